@@ -114,13 +114,8 @@ func BenchmarkFar(b *testing.B) {
 				n.files(n.slice, map[string]string{"memory.max": number(limit)})
 				c := hardOnly
 				c.Limit = limit
-				o := n.options()
-				o.Lookout = lookout
-				m, err := New(o)
-				if err != nil {
-					b.Fatal(err)
-				}
-				m.SetConfig(c)
+				m := n.manager(c)
+				m.Lookout = lookout
 				managers.Go(func() { _ = m.Run(ctx) }) // it ends with its context
 				<-time.After(53 * time.Millisecond)    // each begins at another moment
 			}

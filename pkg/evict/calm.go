@@ -55,6 +55,5 @@ func (w *watch) look(now time.Time) (time.Duration, bool) {
 	}
 	d, speed, calm := w.calm.look(now, reading.Current)
 	w.grown.looked = speed
-	// Of the looks around statInterval the nearest one gives way to a poll.
-	return d, calm && now.Sub(w.statAt) < statInterval-d/2
+	return d, calm && !due(now, w.statAt, d)
 }

@@ -144,10 +144,10 @@ func (w *watched) still(l *Lookout, ended <-chan error) {
 func TestLookout(t *testing.T) {
 	t.Parallel()
 	for name, happens := range map[string]func(w *watched){
-		"it grows":               func(w *watched) { w.has("memory.current", number(900*mi)) },
-		"its limit is lowered":   func(w *watched) { w.has("memory.max", number(900*mi)) },
-		"its manager is woken":   func(w *watched) { w.wake() },
-		"its usage is no number": func(w *watched) { w.has("memory.current", "none") },
+		"it grows":                      func(w *watched) { w.has("memory.current", number(900*mi)) },
+		"its limit is lowered":          func(w *watched) { w.has("memory.max", number(900*mi)) },
+		"its manager is woken":          func(w *watched) { w.wake() },
+		"memory.current cannot be read": func(w *watched) { w.has("memory.current", "none") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -225,15 +225,10 @@ func TestLookoutOfManagers(t *testing.T) {
 	var first *Manager
 	for _, n := range []*node{n, n.beside()} {
 		n.files(n.slice, map[string]string{"memory.max": number(4000 * mi)})
-		o := n.options()
-		o.Lookout = l
-		m, err := New(o)
-		if err != nil {
-			t.Fatal(err)
-		}
 		c := hardOnly
 		c.Limit = 4000 * mi
-		m.SetConfig(c)
+		m := n.manager(c)
+		m.Lookout = l
 		if first == nil {
 			first = m
 		}

@@ -107,10 +107,13 @@ func far(c Settings, available uint64) bool {
 	return available > 2*max(c.Hard, c.Soft)+c.MinimumReclaim
 }
 
-// statDue reports whether memory.stat is read again far from the threshold. Polls come at multiples
-// of maxPollInterval, a little early or late: the nearest one to statInterval reads it.
-func (w *watch) statDue(now time.Time) bool {
-	return now.Sub(w.statAt) >= statInterval-maxPollInterval/2
+// statDue reports whether memory.stat is read again far from the threshold.
+func (w *watch) statDue(now time.Time) bool { return due(now, w.statAt, maxPollInterval) }
+
+// due reports whether what was read at that time is read again after statInterval. Polls and looks
+// come at multiples of an interval, a little early or late: the nearest one reads.
+func due(now, at time.Time, interval time.Duration) bool {
+	return now.Sub(at) >= statInterval-interval/2
 }
 
 // used returns the present usage of the partition in bytes; 0 if it cannot be read, because the
