@@ -92,15 +92,17 @@ func (n *Node) waitClean(ctx context.Context, clean Look) error {
 }
 
 // settled returns the look without the state that recovers late or not at all. Controllers stay
-// enabled. The kubelet weighs its QoS slices once a minute. It and the runtime unmount a pod's
-// mounts at their garbage collection.
+// enabled. The kubelet weighs its QoS slices once a minute, and systemd keeps the weight in a file,
+// whose size is compared: it differs between 79 and 109. The kubelet and the runtime unmount a
+// pod's mounts at their garbage collection.
 func (l Look) settled() Look {
 	l.Controllers = nil
 	l.Units = maps.Clone(l.Units)
 	maps.DeleteFunc(l.Units, func(name string, _ []string) bool { return strings.HasSuffix(name, ".mount") })
-	l.Cgroups = maps.Clone(l.Cgroups)
+	l.Cgroups, l.Files = maps.Clone(l.Cgroups), maps.Clone(l.Files)
 	for _, slice := range []string{"kubepods-burstable.slice", "kubepods-besteffort.slice"} {
 		delete(l.Cgroups, "/kubepods.slice/"+slice)
+		delete(l.Files, "/run/systemd/transient/"+slice+".d/50-CPUWeight.conf")
 	}
 	return l
 }
