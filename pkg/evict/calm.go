@@ -3,7 +3,7 @@ package evict
 import "time"
 
 // calm is a partition far from its thresholds in which nothing is to be done. Until that changes,
-// and for statInterval, its usage and its limit alone are read. A partition full of page cache is
+// and for steadyInterval, its usage and its limit alone are read. A partition full of page cache is
 // not calm: each poll of it reads memory.stat, which may take long and must not delay the others.
 type calm struct {
 	settings Settings
@@ -55,5 +55,9 @@ func (w *watch) look(now time.Time) (time.Duration, bool) {
 	}
 	d, speed, calm := w.calm.look(now, reading.Current)
 	w.grown.looked = speed
-	return d, calm && !due(now, w.statAt, d)
+	bound := steadyInterval
+	if moved := max(reading.Current, w.statCurrent) - min(reading.Current, w.statCurrent); moved > w.calm.limit/steadyShare {
+		bound = statInterval
+	}
+	return d, calm && !due(now, w.statAt, bound, d)
 }

@@ -173,18 +173,35 @@ func TestLookout(t *testing.T) {
 	}
 }
 
-// TestLookoutPollIsDue: once in statInterval the manager polls.
+// TestLookoutPollIsDue: the manager polls after statInterval if memory.current has moved since
+// memory.stat was read, and after steadyInterval if it has not.
 func TestLookoutPollIsDue(t *testing.T) {
 	t.Parallel()
-	l, _ := runs(t)
-	w := newWatched(t, l)
-	begin := time.Now()
-	w.statAt = begin
-	if err := <-w.waits(t.Context(), minPollInterval); err != nil {
-		t.Fatal(err)
-	}
-	if took := time.Since(begin); took < statInterval/2 {
-		t.Errorf("the manager polls again after %s, want %s", took, statInterval)
+	const limit = 1000 * mi
+	for _, test := range []struct {
+		name           string
+		was, is        uint64
+		after, nothing time.Duration
+	}{
+		{"steady", 500 * mi, 500 * mi, steadyInterval, steadyInterval - maxPollInterval},
+		{"a little more", 500 * mi, 500*mi + limit/steadyShare, steadyInterval, steadyInterval - maxPollInterval},
+		{"grown", 500 * mi, 500*mi + limit/steadyShare + 1, statInterval, statInterval - maxPollInterval},
+		{"shrunk", 500 * mi, 500*mi - limit/steadyShare - 1, statInterval, statInterval - maxPollInterval},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWatched(t, nil)
+			w.has("memory.current", number(test.is))
+			begin := time.Now()
+			w.statAt, w.statCurrent = begin, test.was
+			for after, want := range map[time.Duration]bool{test.nothing: true, test.after: false} {
+				w.calm.at = begin.Add(after - maxPollInterval)
+				w.calm.used = test.is // it does not grow now
+				if next, calm := w.look(begin.Add(after)); calm != want {
+					t.Errorf("after %s: calm %t, next look after %s", after, calm, next)
+				}
+			}
+		})
 	}
 }
 

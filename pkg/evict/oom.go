@@ -17,7 +17,7 @@ type kills struct {
 // or if they have to be of now, and otherwise at the poll nearest to statInterval. The first
 // reading of a run is the base: what was counted before it proves nothing.
 func (w *watch) count(now time.Time, ofNow bool) (grew counted) {
-	if !ofNow && !w.reported && !due(now, w.kills.readAt, maxPollInterval) {
+	if !ofNow && !w.reported && !due(now, w.kills.readAt, statInterval, maxPollInterval) {
 		return counted{}
 	}
 	killed, atLimit, err := w.Cgroups.OOMEvents(w.slice)

@@ -9,9 +9,15 @@ import (
 	"nodepartition/internal/cgroupfs"
 )
 
-// statInterval bounds the age of memory.stat far from the limit: the reported available memory
-// depends on it.
-const statInterval = time.Second
+const (
+	// statInterval bounds the age of memory.stat far from the limit: the reported available memory
+	// depends on it.
+	statInterval = time.Second
+	// steadyInterval is that bound while the partition is calm and memory.current stays within one
+	// steadyShare of the limit. Other page cache in place of what processes have freed is seen then.
+	steadyInterval = 5 * time.Second
+	steadyShare    = 128
+)
 
 // watch reads the memory of the partition, and waits until it may have changed. All methods but
 // wake belong to the goroutine in Run.
@@ -21,11 +27,13 @@ type watch struct {
 	// condemned returns the number of processes that the kernel has killed for the program.
 	condemned func() uint64
 	meter     *cgroupfs.MemoryMeter
-	// statAt is the time at which memory.stat was last read.
-	statAt   time.Time
-	grown    grown
-	kills    kills
-	evidence evidence
+	// statAt is the time at which memory.stat was last read, and statCurrent memory.current then, in
+	// bytes.
+	statAt      time.Time
+	statCurrent uint64
+	grown       grown
+	kills       kills
+	evidence    evidence
 	// earlier is the evidence of an earlier run of the program.
 	earlier evidence
 	// reported means that memory.events.local has changed since the last poll.
@@ -95,7 +103,7 @@ func (w *watch) read(s *Situation, executing bool) error {
 		return err
 	}
 	if full {
-		w.statAt = s.Now
+		w.statAt, w.statCurrent = s.Now, reading.Current
 	}
 	s.Memory = reading
 	return nil
@@ -108,12 +116,12 @@ func far(c Settings, available uint64) bool {
 }
 
 // statDue reports whether memory.stat is read again far from the threshold.
-func (w *watch) statDue(now time.Time) bool { return due(now, w.statAt, maxPollInterval) }
+func (w *watch) statDue(now time.Time) bool { return due(now, w.statAt, statInterval, maxPollInterval) }
 
-// due reports whether what was read at that time is read again after statInterval. Polls and looks
-// come at multiples of an interval, a little early or late: the nearest one reads.
-func due(now, at time.Time, interval time.Duration) bool {
-	return now.Sub(at) >= statInterval-interval/2
+// due reports whether what was read at that time is read again, if it may be as old as bound. Polls
+// and looks come at multiples of an interval, a little early or late: the nearest one reads.
+func due(now, at time.Time, bound, interval time.Duration) bool {
+	return now.Sub(at) >= bound-interval/2
 }
 
 // used returns the present usage of the partition in bytes; 0 if it cannot be read, because the
