@@ -37,7 +37,6 @@ func newChanging(t *testing.T) changing {
 		t.Fatal(err)
 	}
 	n.write("/var/lib/kubelet/config.yaml", head)
-	n.write(kubeletconfig.SettingsPath, "PARTITION_WATCH=yes\n")
 	return n
 }
 

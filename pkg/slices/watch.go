@@ -55,7 +55,7 @@ func (in *Input) watches() bool {
 }
 
 const watchHeader = `# Written by partition-generator at boot and at every daemon-reload; what is
-# changed here is lost. Without ` + kubeletconfig.WatchKey + `=` + kubeletconfig.WatchOn + ` in
+# changed here is lost. With ` + kubeletconfig.WatchKey + `=` + kubeletconfig.WatchOff + ` in
 # ` + kubeletconfig.SettingsPath + ` it is not there from the next boot on.
 
 `

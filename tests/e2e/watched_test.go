@@ -31,7 +31,6 @@ func TestWatched(t *testing.T) {
 	onEach(t, kinds(debians(), "trixie"), func(t *testing.T, flavour string) {
 		n := lab.ForTest(t, lab.Options{Flavour: flavour, Restore: true})
 		err := n.CopyTo(t.Context(), slices.Concat(programs(), protectingNoPod(flavour), []lab.File{
-			{Path: kubeletconfig.SettingsPath, Data: []byte(kubeletconfig.WatchKey + "=" + kubeletconfig.WatchOn + "\n"), Mode: 0o644},
 			{Path: kubeletconfig.OverridePath, Data: []byte(sectionOf("512Mi")), Mode: 0o644},
 		})...)
 		if err != nil {
