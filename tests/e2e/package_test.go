@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -71,8 +72,38 @@ func wantLines(t *testing.T, what, got, want string) {
 	}
 }
 
+// scrapes scrapes the metrics of the monitor, one scrape after the other, until the function that it
+// returns is called. Each scrape has to have an answer.
+func scrapes(t *testing.T, n *lab.Node) (end func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	answered := 0
+	go func() {
+		defer close(ended)
+		for ctx.Err() == nil {
+			// Not ctx: the last scrape ends by itself.
+			body, err := n.Get(t.Context(), monitorURL+"/metrics")
+			if err != nil || !strings.Contains(string(body), "\nnodepartition_") {
+				t.Errorf("scrape %d: %v, %d bytes", answered+1, err, len(body))
+				return
+			}
+			answered++
+		}
+	}()
+	return func() {
+		t.Helper()
+		cancel()
+		<-ended
+		if answered < 2 {
+			t.Errorf("%d scrapes had an answer, want some", answered)
+		}
+		t.Logf("%d scrapes", answered)
+	}
+}
+
 // TestPackage: nothing but the package and the section give a node its partition. Another package
-// over it, under load, restarts the monitor and touches no pod. Its removal leaves the node as it
+// over it, under load, restarts the monitor, touches no pod and loses no scrape. Its removal leaves the node as it
 // was, and a purge leaves no file but the section.
 func TestPackage(t *testing.T) {
 	onEach(t, kinds(debians(), "trixie"), func(t *testing.T, flavour string) {
@@ -111,10 +142,12 @@ func TestPackage(t *testing.T) {
 			run(t, n, "for i in 1 2; do systemd-run --quiet --unit=load-$i sh -c 'while :; do :; done'; done")
 			processes, all := run(t, n, podPIDs), run(t, n, values(""))
 			monitor := property(t, n, monitorUnit, "MainPID")
+			scraped := scrapes(t, n)
 			t.Log(run(t, n, "dpkg -i /root/2.deb 2>&1"))
+			run(t, n, waitReady)
+			scraped()
 			want(t, n, "dpkg-query -f '${Version}' -W node-partition | sed 's/.*-//'", "2")
 			want(t, n, "systemctl is-active "+monitorUnit, "active")
-			run(t, n, waitReady)
 			if now := property(t, n, monitorUnit, "MainPID"); now == monitor {
 				t.Errorf("the monitor of the version before, %s, runs", monitor)
 			}
