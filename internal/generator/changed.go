@@ -39,7 +39,7 @@ func Changed(root string, log *Log) int {
 	if j.settled() {
 		return statusSkip
 	}
-	if !awaitQuiet(root) {
+	if !j.awaitQuiet() {
 		log.all(levelWarning, []string{fmt.Sprintf("%s: was written again and again for %s, and is not read before it has stayed as it is for %s",
 			kubeletconfig.OverridePath, patience, quiet)})
 		return statusSkip // the last edit has started another run, after this one
@@ -121,19 +121,27 @@ func record(root string, w decision.Watch, log *Log) {
 }
 
 // awaitQuiet waits until the file has stayed as it is for a while. It returns false if it does not.
-func awaitQuiet(root string) bool {
+// A file that was removed may be applied by a reload of the operator meanwhile, and then a kubelet
+// that is being started need not wait.
+func (j judge) awaitQuiet() bool {
 	begin := time.Now()
-	last, since := contentOf(root), begin
+	last, since, looked := contentOf(j.root), begin, begin
 	tick := time.NewTicker(between)
 	defer tick.Stop()
 	for time.Since(begin) < patience {
 		<-tick.C
-		now := contentOf(root)
+		now := contentOf(j.root)
 		if now != last {
 			last, since = now, time.Now()
 			continue
 		}
 		if time.Since(since) >= stays(now) {
+			return true
+		}
+		if time.Since(looked) < time.Second {
+			continue
+		}
+		if looked = time.Now(); j.settled() {
 			return true
 		}
 	}

@@ -214,6 +214,29 @@ func TestChangedWhole(t *testing.T) {
 	}
 }
 
+// TestChangedMeanwhile: what a reload of the operator applies is not waited for.
+func TestChangedMeanwhile(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := newChanging(t)
+		n.edit(section("1Gi", "kube-system"))
+		n.reload()
+		n.remove(kubeletconfig.OverridePath)
+		reloaded := make(chan struct{})
+		go func() {
+			defer close(reloaded)
+			<-time.After(2 * time.Second)
+			n.reload()
+		}()
+		begin := time.Now()
+		status, says := n.changed()
+		<-reloaded
+		if took := time.Since(begin); status != 1 || says != "" || took > 4*time.Second {
+			t.Errorf("status %d, %q after %s; want that nothing is left to do", status, says, took)
+		}
+	})
+}
+
 // TestChangedAllTheTime: a file that never stays as it is for long is not read, and the run ends.
 func TestChangedAllTheTime(t *testing.T) {
 	t.Parallel()

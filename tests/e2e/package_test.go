@@ -156,6 +156,8 @@ func TestPackage(t *testing.T) {
 			// The disk of the lab has no documentation of packages.
 			want(t, n, "dpkg -V node-partition | grep -v ' /usr/share/' || true", "")
 			run(t, n, "systemctl stop 'load-*'")
+			run(t, n, "sed -i s/512Mi/520Mi/ "+kubeletconfig.OverridePath)
+			becomes(t, n, "cat "+systemCgroup+"/memory.max", "545259520")
 		})
 		t.Run("removed", func(t *testing.T) {
 			t.Log(run(t, n, "dpkg -r node-partition 2>&1"))

@@ -166,6 +166,9 @@ func parseCase(name string, archive *txtar.Archive, shared map[string]string) (C
 		case "status":
 			c.Want.Status, err = strconv.Atoi(value)
 		case "shared":
+			if value != "none" {
+				err = fmt.Errorf("%q; want none", value)
+			}
 			shared = nil
 		}
 		if err != nil {
