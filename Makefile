@@ -37,12 +37,12 @@ LONG = $(shell sed -n 's|[.+]|\\&|g; s|\*|.+|g; s|/|$$/^|g; s|^Test.*|^&$$|p' te
 EACH = $(if $(LAB_FLAVOURS),,-each)
 # In test-nodes alone: the streams of a node, which belong to the lab, and tests that take many
 # minutes and have counterparts without a node: two nodes for the dashboard, memory pressure, CPU
-# managers one by one, storms, a clock that is set, boots with a section that arrives late,
-# partitions that change while thirty pods start and end, exclusive CPUs process by process, and
-# thirty attacks with and without the policies. And those whose programs take many minutes of all
-# processors to build: a node with controllers and a scheduler, and older API servers; make test has
-# the policies on the present one. Of three partitions make test has the evictions in all at once,
-# and one that goes and comes back.
+# managers one by one, storms, a clock that is set, boots with a section that arrives late and of
+# nodes of three sizes, partitions that change while sixty pods start and end, exclusive CPUs
+# process by process, and thirty attacks with and without the policies. And those whose programs
+# take many minutes of all processors to build: a node with controllers and a scheduler, and older
+# API servers; make test has the policies on the present one. Of three partitions make test has
+# the evictions in all at once, and one that goes and comes back.
 HOURS = ^TestSoak|^TestNode(ControlPlane|Streams)?$$|^Test(Dashboards|Floor|CPUManager|Exclusive|ExclusiveCPUManager|Storms|ClockStep|Arrival|Sizes|WorkloadChanges|Resource|KubeletThatZeroes|IRQCPUs|Attacks|AdmissionVersions|AdmissionNotServed)$$|^TestWorkloads$$/^.+$$/^(a_hog_in_each|the_system_partition_removed|all_removed)$$
 # The one kind that "make e2e RUN=..." takes.
 ONE := $(or $(FLAVOUR),$(LAB_FLAVOURS),trixie)

@@ -74,6 +74,7 @@ func (m *monitor) follow(c node.Followed) {
 }
 
 func (m *monitor) noteReloaded() {
+	m.refusals.reload.over()
 	select {
 	case m.reloaded <- struct{}{}:
 	default: // one is pending
@@ -91,6 +92,7 @@ func (m *monitor) reloads(ctx context.Context, hangup <-chan os.Signal) error {
 			m.reload(node.LoadConfig)
 		case <-m.reloaded:
 			m.reload(node.LoadReloaded)
+			m.refusals.reload.read()
 		case <-m.refusals.changed:
 			m.reload(node.LoadApplied)
 		}

@@ -1,6 +1,9 @@
 package daemon
 
 import (
+	"sync"
+	"time"
+
 	"nodepartition/internal/hostfs"
 	"nodepartition/pkg/slices/decision"
 )
@@ -12,10 +15,16 @@ type refusals struct {
 	// last has what was refused and what was followed when the files were read again for it. A reload
 	// may have read half of a file, which was never refused.
 	last [2]string
+	// reload shows what a reload has refused: the pass that looks meanwhile leaves it to that.
+	reload reload
 }
 
 // look compares what the generator has refused with the problem that is followed.
 func (r *refusals) look(root hostfs.FS, problem error) {
+	// The generator records what it refuses before the reload is over. It would count twice.
+	if r.reload.pending(time.Now()) {
+		return
+	}
 	refused := decision.ReadWatch(string(root)).Refused
 	followed := ""
 	if problem != nil {
@@ -30,4 +39,51 @@ func (r *refusals) look(root hostfs.FS, problem error) {
 	case r.changed <- struct{}{}:
 	default: // one is pending
 	}
+}
+
+// reloadPatience bounds the time of a reload of systemd: its generators have 90 s. One that has
+// failed may end without a signal.
+const reloadPatience = 2 * time.Minute
+
+// reload is a reload of systemd, from its beginning until the configuration was read after it.
+type reload struct {
+	mu    sync.Mutex
+	stage stage
+	since time.Time
+}
+
+type stage int
+
+const (
+	noReload stage = iota
+	reloading
+	toBeRead
+)
+
+func (r *reload) enter(s stage) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stage, r.since = s, time.Now()
+}
+
+// began notes that systemd has begun to reload.
+func (r *reload) began() { r.enter(reloading) }
+
+// over notes that it has ended.
+func (r *reload) over() { r.enter(toBeRead) }
+
+// read notes that the configuration was read after it, unless another reload has begun.
+func (r *reload) read() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.stage == toBeRead {
+		r.stage = noReload
+	}
+}
+
+// pending reports whether the configuration is going to be read because of a reload.
+func (r *reload) pending(now time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.stage != noReload && now.Sub(r.since) < reloadPatience
 }

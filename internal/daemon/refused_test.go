@@ -50,3 +50,39 @@ func TestRefusals(t *testing.T) {
 		}
 	}
 }
+
+// TestRefusalsDuringReload: what a reload refuses is left to that, so that one refusal counts once.
+// A pass looks again when the configuration was read after the reload, or if that does not happen.
+func TestRefusalsDuringReload(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	if err := (decision.Watch{Refused: "memoryLimit: typo"}).Write(root); err != nil {
+		t.Fatal(err)
+	}
+	r := refusals{changed: make(chan struct{}, 1)}
+	for _, step := range []struct {
+		what string
+		do   func()
+		want bool
+	}{
+		{"systemd reloads", r.reload.began, false},
+		{"it has reloaded", r.reload.over, false},
+		{"it reloads again, and the first was read", func() { r.reload.began(); r.reload.read() }, false},
+		{"that is over", r.reload.over, false},
+		{"and read", r.reload.read, true},
+		{"a reload without an end", func() {
+			r.last = [2]string{}
+			r.reload.began()
+			r.reload.since = r.reload.since.Add(-reloadPatience)
+		}, true},
+	} {
+		step.do()
+		r.look(hostfs.FS(root), nil)
+		if got := len(r.changed) > 0; got != step.want {
+			t.Errorf("%s: reads again: %t", step.what, got)
+		}
+		for len(r.changed) > 0 {
+			<-r.changed
+		}
+	}
+}

@@ -15,7 +15,9 @@ type notices struct {
 
 type pending struct {
 	wake, reloaded bool
-	connected      *bool
+	// reloading means that a reload has begun after the last one that was over.
+	reloading bool
+	connected *bool
 }
 
 func newNotices() notices { return notices{some: make(chan struct{}, 1)} }
@@ -30,8 +32,9 @@ func (n *notices) note(change func(*pending)) {
 	}
 }
 
-func (n *notices) wake()     { n.note(func(p *pending) { p.wake = true }) }
-func (n *notices) reloaded() { n.note(func(p *pending) { p.reloaded = true }) }
+func (n *notices) wake()      { n.note(func(p *pending) { p.wake = true }) }
+func (n *notices) reloading() { n.note(func(p *pending) { p.reloading = true }) }
+func (n *notices) reloaded()  { n.note(func(p *pending) { p.reloading, p.reloaded = false, true }) }
 
 // resynced notes that signals may have been missed.
 func (n *notices) resynced() { n.note(func(p *pending) { p.wake, p.reloaded = true, true }) }
@@ -62,6 +65,9 @@ func (n *notices) deliver(ctx context.Context, o Options) {
 		}
 		if p.reloaded {
 			o.OnReloaded()
+		}
+		if p.reloading {
+			o.OnReloading()
 		}
 		if p.wake {
 			o.Wake()

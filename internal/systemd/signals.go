@@ -108,7 +108,11 @@ func (f *signalFilter) DeliverSignal(iface, member string, s *dbus.Signal) {
 			f.notices.wake()
 		}
 	case "Reloading":
-		if len(s.Body) > 0 && !bodyAt[bool](s, 0) {
+		switch {
+		case len(s.Body) == 0:
+		case bodyAt[bool](s, 0):
+			f.notices.reloading()
+		default:
 			f.notices.reloaded()
 		}
 	case "JobRemoved":

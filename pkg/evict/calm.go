@@ -56,7 +56,8 @@ func (w *watch) look(now time.Time) (time.Duration, bool) {
 	d, speed, calm := w.calm.look(now, reading.Current)
 	w.grown.looked = speed
 	bound := steadyInterval
-	if moved := max(reading.Current, w.statCurrent) - min(reading.Current, w.statCurrent); moved > w.calm.limit/steadyShare {
+	moved := max(reading.Current, w.statCurrent) - min(reading.Current, w.statCurrent)
+	if moved > w.calm.limit/steadyShare || now.Sub(w.kills.limitAt) < killFollows {
 		bound = statInterval
 	}
 	return d, calm && !due(now, w.statAt, bound, d)

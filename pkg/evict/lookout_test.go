@@ -174,27 +174,32 @@ func TestLookout(t *testing.T) {
 }
 
 // TestLookoutPollIsDue: the manager polls after statInterval if memory.current has moved since
-// memory.stat was read, and after steadyInterval if it has not.
+// memory.stat was read, or if the kernel has met the limit, and otherwise after steadyInterval.
 func TestLookoutPollIsDue(t *testing.T) {
 	t.Parallel()
 	const limit = 1000 * mi
 	for _, test := range []struct {
-		name           string
-		was, is        uint64
-		after, nothing time.Duration
+		name  string
+		is    uint64
+		met   bool
+		after time.Duration
 	}{
-		{"steady", 500 * mi, 500 * mi, steadyInterval, steadyInterval - maxPollInterval},
-		{"a little more", 500 * mi, 500*mi + limit/steadyShare, steadyInterval, steadyInterval - maxPollInterval},
-		{"grown", 500 * mi, 500*mi + limit/steadyShare + 1, statInterval, statInterval - maxPollInterval},
-		{"shrunk", 500 * mi, 500*mi - limit/steadyShare - 1, statInterval, statInterval - maxPollInterval},
+		{"steady", 500 * mi, false, steadyInterval},
+		{"a little more", 500*mi + limit/steadyShare, false, steadyInterval},
+		{"grown", 500*mi + limit/steadyShare + 1, false, statInterval},
+		{"shrunk", 500*mi - limit/steadyShare - 1, false, statInterval},
+		{"the kill may follow", 500 * mi, true, statInterval},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			w := newWatched(t, nil)
 			w.has("memory.current", number(test.is))
 			begin := time.Now()
-			w.statAt, w.statCurrent = begin, test.was
-			for after, want := range map[time.Duration]bool{test.nothing: true, test.after: false} {
+			w.statAt, w.statCurrent = begin, 500*mi
+			if test.met {
+				w.kills.limitAt = begin
+			}
+			for after, want := range map[time.Duration]bool{test.after - maxPollInterval: true, test.after: false} {
 				w.calm.at = begin.Add(after - maxPollInterval)
 				w.calm.used = test.is // it does not grow now
 				if next, calm := w.look(begin.Add(after)); calm != want {
@@ -202,6 +207,22 @@ func TestLookoutPollIsDue(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestReadAgain: a poll that has read memory.stat reads it again, also far from the threshold.
+func TestReadAgain(t *testing.T) {
+	t.Parallel()
+	w := newWatched(t, nil)
+	w.has("memory.stat", "inactive_file 4096\nactive_file 8192\nslab_reclaimable 0\n")
+	s := Situation{Now: time.Now(), Config: w.calm.settings}
+	w.statAt = s.Now
+	if err := w.read(&s, false); err != nil || s.Memory.InactiveFile != 4096 {
+		t.Errorf("read %+v, %v; want memory.stat, too", s.Memory, err)
+	}
+	s.Now = s.Now.Add(maxPollInterval)
+	if err := w.read(&s, false); err != nil || s.Memory.InactiveFile != 0 {
+		t.Errorf("the next poll has read %+v, %v", s.Memory, err)
 	}
 }
 

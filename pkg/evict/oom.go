@@ -2,6 +2,10 @@ package evict
 
 import "time"
 
+// killFollows is the longest time from the kernel's count of the limit to its count of the kill. It
+// counts the limit first (mem_cgroup_oom), and the kill may be counted only at the next poll.
+const killFollows = 2 * statInterval
+
 // kills holds the last reading of the kernel's counts of kills.
 type kills struct {
 	known           bool
@@ -13,9 +17,10 @@ type kills struct {
 }
 
 // count returns the growth of the kernel's counts since the last reading, and notifies Events of
-// processes that the kernel has killed. It reads the counts if the kernel has reported a change,
-// or if they have to be of now, and otherwise at the poll nearest to statInterval. The first
-// reading of a run is the base: what was counted before it proves nothing.
+// processes that the kernel has killed. It reads the counts if the kernel has reported a change, or
+// if they have to be of now, and otherwise at the poll nearest to statInterval, which is the next
+// one in a quiet partition: it reports no kills in cgroups below. The first reading of a run is the
+// base: what was counted before it proves nothing.
 func (w *watch) count(now time.Time, ofNow bool) (grew counted) {
 	if !ofNow && !w.reported && !due(now, w.kills.readAt, statInterval, maxPollInterval) {
 		return counted{}
@@ -37,8 +42,7 @@ func (w *watch) count(now time.Time, ofNow bool) (grew counted) {
 	}
 	if k.known && killed > k.killed {
 		limit := AtPod
-		// The kernel counts the limit first (mem_cgroup_oom). The last poll may have seen only that.
-		if time.Since(k.limitAt) < 2*statInterval {
+		if time.Since(k.limitAt) < killFollows {
 			limit, grew.killed = AtPartition, true
 		}
 		w.Events.KernelKilled(limit, killed-k.killed)

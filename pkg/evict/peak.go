@@ -36,8 +36,8 @@ func (p *peaks) note(now time.Time, used, current uint64) {
 }
 
 // TakePeak returns the extremes since its last call. It costs no reading of the memory: polls have
-// noted them. Far from the threshold a poll in a second, or in steadyInterval, reads memory.stat, on
-// which Used depends. Near the threshold each of them does.
+// noted them. Used depends on memory.stat. Each poll near the threshold reads it, and far from it
+// one in statInterval or in steadyInterval.
 func (m *Manager) TakePeak() Peak {
 	m.peaks.mu.Lock()
 	defer m.peaks.mu.Unlock()

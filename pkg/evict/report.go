@@ -45,8 +45,10 @@ func (m *Manager) publish(s Situation, d Decision) {
 	report.Limit = s.limit()
 	m.mu.Lock()
 	if !m.watch.statAt.Equal(s.Now) && !m.report.Time.IsZero() {
-		// Without memory.stat page cache would count as used.
-		report.Memory, report.Available = m.report.Memory, m.report.Available
+		// Without memory.stat page cache would count as used. The limit is of now.
+		report.Memory = m.report.Memory
+		report.Memory.Max = s.Memory.Max
+		report.Available = report.Memory.Available(report.Limit)
 	}
 	m.report = report
 	m.mu.Unlock()

@@ -26,3 +26,33 @@ func TestReportPageCache(t *testing.T) {
 		}
 	})
 }
+
+// TestReportLimitRaised: what is available is below the limit that is reported, also before
+// memory.stat is read again.
+func TestReportLimitRaised(t *testing.T) {
+	bubble(t, func(n *node) {
+		n.set(func() {
+			n.pods = n.pods[2:] // 150 MiB
+			n.cache = [3]uint64{200 * mi, 200 * mi, 0}
+		})
+		m := n.started(hardOnly)
+		n.run(m, statInterval)
+		n.files(n.slice, map[string]string{"memory.max": number(4000 * mi)})
+		n.run(m, maxPollInterval)
+		if r := m.Report(); r.Limit != 4000*mi || r.Memory.Max != 4000*mi || r.Available != 3850*mi {
+			n.t.Errorf("reported %+v", r)
+		}
+	})
+}
+
+// TestLookAfterPoll: a poll keeps the usage with which a look compares.
+func TestLookAfterPoll(t *testing.T) {
+	bubble(t, func(n *node) {
+		n.set(func() { n.pods = n.pods[2:] }) // 150 MiB, more than a steadyShare
+		m := n.started(hardOnly)
+		n.run(m, statInterval)
+		if _, calm := m.watch.look(m.watch.statAt.Add(2 * statInterval)); !calm {
+			n.t.Error("a look at a quiet partition asks for a poll after two seconds")
+		}
+	})
+}

@@ -11,10 +11,11 @@ import (
 
 const (
 	// statInterval bounds the age of memory.stat far from the limit: the reported available memory
-	// depends on it.
+	// depends on it. In a quiet partition steadyInterval does.
 	statInterval = time.Second
 	// steadyInterval is that bound while the partition is calm and memory.current stays within one
-	// steadyShare of the limit. Other page cache in place of what processes have freed is seen then.
+	// steadyShare of the limit. Page cache that takes the place of other memory is seen then, and the
+	// other way round.
 	steadyInterval = 5 * time.Second
 	steadyShare    = 128
 )
@@ -86,7 +87,8 @@ func (w *watch) close() {
 }
 
 // read reads the memory of the partition into s. Far from the threshold it leaves out memory.stat,
-// except once in statInterval and while an eviction is open.
+// except once in statInterval and while an eviction is open. A poll that has read it reads it
+// again, because its first reading is replaced.
 func (w *watch) read(s *Situation, executing bool) error {
 	if err := w.open(); err != nil {
 		return err
@@ -96,7 +98,7 @@ func (w *watch) read(s *Situation, executing bool) error {
 		if s.Config.Lowering {
 			limit = min(s.Config.Limit, limit)
 		}
-		full = !far(s.Config, limit-min(current, limit)) || executing || w.statDue(s.Now)
+		full = !far(s.Config, limit-min(current, limit)) || executing || w.statDue(s.Now) || w.statAt.Equal(s.Now)
 		return !full
 	})
 	if err != nil {

@@ -4,11 +4,14 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -72,20 +75,31 @@ func wantLines(t *testing.T, what, got, want string) {
 	}
 }
 
-// scrapes scrapes the metrics of the monitor, one scrape after the other, until the function that it
-// returns is called. Each scrape has to have an answer.
+// scrapes scrapes the metrics of the monitor, one scrape after the other, until end is called. Each
+// scrape has to have an answer.
 func scrapes(t *testing.T, n *lab.Node) (end func()) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan struct{})
+	// A scrape has its own time, also the last one. Prometheus gives up after 10 s, and an emulated
+	// node is slow.
+	const patience = 30 * time.Second
+	ended, done := make(chan error, 1), make(chan struct{})
+	stop := sync.OnceFunc(func() { close(done) })
+	t.Cleanup(stop)
+	ctx := context.WithoutCancel(t.Context())
 	answered := 0
 	go func() {
-		defer close(ended)
-		for ctx.Err() == nil {
-			// Not ctx: the last scrape ends by itself.
-			body, err := n.Get(t.Context(), monitorURL+"/metrics")
+		for {
+			select {
+			case <-done:
+				ended <- nil
+				return
+			default:
+			}
+			scrape, cancel := context.WithTimeout(ctx, patience)
+			body, err := n.Get(scrape, monitorURL+"/metrics")
+			cancel()
 			if err != nil || !strings.Contains(string(body), "\nnodepartition_") {
-				t.Errorf("scrape %d: %v, %d bytes", answered+1, err, len(body))
+				ended <- fmt.Errorf("scrape %d: %w, %d bytes", answered+1, err, len(body))
 				return
 			}
 			answered++
@@ -93,18 +107,17 @@ func scrapes(t *testing.T, n *lab.Node) (end func()) {
 	}()
 	return func() {
 		t.Helper()
-		cancel()
-		<-ended
-		if answered < 2 {
-			t.Errorf("%d scrapes had an answer, want some", answered)
+		stop()
+		if err := <-ended; err != nil || answered < 2 {
+			t.Errorf("%d scrapes had an answer; then %v", answered, err)
 		}
 		t.Logf("%d scrapes", answered)
 	}
 }
 
 // TestPackage: nothing but the package and the section give a node its partition. Another package
-// over it, under load, restarts the monitor, touches no pod and loses no scrape. Its removal leaves the node as it
-// was, and a purge leaves no file but the section.
+// over it, under load, restarts the monitor, touches no pod and loses no scrape. Its removal leaves
+// the node as it was, and a purge leaves no file but the section.
 func TestPackage(t *testing.T) {
 	onEach(t, kinds(debians(), "trixie"), func(t *testing.T, flavour string) {
 		// Built before the node takes its place on the host.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -41,6 +42,7 @@ func TestResource(t *testing.T) {
 		r.applied(t)
 		r.created(t, resourceGroups()...)
 		r.convertedAll(t)
+		r.weigh(t)
 		for _, step := range []struct {
 			name string
 			run  func(*testing.T)
@@ -64,16 +66,20 @@ func TestResource(t *testing.T) {
 
 // resourceGroups are pods of each QoS class and of each origin.
 func resourceGroups() []group {
-	small := resources("50m", "24Mi")
+	small, steady := resources("50m", "24Mi"), resources("100m", "24Mi")
 	return []group{
-		{asking(spec{namespace: operators, name: "deployed", requests: resources("100m", "24Mi"), limits: v1.ResourceList{v1.ResourceCPU: resources("1", "1")[v1.ResourceCPU]}}, "telemetry"),
+		{asking(spec{namespace: operators, name: "deployed", requests: resources("400m", "24Mi"), limits: v1.ResourceList{v1.ResourceCPU: resources("1", "1")[v1.ResourceCPU]}}, "telemetry"),
 			(*typedNode).byDeployment, telemetry, v1.PodQOSBurstable, "0"},
 		{asking(spec{namespace: operators, name: "besteffort"}, "telemetry"), (*typedNode).byDeployment, telemetry, v1.PodQOSBestEffort, "0"},
-		{asking(spec{namespace: operators, name: "daemon", requests: small}, "management"), (*typedNode).byDaemonSet, unitname.System, v1.PodQOSBurstable, "1"},
+		{asking(spec{namespace: operators, name: "daemon", requests: resources("1", "24Mi")}, "management"), (*typedNode).byDaemonSet, unitname.System, v1.PodQOSBurstable, "1"},
+		{asking(spec{namespace: operators, name: "everywhere"}, "telemetry"), (*typedNode).byDaemonSet, telemetry, v1.PodQOSBestEffort, "0"},
 		{asking(spec{namespace: operators, name: "static", requests: small}), (*typedNode).byManifest, telemetry, v1.PodQOSBurstable, "0"},
+		{asking(spec{namespace: operators, name: "manifest"}), (*typedNode).byManifest, telemetry, v1.PodQOSBestEffort, "0"},
 		// A Guaranteed pod is a member by its namespace, and not by annotation.
-		{asking(spec{namespace: operators, name: "guaranteed", requests: small, limits: small}, "telemetry"), (*typedNode).byDeployment, unitname.Default, v1.PodQOSGuaranteed, "0-1"},
-		{spec{namespace: string(telemetry), name: "guaranteed", requests: small, limits: small}, (*typedNode).byDeployment, telemetry, v1.PodQOSGuaranteed, "0"},
+		{asking(spec{namespace: operators, name: "guaranteed", requests: steady, limits: steady}, "telemetry"), (*typedNode).byDeployment, unitname.Default, v1.PodQOSGuaranteed, "0-1"},
+		{asking(spec{namespace: operators, name: "steady", requests: steady, limits: steady}, "telemetry"), (*typedNode).byDaemonSet, unitname.Default, v1.PodQOSGuaranteed, "0-1"},
+		{asking(spec{namespace: operators, name: "kept", requests: steady, limits: steady}), (*typedNode).byManifest, unitname.Default, v1.PodQOSGuaranteed, "0-1"},
+		{spec{namespace: string(telemetry), name: "guaranteed", requests: steady, limits: steady}, (*typedNode).byDeployment, telemetry, v1.PodQOSGuaranteed, "0"},
 		{spec{namespace: v1.NamespaceDefault, name: "ordinary", requests: small}, (*typedNode).byDeployment, unitname.Default, v1.PodQOSBurstable, "0-1"},
 	}
 }
@@ -91,7 +97,7 @@ func (r *typedNode) convertedAll(t *testing.T) {
 		for key := range g.pod().Annotations {
 			asks = strings.TrimPrefix(key, "target.workload.openshift.io/")
 		}
-		if g.name == "static" {
+		if slices.Contains([]string{"static", "manifest", "kept"}, g.name) {
 			asks = "telemetry"
 		}
 		if asks != "" && g.class == v1.PodQOSBurstable {
@@ -114,6 +120,30 @@ func (r *typedNode) convertedAll(t *testing.T) {
 			t.Errorf("%s/%s has the annotations %v", g.namespace, g.name, pods[0].Annotations)
 		}
 	}
+}
+
+// weigh waits until the slices of pods have the weights of what their pods request of the resource,
+// as the kubelet would have given them for CPU.
+func (r *typedNode) weigh(t *testing.T) {
+	t.Helper()
+	wanted := map[string]string{"deployed": "16", "besteffort": "1", "daemon": "39", "everywhere": "1", "manifest": "1"}
+	eventually(t, r.Node, "the weights of the resource", func(ctx context.Context) (bool, string, error) {
+		all, err := standings(ctx, r.Node)
+		if err != nil {
+			return false, "", err
+		}
+		found := map[string]string{}
+		for _, g := range r.groups {
+			pods, err := r.of(ctx, g)
+			if err != nil || wanted[g.name] == "" || len(pods) != 1 {
+				continue
+			}
+			if s, err := standingOf(all, &pods[0]); err == nil {
+				found[g.name] = s.podWeight
+			}
+		}
+		return maps.Equal(found, wanted), fmt.Sprint(found), nil
+	})
 }
 
 // overwritten: what another program writes is written over, and it is said.
@@ -162,7 +192,7 @@ func (r *typedNode) moreThanThePool(t *testing.T) {
 	busy := func(name, cpu string) spec {
 		return asking(spec{namespace: operators, name: name, requests: resources(cpu, "24Mi"), command: []string{"sh", "-c", "while :; do :; done"}}, "telemetry")
 	}
-	all := []spec{busy("busy-more", "1200m"), busy("busy-less", "400m")}
+	all := []spec{busy("busy-more", "900m"), busy("busy-less", "300m")}
 	stats, weights := make([]string, 0, len(all)), make([]string, 0, len(all))
 	for _, s := range all {
 		r.scheduled(t, s)
@@ -298,6 +328,7 @@ func (r *typedNode) kubeletRestarted(t *testing.T) {
 	r.admitted(t)
 	r.become(t, before)
 	r.stand(t)
+	r.weigh(t)
 	if now := overwritten(t, r.Node); now != said {
 		t.Errorf("the kubelet has overwritten the resource: %s messages before and %s after", said, now)
 	}

@@ -107,6 +107,24 @@ func (w *workloads) typesAtCreation(t *testing.T) {
 	static := asking(spec{namespace: "silent", name: "static", requests: small}, "telemetry")
 	apply(t, w.Node, static)
 	inSlice(t, w.Node, "silent", "static", telemetry, v1.PodQOSBurstable)
+	w.replace(t, asking(spec{namespace: "silent", name: "static", requests: small}, "management"))
+	inSlice(t, w.Node, "silent", "static", unitname.System, v1.PodQOSBurstable)
+	w.replace(t, static)
+	inSlice(t, w.Node, "silent", "static", telemetry, v1.PodQOSBurstable)
+}
+
+// replace changes the manifest of a static pod, and waits for the pod by which the kubelet replaces
+// it. That has another UID.
+func (w *workloads) replace(t *testing.T, s spec) {
+	t.Helper()
+	before := uidOf(t, w.Node, s.namespace, s.name)
+	if _, err := w.ApplyPod(t.Context(), s.manifest(t)); err != nil {
+		t.Fatal(err)
+	}
+	w.await(t, s.name+" is another pod", func(ctx context.Context) (bool, string, error) {
+		now, err := w.Pod(ctx, s.namespace, s.name)
+		return err == nil && string(now.UID) != before, fmt.Sprint(err), nil
+	})
 }
 
 // isIn waits until a pod runs in its partition, and compares what status reports of it.
@@ -163,6 +181,22 @@ func checked(name string) string {
 // typesGranted: with the right to read namespaces the next pass moves what is allowed, and new pods
 // are placed at their creation.
 func (w *workloads) typesGranted(t *testing.T) {
+	w.mayReadNamespaces(t)
+	allowed := &podmove.WorkloadReport{Type: "telemetry", By: membership.ByNamespaceAnnotation}
+	w.isIn(t, typed{spec{namespace: "annotated", name: "late"}, telemetry, allowed})
+	w.isIn(t, typed{spec{namespace: "silent", name: "late"}, unitname.Default, &podmove.WorkloadReport{Type: "telemetry", Refused: membership.NotAllowed}})
+	w.create(t, asking(spec{namespace: "annotated", name: "new", requests: resources("10m", "16Mi")}, "telemetry"))
+	w.isIn(t, typed{spec{namespace: "annotated", name: "new"}, telemetry, allowed})
+	w.neverRestarted(t, "annotated", "new")
+	want(t, w.Node, checked("workload-rights"), "ok workload-rights")
+	run(t, w.Node, "systemctl restart "+monitorUnit)
+	w.isIn(t, typed{spec{namespace: "annotated", name: "new"}, telemetry, allowed})
+	w.neverRestarted(t, "annotated", "new")
+}
+
+// mayReadNamespaces gives all kubelets, and so the monitor, the right to read namespaces.
+func (w *workloads) mayReadNamespaces(t *testing.T) {
+	t.Helper()
 	rbac := w.control.Client().RbacV1()
 	role := &rbacv1.ClusterRole{
 		ObjectMeta: metav1.ObjectMeta{Name: "node-partition"},
@@ -179,16 +213,6 @@ func (w *workloads) typesGranted(t *testing.T) {
 	if _, err := rbac.ClusterRoleBindings().Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	allowed := &podmove.WorkloadReport{Type: "telemetry", By: membership.ByNamespaceAnnotation}
-	w.isIn(t, typed{spec{namespace: "annotated", name: "late"}, telemetry, allowed})
-	w.isIn(t, typed{spec{namespace: "silent", name: "late"}, unitname.Default, &podmove.WorkloadReport{Type: "telemetry", Refused: membership.NotAllowed}})
-	w.create(t, asking(spec{namespace: "annotated", name: "new", requests: resources("10m", "16Mi")}, "telemetry"))
-	w.isIn(t, typed{spec{namespace: "annotated", name: "new"}, telemetry, allowed})
-	w.neverRestarted(t, "annotated", "new")
-	want(t, w.Node, checked("workload-rights"), "ok workload-rights")
-	run(t, w.Node, "systemctl restart "+monitorUnit)
-	w.isIn(t, typed{spec{namespace: "annotated", name: "new"}, telemetry, allowed})
-	w.neverRestarted(t, "annotated", "new")
 }
 
 // typesWithdrawn: the pods of a namespace that allows the type no more go back.

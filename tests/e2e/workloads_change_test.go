@@ -22,11 +22,11 @@ import (
 )
 
 const (
-	// The pods of TestWorkloadChanges: some that end by themselves or are deleted, and some that come
-	// with the last change and stay, one of each group. To create and remove a pod takes seven seconds
-	// of CPU time of an emulated node (docs/performance.md). So there are as few as make two of each
-	// class in each group.
-	endingPods, stayingPods = 26, 4
+	// changePods is the number of pods of TestWorkloadChanges; CHANGE_PODS in the environment replaces
+	// it. stayingPods of them come with the last change and stay, one of each group. The others end by
+	// themselves or are deleted. To create and remove a pod takes seven seconds of CPU time of an
+	// emulated node (docs/performance.md).
+	changePods, stayingPods = 60, 4
 	// changeEvery is the number of pods between two changes, and changeAlive the number of pods at a
 	// time: a change meets six of them, in any state.
 	changeEvery, changeAlive = 2, 6
@@ -91,6 +91,8 @@ type changing struct {
 	*workloads
 	layout
 	random *rand.Rand
+	// ending is the number of pods that end.
+	ending int
 	// used holds all names that a partition has had, and moves the number of changes of the place of a
 	// group.
 	used  map[unitname.PartitionName]bool
@@ -100,7 +102,7 @@ type changing struct {
 }
 
 // TestWorkloadChanges: partitions are added, removed, renamed, and given CPUs for themselves, in
-// random order, while thirty pods of three groups and of none start and end. No pod fails, only
+// random order, while sixty pods of three groups and of none start and end. No pod fails, only
 // those are restarted whose place has changed, and at the end each process is in its place.
 func TestWorkloadChanges(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
@@ -110,12 +112,13 @@ func TestWorkloadChanges(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	t.Logf("CHANGES_SEED=%d", seed)
+	ending := fromEnvironment(t, "CHANGE_PODS", changePods) - stayingPods
+	t.Logf("CHANGES_SEED=%d CHANGE_PODS=%d", seed, ending+stayingPods)
 	onEach(t, kinds(allFlavours(), "trixie"), func(t *testing.T, flavour string) {
 		begin := layout{names: map[string]unitname.PartitionName{string(telemetry): telemetry, string(askers): askers}}
 		c := changing{
 			workloads: newWorkloads(t, flavour, begin.sections()), layout: begin, random: rand.New(rand.NewPCG(seed, 0)),
-			used: map[unitname.PartitionName]bool{telemetry: true, askers: true}, moves: map[string]int32{},
+			ending: ending, used: map[unitname.PartitionName]bool{telemetry: true, askers: true}, moves: map[string]int32{},
 		}
 		began := time.Now()
 		over := func(what string) {
@@ -178,7 +181,7 @@ func (c *changing) residents(t *testing.T) {
 // partition at least, and gives CPUs to one alone.
 func (c *changing) throughout(t *testing.T, random *rand.Rand) {
 	t.Helper()
-	const changes = endingPods / changeEvery
+	changes := c.ending / changeEvery
 	due, over := make(chan struct{}, changes), make(chan error, 1)
 	go func() { over <- c.churn(t.Context(), random, due) }()
 	begin := time.Now()
@@ -201,7 +204,7 @@ func (c *changing) throughout(t *testing.T, random *rand.Rand) {
 		t.Fatal(err)
 	}
 	t.Logf("%d changes in %s, and %d pods in %s, of which %s for waits until pods end", changes, changed.Round(time.Second),
-		endingPods+stayingPods, time.Since(begin).Round(time.Second), c.waited.Round(time.Second))
+		c.ending+stayingPods, time.Since(begin).Round(time.Second), c.waited.Round(time.Second))
 }
 
 // change makes a random change to the layout.
@@ -271,7 +274,7 @@ func (c *changing) churn(ctx context.Context, random *rand.Rand, due chan<- stru
 		err := c.endedWell(ctx, s, strings.HasPrefix(s.name, "short"))
 		return errors.Join(err, api.Pods(s.namespace).Delete(ctx, s.name, metav1.DeleteOptions{}))
 	}
-	for i := range endingPods {
+	for i := range c.ending {
 		// Half of them end by themselves, and the others are deleted in any state.
 		name, command := fmt.Sprintf("deleted-%d", i), "sleep 2147483647 & wait"
 		if random.IntN(2) == 0 {

@@ -5,11 +5,15 @@ import (
 	"fmt"
 	"strings"
 
+	"k8s.io/utils/cpuset"
+
 	"nodepartition/internal/admission/policy"
 	"nodepartition/internal/crioconfig"
 	"nodepartition/internal/kubeletconfig"
 	"nodepartition/internal/oneline"
+	"nodepartition/internal/quantity"
 	"nodepartition/internal/workload"
+	"nodepartition/pkg/slices/config"
 )
 
 // crioFacts holds CRI-O's table of workloads, and who keeps users from it.
@@ -17,6 +21,9 @@ type crioFacts struct {
 	table []crioconfig.Workload
 	// err is the error of the files.
 	err error
+	// pools holds the CPUs of the partition of each type, by the annotation that asks for it. Types
+	// without CPUs are not in it.
+	pools map[string]cpuset.CPUSet
 	// runtime is the name of the runtime that answers; empty if none does.
 	runtime string
 	// openShift says why OpenShift's own API server guards the annotations; empty if it does not.
@@ -30,12 +37,23 @@ type crioFacts struct {
 // crioWorkloads checks that no user can take CPUs by CRI-O's own table.
 func (c *checks) crioWorkloads(ctx context.Context) []Finding {
 	root := c.options.Node.Root
-	f := crioFacts{runtime: c.runtimeName, openShift: kubeletconfig.OpenShift(root)}
+	f := crioFacts{runtime: c.runtimeName, openShift: kubeletconfig.OpenShift(root), pools: poolsOf(c.desired.Config)}
 	f.table, f.err = crioconfig.Workloads(root)
 	if f.mayGuard() {
 		f.guarded, f.unknown = c.guarded(ctx)
 	}
 	return crioFindings(&f)
+}
+
+// poolsOf returns the CPUs of the partitions of types, by the annotations that ask for them.
+func poolsOf(c *config.Config) map[string]cpuset.CPUSet {
+	pools := map[string]cpuset.CPUSet{}
+	for _, w := range c.Workloads {
+		if p := c.Partition(w.Partition); p != nil && !p.CPUs.IsEmpty() {
+			pools[workload.TargetPrefix+w.Type] = p.CPUs
+		}
+	}
+	return pools
 }
 
 // crioName is the name by which CRI-O answers.
@@ -79,6 +97,7 @@ func crioFindings(f *crioFacts) []Finding {
 		return saying(OK, "OpenShift's API server guards CRI-O's table of workloads: %s", f.openShift)
 	}
 	var open, own []string
+	found := f.otherCPUs()
 	for _, w := range f.table {
 		text := fmt.Sprintf("%s in %s (%s)", oneline.ASCII(w.Annotation), w.File, cpusText(w.CPUs))
 		switch {
@@ -88,7 +107,6 @@ func crioFindings(f *crioFacts) []Finding {
 			open = append(open, text)
 		}
 	}
-	var found []Finding
 	if len(open) > 0 {
 		why := "no admission policy " + policy.Name + " is in force"
 		if f.unknown != nil {
@@ -108,6 +126,25 @@ func crioFindings(f *crioFacts) []Finding {
 	}
 	if found == nil {
 		found = saying(OK, "the policy %s guards CRI-O's table of workloads", policy.Name)
+	}
+	return found
+}
+
+// otherCPUs lists the entries that give other CPUs than the partition of the type has.
+func (f *crioFacts) otherCPUs() []Finding {
+	var found []Finding
+	for _, w := range f.table {
+		pool, is := f.pools[w.Annotation]
+		if !is || w.CPUs == "" {
+			continue
+		}
+		if cpus, err := quantity.ParseCPUs(w.CPUs); err != nil || !cpus.Equals(pool) {
+			found = append(found, changing(
+				Warning, "write the CPUs of the partition there, as partition-monitor render crio does, or remove the entry",
+				"CRI-O gives a container with %s %s by %s, and its partition has the CPUs %s",
+				oneline.ASCII(w.Annotation), cpusText(w.CPUs), w.File, pool,
+			)...)
+		}
 	}
 	return found
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
+	"k8s.io/utils/cpuset"
 
 	"nodepartition/internal/crioconfig"
 	"nodepartition/internal/kubeapi"
@@ -173,20 +174,28 @@ func TestSilentPods(t *testing.T) {
 func TestCRIOFindings(t *testing.T) {
 	t.Parallel()
 	target := crioconfig.Workload{File: "/etc/crio/c", Annotation: "target.workload.openshift.io/management", CPUs: "0-1"}
+	pools := func(cpus ...int) map[string]cpuset.CPUSet {
+		return map[string]cpuset.CPUSet{target.Annotation: cpuset.New(cpus...)}
+	}
 	another := crioconfig.Workload{File: "/etc/crio/d", Annotation: "io.openshift/own"}
 	for name, test := range map[string]struct {
 		facts crioFacts
 		want  [][]string
 	}{
-		"no table":            {crioFacts{}, [][]string{{"ok CRI-O gives no CPUs by an annotation"}}},
-		"broken":              {crioFacts{err: errors.New("line 7")}, [][]string{{"warning ", "is not known: line 7"}}},
-		"containerd":          {crioFacts{runtime: "containerd", table: []crioconfig.Workload{target}}, [][]string{{"ok the runtime containerd has no table"}}},
-		"OpenShift":           {crioFacts{openShift: "os-release", table: []crioconfig.Workload{target, another}}, [][]string{{"ok OpenShift's API server guards"}}},
-		"no policy":           {crioFacts{runtime: "cri-o", table: []crioconfig.Workload{target}}, [][]string{{"warning CRI-O gives any pod", "management in /etc/crio/c (CPUs 0-1)", "no admission policy node-partition-workloads is in force", "render admission"}}},
-		"unknown":             {crioFacts{table: []crioconfig.Workload{target}, unknown: errors.New("may not read")}, [][]string{{"warning ", "is not known: may not read"}}},
-		"guarded":             {crioFacts{table: []crioconfig.Workload{target}, guarded: true}, [][]string{{"ok the policy node-partition-workloads guards"}}},
-		"another annotation":  {crioFacts{table: []crioconfig.Workload{another}, guarded: true}, [][]string{{"warning ", "io.openshift/own in /etc/crio/d (without CPUs)", "are not about this annotation", "--ignore=crio-workloads"}}},
-		"both, and no policy": {crioFacts{table: []crioconfig.Workload{target, another, target}}, [][]string{{"CPUs 0-1), target"}, {"io.openshift/own"}}},
+		"no table":             {crioFacts{}, [][]string{{"ok CRI-O gives no CPUs by an annotation"}}},
+		"broken":               {crioFacts{err: errors.New("line 7")}, [][]string{{"warning ", "is not known: line 7"}}},
+		"containerd":           {crioFacts{runtime: "containerd", table: []crioconfig.Workload{target}}, [][]string{{"ok the runtime containerd has no table"}}},
+		"OpenShift":            {crioFacts{openShift: "os-release", table: []crioconfig.Workload{target, another}}, [][]string{{"ok OpenShift's API server guards"}}},
+		"no policy":            {crioFacts{runtime: "cri-o", table: []crioconfig.Workload{target}}, [][]string{{"warning CRI-O gives any pod", "management in /etc/crio/c (CPUs 0-1)", "no admission policy node-partition-workloads is in force", "render admission"}}},
+		"unknown":              {crioFacts{table: []crioconfig.Workload{target}, unknown: errors.New("may not read")}, [][]string{{"warning ", "is not known: may not read"}}},
+		"guarded":              {crioFacts{table: []crioconfig.Workload{target}, guarded: true}, [][]string{{"ok the policy node-partition-workloads guards"}}},
+		"another annotation":   {crioFacts{table: []crioconfig.Workload{another}, guarded: true}, [][]string{{"warning ", "io.openshift/own in /etc/crio/d (without CPUs)", "are not about this annotation", "--ignore=crio-workloads"}}},
+		"the partition's CPUs": {crioFacts{table: []crioconfig.Workload{target}, guarded: true, pools: pools(0, 1)}, [][]string{{"ok the policy"}}},
+		"other CPUs":           {crioFacts{table: []crioconfig.Workload{target}, guarded: true, pools: pools(2, 3)}, [][]string{{"warning ", "management CPUs 0-1 by /etc/crio/c, and its partition has the CPUs 2-3", "render crio"}}},
+		"other, and open":      {crioFacts{table: []crioconfig.Workload{target}, pools: pools(2, 3)}, [][]string{{"has the CPUs 2-3"}, {"any pod with the annotation"}}},
+		"no CPUs there":        {crioFacts{table: []crioconfig.Workload{{Annotation: target.Annotation}}, guarded: true, pools: pools(2, 3)}, [][]string{{"ok the policy"}}},
+		"not a list":           {crioFacts{table: []crioconfig.Workload{{Annotation: target.Annotation, CPUs: "all"}}, guarded: true, pools: pools(2, 3)}, [][]string{{"warning ", "CPUs all by"}}},
+		"both, and no policy":  {crioFacts{table: []crioconfig.Workload{target, another, target}}, [][]string{{"CPUs 0-1), target"}, {"io.openshift/own"}}},
 	} {
 		expectLines(t, name, crioFindings(&test.facts), test.want)
 	}

@@ -11,6 +11,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"nodepartition/internal/membership"
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/evict"
 	"nodepartition/pkg/podmove"
@@ -147,8 +148,10 @@ func TestJSON(t *testing.T) {
 func TestJSONFields(t *testing.T) {
 	t.Parallel()
 	limit := uint64(1)
-	s := reportOf(podmove.PodReport{Reason: podmove.ReasonPending, Next: "it is moved next"})
-	s.Partitions, s.Problem = []Active{{LimitBytes: &limit, CPUs: "0", Used: Used{1, 2}}}, "problem"
+	asks := &podmove.WorkloadReport{Type: "a", By: membership.ByNamespace, Refused: membership.Forbidden, MilliCPU: 1, Flaw: "flaw"}
+	s := reportOf(podmove.PodReport{Reason: podmove.ReasonPending, Next: "it is moved next", Workload: asks})
+	s.Partitions = []Active{{LimitBytes: &limit, CPUs: "0", Used: Used{1, 2}, Types: []string{"a"}, Exclusive: true}}
+	s.Problem, s.NodeResource = "problem", map[string]int64{"a": 2000}
 	var out bytes.Buffer
 	if err := WriteJSON(&out, s); err != nil {
 		t.Fatal(err)
@@ -164,18 +167,22 @@ func TestJSONFields(t *testing.T) {
 	if err := json.Unmarshal(out.Bytes(), &all); err != nil {
 		t.Fatal(err)
 	}
+	asksAs, _ := got.Pods[0]["workload"].(map[string]any)
 	for _, check := range []struct {
 		got  map[string]any
 		want []string
 	}{
 		// Eviction has a test of its own.
-		{all, []string{"partitions", "problem", "service", "time", "pods"}},
+		{all, []string{"partitions", "problem", "service", "time", "pods", "nodeResource"}},
 		{got.Partitions[0], []string{
 			"name", "slice", "namespaces", "memoryBytes", "limitBytes", "cpuset", "cpuWeight", "usedBytes", "usedPeakBytes",
+			"types", "exclusive",
 		}},
 		{got.Pods[0], []string{
 			"namespace", "name", "uid", "qosClass", "member", "partition", "slice", "containers", "misplaced", "liveMoved", "outsideBytes", "reason", "next",
+			"workload",
 		}},
+		{asksAs, []string{"type", "by", "refused", "milliCPU", "flaw"}},
 	} {
 		for _, field := range check.want {
 			if _, ok := check.got[field]; !ok {

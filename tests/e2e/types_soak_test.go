@@ -1,0 +1,273 @@
+//go:build node
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nodepartition/internal/unitname"
+)
+
+// soakRounds is the number of times that TestSoakTypes does everything. ROUNDS in the environment
+// replaces it.
+const soakRounds = 2
+
+// exclusiveTypes has a type with CPU 0 for itself, and one in the system partition on CPU 1.
+const exclusiveTypes = "crashLoopBackOff: {maxContainerRestartPeriod: 1s}\n" +
+	"systemPartition: {memoryLimit: 512Mi, cpuset: \"1\", namespaces: [kube-system]}\n" +
+	"workloadPartitions:\n  management: {partition: system, allowedNamespaces: [operators]}\n" +
+	"  telemetry: {cpuset: \"0\", exclusive: true, namespaces: [telemetry], allowedNamespaces: [operators]}\n"
+
+// TestSoakTypes: all on which members of types depend is restarted, removed and overwritten, in
+// random order. No process of a member is off the CPUs of its type for longer than a pass, and no
+// other process on the CPU that a type has for itself. No pod is replaced.
+func TestSoakTypes(t *testing.T) {
+	rounds := fromEnvironment(t, "ROUNDS", soakRounds)
+	seed := uint64(fromEnvironment(t, "ROUNDS_SEED", int(time.Now().UnixNano())))
+	t.Logf("ROUNDS=%d ROUNDS_SEED=%d", rounds, seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	onEach(t, kinds(placingFlavours(), "trixie"), func(t *testing.T, flavour string) {
+		s := newTypesSoak(t, flavour)
+		sampled := s.sample(t)
+		before := s.known(t)
+		for round := range rounds {
+			all := s.disturbances(flavour)
+			names := slices.Sorted(maps.Keys(all))
+			random.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+			for _, name := range names {
+				t.Logf("round %d: %s", round+1, name)
+				all[name](t)
+				s.stand(t)
+				if t.Failed() {
+					t.FailNow()
+				}
+			}
+		}
+		samples, late := sampled()
+		for _, l := range late {
+			t.Error(l)
+		}
+		t.Logf("all processes were read %d times", samples)
+		for name, id := range s.known(t) {
+			if id.uid != before[name].uid || id.phase != v1.PodRunning {
+				t.Errorf("%s: %+v; was %+v", name, id, before[name])
+			}
+		}
+		want(t, s.Node, "journalctl -b -k -o cat --no-pager | grep -c oom-kill:constraint= || true", "0")
+	})
+}
+
+// typesSoak is a node with members of types, by each of the rights and origins.
+type typesSoak struct {
+	*typedNode
+	// crashing are the pods whose containers end while the API server is away.
+	crashing []string
+}
+
+func newTypesSoak(t *testing.T, flavour string) *typesSoak {
+	t.Helper()
+	r := newTypedNode(t, flavour, exclusiveTypes)
+	r.mayReadNamespaces(t)
+	annotated := &v1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name: "annotated", Annotations: map[string]string{"workload.openshift.io/allowed": "telemetry"},
+	}}
+	if _, err := r.control.Client().CoreV1().Namespaces().Create(t.Context(), annotated, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	small := resources("50m", "24Mi")
+	asks := func(namespace, name string) spec {
+		return asking(spec{namespace: namespace, name: name, requests: small}, "telemetry")
+	}
+	r.created(t,
+		group{spec: asks(operators, "deployed"), make: (*typedNode).byDeployment, partition: telemetry, class: v1.PodQOSBurstable, cpus: "0"},
+		group{spec: asks("annotated", "annotated"), make: (*typedNode).byDeployment, partition: telemetry, class: v1.PodQOSBurstable, cpus: "0"},
+		group{
+			spec: asking(spec{namespace: operators, name: "everywhere"}, "telemetry"), make: (*typedNode).byDaemonSet,
+			partition: telemetry, class: v1.PodQOSBestEffort, cpus: "0",
+		},
+		group{spec: asks(operators, "static"), make: (*typedNode).byManifest, partition: telemetry, class: v1.PodQOSBurstable, cpus: "0"},
+		group{
+			spec: asking(spec{namespace: operators, name: "manages", requests: small}, "management"), make: (*typedNode).byDeployment,
+			partition: unitname.System, class: v1.PodQOSBurstable, cpus: "1",
+		},
+		group{
+			spec: spec{namespace: v1.NamespaceDefault, name: "ordinary", requests: small}, make: (*typedNode).byDeployment,
+			partition: unitname.Default, class: v1.PodQOSBurstable, cpus: "1",
+		},
+	)
+	return &typesSoak{typedNode: r, crashing: []string{operators + "/deployed", "annotated/annotated"}}
+}
+
+// disturbances returns the acts that disturb the node, by name.
+func (s *typesSoak) disturbances(flavour string) map[string]func(*testing.T) {
+	restart := func(unit string) func(*testing.T) {
+		return func(t *testing.T) { run(t, s.Node, "systemctl reset-failed "+unit+"; systemctl restart "+unit) }
+	}
+	return map[string]func(*testing.T){
+		"the Node is deleted": s.nodeDeleted,
+		"the value is overwritten": func(t *testing.T) {
+			for _, amount := range []string{`"7"`, "null"} {
+				s.setCores(t, "telemetry", amount)
+				s.hasCores(t, "telemetry", allCores)
+			}
+		},
+		"containers end while the API server is away": s.crashAlone,
+		"the kubelet restarts":                        s.restartKubelet,
+		"the runtime restarts": func(t *testing.T) {
+			restart(runtimeUnit(flavour))(t)
+			if err := s.WaitReady(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"the monitor restarts": restart(monitorUnit),
+		"the monitor is killed": func(t *testing.T) {
+			run(t, s.Node, "systemctl reset-failed "+monitorUnit+"; systemctl kill --signal=KILL "+monitorUnit)
+			becomes(t, s.Node, "systemctl is-active "+monitorUnit+" || true", "active")
+		},
+		"systemd executes itself again": func(t *testing.T) { run(t, s.Node, "systemctl daemon-reexec") },
+	}
+}
+
+// crashAlone: containers of members that start while the API server is away are on the CPUs of
+// their type.
+func (s *typesSoak) crashAlone(t *testing.T) {
+	uids := s.uids(t)
+	if err := s.control.Interrupt(); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range s.crashing {
+		uid := uids[name]
+		ended := map[string]bool{}
+		for _, p := range s.processes(t, uid) {
+			ended[p.pid] = true
+			run(t, s.Node, "kill -KILL "+p.pid)
+		}
+		if len(ended) == 0 {
+			t.Fatalf("%s (%s) has no process", name, uid)
+		}
+		eventually(t, s.Node, name+" runs again", func(ctx context.Context) (bool, string, error) {
+			all, err := podProcesses(ctx, s.Node)
+			if err != nil {
+				return false, "", err
+			}
+			now := slices.DeleteFunc(all, func(p podProcess) bool { return p.uid != uid || p.inSandbox() || ended[p.pid] })
+			return len(now) > 0 && now[0].cpus == "0", fmt.Sprint(now), nil
+		})
+	}
+	if err := s.control.Restore(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.WaitReady(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// processes returns the processes of the containers of a pod.
+func (s *typesSoak) processes(t *testing.T, uid string) []podProcess {
+	t.Helper()
+	all, err := podProcesses(t.Context(), s.Node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.DeleteFunc(all, func(p podProcess) bool { return p.uid != uid || p.inSandbox() })
+}
+
+// uids returns the UIDs of the pods of all groups as the names of slices have them.
+func (s *typesSoak) uids(t *testing.T) map[string]string {
+	t.Helper()
+	pods, err := s.Pods(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	uids := map[string]string{}
+	for i := range pods {
+		for _, g := range s.groups {
+			if p := &pods[i]; p.Namespace == g.namespace && strings.HasPrefix(p.Name, g.name+"-") {
+				uids[g.namespace+"/"+g.name] = strings.ReplaceAll(string(p.UID), "-", "_")
+			}
+		}
+	}
+	if len(uids) != len(s.groups) {
+		t.Fatalf("%d pods of %d groups: %v", len(uids), len(s.groups), uids)
+	}
+	return uids
+}
+
+// sample reads all processes of pods again and again, until the function is called that it returns.
+// That returns the number of samples, and a message for each process that was on CPUs of others
+// when the second pass had ended since it was first seen there: the first may have begun before.
+func (s *typesSoak) sample(t *testing.T) (end func() (samples int, late []string)) {
+	t.Helper()
+	members := map[string]bool{}
+	uids := s.uids(t)
+	for _, g := range s.groups {
+		if g.partition == telemetry {
+			members[uids[g.namespace+"/"+g.name]] = true
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var sampler sync.WaitGroup
+	seen := misplacements{members: members, since: map[string]float64{}}
+	sampler.Go(func() {
+		for ctx.Err() == nil {
+			ended, err := metric(ctx, s.Node, passesEnded) // before the processes are read
+			if err != nil {
+				clear(seen.since) // the monitor does not run
+				continue
+			}
+			if all, err := podProcesses(ctx, s.Node); err == nil {
+				seen.note(all, ended)
+			}
+		}
+	})
+	t.Cleanup(func() { cancel(); sampler.Wait() })
+	return func() (int, []string) {
+		cancel()
+		sampler.Wait()
+		return seen.samples, seen.late
+	}
+}
+
+// misplacements follows which processes are on CPUs of others.
+type misplacements struct {
+	// members has the pods of the type with a CPU for itself.
+	members map[string]bool
+	// since has the number of passes that had ended when a process was first seen so.
+	since   map[string]float64
+	samples int
+	late    []string
+}
+
+// note adds a sample, before which a number of passes had ended.
+func (m *misplacements) note(all []podProcess, ended float64) {
+	m.samples++
+	wrong := map[string]float64{}
+	for _, p := range all {
+		// A runtime creates the sandbox of a member where it likes.
+		if p.cpus == "1" && (!m.members[p.uid] || p.inSandbox()) || p.cpus == "0" && m.members[p.uid] {
+			continue
+		}
+		key := p.String()
+		since, known := m.since[key]
+		if !known || ended < since { // or the monitor has started again
+			since = ended
+		}
+		if ended-since >= 2 {
+			m.late = append(m.late, fmt.Sprintf("%v passes after it was seen there: %s", ended-since, key))
+			since = ended
+		}
+		wrong[key] = since
+	}
+	m.since = wrong
+}
