@@ -172,7 +172,7 @@ func TestConflict(t *testing.T) {
 	if got.Status != 1 || !strings.Contains(got.Messages, "kubepods-system.slice: made by something else already") {
 		t.Errorf("got status %d and %q", got.Status, got.Messages)
 	}
-	if len(got.Units) != 1 || got.Units["kubepods-system.slice"] != "[Slice]\nMemoryMax=1G\n" {
+	if len(partitionUnits(got.Units)) != 1 || got.Units["kubepods-system.slice"] != "[Slice]\nMemoryMax=1G\n" {
 		t.Errorf("units: %q; want the foreign one alone", got.Units)
 	}
 }
@@ -254,7 +254,8 @@ func TestReload(t *testing.T) {
 	stays := []string{
 		"kubepods-system-.slice.d/50-node-partition.conf", "kubepods-system.slice.d/50-node-partition.conf",
 		"kubepods.slice.d/50-node-partition.conf", "partition-generator-apply.path", "partition-generator-apply.service",
-		"partition-generator-await-section.path", "partition-generator-await-section.service", "slices.target.d/50-node-partition.conf",
+		"partition-generator-await-section.path", "partition-generator-await-section.service", "partition-generator-read.service",
+		"partition-generator-watch.path", "partition-generator-watch.service", "slices.target.d/50-node-partition.conf",
 	}
 	for _, off := range []result{step(noSection, 0), step(badConfig, 1), step(noSection, 0)} {
 		if !slices.Equal(golden.Names(off.Units), stays) {
@@ -386,8 +387,8 @@ func TestLateVar(t *testing.T) {
 	}
 	golden.Flush(t, root)
 	configure(t, root, noSection)
-	if off := run(t, root); len(off.Units) != 10 || off.Units[late] == "" {
-		t.Errorf("without a section: %q; want the late unit, what starts it, what applies changes, three drop-ins of slices, and what waits for a section",
+	if off := run(t, root); len(off.Units) != 13 || off.Units[late] == "" {
+		t.Errorf("without a section: %q; want the late unit, what starts it, what applies changes and reads edits, three drop-ins of slices, and what waits for a section",
 			golden.Names(off.Units))
 	}
 	verify(t, root)
