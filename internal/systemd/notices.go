@@ -37,13 +37,15 @@ func (n *notices) reloading() { n.note(func(p *pending) { p.reloading = true }) 
 func (n *notices) reloaded()  { n.note(func(p *pending) { p.reloading, p.reloaded = false, true }) }
 
 // resynced notes that signals may have been missed.
-func (n *notices) resynced() { n.note(func(p *pending) { p.wake, p.reloaded = true, true }) }
+func (n *notices) resynced() {
+	n.note(func(p *pending) { p.wake, p.reloading, p.reloaded = true, false, true })
+}
 
 func (n *notices) connected(up bool) {
 	n.note(func(p *pending) {
 		p.connected = &up
 		if up {
-			p.wake, p.reloaded = true, true
+			p.wake, p.reloading, p.reloaded = true, false, true
 		}
 	})
 }

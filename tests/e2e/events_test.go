@@ -309,7 +309,8 @@ func (e *evictor) killedAtLimit(t *testing.T, name string, n int32) v1.Event {
 		return anon >= 256<<20, out, err
 	})
 	limit := run(t, e.Node, "cat "+systemCgroup+"/memory.max")
-	run(t, e.Node, "echo 128M > "+systemCgroup+"/memory.max")
+	// Not less: the next one to be killed has to be the same.
+	run(t, e.Node, "echo 256M > "+systemCgroup+"/memory.max")
 	one := e.counted(t, oomKilling, name, n)
 	run(t, e.Node, "echo "+limit+" > "+systemCgroup+"/memory.max")
 	return one

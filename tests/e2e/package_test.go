@@ -99,7 +99,7 @@ func scrapes(t *testing.T, n *lab.Node) (end func()) {
 			body, err := n.Get(scrape, monitorURL+"/metrics")
 			cancel()
 			if err != nil || !strings.Contains(string(body), "\nnodepartition_") {
-				ended <- fmt.Errorf("scrape %d: %w, %d bytes", answered+1, err, len(body))
+				ended <- fmt.Errorf("scrape %d: %v, %d bytes", answered+1, err, len(body))
 				return
 			}
 			answered++

@@ -112,7 +112,7 @@ func TestWorkloadChanges(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	ending := fromEnvironment(t, "CHANGE_PODS", changePods) - stayingPods
+	ending := max(fromEnvironment(t, "CHANGE_PODS", changePods)-stayingPods, changeEvery)
 	t.Logf("CHANGES_SEED=%d CHANGE_PODS=%d", seed, ending+stayingPods)
 	onEach(t, kinds(allFlavours(), "trixie"), func(t *testing.T, flavour string) {
 		begin := layout{names: map[string]unitname.PartitionName{string(telemetry): telemetry, string(askers): askers}}
