@@ -293,10 +293,10 @@ func (e *evictor) killsOnPod(t *testing.T) {
 	e.remove(t, members, "leaker-own")
 }
 
-// killedAtLimit has the kernel kill in the partition, for the n-th time. Below a limit that a program
-// of a pod reaches the kernel may reclaim its text for minutes, and read it again, before it kills
-// (Linux 6.12 on an emulated node: 240,000 pages in three minutes, and no kill). Below one that is
-// lowered it kills other processes before the first one has ended (memory_max_write,
+// killedAtLimit has the kernel kill in the partition, for the n-th time. Below a limit that a
+// program of a pod reaches the kernel may reclaim its text for minutes, and read it again, before
+// it kills (Linux 6.12 on an emulated node: 240,000 pages in three minutes, and no kill). Below one
+// that is lowered it kills other processes before the first one has ended (memory_max_write,
 // mm/memcontrol.c). So a program of the node, whose text is not charged to the partition, fills it.
 func (e *evictor) killedAtLimit(t *testing.T, name string, n int32) v1.Event {
 	t.Helper()
