@@ -48,7 +48,7 @@ const reloadPatience = 2 * time.Minute
 // reload is a reload of systemd, from its beginning until the configuration was read after it.
 type reload struct {
 	mu sync.Mutex
-	// noted counts the beginnings and ends, and read those that a reading has followed.
+	// noted counts the beginnings and ends of reloads, and followed those that a reading came after.
 	noted, followed int
 	since           time.Time
 }

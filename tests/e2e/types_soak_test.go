@@ -34,9 +34,8 @@ const exclusiveTypes = "crashLoopBackOff: {maxContainerRestartPeriod: 1s}\n" +
 // other process on the CPU that a type has for itself. No pod is replaced.
 func TestSoakTypes(t *testing.T) {
 	rounds := fromEnvironment(t, "ROUNDS", soakRounds)
-	seed := uint64(fromEnvironment(t, "ROUNDS_SEED", int(time.Now().UnixNano())))
-	t.Logf("ROUNDS=%d ROUNDS_SEED=%d", rounds, seed)
-	random := rand.New(rand.NewPCG(seed, 0))
+	t.Logf("ROUNDS=%d", rounds)
+	random := rand.New(rand.NewPCG(seedFrom(t, "ROUNDS_SEED"), 0))
 	onEach(t, kinds(placingFlavours(), "trixie"), func(t *testing.T, flavour string) {
 		s := newTypesSoak(t, flavour)
 		sampled := s.sample(t)
@@ -69,11 +68,7 @@ func TestSoakTypes(t *testing.T) {
 }
 
 // typesSoak is a node with members of types, by each of the rights and origins.
-type typesSoak struct {
-	*typedNode
-	// crashing are the pods whose containers end while the API server is away.
-	crashing []string
-}
+type typesSoak struct{ *typedNode }
 
 func newTypesSoak(t *testing.T, flavour string) *typesSoak {
 	t.Helper()
@@ -106,7 +101,7 @@ func newTypesSoak(t *testing.T, flavour string) *typesSoak {
 			partition: unitname.Default, class: v1.PodQOSBurstable, cpus: "1",
 		},
 	)
-	return &typesSoak{typedNode: r, crashing: []string{operators + "/deployed", "annotated/annotated"}}
+	return &typesSoak{r}
 }
 
 // disturbances returns the acts that disturb the node, by name.
@@ -159,10 +154,15 @@ func (s *typesSoak) crashAlone(t *testing.T) {
 	if err := s.control.Interrupt(); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range s.crashing {
+	// By the right of the configuration, and of the namespace.
+	for _, name := range []string{operators + "/deployed", "annotated/annotated"} {
 		uid := uids[name]
+		before, err := s.processes(t.Context(), uid)
+		if err != nil {
+			t.Fatal(err)
+		}
 		ended := map[string]bool{}
-		for _, p := range s.processes(t, uid) {
+		for _, p := range before {
 			ended[p.pid] = true
 		}
 		if len(ended) == 0 {
@@ -171,12 +171,9 @@ func (s *typesSoak) crashAlone(t *testing.T) {
 		// All may end with the first.
 		run(t, s.Node, "kill -KILL "+strings.Join(slices.Sorted(maps.Keys(ended)), " ")+" 2>/dev/null || true")
 		eventually(t, s.Node, name+" runs again", func(ctx context.Context) (bool, string, error) {
-			all, err := podProcesses(ctx, s.Node)
-			if err != nil {
-				return false, "", err
-			}
-			now := slices.DeleteFunc(all, func(p podProcess) bool { return p.uid != uid || p.inSandbox() || ended[p.pid] })
-			return len(now) > 0 && now[0].cpus == "0", fmt.Sprint(now), nil
+			now, err := s.processes(ctx, uid)
+			now = slices.DeleteFunc(now, func(p podProcess) bool { return ended[p.pid] })
+			return len(now) > 0 && now[0].cpus == "0", fmt.Sprint(now), err
 		})
 	}
 	if err := s.control.Restore(t.Context()); err != nil {
@@ -188,13 +185,9 @@ func (s *typesSoak) crashAlone(t *testing.T) {
 }
 
 // processes returns the processes of the containers of a pod.
-func (s *typesSoak) processes(t *testing.T, uid string) []podProcess {
-	t.Helper()
-	all, err := podProcesses(t.Context(), s.Node)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return slices.DeleteFunc(all, func(p podProcess) bool { return p.uid != uid || p.inSandbox() })
+func (s *typesSoak) processes(ctx context.Context, uid string) ([]podProcess, error) {
+	all, err := podProcesses(ctx, s.Node)
+	return slices.DeleteFunc(all, func(p podProcess) bool { return p.uid != uid || p.inSandbox() }), err
 }
 
 // uids returns the UIDs of the pods of all groups as the names of slices have them.

@@ -44,7 +44,7 @@ func (p *pipes) dial() net.Conn {
 }
 
 // serve starts a server. It returns a function that stops it and the channel with its error.
-func serve(t *testing.T, p *pipes, handler http.HandlerFunc) (stop func(), result chan error) {
+func serve(t *testing.T, p net.Listener, handler http.HandlerFunc) (stop func(), result chan error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	result = make(chan error, 1)
@@ -72,14 +72,10 @@ func TestServeShutdownAnswersAccepted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := latePipes{newPipes(), make(chan struct{})}
-		ctx, cancel := context.WithCancel(t.Context())
-		result := make(chan error, 1)
-		go func() {
-			result <- Serve(ctx, p, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				<-time.After(time.Second)
-				_, _ = io.WriteString(w, "done")
-			}))
-		}()
+		stop, result := serve(t, p, func(w http.ResponseWriter, _ *http.Request) {
+			<-time.After(time.Second)
+			_, _ = io.WriteString(w, "done")
+		})
 		conn := p.dial()
 		answer := make(chan string, 1)
 		go func() {
@@ -89,7 +85,7 @@ func TestServeShutdownAnswersAccepted(t *testing.T) {
 			answer <- string(body)
 		}()
 		synctest.Wait()
-		cancel()
+		stop()
 		synctest.Wait() // the listener is closed
 		close(p.release)
 		if err := <-result; err != nil {
