@@ -205,7 +205,7 @@ test-nodes: setup-node
 	tests/lab/lab prepare
 	LAB_EVERYTHING=1 $(NODE_TESTS) -timeout 3h -skip '^TestSoak' $(WANT) $(NODE_PACKAGES)
 
-## soak: hundreds of pods come and go on each kind of node while everything is killed, restarted, reloaded, and 200 stay while their CPUs change; hours
+## soak: hundreds of pods come and go on each kind of node while everything is killed, restarted, reloaded, 200 stay while their CPUs change, and all around members of types is disturbed; hours
 soak: setup-node
 	tests/lab/lab prepare
 	$(NODE_TESTS) -timeout 6h -run '^TestSoak' $(NODE_PACKAGES)

@@ -122,7 +122,8 @@ func (m *monitor) build() error {
 	m.takeSockets()
 	m.units = systemd.New(systemd.Options{
 		Cgroups: m.options.Node.Cgroups, Path: m.options.Node.Path,
-		Wake: m.signals.Wake, OnReloading: m.refusals.reload.began, OnReloaded: m.noteReloaded, OnConnected: m.connected("systemd"),
+		Wake: m.signals.Wake, OnReloading: m.refusals.reload.note, OnReloaded: m.noteReloaded,
+		OnConnected:   m.connected("systemd"),
 		Documentation: config.Documentation,
 	})
 	m.overdue = overdue{seen: make(chan struct{}), reload: m.units.Reload, log: m.log}

@@ -74,7 +74,7 @@ func (m *monitor) follow(c node.Followed) {
 }
 
 func (m *monitor) noteReloaded() {
-	m.refusals.reload.over()
+	m.refusals.reload.note()
 	select {
 	case m.reloaded <- struct{}{}:
 	default: // one is pending
@@ -91,8 +91,9 @@ func (m *monitor) reloads(ctx context.Context, hangup <-chan os.Signal) error {
 		case <-hangup:
 			m.reload(node.LoadConfig)
 		case <-m.reloaded:
+			read := m.refusals.reload.reading()
 			m.reload(node.LoadReloaded)
-			m.refusals.reload.read()
+			read()
 		case <-m.refusals.changed:
 			m.reload(node.LoadApplied)
 		}

@@ -9,7 +9,7 @@ import (
 )
 
 // refusals notices that partition-generator has refused an edit, or has found it taken back, for
-// which systemd is not reloaded. Only passes use it.
+// which systemd is not reloaded. Only passes use last.
 type refusals struct {
 	changed chan struct{} // has an element after such a change
 	// last has what was refused and what was followed when the files were read again for it. A reload
@@ -47,37 +47,29 @@ const reloadPatience = 2 * time.Minute
 
 // reload is a reload of systemd, from its beginning until the configuration was read after it.
 type reload struct {
-	mu    sync.Mutex
-	stage stage
-	since time.Time
+	mu sync.Mutex
+	// noted counts the beginnings and ends of reloads, and followed those that a reading came after.
+	noted, followed int
+	since           time.Time
 }
 
-type stage int
-
-const (
-	noReload stage = iota
-	reloading
-	toBeRead
-)
-
-func (r *reload) enter(s stage) {
+// note notes that systemd has begun to reload, or that it has ended.
+func (r *reload) note() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.stage, r.since = s, time.Now()
+	r.noted, r.since = r.noted+1, time.Now()
 }
 
-// began notes that systemd has begun to reload.
-func (r *reload) began() { r.enter(reloading) }
-
-// over notes that it has ended.
-func (r *reload) over() { r.enter(toBeRead) }
-
-// read notes that the configuration was read after it, unless another reload has begun.
-func (r *reload) read() {
+// reading returns what is to be called when the configuration was read, which begins now. A reload
+// that begins or ends meanwhile is read after that.
+func (r *reload) reading() (done func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.stage == toBeRead {
-		r.stage = noReload
+	now := r.noted
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.followed = now
 	}
 }
 
@@ -85,5 +77,5 @@ func (r *reload) read() {
 func (r *reload) pending(now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.stage != noReload && now.Sub(r.since) < reloadPatience
+	return r.noted != r.followed && now.Sub(r.since) < reloadPatience
 }

@@ -65,14 +65,14 @@ func TestRefusalsDuringReload(t *testing.T) {
 		do   func()
 		want bool
 	}{
-		{"systemd reloads", r.reload.began, false},
-		{"it has reloaded", r.reload.over, false},
-		{"it reloads again, and the first was read", func() { r.reload.began(); r.reload.read() }, false},
-		{"that is over", r.reload.over, false},
-		{"and read", r.reload.read, true},
+		{"systemd reloads", r.reload.note, false},
+		{"it has reloaded", r.reload.note, false},
+		{"it reloads again while that is read", func() { read := r.reload.reading(); r.reload.note(); read() }, false},
+		{"and ends while that is read", func() { read := r.reload.reading(); r.reload.note(); read() }, false},
+		{"it is read", func() { r.reload.reading()() }, true},
 		{"a reload without an end", func() {
 			r.last = [2]string{}
-			r.reload.began()
+			r.reload.note()
 			r.reload.since = r.reload.since.Add(-reloadPatience)
 		}, true},
 	} {

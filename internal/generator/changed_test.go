@@ -172,6 +172,32 @@ func TestChangedOnce(t *testing.T) {
 	})
 }
 
+// TestRefusedReload: what a reload refuses is recorded while a configuration is in force, also on a
+// node whose file is not watched: the monitor compares it with what it has read.
+func TestRefusedReload(t *testing.T) {
+	t.Parallel()
+	n := newChanging(t)
+	n.write(kubeletconfig.SettingsPath, "PARTITION_WATCH=no\n")
+	refused := func() string { return decision.ReadWatch(n.root).Refused }
+	n.edit(section("1Gy", "kube-system"))
+	n.reload()
+	if got := refused(); got != "" {
+		t.Errorf("recorded is %q; want nothing without a configuration in force", got)
+	}
+	n.edit(section("1Gi", "kube-system"))
+	n.reload()
+	n.edit(section("1Gy", "kube-system"))
+	n.reload()
+	if got := refused(); !strings.Contains(got, `memoryLimit: "1Gy"`) {
+		t.Errorf("recorded is %q; want what was refused", got)
+	}
+	n.edit(section("2Gi", "kube-system"))
+	n.reload()
+	if got := refused(); got != "" || n.limit() != "MemoryMax=2147483648" {
+		t.Errorf("recorded is %q, in force %q; want the repaired configuration", got, n.limit())
+	}
+}
+
 // TestChangedWhole: a file that is written in steps is read when it has stayed as it is, although
 // half of it is a valid file too.
 func TestChangedWhole(t *testing.T) {

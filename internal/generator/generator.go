@@ -32,7 +32,7 @@ func Run(root, dir string, now trialend.Moment, log *Log) int {
 		log.all(levelError, lines(err))
 		keepLast(output, plan, log)
 		log.all(levelWarning, plan.Warnings)
-		if output.IsSystemds() && input.Watched() {
+		if output.IsSystemds() && (input.Watched() || inForce(root)) {
 			record(root, decision.Watch{Refused: err.Error()}, log)
 		}
 		return 1
@@ -52,6 +52,12 @@ func Run(root, dir string, now trialend.Moment, log *Log) int {
 		record(root, decision.Watch{}, log)
 	}
 	return status
+}
+
+// inForce reports whether the node has a configuration in force, which a monitor may follow.
+func inForce(root string) bool {
+	decided, err := decision.Read(root)
+	return err == nil && decided != nil
 }
 
 // write writes the units. If that fails, it restores the last output. If no partition can be

@@ -20,6 +20,15 @@ type pending struct {
 	connected *bool
 }
 
+// over notes that systemd has reloaded: whatever began before is over.
+func (p *pending) over() { p.reloading, p.reloaded = false, true }
+
+// missed notes that signals may have been missed.
+func (p *pending) missed() {
+	p.wake = true
+	p.over()
+}
+
 func newNotices() notices { return notices{some: make(chan struct{}, 1)} }
 
 func (n *notices) note(change func(*pending)) {
@@ -34,16 +43,16 @@ func (n *notices) note(change func(*pending)) {
 
 func (n *notices) wake()      { n.note(func(p *pending) { p.wake = true }) }
 func (n *notices) reloading() { n.note(func(p *pending) { p.reloading = true }) }
-func (n *notices) reloaded()  { n.note(func(p *pending) { p.reloading, p.reloaded = false, true }) }
+func (n *notices) reloaded()  { n.note((*pending).over) }
 
 // resynced notes that signals may have been missed.
-func (n *notices) resynced() { n.note(func(p *pending) { p.wake, p.reloaded = true, true }) }
+func (n *notices) resynced() { n.note((*pending).missed) }
 
 func (n *notices) connected(up bool) {
 	n.note(func(p *pending) {
 		p.connected = &up
 		if up {
-			p.wake, p.reloaded = true, true
+			p.missed()
 		}
 	})
 }

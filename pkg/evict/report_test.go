@@ -5,14 +5,19 @@ import (
 	"time"
 )
 
+// withCache starts a manager far from its threshold: pods use 150 MiB, and page cache 400 MiB.
+func (n *node) withCache() *Manager {
+	n.set(func() {
+		n.pods = n.pods[2:]
+		n.cache = [3]uint64{200 * mi, 200 * mi, 0}
+	})
+	return n.started(hardOnly)
+}
+
 // TestReportPageCache: this holds far from the threshold, too.
 func TestReportPageCache(t *testing.T) {
 	bubble(t, func(n *node) {
-		n.set(func() {
-			n.pods = n.pods[2:] // 150 MiB
-			n.cache = [3]uint64{200 * mi, 200 * mi, 0}
-		})
-		m := n.started(hardOnly)
+		m := n.withCache()
 		for range 30 {
 			n.run(m, 110*time.Millisecond)
 			if r := m.Report(); r.Available != 850*mi || r.Memory.ActiveFile != 200*mi {
@@ -31,11 +36,7 @@ func TestReportPageCache(t *testing.T) {
 // memory.stat is read again.
 func TestReportLimitRaised(t *testing.T) {
 	bubble(t, func(n *node) {
-		n.set(func() {
-			n.pods = n.pods[2:] // 150 MiB
-			n.cache = [3]uint64{200 * mi, 200 * mi, 0}
-		})
-		m := n.started(hardOnly)
+		m := n.withCache()
 		n.run(m, statInterval)
 		n.files(n.slice, map[string]string{"memory.max": number(4000 * mi)})
 		n.run(m, maxPollInterval)

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -41,14 +40,7 @@ func TestSoakChurn(t *testing.T) {
 	if err := program.Build("nodepartition/tests/e2e/sampler", sampler); err != nil {
 		t.Fatal(err)
 	}
-	seed := uint64(time.Now().UnixNano())
-	if text := os.Getenv("CHURN_SEED"); text != "" {
-		var err error
-		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Logf("CHURN_SEED=%d", seed)
+	seed := seedFrom(t, "CHURN_SEED")
 	onEach(t, kinds(allFlavours(), allFlavours()...), func(t *testing.T, flavour string) {
 		n := monitored(t, flavour, "1Gi")
 		if err := n.CopyTo(t.Context(), lab.File{Path: "/usr/local/bin/sampler", Source: sampler, Mode: 0o755}); err != nil {

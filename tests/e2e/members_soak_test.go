@@ -47,8 +47,8 @@ var inotifyInstances = lab.File{Path: "/etc/sysctl.d/90-inotify.conf", Data: []b
 // boot.
 func TestSoakMembers(t *testing.T) {
 	count, changes := fromEnvironment(t, "MEMBERS", soakMembers), fromEnvironment(t, "CHANGES", soakChanges)
-	seed := uint64(fromEnvironment(t, "CHANGES_SEED", int(time.Now().UnixNano())))
-	t.Logf("MEMBERS=%d CHANGES=%d CHANGES_SEED=%d", count, changes, seed)
+	seed := seedFrom(t, "CHANGES_SEED")
+	t.Logf("MEMBERS=%d CHANGES=%d", count, changes)
 	onEach(t, kinds([]string{"crio"}, "crio"), func(t *testing.T, flavour string) {
 		begin := time.Now()
 		s := newMembersSoak(t, flavour, count, rand.New(rand.NewPCG(seed, 0)))
@@ -87,6 +87,21 @@ func fromEnvironment(t *testing.T, name string, without int) int {
 		t.Fatalf("%s=%s: want a number above 0", name, text)
 	}
 	return number
+}
+
+// seedFrom returns the seed in a variable of the environment, or another one without it. It logs
+// the seed: a test with the same one does the same.
+func seedFrom(t *testing.T, name string) uint64 {
+	t.Helper()
+	seed := uint64(time.Now().UnixNano())
+	if text := os.Getenv(name); text != "" {
+		var err error
+		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("%s=%d", name, seed)
+	return seed
 }
 
 // membersSoak is a node with many members.

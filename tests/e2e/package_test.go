@@ -98,8 +98,11 @@ func scrapes(t *testing.T, n *lab.Node) (end func()) {
 			scrape, cancel := context.WithTimeout(ctx, patience)
 			body, err := n.Get(scrape, monitorURL+"/metrics")
 			cancel()
-			if err != nil || !strings.Contains(string(body), "\nnodepartition_") {
-				ended <- fmt.Errorf("scrape %d: %w, %d bytes", answered+1, err, len(body))
+			if err == nil && !strings.Contains(string(body), "\nnodepartition_") {
+				err = fmt.Errorf("none of our metrics in %d bytes", len(body))
+			}
+			if err != nil {
+				ended <- fmt.Errorf("scrape %d: %w", answered+1, err)
 				return
 			}
 			answered++

@@ -5,10 +5,7 @@ package e2e
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"testing"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -18,14 +15,7 @@ import (
 // TestSoakRestarts: every service that the monitor connects to is restarted, one after the other in
 // random order, and the next pod is placed.
 func TestSoakRestarts(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	if text := os.Getenv("RESTARTS_SEED"); text != "" {
-		var err error
-		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Logf("RESTARTS_SEED=%d", seed)
+	seed := seedFrom(t, "RESTARTS_SEED")
 	random := rand.New(rand.NewPCG(seed, 0))
 	onEach(t, kinds(allFlavours(), allFlavours()...), func(t *testing.T, flavour string) {
 		n := monitored(t, flavour, "1Gi")

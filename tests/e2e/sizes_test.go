@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
-	"strings"
 	"testing"
 
 	"nodepartition/internal/command/plan"
@@ -15,7 +14,7 @@ import (
 )
 
 // oneForAll is one file for nodes of all sizes.
-const oneForAll = "apiVersion: " + kubeletconfig.APIVersion + "\nkind: " + kubeletconfig.Kind + "\n" +
+const oneForAll = dropinHead +
 	"systemPartition: {memoryLimit: 12%, memoryLimitMin: 320Mi, memoryLimitMax: 896Mi, namespaces: [kube-system]}\n"
 
 // TestSizes: one file on nodes of three sizes leads to three limits, which plan has said before.
@@ -46,8 +45,8 @@ func TestSizes(t *testing.T) {
 					t.Fatalf("planned %+v; want one share, bounded by %q", p.Shares, size.bound)
 				}
 				share := p.Shares[0]
-				if total := memoryOf(t, n); share.OfBytes != total {
-					t.Errorf("planned a share of %d bytes; the node has %d", share.OfBytes, total)
+				if total := capacity(t, n); fmt.Sprint(share.OfBytes) != total {
+					t.Errorf("planned a share of %d bytes; the node has %s", share.OfBytes, total)
 				}
 				run(t, n, "cp "+file+" "+kubeletconfig.OverridePath)
 				becomes(t, n, "cat "+systemCgroup+"/memory.max 2>/dev/null || true", strconv.FormatInt(share.MemoryLimitBytes, 10))
@@ -58,14 +57,4 @@ func TestSizes(t *testing.T) {
 			t.Errorf("the limits are %d", limits)
 		}
 	})
-}
-
-// memoryOf returns the node's memory in bytes.
-func memoryOf(t *testing.T, n *lab.Node) int64 {
-	t.Helper()
-	kibi, err := strconv.ParseInt(strings.TrimSpace(run(t, n, "awk '/^MemTotal:/ {print $2}' /proc/meminfo")), 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return kibi << 10
 }

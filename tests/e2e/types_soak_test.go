@@ -34,9 +34,8 @@ const exclusiveTypes = "crashLoopBackOff: {maxContainerRestartPeriod: 1s}\n" +
 // other process on the CPU that a type has for itself. No pod is replaced.
 func TestSoakTypes(t *testing.T) {
 	rounds := fromEnvironment(t, "ROUNDS", soakRounds)
-	seed := uint64(fromEnvironment(t, "ROUNDS_SEED", int(time.Now().UnixNano())))
-	t.Logf("ROUNDS=%d ROUNDS_SEED=%d", rounds, seed)
-	random := rand.New(rand.NewPCG(seed, 0))
+	t.Logf("ROUNDS=%d", rounds)
+	random := rand.New(rand.NewPCG(seedFrom(t, "ROUNDS_SEED"), 0))
 	onEach(t, kinds(placingFlavours(), "trixie"), func(t *testing.T, flavour string) {
 		s := newTypesSoak(t, flavour)
 		sampled := s.sample(t)
@@ -69,11 +68,7 @@ func TestSoakTypes(t *testing.T) {
 }
 
 // typesSoak is a node with members of types, by each of the rights and origins.
-type typesSoak struct {
-	*typedNode
-	// crashing are the pods whose containers end while the API server is away.
-	crashing []string
-}
+type typesSoak struct{ *typedNode }
 
 func newTypesSoak(t *testing.T, flavour string) *typesSoak {
 	t.Helper()
@@ -106,7 +101,7 @@ func newTypesSoak(t *testing.T, flavour string) *typesSoak {
 			partition: unitname.Default, class: v1.PodQOSBurstable, cpus: "1",
 		},
 	)
-	return &typesSoak{typedNode: r, crashing: []string{operators + "/deployed", "annotated/annotated"}}
+	return &typesSoak{r}
 }
 
 // disturbances returns the acts that disturb the node, by name.
@@ -123,17 +118,30 @@ func (s *typesSoak) disturbances(flavour string) map[string]func(*testing.T) {
 			}
 		},
 		"containers end while the API server is away": s.crashAlone,
-		"the kubelet restarts":                        s.restartKubelet,
+		"the kubelet restarts": func(t *testing.T) {
+			before := s.known(t)
+			s.restartKubelet(t)
+			s.become(t, before) // until then it does not have the pods of the API
+		},
 		"the runtime restarts": func(t *testing.T) {
 			restart(runtimeUnit(flavour))(t)
 			if err := s.WaitReady(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		},
-		"the monitor restarts": restart(monitorUnit),
+		"the monitor restarts": func(t *testing.T) {
+			restart(monitorUnit)(t)
+			run(t, s.Node, waitReady)
+		},
 		"the monitor is killed": func(t *testing.T) {
+			pid := property(t, s.Node, monitorUnit, "MainPID")
 			run(t, s.Node, "systemctl reset-failed "+monitorUnit+"; systemctl kill --signal=KILL "+monitorUnit)
-			becomes(t, s.Node, "systemctl is-active "+monitorUnit+" || true", "active")
+			eventually(t, s.Node, "another monitor", func(ctx context.Context) (bool, string, error) {
+				now, err := s.Run(ctx, "systemctl show --value -p MainPID "+monitorUnit)
+				now = strings.TrimSpace(now)
+				return now != pid && now != "0", now, err
+			})
+			run(t, s.Node, waitReady)
 		},
 		"systemd executes itself again": func(t *testing.T) { run(t, s.Node, "systemctl daemon-reexec") },
 	}
@@ -146,23 +154,26 @@ func (s *typesSoak) crashAlone(t *testing.T) {
 	if err := s.control.Interrupt(); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range s.crashing {
+	// By the right of the configuration, and of the namespace.
+	for _, name := range []string{operators + "/deployed", "annotated/annotated"} {
 		uid := uids[name]
+		before, err := s.processes(t.Context(), uid)
+		if err != nil {
+			t.Fatal(err)
+		}
 		ended := map[string]bool{}
-		for _, p := range s.processes(t, uid) {
+		for _, p := range before {
 			ended[p.pid] = true
-			run(t, s.Node, "kill -KILL "+p.pid)
 		}
 		if len(ended) == 0 {
 			t.Fatalf("%s (%s) has no process", name, uid)
 		}
+		// All may end with the first.
+		run(t, s.Node, "kill -KILL "+strings.Join(slices.Sorted(maps.Keys(ended)), " ")+" 2>/dev/null || true")
 		eventually(t, s.Node, name+" runs again", func(ctx context.Context) (bool, string, error) {
-			all, err := podProcesses(ctx, s.Node)
-			if err != nil {
-				return false, "", err
-			}
-			now := slices.DeleteFunc(all, func(p podProcess) bool { return p.uid != uid || p.inSandbox() || ended[p.pid] })
-			return len(now) > 0 && now[0].cpus == "0", fmt.Sprint(now), nil
+			now, err := s.processes(ctx, uid)
+			now = slices.DeleteFunc(now, func(p podProcess) bool { return ended[p.pid] })
+			return len(now) > 0 && now[0].cpus == "0", fmt.Sprint(now), err
 		})
 	}
 	if err := s.control.Restore(t.Context()); err != nil {
@@ -174,13 +185,9 @@ func (s *typesSoak) crashAlone(t *testing.T) {
 }
 
 // processes returns the processes of the containers of a pod.
-func (s *typesSoak) processes(t *testing.T, uid string) []podProcess {
-	t.Helper()
-	all, err := podProcesses(t.Context(), s.Node)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return slices.DeleteFunc(all, func(p podProcess) bool { return p.uid != uid || p.inSandbox() })
+func (s *typesSoak) processes(ctx context.Context, uid string) ([]podProcess, error) {
+	all, err := podProcesses(ctx, s.Node)
+	return slices.DeleteFunc(all, func(p podProcess) bool { return p.uid != uid || p.inSandbox() }), err
 }
 
 // uids returns the UIDs of the pods of all groups as the names of slices have them.
@@ -221,13 +228,16 @@ func (s *typesSoak) sample(t *testing.T) (end func() (samples int, late []string
 	seen := misplacements{members: members, since: map[string]float64{}}
 	sampler.Go(func() {
 		for ctx.Err() == nil {
+			begin := time.Now()
 			ended, err := metric(ctx, s.Node, passesEnded) // before the processes are read
 			if err != nil {
 				clear(seen.since) // the monitor does not run
-				continue
-			}
-			if all, err := podProcesses(ctx, s.Node); err == nil {
+			} else if all, err := podProcesses(ctx, s.Node); err == nil {
 				seen.note(all, ended)
+			}
+			select { // a fourth of the node's time at most
+			case <-ctx.Done():
+			case <-time.After(max(3*time.Since(begin), 250*time.Millisecond)):
 			}
 		}
 	})

@@ -8,9 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -105,15 +103,9 @@ type changing struct {
 // random order, while sixty pods of three groups and of none start and end. No pod fails, only
 // those are restarted whose place has changed, and at the end each process is in its place.
 func TestWorkloadChanges(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	if text := os.Getenv("CHANGES_SEED"); text != "" {
-		var err error
-		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
-			t.Fatal(err)
-		}
-	}
-	ending := fromEnvironment(t, "CHANGE_PODS", changePods) - stayingPods
-	t.Logf("CHANGES_SEED=%d CHANGE_PODS=%d", seed, ending+stayingPods)
+	seed := seedFrom(t, "CHANGES_SEED")
+	ending := max(fromEnvironment(t, "CHANGE_PODS", changePods)-stayingPods, changeEvery)
+	t.Logf("CHANGE_PODS=%d", ending+stayingPods)
 	onEach(t, kinds(allFlavours(), "trixie"), func(t *testing.T, flavour string) {
 		begin := layout{names: map[string]unitname.PartitionName{string(telemetry): telemetry, string(askers): askers}}
 		c := changing{

@@ -93,11 +93,12 @@ func crioFindings(f *crioFacts) []Finding {
 		return saying(Warning, "whether CRI-O gives CPUs by an annotation is not known: %v", f.err)
 	case len(f.table) == 0:
 		return saying(OK, "CRI-O gives no CPUs by an annotation")
-	case f.openShift != "":
-		return saying(OK, "OpenShift's API server guards CRI-O's table of workloads: %s", f.openShift)
+	}
+	found := f.otherCPUs()
+	if f.openShift != "" {
+		return append(found, saying(OK, "OpenShift's API server guards CRI-O's table of workloads: %s", f.openShift)...)
 	}
 	var open, own []string
-	found := f.otherCPUs()
 	for _, w := range f.table {
 		text := fmt.Sprintf("%s in %s (%s)", oneline.ASCII(w.Annotation), w.File, cpusText(w.CPUs))
 		switch {

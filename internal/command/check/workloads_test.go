@@ -193,6 +193,7 @@ func TestCRIOFindings(t *testing.T) {
 		"the partition's CPUs": {crioFacts{table: []crioconfig.Workload{target}, guarded: true, pools: pools(0, 1)}, [][]string{{"ok the policy"}}},
 		"other CPUs":           {crioFacts{table: []crioconfig.Workload{target}, guarded: true, pools: pools(2, 3)}, [][]string{{"warning ", "management CPUs 0-1 by /etc/crio/c, and its partition has the CPUs 2-3", "render crio"}}},
 		"other, and open":      {crioFacts{table: []crioconfig.Workload{target}, pools: pools(2, 3)}, [][]string{{"has the CPUs 2-3"}, {"any pod with the annotation"}}},
+		"other, on OpenShift":  {crioFacts{openShift: "os-release", table: []crioconfig.Workload{target}, pools: pools(2)}, [][]string{{"has the CPUs 2"}, {"ok OpenShift's"}}},
 		"no CPUs there":        {crioFacts{table: []crioconfig.Workload{{Annotation: target.Annotation}}, guarded: true, pools: pools(2, 3)}, [][]string{{"ok the policy"}}},
 		"not a list":           {crioFacts{table: []crioconfig.Workload{{Annotation: target.Annotation, CPUs: "all"}}, guarded: true, pools: pools(2, 3)}, [][]string{{"warning ", "CPUs all by"}}},
 		"both, and no policy":  {crioFacts{table: []crioconfig.Workload{target, another, target}}, [][]string{{"CPUs 0-1), target"}, {"io.openshift/own"}}},

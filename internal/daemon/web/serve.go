@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 )
 
@@ -16,9 +17,9 @@ const (
 	writeTimeout  = 30 * time.Second
 	idleTimeout   = 2 * time.Minute
 	maxHeader     = 16 << 10
-	// grace is the time for unfinished answers when the monitor stops. systemd waits longer
-	// (TimeoutStopSec=).
-	grace = 3 * time.Second
+	// grace is the time for unfinished answers when the monitor stops: on a busy node a scrape takes
+	// seconds. systemd waits longer (TimeoutStopSec=).
+	grace = 5 * time.Second
 )
 
 // Serve serves on the listener until ctx is done, and closes it. It returns nil after the last
@@ -38,26 +39,47 @@ func newServer(handler http.Handler) *http.Server {
 	}
 }
 
-// serveBy serves by accept, which returns when the server is shut down.
+// serveBy serves by accept, which returns when the listener is closed.
+//
+// http.Server.Shutdown would drop requests: it closes a connection that was accepted and not read
+// (conn.serve, net/http, Go 1.26). The kernel has given it to this process, so the next one cannot
+// answer. So the listener is closed first, and Serve has counted what it has accepted when it
+// returns.
 func serveBy(ctx context.Context, listener net.Listener, server *http.Server, accept func(*http.Server) error) error {
-	stopped := make(chan error, 1)
-	cancel := context.AfterFunc(ctx, func() {
-		patience, done := context.WithTimeout(context.WithoutCancel(ctx), grace)
-		defer done()
-		err := server.Shutdown(patience)
-		if errors.Is(err, context.DeadlineExceeded) {
-			err = server.Close()
+	var open sync.WaitGroup
+	server.ConnState = func(_ net.Conn, state http.ConnState) {
+		switch state {
+		case http.StateNew:
+			open.Add(1)
+		case http.StateClosed, http.StateHijacked:
+			open.Done()
 		}
-		stopped <- err
-	})
-	err := accept(server)
-	if cancel() || !errors.Is(err, http.ErrServerClosed) {
-		// accept may have failed before the server knew of the listener.
-		closed := listener.Close()
-		if errors.Is(closed, net.ErrClosed) {
-			closed = nil
-		}
-		return errors.Join(fmt.Errorf("serve %s: %w", listener.Addr(), err), server.Close(), closed)
 	}
-	return <-stopped
+	closed := make(chan error, 1)
+	cancel := context.AfterFunc(ctx, func() { closed <- listener.Close() })
+	err := accept(server)
+	if cancel() {
+		// accept may have failed before the server knew of the listener.
+		return errors.Join(fmt.Errorf("serve %s: %w", listener.Addr(), err), server.Close(), unlessClosed(listener.Close()))
+	}
+	err = unlessClosed(<-closed)
+	server.SetKeepAlivesEnabled(false) // closes connections without a request
+	answered := make(chan struct{})
+	go func() {
+		open.Wait()
+		close(answered)
+	}()
+	select {
+	case <-answered:
+	case <-time.After(grace):
+	}
+	return errors.Join(err, server.Close())
+}
+
+// unlessClosed returns the error of closing a listener, nil if it was closed before.
+func unlessClosed(err error) error {
+	if errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
 }

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,9 +17,13 @@ import (
 type pipes struct {
 	connections chan net.Conn
 	closed      chan struct{}
+	close       func()
 }
 
-func newPipes() *pipes { return &pipes{make(chan net.Conn), make(chan struct{})} }
+func newPipes() *pipes {
+	closed := make(chan struct{})
+	return &pipes{make(chan net.Conn), closed, sync.OnceFunc(func() { close(closed) })}
+}
 
 func (p *pipes) Accept() (net.Conn, error) {
 	select {
@@ -29,7 +34,7 @@ func (p *pipes) Accept() (net.Conn, error) {
 	}
 }
 
-func (p *pipes) Close() error   { close(p.closed); return nil }
+func (p *pipes) Close() error   { p.close(); return nil }
 func (p *pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 9948} }
 
 func (p *pipes) dial() net.Conn {
@@ -39,12 +44,63 @@ func (p *pipes) dial() net.Conn {
 }
 
 // serve starts a server. It returns a function that stops it and the channel with its error.
-func serve(t *testing.T, p *pipes, handler http.HandlerFunc) (stop func(), result chan error) {
+func serve(t *testing.T, p net.Listener, handler http.HandlerFunc) (stop func(), result chan error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	result = make(chan error, 1)
 	go func() { result <- Serve(ctx, p, handler) }()
 	return cancel, result
+}
+
+// latePipes accepts a connection, and returns it after it was closed.
+type latePipes struct {
+	*pipes
+	release chan struct{}
+}
+
+func (p latePipes) Accept() (net.Conn, error) {
+	conn, err := p.pipes.Accept()
+	if err == nil {
+		<-p.release
+	}
+	return conn, err
+}
+
+// TestServeShutdownAnswersAccepted: a connection has an answer that was accepted at the moment of
+// the end, and one whose request comes after it.
+func TestServeShutdownAnswersAccepted(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := latePipes{newPipes(), make(chan struct{})}
+		stop, result := serve(t, p, func(w http.ResponseWriter, _ *http.Request) {
+			<-time.After(time.Second)
+			_, _ = io.WriteString(w, "done")
+		})
+		conn := p.dial()
+		answer := make(chan string, 1)
+		go func() {
+			<-time.After(time.Second)
+			_, _ = io.WriteString(conn, "GET / HTTP/1.0\r\n\r\n")
+			body, _ := io.ReadAll(conn)
+			answer <- string(body)
+		}()
+		synctest.Wait()
+		stop()
+		synctest.Wait() // the listener is closed
+		close(p.release)
+		if err := <-result; err != nil {
+			t.Error(err)
+		}
+		synctest.Wait()
+		select {
+		case body := <-answer:
+			if !strings.HasSuffix(body, "done") {
+				t.Errorf("answered %q", body)
+			}
+		default:
+			t.Error("the server has ended before it has answered")
+		}
+	})
 }
 
 func TestServeShutdownFinishesAnswers(t *testing.T) {
