@@ -340,15 +340,24 @@ func (r *typedNode) rebooted(t *testing.T) {
 	if err := r.Reboot(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.WaitReady(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	r.ready(t)
 	r.stand(t)
 	r.booted(t, wanted)
 	r.keepsCores(t, "telemetry")
 	r.keepsCores(t, "management")
 	if got := overwritten(t, r.Node); got != "0" {
 		t.Errorf("%s messages of an overwritten value", got)
+	}
+}
+
+// ready waits until the node is ready after a boot. All pods start at once, which takes an emulated
+// node minutes.
+func (r *typedNode) ready(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), settling)
+	defer cancel()
+	if err := r.WaitReady(ctx); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -366,7 +375,7 @@ func (r *typedNode) afterBoot(t *testing.T) map[string]identity {
 // booted waits until the pods have these identities, whatever the IDs of their containers.
 func (r *typedNode) booted(t *testing.T, wanted map[string]identity) {
 	t.Helper()
-	eventually(t, r.Node, "the same pods", func(ctx context.Context) (bool, string, error) {
+	r.settles(t, "the same pods", func(ctx context.Context) (bool, string, error) {
 		now, err := r.identities(ctx)
 		for name, id := range now {
 			id.container = ""
@@ -397,9 +406,7 @@ func (r *typedNode) bootedAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.hasCores(t, "telemetry", allCores)
-	if err := r.WaitReady(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	r.ready(t)
 	r.stand(t)
 	r.booted(t, wanted)
 }
