@@ -197,7 +197,8 @@ const (
 
 // recommended: a week of usage leads to a limit above it.
 func (d *day) recommended(t *testing.T, follow func()) {
-	run(t, d.Node, "systemctl stop "+monitorUnit+" && rm "+node.HistoryDir+"/*.log") // what it has recorded
+	// What it has recorded is replaced.
+	run(t, d.Node, "systemctl stop "+monitorUnit+" && rm "+node.HistoryDir+"/*.log")
 	if err := d.CopyTo(t.Context(), week(t)...); err != nil {
 		t.Fatal(err)
 	}

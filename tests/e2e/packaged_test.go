@@ -16,7 +16,7 @@ import (
 )
 
 // packageOf builds the package for Debian with a number, and returns its content. Without a version
-// it has that of the tree.
+// it has the version of the tree.
 func packageOf(t *testing.T, version, build string) []byte {
 	t.Helper()
 	dir := t.TempDir()

@@ -49,7 +49,7 @@ func heading(line string) (title string, ok bool) {
 // one, in their order:
 //
 //   - a block is indented, or fenced and marked as sh, bash or console
-//   - each line is a command, unless some begin with "$ ": then these are, and the others are output
+//   - each line is a command; where some begin with "$ ", these are, and the others are output
 //   - a backslash at the end of a line continues it, and <<EOF lasts until EOF
 //   - a line of # is left out, and so is what follows three spaces, which explains the command
 //
