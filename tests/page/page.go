@@ -51,7 +51,7 @@ func heading(line string) (title string, ok bool) {
 //   - a block is indented, or fenced and marked as sh, bash or console
 //   - each line is a command; where some begin with "$ ", these are, and the others are output
 //   - a backslash at the end of a line continues it, and <<EOF lasts until EOF
-//   - a line of # is left out, and so is what follows three spaces, which explains the command
+//   - a line of # is left out, and an explanation, which begins after three spaces, too
 //
 // The page has the heading once.
 func Commands(text, title string) ([]string, error) {
