@@ -19,23 +19,31 @@ import (
 // it has the version of the tree.
 func packageOf(t *testing.T, version, build string) []byte {
 	t.Helper()
+	_, data := built(t, "packages", "packages/*-"+build+"_amd64.deb", version, build)
+	return data
+}
+
+// built makes a target of the Makefile with a version and a number, and returns the name and the
+// content of the one file that a pattern matches.
+func built(t *testing.T, target, pattern, version, build string) (name string, data []byte) {
+	t.Helper()
 	dir := t.TempDir()
-	args := []string{"-C", "../..", "packages", "ARCHES=amd64", "BIN=" + dir, "BUILD=" + build}
+	args := []string{"-C", "../..", target, "ARCHES=amd64", "BIN=" + dir, "BUILD=" + build}
 	if version != "" {
 		args = append(args, "VERSION=v"+version)
 	}
 	if out, err := exec.Command("make", args...).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	found, err := filepath.Glob(dir + "/packages/*-" + build + "_amd64.deb")
+	found, err := filepath.Glob(filepath.Join(dir, pattern))
 	if err != nil || len(found) != 1 {
-		t.Fatalf("packages %q, %v", found, err)
+		t.Fatalf("%s makes %q, %v", target, found, err)
 	}
-	data, err := os.ReadFile(found[0])
+	data, err = os.ReadFile(found[0])
 	if err != nil {
 		t.Fatal(err)
 	}
-	return data
+	return filepath.Base(found[0]), data
 }
 
 const (
