@@ -49,8 +49,8 @@ var allowedOptions = map[string]string{
 	"Service.RestartSec":           `^5s$`,
 	"Service.LogLevelMax":          `^notice$`,
 	"Service.ExecCondition":        `^/bin/sh -c "sleep 1; test -e /etc/kubernetes/node-partition\.yaml"$`,
-	"Service.ExecStart": `^(/usr/bin/systemctl set-property --runtime kubepods-[a-z0-9_]+\.slice Markers=|` +
-		`/bin/sh -c "cd /sys/fs/cgroup/kubepods\.slice && r=0; for s in kubepods-\*\.slice; do ` +
+	"Service.ExecStart": `^(` +
+		`/bin/sh -c "(cd /sys/fs/cgroup/kubepods\.slice && r=0; for s in kubepods-\*\.slice|r=0; for s in( kubepods-[a-z0-9_]+\.slice)+); do ` +
 		`systemctl is-active --quiet \$\$s \|\| continue; systemctl set-property --runtime \$\$s Markers= \|\| r=1; done; exit \$\$r"|` +
 		`/bin/sh -c "systemctl stop partition-generator-await-section\.path; ` +
 		`systemctl daemon-reload && systemctl start slices\.target"|` +
