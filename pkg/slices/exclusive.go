@@ -77,7 +77,5 @@ func addExclusive(add func(string, ...*unit.UnitOption), in *Input) {
 // restrictsRunning reports whether slices of the kubelet have to be restricted that exist already.
 func (in *Input) restrictsRunning() bool { return in.restrictsOthers() && in.podsRun }
 
-// applyToAll makes systemd write the CPUs of all active slices below kubepods.slice. If one fails,
-// the others are written all the same.
-const applyToAll = `/bin/sh -c "cd ` + unitname.CgroupMount + `/kubepods.slice && r=0; for s in kubepods-*.slice; do ` +
-	`systemctl is-active --quiet $$s || continue; systemctl set-property --runtime $$s Markers= || r=1; done; exit $$r"`
+// applyToAll makes systemd write the CPUs of all active slices below kubepods.slice.
+const applyToAll = `/bin/sh -c "cd ` + unitname.CgroupMount + `/kubepods.slice && r=0; for s in kubepods-*.slice; do ` + applyEach

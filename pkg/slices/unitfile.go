@@ -263,15 +263,16 @@ func addApply(add func(string, ...*unit.UnitOption), in *Input) {
 		// each starts the service. A limit that is met makes the path unit fail, and no later
 		// change would be applied. 255 and later keep the count over reloads.
 		option("Path", "TriggerLimitIntervalSec", "0"))
-	writes := make([]*unit.UnitOption, 0, len(partitions))
+	limited := make([]string, 0, len(partitions)+len(hostUnits))
 	for _, name := range partitions {
-		writes = append(writes,
-			option("Service", "ExecStart", "/usr/bin/systemctl set-property --runtime "+name.Slice()+" Markers="))
+		limited = append(limited, name.Slice())
 	}
 	if !in.hostCPUs.IsEmpty() {
-		for _, name := range hostUnits {
-			writes = append(writes, option("Service", "ExecStart", "/usr/bin/systemctl set-property --runtime "+name+" Markers="))
-		}
+		limited = append(limited, hostUnits...)
+	}
+	var writes []*unit.UnitOption
+	if len(limited) > 0 {
+		writes = append(writes, option("Service", "ExecStart", applyTo(limited)))
 	}
 	if in.restrictsOthers() {
 		writes = append(writes, option("Service", "ExecStart", applyToAll))
@@ -302,9 +303,19 @@ func addApply(add func(string, ...*unit.UnitOption), in *Input) {
 	})...)
 }
 
-// applied lists the partitions whose changed limits ApplyService writes. Those that are not active
-// are left out: systemd would make the cgroup of an inactive slice (unit_realize_cgroup). The
-// system partition is among them before there is any: then nothing starts the service.
+// applyTo returns the command that makes systemd write the limits of units.
+func applyTo(units []string) string {
+	return `/bin/sh -c "r=0; for s in ` + strings.Join(units, " ") + `; do ` + applyEach
+}
+
+// applyEach is the end of a command that makes systemd write the limits of each unit s, also if it
+// cannot write another one. It leaves out what is not active any more: a partition that has no pods
+// may end after the reload, and systemd would make the cgroup of the inactive slice
+// (unit_realize_cgroup), which nothing removes before the next boot.
+const applyEach = `systemctl is-active --quiet $$s || continue; systemctl set-property --runtime $$s Markers= || r=1; done; exit $$r"`
+
+// applied lists the partitions whose changed limits ApplyService writes, without those that do not
+// run. The system partition is among them before there is any: then nothing starts the service.
 func (in *Input) applied() []unitname.PartitionName {
 	anyRuns := in.anyRuns()
 	return slices.DeleteFunc(in.present(), func(name unitname.PartitionName) bool {

@@ -150,12 +150,13 @@ func (s *typesSoak) disturbances(flavour string) map[string]func(*testing.T) {
 // crashAlone: containers of members that start while the API server is away are on the CPUs of
 // their type.
 func (s *typesSoak) crashAlone(t *testing.T) {
-	uids := s.uids(t)
+	uids, all := s.uids(t), s.known(t)
 	if err := s.control.Interrupt(); err != nil {
 		t.Fatal(err)
 	}
 	// By the right of the configuration, and of the namespace.
-	for _, name := range []string{operators + "/deployed", "annotated/annotated"} {
+	crashing := []string{operators + "/deployed", "annotated/annotated"}
+	for _, name := range crashing {
 		uid := uids[name]
 		before, err := s.processes(t.Context(), uid)
 		if err != nil {
@@ -182,6 +183,17 @@ func (s *typesSoak) crashAlone(t *testing.T) {
 	if err := s.WaitReady(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	// The kubelet lists the pods of the API as the API server has them.
+	s.settles(t, "the containers that have ended in the list of the kubelet", func(ctx context.Context) (bool, string, error) {
+		now, err := s.identities(ctx)
+		for pod, id := range now {
+			crashed := slices.ContainsFunc(crashing, func(name string) bool { return strings.HasPrefix(pod, name+"-") })
+			if crashed && id.restarts == all[pod].restarts {
+				return false, pod + " is as before", err
+			}
+		}
+		return err == nil, "", err
+	})
 }
 
 // processes returns the processes of the containers of a pod.
