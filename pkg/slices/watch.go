@@ -45,8 +45,8 @@ func watched(root hostfs.FS, c *config.Config) string {
 }
 
 // watches reports whether the plan has WatchPath. A node without a section and without the file has
-// units that wait for it, unless its kubelet makes the partition itself, and WatchPath once the file
-// was there in this boot: those that wait act once.
+// units that wait for it, unless its kubelet makes the partition itself, and WatchPath once the
+// file was there in this boot: those that wait act once.
 func (in *Input) watches() bool {
 	_, kept := in.kept[WatchPath]
 	missing := slices.Contains(in.config.Kubelet.Awaited.Files, kubeletconfig.OverridePath)
@@ -93,8 +93,8 @@ func addWatch(add func(string, ...*unit.UnitOption), in *Input) string {
 		option("Service", "Type", "oneshot"),
 		option("Service", "ExecStart", "/usr/bin/systemctl start --no-block "+ReadService),
 		option("Service", "LogLevelMax", "notice"))...)
-	// A reload starts nothing that an active unit wants. So a watch that begins with a reload, as after
-	// an upgrade, is started here: ApplyService starts ReadService after each reload.
+	// A reload starts nothing that an active unit wants. So a watch that begins with a reload, as
+	// after an upgrade, is started here: ApplyService starts ReadService after each reload.
 	read := append(about("Read a Changed Configuration of the System Partition"),
 		option("Unit", "After", WatchPath), option("Unit", "Wants", WatchPath))
 	// A kubelet that is started now waits for the partition.

@@ -108,7 +108,7 @@ type extendedNode struct {
 	*lab.Node
 	flavour       string
 	first, second extensionImage
-	// values and units are those of the node before the first merge.
+	// values and units are read before the first merge.
 	values, units string
 }
 
