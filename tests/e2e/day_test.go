@@ -54,7 +54,7 @@ func TestDay(t *testing.T) {
 		untouched := run(t, n, others)
 		for _, c := range walk {
 			ok := t.Run(c.title, func(t *testing.T) {
-				c.shows(d, t, func() { d.follow(t, commands[c.title]) })
+				c.shows(d, t, func() { enter(t, n, commands[c.title]) })
 				want(t, n, others, untouched)
 				want(t, n, "systemctl --failed --plain --no-legend", "")
 			})
@@ -99,13 +99,21 @@ func commandsOf(t *testing.T) map[string][]string {
 	t.Helper()
 	commands := map[string][]string{}
 	for _, c := range walk {
-		text, err := os.ReadFile("../../docs/" + c.page)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if commands[c.title], err = page.Commands(string(text), c.title); err != nil {
-			t.Fatalf("docs/%s: %v", c.page, err)
-		}
+		commands[c.title] = commandsBelow(t, c.page, c.title)
+	}
+	return commands
+}
+
+// commandsBelow returns the commands below a heading of a page.
+func commandsBelow(t *testing.T, file, title string) []string {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/" + file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	commands, err := page.Commands(string(text), title)
+	if err != nil {
+		t.Fatalf("docs/%s: %v", file, err)
 	}
 	return commands
 }
@@ -146,11 +154,11 @@ type day struct {
 	processes string
 }
 
-// follow runs commands, one after the other, as somebody who types them.
-func (d *day) follow(t *testing.T, commands []string) {
+// enter runs commands, one after the other, as somebody who types them.
+func enter(t *testing.T, n *lab.Node, commands []string) {
 	t.Helper()
 	for _, command := range commands {
-		t.Logf("# %s\n%s", command, run(t, d.Node, "exec 2>&1\ncd "+packagesFolder+"\n"+command))
+		t.Logf("# %s\n%s", command, run(t, n, "exec 2>&1\ncd "+packagesFolder+"\n"+command))
 	}
 }
 

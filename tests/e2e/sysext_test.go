@@ -6,6 +6,7 @@ import (
 	"context"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -25,27 +26,30 @@ const (
 	confextUnit = "systemd-confext.service"
 	// currentExtension is the link by whose name systemd-sysext knows the extension.
 	currentExtension = "/var/lib/extensions/node-partition.raw"
-	sectionExtension = "/var/lib/confexts/node-partition-section.raw"
+	sectionImage     = "node-partition-section.raw"
 	// mergedUnits lists the versions of the extension that have been started.
 	mergedUnits = "systemctl list-units --plain --no-legend --state=active 'partition-merged@*' | awk '{print $1}'"
 	// noPartition prints the cgroups of a partition.
 	noPartition = "find " + cgroupRoot + " -name 'kubepods-system*'"
 )
 
-// TestSysext: nothing but the system extension and the section give a node its partition: on a node
-// that runs, and at a boot, before the kubelet. The section may come in a configuration extension.
-// 252 is not among the kinds: there systemd-sysext does not have systemd reloaded.
+// The chapters of docs/install.md about the system extension.
+const (
+	mergeChapter   = "Hosts with a read-only `/usr`"
+	sectionChapter = "The section in a configuration extension"
+	removeChapter  = "To remove the extension"
+)
+
+// TestSysext: nothing but the system extension and the section give a node its partition, by the
+// commands in docs/install.md: on a node that runs, and at a boot, before the kubelet. The section
+// may come in a configuration extension. 252 is not among the kinds: there systemd-sysext does not
+// have systemd reloaded.
 func TestSysext(t *testing.T) {
 	able := slices.DeleteFunc(debians(), func(name string) bool { return name == "bookworm" })
 	onEach(t, kinds(able, "trixie", "forky"), func(t *testing.T, flavour string) {
 		t.Run("sysext", func(t *testing.T) { mergedUsr(t, flavour) })
 		t.Run("confext", func(t *testing.T) { mergedEtc(t, flavour) })
 	})
-}
-
-// merging has extensions merged at each boot, as hosts with a read-only /usr do.
-func merging(service string) lab.File {
-	return lab.File{Path: "/etc/systemd/system/sysinit.target.wants/" + service, Link: "/usr/lib/systemd/system/" + service}
 }
 
 // extensionImage is a version of the system extension.
@@ -71,36 +75,49 @@ func extensionOf(t *testing.T, build string) extensionImage {
 
 // linked returns a command that makes a version the present one, as systemd-sysupdate does.
 func (e extensionImage) linked() string {
-	return "mkdir -p " + filepath.Dir(currentExtension) + " && ln -sfn '" + e.file.Path + "' " + currentExtension
+	return "ln -sfn '" + e.file.Path + "' " + currentExtension
 }
 
-// sectionOfEtc returns a configuration extension with a section, made from the example.
-func sectionOfEtc(t *testing.T, document string) lab.File {
+// downloaded returns the image where the reader of docs/install.md has it.
+func (e extensionImage) downloaded() lab.File {
+	return lab.File{Path: packagesFolder + "/" + path.Base(e.file.Path), Data: e.file.Data, Mode: e.file.Mode}
+}
+
+// chapters returns the commands of docs/install.md for an image, by their headings. The folder of
+// the example is here, where the image with the section is made: the node has no mksquashfs.
+func (e extensionImage) chapters(t *testing.T) map[string][]string {
 	t.Helper()
-	const release = "etc/extension-release.d/extension-release.node-partition-section"
-	text, err := os.ReadFile("../../deploy/confext/" + release)
+	example, err := filepath.Abs("../../deploy/confext")
 	if err != nil {
 		t.Fatal(err)
 	}
-	tree, raw := filepath.Join(t.TempDir(), "tree"), filepath.Join(t.TempDir(), "section.raw")
-	for path, data := range map[string][]byte{release: text, kubeletconfig.OverridePath: []byte(document)} {
-		path = filepath.Join(tree, path)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, data, 0o644); err != nil {
-			t.Fatal(err)
-		}
+	commands := map[string][]string{}
+	for _, title := range []string{mergeChapter, sectionChapter, removeChapter} {
+		commands[title] = commandsBelow(t, "install.md", title)
 	}
-	mksquashfs := needs.Program(t, "mksquashfs", "squashfs-tools")
-	if out, err := exec.Command(mksquashfs, tree, raw, "-noappend", "-no-progress", "-all-root", "-no-xattrs").CombinedOutput(); err != nil {
+	fill(t, commands, map[string]string{
+		"node-partition-0.1.0-x86-64.raw":       path.Base(e.file.Path),
+		"/usr/share/doc/node-partition/confext": example,
+	})
+	return commands
+}
+
+// madeSection runs the commands that make an image with a section, and returns the image where the
+// reader has it. A copy takes the place of the editor.
+func madeSection(t *testing.T, commands []string, document string) lab.File {
+	t.Helper()
+	needs.Program(t, "mksquashfs", "squashfs-tools")
+	dir := t.TempDir()
+	edited := filepath.Join(dir, "edited.yaml")
+	if err := os.WriteFile(edited, []byte(document), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("sh", "-ec", strings.Join(commands, "\n"))
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "EDITOR=cp "+edited)
+	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	data, err := os.ReadFile(raw)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return lab.File{Path: sectionExtension, Data: data, Mode: 0o644}
+	return lab.File{Path: packagesFolder + "/" + sectionImage, Source: filepath.Join(dir, sectionImage), Mode: 0o644}
 }
 
 // extendedNode is a node with two versions of the system extension.
@@ -108,15 +125,22 @@ type extendedNode struct {
 	*lab.Node
 	flavour       string
 	first, second extensionImage
+	commands      map[string][]string // for the first one
 	// values and units are read before the first merge.
 	values, units string
+}
+
+// otherExtension is merged all the time beside ours. It does not ask for a reload of systemd.
+var otherExtension = lab.File{
+	Path: "/var/lib/extensions/other/usr/lib/extension-release.d/extension-release.other", Data: []byte("ID=_any\n"),
 }
 
 // mergedUsr shows the life of the system extension on a node.
 func mergedUsr(t *testing.T, flavour string) {
 	x := extendedNode{flavour: flavour, first: extensionOf(t, "1"), second: extensionOf(t, "2")}
+	x.commands = x.first.chapters(t)
 	x.Node = lab.ForTest(t, lab.Options{Flavour: flavour, Files: append(protectingNoPod(flavour),
-		merging(sysextUnit), x.first.file, x.second.file,
+		x.first.downloaded(), x.second.file, otherExtension,
 		lab.File{Path: kubeletconfig.OverridePath, Data: []byte(arrivingDocument), Mode: 0o644},
 	)})
 	if err := x.WaitReady(t.Context()); err != nil {
@@ -141,7 +165,7 @@ func mergedUsr(t *testing.T, flavour string) {
 func (x extendedNode) merged(t *testing.T) {
 	n := x.Node
 	kubelet := property(t, n, "kubelet.service", "MainPID")
-	run(t, n, x.first.linked()+" && systemctl start "+sysextUnit)
+	enter(t, n, x.commands[mergeChapter])
 	becomes(t, n, mergedUnits, x.first.unit)
 	becomes(t, n, "systemctl is-active "+systemSlice+" "+monitorUnit+" || true", "active\nactive")
 	wantLimits(t, n, "536870912", "0-1")
@@ -222,35 +246,57 @@ func (x extendedNode) unmerged(t *testing.T) {
 	becomes(t, n, values(""), all) // the monitor writes weights at its next pass
 }
 
-// removed: the commands of docs/install.md leave the node as it was.
+// removed: the commands of docs/install.md leave the node as it was. The other extension stays.
 func (x extendedNode) removed(t *testing.T) {
 	n := x.Node
 	kubelet := property(t, n, "kubelet.service", "MainPID")
-	run(t, n, "rm "+kubeletconfig.OverridePath)
-	becomes(t, n, noPartition, "")
-	becomes(t, n, "systemctl is-active "+monitorUnit+" || true", "inactive")
-	run(t, n, "rm "+currentExtension+" && systemd-sysext refresh")
-	run(t, n, "systemctl stop 'partition-*'; systemctl reset-failed 'partition-*'; rm -rf /run/node-partition")
+	enter(t, n, x.commands[removeChapter])
+	// What systemd upholds it starts again after a stop, and the list of units may miss that.
+	want(t, n, "systemctl show --value -p Upholds local-fs.target", "")
 	becomes(t, n, ourUnits, x.units)
+	becomes(t, n, noPartition, "")
 	inSlice(t, n, "kube-system", "system-agent", unitname.Default, v1.PodQOSBurstable)
 	wantLines(t, "cgroups", run(t, n, values(ofSlices)), x.values)
 	want(t, n, "ls -d /run/*partition* 2>/dev/null || true", "")
-	want(t, n, "findmnt -n -o FSTYPE /usr || true", "")
+	want(t, n, "findmnt -n -o FSTYPE /usr; test -e "+generatorPath+" || echo none", "overlay\nnone")
 	want(t, n, "systemctl --failed --plain --no-legend", "")
 	if now := property(t, n, "kubelet.service", "MainPID"); now != kubelet {
 		t.Errorf("the kubelet was restarted: %s, was %s", now, kubelet)
 	}
 }
 
-// mergedEtc: the section comes in a configuration extension. It is there when the kubelet starts. A
-// refresh applies another section, and the end of it.
+// mergedEtc: the section comes in a configuration extension, to a node that runs. At a boot it is
+// there when the kubelet starts. A refresh applies another section, and the end of it.
 func mergedEtc(t *testing.T, flavour string) {
 	first := extensionOf(t, "1")
-	n := lab.ForTest(t, lab.Options{Flavour: flavour, Files: append(protectingNoPod(flavour),
-		merging(sysextUnit), merging(confextUnit), first.file,
-		lab.File{Path: currentExtension, Link: first.file.Path},
-		sectionOfEtc(t, arrivingDocument),
-	)})
+	chapters := first.chapters(t)
+	commands := chapters[sectionChapter]
+	made := 1 + slices.IndexFunc(commands, func(c string) bool { return strings.HasPrefix(c, "mksquashfs ") })
+	if made == 0 || made == len(commands) {
+		t.Fatalf("docs/install.md: below %q: %q; want mksquashfs, and what merges its image", sectionChapter, commands)
+	}
+	making, merging := commands[:made], commands[made:]
+	n := lab.ForTest(t, lab.Options{Flavour: flavour, Files: append(protectingNoPod(flavour), first.downloaded())})
+	if err := n.WaitReady(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	const runs = "systemctl is-active " + systemSlice + " " + monitorUnit + " || true"
+	section := func(document string, merging ...string) {
+		t.Helper()
+		if err := n.CopyTo(t.Context(), madeSection(t, making, document)); err != nil {
+			t.Fatal(err)
+		}
+		enter(t, n, merging)
+	}
+	enter(t, n, chapters[mergeChapter])
+	becomes(t, n, mergedUnits, first.unit)
+	want(t, n, "ls /usr/share/doc/node-partition/confext/etc", "extension-release.d\nkubernetes")
+	section(arrivingDocument, merging...)
+	becomes(t, n, runs, "active\nactive")
+	run(t, n, waitReady)
+	if err := n.Reboot(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	if err := n.WaitReady(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -259,21 +305,16 @@ func mergedEtc(t *testing.T, flavour string) {
 	want(t, n, mergedUnits, first.unit)
 	arrivedAtBoot(t, n, flavour)
 	processes := run(t, n, podPIDs)
-	refresh := func(document string) {
-		t.Helper()
-		if err := n.CopyTo(t.Context(), sectionOfEtc(t, document)); err != nil {
-			t.Fatal(err)
-		}
-		run(t, n, "systemd-confext refresh && systemctl start slices.target")
-	}
-	refresh(strings.Replace(arrivingDocument, "512Mi", "600Mi", 1))
+	// A changed image is put in place of the other, and the last line applies it.
+	changed := []string{merging[0], merging[len(merging)-1]}
+	section(strings.Replace(arrivingDocument, "512Mi", "600Mi", 1), changed...)
 	becomes(t, n, "cat "+systemCgroup+"/memory.max", "629145600")
 	want(t, n, podPIDs, processes)
-	run(t, n, "rm "+sectionExtension+" && systemd-confext refresh")
+	run(t, n, "rm /var/lib/confexts/"+sectionImage+" && systemd-confext refresh")
 	becomes(t, n, noPartition, "")
 	becomes(t, n, "systemctl is-active "+monitorUnit+" || true", "inactive")
-	refresh(arrivingDocument)
-	becomes(t, n, "systemctl is-active "+systemSlice+" "+monitorUnit+" || true", "active\nactive")
+	section(arrivingDocument, changed...)
+	becomes(t, n, runs, "active\nactive")
 	wantLimits(t, n, "536870912", "0-1")
 	inSlice(t, n, "kube-system", "system-agent", unitname.System, v1.PodQOSBurstable)
 	want(t, n, "systemctl --failed --plain --no-legend", "")
