@@ -203,7 +203,7 @@ func (x extendedNode) loaded(t *testing.T) {
 }
 
 // refreshed: another version restarts the monitor, touches no pod and loses no scrape. So does the
-// way back to the version before.
+// way back to the version before. The same version once more restarts nothing.
 func (x extendedNode) refreshed(t *testing.T) {
 	n := x.Node
 	x.loaded(t)
@@ -222,6 +222,13 @@ func (x extendedNode) refreshed(t *testing.T) {
 		want(t, n, podPIDs, processes)
 		wantLines(t, "cgroups", run(t, n, values("")), all)
 	}
+	monitor := property(t, n, monitorUnit, "MainPID")
+	run(t, n, "systemd-sysext refresh") // with the same version
+	want(t, n, mergedUnits, x.first.unit)
+	run(t, n, waitReady)
+	want(t, n, "systemctl show --value -p MainPID "+monitorUnit, monitor)
+	want(t, n, podPIDs, processes)
+	becomes(t, n, values(""), all) // the monitor writes weights at its next pass
 	if now := property(t, n, "kubelet.service", "MainPID"); now != kubelet {
 		t.Errorf("the kubelet was restarted: %s, was %s", now, kubelet)
 	}
