@@ -247,6 +247,8 @@ func (x extendedNode) unmerged(t *testing.T) {
 	run(t, n, "systemd-sysext merge")
 	becomes(t, n, "cat "+systemCgroup+"/memory.max", "536870912")
 	becomes(t, n, "cat "+systemCgroup+"/cpuset.cpus", "0-1")
+	becomes(t, n, mergedUnits, x.first.unit)
+	run(t, n, waitReady) // the unit may restart the monitor
 	wantLimits(t, n, "536870912", "0-1")
 	want(t, n, "systemctl is-active "+systemSlice+" "+monitorUnit, "active\nactive")
 	want(t, n, podPIDs, processes)
