@@ -38,8 +38,8 @@ const upholds = `# The version is in the name, so that systemd starts another in
 Upholds=%s
 `
 
-// sysextVersion returns the version in the name of the image. "~" sorts a version before a release
-// there too, and a number of the build sorts it after.
+// sysextVersion returns the version in the name of the image. A number of the build sorts it after
+// the version alone.
 func sysextVersion(r request) string {
 	if r.build == "1" {
 		return r.version.String()

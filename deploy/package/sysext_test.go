@@ -4,9 +4,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // extension returns the path of the system extension that once builds.
@@ -92,8 +94,12 @@ func TestMergedInstance(t *testing.T) {
 	}
 }
 
+// takenVersion matches the versions that systemd-sysupdate takes (version_is_valid,
+// src/basic/string-util.c, 257).
+var takenVersion = regexp.MustCompile(`^[A-Za-z0-9.,_+-]+$`)
+
 // TestSysupdate: the file for systemd-sysupdate takes the extension of a release, and has the link
-// by whose name systemd-sysext knows it.
+// by whose name systemd-sysext knows it. It does not take what comes before a release.
 func TestSysupdate(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../sysupdate/node-partition.transfer")
@@ -103,6 +109,17 @@ func TestSysupdate(t *testing.T) {
 	taken := strings.NewReplacer("@v", "0.1.0~rc.1", "%a", "x86-64").Replace(string(text))
 	if line := "\nMatchPattern=" + filepath.Base(extension(t)) + "\n"; strings.Count(taken, line) != 2 {
 		t.Errorf("want %q twice, as source and target, in\n%s", line, taken)
+	}
+	for described, release := range map[string]bool{"v0.1.0": true, "v0.1.0-5-g3f1fd6b": true, "v0.1.0-rc.1": false, "3f1fd6b": false} {
+		v, err := parseVersion(described, time.Unix(0, 0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, build := range []string{"1", "2"} {
+			if got := sysextVersion(request{version: v, build: build}); takenVersion.MatchString(got) != release {
+				t.Errorf("%s: the image has the version %s, taken: %t, want %t", described, got, !release, release)
+			}
+		}
 	}
 	known := strings.TrimPrefix(filepath.Ext(filepath.Base(extensionRelease)), ".")
 	if line := "\nCurrentSymlink=/var/lib/extensions/" + known + ".raw\n"; !strings.Contains(taken, line) {
