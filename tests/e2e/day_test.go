@@ -67,7 +67,10 @@ func TestDay(t *testing.T) {
 
 // placeholders has what a reader replaces in the commands, and by what on this node.
 func placeholders(n *lab.Node) map[string]string {
-	return map[string]string{"etcd-NODE": "system-agent-" + n.Hostname} // its static pod
+	return map[string]string{
+		"etcd-NODE": "system-agent-" + n.Hostname, // its static pod
+		"LIMIT":     "512Mi",                      // more than is recommended
+	}
 }
 
 // chapter is a heading of a page below docs. shows runs the commands below it by follow, and
