@@ -44,6 +44,9 @@ func Changed(root string, log *Log) int {
 			kubeletconfig.OverridePath, patience, quiet)})
 		return statusSkip // the last edit has started another run, after this one
 	}
+	if j.settled() { // a trial has begun meanwhile, for example
+		return statusSkip
+	}
 	input, err := slices.Load(root, slices.SystemdOutput(root))
 	if err != nil {
 		return j.refuse(err)
@@ -120,9 +123,9 @@ func record(root string, w decision.Watch, log *Log) {
 	}
 }
 
-// awaitQuiet waits until the file has stayed as it is for a while. It returns false if it does not.
-// A file that was removed may be applied by a reload of the operator meanwhile, and then a kubelet
-// that is being started need not wait.
+// awaitQuiet waits until the file has stayed as it is for a while, or until nothing is left to do.
+// It returns false if the file does not stay. A file that was removed may be applied by a reload of
+// the operator meanwhile, and then a kubelet that is being started need not wait.
 func (j judge) awaitQuiet() bool {
 	begin := time.Now()
 	last, since, looked := contentOf(j.root), begin, begin
