@@ -48,6 +48,7 @@ func TestWatched(t *testing.T) {
 			{"refused", watchedNode.refused},
 			{"ten changes a second", watchedNode.quickly},
 			{"random edits", watchedNode.random},
+			{"stopped, and a reload", watchedNode.stopped},
 			{"removed and written again", watchedNode.removed},
 			{"switched off", watchedNode.switchedOff},
 		} {
@@ -172,6 +173,17 @@ func (w watchedNode) random(t *testing.T) {
 	run(t, w.Node, edit("in place", sectionOf("1000Mi")))
 	w.inForce(t, 1000)
 	wantMetric(t, w.Node, refusedProblem, 0)
+}
+
+// stopped: a reload starts the watch where it does not run, as after an upgrade from a version
+// without it.
+func (w watchedNode) stopped(t *testing.T) {
+	const watch = "partition-generator-watch.path"
+	run(t, w.Node, "systemctl stop "+watch)
+	reload(t, w.Node)
+	becomes(t, w.Node, "systemctl is-active "+watch+" || true", "active")
+	run(t, w.Node, edit("in place", sectionOf("1010Mi")))
+	w.inForce(t, 1010)
 }
 
 // removed: without the file the partition is lifted, as after a reload, and it comes back with it.
