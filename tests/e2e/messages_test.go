@@ -42,7 +42,7 @@ func TestMessages(t *testing.T) {
 		}
 		run(t, n, withDocumentation+" && dpkg -i /root/1.deb >/dev/null 2>&1")
 		p := installedPages(t, n)
-		t.Run("printed", func(t *testing.T) { p.printed(t, n) })
+		t.Run("printed", func(t *testing.T) { p.printed(t, n, countRefused(files)) })
 		t.Run("documented", p.documented)
 		t.Run("manuals", func(t *testing.T) { manualsAreThere(t, n) })
 	})
@@ -84,6 +84,17 @@ func refusedConfigurations(t *testing.T) []lab.File {
 	return files
 }
 
+// countRefused counts the configurations among files.
+func countRefused(files []lab.File) int {
+	count := 0
+	for _, f := range files {
+		if path.Dir(f.Path) == allRefused {
+			count++
+		}
+	}
+	return count
+}
+
 // pages has the text of the pages on a node by their paths.
 type pages map[string]string
 
@@ -122,12 +133,13 @@ func (p pages) open(t *testing.T, addresses map[string]bool) {
 }
 
 // printed: each finding of check that is not in order has an address, on this node and on the one
-// of the golden cases with one broken configuration after the other.
-func (p pages) printed(t *testing.T, n *lab.Node) {
+// of the golden cases with one broken configuration after the other. configurations counts them.
+func (p pages) printed(t *testing.T, n *lab.Node, configurations int) {
 	const command = monitorPath + " check -o json"
 	config := otherNode + "/" + golden.ConfigPath
-	out := run(t, n, command+" || test $? = 1\nmkdir -p "+path.Dir(config)+"\n"+
-		"for name in "+allRefused+"/*; do cp $name "+config+"; "+command+" --root "+otherNode+" || test $? = 1; done")
+	const orRefused = " || test $? = 1 || exit 1"
+	out := run(t, n, command+orRefused+"\nmkdir -p "+path.Dir(config)+"\n"+
+		"for name in "+allRefused+"/*; do cp $name "+config+" || exit 1; "+command+" --root "+otherNode+orRefused+"; done")
 	var reports int
 	messages, addresses := map[string]bool{}, map[string]bool{}
 	for decoder := json.NewDecoder(strings.NewReader(out)); ; reports++ {
@@ -152,6 +164,9 @@ func (p pages) printed(t *testing.T, n *lab.Node) {
 		if !refused {
 			t.Errorf("report %d: nothing is wrong with the configuration", reports)
 		}
+	}
+	if reports != 1+configurations {
+		t.Errorf("%d reports; want one of this node, and one of each of %d configurations", reports, configurations)
 	}
 	// People read them in separate lines.
 	for line := range strings.Lines(run(t, n, monitorPath+" check || test $? = 1")) {
