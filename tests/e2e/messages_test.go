@@ -197,7 +197,8 @@ func explanations(text string) map[string]explained {
 			continue
 		}
 		switch cell := strings.TrimSpace(strings.Split(line, "|")[1]); {
-		case strings.HasPrefix(cell, "message"), cell == "text", cell == "reason", cell == "finding", cell == "symptom":
+		case strings.HasPrefix(cell, "message"), strings.HasPrefix(cell, "reason"), // of the Event
+			cell == "text", cell == "finding", cell == "symptom":
 			inTable = true
 		case inTable && !strings.HasPrefix(cell, "---"):
 			found[anchor+" "+cell] = explained{messagesPage + "#" + anchor, line}
