@@ -172,7 +172,7 @@ func TestConflict(t *testing.T) {
 	if got.Status != 1 || !strings.Contains(got.Messages, "kubepods-system.slice: made by something else already") {
 		t.Errorf("got status %d and %q", got.Status, got.Messages)
 	}
-	if len(partitionUnits(got.Units)) != 1 || got.Units["kubepods-system.slice"] != "[Slice]\nMemoryMax=1G\n" {
+	if len(got.Units) != 1 || got.Units["kubepods-system.slice"] != "[Slice]\nMemoryMax=1G\n" {
 		t.Errorf("units: %q; want the foreign one alone", got.Units)
 	}
 }
