@@ -110,7 +110,9 @@ func TestSysupdate(t *testing.T) {
 	if line := "\nMatchPattern=" + filepath.Base(extension(t)) + "\n"; strings.Count(taken, line) != 2 {
 		t.Errorf("want %q twice, as source and target, in\n%s", line, taken)
 	}
-	for described, release := range map[string]bool{"v0.1.0": true, "v0.1.0-5-g3f1fd6b": true, "v0.1.0-rc.1": false, "3f1fd6b": false} {
+	for described, release := range map[string]bool{
+		"v0.1.0": true, "v0.1.0-5-g3f1fd6b": true, "v0.1.0-rc.1": false, "3f1fd6b": false,
+	} {
 		v, err := parseVersion(described, time.Unix(0, 0))
 		if err != nil {
 			t.Fatal(err)
