@@ -127,7 +127,7 @@ func (r *typedNode) convertedAll(t *testing.T) {
 // as the kubelet would have given them for CPU.
 func (r *typedNode) weigh(t *testing.T) {
 	t.Helper()
-	wanted := map[string]string{"deployed": "16", "besteffort": "1", "daemon": "39", "everywhere": "1", "manifest": "1"}
+	wanted := map[string]string{"deployed": "16", "besteffort": "1", "daemon": "39", "everywhere": "1", "static": "2", "manifest": "1"}
 	eventually(t, r.Node, "the weights of the resource", func(ctx context.Context) (bool, string, error) {
 		all, err := standings(ctx, r.Node)
 		if err != nil {
@@ -220,6 +220,9 @@ func (r *typedNode) moreThanThePool(t *testing.T) {
 	more, less, err := read(t.Context(), "cat "+strings.Join(weights, " "))
 	if err != nil {
 		t.Fatal(err)
+	}
+	if more != 36 || less != 12 {
+		t.Errorf("the weights %v and %v; want 36 for 900m and 12 for 300m, by the kubelet's formula", more, less)
 	}
 	var got float64
 	const enough = 5e6 // µs

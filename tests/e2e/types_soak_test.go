@@ -58,6 +58,9 @@ func TestSoakTypes(t *testing.T) {
 			t.Error(l)
 		}
 		t.Logf("all processes were read %d times", samples)
+		if least := 10 * rounds; samples < least {
+			t.Errorf("all processes were read %d times; want %d at least", samples, least)
+		}
 		for name, id := range s.known(t) {
 			if id.uid != before[name].uid || id.phase != v1.PodRunning {
 				t.Errorf("%s: %+v; was %+v", name, id, before[name])
