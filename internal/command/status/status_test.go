@@ -195,8 +195,8 @@ func TestJSONFields(t *testing.T) {
 	}
 }
 
-// TestJSONWithoutWorkload: a node without workload partitions has the fields that it had before they
-// existed.
+// TestJSONWithoutWorkload: a node without workload partitions has the fields that it had before
+// there were any.
 func TestJSONWithoutWorkload(t *testing.T) {
 	t.Parallel()
 	s := guardedStatus()
