@@ -377,8 +377,8 @@ func (r *typedNode) afterBoot(t *testing.T) map[string]identity {
 }
 
 // booted waits until the pods have these identities, whatever the IDs of their containers. On a
-// node under load the runtime may end the connection of NRI during the boot. A container that starts
-// then is restarted into its place, once.
+// node under load the runtime may end the connection of NRI during the boot. A container that
+// starts then is restarted into its place, once.
 func (r *typedNode) booted(t *testing.T, wanted map[string]identity) {
 	t.Helper()
 	moved := 0

@@ -73,7 +73,7 @@ func decodeSections(config *kubeletconfig.Merged) (sections, error) {
 	}
 	workloads := decodeWorkloads(config, &list)
 	for _, name := range slices.Sorted(maps.Keys(workloads)) {
-		path := kubeletconfig.WorkloadsField + "." + string(name) // SectionPath has another one for system
+		path := kubeletconfig.WorkloadsField + "." + string(name) // SectionPath differs for system
 		if err := checkWorkload(name); err != nil {
 			list.add(config.SectionFileWith(path), oneline.ASCII(path), "", "%v", err)
 			continue
