@@ -358,7 +358,7 @@ func (r *typedNode) rebooted(t *testing.T) {
 // node minutes.
 func (r *typedNode) ready(t *testing.T) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), settling)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if err := r.WaitReady(ctx); err != nil {
 		t.Fatal(err)
@@ -382,7 +382,7 @@ func (r *typedNode) afterBoot(t *testing.T) map[string]identity {
 func (r *typedNode) booted(t *testing.T, wanted map[string]identity) {
 	t.Helper()
 	moved := 0
-	r.settles(t, "the same pods", func(ctx context.Context) (bool, string, error) {
+	r.await(t, "the same pods", func(ctx context.Context) (bool, string, error) {
 		now, err := r.identities(ctx)
 		moved = 0
 		for name, id := range now {

@@ -187,7 +187,7 @@ func (s *typesSoak) crashAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The kubelet lists the pods of the API as the API server has them.
-	s.settles(t, "the containers that have ended in the list of the kubelet", func(ctx context.Context) (bool, string, error) {
+	s.await(t, "the containers that have ended in the list of the kubelet", func(ctx context.Context) (bool, string, error) {
 		now, err := s.identities(ctx)
 		for pod, id := range now {
 			crashed := slices.ContainsFunc(crashing, func(name string) bool { return strings.HasPrefix(pod, name+"-") })
