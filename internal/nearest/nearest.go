@@ -3,6 +3,7 @@ package nearest
 
 import (
 	"strings"
+	"unicode"
 
 	"github.com/xrash/smetrics"
 )
@@ -16,11 +17,12 @@ const alike = 0.93
 // another order. It returns an empty string if there is none.
 func Name(name string, known ...string) string {
 	best, least := "", 0
+	a := plainName(name)
 	for _, k := range known {
 		if len(name) > 2*len(k) || k == name {
 			continue
 		}
-		a, b := plainName(name), plainName(k)
+		b := plainName(k)
 		distance := smetrics.WagnerFischer(a, b, 1, 1, 1)
 		if distance > len(k)/4 && !isShuffled(a, b) {
 			continue
@@ -37,8 +39,15 @@ func isShuffled(a, b string) bool {
 	return len(a) == len(b) && len(a) > 1 && smetrics.JaroWinkler(a, b, 0.7, 4) >= alike
 }
 
+// plainName returns a name in small letters without dashes and underscores. A strings.Replacer has
+// a table of 6 KiB: with one for each pair of names the generator took a sixth more CPU time.
 func plainName(name string) string {
-	return strings.NewReplacer("-", "", "_", "").Replace(strings.ToLower(name))
+	return strings.Map(func(r rune) rune {
+		if r == '-' || r == '_' {
+			return -1
+		}
+		return unicode.ToLower(r)
+	}, name)
 }
 
 // Meant returns "; is X meant?" for the known name that is nearest, and an empty string if there is

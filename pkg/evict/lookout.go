@@ -137,7 +137,7 @@ func (l *Lookout) begin(wake int) bool {
 	return true
 }
 
-// yield has the managers poll that were relieved since the last call. Where there is no other
+// yield lets the managers poll that were relieved since the last call. Where there is no other
 // processor, the Go runtime takes 20 ms to notice that this thread waits for the kernel (retake in
 // runtime/proc.go, Go 1.26). Yielding in each round would cost more than the looks.
 func (l *Lookout) yield() {

@@ -7,21 +7,18 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"nodepartition/tests/script"
 )
 
 // TestApply: the limits of each unit that is active are written, also after one that cannot be.
 func TestApply(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	const systemctl = `#!/bin/sh
-case $1 in
+	script.Write(t, filepath.Join(dir, "systemctl"), `case $1 in
 is-active) test "$3" != ended.slice ;;
 set-property) echo "$3" >>"$LOG"; test "$3" != refused.slice ;;
-esac
-`
-	if err := os.WriteFile(filepath.Join(dir, "systemctl"), []byte(systemctl), 0o755); err != nil {
-		t.Fatal(err)
-	}
+esac`)
 	for _, test := range []struct {
 		name           string
 		units, written []string
@@ -33,8 +30,8 @@ esac
 	} {
 		log := filepath.Join(dir, strings.ReplaceAll(test.name, " ", "-"))
 		// As systemd reads it.
-		script := strings.TrimSuffix(strings.TrimPrefix(applyTo(test.units), `/bin/sh -c "`), `"`)
-		cmd := exec.Command("/bin/sh", "-c", strings.ReplaceAll(script, "$$", "$"))
+		command := strings.TrimSuffix(strings.TrimPrefix(applyTo(test.units), `/bin/sh -c "`), `"`)
+		cmd := exec.Command("/bin/sh", "-c", strings.ReplaceAll(command, "$$", "$"))
 		cmd.Env = []string{"PATH=" + dir, "LOG=" + log}
 		if out, err := cmd.CombinedOutput(); (err != nil) != test.fails {
 			t.Errorf("%s: %v, %s", test.name, err, out)

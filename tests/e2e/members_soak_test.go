@@ -311,9 +311,9 @@ func firstOf(lines []string) string {
 // figures prints what the monitor has taken, and what is left of the node's memory.
 func (s *membersSoak) figures(t *testing.T, when string) {
 	t.Helper()
-	text := run(t, s.Node, "pid=$(systemctl show --value -p MainPID "+monitorUnit+"); echo $(sed -n 's/^VmRSS:[^0-9]*//p' /proc/$pid/status)"+
+	text := run(t, s.Node, "pid=$(systemctl show --value -p MainPID "+monitorUnit+"); echo \"$(sed -n 's/^VmRSS:[^0-9]*//p' /proc/$pid/status)"+
 		" resident, $(($(systemctl show --value -p CPUUsageNSec "+monitorUnit+") / 1000000)) ms of CPU time;"+
-		" the node has $(sed -n 's/^MemAvailable:[^0-9]*//p' /proc/meminfo) available after $(cut -d' ' -f1 /proc/uptime) s")
+		" the node has $(sed -n 's/^MemAvailable:[^0-9]*//p' /proc/meminfo) available after $(cut -d' ' -f1 /proc/uptime) s\"")
 	passes, err := metric(t.Context(), s.Node, passesEnded)
 	if err != nil {
 		t.Fatal(err)

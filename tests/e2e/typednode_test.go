@@ -175,7 +175,7 @@ func (r *typedNode) of(ctx context.Context, g group) ([]v1.Pod, error) {
 // stand waits until the pods of each group run where they belong, on the CPUs of their partition.
 func (r *typedNode) stand(t *testing.T) {
 	t.Helper()
-	r.settles(t, "the pods where they belong", func(ctx context.Context) (bool, string, error) {
+	r.await(t, "the pods where they belong", func(ctx context.Context) (bool, string, error) {
 		all, err := standings(ctx, r.Node)
 		if err != nil {
 			return false, "", err
@@ -187,16 +187,6 @@ func (r *typedNode) stand(t *testing.T) {
 		err = errors.Join(wrong...)
 		return err == nil, fmt.Sprint(err), nil
 	})
-}
-
-// settles waits until pods have started, or were moved.
-func (r *typedNode) settles(t *testing.T, what string, cond func(context.Context) (bool, string, error)) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), settling)
-	defer cancel()
-	if err := r.Eventually(ctx, what, cond); err != nil {
-		t.Fatal(err)
-	}
 }
 
 func (r *typedNode) groupStands(ctx context.Context, all map[string]standing, g group) error {

@@ -58,6 +58,9 @@ func TestSoakTypes(t *testing.T) {
 			t.Error(l)
 		}
 		t.Logf("all processes were read %d times", samples)
+		if least := 10 * rounds; samples < least {
+			t.Errorf("all processes were read %d times; want %d at least", samples, least)
+		}
 		for name, id := range s.known(t) {
 			if id.uid != before[name].uid || id.phase != v1.PodRunning {
 				t.Errorf("%s: %+v; was %+v", name, id, before[name])
@@ -184,7 +187,7 @@ func (s *typesSoak) crashAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The kubelet lists the pods of the API as the API server has them.
-	s.settles(t, "the containers that have ended in the list of the kubelet", func(ctx context.Context) (bool, string, error) {
+	s.await(t, "the containers that have ended in the list of the kubelet", func(ctx context.Context) (bool, string, error) {
 		now, err := s.identities(ctx)
 		for pod, id := range now {
 			crashed := slices.ContainsFunc(crashing, func(name string) bool { return strings.HasPrefix(pod, name+"-") })

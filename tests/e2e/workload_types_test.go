@@ -106,11 +106,24 @@ func (w *workloads) typesAtCreation(t *testing.T) {
 	}
 	static := asking(spec{namespace: "silent", name: "static", requests: small}, "telemetry")
 	apply(t, w.Node, static)
-	inSlice(t, w.Node, "silent", "static", telemetry, v1.PodQOSBurstable)
-	w.replace(t, asking(spec{namespace: "silent", name: "static", requests: small}, "management"))
-	inSlice(t, w.Node, "silent", "static", unitname.System, v1.PodQOSBurstable)
-	w.replace(t, static)
-	inSlice(t, w.Node, "silent", "static", telemetry, v1.PodQOSBurstable)
+	reported := func(kind string, p unitname.PartitionName) {
+		t.Helper()
+		inSlice(t, w.Node, "silent", "static", p, v1.PodQOSBurstable)
+		w.isIn(t, typed{spec{namespace: "silent", name: "static-" + w.Hostname}, p, &podmove.WorkloadReport{Type: kind, By: membership.ByStatic}})
+	}
+	reported("telemetry", telemetry)
+	// It moves directly: the pod by which the kubelet replaces it is never restarted.
+	for _, next := range []struct {
+		kind string
+		p    unitname.PartitionName
+	}{{"management", unitname.System}, {"telemetry", telemetry}} {
+		w.replace(t, asking(spec{namespace: "silent", name: "static", requests: small}, next.kind))
+		reported(next.kind, next.p)
+		pod, err := w.Pod(t.Context(), "silent", "static")
+		if err != nil || pod.Status.ContainerStatuses[0].RestartCount != 0 {
+			t.Errorf("the static pod of type %s: %+v, %v; want no restart", next.kind, pod, err)
+		}
+	}
 }
 
 // replace changes the manifest of a static pod, and waits for the pod by which the kubelet replaces

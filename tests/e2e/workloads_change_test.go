@@ -416,18 +416,21 @@ func (c *changing) leftovers(t *testing.T) {
 	t.Helper()
 	present := slices.Collect(maps.Values(c.names))
 	former := slices.DeleteFunc(slices.Collect(maps.Keys(c.used)), func(name unitname.PartitionName) bool { return slices.Contains(present, name) })
+	stemOf := func(name unitname.PartitionName) string { return strings.TrimSuffix(name.Slice(), ".slice") }
+	cgroupsOf := func(name unitname.PartitionName) string {
+		return fmt.Sprintf("find %s -type d '(' -name %s -o -name '%s-*' ')'", cgroupRoot, name.Slice(), stemOf(name))
+	}
 	for _, name := range former {
-		stem := strings.TrimSuffix(name.Slice(), ".slice")
-		becomes(t, c.Node, fmt.Sprintf("find %s -type d '(' -name %s -o -name '%s-*' ')'", cgroupRoot, name.Slice(), stem), "")
+		becomes(t, c.Node, cgroupsOf(name), "")
 	}
 	reload(t, c.Node) // the last one ran while their slices existed
 	for _, name := range present {
 		want(t, c.Node, "systemctl is-active "+name.Slice(), "active")
 	}
 	for _, name := range former {
-		stem := strings.TrimSuffix(name.Slice(), ".slice")
+		stem := stemOf(name)
 		becomes(t, c.Node, fmt.Sprintf("systemctl list-units --all --plain --no-legend %s '%s-*'", name.Slice(), stem), "")
-		want(t, c.Node, fmt.Sprintf("find %s -type d '(' -name %s -o -name '%s-*' ')'", cgroupRoot, name.Slice(), stem), "")
+		want(t, c.Node, cgroupsOf(name), "")
 		// A drop-in stays, by which slices outlive the shutdown.
 		want(t, c.Node, fmt.Sprintf("find /run/systemd /run/node-partition/units /etc/systemd -name '%s.slice*' -o -name '%s-*' | "+
 			"grep -vE '^/run/(systemd/generator|node-partition/units)/%s-?\\.slice\\.d$' || true", stem, stem, stem), "")

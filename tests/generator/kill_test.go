@@ -264,6 +264,26 @@ func TestReload(t *testing.T) {
 	}
 }
 
+// TestReloadOneInvalid: one invalid partition makes the whole configuration invalid, and all
+// partitions of the last good one stay.
+func TestReloadOneInvalid(t *testing.T) {
+	root := newRoot(t, "01-kubeadm")
+	configure(t, root, threeConfig)
+	good := run(t, root)
+	if _, ok := good.Units["kubepods-batch.slice"]; good.Status != 0 || !ok {
+		t.Fatalf("status %d, units %q: %s", good.Status, golden.Names(good.Units), good.Messages)
+	}
+	golden.Flush(t, root)
+	configure(t, root, strings.Replace(threeConfig, "batch: {memoryLimit: 1Gi", "batch: {memoryLimit: 0", 1))
+	broken := run(t, root)
+	if broken.Status != 1 || !strings.Contains(broken.Messages, "workloadPartitions.batch.memoryLimit") {
+		t.Errorf("status %d: %s; want 1, and the field", broken.Status, broken.Messages)
+	}
+	if !maps.Equal(broken.Units, good.Units) {
+		t.Errorf("one invalid partition changes the units: %q", broken.Units)
+	}
+}
+
 // TestApply: while the partition is active, every run raises the flag that ApplyPath waits for,
 // because the generator cannot see what systemd has loaded, and perhaps lost again. A partition
 // that is not active has nothing to apply.

@@ -73,7 +73,7 @@ func (n *Node) Stop(ctx context.Context) error {
 const endGrace = 10 * time.Second
 
 // shutdownTimeout is for a clean end: the kubelet and its containers have to stop.
-const shutdownTimeout = time.Minute
+const shutdownTimeout = 3 * time.Minute
 
 // shutdown powers the machine off with systemctl, and then calls Stop. Stop ends a machine that
 // does not answer or does not end in time.

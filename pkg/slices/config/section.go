@@ -28,7 +28,13 @@ func SectionPath(p unitname.PartitionName) string {
 	if p == unitname.System {
 		return kubeletconfig.SectionField
 	}
-	return kubeletconfig.WorkloadsField + "." + string(p)
+	return workloadPath(p)
+}
+
+// workloadPath returns the path of an entry of workloadPartitions, which may have the name of the
+// system partition, and is refused then.
+func workloadPath(name unitname.PartitionName) string {
+	return kubeletconfig.WorkloadsField + "." + string(name)
 }
 
 // names returns the partitions that have a section, the system partition first.
@@ -73,7 +79,7 @@ func decodeSections(config *kubeletconfig.Merged) (sections, error) {
 	}
 	workloads := decodeWorkloads(config, &list)
 	for _, name := range slices.Sorted(maps.Keys(workloads)) {
-		path := SectionPath(name)
+		path := workloadPath(name)
 		if err := checkWorkload(name); err != nil {
 			list.add(config.SectionFileWith(path), oneline.ASCII(path), "", "%v", err)
 			continue
