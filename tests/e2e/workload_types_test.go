@@ -6,7 +6,9 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -57,6 +59,7 @@ func TestWorkloadTypes(t *testing.T) {
 			{"CPU time", w.typesCPU},
 			{"without the right to read namespaces", w.typesForbidden},
 			{"with it", w.typesGranted},
+			{"the API server is away", w.typesAlone},
 			{"the namespace allows no more", w.typesWithdrawn},
 		} {
 			if !t.Run(step.name, step.run) {
@@ -226,6 +229,97 @@ func (w *workloads) mayReadNamespaces(t *testing.T) {
 	if _, err := rbac.ClusterRoleBindings().Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// typesAlone: while the API server does not answer, a member that gets another sandbox is in its
+// partition from its first container on, by each of the rights: the last answer about its namespace
+// counts.
+func (w *workloads) typesAlone(t *testing.T) {
+	if !placing(w.Flavour) {
+		return
+	}
+	run(t, w.Node, waitReady)
+	uids, before := w.uidsByName(t), run(t, w.Node, unanswered)
+	moved := fmt.Sprintf(`nodepartition_placements_total{method="restart",partition=%q,result="success"}`, telemetry)
+	moves, err := metric(t.Context(), w.Node, moved)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.control.Interrupt(); err != nil {
+		t.Fatal(err)
+	}
+	away := time.Now()
+	w.await(t, "a question about the namespace without an answer", func(ctx context.Context) (bool, string, error) {
+		now, err := w.Run(ctx, unanswered)
+		now = strings.TrimSpace(now)
+		// A younger answer would count for a new sandbox without a question.
+		return now != before && time.Since(away) > time.Minute, now, err
+	})
+	for _, pod := range []typed{
+		{spec{namespace: "annotated", name: "new"}, telemetry, &podmove.WorkloadReport{Type: "telemetry", By: membership.ByNamespaceAnnotation}},
+		{spec{namespace: "operators", name: "asks"}, telemetry, &podmove.WorkloadReport{Type: "telemetry", By: membership.ByAllowedNamespace}},
+		{spec{namespace: "silent", name: "static-" + w.Hostname}, telemetry, &podmove.WorkloadReport{Type: "telemetry", By: membership.ByStatic}},
+	} {
+		uid := uids[pod.namespace+"/"+pod.name]
+		w.newSandbox(t, pod.name, uid)
+		w.onTelemetry(t, pod.name, uid)
+		w.isIn(t, pod)
+	}
+	wantMetric(t, w.Node, moved, moves) // each was placed at its creation
+	if err := w.control.Restore(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.WaitReady(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// unanswered counts how often the monitor has lost what it knows of the namespace annotated.
+const unanswered = "journalctl -b -o cat --no-pager -u " + monitorUnit +
+	" | grep -c '^the workload types that a namespace allows are not known.* namespace=annotated ' || true"
+
+// uidsByName returns the UIDs of the pods that the kubelet has, by namespace and name.
+func (w *workloads) uidsByName(t *testing.T) map[string]string {
+	t.Helper()
+	pods, err := w.Pods(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	uids := map[string]string{}
+	for i := range pods {
+		uids[pods[i].Namespace+"/"+pods[i].Name] = string(pods[i].UID)
+	}
+	return uids
+}
+
+// newSandbox ends the sandbox of a Burstable member of telemetry, and waits until the kubelet has
+// made another one. The slice of the pod ends, too: a pod that has a slice in a partition stays
+// there while its right is in doubt, and here the right has to be known.
+func (w *workloads) newSandbox(t *testing.T, name, uid string) {
+	t.Helper()
+	before, err := w.Sandbox(t.Context(), uid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.StopSandbox(t.Context(), before); err != nil {
+		t.Fatal(err)
+	}
+	// It may be gone already.
+	run(t, w.Node, "systemctl stop "+unitname.PodSlice(telemetry, v1.PodQOSBurstable, uid)+" 2>/dev/null || true")
+	w.await(t, "another sandbox of "+name, func(ctx context.Context) (bool, string, error) {
+		now, err := w.Sandbox(ctx, uid)
+		return now != before, now, err
+	})
+}
+
+// onTelemetry waits until a pod runs, with each process in the partition telemetry, on its CPU 0.
+func (w *workloads) onTelemetry(t *testing.T, name, uid string) {
+	t.Helper()
+	w.await(t, "all processes of "+name+" in their partition", func(ctx context.Context) (bool, string, error) {
+		all, err := processesOf(ctx, w.Node, uid)
+		outside := slices.ContainsFunc(all, func(p podProcess) bool { return p.partition != telemetry || p.cpus != "0" })
+		return len(all) > 0 && !outside, fmt.Sprint(all), err
+	})
 }
 
 // typesWithdrawn: the pods of a namespace that allows the type no more go back.
