@@ -59,6 +59,7 @@ func TestWorkloadTypes(t *testing.T) {
 			{"CPU time", w.typesCPU},
 			{"without the right to read namespaces", w.typesForbidden},
 			{"with it", w.typesGranted},
+			{"by the pre-launched plugin", w.typesPrelaunched},
 			{"the API server is away", w.typesAlone},
 			{"the namespace allows no more", w.typesWithdrawn},
 		} {
@@ -229,6 +230,56 @@ func (w *workloads) mayReadNamespaces(t *testing.T) {
 	if _, err := rbac.ClusterRoleBindings().Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// typesPrelaunched: while the monitor does not run, the plugin that the runtime starts places pods
+// that ask, by each of the rights: it knows the last answers about their namespaces. The monitor
+// finds them in their place.
+func (w *workloads) typesPrelaunched(t *testing.T) {
+	if !placing(w.Flavour) {
+		return
+	}
+	if err := w.CopyTo(t.Context(), prelaunched()); err != nil {
+		t.Fatal(err)
+	}
+	runtimeWithoutMonitor(t, w.Node, w.Flavour)
+	plugins(t, w.Node, "1")
+	early := func(namespace string) spec {
+		return asking(spec{namespace: namespace, name: "early", requests: resources("10m", "16Mi")}, "telemetry")
+	}
+	static := early("silent")
+	static.name = "early-static"
+	apply(t, w.Node, static)
+	inside := []typed{
+		{early("annotated"), telemetry, &podmove.WorkloadReport{Type: "telemetry", By: membership.ByNamespaceAnnotation}},
+		{early("operators"), telemetry, &podmove.WorkloadReport{Type: "telemetry", By: membership.ByAllowedNamespace}},
+		{spec{namespace: "silent", name: "early-static-" + w.Hostname}, telemetry, &podmove.WorkloadReport{Type: "telemetry", By: membership.ByStatic}},
+	}
+	refused := typed{early("silent"), unitname.Default, &podmove.WorkloadReport{Type: "telemetry", Refused: membership.NotAllowed}}
+	for _, pod := range []typed{inside[0], inside[1], refused} {
+		w.create(t, pod.spec)
+	}
+	uids := w.uidsByName(t)
+	for _, pod := range inside {
+		w.onTelemetry(t, pod.name, uids[pod.namespace+"/"+pod.name])
+	}
+	w.runsIn(t, "silent", "early", unitname.Default, v1.PodQOSBurstable)
+	want(t, w.Node, "systemctl is-active "+monitorUnit+" || true", "inactive")
+	run(t, w.Node, "systemctl start "+monitorUnit)
+	if got := placedByPlugin(t, w.Node); got != len(inside) {
+		t.Errorf("the plugin has placed %d containers; want %d", got, len(inside))
+	}
+	for _, pod := range append(inside, refused) {
+		w.isIn(t, pod)
+		w.neverRestarted(t, pod.namespace, pod.name)
+	}
+	plugins(t, w.Node, "0")
+	run(t, w.Node, "rm "+prelaunchedPath)
+	remove(t, w.Node, static)
+	for _, namespace := range []string{"annotated", "operators", "silent"} {
+		w.delete(t, namespace, "early")
+	}
+	w.gone(t, "early")
 }
 
 // typesAlone: while the API server does not answer, a member that gets another sandbox is in its
