@@ -5,6 +5,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -62,6 +63,7 @@ func TestWorkloadTypes(t *testing.T) {
 			{"by the pre-launched plugin", w.typesPrelaunched},
 			{"the API server is away", w.typesAlone},
 			{"the namespace allows no more", w.typesWithdrawn},
+			{"the namespace allows it again", w.typesGivenAgain},
 		} {
 			if !t.Run(step.name, step.run) {
 				return
@@ -375,12 +377,32 @@ func (w *workloads) onTelemetry(t *testing.T, name, uid string) {
 
 // typesWithdrawn: the pods of a namespace that allows the type no more go back.
 func (w *workloads) typesWithdrawn(t *testing.T) {
-	patch := []byte(`{"metadata": {"annotations": {"workload.openshift.io/allowed": null}}}`)
-	if _, err := w.control.Client().CoreV1().Namespaces().Patch(t.Context(), "annotated", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	w.allow(t, "null")
 	for _, name := range []string{"late", "new"} {
 		w.isIn(t, typed{spec{namespace: "annotated", name: name}, unitname.Default, &podmove.WorkloadReport{Type: "telemetry", Refused: membership.NotAllowed}})
 	}
 	w.isIn(t, typed{spec{namespace: "operators", name: "asks"}, telemetry, &podmove.WorkloadReport{Type: "telemetry", By: membership.ByAllowedNamespace}})
+}
+
+// typesGivenAgain: the same pods are members again at a pass, once their namespace allows the type
+// again, and others do not move.
+func (w *workloads) typesGivenAgain(t *testing.T) {
+	before := w.uidsByName(t)
+	w.allow(t, `"telemetry"`)
+	for _, name := range []string{"late", "new"} {
+		w.isIn(t, typed{spec{namespace: "annotated", name: name}, telemetry, &podmove.WorkloadReport{Type: "telemetry", By: membership.ByNamespaceAnnotation}})
+	}
+	w.isIn(t, typed{spec{namespace: "silent", name: "late"}, unitname.Default, &podmove.WorkloadReport{Type: "telemetry", Refused: membership.NotAllowed}})
+	if after := w.uidsByName(t); !maps.Equal(after, before) {
+		t.Errorf("the pods are %v; they were %v", after, before)
+	}
+}
+
+// allow gives the namespace annotated an annotation that allows types, or takes it away: null.
+func (w *workloads) allow(t *testing.T, allowed string) {
+	t.Helper()
+	patch := []byte(`{"metadata": {"annotations": {"workload.openshift.io/allowed": ` + allowed + `}}}`)
+	if _, err := w.control.Client().CoreV1().Namespaces().Patch(t.Context(), "annotated", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
 }
