@@ -48,6 +48,15 @@ type attack struct {
 	denied string
 }
 
+// likeWith returns the honest pod that the attacker is like: the policies put a request of CPU in
+// place of one of the resource.
+func (a attack) likeWith(policies bool) string {
+	if _, has := a.requests[v1.ResourceCPU]; has && policies && a.like == larger {
+		return "member"
+	}
+	return a.like
+}
+
 // The annotations of a container, as OpenShift ships them and as the enhancement has them.
 const (
 	shipped  = "resources.workload.openshift.io/main"
@@ -88,8 +97,12 @@ func honest() []spec {
 		{namespace: unallowed, name: "ordinary", requests: small},
 		{namespace: unallowed, name: "without-cpu", requests: v1.ResourceList{v1.ResourceMemory: small[v1.ResourceMemory]}},
 		asking(spec{namespace: operators, name: "member", requests: small}, "telemetry"),
+		asking(spec{namespace: operators, name: larger, requests: resources("180m", "16Mi")}, "telemetry"),
 	}
 }
+
+// larger is the honest pod that requests more CPU than the others: three times as much.
+const larger = "larger"
 
 func attacks() []attack {
 	small := few()
@@ -99,6 +112,10 @@ func attacks() []attack {
 	without.requests = v1.ResourceList{v1.ResourceMemory: small[v1.ResourceMemory]}
 	both := asking(without, "telemetry")
 	both.name = "resource-and-type"
+	allowed := both
+	allowed.namespace, allowed.name = operators, "allowed-resource"
+	claims := allowed
+	claims.name = "allowed-resource-and-shares"
 	return slices.Concat([]attack{
 		{asks(unallowed, "no-right"), "ordinary", membership.NotAllowed, ""},
 		{asks(confined, "other-right"), "ordinary", membership.NotAllowed, "does not allow the workload type telemetry"},
@@ -111,6 +128,10 @@ func attacks() []attack {
 		{annotated(asks(operators, "cpuset"), shipped, `{"cpushares":61,"cpuset":"0-1"}`), "member", "", ""},
 		{taking(without, "400"), "without-cpu", "", "can not request workload resources"},
 		{taking(both, "400"), "without-cpu", membership.NotAllowed, "can not request workload resources"},
+		// An amount that its namespace may request counts as what it is, and nothing else does.
+		{taking(asks(operators, "larger-resource"), "120"), larger, "", ""},
+		{taking(allowed, "180"), larger, "", "can not request workload resources"},
+		{annotated(taking(claims, "180"), shipped, `{"cpushares":262144}`), larger, "", "can not request workload resources"},
 		{annotated(annotated(asks(operators, "large-shares"), shipped, `{"cpushares":262144,"cpulimit":100000}`), document, "100000"), "member", "", ""},
 	}, outOfRange(asks))
 }
@@ -197,6 +218,7 @@ func (a *attacked) all(t *testing.T, policies bool) {
 		case err != nil:
 			t.Errorf("%s: %v", one.name, err)
 		default:
+			one.like = one.likeWith(policies)
 			in[one.namespace+"/"+one.name] = one
 			if len(in)%atOnce == 0 {
 				a.start(t, in)
@@ -215,7 +237,7 @@ func (a *attacked) all(t *testing.T, policies bool) {
 	a.saysWhy(t, in, policies)
 	a.gainNothing(t, in)
 	for _, one := range in {
-		if one.like != "member" { // nothing has been moved, not even back
+		if one.like != "member" && one.like != larger { // nothing has been moved, not even back
 			a.neverRestarted(t, one.namespace, one.name)
 		}
 	}
@@ -243,6 +265,7 @@ func (a *attacked) gainNothing(t *testing.T, in map[string]attack) {
 		"ordinary":    {partition: unitname.Default, class: v1.PodQOSBurstable, cpus: "1"},
 		"without-cpu": {partition: unitname.Default, class: v1.PodQOSBurstable, cpus: "1"},
 		"member":      {partition: telemetry, class: v1.PodQOSBurstable, cpus: "0"},
+		larger:        {partition: telemetry, class: v1.PodQOSBurstable, cpus: "0"},
 	}
 	a.await(t, "attackers like honest pods", func(ctx context.Context) (bool, string, error) {
 		all, err := a.pods(ctx)

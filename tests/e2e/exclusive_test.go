@@ -4,13 +4,16 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodepartition/internal/unitname"
+	"nodepartition/tests/lab"
 )
 
 // exclusive is a configuration with two partitions, of which one has a list of CPUs.
@@ -73,8 +76,22 @@ func TestExclusive(t *testing.T) {
 	})
 }
 
+const (
+	// reloadGate holds the next reload of systemd, once, and is reloadHeld while it does.
+	reloadGate = "/run/lab-reload"
+	reloadHeld = reloadGate + "-held"
+)
+
+// heldReload is a generator that waits at the gate. systemd waits for it, and does nothing else
+// meanwhile. It ends a generator after 90 seconds.
+var heldReload = lab.File{
+	Path: "/etc/systemd/system-generators/lab-held", Mode: 0o755,
+	Data: []byte("#!/bin/sh\nmv " + reloadGate + " " + reloadHeld + " 2>/dev/null || exit 0\nread -r _ <" + reloadHeld + "\n"),
+}
+
 // createDuring creates pods of each class while act runs, and a member. The slices of Guaranteed
-// pods are directly below kubepods.slice, and there are two of them, begun at other moments.
+// pods are directly below kubepods.slice, and there are two of them, begun at other moments. Of the
+// last pods it is proven that the kubelet makes them during the reload of act.
 func (w *workloads) createDuring(t *testing.T, act func()) {
 	t.Helper()
 	w.late++
@@ -89,19 +106,17 @@ func (w *workloads) createDuring(t *testing.T, act func()) {
 	for i := range specs {
 		specs[i].name = fmt.Sprintf("late-%d-%s", w.late, specs[i].name)
 	}
-	created := make(chan spec, len(specs))
-	go func() {
-		defer close(created)
-		for _, s := range specs {
-			if err := w.begin(t.Context(), s); err != nil {
-				t.Error(err)
-				return
-			}
-			created <- s
-		}
-	}()
+	if err := w.CopyTo(t.Context(), heldReload); err != nil {
+		t.Fatal(err)
+	}
+	run(t, w.Node, "mkfifo "+reloadGate)
+	begun := make(chan error, 1)
+	go func() { begun <- w.beginDuring(t.Context(), specs[:2], specs[2:]) }()
 	act()
-	for s := range created {
+	if err := <-begun; err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range specs {
 		if _, err := w.control.WaitPod(t.Context(), s.namespace, s.name); err != nil {
 			t.Fatal(err)
 		}
@@ -110,6 +125,66 @@ func (w *workloads) createDuring(t *testing.T, act func()) {
 		}
 	}
 	w.untouched(t, unitname.System, telemetry, unitname.Default)
+}
+
+// beginDuring creates pods at once, and others while a reload is held. That goes on when the
+// kubelet is at work on all of the others. It is an error if one of them has a slice by then, or if
+// the reload was over.
+func (w *workloads) beginDuring(ctx context.Context, first, during []spec) (err error) {
+	defer func() {
+		// A reader has to be there: the generator.
+		_, endErr := w.Run(ctx, "timeout 10 sh -c 'echo >"+reloadHeld+"' && rm "+reloadHeld)
+		err = errors.Join(err, endErr)
+	}()
+	if err := w.beginAll(ctx, first); err != nil {
+		return err
+	}
+	if err := w.Eventually(ctx, "a reload is held", func(ctx context.Context) (bool, string, error) {
+		_, err := w.Run(ctx, "test -p "+reloadHeld)
+		return err == nil, "none", err
+	}); err != nil {
+		return err
+	}
+	if err := w.beginAll(ctx, during); err != nil {
+		return err
+	}
+	return w.atWork(ctx, during)
+}
+
+// beginAll creates pods and does not wait for them.
+func (w *workloads) beginAll(ctx context.Context, specs []spec) error {
+	for _, s := range specs {
+		if err := w.begin(ctx, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// atWork waits until the kubelet has begun to make these pods. It is an error if one has a slice:
+// the kubelet asks systemd for it, and all else comes later.
+func (w *workloads) atWork(ctx context.Context, specs []spec) error {
+	for _, s := range specs {
+		uid := ""
+		if err := w.Eventually(ctx, "the kubelet makes "+s.name, func(ctx context.Context) (bool, string, error) {
+			pod, err := w.control.Client().CoreV1().Pods(s.namespace).Get(ctx, s.name, metav1.GetOptions{})
+			if err != nil {
+				return false, "", err
+			}
+			uid = string(pod.UID)
+			return pod.Status.StartTime != nil, string(pod.Status.Phase), nil
+		}); err != nil {
+			return err
+		}
+		found, err := w.Run(ctx, "find "+kubepodsCgroup+" -name '*"+unitname.EscapeUID(uid)+"*'")
+		if err != nil {
+			return err
+		}
+		if found != "" {
+			return fmt.Errorf("%s has a slice while systemd reloads: %s", s.name, found)
+		}
+	}
+	return nil
 }
 
 // runOn waits until every process of a partition may run on these CPUs, and every other one, the

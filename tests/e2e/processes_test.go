@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"nodepartition/internal/unitname"
@@ -70,4 +71,10 @@ func podProcesses(ctx context.Context, n *lab.Node) ([]podProcess, error) {
 		all = append(all, p)
 	}
 	return all, nil
+}
+
+// processesOf returns the processes of the containers of a pod, by its UID.
+func processesOf(ctx context.Context, n *lab.Node, uid string) ([]podProcess, error) {
+	all, err := podProcesses(ctx, n)
+	return slices.DeleteFunc(all, func(p podProcess) bool { return p.uid != unitname.EscapeUID(uid) || p.inSandbox() }), err
 }

@@ -120,7 +120,8 @@ func (s *typesSoak) disturbances(flavour string) map[string]func(*testing.T) {
 				s.hasCores(t, "telemetry", allCores)
 			}
 		},
-		"containers end while the API server is away": s.crashAlone,
+		"containers end while the API server is away": func(t *testing.T) { s.endAlone(t, s.crash) },
+		"sandboxes end while the API server is away":  func(t *testing.T) { s.endAlone(t, s.newSandbox) },
 		"the kubelet restarts": func(t *testing.T) {
 			before := s.known(t)
 			s.restartKubelet(t)
@@ -150,35 +151,19 @@ func (s *typesSoak) disturbances(flavour string) map[string]func(*testing.T) {
 	}
 }
 
-// crashAlone: containers of members that start while the API server is away are on the CPUs of
-// their type.
-func (s *typesSoak) crashAlone(t *testing.T) {
+// endAlone: containers of members that start while the API server is away are in their partition,
+// on the CPUs of their type. end ends what runs of a pod.
+func (s *typesSoak) endAlone(t *testing.T, end func(t *testing.T, name, uid string)) {
+	t.Helper()
 	uids, all := s.uids(t), s.known(t)
 	if err := s.control.Interrupt(); err != nil {
 		t.Fatal(err)
 	}
 	// By the right of the configuration, and of the namespace.
-	crashing := []string{operators + "/deployed", "annotated/annotated"}
-	for _, name := range crashing {
-		uid := uids[name]
-		before, err := s.processes(t.Context(), uid)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ended := map[string]bool{}
-		for _, p := range before {
-			ended[p.pid] = true
-		}
-		if len(ended) == 0 {
-			t.Fatalf("%s (%s) has no process", name, uid)
-		}
-		// All may end with the first.
-		run(t, s.Node, "kill -KILL "+strings.Join(slices.Sorted(maps.Keys(ended)), " ")+" 2>/dev/null || true")
-		eventually(t, s.Node, name+" runs again", func(ctx context.Context) (bool, string, error) {
-			now, err := s.processes(ctx, uid)
-			now = slices.DeleteFunc(now, func(p podProcess) bool { return ended[p.pid] })
-			return len(now) > 0 && now[0].cpus == "0", fmt.Sprint(now), err
-		})
+	ending := []string{operators + "/deployed", "annotated/annotated"}
+	for _, name := range ending {
+		end(t, name, uids[name])
+		s.onTelemetry(t, name, uids[name])
 	}
 	if err := s.control.Restore(t.Context()); err != nil {
 		t.Fatal(err)
@@ -190,8 +175,8 @@ func (s *typesSoak) crashAlone(t *testing.T) {
 	s.await(t, "the containers that have ended in the list of the kubelet", func(ctx context.Context) (bool, string, error) {
 		now, err := s.identities(ctx)
 		for pod, id := range now {
-			crashed := slices.ContainsFunc(crashing, func(name string) bool { return strings.HasPrefix(pod, name+"-") })
-			if crashed && id.restarts == all[pod].restarts {
+			ended := slices.ContainsFunc(ending, func(name string) bool { return strings.HasPrefix(pod, name+"-") })
+			if ended && id.restarts == all[pod].restarts {
 				return false, pod + " is as before", err
 			}
 		}
@@ -199,13 +184,30 @@ func (s *typesSoak) crashAlone(t *testing.T) {
 	})
 }
 
-// processes returns the processes of the containers of a pod.
-func (s *typesSoak) processes(ctx context.Context, uid string) ([]podProcess, error) {
-	all, err := podProcesses(ctx, s.Node)
-	return slices.DeleteFunc(all, func(p podProcess) bool { return p.uid != uid || p.inSandbox() }), err
+// crash kills the processes of a pod, and waits until others run.
+func (s *typesSoak) crash(t *testing.T, name, uid string) {
+	t.Helper()
+	before, err := processesOf(t.Context(), s.Node, uid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := map[string]bool{}
+	for _, p := range before {
+		ended[p.pid] = true
+	}
+	if len(ended) == 0 {
+		t.Fatalf("%s (%s) has no process", name, uid)
+	}
+	// All may end with the first.
+	run(t, s.Node, "kill -KILL "+strings.Join(slices.Sorted(maps.Keys(ended)), " ")+" 2>/dev/null || true")
+	eventually(t, s.Node, name+" runs again", func(ctx context.Context) (bool, string, error) {
+		now, err := processesOf(ctx, s.Node, uid)
+		now = slices.DeleteFunc(now, func(p podProcess) bool { return ended[p.pid] })
+		return len(now) > 0, fmt.Sprint(now), err
+	})
 }
 
-// uids returns the UIDs of the pods of all groups as the names of slices have them.
+// uids returns the UIDs of the pods of all groups.
 func (s *typesSoak) uids(t *testing.T) map[string]string {
 	t.Helper()
 	pods, err := s.Pods(t.Context())
@@ -216,7 +218,7 @@ func (s *typesSoak) uids(t *testing.T) map[string]string {
 	for i := range pods {
 		for _, g := range s.groups {
 			if p := &pods[i]; p.Namespace == g.namespace && strings.HasPrefix(p.Name, g.name+"-") {
-				uids[g.namespace+"/"+g.name] = strings.ReplaceAll(string(p.UID), "-", "_")
+				uids[g.namespace+"/"+g.name] = string(p.UID)
 			}
 		}
 	}
@@ -235,7 +237,7 @@ func (s *typesSoak) sample(t *testing.T) (end func() (samples int, late []string
 	uids := s.uids(t)
 	for _, g := range s.groups {
 		if g.partition == telemetry {
-			members[uids[g.namespace+"/"+g.name]] = true
+			members[unitname.EscapeUID(uids[g.namespace+"/"+g.name])] = true
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -266,7 +268,7 @@ func (s *typesSoak) sample(t *testing.T) (end func() (samples int, late []string
 
 // misplacements follows which processes are on CPUs of others.
 type misplacements struct {
-	// members has the pods of the type with a CPU for itself.
+	// members has the pods of the type with a CPU for itself, by their UIDs as slices have them.
 	members map[string]bool
 	// since has the number of passes that had ended when a process was first seen so.
 	since   map[string]float64

@@ -5,8 +5,11 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -57,7 +60,10 @@ func TestWorkloadTypes(t *testing.T) {
 			{"CPU time", w.typesCPU},
 			{"without the right to read namespaces", w.typesForbidden},
 			{"with it", w.typesGranted},
+			{"by the pre-launched plugin", w.typesPrelaunched},
+			{"the API server is away", w.typesAlone},
 			{"the namespace allows no more", w.typesWithdrawn},
+			{"the namespace allows it again", w.typesGivenAgain},
 		} {
 			if !t.Run(step.name, step.run) {
 				return
@@ -228,14 +234,175 @@ func (w *workloads) mayReadNamespaces(t *testing.T) {
 	}
 }
 
-// typesWithdrawn: the pods of a namespace that allows the type no more go back.
-func (w *workloads) typesWithdrawn(t *testing.T) {
-	patch := []byte(`{"metadata": {"annotations": {"workload.openshift.io/allowed": null}}}`)
-	if _, err := w.control.Client().CoreV1().Namespaces().Patch(t.Context(), "annotated", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+// typesPrelaunched: while the monitor does not run, the plugin that the runtime starts places pods
+// that ask, by each of the rights: it knows the last answers about their namespaces. The monitor
+// finds them in their place.
+func (w *workloads) typesPrelaunched(t *testing.T) {
+	if !placing(w.Flavour) {
+		return
+	}
+	if err := w.CopyTo(t.Context(), prelaunched()); err != nil {
 		t.Fatal(err)
 	}
+	runtimeWithoutMonitor(t, w.Node, w.Flavour)
+	plugins(t, w.Node, "1")
+	early := func(namespace string) spec {
+		return asking(spec{namespace: namespace, name: "early", requests: resources("10m", "16Mi")}, "telemetry")
+	}
+	static := early("silent")
+	static.name = "early-static"
+	apply(t, w.Node, static)
+	inside := []typed{
+		{early("annotated"), telemetry, &podmove.WorkloadReport{Type: "telemetry", By: membership.ByNamespaceAnnotation}},
+		{early("operators"), telemetry, &podmove.WorkloadReport{Type: "telemetry", By: membership.ByAllowedNamespace}},
+		{spec{namespace: "silent", name: "early-static-" + w.Hostname}, telemetry, &podmove.WorkloadReport{Type: "telemetry", By: membership.ByStatic}},
+	}
+	refused := typed{early("silent"), unitname.Default, &podmove.WorkloadReport{Type: "telemetry", Refused: membership.NotAllowed}}
+	for _, pod := range []typed{inside[0], inside[1], refused} {
+		w.create(t, pod.spec)
+	}
+	uids := w.uidsByName(t)
+	for _, pod := range inside {
+		w.onTelemetry(t, pod.name, uids[pod.namespace+"/"+pod.name])
+	}
+	w.runsIn(t, "silent", "early", unitname.Default, v1.PodQOSBurstable)
+	want(t, w.Node, "systemctl is-active "+monitorUnit+" || true", "inactive")
+	run(t, w.Node, "systemctl start "+monitorUnit)
+	if got := placedByPlugin(t, w.Node); got != len(inside) {
+		t.Errorf("the plugin has placed %d containers; want %d", got, len(inside))
+	}
+	for _, pod := range append(inside, refused) {
+		w.isIn(t, pod)
+		w.neverRestarted(t, pod.namespace, pod.name)
+	}
+	plugins(t, w.Node, "0")
+	run(t, w.Node, "rm "+prelaunchedPath)
+	remove(t, w.Node, static)
+	for _, namespace := range []string{"annotated", "operators", "silent"} {
+		w.delete(t, namespace, "early")
+	}
+	w.gone(t, "early")
+}
+
+// typesAlone: while the API server does not answer, a member that gets another sandbox is in its
+// partition from its first container on, by each of the rights: the last answer about its namespace
+// counts.
+func (w *workloads) typesAlone(t *testing.T) {
+	if !placing(w.Flavour) {
+		return
+	}
+	run(t, w.Node, waitReady)
+	uids, before := w.uidsByName(t), run(t, w.Node, unanswered)
+	moved := fmt.Sprintf(`nodepartition_placements_total{method="restart",partition=%q,result="success"}`, telemetry)
+	moves, err := metric(t.Context(), w.Node, moved)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.control.Interrupt(); err != nil {
+		t.Fatal(err)
+	}
+	away := time.Now()
+	w.await(t, "a question about the namespace without an answer", func(ctx context.Context) (bool, string, error) {
+		now, err := w.Run(ctx, unanswered)
+		now = strings.TrimSpace(now)
+		// A younger answer would count for a new sandbox without a question.
+		return now != before && time.Since(away) > time.Minute, now, err
+	})
+	for _, pod := range []typed{
+		{spec{namespace: "annotated", name: "new"}, telemetry, &podmove.WorkloadReport{Type: "telemetry", By: membership.ByNamespaceAnnotation}},
+		{spec{namespace: "operators", name: "asks"}, telemetry, &podmove.WorkloadReport{Type: "telemetry", By: membership.ByAllowedNamespace}},
+		{spec{namespace: "silent", name: "static-" + w.Hostname}, telemetry, &podmove.WorkloadReport{Type: "telemetry", By: membership.ByStatic}},
+	} {
+		uid := uids[pod.namespace+"/"+pod.name]
+		w.newSandbox(t, pod.name, uid)
+		w.onTelemetry(t, pod.name, uid)
+		w.isIn(t, pod)
+	}
+	wantMetric(t, w.Node, moved, moves) // each was placed at its creation
+	if err := w.control.Restore(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.WaitReady(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// unanswered counts how often the monitor has lost what it knows of the namespace annotated.
+const unanswered = "journalctl -b -o cat --no-pager -u " + monitorUnit +
+	" | grep -c '^the workload types that a namespace allows are not known.* namespace=annotated ' || true"
+
+// uidsByName returns the UIDs of the pods that the kubelet has, by namespace and name.
+func (w *workloads) uidsByName(t *testing.T) map[string]string {
+	t.Helper()
+	pods, err := w.Pods(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	uids := map[string]string{}
+	for i := range pods {
+		uids[pods[i].Namespace+"/"+pods[i].Name] = string(pods[i].UID)
+	}
+	return uids
+}
+
+// newSandbox ends the sandbox of a Burstable member of telemetry, and waits until the kubelet has
+// made another one. The slice of the pod ends, too: a pod that has a slice in a partition stays
+// there while its right is in doubt, and here the right has to be known.
+func (w *workloads) newSandbox(t *testing.T, name, uid string) {
+	t.Helper()
+	before, err := w.Sandbox(t.Context(), uid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.StopSandbox(t.Context(), before); err != nil {
+		t.Fatal(err)
+	}
+	// It may be gone already.
+	run(t, w.Node, "systemctl stop "+unitname.PodSlice(telemetry, v1.PodQOSBurstable, uid)+" 2>/dev/null || true")
+	w.await(t, "another sandbox of "+name, func(ctx context.Context) (bool, string, error) {
+		now, err := w.Sandbox(ctx, uid)
+		return now != before, now, err
+	})
+}
+
+// onTelemetry waits until a pod runs, with each process in the partition telemetry, on its CPU 0.
+func (w *workloads) onTelemetry(t *testing.T, name, uid string) {
+	t.Helper()
+	w.await(t, "all processes of "+name+" in their partition", func(ctx context.Context) (bool, string, error) {
+		all, err := processesOf(ctx, w.Node, uid)
+		outside := slices.ContainsFunc(all, func(p podProcess) bool { return p.partition != telemetry || p.cpus != "0" })
+		return len(all) > 0 && !outside, fmt.Sprint(all), err
+	})
+}
+
+// typesWithdrawn: the pods of a namespace that allows the type no more go back.
+func (w *workloads) typesWithdrawn(t *testing.T) {
+	w.allow(t, "null")
 	for _, name := range []string{"late", "new"} {
 		w.isIn(t, typed{spec{namespace: "annotated", name: name}, unitname.Default, &podmove.WorkloadReport{Type: "telemetry", Refused: membership.NotAllowed}})
 	}
 	w.isIn(t, typed{spec{namespace: "operators", name: "asks"}, telemetry, &podmove.WorkloadReport{Type: "telemetry", By: membership.ByAllowedNamespace}})
+}
+
+// typesGivenAgain: the same pods are members again at a pass, once their namespace allows the type
+// again, and others do not move.
+func (w *workloads) typesGivenAgain(t *testing.T) {
+	before := w.uidsByName(t)
+	w.allow(t, `"telemetry"`)
+	for _, name := range []string{"late", "new"} {
+		w.isIn(t, typed{spec{namespace: "annotated", name: name}, telemetry, &podmove.WorkloadReport{Type: "telemetry", By: membership.ByNamespaceAnnotation}})
+	}
+	w.isIn(t, typed{spec{namespace: "silent", name: "late"}, unitname.Default, &podmove.WorkloadReport{Type: "telemetry", Refused: membership.NotAllowed}})
+	if after := w.uidsByName(t); !maps.Equal(after, before) {
+		t.Errorf("the pods are %v; they were %v", after, before)
+	}
+}
+
+// allow gives the namespace annotated an annotation that allows types, or takes it away: null.
+func (w *workloads) allow(t *testing.T, allowed string) {
+	t.Helper()
+	patch := []byte(`{"metadata": {"annotations": {"workload.openshift.io/allowed": ` + allowed + `}}}`)
+	if _, err := w.control.Client().CoreV1().Namespaces().Patch(t.Context(), "annotated", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
 }
