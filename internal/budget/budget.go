@@ -35,6 +35,8 @@ type Input struct {
 // Share holds the settings of a partition that make up the budget, and its pods.
 type Share struct {
 	Name unitname.PartitionName
+	// Section is the path of its section in the configuration. Warnings begin with it.
+	Section string
 	// MemoryLimit is in bytes, 0 for none.
 	MemoryLimit int64
 	// CPUs is empty if the partition runs on all CPUs.
@@ -90,6 +92,8 @@ type Partition struct {
 	Name  unitname.PartitionName `json:"name"`
 	Slice string                 `json:"slice"`
 	Resources
+	// Members is absent where the pods of the node are not known.
+	Members *Members `json:"members,omitempty"`
 }
 
 // Compute returns the budget of a node. The error lists the values of the kubelet's configuration

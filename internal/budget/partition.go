@@ -15,7 +15,7 @@ func split(allocatable Resources, of []Share, reserved cpuset.CPUSet) (partition
 	for _, p := range of {
 		partitions = append(partitions, Partition{
 			Name: p.Name, Slice: p.Name.Slice(),
-			Resources: Resources{MilliCPU: milli(p.CPUs), MemoryBytes: p.MemoryLimit},
+			Resources: Resources{MilliCPU: milli(p.CPUs), MemoryBytes: p.MemoryLimit}, Members: p.Members,
 		})
 		remainder.MilliCPU = max(0, remainder.MilliCPU-milli(p.CPUs.Difference(reserved)))
 		remainder.MemoryBytes = max(0, remainder.MemoryBytes-p.MemoryLimit)

@@ -31,6 +31,7 @@ func warnings(in *Input, b *Budget, reserved cpuset.CPUSet, over []v1.ResourceNa
 		w.cpus(in, &in.Partitions[i], reserved)
 		w.memory(&in.Partitions[i], b)
 	}
+	w.together(in.Partitions, b)
 	b.Unreserved = w.forgotten(in, b)
 	return w
 }
@@ -161,18 +162,23 @@ func (w *remarks) reservedMemory(in *Input, b *Budget) {
 	}
 }
 
-// cpus warns of CPUs of the partition that are not kept for the system.
+// cpus warns of CPUs of the partition that are not kept for the system. The scheduler counts them,
+// also where no other pod runs on them.
 func (w *remarks) cpus(in *Input, p *Share, reserved cpuset.CPUSet) {
 	cpus := p.CPUs
 	switch outside := cpus.Difference(reserved); {
 	case outside.IsEmpty():
 	case !reserved.IsEmpty():
-		w.add("systemPartition.cpuset: CPU %s is not one of reservedSystemCPUs, %s: user pods run there too; "+
-			"want a part of those", outside, reserved)
+		others := "user pods run there too"
+		if p.Exclusive {
+			others = "the scheduler promises it to user pods, which are kept off it"
+		}
+		w.add("%s.cpuset: CPU %s is not one of reservedSystemCPUs, %s: %s; want a part of those",
+			p.Section, outside, reserved, others)
 	case in.Kubelet.CPUManagerPolicy == staticPolicy:
-		w.add("systemPartition.cpuset is %s, and reservedSystemCPUs is not set: the static CPU manager selects the reserved "+
-			"CPUs itself, and may assign those of the partition to containers exclusively; set reservedSystemCPUs to %s",
-			cpus, cpus)
+		w.add("%s.cpuset is %s, and reservedSystemCPUs is not set: the static CPU manager selects the reserved "+
+			"CPUs itself, and may assign those of the partition to containers exclusively; add %[2]s to reservedSystemCPUs",
+			p.Section, cpus)
 	}
 }
 
@@ -183,20 +189,33 @@ func (w *remarks) memory(p *Share, b *Budget) {
 		return
 	}
 	if limit >= b.Allocatable.MemoryBytes {
-		w.add("systemPartition.memoryLimit of %s takes all of the %s that reservations and the eviction threshold leave: "+
-			"nothing remains for user pods", bytesize.Round(limit), bytesize.Round(b.Allocatable.MemoryBytes))
+		w.add("%s.memoryLimit of %s takes all of the %s that reservations and the eviction threshold leave: "+
+			"nothing remains for user pods", p.Section, bytesize.Round(limit), bytesize.Round(b.Allocatable.MemoryBytes))
 	}
 	if m := p.Members; m != nil {
 		if m.MemoryRequestBytes > limit {
-			w.add("systemPartition.memoryLimit of %s is below the requests of its %d pods, %s: "+
+			w.add("%s.memoryLimit of %s is below the requests of its %d pods, %s: "+
 				"pods are evicted that use no more than they request",
-				bytesize.Round(limit), m.Pods, bytesize.Round(m.MemoryRequestBytes))
+				p.Section, bytesize.Round(limit), m.Pods, bytesize.Round(m.MemoryRequestBytes))
 		}
 		if m.MemoryLimitBytes > limit {
-			w.add("systemPartition.memoryLimit of %s is below the sum of the memory limits of its pods, %s "+
+			w.add("%s.memoryLimit of %s is below the sum of the memory limits of its pods, %s "+
 				"(%d of %d pods have none): pods may be evicted below their own limits",
-				bytesize.Round(limit), bytesize.Round(m.MemoryLimitBytes), m.Unlimited, m.Pods)
+				p.Section, bytesize.Round(limit), bytesize.Round(m.MemoryLimitBytes), m.Unlimited, m.Pods)
 		}
+	}
+}
+
+// together warns of limits of several partitions that do not fit together, although each does.
+func (w *remarks) together(partitions []Share, b *Budget) {
+	var sum, largest int64
+	for i := range partitions {
+		sum += partitions[i].MemoryLimit
+		largest = max(largest, partitions[i].MemoryLimit)
+	}
+	if left := b.Allocatable.MemoryBytes; sum > 0 && sum >= left && largest < left {
+		w.add("memoryLimit of all partitions together, %s, takes all of the %s that reservations and the eviction threshold "+
+			"leave: nothing remains for user pods", bytesize.Round(sum), bytesize.Round(left))
 	}
 }
 
@@ -213,6 +232,10 @@ func (w *remarks) forgotten(in *Input, b *Budget) bool {
 	if share == 0 || reserved >= share+in.HostBytes {
 		return false
 	}
+	partition, its := "partition", "its"
+	if len(in.Partitions) > 1 {
+		partition, its = "partitions", "their"
+	}
 	services := ""
 	if in.HostBytes > 0 {
 		services = fmt.Sprintf(" beside the %s that services of the node use", bytesize.Round(in.HostBytes))
@@ -223,8 +246,8 @@ func (w *remarks) forgotten(in *Input, b *Budget) bool {
 	if in.Kubelet.MemoryManagerPolicy == staticMemory {
 		raise = "systemReserved and reservedMemory"
 	}
-	w.add("kubeReserved and systemReserved, %s of memory, do not include the partition%s: the scheduler promises %s of "+
-		"its memoryLimit to user pods too; raise %s by that, or accept that user pods have less than promised",
-		bytesize.Round(reserved), services, bytesize.Round(share), raise)
+	w.add("kubeReserved and systemReserved, %s of memory, do not include the %s%s: the scheduler promises %s of "+
+		"%s memoryLimit to user pods too; raise %s by that, or accept that user pods have less than promised",
+		bytesize.Round(reserved), partition, services, bytesize.Round(share), its, raise)
 	return true
 }

@@ -21,7 +21,7 @@ func TestWarnings(t *testing.T) {
 		return k
 	}
 	partition := func(limit int64, list string) *Share {
-		return &Share{Name: "system", MemoryLimit: limit, CPUs: cpus(t, list)}
+		return &Share{Name: "system", Section: "systemPartition", MemoryLimit: limit, CPUs: cpus(t, list)}
 	}
 	for name, test := range map[string]struct {
 		kubelet   Kubelet
@@ -126,6 +126,10 @@ func TestWarnings(t *testing.T) {
 		"larger than what is left": {
 			kubelet: reserved, partition: partition(12*gibi, "0"),
 			want: []string{"systemPartition.memoryLimit of 12Gi takes all of the 12Gi", "kubeReserved and systemReserved, 4Gi of memory"},
+		},
+		"exclusive CPUs that are not reserved": {
+			kubelet: reserved, partition: &Share{Name: "batch", Section: "workloadPartitions.batch", CPUs: cpus(t, "3-4"), Exclusive: true},
+			want: []string{"workloadPartitions.batch.cpuset: CPU 4 is not one of reservedSystemCPUs, 0-3: the scheduler promises it to user pods, which are kept off it"},
 		},
 		"below requests and limits": {
 			kubelet: reserved, partition: partition(gibi, "0"), members: &Members{Pods: 3, MemoryRequestBytes: gibi + 1<<20, MemoryLimitBytes: 2 * gibi, Unlimited: 1},

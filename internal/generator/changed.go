@@ -141,7 +141,8 @@ func (j judge) awaitQuiet() bool {
 		if time.Since(since) >= stays(now) {
 			return true
 		}
-		if time.Since(looked) < time.Second {
+		// A file that is being written may look for a moment like what is in force.
+		if time.Since(since) < quiet || time.Since(looked) < time.Second {
 			continue
 		}
 		if looked = time.Now(); j.settled() {

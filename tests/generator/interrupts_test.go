@@ -77,28 +77,26 @@ func TestInterruptsKilled(t *testing.T) {
 	for _, test := range []struct{ before, killed string }{{"none", "2-3"}, {"2-3", "3"}, {"2-3", "none"}} {
 		t.Run(test.before+" to "+test.killed, func(t *testing.T) {
 			t.Parallel()
-			killed := 0
-			for call, at := 0, 1; call < len(killPoints); at++ {
+			killed := atEachPoint(func(at point) bool {
 				n := interruptNode{t, t.TempDir()}
 				n.write("sys/devices/system/cpu/online", "0-3\n")
 				n.write(affinityPath, "f\n")
 				n.keep(test.before)
 				n.suits(test.killed)
-				if !runCommandKilled(t, n.command("--interrupts", test.killed), killPoints[call], at) {
-					call, at = call+1, 0
-					continue
+				if !runCommandKilled(t, n.command("--interrupts", test.killed), at) {
+					return false
 				}
-				killed++
 				for _, next := range []string{"3", "none"} {
 					n.keep(next)
 					if got := n.read(affinityPath); got != masks[next] {
-						t.Fatalf("killed before %s number %d: a run for %s makes it %s", killPoints[call], at, next, got)
+						t.Fatalf("%s: a run for %s makes it %s", at, next, got)
 					}
 				}
 				if n.read(interruptPath) != "" {
-					t.Fatalf("killed before %s number %d: %s is left", killPoints[call], at, interruptPath)
+					t.Fatalf("%s: %s is left", at, interruptPath)
 				}
-			}
+				return true
+			})
 			t.Logf("killed at %d points", killed)
 			if killed < 10 {
 				t.Errorf("killed at %d points: too few to show anything", killed)
@@ -117,25 +115,24 @@ func TestBansKilled(t *testing.T) {
 		cmd.Env = append(cmd.Env, "IRQBALANCE_BANNED_CPULIST=1")
 		return cmd
 	}
-	killed, whole := 0, 0
-	for call, at := 0, 1; call < len(killPoints); at++ {
+	whole := 0
+	killed := atEachPoint(func(at point) bool {
 		n := interruptNode{t, t.TempDir()}
 		n.write("sys/devices/system/cpu/online", "0-3\n")
-		if !runCommandKilled(t, ban(n), killPoints[call], at) {
-			call, at = call+1, 0
-			continue
+		if !runCommandKilled(t, ban(n), at) {
+			return false
 		}
-		killed++
 		switch text := n.read(bansPath); {
 		case strings.HasSuffix(text, line):
 			whole++
 		case text != "":
-			t.Fatalf("killed before %s number %d: irqbalance reads %q", killPoints[call], at, text)
+			t.Fatalf("%s: irqbalance reads %q", at, text)
 		}
 		if out, err := ban(n).CombinedOutput(); err != nil || len(out) > 0 || !strings.HasSuffix(n.read(bansPath), line) {
-			t.Fatalf("killed before %s number %d: the next run: %v\n%s", killPoints[call], at, err, out)
+			t.Fatalf("%s: the next run: %v\n%s", at, err, out)
 		}
-	}
+		return true
+	})
 	t.Logf("killed at %d points", killed)
 	if killed < 10 || whole == killed {
 		t.Errorf("killed at %d points, %d of them with the whole file: too few to show anything", killed, whole)

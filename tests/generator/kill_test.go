@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
@@ -14,6 +15,7 @@ import (
 	"syscall"
 	"testing"
 
+	"nodepartition/internal/unitname"
 	"nodepartition/pkg/slices/decision"
 	"nodepartition/tests/generator/golden"
 	"nodepartition/tests/needs"
@@ -27,82 +29,117 @@ const (
 	newConfig   = kubeletHead + "systemPartition: {memoryLimit: 2Gi, namespaces: [kube-system]}\n"
 	badConfig   = kubeletHead + "systemPartition: {memoryLimit: 2 GB, namespaces: [kube-system]}\n"
 	noSection   = kubeletHead
-	threeConfig = goodConfig + "workloadPartitions:\n  batch: {memoryLimit: 1Gi, namespaces: [batch]}\n" +
-		"  node-agents: {cpuset: \"3\", exclusive: true, namespaces: [agents]}\n"
+	workloads   = goodConfig + "workloadPartitions:\n"
+	batch       = "  batch: {memoryLimit: 1Gi, namespaces: [batch]}\n"
+	agents      = "  node-agents: {cpuset: \"3\", exclusive: true, namespaces: [agents]}\n"
+	threeConfig = workloads + batch + agents
+	// sharedConfig has three partitions, and none has CPUs for itself.
+	sharedConfig = workloads + batch + "  node-agents: {cpuset: \"3\", namespaces: [agents]}\n"
+	// changedConfig has another limit of batch, and another cpuset of node-agents.
+	changedConfig = workloads + "  batch: {memoryLimit: 2Gi, namespaces: [batch]}\n" +
+		"  node-agents: {cpuset: \"2-3\", exclusive: true, namespaces: [agents]}\n"
+	agentsConfig = workloads + agents
 )
 
 // killPoints lists the system calls before which the generator is killed: all with which it changes
 // files.
 var killPoints = []string{"mkdirat", "openat", "write", "symlinkat", "renameat", "unlinkat", "flock", "close"}
 
+// point is a place where a program is killed: before its n-th system call of a name.
+type point struct {
+	call string
+	n    int
+}
+
+func (p point) String() string { return fmt.Sprintf("killed before %s number %d", p.call, p.n) }
+
+// atEachPoint calls try for one point after the other, and returns their number. try reports
+// whether the program was killed there. If it was not, it has no more calls of that name.
+func atEachPoint(try func(point) bool) int {
+	killed := 0
+	for _, call := range killPoints {
+		for n := 1; try(point{call, n}); n++ {
+			killed++
+		}
+	}
+	return killed
+}
+
 // TestKilledAnywhere kills the generator before each of its system calls in turn. Afterwards
-// systemd finds the whole set of units or none. The next run, also one with a broken configuration,
-// finds all it needs. Only the killed run is a process: the runs before and after it, which are
-// three times as many, need none.
+// systemd finds the whole set of units or none. The same run once more leaves what it would have
+// left undisturbed. A run with a broken configuration finds all it needs, and so does the one after
+// it. Only the killed run is a process: the runs before and after it, which are four times as many,
+// need none.
 func TestKilledAnywhere(t *testing.T) {
 	for _, test := range []struct {
 		name          string
 		before, after string // configurations of the run before the killed one, and of the killed one
 	}{
 		{"at boot", "", goodConfig},
+		{"at boot with three partitions", "", threeConfig},
 		{"at a reload without a change", goodConfig, goodConfig},
 		{"at a reload with a changed limit", goodConfig, newConfig},
 		{"at a reload with a broken file", goodConfig, badConfig},
 		{"at a reload without the section", goodConfig, noSection},
 		{"at a reload with two more partitions", goodConfig, threeConfig},
 		{"at a reload with two partitions fewer", threeConfig, goodConfig},
+		{"at a reload with another limit and another cpuset of two of three", threeConfig, changedConfig},
+		{"at a reload with exclusive turned on", sharedConfig, threeConfig},
+		{"at a reload with exclusive turned off", threeConfig, sharedConfig},
+		{"at a reload with one of three partitions fewer", threeConfig, agentsConfig},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			// The results of complete runs.
-			var before, after map[string]string
-			var beforeDecided, afterDecided string
-			root := newRootInMemory(t)
-			if test.before != "" {
-				configure(t, root, test.before)
-				before, beforeDecided = golden.Run(t, root, inProcess).Units, decided(t, root)
-				golden.Flush(t, root)
-			}
-			configure(t, root, test.after)
-			after, afterDecided = golden.Run(t, root, inProcess).Units, decided(t, root)
-			killed, partial := 0, 0
-			for call, n := 0, 1; call < len(killPoints); n++ {
-				root := newRootInMemory(t)
+			// prepare returns a node after the run before the killed one, and that run's result.
+			prepare := func() (root string, before outcome) {
+				root = newRootInMemory(t)
 				if test.before != "" {
-					configure(t, root, test.before)
-					golden.Run(t, root, inProcess)
-					golden.Flush(t, root)
+					before = decide(t, root, test.before)
+					startSlices(t, root, before.Units)
 				}
+				golden.Flush(t, root)
 				configure(t, root, test.after)
-				at := fmt.Sprintf("killed before %s number %d", killPoints[call], n)
-				if !runKilled(t, root, killPoints[call], n) {
-					remove(t, root)
-					call, n = call+1, 0
-					continue
+				return root, before
+			}
+			root, before := prepare()
+			if test.before == "" {
+				// A broken file at boot has no units but those that wait for another one.
+				before = decide(t, newRootInMemory(t), badConfig)
+			}
+			after := decide(t, root, test.after)
+			undisturbed := tree(t, root)
+			partial := 0
+			killed := atEachPoint(func(at point) bool {
+				root, _ := prepare()
+				defer remove(t, root)
+				if !runKilled(t, root, at) {
+					return false
 				}
-				killed++
-				if seen := golden.ReadUnits(t, root); len(seen) > 0 && !maps.Equal(seen, after) {
-					t.Fatalf("%s: systemd sees\n%q\nwant nothing or\n%q", at, golden.Names(seen), golden.Names(after))
+				if seen := golden.ReadUnits(t, root); len(seen) > 0 && !maps.Equal(seen, after.Units) {
+					t.Fatalf("%s: systemd sees\n%q\nwant nothing or\n%q", at, golden.Names(seen), golden.Names(after.Units))
 				}
 				if links(t, root) > 0 {
 					partial++
 				}
+				again := copyRoot(t, root)
+				defer remove(t, again)
+				if next := decide(t, again, test.after); !next.equal(after) {
+					t.Fatalf("%s: the same run once more: %+v; want %+v", at, next, after)
+				}
+				if left := tree(t, again); !maps.Equal(left, undisturbed) {
+					t.Fatalf("%s: the same run once more leaves\n%q\nwant\n%q", at, left, undisturbed)
+				}
 				// Valid units are not lost: with a broken file the old set stays or, once that is complete, the
 				// new one. A removed section stays removed, or is still there, but never in part.
-				golden.Flush(t, root)
-				configure(t, root, badConfig)
-				kept := golden.Run(t, root, inProcess).Units
-				said := decided(t, root)
-				if (!maps.Equal(kept, before) || said != beforeDecided) && (!maps.Equal(kept, after) || said != afterDecided) {
-					t.Fatalf("%s: a broken file afterwards keeps\n%q, with the decision %s", at, golden.Names(kept), said)
+				if kept := decide(t, root, badConfig); !kept.equal(before) && !kept.equal(after) {
+					t.Fatalf("%s: a broken file afterwards keeps\n%q, with the decision %s",
+						at, golden.Names(kept.Units), kept.decision)
 				}
-				golden.Flush(t, root)
-				configure(t, root, newConfig)
-				if next := golden.Run(t, root, inProcess); next.Status != 0 || len(next.Units) == 0 {
+				if next := decide(t, root, newConfig); next.Status != 0 || len(next.Units) == 0 {
 					t.Fatalf("%s: the next run: %+v", at, next)
 				}
-				remove(t, root)
-			}
+				return true
+			})
 			t.Logf("killed at %d points, %d of them with links made", killed, partial)
 			if killed < 20 || test.after != noSection && partial < 3 {
 				t.Errorf("killed at %d points, %d of them with links made: too few to show anything", killed, partial)
@@ -111,21 +148,103 @@ func TestKilledAnywhere(t *testing.T) {
 	}
 }
 
-// newRootInMemory creates the root of a node. Where this machine has a file system in memory it is
-// there, as /run is on a node: the thousand roots of TestKilledAnywhere take several times as long
-// on a disk that others write to.
+// outcome is the result of a run, with the decision that the monitor reads.
+type outcome struct {
+	result
+	decision string
+}
+
+// equal reports whether systemd and the monitor read the same.
+func (o outcome) equal(other outcome) bool {
+	return maps.Equal(o.Units, other.Units) && o.decision == other.decision
+}
+
+// decide is a boot or a reload with a configuration, without a process.
+func decide(t *testing.T, root, config string) outcome {
+	t.Helper()
+	got := reload(t, root, config, inProcess)
+	return outcome{got, decided(t, root)}
+}
+
+// reload is a reload of systemd with a configuration: the generator's directory is empty at first.
+func reload(t *testing.T, root, config string, program golden.Program) result {
+	t.Helper()
+	configure(t, root, config)
+	golden.Flush(t, root)
+	return golden.Run(t, root, program)
+}
+
+// startSlices makes the cgroups of the slices among units, with processes.
+func startSlices(t *testing.T, root string, units map[string]string) {
+	t.Helper()
+	for name := range units {
+		if strings.HasSuffix(name, ".slice") {
+			write(t, root, filepath.Join(unitname.CgroupMount, unitname.CgroupPath(name), "cgroup.events"), "populated 1\n")
+		}
+	}
+}
+
+// tree returns what is below /run of the node at root: files by their content, and links by their
+// target.
+func tree(t *testing.T, root string) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	err := filepath.WalkDir(filepath.Join(root, "run"), func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		var content []byte
+		switch {
+		case entry.IsDir():
+		case entry.Type()&fs.ModeSymlink != 0:
+			var target string
+			target, err = os.Readlink(path)
+			content = []byte("-> " + strings.TrimPrefix(target, root))
+		default:
+			content, err = os.ReadFile(path)
+		}
+		found[strings.TrimPrefix(path, root)] = string(content)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// newRootInMemory creates the root of a node in memory.
 func newRootInMemory(t *testing.T) string {
 	t.Helper()
-	root, err := os.MkdirTemp("/dev/shm", "partition-generator")
-	if err != nil {
-		return newRoot(t, "01-kubeadm")
-	}
-	t.Cleanup(func() { remove(t, root) })
+	root := folderInMemory(t)
 	if err := named(t, "01-kubeadm").WriteNode(root, "."); err != nil {
 		t.Fatal(err)
 	}
 	golden.Flush(t, root)
 	return root
+}
+
+// copyRoot copies the root of a node. The copy has no output of the last run.
+func copyRoot(t *testing.T, root string) string {
+	t.Helper()
+	golden.Flush(t, root)
+	again := folderInMemory(t)
+	if err := os.CopyFS(again, os.DirFS(root)); err != nil {
+		t.Fatal(err)
+	}
+	return again
+}
+
+// folderInMemory creates a folder. Where this machine has a file system in memory it is there, as
+// /run is on a node: the thousands of roots of TestKilledAnywhere take several times as long on a
+// disk that others write to.
+func folderInMemory(t *testing.T) string {
+	t.Helper()
+	folder, err := os.MkdirTemp("/dev/shm", "partition-generator")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { remove(t, folder) })
+	return folder
 }
 
 func remove(t *testing.T, root string) {
@@ -225,9 +344,7 @@ func TestReload(t *testing.T) {
 	root := newRoot(t, "01-kubeadm")
 	step := func(config string, wantStatus int) result {
 		t.Helper()
-		configure(t, root, config)
-		golden.Flush(t, root)
-		got := run(t, root)
+		got := reload(t, root, config, inProgram(t))
 		if got.Status != wantStatus {
 			t.Fatalf("status %d, want %d: %s", got.Status, wantStatus, got.Messages)
 		}
@@ -249,13 +366,12 @@ func TestReload(t *testing.T) {
 		t.Errorf("a repaired file does not take effect: %q", repaired.Units)
 	}
 	// The units that apply changes stay for the rest of the boot, and so does the drop-in that keeps a
-	// shutdown from stopping slices of pods first. A section is awaited as on a node that never had
-	// one.
+	// shutdown from stopping slices of pods first. The file in which a section may come is watched on.
 	stays := []string{
 		"kubepods-system-.slice.d/50-node-partition.conf", "kubepods-system.slice.d/50-node-partition.conf",
 		"kubepods.slice.d/50-node-partition.conf", "partition-generator-apply.path", "partition-generator-apply.service",
-		"partition-generator-await-section.path", "partition-generator-await-section.service", "partition-generator-read.service",
-		"partition-generator-watch.path", "partition-generator-watch.service", "slices.target.d/50-node-partition.conf",
+		"partition-generator-read.service", "partition-generator-watch.path", "partition-generator-watch.service",
+		"slices.target.d/50-node-partition.conf",
 	}
 	for _, off := range []result{step(noSection, 0), step(badConfig, 1), step(noSection, 0)} {
 		if !slices.Equal(golden.Names(off.Units), stays) {
@@ -268,14 +384,12 @@ func TestReload(t *testing.T) {
 // partitions of the last good one stay.
 func TestReloadOneInvalid(t *testing.T) {
 	root := newRoot(t, "01-kubeadm")
-	configure(t, root, threeConfig)
-	good := run(t, root)
+	good := reload(t, root, threeConfig, inProgram(t))
 	if _, ok := good.Units["kubepods-batch.slice"]; good.Status != 0 || !ok {
 		t.Fatalf("status %d, units %q: %s", good.Status, golden.Names(good.Units), good.Messages)
 	}
-	golden.Flush(t, root)
-	configure(t, root, strings.Replace(threeConfig, "batch: {memoryLimit: 1Gi", "batch: {memoryLimit: 0", 1))
-	broken := run(t, root)
+	oneBroken := strings.Replace(threeConfig, "batch: {memoryLimit: 1Gi", "batch: {memoryLimit: 0", 1)
+	broken := reload(t, root, oneBroken, inProgram(t))
 	if broken.Status != 1 || !strings.Contains(broken.Messages, "workloadPartitions.batch.memoryLimit") {
 		t.Errorf("status %d: %s; want 1, and the field", broken.Status, broken.Messages)
 	}
@@ -292,9 +406,7 @@ func TestApply(t *testing.T) {
 	flag := filepath.Join(root, "run/node-partition/units/.apply")
 	step := func(what, config string, want bool) {
 		t.Helper()
-		configure(t, root, config)
-		golden.Flush(t, root)
-		run(t, root)
+		reload(t, root, config, inProgram(t))
 		if _, err := os.Stat(flag); (err == nil) != want {
 			t.Errorf("%s: flag: %v, want it: %t", what, err, want)
 		}
@@ -405,10 +517,8 @@ func TestLateVar(t *testing.T) {
 			t.Errorf("no partition once /var is mounted: %+v", next)
 		}
 	}
-	golden.Flush(t, root)
-	configure(t, root, noSection)
-	if off := run(t, root); len(off.Units) != 13 || off.Units[late] == "" {
-		t.Errorf("without a section: %q; want the late unit, what starts it, what applies changes and reads edits, three drop-ins of slices, and what waits for a section",
+	if off := reload(t, root, noSection, inProgram(t)); len(off.Units) != 11 || off.Units[late] == "" {
+		t.Errorf("without a section: %q; want the late unit, what starts it, what applies changes and reads edits, and three drop-ins of slices",
 			golden.Names(off.Units))
 	}
 	verify(t, root)
@@ -416,26 +526,20 @@ func TestLateVar(t *testing.T) {
 
 func configure(t *testing.T, root, config string) {
 	t.Helper()
-	path := filepath.Join(root, configPath)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(config), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	write(t, root, configPath, config)
 }
 
-// runKilled runs the generator and kills it with SIGKILL when it enters its n-th system call of
-// that name. It reports whether the generator was killed.
-func runKilled(t *testing.T, root, call string, n int) bool {
+// runKilled runs the generator and kills it with SIGKILL at a point. It reports whether the
+// generator was killed.
+func runKilled(t *testing.T, root string, at point) bool {
 	t.Helper()
-	return runCommandKilled(t, command(root), call, n)
+	return runCommandKilled(t, command(root), at)
 }
 
 // runCommandKilled is runKilled for any command line of the program.
-func runCommandKilled(t *testing.T, cmd *exec.Cmd, call string, n int) bool {
+func runCommandKilled(t *testing.T, cmd *exec.Cmd, at point) bool {
 	t.Helper()
-	cmd.Args = append([]string{killat, call, strconv.Itoa(n), program}, cmd.Args[1:]...)
+	cmd.Args = append([]string{killat, at.call, strconv.Itoa(at.n), program}, cmd.Args[1:]...)
 	cmd.Path = killat
 	out, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
@@ -450,7 +554,7 @@ func runCommandKilled(t *testing.T, cmd *exec.Cmd, call string, n int) bool {
 		}
 	}
 	if err != nil {
-		t.Fatalf("%s number %d: %v\n%s", call, n, err, out)
+		t.Fatalf("%s: %v\n%s", at, err, out)
 	}
 	return false
 }

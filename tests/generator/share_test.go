@@ -102,25 +102,23 @@ func TestShareElsewhere(t *testing.T) {
 // TestKilledWithAShare: the limit that systemd has seen stays, wherever the first run was killed.
 func TestKilledWithAShare(t *testing.T) {
 	t.Parallel()
-	killed := 0
-	for call, n := 0, 1; call < len(killPoints); n++ {
+	killed := atEachPoint(func(at point) bool {
 		root := newRoot(t, "01-kubeadm")
 		write(t, root, overridePath, shareConfig)
 		write(t, root, "proc/meminfo", "MemTotal: 2097152 kB\n")
-		if !runKilled(t, root, killPoints[call], n) {
-			call, n = call+1, 0
-			continue
+		if !runKilled(t, root, at) {
+			return false
 		}
-		killed++
 		seen := golden.ReadUnits(t, root)["kubepods-system.slice"]
 		next := limit(t, root, 4096)
 		if next != "1073741824" && next != "536870912" || seen != "" && next != "536870912" {
-			t.Errorf("killed before %s number %d: %q, and then %s", killPoints[call], n, seen, next)
+			t.Errorf("%s: %q, and then %s", at, seen, next)
 		}
 		if again := limit(t, root, 8192); again != next {
-			t.Errorf("killed before %s number %d: %s, and then %s", killPoints[call], n, next, again)
+			t.Errorf("%s: %s, and then %s", at, next, again)
 		}
-	}
+		return true
+	})
 	if killed < 20 {
 		t.Errorf("killed at %d points: too few to show anything", killed)
 	}

@@ -138,9 +138,13 @@ func (p *Plan) classRemarks(hasKubeReserved bool) []string {
 			limits += p.Partitions[i].MemoryBytes
 			names = append(names, string(p.Partitions[i].Name))
 		}
+		partitions := "partition"
+		if len(names) > 1 {
+			partitions = "partitions"
+		}
 		base := bytesize.Round(p.SystemReserved.MemoryBytes)
-		lines = append(lines, fmt.Sprintf("systemReserved.memory: %s of the configuration, and %s of the partition %s.",
-			base, bytesize.Round(p.PromisedBytes), strings.Join(names, ", ")))
+		lines = append(lines, fmt.Sprintf("systemReserved.memory: %s of the configuration, and %s of the %s %s.",
+			base, bytesize.Round(p.PromisedBytes), partitions, strings.Join(names, ", ")))
 		if requested := limits - p.PromisedBytes; requested > 0 {
 			lines = append(lines, fmt.Sprintf("That is memoryLimit, %s, less the %s that members request.",
 				bytesize.Round(limits), bytesize.Round(requested)))

@@ -14,6 +14,7 @@ import (
 	"nodepartition/internal/budget"
 	"nodepartition/internal/node/allocatable"
 	"nodepartition/internal/podsapi"
+	"nodepartition/internal/unitname"
 	"nodepartition/pkg/slices/config"
 	"nodepartition/tests/fakenode"
 	"nodepartition/tests/generator/golden"
@@ -128,6 +129,37 @@ func TestPlanNode(t *testing.T) {
 	}
 	if p.Capacity.MemoryBytes > 7*gibi && p.KubeReserved.MemoryBytes == 7*gibi {
 		t.Error("the kubelet does not read the file of the well-known path")
+	}
+}
+
+// TestPlanPartitions: each partition has the sums over its own pods, and its warnings name its
+// section.
+func TestPlanPartitions(t *testing.T) {
+	t.Parallel()
+	n := fakenode.New(t, fakenode.Valid("kube-system")+
+		"workloadPartitions:\n  batch: {memoryLimit: 1Gi, namespaces: [batch]}\n  node-agents: {namespaces: [agents]}\n")
+	n.ServeGRPC("/var/lib/kubelet/pods-api/pods-api.sock", func(s *grpc.Server) {
+		podsv1alpha1.RegisterPodsServer(s, fakenode.Kubelet{Pods: []*v1.Pod{
+			fakenode.PodOf("kube-system", "dns", "7Mi", "17Mi"), fakenode.PodOf("batch", "job", "2Gi", ""),
+			fakenode.PodOf("batch", "other", "1Gi", ""), fakenode.PodOf("web", "shop", "1Gi", "1Gi"),
+		}})
+	})
+	p := made(t, n, Options{})
+	want := map[unitname.PartitionName]budget.Members{
+		"system":      {Pods: 1, MemoryRequestBytes: 7 << 20, MemoryLimitBytes: 17 << 20},
+		"batch":       {Pods: 2, MemoryRequestBytes: 3 << 30, Unlimited: 2},
+		"node-agents": {},
+	}
+	for _, partition := range p.Partitions {
+		if m := partition.Members; m == nil || *m != want[partition.Name] {
+			t.Errorf("%s: %+v; want %+v", partition.Name, m, want[partition.Name])
+		}
+	}
+	if len(p.Partitions) != len(want) || p.Members == nil || *p.Members != want["system"] {
+		t.Errorf("%+v, %+v", p.Partitions, p.Members)
+	}
+	if !warns(p, "workloadPartitions.batch.memoryLimit of 1Gi is below the requests of its 2 pods, 3Gi") || warns(p, "systemPartition.") {
+		t.Errorf("%q", p.Warnings)
 	}
 }
 

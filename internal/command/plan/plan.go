@@ -33,7 +33,7 @@ type Plan struct {
 	budget.Budget
 	// Configuration is the configuration that the budget is computed from.
 	Configuration allocatable.Origin `json:"configuration"`
-	// Members is of the system partition. It is absent where the pods are not known.
+	// Members is of the system partition, as in Partitions. It is absent where the pods are not known.
 	Members *budget.Members `json:"members,omitempty"`
 	// Usage lists the slices that are there. It is absent for another node.
 	Usage []Usage `json:"usage,omitempty"`
@@ -105,7 +105,9 @@ func Read(ctx context.Context, o Options) (Plan, error) {
 func shares(partitions []config.Partition) []budget.Share {
 	list := make([]budget.Share, 0, len(partitions))
 	for _, p := range partitions {
-		list = append(list, budget.Share{Name: p.Name, MemoryLimit: p.MemoryLimit, CPUs: p.CPUs, Exclusive: p.Exclusive})
+		list = append(list, budget.Share{
+			Name: p.Name, Section: config.SectionPath(p.Name), MemoryLimit: p.MemoryLimit, CPUs: p.CPUs, Exclusive: p.Exclusive,
+		})
 	}
 	return list
 }

@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -34,7 +35,9 @@ func WriteYAML(w io.Writer, p Plan) error {
 // WriteTable writes a plan for people.
 func WriteTable(w io.Writer, p Plan) error {
 	fmt.Fprintf(w, "Configuration  %s\n\n", oneline.Terminal(origin(p.Configuration)))
-	for _, write := range []func(io.Writer, *Plan){writeBudget, writeShares, writePools, writeProviders, writeUsage} {
+	for _, write := range []func(io.Writer, *Plan){
+		writeBudget, writeMembers, writeShares, writePools, writeProviders, writeUsage,
+	} {
 		table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 		write(table, &p)
 		if err := table.Flush(); err != nil {
@@ -76,9 +79,19 @@ func writeBudget(w io.Writer, p *Plan) {
 		row("- partition "+string(p.Partitions[i].Name), p.Partitions[i].Resources)
 	}
 	row("= left for user pods", p.Remainder)
-	if m := p.Members; m != nil {
-		fmt.Fprintf(w, "\nThe %d pods of the partition request %s. Their limits are %s; %d have none.\n",
-			m.Pods, bytesize.Round(m.MemoryRequestBytes), bytesize.Round(m.MemoryLimitBytes), m.Unlimited)
+}
+
+// writeMembers writes the sums over the pods of each partition.
+func writeMembers(w io.Writer, p *Plan) {
+	if !slices.ContainsFunc(p.Partitions, func(p budget.Partition) bool { return p.Members != nil }) {
+		return
+	}
+	fmt.Fprintln(w, "\nPODS OF\tCOUNT\tREQUESTS\tLIMITS\tWITHOUT A LIMIT")
+	for i := range p.Partitions {
+		if m := p.Partitions[i].Members; m != nil {
+			fmt.Fprintf(w, "partition %s\t%d\t%s\t%s\t%d\n", p.Partitions[i].Name, m.Pods,
+				bytesize.Round(m.MemoryRequestBytes), bytesize.Round(m.MemoryLimitBytes), m.Unlimited)
+		}
 	}
 }
 

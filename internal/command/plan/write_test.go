@@ -12,32 +12,38 @@ import (
 
 	"nodepartition/internal/budget"
 	"nodepartition/internal/node/allocatable"
+	"nodepartition/pkg/slices/config"
 )
 
 // sample returns the plan of a node of 16 CPUs and 32Gi.
 func sample(t *testing.T) Plan {
 	t.Helper()
-	c, err := ParseCapacity("cpu=16,memory=32Gi,storage=100Gi")
-	if err != nil {
-		t.Fatal(err)
-	}
 	p := Plan{
 		Configuration: allocatable.Origin{Files: []string{"/var/lib/kubelet/config.yaml"}, KubeletPID: 812},
 		Members:       &budget.Members{Pods: 5, MemoryRequestBytes: 300 << 20, MemoryLimitBytes: 1 << 30, Unlimited: 2},
 		Usage:         []Usage{{Slice: "kubepods.slice", MemoryBytes: 3 << 30, WorkingSetBytes: 2 << 30, PeakBytes: new(uint64(4 << 30))}, {Slice: "system.slice", MemoryBytes: 1 << 30, WorkingSetBytes: 700 << 20}},
 	}
-	p.Budget, err = budget.Compute(budget.Input{
+	in := nodeOf(t, "cpu=16,memory=32Gi,storage=100Gi")
+	in.Partitions = shares([]config.Partition{{Name: "system", MemoryLimit: 4 << 30, CPUs: cpuset.New(3, 4)}})
+	in.Partitions[0].Members = p.Members
+	var err error
+	if p.Budget, err = budget.Compute(in); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// nodeOf returns the node of a capacity, with reservations and without partitions.
+func nodeOf(t *testing.T, capacity string) budget.Input {
+	t.Helper()
+	c := capacityOf(t, capacity)
+	return budget.Input{
 		Kubelet: budget.Kubelet{
 			KubeReserved: map[string]string{"memory": "2Gi"}, SystemReserved: map[string]string{"memory": "3Gi"},
 			ReservedSystemCPUs: "0-3", EvictionHard: map[string]string{"memory.available": "1Gi"},
 		},
 		Capacity: c.Resources, CPUs: c.CPUs,
-		Partitions: []budget.Share{{Name: "system", MemoryLimit: 4 << 30, CPUs: cpuset.New(3, 4), Members: p.Members}},
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
-	return p
 }
 
 func TestWriteTable(t *testing.T) {
@@ -53,7 +59,8 @@ capacity              16   32Gi    100Gi
 - partition system    2    4Gi     -
 = left for user pods  11   22Gi    100Gi
 
-The 5 pods of the partition request 300Mi. Their limits are 1Gi; 2 have none.
+PODS OF           COUNT  REQUESTS  LIMITS  WITHOUT A LIMIT
+partition system  5      300Mi     1Gi     2
 
 POOL              CPUS  COUNT
 partition system  3-4   2
@@ -87,10 +94,90 @@ warning: systemPartition.cpuset: CPU 4 is not one of reservedSystemCPUs, 0-3: us
 	// Without a node and without files.
 	out.Reset()
 	p = sample(t)
-	p.Configuration, p.Members, p.Usage, p.Warnings = allocatable.Origin{}, nil, nil, []string{"a\nb\x1b[31m"}
+	p.Configuration, p.Usage, p.Warnings = allocatable.Origin{}, nil, []string{"a\nb\x1b[31m"}
+	p.Partitions[0].Members = nil
 	if err := WriteTable(&out, p); err != nil || !strings.HasPrefix(out.String(), "Configuration  none\n") ||
-		strings.Contains(out.String(), "SLICE") || strings.Contains(out.String(), "pods of the partition") || !strings.HasSuffix(out.String(), "\nwarning: a; b?[31m\n") {
+		strings.Contains(out.String(), "SLICE") || strings.Contains(out.String(), "PODS OF") || !strings.HasSuffix(out.String(), "\nwarning: a; b?[31m\n") {
 		t.Errorf("%v\n%s", err, &out)
+	}
+}
+
+// TestWriteTablePartitions: each row and each warning says which partition it is about.
+func TestWriteTablePartitions(t *testing.T) {
+	t.Parallel()
+	const want = `Configuration  none
+
+BUDGET                   CPU  MEMORY  STORAGE
+capacity                 16   32Gi    -
+- kubeReserved           0    2Gi     -
+- systemReserved         4    3Gi     -
+- eviction threshold     0    1Gi     -
+= Node Allocatable       12   26Gi    -
+- partition system       2    4Gi     -
+- partition batch        0    16Gi    -
+- partition node-agents  2    6Gi     -
+= left for user pods     11   0       -
+
+PODS OF                COUNT  REQUESTS  LIMITS  WITHOUT A LIMIT
+partition system       5      300Mi     1Gi     2
+partition batch        40     17Gi      2Gi     39
+partition node-agents  0      0         0       0
+
+PARTITION  MEMORYLIMIT  OF    IS    BY
+batch      50%          32Gi  16Gi  -
+
+POOL                   CPUS      COUNT
+partition system       0-1       2
+partition batch        0-2,5-15  14
+partition node-agents  3-4       2
+reserved               0-3       4
+shared                 5-15      11
+
+PROVIDER   RULE OF     RESERVES CPU  MEMORY  ALLOCATABLE CPU  MEMORY
+this node  -           4             5Gi     12               26Gi
+GKE        2026-07-20  110m          3645Mi  15890m           29022Mi
+EKS        2026-07-23  110m          1465Mi  15890m           31203Mi
+AKS        2024-04-16  260m          2250Mi  15740m           30418Mi
+OpenShift  2026-05-14  500m          2Gi     15500m           30620Mi
+
+SLICE                       MEMORY  WORKING SET  PEAK
+kubepods-system.slice       100Mi   50Mi         -
+kubepods-node_agents.slice  200Mi   60Mi         -
+
+warning: workloadPartitions.batch.memoryLimit of 16Gi is below the requests of its 40 pods, 17Gi: pods are evicted that use no more than they request
+
+warning: workloadPartitions.node-agents.cpuset: CPU 4 is not one of reservedSystemCPUs, 0-3: the scheduler promises it to user pods, which are kept off it; want a part of those
+
+warning: memoryLimit of all partitions together, 26Gi, takes all of the 26Gi that reservations and the eviction threshold leave: nothing remains for user pods
+
+warning: kubeReserved and systemReserved, 5Gi of memory, do not include the partitions: the scheduler promises 9940Mi of their memoryLimit to user pods too; raise systemReserved by that, or accept that user pods have less than promised
+`
+	p := sample(t)
+	p.Configuration = allocatable.Origin{}
+	p.Usage = []Usage{
+		{Slice: "kubepods-system.slice", MemoryBytes: 100 << 20, WorkingSetBytes: 50 << 20},
+		{Slice: "kubepods-node_agents.slice", MemoryBytes: 200 << 20, WorkingSetBytes: 60 << 20},
+	}
+	partitions := []config.Partition{
+		{Name: "system", MemoryLimit: 4 << 30, CPUs: cpuset.New(0, 1)},
+		{Name: "batch", MemoryLimit: 16 << 30, Share: &config.Share{Text: "50%", OfBytes: 32 << 30}},
+		{Name: "node-agents", MemoryLimit: 6 << 30, CPUs: cpuset.New(3, 4), Exclusive: true},
+	}
+	p.Shares = sharesOfMemory(partitions)
+	in := nodeOf(t, "cpu=16,memory=32Gi")
+	in.Partitions = shares(partitions)
+	in.Partitions[0].Members = p.Members
+	in.Partitions[1].Members = &budget.Members{
+		Pods: 40, MemoryRequestBytes: 17 << 30, MemoryLimitBytes: 2 << 30, Unlimited: 39,
+	}
+	in.Partitions[2].Members = &budget.Members{}
+	var err error
+	if p.Budget, err = budget.Compute(in); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := WriteTable(&out, p); err != nil || out.String() != want {
+		t.Errorf("%v\n%s\nwant\n%s", err, &out, want)
 	}
 }
 
@@ -122,9 +209,10 @@ func TestWriteJSON(t *testing.T) {
 			t.Errorf("%s has no storageBytes", name)
 		}
 	}
+	const members = `"members":{"pods":5,"memoryRequestBytes":314572800,"memoryLimitBytes":1073741824,"unlimited":2}`
 	const system = `{"name":"system","slice":"kubepods-system.slice",`
 	for path, want := range map[string]string{
-		"partitions": `[` + system + `"milliCPU":2000,"memoryBytes":4294967296}]`,
+		"partitions": `[` + system + `"milliCPU":2000,"memoryBytes":4294967296,` + members + `}]`,
 		"cpuPools":   `{"partitions":[` + system + `"cpus":"3-4","count":2}],"reserved":{"cpus":"0-3","count":4},"shared":{"cpus":"5-15","count":11}}`,
 	} {
 		var expected any
