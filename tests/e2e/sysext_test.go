@@ -65,6 +65,7 @@ var notInUnit = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
 // extensionOf builds the system extension with a number.
 func extensionOf(t *testing.T, build string) extensionImage {
 	t.Helper()
+	needs.Program(t, "mksquashfs", "squashfs-tools")
 	name, data := built(t, "sysext", "sysext/*-x86-64.raw", "", build)
 	version := strings.TrimSuffix(strings.TrimPrefix(name, "node-partition-"), "-x86-64.raw")
 	return extensionImage{
