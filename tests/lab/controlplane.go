@@ -91,7 +91,7 @@ func startControlPlane(
 	if p.Dir, p.unlock, err = c.newControlPlane(); err != nil {
 		return nil, fmt.Errorf("control plane: %w", err)
 	}
-	done := step(progress, "starting the control plane")
+	done := BeginStep(progress, "starting the control plane")
 	if err := p.start(ctx, etcd, filepath.Join(programs, "kube-apiserver")); err != nil {
 		return nil, errors.Join(fmt.Errorf("start the control plane: %w", err), p.Stop())
 	}
@@ -302,7 +302,7 @@ func (p *ControlPlane) StartControllers(ctx context.Context, names ...string) er
 	if p.controllers != nil && p.controllers.err() == nil {
 		return errors.New("start controllers: some run: name all of them at once")
 	}
-	done := step(p.progress, "starting the controllers")
+	done := BeginStep(p.progress, "starting the controllers")
 	if err := p.startControllers(ctx, names); err != nil {
 		return errors.Join(fmt.Errorf("start controllers: %w", err), p.controllers.kill())
 	}

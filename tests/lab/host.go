@@ -84,7 +84,7 @@ func checkHost(ctx context.Context, inC bool, progress func(string)) error {
 			"not root: mmdebstrap and mke2fs keep the owners of a node's files only for root: run the lab as root",
 		)
 	}
-	done := step(progress, "installing the packages "+strings.Join(missing, " ")+" on this machine")
+	done := BeginStep(progress, "installing the packages "+strings.Join(missing, " ")+" on this machine")
 	env := []string{"DEBIAN_FRONTEND=noninteractive"}
 	if err := hostCommand(ctx, env, "apt-get", "-q", "update"); err != nil {
 		return fmt.Errorf("install %s: %w", strings.Join(missing, " "), err)

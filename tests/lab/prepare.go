@@ -212,7 +212,7 @@ func (c cache) makeAll(
 			free <- struct{}{}
 			defer func() { <-free }()
 			var err error
-			if images[i], err = build(ctx, f, func(line string) { progress(f.Name + ": " + line) }); err != nil {
+			if images[i], err = build(ctx, f, func(line string) { progress(ofFlavour(f, line)) }); err != nil {
 				return fmt.Errorf("prepare %s: %w", f.Name, err)
 			}
 			return nil
