@@ -20,10 +20,10 @@ import (
 
 const (
 	demoName = "demo"
-	// demoFlavour has Debian's containerd and runc, so that a first demo builds the kubelet alone. Its
-	// runc copies itself into memory for each container, which costs emulated nodes less in a demo's few
-	// pods than the build of another runc. forky builds as little, but its kernel needs more time for a
-	// boot under emulation, and its Debian is another one every day.
+	// demoFlavour has Debian's containerd and runc, so that a first demo builds the kubelet alone.
+	// Its runc copies itself into memory for each container. For the few pods of a demo that costs
+	// less than the build of another runc. forky has Debian's programs, too, but its kernel needs more
+	// time for a boot under emulation, and its Debian is another one every day.
 	demoFlavour = "containerd-1.7"
 	cgroup      = "/sys/fs/cgroup/kubepods.slice/kubepods-system.slice"
 	section     = `systemPartition:
@@ -33,7 +33,7 @@ const (
 `
 )
 
-// The steps of a demo beside those of lab.Prepare, see references.
+// The steps of a demo that lab.Prepare does not report, see references.
 const (
 	buildingPrograms = "building the programs"
 	restoring        = "restoring " + demoName

@@ -8,8 +8,8 @@ import (
 
 // references returns how many seconds each step of a first demo takes: on two cores of an AMD EPYC,
 // with emulated nodes and empty caches of Go and of the lab, beside the steps that run at the same
-// time. 0 is not measured. A name is as in the lines of progress, with the version of what is built:
-// another version is measured again.
+// time. 0 means that it is not measured. A name is as in the lines of progress, with the version of
+// a program: another version has to be measured again.
 func references() map[string]float64 {
 	return map[string]float64{
 		buildingPrograms:                  0,
@@ -31,14 +31,14 @@ func references() map[string]float64 {
 // planned is a step of a first run.
 type planned struct {
 	name string
-	// reference is how long the step takes on the machine of references. 0 is not known.
+	// reference is the step's time on the machine of references. 0 means that it is not known.
 	reference time.Duration
-	// after lists steps that are over before it begins. They are in front of it in a plan, or were over
+	// after lists steps that are over before it begins. They come before it in a plan, or were over
 	// before the run.
 	after []string
 }
 
-// observed is what a run has shown of a step that has begun.
+// observed is the state of a step that has begun.
 type observed struct {
 	// took is the time until its end, or until now.
 	took time.Duration

@@ -38,7 +38,7 @@ type followed struct {
 	over bool
 }
 
-// buildingLab is what tests/lab/lab did before this command began.
+// buildingLab is the step of tests/lab/lab before this command begins.
 const buildingLab = "building the lab's command"
 
 // newRun returns a run that began at a time, and was spent on the build of this command until now.
