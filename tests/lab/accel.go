@@ -62,7 +62,7 @@ func (c cache) whyNoKVM(ctx context.Context, device string, img image, progress 
 		return "", err
 	}
 	dir, err := c.ensure(ctx, "kvm", "probe", key, func(ctx context.Context, dir string) error {
-		done := step(progress, "trying KVM")
+		done := BeginStep(progress, "trying KVM")
 		why := ""
 		if err := probeKVM(ctx, img, filepath.Join(dir, "console.log")); err != nil {
 			why = strings.ReplaceAll(err.Error(), "\n", " ")

@@ -103,7 +103,7 @@ func (c cache) build(ctx context.Context, p Program, progress func(string)) (str
 		return "", err
 	}
 	return c.ensure(ctx, "programs", p.Name, key, func(ctx context.Context, out string) error {
-		done := step(progress, "building "+p.Name+" "+p.Version)
+		done := BeginStep(progress, buildStep(p))
 		err := withTemp(out, func(temp []string) error {
 			args := slices.Concat(buildFlags(p), []string{"-o", out + "/"}, p.Packages)
 			if err := command(ctx, dir, slices.Concat(buildEnv(p), memoryEnv(), temp), "go", args...); err != nil {

@@ -38,7 +38,7 @@ func (c cache) qemu(ctx context.Context, progress func(string)) (string, error) 
 		return "", err
 	}
 	dir, err := c.ensure(ctx, "qemu", qemuRelease, key, func(ctx context.Context, dir string) error {
-		done := step(progress, "unpacking qemu")
+		done := BeginStep(progress, qemuStep)
 		err := withTemp(dir, func(temp []string) error {
 			return command(ctx, "", temp, "mmdebstrap", append(qemuArgs(), qemuRelease, filepath.Join(dir, "root"))...)
 		})

@@ -58,6 +58,11 @@ type Program struct {
 // ofKubernetes reports whether other programs of Kubernetes can use the program's objects.
 func (p Program) ofKubernetes() bool { return strings.HasPrefix(p.Source, "kubernetes-") }
 
+// hasC reports whether a program of the flavour has parts in C.
+func (f Flavour) hasC() bool {
+	return slices.ContainsFunc(f.Programs, func(p Program) bool { return p.CGO || p.C != nil })
+}
+
 // CProgram is a program in C that lies in a Go module.
 type CProgram struct {
 	// Name is the name of its file.

@@ -149,7 +149,7 @@ func (c cache) debian(ctx context.Context, f Flavour, progress func(string)) (st
 		return "", err
 	}
 	dir, err := c.ensure(ctx, "debian", f.Release, key, func(ctx context.Context, dir string) error {
-		done := step(progress, "installing Debian "+f.Release)
+		done := BeginStep(progress, debianStep(f))
 		args := append(debianArgs(f), f.Release, debianTar(dir))
 		err := withTemp(dir, func(temp []string) error {
 			return command(ctx, "", slices.Concat(debianEnv(), temp), "mmdebstrap", args...)
@@ -173,7 +173,7 @@ func (c cache) assemble(
 	img image,
 	progress func(string),
 ) (err error) {
-	done := step(progress, "making the disk")
+	done := BeginStep(progress, diskStep)
 	tree := filepath.Join(img.dir, "tree")
 	if err := os.Mkdir(tree, 0o755); err != nil {
 		return err
@@ -221,7 +221,7 @@ func (c cache) assemble(
 	}
 	done()
 
-	done = step(progress, "importing the container images in a first boot")
+	done = BeginStep(progress, importStep)
 	accel, err := chooseAccel(ctx, c, img, progress)
 	if err != nil {
 		return err
@@ -231,7 +231,7 @@ func (c cache) assemble(
 	}
 	done()
 
-	done = step(progress, "copying /var")
+	done = BeginStep(progress, varStep)
 	if err := copyVar(ctx, img); err != nil {
 		return fmt.Errorf("disk for a late /var: %w", err)
 	}

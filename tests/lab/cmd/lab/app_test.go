@@ -29,6 +29,7 @@ func TestApp(t *testing.T) {
 		{args: "up extra", fail: "not expected"},
 		{args: "prepare x", fail: "not known"},
 		{args: "demo", fail: "make demo"},
+		{args: "demo --build true", fail: "make demo"},
 	} {
 		var out bytes.Buffer
 		app := newApp()
