@@ -68,13 +68,13 @@ func (c cache) current() ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		debian := c.path("debian", f.Release, key)
+		debian := c.path("debian", withArch(f.Release, f.Arch), key)
 		var binaries []string
 		for _, p := range f.allPrograms() {
 			if key, err = programKey(p, sources); err != nil {
 				return nil, err
 			}
-			binaries = append(binaries, c.path("programs", p.Name, key))
+			binaries = append(binaries, c.path("programs", p.cacheName(), key))
 		}
 		if key, err = imageKey(f, debianTar(debian), binaries); err != nil {
 			return nil, err
@@ -82,7 +82,7 @@ func (c cache) current() ([]string, error) {
 		all = append(all, debian, c.path("images", f.Name, key))
 		all = append(all, binaries...)
 	}
-	key, err := qemuKey()
+	key, err := qemuKey("")
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +91,7 @@ func (c cache) current() ([]string, error) {
 	if key, err = programKey(p, sources); err != nil {
 		return nil, err
 	}
-	return append(all, c.path("programs", p.Name, key)), nil
+	return append(all, c.path("programs", p.cacheName(), key)), nil
 }
 
 // eachFolder calls do for each folder in dir with the time since it was last used.
