@@ -119,6 +119,9 @@ const imageRevision = 3
 func debianArgs(f Flavour) []string {
 	packages := append(basePackages(f.Arch), f.Packages...)
 	slices.Sort(packages)
+	if f.Arch != "" {
+		return append(foreignArgs(f.Arch, packages), releaseArgs(f.Release)...)
+	}
 	return slices.Concat([]string{
 		"--mode=root", "--variant=minbase", "--include=" + strings.Join(packages, ","),
 		// After a loss of power the build starts again, so dpkg need not write each file through to the
@@ -145,7 +148,12 @@ const testingRelease = "forky"
 // The lab has its own initial RAM disk. Building Debian's would take longer than all the rest.
 func debianEnv() []string { return []string{"INITRD=No"} }
 
-func debianKey(f Flavour) (key, error) { return keyOf(f.Release, debianArgs(f), debianEnv()) }
+func debianKey(f Flavour) (key, error) {
+	if f.Arch != "" {
+		return foreignKey(f)
+	}
+	return keyOf(f.Release, debianArgs(f), debianEnv())
+}
 
 // debianTar returns the path of the tar in a Debian entry.
 func debianTar(entry string) string { return filepath.Join(entry, "root.tar") }
@@ -157,6 +165,9 @@ func (c cache) debian(ctx context.Context, f Flavour, progress func(string)) (st
 		return "", err
 	}
 	dir, err := c.ensure(ctx, "debian", withArch(f.Release, f.Arch), key, func(ctx context.Context, dir string) error {
+		if f.Arch != "" {
+			return c.installForeign(ctx, f, dir, progress)
+		}
 		done := step(progress, "installing Debian "+f.Release)
 		args := append(debianArgs(f), f.Release, debianTar(dir))
 		err := withTemp(dir, func(temp []string) error {
@@ -199,8 +210,10 @@ func (c cache) assemble(
 	if err := unpack(ctx, tree, files); err != nil {
 		return err
 	}
-	if err := command(ctx, "", nil, "chroot", tree, "/bin/sh", "/tmp/lab/initrd/build.sh"); err != nil {
-		return fmt.Errorf("initial RAM disk: %w", err)
+	if f.Arch == "" { // else it is there, see installForeign
+		if err := command(ctx, "", nil, "chroot", tree, "/bin/sh", "/tmp/lab/initrd/build.sh"); err != nil {
+			return fmt.Errorf("initial RAM disk: %w", err)
+		}
 	}
 	for name, target := range map[string]string{"kernel": img.kernel(), "initrd.img": img.initrd()} {
 		if err := os.Rename(filepath.Join(tree, "tmp/lab", name), target); err != nil {
