@@ -93,6 +93,81 @@ func TestMachineArgsOfARM64(t *testing.T) {
 	}
 }
 
+// TestForeignFlavour: what is made for another architecture has other names and other keys than
+// what is made for this machine's, and nothing of it is in C, for which a compiler is missing.
+func TestForeignFlavour(t *testing.T) {
+	foreign, err := FlavourByName("arm64")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if foreign.Arch != arm64 || !foreign.OnRequest || foreign.restorable() {
+		t.Errorf("%+v", foreign)
+	}
+	native := foreign
+	native.Arch = ""
+	sources, err := sourcesDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, p := range foreign.allPrograms() {
+		if p.CGO || p.C != nil {
+			t.Errorf("%s is in C", p.Name)
+		}
+		other := native.allPrograms()[i]
+		a, err := programKey(p, sources)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b, err := programKey(other, sources); err != nil || a == b || p.cacheName() != other.cacheName()+"-arm64" {
+			t.Errorf("%s and %s: keys %s and %s, %v", p.cacheName(), other.cacheName(), a, b, err)
+		}
+		if env := buildEnv(p); !slices.Contains(env, "GOARCH=arm64") {
+			t.Errorf("%s: %q", p.Name, env)
+		}
+	}
+	a, err := debianKey(foreign)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err := debianKey(native); err != nil || a == b {
+		t.Errorf("Debian: keys %s and %s, %v", a, b, err)
+	}
+	args := strings.Join(debianArgs(foreign), " ")
+	for _, want := range []string{
+		"--variant=extract", "--architectures=arm64", "--include=?essential", "--include=?priority(required)", "--include=apt,",
+		",linux-image-cloud-arm64,", ",containerd,", "--skip=cleanup/apt/cache",
+	} {
+		if !strings.Contains(args, want) {
+			t.Errorf("mmdebstrap has no %s: %s", want, args)
+		}
+	}
+	if args := qemuArgs(arm64); !slices.Contains(args, "--include=qemu-system-arm") {
+		t.Errorf("%q", args)
+	}
+	wrapper := qemuWrapper(arm64)
+	if strings.Count(wrapper, "qemu-system-aarch64") != 2 || strings.Contains(wrapper, "qemu-system-x86") || !strings.Contains(wrapper, "ld-linux-x86-64.so.2") {
+		t.Error(wrapper)
+	}
+	if _, err := (Options{Flavour: "arm64", Restore: true}).withDefaults(); err == nil || !strings.Contains(err.Error(), "cannot be restored") {
+		t.Errorf("error %v", err)
+	}
+	var ps parts
+	for _, f := range []Flavour{native, foreign} {
+		if _, err := ps.add(cache{Dir: t.TempDir()}, f, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, want := partNames(ps.kubernetes), []string{"kubelet-1.37", "kubelet-1.37-arm64"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got, want := partNames(ps.programs), []string{"pause", "podtool", "pause-arm64", "podtool-arm64"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := partNames(ps.debian); len(got) != 4 || got[0] != "qemu" || got[2] != "qemu-arm64" {
+		t.Errorf("%q", got)
+	}
+}
+
 // TestProgramKeyOfOtherArch: a file for one architecture does not change the key of the other.
 func TestProgramKeyOfOtherArch(t *testing.T) {
 	dir := t.TempDir()

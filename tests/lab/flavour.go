@@ -154,6 +154,21 @@ func AllFlavours() []Flavour {
 			Summary:   "Debian 13, systemd 257, containerd 1.7, Debian's, with NRI switched on, kubelet v1.37.0",
 			OnRequest: true,
 		},
+		{
+			Name:    "arm64",
+			Release: "trixie",
+			Arch:    arm64,
+			// containerd-1.7 on another processor. Runtime and runc are Debian's: runc has parts in C, and
+			// this machine has no compiler of C for arm64.
+			Packages:  []string{"containerd", "runc"},
+			Programs:  []Program{kubelet()},
+			Overlays:  []string{"containerd", "containerd-1.7"},
+			Units:     []string{"/lib/systemd/system/containerd.service"},
+			Socket:    containerdSocket,
+			NRI:       true,
+			Summary:   "arm64, Debian 13, systemd 257, containerd 1.7, Debian's, with NRI switched on, kubelet v1.37.0",
+			OnRequest: true,
+		},
 	}
 }
 
