@@ -44,13 +44,15 @@ EACH = $(if $(LAB_FLAVOURS),,-each)
 # API servers; make test has the policies on the present one. Of three partitions make test has
 # the evictions in all at once, and one that goes and comes back.
 HOURS = ^TestSoak|^TestNode(ControlPlane|Streams)?$$|^Test(Dashboards|Floor|CPUManager|Exclusive|ExclusiveCPUManager|Storms|ClockStep|Arrival|Sizes|WorkloadChanges|Resource|KubeletThatZeroes|IRQCPUs|Attacks|AdmissionVersions|AdmissionNotServed)$$|^TestWorkloads$$/^.+$$/^(a_hog_in_each|the_system_partition_removed|all_removed)$$
+# On a kind of node that takes long to make, and that is made by name alone: make test-arm64.
+NAMED = $(if $(findstring arm64,$(LAB_FLAVOURS)),,|^TestArm64$$)
 # The one kind that "make e2e RUN=..." takes.
 ONE := $(or $(FLAVOUR),$(LAB_FLAVOURS),trixie)
 
 # The folder of the programs.
 BIN ?= bin
 
-.PHONY: all build check-prefix install uninstall list packages sysext release test-packages pictures test test-unit e2e test-long test-nodes soak \
+.PHONY: all build check-prefix install uninstall list packages sysext release test-packages pictures test test-unit e2e test-long test-nodes test-arm64 soak \
 	vet lint golangci-lint bench fuzz race guards mutants demo clean help setup-node generate
 
 all: build
@@ -198,7 +200,7 @@ else
 # Each test on the kinds of nodes that differ in what it shows.
 e2e: setup-node
 	tests/lab/lab prepare
-	$(NODE_TESTS) -timeout 80m -skip '$(HOURS)|$(LONG)' $(WANT) $(NODE_PACKAGES)
+	$(NODE_TESTS) -timeout 80m -skip '$(HOURS)|$(LONG)$(NAMED)' $(WANT) $(NODE_PACKAGES)
 endif
 
 ## test-long: the tests on real nodes that make test leaves out (tests/long), in half an hour
@@ -209,7 +211,11 @@ test-long: setup-node
 ## test-nodes: every test on every kind of node; takes hours
 test-nodes: setup-node
 	tests/lab/lab prepare
-	LAB_EVERYTHING=1 $(NODE_TESTS) -timeout 3h -skip '^TestSoak' $(WANT) $(NODE_PACKAGES)
+	LAB_EVERYTHING=1 $(NODE_TESTS) -timeout 3h -skip '^TestSoak$(NAMED)' $(WANT) $(NODE_PACKAGES)
+
+## test-arm64: a boot of an emulated arm64 node, a pod that is placed and one that is evicted; before a release
+test-arm64:
+	$(MAKE) e2e RUN=TestArm64 FLAVOUR=arm64
 
 ## soak: hundreds of pods come and go on each kind of node while everything is killed, restarted, reloaded, 200 stay while their CPUs change, and all around members of types is disturbed; hours
 soak: setup-node

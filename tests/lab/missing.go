@@ -32,7 +32,7 @@ func (c cache) missing(f Flavour) ([]Step, error) {
 	if err != nil {
 		return nil, err
 	}
-	emulator, err := qemuKey()
+	emulator, err := qemuKey(f.Arch)
 	if err != nil {
 		return nil, err
 	}
@@ -44,8 +44,13 @@ func (c cache) missing(f Flavour) ([]Step, error) {
 			steps = append(steps, Step{Name: name, After: after})
 		}
 	}
-	need(c.path("qemu", qemuRelease, emulator), qemuStep)
-	need(made.debian, debianStep(f))
+	need(c.path("qemu", withArch(qemuRelease, f.Arch), emulator), qemuStep(f.Arch))
+	if f.Arch == "" {
+		need(made.debian, debianStep(f))
+	} else { // see installForeign
+		need(made.debian, unpackStep(f), qemuStep(f.Arch))
+		need(made.debian, debianStep(f), unpackStep(f))
+	}
 	// Each list is made one after the other, and beside the other list.
 	var kubernetes, others []string
 	for i, p := range f.allPrograms() {
@@ -59,8 +64,12 @@ func (c cache) missing(f Flavour) ([]Step, error) {
 	if exists(made.image) {
 		return steps, nil
 	}
+	last := []string{diskStep, importStep, varStep}
+	if f.restorable() {
+		last = append(last, snapshotStep)
+	}
 	before := parts
-	for _, name := range []string{diskStep, importStep, varStep, snapshotStep} {
+	for _, name := range last {
 		name = ofFlavour(f, name)
 		steps = append(steps, Step{Name: name, After: before})
 		before = []string{name}
@@ -81,12 +90,12 @@ func (c cache) entriesOf(f Flavour, sources string) (entries, error) {
 	if err != nil {
 		return entries{}, err
 	}
-	e := entries{debian: c.path("debian", f.Release, key)}
+	e := entries{debian: c.path("debian", withArch(f.Release, f.Arch), key)}
 	for _, p := range f.allPrograms() {
 		if key, err = programKey(p, sources); err != nil {
 			return entries{}, err
 		}
-		e.programs = append(e.programs, c.path("programs", p.Name, key))
+		e.programs = append(e.programs, c.path("programs", p.cacheName(), key))
 	}
 	if key, err = imageKey(f, debianTar(e.debian), e.programs); err != nil {
 		return entries{}, err

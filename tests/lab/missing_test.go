@@ -62,6 +62,38 @@ func TestMissing(t *testing.T) {
 	}
 }
 
+// TestMissingOfAnotherArchitecture: its Debian is unpacked first and then installed by an emulated
+// machine, and its nodes have no snapshot.
+func TestMissingOfAnotherArchitecture(t *testing.T) {
+	f, err := FlavourByName("arm64")
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps, err := cache{Dir: t.TempDir()}.missing(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const unpacking = "unpacking Debian trixie for arm64"
+	names := make([]string, 0, len(steps))
+	for _, s := range steps {
+		names = append(names, s.Name)
+		after := map[string]string{
+			unpacking: "unpacking qemu-arm64", "installing Debian trixie for arm64 in an emulated machine": unpacking,
+		}[s.Name]
+		if after != "" && !slices.Equal(s.After, []string{after}) {
+			t.Errorf("%s: after %q, want %q", s.Name, s.After, after)
+		}
+	}
+	want := []string{
+		"unpacking qemu-arm64", unpacking, "installing Debian trixie for arm64 in an emulated machine",
+		"building pause-arm64 1", "building podtool-arm64 1", "building kubelet-1.37-arm64 v1.37.0",
+		"arm64: making the disk", "arm64: importing the container images in a first boot", "arm64: copying /var",
+	}
+	if !slices.Equal(names, want) {
+		t.Errorf("%q, want %q", names, want)
+	}
+}
+
 // TestMissingOrderOfPrograms: programs of Kubernetes are made one after the other, and all
 // other programs beside them.
 func TestMissingOrderOfPrograms(t *testing.T) {

@@ -138,7 +138,11 @@ func (ps *parts) add(c cache, f Flavour, progress func(string)) ([]*part, error)
 		return nil, err
 	}
 	all := []*part{
-		find(&ps.debian, "qemu", func(ctx context.Context) error { _, err := c.qemu(ctx, progress); return err }),
+		find(
+			&ps.debian,
+			withArch("qemu", f.Arch),
+			func(ctx context.Context) error { _, err := c.qemu(ctx, f.Arch, progress); return err },
+		),
 		find(
 			&ps.debian,
 			f.Release+"-"+string(key),
@@ -156,17 +160,18 @@ func (ps *parts) addProgram(c cache, p Program, progress func(string)) *part {
 	if p.ofKubernetes() {
 		list = &ps.kubernetes
 	}
-	return find(list, p.Name, func(ctx context.Context) error { _, err := c.build(ctx, p, progress); return err })
+	return find(list, p.cacheName(), func(ctx context.Context) error { _, err := c.build(ctx, p, progress); return err })
 }
 
 // makeImage makes the image of a flavour whose parts are made.
 type makeImage func(ctx context.Context, f Flavour, progress func(string)) (image, error)
 
-// withSnapshot makes the image of a flavour, and the snapshot of a node that has booted from it.
+// withSnapshot makes the image of a flavour, and the snapshot of a node that has booted from it, if
+// its nodes can be restored.
 func (c cache) withSnapshot(ctx context.Context, f Flavour, progress func(string)) (image, error) {
 	img, err := c.image(ctx, f, progress)
-	if err != nil {
-		return image{}, err
+	if err != nil || !f.restorable() {
+		return img, err
 	}
 	_, err = c.snapshot(ctx, f, img, progress)
 	return img, err

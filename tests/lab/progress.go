@@ -10,16 +10,33 @@ import (
 // The names of the long steps that make a node. Lines about an image and its snapshot begin with
 // the flavour, see ofFlavour.
 const (
-	qemuStep     = "unpacking qemu"
 	diskStep     = "making the disk"
 	importStep   = "importing the container images in a first boot"
 	varStep      = "copying /var"
 	snapshotStep = "booting a node and saving it when its pods run"
 )
 
-func debianStep(f Flavour) string { return "installing Debian " + f.Release }
+func qemuStep(arch string) string { return "unpacking " + withArch("qemu", arch) }
 
-func buildStep(p Program) string { return "building " + p.Name + " " + p.Version }
+// unpackStep is the step before debianStep for another architecture, see installForeign.
+func unpackStep(f Flavour) string { return "unpacking " + debianOf(f) }
+
+func debianStep(f Flavour) string {
+	if f.Arch == "" {
+		return "installing " + debianOf(f)
+	}
+	return "installing " + debianOf(f) + " in an emulated machine"
+}
+
+// debianOf names the Debian of a flavour.
+func debianOf(f Flavour) string {
+	if f.Arch == "" {
+		return "Debian " + f.Release
+	}
+	return "Debian " + f.Release + " for " + f.Arch
+}
+
+func buildStep(p Program) string { return "building " + p.cacheName() + " " + p.Version }
 
 func ofFlavour(f Flavour, line string) string { return f.Name + ": " + line }
 

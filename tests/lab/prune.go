@@ -71,7 +71,7 @@ func (c cache) current() ([]string, error) {
 		all = append(all, e.debian, e.image)
 		all = append(all, e.programs...)
 	}
-	key, err := qemuKey()
+	key, err := qemuKey("")
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +80,7 @@ func (c cache) current() ([]string, error) {
 	if key, err = programKey(p, sources); err != nil {
 		return nil, err
 	}
-	return append(all, c.path("programs", p.Name, key)), nil
+	return append(all, c.path("programs", p.cacheName(), key)), nil
 }
 
 // eachFolder calls do for each folder in dir with the time since it was last used.

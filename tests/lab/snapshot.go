@@ -266,6 +266,10 @@ func kubeletReads(files []File) bool {
 	return false
 }
 
+// restorable reports whether nodes of the flavour are restored from a snapshot. Without vmgenid two
+// of them would have the same random numbers.
+func (f Flavour) restorable() bool { return platformOf(f.Arch).vmgenid }
+
 // restorable returns an error for options that need a boot.
 func (o Options) restorable() error {
 	switch {
