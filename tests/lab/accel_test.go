@@ -128,7 +128,8 @@ func TestAccelOfAnotherArchitecture(t *testing.T) {
 		img := fakeQemu(t, startingGuest)
 		img.arch = arm64
 		got, err := h.choose(t, img)
-		if fail == "" && (err != nil || got != softwareEmulation) || fail != "" && (err == nil || !strings.Contains(err.Error(), fail)) {
+		if fail == "" && (err != nil || got != softwareEmulation) ||
+			fail != "" && (err == nil || !strings.Contains(err.Error(), fail)) {
 			t.Errorf("LAB_ACCEL=%s: %s, %v", wanted, got, err)
 		}
 		if len(h.told) > 0 {

@@ -25,7 +25,8 @@ func TestArchIsInNoKeyOfAMD64(t *testing.T) {
 			t.Errorf("%s: its architecture is in keys: %s", f.Name, data)
 		}
 		args := debianArgs(f)
-		if !slices.Contains(args, "--variant=minbase") || !strings.Contains(args[2], ",linux-image-cloud-amd64,") || len(args) > 6 {
+		if !slices.Contains(args, "--variant=minbase") || len(args) > 6 ||
+			!strings.Contains(args[2], ",linux-image-cloud-amd64,") {
 			t.Errorf("%s: %q", f.Name, args)
 		}
 		for _, p := range programs {
@@ -67,7 +68,10 @@ func TestMachineArgsOfAMD64(t *testing.T) {
 }
 
 func TestMachineArgsOfARM64(t *testing.T) {
-	m := machine{Image: image{dir: "/img", arch: arm64}, Accel: softwareEmulation, CPUs: 2, MemoryMiB: 2048, SSHPort: 2222, KernelArgs: []string{"lab.bake"}}
+	m := machine{
+		Image: image{dir: "/img", arch: arm64}, Accel: softwareEmulation, CPUs: 2, MemoryMiB: 2048, SSHPort: 2222,
+		KernelArgs: []string{"lab.bake"},
+	}
 	args := m.args()
 	for option, want := range map[string]string{
 		"-machine": "virt,gic-version=3,acpi=off", "-cpu": "neoverse-n1", "-accel": "tcg,thread=multi,tb-size=1024", "-serial": "chardev:console",
@@ -145,10 +149,12 @@ func TestForeignFlavour(t *testing.T) {
 		t.Errorf("%q", args)
 	}
 	wrapper := qemuWrapper(arm64)
-	if strings.Count(wrapper, "qemu-system-aarch64") != 2 || strings.Contains(wrapper, "qemu-system-x86") || !strings.Contains(wrapper, "ld-linux-x86-64.so.2") {
+	if strings.Count(wrapper, "qemu-system-aarch64") != 2 || strings.Contains(wrapper, "qemu-system-x86") ||
+		!strings.Contains(wrapper, "ld-linux-x86-64.so.2") {
 		t.Error(wrapper)
 	}
-	if _, err := (Options{Flavour: "arm64", Restore: true}).withDefaults(); err == nil || !strings.Contains(err.Error(), "cannot be restored") {
+	_, err = Options{Flavour: "arm64", Restore: true}.withDefaults()
+	if err == nil || !strings.Contains(err.Error(), "cannot be restored") {
 		t.Errorf("error %v", err)
 	}
 	var ps parts
@@ -160,7 +166,8 @@ func TestForeignFlavour(t *testing.T) {
 	if got, want := partNames(ps.kubernetes), []string{"kubelet-1.37", "kubelet-1.37-arm64"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
-	if got, want := partNames(ps.programs), []string{"pause", "podtool", "pause-arm64", "podtool-arm64"}; !slices.Equal(got, want) {
+	programs := []string{"pause", "podtool", "pause-arm64", "podtool-arm64"}
+	if got, want := partNames(ps.programs), programs; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 	if got := partNames(ps.debian); len(got) != 4 || got[0] != "qemu" || got[2] != "qemu-arm64" {

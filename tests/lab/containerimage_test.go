@@ -81,7 +81,8 @@ func TestWriteImagesOfAnotherArchitecture(t *testing.T) {
 	if err := os.WriteFile(program, []byte("static"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := writeImages(dir, imagePrograms{pause: program, podtool: program, busybox: program, arch: arm64}); err != nil {
+	programs := imagePrograms{pause: program, podtool: program, busybox: program, arch: arm64}
+	if err := writeImages(dir, programs); err != nil {
 		t.Fatal(err)
 	}
 	for _, file := range []string{"pause.tar", "podtool.tar", "busybox.tar"} {

@@ -30,6 +30,8 @@ func TestApp(t *testing.T) {
 		{args: "prepare x", fail: "not known"},
 		{args: "demo", fail: "make demo"},
 		{args: "demo --build true", fail: "make demo"},
+		{args: "demo --flavour x", fail: "not known"},
+		{args: "demo --flavour arm64", fail: "use another flavour"},
 	} {
 		var out bytes.Buffer
 		app := newApp()

@@ -64,6 +64,14 @@ func demoPlan(missing []lab.Step) []planned {
 // the programs.
 func demo(c *cli.Context) error {
 	ctx, flavour, build := c.Context, c.String("flavour"), c.String("build")
+	f, err := lab.FlavourByName(flavour)
+	if err != nil {
+		return fmt.Errorf("demo: %w", err)
+	}
+	if f.Arch != "" {
+		// Nor could the demo restore such a node.
+		return fmt.Errorf("demo: flavour %s: the programs are built for this machine: use another flavour", f.Name)
+	}
 	files, err := lab.Installed(".", "deploy/installed", "bin")
 	if err != nil {
 		return fmt.Errorf("demo: %w: run it as \"make demo\"", err)
