@@ -181,6 +181,7 @@ func (x extendedNode) merged(t *testing.T) {
 // booted: the generator is in no directory of a generator when PID 1 starts.
 func (x extendedNode) booted(t *testing.T) {
 	n := x.Node
+	restarts := restartsOfMember(t, n) + 1 // the boot's
 	if err := n.Reboot(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -188,7 +189,18 @@ func (x extendedNode) booted(t *testing.T) {
 		t.Fatal(err)
 	}
 	want(t, n, mergedUnits, x.first.unit)
-	arrivedAtBoot(t, n, x.flavour)
+	arrivedAtBoot(t, n, x.flavour, restarts)
+}
+
+// restartsOfMember returns how often the container of the member was started again, by a move or a
+// boot.
+func restartsOfMember(t *testing.T, n *lab.Node) int32 {
+	t.Helper()
+	pod, err := n.Pod(t.Context(), "kube-system", "system-agent")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pod.Status.ContainerStatuses[0].RestartCount
 }
 
 // loaded keeps the processors of the node busy until the test ends.
@@ -304,6 +316,8 @@ func mergedEtc(t *testing.T, flavour string) {
 	section(arrivingDocument, merging...)
 	becomes(t, n, runs, "active\nactive")
 	run(t, n, waitReady)
+	inSlice(t, n, "kube-system", "system-agent", unitname.System, v1.PodQOSBurstable)
+	restarts := restartsOfMember(t, n) + 1 // the boot's
 	if err := n.Reboot(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -313,7 +327,7 @@ func mergedEtc(t *testing.T, flavour string) {
 	want(t, n, "systemctl is-active "+sysextUnit+" "+confextUnit, "active\nactive")
 	want(t, n, "findmnt -n -o FSTYPE /etc", "overlay")
 	want(t, n, mergedUnits, first.unit)
-	arrivedAtBoot(t, n, flavour)
+	arrivedAtBoot(t, n, flavour, restarts)
 	processes := run(t, n, podPIDs)
 	// A changed image is put in place of the other, and the last line applies it.
 	changed := []string{merging[0], merging[len(merging)-1]}
