@@ -50,7 +50,7 @@ ONE := $(or $(FLAVOUR),$(LAB_FLAVOURS),trixie)
 # The folder of the programs.
 BIN ?= bin
 
-.PHONY: all build check-prefix install uninstall list packages release test-packages pictures test test-unit e2e test-long test-nodes soak \
+.PHONY: all build check-prefix install uninstall list packages sysext release test-packages pictures test test-unit e2e test-long test-nodes soak \
 	vet lint golangci-lint bench fuzz race guards mutants demo clean help setup-node generate
 
 all: build
@@ -140,18 +140,22 @@ packages:
 		$(PACKAGE) -arch $$arch -out '$(abspath $(PACKAGES))' $(PACKAGE_FLAGS) <$(BIN)/linux-$$arch/list || exit; \
 	done
 
+## sysext: system extensions for hosts with a read-only /usr, for amd64 and arm64, or ARCHES=, in bin/sysext; needs mksquashfs
+sysext:
+	@$(MAKE) --no-print-directory packages PACKAGES='$(abspath $(BIN)/sysext)' PACKAGE_FLAGS=-formats=sysext
+
 RELEASE = $(BIN)/release
 
 # A command that signs the file after it, such as SIGN='gpg --armor --detach-sign'.
 SIGN =
 
-## release: packages, archives, SBOMs, sources and SHA256SUMS in bin/release, of a commit with a tag; SIGN= is a command that signs SHA256SUMS
+## release: packages, system extensions, archives, SBOMs, sources and SHA256SUMS in bin/release, of a commit with a tag; SIGN= is a command that signs SHA256SUMS
 release:
 	@case '$(VERSION)' in *-dirty | *-[0-9]*-g[0-9a-f]* | [!v]* | '') \
 		echo 'version $(VERSION): want a commit with a tag such as v0.1.0, and no changes' >&2; exit 1 ;; \
 	esac
 	@rm -rf '$(RELEASE)'
-	@$(MAKE) --no-print-directory packages VERSION='$(VERSION)' PACKAGES='$(abspath $(RELEASE))' PACKAGE_FLAGS=-archive
+	@$(MAKE) --no-print-directory packages VERSION='$(VERSION)' PACKAGES='$(abspath $(RELEASE))' PACKAGE_FLAGS=-formats=deb,rpm,archive,sysext
 	@git -c safe.directory='*' archive --format=tar --prefix='node-partition-$(VERSION:v%=%)/' HEAD | gzip -n9 >'$(RELEASE)/node-partition-$(VERSION:v%=%).tar.gz'
 	@cd '$(RELEASE)' && sha256sum -- * >SHA256SUMS.new && mv SHA256SUMS.new SHA256SUMS
 ifneq ($(SIGN),)

@@ -70,7 +70,7 @@ func next(t *testing.T) (deb, rpm string) {
 const (
 	settings = "/etc/default/node-partition"
 	section  = "etc/kubernetes/node-partition.yaml"
-	edited   = "PARTITION_WATCH=yes\n"
+	edited   = "PARTITION_WATCH=no\n"
 	history  = "var/lib/node-partition/history/minutes-000001.log"
 	decided  = "run/node-partition/units/.decision.json"
 )

@@ -1,7 +1,7 @@
 // Command package builds what is released, for one architecture: a package for Debian and its
-// derivatives (deb), one for RPM distributions (rpm), and with -archive a tar file and the list of
-// what the programs contain. It reads the installed files on standard input, as "make list" prints
-// them:
+// derivatives (deb), one for RPM distributions (rpm), a tar file with the list of what the programs
+// contain (archive), and a system extension for hosts with a read-only /usr (sysext). It reads the
+// installed files on standard input, as "make list" prints them:
 //
 //	make -s list | go -C deploy/package run . -arch amd64 -version v0.1.0
 //
@@ -12,11 +12,13 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -51,7 +53,7 @@ func run(args []string, list io.Reader) error {
 	maintainer := flags.String("maintainer", "", "name and address in the packages")
 	root := flags.String("root", "../..", "folder of the repository")
 	out := flags.String("out", "../../bin/packages", "folder to write to")
-	archive := flags.Bool("archive", false, "write the archive and the SBOM, too")
+	formats := flags.String("formats", "deb,rpm", "what to write: a list of deb, rpm, archive and sysext")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -76,19 +78,32 @@ func run(args []string, list io.Reader) error {
 		return err
 	}
 	defer os.RemoveAll(work)
-	for _, f := range []format{deb, rpm} {
-		if err := f.write(r, work, *out); err != nil {
-			return fmt.Errorf("%s: %w", f.name, err)
+	for _, kind := range strings.Split(*formats, ",") {
+		if err := r.write(kind, work, *out); err != nil {
+			return fmt.Errorf("%s: %w", kind, err)
 		}
 	}
-	if !*archive {
-		return nil
-	}
-	if err := writeArchive(r, *out); err != nil {
-		return fmt.Errorf("archive: %w", err)
-	}
-	if err := writeSBOM(r, *out); err != nil {
-		return fmt.Errorf("SBOM: %w", err)
-	}
 	return nil
+}
+
+// write writes one kind of what is released into the folder out. What is made for it alone is
+// written into work.
+func (r request) write(kind, work, out string) error {
+	switch kind {
+	case deb.name:
+		return deb.write(r, work, out)
+	case rpm.name:
+		return rpm.write(r, work, out)
+	case "archive":
+		if err := writeArchive(r, out); err != nil {
+			return err
+		}
+		if err := writeSBOM(r, out); err != nil {
+			return fmt.Errorf("SBOM: %w", err)
+		}
+		return nil
+	case "sysext":
+		return writeSysext(r, work, out)
+	}
+	return errors.New("this format is not known: want deb, rpm, archive or sysext")
 }

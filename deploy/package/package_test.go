@@ -82,9 +82,9 @@ func sums(t *testing.T, dir string) []string {
 	return all
 }
 
-// TestRelease: a release has its packages, archives, sources, SBOM and checksums. The same commit
-// gives the same bytes, wherever and whenever it is built. The command that signs gets the
-// checksums, and the SBOM names what the programs contain.
+// TestRelease: a release has its packages, system extension, archives, sources, SBOM and checksums.
+// The same commit gives the same bytes, wherever and whenever it is built. The command that signs
+// gets the checksums, and the SBOM names what the programs contain.
 func TestRelease(t *testing.T) {
 	t.Parallel()
 	packages(t)
@@ -103,7 +103,7 @@ func TestRelease(t *testing.T) {
 	}
 	want := []string{
 		"/SHA256SUMS", "/SHA256SUMS.gz", "/node-partition-0.1.0-rc.1.tar.gz", "/node-partition-0.1.0~rc.1-1.x86_64.rpm",
-		"/node-partition-0.1.0-rc.1-linux-amd64.cdx.json", "/node-partition-0.1.0-rc.1-linux-amd64.tar.gz", "/node-partition_0.1.0~rc.1-1_amd64.deb",
+		"/node-partition-0.1.0~rc.1-x86-64.raw", "/node-partition-0.1.0-rc.1-linux-amd64.cdx.json", "/node-partition-0.1.0-rc.1-linux-amd64.tar.gz", "/node-partition_0.1.0~rc.1-1_amd64.deb",
 	}
 	slices.Sort(names)
 	slices.Sort(want)

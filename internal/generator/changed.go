@@ -39,10 +39,13 @@ func Changed(root string, log *Log) int {
 	if j.settled() {
 		return statusSkip
 	}
-	if !awaitQuiet(root) {
+	if !j.awaitQuiet() {
 		log.all(levelWarning, []string{fmt.Sprintf("%s: was written again and again for %s, and is not read before it has stayed as it is for %s",
 			kubeletconfig.OverridePath, patience, quiet)})
 		return statusSkip // the last edit has started another run, after this one
+	}
+	if j.settled() { // a trial has begun meanwhile, for example
+		return statusSkip
 	}
 	input, err := slices.Load(root, slices.SystemdOutput(root))
 	if err != nil {
@@ -120,20 +123,29 @@ func record(root string, w decision.Watch, log *Log) {
 	}
 }
 
-// awaitQuiet waits until the file has stayed as it is for a while. It returns false if it does not.
-func awaitQuiet(root string) bool {
+// awaitQuiet waits until the file has stayed as it is for a while, or until nothing is left to do.
+// It returns false if the file does not stay. A file that was removed may be applied by a reload of
+// the operator meanwhile, and then a kubelet that is being started need not wait.
+func (j judge) awaitQuiet() bool {
 	begin := time.Now()
-	last, since := contentOf(root), begin
+	last, since, looked := contentOf(j.root), begin, begin
 	tick := time.NewTicker(between)
 	defer tick.Stop()
 	for time.Since(begin) < patience {
 		<-tick.C
-		now := contentOf(root)
+		now := contentOf(j.root)
 		if now != last {
 			last, since = now, time.Now()
 			continue
 		}
 		if time.Since(since) >= stays(now) {
+			return true
+		}
+		// A file that is being written may look for a moment like what is in force.
+		if time.Since(since) < quiet || time.Since(looked) < time.Second {
+			continue
+		}
+		if looked = time.Now(); j.settled() {
 			return true
 		}
 	}

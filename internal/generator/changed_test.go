@@ -37,7 +37,6 @@ func newChanging(t *testing.T) changing {
 		t.Fatal(err)
 	}
 	n.write("/var/lib/kubelet/config.yaml", head)
-	n.write(kubeletconfig.SettingsPath, "PARTITION_WATCH=yes\n")
 	return n
 }
 
@@ -236,6 +235,46 @@ func TestChangedWhole(t *testing.T) {
 			took, wrote := time.Since(begin), time.Duration(len(steps)-1)*100*time.Millisecond
 			if status != 0 || strings.Count(says, "\n") != 1 || n.limit() != "MemoryMax=1073741824" || took < wrote+quiet || took > wrote+2*quiet {
 				t.Errorf("%s: status %d, %q, %q in force, after %s; want one reload for the whole file", name, status, says, n.limit(), took)
+			}
+		})
+	}
+}
+
+// TestChangedMeanwhile: a run ends when a reload of the operator applies what it waits for, or when
+// it must not apply it any more.
+func TestChangedMeanwhile(t *testing.T) {
+	t.Parallel()
+	lowered := func(n changing) { n.edit(section("512Mi", "kube-system")) }
+	removed := func(n changing) { n.remove(kubeletconfig.OverridePath) }
+	trial := func(n changing) { n.write(kubeletconfig.TrialPath, section("2Gi", "kube-system")) }
+	off := func(n changing) { n.write(kubeletconfig.SettingsPath, "PARTITION_WATCH=no\n") }
+	for name, test := range map[string]struct {
+		edit, meanwhile func(changing)
+		after, within   time.Duration // since the edit
+	}{
+		"removed, and a reload":           {removed, changing.reload, 2 * time.Second, 4 * time.Second},
+		"removed, and a trial":            {removed, trial, 2 * time.Second, 4 * time.Second},
+		"removed, and PARTITION_WATCH=no": {removed, off, 2 * time.Second, 4 * time.Second},
+		"lowered, and a trial":            {lowered, trial, quiet / 2, 2 * quiet},
+		"lowered, and PARTITION_WATCH=no": {lowered, off, quiet / 2, 2 * quiet},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			n := newChanging(t)
+			n.edit(section("1Gi", "kube-system"))
+			n.reload()
+			test.edit(n)
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				<-time.After(test.after)
+				test.meanwhile(n)
+			}()
+			begin := time.Now()
+			status, says := n.changed()
+			took := time.Since(begin)
+			<-done
+			if status != 1 || says != "" || took > test.within {
+				t.Errorf("%s: status %d, %q after %s; want that nothing is left to do", name, status, says, took)
 			}
 		})
 	}

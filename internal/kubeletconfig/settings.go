@@ -71,11 +71,11 @@ func (PartitionSettings) Keys() []string {
 	return []string{PartitionMemoryMinKey, PartitionMemoryLowKey, SwapMaxKey, WatchKey}
 }
 
-// WatchOn is the value of WatchKey that switches watching on.
-const WatchOn = "yes"
+// WatchOff is the value of WatchKey that switches watching off.
+const WatchOff = "no"
 
 // Watches reports whether a change of OverridePath is applied when it comes.
-func (s PartitionSettings) Watches() bool { return s.Watch == WatchOn }
+func (s PartitionSettings) Watches() bool { return s.Watch != WatchOff }
 
 // HostSettings holds the settings for what is neither a pod nor a service of the kubelet. Empty
 // fields change nothing.
@@ -104,7 +104,7 @@ const (
 	PartitionMemoryMinKey = "PARTITION_MEMORY_MIN"
 	PartitionMemoryLowKey = "PARTITION_MEMORY_LOW"
 	SwapMaxKey            = "PARTITION_SWAP_MAX"
-	// WatchKey is the setting for those who want an edit to be applied when it is saved.
+	// WatchKey is the setting for those who want an edit to be applied by a reload alone.
 	WatchKey = "PARTITION_WATCH"
 
 	// SystemCPUsKey is the setting for what is neither a pod nor a service of the kubelet.

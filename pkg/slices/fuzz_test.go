@@ -24,11 +24,12 @@ var allowedOptions = map[string]string{
 	"Unit.Description": `^(Kubernetes (System Partition|Partition [a-z0-9-]{1,40})(, (Burstable|Best-Effort) Pods)?|` +
 		`(Watch for|Apply) Changed Limits of the System Partition|Kubernetes Node Resources, (kube|system)-reserved|` +
 		`Watch for a Configuration of the System Partition|Read the System Partition's Configuration Once There Is One|` +
+		`(Watch|Have a Changed|Read a Changed) (the )?Configuration of the System Partition( Read)?|` +
 		`Slice Above ` + sliceName + `|Enable the hugetlb Controller for( ` + sliceName + `)+)$`,
 	"Unit.Documentation":           `^https://(kep\.k8s\.io/5894|kubernetes\.io/docs/tasks/administer-cluster/reserve-compute-resources/)$`,
 	"Unit.SourcePath":              `^/[A-Za-z0-9/._@:+,=~-]+$`,
-	"Unit.Wants":                   `^(` + sliceName + ` ?)*(partition-generator-(apply\.path|controllers\.service|await-section\.path))?$`,
-	"Unit.After":                   `^((` + sliceName + ` ?)+(partition-generator-controllers\.service)?|sysinit\.target)$`,
+	"Unit.Wants":                   `^(` + sliceName + ` ?)*(partition-generator-(apply\.path|controllers\.service|await-section\.path|read\.service) ?)?(partition-generator-watch\.path)?$`,
+	"Unit.After":                   `^((` + sliceName + ` ?)+(partition-generator-controllers\.service)?|sysinit\.target|partition-generator-(read\.service|watch\.path))$`,
 	"Unit.Conflicts":               `^shutdown\.target$`,
 	"Unit.Before":                  `^(slices\.target|kubelet\.service( partition-monitor\.service)?( shutdown\.target)?)$`,
 	"Unit.DefaultDependencies":     `^no$`,
@@ -43,18 +44,24 @@ var allowedOptions = map[string]string{
 	"Slice.TasksAccounting":        `^yes$`,
 	"Service.Delegate":             `^yes$`,
 	"Path.PathExists":              `^(/run/node-partition/units/\.apply|/etc/kubernetes/node-partition\.yaml)$`,
+	"Path.PathChanged":             `^/etc/kubernetes/node-partition\.yaml$`,
+	"Service.SyslogIdentifier":     `^partition-generator$`,
 	"Service.RemainAfterExit":      `^yes$`,
 	"Service.Type":                 `^oneshot$`,
 	"Service.Restart":              `^on-failure$`,
 	"Service.RestartSec":           `^5s$`,
 	"Service.LogLevelMax":          `^notice$`,
-	"Service.ExecCondition":        `^/bin/sh -c "sleep 1; test -e /etc/kubernetes/node-partition\.yaml"$`,
+	"Service.ExecCondition": `^/bin/sh -c "(sleep 1; test -e /etc/kubernetes/node-partition\.yaml|` +
+		`exec /usr/lib/systemd/system-generators/partition-generator --changed)"$`,
 	"Service.ExecStart": `^(` +
 		`/bin/sh -c "(cd /sys/fs/cgroup/kubepods\.slice && r=0; for s in kubepods-\*\.slice|r=0; for s in( kubepods-[a-z0-9_]+\.slice)+); do ` +
 		`systemctl is-active --quiet \$\$s \|\| continue; systemctl set-property --runtime \$\$s Markers= \|\| r=1; done; exit \$\$r"|` +
 		`/bin/sh -c "systemctl stop partition-generator-await-section\.path; ` +
 		`systemctl daemon-reload && systemctl start slices\.target"|` +
 		`/usr/bin/rm -f /run/node-partition/units/\.apply|` +
+		`/usr/bin/systemctl start --no-block partition-generator-read\.service|` +
+		`/bin/sh -c "systemctl daemon-reload \|\| { rm -f /run/node-partition/watch\.json; exit 1; }; ` +
+		`systemctl start slices\.target && systemctl start --no-block partition-generator-watch\.service"|` +
 		`/bin/sh -c "for d in /sys/fs/cgroup( /sys/fs/cgroup/[A-Za-z0-9:_./-]+)+; do echo \+hugetlb >\$\$d/cgroup\.subtree_control; done")$`,
 }
 
@@ -131,14 +138,17 @@ func isForeignPartition(plan *Plan, path string) bool {
 	return !slices.ContainsFunc(plan.Config.Partitions, func(p config.Partition) bool { return slices.Contains(p.Name.Slices(), path) })
 }
 
+// onlyWaits reports whether a unit is for a section that may come: a path unit, the services behind
+// it, or the drop-in that starts it.
+func onlyWaits(unit string) bool {
+	return slices.Contains([]string{AwaitSectionPath, AwaitSectionService, WatchPath, WatchService, ReadService}, unit) ||
+		strings.HasSuffix(unit, ".target.d/50-node-partition.conf")
+}
+
 func checkUnits(t *testing.T, plan *Plan) {
 	t.Helper()
 	none := len(plan.Config.Partitions) == 0 && len(plan.Config.Reserved.Slices) == 0
-	waiting := 0 // for a section: the path unit, its service, and the drop-in that starts it
-	if _, service := awaits(&Input{config: plan.Config}); none && service != "" {
-		waiting = 3
-	}
-	if none != (len(plan.Units) == waiting) {
+	if all := !slices.ContainsFunc(plan.Units, func(file UnitFile) bool { return !onlyWaits(file.Path) }); none != all {
 		t.Errorf("partition %+v, %+v with %d units", plan.Config.Partitions, plan.Config.Reserved, len(plan.Units))
 	}
 	for _, file := range plan.Units {

@@ -44,18 +44,17 @@ func watched(root hostfs.FS, c *config.Config) string {
 	return programPath(root)
 }
 
-// watches reports whether the plan has WatchPath. A node without the file has units that wait for
-// it, and WatchPath once it was there in this boot: those that wait act once.
+// watches reports whether the plan has WatchPath. A node without a section and without the file has
+// units that wait for it, unless its kubelet makes the partition itself, and WatchPath once the
+// file was there in this boot: those that wait act once.
 func (in *Input) watches() bool {
 	_, kept := in.kept[WatchPath]
-	kubelet := in.config.Kubelet
-	waits := slices.Contains(kubelet.Awaited.Files, kubeletconfig.OverridePath) &&
-		!kubelet.Kubelet.FeatureGates[config.Gate]
-	return in.program != "" && (kept || !waits)
+	missing := slices.Contains(in.config.Kubelet.Awaited.Files, kubeletconfig.OverridePath)
+	return in.program != "" && (kept || !missing)
 }
 
 const watchHeader = `# Written by partition-generator at boot and at every daemon-reload; what is
-# changed here is lost. Without ` + kubeletconfig.WatchKey + `=` + kubeletconfig.WatchOn + ` in
+# changed here is lost. With ` + kubeletconfig.WatchKey + `=` + kubeletconfig.WatchOff + ` in
 # ` + kubeletconfig.SettingsPath + ` it is not there from the next boot on.
 
 `
@@ -94,8 +93,10 @@ func addWatch(add func(string, ...*unit.UnitOption), in *Input) string {
 		option("Service", "Type", "oneshot"),
 		option("Service", "ExecStart", "/usr/bin/systemctl start --no-block "+ReadService),
 		option("Service", "LogLevelMax", "notice"))...)
+	// A reload starts nothing that an active unit wants. So a watch that begins with a reload, as
+	// after an upgrade, is started here: ApplyService starts ReadService after each reload.
 	read := append(about("Read a Changed Configuration of the System Partition"),
-		option("Unit", "After", WatchPath))
+		option("Unit", "After", WatchPath), option("Unit", "Wants", WatchPath))
 	// A kubelet that is started now waits for the partition.
 	add(ReadService, slices.Concat(read, before(in.kubelets), []*unit.UnitOption{
 		option("Service", "Type", "oneshot"),

@@ -64,7 +64,11 @@ func TestEvents(t *testing.T) {
 // partition: the kernel refuses to empty cpuset.cpus of a populated cgroup.
 const keepsCPUs = `^kubepods-system\.slice: Failed to set 'cpuset\.cpus' attribute on .* to '': No space left on device`
 
-func arguments(args string) []byte { return []byte("PARTITION_MONITOR_ARGS=" + args + "\n") }
+// arguments is a file of settings. With an edit of the section the reload is the word: TestEvents
+// counts reloads.
+func arguments(args string) []byte {
+	return []byte("PARTITION_MONITOR_ARGS=" + args + "\n" + kubeletconfig.WatchKey + "=" + kubeletconfig.WatchOff + "\n")
+}
 
 const waitReady = monitorPath + " status --wait --timeout=2m >/dev/null"
 

@@ -5,9 +5,6 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -19,61 +16,6 @@ import (
 	"nodepartition/internal/unitname"
 	"nodepartition/tests/lab"
 )
-
-// packageOf builds the package for Debian with a number, and returns its content.
-func packageOf(t *testing.T, build string) []byte {
-	t.Helper()
-	dir := t.TempDir()
-	cmd := exec.Command("make", "-C", "../..", "packages", "ARCHES=amd64", "BIN="+dir, "BUILD="+build)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	found, err := filepath.Glob(dir + "/packages/*-" + build + "_amd64.deb")
-	if err != nil || len(found) != 1 {
-		t.Fatalf("packages %q, %v", found, err)
-	}
-	data, err := os.ReadFile(found[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	return data
-}
-
-const (
-	// installedFiles lists the files that a package may leave: not those that dpkg, systemd, the
-	// kubelet and the runtime write all the time.
-	installedFiles = `find /etc /usr /opt /var /run/systemd/system /run/systemd/system.control /run/systemd/generator /run/systemd/transient -xdev \( ` +
-		`-path /var/lib/dpkg -o -path /var/lib/systemd -o -path /var/lib/kubelet -o -path /var/lib/containerd -o -path /var/lib/containers -o ` +
-		`-path /var/log -o -path /var/cache -o -path /var/tmp \) -prune -o ! -type d ! -name '*.scope' ! -name 'session-*' -print 2>/dev/null | ` +
-		`grep -v '/run/systemd/transient/.*scope' | sort`
-	// ourUnits lists the units that systemd has of ours.
-	ourUnits = `systemctl list-units --all --plain --no-legend 'partition-*' 'node-partition*' 'kubepods-system*' | awk '{print $1, $3}'`
-	// podPIDs lists the processes of all pods.
-	podPIDs = `find /sys/fs/cgroup/kubepods.slice -name cgroup.procs -exec cat {} + | sort -n | xargs`
-)
-
-// values lists the settings of the cgroups below kubepods.slice that find selects, and of two
-// beside them.
-func values(selected string) string {
-	return `cd /sys/fs/cgroup && for d in system.slice user.slice $(find kubepods.slice -type d ` + selected + ` | sort); do ` +
-		`for f in memory.max memory.high memory.min memory.low cpu.weight cpu.max cpuset.cpus pids.max; do echo "$d/$f $(cat "$d/$f" 2>/dev/null)"; done; done`
-}
-
-// wantLines compares two lists of lines, and reports those that only one has.
-func wantLines(t *testing.T, what, got, want string) {
-	t.Helper()
-	for _, side := range []struct{ name, in, notIn string }{{"more", got, want}, {"missing", want, got}} {
-		has := map[string]bool{}
-		for line := range strings.Lines(side.notIn + "\n") {
-			has[strings.TrimSpace(line)] = true
-		}
-		for line := range strings.Lines(side.in) {
-			if !has[strings.TrimSpace(line)] {
-				t.Errorf("%s, %s: %s", what, side.name, strings.TrimSpace(line))
-			}
-		}
-	}
-}
 
 // scrapes scrapes the metrics of the monitor, one scrape after the other, until end is called. Each
 // scrape has to have an answer.
@@ -126,21 +68,19 @@ func TestPackage(t *testing.T) {
 		// Built before the node takes its place on the host.
 		files := append(
 			protectingNoPod(flavour),
-			lab.File{Path: "/root/1.deb", Data: packageOf(t, "1"), Mode: 0o644},
-			lab.File{Path: "/root/2.deb", Data: packageOf(t, "2"), Mode: 0o644},
+			lab.File{Path: "/root/1.deb", Data: packageOf(t, "", "1"), Mode: 0o644},
+			lab.File{Path: "/root/2.deb", Data: packageOf(t, "", "2"), Mode: 0o644},
 		)
 		n := lab.ForTest(t, lab.Options{Flavour: flavour, Restore: true})
 		if err := n.CopyTo(t.Context(), files...); err != nil {
 			t.Fatal(err)
 		}
 		run(t, n, "systemctl daemon-reload")
-		filesBefore, valuesBefore := run(t, n, installedFiles), run(t, n, values("! -name '*.scope'"))
-		units := run(t, n, ourUnits)
-		processes, kubelet := run(t, n, podPIDs), property(t, n, "kubelet.service", "MainPID")
+		before, processes := bareNode(t, n), run(t, n, podPIDs)
 
 		t.Run("installed", func(t *testing.T) {
 			t.Log(run(t, n, "dpkg -i /root/1.deb 2>&1"))
-			want(t, n, ourUnits, "partition-generator-await-section.path active\npartition-generator-await-section.service inactive")
+			want(t, n, ourUnits, onlyWaits)
 			want(t, n, podPIDs, processes)
 			want(t, n, "test -e "+systemCgroup+" || echo none", "none")
 		})
@@ -156,40 +96,28 @@ func TestPackage(t *testing.T) {
 		})
 		t.Run("upgraded under load", func(t *testing.T) {
 			run(t, n, "for i in 1 2; do systemd-run --quiet --unit=load-$i sh -c 'while :; do :; done'; done")
-			processes, all := run(t, n, podPIDs), run(t, n, values(""))
-			monitor := property(t, n, monitorUnit, "MainPID")
-			scraped := scrapes(t, n)
-			t.Log(run(t, n, "dpkg -i /root/2.deb 2>&1"))
-			run(t, n, waitReady)
-			scraped()
-			want(t, n, "dpkg-query -f '${Version}' -W node-partition | sed 's/.*-//'", "2")
-			want(t, n, "systemctl is-active "+monitorUnit, "active")
-			if now := property(t, n, monitorUnit, "MainPID"); now == monitor {
-				t.Errorf("the monitor of the version before, %s, runs", monitor)
-			}
-			want(t, n, podPIDs, processes)
-			wantLines(t, "cgroups", run(t, n, values("")), all)
+			replaced(t, n, "-2", func() {
+				scraped := scrapes(t, n)
+				t.Log(run(t, n, "dpkg -i /root/2.deb 2>&1"))
+				run(t, n, waitReady)
+				scraped()
+			})
 			// The disk of the lab has no documentation of packages.
 			want(t, n, "dpkg -V node-partition | grep -v ' /usr/share/' || true", "")
 			run(t, n, "systemctl stop 'load-*'")
+			run(t, n, "sed -i s/512Mi/520Mi/ "+kubeletconfig.OverridePath)
+			becomes(t, n, "cat "+systemCgroup+"/memory.max", "545259520")
 		})
 		t.Run("removed", func(t *testing.T) {
 			t.Log(run(t, n, "dpkg -r node-partition 2>&1"))
-			want(t, n, "find "+cgroupRoot+" -name 'kubepods-system*'", "")
-			inSlice(t, n, "kube-system", "system-agent", unitname.Default, v1.PodQOSBurstable)
-			want(t, n, ourUnits, units)
-			wantLines(t, "cgroups", run(t, n, values("! -name '*.scope'")), valuesBefore)
-			want(t, n, "ls -d /run/*partition* 2>/dev/null || true", "")
-			if now := property(t, n, "kubelet.service", "MainPID"); now != kubelet {
-				t.Errorf("the kubelet was restarted: %s, was %s", now, kubelet)
-			}
+			before.removed(t, n)
 		})
 		t.Run("purged", func(t *testing.T) {
 			run(t, n, "mkdir -p /var/lib/node-partition/history && touch /var/lib/node-partition/history/1 /var/lib/node-partition/mine")
 			t.Log(run(t, n, "dpkg -P node-partition 2>&1"))
 			want(t, n, "find /var/lib/node-partition", "/var/lib/node-partition\n/var/lib/node-partition/mine")
 			run(t, n, "rm -r /var/lib/node-partition "+kubeletconfig.OverridePath)
-			wantLines(t, "files", run(t, n, installedFiles), filesBefore)
+			before.purged(t, n)
 		})
 	})
 }

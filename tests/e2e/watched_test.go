@@ -31,7 +31,6 @@ func TestWatched(t *testing.T) {
 	onEach(t, kinds(debians(), "trixie"), func(t *testing.T, flavour string) {
 		n := lab.ForTest(t, lab.Options{Flavour: flavour, Restore: true})
 		err := n.CopyTo(t.Context(), slices.Concat(programs(), protectingNoPod(flavour), []lab.File{
-			{Path: kubeletconfig.SettingsPath, Data: []byte(kubeletconfig.WatchKey + "=" + kubeletconfig.WatchOn + "\n"), Mode: 0o644},
 			{Path: kubeletconfig.OverridePath, Data: []byte(sectionOf("512Mi")), Mode: 0o644},
 		})...)
 		if err != nil {
@@ -49,6 +48,7 @@ func TestWatched(t *testing.T) {
 			{"refused", watchedNode.refused},
 			{"ten changes a second", watchedNode.quickly},
 			{"random edits", watchedNode.random},
+			{"stopped, and a reload", watchedNode.stopped},
 			{"removed and written again", watchedNode.removed},
 			{"switched off", watchedNode.switchedOff},
 		} {
@@ -173,6 +173,17 @@ func (w watchedNode) random(t *testing.T) {
 	run(t, w.Node, edit("in place", sectionOf("1000Mi")))
 	w.inForce(t, 1000)
 	wantMetric(t, w.Node, refusedProblem, 0)
+}
+
+// stopped: a reload starts the watch where it does not run, as after an upgrade from a version
+// without it.
+func (w watchedNode) stopped(t *testing.T) {
+	const watch = "partition-generator-watch.path"
+	run(t, w.Node, "systemctl stop "+watch)
+	reload(t, w.Node)
+	becomes(t, w.Node, "systemctl is-active "+watch+" || true", "active")
+	run(t, w.Node, edit("in place", sectionOf("1010Mi")))
+	w.inForce(t, 1010)
 }
 
 // removed: without the file the partition is lifted, as after a reload, and it comes back with it.

@@ -92,6 +92,9 @@ func TestKilledAnywhere(t *testing.T) {
 			if test.before != "" {
 				before = decide(t, root, test.before)
 				startSlices(t, root, before.Units)
+			} else {
+				// A broken file at boot has no units but those that wait for another one.
+				before = decide(t, newRootInMemory(t), badConfig)
 			}
 			golden.Flush(t, root)
 			configure(t, root, test.after)
@@ -353,12 +356,12 @@ func TestReload(t *testing.T) {
 		t.Errorf("a repaired file does not take effect: %q", repaired.Units)
 	}
 	// The units that apply changes stay for the rest of the boot, and so does the drop-in that keeps a
-	// shutdown from stopping slices of pods first. A section is awaited as on a node that never had
-	// one.
+	// shutdown from stopping slices of pods first. The file in which a section may come is watched on.
 	stays := []string{
 		"kubepods-system-.slice.d/50-node-partition.conf", "kubepods-system.slice.d/50-node-partition.conf",
 		"kubepods.slice.d/50-node-partition.conf", "partition-generator-apply.path", "partition-generator-apply.service",
-		"partition-generator-await-section.path", "partition-generator-await-section.service", "slices.target.d/50-node-partition.conf",
+		"partition-generator-read.service", "partition-generator-watch.path", "partition-generator-watch.service",
+		"slices.target.d/50-node-partition.conf",
 	}
 	for _, off := range []result{step(noSection, 0), step(badConfig, 1), step(noSection, 0)} {
 		if !slices.Equal(golden.Names(off.Units), stays) {
@@ -504,8 +507,8 @@ func TestLateVar(t *testing.T) {
 			t.Errorf("no partition once /var is mounted: %+v", next)
 		}
 	}
-	if off := reload(t, root, noSection, inProgram(t)); len(off.Units) != 10 || off.Units[late] == "" {
-		t.Errorf("without a section: %q; want the late unit, what starts it, what applies changes, three drop-ins of slices, and what waits for a section",
+	if off := reload(t, root, noSection, inProgram(t)); len(off.Units) != 11 || off.Units[late] == "" {
+		t.Errorf("without a section: %q; want the late unit, what starts it, what applies changes and reads edits, and three drop-ins of slices",
 			golden.Names(off.Units))
 	}
 	verify(t, root)

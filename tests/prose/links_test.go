@@ -7,29 +7,12 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"nodepartition/tests/page"
 )
 
-var (
-	// link matches a link of Markdown to a file of the repository, with or without an anchor.
-	link = regexp.MustCompile(`\]\(([^)\s:]*)\)`)
-	// mention matches a document that a comment or a manual page names. runc has a folder docs too.
-	mention = regexp.MustCompile(`(runc )?\b(docs/[\w-]+\.md)(#[\w-]+)?`)
-	// code matches code in Markdown, which has no links, and decoration what an anchor has not.
-	code       = regexp.MustCompile("(?ms)^ *```.*?^ *```|^    .*?$")
-	decoration = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
-)
-
-// anchors returns the anchors of the headings of a document, as GitHub forms them.
-func anchors(text string) map[string]bool {
-	found := map[string]bool{}
-	for line := range strings.Lines(code.ReplaceAllString(text, "")) {
-		if title := strings.TrimLeft(line, "#"); title != line && strings.HasPrefix(title, " ") {
-			plain := decoration.ReplaceAllString(strings.ToLower(strings.TrimSpace(title)), "")
-			found[strings.ReplaceAll(plain, " ", "-")] = true
-		}
-	}
-	return found
-}
+// mention matches a document that a comment or a manual page names. runc has a folder docs too.
+var mention = regexp.MustCompile(`(runc )?\b(docs/[\w-]+\.md)(#[\w-]+)?`)
 
 // TestLinks: each link of a document leads to a file and a heading that exist, and so does each
 // mention of a document in a source, a script, a unit or a manual page.
@@ -47,7 +30,7 @@ func TestLinks(t *testing.T) {
 			return
 		}
 		if headings[path] == nil {
-			headings[path] = anchors(string(text))
+			headings[path] = page.Anchors(string(text))
 		}
 		if anchor != "" && !headings[path][anchor] {
 			t.Errorf("%s leads to %s#%s, which has no such heading", from, path, anchor)
@@ -82,9 +65,9 @@ func TestLinks(t *testing.T) {
 			}
 			return nil
 		}
-		for _, m := range link.FindAllStringSubmatch(code.ReplaceAllString(text, ""), -1) {
+		for _, to := range page.Links(text) {
 			links++
-			file, anchor, _ := strings.Cut(m[1], "#")
+			file, anchor, _ := strings.Cut(to, "#")
 			target := path
 			if file != "" {
 				target = filepath.Join(filepath.Dir(path), file)

@@ -103,7 +103,7 @@ func read(name string, source []byte) ([]text, error) {
 			}
 			return manuals
 		}), nil
-	case strings.HasPrefix(name, "units/"):
+	case strings.HasPrefix(name, "units/"), strings.HasPrefix(name, "deploy/sysext/"), strings.HasPrefix(name, "deploy/sysupdate/"):
 		return split(name, source, func(string) kind { return units }), nil
 	case name == "Makefile", strings.HasPrefix(filepath.Ext(name), ".y"), bytes.HasPrefix(source, []byte("#!")):
 		return split(name, source, func(line string) kind {

@@ -125,6 +125,20 @@ func TestExamples(t *testing.T) {
 	}
 }
 
+// TestConfextExample: the file that a configuration extension brings as an example is valid.
+func TestConfextExample(t *testing.T) {
+	text, err := os.ReadFile("../../deploy/confext/etc/kubernetes/node-partition.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if errs := accepts(t, string(text)); len(errs) > 0 {
+		t.Errorf("the schema refuses it: %v", errs)
+	}
+	if warnings, err := judged(string(text)); err != nil || len(warnings) > 0 {
+		t.Errorf("the program refuses it: %v, %q", err, warnings)
+	}
+}
+
 // dedent removes the indentation of the first line from each line.
 func dedent(text string) string {
 	indent := text[:len(text)-len(strings.TrimLeft(text, " "))]

@@ -24,6 +24,9 @@ var ourUnits = []string{
 	partition.AwaitService,
 	partition.AwaitSectionPath,
 	partition.AwaitSectionService,
+	partition.WatchPath,
+	partition.WatchService,
+	partition.ReadService,
 	partition.ControllersService,
 	unitname.MonitorService,
 }

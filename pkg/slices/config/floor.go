@@ -95,7 +95,7 @@ func newPartitionSettings(settings kubeletconfig.PartitionSettings) (PartitionSe
 			s.SwapMax = &bytes
 		}
 	}
-	if value := settings.Watch; value != "" && value != kubeletconfig.WatchOn && value != "no" {
+	if value := settings.Watch; value != "" && value != kubeletconfig.WatchOff && value != "yes" {
 		bad(kubeletconfig.WatchKey, value, "is neither yes nor no")
 	}
 	return s, list.err()

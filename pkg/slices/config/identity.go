@@ -14,6 +14,8 @@ import (
 // have no part in it, because they may change between two readings, and neither has the file that a
 // section is in: "partition-monitor keep" moves it.
 func (c *Config) Identity() string {
+	settings := c.Kubelet.Partition
+	settings.Watch = "" // how an edit is noticed, and nothing to apply
 	// The fields are maps, strings and booleans, which JSON can always express. It sorts the keys.
 	text, _ := json.Marshal(struct {
 		Off, Gate bool
@@ -25,7 +27,7 @@ func (c *Config) Identity() string {
 		Host      kubeletconfig.HostSettings `json:",omitzero"`
 	}{
 		c.Off, c.Kubelet.Kubelet.FeatureGates[Gate], c.sections[unitname.System],
-		c.Kubelet.Partition, c.Kubelet.Services, c.sections.workloads(), c.Kubelet.Host,
+		settings, c.Kubelet.Services, c.sections.workloads(), c.Kubelet.Host,
 	})
 	digest := sha256.Sum256(text)
 	return hex.EncodeToString(digest[:])

@@ -48,6 +48,7 @@ func TestIdentity(t *testing.T) {
 		"a CPU offline":    {"/sys/devices/system/cpu/online": "0-2\n"},
 		"memory added":     {"/proc/meminfo": "MemTotal: 33554432 kB\n"},
 		"kubelet's fields": {kubelets: section + "maxPods: 7\n"},
+		"no watch":         {settings: "PARTITION_WATCH=no\n"},
 	} {
 		if identity(files) != want {
 			t.Errorf("%s: another identity", name)

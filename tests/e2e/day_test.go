@@ -1,0 +1,332 @@
+//go:build node
+
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"nodepartition/internal/kubeletconfig"
+	"nodepartition/internal/node"
+	"nodepartition/internal/samples"
+	"nodepartition/internal/unitname"
+	"nodepartition/tests/lab"
+	"nodepartition/tests/page"
+)
+
+// packagesFolder is the folder in which the reader of docs/install.md runs its commands.
+const packagesFolder = "/root"
+
+// TestDay: an operator takes a node with nothing but the package from the installation to the
+// removal, by the commands in docs/install.md alone. Each has its effect, no other pod notices, and
+// at the end the node is as before.
+func TestDay(t *testing.T) {
+	// Elsewhere the monitor moves static pods live, and there is nothing for the page's "move" to do.
+	restarting := slices.DeleteFunc(debians(), func(flavour string) bool { return !placing(flavour) })
+	onEach(t, kinds(restarting, "trixie"), func(t *testing.T, flavour string) {
+		commands := commandsOf(t)
+		// Built before the node takes its place on the host.
+		versions := []string{"0.1.0", "0.2.0"}
+		files := make([]lab.File, 0, len(versions))
+		for _, version := range versions {
+			name := "node-partition_" + version + "-1_amd64.deb"
+			files = append(files, lab.File{Path: packagesFolder + "/" + name, Data: packageOf(t, version, "1"), Mode: 0o644})
+		}
+		n := lab.ForTest(t, lab.Options{Flavour: flavour, Restore: true})
+		if err := n.CopyTo(t.Context(), files...); err != nil {
+			t.Fatal(err)
+		}
+		if err := n.WaitReady(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		run(t, n, withDocumentation)
+		fill(t, commands, placeholders(n))
+		d := &day{Node: n, before: bareNode(t, n), processes: run(t, n, podPIDs)}
+		others := bystanders(t, n)
+		untouched := run(t, n, others)
+		for _, c := range walk {
+			ok := t.Run(c.title, func(t *testing.T) {
+				c.shows(d, t, func() { enter(t, n, commands[c.title]) })
+				want(t, n, others, untouched)
+				want(t, n, "systemctl --failed --plain --no-legend", "")
+			})
+			if !ok {
+				return // each part begins where the one before it has ended
+			}
+		}
+	})
+}
+
+// placeholders has what a reader replaces in the commands, and by what on this node.
+func placeholders(n *lab.Node) map[string]string {
+	return map[string]string{
+		"etcd-NODE": "system-agent-" + n.Hostname, // its static pod
+		"LIMIT":     "512Mi",                      // more than is recommended
+	}
+}
+
+// chapter is a heading of a page below docs. shows runs the commands below it by follow, and
+// compares the node with what the page promises.
+type chapter struct {
+	page, title string
+	shows       func(d *day, t *testing.T, follow func())
+}
+
+// walk has the chapters in the order of docs/install.md. The first commands of other pages are for
+// a node that works.
+var walk = []chapter{
+	{"install.md", "Install", (*day).installed},
+	{"install.md", "Observe", (*day).observed},
+	{"install.md", "Recommend", (*day).recommended},
+	{"install.md", "Try", (*day).tried},
+	{"install.md", "Keep", (*day).kept},
+	{"install.md", "Change", (*day).changed},
+	{"troubleshooting.md", "Troubleshooting", (*day).looked},
+	{"runbooks.md", "Runbooks", (*day).looked},
+	{"install.md", "Upgrade", (*day).upgraded},
+	{"install.md", "Go back", (*day).downgraded},
+	{"install.md", "Switch off", (*day).switchedOff},
+	{"install.md", "Remove", (*day).removed},
+}
+
+// commandsOf returns the commands of all chapters by their titles.
+func commandsOf(t *testing.T) map[string][]string {
+	t.Helper()
+	commands := map[string][]string{}
+	for _, c := range walk {
+		commands[c.title] = commandsBelow(t, c.page, c.title)
+	}
+	return commands
+}
+
+// commandsBelow returns the commands below a heading of a page.
+func commandsBelow(t *testing.T, file, title string) []string {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/" + file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	commands, err := page.Commands(string(text), title)
+	if err != nil {
+		t.Fatalf("docs/%s: %v", file, err)
+	}
+	return commands
+}
+
+// fill replaces placeholders in commands. Each has to be in one of them.
+func fill(t *testing.T, commands map[string][]string, by map[string]string) {
+	t.Helper()
+	for from, to := range by {
+		found := false
+		for _, list := range commands {
+			for i := range list {
+				found = found || strings.Contains(list[i], from)
+				list[i] = strings.ReplaceAll(list[i], from, to)
+			}
+		}
+		if !found {
+			t.Errorf("no command has %s: replace what it has now", from)
+		}
+	}
+}
+
+// bystanders is a command that lists the processes of the pods that never become members.
+func bystanders(t *testing.T, n *lab.Node) string {
+	t.Helper()
+	classes := map[string]v1.PodQOSClass{"user-app": v1.PodQOSBurstable, "user-besteffort": v1.PodQOSBestEffort}
+	cgroups := make([]string, 0, len(classes))
+	for name, class := range classes {
+		slice := unitname.PodSlice(unitname.Default, class, uidOf(t, n, "default", name))
+		cgroups = append(cgroups, unitname.CgroupPath(slice))
+	}
+	return "cd " + cgroupRoot + " && find " + strings.Join(cgroups, " ") + " -name cgroup.procs -exec cat {} + | sort -n | xargs"
+}
+
+// day is the node, and its state before the package was installed.
+type day struct {
+	*lab.Node
+	before    bare
+	processes string
+}
+
+// enter runs commands, one after the other, as somebody who types them.
+func enter(t *testing.T, n *lab.Node, commands []string) {
+	t.Helper()
+	for _, command := range commands {
+		t.Logf("# %s\n%s", command, run(t, n, "exec 2>&1\ncd "+packagesFolder+"\n"+command))
+	}
+}
+
+// limit returns the recommended limit in bytes.
+func (d *day) limit(t *testing.T) int64 {
+	t.Helper()
+	text := run(t, d.Node, "sed -n 's/^  memoryLimit: //p' "+packagesFolder+"/node-partition.yaml")
+	limit, err := resource.ParseQuantity(text)
+	if err != nil {
+		t.Fatalf("memoryLimit %q: %v", text, err)
+	}
+	return limit.Value()
+}
+
+// inForce compares the limit of the partition.
+func (d *day) inForce(t *testing.T, limit int64) {
+	t.Helper()
+	wantLimits(t, d.Node, strconv.FormatInt(limit, 10), "")
+}
+
+// installed: nothing runs but the unit that waits.
+func (d *day) installed(t *testing.T, follow func()) {
+	follow()
+	want(t, d.Node, ourUnits, onlyWaits)
+	want(t, d.Node, podPIDs, d.processes)
+	want(t, d.Node, "test -e "+systemCgroup+" || echo none", "none")
+}
+
+// observed: the partition is there, without a limit. The static pod was not restarted for it. What
+// was recorded until now is too little for a section.
+func (d *day) observed(t *testing.T, follow func()) {
+	follow()
+	wantLimits(t, d.Node, "max", "")
+	waitsForItsStart(t, d.Node, unitname.Default)
+	want(t, d.Node, podPIDs, d.processes)
+	run(t, d.Node, "! "+monitorPath+" recommend >/dev/null 2>&1")
+}
+
+// The history of the test: the largest usage of its members, and a limit that is too large for it.
+const (
+	weekPeak = 160 << 20
+	tooLarge = 512 << 20
+)
+
+// recommended: a week of usage leads to a limit above it.
+func (d *day) recommended(t *testing.T, follow func()) {
+	// What it has recorded is replaced.
+	run(t, d.Node, "systemctl stop "+monitorUnit+" && rm "+node.HistoryDir+"/*.log")
+	if err := d.CopyTo(t.Context(), week(t)...); err != nil {
+		t.Fatal(err)
+	}
+	run(t, d.Node, "systemctl start "+monitorUnit)
+	follow()
+	if limit := d.limit(t); limit <= weekPeak || limit >= tooLarge {
+		t.Errorf("%d bytes are recommended for a usage of %d", limit, weekPeak)
+	}
+	wantLimits(t, d.Node, "max", "")
+}
+
+// tried: the limit is in force, and the file that a boot reads is as before.
+func (d *day) tried(t *testing.T, follow func()) {
+	override := run(t, d.Node, "cat "+kubeletconfig.OverridePath)
+	follow()
+	d.inForce(t, d.limit(t))
+	const trial = "Trial       of " + packagesFolder + "/node-partition.yaml until"
+	want(t, d.Node, monitorPath+" status | grep -o '^"+trial+"'", trial)
+	want(t, d.Node, "cat "+kubeletconfig.OverridePath, override)
+}
+
+// kept: the trial has ended, its section stays, and the static pod is in the partition.
+func (d *day) kept(t *testing.T, follow func()) {
+	follow()
+	d.inForce(t, d.limit(t))
+	want(t, d.Node, "cmp "+packagesFolder+"/node-partition.yaml "+kubeletconfig.OverridePath+" && echo equal", "equal")
+	want(t, d.Node, "systemctl is-active node-partition-trial.timer || true", "inactive")
+	want(t, d.Node, monitorPath+" status | grep -c ^Trial || true", "0")
+	inSlice(t, d.Node, "kube-system", "system-agent", unitname.System, v1.PodQOSBurstable)
+}
+
+// changed: an edit applies when it is saved.
+func (d *day) changed(t *testing.T, follow func()) {
+	follow()
+	becomes(t, d.Node, "cat "+systemCgroup+"/memory.max", strconv.Itoa(512<<20))
+	becomes(t, d.Node, stillRead, noneRead)
+	d.inForce(t, 512<<20)
+}
+
+// looked: the first commands that a page names work.
+func (*day) looked(_ *testing.T, follow func()) { follow() }
+
+func (d *day) upgraded(t *testing.T, follow func())   { d.exchanged(t, "0.2.0", follow) }
+func (d *day) downgraded(t *testing.T, follow func()) { d.exchanged(t, "0.1.0", follow) }
+
+// exchanged: another version runs, and has the settings, the section and the history.
+func (d *day) exchanged(t *testing.T, version string, follow func()) {
+	t.Helper()
+	const state = "cat " + kubeletconfig.OverridePath + " " + monitorDefaults + "; cat " + node.HistoryDir + "/tens-*.log | head -n 1"
+	before := run(t, d.Node, state)
+	replaced(t, d.Node, version+"-1", follow)
+	want(t, d.Node, monitorPath+" version", "partition-monitor v"+version)
+	want(t, d.Node, state, before)
+	d.inForce(t, 512<<20)
+}
+
+// switchedOff: the limit is lifted, and the static pod was not restarted.
+func (d *day) switchedOff(t *testing.T, follow func()) {
+	processes := run(t, d.Node, podPIDs)
+	follow()
+	becomes(t, d.Node, "cat "+systemCgroup+"/memory.max", "max")
+	waitsForItsStart(t, d.Node, unitname.System)
+	want(t, d.Node, podPIDs, processes)
+}
+
+// removed: the node is as before the installation.
+func (d *day) removed(t *testing.T, follow func()) {
+	follow()
+	d.before.removed(t, d.Node)
+	d.before.purged(t, d.Node)
+}
+
+// week returns the files of a history of eight days that ends now, in place of a week of waiting.
+// Two members use weekPeak together.
+func week(t *testing.T) []lab.File {
+	t.Helper()
+	const length, mebi = 8 * 24 * time.Hour, 1 << 20
+	dir := t.TempDir()
+	ring, err := samples.Open(dir, func(err error) { t.Error(err) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin := time.Now().UTC().Add(-length).Truncate(time.Minute)
+	member := func(name string, used, request uint64) samples.Member {
+		return samples.Member{
+			UID: name, Namespace: "kube-system", Name: name, Containers: "a", QoS: string(v1.PodQOSBurstable),
+			RequestBytes: request, WorkingSetBytes: used, UsedBytes: used,
+		}
+	}
+	for since := time.Minute; since <= length; since += time.Minute {
+		at := begin.Add(since)
+		err := ring.Add(samples.Sample{
+			Time: at, Seconds: 60, Boot: "0a1b2c3d",
+			Node: &samples.Node{CPUs: 2, MemoryBytes: 4096 * mebi, PageBytes: 4096, Pods: 4},
+			Partition: &samples.Usage{
+				UsedPeakBytes: weekPeak, UsedLowBytes: weekPeak, CurrentPeakBytes: weekPeak, PeakTime: at, MilliCPU: 50,
+			},
+			Groups: []samples.Group{
+				{Name: "system.slice", WorkingSetBytes: 400 * mebi, MilliCPU: 100},
+				{Name: "system.slice/kubelet.service", Kube: true, WorkingSetBytes: 150 * mebi, MilliCPU: 60},
+			},
+			Members: []samples.Member{member("dns", 60*mebi, 70*mebi), member("proxy", weekPeak-60*mebi, 110*mebi)},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := ring.Close(); err != nil {
+		t.Fatal(err)
+	}
+	written, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := make([]lab.File, 0, len(written))
+	for _, f := range written {
+		files = append(files, lab.File{Path: node.HistoryDir + "/" + f.Name(), Source: filepath.Join(dir, f.Name()), Mode: 0o600})
+	}
+	return files
+}
