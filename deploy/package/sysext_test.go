@@ -33,7 +33,7 @@ func TestSysext(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{unitDir + mergedUnit, upholding, extensionRelease}
+	want := append(make([]string, 0, 3+len(listed)), unitDir+mergedUnit, upholding, extensionRelease)
 	modes := map[string]fs.FileMode{}
 	for _, f := range listed {
 		want = append(want, f.path)
