@@ -353,6 +353,11 @@ func serviceDropin(service string, in *Input) []*unit.UnitOption {
 		if len(withoutHugeTLB(in.config.Reserved)) > 0 {
 			wanted = append(wanted, ControllersService)
 		}
+		// A soft-reboot keeps the slices of a partition that is switched off meanwhile, and starts
+		// nothing for them (TestTrial, systemd 257.13). The monitor moves the pods back and stops them.
+		if in.hasMonitor && len(in.present()) > len(in.config.Partitions) {
+			wanted = append(wanted, unitname.MonitorService)
+		}
 		if len(wanted) > 0 {
 			options = append(options,
 				option("Unit", "Wants", strings.Join(wanted, " ")),
