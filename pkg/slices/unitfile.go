@@ -70,7 +70,11 @@ func units(in *Input) []UnitFile {
 	addInterrupts(addForServices, in)
 	addMonitor(add, in)
 	addServiceSlices(addForServices, in)
-	for _, service := range in.services {
+	services := in.services
+	if len(services) == 0 && in.empties() {
+		services = in.kubelets
+	}
+	for _, service := range services {
 		if options := serviceDropin(service, in); len(options) > 0 {
 			shared(service+".d/"+dropinName, options...)
 		}
@@ -340,6 +344,13 @@ func addMonitor(add func(string, ...*unit.UnitOption), in *Input) {
 	add(unitname.MonitorService+".d/"+dropinName, options...)
 }
 
+// empties reports whether the monitor has a partition to empty that is switched off. A soft-reboot
+// keeps its slices, and nothing else starts the monitor then (TestTrial, systemd 257.13). It moves
+// the pods back and stops the slices.
+func (in *Input) empties() bool {
+	return in.valid && in.hasMonitor && len(in.present()) > len(in.config.Partitions)
+}
+
 // serviceDropin delegates to a service that has cgroups below its own, and makes a kubelet start
 // the partition and its reserved slices before itself. Delegate= does not belong on the slices:
 // systemd ignores it there with a warning.
@@ -353,9 +364,7 @@ func serviceDropin(service string, in *Input) []*unit.UnitOption {
 		if len(withoutHugeTLB(in.config.Reserved)) > 0 {
 			wanted = append(wanted, ControllersService)
 		}
-		// A soft-reboot keeps the slices of a partition that is switched off meanwhile, and starts
-		// nothing for them (TestTrial, systemd 257.13). The monitor moves the pods back and stops them.
-		if in.hasMonitor && len(in.present()) > len(in.config.Partitions) {
+		if in.empties() {
 			wanted = append(wanted, unitname.MonitorService)
 		}
 		if len(wanted) > 0 {
