@@ -71,7 +71,7 @@ func units(in *Input) []UnitFile {
 	addMonitor(add, in)
 	addServiceSlices(addForServices, in)
 	services := in.services
-	if len(services) == 0 && in.empties() {
+	if len(services) == 0 { // nothing is configured, and a partition may have to be emptied
 		services = in.kubelets
 	}
 	for _, service := range services {
