@@ -346,9 +346,9 @@ func addMonitor(add func(string, ...*unit.UnitOption), in *Input) {
 
 // empties reports whether the monitor has a partition to empty that is switched off. A soft-reboot
 // keeps its slices, and nothing else starts the monitor then (TestTrial, systemd 257.13). It moves
-// the pods back and stops the slices. A monitor that runs does so by itself. A kubelet that wants it
-// would keep its unit in memory until the next daemon-reload, and its After= would keep the slice's
-// unit (TestLiveMove, systemd 252).
+// the pods back and stops the slices. A monitor that runs does so by itself. A kubelet that wants
+// it would keep its unit in memory until the next daemon-reload, and its After= would keep the
+// slice's unit (TestLiveMove, systemd 252).
 func (in *Input) empties() bool {
 	return in.valid && in.hasMonitor && !in.monitorRuns && len(in.present()) > len(in.config.Partitions)
 }
