@@ -64,6 +64,21 @@ func packages(t *testing.T) (deb, rpm string) {
 	return filepath.Join(dir, "node-partition_0.1.0~rc.1-1_amd64.deb"), filepath.Join(dir, "node-partition-0.1.0~rc.1-1.x86_64.rpm")
 }
 
+// installed returns the files that make install installs.
+func installed(t *testing.T) []file {
+	t.Helper()
+	packages(t)
+	data, err := os.ReadFile(filepath.Join(shared, "linux-amd64/list"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed, err := readList(strings.NewReader(string(data)), "../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return listed
+}
+
 // sums returns the names and digests of the files in a folder.
 func sums(t *testing.T, dir string) []string {
 	t.Helper()
@@ -147,14 +162,7 @@ func TestReleaseRefused(t *testing.T) {
 func TestContents(t *testing.T) {
 	t.Parallel()
 	debFile, rpmFile := packages(t)
-	data, err := os.ReadFile(filepath.Join(shared, "linux-amd64/list"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	listed, err := readList(strings.NewReader(string(data)), "../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listed := installed(t)
 	for _, kind := range []struct {
 		name string
 		got  string

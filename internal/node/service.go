@@ -6,14 +6,12 @@ import (
 	"strings"
 
 	"nodepartition/internal/host"
+	"nodepartition/internal/unitname"
 )
-
-// serviceCgroup is the cgroup of the service, unless an operator has set another Slice=.
-const serviceCgroup = "system.slice/partition-monitor.service"
 
 // ServiceArgs returns the command line of the running service of n, nil if it does not run.
 func ServiceArgs(n host.Node) []string {
-	pids, err := os.ReadFile(filepath.Join(n.Cgroups.Path(serviceCgroup), "cgroup.procs"))
+	pids, err := os.ReadFile(filepath.Join(n.Cgroups.Path(unitname.MonitorCgroup), "cgroup.procs"))
 	if err != nil {
 		return nil
 	}

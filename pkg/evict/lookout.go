@@ -137,9 +137,9 @@ func (l *Lookout) begin(wake int) bool {
 	return true
 }
 
-// yield lets the managers poll that were relieved since the last call. Where there is no other
-// processor, the Go runtime takes 20 ms to notice that this thread waits for the kernel (retake in
-// runtime/proc.go, Go 1.26). Yielding in each round would cost more than the looks.
+// yield lets other goroutines run, if a manager was relieved since the last call. Where there is no
+// other processor, the Go runtime takes 20 ms to notice that this thread waits for the kernel
+// (retake in runtime/proc.go, Go 1.26). Yielding in each round would cost more than the looks.
 func (l *Lookout) yield() {
 	l.mu.Lock()
 	relieved := l.relieved

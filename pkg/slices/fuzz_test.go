@@ -138,8 +138,8 @@ func isForeignPartition(plan *Plan, path string) bool {
 	return !slices.ContainsFunc(plan.Config.Partitions, func(p config.Partition) bool { return slices.Contains(p.Name.Slices(), path) })
 }
 
-// onlyWaits reports whether a unit is for a section that may come: a path unit, the services behind it,
-// or the drop-in that starts it.
+// onlyWaits reports whether a unit is for a section that may come: a path unit, the services behind
+// it, or the drop-in that starts it.
 func onlyWaits(unit string) bool {
 	return slices.Contains([]string{AwaitSectionPath, AwaitSectionService, WatchPath, WatchService, ReadService}, unit) ||
 		strings.HasSuffix(unit, ".target.d/50-node-partition.conf")

@@ -27,6 +27,8 @@ type Input struct {
 	program string
 	// hasMonitor means that the monitor's service is installed.
 	hasMonitor bool
+	// monitorRuns means that this service is running.
+	monitorRuns bool
 	// ownSlices lists, of the slices for services, those that have a unit file of the node's own.
 	ownSlices []string
 	// kept holds, by path, the files of the current output that stay for the rest of the boot.
@@ -72,6 +74,7 @@ func Load(root string, output Output) (*Input, error) {
 	in.kubelets = ofInstalled(node, kubeletServices)
 	in.program = watched(node, settings)
 	in.hasMonitor = installed(node, unitname.MonitorService)
+	in.monitorRuns = node.Exists(unitname.CgroupMount + "/" + unitname.MonitorCgroup)
 	var keptErr error
 	if in.names, keptErr = output.names(settings.Names); keptErr == nil {
 		in.kept, keptErr = output.kept(keptUnits(in.names))

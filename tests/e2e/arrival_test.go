@@ -52,7 +52,7 @@ func arrivesByUnit(t *testing.T, flavour string) {
 		lab.File{Path: "/etc/systemd/system/multi-user.target.wants/arrives.service", Link: "/etc/systemd/system/arrives.service"},
 		lab.File{Path: "/etc/fstab", Data: []byte(absent)},
 	)
-	arrivedAtBoot(t, n, flavour)
+	arrivedAtBoot(t, n, flavour, 0)
 	want(t, n, "systemctl is-active var-lib-rancher.mount etc-openshift.mount || true", "inactive\ninactive")
 }
 
@@ -73,7 +73,7 @@ func arrivesByMount(t *testing.T, flavour string) {
 	}
 	n := bootsWith(t, flavour, files...)
 	want(t, n, "findmnt -n -o TARGET /etc/kubernetes", "/etc/kubernetes")
-	arrivedAtBoot(t, n, flavour)
+	arrivedAtBoot(t, n, flavour, 0)
 }
 
 // arrivesByConfext: systemd-confext.service merges the file into /etc.
@@ -88,7 +88,7 @@ func arrivesByConfext(t *testing.T, flavour string) {
 		},
 	)
 	want(t, n, "systemctl is-active systemd-confext.service", "active")
-	arrivedAtBoot(t, n, flavour)
+	arrivedAtBoot(t, n, flavour, 0)
 }
 
 // arrivesByHand: an operator writes the file on a node that runs. The members that run are moved
@@ -120,11 +120,11 @@ func bootsWith(t *testing.T, flavour string, files ...lab.File) *lab.Node {
 }
 
 // arrivedAtBoot: the partition is there before the kubelet, and nothing has delayed the boot.
-func arrivedAtBoot(t *testing.T, n *lab.Node, flavour string) {
+func arrivedAtBoot(t *testing.T, n *lab.Node, flavour string, restarts int32) {
 	t.Helper()
 	wantLimits(t, n, "536870912", "0-1")
 	startedBeforeKubelet(t, n)
-	placedAtBoot(t, n, flavour)
+	placedAtBoot(t, n, flavour, restarts)
 	want(t, n, "journalctl -b -o cat _PID=1 | grep -E 'ordering cycle|Timed out waiting|Dependency failed' || true", "")
 	want(t, n, "systemctl --failed --plain --no-legend; systemctl list-jobs --plain --no-legend", "")
 }

@@ -33,7 +33,7 @@ func TestLateVar(t *testing.T) {
 			t.Fatal(err)
 		}
 		want(t, n, "findmnt -n -o TARGET /var", "/var")
-		placedAtBoot(t, n, flavour)
+		placedAtBoot(t, n, flavour, 0)
 		wantLimits(t, n, "536870912", "0")
 		want(t, n, "systemctl is-active kubepods-system.slice kubepods-system-burstable.slice kubepods-system-besteffort.slice | uniq", "active")
 		startedBeforeKubelet(t, n)

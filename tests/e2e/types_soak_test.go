@@ -210,15 +210,11 @@ func (s *typesSoak) crash(t *testing.T, name, uid string) {
 // uids returns the UIDs of the pods of all groups.
 func (s *typesSoak) uids(t *testing.T) map[string]string {
 	t.Helper()
-	pods, err := s.Pods(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
 	uids := map[string]string{}
-	for i := range pods {
+	for pod, uid := range s.uidsByName(t) {
 		for _, g := range s.groups {
-			if p := &pods[i]; p.Namespace == g.namespace && strings.HasPrefix(p.Name, g.name+"-") {
-				uids[g.namespace+"/"+g.name] = string(p.UID)
+			if group := g.namespace + "/" + g.name; strings.HasPrefix(pod, group+"-") {
+				uids[group] = uid
 			}
 		}
 	}

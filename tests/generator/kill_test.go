@@ -96,7 +96,6 @@ func TestKilledAnywhere(t *testing.T) {
 				// A broken file at boot has no units but those that wait for another one.
 				before = decide(t, newRootInMemory(t), badConfig)
 			}
-			golden.Flush(t, root)
 			configure(t, root, test.after)
 			prepared := copyRoot(t, root)
 			after := decide(t, root, test.after)

@@ -41,7 +41,7 @@ const EvictsFile = config.StateDir + "/monitor/evicts"
 // service that has ended. The lock that a monitor holds would also show a monitor that was started
 // by hand. But trying that lock means holding it for a moment, and a monitor that starts at that
 // moment would exit. And /proc/locks grows with the locks of all pods.
-const monitorCgroup = unitname.CgroupMount + "/system.slice/" + unitname.MonitorService
+const monitorCgroup = unitname.CgroupMount + "/" + unitname.MonitorCgroup
 
 const (
 	// maxBytes bounds a file that holds one fact.
