@@ -27,7 +27,7 @@ func TestArm64(t *testing.T) {
 		want(t, n, "uname -m", "aarch64")
 		partitioned(t, n)
 		startedBeforeKubelet(t, n)
-		placedAtBoot(t, n, flavour)
+		placedAtBoot(t, n, flavour, 0)
 		want(t, n, monitorPath+" check --move=auto | grep -c ^error || true", "0")
 		e := &evictor{Node: n, control: control, leakers: map[string]bool{}}
 		e.neighbours(t)
