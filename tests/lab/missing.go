@@ -9,7 +9,8 @@ type Step struct {
 }
 
 // Missing returns the steps with which Prepare makes what the cache lacks for a flavour. A step
-// comes after those that it waits for, as far as they are missing, too.
+// comes after those that it waits for, as far as they are missing, too. It does not list a snapshot
+// whose image is there: the key of a snapshot depends on the accelerator, which takes a try of KVM.
 func Missing(flavour string) ([]Step, error) {
 	f, err := FlavourByName(flavour)
 	if err != nil {
