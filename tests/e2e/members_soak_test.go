@@ -37,6 +37,10 @@ const (
 // kernel allows 128 to all programs of root, systemd's path units among them.
 var inotifyInstances = lab.File{Path: "/etc/sysctl.d/90-inotify.conf", Data: []byte("fs.inotify.max_user_instances = 8192\n")}
 
+// rareHousekeeping makes the kubelet read the statistics of each cgroup every two minutes, and not
+// every ten seconds. 200 pods have 600 cgroups, and an emulated node would do little else.
+var rareHousekeeping = lab.File{Path: kubeletFlags, Data: []byte("KUBELET_EXTRA_ARGS=--housekeeping-interval=2m\n")}
+
 // TestSoakMembers: the CPUs of 200 running members change 100 times, for themselves or not, at a
 // daemon-reload each. After each of them every process of a member is on the CPUs of the partition
 // and every other one where it may be, after one pass at most, and nothing was restarted.
@@ -139,7 +143,7 @@ func (e exclusive) others() string {
 func newMembersSoak(t *testing.T, flavour string, count int, random *rand.Rand) *membersSoak {
 	t.Helper()
 	s := &membersSoak{count: count, random: random, pool: poolsOfTwo()[0]}
-	n, control := joined(t, flavour, s.sections(), inotifyInstances)
+	n, control := joined(t, flavour, s.sections(), inotifyInstances, rareHousekeeping)
 	run(t, n, "sysctl -q -p "+inotifyInstances.Path)
 	s.workloads = &workloads{evictor: &evictor{Node: n, control: control, leakers: map[string]bool{}}}
 	return s
