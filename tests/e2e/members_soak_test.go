@@ -151,7 +151,7 @@ func newMembersSoak(t *testing.T, flavour string, count int, random *rand.Rand) 
 	s := &membersSoak{count: count, random: random, pool: poolsOfTwo()[0]}
 	n, control := joined(t, flavour, s.sections(), inotifyInstances, rareHousekeeping, conmonBesideContainer)
 	run(t, n, "sysctl -q -p "+inotifyInstances.Path+" && systemctl restart crio.service")
-	run(t, n, waitReady)
+	ready(t, n)
 	s.workloads = &workloads{evictor: &evictor{Node: n, control: control, leakers: map[string]bool{}}}
 	return s
 }
@@ -216,7 +216,10 @@ func (s *membersSoak) change(t *testing.T, i int) {
 	before := s.pool
 	s.pool = next[s.random.IntN(len(next))]
 	begin := time.Now()
-	configure(t, s.Node, s.sections())
+	if err := s.CopyTo(t.Context(), kubeletConfig(t, s.sections())); err != nil {
+		t.Fatal(err)
+	}
+	run(t, s.Node, "systemctl daemon-reload")
 	reload := time.Since(begin)
 	passes := s.inPlace(t, i)
 	placed := time.Since(begin) - reload
