@@ -72,14 +72,25 @@ func arguments(args string) []byte {
 
 const waitReady = monitorPath + " status --wait --timeout=2m >/dev/null"
 
+// ready waits until the monitor is ready and has read the pods. A runtime that starts is too slow to
+// list its containers, and status exits with 1.
+func ready(t *testing.T, n *lab.Node) {
+	t.Helper()
+	eventually(t, n, "the monitor ready, and a runtime that answers it", func(ctx context.Context) (bool, string, error) {
+		_, err := n.Run(ctx, waitReady)
+		return err == nil, fmt.Sprint(err), nil
+	})
+}
+
 // restarted restarts the monitor with arguments, and waits until it is ready.
 func (e *evictor) restarted(t *testing.T, args string) {
 	t.Helper()
 	if err := e.CopyTo(t.Context(), lab.File{Path: monitorDefaults, Data: arguments(args)}); err != nil {
 		t.Fatal(err)
 	}
-	// The command waits for a service that does not run yet.
-	run(t, e.Node, "systemctl stop "+monitorUnit+" && systemctl start --no-block "+monitorUnit+" && "+waitReady)
+	// The first command waits for a service that does not run yet.
+	run(t, e.Node, "systemctl stop "+monitorUnit+" && systemctl start --no-block "+monitorUnit)
+	ready(t, e.Node)
 }
 
 // events returns the Events of a reason about an object of a name.
@@ -163,7 +174,8 @@ func (e *evictor) refuse(t *testing.T) {
 // repair removes that configuration.
 func (e *evictor) repair(t *testing.T) {
 	t.Helper()
-	run(t, e.Node, "rm "+kubeletconfig.OverridePath+" && systemctl daemon-reload && "+waitReady)
+	run(t, e.Node, "rm "+kubeletconfig.OverridePath+" && systemctl daemon-reload")
+	ready(t, e.Node)
 }
 
 // configurationRefused: each reload is one more occurrence of the same Event on the node.

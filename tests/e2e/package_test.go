@@ -92,14 +92,14 @@ func TestPackage(t *testing.T) {
 			becomes(t, n, "systemctl is-active "+systemSlice+" || true", "active")
 			wantLimits(t, n, "536870912", "0-1")
 			inSlice(t, n, "kube-system", "system-agent", unitname.System, v1.PodQOSBurstable)
-			run(t, n, waitReady)
+			ready(t, n)
 		})
 		t.Run("upgraded under load", func(t *testing.T) {
 			run(t, n, "for i in 1 2; do systemd-run --quiet --unit=load-$i sh -c 'while :; do :; done'; done")
 			replaced(t, n, "-2", func() {
 				scraped := scrapes(t, n)
 				t.Log(run(t, n, "dpkg -i /root/2.deb 2>&1"))
-				run(t, n, waitReady)
+				ready(t, n)
 				scraped()
 			})
 			// The disk of the lab has no documentation of packages.

@@ -230,7 +230,7 @@ func (x extendedNode) refreshed(t *testing.T) {
 		scraped := scrapes(t, n)
 		run(t, n, version.linked()+" && systemd-sysext refresh")
 		becomes(t, n, mergedUnits, version.unit)
-		run(t, n, waitReady)
+		ready(t, n)
 		scraped()
 		want(t, n, "systemctl is-active "+monitorUnit, "active")
 		if now := property(t, n, monitorUnit, "MainPID"); now == monitor {
@@ -242,7 +242,7 @@ func (x extendedNode) refreshed(t *testing.T) {
 	monitor := property(t, n, monitorUnit, "MainPID")
 	run(t, n, "systemd-sysext refresh") // with the same version
 	want(t, n, mergedUnits, x.first.unit)
-	run(t, n, waitReady)
+	ready(t, n)
 	want(t, n, "systemctl show --value -p MainPID "+monitorUnit, monitor)
 	want(t, n, podPIDs, processes)
 	becomes(t, n, values(""), all) // the monitor writes weights at its next pass
@@ -265,7 +265,7 @@ func (x extendedNode) unmerged(t *testing.T) {
 	becomes(t, n, "cat "+systemCgroup+"/memory.max", "536870912")
 	becomes(t, n, "cat "+systemCgroup+"/cpuset.cpus", "0-1")
 	becomes(t, n, mergedUnits, x.first.unit)
-	run(t, n, waitReady) // the unit may restart the monitor
+	ready(t, n) // the unit may restart the monitor
 	wantLimits(t, n, "536870912", "0-1")
 	want(t, n, "systemctl is-active "+systemSlice+" "+monitorUnit, "active\nactive")
 	want(t, n, podPIDs, processes)
@@ -319,7 +319,7 @@ func mergedEtc(t *testing.T, flavour string) {
 	want(t, n, "ls /usr/share/doc/node-partition/confext/etc", "extension-release.d\nkubernetes")
 	section(arrivingDocument, merging...)
 	becomes(t, n, runs, "active\nactive")
-	run(t, n, waitReady)
+	ready(t, n)
 	inSlice(t, n, "kube-system", "system-agent", unitname.System, v1.PodQOSBurstable)
 	restarts := restartsOfMember(t, n) + 1 // the boot's
 	if err := n.Reboot(t.Context()); err != nil {

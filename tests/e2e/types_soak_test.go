@@ -135,7 +135,7 @@ func (s *typesSoak) disturbances(flavour string) map[string]func(*testing.T) {
 		},
 		"the monitor restarts": func(t *testing.T) {
 			restart(monitorUnit)(t)
-			run(t, s.Node, waitReady)
+			ready(t, s.Node)
 		},
 		"the monitor is killed": func(t *testing.T) {
 			pid := property(t, s.Node, monitorUnit, "MainPID")
@@ -145,7 +145,7 @@ func (s *typesSoak) disturbances(flavour string) map[string]func(*testing.T) {
 				now = strings.TrimSpace(now)
 				return now != pid && now != "0", now, err
 			})
-			run(t, s.Node, waitReady)
+			ready(t, s.Node)
 		},
 		"systemd executes itself again": func(t *testing.T) { run(t, s.Node, "systemctl daemon-reexec") },
 	}

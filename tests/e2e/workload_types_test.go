@@ -291,10 +291,7 @@ func (w *workloads) typesAlone(t *testing.T) {
 	if !placing(w.Flavour) {
 		return
 	}
-	w.await(t, "the monitor ready, and a runtime that answers it", func(ctx context.Context) (bool, string, error) {
-		_, err := w.Run(ctx, waitReady)
-		return err == nil, fmt.Sprint(err), nil
-	})
+	ready(t, w.Node)
 	uids, before := w.uidsByName(t), run(t, w.Node, unanswered)
 	moved := fmt.Sprintf(`nodepartition_placements_total{method="restart",partition=%q,result="success"}`, telemetry)
 	moves, err := metric(t.Context(), w.Node, moved)

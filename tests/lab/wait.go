@@ -16,8 +16,12 @@ const defaultTimeout = 3 * time.Minute
 const pollInterval = 250 * time.Millisecond
 
 // restAfterLook is the pause after a poll as a multiple of its duration, so that polls take a
-// fourth of a node's time at most.
-const restAfterLook = 3
+// fourth of a node's time at most. mostRest bounds it: a poll may be slow because it waits for
+// systemd, which takes 45 seconds to reload 200 pods on an emulated node.
+const (
+	restAfterLook = 3
+	mostRest      = 5 * time.Second
+)
 
 // waitError means that a condition was not met in time.
 type waitError struct {
@@ -111,7 +115,7 @@ func pauseAfter(interval, took time.Duration, err error) time.Duration {
 	if err != nil && !errors.As(err, new(*CommandError)) {
 		return interval
 	}
-	return max(interval, restAfterLook*took)
+	return max(interval, min(restAfterLook*took, mostRest))
 }
 
 // Eventually waits until cond holds, until ctx ends or for defaultTimeout. cond returns the state

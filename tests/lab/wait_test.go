@@ -79,8 +79,8 @@ func TestWaitForHasADeadlineOfItsOwn(t *testing.T) {
 	})
 }
 
-// TestPauseAfter: a node has three quarters of its time for itself, and a node that does not answer
-// is polled again after the interval.
+// TestPauseAfter: a node has three quarters of its time for itself, but no pause is longer than five
+// seconds. A node that does not answer is polled again after the interval.
 func TestPauseAfter(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -91,6 +91,7 @@ func TestPauseAfter(t *testing.T) {
 	}{
 		{"quick look", 10 * time.Millisecond, nil, 250 * time.Millisecond},
 		{"slow look", time.Second, nil, 3 * time.Second},
+		{"look that waits for systemd", 45 * time.Second, nil, 5 * time.Second},
 		{"slow command that failed", time.Second, fmt.Errorf("look: %w", &CommandError{Status: 1}), 3 * time.Second},
 		{"no answer", 2 * time.Second, errors.New("no answer"), 250 * time.Millisecond},
 	} {

@@ -24,6 +24,7 @@ import (
 	"nodepartition/internal/node/control"
 	"nodepartition/internal/node/options"
 	"nodepartition/internal/systemctl"
+	"nodepartition/internal/unitname"
 	"nodepartition/pkg/slices/config"
 )
 
@@ -175,7 +176,7 @@ func (c *collector) parts() []part {
 		{"cgroups.txt", func(context.Context) ([]byte, error) {
 			return []byte(
 				cgroups(fs, "kubepods.slice", "system.slice/kubelet.service", "system.slice/containerd.service",
-					"system.slice/crio.service", "system.slice/partition-monitor.service"),
+					"system.slice/crio.service", unitname.MonitorCgroup),
 			), nil
 		}},
 		{"journal-monitor.txt", journalOf(o.Node.Systemd, ours, "--unit=partition-monitor.service")},
