@@ -72,8 +72,8 @@ func arguments(args string) []byte {
 
 const waitReady = monitorPath + " status --wait --timeout=2m >/dev/null"
 
-// ready waits until the monitor is ready and has read the pods. A runtime that starts is too slow to
-// list its containers, and status exits with 1.
+// ready waits until the monitor is ready and has read the pods. A runtime that starts may be too
+// slow to list its containers, and then status exits with 1.
 func ready(t *testing.T, n *lab.Node) {
 	t.Helper()
 	eventually(t, n, "the monitor ready, and a runtime that answers it", func(ctx context.Context) (bool, string, error) {

@@ -79,8 +79,8 @@ func TestWaitForHasADeadlineOfItsOwn(t *testing.T) {
 	})
 }
 
-// TestPauseAfter: a node has three quarters of its time for itself, but no pause is longer than five
-// seconds. A node that does not answer is polled again after the interval.
+// TestPauseAfter: a node has three quarters of its time for itself, but no pause is longer than
+// five seconds. A node that does not answer is polled again after the interval.
 func TestPauseAfter(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
