@@ -44,21 +44,25 @@ EACH = $(if $(LAB_FLAVOURS),,-each)
 # API servers; make test has the policies on the present one. Of three partitions make test has
 # the evictions in all at once, and one that goes and comes back.
 HOURS = ^TestSoak|^TestNode(ControlPlane|Streams)?$$|^Test(Dashboards|Floor|CPUManager|Exclusive|ExclusiveCPUManager|Storms|ClockStep|Arrival|Sizes|WorkloadChanges|Resource|KubeletThatZeroes|IRQCPUs|Attacks|AdmissionVersions|AdmissionNotServed)$$|^TestWorkloads$$/^.+$$/^(a_hog_in_each|the_system_partition_removed|all_removed)$$
+# On a kind of node that takes long to make, and that is made by name alone: make test-arm64.
+NAMED = $(if $(findstring arm64,$(LAB_FLAVOURS)),,|^TestArm64$$)
 # The one kind that "make e2e RUN=..." takes.
 ONE := $(or $(FLAVOUR),$(LAB_FLAVOURS),trixie)
 
 # The folder of the programs.
 BIN ?= bin
 
-.PHONY: all build check-prefix install uninstall list packages sysext release test-packages pictures test test-unit e2e test-long test-nodes soak \
+.PHONY: all build check-prefix install uninstall list packages sysext release test-packages pictures test test-unit e2e test-long test-nodes test-arm64 soak \
 	vet lint golangci-lint bench fuzz race guards mutants demo clean help setup-node generate
 
 all: build
 
+BUILD_PROGRAMS = CGO_ENABLED=0 $(COMPILE) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/...
+
 ## build: static binaries in bin/
 build:
 	@tests/setup go
-	CGO_ENABLED=0 $(COMPILE) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/...
+	$(BUILD_PROGRAMS)
 
 # For "sudo make install" after "make build", where root may have no Go.
 PROGRAMS = $(BIN)/partition-generator $(BIN)/partition-monitor
@@ -196,7 +200,7 @@ else
 # Each test on the kinds of nodes that differ in what it shows.
 e2e: setup-node
 	tests/lab/lab prepare
-	$(NODE_TESTS) -timeout 80m -skip '$(HOURS)|$(LONG)' $(WANT) $(NODE_PACKAGES)
+	$(NODE_TESTS) -timeout 80m -skip '$(HOURS)|$(LONG)$(NAMED)' $(WANT) $(NODE_PACKAGES)
 endif
 
 ## test-long: the tests on real nodes that make test leaves out (tests/long), in half an hour
@@ -207,7 +211,11 @@ test-long: setup-node
 ## test-nodes: every test on every kind of node; takes hours
 test-nodes: setup-node
 	tests/lab/lab prepare
-	LAB_EVERYTHING=1 $(NODE_TESTS) -timeout 3h -skip '^TestSoak' $(WANT) $(NODE_PACKAGES)
+	LAB_EVERYTHING=1 $(NODE_TESTS) -timeout 3h -skip '^TestSoak$(NAMED)' $(WANT) $(NODE_PACKAGES)
+
+## test-arm64: a boot of an emulated arm64 node, a pod that is placed and one that is evicted; before a release
+test-arm64:
+	$(MAKE) e2e RUN=TestArm64 FLAVOUR=arm64
 
 ## soak: hundreds of pods come and go on each kind of node while everything is killed, restarted, reloaded, 200 stay while their CPUs change, and all around members of types is disturbed; hours
 soak: setup-node
@@ -276,9 +284,13 @@ mutants:
 	@tests/setup unit
 	$(GO) run ./tests/mutants $(if $(filter file,$(origin MUTANTS)),-guards .) $(MUTANTS)
 
-## demo: boot a node with a system partition and show it
-demo: setup-node build
-	@tests/lab/lab demo
+# The lab builds the programs beside the node. They, the lab's command and the kubelet leave out
+# debugging information in the same way: what they have in common is compiled once.
+## demo: boot a node with a system partition and show it; FLAVOUR=trixie for another kind of node
+demo: export GOFLAGS := $(GOFLAGS) -gcflags=all=-dwarf=false -gcflags=std=
+demo:
+	@tests/setup lab
+	@tests/lab/lab demo $(if $(FLAVOUR),--flavour '$(FLAVOUR)') --build "$(BUILD_PROGRAMS)"
 
 ## clean: remove bin/; what is cached stays
 clean:

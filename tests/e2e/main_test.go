@@ -34,19 +34,30 @@ func TestMain(m *testing.M) {
 			return 1
 		}
 		defer os.RemoveAll(dir)
-		for _, name := range []string{"partition-generator", "partition-monitor"} {
-			if err := program.Build("nodepartition/cmd/"+name, filepath.Join(dir, name)); err != nil {
-				fmt.Fprintln(os.Stderr, err)
-				return 1
-			}
-		}
-		toInstall, err = lab.Installed("../..", "deploy/installed", dir, "partition-generator", "partition-monitor", monitorUnit)
-		if err != nil || len(toInstall) != 3 || toInstall[0].Path != generatorPath {
-			fmt.Fprintln(os.Stderr, toInstall, err)
+		if toInstall, err = buildPrograms(dir, ""); err != nil {
+			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
 		return m.Run()
 	}())
+}
+
+// buildPrograms builds the generator and the monitor into a folder, for an architecture as Go names
+// it, or for this machine's. It returns them and the monitor's unit in the places of make install.
+func buildPrograms(dir, arch string) ([]lab.File, error) {
+	for _, name := range []string{"partition-generator", "partition-monitor"} {
+		if err := program.BuildFor(arch, "nodepartition/cmd/"+name, filepath.Join(dir, name)); err != nil {
+			return nil, err
+		}
+	}
+	files, err := lab.Installed("../..", "deploy/installed", dir, "partition-generator", "partition-monitor", monitorUnit)
+	if err != nil {
+		return nil, err
+	}
+	if len(files) != 3 || files[0].Path != generatorPath {
+		return nil, fmt.Errorf("deploy/installed has %v: want the generator, the monitor and its unit", files)
+	}
+	return files, nil
 }
 
 // partition is a systemPartition section.

@@ -18,7 +18,8 @@ const kvmProbeTimeout = 5 * time.Second
 const kvmDevice = "/dev/kvm"
 
 // chooseAccel returns the accelerator for machines. It follows LAB_ACCEL. If that is empty or
-// "auto", it chooses KVM if a guest starts under it, and emulation otherwise.
+// "auto", it chooses KVM if a guest starts under it, and emulation otherwise. Machines of another
+// architecture than the host's are emulated.
 func chooseAccel(ctx context.Context, c cache, img image, progress func(string)) (accel, error) {
 	return chooseAccelOn(ctx, kvmDevice, c, img, progress)
 }
@@ -31,6 +32,13 @@ func chooseAccelOn(ctx context.Context, device string, c cache, img image, progr
 	case "", "auto", "kvm":
 	default:
 		return "", fmt.Errorf("LAB_ACCEL=%s: not known: use auto, kvm or tcg", wanted)
+	}
+	if img.arch != "" {
+		// KVM runs guests of the host's architecture alone.
+		if wanted == "kvm" {
+			return "", fmt.Errorf("LAB_ACCEL=kvm: a node of %s is emulated here: use LAB_ACCEL=auto or tcg", img.arch)
+		}
+		return softwareEmulation, nil
 	}
 	why, err := c.whyNoKVM(ctx, device, img, progress)
 	switch {
@@ -62,7 +70,7 @@ func (c cache) whyNoKVM(ctx context.Context, device string, img image, progress 
 		return "", err
 	}
 	dir, err := c.ensure(ctx, "kvm", "probe", key, func(ctx context.Context, dir string) error {
-		done := step(progress, "trying KVM")
+		done := BeginStep(progress, "trying KVM")
 		why := ""
 		if err := probeKVM(ctx, img, filepath.Join(dir, "console.log")); err != nil {
 			why = strings.ReplaceAll(err.Error(), "\n", " ")

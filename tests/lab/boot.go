@@ -71,7 +71,7 @@ func (n *Node) boot(ctx context.Context, o Options, m machine) error {
 		}
 	}
 	n.machine, n.options = m, o
-	done := step(o.Progress, "booting "+n.Name)
+	done := BeginStep(o.Progress, "booting "+n.Name)
 	if err := n.startUp(ctx, ""); err != nil {
 		return err
 	}

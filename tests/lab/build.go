@@ -3,6 +3,7 @@ package lab
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -72,7 +73,7 @@ func buildEnv(p Program) []string {
 	if p.CGO {
 		cgo = "CGO_ENABLED=1"
 	}
-	return []string{cgo, "GOOS=linux", "GOARCH=amd64", "GOWORK=off"}
+	return []string{cgo, "GOOS=linux", "GOARCH=" + platformOf(p.Arch).goarch, "GOWORK=off"}
 }
 
 // memoryEnv makes the compiler and the linker collect garbage less often. They take 30 % less CPU
@@ -80,12 +81,15 @@ func buildEnv(p Program) []string {
 // it.
 func memoryEnv() []string { return []string{"GOGC=800", "GOMEMLIMIT=2GiB"} }
 
-// programKey returns the key of a program's binaries.
+// programKey returns the key of a program's binaries. It does not depend on files for another
+// architecture: otherwise podtool's for arm64 would make all images of amd64 again. That file is a
+// link to the one for amd64, which go build leaves out for its name.
 func programKey(p Program, sources string) (key, error) {
 	sums, err := hashTree(os.DirFS(filepath.Join(sources, p.Source)), ".")
 	if err != nil {
 		return "", err
 	}
+	maps.DeleteFunc(sums, func(path, _ string) bool { return leftOut(path, p.Arch) })
 	return keyOf(p, sums, buildFlags(p), buildEnv(p), runtime.Version())
 }
 
@@ -102,8 +106,8 @@ func (c cache) build(ctx context.Context, p Program, progress func(string)) (str
 	if err != nil {
 		return "", err
 	}
-	return c.ensure(ctx, "programs", p.Name, key, func(ctx context.Context, out string) error {
-		done := step(progress, "building "+p.Name+" "+p.Version)
+	return c.ensure(ctx, "programs", p.cacheName(), key, func(ctx context.Context, out string) error {
+		done := BeginStep(progress, buildStep(p))
 		err := withTemp(out, func(temp []string) error {
 			args := slices.Concat(buildFlags(p), []string{"-o", out + "/"}, p.Packages)
 			if err := command(ctx, dir, slices.Concat(buildEnv(p), memoryEnv(), temp), "go", args...); err != nil {

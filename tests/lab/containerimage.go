@@ -37,9 +37,9 @@ func busyboxCommands() []string {
 	}
 }
 
-// writeImage writes a docker-archive with one layer made of files. The same files give the same
-// bytes.
-func writeImage(path, tag string, config v1.Config, files []File) error {
+// writeImage writes a docker-archive for an architecture, with one layer made of files. The same
+// files give the same bytes.
+func writeImage(path, tag, arch string, config v1.Config, files []File) error {
 	var layer bytes.Buffer
 	if err := writeTar(&layer, files); err != nil {
 		return fmt.Errorf("image %s: %w", tag, err)
@@ -55,7 +55,7 @@ func writeImage(path, tag string, config v1.Config, files []File) error {
 		return fmt.Errorf("image %s: %w", tag, err)
 	}
 	image, err = mutate.ConfigFile(image, &v1.ConfigFile{
-		Architecture: "amd64",
+		Architecture: platformOf(arch).goarch,
 		OS:           "linux",
 		Config:       config,
 		RootFS:       v1.RootFS{Type: "layers", DiffIDs: diffIDs(image)},
@@ -81,22 +81,22 @@ func diffIDs(image v1.Image) []v1.Hash {
 	return config.RootFS.DiffIDs
 }
 
-// imagePrograms holds the programs of the images of every node. Busybox is the node's own, Debian's
-// static one.
-type imagePrograms struct{ pause, podtool, busybox string }
+// imagePrograms holds the programs of the images of every node, and their architecture. Busybox is
+// the node's own, Debian's static one.
+type imagePrograms struct{ pause, podtool, busybox, arch string }
 
 // writeImages writes the images of every node into dir, lab.local/NAME:1 as NAME.tar.
 func writeImages(dir string, programs imagePrograms) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("container images: %w", err)
 	}
-	err := writeImage(filepath.Join(dir, "pause.tar"), PauseImage,
+	err := writeImage(filepath.Join(dir, "pause.tar"), PauseImage, programs.arch,
 		v1.Config{Entrypoint: []string{"/pause"}, User: "65535:65535"},
 		[]File{{Path: "/pause", Mode: 0o755, Source: programs.pause}})
 	if err != nil {
 		return err
 	}
-	err = writeImage(filepath.Join(dir, "podtool.tar"), PodtoolImage,
+	err = writeImage(filepath.Join(dir, "podtool.tar"), PodtoolImage, programs.arch,
 		v1.Config{Entrypoint: []string{"/podtool"}},
 		[]File{
 			{Path: "/podtool", Mode: 0o755, Source: programs.podtool},
@@ -118,6 +118,6 @@ func writeImages(dir string, programs imagePrograms) error {
 	for _, c := range busyboxCommands() {
 		files = append(files, File{Path: "/bin/" + c, Link: "busybox"})
 	}
-	return writeImage(filepath.Join(dir, "busybox.tar"), BusyboxImage,
+	return writeImage(filepath.Join(dir, "busybox.tar"), BusyboxImage, programs.arch,
 		v1.Config{Cmd: []string{"/bin/sh"}, Env: []string{"PATH=/bin"}}, files)
 }

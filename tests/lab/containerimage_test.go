@@ -74,3 +74,24 @@ func TestWriteImages(t *testing.T) {
 		}
 	}
 }
+
+func TestWriteImagesOfAnotherArchitecture(t *testing.T) {
+	dir := t.TempDir()
+	program := filepath.Join(dir, "program")
+	if err := os.WriteFile(program, []byte("static"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	programs := imagePrograms{pause: program, podtool: program, busybox: program, arch: arm64}
+	if err := writeImages(dir, programs); err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{"pause.tar", "podtool.tar", "busybox.tar"} {
+		image, err := tarball.ImageFromPath(filepath.Join(dir, file), nil)
+		if err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		if config, err := image.ConfigFile(); err != nil || config.Architecture != "arm64" {
+			t.Errorf("%s: %+v, %v", file, config, err)
+		}
+	}
+}

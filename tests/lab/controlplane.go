@@ -13,9 +13,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
-	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 )
 
@@ -42,7 +39,7 @@ type ControlPlane struct {
 	// controllerManager is the path of their program.
 	controllerManager string
 	config            *rest.Config
-	client            kubernetes.Interface
+	client            apiClient
 	// restart starts the API server as it was started first.
 	restart func() (*daemon, error)
 }
@@ -94,7 +91,7 @@ func startControlPlane(
 	if p.Dir, p.unlock, err = c.newControlPlane(); err != nil {
 		return nil, fmt.Errorf("control plane: %w", err)
 	}
-	done := step(progress, "starting the control plane")
+	done := BeginStep(progress, "starting the control plane")
 	if err := p.start(ctx, etcd, filepath.Join(programs, "kube-apiserver")); err != nil {
 		return nil, errors.Join(fmt.Errorf("start the control plane: %w", err), p.Stop())
 	}
@@ -216,7 +213,7 @@ func (p *ControlPlane) startOnFreePorts(ctx context.Context, etcd, apiserver str
 		return err
 	}
 	p.config.Host = "https://" + loopbackAddress(p.Port)
-	if p.client, err = kubernetes.NewForConfig(p.config); err != nil {
+	if p.client, err = newAPIClient(p.config); err != nil {
 		return err
 	}
 	return p.waitReady(ctx)
@@ -305,7 +302,7 @@ func (p *ControlPlane) StartControllers(ctx context.Context, names ...string) er
 	if p.controllers != nil && p.controllers.err() == nil {
 		return errors.New("start controllers: some run: name all of them at once")
 	}
-	done := step(p.progress, "starting the controllers")
+	done := BeginStep(p.progress, "starting the controllers")
 	if err := p.startControllers(ctx, names); err != nil {
 		return errors.Join(fmt.Errorf("start controllers: %w", err), p.controllers.kill())
 	}
@@ -379,23 +376,10 @@ func (p *ControlPlane) waitReady(ctx context.Context) error {
 	defer cancel()
 	ctx, stop := whileRunning(ctx, p.etcd, p.apiserver)
 	defer stop()
-	return waitFor(ctx, "API server", pollInterval, func(ctx context.Context) (bool, string, error) {
-		if seen, err := p.client.Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(ctx); err != nil {
-			return false, string(seen), err
-		}
-		for _, namespace := range []string{v1.NamespaceDefault, metav1.NamespaceSystem} {
-			if _, err := p.client.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{}); err != nil {
-				return false, "ready", err
-			}
-		}
-		return true, "", nil
-	})
+	return waitFor(ctx, "API server", pollInterval, p.ready)
 }
 
-// Client returns a client with all rights.
-func (p *ControlPlane) Client() kubernetes.Interface { return p.client }
-
-// Config returns the configuration of that client, for clients of other kinds.
+// Config returns the configuration of a client with all rights.
 func (p *ControlPlane) Config() *rest.Config { return rest.CopyConfig(p.config) }
 
 // Interrupt ends the API server at once, as if its machine were switched off: connections are

@@ -25,7 +25,7 @@ func (c cache) etcd(ctx context.Context, progress func(string)) (string, error) 
 		return "", err
 	}
 	dir, err := c.ensure(ctx, "etcd", release, key, func(ctx context.Context, dir string) error {
-		done := step(progress, "unpacking etcd")
+		done := BeginStep(progress, "unpacking etcd")
 		err := withTemp(dir, func([]string) error { return unpackPackage(ctx, etcdPackage, filepath.Join(dir, "tmp"), dir) })
 		if err != nil {
 			return fmt.Errorf("etcd: %w", err)

@@ -14,6 +14,8 @@ type Flavour struct {
 	Name string
 	// Release is Debian's code name, as mmdebstrap takes it.
 	Release string
+	// Arch is the architecture of its nodes, as Go and Debian name it, unless it is this machine's.
+	Arch string `json:",omitempty"`
 	// Packages are installed on top of those of every flavour. Flavours of one release with the same
 	// packages share one installation.
 	Packages []string
@@ -51,12 +53,23 @@ type Program struct {
 	CGO bool `json:",omitempty"`
 	// C is a program in C that comes with the Go module, if there is one.
 	C *CProgram `json:",omitempty"`
+	// Arch is the architecture that it is built for, unless it is this machine's. It is for programs
+	// without parts in C. Flavour.allPrograms sets it.
+	Arch string `json:",omitempty"`
 	// Version is the version that the program reports.
 	Version string
 }
 
+// cacheName is the program's name in the cache, with its architecture.
+func (p Program) cacheName() string { return withArch(p.Name, p.Arch) }
+
 // ofKubernetes reports whether other programs of Kubernetes can use the program's objects.
 func (p Program) ofKubernetes() bool { return strings.HasPrefix(p.Source, "kubernetes-") }
+
+// hasC reports whether a program of the flavour has parts in C.
+func (f Flavour) hasC() bool {
+	return slices.ContainsFunc(f.Programs, func(p Program) bool { return p.CGO || p.C != nil })
+}
 
 // CProgram is a program in C that lies in a Go module.
 type CProgram struct {
@@ -144,6 +157,21 @@ func AllFlavours() []Flavour {
 			Socket:    containerdSocket,
 			NRI:       true,
 			Summary:   "Debian 13, systemd 257, containerd 1.7, Debian's, with NRI switched on, kubelet v1.37.0",
+			OnRequest: true,
+		},
+		{
+			Name:    "arm64",
+			Release: "trixie",
+			Arch:    arm64,
+			// containerd-1.7 on another processor. Runtime and runc are Debian's: runc has parts in C, and
+			// this machine has no compiler of C for arm64.
+			Packages:  []string{"containerd", "runc"},
+			Programs:  []Program{kubelet()},
+			Overlays:  []string{"containerd", "containerd-1.7"},
+			Units:     []string{"/lib/systemd/system/containerd.service"},
+			Socket:    containerdSocket,
+			NRI:       true,
+			Summary:   "arm64, Debian 13, systemd 257, containerd 1.7, Debian's, with NRI switched on, kubelet v1.37.0",
 			OnRequest: true,
 		},
 	}
@@ -315,13 +343,13 @@ func crio(minor, version string) Program {
 	}
 }
 
-// basePackages lists the packages of every flavour: a systemd machine that is reached by ssh and
-// runs containers.
-func basePackages() []string {
+// basePackages lists the packages of every flavour of an architecture: a systemd machine that is
+// reached by ssh and runs containers.
+func basePackages(arch string) []string {
 	return []string{
 		"busybox-static", "containernetworking-plugins", "cpio", "dbus", "e2fsprogs", "iproute2", "kmod",
-		"linux-image-cloud-amd64", "mount", "openssh-server", "procps", "systemd", "systemd-sysv", "udev",
-		"xz-utils",
+		"linux-image-cloud-" + platformOf(arch).goarch, "mount", "openssh-server", "procps", "systemd",
+		"systemd-sysv", "udev", "xz-utils",
 	}
 }
 

@@ -45,6 +45,25 @@ func TestFlavours(t *testing.T) {
 	}
 }
 
+// TestFlavoursWithC: only nodes with a program in C make the lab install a compiler for C.
+func TestFlavoursWithC(t *testing.T) {
+	var with []string
+	for _, f := range AllFlavours() {
+		if f.hasC() {
+			with = append(with, f.Name)
+		}
+	}
+	if want := []string{"trixie", "crio"}; !slices.Equal(with, want) {
+		t.Errorf("%q, want %q", with, want)
+	}
+	all := missingPackages(true)
+	for _, pkg := range missingPackages(false) {
+		if !slices.Contains(all, pkg) || strings.Contains("gcc pkgconf libc6-dev libseccomp-dev", pkg) {
+			t.Errorf("without C: %s is missing; with C: %q", pkg, all)
+		}
+	}
+}
+
 // checkPinned checks that a program's module pins the version in Program.Version, and lists its
 // packages as tools: otherwise "go mod tidy" would drop their dependencies.
 func checkPinned(t *testing.T, sources string, p Program) {

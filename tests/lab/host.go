@@ -22,19 +22,26 @@ func hostTools() []tool {
 		{"ssh", "openssh-client"},
 		{"tar", "tar"},
 		{"chroot", "coreutils"},
+	}
+}
+
+// compilers lists the tools for programs with parts in C.
+func compilers() []tool {
+	return []tool{
 		{"gcc", "gcc"},
 		{"pkg-config", "pkgconf"}, // for runc
 	}
 }
 
-// checkHost checks that this machine can hold a lab, and installs the Debian packages that it
-// lacks. Each error is one line with its remedy.
-func checkHost(ctx context.Context, progress func(string)) error {
-	if _, err := exec.LookPath("go"); err != nil {
-		return errors.New("the go command is not in PATH: the lab builds its kubelet with it: install Go")
+// missingPackages returns the Debian packages that this machine lacks for a lab. Without inC no
+// program with parts in C is built.
+func missingPackages(inC bool) []string {
+	tools := hostTools()
+	if inC {
+		tools = append(tools, compilers()...)
 	}
 	var missing []string
-	for _, t := range hostTools() {
+	for _, t := range tools {
 		if _, err := toolPath(t.program); err != nil {
 			missing = append(missing, t.pkg)
 		}
@@ -42,12 +49,22 @@ func checkHost(ctx context.Context, progress func(string)) error {
 	if !exists("/usr/share/keyrings/debian-archive-keyring.gpg") {
 		missing = append(missing, "debian-archive-keyring")
 	}
-	if !exists("/usr/include/stdio.h") {
+	if inC && !exists("/usr/include/stdio.h") {
 		missing = append(missing, "libc6-dev")
 	}
-	if !exists("/usr/include/seccomp.h") { // for runc
+	if inC && !exists("/usr/include/seccomp.h") { // for runc
 		missing = append(missing, "libseccomp-dev")
 	}
+	return missing
+}
+
+// checkHost checks that this machine can hold a lab, and installs the Debian packages that it
+// lacks. Each error is one line with its remedy.
+func checkHost(ctx context.Context, inC bool, progress func(string)) error {
+	if _, err := exec.LookPath("go"); err != nil {
+		return errors.New("the go command is not in PATH: the lab builds its kubelet with it: install Go")
+	}
+	missing := missingPackages(inC)
 	debian := exists("/etc/debian_version")
 	switch {
 	case len(missing) == 0 && os.Geteuid() == 0:
@@ -67,7 +84,7 @@ func checkHost(ctx context.Context, progress func(string)) error {
 			"not root: mmdebstrap and mke2fs keep the owners of a node's files only for root: run the lab as root",
 		)
 	}
-	progress("installing Debian packages: " + strings.Join(missing, " "))
+	done := BeginStep(progress, "installing the packages "+strings.Join(missing, " ")+" on this machine")
 	env := []string{"DEBIAN_FRONTEND=noninteractive"}
 	if err := hostCommand(ctx, env, "apt-get", "-q", "update"); err != nil {
 		return fmt.Errorf("install %s: %w", strings.Join(missing, " "), err)
@@ -76,6 +93,7 @@ func checkHost(ctx context.Context, progress func(string)) error {
 	if err := hostCommand(ctx, env, "apt-get", args...); err != nil {
 		return fmt.Errorf("install %s: %w", strings.Join(missing, " "), err)
 	}
+	done()
 	return nil
 }
 

@@ -24,6 +24,8 @@ type image struct {
 	qemu string
 	// cpu holds the kernel's special needs of the processor's model.
 	cpu string
+	// arch is its architecture, unless it is this machine's.
+	arch string
 }
 
 func (i image) kernel() string { return filepath.Join(i.dir, "kernel") }
@@ -45,7 +47,7 @@ const (
 // image returns the image of a flavour, and makes it first if there is none. makeAll has made its
 // parts.
 func (c cache) image(ctx context.Context, f Flavour, progress func(string)) (image, error) {
-	qemu, err := c.qemu(ctx, progress)
+	qemu, err := c.qemu(ctx, f.Arch, progress)
 	if err != nil {
 		return image{}, err
 	}
@@ -65,17 +67,23 @@ func (c cache) image(ctx context.Context, f Flavour, progress func(string)) (ima
 		return image{}, err
 	}
 	dir, err := c.ensure(ctx, "images", f.Name, key, func(ctx context.Context, dir string) error {
-		return c.assemble(ctx, f, debian, binaries, image{dir, qemu, f.CPU}, progress)
+		return c.assemble(ctx, f, debian, binaries, image{dir, qemu, f.CPU, f.Arch}, progress)
 	})
 	if err != nil {
 		return image{}, err
 	}
-	return image{dir, qemu, f.CPU}, nil
+	return image{dir, qemu, f.CPU, f.Arch}, nil
 }
 
 // allPrograms returns the programs that are built for a flavour. The first podPrograms of them are
 // for container images.
-func (f Flavour) allPrograms() []Program { return append([]Program{pause(), podtool()}, f.Programs...) }
+func (f Flavour) allPrograms() []Program {
+	all := append([]Program{pause(), podtool()}, f.Programs...)
+	for i := range all {
+		all[i].Arch = f.Arch
+	}
+	return all
+}
 
 const podPrograms = 2
 
@@ -109,8 +117,11 @@ const imageRevision = 3
 
 // debianArgs and debianEnv return the arguments and the environment of mmdebstrap.
 func debianArgs(f Flavour) []string {
-	packages := append(basePackages(), f.Packages...)
+	packages := append(basePackages(f.Arch), f.Packages...)
 	slices.Sort(packages)
+	if f.Arch != "" {
+		return append(foreignArgs(f.Arch, packages), releaseArgs(f.Release)...)
+	}
 	return slices.Concat([]string{
 		"--mode=root", "--variant=minbase", "--include=" + strings.Join(packages, ","),
 		// After a loss of power the build starts again, so dpkg need not write each file through to the
@@ -137,7 +148,12 @@ const testingRelease = "forky"
 // The lab has its own initial RAM disk. Building Debian's would take longer than all the rest.
 func debianEnv() []string { return []string{"INITRD=No"} }
 
-func debianKey(f Flavour) (key, error) { return keyOf(f.Release, debianArgs(f), debianEnv()) }
+func debianKey(f Flavour) (key, error) {
+	if f.Arch != "" {
+		return foreignKey(f)
+	}
+	return keyOf(f.Release, debianArgs(f), debianEnv())
+}
 
 // debianTar returns the path of the tar in a Debian entry.
 func debianTar(entry string) string { return filepath.Join(entry, "root.tar") }
@@ -148,8 +164,11 @@ func (c cache) debian(ctx context.Context, f Flavour, progress func(string)) (st
 	if err != nil {
 		return "", err
 	}
-	dir, err := c.ensure(ctx, "debian", f.Release, key, func(ctx context.Context, dir string) error {
-		done := step(progress, "installing Debian "+f.Release)
+	dir, err := c.ensure(ctx, "debian", withArch(f.Release, f.Arch), key, func(ctx context.Context, dir string) error {
+		if f.Arch != "" {
+			return c.installForeign(ctx, f, dir, progress)
+		}
+		done := BeginStep(progress, debianStep(f))
 		args := append(debianArgs(f), f.Release, debianTar(dir))
 		err := withTemp(dir, func(temp []string) error {
 			return command(ctx, "", slices.Concat(debianEnv(), temp), "mmdebstrap", args...)
@@ -173,7 +192,7 @@ func (c cache) assemble(
 	img image,
 	progress func(string),
 ) (err error) {
-	done := step(progress, "making the disk")
+	done := BeginStep(progress, diskStep)
 	tree := filepath.Join(img.dir, "tree")
 	if err := os.Mkdir(tree, 0o755); err != nil {
 		return err
@@ -191,8 +210,10 @@ func (c cache) assemble(
 	if err := unpack(ctx, tree, files); err != nil {
 		return err
 	}
-	if err := command(ctx, "", nil, "chroot", tree, "/bin/sh", "/tmp/lab/initrd/build.sh"); err != nil {
-		return fmt.Errorf("initial RAM disk: %w", err)
+	if f.Arch == "" { // else it is there, see installForeign
+		if err := command(ctx, "", nil, "chroot", tree, "/bin/sh", "/tmp/lab/initrd/build.sh"); err != nil {
+			return fmt.Errorf("initial RAM disk: %w", err)
+		}
 	}
 	for name, target := range map[string]string{"kernel": img.kernel(), "initrd.img": img.initrd()} {
 		if err := os.Rename(filepath.Join(tree, "tmp/lab", name), target); err != nil {
@@ -210,6 +231,7 @@ func (c cache) assemble(
 		),
 		podtool: filepath.Join(binaries[1], "podtool"),
 		busybox: filepath.Join(tree, "bin/busybox"),
+		arch:    f.Arch,
 	}); err != nil {
 		return err
 	}
@@ -221,7 +243,7 @@ func (c cache) assemble(
 	}
 	done()
 
-	done = step(progress, "importing the container images in a first boot")
+	done = BeginStep(progress, importStep)
 	accel, err := chooseAccel(ctx, c, img, progress)
 	if err != nil {
 		return err
@@ -231,7 +253,7 @@ func (c cache) assemble(
 	}
 	done()
 
-	done = step(progress, "copying /var")
+	done = BeginStep(progress, varStep)
 	if err := copyVar(ctx, img); err != nil {
 		return fmt.Errorf("disk for a late /var: %w", err)
 	}
@@ -347,13 +369,19 @@ func bake(ctx context.Context, img image, accel accel, progress func(string)) er
 		CPUs: 2, MemoryMiB: 2048, Accel: accel,
 		KernelArgs: []string{"lab.bake", "systemd.mask=kubelet.service"}, NoReboot: true,
 	}
+	if err := runToEnd(ctx, m, bakedMark, bakeTimeout, progress); err != nil {
+		return err
+	}
+	return os.Remove(seed)
+}
+
+// runToEnd runs a machine until it has printed mark and has ended. It runs it again if the guest's
+// kernel panics under emulation.
+func runToEnd(ctx context.Context, m machine, mark string, limit time.Duration, progress func(string)) error {
 	for panics := 0; ; {
 		before := fileSize(m.Console)
-		err := bakeOnce(ctx, m)
-		if err == nil {
-			return os.Remove(seed)
-		}
-		if accel != softwareEmulation || !panicked(m.Console, before) {
+		err := runOnce(ctx, m, mark, limit)
+		if err == nil || m.Accel != softwareEmulation || !panicked(m.Console, before) {
 			return err
 		}
 		if panics++; panics == maxPanics {
@@ -363,9 +391,9 @@ func bake(ctx context.Context, img image, accel accel, progress func(string)) er
 	}
 }
 
-// bakeOnce runs a machine until it has printed bakedMark and has ended.
-func bakeOnce(ctx context.Context, m machine) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, bakeTimeout, fmt.Errorf("not over after %s", bakeTimeout))
+// runOnce runs a machine until it has printed mark and has ended.
+func runOnce(ctx context.Context, m machine, mark string, limit time.Duration) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not over after %s", limit))
 	defer cancel()
 	q, err := startQemu(ctx, m, tiedToThisProcess)
 	if err != nil {
@@ -377,12 +405,12 @@ func bakeOnce(ctx context.Context, m machine) error {
 		return errors.Join(fmt.Errorf("%w: the console's end:\n%s", context.Cause(ctx), tailFile(m.Console, 20)), q.kill())
 	}
 	log, err := os.ReadFile(m.Console)
-	if err != nil || !bytes.Contains(log, []byte(bakedMark)) {
+	if err != nil || !bytes.Contains(log, []byte(mark)) {
 		return errors.Join(
 			err,
 			fmt.Errorf(
 				"the machine stopped without %q: %w: the console's end:\n%s",
-				bakedMark, q.err(), tailFile(m.Console, 20),
+				mark, q.err(), tailFile(m.Console, 20),
 			),
 		)
 	}

@@ -1,11 +1,8 @@
 package lab
 
 import (
-	"context"
 	"fmt"
 
-	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
@@ -61,39 +58,4 @@ func (p *ControlPlane) join(node string) ([]File, error) {
 		{Path: kubeconfigPath, Mode: 0o600, Data: kubeconfig},
 		{Path: kubeletKubeconfigUnit, Data: []byte(unit)},
 	}, nil
-}
-
-// WaitPod waits until a pod runs with all its containers ready, and returns it as the API has it.
-func (p *ControlPlane) WaitPod(ctx context.Context, namespace, name string) (*v1.Pod, error) {
-	var pod *v1.Pod
-	err := waitFor(
-		ctx,
-		fmt.Sprintf("pod %s/%s running", namespace, name),
-		pollInterval,
-		func(ctx context.Context) (bool, string, error) {
-			var err error
-			if pod, err = p.client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{}); err != nil {
-				return false, "", err
-			}
-			return podRuns(*pod), describePods([]v1.Pod{*pod}), nil
-		},
-	)
-	if err != nil {
-		return nil, err
-	}
-	return pod, nil
-}
-
-// nodeReady reports whether the node has joined and is ready, or else the reason.
-func (p *ControlPlane) nodeReady(ctx context.Context, name string) (bool, string, error) {
-	node, err := p.client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
-	if err != nil {
-		return false, "not joined", err
-	}
-	for _, c := range node.Status.Conditions {
-		if c.Type == v1.NodeReady {
-			return c.Status == v1.ConditionTrue, "joined: " + c.Message, nil
-		}
-	}
-	return false, "joined", nil
 }

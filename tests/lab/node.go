@@ -220,6 +220,9 @@ func (o Options) withDefaults() (Options, error) {
 		if err := o.restorable(); err != nil {
 			return o, fmt.Errorf("node %s: %w", o.Name, err)
 		}
+		if !f.restorable() {
+			return o, fmt.Errorf("node %s: Restore: nodes of the flavour %s cannot be restored: boot it", o.Name, f.Name)
+		}
 	}
 	return o, nil
 }

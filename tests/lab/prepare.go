@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
@@ -41,7 +42,7 @@ func Prepare(ctx context.Context, w Wanted, progress func(string)) error {
 		}
 		flavours = append(flavours, f)
 	}
-	c, err := hostedCache(ctx, progress)
+	c, err := hostedCache(ctx, flavours, progress)
 	if err != nil {
 		return err
 	}
@@ -60,7 +61,7 @@ func prepare(ctx context.Context, flavour string, progress func(string)) (cache,
 	if err != nil {
 		return cache{}, image{}, err
 	}
-	c, err := hostedCache(ctx, progress)
+	c, err := hostedCache(ctx, []Flavour{f}, progress)
 	if err != nil {
 		return cache{}, image{}, err
 	}
@@ -71,8 +72,8 @@ func prepare(ctx context.Context, flavour string, progress func(string)) (cache,
 	return c, images[0], c.pruned()
 }
 
-// hostedCache returns this user's cache on a machine that can hold a lab.
-func hostedCache(ctx context.Context, progress func(string)) (cache, error) {
+// hostedCache returns this user's cache on a machine that can hold nodes of these flavours.
+func hostedCache(ctx context.Context, flavours []Flavour, progress func(string)) (cache, error) {
 	c, err := defaultCache()
 	if err != nil {
 		return cache{}, err
@@ -80,7 +81,7 @@ func hostedCache(ctx context.Context, progress func(string)) (cache, error) {
 	if err := os.MkdirAll(c.Dir, 0o755); err != nil {
 		return cache{}, fmt.Errorf("cache folder: %w", err)
 	}
-	return c, checkHost(ctx, progress)
+	return c, checkHost(ctx, slices.ContainsFunc(flavours, Flavour.hasC), progress)
 }
 
 func (c cache) pruned() error {
@@ -137,7 +138,11 @@ func (ps *parts) add(c cache, f Flavour, progress func(string)) ([]*part, error)
 		return nil, err
 	}
 	all := []*part{
-		find(&ps.debian, "qemu", func(ctx context.Context) error { _, err := c.qemu(ctx, progress); return err }),
+		find(
+			&ps.debian,
+			withArch("qemu", f.Arch),
+			func(ctx context.Context) error { _, err := c.qemu(ctx, f.Arch, progress); return err },
+		),
 		find(
 			&ps.debian,
 			f.Release+"-"+string(key),
@@ -155,17 +160,18 @@ func (ps *parts) addProgram(c cache, p Program, progress func(string)) *part {
 	if p.ofKubernetes() {
 		list = &ps.kubernetes
 	}
-	return find(list, p.Name, func(ctx context.Context) error { _, err := c.build(ctx, p, progress); return err })
+	return find(list, p.cacheName(), func(ctx context.Context) error { _, err := c.build(ctx, p, progress); return err })
 }
 
 // makeImage makes the image of a flavour whose parts are made.
 type makeImage func(ctx context.Context, f Flavour, progress func(string)) (image, error)
 
-// withSnapshot makes the image of a flavour, and the snapshot of a node that has booted from it.
+// withSnapshot makes the image of a flavour, and the snapshot of a node that has booted from it, if
+// its nodes can be restored.
 func (c cache) withSnapshot(ctx context.Context, f Flavour, progress func(string)) (image, error) {
 	img, err := c.image(ctx, f, progress)
-	if err != nil {
-		return image{}, err
+	if err != nil || !f.restorable() {
+		return img, err
 	}
 	_, err = c.snapshot(ctx, f, img, progress)
 	return img, err
@@ -211,7 +217,7 @@ func (c cache) makeAll(
 			free <- struct{}{}
 			defer func() { <-free }()
 			var err error
-			if images[i], err = build(ctx, f, func(line string) { progress(f.Name + ": " + line) }); err != nil {
+			if images[i], err = build(ctx, f, func(line string) { progress(ofFlavour(f, line)) }); err != nil {
 				return fmt.Errorf("prepare %s: %w", f.Name, err)
 			}
 			return nil

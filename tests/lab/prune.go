@@ -64,25 +64,14 @@ func (c cache) current() ([]string, error) {
 	}
 	var all []string
 	for _, f := range Flavours() {
-		key, err := debianKey(f)
+		e, err := c.entriesOf(f, sources)
 		if err != nil {
 			return nil, err
 		}
-		debian := c.path("debian", f.Release, key)
-		var binaries []string
-		for _, p := range f.allPrograms() {
-			if key, err = programKey(p, sources); err != nil {
-				return nil, err
-			}
-			binaries = append(binaries, c.path("programs", p.Name, key))
-		}
-		if key, err = imageKey(f, debianTar(debian), binaries); err != nil {
-			return nil, err
-		}
-		all = append(all, debian, c.path("images", f.Name, key))
-		all = append(all, binaries...)
+		all = append(all, e.debian, e.image)
+		all = append(all, e.programs...)
 	}
-	key, err := qemuKey()
+	key, err := qemuKey("")
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +80,7 @@ func (c cache) current() ([]string, error) {
 	if key, err = programKey(p, sources); err != nil {
 		return nil, err
 	}
-	return append(all, c.path("programs", p.Name, key)), nil
+	return append(all, c.path("programs", p.cacheName(), key)), nil
 }
 
 // eachFolder calls do for each folder in dir with the time since it was last used.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -48,12 +49,12 @@ type machine struct {
 	Incoming   string // file of a saved machine to resume instead of booting
 }
 
-// kernelArgs returns the arguments that every machine has. Mitigations cost much under emulation
-// and protect nothing here.
-func kernelArgs() []string {
-	return []string{
-		"root=/dev/vda", "rw", "console=ttyS0", "psi=1", "net.ifnames=0", "mitigations=off", "nowatchdog",
-		"loglevel=5", "systemd.show_status=0", "cryptomgr.notests", "tsc=reliable", "panic=-1", securityModules,
+// kernelArgs returns the arguments that every machine of an architecture has. Mitigations cost much
+// under emulation and protect nothing here.
+func kernelArgs(arch string) []string {
+	args := []string{
+		"root=/dev/vda", "rw", "console=" + platformOf(arch).console, "psi=1", "net.ifnames=0", "mitigations=off",
+		"nowatchdog", "loglevel=5", "systemd.show_status=0", "cryptomgr.notests", "tsc=reliable", "panic=-1", securityModules,
 		// On a busy host the emulated timer is late for the kernel's test of it: "IO-APIC + timer doesn't
 		// work!" (6.12, qemu 10.0).
 		"no_timer_check",
@@ -66,6 +67,11 @@ func kernelArgs() []string {
 		// third of the work of a busy node's kernel (6.12, /proc/profile).
 		"init_on_alloc=0", "hardened_usercopy=off", "randomize_kstack_offset=off", "audit=0",
 	}
+	if arch == "" {
+		return args
+	}
+	// The kernel gives an argument that it does not know to its first process.
+	return slices.DeleteFunc(args, func(arg string) bool { return arg == "tsc=reliable" || arg == "no_timer_check" })
 }
 
 // securityModules lists Debian's, without bpf. systemd 257 attaches a program to the hook of
@@ -76,18 +82,21 @@ func kernelArgs() []string {
 // when systemd started, which fits.
 const securityModules = "lsm=lockdown,landlock,yama,integrity,apparmor"
 
-// args returns the arguments of qemu-system-x86_64.
+// args returns the arguments of the program that runs it.
 func (m machine) args() []string {
+	p := platformOf(m.Image.arch)
 	args := []string{
 		"-name", m.Name,
-		"-nodefaults", "-no-user-config", "-display", "none", "-machine", "pc,vmport=off,hpet=off", "-accel", string(m.Accel),
-		"-cpu", m.Accel.cpu() + m.Image.cpu, "-smp", strconv.Itoa(m.CPUs), "-m", strconv.Itoa(m.MemoryMiB),
+		"-nodefaults", "-no-user-config", "-display", "none", "-machine", p.machine, "-accel", string(m.Accel),
+		"-cpu", m.Accel.cpu(p) + m.Image.cpu, "-smp", strconv.Itoa(m.CPUs), "-m", strconv.Itoa(m.MemoryMiB),
 		"-kernel", m.Image.kernel(), "-initrd", m.Image.initrd(),
-		"-append", strings.Join(append(kernelArgs(), m.KernelArgs...), " "),
+		"-append", strings.Join(append(kernelArgs(m.Image.arch), m.KernelArgs...), " "),
 		"-chardev", consoleArg(m.Console), "-serial", "chardev:console",
 		"-device", "virtio-rng-pci",
+	}
+	if p.vmgenid {
 		// A guest that finds another GUID here is a copy, and seeds its random numbers again.
-		"-device", "vmgenid,guid=auto",
+		args = append(args, "-device", "vmgenid,guid=auto")
 	}
 	args = append(args, driveArgs("lab-root", m.Root, false)...)
 	if m.Seed != "" {
@@ -133,19 +142,12 @@ const mappedRAM = "mapped-ram"
 // consoleArg returns the argument that identifies a machine: no two write the same console.
 func consoleArg(console string) string { return "file,id=console,append=on,path=" + escape(console) }
 
-// cpu returns the processor model. Under KVM it is the host's. Under emulation it has all features
-// that are emulated, with these exceptions:
-//
-//   - Five-level page tables make every fault longer, and every context switch saves the AVX
-//     registers. Without both a boot took 48 s of the host's CPU time instead of 55 (qemu 7.2).
-//   - With the quick string instructions kernel and libc clear and copy with rep stosb and rep
-//     movsb, each byte of which is a step of the emulator's.
-func (a accel) cpu() string {
+// cpu returns the processor model: under KVM the host's, and under emulation the platform's.
+func (a accel) cpu(p platform) string {
 	if a == hardwareKVM {
 		return "host"
 	}
-	// And svm is off, because udev would load KVM for it.
-	return "max,la57=off,xsave=off,svm=off,erms=off,fsrm=off"
+	return p.cpu
 }
 
 // driveArgs adds a disk that the guest finds by its serial. cache=unsafe: a node's writes have to

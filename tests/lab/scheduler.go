@@ -25,7 +25,7 @@ func (p *ControlPlane) StartScheduler(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("start the scheduler: %w", err)
 	}
-	done := step(p.progress, "starting the scheduler")
+	done := BeginStep(p.progress, "starting the scheduler")
 	if err := p.startScheduler(ctx, filepath.Join(programs, "kube-scheduler")); err != nil {
 		return errors.Join(fmt.Errorf("start the scheduler: %w", err), p.scheduler.kill())
 	}

@@ -104,7 +104,7 @@ func (c cache) snapshot(ctx context.Context, f Flavour, img image, progress func
 		return snapshot{}, fmt.Errorf("snapshot of %s: %w", f.Name, err)
 	}
 	dir, err := c.ensure(ctx, "snapshots", f.Name, key, func(ctx context.Context, dir string) error {
-		done := step(progress, "booting a node and saving it when its pods run")
+		done := BeginStep(progress, snapshotStep)
 		if err := c.save(ctx, f, img, k, a, snapshot{dir}); err != nil {
 			return fmt.Errorf("snapshot of %s: %w", f.Name, err)
 		}
@@ -211,7 +211,7 @@ func (n *Node) restore(ctx context.Context, o Options, img image, a accel, s sna
 	}
 	m.NoReboot = !o.Detached
 	n.machine, n.options = m, o
-	done := step(o.Progress, "restoring "+n.Name)
+	done := BeginStep(o.Progress, "restoring "+n.Name)
 	if err := n.startUp(ctx, ""); err != nil {
 		return err
 	}
@@ -265,6 +265,10 @@ func kubeletReads(files []File) bool {
 	}
 	return false
 }
+
+// restorable reports whether nodes of the flavour are restored from a snapshot. Without vmgenid two
+// of them would have the same random numbers.
+func (f Flavour) restorable() bool { return platformOf(f.Arch).vmgenid }
 
 // restorable returns an error for options that need a boot.
 func (o Options) restorable() error {

@@ -82,8 +82,12 @@ func newApp() *cli.App {
 			},
 			{
 				Name:   "demo",
-				Usage:  "boot a node with a system partition and show it; make demo builds the programs first",
+				Usage:  "boot a node with a system partition and show it; make demo has it build the programs",
 				Action: demo,
+				Flags: []cli.Flag{
+					&cli.StringFlag{Name: "flavour", Usage: "`FLAVOUR` of the node", Value: demoFlavour},
+					&cli.StringFlag{Name: "build", Usage: "`COMMAND` of the shell that builds the programs into bin"},
+				},
 			},
 			{
 				Name:      "collect",

@@ -29,6 +29,9 @@ func TestApp(t *testing.T) {
 		{args: "up extra", fail: "not expected"},
 		{args: "prepare x", fail: "not known"},
 		{args: "demo", fail: "make demo"},
+		{args: "demo --build true", fail: "make demo"},
+		{args: "demo --flavour x", fail: "not known"},
+		{args: "demo --flavour arm64", fail: "use another flavour"},
 	} {
 		var out bytes.Buffer
 		app := newApp()

@@ -5,67 +5,117 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"strconv"
 	"strings"
+	"syscall"
 	"text/tabwriter"
+	"time"
 
 	"github.com/urfave/cli/v2"
+	"golang.org/x/sync/errgroup"
 
 	"nodepartition/tests/lab"
 )
 
 const (
 	demoName = "demo"
-	cgroup   = "/sys/fs/cgroup/kubepods.slice/kubepods-system.slice"
-	section  = `systemPartition:
+	// demoFlavour has Debian's containerd and runc, so that a first demo builds the kubelet alone.
+	// Its runc copies itself into memory for each container. For the few pods of a demo that costs
+	// less than the build of another runc. forky has Debian's programs, too, but its kernel needs more
+	// time for a boot under emulation, and its Debian is another one every day.
+	demoFlavour = "containerd-1.7"
+	cgroup      = "/sys/fs/cgroup/kubepods.slice/kubepods-system.slice"
+	section     = `systemPartition:
   memoryLimit: 512Mi
   cpuset: "0-1"
   namespaces: [kube-system]
 `
 )
 
-// demo gives a running node a system partition and shows it. "make demo" calls it, after it has
-// built the programs.
+// The steps of a demo that lab.Prepare does not report, see references.
+const (
+	buildingPrograms = "building the programs"
+	restoring        = "restoring " + demoName
+	switchingOn      = "switching the partition on"
+	showing          = "showing the partition"
+)
+
+// demoPlan returns the steps of a first demo.
+func demoPlan(missing []lab.Step) []planned {
+	plan := []planned{{name: buildingPrograms}}
+	before := []string{buildingPrograms}
+	for _, s := range missing {
+		plan = append(plan, planned{name: s.Name, after: s.After})
+		before = append(before, s.Name)
+	}
+	for _, name := range []string{restoring, switchingOn, showing} {
+		plan = append(plan, planned{name: name, after: before})
+		before = []string{name}
+	}
+	known := references()
+	for i := range plan {
+		plan[i].reference = time.Duration(known[plan[i].name] * float64(time.Second))
+	}
+	return plan
+}
+
+// demo gives a running node a system partition and shows it. "make demo" calls it, and has it build
+// the programs.
 func demo(c *cli.Context) error {
-	ctx := c.Context
+	ctx, flavour, build := c.Context, c.String("flavour"), c.String("build")
+	f, err := lab.FlavourByName(flavour)
+	if err != nil {
+		return fmt.Errorf("demo: %w", err)
+	}
+	if f.Arch != "" {
+		// Nor could the demo restore such a node.
+		return fmt.Errorf("demo: flavour %s: the programs are built for this machine: use another flavour", f.Name)
+	}
 	files, err := lab.Installed(".", "deploy/installed", "bin")
 	if err != nil {
 		return fmt.Errorf("demo: %w: run it as \"make demo\"", err)
 	}
-	for _, f := range files {
-		if _, err := os.Stat(f.Source); err != nil {
-			return fmt.Errorf("demo: %w: run it as \"make demo\", which builds it", err)
+	if build == "" {
+		if err := built(files); err != nil {
+			return err
 		}
-	}
-	if err := stopEarlier(ctx); err != nil {
-		return err
 	}
 	config, err := lab.KubeletConfig(section)
 	if err != nil {
 		return err
 	}
-	tell := progress()
-	node, err := lab.Start(ctx, lab.Options{
-		Name: demoName,
-		// Without an API server all pods are static pods, which are neither restarted nor evicted by
-		// default.
-		Files: append(files, lab.File{
-			Path: "/etc/default/node-partition",
-			Data: []byte("PARTITION_MONITOR_ARGS=\"--move=restart --eviction-protect=node-critical\"\n"),
-		}),
-		Restore:  true,
-		Detached: true,
-		Progress: tell,
-	})
+	missing, err := lab.Missing(flavour)
 	if err != nil {
 		return err
 	}
-	if err := switchOn(ctx, node, config); err != nil {
-		return errors.Join(err, node.Stop(context.WithoutCancel(ctx)))
+	if err := stopEarlier(ctx); err != nil {
+		return err
 	}
-	if err := show(ctx, node, tell); err != nil {
+	now := time.Now()
+	first := len(missing) > 0
+	var plan []planned
+	if first {
+		plan = demoPlan(missing)
+	}
+	r := newRun(progress(), beganAt(os.Getenv("LAB_BEGAN"), now), now, plan)
+	if first {
+		r.announce(os.Stdout, missing)
+	}
+	node, err := ready(ctx, r, flavour, build, files, config)
+	if err != nil {
+		return err
+	}
+	done := r.step(showing)
+	if err := show(ctx, node); err != nil {
 		// No message has named the node yet, so it must not stay behind.
 		return errors.Join(err, node.Stop(context.WithoutCancel(ctx)))
+	}
+	done()
+	if first {
+		if err := r.writeTimes(os.Stdout, time.Now()); err != nil {
+			return err
+		}
 	}
 	fmt.Printf(
 		"\nThe node runs on.\n  log in:  tests/lab/lab ssh %s\n  stop it: tests/lab/lab down %s\n",
@@ -74,8 +124,82 @@ func demo(c *cli.Context) error {
 	return nil
 }
 
+// ready returns the node with its partition switched on. While that lasts, the run reports what it
+// does. From there on the demo has other things to print.
+func ready(
+	ctx context.Context, r *run, flavour, build string, files []lab.File, config lab.File,
+) (*lab.Node, error) {
+	stop := r.report(ctx)
+	defer stop()
+	if err := makeParts(ctx, r, flavour, build); err != nil {
+		return nil, err
+	}
+	if err := built(files); err != nil {
+		return nil, err
+	}
+	node, err := lab.Start(ctx, lab.Options{
+		Name:    demoName,
+		Flavour: flavour,
+		// Without an API server all pods are static pods, which are neither restarted nor evicted by
+		// default.
+		Files: append(files, lab.File{
+			Path: "/etc/default/node-partition",
+			Data: []byte("PARTITION_MONITOR_ARGS=\"--move=restart --eviction-protect=node-critical\"\n"),
+		}),
+		Restore:  true,
+		Detached: true,
+		Progress: r.progress,
+	})
+	if err != nil {
+		return nil, err
+	}
+	done := r.step(switchingOn)
+	if err := switchOn(ctx, node, config); err != nil {
+		return nil, errors.Join(err, node.Stop(context.WithoutCancel(ctx)))
+	}
+	done()
+	return node, nil
+}
+
+// makeParts makes what nodes of a flavour start from, and beside that the programs, with a command
+// of the shell.
+func makeParts(ctx context.Context, r *run, flavour, build string) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return lab.Prepare(ctx, lab.Wanted{Flavours: []string{flavour}}, r.progress) })
+	if build != "" {
+		group.Go(func() error { return buildPrograms(ctx, r, build) })
+	}
+	return group.Wait()
+}
+
+// buildPrograms runs a command of the shell. Its output is shown if it fails.
+func buildPrograms(ctx context.Context, r *run, command string) error {
+	done := r.step(buildingPrograms)
+	cmd := exec.CommandContext(ctx, "sh", "-c", command)
+	// The compilers that it starts end with it.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+	cmd.WaitDelay = 10 * time.Second
+	if out, err := cmd.CombinedOutput(); err != nil {
+		fmt.Fprint(os.Stderr, string(out))
+		return fmt.Errorf("demo: build the programs: %s: %w", command, err)
+	}
+	done()
+	return nil
+}
+
+// built returns an error if a file is not there.
+func built(files []lab.File) error {
+	for _, f := range files {
+		if _, err := os.Stat(f.Source); err != nil {
+			return fmt.Errorf("demo: %w: run it as \"make demo\", which builds it", err)
+		}
+	}
+	return nil
+}
+
 // switchOn follows the README's steps for a running node, and returns when the monitor has moved
-// the member into the partition.
+// the member into the partition, and all pods run.
 func switchOn(ctx context.Context, node *lab.Node, config lab.File) error {
 	if err := node.CopyTo(ctx, config); err != nil {
 		return err
@@ -83,10 +207,14 @@ func switchOn(ctx context.Context, node *lab.Node, config lab.File) error {
 	if _, err := node.Run(ctx, "systemctl daemon-reload && systemctl start slices.target"); err != nil {
 		return err
 	}
-	return node.Eventually(ctx, "a member in the partition", func(ctx context.Context) (bool, string, error) {
+	err := node.Eventually(ctx, "a member in the partition", func(ctx context.Context) (bool, string, error) {
 		out, err := node.Run(ctx, "find "+cgroup+" -name '*.scope'")
 		return out != "", out, err
 	})
+	if err != nil {
+		return err
+	}
+	return node.WaitReady(ctx)
 }
 
 // stopEarlier stops the node of an earlier demo.
@@ -109,12 +237,7 @@ func stopEarlier(ctx context.Context) error {
 	return nil
 }
 
-func show(ctx context.Context, node *lab.Node, tell func(string)) error {
-	tell("waiting for the kubelet and its pods ...")
-	if err := node.WaitReady(ctx); err != nil {
-		return err
-	}
-	tell("ready")
+func show(ctx context.Context, node *lab.Node) error {
 	for _, step := range []struct{ title, command string }{
 		{"The configuration: a section in the kubelet's own", "sed -n '/^systemPartition:/,$p' " + lab.KubeletConfigPath},
 		{"What systemd makes of it", "systemctl status --no-pager --lines=0 kubepods-system.slice"},

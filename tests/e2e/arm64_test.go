@@ -1,0 +1,54 @@
+//go:build node
+
+package e2e
+
+import (
+	"context"
+	"testing"
+
+	"nodepartition/tests/lab"
+)
+
+// TestArm64: on a node of another architecture the partition is up before the kubelet, members are
+// placed when they are created, and a leaking one is evicted before the kernel kills in the
+// partition. No other pod is touched. The node is made by name alone: make test-arm64.
+func TestArm64(t *testing.T) {
+	onEach(t, kinds([]string{"arm64"}), func(t *testing.T, flavour string) {
+		control := lab.ControlPlaneForTest(t)
+		// Nodes of this flavour are booted and not restored, which is also the boot to be seen.
+		n := lab.ForTest(t, lab.Options{
+			Flavour: flavour, ControlPlane: control, Files: append(programsFor(t, flavour), kubeletConfig(t, evictionSection)),
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		if err := n.WaitReady(ctx); err != nil {
+			t.Fatal(err)
+		}
+		want(t, n, "uname -m", "aarch64")
+		partitioned(t, n)
+		startedBeforeKubelet(t, n)
+		placedAtBoot(t, n, flavour, 0)
+		want(t, n, monitorPath+" check --move=auto | grep -c ^error || true", "0")
+		e := &evictor{Node: n, control: control, leakers: map[string]bool{}}
+		e.neighbours(t)
+		e.slowGrowth(t, 1)
+		if evictions := e.count(t); evictions != 1 {
+			t.Errorf("the monitor counts %v evictions, want 1", evictions)
+		}
+		want(t, n, "systemctl --failed --plain --no-legend", "")
+	})
+}
+
+// programsFor is programs, for the architecture of a flavour.
+func programsFor(t *testing.T, flavour string) []lab.File {
+	t.Helper()
+	f, err := lab.FlavourByName(flavour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := buildPrograms(t.TempDir(), f.Arch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}

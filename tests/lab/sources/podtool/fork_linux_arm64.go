@@ -1,0 +1,1 @@
+fork_linux_amd64.go
