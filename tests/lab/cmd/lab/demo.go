@@ -43,13 +43,15 @@ const (
 
 // demoPlan returns the steps of a first demo.
 func demoPlan(missing []lab.Step) []planned {
-	plan := []planned{{name: buildingPrograms}}
-	before := []string{buildingPrograms}
+	onNode := []string{restoring, switchingOn, showing}
+	plan := make([]planned, 0, 1+len(missing)+len(onNode))
+	before := make([]string, 0, 1+len(missing))
+	plan, before = append(plan, planned{name: buildingPrograms}), append(before, buildingPrograms)
 	for _, s := range missing {
 		plan = append(plan, planned{name: s.Name, after: s.After})
 		before = append(before, s.Name)
 	}
-	for _, name := range []string{restoring, switchingOn, showing} {
+	for _, name := range onNode {
 		plan = append(plan, planned{name: name, after: before})
 		before = []string{name}
 	}
