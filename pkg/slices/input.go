@@ -27,8 +27,9 @@ type Input struct {
 	program string
 	// hasMonitor means that the monitor's service is installed.
 	hasMonitor bool
-	// monitorRuns means that this service is running.
-	monitorRuns bool
+	// empties means that a kubelet that starts has to start the monitor for a partition that is
+	// switched off.
+	empties bool
 	// ownSlices lists, of the slices for services, those that have a unit file of the node's own.
 	ownSlices []string
 	// kept holds, by path, the files of the current output that stay for the rest of the boot.
@@ -74,7 +75,6 @@ func Load(root string, output Output) (*Input, error) {
 	in.kubelets = ofInstalled(node, kubeletServices)
 	in.program = watched(node, settings)
 	in.hasMonitor = installed(node, unitname.MonitorService)
-	in.monitorRuns = node.Exists(unitname.CgroupMount + "/" + unitname.MonitorCgroup)
 	var keptErr error
 	if in.names, keptErr = output.names(settings.Names); keptErr == nil {
 		in.kept, keptErr = output.kept(keptUnits(in.names))
@@ -114,7 +114,17 @@ func Load(root string, output Output) (*Input, error) {
 		p := &settings.Partitions[i]
 		in.keepsCPUs[p.Name] = in.running[p.Name] && keepsCPUs(node, p)
 	}
+	in.empties = in.hasMonitor && len(in.present()) > len(settings.Partitions) && !monitorRuns(node)
 	return in, nil
+}
+
+// monitorRuns reports whether systemd has the monitor's service running. A soft-reboot keeps the
+// slices of a partition that is switched off, and nothing else starts the monitor then (TestTrial,
+// systemd 257.13). It moves the pods back and stops the slices. A monitor that runs does so by
+// itself. A kubelet that wants it would keep its unit in memory until the next daemon-reload, and
+// its After= would keep the slice's unit (TestLiveMove, systemd 252).
+func monitorRuns(node hostfs.FS) bool {
+	return node.Exists(unitname.CgroupMount + "/" + unitname.MonitorCgroup)
 }
 
 // Watched reports whether a change of the file at kubeletconfig.OverridePath is to be applied when

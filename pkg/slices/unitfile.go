@@ -344,15 +344,6 @@ func addMonitor(add func(string, ...*unit.UnitOption), in *Input) {
 	add(unitname.MonitorService+".d/"+dropinName, options...)
 }
 
-// empties reports whether the monitor has a partition to empty that is switched off. A soft-reboot
-// keeps its slices, and nothing else starts the monitor then (TestTrial, systemd 257.13). It moves
-// the pods back and stops the slices. A monitor that runs does so by itself. A kubelet that wants
-// it would keep its unit in memory until the next daemon-reload, and its After= would keep the
-// slice's unit (TestLiveMove, systemd 252).
-func (in *Input) empties() bool {
-	return in.valid && in.hasMonitor && !in.monitorRuns && len(in.present()) > len(in.config.Partitions)
-}
-
 // serviceDropin delegates to a service that has cgroups below its own, and makes a kubelet start
 // the partition and its reserved slices before itself. Delegate= does not belong on the slices:
 // systemd ignores it there with a warning.
@@ -366,7 +357,7 @@ func serviceDropin(service string, in *Input) []*unit.UnitOption {
 		if len(withoutHugeTLB(in.config.Reserved)) > 0 {
 			wanted = append(wanted, ControllersService)
 		}
-		if in.empties() {
+		if in.empties {
 			wanted = append(wanted, unitname.MonitorService)
 		}
 		if len(wanted) > 0 {
