@@ -70,14 +70,12 @@ func arguments(args string) []byte {
 	return []byte("PARTITION_MONITOR_ARGS=" + args + "\n" + kubeletconfig.WatchKey + "=" + kubeletconfig.WatchOff + "\n")
 }
 
-const waitReady = monitorPath + " status --wait --timeout=2m >/dev/null"
-
 // ready waits until the monitor is ready and has read the pods. A runtime that starts may be too
 // slow to list its containers, and then status exits with 1.
 func ready(t *testing.T, n *lab.Node) {
 	t.Helper()
 	eventually(t, n, "the monitor ready, and a runtime that answers it", func(ctx context.Context) (bool, string, error) {
-		_, err := n.Run(ctx, waitReady)
+		_, err := n.Run(ctx, monitorPath+" status --wait --timeout=2m >/dev/null")
 		return err == nil, fmt.Sprint(err), nil
 	})
 }

@@ -216,10 +216,7 @@ func (s *membersSoak) change(t *testing.T, i int) {
 	before := s.pool
 	s.pool = next[s.random.IntN(len(next))]
 	begin := time.Now()
-	if err := s.CopyTo(t.Context(), kubeletConfig(t, s.sections())); err != nil {
-		t.Fatal(err)
-	}
-	run(t, s.Node, "systemctl daemon-reload")
+	configure(t, s.Node, s.sections())
 	reload := time.Since(begin)
 	passes := s.inPlace(t, i)
 	placed := time.Since(begin) - reload
@@ -240,7 +237,7 @@ func (s *membersSoak) inPlace(t *testing.T, change int) (passes float64) {
 	ctx, cancel := context.WithTimeout(t.Context(), soakWait)
 	defer cancel()
 	late := ""
-	look := func() (bool, string, error) {
+	err = s.Eventually(ctx, "every process on its CPUs", func(ctx context.Context) (bool, string, error) {
 		ended, err := metric(ctx, s.Node, passesEnded) // before the processes are read
 		if err != nil {
 			return false, "", err
@@ -258,19 +255,9 @@ func (s *membersSoak) inPlace(t *testing.T, change int) (passes float64) {
 			s.same(t, all, change)
 		}
 		return len(wrong) == 0, firstOf(wrong), nil
-	}
-	// Eventually rests for several times as long as a look takes, which is seconds here.
-	for {
-		placed, seen, err := look()
-		if placed && err == nil {
-			break
-		}
-		select {
-		case <-time.After(time.Second):
-			continue
-		case <-ctx.Done():
-		}
-		t.Fatalf("%s, %v\n%s", seen, err, run(t, s.Node, monitorPath+" status | tail -20; journalctl -b -o cat --no-pager -u "+monitorUnit+" | tail -40"))
+	})
+	if err != nil {
+		t.Fatalf("%v\n%s", err, run(t, s.Node, monitorPath+" status | tail -20; journalctl -b -o cat --no-pager -u "+monitorUnit+" | tail -40"))
 	}
 	if late != "" {
 		t.Error(late)
