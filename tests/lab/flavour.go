@@ -90,6 +90,23 @@ func AllFlavours() []Flavour {
 	// packages. skopeo imports images into CRI-O's storage. irqbalance is masked: a test that needs it
 	// unmasks it.
 	trixiePackages := []string{"conmon", "crun", "irqbalance", "skopeo"}
+	debianRuntime := Flavour{
+		Name:      "containerd-1.7",
+		Release:   "trixie",
+		Packages:  []string{"containerd", "runc"},
+		Programs:  []Program{kubelet()},
+		Overlays:  []string{"containerd", "containerd-1.7"},
+		Units:     []string{"/lib/systemd/system/containerd.service"},
+		Socket:    containerdSocket,
+		NRI:       true,
+		Summary:   "Debian 13, systemd 257, containerd 1.7, Debian's, with NRI switched on, kubelet v1.37.0",
+		OnRequest: true,
+	}
+	// The same on another processor. Runtime and runc are Debian's: runc has parts in C, and this
+	// machine has no compiler of C for arm64.
+	foreign := debianRuntime
+	foreign.Name, foreign.Arch, foreign.Summary = "arm64", arm64, "arm64, "+debianRuntime.Summary
+	foreign.Programs = slices.Clone(debianRuntime.Programs) // FlavourByName writes into it
 	return []Flavour{
 		{
 			Name:    "trixie",
@@ -147,33 +164,8 @@ func AllFlavours() []Flavour {
 			CPU:     ",avx=off,avx2=off,f16c=off,fma=off,vaes=off",
 			Summary: "Debian 14 (testing), systemd 262, containerd 2.1 with NRI and runc 1.3, Debian's, kubelet v1.37.0",
 		},
-		{
-			Name:      "containerd-1.7",
-			Release:   "trixie",
-			Packages:  []string{"containerd", "runc"},
-			Programs:  []Program{kubelet()},
-			Overlays:  []string{"containerd", "containerd-1.7"},
-			Units:     []string{"/lib/systemd/system/containerd.service"},
-			Socket:    containerdSocket,
-			NRI:       true,
-			Summary:   "Debian 13, systemd 257, containerd 1.7, Debian's, with NRI switched on, kubelet v1.37.0",
-			OnRequest: true,
-		},
-		{
-			Name:    "arm64",
-			Release: "trixie",
-			Arch:    arm64,
-			// containerd-1.7 on another processor. Runtime and runc are Debian's: runc has parts in C, and
-			// this machine has no compiler of C for arm64.
-			Packages:  []string{"containerd", "runc"},
-			Programs:  []Program{kubelet()},
-			Overlays:  []string{"containerd", "containerd-1.7"},
-			Units:     []string{"/lib/systemd/system/containerd.service"},
-			Socket:    containerdSocket,
-			NRI:       true,
-			Summary:   "arm64, Debian 13, systemd 257, containerd 1.7, Debian's, with NRI switched on, kubelet v1.37.0",
-			OnRequest: true,
-		},
+		debianRuntime,
+		foreign,
 	}
 }
 
