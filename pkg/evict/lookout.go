@@ -137,9 +137,10 @@ func (l *Lookout) begin(wake int) bool {
 	return true
 }
 
-// yield lets other goroutines run, if a manager was relieved since the last call. Where there is no
+// yield calls runtime.Gosched if a manager was relieved since the last call. Where there is no
 // other processor, the Go runtime takes 20 ms to notice that this thread waits for the kernel
-// (retake in runtime/proc.go, Go 1.26). Yielding in each round would cost more than the looks.
+// (retake in runtime/proc.go, Go 1.26). A call of Gosched in each round would cost more than the
+// looks.
 func (l *Lookout) yield() {
 	l.mu.Lock()
 	relieved := l.relieved

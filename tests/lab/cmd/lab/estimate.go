@@ -54,9 +54,8 @@ const (
 	paceWeight = 20 * time.Second
 )
 
-// remaining estimates how long it takes until all steps of a plan are over. It returns false if
-// there is no ground for an estimate: a step has no reference, or takes much longer than its
-// reference.
+// remaining estimates how long it takes until all steps of a plan are over. It returns false if a
+// step has no reference, or if a step takes much longer than its reference.
 func remaining(plan []planned, begun map[string]observed) (time.Duration, bool) {
 	scale, ok := pace(plan, begun)
 	if !ok {
