@@ -72,7 +72,7 @@ func (c cache) whyNoKVM(ctx context.Context, device string, img image, progress 
 	dir, err := c.ensure(ctx, "kvm", "probe", key, func(ctx context.Context, dir string) error {
 		done := BeginStep(progress, "trying KVM")
 		why := ""
-		if err := probeKVM(ctx, img, filepath.Join(dir, "console.log")); err != nil {
+		if err := probeKVM(ctx, img, dir); err != nil {
 			why = strings.ReplaceAll(err.Error(), "\n", " ")
 		}
 		if err := ctx.Err(); err != nil {
@@ -109,11 +109,18 @@ func kvmKey(img image) (key, error) {
 // first process.
 const probeStarted = "Run /init as init process"
 
-// probeKVM starts a guest that writes to no disk, and waits until its kernel starts the first
-// process.
-func probeKVM(ctx context.Context, img image, console string) error {
+// probeDisk is the size of the probe's disk in bytes.
+const probeDisk = 1 << 20
+
+// probeKVM starts a guest and waits until its kernel starts the first process. The guest has an
+// empty disk in dir, because the image's may not be made yet.
+func probeKVM(ctx context.Context, img image, dir string) error {
+	root, console := filepath.Join(dir, "root.raw"), filepath.Join(dir, "console.log")
+	if err := os.WriteFile(root, make([]byte, probeDisk), 0o644); err != nil {
+		return err
+	}
 	m := machine{
-		Name: "lab-kvm-probe", Image: img, Root: disk{img.root(), "raw"}, Console: console, MemoryMiB: 512, CPUs: 2,
+		Name: "lab-kvm-probe", Image: img, Root: disk{root, "raw"}, Console: console, MemoryMiB: 512, CPUs: 2,
 		Accel: hardwareKVM, KernelArgs: []string{"loglevel=7"}, NoReboot: true, Snapshot: true,
 	}
 	q, err := startQemu(ctx, m, tiedToThisProcess)

@@ -58,40 +58,48 @@ func missingPackages(inC bool) []string {
 	return missing
 }
 
-// checkHost checks that this machine can hold a lab, and installs the Debian packages that it
-// lacks. Each error is one line with its remedy.
-func checkHost(ctx context.Context, inC bool, progress func(string)) error {
+// checkHost checks that this machine can hold a lab, and returns the Debian packages that
+// installOnHost has to install. Each error is one line with its remedy.
+func checkHost(inC bool) (missing []string, err error) {
 	if _, err := exec.LookPath("go"); err != nil {
-		return errors.New("the go command is not in PATH: the lab builds its kubelet with it: install Go")
+		return nil, errors.New("the go command is not in PATH: the lab builds its kubelet with it: install Go")
 	}
-	missing := missingPackages(inC)
+	missing = missingPackages(inC)
 	debian := exists("/etc/debian_version")
 	switch {
-	case len(missing) == 0 && os.Geteuid() == 0:
-		return nil
+	case os.Geteuid() == 0 && (debian || len(missing) == 0):
+		return missing, nil
 	case !debian && len(missing) > 0:
-		return fmt.Errorf(
+		return nil, fmt.Errorf(
 			"not a Debian machine and these Debian packages are missing: %s: install what they are called here",
 			strings.Join(missing, " "),
 		)
-	case os.Geteuid() != 0 && len(missing) > 0:
-		return fmt.Errorf(
+	case len(missing) > 0:
+		return nil, fmt.Errorf(
 			"not root and these Debian packages are missing: run as root: apt-get install %s",
 			strings.Join(missing, " "),
 		)
-	case os.Geteuid() != 0:
-		return errors.New(
+	default:
+		return nil, errors.New(
 			"not root: mmdebstrap and mke2fs keep the owners of a node's files only for root: run the lab as root",
 		)
 	}
-	done := BeginStep(progress, "installing the packages "+strings.Join(missing, " ")+" on this machine")
+}
+
+// installOnHost installs Debian packages on this machine.
+func installOnHost(ctx context.Context, packages []string, progress func(string)) error {
+	if len(packages) == 0 {
+		return nil
+	}
+	names := strings.Join(packages, " ")
+	done := BeginStep(progress, "installing the packages "+names+" on this machine")
 	env := []string{"DEBIAN_FRONTEND=noninteractive"}
 	if err := hostCommand(ctx, env, "apt-get", "-q", "update"); err != nil {
-		return fmt.Errorf("install %s: %w", strings.Join(missing, " "), err)
+		return fmt.Errorf("install %s: %w", names, err)
 	}
-	args := append([]string{"-q", "install", "-y", "--no-install-recommends"}, missing...)
+	args := append([]string{"-q", "install", "-y", "--no-install-recommends"}, packages...)
 	if err := hostCommand(ctx, env, "apt-get", args...); err != nil {
-		return fmt.Errorf("install %s: %w", strings.Join(missing, " "), err)
+		return fmt.Errorf("install %s: %w", names, err)
 	}
 	done()
 	return nil

@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // image is a prepared flavour, from which nodes boot. All of it is read-only; nodes write to
@@ -223,32 +225,21 @@ func (c cache) assemble(
 	if err := os.RemoveAll(filepath.Join(tree, "tmp/lab")); err != nil {
 		return err
 	}
-	images := filepath.Join(tree, "var/lib/lab/images")
-	if err := writeImages(images, imagePrograms{
-		pause: filepath.Join(
-			binaries[0],
-			"pause",
-		),
-		podtool: filepath.Join(binaries[1], "podtool"),
-		busybox: filepath.Join(tree, "bin/busybox"),
-		arch:    f.Arch,
-	}); err != nil {
+	// A try of KVM waits for seconds where KVM does not work. It needs the kernel, and no disk.
+	var a accel
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.Go(func() (err error) {
+		a, err = chooseAccel(groupCtx, c, img, progress)
 		return err
-	}
-	if err := makeFileSystem(ctx, tree, img.root(), "lab-root", rootSize); err != nil {
-		return err
-	}
-	if err := os.RemoveAll(tree); err != nil {
+	})
+	group.Go(func() error { return makeRoot(groupCtx, f, tree, binaries, img) })
+	if err := group.Wait(); err != nil {
 		return err
 	}
 	done()
 
 	done = BeginStep(progress, importStep)
-	accel, err := chooseAccel(ctx, c, img, progress)
-	if err != nil {
-		return err
-	}
-	if err := bake(ctx, img, accel, progress); err != nil {
+	if err := bake(ctx, img, a, progress); err != nil {
 		return fmt.Errorf("first boot: %w", err)
 	}
 	done()
@@ -259,6 +250,23 @@ func (c cache) assemble(
 	}
 	done()
 	return nil
+}
+
+// makeRoot adds the archives of the container images to the tree of a root and turns it into a file
+// system.
+func makeRoot(ctx context.Context, f Flavour, tree string, binaries []string, img image) error {
+	if err := writeImages(filepath.Join(tree, "var/lib/lab/images"), imagePrograms{
+		pause:   filepath.Join(binaries[0], "pause"),
+		podtool: filepath.Join(binaries[1], "podtool"),
+		busybox: filepath.Join(tree, "bin/busybox"),
+		arch:    f.Arch,
+	}); err != nil {
+		return err
+	}
+	if err := makeFileSystem(ctx, tree, img.root(), "lab-root", rootSize); err != nil {
+		return err
+	}
+	return os.RemoveAll(tree)
 }
 
 // imageFiles returns the files that the lab lays over Debian.

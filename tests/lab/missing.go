@@ -1,6 +1,6 @@
 package lab
 
-// Step is a long step of Prepare.
+// Step is a long step of Start.
 type Step struct {
 	// Name is the step's name in the lines of progress, see ReadStep.
 	Name string
@@ -8,9 +8,9 @@ type Step struct {
 	After []string
 }
 
-// Missing returns the steps with which Prepare makes what the cache lacks for a flavour. A step
-// comes after those that it waits for, as far as they are missing, too. It does not list a snapshot
-// whose image is there: the key of a snapshot depends on the accelerator, which takes a try of KVM.
+// Missing returns the steps with which Start makes what the cache lacks for the boot of a flavour's
+// node. A step comes after those that it waits for, as far as they are missing, too. Missing does
+// not list a snapshot, whose key depends on the accelerator, which takes a try of KVM.
 func Missing(flavour string) ([]Step, error) {
 	f, err := FlavourByName(flavour)
 	if err != nil {
@@ -23,7 +23,7 @@ func Missing(flavour string) ([]Step, error) {
 	return c.missing(f)
 }
 
-// missing follows makeAll and withSnapshot for one flavour.
+// missing follows makeAll for one flavour.
 func (c cache) missing(f Flavour) ([]Step, error) {
 	sources, err := sourcesDir()
 	if err != nil {
@@ -65,12 +65,8 @@ func (c cache) missing(f Flavour) ([]Step, error) {
 	if exists(made.image) {
 		return steps, nil
 	}
-	last := []string{diskStep, importStep, varStep}
-	if f.restorable() {
-		last = append(last, snapshotStep)
-	}
 	before := parts
-	for _, name := range last {
+	for _, name := range []string{diskStep, importStep, varStep} {
 		name = ofFlavour(f, name)
 		steps = append(steps, Step{Name: name, After: before})
 		before = []string{name}

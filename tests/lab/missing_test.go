@@ -28,7 +28,6 @@ func TestMissing(t *testing.T) {
 		{"containerd-1.7: making the disk", parts},
 		{"containerd-1.7: importing the container images in a first boot", []string{"containerd-1.7: making the disk"}},
 		{"containerd-1.7: copying /var", []string{"containerd-1.7: importing the container images in a first boot"}},
-		{"containerd-1.7: booting a node and saving it when its pods run", []string{"containerd-1.7: copying /var"}},
 	}
 	for _, test := range []struct {
 		title string
@@ -63,7 +62,7 @@ func TestMissing(t *testing.T) {
 }
 
 // TestMissingOfAnotherArchitecture: its Debian is unpacked first and then installed by an emulated
-// machine, and its nodes have no snapshot.
+// machine.
 func TestMissingOfAnotherArchitecture(t *testing.T) {
 	f, err := FlavourByName("arm64")
 	if err != nil {

@@ -42,11 +42,11 @@ func Prepare(ctx context.Context, w Wanted, progress func(string)) error {
 		}
 		flavours = append(flavours, f)
 	}
-	c, err := hostedCache(ctx, flavours, progress)
+	c, missing, err := hostedCache(flavours)
 	if err != nil {
 		return err
 	}
-	if _, err := c.makeAll(ctx, flavours, w.ControlPlane, c.withSnapshot, progress); err != nil {
+	if _, err := c.makeAll(ctx, missing, flavours, w.ControlPlane, c.withSnapshot, progress); err != nil {
 		return err
 	}
 	return c.pruned()
@@ -61,27 +61,28 @@ func prepare(ctx context.Context, flavour string, progress func(string)) (cache,
 	if err != nil {
 		return cache{}, image{}, err
 	}
-	c, err := hostedCache(ctx, []Flavour{f}, progress)
+	c, missing, err := hostedCache([]Flavour{f})
 	if err != nil {
 		return cache{}, image{}, err
 	}
-	images, err := c.makeAll(ctx, []Flavour{f}, false, c.image, progress)
+	images, err := c.makeAll(ctx, missing, []Flavour{f}, false, c.image, progress)
 	if err != nil {
 		return cache{}, image{}, err
 	}
 	return c, images[0], c.pruned()
 }
 
-// hostedCache returns this user's cache on a machine that can hold nodes of these flavours.
-func hostedCache(ctx context.Context, flavours []Flavour, progress func(string)) (cache, error) {
-	c, err := defaultCache()
-	if err != nil {
-		return cache{}, err
+// hostedCache returns this user's cache on a machine that can hold nodes of these flavours, and the
+// Debian packages that the machine lacks.
+func hostedCache(flavours []Flavour) (c cache, missing []string, err error) {
+	if c, err = defaultCache(); err != nil {
+		return cache{}, nil, err
 	}
 	if err := os.MkdirAll(c.Dir, 0o755); err != nil {
-		return cache{}, fmt.Errorf("cache folder: %w", err)
+		return cache{}, nil, fmt.Errorf("cache folder: %w", err)
 	}
-	return c, checkHost(ctx, slices.ContainsFunc(flavours, Flavour.hasC), progress)
+	missing, err = checkHost(slices.ContainsFunc(flavours, Flavour.hasC))
+	return c, missing, err
 }
 
 func (c cache) pruned() error {
@@ -178,9 +179,11 @@ func (c cache) withSnapshot(ctx context.Context, f Flavour, progress func(string
 }
 
 // makeAll makes the images of flavours, and the programs of a control plane. It runs compilers
-// beside installations of Debian, and makes each image as soon as its parts are made.
+// beside installations of Debian, and makes each image as soon as its parts are made. It installs
+// the missing packages on this machine before it makes what may need them.
 func (c cache) makeAll(
 	ctx context.Context,
+	missing []string,
 	flavours []Flavour,
 	controlPlane bool,
 	build makeImage,
@@ -200,9 +203,15 @@ func (c cache) makeAll(
 		ps.addProgram(c, schedulerProgram(), progress)
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	inOrder(ctx, group, ps.kubernetes, 1)
-	inOrder(ctx, group, ps.programs, 1)
-	inOrder(ctx, group, ps.debian, maxDebian)
+	inOrder(ctx, group, ps.kubernetes, 1) // needs none of the packages
+	group.Go(func() error {
+		if err := installOnHost(ctx, missing, progress); err != nil {
+			return err
+		}
+		inOrder(ctx, group, ps.programs, 1)
+		inOrder(ctx, group, ps.debian, maxDebian)
+		return nil
+	})
 	images := make([]image, len(flavours))
 	free := make(chan struct{}, maxImages)
 	for i, f := range flavours {

@@ -199,7 +199,7 @@ func TestProbeKVMEndsASilentGuest(t *testing.T) {
 	img := fakeQemu(t, "echo $$ >"+filepath.Join(dir, "pid")+"; exec sleep 1000\n")
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	if err := probeKVM(ctx, img, filepath.Join(dir, "console.log")); !errors.Is(err, context.DeadlineExceeded) {
+	if err := probeKVM(ctx, img, dir); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("error %v", err)
 	}
 	data, err := os.ReadFile(filepath.Join(dir, "pid"))

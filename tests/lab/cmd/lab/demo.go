@@ -33,25 +33,27 @@ const (
 `
 )
 
-// The steps of a demo that lab.Prepare does not report, see references.
+// The steps of a first demo that lab.Missing does not list, see references.
 const (
 	buildingPrograms = "building the programs"
-	restoring        = "restoring " + demoName
+	booting          = "booting " + demoName
+	startingPods     = "starting the pods"
 	switchingOn      = "switching the partition on"
 	showing          = "showing the partition"
 )
 
 // demoPlan returns the steps of a first demo.
 func demoPlan(missing []lab.Step) []planned {
-	onNode := []string{restoring, switchingOn, showing}
-	plan := make([]planned, 0, 1+len(missing)+len(onNode))
-	before := make([]string, 0, 1+len(missing))
-	plan, before = append(plan, planned{name: buildingPrograms}), append(before, buildingPrograms)
+	plan := []planned{{name: buildingPrograms}}
+	before := make([]string, 0, len(missing))
 	for _, s := range missing {
 		plan = append(plan, planned{name: s.Name, after: s.After})
 		before = append(before, s.Name)
 	}
-	for _, name := range onNode {
+	for _, name := range []string{booting, startingPods, switchingOn, showing} {
+		if name == switchingOn {
+			before = append(before, buildingPrograms)
+		}
 		plan = append(plan, planned{name: name, after: before})
 		before = []string{name}
 	}
@@ -104,7 +106,7 @@ func demo(c *cli.Context) error {
 	if first {
 		r.announce(os.Stdout, missing)
 	}
-	node, err := ready(ctx, r, flavour, build, files, config)
+	node, err := ready(ctx, r, start{flavour: flavour, restore: !first, build: build}, files, config)
 	if err != nil {
 		return err
 	}
@@ -126,58 +128,70 @@ func demo(c *cli.Context) error {
 	return nil
 }
 
+// start describes how a demo gets its node and its programs.
+type start struct {
+	flavour string
+	// restore takes the node from a snapshot. The first demo of a flavour would make the snapshot only
+	// to restore it: it boots the node.
+	restore bool
+	// build is a command of the shell that builds the programs, or empty.
+	build string
+}
+
 // ready returns the node with its partition switched on. While that lasts, the run reports what it
 // does. From there on the demo has other things to print.
-func ready(
-	ctx context.Context, r *run, flavour, build string, files []lab.File, config lab.File,
-) (*lab.Node, error) {
+func ready(ctx context.Context, r *run, s start, files []lab.File, config lab.File) (*lab.Node, error) {
 	stop := r.report(ctx)
 	defer stop()
-	if err := makeParts(ctx, r, flavour, build); err != nil {
-		return nil, err
-	}
-	if err := built(files); err != nil {
-		return nil, err
-	}
-	node, err := lab.Start(ctx, lab.Options{
-		Name:    demoName,
-		Flavour: flavour,
-		// Without an API server all pods are static pods, which are neither restarted nor evicted by
-		// default.
-		Files: append(files, lab.File{
-			Path: "/etc/default/node-partition",
-			Data: []byte("PARTITION_MONITOR_ARGS=\"--move=restart --eviction-protect=node-critical\"\n"),
-		}),
-		Restore:  true,
-		Detached: true,
-		Progress: r.progress,
-	})
+	node, err := startNode(ctx, r, s)
 	if err != nil {
 		return nil, err
 	}
 	done := r.step(switchingOn)
-	if err := switchOn(ctx, node, config); err != nil {
+	if err := switchOn(ctx, node, files, config); err != nil {
 		return nil, errors.Join(err, node.Stop(context.WithoutCancel(ctx)))
 	}
 	done()
 	return node, nil
 }
 
-// makeParts makes what nodes of a flavour start from, and beside that the programs, with a command
-// of the shell.
-func makeParts(ctx context.Context, r *run, flavour, build string) error {
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return lab.Prepare(ctx, lab.Wanted{Flavours: []string{flavour}}, r.progress) })
-	if build != "" {
-		group.Go(func() error { return buildPrograms(ctx, r, build) })
+// startNode starts a node and waits until its pods run. Beside that it builds the programs.
+func startNode(ctx context.Context, r *run, s start) (*lab.Node, error) {
+	var node *lab.Node
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.Go(func() (err error) {
+		node, err = lab.Start(groupCtx, lab.Options{
+			Name: demoName, Flavour: s.flavour, Restore: s.restore, Detached: true, Progress: r.progress,
+		})
+		if err != nil {
+			return err
+		}
+		done := r.step(startingPods)
+		if err := node.WaitReady(groupCtx); err != nil {
+			return err
+		}
+		done()
+		return nil
+	})
+	if s.build != "" {
+		group.Go(func() error { return buildPrograms(groupCtx, r, s.build) })
 	}
-	return group.Wait()
+	err := group.Wait()
+	if err != nil && node != nil {
+		err = errors.Join(err, node.Stop(context.WithoutCancel(ctx)))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return node, nil
 }
 
-// buildPrograms runs a command of the shell. Its output is shown if it fails.
+// buildPrograms runs a command of the shell. Its output is shown if it fails. The command has the
+// lowest priority: a first demo waits for the kubelet longer than for the programs, and a node that
+// boots does not keep two cores busy.
 func buildPrograms(ctx context.Context, r *run, command string) error {
 	done := r.step(buildingPrograms)
-	cmd := exec.CommandContext(ctx, "sh", "-c", command)
+	cmd := exec.CommandContext(ctx, "nice", "-n", "19", "sh", "-c", command)
 	// The compilers that it starts end with it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
@@ -200,10 +214,19 @@ func built(files []lab.File) error {
 	return nil
 }
 
-// switchOn follows the README's steps for a running node, and returns when the monitor has moved
-// the member into the partition, and all pods run.
-func switchOn(ctx context.Context, node *lab.Node, config lab.File) error {
-	if err := node.CopyTo(ctx, config); err != nil {
+// switchOn installs the files of "make install", follows the README's steps for a running node, and
+// returns when the monitor has moved the member into the partition, and all pods run.
+func switchOn(ctx context.Context, node *lab.Node, files []lab.File, config lab.File) error {
+	if err := built(files); err != nil {
+		return err
+	}
+	// Without an API server all pods are static pods, which are neither restarted nor evicted by
+	// default.
+	all := append(files, config, lab.File{
+		Path: "/etc/default/node-partition",
+		Data: []byte("PARTITION_MONITOR_ARGS=\"--move=restart --eviction-protect=node-critical\"\n"),
+	})
+	if err := node.CopyTo(ctx, all...); err != nil {
 		return err
 	}
 	if _, err := node.Run(ctx, "systemctl daemon-reload && systemctl start slices.target"); err != nil {

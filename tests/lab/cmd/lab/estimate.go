@@ -21,10 +21,10 @@ func references() map[string]float64 {
 		"containerd-1.7: making the disk": 7,
 		"containerd-1.7: importing the container images in a first boot": 36,
 		"containerd-1.7: copying /var":                                   0.4,
-		"containerd-1.7: booting a node and saving it when its pods run": 51,
-		restoring:   4,
-		switchingOn: 16,
-		showing:     48,
+		booting:                                                          0,
+		startingPods:                                                     0,
+		switchingOn:                                                      16,
+		showing:                                                          48,
 	}
 }
 

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -84,6 +86,27 @@ func TestReferences(t *testing.T) {
 	}
 	for name := range left {
 		t.Errorf("a first demo has no step %q", name)
+	}
+}
+
+// TestDemoPlan: a first demo boots its node when that is made, and waits for the programs only when
+// the pods run.
+func TestDemoPlan(t *testing.T) {
+	after := map[string][]string{}
+	for _, p := range demoPlan([]lab.Step{{Name: "kubelet"}, {Name: "disk", After: []string{"kubelet"}}}) {
+		after[p.name] = p.after
+	}
+	want := map[string][]string{
+		buildingPrograms: nil,
+		"kubelet":        nil,
+		"disk":           {"kubelet"},
+		booting:          {"kubelet", "disk"},
+		startingPods:     {booting},
+		switchingOn:      {startingPods, buildingPrograms},
+		showing:          {switchingOn},
+	}
+	if !maps.EqualFunc(after, want, slices.Equal[[]string]) {
+		t.Errorf("%q, want %q", after, want)
 	}
 }
 
