@@ -5,7 +5,12 @@ go 1.26.0
 
 require (
 	helm.sh/helm/v3 v3.22.0
+	github.com/google/cel-go v0.29.2
+	go.yaml.in/yaml/v3 v3.0.6
+	k8s.io/api v0.37.0
+	k8s.io/apimachinery v0.37.0
 	k8s.io/apiserver v0.37.0
+	sigs.k8s.io/yaml v1.6.0
 )
 
 require (

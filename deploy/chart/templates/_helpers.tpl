@@ -75,7 +75,6 @@ spec:
   backoffLimit: 0
   podReplacementPolicy: Failed
   activeDeadlineSeconds: {{ $deadline }}
-  ttlSecondsAfterFinished: {{ include "node-partition.seconds" $root.Values.roll.keepJobs }}
   template:
     metadata:
       labels:
@@ -122,8 +121,9 @@ spec:
           command: [/partition-installer]
           args:
             - {{ $stage }}
-            - --node=$(NODE_NAME)
-            - --roll=$(ROLL)
+            # The dispatcher sets these variables.
+            - --node=$(NODE_PARTITION_NODE)
+            - --roll=$(NODE_PARTITION_ROLL)
             - {{ printf "--version=%s" $root.Chart.AppVersion | quote }}
             - --state=/host/state
             {{- if $.section }}
@@ -136,11 +136,6 @@ spec:
             - {{ printf "--monitor-args=%s" (join " " .) | quote }}
             {{- end }}
             {{- end }}
-          env:
-            - name: NODE_NAME
-              valueFrom: {fieldRef: {fieldPath: spec.nodeName}}
-            - name: ROLL
-              valueFrom: {fieldRef: {fieldPath: "metadata.labels['node-partition.io/roll']"}}
           terminationMessagePolicy: FallbackToLogsOnError
           securityContext:
             privileged: false
@@ -214,6 +209,7 @@ spec:
         - --config=/config/roll.yaml
         - {{ printf "--image=%s" (include "node-partition.image" $root) | quote }}
         - {{ printf "--release=%s/%s" $root.Release.Namespace $root.Release.Name | quote }}
+        - {{ printf "--revision=%d" $root.Release.Revision | quote }}
       env:
         - name: NAMESPACE
           valueFrom: {fieldRef: {fieldPath: metadata.namespace}}
@@ -239,7 +235,7 @@ spec:
 {{- define "node-partition.dispatcher.job" -}}
 backoffLimit: 6
 podReplacementPolicy: Failed
-ttlSecondsAfterFinished: {{ include "node-partition.seconds" .root.Values.roll.keepJobs }}
+ttlSecondsAfterFinished: 259200
 podFailurePolicy:
   rules:
     - action: FailJob
