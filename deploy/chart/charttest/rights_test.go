@@ -9,15 +9,15 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// granted returns the rights of rules as "VERB RESOURCE", with the name of an object if only one is
-// meant.
-func granted(rules []rbacv1.PolicyRule) []string {
+// granted returns the rights of rules as "SCOPE VERB RESOURCE", with the name of an object if only
+// one is meant.
+func granted(scope string, rules []rbacv1.PolicyRule) []string {
 	var all []string
 	for _, r := range rules {
 		for _, verb := range r.Verbs {
 			for _, group := range r.APIGroups {
 				for _, resource := range r.Resources {
-					right := verb + " " + resource
+					right := scope + " " + verb + " " + resource
 					if group != "" {
 						right += "." + group
 					}
@@ -34,8 +34,8 @@ func granted(rules []rbacv1.PolicyRule) []string {
 	return all
 }
 
-// TestRights: the dispatcher has the rights of rights.txt, in the namespace where the file says so,
-// and no others. The pods on the nodes have none.
+// TestRights: the dispatcher has the rights of rights.txt and no others. The pods on the nodes have
+// none.
 func TestRights(t *testing.T) {
 	t.Parallel()
 	data, err := os.ReadFile("rights.txt")
@@ -49,30 +49,37 @@ func TestRights(t *testing.T) {
 		}
 	}
 	all := decode(t, least)
-	var got []string
+	scopes := map[string]string{"node-partition": "release", "kube-system": "lock"}
+	var got, bound []string
 	for _, r := range all.clusterRoles {
-		got = append(got, granted(r.Rules)...)
-	}
-	for _, right := range got {
-		if !strings.HasSuffix(right, " nodes") {
-			t.Errorf("a right in the whole cluster: %s", right)
-		}
+		got = append(got, granted("cluster", r.Rules)...)
 	}
 	for _, r := range all.roles {
-		got = append(got, granted(r.Rules)...)
+		got = append(got, granted(scopes[r.Namespace], r.Rules)...)
 	}
 	slices.Sort(got)
 	slices.Sort(want)
 	if !slices.Equal(got, want) {
 		t.Errorf("the roles have %q\nrights.txt has %q", got, want)
 	}
-	if len(all.bindings) != 1 || len(all.clusterBindings) != 1 {
-		t.Fatal("more than one role is bound")
-	}
-	for _, subjects := range [][]rbacv1.Subject{all.bindings[0].Subjects, all.clusterBindings[0].Subjects} {
-		if len(subjects) != 1 || subjects[0].Name != "node-partition-dispatcher" || subjects[0].Namespace != "node-partition" {
-			t.Errorf("bound to %+v", subjects)
+	bind := func(namespace string, role rbacv1.RoleRef, subjects []rbacv1.Subject) {
+		for _, s := range subjects {
+			bound = append(bound, strings.Join([]string{namespace, role.Kind, role.Name, s.Kind, s.Namespace, s.Name}, " "))
 		}
+	}
+	for _, b := range all.clusterBindings {
+		bind("", b.RoleRef, b.Subjects)
+	}
+	for _, b := range all.bindings {
+		bind(b.Namespace, b.RoleRef, b.Subjects)
+	}
+	slices.Sort(bound)
+	const account = " ServiceAccount node-partition node-partition-dispatcher"
+	if want := []string{
+		" ClusterRole node-partition-dispatcher" + account, "kube-system Role node-partition-lock" + account,
+		"node-partition Role node-partition-dispatcher" + account,
+	}; !slices.Equal(bound, want) {
+		t.Errorf("bound: %q, want %q", bound, want)
 	}
 	if mount := all.serviceAccounts["node-partition-node"].AutomountServiceAccountToken; mount == nil || *mount {
 		t.Error("pods of node-partition-node have a token")

@@ -210,6 +210,7 @@ spec:
         - {{ printf "--image=%s" (include "node-partition.image" $root) | quote }}
         - {{ printf "--release=%s/%s" $root.Release.Namespace $root.Release.Name | quote }}
         - {{ printf "--revision=%d" $root.Release.Revision | quote }}
+        - --lock-namespace=kube-system
       env:
         - name: NAMESPACE
           valueFrom: {fieldRef: {fieldPath: metadata.namespace}}
