@@ -77,7 +77,7 @@ func TestRefused(t *testing.T) {
 		return head + "sectionFile: " + string(quoted) + "\n"
 	}
 	for _, c := range []struct{ name, values, want string }{
-		{"nothing set", "{}", "image.repository: set it to the name of the image"},
+		{"no image", "section: {systemPartition: {namespaces: [kube-system]}}", "image.repository: set it to the name of the image"},
 		{"no section", head, "section and sectionFile are both empty: set one of them"},
 		{"both", least + "sectionFile: \"systemPartition: {namespaces: [kube-system]}\"", "are both set: set one of them"},
 		{"unknown value", least + "rol: {}", "additional properties 'rol' not allowed"},
@@ -88,6 +88,8 @@ func TestRefused(t *testing.T) {
 		{"a negative number of failures", least + "roll: {maxFailures: -1}", "at '/roll/maxFailures'"},
 		{"a time without a unit", least + "roll: {trial: \"10\"}", "at '/roll/trial'"},
 		{"no time for a trial", least + "roll: {trial: 0m}", "at '/roll/trial'"},
+		{"a trial that is too short", least + "roll: {trial: 59s}", "roll.trial: 59s: want 1m to 24h"},
+		{"a trial that is too long", least + "roll: {trial: 25h}", "roll.trial: 25h: want 1m to 24h"},
 		{"a deadline before the end of the trial", least + "roll: {trial: 30m}", "roll.deadline: 30m is not longer than roll.trial, 30m"},
 		{"the control plane first", least + "roll: {controlPlane: first}", "at '/roll/controlPlane'"},
 		{"an unknown runtime", least + "roll: {nri: docker}", "at '/roll/nri'"},

@@ -61,7 +61,10 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name (.Chart.Version | replace "+" "_") 
 {{- $stages := .stages -}}
 {{- $root := .root -}}
 {{- $deadline := include "node-partition.seconds" $root.Values.roll.deadline | int64 -}}
-{{- if le $deadline (include "node-partition.seconds" $root.Values.roll.trial | int64) -}}
+{{- $trial := include "node-partition.seconds" $root.Values.roll.trial | int64 -}}
+{{- if or (lt $trial 60) (gt $trial 86400) -}}
+{{- fail (printf "roll.trial: %s: want 1m to 24h" $root.Values.roll.trial) -}}
+{{- else if le $deadline $trial -}}
 {{- fail (printf "roll.deadline: %s is not longer than roll.trial, %s: a node must have the time to go back" $root.Values.roll.deadline $root.Values.roll.trial) -}}
 {{- end -}}
 apiVersion: batch/v1
@@ -214,8 +217,6 @@ spec:
       env:
         - name: NAMESPACE
           valueFrom: {fieldRef: {fieldPath: metadata.namespace}}
-        - name: POD_NAME
-          valueFrom: {fieldRef: {fieldPath: metadata.name}}
       terminationMessagePolicy: FallbackToLogsOnError
       securityContext:
         privileged: false
