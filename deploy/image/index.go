@@ -34,7 +34,7 @@ const user = "65532:65532"
 
 // buildIndex returns the images of all architectures, in the order of their names.
 func buildIndex(lists map[string]string, root, version string, created time.Time) (v1.ImageIndex, error) {
-	index := empty.Index
+	var index v1.ImageIndex = empty.Index
 	for _, arch := range slices.Sorted(maps.Keys(lists)) {
 		if _, known := machines[arch]; !known {
 			return nil, fmt.Errorf("architecture %q: want one of %q", arch, slices.Sorted(maps.Keys(machines)))
