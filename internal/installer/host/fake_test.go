@@ -28,7 +28,7 @@ const (
 	servicePath   = "/usr/lib/systemd/system/partition-monitor.service"
 	systemSlice   = "/sys/fs/cgroup/kubepods.slice/kubepods-system.slice"
 	sliceUnit     = "/run/systemd/generator/kubepods-system.slice"
-	pagePath      = "/usr/share/doc/node-partition/docs/page.md"
+	pagePath      = "/usr/share/doc/node-partition/grafana/page.json"
 	trialTime     = 10 * time.Minute
 	section       = "systemPartition: {memoryLimit: 1Gi, namespaces: [kube-system]}\n"
 	otherSection  = "systemPartition: {memoryLimit: 2Gi, namespaces: [kube-system]}\n"

@@ -79,10 +79,10 @@ func (h *Host) Do(ctx context.Context, stage sandbox.Stage, roll string) outcome
 	if stateErr != nil {
 		return outcome.Of(outcome.Remains, errors.Join(err, stateErr))
 	}
-	wentBack := state.Last != nil && state.Last.Roll == roll
+	ended := state.Last != nil && state.Last.Roll == roll || state.Kept != nil && state.Kept.Roll == roll
 	switch r := state.Roll; {
-	case r == nil && wentBack && stage != sandbox.Preflight && stage != sandbox.Install:
-		return h.wentBack(roll, err, nil) // before this stage
+	case r == nil && ended && stage != sandbox.Preflight && stage != sandbox.Install && stage != sandbox.Uninstall:
+		return h.wentBack(roll, err, nil) // before this stage, or the roll was kept
 	case r == nil || r.Roll != roll || r.Stage == manifest.Uninstalling:
 		return outcome.Of(untouched(stage), err)
 	}

@@ -536,6 +536,27 @@ func TestNRI(t *testing.T) {
 	})
 }
 
+// TestKeptAndUntidy: a stage that fails after the roll was kept does not say that the node is as
+// before.
+func TestKeptAndUntidy(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		n := newNode(t)
+		o := n.order("r1", "v1", section)
+		for _, stage := range stages[:4] {
+			n.do(stage, o)
+		}
+		n.fails["systemctl daemon-reload"] = "systemd is busy"
+		got := n.do(sandbox.Keep, o)
+		if got.Status != outcome.Done || !strings.Contains(got.Text(), "is kept") || !strings.Contains(got.Text(), "systemd is busy") {
+			t.Errorf("%+v", got)
+		}
+		clear(n.fails)
+		if got := n.do(sandbox.Keep, o); got.Status != outcome.Done || n.read(filepath.Join(store.Folder, store.Payload, monitorPath)) != "" {
+			t.Errorf("again: %+v", got)
+		}
+	})
+}
+
 // TestSoftReboot: a soft-reboot keeps the boot, and its timer is another one. The deadline counts.
 func TestSoftReboot(t *testing.T) {
 	bubble(t, func(t *testing.T) {
