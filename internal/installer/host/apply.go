@@ -1,0 +1,285 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"nodepartition/internal/installer/manifest"
+	"nodepartition/internal/installer/outcome"
+	"nodepartition/internal/installer/store"
+	"nodepartition/internal/kubeletconfig"
+	"nodepartition/internal/unitname"
+)
+
+// shortest is the least time for a trial: the service takes seconds to be ready.
+const shortest = 20 * time.Second
+
+// under returns the roll that is under way, which has to have reached a stage.
+func (h *Host) under(o manifest.Order, stage manifest.Stage) (manifest.State, *manifest.Roll, error) {
+	state, err := h.State()
+	if err != nil {
+		return state, nil, err
+	}
+	r := state.Roll
+	switch {
+	case r == nil && state.Last != nil && state.Last.Roll == o.Roll:
+		return state, nil, outcome.Because(outcome.Reason(state.Last.Reason), "%s", state.Last.Why)
+	case r == nil || r.Roll != o.Roll:
+		return state, nil, fmt.Errorf("roll %s is not under way on this node", o.Roll)
+	case r.Failed != "":
+		return state, r, outcome.Because(outcome.Reason(r.Reason), "%s", r.Failed)
+	case !r.Stage.Reached(stage):
+		return state, r, fmt.Errorf("roll %s is at the stage %q, and this one comes after %q", o.Roll, r.Stage, stage)
+	}
+	return state, r, nil
+}
+
+// remaining returns the time until the node goes back.
+func (h *Host) remaining(r *manifest.Roll) (time.Duration, error) {
+	now, err := h.Now()
+	if err != nil {
+		return 0, err
+	}
+	if r.Deadline.Over(now) {
+		return 0, nil
+	}
+	return r.Deadline.Since - now.Since, nil
+}
+
+// apply puts the section in force: for the time of the roll, if it is a new one.
+func (h *Host) apply(ctx context.Context, o manifest.Order) (done, error) {
+	state, r, err := h.under(o, manifest.Installed)
+	if err != nil {
+		return nil, err
+	}
+	if r.Stage.Reached(manifest.Applied) {
+		return said("the section is in force"), nil
+	}
+	sentences := said("the section was in force before, and stays")
+	switch {
+	case r.Tries:
+		if sentences, err = h.try(ctx, r); err != nil {
+			return nil, err
+		}
+	case len(r.Changes) > 0:
+		// Programs that come to a node with a section: as at its boot.
+		if _, err := h.systemctl(ctx, "start", "slices.target"); err != nil {
+			return nil, err
+		}
+		if _, err := h.systemctl(ctx, "start", "--no-block", unitname.MonitorService); err != nil {
+			return nil, err
+		}
+	}
+	r.Stage = manifest.Applied
+	return sentences, h.SetState(state)
+}
+
+func (h *Host) try(ctx context.Context, r *manifest.Roll) (done, error) {
+	tried, err := h.Present(kubeletconfig.TrialPath)
+	if err != nil {
+		return nil, err
+	}
+	if tried.SHA256 == r.Section {
+		return said("the section is tried already"), nil // by this stage, which was killed
+	}
+	left, err := h.remaining(r)
+	if err != nil {
+		return nil, err
+	}
+	if left < shortest {
+		return nil, outcome.Because(outcome.Timeout, "only %s are left of the roll on this node, and a trial takes %s or more: use a longer --trial", left, shortest)
+	}
+	left = left.Truncate(time.Second)
+	if _, err := h.run(ctx, h.installed(), "try", h.onDisk(h.In(store.Section)), "--for="+left.String()); err != nil {
+		return nil, outcome.Because(outcome.Section, "%w", err)
+	}
+	return said("the section is tried for %s", left), nil
+}
+
+// margin is the time that is left for keep when verify gives up.
+const margin = 10 * time.Second
+
+// errTime is the cause of the end of a verification.
+var errTime = errors.New("the time of the roll is over")
+
+// verify waits until the node is well with the section, until shortly before it goes back.
+func (h *Host) verify(ctx context.Context, o manifest.Order) (done, error) {
+	state, r, err := h.under(o, manifest.Applied)
+	if err != nil {
+		return nil, err
+	}
+	if r.Stage.Reached(manifest.Verified) {
+		return said("the node was well with the section"), nil
+	}
+	left, err := h.remaining(r)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, max(0, left-margin), errTime)
+	defer cancel()
+	wait := max(time.Second, (left - margin).Truncate(time.Second))
+	if _, err := h.run(ctx, h.installed(), "status", "--wait", "--timeout="+wait.String()); err != nil {
+		return nil, outcome.Because(outcome.Verify, "the partition is not active, or its service not ready: %w; journalctl -u %s has the reason", err, unitname.MonitorService)
+	}
+	cluster, err := h.Cluster()
+	if err != nil {
+		return nil, err
+	}
+	for {
+		why := h.unwell(ctx, cluster, o, r)
+		if why == nil {
+			break
+		}
+		if !pause(ctx) {
+			return nil, outcome.Because(outcome.Verify, "when the time of the roll was nearly over: %w", why)
+		}
+	}
+	found, err := h.check(ctx, h.installed())
+	if err == nil {
+		err = errorOf(found)
+	}
+	if err != nil {
+		return nil, err
+	}
+	r.Stage = manifest.Verified
+	sentences := said("the partition is active and its service ready, the node and its members are Ready, and check finds no error")
+	if cluster == nil {
+		sentences = said("the partition is active and its service ready, and check finds no error; the node has no credentials for a cluster, so that Ready was not asked for")
+	}
+	return sentences, h.SetState(state)
+}
+
+// unwell returns what is not well yet, nil for nothing.
+func (h *Host) unwell(ctx context.Context, cluster Cluster, o manifest.Order, r *manifest.Roll) error {
+	status, err := h.status(ctx, h.installed())
+	switch {
+	case err != nil:
+		return err
+	case len(status.Partitions) == 0:
+		return fmt.Errorf("no partition is active: %s", status.Problem)
+	case status.Service != "ready":
+		return fmt.Errorf("the service is not ready: %s", status.Service)
+	}
+	for _, p := range status.Pods {
+		if p.Reason == "pending" || p.Reason == "moving" {
+			return fmt.Errorf("pod %s/%s waits to be moved (%s)", p.Namespace, p.Name, p.Reason)
+		}
+	}
+	if cluster == nil {
+		return nil
+	}
+	if why, err := cluster.NotReady(ctx, o.Node); err != nil {
+		return err
+	} else if why != "" {
+		return fmt.Errorf("node %s is not Ready: %s", o.Node, why)
+	}
+	pods, err := cluster.PodsOn(ctx, o.Node)
+	if err != nil {
+		return err
+	}
+	for _, p := range pods {
+		if !p.Ready && !p.Ended && slices.Contains(r.Ready, p.UID) {
+			return fmt.Errorf("pod %s/%s was Ready before the roll, and is not now", p.Namespace, p.Name)
+		}
+	}
+	return nil
+}
+
+// readyMembers returns the UIDs of the pods that are Ready and will be members. What cannot be
+// asked is not waited for.
+func (h *Host) readyMembers(ctx context.Context, o manifest.Order) []string {
+	cluster, err := h.Cluster()
+	if err != nil || cluster == nil {
+		return nil
+	}
+	v, err := h.validate(ctx, h.brought())
+	if err != nil {
+		return nil
+	}
+	pods, err := cluster.PodsOn(ctx, o.Node)
+	if err != nil {
+		h.Say("which members are Ready is not known: %v", err)
+		return nil
+	}
+	var ready []string
+	for _, pod := range pods {
+		for _, p := range v.Partitions {
+			if pod.Ready && slices.Contains(p.Namespaces, pod.Namespace) {
+				ready = append(ready, pod.UID)
+				break
+			}
+		}
+	}
+	return ready
+}
+
+// keep makes the roll permanent, and removes the way back.
+func (h *Host) keep(ctx context.Context, o manifest.Order) (done, error) {
+	state, err := h.State()
+	if err != nil {
+		return nil, err
+	}
+	if state.Kept != nil && state.Kept.Roll == o.Roll && state.Roll == nil {
+		return h.kept(o), h.tidy(ctx)
+	}
+	state, r, err := h.under(o, manifest.Verified)
+	if err != nil {
+		return nil, err
+	}
+	if r.Stage != manifest.Keeping {
+		r.Stage = manifest.Keeping
+		if err := h.SetState(state); err != nil {
+			return nil, err
+		}
+	}
+	if is, err := h.Present(kubeletconfig.OverridePath); err != nil {
+		return nil, err
+	} else if is.SHA256 != r.Section {
+		if _, err := h.run(ctx, h.installed(), "keep"); err != nil {
+			return nil, err
+		}
+	}
+	return h.kept(o), h.finish(ctx, state)
+}
+
+func (h *Host) kept(o manifest.Order) done {
+	return said("kept: version %s, section %s", o.Version, strings.ToLower(o.Section[:min(12, len(o.Section))]))
+}
+
+// finish notes that the roll is kept, and removes what it needed.
+func (h *Host) finish(ctx context.Context, state manifest.State) error {
+	is, err := h.Present(kubeletconfig.OverridePath)
+	if err != nil {
+		return err
+	}
+	r := state.Roll
+	files := append(slices.Clone(r.Files), manifest.File{
+		Path: kubeletconfig.OverridePath, Mode: is.Mode, SHA256: is.SHA256,
+	})
+	if err := h.SetState(manifest.State{Kept: &manifest.Kept{Wish: r.Wish, Files: files}}); err != nil {
+		return err
+	}
+	return h.tidy(ctx)
+}
+
+// tidy removes what a roll needs only while it is under way.
+func (h *Host) tidy(ctx context.Context) error {
+	if err := h.removeWayBack(ctx); err != nil {
+		return err
+	}
+	for _, name := range []string{store.Backups, store.Payload} {
+		if err := h.RemoveTree(h.In(name)); err != nil {
+			return err
+		}
+	}
+	for _, name := range []string{store.Section, store.Settings} {
+		if err := h.Remove(h.In(name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,338 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"path/filepath"
+	"slices"
+
+	"nodepartition/internal/installer/manifest"
+	"nodepartition/internal/installer/outcome"
+	"nodepartition/internal/kubeletconfig"
+	"nodepartition/internal/unitname"
+)
+
+// Back has the node go back if it is time, or at once with now. It may be killed at each point, and
+// called again. It is the same for the timer, for a boot, and for a stage that has failed.
+func (h *Host) Back(ctx context.Context, now bool) error {
+	unlock, err := h.Lock(true)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	state, err := h.State()
+	if err != nil {
+		return err
+	}
+	r := state.Roll
+	if r == nil {
+		return h.removeWayBack(ctx) // it was killed before its end
+	}
+	if r.Stage == manifest.Uninstalling {
+		return nil // another call of the same uninstallation goes on with it
+	}
+	moment, err := h.Now()
+	if err != nil {
+		return err
+	}
+	if !now && !r.Due(moment) {
+		h.Say("it is not time to go back: roll %s goes on", r.Roll)
+		return nil
+	}
+	if r.Stage == manifest.Keeping && r.Tries {
+		// The rename of the section decides.
+		if is, err := h.Present(kubeletconfig.OverridePath); err != nil {
+			return err
+		} else if is.SHA256 == r.Section {
+			h.Say("roll %s was kept", r.Roll)
+			return h.finish(ctx, state)
+		}
+	}
+	return h.goBack(ctx, state, r.Deadline.Boot != moment.Boot)
+}
+
+// goBack undoes a roll. rebooted means that units and cgroups have come with another boot since.
+func (h *Host) goBack(ctx context.Context, state manifest.State, rebooted bool) error {
+	r := state.Roll
+	var before []string
+	for unit := range r.Before.Units {
+		before = append(before, unit)
+	}
+	hadPrograms := r.Before.Files[monitorPath].Exists || !changesOf(r, []string{monitorPath})
+	if err := h.endTrial(ctx, r); err != nil {
+		return err
+	}
+	if hadPrograms {
+		h.await(ctx, without(h.partitionSlices(), before))
+	} else if err := h.switchOff(ctx); err != nil {
+		return err
+	}
+	remains, err := h.putBack(ctx, r)
+	if err != nil {
+		return err
+	}
+	if !hadPrograms {
+		if err := h.dropTrial(); err != nil {
+			return err
+		}
+	}
+	if _, err := h.systemctl(ctx, "daemon-reload"); err != nil {
+		return err
+	}
+	if hadPrograms {
+		err = h.useOld(ctx, r, before)
+	} else {
+		err = h.clearUp(ctx, before)
+	}
+	if err != nil {
+		return err
+	}
+	if r.Restarted != "" {
+		if _, err := h.systemctl(ctx, "restart", r.Restarted); err != nil {
+			remains = append(remains, fmt.Sprintf("%s has its old configuration, and was not restarted: %v", r.Restarted, err))
+		}
+	}
+	if !rebooted {
+		h.settle(ctx, r)
+	}
+	now, err := h.snapshot(ctx, r)
+	if err != nil {
+		return err
+	}
+	for _, d := range manifest.Differences(r.Before, now, rebooted) {
+		if !slices.Contains(remains, d) {
+			remains = append(remains, d)
+		}
+	}
+	ended := &manifest.Ended{Roll: r.Roll, Reason: r.Reason, Why: r.Failed, Remains: remains}
+	if r.Failed == "" {
+		ended.Reason, ended.Why = string(outcome.Timeout), "the roll did not end in its time: its installer, the API server or the network was gone"
+	}
+	state.Roll, state.Last = nil, ended
+	if err := h.SetState(state); err != nil {
+		return err
+	}
+	for _, text := range remains {
+		h.Say("not as before: %s", text)
+	}
+	return h.tidy(ctx)
+}
+
+// endTrial ends the trial of the roll, if it runs.
+func (h *Host) endTrial(ctx context.Context, r *manifest.Roll) error {
+	if !r.Tries || h.isOurOff() {
+		return nil
+	}
+	timer, err := h.show(ctx, "ActiveState", "node-partition-trial.timer")
+	if err != nil {
+		return err
+	}
+	if !h.Root.Exists(kubeletconfig.TrialPath) && timer[0]["ActiveState"] != "active" {
+		return nil
+	}
+	ran, err := h.Programs.Run(ctx, h.brought(), "try", "--end")
+	if err != nil {
+		return err
+	}
+	if ran.Status != 0 && h.Root.Exists(kubeletconfig.TrialPath) {
+		return fmt.Errorf("partition-monitor try --end: exit status %d: %s", ran.Status, ran.Stderr)
+	}
+	return nil // else its timer was first
+}
+
+// putBack puts the files back that a roll has changed. One that somebody has changed since is left,
+// and named.
+func (h *Host) putBack(ctx context.Context, r *manifest.Roll) (remains []string, err error) {
+	var written []string
+	for _, c := range slices.Backward(r.Changes) {
+		if err := h.Tidy(c.Path); err != nil {
+			return nil, err
+		}
+		is, err := h.Present(c.Path)
+		if err != nil {
+			return nil, err
+		}
+		switch {
+		case is == c.Was:
+		case is.Exists && !is.Is(c.File):
+			remains = append(remains, c.Path+" was changed while the roll was under way, and stays as it is")
+		case !c.Was.Exists:
+			err = h.Remove(c.Path)
+		default:
+			err = h.Copy(h.backup(c), c.Path, c.Was.Mode)
+			written = append(written, c.Path)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", c.Path, err)
+		}
+	}
+	if changesOf(r, []string{monitorPath}) && !r.Before.Files[monitorPath].Exists {
+		if err := h.RemoveEmpty(manifest.Docs); err != nil {
+			return nil, err
+		}
+	}
+	// keep writes the section under another name first.
+	folder, err := h.Root.Path(path.Dir(kubeletconfig.OverridePath))
+	if err != nil {
+		return nil, err
+	}
+	halves, err := filepath.Glob(filepath.Join(folder, "."+path.Base(kubeletconfig.OverridePath)+"*"))
+	if err != nil {
+		return nil, err
+	}
+	for _, half := range halves {
+		if err := h.Remove(path.Join(path.Dir(kubeletconfig.OverridePath), filepath.Base(half))); err != nil {
+			return nil, err
+		}
+	}
+	return remains, h.relabel(ctx, written)
+}
+
+// dropTrial removes the section that has switched the partitions off.
+func (h *Host) dropTrial() error {
+	if !h.isOurOff() {
+		return nil
+	}
+	return h.Remove(kubeletconfig.TrialPath)
+}
+
+// useOld makes systemd use the files of the version before, as an installation of that would.
+func (h *Host) useOld(ctx context.Context, r *manifest.Roll, before []string) error {
+	if len(r.Changes) > 0 {
+		h.attempt(ctx, "reset-failed", unitname.MonitorService)
+		if r.Before.Units[unitname.MonitorService] == "active" {
+			// Settings with which it does not start are gone now. In a boot it waits for the runtime.
+			h.attempt(ctx, "restart", "--no-block", unitname.MonitorService)
+		}
+	}
+	return h.stopEmpty(ctx, before)
+}
+
+// settle waits until what was active before is active again.
+func (h *Host) settle(ctx context.Context, r *manifest.Roll) {
+	for range idleness {
+		now, err := h.snapshot(ctx, r)
+		if err == nil && len(manifest.Differences(r.Before, now, false)) == 0 {
+			return
+		}
+		if !pause(ctx) {
+			return
+		}
+	}
+}
+
+// without returns the elements of a that are not in b.
+func without(a, b []string) []string {
+	return slices.DeleteFunc(slices.Clone(a), func(s string) bool { return slices.Contains(b, s) })
+}
+
+// errOwned refuses to remove files that a package has taken over.
+func (h *Host) errOwned(ctx context.Context) error {
+	owner, err := h.owner(ctx)
+	if err == nil && owner != "" {
+		err = outcome.Because(outcome.ForeignFile, "the files that this installer wrote are somebody else's now: %s", owner)
+	}
+	return err
+}
+
+// uninstall switches the partitions off, and removes the files of this installer.
+func (h *Host) uninstall(ctx context.Context, o manifest.Order) (done, error) {
+	state, err := h.State()
+	if err != nil {
+		return nil, err
+	}
+	if r := state.Roll; r != nil && r.Stage != manifest.Uninstalling {
+		h.Say("roll %s has not ended: going back first", r.Roll)
+		now, err := h.Now()
+		if err != nil {
+			return nil, err
+		}
+		if err := h.goBack(ctx, state, r.Deadline.Boot != now.Boot); err != nil {
+			return nil, err
+		}
+		if state, err = h.State(); err != nil {
+			return nil, err
+		}
+	}
+	if state.Kept == nil {
+		return said("nothing to do: this installer has nothing on the node"), nil
+	}
+	if err := h.errOwned(ctx); err != nil {
+		return nil, err
+	}
+	if state.Roll == nil {
+		state.Roll = &manifest.Roll{Wish: o.Wish, Stage: manifest.Uninstalling}
+		if err := h.SetState(state); err != nil {
+			return nil, err
+		}
+	}
+	if err := h.switchOff(ctx); err != nil {
+		return nil, err
+	}
+	staying := h.staying(ctx)
+	remove, changed := manifest.Removal(state.Kept.Files, func(name string) manifest.Present {
+		is, presentErr := h.Present(name)
+		err = errors.Join(err, presentErr)
+		return is
+	})
+	if err != nil {
+		return nil, err
+	}
+	restart := ""
+	for _, f := range remove {
+		if d := dropInOf(f.Path); d != nil {
+			restart = d.service
+		}
+		if err := h.Remove(f.Path); err != nil {
+			return nil, fmt.Errorf("%s: %w", f.Path, err)
+		}
+	}
+	if err := h.RemoveEmpty(manifest.Docs); err != nil {
+		return nil, err
+	}
+	if err := h.dropTrial(); err != nil {
+		return nil, err
+	}
+	if _, err := h.systemctl(ctx, "daemon-reload"); err != nil {
+		return nil, err
+	}
+	if err := h.clearUp(ctx, nil); err != nil {
+		return nil, err
+	}
+	sentences := said("uninstalled: %s", counted(len(remove), "file was removed", "files were removed"))
+	if restart != "" {
+		if _, err := h.systemctl(ctx, "restart", restart); err != nil {
+			return nil, err
+		}
+		sentences = append(sentences, restart+" was restarted without the drop-in for NRI")
+	}
+	for _, name := range changed {
+		sentences = append(sentences, name+" stays: it was changed after this installer wrote it")
+	}
+	sentences = append(sentences, staying...)
+	if err := h.tidy(ctx); err != nil {
+		return nil, err
+	}
+	return sentences, h.SetState(manifest.State{})
+}
+
+// staying has a sentence for the pods that stay in slices of partitions.
+func (h *Host) staying(ctx context.Context) []string {
+	n := h.pods(h.partitionSlices())
+	if n == 0 {
+		return nil
+	}
+	texts := []string{counted(n, "pod stays in the slice of a partition, without its limit, until it starts again", "pods stay in the slice of a partition, without its limit, until they start again")}
+	status, err := h.status(ctx, h.brought())
+	if err != nil {
+		return texts
+	}
+	for _, p := range status.Pods {
+		if p.Misplaced > 0 {
+			texts = append(texts, fmt.Sprintf("pod %s/%s stays (%s)", p.Namespace, p.Name, p.Reason))
+		}
+	}
+	return texts
+}

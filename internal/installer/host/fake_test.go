@@ -1,0 +1,518 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"nodepartition/internal/hostfs"
+	"nodepartition/internal/installer/manifest"
+	"nodepartition/internal/installer/outcome"
+	"nodepartition/internal/installer/sandbox"
+	"nodepartition/internal/installer/store"
+	"nodepartition/internal/kubeapi"
+	"nodepartition/internal/kubeletconfig"
+	"nodepartition/internal/trialend"
+)
+
+const (
+	generatorPath = "/usr/lib/systemd/system-generators/partition-generator"
+	servicePath   = "/usr/lib/systemd/system/partition-monitor.service"
+	systemSlice   = "/sys/fs/cgroup/kubepods.slice/kubepods-system.slice"
+	sliceUnit     = "/run/systemd/generator/kubepods-system.slice"
+	pagePath      = "/usr/share/doc/node-partition/grafana/page.json"
+	trialTime     = 10 * time.Minute
+	section       = "systemPartition: {memoryLimit: 1Gi, namespaces: [kube-system]}\n"
+	otherSection  = "systemPartition: {memoryLimit: 2Gi, namespaces: [kube-system]}\n"
+)
+
+// killed ends the program before a step, as a panic.
+type killed struct{}
+
+// node is a node in a folder. It is the Runner of its Host: systemd, the generator and the monitor,
+// as far as a roll sees them.
+type node struct {
+	t    *testing.T
+	root string
+	h    *Host
+	now  trialend.Moment
+	// steps lists what was done to the node. At the step killAt it is killed.
+	steps  []string
+	killAt int
+	// active holds the units that run. The timer of the way back is one of them.
+	active map[string]bool
+	// findings has what check finds.
+	findings []finding
+	problems []string // of the section
+	// fails has the answer of programs that fail, by the beginning of their command lines.
+	fails map[string]string
+	// static is a static pod, which comes into the partition by itself, and does not leave it.
+	static   bool
+	readOnly bool
+	notReady string
+	pods     []kubeapi.PodState
+	alone    bool // without a cluster
+	said     []string
+	applied  func() // called when a trial has begun; nil for none
+}
+
+func newNode(t *testing.T) *node {
+	t.Helper()
+	n := &node{
+		t: t, root: t.TempDir(), now: trialend.Moment{Boot: "one", Since: time.Hour},
+		active: map[string]bool{"containerd.service": true}, fails: map[string]string{},
+		pods: []kubeapi.PodState{{UID: "u1", Namespace: "kube-system", Name: "dns", Ready: true}},
+	}
+	for _, folder := range []string{
+		"/usr/bin", "/usr/lib/systemd/system", "/usr/lib/systemd/system-generators", "/usr/share/doc", "/usr/share/man/man8",
+		"/etc/systemd/system/multi-user.target.wants", "/etc/kubernetes", "/etc/default", "/run/systemd/generator", "/proc",
+		"/var/lib/node-partition/installer",
+	} {
+		if err := os.MkdirAll(n.path(folder), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n.write("/sys/fs/cgroup/cgroup.controllers", "cpu memory")
+	n.write("/sys/fs/cgroup/kubepods.slice/memory.max", "16G")
+	n.write("/proc/cmdline", "quiet")
+	n.write("/var/lib/kubelet/config.yaml", "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ncgroupDriver: systemd\n")
+	n.write("/etc/systemd/system/multi-user.target.wants/other.service", "")
+	disk := store.Disk{Root: hostfs.FS(n.root), Step: n.step}
+	n.h = &Host{
+		Store: store.Store{Disk: disk, Folder: store.Folder}, Programs: n,
+		Cluster: func() (Cluster, error) {
+			if n.alone {
+				return nil, nil
+			}
+			return n, nil
+		},
+		Now:   func() (trialend.Moment, error) { return n.now, nil },
+		Label: func(string) (string, error) { return "system_u:object_r:bin_t:s0", nil },
+		Say:   func(format string, args ...any) { n.said = append(n.said, fmt.Sprintf(format, args...)) },
+	}
+	return n
+}
+
+func (n *node) path(name string) string { return filepath.Join(n.root, name) }
+
+func (n *node) write(name, text string) {
+	n.t.Helper()
+	if err := errors.Join(os.MkdirAll(filepath.Dir(n.path(name)), 0o755), os.WriteFile(n.path(name), []byte(text), 0o644)); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+func (n *node) read(name string) string {
+	data, err := os.ReadFile(n.path(name))
+	if err != nil {
+		return ""
+	}
+	return string(data)
+}
+
+func (n *node) remove(name string) {
+	n.t.Helper()
+	if err := os.RemoveAll(n.path(name)); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+// step notes a change of the node, before it happens.
+func (n *node) step(what string) {
+	n.steps = append(n.steps, what)
+	if n.killAt > 0 && len(n.steps) == n.killAt {
+		panic(killed{})
+	}
+}
+
+// survives reports whether f ends without being killed.
+func survives(f func()) (alive bool) {
+	defer func() {
+		if r := recover(); r != nil {
+			if _, ok := r.(killed); !ok {
+				panic(r)
+			}
+		}
+	}()
+	f()
+	return true
+}
+
+// tree returns the files of the node, but for the installer's folder and the kernel's.
+func (n *node) tree() map[string]string {
+	n.t.Helper()
+	all := map[string]string{}
+	err := filepath.WalkDir(n.root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name := "/" + strings.TrimPrefix(strings.TrimPrefix(path, n.root), "/")
+		if name == store.Folder {
+			return filepath.SkipDir
+		}
+		if entry.IsDir() {
+			if name != "/run/node-partition" { // stays until the next boot
+				all[name] = "folder"
+			}
+			return nil
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		data, _ := os.ReadFile(path)
+		all[name] = fmt.Sprintf("%v %s", info.Mode(), data)
+		return nil
+	})
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return all
+}
+
+// compare reports what differs in two trees.
+func compare(before, after map[string]string) []string {
+	var all []string
+	for name, was := range before {
+		if is, ok := after[name]; !ok {
+			all = append(all, "gone: "+name)
+		} else if is != was {
+			all = append(all, fmt.Sprintf("changed: %s: %q to %q", name, was, is))
+		}
+	}
+	for name := range after {
+		if _, ok := before[name]; !ok {
+			all = append(all, "new: "+name)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// order brings a version and a section to the installer's folder, as a pod does.
+func (n *node) order(roll, version, section string) manifest.Order {
+	n.t.Helper()
+	payload := filepath.Join(store.Folder, store.Payload)
+	n.remove(payload)
+	for name, text := range map[string]string{
+		monitorPath: "monitor " + version, generatorPath: "generator " + version, servicePath: "[Service] " + version,
+		pagePath: "page " + version,
+	} {
+		n.write(filepath.Join(payload, name), text)
+	}
+	if version == "v2" {
+		n.write(filepath.Join(payload, "/usr/share/man/man8/new.8"), "new")
+	} else {
+		n.write(filepath.Join(payload, "/usr/share/man/man8/old.8"), "old")
+	}
+	n.write(filepath.Join(payload, "/usr/share/fish/vendor_completions.d/a.fish"), "no such folder on the node")
+	for _, program := range []string{monitorPath, generatorPath} {
+		if err := os.Chmod(n.path(filepath.Join(payload, program)), 0o755); err != nil {
+			n.t.Fatal(err)
+		}
+	}
+	n.write(filepath.Join(store.Folder, store.Section), section)
+	files, err := n.h.Tree(payload)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return manifest.Order{
+		Wish: manifest.Wish{Roll: roll, Version: version, Section: store.Digest([]byte(section))},
+		Node: "node-1", Trial: trialTime, Payload: store.DigestOf(files),
+	}
+}
+
+// do runs a stage.
+func (n *node) do(stage sandbox.Stage, o manifest.Order) outcome.Outcome {
+	n.t.Helper()
+	data, err := json.Marshal(o)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	n.write(filepath.Join(store.Folder, store.Request(string(stage), o.Roll)), string(data))
+	return n.h.Do(n.t.Context(), stage, o.Roll)
+}
+
+var stages = []sandbox.Stage{sandbox.Preflight, sandbox.Install, sandbox.Apply, sandbox.Verify, sandbox.Keep}
+
+// roll runs all stages until one fails.
+func (n *node) roll(o manifest.Order) outcome.Outcome {
+	n.t.Helper()
+	var last outcome.Outcome
+	for _, stage := range stages {
+		if last = n.do(stage, o); last.Status != outcome.Done {
+			return last
+		}
+	}
+	return last
+}
+
+// mustRoll makes a node that has a version and a section.
+func (n *node) mustRoll(roll, version, section string) {
+	n.t.Helper()
+	if o := n.roll(n.order(roll, version, section)); o.Status != outcome.Done {
+		n.t.Fatalf("roll %s: %+v", roll, o)
+	}
+}
+
+func (n *node) state() manifest.State {
+	n.t.Helper()
+	state, err := n.h.State()
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return state
+}
+
+// reboot empties /run, and starts what a boot starts.
+func (n *node) reboot() {
+	n.t.Helper()
+	n.now = trialend.Moment{Boot: n.now.Boot + "+", Since: time.Minute}
+	n.remove("/run")
+	n.remove(systemSlice)
+	clear(n.active)
+	n.active["containerd.service"] = true
+	if err := os.MkdirAll(n.path("/run/systemd/generator"), 0o755); err != nil {
+		n.t.Fatal(err)
+	}
+	n.generate()
+	n.startSlices()
+	n.startMonitor()
+	if n.read(filepath.Join(unitFolder, bootTarget+".wants", backService)) != "" {
+		n.mustBack()
+	}
+}
+
+func (n *node) mustBack() {
+	n.t.Helper()
+	if err := n.h.Back(n.t.Context(), false); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+// inForce returns the section that the generator reads.
+func (n *node) inForce() (name, text string) {
+	for _, name := range []string{kubeletconfig.TrialPath, kubeletconfig.OverridePath} {
+		if text := n.read(name); text != "" {
+			return name, text
+		}
+	}
+	return "", ""
+}
+
+// generate is the generator of this project.
+func (n *node) generate() {
+	n.remove(sliceUnit)
+	if _, text := n.inForce(); n.read(generatorPath) != "" && strings.Contains(text, "namespaces") {
+		n.write(sliceUnit, text)
+	}
+}
+
+func (n *node) startSlices() {
+	if text := n.read(sliceUnit); text != "" {
+		n.write(systemSlice+"/memory.max", text)
+		n.write(systemSlice+"/cgroup.events", "populated 0\n")
+		if n.static {
+			n.write(systemSlice+"/kubepods-system-podabc.slice/cgroup.procs", "1")
+			n.write(systemSlice+"/cgroup.events", "populated 1\n")
+		}
+	}
+}
+
+// startMonitor starts the monitor, which empties a partition that is switched off, and ends.
+func (n *node) startMonitor() bool {
+	if n.read(servicePath) == "" || strings.Contains(n.read(settingsPath), "--bogus") {
+		return false
+	}
+	switch {
+	case n.read(sliceUnit) != "":
+		n.active["partition-monitor.service"] = true
+	case n.static:
+		n.active["partition-monitor.service"] = true // it waits for the pod
+	default:
+		n.active["partition-monitor.service"] = false
+		n.remove(systemSlice)
+	}
+	return true
+}
+
+// Run implements Runner.
+func (n *node) Run(ctx context.Context, name string, args ...string) (Ran, error) {
+	if err := ctx.Err(); err != nil {
+		return Ran{}, context.Cause(ctx)
+	}
+	line := filepath.Base(name) + " " + strings.Join(args, " ")
+	for beginning, text := range n.fails {
+		if strings.HasPrefix(line, beginning) {
+			return Ran{Stderr: text, Status: 1}, nil
+		}
+	}
+	if filepath.Base(name) == "systemctl" {
+		return n.systemctl(ctx, line, args), nil
+	}
+	if !strings.HasPrefix(n.read(strings.TrimPrefix(name, n.root)), "monitor") {
+		return Ran{}, fmt.Errorf("%s: %w", name, fs.ErrNotExist)
+	}
+	return n.monitor(line, args), nil
+}
+
+func (n *node) systemctl(ctx context.Context, line string, args []string) Ran {
+	if args[0] != "show" {
+		n.step(line)
+	}
+	unit := args[len(args)-1]
+	switch args[0] {
+	case "show":
+		return Ran{Stdout: n.show(args)}
+	case "daemon-reload":
+		n.generate()
+	case "start", "restart", "try-restart":
+		switch {
+		case unit == "slices.target":
+			n.startSlices()
+		case unit == backService:
+			if n.read(filepath.Join(unitFolder, backService)) == "" {
+				return Ran{Stderr: "Unit not found.", Status: 5}
+			}
+			if err := n.h.Back(ctx, false); err != nil {
+				return Ran{Stderr: err.Error(), Status: 1}
+			}
+		case unit == "partition-monitor.service":
+			if args[0] == "try-restart" && !n.active[unit] {
+				break
+			}
+			n.active[unit] = false
+			if !n.startMonitor() {
+				return Ran{Stderr: "Unit not found.", Status: 5}
+			}
+		default:
+			n.active[unit] = true
+		}
+	case "stop":
+		n.active[unit] = false
+		if unit == filepath.Base(systemSlice) {
+			n.remove(systemSlice)
+		}
+	}
+	return Ran{}
+}
+
+func (n *node) show(args []string) string {
+	var blocks []string
+	at := slices.Index(args, "--")
+	if strings.HasSuffix(args[1], "=Version") {
+		return "Version=257.13-1\n"
+	}
+	for _, unit := range args[at+1:] {
+		state := "inactive"
+		if n.active[unit] || unit == filepath.Base(systemSlice) && n.read(systemSlice+"/memory.max") != "" || unit == "-.mount" {
+			state = "active"
+		}
+		options := "rw,relatime"
+		if n.readOnly {
+			options = "ro,relatime"
+		}
+		blocks = append(blocks, fmt.Sprintf("Id=%s\nActiveState=%s\nWhere=/\nOptions=%s\n", unit, state, options))
+	}
+	return strings.Join(blocks, "\n")
+}
+
+// answer returns v as a program does that has found a problem, or none.
+func answer(v any, bad bool) Ran {
+	data, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	r := Ran{Stdout: string(data)}
+	if bad {
+		r.Status = 1
+	}
+	return r
+}
+
+func (n *node) monitor(line string, args []string) Ran {
+	switch args[0] {
+	case "validate":
+		problems := []map[string]string{}
+		for _, p := range n.problems {
+			problems = append(problems, map[string]string{"file": "node-partition.yaml", "field": "systemPartition.memoryLimit", "message": p})
+		}
+		return answer(map[string]any{
+			"valid": len(problems) == 0, "problems": problems,
+			"partitions": []map[string]any{{"name": "system", "namespaces": []string{"kube-system"}}},
+		}, len(problems) > 0)
+	case "check":
+		return answer(map[string]any{"findings": n.findings}, len(n.findings) > 0)
+	case "status":
+		partitions := []map[string]string{}
+		if n.read(systemSlice+"/memory.max") != "" {
+			partitions = append(partitions, map[string]string{"name": "system", "slice": filepath.Base(systemSlice)})
+		}
+		service := "ready"
+		if !n.active["partition-monitor.service"] {
+			service = "does not run"
+		}
+		if args[1] == "--wait" && service != "ready" {
+			return Ran{Stderr: "not ready after 9m: " + service, Status: 1}
+		}
+		return answer(map[string]any{"partitions": partitions, "service": service, "pods": []any{}}, false)
+	}
+	n.step(line)
+	switch {
+	case args[0] == "keep":
+		n.write(kubeletconfig.OverridePath, n.read(kubeletconfig.TrialPath))
+		n.step("in keep")
+		n.remove(kubeletconfig.TrialPath)
+		n.remove(trialend.AboutFile)
+		n.generate()
+	case args[1] == "--end":
+		n.remove(kubeletconfig.TrialPath)
+		n.remove(trialend.AboutFile)
+		n.step("in try --end")
+		n.generate()
+		n.startSlices()
+		n.startMonitor()
+	default:
+		n.write(trialend.AboutFile, "{}")
+		n.write(kubeletconfig.TrialPath, n.read(strings.TrimPrefix(args[1], n.root)))
+		n.step("in try")
+		n.generate()
+		n.startSlices()
+		n.startMonitor()
+		if n.applied != nil {
+			n.applied()
+		}
+	}
+	return Ran{}
+}
+
+// onApplied calls f when the section is in force.
+func (n *node) onApplied(f func()) { n.applied = f }
+
+// enforce makes SELinux enforce, with this label on all files.
+func (n *node) enforce(label string) {
+	n.write("/sys/fs/selinux/enforce", "1")
+	n.h.Label = func(string) (string, error) { return label, nil }
+}
+
+// kubelet adds a line to the kubelet's configuration.
+func (n *node) kubelet(line string) {
+	n.write("/var/lib/kubelet/config.yaml", "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"+line+"\n")
+}
+
+// podState is short for the tables.
+type podState = kubeapi.PodState
+
+// NotReady implements Cluster.
+func (n *node) NotReady(context.Context, string) (string, error) { return n.notReady, nil }
+
+// PodsOn implements Cluster.
+func (n *node) PodsOn(context.Context, string) ([]kubeapi.PodState, error) { return n.pods, nil }

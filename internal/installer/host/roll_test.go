@@ -1,0 +1,574 @@
+package host
+
+import (
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"nodepartition/internal/installer/manifest"
+	"nodepartition/internal/installer/outcome"
+	"nodepartition/internal/installer/sandbox"
+	"nodepartition/internal/installer/store"
+	"nodepartition/internal/kubeletconfig"
+	"nodepartition/internal/trialend"
+)
+
+// bubble runs a test in which seconds pass at once.
+func bubble(t *testing.T, test func(*testing.T)) {
+	t.Helper()
+	synctest.Test(t, test)
+}
+
+// TestRoll: a node gets programs and a section, and the way back is gone afterwards. A second roll
+// of the same changes nothing, and another version replaces the files of the first.
+func TestRoll(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		n := newNode(t)
+		n.mustRoll("r1", "v1", section)
+		if n.read(kubeletconfig.OverridePath) != section || n.read(monitorPath) != "monitor v1" || !n.active["partition-monitor.service"] {
+			t.Fatalf("kept: %+v", n.tree())
+		}
+		if n.read("/usr/share/fish/vendor_completions.d/a.fish") != "" {
+			t.Error("a folder was made for completions of a shell that the host has not")
+		}
+		for _, name := range backPaths() {
+			if n.read(name) != "" {
+				t.Errorf("%s is left", name)
+			}
+		}
+		if n.active[backTimer] {
+			t.Error("the timer of the way back runs on")
+		}
+		if n.read(filepath.Join(store.Folder, store.Payload, monitorPath)) != "" {
+			t.Error("the payload is left")
+		}
+		steps := len(n.steps)
+		if same, err := n.h.Same(); err != nil || !same || len(n.steps) != steps {
+			t.Errorf("same: %t, %v, after %v", same, err, n.steps[steps:])
+		}
+		n.mustRoll("r2", "v2", section)
+		if n.read(monitorPath) != "monitor v2" || n.read("/usr/share/man/man8/old.8") != "" || n.read("/usr/share/man/man8/new.8") != "new" {
+			t.Errorf("after the second version: %v", n.tree())
+		}
+		if slices.ContainsFunc(n.steps[steps:], func(s string) bool { return strings.HasPrefix(s, "partition-monitor") }) {
+			t.Errorf("a version alone tries no section: %v", n.steps[steps:])
+		}
+		n.mustRoll("r3", "v2", otherSection)
+		if n.read(kubeletconfig.OverridePath) != otherSection {
+			t.Errorf("section %q", n.read(kubeletconfig.OverridePath))
+		}
+		if same, err := n.h.Same(); err != nil || !same {
+			t.Errorf("same: %t, %v", same, err)
+		}
+		n.write(monitorPath, "changed")
+		if same, _ := n.h.Same(); same {
+			t.Error("a file was changed, and the node has the same")
+		}
+	})
+}
+
+// TestKilledAnywhere: the installer is killed before each step, and the whole roll is gone. When
+// the time is over, or after a reboot, the node is as before, or the roll is finished.
+func TestKilledAnywhere(t *testing.T) {
+	for name, prepare := range map[string]func(*node) manifest.Order{
+		"first": func(n *node) manifest.Order { return n.order("new", "v1", section) },
+		"version": func(n *node) manifest.Order {
+			n.mustRoll("old", "v1", section)
+			return n.order("new", "v2", section)
+		},
+		"section": func(n *node) manifest.Order {
+			n.mustRoll("old", "v1", section)
+			return n.order("new", "v1", otherSection)
+		},
+		"first, with a section": func(n *node) manifest.Order {
+			n.write(kubeletconfig.OverridePath, section)
+			return n.order("new", "v1", section)
+		},
+		"fails": func(n *node) manifest.Order {
+			n.notReady = "the kubelet is gone"
+			return n.order("new", "v1", section)
+		},
+	} {
+		for _, reboots := range []bool{false, true} {
+			ends := "timer"
+			if reboots {
+				ends = "reboot"
+			}
+			t.Run(name+"/"+ends, func(t *testing.T) {
+				t.Parallel()
+				bubble(t, func(t *testing.T) {
+					kept, back := 0, 0
+					for at := 1; ; at++ {
+						n := newNode(t)
+						o := prepare(n)
+						before, active := n.tree(), maps.Clone(n.active)
+						n.killAt = len(n.steps) + at
+						if survives(func() { n.roll(o) }) {
+							break
+						}
+						n.killAt = 0
+						last := n.steps[len(n.steps)-1]
+						n.now.Since += trialTime
+						if reboots {
+							n.reboot()
+						} else if n.active[backTimer] {
+							n.mustBack()
+						}
+						if n.state().Roll != nil {
+							// The way back was not armed yet. Its own unit files are all that there is, and the
+							// next pod has the node go back.
+							if name := unarmed(before, n.tree()); name != "" && n.now.Boot == "one" {
+								t.Errorf("killed before %q: no way back, and %s", last, name)
+							}
+							n.mustBack()
+						}
+						if service := filepath.Join(unitFolder, backService); reboots && n.read(service) != "" {
+							// It was killed before it could remove the last file, which nothing starts.
+							if n.read(bootLink.path) != "" || !strings.HasSuffix(last, service) {
+								t.Errorf("killed before %q: the way back was started, and is left", last)
+							}
+							n.mustBack()
+						}
+						state := n.state()
+						switch {
+						case state.Roll != nil:
+							t.Errorf("killed before %q: the roll is left: %+v", last, state.Roll.Stage)
+						case state.Kept != nil && state.Kept.Roll == "new":
+							kept++
+							if n.read(kubeletconfig.OverridePath) == "" || n.read(monitorPath) == "" {
+								t.Errorf("killed before %q: kept, and not in place", last)
+							}
+						default:
+							back++
+							after := n.tree()
+							if reboots {
+								dropRuntime(before, after)
+							} else if n.active["partition-monitor.service"] != active["partition-monitor.service"] {
+								t.Errorf("killed before %q: the monitor runs: %t", last, n.active["partition-monitor.service"])
+							}
+							for _, d := range compare(before, after) {
+								t.Errorf("killed before %q: %s", last, d)
+							}
+						}
+						for _, name := range backPaths() {
+							if n.read(name) != "" {
+								t.Errorf("killed before %q: %s is left", last, name)
+							}
+						}
+					}
+					if back < 5 || kept == 0 && name != "fails" {
+						t.Errorf("%d went back, %d were kept: the test does not kill any more", back, kept)
+					}
+				})
+			})
+		}
+	}
+}
+
+// unarmed returns the first difference between trees that is not a file of the way back.
+func unarmed(before, after map[string]string) string {
+	for _, d := range compare(before, after) {
+		if !strings.Contains(d, "partition-install-back") && !strings.Contains(d, "timers.target.wants") {
+			return d
+		}
+	}
+	return ""
+}
+
+// dropRuntime removes what a boot makes again from trees.
+func dropRuntime(trees ...map[string]string) {
+	for _, tree := range trees {
+		maps.DeleteFunc(tree, func(name, _ string) bool {
+			return strings.HasPrefix(name, "/run") || strings.HasPrefix(name, "/sys")
+		})
+	}
+}
+
+// TestWayBackKilled: the way back is killed before each step, too, and the next one finishes it.
+func TestWayBackKilled(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		for at := 1; ; at++ {
+			n := newNode(t)
+			n.mustRoll("old", "v1", section)
+			before := n.tree()
+			o := n.order("new", "v2", section)
+			o.Settings = store.Digest([]byte("PARTITION_MONITOR_ARGS=--debug\n"))
+			n.write(filepath.Join(store.Folder, store.Settings), "PARTITION_MONITOR_ARGS=--debug\n")
+			for _, stage := range stages[:4] {
+				if got := n.do(stage, o); got.Status != outcome.Done {
+					t.Fatalf("%s: %+v", stage, got)
+				}
+			}
+			n.now.Since += trialTime
+			n.killAt = len(n.steps) + at
+			alive := survives(n.mustBack)
+			n.killAt = 0
+			if !alive {
+				n.mustBack()
+			}
+			if state := n.state(); state.Last == nil && state.Roll == nil || state.Last != nil && len(state.Last.Remains) > 0 {
+				t.Errorf("%d: %+v", at, state.Last)
+			}
+			for _, d := range compare(before, n.tree()) {
+				t.Errorf("%d: %s", at, d)
+			}
+			if alive {
+				if at < 10 {
+					t.Errorf("the way back has only %d steps", at)
+				}
+				return
+			}
+		}
+	})
+}
+
+// TestStageFails: in each stage, the node is as before, and the outcome says so and why.
+func TestStageFails(t *testing.T) {
+	for name, test := range map[string]struct {
+		spoil  func(*node)
+		status outcome.Status
+		reason outcome.Reason
+		says   string
+	}{
+		"install":   {func(n *node) { n.fails["systemctl try-restart"] = "Access denied" }, outcome.WentBack, outcome.Failed, "Access denied"},
+		"the timer": {func(n *node) { n.fails["systemctl start "+backTimer] = "bad unit" }, outcome.WentBack, outcome.Failed, "bad unit"},
+		"apply":     {func(n *node) { n.fails["partition-monitor try /"] = "pods would be evicted at once" }, outcome.WentBack, outcome.Section, "evicted at once"},
+		"verify, the node": {
+			func(n *node) { n.notReady = "KubeletNotReady: PLEG" }, outcome.WentBack, outcome.Verify, "PLEG",
+		},
+		"verify, a member": {func(n *node) {
+			n.fails = map[string]string{}
+			n.pods = []podState{{UID: "u1", Namespace: "kube-system", Name: "dns", Ready: true}}
+			n.onApplied(func() { n.pods[0].Ready = false })
+		}, outcome.WentBack, outcome.Verify, "kube-system/dns was Ready"},
+		"verify, check": {
+			func(n *node) {
+				n.onApplied(func() { n.findings = []finding{{Check: "slice", Grade: "error", Found: "memory.max is max"}} })
+			}, outcome.WentBack, outcome.Check, "memory.max is max",
+		},
+		"keep":      {func(n *node) { n.fails["partition-monitor keep"] = "disk full" }, outcome.WentBack, outcome.Failed, "disk full"},
+		"preflight": {func(n *node) { n.problems = []string{"4GB: is 4Gi meant?"} }, outcome.Refused, outcome.Section, "is 4Gi meant"},
+		"the monitor does not start": {
+			func(n *node) { n.fails["partition-monitor status --wait"] = "not ready after 9m" }, outcome.WentBack, outcome.Verify, "not ready",
+		},
+		"a static pod stays": {
+			func(n *node) { n.static, n.notReady = true, "gone" }, outcome.Remains, outcome.Verify, "kubepods-system.slice is active",
+		},
+		"try --end fails": {
+			func(n *node) {
+				n.notReady = "gone"
+				n.fails["partition-monitor try --end"] = "the bus is gone"
+			}, outcome.Remains, outcome.Verify, "the node is not as before",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				n := newNode(t)
+				before := n.tree()
+				test.spoil(n)
+				got := n.roll(n.order("r1", "v1", section))
+				if got.Status != test.status || got.Reason != test.reason || !strings.Contains(got.Text(), test.says) {
+					t.Errorf("%+v; want %d, %s, %q", got, test.status, test.reason, test.says)
+				}
+				differ := compare(before, n.tree())
+				if test.status != outcome.Remains && len(differ) > 0 {
+					t.Errorf("says that the node is as before: %v", differ)
+				}
+				if test.status == outcome.Remains && strings.Contains(got.Text(), "is as before:") {
+					t.Errorf("says that the node is as before: %s", got.Text())
+				}
+			})
+		})
+	}
+}
+
+// TestBadSettings: options with which the monitor does not start leave no slice behind.
+func TestBadSettings(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		n := newNode(t)
+		before := n.tree()
+		o := n.order("r1", "v1", section)
+		const settings = "PARTITION_MONITOR_ARGS=--bogus\n"
+		n.write(filepath.Join(store.Folder, store.Settings), settings)
+		o.Settings = store.Digest([]byte(settings))
+		if got := n.roll(o); got.Status != outcome.WentBack || got.Reason != outcome.Verify {
+			t.Errorf("%+v", got)
+		}
+		for _, d := range compare(before, n.tree()) {
+			t.Error(d)
+		}
+	})
+}
+
+// TestTimeOver: the pods of the roll are gone. The timer, or a boot, brings the node back, and not
+// before its time.
+func TestTimeOver(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		n := newNode(t)
+		before := n.tree()
+		o := n.order("r1", "v1", section)
+		for _, stage := range stages[:3] {
+			n.do(stage, o)
+		}
+		n.now.Since += trialTime - 1
+		n.mustBack()
+		if n.state().Roll == nil {
+			t.Fatal("went back before its time")
+		}
+		n.now.Since++
+		n.mustBack()
+		if last := n.state().Last; last == nil || last.Reason != string(outcome.Timeout) || len(last.Remains) > 0 {
+			t.Errorf("%+v", last)
+		}
+		for _, d := range compare(before, n.tree()) {
+			t.Error(d)
+		}
+		if got := n.do(sandbox.Verify, o); got.Status != outcome.WentBack || got.Reason != outcome.Timeout {
+			t.Errorf("a pod that comes later: %+v", got)
+		}
+	})
+}
+
+// TestChangedMeanwhile: a file that somebody has changed during the roll stays, and is named.
+func TestChangedMeanwhile(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		n := newNode(t)
+		o := n.order("r1", "v1", section)
+		n.notReady = "gone"
+		for _, stage := range stages[:3] {
+			n.do(stage, o)
+		}
+		n.write(servicePath, "[Service] mine")
+		got := n.do(sandbox.Verify, o)
+		if got.Status != outcome.Remains || !strings.Contains(got.Text(), servicePath+" was changed while the roll") {
+			t.Errorf("%+v", got)
+		}
+		if n.read(servicePath) != "[Service] mine" {
+			t.Error("the file is gone")
+		}
+	})
+}
+
+// TestPreflight: each reason for a refusal, before anything is written.
+func TestPreflight(t *testing.T) {
+	for name, test := range map[string]struct {
+		spoil  func(*node)
+		reason outcome.Reason
+	}{
+		"cgroup v1": {func(n *node) { n.remove("/sys/fs/cgroup/cgroup.controllers") }, outcome.CgroupV1},
+		"cgroup v1, and check cannot run": {func(n *node) {
+			n.remove("/sys/fs/cgroup/cgroup.controllers")
+			n.fails["systemctl"] = "no"
+			n.fails["partition-monitor"] = "no"
+		}, outcome.CgroupV1},
+		"a foreign file":     {func(n *node) { n.write(monitorPath, "mine") }, outcome.ForeignFile},
+		"a package":          {func(n *node) { n.write(dpkgList, "/.") }, outcome.ForeignFile},
+		"an extension":       {func(n *node) { n.write(extension, "ID=debian") }, outcome.ForeignFile},
+		"another prefix":     {func(n *node) { n.write("/etc/systemd/system-generators/partition-generator", "x") }, outcome.ForeignFile},
+		"another section":    {func(n *node) { n.write(kubeletconfig.OverridePath, otherSection) }, outcome.ForeignFile},
+		"a read-only /usr":   {func(n *node) { n.readOnly = true }, outcome.ReadOnlyUsr},
+		"SELinux":            {func(n *node) { n.enforce("system_u:object_r:unlabeled_t:s0") }, outcome.SELinux},
+		"SELinux, of a pod":  {func(n *node) { n.enforce("system_u:object_r:container_file_t:s0:c1,c2") }, outcome.SELinux},
+		"the kubelet's gate": {func(n *node) { n.kubelet("featureGates: {NodeSystemPartition: true}") }, outcome.KubeletGate},
+		"cgroupfs":           {func(n *node) { n.kubelet("cgroupDriver: cgroupfs") }, outcome.Cgroupfs},
+		"cgroupfs, by the pods": {func(n *node) {
+			n.remove("/sys/fs/cgroup/kubepods.slice")
+			n.write("/sys/fs/cgroup/kubepods/cgroup.procs", "")
+		}, outcome.Cgroupfs},
+		"cgroupfs, by check": {func(n *node) {
+			n.findings = []finding{{Check: "cgroup-driver", Grade: "error", Found: "the runtime uses cgroupfs"}}
+		}, outcome.Cgroupfs},
+		"check":                {func(n *node) { n.findings = []finding{{Check: "runtime", Grade: "error", Found: "does not answer"}} }, outcome.Check},
+		"the section":          {func(n *node) { n.problems = []string{"not a quantity"} }, outcome.Section},
+		"a trial":              {func(n *node) { n.write(kubeletconfig.TrialPath, section) }, outcome.Check},
+		"the kernel's switch":  {func(n *node) { n.write("/proc/cmdline", "quiet node_partition=0") }, outcome.Check},
+		"another pod's files":  {func(n *node) { n.write(filepath.Join(store.Folder, store.Payload, monitorPath), "monitor other") }, outcome.Failed},
+		"another pod's wishes": {func(n *node) { n.write(filepath.Join(store.Folder, store.Section), otherSection) }, outcome.Failed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t)
+			o := n.order("r1", "v1", section)
+			test.spoil(n)
+			before := n.tree()
+			for _, stage := range []sandbox.Stage{sandbox.Preflight, sandbox.Install} {
+				if stage == sandbox.Install && (test.reason == outcome.Section || test.reason == outcome.Check && n.findings != nil || name == "cgroupfs, by check") {
+					continue // what the programs find is asked once
+				}
+				got := n.do(stage, o)
+				if got.Status != outcome.Refused || got.Reason != test.reason {
+					t.Errorf("%s: %+v; want %s", stage, got, test.reason)
+				}
+			}
+			if len(n.steps) > 0 {
+				t.Errorf("something was done: %v", n.steps)
+			}
+			if d := compare(before, n.tree()); len(d) > 0 {
+				t.Errorf("something was written: %v", d)
+			}
+		})
+	}
+}
+
+// TestBothRefused: version and section change in two rolls, and one roll runs at a time.
+func TestBothRefused(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		n := newNode(t)
+		n.mustRoll("r1", "v1", section)
+		if got := n.do(sandbox.Preflight, n.order("r2", "v2", otherSection)); got.Status != outcome.Refused || !strings.Contains(got.Text(), "second roll") {
+			t.Errorf("%+v", got)
+		}
+		o := n.order("r3", "v2", section)
+		if got := n.do(sandbox.Install, o); got.Status != outcome.Done {
+			t.Fatalf("%+v", got)
+		}
+		if got := n.do(sandbox.Install, n.order("r4", "v3", section)); got.Status != outcome.Refused || !strings.Contains(got.Text(), "roll r3 has not ended") {
+			t.Errorf("%+v", got)
+		}
+		unlock, err := n.h.Lock(false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer unlock()
+		if got := n.do(sandbox.Apply, o); got.Status != outcome.Remains || !strings.Contains(got.Text(), "another stage") {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+// TestUninstall: the node is as before the first roll. Files that were changed stay, and are named.
+func TestUninstall(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		n := newNode(t)
+		before := n.tree()
+		n.mustRoll("r1", "v1", section)
+		if got := n.do(sandbox.Uninstall, n.order("u1", "v1", section)); got.Status != outcome.Done {
+			t.Fatalf("%+v", got)
+		}
+		for _, d := range compare(before, n.tree()) {
+			t.Error(d)
+		}
+		if got := n.do(sandbox.Uninstall, n.order("u1", "v1", section)); got.Status != outcome.Done || !strings.Contains(got.Text(), "nothing to do") {
+			t.Errorf("again: %+v", got)
+		}
+
+		n.mustRoll("r2", "v1", section)
+		n.write(pagePath, "mine")
+		n.write(kubeletconfig.OverridePath, otherSection)
+		got := n.do(sandbox.Uninstall, n.order("u2", "v1", section))
+		if got.Status != outcome.Done || !strings.Contains(got.Text(), pagePath+" stays") || n.read(pagePath) != "mine" {
+			t.Errorf("%+v", got)
+		}
+		if n.read(kubeletconfig.OverridePath) != otherSection || n.read(systemSlice+"/memory.max") != "" {
+			t.Error("an edited section is gone, or its partition is in force")
+		}
+	})
+}
+
+// TestUninstallKilled: an uninstallation that is killed before any step is finished by the next.
+func TestUninstallKilled(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		for at := 1; ; at++ {
+			n := newNode(t)
+			before := n.tree()
+			n.mustRoll("r1", "v1", section)
+			o := n.order("u1", "v1", section)
+			n.killAt = len(n.steps) + at
+			alive := survives(func() { n.do(sandbox.Uninstall, o) })
+			n.killAt = 0
+			if got := n.do(sandbox.Uninstall, o); got.Status != outcome.Done {
+				t.Errorf("%d: %+v", at, got)
+			}
+			for _, d := range compare(before, n.tree()) {
+				t.Errorf("%d: %s", at, d)
+			}
+			if alive {
+				return
+			}
+		}
+	})
+}
+
+// TestNRI: the drop-in of a runtime comes and goes with a restart of the runtime, which is named.
+func TestNRI(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		n := newNode(t)
+		o := n.order("r1", "v1", section)
+		o.NRI = "containerd"
+		if got := n.do(sandbox.Preflight, o); got.Status != outcome.Refused || got.Reason != outcome.Check {
+			t.Errorf("without a configuration of containerd: %+v", got)
+		}
+		n.write(containerdConfig, "version = 3\nimports = [\"/etc/containerd/conf.d/*.toml\"]\n")
+		n.write("/etc/containerd/conf.d/other.toml", "")
+		before := n.tree()
+		o = n.order("r1", "v1", section)
+		o.NRI = "containerd"
+		if got := n.do(sandbox.Preflight, o); got.Status != outcome.Done {
+			t.Fatalf("%+v", got)
+		}
+		got := n.do(sandbox.Install, o)
+		if got.Status != outcome.Done || !strings.Contains(got.Text(), "containerd.service was restarted") {
+			t.Errorf("%+v", got)
+		}
+		path := dropIns()[0].path
+		if text := n.read(path); !strings.Contains(text, "version = 3\n") || !strings.Contains(text, "disable = false") {
+			t.Errorf("%s: %q", path, text)
+		}
+		restarts := func() int {
+			return len(slices.DeleteFunc(slices.Clone(n.steps), func(s string) bool { return s != "systemctl restart containerd.service" }))
+		}
+		if restarts() != 1 {
+			t.Errorf("%d restarts", restarts())
+		}
+		n.now.Since += trialTime
+		n.mustBack()
+		if d := compare(before, n.tree()); len(d) > 0 || restarts() != 2 {
+			t.Errorf("%v, %d restarts", d, restarts())
+		}
+		n.write(nriSocket, "")
+		o = n.order("r2", "v1", section)
+		o.NRI = "containerd"
+		if got := n.roll(o); got.Status != outcome.Done || restarts() != 2 || n.read(path) != "" {
+			t.Errorf("with NRI that is served: %+v, %d restarts", got, restarts())
+		}
+	})
+}
+
+// TestKeptAndUntidy: a stage that fails after the roll was kept does not say that the node is as
+// before.
+func TestKeptAndUntidy(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		n := newNode(t)
+		o := n.order("r1", "v1", section)
+		for _, stage := range stages[:4] {
+			n.do(stage, o)
+		}
+		n.fails["systemctl daemon-reload"] = "systemd is busy"
+		got := n.do(sandbox.Keep, o)
+		if got.Status != outcome.Done || !strings.Contains(got.Text(), "is kept") || !strings.Contains(got.Text(), "systemd is busy") {
+			t.Errorf("%+v", got)
+		}
+		clear(n.fails)
+		if got := n.do(sandbox.Keep, o); got.Status != outcome.Done || n.read(filepath.Join(store.Folder, store.Payload, monitorPath)) != "" {
+			t.Errorf("again: %+v", got)
+		}
+	})
+}
+
+// TestSoftReboot: a soft-reboot keeps the boot, and its timer is another one. The deadline counts.
+func TestSoftReboot(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		n := newNode(t)
+		o := n.order("r1", "v1", section)
+		for _, stage := range stages[:3] {
+			n.do(stage, o)
+		}
+		n.now = trialend.Moment{Boot: n.now.Boot, Since: n.now.Since + 1}
+		n.mustBack()
+		if n.state().Roll == nil {
+			t.Error("the service at the start of the system went back before its time")
+		}
+	})
+}

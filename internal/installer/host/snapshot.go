@@ -1,0 +1,72 @@
+package host
+
+import (
+	"context"
+	"path"
+	"strings"
+
+	"nodepartition/internal/installer/manifest"
+	"nodepartition/internal/kubeletconfig"
+	"nodepartition/internal/unitname"
+)
+
+// limits lists the files of a partition's cgroup that a roll may change.
+var limits = []string{"memory.max", "memory.high", "cpuset.cpus"}
+
+// partitionSlices returns the slices of partitions that have a cgroup: those below kubepods.slice
+// that are not the kubelet's for a class of pods.
+func (h *Host) partitionSlices() []string {
+	entries, err := h.Root.ReadDir(unitname.Default.Cgroup(), maxCgroups)
+	if err != nil {
+		return nil // kubepods.slice is not there yet
+	}
+	var slices []string
+	for _, e := range entries {
+		name, ok := unitname.ParseSlice(e.Name())
+		if ok && e.IsDir() && name != unitname.Default {
+			slices = append(slices, e.Name())
+		}
+	}
+	return slices
+}
+
+// maxCgroups bounds the cgroups below one: a node has a few hundred pods.
+const maxCgroups = 100_000
+
+// snapshot returns the node as far as a roll may change it.
+func (h *Host) snapshot(ctx context.Context, r *manifest.Roll) (manifest.Snapshot, error) {
+	s := manifest.Snapshot{
+		Files: map[string]manifest.Present{}, Units: map[string]string{}, Cgroups: map[string]string{},
+	}
+	names := []string{kubeletconfig.OverridePath, kubeletconfig.TrialPath}
+	for _, c := range r.Changes {
+		names = append(names, c.Path)
+	}
+	for _, name := range names {
+		is, err := h.Present(name)
+		if err != nil {
+			return s, err
+		}
+		s.Files[name] = is
+	}
+	slices := h.partitionSlices()
+	units := append([]string{unitname.MonitorService}, slices...)
+	states, err := h.show(ctx, "Id,ActiveState", units...)
+	if err != nil {
+		return s, err
+	}
+	for _, u := range states {
+		if state := u["ActiveState"]; state != "inactive" {
+			s.Units[u["Id"]] = state
+		}
+	}
+	for _, slice := range append([]string{""}, slices...) {
+		for _, limit := range limits {
+			name := path.Join(unitname.Default.Cgroup(), slice, limit)
+			if data, err := h.Root.ReadFile(name, 64<<10); err == nil {
+				s.Cgroups[name] = strings.TrimSpace(string(data))
+			}
+		}
+	}
+	return s, nil
+}

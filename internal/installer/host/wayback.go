@@ -1,0 +1,158 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"strings"
+	"time"
+
+	"nodepartition/internal/installer/manifest"
+	"nodepartition/internal/installer/sandbox"
+	"nodepartition/internal/installer/store"
+)
+
+// The units of the way back. The timer starts the service at the deadline, and the target does at
+// the next boot: the service itself knows whether it is time.
+const (
+	backService = "partition-install-back.service"
+	backTimer   = "partition-install-back.timer"
+
+	unitFolder = "/etc/systemd/system"
+	bootTarget = "multi-user.target"
+)
+
+// link is a symbolic link that enables a unit.
+type link struct{ target, path string }
+
+// bootLink starts the service at a boot, and timerLink the timer.
+var (
+	bootLink  = link{"../" + backService, path.Join(unitFolder, bootTarget+".wants", backService)}
+	timerLink = link{"../" + backTimer, path.Join(unitFolder, "timers.target.wants", backTimer)}
+)
+
+// backPaths lists the files of the way back in the order in which they are removed. The service is
+// the last: as long as it is there, the way back can be called again to remove the rest.
+func backPaths() []string {
+	return []string{
+		timerLink.path, path.Join(unitFolder, backTimer), bootLink.path, path.Join(unitFolder, backService),
+	}
+}
+
+// kubelets lists the services of kubelets, which wait for a way back at a boot: the pods are to
+// start with the programs that stay.
+const kubelets = "kubelet.service k3s.service k3s-agent.service rke2-server.service rke2-agent.service"
+
+// serviceText returns the unit file of the service of the way back. It is all that is needed to go
+// back, beside the installer's folder.
+func serviceText(folder string, files []string) string {
+	places := sandbox.Places{Folder: folder, Files: files}
+	return strings.Join(append([]string{
+		"# Written by partition-installer for the time of a roll.",
+		"[Unit]",
+		"Description=Way Back of an Installation of the System Partition",
+		"RequiresMountsFor=" + folder,
+		"Before=" + kubelets,
+		"StartLimitIntervalSec=0",
+		"",
+		"[Service]",
+	}, append(sandbox.Lines(sandbox.Back, places, path.Join(folder, store.Program), "back"),
+		// A reload that fails on a busy node is tried again.
+		"Restart=on-failure",
+		"RestartSec=30s",
+		"",
+	)...), "\n")
+}
+
+// timerText returns the unit file of the timer. systemd counts OnStartupSec= from the start of the
+// service manager, which differs from the boot in a container, and after a soft-reboot.
+func timerText(sinceBoot, fromNow time.Duration) string {
+	return fmt.Sprintf(`# Written by partition-installer for the time of a roll.
+[Unit]
+Description=Deadline of an Installation of the System Partition
+# No target that is isolated stops it.
+IgnoreOnIsolate=yes
+
+[Timer]
+OnBootSec=%[1]dms
+OnStartupSec=%[1]dms
+# Counts from the start of this timer. A reload of systemd may start it over (systemd issue 31914),
+# the others not.
+OnActiveSec=%[2]dms
+AccuracySec=100ms
+Unit=%[3]s
+`, sinceBoot.Milliseconds(), fromNow.Milliseconds(), backService)
+}
+
+// prepareWayBack writes the units of the way back, and starts its timer.
+func (h *Host) prepareWayBack(ctx context.Context, r *manifest.Roll) error {
+	now, err := h.Now()
+	if err != nil {
+		return err
+	}
+	files := make([]manifest.File, 0, len(r.Changes))
+	for _, c := range r.Changes {
+		files = append(files, c.File)
+	}
+	write := func(name, text string) error {
+		return h.WriteBytes(path.Join(unitFolder, name), []byte(text), 0o644)
+	}
+	if err := write(backService, serviceText(h.Folder, manifest.Folders(files))); err != nil {
+		return err
+	}
+	if err := write(backTimer, timerText(r.Deadline.Since, max(0, r.Deadline.Since-now.Since))); err != nil {
+		return err
+	}
+	for _, l := range []link{timerLink, bootLink} {
+		if err := h.Mkdir(path.Dir(l.path), 0o755); err != nil {
+			return err
+		}
+		if err := h.Link(l.target, l.path); err != nil {
+			return err
+		}
+	}
+	if err := h.relabel(ctx, []string{path.Join(unitFolder, backService), path.Join(unitFolder, backTimer)}); err != nil {
+		return err
+	}
+	if _, err := h.systemctl(ctx, "daemon-reload"); err != nil {
+		return err
+	}
+	_, err = h.systemctl(ctx, "start", backTimer)
+	return err
+}
+
+// removeWayBack removes the units of the way back, if there are some.
+func (h *Host) removeWayBack(ctx context.Context) error {
+	some := false
+	for _, name := range backPaths() {
+		was, err := h.Present(name)
+		if err != nil {
+			return err
+		}
+		some = some || was.Exists
+		if err := h.Tidy(name); err != nil {
+			return err
+		}
+	}
+	if !some {
+		return nil
+	}
+	for _, name := range backPaths() {
+		if err := h.Remove(name); err != nil {
+			return err
+		}
+		if path.Dir(name) == unitFolder {
+			continue
+		}
+		if err := h.RemoveEmpty(path.Dir(name)); err != nil {
+			return err
+		}
+	}
+	// Last: killed before, the timer starts the service once more, which removes what is left. The
+	// service may be this process, and ends by itself.
+	if _, err := h.systemctl(ctx, "stop", backTimer); err != nil {
+		h.Say("%v", err) // it is not loaded if the roll was interrupted before a reload
+	}
+	_, err := h.systemctl(ctx, "daemon-reload")
+	return err
+}

@@ -1,0 +1,132 @@
+// Package outcome holds the result of a stage of the fleet installer: an exit status, a reason of
+// one word, and sentences for people. It is plain data.
+package outcome
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"nodepartition/internal/oneline"
+)
+
+// Reason is a word for a label of the Node. The words never change.
+type Reason string
+
+// The reasons of a stage that has not ended well.
+const (
+	// CgroupV1 is a node without the unified hierarchy of cgroups.
+	CgroupV1 Reason = "cgroup-v1"
+	// Cgroupfs is a kubelet or a runtime with another cgroup driver than systemd.
+	Cgroupfs Reason = "cgroupfs"
+	// ForeignFile is a file at a path of ours that this installer has not written.
+	ForeignFile Reason = "foreign-file"
+	// ReadOnlyUsr is a file system of the programs that cannot be written.
+	ReadOnlyUsr Reason = "read-only-usr"
+	// SELinux is an enforcing policy under which systemd would not run the files.
+	SELinux Reason = "selinux"
+	// NoBus is a host whose systemd cannot be reached over the system bus.
+	NoBus Reason = "no-bus"
+	// KubeletGate is a kubelet that makes the partition itself.
+	KubeletGate Reason = "kubelet-gate"
+	// Check is an error that partition-monitor check has found.
+	Check Reason = "check"
+	// Section is a section that the generator would refuse.
+	Section Reason = "section"
+	// Verify is a node that is not well with the section in force.
+	Verify Reason = "verify"
+	// Timeout is a stage whose time was over.
+	Timeout Reason = "timeout"
+	// Failed is everything else.
+	Failed Reason = "error"
+)
+
+// Status is the exit status of a stage.
+type Status int
+
+// The exit statuses.
+const (
+	// Done means that the stage has done its work, or had none.
+	Done Status = iota
+	// WentBack means that the stage has failed, and the node is as before the roll.
+	WentBack
+	// Usage is a wrong command line.
+	Usage
+	// Refused means that the stage was refused before anything was written.
+	Refused
+	// Remains means that the stage has failed, and the node is not as before.
+	Remains
+)
+
+// Outcome is the result of a stage. Its JSON goes from the host to the pod.
+type Outcome struct {
+	Status Status `json:"status"`
+	// Reason is empty if Status is Done.
+	Reason Reason `json:"reason,omitempty"`
+	// Sentences begins with the most important one.
+	Sentences []string `json:"sentences,omitempty"`
+}
+
+// done is the first word of a message about a stage that has ended well.
+const done = "done"
+
+// maxTermination is the size of the file of a termination message (terminationMessagePath,
+// MaxContainerTerminationMessageLength of pkg/kubelet/container, v1.37.0).
+const maxTermination = 4096
+
+// Text returns the sentences, one a line. The first line begins with the reason.
+func (o Outcome) Text() string {
+	word := string(o.Reason)
+	if o.Status == Done {
+		word = done
+	}
+	lines := make([]string, 0, len(o.Sentences))
+	for _, s := range o.Sentences {
+		lines = append(lines, oneline.Terminal(s))
+	}
+	return word + ": " + strings.Join(lines, "\n")
+}
+
+// Termination returns Text for /dev/termination-log: of too many sentences the last ones are left
+// out, and the text says so.
+func (o Outcome) Termination() string {
+	text := o.Text()
+	if len(text) <= maxTermination {
+		return text
+	}
+	const rest = "\n... (the rest is in the log of the container)"
+	text = text[:maxTermination-len(rest)]
+	for !utf8.ValidString(text) {
+		text = text[:len(text)-1]
+	}
+	return text + rest
+}
+
+// because is an error with the reason for a label.
+type because struct {
+	reason Reason
+	err    error
+}
+
+func (b *because) Error() string { return b.err.Error() }
+func (b *because) Unwrap() error { return b.err }
+
+// Because gives an error a reason. format is as for fmt.Errorf.
+func Because(reason Reason, format string, args ...any) error {
+	return &because{reason, fmt.Errorf(format, args...)}
+}
+
+// ReasonOf returns the reason of an error, Failed for one without.
+func ReasonOf(err error) Reason {
+	var b *because
+	if errors.As(err, &b) {
+		return b.reason
+	}
+	return Failed
+}
+
+// Of returns the outcome of an error.
+func Of(status Status, err error, more ...string) Outcome {
+	return Outcome{Status: status, Reason: ReasonOf(err), Sentences: append([]string{err.Error()}, more...)}
+}

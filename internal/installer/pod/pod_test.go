@@ -1,0 +1,373 @@
+package pod
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"nodepartition/internal/hostfs"
+	"nodepartition/internal/installer/manifest"
+	"nodepartition/internal/installer/outcome"
+	"nodepartition/internal/installer/sandbox"
+	"nodepartition/internal/installer/store"
+	"nodepartition/internal/systemd"
+	"nodepartition/internal/trialend"
+)
+
+// fake is the host: it answers as its systemd and the stages do.
+type fake struct {
+	t   *testing.T
+	p   *Pod
+	dir string
+	// units lists the units that were started, with the last argument of their programs.
+	units []string
+	// answer writes the result of a stage, and returns how its process has ended. Without one the
+	// stage ends well.
+	answer func(stage, roll string) (systemd.Ended, error)
+	noBus  bool
+}
+
+func newFake(t *testing.T) *fake {
+	t.Helper()
+	f := &fake{t: t, dir: t.TempDir()}
+	for name, mode := range map[string]os.FileMode{"image/partition-installer": 0o755, "image/payload/usr/bin/partition-monitor": 0o755, "section.yaml": 0o644} {
+		path := filepath.Join(f.dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(name), mode)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.MkdirAll(filepath.Join(f.dir, "state"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	f.p = &Pod{
+		Store:   store.Store{Folder: filepath.Join(f.dir, "state")},
+		Image:   store.Disk{Root: hostfs.FS(filepath.Join(f.dir, "image"))},
+		Systemd: f,
+		Now:     func() (trialend.Moment, error) { return trialend.Moment{Boot: "b", Since: time.Hour}, nil },
+	}
+	return f
+}
+
+// Version implements Manager.
+func (f *fake) Version(context.Context) (string, error) {
+	if f.noBus {
+		return "", errors.New("connecting to systemd: no such file")
+	}
+	return "257", nil
+}
+
+// RunService implements Manager.
+func (f *fake) RunService(_ context.Context, name string, properties []systemd.Property, _ time.Duration) (systemd.Ended, error) {
+	f.units = append(f.units, name)
+	if !slices.ContainsFunc(properties, func(p systemd.Property) bool { return p.Name == "ProtectSystem" && p.Value == "strict" }) {
+		f.t.Errorf("%s runs without a sandbox", name)
+	}
+	stage, roll, _ := strings.Cut(strings.TrimSuffix(strings.TrimPrefix(name, "partition-install-"), ".service"), "-")
+	if f.answer != nil {
+		return f.answer(stage, roll)
+	}
+	f.result(stage, roll, outcome.Outcome{Sentences: []string{"did " + stage}})
+	return systemd.Ended{Result: "success"}, nil
+}
+
+// result writes the result of a stage as the host does.
+func (f *fake) result(stage, roll string, o outcome.Outcome) {
+	f.t.Helper()
+	if stage == string(sandbox.Same) || stage == string(sandbox.Back) {
+		return
+	}
+	if err := f.p.WriteJSON(store.Result(stage, roll), o); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func (f *fake) wish() Wish {
+	return Wish{Roll: "r1", Version: "v1", Node: "n", SectionFile: filepath.Join(f.dir, "section.yaml"), Trial: time.Minute}
+}
+
+// files lists the files of the installer's folder.
+func (f *fake) files() []string {
+	f.t.Helper()
+	var all []string
+	err := filepath.WalkDir(f.p.Folder, func(path string, entry os.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() {
+			all = append(all, strings.TrimPrefix(path, f.p.Folder+"/"))
+		}
+		return err
+	})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return all
+}
+
+// kept notes that the node has what the wish brings.
+func (f *fake) kept(w Wish) {
+	f.t.Helper()
+	b, err := f.p.bring(w)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	if err := f.p.SetState(manifest.State{Kept: &manifest.Kept{Wish: b.order.Wish}}); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// TestStage: the host gets the program, the payload, the section and the request, and the pod
+// returns the answer.
+func TestStage(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	args := "--debug"
+	w := f.wish()
+	w.MonitorArgs = &args
+	f.answer = func(stage, roll string) (systemd.Ended, error) {
+		var order manifest.Order
+		if err := f.p.ReadJSON(store.Request(stage, roll), &order); err != nil || order.Node != "n" || order.Version != "v1" {
+			t.Errorf("%+v, %v", order, err)
+		}
+		f.result(stage, roll, outcome.Outcome{Sentences: []string{"fine"}})
+		return systemd.Ended{Result: "success"}, nil
+	}
+	if o := f.p.Stage(t.Context(), sandbox.Preflight, w); o.Status != outcome.Done || o.Text() != "done: fine" {
+		t.Errorf("%+v", o)
+	}
+	want := []string{"lock", "node-partition.yaml", "partition-installer", "payload/usr/bin/partition-monitor", "settings"}
+	if got := f.files(); !slices.Equal(got, want) {
+		t.Errorf("%v; want %v", got, want)
+	}
+	if data, _ := os.ReadFile(filepath.Join(f.p.Folder, "settings")); !strings.HasSuffix(string(data), "\nPARTITION_MONITOR_ARGS=--debug\n") {
+		t.Errorf("settings %q", data)
+	}
+	// A second stage writes only its request.
+	before := map[string]time.Time{}
+	for _, name := range want[1:] {
+		info, err := os.Stat(filepath.Join(f.p.Folder, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		before[name] = info.ModTime()
+	}
+	f.p.Stage(t.Context(), sandbox.Install, w)
+	for name, was := range before {
+		if info, err := os.Stat(filepath.Join(f.p.Folder, name)); err != nil || !info.ModTime().Equal(was) {
+			t.Errorf("%s was written again: %v", name, err)
+		}
+	}
+}
+
+// TestSame: on a node that has what the roll brings, nothing is written.
+func TestSame(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	w := f.wish()
+	f.p.Stage(t.Context(), sandbox.Preflight, w)
+	f.kept(w)
+	before := f.files()
+	f.p.Step = func(what string) { t.Errorf("writes: %s", what) }
+	w.Roll = "r2"
+	for _, stage := range []sandbox.Stage{sandbox.Preflight, sandbox.Install, sandbox.Apply, sandbox.Verify, sandbox.Keep} {
+		f.units = nil
+		if o := f.p.Stage(t.Context(), stage, w); o.Status != outcome.Done || !strings.Contains(o.Text(), "nothing to do") {
+			t.Errorf("%s: %+v", stage, o)
+		}
+		if !slices.Equal(f.units, []string{"partition-install-same-r2.service"}) {
+			t.Errorf("%s: %v", stage, f.units)
+		}
+	}
+	if got := f.files(); !slices.Equal(got, before) {
+		t.Errorf("%v; want %v", got, before)
+	}
+	f.p.Step = nil
+	f.answer = func(stage, roll string) (systemd.Ended, error) {
+		if stage == "same" {
+			return systemd.Ended{Result: "exit-code", Status: 3}, nil
+		}
+		f.result(stage, roll, outcome.Outcome{Sentences: []string{"repaired"}})
+		return systemd.Ended{Result: "success"}, nil
+	}
+	if o := f.p.Stage(t.Context(), sandbox.Install, w); o.Text() != "done: repaired" {
+		t.Errorf("a node with a file that was changed: %+v", o)
+	}
+}
+
+// TestRefused: a refusal leaves nothing in the folder, and without a bus nothing is written at all.
+func TestRefused(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	f.noBus = true
+	if o := f.p.Stage(t.Context(), sandbox.Preflight, f.wish()); o.Status != outcome.Refused || o.Reason != outcome.NoBus {
+		t.Errorf("%+v", o)
+	}
+	if got := f.files(); len(got) > 0 {
+		t.Errorf("without a bus: %v", got)
+	}
+	f.noBus = false
+	f.answer = func(stage, roll string) (systemd.Ended, error) {
+		f.result(stage, roll, outcome.Outcome{Status: outcome.Refused, Reason: outcome.CgroupV1, Sentences: []string{"no cgroup v2"}})
+		return systemd.Ended{Result: "exit-code", Status: 3}, nil
+	}
+	if o := f.p.Stage(t.Context(), sandbox.Preflight, f.wish()); o.Status != outcome.Refused || o.Text() != "cgroup-v1: no cgroup v2" {
+		t.Errorf("%+v", o)
+	}
+	if got := f.files(); !slices.Equal(got, []string{"lock"}) {
+		t.Errorf("after a refusal: %v", got)
+	}
+}
+
+// TestOtherRoll: a roll that is under way keeps others out, and its files. One whose time is over
+// goes back first.
+func TestOtherRoll(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	roll := &manifest.Roll{Wish: manifest.Wish{Roll: "r0"}, Stage: manifest.Applied, Deadline: trialend.Moment{Boot: "b", Since: 2 * time.Hour}}
+	set := func() {
+		t.Helper()
+		if err := f.p.SetState(manifest.State{Roll: roll}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set()
+	before := f.files()
+	for _, stage := range []sandbox.Stage{sandbox.Preflight, sandbox.Install} {
+		if o := f.p.Stage(t.Context(), stage, f.wish()); o.Status != outcome.Refused || !strings.Contains(o.Text(), "roll r0 has not ended") {
+			t.Errorf("%s: %+v", stage, o)
+		}
+	}
+	if got := f.files(); !slices.Equal(got, before) || len(f.units) > 0 {
+		t.Errorf("%v, %v", got, f.units)
+	}
+	roll.Deadline.Since = time.Minute
+	set()
+	f.answer = func(stage, roll string) (systemd.Ended, error) {
+		if stage == "back" {
+			if err := f.p.SetState(manifest.State{}); err != nil {
+				t.Error(err)
+			}
+		}
+		f.result(stage, roll, outcome.Outcome{})
+		return systemd.Ended{Result: "success"}, nil
+	}
+	if o := f.p.Stage(t.Context(), sandbox.Preflight, f.wish()); o.Status != outcome.Done {
+		t.Errorf("%+v", o)
+	}
+	if want := []string{"partition-install-back-r1.service", "partition-install-preflight-r1.service"}; !slices.Equal(f.units, want) {
+		t.Errorf("%v; want %v", f.units, want)
+	}
+}
+
+// TestDied: a stage that says nothing, and a pod that loses the bus. The outcome never says that
+// the node is as before without knowing it.
+func TestDied(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		ended    systemd.Ended
+		err      error
+		confined bool
+		wrote    bool // the roll is under way
+		last     *manifest.Ended
+		stage    sandbox.Stage
+		status   outcome.Status
+		reason   outcome.Reason
+	}{
+		"SELinux":            {systemd.Ended{Result: "exit-code", Status: 203}, nil, true, false, nil, sandbox.Preflight, outcome.Refused, outcome.SELinux},
+		"noexec":             {systemd.Ended{Result: "exit-code", Status: 203}, nil, false, false, nil, sandbox.Preflight, outcome.Refused, outcome.Failed},
+		"killed, goes back":  {systemd.Ended{Result: "signal", Status: 9}, nil, false, true, &manifest.Ended{Roll: "r1"}, sandbox.Apply, outcome.WentBack, outcome.Failed},
+		"killed, remains":    {systemd.Ended{Result: "signal", Status: 9}, nil, false, true, &manifest.Ended{Roll: "r1", Remains: []string{"x"}}, sandbox.Apply, outcome.Remains, outcome.Failed},
+		"timeout":            {systemd.Ended{Result: "timeout"}, nil, false, true, &manifest.Ended{Roll: "r1"}, sandbox.Verify, outcome.WentBack, outcome.Timeout},
+		"the bus is lost":    {systemd.Ended{}, errors.New("no connection"), false, true, nil, sandbox.Install, outcome.Remains, outcome.Failed},
+		"not even preflight": {systemd.Ended{}, errors.New("no connection"), false, false, nil, sandbox.Preflight, outcome.Refused, outcome.NoBus},
+	} {
+		f := newFake(t)
+		f.p.Confined = test.confined
+		f.answer = func(stage, _ string) (systemd.Ended, error) {
+			state := manifest.State{Last: test.last}
+			if stage != "back" && test.wrote {
+				state = manifest.State{Roll: &manifest.Roll{Wish: manifest.Wish{Roll: "r1"}, Stage: manifest.Preparing}}
+			}
+			if err := f.p.SetState(state); err != nil {
+				t.Error(err)
+			}
+			if stage == "back" {
+				return systemd.Ended{Result: "success"}, nil
+			}
+			return test.ended, test.err
+		}
+		o := f.p.Stage(t.Context(), test.stage, f.wish())
+		if o.Status != test.status || o.Reason != test.reason {
+			t.Errorf("%s: %+v; want %d, %s", name, o, test.status, test.reason)
+		}
+		if o.Status == outcome.Remains && strings.Contains(o.Text(), "is as before:") {
+			t.Errorf("%s: %s", name, o.Text())
+		}
+	}
+}
+
+// TestUninstallEmpties: nothing is left in the folder.
+func TestUninstallEmpties(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	f.p.Stage(t.Context(), sandbox.Preflight, f.wish())
+	f.kept(f.wish())
+	if o := f.p.Stage(t.Context(), sandbox.Uninstall, f.wish()); o.Status != outcome.Done {
+		t.Errorf("%+v", o)
+	}
+	if got := f.files(); len(got) > 0 {
+		t.Errorf("%v", got)
+	}
+}
+
+func TestWishCheck(t *testing.T) {
+	t.Parallel()
+	text := func(s string) *string { return &s }
+	good := Wish{Roll: "0a1b2c3d4e", Version: "v1", Node: "n", SectionFile: "/s", Trial: time.Minute}
+	for name, test := range map[string]struct {
+		change func(*Wish)
+		want   string
+	}{
+		"good":          {func(*Wish) {}, ""},
+		"with options":  {func(w *Wish) { w.MonitorArgs = text("--listen=[::]:9948 --move=live") }, ""},
+		"a roll":        {func(w *Wish) { w.Roll = "../x" }, "--roll"},
+		"no roll":       {func(w *Wish) { w.Roll = "" }, "--roll"},
+		"no node":       {func(w *Wish) { w.Node = "" }, "--node"},
+		"no version":    {func(w *Wish) { w.Version = "" }, "--version"},
+		"no section":    {func(w *Wish) { w.SectionFile = "" }, "--section"},
+		"a short trial": {func(w *Wish) { w.Trial = time.Second }, "--trial"},
+		"two lines":     {func(w *Wish) { w.MonitorArgs = text("a\nLD_PRELOAD=x") }, "--monitor-args"},
+		"a variable":    {func(w *Wish) { w.MonitorArgs = text("$HOME") }, "--monitor-args"},
+	} {
+		w := good
+		test.change(&w)
+		err := w.Check()
+		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v; want %q", name, err, test.want)
+		}
+	}
+}
+
+// TestPlaces: a stage may write the folders of the files of the roll and of those that are there.
+func TestPlaces(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	w := f.wish()
+	w.NRI, w.MonitorArgs = "crio", new(string)
+	b, err := f.p.bring(w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	state := manifest.State{Kept: &manifest.Kept{Files: []manifest.File{{Path: "/usr/lib/old/x"}}}}
+	got := f.p.places(state, b)
+	if want := "[/usr/bin /usr/lib/old /etc/default /etc/crio/crio.conf.d]"; fmt.Sprint(got.Files) != want || got.Folder != store.Folder {
+		t.Errorf("%+v; want %s", got, want)
+	}
+	if data, err := json.Marshal(b.order); err != nil || !strings.Contains(string(data), `"nri":"crio"`) {
+		t.Errorf("%s, %v", data, err)
+	}
+}

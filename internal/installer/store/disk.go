@@ -1,0 +1,335 @@
+package store
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"nodepartition/internal/hostfs"
+	"nodepartition/internal/installer/manifest"
+)
+
+// Disk changes files below a root, each by one step that is complete or has not happened. A process
+// may be killed between any two steps.
+type Disk struct {
+	// Root is the root of the names that the methods take.
+	Root hostfs.FS
+	// Step is called before each change, with what it is about to do; nil for none. A test ends the
+	// program there.
+	Step func(what string)
+}
+
+func (d Disk) step(what, name string) {
+	if d.Step != nil {
+		d.Step(what + " " + name)
+	}
+}
+
+// path returns the path of name on this machine. It does not follow a link at the last component.
+func (d Disk) path(name string) (string, error) {
+	dir, err := d.Root.Path(filepath.Dir(name))
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(dir, filepath.Base(name)), nil
+}
+
+// Write replaces the file name by what from has, with a mode: under another name, synced to disk,
+// and then by a rename, which is synced, too. The folder has to exist.
+func (d Disk) Write(name string, from io.Reader, mode fs.FileMode) error {
+	path, err := d.path(name)
+	if err != nil {
+		return err
+	}
+	other := temporary(path)
+	d.step("write", temporary(name))
+	if err := writeSynced(other, from, mode); err != nil {
+		_ = os.Remove(other) // where there is one
+		return err
+	}
+	d.step("rename to", name)
+	if err := os.Rename(other, path); err != nil {
+		_ = os.Remove(other)
+		return err
+	}
+	return syncFolder(filepath.Dir(path))
+}
+
+func writeSynced(path string, from io.Reader, mode fs.FileMode) error {
+	// Without O_NOFOLLOW, a link that somebody has put there would lead the write elsewhere.
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY|syscall.O_NOFOLLOW|syscall.O_CLOEXEC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(file, from)
+	if err == nil {
+		err = file.Chmod(mode.Perm())
+	}
+	if err == nil {
+		err = file.Sync()
+	}
+	return errors.Join(err, file.Close())
+}
+
+// WriteBytes is Write for data.
+func (d Disk) WriteBytes(name string, data []byte, mode fs.FileMode) error {
+	return d.Write(name, bytes.NewReader(data), mode)
+}
+
+// Copy writes the file to as from is, with the mode.
+func (d Disk) Copy(from, to string, mode fs.FileMode) error {
+	path, err := d.Root.Path(from)
+	if err != nil {
+		return err
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	return d.Write(to, file, mode)
+}
+
+// Link makes a symbolic link. It does nothing if the link is there.
+func (d Disk) Link(target, name string) error {
+	path, err := d.path(name)
+	if err != nil {
+		return err
+	}
+	if has, err := os.Readlink(path); err == nil && has == target {
+		return nil
+	}
+	d.step("link", name)
+	if err := os.Symlink(target, path); err != nil {
+		return err
+	}
+	return syncFolder(filepath.Dir(path))
+}
+
+// Remove removes a file, and one that was not complete. It does nothing without one.
+func (d Disk) Remove(name string) error {
+	path, err := d.path(name)
+	if err != nil {
+		return err
+	}
+	for _, p := range []string{temporary(path), path} {
+		if _, err := os.Lstat(p); errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+			continue
+		}
+		d.step("remove", name)
+		if err := os.Remove(p); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if err := syncFolder(filepath.Dir(p)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Tidy removes a file that was not complete.
+func (d Disk) Tidy(name string) error {
+	path, err := d.path(name)
+	if err != nil {
+		return err
+	}
+	other := temporary(path)
+	if _, err := os.Lstat(other); err != nil {
+		return nil
+	}
+	d.step("remove", temporary(name))
+	return os.Remove(other)
+}
+
+// RemoveTree removes a folder with all that is in it.
+func (d Disk) RemoveTree(name string) error {
+	path, err := d.path(name)
+	if err != nil {
+		return err
+	}
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	d.step("remove", name)
+	return os.RemoveAll(path)
+}
+
+// RemoveEmpty removes a folder and the folders below it that have no file.
+func (d Disk) RemoveEmpty(name string) error {
+	path, err := d.path(name)
+	if err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if e.IsDir() {
+			if err := d.RemoveEmpty(filepath.Join(name, e.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	if entries, err = os.ReadDir(path); err != nil || len(entries) > 0 {
+		return err
+	}
+	d.step("remove", name)
+	return os.Remove(path)
+}
+
+// Mkdir makes a folder and those above it, each with the mode: the umask of a service may be
+// narrower.
+func (d Disk) Mkdir(name string, mode fs.FileMode) error {
+	if d.IsFolder(name) {
+		return nil
+	}
+	if err := d.Mkdir(filepath.Dir(name), mode); err != nil {
+		return err
+	}
+	path, err := d.path(name)
+	if err != nil {
+		return err
+	}
+	d.step("mkdir", name)
+	if err := os.Mkdir(path, mode); err != nil {
+		return err
+	}
+	return os.Chmod(path, mode)
+}
+
+// Present returns what is at a path. It does not follow a link at its end.
+func (d Disk) Present(name string) (manifest.Present, error) {
+	path, err := d.path(name)
+	if err != nil {
+		return manifest.Present{}, err
+	}
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return manifest.Present{}, nil
+	}
+	if err != nil {
+		return manifest.Present{}, err
+	}
+	if !info.Mode().IsRegular() {
+		return manifest.Present{Exists: true, Kind: kind(path, info)}, nil
+	}
+	sum, err := digestFile(path)
+	return manifest.Present{Exists: true, Mode: info.Mode().Perm(), SHA256: sum}, err
+}
+
+func kind(path string, info fs.FileInfo) string {
+	switch mode := info.Mode(); {
+	case mode&fs.ModeSymlink != 0:
+		target, _ := os.Readlink(path)
+		return "a link to " + target
+	case mode.IsDir():
+		return "a folder"
+	}
+	return "not a regular file"
+}
+
+// IsFolder reports whether a folder exists. It follows links.
+func (d Disk) IsFolder(name string) bool {
+	path, err := d.Root.Path(name)
+	if err != nil {
+		return false
+	}
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+// IsReadOnly reports whether a folder is on a file system, or a mount, that is read-only.
+func (d Disk) IsReadOnly(name string) (bool, error) {
+	path, err := d.Root.Path(name)
+	if err != nil {
+		return false, err
+	}
+	err = unix.Access(path, unix.W_OK)
+	if errors.Is(err, unix.EROFS) {
+		return true, nil
+	}
+	return false, err
+}
+
+func digestFile(path string) (string, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, file); err != nil {
+		return "", fmt.Errorf("%s: %w", path, err)
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
+}
+
+// Digest returns the SHA-256 of data in hexadecimal.
+func Digest(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
+// DigestOf returns a digest of files with their paths and modes.
+func DigestOf(files []manifest.File) string {
+	var text strings.Builder
+	for _, f := range files {
+		fmt.Fprintf(&text, "%s %o %s\n", f.Path, f.Mode.Perm(), f.SHA256)
+	}
+	return Digest([]byte(text.String()))
+}
+
+// Tree returns the files below a folder, with the paths that they are to have on a node. It refuses
+// a tree with anything that is neither a folder nor a regular file.
+func (d Disk) Tree(folder string) ([]manifest.File, error) {
+	top, err := d.Root.Path(folder)
+	if err != nil {
+		return nil, err
+	}
+	var files []manifest.File
+	err = filepath.WalkDir(top, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		if !info.Mode().IsRegular() {
+			return fmt.Errorf("%s: want a regular file; the image is not as make builds it", path)
+		}
+		sum, err := digestFile(path)
+		if err != nil {
+			return err
+		}
+		below, err := filepath.Rel(top, path)
+		files = append(files, manifest.File{Path: filepath.Join("/", below), Mode: info.Mode().Perm(), SHA256: sum})
+		return err
+	})
+	slices.SortFunc(files, func(a, b manifest.File) int { return strings.Compare(a.Path, b.Path) })
+	return files, err
+}
+
+// syncFolder writes the names in a folder to disk.
+func syncFolder(path string) error {
+	folder, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(folder.Sync(), folder.Close())
+}

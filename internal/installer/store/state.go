@@ -1,0 +1,121 @@
+package store
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"nodepartition/internal/installer/manifest"
+	"nodepartition/internal/statefile"
+)
+
+// maxState bounds the state file: a few hundred files with their paths.
+const maxState = 4 << 20
+
+// Store is the installer's folder.
+type Store struct {
+	Disk
+	// Folder is the path of the folder below Root.
+	Folder string
+}
+
+// In returns the name of a file of the folder.
+func (s Store) In(name string) string { return filepath.Join(s.Folder, name) }
+
+// State reads the state. It returns an empty one if there is none.
+func (s Store) State() (manifest.State, error) {
+	var state manifest.State
+	data, err := s.Root.ReadFile(s.In(State), maxState)
+	if errors.Is(err, fs.ErrNotExist) {
+		return manifest.State{Format: manifest.Format}, nil
+	}
+	if err == nil {
+		err = statefile.Decode(data, manifest.Format, &state)
+	}
+	if err != nil {
+		return state, fmt.Errorf("%s: %w; what this installer has done on the node is not known: see docs/fleet-installer.md", s.In(State), err)
+	}
+	return state, nil
+}
+
+// SetState replaces the state.
+func (s Store) SetState(state manifest.State) error {
+	state.Format = manifest.Format
+	return s.WriteJSON(State, state)
+}
+
+// WriteJSON replaces a file of the folder by v as JSON.
+func (s Store) WriteJSON(name string, v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return s.WriteBytes(s.In(name), append(data, '\n'), 0o600)
+}
+
+// ReadJSON reads a file of the folder.
+func (s Store) ReadJSON(name string, v any) error {
+	data, err := s.Root.ReadFile(s.In(name), maxState)
+	if err == nil {
+		err = json.Unmarshal(data, v)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", s.In(name), err)
+	}
+	return nil
+}
+
+// ErrLocked means that another process works on the node for the installer.
+var ErrLocked = errors.New("another stage of the installer runs on this node: wait until it ends")
+
+// Lock takes the lock of the node, and returns what gives it back, once or more often. With wait it
+// waits for it.
+func (s Store) Lock(wait bool) (unlock func(), err error) {
+	path, err := s.Root.Path(s.In(lock))
+	if err != nil {
+		return nil, err
+	}
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	how := unix.LOCK_EX | unix.LOCK_NB
+	if wait {
+		how = unix.LOCK_EX
+	}
+	for {
+		if err = unix.Flock(int(file.Fd()), how); !errors.Is(err, unix.EINTR) {
+			break
+		}
+	}
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		err = ErrLocked
+	}
+	if err != nil {
+		file.Close()
+		return nil, fmt.Errorf("%s: %w", s.In(lock), err)
+	}
+	return func() { file.Close() }, nil
+}
+
+// RemoveMessages removes the requests and results of all rolls.
+func (s Store) RemoveMessages() error {
+	folder, err := s.Root.Path(s.Folder)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, pattern := range messages {
+		paths, err := filepath.Glob(filepath.Join(folder, pattern))
+		errs = append(errs, err)
+		for _, p := range paths {
+			errs = append(errs, s.Remove(s.In(filepath.Base(p))))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,72 @@
+package kubeapi
+
+import (
+	"context"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// NotReady returns why a node is not Ready, empty if it is. A kubelet's user may get its own node.
+func (c *Client) NotReady(ctx context.Context, node string) (string, error) {
+	var object struct {
+		Status struct {
+			Conditions []v1.NodeCondition `json:"conditions"`
+		} `json:"status"`
+	}
+	request := c.rest.Get().Resource("nodes").Name(node).SetHeader("Accept", "application/json")
+	if err := c.read(ctx, "get nodes/"+node, "get nodes", request, &object); err != nil {
+		return "", err
+	}
+	for _, condition := range object.Status.Conditions {
+		switch {
+		case condition.Type != v1.NodeReady:
+		case condition.Status == v1.ConditionTrue:
+			return "", nil
+		default:
+			return fmt.Sprintf("%s: %s", condition.Reason, condition.Message), nil
+		}
+	}
+	return "it has no condition Ready", nil
+}
+
+// PodState is a pod of a node, as the API server has it.
+type PodState struct {
+	UID, Namespace, Name string
+	// Ready is the pod's condition of that name. Ended pods succeeded or failed.
+	Ready, Ended bool
+}
+
+// PodsOn returns the pods of a node. The Node authorizer allows a kubelet's user to list pods by
+// the name of its node (AuthorizeNodeWithSelectors, on since 1.32).
+func (c *Client) PodsOn(ctx context.Context, node string) ([]PodState, error) {
+	var got page[struct {
+		Metadata struct {
+			UID       string `json:"uid"`
+			Namespace string `json:"namespace"`
+			Name      string `json:"name"`
+		} `json:"metadata"`
+		Status struct {
+			Phase      v1.PodPhase       `json:"phase"`
+			Conditions []v1.PodCondition `json:"conditions"`
+		} `json:"status"`
+	}]
+	request := c.rest.Get().Resource("pods").Param("fieldSelector", "spec.nodeName="+node).
+		SetHeader("Accept", "application/json")
+	if err := c.read(ctx, "list pods of "+node, "list pods", request, &got); err != nil {
+		return nil, err
+	}
+	pods := make([]PodState, 0, len(got.Items))
+	for i := range got.Items {
+		p := &got.Items[i]
+		state := PodState{
+			UID: p.Metadata.UID, Namespace: p.Metadata.Namespace, Name: p.Metadata.Name,
+			Ended: p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed,
+		}
+		for _, condition := range p.Status.Conditions {
+			state.Ready = state.Ready || condition.Type == v1.PodReady && condition.Status == v1.ConditionTrue
+		}
+		pods = append(pods, state)
+	}
+	return pods, nil
+}

@@ -1,0 +1,50 @@
+package kubeapi
+
+import (
+	"net/http"
+	"slices"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// TestNotReady: the condition Ready decides, and its message says why.
+func TestNotReady(t *testing.T) {
+	t.Parallel()
+	node := func(conditions ...v1.NodeCondition) answer {
+		return give(v1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}, Status: v1.NodeStatus{Conditions: conditions}})
+	}
+	s := newAPIServer(t,
+		node(v1.NodeCondition{Type: pressure, Status: v1.ConditionTrue}, v1.NodeCondition{Type: v1.NodeReady, Status: v1.ConditionTrue}),
+		node(v1.NodeCondition{Type: v1.NodeReady, Status: v1.ConditionUnknown, Reason: "NodeStatusUnknown", Message: "Kubelet stopped posting."}),
+		node(), refuse(http.StatusForbidden, metav1.StatusReasonForbidden))
+	c := newTestClient(t, s.URL)
+	for _, want := range []string{"", "NodeStatusUnknown: Kubelet stopped posting.", "it has no condition Ready"} {
+		if got, err := c.NotReady(t.Context(), "node-1"); err != nil || got != want {
+			t.Errorf("%q, %v; want %q", got, err, want)
+		}
+	}
+	_, err := c.NotReady(t.Context(), "node-1")
+	wantError(t, err, ErrForbidden, "get nodes/node-1")
+	if line := s.requests[0].line; line != "GET /api/v1/nodes/node-1" {
+		t.Error(line)
+	}
+}
+
+// TestPodsOn: a kubelet's user may list the pods of this node alone.
+func TestPodsOn(t *testing.T) {
+	t.Parallel()
+	ended := v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "2", Namespace: "a", Name: "job"}, Status: v1.PodStatus{Phase: v1.PodSucceeded}}
+	s := newAPIServer(t, give(v1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}, Items: []v1.Pod{*running(), ended}}))
+	got, err := newTestClient(t, s.URL).PodsOn(t.Context(), "node-1")
+	want := []PodState{
+		{UID: "1", Namespace: "kube-system", Name: "dns", Ready: true}, {UID: "2", Namespace: "a", Name: "job", Ended: true},
+	}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("%+v, %v; want %+v", got, err, want)
+	}
+	if line := s.requests[0].line; line != "GET /api/v1/pods?fieldSelector=spec.nodeName%3Dnode-1" {
+		t.Error(line)
+	}
+}
