@@ -100,6 +100,9 @@ func served(o options) *Metrics {
 		m.Add(p.Name, p.Evictions)
 	}
 	m.Follow(o.Reports)
+	m.FollowMembers(func(unitname.PartitionName) (Members, bool) {
+		return Members{RequestBytes: 220 << 20, WaitingBytes: 4096, WaitingWorkingSetBytes: 8192}, !o.Reports.Report().Time.IsZero()
+	}, func() uint64 { return 4 << 20 })
 	return m
 }
 
