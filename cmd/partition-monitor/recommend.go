@@ -172,7 +172,7 @@ func recommendFleet(c *cli.Context) error {
 		}
 		o.Prometheus = promhistory.Options{
 			URL: c.String(flagPrometheus), HTTPConfig: c.String(flagHTTPConfig),
-			By: c.String(flagBy), Match: c.String(flagMatch), Partition: partition, Span: span,
+			By: c.String(flagBy), Match: c.String(flagMatch), Partition: node.Shown(partition), Span: span,
 		}
 		if err := o.Prometheus.Check(); err != nil {
 			return usageError{fmt.Errorf("--%w", err)}

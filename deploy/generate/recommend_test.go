@@ -209,10 +209,10 @@ func (n fleetNode) record(t *testing.T, dir string) {
 	}
 }
 
-// monitor is a built partition-monitor.
-type monitor string
+// builtMonitor is the path of a partition-monitor.
+type builtMonitor string
 
-func buildMonitor(t *testing.T) monitor {
+func buildMonitor(t *testing.T) builtMonitor {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "partition-monitor")
 	command := exec.Command("go", "build", "-o", path, "./cmd/partition-monitor")
@@ -220,11 +220,11 @@ func buildMonitor(t *testing.T) monitor {
 	if out, err := command.CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
-	return monitor(path)
+	return builtMonitor(path)
 }
 
 // recommend runs the command, and returns what it writes and its exit status.
-func (m monitor) recommend(t *testing.T, args ...string) (stdout, stderr string, status int) {
+func (m builtMonitor) recommend(t *testing.T, args ...string) (stdout, stderr string, status int) {
 	t.Helper()
 	var out, problems bytes.Buffer
 	command := exec.Command(string(m), append([]string{"recommend"}, args...)...)

@@ -2,6 +2,7 @@ package promhistory
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -71,13 +72,14 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 }
 
 // ask asks once, for at most requestTimeout, and remembers what the Prometheus warns of.
-func (r *Reader) ask(ctx context.Context, what string, do func(context.Context) (v1.Warnings, error)) error {
+func (r *reader) ask(ctx context.Context, what string, do func(context.Context) (v1.Warnings, error)) error {
 	limited, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	doubts, err := do(limited)
 	for _, doubt := range doubts {
-		if !slices.Contains(r.read.Doubts, doubt) {
-			r.read.Doubts = append(r.read.Doubts, doubt)
+		// Some versions put what they say about a query among the warnings.
+		if about := strings.HasPrefix(doubt, "PromQL info"); !about && !slices.Contains(r.doubts, doubt) {
+			r.doubts = append(r.doubts, doubt)
 		}
 	}
 	var answered *v1.Error
@@ -99,8 +101,14 @@ type explained struct{ err *v1.Error }
 func (e explained) Error() string {
 	const most = 200
 	detail := strings.TrimSpace(e.err.Detail)
-	if detail == "" {
+	var answer struct {
+		Error string `json:"error"`
+	}
+	switch {
+	case detail == "":
 		return e.err.Msg
+	case json.Unmarshal([]byte(detail), &answer) == nil && answer.Error != "":
+		return answer.Error
 	}
 	return e.err.Msg + ": " + detail[:min(len(detail), most)]
 }
@@ -117,5 +125,7 @@ func tooMuch(err error) bool {
 	if !errors.As(err, &answered) {
 		return false
 	}
-	return answered.Type == v1.ErrTimeout || answered.Type == v1.ErrExec
+	// The client does not read the body of an answer 503.
+	late := answered.Type == v1.ErrServer && strings.Contains(answered.Detail, `"`+string(v1.ErrTimeout)+`"`)
+	return late || answered.Type == v1.ErrTimeout || answered.Type == v1.ErrExec
 }

@@ -48,14 +48,6 @@ type Node struct {
 	LeastThreshold, NodeBytes uint64
 }
 
-// Read holds what was read besides the nodes.
-type Read struct {
-	// From and To bound the hours that were asked for, by the clock of the Prometheus.
-	From, To time.Time
-	// Doubts are the warnings of the Prometheus: its answers may not be complete.
-	Doubts []string
-}
-
 const (
 	hour = time.Hour
 	// maxNodes and maxHours bound a query, which is evaluated in the Prometheus for as many series and
@@ -70,14 +62,16 @@ const (
 	labelCluster = "cluster"
 )
 
-// Reader reads nodes from one Prometheus.
-type Reader struct {
+// reader reads nodes from one Prometheus.
+type reader struct {
 	api     v1.API
 	options Options
 	// address is the URL without a password, for messages.
 	address string
 	queries []query
-	read    Read
+	// from and to bound the hours that are asked for, by the clock of the Prometheus.
+	from, to time.Time
+	doubts   []string
 }
 
 // names are the names of labels and of partitions, which are written into queries.
@@ -91,14 +85,26 @@ func (o Options) Check() error {
 		return errors.New("prometheus: want an address such as http://prometheus:9090")
 	case !names.MatchString(o.By):
 		return fmt.Errorf("by=%s: want a label such as instance_type", o.By)
-	case o.Partition != "" && !names.MatchString(string(o.Partition)):
+	case !names.MatchString(string(o.Partition)):
 		return fmt.Errorf("partition=%s: want the name of a partition", o.Partition)
 	}
 	return nil
 }
 
-// New returns a Reader for options that Check accepts. It asks for nothing.
-func New(o Options) (*Reader, error) {
+// Nodes calls each with every node that had the partition, and the samples of all its hours, until
+// ctx ends. The nodes of a shape come together. Nodes returns the warnings of the Prometheus: with
+// one, its answers may not be complete. An error says what the Prometheus does not have.
+func Nodes(ctx context.Context, o Options, each func(Node)) (doubts []string, err error) {
+	r, err := newReader(o)
+	if err != nil {
+		return nil, err
+	}
+	err = r.nodes(ctx, each)
+	return r.doubts, err
+}
+
+// newReader returns a reader for options that Check accepts. It asks for nothing.
+func newReader(o Options) (*reader, error) {
 	address, err := url.Parse(o.URL)
 	if err != nil {
 		return nil, err
@@ -107,28 +113,26 @@ func New(o Options) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Reader{api: api, options: o, address: address.Redacted(), queries: queries(o)}, nil
+	return &reader{api: api, options: o, address: address.Redacted(), queries: queries(o)}, nil
 }
 
-// Nodes calls each with every node that had the partition, and the samples of all its hours, until
-// ctx ends. The nodes of a shape come together. An error says what the Prometheus does not have.
-func (r *Reader) Nodes(ctx context.Context, each func(Node)) (Read, error) {
+func (r *reader) nodes(ctx context.Context, each func(Node)) error {
 	now, err := r.now(ctx)
 	if err != nil {
-		return r.read, err
+		return err
 	}
-	r.read.To = now.Truncate(hour)
-	r.read.From = r.read.To.Add(-r.options.Span.Truncate(hour))
+	r.to = now.Truncate(hour)
+	r.from = r.to.Add(-r.options.Span.Truncate(hour))
 	targets, err := r.targets(ctx)
 	if err != nil {
-		return r.read, err
+		return err
 	}
 	for chunk := range slices.Chunk(targets, maxNodes) {
 		if err := r.chunk(ctx, chunk, each); err != nil {
-			return r.read, err
+			return err
 		}
 	}
-	return r.read, nil
+	return nil
 }
 
 // target is a node by its labels.
@@ -143,7 +147,7 @@ func (t target) String() string {
 }
 
 // now returns the time by the clock of the Prometheus: this machine's may be another.
-func (r *Reader) now(ctx context.Context) (time.Time, error) {
+func (r *reader) now(ctx context.Context) (time.Time, error) {
 	var now time.Time
 	err := r.ask(ctx, "its time", func(ctx context.Context) (v1.Warnings, error) {
 		value, doubts, err := r.api.Query(ctx, "time()", time.Time{})
@@ -159,13 +163,13 @@ func (r *Reader) now(ctx context.Context) (time.Time, error) {
 
 // targets lists the nodes that had the partition, by shape. It reads the index of the Prometheus,
 // and no sample.
-func (r *Reader) targets(ctx context.Context) ([]target, error) {
+func (r *reader) targets(ctx context.Context) ([]target, error) {
 	selector := r.fill(`nodepartition_memory_used_peak_bytes{partition="PARTITION"MATCH}`, nil)
 	var sets []model.LabelSet
 	err := r.ask(ctx, "the names of the nodes", func(ctx context.Context) (v1.Warnings, error) {
 		var err error
 		var doubts v1.Warnings
-		sets, doubts, err = r.api.Series(ctx, []string{selector}, r.read.From, r.read.To, v1.WithLimit(maxSeries))
+		sets, doubts, err = r.api.Series(ctx, []string{selector}, r.from, r.to, v1.WithLimit(maxSeries))
 		return doubts, err
 	})
 	if err != nil {
@@ -218,15 +222,15 @@ func labelNames(set model.LabelSet) string {
 
 // chunk reads some nodes. If the Prometheus refuses a query because it is too much, each half is
 // read by itself.
-func (r *Reader) chunk(ctx context.Context, targets []target, each func(Node)) error {
+func (r *reader) chunk(ctx context.Context, targets []target, each func(Node)) error {
 	nodes := map[target]*gathered{}
 	for _, t := range targets {
 		nodes[t] = &gathered{hours: map[int64]*figures{}}
 	}
-	for from := r.read.From; from.Before(r.read.To); from = from.Add(maxHours * hour) {
+	for from := r.from; from.Before(r.to); from = from.Add(maxHours * hour) {
 		to := from.Add(maxHours * hour)
-		if to.After(r.read.To) {
-			to = r.read.To
+		if to.After(r.to) {
+			to = r.to
 		}
 		err := r.span(ctx, targets, nodes, from, to)
 		if err != nil && len(targets) > 1 && tooMuch(err) {
@@ -247,7 +251,7 @@ func (r *Reader) chunk(ctx context.Context, targets []target, each func(Node)) e
 }
 
 // span asks all queries for some nodes and hours.
-func (r *Reader) span(ctx context.Context, targets []target, nodes map[target]*gathered, from, to time.Time) error {
+func (r *reader) span(ctx context.Context, targets []target, nodes map[target]*gathered, from, to time.Time) error {
 	killed := false
 	for _, q := range r.queries {
 		if q.name == "hard" && !killed {

@@ -49,7 +49,7 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if f.warning != "" {
 			body["warnings"] = []string{f.warning}
 		}
-		json.NewEncoder(w).Encode(body)
+		_ = json.NewEncoder(w).Encode(body)
 	}
 	switch r.URL.Path {
 	case "/api/v1/query":
@@ -115,7 +115,7 @@ func usual(query, _ string, _ time.Time) (float64, bool) {
 }
 
 // read reads a Prometheus.
-func read(t *testing.T, f http.Handler, o Options) ([]Node, Read, error) {
+func read(t *testing.T, f http.Handler, o Options) ([]Node, []string, error) {
 	t.Helper()
 	server := httptest.NewServer(f)
 	t.Cleanup(server.Close)
@@ -123,33 +123,30 @@ func read(t *testing.T, f http.Handler, o Options) ([]Node, Read, error) {
 	if o.By == "" {
 		o.By = "instance_type"
 	}
+	o.Partition = "system"
 	if o.Span == 0 {
 		o.Span = 14 * 24 * time.Hour
 	}
 	if err := o.Check(); err != nil {
 		t.Fatal(err)
 	}
-	r, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var list []Node
-	about, err := r.Nodes(t.Context(), func(n Node) { list = append(list, n) })
-	return list, about, err
+	doubts, err := Nodes(t.Context(), o, func(n Node) { list = append(list, n) })
+	return list, doubts, err
 }
 
 // TestNodes: each node comes with all its hours before the last full one, by the clock of the
 // Prometheus.
 func TestNodes(t *testing.T) {
 	t.Parallel()
-	list, about, err := read(t, &fake{series: nodes(2), value: usual}, Options{})
+	list, _, err := read(t, &fake{series: nodes(2), value: usual}, Options{})
 	if err != nil || len(list) != 2 || len(list[0].Hours) != 14*24 {
 		t.Fatalf("%d nodes, %v", len(list), err)
 	}
 	n := list[0]
 	first, last := n.Hours[0], n.Hours[len(n.Hours)-1]
 	if n.Name != "node-000" || n.Shape != "m5.large" || n.LeastThreshold != 4<<20 || n.NodeBytes != 100 ||
-		!first.Time.Equal(about.From) || !last.Time.Equal(time.Date(2026, 11, 20, 13, 0, 0, 0, time.UTC)) {
+		!first.Time.Equal(time.Date(2026, 11, 6, 14, 0, 0, 0, time.UTC)) || !last.Time.Equal(time.Date(2026, 11, 20, 13, 0, 0, 0, time.UTC)) {
 		t.Errorf("%+v, from %s to %s", n, first.Time, last.Time)
 	}
 	p := last.Partition
@@ -192,18 +189,19 @@ func TestNodesTooMuch(t *testing.T) {
 	if err != nil || len(list) != 90 || len(names) != 90 || len(list[89].Hours) != 50 {
 		t.Errorf("%d nodes, %d names, %v", len(list), len(names), err)
 	}
-	f := &fake{series: nodes(4), value: usual, most: -1}
-	f.value = func(string, string, time.Time) (float64, bool) { panic("not asked") }
+	f := &fake{series: nodes(4)}
+	fewest := 4
 	refuse := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/api/v1/query_range" {
+			fewest = min(fewest, 1+strings.Count(r.FormValue("query"), "|"))
 			w.WriteHeader(http.StatusServiceUnavailable)
 			fmt.Fprint(w, `{"status":"error","errorType":"timeout","error":"query timed out in expression evaluation"}`)
 			return
 		}
 		f.ServeHTTP(w, r)
 	})
-	if list, _, err := read(t, refuse, Options{}); err == nil || !strings.Contains(err.Error(), "does not tell minutes: query timed out") || len(list) > 0 {
-		t.Errorf("%d nodes, %v", len(list), err)
+	if list, _, err := read(t, refuse, Options{}); err == nil || !strings.Contains(err.Error(), "does not tell minutes: query timed out") || len(list) > 0 || fewest != 1 {
+		t.Errorf("%d nodes, asked for %d, %v", len(list), fewest, err)
 	}
 }
 
@@ -260,9 +258,9 @@ func TestNodesEvents(t *testing.T) {
 // passed on, once.
 func TestNodesDoubts(t *testing.T) {
 	t.Parallel()
-	_, about, err := read(t, &fake{series: nodes(1), value: usual, warning: "no answer from store 2"}, Options{})
-	if err != nil || !slices.Equal(about.Doubts, []string{"no answer from store 2"}) {
-		t.Errorf("%q, %v", about.Doubts, err)
+	_, doubts, err := read(t, &fake{series: nodes(1), value: usual, warning: "no answer from store 2"}, Options{})
+	if err != nil || !slices.Equal(doubts, []string{"no answer from store 2"}) {
+		t.Errorf("%q, %v", doubts, err)
 	}
 }
 
@@ -292,11 +290,8 @@ func TestNodesEnd(t *testing.T) {
 	}
 	server := httptest.NewServer(f)
 	defer server.Close()
-	r, err := New(Options{URL: server.URL, By: "instance_type", Span: 24 * time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := r.Nodes(ctx, func(Node) { t.Error("a node") }); !errors.Is(err, context.Canceled) {
+	o := Options{URL: server.URL, By: "instance_type", Partition: "system", Span: 24 * time.Hour}
+	if _, err := Nodes(ctx, o, func(Node) { t.Error("a node") }); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
 }
@@ -325,7 +320,7 @@ func TestHTTPConfig(t *testing.T) {
 	if err := os.WriteFile(file, []byte("basic_auht: {}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := New(Options{URL: "http://localhost", By: "x", HTTPConfig: file}); err == nil || !strings.Contains(err.Error(), file) {
+	if _, err := newReader(Options{URL: "http://localhost", By: "x", HTTPConfig: file}); err == nil || !strings.Contains(err.Error(), file) {
 		t.Errorf("%v", err)
 	}
 }
@@ -333,13 +328,14 @@ func TestHTTPConfig(t *testing.T) {
 // TestCheck: an option that would be another query, or none, is refused.
 func TestCheck(t *testing.T) {
 	t.Parallel()
-	good := Options{URL: "https://user:secret@prometheus:9090/path", By: "instance_type"}
+	good := Options{URL: "https://user:secret@prometheus:9090/path", By: "instance_type", Partition: "system"}
 	if err := good.Check(); err != nil {
 		t.Error(err)
 	}
 	for want, o := range map[string]Options{
 		"prometheus: ": {URL: "prometheus:9090", By: "a"}, "prometheus: want": {URL: "ftp://a", By: "a"},
-		"by=a b": {URL: good.URL, By: "a b"}, "by=": {URL: good.URL}, `partition=a"`: {URL: good.URL, By: "a", Partition: `a"`},
+		"by=a b": {URL: good.URL, By: "a b"}, "by=": {URL: good.URL},
+		`partition=a"`: {URL: good.URL, By: "a", Partition: `a"`}, "partition=:": {URL: good.URL, By: "a"},
 	} {
 		if err := o.Check(); err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%v; want %s", err, want)

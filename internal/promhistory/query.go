@@ -5,8 +5,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-
-	"nodepartition/internal/unitname"
 )
 
 //go:embed queries
@@ -17,11 +15,9 @@ type query struct{ name, expr string }
 
 // queries returns the queries for a partition.
 func queries(o Options) []query {
-	partition := o.Partition
-	if partition == "" {
-		partition = unitname.First
-	}
-	fixed := strings.NewReplacer("PARTITION", string(partition), "SLICE", partition.Slice(), "BY", strings.Join(labels(o.By), ", "))
+	fixed := strings.NewReplacer(
+		"PARTITION", string(o.Partition), "SLICE", o.Partition.Slice(), "BY", strings.Join(labels(o.By), ", "),
+	)
 	var list []query
 	for line := range strings.Lines(queryText) {
 		name, expr, ok := strings.Cut(strings.TrimSpace(line), ": ")
@@ -38,7 +34,7 @@ func labels(by string) []string {
 }
 
 // fill returns a query for some nodes.
-func (r *Reader) fill(expr string, targets []target) string {
+func (r *reader) fill(expr string, targets []target) string {
 	more := ""
 	if r.options.Match != "" {
 		more = ", " + r.options.Match
@@ -49,11 +45,7 @@ func (r *Reader) fill(expr string, targets []target) string {
 	}
 	slices.Sort(names)
 	nodes := labelNode + "=~" + quote(strings.Join(slices.Compact(names), "|"))
-	partition := r.options.Partition
-	if partition == "" {
-		partition = unitname.First
-	}
-	return strings.NewReplacer("NODES", nodes+more, "MATCH", more, "PARTITION", string(partition)).Replace(expr)
+	return strings.NewReplacer("NODES", nodes+more, "MATCH", more, "PARTITION", string(r.options.Partition)).Replace(expr)
 }
 
 // quote returns a string of PromQL.

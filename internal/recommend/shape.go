@@ -58,6 +58,8 @@ type ShapeOptions struct {
 	// WithoutLeaks asks for the limit without what leaks have added, even if more is in use. Force
 	// takes the limit with it even if it is more than twice as much.
 	WithoutLeaks, Force bool
+	// Doubt is the reason why the nodes may not have all that they used, "" for none.
+	Doubt string
 }
 
 // ForShape is a recommendation for the nodes of a shape. Its JSON is for scripts: new versions add
@@ -65,21 +67,21 @@ type ShapeOptions struct {
 type ForShape struct {
 	Shape   string       `json:"shape"`
 	Nodes   int          `json:"nodes"`
-	History ShapeHistory `json:"history"`
+	History shapeHistory `json:"history"`
 	// MemoryLimit and EvictionHard are absent without a figure that can be defended. Node is the node
 	// that needs MemoryLimit.
 	MemoryLimit  *Figure `json:"memoryLimit,omitempty"`
 	EvictionHard *Figure `json:"evictionHard,omitempty"`
 	Node         string  `json:"node,omitempty"`
 	// Shares has the limits that would do for a part of the nodes.
-	Shares []ShapeShare `json:"shares"`
+	Shares []shapeShare `json:"shares"`
 	// Reserved is for kubeReserved and systemReserved together. It is absent if the usage of the
 	// services is not known.
 	Reserved *Figure `json:"reserved,omitempty"`
 	// AtLimit has the nodes on which memory would have been low at the limit that was asked for.
-	AtLimit *ShapeAtLimit `json:"atLimit,omitempty"`
+	AtLimit *shapeAtLimit `json:"atLimit,omitempty"`
 	// Leaks lists what grows without returning, the largest growth first, at most shownNodes.
-	Leaks []NodeLeak `json:"leaks"`
+	Leaks []nodeLeak `json:"leaks"`
 	// EvictsAtOnce means that a node uses more at the end of the history than MemoryLimit leaves.
 	EvictsAtOnce bool `json:"evictsAtOnce"`
 	// NoSection lists the reasons why MemoryLimit is not to be applied.
@@ -87,8 +89,8 @@ type ForShape struct {
 	Warnings  []string `json:"warnings"`
 }
 
-// ShapeHistory is the time that the samples of a shape cover.
-type ShapeHistory struct {
+// shapeHistory is the time that the samples of a shape cover.
+type shapeHistory struct {
 	// From is the start of the first hour and To the end of the last.
 	From time.Time `json:"from,omitzero"`
 	To   time.Time `json:"to,omitzero"`
@@ -100,22 +102,22 @@ type ShapeHistory struct {
 	Seconds     int64 `json:"seconds"`
 }
 
-// ShapeShare is the limit that would do for a part of the nodes.
-type ShapeShare struct {
+// shapeShare is the limit that would do for a part of the nodes.
+type shapeShare struct {
 	Percent int    `json:"percent"`
 	Bytes   uint64 `json:"bytes"`
 }
 
-// ShapeAtLimit has the nodes on which memory would have been low at a limit.
-type ShapeAtLimit struct {
+// shapeAtLimit has the nodes on which memory would have been low at a limit.
+type shapeAtLimit struct {
 	LimitBytes uint64   `json:"limitBytes"`
 	HardBytes  uint64   `json:"hardBytes"`
 	Nodes      int      `json:"nodes"`
 	Names      []string `json:"names"`
 }
 
-// NodeLeak is a leak on a node.
-type NodeLeak struct {
+// nodeLeak is a leak on a node.
+type nodeLeak struct {
 	Node string `json:"node"`
 	Leak
 }
@@ -129,7 +131,7 @@ var shares = [...]int{50, 90, 99, 100}
 // Recommend computes the recommendation. The order in which nodes were added does not matter.
 func (s *Shape) Recommend(ctx context.Context, o ShapeOptions) ForShape {
 	f := ForShape{
-		Shape: s.name, Nodes: len(s.nodes), Shares: []ShapeShare{}, Leaks: []NodeLeak{},
+		Shape: s.name, Nodes: len(s.nodes), Shares: []shapeShare{}, Leaks: []nodeLeak{},
 		NoSection: []string{}, Warnings: []string{},
 	}
 	if len(s.without) > 0 {
@@ -143,6 +145,10 @@ func (s *Shape) Recommend(ctx context.Context, o ShapeOptions) ForShape {
 	covered := time.Duration(f.History.Seconds) * time.Second
 	if covered < leastHistory && !o.Force {
 		f.noSection("the nodes have %s of history each, and figures need a day: wait", text(covered))
+		return f
+	}
+	if o.Doubt != "" && !o.Force {
+		f.noSection("%s", o.Doubt)
 		return f
 	}
 	slices.SortFunc(s.nodes, func(a, b measuredNode) int { return strings.Compare(a.name, b.name) })
@@ -175,8 +181,8 @@ func (f *ForShape) warn(format string, args ...any) {
 
 // covered returns the time that the nodes cover. A node that lived for a day shows a day, and ten
 // of them in a row show ten days.
-func (s *Shape) covered() ShapeHistory {
-	h := ShapeHistory{From: s.from, To: s.to, NodeSeconds: s.seconds}
+func (s *Shape) covered() shapeHistory {
+	h := shapeHistory{From: s.from, To: s.to, NodeSeconds: s.seconds}
 	for _, n := range s.present {
 		h.MostNodes = max(h.MostNodes, n)
 	}
@@ -259,7 +265,7 @@ func (f *ForShape) limits(list []sizedNode, by sizing) {
 	f.EvictionHard = hard
 	for _, percent := range shares {
 		rank := int(math.Ceil(float64(percent) / 100 * float64(len(list))))
-		f.Shares = append(f.Shares, ShapeShare{Percent: percent, Bytes: list[rank-1].limit.Bytes})
+		f.Shares = append(f.Shares, shapeShare{Percent: percent, Bytes: list[rank-1].limit.Bytes})
 	}
 }
 
@@ -284,7 +290,7 @@ func (f *ForShape) reserve(nodes []measuredNode, factor float64) {
 
 // leaks lists the leaks that have grown most.
 func (f *ForShape) leaks(nodes []measuredNode) {
-	var all []NodeLeak
+	var all []nodeLeak
 	var of []string
 	for i := range nodes {
 		n := &nodes[i]
@@ -292,13 +298,13 @@ func (f *ForShape) leaks(nodes []measuredNode) {
 			of = append(of, n.name)
 		}
 		for _, l := range slices.Concat(n.leaks, n.serviceLeaks) {
-			all = append(all, NodeLeak{Node: n.name, Leak: l})
+			all = append(all, nodeLeak{Node: n.name, Leak: l})
 		}
 	}
 	if len(all) == 0 {
 		return
 	}
-	slices.SortStableFunc(all, func(a, b NodeLeak) int { return -cmp.Compare(a.GrowthBytes, b.GrowthBytes) })
+	slices.SortStableFunc(all, func(a, b nodeLeak) int { return -cmp.Compare(a.GrowthBytes, b.GrowthBytes) })
 	f.Leaks = append(f.Leaks, all[:min(len(all), shownNodes)]...)
 	f.warn("memory grows without returning on %s: partition-monitor recommend there names the pod, if the history has pods (--history-members)",
 		nodeNames(of))
@@ -343,7 +349,7 @@ func (f *ForShape) judge(nodes []measuredNode) {
 
 // atLimit finds the nodes on which memory would have been low at a limit.
 func (f *ForShape) atLimit(nodes []measuredNode, limit, least uint64) {
-	a := &ShapeAtLimit{LimitBytes: limit, HardBytes: threshold(limit, least), Names: []string{}}
+	a := &shapeAtLimit{LimitBytes: limit, HardBytes: threshold(limit, least), Names: []string{}}
 	for i := range nodes {
 		if nodes[i].with.highest+a.HardBytes <= limit {
 			continue

@@ -61,7 +61,7 @@ func TestShape(t *testing.T) {
 	if f.Nodes != 100 || f.Node != "other" || f.MemoryLimit.Bytes != 496*mebi || f.EvictionHard.Bytes != 32*mebi || len(f.NoSection) > 0 || f.EvictsAtOnce {
 		t.Errorf("%+v, %+v", f, f.MemoryLimit)
 	}
-	want := []ShapeShare{{50, 272 * mebi}, {90, 272 * mebi}, {99, 272 * mebi}, {100, 496 * mebi}}
+	want := []shapeShare{{50, 272 * mebi}, {90, 272 * mebi}, {99, 272 * mebi}, {100, 496 * mebi}}
 	if !slices.Equal(f.Shares, want) {
 		t.Errorf("%+v", f.Shares)
 	}
@@ -117,6 +117,13 @@ func TestShapeTooLittle(t *testing.T) {
 		t.Errorf("%+v", f)
 	}
 	if f := shaped(ShapeOptions{}, unknown, hourly("known", 8*24, steady(100))); f.MemoryLimit == nil || f.Node != "node" {
+		t.Errorf("%+v", f)
+	}
+	full := hourly("node", 8*24, steady(200))
+	if f := shaped(ShapeOptions{Doubt: "a store is down"}, full); f.MemoryLimit != nil || !f.says("a store is down") {
+		t.Errorf("%+v", f)
+	}
+	if f := shaped(ShapeOptions{Doubt: "a store is down", Force: true}, full); f.MemoryLimit == nil {
 		t.Errorf("%+v", f)
 	}
 	none := hourly("node", 8*24, steady(200))

@@ -126,7 +126,7 @@ func newPrometheus(t *testing.T) *prometheus {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { db.Close() })
+	t.Cleanup(func() { _ = db.Close() })
 	p := &prometheus{
 		db: db, engine: promapi.NewEngine(), nodes: fleetOf(*count), templates: templates(t), refs: map[ref]storage.SeriesRef{},
 	}

@@ -71,7 +71,7 @@ func (s server) answer(of func(*http.Request) (any, error)) http.HandlerFunc {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}
-		w.Write(text)
+		_, _ = w.Write(text) // the client may be gone
 	}
 }
 
@@ -134,7 +134,7 @@ func (s server) series(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer querier.Close()
+	defer func() { _ = querier.Close() }()
 	list := []labels.Labels{}
 	for _, text := range r.Form["match[]"] {
 		matchers, err := newParser().ParseMetricSelector(text)

@@ -45,12 +45,12 @@ type FleetAdvice struct {
 	Partition unitname.PartitionName `json:"partition"`
 	Slice     string                 `json:"slice"`
 	// Shapes has a recommendation for each shape, in the order of their names.
-	Shapes   []ShapeAdvice `json:"shapes"`
+	Shapes   []shapeAdvice `json:"shapes"`
 	Warnings []string      `json:"warnings"`
 }
 
-// ShapeAdvice is the advice for one shape.
-type ShapeAdvice struct {
+// shapeAdvice is the advice for one shape.
+type shapeAdvice struct {
 	recommend.ForShape
 	// Section is the recommended section, nil without one.
 	Section map[string]any `json:"section,omitempty"`
@@ -71,7 +71,7 @@ func ReadFleet(ctx context.Context, o FleetOptions) (FleetAdvice, error) {
 		return FleetAdvice{}, err
 	}
 	shown := node.Shown(o.Partition)
-	a := FleetAdvice{Partition: shown, Slice: shown.Slice(), Shapes: []ShapeAdvice{}, Warnings: warnings}
+	a := FleetAdvice{Partition: shown, Slice: shown.Slice(), Shapes: []shapeAdvice{}, Warnings: warnings}
 	for _, name := range slices.Sorted(maps.Keys(shapes)) {
 		a.Shapes = append(a.Shapes, o.shape(ctx, shapes[name]))
 	}
@@ -90,12 +90,8 @@ func (s shapes) add(h recommend.NodeHistory) {
 
 // scraped reads a Prometheus.
 func (o *FleetOptions) scraped(ctx context.Context, to shapes) (warnings []string, err error) {
-	reader, err := promhistory.New(o.Prometheus)
-	if err != nil {
-		return nil, err
-	}
 	var without []string
-	read, err := reader.Nodes(ctx, func(n promhistory.Node) {
+	doubts, err := promhistory.Nodes(ctx, o.Prometheus, func(n promhistory.Node) {
 		if n.Shape == "" {
 			without = append(without, n.Name)
 			return
@@ -110,8 +106,9 @@ func (o *FleetOptions) scraped(ctx context.Context, to shapes) (warnings []strin
 		warnings = append(warnings, fmt.Sprintf("left out: %d nodes without the label %s: %s",
 			len(without), o.Prometheus.By, someOf(without)))
 	}
-	for _, doubt := range read.Doubts {
-		warnings = append(warnings, "the answers of the Prometheus may not be complete: "+doubt)
+	if len(doubts) > 0 {
+		o.Doubt = "the answers of the Prometheus may not be complete: " + strings.Join(doubts, "; ")
+		warnings = append(warnings, o.Doubt)
 	}
 	return warnings, nil
 }
@@ -174,8 +171,8 @@ func (o *FleetOptions) history(name, shape string, h samples.History) recommend.
 }
 
 // shape computes the recommendation for one shape.
-func (o *FleetOptions) shape(ctx context.Context, s *recommend.Shape) ShapeAdvice {
-	a := ShapeAdvice{ForShape: s.Recommend(ctx, o.ShapeOptions)}
+func (o *FleetOptions) shape(ctx context.Context, s *recommend.Shape) shapeAdvice {
+	a := shapeAdvice{ForShape: s.Recommend(ctx, o.ShapeOptions)}
 	if len(a.NoSection) > 0 && !o.Force || a.MemoryLimit == nil {
 		return a
 	}
@@ -190,7 +187,7 @@ func (o *FleetOptions) shape(ctx context.Context, s *recommend.Shape) ShapeAdvic
 }
 
 // document returns the configuration with the section of a shape.
-func (a *FleetAdvice) document(s ShapeAdvice) ([]byte, error) {
+func (a *FleetAdvice) document(s shapeAdvice) ([]byte, error) {
 	fields := map[string]any{"apiVersion": kubeletconfig.APIVersion, "kind": kubeletconfig.Kind}
 	if isSystem(a.Partition) {
 		fields[kubeletconfig.SectionField] = s.Section
