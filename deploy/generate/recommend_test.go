@@ -295,7 +295,7 @@ func TestRecommend(t *testing.T) {
 	t.Run("another partition, and some nodes", func(t *testing.T) {
 		t.Parallel()
 		got, _, _ := program.recommend(t, "--prometheus="+url, "--partition=telemetry", "--match=instance_type=\"tight\"")
-		if !strings.Contains(got, "workloadPartitions.telemetry.memoryLimit") || strings.Contains(got, "large") {
+		if !strings.Contains(got, "workloadPartitions.telemetry.memoryLimit") || strings.Contains(got, "Shape large") {
 			t.Errorf("%s", got)
 		}
 	})

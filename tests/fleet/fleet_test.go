@@ -243,9 +243,10 @@ func (p *prometheus) size(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	resident := regexp.MustCompile(`VmRSS:\s*(\d+ kB)`).FindStringSubmatch(string(status))
-	t.Logf("%d nodes, %d series of a node, %d series in the head, heap %d MiB, resident %s",
-		len(p.nodes), len(p.templates), p.db.Head().NumSeries(), m.HeapInuse>>20, resident)
+	_, resident, _ := strings.Cut(string(status), "VmHWM:")
+	resident, _, _ = strings.Cut(resident, "\n")
+	t.Logf("%d nodes, %d series of a node, %d series in the head, heap %d MiB, resident at most %s",
+		len(p.nodes), len(p.templates), p.db.Head().NumSeries(), m.HeapInuse>>20, strings.TrimSpace(resident))
 }
 
 // shown holds the queries of the dashboard.

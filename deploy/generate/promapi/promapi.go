@@ -117,6 +117,9 @@ func result(ctx context.Context, q promql.Query, err error) (any, error) {
 	}
 	// The values belong to the query, which is closed.
 	text, err := json.Marshal(out.Value)
+	if string(text) == "null" {
+		text = []byte("[]") // as Prometheus writes it
+	}
 	return map[string]any{"resultType": out.Value.Type(), "result": json.RawMessage(text)}, err
 }
 
@@ -141,7 +144,8 @@ func (s server) series(r *http.Request) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		set := querier.Select(r.Context(), true, &storage.SelectHints{Func: "series"}, matchers...)
+		hints := &storage.SelectHints{Start: from.UnixMilli(), End: to.UnixMilli(), Func: "series"}
+		set := querier.Select(r.Context(), true, hints, matchers...)
 		for set.Next() {
 			list = append(list, set.At().Labels())
 		}
