@@ -26,6 +26,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/value"
 	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/rules"
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb"
@@ -274,6 +275,7 @@ func (p *prometheus) row(t *testing.T) {
 	type asked struct {
 		title, expr string
 		instant     bool
+		series      int
 		took        time.Duration
 		err         error
 	}
@@ -304,23 +306,39 @@ func (p *prometheus) row(t *testing.T) {
 				q, a.err = p.engine.NewRangeQuery(t.Context(), p.db, nil, a.expr, now.Add(-full), now, 30*time.Second)
 			}
 			if a.err == nil {
-				a.err = q.Exec(t.Context()).Err
+				out := q.Exec(t.Context())
+				a.err, a.series = out.Err, length(out.Value)
 				q.Close()
 			}
 			a.took = time.Since(begun)
 		})
 	}
 	waits.Wait()
-	took := time.Since(started)
+	took, answered := time.Since(started), 0
 	for _, a := range all {
 		if a.err != nil {
 			t.Errorf("%s: %s: %v", a.title, a.expr, a.err)
 		}
-		t.Logf("%8s  %s", a.took.Round(time.Millisecond), a.title)
+		t.Logf("%8s  %4d series  %s", a.took.Round(time.Millisecond), a.series, a.title)
+		answered += min(a.series, 1)
+	}
+	if answered*2 < len(all) {
+		t.Errorf("%d of %d queries have an answer", answered, len(all))
 	}
 	if t.Logf("%d queries together: %s", len(all), took.Round(time.Millisecond)); took > answers {
 		t.Errorf("%s, at most %s", took, answers)
 	}
+}
+
+// length returns the number of series of an answer.
+func length(of parser.Value) int {
+	switch of := of.(type) {
+	case promql.Matrix:
+		return len(of)
+	case promql.Vector:
+		return len(of)
+	}
+	return 0
 }
 
 var variable = regexp.MustCompile(`\$(__)?\w+`)
