@@ -56,7 +56,7 @@ ONE := $(or $(FLAVOUR),$(LAB_FLAVOURS),trixie)
 BIN ?= bin
 
 .PHONY: all build check-prefix install uninstall list packages sysext image chart release test-packages test-chart pictures test test-unit e2e test-long test-nodes test-arm64 soak \
-	vet lint golangci-lint bench fuzz race guards mutants demo clean help setup-node generate
+	vet lint golangci-lint bench bench-fleet fuzz race guards mutants demo clean help setup-node generate
 
 all: build
 
@@ -298,6 +298,11 @@ golangci-lint:
 bench: setup-node
 	$(GO) test -run '^$$' -bench . -benchtime 200x ./tests/nodebench/generator
 	$(GO) run ./tests/nodebench $(BENCH_FLAGS)
+
+## bench-fleet: 5,000 made-up nodes in one Prometheus, or NODES=: time of rules, of the dashboard's first row and of recommend, memory, series, and the pages of a rack that reboots; minutes, gigabytes
+bench-fleet:
+	@tests/setup go
+	$(GO) -C tests/fleet test -tags fleet -run '^TestFleet$$' -v -count 1 -timeout 2h . $(if $(NODES),-args -nodes $(NODES))
 
 FUZZTIME ?= 60s
 

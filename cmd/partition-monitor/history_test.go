@@ -26,6 +26,9 @@ func TestHistoryNone(t *testing.T) {
 	for _, args := range []string{
 		"history --at=soon", "history --since=1h --until=2h", "history --at=03:12 --since=1h", "history -o yaml", "history x",
 		"recommend --at-limit=much", "recommend --at-limit=0", "recommend -o table", "recommend --eviction-protect=all", "recommend --since=-1h",
+		"recommend --by=zone", "recommend --prometheus=prometheus:9090", "recommend --prometheus=http://localhost --dir=/",
+		"recommend --prometheus=http://localhost --since=1m", "recommend --prometheus=http://localhost --by=a-b",
+		"recommend --dir=a=/b --at-limit=0", "recommend --dir=a=/b -o table",
 	} {
 		if status, _, stderr := n.run(strings.Fields(args)...); status != exitUsage || strings.Count(stderr, "\n") != 1 {
 			t.Errorf("%s: status %d, %q", args, status, stderr)

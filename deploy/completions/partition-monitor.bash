@@ -39,7 +39,7 @@ _partition_monitor() {
 	'partition-monitor history '*) words='' ;;
 	'partition-monitor render -'*) words='--type --role --kubeconfig --api-version --validating-only --help' ;;
 	'partition-monitor render '*) words='' ;;
-	'partition-monitor recommend -'*) words='--at-limit --since --without-leaks --force --eviction-protect --partition --output --dir --help' ;;
+	'partition-monitor recommend -'*) words='--at-limit --since --without-leaks --force --eviction-protect --partition --output --dir --prometheus --by --match --http.config.file --help' ;;
 	'partition-monitor recommend '*) words='' ;;
 	'partition-monitor audit -'*) words='--pods-api-socket --output --root --help' ;;
 	'partition-monitor audit '*) words='' ;;

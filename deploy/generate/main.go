@@ -1,5 +1,5 @@
-// Command generate writes the dashboard for Grafana and the rules for the Prometheus operator, into
-// the folder that its argument names:
+// Command generate writes the dashboard for Grafana, the rules for the Prometheus operator, and the
+// scrape configurations for many nodes, into the folder that its argument names:
 //
 //	go run . ..
 //
@@ -49,7 +49,16 @@ func generated(dir string) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return map[string][]byte{dashboardFile: dashboard, resourceFile: resource}, nil
+	list, err := keptSeries(dir, dashboard)
+	if err != nil {
+		return nil, err
+	}
+	files, err := fleetScrapes(dir, list)
+	if err != nil {
+		return nil, err
+	}
+	files[dashboardFile], files[resourceFile] = dashboard, resource
+	return files, nil
 }
 
 // The files, below the folder deploy.

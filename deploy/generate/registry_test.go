@@ -19,8 +19,8 @@ type registry map[string]map[string][]string
 const served = "../../internal/daemon/metrics/testdata/expected.txt"
 
 // targetLabels are the labels that Prometheus adds to all series of a target. cluster is an
-// external one, or one that relabelling adds.
-var targetLabels = []string{"cluster", "job", "instance"}
+// external one, or one that relabelling adds, as instance_type.
+var targetLabels = []string{"cluster", "job", "instance", "instance_type"}
 
 // openLabels have values that depend on the node.
 var openLabels = []string{"version", "goversion", "namespace", "pod", "uid", "le"}

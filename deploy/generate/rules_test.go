@@ -94,7 +94,9 @@ func TestPromtool(t *testing.T) {
 		t.Fatal(files, err)
 	}
 	promtool("check", "rules", filepath.Join(deploy, alertsFile), filepath.Join(deploy, recordingFile))
-	promtool("check", "config", withoutKubernetes(t))
+	for _, example := range []string{scrapeFile, scrapeFleetFile} {
+		promtool("check", "config", withoutKubernetes(t, example))
+	}
 	promtool(append([]string{"test", "rules"}, files...)...)
 	fires, quiet := map[string]bool{}, map[string]bool{}
 	for _, file := range files {
@@ -126,11 +128,10 @@ func TestPromtool(t *testing.T) {
 	}
 }
 
-// withoutKubernetes returns a copy of the example of a configuration, beside copies of the rules.
+// withoutKubernetes returns a copy of an example of a configuration, beside copies of the rules.
 // The example finds nodes through the API server, which Debian's promtool is built without.
-func withoutKubernetes(t *testing.T) string {
+func withoutKubernetes(t *testing.T, example string) string {
 	t.Helper()
-	const example = "prometheus/prometheus.yaml"
 	dir := t.TempDir()
 	for _, name := range []string{example, alertsFile, recordingFile} {
 		data, err := os.ReadFile(filepath.Join(deploy, name))

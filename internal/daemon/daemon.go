@@ -151,6 +151,7 @@ func (m *monitor) build() error {
 	m.partitions.units = m.units
 	m.partitions.failed = m.complaints("the slice of a partition could not be started; the next pass tries again")
 	m.metrics.Follow(&m.table)
+	m.metrics.FollowMembers(m.membersMemory(), m.leastThreshold)
 	return m.buildReconciler()
 }
 

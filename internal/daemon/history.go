@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"nodepartition/internal/daemon/metrics"
 	"nodepartition/internal/daemon/recorder"
 	"nodepartition/internal/node"
 	"nodepartition/internal/node/candidates"
@@ -75,6 +76,32 @@ func (m *monitor) placement(partition unitname.PartitionName) (candidates.Placem
 	return candidates.Place(
 		partition, report.Pods, m.table.Pods(), known, node.MemoryCapacity(m.options.Node.Root),
 	), true
+}
+
+// membersMemory returns the function that reads the memory of a partition's members for the
+// metrics.
+func (m *monitor) membersMemory() func(unitname.PartitionName) (metrics.Members, bool) {
+	warn := m.complaints("a scrape could not read a pod that waits for its next start")
+	return func(partition unitname.PartitionName) (metrics.Members, bool) {
+		placed, known := m.placement(partition)
+		if !known {
+			return metrics.Members{}, false
+		}
+		used, workingSet := placed.Outside(m.options.Node.Cgroups, warn)
+		return metrics.Members{
+			RequestBytes: placed.RequestBytes,
+			WaitingBytes: used + placed.LeftBytes, WaitingWorkingSetBytes: workingSet + placed.LeftBytes,
+		}, true
+	}
+}
+
+// leastThreshold returns the least threshold for the CPUs of the node, 0 if they are not known.
+func (m *monitor) leastThreshold() uint64 {
+	has, err := node.Has(m.options.Node.Root)
+	if err != nil {
+		return 0
+	}
+	return node.LeastThreshold(has)
 }
 
 // sinceBoot returns the seconds since the boot, by a clock that cannot be set, and that runs

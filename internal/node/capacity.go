@@ -51,3 +51,11 @@ func Has(root hostfs.FS) (samples.Node, error) {
 	}
 	return samples.Node{CPUs: cpus.Size(), MemoryBytes: uint64(memory), PageBytes: os.Getpagesize()}, nil
 }
+
+// statErrorPages is the part of the least threshold for each CPU, in pages: twice what memory.stat
+// may leave out (statErrorBytes, pkg/slices/config).
+const statErrorPages = 2 * 64
+
+// LeastThreshold returns the lower bound in bytes of the default threshold for the CPUs of a node,
+// beside the 32 MiB that each node has.
+func LeastThreshold(of samples.Node) uint64 { return uint64(of.CPUs * of.PageBytes * statErrorPages) }

@@ -26,16 +26,16 @@ type sizing struct {
 // choose returns the limit: with what leaks have added, because the cluster may be growing and what
 // is in use is not to be evicted at once. It is the limit without, if that is asked for. Neither is
 // raised beyond mostGrowth times the need without leaks.
-func (c *computation) choose(list []samples.Sample, leaks []Leak, by sizing, replay func(uint64) Simulation) *Figure {
-	without := by.figure(list, leaks)
+func (c *computation) choose(n needs, leaks []Leak, by sizing, replay func(uint64) Simulation) *Figure {
+	without := by.figure(n.without)
 	if len(leaks) == 0 {
 		c.spare(without, by.most(without), replay)
 		return without
 	}
-	with := by.figure(list, nil)
+	with := by.figure(n.with)
 	c.WithGrowth, c.WithoutGrowth = with.clone(), without.clone()
 	most := by.most(without)
-	atEnd := usage(list[len(list)-1].Partition)
+	atEnd := n.atEnd
 	switch {
 	case by.withoutLeaks:
 		without.why("what leaks had added is left out (--without-leaks): with it, memoryLimit is %s", bytesize.Text(with.Bytes))
@@ -65,23 +65,59 @@ func (by sizing) most(without *Figure) uint64 {
 	return max(limitFor(mostGrowth*min(without.need, mostNeed), by.least), without.Bytes)
 }
 
-// figure returns the limit for the highest usage, less what leaks have added.
-func (by sizing) figure(list []samples.Sample, leaks []Leak) *Figure {
-	peak := peakOf(list, leaks)
-	f := &Figure{PeakBytes: peak.bytes, PeakTime: peak.at, need: uint64(float64(peak.bytes) * by.factor)}
-	f.why("the peak is %s, at %s%s", bytesize.Text(peak.bytes), output.Time(peak.at), peak.why)
-	if highest, at := highestUsage(list); highest > peak.bytes {
-		f.why("the largest usage was %s, at %s: with what leaks had added", bytesize.Text(highest), output.Time(at))
+// needs holds what a limit has to have room for: with what leaks have added, and without it.
+type needs struct {
+	with, without need
+	// atEnd is the usage at the end, in bytes.
+	atEnd uint64
+}
+
+// need holds the largest amounts of a history, in bytes.
+type need struct {
+	peak peak
+	// highest is the largest usage, with what leaks had added.
+	highest   uint64
+	highestAt time.Time
+	// set is the largest working set, and requests the largest sum of the requests of the members.
+	set      uint64
+	setAt    time.Time
+	requests uint64
+}
+
+// measure returns what a history needs. Its samples have the partition.
+func measure(list []samples.Sample, leaks []Leak) needs {
+	n := needs{without: largest(list, leaks), atEnd: usage(list[len(list)-1].Partition)}
+	n.with = n.without
+	if len(leaks) > 0 {
+		n.with = largest(list, nil)
+	}
+	return n
+}
+
+// largest returns the largest amounts, less what leaks have added.
+func largest(list []samples.Sample, leaks []Leak) need {
+	n := need{peak: peakOf(list, leaks), requests: maxRequests(list)}
+	n.highest, n.highestAt = highestUsage(list)
+	n.set, n.setAt = largestWorkingSet(list, leaks)
+	return n
+}
+
+// figure returns the limit that has room for a need.
+func (by sizing) figure(n need) *Figure {
+	f := &Figure{PeakBytes: n.peak.bytes, PeakTime: n.peak.at, need: uint64(float64(n.peak.bytes) * by.factor)}
+	f.why("the peak is %s, at %s%s", bytesize.Text(n.peak.bytes), output.Time(n.peak.at), n.peak.why)
+	if n.highest > n.peak.bytes {
+		f.why("the largest usage was %s, at %s: with what leaks had added", bytesize.Text(n.highest), output.Time(n.highestAt))
 	}
 	f.why("plus %.0f %% is %s", (by.factor-1)*100, bytesize.Text(f.need))
-	if bytes, at := largestWorkingSet(list, leaks); bytes > f.need {
-		f.need = bytes
+	if n.set > f.need {
+		f.need = n.set
 		f.why("the working set, with the page cache in use, is %s, at %s: with less, pods would read their files again and again",
-			bytesize.Text(bytes), output.Time(at))
+			bytesize.Text(n.set), output.Time(n.setAt))
 	}
-	if requests := maxRequests(list); requests > f.need {
-		f.need = requests
-		f.why("the pods request %s: below that, pods would be evicted that use no more than they request", bytesize.Text(requests))
+	if n.requests > f.need {
+		f.need = n.requests
+		f.why("the pods request %s: below that, pods would be evicted that use no more than they request", bytesize.Text(n.requests))
 	}
 	f.Bytes = limitFor(f.need, by.least)
 	f.why("plus the threshold of %s, rounded up to a multiple of %s", bytesize.Text(threshold(f.Bytes, by.least)), bytesize.Text(step(f.Bytes)))

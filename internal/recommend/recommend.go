@@ -118,15 +118,19 @@ const memoryOfPods = "the partition"
 
 // Compute computes a recommendation. It returns an error only if ctx ends.
 func Compute(ctx context.Context, in Input) (Recommendation, error) {
-	c := computation{
+	c := newComputation(ctx)
+	c.compute(in)
+	return c.Recommendation, ctx.Err()
+}
+
+func newComputation(ctx context.Context) computation {
+	return computation{
 		Context: ctx,
 		Recommendation: Recommendation{
 			ForPartition: ForPartition{NoSection: []string{}, Simulations: []Simulation{}},
 			Leaks:        []Leak{}, Warnings: []string{},
 		},
 	}
-	c.compute(in)
-	return c.Recommendation, ctx.Err()
 }
 
 // computation is a Recommendation that is being computed. Its loops end early if the context does.
@@ -206,7 +210,8 @@ func (c *computation) partition(in Input, factor float64) {
 		c.replays++
 		return simulate(c, list, limit, threshold(limit, least), in.Protected, leaks)
 	}
-	limit := c.choose(list, leaks, sizing{factor: factor, least: least, withoutLeaks: in.WithoutLeaks}, replay)
+	by := sizing{factor: factor, least: least, withoutLeaks: in.WithoutLeaks}
+	limit := c.choose(measure(list, leaks), leaks, by, replay)
 	hard := &Figure{Bytes: threshold(limit.Bytes, least)}
 	hard.why("the default: 5 %% of memoryLimit, and at least 32Mi")
 	if late > 0 {

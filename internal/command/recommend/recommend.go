@@ -73,10 +73,6 @@ type beside struct {
 	others map[string]json.RawMessage
 }
 
-// statErrorPages is the part of the least threshold for each CPU, in pages: twice what memory.stat
-// may leave out (statErrorBytes, pkg/slices/config).
-const statErrorPages = 2 * 64
-
 // Read computes the recommendation until ctx ends. It returns an error if there is no history. If
 // there is no section that can be applied, the Advice says why, and has figures alone.
 func Read(ctx context.Context, o Options) (Advice, error) {
@@ -100,7 +96,7 @@ func (o *Options) advise(ctx context.Context, h samples.History) (Advice, error)
 		in.Others = node.PartitionNames(h.Partitions)
 	}
 	has := o.node(list, &notes)
-	in.NodeBytes, in.LeastThreshold = has.MemoryBytes, uint64(has.CPUs*has.PageBytes*statErrorPages)
+	in.NodeBytes, in.LeastThreshold = has.MemoryBytes, node.LeastThreshold(has)
 	if !o.elsewhere() {
 		if n, err := allocatable.Read(o.Node); err == nil {
 			in.MaxPods = n.MaxPods

@@ -100,7 +100,19 @@ func served(o options) *Metrics {
 		m.Add(p.Name, p.Evictions)
 	}
 	m.Follow(o.Reports)
+	m.FollowMembers(o.members, func() uint64 { return 4 << 20 })
 	return m
+}
+
+// members returns the memory of the members of a partition that was polled.
+func (o options) members(name unitname.PartitionName) (Members, bool) {
+	known := !o.Reports.Report().Time.IsZero()
+	for _, p := range o.Partitions {
+		if p.Name == name && !p.Evictions().Time.IsZero() {
+			return Members{RequestBytes: 220 << 20, WaitingBytes: 4096, WaitingWorkingSetBytes: 8192}, known
+		}
+	}
+	return Members{}, known
 }
 
 // system returns the partition that a node has today.

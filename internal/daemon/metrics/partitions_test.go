@@ -111,6 +111,8 @@ func TestMetricsOfTwoPartitions(t *testing.T) {
 		`nodepartition_misplaced_pods{partition="telemetry",reason="pending"} 1`,
 		`nodepartition_memory_outside_bytes{partition="telemetry"} 4096`,
 		`nodepartition_outlived_scopes{partition="telemetry"} 1`,
+		`nodepartition_members_memory_request_bytes{partition="telemetry"} 2.3068672e+08`,
+		`nodepartition_memory_waiting_bytes{partition="telemetry"} 4096`,
 		`nodepartition_configured_memory_limit_bytes{partition="telemetry"} 1.34217728e+08`,
 		`nodepartition_memory_limit_lowering{partition="telemetry"} 1`,
 		`nodepartition_pod_memory_working_set_bytes` + pod + `3.3554432e+07`,

@@ -4,7 +4,6 @@ import (
 	"nodepartition/internal/node/candidates"
 	"nodepartition/internal/samples"
 	"nodepartition/internal/unitname"
-	"nodepartition/pkg/evict"
 )
 
 // readNode reads what the node has: CPUs and memory can be added while it runs.
@@ -48,10 +47,7 @@ func (r *Recorder) placeIn(p *samples.Usage, placed candidates.Placement) {
 	for _, pod := range placed.Waiting {
 		p.Pods.WaitingRequestBytes += pod.Request
 	}
-	for _, pod := range evict.Measure(r.Cgroups, placed.Waiting, r.Warn) {
-		p.Pods.WaitingUsedBytes += pod.Usage.Used
-		p.Pods.WaitingWorkingSetBytes += pod.Usage.WorkingSet
-	}
+	p.Pods.WaitingUsedBytes, p.Pods.WaitingWorkingSetBytes = placed.Outside(r.Cgroups, r.Warn)
 	p.Pods.AllUsedBytes = p.UsedPeakBytes + p.Pods.WaitingUsedBytes + placed.LeftBytes
 	p.Pods.AllWorkingSetBytes = p.Cache.WorkingSetBytes + p.Pods.WaitingWorkingSetBytes + placed.LeftBytes
 }

@@ -3,6 +3,7 @@ package candidates
 import (
 	"k8s.io/apimachinery/pkg/types"
 
+	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/podsapi"
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/evict"
@@ -20,6 +21,16 @@ type Placement struct {
 	Waiting []evict.Pod
 	// LeftBytes is memory of the other members that live moves left charged outside.
 	LeftBytes uint64
+}
+
+// Outside returns the memory of the waiting members outside of the partition: as eviction counts
+// it, and as the kubelet does.
+func (p Placement) Outside(cgroups cgroupfs.FS, warn func(error)) (used, workingSet uint64) {
+	for _, pod := range evict.Measure(cgroups, p.Waiting, warn) {
+		used += pod.Usage.Used
+		workingSet += pod.Usage.WorkingSet
+	}
+	return used, workingSet
 }
 
 // Place returns where the pods are that a pass has found and reported, with what the kubelet has

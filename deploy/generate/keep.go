@@ -1,0 +1,237 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql/parser"
+)
+
+// queriesFile has what partition-monitor recommend asks of a Prometheus.
+const queriesFile = "../internal/promhistory/queries"
+
+// fleetRow is a part of the title of the dashboard's row for many nodes.
+const fleetRow = "fleet"
+
+// kept has the series of a metric that a relabel list keeps: those whose labels match, and all
+// without matchers.
+type kept struct {
+	name     string
+	matchers []*labels.Matcher // anchored regular expressions, sorted by label
+}
+
+// keptSeries returns what the rules, the dashboard's row for many nodes and recommend read, and so
+// what a Prometheus for many nodes has to keep.
+func keptSeries(dir string, dashboard []byte) ([]kept, error) {
+	exprs, err := fleetQueries(dir, dashboard)
+	if err != nil {
+		return nil, err
+	}
+	all := map[string][]kept{}
+	for _, expr := range exprs {
+		parsed, err := newParser().ParseExpr(expr)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", expr, err)
+		}
+		parser.Inspect(parsed, func(node parser.Node, _ []parser.Node) error {
+			if s, ok := node.(*parser.VectorSelector); ok && scraped(s.Name) {
+				all[s.Name] = append(all[s.Name], kept{s.Name, own(s.LabelMatchers)})
+			}
+			return nil
+		})
+	}
+	var list []kept
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		list = append(list, fewest(all[name])...)
+	}
+	return list, nil
+}
+
+// scraped reports whether a metric comes from the target: a rule has recorded the others, or
+// Prometheus makes them up.
+func scraped(name string) bool {
+	return !strings.Contains(name, ":") && name != "up" && name != "ALERTS"
+}
+
+// attached are the labels that are not the target's own.
+var attached = []string{"__name__", "cluster", "job", "instance", "instance_type"}
+
+// own returns the matchers that say which series of a target are read. A matcher that excludes is
+// none: what it excludes is kept too.
+func own(matchers []*labels.Matcher) []*labels.Matcher {
+	var list []*labels.Matcher
+	for _, m := range matchers {
+		pattern := m.Value
+		if m.Type == labels.MatchEqual {
+			pattern = regexp.QuoteMeta(m.Value)
+		}
+		selects := m.Type == labels.MatchEqual || m.Type == labels.MatchRegexp
+		if !selects || slices.Contains(attached, m.Name) || pattern == ".*" || pattern == ".+" {
+			continue
+		}
+		list = append(list, labels.MustNewMatcher(labels.MatchRegexp, m.Name, pattern))
+	}
+	slices.SortFunc(list, func(a, b *labels.Matcher) int { return strings.Compare(a.Name, b.Name) })
+	return list
+}
+
+// fewest drops what others keep already.
+func fewest(list []kept) []kept {
+	slices.SortStableFunc(list, func(a, b kept) int {
+		return cmp.Or(cmp.Compare(len(a.matchers), len(b.matchers)), strings.Compare(a.text(), b.text()))
+	})
+	var out []kept
+	for _, k := range list {
+		if !slices.ContainsFunc(out, func(o kept) bool { return o.includes(k) }) {
+			out = append(out, k)
+		}
+	}
+	return out
+}
+
+// includes reports whether k has each matcher of o: then o keeps all that k does.
+func (o kept) includes(k kept) bool {
+	for _, m := range o.matchers {
+		same := func(other *labels.Matcher) bool { return m.Name == other.Name && m.Value == other.Value }
+		if !slices.ContainsFunc(k.matchers, same) {
+			return false
+		}
+	}
+	return true
+}
+
+// text is the regular expression of the metric's name and of its labels, as relabelling joins them.
+func (o kept) text() string {
+	parts := []string{o.name}
+	for _, m := range o.matchers {
+		parts = append(parts, m.Value)
+	}
+	if len(parts) == 1 {
+		return o.name
+	}
+	for i := range parts[1:] {
+		if strings.Contains(parts[i+1], "|") {
+			parts[i+1] = "(" + parts[i+1] + ")"
+		}
+	}
+	return strings.Join(parts, ";")
+}
+
+// labelNames lists the labels that relabelling joins.
+func (o kept) labelNames() []string {
+	names := []string{"__name__"}
+	for _, m := range o.matchers {
+		names = append(names, m.Name)
+	}
+	return names
+}
+
+// fleetQueries returns the queries of all rules, of the dashboard's row for many nodes with its
+// variables, and of recommend.
+func fleetQueries(dir string, dashboard []byte) ([]string, error) {
+	groups, err := readRules(dir)
+	if err != nil {
+		return nil, err
+	}
+	var exprs []string
+	for _, g := range groups {
+		for _, r := range g.Rules {
+			exprs = append(exprs, r.Expr)
+		}
+	}
+	row, err := rowQueries(dashboard)
+	if err != nil {
+		return nil, err
+	}
+	asked, err := recommendQueries(dir)
+	return slices.Concat(exprs, row, asked), err
+}
+
+// shownQueries holds the fields of a dashboard that have queries.
+type shownQueries struct {
+	Panels []struct {
+		Type    string `json:"type"`
+		Title   string `json:"title"`
+		Targets []struct {
+			Expr string `json:"expr"`
+		} `json:"targets"`
+	} `json:"panels"`
+	Templating struct {
+		List []struct {
+			Type  string `json:"type"`
+			Query any    `json:"query"`
+		} `json:"list"`
+	} `json:"templating"`
+}
+
+// grafanaVariable is a variable of Grafana in a query.
+var grafanaVariable = regexp.MustCompile(`\$(__)?\w+`)
+
+// rowQueries returns the queries of the row for many nodes, and of the variables, with values in
+// place of Grafana's variables.
+func rowQueries(dashboard []byte) ([]string, error) {
+	var d shownQueries
+	if err := json.Unmarshal(dashboard, &d); err != nil {
+		return nil, err
+	}
+	var exprs []string
+	of := false
+	for _, p := range d.Panels {
+		if p.Type == "row" {
+			of = strings.Contains(strings.ToLower(p.Title), fleetRow)
+		}
+		for _, target := range p.Targets {
+			if of {
+				exprs = append(exprs, target.Expr)
+			}
+		}
+	}
+	for _, v := range d.Templating.List {
+		query, _ := v.Query.(string)
+		if query, ok := strings.CutPrefix(query, "label_values("); ok && v.Type == "query" {
+			exprs = append(exprs, query[:strings.LastIndex(query, ",")])
+		}
+	}
+	for i, expr := range exprs {
+		exprs[i] = grafanaVariable.ReplaceAllStringFunc(expr, func(variable string) string {
+			if strings.HasPrefix(variable, "$__") {
+				return "5m"
+			}
+			return ".*"
+		})
+	}
+	return exprs, nil
+}
+
+// recommendQueries returns what recommend asks, for any partition and all nodes.
+func recommendQueries(dir string) ([]string, error) {
+	data, err := os.ReadFile(filepath.Join(dir, queriesFile))
+	if err != nil {
+		return nil, err
+	}
+	filled := strings.NewReplacer(
+		`partition="PARTITION"`, `partition=~".+"`, `slice="SLICE"`, `slice=~"kubepods-\\w+.slice"`,
+		"BY", "cluster, instance, instance_type", "NODES", `instance=~".+"`,
+	)
+	var exprs []string
+	for line := range strings.Lines(string(data)) {
+		if name, expr, ok := strings.Cut(strings.TrimSpace(line), ": "); ok && !strings.HasPrefix(name, "#") {
+			exprs = append(exprs, filled.Replace(expr))
+		}
+	}
+	if len(exprs) == 0 {
+		return nil, fmt.Errorf("%s has no query", queriesFile)
+	}
+	return exprs, nil
+}
+
+// newParser returns a parser of PromQL without experiments.
+func newParser() parser.Parser { return parser.NewParser(parser.Options{}) }

@@ -1,0 +1,220 @@
+//go:build fleet
+
+package fleet
+
+import (
+	"bufio"
+	"fmt"
+	"hash/fnv"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/relabel"
+	"github.com/prometheus/prometheus/promql/parser"
+	"sigs.k8s.io/yaml"
+)
+
+const (
+	// exposition has the series that the monitor serves. A Prometheus for many nodes with scrapeFile
+	// keeps some of them.
+	exposition = "../../internal/daemon/metrics/testdata/expected.txt"
+	scrapeFile = "../../deploy/prometheus/prometheus-fleet.yaml"
+
+	mebi = 1 << 20
+	// rack is the number of nodes that reboot together, the first ones.
+	rack = 40
+	// compared is the number of nodes of the shape whose histories are written too, the last ones.
+	compared = 20
+)
+
+// template is a series of each node.
+type template struct {
+	labels labels.Labels
+	value  float64
+}
+
+// scrapeConfig holds the fields of a scrape configuration.
+type scrapeConfig struct {
+	ScrapeConfigs []struct {
+		Relabel []struct {
+			SourceLabels []string `json:"source_labels"`
+			Regex        string   `json:"regex"`
+			TargetLabel  string   `json:"target_label"`
+			Replacement  string   `json:"replacement"`
+			Action       string   `json:"action"`
+		} `json:"metric_relabel_configs"`
+	} `json:"scrape_configs"`
+}
+
+// relabelling reads the relabel list.
+func relabelling(t *testing.T) []*relabel.Config {
+	t.Helper()
+	data, err := os.ReadFile(scrapeFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file scrapeConfig
+	if err := yaml.Unmarshal(data, &file); err != nil {
+		t.Fatal(err)
+	}
+	var list []*relabel.Config
+	for _, r := range file.ScrapeConfigs[0].Relabel {
+		c := relabel.DefaultRelabelConfig
+		for _, name := range r.SourceLabels {
+			c.SourceLabels = append(c.SourceLabels, model.LabelName(name))
+		}
+		c.Regex, c.TargetLabel = relabel.MustNewRegexp(r.Regex), r.TargetLabel
+		c.NameValidationScheme = model.UTF8Validation
+		if r.Replacement != "" {
+			c.Replacement = r.Replacement
+		}
+		if r.Action != "" {
+			c.Action = relabel.Action(r.Action)
+		}
+		list = append(list, &c)
+	}
+	return list
+}
+
+// templates returns the series that are kept of a node on which all is well.
+func templates(t *testing.T) []template {
+	t.Helper()
+	file, err := os.Open(exposition)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	rules := relabelling(t)
+	list := []template{{labels.FromStrings("__name__", "process_start_time_seconds"), 1}}
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		line := lines.Text()
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		at := strings.LastIndex(line, " ")
+		series, err := parser.NewParser(parser.Options{}).ParseMetric(line[:at])
+		if err != nil {
+			t.Fatal(err)
+		}
+		value, err := strconv.ParseFloat(line[at+1:], 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b := labels.NewBuilder(series); relabel.ProcessBuilder(b, rules...) {
+			list = append(list, template{b.Labels(), well(series, value)})
+		}
+	}
+	return list
+}
+
+// well returns the value of a series on a node on which all is well.
+func well(series labels.Labels, value float64) float64 {
+	name := series.Get("__name__")
+	for _, trouble := range []string{"problem", "misplaced", "refused", "lowering", "no_candidates", "trial", "failures", "kills"} {
+		if strings.Contains(name, trouble) {
+			return 0
+		}
+	}
+	if strings.HasSuffix(name, "source_connected") {
+		return 1
+	}
+	return value
+}
+
+// node is a made-up node.
+type node struct {
+	name, shape string
+	number      int
+}
+
+// fleetOf returns nodes of ten shapes, and of one whose histories are written too.
+func fleetOf(n int) []node {
+	list := make([]node, n)
+	for i := range list {
+		list[i] = node{fmt.Sprintf("node-%04d", i), fmt.Sprintf("m5.%d", i%10), i}
+		if i >= n-compared {
+			list[i].shape = "compared"
+		}
+	}
+	return list
+}
+
+// noise returns a number below 1 that depends on the node and the time alone.
+func (n node) noise(at time.Time) float64 {
+	h := fnv.New32a()
+	fmt.Fprint(h, n.number, at.Unix()/600)
+	return float64(h.Sum32()%1000) / 1000
+}
+
+// used returns the usage of the partition: the same in ten minutes, so that a scrape every two
+// minutes and the history have it.
+func (n node) used(at time.Time) float64 {
+	return float64(int((150 + 60*n.noise(at)) * mebi))
+}
+
+// value returns a sample of a series.
+func (n node) value(s *template, at time.Time) float64 {
+	switch name := s.labels.Get("__name__"); {
+	case name == "nodepartition_memory_used_peak_bytes":
+		if before := at.Add(-4 * time.Minute); !before.Before(begin) {
+			return max(n.used(at), n.used(before))
+		}
+		return n.used(at)
+	case name == "nodepartition_memory_used_bytes":
+		return n.used(at)
+	case name == "nodepartition_memory_working_set_bytes":
+		return n.used(at) + 20*mebi
+	case name == "nodepartition_memory_available_bytes":
+		return 512*mebi - n.used(at)
+	case strings.HasSuffix(name, "_timestamp_seconds"):
+		return float64(at.Unix())
+	}
+	return s.value
+}
+
+// history returns what the monitor of the node would have recorded, in samples of ten minutes.
+func (n node) history(from, to time.Time) []map[string]any {
+	var list []map[string]any
+	const window = 10 * time.Minute
+	for at := from; at.Before(to); at = at.Add(window) {
+		used := uint64(n.used(at))
+		list = append(list, map[string]any{
+			"time": at.Add(window - time.Minute), "seconds": 600, "boot": "0a1b2c3d",
+			"node": map[string]any{"cpus": 8, "memoryBytes": 8 << 30, "pageBytes": 4096, "pods": 30},
+			"partitions": []any{map[string]any{
+				"name": "system", "slice": "kubepods-system.slice", "usedPeakBytes": used, "usedLowBytes": used, "peakTime": at,
+				"cache": map[string]any{"workingSetBytes": used + 20*mebi},
+				"pods": map[string]any{
+					"members": 3, "requestBytes": requested, "allUsedBytes": used + waiting, "allWorkingSetBytes": used + 20*mebi + waitingSet,
+				},
+			}},
+			"groups": []any{map[string]any{"name": "system.slice", "workingSetBytes": services}},
+		})
+	}
+	return list
+}
+
+// What the exposition has of the members and of the services.
+const (
+	requested  = 220 * mebi
+	waiting    = 4096
+	waitingSet = 8192
+	services   = 300 * mebi
+)
+
+// recommends reports whether partition-monitor recommend reads a series.
+func (s *template) recommends() bool {
+	name := s.labels.Get("__name__")
+	return slices.Contains([]string{
+		"nodepartition_memory_used_peak_bytes", "nodepartition_memory_used_bytes", "nodepartition_memory_waiting_bytes",
+		"nodepartition_memory_working_set_bytes", "nodepartition_memory_waiting_working_set_bytes",
+		"nodepartition_members_memory_request_bytes", "nodepartition_evictions_total", "nodepartition_kernel_kills_total",
+		"nodepartition_host_memory_working_set_bytes", "nodepartition_budget_memory_bytes", "nodepartition_least_threshold_bytes",
+	}, name)
+}
