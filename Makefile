@@ -27,8 +27,11 @@ RUN_TESTS := $(GO) run ./tests/run
 # tests are never cached.
 NODE_TESTS := $(RUN_TESTS) -tags node -lines subtest -count 1 -p 8 -parallel 8
 NODE_PACKAGES := ./tests/lab ./tests/kubeapi ./tests/e2e
-# Modules of their own, whose dependencies are not those of the programs: dashboards and rules.
-MODULES = deploy/generate
+# Modules of their own, whose dependencies are not those of the programs: dashboards and rules, the
+# image.
+MODULES = deploy/generate deploy/image
+# And those whose dependencies take minutes to compile: packages, and the chart with Helm.
+SLOW_MODULES = deploy/package deploy/chart/charttest
 # Each kind of node has to be seen by at least one test.
 WANT = -want "$${LAB_FLAVOURS:-$$(tests/lab/lab flavours)}"
 # The lines of tests/long as a pattern of go test, each for a whole name.
@@ -52,7 +55,7 @@ ONE := $(or $(FLAVOUR),$(LAB_FLAVOURS),trixie)
 # The folder of the programs.
 BIN ?= bin
 
-.PHONY: all build check-prefix install uninstall list packages sysext release test-packages pictures test test-unit e2e test-long test-nodes test-arm64 soak \
+.PHONY: all build check-prefix install uninstall list packages sysext image chart release test-packages test-chart pictures test test-unit e2e test-long test-nodes test-arm64 soak \
 	vet lint golangci-lint bench fuzz race guards mutants demo clean help setup-node generate
 
 all: build
@@ -128,7 +131,7 @@ list: check-prefix
 	@$(LISTED)
 
 # The last commit's time is the time of all files, so that the same commit gives the same bytes.
-packages release: export SOURCE_DATE_EPOCH := $(or $(SOURCE_DATE_EPOCH),$(shell git -c safe.directory='*' log -1 --format=%ct 2>/dev/null))
+packages image chart release: export SOURCE_DATE_EPOCH := $(or $(SOURCE_DATE_EPOCH),$(shell git -c safe.directory='*' log -1 --format=%ct 2>/dev/null))
 # What the packages are for, and the number of a package in its version.
 ARCHES = amd64 arm64
 BUILD = 1
@@ -148,18 +151,42 @@ packages:
 sysext:
 	@$(MAKE) --no-print-directory packages PACKAGES='$(abspath $(BIN)/sysext)' PACKAGE_FLAGS=-formats=sysext
 
+IMAGE = $(BIN)/image
+CHART = $(BIN)/chart
+# The programs of a roll, and below /payload what make install installs, with its record.
+IMAGE_LISTS = for arch in $(ARCHES); do dir=$(BIN)/linux-$$arch; \
+		$(MAKE) --no-print-directory build GOARCH=$$arch BIN=$$dir && \
+		$(MAKE) -s --no-print-directory list BIN=$$dir PREFIX=/usr SYSTEMD_DIR=/usr/lib/systemd >$$dir/list && \
+		awk '{print $$3}' $$dir/list >$$dir/installed && \
+		{ echo "0755 $$dir/partition-installer /partition-installer"; echo "0755 $$dir/partition-fleet /partition-fleet"; \
+			sed 's|^\([^ ]* [^ ]* \)|\1/payload|' $$dir/list; \
+			echo "0644 $$dir/installed /payload/usr/share/doc/node-partition/installed"; } >$$dir/image-list || exit; \
+	done
+
+## image: the image of the programs for nodes of a cluster, as an OCI layout in bin/image; the same commit gives the same bytes
+## chart: the same, and the Helm chart that names the image by its digest, in bin/chart
+image chart:
+	@$(IMAGE_LISTS)
+	@$(GO) -C deploy/image run . -version '$(VERSION)' $(foreach arch,$(ARCHES),-files $(arch)='$(abspath $(BIN))/linux-$(arch)/image-list') \
+		-layout '$(abspath $(IMAGE))' $(if $(filter chart,$@),-chart '$(abspath $(CHART))') $(IMAGE_FLAGS)
+
 RELEASE = $(BIN)/release
 
 # A command that signs the file after it, such as SIGN='gpg --armor --detach-sign'.
 SIGN =
 
-## release: packages, system extensions, archives, SBOMs, sources and SHA256SUMS in bin/release, of a commit with a tag; SIGN= is a command that signs SHA256SUMS
+## release: packages, system extensions, archives, image, chart, SBOMs, sources and SHA256SUMS in bin/release, of a commit with a tag; SIGN= is a command that signs SHA256SUMS
 release:
 	@case '$(VERSION)' in *-dirty | *-[0-9]*-g[0-9a-f]* | [!v]* | '') \
 		echo 'version $(VERSION): want a commit with a tag such as v0.1.0, and no changes' >&2; exit 1 ;; \
 	esac
 	@rm -rf '$(RELEASE)'
 	@$(MAKE) --no-print-directory packages VERSION='$(VERSION)' PACKAGES='$(abspath $(RELEASE))' PACKAGE_FLAGS=-formats=deb,rpm,archive,sysext
+	@$(MAKE) --no-print-directory chart VERSION='$(VERSION)' CHART='$(abspath $(RELEASE))' \
+		IMAGE_FLAGS="-archive '$(abspath $(RELEASE))/node-partition-installer-$(VERSION:v%=%).oci.tar'"
+	@for arch in $(ARCHES); do \
+		$(PACKAGE) -name node-partition-installer -formats sbom -arch $$arch -out '$(abspath $(RELEASE))' <$(BIN)/linux-$$arch/image-list || exit; \
+	done
 	@git -c safe.directory='*' archive --format=tar --prefix='node-partition-$(VERSION:v%=%)/' HEAD | gzip -n9 >'$(RELEASE)/node-partition-$(VERSION:v%=%).tar.gz'
 	@cd '$(RELEASE)' && sha256sum -- * >SHA256SUMS.new && mv SHA256SUMS.new SHA256SUMS
 ifneq ($(SIGN),)
@@ -172,6 +199,13 @@ test-packages:
 	@tests/setup packages
 	@# Not from the cache of go test, which does not look at files outside of a module.
 	$(COMPILE) -C deploy/package test -count 1 ./...
+
+## test-chart: the Helm chart: lint, schema of values, expected manifests, policies; minutes the first time
+test-chart:
+	@tests/setup go
+	$(COMPILE) -C deploy/chart/charttest vet ./...
+	@# Not from the cache of go test, which does not look at files outside of a module.
+	$(COMPILE) -C deploy/chart/charttest test -count 1 ./...
 
 ## test: the tests, the shorter ones on real nodes too, in a quarter of an hour; installs what they need (Debian, root)
 test: setup-node
@@ -188,7 +222,7 @@ test-unit:
 	for module in $(MODULES); do $(COMPILE) -C $$module vet ./... || exit; done
 	$(RUN_TESTS) -lines package -timeout 20m ./...
 	@# Not from the cache of go test, which does not look at files outside of a module.
-	$(GO) -C deploy/generate test -count 1 ./...
+	for module in $(MODULES); do $(COMPILE) -C $$module test -count 1 ./... || exit; done
 
 ifdef RUN
 ## e2e: one test on one node: make e2e RUN=TestConfigured [FLAVOUR=trixie]; without RUN all that make test runs on nodes
@@ -242,7 +276,7 @@ vet:
 ## lint: gofmt, go vet, golangci-lint
 lint: vet
 	@tests/golangci-lint $(GOLANGCI_LINT_VERSION) run ./...
-	@for module in $(MODULES) deploy/package; do \
+	@for module in $(MODULES) $(SLOW_MODULES); do \
 		(cd $$module && '$(CURDIR)/tests/golangci-lint' $(GOLANGCI_LINT_VERSION) run ./...) || exit; \
 	done
 

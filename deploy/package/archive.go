@@ -13,7 +13,7 @@ import (
 
 // stem returns the name of the archive and of the SBOM, without an extension.
 func stem(r request) string {
-	return name + "-" + strings.ReplaceAll(r.version.String(), "~", "-") + "-linux-" + r.arch
+	return r.name + "-" + strings.ReplaceAll(r.version.String(), "~", "-") + "-linux-" + r.arch
 }
 
 // writeArchive writes the installed files as a tar file that is unpacked in the root of a machine,

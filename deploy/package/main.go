@@ -1,7 +1,7 @@
 // Command package builds what is released, for one architecture: a package for Debian and its
 // derivatives (deb), one for RPM distributions (rpm), a tar file with the list of what the programs
-// contain (archive), and a system extension for hosts with a read-only /usr (sysext). It reads the
-// installed files on standard input, as "make list" prints them:
+// contain (archive), that list alone (sbom), and a system extension for hosts with a read-only /usr
+// (sysext). It reads the installed files on standard input, as "make list" prints them:
 //
 //	make -s list | go -C deploy/package run . -arch amd64 -version v0.1.0
 //
@@ -31,6 +31,8 @@ func main() {
 
 // request holds what is built.
 type request struct {
+	// name names the archive and the list of modules.
+	name    string
 	version version
 	// arch is a GOARCH.
 	arch string
@@ -47,13 +49,14 @@ type request struct {
 
 func run(args []string, list io.Reader) error {
 	flags := flag.NewFlagSet("package", flag.ContinueOnError)
+	whole := flags.String("name", name, "what the list of modules is about")
 	described := flags.String("version", "", "what git describe prints")
 	arch := flags.String("arch", "amd64", "architecture, as Go names it")
 	build := flags.String("build", "1", "number of the package in its version")
 	maintainer := flags.String("maintainer", "", "name and address in the packages")
 	root := flags.String("root", "../..", "folder of the repository")
 	out := flags.String("out", "../../bin/packages", "folder to write to")
-	formats := flags.String("formats", "deb,rpm", "what to write: a list of deb, rpm, archive and sysext")
+	formats := flags.String("formats", "deb,rpm", "what to write: a list of deb, rpm, archive, sbom and sysext")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -62,7 +65,7 @@ func run(args []string, list io.Reader) error {
 		return fmt.Errorf("SOURCE_DATE_EPOCH: want the time of the release in seconds since 1970: %w", err)
 	}
 	r := request{
-		arch: *arch, build: *build, maintainer: *maintainer, root: *root, time: time.Unix(seconds, 0).UTC(),
+		name: *whole, arch: *arch, build: *build, maintainer: *maintainer, root: *root, time: time.Unix(seconds, 0).UTC(),
 	}
 	if r.version, err = parseVersion(*described, r.time); err != nil {
 		return err
@@ -102,8 +105,10 @@ func (r request) write(kind, work, out string) error {
 			return fmt.Errorf("SBOM: %w", err)
 		}
 		return nil
+	case "sbom":
+		return writeSBOM(r, out)
 	case "sysext":
 		return writeSysext(r, work, out)
 	}
-	return errors.New("this format is not known: want deb, rpm, archive or sysext")
+	return errors.New("this format is not known: want deb, rpm, archive, sbom or sysext")
 }

@@ -97,7 +97,8 @@ func sums(t *testing.T, dir string) []string {
 	return all
 }
 
-// TestRelease: a release has its packages, system extension, archives, sources, SBOM and checksums.
+// TestRelease: a release has its packages, system extension, archives, sources, image, chart, SBOMs
+// and checksums.
 // The same commit gives the same bytes, wherever and whenever it is built. The command that signs
 // gets the checksums, and the SBOM names what the programs contain.
 func TestRelease(t *testing.T) {
@@ -119,6 +120,7 @@ func TestRelease(t *testing.T) {
 	want := []string{
 		"/SHA256SUMS", "/SHA256SUMS.gz", "/node-partition-0.1.0-rc.1.tar.gz", "/node-partition-0.1.0~rc.1-1.x86_64.rpm",
 		"/node-partition-0.1.0~rc.1-x86-64.raw", "/node-partition-0.1.0-rc.1-linux-amd64.cdx.json", "/node-partition-0.1.0-rc.1-linux-amd64.tar.gz", "/node-partition_0.1.0~rc.1-1_amd64.deb",
+		"/node-partition-0.1.0-rc.1.tgz", "/node-partition-installer-0.1.0-rc.1.oci.tar", "/node-partition-installer-0.1.0-rc.1-linux-amd64.cdx.json",
 	}
 	slices.Sort(names)
 	slices.Sort(want)
@@ -135,13 +137,15 @@ func TestRelease(t *testing.T) {
 	if !strings.Contains(version, "v0.1.0-rc.1") {
 		t.Errorf("the program in the archive prints %q", version)
 	}
-	data, err := os.ReadFile(filepath.Join(dir, "node-partition-0.1.0-rc.1-linux-amd64.cdx.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, part := range []string{`"bomFormat": "CycloneDX"`, `"pkg:golang/k8s.io/apimachinery@v`, `"ref": "/usr/bin/partition-monitor"`, `"pkg:golang/std@1.`} {
-		if !strings.Contains(string(data), part) {
-			t.Errorf("the SBOM does not have %s", part)
+	for whole, program := range map[string]string{"node-partition": "/usr/bin/partition-monitor", "node-partition-installer": "/partition-installer"} {
+		data, err := os.ReadFile(filepath.Join(dir, whole+"-0.1.0-rc.1-linux-amd64.cdx.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, part := range []string{`"bomFormat": "CycloneDX"`, `"pkg:golang/k8s.io/apimachinery@v`, `"ref": "` + program + `"`, `"pkg:golang/std@1.`} {
+			if !strings.Contains(string(data), part) {
+				t.Errorf("the SBOM of %s does not have %s", whole, part)
+			}
 		}
 	}
 }

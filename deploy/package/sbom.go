@@ -43,7 +43,7 @@ type (
 // writeSBOM lists the modules that each program contains, as the compiler has written them into it:
 // the programs are read, and not the sources.
 func writeSBOM(r request, out string) error {
-	whole := component{Type: "application", Ref: name, Name: name, Version: r.version.String()}
+	whole := component{Type: "application", Ref: r.name, Name: r.name, Version: r.version.String()}
 	list := bom{
 		Format: "CycloneDX", Spec: "1.5", Version: 1,
 		Metadata: metadata{Timestamp: r.time.Format(time.RFC3339), Component: whole},

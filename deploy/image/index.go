@@ -1,0 +1,159 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+)
+
+// Annotations of the OCI image format (image-spec, annotations.md, v1.1.1).
+const (
+	titleAnnotation   = "org.opencontainers.image.title"
+	versionAnnotation = "org.opencontainers.image.version"
+	createdAnnotation = "org.opencontainers.image.created"
+	refAnnotation     = "org.opencontainers.image.ref.name"
+)
+
+// user runs what is started without another user. The pods on the nodes name root.
+const user = "65532:65532"
+
+// buildIndex returns the images of all architectures, in the order of their names.
+func buildIndex(lists map[string]string, root, version string, created time.Time) (v1.ImageIndex, error) {
+	index := empty.Index
+	for _, arch := range slices.Sorted(maps.Keys(lists)) {
+		if _, known := machines[arch]; !known {
+			return nil, fmt.Errorf("architecture %q: want one of %q", arch, slices.Sorted(maps.Keys(machines)))
+		}
+		image, err := buildImage(lists[arch], root, arch, version, created)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", arch, err)
+		}
+		index = mutate.AppendManifests(index, mutate.IndexAddendum{
+			Add: image, Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: arch}},
+		})
+	}
+	annotated, is := mutate.Annotations(index, annotations(version, created)).(v1.ImageIndex)
+	if !is {
+		return nil, fmt.Errorf("the index has become %T", annotated)
+	}
+	return annotated, nil
+}
+
+func annotations(version string, created time.Time) map[string]string {
+	return map[string]string{
+		titleAnnotation: name, versionAnnotation: version, createdAnnotation: created.Format(time.RFC3339),
+	}
+}
+
+// buildImage returns the image of one architecture: one layer, and no entry point, because the
+// image has two programs.
+func buildImage(list, root, arch, version string, created time.Time) (v1.Image, error) {
+	entries, err := readList(list, root)
+	if err != nil {
+		return nil, err
+	}
+	content, err := writeTar(entries, arch, created)
+	if err != nil {
+		return nil, err
+	}
+	layer, err := tarball.LayerFromOpener(
+		func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(content)), nil },
+		tarball.WithMediaType(types.OCILayer), tarball.WithCompressionLevel(gzip.BestCompression), tarball.WithCompressedCaching)
+	if err != nil {
+		return nil, err
+	}
+	base := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
+	image, err := mutate.Append(base, mutate.Addendum{
+		Layer:   layer,
+		History: v1.History{Created: v1.Time{Time: created}, CreatedBy: "make image"},
+	})
+	if err != nil {
+		return nil, err
+	}
+	config, err := image.ConfigFile()
+	if err != nil {
+		return nil, err
+	}
+	config = config.DeepCopy()
+	config.OS, config.Architecture, config.Created = "linux", arch, v1.Time{Time: created}
+	config.Config = v1.Config{User: user, Labels: annotations(version, created)}
+	return mutate.ConfigFile(image, config)
+}
+
+// writeLayout writes an image to a folder, which is replaced as a whole. Its reference is the
+// version. The list of the layout has one entry, so that every tool that reads layouts takes it
+// without being told which.
+func writeLayout(dir string, image v1.ImageIndex, version string) error {
+	work := dir + ".new"
+	if err := os.RemoveAll(work); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(work), 0o755); err != nil {
+		return err
+	}
+	list := mutate.AppendManifests(empty.Index, mutate.IndexAddendum{
+		Add: image, Descriptor: v1.Descriptor{Annotations: map[string]string{refAnnotation: version}},
+	})
+	if _, err := layout.Write(work, list); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		return err
+	}
+	return os.Rename(work, dir)
+}
+
+// writeArchive writes the files of a layout as a tar file.
+func writeArchive(file, dir string, created time.Time) error {
+	var data bytes.Buffer
+	archive := tar.NewWriter(&data)
+	err := filepath.WalkDir(dir, func(path string, found fs.DirEntry, err error) error {
+		if err != nil || path == dir {
+			return err
+		}
+		relative, err := filepath.Rel(dir, path)
+		if err != nil {
+			return err
+		}
+		header := &tar.Header{Name: filepath.ToSlash(relative), Mode: 0o644, ModTime: created, Format: tar.FormatPAX, Typeflag: tar.TypeReg}
+		if found.IsDir() {
+			header.Name, header.Mode, header.Typeflag = header.Name+"/", 0o755, tar.TypeDir
+			return archive.WriteHeader(header)
+		}
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		header.Size = int64(len(content))
+		if err := archive.WriteHeader(header); err != nil {
+			return err
+		}
+		_, err = archive.Write(content)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if err := archive.Close(); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(file, data.Bytes(), 0o644)
+}
