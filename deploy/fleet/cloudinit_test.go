@@ -1,0 +1,73 @@
+package fleet
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestCloudInitSchema: cloud-init's own schema accepts each file, and the part for cloud-init in
+// Karpenter's user data.
+func TestCloudInitSchema(t *testing.T) {
+	t.Parallel()
+	cloudInit := program(t, "cloud-init", "cloud-init")
+	part := filepath.Join(t.TempDir(), "karpenter.yaml")
+	if err := os.WriteFile(part, []byte(partsOf(t, "text/cloud-config")[0]), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{"cloud-init/user-data.yaml", "cloud-init/user-data-package.yaml", part} {
+		if out := run(t, cloudInit, "schema", "--config-file", file); !strings.Contains(out, "Valid") {
+			t.Errorf("%s: %s", file, out)
+		}
+	}
+	wrong := filepath.Join(t.TempDir(), "wrong.yaml")
+	text := strings.Replace(read(t, "cloud-init/user-data.yaml"), "permissions:", "permission:", 1)
+	if err := os.WriteFile(wrong, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := output(t, cloudInit, "schema", "--config-file", wrong); err == nil {
+		t.Errorf("cloud-init takes an unknown field: %s", out)
+	}
+}
+
+// commands holds the shell of the examples that install a package, by the file.
+func commands(t *testing.T) map[string]string {
+	t.Helper()
+	userData := strict[struct {
+		writtenFiles `json:",inline"`
+		Runcmd       [][]string `json:"runcmd"`
+	}](t, read(t, "cloud-init/user-data-package.yaml"))
+	command := userData.Runcmd[0]
+	template := strict[map[string]any](t, read(t, "cluster-api/kubeadmconfigtemplate.yaml"))
+	before := regexp.MustCompile(`(?s)sh -ec '\n(.*)'`).FindStringSubmatch(preKubeadm(t, template)[0])
+	if len(command) != 3 || command[0] != "sh" || command[1] != "-ec" || before == nil {
+		t.Fatalf("want sh -ec and a script: %q, %q", command, preKubeadm(t, template))
+	}
+	return map[string]string{
+		"cloud-init":  command[2],
+		"Cluster API": before[1],
+		"Karpenter":   partsOf(t, "text/x-shellscript")[0],
+	}
+}
+
+// TestCommands: the shell of each example installs a package with the right sum, and none with
+// another one. curl, dpkg and rpm are stubs.
+func TestCommands(t *testing.T) {
+	t.Parallel()
+	for name, script := range commands(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := newShellNode(t)
+			script := strings.ReplaceAll(script, "/var/cache/", n.root+"/")
+			if out, err := n.sh(script); err == nil || strings.Contains(n.calls(), "-i") {
+				t.Errorf("a package with another sum: %v, %s, %s", err, out, n.calls())
+			}
+			script = strings.Replace(script, zeros, sumOf("a package\n"), 1)
+			if out, err := n.sh(script); err != nil || !strings.Contains(n.calls(), " -i "+n.root+"/node-partition") {
+				t.Errorf("%v, %s, %s", err, out, n.calls())
+			}
+		})
+	}
+}
