@@ -23,15 +23,16 @@ func packageOf(t *testing.T, version, build string) []byte {
 	return data
 }
 
-// built makes a target of the Makefile with a version and a number, and returns the name and the
-// content of the one file that a pattern matches.
-func built(t *testing.T, target, pattern, version, build string) (name string, data []byte) {
+// built makes a target of the Makefile with a version, a number and more variables, and returns the
+// name and the content of the one file that a pattern matches.
+func built(t *testing.T, target, pattern, version, build string, more ...string) (name string, data []byte) {
 	t.Helper()
 	dir := t.TempDir()
 	args := []string{"-C", "../..", target, "ARCHES=amd64", "BIN=" + dir, "BUILD=" + build}
 	if version != "" {
 		args = append(args, "VERSION=v"+version)
 	}
+	args = append(args, more...)
 	if out, err := exec.Command("make", args...).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

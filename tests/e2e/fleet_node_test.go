@@ -1,0 +1,252 @@
+//go:build node
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nodepartition/internal/kubeletconfig"
+	"nodepartition/internal/unitname"
+	"nodepartition/tests/lab"
+)
+
+const (
+	installerFolder = "/var/lib/node-partition/installer"
+	// installerImage is the name of the image on a node, without its tag.
+	installerImage = "lab.local/node-partition-installer"
+	// sectionOfRoll is where a test has the section. A chart has it in a ConfigMap.
+	sectionOfRoll = "/root/roll"
+	// wayBackUnits lists the units by which a node goes back.
+	wayBackUnits = `ls /etc/systemd/system | grep partition-install || true`
+	// written lists the files of the project with their inodes and times, except what the monitor
+	// writes while it runs.
+	written = `find /usr/bin/partition-monitor /usr/lib/systemd /etc/systemd/system /etc/default /etc/kubernetes/node-partition.yaml ` +
+		installerFolder + ` -newermt 2026-01-01 ! -type d ! -name 'request-*' ! -name 'result-*' ! -name lock ` +
+		`-printf '%p %i %T@\n' | grep -e partition | sort`
+	// reloads counts the reloads of systemd.
+	reloads = `journalctl -b _PID=1 -o cat --no-pager | grep -c '^Reloading finished' || true`
+)
+
+// fleetNode is a node that pods of the installer change.
+type fleetNode struct {
+	*lab.Node
+	image  string
+	before bare
+	rolls  int
+}
+
+// newFleetNode starts a node without anything of the project but the image.
+func newFleetNode(t *testing.T, flavour string) *fleetNode {
+	t.Helper()
+	// Built before the node takes its place on the host.
+	_, archive := built(t, "image", "image.tar", "1", "1", "IMAGE_FLAGS=-archive $(BIN)/image.tar")
+	n := lab.ForTest(t, lab.Options{Flavour: flavour, Restore: true})
+	if err := n.CopyTo(t.Context(), append(protectingNoPod(flavour), lab.File{Path: "/root/image.tar", Data: archive, Mode: 0o644})...); err != nil {
+		t.Fatal(err)
+	}
+	run(t, n, "systemctl daemon-reload && ctr -n k8s.io images import --base-name "+installerImage+" /root/image.tar && rm /root/image.tar")
+	return &fleetNode{Node: n, image: installerImage + ":v1", before: bareNode(t, n)}
+}
+
+// wish is what a roll is to do with a node.
+type wish struct {
+	section string
+	trial   time.Duration
+	more    []string // options
+	stages  []string // all, if empty
+}
+
+// stagesOfRoll are the containers of a roll, in their order.
+func stagesOfRoll() []string { return []string{"preflight", "install", "apply", "verify", "keep"} }
+
+// roll runs the stages in a pod, as the chart does, and returns the termination message of the last
+// container that has ended, and its exit status.
+func (f *fleetNode) roll(t *testing.T, w wish) (message string, status int32) {
+	t.Helper()
+	f.rolls++
+	if w.section != "" {
+		document := "apiVersion: " + kubeletconfig.APIVersion + "\nkind: " + kubeletconfig.Kind + "\n" + w.section
+		if err := f.WriteFile(t.Context(), sectionOfRoll+"/section.yaml", []byte(document), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pod := f.pod(fmt.Sprintf("roll-%d", f.rolls), w)
+	manifest, err := json.Marshal(pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.ApplyPod(t.Context(), manifest); err != nil {
+		t.Fatal(err)
+	}
+	var live *v1.Pod
+	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+	defer cancel()
+	err = f.Eventually(ctx, "the stages of "+pod.Name+" have ended", func(ctx context.Context) (bool, string, error) {
+		if live, err = f.Pod(ctx, pod.Namespace, pod.Name); err != nil {
+			return false, err.Error(), nil
+		}
+		return live.Status.Phase == v1.PodSucceeded || live.Status.Phase == v1.PodFailed, string(live.Status.Phase), nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range slices.Concat(live.Status.InitContainerStatuses, live.Status.ContainerStatuses) {
+		if c.State.Terminated == nil {
+			break
+		}
+		message, status = c.State.Terminated.Message, c.State.Terminated.ExitCode
+		t.Logf("%s: %d, %s", c.Name, status, message)
+		if status != 0 {
+			break
+		}
+	}
+	if err := f.DeletePod(t.Context(), pod.Name); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.WaitNoPod(t.Context(), pod.Namespace, pod.Name); err != nil {
+		t.Fatal(err)
+	}
+	return message, status
+}
+
+// pod returns the pod of a roll. A static pod needs no API server.
+func (f *fleetNode) pod(name string, w wish) *v1.Pod {
+	stages := w.stages
+	if len(stages) == 0 {
+		stages = stagesOfRoll()
+	}
+	never, folder := false, v1.HostPathDirectoryOrCreate
+	containers := make([]v1.Container, 0, len(stages))
+	for _, stage := range stages {
+		args := append([]string{
+			stage, "--node=" + f.Name, "--roll=" + name, "--version=v1", "--section=/section/section.yaml",
+			"--trial=" + w.trial.String(), "--state=/host/state",
+		}, w.more...)
+		containers = append(containers, v1.Container{
+			Name: stage, Image: f.image, ImagePullPolicy: v1.PullNever,
+			Command: []string{"/partition-installer"}, Args: args,
+			SecurityContext: &v1.SecurityContext{
+				Privileged: &never, AllowPrivilegeEscalation: &never, ReadOnlyRootFilesystem: &[]bool{true}[0],
+				Capabilities: &v1.Capabilities{Drop: []v1.Capability{"ALL"}},
+			},
+			VolumeMounts: []v1.VolumeMount{
+				{Name: "bus", MountPath: "/run/dbus", ReadOnly: true},
+				{Name: "state", MountPath: "/host/state"},
+				{Name: "section", MountPath: "/section", ReadOnly: true},
+			},
+		})
+	}
+	host := func(name, path string) v1.Volume {
+		return v1.Volume{Name: name, VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: path, Type: &folder}}}
+	}
+	return &v1.Pod{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "node-partition", Name: name},
+		Spec: v1.PodSpec{
+			RestartPolicy:  v1.RestartPolicyNever,
+			InitContainers: containers[:len(containers)-1], Containers: containers[len(containers)-1:],
+			Volumes: []v1.Volume{host("bus", "/run/dbus"), host("state", installerFolder), host("section", sectionOfRoll)},
+		},
+	}
+}
+
+// asBefore: the node is as it was before the first roll. Only the installer's folder remains, with
+// what says how the last roll ended.
+func (f *fleetNode) asBefore(t *testing.T) {
+	t.Helper()
+	f.before.removed(t, f.Node)
+	want(t, f.Node, wayBackUnits, "")
+	wantLines(t, "files", run(t, f.Node, installedFiles+" | grep -v ^"+installerFolder), f.before.files)
+}
+
+// TestFleetNode: the pods of a roll give a stock node its partition as a trial, and keep it. A roll
+// that fails, dies or meets a reboot leaves the node as it was.
+func TestFleetNode(t *testing.T) {
+	onEach(t, kinds([]string{"trixie"}, "trixie"), func(t *testing.T, flavour string) {
+		f := newFleetNode(t, flavour)
+		half := wish{section: partition("512Mi", "0-1"), trial: 5 * time.Minute}
+
+		t.Run("refused", func(t *testing.T) {
+			run(t, f.Node, "mkdir -p /usr/local/bin && printf x >/usr/bin/partition-monitor")
+			message, status := f.roll(t, half)
+			if status != 3 || !strings.HasPrefix(message, "foreign-file: ") || !strings.Contains(message, "/usr/bin/partition-monitor") {
+				t.Errorf("status %d, %s", status, message)
+			}
+			run(t, f.Node, "rm /usr/bin/partition-monitor")
+			message, status = f.roll(t, wish{section: "systemPartition:\n  memoryLimit: 512\n", trial: time.Minute})
+			if status != 3 || !strings.HasPrefix(message, "section: ") {
+				t.Errorf("status %d, %s", status, message)
+			}
+			f.asBefore(t)
+		})
+		t.Run("monitor cannot start", func(t *testing.T) {
+			message, status := f.roll(t, wish{section: half.section, trial: 2 * time.Minute, more: []string{"--monitor-args=--no-such-option"}})
+			if status != 1 {
+				t.Errorf("status %d, %s", status, message)
+			}
+			f.asBefore(t)
+		})
+		t.Run("dies after apply", func(t *testing.T) {
+			message, status := f.roll(t, wish{section: half.section, trial: time.Minute, stages: []string{"preflight", "install", "apply"}})
+			if status != 0 {
+				t.Fatalf("status %d, %s", status, message)
+			}
+			becomes(t, f.Node, wayBackUnits, "")
+			f.asBefore(t)
+		})
+		t.Run("kept", func(t *testing.T) {
+			message, status := f.roll(t, half)
+			if status != 0 || !strings.HasPrefix(message, "done: ") {
+				t.Fatalf("status %d, %s", status, message)
+			}
+			wantLimits(t, f.Node, "536870912", "0-1")
+			inSlice(t, f.Node, "kube-system", "system-agent", unitname.System, v1.PodQOSBurstable)
+			want(t, f.Node, wayBackUnits, "")
+			want(t, f.Node, "systemctl is-active "+monitorUnit+" node-partition-trial.timer || true", "active\ninactive")
+			want(t, f.Node, "systemctl show --value -p MainPID kubelet.service", f.before.kubelet)
+		})
+		t.Run("again", func(t *testing.T) {
+			files, reloaded, monitor := run(t, f.Node, written), run(t, f.Node, reloads), property(t, f.Node, monitorUnit, "MainPID")
+			message, status := f.roll(t, half)
+			if status != 0 || !strings.Contains(message, "nothing to do") {
+				t.Errorf("status %d, %s", status, message)
+			}
+			wantLines(t, "files", run(t, f.Node, written), files)
+			want(t, f.Node, reloads, reloaded)
+			want(t, f.Node, "systemctl show --value -p MainPID "+monitorUnit, monitor)
+		})
+		t.Run("another section dies and the node boots", func(t *testing.T) {
+			message, status := f.roll(t, wish{section: partition("520Mi", "0-1"), trial: 20 * time.Minute, stages: []string{"preflight", "install", "apply"}})
+			if status != 0 {
+				t.Fatalf("status %d, %s", status, message)
+			}
+			wantLimits(t, f.Node, "545259520", "0-1")
+			if err := f.Reboot(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			ready(t, f.Node)
+			wantLimits(t, f.Node, "536870912", "0-1")
+			becomes(t, f.Node, wayBackUnits, "")
+		})
+		t.Run("uninstalled", func(t *testing.T) {
+			message, status := f.roll(t, wish{trial: time.Minute, stages: []string{"uninstall"}})
+			if status != 0 {
+				t.Fatalf("status %d, %s", status, message)
+			}
+			f.before.kubelet = property(t, f.Node, "kubelet.service", "MainPID") // of this boot
+			f.asBefore(t)
+		})
+		if t.Failed() {
+			t.Log(run(t, f.Node, "journalctl --no-pager -o short-monotonic -u 'partition-install*' -u node-partition-trial.service | tail -200"))
+		}
+	})
+}
