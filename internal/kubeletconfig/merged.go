@@ -121,8 +121,8 @@ func (c *Merged) section(field string) *Section {
 	return &c.System
 }
 
-// Hash returns the hash of the file with the section of the system partition, or else with the other
-// sections. It is empty without a section.
+// Hash returns the hash of the file with the section of the system partition, or else with the
+// other sections. It is empty without a section.
 func (c *Merged) Hash() string {
 	if c.System.JSON != nil {
 		return c.System.Hash

@@ -39,7 +39,7 @@ func TestLoadTrial(t *testing.T) {
 	}
 }
 
-// TestMergedHash: the hash is that of the last file with the section, as the file is.
+// TestMergedHash: the hash names the content of the last file with the section.
 func TestMergedHash(t *testing.T) {
 	t.Parallel()
 	const main = "/var/lib/kubelet/config.yaml"

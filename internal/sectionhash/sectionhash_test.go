@@ -2,7 +2,7 @@ package sectionhash
 
 import "testing"
 
-// TestOf: the hash is what sha256sum prints for the file.
+// TestOf: sha256sum prints the same digits for the file.
 func TestOf(t *testing.T) {
 	t.Parallel()
 	for content, want := range map[string]string{
