@@ -8,9 +8,6 @@ import (
 	"github.com/grafana/grafana-foundation-sdk/go/cog"
 	"github.com/grafana/grafana-foundation-sdk/go/common"
 	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
-	"github.com/grafana/grafana-foundation-sdk/go/prometheus"
-	"github.com/grafana/grafana-foundation-sdk/go/stat"
-	"github.com/grafana/grafana-foundation-sdk/go/timeseries"
 )
 
 // row is a row of the dashboard.
@@ -19,26 +16,62 @@ type row struct {
 	panels []panel
 }
 
-// panel is a panel that shows time series, or the present values if states is set.
+// panel is a panel of the dashboard.
 type panel struct {
 	title, description string
+	// kind selects the form in which the panel shows its queries.
+	kind kind
 	// unit is one of Grafana's (package units).
 	unit    string
 	queries []query
-	// states maps values to texts.
+	// states maps values of a panel of numbers to texts.
 	states []state
+	// orangeFrom is the smallest number that is orange; nil for none.
+	orangeFrom *float64
+	// hidden lists the columns of a table that only its links need.
+	hidden []string
 	// stacked adds the series up.
 	stacked bool
+	// runbook is the section of docs/runbooks.md that the panel links to; empty for none.
+	runbook string
+	// width, of the 24 columns of Grafana's grid, and height; 0 in the rows of a node.
+	width, height uint32
 }
 
-// query is a query of a panel. Selectors in expr begin with NODE, which stands for the variables of
-// the dashboard.
+// kind selects the form in which a panel shows its queries.
+type kind int
+
+const (
+	// series shows time series.
+	series kind = iota
+	// numbers shows the present values, or states if there are any.
+	numbers
+	// list shows the present series in a table. Its nodes are links to their rows.
+	list
+	// heat shows buckets as a heat map over time.
+	heat
+)
+
+// query is a query of a panel. Selectors in expr begin with NODE, or in the row of the fleet with
+// FLEET, which stand for the variables of the dashboard.
 type query struct{ expr, legend string }
 
 type state struct{ value, text, color string }
 
-// selector replaces NODE.
-const selector = `cluster=~"$cluster", job=~"$job", instance=~"$instance"`
+const (
+	// fleetSelector replaces FLEET: all nodes of the clusters, whichever are selected.
+	fleetSelector = `cluster=~"$cluster", job=~"$job"`
+	// selector replaces NODE.
+	selector = fleetSelector + `, instance=~"$instance"`
+)
+
+// selected replaces FLEET and NODE in a query.
+func selected(expr string) string {
+	return strings.NewReplacer("FLEET", fleetSelector, "NODE", selector).Replace(expr)
+}
+
+// uid is the part of the dashboard's address that does not change.
+const uid = "node-partition"
 
 // datasource is the data source that the reader of the dashboard has chosen.
 func datasource() common.DataSourceRef {
@@ -48,7 +81,7 @@ func datasource() common.DataSourceRef {
 // dashboardJSON returns the dashboard.
 func dashboardJSON() ([]byte, error) {
 	builder := dashboard.NewDashboardBuilder("Node System Partition").
-		Uid("node-partition").
+		Uid(uid).
 		Description("The partitions of nodes, by partition-monitor. docs/dashboards.md explains each row.").
 		Tags([]string{"kubernetes", "node-partition"}).
 		Readonly().
@@ -56,6 +89,10 @@ func dashboardJSON() ([]byte, error) {
 		Refresh("30s").
 		Time("now-3h", "now").
 		Tooltip(dashboard.DashboardCursorSyncCrosshair).
+		Link(dashboard.NewDashboardLinkBuilder("All nodes").
+			Type(dashboard.DashboardLinkTypeLink).Icon("arrow-up").Url(allNodes).KeepTime(true)).
+		Link(dashboard.NewDashboardLinkBuilder("Runbooks").
+			Type(dashboard.DashboardLinkTypeLink).Icon("doc").Url(runbooks).TargetBlank(true)).
 		WithVariable(dashboard.NewDatasourceVariableBuilder("datasource").Label("Data source").Type("prometheus")).
 		WithVariable(variable("cluster", "Cluster", `label_values(nodepartition_info, cluster)`, ".*")).
 		WithVariable(variable("job", "Job", `label_values(nodepartition_info{cluster=~"$cluster"}, job)`, ".+")).
@@ -66,25 +103,44 @@ func dashboardJSON() ([]byte, error) {
 		WithVariable(variable(
 			"partition", "Partition",
 			`label_values(nodepartition_eviction_no_candidates_total{`+selector+`}, partition)`, ".+",
-		))
+		)).
+		WithVariable(dashboard.NewTextBoxVariableBuilder("docs").
+			Label("Documentation").Description("The address at which you serve the folder docs: links to runbooks begin with it.").
+			DefaultValue(dashboard.StringOrMap{String: cog.ToPtr(docs)}).
+			Current(dashboard.VariableOption{
+				Text:  dashboard.StringOrArrayOfString{String: cog.ToPtr(docs)},
+				Value: dashboard.StringOrArrayOfString{String: cog.ToPtr(docs)},
+			}))
 	id := uint32(0) // links to a panel contain its number
+	next := func() uint32 { id++; return id }
+	of := fleet()
+	builder.WithRow(dashboard.NewRowBuilder(of.title).Id(next()))
+	top := uint32(1)
+	for _, p := range of.panels {
+		builder.WithPanel(p.builder(next()))
+	}
+	top += of.height()
 	for _, r := range rows() {
-		id++
-		builder.WithRow(dashboard.NewRowBuilder(r.title).Id(id))
+		// A folded row asks Prometheus for nothing.
+		folded := dashboard.NewRowBuilder(r.title).Id(next()).GridPos(dashboard.GridPos{Y: top, H: 1, W: columns})
 		for _, p := range r.panels {
-			id++
-			builder.WithPanel(p.builder(id))
+			folded.WithPanel(p.builder(next()))
 		}
+		builder.WithRow(folded)
+		top++
 	}
 	built, err := builder.Build()
 	if err != nil {
 		return nil, err
 	}
+	for i := range built.Links {
+		built.Links[i].Placement = nil // above the panels, and not in a menu
+	}
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", "  ")
-	err = encoder.Encode(built)
+	err = encoder.Encode(annotated{built, annotationList{annotations()}})
 	return text.Bytes(), err
 }
 
@@ -107,52 +163,26 @@ func variable(name, label, values, all string) *dashboard.QueryVariableBuilder {
 }
 
 const (
-	// perRow is the number of panels beside each other, in the 24 columns of Grafana's grid.
-	perRow = 3
-	height = 8
+	// columns is the width of Grafana's grid.
+	columns = 24
+	// The size of a panel in a row of a node: three beside each other.
+	nodeWidth, nodeHeight = columns / 3, 8
 )
 
-func (p panel) builder(id uint32) cog.Builder[dashboard.Panel] {
-	if p.states != nil {
-		mapping := dashboard.NewValueMap()
-		for i, s := range p.states {
-			mapping.Options[s.value] = dashboard.ValueMappingResult{
-				Text: cog.ToPtr(s.text), Color: cog.ToPtr(s.color), Index: cog.ToPtr(int32(i)),
-			}
-		}
-		builder := stat.NewPanelBuilder().Id(id).
-			Title(p.title).Description(p.description).Unit(p.unit).Datasource(datasource()).
-			Height(height).Span(24 / perRow).
-			Mappings([]dashboard.ValueMapping{{ValueMap: mapping}})
-		for i, q := range p.queries {
-			builder.WithTarget(q.target(i))
-		}
-		return builder
+// size returns the size of a panel in Grafana's grid.
+func (p panel) size() (width, height uint32) {
+	if p.width == 0 {
+		return nodeWidth, nodeHeight
 	}
-	stacking := common.NewStackingConfigBuilder().Mode(common.StackingModeNone)
-	fill := 0.0
-	if p.stacked {
-		stacking.Mode(common.StackingModeNormal)
-		fill = 30
-	}
-	builder := timeseries.NewPanelBuilder().Id(id).
-		Title(p.title).Description(p.description).Unit(p.unit).Datasource(datasource()).
-		Height(height).Span(24 / perRow).
-		AxisSoftMin(0).FillOpacity(fill).Stacking(stacking).
-		Legend(common.NewVizLegendOptionsBuilder().
-			ShowLegend(true).DisplayMode(common.LegendDisplayModeList).Placement(common.LegendPlacementBottom))
-	for i, q := range p.queries {
-		builder.WithTarget(q.target(i))
-	}
-	return builder
+	return p.width, p.height
 }
 
-// target returns the query with the name that Grafana gives to it: A, B, and so on.
-func (q query) target(i int) *prometheus.DataqueryBuilder {
-	return prometheus.NewDataqueryBuilder().
-		Expr(strings.ReplaceAll(q.expr, "NODE", selector)).
-		LegendFormat(q.legend).
-		RefId(string(rune('A' + i))).
-		Datasource(datasource()).
-		Range()
+// height returns the height of a row's panels, which fill whole lines of equal height.
+func (r row) height() uint32 {
+	area := uint32(0)
+	for _, p := range r.panels {
+		width, height := p.size()
+		area += width * height
+	}
+	return area / columns
 }

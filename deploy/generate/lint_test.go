@@ -17,7 +17,7 @@ func TestDashboardLint(t *testing.T) {
 	}
 	lintVariables(t, d)
 	ids := map[int]string{}
-	for _, p := range d.Panels {
+	for _, p := range d.all() {
 		if before, twice := ids[p.ID]; twice || p.ID == 0 {
 			t.Errorf("panel %s has the number %d, as %q", p.Title, p.ID, before)
 		}
@@ -37,8 +37,16 @@ func TestDashboardLint(t *testing.T) {
 		if len(p.Targets) == 0 {
 			t.Errorf("panel-no-targets-rule: %s", p.Title)
 		}
+	}
+	// Panels outside of folded rows are about all nodes.
+	for _, p := range d.Panels {
 		for _, target := range p.Targets {
-			lintQuery(t, p.Title, target.Expr)
+			lintQuery(t, p.Title, target.Expr, "cluster=~.*", "job=~.+")
+		}
+		for _, folded := range p.Panels {
+			for _, target := range folded.Targets {
+				lintQuery(t, folded.Title, target.Expr, "cluster=~.*", "job=~.+", "instance=~.+")
+			}
 		}
 	}
 }
@@ -53,6 +61,9 @@ func lintVariables(t *testing.T, d dashboardModel) {
 				t.Errorf("template-datasource-rule: %+v", v)
 			}
 			continue
+		}
+		if v.Type == "textbox" {
+			continue // the address of the documentation
 		}
 		all := ".+"
 		if v.Name == "cluster" {
@@ -75,13 +86,13 @@ func lintVariables(t *testing.T, d dashboardModel) {
 			t.Errorf("template-label-promql-rule: %s: %s", v.Query, problem)
 		}
 	}
-	if names != " datasource cluster job instance partition" {
+	if names != " datasource cluster job instance partition docs" {
 		t.Errorf("variables%s", names)
 	}
 }
 
-// lintQuery checks the selectors of a query and its ranges.
-func lintQuery(t *testing.T, panel, query string) {
+// lintQuery checks the ranges of a query, and that its selectors have matchers.
+func lintQuery(t *testing.T, panel, query string, wanted ...string) {
 	t.Helper()
 	if strings.Count(query, "[") != strings.Count(query, "[$__rate_interval]") && !strings.Contains(query, "predict_linear") {
 		t.Errorf("target-rate-interval-rule: %s: %s", panel, query)
@@ -100,7 +111,7 @@ func lintQuery(t *testing.T, panel, query string) {
 		for _, m := range selector.LabelMatchers {
 			matchers[m.Name+m.Type.String()+m.Value] = true
 		}
-		for _, want := range []string{"cluster=~.*", "job=~.+", "instance=~.+"} {
+		for _, want := range wanted {
 			if !matchers[want] {
 				t.Errorf("target-job-rule, target-instance-rule: %s: %s lacks %s", panel, selector, want)
 			}

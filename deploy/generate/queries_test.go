@@ -28,9 +28,32 @@ type named struct {
 type dashboardModel struct {
 	Editable   bool         `json:"editable"`
 	Panels     []panelModel `json:"panels"`
+	Links      []linkModel  `json:"links"`
 	Templating struct {
 		List []variableModel `json:"list"`
 	} `json:"templating"`
+	Annotations struct {
+		List []struct {
+			Name  string `json:"name"`
+			Expr  string `json:"expr"`
+			Title string `json:"titleFormat"`
+			Text  string `json:"textFormat"`
+		} `json:"list"`
+	} `json:"annotations"`
+}
+
+// all returns the panels of the dashboard and of its folded rows, and the rows.
+func (d dashboardModel) all() []panelModel {
+	var list []panelModel
+	for _, p := range d.Panels {
+		list = append(append(list, p), p.Panels...)
+	}
+	return list
+}
+
+type linkModel struct {
+	Title string `json:"title"`
+	URL   string `json:"url"`
 }
 
 type panelModel struct {
@@ -45,7 +68,18 @@ type panelModel struct {
 		Defaults struct {
 			Unit string `json:"unit"`
 		} `json:"defaults"`
+		Overrides []struct {
+			Properties []struct {
+				ID    string          `json:"id"`
+				Value json.RawMessage `json:"value"`
+			} `json:"properties"`
+		} `json:"overrides"`
 	} `json:"fieldConfig"`
+	Links     []linkModel `json:"links"`
+	Collapsed bool        `json:"collapsed"`
+	// Panels holds the panels of a folded row.
+	Panels  []panelModel `json:"panels"`
+	GridPos struct{ X, Y, W, H int }
 	Targets []struct {
 		Expr   string `json:"expr"`
 		Legend string `json:"legendFormat"`
@@ -105,10 +139,14 @@ func expand(expr string) string {
 func expressions(t *testing.T) []named {
 	t.Helper()
 	var all []named
-	for _, p := range readDashboard(t).Panels {
+	d := readDashboard(t)
+	for _, p := range d.all() {
 		for _, target := range p.Targets {
 			all = append(all, named{"panel " + p.Title, expand(target.Expr), find(legendLabel, target.Legend)})
 		}
+	}
+	for _, a := range d.Annotations.List {
+		all = append(all, named{"annotation " + a.Name, expand(a.Expr), find(legendLabel, a.Title+a.Text)})
 	}
 	for _, r := range rules(t) {
 		var names []string
@@ -147,11 +185,28 @@ func TestQueriesNameServedMetrics(t *testing.T) {
 			recorded[r.Record] = true
 		}
 	}
+	known["ALERTS"] = alertLabels(t)
 	for _, q := range expressions(t) {
 		for _, problem := range check(q, known, recorded) {
 			t.Errorf("%s: %s", q.place, problem)
 		}
 	}
+}
+
+// alertLabels returns the labels of ALERTS, which Prometheus makes of the alerts that wait or fire.
+func alertLabels(t *testing.T) map[string][]string {
+	t.Helper()
+	labels := map[string][]string{"alertstate": {"pending", "firing"}}
+	for _, r := range rules(t) {
+		if r.Alert == "" {
+			continue
+		}
+		labels["alertname"] = append(labels["alertname"], r.Alert)
+		for name, value := range r.Labels {
+			labels[name] = append(labels[name], value)
+		}
+	}
+	return labels
 }
 
 // TestCheckFinds: each kind of mistake is found.
@@ -164,6 +219,9 @@ func TestCheckFinds(t *testing.T) {
 		"no value blocked":                       {expr: `nodepartition_misplaced_pods{reason=~"pending|blocked"}`},
 		"label cause":                            {expr: `sum by (cause) (nodepartition_misplaced_pods)`},
 		"label kind":                             {expr: `a_b:c:d - ignoring (kind) nodepartition_info`},
+		"label version":                          {expr: `sum by (a, version) (a_b:c:d)`},
+		"a_b:c:d has no label problem":           {expr: `a_b:c:d{a="1", problem="refused"}`},
+		"label why":                              {expr: `sum by (why, at) (label_replace(nodepartition_info, "at", "1", "", ""))`},
 		"label resource":                         {expr: `nodepartition_info`, names: []string{"resource"}},
 		"parse error":                            {expr: `rate(up[5m)`},
 	} {
@@ -182,14 +240,21 @@ func check(q named, known registry, recorded map[string]bool) (problems []string
 	}
 	var metrics, used []string
 	used = append(used, q.names...)
+	made := slices.Clone(targetLabels)
 	parser.Inspect(expr, func(node parser.Node, _ []parser.Node) error {
 		switch node := node.(type) {
 		case *parser.VectorSelector:
-			if recorded[node.Name] {
-				return nil // its own rule is checked
+			if recorded[node.Name] { // its own rule is checked
+				made = append(made, levels(node.Name)...)
+				problems = append(problems, checkRecorded(node)...)
+				return nil
 			}
 			metrics = append(metrics, node.Name)
 			problems = append(problems, checkSelector(node, known)...)
+		case *parser.Call:
+			if node.Func.Name == "label_replace" {
+				made = append(made, node.Args[1].(*parser.StringLiteral).Val)
+			}
 		case *parser.AggregateExpr:
 			used = append(used, node.Grouping...)
 		case *parser.BinaryExpr:
@@ -201,8 +266,24 @@ func check(q named, known registry, recorded map[string]bool) (problems []string
 	})
 	for _, label := range used {
 		if !slices.ContainsFunc(metrics, func(metric string) bool { return known.has(metric, label) }) &&
-			!slices.Contains(targetLabels, label) {
+			!slices.Contains(made, label) {
 			complain("label %s is of none of its metrics", label)
+		}
+	}
+	return problems
+}
+
+// levels returns the labels of a recorded metric, which its name begins with.
+func levels(recorded string) []string {
+	labels, _, _ := strings.Cut(recorded, ":")
+	return strings.Split(labels, "_")
+}
+
+// checkRecorded checks the labels of a selector of a recorded metric.
+func checkRecorded(s *parser.VectorSelector) (problems []string) {
+	for _, m := range s.LabelMatchers {
+		if m.Name != model.MetricNameLabel && !slices.Contains(targetLabels, m.Name) && !slices.Contains(levels(s.Name), m.Name) {
+			problems = append(problems, fmt.Sprintf("%s has no label %s", s.Name, m.Name))
 		}
 	}
 	return problems

@@ -23,7 +23,7 @@ const served = "../../internal/daemon/metrics/testdata/expected.txt"
 var targetLabels = []string{"cluster", "job", "instance", "instance_type"}
 
 // openLabels have values that depend on the node.
-var openLabels = []string{"version", "goversion", "namespace", "pod", "uid", "le"}
+var openLabels = []string{"version", "goversion", "hash", "namespace", "pod", "uid", "le"}
 
 func readRegistry(t *testing.T) registry {
 	t.Helper()

@@ -11,7 +11,7 @@ const (
 	match = "on (cluster, job, instance, partition)"
 )
 
-// rows returns the dashboard, in the order of an operator's questions.
+// rows returns the rows of nodes, in the order of an operator's questions.
 func rows() []row {
 	return []row{
 		isItOn(), howFull(), whoUsesIt(), pressure(), evictions(), placements(), misplaced(), workloads(), weights(),
@@ -25,13 +25,13 @@ func isItOn() row {
 		{
 			title:       "Monitor",
 			description: "Whether Prometheus reaches partition-monitor.",
-			unit:        units.NoUnit, states: up,
+			kind:        numbers, unit: units.NoUnit, states: up,
 			queries: []query{{`up{NODE, job="node-partition"}`, "{{instance}}"}},
 		},
 		{
 			title:       "Partition",
 			description: "1 where the slice of the partition is active. A node without it has no value.",
-			unit:        units.NoUnit, states: []state{{"0", "absent", "red"}, {"1", "active", "green"}},
+			kind:        numbers, unit: units.NoUnit, states: []state{{"0", "absent", "red"}, {"1", "active", "green"}},
 			queries: []query{{`count by (cluster, job, instance, partition) (nodepartition_memory_usage_bytes{` + whole + `})`, "{{instance}} {{partition}}"}},
 		},
 		{

@@ -31,8 +31,8 @@ func anchors(t *testing.T, page string) map[string]bool {
 	return all
 }
 
-// TestAlertsAreComplete: each alert says how bad it is, for how long it has to be so, what it is,
-// and where a page explains what to do.
+// TestAlertsAreComplete: each alert says how bad it is, for how long it has to be so, what it is
+// and where, and which page explains what to do.
 func TestAlertsAreComplete(t *testing.T) {
 	t.Parallel()
 	const page = "docs/runbooks.md"
@@ -47,9 +47,13 @@ func TestAlertsAreComplete(t *testing.T) {
 		if _, err := model.ParseDuration(r.For); err != nil {
 			t.Errorf("%s: for: %v", r.Alert, err)
 		}
+		where := "$labels.instance"
+		if slices.Contains(aboutFleet, r.Alert) {
+			where = "{{ with $labels.cluster }} of {{ . }}{{ end }}"
+		}
 		for _, name := range []string{"summary", "description"} {
-			if !strings.Contains(r.Annotations[name], "$labels.instance") {
-				t.Errorf("%s: %s: %q does not name the node", r.Alert, name, r.Annotations[name])
+			if !strings.Contains(r.Annotations[name], where) {
+				t.Errorf("%s: %s: %q does not say where it is: %s", r.Alert, name, r.Annotations[name], where)
 			}
 		}
 		anchor, ok := strings.CutPrefix(r.Annotations["runbook"], page+"#")

@@ -14,13 +14,14 @@ import (
 type configured struct {
 	mu         sync.Mutex // also held while the budget is computed, so that the latest one wins
 	partitions []budget.Share
+	last       metrics.Configured
 }
 
 // setConfigured records a configuration.
 func (m *monitor) setConfigured(c node.Followed) {
-	state := configurationMetrics(c)
-	m.metrics.SetConfiguration(state)
 	m.configured.mu.Lock()
+	m.configured.last = configurationMetrics(c, m.configured.last)
+	m.metrics.SetConfiguration(m.configured.last)
 	m.configured.partitions = shares(c)
 	m.configured.mu.Unlock()
 	m.setBudget()
@@ -52,9 +53,16 @@ func shares(c node.Followed) []budget.Share {
 	return list
 }
 
-// configurationMetrics returns the state of a configuration for the metrics.
-func configurationMetrics(c node.Followed) metrics.Configured {
+// configurationMetrics returns the state of a configuration for the metrics. last is the state
+// before it: while the files are not what is followed, what is said of their section stays.
+func configurationMetrics(c node.Followed, last metrics.Configured) metrics.Configured {
 	var state metrics.Configured
+	switch {
+	case c.Problem != nil || c.NotApplied:
+		state.Section, state.OnTrial = last.Section, last.OnTrial
+	case c.Desired != nil && c.Desired.Config != nil:
+		state.Section, state.OnTrial = c.Desired.Kubelet.Hash(), c.Desired.Kubelet.OnTrial()
+	}
 	add := func(problem metrics.Problem, is bool) {
 		if is {
 			state.Problems = append(state.Problems, problem)

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"nodepartition/internal/kubeletconfig"
 	"nodepartition/internal/membership"
 	"nodepartition/internal/node"
 	"nodepartition/internal/unitname"
@@ -311,7 +312,7 @@ func TestFollowAllows(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := switched(false)
-	c.Desired.Config = &config.Config{}
+	c.Desired.Config = &config.Config{Kubelet: &kubeletconfig.Merged{}}
 	c.Workloads = []membership.Workload{{Type: "telemetry", Partition: "telemetry", ByNamespace: true}}
 	c.Allows = node.AllowedByFile(m.options.Node)
 	if got := c.Allows("operators", "telemetry"); got != "" {

@@ -12,6 +12,7 @@ import (
 	sigsyaml "sigs.k8s.io/yaml"
 
 	"nodepartition/internal/oneline"
+	"nodepartition/internal/sectionhash"
 )
 
 // The bounds of reading. A full dump of a kubelet's configuration has 6 KB.
@@ -38,6 +39,8 @@ type document struct {
 	fields map[string]json.RawMessage
 	// remarks are about the form of the file. Each is a warning.
 	remarks []string
+	// hash is sectionhash.Of the content; empty for a document without a section.
+	hash string
 }
 
 // hasSection reports whether the document has one of the sections that this project reads.
@@ -124,6 +127,9 @@ func parseDocument(path string, data []byte) (document, error) {
 		return document{}, fmt.Errorf("%s: %w", path, &errOtherKind{apiVersion, kind})
 	}
 	doc.remarks = remarks(data)
+	if doc.hasSection() {
+		doc.hash = sectionhash.Of(data)
+	}
 	return doc, nil
 }
 

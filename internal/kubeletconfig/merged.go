@@ -13,6 +13,8 @@ type Section struct {
 	JSON json.RawMessage
 	// File is the last file that contributed to it.
 	File string
+	// Hash is sectionhash.Of the content of File; empty if that is not a file of the kubelet's form.
+	Hash string
 	// overridden means that it does not come from the kubelet's own files.
 	overridden bool
 }
@@ -118,6 +120,18 @@ func (c *Merged) section(field string) *Section {
 	}
 	return &c.System
 }
+
+// Hash returns the hash of the file with the section of the system partition, or else with the
+// other sections. It is empty without a section.
+func (c *Merged) Hash() string {
+	if c.System.JSON != nil {
+		return c.System.Hash
+	}
+	return c.Workloads.Hash
+}
+
+// OnTrial reports whether a section is one of a trial.
+func (c *Merged) OnTrial() bool { return c.System.File == TrialPath || c.Workloads.File == TrialPath }
 
 // hasSection reports whether there is a section, perhaps an empty one.
 func (c *Merged) hasSection() bool { return c.System.JSON != nil || c.Workloads.JSON != nil }

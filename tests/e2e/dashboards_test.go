@@ -160,6 +160,8 @@ func monitorStopped(t *testing.T, e *evictor, p prometheus) {
 type panel struct {
 	Type, Title string
 	Targets     []struct{ Expr, LegendFormat string }
+	// Panels holds the panels of a folded row.
+	Panels []panel
 }
 
 // panelsHaveData runs each query of the dashboard, as Grafana does if all clusters, jobs and nodes
@@ -178,8 +180,12 @@ func panelsHaveData(t *testing.T, p prometheus) {
 		t.Fatal(err)
 	}
 	variables := strings.NewReplacer("$__rate_interval", "30s", "$cluster", ".*", "$job", ".+", "$instance", ".+", "$partition", ".+")
+	var panels []panel
+	for _, of := range dashboard.Panels {
+		panels = append(append(panels, of), of.Panels...)
+	}
 	queries := 0
-	for i, panel := range dashboard.Panels {
+	for i, panel := range panels {
 		var text strings.Builder
 		for _, target := range panel.Targets {
 			queries++
@@ -202,7 +208,7 @@ func panelsHaveData(t *testing.T, p prometheus) {
 	if queries < 50 {
 		t.Errorf("%d queries: this test does not find them any more", queries)
 	}
-	t.Logf("%d queries of %d panels; their series are in %s", queries, len(dashboard.Panels), dir)
+	t.Logf("%d queries of %d panels; their series are in %s", queries, len(panels), dir)
 }
 
 var notInName = regexp.MustCompile(`[^A-Za-z0-9]+`)

@@ -15,6 +15,10 @@ import (
 type Configured struct {
 	// Problems lists the problems that it has.
 	Problems []Problem
+	// Section is the hash of the file with its section; empty if it is not known, or there is none.
+	Section string
+	// OnTrial means that its section is one of a trial.
+	OnTrial bool
 	// Partitions holds what it says of partitions.
 	Partitions map[unitname.PartitionName]ConfiguredPartition
 	// Workloads lists the workload types.
@@ -51,7 +55,7 @@ var problems = [...]Problem{Refused, NotApplied, KubeletsFile}
 type configurationCollector struct {
 	partitions *series
 
-	problem, limit, lowering, memory *prometheus.Desc
+	problem, section, trial, limit, lowering, memory *prometheus.Desc
 
 	mu     sync.Mutex
 	config *Configured
@@ -67,6 +71,13 @@ func newConfigurationCollector(partitions *series) *configurationCollector {
 			[]string{"problem"},
 			nil,
 		),
+		section: prometheus.NewDesc(
+			prefix+"section_info",
+			"The section that is followed, by the first 12 digits of the SHA-256 of its file; the value is 1.",
+			[]string{"hash"},
+			nil,
+		),
+		trial: prometheus.NewDesc(prefix+"trial", "1 while the section that is followed is on trial, else 0.", nil, nil),
 		limit: prometheus.NewDesc(
 			prefix+"configured_memory_limit_bytes",
 			"Limit that the configuration sets for the memory of a partition; absent if memoryLimit is not set.",
@@ -115,6 +126,8 @@ func (m *Metrics) SetBudget(b *budget.Budget) {
 // Describe implements prometheus.Collector.
 func (c *configurationCollector) Describe(to chan<- *prometheus.Desc) {
 	to <- c.problem
+	to <- c.section
+	to <- c.trial
 	to <- c.limit
 	to <- c.lowering
 	to <- c.memory
@@ -127,12 +140,12 @@ func (c *configurationCollector) Collect(to chan<- prometheus.Metric) {
 	c.mu.Unlock()
 	if config != nil {
 		for _, problem := range problems {
-			value := 0.0
-			if slices.Contains(config.Problems, problem) {
-				value = 1
-			}
-			send(to, c.problem, prometheus.GaugeValue, value, string(problem))
+			send(to, c.problem, prometheus.GaugeValue, number(slices.Contains(config.Problems, problem)), string(problem))
 		}
+		if config.Section != "" {
+			send(to, c.section, prometheus.GaugeValue, 1, config.Section)
+		}
+		send(to, c.trial, prometheus.GaugeValue, number(config.OnTrial))
 		for _, p := range c.partitions.all() {
 			c.partition(to, string(p.name), config.Partitions[p.name])
 		}
@@ -146,11 +159,15 @@ func (c *configurationCollector) partition(to chan<- prometheus.Metric, name str
 	if p.MemoryLimit > 0 {
 		send(to, c.limit, prometheus.GaugeValue, float64(p.MemoryLimit), name)
 	}
-	lowering := 0.0
-	if p.Lowering {
-		lowering = 1
+	send(to, c.lowering, prometheus.GaugeValue, number(p.Lowering), name)
+}
+
+// number returns 1 for what is so.
+func number(is bool) float64 {
+	if is {
+		return 1
 	}
-	send(to, c.lowering, prometheus.GaugeValue, lowering, name)
+	return 0
 }
 
 // parts collects the parts of the node's memory. The partitions are one part, because the parts add

@@ -134,6 +134,8 @@ func observe(o *Metrics) {
 	o.Reconciled(3*time.Second, errors.New("systemd is busy"))
 	o.SetConfiguration(Configured{
 		Problems:   []Problem{NotApplied, KubeletsFile},
+		Section:    "0123456789ab",
+		OnTrial:    true,
 		Partitions: map[unitname.PartitionName]ConfiguredPartition{unitname.System: {MemoryLimit: 512 << 20, Lowering: true}},
 		Workloads:  []membership.Workload{{Type: "management", Partition: unitname.System}},
 	})
