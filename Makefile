@@ -28,10 +28,8 @@ RUN_TESTS := $(GO) run ./tests/run
 NODE_TESTS := $(RUN_TESTS) -tags node -lines subtest -count 1 -p 8 -parallel 8
 NODE_PACKAGES := ./tests/lab ./tests/kubeapi ./tests/e2e
 # Modules of their own, whose dependencies are not those of the programs: dashboards and rules, the
-# image.
-MODULES = deploy/generate deploy/image
-# And those whose dependencies take minutes to compile: packages, and the chart with Helm.
-SLOW_MODULES = deploy/package deploy/chart/charttest
+# image, the chart with Helm's libraries. The last has the programs' versions of what both compile.
+MODULES = deploy/generate deploy/image deploy/chart/charttest
 # Each kind of node has to be seen by at least one test.
 WANT = -want "$${LAB_FLAVOURS:-$$(tests/lab/lab flavours)}"
 # The lines of tests/long as a pattern of go test, each for a whole name.
@@ -55,7 +53,7 @@ ONE := $(or $(FLAVOUR),$(LAB_FLAVOURS),trixie)
 # The folder of the programs.
 BIN ?= bin
 
-.PHONY: all build check-prefix install uninstall list packages sysext image chart release test-packages test-chart pictures test test-unit e2e test-long test-nodes test-arm64 soak \
+.PHONY: all build check-prefix install uninstall list packages sysext image chart release test-packages pictures test test-unit e2e test-long test-nodes test-arm64 soak \
 	vet lint golangci-lint bench bench-fleet fuzz race guards mutants demo clean help setup-node generate
 
 all: build
@@ -200,13 +198,6 @@ test-packages:
 	@# Not from the cache of go test, which does not look at files outside of a module.
 	$(COMPILE) -C deploy/package test -count 1 ./...
 
-## test-chart: the Helm chart: lint, schema of values, expected manifests, policies; minutes the first time
-test-chart:
-	@tests/setup go
-	$(COMPILE) -C deploy/chart/charttest vet ./...
-	@# Not from the cache of go test, which does not look at files outside of a module.
-	$(COMPILE) -C deploy/chart/charttest test -count 1 ./...
-
 ## test: the tests, the shorter ones on real nodes too, in a quarter of an hour; installs what they need (Debian, root)
 test: setup-node
 	$(MAKE) test-unit
@@ -276,7 +267,7 @@ vet:
 ## lint: gofmt, go vet, golangci-lint
 lint: vet
 	@tests/golangci-lint $(GOLANGCI_LINT_VERSION) run ./...
-	@for module in $(MODULES) $(SLOW_MODULES); do \
+	@for module in $(MODULES) deploy/package; do \
 		(cd $$module && '$(CURDIR)/tests/golangci-lint' $(GOLANGCI_LINT_VERSION) run ./...) || exit; \
 	done
 

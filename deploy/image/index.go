@@ -73,7 +73,8 @@ func buildImage(list, root, arch, version string, created time.Time) (v1.Image, 
 	}
 	layer, err := tarball.LayerFromOpener(
 		func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(content)), nil },
-		tarball.WithMediaType(types.OCILayer), tarball.WithCompressionLevel(gzip.BestCompression), tarball.WithCompressedCaching)
+		tarball.WithMediaType(types.OCILayer), tarball.WithCompressionLevel(gzip.BestCompression),
+		tarball.WithCompressedCaching)
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +131,9 @@ func writeArchive(file, dir string, created time.Time) error {
 		if err != nil {
 			return err
 		}
-		header := &tar.Header{Name: filepath.ToSlash(relative), Mode: 0o644, ModTime: created, Format: tar.FormatPAX, Typeflag: tar.TypeReg}
+		header := &tar.Header{
+			Name: filepath.ToSlash(relative), Mode: 0o644, ModTime: created, Format: tar.FormatPAX, Typeflag: tar.TypeReg,
+		}
 		if found.IsDir() {
 			header.Name, header.Mode, header.Typeflag = header.Name+"/", 0o755, tar.TypeDir
 			return archive.WriteHeader(header)

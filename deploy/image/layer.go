@@ -74,7 +74,8 @@ func writeTar(entries []entry, arch string, created time.Time) ([]byte, error) {
 	archive := tar.NewWriter(&data)
 	for _, e := range entries {
 		header := &tar.Header{
-			Name: strings.TrimPrefix(e.path, "/"), Mode: int64(e.mode), ModTime: created, Format: tar.FormatPAX, Typeflag: tar.TypeReg,
+			Name: strings.TrimPrefix(e.path, "/"), Mode: int64(e.mode), ModTime: created,
+			Format: tar.FormatPAX, Typeflag: tar.TypeReg,
 		}
 		var content []byte
 		if e.folder {

@@ -1,4 +1,5 @@
-// A separate module: Helm's libraries are no dependency of the programs.
+// A separate module: Helm's libraries are not a dependency of the programs. What both compile has the
+// programs' versions here, so that the build cache has it.
 module nodepartition/deploy/chart/charttest
 
 go 1.26.0

@@ -66,7 +66,7 @@ func TestNodePods(t *testing.T) {
 				t.Errorf("%s: the pods mount %q of the host, and %q", key, paths, others)
 			}
 			containers := slices.Concat(pod.InitContainers, pod.Containers)
-			var ran []string
+			ran := make([]string, 0, len(containers))
 			for _, c := range containers {
 				ran = append(ran, c.Args[0])
 				if open := closed(pod, c); len(open) > 0 {

@@ -111,9 +111,7 @@ func manifests(t *testing.T, values string, revision int) []string {
 		if strings.HasSuffix(name, ".txt") {
 			continue
 		}
-		for document := range strings.SplitSeq(rendered[name], "\n---\n") {
-			all = append(all, document)
-		}
+		all = append(all, strings.Split(rendered[name], "\n---\n")...)
 	}
 	return all
 }
