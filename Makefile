@@ -30,8 +30,8 @@ NODE_PACKAGES := ./tests/lab ./tests/kubeapi ./tests/e2e
 # Modules of their own, whose dependencies are not those of the programs: dashboards and rules, the
 # image.
 MODULES = deploy/generate deploy/image
-# And those whose dependencies take minutes to compile: packages, and the chart with Helm.
-SLOW_MODULES = deploy/package deploy/chart/charttest
+# And those whose dependencies take minutes to compile: packages, the ways without Helm, the chart.
+SLOW_MODULES = deploy/package deploy/fleet deploy/chart/charttest
 # Each kind of node has to be seen by at least one test.
 WANT = -want "$${LAB_FLAVOURS:-$$(tests/lab/lab flavours)}"
 # The lines of tests/long as a pattern of go test, each for a whole name.
@@ -194,11 +194,13 @@ ifneq ($(SIGN),)
 endif
 	@cat '$(RELEASE)/SHA256SUMS'
 
-## test-packages: packages and a release are built twice and compared, and checked by lintian, rpmlint and shellcheck; two minutes
+## test-packages: packages and a release are built twice and compared, and checked by lintian, rpmlint and shellcheck; the ways to many nodes without Helm by ansible, cloud-init and parsers; four minutes
 test-packages:
 	@tests/setup packages
 	@# Not from the cache of go test, which does not look at files outside of a module.
 	$(COMPILE) -C deploy/package test -count 1 ./...
+	$(COMPILE) -C deploy/fleet vet ./...
+	$(COMPILE) -C deploy/fleet test -count 1 ./...
 
 ## test-chart: the Helm chart: lint, schema of values, expected manifests, policies; minutes the first time
 test-chart:
