@@ -30,6 +30,8 @@ NODE_PACKAGES := ./tests/lab ./tests/kubeapi ./tests/e2e
 # Modules of their own, whose dependencies are not those of the programs: dashboards and rules, the
 # image, the chart with Helm's libraries. The last has the programs' versions of what both compile.
 MODULES = deploy/generate deploy/image deploy/chart/charttest
+# And those whose dependencies take minutes to compile: packages, and the ways without Helm.
+SLOW_MODULES = deploy/package deploy/fleet
 # Each kind of node has to be seen by at least one test.
 WANT = -want "$${LAB_FLAVOURS:-$$(tests/lab/lab flavours)}"
 # The lines of tests/long as a pattern of go test, each for a whole name.
@@ -192,11 +194,13 @@ ifneq ($(SIGN),)
 endif
 	@cat '$(RELEASE)/SHA256SUMS'
 
-## test-packages: packages and a release are built twice and compared, and checked by lintian, rpmlint and shellcheck; two minutes
+## test-packages: packages and a release are built twice and compared, and checked by lintian, rpmlint and shellcheck; the ways to many nodes without Helm by ansible, cloud-init and parsers; four minutes
 test-packages:
 	@tests/setup packages
 	@# Not from the cache of go test, which does not look at files outside of a module.
 	$(COMPILE) -C deploy/package test -count 1 ./...
+	$(COMPILE) -C deploy/fleet vet ./...
+	$(COMPILE) -C deploy/fleet test -count 1 ./...
 
 ## test: the tests, the shorter ones on real nodes too, in a quarter of an hour; installs what they need (Debian, root)
 test: setup-node
@@ -267,7 +271,7 @@ vet:
 ## lint: gofmt, go vet, golangci-lint
 lint: vet
 	@tests/golangci-lint $(GOLANGCI_LINT_VERSION) run ./...
-	@for module in $(MODULES) deploy/package; do \
+	@for module in $(MODULES) $(SLOW_MODULES); do \
 		(cd $$module && '$(CURDIR)/tests/golangci-lint' $(GOLANGCI_LINT_VERSION) run ./...) || exit; \
 	done
 

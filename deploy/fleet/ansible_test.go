@@ -370,11 +370,11 @@ func TestAnsibleRPM(t *testing.T) {
 func TestAnsibleRefuses(t *testing.T) {
 	t.Parallel()
 	refusals := map[string]string{
-		"trial":   "A trial runs",
-		"both":    "The node has version 0.9-1 and a section, and both would change",
-		"section": "the installation would apply it at once",
-		"package": "The node has version 0.9-1, and its package is needed for the way back",
-		"invalid": "no validate today",
+		"trial":   "a trial runs",
+		"both":    "the node has a version and a section, and both would change",
+		"section": "its installation would apply the section at once",
+		"package": "the node has version 0.9-1, and its package is needed for the way back",
+		"invalid": "the section is not valid: no validate today",
 	}
 	var nodes []string
 	for node := range refusals {
@@ -393,7 +393,7 @@ func TestAnsibleRefuses(t *testing.T) {
 		if got := f.changes(node); got != nil {
 			t.Errorf("%s was changed: %q", node, got)
 		}
-		if !regexp.MustCompile(`fatal: \[` + node + `\]: .*\n(.*\n)*.*` + regexp.QuoteMeta(message)).MatchString(out) {
+		if !regexp.MustCompile(`fatal: \[` + node + `\]: .*Refused, and nothing was changed: .*` + regexp.QuoteMeta(message)).MatchString(out) {
 			t.Errorf("%s: no message has %q", node, message)
 		}
 	}

@@ -26,7 +26,7 @@ func written(t *testing.T, path, want string) {
 		}
 	}
 	if read(t, path) != want {
-		t.Errorf("%s is not what its sources give: go -C deploy/fleet test -run Written -update .", path)
+		t.Errorf("%s is not what its sources give: go -C deploy/fleet test -run Written . -update", path)
 	}
 }
 
