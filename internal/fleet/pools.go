@@ -1,0 +1,113 @@
+package fleet
+
+import "time"
+
+// pools counts the places that nodes take. The nodes of one pool have their turns before the nodes
+// of the next: the pools of the settings, the nodes of none of them, and the control plane.
+type pools struct {
+	settings Settings
+	sizes    []int // selected nodes
+	taken    []int // nodes with a Job, or that rest
+	all      int   // of taken
+	reached  int   // the last pool in which a place was taken
+	rests    []rest
+}
+
+// rest is a place that stays free until a time. They all rest equally long, so the first one ends
+// first.
+type rest struct {
+	until time.Time
+	pool  int
+}
+
+func newPools(s Settings) pools {
+	n := len(s.Pools) + 2
+	return pools{settings: s, sizes: make([]int, n), taken: make([]int, n)}
+}
+
+// last returns the pool of the control plane.
+func (p *pools) last() int { return len(p.sizes) - 1 }
+
+// poolOf returns the pool of a member, noPool if it is not selected.
+func (r *Roll) poolOf(m *member) int {
+	n, s := &m.node, &r.plan.Settings
+	control := n.controlPlane()
+	selected := s.Selector.selects(n.Labels) && (!control || bool(s.ControlPlane))
+	switch r.plan.Action {
+	case Add:
+		selected = selected && !n.ours()
+	case Uninstall:
+		// Also what an earlier selection has left. A Node that was registered again has lost its labels,
+		// so that those alone do not suffice.
+		selected = selected || n.ours() || m.tried
+	}
+	switch {
+	case !m.present || !n.linux() || !selected:
+		return noPool
+	case control:
+		return r.pools.last()
+	}
+	for i, pool := range s.Pools {
+		if pool.selects(n.Labels) {
+			return i
+		}
+	}
+	return len(s.Pools)
+}
+
+// move counts a node that leaves a pool for another.
+func (p *pools) move(from, to int) {
+	if from != noPool {
+		p.sizes[from]--
+	}
+	if to != noPool {
+		p.sizes[to]++
+	}
+}
+
+func (p *pools) take(pool int) {
+	p.taken[pool]++
+	p.all++
+	if pool != p.last() {
+		p.reached = max(p.reached, pool)
+	}
+}
+
+// rest makes a place free after the pause.
+func (p *pools) rest(pool int, now time.Time) {
+	p.rests = append(p.rests, rest{now.Add(p.settings.Pause), pool})
+}
+
+// free ends the rests that are over.
+func (p *pools) free(now time.Time) {
+	for len(p.rests) > 0 && !p.rests[0].until.After(now) {
+		p.taken[p.rests[0].pool]--
+		p.all--
+		p.rests = p.rests[1:]
+	}
+}
+
+// nextFree returns when the next rest ends, zero if there is none.
+func (p *pools) nextFree() time.Time {
+	if len(p.rests) == 0 {
+		return time.Time{}
+	}
+	return p.rests[0].until
+}
+
+// allow reports whether the first node that waits, which is of this pool, may have a place.
+func (p *pools) allow(pool int) bool {
+	last := p.last()
+	if p.taken[last] > 0 || pool == last {
+		return p.all == 0
+	}
+	for before := range pool {
+		if p.taken[before] > 0 {
+			return false
+		}
+	}
+	// A node of an earlier pool that has come back must not wait until the present one, which may be
+	// larger, is idle.
+	share := max(pool, p.reached)
+	return p.all < p.settings.Nodes.of(p.sizes[share])
+}
