@@ -128,7 +128,8 @@ func TestTwice(t *testing.T) {
 	if !slices.Equal(all[0], all[1]) || digests[0] != digests[1] {
 		t.Errorf("%q\nand %q", all[0], all[1])
 	}
-	if len(all[0]) != 11 { // index.json, oci-layout, the index, two of manifest, configuration and layer, the archive, the chart
+	// index.json, oci-layout, the index; manifest, configuration and layer of two; archive and chart.
+	if len(all[0]) != 11 {
 		t.Errorf("%d files: %q", len(all[0]), all[0])
 	}
 }

@@ -16,8 +16,8 @@ import (
 
 const dispatcher = "system:serviceaccount:node-partition:node-partition-dispatcher"
 
-// environmentOf returns CEL as the oldest API server of kubeVersion has it. It checks no types: an API
-// server compares the fields with its schema, too.
+// environmentOf returns CEL as the oldest API server of kubeVersion has it. It checks no types: an
+// API server compares the fields with its schema, too.
 func environmentOf(t *testing.T) *cel.Env {
 	t.Helper()
 	set, err := environment.MustBaseEnvSet(version.MajorMinor(1, 30)).Extend(environment.VersionedOptions{

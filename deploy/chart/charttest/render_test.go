@@ -26,7 +26,7 @@ image: {repository: registry.example/node-partition-installer}
 section: {systemPartition: {namespaces: [kube-system], memoryLimit: 2Gi}}
 `
 
-// full sets every value to another one than the default, in a form that differs in what is rendered.
+// full sets every value to another one than the default.
 const full = `
 image:
   repository: registry.example:5000/infra/node-partition-installer
