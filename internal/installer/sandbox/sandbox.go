@@ -46,8 +46,8 @@ const (
 	running = "/run/node-partition"
 )
 
-// Writes returns the paths that a stage may write, and nothing else on the host.
-func Writes(s Stage, p Places) []string {
+// writes returns the paths that a stage may write, and nothing else on the host.
+func writes(s Stage, p Places) []string {
 	var all []string
 	switch s {
 	case Same:
@@ -117,9 +117,9 @@ func settings(s Stage, p Places) []setting {
 	}
 	all := []setting{
 		{"Type", "oneshot", "oneshot"},
-		// All of the host is read-only, except for what Writes lists.
+		// All of the host is read-only, except for what writes lists.
 		{"ProtectSystem", "strict", "strict"},
-		{"ReadWritePaths", optional(Writes(s, p)), strings.Join(optional(Writes(s, p)), " ")},
+		{"ReadWritePaths", optional(writes(s, p)), strings.Join(optional(writes(s, p)), " ")},
 		// A kubelet's configuration may be in /home (Google's COS).
 		{"ProtectHome", "read-only", "read-only"},
 		yes("PrivateTmp"),
@@ -144,7 +144,7 @@ func settings(s Stage, p Places) []setting {
 		{"TimeoutStartUSec", minutes(s) * minute, ""},
 		{"", nil, fmt.Sprintf("TimeoutStartSec=%dmin", minutes(s))},
 	}
-	if slices.Contains(Writes(s, p), running) {
+	if slices.Contains(writes(s, p), running) {
 		// The folder need not exist, and /run is read-only for the stage.
 		all = append(all,
 			setting{"RuntimeDirectory", []string{path.Base(running)}, path.Base(running)},

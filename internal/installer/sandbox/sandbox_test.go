@@ -66,7 +66,7 @@ func TestWrites(t *testing.T) {
 		Uninstall: "/etc/kubernetes /etc/systemd/system /run/node-partition /usr/bin /usr/share/doc /var/lib/node-partition/installer",
 		Back:      "/etc/kubernetes /etc/systemd/system /run/node-partition /usr/bin /usr/share/doc /var/lib/node-partition/installer",
 	} {
-		if got := strings.Join(Writes(stage, places), " "); got != want {
+		if got := strings.Join(writes(stage, places), " "); got != want {
 			t.Errorf("%s: %q; want %q", stage, got, want)
 		}
 		paths := value(t, stage, "ReadWritePaths").([]string)
@@ -143,7 +143,7 @@ func TestDocumented(t *testing.T) {
 		if row == "" {
 			t.Errorf("no row for the stage %s", s)
 		}
-		for _, path := range Writes(s, Places{Folder: "the folder"}) {
+		for _, path := range writes(s, Places{Folder: "the folder"}) {
 			if !strings.Contains(row, path) {
 				t.Errorf("the row of %s lacks %s", s, path)
 			}

@@ -28,6 +28,8 @@ type Disk struct {
 	// Step is called before each change, with what it is about to do; nil for none. A test ends the
 	// program there.
 	Step func(what string)
+	// Volatile files need not survive a loss of power, and are not synced: a test's disk is slow.
+	Volatile bool
 }
 
 func (d Disk) step(what, name string) {
@@ -54,7 +56,7 @@ func (d Disk) Write(name string, from io.Reader, mode fs.FileMode) error {
 	}
 	other := temporary(path)
 	d.step("write", temporary(name))
-	if err := writeSynced(other, from, mode); err != nil {
+	if err := d.writeSynced(other, from, mode); err != nil {
 		_ = os.Remove(other) // where there is one
 		return err
 	}
@@ -63,10 +65,10 @@ func (d Disk) Write(name string, from io.Reader, mode fs.FileMode) error {
 		_ = os.Remove(other)
 		return err
 	}
-	return syncFolder(filepath.Dir(path))
+	return d.syncFolder(filepath.Dir(path))
 }
 
-func writeSynced(path string, from io.Reader, mode fs.FileMode) error {
+func (d Disk) writeSynced(path string, from io.Reader, mode fs.FileMode) error {
 	// Without O_NOFOLLOW, a link that somebody has put there would lead the write elsewhere.
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY|syscall.O_NOFOLLOW|syscall.O_CLOEXEC, 0o600)
 	if err != nil {
@@ -76,7 +78,7 @@ func writeSynced(path string, from io.Reader, mode fs.FileMode) error {
 	if err == nil {
 		err = file.Chmod(mode.Perm())
 	}
-	if err == nil {
+	if err == nil && !d.Volatile {
 		err = file.Sync()
 	}
 	return errors.Join(err, file.Close())
@@ -114,7 +116,7 @@ func (d Disk) Link(target, name string) error {
 	if err := os.Symlink(target, path); err != nil {
 		return err
 	}
-	return syncFolder(filepath.Dir(path))
+	return d.syncFolder(filepath.Dir(path))
 }
 
 // Remove removes a file, and one that was not complete. It does nothing without one.
@@ -131,7 +133,7 @@ func (d Disk) Remove(name string) error {
 		if err := os.Remove(p); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		if err := syncFolder(filepath.Dir(p)); err != nil {
+		if err := d.syncFolder(filepath.Dir(p)); err != nil {
 			return err
 		}
 	}
@@ -326,7 +328,10 @@ func (d Disk) Tree(folder string) ([]manifest.File, error) {
 }
 
 // syncFolder writes the names in a folder to disk.
-func syncFolder(path string) error {
+func (d Disk) syncFolder(path string) error {
+	if d.Volatile {
+		return nil
+	}
 	folder, err := os.Open(path)
 	if err != nil {
 		return err

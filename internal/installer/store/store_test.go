@@ -154,7 +154,7 @@ func TestLock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Lock(false); !errors.Is(err, ErrLocked) {
+	if _, err := s.Lock(false); !errors.Is(err, errLocked) {
 		t.Errorf("%v", err)
 	}
 	unlock()
