@@ -125,6 +125,7 @@ func (f *fleetNode) pod(name string, w wish) *v1.Pod {
 		stages = stagesOfRoll()
 	}
 	never, folder := false, v1.HostPathDirectoryOrCreate
+	root := int64(0) // systemd obeys no other
 	containers := make([]v1.Container, 0, len(stages))
 	for _, stage := range stages {
 		args := append([]string{
@@ -135,6 +136,7 @@ func (f *fleetNode) pod(name string, w wish) *v1.Pod {
 			Name: stage, Image: f.image, ImagePullPolicy: v1.PullNever,
 			Command: []string{"/partition-installer"}, Args: args,
 			SecurityContext: &v1.SecurityContext{
+				RunAsUser: &root, RunAsGroup: &root,
 				Privileged: &never, AllowPrivilegeEscalation: &never, ReadOnlyRootFilesystem: &[]bool{true}[0],
 				Capabilities: &v1.Capabilities{Drop: []v1.Capability{"ALL"}},
 			},
