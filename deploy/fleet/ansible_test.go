@@ -37,7 +37,7 @@ cpio*) have . ;;
 "partition-monitor try - "*) step try; mkdir -p $run; cat >$run/trial.yaml ;;
 "partition-monitor try") step try; mkdir -p $run; cp "$2" $run/trial.yaml ;;
 "partition-monitor status "*) step status ;;
-"partition-monitor check "*)
+"partition-monitor check"*)
 	if [ -e $root/fail/check ]; then echo '{"findings": [{"grade": "error", "found": "no check today"}]}'; exit 1; fi ;;
 "partition-monitor keep")
 	mkdir -p ${file%%/*}; cp $run/trial.yaml $file; step keep; rm $run/trial.yaml ;;
@@ -260,7 +260,7 @@ func TestAnsibleGoesBack(t *testing.T) {
 				t.Errorf("%s has %s: %q", step, path, got)
 			}
 		}
-		message := regexp.MustCompile(`fatal: \[` + step + `\]: .*no ` + step + ` today\. Package and section are those of before\.`)
+		message := regexp.MustCompile(`fatal: \[` + step + `\]: .*no ` + step + ` today\. Package and section are as before\.`)
 		if !message.MatchString(out) {
 			t.Errorf("%s: no message matches %s", step, message)
 		}

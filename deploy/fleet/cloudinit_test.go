@@ -40,10 +40,10 @@ func commands(t *testing.T) map[string]string {
 		Runcmd       [][]string `json:"runcmd"`
 	}](t, read(t, "cloud-init/user-data-package.yaml"))
 	command := userData.Runcmd[0]
-	template := strict[map[string]any](t, read(t, "cluster-api/kubeadmconfigtemplate.yaml"))
-	before := regexp.MustCompile(`(?s)sh -ec '\n(.*)'`).FindStringSubmatch(preKubeadm(t, template)[0])
+	template := preKubeadm(t)[0]
+	before := regexp.MustCompile(`(?s)sh -ec '\n(.*)'`).FindStringSubmatch(template)
 	if len(command) != 3 || command[0] != "sh" || command[1] != "-ec" || before == nil {
-		t.Fatalf("want sh -ec and a script: %q, %q", command, preKubeadm(t, template))
+		t.Fatalf("want sh -ec and a script: %q, %q", command, template)
 	}
 	return map[string]string{
 		"cloud-init":  command[2],
@@ -61,12 +61,13 @@ func TestCommands(t *testing.T) {
 			t.Parallel()
 			n := newShellNode(t)
 			script := strings.ReplaceAll(script, "/var/cache/", n.root+"/")
-			if out, err := n.sh(script); err == nil || strings.Contains(n.calls(), "-i") {
-				t.Errorf("a package with another sum: %v, %s, %s", err, out, n.calls())
+			out, err := n.sh(script)
+			if calls := n.calls(); err == nil || strings.Contains(calls, " -i ") {
+				t.Errorf("a package with another sum: %v, %s, %s", err, out, calls)
 			}
-			script = strings.Replace(script, zeros, sumOf("a package\n"), 1)
-			if out, err := n.sh(script); err != nil || !strings.Contains(n.calls(), " -i "+n.root+"/node-partition") {
-				t.Errorf("%v, %s, %s", err, out, n.calls())
+			out, err = n.sh(strings.Replace(script, zeros, sumOf("a package\n"), 1))
+			if calls := n.calls(); err != nil || !strings.Contains(calls, " -i /node-partition") {
+				t.Errorf("%v, %s, %s", err, out, calls)
 			}
 		})
 	}

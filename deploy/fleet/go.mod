@@ -1,4 +1,4 @@
-// A separate module: what reads the files of other tools is no dependency of the programs.
+// A separate module: the programs do not need what reads the files of other tools.
 module nodepartition/deploy/fleet
 
 go 1.26.0

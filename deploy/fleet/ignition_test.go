@@ -52,7 +52,7 @@ type butane struct {
 	}
 }
 
-// TestIgnitionWritten: the JSON is what the Butane file gives.
+// TestIgnitionWritten: the JSON follows from the Butane file.
 func TestIgnitionWritten(t *testing.T) {
 	t.Parallel()
 	b := strict[butane](t, read(t, "ignition/node-partition.bu"))
@@ -92,8 +92,8 @@ func TestIgnitionWritten(t *testing.T) {
 	written(t, "ignition/node-partition.ign", text.String())
 }
 
-// parsed returns a configuration as Ignition's parser reads it. It may have no error and no warning,
-// as of a field that is unknown.
+// parsed returns a configuration as Ignition's parser reads it. It may have no error and no
+// warning, as of a field that is unknown.
 func parsed(t *testing.T, raw []byte) types.Config {
 	t.Helper()
 	config, report, err := ignition.ParseCompatibleVersion(raw)
@@ -179,7 +179,7 @@ type machineConfig struct {
 // machineConfigPath is the file for OpenShift.
 const machineConfigPath = "machineconfig/machineconfig.yaml"
 
-// TestMachineConfig: Ignition's parser reads the configuration. The files in it are those beside it,
+// TestMachineConfig: Ignition's parser reads the configuration. It has the files beside it,
 // and it is below the size that an object of the API server may have.
 func TestMachineConfig(t *testing.T) {
 	t.Parallel()
@@ -210,7 +210,7 @@ func TestMachineConfigWritten(t *testing.T) {
 			source = name
 		}
 		if before, _, found := strings.Cut(line, "source: data:"); found && source != "" {
-			lines[i] = before + "source: " + dataurl.New([]byte(read(t, "machineconfig/"+source)), "").String()
+			lines[i] = before + "source: " + dataurl.EncodeBytes([]byte(read(t, "machineconfig/"+source)))
 			source = ""
 		}
 	}

@@ -8,8 +8,8 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 )
 
-// TestKustomize: kustomize builds each folder. TestKustomizeFill compares the files in them with the
-// chart.
+// TestKustomize: kustomize builds each folder. TestKustomizeFill compares the files in them with
+// the chart.
 func TestKustomize(t *testing.T) {
 	t.Parallel()
 	base := []string{

@@ -94,8 +94,9 @@ func TestEC2NodeClass(t *testing.T) {
 	}
 }
 
-// problems lists how a value differs from a schema: types, fields that are unknown or missing, enums,
-// patterns and numbers of items. The formats of CRDs are few, and no rule in CEL is evaluated.
+// problems lists how a value differs from a schema: types, fields that are unknown or missing,
+// enums, patterns and numbers of items. The formats of CRDs are few, and no rule in CEL is
+// evaluated.
 func problems(s apiextensionsv1.JSONSchemaProps, value any, path string) []string {
 	if s.XPreserveUnknownFields != nil {
 		return nil

@@ -82,8 +82,8 @@ func TestMachineConfigInstall(t *testing.T) {
 	}
 }
 
-// TestRollScript: roll.sh of the Plan gives a node package and section, changes nothing when it is run
-// again, and goes back from each step that fails.
+// TestRollScript: roll.sh of the Plan gives a node package and section, changes nothing when it is
+// run again, and goes back from each step that fails.
 func TestRollScript(t *testing.T) {
 	t.Parallel()
 	steps := []string{"install", "try", "status", "check", "keep"}
@@ -108,7 +108,7 @@ func TestRollScript(t *testing.T) {
 	for _, step := range steps {
 		f.write(step, "fail/"+step, "")
 		out, err := roll(step, "0.1.0-1")
-		if err == nil || !strings.Contains(out, "no "+step+" today") || !strings.HasSuffix(out, "package and section are those of before\n") {
+		if err == nil || !strings.Contains(out, "no "+step+" today") || !strings.HasSuffix(out, "package and section are as before\n") {
 			t.Errorf("%s: %v\n%s", step, err, out)
 		}
 		for _, path := range []string{"version", file, "run/node-partition/trial.yaml"} {

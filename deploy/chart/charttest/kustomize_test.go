@@ -37,8 +37,11 @@ var kustomized = map[string]string{
 	"roll.yaml": "roll", "uninstall.yaml": "uninstall", "add.yaml": "later",
 }
 
-// ofHelm matches what only Helm reads.
-var ofHelm = regexp.MustCompile(`(?m)^ +annotations:\n( +helm\.sh/hook.*\n)+|^ +(helm\.sh/chart|app\.kubernetes\.io/managed-by): .*\n`)
+// header begins each file that is made from the chart, in place of the comments of the template.
+const header = "# Written from the chart: go -C deploy/chart/charttest test -run Written . -update\n"
+
+// ofHelm matches what only Helm reads, and comments.
+var ofHelm = regexp.MustCompile(`(?m)^ +annotations:\n( +helm\.sh/hook.*\n)+|^ +(helm\.sh/chart|app\.kubernetes\.io/managed-by): .*\n|^ *#.*\n`)
 
 // forKustomize renders the chart for some values, without what only Helm reads, by the files of
 // kustomize.
@@ -54,11 +57,7 @@ func forKustomize(t *testing.T, values string, revision int) map[string]string {
 		if folder, known := kustomized[name]; known {
 			text = strings.ReplaceAll(text, "instance: fleet", "instance: node-partition")
 			text = strings.ReplaceAll(text, "--release=node-partition/fleet", "--release=node-partition/node-partition")
-			text = strings.TrimSpace(ofHelm.ReplaceAllString(text, "")) + "\n"
-			for folder != "base" && strings.HasPrefix(text, "#") { // a comment about Helm
-				_, text, _ = strings.Cut(text, "\n")
-			}
-			files[folder+"/"+name] = text
+			files[folder+"/"+name] = header + strings.TrimSpace(ofHelm.ReplaceAllString(text, "")) + "\n"
 		} else if name != "NOTES.txt" {
 			t.Errorf("no file of kustomize is for the template %s", name)
 		}
@@ -89,8 +88,8 @@ func TestKustomizeWritten(t *testing.T) {
 	}
 }
 
-// TestKustomizeFill: what fill.sh makes is what the chart renders for the same image, version, section
-// and revision.
+// TestKustomizeFill: fill.sh makes the objects that the chart renders for the same image, version,
+// section and revision.
 func TestKustomizeFill(t *testing.T) {
 	t.Parallel()
 	const (

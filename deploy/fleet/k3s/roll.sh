@@ -1,8 +1,8 @@
 #!/bin/sh
-# Gives one node its partition, or another version, or another section, as a trial: keeps both, or puts
-# back what was there. plan.yaml runs it on each node of a k3s or RKE2 cluster. It is in the Secret of
-# the Plan, beside section.yaml, and runs in the host's mount namespace. With version and section in
-# place already, it changes nothing.
+# Gives one node its partition, or another version, or another section, as a trial: keeps both, or
+# puts back what was there. plan.yaml runs it on each node of a k3s or RKE2 cluster. It is in the
+# Secret of the Plan, beside section.yaml, and runs in the host's mount namespace. With version and
+# section in place already, it changes nothing.
 #
 #     roll.sh FOLDER    section.yaml is in FOLDER
 set -eu
@@ -63,8 +63,8 @@ for path in "$root/etc/default/node-partition" "$root/var/lib/node-partition"; d
 	[ ! -e "$path" ] || settings=yes
 done
 
-# back puts back what was there, and says what differs then. Each step is tried, whatever the one before
-# it gave.
+# back puts back what was there, and says what differs then. Each step is tried, whatever the one
+# before it gave.
 back() {
 	trap - EXIT
 	set +e
@@ -93,7 +93,7 @@ back() {
 		[ ! -e "$file" ] || differs="$differs; a section is there"
 	fi
 	if [ -n "$differs" ]; then echo "the node is NOT as before${differs}" >&2; exit 4; fi
-	echo "package and section are those of before" >&2
+	echo "package and section are as before" >&2
 	exit 1
 }
 trap back EXIT

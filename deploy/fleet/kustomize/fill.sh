@@ -6,8 +6,8 @@
 #
 #     fill.sh fleet REGISTRY/node-partition-installer@sha256:... v0.1.0 node-partition.yaml
 #
-# VERSION is the version of the image. Give another REVISION, a number, to roll again over nodes that
-# have failed: with the same section, version and revision a roll takes up where it was.
+# VERSION is the version of the image. Give another REVISION, a number, to roll again over nodes
+# that have failed: with the same section, version and revision a roll takes up where it was.
 set -eu
 
 [ $# -ge 4 ] && [ $# -le 5 ] || { sed -n '2,/^set/s/^#$//; 2,/^set/s/^# //p' "$0" >&2; exit 2; }

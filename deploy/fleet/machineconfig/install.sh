@@ -1,8 +1,8 @@
 #!/bin/sh
 # Installs the programs from an archive of a release below /usr/local and /etc/systemd, which are
-# writable where /usr is not. It is the file /etc/node-partition/install.sh of machineconfig.yaml, and
-# node-partition-install.service runs it at each boot, before the kubelet. With the version installed
-# already, it changes nothing.
+# writable where /usr is not. It is the file /etc/node-partition/install.sh of machineconfig.yaml,
+# and node-partition-install.service runs it at each boot, before the kubelet. With the version
+# installed already, it changes nothing.
 set -eu
 
 address=https://releases.example/node-partition
