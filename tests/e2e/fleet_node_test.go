@@ -23,7 +23,7 @@ const (
 	installerFolder = "/var/lib/node-partition/installer"
 	// installerImage is the name of the image on a node, without its tag.
 	installerImage = "lab.local/node-partition-installer"
-	// sectionOfRoll is where a test has the section. A chart has it in a ConfigMap.
+	// sectionOfRoll holds the section. The chart puts it into a ConfigMap.
 	sectionOfRoll = "/root/roll"
 	// wayBackUnits lists the units by which a node goes back.
 	wayBackUnits = `ls /etc/systemd/system | grep partition-install || true`
@@ -57,7 +57,7 @@ func newFleetNode(t *testing.T, flavour string) *fleetNode {
 	return &fleetNode{Node: n, image: installerImage + ":v1", before: bareNode(t, n)}
 }
 
-// wish is what a roll is to do with a node.
+// wish holds the options of a roll.
 type wish struct {
 	section string
 	trial   time.Duration
