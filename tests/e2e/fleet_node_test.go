@@ -115,6 +115,8 @@ func (f *fleetNode) roll(t *testing.T, w wish) (message string, status int32) {
 	if err := f.WaitNoPod(t.Context(), pod.Namespace, pod.Name); err != nil {
 		t.Fatal(err)
 	}
+	// The kubelet removes the pod's slice later.
+	becomes(t, f.Node, "find "+cgroupRoot+" -name '"+unitname.PodSlice(unitname.Default, v1.PodQOSBestEffort, string(live.UID))+"'", "")
 	return message, status
 }
 
