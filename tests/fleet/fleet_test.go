@@ -20,6 +20,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -75,7 +76,7 @@ type ref struct{ node, template int }
 // TestFleet measures all in one Prometheus, because making it takes most of the time.
 func TestFleet(t *testing.T) {
 	p := newPrometheus(t)
-	slowest := map[string]time.Duration{}
+	slowest := map[string]cost{}
 	pages := map[time.Duration][]string{}
 	for at := time.Duration(0); at < recorded; {
 		everything := at >= recorded-full
@@ -92,15 +93,16 @@ func TestFleet(t *testing.T) {
 	}
 	p.size(t)
 	for name, took := range slowest {
-		t.Logf("rules %s: %s of %s", name, took.Round(time.Millisecond), interval)
+		t.Logf("rules %s: %s of %s, %s of a processor", name, took.wall.Round(time.Millisecond), interval, took.processor.Round(time.Millisecond))
 	}
 	t.Run("rules", func(t *testing.T) {
 		sum := time.Duration(0)
 		for _, took := range slowest {
-			sum += took
+			sum += took.processor
 		}
-		if sum > interval {
-			t.Errorf("%s in all, every %s", sum, interval)
+		// The time by the clock depends on what else the machine does.
+		if t.Logf("%s of a processor in all, every %s", sum.Round(time.Millisecond), interval); sum > interval {
+			t.Errorf("%s of a processor, every %s", sum, interval)
 		}
 	})
 	t.Run("a rack is one page", func(t *testing.T) {
@@ -205,18 +207,34 @@ func (p *prometheus) scrape(t *testing.T, since time.Duration, everything bool) 
 }
 
 // evaluate evaluates all rules, and notes the longest time of each group.
-func (p *prometheus) evaluate(t *testing.T, since time.Duration, slowest map[string]time.Duration) {
+func (p *prometheus) evaluate(t *testing.T, since time.Duration, slowest map[string]cost) {
 	t.Helper()
 	for _, g := range p.groups {
-		started := time.Now()
+		started, used := time.Now(), processor(t)
 		g.Eval(t.Context(), begin.Add(since))
-		slowest[g.Name()] = max(slowest[g.Name()], time.Since(started))
+		before := slowest[g.Name()]
+		slowest[g.Name()] = cost{
+			wall: max(before.wall, time.Since(started)), processor: max(before.processor, processor(t)-used),
+		}
 		for _, r := range g.Rules() {
 			if err := r.LastError(); err != nil {
 				t.Fatalf("%s: %v", r.Name(), err)
 			}
 		}
 	}
+}
+
+// cost is the time of something by the clock and of processors.
+type cost struct{ wall, processor time.Duration }
+
+// processor returns the time of processors that this process has used.
+func processor(t *testing.T) time.Duration {
+	t.Helper()
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
 // pages lists the alerts that fire and want somebody now.
@@ -387,8 +405,10 @@ func (p *prometheus) recommend(t *testing.T) {
 		}
 		return string(out), time.Since(started)
 	}
+	used := processor(t)
 	all, took := run("--prometheus=" + server.URL)
-	t.Logf("recommend for %d nodes and %s: %s, %d queries, the slowest %s", len(p.nodes), recorded, took.Round(time.Second), queries, slowest.Round(time.Millisecond))
+	t.Logf("recommend for %d nodes and %s: %s, %d queries, the slowest %s, %s of a processor for Prometheus", len(p.nodes), recorded,
+		took.Round(time.Second), queries, slowest.Round(time.Millisecond), (processor(t) - used).Round(time.Second))
 	if shapes := strings.Count(all, "\nsystemPartition:"); shapes != 11 {
 		t.Errorf("%d sections, want 11:\n%s", shapes, all)
 	}
