@@ -2,6 +2,8 @@ package kubeletconfig
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -36,6 +38,8 @@ const (
 type document struct {
 	path   string
 	fields map[string]json.RawMessage
+	// digest is the SHA-256 of the bytes of the file, in hexadecimal digits.
+	digest string
 	// remarks are about the form of the file. Each is a warning.
 	remarks []string
 }
@@ -110,7 +114,8 @@ func parseDocument(path string, data []byte) (document, error) {
 	if err != nil {
 		return document{}, fmt.Errorf("%s: %w", path, err)
 	}
-	doc := document{path: path}
+	digest := sha256.Sum256(data)
+	doc := document{path: path, digest: hex.EncodeToString(digest[:])}
 	if err := json.Unmarshal(asJSON, &doc.fields); err != nil || doc.fields == nil {
 		return document{}, fmt.Errorf("%s: not an object; want a KubeletConfiguration in YAML or JSON", path)
 	}

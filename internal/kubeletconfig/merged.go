@@ -111,6 +111,11 @@ func (c *Merged) SectionFileWith(path string) string {
 	return section.File
 }
 
+// OverrideDigest returns the SHA-256 of the bytes of the document whose sections override, in
+// hexadecimal digits: of OverridePath, of a trial, or of a document in their place. It is empty if
+// no section overrides.
+func (c *Merged) OverrideDigest() string { return c.overriding.digest }
+
 // section returns the section that a field has.
 func (c *Merged) section(field string) *Section {
 	if field == WorkloadsField {
