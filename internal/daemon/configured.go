@@ -5,6 +5,7 @@ import (
 
 	"nodepartition/internal/budget"
 	"nodepartition/internal/daemon/metrics"
+	"nodepartition/internal/kubeapi"
 	"nodepartition/internal/node"
 	"nodepartition/internal/node/allocatable"
 	"nodepartition/internal/unitname"
@@ -14,15 +15,23 @@ import (
 type configured struct {
 	mu         sync.Mutex // also held while the budget is computed, so that the latest one wins
 	partitions []budget.Share
-	last       metrics.Configured
+	section    string // the digest of the sections in force; empty if it is not known
+	onTrial    bool
+}
+
+// digest returns the digest of the sections in force.
+func (c *configured) digest() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.section
 }
 
 // setConfigured records a configuration.
 func (m *monitor) setConfigured(c node.Followed) {
 	m.configured.mu.Lock()
-	m.configured.last = configurationMetrics(c, m.configured.last)
-	m.metrics.SetConfiguration(m.configured.last)
-	m.configured.partitions = shares(c)
+	state := configurationMetrics(c, m.configured.onTrial)
+	m.metrics.SetConfiguration(state)
+	m.configured.partitions, m.configured.section, m.configured.onTrial = shares(c), c.Section, state.OnTrial
 	m.configured.mu.Unlock()
 	m.setBudget()
 }
@@ -53,15 +62,16 @@ func shares(c node.Followed) []budget.Share {
 	return list
 }
 
-// configurationMetrics returns the state of a configuration for the metrics. last is the state
-// before it: while the files are not what is followed, what is said of their section stays.
-func configurationMetrics(c node.Followed, last metrics.Configured) metrics.Configured {
-	var state metrics.Configured
+// configurationMetrics returns the state of a configuration for the metrics. onTrial is from the
+// configuration before it: while the files are not what is followed, they do not say whether a trial
+// runs.
+func configurationMetrics(c node.Followed, onTrial bool) metrics.Configured {
+	state := metrics.Configured{Section: kubeapi.ShortDigest(c.Section)}
 	switch {
 	case c.Problem != nil || c.NotApplied:
-		state.Section, state.OnTrial = last.Section, last.OnTrial
+		state.OnTrial = onTrial
 	case c.Desired != nil && c.Desired.Config != nil:
-		state.Section, state.OnTrial = c.Desired.Kubelet.Hash(), c.Desired.Kubelet.OnTrial()
+		state.OnTrial = c.Desired.Kubelet.OnTrial()
 	}
 	add := func(problem metrics.Problem, is bool) {
 		if is {

@@ -76,7 +76,7 @@ func (c *Client) explain(err error) (hint string, sentinel error) {
 	case apierrors.IsForbidden(err):
 		return fmt.Sprintf(
 			"; the user of %s needs get of pods, patch of pods/status, create and patch of events, for --node-condition "+
-				"patch of nodes/status, and for workload types also watch of nodes, as kubelets have it for their node and its pods: grant it, or name another kubeconfig with --kubeconfig",
+				"and --node-status patch of nodes/status, and for workload types also watch of nodes, as kubelets have it for their node and its pods: grant it, or name another kubeconfig with --kubeconfig",
 			c.kubeconfig,
 		), ErrForbidden
 	case apierrors.IsUnauthorized(err):

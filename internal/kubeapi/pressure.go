@@ -2,5 +2,8 @@ package kubeapi
 
 import v1 "k8s.io/api/core/v1"
 
-// Pressure is the type of our node condition.
-const Pressure v1.NodeConditionType = "SystemPartitionPressure"
+// The types of our node conditions.
+const (
+	Pressure v1.NodeConditionType = "SystemPartitionPressure"
+	Ready    v1.NodeConditionType = "SystemPartitionReady"
+)

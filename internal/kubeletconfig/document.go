@@ -2,6 +2,8 @@ package kubeletconfig
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,7 +14,6 @@ import (
 	sigsyaml "sigs.k8s.io/yaml"
 
 	"nodepartition/internal/oneline"
-	"nodepartition/internal/sectionhash"
 )
 
 // The bounds of reading. A full dump of a kubelet's configuration has 6 KB.
@@ -37,10 +38,10 @@ const (
 type document struct {
 	path   string
 	fields map[string]json.RawMessage
+	// digest is the SHA-256 of the bytes of the file, in hexadecimal digits.
+	digest string
 	// remarks are about the form of the file. Each is a warning.
 	remarks []string
-	// hash is sectionhash.Of the content; empty for a document without a section.
-	hash string
 }
 
 // hasSection reports whether the document has one of the sections that this project reads.
@@ -113,7 +114,8 @@ func parseDocument(path string, data []byte) (document, error) {
 	if err != nil {
 		return document{}, fmt.Errorf("%s: %w", path, err)
 	}
-	doc := document{path: path}
+	digest := sha256.Sum256(data)
+	doc := document{path: path, digest: hex.EncodeToString(digest[:])}
 	if err := json.Unmarshal(asJSON, &doc.fields); err != nil || doc.fields == nil {
 		return document{}, fmt.Errorf("%s: not an object; want a KubeletConfiguration in YAML or JSON", path)
 	}
@@ -127,9 +129,6 @@ func parseDocument(path string, data []byte) (document, error) {
 		return document{}, fmt.Errorf("%s: %w", path, &errOtherKind{apiVersion, kind})
 	}
 	doc.remarks = remarks(data)
-	if doc.hasSection() {
-		doc.hash = sectionhash.Of(data)
-	}
 	return doc, nil
 }
 

@@ -53,9 +53,7 @@ func (l *loader) merge() error {
 		}
 	}
 	l.config.origin = map[string]string{}
-	hashes := map[string]string{} // by path
 	for _, doc := range l.docs {
-		hashes[doc.path] = doc.hash
 		for name := range doc.fields {
 			l.config.origin[name] = doc.path
 		}
@@ -65,7 +63,7 @@ func (l *loader) merge() error {
 	}
 	_ = json.Unmarshal(fields[endpointField], &l.config.RuntimeEndpoint) // ignored if of another type
 	for _, name := range sectionFields() {
-		*l.config.section(name) = Section{JSON: fields[name], File: l.config.origin[name], Hash: hashes[l.config.origin[name]]}
+		*l.config.section(name) = Section{JSON: fields[name], File: l.config.origin[name]}
 	}
 	l.merged = fields
 	return nil
@@ -160,7 +158,7 @@ func (l *loader) replaceSections(doc document) {
 	l.config.overriding = doc
 	for _, name := range sectionFields() {
 		if section, ok := doc.fields[name]; ok {
-			*l.config.section(name) = Section{JSON: section, File: doc.path, Hash: doc.hash, overridden: true}
+			*l.config.section(name) = Section{JSON: section, File: doc.path, overridden: true}
 		}
 	}
 }

@@ -13,8 +13,6 @@ type Section struct {
 	JSON json.RawMessage
 	// File is the last file that contributed to it.
 	File string
-	// Hash is sectionhash.Of the content of File; empty if that is not a file of the kubelet's form.
-	Hash string
 	// overridden means that it does not come from the kubelet's own files.
 	overridden bool
 }
@@ -113,21 +111,17 @@ func (c *Merged) SectionFileWith(path string) string {
 	return section.File
 }
 
+// OverrideDigest returns the SHA-256 of the bytes of the document whose sections override, in
+// hexadecimal digits: of OverridePath, of a trial, or of a document in their place. It is empty if
+// no section overrides.
+func (c *Merged) OverrideDigest() string { return c.overriding.digest }
+
 // section returns the section that a field has.
 func (c *Merged) section(field string) *Section {
 	if field == WorkloadsField {
 		return &c.Workloads
 	}
 	return &c.System
-}
-
-// Hash returns the hash of the file with the section of the system partition, or else with the
-// other sections. It is empty without a section.
-func (c *Merged) Hash() string {
-	if c.System.JSON != nil {
-		return c.System.Hash
-	}
-	return c.Workloads.Hash
 }
 
 // OnTrial reports whether a section is one of a trial.

@@ -25,6 +25,10 @@ type Followed struct {
 	// Allows knows the annotations of namespaces that the service has asked for. It is nil if no type
 	// depends on them.
 	Allows membership.Allows
+	// Section is the SHA-256 of the sections in force, as config.Config.SectionDigest returns it. It
+	// is empty if it is not known: an earlier version of the generator has written the units, and the
+	// files have changed since.
+	Section string
 	// Made lists the partitions whose units the generator has written.
 	Made []unitname.PartitionName
 	// Desired has no partition if the configuration asks for none.
@@ -155,9 +159,9 @@ const NotApplied = "the configuration was changed and is not applied yet: system
 func LoadConfig(node host.Node, mode podmove.Mode, keep Keep) (Followed, error) {
 	n := readNode(node, mode)
 	if n.Problem != nil {
-		return n.applied(keep)
+		return n.withSection(n.applied(keep))
 	}
-	return n.files(keep)
+	return n.withSection(n.files(keep))
 }
 
 // LoadApplied returns the configuration that the generator has applied, from its decision. A
@@ -167,14 +171,16 @@ func LoadConfig(node host.Node, mode podmove.Mode, keep Keep) (Followed, error) 
 // Without a decision LoadApplied follows the files, and the last good ones while they are broken.
 // It returns an error if there is nothing to follow.
 func LoadApplied(node host.Node, mode podmove.Mode, keep Keep) (Followed, error) {
-	return readNode(node, mode).applied(keep)
+	n := readNode(node, mode)
+	return n.withSection(n.applied(keep))
 }
 
 // LoadReloaded is LoadApplied after a reload of systemd, which ends an operator's SIGHUP. The
 // decision does not show that if the edit was taken back: then it is the same as before the SIGHUP.
 // A file that is broken changes nothing.
 func LoadReloaded(node host.Node, mode podmove.Mode, keep Keep) (Followed, error) {
-	return readNode(node, mode).reloaded(keep)
+	n := readNode(node, mode)
+	return n.withSection(n.reloaded(keep))
 }
 
 // reading holds the three sources: the files, the decision, and what was followed.
@@ -218,6 +224,18 @@ func readNode(node host.Node, mode podmove.Mode) *reading {
 	}
 	n.follow(nil, nil) // until it is known what to follow
 	return n
+}
+
+// withSection completes what is followed by the digest of the sections: those that the generator
+// has read, whatever the files say since. Without a decision the files are followed.
+func (n *reading) withSection(f Followed, err error) (Followed, error) {
+	switch {
+	case n.decided != nil && n.decided.Section != "":
+		f.Section = n.decided.Section
+	case n.Problem == nil && !n.NotApplied:
+		f.Section = n.Desired.SectionDigest()
+	}
+	return f, err
 }
 
 // applied follows what the generator has applied.

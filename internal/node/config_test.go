@@ -288,3 +288,39 @@ func TestYieldKeepsProblem(t *testing.T) {
 		t.Errorf("types %+v, %+v; want none whose members the kubelet has", got.Workloads, got.Desired.Workloads)
 	}
 }
+
+// TestSection: the digest is of the sections that the generator has read, whatever the files say
+// since. Without one in its decision it is of the files, if these were applied.
+func TestSection(t *testing.T) {
+	t.Parallel()
+	former, edited := configured(t, "kube-system"), configured(t, "monitoring")
+	decided := decision.New(former, nil)
+	if decided.Section == "" || decided.Section != former.SectionDigest() || decided.Section == edited.SectionDigest() {
+		t.Fatalf("the decision has the digest %q of %q", decided.Section, former.SectionDigest())
+	}
+	earlier := decided
+	earlier.Section = ""
+	for name, test := range map[string]struct {
+		decided    *decision.Decision
+		files      *config.Config
+		problem    error
+		notApplied bool
+		want       string
+	}{
+		"applied":                        {&decided, former, nil, false, former.SectionDigest()},
+		"edited":                         {&decided, edited, nil, true, former.SectionDigest()},
+		"broken":                         {&decided, former, os.ErrInvalid, false, former.SectionDigest()},
+		"no generator":                   {nil, edited, nil, false, edited.SectionDigest()},
+		"no generator, broken":           {nil, edited, os.ErrInvalid, false, ""},
+		"an earlier version":             {&earlier, former, nil, false, former.SectionDigest()},
+		"an earlier version, edited":     {&earlier, edited, nil, true, ""},
+		"an earlier version, and broken": {&earlier, former, os.ErrInvalid, false, ""},
+	} {
+		n := &reading{decided: test.decided}
+		n.Desired, n.Problem, n.NotApplied = &Desired{Config: test.files}, test.problem, test.notApplied
+		got, err := n.withSection(n.Followed, os.ErrClosed)
+		if got.Section != test.want || !errors.Is(err, os.ErrClosed) {
+			t.Errorf("%s: %q, %v; want %q", name, got.Section, err, test.want)
+		}
+	}
+}

@@ -42,6 +42,7 @@ type Cluster struct {
 	Namespaces map[string]*v1.Namespace
 	// Conditions holds the conditions of all nodes by type.
 	Conditions map[v1.NodeConditionType]v1.NodeCondition
+	labels     map[string]label
 	node       nodeState
 }
 
@@ -167,7 +168,9 @@ func (c *Cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		err = json.Unmarshal(body, &c.Events[i])
 		object = &c.Events[i]
 	case line == PatchNode:
-		answer, object, err = c.patchNode(body)
+		answer, object, err = c.patchNode(body, r.URL.Query().Get("dryRun") != "")
+	case line == getNode:
+		object = c.markedNode()
 	case line == WatchNode:
 		c.watchNode(w, r)
 		return

@@ -2,6 +2,7 @@ package fakeapi
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -172,9 +173,13 @@ func (c *Cluster) watchNode(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// patchNode merges conditions, which need no node, and capacity.
-func (c *Cluster) patchNode(body []byte) (code int, answer any, err error) {
-	if err := c.patchConditions(body); err != nil {
+// patchNode merges conditions and labels, which need no node, and capacity.
+// A dry run of conditions and labels changes nothing.
+func (c *Cluster) patchNode(body []byte, dry bool) (code int, answer any, err error) {
+	if !dry {
+		err = errors.Join(c.patchConditions(body), c.patchLabels(body))
+	}
+	if err != nil {
 		return http.StatusBadRequest, status(http.StatusBadRequest), err
 	}
 	var patch struct {

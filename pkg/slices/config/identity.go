@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -31,4 +32,34 @@ func (c *Config) Identity() string {
 	})
 	digest := sha256.Sum256(text)
 	return hex.EncodeToString(digest[:])
+}
+
+// SectionDigest returns the SHA-256 of the sections, in hexadecimal digits: of the bytes of
+// node-partition.yaml, or of a trial's file. Sections in the kubelet's own configuration may come
+// from several files with other fields. Their digest is of one JSON object without spaces, whose
+// keys are sorted, with the section of each partition by its name. It is empty without a section.
+//
+// A program that compares files finds the file that was read. Identity would be the same for
+// another file that asks for the same.
+func (c *Config) SectionDigest() string {
+	if len(c.sections) == 0 {
+		return ""
+	}
+	if digest := c.Kubelet.OverrideDigest(); digest != "" {
+		return digest
+	}
+	digest := sha256.Sum256(c.sections.canonical())
+	return hex.EncodeToString(digest[:])
+}
+
+// canonical returns the sections as JSON with sorted keys at each level.
+func (s sections) canonical() []byte {
+	text, _ := json.Marshal(s) // maps of JSON
+	var values any
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber() // a number stays as it is written
+	if decoder.Decode(&values) == nil {
+		text, _ = json.Marshal(values)
+	}
+	return text
 }

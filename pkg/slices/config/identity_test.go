@@ -1,6 +1,10 @@
 package config
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"testing"
@@ -17,24 +21,9 @@ func TestIdentity(t *testing.T) {
 		settings = "/etc/default/node-partition"
 	)
 	identity := func(files map[string]string) string {
-		root := t.TempDir()
-		all := map[string]string{
-			"/proc/cmdline": "quiet\n", "/proc/meminfo": "MemTotal: 16777216 kB\n", "/sys/fs/cgroup/cgroup.controllers": "cpuset cpu memory\n",
-			"/sys/devices/system/cpu/present": "0-3\n", "/sys/devices/system/cpu/online": "0-3\n", kubelets: section,
-		}
-		for path, content := range files {
-			all[path] = content
-		}
-		for path, content := range all {
-			path = filepath.Join(root, path)
-			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		c, err := Load(root)
+		all := map[string]string{kubelets: section}
+		maps.Copy(all, files)
+		c, err := Load(nodeOf(t, all))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -71,4 +60,73 @@ func TestIdentity(t *testing.T) {
 		}
 		seen[got] = name
 	}
+}
+
+// TestSectionDigest: the digest of a file of ours is of its bytes. In the kubelet's own
+// configuration, fields of the kubelet and the order of keys make no difference.
+func TestSectionDigest(t *testing.T) {
+	t.Parallel()
+	const (
+		head     = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+		section  = head + "systemPartition: {memoryLimit: 1Gi, namespaces: [kube-system]}\n"
+		kubelets = "/var/lib/kubelet/config.yaml"
+		ours     = "/etc/kubernetes/node-partition.yaml"
+		trial    = "/run/node-partition/trial.yaml"
+	)
+	digest := func(files map[string]string) string {
+		t.Helper()
+		c, err := Load(nodeOf(t, files))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.SectionDigest()
+	}
+	sum := func(text string) string {
+		d := sha256.Sum256([]byte(text))
+		return hex.EncodeToString(d[:])
+	}
+	canonical := sum(`{"system":{"memoryLimit":"1Gi","namespaces":["kube-system"]}}`)
+	for name, test := range map[string]struct {
+		files map[string]string
+		want  string
+	}{
+		"ours":                {map[string]string{ours: section}, sum(section)},
+		"ours, with a remark": {map[string]string{ours: section + "# why\n"}, sum(section + "# why\n")},
+		"a trial":             {map[string]string{ours: section, trial: section + "# tried\n"}, sum(section + "# tried\n")},
+		"the kubelet's":       {map[string]string{kubelets: section}, canonical},
+		"the kubelet's, in another form": {
+			map[string]string{kubelets: head + "maxPods: 7\nsystemPartition:\n  namespaces: [kube-system]\n  memoryLimit: 1Gi\n"}, canonical,
+		},
+		"the kubelet's, in JSON": {
+			map[string]string{kubelets: `{"kind":"KubeletConfiguration","apiVersion":"kubelet.config.k8s.io/v1beta1",` +
+				`"systemPartition":{"namespaces": ["kube-system"], "memoryLimit": "1Gi"}}`}, canonical,
+		},
+		"none":            {map[string]string{kubelets: head}, ""},
+		"ours is empty":   {map[string]string{kubelets: section, ours: head + "systemPartition: {}\n"}, ""},
+		"switched off":    {map[string]string{ours: section, "/proc/cmdline": "node_partition=0\n"}, ""},
+		"one of another":  {map[string]string{kubelets: section, ours: head + "workloadPartitions: {a: {memoryLimit: 64Mi}}\n"}, sum(head + "workloadPartitions: {a: {memoryLimit: 64Mi}}\n")},
+		"not ours at all": {map[string]string{kubelets: section, ours: head}, canonical},
+	} {
+		if got := digest(test.files); got != test.want {
+			t.Errorf("%s: %s; want %s", name, got, test.want)
+		}
+	}
+}
+
+// nodeOf returns a folder with the files of a node, and these.
+func nodeOf(t *testing.T, files map[string]string) string {
+	t.Helper()
+	root := t.TempDir()
+	all := map[string]string{
+		"/proc/cmdline": "quiet\n", "/proc/meminfo": "MemTotal: 16777216 kB\n", "/sys/fs/cgroup/cgroup.controllers": "cpuset cpu memory\n",
+		"/sys/devices/system/cpu/present": "0-3\n", "/sys/devices/system/cpu/online": "0-3\n",
+	}
+	maps.Copy(all, files)
+	for path, content := range all {
+		path = filepath.Join(root, path)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(content), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return root
 }

@@ -38,6 +38,9 @@ type Decision struct {
 	// Identity is Config.Identity of the configuration that was applied. It is empty if that was not
 	// valid, which no configuration equals.
 	Identity string `json:"identity"`
+	// Section is Config.SectionDigest of that configuration. It is empty without a section, and in a
+	// file of an earlier version.
+	Section string `json:"section,omitempty"`
 	// Partitions lists the partitions that were made, in the order of the configuration.
 	Partitions []Partition `json:"partitions,omitempty"`
 	// Workloads lists the workload types, by name.
@@ -82,7 +85,10 @@ type Deferral struct {
 // New returns the decision for a configuration that config.Load has returned without an error.
 // deferrals holds the limits that wait, by the name of the partition.
 func New(c *config.Config, deferrals map[unitname.PartitionName]*Deferral) Decision {
-	d := Decision{Version: version, Identity: c.Identity(), Partitions: PartitionsOf(c), Workloads: c.Workloads}
+	d := Decision{
+		Version: version, Identity: c.Identity(), Section: c.SectionDigest(),
+		Partitions: PartitionsOf(c), Workloads: c.Workloads,
+	}
 	for i := range d.Partitions {
 		d.Partitions[i].Deferral = deferrals[d.Partitions[i].Name]
 	}

@@ -1,0 +1,169 @@
+package kubeapi
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+)
+
+// The labels of a node.
+const (
+	// LabelVersion has the version of the monitor on the node, as LabelValue writes it.
+	LabelVersion = "node-partition.io/version"
+	// LabelSection has the beginning of the digest of the sections in force, as ShortDigest cuts it.
+	LabelSection = "node-partition.io/section"
+)
+
+// Labels returns the names of the labels of a node.
+func Labels() []string { return []string{LabelSection, LabelVersion} }
+
+// Marks lists the labels and the condition Ready of a node.
+type Marks struct {
+	// Version and Section are the values of LabelVersion and LabelSection. A node has no label whose
+	// value is empty.
+	Version, Section string
+	// Condition is Ready, with its times.
+	Condition v1.NodeCondition
+}
+
+// labels returns the labels by their names; nil removes one.
+func (m Marks) labels() map[string]*string {
+	values := map[string]*string{LabelVersion: nil, LabelSection: nil}
+	if m.Version != "" {
+		values[LabelVersion] = &m.Version
+	}
+	if m.Section != "" {
+		values[LabelSection] = &m.Section
+	}
+	return values
+}
+
+// maxLabel is the longest value of a label (LabelValueMaxLength, apimachinery 0.37.0).
+const maxLabel = 63
+
+// LabelValue returns a version as the value of a label, which has fewer characters to choose from:
+// another one becomes an underscore.
+func LabelValue(version string) string {
+	value := strings.Map(func(r rune) rune {
+		if isAlphanumeric(r) || strings.ContainsRune("-_.", r) {
+			return r
+		}
+		return '_'
+	}, version)
+	value = value[:min(len(value), maxLabel)]
+	return strings.TrimFunc(value, func(r rune) bool { return !isAlphanumeric(r) })
+}
+
+func isAlphanumeric(r rune) bool {
+	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
+}
+
+// shortDigits is the number of digits of a digest in a label.
+const shortDigits = 12
+
+// ShortDigest returns the part of a digest in hexadecimal digits that is in LabelSection.
+func ShortDigest(digest string) string { return digest[:min(len(digest), shortDigits)] }
+
+// SetMarks writes the labels and the condition of a node, with one patch of nodes/status: the API
+// server takes labels there, too (nodeStatusStrategy resets only the spec, pkg/registry/core/node,
+// v1.37.0). So one right suffices. NodeRestriction allows a kubelet's user to change labels of the
+// node it runs on, whose prefix is not below kubernetes.io or k8s.io (getForbiddenLabels,
+// plugin/pkg/admission/noderestriction). The kubelet keeps labels that it does not know.
+func (c *Client) SetMarks(ctx context.Context, node string, m Marks) error {
+	_, err := c.do(ctx, c.patchMarks(node, m.labels(), m.Condition))
+	return c.marksFailed("patch nodes/status", node, err)
+}
+
+// RemoveMarks removes the condition Ready and the named labels from a node.
+func (c *Client) RemoveMarks(ctx context.Context, node string, names []string) error {
+	_, err := c.do(ctx, c.patchMarks(node, removed(names), removedCondition{Ready, "delete"}))
+	return c.marksFailed("patch nodes/status", node, err)
+}
+
+// removed returns labels to remove.
+func removed(names []string) map[string]*string {
+	values := map[string]*string{}
+	for _, name := range names {
+		values[name] = nil
+	}
+	return values
+}
+
+// MarksRights returns the error that prevents writing the labels and the condition of a node, nil
+// if there is none. It is a dry run with values, because an admission policy may be about them.
+func (c *Client) MarksRights(ctx context.Context, node string) error {
+	m := Marks{Version: "0", Section: strings.Repeat("0", shortDigits)}
+	m.Condition = v1.NodeCondition{
+		Type: Ready, Status: v1.ConditionUnknown, Reason: "DryRun", LastHeartbeatTime: metav1.Now(), LastTransitionTime: metav1.Now(),
+	}
+	_, err := c.do(ctx, c.patchMarks(node, m.labels(), m.Condition).Param("dryRun", metav1.DryRunAll))
+	return c.marksFailed("patch nodes/status", node, err)
+}
+
+// marksFailed is failed for a request about a node. A load balancer without an API server behind it
+// says nothing about the node.
+func (c *Client) marksFailed(what, node string, err error) error {
+	if fromNoAPIServer(err) {
+		return c.about(what, "node", node, fmt.Errorf("%w: %w", ErrUnreachable, err))
+	}
+	return c.failed(what, "node", node, err)
+}
+
+func (c *Client) patchMarks(node string, labels map[string]*string, condition any) *rest.Request {
+	data, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"labels": labels},
+		"status":   map[string]any{"conditions": []any{condition}},
+	})
+	if err != nil {
+		panic(err) // it has texts and times
+	}
+	return c.rest.Patch(types.StrategicMergePatchType).Resource("nodes").Name(node).SubResource("status").Body(data)
+}
+
+// OwnMarks reads a node. It returns the names of our labels on it that this program has written
+// last, by the API server's own record of the managers of fields, and whether it has the condition
+// Ready. A kubelet's user may get its own node.
+func (c *Client) OwnMarks(ctx context.Context, node string) (names []string, condition bool, err error) {
+	result, err := c.do(ctx, c.rest.Get().Resource("nodes").Name(node).SetHeader("Accept", "application/json"))
+	var object markedObject
+	if err == nil {
+		var data []byte
+		if data, err = result.Raw(); err == nil {
+			err = json.Unmarshal(data, &object)
+		}
+	}
+	if err != nil {
+		return nil, false, c.marksFailed("get nodes", node, err)
+	}
+	for _, name := range Labels() {
+		if _, ok := object.Metadata.Labels[name]; ok && object.isOurs("metadata", "labels", name) {
+			names = append(names, name)
+		}
+	}
+	return names, slices.ContainsFunc(object.Status.Conditions, func(c v1.NodeCondition) bool { return c.Type == Ready }), nil
+}
+
+// markedObject is the part of a v1.Node that has marks.
+type markedObject struct {
+	Metadata struct {
+		Labels        map[string]string           `json:"labels"`
+		ManagedFields []metav1.ManagedFieldsEntry `json:"managedFields"`
+	} `json:"metadata"`
+	Status struct {
+		Conditions []v1.NodeCondition `json:"conditions"`
+	} `json:"status"`
+}
+
+// isOurs reports whether this program has written a field last.
+func (o *markedObject) isOurs(path ...string) bool {
+	return slices.ContainsFunc(o.Metadata.ManagedFields, func(entry metav1.ManagedFieldsEntry) bool {
+		return entry.Manager == Component && entry.FieldsV1 != nil && hasField(entry.FieldsV1.GetRawBytes(), path...)
+	})
+}

@@ -1,0 +1,88 @@
+package fakeapi
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// getNode is the request of a reading of the node, as Came returns it.
+const getNode = "GET /api/v1/nodes/" + Node
+
+// label is a label of the node.
+type label struct {
+	value string
+	// manager has written the value.
+	manager string
+}
+
+// SetLabel writes a label of the node as a manager of fields, and removes it if the value is empty.
+func (c *Cluster) SetLabel(name, value, manager string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.labels == nil {
+		c.labels = map[string]label{}
+	}
+	if c.labels[name] = (label{value, manager}); value == "" {
+		delete(c.labels, name)
+	}
+}
+
+// Labels returns the labels of the node.
+func (c *Cluster) Labels() map[string]string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	values := map[string]string{}
+	for name, l := range c.labels {
+		values[name] = l.value
+	}
+	return values
+}
+
+// patchLabels merges labels of the node, which need no node. A value that does not change keeps its
+// manager.
+func (c *Cluster) patchLabels(body []byte) error {
+	var patch struct {
+		Metadata struct {
+			Labels map[string]*string `json:"labels"`
+		} `json:"metadata"`
+	}
+	if err := json.Unmarshal(body, &patch); err != nil {
+		return err
+	}
+	if c.labels == nil {
+		c.labels = map[string]label{}
+	}
+	for name, value := range patch.Metadata.Labels {
+		switch {
+		case value == nil:
+			delete(c.labels, name)
+		case c.labels[name].value != *value:
+			c.labels[name] = label{*value, "partition-monitor"}
+		}
+	}
+	return nil
+}
+
+// markedNode returns the node with its labels and conditions.
+func (c *Cluster) markedNode() *v1.Node {
+	node := &v1.Node{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
+		ObjectMeta: metav1.ObjectMeta{Name: Node, Labels: map[string]string{}},
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.labels)) {
+		node.Labels[name] = c.labels[name].value
+		node.ManagedFields = append(node.ManagedFields, metav1.ManagedFieldsEntry{
+			Manager: c.labels[name].manager, Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", FieldsType: "FieldsV1",
+			FieldsV1: &metav1.FieldsV1{Raw: fmt.Appendf(nil, `{"f:metadata":{"f:labels":{".":{},%q:{}}}}`, "f:"+name)},
+		})
+	}
+	for _, kind := range slices.Sorted(maps.Keys(c.Conditions)) {
+		node.Status.Conditions = append(node.Status.Conditions, c.Conditions[kind])
+	}
+	return node
+}
