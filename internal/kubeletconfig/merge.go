@@ -65,7 +65,8 @@ func (l *loader) merge() error {
 	}
 	_ = json.Unmarshal(fields[endpointField], &l.config.RuntimeEndpoint) // ignored if of another type
 	for _, name := range sectionFields() {
-		*l.config.section(name) = Section{JSON: fields[name], File: l.config.origin[name], Hash: hashes[l.config.origin[name]]}
+		from := l.config.origin[name]
+		*l.config.section(name) = Section{JSON: fields[name], File: from, Hash: hashes[from]}
 	}
 	l.merged = fields
 	return nil
