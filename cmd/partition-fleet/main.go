@@ -63,15 +63,20 @@ var actions = map[string]fleet.Action{"roll": fleet.Install, "add": fleet.Add, "
 const codePanic = 70
 
 func main() {
+	os.Exit(exitStatus())
+}
+
+// exitStatus runs the program, and returns its exit status, also after a panic.
+func exitStatus() (code int) {
 	defer func() {
 		if problem := recover(); problem != nil {
 			fmt.Fprintf(os.Stderr, "partition-fleet: panic: %v\n%s", problem, debug.Stack())
-			os.Exit(codePanic)
+			code = codePanic
 		}
 	}()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
-	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr, connection))
+	return run(ctx, os.Args[1:], os.Stdout, os.Stderr, connection)
 }
 
 // connection returns how the API server is reached: as the ServiceAccount of the pod, or by a

@@ -100,7 +100,8 @@ func (r Result) Lines() []string {
 	if r.Stopped != "" {
 		first += ". No further Job was made: " + r.Stopped
 	}
-	lines := []string{first}
+	lines := make([]string, 0, 1+len(r.Failures)+len(r.Skipped)+len(r.Gone))
+	lines = append(lines, first)
 	for _, f := range r.Failures {
 		how := "failed: "
 		switch {

@@ -418,7 +418,8 @@ func TestRollUnfit(t *testing.T) {
 // pool is idle.
 func TestRollComesBack(t *testing.T) {
 	t.Parallel()
-	nodes := []Node{with(node("z", "canary="), off)}
+	nodes := make([]Node, 0, 11)
+	nodes = append(nodes, with(node("z", "canary="), off))
 	for i := range 10 {
 		nodes = append(nodes, node(fmt.Sprintf("n%d", i), ""))
 	}

@@ -103,6 +103,7 @@ func TestTemplateRefused(t *testing.T) {
 		}
 		return strings.Replace(aJob, old, text, 1)
 	}
+	withoutContainers, _, _ := strings.Cut(aJob, "      containers:")
 	for name, test := range map[string]struct{ text, want string }{
 		"no Job":           {replace("kind: Job", "kind: Pod"), `kind: "Pod" of "batch/v1"; want Job of batch/v1`},
 		"unknown field":    {replace("spec:\n", "spec:\n  retries: 3\n"), `unknown field "retries"`},
@@ -114,7 +115,7 @@ func TestTemplateRefused(t *testing.T) {
 		"names a node":     {replace("restartPolicy: Never", "restartPolicy: Never\n      nodeName: a"), "leave them out"},
 		"short deadline":   {replace("spec:\n", "spec:\n  activeDeadlineSeconds: 600\n"), "want more than the trial of 10m0s"},
 		"no deadline":      {replace("spec:\n", "spec:\n  activeDeadlineSeconds: 0\n"), "want 1 or more"},
-		"no containers":    {aJob[:strings.Index(aJob, "      containers:")], "has none"},
+		"no containers":    {withoutContainers, "has none"},
 		"without an image": {aJob, "container keep: has no image; name one there, or give --image"},
 	} {
 		_, err := ParseTemplate("job.yaml", []byte(test.text), "", Install, settings(t, ""))

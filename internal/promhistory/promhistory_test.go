@@ -94,7 +94,7 @@ func (f *fake) queryRange(w http.ResponseWriter, r *http.Request, query string, 
 
 // nodes returns the labels of so many nodes.
 func nodes(n int) []map[string]string {
-	var list []map[string]string
+	list := make([]map[string]string, 0, n)
 	for i := range n {
 		list = append(list, map[string]string{"instance": fmt.Sprintf("node-%03d", i), "instance_type": "m5.large"})
 	}
@@ -220,7 +220,7 @@ func TestNodesLabels(t *testing.T) {
 		return usual(query, node, at)
 	}
 	list, _, err := read(t, f, Options{Span: time.Hour})
-	var names []string
+	names := make([]string, 0, len(list))
 	for _, n := range list {
 		names = append(names, n.Shape+":"+n.Name)
 	}

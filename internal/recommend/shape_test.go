@@ -51,7 +51,7 @@ func (f *ForShape) says(text string) bool {
 // shown how many need less.
 func TestShape(t *testing.T) {
 	t.Parallel()
-	var nodes []NodeHistory
+	nodes := make([]NodeHistory, 0, 100)
 	for i := range 99 {
 		nodes = append(nodes, hourly(fmt.Sprintf("node-%02d", i), 8*24, steady(200)))
 	}
@@ -79,7 +79,7 @@ func TestShape(t *testing.T) {
 // history short.
 func TestShapeTime(t *testing.T) {
 	t.Parallel()
-	var inTurn []NodeHistory
+	inTurn := make([]NodeHistory, 0, 8)
 	for i := range 8 {
 		n := hourly(fmt.Sprintf("node-%d", i), 8*24, steady(200))
 		n.Hours = n.Hours[i*24 : (i+1)*24]
@@ -92,7 +92,8 @@ func TestShapeTime(t *testing.T) {
 	if f.MemoryLimit.Bytes != 272*mebi || f.says("the margin is") {
 		t.Errorf("%+v, %q", f.MemoryLimit, f.Warnings)
 	}
-	fresh := []NodeHistory{hourly("old", 14*24, steady(200))}
+	fresh := make([]NodeHistory, 0, 101)
+	fresh = append(fresh, hourly("old", 14*24, steady(200)))
 	for i := range 100 {
 		fresh = append(fresh, hourly(fmt.Sprintf("new-%d", i), 2*24, steady(200)))
 	}
@@ -200,7 +201,7 @@ func TestShapeKill(t *testing.T) {
 // TestHours: ten minutes become hours without pods and boots, with all services as one group.
 func TestHours(t *testing.T) {
 	t.Parallel()
-	var list []samples.Sample
+	list := make([]samples.Sample, 0, 7)
 	for i := range 7 {
 		at := start.Add(time.Duration(i)*10*time.Minute + 9*time.Minute)
 		list = append(list, samples.Sample{

@@ -92,7 +92,7 @@ func (f *fleetNode) roll(t *testing.T, w wish) (message string, status int32) {
 	defer cancel()
 	err = f.Eventually(ctx, "the stages of "+pod.Name+" have ended", func(ctx context.Context) (bool, string, error) {
 		if live, err = f.Pod(ctx, pod.Namespace, pod.Name); err != nil {
-			return false, err.Error(), nil
+			return false, err.Error(), nil //nolint:nilerr // the next try may succeed
 		}
 		return live.Status.Phase == v1.PodSucceeded || live.Status.Phase == v1.PodFailed, string(live.Status.Phase), nil
 	})

@@ -247,7 +247,7 @@ func TestErrors(t *testing.T) {
 			t.Errorf("%d: %v; want %v, %s", status, err, test.kind, test.text)
 		}
 		for _, other := range []error{errForbidden, ErrGone, ErrAway} {
-			if other != test.kind && errors.Is(err, other) {
+			if !errors.Is(test.kind, other) && errors.Is(err, other) {
 				t.Errorf("%d: %v is %v, too", status, err, other)
 			}
 		}

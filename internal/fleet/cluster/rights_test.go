@@ -21,8 +21,9 @@ func TestRights(t *testing.T) {
 			want = append(want, line)
 		}
 	}
-	var got []string
-	for _, r := range Rights(Place{Namespace: "n", LockNamespace: "kube-system", ConfigMap: "node-partition"}) {
+	rights := Rights(Place{Namespace: "n", LockNamespace: "kube-system", ConfigMap: "node-partition"})
+	got := make([]string, 0, len(rights))
+	for _, r := range rights {
 		words := []string{string(r.Scope), r.Verb, strings.TrimSuffix(r.Resource+"."+r.Group, ".")}
 		if r.Name != "" {
 			words = append(words, r.Name)

@@ -56,7 +56,7 @@ func (h *Host) Back(ctx context.Context, now bool) error {
 // goBack undoes a roll. rebooted means that units and cgroups have come with another boot since.
 func (h *Host) goBack(ctx context.Context, state manifest.State, rebooted bool) error {
 	r := state.Roll
-	var before []string
+	before := make([]string, 0, len(r.Before.Units))
 	for unit := range r.Before.Units {
 		before = append(before, unit)
 	}

@@ -375,17 +375,17 @@ func (n *node) systemctl(ctx context.Context, line string, args []string) Ran {
 	case "daemon-reload":
 		n.generate()
 	case "start", "restart", "try-restart":
-		switch {
-		case unit == "slices.target":
+		switch unit {
+		case "slices.target":
 			n.startSlices()
-		case unit == backService:
+		case backService:
 			if n.read(filepath.Join(unitFolder, backService)) == "" {
 				return Ran{Stderr: "Unit not found.", Status: 5}
 			}
 			if err := n.h.Back(ctx, false); err != nil {
 				return Ran{Stderr: err.Error(), Status: 1}
 			}
-		case unit == "partition-monitor.service":
+		case "partition-monitor.service":
 			if args[0] == "try-restart" && !n.active[unit] {
 				break
 			}
@@ -441,7 +441,7 @@ func answer(v any, bad bool) Ran {
 func (n *node) monitor(line string, args []string) Ran {
 	switch args[0] {
 	case "validate":
-		problems := []map[string]string{}
+		problems := make([]map[string]string, 0, len(n.problems))
 		for _, p := range n.problems {
 			problems = append(problems, map[string]string{"file": "node-partition.yaml", "field": "systemPartition.memoryLimit", "message": p})
 		}

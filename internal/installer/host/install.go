@@ -26,7 +26,7 @@ func (h *Host) preflight(ctx context.Context, o manifest.Order) (done, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r := state.Roll; r != nil && r.Roll == o.Roll && r.Wish.Same(o.Wish) {
+	if r := state.Roll; r != nil && r.Roll == o.Roll && r.Same(o.Wish) {
 		return said("roll %s is under way on this node, and goes on", o.Roll), nil
 	}
 	if _, err := h.plan(ctx, state, o); err != nil {
@@ -167,7 +167,7 @@ func (h *Host) install(ctx context.Context, o manifest.Order) (done, error) {
 		return nil, err
 	}
 	r := state.Roll
-	if r == nil || r.Roll != o.Roll || !r.Wish.Same(o.Wish) {
+	if r == nil || r.Roll != o.Roll || !r.Same(o.Wish) {
 		if r, err = h.begin(ctx, &state, o); err != nil {
 			return nil, err
 		}
@@ -244,7 +244,8 @@ func (h *Host) begin(ctx context.Context, state *manifest.State, o manifest.Orde
 // writable reports a folder that this process cannot write, before anything is written. The sandbox
 // leaves the host's own mounts as they are.
 func (h *Host) writable(changes []manifest.Change) error {
-	folders := []string{unitFolder}
+	folders := make([]string, 0, 1+len(changes))
+	folders = append(folders, unitFolder)
 	for _, c := range changes {
 		folder, _ := manifest.Folder(c.Path)
 		folders = append(folders, folder)

@@ -201,7 +201,7 @@ func (h *Host) stopEmpty(ctx context.Context, before []string) error {
 func (h *Host) emptyStateDir() error {
 	entries, err := h.Root.ReadDir(config.StateDir, maxCgroups)
 	if err != nil {
-		return nil // there is none
+		return nil //nolint:nilerr // there is none
 	}
 	for _, e := range entries {
 		if err := h.RemoveTree(path.Join(config.StateDir, e.Name())); err != nil {

@@ -46,8 +46,9 @@ const nriSocket = "/var/run/nri/nri.sock"
 
 // NRIRuntimes returns the words for runtimes whose NRI a roll can switch on.
 func NRIRuntimes() []string {
-	var all []string
-	for _, d := range dropIns() {
+	known := dropIns()
+	all := make([]string, 0, len(known))
+	for _, d := range known {
 		all = append(all, d.runtime)
 	}
 	return all
@@ -65,8 +66,9 @@ func dropInOf(name string) *dropIn {
 
 // dropInPaths lists the paths of all drop-ins.
 func dropInPaths() []string {
-	var all []string
-	for _, d := range dropIns() {
+	known := dropIns()
+	all := make([]string, 0, len(known))
+	for _, d := range known {
 		all = append(all, d.path)
 	}
 	return all

@@ -16,16 +16,10 @@ import (
 	"nodepartition/internal/trialend"
 )
 
-// bubble runs a test in which seconds pass at once.
-func bubble(t *testing.T, test func(*testing.T)) {
-	t.Helper()
-	synctest.Test(t, test)
-}
-
 // TestRoll: a node gets programs and a section, and the way back is gone afterwards. A second roll
 // of the same changes nothing, and another version replaces the files of the first.
 func TestRoll(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t)
 		n.mustRoll("r1", "v1", section)
 		if n.read(kubeletconfig.OverridePath) != section || n.read(monitorPath) != "monitor v1" || !n.active["partition-monitor.service"] {
@@ -99,7 +93,7 @@ func TestKilledAnywhere(t *testing.T) {
 			}
 			t.Run(name+"/"+ends, func(t *testing.T) {
 				t.Parallel()
-				bubble(t, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
 					kept, back := 0, 0
 					for at := 1; ; at++ {
 						n := newNode(t)
@@ -189,7 +183,7 @@ func dropRuntime(trees ...map[string]string) {
 
 // TestWayBackKilled: the way back is killed before each step, too, and the next one finishes it.
 func TestWayBackKilled(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		for at := 1; ; at++ {
 			n := newNode(t)
 			n.mustRoll("old", "v1", section)
@@ -265,7 +259,7 @@ func TestStageFails(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				n := newNode(t)
 				before := n.tree()
 				test.spoil(n)
@@ -287,7 +281,7 @@ func TestStageFails(t *testing.T) {
 
 // TestBadSettings: options with which the monitor does not start leave no slice behind.
 func TestBadSettings(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t)
 		before := n.tree()
 		o := n.order("r1", "v1", section)
@@ -306,7 +300,7 @@ func TestBadSettings(t *testing.T) {
 // TestTimeOver: the pods of the roll are gone. The timer, or a boot, brings the node back, and not
 // before its time.
 func TestTimeOver(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t)
 		before := n.tree()
 		o := n.order("r1", "v1", section)
@@ -334,7 +328,7 @@ func TestTimeOver(t *testing.T) {
 
 // TestChangedMeanwhile: a file that somebody has changed during the roll stays, and is named.
 func TestChangedMeanwhile(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t)
 		o := n.order("r1", "v1", section)
 		n.notReady = "gone"
@@ -414,7 +408,7 @@ func TestPreflight(t *testing.T) {
 
 // TestBothRefused: version and section change in two rolls, and one roll runs at a time.
 func TestBothRefused(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t)
 		n.mustRoll("r1", "v1", section)
 		if got := n.do(sandbox.Preflight, n.order("r2", "v2", otherSection)); got.Status != outcome.Refused || !strings.Contains(got.Text(), "second roll") {
@@ -440,7 +434,7 @@ func TestBothRefused(t *testing.T) {
 
 // TestUninstall: the node is as before the first roll. Files that were changed stay, and are named.
 func TestUninstall(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t)
 		before := n.tree()
 		n.mustRoll("r1", "v1", section)
@@ -469,7 +463,7 @@ func TestUninstall(t *testing.T) {
 
 // TestUninstallKilled: an uninstallation that is killed before any step is finished by the next.
 func TestUninstallKilled(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		for at := 1; ; at++ {
 			n := newNode(t)
 			before := n.tree()
@@ -493,7 +487,7 @@ func TestUninstallKilled(t *testing.T) {
 
 // TestNRI: the drop-in of a runtime comes and goes with a restart of the runtime, which is named.
 func TestNRI(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t)
 		o := n.order("r1", "v1", section)
 		o.NRI = "containerd"
@@ -539,7 +533,7 @@ func TestNRI(t *testing.T) {
 // TestKeptAndUntidy: a stage that fails after the roll was kept does not say that the node is as
 // before.
 func TestKeptAndUntidy(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t)
 		o := n.order("r1", "v1", section)
 		for _, stage := range stages[:4] {
@@ -559,7 +553,7 @@ func TestKeptAndUntidy(t *testing.T) {
 
 // TestSoftReboot: a soft-reboot keeps the boot, and its timer is another one. The deadline counts.
 func TestSoftReboot(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t)
 		o := n.order("r1", "v1", section)
 		for _, stage := range stages[:3] {

@@ -38,7 +38,8 @@ func (h *Host) snapshot(ctx context.Context, r *manifest.Roll) (manifest.Snapsho
 	s := manifest.Snapshot{
 		Files: map[string]manifest.Present{}, Units: map[string]string{}, Cgroups: map[string]string{},
 	}
-	names := []string{kubeletconfig.OverridePath, kubeletconfig.TrialPath}
+	names := make([]string, 0, 2+len(r.Changes))
+	names = append(names, kubeletconfig.OverridePath, kubeletconfig.TrialPath)
 	for _, c := range r.Changes {
 		names = append(names, c.Path)
 	}

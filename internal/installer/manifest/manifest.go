@@ -68,7 +68,7 @@ func Folder(file string) (folder string, needed bool) {
 
 // Folders returns the folders that have to exist for files, sorted.
 func Folders(files []File) []string {
-	var all []string
+	all := make([]string, 0, len(files))
 	for _, f := range files {
 		folder, _ := Folder(f.Path)
 		all = append(all, folder)

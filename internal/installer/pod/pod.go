@@ -172,7 +172,7 @@ func (p *Pod) Stage(ctx context.Context, stage sandbox.Stage, w Wish) outcome.Ou
 // same reports whether the node has what the roll brings. It writes nothing, neither here nor on
 // the host.
 func (p *Pod) same(ctx context.Context, state manifest.State, b brought) (bool, error) {
-	if state.Roll != nil || state.Kept == nil || !state.Kept.Wish.Same(b.order.Wish) {
+	if state.Roll != nil || state.Kept == nil || !state.Kept.Same(b.order.Wish) {
 		return false, nil
 	}
 	ours, err := p.Image.Present(program)
@@ -221,7 +221,7 @@ func (p *Pod) overdue(ctx context.Context, state manifest.State, b brought) (man
 
 // back has the host go back at once.
 func (p *Pod) back(ctx context.Context, r *manifest.Roll, by string) error {
-	var files []manifest.File
+	files := make([]manifest.File, 0, len(r.Changes))
 	for _, c := range r.Changes {
 		files = append(files, c.File)
 	}

@@ -148,7 +148,7 @@ func (d Disk) Tidy(name string) error {
 	}
 	other := temporary(path)
 	if _, err := os.Lstat(other); err != nil {
-		return nil
+		return nil //nolint:nilerr // there is none
 	}
 	d.step("remove", temporary(name))
 	return os.Remove(other)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -44,13 +45,15 @@ const (
 
 // demoPlan returns the steps of a first demo.
 func demoPlan(missing []lab.Step) []planned {
-	plan := []planned{{name: buildingPrograms}}
+	own := []string{booting, startingPods, switchingOn, showing}
+	plan := make([]planned, 0, 1+len(missing)+len(own))
+	plan = append(plan, planned{name: buildingPrograms})
 	before := make([]string, 0, len(missing))
 	for _, s := range missing {
 		plan = append(plan, planned{name: s.Name, after: s.After})
 		before = append(before, s.Name)
 	}
-	for _, name := range []string{booting, startingPods, switchingOn, showing} {
+	for _, name := range own {
 		if name == switchingOn {
 			before = append(before, buildingPrograms)
 		}
@@ -222,10 +225,10 @@ func switchOn(ctx context.Context, node *lab.Node, files []lab.File, config lab.
 	}
 	// Without an API server all pods are static pods, which are neither restarted nor evicted by
 	// default.
-	all := append(files, config, lab.File{
+	all := slices.Concat(files, []lab.File{config, {
 		Path: "/etc/default/node-partition",
 		Data: []byte("PARTITION_MONITOR_ARGS=\"--move=restart --eviction-protect=node-critical\"\n"),
-	})
+	}})
 	if err := node.CopyTo(ctx, all...); err != nil {
 		return err
 	}
