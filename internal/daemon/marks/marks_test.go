@@ -118,6 +118,16 @@ func (n *node) own(context.Context) (names []string, condition bool, err error) 
 	return n.ours, n.has != nil, n.err
 }
 
+// on returns what is on the Node, nothing if there is none, and what was removed.
+func (n *node) on() (m kubeapi.Marks, removed [][]string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.has != nil {
+		m = *n.has
+	}
+	return m, n.removed
+}
+
 // change changes the node, and returns what was written before that.
 func (n *node) change(f func(*node)) (sets int) {
 	n.mu.Lock()
@@ -196,12 +206,14 @@ func TestRun(t *testing.T) {
 		want.after("the first", time.Second/2, 1, v1.ConditionUnknown, reasonStarting)
 		n.change(func(n *node) { n.facts.Passed = true })
 		want.after("a pass", 2*time.Second, 1, v1.ConditionTrue, reasonActive)
-		if m := n.has; m.Version != "0.1.0" || m.Section != "abababababab" || !strings.HasSuffix(m.Condition.Message, "; boot b1") {
-			t.Errorf("%+v", *m)
+		m, _ := n.on()
+		if m.Version != "0.1.0" || m.Section != "abababababab" || !strings.HasSuffix(m.Condition.Message, "; boot b1") {
+			t.Errorf("%+v", m)
 		}
-		since := n.has.Condition.LastTransitionTime
+		since := m.Condition.LastTransitionTime
 		want.after("heartbeats", time.Hour, 12, v1.ConditionTrue, reasonActive)
-		if got := n.has.Condition; !got.LastTransitionTime.Equal(&since) || time.Since(got.LastHeartbeatTime.Time) > heartbeat {
+		m, _ = n.on()
+		if got := m.Condition; !got.LastTransitionTime.Equal(&since) || time.Since(got.LastHeartbeatTime.Time) > heartbeat {
 			t.Errorf("%+v; want the transition at %s and a heartbeat", got, since)
 		}
 		n.change(func(n *node) { n.facts.Misplaced = 1 })
@@ -215,7 +227,8 @@ func TestRun(t *testing.T) {
 		want.after("placed", 2*time.Second, 1, v1.ConditionTrue, reasonActive)
 		n.change(func(n *node) { n.facts.Section = "cd" })
 		want.after("another section", 2*time.Second, 1, v1.ConditionTrue, reasonActive)
-		since = n.has.Condition.LastTransitionTime
+		m, _ = n.on()
+		since = m.Condition.LastTransitionTime
 		stop()
 		want.after("it is stopped", time.Hour, 0, v1.ConditionTrue, reasonActive)
 
@@ -224,8 +237,8 @@ func TestRun(t *testing.T) {
 		want.after("a restart", 30*time.Second, 0, v1.ConditionTrue, reasonActive)
 		n.change(func(n *node) { n.facts.Passed = true })
 		want.after("its first pass", 2*time.Second, 1, v1.ConditionTrue, reasonActive)
-		if m := n.has; m.Version != "0.2.0" || m.Section != "cd" || !m.Condition.LastTransitionTime.Equal(&since) {
-			t.Errorf("%+v; want the present version, and the transition at %s", *m, since)
+		if m, _ = n.on(); m.Version != "0.2.0" || m.Section != "cd" || !m.Condition.LastTransitionTime.Equal(&since) {
+			t.Errorf("%+v; want the present version, and the transition at %s", m, since)
 		}
 		n.change(func(n *node) { n.stopping = true })
 		stop()
@@ -267,8 +280,8 @@ func TestOff(t *testing.T) {
 		k := n.keeper(dir, "0.1.0", lines)
 		defer run(t, k.Run)()
 		want.after("of a former boot", time.Minute, 0, "", "")
-		if len(n.removed) != 1 || !slices.Equal(n.removed[0], kubeapi.Labels()) {
-			t.Errorf("removed %q; want all, once", n.removed)
+		if _, removed := n.on(); len(removed) != 1 || !slices.Equal(removed[0], kubeapi.Labels()) {
+			t.Errorf("removed %q; want all, once", removed)
 		}
 		n.change(func(n *node) { n.off = false })
 		want.after("switched on", 2*time.Second, 1, v1.ConditionTrue, reasonActive)
@@ -283,9 +296,9 @@ func TestOff(t *testing.T) {
 		want.after("again", 2*time.Second, 1, v1.ConditionTrue, reasonActive)
 		k.Remove(t.Context())
 		want.after("the end", time.Hour, 0, "", "")
-		requests := len(n.removed)
+		_, before := n.on()
 		k.Remove(t.Context())
-		if len(n.removed) != requests {
+		if _, after := n.on(); len(after) != len(before) {
 			t.Error("removed twice")
 		}
 	})
