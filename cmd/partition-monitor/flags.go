@@ -29,6 +29,7 @@ func commonFlags(more ...cli.Flag) []cli.Flag {
 		textFlag(options.FlagKubeconfig, options.KubeconfigAuto),
 		textFlag(options.FlagEvents, "on"),
 		boolFlag(options.FlagCondition),
+		boolFlag(options.FlagNodeStatus),
 	}, more...)
 }
 
@@ -68,7 +69,7 @@ func readOptions(c *cli.Context, n host.Node) (options.Options, error) {
 	default:
 		return o, usageError{fmt.Errorf("--%s=%s: want on or off", options.FlagEvents, value)}
 	}
-	o.NodeCondition = c.Bool(options.FlagCondition)
+	o.NodeCondition, o.NodeStatus = c.Bool(options.FlagCondition), c.Bool(options.FlagNodeStatus)
 	var err error
 	o.Eviction, err = readEviction(c, n)
 	return o, err

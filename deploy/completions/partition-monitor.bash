@@ -25,7 +25,7 @@ _partition_monitor() {
 	case "$at $cur" in
 	'partition-monitor version -'*) words='--help' ;;
 	'partition-monitor version '*) words='' ;;
-	'partition-monitor collect -'*) words='--runtime-endpoint --nri-socket --pods-api-socket --listen --move --eviction --eviction-protect --eviction-cooldown --kubeconfig --events --node-condition --output --help' ;;
+	'partition-monitor collect -'*) words='--runtime-endpoint --nri-socket --pods-api-socket --listen --move --eviction --eviction-protect --eviction-cooldown --kubeconfig --events --node-condition --node-status --output --help' ;;
 	'partition-monitor collect '*) words='' ;;
 	'partition-monitor keep -'*) words='--help' ;;
 	'partition-monitor keep '*) words='' ;;
@@ -33,7 +33,7 @@ _partition_monitor() {
 	'partition-monitor try '*) words='' ;;
 	'partition-monitor move -'*) words='--help' ;;
 	'partition-monitor move '*) words='' ;;
-	'partition-monitor top -'*) words='--runtime-endpoint --nri-socket --pods-api-socket --listen --move --eviction --eviction-protect --eviction-cooldown --kubeconfig --events --node-condition --interval --count --dir --help' ;;
+	'partition-monitor top -'*) words='--runtime-endpoint --nri-socket --pods-api-socket --listen --move --eviction --eviction-protect --eviction-cooldown --kubeconfig --events --node-condition --node-status --interval --count --dir --help' ;;
 	'partition-monitor top '*) words='' ;;
 	'partition-monitor history -'*) words='--since --until --at --partition --output --dir --root --help' ;;
 	'partition-monitor history '*) words='' ;;
@@ -47,11 +47,11 @@ _partition_monitor() {
 	'partition-monitor plan '*) words='' ;;
 	'partition-monitor validate -'*) words='--output --capacity --root --help' ;;
 	'partition-monitor validate '*) words='' ;;
-	'partition-monitor check -'*) words='--runtime-endpoint --nri-socket --pods-api-socket --listen --move --eviction --eviction-protect --eviction-cooldown --kubeconfig --events --node-condition --output --ignore --root --help' ;;
+	'partition-monitor check -'*) words='--runtime-endpoint --nri-socket --pods-api-socket --listen --move --eviction --eviction-protect --eviction-cooldown --kubeconfig --events --node-condition --node-status --output --ignore --root --help' ;;
 	'partition-monitor check '*) words='' ;;
-	'partition-monitor status -'*) words='--runtime-endpoint --nri-socket --pods-api-socket --listen --move --eviction --eviction-protect --eviction-cooldown --kubeconfig --events --node-condition --output --wait --timeout --root --help' ;;
+	'partition-monitor status -'*) words='--runtime-endpoint --nri-socket --pods-api-socket --listen --move --eviction --eviction-protect --eviction-cooldown --kubeconfig --events --node-condition --node-status --output --wait --timeout --root --help' ;;
 	'partition-monitor status '*) words='' ;;
-	'partition-monitor run -'*) words='--runtime-endpoint --nri-socket --pods-api-socket --listen --move --eviction --eviction-protect --eviction-cooldown --kubeconfig --events --node-condition --web.config.file --textfile --tick --per-pod-metrics --history --history-members --debug --help' ;;
+	'partition-monitor run -'*) words='--runtime-endpoint --nri-socket --pods-api-socket --listen --move --eviction --eviction-protect --eviction-cooldown --kubeconfig --events --node-condition --node-status --web.config.file --textfile --tick --per-pod-metrics --history --history-members --debug --help' ;;
 	'partition-monitor run '*) words='' ;;
 	'partition-monitor -'*) words='--version --root --help' ;;
 	'partition-monitor '*) words='run status check validate plan audit recommend render history top move try keep collect version' ;;

@@ -7,6 +7,7 @@ import (
 
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/daemon/faults"
+	"nodepartition/internal/daemon/marks"
 	"nodepartition/internal/node/options"
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/evict"
@@ -29,29 +30,26 @@ const (
 		"partition: eviction came too late, or had no candidate"
 )
 
-// cluster records faults of the node where operators of the cluster look. Its methods return at
-// once. A nil cluster records nothing.
+// cluster records faults and the state of the node where operators of the cluster look. Its methods
+// return at once, except those that run. A nil cluster records nothing.
 type cluster struct {
 	cgroups   cgroupfs.FS
 	recorder  *faults.Recorder  // nil without events
 	condition *faults.Condition // nil without the condition
+	marks     *marks.Keeper     // also removes what an earlier run has written
 }
 
-// newCluster returns nil if the options ask for nothing, or if there is no kubeconfig to do it
-// with.
+// newCluster returns nil if there is no kubeconfig to record anything with.
 func (m *monitor) newCluster() *cluster {
 	if m.options.Eviction.Kubeconfig == options.KubeconfigNone {
 		return nil
 	}
-	c := &cluster{cgroups: m.options.Node.Cgroups}
+	c := &cluster{cgroups: m.options.Node.Cgroups, marks: m.newMarks()}
 	if m.options.Events {
 		c.recorder = faults.NewRecorder(m.api, m.log, m.metrics.EventWritten)
 	}
 	if m.options.NodeCondition {
 		c.condition = faults.NewCondition(m.api, unitname.First, m.log, m.metrics.ConditionWritten)
-	}
-	if c.recorder == nil && c.condition == nil {
-		return nil
 	}
 	return c
 }

@@ -175,16 +175,20 @@ func TestClusterForbidden(t *testing.T) {
 func TestClusterNone(t *testing.T) {
 	t.Parallel()
 	for name, o := range map[string]options.Options{
-		"no kubeconfig": {Events: true, NodeCondition: true, Eviction: options.Eviction{Kubeconfig: options.KubeconfigNone}},
+		"no kubeconfig": {Events: true, NodeCondition: true, NodeStatus: true, Eviction: options.Eviction{Kubeconfig: options.KubeconfigNone}},
 		"not asked for": {Eviction: options.Eviction{Kubeconfig: options.KubeconfigAuto}},
 	} {
 		m := &monitor{shared: shared{options: Options{Options: o}}}
 		m.cluster = m.newCluster()
-		if m.cluster != nil || len(m.cluster.runs(func() (evict.Report, bool) { return evict.Report{}, true })) != 0 {
+		if (m.cluster == nil) != (o.Eviction.Kubeconfig == options.KubeconfigNone) || m.writesMarks() || len(m.cluster.runs(func() (evict.Report, bool) { return evict.Report{}, true })) != 0 {
 			t.Errorf("%s: something runs", name)
 		}
 		m.cluster.invalid("x", errors.New("y"))
 		m.cluster.withdraw()(t.Context())
+		m.removeMarks(t.Context())
+		if err := m.marked(); err != nil {
+			t.Errorf("%s: the kubelet waits: %v", name, err)
+		}
 	}
 	m := &monitor{shared: shared{options: Options{Options: options.Options{
 		Events: true, Eviction: options.Eviction{Kubeconfig: options.KubeconfigAuto},

@@ -14,6 +14,14 @@ import (
 type configured struct {
 	mu         sync.Mutex // also held while the budget is computed, so that the latest one wins
 	partitions []budget.Share
+	section    string // the digest of the sections in force; empty if it is not known
+}
+
+// digest returns the digest of the sections in force.
+func (c *configured) digest() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.section
 }
 
 // setConfigured records a configuration.
@@ -21,7 +29,7 @@ func (m *monitor) setConfigured(c node.Followed) {
 	state := configurationMetrics(c)
 	m.metrics.SetConfiguration(state)
 	m.configured.mu.Lock()
-	m.configured.partitions = shares(c)
+	m.configured.partitions, m.configured.section = shares(c), c.Section
 	m.configured.mu.Unlock()
 	m.setBudget()
 }

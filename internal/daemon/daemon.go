@@ -238,7 +238,9 @@ func (m *monitor) serve(ctx context.Context) error {
 		}
 	}
 	complain := m.complaints("no connection, trying again")
-	group.Go(quiet(func() error { return m.units.Run(ctx) }))
+	// The connection to systemd outlives ctx until the last write to the Node, which depends on it.
+	unitsCtx, leaveUnits := context.WithCancel(context.WithoutCancel(ctx))
+	group.Go(quiet(func() error { return m.units.Run(unitsCtx) }))
 	group.Go(quiet(func() error { return m.kubelet.Run(ctx, complain) }))
 	group.Go(quiet(func() error {
 		return nri.Serve(ctx, m.options.NRI, m.plugin, complain)
@@ -250,6 +252,12 @@ func (m *monitor) serve(ctx context.Context) error {
 	for _, run := range m.cluster.runs(m.partitions.systemPoll) {
 		group.Go(quiet(func() error { return run(ctx) }))
 	}
+	group.Go(quiet(func() error {
+		defer leaveUnits()
+		err := m.cluster.keepMarks(ctx, m.options.NodeStatus)
+		<-ctx.Done()
+		return err
+	}))
 	group.Go(func() error {
 		m.lookOut(ctx)
 		return nil
@@ -325,6 +333,7 @@ func (m *monitor) removePartitions(ctx context.Context) {
 	}
 	m.listening.ended.Store(true)
 	m.cluster.withdraw()(ctx)
+	m.removeMarks(ctx)
 	m.resources.Remove(ctx)
 	m.service.status("All partitions are switched off")
 }

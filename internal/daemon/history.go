@@ -47,7 +47,7 @@ func (m *monitor) newHistory() *history {
 		return nil
 	}
 	o := recorder.Options{
-		Cgroups: m.options.Node.Cgroups, Boot: bootID(m.options.Node.Proc), Up: sinceBoot,
+		Cgroups: m.options.Node.Cgroups, Boot: shortBootID(m.options.Node.Proc), Up: sinceBoot,
 		Node: func() (samples.Node, error) { return node.Has(m.options.Node.Root) }, Placement: m.placement,
 		Members: m.options.HistoryMembers,
 		Warn:    m.complaints("a sample of the history is not complete, or is not written yet"),
@@ -87,12 +87,17 @@ func sinceBoot() uint64 {
 	return uint64(now.Sec)
 }
 
-// bootID returns the first eight digits of the kernel's boot ID, "" if it cannot be read.
+// bootID returns the kernel's boot ID, "" if it cannot be read.
 func bootID(proc string) string {
 	id, err := os.ReadFile(filepath.Join(proc, "sys/kernel/random/boot_id"))
 	if err != nil {
 		return ""
 	}
-	first, _, _ := strings.Cut(string(id), "-")
-	return strings.TrimSpace(first)
+	return strings.TrimSpace(string(id))
+}
+
+// shortBootID returns the first eight digits of bootID.
+func shortBootID(proc string) string {
+	first, _, _ := strings.Cut(bootID(proc), "-")
+	return first
 }

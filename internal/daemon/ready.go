@@ -32,9 +32,12 @@ func (m *monitor) nri() podmove.NRIState {
 	return podmove.Awaited
 }
 
-// ready returns what keeps us from placing pods, nil if nothing does. The kubelet is not needed: it
-// starts after us.
-func (m *monitor) ready() error {
+// ready returns what keeps us from placing pods as configured, nil if nothing does.
+func (m *monitor) ready() error { return errors.Join(m.unready(), m.problem.get()) }
+
+// unready returns what keeps us from placing pods, nil if nothing does. The kubelet is not needed:
+// it starts after us.
+func (m *monitor) unready() error {
 	errs := []error{m.reconciler.Ready()}
 	if m.nri() == podmove.Awaited {
 		errs = append(errs, fmt.Errorf("NRI: %s: not connected to the runtime", m.options.NRI))
@@ -42,7 +45,7 @@ func (m *monitor) ready() error {
 	if !m.units.Connected() {
 		errs = append(errs, errors.New("systemd: not connected"))
 	}
-	return errors.Join(append(errs, m.problem.get())...)
+	return errors.Join(errs...)
 }
 
 // prepared is ready without the problems that an operator has to repair: the kubelet does not wait
@@ -50,6 +53,9 @@ func (m *monitor) ready() error {
 func (m *monitor) prepared() error {
 	if m.nri() == podmove.Awaited {
 		return errors.New("NRI")
+	}
+	if err := m.marked(); err != nil {
+		return err
 	}
 	return m.reconciler.Ready()
 }

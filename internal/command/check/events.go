@@ -9,12 +9,13 @@ import (
 	"nodepartition/internal/node/options"
 )
 
-// events asks the API server whether it would accept Events, and the condition of the node.
+// events asks the API server whether it would accept Events, and conditions and labels of the node.
 func (c *checks) events(ctx context.Context) []Finding {
-	if c.options.Eviction.Kubeconfig == options.KubeconfigNone || !c.options.Events && !c.options.NodeCondition {
+	o := &c.options
+	if o.Eviction.Kubeconfig == options.KubeconfigNone || !o.Events && !o.NodeCondition && !o.NodeStatus {
 		return saying(
-			OK, "neither Events nor a condition of the node are written (--%s, --%s, --%s)",
-			options.FlagEvents, options.FlagCondition, options.FlagKubeconfig,
+			OK, "neither Events nor a condition of the node are written (--%s, --%s, --%s, --%s)",
+			options.FlagEvents, options.FlagCondition, options.FlagNodeStatus, options.FlagKubeconfig,
 		)
 	}
 	client, path, err := c.apiServer()
@@ -28,6 +29,9 @@ func (c *checks) events(ctx context.Context) []Finding {
 	}
 	if err == nil && c.options.NodeCondition {
 		err = client.ConditionRights(ctx, name, kubeapi.Pressure)
+	}
+	if err == nil && c.options.NodeStatus {
+		err = client.MarksRights(ctx, name)
 	}
 	switch {
 	case errors.Is(err, kubeapi.ErrGone):

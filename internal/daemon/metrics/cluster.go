@@ -10,6 +10,7 @@ import (
 type cluster struct {
 	events     *prometheus.CounterVec
 	conditions *prometheus.CounterVec
+	marks      *prometheus.CounterVec
 }
 
 func newCluster() cluster {
@@ -27,13 +28,18 @@ func newCluster() cluster {
 	for _, result := range faults.Results() {
 		c.events.WithLabelValues(string(result))
 	}
+	c.marks = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: prefix + "node_status_writes_total",
+		Help: "Attempts to write the labels and the condition of readiness of the node, by result; 0 without --node-status.",
+	}, []string{"result"})
 	for _, result := range []string{succeeded, failed} {
 		c.conditions.WithLabelValues(result)
+		c.marks.WithLabelValues(result)
 	}
 	return c
 }
 
-func (c cluster) register(to prometheus.Registerer) { to.MustRegister(c.events, c.conditions) }
+func (c cluster) register(to prometheus.Registerer) { to.MustRegister(c.events, c.conditions, c.marks) }
 
 // EventWritten counts events, or occurrences that were dropped.
 func (m *Metrics) EventWritten(result faults.Result, n int) {
@@ -42,9 +48,18 @@ func (m *Metrics) EventWritten(result faults.Result, n int) {
 
 // ConditionWritten counts an attempt to write the condition of the node.
 func (m *Metrics) ConditionWritten(written bool) {
-	result := succeeded
-	if !written {
-		result = failed
+	m.cluster.conditions.WithLabelValues(resultOf(written)).Inc()
+}
+
+// MarksWritten counts an attempt to write the labels and the condition of readiness of the node.
+func (m *Metrics) MarksWritten(written bool) {
+	m.cluster.marks.WithLabelValues(resultOf(written)).Inc()
+}
+
+// resultOf returns the value of the label result.
+func resultOf(written bool) string {
+	if written {
+		return succeeded
 	}
-	m.cluster.conditions.WithLabelValues(result).Inc()
+	return failed
 }

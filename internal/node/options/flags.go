@@ -15,6 +15,7 @@ const (
 	FlagKubeconfig     = "kubeconfig"
 	FlagEvents         = "events"
 	FlagCondition      = "node-condition"
+	FlagNodeStatus     = "node-status"
 	FlagTick           = "tick"
 	FlagPerPod         = "per-pod-metrics"
 	FlagHistory        = "history"
@@ -118,6 +119,13 @@ var Flags = []Flag{
 		Usage:   "keep the condition SystemPartitionPressure of the node, with the same kubeconfig",
 		Text:    "Keep the condition `SystemPartitionPressure` of the node, with the same kubeconfig.",
 		Section: "EVENTS",
+	},
+	{
+		Name:  FlagNodeStatus,
+		Usage: "keep labels with the version and the section, and the condition SystemPartitionReady, of the node, with the same kubeconfig",
+		Text: "Keep the condition `SystemPartitionReady` of the node, and its labels `node-partition.io/version` and " +
+			"`node-partition.io/section`, with the same kubeconfig. Without it the monitor removes what it has written of these.",
+		Section: "NODE STATUS",
 	},
 	{
 		Name:  FlagTick,

@@ -29,6 +29,9 @@ type Options struct {
 	// Events means that faults are recorded as Events at the API server, and NodeCondition that the
 	// node has a condition there. Both need Eviction.Kubeconfig.
 	Events, NodeCondition bool
+	// NodeStatus means that the node has labels and the condition of readiness there, with the same
+	// kubeconfig.
+	NodeStatus bool
 }
 
 // Values of Eviction.Kubeconfig that are not paths.

@@ -1,0 +1,28 @@
+package check
+
+import (
+	"net/http"
+	"testing"
+
+	"nodepartition/internal/kubeapi"
+	"nodepartition/internal/node/options"
+	"nodepartition/tests/fakeapi"
+	"nodepartition/tests/fakenode"
+)
+
+// TestCheckNodeStatus: with --node-status alone the right to write labels and condition is asked
+// for, and nothing is written. A user without it is told what to grant.
+func TestCheckNodeStatus(t *testing.T) {
+	t.Parallel()
+	n := fakenode.Whole(t)
+	n.RunKubelet("--hostname-override=" + fakeapi.Node)
+	asked := func(o *options.Options, _ *fakenode.Node) { o.Events, o.NodeStatus = false, true }
+	expect(t, n, passes, []string{"accepts them for the node " + fakeapi.Node}, asked)
+	if labels := n.Cluster.Labels(); len(labels) > 0 || n.Cluster.Condition(kubeapi.Ready) != nil {
+		t.Errorf("%v is on the Node after a check", labels)
+	}
+	n.Cluster.Answers[fakeapi.PatchNode] = http.StatusForbidden
+	expect(t, n, passes, []string{"warning events: API server", "patch nodes/status node/" + fakeapi.Node, "and --node-status patch of nodes/status"}, asked)
+	expect(t, n, passes, []string{"ok      events: neither Events nor a condition of the node are written (--events, --node-condition, --node-status"},
+		func(o *options.Options, _ *fakenode.Node) { o.Events = false })
+}

@@ -1,0 +1,263 @@
+//go:build node
+
+package kubeapi
+
+import (
+	"context"
+	"maps"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"nodepartition/internal/daemon/marks"
+	"nodepartition/internal/kubeapi"
+	"nodepartition/tests/lab"
+	"nodepartition/tests/locked"
+)
+
+// TestMarks: the labels and the condition of readiness on an API server, with the credentials of a
+// kubelet.
+func TestMarks(t *testing.T) { marksOn(newCluster(t)) }
+
+// TestMarksVersions: the same on older API servers.
+func TestMarksVersions(t *testing.T) {
+	for _, minor := range lab.APIServers() {
+		t.Run(minor, func(t *testing.T) { marksOn(clusterOf(t, lab.APIServerForTest(t, minor))) })
+	}
+}
+
+func marksOn(c *cluster) {
+	for _, test := range []struct {
+		name string
+		run  func(*cluster)
+	}{
+		{"written", marksWritten}, {"rights", marksRights}, {"policy", marksPolicy}, {"kept", marksKept},
+	} {
+		c.t.Run(test.name, func(t *testing.T) {
+			c := *c
+			c.t = t
+			test.run(&c)
+		})
+	}
+}
+
+// marked returns our labels of the node, and its condition of readiness, nil without one.
+func (c *cluster) marked() (labels map[string]string, condition *v1.NodeCondition) {
+	c.t.Helper()
+	now, err := c.admin.CoreV1().Nodes().Get(c.t.Context(), node, metav1.GetOptions{})
+	c.must(err)
+	for i := range now.Status.Conditions {
+		if now.Status.Conditions[i].Type == kubeapi.Ready {
+			condition = &now.Status.Conditions[i]
+		}
+	}
+	labels = maps.Clone(now.Labels)
+	maps.DeleteFunc(labels, func(name, _ string) bool { return !strings.HasPrefix(name, "node-partition.io/") })
+	return labels, condition
+}
+
+// aMarks returns labels and a condition.
+func aMarks(version, section string, status v1.ConditionStatus) kubeapi.Marks {
+	return kubeapi.Marks{Version: version, Section: section, Condition: v1.NodeCondition{
+		Type: kubeapi.Ready, Status: status, Reason: "Reason", Message: "boot 1.",
+		LastHeartbeatTime: metav1.Now(), LastTransitionTime: metav1.Now(),
+	}}
+}
+
+// marksWritten: the kubelet's user writes labels and the condition of its Node with one patch of
+// the status, and of no other Node. Writes of the kubelet keep them. The API server knows who has
+// written a label last.
+func marksWritten(c *cluster) {
+	c.node()
+	c.want(c.monitor.MarksRights(c.t.Context(), node), nil)
+	if labels, condition := c.marked(); len(labels) > 0 || condition != nil {
+		c.t.Errorf("%v, %+v after a dry run", labels, condition)
+	}
+	c.want(c.monitor.SetMarks(c.t.Context(), node, aMarks("0.1.0", "0123456789ab", v1.ConditionTrue)), nil)
+	want := map[string]string{kubeapi.LabelVersion: "0.1.0", kubeapi.LabelSection: "0123456789ab"}
+	if labels, condition := c.marked(); !maps.Equal(labels, want) || condition == nil || condition.Status != v1.ConditionTrue {
+		c.t.Errorf("%v, %+v; want %v", labels, condition, want)
+	}
+	ready := []byte(`{"status":{"conditions":[{"type":"Ready","status":"False","reason":"KubeletNotReady"}]}}`)
+	_, err := c.kubelet.CoreV1().Nodes().PatchStatus(c.t.Context(), node, ready)
+	c.must(err)
+	own := []byte(`{"metadata":{"labels":{"example.com/pool":"workers"}}}`)
+	_, err = c.kubelet.CoreV1().Nodes().Patch(c.t.Context(), node, types.StrategicMergePatchType, own, metav1.PatchOptions{})
+	c.must(err)
+	if labels, condition := c.marked(); !maps.Equal(labels, want) || condition == nil {
+		c.t.Errorf("%v, %+v after writes of the kubelet", labels, condition)
+	}
+	c.want(c.monitor.SetMarks(c.t.Context(), node, aMarks("0.1.0", "", v1.ConditionFalse)), nil)
+	delete(want, kubeapi.LabelSection)
+	if labels, condition := c.marked(); !maps.Equal(labels, want) || condition.Status != v1.ConditionFalse {
+		c.t.Errorf("%v, %+v; want %v", labels, condition, want)
+	}
+	other := []byte(`{"metadata":{"labels":{"node-partition.io/section":"ba9876543210"}}}`)
+	_, err = c.admin.CoreV1().Nodes().Patch(c.t.Context(), node, types.MergePatchType, other, metav1.PatchOptions{FieldManager: "partition-fleet"})
+	c.must(err)
+	names, condition, err := c.monitor.OwnMarks(c.t.Context(), node)
+	if c.want(err, nil); len(names) != 1 || names[0] != kubeapi.LabelVersion || !condition {
+		c.t.Errorf("ours are %q, condition %t; want the version, and not what another has written", names, condition)
+	}
+	c.want(c.monitor.RemoveMarks(c.t.Context(), node, names), nil)
+	if labels, condition := c.marked(); labels[kubeapi.LabelSection] != "ba9876543210" || len(labels) != 1 || condition != nil {
+		c.t.Errorf("%v, %+v; want the label of the other alone", labels, condition)
+	}
+	c.want(c.monitor.RemoveMarks(c.t.Context(), node, kubeapi.Labels()), nil)
+	c.want(c.monitor.RemoveMarks(c.t.Context(), node, kubeapi.Labels()), nil)
+	if labels, condition := c.marked(); len(labels) > 0 || condition != nil {
+		c.t.Errorf("%v, %+v; want nothing", labels, condition)
+	}
+	if now, err := c.admin.CoreV1().Nodes().Get(c.t.Context(), node, metav1.GetOptions{}); err != nil || len(now.Status.Conditions) != 1 ||
+		now.Labels["example.com/pool"] != "workers" {
+		c.t.Errorf("%+v, %v; want what the kubelet has written", now, err)
+	}
+}
+
+// marksRights: the kubelet's user has no right to another node, and to no label of Kubernetes. A
+// user needs patch of nodes/status, and get of nodes for what it has left, and nothing else.
+func marksRights(c *cluster) {
+	c.node()
+	c.other()
+	m := aMarks("0.1.0", "0123456789ab", v1.ConditionTrue)
+	c.want(c.monitor.SetMarks(c.t.Context(), "two", m), kubeapi.ErrForbidden)
+	c.want(c.monitor.RemoveMarks(c.t.Context(), "two", kubeapi.Labels()), kubeapi.ErrForbidden)
+	c.want(c.monitor.MarksRights(c.t.Context(), "two"), kubeapi.ErrForbidden)
+	_, _, err := c.monitor.OwnMarks(c.t.Context(), "two")
+	c.want(err, kubeapi.ErrForbidden)
+	restricted := []byte(`{"metadata":{"labels":{"node-restriction.kubernetes.io/pool":"x"}}}`)
+	if _, err := c.kubelet.CoreV1().Nodes().PatchStatus(c.t.Context(), node, restricted); err == nil {
+		c.t.Error("a label below kubernetes.io was written through the status")
+	}
+	client := c.account("marks")
+	c.want(client.MarksRights(c.t.Context(), node), kubeapi.ErrForbidden)
+	grant := func(name string, rule rbacv1.PolicyRule) {
+		c.t.Helper()
+		role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: []rbacv1.PolicyRule{rule}}
+		binding := &rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
+			Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: "marks"}},
+		}
+		_, err := c.admin.RbacV1().ClusterRoles().Create(c.t.Context(), role, metav1.CreateOptions{})
+		c.must(err)
+		_, err = c.admin.RbacV1().ClusterRoleBindings().Create(c.t.Context(), binding, metav1.CreateOptions{})
+		c.must(err)
+	}
+	grant("marks-write", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"nodes/status"}, Verbs: []string{"patch"}})
+	c.eventually("the role counts", func(ctx context.Context) (bool, error) { return client.MarksRights(ctx, node) == nil, nil })
+	c.want(client.SetMarks(c.t.Context(), node, m), nil)
+	_, _, err = client.OwnMarks(c.t.Context(), node)
+	c.want(err, kubeapi.ErrForbidden)
+	grant("marks-read", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get"}})
+	c.eventually("the role counts", func(ctx context.Context) (bool, error) {
+		names, _, err := client.OwnMarks(ctx, node)
+		return err == nil && len(names) == 2, nil
+	})
+	c.want(client.RemoveMarks(c.t.Context(), node, kubeapi.Labels()), nil)
+}
+
+// refusal is a policy that refuses a value of a label.
+const refusal = `
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: no-marks}
+spec:
+  failurePolicy: Fail
+  matchConstraints:
+    resourceRules:
+    - {apiGroups: [""], apiVersions: ["v1"], operations: ["UPDATE"], resources: ["nodes", "nodes/status"]}
+  validations:
+  - expression: "!(has(object.metadata.labels) && 'node-partition.io/section' in object.metadata.labels)"
+    message: no labels of node-partition
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: no-marks}
+spec: {policyName: no-marks, validationActions: [Deny]}
+`
+
+// marksPolicy: the dry run finds an admission policy that is about the labels.
+func marksPolicy(c *cluster) {
+	c.node()
+	c.apply(refusal)
+	c.eventually("the policy counts", func(ctx context.Context) (bool, error) { return c.monitor.MarksRights(ctx, node) != nil, nil })
+	err := c.monitor.MarksRights(c.t.Context(), node)
+	if err == nil || !strings.Contains(err.Error(), "no labels of node-partition") {
+		c.t.Errorf("%v; want the message of the policy", err)
+	}
+	policies := c.admin.AdmissionregistrationV1()
+	c.must(policies.ValidatingAdmissionPolicyBindings().Delete(c.t.Context(), "no-marks", metav1.DeleteOptions{}))
+	c.must(policies.ValidatingAdmissionPolicies().Delete(c.t.Context(), "no-marks", metav1.DeleteOptions{}))
+	c.eventually("the policy is gone", func(ctx context.Context) (bool, error) { return c.monitor.MarksRights(ctx, node) == nil, nil })
+}
+
+// marksKept: a monitor writes what it knows, a restart changes nothing, a Node that is made again
+// has it soon, and the end removes it.
+func marksKept(c *cluster) {
+	c.node()
+	c.must(c.admin.CoreV1().Nodes().Delete(c.t.Context(), node, metav1.DeleteOptions{}))
+	var passed atomic.Bool
+	var log locked.Buffer
+	file := filepath.Join(c.t.TempDir(), "nodestatus.json")
+	started := func(version string) (*marks.Keeper, func()) {
+		k := marks.New(marks.Options{
+			API: asNode{c.monitor.Background()},
+			Facts: func() (marks.Facts, bool) {
+				return marks.Facts{Passed: passed.Load(), Section: strings.Repeat("ab", 32)}, true
+			},
+			Stopping: func(context.Context) bool { return false },
+			Version:  version, Boot: "b", StateFile: file, Log: log.Logger(), Count: func(bool) {},
+		})
+		ctx, cancel := context.WithCancel(c.t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- k.Run(ctx) }()
+		return k, func() {
+			cancel()
+			<-ended
+		}
+	}
+	has := func(what string, status v1.ConditionStatus, version string) (since time.Time) {
+		c.t.Helper()
+		c.eventually(what, func(context.Context) (bool, error) {
+			labels, condition := c.marked()
+			if condition == nil {
+				return status == "" && len(labels) == 0, nil
+			}
+			since = condition.LastTransitionTime.Time
+			return condition.Status == status && labels[kubeapi.LabelVersion] == version && labels[kubeapi.LabelSection] == "abababababab", nil
+		})
+		return since
+	}
+	k, stop := started("0.1.0")
+	c.eventually("it was tried", func(context.Context) (bool, error) { return k.Tried(), nil })
+	_, err := c.register() // the kubelet does so later
+	c.must(err)
+	has("the first", v1.ConditionUnknown, "0.1.0")
+	passed.Store(true)
+	since := has("a pass", v1.ConditionTrue, "0.1.0")
+	stop()
+	has("it is stopped", v1.ConditionTrue, "0.1.0")
+	k, stop = started("0.2.0")
+	if again := has("an upgrade", v1.ConditionTrue, "0.2.0"); !again.Equal(since) {
+		c.t.Errorf("the transition is at %s; want %s", again, since)
+	}
+	k.Remove(c.t.Context())
+	has("the end", "", "")
+	stop()
+	k, stop = started("0.2.0")
+	has("it came back", v1.ConditionTrue, "0.2.0")
+	stop()
+	c.must(k.Clear(c.t.Context()))
+	has("without the flag", "", "")
+	if text := log.String(); strings.Contains(text, "WARN") || strings.Contains(text, "ERROR") || !strings.Contains(text, "not asked for any more") {
+		c.t.Errorf("log %s", text)
+	}
+}
