@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -376,12 +377,7 @@ func TestAnsibleRefuses(t *testing.T) {
 		"package": "the node has version 0.9-1, and its package is needed for the way back",
 		"invalid": "the section is not valid: no validate today",
 	}
-	var nodes []string
-	for node := range refusals {
-		nodes = append(nodes, node)
-	}
-	slices.Sort(nodes)
-	f := newFleet(t, nodes, nil)
+	f := newFleet(t, slices.Sorted(maps.Keys(refusals)), nil)
 	f.write("trial", "run/node-partition/trial.yaml", oneSection)
 	f.write("both", "version", "0.9-1")
 	f.write("both", file, "another")

@@ -40,7 +40,7 @@ func TestKustomize(t *testing.T) {
 			t.Errorf("%s: %v", folder, err)
 			continue
 		}
-		var got []string
+		got := make([]string, 0, built.Size())
 		for _, r := range built.Resources() {
 			name := r.GetName()
 			if len(name) > len(sectionMap) && name[:len(sectionMap)] == sectionMap {
