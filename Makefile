@@ -56,7 +56,7 @@ ONE := $(or $(FLAVOUR),$(LAB_FLAVOURS),trixie)
 # The folder of the programs.
 BIN ?= bin
 
-.PHONY: all build check-prefix install uninstall list packages sysext image chart release test-packages pictures test test-unit e2e test-long test-nodes test-arm64 soak \
+.PHONY: all build check-prefix install uninstall list packages sysext image chart release test-packages test-ways pictures test test-unit e2e test-long test-nodes test-arm64 soak \
 	vet lint golangci-lint bench bench-fleet fuzz race guards mutants demo clean help setup-node generate
 
 all: build
@@ -195,11 +195,15 @@ ifneq ($(SIGN),)
 endif
 	@cat '$(RELEASE)/SHA256SUMS'
 
-## test-packages: packages and a release are built twice and compared, and checked by lintian, rpmlint and shellcheck; the ways to many nodes without Helm by ansible, cloud-init and parsers; four minutes
+## test-packages: packages and a release are built twice and compared, and checked by lintian, rpmlint and shellcheck; two minutes
 test-packages:
 	@tests/setup packages
 	@# Not from the cache of go test, which does not look at files outside of a module.
 	$(COMPILE) -C deploy/package test -count 1 ./...
+
+## test-ways: the files for many nodes without Helm, by ansible, cloud-init and parsers; before a release
+test-ways:
+	@tests/setup ways
 	$(COMPILE) -C deploy/fleet vet ./...
 	$(COMPILE) -C deploy/fleet test -count 1 -timeout 20m ./...
 
