@@ -101,7 +101,8 @@ func removed(names []string) map[string]*string {
 func (c *Client) MarksRights(ctx context.Context, node string) error {
 	m := Marks{Version: "0", Section: strings.Repeat("0", shortDigits)}
 	m.Condition = v1.NodeCondition{
-		Type: Ready, Status: v1.ConditionUnknown, Reason: "DryRun", LastHeartbeatTime: metav1.Now(), LastTransitionTime: metav1.Now(),
+		Type: Ready, Status: v1.ConditionUnknown, Reason: "DryRun",
+		LastHeartbeatTime: metav1.Now(), LastTransitionTime: metav1.Now(),
 	}
 	_, err := c.do(ctx, c.patchMarks(node, m.labels(), m.Condition).Param("dryRun", metav1.DryRunAll))
 	return c.marksFailed("patch nodes/status", node, err)
@@ -147,7 +148,8 @@ func (c *Client) OwnMarks(ctx context.Context, node string) (names []string, con
 			names = append(names, name)
 		}
 	}
-	return names, slices.ContainsFunc(object.Status.Conditions, func(c v1.NodeCondition) bool { return c.Type == Ready }), nil
+	there := slices.ContainsFunc(object.Status.Conditions, func(c v1.NodeCondition) bool { return c.Type == Ready })
+	return names, there, nil
 }
 
 // markedObject is the part of a v1.Node that has marks.

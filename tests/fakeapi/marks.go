@@ -77,7 +77,8 @@ func (c *Cluster) markedNode() *v1.Node {
 	for _, name := range slices.Sorted(maps.Keys(c.labels)) {
 		node.Labels[name] = c.labels[name].value
 		node.ManagedFields = append(node.ManagedFields, metav1.ManagedFieldsEntry{
-			Manager: c.labels[name].manager, Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", FieldsType: "FieldsV1",
+			Manager: c.labels[name].manager, Operation: metav1.ManagedFieldsOperationUpdate,
+			APIVersion: "v1", FieldsType: "FieldsV1",
 			FieldsV1: &metav1.FieldsV1{Raw: fmt.Appendf(nil, `{"f:metadata":{"f:labels":{".":{},%q:{}}}}`, "f:"+name)},
 		})
 	}

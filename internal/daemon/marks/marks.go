@@ -204,7 +204,8 @@ func (k *Keeper) isDue(m kubeapi.Marks, now time.Time) bool {
 // put writes m.
 func (k *Keeper) put(ctx context.Context, m kubeapi.Marks, now time.Time) error {
 	after := state{
-		There: true, Label: m.Version, Section: m.Section, Status: m.Condition.Status, Reason: m.Condition.Reason, Since: k.state.Since,
+		There: true, Label: m.Version, Section: m.Section,
+		Status: m.Condition.Status, Reason: m.Condition.Reason, Since: k.state.Since,
 	}
 	if k.state.Status != after.Status {
 		after.Since = now
