@@ -376,7 +376,7 @@ func TestAnsibleRefuses(t *testing.T) {
 		"package": "the node has version 0.9-1, and its package is needed for the way back",
 		"invalid": "the section is not valid: no validate today",
 	}
-	var nodes []string
+	nodes := make([]string, 0, len(refusals))
 	for node := range refusals {
 		nodes = append(nodes, node)
 	}

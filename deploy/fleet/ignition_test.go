@@ -56,7 +56,9 @@ type butane struct {
 func TestIgnitionWritten(t *testing.T) {
 	t.Parallel()
 	b := strict[butane](t, read(t, "ignition/node-partition.bu"))
-	var files, links, units []map[string]any
+	files := make([]map[string]any, 0, len(b.Storage.Files))
+	links := make([]map[string]any, 0, len(b.Storage.Links))
+	units := make([]map[string]any, 0, len(b.Systemd.Units))
 	for _, f := range b.Storage.Files {
 		contents := map[string]any{"source": f.Contents.Source}
 		text := f.Contents.Inline

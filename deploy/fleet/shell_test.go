@@ -54,9 +54,9 @@ func (n shellNode) write(path, text string, mode os.FileMode) {
 }
 
 // sh runs a script on the node.
-func (n shellNode) sh(script string, args ...string) (string, error) {
+func (n shellNode) sh(script string) (string, error) {
 	n.Helper()
-	cmd := exec.Command("/bin/sh", append([]string{"-ec", script, "sh"}, args...)...)
+	cmd := exec.Command("/bin/sh", "-ec", script, "sh")
 	cmd.Env = append(os.Environ(), "PATH="+n.root+"/bin:"+os.Getenv("PATH"), "NODE_PARTITION_ROOT="+n.root)
 	out, err := cmd.CombinedOutput()
 	return string(out), err
