@@ -242,11 +242,12 @@ func TestLintExclusions(t *testing.T) {
 	if err := yaml.Unmarshal(data, &file); err != nil {
 		t.Fatal(err)
 	}
-	var excluded, want []string
-	for _, e := range file.Exclusions["target-instance-rule"].Entries {
+	entries, panels := file.Exclusions["target-instance-rule"].Entries, fleet().panels
+	excluded, want := make([]string, 0, len(entries)), make([]string, 0, len(panels))
+	for _, e := range entries {
 		excluded = append(excluded, e.Panel)
 	}
-	for _, p := range fleet().panels {
+	for _, p := range panels {
 		want = append(want, p.title)
 	}
 	if !slices.Equal(excluded, want) {

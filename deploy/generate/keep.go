@@ -110,7 +110,8 @@ func (o kept) includes(k kept) bool {
 
 // text is the regular expression of the metric's name and of its labels, as relabelling joins them.
 func (o kept) text() string {
-	parts := []string{o.name}
+	parts := make([]string, 0, 1+len(o.matchers))
+	parts = append(parts, o.name)
 	for _, m := range o.matchers {
 		parts = append(parts, m.Value)
 	}
@@ -127,7 +128,8 @@ func (o kept) text() string {
 
 // labelNames lists the labels that relabelling joins.
 func (o kept) labelNames() []string {
-	names := []string{"__name__"}
+	names := make([]string, 0, 1+len(o.matchers))
+	names = append(names, "__name__")
 	for _, m := range o.matchers {
 		names = append(names, m.Name)
 	}

@@ -31,7 +31,7 @@ type relabelling struct {
 // configs returns the rules as Prometheus applies them.
 func configs(t *testing.T, rules []relabelling) []*relabel.Config {
 	t.Helper()
-	var list []*relabel.Config
+	list := make([]*relabel.Config, 0, len(rules))
 	for _, r := range rules {
 		c := relabel.DefaultRelabelConfig
 		for _, name := range slices.Concat(r.SourceLabels, r.SourceLabels2) {

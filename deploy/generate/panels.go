@@ -22,8 +22,10 @@ func (p panel) builder(id uint32) cog.Builder[dashboard.Panel] {
 		return p.list(id)
 	case heat:
 		return p.heat(id)
+	case series:
+		return p.series(id)
 	}
-	return p.series(id)
+	panic("a panel of no known kind: " + p.title)
 }
 
 func (p panel) series(id uint32) cog.Builder[dashboard.Panel] {
@@ -97,8 +99,8 @@ func (p panel) heat(id uint32) cog.Builder[dashboard.Panel] {
 		Height(height).Span(width).Links(p.links()).
 		Calculate(false).
 		Color(heatmap.NewHeatmapColorOptionsBuilder().
-			Mode(heatmap.HeatmapColorModeScheme).Scheme("Oranges").Fill("dark-orange").Scale(heatmap.HeatmapColorScaleExponential).
-			Exponent(0.5).Steps(64)).
+			Mode(heatmap.HeatmapColorModeScheme).Scheme("Oranges").Fill("dark-orange").
+			Scale(heatmap.HeatmapColorScaleExponential).Exponent(0.5).Steps(64)).
 		Tooltip(heatmap.NewHeatmapTooltipBuilder().Mode(common.TooltipDisplayModeSingle)).
 		CellValues(heatmap.NewCellValuesBuilder().Decimals(0)).
 		YAxis(heatmap.NewYAxisConfigBuilder().Unit(p.unit))

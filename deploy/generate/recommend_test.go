@@ -254,7 +254,7 @@ func TestRecommend(t *testing.T) {
 	program := buildMonitor(t)
 	scraped := scrapeAll(t, nodes)
 	dir := t.TempDir()
-	var folders []string
+	folders := make([]string, 0, len(nodes))
 	for _, n := range nodes {
 		n.record(t, filepath.Join(dir, n.name))
 		folders = append(folders, "--dir="+n.shape+"="+filepath.Join(dir, n.name))

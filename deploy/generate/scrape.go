@@ -23,12 +23,13 @@ const mark = "__tmp_keep"
 // series but those that are read.
 func fleetScrapes(dir string, list []kept) (map[string][]byte, error) {
 	files := map[string][]byte{}
+	plain, operator := relabelRules(list), operatorRules(list)
 	for _, f := range []struct {
 		from, to, short, long, source string
 		rules                         string
 	}{
-		{scrapeFile, scrapeFleetFile, "scrape_interval: 15s", "scrape_interval: 60s", "prometheus.yaml", relabelRules(list)},
-		{operatorFile, operatorFleetFile, "scrapeInterval: 15s", "scrapeInterval: 60s", "scrapeconfig.yaml", operatorRules(list)},
+		{scrapeFile, scrapeFleetFile, "scrape_interval: 15s", "scrape_interval: 60s", "prometheus.yaml", plain},
+		{operatorFile, operatorFleetFile, "scrapeInterval: 15s", "scrapeInterval: 60s", "scrapeconfig.yaml", operator},
 	} {
 		data, err := os.ReadFile(filepath.Join(dir, f.from))
 		if err != nil {
