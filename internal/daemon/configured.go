@@ -63,8 +63,8 @@ func shares(c node.Followed) []budget.Share {
 }
 
 // configurationMetrics returns the state of a configuration for the metrics. onTrial is from the
-// configuration before it: while the files are not what is followed, they do not say whether a trial
-// runs.
+// configuration before it: while the files are not what is followed, they do not say whether a
+// trial runs.
 func configurationMetrics(c node.Followed, onTrial bool) metrics.Configured {
 	state := metrics.Configured{Section: kubeapi.ShortDigest(c.Section)}
 	switch {
