@@ -167,6 +167,8 @@ func (f *fleetNode) pod(name string, w wish) *v1.Pod {
 // what says how the last roll ended.
 func (f *fleetNode) asBefore(t *testing.T) {
 	t.Helper()
+	// A folder that is empty stays until the next boot.
+	run(t, f.Node, "rmdir /run/node-partition 2>/dev/null || true")
 	f.before.removed(t, f.Node)
 	want(t, f.Node, wayBackUnits, "")
 	wantLines(t, "files", run(t, f.Node, installedFiles+" | grep -v ^"+installerFolder), f.before.files)
