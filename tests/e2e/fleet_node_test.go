@@ -207,6 +207,7 @@ func TestFleetNode(t *testing.T) {
 				t.Fatalf("status %d, %s", status, message)
 			}
 			becomes(t, f.Node, wayBackUnits, "")
+			becomes(t, f.Node, "systemctl is-active partition-install-back.service || true", "inactive")
 			f.asBefore(t)
 		})
 		t.Run("kept", func(t *testing.T) {
