@@ -59,27 +59,24 @@ const fleetHead = `# Generated from %s, the rules, the dashboard's row for many 
 
 // relabelRules returns the list in the form of Prometheus' configuration.
 func relabelRules(list []kept) string {
-	var b strings.Builder
-	b.WriteString("    metric_relabel_configs:\n      # A line for each metric that is read, with the labels of the series that are.\n")
-	for _, k := range list {
-		fmt.Fprintf(&b, "      - {source_labels: [%s], regex: '%s', target_label: %s, replacement: \"1\"}\n",
-			strings.Join(k.labelNames(), ", "), quoted(k.text()), mark)
-	}
-	fmt.Fprintf(&b, "      - {source_labels: [%s], regex: \"1\", action: keep}\n", mark)
-	fmt.Fprintf(&b, "      - {regex: %s, action: labeldrop}\n", mark)
-	return b.String()
+	return writeRules(list, "    ", "metric_relabel_configs", "source_labels", "target_label")
 }
 
 // operatorRules returns the list in the form of the Prometheus operator.
 func operatorRules(list []kept) string {
+	return writeRules(list, "  ", "metricRelabelings", "sourceLabels", "targetLabel")
+}
+
+// writeRules writes the list with the names of fields of one form.
+func writeRules(list []kept, indent, field, source, target string) string {
 	var b strings.Builder
-	b.WriteString("  metricRelabelings:\n    # A line for each metric that is read, with the labels of the series that are.\n")
+	fmt.Fprintf(&b, "%s%s:\n%[1]s  # A line for each metric that is read, with the labels of the series that are.\n", indent, field)
 	for _, k := range list {
-		fmt.Fprintf(&b, "    - {sourceLabels: [%s], regex: '%s', targetLabel: %s, replacement: \"1\"}\n",
-			strings.Join(k.labelNames(), ", "), quoted(k.text()), mark)
+		fmt.Fprintf(&b, "%s  - {%s: [%s], regex: '%s', %s: %s, replacement: \"1\"}\n",
+			indent, source, strings.Join(k.labelNames(), ", "), quoted(k.text()), target, mark)
 	}
-	fmt.Fprintf(&b, "    - {sourceLabels: [%s], regex: \"1\", action: keep}\n", mark)
-	fmt.Fprintf(&b, "    - {regex: %s, action: labeldrop}\n", mark)
+	fmt.Fprintf(&b, "%s  - {%s: [%s], regex: \"1\", action: keep}\n", indent, source, mark)
+	fmt.Fprintf(&b, "%s  - {regex: %s, action: labeldrop}\n", indent, mark)
 	return b.String()
 }
 
