@@ -129,10 +129,15 @@ func (h *Host) verify(ctx context.Context, o manifest.Order) (done, error) {
 	if err != nil {
 		return nil, err
 	}
+	var why error
 	for {
-		why := h.unwell(ctx, cluster, o, r)
-		if why == nil {
+		last := h.unwell(ctx, cluster, o, r)
+		if last == nil {
 			break
+		}
+		// A question that the end of the time cuts off says nothing of the node: the answer before does.
+		if why == nil || ctx.Err() == nil {
+			why = last
 		}
 		if !pause(ctx) {
 			return nil, outcome.Because(outcome.Verify, "when the time of the roll was nearly over: %w", why)

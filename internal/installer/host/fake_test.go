@@ -58,6 +58,8 @@ type node struct {
 	static   bool
 	readOnly bool
 	notReady string
+	answered bool // the API server was asked whether the node is Ready
+	deaf     bool // the API server answers once, and then no more
 	pods     []kubeapi.PodState
 	alone    bool // without a cluster
 	said     []string
@@ -512,7 +514,14 @@ func (n *node) kubelet(line string) {
 type podState = kubeapi.PodState
 
 // NotReady implements Cluster.
-func (n *node) NotReady(context.Context, string) (string, error) { return n.notReady, nil }
+func (n *node) NotReady(ctx context.Context, _ string) (string, error) {
+	if n.answered && n.deaf {
+		<-ctx.Done()
+		return "", context.Cause(ctx)
+	}
+	n.answered = true
+	return n.notReady, nil
+}
 
 // PodsOn implements Cluster.
 func (n *node) PodsOn(context.Context, string) ([]kubeapi.PodState, error) { return n.pods, nil }

@@ -233,6 +233,9 @@ func TestStageFails(t *testing.T) {
 		"verify, the node": {
 			func(n *node) { n.notReady = "KubeletNotReady: PLEG" }, outcome.WentBack, outcome.Verify, "PLEG",
 		},
+		"verify, the API server answers once": {
+			func(n *node) { n.notReady, n.deaf = "KubeletNotReady: PLEG", true }, outcome.WentBack, outcome.Verify, "PLEG",
+		},
 		"verify, a member": {func(n *node) {
 			n.fails = map[string]string{}
 			n.pods = []podState{{UID: "u1", Namespace: "kube-system", Name: "dns", Ready: true}}
