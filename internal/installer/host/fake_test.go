@@ -63,6 +63,7 @@ type node struct {
 	pods     []kubeapi.PodState
 	alone    bool // without a cluster
 	said     []string
+	goesBack bool   // the service of the way back runs
 	applied  func() // called when a trial has begun; nil for none
 }
 
@@ -295,9 +296,16 @@ func (n *node) reboot() {
 
 func (n *node) mustBack() {
 	n.t.Helper()
-	if err := n.h.Back(n.t.Context(), false); err != nil {
+	if err := n.back(n.t.Context()); err != nil {
 		n.t.Fatal(err)
 	}
+}
+
+// back is the service of the way back.
+func (n *node) back(ctx context.Context) error {
+	n.goesBack = n.read(filepath.Join(unitFolder, backService)) != ""
+	defer func() { n.goesBack = false }()
+	return n.h.Back(ctx, false)
 }
 
 // inForce returns the section that the generator reads.
@@ -357,8 +365,15 @@ func (n *node) Run(ctx context.Context, name string, args ...string) (Ran, error
 			return Ran{Stderr: text, Status: 1}, nil
 		}
 	}
-	if filepath.Base(name) == "systemctl" {
+	switch filepath.Base(name) {
+	case "systemctl":
 		return n.systemctl(ctx, line, args), nil
+	case "systemd-run":
+		n.step(line)
+		if !strings.Contains(line, " --no-block ") || !strings.Contains(line, " --property=After="+backService+" ") {
+			n.t.Errorf("%s: the service that runs it waits for it, or is ended by it", line)
+		}
+		return Ran{}, nil
 	}
 	if !strings.HasPrefix(n.read(strings.TrimPrefix(name, n.root)), "monitor") {
 		return Ran{}, fmt.Errorf("%s: %w", name, fs.ErrNotExist)
@@ -375,6 +390,9 @@ func (n *node) systemctl(ctx context.Context, line string, args []string) Ran {
 	case "show":
 		return Ran{Stdout: n.show(args)}
 	case "daemon-reload":
+		if n.goesBack && n.read(filepath.Join(unitFolder, backService)) == "" {
+			n.t.Error("a reload without the unit file of the way back ends a way back that takes long")
+		}
 		n.generate()
 	case "start", "restart", "try-restart":
 		switch unit {
@@ -384,7 +402,7 @@ func (n *node) systemctl(ctx context.Context, line string, args []string) Ran {
 			if n.read(filepath.Join(unitFolder, backService)) == "" {
 				return Ran{Stderr: "Unit not found.", Status: 5}
 			}
-			if err := n.h.Back(ctx, false); err != nil {
+			if err := n.back(ctx); err != nil {
 				return Ran{Stderr: err.Error(), Status: 1}
 			}
 		case "partition-monitor.service":

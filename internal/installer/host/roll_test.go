@@ -542,7 +542,7 @@ func TestKeptAndUntidy(t *testing.T) {
 		for _, stage := range stages[:4] {
 			n.do(stage, o)
 		}
-		n.fails["systemctl daemon-reload"] = "systemd is busy"
+		n.fails["systemd-run"] = "systemd is busy"
 		got := n.do(sandbox.Keep, o)
 		if got.Status != outcome.Done || !strings.Contains(got.Text(), "is kept") || !strings.Contains(got.Text(), "systemd is busy") {
 			t.Errorf("%+v", got)
