@@ -50,11 +50,22 @@ func newFleetNode(t *testing.T, flavour string) *fleetNode {
 	// Built before the node takes its place on the host.
 	_, archive := built(t, "image", "image.tar", "1", "1", "IMAGE_FLAGS=-archive $(BIN)/image.tar")
 	n := lab.ForTest(t, lab.Options{Flavour: flavour, Restore: true})
-	if err := n.CopyTo(t.Context(), append(protectingNoPod(flavour), lab.File{Path: "/root/image.tar", Data: archive, Mode: 0o644})...); err != nil {
+	if err := n.CopyTo(t.Context(), protectingNoPod(flavour)...); err != nil {
 		t.Fatal(err)
 	}
-	run(t, n, "systemctl daemon-reload && ctr -n k8s.io images import --base-name "+installerImage+" /root/image.tar && rm /root/image.tar")
+	run(t, n, "systemctl daemon-reload")
+	imported(t, n, archive)
 	return &fleetNode{Node: n, image: installerImage + ":v1", before: bareNode(t, n)}
+}
+
+// imported gives a node an image, by its tag and by its digest.
+func imported(t *testing.T, n *lab.Node, archive []byte) {
+	t.Helper()
+	const path = "/root/image.tar"
+	if err := n.CopyTo(t.Context(), lab.File{Path: path, Data: archive, Mode: 0o644}); err != nil {
+		t.Fatal(err)
+	}
+	run(t, n, "ctr -n k8s.io images import --digests --base-name "+installerImage+" "+path+" && rm "+path)
 }
 
 // wish holds the options of a roll.

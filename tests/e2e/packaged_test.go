@@ -23,11 +23,9 @@ func packageOf(t *testing.T, version, build string) []byte {
 	return data
 }
 
-// built makes a target of the Makefile with a version, a number and more variables, and returns the
-// name and the content of the one file that a pattern matches.
-func built(t *testing.T, target, pattern, version, build string, more ...string) (name string, data []byte) {
+// builtIn makes a target of the Makefile in a folder.
+func builtIn(t *testing.T, dir, target, version, build string, more ...string) {
 	t.Helper()
-	dir := t.TempDir()
 	args := []string{"-C", "../..", target, "ARCHES=amd64", "BIN=" + dir, "BUILD=" + build}
 	if version != "" {
 		args = append(args, "VERSION=v"+version)
@@ -36,6 +34,14 @@ func built(t *testing.T, target, pattern, version, build string, more ...string)
 	if out, err := exec.Command("make", args...).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
+}
+
+// built makes a target of the Makefile with a version, a number and more variables, and returns the
+// name and the content of the one file that a pattern matches.
+func built(t *testing.T, target, pattern, version, build string, more ...string) (name string, data []byte) {
+	t.Helper()
+	dir := t.TempDir()
+	builtIn(t, dir, target, version, build, more...)
 	found, err := filepath.Glob(filepath.Join(dir, pattern))
 	if err != nil || len(found) != 1 {
 		t.Fatalf("%s makes %q, %v", target, found, err)

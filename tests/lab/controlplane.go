@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -50,11 +51,14 @@ const hostAddress = "10.0.2.2"
 // loopback is its address on this machine.
 const loopback = "127.0.0.1"
 
+// serviceAddress is the address of the service kubernetes: the first one of serviceRange.
+const serviceAddress, serviceRange = "10.96.0.1", "10.96.0.0/16"
+
 // StartControlPlane builds the programs if needed, starts the API server and returns when it is
 // ready. It ends with Stop, or with this process, however that ends. StartControlPlane reports the
 // steps that take long to progress, which may be nil.
 func StartControlPlane(ctx context.Context, progress func(string)) (*ControlPlane, error) {
-	return startControlPlane(ctx, controlPlanePrograms(), nil, progress)
+	return startControlPlane(ctx, controlPlanePrograms(), withoutAccounts(), progress)
 }
 
 // startAPIServer is StartControlPlane with an API server of a minor version, such as "1.35", with
@@ -65,7 +69,7 @@ func startAPIServer(ctx context.Context, minor string, args []string, progress f
 	if err != nil {
 		return nil, err
 	}
-	return startControlPlane(ctx, programs, args, progress)
+	return startControlPlane(ctx, programs, slices.Concat(withoutAccounts(), args), progress)
 }
 
 func startControlPlane(
@@ -264,18 +268,24 @@ func apiserverArgs(port int, etcd string) []string {
 		"--tls-cert-file=server.crt", "--tls-private-key-file=server.key", "--client-ca-file=ca.crt",
 		// As with kubeadm: a kubelet has the rights that a kubelet needs.
 		"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction", "--allow-privileged=true",
-		"--service-cluster-ip-range=10.96.0.0/16", "--service-account-issuer=https://kubernetes.default.svc",
+		"--service-cluster-ip-range=" + serviceRange, "--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file=sa.key", "--service-account-signing-key-file=sa.key",
-		// Both need a controller that does not run here. The first requires the account "default" in each
-		// namespace. The second gives a new node the taint not-ready:NoSchedule until it is ready. Pods
-		// of a DaemonSet do not tolerate it, and the node would get none.
-		"--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
 	}
+}
+
+// withoutAccounts are arguments of an API server beside which no controllers run from the start.
+// Both plugins need one. The first requires the account "default" in each namespace. The second
+// gives a new node the taint not-ready:NoSchedule until it is ready. Pods of a DaemonSet do not
+// tolerate it, and the node would get none.
+func withoutAccounts() []string {
+	return []string{"--disable-admission-plugins=ServiceAccount,TaintNodesByCondition"}
 }
 
 func controllersArgs(kubeconfig string, names []string) []string {
 	return []string{
 		"--kubeconfig=" + kubeconfig, "--controllers=" + strings.Join(names, ","),
+		// What root-ca-certificate-publisher-controller gives each namespace.
+		"--root-ca-file=ca.crt",
 		// As with kubeadm: each controller has an account of its own, with its usual rights.
 		"--use-service-account-credentials=true",
 		// There is only one, and it serves no requests.
@@ -347,7 +357,7 @@ func (p *ControlPlane) writeKeys() error {
 		return err
 	}
 	p.authority = a
-	server, err := a.server("kube-apiserver", net.ParseIP(loopback), net.ParseIP(hostAddress))
+	server, err := a.server("kube-apiserver", net.ParseIP(loopback), net.ParseIP(hostAddress), net.ParseIP(serviceAddress))
 	if err != nil {
 		return err
 	}

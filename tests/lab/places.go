@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -72,6 +73,37 @@ func (c cache) takePlace(ctx context.Context, test string) (release func(), err 
 		case <-tick.C:
 		}
 	}
+}
+
+// takeAllPlaces waits until no other test has a machine, and keeps others from one. Only one test
+// at a time takes one place after the other: two would wait for each other.
+func (c cache) takeAllPlaces(ctx context.Context, test string) (release func(), err error) {
+	n, err := Places()
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(filepath.Join(c.Dir, "places"), 0o755); err != nil {
+		return nil, fmt.Errorf("place for a machine: %w", err)
+	}
+	one, err := lockFile(ctx, filepath.Join(c.Dir, "places", "all"))
+	if err != nil {
+		return nil, fmt.Errorf("place for a machine: %w", err)
+	}
+	held := []func(){one}
+	release = func() {
+		for _, r := range slices.Backward(held) {
+			r()
+		}
+	}
+	for range n {
+		place, err := c.takePlace(ctx, test)
+		if err != nil {
+			release()
+			return nil, err
+		}
+		held = append(held, place)
+	}
+	return release, nil
 }
 
 // joinQueue makes a ticket that belongs to its owner until leave is called or this process ends.

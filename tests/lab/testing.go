@@ -55,6 +55,14 @@ func forTest(tb testing.TB, o Options, start func(context.Context, Options) (*No
 	if err != nil {
 		tb.Fatalf("lab: %v", err)
 	}
+	tb.Logf("lab: place after %.1f s", time.Since(wanted).Seconds())
+	return c.nodeForTest(tb, o, start, release)
+}
+
+// nodeForTest starts a node that is stopped when the test ends. It calls release when the node has
+// ended.
+func (c cache) nodeForTest(tb testing.TB, o Options, start func(context.Context, Options) (*Node, error), release func()) *Node {
+	tb.Helper()
 	held := true
 	defer func() {
 		if held { // nothing was started
@@ -80,8 +88,8 @@ func forTest(tb testing.TB, o Options, start func(context.Context, Options) (*No
 		if err := c.noteDuration(tb.Name(), time.Since(began)); err != nil {
 			tb.Logf("lab: %v", err)
 		}
-		tb.Logf("lab: %s: place after %.1f s, up after %.1f s more, used for %.1f s, %.1f s of CPU time, %d commands", n.Name,
-			began.Sub(wanted).Seconds(), up.Sub(began).Seconds(), time.Since(up).Seconds(), n.cpuTime().Seconds(),
+		tb.Logf("lab: %s: up after %.1f s, used for %.1f s, %.1f s of CPU time, %d commands", n.Name,
+			up.Sub(began).Seconds(), time.Since(up).Seconds(), n.cpuTime().Seconds(),
 			n.conn.commands())
 		// The test's own context has ended by now.
 		ctx := context.Background()
