@@ -154,8 +154,8 @@ func (h *Host) removeWayBack(ctx context.Context) error {
 		h.Say("%v", err) // it is not loaded if the roll was interrupted before a reload
 	}
 	// systemd forgets the units when the service has ended, which may be this process. A reload before
-	// would leave the service without its unit file, and so with the default of TimeoutStartSec=: systemd
-	// ended a way back that had run for more than 90 s (257).
+	// would leave the service without its unit file, and so with the default of TimeoutStartSec=.
+	// systemd ended a way back that had run for more than 90 s (257).
 	_, err := h.run(ctx, "systemd-run", "--quiet", "--collect", "--no-block", "--description=Reload after a Way Back",
 		"--property=Type=oneshot", "--property=After="+backService, "systemctl", "daemon-reload")
 	return err
