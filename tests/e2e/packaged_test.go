@@ -59,7 +59,7 @@ const (
 	// installedFiles lists the files that a package may leave: not those that dpkg, systemd, the
 	// kubelet and the runtime write all the time.
 	installedFiles = `find /etc /usr /opt /var /run/systemd/system /run/systemd/system.control /run/systemd/generator /run/systemd/transient -xdev \( ` +
-		`-path /var/lib/dpkg -o -path /var/lib/systemd -o -path /var/lib/kubelet -o -path /var/lib/containerd -o -path /var/lib/containers -o ` +
+		`-path /var/lib/dpkg -o -path /var/lib/systemd -o -path /var/lib/kubelet -o -path /var/lib/containerd -o -path /var/lib/containers -o -path /var/lib/cni -o ` +
 		`-path /var/log -o -path /var/cache -o -path /var/tmp \) -prune -o ! -type d ! -name '*.scope' ! -name 'session-*' -print 2>/dev/null | ` +
 		`grep -v '/run/systemd/transient/.*scope' | sort`
 	// ourUnits lists the units that systemd has of ours.
