@@ -221,7 +221,7 @@ func TestFleetCluster(t *testing.T) {
 		c := newFleetCluster(t, flavour, []string{"0.1.0", "0.1.1"}, []string{"fleet-a", "fleet-b"})
 		section := partition("512Mi", "0-1")
 		// The test runs it when there is a new node.
-		later := []string{"laterNodes.enabled=true", "laterNodes.schedule=0 0 30 2 *"}
+		later := []string{"laterNodes.enabled=true", "laterNodes.schedule=0 0 1 1 *"}
 
 		t.Run("installed", func(t *testing.T) {
 			if err := c.roll(t.Context(), t, "0.1.0", section, later...); err != nil {

@@ -65,7 +65,10 @@ func imported(t *testing.T, n *lab.Node, archive []byte) {
 	if err := n.CopyTo(t.Context(), lab.File{Path: path, Data: archive, Mode: 0o644}); err != nil {
 		t.Fatal(err)
 	}
-	run(t, n, "ctr -n k8s.io images import --digests --base-name "+installerImage+" "+path+" && rm "+path)
+	run(t, n, "ctr -n k8s.io images import --base-name "+installerImage+" "+path+" && rm "+path)
+	// import --digests names the image by the digest of its archive's index.
+	run(t, n, "ctr -n k8s.io images ls | awk -v name="+installerImage+
+		` 'index($1, name ":") == 1 {print $1, name "@" $3}' | xargs -n 2 ctr -n k8s.io images tag --force`)
 }
 
 // wish holds the options of a roll.
