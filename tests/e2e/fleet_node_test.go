@@ -93,7 +93,13 @@ func (f *fleetNode) roll(t *testing.T, w wish) (message string, status int32) {
 			t.Fatal(err)
 		}
 	}
-	pod := f.pod(fmt.Sprintf("roll-%d", f.rolls), w)
+	return f.ended(t, f.pod(fmt.Sprintf("roll-%d", f.rolls), w))
+}
+
+// ended runs a pod, and returns the termination message of the last container that has ended, and
+// its exit status.
+func (f *fleetNode) ended(t *testing.T, pod *v1.Pod) (message string, status int32) {
+	t.Helper()
 	manifest, err := json.Marshal(pod)
 	if err != nil {
 		t.Fatal(err)
@@ -195,6 +201,11 @@ func TestFleetNode(t *testing.T) {
 		f := newFleetNode(t, flavour)
 		half := wish{section: partition("512Mi", "0-1"), trial: 5 * time.Minute}
 
+		t.Run("writes only what is listed", func(t *testing.T) {
+			stagesWriteOnly(t, f.Node)
+			f.podWritesOnly(t)
+			f.asBefore(t)
+		})
 		t.Run("refused", func(t *testing.T) {
 			run(t, f.Node, "mkdir -p /usr/local/bin && printf x >/usr/bin/partition-monitor")
 			message, status := f.roll(t, half)
