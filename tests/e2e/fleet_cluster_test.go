@@ -258,9 +258,9 @@ func TestFleetCluster(t *testing.T) {
 			var before []string
 			var scraped []func()
 			for _, f := range c.nodes {
-				run(t, f.Node, "systemd-run --quiet --unit=load -p CPUQuota=50% sh -c 'while :; do :; done'")
+				run(t, f.Node, "systemd-run --quiet --unit=load -p CPUQuota=20% sh -c 'while :; do :; done'")
 				before = append(before, f.processes(t))
-				scraped = append(scraped, scrapes(t, f.Node))
+				scraped = append(scraped, scrapes(t, f.Node, 5*time.Second))
 			}
 			if err := c.roll(t.Context(), t, "0.1.1", section, later...); err != nil {
 				t.Fatal(err, c.report(t, "node-partition-roll"))

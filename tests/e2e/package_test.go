@@ -17,9 +17,9 @@ import (
 	"nodepartition/tests/lab"
 )
 
-// scrapes scrapes the metrics of the monitor, one scrape after the other, until end is called. Each
-// scrape has to have an answer.
-func scrapes(t *testing.T, n *lab.Node) (end func()) {
+// scrapes scrapes the metrics of the monitor, one scrape after the other with a pause between them,
+// until end is called. Each scrape has to have an answer.
+func scrapes(t *testing.T, n *lab.Node, pause time.Duration) (end func()) {
 	t.Helper()
 	// A scrape has its own time, also the last one. Prometheus gives up after 10 s, and an emulated
 	// node is slow.
@@ -48,6 +48,10 @@ func scrapes(t *testing.T, n *lab.Node) (end func()) {
 				return
 			}
 			answered++
+			select {
+			case <-done:
+			case <-time.After(pause):
+			}
 		}
 	}()
 	return func() {
@@ -97,7 +101,7 @@ func TestPackage(t *testing.T) {
 		t.Run("upgraded under load", func(t *testing.T) {
 			run(t, n, "for i in 1 2; do systemd-run --quiet --unit=load-$i sh -c 'while :; do :; done'; done")
 			replaced(t, n, "-2", func() {
-				scraped := scrapes(t, n)
+				scraped := scrapes(t, n, 0)
 				t.Log(run(t, n, "dpkg -i /root/2.deb 2>&1"))
 				ready(t, n)
 				scraped()

@@ -227,7 +227,7 @@ func (x extendedNode) refreshed(t *testing.T) {
 	kubelet, processes, all := property(t, n, "kubelet.service", "MainPID"), run(t, n, podPIDs), run(t, n, values(""))
 	for _, version := range []extensionImage{x.second, x.first} {
 		monitor := property(t, n, monitorUnit, "MainPID")
-		scraped := scrapes(t, n)
+		scraped := scrapes(t, n, 0)
 		run(t, n, version.linked()+" && systemd-sysext refresh")
 		becomes(t, n, mergedUnits, version.unit)
 		ready(t, n)
