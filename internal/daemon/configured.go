@@ -5,9 +5,9 @@ import (
 
 	"nodepartition/internal/budget"
 	"nodepartition/internal/daemon/metrics"
-	"nodepartition/internal/kubeapi"
 	"nodepartition/internal/node"
 	"nodepartition/internal/node/allocatable"
+	"nodepartition/internal/nodelabel"
 	"nodepartition/internal/unitname"
 )
 
@@ -66,7 +66,7 @@ func shares(c node.Followed) []budget.Share {
 // configuration before it: while the files are not what is followed, they do not say whether a
 // trial runs.
 func configurationMetrics(c node.Followed, onTrial bool) metrics.Configured {
-	state := metrics.Configured{Section: kubeapi.ShortDigest(c.Section)}
+	state := metrics.Configured{Section: nodelabel.SectionValue(c.Section)}
 	switch {
 	case c.Problem != nil || c.NotApplied:
 		state.OnTrial = onTrial

@@ -16,6 +16,7 @@ import (
 	"nodepartition/internal/kubeapi"
 	"nodepartition/internal/node"
 	"nodepartition/internal/node/options"
+	"nodepartition/internal/nodelabel"
 	"nodepartition/pkg/podmove"
 	"nodepartition/tests/fakeapi"
 	"nodepartition/tests/fakenode"
@@ -69,7 +70,7 @@ func TestRunMarks(t *testing.T) {
 		})
 	})
 	labels, condition := cluster.Labels(), cluster.Condition(kubeapi.Ready)
-	if labels[kubeapi.LabelVersion] != "0.1.0" || len(labels[kubeapi.LabelSection]) != 12 || len(labels) != 3 ||
+	if labels[nodelabel.Version] != "0.1.0" || len(labels[nodelabel.Section]) != 12 || len(labels) != 3 ||
 		condition == nil || !strings.HasSuffix(condition.Message, "; boot 1b4e28ba-2fa1-11d2-883f-0016d3cca427") {
 		t.Errorf("%v, %+v", labels, condition)
 	}

@@ -24,16 +24,15 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"nodepartition/internal/nodelabel"
 )
 
-// Labels and annotations of nodes, Jobs, pods and the Lease.
+// Labels and annotations of nodes, Jobs, pods and the Lease. A node that has kept the partition has
+// the labels of internal/nodelabel, too. Annotations of the same names have the version and the
+// section that a Job installs.
 const (
-	prefix = "node-partition.io/"
-	// VersionLabel of a node has the version that was kept there, and of a Job the annotation has the
-	// version that it installs. The monitor writes it too, with --node-status.
-	VersionLabel = prefix + "version"
-	// SectionLabel has the section in the same places, as SectionHash returns it.
-	SectionLabel = prefix + "section"
+	prefix = nodelabel.Prefix
 	// StateLabel of a node has how its last Job has ended, as a State.
 	StateLabel = prefix + "state"
 	// ReasonLabel of a node has one word about a state other than StateKept.
@@ -84,9 +83,11 @@ func hash(digits int, texts ...string) string {
 	return hex.EncodeToString(sum[:])[:digits]
 }
 
-// SectionHash returns the value of SectionLabel for a file of a section: 12 hex digits of the
-// SHA-256 of its bytes.
-func SectionHash(file []byte) string { return hash(12, string(file)) }
+// SectionHash returns the value of nodelabel.Section for a file of a section, from the SHA-256 of
+// its bytes.
+func SectionHash(file []byte) string {
+	return nodelabel.SectionValue(hash(2*sha256.Size, string(file)))
+}
 
 // RollID returns the name of a roll: 10 hex digits that follow from version, section, action, the
 // release as "namespace/name", and its revision. A dispatcher that is started again finds its Jobs
@@ -101,8 +102,8 @@ func jobName(roll string, n *Node) string {
 	return fmt.Sprintf("node-partition-%s-%s", roll, hash(16, n.Name, n.UID))
 }
 
-// nodeLabel returns the value of NodeLabel.
-func nodeLabel(name string) string {
+// nodeValue returns the value of NodeLabel.
+func nodeValue(name string) string {
 	if len(validation.IsValidLabelValue(name)) == 0 {
 		return name
 	}

@@ -1,6 +1,10 @@
 package fleet
 
-import v1 "k8s.io/api/core/v1"
+import (
+	v1 "k8s.io/api/core/v1"
+
+	"nodepartition/internal/nodelabel"
+)
 
 // Node holds the facts about a node of the cluster that count in a roll.
 type Node struct {
@@ -20,7 +24,7 @@ type Node struct {
 
 // ours reports whether a roll has left a label on the node.
 func (n *Node) ours() bool {
-	for _, label := range []string{VersionLabel, SectionLabel, StateLabel, ReasonLabel} {
+	for _, label := range []string{nodelabel.Version, nodelabel.Section, StateLabel, ReasonLabel} {
 		if _, has := n.Labels[label]; has {
 			return true
 		}
@@ -61,13 +65,13 @@ func NewJob(name, uid string, labels, annotations map[string]string) *Job {
 	return &Job{
 		Name: name, UID: uid, Roll: labels[RollLabel], Action: Action(labels[ActionLabel]),
 		Node: annotations[NodeNameAnnotation], NodeUID: annotations[nodeUIDAnnotation],
-		Version: annotations[VersionLabel], Section: annotations[SectionLabel],
+		Version: annotations[nodelabel.Version], Section: annotations[nodelabel.Section],
 	}
 }
 
 // PodSelector selects the pod of the Job by its labels.
 func (j *Job) PodSelector() string {
-	return RollLabel + "=" + j.Roll + "," + NodeLabel + "=" + nodeLabel(j.Node)
+	return RollLabel + "=" + j.Roll + "," + NodeLabel + "=" + nodeValue(j.Node)
 }
 
 func (j *Job) ended() bool { return j.Complete || j.Failed }

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"nodepartition/internal/nodelabel"
 	"nodepartition/internal/oneline"
 )
 
@@ -136,9 +137,9 @@ func (o Outcome) labels(j *Job) map[string]*string {
 	case o.State != StateKept:
 		return map[string]*string{StateLabel: &state, ReasonLabel: &reason}
 	case j.Action == Uninstall:
-		return map[string]*string{VersionLabel: nil, SectionLabel: nil, StateLabel: nil, ReasonLabel: nil}
+		return map[string]*string{nodelabel.Version: nil, nodelabel.Section: nil, StateLabel: nil, ReasonLabel: nil}
 	}
-	return map[string]*string{VersionLabel: &j.Version, SectionLabel: &j.Section, StateLabel: &state, ReasonLabel: nil}
+	return map[string]*string{nodelabel.Version: &j.Version, nodelabel.Section: &j.Section, StateLabel: &state, ReasonLabel: nil}
 }
 
 // has reports whether a node has these labels already.

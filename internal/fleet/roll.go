@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"nodepartition/internal/nodelabel"
 )
 
 // Plan says what a roll is to do.
@@ -225,7 +227,7 @@ func (r *Roll) unfit(m *member) bool {
 		reason, sentence = "cordoned", "somebody has excluded it from scheduling (kubectl uncordon ends that)"
 	case m.both:
 		reason, sentence = "both", fmt.Sprintf("it has version %s and section %s, and this roll would change both at once",
-			n.Labels[VersionLabel], n.Labels[SectionLabel])
+			n.Labels[nodelabel.Version], n.Labels[nodelabel.Section])
 	}
 	m.why = Outcome{Node: n.Name, Reason: reason, Sentence: sentence}
 	return reason != ""
@@ -234,7 +236,7 @@ func (r *Roll) unfit(m *member) bool {
 // changesBoth reports whether a node that has a version and a section would be given another of
 // each. If it failed then, nothing would say which of the two is the cause.
 func (n *Node) changesBoth(version, section string) bool {
-	hasVersion, hasSection := n.Labels[VersionLabel], n.Labels[SectionLabel]
+	hasVersion, hasSection := n.Labels[nodelabel.Version], n.Labels[nodelabel.Section]
 	return hasVersion != "" && hasSection != "" && hasVersion != version && hasSection != section
 }
 

@@ -102,10 +102,10 @@ func TestNames(t *testing.T) {
 	if name := jobName(id, long); len(name) > 63 || name == jobName(id, again) || name != jobName(id, long) {
 		t.Errorf("name %s of %d bytes", name, len(name))
 	}
-	if got := nodeLabel(long.Name); len(got) != 16 {
+	if got := nodeValue(long.Name); len(got) != 16 {
 		t.Errorf("label %q", got)
 	}
-	if got := nodeLabel("worker-1.example"); got != "worker-1.example" {
+	if got := nodeValue("worker-1.example"); got != "worker-1.example" {
 		t.Errorf("label %q", got)
 	}
 }

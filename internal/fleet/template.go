@@ -13,6 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
+
+	"nodepartition/internal/nodelabel"
 )
 
 // afterTrial is the time that a Job without activeDeadlineSeconds has beside the trial: for its
@@ -103,10 +105,10 @@ func (t *Template) For(n *Node, p Plan, owner Owner) *batchv1.Job {
 	job := t.job.DeepCopy()
 	job.Status = batchv1.JobStatus{}
 	marks := map[string]string{
-		RollLabel: p.Roll, NodeLabel: nodeLabel(n.Name), ActionLabel: string(p.Action),
+		RollLabel: p.Roll, NodeLabel: nodeValue(n.Name), ActionLabel: string(p.Action),
 	}
 	notes := map[string]string{
-		NodeNameAnnotation: n.Name, nodeUIDAnnotation: n.UID, VersionLabel: p.Version, SectionLabel: p.Section,
+		NodeNameAnnotation: n.Name, nodeUIDAnnotation: n.UID, nodelabel.Version: p.Version, nodelabel.Section: p.Section,
 	}
 	job.ObjectMeta = metav1.ObjectMeta{
 		Name:        jobName(p.Roll, n),

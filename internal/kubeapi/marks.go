@@ -11,23 +11,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+
+	"nodepartition/internal/nodelabel"
 )
 
-// The labels of a node.
-const (
-	// LabelVersion has the version of the monitor on the node, as LabelValue writes it.
-	LabelVersion = "node-partition.io/version"
-	// LabelSection has the beginning of the digest of the sections in force, as ShortDigest cuts it.
-	LabelSection = "node-partition.io/section"
-)
-
-// Labels returns the names of the labels of a node.
-func Labels() []string { return []string{LabelSection, LabelVersion} }
+// Labels returns the names of the labels that SetMarks writes.
+func Labels() []string { return []string{nodelabel.Section, nodelabel.Version} }
 
 // Marks lists the labels and the condition Ready of a node.
 type Marks struct {
-	// Version and Section are the values of LabelVersion and LabelSection. A node has no label whose
-	// value is empty.
+	// Version and Section are the values of nodelabel.Version and nodelabel.Section. A node has no
+	// label whose value is empty.
 	Version, Section string
 	// Condition is Ready, with its times.
 	Condition v1.NodeCondition
@@ -35,41 +29,15 @@ type Marks struct {
 
 // labels returns the labels by their names; nil removes one.
 func (m Marks) labels() map[string]*string {
-	values := map[string]*string{LabelVersion: nil, LabelSection: nil}
+	values := map[string]*string{nodelabel.Version: nil, nodelabel.Section: nil}
 	if m.Version != "" {
-		values[LabelVersion] = &m.Version
+		values[nodelabel.Version] = &m.Version
 	}
 	if m.Section != "" {
-		values[LabelSection] = &m.Section
+		values[nodelabel.Section] = &m.Section
 	}
 	return values
 }
-
-// maxLabel is the longest value of a label (LabelValueMaxLength, apimachinery 0.37.0).
-const maxLabel = 63
-
-// LabelValue returns a version as the value of a label, which has fewer characters to choose from:
-// another one becomes an underscore.
-func LabelValue(version string) string {
-	value := strings.Map(func(r rune) rune {
-		if isAlphanumeric(r) || strings.ContainsRune("-_.", r) {
-			return r
-		}
-		return '_'
-	}, version)
-	value = value[:min(len(value), maxLabel)]
-	return strings.TrimFunc(value, func(r rune) bool { return !isAlphanumeric(r) })
-}
-
-func isAlphanumeric(r rune) bool {
-	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
-}
-
-// shortDigits is the number of digits of a digest in a label.
-const shortDigits = 12
-
-// ShortDigest returns the part of a digest in hexadecimal digits that is in LabelSection.
-func ShortDigest(digest string) string { return digest[:min(len(digest), shortDigits)] }
 
 // SetMarks writes the labels and the condition of a node, with one patch of nodes/status: the API
 // server takes labels there, too (nodeStatusStrategy resets only the spec, pkg/registry/core/node,
@@ -99,7 +67,7 @@ func removed(names []string) map[string]*string {
 // MarksRights returns the error that prevents writing the labels and the condition of a node, nil
 // if there is none. It is a dry run with values, because an admission policy may be about them.
 func (c *Client) MarksRights(ctx context.Context, node string) error {
-	m := Marks{Version: "0", Section: strings.Repeat("0", shortDigits)}
+	m := Marks{Version: "0", Section: nodelabel.SectionValue(strings.Repeat("0", 64))}
 	m.Condition = v1.NodeCondition{
 		Type: Ready, Status: v1.ConditionUnknown, Reason: "DryRun",
 		LastHeartbeatTime: metav1.Now(), LastTransitionTime: metav1.Now(),

@@ -8,7 +8,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
+
+	"nodepartition/internal/nodelabel"
 )
 
 // TestSetMarks: labels and condition are one patch of the status, so one right suffices. Only what
@@ -26,7 +27,7 @@ func TestSetMarks(t *testing.T) {
 	if err := c.SetMarks(t.Context(), "node-1", m); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.RemoveMarks(t.Context(), "node-1", []string{LabelSection}); err != nil {
+	if err := c.RemoveMarks(t.Context(), "node-1", []string{nodelabel.Section}); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.MarksRights(t.Context(), "node-1"); err != nil {
@@ -55,19 +56,19 @@ func TestSetMarks(t *testing.T) {
 func TestOwnMarks(t *testing.T) {
 	t.Parallel()
 	node := nodeWith(nil)
-	node.Labels = map[string]string{LabelVersion: "0.1.0", LabelSection: "0123456789ab", "other": "x"}
+	node.Labels = map[string]string{nodelabel.Version: "0.1.0", nodelabel.Section: "0123456789ab", "other": "x"}
 	node.Status.Conditions = []v1.NodeCondition{{Type: v1.NodeReady}, {Type: Ready}}
 	label := func(manager, name string) metav1.ManagedFieldsEntry {
 		raw := `{"f:metadata":{"f:labels":{"f:` + name + `":{}}}}`
 		return metav1.ManagedFieldsEntry{Manager: manager, FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(raw)}}
 	}
 	node.ManagedFields = []metav1.ManagedFieldsEntry{
-		label("partition-fleet", LabelVersion), label(Component, LabelSection), label(Component, "other"), {Manager: Component},
+		label("partition-fleet", nodelabel.Version), label(Component, nodelabel.Section), label(Component, "other"), {Manager: Component},
 	}
 	s := newAPIServer(t, give(node), give(nodeWith(nil)), refuse(http.StatusForbidden, metav1.StatusReasonForbidden),
 		answer{code: http.StatusNotFound, text: "no backend"})
 	c := newTestClient(t, s.URL)
-	if names, condition, err := c.OwnMarks(t.Context(), "node-1"); err != nil || !slices.Equal(names, []string{LabelSection}) || !condition {
+	if names, condition, err := c.OwnMarks(t.Context(), "node-1"); err != nil || !slices.Equal(names, []string{nodelabel.Section}) || !condition {
 		t.Errorf("%q, %t, %v", names, condition, err)
 	}
 	if names, condition, err := c.OwnMarks(t.Context(), "node-1"); err != nil || len(names) > 0 || condition {
@@ -79,27 +80,5 @@ func TestOwnMarks(t *testing.T) {
 	for _, want := range []error{ErrForbidden, ErrUnreachable} {
 		_, _, err := c.OwnMarks(t.Context(), "node-1")
 		wantError(t, err, want, "get nodes node/node-1")
-	}
-}
-
-// TestLabelValue: each version is a value that the API server takes.
-func TestLabelValue(t *testing.T) {
-	t.Parallel()
-	for version, want := range map[string]string{
-		"0.1.0": "0.1.0", "v0.2.0-rc.1-5-gabcdef0": "v0.2.0-rc.1-5-gabcdef0", "0.1.0~rc1+dirty": "0.1.0_rc1_dirty", "(devel)": "devel", "": "", "é": "",
-		strings.Repeat("1", 80): strings.Repeat("1", 63), strings.Repeat("1", 62) + "--": strings.Repeat("1", 62),
-	} {
-		got := LabelValue(version)
-		if got != want || len(validation.IsValidLabelValue(got)) > 0 {
-			t.Errorf("%q: %q; want %q", version, got, want)
-		}
-	}
-	for _, name := range Labels() {
-		if problems := validation.IsQualifiedName(name); len(problems) > 0 {
-			t.Errorf("%s: %q", name, problems)
-		}
-	}
-	if got := ShortDigest(strings.Repeat("0123", 16)); got != "012301230123" || ShortDigest("") != "" {
-		t.Errorf("%q", got)
 	}
 }

@@ -68,6 +68,8 @@ var rules = []rule{
 		why: "names are computed from names, and the generator links them"},
 	{packages: []string{"nodepartition/internal/thresholds"}, forbid: []string{"nodepartition/", "os", "io", "net", "k8s.io"}, direct: true,
 		why: "thresholds are plain data, and the generator links them"},
+	{packages: []string{"nodepartition/internal/nodelabel"}, forbid: []string{"nodepartition", "os", "io", "net", "k8s.io"}, direct: true,
+		why: "what monitor and dispatcher write in a label follows from what they know alone"},
 	{packages: []string{"nodepartition/internal/membership"}, forbid: []string{"os", "io", "net", "time", "k8s.io"}, direct: true,
 		why: "who is a member is computed from what is known of a pod, and the generator links it"},
 	{packages: []string{"nodepartition/internal/budget", "nodepartition/internal/audit"}, forbid: []string{"os", "io", "net", "time", "nodepartition/internal/hostfs"},

@@ -28,6 +28,7 @@ import (
 	"nodepartition/internal/fleet"
 	apicluster "nodepartition/internal/fleet/cluster"
 	"nodepartition/internal/fleet/dispatch"
+	"nodepartition/internal/nodelabel"
 	"nodepartition/tests/lab"
 )
 
@@ -371,7 +372,7 @@ func TestFleet(t *testing.T) {
 	if limit := (many - canaries - masters) / 10; s.most > limit {
 		t.Errorf("%d nodes had a Job at once; want %d", s.most, limit)
 	}
-	if got := s.labelled(fleet.VersionLabel, "v2"); got != many {
+	if got := s.labelled(nodelabel.Version, "v2"); got != many {
 		t.Errorf("%d nodes have the version", got)
 	}
 	all, requests := 0, map[string]int{}
@@ -578,7 +579,7 @@ func TestFleetRemove(t *testing.T) {
 	}
 	s.setReady("b", v1.ConditionTrue)
 	wantReport(t, run(fleet.Uninstall), fleet.CodeDone, "3 nodes have nothing of it any more")
-	for _, label := range []string{fleet.VersionLabel, fleet.SectionLabel, fleet.StateLabel, fleet.ReasonLabel} {
+	for _, label := range []string{nodelabel.Version, nodelabel.Section, fleet.StateLabel, fleet.ReasonLabel} {
 		list, err := s.Client().CoreV1().Nodes().List(t.Context(), metav1.ListOptions{LabelSelector: label})
 		s.must(err)
 		if len(list.Items) > 0 {

@@ -18,6 +18,7 @@ import (
 
 	"nodepartition/internal/daemon/marks"
 	"nodepartition/internal/kubeapi"
+	"nodepartition/internal/nodelabel"
 	"nodepartition/tests/lab"
 	"nodepartition/tests/locked"
 )
@@ -81,7 +82,7 @@ func marksWritten(c *cluster) {
 		c.t.Errorf("%v, %+v after a dry run", labels, condition)
 	}
 	c.want(c.monitor.SetMarks(c.t.Context(), node, aMarks("0.1.0", "0123456789ab", v1.ConditionTrue)), nil)
-	want := map[string]string{kubeapi.LabelVersion: "0.1.0", kubeapi.LabelSection: "0123456789ab"}
+	want := map[string]string{nodelabel.Version: "0.1.0", nodelabel.Section: "0123456789ab"}
 	if labels, condition := c.marked(); !maps.Equal(labels, want) || condition == nil || condition.Status != v1.ConditionTrue {
 		c.t.Errorf("%v, %+v; want %v", labels, condition, want)
 	}
@@ -95,7 +96,7 @@ func marksWritten(c *cluster) {
 		c.t.Errorf("%v, %+v after writes of the kubelet", labels, condition)
 	}
 	c.want(c.monitor.SetMarks(c.t.Context(), node, aMarks("0.1.0", "", v1.ConditionFalse)), nil)
-	delete(want, kubeapi.LabelSection)
+	delete(want, nodelabel.Section)
 	if labels, condition := c.marked(); !maps.Equal(labels, want) || condition.Status != v1.ConditionFalse {
 		c.t.Errorf("%v, %+v; want %v", labels, condition, want)
 	}
@@ -103,11 +104,11 @@ func marksWritten(c *cluster) {
 	_, err = c.admin.CoreV1().Nodes().Patch(c.t.Context(), node, types.MergePatchType, other, metav1.PatchOptions{FieldManager: "partition-fleet"})
 	c.must(err)
 	names, condition, err := c.monitor.OwnMarks(c.t.Context(), node)
-	if c.want(err, nil); len(names) != 1 || names[0] != kubeapi.LabelVersion || !condition {
+	if c.want(err, nil); len(names) != 1 || names[0] != nodelabel.Version || !condition {
 		c.t.Errorf("ours are %q, condition %t; want the version, and not what another has written", names, condition)
 	}
 	c.want(c.monitor.RemoveMarks(c.t.Context(), node, names), nil)
-	if labels, condition := c.marked(); labels[kubeapi.LabelSection] != "ba9876543210" || len(labels) != 1 || condition != nil {
+	if labels, condition := c.marked(); labels[nodelabel.Section] != "ba9876543210" || len(labels) != 1 || condition != nil {
 		c.t.Errorf("%v, %+v; want the label of the other alone", labels, condition)
 	}
 	c.want(c.monitor.RemoveMarks(c.t.Context(), node, kubeapi.Labels()), nil)
@@ -232,7 +233,7 @@ func marksKept(c *cluster) {
 				return status == "" && len(labels) == 0, nil
 			}
 			since = condition.LastTransitionTime.Time
-			return condition.Status == status && labels[kubeapi.LabelVersion] == version && labels[kubeapi.LabelSection] == "abababababab", nil
+			return condition.Status == status && labels[nodelabel.Version] == version && labels[nodelabel.Section] == "abababababab", nil
 		})
 		return since
 	}

@@ -24,6 +24,7 @@ import (
 
 	"nodepartition/internal/daemon/faults"
 	"nodepartition/internal/kubeapi"
+	"nodepartition/internal/nodelabel"
 	"nodepartition/internal/statefile"
 )
 
@@ -179,7 +180,7 @@ func (k *Keeper) marks(f Facts, c v1.NodeCondition) kubeapi.Marks {
 		c.Message += "; boot " + k.options.Boot
 	}
 	return kubeapi.Marks{
-		Version: kubeapi.LabelValue(k.options.Version), Section: kubeapi.ShortDigest(f.Section), Condition: c,
+		Version: nodelabel.VersionValue(k.options.Version), Section: nodelabel.SectionValue(f.Section), Condition: c,
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 
 	"nodepartition/internal/daemon/faults"
 	"nodepartition/internal/kubeapi"
+	"nodepartition/internal/nodelabel"
 	"nodepartition/internal/unitname"
 	"nodepartition/tests/fakeapi"
 	"nodepartition/tests/locked"
@@ -364,7 +365,7 @@ func TestClear(t *testing.T) {
 	}{
 		"nothing":                {},
 		"the condition alone":    {has: true, removed: [][]string{nil}, log: "are not asked for any more"},
-		"one label":              {ours: []string{kubeapi.LabelSection}, removed: [][]string{{kubeapi.LabelSection}}, log: "are not asked for any more"},
+		"one label":              {ours: []string{nodelabel.Section}, removed: [][]string{{nodelabel.Section}}, log: "are not asked for any more"},
 		"in the same boot":       {has: true, before: `{"version":1,"there":true}`, removed: [][]string{nil}, log: "are not asked for any more"},
 		"no Node":                {err: kubeapi.ErrGone, before: `{"version":1,"there":true}`},
 		"no right, never had it": {err: kubeapi.ErrForbidden},
@@ -462,17 +463,17 @@ func TestInCluster(t *testing.T) {
 	}
 	stop()
 	labels := cluster.Labels()
-	if labels[kubeapi.LabelVersion] != "0.1.0_dirty" || labels[kubeapi.LabelSection] != "012301230123" || len(labels) != 3 {
+	if labels[nodelabel.Version] != "0.1.0_dirty" || labels[nodelabel.Section] != "012301230123" || len(labels) != 3 {
 		t.Errorf("labels %v", labels)
 	}
 	if got := cluster.Condition(kubeapi.Ready); got == nil || got.Status != v1.ConditionTrue || got.LastTransitionTime.IsZero() || got.LastHeartbeatTime.IsZero() {
 		t.Errorf("%+v; want True", got)
 	}
-	cluster.SetLabel(kubeapi.LabelVersion, "0.2.0", "partition-fleet")
+	cluster.SetLabel(nodelabel.Version, "0.2.0", "partition-fleet")
 	if err := k.Clear(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if labels = cluster.Labels(); labels[kubeapi.LabelVersion] != "0.2.0" || len(labels) != 2 || cluster.Condition(kubeapi.Ready) != nil {
+	if labels = cluster.Labels(); labels[nodelabel.Version] != "0.2.0" || len(labels) != 2 || cluster.Condition(kubeapi.Ready) != nil {
 		t.Errorf("labels %v without the flag; want those of others", labels)
 	}
 	k, stop = started()

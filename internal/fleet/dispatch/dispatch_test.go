@@ -16,6 +16,7 @@ import (
 
 	"nodepartition/internal/fleet"
 	"nodepartition/internal/fleet/cluster"
+	"nodepartition/internal/nodelabel"
 )
 
 // allKept returns the report of a roll in which nothing went wrong.
@@ -387,7 +388,7 @@ func TestBoth(t *testing.T) {
 		w := newWorld(t, 3)
 		n := &v1.Node{}
 		w.api.Get(nodesPath, "worker-01", n)
-		n.Labels = map[string]string{fleet.VersionLabel: "v1", fleet.SectionLabel: "s1", fleet.StateLabel: "kept"}
+		n.Labels = map[string]string{nodelabel.Version: "v1", nodelabel.Section: "s1", fleet.StateLabel: "kept"}
 		w.api.Put(nodesPath, n)
 		report := w.roll(fleet.Install, 1, "")
 		if report.Code != fleet.CodeRefused || !strings.Contains(report.Lines[0], "version and section would both change, to v2 and s2, on worker-01: ") || len(w.order) > 0 {

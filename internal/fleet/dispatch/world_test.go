@@ -21,6 +21,7 @@ import (
 
 	"nodepartition/internal/fleet"
 	"nodepartition/internal/fleet/cluster"
+	"nodepartition/internal/nodelabel"
 	"nodepartition/tests/fakeapi"
 )
 
@@ -276,7 +277,7 @@ func (w *world) labels(name string) string {
 		return "gone"
 	}
 	var all []string
-	for _, label := range []string{fleet.VersionLabel, fleet.SectionLabel, fleet.StateLabel, fleet.ReasonLabel} {
+	for _, label := range []string{nodelabel.Version, nodelabel.Section, fleet.StateLabel, fleet.ReasonLabel} {
 		if value, has := n.Labels[label]; has {
 			all = append(all, value)
 		}
