@@ -139,7 +139,10 @@ func (o Outcome) labels(j *Job) map[string]*string {
 	case j.Action == Uninstall:
 		return map[string]*string{nodelabel.Version: nil, nodelabel.Section: nil, StateLabel: nil, ReasonLabel: nil}
 	}
-	return map[string]*string{nodelabel.Version: &j.Version, nodelabel.Section: &j.Section, StateLabel: &state, ReasonLabel: nil}
+	version := nodelabel.VersionValue(j.Version)
+	return map[string]*string{
+		nodelabel.Version: &version, nodelabel.Section: &j.Section, StateLabel: &state, ReasonLabel: nil,
+	}
 }
 
 // has reports whether a node has these labels already.

@@ -236,6 +236,7 @@ func (r *Roll) unfit(m *member) bool {
 // changesBoth reports whether a node that has a version and a section would be given another of
 // each. If it failed then, nothing would say which of the two is the cause.
 func (n *Node) changesBoth(version, section string) bool {
+	version = nodelabel.VersionValue(version)
 	hasVersion, hasSection := n.Labels[nodelabel.Version], n.Labels[nodelabel.Section]
 	return hasVersion != "" && hasSection != "" && hasVersion != version && hasSection != section
 }

@@ -7,6 +7,10 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"nodepartition/internal/nodelabel"
 )
 
 // world is a cluster without an API server: it does what a roll asks for.
@@ -514,6 +518,25 @@ func TestRollBoth(t *testing.T) {
 	w.r.Apply(Change{Node: &b})
 	wantResult(t, w.play(), CodeDone, "1 node kept the partition, 1 skipped",
 		"skipped: b: both: it has version v1 and section s1, and this roll would change both at once")
+}
+
+// TestRollVersion: a version with a character that a label may not have is on the Node as the
+// monitor there writes it, and counts as the same version.
+func TestRollVersion(t *testing.T) {
+	t.Parallel()
+	for version, label := range map[string]string{"0.1.0+dirty": "0.1.0_dirty", "0.1.0~rc1": "0.1.0_rc1"} {
+		w := newWorld(t, Install, "", node("a", ""), node("b", prefix+"version="+label+","+prefix+"section=s1"))
+		w.plan.Version = version
+		if refusal := w.start(); refusal != "" {
+			t.Errorf("%s: refused with %q", version, refusal)
+		}
+		wantResult(t, w.play(), CodeDone, "2 nodes kept the partition")
+		for name, n := range w.nodes {
+			if got := n.Labels[nodelabel.Version]; got != label || len(validation.IsValidLabelValue(got)) > 0 {
+				t.Errorf("%s: %s has the label %q; want %q", version, name, got, label)
+			}
+		}
+	}
 }
 
 func TestRollNone(t *testing.T) {

@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/yaml"
 )
 
@@ -63,8 +63,8 @@ func ParseSettings(name string, data []byte) (Settings, error) {
 		field, value, want string
 		wrong              bool
 	}{
-		{"version", s.Version, "1 to 63 letters, digits and ._- as a label of nodes has them",
-			s.Version == "" || len(validation.IsValidLabelValue(s.Version)) > 0},
+		{"version", s.Version, "1 to 63 letters, digits and ._+~-, with a letter or digit at both ends",
+			!versionForm.MatchString(s.Version)},
 		{"maxFailures", strconv.Itoa(s.MaxFailures), "0 or more", s.MaxFailures < 0},
 		{"pause", string(file.Pause), "a time such as 30s", pauseErr != nil || pause < 0},
 		{"trial", string(file.Trial), "1m to 24h", trialErr != nil || trial < time.Minute || trial > 24*time.Hour},
@@ -76,6 +76,10 @@ func ParseSettings(name string, data []byte) (Settings, error) {
 	}
 	return s, nil
 }
+
+// versionForm matches what git describe prints, and versions of packages. They are short enough for
+// the value of a label.
+var versionForm = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._+~-]{0,61}[A-Za-z0-9])?$`)
 
 const nriNone = "none"
 

@@ -29,6 +29,11 @@ monitorArgs: --eviction=off
 	if s.Selector.selects(map[string]string{"pool": "gpu"}) || !s.Selector.selects(nil) || !s.Pools[1].selects(map[string]string{"zone": "b"}) {
 		t.Error("the selectors do not select what they say")
 	}
+	for _, version := range []string{"0.1.0~rc1", "v0.1.0-3-gabcdef0-dirty", "0.1.0+dirty", "1", strings.Repeat("1", 63)} {
+		if s, err := ParseSettings("roll.yaml", []byte("version: \""+version+"\"\n")); err != nil || s.Version != version {
+			t.Errorf("%s: %q, %v", version, s.Version, err)
+		}
+	}
 	s, err = ParseSettings("roll.yaml", []byte("version: v1\ncontrolPlane: false\nselector: \"\"\n"))
 	if err != nil || s.Nodes.of(5000) != 1 || s.MaxFailures != 0 || bool(s.ControlPlane) || s.Pause != 30*time.Second || s.Trial != 10*time.Minute || s.NRI != "none" {
 		t.Errorf("defaults: %+v, %v", s, err)
@@ -40,6 +45,7 @@ func TestSettingsRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                `version: ""; want 1 to 63`,
 		"version: a/b":                    `version: "a/b"`,
+		"version: 0.1.0+":                 `version: "0.1.0+"; want 1 to 63`,
 		"version: v1\nnodes: 0":           `nodes: "0"; want a number of nodes from 1 on, or 1% to 100%`,
 		"version: v1\nnodes: 0%":          `nodes: "0%"`,
 		"version: v1\nnodes: 101%":        `nodes: "101%"`,
@@ -53,6 +59,8 @@ func TestSettingsRefused(t *testing.T) {
 		"version: v1\nselector: a=(":      `selector: "a=("`,
 		"version: v1\nparallel: 3":        `unknown field "parallel"`,
 		"version: v1\nversion: v2":        `"version" already set`,
+
+		"version: v" + strings.Repeat("1", 63): "want 1 to 63",
 	} {
 		_, err := ParseSettings("roll.yaml", []byte(text))
 		if err == nil || !strings.HasPrefix(err.Error(), "roll.yaml: ") || !strings.Contains(err.Error(), want) {
