@@ -23,7 +23,6 @@ import (
 	"context"
 	"crypto/x509"
 	"encoding/pem"
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -39,6 +38,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/util/connrotation"
+
+	"nodepartition/internal/kubewatch"
 )
 
 // Component identifies us to the API server: as the user agent, hence the manager of the fields
@@ -199,8 +200,8 @@ func (c *Client) do(ctx context.Context, request *rest.Request) (rest.Result, er
 	case !c.background:
 		c.underWay.urgent.Add(1)
 		defer c.underWay.urgent.Add(-1)
-	case c.underWay.left.Load() >= maxLeft:
-		return rest.Result{}, errLeft
+	case c.underWay.left.Load() >= kubewatch.MaxLeft: // a credential plugin does not end
+		return rest.Result{}, kubewatch.ErrLeft
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
@@ -238,12 +239,6 @@ func (c *Client) do(ctx context.Context, request *rest.Request) (rest.Result, er
 		return rest.Result{}, ctx.Err()
 	}
 }
-
-// maxLeft bounds the requests of the background that wait for a credential plugin that does not
-// end.
-const maxLeft = 4
-
-var errLeft = errors.New("earlier requests have not ended")
 
 // closeConnections closes the connections, unless that would cut off a more urgent request.
 func (c *Client) closeConnections() {

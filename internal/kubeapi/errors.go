@@ -11,6 +11,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"nodepartition/internal/kubewatch"
 )
 
 // Kinds of errors, for errors.Is. An error of no kind belongs to a request that the API server does
@@ -65,7 +67,7 @@ func (c *Client) explain(err error) (hint string, sentinel error) {
 				"another with --kubeconfig",
 			c.kubeconfig,
 		), ErrCredentials
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, errLeft):
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, kubewatch.ErrLeft):
 		return c.pluginHint(), ErrUnreachable
 	case unanswered(err), code(err) == http.StatusTooManyRequests, code(err) >= http.StatusInternalServerError:
 		return "", ErrUnreachable

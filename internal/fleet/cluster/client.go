@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -34,6 +35,8 @@ type Client struct {
 	place  Place
 	// connections tracks the open connections; nil if the configuration has its own transport.
 	connections *connrotation.ConnectionTracker
+	// left counts the watches that were given up before they began, and whose requests go on.
+	left atomic.Int32
 
 	mu       sync.Mutex
 	requests map[string]int

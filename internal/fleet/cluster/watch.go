@@ -6,28 +6,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"strconv"
-	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 
 	"nodepartition/internal/fleet"
+	"nodepartition/internal/kubewatch"
 )
 
 // pageSize bounds the objects in one answer.
 const pageSize = 500
-
-// watchFor is the shortest time after which the API server ends a watch, and twice that the
-// longest, as for client-go's reflectors (minWatchTimeout, k8s.io/client-go/tools/cache v0.37.0).
-const watchFor = 5 * time.Minute
-
-// watchSlack is the time for which a watch may exceed what the API server was asked for. After that
-// its connection counts as dead.
-const watchSlack = 30 * time.Second
 
 // Followed is a kind of object whose changes are followed. It knows which objects there are.
 type Followed struct {
@@ -151,74 +141,11 @@ func (f *Followed) Watch(ctx context.Context, seen func(fleet.Change)) error {
 func (f *Followed) watch(ctx context.Context, seen func(fleet.Change)) error {
 	what := "watch " + string(f.resource)
 	f.c.count(what)
-	length := watchFor + rand.N(watchFor)
-	ctx, cancel := context.WithTimeout(ctx, length+watchSlack)
-	defer cancel()
-	body, err := f.c.open(ctx, f.request().
-		Param("watch", "true").
+	request := f.request().
+		SetHeader("Accept", "application/json").
 		Param("allowWatchBookmarks", "true").
-		Param("resourceVersion", f.version).
-		Param("timeoutSeconds", strconv.Itoa(int(length/time.Second))))
-	if err != nil {
-		return f.c.failed(what, "", err)
-	}
-	defer body.Close()
-	if err := f.events(body, seen); !errors.Is(err, io.EOF) {
-		return f.c.failed(what, "", err)
-	}
-	return nil
-}
-
-// open begins to read an answer that goes on. It waits for its beginning for as long as for any
-// other answer.
-func (c *Client) open(ctx context.Context, request *rest.Request) (io.ReadCloser, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	late := time.AfterFunc(RequestTimeout, cancel)
-	body, err := request.SetHeader("Accept", "application/json").MaxRetries(0).Stream(ctx)
-	if err == nil && !late.Stop() {
-		_ = body.Close() // too late
-		err = context.DeadlineExceeded
-	}
-	if err != nil {
-		late.Stop()
-		cancel()
-		if errors.Is(err, context.Canceled) && ctx.Err() != nil {
-			err = context.DeadlineExceeded // not of the caller's: that one sees its own context
-		}
-		return nil, err
-	}
-	return opened{body, cancel}, nil
-}
-
-// opened is the body of an answer. Close ends its request.
-type opened struct {
-	io.ReadCloser
-	cancel context.CancelFunc
-}
-
-func (o opened) Close() error {
-	o.cancel()
-	return o.ReadCloser.Close()
-}
-
-// events reads the events of a watch. The error is io.EOF at their end.
-func (f *Followed) events(body io.Reader, seen func(fleet.Change)) error {
-	decoder := json.NewDecoder(body)
-	for {
-		var event struct {
-			Type   watch.EventType `json:"type"`
-			Object json.RawMessage `json:"object"`
-		}
-		if err := decoder.Decode(&event); err != nil {
-			return err
-		}
-		if event.Type == watch.Error {
-			var status metav1.Status
-			if err := json.Unmarshal(event.Object, &status); err != nil {
-				return err
-			}
-			return apierrors.FromObject(&status)
-		}
+		Param("resourceVersion", f.version)
+	err := kubewatch.Follow(ctx, request, f.c.open, func(event kubewatch.Event) error {
 		o := f.new()
 		if err := json.Unmarshal(event.Object, o); err != nil {
 			return err
@@ -230,7 +157,15 @@ func (f *Followed) events(body io.Reader, seen func(fleet.Change)) error {
 			f.gone(o.meta().UID, o.change(), seen)
 		}
 		f.version = o.meta().ResourceVersion
-	}
+		return nil
+	})
+	return f.c.failed(what, "", err)
+}
+
+// open begins to read an answer that goes on. It waits for its beginning for as long as for any
+// other answer.
+func (c *Client) open(ctx context.Context, request *rest.Request) (io.ReadCloser, error) {
+	return kubewatch.Open(ctx, request, RequestTimeout, &c.left)
 }
 
 // PodOf returns the pod of a Job, nil if there is none.

@@ -1,0 +1,141 @@
+// Package kubewatch makes the requests by which a client follows objects of an API server.
+package kubewatch
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
+)
+
+// length is the shortest time after which the API server ends a watch, and twice that the longest,
+// as for client-go's reflectors (minWatchTimeout, k8s.io/client-go/tools/cache v0.37.0). The
+// clients of a cluster do not begin again all at once.
+const length = 5 * time.Minute
+
+// slack is the time for which a watch may exceed what the API server was asked for. After that its
+// connection counts as dead.
+const slack = 30 * time.Second
+
+// Event is a change, or a bookmark. Object is as the API server has sent it.
+type Event struct {
+	Type   watch.EventType `json:"type"`
+	Object json.RawMessage `json:"object"`
+}
+
+// Follow makes a request a watch, and calls each with its events. It returns nil when the API
+// server ends the watch, which it does after some minutes, and else the error of the request, of an
+// event or of each. open begins the request: see Open.
+func Follow(
+	ctx context.Context, request *rest.Request,
+	open func(context.Context, *rest.Request) (io.ReadCloser, error), each func(Event) error,
+) error {
+	most := length + rand.N(length)
+	ctx, cancel := context.WithTimeout(ctx, most+slack)
+	defer cancel()
+	body, err := open(ctx, request.
+		Param("watch", "true").
+		Param("timeoutSeconds", strconv.Itoa(int(most/time.Second))))
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	if err := read(body, each); !errors.Is(err, io.EOF) {
+		return err
+	}
+	return nil
+}
+
+// read reads the events of a watch. The error is io.EOF at their end.
+func read(body io.Reader, each func(Event) error) error {
+	events := json.NewDecoder(body)
+	for {
+		var event Event
+		if err := events.Decode(&event); err != nil {
+			return err
+		}
+		if event.Type == watch.Error {
+			var status metav1.Status
+			if err := json.Unmarshal(event.Object, &status); err != nil {
+				return err
+			}
+			return apierrors.FromObject(&status)
+		}
+		if err := each(event); err != nil {
+			return err
+		}
+	}
+}
+
+// MaxLeft bounds the requests of a client that were given up, and go on all the same.
+const MaxLeft = 4
+
+// ErrLeft is the error of a request beyond MaxLeft.
+var ErrLeft = errors.New("earlier requests have not ended")
+
+// Open begins to read an answer that goes on. It returns when ctx ends, and with the error of a
+// request without an answer after patience, also if a credential plugin hangs: client-go waits for
+// one without regard to the context (refreshCredsLocked,
+// k8s.io/client-go/plugin/pkg/client/auth/exec v0.37.0). left counts what then has not ended.
+func Open(
+	ctx context.Context, request *rest.Request, patience time.Duration, left *atomic.Int32,
+) (io.ReadCloser, error) {
+	if left.Load() >= MaxLeft {
+		return nil, ErrLeft
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	type answer struct {
+		body io.ReadCloser
+		err  error
+	}
+	answered := make(chan answer, 1)
+	go func() {
+		// client-go would wait as long as an answer of 429 demands. The caller decides whether to retry.
+		body, err := request.MaxRetries(0).Stream(ctx)
+		answered <- answer{body, err}
+	}()
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	var err error
+	select {
+	case a := <-answered:
+		if a.err != nil {
+			cancel()
+			return nil, a.err
+		}
+		return opened{a.body, cancel}, nil
+	case <-ctx.Done():
+		err = ctx.Err()
+	case <-timer.C:
+		err = context.DeadlineExceeded
+	}
+	cancel()
+	left.Add(1)
+	go func() {
+		if a := <-answered; a.body != nil {
+			_ = a.body.Close() // too late
+		}
+		left.Add(-1)
+	}()
+	return nil, err
+}
+
+// opened is the body of an answer. Close ends its request.
+type opened struct {
+	io.ReadCloser
+	cancel context.CancelFunc
+}
+
+func (o opened) Close() error {
+	o.cancel()
+	return o.ReadCloser.Close()
+}
