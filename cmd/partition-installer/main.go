@@ -66,6 +66,8 @@ type places struct {
 	// bus is the address of the host's system bus, and patience how long it may take to answer.
 	bus      string
 	patience time.Duration
+	// uid is the user of this process.
+	uid int
 }
 
 func main() {
@@ -73,6 +75,7 @@ func main() {
 	at := places{
 		root: "/", image: "/", termination: "/dev/termination-log", confined: "/proc/self/attr/current",
 		bus: "unix:path=/run/dbus/system_bus_socket", patience: 30 * time.Second,
+		uid: os.Geteuid(),
 	}
 	status := run(ctx, os.Args[1:], at, os.Stdout, os.Stderr)
 	stop()
@@ -140,7 +143,7 @@ func inPod(ctx context.Context, args []string, at places, stderr io.Writer) outc
 	}()
 	p := &pod.Pod{
 		Store: store.Store{Folder: state}, Image: store.Disk{Root: at.image},
-		Systemd: client, Now: trialend.Now, Confined: confined(at.confined),
+		Systemd: client, Now: trialend.Now, Confined: confined(at.confined), UID: at.uid,
 	}
 	o := p.Stage(ctx, stage, w)
 	stop()

@@ -26,7 +26,7 @@ const (
 	ReadOnlyUsr Reason = "read-only-usr"
 	// SELinux is an enforcing policy under which systemd would not run the files.
 	SELinux Reason = "selinux"
-	// NoBus is a host whose systemd cannot be reached over the system bus.
+	// NoBus is a host whose systemd cannot be reached over the system bus, or would not obey.
 	NoBus Reason = "no-bus"
 	// KubeletGate is a kubelet that makes the partition itself.
 	KubeletGate Reason = "kubelet-gate"

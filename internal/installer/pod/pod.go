@@ -44,6 +44,8 @@ type Pod struct {
 	Now func() (trialend.Moment, error)
 	// Confined reports whether a policy of SELinux is loaded on the host.
 	Confined bool
+	// UID is the user of this process.
+	UID int
 }
 
 // Wish holds the options of the command line.
@@ -127,6 +129,11 @@ func (p *Pod) bring(w Wish) (brought, error) {
 
 // Stage runs a stage of a roll.
 func (p *Pod) Stage(ctx context.Context, stage sandbox.Stage, w Wish) outcome.Outcome {
+	if p.UID != 0 {
+		return p.notBegun(stage, outcome.Because(outcome.NoBus,
+			"this container runs as UID %d, and the host's systemd obeys UID 0 alone: set runAsUser: 0, and no runAsNonRoot, "+
+				"in the securityContext of the Job's pod and of its containers. It needs no capability", p.UID))
+	}
 	b, err := p.bring(w)
 	if err != nil {
 		return p.notBegun(stage, err)

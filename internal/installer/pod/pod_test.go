@@ -222,6 +222,25 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// TestNotRoot: a pod that systemd would not obey says so at once, and asks and writes nothing.
+func TestNotRoot(t *testing.T) {
+	t.Parallel()
+	for stage, want := range map[sandbox.Stage]outcome.Status{
+		sandbox.Preflight: outcome.Refused, sandbox.Install: outcome.Refused, sandbox.Apply: outcome.Remains,
+		sandbox.Verify: outcome.Remains, sandbox.Keep: outcome.Remains, sandbox.Uninstall: outcome.Refused,
+	} {
+		f := newFake(t)
+		f.p.UID = 65532
+		o := f.p.Stage(t.Context(), stage, f.wish())
+		if o.Status != want || o.Reason != outcome.NoBus || !strings.Contains(o.Text(), "runs as UID 65532") || !strings.Contains(o.Text(), "runAsUser: 0") {
+			t.Errorf("%s: %+v", stage, o)
+		}
+		if got := f.files(); len(got) > 0 || len(f.units) > 0 {
+			t.Errorf("%s: %v, %v", stage, got, f.units)
+		}
+	}
+}
+
 // TestOtherRoll: a roll that is under way keeps others out, and its files. One whose time is over
 // goes back first.
 func TestOtherRoll(t *testing.T) {
