@@ -63,8 +63,9 @@ type node struct {
 	pods     []kubeapi.PodState
 	alone    bool // without a cluster
 	said     []string
-	goesBack bool   // the service of the way back runs
-	applied  func() // called when a trial has begun; nil for none
+	doing    sandbox.Stage // the stage that runs
+	goesBack bool          // the service of the way back runs
+	applied  func()        // called when a trial has begun; nil for none
 }
 
 func newNode(t *testing.T) *node {
@@ -241,6 +242,7 @@ func (n *node) do(stage sandbox.Stage, o manifest.Order) outcome.Outcome {
 		n.t.Fatal(err)
 	}
 	n.write(filepath.Join(store.Folder, store.Request(string(stage), o.Roll)), string(data))
+	n.doing = stage
 	return n.h.Do(n.t.Context(), stage, o.Roll)
 }
 
@@ -533,6 +535,7 @@ type podState = kubeapi.PodState
 
 // NotReady implements Cluster.
 func (n *node) NotReady(ctx context.Context, _ string) (string, error) {
+	n.mayAsk()
 	if n.answered && n.deaf {
 		<-ctx.Done()
 		return "", context.Cause(ctx)
@@ -542,4 +545,16 @@ func (n *node) NotReady(ctx context.Context, _ string) (string, error) {
 }
 
 // PodsOn implements Cluster.
-func (n *node) PodsOn(context.Context, string) ([]kubeapi.PodState, error) { return n.pods, nil }
+func (n *node) PodsOn(context.Context, string) ([]kubeapi.PodState, error) {
+	n.mayAsk()
+	return n.pods, nil
+}
+
+// mayAsk: the sandbox of a stage lets it reach the API server, if it asks.
+func (n *node) mayAsk() {
+	n.t.Helper()
+	lines := strings.Join(sandbox.Lines(n.doing, sandbox.Places{}, "program"), "\n")
+	if !strings.Contains(lines, " AF_INET ") {
+		n.t.Errorf("%s asks the API server, which its sandbox does not let it reach", n.doing)
+	}
+}

@@ -67,8 +67,9 @@ func writes(s Stage, p Places) []string {
 	return slices.Compact(all)
 }
 
-// asksServer lists the stages that ask the API server or the kubelet.
-var asksServer = []Stage{Preflight, Verify}
+// asksServer lists the stages that ask the API server or the kubelet. install asks which members
+// are Ready, before it writes.
+var asksServer = []Stage{Preflight, Install, Verify}
 
 // setting is a property in both of its forms.
 type setting struct {
