@@ -1,0 +1,137 @@
+//go:build node
+
+package kubeapi
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/restmapper"
+
+	"nodepartition/tests/lab"
+)
+
+// TestManifests: an API server takes each object of the chart, with its least and with all values,
+// each object for kustomize, and the Jobs that the dispatcher makes from them. Nothing is stored,
+// and an unknown field is an error.
+func TestManifests(t *testing.T) { manifestsOn(newCluster(t)) }
+
+// TestManifestsVersions: so do older API servers.
+func TestManifestsVersions(t *testing.T) {
+	for _, minor := range lab.APIServers() {
+		t.Run(minor, func(t *testing.T) { manifestsOn(clusterOf(t, lab.APIServerForTest(t, minor))) })
+	}
+}
+
+func manifestsOn(c *cluster) {
+	c.t.Helper()
+	var paths []string
+	for pattern, least := range map[string]int{
+		"../../deploy/chart/charttest/testdata/*.yaml": 2, "../../deploy/fleet/kustomize/*/[^k]*.yaml": 7,
+	} {
+		found, err := filepath.Glob(pattern)
+		c.must(err)
+		if len(found) < least {
+			c.t.Fatalf("%s: %d files, want %d", pattern, len(found), least)
+		}
+		paths = append(paths, found...)
+	}
+	resources, err := restmapper.GetAPIGroupResources(c.Client().Discovery())
+	c.must(err)
+	d := &dryRun{cluster: c, mapper: restmapper.NewDiscoveryRESTMapper(resources)}
+	if d.client, err = dynamic.NewForConfig(c.Config()); err != nil {
+		c.t.Fatal(err)
+	}
+	for _, path := range paths {
+		c.t.Run(filepath.Join(filepath.Base(filepath.Dir(path)), filepath.Base(path)), func(t *testing.T) {
+			data, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			d.t = t
+			if d.create(data) == 0 {
+				t.Error("no object was created")
+			}
+		})
+	}
+}
+
+// dryRun creates objects without storing them.
+type dryRun struct {
+	*cluster
+	t      *testing.T
+	mapper meta.RESTMapper
+	client dynamic.Interface
+}
+
+// create creates the objects of a file, and the Jobs in a ConfigMap of the dispatcher, and returns
+// their number.
+func (d *dryRun) create(manifests []byte) (n int) {
+	d.t.Helper()
+	reader := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(manifests), 4096)
+	for {
+		var object unstructured.Unstructured
+		if err := reader.Decode(&object); errors.Is(err, io.EOF) {
+			return n
+		} else if err != nil {
+			d.t.Fatal(err)
+		}
+		if len(object.Object) == 0 { // a document of comments
+			continue
+		}
+		n++
+		d.createOne(&object)
+		data, _, err := unstructured.NestedStringMap(object.Object, "data")
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		for _, name := range []string{"job.yaml", "uninstall.yaml"} {
+			if data[name] == "" {
+				continue
+			}
+			var job unstructured.Unstructured
+			if err := yaml.Unmarshal([]byte(data[name]), &job.Object); err != nil {
+				d.t.Fatal(err)
+			}
+			job.SetName("of-a-node")
+			job.SetNamespace(object.GetNamespace())
+			n++
+			d.createOne(&job)
+		}
+	}
+}
+
+func (d *dryRun) createOne(object *unstructured.Unstructured) {
+	d.t.Helper()
+	kind := object.GroupVersionKind()
+	mapping, err := d.mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	if err != nil {
+		d.t.Errorf("%s %s: %v", kind, object.GetName(), err)
+		return
+	}
+	ctx := d.t.Context()
+	var client dynamic.ResourceInterface = d.client.Resource(mapping.Resource)
+	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
+		_, err := d.admin.CoreV1().Namespaces().Create(ctx, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: object.GetNamespace()}}, metav1.CreateOptions{})
+		if err != nil && !apierrors.IsAlreadyExists(err) {
+			d.t.Fatal(err)
+		}
+		client = d.client.Resource(mapping.Resource).Namespace(object.GetNamespace())
+	}
+	_, err = client.Create(ctx, object, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict})
+	// The namespace of the release is there.
+	if err != nil && !(object.GetKind() == "Namespace" && apierrors.IsAlreadyExists(err)) {
+		d.t.Errorf("%s %s: %v", object.GetKind(), object.GetName(), err)
+	}
+}
