@@ -23,7 +23,10 @@ type spoiled struct {
 }
 
 func spoiledNodes() []spoiled {
-	const dropIn = "/etc/systemd/system/partition-monitor.service.d/60-spoiled.conf"
+	const (
+		dropIn = "/etc/systemd/system/partition-monitor.service.d/60-spoiled.conf"
+		wants  = "/etc/systemd/system/timers.target.wants"
+	)
 	return []spoiled{
 		{
 			stage: "preflight", reason: "foreign-file", says: "/usr/bin/partition-monitor", refused: true,
@@ -31,8 +34,13 @@ func spoiledNodes() []spoiled {
 		},
 		{
 			// A folder that cannot be written, although its file system can.
-			stage: "install", reason: "error", says: "/usr/lib/systemd/catalog",
+			stage: "install", reason: "error", says: "/usr/lib/systemd/catalog cannot be written", refused: true,
 			spoil: "chattr +i /usr/lib/systemd/catalog", mend: "chattr -i /usr/lib/systemd/catalog",
+		},
+		{
+			// The first unit file of the way back can be written, and the link to it cannot.
+			stage: "install", reason: "error", says: wants,
+			spoil: "mkdir -p " + wants + " && chattr +i " + wants, mend: "chattr -i " + wants + " && rmdir --ignore-fail-on-non-empty " + wants,
 		},
 		{
 			stage: "apply", reason: "section", says: "node-partition-trial",

@@ -189,6 +189,8 @@ func (f *fleetNode) asBefore(t *testing.T) {
 	t.Helper()
 	// A folder that is empty stays until the next boot.
 	run(t, f.Node, "rmdir /run/node-partition 2>/dev/null || true")
+	// The kubelet writes the weights of the classes every minute, and the pods of a roll count.
+	becomes(t, f.Node, values(ofSlices), f.before.cgroups)
 	f.before.removed(t, f.Node)
 	want(t, f.Node, wayBackUnits, "")
 	wantLines(t, "files", run(t, f.Node, installedFiles+" | grep -v ^"+installerFolder), f.before.files)

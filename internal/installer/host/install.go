@@ -256,7 +256,7 @@ func (h *Host) writable(changes []manifest.Change) error {
 		case readOnly:
 			return outcome.Because(outcome.ReadOnlyUsr, "%s cannot be written: it is on a read-only file system; see docs/install.md for such hosts", folder)
 		case err != nil:
-			return err
+			return fmt.Errorf("%s cannot be written: %w; lsattr -d %s shows whether it is immutable", folder, err, folder)
 		}
 	}
 	return nil
