@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -239,8 +240,16 @@ func (m *monitor) serve(ctx context.Context) error {
 		}
 	}
 	complain := m.complaints("no connection, trying again")
-	// The connection to systemd outlives ctx until the last write to the Node, which depends on it.
+	// The connection to systemd outlives ctx until those have ended that need it last: the writer of
+	// the Node, and what stops the slices.
 	unitsCtx, leaveUnits := context.WithCancel(context.WithoutCancel(ctx))
+	var last sync.WaitGroup
+	last.Add(2)
+	group.Go(func() error {
+		last.Wait()
+		leaveUnits()
+		return nil
+	})
 	group.Go(quiet(func() error { return m.units.Run(unitsCtx) }))
 	group.Go(quiet(func() error { return m.kubelet.Run(ctx, complain) }))
 	group.Go(quiet(func() error {
@@ -254,7 +263,7 @@ func (m *monitor) serve(ctx context.Context) error {
 		group.Go(quiet(func() error { return run(ctx) }))
 	}
 	group.Go(quiet(func() error {
-		defer leaveUnits()
+		defer last.Done()
 		err := m.cluster.keepMarks(ctx, m.options.NodeStatus)
 		<-ctx.Done()
 		return err
@@ -292,9 +301,11 @@ func (m *monitor) serve(ctx context.Context) error {
 		group.Go(quiet(func() error { return m.serveTextfile(ctx) }))
 	}
 	group.Go(quiet(func() error {
+		defer last.Done()
 		defer m.cancel()
 		for {
 			if err := m.reconciler.Run(ctx); err != nil {
+				m.stopEmptied(context.WithoutCancel(ctx))
 				return err
 			}
 			if !m.cameBack() {
@@ -337,6 +348,23 @@ func (m *monitor) removePartitions(ctx context.Context) {
 	m.removeMarks(ctx)
 	m.resources.Remove(ctx)
 	m.service.status("All partitions are switched off")
+}
+
+// stopEmptied stops the slices of partitions that are all switched off and empty, when this program
+// is stopped before it ends by itself: a pod that has left them was not Ready again. No other
+// program removes the weights that were set on them.
+func (m *monitor) stopEmptied(ctx context.Context) {
+	names := m.partitions.names()
+	if len(m.on()) > 0 || slices.ContainsFunc(names, m.hasPods) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, comeAndGoTimeout)
+	defer cancel()
+	for _, name := range names {
+		if m.exists(name) {
+			m.stopSlices(ctx, name)
+		}
+	}
 }
 
 // complaints returns a function that logs an error, unless it has logged one with the same text.

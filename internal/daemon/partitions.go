@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path"
 	"slices"
 	"sync"
 
@@ -180,6 +181,23 @@ func (m *monitor) on() []unitname.PartitionName {
 // exists reports whether a partition has a cgroup.
 func (m *monitor) exists(name unitname.PartitionName) bool {
 	return node.HasCgroup(m.options.Node, name)
+}
+
+// hasPods reports whether a partition has the slice of a pod, or cannot be read.
+func (m *monitor) hasPods(name unitname.PartitionName) bool {
+	for _, slice := range name.Slices() {
+		children, err := m.options.Node.Cgroups.Children(unitname.CgroupPath(slice))
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err != nil || slices.ContainsFunc(children, func(child string) bool {
+			_, _, _, ok := unitname.ParsePodSlice(path.Base(child))
+			return ok
+		}) {
+			return true
+		}
+	}
+	return false
 }
 
 // removeEmpty ends the partitions that are switched off and empty while others stay. One with an

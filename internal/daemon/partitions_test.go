@@ -227,6 +227,33 @@ func TestRemoveAllIsServes(t *testing.T) {
 	}
 }
 
+// TestStoppedWhileSwitchedOff: a daemon that is stopped stops the slices of partitions that are all
+// off and empty. It leaves them while one is on or has a pod.
+func TestStoppedWhileSwitchedOff(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		systemOff, pod bool
+		want           int
+	}{
+		"all are empty": {true, false, 6},
+		"one has a pod": {true, true, 0},
+		"one is on":     {false, false, 0},
+	} {
+		m, n, calls, _ := built(t)
+		config := switched(true)
+		config.Partitions[0].Off = test.systemOff
+		m.apply(config)
+		if test.pod {
+			slice := unitname.PodSlice(unitname.System, unitname.BestEffort, "u-1")
+			n.Write(filepath.Join(unitname.System.Cgroup(), unitname.QoSSlice(unitname.System, unitname.BestEffort), slice, "cgroup.events"), "populated 0")
+		}
+		m.stopEmptied(t.Context())
+		if len(calls.calls) != test.want {
+			t.Errorf("%s: %q; want %d slices stopped", name, calls.calls, test.want)
+		}
+	}
+}
+
 // TestStartSlices: the slice of a partition that came while the daemon runs is started, if the
 // generator has made its unit.
 func TestStartSlices(t *testing.T) {
