@@ -134,11 +134,12 @@ func TestFleetFailures(t *testing.T) {
 		})
 		for _, stage := range stagesOfRoll() {
 			t.Run("killed in "+stage, func(t *testing.T) {
+				// The stage goes on, on the host.
 				killed := make(chan error, 1)
 				ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 				defer cancel()
 				go func() {
-					_, err := second.Run(ctx, "until pkill -KILL -f '^/partition-installer "+stage+"'; do sleep 0.05; done")
+					_, err := second.Run(ctx, "until pgrep -f '"+installerFolder+"/[p]artition-installer host "+stage+"'; do sleep 0.05; done; pkill -KILL -f '^/partition-installer "+stage+"'")
 					killed <- err
 				}()
 				if err := c.roll(t.Context(), t, "0.1.0", section, "roll.trial=90s"); err == nil {
