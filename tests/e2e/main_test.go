@@ -98,14 +98,25 @@ func onEach(t *testing.T, flavours []string, test func(t *testing.T, flavour str
 	}
 }
 
-// allFlavours returns the names of all kinds of nodes.
+// allFlavours returns the names of all kinds of nodes, and of kinds on request that LAB_FLAVOURS has.
 func allFlavours() []string {
 	all := lab.Flavours()
 	names := make([]string, 0, len(all))
 	for _, f := range all {
 		names = append(names, f.Name)
 	}
+	// One that is made on request is as good as the others, if the programs of the tests run there.
+	for _, name := range wantedFlavours() {
+		if f, err := lab.FlavourByName(name); err == nil && f.OnRequest && f.Arch == "" {
+			names = append(names, name)
+		}
+	}
 	return names
+}
+
+// wantedFlavours returns the kinds that LAB_FLAVOURS names.
+func wantedFlavours() []string {
+	return strings.FieldsFunc(os.Getenv("LAB_FLAVOURS"), func(r rune) bool { return r == ',' || r == ' ' })
 }
 
 // debians returns the kinds that differ in systemd. Tests of the generator alone run on these,
@@ -118,7 +129,7 @@ func debians() []string {
 // LAB_EVERYTHING is set ("make test-nodes"), or else those in enough, which cover the differences
 // between all.
 func kinds(all []string, enough ...string) []string {
-	wanted := strings.FieldsFunc(os.Getenv("LAB_FLAVOURS"), func(r rune) bool { return r == ',' || r == ' ' })
+	wanted := wantedFlavours()
 	return slices.DeleteFunc(slices.Clone(all), func(name string) bool {
 		switch {
 		case len(wanted) > 0:
