@@ -98,7 +98,8 @@ func onEach(t *testing.T, flavours []string, test func(t *testing.T, flavour str
 	}
 }
 
-// allFlavours returns the names of all kinds of nodes, and of kinds on request that LAB_FLAVOURS has.
+// allFlavours returns the names of all kinds of nodes, and of those on request that LAB_FLAVOURS
+// names.
 func allFlavours() []string {
 	all := lab.Flavours()
 	names := make([]string, 0, len(all))
