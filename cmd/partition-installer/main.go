@@ -121,7 +121,7 @@ func inPod(ctx context.Context, args []string, at places, stderr io.Writer) outc
 	stage := sandbox.Stage(args[0])
 	w, state, err := parse(args[1:])
 	if err == nil {
-		err = w.Check()
+		err = w.Check(stage)
 	}
 	if err == nil && !isVersion(w.Version, version) {
 		err = fmt.Errorf("--version=%s: the image has version %s: name its version, or the image of that version", w.Version, version)

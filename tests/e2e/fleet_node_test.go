@@ -150,10 +150,10 @@ func (f *fleetNode) pod(name string, w wish) *v1.Pod {
 	root := int64(0) // systemd obeys no other
 	containers := make([]v1.Container, 0, len(stages))
 	for _, stage := range stages {
-		args := append([]string{
-			stage, "--node=" + f.Name, "--roll=" + name, "--version=v1", "--section=/section/section.yaml",
-			"--trial=" + w.trial.String(), "--state=/host/state",
-		}, w.more...)
+		args := append([]string{stage, "--node=" + f.Name, "--roll=" + name, "--version=v1", "--state=/host/state"}, w.more...)
+		if stage != "uninstall" { // as in the chart
+			args = append(args, "--section=/section/section.yaml", "--trial="+w.trial.String())
+		}
 		containers = append(containers, v1.Container{
 			Name: stage, Image: f.image, ImagePullPolicy: v1.PullNever,
 			Command: []string{"/partition-installer"}, Args: args,

@@ -72,8 +72,9 @@ var (
 	plainArgs = regexp.MustCompile(`^[A-Za-z0-9 ./:_,=@+\[\]-]*$`)
 )
 
-// Check returns what is wrong with the options, before anything is done.
-func (w Wish) Check() error {
+// Check returns what is wrong with the options of a stage, before anything is done. An
+// uninstallation needs no section.
+func (w Wish) Check(stage sandbox.Stage) error {
 	switch {
 	case !name.MatchString(w.Roll):
 		return fmt.Errorf("--roll=%q: want up to 63 letters, digits, dots and dashes", w.Roll)
@@ -81,7 +82,7 @@ func (w Wish) Check() error {
 		return errors.New("--node: want the name of the Node")
 	case w.Version == "":
 		return errors.New("--version: want the version that the image has")
-	case w.SectionFile == "":
+	case w.SectionFile == "" && stage != sandbox.Uninstall:
 		return errors.New("--section: want the file of the section")
 	case w.Trial < time.Minute || w.Trial > 24*time.Hour:
 		return fmt.Errorf("--trial=%s: want from 1m to 24h", w.Trial)
@@ -112,10 +113,12 @@ func (p *Pod) bring(w Wish) (brought, error) {
 		Wish: manifest.Wish{Roll: w.Roll, Version: w.Version, NRI: w.NRI}, Node: w.Node, Trial: w.Trial,
 	}}
 	var err error
-	if b.section, err = os.ReadFile(w.SectionFile); err != nil {
-		return b, fmt.Errorf("--section: %w", err)
+	if w.SectionFile != "" {
+		if b.section, err = os.ReadFile(w.SectionFile); err != nil {
+			return b, fmt.Errorf("--section: %w", err)
+		}
+		b.order.Section = store.Digest(b.section)
 	}
-	b.order.Section = store.Digest(b.section)
 	if w.MonitorArgs != nil {
 		b.settings = settings(*w.MonitorArgs)
 		b.order.Settings = store.Digest(b.settings)

@@ -335,7 +335,10 @@ func TestUninstallEmpties(t *testing.T) {
 	f := newFake(t)
 	f.p.Stage(t.Context(), sandbox.Preflight, f.wish())
 	f.kept(f.wish())
-	if o := f.p.Stage(t.Context(), sandbox.Uninstall, f.wish()); o.Status != outcome.Done {
+	// The Job of an uninstallation brings no section.
+	w := f.wish()
+	w.SectionFile = ""
+	if o := f.p.Stage(t.Context(), sandbox.Uninstall, w); o.Status != outcome.Done {
 		t.Errorf("%+v", o)
 	}
 	if got := f.files(); len(got) > 0 {
@@ -364,10 +367,14 @@ func TestWishCheck(t *testing.T) {
 	} {
 		w := good
 		test.change(&w)
-		err := w.Check()
+		err := w.Check(sandbox.Install)
 		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v; want %q", name, err, test.want)
 		}
+	}
+	good.SectionFile = ""
+	if err := good.Check(sandbox.Uninstall); err != nil {
+		t.Errorf("an uninstallation without a section: %v", err)
 	}
 }
 
