@@ -144,10 +144,11 @@ func (c *fleetCluster) roll(ctx context.Context, t *testing.T, version, section 
 	if err := os.WriteFile(file, []byte(document), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	args := []string{
+	args := make([]string, 0, 10+len(set))
+	args = append(args,
 		"upgrade", "--install", releaseName, c.charts[version], "--create-namespace", "--timeout=40m",
-		"--set=image.repository=" + installerImage, "--set=image.pullPolicy=Never", "--set=roll.pause=1s", "--set-file=sectionFile=" + file,
-	}
+		"--set=image.repository="+installerImage, "--set=image.pullPolicy=Never", "--set=roll.pause=1s", "--set-file=sectionFile="+file,
+	)
 	for _, s := range set {
 		args = append(args, "--set="+s)
 	}
@@ -187,10 +188,10 @@ func (c *fleetCluster) wantState(t *testing.T, name, version, state, reason stri
 	}
 }
 
-// active: the partition is in force on a node, and nothing of the roll is left.
-func (f *fleetNode) active(t *testing.T, memory string) {
+// active: the partition of 512 MiB is in force on a node, and nothing of the roll is left.
+func (f *fleetNode) active(t *testing.T) {
 	t.Helper()
-	wantLimits(t, f.Node, memory, "0-1")
+	wantLimits(t, f.Node, "536870912", "0-1")
 	inSlice(t, f.Node, "kube-system", "system-agent", unitname.System, v1.PodQOSBurstable)
 	want(t, f.Node, wayBackUnits, "")
 	want(t, f.Node, "systemctl is-active "+monitorUnit, "active")
@@ -228,13 +229,13 @@ func TestFleetCluster(t *testing.T) {
 				t.Fatal(err, c.report(t, "node-partition-roll"))
 			}
 			for _, f := range c.nodes {
-				f.active(t, "536870912")
+				f.active(t)
 				c.wantState(t, f.Name, "v0.1.0", "kept", "")
 				want(t, f.Node, "systemctl show --value -p MainPID kubelet.service", f.before.kubelet)
 			}
 		})
 		t.Run("again", func(t *testing.T) {
-			var before []still
+			before := make([]still, 0, len(c.nodes))
 			for _, f := range c.nodes {
 				before = append(before, f.still(t))
 			}
@@ -251,12 +252,11 @@ func TestFleetCluster(t *testing.T) {
 			f := c.join(t, "fleet-c")
 			c.wantState(t, f.Name, "", "", "")
 			c.added(t)
-			f.active(t, "536870912")
+			f.active(t)
 			c.wantState(t, f.Name, "v0.1.0", "kept", "")
 		})
 		t.Run("upgraded under load", func(t *testing.T) {
-			var before []string
-			var scraped []func()
+			before, scraped := make([]string, 0, len(c.nodes)), make([]func(), 0, len(c.nodes))
 			for _, f := range c.nodes {
 				run(t, f.Node, "systemd-run --quiet --unit=load -p CPUQuota=20% sh -c 'while :; do :; done'")
 				before = append(before, f.processes(t))
@@ -272,7 +272,7 @@ func TestFleetCluster(t *testing.T) {
 				if after := f.processes(t); after != before[i] {
 					t.Errorf("%s: processes of members %s; were %s", f.Name, after, before[i])
 				}
-				f.active(t, "536870912")
+				f.active(t)
 				c.wantState(t, f.Name, "v0.1.1", "kept", "")
 				want(t, f.Node, monitorPath+" --version | grep -o 'v[0-9.]*'", "v0.1.1")
 			}

@@ -71,7 +71,7 @@ func TestFleetFailures(t *testing.T) {
 			t.Helper()
 			want(t, second.Node, wayBackUnits, "")
 			second.asBefore(t)
-			c.nodes[0].active(t, "536870912")
+			c.nodes[0].active(t)
 			c.wantState(t, third.Name, "", "", "")
 			third.asBefore(t)
 			return c.report(t, "node-partition-roll")
@@ -152,7 +152,7 @@ func TestFleetFailures(t *testing.T) {
 				becomes(t, second.Node, "systemctl is-active partition-install-back.service || true", "inactive")
 				if stage == "keep" && run(t, second.Node, "test -e /etc/kubernetes/node-partition.yaml && echo kept || true") == "kept" {
 					// The rename came before the kill.
-					second.active(t, "536870912")
+					second.active(t)
 					return
 				}
 				stopped(t)

@@ -131,7 +131,7 @@ func (d *dryRun) createOne(object *unstructured.Unstructured) {
 	}
 	_, err = client.Create(ctx, object, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict})
 	// The namespace of the release is there.
-	if err != nil && !(object.GetKind() == "Namespace" && apierrors.IsAlreadyExists(err)) {
+	if err != nil && (object.GetKind() != "Namespace" || !apierrors.IsAlreadyExists(err)) {
 		d.t.Errorf("%s %s: %v", object.GetKind(), object.GetName(), err)
 	}
 }

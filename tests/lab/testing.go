@@ -61,7 +61,9 @@ func forTest(tb testing.TB, o Options, start func(context.Context, Options) (*No
 
 // nodeForTest starts a node that is stopped when the test ends. It calls release when the node has
 // ended.
-func (c cache) nodeForTest(tb testing.TB, o Options, start func(context.Context, Options) (*Node, error), release func()) *Node {
+func (c cache) nodeForTest(
+	tb testing.TB, o Options, start func(context.Context, Options) (*Node, error), release func(),
+) *Node {
 	tb.Helper()
 	held := true
 	defer func() {
