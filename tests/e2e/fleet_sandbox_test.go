@@ -41,7 +41,7 @@ func stagesWriteOnly(t *testing.T, n *lab.Node) {
 		lines := append([]string{"[Service]"}, installer.Lines(stage, installer.Places{Folder: installerFolder, Files: []string{payloadFolder}},
 			"/usr/bin/find", "/", "-path", "/proc", "-prune", "-o", "-path", "/sys", "-prune", "-o", "-type", "d", "-writable", "-print")...)
 		lines = append(lines, "ExecStart=/usr/bin/find /sys/fs/cgroup /proc/sys -maxdepth 1 -type d -writable -print",
-			"StandardOutput=truncate:/run/"+unit+".txt", "")
+			"StandardOutput=append:/run/"+unit+".txt", "")
 		if err := n.WriteFile(t.Context(), "/run/systemd/system/"+unit+".service", []byte(strings.Join(lines, "\n")), 0o644); err != nil {
 			t.Fatal(err)
 		}
