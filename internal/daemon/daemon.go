@@ -358,10 +358,15 @@ func (m *monitor) stopEmptied(ctx context.Context) {
 	if len(m.on()) > 0 || slices.ContainsFunc(names, m.hasPods) {
 		return
 	}
+	// What was followed last may be old: a section may be back, and a slice may be the kubelet's now.
+	now, err := node.LoadApplied(m.options.Node, m.options.Mode, node.ReadOnly)
+	if err != nil || now.Problem != nil || !now.Off() {
+		return
+	}
 	ctx, cancel := context.WithTimeout(ctx, comeAndGoTimeout)
 	defer cancel()
 	for _, name := range names {
-		if m.exists(name) {
+		if m.exists(name) && !now.Desired.IsKubelets(name) {
 			m.stopSlices(ctx, name)
 		}
 	}

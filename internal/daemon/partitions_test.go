@@ -228,18 +228,23 @@ func TestRemoveAllIsServes(t *testing.T) {
 }
 
 // TestStoppedWhileSwitchedOff: a daemon that is stopped stops the slices of partitions that are all
-// off and empty. It leaves them while one is on or has a pod.
+// off and empty. It leaves them while one is on, or has a pod, or is back in the configuration that
+// was not followed any more.
 func TestStoppedWhileSwitchedOff(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		systemOff, pod bool
-		want           int
+		systemOff, pod, back bool
+		want                 int
 	}{
-		"all are empty": {true, false, 6},
-		"one has a pod": {true, true, 0},
-		"one is on":     {false, false, 0},
+		"all are empty": {true, false, false, 6},
+		"one has a pod": {true, true, false, 0},
+		"one is on":     {false, false, false, 0},
+		"one came back": {true, false, true, 0},
 	} {
 		m, n, calls, _ := built(t)
+		if !test.back {
+			n.Write("/var/lib/kubelet/config.yaml", fakenode.Configuration(""))
+		}
 		config := switched(true)
 		config.Partitions[0].Off = test.systemOff
 		m.apply(config)

@@ -33,7 +33,7 @@ func (c *Client) NotReady(ctx context.Context, node string) (string, error) {
 // PodState is a pod of a node, as the API server has it.
 type PodState struct {
 	UID, Namespace, Name string
-	// Ready is the pod's condition of that name. Ended pods succeeded or failed.
+	// Ready is the pod's condition of that name. Ended pods succeeded or failed, or are being deleted.
 	Ready, Ended bool
 }
 
@@ -45,6 +45,7 @@ func (c *Client) PodsOn(ctx context.Context, node string) ([]PodState, error) {
 			UID       string `json:"uid"`
 			Namespace string `json:"namespace"`
 			Name      string `json:"name"`
+			Deleted   string `json:"deletionTimestamp"`
 		} `json:"metadata"`
 		Status struct {
 			Phase      v1.PodPhase       `json:"phase"`
@@ -61,7 +62,7 @@ func (c *Client) PodsOn(ctx context.Context, node string) ([]PodState, error) {
 		p := &got.Items[i]
 		state := PodState{
 			UID: p.Metadata.UID, Namespace: p.Metadata.Namespace, Name: p.Metadata.Name,
-			Ended: p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed,
+			Ended: p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed || p.Metadata.Deleted != "",
 		}
 		for _, condition := range p.Status.Conditions {
 			state.Ready = state.Ready || condition.Type == v1.PodReady && condition.Status == v1.ConditionTrue

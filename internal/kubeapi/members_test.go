@@ -36,10 +36,13 @@ func TestNotReady(t *testing.T) {
 func TestPodsOn(t *testing.T) {
 	t.Parallel()
 	ended := v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "2", Namespace: "a", Name: "job"}, Status: v1.PodStatus{Phase: v1.PodSucceeded}}
-	s := newAPIServer(t, give(v1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}, Items: []v1.Pod{*running(), ended}}))
+	now := metav1.Now()
+	deleted := v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "3", Namespace: "a", Name: "old", DeletionTimestamp: &now}}
+	s := newAPIServer(t, give(v1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}, Items: []v1.Pod{*running(), ended, deleted}}))
 	got, err := newTestClient(t, s.URL).PodsOn(t.Context(), "node-1")
 	want := []PodState{
 		{UID: "1", Namespace: "kube-system", Name: "dns", Ready: true}, {UID: "2", Namespace: "a", Name: "job", Ended: true},
+		{UID: "3", Namespace: "a", Name: "old", Ended: true},
 	}
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("%+v, %v; want %+v", got, err, want)

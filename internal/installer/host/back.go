@@ -28,7 +28,7 @@ func (h *Host) Back(ctx context.Context, now bool) error {
 	}
 	r := state.Roll
 	if r == nil {
-		return h.removeWayBack(ctx) // it was killed before its end
+		return h.tidy(ctx) // it was killed before its end
 	}
 	if r.Stage == manifest.Uninstalling {
 		return nil // another call of the same uninstallation goes on with it

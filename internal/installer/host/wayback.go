@@ -117,7 +117,8 @@ func (h *Host) prepareWayBack(ctx context.Context, r *manifest.Roll) error {
 	if _, err := h.systemctl(ctx, "daemon-reload"); err != nil {
 		return err
 	}
-	_, err = h.systemctl(ctx, "start", backTimer)
+	// One that is still active from an earlier roll has elapsed, and a start would leave it so.
+	_, err = h.systemctl(ctx, "restart", backTimer)
 	return err
 }
 
