@@ -121,6 +121,8 @@ func settings(s Stage, p Places) []setting {
 		// All of the host is read-only, except for what writes lists.
 		{"ProtectSystem", "strict", "strict"},
 		{"ReadWritePaths", optional(writes(s, p)), strings.Join(optional(writes(s, p)), " ")},
+		// Beside ProtectKernelTunables=, ProtectSystem=strict left the host's /run writable (257).
+		{"ReadOnlyPaths", []string{"/run"}, "/run"},
 		// A kubelet's configuration may be in /home (Google's COS).
 		{"ProtectHome", "read-only", "read-only"},
 		yes("PrivateTmp"),
