@@ -69,6 +69,9 @@ func TestWrites(t *testing.T) {
 		if got := strings.Join(writes(stage, places), " "); got != want {
 			t.Errorf("%s: %q; want %q", stage, got, want)
 		}
+		if got := value(t, stage, "ReadOnlyPaths").([]string); len(got) != 1 || got[0] != "/run" {
+			t.Errorf("%s: ReadOnlyPaths is %q; want /run", stage, got)
+		}
 		paths := value(t, stage, "ReadWritePaths").([]string)
 		if got := strings.ReplaceAll(strings.Join(paths, " "), "-/", "/"); got != want {
 			t.Errorf("%s: ReadWritePaths is %q; want %q", stage, got, want)
@@ -82,6 +85,7 @@ func TestSignatures(t *testing.T) {
 	t.Parallel()
 	types := map[string]string{
 		"Description": "s", "RemainAfterExit": "b", "ExecStart": "a(sasb)", "Type": "s", "ProtectSystem": "s", "ReadWritePaths": "as",
+		"ReadOnlyPaths": "as",
 		"ProtectHome": "s", "PrivateTmp": "b", "PrivateDevices": "b", "InaccessiblePaths": "as", "NoNewPrivileges": "b",
 		"ProtectKernelTunables": "b", "ProtectKernelModules": "b", "ProtectKernelLogs": "b", "ProtectControlGroups": "b",
 		"ProtectClock": "b", "ProtectHostname": "b", "LockPersonality": "b", "MemoryDenyWriteExecute": "b", "RestrictRealtime": "b",
