@@ -86,7 +86,7 @@ func TestSignatures(t *testing.T) {
 	types := map[string]string{
 		"Description": "s", "RemainAfterExit": "b", "ExecStart": "a(sasb)", "Type": "s", "ProtectSystem": "s", "ReadWritePaths": "as",
 		"ReadOnlyPaths": "as",
-		"ProtectHome": "s", "PrivateTmp": "b", "PrivateDevices": "b", "InaccessiblePaths": "as", "NoNewPrivileges": "b",
+		"ProtectHome":   "s", "PrivateTmp": "b", "PrivateDevices": "b", "InaccessiblePaths": "as", "NoNewPrivileges": "b",
 		"ProtectKernelTunables": "b", "ProtectKernelModules": "b", "ProtectKernelLogs": "b", "ProtectControlGroups": "b",
 		"ProtectClock": "b", "ProtectHostname": "b", "LockPersonality": "b", "MemoryDenyWriteExecute": "b", "RestrictRealtime": "b",
 		"RestrictSUIDSGID": "b", "RestrictNamespaces": "t", "RestrictAddressFamilies": "(bas)", "SystemCallArchitectures": "as",
