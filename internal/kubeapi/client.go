@@ -39,6 +39,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/util/connrotation"
 
+	"nodepartition/internal/kubeanswer"
 	"nodepartition/internal/kubewatch"
 )
 
@@ -216,7 +217,7 @@ func (c *Client) do(ctx context.Context, request *rest.Request) (rest.Result, er
 		ended = true
 		if left { // before there was a result
 			c.underWay.left.Add(-1)
-		} else if unanswered(result.Error()) {
+		} else if kubeanswer.None(result.Error()) {
 			// The next request must not wait for a dead connection, which Go's health check finds after 45 s
 			// (configureHTTP2Transport, k8s.io/apimachinery/pkg/util/net v0.37.0). The kubelet closes
 			// connections after failed heartbeats (updateDialer, cmd/kubelet/app, v1.37.0).

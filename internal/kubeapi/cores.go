@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
+	"nodepartition/internal/kubeanswer"
 	"nodepartition/internal/workload"
 )
 
@@ -120,7 +121,7 @@ func (c *Client) SetCores(ctx context.Context, node, uid string, cores map[strin
 	switch {
 	case err == nil:
 		return object.node(), nil
-	case fromNoAPIServer(err):
+	case kubeanswer.FromAnother(err):
 		return Node{}, c.about(what, "node", node, fmt.Errorf("%w: %w", ErrUnreachable, err))
 	case apierrors.IsInvalid(err), apierrors.IsConflict(err): // its UID is immutable
 		return Node{}, c.about(what, "node", node, fmt.Errorf("%w: %w", ErrGone, err))
@@ -134,10 +135,4 @@ func decodeNode(raw func() ([]byte, error), into *nodeObject) error {
 		return err
 	}
 	return json.Unmarshal(data, into)
-}
-
-// fromNoAPIServer reports whether another server has answered with 404, such as a load balancer
-// without an API server behind it.
-func fromNoAPIServer(err error) bool {
-	return apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }

@@ -12,6 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"nodepartition/internal/kubeanswer"
 	"nodepartition/internal/kubewatch"
 )
 
@@ -59,9 +60,9 @@ func (c *Client) explain(err error) (hint string, sentinel error) {
 	switch {
 	case errors.Is(err, context.Canceled):
 		return "", nil
-	case unanswered(err) && pluginFailed(err):
+	case kubeanswer.None(err) && pluginFailed(err):
 		return c.pluginHint(), ErrCredentials
-	case unanswered(err) && errors.As(err, new(*tls.CertificateVerificationError)):
+	case kubeanswer.None(err) && errors.As(err, new(*tls.CertificateVerificationError)):
 		return fmt.Sprintf(
 			"; is %s from another cluster, or does the cluster have a new certificate authority? Create it again (kubeadm join), or name "+
 				"another with --kubeconfig",
@@ -69,7 +70,7 @@ func (c *Client) explain(err error) (hint string, sentinel error) {
 		), ErrCredentials
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, kubewatch.ErrLeft):
 		return c.pluginHint(), ErrUnreachable
-	case unanswered(err), code(err) == http.StatusTooManyRequests, code(err) >= http.StatusInternalServerError:
+	case kubeanswer.None(err), kubeanswer.Code(err) == http.StatusTooManyRequests, kubeanswer.Code(err) >= http.StatusInternalServerError:
 		return "", ErrUnreachable
 	case apierrors.HasStatusCause(err, v1.NamespaceTerminatingCause), apierrors.IsNotFound(err):
 		// Creating an object in a namespace that is being deleted is "forbidden", too
@@ -99,18 +100,6 @@ func (c *Client) pluginHint() string {
 		c.kubeconfig,
 		c.plugin,
 	)
-}
-
-// unanswered reports whether there was no answer of an API server: it was not reached, or not in
-// time.
-func unanswered(err error) bool { return err != nil && code(err) == 0 }
-
-// code returns the HTTP status of the API server's answer, 0 if there was none.
-func code(err error) int32 {
-	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
-		return status.Status().Code
-	}
-	return 0
 }
 
 // pluginFailed reports whether a credential plugin failed. client-go has no type for it

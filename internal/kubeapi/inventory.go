@@ -11,6 +11,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"nodepartition/internal/kubeanswer"
 )
 
 // page is a page of a list, with the part T of its objects that is read.
@@ -151,7 +153,7 @@ func (c *Client) HasPolicy(ctx context.Context, name string) (bool, error) {
 			SetHeader("Accept", "application/json")
 		err := c.read(ctx, "get "+plural+"/"+name, "get "+plural, request, &object)
 		switch {
-		case apierrors.IsNotFound(err) && !fromNoAPIServer(err):
+		case apierrors.IsNotFound(err) && !kubeanswer.FromAnother(err):
 			return false, nil
 		case err != nil:
 			return false, err
@@ -166,7 +168,7 @@ func (c *Client) CoresRights(ctx context.Context, node string) error {
 	const what = "patch nodes/status"
 	_, err := c.do(ctx, c.rest.Patch(types.MergePatchType).Resource("nodes").Name(node).SubResource("status").
 		Param("dryRun", metav1.DryRunAll).Body([]byte(`{"status":{"capacity":{}}}`)))
-	if fromNoAPIServer(err) {
+	if kubeanswer.FromAnother(err) {
 		return c.about(what, "node", node, fmt.Errorf("%w: %w", ErrUnreachable, err))
 	}
 	return c.failed(what, "node", node, err)

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
+	"nodepartition/internal/kubeanswer"
 	"nodepartition/internal/nodelabel"
 )
 
@@ -79,7 +80,7 @@ func (c *Client) MarksRights(ctx context.Context, node string) error {
 // marksFailed is failed for a request about a node. A load balancer without an API server behind it
 // says nothing about the node.
 func (c *Client) marksFailed(what, node string, err error) error {
-	if fromNoAPIServer(err) {
+	if kubeanswer.FromAnother(err) {
 		return c.about(what, "node", node, fmt.Errorf("%w: %w", ErrUnreachable, err))
 	}
 	return c.failed(what, "node", node, err)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	v1 "k8s.io/api/core/v1"
+
+	"nodepartition/internal/kubeanswer"
 )
 
 // Namespace is a namespace as the API server has it.
@@ -23,7 +25,7 @@ func (c *Client) Namespace(ctx context.Context, name string) (Namespace, error) 
 	if err == nil {
 		err = result.Into(object)
 	}
-	if fromNoAPIServer(err) {
+	if kubeanswer.FromAnother(err) {
 		return Namespace{}, c.about("get namespaces", "namespaces", name, fmt.Errorf("%w: %w", ErrUnreachable, err))
 	}
 	if err != nil {

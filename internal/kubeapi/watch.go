@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 
+	"nodepartition/internal/kubeanswer"
 	"nodepartition/internal/kubewatch"
 )
 
@@ -39,7 +40,7 @@ func (c *Client) WatchNode(ctx context.Context, node string, seen func(*Node)) e
 		}
 		return nil
 	})
-	if fromNoAPIServer(err) {
+	if kubeanswer.FromAnother(err) {
 		return c.about("watch nodes", "node", node, fmt.Errorf("%w: %w", ErrUnreachable, err))
 	}
 	return c.failed("watch nodes", "node", node, err)
@@ -48,7 +49,7 @@ func (c *Client) WatchNode(ctx context.Context, node string, seen func(*Node)) e
 // open begins to read an answer that goes on.
 func (c *Client) open(ctx context.Context, request *rest.Request) (io.ReadCloser, error) {
 	body, err := kubewatch.Open(ctx, request, c.Timeout, &c.underWay.left)
-	if unanswered(err) && !errors.Is(err, kubewatch.ErrLeft) {
+	if kubeanswer.None(err) && !errors.Is(err, kubewatch.ErrLeft) {
 		c.closeConnections()
 	}
 	return body, err

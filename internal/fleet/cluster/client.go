@@ -18,6 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/connrotation"
+
+	"nodepartition/internal/kubeanswer"
 )
 
 // userAgent identifies the dispatcher to the API server, and is the manager of the fields that it
@@ -104,7 +106,7 @@ func (c *Client) do(ctx context.Context, what, name string, request *rest.Reques
 			err = json.Unmarshal(answer, into)
 		}
 	}
-	if unanswered(err) && c.connections != nil {
+	if kubeanswer.None(err) && c.connections != nil {
 		// The next request, and the watches, must not wait for a dead connection, which Go's health check
 		// finds after 45 s (configureHTTP2Transport, k8s.io/apimachinery/pkg/util/net v0.37.0).
 		c.connections.CloseAll()

@@ -8,7 +8,8 @@ import (
 	"net/url"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nodepartition/internal/kubeanswer"
 )
 
 // Kinds of errors, for errors.Is. An error of no kind belongs to a request that the API server does
@@ -48,8 +49,8 @@ func (c *Client) failed(what, name string, err error) error {
 // kindOf returns the sentinel of an error, nil if it has none.
 func kindOf(err error) error {
 	switch {
-	case unanswered(err), code(err) == http.StatusTooManyRequests, code(err) >= http.StatusInternalServerError,
-		apierrors.IsUnauthorized(err), fromNoAPIServer(err):
+	case kubeanswer.None(err), kubeanswer.Code(err) == http.StatusTooManyRequests, kubeanswer.Code(err) >= http.StatusInternalServerError,
+		apierrors.IsUnauthorized(err), kubeanswer.FromAnother(err):
 		return ErrAway
 	case apierrors.IsResourceExpired(err), apierrors.IsGone(err):
 		return errExpired
@@ -61,21 +62,4 @@ func kindOf(err error) error {
 		return errForbidden
 	}
 	return nil
-}
-
-// unanswered reports whether an API server has not answered: it was not reached, or not in time.
-func unanswered(err error) bool { return err != nil && code(err) == 0 }
-
-// code returns the HTTP status of the API server's answer, 0 if there was none.
-func code(err error) int32 {
-	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
-		return status.Status().Code
-	}
-	return 0
-}
-
-// fromNoAPIServer reports whether another server has answered with 404, such as a load balancer
-// without an API server behind it.
-func fromNoAPIServer(err error) bool {
-	return apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }

@@ -1,0 +1,26 @@
+// Package kubeanswer classifies the error of a request by the answer of the API server.
+package kubeanswer
+
+import (
+	"errors"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// None reports whether there was no answer: the API server was not reached, or not in time.
+func None(err error) bool { return err != nil && Code(err) == 0 }
+
+// Code returns the HTTP status of the answer, 0 if there was none.
+func Code(err error) int32 {
+	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
+		return status.Status().Code
+	}
+	return 0
+}
+
+// FromAnother reports whether another server has answered with 404, such as a load balancer without
+// an API server behind it.
+func FromAnother(err error) bool {
+	return apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
+}
