@@ -38,6 +38,11 @@ func (p Programs) Show(ctx context.Context, properties string, units ...string) 
 	if err != nil {
 		return nil, err
 	}
+	return Parse(text), nil
+}
+
+// Parse returns the properties in an output of systemctl show, as Show does.
+func Parse(text string) []map[string]string {
 	var all []map[string]string
 	for block := range strings.SplitSeq(strings.TrimSpace(text), "\n\n") {
 		values := map[string]string{}
@@ -50,7 +55,7 @@ func (p Programs) Show(ctx context.Context, properties string, units ...string) 
 		}
 		all = append(all, values)
 	}
-	return all, nil
+	return all
 }
 
 // waitDelay bounds the wait for the output of a program that was ended.

@@ -13,6 +13,7 @@ import (
 
 	"nodepartition/internal/installer/store"
 	"nodepartition/internal/oneline"
+	"nodepartition/internal/systemctl"
 )
 
 // Exec runs programs of this machine.
@@ -71,16 +72,7 @@ func (h *Host) show(ctx context.Context, properties string, units ...string) ([]
 	if err != nil {
 		return nil, err
 	}
-	var all []map[string]string
-	for block := range strings.SplitSeq(strings.TrimSpace(text), "\n\n") {
-		values := map[string]string{}
-		for line := range strings.Lines(block) {
-			name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
-			values[name] = value
-		}
-		all = append(all, values)
-	}
-	return all, nil
+	return systemctl.Parse(text), nil
 }
 
 // installed returns partition-monitor of the installation.
