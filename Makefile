@@ -256,9 +256,9 @@ soak: setup-node
 	tests/lab/lab prepare
 	$(NODE_TESTS) -timeout 6h -run '^TestSoak' $(NODE_PACKAGES)
 
-## pictures: the page of the monitor, as Chromium draws it, beside the pictures that are kept; needs chromium
+## pictures: the page of the monitor, as Chromium draws it, beside the pictures that are kept
 pictures:
-	@tests/setup go
+	@tests/setup pictures
 	$(GO) test -tags pictures -count 1 -run '^TestPictures$$' ./internal/daemon/web
 
 # Not tests/..., which run programs that are built without the detector. It needs cgo, and so gcc.

@@ -23,6 +23,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"nodepartition/tests/needs"
 )
 
 // update replaces the pictures. The fonts of the machine are in them: a picture that was made on
@@ -32,10 +34,7 @@ var update = flag.Bool("update", false, "write the pictures")
 // TestPictures compares the page, as Chromium shows it, with the pictures in testdata. make
 // pictures runs it.
 func TestPictures(t *testing.T) {
-	chromium, err := exec.LookPath("chromium")
-	if err != nil {
-		t.Skip("NO PICTURE WAS COMPARED: install the package chromium")
-	}
+	chromium := needs.Program(t, "chromium", "chromium")
 	for _, test := range []struct {
 		name          string
 		node          func(*testing.T) *fake
