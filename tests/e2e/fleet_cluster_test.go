@@ -112,16 +112,11 @@ func (c *fleetCluster) becomes(t *testing.T, what string, missing func(context.C
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*patience)
 	defer cancel()
-	for {
+	if err := c.Eventually(ctx, what, func(ctx context.Context) (bool, string, error) {
 		why, err := missing(ctx)
-		if why == "" && err == nil {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			t.Fatalf("not in time: %s: %s, %v", what, why, err)
-		case <-time.After(time.Second):
-		}
+		return why == "", why, err
+	}); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -106,8 +106,7 @@ func TestFleetFailures(t *testing.T) {
 			if err := c.Interrupt(); err != nil {
 				t.Fatal(err)
 			}
-			becomes(t, second.Node, wayBackUnits, "")
-			becomes(t, second.Node, "systemctl is-active partition-install-back.service || true", "inactive")
+			second.wentBack(t)
 			second.asBefore(t)
 			select {
 			case <-time.After(time.Until(began.Add(away))):
@@ -148,8 +147,7 @@ func TestFleetFailures(t *testing.T) {
 				if err := <-killed; err != nil {
 					t.Fatal(err)
 				}
-				becomes(t, second.Node, wayBackUnits, "")
-				becomes(t, second.Node, "systemctl is-active partition-install-back.service || true", "inactive")
+				second.wentBack(t)
 				if stage == "keep" && run(t, second.Node, "test -e /etc/kubernetes/node-partition.yaml && echo kept || true") == "kept" {
 					// The rename came before the kill.
 					second.active(t)

@@ -196,6 +196,13 @@ func (f *fleetNode) asBefore(t *testing.T) {
 	wantLines(t, "files", run(t, f.Node, installedFiles+" | grep -v ^"+installerFolder), f.before.files)
 }
 
+// wentBack waits until the way back has ended, and its units are gone.
+func (f *fleetNode) wentBack(t *testing.T) {
+	t.Helper()
+	becomes(t, f.Node, wayBackUnits, "")
+	becomes(t, f.Node, "systemctl is-active partition-install-back.service || true", "inactive")
+}
+
 // TestFleetNode: the pods of a roll give a stock node its partition as a trial, and keep it. A roll
 // that fails, dies or meets a reboot leaves the node as it was.
 func TestFleetNode(t *testing.T) {
@@ -233,8 +240,7 @@ func TestFleetNode(t *testing.T) {
 			if status != 0 {
 				t.Fatalf("status %d, %s", status, message)
 			}
-			becomes(t, f.Node, wayBackUnits, "")
-			becomes(t, f.Node, "systemctl is-active partition-install-back.service || true", "inactive")
+			f.wentBack(t)
 			f.asBefore(t)
 		})
 		t.Run("kept", func(t *testing.T) {

@@ -3,9 +3,6 @@
 package kubeapi
 
 import (
-	"bytes"
-	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"testing"
@@ -79,22 +76,12 @@ type dryRun struct {
 // their number.
 func (d *dryRun) create(manifests []byte) (n int) {
 	d.t.Helper()
-	reader := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(manifests), 4096)
-	for {
-		var object unstructured.Unstructured
-		if err := reader.Decode(&object); errors.Is(err, io.EOF) {
-			return n
-		} else if err != nil {
-			d.t.Fatal(err)
-		}
-		if len(object.Object) == 0 { // a document of comments
-			continue
-		}
+	err := lab.EachObject(manifests, func(object *unstructured.Unstructured) error {
 		n++
-		d.createOne(&object)
+		d.createOne(object)
 		data, _, err := unstructured.NestedStringMap(object.Object, "data")
 		if err != nil {
-			d.t.Fatal(err)
+			return err
 		}
 		for _, name := range []string{"job.yaml", "uninstall.yaml"} {
 			if data[name] == "" {
@@ -102,14 +89,19 @@ func (d *dryRun) create(manifests []byte) (n int) {
 			}
 			var job unstructured.Unstructured
 			if err := yaml.Unmarshal([]byte(data[name]), &job.Object); err != nil {
-				d.t.Fatal(err)
+				return err
 			}
 			job.SetName("of-a-node")
 			job.SetNamespace(object.GetNamespace())
 			n++
 			d.createOne(&job)
 		}
+		return nil
+	})
+	if err != nil {
+		d.t.Fatal(err)
 	}
+	return n
 }
 
 func (d *dryRun) createOne(object *unstructured.Unstructured) {

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -56,6 +57,13 @@ func (c *Cluster) Join(o Options) *Node {
 	o.Files = mergeFiles(serviceFiles(c.Port), o.Files)
 	o.Progress = func(line string) { c.tb.Log("lab: " + line) }
 	return c.cache.nodeForTest(c.tb, o, Start, func() {})
+}
+
+// Eventually waits until cond holds, as Node.Eventually does.
+func (c *Cluster) Eventually(
+	ctx context.Context, what string, cond func(context.Context) (ok bool, seen string, err error),
+) error {
+	return waitFor(ctx, what, pollInterval, cond)
 }
 
 // WriteKubeconfig writes the kubeconfig of a user of this machine with all rights to the folder of

@@ -22,20 +22,30 @@ func (p *ControlPlane) CreateAll(ctx context.Context, manifests []byte) error {
 		return fmt.Errorf("create objects: %w", err)
 	}
 	strict := metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict}
+	return EachObject(manifests, func(object *unstructured.Unstructured) error {
+		resource, _ := meta.UnsafeGuessKindToResource(object.GroupVersionKind())
+		if _, err := client.Resource(resource).Create(ctx, object, strict); err != nil {
+			return fmt.Errorf("create %s %s: %w", object.GetKind(), object.GetName(), err)
+		}
+		return nil
+	})
+}
+
+// EachObject calls f with each object of a file of manifests, until it returns an error.
+func EachObject(manifests []byte, f func(*unstructured.Unstructured) error) error {
 	reader := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(manifests), 4096)
 	for {
 		var object unstructured.Unstructured
 		if err := reader.Decode(&object); errors.Is(err, io.EOF) {
 			return nil
 		} else if err != nil {
-			return fmt.Errorf("create objects: %w", err)
+			return fmt.Errorf("read manifests: %w", err)
 		}
 		if len(object.Object) == 0 { // a document of comments
 			continue
 		}
-		resource, _ := meta.UnsafeGuessKindToResource(object.GroupVersionKind())
-		if _, err := client.Resource(resource).Create(ctx, &object, strict); err != nil {
-			return fmt.Errorf("create %s %s: %w", object.GetKind(), object.GetName(), err)
+		if err := f(&object); err != nil {
+			return err
 		}
 	}
 }
