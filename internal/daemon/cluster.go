@@ -39,7 +39,7 @@ type cluster struct {
 	marks     *marks.Keeper     // also removes what an earlier run has written
 }
 
-// newCluster returns nil if there is no kubeconfig to record anything with.
+// newCluster returns nil without a kubeconfig.
 func (m *monitor) newCluster() *cluster {
 	if m.options.Eviction.Kubeconfig == options.KubeconfigNone {
 		return nil

@@ -678,7 +678,7 @@ func TestRollReplaced(t *testing.T) {
 	}
 }
 
-// TestRollDeleted: a Job that somebody deletes has failed. What the watch tells late is ignored.
+// TestRollDeleted: a Job that somebody deletes has failed. Late events of the watch are ignored.
 func TestRollDeleted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, Install, "", node("a", ""), node("b", ""))

@@ -35,8 +35,8 @@ type facts struct {
 	owner string
 	// gate is the kubelet's file with its own feature gate on; empty for none.
 	gate string
-	// driver is the cgroup driver that the kubelet is told to use, and driverFrom who tells; empty if
-	// nothing does.
+	// driver is the configured cgroup driver of the kubelet, and driverFrom names the file or option
+	// that sets it. Both are empty if none does.
 	driver, driverFrom string
 	// elsewhere is the cgroup of the pods if it is not a slice of systemd; empty if it is one.
 	elsewhere string
