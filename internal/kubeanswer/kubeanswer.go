@@ -3,16 +3,23 @@ package kubeanswer
 
 import (
 	"errors"
+	"net/http"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // None reports whether there was no answer: the API server was not reached, or not in time.
-func None(err error) bool { return err != nil && Code(err) == 0 }
+func None(err error) bool { return err != nil && code(err) == 0 }
 
-// Code returns the HTTP status of the answer, 0 if there was none.
-func Code(err error) int32 {
+// Away reports whether the API server cannot serve the request now: there was no answer, or one
+// that asks for another try.
+func Away(err error) bool {
+	return None(err) || code(err) == http.StatusTooManyRequests || code(err) >= http.StatusInternalServerError
+}
+
+// code returns the HTTP status of the answer, 0 if there was none.
+func code(err error) int32 {
 	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
 		return status.Status().Code
 	}

@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 	"strings"
 
@@ -70,7 +69,7 @@ func (c *Client) explain(err error) (hint string, sentinel error) {
 		), ErrCredentials
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, kubewatch.ErrLeft):
 		return c.pluginHint(), ErrUnreachable
-	case kubeanswer.None(err), kubeanswer.Code(err) == http.StatusTooManyRequests, kubeanswer.Code(err) >= http.StatusInternalServerError:
+	case kubeanswer.Away(err):
 		return "", ErrUnreachable
 	case apierrors.HasStatusCause(err, v1.NamespaceTerminatingCause), apierrors.IsNotFound(err):
 		// Creating an object in a namespace that is being deleted is "forbidden", too

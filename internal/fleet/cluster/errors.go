@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -49,8 +48,7 @@ func (c *Client) failed(what, name string, err error) error {
 // kindOf returns the sentinel of an error, nil if it has none.
 func kindOf(err error) error {
 	switch {
-	case kubeanswer.None(err), kubeanswer.Code(err) == http.StatusTooManyRequests, kubeanswer.Code(err) >= http.StatusInternalServerError,
-		apierrors.IsUnauthorized(err), kubeanswer.FromAnother(err):
+	case kubeanswer.Away(err), apierrors.IsUnauthorized(err), kubeanswer.FromAnother(err):
 		return ErrAway
 	case apierrors.IsResourceExpired(err), apierrors.IsGone(err):
 		return errExpired
