@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -112,7 +111,7 @@ func whereabouts(report podmove.Report, partitions ...unitname.PartitionName) st
 
 // lockState prevents a second monitor from undoing the work of the first. The lock ends with the
 // process.
-func lockState(n host.Node) (*os.File, error) {
+func lockState(n host.Node) (*node.Lock, error) {
 	file, err := node.LockFile(n.Path(filepath.Join(filepath.Dir(node.MembersFile), "lock")))
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		return nil, fmt.Errorf(

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -8,9 +9,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// Lock is a lock that one process holds. It ends with the process.
+type Lock struct{ file *os.File }
+
 // LockFile locks a file of our state, and creates it if it does not exist. The error is EWOULDBLOCK
 // if another process holds the lock.
-func LockFile(path string) (*os.File, error) {
+func LockFile(path string) (*Lock, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, fmt.Errorf("state of the monitor: %w; it has to run as root", err)
 	}
@@ -22,5 +26,11 @@ func LockFile(path string) (*os.File, error) {
 		file.Close()
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	return file, nil
+	return &Lock{file}, nil
+}
+
+// Close gives the lock up. It does not wait for the last copy of the file descriptor to be closed:
+// a child that was forked and has not executed its program yet has one (flock(2)).
+func (l *Lock) Close() error {
+	return errors.Join(unix.Flock(int(l.file.Fd()), unix.LOCK_UN), l.file.Close())
 }

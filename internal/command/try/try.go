@@ -59,7 +59,7 @@ const goBackScript = "rm -f " + nextFile + " " + kubeletconfig.TrialPath + " " +
 	" && ( systemctl start --no-block " + unitname.MonitorService + " || true )"
 
 // lockCommands takes the lock that keeps two commands from changing a trial at the same time.
-func lockCommands(n host.Node) (*os.File, error) {
+func lockCommands(n host.Node) (*node.Lock, error) {
 	lock, err := node.LockFile(n.Path(lockFile))
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		return nil, fmt.Errorf("%w: another try or keep is running: wait until it ends", err)

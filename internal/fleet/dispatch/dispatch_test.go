@@ -243,7 +243,6 @@ func killedAt(t *testing.T, n int, after bool) (killed bool) {
 		w.want(report, fleet.CodeFailed, want...)
 		return false
 	}
-	w.api.Before = nil
 	o, _ = w.dispatcher("second", fleet.Install, 1, text)
 	w.want(Run(t.Context(), o), fleet.CodeFailed, want...)
 	for i := range 5 {
