@@ -344,15 +344,22 @@ func (m *monitor) removePartitions(ctx context.Context) {
 		m.stopSlices(ctx, name)
 	}
 	m.listening.ended.Store(true)
+	m.leaveNode(ctx)
+	m.service.status("All partitions are switched off")
+}
+
+// leaveNode removes conditions, labels and resources from the Node. Each takes five seconds at most
+// while the API server does not answer.
+func (m *monitor) leaveNode(ctx context.Context) {
 	m.cluster.withdraw()(ctx)
 	m.removeMarks(ctx)
 	m.resources.Remove(ctx)
-	m.service.status("All partitions are switched off")
 }
 
 // stopEmptied stops the slices of partitions that are all switched off and empty, when this program
 // is stopped before it ends by itself: a pod that has left them was not Ready again. No other
-// program removes the weights that were set on them.
+// program removes the weights that were set on them, and what stands on the Node. It takes less
+// than TimeoutStopSec=.
 func (m *monitor) stopEmptied(ctx context.Context) {
 	names := m.partitions.names()
 	if len(m.on()) > 0 || slices.ContainsFunc(names, m.hasPods) {
@@ -363,13 +370,14 @@ func (m *monitor) stopEmptied(ctx context.Context) {
 	if err != nil || now.Problem != nil || !now.Off() {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, comeAndGoTimeout)
+	stopping, cancel := context.WithTimeout(ctx, comeAndGoTimeout)
 	defer cancel()
 	for _, name := range names {
 		if m.exists(name) && !now.Desired.IsKubelets(name) {
-			m.stopSlices(ctx, name)
+			m.stopSlices(stopping, name)
 		}
 	}
+	m.leaveNode(ctx)
 }
 
 // complaints returns a function that logs an error, unless it has logged one with the same text.

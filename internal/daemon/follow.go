@@ -32,9 +32,7 @@ func (m *monitor) reload(load load) {
 func (m *monitor) yield(why string) {
 	m.service.status(why)
 	m.log.Info(why)
-	m.cluster.withdraw()(context.Background())
-	m.removeMarks(context.Background())
-	m.resources.Remove(context.Background())
+	m.leaveNode(context.Background())
 	m.cancel()
 }
 

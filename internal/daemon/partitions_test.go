@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,12 +13,16 @@ import (
 	"testing"
 	"time"
 
+	"nodepartition/internal/daemon/apiserver"
+	"nodepartition/internal/daemon/faults"
+	"nodepartition/internal/host"
 	"nodepartition/internal/kubeletconfig"
 	"nodepartition/internal/membership"
 	"nodepartition/internal/node"
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/podmove"
 	"nodepartition/pkg/slices/config"
+	"nodepartition/tests/fakeapi"
 	"nodepartition/tests/fakenode"
 )
 
@@ -228,7 +233,7 @@ func TestRemoveAllIsServes(t *testing.T) {
 }
 
 // TestStoppedWhileSwitchedOff: a daemon that is stopped stops the slices of partitions that are all
-// off and empty. It leaves them while one is on, or has a pod, or is back in the configuration that
+// off and empty, and removes the condition of the Node. It leaves them while one is on, or has a pod, or is back in the configuration that
 // was not followed any more.
 func TestStoppedWhileSwitchedOff(t *testing.T) {
 	t.Parallel()
@@ -242,6 +247,10 @@ func TestStoppedWhileSwitchedOff(t *testing.T) {
 		"one came back": {true, false, true, 0},
 	} {
 		m, n, calls, _ := built(t)
+		api := fakeapi.New(t, httptest.NewServer)
+		reporter := apiserver.New(host.This(), api.NewKubeconfig(t), m.log)
+		reporter.Look()
+		m.cluster = &cluster{condition: faults.NewCondition(reporter, unitname.First, m.log, func(bool) {})}
 		if !test.back {
 			n.Write("/var/lib/kubelet/config.yaml", fakenode.Configuration(""))
 		}
@@ -255,6 +264,9 @@ func TestStoppedWhileSwitchedOff(t *testing.T) {
 		m.stopEmptied(t.Context())
 		if len(calls.calls) != test.want {
 			t.Errorf("%s: %q; want %d slices stopped", name, calls.calls, test.want)
+		}
+		if asked := len(api.Came()) > 0; asked != (test.want > 0) {
+			t.Errorf("%s: the condition is removed: %t; want it removed with the slices", name, asked)
 		}
 	}
 }

@@ -3,11 +3,14 @@
 package e2e
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
 
 	"nodepartition/internal/unitname"
+	"nodepartition/pkg/slices/config"
 	"nodepartition/tests/lab"
 )
 
@@ -22,9 +25,30 @@ func TestBoot(t *testing.T) {
 		}
 		partitioned(t, n)
 		startedBeforeKubelet(t, n)
+		monitorWritesOnly(t, n)
 		placedAtBoot(t, n, flavour, 0)
 		want(t, n, "systemctl --failed --plain --no-legend", "")
 	})
+}
+
+// monitorWritesOnly: find, run in the mount namespace of the monitor, finds no folder of the host
+// that can be written but that of its state and those of systemd, beside its private /tmp and
+// /var/tmp. /dev/pts takes no files.
+func monitorWritesOnly(t *testing.T, n *lab.Node) {
+	t.Helper()
+	const ours = config.StateDir + "/monitor"
+	found := strings.Fields(run(t, n, "nsenter -m -t $(systemctl show -P MainPID "+monitorUnit+") "+
+		"find / -path /proc -prune -o -path /sys -prune -o -type d -writable -print"))
+	if !slices.Contains(found, ours) {
+		t.Errorf("the monitor cannot write %s: %q", ours, found)
+	}
+	for _, folder := range found {
+		if !slices.ContainsFunc([]string{ours, "/run/systemd", "/tmp", "/var/tmp", "/dev/pts"}, func(f string) bool {
+			return folder == f || strings.HasPrefix(folder, f+"/")
+		}) {
+			t.Errorf("the monitor can write %s", folder)
+		}
+	}
 }
 
 // placedAtBoot: the member of a node that has booted is in the partition. If the runtime places
