@@ -32,7 +32,7 @@ func TestBoot(t *testing.T) {
 }
 
 // monitorWritesOnly: find, run in the mount namespace of the monitor, finds no folder of the host
-// that can be written but that of its state and those of systemd, beside its private /tmp and
+// that can be written but its state folder and /run/systemd, beside its private /tmp and
 // /var/tmp. /dev/pts takes no files.
 func monitorWritesOnly(t *testing.T, n *lab.Node) {
 	t.Helper()
