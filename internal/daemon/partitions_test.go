@@ -233,8 +233,8 @@ func TestRemoveAllIsServes(t *testing.T) {
 }
 
 // TestStoppedWhileSwitchedOff: a daemon that is stopped stops the slices of partitions that are all
-// off and empty, and removes the condition of the Node. It leaves them while one is on, or has a pod, or is back in the configuration that
-// was not followed any more.
+// off and empty, and removes the condition of the Node. It leaves them while one is on, or has a
+// pod, or is back in the configuration that was not followed any more.
 func TestStoppedWhileSwitchedOff(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
