@@ -188,7 +188,7 @@ func (f *fleetNode) active(t *testing.T) {
 	t.Helper()
 	wantLimits(t, f.Node, "536870912", "0-1")
 	inSlice(t, f.Node, "kube-system", "system-agent", unitname.System, v1.PodQOSBurstable)
-	want(t, f.Node, wayBackUnits, "")
+	f.forgotten(t)
 	want(t, f.Node, "systemctl is-active "+monitorUnit, "active")
 }
 

@@ -192,8 +192,15 @@ func (f *fleetNode) asBefore(t *testing.T) {
 	// The kubelet writes the weights of the classes every minute, and the pods of a roll count.
 	becomes(t, f.Node, values(ofSlices), f.before.cgroups)
 	f.before.removed(t, f.Node)
-	want(t, f.Node, wayBackUnits, "")
+	f.forgotten(t)
 	wantLines(t, "files", run(t, f.Node, installedFiles+" | grep -v ^"+installerFolder), f.before.files)
+}
+
+// forgotten: the units of the way back are gone, and systemd has been reloaded since.
+func (f *fleetNode) forgotten(t *testing.T) {
+	t.Helper()
+	want(t, f.Node, wayBackUnits, "")
+	becomes(t, f.Node, "systemctl show -P LoadState partition-install-back.timer", "not-found")
 }
 
 // wentBack waits until the way back has ended, and its units are gone.

@@ -121,7 +121,8 @@ func (h *Host) verify(ctx context.Context, o manifest.Order) (done, error) {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, max(0, left-margin), errTime)
 	defer cancel()
-	wait := max(time.Second, (left - margin).Truncate(time.Second))
+	// The program ends first, and says what the service waits for.
+	wait := max(time.Second, (left - margin - 2*time.Second).Truncate(time.Second))
 	if _, err := h.run(ctx, h.installed(), "status", "--wait", "--timeout="+wait.String()); err != nil {
 		return nil, outcome.Because(outcome.Verify, "the partition is not active, or its service not ready: %w; journalctl -u %s has the reason", err, unitname.MonitorService)
 	}
@@ -151,11 +152,18 @@ func (h *Host) verify(ctx context.Context, o manifest.Order) (done, error) {
 		return nil, err
 	}
 	r.Stage = manifest.Verified
-	sentences := said("the partition is active and its service ready, the node and its members are Ready, and check finds no error")
-	if cluster == nil {
-		sentences = said("the partition is active and its service ready, and check finds no error; the node has no credentials for a cluster, so that Ready was not asked for")
+	return done{wellSaid(cluster, r)}, h.SetState(state)
+}
+
+// wellSaid returns what a verification has found, and what it could not ask for.
+func wellSaid(cluster Cluster, r *manifest.Roll) string {
+	switch {
+	case cluster == nil:
+		return "the partition is active and its service ready, and check finds no error; the node has no credentials for a cluster, so that Ready was not asked for"
+	case r.ReadyUnknown != "":
+		return "the partition is active and its service ready, the node is Ready, and check finds no error; which members were Ready before is not known: " + r.ReadyUnknown
 	}
-	return sentences, h.SetState(state)
+	return "the partition is active and its service ready, the node and its members are Ready, and check finds no error"
 }
 
 // unwell returns what is not well yet, nil for nothing.
@@ -194,21 +202,20 @@ func (h *Host) unwell(ctx context.Context, cluster Cluster, o manifest.Order, r 
 	return nil
 }
 
-// readyMembers returns the UIDs of the pods that are Ready and will be members. What cannot be
-// asked is not waited for.
-func (h *Host) readyMembers(ctx context.Context, o manifest.Order) []string {
+// readyMembers returns the UIDs of the pods that are Ready and will be members, none without
+// credentials for a cluster. Members that cannot be asked for are not waited for.
+func (h *Host) readyMembers(ctx context.Context, o manifest.Order) ([]string, error) {
 	cluster, err := h.Cluster()
 	if err != nil || cluster == nil {
-		return nil
+		return nil, err
 	}
 	v, err := h.validate(ctx, h.brought())
 	if err != nil {
-		return nil
+		return nil, err
 	}
 	pods, err := cluster.PodsOn(ctx, o.Node)
 	if err != nil {
-		h.Say("which members are Ready is not known: %v", err)
-		return nil
+		return nil, err
 	}
 	var ready []string
 	for _, pod := range pods {
@@ -219,7 +226,7 @@ func (h *Host) readyMembers(ctx context.Context, o manifest.Order) []string {
 			}
 		}
 	}
-	return ready
+	return ready, nil
 }
 
 // keep makes the roll permanent, and removes the way back.

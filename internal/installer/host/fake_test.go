@@ -61,7 +61,9 @@ type node struct {
 	answered bool // the API server was asked whether the node is Ready
 	deaf     bool // the API server answers once, and then no more
 	pods     []kubeapi.PodState
-	alone    bool // without a cluster
+	hidden   error  // of PodsOn before the section is applied; nil for none
+	waited   string // the option of the last status --wait
+	alone    bool   // without a cluster
 	said     []string
 	doing    sandbox.Stage // the stage that runs
 	goesBack bool          // the service of the way back runs
@@ -482,6 +484,9 @@ func (n *node) monitor(line string, args []string) Ran {
 		if !n.active["partition-monitor.service"] {
 			service = "does not run"
 		}
+		if args[1] == "--wait" {
+			n.waited = args[2]
+		}
 		if args[1] == "--wait" && service != "ready" {
 			return Ran{Stderr: "not ready after 9m: " + service, Status: 1}
 		}
@@ -547,6 +552,9 @@ func (n *node) NotReady(ctx context.Context, _ string) (string, error) {
 // PodsOn implements Cluster.
 func (n *node) PodsOn(context.Context, string) ([]kubeapi.PodState, error) {
 	n.mayAsk()
+	if n.hidden != nil && n.doing == sandbox.Install {
+		return nil, n.hidden
+	}
 	return n.pods, nil
 }
 

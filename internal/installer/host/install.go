@@ -14,6 +14,7 @@ import (
 	"nodepartition/internal/installer/outcome"
 	"nodepartition/internal/installer/store"
 	"nodepartition/internal/kubeletconfig"
+	"nodepartition/internal/oneline"
 	"nodepartition/internal/unitname"
 )
 
@@ -219,7 +220,9 @@ func (h *Host) begin(ctx context.Context, state *manifest.State, o manifest.Orde
 	if r.Before, err = h.snapshot(ctx, r); err != nil {
 		return nil, err
 	}
-	r.Ready = h.readyMembers(ctx, o)
+	if r.Ready, err = h.readyMembers(ctx, o); err != nil {
+		r.ReadyUnknown = oneline.Terminal(err.Error())
+	}
 	if changesOf(r, dropInPaths()) {
 		r.Restarted = serviceOf(o.NRI, state)
 	}

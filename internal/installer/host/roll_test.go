@@ -1,12 +1,14 @@
 package host
 
 import (
+	"errors"
 	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"nodepartition/internal/installer/manifest"
 	"nodepartition/internal/installer/outcome"
@@ -278,6 +280,38 @@ func TestStageFails(t *testing.T) {
 					t.Errorf("says that the node is as before: %s", got.Text())
 				}
 			})
+		})
+	}
+}
+
+// TestVerifySays: a verification says that members are Ready only if it has asked for them.
+func TestVerifySays(t *testing.T) {
+	for name, test := range map[string]struct {
+		prepare func(*node)
+		want    string
+		not     string
+	}{
+		"asked":          {func(*node) {}, "the node and its members are Ready", "not known"},
+		"no cluster":     {func(n *node) { n.alone = true }, "Ready was not asked for", "members are Ready"},
+		"members hidden": {func(n *node) { n.hidden = errors.New("pods is forbidden") }, "is not known: pods is forbidden", "members are Ready"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			n := newNode(t)
+			test.prepare(n)
+			o := n.order("r1", "v1", section)
+			for _, stage := range stages[:3] {
+				n.do(stage, o)
+			}
+			got := n.do(sandbox.Verify, o)
+			if got.Status != outcome.Done || !strings.Contains(got.Text(), test.want) || strings.Contains(got.Text(), test.not) {
+				t.Errorf("%s: %+v; want %q", name, got, test.want)
+			}
+			// The program that waits ends before its caller, and says why.
+			left := trialTime - (n.now.Since - time.Hour)
+			want := "--timeout=" + (left - margin - 2*time.Second).String()
+			if n.waited != want {
+				t.Errorf("%s: %q; want %q", name, n.waited, want)
+			}
 		})
 	}
 }

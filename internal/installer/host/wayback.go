@@ -156,8 +156,10 @@ func (h *Host) removeWayBack(ctx context.Context) error {
 	}
 	// systemd forgets the units when the service has ended, which may be this process. A reload before
 	// would leave the service without its unit file, and so with the default of TimeoutStartSec=.
-	// systemd ended a way back that had run for more than 90 s (257).
+	// systemd ended a way back that had run for more than 90 s (257). It refuses a reload that exceeds
+	// ReloadLimitBurst= (systemd-system.conf(5)).
 	_, err := h.run(ctx, "systemd-run", "--quiet", "--collect", "--no-block", "--description=Reload after a Way Back",
-		"--property=Type=oneshot", "--property=After="+backService, "systemctl", "daemon-reload")
+		"--property=Type=oneshot", "--property=Restart=on-failure", "--property=RestartSec=5s",
+		"--property=After="+backService, "systemctl", "daemon-reload")
 	return err
 }

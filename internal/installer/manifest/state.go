@@ -108,6 +108,8 @@ type Roll struct {
 	Restarted string `json:"restarted,omitempty"`
 	// Ready lists the UIDs of the members of the section that were Ready before.
 	Ready []string `json:"ready,omitempty"`
+	// ReadyUnknown is why it is not known which members were Ready; empty if it is.
+	ReadyUnknown string `json:"readyUnknown,omitempty"`
 }
 
 // Due reports whether a roll has to go back at a time.
