@@ -42,6 +42,11 @@ func (c cache) takePlace(ctx context.Context, test string) (release func(), err 
 	if err != nil {
 		return nil, err
 	}
+	return c.takeOneOf(ctx, test, n)
+}
+
+// takeOneOf waits for one of the first n places.
+func (c cache) takeOneOf(ctx context.Context, test string, n int) (release func(), err error) {
 	queue := filepath.Join(c.Dir, "places", "queue")
 	if err := os.MkdirAll(queue, 0o755); err != nil {
 		return nil, fmt.Errorf("place for a machine: %w", err)
@@ -96,7 +101,7 @@ func (c cache) takeAllPlaces(ctx context.Context, test string) (release func(), 
 		}
 	}
 	for range n {
-		place, err := c.takePlace(ctx, test)
+		place, err := c.takeOneOf(ctx, test, n)
 		if err != nil {
 			release()
 			return nil, err

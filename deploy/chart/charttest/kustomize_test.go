@@ -139,6 +139,11 @@ func TestKustomizeFill(t *testing.T) {
 		if err != nil || strings.Contains(string(got), "v0.0.0") || strings.Contains(string(got), "registry.example/") {
 			t.Errorf("%s has the image or the version of before: %v\n%s", name, err, got)
 		}
+		for line := range strings.Lines(string(got)) {
+			if is, want := strings.TrimSpace(line), `app.kubernetes.io/version: "v1.2.3-rc.1_x"`; strings.Contains(is, "kubernetes.io/version") && is != want {
+				t.Errorf("%s: %s; want %s", name, is, want)
+			}
+		}
 	}
 }
 
