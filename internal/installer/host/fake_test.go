@@ -184,6 +184,22 @@ func (n *node) tree() map[string]string {
 	return all
 }
 
+// inFolder lists what is in the installer's folder, without what a pod left there.
+func (n *node) inFolder() []string {
+	n.t.Helper()
+	entries, err := os.ReadDir(n.path(store.Folder))
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), "request-") {
+			names = append(names, e.Name())
+		}
+	}
+	return names
+}
+
 // compare reports what differs in two trees.
 func compare(before, after map[string]string) []string {
 	var all []string

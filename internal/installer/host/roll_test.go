@@ -189,7 +189,7 @@ func TestWayBackKilled(t *testing.T) {
 		for at := 1; ; at++ {
 			n := newNode(t)
 			n.mustRoll("old", "v1", section)
-			before := n.tree()
+			before, kept := n.tree(), n.inFolder()
 			o := n.order("new", "v2", section)
 			o.Settings = store.Digest([]byte("PARTITION_MONITOR_ARGS=--debug\n"))
 			n.write(filepath.Join(store.Folder, store.Settings), "PARTITION_MONITOR_ARGS=--debug\n")
@@ -210,6 +210,9 @@ func TestWayBackKilled(t *testing.T) {
 			}
 			for _, d := range compare(before, n.tree()) {
 				t.Errorf("%d: %s", at, d)
+			}
+			if now := n.inFolder(); !slices.Equal(now, kept) {
+				t.Errorf("%d: the installer's folder has %q; want %q as before the roll", at, now, kept)
 			}
 			if alive {
 				if at < 10 {
