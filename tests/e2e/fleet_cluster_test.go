@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,7 +18,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"nodepartition/internal/kubeapi"
 	"nodepartition/internal/kubeletconfig"
+	"nodepartition/internal/nodelabel"
 	"nodepartition/internal/unitname"
 	"nodepartition/tests/lab"
 )
@@ -102,7 +105,7 @@ func (c *fleetCluster) join(t *testing.T, name string) *fleetNode {
 		}
 		return "", nil
 	})
-	f := &fleetNode{Node: n, before: bareNode(t, n)}
+	f := fleetNodeOf(t, n)
 	c.nodes = append(c.nodes, f)
 	return f
 }
@@ -193,13 +196,13 @@ func (f *fleetNode) active(t *testing.T) {
 }
 
 // still holds what a roll without a change leaves as it is.
-type still struct{ files, reloads, monitor, processes string }
+type still struct{ files, reloads, monitor, services, processes string }
 
 func (f *fleetNode) still(t *testing.T) still {
 	t.Helper()
 	return still{
 		files: run(t, f.Node, written), reloads: run(t, f.Node, reloads), monitor: property(t, f.Node, monitorUnit, "MainPID"),
-		processes: f.processes(t),
+		services: run(t, f.Node, servicePIDs), processes: f.processes(t),
 	}
 }
 
@@ -209,15 +212,15 @@ func (f *fleetNode) processes(t *testing.T) string {
 	return run(t, f.Node, "cat $(find "+cgroupRoot+" -path '*kubepods*system*' -name cgroup.procs) | sort -n | xargs")
 }
 
-// TestFleetCluster: Helm gives the nodes of a cluster their partitions, gives them again, upgrades
-// the programs under load, finds a node that joins later, and takes all away. A node that is off
-// then is named.
+// TestFleetCluster: Helm gives the nodes of a cluster their partitions, gives them again, finds a
+// node that joins later, upgrades the programs under load, and takes all away. An upgrade that fails
+// puts the programs of before back. A node that is off at the end is named.
 func TestFleetCluster(t *testing.T) {
 	onEach(t, kinds([]string{"trixie"}, "trixie"), func(t *testing.T, flavour string) {
 		c := newFleetCluster(t, flavour, []string{"0.1.0", "0.1.1"}, []string{"fleet-a", "fleet-b"})
 		section := partition("512Mi", "0-1")
 		// The test runs it when there is a new node.
-		later := []string{"laterNodes.enabled=true", "laterNodes.schedule=0 0 1 1 *"}
+		later := []string{"laterNodes.enabled=true", "laterNodes.schedule=0 0 1 1 *", "monitorArgs={--node-status}"}
 
 		t.Run("installed", func(t *testing.T) {
 			if err := c.roll(t.Context(), t, "0.1.0", section, later...); err != nil {
@@ -226,7 +229,9 @@ func TestFleetCluster(t *testing.T) {
 			for _, f := range c.nodes {
 				f.active(t)
 				c.wantState(t, f.Name, "v0.1.0", "kept", "")
-				want(t, f.Node, "systemctl show --value -p MainPID kubelet.service", f.before.kubelet)
+				c.wantMarks(t, f, true)
+				want(t, f.Node, servicePIDs, f.before.services)
+				want(t, f.Node, f.others, f.untouched)
 			}
 		})
 		t.Run("again", func(t *testing.T) {
@@ -249,6 +254,43 @@ func TestFleetCluster(t *testing.T) {
 			c.added(t)
 			f.active(t)
 			c.wantState(t, f.Name, "v0.1.0", "kept", "")
+		})
+		t.Run("a second release", func(t *testing.T) {
+			before := c.nodes[0].still(t)
+			out, err := c.helmed(t.Context(), "install", "another", c.charts["0.1.1"], "--set=image.repository="+installerImage,
+				"--set=section.systemPartition.namespaces={kube-system}")
+			if err == nil || !strings.Contains(err.Error(), "node-partition") {
+				t.Errorf("%s%v; want that Helm refuses names of the first release", out, err)
+			}
+			if after := c.nodes[0].still(t); after != before {
+				t.Errorf("%+v\nwas %+v", after, before)
+			}
+		})
+		t.Run("an upgrade that fails", func(t *testing.T) {
+			// The monitor of the new version alone does not start.
+			const dropIn = "/etc/systemd/system/partition-monitor.service.d/60-spoiled.conf"
+			const programs = "sha256sum /usr/bin/partition-* /usr/lib/systemd/system-generators/partition-* /usr/lib/systemd/system/partition-*"
+			f := c.nodes[0]
+			files, processes, services := run(t, f.Node, programs), f.processes(t), run(t, f.Node, servicePIDs)
+			run(t, f.Node, "mkdir -p "+path.Dir(dropIn)+
+				` && printf "[Service]\nExecStartPre=/bin/sh -c '! `+monitorPath+` --version | grep v0.1.1'\n" >`+dropIn+" && systemctl daemon-reload")
+			if err := c.roll(t.Context(), t, "0.1.1", section, append(later, "roll.trial=3m")...); err == nil {
+				t.Error("the roll has succeeded")
+			}
+			f.wentBack(t)
+			run(t, f.Node, "rm -r "+path.Dir(dropIn)+" && systemctl daemon-reload")
+			wantLines(t, "files", run(t, f.Node, programs), files)
+			want(t, f.Node, servicePIDs, services)
+			if after := f.processes(t); after != processes {
+				t.Errorf("processes of members %s; were %s", after, processes)
+			}
+			f.active(t)
+			want(t, f.Node, monitorPath+" --version | grep -o 'v[0-9.]*'", "v0.1.0")
+			c.wantState(t, f.Name, "v0.1.0", "failed", "verify")
+			for _, other := range c.nodes[1:] {
+				other.active(t)
+				c.wantState(t, other.Name, "v0.1.0", "kept", "")
+			}
 		})
 		t.Run("upgraded under load", func(t *testing.T) {
 			before, scraped := make([]string, 0, len(c.nodes)), make([]func(), 0, len(c.nodes))
@@ -300,6 +342,7 @@ func TestFleetCluster(t *testing.T) {
 			for _, f := range c.nodes[:2] {
 				f.asBefore(t)
 				c.wantState(t, f.Name, "", "", "")
+				c.wantMarks(t, f, false)
 			}
 			c.wantState(t, off.Name, "v0.1.1", "kept", "")
 			// The node never comes back.
@@ -310,6 +353,28 @@ func TestFleetCluster(t *testing.T) {
 				t.Error(out, err)
 			}
 		})
+	})
+}
+
+// wantMarks checks the condition of the Node, and the label with the digest of the section.
+func (c *fleetCluster) wantMarks(t *testing.T, f *fleetNode, there bool) {
+	t.Helper()
+	section := ""
+	if there {
+		section = run(t, f.Node, "sha256sum "+kubeletconfig.OverridePath+" | cut -c -12")
+	}
+	c.becomes(t, fmt.Sprintf("the marks of %s are there: %t", f.Name, there), func(ctx context.Context) (string, error) {
+		n, err := c.Client().CoreV1().Nodes().Get(ctx, f.Name, metav1.GetOptions{})
+		if err != nil {
+			return "", err
+		}
+		is := slices.ContainsFunc(n.Status.Conditions, func(c v1.NodeCondition) bool {
+			return c.Type == kubeapi.Ready && c.Status == v1.ConditionTrue
+		})
+		if got := n.Labels[nodelabel.Section]; is != there || got != section {
+			return fmt.Sprintf("condition %t, section %q; want %q", is, got, section), nil
+		}
+		return "", nil
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -41,7 +42,17 @@ type fleetNode struct {
 	*lab.Node
 	image  string
 	before bare
-	rolls  int
+	// others prints the processes of pods outside of partitions, and untouched is its output before.
+	others, untouched string
+	rolls             int
+}
+
+// fleetNodeOf returns a node to which no roll has come.
+func fleetNodeOf(t *testing.T, n *lab.Node) *fleetNode {
+	t.Helper()
+	f := &fleetNode{Node: n, before: bareNode(t, n), others: bystanders(t, n)}
+	f.untouched = run(t, n, f.others)
+	return f
 }
 
 // newFleetNode starts a node without anything of the project but the image.
@@ -55,7 +66,9 @@ func newFleetNode(t *testing.T, flavour string) *fleetNode {
 	}
 	run(t, n, "systemctl daemon-reload")
 	imported(t, n, archive)
-	return &fleetNode{Node: n, image: installerImage + ":v1", before: bareNode(t, n)}
+	f := fleetNodeOf(t, n)
+	f.image = installerImage + ":v1"
+	return f
 }
 
 // imported gives a node an image, by its tag and by its digest.
@@ -193,7 +206,8 @@ func (f *fleetNode) asBefore(t *testing.T) {
 	becomes(t, f.Node, values(ofSlices), f.before.cgroups)
 	f.before.removed(t, f.Node)
 	f.forgotten(t)
-	wantLines(t, "files", run(t, f.Node, installedFiles+" | grep -v ^"+installerFolder), f.before.files)
+	wantLines(t, "files", run(t, f.Node, installedFiles+" | grep -v ^"+filepath.Dir(installerFolder)), f.before.files)
+	want(t, f.Node, f.others, f.untouched)
 }
 
 // forgotten: the units of the way back are gone, and systemd has been reloaded since.
@@ -208,6 +222,34 @@ func (f *fleetNode) wentBack(t *testing.T) {
 	t.Helper()
 	becomes(t, f.Node, wayBackUnits, "")
 	becomes(t, f.Node, "systemctl is-active partition-install-back.service || true", "inactive")
+}
+
+// unfit is a node that preflight refuses.
+type unfit struct {
+	reason, says string
+	// spoil and mend are shell commands.
+	spoil, mend string
+}
+
+func unfitNodes() []unfit {
+	// The kubelet is not restarted: preflight reads its file.
+	const (
+		file   = "/var/lib/kubelet/config.yaml"
+		keep   = "cp -p " + file + " /root/kubelet.yaml && "
+		mended = "cp -p /root/kubelet.yaml " + file + " && rm /root/kubelet.yaml"
+	)
+	return []unfit{
+		{
+			reason: "read-only-usr", says: "/usr",
+			spoil: "mount --bind /usr /usr && mount -o remount,bind,ro /usr", mend: "umount --lazy /usr",
+		},
+		{reason: "cgroupfs", says: "cgroupDriver", spoil: keep + "sed -i 's/^cgroupDriver:.*/cgroupDriver: cgroupfs/' " + file, mend: mended},
+		{reason: "kubelet-gate", says: "NodeSystemPartition", spoil: keep + "printf 'featureGates:\n  NodeSystemPartition: true\n' >>" + file, mend: mended},
+		{
+			reason: "no-bus", says: "system bus",
+			spoil: "systemctl stop dbus.socket dbus.service", mend: "systemctl start dbus.socket dbus.service",
+		},
+	}
 }
 
 // TestFleetNode: the pods of a roll give a stock node its partition as a trial, and keep it. A roll
@@ -235,6 +277,17 @@ func TestFleetNode(t *testing.T) {
 			}
 			f.asBefore(t)
 		})
+		for _, u := range unfitNodes() {
+			t.Run("refused: "+u.reason, func(t *testing.T) {
+				run(t, f.Node, u.spoil)
+				message, status := f.roll(t, wish{section: half.section, trial: time.Minute, stages: []string{"preflight", "install"}})
+				run(t, f.Node, u.mend)
+				if status != 3 || !strings.HasPrefix(message, u.reason+": ") || !strings.Contains(message, u.says) {
+					t.Errorf("status %d, %s; want %s, %q", status, message, u.reason, u.says)
+				}
+				f.asBefore(t)
+			})
+		}
 		t.Run("monitor cannot start", func(t *testing.T) {
 			message, status := f.roll(t, wish{section: half.section, trial: 2 * time.Minute, more: []string{"--monitor-args=--no-such-option"}})
 			if status != 1 {
@@ -259,17 +312,18 @@ func TestFleetNode(t *testing.T) {
 			inSlice(t, f.Node, "kube-system", "system-agent", unitname.System, v1.PodQOSBurstable)
 			want(t, f.Node, wayBackUnits, "")
 			want(t, f.Node, "systemctl is-active "+monitorUnit+" node-partition-trial.timer || true", "active\ninactive")
-			want(t, f.Node, "systemctl show --value -p MainPID kubelet.service", f.before.kubelet)
+			want(t, f.Node, servicePIDs, f.before.services)
+			want(t, f.Node, f.others, f.untouched)
 		})
 		t.Run("again", func(t *testing.T) {
-			files, reloaded, monitor := run(t, f.Node, written), run(t, f.Node, reloads), property(t, f.Node, monitorUnit, "MainPID")
+			before := f.still(t)
 			message, status := f.roll(t, half)
 			if status != 0 || !strings.Contains(message, "nothing to do") {
 				t.Errorf("status %d, %s", status, message)
 			}
-			wantLines(t, "files", run(t, f.Node, written), files)
-			want(t, f.Node, reloads, reloaded)
-			want(t, f.Node, "systemctl show --value -p MainPID "+monitorUnit, monitor)
+			if after := f.still(t); after != before {
+				t.Errorf("%+v\nwas %+v", after, before)
+			}
 		})
 		t.Run("another section dies and the node boots", func(t *testing.T) {
 			message, status := f.roll(t, wish{section: partition("520Mi", "0-1"), trial: 20 * time.Minute, stages: []string{"preflight", "install", "apply"}})
@@ -283,13 +337,13 @@ func TestFleetNode(t *testing.T) {
 			ready(t, f.Node)
 			wantLimits(t, f.Node, "536870912", "0-1")
 			becomes(t, f.Node, wayBackUnits, "")
+			f.before.services, f.untouched = run(t, f.Node, servicePIDs), run(t, f.Node, f.others) // of this boot
 		})
 		t.Run("uninstalled", func(t *testing.T) {
 			message, status := f.roll(t, wish{trial: time.Minute, stages: []string{"uninstall"}})
 			if status != 0 {
 				t.Fatalf("status %d, %s", status, message)
 			}
-			f.before.kubelet = property(t, f.Node, "kubelet.service", "MainPID") // of this boot
 			f.asBefore(t)
 		})
 		if t.Failed() {

@@ -18,7 +18,8 @@ import (
 )
 
 // scrapes scrapes the metrics of the monitor, one scrape after the other with a pause between them,
-// until end is called. Each scrape has to have an answer.
+// until end is called. Each scrape has to have an answer, and no series of the first may be missing
+// in two scrapes in a row: Prometheus would show a gap.
 func scrapes(t *testing.T, n *lab.Node, pause time.Duration) (end func()) {
 	t.Helper()
 	// A scrape has its own time, also the last one. Prometheus gives up after 10 s, and an emulated
@@ -29,6 +30,7 @@ func scrapes(t *testing.T, n *lab.Node, pause time.Duration) (end func()) {
 	t.Cleanup(stop)
 	ctx := context.WithoutCancel(t.Context())
 	answered := 0
+	var first, missing map[string]bool
 	go func() {
 		for {
 			select {
@@ -40,8 +42,22 @@ func scrapes(t *testing.T, n *lab.Node, pause time.Duration) (end func()) {
 			scrape, cancel := context.WithTimeout(ctx, patience)
 			body, err := n.Get(scrape, monitorURL+"/metrics")
 			cancel()
-			if err == nil && !strings.Contains(string(body), "\nnodepartition_") {
+			has := series(string(body))
+			if first == nil {
+				first = has
+			}
+			if err == nil && len(has) == 0 {
 				err = fmt.Errorf("none of our metrics in %d bytes", len(body))
+			}
+			before := missing
+			missing = map[string]bool{}
+			for one := range first {
+				if err == nil && !has[one] {
+					missing[one] = true
+				}
+				if missing[one] && before[one] {
+					err = fmt.Errorf("series %s is missing twice", one)
+				}
 			}
 			if err != nil {
 				ended <- fmt.Errorf("scrape %d: %w", answered+1, err)
@@ -62,6 +78,18 @@ func scrapes(t *testing.T, n *lab.Node, pause time.Duration) (end func()) {
 		}
 		t.Logf("%d scrapes", answered)
 	}
+}
+
+// series returns the series of ours in a scrape, without those that name the version of a program.
+func series(scraped string) map[string]bool {
+	all := map[string]bool{}
+	for line := range strings.Lines(scraped) {
+		ours := strings.HasPrefix(line, "nodepartition_") || strings.HasPrefix(line, "kubelet_partition_")
+		if end := strings.LastIndex(line, " "); ours && end > 0 && !strings.Contains(line, "version=") {
+			all[line[:end]] = true
+		}
+	}
+	return all
 }
 
 // TestPackage: nothing but the package and the section give a node its partition. Another package

@@ -87,6 +87,6 @@ func serviceFiles(port int) []File {
 			"[Socket]\nListenStream=" + serviceAddress + ":443\nFreeBind=yes\n")},
 		{Path: "/etc/systemd/system/sockets.target.wants/lab-service.socket", Link: "/etc/systemd/system/lab-service.socket"},
 		{Path: "/etc/systemd/system/lab-service.service", Data: fmt.Appendf(nil,
-			"[Service]\nExecStart=/usr/lib/systemd/systemd-socket-proxyd %s:%d\n", hostAddress, port)},
+			"[Service]\nExecStart=/usr/lib/systemd/systemd-socket-proxyd %s:%d\n", HostAddress, port)},
 	}
 }

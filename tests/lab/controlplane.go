@@ -45,8 +45,8 @@ type ControlPlane struct {
 	restart func() (*daemon, error)
 }
 
-// hostAddress is the address of the host's loopback for a guest, in qemu's user network.
-const hostAddress = "10.0.2.2"
+// HostAddress is the address of the host's loopback for a guest, in qemu's user network.
+const HostAddress = "10.0.2.2"
 
 // loopback is its address on this machine.
 const loopback = "127.0.0.1"
@@ -264,7 +264,7 @@ func apiserverArgs(port int, etcd string) []string {
 	return []string{
 		"--etcd-servers=" + etcd, "--bind-address=" + loopback, fmt.Sprintf("--secure-port=%d", port),
 		// No client uses the service kubernetes.
-		"--advertise-address=" + hostAddress, "--endpoint-reconciler-type=none",
+		"--advertise-address=" + HostAddress, "--endpoint-reconciler-type=none",
 		"--tls-cert-file=server.crt", "--tls-private-key-file=server.key", "--client-ca-file=ca.crt",
 		// As with kubeadm: a kubelet has the rights that a kubelet needs.
 		"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction", "--allow-privileged=true",
@@ -357,7 +357,7 @@ func (p *ControlPlane) writeKeys() error {
 		return err
 	}
 	p.authority = a
-	server, err := a.server("kube-apiserver", net.ParseIP(loopback), net.ParseIP(hostAddress), net.ParseIP(serviceAddress))
+	server, err := a.server("kube-apiserver", net.ParseIP(loopback), net.ParseIP(HostAddress), net.ParseIP(serviceAddress))
 	if err != nil {
 		return err
 	}

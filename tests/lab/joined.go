@@ -24,7 +24,7 @@ func (p *ControlPlane) Kubeconfig(node string) ([]byte, error) {
 // KubeconfigOf returns the kubeconfig, for use inside a node, of any user in any groups. A user
 // without any rights is authenticated: its requests are forbidden, not unauthorized.
 func (p *ControlPlane) KubeconfigOf(user string, groups ...string) ([]byte, error) {
-	return p.kubeconfig(hostAddress, user, groups...)
+	return p.kubeconfig(HostAddress, user, groups...)
 }
 
 // kubeconfig returns the kubeconfig of a user who reaches the API server at this address.
