@@ -213,8 +213,8 @@ func (f *fleetNode) processes(t *testing.T) string {
 }
 
 // TestFleetCluster: Helm gives the nodes of a cluster their partitions, gives them again, finds a
-// node that joins later, upgrades the programs under load, and takes all away. An upgrade that fails
-// puts the programs of before back. A node that is off at the end is named.
+// node that joins later, upgrades the programs under load, and takes all away. An upgrade that
+// fails puts the programs of before back. A node that is off at the end is named.
 func TestFleetCluster(t *testing.T) {
 	onEach(t, kinds([]string{"trixie"}, "trixie"), func(t *testing.T, flavour string) {
 		c := newFleetCluster(t, flavour, []string{"0.1.0", "0.1.1"}, []string{"fleet-a", "fleet-b"})

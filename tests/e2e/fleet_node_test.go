@@ -337,7 +337,8 @@ func TestFleetNode(t *testing.T) {
 			ready(t, f.Node)
 			wantLimits(t, f.Node, "536870912", "0-1")
 			becomes(t, f.Node, wayBackUnits, "")
-			f.before.services, f.untouched = run(t, f.Node, servicePIDs), run(t, f.Node, f.others) // of this boot
+			// The processes are those of this boot.
+			f.before.services, f.untouched = run(t, f.Node, servicePIDs), run(t, f.Node, f.others)
 		})
 		t.Run("uninstalled", func(t *testing.T) {
 			message, status := f.roll(t, wish{trial: time.Minute, stages: []string{"uninstall"}})
