@@ -337,7 +337,7 @@ func TestFleetNode(t *testing.T) {
 			ready(t, f.Node)
 			wantLimits(t, f.Node, "536870912", "0-1")
 			becomes(t, f.Node, wayBackUnits, "")
-			// The processes are those of this boot.
+			// The boot has started them again.
 			f.before.services, f.untouched = run(t, f.Node, servicePIDs), run(t, f.Node, f.others)
 		})
 		t.Run("uninstalled", func(t *testing.T) {
