@@ -48,15 +48,15 @@ EACH = $(if $(LAB_FLAVOURS),,-each)
 # the evictions in all at once, and one that goes and comes back. And rolls over a
 # fleet, of which the unit tests have each part.
 HOURS = ^TestSoak|^TestNode(ControlPlane|Streams)?$$|^Test(Dashboards|Floor|CPUManager|Exclusive|ExclusiveCPUManager|Storms|ClockStep|Arrival|Sizes|WorkloadChanges|Resource|KubeletThatZeroes|IRQCPUs|Attacks|AdmissionVersions|MarksVersions|ManifestsVersions|AdmissionNotServed|Fleet|FleetRights|FleetLock|FleetRemove|FleetNode|FleetCluster|FleetFailures)$$|^TestWorkloads$$/^.+$$/^(a_hog_in_each|the_system_partition_removed|all_removed)$$
-# On a kind of node that takes long to make, and that is made by name alone: make test-arm64.
-NAMED = $(if $(findstring arm64,$(LAB_FLAVOURS)),,|^TestArm64$$)
+# On kinds of nodes that are made by name alone: make test-arm64, make test-older.
+NAMED = $(if $(findstring arm64,$(LAB_FLAVOURS)),,|^TestArm64$$)$(if $(findstring kubelet-1.35,$(LAB_FLAVOURS)),,|^TestOlderKubelet$$)
 # The one kind that "make e2e RUN=..." takes.
 ONE := $(or $(FLAVOUR),$(LAB_FLAVOURS),trixie)
 
 # The folder of the programs.
 BIN ?= bin
 
-.PHONY: all build check-prefix install uninstall list packages sysext image chart release test-packages test-ways pictures test test-unit e2e test-long test-nodes test-arm64 soak \
+.PHONY: all build check-prefix install uninstall list packages sysext image chart release test-packages test-ways pictures test test-unit e2e test-long test-nodes test-arm64 test-older soak \
 	vet lint golangci-lint bench bench-fleet fuzz race guards mutants demo clean help setup-node generate
 
 all: build
@@ -250,6 +250,10 @@ test-nodes: setup-node
 ## test-arm64: a boot of an emulated arm64 node, a pod that is placed and one that is evicted; before a release
 test-arm64:
 	$(MAKE) e2e RUN=TestArm64 FLAVOUR=arm64
+
+## test-older: a boot of a node whose kubelet, 1.35, has no Pods API, a pod that is placed and one that is evicted; before a release
+test-older:
+	$(MAKE) e2e RUN=TestOlderKubelet FLAVOUR=trixie+kubelet-1.35
 
 ## soak: hundreds of pods come and go on each kind of node while everything is killed, restarted, reloaded, 200 stay while their CPUs change, and all around members of types is disturbed; hours
 soak: setup-node
