@@ -16,15 +16,16 @@ import (
 // arrivingDocument is the recommended file, with a section.
 var arrivingDocument = "apiVersion: " + kubeletconfig.APIVersion + "\nkind: " + kubeletconfig.Kind + "\n" + partition("512Mi", "0-1")
 
-// TestArrival: the recommended file is not there when the generators run for the first time, and
-// the node gets its partition without a reload by hand. TestLateVar shows the same for the file of
-// the kubelet.
+// TestArrival: the recommended file is there before the boot, or comes after the generators have run
+// for the first time, and the node gets its partition without a reload by hand. TestLateVar shows
+// the same for the file of the kubelet.
 func TestArrival(t *testing.T) {
 	for _, test := range []struct {
 		name     string
 		flavours []string
 		arrival  func(*testing.T, string)
 	}{
+		{"before the boot", []string{"trixie"}, arrivesBefore},
 		{"by a unit of the boot", []string{"trixie", "bookworm"}, arrivesByUnit},
 		{"on a file system of its own", []string{"trixie"}, arrivesByMount},
 		{"in a confext", []string{"forky"}, arrivesByConfext},
@@ -32,6 +33,12 @@ func TestArrival(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) { onEach(t, kinds(debians(), test.flavours...), test.arrival) })
 	}
+}
+
+// arrivesBefore: the image of the node has the file.
+func arrivesBefore(t *testing.T, flavour string) {
+	n := bootsWith(t, flavour, lab.File{Path: kubeletconfig.OverridePath, Data: []byte(arrivingDocument)})
+	arrivedAtBoot(t, n, flavour, 0)
 }
 
 // absent are lines of /etc/fstab for file systems that the node does not mount by itself: on a disk
