@@ -87,7 +87,7 @@ func TestFleetFailures(t *testing.T) {
 			return c.report(t, "node-partition-roll")
 		}
 		for _, s := range spoiledNodes() {
-			t.Run(s.stage+" fails, "+s.name, func(t *testing.T) {
+			t.Run(s.stage+" fails: "+s.name, func(t *testing.T) {
 				members := second.members(t)
 				run(t, second.Node, s.spoil+" && systemctl daemon-reload")
 				if err := c.roll(t.Context(), t, "0.1.0", section, "roll.trial=3m"); err == nil {
