@@ -195,11 +195,13 @@ ifneq ($(SIGN),)
 endif
 	@cat '$(RELEASE)/SHA256SUMS'
 
-## test-packages: packages and a release are built twice and compared, and checked by lintian, rpmlint and shellcheck; two minutes
+## test-packages: packages and a release are built twice and compared, and checked by lintian and rpmlint; manual pages, scripts, YAML and spelling by their tools; two minutes
 test-packages:
 	@tests/setup packages
 	@# Not from the cache of go test, which does not look at files outside of a module.
 	$(COMPILE) -C deploy/package test -count 1 ./...
+	@# Nor at what git and these tools read.
+	$(COMPILE) test -tags style -count 1 ./tests/style
 
 ## test-ways: the files for many nodes without Helm, by ansible, cloud-init and parsers; before a release
 test-ways:

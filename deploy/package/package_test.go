@@ -238,7 +238,6 @@ func TestLint(t *testing.T) {
 		}
 		command(t, "shellcheck", composed)
 	}
-	command(t, "shellcheck", "../completions/partition-monitor.bash")
 }
 
 // TestCompletions: each shell loads its completions and completes a command and an option.

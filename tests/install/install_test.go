@@ -12,6 +12,7 @@ import (
 
 	"nodepartition/tests/lab/filelist"
 	"nodepartition/tests/needs"
+	"nodepartition/tests/page"
 )
 
 // record lists an installation's files, below its prefix.
@@ -187,6 +188,49 @@ func TestInstalledIsComplete(t *testing.T) {
 				t.Errorf("deploy/installed does not have %s", strings.TrimPrefix(source, "../../"))
 			}
 		}
+	}
+}
+
+// TestInstalledLinks: each link of a page leads to the same file on a node as in the repository.
+func TestInstalledLinks(t *testing.T) {
+	t.Parallel()
+	const root = "../.."
+	entries, err := filelist.Read(root, "deploy/installed", map[string]string{"BIN": "bin", "PREFIX": "/usr", "SYSTEMD_DIR": "/usr/lib/systemd"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sources := map[string]string{} // by the path on a node
+	for _, entry := range entries {
+		switch filepath.Base(entry.Path) {
+		case "LICENSE", "third-party-licenses", "CHANGELOG.md": // packages have them elsewhere
+		default:
+			sources[entry.Path] = entry.Source
+		}
+	}
+	links := 0
+	for _, entry := range entries {
+		if filepath.Ext(entry.Path) != ".md" {
+			continue
+		}
+		text, err := os.ReadFile(entry.Source)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, link := range page.Links(string(text)) {
+			links++
+			file, _, _ := strings.Cut(link, "#")
+			if file == "" {
+				continue
+			}
+			target := filepath.Join(filepath.Dir(entry.Path), file)
+			if sources[target] != filepath.Join(filepath.Dir(entry.Source), file) {
+				t.Errorf("%s has a link to %s, which is not on a node as %s: name it without a link",
+					strings.TrimPrefix(entry.Source, root+"/"), link, target)
+			}
+		}
+	}
+	if links < 100 {
+		t.Errorf("%d links: this test does not find them any more", links)
 	}
 }
 

@@ -11,11 +11,11 @@ import (
 	"nodepartition/tests/page"
 )
 
-// mention matches a document that a comment or a manual page names. runc has a folder docs too.
+// mention matches a document that a text names without a link. runc has a folder docs too.
 var mention = regexp.MustCompile(`(runc )?\b(docs/[\w-]+\.md)(#[\w-]+)?`)
 
 // TestLinks: each link of a document leads to a file and a heading that exist, and so does each
-// mention of a document in a source, a script, a unit or a manual page.
+// mention of a document in another one, a source, a script, a unit or a manual page.
 func TestLinks(t *testing.T) {
 	t.Parallel()
 	const root = "../.."
@@ -57,12 +57,12 @@ func TestLinks(t *testing.T) {
 			return err
 		}
 		text := string(data)
-		if ext != ".md" {
-			for _, m := range mention.FindAllStringSubmatch(text, -1) {
-				if m[1] == "" {
-					follow(name, filepath.Join(root, m[2]), strings.TrimPrefix(m[3], "#"))
-				}
+		for _, m := range mention.FindAllStringSubmatch(text, -1) {
+			if m[1] == "" {
+				follow(name, filepath.Join(root, m[2]), strings.TrimPrefix(m[3], "#"))
 			}
+		}
+		if ext != ".md" {
 			return nil
 		}
 		for _, to := range page.Links(text) {

@@ -10,7 +10,10 @@
 # that have failed: with the same section, version and revision a roll takes up where it was.
 set -eu
 
-[ $# -ge 4 ] && [ $# -le 5 ] || { sed -n '2,/^set/s/^#$//; 2,/^set/s/^# //p' "$0" >&2; exit 2; }
+if [ $# -lt 4 ] || [ $# -gt 5 ]; then
+	sed -n '2,/^set/s/^#$//; 2,/^set/s/^# //p' "$0" >&2
+	exit 2
+fi
 folder=$1 image=$2 version=$3 section=$4 revision=${5-1}
 fail() { echo "fill.sh: $1" >&2; exit 1; }
 [ ! -e "$folder" ] || fail "$folder is there already: name another folder"

@@ -143,7 +143,7 @@ var Flags = []Flag{
 		Text: "Keep a history of what the partitions and the services of the node use, in `/var/lib/node-partition/history`, for " +
 			"`partition-monitor history` and `partition-monitor recommend`. Make the folder first: " +
 			"`mkdir -m 0700 /var/lib/node-partition`.",
-		Section: "HISTORY",
+		Section: "USAGE HISTORY",
 	},
 	{
 		Name:  FlagHistoryMembers,
