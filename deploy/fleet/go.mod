@@ -5,6 +5,7 @@ go 1.26.0
 
 require (
 	github.com/coreos/ignition/v2 v2.24.0
+	github.com/openshift/api v0.0.0-20260213204242-d34f11c515b3
 	github.com/vincent-petithory/dataurl v1.0.0
 	k8s.io/apiextensions-apiserver v0.37.0
 	k8s.io/apimachinery v0.37.0

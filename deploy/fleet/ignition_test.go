@@ -11,6 +11,7 @@ import (
 
 	ignition "github.com/coreos/ignition/v2/config/v3_3"
 	"github.com/coreos/ignition/v2/config/v3_3/types"
+	machineconfigv1 "github.com/openshift/api/machineconfiguration/v1"
 	"github.com/vincent-petithory/dataurl"
 	"sigs.k8s.io/yaml"
 )
@@ -166,32 +167,21 @@ func TestIgnition(t *testing.T) {
 	}
 }
 
-// machineConfig has the fields of a MachineConfig that the file uses.
-type machineConfig struct {
-	APIVersion, Kind string
-	Metadata         struct {
-		Name   string
-		Labels map[string]string
-	}
-	Spec struct {
-		Config json.RawMessage
-	}
-}
-
 // machineConfigPath is the file for OpenShift.
 const machineConfigPath = "machineconfig/machineconfig.yaml"
 
-// TestMachineConfig: Ignition's parser reads the configuration. It has the files beside it,
-// and it is below the size that an object of the API server may have.
+// TestMachineConfig: the types of OpenShift take the object, and Ignition's parser reads the
+// configuration. It has the files beside it, and it is below the size that an object of the API
+// server may have.
 func TestMachineConfig(t *testing.T) {
 	t.Parallel()
 	text := read(t, machineConfigPath)
-	object := strict[machineConfig](t, text)
-	if object.APIVersion != "machineconfiguration.openshift.io/v1" || object.Kind != "MachineConfig" ||
-		object.Metadata.Labels["machineconfiguration.openshift.io/role"] != "worker" {
+	object := strict[machineconfigv1.MachineConfig](t, text)
+	if object.APIVersion != machineconfigv1.GroupVersion.String() || object.Kind != "MachineConfig" ||
+		object.Labels[machineconfigv1.MachineConfigRoleLabelKey] != "worker" {
 		t.Errorf("%+v", object)
 	}
-	config := parsed(t, object.Spec.Config)
+	config := parsed(t, object.Spec.Config.Raw)
 	for path, source := range map[string]string{sectionPath: "section.yaml", "/etc/node-partition/install.sh": "install.sh"} {
 		if string(contents(t, config, path)) != read(t, "machineconfig/"+source) {
 			t.Errorf("%s is not %s", path, source)

@@ -5,7 +5,6 @@ package fleet
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -15,19 +14,16 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/value"
 	"github.com/prometheus/prometheus/promql"
-	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/rules"
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb"
@@ -40,13 +36,10 @@ var count = flag.Int("nodes", 5000, "the number of nodes")
 const (
 	// interval is the time between scrapes, and between evaluations of the rules.
 	interval = time.Minute
-	// coarse is the time between the samples of the day before.
+	// coarse is the time between the samples of the day before, and between the evaluations there.
 	coarse = 2 * time.Minute
-	// answers bounds the time of all queries of the row for many nodes together.
-	answers = 2 * time.Second
 
-	dashboardFile = "../../deploy/grafana/node-partition.json"
-	ruleFolder    = "../../deploy/prometheus"
+	ruleFolder = "../../deploy/prometheus"
 )
 
 // begin is the start of the day that recommend reads. The last hour of it has all series.
@@ -54,10 +47,12 @@ var begin = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 
 const (
 	recorded = 26 * time.Hour
-	full     = 75 * time.Minute
+	// From fullAt on each scrape has all series, and from rulesAt on Prometheus evaluates all rules.
+	// Before, it has the series and the rules that recommend and the dashboard need.
+	fullAt  = recorded - 75*time.Minute
+	rulesAt = recorded - 50*time.Minute
 	// The rack is off for eight minutes.
 	downAt, upAt = recorded - 20*time.Minute, recorded - 12*time.Minute
-	rulesAt      = recorded - 50*time.Minute
 )
 
 // prometheus is a storage with an engine and rules.
@@ -68,6 +63,11 @@ type prometheus struct {
 	templates []template
 	refs      map[ref]storage.SeriesRef
 	groups    []*rules.Group
+	dashboard dashboard
+	// shown has the groups that record what the dashboard reads. Prometheus evaluates them from
+	// shownAt on.
+	shown   []*rules.Group
+	shownAt time.Duration
 }
 
 // ref is a series of a node.
@@ -76,31 +76,33 @@ type ref struct{ node, template int }
 // TestFleet measures all in one Prometheus, because making it takes most of the time.
 func TestFleet(t *testing.T) {
 	p := newPrometheus(t)
-	slowest := map[string]cost{}
+	costs := map[*rules.Group]*cost{}
+	for _, g := range p.groups {
+		costs[g] = &cost{}
+	}
 	pages := map[time.Duration][]string{}
 	for at := time.Duration(0); at < recorded; {
-		everything := at >= recorded-full
-		p.scrape(t, at, everything)
-		if at >= rulesAt {
-			p.evaluate(t, at, slowest)
+		p.scrape(t, at)
+		switch {
+		case at >= rulesAt:
+			p.evaluate(t, at, p.groups, costs)
 			pages[at] = p.pages()
+		case at >= p.shownAt && at%coarse == 0:
+			p.evaluate(t, at, p.shown, costs)
 		}
-		if everything {
+		if at >= fullAt {
 			at += interval
 		} else {
 			at += coarse
 		}
 	}
 	p.size(t)
-	for name, took := range slowest {
-		t.Logf("rules %s: %s of %s, %s of a processor", name, took.wall.Round(time.Millisecond), interval, took.processor.Round(time.Millisecond))
-	}
 	t.Run("rules", func(t *testing.T) {
 		sum := time.Duration(0)
-		for _, took := range slowest {
-			sum += took.processor
+		for _, g := range p.groups {
+			costs[g].compare(t, g)
+			sum += costs[g].most
 		}
-		// The time by the clock depends on what else the machine does.
 		if t.Logf("%s of a processor in all, every %s", sum.Round(time.Millisecond), interval); sum > interval {
 			t.Errorf("%s of a processor, every %s", sum, interval)
 		}
@@ -117,7 +119,7 @@ func TestFleet(t *testing.T) {
 			t.Errorf("%d pages at once, want 1: %q", most, pages[upAt-interval])
 		}
 	})
-	t.Run("row of the dashboard", p.row)
+	t.Run("dashboard", p.open)
 	t.Run("recommend", p.recommend)
 }
 
@@ -132,11 +134,12 @@ func newPrometheus(t *testing.T) *prometheus {
 	t.Cleanup(func() { _ = db.Close() })
 	p := &prometheus{
 		db: db, engine: promapi.NewEngine(), nodes: fleetOf(*count), templates: templates(t), refs: map[ref]storage.SeriesRef{},
+		dashboard: readDashboard(t),
 	}
 	for _, name := range []string{
 		"up", "scrape_duration_seconds", "scrape_samples_scraped", "scrape_samples_post_metric_relabeling", "scrape_series_added",
 	} {
-		p.templates = append(p.templates, template{labels.FromStrings("__name__", name), 1})
+		p.templates = append(p.templates, template{labels: labels.FromStrings("__name__", name), value: 1})
 	}
 	manager := rules.NewManager(&rules.ManagerOptions{
 		ExternalURL: &url.URL{}, Context: t.Context(), Appendable: db, Queryable: db,
@@ -161,11 +164,51 @@ func newPrometheus(t *testing.T) *prometheus {
 		}
 		p.groups = append(p.groups, g)
 	}
+	slices.SortFunc(p.groups, func(a, b *rules.Group) int { return strings.Compare(nameOf(a), nameOf(b)) })
+	p.schedule(t)
 	return p
 }
 
-// scrape appends what a scrape of all nodes gives: all series, or those that recommend reads.
-func (p *prometheus) scrape(t *testing.T, since time.Duration, everything bool) {
+// nameOf returns the name of a group. Two files have a group of the same name.
+func nameOf(g *rules.Group) string { return filepath.Base(g.File()) + " " + g.Name() }
+
+// schedule sets when the scrapes of each series begin. The series that recommend reads are there
+// all the time, those that the dashboard needs before its time begins, and the others late.
+func (p *prometheus) schedule(t *testing.T) {
+	t.Helper()
+	// Some rules read what was ten minutes ago.
+	p.shownAt = (recorded - interval - p.dashboard.opened - 15*time.Minute).Truncate(coarse)
+	if p.shownAt < 0 || p.shownAt > rulesAt {
+		t.Fatalf("the dashboard shows %s, of %s", p.dashboard.opened, recorded)
+	}
+	shows, names := p.dashboard.reads(t), map[string]bool{}
+	for _, g := range p.groups {
+		if !slices.ContainsFunc(g.Rules(), func(r rules.Rule) bool { return shows[r.Name()] }) {
+			continue
+		}
+		p.shown = append(p.shown, g)
+		for _, r := range g.Rules() {
+			reads(names, r.Query())
+		}
+	}
+	if len(p.shown) == 0 {
+		t.Fatal("no group of rules records what the dashboard reads")
+	}
+	for i := range p.templates {
+		s := &p.templates[i]
+		switch {
+		case s.recommends():
+			s.since = 0
+		case names[s.labels.Get("__name__")]:
+			s.since = p.shownAt
+		default:
+			s.since = fullAt
+		}
+	}
+}
+
+// scrape appends what a scrape of all nodes gives, of the series whose scrapes have begun.
+func (p *prometheus) scrape(t *testing.T, since time.Duration) {
 	t.Helper()
 	at := begin.Add(since)
 	appender := p.db.Appender(t.Context())
@@ -174,7 +217,7 @@ func (p *prometheus) scrape(t *testing.T, since time.Duration, everything bool) 
 		down := i < rack && since >= downAt && since < upAt
 		for j := range p.templates {
 			s := &p.templates[j]
-			if !everything && !s.recommends() {
+			if since < s.since {
 				continue
 			}
 			v := n.value(s, at)
@@ -206,35 +249,19 @@ func (p *prometheus) scrape(t *testing.T, since time.Duration, everything bool) 
 	}
 }
 
-// evaluate evaluates all rules, and notes the longest time of each group.
-func (p *prometheus) evaluate(t *testing.T, since time.Duration, slowest map[string]cost) {
+// evaluate evaluates groups of rules, and adds what it costs.
+func (p *prometheus) evaluate(t *testing.T, since time.Duration, groups []*rules.Group, costs map[*rules.Group]*cost) {
 	t.Helper()
-	for _, g := range p.groups {
-		started, used := time.Now(), processor(t)
+	for _, g := range groups {
+		started := begins(t)
 		g.Eval(t.Context(), begin.Add(since))
-		before := slowest[g.Name()]
-		slowest[g.Name()] = cost{
-			wall: max(before.wall, time.Since(started)), processor: max(before.processor, processor(t)-used),
-		}
+		costs[g].add(started.until(t))
 		for _, r := range g.Rules() {
 			if err := r.LastError(); err != nil {
 				t.Fatalf("%s: %v", r.Name(), err)
 			}
 		}
 	}
-}
-
-// cost is the time of something by the clock and of processors.
-type cost struct{ wall, processor time.Duration }
-
-// processor returns the time of processors that this process has used.
-func processor(t *testing.T) time.Duration {
-	t.Helper()
-	var usage syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		t.Fatal(err)
-	}
-	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
 // pages lists the alerts that fire and want somebody now.
@@ -266,109 +293,6 @@ func (p *prometheus) size(t *testing.T) {
 	resident, _, _ = strings.Cut(resident, "\n")
 	t.Logf("%d nodes, %d series of a node, %d series in the head, heap %d MiB, resident at most %s",
 		len(p.nodes), len(p.templates), p.db.Head().NumSeries(), m.HeapInuse>>20, strings.TrimSpace(resident))
-}
-
-// shown holds the queries of the dashboard.
-type shown struct {
-	Panels []struct {
-		Type, Title string
-		Targets     []struct {
-			Expr    string `json:"expr"`
-			Instant bool   `json:"instant"`
-		} `json:"targets"`
-	} `json:"panels"`
-}
-
-// row asks all queries of the row at once, as a browser does.
-func (p *prometheus) row(t *testing.T) {
-	data, err := os.ReadFile(dashboardFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var d shown
-	if err := json.Unmarshal(data, &d); err != nil {
-		t.Fatal(err)
-	}
-	now := begin.Add(recorded - interval)
-	type asked struct {
-		title, expr string
-		instant     bool
-		series      int
-		took        time.Duration
-		err         error
-	}
-	var all []*asked
-	of := false
-	for _, panel := range d.Panels {
-		if panel.Type == "row" {
-			of = strings.Contains(strings.ToLower(panel.Title), "fleet")
-		}
-		for _, target := range panel.Targets {
-			if of {
-				all = append(all, &asked{title: panel.Title, expr: expand(target.Expr), instant: target.Instant})
-			}
-		}
-	}
-	if len(all) == 0 {
-		t.Fatalf("%s has no row for a fleet", dashboardFile)
-	}
-	started := time.Now()
-	var waits sync.WaitGroup
-	for _, a := range all {
-		waits.Go(func() {
-			begun := time.Now()
-			var q promql.Query
-			if a.instant {
-				q, a.err = p.engine.NewInstantQuery(t.Context(), p.db, nil, a.expr, now)
-			} else {
-				q, a.err = p.engine.NewRangeQuery(t.Context(), p.db, nil, a.expr, now.Add(-full), now, 30*time.Second)
-			}
-			if a.err == nil {
-				out := q.Exec(t.Context())
-				a.err, a.series = out.Err, length(out.Value)
-				q.Close()
-			}
-			a.took = time.Since(begun)
-		})
-	}
-	waits.Wait()
-	took, answered := time.Since(started), 0
-	for _, a := range all {
-		if a.err != nil {
-			t.Errorf("%s: %s: %v", a.title, a.expr, a.err)
-		}
-		t.Logf("%8s  %4d series  %s", a.took.Round(time.Millisecond), a.series, a.title)
-		answered += min(a.series, 1)
-	}
-	if answered*2 < len(all) {
-		t.Errorf("%d of %d queries have an answer", answered, len(all))
-	}
-	if t.Logf("%d queries together: %s", len(all), took.Round(time.Millisecond)); took > answers {
-		t.Errorf("%s, at most %s", took, answers)
-	}
-}
-
-// length returns the number of series of an answer.
-func length(of parser.Value) int {
-	switch of := of.(type) {
-	case promql.Matrix:
-		return len(of)
-	case promql.Vector:
-		return len(of)
-	}
-	return 0
-}
-
-var variable = regexp.MustCompile(`\$(__)?\w+`)
-
-// expand replaces Grafana's variables as if all is selected.
-func expand(expr string) string {
-	return variable.ReplaceAllStringFunc(expr, func(name string) string {
-		if strings.HasPrefix(name, "$__") {
-			return "5m"
-		}
-		return ".*"
-	})
 }
 
 // recommend computes sections for all shapes, and compares one of them with the histories on disks.
@@ -405,10 +329,10 @@ func (p *prometheus) recommend(t *testing.T) {
 		}
 		return string(out), time.Since(started)
 	}
-	used := processor(t)
+	started := begins(t)
 	all, took := run("--prometheus=" + server.URL)
 	t.Logf("recommend for %d nodes and %s: %s, %d queries, the slowest %s, %s of a processor for Prometheus", len(p.nodes), recorded,
-		took.Round(time.Second), queries, slowest.Round(time.Millisecond), (processor(t) - used).Round(time.Second))
+		took.Round(time.Second), queries, slowest.Round(time.Millisecond), started.until(t).processor.Round(time.Second))
 	if shapes := strings.Count(all, "\nsystemPartition:"); shapes != 11 {
 		t.Errorf("%d sections, want 11:\n%s", shapes, all)
 	}

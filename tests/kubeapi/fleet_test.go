@@ -5,6 +5,7 @@ package kubeapi
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"net/http"
 	"slices"
@@ -47,6 +48,8 @@ spec:
 `
 )
 
+var fleetNodes = flag.Int("nodes", 5000, "the number of nodes of TestFleet, at least 200")
+
 var fleetPlace = apicluster.Place{Namespace: fleetNamespace, LockNamespace: namespace, ConfigMap: "node-partition"}
 
 // stub is a cluster whose Jobs are marked as done by the test: it has no controllers and no
@@ -58,16 +61,23 @@ type stub struct {
 
 	mu   sync.Mutex
 	ends map[string]string // by node: the reason with which its Job fails
-	// order has the nodes in the order in which their Jobs were made, running the number of Jobs, and
-	// most its largest value.
+	// poolOf returns the pool of a node. Without it all nodes are of one.
+	poolOf func(node string) string
+	// order has the nodes in the order in which their Jobs were made, running the number of Jobs by
+	// pool, and most its largest value.
 	order         []string
-	running, most int
-	said          []string
+	running, most map[string]int
+	// mixed has the nodes whose Jobs began while one of another pool ran.
+	mixed []string
+	said  []string
 }
 
 func newStub(t *testing.T) *stub {
 	t.Helper()
-	s := &stub{ControlPlane: lab.ControlPlaneForTest(t), t: t, takes: 200 * time.Millisecond, ends: map[string]string{}}
+	s := &stub{
+		ControlPlane: lab.ControlPlaneForTest(t), t: t, takes: 200 * time.Millisecond, ends: map[string]string{},
+		poolOf: func(string) string { return "" }, running: map[string]int{}, most: map[string]int{},
+	}
 	ctx := t.Context()
 	s.must(s.create(s.Client().CoreV1().Namespaces().Create(ctx, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: fleetNamespace}}, metav1.CreateOptions{})))
 	s.must(s.create(s.Client().CoreV1().ConfigMaps(fleetNamespace).Create(ctx, &v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fleetPlace.ConfigMap}}, metav1.CreateOptions{})))
@@ -125,12 +135,7 @@ func (s *stub) complete(ctx context.Context) {
 		if _, known := seen.LoadOrStore(j.UID, true); known || len(j.Status.Conditions) > 0 {
 			return
 		}
-		s.mu.Lock()
-		s.order = append(s.order, j.Annotations[fleet.NodeNameAnnotation])
-		s.running++
-		s.most = max(s.most, s.running)
-		takes := s.takes
-		s.mu.Unlock()
+		takes := s.begin(j.Annotations[fleet.NodeNameAnnotation])
 		time.AfterFunc(takes, func() { s.end(ctx, j) })
 	}
 	for ctx.Err() == nil {
@@ -156,6 +161,22 @@ func (s *stub) complete(ctx context.Context) {
 	}
 }
 
+// begin counts a Job that begins, and returns the time that it takes.
+func (s *stub) begin(node string) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	pool := s.poolOf(node)
+	for other, n := range s.running {
+		if other != pool && n > 0 {
+			s.mixed = append(s.mixed, node)
+		}
+	}
+	s.order = append(s.order, node)
+	s.running[pool]++
+	s.most[pool] = max(s.most[pool], s.running[pool])
+	return s.takes
+}
+
 // again waits before another attempt: the API server is away where a test wants it.
 func again(ctx context.Context) {
 	select {
@@ -168,7 +189,7 @@ func again(ctx context.Context) {
 func (s *stub) end(ctx context.Context, j *batchv1.Job) {
 	node := j.Annotations[fleet.NodeNameAnnotation]
 	s.mu.Lock()
-	s.running--
+	s.running[s.poolOf(node)]--
 	reason := s.ends[node]
 	s.mu.Unlock()
 	kinds := []batchv1.JobConditionType{batchv1.JobSuccessCriteriaMet, batchv1.JobComplete}
@@ -300,35 +321,55 @@ func (s *stub) cutter() (*rest.Config, *atomic.Bool) {
 	return config, now
 }
 
+// The pools of TestFleet, in their order.
+const (
+	canary       = "canary"
+	worker       = "worker"
+	controlPlane = "control plane"
+)
+
 // TestFleet: a roll over 5,000 nodes against a real API server: it stops at a failure, and its next
 // revision is killed in the middle and continued. Pools and the control plane have their order, and
-// no more than the share of a pool has a Job at once. The time and the requests per node are
-// logged.
+// no more than the share of a pool has a Job at once. A line of the log has the time and the
+// requests. With -args -nodes it has fewer nodes.
 func TestFleet(t *testing.T) {
-	const many, canaries, masters = 5000, 20, 3
+	many := *fleetNodes
 	s := newStub(t)
-	names := make([]string, many)
+	names, pools, sizes := make([]string, many), map[string]string{}, map[string]int{}
 	for i := range names {
+		pool := worker
+		switch {
+		case i%(many/20) == 7:
+			pool = canary
+		case i%(many/3) == 11 && i < many-10:
+			pool = controlPlane
+		}
 		names[i] = fmt.Sprintf("node-%04d", i)
+		pools[names[i]] = pool
+		sizes[pool]++
 	}
+	s.poolOf = func(node string) string { return pools[node] }
+	limits := map[string]int{canary: sizes[canary] / 10, worker: sizes[worker] / 10, controlPlane: 1}
 	began := time.Now()
 	s.nodes(names, func(i int) map[string]string {
-		switch {
-		case i%(many/canaries) == 7:
+		switch pools[names[i]] {
+		case canary:
 			return map[string]string{"pool": "canary"}
-		case i%(many/masters) == 11 && i < many-10:
+		case controlPlane:
 			return map[string]string{"node-role.kubernetes.io/control-plane": ""}
 		}
 		return nil
 	})
 	t.Logf("%d nodes made in %s", many, time.Since(began))
 	const text = "nodes: 10%\npools: [pool=canary]\ncontrolPlane: last\npause: 1s\n"
-	s.ends["node-1000"] = "check"
+	before := many / 5
+	s.ends[names[before]] = "check"
 
 	o := s.dispatcher(s.Config(), "stops", fleet.Install, fleetRelease, 1, text)
 	wantReport(t, dispatch.Run(t.Context(), o), fleet.CodeFailed, "1 failed, ")
 	made := len(s.since(0))
-	if got := s.labelled(fleet.StateLabel, "failed"); got != 1 || s.labelled(fleet.ReasonLabel, "check") != 1 || made > 1000+canaries+600 || made < 1000 {
+	if got := s.labelled(fleet.StateLabel, "failed"); got != 1 || s.labelled(fleet.ReasonLabel, "check") != 1 ||
+		made > before+sizes[canary]+limits[worker]*5/4 || made < before {
 		t.Errorf("%d nodes failed, and %d Jobs were made; want one failure, and no Job after it", got, made)
 	}
 	if got := s.labelled(fleet.StateLabel, "kept"); got != made-1 {
@@ -336,8 +377,7 @@ func TestFleet(t *testing.T) {
 	}
 
 	s.mu.Lock()
-	delete(s.ends, "node-1000")
-	s.most = 0
+	clear(s.ends)
 	s.mu.Unlock()
 	began = time.Now()
 	config, dead := s.cutter()
@@ -360,18 +400,27 @@ func TestFleet(t *testing.T) {
 		t.Errorf("%d Jobs were made for %d nodes", len(order), many)
 	}
 	for i, name := range order {
-		var n int
-		if _, err := fmt.Sscanf(name, "node-%d", &n); err != nil {
-			t.Fatal(err)
+		turn := worker
+		switch {
+		case i < sizes[canary]:
+			turn = canary
+		case i >= many-sizes[controlPlane]:
+			turn = controlPlane
 		}
-		canary, master := n%(many/canaries) == 7, n%(many/masters) == 11 && n < many-10
-		if canary != (i < canaries) || master != (i >= many-masters) {
-			t.Fatalf("Job %d is of %s; want canaries first and the control plane last", i, name)
+		if pools[name] != turn {
+			t.Fatalf("Job %d is of %s, %s; want canaries first and the control plane last", i, name, pools[name])
 		}
 	}
-	if limit := (many - canaries - masters) / 10; s.most > limit {
-		t.Errorf("%d nodes had a Job at once; want %d", s.most, limit)
+	s.mu.Lock()
+	for pool, limit := range limits {
+		if s.most[pool] > limit {
+			t.Errorf("%d nodes of the pool %s had a Job at once; want %d at most", s.most[pool], pool, limit)
+		}
 	}
+	if len(s.mixed) > 0 {
+		t.Errorf("%d Jobs began while one of another pool ran: %q", len(s.mixed), s.mixed[0])
+	}
+	s.mu.Unlock()
 	if got := s.labelled(nodelabel.Version, "v2"); got != many {
 		t.Errorf("%d nodes have the version", got)
 	}
@@ -382,8 +431,13 @@ func TestFleet(t *testing.T) {
 			all += n
 		}
 	}
-	t.Logf("%d nodes in %s, killed once: %.2f requests for each node: %v", many, took, float64(all)/many, requests)
-	if float64(all)/many > 2.5 {
+	t.Logf("requests: %v", requests)
+	t.Logf("a roll over %d nodes, of which %d had its labels, killed once, with Jobs of %s and a pause of 1s: "+
+		"%.1f s for 1,000 nodes, %.2f requests for a node; "+
+		"at once %d canaries of %d allowed, %d workers of %d, %d of the control plane of %d",
+		many, made-1, s.takes, took.Seconds()*1000/float64(many), float64(all)/float64(many),
+		s.most[canary], limits[canary], s.most[worker], limits[worker], s.most[controlPlane], limits[controlPlane])
+	if all > many*5/2 {
 		t.Errorf("%d requests", all)
 	}
 }
@@ -552,8 +606,8 @@ func TestFleetLock(t *testing.T) {
 	for range 2 {
 		wantReport(t, <-reports, fleet.CodeDone, "6 nodes kept the partition")
 	}
-	if order := s.since(0); !slices.Equal(order, names) || s.most != 1 {
-		t.Errorf("Jobs for %v, %d at once", order, s.most)
+	if order := s.since(0); !slices.Equal(order, names) || s.most[""] != 1 {
+		t.Errorf("Jobs for %v, %v at once", order, s.most)
 	}
 	wantReport(t, dispatch.Run(t.Context(), other), fleet.CodeRefused, "belong to the release "+fleetRelease)
 }
