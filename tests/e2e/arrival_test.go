@@ -16,9 +16,9 @@ import (
 // arrivingDocument is the recommended file, with a section.
 var arrivingDocument = "apiVersion: " + kubeletconfig.APIVersion + "\nkind: " + kubeletconfig.Kind + "\n" + partition("512Mi", "0-1")
 
-// TestArrival: the recommended file is there before the boot, or comes after the generators have run
-// for the first time, and the node gets its partition without a reload by hand. TestLateVar shows
-// the same for the file of the kubelet.
+// TestArrival: the recommended file is there before the boot, or comes after the first run of the
+// generators, and the node gets its partition without a reload by hand. TestLateVar shows the same
+// for the file of the kubelet.
 func TestArrival(t *testing.T) {
 	for _, test := range []struct {
 		name     string
