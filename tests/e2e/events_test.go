@@ -83,12 +83,17 @@ func ready(t *testing.T, n *lab.Node) {
 // restarted restarts the monitor with arguments, and waits until it is ready.
 func (e *evictor) restarted(t *testing.T, args string) {
 	t.Helper()
-	if err := e.CopyTo(t.Context(), lab.File{Path: monitorDefaults, Data: arguments(args)}); err != nil {
+	restartedWith(t, e.Node, args)
+}
+
+func restartedWith(t *testing.T, n *lab.Node, args string) {
+	t.Helper()
+	if err := n.CopyTo(t.Context(), lab.File{Path: monitorDefaults, Data: arguments(args)}); err != nil {
 		t.Fatal(err)
 	}
 	// The first command waits for a service that does not run yet.
-	run(t, e.Node, "systemctl stop "+monitorUnit+" && systemctl start --no-block "+monitorUnit)
-	ready(t, e.Node)
+	run(t, n, "systemctl stop "+monitorUnit+" && systemctl start --no-block "+monitorUnit)
+	ready(t, n)
 }
 
 // events returns the Events of a reason about an object of a name.
