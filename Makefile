@@ -98,12 +98,15 @@ check-prefix:
 
 ## install: what is needed on a node, into DESTDIR, below PREFIX; with PRELAUNCHED=1 the NRI plugin for k3s and RKE2 too
 install: check-prefix $(PROGRAMS)
+	@# A file gets its name when it is whole, by a rename: a running program is never written to, and a
+	@# reload of systemd meanwhile runs one generator, the old or the new. It leaves out hidden files.
 	@$(LISTED) | while read -r mode source path; do \
-		echo "$$source -> $(DESTDIR)$$path"; \
-		install -D -m "$$mode" "$$source" '$(DESTDIR)'"$$path" || exit; \
-		case $$path in *.service) \
-			sed -i 's|^ExecStart=/usr/bin/partition-monitor |ExecStart=$(MONITOR) |' '$(DESTDIR)'"$$path" || exit ;; \
-		esac; \
+		to='$(DESTDIR)'"$$path"; new="$${to%/*}/.$${to##*/}.new"; \
+		echo "$$source -> $$to"; \
+		{ install -D -m "$$mode" "$$source" "$$new" && \
+			case $$path in *.service) \
+				sed -i 's|^ExecStart=/usr/bin/partition-monitor |ExecStart=$(MONITOR) |' "$$new" ;; \
+			esac && mv -fT "$$new" "$$to"; } || { rm -f "$$new"; exit 1; }; \
 	done
 	@$(LISTED) | awk '{print $$3}' >'$(DESTDIR)$(RECORD).new'
 	@# What an earlier version has installed and this one does not.

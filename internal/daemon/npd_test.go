@@ -68,17 +68,18 @@ func TestProblemDetectorPatterns(t *testing.T) {
 		logged(func() {
 			journal.NoCandidate(evict.Decision{Order: []evict.Candidate{{Skip: evict.SkipStatic}}})
 		}): "monitor " + reasonNoCandidate,
-		logged(func() { journal.NoCandidate(evict.Decision{Held: evict.HoldStays}) }):                                "monitor " + reasonNoCandidate,
-		logged(func() { journal.NoCandidate(evict.Decision{}) }):                                                     "monitor " + reasonNoCandidate,
-		logged(func() { journal.Evicting(anEviction(), 0) }):                                                         "monitor SystemPartitionEvicted",
-		logged(func() { journal.Evicting(restart, 0) }):                                                              "monitor SystemPartitionEvicted",
-		logged(func() { journal.Evicting(never, 0) }):                                                                "monitor SystemPartitionEvicted",
-		logged(func() { journal.Evicting(dry, 0) }):                                                                  "",
-		source("follow.go", "the configuration is not valid; following the last good one of this boot"):              "monitor " + reasonInvalid,
-		source("follow.go", "the configuration is not valid; keeping the present one"):                               "monitor " + reasonInvalid,
-		source(generator, "the configuration is not applied; keeping the units of the last good one. Repair it and"): "generator " + reasonInvalid,
-		source(generator, "no partition is made. Repair the configuration and run systemctl daemon-reload"):          "generator " + reasonInvalid,
-		source("ready.go", "connection"):                                                                             "",
+		logged(func() { journal.NoCandidate(evict.Decision{Held: evict.HoldStays}) }):                       "monitor " + reasonNoCandidate,
+		logged(func() { journal.NoCandidate(evict.Decision{}) }):                                            "monitor " + reasonNoCandidate,
+		logged(func() { journal.Evicting(anEviction(), 0) }):                                                "monitor SystemPartitionEvicted",
+		logged(func() { journal.Evicting(restart, 0) }):                                                     "monitor SystemPartitionEvicted",
+		logged(func() { journal.Evicting(never, 0) }):                                                       "monitor SystemPartitionEvicted",
+		logged(func() { journal.Evicting(dry, 0) }):                                                         "",
+		source("follow.go", "the configuration is not valid; following the last good one of this boot"):     "monitor " + reasonInvalid,
+		source("follow.go", "the configuration is not valid; keeping the present one"):                      "monitor " + reasonInvalid,
+		source(generator, "the configuration is not applied; keeping the units of the last good one. "):     "generator " + reasonInvalid,
+		source(generator, "no partition is made. "):                                                         "generator " + reasonInvalid,
+		source("../generator/changed.go", "the configuration is not applied, and what is in force stays. "): "generator " + reasonInvalid,
+		source("ready.go", "connection"):                                                                    "",
 	} {
 		var matched []string
 		for reason, pattern := range patterns {

@@ -87,7 +87,11 @@ func (j judge) refuse(err error) int {
 		return statusSkip
 	}
 	j.log.all(levelError, lines(err))
-	j.log.Errorf("the configuration is not applied, and what is in force stays. Repair the file: it is read again when it changes")
+	remedy := repairConfiguration
+	if onlyOverride(err) {
+		remedy = repairFile
+	}
+	j.log.Errorf("the configuration is not applied, and what is in force stays. %s", remedy)
 	j.record(decision.Watch{Refused: err.Error()})
 	return statusSkip
 }

@@ -2,7 +2,6 @@ package generator
 
 import (
 	"errors"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -63,11 +62,19 @@ func (n changing) remove(path string) {
 // reload runs the generator as systemd does.
 func (n changing) reload() {
 	n.t.Helper()
+	n.reloaded()
+}
+
+// reloaded is reload, and returns what the generator says.
+func (n changing) reloaded() (says string) {
+	n.t.Helper()
 	dir := filepath.Join(n.root, "run/systemd/generator")
 	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o755)); err != nil {
 		n.t.Fatal(err)
 	}
-	Run(n.root, dir, trialend.Moment{}, NewLog(io.Discard))
+	var text strings.Builder
+	Run(n.root, dir, trialend.Moment{}, NewLog(&text))
+	return text.String()
 }
 
 // changed runs Changed, and returns its status and what it says.

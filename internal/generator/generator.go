@@ -8,6 +8,7 @@ import (
 	stdslices "slices"
 	"strings"
 
+	"nodepartition/internal/kubeletconfig"
 	"nodepartition/internal/trialend"
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/slices"
@@ -30,7 +31,7 @@ func Run(root, dir string, now trialend.Moment, log *Log) int {
 	if err != nil {
 		// Log the errors and their consequence first: the kernel log takes ten records from us.
 		log.all(levelError, lines(err))
-		keepLast(output, plan, log)
+		keepLast(output, plan, repair{refused: err, watched: input.Watched()}, log)
 		log.all(levelWarning, plan.Warnings)
 		if output.IsSystemds() && (input.Watched() || inForce(root)) {
 			record(root, decision.Watch{Refused: err.Error()}, log)
@@ -71,13 +72,13 @@ func write(output slices.Output, plan *slices.Plan, log *Log) int {
 	restored, restoreErr := output.Restore(plan.Apply)
 	if hasPartition(restored, plan) || slices.IsConflict(err) || len(plan.Units) == 0 {
 		log.Errorf("%v", err)
-		sayKept(hasPartition(restored, plan), restoreErr, log)
+		sayKept(hasPartition(restored, plan), restoreErr, repairCause, log)
 		return 1
 	}
 	if plainErr := output.WritePlain(plan); plainErr != nil {
 		log.Errorf("%v", err)
 		log.Errorf("%v", plainErr)
-		sayKept(false, nil, log)
+		sayKept(false, nil, repairCause, log)
 		return 1
 	}
 	log.all(
@@ -95,17 +96,30 @@ func write(output slices.Output, plan *slices.Plan, log *Log) int {
 // lead to a partition, and the slices that the kubelet does not start without. It also writes plan
 // if these slices, or the units that watch the file, are missing from last good units without a
 // partition, such as those that waited for the kubelet's configuration.
-func keepLast(output slices.Output, plan *slices.Plan, log *Log) {
+func keepLast(output slices.Output, plan *slices.Plan, r repair, log *Log) {
 	if last, err := output.Last(); err == nil && !hasPartition(last, plan) && lacks(last, plan) {
-		sayKept(false, nil, log)
+		sayKept(false, nil, r.with(paths(plan)), log)
 		write(output, plan, log)
 		return
 	}
 	restored, err := output.Restore(plan.Apply)
-	sayKept(hasPartition(restored, plan), err, log)
+	units := restored
+	if len(units) == 0 {
+		units = paths(plan)
+	}
+	sayKept(hasPartition(restored, plan), err, r.with(units), log)
 	if err == nil && len(restored) == 0 && len(plan.Config.Partitions) == 0 {
 		write(output, plan, log)
 	}
+}
+
+// paths lists the units of a plan.
+func paths(plan *slices.Plan) []string {
+	list := make([]string, 0, len(plan.Units))
+	for _, u := range plan.Units {
+		list = append(list, u.Path)
+	}
+	return list
 }
 
 // lacks reports whether the plan has a slice that is not among units, or units that see the file
@@ -124,18 +138,46 @@ func hasPartition(restored []string, plan *slices.Plan) bool {
 }
 
 // sayKept logs the consequence of an error: whether the partition's units of this boot were kept,
-// or why they could not be.
-func sayKept(kept bool, err error, log *Log) {
+// or why they could not be, and what ends it.
+func sayKept(kept bool, err error, remedy string, log *Log) {
 	switch {
 	case err != nil:
 		log.Errorf("the last good units cannot be kept: %v", err)
 	case kept:
-		log.Errorf(
-			"the configuration is not applied; keeping the units of the last good one. Repair it and run systemctl daemon-reload",
-		)
+		log.Errorf("the configuration is not applied; keeping the units of the last good one. %s", remedy)
 	default:
-		log.Errorf("no partition is made. Repair the configuration and run systemctl daemon-reload")
+		log.Errorf("no partition is made. %s", remedy)
 	}
+}
+
+// What to do about an error. repairCause is for one that is not of the configuration.
+const (
+	repairFile          = "Repair the file: it is read again when it changes"
+	repairConfiguration = "Repair the configuration and run systemctl daemon-reload"
+	repairCause         = "Repair the cause and run systemctl daemon-reload"
+)
+
+// repair holds what decides how a repaired configuration gets into force.
+type repair struct {
+	refused error
+	// watched means that the file at kubeletconfig.OverridePath is to be watched.
+	watched bool
+}
+
+// with says what to do while units are in force, which may be of an earlier version, or of a time
+// when the file was not to be watched. A repair of another file than that one needs a reload.
+func (r repair) with(units []string) string {
+	if r.watched && stdslices.Contains(units, slices.WatchPath) && onlyOverride(r.refused) {
+		return repairFile
+	}
+	return repairConfiguration
+}
+
+// onlyOverride reports whether all problems are in the file at kubeletconfig.OverridePath.
+func onlyOverride(refused error) bool {
+	return !stdslices.ContainsFunc(lines(refused), func(line string) bool {
+		return !strings.HasPrefix(line, kubeletconfig.OverridePath+": ")
+	})
 }
 
 // lines returns one line for each problem.

@@ -31,8 +31,9 @@ type UnitFile struct {
 // header returns the beginning of a file that is made from a section of the configuration.
 func header(section string) string {
 	return `# Written by partition-generator at boot and at every daemon-reload; what is
-# changed here is lost. Change the ` + section + ` section of the kubelet's
-# configuration and run systemctl daemon-reload.
+# changed here is lost. Change the ` + section + ` section. An edit of
+# ` + kubeletconfig.OverridePath + ` is applied when it is saved. One of the
+# kubelet's files, or with ` + kubeletconfig.WatchKey + `=` + kubeletconfig.WatchOff + `, needs systemctl daemon-reload.
 
 `
 }

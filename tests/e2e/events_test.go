@@ -28,7 +28,7 @@ const (
 
 // Messages of a configuration that is refused, and of a user without rights.
 const (
-	refusedConfiguration = `(^the configuration is not valid|keeping the units of the last good one|memoryLimit: "never")`
+	refusedConfiguration = `(^the configuration is not valid|keeping the units of the last good one|what is in force stays|memoryLimit: "never")`
 	refusedRequests      = "^(an event could not be created|the condition of the node could not be written)"
 )
 
@@ -54,6 +54,7 @@ func TestEvents(t *testing.T) {
 				"^the condition of the node could not be written"}}, (*evictor).eventsWait),
 			part(lab.Part{Name: "without rights", Complaints: []string{refusedConfiguration, refusedRequests}}, (*evictor).eventsRefused),
 			part(lab.Part{Name: "bundle"}, (*evictor).bundle),
+			part(lab.Part{Name: "edit refused", Complaints: []string{refusedConfiguration}, Spends: true}, (*evictor).editRefused),
 			part(lab.Part{Name: "kernel kills", Complaints: []string{kernelKilled, "at the limit of a pod"}, Spends: true}, (*evictor).killsOnPod),
 			part(lab.Part{Name: "no candidate", Complaints: []string{"all its pods are protected", keepsCPUs}, Spends: true}, (*evictor).noCandidateOnNode),
 		)
@@ -83,12 +84,17 @@ func ready(t *testing.T, n *lab.Node) {
 // restarted restarts the monitor with arguments, and waits until it is ready.
 func (e *evictor) restarted(t *testing.T, args string) {
 	t.Helper()
-	if err := e.CopyTo(t.Context(), lab.File{Path: monitorDefaults, Data: arguments(args)}); err != nil {
+	restartedWith(t, e.Node, args)
+}
+
+func restartedWith(t *testing.T, n *lab.Node, args string) {
+	t.Helper()
+	if err := n.CopyTo(t.Context(), lab.File{Path: monitorDefaults, Data: arguments(args)}); err != nil {
 		t.Fatal(err)
 	}
 	// The first command waits for a service that does not run yet.
-	run(t, e.Node, "systemctl stop "+monitorUnit+" && systemctl start --no-block "+monitorUnit)
-	ready(t, e.Node)
+	run(t, n, "systemctl stop "+monitorUnit+" && systemctl start --no-block "+monitorUnit)
+	ready(t, n)
 }
 
 // events returns the Events of a reason about an object of a name.
@@ -159,11 +165,13 @@ func (e *evictor) quiet(t *testing.T) {
 	want(t, e.Node, monitorPath+" check -o json | grep -A1 '\"check\": \"events\"' | grep -o '\"ok\"'", `"ok"`)
 }
 
+// refusedSection is a configuration that is refused.
+const refusedSection = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nsystemPartition: {memoryLimit: never, namespaces: [kube-system]}\n"
+
 // refuse writes a configuration that is refused, and reloads systemd.
 func (e *evictor) refuse(t *testing.T) {
 	t.Helper()
-	text := "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nsystemPartition: {memoryLimit: never, namespaces: [kube-system]}\n"
-	if err := e.WriteFile(t.Context(), kubeletconfig.OverridePath, []byte(text), 0o600); err != nil {
+	if err := e.WriteFile(t.Context(), kubeletconfig.OverridePath, []byte(refusedSection), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	run(t, e.Node, "systemctl daemon-reload")
@@ -187,6 +195,39 @@ func (e *evictor) configurationRefused(t *testing.T) {
 	}
 	e.repair(t)
 	e.deleteEvents(t, invalid)
+}
+
+// editRefused: where the file is watched, a refused edit is one occurrence, without a reload. The
+// same error after another edit is none, and after a repair it is one again.
+func (e *evictor) editRefused(t *testing.T) {
+	settings := lab.File{Path: monitorDefaults, Data: []byte("PARTITION_MONITOR_ARGS=" + withCondition + "\n")}
+	if err := e.CopyTo(t.Context(), settings); err != nil {
+		t.Fatal(err)
+	}
+	reload(t, e.Node)
+	becomes(t, e.Node, "systemctl is-active partition-generator-watch.path || true", "active")
+	becomes(t, e.Node, stillRead, noneRead)
+	const invocation = "systemctl show --value -p InvocationID " + readUnit
+	read := func(command string) {
+		t.Helper()
+		before := run(t, e.Node, invocation)
+		run(t, e.Node, command)
+		becomes(t, e.Node, "test \"$("+invocation+")\" != '"+before+"' && echo read || true", "read")
+		becomes(t, e.Node, stillRead, noneRead)
+	}
+	for n := range int32(2) {
+		read(edit("in place", refusedSection))
+		if one := e.counted(t, invalid, e.Hostname, n+1); !strings.Contains(one.Message, "memoryLimit") {
+			t.Errorf("%+v", one)
+		}
+		read(edit("in place", refusedSection+"# why\n"))
+		read("rm " + kubeletconfig.OverridePath)
+		wantMetric(t, e.Node, refusedProblem, 0)
+		if one := e.counted(t, invalid, e.Hostname, n+1); one.Count != n+1 {
+			t.Errorf("%d refused edits are %d occurrences", n+1, one.Count)
+		}
+	}
+	wantSaid(t, e.Node, "what is in force stays. Repair the file: it is read again when it changes")
 }
 
 // deleteEvents removes the Events of a reason. The monitor creates them again.

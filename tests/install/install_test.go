@@ -2,6 +2,8 @@
 package install
 
 import (
+	"encoding/binary"
+	"errors"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -9,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"nodepartition/tests/lab/filelist"
 	"nodepartition/tests/needs"
@@ -159,6 +163,61 @@ func TestInstallUpgrade(t *testing.T) {
 				t.Error("an empty folder is left")
 			}
 		})
+	}
+}
+
+// TestInstallReplaces: an installation over another one replaces each file by a rename, so that
+// there is a whole one at each moment. Where that fails, no half of the new one is left.
+func TestInstallReplaces(t *testing.T) {
+	t.Parallel()
+	dest := t.TempDir()
+	if text, err := run(t, "install", "DESTDIR="+dest); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	programs := map[string]string{
+		"partition-generator":       "/usr/lib/systemd/system-generators",
+		"partition-monitor":         "/usr/bin",
+		"partition-monitor.service": "/usr/lib/systemd/system",
+	}
+	watch, err := unix.InotifyInit1(unix.IN_NONBLOCK)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = unix.Close(watch) }()
+	for _, folder := range programs {
+		const changes = unix.IN_CREATE | unix.IN_MODIFY | unix.IN_DELETE | unix.IN_MOVED_TO
+		if _, err := unix.InotifyAddWatch(watch, dest+folder, changes); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if text, err := run(t, "install", "DESTDIR="+dest); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	events := make([]byte, 1<<16)
+	n, err := unix.Read(watch, events)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string][]uint32{}
+	for events = events[:n]; len(events) >= unix.SizeofInotifyEvent; {
+		size := int(binary.NativeEndian.Uint32(events[12:]))
+		name := strings.TrimRight(string(events[unix.SizeofInotifyEvent:unix.SizeofInotifyEvent+size]), "\x00")
+		seen[name] = append(seen[name], binary.NativeEndian.Uint32(events[4:]))
+		events = events[unix.SizeofInotifyEvent+size:]
+	}
+	for name := range programs {
+		if !slices.Equal(seen[name], []uint32{unix.IN_MOVED_TO}) {
+			t.Errorf("what happens to %s is %#x; want one rename, %#x", name, seen[name], unix.IN_MOVED_TO)
+		}
+	}
+
+	monitor := filepath.Join(dest, "usr/bin/partition-monitor")
+	if err := errors.Join(os.Remove(monitor), os.Mkdir(monitor, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	text, err := run(t, "install", "DESTDIR="+dest)
+	if entries, readErr := os.ReadDir(filepath.Dir(monitor)); err == nil || readErr != nil || len(entries) != 1 {
+		t.Errorf("with a folder in the place of a program: %v, %s; then there are %v, %v", err, text, entries, readErr)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"nodepartition/internal/node"
 	"nodepartition/internal/node/options"
 	"nodepartition/tests/fakenode"
 )
@@ -117,6 +118,27 @@ func TestCheckWarnings(t *testing.T) {
 	}, listen(fakenode.MonitorAnswers(t, http.StatusServiceUnavailable, "no connection to runtime\nno connection to nri\n")))
 	expect(t, n, passes, []string{"warning service: not running"}, listen("127.0.0.1:1"))
 	expect(t, n, passes, []string{"warning service: not queried"})
+}
+
+// TestCheckUnserved: a monitor that is ready and cannot serve metrics says why, over its socket.
+func TestCheckUnserved(t *testing.T) {
+	t.Parallel()
+	for why, want := range map[string]string{
+		"": "ok      service: ready, metrics at 0.0.0.0:9948\n",
+		"web configuration /etc/web.yml: yaml: line 3": "warning service: ready, but metrics and health are not served: " +
+			"web configuration /etc/web.yml: yaml: line 3\n        see: /usr/share/doc/node-partition/troubleshooting.md#messages-of-the-monitor\n",
+	} {
+		n := fakenode.Whole(t)
+		listener := n.Listen(node.ControlSocket)
+		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/listening" && why != "" {
+				http.Error(w, why, http.StatusServiceUnavailable)
+			}
+		})}
+		go func() { _ = server.Serve(listener) }() // it ends with Close
+		t.Cleanup(func() { _ = server.Close() })
+		expect(t, n, passes, []string{want}, listen("0.0.0.0:9948"))
+	}
 }
 
 // TestCheckProtectedPageCache: page cache that the kernel does not reclaim is used memory.

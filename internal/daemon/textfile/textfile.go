@@ -5,6 +5,7 @@ package textfile
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -54,15 +55,25 @@ func (w Writer) Run(ctx context.Context) error {
 	}
 }
 
-// write replaces the file by rename, so that no reader finds a part of it.
+// write replaces the file by rename, so that no reader finds a part of it. The temporary file has
+// another name each time. The error leaves it out: one that stays is the same, and is logged once.
 func (w Writer) write(path string) error {
-	return prometheus.WriteToTextfile(path, prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
+	err := prometheus.WriteToTextfile(path, prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
 		families, err := w.Gatherer.Gather()
 		if len(families) > 0 {
 			err = nil // a partial scrape is better than an error, as on the port
 		}
 		return ours(families), err
 	}))
+	if failed, ok := errors.AsType[*fs.PathError](err); ok {
+		err = failed.Err
+	} else if failed, ok := errors.AsType[*os.LinkError](err); ok {
+		err = failed.Err
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
 }
 
 // ours leaves out the metrics of the process. node_exporter has its own under the same names, and

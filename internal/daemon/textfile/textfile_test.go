@@ -65,14 +65,27 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestFolder: a folder that is missing or full is an error, and leaves the former file alone.
+// sameTwice expects an error with a text, twice. Another text would be logged again.
+func sameTwice(t *testing.T, w Writer, path, want string) {
+	t.Helper()
+	first, second := w.write(path), w.write(path)
+	if first == nil || second == nil || first.Error() != second.Error() || !strings.Contains(first.Error(), want) {
+		t.Errorf("%v, then %v: want %q twice", first, second, want)
+	}
+}
+
+// TestFolder: a folder that is missing or full is an error, and leaves the former file alone. So is
+// a folder in the file's place.
 func TestFolder(t *testing.T) {
 	t.Parallel()
 	gatherer, _ := registry(t)
 	w := Writer{Folder: filepath.Join(t.TempDir(), "missing"), Gatherer: gatherer}
-	if err := w.write(filepath.Join(w.Folder, file)); err == nil || !strings.Contains(err.Error(), w.Folder) {
-		t.Errorf("%v, want an error with the folder", err)
+	sameTwice(t, w, filepath.Join(w.Folder, file), w.Folder)
+	taken := filepath.Join(t.TempDir(), file)
+	if err := os.Mkdir(taken, 0o700); err != nil {
+		t.Fatal(err)
 	}
+	sameTwice(t, w, taken, taken)
 	if os.Getuid() != 0 {
 		t.Skip("a full file system has to be mounted by root")
 	}
@@ -85,9 +98,7 @@ func TestFolder(t *testing.T) {
 	if err := os.WriteFile(path, []byte("the former\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.write(path); err == nil || !strings.Contains(err.Error(), "no space left") {
-		t.Errorf("%v, want an error", err)
-	}
+	sameTwice(t, w, path, path+": no space left")
 	entries, err := os.ReadDir(full)
 	text, _ := os.ReadFile(path)
 	if err != nil || len(entries) != 1 || string(text) != "the former\n" {

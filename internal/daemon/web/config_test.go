@@ -49,8 +49,9 @@ func (s *sockets) holds(address string) bool {
 	return s.kept[address]
 }
 
-// certificate writes a certificate for node1.example and its key, and returns a pool with it.
-func certificate(t *testing.T, folder string) *x509.CertPool {
+// certificate writes a certificate for node1.example, NAME.crt, and its key, NAME.key. It returns
+// both, and a pool with the certificate.
+func certificate(t *testing.T, folder, name string) (tls.Certificate, *x509.CertPool) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -66,11 +67,11 @@ func certificate(t *testing.T, folder string) *x509.CertPool {
 		t.Fatal(err)
 	}
 	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	write(t, filepath.Join(folder, "node.crt"), string(text))
-	write(t, filepath.Join(folder, "node.key"), string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})))
+	write(t, filepath.Join(folder, name+".crt"), string(text))
+	write(t, filepath.Join(folder, name+".key"), string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})))
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(text)
-	return pool
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pool
 }
 
 func write(t *testing.T, path, text string) {
@@ -97,6 +98,14 @@ func free(t *testing.T) string {
 	return listener.Addr().String()
 }
 
+// clientOf returns a client that connects to an address, whatever the host of a URL is.
+func clientOf(address string, config *tls.Config) *http.Client {
+	dial := func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, network, address)
+	}
+	return &http.Client{Transport: &http.Transport{TLSClientConfig: config, DialContext: dial, DisableKeepAlives: true}}
+}
+
 // TestWebConfig: metrics are served over TLS to those who have the password, by the name of the
 // certificate. While the file is broken, at the start or later, nothing is served and the cause is
 // known.
@@ -104,7 +113,7 @@ func TestWebConfig(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	file := filepath.Join(folder, "web.yml")
-	trusted := certificate(t, folder)
+	_, trusted := certificate(t, folder, "node")
 	write(t, file, withTLS+"users: {}\n")
 	kept := new(sockets)
 	changes := make(chan error)
@@ -143,12 +152,7 @@ func TestWebConfig(t *testing.T) {
 	}
 	status := func(scheme, user, password string) int {
 		t.Helper()
-		dial := func(ctx context.Context, network, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, network, l.Address)
-		}
-		client := http.Client{Transport: &http.Transport{
-			TLSClientConfig: &tls.Config{RootCAs: trusted}, DialContext: dial, DisableKeepAlives: true,
-		}}
+		client := clientOf(l.Address, &tls.Config{RootCAs: trusted})
 		request, err := http.NewRequest(http.MethodGet, scheme+"://node1.example/healthz", http.NoBody)
 		if err != nil {
 			t.Fatal(err)
@@ -195,5 +199,50 @@ func TestWebConfig(t *testing.T) {
 	served()
 	if got := status("http", "prometheus", "fakepassword"); got != http.StatusForbidden {
 		t.Errorf("a name without TLS: status %d", got)
+	}
+}
+
+// TestClientCertificates: if the file asks for certificates of clients, only a client with one of
+// these has an answer.
+func TestClientCertificates(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	file := filepath.Join(folder, "web.yml")
+	_, trusted := certificate(t, folder, "node")
+	scraper, _ := certificate(t, folder, "scraper")
+	stranger, _ := certificate(t, folder, "stranger")
+	write(t, file, "tls_server_config:\n  cert_file: node.crt\n  key_file: node.key\n"+
+		"  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: scraper.crt\n")
+	changes, result := make(chan error, 1), make(chan error, 1)
+	ctx, stop := context.WithCancel(t.Context())
+	l := Listener{
+		Address: free(t), Handler: Handler(Options{Alive: func() error { return nil }}),
+		Config: file, Sockets: new(sockets), Log: slog.New(slog.DiscardHandler), Changed: func(err error) { changes <- err },
+	}
+	go func() { result <- l.Run(ctx) }()
+	defer func() {
+		stop()
+		<-result
+	}()
+	if err := <-changes; err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name     string
+		shown    tls.Certificate
+		answered bool
+	}{{"none", tls.Certificate{}, false}, {"a stranger's", stranger, false}, {"the scraper's", scraper, true}} {
+		client := clientOf(l.Address, &tls.Config{
+			RootCAs: trusted,
+			// Without this function a client keeps back a certificate that the server does not ask for.
+			GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &test.shown, nil },
+		})
+		answer, err := client.Get("https://node1.example/healthz")
+		if err == nil {
+			_ = answer.Body.Close()
+		}
+		if answered := err == nil && answer.StatusCode == http.StatusOK; answered != test.answered {
+			t.Errorf("with %s certificate: answered %t, %v", test.name, answered, err)
+		}
 	}
 }
