@@ -13,6 +13,7 @@ import (
 	"nodepartition/internal/node/snapshot"
 	"nodepartition/internal/oneline"
 	"nodepartition/internal/output"
+	"nodepartition/internal/terminal"
 )
 
 // Options holds the flags of the command audit.
@@ -59,8 +60,7 @@ func WriteText(w io.Writer, r audit.Report) error {
 	}
 	fmt.Fprintf(&text, "Findings: %d, errors: %d. Formula of cpu.weight: %s for the kubelet, %s for the runtime\n",
 		len(r.Findings), failures, orUnknown(r.Formulas.Kubelet), orUnknown(r.Formulas.Runtime))
-	_, err := io.WriteString(w, text.String())
-	return err
+	return terminal.Write(w, text.String(), len("warning "), terminal.Severities)
 }
 
 func shown(value string) string {
