@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"nodepartition/internal/audit"
+	"nodepartition/internal/errortext"
 	"nodepartition/internal/host"
 	"nodepartition/internal/node/snapshot"
 	"nodepartition/internal/oneline"
@@ -32,7 +33,9 @@ func Node(ctx context.Context, o Options) (audit.Report, error) {
 			return audit.Report{}, err
 		}
 		report := audit.Run(s)
-		report.NotChecked = append(report.NotChecked, missing...)
+		for _, reason := range missing {
+			report.NotChecked = append(report.NotChecked, errortext.Plain(reason))
+		}
 		return report, nil
 	})
 }
