@@ -3,6 +3,7 @@
 package terminal
 
 import (
+	"io"
 	"os"
 	"strings"
 
@@ -18,20 +19,19 @@ type Terminal struct {
 	Moves, Colours bool
 }
 
-// Of returns the abilities of a file. Another value than a file is not one. Colours are not
-// wanted with NO_COLOR (no-color.org), and TERM=dumb has no abilities but a width.
+// Of returns the abilities of a file. Another value than a file is not one, and TERM=dumb has no
+// abilities. Colours are not wanted with NO_COLOR (no-color.org).
 func Of(file any) Terminal {
 	f, ok := file.(term.File)
-	if !ok || !term.IsTerminal(f.Fd()) {
+	name := os.Getenv("TERM")
+	if !ok || !term.IsTerminal(f.Fd()) || name == "" || name == "dumb" {
 		return Terminal{}
 	}
 	width, _, err := term.GetSize(f.Fd())
 	if err != nil {
 		width = 0
 	}
-	name := os.Getenv("TERM")
-	moves := name != "" && name != "dumb"
-	return Terminal{Width: width, Moves: moves, Colours: moves && os.Getenv("NO_COLOR") == ""}
+	return Terminal{Width: width, Moves: true, Colours: os.Getenv("NO_COLOR") == ""}
 }
 
 // The styles of text. They repeat what words say.
@@ -41,12 +41,37 @@ var (
 	Faint   = ansi.Style{}.Faint()
 )
 
-// Paint returns a text in a style.
-func (t Terminal) Paint(style ansi.Style, text string) string {
-	if !t.Colours {
-		return text
+// Severities has the styles of the words by which lines say how bad something is.
+var Severities = map[string]ansi.Style{
+	"error": Alarm, "warning": Caution, "ignored": Faint, "left out": Faint, "not checked": Faint,
+}
+
+// Write writes lines for a person. On a terminal a line that is wrapped continues at a column, or
+// two columns further in than its beginning. The word of styles that a line begins with has its
+// style there. To a file or a pipe Write writes the text as it is.
+func Write(w io.Writer, text string, column int, styles map[string]ansi.Style) error {
+	on := Of(w)
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		indent := column
+		if begin := len(line) - len(strings.TrimLeft(line, " ")); begin > 0 {
+			indent = begin + len("  ")
+		}
+		lines[i] = on.paint(on.wrap(line, indent), styles)
 	}
-	return style.Styled(text)
+	_, err := io.WriteString(w, strings.Join(lines, "\n"))
+	return err
+}
+
+// paint returns a line in which the word of styles that it begins with has its style.
+func (t Terminal) paint(line string, styles map[string]ansi.Style) string {
+	for word, style := range styles {
+		rest, begins := strings.CutPrefix(line, word)
+		if t.Colours && begins && strings.IndexAny(rest, " :") == 0 {
+			return style.Styled(word) + rest
+		}
+	}
+	return line
 }
 
 const (
@@ -56,9 +81,9 @@ const (
 	standIn = "\ue000"
 )
 
-// Wrap returns a line in as many lines as the terminal needs, of which all but the first are
+// wrap returns a line in as many lines as the terminal needs, of which all but the first are
 // indented. A word is not broken, so that it can be copied.
-func (t Terminal) Wrap(line string, indent int) string {
+func (t Terminal) wrap(line string, indent int) string {
 	if t.Width < narrow || ansi.StringWidth(line) <= t.Width {
 		return line
 	}

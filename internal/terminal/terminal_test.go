@@ -2,13 +2,15 @@ package terminal
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"nodepartition/tests/pty"
 )
 
 // TestWrap: a line fits on the terminal, is indented where it continues, and keeps its words whole.
@@ -26,20 +28,48 @@ func TestWrap(t *testing.T) {
 		{40, line, "warning nri: the runtime\n        --without-this-option serves no\n        NRI"},
 		{40, "/a/path/that/is/longer/than/the/whole/terminal", "/a/path/that/is/longer/than/the/whole/terminal"},
 	} {
-		if got := (Terminal{Width: test.width}).Wrap(test.line, 8); got != test.want {
+		if got := (Terminal{Width: test.width}).wrap(test.line, 8); got != test.want {
 			t.Errorf("%d columns: %q; want %q", test.width, got, test.want)
 		}
 	}
 }
 
-// TestPaint: colours are for terminals that want them.
-func TestPaint(t *testing.T) {
-	t.Parallel()
-	if got := (Terminal{}).Paint(Alarm, "error"); got != "error" {
-		t.Errorf("%q", got)
+// TestWrite: a terminal shows wrapped lines, whose first words say in colours how bad they are. A
+// file has the text as it was written.
+func TestWrite(t *testing.T) {
+	const text = `error   slice: gone
+        change: reload the units of systemd
+warning nri: the runtime serves no NRI
+warnings: 1
+ok      error: none
+
+`
+	for _, test := range []struct {
+		term, noColor string
+		want          string
+	}{
+		{"xterm", "", "\x1b[1;31merror\x1b[m   slice: gone\n        change: reload\n          the units of systemd\n" +
+			"\x1b[33mwarning\x1b[m nri: the runtime\n        serves no NRI\nwarnings: 1\nok      error: none\n\n"},
+		{"xterm", "1", "error   slice: gone\n        change: reload\n          the units of systemd\n" +
+			"warning nri: the runtime\n        serves no NRI\nwarnings: 1\nok      error: none\n\n"},
+		{"dumb", "", text},
+		{"", "", text},
+	} {
+		t.Setenv("TERM", test.term)
+		t.Setenv("NO_COLOR", test.noColor)
+		tty, screen := pty.Open(t, 32)
+		if err := errors.Join(Write(tty, text, 8, Severities), tty.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if got := pty.Shown(t, screen); got != test.want {
+			t.Errorf("TERM=%s NO_COLOR=%s: %q; want %q", test.term, test.noColor, got, test.want)
+		}
 	}
-	if got := (Terminal{Colours: true}).Paint(Alarm, "error"); !strings.HasPrefix(got, "\x1b[") || !strings.Contains(got, "error") {
-		t.Errorf("%q", got)
+	t.Setenv("TERM", "xterm")
+	t.Setenv("NO_COLOR", "")
+	var pipe bytes.Buffer
+	if err := Write(&pipe, text, 8, Severities); err != nil || pipe.String() != text {
+		t.Errorf("%v, %q", err, &pipe)
 	}
 }
 
@@ -56,25 +86,19 @@ func TestOf(t *testing.T) {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
-	pty, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = pty.Close() })
+	tty, _ := pty.Open(t, 100)
 	for _, test := range []struct {
 		term, noColor string
 		want          Terminal
 	}{
-		{"xterm", "", Terminal{Moves: true, Colours: true}},
-		{"xterm", "1", Terminal{Moves: true}},
+		{"xterm", "", Terminal{Width: 100, Moves: true, Colours: true}},
+		{"xterm", "1", Terminal{Width: 100, Moves: true}},
 		{"dumb", "", Terminal{}},
 		{"", "", Terminal{}},
 	} {
 		t.Setenv("TERM", test.term)
 		t.Setenv("NO_COLOR", test.noColor)
-		got := Of(pty)
-		got.Width = 0
-		if got != test.want {
+		if got := Of(tty); got != test.want {
 			t.Errorf("TERM=%s NO_COLOR=%s: %+v; want %+v", test.term, test.noColor, got, test.want)
 		}
 	}

@@ -9,10 +9,12 @@ import (
 	"strings"
 
 	"nodepartition/internal/audit"
+	"nodepartition/internal/errortext"
 	"nodepartition/internal/host"
 	"nodepartition/internal/node/snapshot"
 	"nodepartition/internal/oneline"
 	"nodepartition/internal/output"
+	"nodepartition/internal/terminal"
 )
 
 // Options holds the flags of the command audit.
@@ -31,7 +33,9 @@ func Node(ctx context.Context, o Options) (audit.Report, error) {
 			return audit.Report{}, err
 		}
 		report := audit.Run(s)
-		report.NotChecked = append(report.NotChecked, missing...)
+		for _, reason := range missing {
+			report.NotChecked = append(report.NotChecked, errortext.Plain(reason))
+		}
 		return report, nil
 	})
 }
@@ -59,8 +63,7 @@ func WriteText(w io.Writer, r audit.Report) error {
 	}
 	fmt.Fprintf(&text, "Findings: %d, errors: %d. Formula of cpu.weight: %s for the kubelet, %s for the runtime\n",
 		len(r.Findings), failures, orUnknown(r.Formulas.Kubelet), orUnknown(r.Formulas.Runtime))
-	_, err := io.WriteString(w, text.String())
-	return err
+	return terminal.Write(w, text.String(), len("warning "), terminal.Severities)
 }
 
 func shown(value string) string {

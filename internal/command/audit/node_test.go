@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/grpc"
+
 	"nodepartition/internal/audit"
 	"nodepartition/internal/node/allocatable"
 	"nodepartition/internal/podsapi"
@@ -108,6 +110,17 @@ func TestAuditUnknown(t *testing.T) {
 	}
 	if all := strings.Join(r.NotChecked, "\n"); !strings.Contains(all, "no kubelet runs as kubelet.service") || !strings.Contains(all, "does not serve its Pods API") ||
 		!strings.Contains(all, "the partition's CPUs: ") {
+		t.Errorf("not checked: %s", all)
+	}
+}
+
+// TestAuditPodsError: the report repeats what the kubelet answers, without the words of gRPC.
+func TestAuditPodsError(t *testing.T) {
+	t.Parallel()
+	n := fakenode.Audited(t)
+	n.RemoveAll(podsapi.DefaultSocket)
+	n.ServeGRPC(podsapi.DefaultSocket, func(*grpc.Server) {})
+	if all := strings.Join(audited(t, n).NotChecked, "\n"); !strings.Contains(all, podsapi.DefaultSocket+": unknown service ") {
 		t.Errorf("not checked: %s", all)
 	}
 }

@@ -11,8 +11,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/charmbracelet/x/ansi"
-
 	"nodepartition/internal/errortext"
 	"nodepartition/internal/kubeletconfig"
 	"nodepartition/internal/node"
@@ -102,11 +100,6 @@ func (c *checks) run(ctx context.Context, k check) []Finding {
 // grades lists the grades in the order in which people need them.
 func grades() []Grade { return []Grade{Error, Warning, Ignored, OK} }
 
-// styles returns the styles of the grades on a terminal with colours.
-func styles() map[Grade]ansi.Style {
-	return map[Grade]ansi.Style{Error: terminal.Alarm, Warning: terminal.Caution, Ignored: terminal.Faint}
-}
-
 // WriteText writes findings for people: errors first, and how many there are at the end. Checks
 // that have found the same share a line.
 func WriteText(w io.Writer, found []Finding) error {
@@ -115,28 +108,21 @@ func WriteText(w io.Writer, found []Finding) error {
 	slices.SortStableFunc(lines, func(a, b Finding) int {
 		return slices.Index(grades(), a.Grade) - slices.Index(grades(), b.Grade)
 	})
-	on := terminal.Of(w)
 	const margin = 8 // behind the grade
 	for _, f := range lines {
-		line := on.Wrap(fmt.Sprintf("%-*s%s: %s", margin, f.Grade, f.Check, oneline.Terminal(f.Found)), margin)
-		fmt.Fprintln(&text, on.Paint(styles()[f.Grade], string(f.Grade))+strings.TrimPrefix(line, string(f.Grade)))
-		below := func(format string, args ...any) {
-			indent := strings.Repeat(" ", margin)
-			fmt.Fprintln(&text, on.Wrap(indent+fmt.Sprintf(format, args...), margin+len("  ")))
-		}
+		fmt.Fprintf(&text, "%-*s%s: %s\n", margin, f.Grade, f.Check, oneline.Terminal(f.Found))
 		for _, l := range f.Looked {
-			below("file: %s: %s", oneline.Terminal(l.Path), oneline.Terminal(l.Result))
+			fmt.Fprintf(&text, "%*sfile: %s: %s\n", margin, "", oneline.Terminal(l.Path), oneline.Terminal(l.Result))
 		}
 		if f.Change != "" {
-			below("change: %s", oneline.Terminal(f.Change))
+			fmt.Fprintf(&text, "%*schange: %s\n", margin, "", oneline.Terminal(f.Change))
 		}
 		if f.Docs != "" {
-			below("see: %s", f.Docs)
+			fmt.Fprintf(&text, "%*ssee: %s\n", margin, "", f.Docs)
 		}
 	}
 	fmt.Fprintf(&text, "%s\n", counts(found))
-	_, err := io.WriteString(w, text.String())
-	return err
+	return terminal.Write(w, text.String(), margin, terminal.Severities)
 }
 
 // joined joins findings that say the same, such as "not asked" of each check that asks a service:

@@ -15,6 +15,7 @@ import (
 	"nodepartition/internal/node/allocatable"
 	"nodepartition/internal/oneline"
 	"nodepartition/internal/output"
+	"nodepartition/internal/terminal"
 )
 
 // WriteJSON writes a plan for scripts.
@@ -34,7 +35,10 @@ func WriteYAML(w io.Writer, p Plan) error {
 
 // WriteTable writes a plan for people.
 func WriteTable(w io.Writer, p Plan) error {
-	fmt.Fprintf(w, "Configuration  %s\n\n", oneline.Terminal(origin(p.Configuration)))
+	from := fmt.Sprintf("Configuration  %s\n\n", oneline.Terminal(origin(p.Configuration)))
+	if err := terminal.Write(w, from, len("Configuration  "), nil); err != nil {
+		return err
+	}
 	for _, write := range []func(io.Writer, *Plan){
 		writeBudget, writeMembers, writeShares, writePools, writeProviders, writeUsage,
 	} {
@@ -44,10 +48,11 @@ func WriteTable(w io.Writer, p Plan) error {
 			return err
 		}
 	}
+	var warnings strings.Builder
 	for _, warning := range p.Warnings {
-		fmt.Fprintf(w, "\nwarning: %s\n", oneline.Terminal(warning))
+		fmt.Fprintf(&warnings, "\nwarning: %s\n", oneline.Terminal(warning))
 	}
-	return nil
+	return terminal.Write(w, warnings.String(), len("warning: "), terminal.Severities)
 }
 
 func origin(c allocatable.Origin) string {

@@ -5,14 +5,18 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/charmbracelet/x/ansi"
 
 	"nodepartition/internal/bytesize"
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/host"
 	"nodepartition/internal/node"
 	"nodepartition/internal/oneline"
+	"nodepartition/internal/terminal"
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/evict"
 )
@@ -134,29 +138,35 @@ func writeEviction(w io.Writer, whose string, s *Eviction) error {
 	if s == nil {
 		return nil
 	}
-	fmt.Fprintf(w, "\n%-11s %s", "Eviction"+whose, s.Mode)
+	var text strings.Builder
+	styles := map[string]ansi.Style{}
+	fmt.Fprintf(&text, "\n%-11s %s", "Eviction"+whose, s.Mode)
 	switch {
 	case s.Mode == "off":
 	case s.NoLimit:
-		fmt.Fprint(w, ", without a memory limit: the partition only sets CPU weights and reports usage")
+		fmt.Fprint(&text, ", without a memory limit: the partition only sets CPU weights and reports usage")
 	default:
-		fmt.Fprintf(w, ", %s available", bytesize.Text(s.AvailableBytes))
+		fmt.Fprintf(&text, ", %s available", bytesize.Text(s.AvailableBytes))
 		if s.HardBytes+s.SoftBytes == 0 {
-			fmt.Fprint(w, ", without a threshold")
+			fmt.Fprint(&text, ", without a threshold")
 		}
 		if s.HardBytes > 0 {
-			fmt.Fprintf(w, ", evicts below %s", bytesize.Text(s.HardBytes))
+			fmt.Fprintf(&text, ", evicts below %s", bytesize.Text(s.HardBytes))
 		}
 		if s.SoftBytes > 0 {
-			fmt.Fprintf(w, ", or below %s for %s", bytesize.Text(s.SoftBytes), s.SoftGrace)
+			fmt.Fprintf(&text, ", or below %s for %s", bytesize.Text(s.SoftBytes), s.SoftGrace)
 		}
 		if s.Crossed != "" {
-			fmt.Fprintf(w, "; BELOW THE %s THRESHOLD NOW", s.Crossed)
+			styles["Eviction"] = terminal.Alarm
+			fmt.Fprintf(&text, "; BELOW THE %s THRESHOLD NOW", s.Crossed)
 		}
 	}
-	fmt.Fprintln(w)
+	fmt.Fprintln(&text)
 	if s.Estimated {
-		fmt.Fprintln(w, "            requests and priorities are estimated: the kubelet serves no Pods API")
+		fmt.Fprintln(&text, "            requests and priorities are estimated: the kubelet serves no Pods API")
+	}
+	if err := terminal.Write(w, text.String(), margin, styles); err != nil {
+		return err
 	}
 	if len(s.Order) > 0 {
 		fmt.Fprintln(w)

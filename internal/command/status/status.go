@@ -13,6 +13,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/charmbracelet/x/ansi"
+
 	"nodepartition/internal/bytesize"
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/errortext"
@@ -24,6 +26,7 @@ import (
 	"nodepartition/internal/node/trial"
 	"nodepartition/internal/oneline"
 	"nodepartition/internal/output"
+	"nodepartition/internal/terminal"
 	"nodepartition/internal/unitname"
 	"nodepartition/internal/workload"
 	"nodepartition/pkg/evict"
@@ -245,41 +248,52 @@ func WriteJSON(w io.Writer, status Status) error {
 	return output.JSON(w, status)
 }
 
+// margin is behind the name of what a line shows.
+const margin = 12
+
 // WriteTable writes a status for people.
 func WriteTable(w io.Writer, status Status) error {
+	var text strings.Builder
 	for i := range status.Partitions {
-		status.Partitions[i].write(w)
+		status.Partitions[i].write(&text)
 	}
 	if len(status.Partitions) == 0 {
-		fmt.Fprintln(w, "Partition   none is active")
+		fmt.Fprintln(&text, "Partition   none is active")
 	}
 	if len(status.NodeResource) > 0 {
 		list := make([]string, 0, len(status.NodeResource))
 		for _, one := range slices.Sorted(maps.Keys(status.NodeResource)) {
 			list = append(list, fmt.Sprintf("%s %d", workload.Resource(one), status.NodeResource[one]))
 		}
-		fmt.Fprintf(w, "On the Node %s\n", oneline.Terminal(strings.Join(list, ", ")))
+		fmt.Fprintf(&text, "On the Node %s\n", oneline.Terminal(strings.Join(list, ", ")))
 	}
 	if t := status.Trial; t != nil {
 		fmt.Fprintf(
-			w, "Trial       of %s until %s; partition-monitor keep makes it permanent\n",
+			&text, "Trial       of %s until %s; partition-monitor keep makes it permanent\n",
 			oneline.Terminal(t.From), t.Until.Format(trial.TimeOfDay),
 		)
 	}
-	fmt.Fprintf(w, "Service     %s\n", oneline.Terminal(status.Service))
+	fmt.Fprintf(&text, "Service     %s\n", oneline.Terminal(status.Service))
 	if status.Problem != "" {
-		fmt.Fprintf(w, "Problem     %s\n", oneline.Terminal(status.Problem))
+		fmt.Fprintf(&text, "Problem     %s\n", oneline.Terminal(status.Problem))
 	}
 	if status.PodsUnknown != "" {
-		fmt.Fprintf(w, "Pods        not shown, nor the order of evictions: %s\n", oneline.Terminal(status.PodsUnknown))
+		fmt.Fprintf(&text, "Pods        not shown, nor the order of evictions: %s\n", oneline.Terminal(status.PodsUnknown))
 	}
 	for _, o := range status.Outlived {
 		fmt.Fprintf(
-			w, "Outlived    %s in %s: its processes have outlived their pod\n",
+			&text, "Outlived    %s in %s: its processes have outlived their pod\n",
 			oneline.Terminal(o.Scope), oneline.Terminal(o.Slice),
 		)
 	}
-	fmt.Fprintln(w)
+	fmt.Fprintln(&text)
+	styles := map[string]ansi.Style{"Problem": terminal.Alarm, "Pods": terminal.Caution, "Outlived": terminal.Caution}
+	if status.Service != "ready" {
+		styles["Service"] = terminal.Caution
+	}
+	if err := terminal.Write(w, text.String(), margin, styles); err != nil {
+		return err
+	}
 	if status.PodsUnknown == "" {
 		if err := writePods(w, status.Pods); err != nil {
 			return err

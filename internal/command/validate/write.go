@@ -8,6 +8,7 @@ import (
 	"nodepartition/internal/bytesize"
 	"nodepartition/internal/oneline"
 	"nodepartition/internal/output"
+	"nodepartition/internal/terminal"
 )
 
 // WriteJSON writes a result for scripts.
@@ -16,8 +17,9 @@ func WriteJSON(w io.Writer, r Result) error { return output.JSON(w, r) }
 // WriteText writes a result for people: problems first, and the verdict at the end.
 func WriteText(w io.Writer, r Result) error {
 	var text strings.Builder
+	const margin = 9 // behind the grade
 	line := func(grade, format string, args ...any) {
-		fmt.Fprintf(&text, "%-9s%s\n", grade, oneline.Terminal(fmt.Sprintf(format, args...)))
+		fmt.Fprintf(&text, "%-*s%s\n", margin, grade, oneline.Terminal(fmt.Sprintf(format, args...)))
 	}
 	for i := range r.Problems {
 		line("error", "%s", r.Problems[i].text())
@@ -44,8 +46,7 @@ func WriteText(w io.Writer, r Result) error {
 	}
 	fmt.Fprintf(&text, "%s %s%s: %s, %s\n", oneline.Terminal(r.File), verdict, as,
 		count(len(r.Problems), "error"), count(len(r.Warnings), "warning"))
-	_, err := io.WriteString(w, text.String())
-	return err
+	return terminal.Write(w, text.String(), margin, terminal.Severities)
 }
 
 func count(n int, what string) string {

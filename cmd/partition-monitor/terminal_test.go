@@ -1,0 +1,227 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+	"github.com/urfave/cli/v2"
+
+	"nodepartition/internal/node"
+	"nodepartition/tests/fakenode"
+	"nodepartition/tests/pty"
+)
+
+// shown runs partition-monitor on a terminal of some columns until it exits. It returns what a
+// person sees.
+func (n *fakeNode) shown(columns int, environment []string, args ...string) (status int, text string) {
+	n.t.Helper()
+	tty, screen := pty.Open(n.t, columns)
+	cmd := n.program(args...)
+	cmd.Env = append(cmd.Env, environment...)
+	var errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = tty, &errs
+	if err := cmd.Start(); err != nil {
+		n.t.Fatal(err)
+	}
+	_ = tty.Close()
+	text = pty.Shown(n.t, screen)
+	_ = cmd.Wait() // the status says it
+	if errs.Len() > 0 {
+		n.t.Errorf("%q: %s", args, &errs)
+	}
+	return cmd.ProcessState.ExitCode(), text
+}
+
+// TestOnTerminal: on a terminal the text of a command is wrapped to the width and coloured. With
+// NO_COLOR it has no colours, and TERM=dumb gets what a pipe gets. A terminal of 20 columns breaks
+// the lines itself.
+func TestOnTerminal(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, fakenode.Valid("kube-system"))
+	n.Partition("max")
+	n.Serve(&fakenode.Runtime{})
+	n.ServePods()
+	n.Cgroup("kubepods.slice", map[string]string{"cpu.max": "1000 100000"})
+	n.Write("/etc/bad.yaml", fakenode.Configuration("systemPartition: {memoryLimit: 4GB, cpuset: 0-3, namespaces: [Kube_System]}\n"))
+	for command, marks := range map[string][]string{
+		"check --listen=":        {"\x1b[1;31merror\x1b[m   slice: ", "\x1b[33mwarning\x1b[m service: "},
+		"validate /etc/bad.yaml": {"\x1b[1;31merror\x1b[m    /etc/bad.yaml: ", "\x1b[2mleft out\x1b[m cpuset: "},
+		"status --listen=":       {"\x1b[33mService\x1b[m     "},
+		"audit":                  {"\x1b[33mwarning\x1b[m collective-limit: ", "\x1b[2mnot checked\x1b[m: "},
+		"plan":                   {"\x1b[33mwarning\x1b[m: "},
+	} {
+		t.Run(command, func(t *testing.T) {
+			t.Parallel()
+			n, args := &fakeNode{n.Node, t}, strings.Fields(command)
+			status, plain, _ := n.run(args...)
+			for _, columns := range []int{20, 80} {
+				got, coloured := n.shown(columns, []string{"TERM=xterm"}, args...)
+				for _, mark := range marks {
+					if got != status || !strings.Contains(coloured, mark) {
+						t.Errorf("%d columns: status %d; want %d and %q in\n%s", columns, got, status, mark, coloured)
+					}
+				}
+				_, wrapped := n.shown(columns, []string{"TERM=xterm", "NO_COLOR=1"}, args...)
+				if wrapped != ansi.Strip(coloured) || columns == 20 && wrapped != plain {
+					t.Errorf("%d columns, NO_COLOR:\n%s", columns, wrapped)
+				}
+				if columns == 80 && (!slices.Equal(strings.Fields(wrapped), strings.Fields(plain)) || !fits(wrapped, columns) || fits(plain, columns)) {
+					t.Errorf("want lines of 80 columns at most and not\n%s", wrapped)
+				}
+				if _, got := n.shown(columns, []string{"TERM=dumb"}, args...); got != plain {
+					t.Errorf("%d columns, TERM=dumb:\n%s\nwant\n%s", columns, got, plain)
+				}
+			}
+		})
+	}
+}
+
+// fits reports whether each line has some columns at most. A word that is longer stays whole.
+func fits(text string, columns int) bool {
+	return !slices.ContainsFunc(strings.Split(text, "\n"), func(line string) bool {
+		return ansi.StringWidth(line) > columns && len(strings.Fields(line)) > 1
+	})
+}
+
+// TestTopLines: on a terminal without abilities, and to a pipe, top writes lines until it is asked
+// to end.
+func TestTopLines(t *testing.T) {
+	t.Parallel()
+	n := guarded(t)
+	n.TellPods()
+	tty, screen := pty.Open(t, 80)
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = reader.Close() })
+	for _, test := range []struct {
+		term    string
+		in, out *os.File
+		from    io.Reader
+	}{{"TERM=dumb", tty, tty, screen}, {"TERM=xterm", nil, writer, reader}} {
+		cmd := n.program("top", "--interval=100ms", "--listen=")
+		cmd.Env = append(cmd.Env, test.term)
+		if test.in != nil {
+			cmd.Stdin = test.in
+		}
+		var errs bytes.Buffer
+		cmd.Stdout, cmd.Stderr = test.out, &errs
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		_ = test.out.Close()
+		readings, lines := 0, bufio.NewScanner(test.from)
+		for lines.Scan() {
+			if at, _, _ := strings.Cut(lines.Text(), " "); len(at) != len("2026-11-20T12:00:00Z") || strings.Contains(lines.Text(), "\x1b") {
+				t.Errorf("%s: %q", test.term, lines.Text())
+			}
+			if strings.Contains(lines.Text(), " partition system: used ") {
+				if readings++; readings == 2 {
+					_ = cmd.Process.Signal(syscall.SIGTERM) // the status says it
+				}
+			}
+		}
+		if err := cmd.Wait(); err != nil || readings < 2 || errs.Len() > 0 {
+			t.Errorf("%s: %v, %d readings, %s", test.term, err, readings, &errs)
+		}
+	}
+}
+
+// TestClosedPipe: when the reader has enough, as head has, a command ends by SIGPIPE as other
+// programs do, and says nothing.
+func TestClosedPipe(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, fakenode.Valid("kube-system"))
+	n.Record(2*time.Hour, false, nil)
+	for _, command := range []string{"history", "history -o json", "top --listen=", "check --listen="} {
+		reader, writer, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = reader.Close()
+		cmd := n.program(strings.Fields(command)...)
+		var errs bytes.Buffer
+		cmd.Stdout, cmd.Stderr = writer, &errs
+		err = cmd.Run()
+		_ = writer.Close()
+		status, _ := cmd.ProcessState.Sys().(syscall.WaitStatus)
+		if !status.Signaled() || status.Signal() != syscall.SIGPIPE || errs.Len() > 0 {
+			t.Errorf("%s: %v, %s", command, err, &errs)
+		}
+	}
+}
+
+// TestHistoryCut: a file that ends within a line costs this line, and one that lacks a piece in its
+// middle says so.
+func TestHistoryCut(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, fakenode.Valid("kube-system"))
+	n.Record(time.Hour, false, nil)
+	file := filepath.Join(n.Root, node.HistoryDir, "minutes-000001.log")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, whole, _ := n.here("history", "--since=2h")
+	first, rest := text[:len(text)/2], text[len(text)/2+100:]
+	rows := 1 + bytes.Count(first, []byte("\n")) // with the head
+	want := strings.Join(strings.SplitAfter(whole, "\n")[:rows], "")
+	for _, test := range []struct {
+		left []byte
+		says string
+	}{{first, ""}, {slices.Concat(first, rest), "\n1 lines of the history are broken, and left out.\n"}} {
+		if err := os.WriteFile(file, test.left, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		status, stdout, stderr := n.here("history", "--since=2h")
+		if status != exitOK || stderr != "" || !strings.HasPrefix(stdout, want) || !strings.HasSuffix(stdout, test.says) || stdout == whole ||
+			strings.Contains(stdout, "broken") != (test.says != "") {
+			t.Errorf("status %d, %q; want %q below the first %d lines of\n%s\nand not\n%s", status, stderr, test.says, rows, whole, stdout)
+		}
+	}
+}
+
+// TestProgress: a command that takes longer than two seconds shows on a terminal that it works,
+// and nothing remains when it has written. Elsewhere it shows nothing.
+func TestProgress(t *testing.T) {
+	t.Setenv("TERM", "xterm")
+	tty, screen := pty.Open(t, 80)
+	reader, pipe, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		for _, stderr := range []*os.File{tty, pipe} {
+			var stdout bytes.Buffer
+			app := &cli.App{Writer: &stdout, ErrWriter: stderr}
+			action := withProgress(func(c *cli.Context) error {
+				<-time.After(3500 * time.Millisecond)
+				_, err := io.WriteString(c.App.ErrWriter, "done\n")
+				return err
+			}, stderr)
+			c := cli.NewContext(app, nil, nil)
+			c.Command = &cli.Command{Name: "collect"}
+			if err := action(c); err != nil {
+				t.Error(err)
+			}
+			_ = stderr.Close()
+		}
+	})
+	if got, want := pty.Shown(t, screen), "\r\x1b[Kcollect: 2 s\r\x1b[Kcollect: 3 s\r\x1b[Kdone\n"; got != want {
+		t.Errorf("on a terminal: %q; want %q", got, want)
+	}
+	if got := pty.Shown(t, reader); got != "done\n" {
+		t.Errorf("through a pipe: %q", got)
+	}
+}
