@@ -268,7 +268,7 @@ soak: setup-node
 ## pictures: the page of the monitor, as Chromium draws it, beside the pictures that are kept
 pictures:
 	@tests/setup pictures
-	$(GO) test -tags pictures -count 1 -run '^TestPictures$$' ./internal/daemon/web
+	$(GO) test -tags pictures -count 1 -run '^TestPictures' ./internal/daemon/web
 
 # Not tests/..., which run programs that are built without the detector. It needs cgo, and so gcc.
 ## race: the tests of the programs with the race detector
