@@ -224,7 +224,11 @@ func TestFleetFailures(t *testing.T) {
 // begins waits until a stage runs in a container of the node.
 func (f *fleetNode) begins(t *testing.T, stage string) {
 	t.Helper()
-	run(t, f.Node, "timeout 1000 sh -c 'until pgrep -f ^/partition-installer."+stage+"; do sleep 0.1; done'")
+	ctx, cancel := context.WithTimeout(t.Context(), 2*patience) // the first node comes before
+	defer cancel()
+	if _, err := f.Run(ctx, "until pgrep -f ^/partition-installer."+stage+"; do sleep 0.1; done"); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // members lists the processes of the member that the node has by itself, where ever they are.
