@@ -19,7 +19,7 @@ import (
 
 // scrapes scrapes the metrics of the monitor, one scrape after the other with a pause between them,
 // until end is called. Each scrape has to have an answer, and no series of the first may be missing
-// in two scrapes in a row: Prometheus would show a gap.
+// for longer than the interval of a Prometheus: it would miss two scrapes.
 func scrapes(t *testing.T, n *lab.Node, pause time.Duration) (end func()) {
 	t.Helper()
 	// A scrape has its own time, also the last one. Prometheus gives up after 10 s, and an emulated
@@ -30,7 +30,9 @@ func scrapes(t *testing.T, n *lab.Node, pause time.Duration) (end func()) {
 	t.Cleanup(stop)
 	ctx := context.WithoutCancel(t.Context())
 	answered := 0
-	var first, missing map[string]bool
+	const interval = 15 * time.Second
+	var first map[string]bool
+	missing := map[string]time.Time{} // since when
 	go func() {
 		for {
 			select {
@@ -49,14 +51,14 @@ func scrapes(t *testing.T, n *lab.Node, pause time.Duration) (end func()) {
 			if err == nil && len(has) == 0 {
 				err = fmt.Errorf("none of our metrics in %d bytes", len(body))
 			}
-			before := missing
-			missing = map[string]bool{}
 			for one := range first {
-				if err == nil && !has[one] {
-					missing[one] = true
-				}
-				if missing[one] && before[one] {
-					err = fmt.Errorf("series %s is missing twice", one)
+				switch since, is := missing[one]; {
+				case err != nil || has[one]:
+					delete(missing, one)
+				case !is:
+					missing[one] = time.Now()
+				case time.Since(since) > interval:
+					err = fmt.Errorf("series %s is missing for more than %s", one, interval)
 				}
 			}
 			if err != nil {
