@@ -51,7 +51,7 @@ func TestEvents(t *testing.T) {
 			part(lab.Part{Name: "a quiet node", Complaints: []string{disconnected}}, (*evictor).quiet),
 			part(lab.Part{Name: "configuration refused", Complaints: []string{refusedConfiguration}}, (*evictor).configurationRefused),
 			part(lab.Part{Name: "API server gone", Complaints: []string{refusedConfiguration, "^events wait for the API server", disconnected,
-				"^the condition of the node could not be written"}}, (*evictor).eventsWait),
+				"^the condition of the node could not be written", "^the labels and the condition of the Node could not be removed"}}, (*evictor).eventsWait),
 			part(lab.Part{Name: "without rights", Complaints: []string{refusedConfiguration, refusedRequests}}, (*evictor).eventsRefused),
 			part(lab.Part{Name: "bundle"}, (*evictor).bundle),
 			part(lab.Part{Name: "edit refused", Complaints: []string{refusedConfiguration}, Spends: true}, (*evictor).editRefused),

@@ -12,6 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"nodepartition/internal/unitname"
+	"nodepartition/pkg/podmove"
 	"nodepartition/tests/lab"
 )
 
@@ -42,23 +43,22 @@ func TestOlderKubelet(t *testing.T) {
 		want(t, n, monitorPath+" check --move=auto | grep -o 'no pod is restarted to be moved'", "no pod is restarted to be moved")
 
 		// What was placed wrong stays until its next start.
+		e := &evictor{Node: n, control: control, leakers: map[string]bool{}}
 		run(t, n, "systemctl stop "+monitorUnit)
-		outside := spec{namespace: members, name: "outside"}
-		apply(t, n, outside)
+		e.create(t, spec{namespace: members, name: "outside"})
 		inSlice(t, n, members, "outside", unitname.Default, v1.PodQOSBestEffort)
 		run(t, n, "systemctl start "+monitorUnit)
 		eventually(t, n, "the pod outside is reported", func(ctx context.Context) (bool, string, error) {
 			report, err := reportOf(ctx, n)
 			for _, pod := range report.Pods {
-				if strings.HasPrefix(pod.Name, "outside") {
-					return pod.Misplaced == 1 && pod.Reason == "unknown-restart-policy", fmt.Sprintf("%+v", pod), err
+				if pod.Name == "outside" {
+					return pod.Misplaced == 1 && pod.Reason == podmove.ReasonUnknownPolicy, fmt.Sprintf("%+v", pod), err
 				}
 			}
 			return false, "not in the report", err
 		})
-		remove(t, n, outside)
+		e.remove(t, members, "outside")
 
-		e := &evictor{Node: n, control: control, leakers: map[string]bool{}}
 		e.neighbours(t)
 		e.leaks(t, leaker("leaker", "20Mi"))
 		eventually(t, n, "the leaking pod is evicted", func(context.Context) (bool, string, error) {
