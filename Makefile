@@ -198,11 +198,11 @@ ifneq ($(SIGN),)
 endif
 	@cat '$(RELEASE)/SHA256SUMS'
 
-## test-packages: packages and a release are built twice and compared, and checked by lintian and rpmlint; manual pages, scripts, YAML and spelling by their tools; two minutes
+## test-packages: packages and a release, for amd64 and arm64, are built twice and compared, and checked by lintian and rpmlint; manual pages, scripts, YAML and spelling by their tools; three minutes
 test-packages:
 	@tests/setup packages
 	@# Not from the cache of go test, which does not look at files outside of a module.
-	$(COMPILE) -C deploy/package test -count 1 ./...
+	$(COMPILE) -C deploy/package test -count 1 -timeout 20m ./...
 	@# Nor at what git and these tools read.
 	$(COMPILE) test -tags style -count 1 ./tests/style
 

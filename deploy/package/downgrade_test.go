@@ -56,7 +56,7 @@ func (m machine) read(path string) string {
 // next builds the packages of the same version with a number above, and returns their paths.
 func next(t *testing.T) (deb, rpm string) {
 	t.Helper()
-	packages(t)
+	packages(t, amd64)
 	t.Setenv("SOURCE_DATE_EPOCH", "1")
 	list, err := os.Open(filepath.Join(shared, "linux-amd64/list"))
 	if err != nil {
@@ -83,7 +83,7 @@ const (
 // leaves what an operator wrote.
 func TestDowngrade(t *testing.T) {
 	laterDeb, laterRPM := next(t)
-	earlierDeb, earlierRPM := packages(t)
+	earlierDeb, earlierRPM := packages(t, amd64)
 	t.Run("deb", func(t *testing.T) {
 		m := image(t)
 		before := m.tree()

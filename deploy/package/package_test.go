@@ -2,6 +2,7 @@ package main
 
 import (
 	"crypto/sha256"
+	"debug/elf"
 	"fmt"
 	"io/fs"
 	"os"
@@ -26,12 +27,24 @@ func command(t *testing.T, name string, args ...string) string {
 	return string(out)
 }
 
-// once builds a release of amd64 for all tests.
+// architecture holds the names of an architecture.
+type architecture struct {
+	goarch, rpm, systemd string
+	machine              elf.Machine
+}
+
+var (
+	amd64  = architecture{"amd64", "x86_64", "x86-64", elf.EM_X86_64}
+	arm64  = architecture{"arm64", "aarch64", "arm64", elf.EM_AARCH64}
+	arches = []architecture{amd64, arm64}
+)
+
+// once builds a release of both architectures for all tests.
 var once = sync.OnceValue(func() error { return release(shared) })
 
 // release builds a release in a folder.
 func release(bin string) error {
-	cmd := exec.Command("make", "-C", "../..", "release", "ARCHES=amd64", "VERSION=v0.1.0-rc.1", "BIN="+bin, "SIGN=gzip -nk")
+	cmd := exec.Command("make", "-C", "../..", "release", "VERSION=v0.1.0-rc.1", "BIN="+bin, "SIGN=gzip -nk")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%w\n%s", err, out)
 	}
@@ -55,20 +68,27 @@ func TestMain(m *testing.M) {
 }
 
 // packages returns the paths of the packages that once builds.
-func packages(t *testing.T) (deb, rpm string) {
+func packages(t *testing.T, a architecture) (deb, rpm string) {
 	t.Helper()
 	if err := once(); err != nil {
 		t.Fatal(err)
 	}
 	dir := filepath.Join(shared, "release")
-	return filepath.Join(dir, "node-partition_0.1.0~rc.1-1_amd64.deb"), filepath.Join(dir, "node-partition-0.1.0~rc.1-1.x86_64.rpm")
+	return filepath.Join(dir, "node-partition_0.1.0~rc.1-1_"+a.goarch+".deb"), filepath.Join(dir, "node-partition-0.1.0~rc.1-1."+a.rpm+".rpm")
+}
+
+// archive returns the path of the archive that once builds.
+func archive(t *testing.T, a architecture) string {
+	t.Helper()
+	packages(t, a)
+	return filepath.Join(shared, "release/node-partition-0.1.0-rc.1-linux-"+a.goarch+".tar.gz")
 }
 
 // installed returns the files that make install installs.
-func installed(t *testing.T) []file {
+func installed(t *testing.T, a architecture) []file {
 	t.Helper()
-	packages(t)
-	data, err := os.ReadFile(filepath.Join(shared, "linux-amd64/list"))
+	packages(t, a)
+	data, err := os.ReadFile(filepath.Join(shared, "linux-"+a.goarch, "list"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,13 +117,13 @@ func sums(t *testing.T, dir string) []string {
 	return all
 }
 
-// TestRelease: a release has its packages, system extension, archives, sources, image, chart, SBOMs
-// and checksums.
-// The same commit gives the same bytes, wherever and whenever it is built. The command that signs
-// gets the checksums, and the SBOM names what the programs contain.
+// TestRelease: a release has its packages, system extensions, archives and SBOMs for each
+// architecture, and its sources, image, chart and checksums. The same commit gives the same bytes,
+// wherever and whenever it is built. The command that signs gets the checksums, and the SBOM names
+// what the programs contain.
 func TestRelease(t *testing.T) {
 	t.Parallel()
-	packages(t)
+	packages(t, amd64)
 	another := filepath.Join(t.TempDir(), "another-folder")
 	if err := release(another); err != nil {
 		t.Fatal(err)
@@ -118,9 +138,13 @@ func TestRelease(t *testing.T) {
 		names = append(names, strings.Fields(sum)[0])
 	}
 	want := []string{
-		"/SHA256SUMS", "/SHA256SUMS.gz", "/node-partition-0.1.0-rc.1.tar.gz", "/node-partition-0.1.0~rc.1-1.x86_64.rpm",
-		"/node-partition-0.1.0~rc.1-x86-64.raw", "/node-partition-0.1.0-rc.1-linux-amd64.cdx.json", "/node-partition-0.1.0-rc.1-linux-amd64.tar.gz", "/node-partition_0.1.0~rc.1-1_amd64.deb",
-		"/node-partition-0.1.0-rc.1.tgz", "/node-partition-installer-0.1.0-rc.1.oci.tar", "/node-partition-installer-0.1.0-rc.1-linux-amd64.cdx.json",
+		"/SHA256SUMS", "/SHA256SUMS.gz", "/node-partition-0.1.0-rc.1.tar.gz", "/node-partition-0.1.0-rc.1.tgz",
+		"/node-partition-installer-0.1.0-rc.1.oci.tar",
+	}
+	for _, a := range arches {
+		want = append(want, "/node-partition_0.1.0~rc.1-1_"+a.goarch+".deb", "/node-partition-0.1.0~rc.1-1."+a.rpm+".rpm",
+			"/node-partition-0.1.0~rc.1-"+a.systemd+".raw", "/node-partition-0.1.0-rc.1-linux-"+a.goarch+".tar.gz",
+			"/node-partition-0.1.0-rc.1-linux-"+a.goarch+".cdx.json", "/node-partition-installer-0.1.0-rc.1-linux-"+a.goarch+".cdx.json")
 	}
 	slices.Sort(names)
 	slices.Sort(want)
@@ -132,20 +156,73 @@ func TestRelease(t *testing.T) {
 		t.Errorf("checksums: %s", checked)
 	}
 	root := t.TempDir()
-	command(t, "tar", "-xzf", filepath.Join(dir, "node-partition-0.1.0-rc.1-linux-amd64.tar.gz"), "--strip-components=1", "-C", root)
+	command(t, "tar", "-xzf", archive(t, amd64), "--strip-components=1", "-C", root)
 	version := command(t, filepath.Join(root, "usr/bin/partition-monitor"), "--version")
 	if !strings.Contains(version, "v0.1.0-rc.1") {
 		t.Errorf("the program in the archive prints %q", version)
 	}
-	for whole, program := range map[string]string{"node-partition": "/usr/bin/partition-monitor", "node-partition-installer": "/partition-installer"} {
-		data, err := os.ReadFile(filepath.Join(dir, whole+"-0.1.0-rc.1-linux-amd64.cdx.json"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, part := range []string{`"bomFormat": "CycloneDX"`, `"pkg:golang/k8s.io/apimachinery@v`, `"ref": "` + program + `"`, `"pkg:golang/std@1.`} {
-			if !strings.Contains(string(data), part) {
-				t.Errorf("the SBOM of %s does not have %s", whole, part)
+	for _, a := range arches {
+		for whole, program := range map[string]string{"node-partition": "/usr/bin/partition-monitor", "node-partition-installer": "/partition-installer"} {
+			data, err := os.ReadFile(filepath.Join(dir, whole+"-0.1.0-rc.1-linux-"+a.goarch+".cdx.json"))
+			if err != nil {
+				t.Fatal(err)
 			}
+			for _, part := range []string{`"bomFormat": "CycloneDX"`, `"pkg:golang/k8s.io/apimachinery@v`, `"ref": "` + program + `"`, `"pkg:golang/std@1.`} {
+				if !strings.Contains(string(data), part) {
+					t.Errorf("the SBOM of %s for %s does not have %s", whole, a.goarch, part)
+				}
+			}
+		}
+	}
+}
+
+// digest returns the SHA-256 of a file.
+func digest(t *testing.T, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("%x", sha256.Sum256(data))
+}
+
+// TestPrograms: whatever is released for an architecture has programs for it, and says so.
+func TestPrograms(t *testing.T) {
+	t.Parallel()
+	for _, a := range arches {
+		debFile, rpmFile := packages(t, a)
+		root := t.TempDir()
+		command(t, "dpkg-deb", "-x", debFile, filepath.Join(root, "deb"))
+		command(t, "tar", "-xzf", archive(t, a), "--strip-components=1", "--one-top-level="+filepath.Join(root, "archive"))
+		command(t, "unsquashfs", "-no-progress", "-no-xattrs", "-dest", filepath.Join(root, "sysext"), extension(t, a))
+		inRPM := command(t, "rpm", "-qp", "--queryformat", `[%{FILEDIGESTS} %{FILENAMES}\n]`, rpmFile)
+		for _, path := range []string{"/usr/bin/partition-monitor", "/usr/lib/systemd/system-generators/partition-generator"} {
+			built := filepath.Join(shared, "linux-"+a.goarch, filepath.Base(path))
+			program, err := elf.Open(built)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if program.Machine != a.machine {
+				t.Errorf("%s for %s is for %v", filepath.Base(path), a.goarch, program.Machine)
+			}
+			want := digest(t, built)
+			for _, kind := range []string{"deb", "archive", "sysext"} {
+				if digest(t, filepath.Join(root, kind, path)) != want {
+					t.Errorf("the %s for %s has another %s than was built for it", kind, a.goarch, path)
+				}
+			}
+			if !strings.Contains(inRPM, want+" "+path+"\n") {
+				t.Errorf("the rpm for %s has another %s than was built for it:\n%s", a.goarch, path, inRPM)
+			}
+			if err := program.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := command(t, "dpkg-deb", "-f", debFile, "Architecture"); got != a.goarch+"\n" {
+			t.Errorf("the deb for %s is for %s", a.goarch, got)
+		}
+		if got := command(t, "rpm", "-qp", "--queryformat", "%{ARCH}", rpmFile); got != a.rpm {
+			t.Errorf("the rpm for %s is for %s", a.goarch, got)
 		}
 	}
 }
@@ -165,8 +242,18 @@ func TestReleaseRefused(t *testing.T) {
 // format asks for.
 func TestContents(t *testing.T) {
 	t.Parallel()
-	debFile, rpmFile := packages(t)
-	listed := installed(t)
+	for _, a := range arches {
+		t.Run(a.goarch, func(t *testing.T) {
+			t.Parallel()
+			contents(t, a)
+		})
+	}
+}
+
+func contents(t *testing.T, a architecture) {
+	t.Helper()
+	debFile, rpmFile := packages(t, a)
+	listed := installed(t, a)
 	for _, kind := range []struct {
 		name string
 		got  string
@@ -223,12 +310,14 @@ func TestContents(t *testing.T) {
 // reason.
 func TestLint(t *testing.T) {
 	t.Parallel()
-	debFile, rpmFile := packages(t)
-	if out := command(t, "lintian", "--allow-root", "--fail-on", "error,warning", debFile); strings.TrimSpace(out) != "" {
-		t.Errorf("lintian: %s", out)
-	}
-	if out := command(t, "rpmlint", "-c", "rpmlint.toml", rpmFile); !strings.Contains(out, " 0 errors, 0 warnings,") {
-		t.Errorf("rpmlint: %s", out)
+	for _, a := range arches {
+		debFile, rpmFile := packages(t, a)
+		if out := command(t, "lintian", "--allow-root", "--fail-on", "error,warning", debFile); strings.TrimSpace(out) != "" {
+			t.Errorf("lintian of %s: %s", a.goarch, out)
+		}
+		if out := command(t, "rpmlint", "-c", "rpmlint.toml", rpmFile); !strings.Contains(out, " 0 errors, 0 warnings,") {
+			t.Errorf("rpmlint of %s: %s", a.goarch, out)
+		}
 	}
 	for _, scripts := range []string{deb.scripts.PreInstall, deb.scripts.PostInstall, deb.scripts.PreRemove, deb.scripts.PostRemove,
 		rpm.scripts.PreInstall, rpm.scripts.PostInstall, rpm.scripts.PreRemove, rpm.scripts.PostRemove} {

@@ -12,20 +12,30 @@ import (
 )
 
 // extension returns the path of the system extension that once builds.
-func extension(t *testing.T) string {
+func extension(t *testing.T, a architecture) string {
 	t.Helper()
-	packages(t)
-	return filepath.Join(shared, "release", "node-partition-0.1.0~rc.1-x86-64.raw")
+	packages(t, a)
+	return filepath.Join(shared, "release", "node-partition-0.1.0~rc.1-"+a.systemd+".raw")
 }
 
 // TestSysext: the extension has the installed files and what starts the partition after a merge.
 // All of it is below /usr and belongs to root, and folders can be entered.
 func TestSysext(t *testing.T) {
 	t.Parallel()
-	raw := extension(t)
+	for _, a := range arches {
+		t.Run(a.goarch, func(t *testing.T) {
+			t.Parallel()
+			sysext(t, a)
+		})
+	}
+}
+
+func sysext(t *testing.T, a architecture) {
+	t.Helper()
+	raw := extension(t, a)
 	tree := filepath.Join(t.TempDir(), "tree")
 	command(t, "unsquashfs", "-no-progress", "-no-xattrs", "-dest", tree, raw)
-	listed := installed(t)
+	listed := installed(t, a)
 	want := append(make([]string, 0, 3+len(listed)), unitDir+mergedUnit, upholding, extensionRelease)
 	modes := map[string]fs.FileMode{}
 	for _, f := range listed {
@@ -62,7 +72,7 @@ func TestSysext(t *testing.T) {
 		}
 	}
 	for path, text := range map[string]string{
-		extensionRelease: "ID=_any\nARCHITECTURE=x86-64\nEXTENSION_RELOAD_MANAGER=1\n",
+		extensionRelease: "ID=_any\nARCHITECTURE=" + a.systemd + "\nEXTENSION_RELOAD_MANAGER=1\n",
 		upholding:        "\n[Unit]\nUpholds=partition-merged@0.1.0-rc.1.service\n",
 	} {
 		if data, err := os.ReadFile(filepath.Join(tree, path)); err != nil || !strings.HasSuffix(string(data), text) {
@@ -100,7 +110,7 @@ func TestSysupdate(t *testing.T) {
 		t.Fatal(err)
 	}
 	taken := strings.NewReplacer("@v", "0.1.0~rc.1", "%a", "x86-64").Replace(string(text))
-	if line := "\nMatchPattern=" + filepath.Base(extension(t)) + "\n"; strings.Count(taken, line) != 2 {
+	if line := "\nMatchPattern=" + filepath.Base(extension(t, amd64)) + "\n"; strings.Count(taken, line) != 2 {
 		t.Errorf("want %q twice, as source and target, in\n%s", line, taken)
 	}
 	for described, release := range map[string]bool{
