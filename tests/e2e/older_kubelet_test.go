@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/podmove"
@@ -46,7 +47,13 @@ func TestOlderKubelet(t *testing.T) {
 		e := &evictor{Node: n, control: control, leakers: map[string]bool{}}
 		run(t, n, "systemctl stop "+monitorUnit)
 		e.create(t, spec{namespace: members, name: "outside"})
-		inSlice(t, n, members, "outside", unitname.Default, v1.PodQOSBestEffort)
+		eventually(t, n, "the pod runs outside", func(ctx context.Context) (bool, string, error) {
+			pod, err := control.Client().CoreV1().Pods(members).Get(ctx, "outside", metav1.GetOptions{})
+			if err != nil {
+				return false, "", err
+			}
+			return pod.Status.Phase == v1.PodRunning, string(pod.Status.Phase), nil
+		})
 		run(t, n, "systemctl start "+monitorUnit)
 		eventually(t, n, "the pod outside is reported", func(ctx context.Context) (bool, string, error) {
 			report, err := reportOf(ctx, n)
