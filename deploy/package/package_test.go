@@ -137,10 +137,11 @@ func TestRelease(t *testing.T) {
 	for _, sum := range all[0] {
 		names = append(names, strings.Fields(sum)[0])
 	}
-	want := []string{
+	want := make([]string, 0, len(names))
+	want = append(want,
 		"/SHA256SUMS", "/SHA256SUMS.gz", "/node-partition-0.1.0-rc.1.tar.gz", "/node-partition-0.1.0-rc.1.tgz",
 		"/node-partition-installer-0.1.0-rc.1.oci.tar",
-	}
+	)
 	for _, a := range arches {
 		want = append(want, "/node-partition_0.1.0~rc.1-1_"+a.goarch+".deb", "/node-partition-0.1.0~rc.1-1."+a.rpm+".rpm",
 			"/node-partition-0.1.0~rc.1-"+a.systemd+".raw", "/node-partition-0.1.0-rc.1-linux-"+a.goarch+".tar.gz",
