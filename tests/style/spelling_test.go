@@ -16,7 +16,8 @@ var meant = map[string]string{
 	"debians":   "",     // 12 and 13
 	"nd":        "man/", // the macro for a page's description
 	"ue":        "deploy/fleet/ansible_test.go",
-	"bu":        "deploy/fleet/ignition_test.go",
+	"bu":        "", // Butane's files
+	"caf":       "internal/command/status/status_test.go",
 	"stopp":     "tests/lab/cri.go",
 	"localed":   "tests/lab/look.go",
 	"te":        "internal/command/history/node_test.go",

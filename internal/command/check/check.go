@@ -112,13 +112,13 @@ func WriteText(w io.Writer, found []Finding) error {
 	for _, f := range lines {
 		fmt.Fprintf(&text, "%-*s%s: %s\n", margin, f.Grade, f.Check, oneline.Terminal(f.Found))
 		for _, l := range f.Looked {
-			fmt.Fprintf(&text, "%*sfile: %s: %s\n", margin, "", oneline.Terminal(l.Path), oneline.Terminal(l.Result))
+			fmt.Fprintf(&text, "%-*s%s: %s\n", margin, "", "file: "+oneline.Terminal(l.Path), oneline.Terminal(l.Result))
 		}
 		if f.Change != "" {
-			fmt.Fprintf(&text, "%*schange: %s\n", margin, "", oneline.Terminal(f.Change))
+			fmt.Fprintf(&text, "%-*s%s\n", margin, "", "change: "+oneline.Terminal(f.Change))
 		}
 		if f.Docs != "" {
-			fmt.Fprintf(&text, "%*ssee: %s\n", margin, "", f.Docs)
+			fmt.Fprintf(&text, "%-*s%s\n", margin, "", "see: "+f.Docs)
 		}
 	}
 	fmt.Fprintf(&text, "%s\n", counts(found))

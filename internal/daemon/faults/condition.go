@@ -2,6 +2,7 @@ package faults
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -204,7 +205,7 @@ func (c *Condition) Remove(ctx context.Context) {
 	err := c.api.Try(ctx, func(ctx context.Context, client *kubeapi.Client, node string) error {
 		return client.RemoveNodeCondition(ctx, node, kubeapi.Pressure)
 	})
-	if err != nil {
+	if err != nil && !errors.Is(err, ErrNoClient) { // it was never written
 		c.log.Warn("the condition of the node could not be removed; remove it with kubectl", "condition", kubeapi.Pressure, "error", err)
 	}
 }
