@@ -257,7 +257,7 @@ func unfitNodes() []unfit {
 func TestFleetNode(t *testing.T) {
 	onEach(t, kinds([]string{"trixie"}, "trixie"), func(t *testing.T, flavour string) {
 		f := newFleetNode(t, flavour)
-		half := wish{section: partition("512Mi", "0-1"), trial: 5 * time.Minute}
+		half := wish{section: partition("512Mi", "0-1"), trial: 20 * time.Minute}
 
 		t.Run("writes only what is listed", func(t *testing.T) {
 			stagesWriteOnly(t, f.Node)

@@ -30,7 +30,7 @@ func scrapes(t *testing.T, n *lab.Node, pause time.Duration) (end func()) {
 	t.Cleanup(stop)
 	ctx := context.WithoutCancel(t.Context())
 	answered := 0
-	const interval = 15 * time.Second
+	const interval = 30 * time.Second
 	var first map[string]bool
 	missing := map[string]time.Time{} // since when
 	go func() {

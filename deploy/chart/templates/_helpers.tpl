@@ -2,7 +2,7 @@
 {{- define "node-partition.labels" -}}
 app.kubernetes.io/name: node-partition
 app.kubernetes.io/instance: {{ .Release.Name }}
-app.kubernetes.io/version: {{ .Chart.AppVersion | replace "+" "_" | replace "~" "_" | trunc 63 | quote }}
+app.kubernetes.io/version: {{ regexReplaceAll "[-._]+$" (.Chart.AppVersion | replace "+" "_" | replace "~" "_" | trunc 63) "" | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name (.Chart.Version | replace "+" "_") }}
 {{- end -}}

@@ -26,7 +26,7 @@ case $revision in *[!0-9]* | '') fail "revision $revision: want a number" ;; esa
 if LC_ALL=C grep -q '[[:cntrl:]]' "$section"; then fail "$section: has a tab or another control character"; fi
 
 # A label has fewer characters to choose from.
-label=$(printf %.63s "$version" | tr '+~' '__')
+label=$(printf %.63s "$version" | tr '+~' '__' | sed 's/[-._]*$//')
 hash=$(sha256sum "$section" | cut -c -12)
 # The section as a string of JSON. What sed replaces is escaped for it, too.
 text=$(sed 's/\\/\\\\/g; s/"/\\"/g; s/$/\\n/' "$section" | tr -d '\n' | sed 's/[\\&|]/\\&/g')

@@ -202,11 +202,14 @@ func (h *Host) unwell(ctx context.Context, cluster Cluster, o manifest.Order, r 
 	return nil
 }
 
-// readyMembers returns the UIDs of the pods that are Ready and will be members, none without
-// credentials for a cluster. Members that cannot be asked for are not waited for.
+// readyMembers returns the UIDs of the pods that are Ready and will be members. Members that cannot
+// be asked for are not waited for.
 func (h *Host) readyMembers(ctx context.Context, o manifest.Order) ([]string, error) {
 	cluster, err := h.Cluster()
-	if err != nil || cluster == nil {
+	if err == nil && cluster == nil {
+		err = errors.New("the node had no credentials for a cluster")
+	}
+	if err != nil {
 		return nil, err
 	}
 	v, err := h.validate(ctx, h.brought())

@@ -393,6 +393,9 @@ func (n *node) Run(ctx context.Context, name string, args ...string) (Ran, error
 		if !strings.Contains(line, " --no-block ") || !strings.Contains(line, " --property=After="+backService+" ") {
 			n.t.Errorf("%s: the service that runs it waits for it, or is ended by it", line)
 		}
+		if !strings.Contains(line, " --property=Restart=on-failure ") || !strings.Contains(line, " --property=StartLimitBurst=") {
+			n.t.Errorf("%s: a reload that systemd refuses is not tried again, or for ever", line)
+		}
 		return Ran{}, nil
 	}
 	if !strings.HasPrefix(n.read(strings.TrimPrefix(name, n.root)), "monitor") {

@@ -221,6 +221,7 @@ func (h *Host) begin(ctx context.Context, state *manifest.State, o manifest.Orde
 		return nil, err
 	}
 	if r.Ready, err = h.readyMembers(ctx, o); err != nil {
+		h.Say("which members are Ready is not known: %v", err)
 		r.ReadyUnknown = oneline.Terminal(err.Error())
 	}
 	if changesOf(r, dropInPaths()) {

@@ -293,10 +293,12 @@ func TestVerifySays(t *testing.T) {
 		prepare func(*node)
 		want    string
 		not     string
+		joins   bool // the node has credentials when it is verified
 	}{
-		"asked":          {func(*node) {}, "the node and its members are Ready", "not known"},
-		"no cluster":     {func(n *node) { n.alone = true }, "Ready was not asked for", "members are Ready"},
-		"members hidden": {func(n *node) { n.hidden = errors.New("pods is forbidden") }, "is not known: pods is forbidden", "members are Ready"},
+		"asked":          {func(*node) {}, "the node and its members are Ready", "not known", false},
+		"no cluster":     {func(n *node) { n.alone = true }, "Ready was not asked for", "members are Ready", false},
+		"joins":          {func(n *node) { n.alone = true }, "is not known: the node had no credentials", "members are Ready", true},
+		"members hidden": {func(n *node) { n.hidden = errors.New("pods is forbidden") }, "is not known: pods is forbidden", "members are Ready", false},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			n := newNode(t)
@@ -305,6 +307,7 @@ func TestVerifySays(t *testing.T) {
 			for _, stage := range stages[:3] {
 				n.do(stage, o)
 			}
+			n.alone = n.alone && !test.joins
 			got := n.do(sandbox.Verify, o)
 			if got.Status != outcome.Done || !strings.Contains(got.Text(), test.want) || strings.Contains(got.Text(), test.not) {
 				t.Errorf("%s: %+v; want %q", name, got, test.want)

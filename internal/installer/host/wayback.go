@@ -160,6 +160,7 @@ func (h *Host) removeWayBack(ctx context.Context) error {
 	// ReloadLimitBurst= (systemd-system.conf(5)).
 	_, err := h.run(ctx, "systemd-run", "--quiet", "--collect", "--no-block", "--description=Reload after a Way Back",
 		"--property=Type=oneshot", "--property=Restart=on-failure", "--property=RestartSec=5s",
+		"--property=StartLimitIntervalSec=10min", "--property=StartLimitBurst=20",
 		"--property=After="+backService, "systemctl", "daemon-reload")
 	return err
 }
