@@ -2,14 +2,10 @@ package kubeapi
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
-	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -26,6 +22,7 @@ import (
 	"k8s.io/client-go/transport"
 
 	"nodepartition/tests/script"
+	"nodepartition/tests/selfsigned"
 )
 
 // patience bounds waits for things that happen at once.
@@ -42,25 +39,10 @@ func TestMain(m *testing.M) {
 // (kubelet-client-current.pem).
 func writeCertificate(t *testing.T, path, user string) {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: user},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	data := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	data = append(data, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER})...)
-	if err := os.WriteFile(path+".new", data, 0o600); err != nil {
+	certificate, key := selfsigned.New(t, &x509.Certificate{
+		Subject: pkix.Name{CommonName: user}, NotBefore: time.Now().Add(-time.Hour),
+	})
+	if err := os.WriteFile(path+".new", append(certificate, key...), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Rename(path+".new", path); err != nil {

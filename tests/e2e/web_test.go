@@ -4,14 +4,9 @@ package e2e
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/pem"
 	"io"
-	"math/big"
 	"net"
 	"net/http"
 	"strconv"
@@ -23,6 +18,7 @@ import (
 
 	"nodepartition/internal/unitname"
 	"nodepartition/tests/lab"
+	"nodepartition/tests/selfsigned"
 )
 
 const (
@@ -53,25 +49,15 @@ type webNode struct{ *lab.Node }
 // selfSigned makes a certificate that its own key has signed, and returns it as files, too.
 func selfSigned(t *testing.T, name string) (tls.Certificate, []lab.File) {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), DNSNames: []string{"node.example"}, NotAfter: time.Now().Add(24 * time.Hour),
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	private, err := x509.MarshalECPrivateKey(key)
+	certificate, key := selfsigned.New(t, &x509.Certificate{DNSNames: []string{"node.example"}, NotAfter: time.Now().Add(24 * time.Hour)})
+	pair, err := tls.X509KeyPair(certificate, key)
 	if err != nil {
 		t.Fatal(err)
 	}
 	path := webFolder + "/" + name
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, []lab.File{
-		{Path: path + ".crt", Data: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), Mode: 0o600},
-		{Path: path + ".key", Data: pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: private}), Mode: 0o600},
+	return pair, []lab.File{
+		{Path: path + ".crt", Data: certificate, Mode: 0o600},
+		{Path: path + ".key", Data: key, Mode: 0o600},
 	}
 }
 

@@ -1,13 +1,8 @@
 package check
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/pem"
-	"math/big"
 	"testing"
 
 	"k8s.io/client-go/tools/clientcmd"
@@ -15,28 +10,14 @@ import (
 
 	"nodepartition/internal/node/options"
 	"nodepartition/tests/fakenode"
+	"nodepartition/tests/selfsigned"
 )
 
 // userOf returns a certificate of a user with its key.
 func userOf(t *testing.T, name string) *clientcmdapi.AuthInfo {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}}
-	certificate, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &clientcmdapi.AuthInfo{
-		ClientCertificateData: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate}),
-		ClientKeyData:         pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}),
-	}
+	certificate, key := selfsigned.New(t, &x509.Certificate{Subject: pkix.Name{CommonName: name}})
+	return &clientcmdapi.AuthInfo{ClientCertificateData: certificate, ClientKeyData: key}
 }
 
 // TestCheckNodeName: the kubelet's certificate names the Node, also where an administrator's

@@ -2,13 +2,8 @@ package apiserver
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
-	"encoding/pem"
 	"errors"
-	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -30,6 +25,7 @@ import (
 	"nodepartition/pkg/evict"
 	"nodepartition/tests/fakeapi"
 	"nodepartition/tests/locked"
+	"nodepartition/tests/selfsigned"
 )
 
 func newReporter(kubeconfig string) (*Reporter, *locked.Buffer) {
@@ -316,7 +312,7 @@ func TestAuthorityReplaced(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config.Clusters["here"].CertificateAuthorityData = anotherAuthority(t)
+	config.Clusters["here"].CertificateAuthorityData, _ = selfsigned.New(t, &x509.Certificate{IsCA: true, BasicConstraintsValid: true})
 	if err := clientcmd.WriteToFile(*config, path); err != nil {
 		t.Fatal(err)
 	}
@@ -329,20 +325,6 @@ func TestAuthorityReplaced(t *testing.T) {
 	if err := a.Evict(t.Context(), anEviction()); err != nil || len(c.Statuses) != 1 {
 		t.Errorf("%v, %d statuses", err, len(c.Statuses))
 	}
-}
-
-func anotherAuthority(t *testing.T) []byte {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
 // TestFailureIsolated: the failure of one eviction does not affect another, which is confirmed all

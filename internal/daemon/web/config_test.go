@@ -2,15 +2,10 @@ package web
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/pem"
 	"io"
 	"log/slog"
-	"math/big"
 	"net"
 	"net/http"
 	"os"
@@ -19,6 +14,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"nodepartition/tests/selfsigned"
 )
 
 // sockets records what is kept.
@@ -53,25 +50,16 @@ func (s *sockets) holds(address string) bool {
 // both, and a pool with the certificate.
 func certificate(t *testing.T, folder, name string) (tls.Certificate, *x509.CertPool) {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"node1.example"}, NotAfter: time.Now().Add(time.Hour)}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	write(t, filepath.Join(folder, name+".crt"), string(text))
-	write(t, filepath.Join(folder, name+".key"), string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})))
+	public, key := selfsigned.New(t, &x509.Certificate{DNSNames: []string{"node1.example"}})
+	write(t, filepath.Join(folder, name+".crt"), string(public))
+	write(t, filepath.Join(folder, name+".key"), string(key))
 	pool := x509.NewCertPool()
-	pool.AppendCertsFromPEM(text)
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pool
+	pool.AppendCertsFromPEM(public)
+	pair, err := tls.X509KeyPair(public, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pair, pool
 }
 
 func write(t *testing.T, path, text string) {
