@@ -39,6 +39,18 @@ var (
 	arches = []architecture{amd64, arm64}
 )
 
+// onEach runs a test for each architecture, at the same time as others.
+func onEach(t *testing.T, test func(*testing.T, architecture)) {
+	t.Helper()
+	t.Parallel()
+	for _, a := range arches {
+		t.Run(a.goarch, func(t *testing.T) {
+			t.Parallel()
+			test(t, a)
+		})
+	}
+}
+
 // once builds a release of both architectures for all tests.
 var once = sync.OnceValue(func() error { return release(shared) })
 
@@ -242,13 +254,7 @@ func TestReleaseRefused(t *testing.T) {
 // TestContents: the packages have the files that make install installs, and else only those that a
 // format asks for.
 func TestContents(t *testing.T) {
-	t.Parallel()
-	for _, a := range arches {
-		t.Run(a.goarch, func(t *testing.T) {
-			t.Parallel()
-			contents(t, a)
-		})
-	}
+	onEach(t, contents)
 }
 
 func contents(t *testing.T, a architecture) {

@@ -21,13 +21,7 @@ func extension(t *testing.T, a architecture) string {
 // TestSysext: the extension has the installed files and what starts the partition after a merge.
 // All of it is below /usr and belongs to root, and folders can be entered.
 func TestSysext(t *testing.T) {
-	t.Parallel()
-	for _, a := range arches {
-		t.Run(a.goarch, func(t *testing.T) {
-			t.Parallel()
-			sysext(t, a)
-		})
-	}
+	onEach(t, sysext)
 }
 
 func sysext(t *testing.T, a architecture) {

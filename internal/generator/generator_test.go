@@ -11,8 +11,8 @@ import (
 	"nodepartition/internal/trialend"
 )
 
-// TestRepair: what is said after the problems fits the file that has them. The file of the node is
-// read again when it changes, while the units in force watch it, and any other one by a reload.
+// TestRepair: the generator names the right remedy after the problems. It reads the file of the
+// node again when that changes, if the units in force watch it. It reads other files at a reload.
 func TestRepair(t *testing.T) {
 	t.Parallel()
 	const (

@@ -14,19 +14,8 @@ import (
 // partition. No other pod is touched. The node is made by name alone: make test-arm64.
 func TestArm64(t *testing.T) {
 	onEach(t, kinds([]string{"arm64"}), func(t *testing.T, flavour string) {
-		control := lab.ControlPlaneForTest(t)
-		// Nodes of this flavour are booted and not restored, which is also the boot to be seen.
-		n := lab.ForTest(t, lab.Options{
-			Flavour: flavour, ControlPlane: control, Files: append(programsFor(t, flavour), kubeletConfig(t, evictionSection)),
-		})
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
-		defer cancel()
-		if err := n.WaitReady(ctx); err != nil {
-			t.Fatal(err)
-		}
+		n, control := bootsJoined(t, flavour, programsFor(t, flavour))
 		want(t, n, "uname -m", "aarch64")
-		partitioned(t, n)
-		startedBeforeKubelet(t, n)
 		placedAtBoot(t, n, flavour, 0)
 		want(t, n, monitorPath+" check --move=auto | grep -c ^error || true", "0")
 		e := &evictor{Node: n, control: control, leakers: map[string]bool{}}
@@ -37,6 +26,24 @@ func TestArm64(t *testing.T) {
 		}
 		want(t, n, "systemctl --failed --plain --no-legend", "")
 	})
+}
+
+// bootsJoined boots a node of a cluster with the programs and a partition, which is up before the
+// kubelet.
+func bootsJoined(t *testing.T, flavour string, programs []lab.File) (*lab.Node, *lab.ControlPlane) {
+	t.Helper()
+	control := lab.ControlPlaneForTest(t)
+	n := lab.ForTest(t, lab.Options{
+		Flavour: flavour, ControlPlane: control, Files: append(programs, kubeletConfig(t, evictionSection)),
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := n.WaitReady(ctx); err != nil {
+		t.Fatal(err)
+	}
+	partitioned(t, n)
+	startedBeforeKubelet(t, n)
+	return n, control
 }
 
 // programsFor is programs, for the architecture of a flavour.

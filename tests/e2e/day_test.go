@@ -169,18 +169,14 @@ func enter(t *testing.T, n *lab.Node, commands []string) {
 	}
 }
 
-// stays checks that the static pod was not restarted. It waits for its next start in partition p,
-// or was moved out of it.
-func (d *day) stays(t *testing.T, p unitname.PartitionName, processes string) {
+// stays checks that the static pod was not restarted. It waits in one place for its next start, or
+// was moved live to another.
+func (d *day) stays(t *testing.T, from, to unitname.PartitionName, processes string) {
 	t.Helper()
 	if d.live {
-		to := unitname.System
-		if p == to {
-			to = unitname.Default
-		}
 		inSlice(t, d.Node, "kube-system", "system-agent", to, v1.PodQOSBurstable)
 	} else {
-		waitsForItsStart(t, d.Node, p)
+		waitsForItsStart(t, d.Node, from)
 	}
 	want(t, d.Node, podPIDs, processes)
 }
@@ -215,7 +211,7 @@ func (d *day) installed(t *testing.T, follow func()) {
 func (d *day) observed(t *testing.T, follow func()) {
 	follow()
 	wantLimits(t, d.Node, "max", "")
-	d.stays(t, unitname.Default, d.processes)
+	d.stays(t, unitname.Default, unitname.System, d.processes)
 	run(t, d.Node, "! "+monitorPath+" recommend >/dev/null 2>&1")
 }
 
@@ -291,7 +287,7 @@ func (d *day) switchedOff(t *testing.T, follow func()) {
 	follow()
 	// A partition without pods ends with its limit.
 	becomes(t, d.Node, "cat "+systemCgroup+"/memory.max || echo max", "max")
-	d.stays(t, unitname.System, processes)
+	d.stays(t, unitname.System, unitname.Default, processes)
 }
 
 // removed: the node is as before the installation.

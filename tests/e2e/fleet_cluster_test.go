@@ -155,15 +155,21 @@ func (c *fleetCluster) roll(ctx context.Context, t *testing.T, version, section 
 	return err
 }
 
-// report returns the result of the dispatcher, whose Job failed.
-func (c *fleetCluster) report(t *testing.T, job string) string {
+// podsOfJob returns the pods of a Job of the release.
+func (c *fleetCluster) podsOfJob(t *testing.T, job string) []v1.Pod {
 	t.Helper()
 	pods, err := c.Client().CoreV1().Pods(releaseName).List(t.Context(), metav1.ListOptions{LabelSelector: batchv1.JobNameLabel + "=" + job})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return pods.Items
+}
+
+// report returns the result of the dispatcher, whose Job failed.
+func (c *fleetCluster) report(t *testing.T, job string) string {
+	t.Helper()
 	var text []string
-	for _, p := range pods.Items {
+	for _, p := range c.podsOfJob(t, job) {
 		for _, s := range p.Status.ContainerStatuses {
 			if s.State.Terminated != nil {
 				text = append(text, s.State.Terminated.Message)
@@ -173,15 +179,23 @@ func (c *fleetCluster) report(t *testing.T, job string) string {
 	return strings.Join(text, "\n")
 }
 
-// wantState checks the labels of a roll.
-func (c *fleetCluster) wantState(t *testing.T, name, version, state, reason string) {
+// rolled holds the labels of a roll.
+type rolled struct{ version, state, reason string }
+
+// rolled returns the labels of a roll that a node has.
+func (c *fleetCluster) rolled(t *testing.T, name string) rolled {
 	t.Helper()
 	n, err := c.Client().CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := []string{n.Labels["node-partition.io/version"], n.Labels["node-partition.io/state"], n.Labels["node-partition.io/reason"]}
-	if wanted := []string{version, state, reason}; !slices.Equal(got, wanted) {
+	return rolled{n.Labels["node-partition.io/version"], n.Labels["node-partition.io/state"], n.Labels["node-partition.io/reason"]}
+}
+
+// wantState checks the labels of a roll.
+func (c *fleetCluster) wantState(t *testing.T, name, version, state, reason string) {
+	t.Helper()
+	if got, wanted := c.rolled(t, name), (rolled{version, state, reason}); got != wanted {
 		t.Errorf("node %s has the labels %q; want %q", name, got, wanted)
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	batchv1 "k8s.io/api/batch/v1"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -269,28 +268,23 @@ func (c *fleetCluster) failedIn(t *testing.T, node string) (stage, message strin
 // wantFailed checks that a node is labelled as one on which a roll has failed, with some reason.
 func (c *fleetCluster) wantFailed(t *testing.T, name string) {
 	t.Helper()
-	n, err := c.Client().CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	state, reason := n.Labels["node-partition.io/state"], n.Labels["node-partition.io/reason"]
-	if (state != "failed" && state != "refused") || reason == "" {
-		t.Errorf("node %s has the state %q and the reason %q; want a failure", name, state, reason)
+	got := c.rolled(t, name)
+	if (got.state != "failed" && got.state != "refused") || got.reason == "" {
+		t.Errorf("node %s has the labels %q; want a failure with a reason", name, got)
 	}
 	stage, message := c.failedIn(t, name)
-	t.Logf("%s: %s, %s; %s: %s", name, state, reason, stage, message)
+	t.Logf("%s: %q; %s: %s", name, got, stage, message)
 }
 
 // deleteDispatcher deletes the pod of the dispatcher at once, as a drain without mercy does.
 func (c *fleetCluster) deleteDispatcher(t *testing.T) {
 	t.Helper()
-	pods := c.Client().CoreV1().Pods(releaseName)
-	list, err := pods.List(t.Context(), metav1.ListOptions{LabelSelector: batchv1.JobNameLabel + "=node-partition-roll"})
-	if err != nil || len(list.Items) != 1 {
-		t.Fatalf("%d pods of the dispatcher, %v", len(list.Items), err)
+	pods := c.podsOfJob(t, "node-partition-roll")
+	if len(pods) != 1 {
+		t.Fatalf("%d pods of the dispatcher; want one", len(pods))
 	}
 	now := int64(0)
-	if err := pods.Delete(t.Context(), list.Items[0].Name, metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
+	if err := c.Client().CoreV1().Pods(releaseName).Delete(t.Context(), pods[0].Name, metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
 		t.Fatal(err)
 	}
 }

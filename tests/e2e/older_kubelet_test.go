@@ -10,11 +10,9 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/podmove"
-	"nodepartition/tests/lab"
 )
 
 // olderKubelet is the end of the name of a node whose kubelet has no Pods API.
@@ -27,18 +25,8 @@ const olderKubelet = "+kubelet-1.35"
 func TestOlderKubelet(t *testing.T) {
 	older := slices.DeleteFunc(allFlavours(), func(name string) bool { return !strings.HasSuffix(name, olderKubelet) })
 	onEach(t, kinds(older), func(t *testing.T, flavour string) {
-		control := lab.ControlPlaneForTest(t)
-		n := lab.ForTest(t, lab.Options{
-			Flavour: flavour, ControlPlane: control, Files: append(programs(), kubeletConfig(t, evictionSection)),
-		})
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
-		defer cancel()
-		if err := n.WaitReady(ctx); err != nil {
-			t.Fatal(err)
-		}
+		n, control := bootsJoined(t, flavour, programs())
 		want(t, n, "kubelet --version | grep -o 'v1[.][0-9]*'", "v1.35")
-		partitioned(t, n)
-		startedBeforeKubelet(t, n)
 		inSlice(t, n, "kube-system", "system-agent", unitname.System, v1.PodQOSBurstable)
 		wantMetric(t, n, `nodepartition_placements_total{method="creation",partition="system",result="success"}`, 1)
 		want(t, n, monitorPath+" check --move=auto | grep -o 'no pod is restarted to be moved'", "no pod is restarted to be moved")
@@ -47,13 +35,6 @@ func TestOlderKubelet(t *testing.T) {
 		e := &evictor{Node: n, control: control, leakers: map[string]bool{}}
 		run(t, n, "systemctl stop "+monitorUnit)
 		e.create(t, spec{namespace: members, name: "outside"})
-		eventually(t, n, "the pod runs outside", func(ctx context.Context) (bool, string, error) {
-			pod, err := control.Client().CoreV1().Pods(members).Get(ctx, "outside", metav1.GetOptions{})
-			if err != nil {
-				return false, "", err
-			}
-			return pod.Status.Phase == v1.PodRunning, string(pod.Status.Phase), nil
-		})
 		run(t, n, "systemctl start "+monitorUnit)
 		eventually(t, n, "the pod outside is reported", func(ctx context.Context) (bool, string, error) {
 			report, err := reportOf(ctx, n)

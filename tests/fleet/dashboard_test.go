@@ -100,7 +100,7 @@ func readDashboard(t *testing.T) dashboard {
 		return variable.ReplaceAllStringFunc(expr, func(name string) string {
 			value, known := all[strings.TrimPrefix(name, "$")]
 			if !known {
-				t.Fatalf("%s is no variable: %s", name, expr)
+				t.Fatalf("%s is not a variable of the dashboard: %s", name, expr)
 			}
 			return value
 		})

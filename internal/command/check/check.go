@@ -111,14 +111,17 @@ func WriteText(w io.Writer, found []Finding) error {
 	const margin = 8 // behind the grade
 	for _, f := range lines {
 		fmt.Fprintf(&text, "%-*s%s: %s\n", margin, f.Grade, f.Check, oneline.Terminal(f.Found))
+		below := func(format string, args ...any) {
+			fmt.Fprintf(&text, "%*s%s\n", margin, "", fmt.Sprintf(format, args...))
+		}
 		for _, l := range f.Looked {
-			fmt.Fprintf(&text, "%-*s%s: %s\n", margin, "", "file: "+oneline.Terminal(l.Path), oneline.Terminal(l.Result))
+			below("file: %s: %s", oneline.Terminal(l.Path), oneline.Terminal(l.Result))
 		}
 		if f.Change != "" {
-			fmt.Fprintf(&text, "%-*s%s\n", margin, "", "change: "+oneline.Terminal(f.Change))
+			below("change: %s", oneline.Terminal(f.Change))
 		}
 		if f.Docs != "" {
-			fmt.Fprintf(&text, "%-*s%s\n", margin, "", "see: "+f.Docs)
+			below("see: %s", f.Docs)
 		}
 	}
 	fmt.Fprintf(&text, "%s\n", counts(found))

@@ -67,7 +67,7 @@ func TestPictures(t *testing.T) {
 				return
 			}
 			if part, at := different(t, made, kept); part > .02 {
-				t.Errorf("%s: %.1f %% of the points at %v differ from those of %s", made, 100*part, at, kept)
+				t.Errorf("%s differs from %s in %.1f %% of the points at %v", made, kept, 100*part, at)
 			}
 		})
 	}
