@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"sigs.k8s.io/yaml"
 )
@@ -39,7 +40,13 @@ func readRules(dir string) ([]ruleGroup, error) {
 		if err := yaml.UnmarshalStrict(data, &file); err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
-		groups = append(groups, file.Groups...)
+		for _, group := range file.Groups {
+			// The operator's type has the groups in a map by name (its CustomResourceDefinition of 0.85.0).
+			if slices.ContainsFunc(groups, func(g ruleGroup) bool { return g.Name == group.Name }) {
+				return nil, fmt.Errorf("%s: the group %s is there twice; a PrometheusRule needs one name for each", name, group.Name)
+			}
+			groups = append(groups, group)
+		}
 	}
 	return groups, nil
 }

@@ -1,7 +1,6 @@
 package systemd
 
 import (
-	"encoding/json"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -16,6 +15,7 @@ import (
 	"testing"
 
 	"nodepartition/internal/cgroupfs"
+	"nodepartition/tests/needs"
 )
 
 // podSettings lists what the kubelet can write to the cgroup of a pod: the fields of its
@@ -93,19 +93,10 @@ func kubeletWrites(t *testing.T, module string) map[string]bool {
 	if err != nil {
 		t.Fatalf("%s: %v", cmd, err)
 	}
-	cmd = exec.CommandContext(t.Context(), "go", "mod", "download", "-json", "k8s.io/kubernetes@"+strings.TrimSpace(string(version)))
-	cmd.Dir = module
-	output, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("%s: %v: %s; the module proxy has to be reachable once", cmd, err, output)
-	}
-	var downloaded struct{ Dir string }
-	if err := json.Unmarshal(output, &downloaded); err != nil {
-		t.Fatal(err)
-	}
-	files, err := filepath.Glob(filepath.Join(downloaded.Dir, "pkg/kubelet/cm/*.go"))
+	source := needs.Module(t, module, "k8s.io/kubernetes@"+strings.TrimSpace(string(version)))
+	files, err := filepath.Glob(filepath.Join(source, "pkg/kubelet/cm/*.go"))
 	if err != nil || len(files) == 0 {
-		t.Fatalf("no source in %s: %v", downloaded.Dir, err)
+		t.Fatalf("no source in %s: %v", source, err)
 	}
 	names := map[string]bool{}
 	for _, file := range files {

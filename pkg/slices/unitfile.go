@@ -29,13 +29,20 @@ type UnitFile struct {
 }
 
 // header returns the beginning of a file that is made from a section of the configuration.
-func header(section string) string {
-	return `# Written by partition-generator at boot and at every daemon-reload; what is
-# changed here is lost. Change the ` + section + ` section. An edit of
-# ` + kubeletconfig.OverridePath + ` is applied when it is saved. One of the
-# kubelet's files, or with ` + kubeletconfig.WatchKey + `=` + kubeletconfig.WatchOff + `, needs systemctl daemon-reload.
+func header(section string, watched bool) string {
+	applied := `Then run
+# systemctl daemon-reload.
 
 `
+	if watched {
+		applied = `An edit of
+# ` + kubeletconfig.OverridePath + ` is applied when it is saved. One of the
+# kubelet's files needs systemctl daemon-reload.
+
+`
+	}
+	return `# Written by partition-generator at boot and at every daemon-reload; what is
+# changed here is lost. Change the ` + section + ` section. ` + applied
 }
 
 // units returns the units for an input. Their values are numbers, CPU sets, fixed names, and paths
@@ -52,14 +59,14 @@ func units(in *Input) []UnitFile {
 	if len(partitions) > 0 && in.config.System() == nil {
 		field = kubeletconfig.WorkloadsField
 	}
-	add, addForServices := addTo(header(field)), addTo(servicesHeader)
+	add, addForServices := addTo(header(field, in.Watched())), addTo(servicesHeader)
 	shared := add // for files of the partition and of the slices for services
 	if len(partitions) == 0 {
 		shared = addForServices
 	} else {
 		for i := range partitions {
 			p := &partitions[i]
-			addSlices(addTo(header(config.SectionPath(p.Name))), in, p)
+			addSlices(addTo(header(config.SectionPath(p.Name), in.Watched())), in, p)
 		}
 		for _, path := range shutdownDropins(partitionNames(partitions)) {
 			add(path, outlivesShutdown())

@@ -292,6 +292,9 @@ func TestFleetCluster(t *testing.T) {
 				t.Error("the roll has succeeded")
 			}
 			f.wentBack(t)
+			if stage, message := c.failedIn(t, f.Name); stage != "install" || !strings.Contains(message, monitorUnit+" does not start") {
+				t.Errorf("%s has failed: %s; want install, because the monitor does not start", stage, message)
+			}
 			run(t, f.Node, "rm -r "+path.Dir(dropIn)+" && systemctl daemon-reload")
 			wantLines(t, "files", run(t, f.Node, programs), files)
 			want(t, f.Node, servicePIDs, services)

@@ -3,8 +3,10 @@
 package kubeapi
 
 import (
+	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -12,16 +14,18 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/restmapper"
 
 	"nodepartition/tests/lab"
+	"nodepartition/tests/needs"
 )
 
 // TestManifests: an API server takes each object of the chart, with its least and with all values,
-// each object for kustomize, and the Jobs that the dispatcher makes from them. Nothing is stored,
-// and an unknown field is an error.
+// each object for kustomize, the Jobs that the dispatcher makes from them, and the objects for the
+// Prometheus operator. Nothing is stored, and an unknown field is an error.
 func TestManifests(t *testing.T) { manifestsOn(newCluster(t)) }
 
 // TestManifestsVersions: so do older API servers.
@@ -36,6 +40,7 @@ func manifestsOn(c *cluster) {
 	var paths []string
 	for pattern, least := range map[string]int{
 		"../../deploy/chart/charttest/testdata/*.yaml": 2, "../../deploy/fleet/kustomize/*/[^k]*.yaml": 7,
+		"../../deploy/prometheus/prometheusrule.yaml": 1, "../../deploy/prometheus/scrapeconfig*.yaml": 2,
 	} {
 		found, err := filepath.Glob(pattern)
 		c.must(err)
@@ -44,6 +49,7 @@ func manifestsOn(c *cluster) {
 		}
 		paths = append(paths, found...)
 	}
+	c.addOperatorTypes()
 	resources, err := restmapper.GetAPIGroupResources(c.Client().Discovery())
 	c.must(err)
 	d := &dryRun{cluster: c, mapper: restmapper.NewDiscoveryRESTMapper(resources)}
@@ -60,6 +66,34 @@ func manifestsOn(c *cluster) {
 			if d.create(data) == 0 {
 				t.Error("no object was created")
 			}
+		})
+	}
+}
+
+// operator is the version of the Prometheus operator whose types are added to an API server.
+const operator = "github.com/prometheus-operator/prometheus-operator@v0.85.0"
+
+// addOperatorTypes gives an API server the types of the Prometheus operator, and waits until it
+// serves them.
+func (c *cluster) addOperatorTypes() {
+	c.t.Helper()
+	client, err := dynamic.NewForConfig(c.Config())
+	c.must(err)
+	crds := client.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
+	source := needs.Module(c.t, "", operator)
+	for plural, version := range map[string]string{"prometheusrules": "v1", "scrapeconfigs": "v1alpha1"} {
+		data, err := os.ReadFile(filepath.Join(source, "example/prometheus-operator-crd/monitoring.coreos.com_"+plural+".yaml"))
+		c.must(err)
+		c.must(lab.EachObject(data, func(crd *unstructured.Unstructured) error {
+			_, err := crds.Create(c.t.Context(), crd, metav1.CreateOptions{})
+			return err
+		}))
+		c.eventually(plural+" are served", func(context.Context) (bool, error) {
+			served, err := c.Client().Discovery().ServerResourcesForGroupVersion("monitoring.coreos.com/" + version)
+			if err != nil {
+				return false, nil //nolint:nilerr // not yet
+			}
+			return slices.ContainsFunc(served.APIResources, func(r metav1.APIResource) bool { return r.Name == plural }), nil
 		})
 	}
 }
@@ -115,6 +149,9 @@ func (d *dryRun) createOne(object *unstructured.Unstructured) {
 	ctx := d.t.Context()
 	var client dynamic.ResourceInterface = d.client.Resource(mapping.Resource)
 	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
+		if object.GetNamespace() == "" { // as kubectl does
+			object.SetNamespace(metav1.NamespaceDefault)
+		}
 		_, err := d.admin.CoreV1().Namespaces().Create(ctx, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: object.GetNamespace()}}, metav1.CreateOptions{})
 		if err != nil && !apierrors.IsAlreadyExists(err) {
 			d.t.Fatal(err)

@@ -320,11 +320,12 @@ func (h *Host) useNew(ctx context.Context, r *manifest.Roll) error {
 		return err
 	}
 	if _, err := h.systemctl(ctx, "try-restart", unitname.MonitorService); err != nil {
-		return err
+		return outcome.Because(outcome.Verify, "%s does not start with the new files: %w; journalctl -u %[1]s has the reason",
+			unitname.MonitorService, err)
 	}
 	if r.Restarted != "" {
 		if _, err := h.systemctl(ctx, "restart", r.Restarted); err != nil {
-			return fmt.Errorf("the runtime, for NRI: %w", err)
+			return outcome.Because(outcome.Verify, "%s does not start with NRI: %w; journalctl -u %[1]s has the reason", r.Restarted, err)
 		}
 	}
 	return nil

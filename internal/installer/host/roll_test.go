@@ -232,7 +232,7 @@ func TestStageFails(t *testing.T) {
 		reason outcome.Reason
 		says   string
 	}{
-		"install":   {func(n *node) { n.fails["systemctl try-restart"] = "Access denied" }, outcome.WentBack, outcome.Failed, "Access denied"},
+		"install":   {func(n *node) { n.fails["systemctl try-restart"] = "Access denied" }, outcome.WentBack, outcome.Verify, "Access denied"},
 		"the timer": {func(n *node) { n.fails["systemctl restart "+backTimer] = "bad unit" }, outcome.WentBack, outcome.Failed, "bad unit"},
 		"apply":     {func(n *node) { n.fails["partition-monitor try /"] = "pods would be evicted at once" }, outcome.WentBack, outcome.Section, "evicted at once"},
 		"verify, the node": {
