@@ -152,7 +152,7 @@ func TestCommands(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, _, stderr, message := fleetOf(t, api, append([]string{"uninstall"}, args...)...)
-	if code != fleet.CodeDone || message != "0 nodes have nothing of it any more\n" || !strings.Contains(stderr, "partition-fleet: "+message) {
+	if code != fleet.CodeDone || message != "0 nodes have no file of it any more\n" || !strings.Contains(stderr, "partition-fleet: "+message) {
 		t.Errorf("%d, %q, message %q", code, stderr, message)
 	}
 	code, _, stderr, message = fleetOf(t, api, "add", "--namespace=n", "--release=x/y", "--image=i", "--config="+filepath.Join(folder(t, nil), "roll.yaml"))

@@ -85,7 +85,7 @@ func (r Result) Code() int {
 func (r Result) Lines() []string {
 	verb, skip := "kept the partition", "skipped"
 	if r.Action == Uninstall {
-		verb, skip = "have nothing of it any more", "not reached"
+		verb, skip = "have no file of it any more", "not reached"
 	}
 	numbers := []string{count(r.Done, "node") + " " + verb}
 	for _, n := range []struct {

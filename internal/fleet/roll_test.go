@@ -414,7 +414,7 @@ func TestRollUnfit(t *testing.T) {
 
 	w = newWorld(t, Uninstall, "", nodes...)
 	wantResult(t, w.play(), CodeFailed,
-		"3 nodes have nothing of it any more, 2 not reached", "not reached: b: not-ready: KubeletNotReady: no network",
+		"3 nodes have no file of it any more, 2 not reached", "not reached: b: not-ready: KubeletNotReady: no network",
 		"not reached: e: leaving: the Node is being deleted")
 }
 
@@ -603,12 +603,12 @@ func TestRollUninstall(t *testing.T) {
 			t.Errorf("%s has %s", name, got)
 		}
 	}
-	wantResult(t, result, CodeDone, "5 nodes have nothing of it any more")
+	wantResult(t, result, CodeDone, "5 nodes have no file of it any more")
 	// A failure stops it, as it stops a roll.
 	w = newWorld(t, Uninstall, "", node("a", kept), node("b", kept))
 	w.ends["a"] = "4 error: kept by a program"
 	wantResult(t, w.play(), CodeFailed,
-		"0 nodes have nothing of it any more, 1 failed, 1 not begun. No further Job was made: 1 node failed, and maxFailures is 0",
+		"0 nodes have no file of it any more, 1 failed, 1 not begun. No further Job was made: 1 node failed, and maxFailures is 0",
 		"failed, and is not as before: a: error: kept by a program")
 	if got := describe(w.nodes["a"]); got != "reason=error,section=s2,state=failed,version=v2" {
 		t.Errorf("a has %s", got)

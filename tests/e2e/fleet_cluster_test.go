@@ -295,7 +295,7 @@ func TestFleetCluster(t *testing.T) {
 			if stage, message := c.failedIn(t, f.Name); stage != "install" || !strings.Contains(message, monitorUnit+" does not start") {
 				t.Errorf("%s has failed: %s; want install, because the monitor does not start", stage, message)
 			}
-			run(t, f.Node, "rm -r "+path.Dir(dropIn)+" && systemctl daemon-reload")
+			run(t, f.Node, "rm "+dropIn+" && systemctl daemon-reload")
 			wantLines(t, "files", run(t, f.Node, programs), files)
 			want(t, f.Node, servicePIDs, services)
 			if after := f.processes(t); after != processes {

@@ -75,6 +75,12 @@ func TestFleetFailures(t *testing.T) {
 		section := partition("512Mi", "0-1")
 		second, third := c.nodes[1], c.nodes[2]
 
+		// The dispatcher runs on the first node: its pod is on no node that is to be as before.
+		onFirst := `dispatcher.nodeSelector.kubernetes\.io/hostname=` + c.nodes[0].Name
+		roll := func(ctx context.Context, t *testing.T, set ...string) error {
+			t.Helper()
+			return c.roll(ctx, t, "0.1.0", section, append(set, onFirst)...)
+		}
 		// stopped: the roll has stopped at the second node.
 		stopped := func(t *testing.T) string {
 			t.Helper()
@@ -89,7 +95,7 @@ func TestFleetFailures(t *testing.T) {
 			t.Run(s.stage+" fails: "+s.name, func(t *testing.T) {
 				members := second.members(t)
 				run(t, second.Node, s.spoil+" && systemctl daemon-reload")
-				if err := c.roll(t.Context(), t, "0.1.0", section, "roll.trial=3m"); err == nil {
+				if err := roll(t.Context(), t, "roll.trial=3m"); err == nil {
 					t.Error("the roll has succeeded")
 				}
 				run(t, second.Node, s.mend+" && systemctl daemon-reload")
@@ -116,7 +122,7 @@ func TestFleetFailures(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 3*patience)
 			defer cancel()
 			ended := make(chan error, 1)
-			go func() { ended <- c.roll(ctx, t, "0.1.0", section, "roll.trial=2m") }()
+			go func() { ended <- roll(ctx, t, "roll.trial=2m") }()
 			second.begins(t, "apply")
 			began := time.Now()
 			if err := c.Interrupt(); err != nil {
@@ -153,7 +159,7 @@ func TestFleetFailures(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 3*patience)
 			defer cancel()
 			ended := make(chan error, 1)
-			go func() { ended <- c.roll(ctx, t, "0.1.0", section, "roll.trial=2m") }()
+			go func() { ended <- roll(ctx, t, "roll.trial=2m") }()
 			second.begins(t, "apply")
 			run(t, second.Node, "ip "+cut)
 			second.wentBack(t)
@@ -181,7 +187,7 @@ func TestFleetFailures(t *testing.T) {
 						_, err := second.Run(ctx, "until pgrep -f '"+installerFolder+"/[p]artition-installer host "+stage+"'; do sleep 0.05; done; "+k.kill)
 						killed <- err
 					}()
-					if err := c.roll(t.Context(), t, "0.1.0", section, "roll.trial=90s"); err == nil {
+					if err := roll(t.Context(), t, "roll.trial=90s"); err == nil {
 						t.Error("the roll has succeeded")
 					}
 					if err := <-killed; err != nil {
@@ -203,7 +209,7 @@ func TestFleetFailures(t *testing.T) {
 		}
 		t.Run("the pod of the dispatcher is deleted", func(t *testing.T) {
 			ended := make(chan error, 1)
-			go func() { ended <- c.roll(t.Context(), t, "0.1.0", section) }()
+			go func() { ended <- roll(t.Context(), t) }()
 			second.begins(t, "apply")
 			c.deleteDispatcher(t)
 			if err := <-ended; err != nil {

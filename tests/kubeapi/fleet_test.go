@@ -624,7 +624,7 @@ func TestFleetRemove(t *testing.T) {
 	wantReport(t, run(fleet.Install), fleet.CodeDone, "3 nodes kept the partition")
 	s.setReady("b", v1.ConditionUnknown)
 	report := run(fleet.Uninstall)
-	wantReport(t, report, fleet.CodeFailed, "2 nodes have nothing of it any more, 1 not reached")
+	wantReport(t, report, fleet.CodeFailed, "2 nodes have no file of it any more, 1 not reached")
 	if len(report.Lines) != 2 || report.Lines[1] != "not reached: b: not-ready: ByTest: is off" {
 		t.Errorf("%q", report.Lines)
 	}
@@ -632,7 +632,7 @@ func TestFleetRemove(t *testing.T) {
 		t.Errorf("%d nodes have a label; want b alone", got)
 	}
 	s.setReady("b", v1.ConditionTrue)
-	wantReport(t, run(fleet.Uninstall), fleet.CodeDone, "3 nodes have nothing of it any more")
+	wantReport(t, run(fleet.Uninstall), fleet.CodeDone, "3 nodes have no file of it any more")
 	for _, label := range []string{nodelabel.Version, nodelabel.Section, fleet.StateLabel, fleet.ReasonLabel} {
 		list, err := s.Client().CoreV1().Nodes().List(t.Context(), metav1.ListOptions{LabelSelector: label})
 		s.must(err)

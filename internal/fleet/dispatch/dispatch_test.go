@@ -405,7 +405,7 @@ func TestRemove(t *testing.T) {
 		w.node("worker-01", false)
 		w.ends["worker-02"] = "4 error: a file is in use"
 		w.want(w.roll(fleet.Uninstall, 1, "maxFailures: 1"), fleet.CodeFailed,
-			"2 nodes have nothing of it any more, 1 failed, 1 not reached", "failed, and is not as before: worker-02: error: a file is in use",
+			"2 nodes have no file of it any more, 1 failed, 1 not reached", "failed, and is not as before: worker-02: error: a file is in use",
 			"not reached: worker-01: not-ready: KubeletNotReady: no network")
 		for name, want := range map[string]string{"worker-00": "", "worker-01": "v2 s2 kept", "worker-02": "v2 s2 failed error", "worker-03": ""} {
 			if got := w.labels(name); got != want {
@@ -419,7 +419,7 @@ func TestRemove(t *testing.T) {
 			"nothing to do: the last roll of this release has not come to its end: "+strings.Replace(w.claim(fleet.Uninstall, 1), "revision 1", "revision 0", 1))
 		w.node("worker-01", true)
 		w.ends = map[string]string{}
-		w.want(w.roll(fleet.Uninstall, 1, ""), fleet.CodeDone, "4 nodes have nothing of it any more")
+		w.want(w.roll(fleet.Uninstall, 1, ""), fleet.CodeDone, "4 nodes have no file of it any more")
 		if w.lease() != nil {
 			t.Errorf("Lease %+v; want none", w.lease())
 		}

@@ -88,7 +88,7 @@ func TestGivesWay(t *testing.T) {
 		done          string
 	}{
 		"a revision": {claim{fleet.Install, 1}, claim{fleet.Install, 2}, fleet.CodeFailed, allKept(3)},
-		"a removal":  {claim{fleet.Install, 1}, claim{fleet.Uninstall, 1}, fleet.CodeFailed, "3 nodes have nothing of it any more"},
+		"a removal":  {claim{fleet.Install, 1}, claim{fleet.Uninstall, 1}, fleet.CodeFailed, "3 nodes have no file of it any more"},
 		"a roll":     {claim{fleet.Add, 1}, claim{fleet.Install, 1}, fleet.CodeDone, allKept(3)},
 	} {
 		t.Run(name, func(t *testing.T) {
