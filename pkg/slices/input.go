@@ -45,6 +45,8 @@ type Input struct {
 	running map[unitname.PartitionName]bool
 	// keepsCPUs holds the partitions that have a list of CPUs that they cannot be without.
 	keepsCPUs map[unitname.PartitionName]bool
+	// presentCPUs holds all CPUs of the node, if keepsCPUs has a partition that is not made any more.
+	presentCPUs cpuset.CPUSet
 	// exclusive holds the CPUs that are kept for one partition each.
 	exclusive cpuset.CPUSet
 	// hostCPUs holds the CPUs of the units in hostUnits; empty for no restriction.
@@ -112,7 +114,17 @@ func Load(root string, output Output) (*Input, error) {
 	in.keepsCPUs = map[unitname.PartitionName]bool{}
 	for i := range settings.Partitions {
 		p := &settings.Partitions[i]
-		in.keepsCPUs[p.Name] = in.running[p.Name] && keepsCPUs(node, p)
+		in.keepsCPUs[p.Name] = in.running[p.Name] && p.CPUs.IsEmpty() && keepsCPUs(node, p.Name)
+	}
+	for _, name := range in.removed() {
+		if !keepsCPUs(node, name) {
+			continue
+		}
+		if in.presentCPUs, err = config.PresentCPUs(node); err != nil {
+			in.valid = false
+			return in, err
+		}
+		in.keepsCPUs[name] = true
 	}
 	in.empties = in.hasMonitor && len(in.present()) > len(settings.Partitions) && !monitorRuns(node)
 	return in, nil
@@ -149,11 +161,10 @@ func idleSource(source string, idle []string) error {
 	return nil
 }
 
-// keepsCPUs reports whether the section has no cpuset and the kernel keeps a former one. A list
-// that an operator has set by hand is not a former one: ours would extend it to all CPUs.
-func keepsCPUs(root hostfs.FS, p *config.Partition) bool {
-	return p.CPUs.IsEmpty() && boundToCPUs(root, p.Name.Cgroup()) &&
-		!lowering.OperatorSets(root, p.Name.Slice(), "AllowedCPUs")
+// keepsCPUs reports whether the kernel keeps a former list of CPUs of a partition that has none now.
+// A list that an operator has set by hand is not a former one: ours would extend it to all CPUs.
+func keepsCPUs(root hostfs.FS, name unitname.PartitionName) bool {
+	return boundToCPUs(root, name.Cgroup()) && !lowering.OperatorSets(root, name.Slice(), "AllowedCPUs")
 }
 
 // maxCPUList bounds a list of CPUs. The longest, of 8192 CPUs that alternate, has 20 KB.

@@ -50,13 +50,7 @@ func NewPlan(in *Input) *Plan {
 
 // present lists the partitions to make, and those that are active although they are not to be made.
 func (in *Input) present() []unitname.PartitionName {
-	names := partitionNames(in.config.Partitions)
-	for _, name := range in.names {
-		if in.running[name] && !slices.Contains(names, name) && !in.config.IsKubelets(name) {
-			names = append(names, name)
-		}
-	}
-	return names
+	return append(partitionNames(in.config.Partitions), in.removed()...)
 }
 
 // anyRuns reports whether a partition is active.

@@ -74,6 +74,7 @@ func units(in *Input) []UnitFile {
 		addApply(add, in)
 	}
 	addExclusive(add, in)
+	addRemoved(add, in)
 	addHost(addForServices, in)
 	addInterrupts(addForServices, in)
 	addMonitor(add, in)
@@ -181,10 +182,9 @@ func addSlices(add func(string, ...*unit.UnitOption), in *Input, p *config.Parti
 }
 
 // allowedCPUs returns the CPUs of the partition; empty for no list. A partition without a list has
-// the CPUs that other pods have.
-// The kernel does not accept an
-// empty list for a cpuset that had one and has processes (validate_change,
-// kernel/cgroup/cpuset.c: ENOSPC, seen with 6.12). Such a partition gets all CPUs.
+// the CPUs that other pods have. The kernel does not accept an empty list for a cpuset that had one
+// and has processes (validate_change, kernel/cgroup/cpuset.c: ENOSPC, seen with 6.12). Such a
+// partition gets all CPUs.
 func allowedCPUs(in *Input, p *config.Partition) cpuset.CPUSet {
 	switch {
 	case !p.CPUs.IsEmpty():

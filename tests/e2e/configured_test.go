@@ -166,7 +166,8 @@ func killedGenerator(t *testing.T, n *lab.Node) {
 }
 
 // sectionRemoved: the units are gone and the limits with them. The empty slice stays until it is
-// stopped. So does the drop-in that keeps a shutdown from stopping slices first.
+// stopped. So does the drop-in that keeps a shutdown from stopping slices first. A slice with
+// processes gets all CPUs, and has no list when they have ended.
 func sectionRemoved(t *testing.T, n *lab.Node) {
 	t.Helper()
 	configure(t, n, reserved)
@@ -179,6 +180,15 @@ func sectionRemoved(t *testing.T, n *lab.Node) {
 	run(t, n, "systemctl stop "+systemSlice)
 	want(t, n, "ls -d "+systemCgroup+" 2>/dev/null || echo gone", "gone")
 	// And back again.
+	configure(t, n, reserved+partition("512Mi", "0"))
+	run(t, n, "systemctl start slices.target")
+	wantLimits(t, n, "536870912", "0")
+	run(t, n, "systemd-run --quiet --unit=stays --slice="+systemSlice+" sleep infinity")
+	configure(t, n, reserved)
+	wantLimits(t, n, "max", "0-1")
+	run(t, n, "systemctl stop stays.service")
+	reload(t, n)
+	wantLimits(t, n, "max", "")
 	configure(t, n, reserved+partition("512Mi", "0"))
 	run(t, n, "systemctl start slices.target")
 	wantLimits(t, n, "536870912", "0")
