@@ -194,7 +194,8 @@ func TestFleetFailures(t *testing.T) {
 						t.Fatal(err)
 					}
 					second.wentBack(t)
-					becomes(t, second.Node, "systemctl list-units --all --plain --no-legend 'partition-install-*'", "") // what goes on
+					// A stage whose container was killed goes on.
+					becomes(t, second.Node, "systemctl list-units --all --plain --no-legend 'partition-install-*'", "")
 					c.wantFailed(t, second.Name)
 					if stage == "keep" && run(t, second.Node, "test -e /etc/kubernetes/node-partition.yaml && echo kept || true") == "kept" {
 						// The rename came before the kill.
