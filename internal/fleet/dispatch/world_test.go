@@ -113,6 +113,16 @@ func (w *world) changed(kind watch.EventType, object map[string]any) {
 		})
 		return
 	}
+	if end == "dead" { // the node loses its power
+		time.AfterFunc(time.Minute, func() { w.node(node, false) })
+		time.AfterFunc(jobDeadline, func() {
+			w.mu.Lock()
+			w.running++ // finish takes one
+			w.mu.Unlock()
+			w.finish(name, batchv1.JobCondition{Type: batchv1.JobFailureTarget, Reason: "DeadlineExceeded", Message: "was active too long"})
+		})
+		return
+	}
 	time.AfterFunc(jobTakes, func() {
 		if end == "" {
 			w.finish(name, batchv1.JobCondition{Type: batchv1.JobComplete})

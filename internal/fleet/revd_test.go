@@ -1,0 +1,184 @@
+package fleet
+
+import (
+	"testing"
+	"time"
+)
+
+// F1: a node that its partition has killed, and that node repair then deletes, is the failure that a
+// roll is to stop at.
+func TestRevdRepaired(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, Install, "pause: 0s", node("a", ""), node("b", ""), node("c", ""))
+	for _, name := range []string{"a", "b", "c"} {
+		w.settle()
+		n := w.nodes[name]
+		if j := w.jobs[jobName(w.plan.Roll, &n)]; j == nil {
+			break
+		}
+		dead := with(n, off)
+		w.nodes[name] = dead
+		w.r.Apply(Change{Node: &dead})
+		w.ends[name] = "gone"
+		w.finish(name)
+		w.now = w.now.Add(time.Minute)
+	}
+	w.settle()
+	if w.makes() != "a" {
+		t.Errorf("made %s; want that the roll stops at a, which went NotReady in its trial and was deleted: %q", w.makes(), w.r.Result().Lines())
+	}
+	if r := w.r.Result(); r.Code() != CodeFailed {
+		t.Errorf("code %d, %q", r.Code(), r.Lines())
+	}
+}
+
+// F: after "suspend" and "delete jobs" of docs/fleet.md, or a TTL that a policy of the cluster sets,
+// a roll that is continued has forgotten its failures.
+func TestRevdForgets(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, Install, "", node("a", ""), node("b", ""))
+	w.ends["a"] = "4 verify: x"
+	w.play()
+	if w.makes() != "a" {
+		t.Fatal(w.makes())
+	}
+	clear(w.jobs)
+	delete(w.ends, "a")
+	w.start()
+	w.play()
+	if w.makes() != "a" {
+		t.Errorf("made %s; want no further Job: the same roll had stopped at a failure", w.makes())
+	}
+}
+
+// F: a schedule must not stop a roll.
+func TestRevdAddAsks(t *testing.T) {
+	t.Parallel()
+	roll := Claim{Release: "ns/ours", Revision: 1, Action: Install, Roll: "r1"}
+	add := Claim{Release: "ns/ours", Revision: 2, Action: Add, Roll: "r2"}
+	l := lease("x", roll, nil)
+	if v, why := add.Judge(l, 0, false); v == Ask {
+		t.Errorf("Ask: %s", why)
+	}
+	if roll.GivesWay(add.Asked(l)) != nil {
+		t.Error("a roll gives way to add")
+	}
+}
+
+// F: failures of add go on by the schedule.
+func TestRevdAddGoesOn(t *testing.T) {
+	t.Parallel()
+	nodes := []Node{node("a", ""), node("b", ""), node("c", ""), node("d", "")}
+	w := newWorld(t, Add, "", nodes...)
+	for _, n := range nodes {
+		w.ends[n.Name] = "4 verify: x"
+	}
+	claim := Claim{Release: "ns/ours", Revision: 1, Action: Add, Roll: "r1"}
+	l := lease("", Claim{Release: "ns/ours", Revision: 1, Action: Install, Roll: "r1"}, map[string]string{rolledAnnotation: "r1"})
+	for range 4 { // runs of the CronJob
+		if v, _ := claim.Judge(l, 0, false); v != Take {
+			break
+		}
+		l = claim.Taken(l, "me")
+		w.start()
+		if w.play(); w.r.Result().Stopped != "" {
+			l = claim.Released(l, Stopped)
+		} else {
+			l = claim.Released(l, Over)
+		}
+	}
+	if w.makes() != "a" {
+		t.Errorf("made %s; want a alone: maxFailures is 0, and what a failure has stopped must not go on by a schedule", w.makes())
+	}
+}
+
+// F: a node that is not selected any more, and that registers again while the removal goes on, has
+// a Job of a roll, and is forgotten.
+func TestRevdUninstallForgets(t *testing.T) {
+	t.Parallel()
+	for _, gone := range []bool{false, true} {
+		a := with(node("a", "pool=x,"+kept), off)
+		b := node("b", "pool=x,"+kept)
+		w := newWorld(t, Uninstall, "selector: pool=x", a, b)
+		w.job(a, "roll-before", Install)
+		w.over(w.jobs[jobName("roll-before", &a)], false)
+		w.start()
+		w.settle()
+		if gone {
+			w.r.Apply(Change{Node: &a, Gone: true})
+		}
+		again := with(node("a", ""), func(n *Node) { n.UID = "another" })
+		w.nodes["a"] = again
+		w.r.Apply(Change{Node: &again})
+		result := w.play()
+		if w.makes() != "b a" {
+			t.Errorf("gone first %t: made %s, %d, %q; want a, too: it has a Job of a roll", gone, w.makes(), result.Code(), result.Lines())
+		}
+	}
+}
+
+// F: a dispatcher of a removal that the Job controller replaces forgets the failures before.
+func TestRevdUninstallBudget(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, Uninstall, "nodes: 2", node("a", kept), node("b", kept), node("c", kept))
+	w.ends["a"] = "4 error: x"
+	w.settle()
+	w.finish("a")
+	w.settle() // it has stopped, and waits for b. Now its node is drained.
+	w.start()
+	if w.settle(); w.makes() != "a b" {
+		t.Errorf("made %s; want no further Job: one node has failed of 0 allowed", w.makes())
+	}
+}
+
+// F: what a roll has kept and what is NotReady then neither counts as a failure nor takes a place.
+func TestRevdKeptThenDead(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, Install, "nodes: 1\npause: 30s", node("a", ""), node("b", ""), node("c", ""))
+	for _, name := range []string{"a", "b", "c"} {
+		w.settle()
+		n := w.nodes[name]
+		if w.jobs[jobName(w.plan.Roll, &n)] == nil {
+			break
+		}
+		w.finish(name)
+		w.settle()
+		dead := with(w.nodes[name], off) // in its pause
+		w.nodes[name] = dead
+		w.r.Apply(Change{Node: &dead})
+		w.now = w.now.Add(30 * time.Second)
+	}
+	w.settle()
+	if w.makes() != "a" {
+		t.Errorf("made %s, code %d, %q; want no further Job while a, which this roll has changed, is not Ready", w.makes(), w.r.Result().Code(), w.r.Result().Lines())
+	}
+}
+
+// F: docs/fleet.md, "Stop": suspend, and then delete the Jobs of the nodes at work. "The roll counts
+// it as failed."
+func TestRevdSuspendedDeleted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, Install, "", node("a", ""), node("b", ""))
+	w.settle()    // a runs; the dispatcher is suspended
+	clear(w.jobs) // kubectl delete jobs -l node-partition.io/roll
+	w.running = nil
+	w.start() // continued
+	w.settle()
+	if w.makes() != "a" || len(w.r.Result().Failures) != 1 {
+		t.Errorf("made %s, %q; want that a has failed", w.makes(), w.r.Result().Lines())
+	}
+}
+
+// No finding: a guard of pools.allow that no other test holds. A worker that comes back waits while a
+// node of the control plane is at work.
+func TestRevdWorkerBesideControlPlane(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, Install, "controlPlane: last\nnodes: 3\npause: 0s", node("m", control), with(node("z", ""), off), with(node("y", ""), off))
+	w.settle()
+	z := node("z", "")
+	w.nodes["z"] = z
+	w.r.Apply(Change{Node: &z})
+	if w.settle(); w.makes() != "m" {
+		t.Errorf("made %s; want m alone", w.makes())
+	}
+}
