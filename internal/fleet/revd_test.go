@@ -2,35 +2,7 @@ package fleet
 
 import (
 	"testing"
-	"time"
 )
-
-// F1: a node that its partition has killed, and that node repair then deletes, is the failure that a
-// roll is to stop at.
-func TestRevdRepaired(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, Install, "pause: 0s", node("a", ""), node("b", ""), node("c", ""))
-	for _, name := range []string{"a", "b", "c"} {
-		w.settle()
-		n := w.nodes[name]
-		if j := w.jobs[jobName(w.plan.Roll, &n)]; j == nil {
-			break
-		}
-		dead := with(n, off)
-		w.nodes[name] = dead
-		w.r.Apply(Change{Node: &dead})
-		w.ends[name] = "gone"
-		w.finish(name)
-		w.now = w.now.Add(time.Minute)
-	}
-	w.settle()
-	if w.makes() != "a" {
-		t.Errorf("made %s; want that the roll stops at a, which went NotReady in its trial and was deleted: %q", w.makes(), w.r.Result().Lines())
-	}
-	if r := w.r.Result(); r.Code() != CodeFailed {
-		t.Errorf("code %d, %q", r.Code(), r.Lines())
-	}
-}
 
 // F: after "suspend" and "delete jobs" of docs/fleet.md, or a TTL that a policy of the cluster sets,
 // a roll that is continued has forgotten its failures.
@@ -128,29 +100,6 @@ func TestRevdUninstallBudget(t *testing.T) {
 	w.start()
 	if w.settle(); w.makes() != "a b" {
 		t.Errorf("made %s; want no further Job: one node has failed of 0 allowed", w.makes())
-	}
-}
-
-// F: what a roll has kept and what is NotReady then neither counts as a failure nor takes a place.
-func TestRevdKeptThenDead(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, Install, "nodes: 1\npause: 30s", node("a", ""), node("b", ""), node("c", ""))
-	for _, name := range []string{"a", "b", "c"} {
-		w.settle()
-		n := w.nodes[name]
-		if w.jobs[jobName(w.plan.Roll, &n)] == nil {
-			break
-		}
-		w.finish(name)
-		w.settle()
-		dead := with(w.nodes[name], off) // in its pause
-		w.nodes[name] = dead
-		w.r.Apply(Change{Node: &dead})
-		w.now = w.now.Add(30 * time.Second)
-	}
-	w.settle()
-	if w.makes() != "a" {
-		t.Errorf("made %s, code %d, %q; want no further Job while a, which this roll has changed, is not Ready", w.makes(), w.r.Result().Code(), w.r.Result().Lines())
 	}
 }
 

@@ -83,6 +83,9 @@ type member struct {
 	read    bool    // its pod was looked for
 	taken   int     // the pool in which it takes a place, noPool for none
 	place   int     // in the queue
+	kept    bool    // it is counted as one that has kept the partition
+	watched bool    // it is kept, and its pause is over
+	fall    *fall   // it is watched and not Ready, nil otherwise
 }
 
 const noPool = -1
@@ -101,6 +104,7 @@ type Roll struct {
 	work    []task          // what has ended and is to be judged
 	again   []string        // names of Jobs to be removed
 	pools   pools
+	falls   []*fall // in the order in which they began
 	// elsewhere has the Jobs of other rolls that run, and litter the IDs of rolls whose Jobs have
 	// ended.
 	elsewhere, litter map[string]bool
@@ -111,6 +115,8 @@ type Roll struct {
 type task struct {
 	m   *member
 	job string
+	// early means that the Job had ended before this dispatcher began.
+	early bool
 }
 
 // NewRoll returns a roll before its first change. The first changes have all nodes, then all Jobs,
@@ -164,6 +170,7 @@ func (r *Roll) nodeSeen(n *Node) {
 		r.replace(m)
 	}
 	m.node, m.present = *n, true
+	r.look(m)
 	r.judge(m)
 }
 
@@ -171,9 +178,13 @@ func (r *Roll) nodeSeen(n *Node) {
 // both have the name, so its pod may run on the new one.
 func (r *Roll) replace(m *member) {
 	if m.phase == running {
+		if r.died(m, m.node.UID) {
+			r.finish(m, dead(m, diedInTrial))
+		}
 		m.others++
 		r.elsewhere[m.job] = true
 	}
+	r.unwatch(m)
 	m.job, m.read, m.tried = "", false, false
 	r.enter(m, outside)
 }
@@ -184,6 +195,7 @@ func (r *Roll) nodeGone(n *Node) {
 		return
 	}
 	m.present = false
+	r.look(m)
 	r.judge(m)
 }
 
@@ -222,7 +234,7 @@ func (r *Roll) unfit(m *member) bool {
 	case n.Leaving:
 		reason, sentence = "leaving", "the Node is being deleted"
 	case !n.Ready:
-		reason, sentence = "not-ready", n.NotReady
+		reason, sentence = reasonNotReady, n.NotReady
 	case n.Cordoned && r.plan.Action != Uninstall:
 		reason, sentence = "cordoned", "somebody has excluded it from scheduling (kubectl uncordon ends that)"
 	case m.both:
@@ -271,7 +283,7 @@ func (r *Roll) jobSeen(j *Job) {
 	}
 	r.take(m)
 	r.enter(m, ended)
-	r.work = append(r.work, task{m, j.Name})
+	r.work = append(r.work, task{m: m, job: j.Name, early: before == nil})
 }
 
 // otherSeen takes a Job of another roll, or one of this roll for a former node of that name.
@@ -285,7 +297,7 @@ func (r *Roll) otherSeen(m *member, j *Job) {
 	case j.ended() && known:
 		delete(r.elsewhere, j.Name)
 		m.others--
-		r.work = append(r.work, task{m, j.Name})
+		r.work = append(r.work, task{m: m, job: j.Name})
 	}
 	if j.ended() && j.Roll != r.plan.Roll {
 		r.litter[j.Roll] = true
@@ -309,6 +321,14 @@ func (r *Roll) take(m *member) {
 	if m.taken == noPool && m.pool != noPool {
 		m.taken = m.pool
 		r.pools.take(m.pool)
+	}
+}
+
+// release makes the place of a member free at once.
+func (r *Roll) release(m *member) {
+	if m.taken != noPool {
+		r.pools.free(m.taken)
+		m.taken = noPool
 	}
 }
 
@@ -362,7 +382,7 @@ func (r *Roll) Next(now time.Time) Step {
 			return step
 		}
 	}
-	r.pools.free(now)
+	r.rested(now)
 	if len(r.again) > 0 {
 		job := r.jobs[r.again[0]]
 		return Step{Kind: Remove, Job: *job, Node: r.members[job.Node].node}
@@ -376,7 +396,7 @@ func (r *Roll) Next(now time.Time) Step {
 		if r.pools.allow(first.pool) {
 			return Step{Kind: Create, Node: first.node}
 		}
-		return Step{Kind: Wait, Until: r.pools.nextFree()}
+		return Step{Kind: Wait, Until: r.nextFree()}
 	}
 	if runs > 0 {
 		return Step{Kind: Wait}
@@ -401,13 +421,16 @@ func (r *Roll) judged(now time.Time) Step {
 	}
 	r.work = r.work[1:]
 	if m.taken != noPool && m.others == 0 {
-		r.pools.rest(m.taken, now)
+		r.pools.rest(rest{now.Add(r.plan.Settings.Pause), m.taken, m, job, t.early})
 		m.taken = noPool
 	}
 	m.read = false
 	switch {
 	case job.Roll != r.plan.Roll || m.job != job.Name:
 		r.judge(m)
+	case !here && r.died(m, job.NodeUID):
+		r.enter(m, finished)
+		r.finish(m, dead(m, diedInTrial))
 	case !here:
 		r.enter(m, finished)
 		r.result.Gone = append(r.result.Gone, m.node.Name)
@@ -422,6 +445,7 @@ func (r *Roll) judged(now time.Time) Step {
 func (r *Roll) finish(m *member, o Outcome) {
 	if o.State == StateKept {
 		r.result.Done++
+		m.kept = r.plan.Action != Uninstall
 		return
 	}
 	r.result.Failures = append(r.result.Failures, o)
