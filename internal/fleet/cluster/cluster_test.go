@@ -132,7 +132,8 @@ func TestPodFacts(t *testing.T) {
 	}
 }
 
-// TestJobFacts: a Job has ended when a condition says so.
+// TestJobFacts: a Job has ended when a condition says so. One that is to fail has failed, although
+// its pod may terminate for long.
 func TestJobFacts(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -142,7 +143,8 @@ func TestJobFacts(t *testing.T) {
 		"runs":            {nil, false, false},
 		"complete":        {[]batchv1.JobCondition{{Type: batchv1.JobSuccessCriteriaMet, Status: v1.ConditionTrue}, {Type: batchv1.JobComplete, Status: v1.ConditionTrue}}, true, false},
 		"failed":          {[]batchv1.JobCondition{{Type: batchv1.JobFailed, Status: v1.ConditionTrue, Reason: "r", Message: "m"}}, false, true},
-		"about to fail":   {[]batchv1.JobCondition{{Type: batchv1.JobFailureTarget, Status: v1.ConditionTrue}}, false, false},
+		"about to fail":   {[]batchv1.JobCondition{{Type: batchv1.JobFailureTarget, Status: v1.ConditionTrue, Reason: "r", Message: "m"}}, false, true},
+		"will not fail":   {[]batchv1.JobCondition{{Type: batchv1.JobFailureTarget, Status: v1.ConditionFalse}}, false, false},
 		"was suspended":   {[]batchv1.JobCondition{{Type: batchv1.JobSuspended, Status: v1.ConditionFalse}}, false, false},
 		"complete is not": {[]batchv1.JobCondition{{Type: batchv1.JobComplete, Status: v1.ConditionFalse}}, false, false},
 	} {

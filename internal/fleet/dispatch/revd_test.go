@@ -2,7 +2,6 @@ package dispatch
 
 import (
 	"context"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,35 +10,6 @@ import (
 
 	"nodepartition/internal/fleet"
 )
-
-// A node whose power goes in its trial: from Kubernetes 1.31 on the controller of Jobs sets
-// FailureTarget at the deadline, and Failed only when no pod of the Job terminates any more
-// (enactJobFinished, pkg/controller/job, v1.37.0). The pod on a dead node terminates for ever.
-func TestRevdDeadNode(t *testing.T) {
-	for _, action := range []fleet.Action{fleet.Install, fleet.Uninstall} {
-		t.Run(string(action), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, 2)
-				w.ends["worker-00"] = "dead"
-				o, _ := w.dispatcher("a", action, 1, "maxFailures: 1")
-				ctx, stop := context.WithCancel(t.Context())
-				defer stop()
-				done := w.begin(ctx, o)
-				select {
-				case r := <-done:
-					if !strings.Contains(strings.Join(r.Lines, "\n"), "worker-00") {
-						t.Errorf("%+v", r)
-					}
-				case <-time.After(11 * time.Hour):
-					t.Errorf("%s: after 11 hours it has not ended, and no line names worker-00 as dead; the last one: %q; Jobs for %v",
-						action, w.said[len(w.said)-1], w.order)
-					stop()
-					<-done
-				}
-			})
-		})
-	}
-}
 
 // The numbers are to be said when nothing has happened for five minutes. The lock, which is renewed
 // every 15 seconds, ends each wait before that.

@@ -56,7 +56,7 @@ type world struct {
 	api *fakeapi.Fleet
 
 	mu   sync.Mutex
-	ends map[string]string // by node: "" kept, "hangs", or the exit code and the termination message
+	ends map[string]string // by node: "" kept, "hangs", "dead", or the exit code and the termination message
 	said []string
 	// most is the largest number of Jobs that ran at once.
 	running, most int
@@ -116,9 +116,6 @@ func (w *world) changed(kind watch.EventType, object map[string]any) {
 	if end == "dead" { // the node loses its power
 		time.AfterFunc(time.Minute, func() { w.node(node, false) })
 		time.AfterFunc(jobDeadline, func() {
-			w.mu.Lock()
-			w.running++ // finish takes one
-			w.mu.Unlock()
 			w.finish(name, batchv1.JobCondition{Type: batchv1.JobFailureTarget, Reason: "DeadlineExceeded", Message: "was active too long"})
 		})
 		return
