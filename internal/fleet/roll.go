@@ -14,7 +14,9 @@ type Plan struct {
 	Action Action
 	// Roll is the ID of the roll. A node has Version and Section afterwards.
 	Roll, Version, Section string
-	Settings               Settings
+	// Owner is the UID of the object that owns the Jobs.
+	Owner    string
+	Settings Settings
 	// Deadline is the time that a Job has, for messages.
 	Deadline time.Duration
 }
@@ -32,7 +34,8 @@ const (
 	Read
 	// Label writes Labels to Node. Labelled or a Change follows.
 	Label
-	// Remove removes Job, which has failed before, and Node gets another one. Removed follows.
+	// Remove removes Job, which has failed in an attempt before or was made before a removal, and Node
+	// gets another one. Removed follows.
 	Remove
 	// Clean removes the Jobs of Rolls, which have ended. Cleaned follows.
 	Clean
@@ -79,6 +82,7 @@ type member struct {
 	both    bool    // a Job would change version and section at once
 	job     string  // the name of its Job in this roll
 	others  int     // its Jobs of other rolls that run
+	undone  bool    // a removal has made a Job for it
 	tried   bool    // any roll has made a Job for it
 	read    bool    // its pod was looked for
 	taken   int     // the pool in which it takes a place, noPool for none
@@ -185,7 +189,7 @@ func (r *Roll) replace(m *member) {
 		r.elsewhere[m.job] = true
 	}
 	r.unwatch(m)
-	m.job, m.read, m.tried = "", false, false
+	m.job, m.read, m.tried, m.undone = "", false, false, false
 	r.enter(m, outside)
 }
 
@@ -261,7 +265,8 @@ func (r *Roll) jobSeen(j *Job) {
 	r.jobs[j.Name] = j
 	m := r.member(j.Node)
 	m.tried = true
-	if ours := j.Roll == r.plan.Roll && (m.job == j.Name || m.present && j.NodeUID == m.node.UID); !ours {
+	m.undone = m.undone || j.Action == Uninstall && m.node.UID == j.NodeUID
+	if ours := r.ours(j) && (m.job == j.Name || m.present && j.NodeUID == m.node.UID); !ours {
 		r.otherSeen(m, j)
 		return
 	}
@@ -284,6 +289,16 @@ func (r *Roll) jobSeen(j *Job) {
 	r.take(m)
 	r.enter(m, ended)
 	r.work = append(r.work, task{m: m, job: j.Name, early: before == nil})
+}
+
+// ours reports whether a Job is of this roll. A release that was deleted and is installed again has
+// the same one. Its former Jobs are collected with their owner, some time.
+func (r *Roll) ours(j *Job) bool { return j.Roll == r.plan.Roll && j.Owner == r.plan.Owner }
+
+// Void reports whether a Job of this roll says nothing any more. It keeps its name from another one
+// until it is gone.
+func (r *Roll) Void(j *Job) bool {
+	return j.Leaving || r.removed[j.UID] || j.Roll == r.plan.Roll && !r.ours(j)
 }
 
 // otherSeen takes a Job of another roll, or one of this roll for a former node of that name.
@@ -335,7 +350,8 @@ func (r *Roll) release(m *member) {
 // Begin ends the first changes. It returns why the roll is refused, empty if it is not: nothing is
 // made then.
 func (r *Roll) Begin() (refusal string) {
-	made := r.counts[running] + r.counts[ended] + r.counts[finished]
+	r.void()
+	made := r.counts[running] + r.counts[ended] + r.counts[finished] - len(r.again)
 	if made > 0 {
 		return ""
 	}
@@ -359,6 +375,23 @@ func (r *Roll) Begin() (refusal string) {
 			len(r.members))
 	}
 	return ""
+}
+
+// void removes the Jobs of this roll that say nothing any more, because a removal came after them.
+// It has left them in place, and the first roll after it removes its own. Their nodes get other ones.
+func (r *Roll) void() {
+	if r.plan.Action == Uninstall {
+		return
+	}
+	r.work = slices.DeleteFunc(r.work, func(t task) bool {
+		if !t.m.undone || t.m.job != t.job {
+			return false
+		}
+		r.release(t.m)
+		r.enter(t.m, running)
+		r.again = append(r.again, t.job)
+		return true
+	})
 }
 
 // stop makes the roll make no further Job. It waits for those that run.
@@ -426,7 +459,7 @@ func (r *Roll) judged(now time.Time) Step {
 	}
 	m.read = false
 	switch {
-	case job.Roll != r.plan.Roll || m.job != job.Name:
+	case !r.ours(job) || m.job != job.Name:
 		r.judge(m)
 	case !here && r.died(m, job.NodeUID):
 		r.enter(m, finished)

@@ -150,11 +150,14 @@ func TestJobFacts(t *testing.T) {
 	} {
 		c, api := newClient(t)
 		api.Put(jobsPath, &batchv1.Job{
-			ObjectMeta: metav1.ObjectMeta{Name: "j", Labels: map[string]string{fleet.RollLabel: "r"}, Annotations: map[string]string{fleet.NodeNameAnnotation: "a"}},
-			Status:     batchv1.JobStatus{Conditions: test.conditions},
+			ObjectMeta: metav1.ObjectMeta{
+				Name: "j", Labels: map[string]string{fleet.RollLabel: "r"}, Annotations: map[string]string{fleet.NodeNameAnnotation: "a"},
+				OwnerReferences: []metav1.OwnerReference{{Kind: "ConfigMap", UID: "owner"}, {Kind: "Other", UID: "other"}},
+			},
+			Status: batchv1.JobStatus{Conditions: test.conditions},
 		})
 		got, err := c.Job(t.Context(), "j")
-		if err != nil || got == nil || got.Complete != test.complete || got.Failed != test.failed || got.Node != "a" || got.Roll != "r" ||
+		if err != nil || got == nil || got.Complete != test.complete || got.Failed != test.failed || got.Node != "a" || got.Roll != "r" || got.Owner != "owner" || got.Leaving ||
 			test.failed && (got.Reason != "r" || got.Message != "m") {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}

@@ -98,6 +98,12 @@ func (o *jobObject) change() fleet.Change { return fleet.Change{Job: o.job()} }
 
 func (o *jobObject) job() *fleet.Job {
 	j := fleet.NewJob(o.Metadata.Name, o.Metadata.UID, o.Metadata.Labels, o.Metadata.Annotations)
+	j.Leaving = o.Metadata.DeletionTimestamp != nil
+	for i := range o.Metadata.OwnerReferences {
+		if owner := &o.Metadata.OwnerReferences[i]; owner.Kind == "ConfigMap" {
+			j.Owner = string(owner.UID)
+		}
+	}
 	for _, condition := range o.Status.Conditions {
 		if condition.Status != v1.ConditionTrue {
 			continue
