@@ -13,8 +13,9 @@ const (
 	revisionAnnotation = prefix + "revision"
 	// nextAnnotation has the claim that waits for the lock.
 	nextAnnotation = prefix + "next"
-	// rolledAnnotation has the ID of the last roll that came to its end. Without it, add does nothing:
-	// a roll that was stopped by a failure must not be continued on a schedule.
+	// rolledAnnotation has the ID of the last roll that came to its end, unless failures have stopped
+	// an add since. Without it, add does nothing: what a failure has stopped must not go on by a
+	// schedule.
 	rolledAnnotation = prefix + "rolled"
 )
 
@@ -136,7 +137,7 @@ func (c Claim) Judge(l *Lock, unchanged time.Duration, renewed bool) (v Verdict,
 		}
 		return Await, last.String() + " goes on"
 	case c.Action == Add && l.Annotations[rolledAnnotation] != c.Roll:
-		return Yield, "the last roll of this release has not come to its end: " + last.String()
+		return Yield, "the last roll of this release has not come to its end, or failures have stopped it: " + last.String()
 	}
 	return Take, ""
 }
@@ -148,7 +149,7 @@ type Ended int
 const (
 	// Interrupted leaves the roll to be continued.
 	Interrupted Ended = iota
-	// Stopped means that nodes are left.
+	// Stopped means that nodes are left, and for Add that failures are why.
 	Stopped
 	// Over means that each node has had its turn.
 	Over
@@ -192,6 +193,8 @@ func (c Claim) Released(l *Lock, end Ended) *Lock {
 	released.Holder = ""
 	delete(released.Annotations, nextAnnotation)
 	switch {
+	case c.Action == Add && end == Stopped:
+		delete(released.Annotations, rolledAnnotation)
 	case c.Action == Install && end == Over:
 		released.Annotations[rolledAnnotation] = c.Roll
 	case c.Action == Uninstall && end != Interrupted:

@@ -37,33 +37,6 @@ func TestRevdAddAsks(t *testing.T) {
 	}
 }
 
-// F: failures of add go on by the schedule.
-func TestRevdAddGoesOn(t *testing.T) {
-	t.Parallel()
-	nodes := []Node{node("a", ""), node("b", ""), node("c", ""), node("d", "")}
-	w := newWorld(t, Add, "", nodes...)
-	for _, n := range nodes {
-		w.ends[n.Name] = "4 verify: x"
-	}
-	claim := Claim{Release: "ns/ours", Revision: 1, Action: Add, Roll: "r1"}
-	l := lease("", Claim{Release: "ns/ours", Revision: 1, Action: Install, Roll: "r1"}, map[string]string{rolledAnnotation: "r1"})
-	for range 4 { // runs of the CronJob
-		if v, _ := claim.Judge(l, 0, false); v != Take {
-			break
-		}
-		l = claim.Taken(l, "me")
-		w.start()
-		if w.play(); w.r.Result().Stopped != "" {
-			l = claim.Released(l, Stopped)
-		} else {
-			l = claim.Released(l, Over)
-		}
-	}
-	if w.makes() != "a" {
-		t.Errorf("made %s; want a alone: maxFailures is 0, and what a failure has stopped must not go on by a schedule", w.makes())
-	}
-}
-
 // F: a node that is not selected any more, and that registers again while the removal goes on, has
 // a Job of a roll, and is forgotten.
 func TestRevdUninstallForgets(t *testing.T) {

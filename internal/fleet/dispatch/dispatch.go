@@ -140,7 +140,9 @@ func (d *dispatcher) locked(ctx context.Context, l *lock) (*Report, fleet.Ended,
 	}
 	result := roll.Result()
 	report := &Report{Code: result.Code(), Lines: result.Lines()}
-	if result.Stopped != "" || d.Plan.Action == fleet.Uninstall && report.Code != fleet.CodeDone {
+	// The roll to which an add gives way may never begin.
+	yielded := d.Plan.Action == fleet.Add && report.Code == fleet.CodeDone
+	if result.Stopped != "" && !yielded || d.Plan.Action == fleet.Uninstall && report.Code != fleet.CodeDone {
 		return report, fleet.Stopped, nil
 	}
 	return report, fleet.Over, nil

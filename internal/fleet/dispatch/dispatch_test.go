@@ -69,7 +69,7 @@ func TestRunStops(t *testing.T) {
 			t.Errorf("labels %s", got)
 		}
 		w.want(w.roll(fleet.Add, 1, ""), fleet.CodeDone,
-			"nothing to do: the last roll of this release has not come to its end: "+w.claim(fleet.Install, 1))
+			"nothing to do: the last roll of this release has not come to its end, or failures have stopped it: "+w.claim(fleet.Install, 1))
 		w.ends = map[string]string{}
 		w.want(w.roll(fleet.Install, 2, "nodes: 5"), fleet.CodeDone, allKept(5))
 		if names := w.api.Names(jobsPath); len(names) != 5 {
@@ -416,7 +416,7 @@ func TestRemove(t *testing.T) {
 			t.Errorf("Lease %+v; want one without a mark", w.lease())
 		}
 		w.want(w.roll(fleet.Add, 1, ""), fleet.CodeDone,
-			"nothing to do: the last roll of this release has not come to its end: "+strings.Replace(w.claim(fleet.Uninstall, 1), "revision 1", "revision 0", 1))
+			"nothing to do: the last roll of this release has not come to its end, or failures have stopped it: "+strings.Replace(w.claim(fleet.Uninstall, 1), "revision 1", "revision 0", 1))
 		w.node("worker-01", true)
 		w.ends = map[string]string{}
 		w.want(w.roll(fleet.Uninstall, 1, ""), fleet.CodeDone, "4 nodes have no file of it any more")
