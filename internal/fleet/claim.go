@@ -76,9 +76,11 @@ func (c Claim) String() string {
 }
 
 // precedes reports whether a roll gives way to c: to a removal, to a later revision of its release,
-// and if it adds nodes, to a roll of all.
+// and if it adds nodes, to a roll of all. No roll gives way to a schedule.
 func (c Claim) precedes(other Claim) bool {
 	switch {
+	case c.Action == Add:
+		return false
 	case c.Action == Uninstall || other.Action == Uninstall:
 		return other.Action != Uninstall
 	case c.Revision != other.Revision:

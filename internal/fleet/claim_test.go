@@ -63,6 +63,9 @@ func TestJudge(t *testing.T) {
 		"add, a roll goes on":                  {claim(Add, 1), lease("x", claim(Install, 1), nil), 0, true, Yield},
 		"add, perhaps a roll goes on":          {claim(Add, 1), lease("x", claim(Install, 1), nil), short, false, Await},
 		"add, a roll died":                     {claim(Add, 1), lease("x", claim(Install, 1), nil), long, false, Yield},
+		"add, a roll before goes on":           {claim(Add, 2), lease("x", claim(Install, 1), nil), 0, false, Await},
+		"add, an add before goes on":           {claim(Add, 2), lease("x", claim(Add, 1), nil), 0, false, Await},
+		"add, a removal goes on":               {claim(Add, 2), lease("x", claim(Uninstall, 1), nil), 0, false, Await},
 		"add, another add goes on":             {claim(Add, 1), lease("x", claim(Add, 1), rolled), short, true, Yield},
 		"add, another add died":                {claim(Add, 1), lease("x", claim(Add, 1), rolled), long, true, Take},
 	} {
@@ -97,6 +100,12 @@ func TestLease(t *testing.T) {
 	if later.GivesWay(roll.Asked(later.Taken(l, "you"))) != nil {
 		t.Error("gives way to a revision before")
 	}
+	if l := roll.Taken(asked, "another"); l.next() != nil {
+		t.Errorf("taken, and whoever waited before still does: %+v", l)
+	}
+	if roll.GivesWay((Claim{Release: "ns/ours", Revision: 3, Action: Add, Roll: "r3"}).Asked(l)) != nil {
+		t.Error("gives way to add")
+	}
 	for end, want := range map[Ended]string{Interrupted: "", Stopped: "", Over: "r2"} {
 		if got := roll.Released(asked, end); got.Holder != "" || got.next() != nil || got.Annotations[rolledAnnotation] != want || got.claim() != roll {
 			t.Errorf("released after %d: %+v", end, got)
@@ -115,6 +124,9 @@ func TestLease(t *testing.T) {
 	got := removal.Released(removal.Taken(over, "me"), Stopped)
 	if got.Annotations[rolledAnnotation] != "" || got.claim().Revision != 0 || got.claim().Release != "ns/ours" {
 		t.Errorf("after a removal: %+v", got)
+	}
+	if left := removal.Released(removal.Taken(over, "me"), Interrupted); left.claim() != removal {
+		t.Errorf("after a removal that was interrupted: %+v", left)
 	}
 	if v, _ := (Claim{Release: "ns/ours", Revision: 1, Action: Install}).Judge(got, 0, false); v != Take {
 		t.Errorf("installed again: %d", v)

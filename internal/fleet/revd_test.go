@@ -23,20 +23,6 @@ func TestRevdForgets(t *testing.T) {
 	}
 }
 
-// F: a schedule must not stop a roll.
-func TestRevdAddAsks(t *testing.T) {
-	t.Parallel()
-	roll := Claim{Release: "ns/ours", Revision: 1, Action: Install, Roll: "r1"}
-	add := Claim{Release: "ns/ours", Revision: 2, Action: Add, Roll: "r2"}
-	l := lease("x", roll, nil)
-	if v, why := add.Judge(l, 0, false); v == Ask {
-		t.Errorf("Ask: %s", why)
-	}
-	if roll.GivesWay(add.Asked(l)) != nil {
-		t.Error("a roll gives way to add")
-	}
-}
-
 // F: a node that is not selected any more, and that registers again while the removal goes on, has
 // a Job of a roll, and is forgotten.
 func TestRevdUninstallForgets(t *testing.T) {
