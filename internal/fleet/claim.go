@@ -144,6 +144,10 @@ func (c Claim) Judge(l *Lock, unchanged time.Duration, renewed bool) (v Verdict,
 	return Take, ""
 }
 
+// Continues reports whether the last holder of the lock did not come to the end of the same removal:
+// the end takes the revision away, so that another attempt has another claim.
+func (c Claim) Continues(l *Lock) bool { return c.Action == Uninstall && l != nil && l.claim() == c }
+
 // Ended says what a holder leaves behind in the Lease.
 type Ended int
 

@@ -17,6 +17,9 @@ type Plan struct {
 	// Owner is the UID of the object that owns the Jobs.
 	Owner    string
 	Settings Settings
+	// Continued means that the last dispatcher did not come to the end of this attempt of a removal:
+	// the failures in it count.
+	Continued bool
 	// Deadline is the time that a Job has, for messages.
 	Deadline time.Duration
 }
@@ -83,7 +86,7 @@ type member struct {
 	job     string  // the name of its Job in this roll
 	others  int     // its Jobs of other rolls that run
 	undone  bool    // a removal has made a Job for it
-	tried   bool    // any roll has made a Job for it
+	tried   bool    // any roll has made a Job for it, or for a former node of its name
 	read    bool    // its pod was looked for
 	taken   int     // the pool in which it takes a place, noPool for none
 	place   int     // in the queue
@@ -189,7 +192,7 @@ func (r *Roll) replace(m *member) {
 		r.elsewhere[m.job] = true
 	}
 	r.unwatch(m)
-	m.job, m.read, m.tried, m.undone = "", false, false, false
+	m.job, m.read, m.undone = "", false, false
 	r.enter(m, outside)
 }
 
@@ -215,7 +218,7 @@ func (r *Roll) judge(m *member) {
 	switch {
 	case pool == noPool:
 		r.enter(m, outside)
-		if !m.present && m.others == 0 && m.taken == noPool {
+		if !m.present && !m.tried && m.others == 0 && m.taken == noPool {
 			delete(r.members, m.node.Name)
 			r.counts[outside]--
 		}
@@ -280,7 +283,7 @@ func (r *Roll) jobSeen(j *Job) {
 		return // an earlier run of add has judged it
 	}
 	m.job = j.Name
-	if before == nil && r.plan.Action == Uninstall && j.Failed {
+	if before == nil && r.plan.Action == Uninstall && j.Failed && !r.plan.Continued {
 		// Whoever removes a release again wants another attempt.
 		r.again = append(r.again, j.Name)
 		r.enter(m, running)

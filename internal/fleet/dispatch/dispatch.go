@@ -100,6 +100,7 @@ func (d *dispatcher) turn(ctx context.Context) (*Report, error) {
 	if l == nil {
 		return report, err
 	}
+	d.Plan.Continued = l.continues
 	report, end, err := d.locked(ctx, l)
 	if errors.Is(err, errLost) {
 		return nil, err
