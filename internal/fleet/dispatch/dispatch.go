@@ -220,6 +220,8 @@ type rolling struct {
 	news string
 	// stays is the Job whose end was waited for last.
 	stays string
+	// said is when the numbers were said last, or the last step was taken.
+	said time.Time
 }
 
 // errStays means that a Job has the name of another one, and is to go.
@@ -237,6 +239,7 @@ func (r *rolling) apply() {
 // run takes one step after another until the roll ends.
 func (r *rolling) run(ctx context.Context, l *lock) error {
 	var retry backoff
+	r.said = time.Now()
 	for {
 		r.apply()
 		changed := l.change()
@@ -263,6 +266,7 @@ func (r *rolling) run(ctx context.Context, l *lock) error {
 		err := r.do(ctx, step)
 		switch {
 		case err == nil:
+			r.said = time.Now()
 			retry.reset()
 			r.d.away.ended()
 		case errors.Is(err, errStays):
@@ -284,9 +288,10 @@ func (r *rolling) run(ctx context.Context, l *lock) error {
 // sayProgress is the time without a step after which the numbers are said.
 const sayProgress = 5 * time.Minute
 
-// wait returns at the next change of the cluster or of the lock, at until, or after a while.
+// wait returns at the next change of the cluster or of the lock, at until, or after a while. The lock
+// changes every few seconds, so that the time for the numbers goes on from one wait to the next.
 func (r *rolling) wait(ctx context.Context, until time.Time, changed <-chan struct{}) error {
-	idle := time.NewTimer(sayProgress)
+	idle := time.NewTimer(time.Until(r.said.Add(sayProgress)))
 	defer idle.Stop()
 	var after <-chan time.Time
 	if !until.IsZero() {
@@ -299,6 +304,7 @@ func (r *rolling) wait(ctx context.Context, until time.Time, changed <-chan stru
 	case <-changed:
 	case <-after:
 	case <-idle.C:
+		r.said = time.Now()
 		r.d.Say("waits for Jobs: " + r.Progress())
 	case <-ctx.Done():
 		return context.Cause(ctx)
