@@ -184,7 +184,7 @@ func (r *Roll) nodeSeen(n *Node) {
 // replace makes room for another node of the same name. A Job of the former one has to end first:
 // both have the name, so its pod may run on the new one.
 func (r *Roll) replace(m *member) {
-	if m.phase == running {
+	if m.phase == running && !r.jobs[m.job].ended() {
 		if r.died(m, m.node.UID) {
 			r.finish(m, dead(m, diedInTrial))
 		}
@@ -326,7 +326,7 @@ func (r *Roll) otherSeen(m *member, j *Job) {
 // jobGone takes the end of a Job. Somebody has deleted one that had not ended.
 func (r *Roll) jobGone(j *Job) {
 	known := r.jobs[j.Name]
-	if known == nil || known.UID != j.UID || r.removed[j.UID] || known.ended() {
+	if known == nil || known.UID != j.UID || known.ended() {
 		return
 	}
 	gone := *known
