@@ -13,9 +13,9 @@ const (
 	revisionAnnotation = prefix + "revision"
 	// nextAnnotation has the claim that waits for the lock.
 	nextAnnotation = prefix + "next"
-	// rolledAnnotation has the ID of the last roll that came to its end, unless failures have stopped
-	// an add since. Without it, add does nothing: what a failure has stopped must not go on by a
-	// schedule.
+	// rolledAnnotation has the ID of the last roll that came to its end, unless failures have
+	// stopped an add since. Without it, add does nothing: what a failure has stopped must not go on
+	// by a schedule.
 	rolledAnnotation = prefix + "rolled"
 )
 
@@ -144,8 +144,8 @@ func (c Claim) Judge(l *Lock, unchanged time.Duration, renewed bool) (v Verdict,
 	return Take, ""
 }
 
-// Continues reports whether the last holder of the lock did not come to the end of the same removal:
-// the end takes the revision away, so that another attempt has another claim.
+// Continues reports whether the last holder of the lock did not come to the end of the same
+// removal: the end takes the revision away, so that another attempt has another claim.
 func (c Claim) Continues(l *Lock) bool { return c.Action == Uninstall && l != nil && l.claim() == c }
 
 // Ended says what a holder leaves behind in the Lease.

@@ -133,7 +133,8 @@ func TestLease(t *testing.T) {
 	}
 }
 
-// TestAddStopped: an add that a failure has stopped does not go on at the next time of its schedule.
+// TestAddStopped: an add that a failure has stopped does not go on at the next time of its
+// schedule.
 func TestAddStopped(t *testing.T) {
 	t.Parallel()
 	nodes := []Node{node("a", ""), node("b", ""), node("c", ""), node("d", "")}

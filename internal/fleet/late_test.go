@@ -2,8 +2,8 @@ package fleet
 
 import "testing"
 
-// inTheMiddle returns a roll in which the nodes a and b have a Job, and another node has replaced a if
-// replaced is true.
+// inTheMiddle returns a roll in which the nodes a and b have a Job, and another node has replaced a
+// if replaced is true.
 func inTheMiddle(t *testing.T, replaced bool) (w *world, a Node, j *Job) {
 	t.Helper()
 	w = newWorld(t, Install, "nodes: 5\npause: 0s", node("a", ""), node("b", ""))
@@ -16,8 +16,8 @@ func inTheMiddle(t *testing.T, replaced bool) (w *world, a Node, j *Job) {
 	return w, a, j
 }
 
-// TestLateReplaced: another node of the same name waits for the Job of the former one, although there
-// are places. What a watch tells of the former one later is not about the present one.
+// TestLateReplaced: another node of the same name waits for the Job of the former one, although
+// there are places. What a watch tells of the former one later is not about the present one.
 func TestLateReplaced(t *testing.T) {
 	t.Parallel()
 	w, a, j := inTheMiddle(t, true)
@@ -54,8 +54,8 @@ func TestLateJob(t *testing.T) {
 	wantResult(t, w.play(), CodeDone, "2 nodes kept the partition")
 }
 
-// TestLateLabels: labels that were written to a Node that is replaced meanwhile are not on the present
-// one, which would count as seen by a roll.
+// TestLateLabels: labels that were written to a Node that is replaced meanwhile are not on the
+// present one, which would count as seen by a roll.
 func TestLateLabels(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, Add, "", node("a", ""))
@@ -89,8 +89,8 @@ func TestLateMade(t *testing.T) {
 	wantResult(t, w.play(), CodeDone, "1 node have no file of it any more")
 }
 
-// TestLateRemoved: what a watch tells late of a Job that was removed for another attempt does not end
-// that.
+// TestLateRemoved: what a watch tells late of a Job that was removed for another attempt does not
+// end that.
 func TestLateRemoved(t *testing.T) {
 	t.Parallel()
 	a := node("a", kept)
@@ -121,8 +121,8 @@ func TestLateRemoved(t *testing.T) {
 	wantResult(t, w.play(), CodeDone, "1 node have no file of it any more")
 }
 
-// TestPodRead: the pod of a Job that has failed is read once for each Job, and not if the deadline is
-// the cause: the last that is known of the pod says what it waited for.
+// TestPodRead: the pod of a Job that has failed is read once for each Job, and not if the deadline
+// is the cause: the last that is known of the pod says what it waited for.
 func TestPodRead(t *testing.T) {
 	t.Parallel()
 	a := node("a", "")

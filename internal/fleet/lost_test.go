@@ -184,8 +184,8 @@ func TestLostLater(t *testing.T) {
 	}
 }
 
-// TestLostResume: a dispatcher that begins in the middle gives a node that was kept before, and that
-// is not Ready, the time of a trial.
+// TestLostResume: a dispatcher that begins in the middle gives a node that was kept before, and
+// that is not Ready, the time of a trial.
 func TestLostResume(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, Install, "pause: 30s\ntrial: 10m", with(node("a", kept), off), node("b", ""))

@@ -40,15 +40,15 @@ const (
 	ReasonLabel = prefix + "reason"
 	// RollLabel of Jobs and their pods has the ID of the roll.
 	RollLabel = prefix + "roll"
-	// NodeLabel of Jobs and their pods has the name of the node, or a hash of a name that is too long
-	// for a label.
+	// NodeLabel of Jobs and their pods has the name of the node, or a hash of a name that is too
+	// long for a label.
 	NodeLabel = prefix + "node"
 	// ActionLabel of Jobs and their pods has the Action.
 	ActionLabel = prefix + "action"
 	// NodeNameAnnotation of Jobs has the name of the node in full.
 	NodeNameAnnotation = prefix + "node-name"
-	// nodeUIDAnnotation of Jobs has the UID of the Node. A machine that joins again under a name that
-	// another one had is another node.
+	// nodeUIDAnnotation of Jobs has the UID of the Node. A machine that joins again under a name
+	// that another one had is another node.
 	nodeUIDAnnotation = prefix + "node-uid"
 )
 

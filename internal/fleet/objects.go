@@ -90,8 +90,8 @@ type Pod struct {
 	ExitCode int32
 	Reason   string
 	Message  string
-	// Waits says what the pod waits for, such as a node or an image, or why it was ended from outside.
-	// It is empty for a pod that runs.
+	// Waits says what the pod waits for, such as a node or an image, or why it was ended from
+	// outside. It is empty for a pod that runs.
 	Waits string
 }
 

@@ -40,8 +40,8 @@ func (r *Roll) poolOf(m *member) int {
 	case Add:
 		selected = selected && !n.ours()
 	case Uninstall:
-		// Also what an earlier selection has left. A Node that was registered again has lost its labels,
-		// so that those alone do not suffice.
+		// Also what an earlier selection has left. A Node that was registered again has lost its
+		// labels, so that those alone do not suffice.
 		selected = selected || n.ours() || m.tried
 	}
 	switch {
@@ -105,8 +105,8 @@ func (p *pools) allow(pool int) bool {
 			return false
 		}
 	}
-	// A node of an earlier pool that has come back must not wait until the present one, which may be
-	// larger, is idle.
+	// A node of an earlier pool that has come back must not wait until the present one, which may
+	// be larger, is idle.
 	share := max(pool, p.reached)
 	return p.all < p.settings.Nodes.of(p.sizes[share])
 }

@@ -2,8 +2,8 @@ package fleet
 
 import "testing"
 
-// TestPoolsControlPlane: a worker that comes back waits while a node of the control plane is at work,
-// and has the share of its own pool then.
+// TestPoolsControlPlane: a worker that comes back waits while a node of the control plane is at
+// work, and has the share of its own pool then.
 func TestPoolsControlPlane(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, Install, "controlPlane: last\nnodes: 100%\npause: 0s", node("m", control), with(node("y", ""), off), with(node("z", ""), off))
@@ -19,8 +19,8 @@ func TestPoolsControlPlane(t *testing.T) {
 	}
 }
 
-// TestPoolsOthers: a node keeps its place for as long as a Job of another roll runs there, also when
-// its own Job has ended.
+// TestPoolsOthers: a node keeps its place for as long as a Job of another roll runs there, also
+// when its own Job has ended.
 func TestPoolsOthers(t *testing.T) {
 	t.Parallel()
 	a := node("a", kept)
@@ -38,7 +38,8 @@ func TestPoolsOthers(t *testing.T) {
 	}
 }
 
-// TestPoolsRemoval: a node of the control plane that fails does not stop a removal within maxFailures.
+// TestPoolsRemoval: a node of the control plane that fails does not stop a removal within
+// maxFailures.
 func TestPoolsRemoval(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, Uninstall, "maxFailures: 1", node("m", control+","+kept), node("n", control+","+kept))

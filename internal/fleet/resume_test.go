@@ -2,8 +2,8 @@ package fleet
 
 import "testing"
 
-// TestResumeForgets: a dispatcher that begins after Jobs were deleted knows neither of those that ran
-// nor of those that had failed, and tries their nodes again.
+// TestResumeForgets: a dispatcher that begins after Jobs were deleted knows neither of those that
+// ran nor of those that had failed, and tries their nodes again.
 func TestResumeForgets(t *testing.T) {
 	t.Parallel()
 	for name, ends := range map[string]bool{"ran": false, "had failed": true} {

@@ -17,8 +17,8 @@ type Plan struct {
 	// Owner is the UID of the object that owns the Jobs.
 	Owner    string
 	Settings Settings
-	// Continued means that the last dispatcher did not come to the end of this attempt of a removal:
-	// the failures in it count.
+	// Continued means that the last dispatcher did not come to the end of this attempt of a
+	// removal: the failures in it count.
 	Continued bool
 	// Deadline is the time that a Job has, for messages.
 	Deadline time.Duration
@@ -33,12 +33,13 @@ const (
 	Wait Kind = iota
 	// Create makes the Job of Node. Change with the Job follows.
 	Create
-	// Read reads the pod of Job, whose message is not known although the Job has ended. Known follows.
+	// Read reads the pod of Job, whose message is not known although the Job has ended. Known
+	// follows.
 	Read
 	// Label writes Labels to Node. Labelled or a Change follows.
 	Label
-	// Remove removes Job, which has failed in an attempt before or was made before a removal, and Node
-	// gets another one. Removed follows.
+	// Remove removes Job, which has failed in an attempt before or was made before a removal, and
+	// Node gets another one. Removed follows.
 	Remove
 	// Clean removes the Jobs of Rolls, which have ended. Cleaned follows.
 	Clean
@@ -381,7 +382,8 @@ func (r *Roll) Begin() (refusal string) {
 }
 
 // void removes the Jobs of this roll that say nothing any more, because a removal came after them.
-// It has left them in place, and the first roll after it removes its own. Their nodes get other ones.
+// It has left them in place, and the first roll after it removes its own. Their nodes get other
+// ones.
 func (r *Roll) void() {
 	if r.plan.Action == Uninstall {
 		return

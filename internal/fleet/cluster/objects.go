@@ -112,8 +112,9 @@ func (o *jobObject) job() *fleet.Job {
 		case batchv1.JobComplete:
 			j.Complete = true
 		case batchv1.JobFailed, batchv1.JobFailureTarget:
-			// The controller sets JobFailed when no pod of the Job terminates any more (enactJobFinished,
-			// pkg/controller/job, v1.37.0). The pod on a node that has lost its power terminates for ever.
+			// The controller sets JobFailed when no pod of the Job terminates any more
+			// (enactJobFinished, pkg/controller/job, v1.37.0). The pod on a node that has lost its
+			// power terminates for ever.
 			j.Failed, j.Reason, j.Message = true, condition.Reason, condition.Message
 		}
 	}

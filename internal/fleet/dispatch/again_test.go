@@ -18,8 +18,8 @@ import (
 
 const allRemoved = "2 nodes have no file of it any more"
 
-// TestInstalledAgain: what was removed gets new Jobs by the roll of before, whose ID and Jobs are the
-// same: Helm begins with revision 1 again, and kustomize stays at it.
+// TestInstalledAgain: what was removed gets new Jobs by the roll of before, whose ID and Jobs are
+// the same: Helm begins with revision 1 again, and kustomize stays at it.
 func TestInstalledAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 2)
@@ -45,8 +45,8 @@ func TestInstalledAgain(t *testing.T) {
 	})
 }
 
-// TestOwnerGone: the Jobs of a release that was deleted without its removal say nothing about the one
-// that is installed in its place. They keep their names until they are collected.
+// TestOwnerGone: the Jobs of a release that was deleted without its removal say nothing about the
+// one that is installed in its place. They keep their names until they are collected.
 func TestOwnerGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 2)
@@ -67,9 +67,9 @@ func TestOwnerGone(t *testing.T) {
 	})
 }
 
-// TestRemovedStays: a Job that is removed for another attempt may stay for a while, by a finalizer of
-// another controller or "kubectl delete --cascade=foreground". The dispatcher waits for longer and
-// longer between two requests meanwhile.
+// TestRemovedStays: a Job that is removed for another attempt may stay for a while, by a finalizer
+// of another controller or "kubectl delete --cascade=foreground". The dispatcher waits for longer
+// and longer between two requests meanwhile.
 func TestRemovedStays(t *testing.T) {
 	for _, leaving := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -107,8 +107,8 @@ func TestRemovedStays(t *testing.T) {
 	}
 }
 
-// TestFoundJob: the Job that an attempt without an answer has made is found. One of the same name for
-// another node, another Node of that name or another roll is not taken for it.
+// TestFoundJob: the Job that an attempt without an answer has made is found. One of the same name
+// for another node, another Node of that name or another roll is not taken for it.
 func TestFoundJob(t *testing.T) {
 	for name, change := range map[string]func(*batchv1.Job){
 		"ours":             func(*batchv1.Job) {},

@@ -288,8 +288,9 @@ func (r *rolling) run(ctx context.Context, l *lock) error {
 // sayProgress is the time without a step after which the numbers are said.
 const sayProgress = 5 * time.Minute
 
-// wait returns at the next change of the cluster or of the lock, at until, or after a while. The lock
-// changes every few seconds, so that the time for the numbers goes on from one wait to the next.
+// wait returns at the next change of the cluster or of the lock, at until, or after a while. The
+// lock changes every few seconds, so that the time for the numbers goes on from one wait to the
+// next.
 func (r *rolling) wait(ctx context.Context, until time.Time, changed <-chan struct{}) error {
 	idle := time.NewTimer(time.Until(r.said.Add(sayProgress)))
 	defer idle.Stop()
@@ -381,8 +382,8 @@ func (r *rolling) create(ctx context.Context, n *fleet.Node) error {
 	return nil
 }
 
-// found returns the Job of a node that exists already. The error is errStays for a former one, which
-// is to go first.
+// found returns the Job of a node that exists already. The error is errStays for a former one,
+// which is to go first.
 func (r *rolling) found(ctx context.Context, n *fleet.Node, job *batchv1.Job, exists error) (*fleet.Job, error) {
 	found, err := r.d.Client.Job(ctx, job.Name)
 	if err == nil && found == nil { // it has gone meanwhile, or is not of a roll

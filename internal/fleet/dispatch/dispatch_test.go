@@ -86,8 +86,8 @@ func (w *world) claim(action fleet.Action, revision int) string {
 	return o.Claim.String()
 }
 
-// TestRunLate: a Job whose image cannot be had ends at its deadline, as a failure with the cause. The
-// numbers are said meanwhile.
+// TestRunLate: a Job whose image cannot be had ends at its deadline, as a failure with the cause.
+// The numbers are said meanwhile.
 func TestRunLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)

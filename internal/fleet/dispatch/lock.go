@@ -13,11 +13,11 @@ import (
 const (
 	// renewEvery is the time between two writes of the lock.
 	renewEvery = 15 * time.Second
-	// writeFor is the time after the last write of the lock for which another write may begin: it ends
-	// before any other process may take the lock.
+	// writeFor is the time after the last write of the lock for which another write may begin: it
+	// ends before any other process may take the lock.
 	writeFor = fleet.LeaseFor - cluster.RequestTimeout - 5*time.Second
-	// renewAgain is the longest time between two attempts to write the lock. With the time before it,
-	// and an outage of half a minute, the holder is silent for less than fleet.LeaseFor.
+	// renewAgain is the longest time between two attempts to write the lock. With the time before
+	// it, and an outage of half a minute, the holder is silent for less than fleet.LeaseFor.
 	renewAgain = 5 * time.Second
 	// lookEvery is the time between two looks at a lock that another process holds.
 	lookEvery = 10 * time.Second
@@ -82,7 +82,8 @@ func (d *dispatcher) acquire(ctx context.Context) (*lock, *Report, error) {
 		case fleet.Ask:
 			asked, err := d.Client.WriteLock(ctx, d.Claim.Asked(l))
 			if err == nil {
-				// It was still the version that this process had seen: its holder has been silent all the time.
+				// It was still the version that this process had seen: its holder has been silent
+				// all the time.
 				version = versionOf(asked)
 			} else if err := d.transient(err); err != nil {
 				return nil, nil, err

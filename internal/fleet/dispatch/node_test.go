@@ -8,9 +8,9 @@ import (
 	"nodepartition/internal/fleet"
 )
 
-// TestNodeDead: the Job of a node that loses its power in its trial has failed at its deadline. From
-// Kubernetes 1.31 on the controller of Jobs sets FailureTarget then, and Failed only when no pod of
-// the Job terminates any more: the pod on a dead node does so for ever.
+// TestNodeDead: the Job of a node that loses its power in its trial has failed at its deadline.
+// From Kubernetes 1.31 on the controller of Jobs sets FailureTarget then, and Failed only when no
+// pod of the Job terminates any more: the pod on a dead node does so for ever.
 func TestNodeDead(t *testing.T) {
 	for action, lines := range map[fleet.Action][]string{
 		fleet.Install: {

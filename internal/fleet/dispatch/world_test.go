@@ -55,8 +55,10 @@ type world struct {
 	t   *testing.T
 	api *fakeapi.Fleet
 
-	mu   sync.Mutex
-	ends map[string]string // by node: "" kept, "hangs", "dead", or the exit code and the termination message
+	mu sync.Mutex
+	// ends says by node how its Job ends: "" kept, "hangs", "dead", or the exit code and the
+	// termination message.
+	ends map[string]string
 	said []string
 	// most is the largest number of Jobs that ran at once.
 	running, most int
@@ -179,7 +181,8 @@ type line struct {
 	holder string
 	mu     sync.Mutex
 	cut    bool
-	// noLease cuts requests about the Lease alone, and wrote is when the last one began that wrote it.
+	// noLease cuts requests about the Lease alone, and wrote is when the last one began that wrote
+	// it.
 	noLease bool
 	wrote   time.Time
 }
