@@ -1,0 +1,288 @@
+package host
+
+import (
+	"context"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"nodepartition/internal/installer/manifest"
+	"nodepartition/internal/installer/outcome"
+	"nodepartition/internal/installer/sandbox"
+	"nodepartition/internal/installer/store"
+	"nodepartition/internal/kubeletconfig"
+)
+
+// around runs a function before a program.
+type around struct {
+	Runner
+	before func(ctx context.Context, line string) (*Ran, error)
+}
+
+func (a around) Run(ctx context.Context, name string, args ...string) (Ran, error) {
+	if ran, err := a.before(ctx, filepath.Base(name)+" "+strings.Join(args, " ")); ran != nil || err != nil {
+		if ran == nil {
+			ran = &Ran{}
+		}
+		return *ran, err
+	}
+	return a.Runner.Run(ctx, name, args...)
+}
+
+// TestReviHang: crio.service has TimeoutStartSec=0, so that a runtime that hangs at its start with
+// NRI hangs the stage. The node has to go back at the deadline all the same.
+func TestReviHang(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		n.write("/etc/crio/crio.conf.d/other.conf", "")
+		o := n.order("r1", "v1", section)
+		o.NRI = "crio"
+		began := time.Now()
+		hung := false
+		n.h.Programs = around{n, func(ctx context.Context, line string) (*Ran, error) {
+			if line != "systemctl restart crio.service" || hung {
+				return nil, nil
+			}
+			hung = true
+			select {
+			case <-ctx.Done(): // the stage gives up by itself
+			case <-time.After(trialTime + time.Minute):
+				n.now.Since += trialTime + time.Minute
+				if unlock, err := n.h.Lock(false); err != nil {
+					t.Errorf("a minute after the deadline the way back cannot begin: %v", err)
+				} else {
+					unlock()
+				}
+			}
+			return nil, context.DeadlineExceeded
+		}}
+		n.do(sandbox.Install, o)
+		if took := time.Since(began); took > trialTime {
+			t.Errorf("install hung for %s, and the node goes back %s after its beginning", took, trialTime)
+		}
+	})
+}
+
+// TestReviUninstallAfterKeep: keep is killed after the rename of the section, which decides that the
+// roll is kept. An uninstallation that comes before the way back leaves the section, and says that
+// it has nothing on the node.
+func TestReviUninstallAfterKeep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		before := n.tree()
+		o := n.order("r1", "v1", section)
+		for _, stage := range stages[:4] {
+			n.do(stage, o)
+		}
+		for at := 1; n.read(kubeletconfig.OverridePath) == ""; at++ {
+			n.killAt = len(n.steps) + at
+			if survives(func() { n.do(sandbox.Keep, o) }) {
+				t.Fatal("was not killed")
+			}
+		}
+		n.killAt = 0
+		got := n.do(sandbox.Uninstall, n.order("u1", "v1", section))
+		t.Logf("%+v", got)
+		if d := compare(before, n.tree()); got.Status == outcome.Done && len(d) > 0 {
+			t.Errorf("says %q, and %v", got.Text(), d)
+		}
+	})
+}
+
+// TestReviUninstallRemains: what does not go back before an uninstallation is named.
+func TestReviUninstallRemains(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		o := n.order("r1", "v1", section)
+		for _, stage := range stages[:3] {
+			n.do(stage, o)
+		}
+		n.write(generatorPath, "patched by hand")
+		got := n.do(sandbox.Uninstall, n.order("u1", "v1", section))
+		if n.read(generatorPath) != "" && !strings.Contains(got.Text(), generatorPath) {
+			t.Errorf("%s is still there, and the uninstallation says: %d, %s", generatorPath, got.Status, got.Text())
+		}
+	})
+}
+
+// TestReviEvicted: a member that was Ready is evicted by the new limit, and its replacement does not
+// become Ready.
+func TestReviEvicted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		n.onApplied(func() {
+			n.pods = []podState{
+				{UID: "u1", Namespace: "kube-system", Name: "dns-a", Ended: true},   // phase Failed, Evicted
+				{UID: "u2", Namespace: "kube-system", Name: "dns-b", Ready: false}, // CrashLoopBackOff: OOMKilled
+			}
+		})
+		if got := n.roll(n.order("r1", "v1", section)); got.Status == outcome.Done {
+			t.Errorf("no member is Ready any more, and: %s", got.Text())
+		}
+	})
+}
+
+// TestReviDocsIsAFile: something else than a folder at a folder of ours.
+func TestReviDocsIsAFile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		n.write(manifest.Docs, "a file")
+		before := n.tree()
+		got := n.roll(n.order("r1", "v1", section))
+		if got.Status != outcome.Refused && got.Status != outcome.WentBack {
+			t.Errorf("%+v", got)
+		}
+		n.now.Since += trialTime
+		for range 3 {
+			if err := n.back(t.Context()); err != nil {
+				t.Errorf("the way back at the deadline: %v", err)
+			}
+		}
+		n.reboot2(t)
+		for _, d := range compare(before, n.tree()) {
+			t.Log(d)
+		}
+	})
+}
+
+func (n *node) reboot2(t *testing.T) {
+	n.now.Boot += "+"
+	if err := n.back(t.Context()); err != nil {
+		t.Errorf("the way back after a boot: %v", err)
+	}
+}
+
+// TestReviSettingsStay: docs/fleet.md: "With an empty monitorArgs, PARTITION_MONITOR_ARGS of the
+// nodes stays as it is."
+func TestReviSettingsStay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		const settings = "PARTITION_MONITOR_ARGS=--listen=0.0.0.0:9948\n"
+		o := n.order("r1", "v1", section)
+		n.write(filepath.Join(store.Folder, store.Settings), settings)
+		o.Settings = store.Digest([]byte(settings))
+		if got := n.roll(o); got.Status != outcome.Done {
+			t.Fatalf("%+v", got)
+		}
+		n.mustRoll("r2", "v2", section)
+		if n.read(settingsPath) != settings {
+			t.Errorf("a roll without monitorArgs has removed %s", settingsPath)
+		}
+	})
+}
+
+// TestReviInstallAgain: install is killed, a person changes a file, and install is called again.
+func TestReviInstallAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		o := n.order("r1", "v1", section)
+		for at := 1; ; at++ {
+			n.killAt = len(n.steps) + at
+			if survives(func() { n.do(sandbox.Install, o) }) {
+				t.Fatal("was not killed")
+			}
+			if n.read(servicePath) != "" {
+				break
+			}
+		}
+		n.killAt = 0
+		n.write(servicePath, "[Service] mine")
+		got := n.do(sandbox.Install, o)
+		if n.read(servicePath) != "[Service] mine" {
+			t.Errorf("the file that somebody has changed during the roll is overwritten: %+v", got)
+		}
+	})
+}
+
+// TestReviFullDisk: the state cannot be written, and systemd starts the way back every 30 s. The
+// runtime is not to be restarted each time.
+func TestReviFullDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		n.write("/etc/crio/crio.conf.d/other.conf", "")
+		o := n.order("r1", "v1", section)
+		o.NRI = "crio"
+		for _, stage := range stages[:3] {
+			n.do(stage, o)
+		}
+		n.now.Since += trialTime
+		n.write(filepath.Join(store.Folder, ".state.json.installing/full"), "") // as ENOSPC does
+		steps := len(n.steps)
+		for range 5 {
+			if err := n.back(t.Context()); err == nil {
+				t.Fatal("the state was written")
+			}
+		}
+		restarts := len(slices.DeleteFunc(slices.Clone(n.steps[steps:]), func(s string) bool { return s != "systemctl restart crio.service" }))
+		if restarts > 1 {
+			t.Errorf("%d restarts of the runtime in five attempts, one every 30 s for as long as /var is full", restarts)
+		}
+	})
+}
+
+// TestReviSlowMonitor: the monitor takes 15 s to stop and to start (TimeoutStopSec=30s).
+func TestReviSlowMonitor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		n.mustRoll("old", "v1", section)
+		o := n.order("new", "v2", section)
+		n.notReady = "gone"
+		n.h.Programs = around{n, func(_ context.Context, line string) (*Ran, error) {
+			if line != "systemctl restart --no-block partition-monitor.service" {
+				return nil, nil
+			}
+			n.active["partition-monitor.service"] = false
+			time.AfterFunc(15*time.Second, func() { n.active["partition-monitor.service"] = true })
+			return &Ran{}, nil
+		}}
+		got := n.roll(o)
+		if got.Status != outcome.WentBack {
+			t.Errorf("a restart that is under way: %+v", got)
+		}
+		time.Sleep(time.Minute)
+	})
+}
+
+// TestReviMonitorFailed: a monitor that had failed before the roll is reported as a difference.
+func TestReviMonitorFailed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		n.mustRoll("old", "v1", section)
+		state := "failed"
+		n.h.Programs = around{n, func(_ context.Context, line string) (*Ran, error) {
+			switch {
+			case strings.HasPrefix(line, "systemctl reset-failed partition-monitor"):
+				state = "inactive"
+			case strings.HasPrefix(line, "systemctl show --property=Id,ActiveState -- partition-monitor.service"):
+				return &Ran{Stdout: "Id=partition-monitor.service\nActiveState=" + state + "\n\nId=kubepods-system.slice\nActiveState=active\n"}, nil
+			}
+			return nil, nil
+		}}
+		n.notReady = "gone"
+		got := n.roll(n.order("new", "v2", section))
+		if got.Status != outcome.WentBack {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+// TestReviTryDigest: apply tries the section of the roll, whatever is in the folder.
+func TestReviTryDigest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		o := n.order("r1", "v1", section)
+		for _, stage := range stages[:2] {
+			n.do(stage, o)
+		}
+		n.write(filepath.Join(store.Folder, store.Section), otherSection) // by another pod
+		for _, stage := range stages[2:] {
+			if got := n.do(stage, o); got.Status != outcome.Done {
+				return
+			}
+		}
+		t.Errorf("the roll kept another section than its own: %q, state %s, want %s", n.read(kubeletconfig.OverridePath), n.state().Kept.Section, o.Section)
+	})
+}
