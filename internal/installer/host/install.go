@@ -176,6 +176,11 @@ func (h *Host) install(ctx context.Context, o manifest.Order) (done, error) {
 	if r.Stage.Reached(manifest.Installed) {
 		return said("the files of version %s are in place", o.Version), nil
 	}
+	ctx, cancel, err := h.within(ctx, r, margin)
+	if err != nil {
+		return nil, err
+	}
+	defer cancel()
 	if err := h.prepareWayBack(ctx, r); err != nil {
 		return nil, fmt.Errorf("the way back: %w", err)
 	}

@@ -16,56 +16,6 @@ import (
 	"nodepartition/internal/kubeletconfig"
 )
 
-// around runs a function before a program.
-type around struct {
-	Runner
-	before func(ctx context.Context, line string) (*Ran, error)
-}
-
-func (a around) Run(ctx context.Context, name string, args ...string) (Ran, error) {
-	if ran, err := a.before(ctx, filepath.Base(name)+" "+strings.Join(args, " ")); ran != nil || err != nil {
-		if ran == nil {
-			ran = &Ran{}
-		}
-		return *ran, err
-	}
-	return a.Runner.Run(ctx, name, args...)
-}
-
-// TestReviHang: crio.service has TimeoutStartSec=0, so that a runtime that hangs at its start with
-// NRI hangs the stage. The node has to go back at the deadline all the same.
-func TestReviHang(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t)
-		n.write("/etc/crio/crio.conf.d/other.conf", "")
-		o := n.order("r1", "v1", section)
-		o.NRI = "crio"
-		began := time.Now()
-		hung := false
-		n.h.Programs = around{n, func(ctx context.Context, line string) (*Ran, error) {
-			if line != "systemctl restart crio.service" || hung {
-				return nil, nil
-			}
-			hung = true
-			select {
-			case <-ctx.Done(): // the stage gives up by itself
-			case <-time.After(trialTime + time.Minute):
-				n.now.Since += trialTime + time.Minute
-				if unlock, err := n.h.Lock(false); err != nil {
-					t.Errorf("a minute after the deadline the way back cannot begin: %v", err)
-				} else {
-					unlock()
-				}
-			}
-			return nil, context.DeadlineExceeded
-		}}
-		n.do(sandbox.Install, o)
-		if took := time.Since(began); took > trialTime {
-			t.Errorf("install hung for %s, and the node goes back %s after its beginning", took, trialTime)
-		}
-	})
-}
-
 // TestReviUninstallAfterKeep: keep is killed after the rename of the section, which decides that the
 // roll is kept. An uninstallation that comes before the way back leaves the section, and says that
 // it has nothing on the node.

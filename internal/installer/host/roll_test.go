@@ -1,6 +1,7 @@
 package host
 
 import (
+	"context"
 	"errors"
 	"maps"
 	"path/filepath"
@@ -608,4 +609,90 @@ func TestSoftReboot(t *testing.T) {
 			t.Error("the service at the start of the system went back before its time")
 		}
 	})
+}
+
+// around is a Runner that asks before each program, by its command line. With a result or an error
+// from before, the program does not run.
+type around struct {
+	Runner
+	before func(ctx context.Context, line string) (*Ran, error)
+}
+
+// Run implements Runner.
+func (a around) Run(ctx context.Context, name string, args ...string) (Ran, error) {
+	ran, err := a.before(ctx, filepath.Base(name)+" "+strings.Join(args, " "))
+	switch {
+	case ran != nil:
+		return *ran, err
+	case err != nil:
+		return Ran{}, err
+	}
+	return a.Runner.Run(ctx, name, args...)
+}
+
+// TestHangs: a program that never returns, as the restart of a runtime with TimeoutStartSec=0, ends
+// its stage before the deadline: the way back needs the lock. After the rename of the section the
+// roll is kept all the same.
+func TestHangs(t *testing.T) {
+	for name, test := range map[string]struct {
+		stage  sandbox.Stage
+		hangs  string // the beginning of a command line
+		runs   bool   // the program has done its work when it hangs
+		status outcome.Status
+		reason outcome.Reason
+	}{
+		"install":                {sandbox.Install, "systemctl restart crio.service", false, outcome.WentBack, outcome.Verify},
+		"install, a reload":      {sandbox.Install, "systemctl daemon-reload", false, outcome.WentBack, outcome.Timeout},
+		"apply":                  {sandbox.Apply, "partition-monitor try /", false, outcome.WentBack, outcome.Timeout},
+		"apply, after its start": {sandbox.Apply, "partition-monitor try /", true, outcome.WentBack, outcome.Timeout},
+		"keep":                   {sandbox.Keep, "partition-monitor keep", false, outcome.WentBack, outcome.Timeout},
+		"keep, after the rename": {sandbox.Keep, "partition-monitor keep", true, outcome.Done, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newNode(t)
+				n.write("/etc/crio/crio.conf.d/other.conf", "")
+				before := n.tree()
+				o := n.order("r1", "v1", section)
+				o.NRI = "crio"
+				for _, stage := range stages[:slices.Index(stages, test.stage)] {
+					if got := n.do(stage, o); got.Status != outcome.Done {
+						t.Fatalf("%s: %+v", stage, got)
+					}
+				}
+				hung := false
+				n.h.Programs = around{n, func(ctx context.Context, line string) (*Ran, error) {
+					if !strings.HasPrefix(line, test.hangs) || hung {
+						return nil, nil
+					}
+					hung = true
+					if test.runs {
+						n.monitor(line, strings.Fields(line)[1:])
+					}
+					select {
+					case <-ctx.Done():
+					case <-time.After(2 * trialTime):
+					}
+					return &Ran{}, context.Cause(ctx)
+				}}
+				began := time.Now()
+				got := n.do(test.stage, o)
+				if took := time.Since(began); !hung || took > trialTime {
+					t.Errorf("hung: %t, for %s; the node goes back %s after the beginning", hung, took, trialTime)
+				}
+				if got.Status != test.status || got.Reason != test.reason || !strings.Contains(got.Text(), errTime.Error()) {
+					t.Errorf("%+v; want %d, %s, %q", got, test.status, test.reason, errTime)
+				}
+				if test.status == outcome.Done {
+					if kept := n.state().Kept; kept == nil || n.read(kubeletconfig.OverridePath) != section {
+						t.Errorf("not kept: %+v", kept)
+					}
+					return
+				}
+				for _, d := range compare(before, n.tree()) {
+					t.Error(d)
+				}
+			})
+		})
+	}
 }
