@@ -220,7 +220,12 @@ func (h *Host) unwell(ctx context.Context, cluster Cluster, o manifest.Order, r 
 		return err
 	}
 	for _, p := range pods {
-		if !p.Ready && !p.Ended && slices.Contains(r.Ready, p.UID) {
+		switch {
+		case !slices.Contains(r.Ready, p.UID):
+		case p.Failed:
+			// The new limit may have cost it. Another pod in its place says nothing of the limit.
+			return fmt.Errorf("pod %s/%s was Ready before the roll, and has failed: kubectl describe has the reason", p.Namespace, p.Name)
+		case !p.Ready && !p.Ended:
 			return fmt.Errorf("pod %s/%s was Ready before the roll, and is not now", p.Namespace, p.Name)
 		}
 	}

@@ -58,23 +58,6 @@ func TestReviUninstallRemains(t *testing.T) {
 	})
 }
 
-// TestReviEvicted: a member that was Ready is evicted by the new limit, and its replacement does not
-// become Ready.
-func TestReviEvicted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t)
-		n.onApplied(func() {
-			n.pods = []podState{
-				{UID: "u1", Namespace: "kube-system", Name: "dns-a", Ended: true},   // phase Failed, Evicted
-				{UID: "u2", Namespace: "kube-system", Name: "dns-b", Ready: false}, // CrashLoopBackOff: OOMKilled
-			}
-		})
-		if got := n.roll(n.order("r1", "v1", section)); got.Status == outcome.Done {
-			t.Errorf("no member is Ready any more, and: %s", got.Text())
-		}
-	})
-}
-
 // TestReviDocsIsAFile: something else than a folder at a folder of ours.
 func TestReviDocsIsAFile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

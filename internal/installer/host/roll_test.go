@@ -247,6 +247,14 @@ func TestStageFails(t *testing.T) {
 			n.pods = []podState{{UID: "u1", Namespace: "kube-system", Name: "dns", Ready: true}}
 			n.onApplied(func() { n.pods[0].Ready = false })
 		}, outcome.WentBack, outcome.Verify, "kube-system/dns was Ready"},
+		"verify, a member that was evicted": {func(n *node) {
+			n.onApplied(func() {
+				n.pods = []podState{
+					{UID: "u1", Namespace: "kube-system", Name: "dns", Ended: true, Failed: true},
+					{UID: "u2", Namespace: "kube-system", Name: "dns-in-its-place"},
+				}
+			})
+		}, outcome.WentBack, outcome.Verify, "kube-system/dns was Ready before the roll, and has failed"},
 		"verify, check": {
 			func(n *node) {
 				n.onApplied(func() { n.findings = []finding{{Check: "slice", Grade: "error", Found: "memory.max is max"}} })
@@ -284,6 +292,25 @@ func TestStageFails(t *testing.T) {
 					t.Errorf("says that the node is as before: %s", got.Text())
 				}
 			})
+		})
+	}
+}
+
+// TestVerifyMembers: members that were deleted or have done their work since, and failed pods that
+// were not Ready before, keep no roll from its end.
+func TestVerifyMembers(t *testing.T) {
+	for name, pods := range map[string][]podState{
+		"deleted":        {{UID: "u1", Namespace: "kube-system", Name: "dns", Ended: true}},
+		"gone":           {},
+		"failed before":  {{UID: "u0", Namespace: "kube-system", Name: "old", Ended: true, Failed: true}},
+		"not one of its": {{UID: "u0", Namespace: "default", Name: "web"}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			n := newNode(t)
+			n.onApplied(func() { n.pods = pods })
+			if got := n.roll(n.order("r1", "v1", section)); got.Status != outcome.Done {
+				t.Errorf("%s: %+v", name, got)
+			}
 		})
 	}
 }
