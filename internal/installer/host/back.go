@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 
+	"golang.org/x/sys/unix"
+
 	"nodepartition/internal/installer/manifest"
 	"nodepartition/internal/installer/outcome"
 	"nodepartition/internal/kubeletconfig"
@@ -142,36 +144,44 @@ func (h *Host) endTrial(ctx context.Context, r *manifest.Roll) error {
 	return nil // else its timer was first
 }
 
-// putBack puts the files back that a roll has changed. One that somebody has changed since is left,
-// and named.
+// putBack puts the files back that a roll has changed. One that somebody has changed since, and one
+// that cannot be removed, is left and named, and the others are put back. A backup that cannot be put
+// back is an error: the roll does not end before it is, and with it the backup.
 func (h *Host) putBack(ctx context.Context, r *manifest.Roll) (remains []string, err error) {
 	var written []string
+	var errs []error
+	// remove removes what an attempt after this one could not remove either. A file system that is
+	// read-only for the moment is another matter.
+	remove := func(name string, remove func(string) error) {
+		switch err := remove(name); {
+		case errors.Is(err, unix.EROFS):
+			errs = append(errs, fmt.Errorf("%s: %w", name, err))
+		case err != nil:
+			if text := fmt.Sprintf("%s could not be removed: %v", name, err); !slices.Contains(remains, text) {
+				remains = append(remains, text)
+			}
+		}
+	}
 	for _, c := range slices.Backward(r.Changes) {
-		if err := h.Tidy(c.Path); err != nil {
-			return nil, err
-		}
+		remove(c.Path, h.Tidy)
 		is, err := h.Present(c.Path)
-		if err != nil {
-			return nil, err
-		}
 		switch {
+		case err != nil:
 		case is == c.Was:
 		case is.Exists && !is.Is(c.File):
 			remains = append(remains, c.Path+" was changed while the roll was under way, and stays as it is")
 		case !c.Was.Exists:
-			err = h.Remove(c.Path)
+			remove(c.Path, h.Remove)
 		default:
 			err = h.Copy(h.backup(c), c.Path, c.Was.Mode)
 			written = append(written, c.Path)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", c.Path, err)
+			errs = append(errs, fmt.Errorf("%s: %w", c.Path, err))
 		}
 	}
 	if changesOf(r, []string{monitorPath}) && !r.Before.Files[monitorPath].Exists {
-		if err := h.RemoveEmpty(manifest.Docs); err != nil {
-			return nil, err
-		}
+		remove(manifest.Docs, h.RemoveEmpty)
 	}
 	// keep writes the section under another name first.
 	folder, err := h.Root.Path(path.Dir(kubeletconfig.OverridePath))
@@ -183,9 +193,10 @@ func (h *Host) putBack(ctx context.Context, r *manifest.Roll) (remains []string,
 		return nil, err
 	}
 	for _, half := range halves {
-		if err := h.Remove(path.Join(path.Dir(kubeletconfig.OverridePath), filepath.Base(half))); err != nil {
-			return nil, err
-		}
+		remove(path.Join(path.Dir(kubeletconfig.OverridePath), filepath.Base(half)), h.Remove)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
 	}
 	return remains, h.relabel(ctx, written)
 }

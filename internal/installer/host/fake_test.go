@@ -295,6 +295,14 @@ func (n *node) state() manifest.State {
 	return state
 }
 
+// stick keeps a file from being written and removed, until free is called.
+func (n *node) stick(name string) (free func()) {
+	n.t.Helper()
+	other := filepath.Join(filepath.Dir(name), "."+filepath.Base(name)+".installing")
+	n.write(filepath.Join(other, "full"), "")
+	return func() { n.remove(other) }
+}
+
 // reboot empties /run, and starts what a boot starts.
 func (n *node) reboot() {
 	n.t.Helper()

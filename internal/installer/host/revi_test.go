@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"nodepartition/internal/installer/manifest"
 	"nodepartition/internal/installer/outcome"
 	"nodepartition/internal/installer/sandbox"
 	"nodepartition/internal/installer/store"
@@ -56,36 +55,6 @@ func TestReviUninstallRemains(t *testing.T) {
 			t.Errorf("%s is still there, and the uninstallation says: %d, %s", generatorPath, got.Status, got.Text())
 		}
 	})
-}
-
-// TestReviDocsIsAFile: something else than a folder at a folder of ours.
-func TestReviDocsIsAFile(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t)
-		n.write(manifest.Docs, "a file")
-		before := n.tree()
-		got := n.roll(n.order("r1", "v1", section))
-		if got.Status != outcome.Refused && got.Status != outcome.WentBack {
-			t.Errorf("%+v", got)
-		}
-		n.now.Since += trialTime
-		for range 3 {
-			if err := n.back(t.Context()); err != nil {
-				t.Errorf("the way back at the deadline: %v", err)
-			}
-		}
-		n.reboot2(t)
-		for _, d := range compare(before, n.tree()) {
-			t.Log(d)
-		}
-	})
-}
-
-func (n *node) reboot2(t *testing.T) {
-	n.now.Boot += "+"
-	if err := n.back(t.Context()); err != nil {
-		t.Errorf("the way back after a boot: %v", err)
-	}
 }
 
 // TestReviSettingsStay: docs/fleet.md: "With an empty monitorArgs, PARTITION_MONITOR_ARGS of the

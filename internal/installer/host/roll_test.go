@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -417,6 +418,59 @@ func TestChangedMeanwhile(t *testing.T) {
 	})
 }
 
+// TestCannotRemove: a path that cannot be removed is named, and all else of the way back happens:
+// systemd forgets the units, and the roll ends. What cannot be put back is tried again, and its
+// backup stays until then, while the others are put back.
+func TestCannotRemove(t *testing.T) {
+	for name, test := range map[string]struct {
+		stuck   string // the file at which a step fails
+		remains bool
+	}{
+		"new":    {"/usr/share/man/man8/new.8", true},
+		"backup": {servicePath, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newNode(t)
+				n.mustRoll("old", "v1", section)
+				before := n.tree()
+				o := n.order("new", "v2", section)
+				for _, stage := range stages[:3] {
+					n.do(stage, o)
+				}
+				free := n.stick(test.stuck)
+				n.now.Since += trialTime
+				err := n.back(t.Context())
+				if n.read(pagePath) != "page v1" || n.read(monitorPath) != "monitor v1" {
+					t.Errorf("the other files are not as before: %q, %q", n.read(pagePath), n.read(monitorPath))
+				}
+				state := n.state()
+				if test.remains {
+					if err != nil || state.Roll != nil || !strings.Contains(fmt.Sprint(state.Last.Remains), test.stuck+" could not be removed") {
+						t.Errorf("%v, %+v", err, state.Last)
+					}
+					if n.read(filepath.Join(unitFolder, backService)) != "" || !slices.Contains(n.steps, "systemctl daemon-reload") {
+						t.Error("the way back has not ended")
+					}
+					if got := n.do(sandbox.Verify, o); got.Status != outcome.Remains || !strings.Contains(got.Text(), test.stuck) {
+						t.Errorf("%+v", got)
+					}
+					free()
+					return
+				}
+				if err == nil || !strings.Contains(err.Error(), test.stuck) || state.Roll == nil {
+					t.Errorf("%v, %+v", err, state)
+				}
+				free()
+				n.mustBack()
+				for _, d := range compare(before, n.tree()) {
+					t.Error(d)
+				}
+			})
+		})
+	}
+}
+
 // TestPreflight: each reason for a refusal, before anything is written.
 func TestPreflight(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -432,6 +486,7 @@ func TestPreflight(t *testing.T) {
 		"a foreign file":     {func(n *node) { n.write(monitorPath, "mine") }, outcome.ForeignFile},
 		"a package":          {func(n *node) { n.write(dpkgList, "/.") }, outcome.ForeignFile},
 		"an extension":       {func(n *node) { n.write(extension, "ID=debian") }, outcome.ForeignFile},
+		"a file at a folder": {func(n *node) { n.write(manifest.Docs, "mine") }, outcome.ForeignFile},
 		"another prefix":     {func(n *node) { n.write("/etc/systemd/system-generators/partition-generator", "x") }, outcome.ForeignFile},
 		"another section":    {func(n *node) { n.write(kubeletconfig.OverridePath, otherSection) }, outcome.ForeignFile},
 		"a read-only /usr":   {func(n *node) { n.readOnly = true }, outcome.ReadOnlyUsr},

@@ -65,6 +65,37 @@ func TestPlan(t *testing.T) {
 	}
 }
 
+// TestPlanFolderInTheWay: where a folder has to be made, and something else is, nothing is written.
+// It is named once. A link to a folder is one.
+func TestPlanFolderInTheWay(t *testing.T) {
+	t.Parallel()
+	wanted := []File{file(Docs+"/a.md", "1"), file(Docs+"/grafana/b.json", "1"), file(Docs+"/grafana/c.json", "1"), file("/usr/bin/m", "1")}
+	for name, test := range map[string]struct {
+		there, folder string
+		want          string // what is foreign
+	}{
+		"nothing":      {"", "", ""},
+		"a file":       {Docs, "", Docs},
+		"a file below": {Docs + "/grafana", Docs, Docs + "/grafana"},
+		"a folder":     {Docs, Docs, ""},
+	} {
+		present := func(name string) Present {
+			return Present{Exists: name == test.there, Kind: "what the test says"}
+		}
+		exists := func(name string) bool {
+			return name == "/usr/share/doc" || name == "/usr/bin" || name == test.folder
+		}
+		_, _, foreign := Plan(wanted, nil, present, exists)
+		got := ""
+		if len(foreign) > 0 {
+			got = foreign[0].Path
+		}
+		if got != test.want || len(foreign) > 1 {
+			t.Errorf("%s: %v; want %q", name, foreign, test.want)
+		}
+	}
+}
+
 // TestPlanGeneratorLast: a reload in between finds the generator with all of its files, or none.
 func TestPlanGeneratorLast(t *testing.T) {
 	t.Parallel()
