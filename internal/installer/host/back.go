@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -43,16 +45,23 @@ func (h *Host) Back(ctx context.Context, now bool) error {
 		h.Say("it is not time to go back: roll %s goes on", r.Roll)
 		return nil
 	}
-	if r.Stage == manifest.Keeping && r.Tries {
-		// The rename of the section decides.
-		if is, err := h.Present(kubeletconfig.OverridePath); err != nil {
-			return err
-		} else if is.SHA256 == r.Section {
-			h.Say("roll %s was kept", r.Roll)
-			return h.finish(ctx, state)
-		}
+	if kept, err := h.renamed(r); err != nil {
+		return err
+	} else if kept {
+		h.Say("roll %s was kept", r.Roll)
+		return h.finish(ctx, state)
 	}
 	return h.goBack(ctx, state, r.Deadline.Boot != moment.Boot)
+}
+
+// renamed reports whether a roll has made its section permanent. The rename decides that it is kept,
+// also if keep was killed after it.
+func (h *Host) renamed(r *manifest.Roll) (bool, error) {
+	if r.Stage != manifest.Keeping || !r.Tries {
+		return false, nil
+	}
+	is, err := h.Present(kubeletconfig.OverridePath)
+	return is.SHA256 == r.Section, err
 }
 
 // goBack undoes a roll. rebooted means that units and cgroups have come with another boot since.
@@ -99,7 +108,7 @@ func (h *Host) goBack(ctx context.Context, state manifest.State, rebooted bool) 
 	if !rebooted {
 		h.settle(ctx, r)
 	}
-	now, err := h.snapshot(ctx, r)
+	now, err := h.snapshot(ctx, pathsOf(r))
 	if err != nil {
 		return err
 	}
@@ -111,6 +120,13 @@ func (h *Host) goBack(ctx context.Context, state manifest.State, rebooted bool) 
 	ended := &manifest.Ended{Roll: r.Roll, Reason: r.Reason, Why: r.Failed, Remains: remains}
 	if r.Failed == "" {
 		ended.Reason, ended.Why = string(outcome.Timeout), "the roll did not end in its time: its installer, the API server or the network was gone"
+	}
+	if len(remains) > 0 {
+		moment, err := h.Now()
+		if err != nil {
+			return err
+		}
+		ended.Before, ended.Boot = &r.Before, moment.Boot
 	}
 	state.Roll, state.Last = nil, ended
 	if err := h.SetState(state); err != nil {
@@ -224,7 +240,7 @@ func (h *Host) useOld(ctx context.Context, r *manifest.Roll, before []string) er
 // settle waits until what was active before is active again.
 func (h *Host) settle(ctx context.Context, r *manifest.Roll) {
 	for range idleness {
-		now, err := h.snapshot(ctx, r)
+		now, err := h.snapshot(ctx, pathsOf(r))
 		if err == nil && len(manifest.Differences(r.Before, now, false)) == 0 {
 			return
 		}
@@ -248,19 +264,56 @@ func (h *Host) errOwned(ctx context.Context) error {
 	return err
 }
 
+// endRoll ends a roll that is under way before an uninstallation.
+func (h *Host) endRoll(ctx context.Context, state manifest.State) error {
+	r := state.Roll
+	if kept, err := h.renamed(r); err != nil {
+		return err
+	} else if kept {
+		return h.finish(ctx, state) // and the section is removed with the files
+	}
+	h.Say("roll %s has not ended: going back first", r.Roll)
+	now, err := h.Now()
+	if err != nil {
+		return err
+	}
+	return h.goBack(ctx, state, r.Deadline.Boot != now.Boot)
+}
+
+// errRemains returns what the last way back has left on the node, and is still there. It is not
+// removed: it was somebody's, or could not be removed. just means that this way back has ended just
+// now, and its own words say more than another look.
+func (h *Host) errRemains(ctx context.Context, last *manifest.Ended, just bool) error {
+	if last == nil || len(last.Remains) == 0 {
+		return nil
+	}
+	remains := last.Remains
+	if !just && last.Before != nil {
+		moment, err := h.Now()
+		if err != nil {
+			return err
+		}
+		now, err := h.snapshot(ctx, slices.Collect(maps.Keys(last.Before.Files)))
+		if err != nil {
+			return err
+		}
+		if remains = manifest.Differences(*last.Before, now, moment.Boot != last.Boot); len(remains) == 0 {
+			return nil
+		}
+	}
+	return fmt.Errorf("roll %s went back, and the node is not as before: put this in order, and uninstall again:\n%s",
+		last.Roll, strings.Join(remains, "\n"))
+}
+
 // uninstall switches the partitions off, and removes the files of this installer.
 func (h *Host) uninstall(ctx context.Context, o manifest.Order) (done, error) {
 	state, err := h.State()
 	if err != nil {
 		return nil, err
 	}
-	if r := state.Roll; r != nil && r.Stage != manifest.Uninstalling {
-		h.Say("roll %s has not ended: going back first", r.Roll)
-		now, err := h.Now()
-		if err != nil {
-			return nil, err
-		}
-		if err := h.goBack(ctx, state, r.Deadline.Boot != now.Boot); err != nil {
+	under := state.Roll != nil && state.Roll.Stage != manifest.Uninstalling
+	if under {
+		if err := h.endRoll(ctx, state); err != nil {
 			return nil, err
 		}
 		if state, err = h.State(); err != nil {
@@ -268,6 +321,9 @@ func (h *Host) uninstall(ctx context.Context, o manifest.Order) (done, error) {
 		}
 	}
 	if state.Kept == nil {
+		if err := h.errRemains(ctx, state.Last, under); err != nil {
+			return nil, err
+		}
 		return said("nothing to do: this installer has nothing on the node"), nil
 	}
 	if err := h.errOwned(ctx); err != nil {

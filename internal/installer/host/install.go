@@ -222,7 +222,7 @@ func (h *Host) begin(ctx context.Context, state *manifest.State, o manifest.Orde
 		return nil, err
 	}
 	r.Deadline.Since += o.Trial
-	if r.Before, err = h.snapshot(ctx, r); err != nil {
+	if r.Before, err = h.snapshot(ctx, pathsOf(r)); err != nil {
 		return nil, err
 	}
 	if r.Ready, err = h.readyMembers(ctx, o); err != nil {

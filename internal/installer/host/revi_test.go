@@ -15,48 +15,6 @@ import (
 	"nodepartition/internal/kubeletconfig"
 )
 
-// TestReviUninstallAfterKeep: keep is killed after the rename of the section, which decides that the
-// roll is kept. An uninstallation that comes before the way back leaves the section, and says that
-// it has nothing on the node.
-func TestReviUninstallAfterKeep(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t)
-		before := n.tree()
-		o := n.order("r1", "v1", section)
-		for _, stage := range stages[:4] {
-			n.do(stage, o)
-		}
-		for at := 1; n.read(kubeletconfig.OverridePath) == ""; at++ {
-			n.killAt = len(n.steps) + at
-			if survives(func() { n.do(sandbox.Keep, o) }) {
-				t.Fatal("was not killed")
-			}
-		}
-		n.killAt = 0
-		got := n.do(sandbox.Uninstall, n.order("u1", "v1", section))
-		t.Logf("%+v", got)
-		if d := compare(before, n.tree()); got.Status == outcome.Done && len(d) > 0 {
-			t.Errorf("says %q, and %v", got.Text(), d)
-		}
-	})
-}
-
-// TestReviUninstallRemains: what does not go back before an uninstallation is named.
-func TestReviUninstallRemains(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t)
-		o := n.order("r1", "v1", section)
-		for _, stage := range stages[:3] {
-			n.do(stage, o)
-		}
-		n.write(generatorPath, "patched by hand")
-		got := n.do(sandbox.Uninstall, n.order("u1", "v1", section))
-		if n.read(generatorPath) != "" && !strings.Contains(got.Text(), generatorPath) {
-			t.Errorf("%s is still there, and the uninstallation says: %d, %s", generatorPath, got.Status, got.Text())
-		}
-	})
-}
-
 // TestReviSettingsStay: docs/fleet.md: "With an empty monitorArgs, PARTITION_MONITOR_ARGS of the
 // nodes stays as it is."
 func TestReviSettingsStay(t *testing.T) {

@@ -611,6 +611,59 @@ func TestUninstallKilled(t *testing.T) {
 	})
 }
 
+// TestUninstallAfterKeep: keep is killed after the rename of the section, which decides that the
+// roll is kept. An uninstallation that comes before the way back removes the section, too.
+func TestUninstallAfterKeep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		before := n.tree()
+		o := n.order("r1", "v1", section)
+		for _, stage := range stages[:4] {
+			n.do(stage, o)
+		}
+		for at := 1; n.read(kubeletconfig.OverridePath) == ""; at++ {
+			n.killAt = len(n.steps) + at
+			if survives(func() { n.do(sandbox.Keep, o) }) {
+				t.Fatal("was not killed")
+			}
+		}
+		n.killAt = 0
+		if got := n.do(sandbox.Uninstall, n.order("u1", "v1", section)); got.Status != outcome.Done || !strings.Contains(got.Text(), "uninstalled") {
+			t.Errorf("%+v", got)
+		}
+		for _, d := range compare(before, n.tree()) {
+			t.Error(d)
+		}
+	})
+}
+
+// TestUninstallRemains: an uninstallation does not say that there is nothing to do on a node that
+// has not gone back as a whole. When what it names was put in order, it does.
+func TestUninstallRemains(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		before := n.tree()
+		o := n.order("r1", "v1", section)
+		for _, stage := range stages[:3] {
+			n.do(stage, o)
+		}
+		n.write(generatorPath, "patched by hand")
+		for _, again := range []bool{false, true} {
+			got := n.do(sandbox.Uninstall, n.order("u1", "v1", section))
+			if got.Status != outcome.Remains || !strings.Contains(got.Text(), generatorPath) || strings.Contains(got.Text(), "nothing to do") {
+				t.Errorf("again: %t: %+v", again, got)
+			}
+		}
+		n.remove(generatorPath)
+		if got := n.do(sandbox.Uninstall, n.order("u1", "v1", section)); got.Status != outcome.Done {
+			t.Errorf("in order: %+v", got)
+		}
+		for _, d := range compare(before, n.tree()) {
+			t.Error(d)
+		}
+	})
+}
+
 // TestNRI: the drop-in of a runtime comes and goes with a restart of the runtime, which is named.
 func TestNRI(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

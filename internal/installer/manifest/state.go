@@ -125,6 +125,10 @@ type Ended struct {
 	Why string `json:"why"`
 	// Remains lists what is not as before; empty if the node is as before.
 	Remains []string `json:"remains,omitempty"`
+	// Before is the node before the roll, and Boot the boot of the way back. Both are there if
+	// something remains: a look that comes later finds what was put in order since.
+	Before *Snapshot `json:"before,omitempty"`
+	Boot   string    `json:"boot,omitempty"`
 }
 
 // Both refuses a roll that changes the version and the section of a node that has both: what of the
