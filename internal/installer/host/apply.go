@@ -119,6 +119,9 @@ func (h *Host) try(ctx context.Context, r *manifest.Roll) (done, error) {
 	if left < shortest {
 		return nil, outcome.Because(outcome.Timeout, "only %s are left of the roll on this node, and a trial takes %s or more: use a longer --trial", left, shortest)
 	}
+	if err := h.errSection(r); err != nil {
+		return nil, err
+	}
 	left = left.Truncate(time.Second)
 	if _, err := h.run(ctx, h.installed(), "try", h.onDisk(h.In(store.Section)), "--for="+left.String()); ctx.Err() != nil {
 		return nil, err

@@ -131,14 +131,19 @@ func (h *Host) wanted(payload []manifest.File, state manifest.State, o manifest.
 	return wanted, err
 }
 
+// errSection returns the error of a section in the installer's folder that is not the roll's.
+func (h *Host) errSection(r *manifest.Roll) error {
+	is, err := h.Present(h.In(store.Section))
+	if err == nil && is.SHA256 != r.Section {
+		err = errors.New("the section is not the one of this roll: another pod has replaced it")
+	}
+	return err
+}
+
 // planSection notes whether the section is a new one for the node.
 func (h *Host) planSection(r *manifest.Roll, state manifest.State) error {
-	is, err := h.Present(h.In(store.Section))
-	if err != nil {
+	if err := h.errSection(r); err != nil {
 		return err
-	}
-	if is.SHA256 != r.Section {
-		return errors.New("the section is not the one of this roll: another pod has replaced it")
 	}
 	was, err := h.Present(kubeletconfig.OverridePath)
 	if err != nil {
@@ -281,6 +286,25 @@ func (h *Host) source(c manifest.Change) string {
 	return h.In(path.Join(store.Payload, c.Path))
 }
 
+// bring writes the file of a change, if its content is still the one that was planned.
+func (h *Host) bring(c manifest.Change) error {
+	if d := dropInOf(c.Path); d != nil {
+		text := []byte(d.textFor(h))
+		if store.Digest(text) != c.SHA256 {
+			return fmt.Errorf("%s was changed while the roll was under way: roll again", containerdConfig)
+		}
+		return h.WriteBytes(c.Path, text, c.Mode)
+	}
+	is, err := h.Present(h.source(c))
+	if err != nil {
+		return err
+	}
+	if is.SHA256 != c.SHA256 {
+		return fmt.Errorf("%s belongs to another roll: another pod has replaced it", h.source(c))
+	}
+	return h.Copy(h.source(c), c.Path, c.Mode)
+}
+
 // put makes the changes of a roll. It may be interrupted, and called again.
 func (h *Host) put(ctx context.Context, r *manifest.Roll) error {
 	var written []string
@@ -297,11 +321,7 @@ func (h *Host) put(ctx context.Context, r *manifest.Roll) error {
 			if err = h.Mkdir(path.Dir(c.Path), 0o755); err != nil {
 				break
 			}
-			if d := dropInOf(c.Path); d != nil {
-				err = h.WriteBytes(c.Path, []byte(d.textFor(h)), c.Mode)
-			} else {
-				err = h.Copy(h.source(c), c.Path, c.Mode)
-			}
+			err = h.bring(c)
 		}
 		switch {
 		case errors.Is(err, unix.EROFS):

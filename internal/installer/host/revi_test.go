@@ -12,7 +12,6 @@ import (
 	"nodepartition/internal/installer/outcome"
 	"nodepartition/internal/installer/sandbox"
 	"nodepartition/internal/installer/store"
-	"nodepartition/internal/kubeletconfig"
 )
 
 // TestReviSettingsStay: docs/fleet.md: "With an empty monitorArgs, PARTITION_MONITOR_ARGS of the
@@ -126,23 +125,5 @@ func TestReviMonitorFailed(t *testing.T) {
 		if got.Status != outcome.WentBack {
 			t.Errorf("%+v", got)
 		}
-	})
-}
-
-// TestReviTryDigest: apply tries the section of the roll, whatever is in the folder.
-func TestReviTryDigest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t)
-		o := n.order("r1", "v1", section)
-		for _, stage := range stages[:2] {
-			n.do(stage, o)
-		}
-		n.write(filepath.Join(store.Folder, store.Section), otherSection) // by another pod
-		for _, stage := range stages[2:] {
-			if got := n.do(stage, o); got.Status != outcome.Done {
-				return
-			}
-		}
-		t.Errorf("the roll kept another section than its own: %q, state %s, want %s", n.read(kubeletconfig.OverridePath), n.state().Kept.Section, o.Section)
 	})
 }

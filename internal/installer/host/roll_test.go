@@ -558,6 +558,54 @@ func TestBothRefused(t *testing.T) {
 	})
 }
 
+// TestReplacedMeanwhile: another pod replaces what the roll has in the installer's folder. Nothing of
+// that is installed or tried.
+func TestReplacedMeanwhile(t *testing.T) {
+	const imports = "imports = [\"/etc/containerd/conf.d/*.toml\"]\n"
+	for name, test := range map[string]struct {
+		after int // the stages that end well
+		path  string
+		text  string
+		says  string
+	}{
+		"the section":     {2, filepath.Join(store.Folder, store.Section), otherSection, "the section is not the one of this roll"},
+		"a file":          {1, filepath.Join(store.Folder, store.Payload, servicePath), "[Service] other", servicePath + " belongs to another roll"},
+		"the settings":    {1, filepath.Join(store.Folder, store.Settings), "other", store.Settings + " belongs to another roll"},
+		"the NRI version": {1, containerdConfig, "version = 2\n" + imports, containerdConfig + " was changed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newNode(t)
+				n.write(containerdConfig, "version = 3\n"+imports)
+				n.write("/etc/containerd/conf.d/other.toml", "")
+				o := n.order("r1", "v1", section)
+				const settings = "PARTITION_MONITOR_ARGS=\n"
+				n.write(filepath.Join(store.Folder, store.Settings), settings)
+				o.Settings, o.NRI = store.Digest([]byte(settings)), "containerd"
+				for _, stage := range stages[:test.after] {
+					n.do(stage, o)
+				}
+				next := stages[test.after]
+				if next == sandbox.Install {
+					// It has planned the roll when it is killed, and is called again.
+					for at := 1; n.state().Roll == nil; at++ {
+						n.killAt = len(n.steps) + at
+						if survives(func() { n.do(next, o) }) {
+							t.Fatal("was not killed")
+						}
+					}
+					n.killAt = 0
+				}
+				n.write(test.path, test.text)
+				got := n.do(next, o)
+				if got.Status != outcome.WentBack || !strings.Contains(got.Text(), test.says) {
+					t.Errorf("%+v; want %q", got, test.says)
+				}
+			})
+		})
+	}
+}
+
 // TestUninstall: the node is as before the first roll. Files that were changed stay, and are named.
 func TestUninstall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
