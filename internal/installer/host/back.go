@@ -100,10 +100,10 @@ func (h *Host) goBack(ctx context.Context, state manifest.State, rebooted bool) 
 	if err != nil {
 		return err
 	}
-	if r.Restarted != "" {
-		if _, err := h.systemctl(ctx, "restart", r.Restarted); err != nil {
-			remains = append(remains, fmt.Sprintf("%s has its old configuration, and was not restarted: %v", r.Restarted, err))
-		}
+	if text, err := h.restartRuntime(ctx, state); err != nil {
+		return err
+	} else if text != "" {
+		remains = append(remains, text)
 	}
 	if !rebooted {
 		h.settle(ctx, r)
@@ -136,6 +136,25 @@ func (h *Host) goBack(ctx context.Context, state manifest.State, rebooted bool) 
 		h.Say("not as before: %s", text)
 	}
 	return h.tidy(ctx)
+}
+
+// restartRuntime restarts the runtime with its old configuration, and returns what remains of the
+// new one. It does so once in a roll, whatever fails afterwards: an attempt of the way back may come
+// every half a minute. The state is written before and after that. As long as the disk is full there
+// is no restart, and a way back that was killed in between does it again.
+func (h *Host) restartRuntime(ctx context.Context, state manifest.State) (remains string, err error) {
+	r := state.Roll
+	if r.Restarted == "" {
+		return "", nil
+	}
+	if err := h.SetState(state); err != nil {
+		return "", fmt.Errorf("%s is not restarted before the state can be written: %w", r.Restarted, err)
+	}
+	if _, err := h.systemctl(ctx, "restart", r.Restarted); err != nil {
+		return fmt.Sprintf("%s has its old configuration, and was not restarted: %v", r.Restarted, err), nil
+	}
+	r.Restarted = ""
+	return "", h.SetState(state)
 }
 
 // endTrial ends the trial of the roll, if it runs.

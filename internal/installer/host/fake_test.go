@@ -303,6 +303,19 @@ func (n *node) stick(name string) (free func()) {
 	return func() { n.remove(other) }
 }
 
+// failsAfter makes programs fail once another one has run, until free is called.
+func (n *node) failsAfter(first, then string) (free func()) {
+	ran := false
+	n.h.Programs = around{n, func(_ context.Context, line string) (*Ran, error) {
+		ran = ran || line == first
+		if ran && strings.HasPrefix(line, then) {
+			return &Ran{Stderr: "too busy", Status: 1}, nil
+		}
+		return nil, nil
+	}}
+	return func() { n.h.Programs = n }
+}
+
 // reboot empties /run, and starts what a boot starts.
 func (n *node) reboot() {
 	n.t.Helper()

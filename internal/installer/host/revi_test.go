@@ -3,7 +3,6 @@ package host
 import (
 	"context"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -52,32 +51,6 @@ func TestReviInstallAgain(t *testing.T) {
 		got := n.do(sandbox.Install, o)
 		if n.read(servicePath) != "[Service] mine" {
 			t.Errorf("the file that somebody has changed during the roll is overwritten: %+v", got)
-		}
-	})
-}
-
-// TestReviFullDisk: the state cannot be written, and systemd starts the way back every 30 s. The
-// runtime is not to be restarted each time.
-func TestReviFullDisk(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t)
-		n.write("/etc/crio/crio.conf.d/other.conf", "")
-		o := n.order("r1", "v1", section)
-		o.NRI = "crio"
-		for _, stage := range stages[:3] {
-			n.do(stage, o)
-		}
-		n.now.Since += trialTime
-		n.write(filepath.Join(store.Folder, ".state.json.installing/full"), "") // as ENOSPC does
-		steps := len(n.steps)
-		for range 5 {
-			if err := n.back(t.Context()); err == nil {
-				t.Fatal("the state was written")
-			}
-		}
-		restarts := len(slices.DeleteFunc(slices.Clone(n.steps[steps:]), func(s string) bool { return s != "systemctl restart crio.service" }))
-		if restarts > 1 {
-			t.Errorf("%d restarts of the runtime in five attempts, one every 30 s for as long as /var is full", restarts)
 		}
 	})
 }

@@ -757,6 +757,55 @@ func TestNRI(t *testing.T) {
 	})
 }
 
+// TestWayBackRestartsOnce: systemd starts the way back every half a minute until it succeeds, and the
+// runtime is not restarted each time. A full disk keeps it from the first restart.
+func TestWayBackRestartsOnce(t *testing.T) {
+	const restart = "systemctl restart crio.service"
+	for name, test := range map[string]struct {
+		prevent  func(*node) (free func())
+		restarts int // as long as the way back cannot end
+	}{
+		"the disk is full":                 {func(n *node) func() { return n.stick(filepath.Join(store.Folder, store.State)) }, 0},
+		"what comes after it fails":        {func(n *node) func() { return n.failsAfter(restart, "systemctl show") }, 1},
+		"its unit files cannot be removed": {func(n *node) func() { return n.stick(filepath.Join(unitFolder, backService)) }, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newNode(t)
+				n.write("/etc/crio/crio.conf.d/other.conf", "")
+				before := n.tree()
+				o := n.order("r1", "v1", section)
+				o.NRI = "crio"
+				for _, stage := range stages[:3] {
+					n.do(stage, o)
+				}
+				n.now.Since += trialTime
+				free := test.prevent(n)
+				steps := len(n.steps)
+				restarts := func() int {
+					return len(slices.DeleteFunc(slices.Clone(n.steps[steps:]), func(s string) bool { return s != restart }))
+				}
+				for range 5 {
+					if err := n.back(t.Context()); err == nil {
+						t.Fatal("the way back has ended")
+					}
+				}
+				if restarts() != test.restarts {
+					t.Errorf("%d restarts of the runtime in five attempts; want %d", restarts(), test.restarts)
+				}
+				free()
+				n.mustBack()
+				if restarts() != 1 {
+					t.Errorf("%d restarts of the runtime; want 1", restarts())
+				}
+				for _, d := range compare(before, n.tree()) {
+					t.Error(d)
+				}
+			})
+		})
+	}
+}
+
 // TestKeptAndUntidy: a stage that fails after the roll was kept does not say that the node is as
 // before.
 func TestKeptAndUntidy(t *testing.T) {
