@@ -123,6 +123,18 @@ func (h *Host) wanted(payload []manifest.File, state manifest.State, o manifest.
 			return nil, errors.New("the settings belong to another roll: another pod has replaced them")
 		}
 		wanted = append(wanted, manifest.File{Path: settingsPath, Mode: 0o644, SHA256: o.Settings})
+	} else if state.Kept != nil {
+		// Without options of its own, a roll leaves those of an earlier one. Once they were edited, the
+		// file is not ours any more.
+		is, err := h.Present(settingsPath)
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range state.Kept.Files {
+			if f.Path == settingsPath && is.Is(f) {
+				wanted = append(wanted, f)
+			}
+		}
 	}
 	dropIn, err := h.dropIn(state, o.NRI)
 	if err == nil && dropIn != nil {

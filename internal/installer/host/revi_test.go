@@ -2,7 +2,6 @@ package host
 
 import (
 	"context"
-	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -10,27 +9,7 @@ import (
 
 	"nodepartition/internal/installer/outcome"
 	"nodepartition/internal/installer/sandbox"
-	"nodepartition/internal/installer/store"
 )
-
-// TestReviSettingsStay: docs/fleet.md: "With an empty monitorArgs, PARTITION_MONITOR_ARGS of the
-// nodes stays as it is."
-func TestReviSettingsStay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t)
-		const settings = "PARTITION_MONITOR_ARGS=--listen=0.0.0.0:9948\n"
-		o := n.order("r1", "v1", section)
-		n.write(filepath.Join(store.Folder, store.Settings), settings)
-		o.Settings = store.Digest([]byte(settings))
-		if got := n.roll(o); got.Status != outcome.Done {
-			t.Fatalf("%+v", got)
-		}
-		n.mustRoll("r2", "v2", section)
-		if n.read(settingsPath) != settings {
-			t.Errorf("a roll without monitorArgs has removed %s", settingsPath)
-		}
-	})
-}
 
 // TestReviInstallAgain: install is killed, a person changes a file, and install is called again.
 func TestReviInstallAgain(t *testing.T) {

@@ -369,6 +369,37 @@ func TestBadSettings(t *testing.T) {
 	})
 }
 
+// TestSettingsStay: a roll without options of the monitor leaves those of an earlier roll as they
+// are, also if they were edited. An uninstallation removes them, unless they were edited.
+func TestSettingsStay(t *testing.T) {
+	for _, edited := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			n := newNode(t)
+			settings := "PARTITION_MONITOR_ARGS=--listen=0.0.0.0:9948\n"
+			o := n.order("r1", "v1", section)
+			n.write(filepath.Join(store.Folder, store.Settings), settings)
+			o.Settings = store.Digest([]byte(settings))
+			if got := n.roll(o); got.Status != outcome.Done {
+				t.Fatalf("%+v", got)
+			}
+			if edited {
+				settings = "PARTITION_MONITOR_ARGS=--debug\n"
+				n.write(settingsPath, settings)
+			}
+			n.remove(filepath.Join(store.Folder, store.Settings)) // the pod of the next roll has none
+			n.mustRoll("r2", "v2", section)
+			n.mustRoll("r3", "v2", otherSection)
+			if got := n.read(settingsPath); got != settings {
+				t.Errorf("edited: %t: %s has %q; want %q", edited, settingsPath, got, settings)
+			}
+			n.do(sandbox.Uninstall, n.order("u1", "v2", otherSection))
+			if got := n.read(settingsPath); (got != "") != edited {
+				t.Errorf("edited: %t: after the uninstallation %s has %q", edited, settingsPath, got)
+			}
+		})
+	}
+}
+
 // TestTimeOver: the pods of the roll are gone. The timer, or a boot, brings the node back, and not
 // before its time.
 func TestTimeOver(t *testing.T) {
