@@ -248,7 +248,7 @@ func (h *Host) dropTrial() error {
 func (h *Host) useOld(ctx context.Context, r *manifest.Roll, before []string) error {
 	if len(r.Changes) > 0 {
 		h.attempt(ctx, "reset-failed", unitname.MonitorService)
-		if r.Before.Units[unitname.MonitorService] == "active" {
+		if slices.Contains(startedStates, r.Before.Units[unitname.MonitorService]) {
 			// Settings with which it does not start are gone now. In a boot it waits for the runtime.
 			h.attempt(ctx, "restart", "--no-block", unitname.MonitorService)
 		}
@@ -256,12 +256,24 @@ func (h *Host) useOld(ctx context.Context, r *manifest.Roll, before []string) er
 	return h.stopEmpty(ctx, before)
 }
 
-// settle waits until what was active before is active again.
+// startedStates lists the states of a service that runs, or is about to.
+var startedStates = []string{"active", "activating", "reloading"}
+
+// settling bounds the looks, a second apart, at a monitor that stops or starts: its unit allows 30 s
+// and 90 s for that.
+const settling = 125
+
+// settle waits until what was active before is active again. It gives up sooner if nothing is on its
+// way to that.
 func (h *Host) settle(ctx context.Context, r *manifest.Roll) {
-	for range idleness {
+	for looks, idle := 0, 0; looks < settling && idle < idleness; looks++ {
 		now, err := h.snapshot(ctx, pathsOf(r))
 		if err == nil && len(manifest.Differences(r.Before, now, false)) == 0 {
 			return
+		}
+		idle++
+		if state := now.Units[unitname.MonitorService]; state == "activating" || state == "deactivating" {
+			idle = 0
 		}
 		if !pause(ctx) {
 			return

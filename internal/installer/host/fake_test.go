@@ -49,6 +49,8 @@ type node struct {
 	killAt int
 	// active holds the units that run. The timer of the way back is one of them.
 	active map[string]bool
+	// between is the state of a monitor that is not active, such as activating; empty for inactive.
+	between string
 	// findings has what check finds.
 	findings []finding
 	problems []string // of the section
@@ -479,6 +481,8 @@ func (n *node) show(args []string) string {
 		state := "inactive"
 		if n.active[unit] || unit == filepath.Base(systemSlice) && n.read(systemSlice+"/memory.max") != "" || unit == "-.mount" {
 			state = "active"
+		} else if unit == "partition-monitor.service" && n.between != "" {
+			state = n.between
 		}
 		options := "rw,relatime"
 		if n.readOnly {

@@ -837,6 +837,106 @@ func TestWayBackRestartsOnce(t *testing.T) {
 	}
 }
 
+// TestMonitorSettles: a monitor that takes its time to stop and to start is waited for, and only then
+// is the node said to be as before.
+func TestMonitorSettles(t *testing.T) {
+	const restart = "systemctl restart --no-block partition-monitor.service"
+	for name, test := range map[string]struct {
+		before   string // its state before the roll, where it was not active
+		stops    time.Duration
+		starts   time.Duration
+		fails    bool // it does not start
+		restarts bool
+		status   outcome.Status
+		says     string
+		within   time.Duration // the time that the way back may take
+	}{
+		"at once":      {"", 0, 0, false, true, outcome.WentBack, "is as before", 15 * time.Second},
+		"slow":         {"", 25 * time.Second, 80 * time.Second, false, true, outcome.WentBack, "is as before", 2 * time.Minute},
+		"for ever":     {"", time.Second, time.Hour, false, true, outcome.Remains, "is activating, and was active", 3 * time.Minute},
+		"fails":        {"", time.Second, time.Second, true, true, outcome.Remains, "is failed, and was active", 30 * time.Second},
+		"was starting": {"activating", time.Second, 20 * time.Second, false, true, outcome.WentBack, "is as before", time.Minute},
+		"had failed":   {"failed", 0, 0, false, false, outcome.WentBack, "is as before", 2 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newNode(t)
+				n.mustRoll("old", "v1", section)
+				const monitor = "partition-monitor.service"
+				state := func(is string) { n.active[monitor], n.between = is == "active", is }
+				if test.before != "" {
+					state(test.before)
+				}
+				restarted := false
+				n.h.Programs = around{n, func(_ context.Context, line string) (*Ran, error) {
+					switch {
+					case line == "systemctl reset-failed "+monitor && n.between == "failed":
+						state("")
+					case line == restart:
+						restarted = true
+						state("deactivating")
+						time.AfterFunc(test.stops, func() { state("activating") })
+						time.AfterFunc(test.stops+test.starts, func() {
+							if test.fails {
+								state("failed")
+							} else {
+								state("active")
+							}
+						})
+						return &Ran{}, nil
+					case strings.HasPrefix(line, "partition-monitor status --wait"):
+						return &Ran{Stderr: "not ready", Status: 1}, nil
+					}
+					return nil, nil
+				}}
+				o := n.order("new", "v2", section)
+				for _, stage := range stages[:3] {
+					n.do(stage, o)
+				}
+				if test.before != "" {
+					state(test.before) // it is as it was, whatever the roll has started
+				}
+				began := time.Now()
+				got := n.do(sandbox.Verify, o)
+				if got.Status != test.status || !strings.Contains(got.Text(), test.says) || restarted != test.restarts {
+					t.Errorf("restarted: %t: %+v; want %d, %q", restarted, got, test.status, test.says)
+				}
+				if took := time.Since(began); took > test.within {
+					t.Errorf("took %s; want %s or less", took, test.within)
+				}
+				time.Sleep(2 * time.Hour) // the timers of the test end
+			})
+		})
+	}
+}
+
+// TestInstallAgain: install is killed, somebody changes or makes a file that it writes, and install
+// is called again. The file stays, and is named.
+func TestInstallAgain(t *testing.T) {
+	for name, path := range map[string]string{"written": servicePath, "not yet written": generatorPath, "to be removed": "/usr/share/man/man8/old.8"} {
+		synctest.Test(t, func(t *testing.T) {
+			n := newNode(t)
+			n.mustRoll("old", "v1", section)
+			o := n.order("r1", "v2", section)
+			for at := 1; n.read(servicePath) != "[Service] v2"; at++ {
+				n.killAt = len(n.steps) + at
+				if survives(func() { n.do(sandbox.Install, o) }) {
+					t.Fatal("was not killed")
+				}
+			}
+			n.killAt = 0
+			n.write(path, "mine")
+			got := n.do(sandbox.Install, o)
+			if got.Status != outcome.Remains || got.Reason != outcome.ForeignFile || !strings.Contains(got.Text(), path+": was changed") {
+				t.Errorf("%s: %+v", name, got)
+			}
+			if n.read(path) != "mine" {
+				t.Errorf("%s: what somebody has written is gone", name)
+			}
+		})
+	}
+}
+
 // TestKeptAndUntidy: a stage that fails after the roll was kept does not say that the node is as
 // before.
 func TestKeptAndUntidy(t *testing.T) {

@@ -146,6 +146,33 @@ func TestDifferences(t *testing.T) {
 	}
 }
 
+// TestUnitsAsBefore: a failed service is as one that is stopped, and one that was starting may have
+// started since. One that was active has to be active, and not on its way.
+func TestUnitsAsBefore(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		was, is string
+		same    bool
+	}{
+		{"active", "active", true}, {"failed", "", true}, {"", "failed", true}, {"failed", "failed", true},
+		{"activating", "active", true}, {"activating", "activating", true}, {"reloading", "active", true},
+		{"deactivating", "", true}, {"deactivating", "failed", true},
+		{"active", "activating", false}, {"active", "failed", false}, {"active", "", false},
+		{"", "active", false}, {"failed", "active", false}, {"activating", "failed", false}, {"", "activating", false},
+	} {
+		units := func(state string) Snapshot {
+			s := Snapshot{Units: map[string]string{}}
+			if state != "" {
+				s.Units["m.service"] = state
+			}
+			return s
+		}
+		if got := Differences(units(test.was), units(test.is), false); (len(got) == 0) != test.same {
+			t.Errorf("%q, then %q: %q", test.was, test.is, got)
+		}
+	}
+}
+
 func TestRoll(t *testing.T) {
 	t.Parallel()
 	r := Roll{Stage: Applied, Deadline: trialend.Moment{Boot: "b", Since: time.Minute}}
