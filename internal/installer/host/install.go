@@ -326,9 +326,11 @@ func (h *Host) put(ctx context.Context, r *manifest.Roll) error {
 			return err
 		}
 		switch {
+		case c.Remove && !is.Exists || !c.Remove && is.Is(c.File):
+		case is.Exists && is != c.Was:
+			err = outcome.Because(outcome.ForeignFile, "was changed while the roll was under way; put the change into another place, or leave the node out")
 		case c.Remove:
 			err = h.Remove(c.Path)
-		case is.Is(c.File):
 		default:
 			if err = h.Mkdir(path.Dir(c.Path), 0o755); err != nil {
 				break
