@@ -851,7 +851,7 @@ func TestMonitorSettles(t *testing.T) {
 		says     string
 		within   time.Duration // the time that the way back may take
 	}{
-		"at once":      {"", 0, 0, false, true, outcome.WentBack, "is as before", 15 * time.Second},
+		"at once":      {"", 0, time.Second, false, true, outcome.WentBack, "is as before", 15 * time.Second},
 		"slow":         {"", 25 * time.Second, 80 * time.Second, false, true, outcome.WentBack, "is as before", 2 * time.Minute},
 		"for ever":     {"", time.Second, time.Hour, false, true, outcome.Remains, "is activating, and was active", 3 * time.Minute},
 		"fails":        {"", time.Second, time.Second, true, true, outcome.Remains, "is failed, and was active", 30 * time.Second},
