@@ -295,7 +295,8 @@ func (h *Host) keep(ctx context.Context, o manifest.Order) (done, error) {
 }
 
 // runKeep makes the section permanent, until the deadline: verify has left it the margin. What ends
-// after the rename of the section is an error as well, and the way back finds that the roll is kept.
+// after the rename of the section is an error as well, and the way back finds that the roll is
+// kept.
 func (h *Host) runKeep(ctx context.Context, r *manifest.Roll) error {
 	ctx, cancel, err := h.within(ctx, r, 0)
 	if err != nil {

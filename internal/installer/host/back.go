@@ -54,8 +54,8 @@ func (h *Host) Back(ctx context.Context, now bool) error {
 	return h.goBack(ctx, state, r.Deadline.Boot != moment.Boot)
 }
 
-// renamed reports whether a roll has made its section permanent. The rename decides that it is kept,
-// also if keep was killed after it.
+// renamed reports whether a roll has made its section permanent. The rename decides that it is
+// kept, also if keep was killed after it.
 func (h *Host) renamed(r *manifest.Roll) (bool, error) {
 	if r.Stage != manifest.Keeping || !r.Tries {
 		return false, nil
@@ -139,9 +139,9 @@ func (h *Host) goBack(ctx context.Context, state manifest.State, rebooted bool) 
 }
 
 // restartRuntime restarts the runtime with its old configuration, and returns what remains of the
-// new one. It does so once in a roll, whatever fails afterwards: an attempt of the way back may come
-// every half a minute. The state is written before and after that. As long as the disk is full there
-// is no restart, and a way back that was killed in between does it again.
+// new one. It does so once in a roll, whatever fails afterwards: an attempt of the way back may
+// come every half a minute. The state is written before and after that. As long as the disk is full
+// there is no restart, and a way back that was killed in between does it again.
 func (h *Host) restartRuntime(ctx context.Context, state manifest.State) (remains string, err error) {
 	r := state.Roll
 	if r.Restarted == "" {
@@ -180,8 +180,8 @@ func (h *Host) endTrial(ctx context.Context, r *manifest.Roll) error {
 }
 
 // putBack puts the files back that a roll has changed. One that somebody has changed since, and one
-// that cannot be removed, is left and named, and the others are put back. A backup that cannot be put
-// back is an error: the roll does not end before it is, and with it the backup.
+// that cannot be removed, is left and named, and the others are put back. A backup that cannot be
+// put back is an error: the roll does not end before it is, and with it the backup.
 func (h *Host) putBack(ctx context.Context, r *manifest.Roll) (remains []string, err error) {
 	var written []string
 	var errs []error
@@ -259,12 +259,12 @@ func (h *Host) useOld(ctx context.Context, r *manifest.Roll, before []string) er
 // startedStates lists the states of a service that runs, or is about to.
 var startedStates = []string{"active", "activating", "reloading"}
 
-// settling bounds the looks, a second apart, at a monitor that stops or starts: its unit allows 30 s
-// and 90 s for that.
+// settling bounds the looks, a second apart, at a monitor that stops or starts: its unit
+// allows 30 s for the one, and 90 s for the other.
 const settling = 125
 
-// settle waits until what was active before is active again. It gives up sooner if nothing is on its
-// way to that.
+// settle waits until what was active before is active again. It gives up sooner if nothing is on
+// its way to that.
 func (h *Host) settle(ctx context.Context, r *manifest.Roll) {
 	for looks, idle := 0, 0; looks < settling && idle < idleness; looks++ {
 		now, err := h.snapshot(ctx, pathsOf(r))

@@ -127,7 +127,7 @@ func TestOtherRequest(t *testing.T) {
 	}
 }
 
-// TestInstallOnce: an install whose roll has its files does nothing, whatever happened to them since.
+// TestInstallOnce: an install whose roll has its files does nothing, whatever happened since.
 func TestInstallOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t)
@@ -144,8 +144,8 @@ func TestInstallOnce(t *testing.T) {
 	})
 }
 
-// TestNotWritable: a folder that a stage cannot write is named before anything is written, also that
-// of the units of the way back.
+// TestNotWritable: a folder that a stage cannot write is named before anything is written, also
+// the one for the units of the way back.
 func TestNotWritable(t *testing.T) {
 	n := newNode(t)
 	o := n.order("r1", "v1", section)

@@ -9,9 +9,9 @@ import (
 	"nodepartition/internal/installer/store"
 )
 
-// TestWayBackUnits: the text of the units, whose every line is a promise: the way back is tried again
-// for as long as it takes, before the kubelet at a boot, and not before its folder is mounted. No
-// target that is isolated stops its timer.
+// TestWayBackUnits: the text of the units, whose every line is a promise: the way back is tried
+// again for as long as it takes, before the kubelet at a boot, and not before its folder is
+// mounted. No target that is isolated stops its timer.
 func TestWayBackUnits(t *testing.T) {
 	t.Parallel()
 	files := []string{"/usr/bin", "/usr/share/doc"}

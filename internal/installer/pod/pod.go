@@ -519,8 +519,8 @@ func (p *Pod) cleared(o outcome.Outcome) outcome.Outcome {
 	return o
 }
 
-// empty removes all that is in the folder, unless a roll has begun since the uninstallation: the way
-// back needs its state and its backups.
+// empty removes all that is in the folder, unless a roll has begun since the uninstallation: the
+// way back needs its state and its backups.
 func (p *Pod) empty() error {
 	unlock, err := p.Lock(false)
 	if err != nil {

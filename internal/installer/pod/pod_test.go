@@ -350,8 +350,8 @@ func TestUninstallEmpties(t *testing.T) {
 	}
 }
 
-// TestUninstallLeavesOthers: while the pod of an uninstallation waits for CPU time after its stage, a
-// roll begins, and is kept. Its state, backups and payload stay.
+// TestUninstallLeavesOthers: while the pod of an uninstallation waits for CPU time after its stage,
+// a roll begins, and is kept. Its state, backups and payload stay.
 func TestUninstallLeavesOthers(t *testing.T) {
 	t.Parallel()
 	other := manifest.Wish{Roll: "r2"}
