@@ -519,16 +519,17 @@ func (p *Pod) cleared(o outcome.Outcome) outcome.Outcome {
 	return o
 }
 
-// empty removes all that is in the folder.
+// empty removes all that is in the folder, unless a roll has begun since the uninstallation: the
+// way back needs its state and its backups.
 func (p *Pod) empty() error {
-	entries, err := p.Root.ReadDir(p.Folder, 10_000)
+	unlock, err := p.Lock(false)
 	if err != nil {
+		return nil //nolint:nilerr // another pod uses it
+	}
+	defer unlock()
+	state, err := p.State()
+	if err != nil || state.Roll != nil || state.Kept != nil {
 		return err
 	}
-	for _, e := range entries {
-		if err := p.RemoveTree(p.In(e.Name())); err != nil {
-			return err
-		}
-	}
-	return nil
+	return p.Empty()
 }

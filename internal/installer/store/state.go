@@ -17,6 +17,9 @@ import (
 // maxState bounds the state file: a few hundred files with their paths.
 const maxState = 4 << 20
 
+// maxEntries bounds the names in the folder.
+const maxEntries = 10_000
+
 // Store is the installer's folder.
 type Store struct {
 	Disk
@@ -101,6 +104,23 @@ func (s Store) Lock(wait bool) (unlock func(), err error) {
 		return nil, fmt.Errorf("%s: %w", s.In(lock), err)
 	}
 	return func() { file.Close() }, nil
+}
+
+// Empty removes all that is in the folder, and the lock last: the caller holds it.
+func (s Store) Empty() error {
+	entries, err := s.Root.ReadDir(s.Folder, maxEntries)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if e.Name() == lock {
+			continue
+		}
+		if err := s.RemoveTree(s.In(e.Name())); err != nil {
+			return err
+		}
+	}
+	return s.Remove(s.In(lock))
 }
 
 // RemoveMessages removes the requests and results of all rolls.
