@@ -73,8 +73,8 @@ func (s Store) ReadJSON(name string, v any) error {
 	return nil
 }
 
-// errLocked means that another process works on the node for the installer.
-var errLocked = errors.New("another stage of the installer runs on this node: wait until it ends")
+// ErrLocked means that another process works on the node for the installer.
+var ErrLocked = errors.New("another stage of the installer runs on this node: wait until it ends")
 
 // Lock takes the lock of the node, and returns what gives it back, once or more often. With wait it
 // waits for it.
@@ -97,7 +97,7 @@ func (s Store) Lock(wait bool) (unlock func(), err error) {
 		}
 	}
 	if errors.Is(err, unix.EWOULDBLOCK) {
-		err = errLocked
+		err = ErrLocked
 	}
 	if err != nil {
 		file.Close()

@@ -162,7 +162,7 @@ func TestLock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Lock(false); !errors.Is(err, errLocked) {
+	if _, err := s.Lock(false); !errors.Is(err, ErrLocked) {
 		t.Errorf("%v", err)
 	}
 	unlock()
