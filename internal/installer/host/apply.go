@@ -123,9 +123,11 @@ func (h *Host) try(ctx context.Context, r *manifest.Roll) (done, error) {
 		return nil, err
 	}
 	left = left.Truncate(time.Second)
-	if _, err := h.run(ctx, h.installed(), "try", h.onDisk(h.In(store.Section)), "--for="+left.String()); ctx.Err() != nil {
+	_, err = h.run(ctx, h.installed(), "try", h.onDisk(h.In(store.Section)), "--for="+left.String())
+	if errors.Is(err, errTime) {
 		return nil, err
-	} else if err != nil {
+	}
+	if err != nil {
 		return nil, outcome.Because(outcome.Section, "%w", err)
 	}
 	return said("the section is tried for %s", left), nil

@@ -328,9 +328,16 @@ func (h *Host) errRemains(ctx context.Context, last *manifest.Ended, just bool) 
 		if err != nil {
 			return err
 		}
-		if remains = manifest.Differences(*last.Before, now, moment.Boot != last.Boot); len(remains) == 0 {
-			return nil
-		}
+		// What has come since then, such as a package, is none of the roll. Each sentence begins with the
+		// name of what it is about.
+		about := func(text string) string { name, _, _ := strings.Cut(text, " "); return name }
+		still := manifest.Differences(*last.Before, now, moment.Boot != last.Boot)
+		remains = slices.DeleteFunc(still, func(d string) bool {
+			return !slices.ContainsFunc(last.Remains, func(was string) bool { return about(was) == about(d) })
+		})
+	}
+	if len(remains) == 0 {
+		return nil
 	}
 	return fmt.Errorf("roll %s went back, and the node is not as before: put this in order, and uninstall again:\n%s",
 		last.Roll, strings.Join(remains, "\n"))

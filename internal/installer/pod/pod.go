@@ -524,7 +524,7 @@ func (p *Pod) cleared(o outcome.Outcome) outcome.Outcome {
 func (p *Pod) empty() error {
 	unlock, err := p.Lock(false)
 	if err != nil {
-		return nil //nolint:nilerr // another pod uses it
+		return nil // another pod uses it
 	}
 	defer unlock()
 	state, err := p.State()
