@@ -92,12 +92,10 @@ func (h *Host) Do(ctx context.Context, stage sandbox.Stage, roll string) outcome
 // lock takes the lock of the installer's folder. A stage of a roll that is under way waits for it:
 // at the deadline the way back has it, and the state says afterwards what has become of the roll.
 func (h *Host) lock(ctx context.Context, stage sandbox.Stage) (unlock func(), err error) {
-	for {
-		unlock, err = h.Lock(false)
-		if !errors.Is(err, store.ErrLocked) || begun(stage) == outcome.Refused || !pause(ctx) {
-			return unlock, err
-		}
+	if begun(stage) == outcome.Refused {
+		return h.Lock(false)
 	}
+	return h.AwaitLock(ctx)
 }
 
 // begun returns the status of a stage that another process keeps from the node.

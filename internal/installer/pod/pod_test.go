@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"nodepartition/internal/hostfs"
@@ -160,6 +161,29 @@ func TestStage(t *testing.T) {
 		if info, err := os.Stat(filepath.Join(f.p.Folder, name)); err != nil || !info.ModTime().Equal(was) {
 			t.Errorf("%s was written again: %v", name, err)
 		}
+	}
+}
+
+// TestWaitsForWayBack: a stage of a roll waits while another process has the lock of the folder, and
+// the first stages do not.
+func TestWaitsForWayBack(t *testing.T) {
+	for stage, waits := range map[sandbox.Stage]bool{
+		sandbox.Preflight: false, sandbox.Install: false, sandbox.Uninstall: false,
+		sandbox.Apply: true, sandbox.Verify: true, sandbox.Keep: true,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFake(t)
+			unlock, err := f.p.Lock(false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer unlock()
+			defer time.AfterFunc(time.Minute, unlock).Stop()
+			o := f.p.Stage(t.Context(), stage, f.wish())
+			if waits && o.Status != outcome.Done || !waits && o.Status != outcome.Refused {
+				t.Errorf("%s: %+v; want that it waits: %t", stage, o, waits)
+			}
+		})
 	}
 }
 

@@ -1,12 +1,14 @@
 package store
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -104,6 +106,24 @@ func (s Store) Lock(wait bool) (unlock func(), err error) {
 		return nil, fmt.Errorf("%s: %w", s.In(lock), err)
 	}
 	return func() { file.Close() }, nil
+}
+
+// AwaitLock is Lock, and tries it each second while another process has the lock, until the context
+// ends. Then it returns ErrLocked.
+func (s Store) AwaitLock(ctx context.Context) (unlock func(), err error) {
+	for {
+		unlock, err = s.Lock(false)
+		if !errors.Is(err, ErrLocked) {
+			return unlock, err
+		}
+		timer := time.NewTimer(time.Second)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, err
+		}
+	}
 }
 
 // Empty removes all that is in the folder, and the lock last: the caller holds it.
