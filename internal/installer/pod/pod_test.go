@@ -164,8 +164,8 @@ func TestStage(t *testing.T) {
 	}
 }
 
-// TestWaitsForWayBack: a stage of a roll waits while another process has the lock of the folder, and
-// the first stages do not.
+// TestWaitsForWayBack: a stage of a roll waits while another process has the lock of the folder, as
+// the way back does at the deadline. The first stages do not wait.
 func TestWaitsForWayBack(t *testing.T) {
 	for stage, waits := range map[sandbox.Stage]bool{
 		sandbox.Preflight: false, sandbox.Install: false, sandbox.Uninstall: false,
