@@ -13,8 +13,9 @@ const (
 	revisionAnnotation = prefix + "revision"
 	// nextAnnotation has the claim that waits for the lock.
 	nextAnnotation = prefix + "next"
-	// rolledAnnotation has the ID of the last roll that came to its end. Without it, add does nothing:
-	// a roll that was stopped by a failure must not be continued on a schedule.
+	// rolledAnnotation has the ID of the last roll that came to its end, unless failures have stopped
+	// an add since. Without it, add does nothing: what a failure has stopped must not go on by a
+	// schedule.
 	rolledAnnotation = prefix + "rolled"
 )
 
@@ -75,9 +76,11 @@ func (c Claim) String() string {
 }
 
 // precedes reports whether a roll gives way to c: to a removal, to a later revision of its release,
-// and if it adds nodes, to a roll of all.
+// and if it adds nodes, to a roll of all. No roll gives way to a schedule.
 func (c Claim) precedes(other Claim) bool {
 	switch {
+	case c.Action == Add:
+		return false
 	case c.Action == Uninstall || other.Action == Uninstall:
 		return other.Action != Uninstall
 	case c.Revision != other.Revision:
@@ -136,10 +139,14 @@ func (c Claim) Judge(l *Lock, unchanged time.Duration, renewed bool) (v Verdict,
 		}
 		return Await, last.String() + " goes on"
 	case c.Action == Add && l.Annotations[rolledAnnotation] != c.Roll:
-		return Yield, "the last roll of this release has not come to its end: " + last.String()
+		return Yield, "the last roll of this release has not come to its end, or failures have stopped it: " + last.String()
 	}
 	return Take, ""
 }
+
+// Continues reports whether the last holder of the lock did not come to the end of the same removal:
+// the end takes the revision away, so that another attempt has another claim.
+func (c Claim) Continues(l *Lock) bool { return c.Action == Uninstall && l != nil && l.claim() == c }
 
 // Ended says what a holder leaves behind in the Lease.
 type Ended int
@@ -148,7 +155,7 @@ type Ended int
 const (
 	// Interrupted leaves the roll to be continued.
 	Interrupted Ended = iota
-	// Stopped means that nodes are left.
+	// Stopped means that nodes are left, and for Add that failures are why.
 	Stopped
 	// Over means that each node has had its turn.
 	Over
@@ -192,6 +199,8 @@ func (c Claim) Released(l *Lock, end Ended) *Lock {
 	released.Holder = ""
 	delete(released.Annotations, nextAnnotation)
 	switch {
+	case c.Action == Add && end == Stopped:
+		delete(released.Annotations, rolledAnnotation)
 	case c.Action == Install && end == Over:
 		released.Annotations[rolledAnnotation] = c.Roll
 	case c.Action == Uninstall && end != Interrupted:

@@ -63,6 +63,9 @@ func TestJudge(t *testing.T) {
 		"add, a roll goes on":                  {claim(Add, 1), lease("x", claim(Install, 1), nil), 0, true, Yield},
 		"add, perhaps a roll goes on":          {claim(Add, 1), lease("x", claim(Install, 1), nil), short, false, Await},
 		"add, a roll died":                     {claim(Add, 1), lease("x", claim(Install, 1), nil), long, false, Yield},
+		"add, a roll before goes on":           {claim(Add, 2), lease("x", claim(Install, 1), nil), 0, false, Await},
+		"add, an add before goes on":           {claim(Add, 2), lease("x", claim(Add, 1), nil), 0, false, Await},
+		"add, a removal goes on":               {claim(Add, 2), lease("x", claim(Uninstall, 1), nil), 0, false, Await},
 		"add, another add goes on":             {claim(Add, 1), lease("x", claim(Add, 1), rolled), short, true, Yield},
 		"add, another add died":                {claim(Add, 1), lease("x", claim(Add, 1), rolled), long, true, Take},
 	} {
@@ -97,16 +100,24 @@ func TestLease(t *testing.T) {
 	if later.GivesWay(roll.Asked(later.Taken(l, "you"))) != nil {
 		t.Error("gives way to a revision before")
 	}
+	if l := roll.Taken(asked, "another"); l.next() != nil {
+		t.Errorf("taken, and whoever waited before still does: %+v", l)
+	}
+	if roll.GivesWay((Claim{Release: "ns/ours", Revision: 3, Action: Add, Roll: "r3"}).Asked(l)) != nil {
+		t.Error("gives way to add")
+	}
 	for end, want := range map[Ended]string{Interrupted: "", Stopped: "", Over: "r2"} {
 		if got := roll.Released(asked, end); got.Holder != "" || got.next() != nil || got.Annotations[rolledAnnotation] != want || got.claim() != roll {
 			t.Errorf("released after %d: %+v", end, got)
 		}
 	}
-	// Add leaves the mark of the roll in place.
+	// Add leaves the mark of the roll in place, unless failures have stopped it.
 	over := roll.Released(l, Over)
 	add := Claim{Release: "ns/ours", Revision: 2, Action: Add, Roll: "r2"}
-	if got := add.Released(add.Taken(over, "me"), Stopped); got.Annotations[rolledAnnotation] != "r2" {
-		t.Errorf("after add: %+v", got)
+	for end, want := range map[Ended]string{Interrupted: "r2", Stopped: "", Over: "r2"} {
+		if got := add.Released(add.Taken(over, "me"), end); got.Annotations[rolledAnnotation] != want {
+			t.Errorf("after add, %d: %+v", end, got)
+		}
 	}
 	// A removal takes it away, and a release may be installed again with revision 1.
 	removal := Claim{Release: "ns/ours", Revision: 2, Action: Uninstall, Roll: "u"}
@@ -114,7 +125,37 @@ func TestLease(t *testing.T) {
 	if got.Annotations[rolledAnnotation] != "" || got.claim().Revision != 0 || got.claim().Release != "ns/ours" {
 		t.Errorf("after a removal: %+v", got)
 	}
+	if left := removal.Released(removal.Taken(over, "me"), Interrupted); left.claim() != removal {
+		t.Errorf("after a removal that was interrupted: %+v", left)
+	}
 	if v, _ := (Claim{Release: "ns/ours", Revision: 1, Action: Install}).Judge(got, 0, false); v != Take {
 		t.Errorf("installed again: %d", v)
+	}
+}
+
+// TestAddStopped: an add that a failure has stopped does not go on at the next time of its schedule.
+func TestAddStopped(t *testing.T) {
+	t.Parallel()
+	nodes := []Node{node("a", ""), node("b", ""), node("c", ""), node("d", "")}
+	w := newWorld(t, Add, "", nodes...)
+	for _, n := range nodes {
+		w.ends[n.Name] = "4 verify: x"
+	}
+	claim := Claim{Release: "ns/ours", Revision: 1, Action: Add, Roll: "r1"}
+	l := lease("", Claim{Release: "ns/ours", Revision: 1, Action: Install, Roll: "r1"}, map[string]string{rolledAnnotation: "r1"})
+	for range 4 { // runs of the CronJob
+		if v, _ := claim.Judge(l, 0, false); v != Take {
+			break
+		}
+		l = claim.Taken(l, "me")
+		w.start()
+		if w.play(); w.r.Result().Stopped != "" {
+			l = claim.Released(l, Stopped)
+		} else {
+			l = claim.Released(l, Over)
+		}
+	}
+	if w.makes() != "a" {
+		t.Errorf("made %s; want a alone: maxFailures is 0, and what a failure has stopped must not go on by a schedule", w.makes())
 	}
 }

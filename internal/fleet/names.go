@@ -13,7 +13,8 @@
 // the cluster is out of reach for good, and counts in neither.
 //
 // A node that was Ready when its Job was made, and whose Job fails, has failed: the trial there may
-// be the cause.
+// be the cause. So has one that goes NotReady in its trial and then leaves the cluster, as node
+// repair makes it, and one that does not stay Ready with what it has kept.
 package fleet
 
 import (

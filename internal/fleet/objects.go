@@ -54,6 +54,10 @@ type Job struct {
 	Roll                            string
 	Action                          Action
 	Node, NodeUID, Version, Section string
+	// Owner is the UID of the ConfigMap that it is collected with.
+	Owner string
+	// Leaving means that it is being deleted.
+	Leaving bool
 	// Complete and Failed are false while it runs.
 	Complete, Failed bool
 	// Reason and Message belong to the condition Failed.

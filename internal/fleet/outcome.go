@@ -20,8 +20,9 @@ const (
 
 // Reasons that the dispatcher gives itself. The programs on the node have more.
 const (
-	reasonTimeout = "timeout"
-	reasonError   = "error"
+	reasonTimeout  = "timeout"
+	reasonError    = "error"
+	reasonNotReady = "not-ready"
 )
 
 // programReasons lists the reasons of the programs on the node. Only with one of them does an exit

@@ -18,6 +18,9 @@ type pools struct {
 type rest struct {
 	until time.Time
 	pool  int
+	m     *member
+	job   *Job // whose end it follows
+	early bool // the Job had ended before this dispatcher began
 }
 
 func newPools(s Settings) pools {
@@ -73,26 +76,22 @@ func (p *pools) take(pool int) {
 	}
 }
 
+func (p *pools) free(pool int) {
+	p.taken[pool]--
+	p.all--
+}
+
 // rest makes a place free after the pause.
-func (p *pools) rest(pool int, now time.Time) {
-	p.rests = append(p.rests, rest{now.Add(p.settings.Pause), pool})
-}
+func (p *pools) rest(r rest) { p.rests = append(p.rests, r) }
 
-// free ends the rests that are over.
-func (p *pools) free(now time.Time) {
-	for len(p.rests) > 0 && !p.rests[0].until.After(now) {
-		p.taken[p.rests[0].pool]--
-		p.all--
-		p.rests = p.rests[1:]
+// over returns the next rest that has ended, and takes it out.
+func (p *pools) over(now time.Time) (r rest, ok bool) {
+	if len(p.rests) == 0 || p.rests[0].until.After(now) {
+		return rest{}, false
 	}
-}
-
-// nextFree returns when the next rest ends, zero if there is none.
-func (p *pools) nextFree() time.Time {
-	if len(p.rests) == 0 {
-		return time.Time{}
-	}
-	return p.rests[0].until
+	r, p.rests = p.rests[0], p.rests[1:]
+	p.free(r.pool)
+	return r, true
 }
 
 // allow reports whether the first node that waits, which is of this pool, may have a place.

@@ -14,7 +14,12 @@ type Plan struct {
 	Action Action
 	// Roll is the ID of the roll. A node has Version and Section afterwards.
 	Roll, Version, Section string
-	Settings               Settings
+	// Owner is the UID of the object that owns the Jobs.
+	Owner    string
+	Settings Settings
+	// Continued means that the last dispatcher did not come to the end of this attempt of a removal:
+	// the failures in it count.
+	Continued bool
 	// Deadline is the time that a Job has, for messages.
 	Deadline time.Duration
 }
@@ -32,7 +37,8 @@ const (
 	Read
 	// Label writes Labels to Node. Labelled or a Change follows.
 	Label
-	// Remove removes Job, which has failed before, and Node gets another one. Removed follows.
+	// Remove removes Job, which has failed in an attempt before or was made before a removal, and Node
+	// gets another one. Removed follows.
 	Remove
 	// Clean removes the Jobs of Rolls, which have ended. Cleaned follows.
 	Clean
@@ -79,10 +85,14 @@ type member struct {
 	both    bool    // a Job would change version and section at once
 	job     string  // the name of its Job in this roll
 	others  int     // its Jobs of other rolls that run
-	tried   bool    // any roll has made a Job for it
+	undone  bool    // a removal has made a Job for it
+	tried   bool    // any roll has made a Job for it, or for a former node of its name
 	read    bool    // its pod was looked for
 	taken   int     // the pool in which it takes a place, noPool for none
 	place   int     // in the queue
+	kept    bool    // it is counted as one that has kept the partition
+	watched bool    // it is kept, and its pause is over
+	fall    *fall   // it is watched and not Ready, nil otherwise
 }
 
 const noPool = -1
@@ -101,6 +111,7 @@ type Roll struct {
 	work    []task          // what has ended and is to be judged
 	again   []string        // names of Jobs to be removed
 	pools   pools
+	falls   []*fall // in the order in which they began
 	// elsewhere has the Jobs of other rolls that run, and litter the IDs of rolls whose Jobs have
 	// ended.
 	elsewhere, litter map[string]bool
@@ -111,6 +122,8 @@ type Roll struct {
 type task struct {
 	m   *member
 	job string
+	// early means that the Job had ended before this dispatcher began.
+	early bool
 }
 
 // NewRoll returns a roll before its first change. The first changes have all nodes, then all Jobs,
@@ -164,17 +177,22 @@ func (r *Roll) nodeSeen(n *Node) {
 		r.replace(m)
 	}
 	m.node, m.present = *n, true
+	r.look(m)
 	r.judge(m)
 }
 
 // replace makes room for another node of the same name. A Job of the former one has to end first:
 // both have the name, so its pod may run on the new one.
 func (r *Roll) replace(m *member) {
-	if m.phase == running {
+	if m.phase == running && !r.jobs[m.job].ended() {
+		if r.died(m, m.node.UID) {
+			r.finish(m, dead(m, diedInTrial))
+		}
 		m.others++
 		r.elsewhere[m.job] = true
 	}
-	m.job, m.read, m.tried = "", false, false
+	r.unwatch(m)
+	m.job, m.read, m.undone = "", false, false
 	r.enter(m, outside)
 }
 
@@ -184,6 +202,7 @@ func (r *Roll) nodeGone(n *Node) {
 		return
 	}
 	m.present = false
+	r.look(m)
 	r.judge(m)
 }
 
@@ -199,7 +218,7 @@ func (r *Roll) judge(m *member) {
 	switch {
 	case pool == noPool:
 		r.enter(m, outside)
-		if !m.present && m.others == 0 && m.taken == noPool {
+		if !m.present && !m.tried && m.others == 0 && m.taken == noPool {
 			delete(r.members, m.node.Name)
 			r.counts[outside]--
 		}
@@ -222,7 +241,7 @@ func (r *Roll) unfit(m *member) bool {
 	case n.Leaving:
 		reason, sentence = "leaving", "the Node is being deleted"
 	case !n.Ready:
-		reason, sentence = "not-ready", n.NotReady
+		reason, sentence = reasonNotReady, n.NotReady
 	case n.Cordoned && r.plan.Action != Uninstall:
 		reason, sentence = "cordoned", "somebody has excluded it from scheduling (kubectl uncordon ends that)"
 	case m.both:
@@ -249,7 +268,8 @@ func (r *Roll) jobSeen(j *Job) {
 	r.jobs[j.Name] = j
 	m := r.member(j.Node)
 	m.tried = true
-	if ours := j.Roll == r.plan.Roll && (m.job == j.Name || m.present && j.NodeUID == m.node.UID); !ours {
+	m.undone = m.undone || j.Action == Uninstall && m.node.UID == j.NodeUID
+	if ours := r.ours(j) && (m.job == j.Name || m.present && j.NodeUID == m.node.UID); !ours {
 		r.otherSeen(m, j)
 		return
 	}
@@ -263,7 +283,7 @@ func (r *Roll) jobSeen(j *Job) {
 		return // an earlier run of add has judged it
 	}
 	m.job = j.Name
-	if before == nil && r.plan.Action == Uninstall && j.Failed {
+	if before == nil && r.plan.Action == Uninstall && j.Failed && !r.plan.Continued {
 		// Whoever removes a release again wants another attempt.
 		r.again = append(r.again, j.Name)
 		r.enter(m, running)
@@ -271,7 +291,17 @@ func (r *Roll) jobSeen(j *Job) {
 	}
 	r.take(m)
 	r.enter(m, ended)
-	r.work = append(r.work, task{m, j.Name})
+	r.work = append(r.work, task{m: m, job: j.Name, early: before == nil})
+}
+
+// ours reports whether a Job is of this roll. A release that was deleted and is installed again has
+// the same one. Its former Jobs are collected with their owner, some time.
+func (r *Roll) ours(j *Job) bool { return j.Roll == r.plan.Roll && j.Owner == r.plan.Owner }
+
+// Void reports whether a Job of this roll says nothing any more. It keeps its name from another one
+// until it is gone.
+func (r *Roll) Void(j *Job) bool {
+	return j.Leaving || r.removed[j.UID] || j.Roll == r.plan.Roll && !r.ours(j)
 }
 
 // otherSeen takes a Job of another roll, or one of this roll for a former node of that name.
@@ -285,7 +315,7 @@ func (r *Roll) otherSeen(m *member, j *Job) {
 	case j.ended() && known:
 		delete(r.elsewhere, j.Name)
 		m.others--
-		r.work = append(r.work, task{m, j.Name})
+		r.work = append(r.work, task{m: m, job: j.Name})
 	}
 	if j.ended() && j.Roll != r.plan.Roll {
 		r.litter[j.Roll] = true
@@ -296,7 +326,7 @@ func (r *Roll) otherSeen(m *member, j *Job) {
 // jobGone takes the end of a Job. Somebody has deleted one that had not ended.
 func (r *Roll) jobGone(j *Job) {
 	known := r.jobs[j.Name]
-	if known == nil || known.UID != j.UID || r.removed[j.UID] || known.ended() {
+	if known == nil || known.UID != j.UID || known.ended() {
 		return
 	}
 	gone := *known
@@ -312,10 +342,19 @@ func (r *Roll) take(m *member) {
 	}
 }
 
+// release makes the place of a member free at once.
+func (r *Roll) release(m *member) {
+	if m.taken != noPool {
+		r.pools.free(m.taken)
+		m.taken = noPool
+	}
+}
+
 // Begin ends the first changes. It returns why the roll is refused, empty if it is not: nothing is
 // made then.
 func (r *Roll) Begin() (refusal string) {
-	made := r.counts[running] + r.counts[ended] + r.counts[finished]
+	r.void()
+	made := r.counts[running] + r.counts[ended] + r.counts[finished] - len(r.again)
 	if made > 0 {
 		return ""
 	}
@@ -341,6 +380,23 @@ func (r *Roll) Begin() (refusal string) {
 	return ""
 }
 
+// void removes the Jobs of this roll that say nothing any more, because a removal came after them.
+// It has left them in place, and the first roll after it removes its own. Their nodes get other ones.
+func (r *Roll) void() {
+	if r.plan.Action == Uninstall {
+		return
+	}
+	r.work = slices.DeleteFunc(r.work, func(t task) bool {
+		if !t.m.undone || t.m.job != t.job {
+			return false
+		}
+		r.release(t.m)
+		r.enter(t.m, running)
+		r.again = append(r.again, t.job)
+		return true
+	})
+}
+
 // stop makes the roll make no further Job. It waits for those that run.
 func (r *Roll) stop(why string) {
 	if r.result.Stopped == "" {
@@ -362,7 +418,7 @@ func (r *Roll) Next(now time.Time) Step {
 			return step
 		}
 	}
-	r.pools.free(now)
+	r.rested(now)
 	if len(r.again) > 0 {
 		job := r.jobs[r.again[0]]
 		return Step{Kind: Remove, Job: *job, Node: r.members[job.Node].node}
@@ -376,7 +432,7 @@ func (r *Roll) Next(now time.Time) Step {
 		if r.pools.allow(first.pool) {
 			return Step{Kind: Create, Node: first.node}
 		}
-		return Step{Kind: Wait, Until: r.pools.nextFree()}
+		return Step{Kind: Wait, Until: r.nextFree()}
 	}
 	if runs > 0 {
 		return Step{Kind: Wait}
@@ -401,13 +457,16 @@ func (r *Roll) judged(now time.Time) Step {
 	}
 	r.work = r.work[1:]
 	if m.taken != noPool && m.others == 0 {
-		r.pools.rest(m.taken, now)
+		r.pools.rest(rest{now.Add(r.plan.Settings.Pause), m.taken, m, job, t.early})
 		m.taken = noPool
 	}
 	m.read = false
 	switch {
-	case job.Roll != r.plan.Roll || m.job != job.Name:
+	case !r.ours(job) || m.job != job.Name:
 		r.judge(m)
+	case !here && r.died(m, job.NodeUID):
+		r.enter(m, finished)
+		r.finish(m, dead(m, diedInTrial))
 	case !here:
 		r.enter(m, finished)
 		r.result.Gone = append(r.result.Gone, m.node.Name)
@@ -422,6 +481,7 @@ func (r *Roll) judged(now time.Time) Step {
 func (r *Roll) finish(m *member, o Outcome) {
 	if o.State == StateKept {
 		r.result.Done++
+		m.kept = r.plan.Action != Uninstall
 		return
 	}
 	r.result.Failures = append(r.result.Failures, o)

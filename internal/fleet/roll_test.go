@@ -26,6 +26,7 @@ type world struct {
 	jobs    map[string]*Job // by name
 	running []string        // names of nodes, in the order in which their Jobs were made
 	most    int             // Jobs at once
+	reads   int             // of pods
 	log     []string
 }
 
@@ -92,6 +93,7 @@ func (w *world) settle() Step {
 			w.running = append(w.running, s.Node.Name)
 			w.most = max(w.most, len(w.running))
 		case Read:
+			w.reads++
 			w.r.Known(s, w.pod(&s.Job))
 		case Label:
 			n := w.nodes[s.Node.Name]

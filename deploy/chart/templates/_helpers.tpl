@@ -233,7 +233,10 @@ spec:
 {{- end -}}
 
 {{/* How a Job of the dispatcher ends. Its exit status says whether another try can help: 1, 2 and 3
-     are answers. A pod that was killed, or whose node is gone, is replaced, and takes up the roll. */}}
+     are answers. A pod that was killed is replaced, and takes up the roll. Without podFailurePolicy a
+     removal that failed would be tried again at once, which tries its failed nodes again. With it
+     podReplacementPolicy has to be Failed. So the pod of a node that has lost its power is replaced
+     when the Node is deleted or marked as out of service: docs/fleet-dispatcher.md. */}}
 {{- define "node-partition.dispatcher.job" -}}
 backoffLimit: 6
 podReplacementPolicy: Failed

@@ -132,7 +132,8 @@ func TestPodFacts(t *testing.T) {
 	}
 }
 
-// TestJobFacts: a Job has ended when a condition says so.
+// TestJobFacts: a Job has ended when a condition says so. One that is to fail has failed, although
+// its pod may terminate for long.
 func TestJobFacts(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -142,17 +143,21 @@ func TestJobFacts(t *testing.T) {
 		"runs":            {nil, false, false},
 		"complete":        {[]batchv1.JobCondition{{Type: batchv1.JobSuccessCriteriaMet, Status: v1.ConditionTrue}, {Type: batchv1.JobComplete, Status: v1.ConditionTrue}}, true, false},
 		"failed":          {[]batchv1.JobCondition{{Type: batchv1.JobFailed, Status: v1.ConditionTrue, Reason: "r", Message: "m"}}, false, true},
-		"about to fail":   {[]batchv1.JobCondition{{Type: batchv1.JobFailureTarget, Status: v1.ConditionTrue}}, false, false},
+		"about to fail":   {[]batchv1.JobCondition{{Type: batchv1.JobFailureTarget, Status: v1.ConditionTrue, Reason: "r", Message: "m"}}, false, true},
+		"will not fail":   {[]batchv1.JobCondition{{Type: batchv1.JobFailureTarget, Status: v1.ConditionFalse}}, false, false},
 		"was suspended":   {[]batchv1.JobCondition{{Type: batchv1.JobSuspended, Status: v1.ConditionFalse}}, false, false},
 		"complete is not": {[]batchv1.JobCondition{{Type: batchv1.JobComplete, Status: v1.ConditionFalse}}, false, false},
 	} {
 		c, api := newClient(t)
 		api.Put(jobsPath, &batchv1.Job{
-			ObjectMeta: metav1.ObjectMeta{Name: "j", Labels: map[string]string{fleet.RollLabel: "r"}, Annotations: map[string]string{fleet.NodeNameAnnotation: "a"}},
-			Status:     batchv1.JobStatus{Conditions: test.conditions},
+			ObjectMeta: metav1.ObjectMeta{
+				Name: "j", Labels: map[string]string{fleet.RollLabel: "r"}, Annotations: map[string]string{fleet.NodeNameAnnotation: "a"},
+				OwnerReferences: []metav1.OwnerReference{{Kind: "ConfigMap", UID: "owner"}, {Kind: "Other", UID: "other"}},
+			},
+			Status: batchv1.JobStatus{Conditions: test.conditions},
 		})
 		got, err := c.Job(t.Context(), "j")
-		if err != nil || got == nil || got.Complete != test.complete || got.Failed != test.failed || got.Node != "a" || got.Roll != "r" ||
+		if err != nil || got == nil || got.Complete != test.complete || got.Failed != test.failed || got.Node != "a" || got.Roll != "r" || got.Owner != "owner" || got.Leaving ||
 			test.failed && (got.Reason != "r" || got.Message != "m") {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}

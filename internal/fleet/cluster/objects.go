@@ -98,6 +98,12 @@ func (o *jobObject) change() fleet.Change { return fleet.Change{Job: o.job()} }
 
 func (o *jobObject) job() *fleet.Job {
 	j := fleet.NewJob(o.Metadata.Name, o.Metadata.UID, o.Metadata.Labels, o.Metadata.Annotations)
+	j.Leaving = o.Metadata.DeletionTimestamp != nil
+	for i := range o.Metadata.OwnerReferences {
+		if owner := &o.Metadata.OwnerReferences[i]; owner.Kind == "ConfigMap" {
+			j.Owner = string(owner.UID)
+		}
+	}
 	for _, condition := range o.Status.Conditions {
 		if condition.Status != v1.ConditionTrue {
 			continue
@@ -105,7 +111,9 @@ func (o *jobObject) job() *fleet.Job {
 		switch condition.Type {
 		case batchv1.JobComplete:
 			j.Complete = true
-		case batchv1.JobFailed:
+		case batchv1.JobFailed, batchv1.JobFailureTarget:
+			// The controller sets JobFailed when no pod of the Job terminates any more (enactJobFinished,
+			// pkg/controller/job, v1.37.0). The pod on a node that has lost its power terminates for ever.
 			j.Failed, j.Reason, j.Message = true, condition.Reason, condition.Message
 		}
 	}

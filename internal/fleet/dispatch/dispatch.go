@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
+
 	"nodepartition/internal/fleet"
 	"nodepartition/internal/fleet/cluster"
 )
@@ -98,6 +100,7 @@ func (d *dispatcher) turn(ctx context.Context) (*Report, error) {
 	if l == nil {
 		return report, err
 	}
+	d.Plan.Continued = l.continues
 	report, end, err := d.locked(ctx, l)
 	if errors.Is(err, errLost) {
 		return nil, err
@@ -138,7 +141,9 @@ func (d *dispatcher) locked(ctx context.Context, l *lock) (*Report, fleet.Ended,
 	}
 	result := roll.Result()
 	report := &Report{Code: result.Code(), Lines: result.Lines()}
-	if result.Stopped != "" || d.Plan.Action == fleet.Uninstall && report.Code != fleet.CodeDone {
+	// The roll to which an add gives way may never begin.
+	yielded := d.Plan.Action == fleet.Add && report.Code == fleet.CodeDone
+	if result.Stopped != "" && !yielded || d.Plan.Action == fleet.Uninstall && report.Code != fleet.CodeDone {
 		return report, fleet.Stopped, nil
 	}
 	return report, fleet.Over, nil
@@ -155,6 +160,7 @@ func (d *dispatcher) begin(
 	if err != nil {
 		return nil, "", err
 	}
+	d.Plan.Owner = d.owner.UID
 	roll = &rolling{Roll: fleet.NewRoll(d.Plan), d: d, in: newInbox()}
 	all := []*cluster.Followed{d.Client.Nodes(), d.Client.Jobs(), d.Client.Pods()}
 	for _, f := range all {
@@ -212,11 +218,18 @@ type rolling struct {
 	in *inbox
 	// news is a line about a step, to be said with the numbers after it.
 	news string
+	// stays is the Job whose end was waited for last.
+	stays string
+	// said is when the numbers were said last, or the last step was taken.
+	said time.Time
 }
+
+// errStays means that a Job has the name of another one, and is to go.
+var errStays = errors.New("a former Job stays")
 
 func (r *rolling) apply() {
 	for _, change := range r.in.take() {
-		if change.Job != nil && change.Job.Roll == r.d.Plan.Roll {
+		if j := change.Job; j != nil && j.Roll == r.d.Plan.Roll && j.Owner == r.d.Plan.Owner {
 			r.d.jobs = true
 		}
 		r.Apply(change)
@@ -226,6 +239,7 @@ func (r *rolling) apply() {
 // run takes one step after another until the roll ends.
 func (r *rolling) run(ctx context.Context, l *lock) error {
 	var retry backoff
+	r.said = time.Now()
 	for {
 		r.apply()
 		changed := l.change()
@@ -252,8 +266,13 @@ func (r *rolling) run(ctx context.Context, l *lock) error {
 		err := r.do(ctx, step)
 		switch {
 		case err == nil:
+			r.said = time.Now()
 			retry.reset()
 			r.d.away.ended()
+		case errors.Is(err, errStays):
+			if err := retry.wait(ctx); err != nil {
+				return err
+			}
 		case errors.Is(err, cluster.ErrAway):
 			// Not the same step again: what it is for may have changed when the API server is back.
 			r.d.away.began(err)
@@ -269,9 +288,10 @@ func (r *rolling) run(ctx context.Context, l *lock) error {
 // sayProgress is the time without a step after which the numbers are said.
 const sayProgress = 5 * time.Minute
 
-// wait returns at the next change of the cluster or of the lock, at until, or after a while.
+// wait returns at the next change of the cluster or of the lock, at until, or after a while. The lock
+// changes every few seconds, so that the time for the numbers goes on from one wait to the next.
 func (r *rolling) wait(ctx context.Context, until time.Time, changed <-chan struct{}) error {
-	idle := time.NewTimer(sayProgress)
+	idle := time.NewTimer(time.Until(r.said.Add(sayProgress)))
 	defer idle.Stop()
 	var after <-chan time.Time
 	if !until.IsZero() {
@@ -284,6 +304,7 @@ func (r *rolling) wait(ctx context.Context, until time.Time, changed <-chan stru
 	case <-changed:
 	case <-after:
 	case <-idle.C:
+		r.said = time.Now()
 		r.d.Say("waits for Jobs: " + r.Progress())
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -318,7 +339,7 @@ func (r *rolling) do(ctx context.Context, s fleet.Step) error {
 		err := client.RemoveJob(ctx, s.Job.Name)
 		if err == nil {
 			r.Removed(s)
-			r.d.Say(fmt.Sprintf("node %s: Job %s, which had failed, is removed for another attempt", s.Node.Name, s.Job.Name))
+			r.d.Say(fmt.Sprintf("node %s: Job %s of an attempt before is removed, for another one", s.Node.Name, s.Job.Name))
 		}
 		return err
 	case fleet.Clean:
@@ -349,11 +370,7 @@ func (r *rolling) create(ctx context.Context, n *fleet.Node) error {
 	job := r.d.Template.For(n, r.d.Plan, r.d.owner)
 	made, err := r.d.Client.CreateJob(ctx, job)
 	if errors.Is(err, cluster.ErrChanged) {
-		exists := err
-		made, err = r.d.Client.Job(ctx, job.Name)
-		if err == nil && (made == nil || made.Roll != r.d.Plan.Roll || made.Node != n.Name || made.NodeUID != n.UID) {
-			err = fmt.Errorf("%w: only a dispatcher makes Jobs of that name: delete it", exists)
-		}
+		made, err = r.found(ctx, n, job, err)
 	}
 	if err != nil {
 		return err
@@ -362,4 +379,28 @@ func (r *rolling) create(ctx context.Context, n *fleet.Node) error {
 	r.Apply(fleet.Change{Job: made})
 	r.news = fmt.Sprintf("node %s: Job %s is made", n.Name, made.Name)
 	return nil
+}
+
+// found returns the Job of a node that exists already. The error is errStays for a former one, which
+// is to go first.
+func (r *rolling) found(ctx context.Context, n *fleet.Node, job *batchv1.Job, exists error) (*fleet.Job, error) {
+	found, err := r.d.Client.Job(ctx, job.Name)
+	if err == nil && found == nil { // it has gone meanwhile, or is not of a roll
+		if found, err = r.d.Client.CreateJob(ctx, job); errors.Is(err, cluster.ErrChanged) {
+			found, err = nil, nil
+		}
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case found == nil || found.Roll != r.d.Plan.Roll || found.Node != n.Name || found.NodeUID != n.UID:
+		return nil, fmt.Errorf("%w: only a dispatcher makes Jobs of that name: delete it", exists)
+	case !r.Void(found):
+		return found, nil
+	}
+	if r.stays != found.UID {
+		r.stays = found.UID
+		r.d.Say(fmt.Sprintf("node %s: waits until Job %s of an attempt before is gone: kubectl describe job says what keeps it", n.Name, found.Name))
+	}
+	return nil, errStays
 }

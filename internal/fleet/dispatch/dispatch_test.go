@@ -69,7 +69,7 @@ func TestRunStops(t *testing.T) {
 			t.Errorf("labels %s", got)
 		}
 		w.want(w.roll(fleet.Add, 1, ""), fleet.CodeDone,
-			"nothing to do: the last roll of this release has not come to its end: "+w.claim(fleet.Install, 1))
+			"nothing to do: the last roll of this release has not come to its end, or failures have stopped it: "+w.claim(fleet.Install, 1))
 		w.ends = map[string]string{}
 		w.want(w.roll(fleet.Install, 2, "nodes: 5"), fleet.CodeDone, allKept(5))
 		if names := w.api.Names(jobsPath); len(names) != 5 {
@@ -86,7 +86,8 @@ func (w *world) claim(action fleet.Action, revision int) string {
 	return o.Claim.String()
 }
 
-// TestRunLate: a Job whose image cannot be had ends at its deadline, as a failure with the cause.
+// TestRunLate: a Job whose image cannot be had ends at its deadline, as a failure with the cause. The
+// numbers are said meanwhile.
 func TestRunLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)
@@ -96,6 +97,15 @@ func TestRunLate(t *testing.T) {
 			"failed: worker-00: timeout: its Job has not ended within 20m0s: container preflight waits: ImagePullBackOff: no such image")
 		if got := w.labels("worker-00"); got != "failed timeout" {
 			t.Errorf("labels %s", got)
+		}
+		said := 0
+		for _, line := range w.said {
+			if line == "waits for Jobs: 0 of 1 ended, 1 run, 0 failed of 0 allowed, 0 skipped" {
+				said++
+			}
+		}
+		if said < 3 || said > 4 { // the last time is the deadline, too
+			t.Errorf("said the numbers %d times in %s; want them every %s", said, jobDeadline, sayProgress)
 		}
 	})
 }
@@ -416,7 +426,7 @@ func TestRemove(t *testing.T) {
 			t.Errorf("Lease %+v; want one without a mark", w.lease())
 		}
 		w.want(w.roll(fleet.Add, 1, ""), fleet.CodeDone,
-			"nothing to do: the last roll of this release has not come to its end: "+strings.Replace(w.claim(fleet.Uninstall, 1), "revision 1", "revision 0", 1))
+			"nothing to do: the last roll of this release has not come to its end, or failures have stopped it: "+strings.Replace(w.claim(fleet.Uninstall, 1), "revision 1", "revision 0", 1))
 		w.node("worker-01", true)
 		w.ends = map[string]string{}
 		w.want(w.roll(fleet.Uninstall, 1, ""), fleet.CodeDone, "4 nodes have no file of it any more")

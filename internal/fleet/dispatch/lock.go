@@ -28,7 +28,8 @@ var errLost = errors.New("the lock is lost")
 
 // lock is a lock that this process has taken.
 type lock struct {
-	d *dispatcher
+	d         *dispatcher
+	continues bool // the last holder was interrupted
 
 	mu      sync.Mutex
 	lease   *fleet.Lock
@@ -41,7 +42,7 @@ func (d *dispatcher) acquire(ctx context.Context) (*lock, *Report, error) {
 	var retry backoff
 	var version, said string
 	var since time.Time // when this process saw the version first
-	renewed := false
+	renewed, continues := false, false
 	for first := true; ; {
 		var l *fleet.Lock
 		if err := d.until(ctx, func() (err error) {
@@ -58,6 +59,8 @@ func (d *dispatcher) acquire(ctx context.Context) (*lock, *Report, error) {
 		verdict, why := d.Claim.Judge(l, now.Sub(since), renewed)
 		if l != nil && l.Holder == d.Holder {
 			verdict = fleet.Take // the answer to this process's own write was lost
+		} else {
+			continues = d.Claim.Continues(l)
 		}
 		switch verdict {
 		case fleet.Yield:
@@ -67,7 +70,7 @@ func (d *dispatcher) acquire(ctx context.Context) (*lock, *Report, error) {
 		case fleet.Take:
 			lease, err := d.Client.WriteLock(ctx, d.Claim.Taken(l, d.Holder))
 			if err == nil {
-				return &lock{d: d, lease: lease, until: now.Add(writeFor), changed: make(chan struct{})}, nil, nil
+				return &lock{d: d, continues: continues, lease: lease, until: now.Add(writeFor), changed: make(chan struct{})}, nil, nil
 			}
 			if err := d.transient(err); err != nil {
 				return nil, nil, err

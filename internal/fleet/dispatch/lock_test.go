@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"context"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -182,5 +183,37 @@ func TestUncertain(t *testing.T) {
 		line.setNoLease(false)
 		w.want(<-done, fleet.CodeDone, allKept(5))
 		w.wantKept(5)
+	})
+}
+
+// TestAddStops: a failure that stops add keeps the next add from going on, until a roll has come to
+// its end. An add that has given way to a roll, which then never begins, is continued by the next.
+func TestAddStops(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		w.roll(fleet.Install, 1, "")
+		w.node("worker-01", true)
+		w.node("worker-02", true)
+		o, _ := w.dispatcher("first", fleet.Add, 1, "")
+		one := w.begin(t.Context(), o)
+		<-time.After(jobTakes / 4)
+		ctx, stop := context.WithCancel(t.Context())
+		later, _ := w.dispatcher("second", fleet.Install, 1, "")
+		two := w.begin(ctx, later)
+		<-time.After(time.Second)
+		stop()
+		<-two
+		if report := <-one; report.Code != fleet.CodeDone || !strings.Contains(report.Lines[0], "gives way") {
+			t.Errorf("%+v", report)
+		}
+		w.ends["worker-02"] = "1 check: x"
+		if report := w.roll(fleet.Add, 1, ""); report.Code != fleet.CodeFailed {
+			t.Errorf("%+v", report)
+		}
+		w.node("worker-03", true)
+		nothing := "nothing to do: the last roll of this release has not come to its end, or failures have stopped it: "
+		w.want(w.roll(fleet.Add, 1, ""), fleet.CodeDone, nothing+w.claim(fleet.Add, 1))
+		w.ends = map[string]string{}
+		w.want(w.roll(fleet.Install, 2, ""), fleet.CodeDone, allKept(4))
 	})
 }

@@ -56,7 +56,7 @@ type world struct {
 	api *fakeapi.Fleet
 
 	mu   sync.Mutex
-	ends map[string]string // by node: "" kept, "hangs", or the exit code and the termination message
+	ends map[string]string // by node: "" kept, "hangs", "dead", or the exit code and the termination message
 	said []string
 	// most is the largest number of Jobs that ran at once.
 	running, most int
@@ -110,6 +110,13 @@ func (w *world) changed(kind watch.EventType, object map[string]any) {
 		w.pod(name, v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "no such image"}})
 		time.AfterFunc(jobDeadline, func() {
 			w.finish(name, batchv1.JobCondition{Type: batchv1.JobFailed, Reason: "DeadlineExceeded", Message: "was active too long"})
+		})
+		return
+	}
+	if end == "dead" { // the node loses its power
+		time.AfterFunc(time.Minute, func() { w.node(node, false) })
+		time.AfterFunc(jobDeadline, func() {
+			w.finish(name, batchv1.JobCondition{Type: batchv1.JobFailureTarget, Reason: "DeadlineExceeded", Message: "was active too long"})
 		})
 		return
 	}
