@@ -35,6 +35,8 @@ type PodState struct {
 	UID, Namespace, Name string
 	// Ready is the pod's condition of that name. Ended pods succeeded or failed, or are being deleted.
 	Ready, Ended bool
+	// Failed pods have the phase of that name, as after an eviction, and are not being deleted.
+	Failed bool
 }
 
 // PodsOn returns the pods of a node. The Node authorizer allows a kubelet's user to list pods by
@@ -62,7 +64,8 @@ func (c *Client) PodsOn(ctx context.Context, node string) ([]PodState, error) {
 		p := &got.Items[i]
 		state := PodState{
 			UID: p.Metadata.UID, Namespace: p.Metadata.Namespace, Name: p.Metadata.Name,
-			Ended: p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed || p.Metadata.Deleted != "",
+			Ended:  p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed || p.Metadata.Deleted != "",
+			Failed: p.Status.Phase == v1.PodFailed && p.Metadata.Deleted == "",
 		}
 		for _, condition := range p.Status.Conditions {
 			state.Ready = state.Ready || condition.Type == v1.PodReady && condition.Status == v1.ConditionTrue

@@ -38,11 +38,14 @@ func TestPodsOn(t *testing.T) {
 	ended := v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "2", Namespace: "a", Name: "job"}, Status: v1.PodStatus{Phase: v1.PodSucceeded}}
 	now := metav1.Now()
 	deleted := v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "3", Namespace: "a", Name: "old", DeletionTimestamp: &now}}
-	s := newAPIServer(t, give(v1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}, Items: []v1.Pod{*running(), ended, deleted}}))
+	evicted := v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "4", Namespace: "a", Name: "evicted"}, Status: v1.PodStatus{Phase: v1.PodFailed}}
+	gone := v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "5", Namespace: "a", Name: "gone", DeletionTimestamp: &now}, Status: evicted.Status}
+	s := newAPIServer(t, give(v1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}, Items: []v1.Pod{*running(), ended, deleted, evicted, gone}}))
 	got, err := newTestClient(t, s.URL).PodsOn(t.Context(), "node-1")
 	want := []PodState{
 		{UID: "1", Namespace: "kube-system", Name: "dns", Ready: true}, {UID: "2", Namespace: "a", Name: "job", Ended: true},
-		{UID: "3", Namespace: "a", Name: "old", Ended: true},
+		{UID: "3", Namespace: "a", Name: "old", Ended: true}, {UID: "4", Namespace: "a", Name: "evicted", Ended: true, Failed: true},
+		{UID: "5", Namespace: "a", Name: "gone", Ended: true},
 	}
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("%+v, %v; want %+v", got, err, want)

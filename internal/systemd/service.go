@@ -20,9 +20,10 @@ type Ended struct {
 // the connection was lost.
 const endedPause = 500 * time.Millisecond
 
-// RunService starts a transient service of Type=oneshot with RemainAfterExit=yes, waits until its
-// process has ended, for atMost at most, and removes it. The service runs on if the wait ends
-// before. If one of that name runs already, RunService waits for its end before it starts its own.
+// RunService starts a transient service of Type=oneshot with AddRef, waits until its process has
+// ended, for atMost at most, and has systemd forget a failure. The service runs on if the wait ends
+// before, and systemd forgets it at its end if this client is gone. If one of that name runs
+// already, RunService waits for its end before it starts its own.
 func (c *Client) RunService(
 	ctx context.Context,
 	name string,

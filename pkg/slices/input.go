@@ -161,7 +161,7 @@ func idleSource(source string, idle []string) error {
 	return nil
 }
 
-// keepsCPUs reports whether the kernel keeps a former list of CPUs of a partition that has none now.
+// keepsCPUs reports whether the kernel keeps a former list of CPUs, of a partition without one now.
 // A list that an operator has set by hand is not a former one: ours would extend it to all CPUs.
 func keepsCPUs(root hostfs.FS, name unitname.PartitionName) bool {
 	return boundToCPUs(root, name.Cgroup()) && !lowering.OperatorSets(root, name.Slice(), "AllowedCPUs")

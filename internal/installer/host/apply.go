@@ -50,6 +50,27 @@ func (h *Host) remaining(r *manifest.Roll) (time.Duration, error) {
 	return r.Deadline.Since - now.Since, nil
 }
 
+// margin is the time that is left for keep when verify gives up, and for what else comes after a
+// stage.
+const margin = 10 * time.Second
+
+// errTime is the cause of the end of a stage that takes too long.
+var errTime = outcome.Because(outcome.Timeout, "the time of the roll is over")
+
+// within returns a context that ends a time before the node goes back. A program that hangs would
+// hold the lock, and keep the way back from the node: a runtime without a time limit for its start
+// does (TimeoutStartSec=0 of crio.service).
+func (h *Host) within(
+	ctx context.Context, r *manifest.Roll, before time.Duration,
+) (context.Context, context.CancelFunc, error) {
+	left, err := h.remaining(r)
+	if err != nil {
+		return nil, nil, err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, max(0, left-before), errTime)
+	return ctx, cancel, nil
+}
+
 // apply puts the section in force: for the time of the roll, if it is a new one.
 func (h *Host) apply(ctx context.Context, o manifest.Order) (done, error) {
 	state, r, err := h.under(o, manifest.Installed)
@@ -59,6 +80,11 @@ func (h *Host) apply(ctx context.Context, o manifest.Order) (done, error) {
 	if r.Stage.Reached(manifest.Applied) {
 		return said("the section is in force"), nil
 	}
+	ctx, cancel, err := h.within(ctx, r, margin)
+	if err != nil {
+		return nil, err
+	}
+	defer cancel()
 	sentences := said("the section was in force before, and stays")
 	switch {
 	case r.Tries:
@@ -93,18 +119,19 @@ func (h *Host) try(ctx context.Context, r *manifest.Roll) (done, error) {
 	if left < shortest {
 		return nil, outcome.Because(outcome.Timeout, "only %s are left of the roll on this node, and a trial takes %s or more: use a longer --trial", left, shortest)
 	}
+	if err := h.errSection(r); err != nil {
+		return nil, err
+	}
 	left = left.Truncate(time.Second)
-	if _, err := h.run(ctx, h.installed(), "try", h.onDisk(h.In(store.Section)), "--for="+left.String()); err != nil {
+	_, err = h.run(ctx, h.installed(), "try", h.onDisk(h.In(store.Section)), "--for="+left.String())
+	if errors.Is(err, errTime) {
+		return nil, err
+	}
+	if err != nil {
 		return nil, outcome.Because(outcome.Section, "%w", err)
 	}
 	return said("the section is tried for %s", left), nil
 }
-
-// margin is the time that is left for keep when verify gives up.
-const margin = 10 * time.Second
-
-// errTime is the cause of the end of a verification.
-var errTime = errors.New("the time of the roll is over")
 
 // verify waits until the node is well with the section, until shortly before it goes back.
 func (h *Host) verify(ctx context.Context, o manifest.Order) (done, error) {
@@ -119,7 +146,10 @@ func (h *Host) verify(ctx context.Context, o manifest.Order) (done, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, max(0, left-margin), errTime)
+	ctx, cancel, err := h.within(ctx, r, margin)
+	if err != nil {
+		return nil, err
+	}
 	defer cancel()
 	// The program ends first, and says what the service waits for.
 	wait := max(time.Second, (left - margin - 2*time.Second).Truncate(time.Second))
@@ -195,7 +225,12 @@ func (h *Host) unwell(ctx context.Context, cluster Cluster, o manifest.Order, r 
 		return err
 	}
 	for _, p := range pods {
-		if !p.Ready && !p.Ended && slices.Contains(r.Ready, p.UID) {
+		switch {
+		case !slices.Contains(r.Ready, p.UID):
+		case p.Failed:
+			// The new limit may have cost it. Another pod in its place says nothing of the limit.
+			return fmt.Errorf("pod %s/%s was Ready before the roll, and has failed: kubectl describe has the reason", p.Namespace, p.Name)
+		case !p.Ready && !p.Ended:
 			return fmt.Errorf("pod %s/%s was Ready before the roll, and is not now", p.Namespace, p.Name)
 		}
 	}
@@ -254,11 +289,24 @@ func (h *Host) keep(ctx context.Context, o manifest.Order) (done, error) {
 	if is, err := h.Present(kubeletconfig.OverridePath); err != nil {
 		return nil, err
 	} else if is.SHA256 != r.Section {
-		if _, err := h.run(ctx, h.installed(), "keep"); err != nil {
+		if err := h.runKeep(ctx, r); err != nil {
 			return nil, err
 		}
 	}
 	return h.kept(o), h.finish(ctx, state)
+}
+
+// runKeep makes the section permanent, until the deadline: verify has left it the margin. What ends
+// after the rename of the section is an error as well, and the way back finds that the roll is
+// kept.
+func (h *Host) runKeep(ctx context.Context, r *manifest.Roll) error {
+	ctx, cancel, err := h.within(ctx, r, 0)
+	if err != nil {
+		return err
+	}
+	defer cancel()
+	_, err = h.run(ctx, h.installed(), "keep")
+	return err
 }
 
 func (h *Host) kept(o manifest.Order) done {

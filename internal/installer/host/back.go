@@ -4,9 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path"
 	"path/filepath"
 	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"nodepartition/internal/installer/manifest"
 	"nodepartition/internal/installer/outcome"
@@ -41,16 +45,23 @@ func (h *Host) Back(ctx context.Context, now bool) error {
 		h.Say("it is not time to go back: roll %s goes on", r.Roll)
 		return nil
 	}
-	if r.Stage == manifest.Keeping && r.Tries {
-		// The rename of the section decides.
-		if is, err := h.Present(kubeletconfig.OverridePath); err != nil {
-			return err
-		} else if is.SHA256 == r.Section {
-			h.Say("roll %s was kept", r.Roll)
-			return h.finish(ctx, state)
-		}
+	if kept, err := h.renamed(r); err != nil {
+		return err
+	} else if kept {
+		h.Say("roll %s was kept", r.Roll)
+		return h.finish(ctx, state)
 	}
 	return h.goBack(ctx, state, r.Deadline.Boot != moment.Boot)
+}
+
+// renamed reports whether a roll has made its section permanent. The rename decides that it is
+// kept, also if keep was killed after it.
+func (h *Host) renamed(r *manifest.Roll) (bool, error) {
+	if r.Stage != manifest.Keeping || !r.Tries {
+		return false, nil
+	}
+	is, err := h.Present(kubeletconfig.OverridePath)
+	return is.SHA256 == r.Section, err
 }
 
 // goBack undoes a roll. rebooted means that units and cgroups have come with another boot since.
@@ -89,15 +100,15 @@ func (h *Host) goBack(ctx context.Context, state manifest.State, rebooted bool) 
 	if err != nil {
 		return err
 	}
-	if r.Restarted != "" {
-		if _, err := h.systemctl(ctx, "restart", r.Restarted); err != nil {
-			remains = append(remains, fmt.Sprintf("%s has its old configuration, and was not restarted: %v", r.Restarted, err))
-		}
+	if text, err := h.restartRuntime(ctx, state); err != nil {
+		return err
+	} else if text != "" {
+		remains = append(remains, text)
 	}
 	if !rebooted {
 		h.settle(ctx, r)
 	}
-	now, err := h.snapshot(ctx, r)
+	now, err := h.snapshot(ctx, pathsOf(r))
 	if err != nil {
 		return err
 	}
@@ -110,6 +121,13 @@ func (h *Host) goBack(ctx context.Context, state manifest.State, rebooted bool) 
 	if r.Failed == "" {
 		ended.Reason, ended.Why = string(outcome.Timeout), "the roll did not end in its time: its installer, the API server or the network was gone"
 	}
+	if len(remains) > 0 {
+		moment, err := h.Now()
+		if err != nil {
+			return err
+		}
+		ended.Before, ended.Boot = &r.Before, moment.Boot
+	}
 	state.Roll, state.Last = nil, ended
 	if err := h.SetState(state); err != nil {
 		return err
@@ -118,6 +136,25 @@ func (h *Host) goBack(ctx context.Context, state manifest.State, rebooted bool) 
 		h.Say("not as before: %s", text)
 	}
 	return h.tidy(ctx)
+}
+
+// restartRuntime restarts the runtime with its old configuration, and returns what remains of the
+// new one. It does so once in a roll, whatever fails afterwards: an attempt of the way back may
+// come every half a minute. The state is written before and after that. As long as the disk is full
+// there is no restart, and a way back that was killed in between does it again.
+func (h *Host) restartRuntime(ctx context.Context, state manifest.State) (remains string, err error) {
+	r := state.Roll
+	if r.Restarted == "" {
+		return "", nil
+	}
+	if err := h.SetState(state); err != nil {
+		return "", fmt.Errorf("%s is not restarted before the state can be written: %w", r.Restarted, err)
+	}
+	if _, err := h.systemctl(ctx, "restart", r.Restarted); err != nil {
+		return fmt.Sprintf("%s has its old configuration, and was not restarted: %v", r.Restarted, err), nil
+	}
+	r.Restarted = ""
+	return "", h.SetState(state)
 }
 
 // endTrial ends the trial of the roll, if it runs.
@@ -142,36 +179,44 @@ func (h *Host) endTrial(ctx context.Context, r *manifest.Roll) error {
 	return nil // else its timer was first
 }
 
-// putBack puts the files back that a roll has changed. One that somebody has changed since is left,
-// and named.
+// putBack puts the files back that a roll has changed. One that somebody has changed since, and one
+// that cannot be removed, is left and named, and the others are put back. A backup that cannot be
+// put back is an error: the roll does not end before it is, and with it the backup.
 func (h *Host) putBack(ctx context.Context, r *manifest.Roll) (remains []string, err error) {
 	var written []string
+	var errs []error
+	// remove removes what an attempt after this one could not remove either. A file system that is
+	// read-only for the moment is another matter.
+	remove := func(name string, remove func(string) error) {
+		switch err := remove(name); {
+		case errors.Is(err, unix.EROFS):
+			errs = append(errs, fmt.Errorf("%s: %w", name, err))
+		case err != nil:
+			if text := fmt.Sprintf("%s could not be removed: %v", name, err); !slices.Contains(remains, text) {
+				remains = append(remains, text)
+			}
+		}
+	}
 	for _, c := range slices.Backward(r.Changes) {
-		if err := h.Tidy(c.Path); err != nil {
-			return nil, err
-		}
+		remove(c.Path, h.Tidy)
 		is, err := h.Present(c.Path)
-		if err != nil {
-			return nil, err
-		}
 		switch {
+		case err != nil:
 		case is == c.Was:
 		case is.Exists && !is.Is(c.File):
 			remains = append(remains, c.Path+" was changed while the roll was under way, and stays as it is")
 		case !c.Was.Exists:
-			err = h.Remove(c.Path)
+			remove(c.Path, h.Remove)
 		default:
 			err = h.Copy(h.backup(c), c.Path, c.Was.Mode)
 			written = append(written, c.Path)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", c.Path, err)
+			errs = append(errs, fmt.Errorf("%s: %w", c.Path, err))
 		}
 	}
 	if changesOf(r, []string{monitorPath}) && !r.Before.Files[monitorPath].Exists {
-		if err := h.RemoveEmpty(manifest.Docs); err != nil {
-			return nil, err
-		}
+		remove(manifest.Docs, h.RemoveEmpty)
 	}
 	// keep writes the section under another name first.
 	folder, err := h.Root.Path(path.Dir(kubeletconfig.OverridePath))
@@ -183,9 +228,10 @@ func (h *Host) putBack(ctx context.Context, r *manifest.Roll) (remains []string,
 		return nil, err
 	}
 	for _, half := range halves {
-		if err := h.Remove(path.Join(path.Dir(kubeletconfig.OverridePath), filepath.Base(half))); err != nil {
-			return nil, err
-		}
+		remove(path.Join(path.Dir(kubeletconfig.OverridePath), filepath.Base(half)), h.Remove)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
 	}
 	return remains, h.relabel(ctx, written)
 }
@@ -202,7 +248,7 @@ func (h *Host) dropTrial() error {
 func (h *Host) useOld(ctx context.Context, r *manifest.Roll, before []string) error {
 	if len(r.Changes) > 0 {
 		h.attempt(ctx, "reset-failed", unitname.MonitorService)
-		if r.Before.Units[unitname.MonitorService] == "active" {
+		if slices.Contains(startedStates, r.Before.Units[unitname.MonitorService]) {
 			// Settings with which it does not start are gone now. In a boot it waits for the runtime.
 			h.attempt(ctx, "restart", "--no-block", unitname.MonitorService)
 		}
@@ -210,12 +256,24 @@ func (h *Host) useOld(ctx context.Context, r *manifest.Roll, before []string) er
 	return h.stopEmpty(ctx, before)
 }
 
-// settle waits until what was active before is active again.
+// startedStates lists the states of a service that runs, or is about to.
+var startedStates = []string{"active", "activating", "reloading"}
+
+// settling bounds the looks, a second apart, at a monitor that stops or starts: its unit
+// allows 30 s for the one, and 90 s for the other.
+const settling = 125
+
+// settle waits until what was active before is active again. It gives up sooner if nothing is on
+// its way to that.
 func (h *Host) settle(ctx context.Context, r *manifest.Roll) {
-	for range idleness {
-		now, err := h.snapshot(ctx, r)
+	for looks, idle := 0, 0; looks < settling && idle < idleness; looks++ {
+		now, err := h.snapshot(ctx, pathsOf(r))
 		if err == nil && len(manifest.Differences(r.Before, now, false)) == 0 {
 			return
+		}
+		idle++
+		if state := now.Units[unitname.MonitorService]; state == "activating" || state == "deactivating" {
+			idle = 0
 		}
 		if !pause(ctx) {
 			return
@@ -237,19 +295,63 @@ func (h *Host) errOwned(ctx context.Context) error {
 	return err
 }
 
+// endRoll ends a roll that is under way before an uninstallation.
+func (h *Host) endRoll(ctx context.Context, state manifest.State) error {
+	r := state.Roll
+	if kept, err := h.renamed(r); err != nil {
+		return err
+	} else if kept {
+		return h.finish(ctx, state) // and the section is removed with the files
+	}
+	h.Say("roll %s has not ended: going back first", r.Roll)
+	now, err := h.Now()
+	if err != nil {
+		return err
+	}
+	return h.goBack(ctx, state, r.Deadline.Boot != now.Boot)
+}
+
+// errRemains returns what the last way back has left on the node, and is still there. It is not
+// removed: it was somebody's, or could not be removed. just means that this way back has ended just
+// now, and its own words say more than another look.
+func (h *Host) errRemains(ctx context.Context, last *manifest.Ended, just bool) error {
+	if last == nil || len(last.Remains) == 0 {
+		return nil
+	}
+	remains := last.Remains
+	if !just && last.Before != nil {
+		moment, err := h.Now()
+		if err != nil {
+			return err
+		}
+		now, err := h.snapshot(ctx, slices.Collect(maps.Keys(last.Before.Files)))
+		if err != nil {
+			return err
+		}
+		// What has come since then, such as a package, is none of the roll. Each sentence begins with the
+		// name of what it is about.
+		about := func(text string) string { name, _, _ := strings.Cut(text, " "); return name }
+		still := manifest.Differences(*last.Before, now, moment.Boot != last.Boot)
+		remains = slices.DeleteFunc(still, func(d string) bool {
+			return !slices.ContainsFunc(last.Remains, func(was string) bool { return about(was) == about(d) })
+		})
+	}
+	if len(remains) == 0 {
+		return nil
+	}
+	return fmt.Errorf("roll %s went back, and the node is not as before: put this in order, and uninstall again:\n%s",
+		last.Roll, strings.Join(remains, "\n"))
+}
+
 // uninstall switches the partitions off, and removes the files of this installer.
 func (h *Host) uninstall(ctx context.Context, o manifest.Order) (done, error) {
 	state, err := h.State()
 	if err != nil {
 		return nil, err
 	}
-	if r := state.Roll; r != nil && r.Stage != manifest.Uninstalling {
-		h.Say("roll %s has not ended: going back first", r.Roll)
-		now, err := h.Now()
-		if err != nil {
-			return nil, err
-		}
-		if err := h.goBack(ctx, state, r.Deadline.Boot != now.Boot); err != nil {
+	under := state.Roll != nil && state.Roll.Stage != manifest.Uninstalling
+	if under {
+		if err := h.endRoll(ctx, state); err != nil {
 			return nil, err
 		}
 		if state, err = h.State(); err != nil {
@@ -257,6 +359,9 @@ func (h *Host) uninstall(ctx context.Context, o manifest.Order) (done, error) {
 		}
 	}
 	if state.Kept == nil {
+		if err := h.errRemains(ctx, state.Last, under); err != nil {
+			return nil, err
+		}
 		return said("nothing to do: this installer has nothing on the node"), nil
 	}
 	if err := h.errOwned(ctx); err != nil {

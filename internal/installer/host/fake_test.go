@@ -49,6 +49,8 @@ type node struct {
 	killAt int
 	// active holds the units that run. The timer of the way back is one of them.
 	active map[string]bool
+	// between is the state of a monitor that is not active, such as activating; empty for inactive.
+	between string
 	// findings has what check finds.
 	findings []finding
 	problems []string // of the section
@@ -295,6 +297,27 @@ func (n *node) state() manifest.State {
 	return state
 }
 
+// stick keeps a file from being written and removed, until free is called.
+func (n *node) stick(name string) (free func()) {
+	n.t.Helper()
+	other := filepath.Join(filepath.Dir(name), "."+filepath.Base(name)+".installing")
+	n.write(filepath.Join(other, "full"), "")
+	return func() { n.remove(other) }
+}
+
+// failsAfter makes programs fail once another one has run, until free is called.
+func (n *node) failsAfter(first, then string) (free func()) {
+	ran := false
+	n.h.Programs = around{n, func(_ context.Context, line string) (*Ran, error) {
+		ran = ran || line == first
+		if ran && strings.HasPrefix(line, then) {
+			return &Ran{Stderr: "too busy", Status: 1}, nil
+		}
+		return nil, nil
+	}}
+	return func() { n.h.Programs = n }
+}
+
 // reboot empties /run, and starts what a boot starts.
 func (n *node) reboot() {
 	n.t.Helper()
@@ -458,6 +481,8 @@ func (n *node) show(args []string) string {
 		state := "inactive"
 		if n.active[unit] || unit == filepath.Base(systemSlice) && n.read(systemSlice+"/memory.max") != "" || unit == "-.mount" {
 			state = "active"
+		} else if unit == "partition-monitor.service" && n.between != "" {
+			state = n.between
 		}
 		options := "rw,relatime"
 		if n.readOnly {

@@ -66,7 +66,7 @@ func (h *Host) Do(ctx context.Context, stage sandbox.Stage, roll string) outcome
 	if order.Roll != roll {
 		return outcome.Of(outcome.Refused, fmt.Errorf("the request is for roll %s, and the stage for roll %s", order.Roll, roll))
 	}
-	unlock, err := h.Lock(false)
+	unlock, err := h.lock(ctx, stage)
 	if err != nil {
 		return outcome.Of(begun(stage), err)
 	}
@@ -87,6 +87,15 @@ func (h *Host) Do(ctx context.Context, stage sandbox.Stage, roll string) outcome
 		return outcome.Of(untouched(stage), err)
 	}
 	return h.fail(ctx, state, err, unlock)
+}
+
+// lock takes the lock of the installer's folder. A stage of a roll that is under way waits for it:
+// at the deadline the way back has it, and the state says afterwards what has become of the roll.
+func (h *Host) lock(ctx context.Context, stage sandbox.Stage) (unlock func(), err error) {
+	if begun(stage) == outcome.Refused {
+		return h.Lock(false)
+	}
+	return h.AwaitLock(ctx)
 }
 
 // begun returns the status of a stage that another process keeps from the node.

@@ -123,6 +123,18 @@ func (h *Host) wanted(payload []manifest.File, state manifest.State, o manifest.
 			return nil, errors.New("the settings belong to another roll: another pod has replaced them")
 		}
 		wanted = append(wanted, manifest.File{Path: settingsPath, Mode: 0o644, SHA256: o.Settings})
+	} else if state.Kept != nil {
+		// A roll without options leaves what an earlier one has written. Once that was edited, the file
+		// is not ours any more.
+		is, err := h.Present(settingsPath)
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range state.Kept.Files {
+			if f.Path == settingsPath && is.Is(f) {
+				wanted = append(wanted, f)
+			}
+		}
 	}
 	dropIn, err := h.dropIn(state, o.NRI)
 	if err == nil && dropIn != nil {
@@ -131,14 +143,19 @@ func (h *Host) wanted(payload []manifest.File, state manifest.State, o manifest.
 	return wanted, err
 }
 
+// errSection returns the error of a section in the installer's folder that is not the roll's.
+func (h *Host) errSection(r *manifest.Roll) error {
+	is, err := h.Present(h.In(store.Section))
+	if err == nil && is.SHA256 != r.Section {
+		err = errors.New("the section is not the one of this roll: another pod has replaced it")
+	}
+	return err
+}
+
 // planSection notes whether the section is a new one for the node.
 func (h *Host) planSection(r *manifest.Roll, state manifest.State) error {
-	is, err := h.Present(h.In(store.Section))
-	if err != nil {
+	if err := h.errSection(r); err != nil {
 		return err
-	}
-	if is.SHA256 != r.Section {
-		return errors.New("the section is not the one of this roll: another pod has replaced it")
 	}
 	was, err := h.Present(kubeletconfig.OverridePath)
 	if err != nil {
@@ -176,6 +193,11 @@ func (h *Host) install(ctx context.Context, o manifest.Order) (done, error) {
 	if r.Stage.Reached(manifest.Installed) {
 		return said("the files of version %s are in place", o.Version), nil
 	}
+	ctx, cancel, err := h.within(ctx, r, margin)
+	if err != nil {
+		return nil, err
+	}
+	defer cancel()
 	if err := h.prepareWayBack(ctx, r); err != nil {
 		return nil, fmt.Errorf("the way back: %w", err)
 	}
@@ -217,7 +239,7 @@ func (h *Host) begin(ctx context.Context, state *manifest.State, o manifest.Orde
 		return nil, err
 	}
 	r.Deadline.Since += o.Trial
-	if r.Before, err = h.snapshot(ctx, r); err != nil {
+	if r.Before, err = h.snapshot(ctx, pathsOf(r)); err != nil {
 		return nil, err
 	}
 	if r.Ready, err = h.readyMembers(ctx, o); err != nil {
@@ -276,6 +298,25 @@ func (h *Host) source(c manifest.Change) string {
 	return h.In(path.Join(store.Payload, c.Path))
 }
 
+// bring writes the file of a change, if its content is still the one that was planned.
+func (h *Host) bring(c manifest.Change) error {
+	if d := dropInOf(c.Path); d != nil {
+		text := []byte(d.textFor(h))
+		if store.Digest(text) != c.SHA256 {
+			return fmt.Errorf("%s was changed while the roll was under way: roll again", containerdConfig)
+		}
+		return h.WriteBytes(c.Path, text, c.Mode)
+	}
+	is, err := h.Present(h.source(c))
+	if err != nil {
+		return err
+	}
+	if is.SHA256 != c.SHA256 {
+		return fmt.Errorf("%s belongs to another roll: another pod has replaced it", h.source(c))
+	}
+	return h.Copy(h.source(c), c.Path, c.Mode)
+}
+
 // put makes the changes of a roll. It may be interrupted, and called again.
 func (h *Host) put(ctx context.Context, r *manifest.Roll) error {
 	var written []string
@@ -285,18 +326,16 @@ func (h *Host) put(ctx context.Context, r *manifest.Roll) error {
 			return err
 		}
 		switch {
+		case c.Remove && !is.Exists || !c.Remove && is.Is(c.File):
+		case is.Exists && is != c.Was:
+			err = outcome.Because(outcome.ForeignFile, "was changed while the roll was under way; put the change into another place, or leave the node out")
 		case c.Remove:
 			err = h.Remove(c.Path)
-		case is.Is(c.File):
 		default:
 			if err = h.Mkdir(path.Dir(c.Path), 0o755); err != nil {
 				break
 			}
-			if d := dropInOf(c.Path); d != nil {
-				err = h.WriteBytes(c.Path, []byte(d.textFor(h)), c.Mode)
-			} else {
-				err = h.Copy(h.source(c), c.Path, c.Mode)
-			}
+			err = h.bring(c)
 		}
 		switch {
 		case errors.Is(err, unix.EROFS):

@@ -1,7 +1,9 @@
 package host
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -246,6 +248,14 @@ func TestStageFails(t *testing.T) {
 			n.pods = []podState{{UID: "u1", Namespace: "kube-system", Name: "dns", Ready: true}}
 			n.onApplied(func() { n.pods[0].Ready = false })
 		}, outcome.WentBack, outcome.Verify, "kube-system/dns was Ready"},
+		"verify, a member that was evicted": {func(n *node) {
+			n.onApplied(func() {
+				n.pods = []podState{
+					{UID: "u1", Namespace: "kube-system", Name: "dns", Ended: true, Failed: true},
+					{UID: "u2", Namespace: "kube-system", Name: "dns-in-its-place"},
+				}
+			})
+		}, outcome.WentBack, outcome.Verify, "kube-system/dns was Ready before the roll, and has failed"},
 		"verify, check": {
 			func(n *node) {
 				n.onApplied(func() { n.findings = []finding{{Check: "slice", Grade: "error", Found: "memory.max is max"}} })
@@ -283,6 +293,25 @@ func TestStageFails(t *testing.T) {
 					t.Errorf("says that the node is as before: %s", got.Text())
 				}
 			})
+		})
+	}
+}
+
+// TestVerifyMembers: members that were deleted or have done their work since, and failed pods that
+// were not Ready before, keep no roll from its end.
+func TestVerifyMembers(t *testing.T) {
+	for name, pods := range map[string][]podState{
+		"deleted":        {{UID: "u1", Namespace: "kube-system", Name: "dns", Ended: true}},
+		"gone":           {},
+		"failed before":  {{UID: "u0", Namespace: "kube-system", Name: "old", Ended: true, Failed: true}},
+		"not one of its": {{UID: "u0", Namespace: "default", Name: "web"}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			n := newNode(t)
+			n.onApplied(func() { n.pods = pods })
+			if got := n.roll(n.order("r1", "v1", section)); got.Status != outcome.Done {
+				t.Errorf("%s: %+v", name, got)
+			}
 		})
 	}
 }
@@ -340,6 +369,37 @@ func TestBadSettings(t *testing.T) {
 	})
 }
 
+// TestSettingsStay: a roll without options of the monitor leaves the file of an earlier roll as it
+// is, also if it was edited. An uninstallation removes it, unless it was edited.
+func TestSettingsStay(t *testing.T) {
+	for _, edited := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			n := newNode(t)
+			settings := "PARTITION_MONITOR_ARGS=--listen=0.0.0.0:9948\n"
+			o := n.order("r1", "v1", section)
+			n.write(filepath.Join(store.Folder, store.Settings), settings)
+			o.Settings = store.Digest([]byte(settings))
+			if got := n.roll(o); got.Status != outcome.Done {
+				t.Fatalf("%+v", got)
+			}
+			if edited {
+				settings = "PARTITION_MONITOR_ARGS=--debug\n"
+				n.write(settingsPath, settings)
+			}
+			n.remove(filepath.Join(store.Folder, store.Settings)) // the pod of the next roll has none
+			n.mustRoll("r2", "v2", section)
+			n.mustRoll("r3", "v2", otherSection)
+			if got := n.read(settingsPath); got != settings {
+				t.Errorf("edited: %t: %s has %q; want %q", edited, settingsPath, got, settings)
+			}
+			n.do(sandbox.Uninstall, n.order("u1", "v2", otherSection))
+			if got := n.read(settingsPath); (got != "") != edited {
+				t.Errorf("edited: %t: after the uninstallation %s has %q", edited, settingsPath, got)
+			}
+		})
+	}
+}
+
 // TestTimeOver: the pods of the roll are gone. The timer, or a boot, brings the node back, and not
 // before its time.
 func TestTimeOver(t *testing.T) {
@@ -389,6 +449,59 @@ func TestChangedMeanwhile(t *testing.T) {
 	})
 }
 
+// TestCannotRemove: a path that cannot be removed is named, and all else of the way back happens:
+// systemd forgets the units, and the roll ends. What cannot be put back is tried again, and its
+// backup stays until then, while the others are put back.
+func TestCannotRemove(t *testing.T) {
+	for name, test := range map[string]struct {
+		stuck   string // the file at which a step fails
+		remains bool
+	}{
+		"new":    {"/usr/share/man/man8/new.8", true},
+		"backup": {servicePath, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newNode(t)
+				n.mustRoll("old", "v1", section)
+				before := n.tree()
+				o := n.order("new", "v2", section)
+				for _, stage := range stages[:3] {
+					n.do(stage, o)
+				}
+				free := n.stick(test.stuck)
+				n.now.Since += trialTime
+				err := n.back(t.Context())
+				if n.read(pagePath) != "page v1" || n.read(monitorPath) != "monitor v1" {
+					t.Errorf("the other files are not as before: %q, %q", n.read(pagePath), n.read(monitorPath))
+				}
+				state := n.state()
+				if test.remains {
+					if err != nil || state.Roll != nil || !strings.Contains(fmt.Sprint(state.Last.Remains), test.stuck+" could not be removed") {
+						t.Errorf("%v, %+v", err, state.Last)
+					}
+					if n.read(filepath.Join(unitFolder, backService)) != "" || !slices.Contains(n.steps, "systemctl daemon-reload") {
+						t.Error("the way back has not ended")
+					}
+					if got := n.do(sandbox.Verify, o); got.Status != outcome.Remains || !strings.Contains(got.Text(), test.stuck) {
+						t.Errorf("%+v", got)
+					}
+					free()
+					return
+				}
+				if err == nil || !strings.Contains(err.Error(), test.stuck) || state.Roll == nil {
+					t.Errorf("%v, %+v", err, state)
+				}
+				free()
+				n.mustBack()
+				for _, d := range compare(before, n.tree()) {
+					t.Error(d)
+				}
+			})
+		})
+	}
+}
+
 // TestPreflight: each reason for a refusal, before anything is written.
 func TestPreflight(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -404,6 +517,7 @@ func TestPreflight(t *testing.T) {
 		"a foreign file":     {func(n *node) { n.write(monitorPath, "mine") }, outcome.ForeignFile},
 		"a package":          {func(n *node) { n.write(dpkgList, "/.") }, outcome.ForeignFile},
 		"an extension":       {func(n *node) { n.write(extension, "ID=debian") }, outcome.ForeignFile},
+		"a file at a folder": {func(n *node) { n.write(manifest.Docs, "mine") }, outcome.ForeignFile},
 		"another prefix":     {func(n *node) { n.write("/etc/systemd/system-generators/partition-generator", "x") }, outcome.ForeignFile},
 		"another section":    {func(n *node) { n.write(kubeletconfig.OverridePath, otherSection) }, outcome.ForeignFile},
 		"a read-only /usr":   {func(n *node) { n.readOnly = true }, outcome.ReadOnlyUsr},
@@ -468,11 +582,63 @@ func TestBothRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer unlock()
-		if got := n.do(sandbox.Apply, o); got.Status != outcome.Remains || !strings.Contains(got.Text(), "another stage") {
+		if got := n.do(sandbox.Uninstall, o); got.Status != outcome.Refused || !strings.Contains(got.Text(), "another stage") {
+			t.Errorf("%+v", got)
+		}
+		// A stage of the roll waits: the way back may have the lock at the deadline.
+		time.AfterFunc(time.Minute, unlock)
+		if got := n.do(sandbox.Apply, o); got.Status != outcome.Done {
 			t.Errorf("%+v", got)
 		}
 	})
+}
+
+// TestReplacedMeanwhile: another pod replaces what the roll has in the installer's folder. Nothing
+// of that is installed or tried.
+func TestReplacedMeanwhile(t *testing.T) {
+	const imports = "imports = [\"/etc/containerd/conf.d/*.toml\"]\n"
+	for name, test := range map[string]struct {
+		after int // the stages that end well
+		path  string
+		text  string
+		says  string
+	}{
+		"the section":     {2, filepath.Join(store.Folder, store.Section), otherSection, "the section is not the one of this roll"},
+		"a file":          {1, filepath.Join(store.Folder, store.Payload, servicePath), "[Service] other", servicePath + " belongs to another roll"},
+		"the settings":    {1, filepath.Join(store.Folder, store.Settings), "other", store.Settings + " belongs to another roll"},
+		"the NRI version": {1, containerdConfig, "version = 2\n" + imports, containerdConfig + " was changed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newNode(t)
+				n.write(containerdConfig, "version = 3\n"+imports)
+				n.write("/etc/containerd/conf.d/other.toml", "")
+				o := n.order("r1", "v1", section)
+				const settings = "PARTITION_MONITOR_ARGS=\n"
+				n.write(filepath.Join(store.Folder, store.Settings), settings)
+				o.Settings, o.NRI = store.Digest([]byte(settings)), "containerd"
+				for _, stage := range stages[:test.after] {
+					n.do(stage, o)
+				}
+				next := stages[test.after]
+				if next == sandbox.Install {
+					// It has planned the roll when it is killed, and is called again.
+					for at := 1; n.state().Roll == nil; at++ {
+						n.killAt = len(n.steps) + at
+						if survives(func() { n.do(next, o) }) {
+							t.Fatal("was not killed")
+						}
+					}
+					n.killAt = 0
+				}
+				n.write(test.path, test.text)
+				got := n.do(next, o)
+				if got.Status != outcome.WentBack || !strings.Contains(got.Text(), test.says) {
+					t.Errorf("%+v; want %q", got, test.says)
+				}
+			})
+		})
+	}
 }
 
 // TestUninstall: the node is as before the first roll. Files that were changed stay, and are named.
@@ -528,6 +694,61 @@ func TestUninstallKilled(t *testing.T) {
 	})
 }
 
+// TestUninstallAfterKeep: keep is killed after the rename of the section, which decides that the
+// roll is kept. An uninstallation that comes before the way back removes the section, too.
+func TestUninstallAfterKeep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		before := n.tree()
+		o := n.order("r1", "v1", section)
+		for _, stage := range stages[:4] {
+			n.do(stage, o)
+		}
+		for at := 1; n.read(kubeletconfig.OverridePath) == ""; at++ {
+			n.killAt = len(n.steps) + at
+			if survives(func() { n.do(sandbox.Keep, o) }) {
+				t.Fatal("was not killed")
+			}
+		}
+		n.killAt = 0
+		if got := n.do(sandbox.Uninstall, n.order("u1", "v1", section)); got.Status != outcome.Done || !strings.Contains(got.Text(), "uninstalled") {
+			t.Errorf("%+v", got)
+		}
+		for _, d := range compare(before, n.tree()) {
+			t.Error(d)
+		}
+	})
+}
+
+// TestUninstallRemains: an uninstallation does not say that there is nothing to do on a node that
+// has not gone back as a whole. When what it names was put in order, it does.
+func TestUninstallRemains(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		before := n.tree()
+		o := n.order("r1", "v1", section)
+		for _, stage := range stages[:3] {
+			n.do(stage, o)
+		}
+		n.write(generatorPath, "patched by hand")
+		for _, again := range []bool{false, true} {
+			got := n.do(sandbox.Uninstall, n.order("u1", "v1", section))
+			if got.Status != outcome.Remains || !strings.Contains(got.Text(), generatorPath) || strings.Contains(got.Text(), "nothing to do") {
+				t.Errorf("again: %t: %+v", again, got)
+			}
+		}
+		n.remove(generatorPath)
+		n.write(monitorPath, "of a package")
+		if got := n.do(sandbox.Uninstall, n.order("u1", "v1", section)); got.Status != outcome.Done {
+			t.Errorf("in order, and a package has come since: %+v", got)
+		}
+		n.remove(monitorPath)
+		for _, d := range compare(before, n.tree()) {
+			t.Error(d)
+		}
+	})
+}
+
 // TestNRI: the drop-in of a runtime comes and goes with a restart of the runtime, which is named.
 func TestNRI(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -573,6 +794,154 @@ func TestNRI(t *testing.T) {
 	})
 }
 
+// TestWayBackRestartsOnce: systemd starts the way back every half a minute until it succeeds, and
+// the runtime is not restarted each time. A full disk keeps it from the first restart.
+func TestWayBackRestartsOnce(t *testing.T) {
+	const restart = "systemctl restart crio.service"
+	for name, test := range map[string]struct {
+		prevent  func(*node) (free func())
+		restarts int // as long as the way back cannot end
+	}{
+		"the disk is full":                 {func(n *node) func() { return n.stick(filepath.Join(store.Folder, store.State)) }, 0},
+		"what comes after it fails":        {func(n *node) func() { return n.failsAfter(restart, "systemctl show") }, 1},
+		"its unit files cannot be removed": {func(n *node) func() { return n.stick(filepath.Join(unitFolder, backService)) }, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newNode(t)
+				n.write("/etc/crio/crio.conf.d/other.conf", "")
+				before := n.tree()
+				o := n.order("r1", "v1", section)
+				o.NRI = "crio"
+				for _, stage := range stages[:3] {
+					n.do(stage, o)
+				}
+				n.now.Since += trialTime
+				free := test.prevent(n)
+				steps := len(n.steps)
+				restarts := func() int {
+					return len(slices.DeleteFunc(slices.Clone(n.steps[steps:]), func(s string) bool { return s != restart }))
+				}
+				for range 5 {
+					if err := n.back(t.Context()); err == nil {
+						t.Fatal("the way back has ended")
+					}
+				}
+				if restarts() != test.restarts {
+					t.Errorf("%d restarts of the runtime in five attempts; want %d", restarts(), test.restarts)
+				}
+				free()
+				n.mustBack()
+				if restarts() != 1 {
+					t.Errorf("%d restarts of the runtime; want 1", restarts())
+				}
+				for _, d := range compare(before, n.tree()) {
+					t.Error(d)
+				}
+			})
+		})
+	}
+}
+
+// TestMonitorSettles: a monitor that takes its time to stop and to start is waited for, and only
+// then is the node said to be as before.
+func TestMonitorSettles(t *testing.T) {
+	const restart = "systemctl restart --no-block partition-monitor.service"
+	for name, test := range map[string]struct {
+		before   string // its state before the roll, where it was not active
+		stops    time.Duration
+		starts   time.Duration
+		fails    bool // it does not start
+		restarts bool
+		status   outcome.Status
+		says     string
+		within   time.Duration // the time that the way back may take
+	}{
+		"at once":      {"", 0, time.Second, false, true, outcome.WentBack, "is as before", 15 * time.Second},
+		"slow":         {"", 25 * time.Second, 80 * time.Second, false, true, outcome.WentBack, "is as before", 2 * time.Minute},
+		"for ever":     {"", time.Second, time.Hour, false, true, outcome.Remains, "is activating, and was active", 3 * time.Minute},
+		"fails":        {"", time.Second, time.Second, true, true, outcome.Remains, "is failed, and was active", 30 * time.Second},
+		"was starting": {"activating", time.Second, 20 * time.Second, false, true, outcome.WentBack, "is as before", time.Minute},
+		"had failed":   {"failed", 0, 0, false, false, outcome.WentBack, "is as before", 2 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newNode(t)
+				n.mustRoll("old", "v1", section)
+				const monitor = "partition-monitor.service"
+				state := func(is string) { n.active[monitor], n.between = is == "active", is }
+				if test.before != "" {
+					state(test.before)
+				}
+				restarted := false
+				n.h.Programs = around{n, func(_ context.Context, line string) (*Ran, error) {
+					switch {
+					case line == "systemctl reset-failed "+monitor && n.between == "failed":
+						state("")
+					case line == restart:
+						restarted = true
+						state("deactivating")
+						time.AfterFunc(test.stops, func() { state("activating") })
+						time.AfterFunc(test.stops+test.starts, func() {
+							if test.fails {
+								state("failed")
+							} else {
+								state("active")
+							}
+						})
+						return &Ran{}, nil
+					case strings.HasPrefix(line, "partition-monitor status --wait"):
+						return &Ran{Stderr: "not ready", Status: 1}, nil
+					}
+					return nil, nil
+				}}
+				o := n.order("new", "v2", section)
+				for _, stage := range stages[:3] {
+					n.do(stage, o)
+				}
+				if test.before != "" {
+					state(test.before) // it is as it was, whatever the roll has started
+				}
+				began := time.Now()
+				got := n.do(sandbox.Verify, o)
+				if got.Status != test.status || !strings.Contains(got.Text(), test.says) || restarted != test.restarts {
+					t.Errorf("restarted: %t: %+v; want %d, %q", restarted, got, test.status, test.says)
+				}
+				if took := time.Since(began); took > test.within {
+					t.Errorf("took %s; want %s or less", took, test.within)
+				}
+			})
+		})
+	}
+}
+
+// TestInstallAgain: install is killed, somebody changes or makes a file that it writes, and install
+// is called again. The file stays, and is named.
+func TestInstallAgain(t *testing.T) {
+	for name, path := range map[string]string{"written": servicePath, "not yet written": generatorPath, "to be removed": "/usr/share/man/man8/old.8"} {
+		synctest.Test(t, func(t *testing.T) {
+			n := newNode(t)
+			n.mustRoll("old", "v1", section)
+			o := n.order("r1", "v2", section)
+			for at := 1; n.read(servicePath) != "[Service] v2"; at++ {
+				n.killAt = len(n.steps) + at
+				if survives(func() { n.do(sandbox.Install, o) }) {
+					t.Fatal("was not killed")
+				}
+			}
+			n.killAt = 0
+			n.write(path, "mine")
+			got := n.do(sandbox.Install, o)
+			if got.Status != outcome.Remains || got.Reason != outcome.ForeignFile || !strings.Contains(got.Text(), path+": was changed") {
+				t.Errorf("%s: %+v", name, got)
+			}
+			if n.read(path) != "mine" {
+				t.Errorf("%s: what somebody has written is gone", name)
+			}
+		})
+	}
+}
+
 // TestKeptAndUntidy: a stage that fails after the roll was kept does not say that the node is as
 // before.
 func TestKeptAndUntidy(t *testing.T) {
@@ -608,4 +977,91 @@ func TestSoftReboot(t *testing.T) {
 			t.Error("the service at the start of the system went back before its time")
 		}
 	})
+}
+
+// around is a Runner that asks before each program, by its command line. With a result or an error
+// from before, the program does not run.
+type around struct {
+	Runner
+	before func(ctx context.Context, line string) (*Ran, error)
+}
+
+// Run implements Runner.
+func (a around) Run(ctx context.Context, name string, args ...string) (Ran, error) {
+	ran, err := a.before(ctx, filepath.Base(name)+" "+strings.Join(args, " "))
+	switch {
+	case ran != nil:
+		return *ran, err
+	case err != nil:
+		return Ran{}, err
+	}
+	return a.Runner.Run(ctx, name, args...)
+}
+
+// TestHangs: a program that never returns, as the restart of a runtime with TimeoutStartSec=0, ends
+// its stage before the deadline: the way back needs the lock. After the rename of the section the
+// roll is kept all the same.
+func TestHangs(t *testing.T) {
+	for name, test := range map[string]struct {
+		stage  sandbox.Stage
+		hangs  string // the beginning of a command line
+		runs   bool   // the program has done its work when it hangs
+		within time.Duration
+		status outcome.Status
+		reason outcome.Reason
+	}{
+		"install":                {sandbox.Install, "systemctl restart crio.service", false, trialTime - margin, outcome.WentBack, outcome.Verify},
+		"install, a reload":      {sandbox.Install, "systemctl daemon-reload", false, trialTime - margin, outcome.WentBack, outcome.Timeout},
+		"apply":                  {sandbox.Apply, "partition-monitor try /", false, trialTime - margin, outcome.WentBack, outcome.Timeout},
+		"apply, after its start": {sandbox.Apply, "partition-monitor try /", true, trialTime - margin, outcome.WentBack, outcome.Timeout},
+		"keep":                   {sandbox.Keep, "partition-monitor keep", false, trialTime, outcome.WentBack, outcome.Timeout},
+		"keep, after the rename": {sandbox.Keep, "partition-monitor keep", true, trialTime, outcome.Done, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newNode(t)
+				n.write("/etc/crio/crio.conf.d/other.conf", "")
+				before := n.tree()
+				o := n.order("r1", "v1", section)
+				o.NRI = "crio"
+				for _, stage := range stages[:slices.Index(stages, test.stage)] {
+					if got := n.do(stage, o); got.Status != outcome.Done {
+						t.Fatalf("%s: %+v", stage, got)
+					}
+				}
+				hung := false
+				n.h.Programs = around{n, func(ctx context.Context, line string) (*Ran, error) {
+					if !strings.HasPrefix(line, test.hangs) || hung {
+						return nil, nil
+					}
+					hung = true
+					if test.runs {
+						n.monitor(line, strings.Fields(line)[1:])
+					}
+					select {
+					case <-ctx.Done():
+					case <-time.After(2 * trialTime):
+					}
+					return &Ran{}, context.Cause(ctx)
+				}}
+				began := time.Now()
+				got := n.do(test.stage, o)
+				if took := time.Since(began); !hung || took > test.within {
+					t.Errorf("hung: %t, for %s; want %s or less", hung, took, test.within)
+				}
+				if got.Status != test.status || got.Reason != test.reason || !strings.Contains(got.Text(), errTime.Error()) {
+					t.Errorf("%+v; want %d, %s, %q", got, test.status, test.reason, errTime)
+				}
+				if test.status == outcome.Done {
+					if kept := n.state().Kept; kept == nil || n.read(kubeletconfig.OverridePath) != section {
+						t.Errorf("not kept: %+v", kept)
+					}
+					return
+				}
+				for _, d := range compare(before, n.tree()) {
+					t.Error(d)
+				}
+			})
+		})
+	}
 }

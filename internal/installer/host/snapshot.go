@@ -33,15 +33,20 @@ func (h *Host) partitionSlices() []string {
 // maxCgroups bounds the cgroups below one: a node has a few hundred pods.
 const maxCgroups = 100_000
 
-// snapshot returns the node as far as a roll may change it.
-func (h *Host) snapshot(ctx context.Context, r *manifest.Roll) (manifest.Snapshot, error) {
-	s := manifest.Snapshot{
-		Files: map[string]manifest.Present{}, Units: map[string]string{}, Cgroups: map[string]string{},
-	}
+// pathsOf returns the paths that a roll may write.
+func pathsOf(r *manifest.Roll) []string {
 	names := make([]string, 0, 2+len(r.Changes))
 	names = append(names, kubeletconfig.OverridePath, kubeletconfig.TrialPath)
 	for _, c := range r.Changes {
 		names = append(names, c.Path)
+	}
+	return names
+}
+
+// snapshot returns the node as far as a roll that writes some paths may change it.
+func (h *Host) snapshot(ctx context.Context, names []string) (manifest.Snapshot, error) {
+	s := manifest.Snapshot{
+		Files: map[string]manifest.Present{}, Units: map[string]string{}, Cgroups: map[string]string{},
 	}
 	for _, name := range names {
 		is, err := h.Present(name)

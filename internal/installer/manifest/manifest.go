@@ -77,6 +77,17 @@ func Folders(files []File) []string {
 	return slices.Compact(all)
 }
 
+// between returns the paths of the folders that a file needs below one that has to exist, the upper
+// ones first. They are made.
+func between(folder, file string) []string {
+	var all []string
+	for at := path.Dir(file); strings.HasPrefix(at, folder+"/"); at = path.Dir(at) {
+		all = append(all, at)
+	}
+	slices.Reverse(all)
+	return all
+}
+
 // Foreign is a path of ours where something else is.
 type Foreign struct {
 	Path, Why string
@@ -105,6 +116,15 @@ func Plan(
 		if !exists(folder) {
 			if needed {
 				foreign = append(foreign, Foreign{f.Path, "there is no folder " + folder + " on this host"})
+			}
+			continue
+		}
+		if i := slices.IndexFunc(between(folder, f.Path), func(name string) bool {
+			return !exists(name) && present(name).Exists
+		}); i >= 0 {
+			name := between(folder, f.Path)[i]
+			if !slices.ContainsFunc(foreign, func(f Foreign) bool { return f.Path == name }) {
+				foreign = append(foreign, Foreign{name, "is not a folder, and this installer needs one there; remove it, or leave the node out"})
 			}
 			continue
 		}

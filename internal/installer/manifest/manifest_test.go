@@ -65,6 +65,37 @@ func TestPlan(t *testing.T) {
 	}
 }
 
+// TestPlanFolderInTheWay: where a folder has to be made, and something else is, nothing is written.
+// It is named once. A link to a folder is one.
+func TestPlanFolderInTheWay(t *testing.T) {
+	t.Parallel()
+	wanted := []File{file(Docs+"/a.md", "1"), file(Docs+"/grafana/b.json", "1"), file(Docs+"/grafana/c.json", "1"), file("/usr/bin/m", "1")}
+	for name, test := range map[string]struct {
+		there, folder string
+		want          string // what is foreign
+	}{
+		"nothing":      {"", "", ""},
+		"a file":       {Docs, "", Docs},
+		"a file below": {Docs + "/grafana", Docs, Docs + "/grafana"},
+		"a folder":     {Docs, Docs, ""},
+	} {
+		present := func(name string) Present {
+			return Present{Exists: name == test.there, Kind: "what the test says"}
+		}
+		exists := func(name string) bool {
+			return name == "/usr/share/doc" || name == "/usr/bin" || name == test.folder
+		}
+		_, _, foreign := Plan(wanted, nil, present, exists)
+		got := ""
+		if len(foreign) > 0 {
+			got = foreign[0].Path
+		}
+		if got != test.want || len(foreign) > 1 {
+			t.Errorf("%s: %v; want %q", name, foreign, test.want)
+		}
+	}
+}
+
 // TestPlanGeneratorLast: a reload in between finds the generator with all of its files, or none.
 func TestPlanGeneratorLast(t *testing.T) {
 	t.Parallel()
@@ -112,6 +143,33 @@ func TestDifferences(t *testing.T) {
 	}
 	if got := Differences(before, before, false); len(got) > 0 {
 		t.Errorf("nothing has changed: %q", got)
+	}
+}
+
+// TestUnitsAsBefore: a failed service is as one that is stopped, and one that was starting may have
+// started since. One that was active has to be active, and not on its way.
+func TestUnitsAsBefore(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		was, is string
+		same    bool
+	}{
+		{"active", "active", true}, {"failed", "", true}, {"", "failed", true}, {"failed", "failed", true},
+		{"activating", "active", true}, {"activating", "activating", true}, {"reloading", "active", true},
+		{"deactivating", "", true}, {"deactivating", "failed", true},
+		{"active", "activating", false}, {"active", "failed", false}, {"active", "", false},
+		{"", "active", false}, {"failed", "active", false}, {"activating", "failed", false}, {"", "activating", false},
+	} {
+		units := func(state string) Snapshot {
+			s := Snapshot{Units: map[string]string{}}
+			if state != "" {
+				s.Units["m.service"] = state
+			}
+			return s
+		}
+		if got := Differences(units(test.was), units(test.is), false); (len(got) == 0) != test.same {
+			t.Errorf("%q, then %q: %q", test.was, test.is, got)
+		}
 	}
 }
 

@@ -29,7 +29,7 @@ func Differences(before, now Snapshot, filesOnly bool) []string {
 		return all
 	}
 	for _, name := range union(before.Units, now.Units) {
-		if was, is := state(before.Units[name]), state(now.Units[name]); was != is {
+		if was, is := state(before.Units[name]), state(now.Units[name]); !asBefore(was, is) {
 			all = append(all, fmt.Sprintf("%s is %s, and was %s", name, is, was))
 		}
 	}
@@ -61,6 +61,18 @@ func state(s string) string {
 		return "inactive"
 	}
 	return s
+}
+
+// asBefore reports whether a unit is in the state in which it was, or to which it was on its way. A
+// service that has failed runs no more than one that is stopped.
+func asBefore(was, is string) bool {
+	end := map[string]string{
+		"activating": "active", "reloading": "active", "deactivating": "inactive", "failed": "inactive",
+	}
+	if is == "failed" {
+		is = "inactive"
+	}
+	return was == is || end[was] == is
 }
 
 func changed(was, is Present) string {

@@ -104,7 +104,8 @@ type Roll struct {
 	Files []File `json:"files"`
 	// Before is the node before the roll.
 	Before Snapshot `json:"before"`
-	// Restarted is the runtime's service that the roll restarts for NRI; empty for none.
+	// Restarted is the runtime's service that the roll restarts for NRI, and that the way back has to
+	// restart; empty for none.
 	Restarted string `json:"restarted,omitempty"`
 	// Ready lists the UIDs of the members of the section that were Ready before.
 	Ready []string `json:"ready,omitempty"`
@@ -125,6 +126,10 @@ type Ended struct {
 	Why string `json:"why"`
 	// Remains lists what is not as before; empty if the node is as before.
 	Remains []string `json:"remains,omitempty"`
+	// Before is the node before the roll, and Boot the boot of the way back. Both are there if
+	// something remains: a look that comes later finds what was put in order since.
+	Before *Snapshot `json:"before,omitempty"`
+	Boot   string    `json:"boot,omitempty"`
 }
 
 // Both refuses a roll that changes the version and the section of a node that has both: what of the

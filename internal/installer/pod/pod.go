@@ -167,7 +167,7 @@ func (p *Pod) Stage(ctx context.Context, stage sandbox.Stage, w Wish) outcome.Ou
 	if r := state.Roll; r != nil && r.Roll != w.Roll && !uninstall {
 		return p.notBegun(stage, fmt.Errorf("roll %s has not ended on this node: it is kept or goes back before another one begins", r.Roll))
 	}
-	if err := p.copy(b, uninstall); err != nil {
+	if err := p.copy(ctx, stage, b, uninstall); err != nil {
 		return p.cleared(p.notBegun(stage, err))
 	}
 	o := p.run(ctx, stage, b)
@@ -220,7 +220,7 @@ func (p *Pod) overdue(ctx context.Context, state manifest.State, b brought) (man
 	if err != nil || !r.Due(now) {
 		return state, err
 	}
-	if err := p.copy(b, true); err != nil {
+	if err := p.copy(ctx, sandbox.Preflight, b, true); err != nil {
 		return state, err
 	}
 	if err := p.back(ctx, r, b.order.Roll); err != nil {
@@ -253,9 +253,14 @@ func unit(stage sandbox.Stage, roll string) string {
 func (p *Pod) hostProgram() string { return path.Join(store.Folder, store.Program) }
 
 // copy brings the program to the host's folder, and with it what a roll needs. What is there
-// already is not written.
-func (p *Pod) copy(b brought, programOnly bool) error {
-	unlock, err := p.Lock(false)
+// already is not written. A stage of a roll that is under way waits for the lock: at the deadline
+// the way back has it.
+func (p *Pod) copy(ctx context.Context, stage sandbox.Stage, b brought, programOnly bool) error {
+	lock := func() (func(), error) { return p.Lock(false) }
+	if stage == sandbox.Apply || stage == sandbox.Verify || stage == sandbox.Keep {
+		lock = func() (func(), error) { return p.AwaitLock(ctx) }
+	}
+	unlock, err := lock()
 	if err != nil {
 		return err
 	}
@@ -519,16 +524,17 @@ func (p *Pod) cleared(o outcome.Outcome) outcome.Outcome {
 	return o
 }
 
-// empty removes all that is in the folder.
+// empty removes all that is in the folder, unless a roll has begun since the uninstallation: the
+// way back needs its state and its backups.
 func (p *Pod) empty() error {
-	entries, err := p.Root.ReadDir(p.Folder, 10_000)
+	unlock, err := p.Lock(false)
 	if err != nil {
+		return nil // another pod uses it
+	}
+	defer unlock()
+	state, err := p.State()
+	if err != nil || state.Roll != nil || state.Kept != nil {
 		return err
 	}
-	for _, e := range entries {
-		if err := p.RemoveTree(p.In(e.Name())); err != nil {
-			return err
-		}
-	}
-	return nil
+	return p.Empty()
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"nodepartition/internal/hostfs"
@@ -160,6 +161,29 @@ func TestStage(t *testing.T) {
 		if info, err := os.Stat(filepath.Join(f.p.Folder, name)); err != nil || !info.ModTime().Equal(was) {
 			t.Errorf("%s was written again: %v", name, err)
 		}
+	}
+}
+
+// TestWaitsForWayBack: a stage of a roll waits while another process has the lock of the folder, as
+// the way back does at the deadline. The first stages do not wait.
+func TestWaitsForWayBack(t *testing.T) {
+	for stage, waits := range map[sandbox.Stage]bool{
+		sandbox.Preflight: false, sandbox.Install: false, sandbox.Uninstall: false,
+		sandbox.Apply: true, sandbox.Verify: true, sandbox.Keep: true,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFake(t)
+			unlock, err := f.p.Lock(false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer unlock()
+			defer time.AfterFunc(time.Minute, unlock).Stop()
+			o := f.p.Stage(t.Context(), stage, f.wish())
+			if waits && o.Status != outcome.Done || !waits && o.Status != outcome.Refused {
+				t.Errorf("%s: %+v; want that it waits: %t", stage, o, waits)
+			}
+		})
 	}
 }
 
@@ -335,6 +359,10 @@ func TestUninstallEmpties(t *testing.T) {
 	f := newFake(t)
 	f.p.Stage(t.Context(), sandbox.Preflight, f.wish())
 	f.kept(f.wish())
+	f.answer = func(stage, roll string) (systemd.Ended, error) {
+		f.result(stage, roll, outcome.Outcome{})
+		return systemd.Ended{Result: "success"}, f.p.SetState(manifest.State{})
+	}
 	// The Job of an uninstallation brings no section.
 	w := f.wish()
 	w.SectionFile = ""
@@ -343,6 +371,43 @@ func TestUninstallEmpties(t *testing.T) {
 	}
 	if got := f.files(); len(got) > 0 {
 		t.Errorf("%v", got)
+	}
+}
+
+// TestUninstallLeavesOthers: while the pod of an uninstallation waits for CPU time after its stage,
+// a roll begins, and is kept. Its state, backups and payload stay.
+func TestUninstallLeavesOthers(t *testing.T) {
+	t.Parallel()
+	other := manifest.Wish{Roll: "r2"}
+	for name, test := range map[string]struct {
+		state  manifest.State
+		locked bool
+	}{
+		"under way":      {state: manifest.State{Roll: &manifest.Roll{Wish: other, Stage: manifest.Installed}}},
+		"kept":           {state: manifest.State{Kept: &manifest.Kept{Wish: other}}},
+		"copies its own": {locked: true},
+	} {
+		f := newFake(t)
+		f.answer = func(stage, roll string) (systemd.Ended, error) {
+			f.result(stage, roll, outcome.Outcome{Sentences: []string{"uninstalled"}})
+			if err := errors.Join(f.p.SetState(test.state), f.p.WriteBytes(f.p.In(store.Settings), nil, 0o600)); err != nil {
+				t.Fatal(err)
+			}
+			if test.locked {
+				unlock, err := f.p.Lock(false)
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(unlock)
+			}
+			return systemd.Ended{Result: "success"}, nil
+		}
+		if o := f.p.Stage(t.Context(), sandbox.Uninstall, f.wish()); o.Status != outcome.Done {
+			t.Errorf("%s: %+v", name, o)
+		}
+		if got := f.files(); !slices.Contains(got, store.State) || !slices.Contains(got, store.Settings) {
+			t.Errorf("%s: the roll under way is forgotten: %v", name, got)
+		}
 	}
 }
 

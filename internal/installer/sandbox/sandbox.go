@@ -185,11 +185,14 @@ type command struct {
 }
 
 // Properties returns the properties of the transient service that runs a program with arguments as
-// a stage. The service stays after its end until its result has been read.
+// a stage. The service stays after its end while the pod that has started it is connected to
+// systemd, as one of systemd-run --wait does, so that the pod can read its result. A pod that was
+// killed leaves no service behind.
 func Properties(s Stage, p Places, program string, args ...string) []systemd.Property {
 	all := []systemd.Property{
 		{Name: "Description", Value: "Fleet Installer of the System Partition: " + string(s)},
-		{Name: "RemainAfterExit", Value: true},
+		{Name: "AddRef", Value: true},
+		{Name: "CollectMode", Value: "inactive-or-failed"},
 		{Name: "ExecStart", Value: []command{{program, append([]string{program}, args...), false}}},
 	}
 	for _, set := range settings(s, p) {

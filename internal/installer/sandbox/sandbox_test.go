@@ -34,7 +34,7 @@ func TestProperties(t *testing.T) {
 	t.Parallel()
 	for _, s := range all {
 		for name, want := range map[string]any{
-			"Type": "oneshot", "RemainAfterExit": true, "ProtectSystem": "strict", "ProtectHome": "read-only", "PrivateDevices": true,
+			"Type": "oneshot", "AddRef": true, "CollectMode": "inactive-or-failed", "ProtectSystem": "strict", "ProtectHome": "read-only", "PrivateDevices": true,
 			"PrivateTmp": true, "NoNewPrivileges": true, "ProtectKernelTunables": true, "ProtectControlGroups": true,
 			"CapabilityBoundingSet": uint64(0b1011), "RestrictNamespaces": uint64(0),
 		} {
@@ -84,7 +84,7 @@ func TestWrites(t *testing.T) {
 func TestSignatures(t *testing.T) {
 	t.Parallel()
 	types := map[string]string{
-		"Description": "s", "RemainAfterExit": "b", "ExecStart": "a(sasb)", "Type": "s", "ProtectSystem": "s", "ReadWritePaths": "as",
+		"Description": "s", "AddRef": "b", "CollectMode": "s", "ExecStart": "a(sasb)", "Type": "s", "ProtectSystem": "s", "ReadWritePaths": "as",
 		"ReadOnlyPaths": "as",
 		"ProtectHome":   "s", "PrivateTmp": "b", "PrivateDevices": "b", "InaccessiblePaths": "as", "NoNewPrivileges": "b",
 		"ProtectKernelTunables": "b", "ProtectKernelModules": "b", "ProtectKernelLogs": "b", "ProtectControlGroups": "b",
@@ -111,7 +111,7 @@ func TestLines(t *testing.T) {
 	for _, p := range Properties(Back, places, "/x/partition-installer", "back") {
 		name := p.Name
 		switch name {
-		case "Description", "RemainAfterExit":
+		case "Description", "AddRef", "CollectMode":
 			continue
 		case "TimeoutStartUSec":
 			name = "TimeoutStartSec"

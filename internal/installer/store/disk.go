@@ -167,14 +167,15 @@ func (d Disk) RemoveTree(name string) error {
 	return os.RemoveAll(path)
 }
 
-// RemoveEmpty removes a folder and the folders below it that have no file.
+// RemoveEmpty removes a folder and the folders below it that have no file. It does nothing if
+// something else is there.
 func (d Disk) RemoveEmpty(name string) error {
 	path, err := d.path(name)
 	if err != nil {
 		return err
 	}
 	entries, err := os.ReadDir(path)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return nil
 	}
 	if err != nil {

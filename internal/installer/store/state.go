@@ -1,12 +1,14 @@
 package store
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -16,6 +18,9 @@ import (
 
 // maxState bounds the state file: a few hundred files with their paths.
 const maxState = 4 << 20
+
+// maxEntries bounds the names in the folder.
+const maxEntries = 10_000
 
 // Store is the installer's folder.
 type Store struct {
@@ -70,8 +75,8 @@ func (s Store) ReadJSON(name string, v any) error {
 	return nil
 }
 
-// errLocked means that another process works on the node for the installer.
-var errLocked = errors.New("another stage of the installer runs on this node: wait until it ends")
+// ErrLocked means that another process works on the node for the installer.
+var ErrLocked = errors.New("another stage of the installer runs on this node: wait until it ends")
 
 // Lock takes the lock of the node, and returns what gives it back, once or more often. With wait it
 // waits for it.
@@ -94,13 +99,48 @@ func (s Store) Lock(wait bool) (unlock func(), err error) {
 		}
 	}
 	if errors.Is(err, unix.EWOULDBLOCK) {
-		err = errLocked
+		err = ErrLocked
 	}
 	if err != nil {
 		file.Close()
 		return nil, fmt.Errorf("%s: %w", s.In(lock), err)
 	}
 	return func() { file.Close() }, nil
+}
+
+// AwaitLock is Lock, and tries it each second while another process has the lock, until the context
+// ends. Then it returns ErrLocked.
+func (s Store) AwaitLock(ctx context.Context) (unlock func(), err error) {
+	for {
+		unlock, err = s.Lock(false)
+		if !errors.Is(err, ErrLocked) {
+			return unlock, err
+		}
+		timer := time.NewTimer(time.Second)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, err
+		}
+	}
+}
+
+// Empty removes all that is in the folder, and the lock last: the caller holds it.
+func (s Store) Empty() error {
+	entries, err := s.Root.ReadDir(s.Folder, maxEntries)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if e.Name() == lock {
+			continue
+		}
+		if err := s.RemoveTree(s.In(e.Name())); err != nil {
+			return err
+		}
+	}
+	return s.Remove(s.In(lock))
 }
 
 // RemoveMessages removes the requests and results of all rolls.

@@ -99,6 +99,14 @@ func TestPresent(t *testing.T) {
 	if err := d.RemoveEmpty("/a"); err != nil || d.IsFolder("/a") {
 		t.Errorf("an empty folder is left: %v", err)
 	}
+	for _, name := range []string{"/none", "/file", "/file/below"} {
+		if err := d.RemoveEmpty(name); err != nil {
+			t.Errorf("%s, which is no folder: %v", name, err)
+		}
+	}
+	if is, err := d.Present("/file"); err != nil || !is.Exists {
+		t.Errorf("the file is gone: %v", err)
+	}
 }
 
 // TestTree: the files of an image, and nothing but files.
@@ -154,7 +162,7 @@ func TestLock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Lock(false); !errors.Is(err, errLocked) {
+	if _, err := s.Lock(false); !errors.Is(err, ErrLocked) {
 		t.Errorf("%v", err)
 	}
 	unlock()

@@ -1,0 +1,52 @@
+package host
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"nodepartition/internal/installer/sandbox"
+	"nodepartition/internal/installer/store"
+)
+
+// TestWayBackUnits: the text of the units, whose every line is a promise: the way back is tried
+// again for as long as it takes, before the kubelet at a boot, and not before its folder is
+// mounted. No target that is isolated stops its timer.
+func TestWayBackUnits(t *testing.T) {
+	t.Parallel()
+	files := []string{"/usr/bin", "/usr/share/doc"}
+	stage := sandbox.Lines(sandbox.Back, sandbox.Places{Folder: store.Folder, Files: files}, store.Folder+"/partition-installer", "back")
+	service := `# Written by partition-installer for the time of a roll.
+[Unit]
+Description=Way Back of an Installation of the System Partition
+RequiresMountsFor=/var/lib/node-partition/installer
+Before=kubelet.service k3s.service k3s-agent.service rke2-server.service rke2-agent.service
+StartLimitIntervalSec=0
+
+[Service]
+` + strings.Join(stage, "\n") + `
+Restart=on-failure
+RestartSec=30s
+`
+	if got := serviceText(store.Folder, files); got != service {
+		t.Errorf("%s\nwant\n%s", got, service)
+	}
+	const timer = `# Written by partition-installer for the time of a roll.
+[Unit]
+Description=Deadline of an Installation of the System Partition
+# No target that is isolated stops it.
+IgnoreOnIsolate=yes
+
+[Timer]
+OnBootSec=5400000ms
+OnStartupSec=5400000ms
+# Counts from the start of this timer. A reload of systemd may start it over (systemd issue 31914),
+# the others not.
+OnActiveSec=600500ms
+AccuracySec=100ms
+Unit=partition-install-back.service
+`
+	if got := timerText(90*time.Minute, 10*time.Minute+500*time.Millisecond); got != timer {
+		t.Errorf("%s\nwant\n%s", got, timer)
+	}
+}
