@@ -17,7 +17,7 @@ func inTheMiddle(t *testing.T, replaced bool) (w *world, a Node, j *Job) {
 }
 
 // TestLateReplaced: another node of the same name waits for the Job of the former one, although
-// there are places. What a watch tells of the former one later is not about the present one.
+// there are places. What a watch reports of the former one later is not about the present one.
 func TestLateReplaced(t *testing.T) {
 	t.Parallel()
 	w, a, j := inTheMiddle(t, true)
@@ -44,7 +44,7 @@ func TestLateGone(t *testing.T) {
 	wantResult(t, w.play(), CodeDone, "2 nodes kept the partition")
 }
 
-// TestLateJob: the end of a Job of the same name with another UID is not that of the present one.
+// TestLateJob: the end of a Job of the same name with another UID does not end the present Job.
 func TestLateJob(t *testing.T) {
 	t.Parallel()
 	w, _, j := inTheMiddle(t, false)
@@ -89,7 +89,7 @@ func TestLateMade(t *testing.T) {
 	wantResult(t, w.play(), CodeDone, "1 node have no file of it any more")
 }
 
-// TestLateRemoved: what a watch tells late of a Job that was removed for another attempt does not
+// TestLateRemoved: what a watch reports late of a Job that was removed for another attempt does not
 // end that.
 func TestLateRemoved(t *testing.T) {
 	t.Parallel()

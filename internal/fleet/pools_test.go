@@ -3,7 +3,7 @@ package fleet
 import "testing"
 
 // TestPoolsControlPlane: a worker that comes back waits while a node of the control plane is at
-// work, and has the share of its own pool then.
+// work, and has the share of the workers' pool then.
 func TestPoolsControlPlane(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, Install, "controlPlane: last\nnodes: 100%\npause: 0s", node("m", control), with(node("y", ""), off), with(node("z", ""), off))

@@ -33,7 +33,8 @@ func (c *Client) NotReady(ctx context.Context, node string) (string, error) {
 // PodState is a pod of a node, as the API server has it.
 type PodState struct {
 	UID, Namespace, Name string
-	// Ready is the pod's condition of that name. Ended pods succeeded or failed, or are being deleted.
+	// Ready is the pod's condition of that name. Ended pods succeeded or failed, or are being
+	// deleted.
 	Ready, Ended bool
 	// Failed pods have the phase of that name, as after an eviction, and are not being deleted.
 	Failed bool

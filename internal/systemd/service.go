@@ -11,8 +11,8 @@ import (
 type Ended struct {
 	// Result is systemd's word for it: success, exit-code, signal, timeout and others.
 	Result string
-	// Status is the exit status, or the number of a signal. 203 means that systemd could not execute
-	// the program (EXIT_EXEC, systemd.exec(5)).
+	// Status is the exit status, or the number of a signal. 203 means that systemd could not
+	// execute the program (EXIT_EXEC, systemd.exec(5)).
 	Status int32
 }
 

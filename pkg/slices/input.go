@@ -23,7 +23,8 @@ type Input struct {
 	services []string
 	// kubelets lists the installed services that run a kubelet, whatever is configured.
 	kubelets []string
-	// program is the path of this program if a changed configuration is to be applied when it comes.
+	// program is the path of this program if a changed configuration is to be applied when it
+	// comes.
 	program string
 	// hasMonitor means that the monitor's service is installed.
 	hasMonitor bool
@@ -45,7 +46,8 @@ type Input struct {
 	running map[unitname.PartitionName]bool
 	// keepsCPUs holds the partitions that have a list of CPUs that they cannot be without.
 	keepsCPUs map[unitname.PartitionName]bool
-	// presentCPUs holds all CPUs of the node, if keepsCPUs has a partition that is not made any more.
+	// presentCPUs holds all CPUs of the node, if keepsCPUs has a partition that is not made any
+	// more.
 	presentCPUs cpuset.CPUSet
 	// exclusive holds the CPUs that are kept for one partition each.
 	exclusive cpuset.CPUSet

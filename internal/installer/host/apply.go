@@ -166,7 +166,8 @@ func (h *Host) verify(ctx context.Context, o manifest.Order) (done, error) {
 		if last == nil {
 			break
 		}
-		// A question that the end of the time cuts off says nothing of the node: the answer before does.
+		// A question that the end of the time cuts off says nothing of the node: the answer before
+		// does.
 		if why == nil || ctx.Err() == nil {
 			why = last
 		}

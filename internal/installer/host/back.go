@@ -249,7 +249,8 @@ func (h *Host) useOld(ctx context.Context, r *manifest.Roll, before []string) er
 	if len(r.Changes) > 0 {
 		h.attempt(ctx, "reset-failed", unitname.MonitorService)
 		if slices.Contains(startedStates, r.Before.Units[unitname.MonitorService]) {
-			// Settings with which it does not start are gone now. In a boot it waits for the runtime.
+			// Settings with which it does not start are gone now. In a boot it waits for the
+			// runtime.
 			h.attempt(ctx, "restart", "--no-block", unitname.MonitorService)
 		}
 	}
@@ -328,8 +329,8 @@ func (h *Host) errRemains(ctx context.Context, last *manifest.Ended, just bool) 
 		if err != nil {
 			return err
 		}
-		// What has come since then, such as a package, is none of the roll. Each sentence begins with the
-		// name of what it is about.
+		// What has come since then, such as a package, is none of the roll. Each sentence begins
+		// with the name of what it is about.
 		about := func(text string) string { name, _, _ := strings.Cut(text, " "); return name }
 		still := manifest.Differences(*last.Before, now, moment.Boot != last.Boot)
 		remains = slices.DeleteFunc(still, func(d string) bool {

@@ -18,8 +18,8 @@ import (
 
 // Runner runs programs of the host.
 type Runner interface {
-	// Run runs a program until it ends. The error is for a program that could not be started, or did
-	// not end by itself: an exit status is a part of the result.
+	// Run runs a program until it ends. The error is for a program that could not be started, or
+	// did not end by itself: an exit status is a part of the result.
 	Run(ctx context.Context, name string, args ...string) (Ran, error)
 }
 
@@ -149,8 +149,8 @@ func (h *Host) fail(ctx context.Context, state manifest.State, cause error, unlo
 		_, err = h.systemctl(ctx, "start", backService)
 	}
 	if err != nil {
-		// Its unit file is missing, or systemd does not start it: nothing but what this stage may write
-		// can have been changed before the unit file, and the timer tries what is left.
+		// Its unit file is missing, or systemd does not start it: nothing but what this stage may
+		// write can have been changed before the unit file, and the timer tries what is left.
 		err = errors.Join(err, h.Back(ctx, true))
 	}
 	return h.wentBack(roll, cause, err)

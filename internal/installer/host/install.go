@@ -124,8 +124,8 @@ func (h *Host) wanted(payload []manifest.File, state manifest.State, o manifest.
 		}
 		wanted = append(wanted, manifest.File{Path: settingsPath, Mode: 0o644, SHA256: o.Settings})
 	} else if state.Kept != nil {
-		// A roll without options leaves what an earlier one has written. Once that was edited, the file
-		// is not ours any more.
+		// A roll without options leaves what an earlier one has written. Once that was edited, the
+		// file is not ours any more.
 		is, err := h.Present(settingsPath)
 		if err != nil {
 			return nil, err

@@ -116,15 +116,16 @@ func TestKilledAnywhere(t *testing.T) {
 							n.mustBack()
 						}
 						if n.state().Roll != nil {
-							// The way back was not armed yet. Its own unit files are all that there is, and the
-							// next pod has the node go back.
+							// The way back was not armed yet. Its own unit files are all that there
+							// is, and the next pod has the node go back.
 							if name := unarmed(before, n.tree()); name != "" && n.now.Boot == "one" {
 								t.Errorf("killed before %q: no way back, and %s", last, name)
 							}
 							n.mustBack()
 						}
 						if service := filepath.Join(unitFolder, backService); reboots && n.read(service) != "" {
-							// It was killed before it could remove the last file, which nothing starts.
+							// It was killed before it could remove the last file, which nothing
+							// starts.
 							if n.read(bootLink.path) != "" || !strings.HasSuffix(last, service) {
 								t.Errorf("killed before %q: the way back was started, and is left", last)
 							}

@@ -126,8 +126,8 @@ func settings(s Stage, p Places) []setting {
 		// A kubelet's configuration may be in /home (Google's COS).
 		{"ProtectHome", "read-only", "read-only"},
 		yes("PrivateTmp"),
-		// A private /dev without devices, which systemd mounts read-only. It binds three folders of the
-		// host into it, which stay writable (mount_private_dev, src/core/namespace.c, 252).
+		// A private /dev without devices, which systemd mounts read-only. It binds three folders of
+		// the host into it, which stay writable (mount_private_dev, src/core/namespace.c, 252).
 		yes("PrivateDevices"),
 		{"InaccessiblePaths", devFolders(), strings.Join(devFolders(), " ")},
 		yes("NoNewPrivileges"),
