@@ -82,7 +82,7 @@ func TestLateMade(t *testing.T) {
 	w := newWorld(t, Uninstall, "", a, node("b", kept))
 	w.over(w.job(a, "roll-before", Install), false)
 	w.start()
-	w.leave("a")
+	w.leave()
 	j := w.job(a, w.plan.Roll, Uninstall)
 	w.r.Apply(Change{Job: j})
 	w.r.Apply(Change{Job: w.over(j, false)})

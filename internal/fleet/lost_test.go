@@ -13,8 +13,9 @@ func (w *world) change(name string, change func(*Node)) {
 	w.r.Apply(Change{Node: &n})
 }
 
-// leave deletes a Node.
-func (w *world) leave(name string) {
+// leave deletes the first Node.
+func (w *world) leave() {
+	const name = "a"
 	n := w.nodes[name]
 	delete(w.nodes, name)
 	w.r.Apply(Change{Node: &n, Gone: true})
@@ -58,7 +59,7 @@ func TestLostInTrial(t *testing.T) {
 		w.change("a", test.change)
 		a := w.nodes["a"]
 		j := w.jobs[jobName(w.plan.Roll, &a)]
-		w.leave("a")
+		w.leave()
 		w.r.Apply(Change{Job: w.over(j, test.ends != "")})
 		w.running = nil
 		result := w.play()
@@ -85,7 +86,7 @@ func TestLostInPause(t *testing.T) {
 	t.Parallel()
 	for name, then := range map[string]func(w *world){
 		"it is there":  func(*world) {},
-		"it has left":  func(w *world) { w.leave("a") },
+		"it has left":  func(w *world) { w.leave() },
 		"it was Ready": func(w *world) { w.change("a", back); w.change("a", off) },
 	} {
 		w := newWorld(t, Install, "pause: 30s", node("a", ""), node("b", ""))
@@ -152,7 +153,7 @@ func TestLostLater(t *testing.T) {
 	}
 	for name, then := range map[string]func(w *world){
 		"it is back":  func(w *world) { w.change("a", back) },
-		"it has left": func(w *world) { w.leave("a") },
+		"it has left": func(w *world) { w.leave() },
 		"another node has its name": func(w *world) {
 			w.change("a", func(n *Node) { n.UID, n.Ready, n.Labels = "another", true, node("a", kept).Labels })
 		},

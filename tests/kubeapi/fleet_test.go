@@ -199,7 +199,8 @@ func (s *stub) end(ctx context.Context, j *batchv1.Job) {
 	}
 	for ctx.Err() == nil {
 		now, err := s.Client().BatchV1().Jobs(fleetNamespace).Get(ctx, j.Name, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
+		// Another Job of that name has its own end. An update may have come although its answer was lost.
+		if apierrors.IsNotFound(err) || err == nil && (now.UID != j.UID || len(now.Status.Conditions) > 0) {
 			return
 		}
 		if err != nil {

@@ -70,7 +70,9 @@ func (d *dispatcher) acquire(ctx context.Context) (*lock, *Report, error) {
 		case fleet.Take:
 			lease, err := d.Client.WriteLock(ctx, d.Claim.Taken(l, d.Holder))
 			if err == nil {
-				return &lock{d: d, continues: continues, lease: lease, until: now.Add(writeFor), changed: make(chan struct{})}, nil, nil
+				return &lock{
+					d: d, continues: continues, lease: lease, until: now.Add(writeFor), changed: make(chan struct{}),
+				}, nil, nil
 			}
 			if err := d.transient(err); err != nil {
 				return nil, nil, err
