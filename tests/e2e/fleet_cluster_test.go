@@ -333,6 +333,7 @@ func TestFleetCluster(t *testing.T) {
 		})
 		t.Run("uninstalled while a node is off", func(t *testing.T) {
 			off := c.nodes[2]
+			before := c.rolled(t, off.Name)
 			if err := off.Stop(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -361,7 +362,7 @@ func TestFleetCluster(t *testing.T) {
 				c.wantState(t, f.Name, "", "", "")
 				c.wantMarks(t, f, false)
 			}
-			c.wantState(t, off.Name, "v0.1.1", "kept", "")
+			c.wantState(t, off.Name, before.version, "kept", "")
 			// The node never comes back.
 			if err := c.Client().CoreV1().Nodes().Delete(t.Context(), off.Name, metav1.DeleteOptions{}); err != nil {
 				t.Fatal(err)
