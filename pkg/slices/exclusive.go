@@ -1,7 +1,6 @@
 package slices
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/coreos/go-systemd/v22/unit"
@@ -19,8 +18,8 @@ import (
 //     their units.
 //   - The slices of Burstable and BestEffort pods have it empty, because the slices above them are
 //     restricted.
-//   - A partition that is not to be made any more, and still has pods, has the CPUs of all others
-//     in its file.
+//   - A partition that is not to be made any more has the CPUs of all others in its file
+//     (addRemoved).
 //   - A system partition that the kubelet makes has it empty: its CPUs are the kubelet's business.
 //
 // When no CPU is exclusive any more, the drop-in lists all CPUs for the rest of the boot: systemd
@@ -61,15 +60,10 @@ func addExclusive(add func(string, ...*unit.UnitOption), in *Input) {
 		}
 		add(path)
 	}
-	made := partitionNames(in.config.Partitions)
 	for _, name := range in.names {
-		switch {
-		case slices.Contains(made, name) || !in.running[name]:
-		case in.config.IsKubelets(name):
+		if in.running[name] && in.config.IsKubelets(name) {
 			add(name.Slice() + ".d/" + dropinName)
 			add(name.Below() + ".d/" + dropinName)
-		default:
-			add(name.Slice()+".d/"+dropinName, outlivesShutdown(), option("Slice", "AllowedCPUs", in.othersCPUs().String()))
 		}
 	}
 }

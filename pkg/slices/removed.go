@@ -17,19 +17,18 @@ func (in *Input) removed() []unitname.PartitionName {
 	})
 }
 
-// addRemoved gives a partition all CPUs that is not made any more and still has pods. Static pods
-// stay in it until they start again. Without a list the kernel keeps the former one, as
-// allowedCPUs says, and no unit shows it. addExclusive does the same while CPUs are exclusive.
+// addRemoved keeps a partition that is not made any more off exclusive CPUs, and gives it all CPUs
+// while it has pods. Static pods stay in it until they start again. Without a list the kernel keeps
+// the former one, and no unit shows it.
 func addRemoved(add func(string, ...*unit.UnitOption), in *Input) {
-	if in.restrictsOthers() {
-		return
-	}
+	removed := in.removed()
 	for _, name := range in.names {
 		dropin := name.Slice() + ".d/" + dropinName
+		cpus := in.withoutList(name, in.presentCPUs)
 		switch {
-		case slices.Contains(in.removed(), name) && in.keepsCPUs[name]:
-			add(dropin, outlivesShutdown(), option("Slice", "AllowedCPUs", in.presentCPUs.String()))
-		case slices.Contains(partitionNames(in.config.Partitions), name):
+		case slices.Contains(removed, name) && !cpus.IsEmpty():
+			add(dropin, outlivesShutdown(), option("Slice", "AllowedCPUs", cpus.String()))
+		case in.restrictsOthers() || slices.Contains(partitionNames(in.config.Partitions), name):
 		case strings.Contains(in.kept[dropin], "AllowedCPUs="):
 			add(dropin, outlivesShutdown()) // it has no pods, or the kubelet makes it now
 		}

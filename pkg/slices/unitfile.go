@@ -181,20 +181,26 @@ func addSlices(add func(string, ...*unit.UnitOption), in *Input, p *config.Parti
 		option("Slice", "CPUWeight", "1"))...)
 }
 
-// allowedCPUs returns the CPUs of the partition; empty for no list. A partition without a list has
-// the CPUs that other pods have. The kernel does not accept an empty list for a cpuset that had one
-// and has processes (validate_change, kernel/cgroup/cpuset.c: ENOSPC, seen with 6.12). Such a
-// partition gets all CPUs.
+// allowedCPUs returns the CPUs of the partition; empty for no list.
 func allowedCPUs(in *Input, p *config.Partition) cpuset.CPUSet {
-	switch {
-	case !p.CPUs.IsEmpty():
+	if !p.CPUs.IsEmpty() {
 		return p.CPUs
+	}
+	return in.withoutList(p.Name, p.NodeCPUs)
+}
+
+// withoutList returns the CPUs of a partition for which no section has any; empty for no list. It
+// has the CPUs that other pods have. The kernel does not accept an empty list for a cpuset that had
+// one and has processes (validate_change, kernel/cgroup/cpuset.c: ENOSPC, seen with 6.12). Such a
+// partition gets all CPUs.
+func (in *Input) withoutList(name unitname.PartitionName, all cpuset.CPUSet) cpuset.CPUSet {
+	switch {
 	case in.restrictsOthers():
 		return in.othersCPUs()
-	case in.keepsCPUs[p.Name]:
-		return p.NodeCPUs
+	case in.keepsCPUs[name]:
+		return all
 	default:
-		return p.CPUs
+		return cpuset.New()
 	}
 }
 

@@ -142,17 +142,14 @@ func (h *Host) verify(ctx context.Context, o manifest.Order) (done, error) {
 	if r.Stage.Reached(manifest.Verified) {
 		return said("the node was well with the section"), nil
 	}
-	left, err := h.remaining(r)
-	if err != nil {
-		return nil, err
-	}
 	ctx, cancel, err := h.within(ctx, r, margin)
 	if err != nil {
 		return nil, err
 	}
 	defer cancel()
 	// The program ends first, and says what the service waits for.
-	wait := max(time.Second, (left - margin - 2*time.Second).Truncate(time.Second))
+	deadline, _ := ctx.Deadline()
+	wait := max(time.Second, (time.Until(deadline) - 2*time.Second).Truncate(time.Second))
 	if _, err := h.run(ctx, h.installed(), "status", "--wait", "--timeout="+wait.String()); err != nil {
 		return nil, outcome.Because(outcome.Verify, "the partition is not active, or its service not ready: %w; journalctl -u %s has the reason", err, unitname.MonitorService)
 	}

@@ -21,7 +21,7 @@ import (
 // Back has the node go back if it is time, or at once with now. It may be killed at each point, and
 // called again. It is the same for the timer, for a boot, and for a stage that has failed.
 func (h *Host) Back(ctx context.Context, now bool) error {
-	unlock, err := h.Lock(true)
+	unlock, err := h.Lock(ctx, true)
 	if err != nil {
 		return err
 	}
@@ -139,9 +139,9 @@ func (h *Host) goBack(ctx context.Context, state manifest.State, rebooted bool) 
 }
 
 // restartRuntime restarts the runtime with its old configuration, and returns what remains of the
-// new one. It does so once in a roll, whatever fails afterwards: an attempt of the way back may
-// come every half a minute. The state is written before and after that. As long as the disk is full
-// there is no restart, and a way back that was killed in between does it again.
+// new one. systemd repeats a way back that fails every half a minute, and the runtime is restarted
+// once: the state records it afterwards. The state is also written before, so that a full disk
+// prevents the restart. A way back that was killed between the two restarts the runtime again.
 func (h *Host) restartRuntime(ctx context.Context, state manifest.State) (remains string, err error) {
 	r := state.Roll
 	if r.Restarted == "" {

@@ -266,6 +266,14 @@ func (n *node) do(stage sandbox.Stage, o manifest.Order) outcome.Outcome {
 	return n.h.Do(n.t.Context(), stage, o.Roll)
 }
 
+// doFirst runs the first stages of a roll.
+func (n *node) doFirst(count int, o manifest.Order) {
+	n.t.Helper()
+	for _, stage := range stages[:count] {
+		n.do(stage, o)
+	}
+}
+
 var stages = []sandbox.Stage{sandbox.Preflight, sandbox.Install, sandbox.Apply, sandbox.Verify, sandbox.Keep}
 
 // roll runs all stages until one fails.

@@ -66,7 +66,9 @@ func (h *Host) Do(ctx context.Context, stage sandbox.Stage, roll string) outcome
 	if order.Roll != roll {
 		return outcome.Of(outcome.Refused, fmt.Errorf("the request is for roll %s, and the stage for roll %s", order.Roll, roll))
 	}
-	unlock, err := h.lock(ctx, stage)
+	// A stage of a roll that is under way waits: at the deadline the way back has the lock, and the
+	// state says afterwards what has become of the roll.
+	unlock, err := h.Lock(ctx, stage.Follows())
 	if err != nil {
 		return outcome.Of(begun(stage), err)
 	}
@@ -81,7 +83,7 @@ func (h *Host) Do(ctx context.Context, stage sandbox.Stage, roll string) outcome
 	}
 	ended := state.Last != nil && state.Last.Roll == roll || state.Kept != nil && state.Kept.Roll == roll
 	switch r := state.Roll; {
-	case r == nil && ended && stage != sandbox.Preflight && stage != sandbox.Install && stage != sandbox.Uninstall:
+	case r == nil && ended && stage.Follows():
 		return h.wentBack(roll, err, nil) // before this stage, or the roll was kept
 	case r == nil || r.Roll != roll || r.Stage == manifest.Uninstalling:
 		return outcome.Of(untouched(stage), err)
@@ -89,21 +91,12 @@ func (h *Host) Do(ctx context.Context, stage sandbox.Stage, roll string) outcome
 	return h.fail(ctx, state, err, unlock)
 }
 
-// lock takes the lock of the installer's folder. A stage of a roll that is under way waits for it:
-// at the deadline the way back has it, and the state says afterwards what has become of the roll.
-func (h *Host) lock(ctx context.Context, stage sandbox.Stage) (unlock func(), err error) {
-	if begun(stage) == outcome.Refused {
-		return h.Lock(false)
-	}
-	return h.AwaitLock(ctx)
-}
-
 // begun returns the status of a stage that another process keeps from the node.
 func begun(stage sandbox.Stage) outcome.Status {
-	if stage == sandbox.Preflight || stage == sandbox.Install || stage == sandbox.Uninstall {
-		return outcome.Refused
+	if stage.Follows() {
+		return outcome.Remains
 	}
-	return outcome.Remains
+	return outcome.Refused
 }
 
 // untouched returns the status of a stage that has failed while its roll is not under way.

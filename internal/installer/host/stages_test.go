@@ -73,7 +73,7 @@ func TestStageOrder(t *testing.T) {
 			continue
 		}
 		if test.failed != "" && outcome.ReasonOf(err) != outcome.Verify {
-			t.Errorf("%s: the reason is %s; want that of the stage that failed", name, outcome.ReasonOf(err))
+			t.Errorf("%s: the reason is %s; want the reason of the stage that failed", name, outcome.ReasonOf(err))
 		}
 		if _, err := n.h.stage(t.Context(), test.stage, o); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %s: %v; want %q", name, test.stage, err, test.want)

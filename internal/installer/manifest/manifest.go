@@ -119,10 +119,11 @@ func Plan(
 			}
 			continue
 		}
-		if i := slices.IndexFunc(between(folder, f.Path), func(name string) bool {
+		folders := between(folder, f.Path)
+		if i := slices.IndexFunc(folders, func(name string) bool {
 			return !exists(name) && present(name).Exists
 		}); i >= 0 {
-			name := between(folder, f.Path)[i]
+			name := folders[i]
 			if !slices.ContainsFunc(foreign, func(f Foreign) bool { return f.Path == name }) {
 				foreign = append(foreign, Foreign{name, "is not a folder, and this installer needs one there; remove it, or leave the node out"})
 			}

@@ -168,15 +168,15 @@ func (p *Pod) Stage(ctx context.Context, stage sandbox.Stage, w Wish) outcome.Ou
 		return p.notBegun(stage, fmt.Errorf("roll %s has not ended on this node: it is kept or goes back before another one begins", r.Roll))
 	}
 	if err := p.copy(ctx, stage, b, uninstall); err != nil {
-		return p.cleared(p.notBegun(stage, err))
+		return p.cleared(ctx, p.notBegun(stage, err))
 	}
 	o := p.run(ctx, stage, b)
 	if uninstall && o.Status == outcome.Done {
-		if err := p.empty(); err != nil {
+		if err := p.empty(ctx); err != nil {
 			return outcome.Of(outcome.Remains, err, o.Sentences...)
 		}
 	}
-	return p.cleared(o)
+	return p.cleared(ctx, o)
 }
 
 // same reports whether the node has what the roll brings. It writes nothing, neither here nor on
@@ -256,11 +256,7 @@ func (p *Pod) hostProgram() string { return path.Join(store.Folder, store.Progra
 // already is not written. A stage of a roll that is under way waits for the lock: at the deadline
 // the way back has it.
 func (p *Pod) copy(ctx context.Context, stage sandbox.Stage, b brought, programOnly bool) error {
-	lock := func() (func(), error) { return p.Lock(false) }
-	if stage == sandbox.Apply || stage == sandbox.Verify || stage == sandbox.Keep {
-		lock = func() (func(), error) { return p.AwaitLock(ctx) }
-	}
-	unlock, err := lock()
+	unlock, err := p.Lock(ctx, stage.Follows())
 	if err != nil {
 		return err
 	}
@@ -490,19 +486,18 @@ func (p *Pod) unknown(stage sandbox.Stage, roll string, cause error) outcome.Out
 
 // notBegun returns the outcome of a stage that could not begin.
 func (p *Pod) notBegun(stage sandbox.Stage, err error) outcome.Outcome {
-	switch stage {
-	case sandbox.Preflight, sandbox.Install, sandbox.Uninstall:
-		return outcome.Of(outcome.Refused, err)
+	if stage.Follows() {
+		return p.unknown(stage, "", err)
 	}
-	return p.unknown(stage, "", err)
+	return outcome.Of(outcome.Refused, err)
 }
 
 // cleared removes what a roll that has failed has brought to the folder, unless a roll uses it.
-func (p *Pod) cleared(o outcome.Outcome) outcome.Outcome {
+func (p *Pod) cleared(ctx context.Context, o outcome.Outcome) outcome.Outcome {
 	if o.Status == outcome.Done {
 		return o
 	}
-	unlock, err := p.Lock(false)
+	unlock, err := p.Lock(ctx, false)
 	if err != nil {
 		return o // somebody uses it
 	}
@@ -526,8 +521,8 @@ func (p *Pod) cleared(o outcome.Outcome) outcome.Outcome {
 
 // empty removes all that is in the folder, unless a roll has begun since the uninstallation: the
 // way back needs its state and its backups.
-func (p *Pod) empty() error {
-	unlock, err := p.Lock(false)
+func (p *Pod) empty(ctx context.Context) error {
+	unlock, err := p.Lock(ctx, false)
 	if err != nil {
 		return nil // another pod uses it
 	}

@@ -173,7 +173,7 @@ func TestWaitsForWayBack(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFake(t)
-			unlock, err := f.p.Lock(false)
+			unlock, err := f.p.Lock(t.Context(), false)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -394,7 +394,7 @@ func TestUninstallLeavesOthers(t *testing.T) {
 				t.Fatal(err)
 			}
 			if test.locked {
-				unlock, err := f.p.Lock(false)
+				unlock, err := f.p.Lock(t.Context(), false)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -28,6 +28,9 @@ const (
 	Back Stage = "back"
 )
 
+// Follows reports whether a stage comes after the installation: its roll is under way on the node.
+func (s Stage) Follows() bool { return s == Apply || s == Verify || s == Keep }
+
 // Places holds the folders that a stage may write beside those that are the same on each node.
 type Places struct {
 	// Folder is the folder of the installer.

@@ -75,45 +75,15 @@ func (s Store) ReadJSON(name string, v any) error {
 	return nil
 }
 
-// ErrLocked means that another process works on the node for the installer.
-var ErrLocked = errors.New("another stage of the installer runs on this node: wait until it ends")
+// errLocked means that another process works on the node for the installer.
+var errLocked = errors.New("another stage of the installer runs on this node: wait until it ends")
 
 // Lock takes the lock of the node, and returns what gives it back, once or more often. With wait it
-// waits for it.
-func (s Store) Lock(wait bool) (unlock func(), err error) {
-	path, err := s.Root.Path(s.In(lock))
-	if err != nil {
-		return nil, err
-	}
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	how := unix.LOCK_EX | unix.LOCK_NB
-	if wait {
-		how = unix.LOCK_EX
-	}
+// tries again each second while another process has the lock, until the context ends.
+func (s Store) Lock(ctx context.Context, wait bool) (unlock func(), err error) {
 	for {
-		if err = unix.Flock(int(file.Fd()), how); !errors.Is(err, unix.EINTR) {
-			break
-		}
-	}
-	if errors.Is(err, unix.EWOULDBLOCK) {
-		err = ErrLocked
-	}
-	if err != nil {
-		file.Close()
-		return nil, fmt.Errorf("%s: %w", s.In(lock), err)
-	}
-	return func() { file.Close() }, nil
-}
-
-// AwaitLock is Lock, and tries it each second while another process has the lock, until the context
-// ends. Then it returns ErrLocked.
-func (s Store) AwaitLock(ctx context.Context) (unlock func(), err error) {
-	for {
-		unlock, err = s.Lock(false)
-		if !errors.Is(err, ErrLocked) {
+		unlock, err = s.tryLock()
+		if !wait || !errors.Is(err, errLocked) {
 			return unlock, err
 		}
 		timer := time.NewTimer(time.Second)
@@ -124,6 +94,31 @@ func (s Store) AwaitLock(ctx context.Context) (unlock func(), err error) {
 			return nil, err
 		}
 	}
+}
+
+// tryLock takes the lock, or returns errLocked. It opens the file each time: Empty removes it.
+func (s Store) tryLock() (unlock func(), err error) {
+	path, err := s.Root.Path(s.In(lock))
+	if err != nil {
+		return nil, err
+	}
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		if err = unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); !errors.Is(err, unix.EINTR) {
+			break
+		}
+	}
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		err = errLocked
+	}
+	if err != nil {
+		file.Close()
+		return nil, fmt.Errorf("%s: %w", s.In(lock), err)
+	}
+	return func() { file.Close() }, nil
 }
 
 // Empty removes all that is in the folder, and the lock last: the caller holds it.

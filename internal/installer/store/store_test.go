@@ -101,7 +101,7 @@ func TestPresent(t *testing.T) {
 	}
 	for _, name := range []string{"/none", "/file", "/file/below"} {
 		if err := d.RemoveEmpty(name); err != nil {
-			t.Errorf("%s, which is no folder: %v", name, err)
+			t.Errorf("RemoveEmpty of %s, a file: %v", name, err)
 		}
 	}
 	if is, err := d.Present("/file"); err != nil || !is.Exists {
@@ -158,16 +158,16 @@ func TestState(t *testing.T) {
 func TestLock(t *testing.T) {
 	t.Parallel()
 	s := Store{Disk: Disk{Root: hostfs.FS(t.TempDir())}, Folder: "/"}
-	unlock, err := s.Lock(false)
+	unlock, err := s.Lock(t.Context(), false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Lock(false); !errors.Is(err, ErrLocked) {
+	if _, err := s.Lock(t.Context(), false); !errors.Is(err, errLocked) {
 		t.Errorf("%v", err)
 	}
 	unlock()
 	unlock()
-	again, err := s.Lock(true)
+	again, err := s.Lock(t.Context(), true)
 	if err != nil {
 		t.Fatal(err)
 	}
