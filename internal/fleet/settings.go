@@ -29,7 +29,8 @@ type Settings struct {
 	Pools []Selector `json:"pools"`
 	// ControlPlane says whether nodes of the control plane are selected.
 	ControlPlane ControlPlane `json:"controlPlane"`
-	// Pause is the time for which the place of a node stays free after the node has ended.
+	// Pause is the time for which the place of a node stays taken after the node was kept: the node
+	// controller notices a dead kubelet after 50 seconds (--node-monitor-grace-period).
 	Pause time.Duration `json:"-"`
 	// Trial is the time after which a node goes back by itself, if nothing has kept the partition.
 	Trial time.Duration `json:"-"`
@@ -45,7 +46,7 @@ func ParseSettings(name string, data []byte) (Settings, error) {
 		Settings
 		Pause scalar `json:"pause"`
 		Trial scalar `json:"trial"`
-	}{Settings: Settings{Nodes: Share{count: 1}, NRI: nriNone}, Pause: "30s", Trial: "10m"}
+	}{Settings: Settings{Nodes: Share{count: 1}, NRI: nriNone}, Pause: "1m", Trial: "10m"}
 	asJSON, err := yaml.YAMLToJSONStrict(data)
 	if err == nil {
 		decoder := json.NewDecoder(bytes.NewReader(asJSON))

@@ -14,7 +14,7 @@ nodes: 10%
 maxFailures: 2
 pools: [canary=true, "zone in (a,b)"]
 controlPlane: last
-pause: 1m
+pause: 90s
 trial: 5m
 nri: containerd
 monitorArgs: --eviction=off
@@ -23,7 +23,7 @@ monitorArgs: --eviction=off
 		t.Fatal(err)
 	}
 	if s.Version != "v0.2.0" || s.Nodes.of(5000) != 500 || s.MaxFailures != 2 || len(s.Pools) != 2 || !bool(s.ControlPlane) ||
-		s.Pause != time.Minute || s.Trial != 5*time.Minute || s.NRI != "containerd" || s.MonitorArgs != "--eviction=off" {
+		s.Pause != 90*time.Second || s.Trial != 5*time.Minute || s.NRI != "containerd" || s.MonitorArgs != "--eviction=off" {
 		t.Errorf("%+v", s)
 	}
 	if s.Selector.selects(map[string]string{"pool": "gpu"}) || !s.Selector.selects(nil) || !s.Pools[1].selects(map[string]string{"zone": "b"}) {
@@ -35,7 +35,7 @@ monitorArgs: --eviction=off
 		}
 	}
 	s, err = ParseSettings("roll.yaml", []byte("version: v1\ncontrolPlane: false\nselector: \"\"\n"))
-	if err != nil || s.Nodes.of(5000) != 1 || s.MaxFailures != 0 || bool(s.ControlPlane) || s.Pause != 30*time.Second || s.Trial != 10*time.Minute || s.NRI != "none" {
+	if err != nil || s.Nodes.of(5000) != 1 || s.MaxFailures != 0 || bool(s.ControlPlane) || s.Pause != time.Minute || s.Trial != 10*time.Minute || s.NRI != "none" {
 		t.Errorf("defaults: %+v, %v", s, err)
 	}
 }

@@ -218,7 +218,7 @@ func TestSettings(t *testing.T) {
 	for name, want := range map[string]map[string]any{
 		least: {
 			"version": "v0.0.0", "selector": "", "nodes": "1", "maxFailures": 0.0, "pools": []any{}, "controlPlane": false,
-			"pause": "30s", "trial": "10m", "nri": "none", "monitorArgs": "",
+			"pause": "1m", "trial": "10m", "nri": "none", "monitorArgs": "",
 		},
 		full: {
 			"version": "v0.0.0", "selector": "pool=general", "nodes": "10%", "maxFailures": 2.0,
