@@ -35,6 +35,8 @@ type fleetNode struct {
 	used func(since time.Duration) uint64
 	// from and to bound its life, and gap is the start of three hours in which it was off, 0 for none.
 	from, to, gap time.Duration
+	// racked is the time from which on its target has one more label, 0 for none.
+	racked time.Duration
 	// waiting is the usage in MiB of members outside.
 	waiting uint64
 	// evicted and killed are times of an eviction and of a kill at the limit, 0 for none.
@@ -59,7 +61,7 @@ func fleetNodes() []fleetNode {
 	}
 	return []fleetNode{
 		{name: "large-1", shape: "large", used: nightly, cpus: 128},
-		{name: "large-2", shape: "large", used: flat(300), cpus: 128, gap: 50 * time.Hour},
+		{name: "large-2", shape: "large", used: flat(300), cpus: 128, gap: 50 * time.Hour, racked: 70*time.Hour + 20*time.Minute},
 		{name: "large-3", shape: "large", used: flat(310), cpus: 128, from: 1 * day, to: 7 * day},
 		{name: "small-1", shape: "small", used: flat(200), cpus: 4},
 		{name: "small-2", shape: "small", used: growing(0.5), cpus: 4},
@@ -127,20 +129,23 @@ func scrapeAll(t *testing.T, nodes []fleetNode) *promapi.Memory {
 		before := false
 		for since := time.Duration(0); since <= length; since += time.Minute {
 			at := begin.Add(since)
-			switch alive := n.alive(since); {
-			case alive:
-				for text, amount := range n.amounts(since) {
-					if _, ok := series[text]; !ok {
-						series[text] = withTarget(t, text, n)
-					}
-					m.Append(series[text], at, amount)
-				}
-				before = true
-			case before:
+			alive := n.alive(since)
+			if racked := n.racked > 0 && since == n.racked; before && (!alive || racked) {
 				for _, of := range series {
 					m.Append(of, at, math.Float64frombits(value.StaleNaN))
 				}
-				before = false
+				if racked {
+					clear(series)
+				}
+			}
+			if before = alive; !alive {
+				continue
+			}
+			for text, amount := range n.amounts(since) {
+				if _, ok := series[text]; !ok {
+					series[text] = withTarget(t, text, n, n.racked > 0 && since >= n.racked)
+				}
+				m.Append(series[text], at, amount)
 			}
 		}
 	}
@@ -148,7 +153,7 @@ func scrapeAll(t *testing.T, nodes []fleetNode) *promapi.Memory {
 }
 
 // withTarget adds the labels of a target to a series.
-func withTarget(t *testing.T, text string, n fleetNode) labels.Labels {
+func withTarget(t *testing.T, text string, n fleetNode, racked bool) labels.Labels {
 	t.Helper()
 	own, err := newParser().ParseMetric(text)
 	if err != nil {
@@ -156,6 +161,9 @@ func withTarget(t *testing.T, text string, n fleetNode) labels.Labels {
 	}
 	b := labels.NewBuilder(own)
 	b.Set("job", "node-partition").Set("instance", n.name).Set("instance_type", n.shape)
+	if racked {
+		b.Set("rack", "a")
+	}
 	return b.Labels()
 }
 
