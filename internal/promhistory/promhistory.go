@@ -69,6 +69,8 @@ type reader struct {
 	// address is the URL without a password, for messages.
 	address string
 	queries []query
+	// shapes has the shape of each node, by its cluster and name alone: "" if it had several.
+	shapes map[target]string
 	// from and to bound the hours that are asked for, by the clock of the Prometheus.
 	from, to time.Time
 	doubts   []string
@@ -113,7 +115,7 @@ func newReader(o Options) (*reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &reader{api: api, options: o, address: address.Redacted(), queries: queries(o)}, nil
+	return &reader{api: api, options: o, address: address.Redacted(), queries: queries(o), shapes: map[target]string{}}, nil
 }
 
 func (r *reader) nodes(ctx context.Context, each func(Node)) error {
@@ -180,14 +182,18 @@ func (r *reader) targets(ctx context.Context) ([]target, error) {
 			"with that series in its relabel list", r.address, selector, r.options.Span.Truncate(hour))
 	}
 	seen := map[target]bool{}
-	shapes := map[target]string{} // of nodes by cluster and name
 	labelled := false
 	for _, set := range sets {
 		t := target{string(set[labelCluster]), string(set[labelNode]), string(set[model.LabelName(r.options.By)])}
 		seen[t] = true
 		if t.shape != "" {
 			labelled = true
-			shapes[target{t.cluster, t.name, ""}] = t.shape
+			of := target{t.cluster, t.name, ""}
+			if before, ok := r.shapes[of]; ok && before != t.shape {
+				r.shapes[of] = ""
+			} else {
+				r.shapes[of] = t.shape
+			}
 		}
 	}
 	if !labelled {
@@ -196,8 +202,8 @@ func (r *reader) targets(ctx context.Context) ([]target, error) {
 	}
 	var list []target
 	for t := range seen {
-		// The time before the label was attached belongs to the shape that the node has now.
-		if t.shape == "" && shapes[t] != "" {
+		// The time before the label was attached belongs to the only shape that the node has had.
+		if t.shape == "" && r.shapes[t] != "" {
 			continue
 		}
 		list = append(list, t)
@@ -269,7 +275,7 @@ func (r *reader) span(ctx context.Context, targets []target, nodes map[target]*g
 			return err
 		}
 		for _, series := range matrix {
-			if g := find(nodes, series.Metric, r.options.By); g != nil {
+			if g := r.find(nodes, series.Metric); g != nil {
 				g.add(q.name, series.Values)
 				killed = killed || q.name == "kills"
 			}
@@ -278,17 +284,12 @@ func (r *reader) span(ctx context.Context, targets []target, nodes map[target]*g
 	return nil
 }
 
-// find returns the node of a series. The time before the label was attached belongs to the shape
-// that the node has now.
-func find(nodes map[target]*gathered, labels model.Metric, by string) *gathered {
-	t := target{string(labels[labelCluster]), string(labels[labelNode]), string(labels[model.LabelName(by)])}
-	if g := nodes[t]; g != nil || t.shape != "" {
-		return g
+// find returns the node of a series. The time before the label was attached belongs to the only
+// shape that the node has had.
+func (r *reader) find(nodes map[target]*gathered, labels model.Metric) *gathered {
+	t := target{string(labels[labelCluster]), string(labels[labelNode]), string(labels[model.LabelName(r.options.By)])}
+	if t.shape == "" {
+		t.shape = r.shapes[t]
 	}
-	for known, g := range nodes {
-		if known.cluster == t.cluster && known.name == t.name {
-			return g
-		}
-	}
-	return nil
+	return nodes[t]
 }

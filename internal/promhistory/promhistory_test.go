@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -16,6 +17,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	v1 "github.com/prometheus/client_golang/api/prometheus/v1"
 )
 
 // clock is the time by the clock of the Prometheus of these tests: half past two.
@@ -205,8 +208,8 @@ func TestNodesTooMuch(t *testing.T) {
 	}
 }
 
-// TestNodesLabels: the time before the label was attached belongs to the shape that the node has
-// now, and nodes of one name in two clusters are two.
+// TestNodesLabels: the time before the label was attached belongs to the only shape that the node
+// has had, and nodes of one name in two clusters are two.
 func TestNodesLabels(t *testing.T) {
 	t.Parallel()
 	f := &fake{value: usual, series: []map[string]string{
@@ -229,6 +232,55 @@ func TestNodesLabels(t *testing.T) {
 	}
 	if a := list[3].Hours[0]; a.Seconds != 3600 {
 		t.Errorf("%+v", a)
+	}
+}
+
+// TestNodesLabelUnclear: of a node that has had two shapes, the time before the label was attached
+// belongs to neither.
+func TestNodesLabelUnclear(t *testing.T) {
+	t.Parallel()
+	f := &fake{value: usual, series: []map[string]string{
+		{"instance": "a"}, {"instance": "a", "instance_type": "m5.large"}, {"instance": "a", "instance_type": "c5.large"}, {"instance": "b"},
+	}}
+	f.value = func(query, node string, at time.Time) (float64, bool) {
+		if strings.HasPrefix(query, "count_over_time") {
+			return 20, true
+		}
+		return usual(query, node, at)
+	}
+	list, _, err := read(t, f, Options{Span: time.Hour})
+	if err != nil || len(list) != 4 {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	for i, want := range []string{":a", ":b", "c5.large:a", "m5.large:a"} {
+		if n := list[i]; n.Shape+":"+n.Name != want || n.Hours[0].Seconds != 20*60 {
+			t.Errorf("%s:%s with %d seconds; want %s with its own 1200", n.Shape, n.Name, n.Hours[0].Seconds, want)
+		}
+	}
+}
+
+// TestNodesNotAnAmount: what is not an amount of bytes counts as not known.
+func TestNodesNotAnAmount(t *testing.T) {
+	t.Parallel()
+	for _, value := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), -1} {
+		f := &fake{series: nodes(1), value: func(query, node string, at time.Time) (float64, bool) {
+			if strings.HasPrefix(query, "count_over_time") || at.Hour() != 12 {
+				return usual(query, node, at)
+			}
+			return value, !strings.Contains(query, "increase(")
+		}}
+		list, _, err := read(t, f, Options{Span: 3 * time.Hour})
+		if err != nil || len(list) != 1 {
+			t.Fatalf("%f: %d nodes, %v", value, len(list), err)
+		}
+		for _, s := range list[0].Hours {
+			if known := s.Time.Hour() != 12; (s.Partition != nil) != known || (len(s.Groups) > 0) != known {
+				t.Errorf("%f: %+v; want that the hour is not known", value, s)
+			}
+		}
+		if n := list[0]; n.LeastThreshold != 4<<20 || n.NodeBytes != 100 {
+			t.Errorf("%f: %+v; want the other hours' amounts", value, n)
+		}
 	}
 }
 
@@ -261,6 +313,40 @@ func TestNodesDoubts(t *testing.T) {
 	_, doubts, err := read(t, &fake{series: nodes(1), value: usual, warning: "no answer from store 2"}, Options{})
 	if err != nil || !slices.Equal(doubts, []string{"no answer from store 2"}) {
 		t.Errorf("%q, %v", doubts, err)
+	}
+	about := "PromQL info: metric might not be a counter, name does not end in _total/_sum/_count/_bucket"
+	if _, doubts, err = read(t, &fake{series: nodes(1), value: usual, warning: about}, Options{}); err != nil || len(doubts) > 0 {
+		t.Errorf("%q, %v; want that what it says about a query is none", doubts, err)
+	}
+}
+
+// TestExplained: an error has the reason of the Prometheus, or the beginning of what another server
+// says, and whether fewer nodes may do.
+func TestExplained(t *testing.T) {
+	t.Parallel()
+	for want, test := range map[string]struct {
+		err  error
+		much bool
+	}{
+		"client error: 401: who are you?":  {&v1.Error{Type: v1.ErrClient, Msg: "client error: 401", Detail: " who are you?\n"}, false},
+		"server error: 502":                {&v1.Error{Type: v1.ErrServer, Msg: "server error: 502"}, false},
+		"bad: " + strings.Repeat("x", 200): {&v1.Error{Type: v1.ErrBadResponse, Msg: "bad", Detail: strings.Repeat("x", 300)}, false},
+		"server error: 500: {}":            {&v1.Error{Type: v1.ErrServer, Msg: "server error: 500", Detail: "{}"}, false},
+		"too late": {
+			&v1.Error{Type: v1.ErrServer, Msg: "server error: 503", Detail: `{"status":"error","errorType":"timeout","error":"too late"}`}, true,
+		},
+		"not ready":                      {&v1.Error{Type: v1.ErrServer, Msg: "server error: 503", Detail: `{"errorType":"unavailable","error":"not ready"}`}, false},
+		"timed out":                      {&v1.Error{Type: v1.ErrTimeout, Msg: "timed out"}, true},
+		"too many":                       {&v1.Error{Type: v1.ErrExec, Msg: "too many"}, true},
+		"parse error":                    {&v1.Error{Type: v1.ErrBadData, Msg: "parse error"}, false},
+		context.DeadlineExceeded.Error(): {fmt.Errorf("%w", context.DeadlineExceeded), true},
+		"refused":                        {errors.New("refused"), false},
+	} {
+		r := &reader{address: "http://a"}
+		err := r.ask(t.Context(), "its time", func(context.Context) (v1.Warnings, error) { return nil, test.err })
+		if err == nil || err.Error() != "http://a does not tell its time: "+want || tooMuch(err) != test.much {
+			t.Errorf("%v, too much: %t; want %s, %t", err, tooMuch(err), want, test.much)
+		}
 	}
 }
 

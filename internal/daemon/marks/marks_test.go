@@ -279,7 +279,7 @@ func TestOff(t *testing.T) {
 		n, dir, lines := &node{facts: Facts{Passed: true}, off: true, has: &kubeapi.Marks{}}, t.TempDir(), &locked.Buffer{}
 		want := expect{t, n}
 		k := n.keeper(dir, "0.1.0", lines)
-		defer run(t, k.Run)()
+		stop := run(t, k.Run)
 		want.after("of a former boot", time.Minute, 0, "", "")
 		if _, removed := n.on(); len(removed) != 1 || !slices.Equal(removed[0], kubeapi.Labels()) {
 			t.Errorf("removed %q; want all, once", removed)
@@ -288,6 +288,9 @@ func TestOff(t *testing.T) {
 		want.after("switched on", 2*time.Second, 1, v1.ConditionTrue, reasonActive)
 		n.change(func(n *node) { n.off, n.err = true, fmt.Errorf("%w: refused", kubeapi.ErrUnreachable) })
 		want.after("the API server is away", time.Minute, 0, v1.ConditionTrue, reasonActive)
+		if _, removed := n.on(); len(removed) > 20 {
+			t.Errorf("%d removals were tried in a minute", len(removed)-1)
+		}
 		n.change(func(n *node) { n.err = nil })
 		want.after("it is back", 20*time.Second, 0, "", "")
 		if text := lines.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "could not be removed, trying again") {
@@ -301,6 +304,23 @@ func TestOff(t *testing.T) {
 		k.Remove(t.Context())
 		if _, after := n.on(); len(after) != len(before) {
 			t.Error("removed twice")
+		}
+		n.change(func(n *node) { n.stopping = true })
+		stop()
+		want.after("a shutdown after the end", time.Second, 0, "", "")
+	})
+}
+
+// TestRemoveGone: nothing is to be removed from a Node that is gone.
+func TestRemoveGone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n, lines := &node{off: true, err: fmt.Errorf("%w: no node", kubeapi.ErrGone)}, &locked.Buffer{}
+		defer run(t, n.keeper(t.TempDir(), "0.1.0", lines).Run)()
+		<-time.After(10 * time.Minute)
+		synctest.Wait()
+		if _, removed := n.on(); len(removed) != 1 || lines.String() != "" {
+			t.Errorf("%d removals, log %s; want one", len(removed), lines)
 		}
 	})
 }
