@@ -110,8 +110,8 @@ func TestJoinsBeside(t *testing.T) {
 	}
 }
 
-// TestContinuedPlaces: a Job that runs takes a place, also on a node that only a Job of another roll
-// makes a node of the removal.
+// TestContinuedPlaces: a Job that runs takes a place, also on a node that only a Job of another
+// roll makes a node of the removal.
 func TestContinuedPlaces(t *testing.T) {
 	t.Parallel()
 	for _, before := range []string{"0-before", "zz-before"} { // Jobs are listed by their names

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestFallRepeated: what is told again of a node that is not Ready neither begins its time again nor
-// ends it, and the node has failed once.
+// TestFallRepeated: what is told again of a node that is not Ready neither begins its time again
+// nor ends it, and the node has failed once.
 func TestFallRepeated(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, Install, "pause: 30s\nmaxFailures: 1", node("a", ""), node("b", ""), node("c", ""))
@@ -36,7 +36,8 @@ func TestFallRepeated(t *testing.T) {
 	}
 }
 
-// TestFallWait: the roll waits for what ends first, a pause or the time of a node that is not Ready.
+// TestFallWait: the roll waits for what ends first: a pause, or the time of a node that is not
+// Ready.
 func TestFallWait(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, Install, "nodes: 2\npause: 30s", node("a", ""), node("b", ""), node("c", ""), node("d", ""))

@@ -295,7 +295,8 @@ func (r *Roll) jobSeen(j *Job) {
 	}
 	m.job = j.Name
 	// After an outage of the API server a Job of this dispatcher may be seen first when it has ended.
-	early := before == nil && !r.begun
+	// One that is being removed then is of an attempt before.
+	early := before == nil && (!r.begun || j.Leaving)
 	if early && r.plan.Action == Uninstall && j.Failed && !r.plan.Continued {
 		// Whoever removes a release again wants another attempt.
 		r.again = append(r.again, j.Name)
