@@ -12,8 +12,8 @@ type fall struct {
 
 // died reports whether a node was not Ready when it left the cluster under its Job. Node repair
 // deletes what a trial has killed. A removal is done with what has left.
-func (r *Roll) died(m *member, uid string) bool {
-	return r.plan.Action != Uninstall && m.node.UID == uid && !m.node.Ready
+func (r *Roll) died(m *member) bool {
+	return r.plan.Action != Uninstall && !m.node.Ready
 }
 
 const diedInTrial = "it was not Ready when it left the cluster, before its Job had ended"
@@ -32,7 +32,7 @@ func (r *Roll) rested(now time.Time) {
 		m := rest.m
 		switch {
 		case !m.kept || m.node.UID != rest.job.NodeUID:
-		case m.node.Ready || rest.early:
+		case m.node.Ready || m.early:
 			// Whoever began after the Job had ended does not know since when the node is away.
 			m.watched = true
 			r.look(m)

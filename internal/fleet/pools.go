@@ -9,7 +9,7 @@ type pools struct {
 	sizes    []int // selected nodes
 	taken    []int // nodes with a Job, or that rest
 	all      int   // of taken
-	reached  int   // the last pool in which a place was taken
+	reached  int   // the last pool in which this roll has made a Job
 	rests    []rest
 }
 
@@ -20,7 +20,6 @@ type rest struct {
 	pool  int
 	m     *member
 	job   *Job // whose end it follows
-	early bool // the Job had ended before this dispatcher began
 }
 
 func newPools(s Settings) pools {
@@ -71,6 +70,11 @@ func (p *pools) move(from, to int) {
 func (p *pools) take(pool int) {
 	p.taken[pool]++
 	p.all++
+}
+
+// reach says that this roll has made a Job in a pool. Those that an earlier one has left running in
+// a later pool do not count: the canaries would have the share of that.
+func (p *pools) reach(pool int) {
 	if pool != p.last() {
 		p.reached = max(p.reached, pool)
 	}

@@ -92,6 +92,7 @@ type member struct {
 	taken   int     // the pool in which it takes a place, noPool for none
 	place   int     // in the queue
 	kept    bool    // it is counted as one that has kept the partition
+	early   bool    // its Job had ended before this dispatcher began
 	watched bool    // it is kept, and its pause is over
 	fall    *fall   // it is watched and not Ready, nil otherwise
 }
@@ -116,6 +117,7 @@ type Roll struct {
 	// elsewhere has the Jobs of other rolls that run, and litter the IDs of rolls whose Jobs have
 	// ended.
 	elsewhere, litter map[string]bool
+	begun             bool // Begin was called
 	result            Result
 }
 
@@ -186,11 +188,14 @@ func (r *Roll) nodeSeen(n *Node) {
 // both have the name, so its pod may run on the new one.
 func (r *Roll) replace(m *member) {
 	if m.phase == running && !r.jobs[m.job].ended() {
-		if r.died(m, m.node.UID) {
+		if r.died(m) {
 			r.finish(m, dead(m, diedInTrial))
 		}
 		m.others++
 		r.elsewhere[m.job] = true
+	}
+	if m.kept && !m.watched && !m.early && !m.node.Ready {
+		r.lose(m) // it has not survived its pause
 	}
 	r.unwatch(m)
 	m.job, m.read, m.undone = "", false, false
@@ -224,6 +229,7 @@ func (r *Roll) judge(m *member) {
 			r.counts[outside]--
 		}
 	case m.others > 0:
+		r.take(m)
 		r.enter(m, blocked)
 	case r.unfit(m):
 		r.enter(m, skipped)
@@ -268,7 +274,10 @@ func (r *Roll) jobSeen(j *Job) {
 	}
 	r.jobs[j.Name] = j
 	m := r.member(j.Node)
-	m.tried = true
+	if !m.tried {
+		m.tried = true
+		r.judge(m) // it may be of a removal now, and its Job takes a place then
+	}
 	m.undone = m.undone || j.Action == Uninstall && m.node.UID == j.NodeUID
 	if ours := r.ours(j) && (m.job == j.Name || m.present && j.NodeUID == m.node.UID); !ours {
 		r.otherSeen(m, j)
@@ -276,6 +285,7 @@ func (r *Roll) jobSeen(j *Job) {
 	}
 	if !j.ended() {
 		r.take(m)
+		r.pools.reach(m.pool)
 		m.job = j.Name
 		r.enter(m, running)
 		return
@@ -284,15 +294,19 @@ func (r *Roll) jobSeen(j *Job) {
 		return // an earlier run of add has judged it
 	}
 	m.job = j.Name
-	if before == nil && r.plan.Action == Uninstall && j.Failed && !r.plan.Continued {
+	// After an outage of the API server a Job of this dispatcher may be seen first when it has ended.
+	// One that is being removed then is of an attempt before.
+	early := before == nil && (!r.begun || j.Leaving)
+	if early && r.plan.Action == Uninstall && j.Failed && !r.plan.Continued {
 		// Whoever removes a release again wants another attempt.
 		r.again = append(r.again, j.Name)
 		r.enter(m, running)
 		return
 	}
 	r.take(m)
+	r.pools.reach(m.pool)
 	r.enter(m, ended)
-	r.work = append(r.work, task{m: m, job: j.Name, early: before == nil})
+	r.work = append(r.work, task{m: m, job: j.Name, early: early})
 }
 
 // ours reports whether a Job is of this roll. A release that was deleted and is installed again has
@@ -312,7 +326,6 @@ func (r *Roll) otherSeen(m *member, j *Job) {
 	case !j.ended() && !known:
 		r.elsewhere[j.Name] = true
 		m.others++
-		r.take(m)
 	case j.ended() && known:
 		delete(r.elsewhere, j.Name)
 		m.others--
@@ -355,6 +368,7 @@ func (r *Roll) release(m *member) {
 // made then.
 func (r *Roll) Begin() (refusal string) {
 	r.void()
+	r.begun = true
 	made := r.counts[running] + r.counts[ended] + r.counts[finished] - len(r.again)
 	if made > 0 {
 		return ""
@@ -450,7 +464,6 @@ func (r *Roll) judged(now time.Time) Step {
 	here := m.present && job.NodeUID == m.node.UID
 	pod := r.pods[job.UID]
 	if here && job.Failed && job.Reason != deadlineExceeded && (pod == nil || pod.Container == "") && !m.read {
-		m.read = true
 		return Step{Kind: Read, Job: *job, Node: m.node}
 	}
 	o := outcome(job, pod, r.plan.Deadline.String())
@@ -459,14 +472,14 @@ func (r *Roll) judged(now time.Time) Step {
 	}
 	r.work = r.work[1:]
 	if m.taken != noPool && m.others == 0 {
-		r.pools.rest(rest{now.Add(r.plan.Settings.Pause), m.taken, m, job, t.early})
+		r.pools.rest(rest{now.Add(r.plan.Settings.Pause), m.taken, m, job})
 		m.taken = noPool
 	}
 	m.read = false
 	switch {
 	case !r.ours(job) || m.job != job.Name:
 		r.judge(m)
-	case !here && r.died(m, job.NodeUID):
+	case !here && r.died(m):
 		r.enter(m, finished)
 		r.finish(m, dead(m, diedInTrial))
 	case !here:
@@ -474,6 +487,7 @@ func (r *Roll) judged(now time.Time) Step {
 		r.result.Gone = append(r.result.Gone, m.node.Name)
 	default:
 		r.enter(m, finished)
+		m.early = t.early
 		r.finish(m, o)
 	}
 	return Step{}
@@ -495,8 +509,9 @@ func (r *Roll) finish(m *member, o Outcome) {
 	}
 }
 
-// Known follows Read. pod is nil if there is none.
+// Known follows Read, if there was an answer. pod is nil if there is none.
 func (r *Roll) Known(s Step, pod *Pod) {
+	r.members[s.Job.Node].read = true
 	if pod != nil {
 		r.pods[s.Job.UID] = pod
 	}
