@@ -67,6 +67,15 @@ func (h *Host) renamed(r *manifest.Roll) (bool, error) {
 // goBack undoes a roll. rebooted means that units and cgroups have come with another boot since.
 func (h *Host) goBack(ctx context.Context, state manifest.State, rebooted bool) error {
 	r := state.Roll
+	if r.Failed == "" {
+		r.Failed = "the roll did not end in its time: its installer, the API server or the network was gone"
+		r.Reason = string(outcome.Timeout)
+		// Noted before anything is undone: a stage that waits for the lock does not go on with the
+		// roll if this attempt fails. A full disk does not keep the node from going back.
+		if err := h.SetState(state); err != nil {
+			h.Say("%v", err)
+		}
+	}
 	before := make([]string, 0, len(r.Before.Units))
 	for unit := range r.Before.Units {
 		before = append(before, unit)
@@ -118,9 +127,6 @@ func (h *Host) goBack(ctx context.Context, state manifest.State, rebooted bool) 
 		}
 	}
 	ended := &manifest.Ended{Roll: r.Roll, Reason: r.Reason, Why: r.Failed, Remains: remains}
-	if r.Failed == "" {
-		ended.Reason, ended.Why = string(outcome.Timeout), "the roll did not end in its time: its installer, the API server or the network was gone"
-	}
 	if len(remains) > 0 {
 		moment, err := h.Now()
 		if err != nil {
