@@ -376,6 +376,10 @@ func (h *Host) uninstall(ctx context.Context, o manifest.Order) (done, error) {
 	}
 	if state.Roll == nil {
 		state.Roll = &manifest.Roll{Wish: o.Wish, Stage: manifest.Uninstalling}
+		// Noted before the drop-in is removed: a call after this one does not find it any more.
+		if state.Roll.Restarted, err = h.servedBy(state.Kept.Files); err != nil {
+			return nil, err
+		}
 		if err := h.SetState(state); err != nil {
 			return nil, err
 		}
@@ -392,11 +396,7 @@ func (h *Host) uninstall(ctx context.Context, o manifest.Order) (done, error) {
 	if err != nil {
 		return nil, err
 	}
-	restart := ""
 	for _, f := range remove {
-		if d := dropInOf(f.Path); d != nil {
-			restart = d.service
-		}
 		if err := h.Remove(f.Path); err != nil {
 			return nil, fmt.Errorf("%s: %w", f.Path, err)
 		}
@@ -414,7 +414,7 @@ func (h *Host) uninstall(ctx context.Context, o manifest.Order) (done, error) {
 		return nil, err
 	}
 	sentences := said("uninstalled: %s", counted(len(remove), "file was removed", "files were removed"))
-	if restart != "" {
+	if restart := state.Roll.Restarted; restart != "" {
 		if _, err := h.systemctl(ctx, "restart", restart); err != nil {
 			return nil, err
 		}

@@ -104,8 +104,8 @@ type Roll struct {
 	Files []File `json:"files"`
 	// Before is the node before the roll.
 	Before Snapshot `json:"before"`
-	// Restarted is the runtime's service that the roll restarts for NRI, and that the way back has
-	// to restart; empty for none.
+	// Restarted is the runtime's service that the roll restarts for NRI, and that the way back or
+	// the uninstallation has to restart; empty for none.
 	Restarted string `json:"restarted,omitempty"`
 	// Ready lists the UIDs of the members of the section that were Ready before.
 	Ready []string `json:"ready,omitempty"`
