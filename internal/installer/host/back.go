@@ -224,12 +224,13 @@ func (h *Host) putBack(ctx context.Context, r *manifest.Roll) (remains []string,
 	if changesOf(r, []string{monitorPath}) && !r.Before.Files[monitorPath].Exists {
 		remove(manifest.Docs, h.RemoveEmpty)
 	}
-	// keep writes the section under another name first.
+	// keep writes the section under another name first, which ends with a number (renameio). An
+	// editor's hidden file has another end.
 	folder, err := h.Root.Path(path.Dir(kubeletconfig.OverridePath))
 	if err != nil {
 		return nil, err
 	}
-	halves, err := filepath.Glob(filepath.Join(folder, "."+path.Base(kubeletconfig.OverridePath)+"*"))
+	halves, err := filepath.Glob(filepath.Join(folder, "."+path.Base(kubeletconfig.OverridePath)+"[0-9]*"))
 	if err != nil {
 		return nil, err
 	}

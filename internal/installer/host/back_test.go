@@ -338,3 +338,20 @@ func TestWayBackHalfDone(t *testing.T) {
 		})
 	}
 }
+
+// TestHalfSection: what a keep that was killed has written of the section is removed. Hidden files
+// of others, such as an editor's, have similar names and stay.
+func TestHalfSection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		n.write("/etc/kubernetes/.node-partition.yaml.swp", "an editor's")
+		before := n.tree()
+		n.doFirst(4, n.order("r1", "v1", section))
+		n.write("/etc/kubernetes/.node-partition.yaml1234567", "system")
+		n.now.Since += trialTime
+		n.mustBack()
+		for _, d := range compare(before, n.tree()) {
+			t.Error(d)
+		}
+	})
+}
