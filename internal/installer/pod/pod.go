@@ -507,8 +507,8 @@ func (p *Pod) cleared(ctx context.Context, o outcome.Outcome) outcome.Outcome {
 		return o
 	}
 	err = errors.Join(
-		p.RemoveTree(p.In(store.Payload)), p.Remove(p.In(store.Section)), p.Remove(p.In(store.Settings)),
-		p.RemoveMessages(),
+		p.RemoveTree(p.In(store.Payload)), p.RemoveTree(p.In(store.Backups)),
+		p.Remove(p.In(store.Section)), p.Remove(p.In(store.Settings)), p.RemoveMessages(),
 	)
 	if state.Kept == nil && o.Status == outcome.Refused {
 		err = errors.Join(err, p.Remove(p.In(store.Program)))

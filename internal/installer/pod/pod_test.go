@@ -235,6 +235,11 @@ func TestRefused(t *testing.T) {
 	}
 	f.noBus = false
 	f.answer = func(stage, roll string) (systemd.Ended, error) {
+		// An install that is refused has begun to copy what it would replace: the disk is full.
+		backup := f.p.In(filepath.Join(store.Backups, "0"))
+		if err := errors.Join(f.p.Mkdir(filepath.Dir(backup), 0o700), f.p.WriteBytes(backup, nil, 0o600)); err != nil {
+			t.Fatal(err)
+		}
 		f.result(stage, roll, outcome.Outcome{Status: outcome.Refused, Reason: outcome.CgroupV1, Sentences: []string{"no cgroup v2"}})
 		return systemd.Ended{Result: "exit-code", Status: 3}, nil
 	}
