@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -116,6 +117,14 @@ type Roll struct {
 // Due reports whether a roll has to go back at a time.
 func (r *Roll) Due(now trialend.Moment) bool {
 	return r.Failed != "" || r.Deadline.Over(now)
+}
+
+// InTheWay returns why no other roll begins before this one has ended.
+func (r *Roll) InTheWay() error {
+	if r.Stage == Uninstalling {
+		return errors.New("an uninstallation has not ended on this node: run it again before a roll")
+	}
+	return fmt.Errorf("roll %s has not ended on this node: it is kept or goes back before another one begins", r.Roll)
 }
 
 // Ended is a roll that went back.

@@ -165,7 +165,7 @@ func (p *Pod) Stage(ctx context.Context, stage sandbox.Stage, w Wish) outcome.Ou
 		}
 	}
 	if r := state.Roll; r != nil && r.Roll != w.Roll && !uninstall {
-		return p.notBegun(stage, fmt.Errorf("roll %s has not ended on this node: it is kept or goes back before another one begins", r.Roll))
+		return p.notBegun(stage, r.InTheWay())
 	}
 	if err := p.copy(ctx, stage, b, uninstall); err != nil {
 		return p.cleared(ctx, p.notBegun(stage, err))

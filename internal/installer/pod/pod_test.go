@@ -292,7 +292,12 @@ func TestOtherRoll(t *testing.T) {
 	if got := f.files(); !slices.Equal(got, before) || len(f.units) > 0 {
 		t.Errorf("%v, %v", got, f.units)
 	}
-	roll.Deadline.Since = time.Minute
+	roll.Stage = manifest.Uninstalling
+	set()
+	if o := f.p.Stage(t.Context(), sandbox.Preflight, f.wish()); o.Status != outcome.Refused || !strings.Contains(o.Text(), "uninstallation has not ended on this node: run it again") {
+		t.Errorf("an uninstallation is never kept, and does not go back: %+v", o)
+	}
+	roll.Stage, roll.Deadline.Since = manifest.Applied, time.Minute
 	set()
 	f.answer = func(stage, roll string) (systemd.Ended, error) {
 		if stage == "back" {
