@@ -363,6 +363,80 @@ func TestDied(t *testing.T) {
 	}
 }
 
+// TestDiedAtTheEnd: the state says what has become of a stage that says nothing. No way back is
+// started for a roll that is kept, or for an uninstallation, which has none.
+func TestDiedAtTheEnd(t *testing.T) {
+	t.Parallel()
+	ours, other := &manifest.Kept{Wish: manifest.Wish{Roll: "r1"}}, &manifest.Kept{Wish: manifest.Wish{Roll: "r0"}}
+	for name, test := range map[string]struct {
+		stage  sandbox.Stage
+		state  manifest.State
+		status outcome.Status
+		says   string
+	}{
+		"keep, of a roll that is kept": {sandbox.Keep, manifest.State{Kept: ours}, outcome.Done, "the roll is kept"},
+		"uninstall, before it began":   {sandbox.Uninstall, manifest.State{Kept: other}, outcome.Remains, "said nothing"},
+		"uninstall": {
+			sandbox.Uninstall,
+			manifest.State{Kept: other, Roll: &manifest.Roll{Wish: manifest.Wish{Roll: "r1"}, Stage: manifest.Uninstalling}},
+			outcome.Remains, "the uninstallation has not ended: run it again",
+		},
+	} {
+		f := newFake(t)
+		f.answer = func(string, string) (systemd.Ended, error) {
+			return systemd.Ended{Result: "signal", Status: 9}, f.p.SetState(test.state)
+		}
+		// What a pod that was killed has not read is no answer to this one.
+		f.result(string(test.stage), "r1", outcome.Outcome{Sentences: []string{"of an earlier pod"}})
+		o := f.p.Stage(t.Context(), test.stage, f.wish())
+		if o.Status != test.status || !strings.Contains(o.Text(), test.says) {
+			t.Errorf("%s: %+v; want %d, %q", name, o, test.status, test.says)
+		}
+		if len(f.units) != 1 {
+			t.Errorf("%s: %v were started", name, f.units)
+		}
+	}
+}
+
+// TestCleared: a stage that has failed removes what its pod has brought, unless a roll that is
+// under way, or another pod, uses it. The program stays on a node that has kept a roll.
+func TestCleared(t *testing.T) {
+	t.Parallel()
+	all := []string{"lock", "node-partition.yaml", "partition-installer", "payload/usr/bin/partition-monitor", "state.json"}
+	r := manifest.Wish{Roll: "r1"}
+	for name, test := range map[string]struct {
+		state  manifest.State
+		status outcome.Status
+		locked bool
+		want   []string
+	}{
+		"refused":            {manifest.State{}, outcome.Refused, false, []string{"lock", "state.json"}},
+		"refused, has one":   {manifest.State{Kept: &manifest.Kept{}}, outcome.Refused, false, []string{"lock", "partition-installer", "state.json"}},
+		"went back":          {manifest.State{}, outcome.WentBack, false, []string{"lock", "partition-installer", "state.json"}},
+		"has not gone back":  {manifest.State{Roll: &manifest.Roll{Wish: r}}, outcome.Remains, false, all},
+		"another pod copies": {manifest.State{}, outcome.WentBack, true, all},
+	} {
+		f := newFake(t)
+		f.answer = func(stage, roll string) (systemd.Ended, error) {
+			f.result(stage, roll, outcome.Outcome{Status: test.status, Sentences: []string{"failed"}})
+			if test.locked {
+				unlock, err := f.p.Lock(t.Context(), false)
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(unlock)
+			}
+			return systemd.Ended{Result: "exit-code"}, f.p.SetState(test.state)
+		}
+		if o := f.p.Stage(t.Context(), sandbox.Install, f.wish()); o.Status != test.status {
+			t.Errorf("%s: %+v", name, o)
+		}
+		if got := f.files(); !slices.Equal(got, test.want) {
+			t.Errorf("%s: %q; want %q", name, got, test.want)
+		}
+	}
+}
+
 // TestUninstallEmpties: nothing is left in the folder.
 func TestUninstallEmpties(t *testing.T) {
 	t.Parallel()
