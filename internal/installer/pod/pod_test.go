@@ -386,7 +386,7 @@ func TestDiedAtTheEnd(t *testing.T) {
 		f.answer = func(string, string) (systemd.Ended, error) {
 			return systemd.Ended{Result: "signal", Status: 9}, f.p.SetState(test.state)
 		}
-		// What a pod that was killed has not read is no answer to this one.
+		// A pod that was killed has left its answer unread.
 		f.result(string(test.stage), "r1", outcome.Outcome{Sentences: []string{"of an earlier pod"}})
 		o := f.p.Stage(t.Context(), test.stage, f.wish())
 		if o.Status != test.status || !strings.Contains(o.Text(), test.says) {

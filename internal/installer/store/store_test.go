@@ -175,7 +175,7 @@ func TestLock(t *testing.T) {
 }
 
 // TestLockRemoved: a process opens the file of the lock, and another one empties the folder before
-// it takes it. The lock of a file that is gone keeps nobody else away.
+// it takes it. A file without a name locks nothing.
 func TestLockRemoved(t *testing.T) {
 	t.Parallel()
 	s := Store{Disk: Disk{Root: hostfs.FS(t.TempDir())}, Folder: "/"}
