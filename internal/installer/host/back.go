@@ -67,6 +67,15 @@ func (h *Host) renamed(r *manifest.Roll) (bool, error) {
 // goBack undoes a roll. rebooted means that units and cgroups have come with another boot since.
 func (h *Host) goBack(ctx context.Context, state manifest.State, rebooted bool) error {
 	r := state.Roll
+	if r.Failed == "" {
+		r.Failed = "the roll did not end in its time: its installer, the API server or the network was gone"
+		r.Reason = string(outcome.Timeout)
+		// Noted before anything is undone: a stage that waits for the lock does not go on with the
+		// roll if this attempt fails. A full disk does not keep the node from going back.
+		if err := h.SetState(state); err != nil {
+			h.Say("%v", err)
+		}
+	}
 	before := make([]string, 0, len(r.Before.Units))
 	for unit := range r.Before.Units {
 		before = append(before, unit)
@@ -118,9 +127,6 @@ func (h *Host) goBack(ctx context.Context, state manifest.State, rebooted bool) 
 		}
 	}
 	ended := &manifest.Ended{Roll: r.Roll, Reason: r.Reason, Why: r.Failed, Remains: remains}
-	if r.Failed == "" {
-		ended.Reason, ended.Why = string(outcome.Timeout), "the roll did not end in its time: its installer, the API server or the network was gone"
-	}
 	if len(remains) > 0 {
 		moment, err := h.Now()
 		if err != nil {
@@ -218,12 +224,13 @@ func (h *Host) putBack(ctx context.Context, r *manifest.Roll) (remains []string,
 	if changesOf(r, []string{monitorPath}) && !r.Before.Files[monitorPath].Exists {
 		remove(manifest.Docs, h.RemoveEmpty)
 	}
-	// keep writes the section under another name first.
+	// keep writes the section under another name first, which ends with a number (renameio). An
+	// editor's hidden file has another end.
 	folder, err := h.Root.Path(path.Dir(kubeletconfig.OverridePath))
 	if err != nil {
 		return nil, err
 	}
-	halves, err := filepath.Glob(filepath.Join(folder, "."+path.Base(kubeletconfig.OverridePath)+"*"))
+	halves, err := filepath.Glob(filepath.Join(folder, "."+path.Base(kubeletconfig.OverridePath)+"[0-9]*"))
 	if err != nil {
 		return nil, err
 	}
@@ -370,6 +377,10 @@ func (h *Host) uninstall(ctx context.Context, o manifest.Order) (done, error) {
 	}
 	if state.Roll == nil {
 		state.Roll = &manifest.Roll{Wish: o.Wish, Stage: manifest.Uninstalling}
+		// Noted before the drop-in is removed: a call after this one does not find it any more.
+		if state.Roll.Restarted, err = h.servedBy(state.Kept.Files); err != nil {
+			return nil, err
+		}
 		if err := h.SetState(state); err != nil {
 			return nil, err
 		}
@@ -386,11 +397,7 @@ func (h *Host) uninstall(ctx context.Context, o manifest.Order) (done, error) {
 	if err != nil {
 		return nil, err
 	}
-	restart := ""
 	for _, f := range remove {
-		if d := dropInOf(f.Path); d != nil {
-			restart = d.service
-		}
 		if err := h.Remove(f.Path); err != nil {
 			return nil, fmt.Errorf("%s: %w", f.Path, err)
 		}
@@ -408,7 +415,7 @@ func (h *Host) uninstall(ctx context.Context, o manifest.Order) (done, error) {
 		return nil, err
 	}
 	sentences := said("uninstalled: %s", counted(len(remove), "file was removed", "files were removed"))
-	if restart != "" {
+	if restart := state.Roll.Restarted; restart != "" {
 		if _, err := h.systemctl(ctx, "restart", restart); err != nil {
 			return nil, err
 		}

@@ -305,3 +305,53 @@ func TestSoftReboot(t *testing.T) {
 		}
 	})
 }
+
+// TestWayBackHalfDone: an attempt of the way back fails after it has put files back. A stage that
+// has waited for the lock does not go on with the roll, not even keep, which needs no trial if the
+// roll changes the version alone.
+func TestWayBackHalfDone(t *testing.T) {
+	for _, now := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			n := newNode(t)
+			n.mustRoll("old", "v1", section)
+			before := n.tree()
+			o := n.order("new", "v2", section)
+			n.doFirst(4, o)
+			if !now {
+				n.now.Since += trialTime
+			}
+			n.fails["systemctl daemon-reload"] = "too busy"
+			if err := n.h.Back(t.Context(), now); err == nil || n.read(monitorPath) != "monitor v1" {
+				t.Fatalf("now: %t: the attempt did not fail halfway: %v", now, err)
+			}
+			clear(n.fails)
+			got := n.do(sandbox.Keep, o)
+			if got.Status != outcome.WentBack || got.Reason != outcome.Timeout {
+				t.Errorf("now: %t: %+v", now, got)
+			}
+			if kept := n.state().Kept; kept == nil || kept.Roll != "old" {
+				t.Errorf("now: %t: kept: %+v", now, kept)
+			}
+			for _, d := range compare(before, n.tree()) {
+				t.Errorf("now: %t: %s", now, d)
+			}
+		})
+	}
+}
+
+// TestHalfSection: what a keep that was killed has written of the section is removed. Hidden files
+// of others, such as an editor's, have similar names and stay.
+func TestHalfSection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		n.write("/etc/kubernetes/.node-partition.yaml.swp", "an editor's")
+		before := n.tree()
+		n.doFirst(4, n.order("r1", "v1", section))
+		n.write("/etc/kubernetes/.node-partition.yaml1234567", "system")
+		n.now.Since += trialTime
+		n.mustBack()
+		for _, d := range compare(before, n.tree()) {
+			t.Error(d)
+		}
+	})
+}

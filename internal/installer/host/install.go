@@ -52,12 +52,8 @@ func (h *Host) preflight(ctx context.Context, o manifest.Order) (done, error) {
 
 // plan returns the roll for an order, or why the node cannot have it. It writes nothing.
 func (h *Host) plan(ctx context.Context, state manifest.State, o manifest.Order) (*manifest.Roll, error) {
-	switch r := state.Roll; {
-	case r == nil:
-	case r.Stage == manifest.Uninstalling:
-		return nil, errors.New("an uninstallation has not ended on this node: run it again before a roll")
-	default:
-		return nil, fmt.Errorf("roll %s has not ended on this node: it is kept or goes back before another one begins", r.Roll)
+	if r := state.Roll; r != nil {
+		return nil, r.InTheWay()
 	}
 	if err := state.Both(o.Wish); err != nil {
 		return nil, err

@@ -87,6 +87,23 @@ func serviceOf(runtime string, state *manifest.State) string {
 	return ""
 }
 
+// servedBy returns the service that serves NRI by a drop-in among files of ours; empty for none. A
+// drop-in that was changed since is not ours any more.
+func (h *Host) servedBy(files []manifest.File) (string, error) {
+	for _, f := range files {
+		d := dropInOf(f.Path)
+		if d == nil {
+			continue
+		}
+		if is, err := h.Present(f.Path); err != nil {
+			return "", err
+		} else if is.Is(f) {
+			return d.service, nil
+		}
+	}
+	return "", nil
+}
+
 // containerdFile is the part of containerd's configuration that is read.
 type containerdFile struct {
 	Version int      `toml:"version"`

@@ -1,10 +1,12 @@
 package host
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 
+	"nodepartition/internal/installer/manifest"
 	"nodepartition/internal/installer/outcome"
 	"nodepartition/internal/installer/sandbox"
 	"nodepartition/internal/kubeletconfig"
@@ -110,6 +112,57 @@ func TestUninstallRemains(t *testing.T) {
 		n.remove(monitorPath)
 		for _, d := range compare(before, n.tree()) {
 			t.Error(d)
+		}
+	})
+}
+
+// TestUninstallRestarts: the runtime is restarted without the drop-in for NRI, also by the call
+// that finishes an uninstallation which was killed, or could not restart it. A drop-in that was
+// edited stays, and nothing is restarted.
+func TestUninstallRestarts(t *testing.T) {
+	const restart = "systemctl restart crio.service"
+	dropIn := dropIns()[1].path
+	begin := func(t *testing.T) (*node, manifest.Order) {
+		n := newNode(t)
+		n.write("/etc/crio/crio.conf.d/other.conf", "")
+		o := n.order("r1", "v1", section)
+		o.NRI = "crio"
+		if got := n.roll(o); got.Status != outcome.Done || n.read(dropIn) == "" {
+			t.Fatalf("%+v", got)
+		}
+		n.steps = nil
+		return n, n.order("u1", "v1", section)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		for at := 1; ; at++ {
+			n, o := begin(t)
+			n.killAt = at
+			alive := survives(func() { n.do(sandbox.Uninstall, o) })
+			n.killAt = 0
+			if got := n.do(sandbox.Uninstall, o); got.Status != outcome.Done || !slices.Contains(n.steps, restart) {
+				t.Errorf("killed before step %d: %+v, %v", at, got, n.steps)
+			}
+			if alive {
+				break
+			}
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		n, o := begin(t)
+		n.fails[restart] = "a job for crio.service failed"
+		if got := n.do(sandbox.Uninstall, o); got.Status != outcome.Remains || !strings.Contains(got.Text(), "a job for crio.service failed") {
+			t.Errorf("%+v", got)
+		}
+		clear(n.fails)
+		if got := n.do(sandbox.Uninstall, o); got.Status != outcome.Done || !strings.Contains(got.Text(), "crio.service was restarted") {
+			t.Errorf("again: %+v", got)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		n, o := begin(t)
+		n.write(dropIn, "mine")
+		if got := n.do(sandbox.Uninstall, o); got.Status != outcome.Done || slices.Contains(n.steps, restart) || n.read(dropIn) != "mine" {
+			t.Errorf("edited: %+v, %v", got, n.steps)
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -104,8 +105,8 @@ type Roll struct {
 	Files []File `json:"files"`
 	// Before is the node before the roll.
 	Before Snapshot `json:"before"`
-	// Restarted is the runtime's service that the roll restarts for NRI, and that the way back has
-	// to restart; empty for none.
+	// Restarted is the runtime's service that the roll restarts for NRI, and that the way back or
+	// the uninstallation has to restart; empty for none.
 	Restarted string `json:"restarted,omitempty"`
 	// Ready lists the UIDs of the members of the section that were Ready before.
 	Ready []string `json:"ready,omitempty"`
@@ -116,6 +117,14 @@ type Roll struct {
 // Due reports whether a roll has to go back at a time.
 func (r *Roll) Due(now trialend.Moment) bool {
 	return r.Failed != "" || r.Deadline.Over(now)
+}
+
+// InTheWay returns why no other roll begins before this one has ended.
+func (r *Roll) InTheWay() error {
+	if r.Stage == Uninstalling {
+		return errors.New("an uninstallation has not ended on this node: run it again before a roll")
+	}
+	return fmt.Errorf("roll %s has not ended on this node: it is kept or goes back before another one begins", r.Roll)
 }
 
 // Ended is a roll that went back.

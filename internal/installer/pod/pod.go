@@ -165,7 +165,7 @@ func (p *Pod) Stage(ctx context.Context, stage sandbox.Stage, w Wish) outcome.Ou
 		}
 	}
 	if r := state.Roll; r != nil && r.Roll != w.Roll && !uninstall {
-		return p.notBegun(stage, fmt.Errorf("roll %s has not ended on this node: it is kept or goes back before another one begins", r.Roll))
+		return p.notBegun(stage, r.InTheWay())
 	}
 	if err := p.copy(ctx, stage, b, uninstall); err != nil {
 		return p.cleared(ctx, p.notBegun(stage, err))
@@ -507,8 +507,8 @@ func (p *Pod) cleared(ctx context.Context, o outcome.Outcome) outcome.Outcome {
 		return o
 	}
 	err = errors.Join(
-		p.RemoveTree(p.In(store.Payload)), p.Remove(p.In(store.Section)), p.Remove(p.In(store.Settings)),
-		p.RemoveMessages(),
+		p.RemoveTree(p.In(store.Payload)), p.RemoveTree(p.In(store.Backups)),
+		p.Remove(p.In(store.Section)), p.Remove(p.In(store.Settings)), p.RemoveMessages(),
 	)
 	if state.Kept == nil && o.Status == outcome.Refused {
 		err = errors.Join(err, p.Remove(p.In(store.Program)))

@@ -235,6 +235,11 @@ func TestRefused(t *testing.T) {
 	}
 	f.noBus = false
 	f.answer = func(stage, roll string) (systemd.Ended, error) {
+		// An install that is refused has begun to copy what it would replace: the disk is full.
+		backup := f.p.In(filepath.Join(store.Backups, "0"))
+		if err := errors.Join(f.p.Mkdir(filepath.Dir(backup), 0o700), f.p.WriteBytes(backup, nil, 0o600)); err != nil {
+			t.Fatal(err)
+		}
 		f.result(stage, roll, outcome.Outcome{Status: outcome.Refused, Reason: outcome.CgroupV1, Sentences: []string{"no cgroup v2"}})
 		return systemd.Ended{Result: "exit-code", Status: 3}, nil
 	}
@@ -287,7 +292,12 @@ func TestOtherRoll(t *testing.T) {
 	if got := f.files(); !slices.Equal(got, before) || len(f.units) > 0 {
 		t.Errorf("%v, %v", got, f.units)
 	}
-	roll.Deadline.Since = time.Minute
+	roll.Stage = manifest.Uninstalling
+	set()
+	if o := f.p.Stage(t.Context(), sandbox.Preflight, f.wish()); o.Status != outcome.Refused || !strings.Contains(o.Text(), "uninstallation has not ended on this node: run it again") {
+		t.Errorf("an uninstallation is never kept, and does not go back: %+v", o)
+	}
+	roll.Stage, roll.Deadline.Since = manifest.Applied, time.Minute
 	set()
 	f.answer = func(stage, roll string) (systemd.Ended, error) {
 		if stage == "back" {
@@ -349,6 +359,80 @@ func TestDied(t *testing.T) {
 		}
 		if o.Status == outcome.Remains && strings.Contains(o.Text(), "is as before:") {
 			t.Errorf("%s: %s", name, o.Text())
+		}
+	}
+}
+
+// TestDiedAtTheEnd: the state says what has become of a stage that says nothing. No way back is
+// started for a roll that is kept, or for an uninstallation, which has none.
+func TestDiedAtTheEnd(t *testing.T) {
+	t.Parallel()
+	ours, other := &manifest.Kept{Wish: manifest.Wish{Roll: "r1"}}, &manifest.Kept{Wish: manifest.Wish{Roll: "r0"}}
+	for name, test := range map[string]struct {
+		stage  sandbox.Stage
+		state  manifest.State
+		status outcome.Status
+		says   string
+	}{
+		"keep, of a roll that is kept": {sandbox.Keep, manifest.State{Kept: ours}, outcome.Done, "the roll is kept"},
+		"uninstall, before it began":   {sandbox.Uninstall, manifest.State{Kept: other}, outcome.Remains, "said nothing"},
+		"uninstall": {
+			sandbox.Uninstall,
+			manifest.State{Kept: other, Roll: &manifest.Roll{Wish: manifest.Wish{Roll: "r1"}, Stage: manifest.Uninstalling}},
+			outcome.Remains, "the uninstallation has not ended: run it again",
+		},
+	} {
+		f := newFake(t)
+		f.answer = func(string, string) (systemd.Ended, error) {
+			return systemd.Ended{Result: "signal", Status: 9}, f.p.SetState(test.state)
+		}
+		// A pod that was killed has left its answer unread.
+		f.result(string(test.stage), "r1", outcome.Outcome{Sentences: []string{"of an earlier pod"}})
+		o := f.p.Stage(t.Context(), test.stage, f.wish())
+		if o.Status != test.status || !strings.Contains(o.Text(), test.says) {
+			t.Errorf("%s: %+v; want %d, %q", name, o, test.status, test.says)
+		}
+		if len(f.units) != 1 {
+			t.Errorf("%s: %v were started", name, f.units)
+		}
+	}
+}
+
+// TestCleared: a stage that has failed removes what its pod has brought, unless a roll that is
+// under way, or another pod, uses it. The program stays on a node that has kept a roll.
+func TestCleared(t *testing.T) {
+	t.Parallel()
+	all := []string{"lock", "node-partition.yaml", "partition-installer", "payload/usr/bin/partition-monitor", "state.json"}
+	r := manifest.Wish{Roll: "r1"}
+	for name, test := range map[string]struct {
+		state  manifest.State
+		status outcome.Status
+		locked bool
+		want   []string
+	}{
+		"refused":            {manifest.State{}, outcome.Refused, false, []string{"lock", "state.json"}},
+		"refused, has one":   {manifest.State{Kept: &manifest.Kept{}}, outcome.Refused, false, []string{"lock", "partition-installer", "state.json"}},
+		"went back":          {manifest.State{}, outcome.WentBack, false, []string{"lock", "partition-installer", "state.json"}},
+		"has not gone back":  {manifest.State{Roll: &manifest.Roll{Wish: r}}, outcome.Remains, false, all},
+		"another pod copies": {manifest.State{}, outcome.WentBack, true, all},
+	} {
+		f := newFake(t)
+		f.answer = func(stage, roll string) (systemd.Ended, error) {
+			f.result(stage, roll, outcome.Outcome{Status: test.status, Sentences: []string{"failed"}})
+			if test.locked {
+				unlock, err := f.p.Lock(t.Context(), false)
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(unlock)
+			}
+			return systemd.Ended{Result: "exit-code"}, f.p.SetState(test.state)
+		}
+		if o := f.p.Stage(t.Context(), sandbox.Install, f.wish()); o.Status != test.status {
+			t.Errorf("%s: %+v", name, o)
+		}
+		if got := f.files(); !slices.Equal(got, test.want) {
+			t.Errorf("%s: %q; want %q", name, got, test.want)
 		}
 	}
 }

@@ -106,19 +106,36 @@ func (s Store) tryLock() (unlock func(), err error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := hold(file, path); err != nil {
+		file.Close()
+		return nil, fmt.Errorf("%s: %w", s.In(lock), err)
+	}
+	return func() { file.Close() }, nil
+}
+
+// hold takes the lock of the file that was opened at a path, or returns errLocked.
+func hold(file *os.File, path string) error {
+	var err error
 	for {
 		if err = unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); !errors.Is(err, unix.EINTR) {
 			break
 		}
 	}
 	if errors.Is(err, unix.EWOULDBLOCK) {
-		err = errLocked
+		return errLocked
 	}
 	if err != nil {
-		file.Close()
-		return nil, fmt.Errorf("%s: %w", s.In(lock), err)
+		return err
 	}
-	return func() { file.Close() }, nil
+	has, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	// Empty may have removed the file since it was opened, and others lock the next one.
+	if is, err := os.Lstat(path); err != nil || !os.SameFile(has, is) {
+		return errLocked
+	}
+	return nil
 }
 
 // Empty removes all that is in the folder, and the lock last: the caller holds it.

@@ -174,6 +174,41 @@ func TestLock(t *testing.T) {
 	again()
 }
 
+// TestLockRemoved: a process opens the file of the lock, and another one empties the folder before
+// it takes it. A file without a name locks nothing.
+func TestLockRemoved(t *testing.T) {
+	t.Parallel()
+	s := Store{Disk: Disk{Root: hostfs.FS(t.TempDir())}, Folder: "/"}
+	unlock, err := s.Lock(t.Context(), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path, err := s.Root.Path(s.In(lock))
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if err := s.Empty(); err != nil {
+		t.Fatal(err)
+	}
+	unlock()
+	if err := hold(file, path); !errors.Is(err, errLocked) {
+		t.Errorf("the folder was emptied: %v", err)
+	}
+	again, err := s.Lock(t.Context(), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again()
+	if err := hold(file, path); !errors.Is(err, errLocked) {
+		t.Errorf("another one has the lock: %v", err)
+	}
+}
+
 // TestRemoveMessages: what dead pods have left.
 func TestRemoveMessages(t *testing.T) {
 	t.Parallel()
