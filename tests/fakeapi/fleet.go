@@ -362,10 +362,10 @@ func (f *Fleet) store(kind watch.EventType, collection string, object map[string
 	}
 	f.changes = append(f.changes, change{f.version, collection, kind, object})
 	f.wake()
-	changed := f.Changed
+	changed, copied := f.Changed, merge(object, nil) // watches still read the object
 	return func() {
 		if changed != nil {
-			changed(kind, object)
+			changed(kind, copied)
 		}
 	}
 }
