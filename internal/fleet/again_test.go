@@ -29,9 +29,10 @@ func TestReadAgain(t *testing.T) {
 // an earlier pool the share of that.
 func TestCanariesBesideOthers(t *testing.T) {
 	t.Parallel()
-	nodes := []Node{node("a", "canary="), node("b", "canary="), node("c", "canary="), node("d", "canary=")}
-	for _, name := range []string{"m", "n", "o", "p", "q", "r", "s", "t", "u", "v"} {
-		nodes = append(nodes, node(name, ""))
+	nodes := []Node{
+		node("a", "canary="), node("b", "canary="), node("c", "canary="), node("d", "canary="),
+		node("m", ""), node("n", ""), node("o", ""), node("p", ""), node("q", ""),
+		node("r", ""), node("s", ""), node("t", ""), node("u", ""), node("v", ""),
 	}
 	w := newWorld(t, Install, "nodes: 50%\npools: [canary]", nodes...)
 	w.job(nodes[4], "roll-before", Install)

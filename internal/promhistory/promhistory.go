@@ -115,7 +115,9 @@ func newReader(o Options) (*reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &reader{api: api, options: o, address: address.Redacted(), queries: queries(o), shapes: map[target]string{}}, nil
+	return &reader{
+		api: api, options: o, address: address.Redacted(), queries: queries(o), shapes: map[target]string{},
+	}, nil
 }
 
 func (r *reader) nodes(ctx context.Context, each func(Node)) error {

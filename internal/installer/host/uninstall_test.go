@@ -123,6 +123,7 @@ func TestUninstallRestarts(t *testing.T) {
 	const restart = "systemctl restart crio.service"
 	dropIn := dropIns()[1].path
 	begin := func(t *testing.T) (*node, manifest.Order) {
+		t.Helper()
 		n := newNode(t)
 		n.write("/etc/crio/crio.conf.d/other.conf", "")
 		o := n.order("r1", "v1", section)
