@@ -46,7 +46,6 @@ func TestCanariesBesideOthers(t *testing.T) {
 // has failed, too.
 func TestReplacedInPause(t *testing.T) {
 	t.Parallel()
-	another := func(n *Node) { *n = with(node("a", ""), func(n *Node) { n.UID = "another" }) }
 	for name, test := range map[string]struct {
 		then     func(w *world)
 		failures int
@@ -62,7 +61,7 @@ func TestReplacedInPause(t *testing.T) {
 		w.finish("a")
 		w.settle()
 		test.then(w)
-		w.change("a", another)
+		w.rejoins()
 		w.settle()
 		result := w.r.Result()
 		if len(result.Failures) != test.failures || result.Done != 1-test.failures {
@@ -105,7 +104,7 @@ func TestJoinsBeside(t *testing.T) {
 	w := newWorld(t, Install, "", node("b", ""))
 	w.job(node("a", ""), w.plan.Roll, Install)
 	w.start()
-	w.change("a", func(n *Node) { *n = with(node("a", ""), func(n *Node) { n.UID = "another" }) })
+	w.rejoins()
 	if w.settle(); w.makes() != "" {
 		t.Errorf("made %s beside the Job of the former a", w.makes())
 	}

@@ -61,8 +61,7 @@ func TestRestOfFormer(t *testing.T) {
 	w.finish("b")
 	w.settle()
 	w.pass(time.Minute)
-	w.change("a", func(n *Node) { *n = with(node("a", ""), func(n *Node) { n.UID = "another" }) })
-	again := w.nodes["a"]
+	again := w.rejoins()
 	// An attempt without an answer has made its Job.
 	w.r.Apply(Change{Job: w.over(w.job(again, w.plan.Roll, Install), false)})
 	w.settle()

@@ -13,6 +13,13 @@ func (w *world) change(name string, change func(*Node)) {
 	w.r.Apply(Change{Node: &n})
 }
 
+// rejoins replaces the first Node by another one of its name, which has no labels.
+func (w *world) rejoins() Node {
+	const name = "a"
+	w.change(name, func(n *Node) { *n = with(node(name, ""), func(n *Node) { n.UID = "another" }) })
+	return w.nodes[name]
+}
+
 // leave deletes the first Node.
 func (w *world) leave() {
 	const name = "a"
@@ -72,7 +79,7 @@ func TestLostInTrial(t *testing.T) {
 	w.settle()
 	w.change("a", off)
 	before := w.nodes["a"]
-	w.change("a", func(n *Node) { *n = with(node("a", ""), func(n *Node) { n.UID = "another" }) })
+	w.rejoins()
 	w.r.Apply(Change{Job: w.over(w.jobs[jobName(w.plan.Roll, &before)], true)})
 	w.running = []string{"b"}
 	if result := w.play(); w.makes() != "a b" || len(result.Failures) != 1 || result.Lines()[1] != diedOfA {

@@ -17,9 +17,7 @@ func TestRemoveRegistered(t *testing.T) {
 		if gone {
 			w.r.Apply(Change{Node: &a, Gone: true})
 		}
-		again := with(node("a", ""), func(n *Node) { n.UID = "another" })
-		w.nodes["a"] = again
-		w.r.Apply(Change{Node: &again})
+		w.rejoins()
 		result := w.play()
 		if w.makes() != "b a" || result.Code() != CodeDone {
 			t.Errorf("gone first %t: made %s, %d, %q; want a, too: it has a Job of a roll", gone, w.makes(), result.Code(), result.Lines())

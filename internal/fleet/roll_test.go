@@ -655,9 +655,7 @@ func TestRollReplaced(t *testing.T) {
 	w := newWorld(t, Install, "nodes: 2\npause: 0s", node("a", ""), node("b", ""))
 	w.settle()
 	before := w.nodes["a"]
-	after := with(node("a", ""), func(n *Node) { n.UID = "another" })
-	w.nodes["a"] = after
-	w.r.Apply(Change{Node: &after})
+	after := w.rejoins()
 	if s := w.settle(); s.Kind != Wait || w.makes() != "a b" {
 		t.Fatalf("%+v, made %s", s, w.makes())
 	}

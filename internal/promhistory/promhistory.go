@@ -186,7 +186,7 @@ func (r *reader) targets(ctx context.Context) ([]target, error) {
 	seen := map[target]bool{}
 	labelled := false
 	for _, set := range sets {
-		t := target{string(set[labelCluster]), string(set[labelNode]), string(set[model.LabelName(r.options.By)])}
+		t := r.targetOf(set)
 		seen[t] = true
 		if t.shape != "" {
 			labelled = true
@@ -286,10 +286,15 @@ func (r *reader) span(ctx context.Context, targets []target, nodes map[target]*g
 	return nil
 }
 
+// targetOf returns the node of a series as its labels have it.
+func (r *reader) targetOf(labels model.LabelSet) target {
+	return target{string(labels[labelCluster]), string(labels[labelNode]), string(labels[model.LabelName(r.options.By)])}
+}
+
 // find returns the node of a series. The time before the label was attached belongs to the only
 // shape that the node has had.
 func (r *reader) find(nodes map[target]*gathered, labels model.Metric) *gathered {
-	t := target{string(labels[labelCluster]), string(labels[labelNode]), string(labels[model.LabelName(r.options.By)])}
+	t := r.targetOf(model.LabelSet(labels))
 	if t.shape == "" {
 		t.shape = r.shapes[t]
 	}
