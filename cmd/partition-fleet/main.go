@@ -26,7 +26,6 @@ import (
 	"nodepartition/internal/fleet"
 	"nodepartition/internal/fleet/cluster"
 	"nodepartition/internal/fleet/dispatch"
-	"nodepartition/internal/nearest"
 )
 
 // version is set by the Makefile, from git.
@@ -180,7 +179,7 @@ func (o *options) parse(flags *flag.FlagSet, args []string) error {
 	}
 	var known bool
 	if o.action, known = actions[args[0]]; !known {
-		return fmt.Errorf("%q: unknown command; want roll, add or uninstall%s", args[0], nearest.Meant(args[0], "roll", "add", "uninstall"))
+		return fmt.Errorf("%q: unknown command; want roll, add or uninstall", args[0])
 	}
 	if err := flags.Parse(args[1:]); err != nil {
 		return err

@@ -87,7 +87,7 @@ func TestUsage(t *testing.T) {
 	}{
 		"no command":      {nil, "no command: want roll, add or uninstall"},
 		"an option first": {[]string{"--namespace=n"}, "no command"},
-		"unknown command": {[]string{"rol"}, `"rol": unknown command; want roll, add or uninstall; is roll meant?`},
+		"unknown command": {[]string{"rol"}, `"rol": unknown command; want roll, add or uninstall`},
 		"unknown option":  {with("--parallel=3"), "flag provided but not defined: -parallel"},
 		"more words":      {with("now"), `"now": want options only after the command`},
 		"no release":      {[]string{"roll", "--namespace=n"}, "--namespace and --release: both are needed"},

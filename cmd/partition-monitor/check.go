@@ -9,7 +9,6 @@ import (
 
 	"nodepartition/internal/command/check"
 	"nodepartition/internal/host"
-	"nodepartition/internal/nearest"
 )
 
 const flagIgnore = "ignore"
@@ -43,7 +42,7 @@ func checkCommand(n host.Node) *cli.Command {
 			ignored := c.StringSlice(flagIgnore)
 			for _, name := range ignored {
 				if names := check.Names(); !slices.Contains(names, name) {
-					return usageError{fmt.Errorf("--%s=%s: want one of %s%s", flagIgnore, name, strings.Join(names, ", "), nearest.Meant(name, names...))}
+					return usageError{fmt.Errorf("--%s=%s: want one of %s", flagIgnore, name, strings.Join(names, ", "))}
 				}
 			}
 			found := check.Node(c.Context, common, ignored)

@@ -17,7 +17,6 @@ import (
 
 	"nodepartition/internal/errortext"
 	"nodepartition/internal/host"
-	"nodepartition/internal/nearest"
 	"nodepartition/internal/terminal"
 	"nodepartition/pkg/podmove/nri"
 	"nodepartition/pkg/slices/config"
@@ -73,15 +72,6 @@ func run(ctx context.Context, n host.Node, args []string, stdout, stderr io.Writ
 	}
 }
 
-// commandNames lists the names of the commands.
-func commandNames(app *cli.App) []string {
-	names := append(make([]string, 0, 1+len(app.Commands)), "help")
-	for _, command := range app.Commands {
-		names = append(names, command.Name)
-	}
-	return names
-}
-
 func newApp(n host.Node, stdout, stderr io.Writer) *cli.App {
 	app := &cli.App{
 		Name:        "partition-monitor",
@@ -124,7 +114,7 @@ func newApp(n host.Node, stdout, stderr io.Writer) *cli.App {
 			}
 			if c.Args().Present() {
 				name := c.Args().First()
-				return usageError{fmt.Errorf("unknown command %q%s", name, nearest.Meant(name, commandNames(c.App)...))}
+				return usageError{fmt.Errorf("unknown command %q (%s)", name, cli.SuggestCommand(c.App.Commands, name))}
 			}
 			return usageError{errors.New("a command is missing")}
 		},

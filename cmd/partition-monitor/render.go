@@ -15,7 +15,6 @@ import (
 	"nodepartition/internal/admission/policy"
 	"nodepartition/internal/command/render"
 	"nodepartition/internal/host"
-	"nodepartition/internal/nearest"
 	"nodepartition/internal/node/options"
 	"nodepartition/internal/oneline"
 )
@@ -90,8 +89,7 @@ func renderCommand(n host.Node) *cli.Command {
 			all := renderings()
 			at := slices.IndexFunc(all, func(r rendered) bool { return r.name == args[0] })
 			if at == -1 {
-				names := renderingNames()
-				return usageError{fmt.Errorf("render %s: want one of %s%s", args[0], names, nearest.Meant(args[0], strings.Split(names, ", ")...))}
+				return usageError{fmt.Errorf("render %s: want one of %s", args[0], renderingNames())}
 			}
 			return all[at].run(c, n, args[1:])
 		},

@@ -7,8 +7,6 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v2"
-
-	"nodepartition/internal/nearest"
 )
 
 // usageError reports an invalid command line.
@@ -38,7 +36,10 @@ func flagError(err error, flags []cli.Flag) error {
 	text := err.Error()
 	if at := undefinedFlag.FindStringSubmatch(text); at != nil {
 		name, _, _ := strings.Cut(at[1], "=")
-		return fmt.Errorf("unknown option %s%s", dashed(name), meant(name, optionNames(flags), dashed))
+		if near := cli.SuggestFlag(flags, name, false); near != "" {
+			return fmt.Errorf("unknown option %s; is %s meant?", dashed(name), near)
+		}
+		return fmt.Errorf("unknown option %s", dashed(name))
 	}
 	if at := invalidValue.FindStringSubmatch(text); at != nil {
 		return fmt.Errorf("%s=%s: want %s", dashed(at[2]), at[1], wanted(at[2], flags))
@@ -49,30 +50,12 @@ func flagError(err error, flags []cli.Flag) error {
 	return err
 }
 
-// optionNames lists the names of options.
-func optionNames(flags []cli.Flag) []string {
-	names := []string{"help"}
-	for _, f := range flags {
-		names = append(names, f.Names()...)
-	}
-	return names
-}
-
 // dashed returns the name of an option as it is written.
 func dashed(name string) string {
 	if len(name) == 1 {
 		return "-" + name
 	}
 	return "--" + name
-}
-
-// meant returns "; is X meant?" for the known name that is nearest to an unknown one, as a person
-// writes it.
-func meant(name string, known []string, written func(string) string) string {
-	if near := nearest.Name(name, known...); near != "" {
-		return "; is " + written(near) + " meant?"
-	}
-	return ""
 }
 
 // wanted says which values an option takes.

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"nodepartition/internal/hostfs"
-	"nodepartition/internal/nearest"
 )
 
 // LoadDocument reads one document, which messages call name, and nothing of a node. A document that
@@ -60,7 +59,7 @@ func (c *Merged) OfKubelet() string {
 func (c *Merged) Strangers() (file string, fields []string) {
 	known := append(sectionFields(), "apiVersion", "kind")
 	return c.overriding.path, slices.DeleteFunc(slices.Sorted(maps.Keys(c.overriding.fields)), func(name string) bool {
-		return slices.Contains(known, name) || nearest.Name(name, sectionFields()...) != ""
+		return slices.Contains(known, name) || isNearlySection(name)
 	})
 }
 

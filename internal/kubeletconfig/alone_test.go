@@ -19,7 +19,7 @@ func TestLoadDocument(t *testing.T) {
 		warning    string
 	}{
 		{"mine.yaml", section, true, "", "", ""},
-		{"mine.yaml", section + "workloadPartition: {}\n", true, "", "", `unknown field "workloadPartition", ignoring; is workloadPartitions meant?`},
+		{"mine.yaml", section + "workloadPartition: {}\n", true, "", "", `unknown field "workloadPartition", ignoring; known are systemPartition and workloadPartitions`},
 		{"mine.yaml", section + "cgroupDriver: systemd\n", false, "cgroupDriver", "", ""},
 		{"mine.yaml", section + "stray: 1\nmaxPods: 5\n", false, "maxPods", "", ""},
 		// A field that neither of the two has decides nothing.

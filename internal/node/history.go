@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 
-	"nodepartition/internal/nearest"
 	"nodepartition/internal/oneline"
 	"nodepartition/internal/samples"
 	"nodepartition/internal/unitname"
@@ -31,8 +30,8 @@ func ReadHistory(ctx context.Context, dir string, partition unitname.PartitionNa
 	h, err := ReadHistories(ctx, dir)
 	if err == nil && partition != "" && !slices.Contains(h.Partitions, partition) {
 		known := PartitionNames(h.Partitions)
-		return h, fmt.Errorf("the history in %s has no partition %q; it has %s%s",
-			dir, partition, cmp.Or(known, "none"), nearest.Meant(string(partition), strings.Split(known, ", ")...))
+		return h, fmt.Errorf("the history in %s has no partition %q; it has %s",
+			dir, partition, cmp.Or(known, "none"))
 	}
 	if err != nil {
 		return h, err

@@ -23,7 +23,6 @@ var meant = map[string]string{
 	"te":        "internal/command/history/node_test.go",
 	"operater":  "deploy/chart/charttest/chart_test.go",
 	"availabel": "internal/budget/warnings_test.go",
-	"chekc":     "internal/nearest/nearest_test.go",
 }
 
 // hit matches a line of codespell: file, line, word and the words that it may stand for.

@@ -8,8 +8,9 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/xrash/smetrics"
+
 	"nodepartition/internal/kubeletconfig"
-	"nodepartition/internal/nearest"
 	"nodepartition/pkg/slices/config"
 )
 
@@ -84,11 +85,19 @@ func misspelt(namespace string, known []string) string {
 			continue
 		}
 		sibling := len(word) == len(meant) && word[:len(word)-1] == meant[:len(meant)-1]
-		if !sibling && nearest.Name(word, meant) != "" {
+		if !sibling && isNearly(word, meant) {
 			return other
 		}
 	}
 	return ""
+}
+
+// isNearly reports whether a word is another one with at most one letter in four wrong, or with
+// letters in another order, which edits count twice.
+func isNearly(word, meant string) bool {
+	const alike = 0.93 // of two such words of one length, by Jaro and Winkler
+	return smetrics.WagnerFischer(word, meant, 1, 1, 1) <= len(meant)/4 ||
+		len(word) == len(meant) && smetrics.JaroWinkler(word, meant, 0.7, 4) >= alike
 }
 
 func digits(word string) string {

@@ -193,8 +193,8 @@ workloadPartitions: {batch: {memoryLimit: 10%}}
 	}) {
 		t.Errorf("%q of\n%s", got, shown)
 	}
-	if got := fields(r.Warnings); !slices.Equal(got, []string{"", "", "systemPartition"}) || !strings.Contains(shown, "is memoryLimit meant?") ||
-		!strings.Contains(shown, "is systemPartition meant?") {
+	if got := fields(r.Warnings); !slices.Equal(got, []string{"", "", "systemPartition"}) || !strings.Contains(shown, "ignoring; known are memoryLimit, ") ||
+		!strings.Contains(shown, "ignoring; known are systemPartition and workloadPartitions") {
 		t.Errorf("%q of\n%s", got, shown)
 	}
 	if !strings.HasSuffix(shown, "\nkubelet.yaml is not valid, as the kubelet's own configuration (it has cgroupDriver): 4 errors, 3 warnings\n") || r.Valid || len(r.Partitions) > 0 {

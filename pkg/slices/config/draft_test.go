@@ -34,7 +34,7 @@ func TestDraft(t *testing.T) {
 	if p := c.Partitions[0]; p.MemoryLimit != 4<<30 || !p.CPUs.Equals(cpuset.New(0, 1)) || !slices.Equal(p.Namespaces, []string{"kube-system"}) {
 		t.Fatalf("%+v, %v", p, err)
 	}
-	if len(warnings) != 1 || !strings.Contains(warnings[0], "is memoryLimit meant?") {
+	if len(warnings) != 1 || !strings.Contains(warnings[0], "ignoring; known are ") {
 		t.Errorf("warnings %q", warnings)
 	}
 	if k.Kubelet.CgroupRoot == "" {

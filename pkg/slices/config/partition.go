@@ -11,7 +11,6 @@ import (
 	"k8s.io/utils/cpuset"
 
 	"nodepartition/internal/kubeletconfig"
-	"nodepartition/internal/nearest"
 	"nodepartition/internal/oneline"
 	"nodepartition/internal/quantity"
 	"nodepartition/internal/unitname"
@@ -172,10 +171,6 @@ func (c *checker) unknownFields() {
 		if i == named {
 			c.remark(name, "%d more unknown fields, ignoring", len(unknown)-named)
 			break
-		}
-		if near := nearest.Name(name, known...); near != "" {
-			c.remark(name, "unknown field %s, ignoring; is %s meant?", quote(name), near)
-			continue
 		}
 		c.remark(name, "unknown field %s, ignoring; known are %s", quote(name), strings.Join(known, ", "))
 	}

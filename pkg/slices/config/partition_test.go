@@ -134,7 +134,7 @@ func TestNewPartitionEdges(t *testing.T) {
 		"no CPUs and none reserved":         {with(""), kubeletconfig.Kubelet{CPUManagerPolicy: "static"}, "", "is missing: with cpuManagerPolicy static"},
 		"CPUs and none reserved":            {with(`, "cpuset": "0"`), kubeletconfig.Kubelet{CPUManagerPolicy: "static"}, "reservedSystemCPUs: is missing", ""},
 		"another driver":                    {with(""), kubeletconfig.Kubelet{CgroupDriver: "cgroupfs"}, "", "with another driver no pod comes into it"},
-		"a field with other capitals":       {with(`, "cpuSet": "0"`), none, "", `unknown field "cpuSet", ignoring; is cpuset meant?`},
+		"a field with other capitals":       {with(`, "cpuSet": "0"`), none, "", `unknown field "cpuSet", ignoring; known are `},
 		"driver systemd":                    {with(""), kubeletconfig.Kubelet{CgroupDriver: "systemd"}, "", ""},
 		"cgroupRoot of /":                   {with(""), kubeletconfig.Kubelet{CgroupRoot: "/"}, "", ""},
 		"cgroupsPerQOS on":                  {with(""), kubeletconfig.Kubelet{CgroupsPerQOS: &yes}, "", ""},

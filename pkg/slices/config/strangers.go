@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"nodepartition/internal/kubeletconfig"
-	"nodepartition/internal/nearest"
 	"nodepartition/internal/unitname"
 )
 
@@ -25,28 +24,20 @@ func strangers(k *kubeletconfig.Merged) []string {
 	return warnings
 }
 
-// stranger says what a field beside the sections probably means. One that a section has is
-// indented wrongly.
+// stranger says where a field beside the sections belongs. One that a section has is indented
+// wrongly.
 func stranger(name string) string {
-	system, workload, kubelets := fieldNames[systemSection](), fieldNames[workloadSection](), kubeletconfig.KubeletFields()
-	inSection, near := slices.Contains(workload, name), nearest.Name(name, workload...)
-	isKubelets := slices.Contains(kubelets, name)
+	inSection, isKubelets := slices.Contains(fieldNames[workloadSection](), name), slices.Contains(kubeletconfig.KubeletFields(), name)
+	unknown := "unknown field " + quote(name) + ", ignoring; "
 	switch {
 	case inSection && isKubelets:
 		return fmt.Sprintf("%s belongs in a section, indented below it, or in the kubelet's own configuration, ignoring it here", name)
 	case isKubelets:
 		return fmt.Sprintf("%s belongs in the kubelet's own configuration, ignoring it here", name)
+	case slices.Contains(fieldNames[systemSection](), name):
+		return unknown + "is " + SectionPath(unitname.System) + "." + name + " meant? Indent it below its section"
 	case inSection:
-		near = name
-	}
-	unknown := "unknown field " + quote(name) + ", ignoring; "
-	if slices.Contains(system, near) {
-		return unknown + "is " + SectionPath(unitname.System) + "." + near + " meant? Indent it below its section"
-	} else if near != "" {
-		return unknown + "is " + SectionPath("NAME") + "." + near + " meant? Indent it below its section"
-	}
-	if near = nearest.Name(name, kubelets...); near != "" {
-		return unknown + "is " + near + " meant? It belongs in the kubelet's own configuration"
+		return unknown + "is " + SectionPath("NAME") + "." + name + " meant? Indent it below its section"
 	}
 	return unknown + "known here are apiVersion, kind, " + kubeletconfig.SectionField + ", " + kubeletconfig.WorkloadsField
 }

@@ -10,7 +10,7 @@ import (
 
 const strangersHead = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
 
-// TestStrangers: a field beside the sections gets a warning with the field that is meant.
+// TestStrangers: a field beside the sections gets a warning, and one of a section says where it belongs.
 func TestStrangers(t *testing.T) {
 	t.Parallel()
 	const own = "belongs in the kubelet's own configuration, ignoring it here"
@@ -19,10 +19,10 @@ func TestStrangers(t *testing.T) {
 		"cgroupDriver":     "cgroupDriver " + own,
 		"evictionHard":     "evictionHard belongs in a section, indented below it, or in the kubelet's own configuration, ignoring it here",
 		"memoryLimit":      `unknown field "memoryLimit", ignoring; is systemPartition.memoryLimit meant? Indent it below its section`,
-		"memorylimits":     `unknown field "memorylimits", ignoring; is systemPartition.memoryLimit meant? Indent it below its section`,
+		"memorylimits":     `unknown field "memorylimits", ignoring; known here are apiVersion, kind, systemPartition, workloadPartitions`,
 		"advertise":        `unknown field "advertise", ignoring; is workloadPartitions.NAME.advertise meant? Indent it below its section`,
-		"cgroupDrivr":      `unknown field "cgroupDrivr", ignoring; is cgroupDriver meant? It belongs in the kubelet's own configuration`,
-		"systemPartitions": `unknown field "systemPartitions", ignoring; is systemPartition meant?`,
+		"cgroupDrivr":      `unknown field "cgroupDrivr", ignoring; known here are apiVersion, kind, systemPartition, workloadPartitions`,
+		"systemPartitions": `unknown field "systemPartitions", ignoring; known are systemPartition and workloadPartitions`,
 		"other\x1b":        `unknown field "other\x1b", ignoring; known here are apiVersion, kind, systemPartition, workloadPartitions`,
 	} {
 		k, err := kubeletconfig.LoadDocument("node-partition.yaml", fmt.Appendf(nil, "%ssystemPartition: {namespaces: [a]}\n%q: 1\n", strangersHead, field))
