@@ -99,6 +99,19 @@ func (f FS) Exists(name string) bool {
 // ReadDir returns the entries of the directory name, sorted by name as filepath.WalkDir sorts them.
 // It returns ErrTooLarge for a directory with more than limit entries.
 func (f FS) ReadDir(name string, limit int) ([]fs.DirEntry, error) {
+	entries, err := list(f, name, limit, (*os.File).ReadDir)
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return cmp.Compare(a.Name(), b.Name()) })
+	return entries, err
+}
+
+// Names returns the names in the directory name, in no order. It returns ErrTooLarge for a
+// directory with more than limit entries.
+func (f FS) Names(name string, limit int) ([]string, error) {
+	return list(f, name, limit, (*os.File).Readdirnames)
+}
+
+// list reads a directory, as far as read does, within the limit.
+func list[T any](f FS, name string, limit int, read func(*os.File, int) ([]T, error)) ([]T, error) {
 	path, err := f.Path(name)
 	if err != nil {
 		return nil, err
@@ -108,14 +121,13 @@ func (f FS) ReadDir(name string, limit int) ([]fs.DirEntry, error) {
 		return nil, inNode(name, err)
 	}
 	defer dir.Close()
-	entries, err := dir.ReadDir(limit + 1)
+	entries, err := read(dir, limit+1)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, inNode(name, err)
 	}
 	if len(entries) > limit {
 		return nil, fmt.Errorf("%s: %w: more than %d entries", name, ErrTooLarge, limit)
 	}
-	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return cmp.Compare(a.Name(), b.Name()) })
 	return entries, nil
 }
 

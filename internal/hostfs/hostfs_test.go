@@ -83,6 +83,12 @@ func TestReadDir(t *testing.T) {
 	if _, err := FS(root).ReadDir("/", 2); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("%v, want %v", err, ErrTooLarge)
 	}
+	if names, err := FS(root).Names("/", 3); err != nil || len(names) != 3 {
+		t.Errorf("%q, %v; want three names", names, err)
+	}
+	if names, err := FS(root).Names("/", 2); !errors.Is(err, ErrTooLarge) || len(names) > 0 {
+		t.Errorf("%q, %v, want %v", names, err, ErrTooLarge)
+	}
 	if _, err := FS(root).ReadDir("/a", 2); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("%v, want %v", err, fs.ErrNotExist)
 	}

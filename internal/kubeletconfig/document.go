@@ -110,7 +110,7 @@ func (e *errOtherKind) Error() string {
 // parseDocument parses the content of a file. It accepts YAML and JSON, as the kubelet does. If the
 // first character is "{", it tries JSON first, as the kubelet's serializer does.
 func parseDocument(path string, data []byte) (document, error) {
-	asJSON, err := toJSON(data)
+	asJSON, plain, err := toJSON(data)
 	if err != nil {
 		return document{}, fmt.Errorf("%s: %w", path, err)
 	}
@@ -128,7 +128,9 @@ func parseDocument(path string, data []byte) (document, error) {
 	if apiVersion != APIVersion || kind != Kind {
 		return document{}, fmt.Errorf("%s: %w", path, &errOtherKind{apiVersion, kind})
 	}
-	doc.remarks = remarks(data)
+	if !plain {
+		doc.remarks = remarks(data)
+	}
 	return doc, nil
 }
 
@@ -143,22 +145,30 @@ func stringField(fields map[string]json.RawMessage, name string, value *string) 
 	return nil
 }
 
-func toJSON(data []byte) ([]byte, error) {
+// toJSON converts the content of a file. It reports true if it has dropped nothing, so that remarks
+// need not parse the file once more.
+func toJSON(data []byte) (converted []byte, plain bool, err error) {
 	trimmed := bytes.TrimSpace(data)
 	if len(trimmed) == 0 {
-		return nil, errors.New("is empty; want a KubeletConfiguration")
+		return nil, false, errors.New("is empty; want a KubeletConfiguration")
 	}
 	if trimmed[0] == '{' && json.Valid(trimmed) {
-		return trimmed, nil
+		return trimmed, false, nil
 	}
 	if err := checkExpansion(data); err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	converted, err := sigsyaml.YAMLToJSON(data)
+	// The strict conversion fails if a field is there twice. A second document begins with one of two
+	// marks.
+	converted, err = sigsyaml.YAMLToJSONStrict(data)
+	plain = err == nil && !bytes.Contains(data, []byte("\n---")) && !bytes.Contains(data, []byte("\n..."))
 	if err != nil {
-		return nil, fmt.Errorf("not YAML or JSON: %s", oneline.ASCII(err.Error()))
+		converted, err = sigsyaml.YAMLToJSON(data)
 	}
-	return converted, nil
+	if err != nil {
+		return nil, false, fmt.Errorf("not YAML or JSON: %s", oneline.ASCII(err.Error()))
+	}
+	return converted, plain, nil
 }
 
 // checkExpansion refuses YAML whose aliases expand to more than maxExpandedBytes. Without an anchor

@@ -92,11 +92,13 @@ func load(l loader) (*Merged, error) {
 	l.mounts = latemount.Read(l.root)
 	l.left = maxTotalBytes
 	l.config = &Merged{Services: settings.Services, Partition: settings.Partition, Host: settings.Host}
-	if err = errors.Join(err, l.load(settings)); err != nil {
+	err = errors.Join(err, l.load(settings))
+	l.config.Watchable = l.mounts.Watchable(OverridePath)
+	if err != nil {
 		c := l.config
 		return &Merged{
 			Late: c.Late, Awaited: c.Awaited, Looked: c.Looked, Kubelet: c.Kubelet, Files: c.Files, origin: c.origin,
-			RuntimeEndpoint: c.RuntimeEndpoint,
+			RuntimeEndpoint: c.RuntimeEndpoint, Watchable: c.Watchable,
 			// For the next file to be seen, or not.
 			Partition: PartitionSettings{Watch: c.Partition.Watch},
 		}, err

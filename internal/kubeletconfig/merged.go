@@ -52,6 +52,8 @@ type Merged struct {
 	// cloud-init, or the first start of k3s; a section in OverridePath. It is empty if there is a
 	// section.
 	Awaited Awaited
+	// Watchable means that a path unit may watch OverridePath: see latemount.Mounts.Watchable.
+	Watchable bool
 	// Warnings lists remarks that are not errors.
 	Warnings []string
 

@@ -22,6 +22,8 @@ const (
 	// A busy node has some 1,000 mounts of 200 bytes. At the generator's first run of the boot there
 	// are 20.
 	maxMountinfoBytes = 4 << 20
+	// maxUnits bounds a directory of units. systemd itself has 400 in one.
+	maxUnits = 10_000
 )
 
 // mountUnitDirs lists the directories of mount units that systemd-fstab-generator did not write.
@@ -63,9 +65,10 @@ func (l Late) AtBoot() bool { return l.Bare || len(l.MountUnits) > 0 }
 type Mounts struct {
 	root    hostfs.FS
 	fstab   map[string]entry
-	units   map[string]bool   // mount points that were looked for among the mount units
-	links   map[string]string // targets by path, empty for other files
-	mounted map[string]string // types by mount point; nil if they were not read yet
+	units   map[string]bool     // mount points of mount units; nil if they were not read yet
+	links   map[string]string   // targets by path, empty for other files
+	mounted map[string]string   // types by mount point; nil if they were not read yet
+	waits   map[string][]string // what awaited has returned
 }
 
 // entry says how fstab mounts a file system.
@@ -77,7 +80,7 @@ type entry struct {
 
 // Read returns the mounts of the node at root.
 func Read(root hostfs.FS) *Mounts {
-	return &Mounts{root: root, fstab: readFstab(root), units: map[string]bool{}, links: map[string]string{}}
+	return &Mounts{root: root, fstab: readFstab(root), links: map[string]string{}, waits: map[string][]string{}}
 }
 
 // Late returns the missing paths that may come with a file system that is not mounted yet,
@@ -150,12 +153,17 @@ func (m *Mounts) awaited(name string) []string {
 	if isEarly(name) {
 		return nil
 	}
-	return slices.DeleteFunc(m.way(name), func(dir string) bool { return !m.awaits(dir) })
+	points, ok := m.waits[name]
+	if !ok {
+		points = slices.DeleteFunc(m.way(name), func(dir string) bool { return !m.awaits(dir) })
+		m.waits[name] = points
+	}
+	return points
 }
 
 // awaits reports whether dir is a mount point that is announced and not mounted.
 func (m *Mounts) awaits(dir string) bool {
-	if _, ok := m.fstab[dir]; isEarly(dir) || !ok && !m.unitExists(dir) {
+	if _, ok := m.fstab[dir]; isEarly(dir) || !ok && !m.hasUnit(dir) {
 		return false
 	}
 	m.readMounted()
@@ -183,11 +191,13 @@ func (m *Mounts) way(name string) []string {
 	at, blind := top, false
 	rest := elements(name)
 	for links := 0; len(rest) > 0; {
-		next := path.Join(at, rest[0])
-		if rest = rest[1:]; len(next) <= len(at) { // "." or ".."
-			at = next
+		element := rest[0]
+		rest = rest[1:]
+		if element == "." || element == ".." {
+			at = path.Join(at, element)
 			continue
 		}
+		next := strings.TrimSuffix(at, top) + top + element
 		blind = blind || m.awaits(next)
 		if target := m.link(next, blind); target != "" && links < maxLinks {
 			links++
@@ -263,16 +273,31 @@ func isNetwork(kind string) bool {
 	return slices.Contains(networkTypes, strings.TrimPrefix(kind, "fuse."))
 }
 
-func (m *Mounts) unitExists(dir string) bool {
-	if exists, ok := m.units[dir]; ok {
-		return exists
+// hasUnit reports whether a mount unit has dir as its mount point.
+func (m *Mounts) hasUnit(dir string) bool {
+	if m.units == nil {
+		m.units = map[string]bool{}
+		for _, unitDir := range mountUnitDirs {
+			m.readUnits(unitDir)
+		}
 	}
-	name := unit.UnitNamePathEscape(dir) + ".mount"
-	m.units[dir] = slices.ContainsFunc(
-		mountUnitDirs,
-		func(unitDir string) bool { return m.root.Exists(path.Join(unitDir, name)) },
-	)
 	return m.units[dir]
+}
+
+// readUnits reads the names of the mount units in a directory. systemd refuses a unit whose name is
+// not its mount point (mount_verify, src/core/mount.c). A directory that cannot be read has none.
+func (m *Mounts) readUnits(dir string) {
+	names, _ := m.root.Names(dir, maxUnits)
+	for _, name := range names {
+		stem, isMount := strings.CutSuffix(name, ".mount")
+		if !isMount {
+			continue
+		}
+		// Not a link that leads nowhere.
+		if point := unit.UnitNamePathUnescape(stem); !isEarly(point) && m.root.Exists(path.Join(dir, name)) {
+			m.units[point] = true
+		}
+	}
 }
 
 func (m *Mounts) readMounted() {

@@ -4,7 +4,21 @@ import (
 	"path"
 	"strings"
 	"testing"
+
+	"k8s.io/apimachinery/pkg/api/validate/content"
 )
+
+// FuzzLabel: a label is one of the API server's.
+func FuzzLabel(f *testing.F) {
+	for _, seed := range []string{"kube-system", "0", "a-", "-a", "", "A", "a.b", "a\n", "ä", strings.Repeat("a", 63), strings.Repeat("a", 64)} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		if got, want := IsLabel(name), len(content.IsDNS1123Label(name)) == 0; got != want {
+			t.Errorf("%q: %t; want %t", name, got, want)
+		}
+	})
+}
 
 // FuzzPodSlice: an accepted name is the name that the kubelet gives to the slice of that pod. A
 // foreign slice is never taken for a pod's.

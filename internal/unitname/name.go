@@ -24,6 +24,9 @@ const (
 // the metrics repeat it in each series.
 const maxName = 40
 
+// maxLabel bounds an RFC 1123 label.
+const maxLabel = 63
+
 var (
 	errNotLabel = fmt.Errorf("is not an RFC 1123 label of at most %d characters; want lower case letters, digits and -", maxName)
 	errReserved = errors.New("is a name that the kubelet's slices have; want another name")
@@ -38,7 +41,7 @@ var (
 func (p PartitionName) Check() error {
 	name := string(p)
 	switch {
-	case !isLabel(name) || len(name) > maxName:
+	case !IsLabel(name) || len(name) > maxName:
 		return errNotLabel
 	case p == Default || name == "burstable" || name == "besteffort":
 		return errReserved
@@ -48,14 +51,16 @@ func (p PartitionName) Check() error {
 	return nil
 }
 
-// isLabel reports whether name is an RFC 1123 label of any length.
-func isLabel(name string) bool {
+// IsLabel reports whether name is an RFC 1123 label, as the names of namespaces are. The package of
+// apimachinery that has such a function compiles its regular expressions at the start of a program,
+// which the generator has no time for.
+func IsLabel(name string) bool {
 	for _, c := range []byte(name) {
 		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' {
 			return false
 		}
 	}
-	return name != "" && name[0] != '-' && name[len(name)-1] != '-'
+	return name != "" && len(name) <= maxLabel && name[0] != '-' && name[len(name)-1] != '-'
 }
 
 // stem returns the name of the partition's slice without the suffix. The kubelet's cgroup name

@@ -1,6 +1,7 @@
 package slices
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -8,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"nodepartition/internal/hostfs"
 	"nodepartition/internal/unitname"
@@ -306,12 +308,13 @@ func (o Output) commit(from string, names []string) error {
 func (o Output) link(names []string) error {
 	for _, name := range names {
 		path, target := filepath.Join(o.dir, name), filepath.Join(o.state, unitsDir, name)
-		if dir := filepath.Dir(path); dir != o.dir {
+		err := os.Symlink(target, path)
+		if dir := filepath.Dir(path); dir != o.dir && errors.Is(err, fs.ErrNotExist) {
 			if err := os.MkdirAll(dir, 0o755); err != nil {
 				return fmt.Errorf("writing to the generator directory: %w", err)
 			}
+			err = os.Symlink(target, path)
 		}
-		err := os.Symlink(target, path)
 		if errors.Is(err, fs.ErrExist) {
 			if have, _ := os.Readlink(path); have == target {
 				continue // a directory that was not emptied, unlike systemd's
@@ -390,12 +393,38 @@ func writeDecision(dir string, plan *Plan) error {
 	return writeFile(filepath.Join(dir, decision.FileName), text)
 }
 
+// writeFile writes a file, and makes its folder if it is missing. It calls the kernel itself: an
+// os.File costs five calls more, which find out that a file on a tmpfs cannot be waited for.
 func writeFile(path, content string) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return fmt.Errorf("writing units: %w", err)
+	const flags = syscall.O_WRONLY | syscall.O_CREAT | syscall.O_TRUNC | syscall.O_CLOEXEC
+	fd, err := open(path, flags)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return fmt.Errorf("writing units: %w", err)
+		}
+		fd, err = open(path, flags)
 	}
-	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
-		return fmt.Errorf("writing units: %w", err)
+	if err != nil {
+		return fmt.Errorf("writing units: %w", &fs.PathError{Op: "open", Path: path, Err: err})
+	}
+	for rest := []byte(content); err == nil && len(rest) > 0; {
+		var n int
+		if n, err = syscall.Write(fd, rest); err == nil {
+			rest = rest[n:]
+		} else if errors.Is(err, syscall.EINTR) {
+			err = nil
+		}
+	}
+	if err = cmp.Or(err, syscall.Close(fd)); err != nil {
+		return fmt.Errorf("writing units: %w", &fs.PathError{Op: "write", Path: path, Err: err})
 	}
 	return nil
+}
+
+// open opens a file for writing. A signal of the Go runtime may interrupt it.
+func open(path string, flags int) (fd int, err error) {
+	for err = syscall.EINTR; errors.Is(err, syscall.EINTR); {
+		fd, err = syscall.Open(path, flags, 0o644)
+	}
+	return fd, err
 }

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/utils/cpuset"
 
 	"nodepartition/internal/kubeletconfig"
@@ -257,7 +256,7 @@ func (c *checker) namespaceList(field, example string) (list []string, ok bool) 
 		at := fmt.Sprintf("%s[%d]", field, i)
 		earlier, taken := first[name]
 		switch {
-		case len(content.IsDNS1123Label(name)) > 0:
+		case !unitname.IsLabel(name):
 			c.bad(
 				at, quote(name),
 				"is not the name of a namespace; want an RFC 1123 label: lower case letters, digits and -, at most 63",
