@@ -98,7 +98,8 @@ func load(l loader) (*Merged, error) {
 		c := l.config
 		return &Merged{
 			Late: c.Late, Awaited: c.Awaited, Looked: c.Looked, Kubelet: c.Kubelet, Files: c.Files, origin: c.origin,
-			RuntimeEndpoint: c.RuntimeEndpoint, Watchable: c.Watchable,
+			RuntimeEndpoint: c.RuntimeEndpoint,
+			Watchable:       c.Watchable,
 			// For the next file to be seen, or not.
 			Partition: PartitionSettings{Watch: c.Partition.Watch},
 		}, err

@@ -10,7 +10,7 @@ import (
 
 const strangersHead = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
 
-// TestStrangers: a field beside the sections gets a warning, and one of a section says where it belongs.
+// TestStrangers: a field beside the sections gets a warning, and one of a section its place.
 func TestStrangers(t *testing.T) {
 	t.Parallel()
 	const own = "belongs in the kubelet's own configuration, ignoring it here"
