@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"testing"
 
+	"nodepartition/internal/kubeletconfig"
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/slices/decision"
 	"nodepartition/tests/generator/golden"
@@ -39,6 +40,10 @@ const (
 	changedConfig = workloads + "  batch: {memoryLimit: 2Gi, namespaces: [batch]}\n" +
 		"  node-agents: {cpuset: \"2-3\", exclusive: true, namespaces: [agents]}\n"
 	agentsConfig = workloads + agents
+	// gateConfig has no units while nothing is watched. reservedConfig has a slice for services alone.
+	gateConfig     = kubeletHead + "featureGates: {NodeSystemPartition: true}\n"
+	reservedConfig = gateConfig + "enforceNodeAllocatable: [pods, kube-reserved]\nkubeReservedCgroup: /kube.slice\n"
+	badWorkload    = gateConfig + "workloadPartitions: {batch: {memoryLimit: 2 GB}}\n"
 )
 
 // killPoints lists the system calls before which the generator is killed: all with which it changes
@@ -73,21 +78,28 @@ func TestKilledAnywhere(t *testing.T) {
 	for _, test := range []struct {
 		name          string
 		before, after string // configurations of the run before the killed one, and of the killed one
+		broken        string // the configuration of the run after it; badConfig if it is empty
 	}{
-		{"at boot with three partitions", "", threeConfig},
-		{"at a reload without a change", goodConfig, goodConfig},
-		{"at a reload with a broken file", goodConfig, badConfig},
-		{"at a reload without the section", goodConfig, noSection},
-		{"at a reload with two more partitions", goodConfig, threeConfig},
-		{"at a reload with another limit and another cpuset of two of three", threeConfig, changedConfig},
-		{"at a reload with exclusive turned on", sharedConfig, threeConfig},
-		{"at a reload with exclusive turned off", threeConfig, sharedConfig},
-		{"at a reload with one of three partitions fewer", threeConfig, agentsConfig},
+		{"at boot with three partitions", "", threeConfig, ""},
+		{"at a reload without a change", goodConfig, goodConfig, ""},
+		{"at a reload with a broken file", goodConfig, badConfig, ""},
+		{"at a reload without the section", goodConfig, noSection, ""},
+		{"at a reload with two more partitions", goodConfig, threeConfig, ""},
+		{"at a reload with another limit and another cpuset of two of three", threeConfig, changedConfig, ""},
+		{"at a reload with exclusive turned on", sharedConfig, threeConfig, ""},
+		{"at a reload with exclusive turned off", threeConfig, sharedConfig, ""},
+		{"at a reload with one of three partitions fewer", threeConfig, agentsConfig, ""},
+		{"at a reload without the slices for services", reservedConfig, gateConfig, badWorkload},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			// A node after the run before the killed one, and that run's result.
 			root := newRootInMemory(t)
+			broken := badConfig
+			if test.broken != "" {
+				broken = test.broken
+				write(t, root, kubeletconfig.SettingsPath, kubeletconfig.WatchKey+"="+kubeletconfig.WatchOff+"\n")
+			}
 			var before outcome
 			if test.before != "" {
 				before = decide(t, root, test.before)
@@ -123,14 +135,14 @@ func TestKilledAnywhere(t *testing.T) {
 				}
 				// Valid units are not lost: with a broken file the old set stays or, once that is complete, the
 				// new one. A removed section stays removed, or is still there, but never in part.
-				if kept := decide(t, root, badConfig); !kept.equal(before) && !kept.equal(after) {
+				if kept := decide(t, root, broken); !kept.equal(before) && !kept.equal(after) {
 					t.Fatalf("%s: a broken file afterwards keeps\n%q, with the decision %s",
 						at, golden.Names(kept.Units), kept.decision)
 				}
 				return true
 			})
 			t.Logf("killed at %d points, %d of them with links made", killed, partial)
-			if killed < 20 || test.after != noSection && partial < 3 {
+			if killed < 20 || test.after != noSection && test.after != gateConfig && partial < 3 {
 				t.Errorf("killed at %d points, %d of them with links made: too few to show anything", killed, partial)
 			}
 		})
