@@ -45,7 +45,8 @@ NORMAL-DIR. systemd runs it at boot and at every daemon-reload.
   --version  show the version
 
 Environment:
-  PARTITION_ROOT  read all files, and keep the state, below this directory
+  PARTITION_ROOT  read all files, and keep the state, below this directory, and
+                  run no program
 `
 
 func main() {
@@ -114,10 +115,11 @@ func keepOff(command, list, root string, getenv func(string) string, log *genera
 	if command == "--irqbalance" {
 		return generator.Ban(root, getenv, cpus, log)
 	}
-	var systemd systemctl.Programs
-	if root != "" {
-		// Not the systemd of this machine.
-		systemd = systemctl.Programs(filepath.Join(root, "usr/bin"))
+	var systemd *systemctl.Programs
+	if root == "" {
+		// The systemd of this machine does not run below a root, and nobody vouches for the programs
+		// there.
+		systemd = new(systemctl.Programs)
 	}
 	return generator.Interrupts(context.Background(), root, systemd, cpus, log)
 }

@@ -15,9 +15,10 @@ import (
 )
 
 // Interrupts keeps interrupts of devices off CPUs of the node at root, or puts back what it has
-// changed if there are none to keep off: the default affinity, and what irqbalance leaves out. It
-// returns 0, and 1 if something could not be done, which it logs.
-func Interrupts(ctx context.Context, root string, systemd systemctl.Programs, keep cpuset.CPUSet, log *Log) int {
+// changed if there are none to keep off: the default affinity, and what irqbalance leaves out.
+// Without a systemd it restarts no irqbalance. It returns 0, and 1 if something could not be done,
+// which it logs.
+func Interrupts(ctx context.Context, root string, systemd *systemctl.Programs, keep cpuset.CPUSet, log *Log) int {
 	online := cpuset.New()
 	if !keep.IsEmpty() {
 		var err error
@@ -45,7 +46,7 @@ func Interrupts(ctx context.Context, root string, systemd systemctl.Programs, ke
 // restartIrqbalance restarts an irqbalance that runs if it leaves out other CPUs than it should.
 // Its start has Ban write what it reads, so a run that is killed here has changed nothing, and the
 // next one begins again.
-func restartIrqbalance(ctx context.Context, root string, systemd systemctl.Programs, keep, online cpuset.CPUSet) error {
+func restartIrqbalance(ctx context.Context, root string, systemd *systemctl.Programs, keep, online cpuset.CPUSet) error {
 	bans, err := interrupts.ReadBans(hostfs.FS(root))
 	if err != nil {
 		return err
@@ -54,7 +55,7 @@ func restartIrqbalance(ctx context.Context, root string, systemd systemctl.Progr
 	if on && bans != nil && bans.Suit(keep, online) || !on && bans == nil {
 		return nil
 	}
-	if on || bans.Change() {
+	if systemd != nil && (on || bans.Change()) {
 		reads, runs, err := irqbalance(ctx, systemd)
 		if err != nil {
 			return err
@@ -74,7 +75,7 @@ func restartIrqbalance(ctx context.Context, root string, systemd systemctl.Progr
 
 // irqbalance reports whether systemd gives irqbalance the file that Ban writes, and whether it
 // runs.
-func irqbalance(ctx context.Context, systemd systemctl.Programs) (reads, runs bool, err error) {
+func irqbalance(ctx context.Context, systemd *systemctl.Programs) (reads, runs bool, err error) {
 	units, err := systemd.Show(ctx, "ActiveState,DropInPaths", interrupts.Service)
 	if err != nil {
 		return false, false, err

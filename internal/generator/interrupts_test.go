@@ -87,7 +87,8 @@ show) echo "ActiveState=`+n.state+`"; echo "DropInPaths=/etc/systemd/system/irqb
 esac
 `)
 	var log strings.Builder
-	status = Interrupts(n.Context(), n.root, systemctl.Programs(tools), keep, NewLog(&log))
+	systemd := systemctl.Programs(tools)
+	status = Interrupts(n.Context(), n.root, &systemd, keep, NewLog(&log))
 	text, err := os.ReadFile(called)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		n.Fatal(err)
