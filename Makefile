@@ -61,7 +61,7 @@ BIN ?= bin
 
 all: build
 
-BUILD_PROGRAMS = CGO_ENABLED=0 $(COMPILE) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/...
+BUILD_PROGRAMS = CGO_ENABLED=0 $(COMPILE) build -trimpath -tags urfave_cli_no_docs -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/...
 
 ## build: static binaries in bin/
 build:

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/urfave/cli/v2"
 )
@@ -14,10 +15,15 @@ type usageError struct{ error }
 
 // The errors of the package flag, which have no types.
 var (
-	undefinedFlag = regexp.MustCompile(`^flag provided but not defined: -+(.+)$`)
-	invalidValue  = regexp.MustCompile(`(?s)^invalid (?:boolean )?value "(.*)" for (?:flag )?-+(\S+): .*$`)
-	missingValue  = regexp.MustCompile(`^flag needs an argument: -+(.+)$`)
+	undefinedFlag = pattern(`^flag provided but not defined: -+(.+)$`)
+	invalidValue  = pattern(`(?s)^invalid (?:boolean )?value "(.*)" for (?:flag )?-+(\S+): .*$`)
+	missingValue  = pattern(`^flag needs an argument: -+(.+)$`)
 )
+
+// pattern compiles a regular expression when it is first used.
+func pattern(text string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
+}
 
 func onUsageError(c *cli.Context, err error, _ bool) error {
 	command := c.Command
@@ -25,7 +31,7 @@ func onUsageError(c *cli.Context, err error, _ bool) error {
 	if command != nil && slices.Contains(c.App.Commands, command) {
 		flags = command.Flags
 	}
-	if at := undefinedFlag.FindStringSubmatch(err.Error()); command != nil && at != nil && at[1] == flagRoot {
+	if at := undefinedFlag().FindStringSubmatch(err.Error()); command != nil && at != nil && at[1] == flagRoot {
 		return rootRefused(command.Name)
 	}
 	return usageError{flagError(err, flags)}
@@ -34,17 +40,17 @@ func onUsageError(c *cli.Context, err error, _ bool) error {
 // flagError says an error of the package flag in our words: what is given, and what is wanted.
 func flagError(err error, flags []cli.Flag) error {
 	text := err.Error()
-	if at := undefinedFlag.FindStringSubmatch(text); at != nil {
+	if at := undefinedFlag().FindStringSubmatch(text); at != nil {
 		name, _, _ := strings.Cut(at[1], "=")
 		if near := cli.SuggestFlag(flags, name, false); near != "" {
 			return fmt.Errorf("unknown option %s; is %s meant?", dashed(name), near)
 		}
 		return fmt.Errorf("unknown option %s", dashed(name))
 	}
-	if at := invalidValue.FindStringSubmatch(text); at != nil {
+	if at := invalidValue().FindStringSubmatch(text); at != nil {
 		return fmt.Errorf("%s=%s: want %s", dashed(at[2]), at[1], wanted(at[2], flags))
 	}
-	if at := missingValue.FindStringSubmatch(text); at != nil {
+	if at := missingValue().FindStringSubmatch(text); at != nil {
 		return fmt.Errorf("%s: want a value", dashed(at[1]))
 	}
 	return err

@@ -36,7 +36,10 @@ var (
 	//go:embed page.css
 	styleText string
 
-	pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{"bytes": humanBytes}).Parse(pageText))
+	// pageTemplate is parsed for the first page. Most runs of the program serve none.
+	pageTemplate = sync.OnceValue(func() *template.Template {
+		return template.Must(template.New("page").Funcs(template.FuncMap{"bytes": humanBytes}).Parse(pageText))
+	})
 	// policy forbids a browser to load anything. The style is part of the page, and the policy has its
 	// hash.
 	policy = fmt.Sprintf(
@@ -99,7 +102,7 @@ func (p *page) text(ctx context.Context, refreshes bool) ([]byte, error) {
 			v.Refresh = int(refreshInterval.Seconds())
 		}
 		var text bytes.Buffer // so that an error is found before the status is written
-		if err := pageTemplate.Execute(&text, v); err != nil {
+		if err := pageTemplate().Execute(&text, v); err != nil {
 			return nil, err
 		}
 		texts[refreshes] = text.Bytes()
