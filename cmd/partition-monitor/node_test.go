@@ -17,6 +17,7 @@ import (
 
 	"nodepartition/internal/host"
 	"nodepartition/tests/fakenode"
+	"nodepartition/tests/needs"
 )
 
 // nodeRoot is an environment variable. With it this test program runs as partition-monitor on the
@@ -81,12 +82,7 @@ func whole(t *testing.T) *fakeNode {
 func (n *fakeNode) program(args ...string) *exec.Cmd {
 	cmd := exec.Command("/proc/self/exe", args...)
 	cmd.Env = []string{nodeRoot + "=" + n.Root, "PATH=" + filepath.Join(n.Root, "bin")}
-	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
-		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
-		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
-		Pdeathsig:   syscall.SIGKILL,
-	}
+	cmd.SysProcAttr = needs.Namespaces(n.t)
 	return cmd
 }
 
@@ -101,7 +97,7 @@ func (n *fakeNode) run(args ...string) (status int, stdout, stderr string) {
 	case errors.As(err, &exit):
 		status = exit.ExitCode()
 	case err != nil:
-		n.t.Fatalf("%v: this test runs a program in a mount namespace of its own, for which user namespaces have to be allowed", err)
+		n.t.Fatal(err)
 	}
 	return status, out.String(), errs.String()
 }

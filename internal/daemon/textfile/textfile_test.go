@@ -3,6 +3,7 @@ package textfile
 import (
 	"context"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -12,6 +13,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"golang.org/x/sys/unix"
+
+	"nodepartition/tests/needs"
 )
 
 func registry(t *testing.T) (*prometheus.Registry, prometheus.Gauge) {
@@ -74,8 +77,7 @@ func sameTwice(t *testing.T, w Writer, path, want string) {
 	}
 }
 
-// TestFolder: a folder that is missing or full is an error, and leaves the former file alone. So is
-// a folder in the file's place.
+// TestFolder: a folder that is missing, and a folder in the file's place, is an error.
 func TestFolder(t *testing.T) {
 	t.Parallel()
 	gatherer, _ := registry(t)
@@ -86,9 +88,25 @@ func TestFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	sameTwice(t, w, taken, taken)
-	if os.Getuid() != 0 {
-		t.Skip("a full file system has to be mounted by root")
+}
+
+// inNamespace is set in the process of TestFolderFull that mounts a file system.
+const inNamespace = "TEXTFILE_IN_NAMESPACE"
+
+// TestFolderFull: a full folder is an error, and the former file stays.
+func TestFolderFull(t *testing.T) {
+	if os.Getenv(inNamespace) == "" {
+		t.Parallel()
+		cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^TestFolderFull$")
+		cmd.Env = append(os.Environ(), inNamespace+"=1")
+		cmd.SysProcAttr = needs.Namespaces(t)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+		return
 	}
+	gatherer, _ := registry(t)
+	w := Writer{Gatherer: gatherer}
 	full := t.TempDir()
 	if err := unix.Mount("none", full, "tmpfs", 0, "size=4k"); err != nil {
 		t.Fatal(err)
