@@ -103,8 +103,10 @@ func TestRemovePartitionsResources(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { ended <- m.resources.Run(ctx) }()
 		m.resources.Follow([]string{"telemetry"})
-		for len(cluster.Capacity()) == 0 {
-			<-time.After(time.Millisecond)
+		for begun := time.Now(); len(cluster.Capacity()) == 0; <-time.After(time.Millisecond) {
+			if time.Since(begun) > time.Minute {
+				t.Fatalf("%s: the Node has no resource", name)
+			}
 		}
 		cancel()
 		<-ended

@@ -135,7 +135,7 @@ func NewRoll(p Plan) *Roll {
 	return &Roll{
 		plan: p, members: map[string]*member{}, jobs: map[string]*Job{}, pods: map[string]*Pod{},
 		removed: map[string]bool{}, elsewhere: map[string]bool{}, litter: map[string]bool{}, pools: newPools(p.Settings),
-		result: Result{Action: p.Action},
+		result: Result{Action: p.Action}, queue: queue{before: byPool},
 	}
 }
 
@@ -443,8 +443,8 @@ func (r *Roll) Next(now time.Time) Step {
 	if len(r.litter) > 0 && len(r.elsewhere) == 0 && r.plan.Action == Install {
 		return Step{Kind: Clean, Rolls: slices.Sorted(maps.Keys(r.litter))}
 	}
-	if r.result.Stopped == "" && len(r.queue) > 0 {
-		first := r.queue[0]
+	if r.result.Stopped == "" && r.queue.Len() > 0 {
+		first := r.queue.members[0]
 		if r.pools.allow(first.pool) {
 			return Step{Kind: Create, Node: first.node}
 		}

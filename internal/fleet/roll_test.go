@@ -727,10 +727,18 @@ func TestRollMany(t *testing.T) {
 	for i := range nodes {
 		nodes[i] = node(fmt.Sprintf("node-%04d", i), "zone="+string(rune('a'+i%3)))
 	}
+	compared := 0
+	counted := func(a, b *member) bool {
+		compared++
+		return byPool(a, b)
+	}
 	w := newWorld(t, Install, "nodes: 10%\npools: [zone=a, zone=b]\npause: 0s", nodes...)
-	began := time.Now()
+	w.r.queue.before = counted
 	result := w.play()
-	t.Logf("%d nodes in %s", many, time.Since(began))
+	// Some four changes of each node take twice the logarithm each.
+	if most := 4 * 2 * 13 * many; compared > most {
+		t.Errorf("%d comparisons of nodes; want %d at most", compared, most)
+	}
 	if result.Done != many || w.most != 166 || len(w.log) != 2*many {
 		t.Errorf("%d done, %d at once, %d steps", result.Done, w.most, len(w.log))
 	}

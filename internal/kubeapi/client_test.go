@@ -501,7 +501,7 @@ func TestClientUnreachable(t *testing.T) {
 		defer cancel()
 		start := time.Now()
 		wantError(t, newTestClient(t, silent(t)).Event(ctx, event), ErrUnreachable)
-		if took := time.Since(start); took > requestTimeout {
+		if took := time.Since(start); took > requestTimeout/2 {
 			t.Errorf("gave up after %s; want 10 ms", took)
 		}
 	})
@@ -572,7 +572,7 @@ func TestMarkEvictedRequestTimeout(t *testing.T) {
 	s := newAPIServer(t, give(running()), give(running()))
 	slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		select {
-		case <-time.After(600 * time.Millisecond):
+		case <-time.After(1800 * time.Millisecond):
 			s.ServeHTTP(w, r)
 		// As priority and fairness drops a request that no client waits for.
 		case <-r.Context().Done():
@@ -580,7 +580,7 @@ func TestMarkEvictedRequestTimeout(t *testing.T) {
 	}))
 	defer slow.Close()
 	c := newTestClient(t, slow.URL)
-	c.Timeout = time.Second
+	c.Timeout = 3 * time.Second
 	if err := c.MarkEvicted(t.Context(), eviction); err != nil {
 		t.Error(err)
 	}
