@@ -137,6 +137,13 @@ func TestComputeWaiting(t *testing.T) {
 	if r := compute(list); r.MemoryLimit.Bytes != 1216*mebi {
 		t.Errorf("%dMi, %q", r.MemoryLimit.Bytes/mebi, r.MemoryLimit.Why)
 	}
+	// Members that request more than all pods together were known to.
+	for i := range list {
+		list[i].Partition.Pods.RequestBytes, list[i].Members[0].RequestBytes = 70*mebi, 1500*mebi
+	}
+	if r := compute(list); r.MemoryLimit.Bytes != 1600*mebi {
+		t.Errorf("%dMi, %q", r.MemoryLimit.Bytes/mebi, r.MemoryLimit.Why)
+	}
 }
 
 // TestComputeWorkingSet: a limit has room for the page cache that is in use, and says so where more
