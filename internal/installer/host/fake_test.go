@@ -93,7 +93,7 @@ func newNode(t *testing.T) *node {
 	n.write("/proc/cmdline", "quiet")
 	n.write("/var/lib/kubelet/config.yaml", "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ncgroupDriver: systemd\n")
 	n.write("/etc/systemd/system/multi-user.target.wants/other.service", "")
-	disk := store.Disk{Root: hostfs.FS(n.root), Step: n.step, Volatile: true}
+	disk := store.Disk{Root: hostfs.FS(n.root), Step: n.step, Sync: func(*os.File) error { return nil }}
 	n.h = &Host{
 		Store: store.Store{Disk: disk, Folder: store.Folder}, Programs: n,
 		Cluster: func() (Cluster, error) {

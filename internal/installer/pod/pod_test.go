@@ -48,7 +48,7 @@ func newFake(t *testing.T) *fake {
 		t.Fatal(err)
 	}
 	f.p = &Pod{
-		Store:   store.Store{Disk: store.Disk{Volatile: true}, Folder: filepath.Join(f.dir, "state")},
+		Store:   store.Store{Disk: store.Disk{Sync: func(*os.File) error { return nil }}, Folder: filepath.Join(f.dir, "state")},
 		Image:   store.Disk{Root: hostfs.FS(filepath.Join(f.dir, "image"))},
 		Systemd: f,
 		Now:     func() (trialend.Moment, error) { return trialend.Moment{Boot: "b", Since: time.Hour}, nil },

@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -57,6 +58,49 @@ func TestWriteKilled(t *testing.T) {
 		if alive {
 			break
 		}
+	}
+}
+
+// TestSynced: a file is on disk, whole and with its mode, before the rename to its name, and the
+// names in its folder are before the next step.
+func TestSynced(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	var happened []string
+	d := Disk{
+		Root: hostfs.FS(root),
+		Step: func(what string) { happened = append(happened, what) },
+		Sync: func(file *os.File) error {
+			info, err := file.Stat()
+			if err != nil {
+				return err
+			}
+			what := "sync " + strings.TrimPrefix(file.Name(), root) + "/"
+			if !info.IsDir() {
+				data, err := os.ReadFile(file.Name())
+				what = fmt.Sprintf("sync %q %s", data, info.Mode())
+				if err != nil {
+					return err
+				}
+			}
+			happened = append(happened, what)
+			return nil
+		},
+	}
+	err := errors.Join(d.WriteBytes("/file", []byte("new"), 0o755), d.Link("file", "/link"), d.Remove("/file"))
+	want := []string{
+		"write " + temporary("/file"), `sync "new" -rwxr-xr-x`, "rename to /file", "sync /", "link /link", "sync /", "remove /file", "sync /",
+	}
+	if err != nil || !slices.Equal(happened, want) {
+		t.Errorf("%v, %q; want %q", err, happened, want)
+	}
+	failed := errors.New("no disk")
+	d.Sync = func(*os.File) error { return failed }
+	if err := d.WriteBytes("/other", []byte("new"), 0o644); !errors.Is(err, failed) {
+		t.Errorf("%v; want %v", err, failed)
+	}
+	if _, err := os.Lstat(filepath.Join(root, "other")); err == nil {
+		t.Error("a file that is not on disk has its name")
 	}
 }
 
