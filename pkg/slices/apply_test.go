@@ -1,6 +1,7 @@
 package slices
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"nodepartition/internal/kubeletconfig"
 	"nodepartition/tests/script"
 )
 
@@ -29,9 +31,7 @@ esac`)
 		{"one refused", []string{"refused.slice", "b.slice"}, []string{"refused.slice", "b.slice"}, true},
 	} {
 		log := filepath.Join(dir, strings.ReplaceAll(test.name, " ", "-"))
-		// As systemd reads it.
-		command := strings.TrimSuffix(strings.TrimPrefix(applyTo(test.units), `/bin/sh -c "`), `"`)
-		cmd := exec.Command("/bin/sh", "-c", strings.ReplaceAll(command, "$$", "$"))
+		cmd := exec.Command("/bin/sh", "-c", shellText(applyTo(test.units)))
 		cmd.Env = []string{"PATH=" + dir, "LOG=" + log}
 		if out, err := cmd.CombinedOutput(); (err != nil) != test.fails {
 			t.Errorf("%s: %v, %s", test.name, err, out)
@@ -42,6 +42,37 @@ esac`)
 		}
 		if got := strings.Fields(string(written)); !slices.Equal(got, test.written) {
 			t.Errorf("%s: written %q, want %q", test.name, got, test.written)
+		}
+	}
+}
+
+// shellText returns the text that systemd gives the shell of a command.
+func shellText(command string) string {
+	return strings.ReplaceAll(strings.TrimSuffix(strings.TrimPrefix(command, `/bin/sh -c "`), `"`), "$$", "$")
+}
+
+// TestSettled: the service that reads a new section is skipped, and its path unit waits on, if the
+// section is removed while the service waits.
+func TestSettled(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	script.Write(t, filepath.Join(dir, "sleep"), `test "$1" = 1 && test -z "$REMOVED" || exec /bin/rm "$REMOVED"`)
+	condition := settled(AwaitSectionService)[0]
+	if condition.Name != "ExecCondition" {
+		t.Fatalf("%+v", condition)
+	}
+	section := filepath.Join(dir, "section.yaml")
+	for _, removed := range []string{"", section} {
+		if err := os.WriteFile(section, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command("/bin/sh", "-c", strings.ReplaceAll(shellText(condition.Value), kubeletconfig.OverridePath, section))
+		cmd.Env = []string{"PATH=" + dir, "REMOVED=" + removed}
+		// Status 1 to 254 skips a service (systemd.service(5)).
+		var exit *exec.ExitError
+		err := cmd.Run()
+		if runs := err == nil; runs != (removed == "") || err != nil && !errors.As(err, &exit) {
+			t.Errorf("removed %q: %v", removed, err)
 		}
 	}
 }
