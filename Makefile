@@ -305,6 +305,7 @@ golangci-lint:
 # On a machine that does nothing else: what else it does costs precision, and the limits stay.
 ## bench: ratios, each measured in one run: the generator's to systemd's own, the monitor's on nodes, with limits
 bench: setup-node
+	@tests/setup bench
 	$(GO) test -run '^$$' -bench . -benchtime 200x ./tests/nodebench/generator
 	$(GO) run ./tests/nodebench $(BENCH_FLAGS)
 

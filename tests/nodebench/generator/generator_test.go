@@ -57,7 +57,7 @@ func (p *contender) median() time.Duration {
 
 // BenchmarkGenerator runs the programs in turn, so that the load of the machine affects all of them
 // alike, and reports medians and ratios. Files are on a tmpfs, as /run is. Then it counts the
-// instructions of one run of each, which the load of the machine does not change.
+// instructions of one run of each, which the load of the machine does not change. They have a limit.
 func BenchmarkGenerator(b *testing.B) {
 	if b.N == 1 {
 		return // the trial run of the testing package
@@ -106,6 +106,11 @@ func BenchmarkGenerator(b *testing.B) {
 		b.ReportMetric(of[p]/of[fstab], p.name+"-to-fstab-Minstr")
 	}
 	b.ReportMetric(0, "ns/op")
+	for p, most := range map[*contender]float64{one: 0.65, five: 0.9} {
+		if of[p] > most*of[fstab] {
+			b.Errorf("%s executes %.2f of the instructions of systemd-fstab-generator; want %.2f at most", p.name, of[p]/of[fstab], most)
+		}
+	}
 	for node, wanted := range map[*contender]int{one: 6, five: 20} {
 		if entries, err := os.ReadDir(filepath.Join(node.root, "run/node-partition/units")); err != nil || len(entries) < wanted {
 			b.Fatalf("%s has made %d files, %v; want %d", node.name, len(entries), err, wanted)
