@@ -159,9 +159,10 @@ func toJSON(data []byte) (converted []byte, plain bool, err error) {
 		return nil, false, err
 	}
 	// The strict conversion fails if a field is there twice. A second document begins with one of two
-	// marks.
+	// marks, after one of five line breaks. The first may begin with one, too.
 	converted, err = sigsyaml.YAMLToJSONStrict(data)
-	plain = err == nil && !bytes.Contains(data, []byte("\n---")) && !bytes.Contains(data, []byte("\n..."))
+	rest := bytes.TrimPrefix(data, []byte("---"))
+	plain = err == nil && !bytes.Contains(rest, []byte("---")) && !bytes.Contains(rest, []byte("..."))
 	if err != nil {
 		converted, err = sigsyaml.YAMLToJSON(data)
 	}

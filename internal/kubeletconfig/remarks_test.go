@@ -39,6 +39,12 @@ func TestRemarks(t *testing.T) {
 		"a second document": {head + "systemPartition: {}\n---\n# text\nkind: Pod\n---\nmore: 1\n", []string{
 			"has a second YAML document in line 6, which does not count, nor does what follows; remove it",
 		}, `{}`},
+		"a second document of an old Mac": {strings.ReplaceAll(head, "\n", "\r") + "systemPartition: {}\r---\rkind: Pod\r", []string{
+			"has a second YAML document in line 5, which does not count, nor does what follows; remove it",
+		}, `{}`},
+		"a document that is ended and another": {head + "systemPartition: {}\n...\nkind: Pod\n", []string{
+			"has a second YAML document, which does not count and is not valid; remove it",
+		}, `{}`},
 		"a broken second document": {head + "systemPartition: {}\n---\na: [\n", []string{
 			"has a second YAML document, which does not count and is not valid; remove it",
 		}, `{}`},
