@@ -83,7 +83,7 @@ func newEviction(s Situation, d Decision) Eviction {
 			RequestBytes:    d.Victim.Request,
 			UsedBytes:       d.Victim.Usage.Used,
 			PartitionBytes:  s.Memory.Used(),
-			OwnerlessBytes:  ownerless(s.Memory.Used(), s.Pods),
+			OwnerlessBytes:  d.Ownerless,
 		},
 		Reported: d.Method != Evict,
 		DryRun:   s.Config.DryRun,

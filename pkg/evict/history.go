@@ -11,7 +11,7 @@ func (x *executor) load(cooldown time.Duration) {
 	if err != nil {
 		x.Events.Failed(Eviction{}, StepState, err) // and begin with an empty state
 	}
-	x.state = State{Open: executions(history.Open), Cooldown: history.Cooldown, Stays: history.Stays, Left: history.Left}
+	x.state = State{Open: executions(history.Open), Cooldown: history.Cooldown, Stays: history.Stays}
 	x.last = executions(history.Last)
 	if x.state.Cooldown == nil {
 		x.state.Cooldown = map[string]time.Time{}
@@ -40,7 +40,6 @@ func (x *executor) save() {
 		Open:     records(x.state.Open),
 		Cooldown: x.state.Cooldown,
 		Stays:    x.state.Stays,
-		Left:     x.state.Left,
 		Last:     records(x.last),
 	}
 	if err := x.Store.write(x.Partition, history); err != nil {

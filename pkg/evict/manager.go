@@ -19,6 +19,8 @@ const (
 	rereadDelay = 3 * time.Millisecond
 	// retryInterval is the pause between repetitions of a dry run, a failed LowerLimit and a message.
 	retryInterval = time.Minute
+	// ownerlessInterval bounds the age of Report.Ownerless, which takes a reading of all pods.
+	ownerlessInterval = 5 * time.Minute
 	// pollTimeout bounds the time of a poll, which reads kernel files only.
 	pollTimeout = 30 * time.Second
 )
@@ -44,6 +46,11 @@ type Manager struct {
 	// lowerings is changed when a reload fails.
 	lowerings lowerings
 
+	// ownerless is the memory that belongs to no pod, as it was last measured.
+	ownerless struct {
+		bytes uint64
+		at    time.Time
+	}
 	// usage is the last usage of each pod by UID.
 	usage map[string]Usage
 
@@ -227,11 +234,11 @@ func (m *Manager) weigh(s *Situation, grew counted, freed bool) {
 // decide reads the pods if they are needed, and decides.
 func (m *Manager) decide(s *Situation) Decision {
 	s.State = m.executor.state // progress has changed it
-	if underPressure(*s) {
+	unknown := m.watch.statAt.Equal(s.Now) && s.Now.Sub(m.ownerless.at) >= ownerlessInterval
+	if underPressure(*s) || unknown {
 		s.Pods, s.Awaited = m.measured(), !m.Known()
-		if left := s.State.Left; left.Bytes > 0 {
-			s.Left = left.of(ownerless(s.Memory.Used(), s.Pods))
-		}
+		s.Ownerless = Ownerless(s.Memory.Used(), s.Pods)
+		m.ownerless.bytes, m.ownerless.at = s.Ownerless, s.Now
 	}
 	return m.choose(s)
 }

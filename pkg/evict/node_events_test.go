@@ -90,6 +90,9 @@ func (v *nodeEvents) NoCandidate(d Decision) {
 	for _, c := range d.Order {
 		text += fmt.Sprintf(" %s(%s)", c.Name, c.Skip)
 	}
+	if left := LeftBehind(d.Ownerless, len(d.Order)); left > 0 {
+		text += fmt.Sprintf(", %d MiB of no pod", d.Ownerless/mi)
+	}
 	(*node)(v).addEvent("%s", text)
 	(*node)(v).addEvent("count no candidate")
 }

@@ -20,6 +20,9 @@ type Report struct {
 	// UsedPeak is the largest usage in bytes (cgroupfs.MemoryReading.Used) of the last PeakWindow, by
 	// the readings that this program has taken in it.
 	UsedPeak uint64 `json:"usedPeak"`
+	// Ownerless is the memory in bytes that belongs to no pod (Ownerless). While no threshold is crossed
+	// it may be minutes old.
+	Ownerless uint64 `json:"ownerless"`
 	// Thresholds holds the thresholds in force. Its Limit is the limit that is guarded.
 	thresholds.Thresholds
 	// Crossed is the threshold that is crossed, Held the reason for which no pod is evicted
@@ -40,7 +43,7 @@ func (m *Manager) Report() Report {
 func (m *Manager) publish(s Situation, d Decision) {
 	report := Report{
 		Partition: m.Partition, Time: s.Now, Memory: s.Memory, Available: d.Available, Thresholds: s.Effective().Thresholds,
-		UsedPeak: m.peaks.used(s.Now), Crossed: d.Crossed, Held: d.Held, NoCandidate: d.NoCandidate,
+		UsedPeak: m.peaks.used(s.Now), Ownerless: m.ownerless.bytes, Crossed: d.Crossed, Held: d.Held, NoCandidate: d.NoCandidate,
 	}
 	report.Limit = s.limit()
 	m.mu.Lock()
