@@ -49,9 +49,21 @@ func (x *executor) begin(ctx context.Context, s Situation, d Decision) {
 	if e.Method == Evict && !d.Victim.Terminating { // whoever deletes a pod wants its successor
 		x.state.Cooldown[e.Owner] = s.Now.Add(s.Config.Cooldown)
 	}
-	x.save()
-	x.containers.stop(ctx, e, s.atLimit())
+	x.stop(ctx, &x.state.Open[len(x.state.Open)-1], s.atLimit())
 	x.Events.Evicting(e, time.Since(s.Now))
+}
+
+// stop saves the state, and stops the containers of an open eviction. atLimit is as for
+// Options.Kill: then the limits that are lowered are saved before. Without that the next run could
+// not give them back, and they are not lowered.
+func (x *executor) stop(ctx context.Context, e *execution, atLimit bool) {
+	for i := range e.Containers {
+		if c := &e.Containers[i]; atLimit && e.Grace == 0 && c.MemoryMaxBytes == 0 {
+			c.MemoryMaxBytes, _ = x.Cgroups.MemoryMax(c.Cgroup) // it has ended with an error
+		}
+	}
+	saved := x.save()
+	x.containers.stop(ctx, e.record(), atLimit && saved)
 }
 
 // resume takes the remaining steps of evictions that an earlier run left open, on its first call.
@@ -99,7 +111,7 @@ func (x *executor) resume(ctx context.Context, s Situation, read bool) {
 			x.report(ctx, e)
 			continue
 		}
-		x.containers.stop(ctx, e.record(), read && s.atLimit())
+		x.stop(ctx, e, read && s.atLimit())
 	}
 }
 
@@ -229,12 +241,17 @@ func (x *executor) report(ctx context.Context, e *execution) {
 // hurry ends the grace period of an eviction, as one by the given threshold.
 func (x *executor) hurry(ctx context.Context, s Situation, e *execution, threshold Threshold) {
 	*e = e.hurried(threshold, time.Now())
-	x.save()
-	x.containers.stop(ctx, e.record(), s.atLimit())
+	x.stop(ctx, e, s.atLimit())
 }
 
-// close ends an eviction.
+// close ends an eviction. A container of it that runs on gets back the limit that condemn has
+// lowered.
 func (x *executor) close(e execution) {
+	for _, c := range e.Containers {
+		if err := giveBack(x.Cgroups, c); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			x.Events.Failed(e.record(), StepStop, err)
+		}
+	}
 	x.keep(e)
 	x.Events.Evicted(e.record(), time.Since(e.Time))
 }

@@ -32,9 +32,9 @@ func (x *executor) keep(e execution) {
 	x.last = x.last[max(0, len(x.last)-historySize):]
 }
 
-// save writes the state file. An eviction is not delayed if that fails: at worst it is carried out
-// twice.
-func (x *executor) save() {
+// save writes the state file, and reports whether that succeeded. An eviction is not delayed if it
+// fails: at worst it is carried out twice.
+func (x *executor) save() bool {
 	x.remember()
 	history := History{
 		Open:     records(x.state.Open),
@@ -44,7 +44,9 @@ func (x *executor) save() {
 	}
 	if err := x.Store.write(x.Partition, history); err != nil {
 		x.Events.Failed(Eviction{}, StepState, err)
+		return false
 	}
+	return true
 }
 
 // remember marks the pods that are evicted for good.

@@ -3,6 +3,7 @@ package evict
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -10,12 +11,21 @@ func (n *node) do(format string, args ...any) {
 	n.did = append(n.did, fmt.Sprintf(format, args...))
 }
 
-// all returns the calls to the node since an earlier call of all.
+// all returns the calls to the node since an earlier call of all. Kills of containers of one pod are
+// side by side, and here in the order of the containers.
 func (n *node) all() []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	did := n.did
 	n.did = nil
+	for from := 0; from < len(did); from++ {
+		to := from
+		for to < len(did) && strings.HasPrefix(did[to], "kill ") {
+			to++
+		}
+		slices.Sort(did[from:to])
+		from = max(from, to-1)
+	}
 	return did
 }
 
