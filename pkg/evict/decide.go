@@ -60,7 +60,7 @@ type Decision struct {
 	Grace  time.Duration
 	// Hurry lists the open evictions whose grace period ends now.
 	Hurry []execution
-	// Ownerless is the memory in bytes that belongs to no pod, as in the Situation.
+	// Ownerless is the field of the Situation.
 	Ownerless uint64
 	// Held is the reason for which no pod is evicted, empty if one is evicted or none needs to be.
 	Held Hold
@@ -142,7 +142,7 @@ func Decide(s Situation) Decision {
 		Ownerless: s.Ownerless,
 	}
 	shortage := d.At + c.MinimumReclaim - min(d.Available, d.At+c.MinimumReclaim)
-	left := LeftBehind(s.Ownerless, len(s.Pods))
+	left := s.leftBehind()
 	// Sums over all pods, evicted ones too: the memory that stays, and what pods that are passed over
 	// for it use beyond their requests. At the first decision of a shortage a pod that uses more than
 	// it requests may be the one that grows: it does not wait for memory of no pod.
@@ -153,7 +153,9 @@ func Decide(s Situation) Decision {
 	for _, pod := range rank(s.Pods) {
 		skip := c.Protected.reason(pod)
 		remains := s.stays(pod)
-		stays += remains
+		if counted := state.Floored && pod.Empty && pod.withinRequest(); !counted {
+			stays += remains
+		}
 		if skip == "" && (remains > 0 || pod.Empty) && pod.Usage.Used-remains < (shortage+1)/2 {
 			skip = SkipStays
 			excess += uint64(max(0, pod.excess()))

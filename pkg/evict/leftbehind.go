@@ -5,14 +5,16 @@ import (
 	"fmt"
 )
 
-// Ownerless returns the memory in bytes of a partition that belongs to none of its pods, given its
-// usage and theirs (cgroupfs.MemoryReading.Used). When the cgroup of a pod is removed the kernel
-// charges what the pod has left to the cgroup above (reparenting, mm/memcontrol.c): files on a tmpfs
-// of the node, as in a hostPath below /dev/shm or /run. Evicting another pod does not bring them
-// back.
+// Ownerless returns the memory in bytes of a partition that belongs to no pod that runs in it, given
+// its usage and that of its pods (cgroupfs.MemoryReading.Used). When the cgroup of a pod is removed
+// the kernel charges what the pod has left to the cgroup above (reparenting, mm/memcontrol.c): files
+// on a tmpfs of the node, as in a hostPath below /dev/shm or /run. A pod that was moved out alive has
+// left all that it used. Evicting another pod does not bring it back.
 func Ownerless(used uint64, pods []Pod) uint64 {
 	for i := range pods {
-		used -= min(used, pods[i].Usage.Used)
+		if !pods[i].Empty {
+			used -= min(used, pods[i].Usage.Used)
+		}
 	}
 	return used
 }
@@ -25,6 +27,18 @@ const kernelNeeds = 1 << 20
 // many pods: somebody has left it, and it stays when processes end.
 func LeftBehind(ownerless uint64, pods int) uint64 {
 	return ownerless - min(ownerless, uint64(pods+1)*kernelNeeds)
+}
+
+// leftBehind returns the part of Ownerless, in bytes, for which no pod within its request is evicted. What
+// a pod without processes uses beyond its request is not in it: that pod is evicted for it.
+func (s Situation) leftBehind() uint64 {
+	left := LeftBehind(s.Ownerless, len(s.Pods))
+	for i := range s.Pods {
+		if p := &s.Pods[i]; p.Empty && !p.withinRequest() {
+			left -= min(left, p.Usage.Used)
+		}
+	}
+	return left
 }
 
 // checkLeft reports how much of the memory of an eviction has been left in the partition, where it

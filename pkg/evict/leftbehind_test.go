@@ -65,6 +65,28 @@ func TestManagerFilesOutliveTheirPod(t *testing.T) {
 	})
 }
 
+// TestManagerMovedOut: the memory of a pod that was moved out alive costs no pod within its request,
+// and not this one if it is within its own. It is evicted for what it uses beyond that.
+func TestManagerMovedOut(t *testing.T) {
+	for request, want := range map[int]string{800: "", 100: "evict leaves"} {
+		bubble(t, func(n *node) {
+			n.set(func() { n.pods, n.cache = nil, [3]uint64{} })
+			n.start(sized("leaves", 0, 0, request))
+			n.start(sized("innocent", 0, 0, 250), 220)
+			n.set(func() { n.pod("leaves").rest = 700 * mi })
+			m := n.started(hardOnly)
+			defer n.stop(m)
+			n.run(m, 5*time.Second)
+			if did := strings.Join(n.all(), " "); !strings.HasPrefix(did, want) || want == "" && did != "" {
+				n.t.Errorf("with a request of %d MiB: did %q; want %q", request, did, want)
+			}
+			if report := m.Report(); want == "" && report.Ownerless != 700*mi {
+				n.t.Errorf("the report has %d MiB", report.Ownerless/mi)
+			}
+		})
+	}
+}
+
 // TestManagerFilesDeleted: when such files are deleted, evictions go on as before.
 func TestManagerFilesDeleted(t *testing.T) {
 	newDisk(t).bubbleOf(t, newNode, func(n *node) {

@@ -18,13 +18,12 @@ func (n *node) all() []string {
 	defer n.mu.Unlock()
 	did := n.did
 	n.did = nil
-	for from := 0; from < len(did); from++ {
-		to := from
-		for to < len(did) && strings.HasPrefix(did[to], "kill ") {
-			to++
+	started := func(what string) (int, bool) { return strings.Count(what, "."), strings.HasPrefix(what, "kill ") }
+	for i := 1; i < len(did); i++ {
+		before, killed := started(did[i-1])
+		if now, kills := started(did[i]); killed && kills && before == now && did[i-1] > did[i] {
+			did[i-1], did[i] = did[i], did[i-1]
 		}
-		slices.Sort(did[from:to])
-		from = max(from, to-1)
 	}
 	return did
 }

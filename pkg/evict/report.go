@@ -20,8 +20,8 @@ type Report struct {
 	// UsedPeak is the largest usage in bytes (cgroupfs.MemoryReading.Used) of the last PeakWindow, by
 	// the readings that this program has taken in it.
 	UsedPeak uint64 `json:"usedPeak"`
-	// Ownerless is the memory in bytes that belongs to no pod (Ownerless). While no threshold is crossed
-	// it may be minutes old.
+	// Ownerless is the memory in bytes that belongs to no pod that runs in the partition (Ownerless).
+	// While no threshold is crossed it may be minutes old.
 	Ownerless uint64 `json:"ownerless"`
 	// Thresholds holds the thresholds in force. Its Limit is the limit that is guarded.
 	thresholds.Thresholds

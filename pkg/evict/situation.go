@@ -16,8 +16,8 @@ type Situation struct {
 	// Pods lists the pods in the partition with their usage. It is filled only if Pressure reports
 	// true.
 	Pods []Pod
-	// Ownerless is the memory of the partition in bytes that belongs to none of Pods (Ownerless). It is
-	// filled with them.
+	// Ownerless is the memory of the partition in bytes that belongs to none of Pods that runs in it
+	// (Ownerless). It is filled with them.
 	Ownerless uint64
 	// Awaited means that the pods' requests and priorities are about to be known.
 	Awaited bool
