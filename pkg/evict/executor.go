@@ -33,11 +33,11 @@ type executor struct {
 
 // begin takes the steps of an eviction that cannot wait.
 func (x *executor) begin(ctx context.Context, s Situation, d Decision) {
+	if s.Config.DryRun && x.isTold(d.Victim.UID, s.Now) {
+		return
+	}
 	e := newEviction(s, d)
 	if s.Config.DryRun {
-		if s.Now.Before(x.dryRunUntil[e.UID]) {
-			return
-		}
 		maps.DeleteFunc(x.dryRunUntil, func(_ string, until time.Time) bool { return !s.Now.Before(until) })
 		x.dryRunUntil[e.UID] = s.Now.Add(retryInterval)
 		x.Events.Evicting(e, 0)
@@ -65,6 +65,9 @@ func (x *executor) stop(ctx context.Context, e *execution, atLimit bool) {
 	saved := x.save()
 	x.containers.stop(ctx, e.record(), atLimit && saved)
 }
+
+// isTold reports whether the dry run of a pod was reported a moment ago.
+func (x *executor) isTold(uid string, now time.Time) bool { return now.Before(x.dryRunUntil[uid]) }
 
 // resume takes the remaining steps of evictions that an earlier run left open, on its first call.
 // If memory is no longer low, it gives up old evictions, because their containers may have been
