@@ -62,18 +62,30 @@ func (m *Manager) publish(s Situation, d Decision) {
 	m.warnRaised(s)
 }
 
-// warnRaised warns if the limit in force has been above the configured one for retryInterval. That
+// warnRaised warns if the limit in force has been above the configured one, or none, for
+// retryInterval. That
 // is normal for a moment after the limit was lowered, until systemd has applied it.
 func (m *Manager) warnRaised(s Situation) {
 	c := s.Config
-	if c.Off || c.Lowering || c.Limit == 0 || s.Memory.Max == cgroupfs.Unlimited || s.Memory.Max <= c.Limit+rounding {
+	if c.Off || c.Lowering || c.Limit == 0 || s.Memory.Max <= c.Limit+rounding {
 		m.notices.raisedAt = time.Time{}
 		return
 	}
 	if m.notices.raisedAt.IsZero() {
 		m.notices.raisedAt = s.Now
 	}
-	if s.Now.Sub(m.notices.raisedAt) >= retryInterval {
+	switch {
+	case s.Now.Sub(m.notices.raisedAt) < retryInterval:
+	case s.unlimited():
+		m.warnings.warn(
+			fmt.Errorf(
+				"memory.max of %s is max, and the configuration has %d bytes: the partition has no limit, and no pod is evicted; "+
+					"systemctl daemon-reload sets it, after systemctl revert if it was taken away by hand (systemctl set-property)",
+				m.slice,
+				c.Limit,
+			),
+		)
+	default:
 		m.warnings.warn(
 			fmt.Errorf(
 				"memory.max of %s is %d bytes, above the %d of the configuration: guarding the limit in force, which was raised "+
