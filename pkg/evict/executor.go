@@ -23,8 +23,8 @@ type executor struct {
 	last []execution
 	// dryRunUntil holds the time, by UID, until which the dry run of a pod is not repeated.
 	dryRunUntil map[string]time.Time
-	// staysAt is the time at which forgetStays last read memory.
-	staysAt time.Time
+	// staysUntil is the time at which forgetStays reads memory again.
+	staysUntil time.Time
 	resumed bool
 	// evicting holds the UIDs of pods that are evicted for good, by an open eviction or one of the
 	// last.

@@ -20,7 +20,12 @@ func newRest(s Situation, d Decision, took time.Duration) rest {
 	if d.Crossed == "" || len(d.Hurry) > 0 || d.Victim != nil && !s.Config.DryRun {
 		return rest{}
 	}
-	return rest{d, s.Config, s.Now.Add(min(max(restShare*took, heldPollInterval), steadyInterval))}
+	return rest{d, s.Config, s.Now.Add(restFor(took))}
+}
+
+// restFor returns the time until something that took so long is done again.
+func restFor(took time.Duration) time.Duration {
+	return min(max(restShare*took, heldPollInterval), steadyInterval)
 }
 
 // again returns the decision for a later reading of the partition alone, and false if the pods have
