@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -65,12 +66,29 @@ func (e *evictor) leftByMove(t *testing.T) {
 	const name = "leaves"
 	e.restarted(t, "--move=live")
 	e.create(t, spec{namespace: "default", name: name, requests: resources("10m", "800Mi"), command: []string{"/podtool", "alloc", strconv.Itoa(leftMiB) + "Mi"}})
-	inSlice(t, e.Node, "default", name, unitname.System, v1.PodQOSBurstable)
+	e.comesTo(t, name, unitname.System)
 	configure(t, e.Node, leftSection(""))
-	inSlice(t, e.Node, "default", name, unitname.Default, v1.PodQOSBurstable)
+	e.comesTo(t, name, unitname.Default)
 	e.spared(t)
 	e.remove(t, "default", name)
 	e.roomAgain(t)
+}
+
+// comesTo waits until the container of a pod is in a partition.
+func (e *evictor) comesTo(t *testing.T, name string, partition unitname.PartitionName) {
+	t.Helper()
+	e.await(t, fmt.Sprintf("%s in partition %s", name, partition), func(ctx context.Context) (bool, string, error) {
+		report, err := reportOf(ctx, e.Node)
+		if err != nil {
+			return false, "", err
+		}
+		for i := range report.Pods {
+			if p := &report.Pods[i]; p.Name == name && p.Containers > 0 && p.Partition() == partition {
+				return true, "", nil
+			}
+		}
+		return false, fmt.Sprintf("%+v", report.Pods), nil
+	})
 }
 
 // spared has pods within their requests take what is left of the partition.
@@ -82,16 +100,22 @@ func (e *evictor) spared(t *testing.T) {
 	e.create(t, spec{namespace: members, name: "within-3", requests: resources("10m", "140Mi"), command: []string{"/podtool", "alloc", "130Mi"}})
 	e.before = e.containers(t)
 	wantMetric(t, e.Node, `nodepartition_eviction_no_candidates{partition="system"}`, 1)
-	for what, command := range map[string]string{
-		"the metric": "curl -sf " + monitorURL + "/metrics | awk '$1 == \"" + ownerless + "\" { printf \"%d\", $2 }'",
-		"status":     monitorPath + ` status -o json | sed -n 's/.*"ownerlessBytes": *\([0-9]*\).*/\1/p' | head -1`,
-	} {
-		bytes, err := strconv.ParseFloat(run(t, e.Node, command), 64)
-		if err != nil || bytes < leftMiB<<20 || bytes > (leftMiB+64)<<20 {
-			t.Errorf("%s has %.0f MiB, %v; want %d and what the kernel needs", what, bytes/(1<<20), err, leftMiB)
+	of := func(what string, bytes float64) {
+		t.Helper()
+		if t.Logf("%s: %.1f MiB", what, bytes/(1<<20)); bytes < leftMiB<<20 || bytes > (leftMiB+64)<<20 {
+			t.Errorf("%s has %.0f MiB; want %d and what the kernel needs", what, bytes/(1<<20), leftMiB)
 		}
-		t.Logf("%s: %.1f MiB", what, bytes/(1<<20))
 	}
+	bytes, err := metric(t.Context(), e.Node, ownerless)
+	if err != nil {
+		t.Fatal(err)
+	}
+	of("the metric", bytes)
+	bytes, err = strconv.ParseFloat(run(t, e.Node, monitorPath+` status -o json | sed -n 's/.*"ownerlessBytes": *\([0-9]*\).*/\1/p' | head -1`), 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	of("status", bytes)
 	want(t, e.Node, "journalctl -b -u "+monitorUnit+" -o cat | grep -c 'belong to no pod that runs in it' | sed 's/[1-9][0-9]*/named/'", "named")
 	e.leaks(t, leaker("leaker-beside", "20Mi"))
 	e.evicted(t, "leaker-beside")
@@ -143,29 +167,36 @@ func TestEvictionCondemned(t *testing.T) {
   evictionHard: {memory.available: 14Mi}
 `)
 		e := &evictor{Node: n, control: control, leakers: map[string]bool{}}
-		hits := 0
+		hits, scope, name := 0, "", ""
 		for round := 0; hits < condemnedTimes; round++ {
 			if round == 3*condemnedTimes {
 				t.Fatalf("ended %d times in %d rounds", hits, round)
 			}
-			name := fmt.Sprint("leaker-", round)
-			e.leakers[string(e.create(t, condemnedPod(name)).UID)] = true
-			scope := scopeOf(t, e.Node, members, name)
-			limit := run(t, e.Node, "timeout 60 bash -c '"+fmt.Sprintf(condemnedScript, cgroupRoot+scope)+"' || true")
-			becomes(t, e.Node, "systemctl is-active "+monitorUnit, "active")
-			eventually(t, e.Node, "no eviction is open", func(context.Context) (bool, string, error) {
+			if scope == "" {
+				name = fmt.Sprint("leaker-", round)
+				pod := e.create(t, condemnedPod(name))
+				_, id, _ := strings.Cut(pod.Status.ContainerStatuses[0].ContainerID, "://")
+				scope = run(t, n, "find "+cgroupRoot+"kubepods.slice -type d -name '*-"+id+".scope'")
+			}
+			limit := run(t, n, "timeout 60 bash -c '"+fmt.Sprintf(condemnedScript, scope)+"' || true")
+			becomes(t, n, "systemctl is-active "+monitorUnit, "active")
+			eventually(t, n, "no eviction is open", func(context.Context) (bool, string, error) {
 				h := e.history(t)
 				return len(h.Open) == 0, fmt.Sprintf("%+v", h.Open), nil
 			})
 			if limit != "" && limit != "max" {
 				hits++
 			}
-			after := run(t, e.Node, "cat "+cgroupRoot+scope+"/memory.max 2>/dev/null || echo gone")
+			after := run(t, n, "cat "+scope+"/memory.max 2>/dev/null || echo gone")
 			t.Logf("%d: ended with the limit %q, and then it is %s", round, limit, after)
-			if after != "max" && after != "gone" {
-				t.Errorf("%s is left with the limit %s", name, after)
+			switch after {
+			case "max":
+			case "gone":
+				e.remove(t, members, name)
+				scope = ""
+			default:
+				t.Fatalf("%s is left with the limit %s", name, after)
 			}
-			e.remove(t, members, name)
 		}
 	})
 }
