@@ -75,8 +75,8 @@ func (m *MemoryMeter) Read(enough func(current, limit uint64) bool) (MemoryReadi
 	return r, err
 }
 
-// Minimum returns the memory.min in bytes of a cgroup of a pod below, as it was when the slices were
-// last listed: reservesInterval ago at most after a Read with memory.stat.
+// Minimum returns the memory.min in bytes of a cgroup of a pod below, as it was when the slices
+// were last listed: reservesInterval ago at most after a Read with memory.stat.
 func (m *MemoryMeter) Minimum(cgroup string) uint64 { return m.minimum[cgroup] }
 
 // Current reads memory.current in bytes, as Read does.

@@ -39,8 +39,8 @@ func condemn(dir string, patience time.Duration) {
 	})
 }
 
-// giveBack writes the limit that a container had before it was condemned, if it has a lower one: the
-// program may have ended before the kill, and the kernel need not have killed. It returns
+// giveBack writes the limit that a container had before it was condemned, if it has a lower one:
+// the program may have ended before the kill, and the kernel need not have killed. It returns
 // fs.ErrNotExist if the container has ended.
 func giveBack(cgroups cgroupfs.FS, c Stopped) error {
 	if c.MemoryMaxBytes == 0 {

@@ -47,8 +47,8 @@ func (c *containers) stop(ctx context.Context, e Eviction, atLimit bool) {
 	within(killPatience, kills.Wait)
 }
 
-// killPatience is the time for which stop waits for its kills: the reaper's, which begins on the CPU
-// of the kill.
+// killPatience is the time for which stop waits for its kills: the reaper's, which begins on the
+// CPU of the kill.
 const killPatience = reapPatience
 
 // errNoKill means that the kernel has no cgroup.kill (before Linux 5.14).

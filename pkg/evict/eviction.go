@@ -62,8 +62,8 @@ type Stopped struct {
 	Cgroup          string `json:"cgroup"`
 	WorkingSetBytes uint64 `json:"workingSetBytes"`
 	RequestBytes    uint64 `json:"requestBytes"`
-	// MemoryMaxBytes was its memory.max, cgroupfs.Unlimited for none, before the kernel was made to kill
-	// in it (condemn). It is 0 if that was not begun.
+	// MemoryMaxBytes was its memory.max, cgroupfs.Unlimited for none, before the kernel was made to
+	// kill in it (condemn). It is 0 if that was not begun.
 	MemoryMaxBytes uint64 `json:"memoryMaxBytes,omitempty"`
 }
 

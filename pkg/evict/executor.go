@@ -25,7 +25,7 @@ type executor struct {
 	dryRunUntil map[string]time.Time
 	// staysUntil is the time at which forgetStays reads memory again.
 	staysUntil time.Time
-	resumed bool
+	resumed    bool
 	// evicting holds the UIDs of pods that are evicted for good, by an open eviction or one of the
 	// last.
 	evicting map[string]bool

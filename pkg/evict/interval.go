@@ -13,8 +13,8 @@ const (
 	maxPollInterval = 250 * time.Millisecond
 	// minTogether is the shortest interval at which partitions are looked at together.
 	minTogether = maxPollInterval / 16
-	// heldPollInterval applies while a threshold is crossed and no pod is evicted. The pods are read as
-	// often at most (rest).
+	// heldPollInterval applies while a threshold is crossed and no pod is evicted. The pods are read
+	// as often at most (rest).
 	heldPollInterval = 100 * time.Millisecond
 	// drainPollInterval is the interval at which killed processes are checked.
 	drainPollInterval = 5 * time.Millisecond

@@ -5,11 +5,11 @@ import (
 	"fmt"
 )
 
-// Ownerless returns the memory in bytes of a partition that belongs to no pod that runs in it, given
-// its usage and that of its pods (cgroupfs.MemoryReading.Used). When the cgroup of a pod is removed
-// the kernel charges what the pod has left to the cgroup above (reparenting, mm/memcontrol.c): files
-// on a tmpfs of the node, as in a hostPath below /dev/shm or /run. A pod that was moved out alive has
-// left all that it used. Evicting another pod does not bring it back.
+// Ownerless returns the memory in bytes of a partition that belongs to no pod that runs in it,
+// given its usage and that of its pods (cgroupfs.MemoryReading.Used). When the cgroup of a pod is
+// removed the kernel charges what the pod has left to the cgroup above (reparenting,
+// mm/memcontrol.c): files on a tmpfs of the node, as in a hostPath below /dev/shm or /run. A pod
+// that was moved out alive has left all that it used. Evicting another pod does not bring it back.
 func Ownerless(used uint64, pods []Pod) uint64 {
 	for i := range pods {
 		if !pods[i].Empty {
@@ -19,18 +19,19 @@ func Ownerless(used uint64, pods []Pod) uint64 {
 	return used
 }
 
-// kernelNeeds is the memory in bytes that the kernel itself needs for a pod, at most: it charges the
-// cgroups of a pod to the slice above them, some 0.1 MiB each.
+// kernelNeeds is the memory in bytes that the kernel itself needs for a pod, at most: it charges
+// the cgroups of a pod to the slice above them, some 0.1 MiB each.
 const kernelNeeds = 1 << 20
 
-// LeftBehind returns the part of the memory of no pod, in bytes, that the kernel does not need for so
-// many pods: somebody has left it, and it stays when processes end.
+// LeftBehind returns the part of the memory of no pod, in bytes, that the kernel does not need for
+// so many pods: somebody has left it, and it stays when processes end.
 func LeftBehind(ownerless uint64, pods int) uint64 {
 	return ownerless - min(ownerless, uint64(pods+1)*kernelNeeds)
 }
 
-// leftBehind returns the part of Ownerless, in bytes, for which no pod within its request is evicted. What
-// a pod without processes uses beyond its request is not in it: that pod is evicted for it.
+// leftBehind returns the part of Ownerless, in bytes, for which no pod within its request is
+// evicted. What a pod without processes uses beyond its request is not in it: that pod is evicted
+// for it.
 func (s Situation) leftBehind() uint64 {
 	left := LeftBehind(s.Ownerless, len(s.Pods))
 	for i := range s.Pods {

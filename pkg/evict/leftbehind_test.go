@@ -65,8 +65,8 @@ func TestManagerFilesOutliveTheirPod(t *testing.T) {
 	})
 }
 
-// TestManagerMovedOut: the memory of a pod that was moved out alive costs no pod within its request,
-// and not this one if it is within its own. It is evicted for what it uses beyond that.
+// TestManagerMovedOut: the memory of a pod that was moved out alive costs no pod within its
+// request, and not this one if it is within its own. It is evicted for what it uses beyond that.
 func TestManagerMovedOut(t *testing.T) {
 	for request, want := range map[int]string{800: "", 100: "evict leaves"} {
 		bubble(t, func(n *node) {
@@ -133,8 +133,8 @@ func TestLeftBehind(t *testing.T) {
 }
 
 // TestManagerLeftByOthers: memory that belongs to no pod, whoever has left it, costs no pod that
-// keeps within its request, however much that takes of what is left. The amount is named. A pod that
-// grows beyond its request is evicted as if there were no such memory.
+// keeps within its request, however much that takes of what is left. The amount is named. A pod
+// that grows beyond its request is evicted as if there were no such memory.
 func TestManagerLeftByOthers(t *testing.T) {
 	newDisk(t).bubbleOf(t, newNode, func(n *node) {
 		n.start(sized("critical", priority.NodeCritical, 0, 0), 150)

@@ -41,7 +41,8 @@ func TestManagerLowerLimit(t *testing.T) {
 	})
 }
 
-// TestLoweringsOther: a limit that was not applied yet does not wait for the pause of the one before.
+// TestLoweringsOther: a limit that was not applied yet does not wait for the pause of the one
+// before.
 func TestLoweringsOther(t *testing.T) {
 	var l lowerings
 	now := noon

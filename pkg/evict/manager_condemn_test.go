@@ -48,8 +48,8 @@ func TestManagerKillAtLimit(t *testing.T) {
 }
 
 // TestManagerCondemnedIsLeft: the program ends when it has lowered the limit of a container and
-// before it has killed it. The next run kills it, or gives the limit back if nothing is to be killed
-// any more.
+// before it has killed it. The next run kills it, or gives the limit back if nothing is to be
+// killed any more.
 func TestManagerCondemnedIsLeft(t *testing.T) {
 	dry, off := hardOnly, hardOnly
 	dry.DryRun, off.Off = true, true

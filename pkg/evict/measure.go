@@ -26,8 +26,8 @@ func byPath(cgroups cgroupfs.FS) reader {
 	}
 }
 
-// metered returns a reader for pods that are read again soon. Their files stay open, and memory.min is
-// that which the partition's meter knows.
+// metered returns a reader for pods that are read again soon. Their files stay open, and memory.min
+// is that which the partition's meter knows.
 func (m *Manager) metered() reader {
 	if m.meters == nil {
 		m.meters = m.Cgroups.MemoryMeters()

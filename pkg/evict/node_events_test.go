@@ -11,8 +11,8 @@ func (n *node) do(format string, args ...any) {
 	n.did = append(n.did, fmt.Sprintf(format, args...))
 }
 
-// all returns the calls to the node since an earlier call of all. Kills of containers of one pod are
-// side by side, and here in the order of the containers.
+// all returns the calls to the node since an earlier call of all. Kills of containers of one pod
+// are side by side, and here in the order of the containers.
 func (n *node) all() []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -14,8 +14,8 @@ type rest struct {
 	until  time.Time
 }
 
-// newRest returns the decision as one that holds, if it does nothing. took is the time that it took,
-// from the list of the pods on.
+// newRest returns the decision as one that holds, if it does nothing. took is the time that it
+// took, from the list of the pods on.
 func newRest(s Situation, d Decision, took time.Duration) rest {
 	if d.Crossed == "" || len(d.Hurry) > 0 || d.Victim != nil && !s.Config.DryRun {
 		return rest{}

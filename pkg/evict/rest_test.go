@@ -32,9 +32,9 @@ var resting = map[string]func(n *node, c *Settings, m *Manager){
 	},
 }
 
-// TestManagerRestReadings: the pods are listed ten times a second at most while nothing is to be done,
-// and not for more than a hundredth of the time: to decide, and where memory stays once more to find
-// out whether it still does.
+// TestManagerRestReadings: the pods are listed ten times a second at most while nothing is to be
+// done, and not for more than a hundredth of the time: to decide, and where memory stays once more
+// to find out whether it still does.
 func TestManagerRestReadings(t *testing.T) {
 	for name, change := range resting {
 		for takes, most := range map[time.Duration]int{0: 210, 10 * time.Millisecond: 24, 40 * time.Millisecond: 8} {
@@ -64,7 +64,8 @@ func TestManagerRestReadings(t *testing.T) {
 	}
 }
 
-// slowList makes the list of pods take so long that a decision to do nothing holds for four seconds.
+// slowList makes the list of pods take so long that a decision to do nothing holds for four
+// seconds.
 func slowList(m *Manager) {
 	pods := m.Pods
 	m.Pods = func() []Pod {

@@ -160,9 +160,9 @@ func (d *Decision) slice(s Snapshot, pod *Pod, place membership.Place, cgroup *P
 // holdsMemory reports whether the slice of a pod in a partition may still be charged for memory
 // that the pod's processes left behind: files in an emptyDir with the medium Memory, and all that a
 // pod has used before it was moved out alive. The kubelet unmounts files before it removes its own
-// slice of the pod (SyncTerminatedPod, pkg/kubelet/kubelet.go), 0.9 s after the last container ended
-// (seen with 1.37.0). If the slice were stopped before that, its memory would be charged to the slice
-// above, and would belong to no pod.
+// slice of the pod (SyncTerminatedPod, pkg/kubelet/kubelet.go), 0.9 s after the last container
+// ended (seen with 1.37.0). If the slice were stopped before that, its memory would be charged to
+// the slice above, and would belong to no pod.
 func (s Snapshot) holdsMemory(pod *Pod, to unitname.PartitionName, cgroup *PodCgroup) bool {
 	// The namespace is unknown once the runtime has forgotten the pod's sandbox.
 	stays := pod.Namespace == "" || to == cgroup.Partition || cgroup.Bytes > 0

@@ -116,7 +116,7 @@ func (e *evictor) spared(t *testing.T) {
 		t.Fatal(err)
 	}
 	of("status", bytes)
-	want(t, e.Node, "journalctl -b -u "+monitorUnit+" -o cat | grep -c 'belong to no pod that runs in it' | sed 's/[1-9][0-9]*/named/'", "named")
+	becomes(t, e.Node, "journalctl -b -u "+monitorUnit+" -o cat | grep -c 'belongs to no pod that runs in it' | sed 's/[1-9][0-9]*/named/'", "named")
 	e.leaks(t, leaker("leaker-beside", "20Mi"))
 	e.evicted(t, "leaker-beside")
 	e.remove(t, members, "leaker-beside")
