@@ -61,12 +61,23 @@ func (e *evictor) leftByJob(t *testing.T) {
 	e.roomAgain(t)
 }
 
-// leftByMove: a pod with much memory is moved out alive. Its memory stays charged where it was.
+// leftByMove: a pod is moved in alive, takes much memory, and is moved out alive. Its memory stays
+// charged where it was. A container that the runtime has placed is not moved out alive.
 func (e *evictor) leftByMove(t *testing.T) {
 	const name = "leaves"
+	configure(t, e.Node, leftSection(""))
 	e.restarted(t, "--move=live")
-	e.create(t, spec{namespace: "default", name: name, requests: resources("10m", "800Mi"), command: []string{"/podtool", "alloc", strconv.Itoa(leftMiB) + "Mi"}})
+	pod := e.create(t, spec{
+		namespace: "default", name: name, requests: resources("10m", "800Mi"),
+		command: []string{"/podtool", "leak", "60s", "8Mi", "100Mi", strconv.Itoa(leftMiB+16) + "Mi"},
+	})
+	configure(t, e.Node, leftSection(", default"))
 	e.comesTo(t, name, unitname.System)
+	slice := unitname.CgroupPath(unitname.PodSlice(unitname.System, v1.PodQOSBurstable, string(pod.UID)))
+	e.await(t, "700 MiB in its slice", func(context.Context) (bool, string, error) {
+		used := file(t, e.Node, slice, "memory.current")
+		return used >= leftMiB<<20, strconv.FormatUint(used, 10), nil
+	})
 	configure(t, e.Node, leftSection(""))
 	e.comesTo(t, name, unitname.Default)
 	e.spared(t)
