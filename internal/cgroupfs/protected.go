@@ -96,7 +96,10 @@ func (m *MemoryMeter) protected() (uint64, error) {
 			m.closeReserves()
 			return 0, err
 		}
-		m.listedAt = now
+		m.listedAt, m.minimum = now, map[string]uint64{}
+		for _, r := range m.reserves {
+			m.minimum[r.cgroup] = r.min
+		}
 	}
 	sum := uint64(0)
 	for _, r := range m.reserves {

@@ -73,6 +73,15 @@ func (f FS) Populated(cgroup string) (bool, error) {
 // MemoryCurrent reads memory.current in bytes.
 func (f FS) MemoryCurrent(cgroup string) (uint64, error) { return f.number(cgroup, "memory.current") }
 
+// MemoryMax reads memory.max in bytes, Unlimited for none.
+func (f FS) MemoryMax(cgroup string) (uint64, error) {
+	text, err := f.read(cgroup, "memory.max")
+	if err != nil {
+		return 0, err
+	}
+	return parseMax(text)
+}
+
 // MemoryPeak reads memory.peak in bytes (Linux 5.19): the largest value of memory.current since the
 // cgroup was created.
 func (f FS) MemoryPeak(cgroup string) (uint64, error) { return f.number(cgroup, "memory.peak") }

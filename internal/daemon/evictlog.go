@@ -178,13 +178,16 @@ func (j evictionJournal) NoCandidate(d evict.Decision) {
 	}
 	j.log.Error(
 		textAbout(j.partition, noCandidateText(d)), journallog.MessageID, idNoCandidate, "available",
-		bytesize.Text(d.Available), "below", bytesize.Text(d.At), "pods", strings.Join(pods, ", "),
+		bytesize.Text(d.Available), "below", bytesize.Text(d.At), "of-no-pod", bytesize.Text(d.Ownerless), "pods", strings.Join(pods, ", "),
 	)
 }
 
 // noCandidateText returns why no pod of the system partition is evicted, without figures.
 func noCandidateText(d evict.Decision) string {
 	switch {
+	case d.Held == evict.HoldStays && evict.LeftBehind(d.Ownerless, len(d.Order)) > d.At/2:
+		return "the memory of the system partition is low because of memory that belongs to no pod that runs in it, and no pod within its request is " +
+			"evicted for it: delete the files that ended pods have left on a tmpfs of the node (/dev/shm, /run), or the pods that were moved out"
 	case d.Held == evict.HoldStays:
 		return "the memory of the system partition is low because of memory that ending processes does not free, and no other pod is evicted for it: " +
 			"delete the pod that holds it (memory-stays), or raise memoryLimit"

@@ -125,16 +125,23 @@ func TestEvictionJournalRecords(t *testing.T) {
 	journal.NoCandidate(evict.Decision{
 		Available: mebi, At: 2 * mebi, Order: []evict.Candidate{{Pod: evict.Pod{PodMeta: evict.PodMeta{Namespace: "kube-system", Name: "dns"}}, Skip: evict.SkipWithinRequest}},
 	})
+	journal.NoCandidate(evict.Decision{
+		Available: mebi, At: 2 * mebi, Held: evict.HoldStays, Ownerless: 700 * mebi,
+		Order: []evict.Candidate{{Pod: evict.Pod{PodMeta: evict.PodMeta{Namespace: "kube-system", Name: "dns"}}, Skip: evict.SkipWithinRequest}},
+	})
 	const pod = " namespace=kube-system pod=dns uid=" + uid + " method=evict "
 	want := []string{
 		`level=WARN msg="evicting a pod, because the memory of the system partition is low" MESSAGE_ID=` + idEvicting + pod +
 			"threshold=hard available=20Mi below=32Mi limit=512Mi working-set=130Mi request=70Mi estimated=false priority=7 grace=0s",
 		`level=INFO msg="an eviction has ended" MESSAGE_ID=` + idEvicted + pod + "took=1.5s",
 		`level=ERROR msg="the memory of the system partition is low and all its pods are protected: the kernel will kill at the limit; raise memoryLimit, ` +
-			`or protect fewer with --eviction-protect" MESSAGE_ID=` + idNoCandidate + ` available=1Mi below=2Mi pods="kube-system/etcd (static)"`,
+			`or protect fewer with --eviction-protect" MESSAGE_ID=` + idNoCandidate + ` available=1Mi below=2Mi of-no-pod=0 pods="kube-system/etcd (static)"`,
 		`level=ERROR msg="the memory of the system partition is low because a protected pod uses more than it requests, and no pod within its request ` +
 			`is evicted for it: the kernel will kill at the limit; limit that pod, or protect fewer with --eviction-protect" MESSAGE_ID=` +
-			idNoCandidate + ` available=1Mi below=2Mi pods="kube-system/dns (within-request)"`,
+			idNoCandidate + ` available=1Mi below=2Mi of-no-pod=0 pods="kube-system/dns (within-request)"`,
+		`level=ERROR msg="the memory of the system partition is low because of memory that belongs to no pod that runs in it, and no pod within its request is ` +
+			`evicted for it: delete the files that ended pods have left on a tmpfs of the node (/dev/shm, /run), or the pods that were moved out" MESSAGE_ID=` +
+			idNoCandidate + ` available=1Mi below=2Mi of-no-pod=700Mi pods="kube-system/dns (within-request)"`,
 	}
 	if got := strings.Split(strings.TrimSpace(kept.String()), "\n"); !slices.Equal(got, want) {
 		t.Errorf("got\n%s; want\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

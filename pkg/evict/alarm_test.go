@@ -65,8 +65,21 @@ func TestAlarm(t *testing.T) {
 	if _, _, err := wait(ctx, time.Hour); !errors.Is(err, context.Canceled) {
 		t.Errorf("ended before by %v", err)
 	}
+	wake := a.wake
 	a.Close()
-	a.Wake() // a goroutine that comes late must not write to another file with the same number
+	// A goroutine that comes late must not write to another file with the same number.
+	other := -1
+	for other != wake {
+		if other, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil || other > wake {
+			t.Fatalf("file %d, %v; want the number %d again", other, err, wake)
+		}
+		defer unix.Close(other)
+	}
+	a.Wake()
+	var count [8]byte
+	if _, err := unix.Read(other, count[:]); !errors.Is(err, unix.EAGAIN) {
+		t.Errorf("it has written %d to another file: %v", count, err)
+	}
 }
 
 func TestAlarmWithoutPressure(t *testing.T) {

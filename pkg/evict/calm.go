@@ -16,20 +16,21 @@ type calm struct {
 	at   time.Time
 }
 
-// calmAfter returns what a poll leaves to the lookout, nil if the manager has to poll by itself.
-func calmAfter(s Situation, d Decision, open []execution, burst float64) *calm {
+// calmAfter returns what a poll leaves to the lookout, and false if the manager has to poll by
+// itself.
+func calmAfter(s Situation, d Decision, open []execution, burst float64) (calm, bool) {
 	c := calm{
 		settings: s.Effective(), max: s.Memory.Max, limit: s.limit(), burst: burst, used: s.Memory.Current, at: s.Now,
 	}
 	switch {
 	case s.Config.Off, s.unlimited(): // nothing is guarded
-		return nil
+		return calm{}, false
 	case len(open) > 0, d.Crossed != "", len(d.State.Stays) > 0: // something is awaited
-		return nil
+		return calm{}, false
 	case !far(c.settings, c.available()):
-		return nil
+		return calm{}, false
 	}
-	return &c
+	return c, true
 }
 
 // available returns the memory left below the limit in bytes, if no page cache is reclaimed.
@@ -47,16 +48,24 @@ func (c *calm) look(now time.Time, used uint64) (next time.Duration, speed float
 	return pollInterval(distance, c.settings.Hard, speed, c.burst), speed, true
 }
 
-// look has the lookout read the memory of a calm partition.
+// look has the lookout read the memory of a calm partition, and once in statInterval its limit:
+// only an operator or a reload changes that.
 func (w *watch) look(now time.Time) (time.Duration, bool) {
-	reading, err := w.meter.Read(func(uint64, uint64) bool { return true })
-	if err != nil || reading.Max != w.calm.max {
-		return 0, false // the poll says why, or guards the other limit
+	if due(now, w.maxAt, statInterval, maxPollInterval) {
+		reading, err := w.meter.Read(func(uint64, uint64) bool { return true })
+		if err != nil || reading.Max != w.calm.max {
+			return 0, false // the poll says why, or guards the other limit
+		}
+		w.maxAt = now
 	}
-	d, speed, calm := w.calm.look(now, reading.Current)
+	current, err := w.meter.Current()
+	if err != nil {
+		return 0, false
+	}
+	d, speed, calm := w.calm.look(now, current)
 	w.grown.looked = speed
 	bound := steadyInterval
-	moved := max(reading.Current, w.statCurrent) - min(reading.Current, w.statCurrent)
+	moved := max(current, w.statCurrent) - min(current, w.statCurrent)
 	if moved > w.calm.limit/steadyShare || now.Sub(w.kills.limitAt) < killFollows {
 		bound = statInterval
 	}

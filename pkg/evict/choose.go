@@ -8,7 +8,8 @@ import (
 
 // choose decides. A pod without containers to stop may still hold memory: its containers may have
 // ended since the list of pods was made. What they held until then is back, so the memory is read
-// again. A container that did not end when it was just signalled will not end now either.
+// again: once for all pods before the first with a container to stop. A container that did not end
+// when it was just signalled will not end now either.
 func (m *Manager) choose(s *Situation) Decision {
 	for {
 		d := Decide(*s)
@@ -26,23 +27,46 @@ func (m *Manager) choose(s *Situation) Decision {
 		if d.Victim.Containers = m.stoppable(*d.Victim); len(d.Victim.Containers) > 0 {
 			return d
 		}
-		s.Pods = m.readAgain(s.Pods, d.Victim.Cgroup)
+		s.Pods = m.readAgain(s.Pods, m.unstoppable(d))
 		if err := m.read(s); err != nil {
 			m.warnings.warn(err)
 		}
+		s.Ownerless = Ownerless(s.Memory.Used(), s.Pods)
 	}
 }
 
-// readAgain returns the pods with the present usage of one that has no containers to stop.
-func (m *Manager) readAgain(pods []Pod, cgroup string) []Pod {
-	i := slices.IndexFunc(pods, func(p Pod) bool { return p.Cgroup == cgroup })
-	pods[i].Empty = true
-	if now := Measure(m.Cgroups, pods[i:i+1], m.warnings.warn); len(now) == 0 {
-		return slices.Delete(pods, i, i+1)
-	} else if now[0].Measured {
-		pods[i] = now[0]
+// unstoppable returns the cgroups of the victim, which has no containers to stop, and of the pods
+// after it up to the first that has some, or is known to have none.
+func (m *Manager) unstoppable(d Decision) map[string]bool {
+	cgroups := map[string]bool{d.Victim.Cgroup: true}
+	for i := range d.Order {
+		switch p := &d.Order[i]; {
+		case p.Skip != "" || cgroups[p.Cgroup]:
+		case p.Empty || len(m.stoppable(p.Pod)) > 0:
+			return cgroups
+		default:
+			cgroups[p.Cgroup] = true
+		}
 	}
-	return pods
+	return cgroups
+}
+
+// readAgain returns the pods with the present usage of those that have no containers to stop.
+func (m *Manager) readAgain(pods []Pod, unstoppable map[string]bool) []Pod {
+	left := pods[:0]
+	for _, p := range pods {
+		if !unstoppable[p.Cgroup] {
+			left = append(left, p)
+			continue
+		}
+		p.Empty = true
+		if now := measure([]Pod{p}, m.warnings.warn, m.metered()); len(now) > 0 && now[0].Measured {
+			left = append(left, now[0])
+		} else if len(now) > 0 {
+			left = append(left, p)
+		}
+	}
+	return left
 }
 
 // stoppable returns the containers of a pod that are left to stop, including containers that were

@@ -1,6 +1,8 @@
 package evict
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -35,4 +37,30 @@ func condemn(dir string, patience time.Duration) {
 		_, _ = limit.WriteString(strconv.FormatUint(usage/2, 10))
 		_ = limit.Close()
 	})
+}
+
+// giveBack writes the limit that a container had before it was condemned, if it has a lower one:
+// the program may have ended before the kill, and the kernel need not have killed. It returns
+// fs.ErrNotExist if the container has ended.
+func giveBack(cgroups cgroupfs.FS, c Stopped) error {
+	if c.MemoryMaxBytes == 0 {
+		return nil
+	}
+	present, err := cgroups.MemoryMax(c.Cgroup)
+	if err != nil || present >= c.MemoryMaxBytes {
+		return err
+	}
+	text := "max"
+	if c.MemoryMaxBytes != cgroupfs.Unlimited {
+		text = strconv.FormatUint(c.MemoryMaxBytes, 10)
+	}
+	file, err := os.OpenFile(filepath.Join(cgroups.Path(c.Cgroup), "memory.max"), os.O_WRONLY|os.O_TRUNC, 0)
+	if err == nil {
+		_, err = file.WriteString(text)
+		err = errors.Join(err, file.Close())
+	}
+	if err != nil {
+		return fmt.Errorf("giving container %s its memory limit of %s back: %w; restart it", c.ID, text, err)
+	}
+	return nil
 }

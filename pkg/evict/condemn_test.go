@@ -6,6 +6,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"nodepartition/internal/cgroupfs"
 )
 
 // TestKillerCondemns: at the limit of a cgroup above, the kernel's OOM killer is to kill before
@@ -70,5 +72,20 @@ func TestCondemnPatience(t *testing.T) {
 	condemn(dir, time.Millisecond)
 	if took := time.Since(begin); took > 5*time.Second {
 		t.Errorf("it took %s", took)
+	}
+}
+
+// TestGiveBackRaised: a limit that was raised since is a user's, and stays.
+func TestGiveBackRaised(t *testing.T) {
+	dir := cgroup(t)
+	path := filepath.Join(dir, "memory.max")
+	for present, want := range map[string]string{"4096": "8192", "8192": "8192", "16384": "16384", "max": "max"} {
+		if err := os.WriteFile(path, []byte(present), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		err := giveBack(cgroupfs.FS(dir), Stopped{ID: "a", Cgroup: ".", MemoryMaxBytes: 8192})
+		if text, _ := os.ReadFile(path); err != nil || string(text) != want {
+			t.Errorf("%s became %q, %v; want %s", present, text, err, want)
+		}
 	}
 }

@@ -1,11 +1,16 @@
 package evict
 
-import "nodepartition/internal/cgroupfs"
+import (
+	"sync"
+
+	"nodepartition/internal/cgroupfs"
+)
 
 // condemned counts the processes that the kernel has killed for the program (condemn). They are
-// part of an eviction, and no kill at a limit that a user has set. Only the goroutine in Run uses
-// it.
+// part of an eviction, and no kill at a limit that a user has set. Its methods may be called from
+// any goroutine.
 type condemned struct {
+	mu     sync.Mutex
 	counts map[string]kernelCount
 	// ended is the sum over cgroups that are gone.
 	ended uint64
@@ -17,6 +22,8 @@ type kernelCount struct{ before, last uint64 }
 
 // add begins to count in a cgroup, unless it has begun before.
 func (c *condemned) add(cgroups cgroupfs.FS, cgroup string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if _, known := c.counts[cgroup]; known {
 		return
 	}
@@ -32,6 +39,8 @@ func (c *condemned) add(cgroups cgroupfs.FS, cgroup string) {
 
 // total returns the number of processes that the kernel has killed for the program in this run.
 func (c *condemned) total(cgroups cgroupfs.FS) uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	sum := uint64(0)
 	for cgroup, count := range c.counts {
 		killed, _, err := cgroups.Kills(cgroup)

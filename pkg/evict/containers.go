@@ -11,8 +11,8 @@ import (
 	"sync"
 )
 
-// containers stops containers and reads whether they have ended. All methods but stop and
-// startedAgain may be called from any goroutine.
+// containers stops containers and reads whether they have ended. All methods but startedAgain may
+// be called from any goroutine.
 type containers struct {
 	*Options
 	condemned  condemned
@@ -23,21 +23,33 @@ type containers struct {
 
 // stop stops the containers of an eviction. Without a grace period the kernel kills them at once,
 // and the runtime notices that they have ended, as after any other kill. Stopping them through the
-// runtime takes a hundred times as long (docs/eviction.md). atLimit is as for Options.Kill.
+// runtime takes a hundred times as long (docs/eviction.md). atLimit is as for Options.Kill, for
+// containers whose limit was noted. They are killed side by side: one may take condemnPatience.
+// stop returns after killPatience at the latest, so that the memory is read meanwhile.
 func (c *containers) stop(ctx context.Context, e Eviction, atLimit bool) {
+	var kills sync.WaitGroup
 	for _, stopped := range e.Containers {
 		if e.Grace > 0 {
 			c.askRuntime(ctx, e, stopped)
 			continue
 		}
-		if err := c.kill(stopped, atLimit); err != nil {
-			if !errors.Is(err, errNoKill) {
-				c.Events.Failed(e, StepStop, err)
+		kills.Add(1)
+		c.background.Go(func() {
+			defer kills.Done()
+			if err := c.kill(stopped, atLimit && stopped.MemoryMaxBytes > 0); err != nil {
+				if !errors.Is(err, errNoKill) {
+					c.Events.Failed(e, StepStop, err)
+				}
+				c.askRuntime(ctx, e, stopped)
 			}
-			c.askRuntime(ctx, e, stopped)
-		}
+		})
 	}
+	within(killPatience, kills.Wait)
 }
+
+// killPatience is the time for which stop waits for its kills: the reaper's, which begins on the
+// CPU of the kill.
+const killPatience = reapPatience
 
 // errNoKill means that the kernel has no cgroup.kill (before Linux 5.14).
 var errNoKill = errors.New("no cgroup.kill")
@@ -54,13 +66,16 @@ func (c *containers) kill(stopped Stopped, atLimit bool) error {
 	if atLimit {
 		c.condemned.total(c.Cgroups) // the runtime may remove the cgroup before the next reading
 	}
-	if !errors.Is(err, fs.ErrNotExist) {
-		return err
+	if err == nil {
+		return nil
 	}
-	if populated, _ := c.Cgroups.Populated(stopped.Cgroup); populated {
+	switch populated, _ := c.Cgroups.Populated(stopped.Cgroup); {
+	case !populated: // it has ended, maybe since the open
+		return nil
+	case errors.Is(err, fs.ErrNotExist):
 		return errNoKill
 	}
-	return nil
+	return err
 }
 
 // killAll kills the processes in the cgroups, which are containers of an eviction without a grace

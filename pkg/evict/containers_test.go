@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // TestContainersEndedBeforeKill: a container that is already gone needs no kill, and is no failure.
@@ -19,6 +21,59 @@ func TestContainersEndedBeforeKill(t *testing.T) {
 		n.run(n.started(hardOnly), 4*time.Second)
 		n.expect("kill greedy.c1", "evict greedy", "confirm greedy")
 		n.expectEvents("signalled", "evicting greedy hard evict", "count hard evict", "evicted greedy evict")
+	})
+}
+
+// TestContainersEndedMeanwhile: a container that ends between the open and the write of cgroup.kill
+// (ENODEV) was not to be killed, and is no failure either.
+func TestContainersEndedMeanwhile(t *testing.T) {
+	bubble(t, func(n *node) {
+		greedy := n.pod("greedy")
+		n.beforeKill = func(id string) {
+			n.set(func() {
+				for _, c := range greedy.containers {
+					if c.id == id {
+						n.exited(greedy, c)
+						n.killErr = unix.ENODEV
+					}
+				}
+			})
+		}
+		n.run(n.started(hardOnly), 4*time.Second)
+		n.expect("evict greedy", "confirm greedy")
+		n.expectEvents("signalled", "evicting greedy hard evict", "count hard evict", "evicted greedy evict")
+	})
+}
+
+// TestContainersSideBySide: at the limit a kill may take condemnPatience. No container of the pod
+// waits for that of another one, and the memory is read meanwhile.
+func TestContainersSideBySide(t *testing.T) {
+	bubble(t, func(n *node) {
+		greedy := n.pod("greedy")
+		n.set(func() { greedy.containers[0].uses += 40 * mi })
+		killed := map[string]time.Time{}
+		n.beforeKill = func(id string) {
+			n.mu.Lock()
+			killed[id] = time.Now()
+			n.mu.Unlock()
+			<-time.After(condemnPatience) // dirty pages are written back
+		}
+		m, begin, polls := n.started(hardOnly), time.Now(), 0
+		defer n.stop(m)
+		available := n.available
+		n.available = func() { polls++ }
+		for time.Since(begin) < condemnPatience/2 {
+			n.run(m, time.Millisecond)
+		}
+		n.available = available
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		if len(killed) != 2 || killed["greedy.c1"].Sub(killed["greedy.c2"]).Abs() > time.Millisecond {
+			n.t.Errorf("killed at %v; want both at once", killed)
+		}
+		if polls < 20 {
+			n.t.Errorf("the memory was read %d times in half a second while they were killed", polls)
+		}
 	})
 }
 

@@ -60,6 +60,8 @@ type Decision struct {
 	Grace  time.Duration
 	// Hurry lists the open evictions whose grace period ends now.
 	Hurry []execution
+	// Ownerless is the field of the Situation.
+	Ownerless uint64
 	// Held is the reason for which no pod is evicted, empty if one is evicted or none needs to be.
 	Held Hold
 	// NoCandidate means that a pod should be evicted and there is no candidate: the kernel will
@@ -89,7 +91,7 @@ func underPressure(s Situation) bool {
 func (s Situation) crossed() (Threshold, State) {
 	state, c := s.State, s.Effective()
 	if c.Off || s.unlimited() {
-		return "", State{Open: state.Open, Cooldown: state.Cooldown, Stays: state.Stays, Left: state.Left}
+		return "", State{Open: state.Open, Cooldown: state.Cooldown, Stays: state.Stays}
 	}
 	left := s.left()
 	below := func(threshold uint64, name Threshold) bool {
@@ -135,15 +137,25 @@ func (s Situation) crossed() (Threshold, State) {
 func Decide(s Situation) Decision {
 	crossed, state := s.crossed()
 	c := s.Effective()
-	d := Decision{State: state, Crossed: crossed, Limit: s.limit(), Available: s.left(), At: c.threshold(crossed)}
+	d := Decision{
+		State: state, Crossed: crossed, Limit: s.limit(), Available: s.left(), At: c.threshold(crossed),
+		Ownerless: s.Ownerless,
+	}
 	shortage := d.At + c.MinimumReclaim - min(d.Available, d.At+c.MinimumReclaim)
+	left := s.leftBehind()
 	// Sums over all pods, evicted ones too: the memory that stays, and what pods that are passed over
-	// for it use beyond their requests.
-	stays, excess := s.Left, s.Left
+	// for it use beyond their requests. At the first decision of a shortage a pod that uses more than
+	// it requests may be the one that grows: it does not wait for memory of no pod.
+	stays, excess := uint64(0), left
+	if state.Floored {
+		stays = left
+	}
 	for _, pod := range rank(s.Pods) {
 		skip := c.Protected.reason(pod)
 		remains := s.stays(pod)
-		stays += remains
+		if counted := state.Floored && pod.Empty && pod.withinRequest(); !counted {
+			stays += remains
+		}
 		if skip == "" && (remains > 0 || pod.Empty) && pod.Usage.Used-remains < (shortage+1)/2 {
 			skip = SkipStays
 			excess += uint64(max(0, pod.excess()))
@@ -153,7 +165,8 @@ func Decide(s Situation) Decision {
 	taken, staysMissing := c.Protected.taken(s.Pods), shortage > 0 && excess >= shortage
 	for i := range d.Order {
 		pod := &d.Order[i]
-		spared := taken >= max(shortage, pod.Usage.Used) || staysMissing && !state.usedUp(pod.Pod, s.available())
+		spared := taken >= max(shortage, pod.Usage.Used) || shortage > 0 && left >= shortage ||
+			staysMissing && !state.usedUp(pod.Pod, s.available())
 		if pod.Skip == "" && pod.withinRequest() && spared {
 			pod.Skip = SkipWithinRequest
 		}

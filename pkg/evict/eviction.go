@@ -62,6 +62,9 @@ type Stopped struct {
 	Cgroup          string `json:"cgroup"`
 	WorkingSetBytes uint64 `json:"workingSetBytes"`
 	RequestBytes    uint64 `json:"requestBytes"`
+	// MemoryMaxBytes was its memory.max, cgroupfs.Unlimited for none, before the kernel was made to
+	// kill in it (condemn). It is 0 if that was not begun.
+	MemoryMaxBytes uint64 `json:"memoryMaxBytes,omitempty"`
 }
 
 // newEviction returns the eviction that was decided.
@@ -83,13 +86,13 @@ func newEviction(s Situation, d Decision) Eviction {
 			RequestBytes:    d.Victim.Request,
 			UsedBytes:       d.Victim.Usage.Used,
 			PartitionBytes:  s.Memory.Used(),
-			OwnerlessBytes:  ownerless(s.Memory.Used(), s.Pods),
+			OwnerlessBytes:  Ownerless(s.Memory.Used(), s.Pods),
 		},
 		Reported: d.Method != Evict,
 		DryRun:   s.Config.DryRun,
 	}
 	for _, c := range d.Victim.Containers {
-		e.Containers = append(e.Containers, Stopped{c.ID, c.Name, c.Cgroup, c.WorkingSet, c.Request})
+		e.Containers = append(e.Containers, Stopped{c.ID, c.Name, c.Cgroup, c.WorkingSet, c.Request, 0})
 	}
 	return e
 }

@@ -23,9 +23,9 @@ type executor struct {
 	last []execution
 	// dryRunUntil holds the time, by UID, until which the dry run of a pod is not repeated.
 	dryRunUntil map[string]time.Time
-	// staysAt is the time at which forgetStays last read memory.
-	staysAt time.Time
-	resumed bool
+	// staysUntil is the time at which forgetStays reads memory again.
+	staysUntil time.Time
+	resumed    bool
 	// evicting holds the UIDs of pods that are evicted for good, by an open eviction or one of the
 	// last.
 	evicting map[string]bool
@@ -33,11 +33,11 @@ type executor struct {
 
 // begin takes the steps of an eviction that cannot wait.
 func (x *executor) begin(ctx context.Context, s Situation, d Decision) {
+	if s.Config.DryRun && x.isTold(d.Victim.UID, s.Now) {
+		return
+	}
 	e := newEviction(s, d)
 	if s.Config.DryRun {
-		if s.Now.Before(x.dryRunUntil[e.UID]) {
-			return
-		}
 		maps.DeleteFunc(x.dryRunUntil, func(_ string, until time.Time) bool { return !s.Now.Before(until) })
 		x.dryRunUntil[e.UID] = s.Now.Add(retryInterval)
 		x.Events.Evicting(e, 0)
@@ -49,10 +49,25 @@ func (x *executor) begin(ctx context.Context, s Situation, d Decision) {
 	if e.Method == Evict && !d.Victim.Terminating { // whoever deletes a pod wants its successor
 		x.state.Cooldown[e.Owner] = s.Now.Add(s.Config.Cooldown)
 	}
-	x.save()
-	x.containers.stop(ctx, e, s.atLimit())
+	x.stop(ctx, &x.state.Open[len(x.state.Open)-1], s.atLimit())
 	x.Events.Evicting(e, time.Since(s.Now))
 }
+
+// stop saves the state, and stops the containers of an open eviction. atLimit is as for
+// Options.Kill: then the limits that are lowered are saved before. Without that the next run could
+// not give them back, and they are not lowered.
+func (x *executor) stop(ctx context.Context, e *execution, atLimit bool) {
+	for i := range e.Containers {
+		if c := &e.Containers[i]; atLimit && e.Grace == 0 && c.MemoryMaxBytes == 0 {
+			c.MemoryMaxBytes, _ = x.Cgroups.MemoryMax(c.Cgroup) // it has ended with an error
+		}
+	}
+	saved := x.save()
+	x.containers.stop(ctx, e.record(), atLimit && saved)
+}
+
+// isTold reports whether the dry run of a pod was reported a moment ago.
+func (x *executor) isTold(uid string, now time.Time) bool { return now.Before(x.dryRunUntil[uid]) }
 
 // resume takes the remaining steps of evictions that an earlier run left open, on its first call.
 // If memory is no longer low, it gives up old evictions, because their containers may have been
@@ -99,7 +114,7 @@ func (x *executor) resume(ctx context.Context, s Situation, read bool) {
 			x.report(ctx, e)
 			continue
 		}
-		x.containers.stop(ctx, e.record(), read && s.atLimit())
+		x.stop(ctx, e, read && s.atLimit())
 	}
 }
 
@@ -229,12 +244,17 @@ func (x *executor) report(ctx context.Context, e *execution) {
 // hurry ends the grace period of an eviction, as one by the given threshold.
 func (x *executor) hurry(ctx context.Context, s Situation, e *execution, threshold Threshold) {
 	*e = e.hurried(threshold, time.Now())
-	x.save()
-	x.containers.stop(ctx, e.record(), s.atLimit())
+	x.stop(ctx, e, s.atLimit())
 }
 
-// close ends an eviction.
+// close ends an eviction. A container of it that runs on gets back the limit that condemn has
+// lowered.
 func (x *executor) close(e execution) {
+	for _, c := range e.Containers {
+		if err := giveBack(x.Cgroups, c); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			x.Events.Failed(e.record(), StepStop, err)
+		}
+	}
 	x.keep(e)
 	x.Events.Evicted(e.record(), time.Since(e.Time))
 }

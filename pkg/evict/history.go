@@ -11,7 +11,7 @@ func (x *executor) load(cooldown time.Duration) {
 	if err != nil {
 		x.Events.Failed(Eviction{}, StepState, err) // and begin with an empty state
 	}
-	x.state = State{Open: executions(history.Open), Cooldown: history.Cooldown, Stays: history.Stays, Left: history.Left}
+	x.state = State{Open: executions(history.Open), Cooldown: history.Cooldown, Stays: history.Stays}
 	x.last = executions(history.Last)
 	if x.state.Cooldown == nil {
 		x.state.Cooldown = map[string]time.Time{}
@@ -32,20 +32,21 @@ func (x *executor) keep(e execution) {
 	x.last = x.last[max(0, len(x.last)-historySize):]
 }
 
-// save writes the state file. An eviction is not delayed if that fails: at worst it is carried out
-// twice.
-func (x *executor) save() {
+// save writes the state file, and reports whether that succeeded. An eviction is not delayed if it
+// fails: at worst it is carried out twice.
+func (x *executor) save() bool {
 	x.remember()
 	history := History{
 		Open:     records(x.state.Open),
 		Cooldown: x.state.Cooldown,
 		Stays:    x.state.Stays,
-		Left:     x.state.Left,
 		Last:     records(x.last),
 	}
 	if err := x.Store.write(x.Partition, history); err != nil {
 		x.Events.Failed(Eviction{}, StepState, err)
+		return false
 	}
+	return true
 }
 
 // remember marks the pods that are evicted for good.

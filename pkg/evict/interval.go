@@ -13,7 +13,8 @@ const (
 	maxPollInterval = 250 * time.Millisecond
 	// minTogether is the shortest interval at which partitions are looked at together.
 	minTogether = maxPollInterval / 16
-	// heldPollInterval applies while a threshold is crossed and no pod is evicted.
+	// heldPollInterval applies while a threshold is crossed and no pod is evicted. The pods are read
+	// as often at most (rest).
 	heldPollInterval = 100 * time.Millisecond
 	// drainPollInterval is the interval at which killed processes are checked.
 	drainPollInterval = 5 * time.Millisecond
@@ -75,17 +76,19 @@ func nextPoll(s Situation, d Decision, open []execution, growth, burst float64) 
 	}
 	// Under pressure the threshold is already crossed, and the memory left below the limit counts.
 	interval := pollInterval(distance, min(c.Hard, d.Available), growth, burst)
+	// While nothing is done, a pod that grows is followed from when its growth is first measured.
+	toFloor := pollInterval(d.Available-min(d.State.Floor, d.Available), 0, growth, 1)
 	switch {
 	case s.Config.Off, s.unlimited():
 		return statInterval
 	case killing(open):
 		return drainPollInterval
-	case waiting(open), s.Evidence.dying(s.Now), d.Held == HoldUnknown, d.Held == HoldDoubt:
+	case waiting(open), s.Evidence.dying(s.Now):
 		return min(interval, heldPollInterval/10)
+	case d.Held == HoldUnknown, d.Held == HoldDoubt:
+		return min(toFloor, heldPollInterval/10)
 	case d.Held == HoldStays:
-		// That may last for days, and each poll reads all pods. A pod that grows meanwhile is followed
-		// from when its growth is first measured.
-		return pollInterval(d.Available-min(d.State.Floor, d.Available), 0, growth, 1)
+		return min(toFloor, heldPollInterval/4)
 	case d.NoCandidate, d.Held != "", s.Config.DryRun && d.Crossed != "":
 		return heldPollInterval
 	}

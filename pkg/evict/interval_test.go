@@ -150,7 +150,7 @@ func TestNextPollOtherLimit(t *testing.T) {
 }
 
 // TestNextPollWhileHeld: growth is found before half of the available memory is used up while
-// evictions are held back, and polls are rare without growth.
+// evictions are held back, and polls are rarer without growth.
 func TestNextPollWhileHeld(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -159,8 +159,8 @@ func TestNextPollWhileHeld(t *testing.T) {
 		most  time.Duration
 	}{
 		"doubt":                   {State{Doubt: noon.Add(time.Second)}, 0, heldPollInterval / 10},
-		"files stay":              {State{Stays: map[string]uint64{"tmpfs": 400 * mi}}, 0, maxPollInterval},
-		"files stay, others grow": {State{Stays: map[string]uint64{"tmpfs": 400 * mi}}, 10 * mi, 25 * time.Millisecond},
+		"files stay":              {State{Stays: map[string]uint64{"tmpfs": 400 * mi}}, 0, heldPollInterval / 4},
+		"files stay, others grow": {State{Stays: map[string]uint64{"tmpfs": 400 * mi}}, 50 * mi, 8 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -169,7 +169,7 @@ func TestNextPollWhileHeld(t *testing.T) {
 			d := Decide(s)
 			var g grown
 			g.poll(noon.Add(-10*time.Millisecond), s.Memory.Used()-test.grown)
-			if got := nextPoll(s, d, nil, g.poll(s.Now, s.Memory.Used()), maxBurst); d.Held == "" || got > test.most || test.most == maxPollInterval && got < maxPollInterval {
+			if got := nextPoll(s, d, nil, g.poll(s.Now, s.Memory.Used()), maxBurst); d.Held == "" || got > test.most || test.grown == 0 && got < test.most {
 				t.Errorf("held %q, the next poll is in %s, want %s", d.Held, got, test.most)
 			}
 		})
@@ -202,7 +202,7 @@ func TestNextPoll(t *testing.T) {
 		"memory of a stopped pod returned": {hard, 400 * mi, Decision{}, []execution{{phase: reclaimed, Eviction: Eviction{Verdict: Verdict{Grace: time.Second}}}}, 200 * time.Millisecond},
 		"memory of a killed pod returned":  {hard, 400 * mi, Decision{}, []execution{{phase: reclaimed}}, 200 * time.Millisecond},
 		"memory unknown":                   {hard, 400 * mi, Decision{Held: HoldUnknown}, nil, heldPollInterval / 10},
-		"memory in doubt, at the limit":    {hard, 10 * mi, Decision{Held: HoldDoubt}, nil, 5 * time.Millisecond},
+		"memory in doubt, at the limit":    {hard, 10 * mi, Decision{Held: HoldDoubt}, nil, heldPollInterval / 10},
 		"no candidate":                     {hard, 60 * mi, Decision{Crossed: Hard, NoCandidate: true}, nil, heldPollInterval},
 		"held":                             {hard, 60 * mi, Decision{Crossed: Hard, Held: HoldReclaiming}, nil, heldPollInterval},
 		"dry run, crossed":                 {dryRun, 60 * mi, Decision{Crossed: Hard}, nil, heldPollInterval},

@@ -25,13 +25,13 @@ const (
 	// (mmap_read_lock_killable, mm/oom_kill.c), which a process in the state D may hold for ever.
 	reapPatience = 20 * time.Millisecond
 	// maxReapers bounds the reapers that wait for such a lock.
-	maxReapers = 16
+	maxReapers = 64
 )
 
 // Kill kills all processes of the cgroup in dir and below it, at once (cgroup.kill, Linux 5.14),
 // and takes their memory back. atLimit means that a cgroup above is about to meet its limit: then
 // the kernel must select no other process before that memory is back. Kill returns fs.ErrNotExist
-// if the cgroup is gone or the kernel has no cgroup.kill.
+// if the cgroup is gone or the kernel has no cgroup.kill, and another error if it goes meanwhile.
 func (k *Killer) Kill(dir string, atLimit bool) error { return k.kill(dir, atLimit, reap) }
 
 func (k *Killer) kill(dir string, atLimit bool, reap func(pid int)) error {
@@ -43,9 +43,6 @@ func (k *Killer) kill(dir string, atLimit bool, reap func(pid int)) error {
 		condemn(dir, condemnPatience)
 	}
 	_, err = file.WriteString("1")
-	if errors.Is(err, unix.ENODEV) {
-		err = fs.ErrNotExist // removed since the open (kernfs_fop_write_iter)
-	}
 	if err == nil {
 		k.reap(dir, reap)
 	}

@@ -5,57 +5,57 @@ import (
 	"fmt"
 )
 
-// leftBehind is memory of the partition that evictions have left there and that belongs to no pod:
-// files on a tmpfs of the node, as in a hostPath below /dev/shm or /run. When the cgroup of the pod
-// is removed the kernel charges them to the cgroup above (reparenting, mm/memcontrol.c). Evicting
-// another pod does not bring them back.
-type leftBehind struct {
-	// Base is the memory in bytes that belonged to no pod before the first of these evictions. The
-	// kernel charges the cgroups of pods to the slice above them.
-	Base uint64 `json:"base,omitempty"`
-	// Bytes is the memory that was added, in bytes.
-	Bytes uint64 `json:"bytes,omitempty"`
-}
-
-// of returns the part that is still there, in bytes, given the memory that belongs to no pod.
-func (l leftBehind) of(ownerless uint64) uint64 {
-	return min(l.Bytes, ownerless-min(l.Base, ownerless))
-}
-
-// add returns l after an eviction, given the memory that belonged to no pod before and after it.
-func (l leftBehind) add(before, after uint64) leftBehind {
-	if l.Bytes == 0 {
-		l.Base = before
-	}
-	l.Bytes = after - min(l.Base, after)
-	return l
-}
-
-// ownerless returns the memory of the partition that belongs to no pod, in bytes.
-func ownerless(used uint64, pods []Pod) uint64 {
+// Ownerless returns the memory in bytes of a partition that belongs to no pod that runs in it,
+// given its usage and that of its pods (cgroupfs.MemoryReading.Used). When the cgroup of a pod is
+// removed the kernel charges what the pod has left to the cgroup above (reparenting,
+// mm/memcontrol.c): files on a tmpfs of the node, as in a hostPath below /dev/shm or /run. A pod
+// that was moved out alive has left all that it used. Evicting another pod does not bring it back.
+func Ownerless(used uint64, pods []Pod) uint64 {
 	for i := range pods {
-		used -= min(used, pods[i].Usage.Used)
+		if !pods[i].Empty {
+			used -= min(used, pods[i].Usage.Used)
+		}
 	}
 	return used
 }
 
-// checkLeft notes how much of the memory of an eviction has been left in the partition, where it
+// kernelNeeds is the memory in bytes that the kernel itself needs for a pod, at most: it charges
+// the cgroups of a pod to the slice above them, some 0.1 MiB each.
+const kernelNeeds = 1 << 20
+
+// LeftBehind returns the part of the memory of no pod, in bytes, that the kernel does not need for
+// so many pods: somebody has left it, and it stays when processes end.
+func LeftBehind(ownerless uint64, pods int) uint64 {
+	return ownerless - min(ownerless, uint64(pods+1)*kernelNeeds)
+}
+
+// leftBehind returns the part of Ownerless, in bytes, for which no pod within its request is
+// evicted. What a pod without processes uses beyond its request is not in it: that pod is evicted
+// for it.
+func (s Situation) leftBehind() uint64 {
+	left := LeftBehind(s.Ownerless, len(s.Pods))
+	for i := range s.Pods {
+		if p := &s.Pods[i]; p.Empty && !p.withinRequest() {
+			left -= min(left, p.Usage.Used)
+		}
+	}
+	return left
+}
+
+// checkLeft reports how much of the memory of an eviction has been left in the partition, where it
 // belongs to no pod. used is the present usage of the partition.
 func (x *executor) checkLeft(e *execution, used uint64) {
-	after := ownerless(used, Measure(x.Cgroups, x.Pods(), x.warn))
+	after := Ownerless(used, Measure(x.Cgroups, x.Pods(), x.warn))
 	left := after - min(e.OwnerlessBytes, after)
-	if left < e.UsedBytes/2 {
-		return // other pods have grown
+	if left < e.UsedBytes/2 || e.Problem != "" {
+		return // other pods have grown, or there is more to say
 	}
-	x.state.Left = x.state.Left.add(e.OwnerlessBytes, after)
-	if e.Problem == "" {
-		e.Problem = fmt.Sprintf(
-			"%d of %d bytes are still in %s and belong to no pod: files on a tmpfs of the node (a hostPath below "+
-				"/dev/shm or /run) stay when their pod ends; delete them",
-			left,
-			e.UsedBytes,
-			x.name(),
-		)
-		x.Events.Failed(e.record(), StepReclaim, errors.New(e.Problem))
-	}
+	e.Problem = fmt.Sprintf(
+		"%d of %d bytes are still in %s and belong to no pod: files on a tmpfs of the node (a hostPath below "+
+			"/dev/shm or /run) stay when their pod ends; delete them",
+		left,
+		e.UsedBytes,
+		x.name(),
+	)
+	x.Events.Failed(e.record(), StepReclaim, errors.New(e.Problem))
 }

@@ -1,6 +1,7 @@
 package evict
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -64,6 +65,28 @@ func TestManagerFilesOutliveTheirPod(t *testing.T) {
 	})
 }
 
+// TestManagerMovedOut: the memory of a pod that was moved out alive costs no pod within its
+// request, and not this one if it is within its own. It is evicted for what it uses beyond that.
+func TestManagerMovedOut(t *testing.T) {
+	for request, want := range map[int]string{800: "", 100: "evict leaves"} {
+		bubble(t, func(n *node) {
+			n.set(func() { n.pods, n.cache = nil, [3]uint64{} })
+			n.start(sized("leaves", 0, 0, request))
+			n.start(sized("innocent", 0, 0, 250), 220)
+			n.set(func() { n.pod("leaves").rest = 700 * mi })
+			m := n.started(hardOnly)
+			defer n.stop(m)
+			n.run(m, 5*time.Second)
+			if did := strings.Join(n.all(), " "); !strings.HasPrefix(did, want) || want == "" && did != "" {
+				n.t.Errorf("with a request of %d MiB: did %q; want %q", request, did, want)
+			}
+			if report := m.Report(); want == "" && report.Ownerless != 700*mi {
+				n.t.Errorf("the report has %d MiB", report.Ownerless/mi)
+			}
+		})
+	}
+}
+
 // TestManagerFilesDeleted: when such files are deleted, evictions go on as before.
 func TestManagerFilesDeleted(t *testing.T) {
 	newDisk(t).bubbleOf(t, newNode, func(n *node) {
@@ -97,21 +120,67 @@ func TestManagerOthersGrow(t *testing.T) {
 				n.t.Errorf("event %q", event)
 			}
 		}
-		if left := m.executor.state.Left; left != (leftBehind{}) {
-			n.t.Errorf("left behind %+v", left)
-		}
 	})
 }
 
-// TestLeftBehind: memory that belonged to no pod before the eviction is not part of it.
+// TestLeftBehind: what the kernel needs for the cgroups of pods was left by nobody.
 func TestLeftBehind(t *testing.T) {
-	l := leftBehind{}.add(20, 120)
-	for ownerless, want := range map[uint64]uint64{0: 0, 20: 0, 70: 50, 120: 100, 500: 100} {
-		if got := l.of(ownerless); got != want {
-			t.Errorf("%d of %d; want %d", got, ownerless, want)
+	for ownerless, want := range map[uint64]uint64{0: 0, 4 * mi: 0, 4*mi + 1: 1, 160 * mi: 156 * mi} {
+		if got := LeftBehind(ownerless, 3); got != want {
+			t.Errorf("%d of %d with 3 pods; want %d", got, ownerless, want)
 		}
 	}
-	if l = l.add(120, 220); l != (leftBehind{Base: 20, Bytes: 200}) {
-		t.Errorf("%+v after the next", l)
-	}
+}
+
+// TestManagerLeftByOthers: memory that belongs to no pod, whoever has left it, costs no pod that
+// keeps within its request, however much that takes of what is left. The amount is named. A pod
+// that grows beyond its request is evicted as if there were no such memory.
+func TestManagerLeftByOthers(t *testing.T) {
+	newDisk(t).bubbleOf(t, newNode, func(n *node) {
+		n.start(sized("critical", priority.NodeCritical, 0, 0), 150)
+		for i := range 4 {
+			n.start(sized(fmt.Sprint("innocent", i), 0, 0, 100), 15)
+		}
+		n.set(func() { n.left = 700 * mi })
+		m := n.started(hardOnly)
+		defer n.stop(m)
+		for range 100 {
+			n.run(m, 100*time.Millisecond)
+			n.set(func() {
+				for i := range 4 {
+					c := n.pod(fmt.Sprint("innocent", i)).containers[0]
+					c.uses = min(c.uses+mi/4, 90*mi)
+				}
+			})
+		}
+		if got := evictedNames(n); got != "" {
+			n.t.Errorf("stopped %q for 700 MiB that belong to no pod", got)
+		}
+		if events := n.takeEvents(); !slices.ContainsFunc(events, func(event string) bool { return strings.HasSuffix(event, ", 700 MiB of no pod") }) {
+			n.t.Errorf("events %q do not name the 700 MiB", events)
+		}
+		if got := m.Report().Ownerless; got != 700*mi {
+			n.t.Errorf("the report has %d MiB", got/mi)
+		}
+		n.set(func() { n.left = 500 * mi })
+		n.run(m, time.Second)
+		n.start(sized("leaker", 0, 0, 20), 10)
+		c := n.pod("leaker").containers[0]
+		for range 40 {
+			n.set(func() {
+				if c.running && !c.dying {
+					n.allocate(&c.uses, 5*mi)
+				}
+			})
+			n.run(m, 10*time.Millisecond)
+		}
+		if got := evictedNames(n); got != "leaker" || len(n.kernel.killed) > 0 {
+			n.t.Errorf("stopped %q, and the kernel killed %q; want the leaker alone", got, n.kernel.killed)
+		}
+		for _, e := range n.history().Last {
+			if e.AvailableBytes < 80*mi {
+				n.t.Errorf("it was evicted with %d MiB left of the threshold of 100", e.AvailableBytes/mi)
+			}
+		}
+	})
 }

@@ -47,8 +47,8 @@ func newWatched(t *testing.T, l *Lookout) *watched {
 
 // polled does what a poll does at its end.
 func (w *watched) polled() {
-	w.statAt = time.Now().Add(time.Hour)
-	w.calm = &calm{
+	w.statAt, w.isCalm = time.Now().Add(time.Hour), true
+	w.calm = calm{
 		settings: Settings{Thresholds: thresholds.Thresholds{Limit: 1000 * mi, Hard: 100 * mi}},
 		max:      1000 * mi, limit: 1000 * mi, burst: maxBurst, at: time.Now(),
 	}
@@ -76,15 +76,11 @@ func runs(t *testing.T) (l *Lookout, end func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- l.Run(ctx) }()
-	for {
+	eventually(t, "the lookout runs", func() bool {
 		l.mu.Lock()
-		running := l.running
-		l.mu.Unlock()
-		if running {
-			break
-		}
-		<-time.After(time.Millisecond)
-	}
+		defer l.mu.Unlock()
+		return l.running
+	})
 	end = func() {
 		if cancel(); ended == nil {
 			return
@@ -115,13 +111,21 @@ func (w *watched) looks(l *Lookout) *atomic.Int64 {
 }
 
 // watches waits until a lookout watches that many partitions.
-func (l *Lookout) watches(n int) {
-	for {
+func (l *Lookout) watches(t *testing.T, n int) {
+	t.Helper()
+	eventually(t, "another number of partitions is watched", func() bool {
 		l.mu.Lock()
-		got := len(l.posts)
-		l.mu.Unlock()
-		if got == n {
-			return
+		defer l.mu.Unlock()
+		return len(l.posts) == n
+	})
+}
+
+// eventually waits until a condition holds, for a minute at most.
+func eventually(t *testing.T, what string, cond func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !cond(); {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within a minute: %s", what)
 		}
 		<-time.After(time.Millisecond)
 	}
@@ -130,13 +134,15 @@ func (l *Lookout) watches(n int) {
 // still reports an error if a wait is over after the lookout has looked twice more.
 func (w *watched) still(l *Lookout, ended <-chan error) {
 	w.t.Helper()
-	for n := w.looks(l); n.Load() < 2; {
+	n := w.looks(l)
+	eventually(w.t, "it looks twice", func() bool {
 		select {
 		case err := <-ended:
 			w.t.Fatalf("ended with %v", err)
-		case <-time.After(time.Millisecond):
+		default:
 		}
-	}
+		return n.Load() >= 2
+	})
 }
 
 // TestLookout: a calm partition is watched until something happens in it. The manager of another
@@ -154,20 +160,20 @@ func TestLookout(t *testing.T) {
 			l, _ := runs(t)
 			w, other := newWatched(t, l), newWatched(t, l)
 			ended, otherEnded := w.waits(t.Context(), minPollInterval), other.waits(t.Context(), minPollInterval)
-			l.watches(2)
+			l.watches(t, 2)
 			w.still(l, ended)
 			happens(w)
 			if err := <-ended; err != nil {
 				t.Error(err)
 			}
 			other.still(l, otherEnded)
-			l.watches(1)
+			l.watches(t, 1)
 			// And again, after the next poll.
 			w.has("memory.current", number(0))
 			w.has("memory.max", number(1000*mi))
 			w.polled()
 			again := w.waits(t.Context(), minPollInterval)
-			l.watches(2)
+			l.watches(t, 2)
 			w.still(l, again)
 		})
 	}
@@ -234,12 +240,12 @@ func TestLookoutEnds(t *testing.T) {
 	w, other := newWatched(t, l), newWatched(t, l)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended, otherEnded := w.waits(ctx, minPollInterval), other.waits(t.Context(), time.Hour)
-	l.watches(2)
+	l.watches(t, 2)
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("ended with %v", err)
 	}
-	l.watches(1)
+	l.watches(t, 1)
 	end()
 	if err := <-otherEnded; err != nil {
 		t.Error(err)
@@ -272,18 +278,16 @@ func TestLookoutOfManagers(t *testing.T) {
 		}
 		running.Go(func() { _ = m.Run(ctx) }) // it ends with its context
 	}
-	l.watches(2)
+	l.watches(t, 2)
 	n.files(n.slice, map[string]string{"memory.current": number(3800 * mi)})
-	l.watches(1)
-	for at := first.polledAt(); ; { // the manager polls it by itself, more often than it has to
-		next := first.polledAt()
-		if d := next.Sub(at); d > 0 && d < statInterval/2 {
-			break
-		}
-		at = next
-		<-time.After(time.Millisecond)
-	}
-	l.watches(1)
+	l.watches(t, 1)
+	at := first.polledAt()
+	eventually(t, "the manager polls it by itself, more often than it has to", func() bool {
+		since := first.polledAt().Sub(at)
+		at = at.Add(since)
+		return since > 0 && since < statInterval/2
+	})
+	l.watches(t, 1)
 }
 
 // polledAt returns the time of the last poll.
@@ -321,7 +325,7 @@ func TestCalm(t *testing.T) {
 			d := Decision{Available: 850 * mi}
 			var open []execution
 			test.change(&s, &d, &open)
-			if got := calmAfter(s, d, open, maxBurst); (got != nil) != test.want {
+			if got, calm := calmAfter(s, d, open, maxBurst); calm != test.want {
 				t.Errorf("left to the lookout: %+v", got)
 			}
 		})
@@ -428,11 +432,11 @@ func TestCalmEnds(t *testing.T) {
 	c := hardOnly
 	c.Limit = 4000 * mi
 	m := n.started(c)
-	if m.step(n.ctx); m.watch.calm == nil {
+	if m.step(n.ctx); !m.watch.isCalm {
 		t.Fatal("not calm")
 	}
 	n.files(n.slice, map[string]string{"memory.max": "none"})
-	if m.step(n.ctx); m.watch.calm != nil {
+	if m.step(n.ctx); m.watch.isCalm {
 		t.Error("still calm")
 	}
 }

@@ -21,11 +21,11 @@ type lowerings struct {
 
 // due reports whether to try, for the limit, which is in bytes.
 func (l *lowerings) due(limit uint64, now time.Time) bool {
+	if limit != l.limit {
+		l.limit, l.pause, l.next = limit, 0, time.Time{}
+	}
 	if !now.After(l.next) {
 		return false
-	}
-	if limit != l.limit {
-		l.limit, l.pause = limit, 0
 	}
 	l.pause = min(max(2*l.pause, retryInterval), maxLoweringPause)
 	l.next = now.Add(l.pause)

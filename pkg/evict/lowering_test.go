@@ -41,6 +41,26 @@ func TestManagerLowerLimit(t *testing.T) {
 	})
 }
 
+// TestLoweringsOther: a limit that was not applied yet does not wait for the pause of the one
+// before.
+func TestLoweringsOther(t *testing.T) {
+	var l lowerings
+	now := noon
+	for range 7 { // the pause is an hour by then
+		if !l.due(600*mi, now) {
+			t.Fatal("not due")
+		}
+		now = l.next.Add(1)
+	}
+	now = l.next.Add(-maxLoweringPause + time.Minute)
+	if l.due(600*mi, now) || !l.due(400*mi, now) {
+		t.Errorf("due in %s, want another limit at once and no other", l.next.Sub(now))
+	}
+	if l.due(400*mi, now.Add(retryInterval)) || !l.due(400*mi, now.Add(retryInterval+1)) {
+		t.Error("the pause of the other limit does not begin with the shortest")
+	}
+}
+
 // TestManagerLowerLimitDryRun: the limit is lowered only after the dry run.
 func TestManagerLowerLimitDryRun(t *testing.T) {
 	bubble(t, func(n *node) {

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/unitname"
 )
 
@@ -19,6 +20,8 @@ const (
 	rereadDelay = 3 * time.Millisecond
 	// retryInterval is the pause between repetitions of a dry run, a failed LowerLimit and a message.
 	retryInterval = time.Minute
+	// ownerlessInterval bounds the age of Report.Ownerless, which takes a reading of all pods.
+	ownerlessInterval = 5 * time.Minute
 	// pollTimeout bounds the time of a poll, which reads kernel files only.
 	pollTimeout = 30 * time.Second
 )
@@ -44,10 +47,17 @@ type Manager struct {
 	// lowerings is changed when a reload fails.
 	lowerings lowerings
 
+	// ownerless is the memory that belongs to no pod, as it was last measured.
+	ownerless struct {
+		bytes uint64
+		at    time.Time
+	}
 	// usage is the last usage of each pod by UID.
 	usage map[string]Usage
 
-	// The goroutine in Run owns these.
+	// The goroutine in Run owns these. meters reads the pods while a threshold is crossed, nil before.
+	meters  *cgroupfs.MemoryMeters
+	rest    rest
 	kept    keptShortage
 	notices notices
 }
@@ -124,6 +134,7 @@ func (m *Manager) Open() int {
 func (m *Manager) Run(ctx context.Context) error {
 	defer m.background.Wait()
 	defer m.watch.close()
+	defer m.letGo()
 	m.load()
 	for {
 		if err := m.watch.wait(ctx, m.step(ctx)); err != nil {
@@ -140,7 +151,7 @@ func (m *Manager) load() {
 
 // step polls once, and returns the time until the next poll.
 func (m *Manager) step(ctx context.Context) time.Duration {
-	m.watch.calm = nil
+	m.watch.isCalm = false
 	next, err := m.poll(ctx)
 	m.mu.Lock()
 	m.polled.at, m.polled.open = time.Now(), len(m.executor.state.Open)
@@ -181,7 +192,7 @@ func (m *Manager) poll(ctx context.Context) (time.Duration, error) {
 	m.weigh(&s, grew, freed)
 	m.executor.forgetStays(s.Now)
 	d := m.decide(&s)
-	if d.Victim != nil {
+	if d.Victim != nil && !(s.Config.DryRun && m.executor.isTold(d.Victim.UID, s.Now)) {
 		// One reading is not enough to evict a pod.
 		select {
 		case <-ctx.Done():
@@ -202,7 +213,7 @@ func (m *Manager) poll(ctx context.Context) (time.Duration, error) {
 	m.act(ctx, s, d)
 	speed := m.watch.grown.poll(s.Now, s.Memory.Used())
 	open, burst := m.executor.state.Open, cmp.Or(m.Burst, maxBurst)
-	m.watch.calm = calmAfter(s, d, open, burst)
+	m.watch.calm, m.watch.isCalm = calmAfter(s, d, open, burst)
 	return nextPoll(s, d, open, speed, burst), nil
 }
 
@@ -227,13 +238,25 @@ func (m *Manager) weigh(s *Situation, grew counted, freed bool) {
 // decide reads the pods if they are needed, and decides.
 func (m *Manager) decide(s *Situation) Decision {
 	s.State = m.executor.state // progress has changed it
-	if underPressure(*s) {
-		s.Pods, s.Awaited = m.measured(), !m.Known()
-		if left := s.State.Left; left.Bytes > 0 {
-			s.Left = left.of(ownerless(s.Memory.Used(), s.Pods))
-		}
+	if d, rests := m.rest.again(*s); rests {
+		return d
 	}
-	return m.choose(s)
+	begin := time.Now()
+	unknown := m.watch.statAt.Equal(s.Now) && s.Now.Sub(m.ownerless.at) >= ownerlessInterval
+	pressed := underPressure(*s)
+	if pressed || unknown {
+		s.Pods, s.Awaited = m.measured(), !m.Known()
+		s.Ownerless = Ownerless(s.Memory.Used(), s.Pods)
+		m.ownerless.bytes, m.ownerless.at = s.Ownerless, s.Now
+	}
+	d := m.choose(s)
+	if m.rest = (rest{}); pressed {
+		m.rest = newRest(*s, d, time.Since(begin))
+	}
+	if d.Crossed == "" {
+		m.letGo()
+	}
+	return d
 }
 
 // act begins the actions of a decision.

@@ -47,6 +47,75 @@ func TestManagerKillAtLimit(t *testing.T) {
 	})
 }
 
+// TestManagerCondemnedIsLeft: the program ends when it has lowered the limit of a container and
+// before it has killed it. The next run kills it, or gives the limit back if nothing is to be
+// killed any more.
+func TestManagerCondemnedIsLeft(t *testing.T) {
+	dry, off := hardOnly, hardOnly
+	dry.DryRun, off.Off = true, true
+	for name, test := range map[string]struct {
+		next Settings
+		uses uint64 // MiB of the pod, at the next run
+		down time.Duration
+		runs bool
+	}{
+		"memory is low":              {hardOnly, 342, 0, false},
+		"memory is back":             {hardOnly, 100, 0, true},
+		"memory is back, much later": {hardOnly, 100, time.Hour, true},
+		"dry run":                    {dry, 342, 0, true},
+		"off":                        {off, 342, 0, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(n *node) {
+				greedy := n.pod("greedy")
+				greedy.containers[0].uses += 42 * mi
+				n.files(greedy.containers[1].cgroup, map[string]string{"memory.max": number(250 * mi)})
+				n.set(func() { n.noAPI = true })
+				n.beforeKill = func(id string) {
+					n.mu.Lock()
+					defer n.mu.Unlock()
+					n.crashed = "condemned"
+					n.cancel()
+					for _, c := range greedy.containers {
+						n.files(c.cgroup, map[string]string{"memory.max": number(c.uses / 2)})
+					}
+				}
+				n.untilCrash(n.started(hardOnly), time.Second)
+				n.beforeKill = nil
+				<-time.After(test.down)
+				n.set(func() { greedy.containers[0].uses = test.uses * mi })
+				n.boot()
+				m := n.started(test.next)
+				n.run(m, time.Minute)
+				n.stop(m)
+				for i, want := range []string{"max", strings.TrimSpace(number(250 * mi))} {
+					c := greedy.containers[i]
+					text, _ := os.ReadFile(n.path(c.cgroup, "memory.max"))
+					got := strings.TrimLeft(strings.TrimSpace(string(text)), "0")
+					if want = strings.TrimLeft(want, "0"); c.running != test.runs || c.running && got != want {
+						n.t.Errorf("%s runs: %t, with the limit %q; want %t and %q", c.id, c.running, got, test.runs, want)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestManagerCondemnsNothingUnsaved: where the former limit cannot be saved no limit is lowered.
+func TestManagerCondemnsNothingUnsaved(t *testing.T) {
+	bubble(t, func(n *node) {
+		n.set(func() { n.noAPI = true; n.pod("greedy").containers[0].uses += 42 * mi })
+		m := n.manager(hardOnly)
+		m.Store = Store(n.path("gone", "evictions.json"))
+		m.load()
+		defer n.stop(m)
+		n.run(m, time.Second)
+		if did := n.all(); len(did) != 2 || len(n.kernel.condemned) > 0 {
+			n.t.Errorf("did %q, condemned %q; want two kills", did, n.kernel.condemned)
+		}
+	})
+}
+
 // TestManagerKillsBesideCondemned: a kill of the kernel's own is reported beside those for the
 // program, also when the runtime removes the condemned cgroup at once.
 func TestManagerKillsBesideCondemned(t *testing.T) {

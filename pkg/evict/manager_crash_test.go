@@ -214,9 +214,16 @@ func TestManagerMemoryBackBeforeResume(t *testing.T) {
 	} {
 		t.Run(before, func(t *testing.T) {
 			bubble(t, func(n *node) {
-				n.beforeKill = func(id string) {
-					if id == before {
-						panic(crash{})
+				n.beforeKill = func(id string) { // one after the other
+					switch {
+					case id != before && before == "greedy.c1":
+						<-n.ctx.Done()
+					case id == before:
+						<-time.After(time.Millisecond)
+						n.mu.Lock()
+						n.crashed = before
+						n.mu.Unlock()
+						n.cancel()
 					}
 				}
 				n.untilCrash(n.started(hardOnly), time.Second)

@@ -74,8 +74,8 @@ func TestManagerEviction(t *testing.T) {
 			n.t.Errorf("the state file has the usage %+v", e)
 		}
 		want := []Stopped{
-			{"greedy.c1", "c1", partition + "/kubepods-system-podgreedy.slice/cri-containerd-greedy.c1.scope", 300 * mi, 1},
-			{"greedy.c2", "c2", partition + "/kubepods-system-podgreedy.slice/cri-containerd-greedy.c2.scope", 200 * mi, 1},
+			{"greedy.c1", "c1", partition + "/kubepods-system-podgreedy.slice/cri-containerd-greedy.c1.scope", 300 * mi, 1, 0},
+			{"greedy.c2", "c2", partition + "/kubepods-system-podgreedy.slice/cri-containerd-greedy.c2.scope", 200 * mi, 1, 0},
 		}
 		if !slices.Equal(e.Containers, want) {
 			n.t.Errorf("the state file has the containers %+v, want %+v", e.Containers, want)
@@ -426,7 +426,7 @@ func TestManagerNoPods(t *testing.T) {
 		pods := m.Pods
 		m.Pods = func() []Pod { polls++; return pods() }
 		n.run(m, 10*time.Second)
-		n.expectEvents("no candidate", "count no candidate")
+		n.expectEvents("no candidate, 950 MiB of no pod", "count no candidate")
 		if polls > 110 {
 			n.t.Errorf("%d readings of the pods in 10 s", polls)
 		}

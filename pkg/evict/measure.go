@@ -12,13 +12,49 @@ import (
 // neither processes nor memory. If a cgroup cannot be read, it calls warn and returns the pod with
 // Measured false.
 func Measure(cgroups cgroupfs.FS, pods []Pod, warn func(error)) []Pod {
+	return measure(pods, warn, byPath(cgroups))
+}
+
+// reader reads a cgroup: whether a process runs in it, and its memory.
+type reader func(cgroup string) (populated bool, memory cgroupfs.MemoryReading, err error)
+
+func byPath(cgroups cgroupfs.FS) reader {
+	return func(cgroup string) (bool, cgroupfs.MemoryReading, error) {
+		populated, err := cgroups.Populated(cgroup)
+		memory, memoryErr := cgroups.Memory(cgroup)
+		return populated || err != nil, memory, memoryErr
+	}
+}
+
+// metered returns a reader for pods that are read again soon. Their files stay open, and memory.min
+// is that which the partition's meter knows.
+func (m *Manager) metered() reader {
+	if m.meters == nil {
+		m.meters = m.Cgroups.MemoryMeters()
+	}
+	path := byPath(m.Cgroups)
+	return func(cgroup string) (bool, cgroupfs.MemoryReading, error) {
+		if populated, memory, ok := m.meters.Read(cgroup, m.watch.minimum(cgroup)); ok {
+			return populated, memory, nil
+		}
+		return path(cgroup)
+	}
+}
+
+// letGo closes the files of pods that are not read again soon.
+func (m *Manager) letGo() {
+	if m.meters != nil {
+		m.meters.Close()
+		m.meters = nil
+	}
+}
+
+func measure(pods []Pod, warn func(error), read reader) []Pod {
 	pods = slices.Clone(pods)
 	n := 0
 	for _, p := range pods {
-		if populated, err := cgroups.Populated(p.Cgroup); err == nil && !populated {
-			p.Empty = true
-		}
-		reading, err := cgroups.Memory(p.Cgroup)
+		populated, reading, err := read(p.Cgroup)
+		p.Empty = p.Empty || !populated
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -39,7 +75,8 @@ func Measure(cgroups cgroupfs.FS, pods []Pod, warn func(error)) []Pod {
 // last usage. Without one it counts as using what it requests: the kubelet evicts a pod without
 // usage first, for whom that is a state of seconds after its start, and no failed read of a file.
 func (m *Manager) measured() []Pod {
-	pods := Measure(m.Cgroups, m.Pods(), m.warnings.warn)
+	pods := measure(m.Pods(), m.warnings.warn, m.metered())
+	m.meters.Sweep()
 	usage := map[string]Usage{}
 	for i := range pods {
 		p := &pods[i]

@@ -3,6 +3,7 @@ package evict
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -10,12 +11,20 @@ func (n *node) do(format string, args ...any) {
 	n.did = append(n.did, fmt.Sprintf(format, args...))
 }
 
-// all returns the calls to the node since an earlier call of all.
+// all returns the calls to the node since an earlier call of all. Kills of containers of one pod
+// are side by side, and here in the order of the containers.
 func (n *node) all() []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	did := n.did
 	n.did = nil
+	started := func(what string) (int, bool) { return strings.Count(what, "."), strings.HasPrefix(what, "kill ") }
+	for i := 1; i < len(did); i++ {
+		before, killed := started(did[i-1])
+		if now, kills := started(did[i]); killed && kills && before == now && did[i-1] > did[i] {
+			did[i-1], did[i] = did[i], did[i-1]
+		}
+	}
 	return did
 }
 
@@ -89,6 +98,9 @@ func (v *nodeEvents) NoCandidate(d Decision) {
 	text := "no candidate"
 	for _, c := range d.Order {
 		text += fmt.Sprintf(" %s(%s)", c.Name, c.Skip)
+	}
+	if left := LeftBehind(d.Ownerless, len(d.Order)); left > 0 {
+		text += fmt.Sprintf(", %d MiB of no pod", d.Ownerless/mi)
 	}
 	(*node)(v).addEvent("%s", text)
 	(*node)(v).addEvent("count no candidate")

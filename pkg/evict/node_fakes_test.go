@@ -105,16 +105,15 @@ func (n *node) kill(cgroup string, atLimit bool) error {
 	n.mu.Lock()
 	resting := n.resting[uid]
 	n.mu.Unlock()
-	if !resting {
-		n.inMain("before kill " + id)
-		defer n.inMain("after kill " + id)
-		return n.killNow(cgroup, id, atLimit)
+	what := "kill " + id
+	if resting {
+		what = "killing the rest"
 	}
-	if n.call("before killing the rest") {
+	if n.call("before " + what) {
 		return context.Canceled
 	}
 	err := n.killNow(cgroup, id, atLimit)
-	if n.call("after killing the rest") {
+	if n.call("after " + what) {
 		return context.Canceled
 	}
 	return err
@@ -126,6 +125,9 @@ func (n *node) killNow(cgroup, id string, atLimit bool) error {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if n.crashed != "" {
+		return context.Canceled
+	}
 	if n.killErr != nil {
 		return n.killErr
 	}

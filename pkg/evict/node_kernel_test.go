@@ -111,7 +111,7 @@ func (n *node) condemn(cgroup string) {
 	n.kernel.kills++
 	n.kernel.condemned = append(n.kernel.condemned, cgroup)
 	n.writeCounts()
-	n.files(cgroup, map[string]string{"memory.events": oomEvents(1, 1)})
+	n.files(cgroup, map[string]string{"memory.events": oomEvents(1, 1), "memory.max": number(mi)})
 	for _, p := range n.pods {
 		for _, c := range p.containers {
 			if c.cgroup == cgroup {

@@ -294,7 +294,7 @@ func (n *node) startContainer(p *nodePod, c *nodeContainer) {
 		c.id += fmt.Sprint(".", c.starts)
 	}
 	c.cgroup, c.running = p.Cgroup+"/cri-containerd-"+c.id+".scope", true
-	n.files(c.cgroup, map[string]string{"cgroup.events": "populated 1\nfrozen 0\n", "memory.events": oomEvents(0, 0)})
+	n.files(c.cgroup, map[string]string{"cgroup.events": "populated 1\nfrozen 0\n", "memory.events": oomEvents(0, 0), "memory.max": "max\n"})
 }
 
 // refresh writes the usage into the files.

@@ -31,6 +31,7 @@ func (m *Manager) Outlook() (Outlook, error) {
 		return o, errors.Join(problems...)
 	}
 	s.Pods = Measure(m.Cgroups, m.Pods(), func(err error) { problems = append(problems, err) })
+	s.Ownerless = Ownerless(s.Memory.Used(), s.Pods)
 	o.Settings, o.Order = s.Effective(), Decide(s).Order
 	return o, errors.Join(problems...)
 }

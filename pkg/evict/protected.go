@@ -110,8 +110,8 @@ const (
 	// there: stopping it again would not help.
 	SkipStays Skip = "memory-stays"
 	// SkipWithinRequest means that it uses no more than it requests, and that others have taken more
-	// than is missing beyond their own requests: pods whose memory stays, or a protected pod that has
-	// also taken more than this pod has.
+	// than is missing beyond their own requests: pods whose memory stays, a protected pod that has
+	// also taken more than this pod has, or pods that are gone (Ownerless).
 	SkipWithinRequest Skip = "within-request"
 	// SkipPriorityUnknown means that a guaranteed pod may have any priority. The kubelet gives all of
 	// them the same oom_score_adj (GetContainerOOMScoreAdjust, pkg/kubelet/qos/policy.go), and there

@@ -20,6 +20,9 @@ type Report struct {
 	// UsedPeak is the largest usage in bytes (cgroupfs.MemoryReading.Used) of the last PeakWindow, by
 	// the readings that this program has taken in it.
 	UsedPeak uint64 `json:"usedPeak"`
+	// Ownerless is the memory in bytes that belongs to no pod that runs in the partition (Ownerless).
+	// While no threshold is crossed it may be minutes old.
+	Ownerless uint64 `json:"ownerless"`
 	// Thresholds holds the thresholds in force. Its Limit is the limit that is guarded.
 	thresholds.Thresholds
 	// Crossed is the threshold that is crossed, Held the reason for which no pod is evicted
@@ -40,7 +43,7 @@ func (m *Manager) Report() Report {
 func (m *Manager) publish(s Situation, d Decision) {
 	report := Report{
 		Partition: m.Partition, Time: s.Now, Memory: s.Memory, Available: d.Available, Thresholds: s.Effective().Thresholds,
-		UsedPeak: m.peaks.used(s.Now), Crossed: d.Crossed, Held: d.Held, NoCandidate: d.NoCandidate,
+		UsedPeak: m.peaks.used(s.Now), Ownerless: m.ownerless.bytes, Crossed: d.Crossed, Held: d.Held, NoCandidate: d.NoCandidate,
 	}
 	report.Limit = s.limit()
 	m.mu.Lock()
@@ -59,18 +62,30 @@ func (m *Manager) publish(s Situation, d Decision) {
 	m.warnRaised(s)
 }
 
-// warnRaised warns if the limit in force has been above the configured one for retryInterval. That
+// warnRaised warns if the limit in force has been above the configured one, or none, for
+// retryInterval. That
 // is normal for a moment after the limit was lowered, until systemd has applied it.
 func (m *Manager) warnRaised(s Situation) {
 	c := s.Config
-	if c.Off || c.Lowering || c.Limit == 0 || s.Memory.Max == cgroupfs.Unlimited || s.Memory.Max <= c.Limit+rounding {
+	if c.Off || c.Lowering || c.Limit == 0 || s.Memory.Max <= c.Limit+rounding {
 		m.notices.raisedAt = time.Time{}
 		return
 	}
 	if m.notices.raisedAt.IsZero() {
 		m.notices.raisedAt = s.Now
 	}
-	if s.Now.Sub(m.notices.raisedAt) >= retryInterval {
+	switch {
+	case s.Now.Sub(m.notices.raisedAt) < retryInterval:
+	case s.unlimited():
+		m.warnings.warn(
+			fmt.Errorf(
+				"memory.max of %s is max, and the configuration has %d bytes: the partition has no limit, and no pod is evicted; "+
+					"systemctl daemon-reload sets it, after systemctl revert if it was taken away by hand (systemctl set-property)",
+				m.slice,
+				c.Limit,
+			),
+		)
+	default:
 		m.warnings.warn(
 			fmt.Errorf(
 				"memory.max of %s is %d bytes, above the %d of the configuration: guarding the limit in force, which was raised "+

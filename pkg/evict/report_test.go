@@ -1,6 +1,8 @@
 package evict
 
 import (
+	"os"
+	"strings"
 	"testing"
 	"time"
 )
@@ -42,6 +44,24 @@ func TestReportLimitRaised(t *testing.T) {
 		n.run(m, maxPollInterval)
 		if r := m.Report(); r.Limit != 4000*mi || r.Memory.Max != 4000*mi || r.Available != 3850*mi {
 			n.t.Errorf("reported %+v", r)
+		}
+	})
+}
+
+// TestReportLimitLost: a limit that the kernel does not have is not guarded. That is said.
+func TestReportLimitLost(t *testing.T) {
+	bubble(t, func(n *node) {
+		m := n.withCache()
+		n.run(m, time.Minute)
+		n.takeEvents()
+		if err := os.WriteFile(n.path(n.slice, "memory.max"), []byte("max\n"), 0o644); err != nil {
+			n.t.Fatal(err)
+		}
+		n.run(m, retryInterval)
+		n.expectEvents()
+		n.run(m, retryInterval)
+		if events := n.takeEvents(); len(events) == 0 || !strings.Contains(events[0], "is max, and the configuration has 1048576000 bytes") {
+			n.t.Errorf("events %q", events)
 		}
 	})
 }

@@ -16,9 +16,9 @@ type Situation struct {
 	// Pods lists the pods in the partition with their usage. It is filled only if Pressure reports
 	// true.
 	Pods []Pod
-	// Left is the memory in bytes that evicted pods have left in the partition, and that belongs to no
-	// pod.
-	Left uint64
+	// Ownerless is the memory of the partition in bytes that belongs to none of Pods that runs in it
+	// (Ownerless). It is filled with them.
+	Ownerless uint64
 	// Awaited means that the pods' requests and priorities are about to be known.
 	Awaited bool
 	// State is the result of earlier decisions.
@@ -41,8 +41,6 @@ type State struct {
 	// Stays is the memory in bytes, by the UID of its pod, that the end of the pod's processes
 	// did not bring back.
 	Stays map[string]uint64
-	// Left is the memory that evicted pods have left in the partition.
-	Left leftBehind
 	// Doubt is the time until which no other pod is evicted, because the last one did not bring
 	// back its usage.
 	Doubt time.Time

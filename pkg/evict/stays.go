@@ -11,10 +11,11 @@ import (
 // such a pod later frees memory again. This must be checked when it happens, which may be long
 // before memory is low again.
 func (x *executor) forgetStays(now time.Time) {
-	if len(x.state.Stays) == 0 || now.Sub(x.staysAt) < heldPollInterval {
+	if len(x.state.Stays) == 0 || now.Before(x.staysUntil) {
 		return
 	}
-	x.staysAt = now
+	begin := time.Now()
+	defer func() { x.staysUntil = now.Add(restFor(time.Since(begin))) }()
 	pods, changed := x.Pods(), false
 	// Before the kubelet and the first pass have identified the pods, a missing pod may still exist.
 	complete := x.Known() && len(pods) > 0 && !slices.ContainsFunc(pods, func(p Pod) bool { return p.Unknown })

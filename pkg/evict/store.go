@@ -16,8 +16,6 @@ type History struct {
 	Cooldown map[string]time.Time `json:"cooldown,omitempty"`
 	// Stays is State.Stays.
 	Stays map[string]uint64 `json:"stays,omitempty"`
-	// Left is State.Left.
-	Left leftBehind `json:"left,omitzero"`
 	// Last lists closed evictions, the newest last.
 	Last []Eviction `json:"last,omitempty"`
 }

@@ -39,8 +39,12 @@ type watch struct {
 	earlier evidence
 	// reported means that memory.events.local has changed since the last poll.
 	reported bool
-	// calm holds what the last poll has left to the lookout, nil if the manager polls by itself.
-	calm *calm
+	// calm holds what the last poll has left to the lookout, if isCalm: else the manager polls by
+	// itself.
+	calm   calm
+	isCalm bool
+	// maxAt is the time at which memory.max was last read.
+	maxAt time.Time
 
 	mu    sync.Mutex
 	alarm *alarm
@@ -107,6 +111,7 @@ func (w *watch) read(s *Situation, executing bool) error {
 	if full {
 		w.statAt, w.statCurrent = s.Now, reading.Current
 	}
+	w.maxAt = s.Now
 	s.Memory = reading
 	return nil
 }
@@ -124,6 +129,14 @@ func (w *watch) statDue(now time.Time) bool { return due(now, w.statAt, statInte
 // and looks come at multiples of an interval, a little early or late: the nearest one reads.
 func due(now, at time.Time, bound, interval time.Duration) bool {
 	return now.Sub(at) >= bound-interval/2
+}
+
+// minimum returns the memory.min in bytes of a pod of the partition.
+func (w *watch) minimum(cgroup string) uint64 {
+	if w.meter == nil {
+		return 0
+	}
+	return w.meter.Minimum(cgroup)
 }
 
 // used returns the present usage of the partition in bytes; 0 if it cannot be read, because the
@@ -146,7 +159,7 @@ func (w *watch) wait(ctx context.Context, d time.Duration) error {
 	alarm := w.alarm
 	w.mu.Unlock()
 	if alarm != nil {
-		if w.calm != nil && w.Lookout != nil && w.Lookout.keep(ctx, alarm, d, w.look) {
+		if w.isCalm && w.Lookout != nil && w.Lookout.keep(ctx, alarm, d, w.look) {
 			d = 0 // only a poll is left to be done
 		}
 		var err error

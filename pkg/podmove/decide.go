@@ -151,21 +151,22 @@ func (d *Decision) slice(s Snapshot, pod *Pod, place membership.Place, cgroup *P
 			spec := SliceSpec{cgroup.Slice, Description(pod.Namespace, pod.Name), limits}
 			d.Ensure = append(d.Ensure, spec)
 		}
-	case cgroup.Exists && !inUse && !s.holdsMemory(pod, to, cgroup.Partition):
+	case cgroup.Exists && !inUse && !s.holdsMemory(pod, to, cgroup):
 		// Not while a cgroup is in it: the runtime is removing that container, which wakes us at its end.
 		d.Stop = append(d.Stop, StopSpec{cgroup.Slice, pod.UID})
 	}
 }
 
 // holdsMemory reports whether the slice of a pod in a partition may still be charged for memory
-// that the pod's processes left behind: files in an emptyDir with the medium Memory. The kubelet
-// unmounts them before it removes its own slice of the pod (SyncTerminatedPod,
-// pkg/kubelet/kubelet.go), 0.9 s after the last container ended (seen with 1.37.0). If the slice
-// were stopped before that, its memory would be charged to the slice above, and eviction could only
-// hold it against other pods.
-func (s Snapshot) holdsMemory(pod *Pod, to, in unitname.PartitionName) bool {
+// that the pod's processes left behind: files in an emptyDir with the medium Memory, and all that a
+// pod has used before it was moved out alive. The kubelet unmounts files before it removes its own
+// slice of the pod (SyncTerminatedPod, pkg/kubelet/kubelet.go), 0.9 s after the last container
+// ended (seen with 1.37.0). If the slice were stopped before that, its memory would be charged to
+// the slice above, and would belong to no pod.
+func (s Snapshot) holdsMemory(pod *Pod, to unitname.PartitionName, cgroup *PodCgroup) bool {
 	// The namespace is unknown once the runtime has forgotten the pod's sandbox.
-	return pod.DefaultCgroup.Exists && s.isOn(in) && (pod.Namespace == "" || to == in)
+	stays := pod.Namespace == "" || to == cgroup.Partition || cgroup.Bytes > 0
+	return pod.DefaultCgroup.Exists && s.isOn(cgroup.Partition) && stays
 }
 
 // isOn reports whether a partition is switched on.

@@ -261,6 +261,10 @@ func TestDecideSlices(t *testing.T) {
 		{"pod ended, its files in memory not unmounted", nil, pod("a", unitname.System, gone, inDefault, func(p *Pod) { p.Exists = true }), false, false},
 		{"kubelet's slice gone first", nil, pod("a", unitname.System, func(p *Pod) { p.DefaultCgroup.Exists = false }), false, false},
 		{"no member any more, and moved", nil, pod("a", unitname.Default, inNamespace("default"), func(p *Pod) { p.Partitions[0].Exists = true }), false, true},
+		{
+			"no member any more, and its memory stays charged", nil,
+			pod("a", unitname.Default, inNamespace("default"), func(p *Pod) { p.Partitions[0].Exists, p.Partitions[0].Bytes = true, 1 }), false, false,
+		},
 		{"switched off, not moved yet", func(s *Snapshot) { switchOff(s) }, pod("a", unitname.System), false, false},
 	}
 	for _, test := range tests {

@@ -287,6 +287,11 @@ func (r *reading) complete(
 		slices.ContainsFunc(pod.Partitions, func(c PodCgroup) bool { return len(liveMoved(c.Units)) > 0 }) {
 		pod.DefaultCgroup.Bytes = r.own(pod.DefaultCgroup)
 	}
+	for i := range pod.Partitions {
+		if c := &pod.Partitions[i]; c.Exists && len(c.Units) == 0 {
+			c.Bytes = r.own(*c)
+		}
+	}
 	return left, nil
 }
 

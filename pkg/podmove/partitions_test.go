@@ -3,6 +3,7 @@ package podmove
 import (
 	"os"
 	"path/filepath"
+
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -522,4 +523,30 @@ func TestReconcilerPrepare(t *testing.T) {
 	if did := h.all(); len(did) != 2 {
 		t.Errorf("did %q, want two slices", did)
 	}
+}
+
+// TestReconcilerMovedOutMemory: memory that a pod has left in a partition, which it has left alive,
+// stays charged to the pod and not to the partition.
+func TestReconcilerMovedOutMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t)
+		c := members
+		c.Mode = OnlyLive
+		r, _ := h.reconciler(Unavailable, c)
+		start(t, r)
+		<-time.After(time.Minute)
+		h.cgroup(partitionA, map[string]string{"memory.current": "734003200"})
+		c.Partitions = slices.Clone(c.Partitions)
+		c.Partitions[0].Namespaces = []string{"other"}
+		r.SetConfig(c)
+		<-time.After(time.Minute)
+		if slice := "stop " + filepath.Base(partitionA); slices.Contains(h.all(), slice) {
+			t.Errorf("did %q; its slice is charged for 700 MiB", h.all())
+		}
+		h.cgroup(partitionA, map[string]string{"memory.current": "0"})
+		<-time.After(time.Minute)
+		if slice := "stop " + filepath.Base(partitionA); !slices.Contains(h.all(), slice) {
+			t.Errorf("did %q; nothing is charged to its slice any more", h.all())
+		}
+	})
 }

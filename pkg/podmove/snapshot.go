@@ -213,8 +213,9 @@ type PodCgroup struct {
 	Limits cgroupfs.Limits
 	// Units lists the cgroups in it.
 	Units []string
-	// Bytes is the memory that is charged to it and not to a cgroup below it. It is only read if a
-	// live move left some.
+	// Bytes is the memory that is charged to it and not to a cgroup below it. It is only read where a
+	// move may have left some: in a slice without cgroups, and in the kubelet's own beside a live
+	// move.
 	Bytes uint64
 }
 

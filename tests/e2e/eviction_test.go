@@ -246,7 +246,7 @@ const (
 	evicts       = "^(evicting a pod|stopping the containers of a pod)"
 	failing      = "^(eviction error=|an eviction has ended with a problem|a step of an eviction failed|the event of an eviction could not be created)"
 	disconnected = "^no connection, trying again"
-	stays        = "^the memory of the system partition is low because of memory that ending processes does not free"
+	stays        = "^the memory of the system partition is low because of memory that (ending processes does not free|belongs to no pod)"
 	kernelKilled = "^the kernel has killed processes in the system partition, at its limit"
 )
 

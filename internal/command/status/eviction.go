@@ -29,6 +29,9 @@ type Eviction struct {
 	// WorkingSetBytes is the working set as the kubelet would count it.
 	AvailableBytes  uint64 `json:"availableBytes"`
 	WorkingSetBytes uint64 `json:"workingSetBytes"`
+	// OwnerlessBytes is the memory that belongs to no pod that runs in the partition
+	// (evict.Ownerless).
+	OwnerlessBytes uint64 `json:"ownerlessBytes"`
 	// NoLimit means that the partition has no memory limit: AvailableBytes is 0, and no pod is
 	// evicted.
 	NoLimit bool `json:"noLimit,omitempty"`
@@ -96,13 +99,17 @@ func readEviction(
 		Config: config,
 		Memory: reading,
 		Pods:   pods,
-		State:  evict.State{Cooldown: history.Cooldown, Stays: history.Stays},
+
+		Ownerless: evict.Ownerless(reading.Used(), pods),
+
+		State: evict.State{Cooldown: history.Cooldown, Stays: history.Stays},
 	}
 	decision, config := evict.Decide(snapshot), snapshot.Effective()
 	s := &Eviction{
 		Mode:            "on",
 		AvailableBytes:  decision.Available,
 		WorkingSetBytes: reading.WorkingSet(),
+		OwnerlessBytes:  snapshot.Ownerless,
 		HardBytes:       config.Hard,
 		SoftBytes:       config.Soft,
 		SoftGrace:       config.SoftGrace,
@@ -162,6 +169,9 @@ func writeEviction(w io.Writer, whose string, s *Eviction) error {
 		}
 	}
 	fmt.Fprintln(&text)
+	if evict.LeftBehind(s.OwnerlessBytes, len(s.Order)) > 0 {
+		fmt.Fprintf(&text, "            %s belong to no pod that runs in it\n", bytesize.Text(s.OwnerlessBytes))
+	}
 	if s.Estimated {
 		fmt.Fprintln(&text, "            requests and priorities are estimated: the kubelet serves no Pods API")
 	}

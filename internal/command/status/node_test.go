@@ -254,7 +254,12 @@ func TestStatusEviction(t *testing.T) {
 func TestStatusEvictionEstimated(t *testing.T) {
 	t.Parallel()
 	n := fakenode.Guarded(t)
-	_, stdout := shown(t, n)
+	s, stdout := shown(t, n)
+	for i := range s.Partitions {
+		if of := s.Partitions[i].Eviction; of != nil && of.OwnerlessBytes > 0 && !strings.Contains(stdout, "belong to no pod that runs in it") {
+			t.Errorf("%d bytes of no pod are not in\n%s", of.OwnerlessBytes, stdout)
+		}
+	}
 	for _, part := range []string{"requests and priorities are estimated: the kubelet serves no Pods API", "next            kube-system  dns ", "never: static   kube-system  etcd "} {
 		if !strings.Contains(stdout, part) {
 			t.Errorf("want %q in\n%s", part, stdout)

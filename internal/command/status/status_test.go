@@ -354,7 +354,7 @@ func TestEvictionJSONFields(t *testing.T) {
 		want []string
 	}{
 		{eviction, []string{
-			"mode", "availableBytes", "workingSetBytes", "hardBytes", "softBytes", "softGrace", "crossed", "estimated", "order", "open", "last",
+			"mode", "availableBytes", "workingSetBytes", "ownerlessBytes", "hardBytes", "softBytes", "softGrace", "crossed", "estimated", "order", "open", "last",
 		}},
 		{got.Parts.Order[0], []string{"namespace", "name", "uid", "priority", "workingSetBytes", "requestBytes", "estimated", "skip"}},
 		{got.Parts.Open[0], []string{

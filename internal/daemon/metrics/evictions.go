@@ -124,7 +124,7 @@ func (e Evictions) KernelKilled(limit evict.KilledAt, processes uint64) {
 // is left until an eviction. A partition has no metrics before its first poll.
 type marginCollector struct {
 	partitions                                *series
-	used, peak                                *prometheus.Desc
+	used, peak, ownerless                     *prometheus.Desc
 	available, threshold, noCandidate, looked *prometheus.Desc
 }
 
@@ -142,6 +142,13 @@ func newMarginCollector(partitions *series) *marginCollector {
 		peak: prometheus.NewDesc(
 			prefix+"memory_used_peak_bytes",
 			"Largest "+prefix+"memory_used_bytes of the polls in the last five minutes. Scrapes do not reset it.",
+			label,
+			nil,
+		),
+		ownerless: prometheus.NewDesc(
+			prefix+"memory_ownerless_bytes",
+			"Memory of a partition that the kernel cannot reclaim and that belongs to no pod that runs in it: what the kernel needs for the cgroups of pods, "+
+				"files on a tmpfs that ended pods have left, and memory of pods that were moved out alive. Up to five minutes old while no threshold is crossed.",
 			label,
 			nil,
 		),
@@ -165,6 +172,7 @@ func newMarginCollector(partitions *series) *marginCollector {
 func (c *marginCollector) Describe(to chan<- *prometheus.Desc) {
 	to <- c.used
 	to <- c.peak
+	to <- c.ownerless
 	to <- c.available
 	to <- c.threshold
 	to <- c.noCandidate
@@ -187,6 +195,7 @@ func (c *marginCollector) partition(to chan<- prometheus.Metric, partition strin
 	send(to, c.looked, prometheus.GaugeValue, float64(report.Time.UnixNano())/1e9, partition)
 	send(to, c.used, prometheus.GaugeValue, float64(report.Memory.Used()), partition)
 	send(to, c.peak, prometheus.GaugeValue, float64(report.UsedPeak), partition)
+	send(to, c.ownerless, prometheus.GaugeValue, float64(report.Ownerless), partition)
 	if report.Limit != cgroupfs.Unlimited {
 		send(to, c.available, prometheus.GaugeValue, float64(report.Available), partition)
 	}

@@ -1,0 +1,103 @@
+package evict
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"nodepartition/internal/cgroupfs"
+)
+
+// kernelKills counts the kills that it is told of.
+type kernelKills struct {
+	NoEvents
+	n uint64
+}
+
+func (k *kernelKills) KernelKilled(_ KilledAt, processes uint64) { k.n += processes }
+
+// TestWatchCountsOnce: a process that the kernel has killed for the program between the reading of
+// the kernel's count and that of the own one does not make a kill count twice.
+func TestWatchCountsOnce(t *testing.T) {
+	dir, told := cgroup(t), &kernelKills{}
+	condemned := uint64(0)
+	w := watch{
+		Options:   &Options{Cgroups: cgroupfs.FS(dir), Events: told, slice: "."},
+		condemned: func() uint64 { return condemned },
+	}
+	count := func(killed, mine int) {
+		t.Helper()
+		write(t, dir, map[string]string{"memory.events": oomEvents(0, killed), "memory.events.local": oomEvents(0, 0)})
+		condemned = uint64(mine)
+		w.count(time.Now(), true)
+	}
+	count(0, 0)
+	count(1, 0)
+	count(1, 1) // the kernel has counted 2 by now
+	count(2, 1)
+	if told.n != 1 {
+		t.Errorf("%d kills were told; want one, which was the kernel's own", told.n)
+	}
+}
+
+// write writes files of a cgroup.
+func write(t *testing.T, dir string, files map[string]string) {
+	t.Helper()
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestWarningsBounded: texts with names of pods that come and go do not fill the memory.
+func TestWarningsBounded(t *testing.T) {
+	w := warnings{Options: &Options{Events: NoEvents{}}, at: map[string]time.Time{}}
+	for i := range 3 * maxWarnings {
+		w.warn(fmt.Errorf("pod %d", i))
+	}
+	if len(w.at) > maxWarnings {
+		t.Errorf("%d texts are kept", len(w.at))
+	}
+}
+
+// TestWatchMadeAgain: a partition that is made again begins without the evidence of the one before.
+func TestWatchMadeAgain(t *testing.T) {
+	bubble(t, func(n *node) {
+		m := n.started(hardOnly)
+		defer n.stop(m)
+		m.watch.earlier = evidence{killedAt: time.Now(), quietAt: time.Now(), used: mi}
+		m.step(n.ctx)
+		m.watch.close()
+		if err := m.watch.open(); err != nil || m.watch.evidence != (evidence{}) {
+			n.t.Errorf("%v, begins with %+v", err, m.watch.evidence)
+		}
+	})
+}
+
+// TestExecutorUnread: memory of an ended pod that cannot be read is not back. No other pod is
+// evicted meanwhile.
+func TestExecutorUnread(t *testing.T) {
+	bubble(t, func(n *node) {
+		greedy := n.pod("greedy")
+		n.set(func() { greedy.rest, n.pod("modest").containers[0].uses = 300*mi, 500*mi })
+		n.fails = time.Hour
+		m := n.started(hardOnly)
+		defer n.stop(m)
+		n.run(m, time.Second)
+		path := n.path(greedy.Cgroup, "memory.stat")
+		if err := errors.Join(os.Remove(path), os.Mkdir(path, 0o755)); err != nil {
+			n.t.Fatal(err)
+		}
+		n.all()
+		n.run(m, 10*time.Second)
+		if did := n.all(); slices.ContainsFunc(did, func(what string) bool { return strings.Contains(what, "modest") }) {
+			n.t.Errorf("did %q while the memory of greedy could not be read", did)
+		}
+	})
+}

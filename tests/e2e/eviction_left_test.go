@@ -1,0 +1,213 @@
+//go:build node
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+
+	"nodepartition/internal/unitname"
+)
+
+// leftSection is a partition of 1 GiB, of which 700 MiB are left by somebody. more lists further
+// namespaces.
+func leftSection(more string) string {
+	return fmt.Sprintf(`systemPartition:
+  memoryLimit: 1Gi
+  cpuset: "0-1"
+  namespaces: [kube-system%s]
+  evictionHard: {memory.available: 128Mi}
+`, more)
+}
+
+// leftMiB is what is left.
+const leftMiB = 700
+
+// ownerless is the metric of memory that belongs to no pod.
+const ownerless = `nodepartition_memory_ownerless_bytes{partition="system"}`
+
+// TestEvictionLeft: 700 MiB of 1 GiB belong to no pod that runs in the partition. No pod within its
+// request is evicted for them, and the amount is named. A pod that leaks beside them is evicted.
+func TestEvictionLeft(t *testing.T) {
+	onEach(t, kinds([]string{"trixie"}, "trixie"), func(t *testing.T, flavour string) {
+		n, control := joined(t, flavour, leftSection(", default"))
+		e := &evictor{Node: n, control: control, leakers: map[string]bool{}}
+		t.Run("by a Job", e.leftByJob)
+		t.Run("by a live move out", e.leftByMove)
+	})
+}
+
+// leftByJob: a pod writes to a tmpfs of the node and ends.
+func (e *evictor) leftByJob(t *testing.T) {
+	s := spec{
+		namespace: members, name: "leaker-writes", requests: resources("10m", "800Mi"),
+		command: []string{"dd", "if=/dev/zero", "of=/shm/left", "bs=1M", "count=" + strconv.Itoa(leftMiB)},
+	}
+	s.change = func(p *v1.Pod) {
+		p.Spec.RestartPolicy = v1.RestartPolicyNever
+		p.Spec.Volumes = []v1.Volume{{Name: "shm", VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: "/dev/shm"}}}}
+		p.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{{Name: "shm", MountPath: "/shm"}}
+	}
+	e.submit(t, s)
+	becomes(t, e.Node, fmt.Sprintf("stat -c %%s /dev/shm/left || true"), strconv.Itoa(leftMiB<<20))
+	e.remove(t, members, s.name)
+	e.spared(t)
+	run(t, e.Node, "rm /dev/shm/left")
+	e.roomAgain(t)
+}
+
+// leftByMove: a pod is moved in alive, takes much memory, and is moved out alive. Its memory stays
+// charged where it was. A container that the runtime has placed is not moved out alive.
+func (e *evictor) leftByMove(t *testing.T) {
+	const name = "leaves"
+	configure(t, e.Node, leftSection(""))
+	e.restarted(t, "--move=live")
+	pod := e.create(t, spec{
+		namespace: "default", name: name, requests: resources("10m", "800Mi"),
+		command: []string{"/podtool", "leak", "60s", "8Mi", "100Mi", strconv.Itoa(leftMiB+16) + "Mi"},
+	})
+	configure(t, e.Node, leftSection(", default"))
+	e.comesTo(t, name, unitname.System)
+	slice := unitname.CgroupPath(unitname.PodSlice(unitname.System, v1.PodQOSBurstable, string(pod.UID)))
+	e.await(t, "700 MiB in its slice", func(context.Context) (bool, string, error) {
+		used := file(t, e.Node, slice, "memory.current")
+		return used >= leftMiB<<20, strconv.FormatUint(used, 10), nil
+	})
+	configure(t, e.Node, leftSection(""))
+	e.comesTo(t, name, unitname.Default)
+	e.spared(t)
+	e.remove(t, "default", name)
+	e.roomAgain(t)
+}
+
+// comesTo waits until the container of a pod is in a partition.
+func (e *evictor) comesTo(t *testing.T, name string, partition unitname.PartitionName) {
+	t.Helper()
+	e.await(t, fmt.Sprintf("%s in partition %s", name, partition), func(ctx context.Context) (bool, string, error) {
+		report, err := reportOf(ctx, e.Node)
+		if err != nil {
+			return false, "", err
+		}
+		for i := range report.Pods {
+			if p := &report.Pods[i]; p.Name == name && p.Containers > 0 && p.Partition() == partition {
+				return true, "", nil
+			}
+		}
+		return false, fmt.Sprintf("%+v", report.Pods), nil
+	})
+}
+
+// spared has pods within their requests take what is left of the partition.
+func (e *evictor) spared(t *testing.T) {
+	t.Helper()
+	for i := range 3 {
+		e.create(t, spec{namespace: members, name: fmt.Sprint("within-", i), requests: resources("10m", "64Mi"), command: []string{"/podtool", "alloc", "37Mi"}})
+	}
+	e.create(t, spec{namespace: members, name: "within-3", requests: resources("10m", "140Mi"), command: []string{"/podtool", "alloc", "130Mi"}})
+	e.before = e.containers(t)
+	wantMetric(t, e.Node, `nodepartition_eviction_no_candidates{partition="system"}`, 1)
+	of := func(what string, bytes float64) {
+		t.Helper()
+		if t.Logf("%s: %.1f MiB", what, bytes/(1<<20)); bytes < leftMiB<<20 || bytes > (leftMiB+64)<<20 {
+			t.Errorf("%s has %.0f MiB; want %d and what the kernel needs", what, bytes/(1<<20), leftMiB)
+		}
+	}
+	bytes, err := metric(t.Context(), e.Node, ownerless)
+	if err != nil {
+		t.Fatal(err)
+	}
+	of("the metric", bytes)
+	bytes, err = strconv.ParseFloat(run(t, e.Node, monitorPath+` status -o json | sed -n 's/.*"ownerlessBytes": *\([0-9]*\).*/\1/p' | head -1`), 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	of("status", bytes)
+	becomes(t, e.Node, "journalctl -b -u "+monitorUnit+" -o cat | grep -c 'belongs to no pod that runs in it' | sed 's/[1-9][0-9]*/named/'", "named")
+	e.leaks(t, leaker("leaker-beside", "20Mi"))
+	e.evicted(t, "leaker-beside")
+	e.remove(t, members, "leaker-beside")
+	e.unharmed(t)
+	for i := range 4 {
+		e.remove(t, members, fmt.Sprint("within-", i))
+	}
+}
+
+// roomAgain: nothing is named any more.
+func (e *evictor) roomAgain(t *testing.T) {
+	t.Helper()
+	wantMetric(t, e.Node, `nodepartition_eviction_no_candidates{partition="system"}`, 0)
+	eventually(t, e.Node, "room", func(ctx context.Context) (bool, string, error) {
+		bytes, err := metric(ctx, e.Node, `nodepartition_memory_available_bytes{partition="system"}`)
+		return bytes > 512<<20, fmt.Sprint(bytes), err
+	})
+}
+
+// condemnedTimes is how often TestEvictionCondemned ends the monitor.
+const condemnedTimes = 20
+
+// condemnedPod is a pod whose second process takes all memory of a partition of 512 MiB, and comes
+// back. dd writes after it has read everything.
+func condemnedPod(name string) spec {
+	return spec{namespace: members, name: name, requests: resources("10m", "16Mi"), command: []string{
+		"sh", "-c", "trap 'exit 0' TERM\nwhile :; do dd if=/dev/zero bs=600M count=1 2>/dev/null | { head -c 1 >/dev/null; sleep 2147483647; }; sleep 3; done",
+	}}
+}
+
+// condemnedScript waits until the monitor has lowered the limit of a container to have the kernel
+// kill in it, and ends the monitor before the kernel has returned from that. It prints the limit
+// then. The kernel is to kill the largest process alone.
+const condemnedScript = `cd %s || exit 0
+echo 0 >memory.oom.group
+monitor=$(systemctl show -P MainPID ` + monitorUnit + `)
+while read -r limit <memory.max && test "$limit" = max; do :; done 2>/dev/null
+test -n "$limit" && kill -KILL "$monitor" && read -r limit <memory.max && echo "$limit"`
+
+// TestEvictionCondemned: the monitor is killed twenty times between the lowering of a container's
+// limit and the kill. No container is left with a limit that nobody has set.
+func TestEvictionCondemned(t *testing.T) {
+	onEach(t, kinds([]string{"trixie"}, "trixie"), func(t *testing.T, flavour string) {
+		n, control := joined(t, flavour, `systemPartition:
+  memoryLimit: 512Mi
+  cpuset: "0-1"
+  namespaces: [kube-system]
+  evictionHard: {memory.available: 14Mi}
+`)
+		e := &evictor{Node: n, control: control, leakers: map[string]bool{}}
+		hits, scope, name := 0, "", ""
+		for round := 0; hits < condemnedTimes; round++ {
+			if round == 3*condemnedTimes {
+				t.Fatalf("ended %d times in %d rounds", hits, round)
+			}
+			if scope == "" {
+				name = fmt.Sprint("leaker-", round)
+				pod := e.create(t, condemnedPod(name))
+				_, id, _ := strings.Cut(pod.Status.ContainerStatuses[0].ContainerID, "://")
+				scope = run(t, n, "find "+cgroupRoot+"kubepods.slice -type d -name '*-"+id+".scope'")
+			}
+			limit := run(t, n, "timeout 60 bash -c '"+fmt.Sprintf(condemnedScript, scope)+"' || true")
+			becomes(t, n, "systemctl is-active "+monitorUnit, "active")
+			eventually(t, n, "no eviction is open", func(context.Context) (bool, string, error) {
+				h := e.history(t)
+				return len(h.Open) == 0, fmt.Sprintf("%+v", h.Open), nil
+			})
+			if limit != "" && limit != "max" {
+				hits++
+			}
+			after := run(t, n, "cat "+scope+"/memory.max 2>/dev/null || echo gone")
+			t.Logf("%d: ended with the limit %q, and then it is %s", round, limit, after)
+			switch after {
+			case "max":
+			case "gone":
+				e.remove(t, members, name)
+				scope = ""
+			default:
+				t.Fatalf("%s is left with the limit %s", name, after)
+			}
+		}
+	})
+}
