@@ -11,12 +11,15 @@ import (
 
 // Type is a workload type that all nodes of a cluster have.
 type Type struct {
-	Name string
+	Name string `json:"name"`
 	// Namespaces lists the namespaces whose pods may ask for the type, by the configuration of the
 	// nodes.
-	Namespaces []string
+	Namespaces []string `json:"namespaces,omitempty"`
 	// ByNamespace means that an annotation of the namespace gives that right, too.
-	ByNamespace bool
+	ByNamespace bool `json:"byNamespace,omitempty"`
+	// Unconverted means that the Nodes do not have the resource of the type: its pods keep their CPU
+	// requests.
+	Unconverted bool `json:"unconverted,omitempty"`
 }
 
 // Namespace holds what is known of the namespace of a pod.
@@ -45,7 +48,7 @@ var effect = regexp.MustCompile(`^[ \t\r\n]*[{][ \t\r\n]*"effect"[ \t\r\n]*:[ \t
 // often as it is called: another plugin may change the pod between two calls, and what an earlier
 // call has converted stays. Judge says whether the pod is admitted then.
 func Convert(types []Type, in Namespace, pod *v1.Pod) Edit {
-	if _, mirror := pod.Annotations[mirrorKey]; mirror {
+	if _, mirror := pod.Annotations[mirrorKey]; mirror || many(pod) {
 		return Edit{}
 	}
 	asked := targets(pod.Annotations)
@@ -59,10 +62,27 @@ func Convert(types []Type, in Namespace, pod *v1.Pod) Edit {
 		return skip(pod.Annotations, name, unknownWarning)
 	case right == silent:
 		return skip(pod.Annotations, name, silentWarning)
-	case right == forbidden || !effect.MatchString(pod.Annotations[targetKey(name)]):
+	case right == forbidden || !effect.MatchString(pod.Annotations[targetKey(name)]), unconverted(types, name):
 		return e // for Judge
 	}
 	return convert(pod, name)
+}
+
+// unconverted reports whether the pods of a type keep their CPU requests.
+func unconverted(types []Type, name string) bool {
+	return slices.ContainsFunc(types, func(t Type) bool { return t.Name == name && t.Unconverted })
+}
+
+// The most annotations and containers of a pod that asks. They bound the time that an API server
+// takes for the rules, and a conversion writes two annotations for each container.
+const (
+	MaxAnnotations = 256
+	MaxContainers  = 100
+)
+
+// many reports whether a pod has more than that.
+func many(pod *v1.Pod) bool {
+	return len(pod.Annotations) > MaxAnnotations || len(pod.Spec.InitContainers)+len(pod.Spec.Containers) > MaxContainers
 }
 
 // convert returns the edit of a pod that may ask for a type.

@@ -25,6 +25,8 @@ type Type struct {
 	Namespaces []string `json:"namespaces,omitempty"`
 	// Silent means that the annotation of a namespace does not count.
 	Silent bool `json:"silent,omitempty"`
+	// Unconverted means that its pods keep their CPU requests.
+	Unconverted bool `json:"unconverted,omitempty"`
 }
 
 // Namespace holds what a namespace has.

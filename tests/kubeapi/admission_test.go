@@ -94,7 +94,7 @@ func renderedForCluster(c *cluster, version string) {
 	})}
 	refused := func(o render.AdmissionOptions, texts ...string) {
 		c.t.Helper()
-		_, err := render.Admission(c.t.Context(), o)
+		_, _, err := render.Admission(c.t.Context(), o)
 		for _, text := range texts {
 			if err == nil || !strings.Contains(err.Error(), text) {
 				c.t.Errorf("error %v; want one with %q", err, text)
@@ -109,14 +109,14 @@ func renderedForCluster(c *cluster, version string) {
 	set := `{"status":{"allocatable":{"telemetry.workload.openshift.io/cores":"1k","another.workload.openshift.io/cores":"1k"}}}`
 	_, err := c.admin.CoreV1().Nodes().PatchStatus(c.t.Context(), node, []byte(set))
 	c.must(err)
-	text, err := render.Admission(c.t.Context(), o)
+	text, _, err := render.Admission(c.t.Context(), o)
 	c.must(err)
 	if !strings.Contains(text, "apiVersion: admissionregistration.k8s.io/"+version+"\nkind: MutatingAdmissionPolicy\n") ||
 		!strings.Contains(text, "{'another': [''], 'telemetry': ['logging', 'telemetry']}") {
 		c.t.Errorf("not of version %s, or not with the types:\n%s", version, text)
 	}
 	o.ValidatingOnly = true
-	text, err = render.Admission(c.t.Context(), o)
+	text, _, err = render.Admission(c.t.Context(), o)
 	c.must(err)
 	if strings.Contains(text, "Mutating") {
 		c.t.Errorf("policies that change pods, with ValidatingOnly:\n%s", text)
@@ -483,7 +483,7 @@ func TestAdmissionWithoutMutation(t *testing.T) {
 // TestAdmissionNotServed: an API server that serves no policies that change objects is told apart.
 func TestAdmissionNotServed(t *testing.T) {
 	c := clusterOf(t, lab.APIServerForTest(t, "1.35"))
-	_, err := render.Admission(t.Context(), render.AdmissionOptions{
+	_, _, err := render.Admission(t.Context(), render.AdmissionOptions{
 		Node: fakenode.New(t, typed).Host(), Kubeconfig: c.kubeconfig(func(*clientcmdapi.Config) {}),
 	})
 	if err == nil || !strings.Contains(err.Error(), "serves no MutatingAdmissionPolicy") {

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"nodepartition/internal/admission/policy"
 	"nodepartition/internal/host"
 	"nodepartition/internal/kubeapi"
 	"nodepartition/internal/membership"
@@ -38,6 +39,8 @@ type clusterFacts struct {
 	annotated map[string][]string
 	// limits and quotas list what bounds CPU in namespaces.
 	limits, quotas []kubeapi.CPURule
+	// policy is the policy of render admission; nil for none, and if it is not known.
+	policy *kubeapi.Policy
 }
 
 // workloadType is a workload type of the configuration.
@@ -149,7 +152,7 @@ func (f *clusterFacts) ask(ctx context.Context, client *kubeapi.Client) {
 	if err := errors.Join(f.mayPatch, f.mayGet); errors.Is(err, kubeapi.ErrUnreachable) || len(resources) == 0 {
 		return
 	}
-	lack, err := client.NodesWithout(ctx, resources)
+	lack, err := client.NodesWithout(ctx, "", resources)
 	if f.stopped = err; err != nil {
 		f.lacking = f.ownNode(ctx, client, resources)
 		return
@@ -165,8 +168,11 @@ func (f *clusterFacts) ask(ctx context.Context, client *kubeapi.Client) {
 			f.annotated[namespace] = workload.Allowed(annotations)
 		}
 	}
-	if f.limits, f.stopped = client.LimitRanges(ctx); f.stopped == nil {
-		f.quotas, f.stopped = client.Quotas(ctx)
+	if f.limits, f.stopped = client.LimitRanges(ctx); f.stopped != nil {
+		return
+	}
+	if f.quotas, f.stopped = client.Quotas(ctx); f.stopped == nil {
+		f.policy, f.stopped = client.Policy(ctx, policy.Name)
 	}
 }
 

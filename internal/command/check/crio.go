@@ -81,7 +81,8 @@ func (c *checks) guarded(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return client.HasPolicy(ctx, policy.Name)
+	found, err := client.Policy(ctx, policy.Name)
+	return found != nil && found.Denies, err
 }
 
 // crioFindings says which entries of the table any user can use.

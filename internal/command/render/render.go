@@ -30,7 +30,11 @@ func Workloads(n host.Node, names []string) ([]Workload, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := ofConfig(c)
+	return selected(ofConfig(c), names)
+}
+
+// selected returns the types with one of the given names; all types if there are none.
+func selected(all []Workload, names []string) ([]Workload, error) {
 	if len(all) == 0 {
 		return nil, errNone
 	}
