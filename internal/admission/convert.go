@@ -3,6 +3,7 @@ package admission
 import (
 	"regexp"
 	"slices"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -73,16 +74,36 @@ func unconverted(types []Type, name string) bool {
 	return slices.ContainsFunc(types, func(t Type) bool { return t.Name == name && t.Unconverted })
 }
 
-// The most annotations and containers of a pod that asks. They bound the time that an API server
-// takes for the rules, and a conversion writes two annotations for each container.
+// The most annotations, containers and resources of a container of a pod that asks. They bound the
+// time that an API server takes for the rules, and a conversion writes two annotations for each
+// container.
 const (
 	MaxAnnotations = 256
 	MaxContainers  = 100
+	MaxResources   = 32
 )
 
 // many reports whether a pod has more than that.
 func many(pod *v1.Pod) bool {
-	return len(pod.Annotations) > MaxAnnotations || len(pod.Spec.InitContainers)+len(pod.Spec.Containers) > MaxContainers
+	containers := containersOf(pod)
+	return len(pod.Annotations) > MaxAnnotations || len(containers) > MaxContainers ||
+		slices.ContainsFunc(containers, func(c container) bool {
+			return len(c.requests) > MaxResources || len(c.limits) > MaxResources
+		})
+}
+
+// concerns reports whether the rules are about a pod: it asks, has annotations of a conversion, or
+// requests the resource of a type. More annotations than MaxAnnotations are searched as one text,
+// with their values.
+func concerns(pod *v1.Pod) bool {
+	for key, value := range pod.Annotations {
+		for _, prefix := range []string{workload.TargetPrefix, resourcesPrefix, documentPrefix} {
+			if strings.HasPrefix(key, prefix) || len(pod.Annotations) > MaxAnnotations && strings.Contains(key+" "+value, prefix) {
+				return true
+			}
+		}
+	}
+	return slices.ContainsFunc(containersOf(pod), container.requestsCores)
 }
 
 // convert returns the edit of a pod that may ask for a type.

@@ -19,8 +19,8 @@ var (
 		"it is the only effect that is supported")
 	errResource = errors.New("a container can not request workload resources: want a request of cpu, which is converted, " +
 		"in a pod with one workload annotation")
-	errMany = fmt.Errorf("a pod with a workload annotation can not have more than %d annotations or %d containers",
-		MaxAnnotations, MaxContainers)
+	errMany = fmt.Errorf("a pod with a workload annotation can not have more than %d annotations, %d containers, "+
+		"or %d resources of a container", MaxAnnotations, MaxContainers, MaxResources)
 	errAnnotation = errors.New("the annotations resources.workload.openshift.io/CONTAINER and " +
 		"io.openshift.workload.TYPE.cpushares/CONTAINER are written by the conversion of cpu requests alone: remove them")
 )
@@ -30,10 +30,10 @@ func Judge(types []Type, in Namespace, pod *v1.Pod) error {
 	if _, mirror := pod.Annotations[mirrorKey]; mirror {
 		return nil
 	}
-	asked, containers := targets(pod.Annotations), containersOf(pod)
-	if many(pod) && (len(asked)+len(strip(pod.Annotations)) > 0 || slices.ContainsFunc(containers, container.requestsCores)) {
+	if many(pod) && concerns(pod) {
 		return errMany
 	}
+	asked, containers := targets(pod.Annotations), containersOf(pod)
 	name := ""
 	switch len(asked) {
 	case 0:

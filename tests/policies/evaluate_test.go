@@ -213,4 +213,3 @@ func (c compiled) convert(t testing.TB, r request, into *v1.Pod) int64 {
 	*into = *changed.(*v1.Pod)
 	return before + math.MaxInt32 - left
 }
-

@@ -63,7 +63,8 @@ func Render(c Cluster) (string, error) {
 	err = parsed.Execute(&text, map[string]any{
 		"APIVersion": c.APIVersion, "ValidatingOnly": c.ValidatingOnly, "Namespaces": namespaces, "Asks": len(asking) > 0,
 		"Asking": literal(asking), "Converting": literal(converting), "TypesKey": TypesKey, "TypesJSON": string(list),
-		"MaxAnnotations": admission.MaxAnnotations, "MaxContainers": admission.MaxContainers, "Texts": admission.AllTexts(), "Fields": []string{"requests", "limits"},
+		"MaxAnnotations": admission.MaxAnnotations, "MaxContainers": admission.MaxContainers,
+		"MaxResources": admission.MaxResources, "Texts": admission.AllTexts(), "Fields": []string{"requests", "limits"},
 		"Amounts": []string{"capacity", "allocatable"},
 		"Lists": map[string]string{
 			"containers": "object.spec.containers", "initContainers": "object.spec.?initContainers.orValue([])",
