@@ -105,6 +105,9 @@ type Pod struct {
 	// Origin is as the annotations were when the sandbox was made. Annotations that are added later
 	// count from the next sandbox on.
 	membership.Origin
+	// Annotated is the CPU time that the same annotations say it has by the resource of its type, of
+	// the containers that have not ended. It is zero if the kubelet reports the pod.
+	Annotated admission.PodCPU
 	// Exists means that the runtime lists a sandbox of it, or NRI announced one. Otherwise only
 	// cgroups are left.
 	Exists bool
@@ -239,7 +242,8 @@ type Container struct {
 	Running bool
 	// Creating means that the runtime has created it and has yet to start it.
 	Creating bool
-	// spec is known if the kubelet reports the pod.
+	// spec is known if the kubelet reports the pod. Otherwise MilliCPU is estimated, and asked is by the
+	// annotations of the sandbox.
 	spec
 	// Ready is the readiness that the kubelet reports for this container. If the kubelet does not
 	// report it, Ready means that the container runs.

@@ -8,6 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"nodepartition/internal/admission"
+	"nodepartition/internal/membership"
+	"nodepartition/internal/unitname"
+	"nodepartition/internal/workload"
 )
 
 // Server stands in for an API server whose policies are in Go.
@@ -30,14 +33,39 @@ func newServer(table Table, namespace string) Server {
 // RandomServer returns a server for random pods.
 func RandomServer(in admission.Namespace) Server { return Server{types: RandomTypes(), namespace: in} }
 
-// AdmissionTypes returns the types of the table by name.
+// AdmissionTypes returns the types of the table by name. The node's rule says who may ask.
 func (t Table) AdmissionTypes() []admission.Type {
 	types := make([]admission.Type, 0, len(t.Types))
-	for _, name := range slices.Sorted(maps.Keys(t.Types)) {
-		of := t.Types[name]
-		types = append(types, admission.Type{Name: name, Namespaces: of.Namespaces, ByNamespace: !of.Silent})
+	for _, w := range t.workloads() {
+		types = append(types, admission.Type{Name: w.Type, Namespaces: t.Rules().MayAsk(w), ByNamespace: w.ByNamespace})
 	}
 	return types
+}
+
+// workloads returns the types as a node has them, by name.
+func (t Table) workloads() []membership.Workload {
+	list := make([]membership.Workload, 0, len(t.Types))
+	for _, name := range slices.Sorted(maps.Keys(t.Types)) {
+		of := t.Types[name]
+		list = append(list, membership.Workload{
+			Type: name, Partition: unitname.PartitionName(name), Allowed: of.Namespaces, ByNamespace: !of.Silent, Advertise: true, CPUs: 1,
+		})
+	}
+	return list
+}
+
+// Rules returns the rules of a node with the types, which knows the annotations of the namespaces.
+func (t Table) Rules() membership.Rules {
+	var claims []membership.Claim
+	for name, of := range t.Types {
+		claims = append(claims, membership.Claim{Partition: unitname.PartitionName(name), Namespaces: of.Members})
+	}
+	return membership.New(claims...).With(t.workloads(), func(namespace, name string) membership.Refusal {
+		if slices.Contains(workload.Allowed(t.Namespaces[namespace].Annotations), name) {
+			return ""
+		}
+		return membership.NotAllowed
+	})
 }
 
 // Create returns the outcome of a pod. As on an API server, LimitRanger and the conversion run once

@@ -63,9 +63,7 @@ func admissionTypes(o AdmissionOptions) ([]admission.Type, error) {
 	for _, w := range all {
 		switch {
 		case w.Advertise:
-			types = append(types, admission.Type{
-				Name: w.Type, Namespaces: slices.Concat(w.Allowed, w.Namespaces), ByNamespace: w.ByNamespace,
-			})
+			types = append(types, admission.Type{Name: w.Type, Namespaces: w.MayAsk, ByNamespace: w.ByNamespace})
 		case len(o.Types) > 0:
 			return nil, fmt.Errorf("--type=%s: advertise of the type is false, and the Node has no resource for its pods", w.Type)
 		}
