@@ -148,7 +148,7 @@ func group(sandboxes []cri.Sandbox, containers []cri.Container) (map[string]*Pod
 		}
 		if s.Ready || !pod.Ready {
 			// The pod may have had other annotations when a sandbox that has ended was made.
-			pod.Origin, pod.Annotated = s.Origin, s.Asked
+			pod.annotations = annotations{s.Origin, s.Asked}
 		}
 		pod.Ready = pod.Ready || s.Ready
 	}

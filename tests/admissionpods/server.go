@@ -37,7 +37,7 @@ func RandomServer(in admission.Namespace) Server { return Server{types: RandomTy
 func (t Table) AdmissionTypes() []admission.Type {
 	types := make([]admission.Type, 0, len(t.Types))
 	for _, w := range t.workloads() {
-		types = append(types, admission.Type{Name: w.Type, Namespaces: t.Rules().MayAsk(w), ByNamespace: w.ByNamespace})
+		types = append(types, admission.Type{Name: w.Type, Namespaces: t.rules().MayAsk(w), ByNamespace: w.ByNamespace})
 	}
 	return types
 }
@@ -54,8 +54,8 @@ func (t Table) workloads() []membership.Workload {
 	return list
 }
 
-// Rules returns the rules of a node with the types, which knows the annotations of the namespaces.
-func (t Table) Rules() membership.Rules {
+// rules returns the rules of a node with the types, which knows the annotations of the namespaces.
+func (t Table) rules() membership.Rules {
 	var claims []membership.Claim
 	for name, of := range t.Types {
 		claims = append(claims, membership.Claim{Partition: unitname.PartitionName(name), Namespaces: of.Members})

@@ -70,7 +70,7 @@ func TestNode(t *testing.T) {
 			}
 		}
 		origin := membership.OriginOf(o.Annotations)
-		place := table.Rules().Place(membership.Pod{Namespace: c.Namespace, Guaranteed: o.Class == v1.PodQOSGuaranteed, Origin: origin})
+		place := table.rules().Place(membership.Pod{Namespace: c.Namespace, Guaranteed: o.Class == v1.PodQOSGuaranteed, Origin: origin})
 		if asks := origin.Ask.Type != ""; asks != place.Resource || place.Refused != "" || requests && !asks {
 			t.Errorf("%s: asks for %+v, and the node gives %+v", c.Name, origin.Ask, place)
 		}
