@@ -63,15 +63,10 @@ func Convert(types []Type, in Namespace, pod *v1.Pod) Edit {
 		return skip(pod.Annotations, name, unknownWarning)
 	case right == silent:
 		return skip(pod.Annotations, name, silentWarning)
-	case right == forbidden || !effect.MatchString(pod.Annotations[targetKey(name)]), unconverted(types, name):
+	case right == forbidden || !effect.MatchString(pod.Annotations[targetKey(name)]):
 		return e // for Judge
 	}
-	return convert(pod, name)
-}
-
-// unconverted reports whether the pods of a type keep their CPU requests.
-func unconverted(types []Type, name string) bool {
-	return slices.ContainsFunc(types, func(t Type) bool { return t.Name == name && t.Unconverted })
+	return convert(pod, name, slices.ContainsFunc(types, func(t Type) bool { return t.Name == name && t.Unconverted }))
 }
 
 // The most annotations, containers and resources of a container of a pod that asks. They bound the
@@ -106,8 +101,9 @@ func concerns(pod *v1.Pod) bool {
 	return slices.ContainsFunc(containersOf(pod), container.requestsCores)
 }
 
-// convert returns the edit of a pod that may ask for a type.
-func convert(pod *v1.Pod, name string) Edit {
+// convert returns the edit of a pod that may ask for a type. A node does not give a Guaranteed pod
+// its type, with a resource or without.
+func convert(pod *v1.Pod, name string, unconverted bool) Edit {
 	containers := containersOf(pod)
 	done := func(c container) bool {
 		_, ok := c.converted(name, pod.Annotations)
@@ -117,10 +113,12 @@ func convert(pod *v1.Pod, name string) Edit {
 	containers = withoutCPU(containers, done)
 	class := classOf(containers)
 	switch {
-	case pod.Spec.Resources != nil:
+	case pod.Spec.Resources != nil && !unconverted:
 		return skip(pod.Annotations, name, podLevelWarning)
 	case class == v1.PodQOSGuaranteed:
 		return skip(pod.Annotations, name, guaranteedWarning)
+	case unconverted:
+		return Edit{Remove: strip(pod.Annotations)}
 	case class != classOf(withoutCPU(containers, func(container) bool { return true })):
 		return skip(pod.Annotations, name, classWarning)
 	}

@@ -8,6 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"nodepartition/internal/admission"
+	"nodepartition/internal/membership"
+	"nodepartition/internal/unitname"
+	"nodepartition/internal/workload"
 )
 
 // Server stands in for an API server.
@@ -38,14 +41,42 @@ func NewServer(table Table, namespace string) Server {
 // RandomServer returns a server for random pods.
 func RandomServer(in admission.Namespace) Server { return serverOf(RandomTypes(), in) }
 
-// AdmissionTypes returns the types of the table by name.
+// AdmissionTypes returns the types of the table by name. The node's rule says who may ask.
 func (t Table) AdmissionTypes() []admission.Type {
 	types := make([]admission.Type, 0, len(t.Types))
-	for _, name := range slices.Sorted(maps.Keys(t.Types)) {
-		of := t.Types[name]
-		types = append(types, admission.Type{Name: name, Namespaces: of.Namespaces, ByNamespace: !of.Silent, Unconverted: of.Unconverted})
+	for _, w := range t.workloads() {
+		types = append(types, admission.Type{
+			Name: w.Type, Namespaces: t.rules().MayAsk(w), ByNamespace: w.ByNamespace, Unconverted: !w.Advertise,
+		})
 	}
 	return types
+}
+
+// workloads returns the types as a node has them, by name.
+func (t Table) workloads() []membership.Workload {
+	list := make([]membership.Workload, 0, len(t.Types))
+	for _, name := range slices.Sorted(maps.Keys(t.Types)) {
+		of := t.Types[name]
+		list = append(list, membership.Workload{
+			Type: name, Partition: unitname.PartitionName(name), Allowed: of.Namespaces, ByNamespace: !of.Silent,
+			Advertise: !of.Unconverted, CPUs: 1,
+		})
+	}
+	return list
+}
+
+// rules returns the rules of a node with the types, which knows the annotations of the namespaces.
+func (t Table) rules() membership.Rules {
+	var claims []membership.Claim
+	for name, of := range t.Types {
+		claims = append(claims, membership.Claim{Partition: unitname.PartitionName(name), Namespaces: of.Members})
+	}
+	return membership.New(claims...).With(t.workloads(), func(namespace, name string) membership.Refusal {
+		if slices.Contains(workload.Allowed(t.Namespaces[namespace].Annotations), name) {
+			return ""
+		}
+		return membership.NotAllowed
+	})
 }
 
 // Create returns the outcome of a pod. As on an API server, LimitRanger and the conversion run once

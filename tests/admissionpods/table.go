@@ -23,6 +23,8 @@ type Table struct {
 // Type is a workload type of the cluster, with the namespaces that the nodes allow.
 type Type struct {
 	Namespaces []string `json:"namespaces,omitempty"`
+	// Members lists the namespaces whose pods are members of the type's partition without asking.
+	Members []string `json:"members,omitempty"`
 	// Silent means that the annotation of a namespace does not count.
 	Silent bool `json:"silent,omitempty"`
 	// Unconverted means that its pods keep their CPU requests.

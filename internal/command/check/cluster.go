@@ -46,19 +46,15 @@ type clusterFacts struct {
 // workloadType is a workload type of the configuration.
 type workloadType struct {
 	membership.Workload
-	// members lists the namespaces whose pods are members, whether they ask or not.
-	members []string
+	// mayAsk lists the namespaces whose pods may ask by the configuration.
+	mayAsk []string
 }
 
 // workloadTypes returns the types of a configuration.
 func workloadTypes(c *config.Config) []workloadType {
-	types := make([]workloadType, 0, len(c.Workloads))
+	types, rules := make([]workloadType, 0, len(c.Workloads)), c.Members(nil)
 	for _, w := range c.Workloads {
-		t := workloadType{Workload: w}
-		if p := c.Partition(w.Partition); p != nil && string(p.Name) == w.Type {
-			t.members = p.Namespaces
-		}
-		types = append(types, t)
+		types = append(types, workloadType{w, rules.MayAsk(w)})
 	}
 	return types
 }

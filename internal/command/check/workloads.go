@@ -158,7 +158,7 @@ func (t *workloadType) differences(rendered []admission.Type) []string {
 		return []string{"it does not have the type " + t.Type}
 	}
 	r, list := rendered[at], []string(nil)
-	for _, namespace := range slices.Concat(t.Allowed, t.members) {
+	for _, namespace := range t.mayAsk {
 		if !slices.Contains(r.Namespaces, namespace) {
 			list = append(list, fmt.Sprintf("it does not let pods of %s ask for %s", namespace, t.Type))
 		}
@@ -261,7 +261,7 @@ func namespaceFindings(f *clusterFacts) []Finding {
 	inUse := map[string]bool{}
 	for i := range f.types {
 		if t := &f.types[i]; t.Advertise {
-			for _, namespace := range slices.Concat(f.allows(t), t.members) {
+			for _, namespace := range slices.Concat(f.allows(t), t.mayAsk) {
 				inUse[namespace] = true
 			}
 		}

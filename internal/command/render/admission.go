@@ -90,7 +90,7 @@ func merged(all []Workload) []admission.Type {
 			types = append(types, admission.Type{Name: w.Type, Unconverted: true})
 		}
 		t := &types[at]
-		t.Namespaces = slices.Compact(slices.Sorted(slices.Values(slices.Concat(t.Namespaces, w.Allowed, w.Namespaces))))
+		t.Namespaces = slices.Compact(slices.Sorted(slices.Values(slices.Concat(t.Namespaces, w.MayAsk))))
 		t.ByNamespace, t.Unconverted = t.ByNamespace || w.ByNamespace, t.Unconverted && !w.Advertise
 	}
 	return types
