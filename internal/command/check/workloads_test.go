@@ -222,7 +222,9 @@ func lists(annotated, limit, hard string) map[string]string {
 func typed(t *testing.T) *fakenode.Node {
 	t.Helper()
 	n := fakenode.Whole(t)
-	n.Write("/etc/kubernetes/node-partition.yaml", fakenode.Configuration(typesSection))
+	system := "systemPartition: {memoryLimit: 64Mi, cpuset: \"1\", namespaces: [kube-system, monitoring]}\n"
+	n.Write("/etc/kubernetes/node-partition.yaml", fakenode.Configuration(system+typesSection))
+	n.Write(fakenode.SystemCgroup+"/cpuset.cpus", "1")
 	n.RunKubelet("--hostname-override=" + fakeapi.Node)
 	return n
 }
@@ -310,7 +312,7 @@ func TestCheckWorkloadsForeign(t *testing.T) {
 	stdout, _ := text(t, n, nil, func(o *options.Options, _ *fakenode.Node) { o.Node.Foreign = true })
 	for _, part := range []string{
 		"warning crio-workloads: CRI-O gives any pod with the annotation CPUs and shares of its choice: target.workload.openshift.io/management in /etc/crio/crio.conf.d/01-workload (CPUs 0-1): whether an admission policy guards it is not known: not asked",
-		`warning configuration: /etc/kubernetes/openshift-workload-pinning: a.cpuset: "0": /var/lib/kubelet/config.yaml: systemPartition.cpuset is "", and counts`,
+		`warning configuration: /etc/kubernetes/openshift-workload-pinning: a.cpuset: "0": /etc/kubernetes/node-partition.yaml: systemPartition.cpuset is "1", and counts`,
 	} {
 		if !strings.Contains(stdout, part) {
 			t.Errorf("want %q in\n%s", part, stdout)
