@@ -177,7 +177,7 @@ func TestCRIOFindings(t *testing.T) {
 	pools := func(cpus ...int) map[string]cpuset.CPUSet {
 		return map[string]cpuset.CPUSet{target.Annotation: cpuset.New(cpus...)}
 	}
-	another := crioconfig.Workload{File: "/etc/crio/d", Annotation: "io.openshift/own"}
+	another := crioconfig.Workload{File: "/etc/crio/d", Annotation: "io.openshift/own", Allows: "io.kubernetes.cri-o.Devices"}
 	for name, test := range map[string]struct {
 		facts crioFacts
 		want  [][]string
@@ -189,7 +189,7 @@ func TestCRIOFindings(t *testing.T) {
 		"no policy":            {crioFacts{runtime: "cri-o", table: []crioconfig.Workload{target}}, [][]string{{"warning CRI-O gives any pod", "management in /etc/crio/c (CPUs 0-1)", "no admission policy node-partition-workloads is in force", "render admission"}}},
 		"unknown":              {crioFacts{table: []crioconfig.Workload{target}, unknown: errors.New("may not read")}, [][]string{{"warning ", "is not known: may not read"}}},
 		"guarded":              {crioFacts{table: []crioconfig.Workload{target}, guarded: true}, [][]string{{"ok the policy node-partition-workloads guards"}}},
-		"another annotation":   {crioFacts{table: []crioconfig.Workload{another}, guarded: true}, [][]string{{"warning ", "io.openshift/own in /etc/crio/d (without CPUs)", "are not about this annotation", "--ignore=crio-workloads"}}},
+		"another annotation":   {crioFacts{table: []crioconfig.Workload{another}, guarded: true}, [][]string{{"warning ", "io.openshift/own in /etc/crio/d (without CPUs, and allows io.kubernetes.cri-o.Devices)", "are not about this annotation", "--ignore=crio-workloads"}}},
 		"the partition's CPUs": {crioFacts{table: []crioconfig.Workload{target}, guarded: true, pools: pools(0, 1)}, [][]string{{"ok the policy"}}},
 		"other CPUs":           {crioFacts{table: []crioconfig.Workload{target}, guarded: true, pools: pools(2, 3)}, [][]string{{"warning ", "management CPUs 0-1 by /etc/crio/c, and its partition has the CPUs 2-3", "render crio"}}},
 		"other, and open":      {crioFacts{table: []crioconfig.Workload{target}, pools: pools(2, 3)}, [][]string{{"has the CPUs 2-3"}, {"any pod with the annotation"}}},
