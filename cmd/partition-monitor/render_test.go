@@ -137,7 +137,7 @@ func TestRenderAdmission(t *testing.T) {
 		configuration, args string
 		want, without       []string
 	}{
-		{typed, "admission", []string{"{'management': ['operators'], 'telemetry': ['telemetry']}", "io/v1\nkind: MutatingAdmissionPolicy\n"}, nil},
+		{typed, "admission", []string{"{'management': ['kube-system', 'operators'], 'telemetry': ['telemetry']}", "io/v1\nkind: MutatingAdmissionPolicy\n"}, nil},
 		{typed, "admission --type telemetry --api-version=v1beta1", []string{
 			"{'telemetry': ['telemetry']}", "io/v1beta1\nkind: MutatingAdmissionPolicy\n", "io/v1\nkind: ValidatingAdmissionPolicy\n",
 		}, nil},

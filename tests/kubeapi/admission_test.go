@@ -128,7 +128,7 @@ const typed = `apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 workloadPartitions:
   telemetry: {cpuset: "1", namespaces: [telemetry], allowedNamespaces: [logging]}
-  another: {memoryLimit: 64Mi}
+  another: {cpuset: "0"}
 `
 
 // injector adds a sidecar to the pods of a namespace, before the policy of workloads or after it:

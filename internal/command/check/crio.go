@@ -101,7 +101,7 @@ func crioFindings(f *crioFacts) []Finding {
 	}
 	var open, own []string
 	for _, w := range f.table {
-		text := fmt.Sprintf("%s in %s (%s)", oneline.ASCII(w.Annotation), w.File, cpusText(w.CPUs))
+		text := fmt.Sprintf("%s in %s (%s%s)", oneline.ASCII(w.Annotation), w.File, cpusText(w.CPUs), allowsText(w.Allows))
 		switch {
 		case !workload.IsTarget(w.Annotation):
 			own = append(own, text)
@@ -149,6 +149,13 @@ func (f *crioFacts) otherCPUs() []Finding {
 		}
 	}
 	return found
+}
+
+func allowsText(list string) string {
+	if list == "" {
+		return ""
+	}
+	return ", and allows " + oneline.ASCII(list)
 }
 
 func cpusText(list string) string {

@@ -177,7 +177,7 @@ func TestCRIOFindings(t *testing.T) {
 	pools := func(cpus ...int) map[string]cpuset.CPUSet {
 		return map[string]cpuset.CPUSet{target.Annotation: cpuset.New(cpus...)}
 	}
-	another := crioconfig.Workload{File: "/etc/crio/d", Annotation: "io.openshift/own"}
+	another := crioconfig.Workload{File: "/etc/crio/d", Annotation: "io.openshift/own", Allows: "io.kubernetes.cri-o.Devices"}
 	for name, test := range map[string]struct {
 		facts crioFacts
 		want  [][]string
@@ -189,7 +189,7 @@ func TestCRIOFindings(t *testing.T) {
 		"no policy":            {crioFacts{runtime: "cri-o", table: []crioconfig.Workload{target}}, [][]string{{"warning CRI-O gives any pod", "management in /etc/crio/c (CPUs 0-1)", "no admission policy node-partition-workloads is in force", "render admission"}}},
 		"unknown":              {crioFacts{table: []crioconfig.Workload{target}, unknown: errors.New("may not read")}, [][]string{{"warning ", "is not known: may not read"}}},
 		"guarded":              {crioFacts{table: []crioconfig.Workload{target}, guarded: true}, [][]string{{"ok the policy node-partition-workloads guards"}}},
-		"another annotation":   {crioFacts{table: []crioconfig.Workload{another}, guarded: true}, [][]string{{"warning ", "io.openshift/own in /etc/crio/d (without CPUs)", "are not about this annotation", "--ignore=crio-workloads"}}},
+		"another annotation":   {crioFacts{table: []crioconfig.Workload{another}, guarded: true}, [][]string{{"warning ", "io.openshift/own in /etc/crio/d (without CPUs, and allows io.kubernetes.cri-o.Devices)", "are not about this annotation", "--ignore=crio-workloads"}}},
 		"the partition's CPUs": {crioFacts{table: []crioconfig.Workload{target}, guarded: true, pools: pools(0, 1)}, [][]string{{"ok the policy"}}},
 		"other CPUs":           {crioFacts{table: []crioconfig.Workload{target}, guarded: true, pools: pools(2, 3)}, [][]string{{"warning ", "management CPUs 0-1 by /etc/crio/c, and its partition has the CPUs 2-3", "render crio"}}},
 		"other, and open":      {crioFacts{table: []crioconfig.Workload{target}, pools: pools(2, 3)}, [][]string{{"has the CPUs 2-3"}, {"any pod with the annotation"}}},
@@ -222,7 +222,9 @@ func lists(annotated, limit, hard string) map[string]string {
 func typed(t *testing.T) *fakenode.Node {
 	t.Helper()
 	n := fakenode.Whole(t)
-	n.Write("/etc/kubernetes/node-partition.yaml", fakenode.Configuration(typesSection))
+	system := "systemPartition: {memoryLimit: 64Mi, cpuset: \"1\", namespaces: [kube-system, monitoring]}\n"
+	n.Write("/etc/kubernetes/node-partition.yaml", fakenode.Configuration(system+typesSection))
+	n.Write(fakenode.SystemCgroup+"/cpuset.cpus", "1")
 	n.RunKubelet("--hostname-override=" + fakeapi.Node)
 	return n
 }
@@ -310,7 +312,7 @@ func TestCheckWorkloadsForeign(t *testing.T) {
 	stdout, _ := text(t, n, nil, func(o *options.Options, _ *fakenode.Node) { o.Node.Foreign = true })
 	for _, part := range []string{
 		"warning crio-workloads: CRI-O gives any pod with the annotation CPUs and shares of its choice: target.workload.openshift.io/management in /etc/crio/crio.conf.d/01-workload (CPUs 0-1): whether an admission policy guards it is not known: not asked",
-		`warning configuration: /etc/kubernetes/openshift-workload-pinning: a.cpuset: "0": /var/lib/kubelet/config.yaml: systemPartition.cpuset is "", and counts`,
+		`warning configuration: /etc/kubernetes/openshift-workload-pinning: a.cpuset: "0": /etc/kubernetes/node-partition.yaml: systemPartition.cpuset is "1", and counts`,
 	} {
 		if !strings.Contains(stdout, part) {
 			t.Errorf("want %q in\n%s", part, stdout)
