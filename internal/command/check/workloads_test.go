@@ -12,6 +12,7 @@ import (
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/utils/cpuset"
 
+	"nodepartition/internal/admission/policy"
 	"nodepartition/internal/crioconfig"
 	"nodepartition/internal/kubeapi"
 	"nodepartition/internal/membership"
@@ -128,7 +129,7 @@ func TestNamespaceFindings(t *testing.T) {
 		return kubeapi.CPURule{Namespace: namespace, Name: "r", Fields: fields}
 	}
 	listedType, members, silent := typeOf("a", "ops"), typeOf("b"), typeOf("c", "quiet")
-	members.members, silent.Advertise = []string{"telemetry"}, false
+	members.mayAsk, silent.Advertise = []string{"telemetry"}, false
 	types := []workloadType{listedType, members, silent}
 	annotated := map[string][]string{"free": {"x", "a"}, "other": {"x"}}
 	for name, test := range map[string]struct {
@@ -202,6 +203,40 @@ func TestCRIOFindings(t *testing.T) {
 	}
 }
 
+// TestStale: the policies of the cluster are compared with the configuration. More types and
+// namespaces there are those of other nodes.
+func TestStale(t *testing.T) {
+	t.Parallel()
+	own, plain := typeOf("a"), typeOf("b")
+	own.mayAsk, plain.Advertise, plain.ByNamespace = []string{"ops", "logging"}, false, false
+	for name, test := range map[string]struct {
+		rendered string
+		audited  bool
+		want     [][]string
+	}{
+		"the same":          {`[{"name":"a","namespaces":["logging","ops"],"byNamespace":true},{"name":"b","unconverted":true}]`, false, nil},
+		"more":              {`[{"name":"a","namespaces":["logging","ops","x"],"byNamespace":true},{"name":"b"},{"name":"c"}]`, false, nil},
+		"a type is missing": {`[{"name":"a","namespaces":["logging","ops"],"byNamespace":true}]`, false, [][]string{{"warning ", "is not of this configuration: it does not have the type b", "render admission"}}},
+		"a namespace is missing": {`[{"name":"a","namespaces":["ops"],"byNamespace":true},{"name":"b"}]`, false, [][]string{
+			{"warning ", "it does not let pods of logging ask for a"},
+		}},
+		"no annotation counts": {`[{"name":"a","namespaces":["logging","ops"]},{"name":"b"}]`, false, [][]string{{"no annotation of a namespace allows a there"}}},
+		"no conversion": {`[{"name":"a","namespaces":["logging","ops"],"byNamespace":true,"unconverted":true},{"name":"b"}]`, false, [][]string{
+			{"it does not convert pods of a"},
+		}},
+		"another's": {``, false, [][]string{{"warning ", "does not say for which types it was rendered"}}},
+		"audited":   {`[{"name":"a","namespaces":["logging","ops"],"byNamespace":true},{"name":"b"}]`, true, [][]string{{"warning ", "has no binding that denies", "--remove"}}},
+	} {
+		f := clusterFacts{types: []workloadType{own, plain}, policy: &kubeapi.Policy{
+			Annotations: map[string]string{policy.TypesKey: test.rendered}, Denies: !test.audited,
+		}}
+		expectLines(t, name, f.stale(), test.want)
+	}
+	if found := (&clusterFacts{types: []workloadType{own}}).stale(); found != nil {
+		t.Errorf("without a policy: %v", found)
+	}
+}
+
 const typesSection = "workloadPartitions:\n  a: {partition: system, allowedNamespaces: [ops]}\n"
 
 // lists is a cluster that an administrator looks at: two nodes, of which one has no resource.
@@ -234,7 +269,9 @@ func typed(t *testing.T) *fakenode.Node {
 func TestCheckWorkloadsAdministrator(t *testing.T) {
 	t.Parallel()
 	n := typed(t)
+	const policies = "GET /apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/" + policy.Name
 	n.Cluster.Objects = lists("a", "max", "requests.cpu")
+	n.Cluster.Answers[policies] = http.StatusNotFound
 	stdout, _ := text(t, n, nil)
 	for _, part := range []string{
 		"warning workload-resource: " + coresA + ": is zero on the node worker-2:", "ok      workload-rights: ",
@@ -245,6 +282,9 @@ func TestCheckWorkloadsAdministrator(t *testing.T) {
 			t.Errorf("want %q in\n%s", part, stdout)
 		}
 	}
+	if strings.Contains(stdout, "the policy ") {
+		t.Errorf("a finding about policies, which the cluster does not have, in\n%s", stdout)
+	}
 	came := n.Cluster.Came()
 	for _, list := range []string{"nodes", "namespaces", "limitranges", "resourcequotas"} {
 		if count := len(slices.DeleteFunc(slices.Clone(came), func(line string) bool { return line != "GET /api/v1/"+list })); count != 1 {
@@ -252,6 +292,9 @@ func TestCheckWorkloadsAdministrator(t *testing.T) {
 		}
 	}
 	n.Cluster.Objects = lists("other", "default", "limits.memory")
+	delete(n.Cluster.Answers, policies)
+	n.Cluster.Objects[policies] = `{"metadata":{"annotations":{"` + policy.TypesKey + `":"[]"}}}`
+	expect(t, n, passes, []string{"warning workload-resource: the policy node-partition-workloads is not of this configuration: it does not have the type a"})
 	expect(t, n, passes, []string{"ok      workload-namespaces: nothing in the namespaces"})
 }
 
@@ -337,6 +380,7 @@ func TestCheckCRIOPolicy(t *testing.T) {
 	c.Kubeconfig(t, n.Root+"/var/lib/kubelet/kubeconfig")
 	const policies, bindings = "GET /apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/node-partition-workloads",
 		"GET /apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings/node-partition-workloads"
+	c.Objects = map[string]string{policies: `{}`, bindings: `{"spec":{"validationActions":["Deny"]}}`}
 	asked := func(want int) {
 		t.Helper()
 		if count := len(slices.DeleteFunc(c.Came(), func(line string) bool { return line != policies && line != bindings })); count != want {
@@ -347,6 +391,9 @@ func TestCheckCRIOPolicy(t *testing.T) {
 	asked(0)
 	n.Write("/etc/crio/crio.conf", "[crio.runtime.workloads.a]\nactivation_annotation = 'target.workload.openshift.io/a'")
 	expect(t, n, fails, []string{"ok      crio-workloads: the policy node-partition-workloads guards"})
+	asked(2)
+	c.Objects[bindings] = `{"spec":{"validationActions":["Audit"]}}`
+	expect(t, n, fails, []string{"warning crio-workloads: ", "no admission policy node-partition-workloads is in force"})
 	asked(2)
 	c.Answers[bindings] = http.StatusNotFound
 	expect(t, n, fails, []string{"warning crio-workloads: ", "no admission policy node-partition-workloads is in force"})
