@@ -41,7 +41,7 @@ func RandomPod(r *rand.Rand) *v1.Pod {
 	pod.GenerateName = "random-"
 	pod.Annotations = map[string]string{"other": "x"}
 	for range r.IntN(3) {
-		key := "target.workload.openshift.io/" + one(r, "a", "a", "a", "b", "c", "d")
+		key := "target.workload.openshift.io/" + one(r, "a", "a", "a", "a", "a", "b", "c", "d")
 		pod.Annotations[key] = one(r, asked, asked, asked, " "+asked+"\n", "{}", "")
 	}
 	for i := range 1 + r.IntN(3) {
