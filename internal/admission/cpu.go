@@ -68,11 +68,12 @@ func CPUOf(pod *v1.Pod, workload string) PodCPU {
 	return all
 }
 
-// Annotated returns the CPU time of a pod that asks for a type, by the annotations that a conversion
-// writes. It stands in for CPUOf where nothing reports the pod's requests. A container counts if its
-// annotations say the same. The request of the pod is the sum of all containers, because annotations
-// do not say which of them are init containers, and it has no limit. Whoever writes the annotations
-// chooses the figures: they may count only for a pod with a right to the type.
+// Annotated returns the CPU time of a pod that asks for a type, by the annotations that a
+// conversion writes. It stands in for CPUOf where nothing reports the pod's requests. A container
+// counts if its annotations say the same. The request of the pod is the sum of all containers,
+// because annotations do not say which of them are init containers, and it has no limit. Whoever
+// writes the annotations chooses the figures: they may count only for a pod with a right to the
+// type.
 func Annotated(annotations map[string]string, workload string) PodCPU {
 	all := PodCPU{Type: workload}
 	if workload == "" {
@@ -104,7 +105,7 @@ func Annotated(annotations map[string]string, workload string) PodCPU {
 	return all
 }
 
-// Without returns the CPU time without the one of some containers, as Annotated sums it.
+// Without returns the CPU time less some containers, as Annotated sums it.
 func (p PodCPU) Without(left func(container string) bool) PodCPU {
 	p.Request = 0
 	for name, of := range p.Containers {

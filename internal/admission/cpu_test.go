@@ -121,8 +121,8 @@ func TestCPUOfPod(t *testing.T) {
 	}
 }
 
-// TestAnnotated: a container has the CPU time that both of its annotations say. One that nobody
-// could have converted has none.
+// TestAnnotated: a container has the CPU time that both of its annotations say. A container that no
+// conversion leaves so has none.
 func TestAnnotated(t *testing.T) {
 	t.Parallel()
 	const shipped, document = "resources.workload.openshift.io/", "io.openshift.workload.management.cpushares/"

@@ -95,8 +95,8 @@ type Sandbox struct {
 	ID                   string
 	UID, Namespace, Name string
 	Ready                bool
-	// Origin is as the annotations of the pod were when the sandbox was made, and Asked is the CPU time
-	// that they say it has by the resource of its type. It is zero for a pod that asks for none.
+	// Origin is as the annotations of the pod were when the sandbox was made, and Asked is the CPU
+	// time that they say it has by the resource of its type. It is zero for a pod that asks for none.
 	membership.Origin
 	Asked admission.PodCPU
 }

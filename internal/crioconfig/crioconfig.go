@@ -36,8 +36,8 @@ type Workload struct {
 	Annotation string
 	// CPUs is the list of CPUs that it gives; empty for none.
 	CPUs string
-	// Allows lists the annotations that it allows its pods beside those of the runtime's handler, such as
-	// io.kubernetes.cri-o.Devices, separated by commas.
+	// Allows lists the annotations that it allows its pods beside the runtime handler's, such
+	// as io.kubernetes.cri-o.Devices, separated by commas.
 	Allows string
 }
 

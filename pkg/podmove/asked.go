@@ -19,15 +19,15 @@ func (s Snapshot) asked(pod *Pod, place membership.Place) (PodTime, bool) {
 }
 
 // isAnnotated reports whether the annotations of a pod stand in for its requests. The kubelet
-// serves no Pods API, or has not reported the pod yet. An author of pods can write annotations where
-// no admission removes them. So they count for a pod with a right to its type alone, and not beside
-// what a kubelet has said of it.
+// serves no Pods API, or has not reported the pod yet. An author of pods can write annotations
+// where no admission removes them. So they count for a pod with a right to its type alone, and not
+// beside what a kubelet has said of it.
 func (s Snapshot) isAnnotated(pod *Pod, place membership.Place) bool {
 	return place.Resource && pod.Annotated.Type == place.Type && s.CPU.Pods[pod.UID].Type != place.Type
 }
 
-// annotated returns the CPU time of a pod by its annotations, which is not more than the CPUs of its
-// partition have, and whether it has any.
+// annotated returns the CPU time of a pod by its annotations, which is not more than the CPUs of
+// its partition have, and whether it has any.
 func annotated(asked admission.PodCPU, milli, most int64) (PodTime, bool) {
 	asked.Request = min(asked.Request, most)
 	return PodTime{asked, milli}, asked.Request > 0

@@ -163,9 +163,9 @@ func TestGathererNoPodsAPI(t *testing.T) {
 	}
 }
 
-// TestGathererAnnotated: without the Pods API a pod has the CPU time of its sandbox's annotations. An
-// init container that has ended takes no part, and a container that is started again does. Once the
-// kubelet reports the pod, its annotations say nothing.
+// TestGathererAnnotated: without the Pods API a pod has the CPU time of its sandbox's annotations.
+// An init container that has ended takes no part, and a container that is started again does. Once
+// the kubelet reports the pod, its annotations say nothing.
 func TestGathererAnnotated(t *testing.T) {
 	n := newNode(t)
 	n.shares["one"] = 102 // of a request of CPU beside it

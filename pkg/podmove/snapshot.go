@@ -246,8 +246,8 @@ type Container struct {
 	Running bool
 	// Creating means that the runtime has created it and has yet to start it.
 	Creating bool
-	// spec is known if the kubelet reports the pod. Otherwise MilliCPU is estimated, and asked is by the
-	// annotations of the sandbox.
+	// spec is known if the kubelet reports the pod. Otherwise MilliCPU is estimated, and asked is by
+	// the annotations of the sandbox.
 	spec
 	// Ready is the readiness that the kubelet reports for this container. If the kubelet does not
 	// report it, Ready means that the container runs.

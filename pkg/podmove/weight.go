@@ -99,16 +99,16 @@ func (d *Decision) weights(s Snapshot, p *PartitionPolicy, pods []Pod, places []
 		}
 	}
 	whole.memory = whole.memory.AtLeast(p.Floor)
-	// Requests of CPU are promised by the node's allocatable CPU, and those of the resource by nothing
-	// but the partition's own CPUs. More would take from what other pods are promised.
+	// The node promises requests of CPU. Nothing but the partition's CPUs stands for requests of the
+	// resource: more would take from the CPU that other pods are promised.
 	own := s.Config.ownCPU(p.Name)
 	whole.cores, burstable.cores = min(whole.cores, own), min(burstable.cores, own)
 	d.weigh(s, unitname.QoSSlice(p.Name, v1.PodQOSBurstable), burstable)
 	d.weigh(s, p.Name.Slice(), whole)
 }
 
-// load holds the requests of the pods in a slice of a partition: of CPU, and in cores of the resource
-// of a type. A pod's protection has an effect as far as the slices above it have as much.
+// load holds the requests of the pods in a slice of a partition: of CPU, and in cores of the
+// resource of a type. A pod's protection has an effect as far as the slices above it have as much.
 type load struct {
 	milli, cores int64
 	memory       cgroupfs.Protection

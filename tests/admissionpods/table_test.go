@@ -49,9 +49,9 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// TestNode: a node gives each pod of the table what the policy has made of it. A pod that still asks
-// has the type, and the CPU time of the resource that its containers request. The annotations of the
-// pod say the same of each container, for a node whose kubelet reports no requests.
+// TestNode: a node gives each pod of the table what the policy has made of it. A pod that still
+// asks has the type, and the CPU time of the resource that its containers request. The annotations
+// of the pod say the same of each container, for a node whose kubelet reports no requests.
 func TestNode(t *testing.T) {
 	t.Parallel()
 	table, wanted := Load(t)

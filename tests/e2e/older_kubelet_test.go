@@ -60,9 +60,9 @@ func TestOlderKubelet(t *testing.T) {
 	})
 }
 
-// converted: the kubelet gives converted pods the weight of pods without a request. The monitor gives
-// them what they request, in a namespace that is allowed and in one whose pods are members anyway.
-// The partition has as much as its one CPU. Annotations in another namespace give nothing.
+// converted: the kubelet gives converted pods the weight of pods without a request. The monitor
+// gives them what they request, in a namespace that is allowed and in one whose pods are members
+// anyway. The partition has as much as its one CPU. Annotations in another namespace give nothing.
 func (e *evictor) converted(t *testing.T) {
 	t.Helper()
 	configure(t, e.Node, evictionSection+"workloadPartitions:\n"+

@@ -117,8 +117,8 @@ func (n *Namespaces) use(namespace string) *known {
 	return of
 }
 
-// Await waits for an answer about the namespace of a new pod, unless the last one is fresh, for a time
-// that the runtime can spare.
+// Await waits for an answer about the namespace of a new pod, unless the last one is fresh, for a
+// time that the runtime can spare.
 func (n *Namespaces) Await(ctx context.Context, namespace string) {
 	n.mu.Lock()
 	if of := n.known[namespace]; of != nil {

@@ -389,7 +389,8 @@ func TestShrinks(t *testing.T) {
 	}
 }
 
-// TestInterval: an answer that differs from the one before is confirmed after the shortest interval.
+// TestInterval: an answer that differs from the one before is confirmed after the shortest
+// interval.
 func TestInterval(t *testing.T) {
 	t.Parallel()
 	k, now := &known{used: time.Now()}, time.Now()

@@ -74,8 +74,8 @@ func (c *checker) workload(all sections) membership.Workload {
 }
 
 // advertised reads whether the Node has the resource of a type. The scheduler does not count such
-// requests as CPU, and promises all CPUs of the node to others: without CPUs of its own the type
-// would take theirs.
+// requests as CPU, and promises all CPUs of the node to others: a type without a cpuset would take
+// theirs.
 func (c *checker) advertised(w *membership.Workload, partition section) {
 	var list string
 	if json.Unmarshal(partition[cpusetField], &list) == nil {

@@ -12,7 +12,7 @@ import (
 )
 
 // TestWorkloads: the fields of a type have their defaults, with and without a separate partition. A
-// type without CPUs of its own has no resource.
+// type without a cpuset has no resource.
 func TestWorkloads(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
