@@ -117,7 +117,7 @@ func (p policies) compile(t testing.TB) (convert, judge compiled) {
 	return convert, judge
 }
 
-// request is what an API server is asked for.
+// request holds the object that a client sends, and the object that the API server has.
 type request struct {
 	object, old runtime.Object
 	subresource string

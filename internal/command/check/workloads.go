@@ -122,7 +122,7 @@ func (f *clusterFacts) otherNodes(resources []string) []Finding {
 	return found
 }
 
-// stale says where the policies of the cluster are not those of this configuration. Other nodes may
+// stale says where the policies of the cluster have less than this configuration. Other nodes may
 // have more types, and more namespaces.
 func (f *clusterFacts) stale() []Finding {
 	if f.policy == nil {

@@ -204,7 +204,7 @@ func TestCRIOFindings(t *testing.T) {
 }
 
 // TestStale: the policies of the cluster are compared with the configuration. More types and
-// namespaces there are those of other nodes.
+// namespaces there are of other nodes.
 func TestStale(t *testing.T) {
 	t.Parallel()
 	own, plain := typeOf("a"), typeOf("b")

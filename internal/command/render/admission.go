@@ -79,8 +79,8 @@ func admissionTypes(o AdmissionOptions) ([]admission.Type, error) {
 	return merged(all), err
 }
 
-// merged returns one type for those of a name in several pools. Their pods may ask where one pool
-// allows it, and are converted if one pool has the resource.
+// merged returns the types of several pools, each name once. Its pods may ask where one pool allows
+// it, and are converted if one pool has the resource.
 func merged(all []Workload) []admission.Type {
 	var types []admission.Type
 	for _, w := range all {
