@@ -145,7 +145,11 @@ func (f *clusterFacts) ask(ctx context.Context, client *kubeapi.Client) {
 	if f.byNamespace() && !errors.Is(f.mayPatch, kubeapi.ErrUnreachable) {
 		f.mayGet = rightTo(client.Namespace(ctx, f.aNamespace()))
 	}
-	if err := errors.Join(f.mayPatch, f.mayGet); errors.Is(err, kubeapi.ErrUnreachable) || len(resources) == 0 {
+	if err := errors.Join(f.mayPatch, f.mayGet); errors.Is(err, kubeapi.ErrUnreachable) {
+		return
+	}
+	if len(resources) == 0 {
+		f.policy, f.stopped = client.Policy(ctx, policy.Name)
 		return
 	}
 	lack, err := client.NodesWithout(ctx, "", resources)

@@ -57,7 +57,7 @@ func resourceFindings(f *clusterFacts) []Finding {
 	resources := f.resources()
 	switch {
 	case len(resources) == 0:
-		return saying(OK, "no workload type has a resource on the Node")
+		return append(saying(OK, "no workload type has a resource on the Node"), f.stale()...)
 	case f.unasked != nil:
 		return changing(Warning, "set a kubeconfig with --kubeconfig if the node belongs to a cluster",
 			"%v: whether the Node has %s is not known", f.unasked, strings.Join(resources, ", "))

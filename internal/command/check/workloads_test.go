@@ -294,7 +294,11 @@ func TestCheckWorkloadsAdministrator(t *testing.T) {
 	n.Cluster.Objects = lists("other", "default", "limits.memory")
 	delete(n.Cluster.Answers, policies)
 	n.Cluster.Objects[policies] = `{"metadata":{"annotations":{"` + policy.TypesKey + `":"[]"}}}`
-	expect(t, n, passes, []string{"warning workload-resource: the policy node-partition-workloads is not of this configuration: it does not have the type a"})
+	const stale = "warning workload-resource: the policy node-partition-workloads is not of this configuration: it does not have the type a"
+	expect(t, n, passes, []string{stale})
+	n.Write("/etc/kubernetes/node-partition.yaml", fakenode.Configuration(strings.Replace(typesSection, "ops]", "ops], advertise: false", 1)))
+	expect(t, n, passes, []string{"ok      workload-resource: no workload type has a resource on the Node", stale})
+	n.Write("/etc/kubernetes/node-partition.yaml", fakenode.Configuration(typesSection))
 	expect(t, n, passes, []string{"ok      workload-namespaces: nothing in the namespaces"})
 }
 
