@@ -237,7 +237,10 @@ func TestStale(t *testing.T) {
 	}
 }
 
-const typesSection = "workloadPartitions:\n  a: {partition: system, allowedNamespaces: [ops]}\n"
+const (
+	systemSection = "systemPartition: {memoryLimit: 64Mi, cpuset: \"1\", namespaces: [kube-system, monitoring]}\n"
+	typesSection  = "workloadPartitions:\n  a: {partition: system, allowedNamespaces: [ops]}\n"
+)
 
 // lists is a cluster that an administrator looks at: two nodes, of which one has no resource.
 func lists(annotated, limit, hard string) map[string]string {
@@ -257,8 +260,7 @@ func lists(annotated, limit, hard string) map[string]string {
 func typed(t *testing.T) *fakenode.Node {
 	t.Helper()
 	n := fakenode.Whole(t)
-	system := "systemPartition: {memoryLimit: 64Mi, cpuset: \"1\", namespaces: [kube-system, monitoring]}\n"
-	n.Write("/etc/kubernetes/node-partition.yaml", fakenode.Configuration(system+typesSection))
+	n.Write("/etc/kubernetes/node-partition.yaml", fakenode.Configuration(systemSection+typesSection))
 	n.Write(fakenode.SystemCgroup+"/cpuset.cpus", "1")
 	n.RunKubelet("--hostname-override=" + fakeapi.Node)
 	return n
@@ -295,11 +297,10 @@ func TestCheckWorkloadsAdministrator(t *testing.T) {
 	delete(n.Cluster.Answers, policies)
 	n.Cluster.Objects[policies] = `{"metadata":{"annotations":{"` + policy.TypesKey + `":"[]"}}}`
 	const stale = "warning workload-resource: the policy node-partition-workloads is not of this configuration: it does not have the type a"
-	expect(t, n, passes, []string{stale})
-	n.Write("/etc/kubernetes/node-partition.yaml", fakenode.Configuration(strings.Replace(typesSection, "ops]", "ops], advertise: false", 1)))
+	expect(t, n, passes, []string{stale, "ok      workload-namespaces: nothing in the namespaces"})
+	without := strings.Replace(systemSection+typesSection, "ops]", "ops], advertise: false", 1)
+	n.Write("/etc/kubernetes/node-partition.yaml", fakenode.Configuration(without))
 	expect(t, n, passes, []string{"ok      workload-resource: no workload type has a resource on the Node", stale})
-	n.Write("/etc/kubernetes/node-partition.yaml", fakenode.Configuration(typesSection))
-	expect(t, n, passes, []string{"ok      workload-namespaces: nothing in the namespaces"})
 }
 
 // TestCheckWorkloadsKubelet: a kubelet's user may look at its own Node. What it may not is asked
