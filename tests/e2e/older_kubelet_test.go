@@ -96,7 +96,7 @@ func (e *evictor) converted(t *testing.T) {
 		burstable := cgroupRoot + unitname.CgroupPath(unitname.QoSSlice(telemetry, v1.PodQOSBurstable))
 		becomes(t, e.Node, "cat "+burstable+"/cpu.weight", step.partition)
 	}
-	s := converted("stranger", "1k", `{"cpushares":1024}`)
+	s := converted("stranger", "200", `{"cpushares":204}`)
 	s.namespace = "strangers"
 	stranger := unitname.CgroupPath(unitname.PodSlice(unitname.Default, v1.PodQOSBurstable, string(e.create(t, s).UID)))
 	run(t, e.Node, "systemctl restart "+monitorUnit)
