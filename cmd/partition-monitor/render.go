@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"k8s.io/apimachinery/pkg/api/validate/content"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"nodepartition/internal/admission/policy"
 	"nodepartition/internal/command/render"
@@ -24,6 +25,8 @@ const (
 	flagRole           = "role"
 	flagAPIVersion     = "api-version"
 	flagValidatingOnly = "validating-only"
+	flagSelector       = "selector"
+	flagRemove         = "remove"
 )
 
 // rendered is a form of the command render.
@@ -44,8 +47,10 @@ func renderings() []rendered {
 		{name: "machineconfig", flags: []string{flagType, flagRole}, write: renderMachineConfig},
 		{name: "butane", flags: []string{flagType}, write: renderFile(render.Butane)},
 		{
-			name:  "admission",
-			flags: []string{flagType, options.FlagKubeconfig, flagAPIVersion, flagValidatingOnly},
+			name: "admission",
+			flags: []string{
+				flagType, flagConfig, options.FlagKubeconfig, flagSelector, flagAPIVersion, flagValidatingOnly, flagRemove,
+			},
 			write: renderAdmission,
 		},
 	}
@@ -76,6 +81,19 @@ func renderCommand(n host.Node) *cli.Command {
 			&cli.BoolFlag{
 				Name:  flagValidatingOnly,
 				Usage: "for admission: leave out the policies that change pods, for API servers that have none",
+			},
+			&cli.StringSliceFlag{
+				Name: flagConfig,
+				Usage: "for admission: a `FILE` with the sections of other nodes, in place of this node's configuration; " +
+					"more than once: one for each pool of nodes",
+			},
+			&cli.StringFlag{
+				Name:  flagSelector,
+				Usage: "for admission with --kubeconfig: only the Nodes with these `LABELS` need the resources, such as pool=a",
+			},
+			&cli.BoolFlag{
+				Name:  flagRemove,
+				Usage: "for admission: print the names of all objects, for kubectl delete --ignore-not-found -f -",
 			},
 		},
 		Action: func(c *cli.Context) error {
@@ -189,16 +207,25 @@ func renderMachineConfig(c *cli.Context, n host.Node, file string) error {
 
 func renderAdmission(c *cli.Context, n host.Node, _ string) error {
 	o := render.AdmissionOptions{
-		Node: n, Types: c.StringSlice(flagType), Kubeconfig: c.String(options.FlagKubeconfig),
-		APIVersion: c.String(flagAPIVersion), ValidatingOnly: c.Bool(flagValidatingOnly),
+		Node: n, Files: c.StringSlice(flagConfig), Types: c.StringSlice(flagType), Kubeconfig: c.String(options.FlagKubeconfig),
+		Selector: c.String(flagSelector), APIVersion: c.String(flagAPIVersion), ValidatingOnly: c.Bool(flagValidatingOnly),
+		Remove: c.Bool(flagRemove),
 	}
 	switch {
 	case !slices.Contains([]string{"", policy.V1, policy.V1Beta1}, o.APIVersion):
 		return usageError{fmt.Errorf("--%s=%s: want %s or %s", flagAPIVersion, o.APIVersion, policy.V1, policy.V1Beta1)}
 	case c.IsSet(options.FlagKubeconfig) && o.Kubeconfig == "":
 		return usageError{fmt.Errorf("--%s: want a file", options.FlagKubeconfig)}
+	case o.Selector != "" && o.Kubeconfig == "":
+		return usageError{fmt.Errorf("--%s: needs --%s", flagSelector, options.FlagKubeconfig)}
 	}
-	manifests, err := render.Admission(c.Context, o)
+	if _, err := labels.Parse(o.Selector); err != nil {
+		return usageError{fmt.Errorf("--%s=%s: %w", flagSelector, o.Selector, err)}
+	}
+	manifests, warnings, err := render.Admission(c.Context, o)
+	for _, warning := range warnings {
+		fmt.Fprintf(c.App.ErrWriter, "partition-monitor: warning: %s\n", oneline.Terminal(warning))
+	}
 	if err != nil {
 		return err
 	}

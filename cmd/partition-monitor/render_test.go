@@ -20,9 +20,6 @@ workloadPartitions:
   telemetry: {cpuset: "1", namespaces: [telemetry]}
 `
 
-// quiet is the configuration of a node without the resource of its type.
-var quiet = strings.NewReplacer("[operators]}", "[operators], advertise: false}", "  telemetry: ", "  #").Replace(typed)
-
 // TestRenderFiles: the files of OpenShift have the types of the configuration.
 func TestRenderFiles(t *testing.T) {
 	t.Parallel()
@@ -85,8 +82,10 @@ func TestRenderRefused(t *testing.T) {
 		{typed, "admission --kubeconfig=", "--kubeconfig: want a file", exitUsage},
 		{typed, "admission --api-version v2", "--api-version=v2: want v1 or v1beta1", exitUsage},
 		{typed, "admission --kubeconfig /none", "kubeconfig /none: ", exitProblem},
-		{quiet, "admission", "advertise is false for all workload types", exitProblem},
-		{quiet, "admission --type management", "--type=management: advertise of the type is false", exitProblem},
+		{typed, "admission --selector pool=a", "--selector: needs --kubeconfig", exitUsage},
+		{typed, "admission --kubeconfig /none --selector a=b=c", "--selector=a=b=c: ", exitUsage},
+		{typed, "admission --config /none", "/none: no such file", exitProblem},
+		{typed, "pinning --config /none", "render pinning: does not take --config", exitUsage},
 		{typed, "admission --type batch", "--type=batch: workloadPartitions has no such type", exitProblem},
 		{fakenode.Valid("kube-system"), "admission", "the configuration has no workload type", exitProblem},
 		{fakenode.Valid("kube-system"), "admission --type podman", `--type=podman: contains "pod"`, exitProblem},
@@ -131,15 +130,31 @@ func TestRenderPod(t *testing.T) {
 // have a right by it. Without a configuration they have the named types.
 func TestRenderAdmission(t *testing.T) {
 	t.Parallel()
+	pools := []string{filepath.Join(t.TempDir(), "a.yaml"), filepath.Join(t.TempDir(), "b.yaml")}
+	for i, section := range []string{`{a: {cpuset: "0", allowedNamespaces: [one]}}`, `{a: {cpuset: "1", namespaces: [two]}, b: {advertise: false}}`} {
+		if err := os.WriteFile(pools[i], []byte(fakenode.Configuration("workloadPartitions: "+section+"\n")), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for _, test := range []struct {
 		configuration, args string
 		want, without       []string
 	}{
-		{typed, "admission", []string{"{'management': ['operators'], 'telemetry': ['telemetry']}", "io/v1\nkind: MutatingAdmissionPolicy\n"}, nil},
+		{typed, "admission", []string{"{'management': ['kube-system', 'operators'], 'telemetry': ['telemetry']}", "io/v1\nkind: MutatingAdmissionPolicy\n"}, nil},
 		{typed, "admission --type telemetry --api-version=v1beta1", []string{
 			"{'telemetry': ['telemetry']}", "io/v1beta1\nkind: MutatingAdmissionPolicy\n", "io/v1\nkind: ValidatingAdmissionPolicy\n",
 		}, nil},
 		{typed, "admission --validating-only", []string{"kind: ValidatingAdmissionPolicy\n", "kind: ClusterRole\n"}, []string{"Mutating"}},
+		{strings.Replace(typed, "[operators]}", "[operators], advertise: false, namespaceAnnotation: false}", 1), "admission --type management", []string{
+			`node-partition.io/workload-types: '[{"name":"management","namespaces":["kube-system","operators"],"unconverted":true}]'`,
+		}, []string{"kind: ClusterRole"}},
+		{typed, "admission --config " + pools[0] + " --config " + pools[1], []string{
+			"{'a': ['one', 'two'], 'b': ['']}", `{"name":"a","namespaces":["one","two"],"byNamespace":true},{"name":"b","byNamespace":true,"unconverted":true}`,
+		}, []string{"telemetry"}},
+		{fakenode.Broken, "admission --remove", []string{
+			"kind: MutatingAdmissionPolicy\nmetadata: {name: node-partition-resource}\n", "kind: ClusterRoleBinding\nmetadata: {name: node-partition}\n",
+		}, []string{"spec:"}},
+		{fakenode.Broken, "admission --remove --validating-only", []string{"kind: ValidatingAdmissionPolicyBinding\n"}, []string{"Mutating"}},
 		{fakenode.Valid("kube-system"), "admission --type b --type=a", []string{"{'a': [''], 'b': ['']}"}, nil},
 	} {
 		status, stdout, stderr := commandOn(t, fakenode.New(t, test.configuration).Host(), append([]string{"render"}, strings.Fields(test.args)...)...)

@@ -37,7 +37,7 @@ _partition_monitor() {
 	'partition-monitor top '*) words='' ;;
 	'partition-monitor history -'*) words='--since --until --at --partition --output --dir --root --help' ;;
 	'partition-monitor history '*) words='' ;;
-	'partition-monitor render -'*) words='--type --role --kubeconfig --api-version --validating-only --help' ;;
+	'partition-monitor render -'*) words='--type --role --kubeconfig --api-version --validating-only --config --selector --remove --help' ;;
 	'partition-monitor render '*) words='' ;;
 	'partition-monitor recommend -'*) words='--at-limit --since --without-leaks --force --eviction-protect --partition --output --dir --prometheus --by --match --http.config.file --help' ;;
 	'partition-monitor recommend '*) words='' ;;

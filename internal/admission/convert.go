@@ -3,6 +3,7 @@ package admission
 import (
 	"regexp"
 	"slices"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -11,12 +12,15 @@ import (
 
 // Type is a workload type that all nodes of a cluster have.
 type Type struct {
-	Name string
+	Name string `json:"name"`
 	// Namespaces lists the namespaces whose pods may ask for the type, by the configuration of the
 	// nodes.
-	Namespaces []string
+	Namespaces []string `json:"namespaces,omitempty"`
 	// ByNamespace means that an annotation of the namespace gives that right, too.
-	ByNamespace bool
+	ByNamespace bool `json:"byNamespace,omitempty"`
+	// Unconverted means that the Nodes do not have the resource of the type: its pods keep their CPU
+	// requests.
+	Unconverted bool `json:"unconverted,omitempty"`
 }
 
 // Namespace holds what is known of the namespace of a pod.
@@ -45,7 +49,7 @@ var effect = regexp.MustCompile(`^[ \t\r\n]*[{][ \t\r\n]*"effect"[ \t\r\n]*:[ \t
 // often as it is called: another plugin may change the pod between two calls, and what an earlier
 // call has converted stays. Judge says whether the pod is admitted then.
 func Convert(types []Type, in Namespace, pod *v1.Pod) Edit {
-	if _, mirror := pod.Annotations[mirrorKey]; mirror {
+	if _, mirror := pod.Annotations[mirrorKey]; mirror || many(pod) {
 		return Edit{}
 	}
 	asked := targets(pod.Annotations)
@@ -62,11 +66,44 @@ func Convert(types []Type, in Namespace, pod *v1.Pod) Edit {
 	case right == forbidden || !effect.MatchString(pod.Annotations[targetKey(name)]):
 		return e // for Judge
 	}
-	return convert(pod, name)
+	return convert(pod, name, slices.ContainsFunc(types, func(t Type) bool { return t.Name == name && t.Unconverted }))
 }
 
-// convert returns the edit of a pod that may ask for a type.
-func convert(pod *v1.Pod, name string) Edit {
+// The most annotations, containers and resources of a container of a pod that asks. They bound the
+// time that an API server takes for the rules, and a conversion writes two annotations for each
+// container.
+const (
+	MaxAnnotations = 256
+	MaxContainers  = 100
+	MaxResources   = 32
+)
+
+// many reports whether a pod has more than that.
+func many(pod *v1.Pod) bool {
+	containers := containersOf(pod)
+	return len(pod.Annotations) > MaxAnnotations || len(containers) > MaxContainers ||
+		slices.ContainsFunc(containers, func(c container) bool {
+			return len(c.requests) > MaxResources || len(c.limits) > MaxResources
+		})
+}
+
+// concerns reports whether the rules are about a pod: it asks, has annotations of a conversion, or
+// requests the resource of a type. More annotations than MaxAnnotations are searched as one text,
+// with their values.
+func concerns(pod *v1.Pod) bool {
+	for key, value := range pod.Annotations {
+		for _, prefix := range []string{workload.TargetPrefix, resourcesPrefix, documentPrefix} {
+			if strings.HasPrefix(key, prefix) || len(pod.Annotations) > MaxAnnotations && strings.Contains(key+" "+value, prefix) {
+				return true
+			}
+		}
+	}
+	return slices.ContainsFunc(containersOf(pod), container.requestsCores)
+}
+
+// convert returns the edit of a pod that may ask for a type. A node does not give a Guaranteed pod
+// its type, with a resource or without.
+func convert(pod *v1.Pod, name string, unconverted bool) Edit {
 	containers := containersOf(pod)
 	done := func(c container) bool {
 		_, ok := c.converted(name, pod.Annotations)
@@ -76,10 +113,12 @@ func convert(pod *v1.Pod, name string) Edit {
 	containers = withoutCPU(containers, done)
 	class := classOf(containers)
 	switch {
-	case pod.Spec.Resources != nil:
+	case pod.Spec.Resources != nil && !unconverted:
 		return skip(pod.Annotations, name, podLevelWarning)
 	case class == v1.PodQOSGuaranteed:
 		return skip(pod.Annotations, name, guaranteedWarning)
+	case unconverted:
+		return Edit{Remove: strip(pod.Annotations)}
 	case class != classOf(withoutCPU(containers, func(container) bool { return true })):
 		return skip(pod.Annotations, name, classWarning)
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -65,6 +66,54 @@ func CPUOf(pod *v1.Pod, workload string) PodCPU {
 	requests := sums.PodRequests(pod, sums.PodResourcesOptions{})
 	all.CPU = CPU{boundedBy(requests[name], quantity.MaxMilliCPU), all.limit(pod)}
 	return all
+}
+
+// Annotated returns the CPU time of a pod that asks for a type, by the annotations that a
+// conversion writes. It stands in for CPUOf where nothing reports the pod's requests. A container
+// counts if its annotations say the same. The request of the pod is the sum of all containers,
+// because annotations do not say which of them are init containers, and it has no limit. Whoever
+// writes the annotations chooses the figures: they may count only for a pod with a right to the
+// type.
+func Annotated(annotations map[string]string, workload string) PodCPU {
+	all := PodCPU{Type: workload}
+	if workload == "" {
+		return all
+	}
+	for key, value := range annotations {
+		name, ok := strings.CutPrefix(key, documentKey(workload, ""))
+		if !ok || value == "0" { // a BestEffort pod
+			continue
+		}
+		request, err := strconv.ParseInt(value, 10, 64)
+		if err != nil || request <= 0 || request > quantity.MaxMilliCPU {
+			err = fmt.Errorf("%s is not a whole number of thousandths of a CPU", key)
+		}
+		var limit int64
+		if err == nil {
+			limit, err = annotated(annotations, workload, name, request)
+		}
+		if err != nil {
+			all.Flaw = max(all.Flaw, fmt.Sprintf("container %s: %v", name, err)) // the same in each pass
+			continue
+		}
+		if all.Containers == nil {
+			all.Containers = map[string]CPU{}
+		}
+		all.Containers[name] = CPU{request, limit}
+		all.Request = cpuweight.Plus(all.Request, request)
+	}
+	return all
+}
+
+// Without returns the CPU time less some containers, as Annotated sums it.
+func (p PodCPU) Without(left func(container string) bool) PodCPU {
+	p.Request = 0
+	for name, of := range p.Containers {
+		if !left(name) {
+			p.Request = cpuweight.Plus(p.Request, of.Request)
+		}
+	}
+	return p
 }
 
 // boundedBy returns a quantity as a whole number from 0 to a maximum. Users may write any quantity.

@@ -121,6 +121,46 @@ func TestCPUOfPod(t *testing.T) {
 	}
 }
 
+// TestAnnotated: a container has the CPU time that both of its annotations say. A container that no
+// conversion leaves so has none.
+func TestAnnotated(t *testing.T) {
+	t.Parallel()
+	const shipped, document = "resources.workload.openshift.io/", "io.openshift.workload.management.cpushares/"
+	for name, test := range map[string]struct {
+		annotations map[string]string
+		want        map[string]CPU
+		sum         int64
+		// flaw is a part of the message, empty for none.
+		flaw string
+	}{
+		"none":                      {nil, nil, 0, ""},
+		"as a conversion writes it": {map[string]string{document + "a": "400", shipped + "a": `{"cpushares":409,"cpulimit":500}`}, map[string]CPU{"a": {400, 500}}, 400, ""},
+		"two containers": {
+			map[string]string{document + "a": "400", document + "b": "100", shipped + "a": `{"cpushares":409}`, shipped + "b": `{"cpushares":102}`},
+			map[string]CPU{"a": {Request: 400}, "b": {Request: 100}}, 500, "",
+		},
+		"best effort":                 {map[string]string{document + "a": "0", shipped + "a": `{"cpushares":2}`}, nil, 0, ""},
+		"shares without the request":  {map[string]string{shipped + "a": `{"cpushares":262144}`}, nil, 0, ""},
+		"the shares are not the same": {map[string]string{document + "a": "400", shipped + "a": `{"cpushares":262144}`}, nil, 0, "is not 409"},
+		"no number":                   {map[string]string{document + "a": "1e9"}, nil, 0, "is not a whole number"},
+		"a negative number":           {map[string]string{document + "a": "-400"}, nil, 0, "is not a whole number"},
+		"a number that overflows":     {map[string]string{document + "a": "9223372036854775808"}, nil, 0, "is not a whole number"},
+		"of another type":             {map[string]string{"io.openshift.workload.web.cpushares/a": "400"}, nil, 0, ""},
+		"more than there are shares":  {map[string]string{document + "a": "1000000000", document + "b": "1000000000"}, map[string]CPU{"a": {Request: 1_000_000_000}, "b": {Request: 1_000_000_000}}, cpuweight.MaxMilliCPU, ""},
+	} {
+		got := Annotated(test.annotations, "management")
+		if !maps.Equal(got.Containers, test.want) || got.CPU != (CPU{Request: test.sum}) || got.Type != "management" {
+			t.Errorf("%s: %+v; want %v", name, got, test.want)
+		}
+		if !strings.Contains(got.Flaw, test.flaw) || (got.Flaw == "") != (test.flaw == "") {
+			t.Errorf("%s: the flaw is %q; want %q", name, got.Flaw, test.flaw)
+		}
+		if rest := got.Without(func(name string) bool { return name == "b" }); rest.Request != min(got.Containers["a"].Request, cpuweight.MaxMilliCPU) {
+			t.Errorf("%s: %+v without b", name, rest)
+		}
+	}
+}
+
 // FuzzCPUOf: no annotation gives a container more than its request, or a limit out of range, and
 // the message is bounded.
 func FuzzCPUOf(f *testing.F) {
@@ -135,6 +175,15 @@ func FuzzCPUOf(f *testing.F) {
 		got := CPUOf(pod, "management")
 		if got.Request != min(max(request, 0), quantity.MaxMilliCPU) || got.Limit < 0 || got.Limit > cpuweight.MaxMilliCPU || len(got.Flaw) > 256 {
 			t.Errorf("%+v", got)
+		}
+		said := Annotated(annotations, "management")
+		for name, of := range said.Containers {
+			if of.Request <= 0 || of.Limit < 0 || of.Limit > cpuweight.MaxMilliCPU || name != "main" {
+				t.Errorf("by its annotations: %+v", said)
+			}
+		}
+		if said.Request < 0 || said.Request > cpuweight.MaxMilliCPU || len(said.Flaw) > 256 {
+			t.Errorf("by its annotations: %+v", said)
 		}
 		if got.Request == 0 && (got.Limit != 0 || got.Flaw != "") {
 			t.Errorf("without a request: %+v", got)

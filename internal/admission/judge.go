@@ -3,6 +3,8 @@ package admission
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -17,6 +19,8 @@ var (
 		"it is the only effect that is supported")
 	errResource = errors.New("a container can not request workload resources: want a request of cpu, which is converted, " +
 		"in a pod with one workload annotation")
+	errMany = fmt.Errorf("a pod with a workload annotation can not have more than %d annotations, %d containers, "+
+		"or %d resources of a container", MaxAnnotations, MaxContainers, MaxResources)
 	errAnnotation = errors.New("the annotations resources.workload.openshift.io/CONTAINER and " +
 		"io.openshift.workload.TYPE.cpushares/CONTAINER are written by the conversion of cpu requests alone: remove them")
 )
@@ -26,7 +30,10 @@ func Judge(types []Type, in Namespace, pod *v1.Pod) error {
 	if _, mirror := pod.Annotations[mirrorKey]; mirror {
 		return nil
 	}
-	asked := targets(pod.Annotations)
+	if many(pod) && concerns(pod) {
+		return errMany
+	}
+	asked, containers := targets(pod.Annotations), containersOf(pod)
 	name := ""
 	switch len(asked) {
 	case 0:
@@ -41,18 +48,25 @@ func Judge(types []Type, in Namespace, pod *v1.Pod) error {
 	default:
 		return errTwoTypes
 	}
-	containers := containersOf(pod)
 	for _, c := range containers {
 		_, converted := c.converted(name, pod.Annotations)
 		for _, list := range []v1.ResourceList{c.requests, c.limits} {
 			for r := range list {
-				if strings.HasSuffix(string(r), workload.Resource("")) && (!converted || r != resourceOf(name)) {
+				if isCores(r) && (!converted || r != resourceOf(name)) {
 					return errResource
 				}
 			}
 		}
 	}
 	return judgeAnnotations(name, containers, pod.Annotations)
+}
+
+// isCores reports whether a resource is the one of some type.
+func isCores(r v1.ResourceName) bool { return strings.HasSuffix(string(r), workload.Resource("")) }
+
+// requestsCores reports whether a container requests the resource of some type.
+func (c container) requestsCores() bool {
+	return slices.ContainsFunc(slices.AppendSeq(slices.Collect(maps.Keys(c.requests)), maps.Keys(c.limits)), isCores)
 }
 
 // judgeAnnotations checks that each annotation of a container says what a conversion would.

@@ -6,7 +6,7 @@ type Texts struct {
 	Asked                                        string
 	Unknown, Silent, Guaranteed, PodLevel, Class string
 	TwoTypes, Effect, Resource, Annotation       string
-	Changed, Resized                             string
+	Many, Bound, Changed, Resized                string
 }
 
 // AllTexts returns the messages.
@@ -17,6 +17,8 @@ func AllTexts() Texts {
 		PodLevel: podLevelWarning, Class: classWarning,
 		TwoTypes: errTwoTypes.Error(), Effect: errEffect.Error(), Resource: errResource.Error(),
 		Annotation: errAnnotation.Error(),
+		Many:       errMany.Error(),
+		Bound:      "a binding can not have the workload annotations of a pod",
 		Changed:    "the workload annotations of a pod can not be changed: make the pod again",
 		Resized: "a container of a pod with a workload annotation can not get a request or a limit of cpu: " +
 			"make the pod again with another request",

@@ -43,6 +43,8 @@ type Share struct {
 	CPUs cpuset.CPUSet
 	// Exclusive means that no other pod runs on CPUs.
 	Exclusive bool
+	// Advertised means that a workload type of the partition has a resource on the Node.
+	Advertised bool
 	// Members is nil where the pods of the node are not known.
 	Members *Members
 }

@@ -28,7 +28,7 @@ func warnings(in *Input, b *Budget, reserved cpuset.CPUSet, over []v1.ResourceNa
 	w.reservations(b, over)
 	w.kubelet(in, b, reserved)
 	for i := range in.Partitions {
-		w.cpus(in, &in.Partitions[i], reserved)
+		w.cpus(in, b, &in.Partitions[i], reserved)
 		w.memory(&in.Partitions[i], b)
 	}
 	w.together(in.Partitions, b)
@@ -164,7 +164,7 @@ func (w *remarks) reservedMemory(in *Input, b *Budget) {
 
 // cpus warns of CPUs of the partition that are not kept for the system. The scheduler counts them,
 // also where no other pod runs on them.
-func (w *remarks) cpus(in *Input, p *Share, reserved cpuset.CPUSet) {
+func (w *remarks) cpus(in *Input, b *Budget, p *Share, reserved cpuset.CPUSet) {
 	cpus := p.CPUs
 	switch outside := cpus.Difference(reserved); {
 	case outside.IsEmpty():
@@ -178,6 +178,10 @@ func (w *remarks) cpus(in *Input, p *Share, reserved cpuset.CPUSet) {
 	case in.Kubelet.CPUManagerPolicy == staticPolicy:
 		w.add("%s.cpuset is %s, and reservedSystemCPUs is not set: the static CPU manager selects the reserved "+
 			"CPUs itself, and may assign those of the partition to containers exclusively; add %[2]s to reservedSystemCPUs",
+			p.Section, cpus)
+	case p.Advertised && b.KubeReserved.MilliCPU+b.SystemReserved.MilliCPU < 1000*int64(cpus.Size()):
+		w.add("%s.cpuset: CPU %s is allocatable, and pods can request it in the resource of the workload type, too: "+
+			"other pods get less CPU time than they request; want it in reservedSystemCPUs, or advertise: false",
 			p.Section, cpus)
 	}
 }

@@ -23,6 +23,9 @@ func TestWarnings(t *testing.T) {
 	partition := func(limit int64, list string) *Share {
 		return &Share{Name: "system", Section: "systemPartition", MemoryLimit: limit, CPUs: cpus(t, list)}
 	}
+	advertised := func(list string) *Share {
+		return &Share{Name: "batch", Section: "workloadPartitions.batch", CPUs: cpus(t, list), Advertised: true}
+	}
 	for name, test := range map[string]struct {
 		kubelet   Kubelet
 		capacity  string
@@ -122,6 +125,12 @@ func TestWarnings(t *testing.T) {
 			want: []string{"systemPartition.cpuset is 0, and reservedSystemCPUs is not set"},
 		},
 		"nothing static, CPUs not reserved": {partition: partition(0, "0")},
+		"advertised, CPUs not reserved": {
+			kubelet: Kubelet{KubeReserved: values{"cpu": "1500m"}}, partition: advertised("2-3"),
+			want: []string{"workloadPartitions.batch.cpuset: CPU 2-3 is allocatable, and pods can request it in the resource of the workload type, too"},
+		},
+		"advertised, as much CPU reserved": {kubelet: Kubelet{KubeReserved: values{"cpu": "1500m"}, SystemReserved: values{"cpu": "500m"}}, partition: advertised("2-3")},
+		"advertised, CPUs reserved":        {kubelet: reserved, partition: advertised("2-3")},
 		// 16Gi - 4Gi = 12Gi are left.
 		"larger than what is left": {
 			kubelet: reserved, partition: partition(12*gibi, "0"),

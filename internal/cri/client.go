@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"nodepartition/internal/admission"
 	"nodepartition/internal/membership"
 )
 
@@ -94,8 +95,10 @@ type Sandbox struct {
 	ID                   string
 	UID, Namespace, Name string
 	Ready                bool
-	// Origin is as the annotations of the pod were when the sandbox was made.
+	// Origin is as the annotations of the pod were when the sandbox was made, and Asked is the CPU
+	// time that they say it has by the resource of its type. It is zero for a pod that asks for none.
 	membership.Origin
+	Asked admission.PodCPU
 }
 
 // Sandboxes lists the sandboxes of all pods, including ended ones.
@@ -109,10 +112,11 @@ func (c *Client) Sandboxes(ctx context.Context) ([]Sandbox, error) {
 	list := make([]Sandbox, 0, len(answer.Items))
 	for _, item := range answer.Items {
 		meta := item.GetMetadata()
+		origin := membership.OriginOf(item.GetAnnotations())
 		list = append(list, Sandbox{
 			ID: item.Id, UID: meta.GetUid(), Namespace: meta.GetNamespace(), Name: meta.GetName(),
 			Ready:  item.State == runtime.PodSandboxState_SANDBOX_READY,
-			Origin: membership.OriginOf(item.GetAnnotations()),
+			Origin: origin, Asked: admission.Annotated(item.GetAnnotations(), origin.Ask.Type),
 		})
 	}
 	return list, nil

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -179,7 +180,7 @@ func TestSandboxesIgnoreLabels(t *testing.T) {
 		{ID: "s2", UID: "1111-3333", Namespace: "web", Name: "shop-2"},
 		{ID: "s3", Ready: true},
 	}
-	if !slices.Equal(sandboxes, want) {
+	if !reflect.DeepEqual(sandboxes, want) {
 		t.Errorf("%+v; want %+v", sandboxes, want)
 	}
 	containers, err := client.Containers(t.Context())
@@ -200,7 +201,7 @@ func TestSandboxesStatic(t *testing.T) {
 		annotations, labels map[string]string
 		want                bool
 	}{
-		{map[string]string{source: "file", "target.workload.openshift.io/a": "{}"}, nil, true},
+		{map[string]string{source: "file", "target.workload.openshift.io/a": "{}", "io.openshift.workload.a.cpushares/main": "400"}, nil, true},
 		{map[string]string{source: "http"}, nil, true},
 		{map[string]string{source: "api"}, nil, false},
 		{map[string]string{source: "api"}, map[string]string{source: "file"}, false},
@@ -219,6 +220,9 @@ func TestSandboxesStatic(t *testing.T) {
 	for i, s := range sandboxes {
 		if s.Ask != (workload.Ask{Type: "a"}) && i == 0 {
 			t.Errorf("the sandbox asks for %+v", s.Ask)
+		}
+		if asked := i == 0; asked != (s.Asked.Containers["main"].Request == 400) {
+			t.Errorf("annotations %v: %+v", tests[i].annotations, s.Asked)
 		}
 		if s.Static != tests[i].want {
 			t.Errorf("annotations %v, labels %v: static %t; want %t", tests[i].annotations, tests[i].labels, s.Static, tests[i].want)

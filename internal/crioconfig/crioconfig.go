@@ -8,6 +8,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strings"
 
 	"github.com/BurntSushi/toml"
 
@@ -35,6 +36,9 @@ type Workload struct {
 	Annotation string
 	// CPUs is the list of CPUs that it gives; empty for none.
 	CPUs string
+	// Allows lists the annotations that it allows its pods beside the runtime handler's, such
+	// as io.kubernetes.cri-o.Devices, separated by commas.
+	Allows string
 }
 
 // Workloads returns the table by name. It is empty where there is no configuration of CRI-O. A
@@ -72,7 +76,8 @@ func add(table map[string]Workload, file string, data []byte) error {
 		CRIO struct {
 			Runtime struct {
 				Workloads map[string]struct {
-					Annotation string `toml:"activation_annotation"`
+					Annotation string   `toml:"activation_annotation"`
+					Allows     []string `toml:"allowed_annotations"`
 					Resources  struct {
 						CPUs string `toml:"cpuset"`
 					} `toml:"resources"`
@@ -84,7 +89,7 @@ func add(table map[string]Workload, file string, data []byte) error {
 		return fmt.Errorf("%s: %w", file, err)
 	}
 	for name, w := range document.CRIO.Runtime.Workloads {
-		table[name] = Workload{Name: name, File: file, Annotation: w.Annotation, CPUs: w.Resources.CPUs}
+		table[name] = Workload{Name: name, File: file, Annotation: w.Annotation, CPUs: w.Resources.CPUs, Allows: strings.Join(w.Allows, ", ")}
 	}
 	return nil
 }

@@ -38,15 +38,15 @@ func TestFollowResources(t *testing.T) {
 		cancel()
 		<-ended
 	}()
-	const system = "systemPartition: {memoryLimit: 64Mi, namespaces: [kube-system]}\n"
+	const system = "systemPartition: {memoryLimit: 64Mi, cpuset: \"1\", namespaces: [kube-system]}\n"
 	for _, step := range []struct {
 		sections string
 		want     map[string]int64
 		types    []string // of the system partition
 	}{
-		{system + "workloadPartitions: {telemetry: {}, management: {partition: system}}\n", map[string]int64{"telemetry": 4000, "management": 4000}, []string{"management"}},
-		{system + "workloadPartitions: {telemetry: {advertise: false}, management: {partition: system}}\n", map[string]int64{"management": 4000}, []string{"management"}},
-		{system + "workloadPartitions: {telemetry: {}}\n", map[string]int64{"telemetry": 4000}, nil},
+		{system + "workloadPartitions: {telemetry: {cpuset: \"0\"}, management: {partition: system}}\n", map[string]int64{"telemetry": 4000, "management": 4000}, []string{"management"}},
+		{system + "workloadPartitions: {telemetry: {cpuset: \"0\", advertise: false}, management: {partition: system}}\n", map[string]int64{"management": 4000}, []string{"management"}},
+		{system + "workloadPartitions: {telemetry: {cpuset: \"0\"}, batch: {}}\n", map[string]int64{"telemetry": 4000}, nil},
 		{"", nil, nil},
 	} {
 		n.Write("/var/lib/kubelet/config.yaml", fakenode.Configuration(step.sections))

@@ -41,16 +41,19 @@ func (n *nodeAmounts) without(resources []string) (lacking, zero []string) {
 
 // Lack holds the nodes that lack a resource, by the resource.
 type Lack struct {
+	// Nodes counts all nodes that were read.
+	Nodes int
 	// All has them all, and Zero those that have the resource with an amount of zero.
 	All, Zero map[string][]string
 }
 
-// NodesWithout returns the nodes of the cluster that lack these resources. A node has a resource if
-// it can allocate some of it. The user needs the right to list nodes, which a kubelet's does not
-// have.
-func (c *Client) NodesWithout(ctx context.Context, resources []string) (Lack, error) {
+// NodesWithout returns the nodes of the cluster that lack these resources, of those that a label
+// selector selects; an empty one selects all. A node has a resource if it can allocate some of it.
+// The user needs the right to list nodes, which a kubelet's does not have.
+func (c *Client) NodesWithout(ctx context.Context, selector string, resources []string) (Lack, error) {
 	lack := Lack{All: map[string][]string{}, Zero: map[string][]string{}}
-	err := list(ctx, c, "nodes", func(n *nodeAmounts) {
+	err := list(ctx, c, "nodes", selector, func(n *nodeAmounts) {
+		lack.Nodes++
 		lacking, zero := n.without(resources)
 		for _, name := range lacking {
 			lack.All[name] = append(lack.All[name], n.Metadata.Name)

@@ -49,18 +49,22 @@ func nodeJSON(name, allocatable string) string {
 func TestNodesWithout(t *testing.T) {
 	t.Parallel()
 	c := clusterClient(t, map[string]string{
+		"/api/v1/nodes?labelSelector=pool%3Da&limit=500": `{"metadata":{},"items":[` + nodeJSON("four", `"x/a":"1"`) + "]}",
 		"/api/v1/nodes?limit=500": `{"metadata":{"continue":"more"},"items":[` +
 			nodeJSON("one", `"x/a":"4k","x/b":"1"`) + "," + nodeJSON("two", `"x/a":"0"`) + "]}",
 		"/api/v1/nodes?continue=more&limit=500": `{"metadata":{},"items":[` + nodeJSON("three", `"x/b":"1"`) + "]}",
 	})
-	got, err := c.NodesWithout(t.Context(), []string{"x/a", "x/b"})
-	want := Lack{All: map[string][]string{"x/a": {"two", "three"}, "x/b": {"two"}}, Zero: map[string][]string{"x/a": {"two"}}}
+	got, err := c.NodesWithout(t.Context(), "", []string{"x/a", "x/b"})
+	want := Lack{Nodes: 3, All: map[string][]string{"x/a": {"two", "three"}, "x/b": {"two"}}, Zero: map[string][]string{"x/a": {"two"}}}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%v, %v; want %v", got, err, want)
 	}
+	if got, err = c.NodesWithout(t.Context(), "pool=a", []string{"x/a"}); err != nil || got.Nodes != 1 || len(got.All) > 0 {
+		t.Errorf("with a selector: %v, %v", got, err)
+	}
 	for answer, text := range map[string]string{"forbidden": "the right to list nodes", "{": "list nodes: unexpected end"} {
 		c := clusterClient(t, map[string]string{"/api/v1/nodes?limit=500": answer})
-		if _, err := c.NodesWithout(t.Context(), nil); err == nil || !strings.Contains(err.Error(), text) ||
+		if _, err := c.NodesWithout(t.Context(), "", nil); err == nil || !strings.Contains(err.Error(), text) ||
 			errors.Is(err, ErrForbidden) != (answer == "forbidden") {
 			t.Errorf("%s: error %v; want one with %q", answer, err, text)
 		}

@@ -25,14 +25,17 @@ type page[T any] struct {
 // namespaces and 5000 nodes (kubernetes.io/docs/setup/best-practices/cluster-large).
 const maxPages = 1000
 
-// list calls each with the objects of a list of the whole cluster, page by page. A server or a
-// proxy that gives one page again and again is an error.
-func list[T any](ctx context.Context, c *Client, plural string, each func(*T)) error {
+// list calls each with the objects of a list of the whole cluster, page by page, or with those that
+// a label selector selects. A server or a proxy that gives one page again and again is an error.
+func list[T any](ctx context.Context, c *Client, plural, selector string, each func(*T)) error {
 	from := ""
 	for number := 1; ; number++ {
 		request := c.rest.Get().Resource(plural).Param("limit", fmt.Sprint(pageSize)).SetHeader("Accept", "application/json")
 		if from != "" {
 			request.Param("continue", from)
+		}
+		if selector != "" {
+			request.Param("labelSelector", selector)
 		}
 		var got page[T]
 		if err := c.read(ctx, "list "+plural, "list "+plural, request, &got); err != nil {
@@ -78,7 +81,7 @@ func (c *Client) NodeWithout(ctx context.Context, node string, resources []strin
 // Annotations returns the annotations of all namespaces of the cluster, by their names.
 func (c *Client) Annotations(ctx context.Context) (map[string]map[string]string, error) {
 	all := map[string]map[string]string{}
-	err := list(ctx, c, "namespaces", func(o *struct {
+	err := list(ctx, c, "namespaces", "", func(o *struct {
 		Metadata named `json:"metadata"`
 	}) {
 		all[o.Metadata.Name] = o.Metadata.Annotations
@@ -97,7 +100,7 @@ type CPURule struct {
 // LimitRanges returns the LimitRanges of the cluster that have something about CPU.
 func (c *Client) LimitRanges(ctx context.Context) ([]CPURule, error) {
 	var rules []CPURule
-	err := list(ctx, c, "limitranges", func(o *struct {
+	err := list(ctx, c, "limitranges", "", func(o *struct {
 		Metadata named `json:"metadata"`
 		Spec     struct {
 			Limits []map[string]json.RawMessage `json:"limits"`
@@ -125,7 +128,7 @@ func (c *Client) LimitRanges(ctx context.Context) ([]CPURule, error) {
 func (c *Client) Quotas(ctx context.Context) ([]CPURule, error) {
 	ofCPU := []string{string(v1.ResourceCPU), string(v1.ResourceLimitsCPU), string(v1.ResourceRequestsCPU)}
 	var rules []CPURule
-	err := list(ctx, c, "resourcequotas", func(o *struct {
+	err := list(ctx, c, "resourcequotas", "", func(o *struct {
 		Metadata named `json:"metadata"`
 		Spec     struct {
 			Hard map[string]json.RawMessage `json:"hard"`
@@ -144,22 +147,39 @@ func (c *Client) Quotas(ctx context.Context) ([]CPURule, error) {
 	return rules, err
 }
 
-// HasPolicy reports whether the API server has a ValidatingAdmissionPolicy of a name, and a binding
-// of that name, without which it has no effect.
-func (c *Client) HasPolicy(ctx context.Context, name string) (bool, error) {
-	for _, plural := range []string{"validatingadmissionpolicies", "validatingadmissionpolicybindings"} {
-		var object struct{}
-		request := c.rest.Get().AbsPath("/apis/admissionregistration.k8s.io/v1", plural, name).
+// Policy holds what is read of a ValidatingAdmissionPolicy.
+type Policy struct {
+	Annotations map[string]string
+	// Denies means that a binding of the policy's name makes it deny requests. Without one it has no
+	// effect.
+	Denies bool
+}
+
+// Policy returns a ValidatingAdmissionPolicy by its name, nil if there is none.
+func (c *Client) Policy(ctx context.Context, name string) (*Policy, error) {
+	var policy struct {
+		Metadata named `json:"metadata"`
+	}
+	var binding struct {
+		Spec struct {
+			ValidationActions []string `json:"validationActions"`
+		} `json:"spec"`
+	}
+	for _, of := range []struct {
+		plural string
+		into   any
+	}{{"validatingadmissionpolicies", &policy}, {"validatingadmissionpolicybindings", &binding}} {
+		request := c.rest.Get().AbsPath("/apis/admissionregistration.k8s.io/v1", of.plural, name).
 			SetHeader("Accept", "application/json")
-		err := c.read(ctx, "get "+plural+"/"+name, "get "+plural, request, &object)
-		switch {
-		case apierrors.IsNotFound(err) && !kubeanswer.FromAnother(err):
-			return false, nil
-		case err != nil:
-			return false, err
+		err := c.read(ctx, "get "+of.plural+"/"+name, "get "+of.plural, request, of.into)
+		switch absent := apierrors.IsNotFound(err) && !kubeanswer.FromAnother(err); {
+		case absent && of.into == &policy:
+			return nil, nil
+		case err != nil && !absent:
+			return nil, err
 		}
 	}
-	return true, nil
+	return &Policy{policy.Metadata.Annotations, slices.Contains(binding.Spec.ValidationActions, "Deny")}, nil
 }
 
 // CoresRights returns the error that prevents writing the resources of workload types to a node,

@@ -67,23 +67,25 @@ func TestListEndless(t *testing.T) {
 	}
 }
 
-// TestHasPolicy: a policy without its binding has no effect.
-func TestHasPolicy(t *testing.T) {
+// TestPolicy: a policy without a binding that denies has no effect.
+func TestPolicy(t *testing.T) {
 	t.Parallel()
 	const policies, bindings = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/p", "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings/p"
+	const object, denies = `{"metadata":{"annotations":{"a":"b"}}}`, `{"spec":{"validationActions":["Deny"]}}`
 	for name, test := range map[string]struct {
 		answers map[string]string
-		want    bool
+		want    *Policy
 		err     error
 	}{
-		"both":      {map[string]string{policies: "{}", bindings: "{}"}, true, nil},
-		"unbound":   {map[string]string{policies: "{}"}, false, nil},
-		"none":      {nil, false, nil},
-		"forbidden": {map[string]string{policies: "forbidden", bindings: "{}"}, false, ErrForbidden},
+		"both":      {map[string]string{policies: object, bindings: denies}, &Policy{map[string]string{"a": "b"}, true}, nil},
+		"audited":   {map[string]string{policies: object, bindings: `{"spec":{"validationActions":["Audit","Warn"]}}`}, &Policy{map[string]string{"a": "b"}, false}, nil},
+		"unbound":   {map[string]string{policies: "{}"}, &Policy{}, nil},
+		"none":      {map[string]string{bindings: denies}, nil, nil},
+		"forbidden": {map[string]string{policies: "forbidden", bindings: denies}, nil, ErrForbidden},
 	} {
-		got, err := clusterClient(t, test.answers).HasPolicy(t.Context(), "p")
-		if got != test.want || !errors.Is(err, test.err) {
-			t.Errorf("%s: %t, %v; want %t, %v", name, got, err, test.want, test.err)
+		got, err := clusterClient(t, test.answers).Policy(t.Context(), "p")
+		if !reflect.DeepEqual(got, test.want) || !errors.Is(err, test.err) {
+			t.Errorf("%s: %+v, %v; want %+v, %v", name, got, err, test.want, test.err)
 		}
 	}
 }

@@ -16,11 +16,12 @@ type Namespace struct {
 	Annotations map[string]string
 }
 
-// Namespace reads a namespace. The error is ErrGone if the API server says that there is none, and
-// ErrForbidden without the right to get namespaces, which a kubelet's user does not have by
-// default. A 404 of another server, such as a load balancer, is ErrUnreachable.
+// Namespace reads a namespace from the cache of the API server, which costs etcd nothing and may be
+// a moment old. The error is ErrGone if the API server says that there is none, and ErrForbidden
+// without the right to get namespaces, which a kubelet's user does not have by default. A 404 of
+// another server, such as a load balancer, is ErrUnreachable.
 func (c *Client) Namespace(ctx context.Context, name string) (Namespace, error) {
-	result, err := c.do(ctx, c.rest.Get().Resource("namespaces").Name(name))
+	result, err := c.do(ctx, c.rest.Get().Resource("namespaces").Name(name).Param("resourceVersion", "0"))
 	object := &v1.Namespace{}
 	if err == nil {
 		err = result.Into(object)

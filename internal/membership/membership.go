@@ -16,7 +16,7 @@ type Claim struct {
 }
 
 // Workload is a workload type. A pod that asks for it by annotation belongs to the partition, if it
-// has a right to: its namespace is allowed, or it is a static pod.
+// has a right to: its namespace is allowed or is the partition's, or it is a static pod.
 type Workload struct {
 	Type      string                 `json:"type"`
 	Partition unitname.PartitionName `json:"partition"`
@@ -27,12 +27,15 @@ type Workload struct {
 	// Advertise means that the node's capacity of the type is on its Node. It has no part in who is a
 	// member.
 	Advertise bool `json:"advertise,omitempty"`
+	// CPUs counts the CPUs of the partition's cpuset; 0 without one. They bound what the resource adds
+	// to the weight of the partition.
+	CPUs int `json:"cpus,omitempty"`
 }
 
 // Equal reports whether the same is to be followed of two types.
 func (w Workload) Equal(other Workload) bool {
 	return w.Type == other.Type && w.Partition == other.Partition && w.ByNamespace == other.ByNamespace &&
-		w.Advertise == other.Advertise && slices.Equal(w.Allowed, other.Allowed)
+		w.Advertise == other.Advertise && w.CPUs == other.CPUs && slices.Equal(w.Allowed, other.Allowed)
 }
 
 // Pod holds what decides about a pod's membership.
@@ -135,7 +138,7 @@ type Place struct {
 	Type string
 	// By is empty in the default partition.
 	By By
-	// Resource means that the pod is a member because it asks for its type, and that the type has a
+	// Resource means that the pod asks for its type with a right to it, and that the type has a
 	// resource on the Node. The pod has the CPU time that it requests of the resource.
 	Resource bool
 	// Refused is empty if the pod asks for nothing, and if it gets what it asks for. A member by
@@ -243,6 +246,19 @@ func (r Rules) Place(p Pod) Place {
 	return place
 }
 
+// MayAsk lists the namespaces whose pods may ask for a type by the node's own configuration: those
+// that the type allows, and those whose pods are members of its partition without asking.
+func (r Rules) MayAsk(w Workload) []string {
+	list := slices.Clone(w.Allowed)
+	for namespace, partition := range r.namespaces {
+		if partition == w.Partition {
+			list = append(list, namespace)
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
 // asked returns the place that a pod asks for, and why it does not get it. The place is empty if it
 // has nothing to do with what is known of the pod's namespace.
 func (r Rules) asked(p Pod) (Place, Refusal) {
@@ -261,6 +277,8 @@ func (r Rules) asked(p Pod) (Place, Refusal) {
 		place.By = ByStatic
 	case slices.Contains(w.Allowed, p.Namespace):
 		place.By = ByAllowedNamespace
+	case r.namespaces[p.Namespace] == w.Partition: // a member that does not ask, too
+		place.By = ByNamespace
 	case !w.ByNamespace:
 		return Place{}, NotAllowed
 	case r.allows == nil:

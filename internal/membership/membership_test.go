@@ -2,6 +2,7 @@ package membership
 
 import (
 	"reflect"
+	"slices"
 	"testing"
 
 	"nodepartition/internal/unitname"
@@ -42,7 +43,7 @@ func TestPlace(t *testing.T) {
 	t.Parallel()
 	asks := func(name string) workload.Ask { return workload.Ask{Type: name} }
 	rules := New(Claim{unitname.System, []string{"kube-system"}}, Claim{"telemetry", []string{"monitoring"}}).With([]Workload{
-		{Type: "telemetry", Partition: "telemetry", Allowed: []string{"operators", "kube-system"}},
+		{Type: "telemetry", Partition: "telemetry", Allowed: []string{"operators", "kube-system"}, Advertise: true},
 		{Type: "management", Partition: unitname.System, ByNamespace: true},
 	}, func(namespace, _ string) Refusal {
 		switch namespace {
@@ -54,7 +55,8 @@ func TestPlace(t *testing.T) {
 		return NotAllowed
 	})
 	member := func(partition unitname.PartitionName, name string, by By) Place {
-		return Place{Partition: partition, Type: name, By: by}
+		asks := by == ByAllowedNamespace || by == ByStatic
+		return Place{Partition: partition, Type: name, By: by, Resource: asks && name == "telemetry"}
 	}
 	refused := func(name string, why Refusal) Place {
 		return Place{Partition: unitname.Default, Type: name, Refused: why}
@@ -67,6 +69,7 @@ func TestPlace(t *testing.T) {
 		"by namespace":                   {Pod{Namespace: "kube-system"}, member(unitname.System, "", ByNamespace)},
 		"by namespace of a type":         {Pod{Namespace: "monitoring"}, member("telemetry", "telemetry", ByNamespace)},
 		"allowed by the configuration":   {Pod{Namespace: "operators", Origin: Origin{Ask: asks("telemetry")}}, member("telemetry", "telemetry", ByAllowedNamespace)},
+		"of the partition's namespace":   {Pod{Namespace: "monitoring", Origin: Origin{Ask: asks("telemetry")}}, Place{Partition: "telemetry", Type: "telemetry", By: ByNamespace, Resource: true}},
 		"before its namespace":           {Pod{Namespace: "kube-system", Origin: Origin{Ask: asks("telemetry")}}, member("telemetry", "telemetry", ByAllowedNamespace)},
 		"not allowed by either":          {Pod{Namespace: "shop", Origin: Origin{Ask: asks("telemetry")}}, refused("telemetry", NotAllowed)},
 		"allowed by its namespace":       {Pod{Namespace: "allows", Origin: Origin{Ask: asks("management")}}, member(unitname.System, "management", ByNamespaceAnnotation)},
@@ -92,6 +95,32 @@ func TestPlace(t *testing.T) {
 	unasked := New().With([]Workload{{Type: "a", Partition: "a", ByNamespace: true}}, nil)
 	if got := unasked.Place(Pod{Namespace: "shop", Origin: Origin{Ask: asks("a")}}); got != refused("a", NoAPI) {
 		t.Errorf("without an API server: %+v", got)
+	}
+}
+
+// TestMayAsk: a pod that asks is not refused in the namespaces that are listed, and in no other.
+func TestMayAsk(t *testing.T) {
+	t.Parallel()
+	rules := New(Claim{unitname.System, []string{"kube-system"}}, Claim{"telemetry", []string{"monitoring", "logging"}})
+	for _, test := range []struct {
+		Workload
+		want []string
+	}{
+		{Workload{Type: "telemetry", Partition: "telemetry", Allowed: []string{"operators", "monitoring"}}, []string{"logging", "monitoring", "operators"}},
+		{Workload{Type: "management", Partition: unitname.System}, []string{"kube-system"}},
+		{Workload{Type: "batch", Partition: "batch"}, nil},
+	} {
+		got := rules.MayAsk(test.Workload)
+		if !slices.Equal(got, test.want) {
+			t.Errorf("%s: %q; want %q", test.Type, got, test.want)
+		}
+		for _, namespace := range []string{"kube-system", "monitoring", "logging", "operators", "shop"} {
+			pod := Pod{Namespace: namespace, Origin: Origin{Ask: workload.Ask{Type: test.Type}}}
+			place := rules.With([]Workload{test.Workload}, nil).Place(pod)
+			if may := slices.Contains(test.want, namespace); may != (place.Refused == "") {
+				t.Errorf("%s in %s: %+v", test.Type, namespace, place)
+			}
+		}
 	}
 }
 

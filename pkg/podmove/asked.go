@@ -11,8 +11,31 @@ import (
 )
 
 // asked returns the CPU time that a pod has by the resource of its type, and whether it has any.
-// The figures that were known last count while the kubelet does not report the pod.
 func (s Snapshot) asked(pod *Pod, place membership.Place) (PodTime, bool) {
+	if s.isAnnotated(pod, place) {
+		return annotated(pod.Annotated, pod.MilliCPU, s.Config.ownCPU(place.Partition))
+	}
+	return s.reported(pod, place)
+}
+
+// isAnnotated reports whether the annotations of a pod stand in for its requests. The kubelet
+// serves no Pods API, or has not reported the pod yet. An author of pods can write annotations
+// where no admission removes them. So they count for a pod with a right to its type alone, and not
+// beside what a kubelet has said of it.
+func (s Snapshot) isAnnotated(pod *Pod, place membership.Place) bool {
+	return place.Resource && pod.Annotated.Type == place.Type && s.CPU.Pods[pod.UID].Type != place.Type
+}
+
+// annotated returns the CPU time of a pod by its annotations, which is not more than the CPUs of
+// its partition have, and whether it has any.
+func annotated(asked admission.PodCPU, milli, most int64) (PodTime, bool) {
+	asked.Request = min(asked.Request, most)
+	return PodTime{asked, milli}, asked.Request > 0
+}
+
+// reported returns the CPU time that the kubelet reports of a pod. The figures that were known last
+// count while the kubelet does not report it.
+func (s Snapshot) reported(pod *Pod, place membership.Place) (PodTime, bool) {
 	if !place.Resource {
 		return PodTime{}, false
 	}
@@ -52,11 +75,18 @@ func (s Snapshot) limitsIn(pod *Pod, place membership.Place, in unitname.Partiti
 // reportAsked adds to the report of a pod what it requests of the resource of its type, and which
 // annotation is not followed.
 func (s Snapshot) reportAsked(pod *Pod, place membership.Place, report *WorkloadReport) {
-	if asked, ok := s.asked(pod, place); ok && report != nil {
+	if report == nil {
+		return
+	}
+	asked, ok := s.asked(pod, place)
+	if ok {
 		report.MilliCPU = asked.Request
-		if pod.reportsAsked(place) {
-			report.Flaw = pod.Kubelet.Asked.Flaw
-		}
+	}
+	switch {
+	case s.isAnnotated(pod, place):
+		report.Flaw = pod.Annotated.Flaw
+	case ok && pod.reportsAsked(place):
+		report.Flaw = pod.Kubelet.Asked.Flaw
 	}
 }
 

@@ -20,8 +20,16 @@ import (
 // advertised is asking, with the resource of the type on the Node.
 func advertised(answer membership.Refusal) Policy {
 	c := asking(answer)
-	c.Workloads[0].Advertise = true
+	c.Workloads[0].Advertise, c.Workloads[0].CPUs = true, 256 // more than any of the pods requests
 	return c
+}
+
+// annotatedWith makes a pod a converted one of which the kubelet reports nothing.
+func annotatedWith(request, limit int64) func(*Pod) {
+	return func(p *Pod) {
+		requests(request, limit)(p)
+		p.Kubelet, p.Annotated = nil, podCPU(request, 0)
+	}
 }
 
 // podCPU returns what the kubelet reports of a pod of telemetry with one container, main.
@@ -202,6 +210,108 @@ func TestDecideAskedLast(t *testing.T) {
 	}
 }
 
+// TestDecideAnnotated: while no kubelet reports a converted pod, it has the CPU time of its
+// annotations, and so have its containers and the partition. It has no more than the CPUs of the
+// partition, whatever they say, and nothing without a right. What a kubelet has reported counts.
+func TestDecideAnnotated(t *testing.T) {
+	t.Parallel()
+	two := advertised("")
+	two.Workloads[0].CPUs = 2
+	another := func(p *Pod) { annotatedWith(400, 0)(p); p.Annotated.Type = "web" }
+	nothing := func(p *Pod) { annotatedWith(0, 0)(p); p.Annotated.Flaw = "is no number" }
+	none := func(p *Pod) { annotatedWith(0, 0)(p) }
+	for name, test := range map[string]struct {
+		policy Policy
+		last   PodTime
+		change func(*Pod)
+		// weight of the slice of the pod and of the partition, and of the container; 0 if it stays.
+		weight, container uint64
+		report            WorkloadReport
+	}{
+		"asks":                        {two, PodTime{}, annotatedWith(400, 500), 16, 16, WorkloadReport{MilliCPU: 400}},
+		"evicted":                     {two, PodTime{}, func(p *Pod) { annotatedWith(400, 500)(p); p.terminate() }, 16, 16, WorkloadReport{MilliCPU: 400}},
+		"more than its partition has": {two, PodTime{}, annotatedWith(4000, 0), 79, 157, WorkloadReport{MilliCPU: 2000}},
+		"reported before":             {two, PodTime{PodCPU: podCPU(1000, 0)}, annotatedWith(400, 0), 39, 0, WorkloadReport{MilliCPU: 1000}},
+		"nothing":                     {two, PodTime{}, none, 1, 0, WorkloadReport{}},
+		"nothing that counts":         {two, PodTime{}, nothing, 1, 0, WorkloadReport{Flaw: "is no number"}},
+		"of another type":             {two, PodTime{}, another, 1, 0, WorkloadReport{}},
+		"without a right":             {advertised(membership.NotAllowed), PodTime{}, annotatedWith(400, 0), 1, 0, WorkloadReport{Refused: membership.NotAllowed}},
+		"the type has no resource":    {asking(""), PodTime{}, annotatedWith(400, 0), 1, 0, WorkloadReport{}},
+	} {
+		pod := in("shop-2", telemetry, test.change)
+		pod.Partitions[1].Limits.TasksMax = 1
+		d := decided(test.policy, CPURecord{Pods: map[string]PodTime{"a": test.last}}, pod)
+		if len(d.Ensure) != 1 || d.Ensure[0].Limits.CPUWeight != test.weight || d.Ensure[0].Limits.CPUQuotaPerSec != cgroupfs.Unlimited {
+			t.Errorf("%s: %+v; want the weight %d", name, d.Ensure, test.weight)
+		}
+		if test.report.Refused == "" && d.weightOfSlice("kubepods-telemetry.slice") != test.weight {
+			t.Errorf("%s: the partition: %+v; want the weight %d", name, d.Weights, test.weight)
+		}
+		container := uint64(0)
+		if len(d.Scopes) > 0 {
+			container = d.Scopes[0].CPU.Weight
+		}
+		if container != test.container {
+			t.Errorf("%s: the container: %+v; want the weight %d", name, d.Scopes, test.container)
+		}
+		if got := d.CPU.Pods["a"]; got.Request != test.last.Request {
+			t.Errorf("%s: records %+v of what no kubelet has said", name, got)
+		}
+		test.report.Type, test.report.By = "telemetry", d.Pods[0].Workload.By
+		if *d.Pods[0].Workload != test.report {
+			t.Errorf("%s: reports %+v; want %+v", name, *d.Pods[0].Workload, test.report)
+		}
+	}
+}
+
+// TestDecideAnnotatedEnds: a container gets the kubelet's weight back when its pod loses the right,
+// also where the kubelet reports no requests.
+func TestDecideAnnotatedEnds(t *testing.T) {
+	t.Parallel()
+	pod := in("shop-2", telemetry, annotatedWith(400, 0), func(p *Pod) { p.Containers[0].CPU.Weight = 16 })
+	record := CPURecord{Scopes: map[string]CPUTime{scopeA: {Weight: 16}}}
+	if d := decided(advertised(""), record, pod); len(d.Scopes) > 0 {
+		t.Errorf("with the right: %+v", d.Scopes)
+	}
+	want := []ScopeSpec{{scopeA, CPUTime{Weight: 1}}}
+	if d := decided(advertised(membership.NotAllowed), record, pod); !slices.Equal(d.Scopes, want) {
+		t.Errorf("without it: %+v; want %+v", d.Scopes, want)
+	}
+}
+
+// TestDecideOwnCPUs: the resource adds to the weight of a partition as much as its CPUs have. What
+// its pods request of CPU the node has promised, and counts besides.
+func TestDecideOwnCPUs(t *testing.T) {
+	t.Parallel()
+	of := func(cpus int) Policy {
+		c := advertised("")
+		c.Workloads[0].CPUs = cpus
+		return c
+	}
+	ask := requests(1000, 0)
+	also := func(p *Pod) { ask(p); p.MilliCPU = 500 }
+	for _, test := range []struct {
+		policy Policy
+		change func(*Pod)
+		want   uint64
+	}{
+		{of(4), ask, 157}, {of(2), ask, 79}, {of(1), ask, 39},
+		{of(1), also, 118}, // 1000 and four times 500
+		{asking(""), ask, 1},
+	} {
+		var pods []Pod
+		for i := range 4 {
+			pods = append(pods, in("shop-2", telemetry, test.change, func(p *Pod) { p.UID = string(rune('a' + i)) }))
+		}
+		d := decided(test.policy, CPURecord{}, pods...)
+		for _, slice := range []string{"kubepods-telemetry.slice", "kubepods-telemetry-burstable.slice"} {
+			if got := d.weightOfSlice(slice); got != test.want {
+				t.Errorf("%d CPUs: %s weighs %d; want %d", test.policy.Workloads[0].CPUs, slice, got, test.want)
+			}
+		}
+	}
+}
+
 // TestQuotaPerSec: a limit is rounded up to what systemd keeps over a reload, and is not so small
 // that systemd would make the period longer.
 func TestQuotaPerSec(t *testing.T) {
@@ -223,24 +333,30 @@ func TestQuotaPerSec(t *testing.T) {
 // what the kubelet reports, or by what was known last.
 func TestPrepareAskedCPU(t *testing.T) {
 	t.Parallel()
-	sandbox := cri.Sandbox{UID: uidA, Namespace: "shop-2", Name: "a"}
-	sandbox.Ask.Type = "telemetry"
+	plain := cri.Sandbox{UID: uidA, Namespace: "shop-2", Name: "a"}
+	plain.Ask.Type = "telemetry"
+	converted := plain
+	converted.Asked = podCPU(200, 0)
 	for name, test := range map[string]struct {
 		policy   Policy
 		reported *podsapi.Pod
 		last     PodTime
 		want     uint64
+		sandbox  cri.Sandbox
 	}{
-		"reported":                {advertised(""), &podsapi.Pod{Asked: podCPU(1000, 0)}, PodTime{PodCPU: podCPU(400, 0)}, 39},
-		"reported, for nothing":   {advertised(""), &podsapi.Pod{Asked: podCPU(0, 0)}, PodTime{PodCPU: podCPU(400, 0)}, 4},
-		"reported, for CPU alone": {advertised(""), &podsapi.Pod{Asked: podCPU(0, 0), MilliCPU: 1000}, PodTime{PodCPU: podCPU(400, 0)}, 4},
+		"reported":                {advertised(""), &podsapi.Pod{Asked: podCPU(1000, 0)}, PodTime{PodCPU: podCPU(400, 0)}, 39, plain},
+		"reported, for nothing":   {advertised(""), &podsapi.Pod{Asked: podCPU(0, 0)}, PodTime{PodCPU: podCPU(400, 0)}, 4, plain},
+		"reported, for CPU alone": {advertised(""), &podsapi.Pod{Asked: podCPU(0, 0), MilliCPU: 1000}, PodTime{PodCPU: podCPU(400, 0)}, 4, plain},
 		"reported, another type": {
-			advertised(""), &podsapi.Pod{Asked: admission.PodCPU{Type: "web", CPU: admission.CPU{Request: 1000}}}, PodTime{PodCPU: podCPU(400, 0)}, 16,
+			advertised(""), &podsapi.Pod{Asked: admission.PodCPU{Type: "web", CPU: admission.CPU{Request: 1000}}}, PodTime{PodCPU: podCPU(400, 0)}, 16, plain,
 		},
-		"not reported":            {advertised(""), nil, PodTime{PodCPU: podCPU(400, 0)}, 16},
-		"beside a request of CPU": {advertised(""), nil, PodTime{podCPU(400, 0), 600}, 39},
-		"not known":               {advertised(""), nil, PodTime{}, 4},
-		"not advertised":          {asking(""), &podsapi.Pod{Asked: podCPU(1000, 0)}, PodTime{}, 4},
+		"not reported":            {advertised(""), nil, PodTime{PodCPU: podCPU(400, 0)}, 16, plain},
+		"beside a request of CPU": {advertised(""), nil, PodTime{podCPU(400, 0), 600}, 39, plain},
+		"not known":               {advertised(""), nil, PodTime{}, 4, plain},
+		"not advertised":          {asking(""), &podsapi.Pod{Asked: podCPU(1000, 0)}, PodTime{}, 4, plain},
+		"annotated":               {advertised(""), nil, PodTime{}, 8, converted},
+		"annotated, and known":    {advertised(""), nil, PodTime{PodCPU: podCPU(1000, 0)}, 39, converted},
+		"annotated, and reported": {advertised(""), &podsapi.Pod{Asked: podCPU(0, 0)}, PodTime{}, 4, converted},
 	} {
 		h := newHost(t)
 		h.pods = map[types.UID]*podsapi.Pod{}
@@ -249,7 +365,7 @@ func TestPrepareAskedCPU(t *testing.T) {
 		}
 		r, _ := h.reconciler(Working, test.policy)
 		r.cpu.now = CPURecord{Pods: map[string]PodTime{uidA: test.last}}
-		r.prepare(t.Context(), sandbox, "Burstable")
+		r.prepare(t.Context(), test.sandbox, "Burstable")
 		limits, err := cgroupfs.FS(h.root).Limits(unitname.CgroupPath(unitname.PodSlice(telemetry, "Burstable", uidA)))
 		if err != nil || limits.CPUWeight != test.want {
 			t.Errorf("%s: weight %d, %v; want %d", name, limits.CPUWeight, err, test.want)

@@ -40,14 +40,16 @@ type ScopeSpec struct {
 // runtime's, which writes the same two values at creation and at a resize. NRI could set them at
 // creation, but runtimes refuse a container if another plugin sets the same field.
 func (d *Decision) containerCPU(s Snapshot, pod *Pod, place membership.Place) {
-	asked, ok := s.asked(pod, place)
+	asked, ok := s.reported(pod, place)
 	if ok {
 		asked.Containers, asked.Flaw = nil, ""
 		d.CPU.Pods[pod.UID] = asked
 	}
-	// The kubelet's values of a container are not known without the kubelet. Nothing else changes a
-	// scope that has ours.
-	known := pod.Kubelet != nil && !pod.Kubelet.Terminating && s.Moving != pod.UID
+	// What each container requests is known by annotations, or as long as the kubelet reports it.
+	// Nothing but the kubelet changes a scope that has ours.
+	byAnnotation := s.isAnnotated(pod, place)
+	known := byAnnotation || pod.Kubelet != nil && !pod.Kubelet.Terminating || pod.Kubelet == nil && pod.Annotated.Type != ""
+	known = known && s.Moving != pod.UID
 	slice := pod.Cgroup(place.Partition).Slice
 	for i := range pod.Containers {
 		c := &pod.Containers[i]
@@ -56,7 +58,7 @@ func (d *Decision) containerCPU(s Snapshot, pod *Pod, place membership.Place) {
 			continue
 		}
 		switch {
-		case ok && pod.reportsAsked(place) && c.asked.Request > 0 && c.Slice == slice:
+		case (byAnnotation || ok && pod.reportsAsked(place)) && c.asked.Request > 0 && c.Slice == slice:
 			d.giveCPU(s, c, had)
 		case ok && !pod.reportsAsked(place):
 			// What each container requests is not known.
@@ -140,8 +142,7 @@ func (c *Container) hasKubeletWeight() bool {
 
 // runtimeFormula returns the formula by which the runtime has written the scopes of containers, as
 // kubeletFormula does for the slices of pods. Containers with ours show nothing. Nor does one that
-// the kubelet does not report, because its request is 0, or one that does not run, because it has
-// no weight.
+// does not run, because it has no weight.
 func runtimeFormula(pods []Pod, present cpuweight.Formula) cpuweight.Formula {
 	return shownByAll(present, func(yield func(milli int64, weight uint64) bool) {
 		for i := range pods {

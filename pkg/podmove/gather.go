@@ -11,6 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"nodepartition/internal/admission"
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/cpuweight"
 	"nodepartition/internal/cri"
@@ -147,7 +148,7 @@ func group(sandboxes []cri.Sandbox, containers []cri.Container) (map[string]*Pod
 		}
 		if s.Ready || !pod.Ready {
 			// The pod may have had other annotations when a sandbox that has ended was made.
-			pod.Origin = s.Origin
+			pod.annotations = annotations{s.Origin, s.Asked}
 		}
 		pod.Ready = pod.Ready || s.Ready
 	}
@@ -260,7 +261,9 @@ func (r *reading) complete(
 	}
 	if known != nil {
 		pod.Kubelet = kubeletPod(known)
-		pod.MilliCPU = known.MilliCPU
+		pod.MilliCPU, pod.Annotated = known.MilliCPU, admission.PodCPU{}
+	} else {
+		pod.Annotated = pod.Annotated.Without(func(name string) bool { return hasEnded(name, containers) })
 	}
 	scopes := scopesIn(found)
 	for _, c := range containers {

@@ -14,6 +14,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"nodepartition/internal/admission"
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/cri"
 	"nodepartition/internal/podsapi"
@@ -159,6 +160,40 @@ func TestGathererNoPodsAPI(t *testing.T) {
 	}
 	if n.resourceCalls != 1 {
 		t.Errorf("Resources was called %d times for the same container", n.resourceCalls)
+	}
+}
+
+// TestGathererAnnotated: without the Pods API a pod has the CPU time of its sandbox's annotations.
+// An init container that has ended takes no part, and a container that is started again does. Once
+// the kubelet reports the pod, its annotations say nothing.
+func TestGathererAnnotated(t *testing.T) {
+	n := newNode(t)
+	n.shares["one"] = 102 // of a request of CPU beside it
+	n.sandboxes[0].Ask.Type = "telemetry"
+	n.sandboxes[0].Asked = admission.Annotated(map[string]string{
+		"io.openshift.workload.telemetry.cpushares/main": "400", "io.openshift.workload.telemetry.cpushares/init": "200",
+	}, "telemetry")
+	init := cri.Container{ID: "init", SandboxID: "pause1", Name: "init", State: cri.Running}
+	for _, test := range []struct {
+		states []cri.State
+		want   int64
+	}{
+		{nil, 600}, {[]cri.State{cri.Running}, 600}, {[]cri.State{cri.Exited}, 400}, {[]cri.State{cri.Exited, cri.Created}, 600},
+	} {
+		n.containers = n.containers[:1]
+		for _, state := range test.states {
+			init.State = state
+			n.containers = append(n.containers, init)
+		}
+		pod := n.only()
+		main := pod.Containers[slices.IndexFunc(pod.Containers, func(c Container) bool { return c.Name == "main" })]
+		if pod.Annotated.Request != test.want || main.asked.Request != 400 || main.MilliCPU != 100 {
+			t.Errorf("init containers %v: pod %+v, container %+v; want %d and 400", test.states, pod.Annotated, main, test.want)
+		}
+	}
+	n.pods = map[types.UID]*podsapi.Pod{uidA: {UID: uidA, Containers: map[string]podsapi.Container{"main": {}}}}
+	if pod := n.only(); pod.Annotated.Type != "" || pod.Containers[len(pod.Containers)-1].asked.Request != 0 {
+		t.Errorf("a pod that the kubelet reports: %+v", pod)
 	}
 }
 

@@ -43,11 +43,27 @@ func (c *Container) reported(known *podsapi.Pod) {
 	c.Ready = c.Running && k.ID == c.ID && k.Ready
 }
 
+// hasEnded reports whether a container of a pod has ended and has not been made again: an init
+// container, as a rule.
+func hasEnded(name string, containers []cri.Container) bool {
+	ended := false
+	for _, c := range containers {
+		if c.Name == name {
+			if c.State != cri.Exited {
+				return false
+			}
+			ended = true
+		}
+	}
+	return ended
+}
+
 // estimate adds the resources of a container that the kubelet does not report, and adds its request
 // to the pod's.
 func (g *Gatherer) estimate(ctx context.Context, pod *Pod, container *Container) error {
 	var err error
 	container.Resources, err = g.resourcesOf(ctx, container.ID)
+	container.asked = pod.Annotated.Containers[container.Name]
 	if !container.Running && !container.Creating {
 		// Its score shows the priority of its pod. The runtime may remove it at any moment.
 		return nil
@@ -57,7 +73,8 @@ func (g *Gatherer) estimate(ctx context.Context, pod *Pod, container *Container)
 	}
 	// The minimum means no request.
 	if shares := container.Resources.Shares; shares > cpuweight.MinShares {
-		pod.MilliCPU += int64((shares*1000 + 1023) / 1024)
+		container.MilliCPU = int64((shares*1000 + 1023) / 1024)
+		pod.MilliCPU += container.MilliCPU
 	}
 	return nil
 }

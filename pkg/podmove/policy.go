@@ -58,6 +58,17 @@ func (p Policy) floor() cgroupfs.Protection {
 	return sum
 }
 
+// ownCPU returns the CPU time of the CPUs of a partition with a type that has a resource, in
+// thousandths of a CPU. It is 0 for any other partition.
+func (p Policy) ownCPU(of unitname.PartitionName) int64 {
+	for i := range p.Workloads {
+		if w := &p.Workloads[i]; w.Partition == of && w.Advertise {
+			return 1000 * int64(w.CPUs)
+		}
+	}
+	return 0
+}
+
 // names returns the names of the partitions.
 func (p Policy) names() []unitname.PartitionName {
 	names := make([]unitname.PartitionName, len(p.Partitions))

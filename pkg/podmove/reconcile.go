@@ -427,7 +427,7 @@ func (r *Reconciler) prepare(ctx context.Context, s cri.Sandbox, q v1.PodQOSClas
 			return r.options.Gatherer.Cgroups.Has(unitname.CgroupPath(unitname.PodSlice(in, q, s.UID)))
 		},
 	})
-	last, formula := r.cpu.now.Pods[s.UID], r.formula
+	last, formula, most := r.cpu.now.Pods[s.UID], r.formula, r.config.ownCPU(place.Partition)
 	r.mu.Unlock()
 	partition := place.Partition
 	if partition == unitname.Default {
@@ -440,7 +440,9 @@ func (r *Reconciler) prepare(ctx context.Context, s cri.Sandbox, q v1.PodQOSClas
 		return
 	}
 	if place.Resource {
-		limits = r.prepareAsked(limits, s.UID, place.Type, last, formula)
+		if asked, ok := r.prepareAsked(s, place.Type, last, most); ok {
+			limits = withAsked(limits, asked.MilliCPU, asked.CPU, formula)
+		}
 	}
 	slice := unitname.PodSlice(partition, q, s.UID)
 	if err := r.options.Units.EnsureSlice(ctx, slice, Description(s.Namespace, s.Name), limits); err != nil {
@@ -449,21 +451,17 @@ func (r *Reconciler) prepare(ctx context.Context, s cri.Sandbox, q v1.PodQOSClas
 	}
 }
 
-// prepareAsked adds to the limits of a pod's slice the CPU time that the kubelet reports for the
-// pod, or that was known last.
-func (r *Reconciler) prepareAsked(
-	limits cgroupfs.Limits, uid, workload string, last PodTime, f cpuweight.Formula,
-) cgroupfs.Limits {
-	reported := PodTime{}
+// prepareAsked returns the CPU time that the kubelet reports for the pod of a sandbox, or that was
+// known last, or that its annotations have, and whether it has any.
+func (r *Reconciler) prepareAsked(s cri.Sandbox, workload string, last PodTime, most int64) (PodTime, bool) {
 	known, _ := r.options.Gatherer.Kubelet.Pods()
-	if pod := known[types.UID(uid)]; pod != nil {
-		reported = PodTime{pod.Asked, pod.MilliCPU}
+	switch pod := known[types.UID(s.UID)]; {
+	case pod != nil:
+		return counts(workload, PodTime{pod.Asked, pod.MilliCPU}, last)
+	case last.Type == workload:
+		return counts(workload, PodTime{}, last)
 	}
-	asked, ok := counts(workload, reported, last)
-	if !ok {
-		return limits
-	}
-	return withAsked(limits, asked.MilliCPU, asked.CPU, f)
+	return annotated(s.Asked, 0, most)
 }
 
 // reportFlaws reports annotations that are not followed and were not reported yet. What was

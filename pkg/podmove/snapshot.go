@@ -102,9 +102,7 @@ type Pod struct {
 	QoS                  v1.PodQOSClass
 	// Ready means that it has a running sandbox. Without one it has ended, or is being created again.
 	Ready bool
-	// Origin is as the annotations were when the sandbox was made. Annotations that are added later
-	// count from the next sandbox on.
-	membership.Origin
+	annotations
 	// Exists means that the runtime lists a sandbox of it, or NRI announced one. Otherwise only
 	// cgroups are left.
 	Exists bool
@@ -127,6 +125,15 @@ type Pod struct {
 	Outlived []Outlived
 	// Settling means that an empty scope in its slice is too young to be left over.
 	Settling bool
+}
+
+// annotations holds what the annotations of a pod said when its sandbox was made. Annotations that
+// are added later count from the next sandbox on.
+type annotations struct {
+	membership.Origin
+	// Annotated is the CPU time that the pod has by the resource of its type, of the containers that
+	// have not ended. It is zero if the kubelet reports the pod.
+	Annotated admission.PodCPU
 }
 
 // member returns what decides about the pod's membership.
@@ -240,7 +247,8 @@ type Container struct {
 	Running bool
 	// Creating means that the runtime has created it and has yet to start it.
 	Creating bool
-	// spec is known if the kubelet reports the pod.
+	// spec is known if the kubelet reports the pod. Otherwise MilliCPU is estimated, and asked is by
+	// the annotations of the sandbox.
 	spec
 	// Ready is the readiness that the kubelet reports for this container. If the kubelet does not
 	// report it, Ready means that the container runs.

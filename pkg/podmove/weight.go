@@ -85,7 +85,7 @@ func (d *Decision) weights(s Snapshot, p *PartitionPolicy, pods []Pod, places []
 			share = load{milli: pod.MilliCPU, memory: pod.DefaultCgroup.Limits.Protection}
 			if places[i].Partition == p.Name {
 				if asked, ok := s.asked(pod, places[i]); ok {
-					share.milli = cpuweight.Plus(pod.milliCPU(asked), asked.Request)
+					share.milli, share.cores = pod.milliCPU(asked), asked.Request
 				}
 			}
 		case !cgroup.Exists:
@@ -99,24 +99,29 @@ func (d *Decision) weights(s Snapshot, p *PartitionPolicy, pods []Pod, places []
 		}
 	}
 	whole.memory = whole.memory.AtLeast(p.Floor)
+	// The node promises requests of CPU. Nothing but the partition's CPUs stands for requests of the
+	// resource: more would take from the CPU that other pods are promised.
+	own := s.Config.ownCPU(p.Name)
+	whole.cores, burstable.cores = min(whole.cores, own), min(burstable.cores, own)
 	d.weigh(s, unitname.QoSSlice(p.Name, v1.PodQOSBurstable), burstable)
 	d.weigh(s, p.Name.Slice(), whole)
 }
 
-// load holds the requests of the pods in a slice of a partition. A pod's protection has an effect
-// as far as the slices above it have as much.
+// load holds the requests of the pods in a slice of a partition: of CPU, and in cores of the
+// resource of a type. A pod's protection has an effect as far as the slices above it have as much.
 type load struct {
-	milli  int64
-	memory cgroupfs.Protection
+	milli, cores int64
+	memory       cgroupfs.Protection
 }
 
 func (l *load) add(m load) {
-	l.milli, l.memory = cpuweight.Plus(l.milli, m.milli), l.memory.Plus(m.memory)
+	l.milli, l.cores = cpuweight.Plus(l.milli, m.milli), cpuweight.Plus(l.cores, m.cores)
+	l.memory = l.memory.Plus(m.memory)
 }
 
 // weigh decides about the weight and the protected memory of one slice of a partition.
 func (d *Decision) weigh(s Snapshot, slice string, l load) {
-	weight := s.Formula.Weight(cpuweight.SharesOfMilliCPU(l.milli))
+	weight := weightOf(s.Formula, l.milli, l.cores)
 	if present, ok := s.Weights[slice]; ok && present != weight {
 		d.Weights = append(d.Weights, WeightSpec{slice, weight})
 	}

@@ -15,6 +15,7 @@ func RandomTypes() []admission.Type {
 	return []admission.Type{
 		{Name: "a", Namespaces: []string{"listed-0", "listed-1", "listed-2", "listed-3"}, ByNamespace: true},
 		{Name: "b", ByNamespace: true},
+		{Name: "d", Namespaces: []string{"unlisted-0", "unlisted-3"}, Unconverted: true},
 	}
 }
 
@@ -40,7 +41,7 @@ func RandomPod(r *rand.Rand) *v1.Pod {
 	pod.GenerateName = "random-"
 	pod.Annotations = map[string]string{"other": "x"}
 	for range r.IntN(3) {
-		key := "target.workload.openshift.io/" + one(r, "a", "a", "a", "b", "c")
+		key := "target.workload.openshift.io/" + one(r, "a", "a", "a", "a", "a", "b", "c", "d")
 		pod.Annotations[key] = one(r, asked, asked, asked, " "+asked+"\n", "{}", "")
 	}
 	for i := range 1 + r.IntN(3) {

@@ -8,36 +8,75 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"nodepartition/internal/admission"
+	"nodepartition/internal/membership"
+	"nodepartition/internal/unitname"
+	"nodepartition/internal/workload"
 )
 
-// Server stands in for an API server whose policies are in Go.
+// Server stands in for an API server.
 type Server struct {
-	types     []admission.Type
-	namespace admission.Namespace
-	defaults  *v1.LimitRangeItem
-	injects   bool
+	// Convert changes a pod, and Judge returns why it is refused. They are the rules in Go, unless a
+	// test evaluates the policies.
+	Convert  func(*v1.Pod)
+	Judge    func(*v1.Pod) error
+	defaults *v1.LimitRangeItem
+	injects  bool
 }
 
-// newServer returns a server with a namespace of the table.
-func newServer(table Table, namespace string) Server {
-	s := Server{types: table.AdmissionTypes()}
+func serverOf(types []admission.Type, in admission.Namespace) Server {
+	return Server{
+		Convert: func(pod *v1.Pod) { admission.Convert(types, in, pod).Apply(pod) },
+		Judge:   func(pod *v1.Pod) error { return admission.Judge(types, in, pod) },
+	}
+}
+
+// NewServer returns a server with a namespace of the table.
+func NewServer(table Table, namespace string) Server {
 	in := table.Namespaces[namespace]
-	s.namespace = admission.Namespace{Name: namespace, Annotations: in.Annotations}
+	s := serverOf(table.AdmissionTypes(), admission.Namespace{Name: namespace, Annotations: in.Annotations})
 	s.defaults, s.injects = in.LimitRange, in.Injects
 	return s
 }
 
 // RandomServer returns a server for random pods.
-func RandomServer(in admission.Namespace) Server { return Server{types: RandomTypes(), namespace: in} }
+func RandomServer(in admission.Namespace) Server { return serverOf(RandomTypes(), in) }
 
-// AdmissionTypes returns the types of the table by name.
+// AdmissionTypes returns the types of the table by name. The node's rule says who may ask.
 func (t Table) AdmissionTypes() []admission.Type {
 	types := make([]admission.Type, 0, len(t.Types))
-	for _, name := range slices.Sorted(maps.Keys(t.Types)) {
-		of := t.Types[name]
-		types = append(types, admission.Type{Name: name, Namespaces: of.Namespaces, ByNamespace: !of.Silent})
+	for _, w := range t.workloads() {
+		types = append(types, admission.Type{
+			Name: w.Type, Namespaces: t.rules().MayAsk(w), ByNamespace: w.ByNamespace, Unconverted: !w.Advertise,
+		})
 	}
 	return types
+}
+
+// workloads returns the types as a node has them, by name.
+func (t Table) workloads() []membership.Workload {
+	list := make([]membership.Workload, 0, len(t.Types))
+	for _, name := range slices.Sorted(maps.Keys(t.Types)) {
+		of := t.Types[name]
+		list = append(list, membership.Workload{
+			Type: name, Partition: unitname.PartitionName(name), Allowed: of.Namespaces, ByNamespace: !of.Silent,
+			Advertise: !of.Unconverted, CPUs: 1,
+		})
+	}
+	return list
+}
+
+// rules returns the rules of a node with the types, which knows the annotations of the namespaces.
+func (t Table) rules() membership.Rules {
+	var claims []membership.Claim
+	for name, of := range t.Types {
+		claims = append(claims, membership.Claim{Partition: unitname.PartitionName(name), Namespaces: of.Members})
+	}
+	return membership.New(claims...).With(t.workloads(), func(namespace, name string) membership.Refusal {
+		if slices.Contains(workload.Allowed(t.Namespaces[namespace].Annotations), name) {
+			return ""
+		}
+		return membership.NotAllowed
+	})
 }
 
 // Create returns the outcome of a pod. As on an API server, LimitRanger and the conversion run once
@@ -45,14 +84,14 @@ func (t Table) AdmissionTypes() []admission.Type {
 func (s Server) Create(pod *v1.Pod) Outcome {
 	SetDefaults(pod)
 	s.limitRanger(pod)
-	admission.Convert(s.types, s.namespace, pod).Apply(pod)
+	s.Convert(pod)
 	if s.injects {
 		pod.Spec.Containers = append(pod.Spec.Containers, proxy())
 	}
 	SetDefaults(pod)
 	s.limitRanger(pod)
-	admission.Convert(s.types, s.namespace, pod).Apply(pod)
-	if err := admission.Judge(s.types, s.namespace, pod); err != nil {
+	s.Convert(pod)
+	if err := s.Judge(pod); err != nil {
 		return Outcome{Refused: err.Error()}
 	}
 	return OutcomeOf(pod, ClassOf(pod))

@@ -23,8 +23,12 @@ type Table struct {
 // Type is a workload type of the cluster, with the namespaces that the nodes allow.
 type Type struct {
 	Namespaces []string `json:"namespaces,omitempty"`
+	// Members lists the namespaces whose pods are members of the type's partition without asking.
+	Members []string `json:"members,omitempty"`
 	// Silent means that the annotation of a namespace does not count.
 	Silent bool `json:"silent,omitempty"`
+	// Unconverted means that its pods keep their CPU requests.
+	Unconverted bool `json:"unconverted,omitempty"`
 }
 
 // Namespace holds what a namespace has.

@@ -24,7 +24,7 @@ import (
 
 // attackedSection has a type with a CPU that no other pod may use: whoever runs there has gained
 // it.
-const attackedSection = `systemPartition: {memoryLimit: 512Mi, namespaces: [kube-system]}
+const attackedSection = `systemPartition: {memoryLimit: 512Mi, cpuset: "1", namespaces: [kube-system]}
 workloadPartitions:
   telemetry: {cpuset: "0", exclusive: true, allowedNamespaces: [operators]}
   management: {partition: system, allowedNamespaces: [operators]}

@@ -20,18 +20,21 @@ import (
 )
 
 // converted returns a pod as admission leaves it: it requests an amount of the resource of
-// telemetry, and an annotation keeps the shares and the limit of its container. Without an amount
-// it is a BestEffort pod.
+// telemetry, an annotation keeps the shares and the limit of its container, and another one the
+// request. Without an amount it is a BestEffort pod.
 func converted(name, amount, annotation string) spec {
 	s := asking(spec{namespace: "operators", name: name}, "telemetry")
 	asks := s.change
 	s.change = func(p *v1.Pod) {
 		asks(p)
-		p.Annotations["resources.workload.openshift.io/main"] = annotation
+		const request = "io.openshift.workload.telemetry.cpushares/main"
+		p.Annotations["resources.workload.openshift.io/main"], p.Annotations[request] = annotation, "0"
 		if amount == "" {
 			return
 		}
-		cores := v1.ResourceList{"telemetry.workload.openshift.io/cores": resource.MustParse(amount)}
+		quantity := resource.MustParse(amount)
+		p.Annotations[request] = fmt.Sprint(quantity.Value())
+		cores := v1.ResourceList{"telemetry.workload.openshift.io/cores": quantity}
 		requests := cores.DeepCopy()
 		requests[v1.ResourceMemory], cores[v1.ResourceMemory] = resource.MustParse("16Mi"), resource.MustParse("64Mi")
 		p.Spec.Containers[0].Resources = v1.ResourceRequirements{Requests: requests, Limits: cores}
@@ -48,9 +51,9 @@ type timed struct {
 
 // cpuOf returns the commands that print weight and quota of the pod's slices and of its container:
 // of the kubelet's slice, of ours, and of the scope, which comes last.
-func (w *workloads) cpuOf(t *testing.T, pod string) (kubelets, ours, container, scope string) {
+func (e *evictor) cpuOf(t *testing.T, namespace, pod string) (kubelets, ours, container, scope string) {
 	t.Helper()
-	p, err := w.control.WaitPod(t.Context(), "operators", pod)
+	p, err := e.control.WaitPod(t.Context(), namespace, pod)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +64,7 @@ func (w *workloads) cpuOf(t *testing.T, pod string) (kubelets, ours, container, 
 		return unitname.CgroupPath(unitname.PodSlice(in, p.Status.QOSClass, string(p.UID)))
 	}
 	_, id, _ := strings.Cut(p.Status.ContainerStatuses[0].ContainerID, "://")
-	scope = run(t, w.Node, "cd "+cgroupRoot+" && ls -d "+slice(telemetry)+"/*-"+id+".scope")
+	scope = run(t, e.Node, "cd "+cgroupRoot+" && ls -d "+slice(telemetry)+"/*-"+id+".scope")
 	return command(slice(unitname.Default)), command(slice(telemetry)), command(scope), scope
 }
 
@@ -85,7 +88,7 @@ func (w *workloads) typesCPU(t *testing.T) {
 	type commands struct{ slice, container, scope, sliceSays, containerSays string }
 	all := map[string]commands{}
 	for _, pod := range pods {
-		kubelets, slice, container, scope := w.cpuOf(t, pod.name)
+		kubelets, slice, container, scope := w.cpuOf(t, pod.namespace, pod.name)
 		shares := cpuweight.SharesOfMilliCPU(pod.milli)
 		c := commands{
 			slice, container, scope,
@@ -104,8 +107,9 @@ func (w *workloads) typesCPU(t *testing.T) {
 		&podmove.WorkloadReport{Type: "telemetry", By: membership.ByAllowedNamespace, MilliCPU: 400}})
 	becomes(t, w.Node, "journalctl -b -o cat -u "+monitorUnit+" | grep 'is not followed' | grep -c greedy", "1")
 
-	// The pods of the first step request 200m of CPU: one over the API, and a static one.
-	total := fmt.Sprint(cpuweight.Linear.Weight(cpuweight.SharesOfMilliCPU(200 + 400 + 1000 + 100)))
+	// The pods of the first step request 200m of CPU: one over the API, and a static one. The others
+	// request 1500 of the resource, and the partition has one CPU.
+	total := fmt.Sprint(cpuweight.Linear.Weight(cpuweight.SharesOfMilliCPU(200 + 1000)))
 	becomes(t, w.Node, "cat "+telemetry.Cgroup()+"/cpu.weight", total)
 	becomes(t, w.Node, "cat "+cgroupRoot+unitname.CgroupPath(unitname.QoSSlice(telemetry, v1.PodQOSBurstable))+"/cpu.weight", total)
 	for _, f := range audited(t, w.Node).Findings {

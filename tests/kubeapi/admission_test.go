@@ -60,6 +60,7 @@ func admissionOn(c *cluster, version string) {
 		"random":    randomPods,
 		"changed":   changedPods,
 		"many":      manyContainers,
+		"burden":    manyAnnotations,
 		"resource":  resourceOfNode,
 		"namespace": namespaceOfKubelet,
 		"bounds":    bounds,
@@ -94,7 +95,7 @@ func renderedForCluster(c *cluster, version string) {
 	})}
 	refused := func(o render.AdmissionOptions, texts ...string) {
 		c.t.Helper()
-		_, err := render.Admission(c.t.Context(), o)
+		_, _, err := render.Admission(c.t.Context(), o)
 		for _, text := range texts {
 			if err == nil || !strings.Contains(err.Error(), text) {
 				c.t.Errorf("error %v; want one with %q", err, text)
@@ -109,14 +110,26 @@ func renderedForCluster(c *cluster, version string) {
 	set := `{"status":{"allocatable":{"telemetry.workload.openshift.io/cores":"1k","another.workload.openshift.io/cores":"1k"}}}`
 	_, err := c.admin.CoreV1().Nodes().PatchStatus(c.t.Context(), node, []byte(set))
 	c.must(err)
-	text, err := render.Admission(c.t.Context(), o)
+	text, _, err := render.Admission(c.t.Context(), o)
 	c.must(err)
 	if !strings.Contains(text, "apiVersion: admissionregistration.k8s.io/"+version+"\nkind: MutatingAdmissionPolicy\n") ||
 		!strings.Contains(text, "{'another': [''], 'telemetry': ['logging', 'telemetry']}") {
 		c.t.Errorf("not of version %s, or not with the types:\n%s", version, text)
 	}
+	c.other()
+	refused(o, "telemetry.workload.openshift.io/cores is missing on the node two")
+	_, err = c.admin.CoreV1().Nodes().Patch(c.t.Context(), node, types.MergePatchType, []byte(`{"metadata":{"labels":{"pool":"a"}}}`), metav1.PatchOptions{})
+	c.must(err)
+	o.Selector = "pool=a"
+	_, warnings, err := render.Admission(c.t.Context(), o)
+	c.must(err)
+	if len(warnings) > 0 {
+		c.t.Errorf("warnings %q about what the cluster does not serve", warnings)
+	}
+	o.Selector = "pool=b"
+	refused(o, "no Node has the labels of --selector=pool=b")
 	o.ValidatingOnly = true
-	text, err = render.Admission(c.t.Context(), o)
+	text, _, err = render.Admission(c.t.Context(), o)
 	c.must(err)
 	if strings.Contains(text, "Mutating") {
 		c.t.Errorf("policies that change pods, with ValidatingOnly:\n%s", text)
@@ -128,7 +141,7 @@ const typed = `apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 workloadPartitions:
   telemetry: {cpuset: "1", namespaces: [telemetry], allowedNamespaces: [logging]}
-  another: {memoryLimit: 64Mi}
+  another: {cpuset: "0"}
 `
 
 // injector adds a sidecar to the pods of a namespace, before the policy of workloads or after it:
@@ -347,6 +360,28 @@ func manyContainers(c *cluster) {
 	}
 }
 
+// manyAnnotations: a pod that does not ask may have many annotations, and takes every update. One
+// that asks may not.
+func manyAnnotations(c *cluster) {
+	pod := admissionpods.Case{Namespace: "shipped", Containers: make([]v1.ResourceRequirements, 1)}.Pod()
+	for i := range 10_000 {
+		pod.Annotations[fmt.Sprintf("a%x", i)] = ""
+	}
+	made, err := c.create(c.t.Context(), pod.DeepCopy())
+	c.must(err)
+	for subresource, patch := range map[string]string{
+		"status": `{"status":{"message":"m"}}`, "": `{"metadata":{"annotations":{"b":""}}}`,
+	} {
+		_, err := c.admin.CoreV1().Pods("shipped").Patch(
+			c.t.Context(), made.Name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}, strings.Fields(subresource)...)
+		c.must(err)
+	}
+	pod.Annotations["target.workload.openshift.io/management"] = `{"effect":"PreferredDuringScheduling"}`
+	if _, err = c.create(c.t.Context(), pod); err == nil || !strings.Contains(err.Error(), "can not have more than 256 annotations") {
+		c.t.Errorf("error %v; want one about the number of annotations", err)
+	}
+}
+
 // changedPods: what a conversion has written stays as it is while the pod is there.
 func changedPods(c *cluster) {
 	pods := c.admin.CoreV1().Pods("shipped")
@@ -366,6 +401,7 @@ func changedPods(c *cluster) {
 		{"annotation over the status", cpuset, "status", "can not be changed"},
 		{"target removed", `{"metadata":{"annotations":{"target.workload.openshift.io/management":null}}}`, "", "can not be changed"},
 		{"another annotation", `{"metadata":{"annotations":{"a":"b"}}}`, "", ""},
+		{"target in another form", `{"metadata":{"annotations":{"target.workload.openshift.io/management":"{\"effect\": \"PreferredDuringScheduling\"}"}}}`, "", ""},
 		{"status", `{"status":{"message":"m"}}`, "status", ""},
 		{
 			"request of CPU", `{"spec":{"containers":[{"name":"c0","resources":{"requests":{"cpu":"2"}}}]}}`, "resize",
@@ -382,6 +418,24 @@ func changedPods(c *cluster) {
 		err := patch(test.patch, test.subresource)
 		if (err == nil) != (test.refused == "") || err != nil && !strings.Contains(err.Error(), test.refused) {
 			c.t.Errorf("%s: error %v; want %q", test.name, err, test.refused)
+		}
+	}
+	for key, refused := range map[string]bool{"a": false, "resources.workload.openshift.io/c0": true} {
+		for name, bind := range map[string]func(*v1.Binding) error{
+			"pods/binding": func(b *v1.Binding) error { return pods.Bind(c.t.Context(), b, metav1.CreateOptions{}) },
+			"bindings": func(b *v1.Binding) error {
+				return c.admin.CoreV1().RESTClient().Post().Namespace("shipped").Resource("bindings").Body(b).Do(c.t.Context()).Error()
+			},
+		} {
+			waits, err := c.create(c.t.Context(), asking("shipped"))
+			c.must(err)
+			err = bind(&v1.Binding{
+				ObjectMeta: metav1.ObjectMeta{Name: waits.Name, Namespace: "shipped", Annotations: map[string]string{key: `{"cpuset":"0"}`}},
+				Target:     v1.ObjectReference{Kind: "Node", Name: node},
+			})
+			if (err != nil) != refused || refused && !strings.Contains(err.Error(), "a binding can not have") {
+				c.t.Errorf("%s with %s: error %v; want it refused: %t", name, key, err, refused)
+			}
 		}
 	}
 	plain, err := c.create(c.t.Context(), admissionpods.Case{Namespace: "plain", Containers: make([]v1.ResourceRequirements, 1)}.Pod())
@@ -483,7 +537,7 @@ func TestAdmissionWithoutMutation(t *testing.T) {
 // TestAdmissionNotServed: an API server that serves no policies that change objects is told apart.
 func TestAdmissionNotServed(t *testing.T) {
 	c := clusterOf(t, lab.APIServerForTest(t, "1.35"))
-	_, err := render.Admission(t.Context(), render.AdmissionOptions{
+	_, _, err := render.Admission(t.Context(), render.AdmissionOptions{
 		Node: fakenode.New(t, typed).Host(), Kubeconfig: c.kubeconfig(func(*clientcmdapi.Config) {}),
 	})
 	if err == nil || !strings.Contains(err.Error(), "serves no MutatingAdmissionPolicy") {

@@ -52,7 +52,7 @@ func inventory(c *cluster) {
 		{"another Node", func(k *kubeapi.Client) error { _, err := k.NodeWithout(ctx, "two", nil); return err }, kubeapi.ErrForbidden},
 		{"writing to another Node", func(k *kubeapi.Client) error { return k.CoresRights(ctx, "two") }, kubeapi.ErrForbidden},
 		{"all Nodes", func(k *kubeapi.Client) error {
-			lack, err := k.NodesWithout(ctx, []string{lacked})
+			lack, err := k.NodesWithout(ctx, "", []string{lacked})
 			if err == nil && !slices.Contains(lack.All[lacked], node) {
 				c.t.Errorf("%q lack the resource", lack.All)
 			}
@@ -67,7 +67,7 @@ func inventory(c *cluster) {
 		}, kubeapi.ErrForbidden},
 		{"LimitRanges", func(k *kubeapi.Client) error { _, err := k.LimitRanges(ctx); return err }, kubeapi.ErrForbidden},
 		{"quotas", func(k *kubeapi.Client) error { _, err := k.Quotas(ctx); return err }, kubeapi.ErrForbidden},
-		{"policies", func(k *kubeapi.Client) error { _, err := k.HasPolicy(ctx, "none"); return err }, kubeapi.ErrForbidden},
+		{"policies", func(k *kubeapi.Client) error { _, err := k.Policy(ctx, "none"); return err }, kubeapi.ErrForbidden},
 	} {
 		c.t.Run(of.name, func(t *testing.T) {
 			c := *c
@@ -124,10 +124,10 @@ func bounds(c *cluster) {
 	}) {
 		c.t.Errorf("the quota is not among %+v", quotas)
 	}
-	if has, err := admin.HasPolicy(ctx, policy.Name); !has || err != nil {
-		c.t.Errorf("the policy: %t, %v", has, err)
+	if has, err := admin.Policy(ctx, policy.Name); err != nil || has == nil || !has.Denies || has.Annotations[policy.TypesKey] == "" {
+		c.t.Errorf("the policy: %+v, %v", has, err)
 	}
-	if has, err := admin.HasPolicy(ctx, "another"); has || err != nil {
-		c.t.Errorf("another policy: %t, %v", has, err)
+	if has, err := admin.Policy(ctx, "another"); has != nil || err != nil {
+		c.t.Errorf("another policy: %+v, %v", has, err)
 	}
 }

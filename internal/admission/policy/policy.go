@@ -4,11 +4,15 @@ package policy
 
 import (
 	_ "embed"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"text/template"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
 
 	"nodepartition/internal/admission"
 )
@@ -37,6 +41,10 @@ var manifests string
 // Name is the name of the policies about pods, and of their bindings.
 const Name = "node-partition-workloads"
 
+// TypesKey is the annotation of the ValidatingAdmissionPolicy with the types that it was rendered
+// for, as a JSON list of admission.Type.
+const TypesKey = "node-partition.io/workload-types"
+
 // Render returns the manifests as YAML documents.
 func Render(c Cluster) (string, error) {
 	if len(c.Types) == 0 {
@@ -46,11 +54,17 @@ func Render(c Cluster) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	namespaces, asking := literals(c.Types)
+	list, err := json.Marshal(c.Types)
+	if err != nil {
+		return "", err
+	}
+	namespaces, asking, converting := literals(c.Types)
 	var text strings.Builder
 	err = parsed.Execute(&text, map[string]any{
-		"APIVersion": c.APIVersion, "ValidatingOnly": c.ValidatingOnly, "Namespaces": namespaces, "Asking": asking,
-		"Texts": admission.AllTexts(), "Fields": []string{"requests", "limits"},
+		"APIVersion": c.APIVersion, "ValidatingOnly": c.ValidatingOnly, "Namespaces": namespaces, "Asks": len(asking) > 0,
+		"Asking": literal(asking), "Converting": literal(converting), "TypesKey": TypesKey, "TypesJSON": string(list),
+		"MaxAnnotations": admission.MaxAnnotations, "MaxContainers": admission.MaxContainers,
+		"MaxResources": admission.MaxResources, "Texts": admission.AllTexts(), "Fields": []string{"requests", "limits"},
 		"Amounts": []string{"capacity", "allocatable"},
 		"Lists": map[string]string{
 			"containers": "object.spec.containers", "initContainers": "object.spec.?initContainers.orValue([])",
@@ -59,19 +73,45 @@ func Render(c Cluster) (string, error) {
 	return text.String(), err
 }
 
+// Removal returns the names of the objects that Render makes, as YAML documents to delete them by.
+func Removal(c Cluster) (string, error) {
+	c.Types = []admission.Type{{Name: "any", ByNamespace: true}}
+	text, err := Render(c)
+	if err != nil {
+		return "", err
+	}
+	documents := strings.Split(text, "\n---\n")
+	for i, document := range documents {
+		var o struct {
+			metav1.TypeMeta `json:",inline"`
+			Metadata        struct {
+				Name string `json:"name"`
+			} `json:"metadata"`
+		}
+		if err := yaml.Unmarshal([]byte(document), &o); err != nil {
+			return "", err
+		}
+		documents[i] = fmt.Sprintf("apiVersion: %s\nkind: %s\nmetadata: {name: %s}\n", o.APIVersion, o.Kind, o.Metadata.Name)
+	}
+	return strings.Join(documents, "---\n"), nil
+}
+
 // literals returns, in CEL, the namespaces of each type, and the types that an annotation of a
-// namespace allows. All names are RFC 1123 labels.
-func literals(types []admission.Type) (namespaces, asking string) {
-	lists, names := make([]string, 0, len(types)), make([]string, 0, len(types))
+// namespace allows and those that are converted. All names are RFC 1123 labels.
+func literals(types []admission.Type) (namespaces string, asking, converting []string) {
+	lists := make([]string, 0, len(types))
 	for _, of := range types {
 		list := slices.Clone(of.Namespaces)
 		slices.Sort(list)
 		lists = append(lists, fmt.Sprintf("'%s': %s", of.Name, literal(slices.Compact(list))))
 		if of.ByNamespace {
-			names = append(names, of.Name)
+			asking = append(asking, of.Name)
+		}
+		if !of.Unconverted {
+			converting = append(converting, of.Name)
 		}
 	}
-	return "{" + strings.Join(lists, ", ") + "}", literal(names)
+	return "{" + strings.Join(lists, ", ") + "}", asking, converting
 }
 
 // literal returns a list of names in CEL. The empty list has the empty name, which nothing has, so

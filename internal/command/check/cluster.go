@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"nodepartition/internal/admission/policy"
 	"nodepartition/internal/host"
 	"nodepartition/internal/kubeapi"
 	"nodepartition/internal/membership"
@@ -38,24 +39,22 @@ type clusterFacts struct {
 	annotated map[string][]string
 	// limits and quotas list what bounds CPU in namespaces.
 	limits, quotas []kubeapi.CPURule
+	// policy is the policy of render admission; nil for none, and if it is not known.
+	policy *kubeapi.Policy
 }
 
 // workloadType is a workload type of the configuration.
 type workloadType struct {
 	membership.Workload
-	// members lists the namespaces whose pods are members, whether they ask or not.
-	members []string
+	// mayAsk lists the namespaces whose pods may ask by the configuration.
+	mayAsk []string
 }
 
 // workloadTypes returns the types of a configuration.
 func workloadTypes(c *config.Config) []workloadType {
-	types := make([]workloadType, 0, len(c.Workloads))
+	types, rules := make([]workloadType, 0, len(c.Workloads)), c.Members(nil)
 	for _, w := range c.Workloads {
-		t := workloadType{Workload: w}
-		if p := c.Partition(w.Partition); p != nil && string(p.Name) == w.Type {
-			t.members = p.Namespaces
-		}
-		types = append(types, t)
+		types = append(types, workloadType{w, rules.MayAsk(w)})
 	}
 	return types
 }
@@ -146,10 +145,14 @@ func (f *clusterFacts) ask(ctx context.Context, client *kubeapi.Client) {
 	if f.byNamespace() && !errors.Is(f.mayPatch, kubeapi.ErrUnreachable) {
 		f.mayGet = rightTo(client.Namespace(ctx, f.aNamespace()))
 	}
-	if err := errors.Join(f.mayPatch, f.mayGet); errors.Is(err, kubeapi.ErrUnreachable) || len(resources) == 0 {
+	if err := errors.Join(f.mayPatch, f.mayGet); errors.Is(err, kubeapi.ErrUnreachable) {
 		return
 	}
-	lack, err := client.NodesWithout(ctx, resources)
+	if len(resources) == 0 {
+		f.policy, f.stopped = client.Policy(ctx, policy.Name)
+		return
+	}
+	lack, err := client.NodesWithout(ctx, "", resources)
 	if f.stopped = err; err != nil {
 		f.lacking = f.ownNode(ctx, client, resources)
 		return
@@ -165,8 +168,11 @@ func (f *clusterFacts) ask(ctx context.Context, client *kubeapi.Client) {
 			f.annotated[namespace] = workload.Allowed(annotations)
 		}
 	}
-	if f.limits, f.stopped = client.LimitRanges(ctx); f.stopped == nil {
-		f.quotas, f.stopped = client.Quotas(ctx)
+	if f.limits, f.stopped = client.LimitRanges(ctx); f.stopped != nil {
+		return
+	}
+	if f.quotas, f.stopped = client.Quotas(ctx); f.stopped == nil {
+		f.policy, f.stopped = client.Policy(ctx, policy.Name)
 	}
 }
 

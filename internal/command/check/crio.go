@@ -81,7 +81,8 @@ func (c *checks) guarded(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return client.HasPolicy(ctx, policy.Name)
+	found, err := client.Policy(ctx, policy.Name)
+	return found != nil && found.Denies, err
 }
 
 // crioFindings says which entries of the table any user can use.
@@ -100,7 +101,7 @@ func crioFindings(f *crioFacts) []Finding {
 	}
 	var open, own []string
 	for _, w := range f.table {
-		text := fmt.Sprintf("%s in %s (%s)", oneline.ASCII(w.Annotation), w.File, cpusText(w.CPUs))
+		text := fmt.Sprintf("%s in %s (%s%s)", oneline.ASCII(w.Annotation), w.File, cpusText(w.CPUs), allowsText(w.Allows))
 		switch {
 		case !workload.IsTarget(w.Annotation):
 			own = append(own, text)
@@ -148,6 +149,13 @@ func (f *crioFacts) otherCPUs() []Finding {
 		}
 	}
 	return found
+}
+
+func allowsText(list string) string {
+	if list == "" {
+		return ""
+	}
+	return ", and allows " + oneline.ASCII(list)
 }
 
 func cpusText(list string) string {

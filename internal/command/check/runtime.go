@@ -62,7 +62,7 @@ func (c *checks) served(ctx context.Context) []Finding {
 func (c *checks) pods(ctx context.Context) []Finding {
 	if err := node.Served(ctx, c.options.PodsAPI); err != nil {
 		return changing(Warning, "use kubelet 1.37, or the feature gate PodsAPI of 1.36",
-			"%v: requests are taken from the runtime, and no pod is restarted to be moved", err)
+			"%v: requests are taken from the runtime, and from the annotations of converted pods, and no pod is restarted to be moved", err)
 	}
 	return saying(OK, "served at %s", c.options.PodsAPI)
 }

@@ -2,11 +2,14 @@ package check
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
+	"nodepartition/internal/admission"
+	"nodepartition/internal/admission/policy"
 	"nodepartition/internal/kubeapi"
 	"nodepartition/internal/membership"
 	"nodepartition/internal/unitname"
@@ -54,7 +57,7 @@ func resourceFindings(f *clusterFacts) []Finding {
 	resources := f.resources()
 	switch {
 	case len(resources) == 0:
-		return saying(OK, "no workload type has a resource on the Node")
+		return append(saying(OK, "no workload type has a resource on the Node"), f.stale()...)
 	case f.unasked != nil:
 		return changing(Warning, "set a kubeconfig with --kubeconfig if the node belongs to a cluster",
 			"%v: whether the Node has %s is not known", f.unasked, strings.Join(resources, ", "))
@@ -73,6 +76,7 @@ func resourceFindings(f *clusterFacts) []Finding {
 		)...)
 	}
 	found = append(found, f.otherNodes(resources)...)
+	found = append(found, f.stale()...)
 	if found == nil {
 		found = saying(OK, "%s has %s", f.holders(), strings.Join(resources, ", "))
 	}
@@ -116,6 +120,56 @@ func (f *clusterFacts) otherNodes(resources []string) []Finding {
 		)...)
 	}
 	return found
+}
+
+// stale says where the policies of the cluster have less than this configuration. Other nodes may
+// have more types, and more namespaces.
+func (f *clusterFacts) stale() []Finding {
+	if f.policy == nil {
+		return nil
+	}
+	const apply = "apply the output of partition-monitor render admission again, with --config=FILE for each pool of nodes"
+	var rendered []admission.Type
+	if err := json.Unmarshal([]byte(f.policy.Annotations[policy.TypesKey]), &rendered); err != nil {
+		return changing(Warning, apply, "the policy %s does not say for which types it was rendered", policy.Name)
+	}
+	var differ []string
+	for i := range f.types {
+		t := &f.types[i]
+		differ = append(differ, t.differences(rendered)...)
+	}
+	var found []Finding
+	if len(differ) > 0 {
+		found = changing(Warning, apply, "the policy %s is not of this configuration: %s", policy.Name, strings.Join(differ, ", "))
+	}
+	if !f.policy.Denies {
+		found = append(found, changing(
+			Warning, "apply the output of partition-monitor render admission again, or remove the policies with render admission --remove",
+			"the policy %s has no binding that denies: users may set the annotations and resources of workload types", policy.Name,
+		)...)
+	}
+	return found
+}
+
+// differences returns where the rendered types give a type less than the configuration does.
+func (t *workloadType) differences(rendered []admission.Type) []string {
+	at := slices.IndexFunc(rendered, func(r admission.Type) bool { return r.Name == t.Type })
+	if at == -1 {
+		return []string{"it does not have the type " + t.Type}
+	}
+	r, list := rendered[at], []string(nil)
+	for _, namespace := range t.mayAsk {
+		if !slices.Contains(r.Namespaces, namespace) {
+			list = append(list, fmt.Sprintf("it does not let pods of %s ask for %s", namespace, t.Type))
+		}
+	}
+	if t.ByNamespace && !r.ByNamespace {
+		list = append(list, "no annotation of a namespace allows "+t.Type+" there")
+	}
+	if t.Advertise && r.Unconverted {
+		list = append(list, "it does not convert pods of "+t.Type)
+	}
+	return list
 }
 
 // group is a list of resources about which the same nodes are listed.
@@ -207,7 +261,7 @@ func namespaceFindings(f *clusterFacts) []Finding {
 	inUse := map[string]bool{}
 	for i := range f.types {
 		if t := &f.types[i]; t.Advertise {
-			for _, namespace := range slices.Concat(f.allows(t), t.members) {
+			for _, namespace := range slices.Concat(f.allows(t), t.mayAsk) {
 				inUse[namespace] = true
 			}
 		}

@@ -12,6 +12,7 @@ import (
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/utils/cpuset"
 
+	"nodepartition/internal/admission/policy"
 	"nodepartition/internal/crioconfig"
 	"nodepartition/internal/kubeapi"
 	"nodepartition/internal/membership"
@@ -128,7 +129,7 @@ func TestNamespaceFindings(t *testing.T) {
 		return kubeapi.CPURule{Namespace: namespace, Name: "r", Fields: fields}
 	}
 	listedType, members, silent := typeOf("a", "ops"), typeOf("b"), typeOf("c", "quiet")
-	members.members, silent.Advertise = []string{"telemetry"}, false
+	members.mayAsk, silent.Advertise = []string{"telemetry"}, false
 	types := []workloadType{listedType, members, silent}
 	annotated := map[string][]string{"free": {"x", "a"}, "other": {"x"}}
 	for name, test := range map[string]struct {
@@ -177,7 +178,7 @@ func TestCRIOFindings(t *testing.T) {
 	pools := func(cpus ...int) map[string]cpuset.CPUSet {
 		return map[string]cpuset.CPUSet{target.Annotation: cpuset.New(cpus...)}
 	}
-	another := crioconfig.Workload{File: "/etc/crio/d", Annotation: "io.openshift/own"}
+	another := crioconfig.Workload{File: "/etc/crio/d", Annotation: "io.openshift/own", Allows: "io.kubernetes.cri-o.Devices"}
 	for name, test := range map[string]struct {
 		facts crioFacts
 		want  [][]string
@@ -189,7 +190,7 @@ func TestCRIOFindings(t *testing.T) {
 		"no policy":            {crioFacts{runtime: "cri-o", table: []crioconfig.Workload{target}}, [][]string{{"warning CRI-O gives any pod", "management in /etc/crio/c (CPUs 0-1)", "no admission policy node-partition-workloads is in force", "render admission"}}},
 		"unknown":              {crioFacts{table: []crioconfig.Workload{target}, unknown: errors.New("may not read")}, [][]string{{"warning ", "is not known: may not read"}}},
 		"guarded":              {crioFacts{table: []crioconfig.Workload{target}, guarded: true}, [][]string{{"ok the policy node-partition-workloads guards"}}},
-		"another annotation":   {crioFacts{table: []crioconfig.Workload{another}, guarded: true}, [][]string{{"warning ", "io.openshift/own in /etc/crio/d (without CPUs)", "are not about this annotation", "--ignore=crio-workloads"}}},
+		"another annotation":   {crioFacts{table: []crioconfig.Workload{another}, guarded: true}, [][]string{{"warning ", "io.openshift/own in /etc/crio/d (without CPUs, and allows io.kubernetes.cri-o.Devices)", "are not about this annotation", "--ignore=crio-workloads"}}},
 		"the partition's CPUs": {crioFacts{table: []crioconfig.Workload{target}, guarded: true, pools: pools(0, 1)}, [][]string{{"ok the policy"}}},
 		"other CPUs":           {crioFacts{table: []crioconfig.Workload{target}, guarded: true, pools: pools(2, 3)}, [][]string{{"warning ", "management CPUs 0-1 by /etc/crio/c, and its partition has the CPUs 2-3", "render crio"}}},
 		"other, and open":      {crioFacts{table: []crioconfig.Workload{target}, pools: pools(2, 3)}, [][]string{{"has the CPUs 2-3"}, {"any pod with the annotation"}}},
@@ -202,7 +203,44 @@ func TestCRIOFindings(t *testing.T) {
 	}
 }
 
-const typesSection = "workloadPartitions:\n  a: {partition: system, allowedNamespaces: [ops]}\n"
+// TestStale: the policies of the cluster are compared with the configuration. More types and
+// namespaces there are of other nodes.
+func TestStale(t *testing.T) {
+	t.Parallel()
+	own, plain := typeOf("a"), typeOf("b")
+	own.mayAsk, plain.Advertise, plain.ByNamespace = []string{"ops", "logging"}, false, false
+	for name, test := range map[string]struct {
+		rendered string
+		audited  bool
+		want     [][]string
+	}{
+		"the same":          {`[{"name":"a","namespaces":["logging","ops"],"byNamespace":true},{"name":"b","unconverted":true}]`, false, nil},
+		"more":              {`[{"name":"a","namespaces":["logging","ops","x"],"byNamespace":true},{"name":"b"},{"name":"c"}]`, false, nil},
+		"a type is missing": {`[{"name":"a","namespaces":["logging","ops"],"byNamespace":true}]`, false, [][]string{{"warning ", "is not of this configuration: it does not have the type b", "render admission"}}},
+		"a namespace is missing": {`[{"name":"a","namespaces":["ops"],"byNamespace":true},{"name":"b"}]`, false, [][]string{
+			{"warning ", "it does not let pods of logging ask for a"},
+		}},
+		"no annotation counts": {`[{"name":"a","namespaces":["logging","ops"]},{"name":"b"}]`, false, [][]string{{"no annotation of a namespace allows a there"}}},
+		"no conversion": {`[{"name":"a","namespaces":["logging","ops"],"byNamespace":true,"unconverted":true},{"name":"b"}]`, false, [][]string{
+			{"it does not convert pods of a"},
+		}},
+		"another's": {``, false, [][]string{{"warning ", "does not say for which types it was rendered"}}},
+		"audited":   {`[{"name":"a","namespaces":["logging","ops"],"byNamespace":true},{"name":"b"}]`, true, [][]string{{"warning ", "has no binding that denies", "--remove"}}},
+	} {
+		f := clusterFacts{types: []workloadType{own, plain}, policy: &kubeapi.Policy{
+			Annotations: map[string]string{policy.TypesKey: test.rendered}, Denies: !test.audited,
+		}}
+		expectLines(t, name, f.stale(), test.want)
+	}
+	if found := (&clusterFacts{types: []workloadType{own}}).stale(); found != nil {
+		t.Errorf("without a policy: %v", found)
+	}
+}
+
+const (
+	systemSection = "systemPartition: {memoryLimit: 64Mi, cpuset: \"1\", namespaces: [kube-system, monitoring]}\n"
+	typesSection  = "workloadPartitions:\n  a: {partition: system, allowedNamespaces: [ops]}\n"
+)
 
 // lists is a cluster that an administrator looks at: two nodes, of which one has no resource.
 func lists(annotated, limit, hard string) map[string]string {
@@ -222,7 +260,8 @@ func lists(annotated, limit, hard string) map[string]string {
 func typed(t *testing.T) *fakenode.Node {
 	t.Helper()
 	n := fakenode.Whole(t)
-	n.Write("/etc/kubernetes/node-partition.yaml", fakenode.Configuration(typesSection))
+	n.Write("/etc/kubernetes/node-partition.yaml", fakenode.Configuration(systemSection+typesSection))
+	n.Write(fakenode.SystemCgroup+"/cpuset.cpus", "1")
 	n.RunKubelet("--hostname-override=" + fakeapi.Node)
 	return n
 }
@@ -232,7 +271,9 @@ func typed(t *testing.T) *fakenode.Node {
 func TestCheckWorkloadsAdministrator(t *testing.T) {
 	t.Parallel()
 	n := typed(t)
+	const policies = "GET /apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/" + policy.Name
 	n.Cluster.Objects = lists("a", "max", "requests.cpu")
+	n.Cluster.Answers[policies] = http.StatusNotFound
 	stdout, _ := text(t, n, nil)
 	for _, part := range []string{
 		"warning workload-resource: " + coresA + ": is zero on the node worker-2:", "ok      workload-rights: ",
@@ -243,6 +284,9 @@ func TestCheckWorkloadsAdministrator(t *testing.T) {
 			t.Errorf("want %q in\n%s", part, stdout)
 		}
 	}
+	if strings.Contains(stdout, "the policy ") {
+		t.Errorf("a finding about policies, which the cluster does not have, in\n%s", stdout)
+	}
 	came := n.Cluster.Came()
 	for _, list := range []string{"nodes", "namespaces", "limitranges", "resourcequotas"} {
 		if count := len(slices.DeleteFunc(slices.Clone(came), func(line string) bool { return line != "GET /api/v1/"+list })); count != 1 {
@@ -250,7 +294,13 @@ func TestCheckWorkloadsAdministrator(t *testing.T) {
 		}
 	}
 	n.Cluster.Objects = lists("other", "default", "limits.memory")
-	expect(t, n, passes, []string{"ok      workload-namespaces: nothing in the namespaces"})
+	delete(n.Cluster.Answers, policies)
+	n.Cluster.Objects[policies] = `{"metadata":{"annotations":{"` + policy.TypesKey + `":"[]"}}}`
+	const stale = "warning workload-resource: the policy node-partition-workloads is not of this configuration: it does not have the type a"
+	expect(t, n, passes, []string{stale, "ok      workload-namespaces: nothing in the namespaces"})
+	without := strings.Replace(systemSection+typesSection, "ops]", "ops], advertise: false", 1)
+	n.Write("/etc/kubernetes/node-partition.yaml", fakenode.Configuration(without))
+	expect(t, n, passes, []string{"ok      workload-resource: no workload type has a resource on the Node", stale})
 }
 
 // TestCheckWorkloadsKubelet: a kubelet's user may look at its own Node. What it may not is asked
@@ -310,7 +360,7 @@ func TestCheckWorkloadsForeign(t *testing.T) {
 	stdout, _ := text(t, n, nil, func(o *options.Options, _ *fakenode.Node) { o.Node.Foreign = true })
 	for _, part := range []string{
 		"warning crio-workloads: CRI-O gives any pod with the annotation CPUs and shares of its choice: target.workload.openshift.io/management in /etc/crio/crio.conf.d/01-workload (CPUs 0-1): whether an admission policy guards it is not known: not asked",
-		`warning configuration: /etc/kubernetes/openshift-workload-pinning: a.cpuset: "0": /var/lib/kubelet/config.yaml: systemPartition.cpuset is "", and counts`,
+		`warning configuration: /etc/kubernetes/openshift-workload-pinning: a.cpuset: "0": /etc/kubernetes/node-partition.yaml: systemPartition.cpuset is "1", and counts`,
 	} {
 		if !strings.Contains(stdout, part) {
 			t.Errorf("want %q in\n%s", part, stdout)
@@ -335,6 +385,7 @@ func TestCheckCRIOPolicy(t *testing.T) {
 	c.Kubeconfig(t, n.Root+"/var/lib/kubelet/kubeconfig")
 	const policies, bindings = "GET /apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/node-partition-workloads",
 		"GET /apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings/node-partition-workloads"
+	c.Objects = map[string]string{policies: `{}`, bindings: `{"spec":{"validationActions":["Deny"]}}`}
 	asked := func(want int) {
 		t.Helper()
 		if count := len(slices.DeleteFunc(c.Came(), func(line string) bool { return line != policies && line != bindings })); count != want {
@@ -345,6 +396,9 @@ func TestCheckCRIOPolicy(t *testing.T) {
 	asked(0)
 	n.Write("/etc/crio/crio.conf", "[crio.runtime.workloads.a]\nactivation_annotation = 'target.workload.openshift.io/a'")
 	expect(t, n, fails, []string{"ok      crio-workloads: the policy node-partition-workloads guards"})
+	asked(2)
+	c.Objects[bindings] = `{"spec":{"validationActions":["Audit"]}}`
+	expect(t, n, fails, []string{"warning crio-workloads: ", "no admission policy node-partition-workloads is in force"})
 	asked(2)
 	c.Answers[bindings] = http.StatusNotFound
 	expect(t, n, fails, []string{"warning crio-workloads: ", "no admission policy node-partition-workloads is in force"})

@@ -24,7 +24,7 @@ func sample(t *testing.T) Plan {
 		Usage:         []Usage{{Slice: "kubepods.slice", MemoryBytes: 3 << 30, WorkingSetBytes: 2 << 30, PeakBytes: new(uint64(4 << 30))}, {Slice: "system.slice", MemoryBytes: 1 << 30, WorkingSetBytes: 700 << 20}},
 	}
 	in := nodeOf(t, "cpu=16,memory=32Gi,storage=100Gi")
-	in.Partitions = shares([]config.Partition{{Name: "system", MemoryLimit: 4 << 30, CPUs: cpuset.New(3, 4)}})
+	in.Partitions = shares([]config.Partition{{Name: "system", MemoryLimit: 4 << 30, CPUs: cpuset.New(3, 4)}}, nil)
 	in.Partitions[0].Members = p.Members
 	var err error
 	if p.Budget, err = budget.Compute(in); err != nil {
@@ -165,7 +165,7 @@ warning: kubeReserved and systemReserved, 5Gi of memory, do not include the part
 	}
 	p.Shares = sharesOfMemory(partitions)
 	in := nodeOf(t, "cpu=16,memory=32Gi")
-	in.Partitions = shares(partitions)
+	in.Partitions = shares(partitions, nil)
 	in.Partitions[0].Members = p.Members
 	in.Partitions[1].Members = &budget.Members{
 		Pods: 40, MemoryRequestBytes: 17 << 30, MemoryLimitBytes: 2 << 30, Unlimited: 39,

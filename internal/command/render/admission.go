@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
@@ -11,69 +12,109 @@ import (
 	"nodepartition/internal/admission/policy"
 	"nodepartition/internal/host"
 	"nodepartition/internal/kubeapi"
+	"nodepartition/internal/kubeletconfig"
 	"nodepartition/internal/unitname"
 	"nodepartition/internal/workload"
+	"nodepartition/pkg/slices/config"
 )
 
 // AdmissionOptions holds the flags of render admission.
 type AdmissionOptions struct {
 	// Node has the configuration of the types.
 	Node host.Node
+	// Files lists files with the sections of other nodes, one for each pool; empty for Node.
+	Files []string
 	// Types lists types; empty for all of the configuration.
 	Types []string
 	// Kubeconfig is a file with the credentials of a user of the cluster who may list nodes; empty for
 	// no question to the cluster.
 	Kubeconfig string
+	// Selector selects the Nodes by their labels that are to have the resources; empty for all.
+	Selector string
 	// APIVersion is the version of MutatingAdmissionPolicy; empty for the version that the cluster
 	// serves, or the newest without a cluster.
 	APIVersion string
 	// ValidatingOnly leaves out the policies that change pods.
 	ValidatingOnly bool
+	// Remove is for the names of all objects, to delete them. No configuration is read.
+	Remove bool
 }
 
-// Admission returns the manifests for an API server, as YAML documents. With a kubeconfig, it
-// returns an error while a node of the cluster lacks the resource of a type: no pod of the type
-// would be scheduled there.
-func Admission(ctx context.Context, o AdmissionOptions) (string, error) {
-	types, err := admissionTypes(o)
-	if err != nil {
-		return "", err
+// Admission returns the manifests for an API server, as YAML documents, and warnings about the
+// cluster. With a kubeconfig, it returns an error while a node of the cluster lacks the resource of
+// a type: no pod of the type would be scheduled there.
+func Admission(ctx context.Context, o AdmissionOptions) (manifests string, warnings []string, err error) {
+	c := policy.Cluster{APIVersion: o.APIVersion, ValidatingOnly: o.ValidatingOnly}
+	if !o.Remove {
+		if c.Types, err = admissionTypes(o); err != nil {
+			return "", nil, err
+		}
 	}
-	c := policy.Cluster{Types: types, APIVersion: o.APIVersion, ValidatingOnly: o.ValidatingOnly}
 	if o.Kubeconfig != "" {
-		if err := ask(ctx, o, &c); err != nil {
-			return "", err
+		if warnings, err = ask(ctx, o, &c); err != nil {
+			return "", nil, err
 		}
 	}
 	if c.APIVersion == "" {
 		c.APIVersion = policy.V1
 	}
-	return policy.Render(c)
+	if o.Remove {
+		manifests, err = policy.Removal(c)
+	} else {
+		manifests, err = policy.Render(c)
+	}
+	return manifests, warnings, err
 }
 
-// admissionTypes returns the types of the configuration whose resource is on the Node. Where there
-// is no configuration, as on the machine of an administrator, the annotations of namespaces allow
-// the named types.
+// admissionTypes returns the types of the configuration. Where there is no configuration, as on the
+// machine of an administrator, the annotations of namespaces allow the named types.
 func admissionTypes(o AdmissionOptions) ([]admission.Type, error) {
 	all, err := Workloads(o.Node, o.Types)
+	if len(o.Files) > 0 {
+		all, err = pools(o.Files, o.Types)
+	}
 	if errors.Is(err, errNone) && len(o.Types) > 0 {
 		return named(o.Types)
 	}
+	return merged(all), err
+}
+
+// merged returns the types of several pools, each name once. Its pods may ask where one pool allows
+// it, and are converted if one pool has the resource.
+func merged(all []Workload) []admission.Type {
 	var types []admission.Type
 	for _, w := range all {
-		switch {
-		case w.Advertise:
-			types = append(types, admission.Type{
-				Name: w.Type, Namespaces: slices.Concat(w.Allowed, w.Namespaces), ByNamespace: w.ByNamespace,
-			})
-		case len(o.Types) > 0:
-			return nil, fmt.Errorf("--type=%s: advertise of the type is false, and the Node has no resource for its pods", w.Type)
+		at := slices.IndexFunc(types, func(t admission.Type) bool { return t.Name == w.Type })
+		if at == -1 {
+			at = len(types)
+			types = append(types, admission.Type{Name: w.Type, Unconverted: true})
 		}
+		t := &types[at]
+		t.Namespaces = slices.Compact(slices.Sorted(slices.Values(slices.Concat(t.Namespaces, w.MayAsk))))
+		t.ByNamespace, t.Unconverted = t.ByNamespace || w.ByNamespace, t.Unconverted && !w.Advertise
 	}
-	if err == nil && len(types) == 0 {
-		err = errors.New("advertise is false for all workload types, and the Node has no resource for their pods")
+	return types
+}
+
+// pools returns the types of files, each of which has the sections of the nodes of a pool.
+func pools(files, names []string) ([]Workload, error) {
+	var all []Workload
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		alone, err := kubeletconfig.LoadDocument(file, data)
+		if err != nil {
+			return nil, err
+		}
+		c, err := config.Validate(alone, config.Size{})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, ofConfig(c)...)
 	}
-	return types, err
+	return selected(all, names)
 }
 
 func named(names []string) ([]admission.Type, error) {
@@ -90,43 +131,76 @@ func named(names []string) ([]admission.Type, error) {
 
 const admissionGroup = "admissionregistration.k8s.io"
 
-// ask completes c by what the cluster says, and returns why it is not ready.
-func ask(ctx context.Context, o AdmissionOptions, c *policy.Cluster) error {
+// ask completes c by what the cluster says. It returns why the cluster is not ready, and what in it
+// does not go with a conversion.
+func ask(ctx context.Context, o AdmissionOptions, c *policy.Cluster) (warnings []string, err error) {
 	client, err := kubeapi.New(o.Kubeconfig)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if o.ValidatingOnly {
 		served, err := client.ServedVersion(ctx, admissionGroup, "validatingadmissionpolicies", policy.V1)
 		if err == nil && served == "" {
 			err = fmt.Errorf("API server %s: serves no ValidatingAdmissionPolicy v1: want Kubernetes 1.30 or later", client.Server())
 		}
-		return err
+		return nil, err
 	}
 	served, err := client.ServedVersion(ctx, admissionGroup, "mutatingadmissionpolicies", policy.V1, policy.V1Beta1)
 	switch {
 	case err != nil:
-		return err
+		return nil, err
 	case served == "":
-		return fmt.Errorf("API server %s: serves no MutatingAdmissionPolicy: want Kubernetes 1.36 or later, or 1.34 with "+
+		return nil, fmt.Errorf("API server %s: serves no MutatingAdmissionPolicy: want Kubernetes 1.36 or later, or 1.34 with "+
 			"--feature-gates=MutatingAdmissionPolicy=true and --runtime-config=%s/%s=true, or take --validating-only",
 			client.Server(), admissionGroup, policy.V1Beta1)
 	case c.APIVersion == "":
 		c.APIVersion = served
 	}
-	return ready(ctx, client, c.Types)
+	if o.Remove {
+		return nil, nil
+	}
+	if err := ready(ctx, client, o, c.Types); err != nil {
+		return nil, err
+	}
+	return harmed(ctx, client)
 }
 
-// ready returns an error for each resource that a node of the cluster lacks.
-func ready(ctx context.Context, client *kubeapi.Client, types []admission.Type) error {
-	resources := make([]string, 0, len(types))
-	for _, of := range types {
-		resources = append(resources, workload.Resource(of.Name))
+// harmed says which programs of the cluster do not go with pods whose CPU requests are converted.
+func harmed(ctx context.Context, client *kubeapi.Client) (warnings []string, err error) {
+	for _, of := range []struct{ group, plural, version, text string }{
+		{"karpenter.sh", "nodepools", "v1", "a DaemonSet whose pods are converted keeps Karpenter from adding any node, " +
+			"because no instance type has the resource: see docs/autoscalers.md"},
+		{"autoscaling.k8s.io", "verticalpodautoscalers", "v1", "a VerticalPodAutoscaler with cpu in its controlledResources " +
+			"evicts a converted pod again and again: see docs/workload-admission.md"},
+	} {
+		served, err := client.ServedVersion(ctx, of.group, of.plural, of.version)
+		if err != nil {
+			return nil, err
+		}
+		if served != "" {
+			warnings = append(warnings, fmt.Sprintf("API server %s: serves %s of %s: %s", client.Server(), of.plural, of.group, of.text))
+		}
 	}
-	lack, err := client.NodesWithout(ctx, resources)
+	return warnings, nil
+}
+
+// ready returns an error for each resource that a node lacks. Pools with different types lack some:
+// there one node has to have it.
+func ready(ctx context.Context, client *kubeapi.Client, o AdmissionOptions, types []admission.Type) error {
+	var resources []string
+	for _, of := range types {
+		if !of.Unconverted {
+			resources = append(resources, workload.Resource(of.Name))
+		}
+	}
+	lack, err := client.NodesWithout(ctx, o.Selector, resources)
+	if err == nil && lack.Nodes == 0 && o.Selector != "" {
+		err = fmt.Errorf("API server %s: no Node has the labels of --selector=%s", client.Server(), o.Selector)
+	}
 	errs := []error{err}
 	for _, name := range resources {
-		if nodes := lack.All[name]; len(nodes) > 0 {
+		nodes := lack.All[name]
+		if len(nodes) > 0 && (len(o.Files) < 2 || len(nodes) == lack.Nodes) {
 			errs = append(errs, fmt.Errorf("%s is missing on %s: no pod of the type would be scheduled there; "+
 				"configure the type on every node, and wait until partition-monitor has set the resource", name, listed(nodes)))
 		}

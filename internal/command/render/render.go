@@ -19,8 +19,8 @@ type Workload struct {
 	membership.Workload
 	// CPUs is the list of CPUs of its partition, empty for all.
 	CPUs string
-	// Namespaces lists the namespaces whose pods are members, whether they ask or not.
-	Namespaces []string
+	// MayAsk lists the namespaces whose pods may ask by the configuration.
+	MayAsk []string
 }
 
 // Workloads returns the types of the node's configuration by name, and only the given names if
@@ -30,7 +30,11 @@ func Workloads(n host.Node, names []string) ([]Workload, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := ofConfig(c)
+	return selected(ofConfig(c), names)
+}
+
+// selected returns the types with one of the given names; all types if there are none.
+func selected(all []Workload, names []string) ([]Workload, error) {
 	if len(all) == 0 {
 		return nil, errNone
 	}
@@ -49,14 +53,11 @@ var errNone = errors.New("the configuration has no workload type: want a section
 	", see docs/workload-partitions.md")
 
 func ofConfig(c *config.Config) []Workload {
-	all := make([]Workload, 0, len(c.Workloads))
+	all, rules := make([]Workload, 0, len(c.Workloads)), c.Members(nil)
 	for _, w := range c.Workloads {
-		found := Workload{Workload: w}
+		found := Workload{Workload: w, MayAsk: rules.MayAsk(w)}
 		if p := c.Partition(w.Partition); p != nil {
 			found.CPUs = p.CPUs.String()
-			if string(p.Name) == w.Type {
-				found.Namespaces = p.Namespaces
-			}
 		}
 		all = append(all, found)
 	}

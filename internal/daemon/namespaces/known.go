@@ -11,23 +11,26 @@ import (
 // known holds the last answer about a namespace, and the requests since.
 type known struct {
 	node.Namespace
-	used   time.Time     // when a membership last depended on it
-	tried  time.Time     // the time of the last request
-	missed time.Time     // when the API server last did not answer for another namespace
-	pause  time.Duration // after a failed request; zero after an answer
-	done   chan struct{} // closed at the end of the next request; nil while no sandbox waits
+	used     time.Time     // when a membership last depended on it
+	tried    time.Time     // the time of the last request
+	missed   time.Time     // when the API server last did not answer for another namespace
+	pause    time.Duration // after a failed request; zero after an answer
+	interval time.Duration // to the next request after an answer
+	wanted   bool          // a new pod, or a new monitor, needs a younger answer
+	done     chan struct{} // closed at the end of the next request; nil while no sandbox waits
 }
 
-// isFresh reports whether there is an answer that counts for a new pod: one that is young, or the
-// last one if the API server was asked since and did not answer.
-func (k *known) isFresh(now time.Time) bool {
-	return !k.Heard.IsZero() && (now.Sub(k.Heard) < fresh || k.pause > 0)
-}
+// want asks for a younger answer if the last one is not fresh.
+func (k *known) want(now time.Time) { k.wanted = k.wanted || now.Sub(k.Heard) >= fresh }
+
+// counts reports whether there is an answer that counts: the last one, unless a younger one is to
+// come. It counts if the API server was asked for that and did not answer.
+func (k *known) counts() bool { return !k.Heard.IsZero() && (!k.wanted || k.pause > 0) }
 
 // allows returns whether the namespace allows a workload type.
 func (k *known) allows(workload string, now time.Time) membership.Refusal {
 	answer := k.Allows(workload, now)
-	if answer == "" && !k.isFresh(now) {
+	if answer == "" && !k.counts() {
 		return membership.NamespaceUnknown // the answer is to come
 	}
 	return answer
@@ -38,8 +41,8 @@ func (k *known) since(now time.Time) time.Duration {
 	return min(now.Sub(k.tried), now.Sub(k.missed))
 }
 
-// awaited reports whether a request is due because there is no fresh answer.
-func (k *known) awaited(now time.Time) bool { return !k.isFresh(now) && k.since(now) >= k.pause }
+// awaited reports whether a request is due because no answer counts.
+func (k *known) awaited(now time.Time) bool { return !k.counts() && k.since(now) >= k.pause }
 
 // due reports whether the namespace is to be asked for.
 func (k *known) due(now time.Time) bool {
@@ -50,13 +53,20 @@ func (k *known) due(now time.Time) bool {
 	case k.pause > 0:
 		return since >= k.pause
 	}
-	return !k.isFresh(now) || since >= refresh
+	return !k.counts() || since >= k.interval
 }
 
-// answer takes an answer.
+// answer takes an answer. The interval grows while the answers are the same.
 func (k *known) answer(uid string, types []string, now time.Time) {
+	before := k.view()
+	before.counts = true // as after any answer
 	k.Namespace = k.After(uid, types, now)
-	k.tried, k.pause = now, 0
+	k.tried, k.pause, k.wanted = now, 0, false
+	if k.view() == before {
+		k.interval = min(max(refresh, 2*k.interval), maxRefresh)
+	} else {
+		k.interval = refresh
+	}
 	k.release()
 }
 
@@ -80,7 +90,11 @@ func (k *known) without(why membership.Refusal) bool {
 	}
 	other := k.Why != why
 	k.Why = why
-	k.pause = min(max(retry, 2*k.pause), maxRetry)
+	most := maxRetry
+	if why == membership.Forbidden {
+		most = maxRefresh // it lasts until somebody grants the right
+	}
+	k.pause = min(max(retry, 2*k.pause), most)
 	k.release()
 	return other
 }
@@ -95,14 +109,14 @@ func (k *known) release() {
 
 // view holds what the answers for pods follow from.
 type view struct {
-	fresh, heard        bool
+	counts, heard       bool
 	uid, types, doubted string
 	why                 membership.Refusal
 }
 
-func (k *known) view(now time.Time) view {
+func (k *known) view() view {
 	return view{
-		fresh: k.isFresh(now), heard: !k.Heard.IsZero(), uid: k.UID, why: k.Why,
+		counts: k.counts(), heard: !k.Heard.IsZero(), uid: k.UID, why: k.Why,
 		types: strings.Join(k.Types, ","), doubted: strings.Join(k.Doubted, ","),
 	}
 }

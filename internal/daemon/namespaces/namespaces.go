@@ -22,12 +22,14 @@ import (
 )
 
 const (
-	// refresh is the interval at which the namespaces in use are read again. retry is the pause
-	// after a failed request, which doubles up to maxRetry: without the right to get
-	// namespaces, which kubelets do not have by default, all nodes would ask in vain.
-	refresh  = 30 * time.Second
-	retry    = 5 * time.Second
-	maxRetry = time.Minute
+	// refresh is the interval at which a namespace in use is read again. It doubles up to maxRefresh
+	// while the answers are the same. retry is the pause after a failed request, which doubles up
+	// to maxRetry, or to maxRefresh without the right to get namespaces, which kubelets do not have
+	// by default: all nodes ask in vain then.
+	refresh    = 30 * time.Second
+	maxRefresh = 5 * time.Minute
+	retry      = 5 * time.Second
+	maxRetry   = time.Minute
 	// fresh is the age up to which an answer counts for a new pod without another request.
 	// inUse is the time for which a namespace is read again after a membership depended on it,
 	// unused the time after which it is forgotten. It exceeds node.Remembered.
@@ -78,12 +80,13 @@ func New(o Options) *Namespaces {
 			continue
 		}
 		n.known[name] = &known{Namespace: of, used: time.Now()}
+		n.known[name].want(time.Now())
 	}
 	return n
 }
 
 // Allows implements membership.Allows, and remembers that the namespace is in use. A namespace
-// without a fresh answer is asked for soon.
+// without an answer that counts is asked for soon.
 func (n *Namespaces) Allows(namespace, workload string) membership.Refusal {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -114,9 +117,13 @@ func (n *Namespaces) use(namespace string) *known {
 	return of
 }
 
-// Await waits for an answer about a namespace, for a time that the runtime can spare.
+// Await waits for an answer about the namespace of a new pod, unless the last one is fresh, for a
+// time that the runtime can spare.
 func (n *Namespaces) Await(ctx context.Context, namespace string) {
 	n.mu.Lock()
+	if of := n.known[namespace]; of != nil {
+		of.want(time.Now())
+	}
 	of := n.use(namespace)
 	wait := min(patience, allPatience-n.waited)
 	if of == nil || !of.awaited(of.used) || wait <= 0 {
@@ -258,9 +265,9 @@ func (n *Namespaces) change(name string, change func(of *known, now time.Time) b
 		return false, false
 	}
 	now := time.Now()
-	before := of.view(now)
+	before := of.view()
 	complaint = change(of, now)
-	return of.view(now) != before, complaint
+	return of.view() != before, complaint
 }
 
 // reason returns the reason of a failed request.

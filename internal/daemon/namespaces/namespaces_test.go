@@ -247,7 +247,7 @@ func TestAway(t *testing.T) {
 		on, away := nodeIn(t), &api{}
 		all := node.Namespaces{Known: map[string]node.Namespace{}}
 		for i := range count {
-			all.Known[strconv.Itoa(i)] = node.Namespace{UID: "1", Types: []string{"a"}, Heard: time.Now()}
+			all.Known[strconv.Itoa(i)] = node.Namespace{UID: "1", Types: []string{"a"}, Heard: time.Now().Add(-fresh)}
 		}
 		if err := node.WriteNamespaces(on, all); err != nil {
 			t.Fatal(err)
@@ -257,7 +257,6 @@ func TestAway(t *testing.T) {
 		away.took = retry
 		lines := &locked.Buffer{}
 		n := New(Options{API: away, Node: on, Log: lines.Logger(), Wake: func() {}})
-		<-time.After(fresh)
 		begin := time.Now()
 		for i := range count {
 			n.Allows(strconv.Itoa(i), "a")
@@ -291,7 +290,11 @@ func TestAnswerEndsOutage(t *testing.T) {
 		t.Errorf("while the API server is away: %q", k.allows("a", now))
 	}
 	k.answer("1", []string{"a"}, now)
-	if now = now.Add(fresh); k.allows("a", now) != membership.NamespaceUnknown {
+	now = now.Add(fresh)
+	if got := k.allows("a", now); got != "" {
+		t.Errorf("of the pods that run: %q", got)
+	}
+	if k.want(now); k.allows("a", now) != membership.NamespaceUnknown {
 		t.Errorf("an old answer, and no request since: %q", k.allows("a", now))
 	}
 }
@@ -372,16 +375,32 @@ func TestShrinks(t *testing.T) {
 		{"1", "c", "c", "", true},
 		{"2", "", "", "", true},
 	} {
-		before := k.view(now)
+		before := k.view()
 		k.answer(step.uid, strings.Fields(step.types), now)
 		got, doubted := strings.Join(k.Types, " "), strings.Join(k.Doubted, " ")
-		if got != step.want || doubted != step.doubted || (k.view(now) != before) != step.changed {
-			t.Errorf("%d: %q, in doubt %q, changed %t; want %+v", i, got, doubted, k.view(now) != before, step)
+		if got != step.want || doubted != step.doubted || (k.view() != before) != step.changed {
+			t.Errorf("%d: %q, in doubt %q, changed %t; want %+v", i, got, doubted, k.view() != before, step)
 		}
 		for _, one := range k.Doubted {
 			if got := k.allows(one, now); got != membership.NamespaceUnknown {
 				t.Errorf("%d: %s, which is in doubt: %q", i, one, got)
 			}
+		}
+	}
+}
+
+// TestInterval: an answer that differs from the one before is confirmed after the shortest
+// interval.
+func TestInterval(t *testing.T) {
+	t.Parallel()
+	k, now := &known{used: time.Now()}, time.Now()
+	for i, step := range []struct {
+		types string
+		want  time.Duration
+	}{{"a", refresh}, {"a", 2 * refresh}, {"a", 4 * refresh}, {"", refresh}, {"", refresh}, {"", 2 * refresh}, {"a", refresh}} {
+		k.answer("1", strings.Fields(step.types), now)
+		if k.due(now.Add(step.want-1)) || !k.due(now.Add(step.want)) {
+			t.Errorf("answer %d: read again after %s; want %s", i, k.interval, step.want)
 		}
 	}
 }
@@ -402,8 +421,8 @@ func TestTooMany(t *testing.T) {
 			}
 			<-time.After(time.Second)
 		}
-		if got := away.calls.Load(); got < 10 || got > 15 {
-			t.Errorf("%d requests in ten minutes without the right; want one a minute after the first ones", got)
+		if got := away.calls.Load(); got < 6 || got > 8 {
+			t.Errorf("%d requests in ten minutes without the right; want pauses that double up to %s", got, maxRefresh)
 		}
 		stop()
 		synctest.Wait()
@@ -452,7 +471,8 @@ func TestAwait(t *testing.T) {
 	})
 }
 
-// TestRefresh: a namespace in use is read again. One without pods that ask is not, and is
+// TestRefresh: a namespace in use is read again, the less often the longer it says the same. A new
+// pod has an answer of the last minute. A namespace without pods that ask is not read, and is
 // forgotten.
 func TestRefresh(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -460,12 +480,27 @@ func TestRefresh(t *testing.T) {
 		n := New(Options{API: quick, Node: nodeIn(t), Log: slog.New(slog.DiscardHandler), Wake: func() {}})
 		ctx, stop := context.WithCancel(t.Context())
 		go func() { _ = n.Run(ctx) }() // it ends with its context
-		for range 20 {                 // for ten minutes
-			n.Allows("used", "a")
-			<-time.After(30 * time.Second)
+		pass := func(long time.Duration) int32 {
+			before := quick.calls.Load()
+			for end := time.Now().Add(long); time.Now().Before(end); <-time.After(10 * time.Second) {
+				if got := n.Allows("used", "a"); got != membership.NotAllowed && got != membership.NamespaceUnknown {
+					t.Fatal(got)
+				}
+			}
+			return quick.calls.Load() - before
 		}
-		if got := quick.calls.Load(); got < 15 || got > 25 {
-			t.Errorf("%d requests in ten minutes; want one in each 30 s", got)
+		if got := pass(10 * time.Minute); got < 4 || got > 6 { // 0, 30 s, 1.5, 3.5, 7.5 minutes
+			t.Errorf("%d requests in the first ten minutes; want one after 30 s, and pauses that double", got)
+		}
+		if got := pass(time.Hour); got < 11 || got > 12 {
+			t.Errorf("%d requests in the next hour; want one in each 5 minutes", got)
+		}
+		for i, want := range []int32{1, 0, 1} {
+			before := quick.calls.Load()
+			if n.Await(ctx, "used"); quick.calls.Load()-before != want {
+				t.Errorf("new pod %d: %d requests; want %d", i, quick.calls.Load()-before, want)
+			}
+			<-time.After([]time.Duration{fresh / 4, fresh, 0}[i])
 		}
 		<-time.After(inUse)
 		before := quick.calls.Load()

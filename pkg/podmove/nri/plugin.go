@@ -12,6 +12,7 @@ import (
 	"github.com/containerd/nri/pkg/api"
 	v1 "k8s.io/api/core/v1"
 
+	"nodepartition/internal/admission"
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/cri"
 	"nodepartition/internal/membership"
@@ -125,6 +126,7 @@ func (p *Plugin) RunPodSandbox(ctx context.Context, pod *api.PodSandbox) error {
 		Name:      pod.GetName(),
 		Ready:     true,
 		Origin:    member.Origin,
+		Asked:     admission.Annotated(pod.GetAnnotations(), member.Ask.Type),
 	}
 	p.awaitNamespace(ctx, member)
 	p.mu.Lock()

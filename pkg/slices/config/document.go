@@ -71,7 +71,8 @@ type workloadSection struct {
 	AllowedNamespaces []namespaceName `json:"allowedNamespaces,omitempty"`
 	// Whether an annotation of a namespace allows its pods to ask for the type. True without it.
 	NamespaceAnnotation *bool `json:"namespaceAnnotation,omitempty"`
-	// Whether the Node has the resource NAME.workload.openshift.io/cores. True without it.
+	// Whether the Node has the resource NAME.workload.openshift.io/cores. Without it, true
+	// if the partition has a cpuset, and otherwise false.
 	Advertise *bool `json:"advertise,omitempty"`
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"nodepartition/internal/kubeletconfig"
 	"nodepartition/internal/membership"
+	"nodepartition/internal/quantity"
 	"nodepartition/internal/unitname"
 )
 
@@ -20,7 +21,8 @@ const (
 	// annotationField means that a namespace's annotation allows its pods the type, too. It is true
 	// where it is absent.
 	annotationField = "namespaceAnnotation"
-	// advertiseField means that the Node has the resource of the type. It is true where it is absent.
+	// advertiseField means that the Node has the resource of the type. Where it is absent, it is true
+	// if the partition has a cpuset.
 	advertiseField = "advertise"
 )
 
@@ -57,18 +59,36 @@ func newWorkloads(
 
 // workload reads the fields of a type.
 func (c *checker) workload(all sections) membership.Workload {
-	w := membership.Workload{Type: string(c.name), Partition: c.name, ByNamespace: true, Advertise: true}
+	w := membership.Workload{Type: string(c.name), Partition: c.name, ByNamespace: true}
 	if c.section.isTypeAlone() {
 		w.Partition = unitname.System
 		c.typeAlone(all)
 	}
 	w.Allowed, _ = c.namespaceList(allowedField, "operators") // several types may have the same
 	c.flag(annotationField, &w.ByNamespace)
-	c.flag(advertiseField, &w.Advertise)
+	c.advertised(&w, all[w.Partition])
 	if raw := c.section["namespaces"]; len(w.Allowed) == 0 && !w.ByNamespace && (raw == nil || string(raw) == "[]") {
 		c.remark(annotationField, "no namespace has a way in: only static pods can be members")
 	}
 	return w
+}
+
+// advertised reads whether the Node has the resource of a type. The scheduler does not count such
+// requests as CPU, and promises all CPUs of the node to others: a type without a cpuset would take
+// theirs.
+func (c *checker) advertised(w *membership.Workload, partition section) {
+	var list string
+	if json.Unmarshal(partition[cpusetField], &list) == nil {
+		if cpus, err := quantity.ParseCPUs(list); err == nil { // otherwise the field has the error
+			w.CPUs = cpus.Size()
+		}
+	}
+	w.Advertise = w.CPUs > 0
+	c.flag(advertiseField, &w.Advertise)
+	if w.Advertise && list == "" {
+		c.warn(advertiseField, "does nothing without a cpuset: the resource is CPU time of the partition's own CPUs")
+	}
+	w.Advertise = w.Advertise && w.CPUs > 0
 }
 
 // flag reads a field that is true or false. Where it is absent the flag stays.

@@ -3,6 +3,7 @@ package config
 import (
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"nodepartition/internal/membership"
@@ -10,7 +11,8 @@ import (
 	"nodepartition/tests/generator/golden"
 )
 
-// TestWorkloads: the fields of a type have their defaults, with and without a separate partition.
+// TestWorkloads: the fields of a type have their defaults, with and without a separate partition. A
+// type without a cpuset has no resource.
 func TestWorkloads(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
@@ -18,20 +20,28 @@ func TestWorkloads(t *testing.T) {
 		t.Fatal(err)
 	}
 	config, err := LoadWith(root, "mine.yaml", []byte(golden.KubeletHead+`
-systemPartition: {namespaces: [kube-system]}
+systemPartition: {namespaces: [kube-system], cpuset: "0-1"}
 workloadPartitions:
   a: {}
   b: {partition: system, allowedNamespaces: [ops], namespaceAnnotation: false, advertise: false}
   c: {partition: system, advertise: true}
-  d: {advertise: null}
+  d: {advertise: null, cpuset: "2"}
+  e: {advertise: true}
+  f: {advertise: false, cpuset: "2"}
 `))
 	want := []membership.Workload{
-		{Type: "a", Partition: "a", ByNamespace: true, Advertise: true},
-		{Type: "b", Partition: unitname.System, Allowed: []string{"ops"}},
-		{Type: "c", Partition: unitname.System, ByNamespace: true, Advertise: true},
-		{Type: "d", Partition: "d", ByNamespace: true, Advertise: true},
+		{Type: "a", Partition: "a", ByNamespace: true},
+		{Type: "b", Partition: unitname.System, Allowed: []string{"ops"}, CPUs: 2},
+		{Type: "c", Partition: unitname.System, ByNamespace: true, Advertise: true, CPUs: 2},
+		{Type: "d", Partition: "d", ByNamespace: true, Advertise: true, CPUs: 1},
+		{Type: "e", Partition: "e", ByNamespace: true},
+		{Type: "f", Partition: "f", ByNamespace: true, CPUs: 1},
 	}
 	if err != nil || !slices.EqualFunc(config.Workloads, want, membership.Workload.Equal) {
 		t.Errorf("%+v, %v; want %+v", config.Workloads, err, want)
+	}
+	const nothing = "mine.yaml: workloadPartitions.e.advertise: does nothing without a cpuset"
+	if !slices.ContainsFunc(config.Warnings, func(w string) bool { return strings.HasPrefix(w, nothing) }) {
+		t.Errorf("%q; want %q", config.Warnings, nothing)
 	}
 }
