@@ -3,7 +3,6 @@ package check
 import (
 	"context"
 	"errors"
-	"os"
 	"path/filepath"
 
 	"nodepartition/internal/kubeapi"

@@ -2,7 +2,6 @@ package check
 
 import (
 	"fmt"
-	"path/filepath"
 	"strings"
 
 	"k8s.io/utils/cpuset"

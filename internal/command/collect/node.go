@@ -2,7 +2,6 @@ package collect
 
 import (
 	"fmt"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
