@@ -25,7 +25,7 @@ func TestNodeWritable(t *testing.T) {
 		t.Errorf("of a node whose files are its owner's: %s", out)
 	}
 	const override = "/etc/kubernetes/node-partition.yaml"
-	n.Write("/srv/elsewhere/node-partition.yaml", "systemPartition: {memoryLimit: 256Mi, namespaces: [kube-system]}\n")
+	n.Write("/srv/elsewhere/node-partition.yaml", fakenode.Valid("kube-system"))
 	n.RemoveAll(override)
 	if err := os.Symlink("../../srv/elsewhere/node-partition.yaml", filepath.Join(n.Root, override)); err != nil {
 		t.Fatal(err)
