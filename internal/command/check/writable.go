@@ -5,7 +5,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"syscall"
 
 	"nodepartition/internal/kubeapi"
@@ -21,7 +20,10 @@ func (c *checks) writable() []Finding {
 	if n.Foreign {
 		return nil
 	}
-	names := slices.Concat(c.config.Files, []string{kubeletconfig.SettingsPath})
+	names := []string{kubeletconfig.SettingsPath}
+	for _, looked := range c.config.Looked {
+		names = append(names, looked.Path) // also one that is missing, and may be made
+	}
 	switch c.options.Eviction.Kubeconfig {
 	case options.KubeconfigNone:
 	case options.KubeconfigAuto:
