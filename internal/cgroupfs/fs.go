@@ -30,7 +30,7 @@ const maxShort = 256
 func (f FS) read(cgroup, name string) (string, error) {
 	var buffer [maxShort]byte
 	path := filepath.Join(string(f), cgroup, name)
-	n, err := ReadAt(unix.AT_FDCWD, path, buffer[:])
+	n, err := f.readAt(unix.AT_FDCWD, path, buffer[:])
 	if err != nil {
 		return "", gone(&fs.PathError{Op: "read", Path: path, Err: err})
 	}
@@ -51,7 +51,7 @@ func (f FS) ReadFile(cgroup, name string) (text []byte, err error) {
 			err = gone(&fs.PathError{Op: "read", Path: path, Err: err})
 		}
 	}()
-	fd, err := Uninterrupted(func() (int, error) { return open(unix.AT_FDCWD, path, readOnly) })
+	fd, err := Uninterrupted(func() (int, error) { return f.open(unix.AT_FDCWD, path, readOnly) })
 	if err != nil {
 		return nil, err
 	}
@@ -76,10 +76,14 @@ const readOnly = unix.O_RDONLY | unix.O_NONBLOCK | unix.O_NOCTTY
 // errNoCgroup is the error of a file that the kernel would not make.
 var errNoCgroup = errors.New("not a file of a cgroup")
 
-// open opens a file of a cgroup, and follows no link: the kernel's tree has none. In an unpacked
-// archive, one may lead to a file of this machine (openat2(2), Linux 5.6).
-func open(dir int, name string, flags uint64) (int, error) {
-	how := unix.OpenHow{Flags: flags | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS}
+// open opens a file of a cgroup, and follows no link: in an unpacked archive, one may lead to a file
+// of this machine (openat2(2), Linux 5.6). The kernel's tree has none, and is opened without: in
+// the sandbox of the unit, RestrictSUIDSGID= leaves no openat2 (ENOSYS, seen with systemd 257).
+func (f FS) open(dir int, name string, flags int) (int, error) {
+	if f == Mount {
+		return unix.Openat(dir, name, flags|unix.O_CLOEXEC, 0)
+	}
+	how := unix.OpenHow{Flags: uint64(flags) | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS}
 	fd, err := unix.Openat2(dir, name, &how)
 	if errors.Is(err, unix.ELOOP) {
 		err = fmt.Errorf("%w, but a link", errNoCgroup)
@@ -109,7 +113,7 @@ func (f FS) stat(cgroup string) (unix.Stat_t, error) {
 		}
 		return stat, nil
 	}
-	fd, err := open(unix.AT_FDCWD, path, unix.O_PATH)
+	fd, err := f.open(unix.AT_FDCWD, path, unix.O_PATH)
 	if err == nil {
 		defer unix.Close(fd) // an O_PATH descriptor
 		err = unix.Fstat(fd, &stat)

@@ -43,7 +43,7 @@ func (f *files) open() { f.dir, f.err = f.root.openFolder(f.cgroup) }
 func (f FS) openFolder(cgroup string) (int, error) {
 	path := f.Path(cgroup)
 	dir, err := Uninterrupted(
-		func() (int, error) { return open(unix.AT_FDCWD, path, unix.O_PATH|unix.O_DIRECTORY) },
+		func() (int, error) { return f.open(unix.AT_FDCWD, path, unix.O_PATH|unix.O_DIRECTORY) },
 	)
 	if err != nil {
 		return notOpen, &fs.PathError{Op: "open", Path: path, Err: err}
@@ -90,7 +90,7 @@ func (f *files) read(name string) ([]byte, bool) {
 	case f.below != "":
 		file = f.below + "/" + name
 	}
-	n, err := ReadAt(dir, file, f.buffer[:])
+	n, err := f.root.readAt(dir, file, f.buffer[:])
 	switch {
 	case err == nil && n == len(f.buffer):
 		f.fail(name, fmt.Errorf("holds %d bytes or more: not a file of a cgroup", n))
@@ -110,8 +110,10 @@ func (f *files) read(name string) ([]byte, bool) {
 // ReadAt reads a file below the directory dir with one read. The kernel formats the whole of such a
 // file first and then copies as much as the buffer holds (seq_read_iter, fs/seq_file.c). A second
 // read, for the end of the file, would be a fifth of all system calls.
-func ReadAt(dir int, name string, buffer []byte) (int, error) {
-	fd, err := Uninterrupted(func() (int, error) { return open(dir, name, readOnly) })
+func ReadAt(dir int, name string, buffer []byte) (int, error) { return FS(Mount).readAt(dir, name, buffer) }
+
+func (f FS) readAt(dir int, name string, buffer []byte) (int, error) {
+	fd, err := Uninterrupted(func() (int, error) { return f.open(dir, name, readOnly) })
 	if err != nil {
 		return 0, err
 	}

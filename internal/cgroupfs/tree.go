@@ -17,7 +17,7 @@ import (
 // cgroup that is gone.
 func (f FS) Children(cgroup string) ([]string, error) {
 	path := filepath.Join(string(f), cgroup)
-	fd, err := Uninterrupted(func() (int, error) { return open(unix.AT_FDCWD, path, unix.O_RDONLY|unix.O_DIRECTORY) })
+	fd, err := Uninterrupted(func() (int, error) { return f.open(unix.AT_FDCWD, path, unix.O_RDONLY|unix.O_DIRECTORY) })
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
