@@ -2,13 +2,10 @@ package main
 
 import (
 	"encoding/json"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"nodepartition/internal/command/check"
-	"nodepartition/tests/fakenode"
 )
 
 // check runs check, and expects an exit status and parts of the output.
@@ -32,21 +29,6 @@ func (n *fakeNode) check(t *testing.T, status int, want []string, args ...string
 	}
 	if errors := strings.Count(stdout, "\nerror "); (errors > 0 || strings.HasPrefix(stdout, "error")) != (status == exitProblem) {
 		t.Errorf("status %d with\n%s", status, stdout)
-	}
-}
-
-// TestCheckBehindProxy: the service is on this node, so no proxy is asked for it.
-func TestCheckBehindProxy(t *testing.T) {
-	t.Parallel()
-	n := whole(t)
-	n.Write("/etc/hosts", "127.0.0.1 worker-1")
-	proxy := httptest.NewServer(http.NotFoundHandler())
-	defer proxy.Close()
-	cmd := n.program("check", strings.Replace("--listen="+fakenode.MonitorAnswers(t, http.StatusOK, "ok\n"), "127.0.0.1", "worker-1", 1))
-	cmd.Env = append(cmd.Env, "HTTP_PROXY="+proxy.URL)
-	out, err := cmd.Output()
-	if err != nil || !strings.Contains(string(out), "ok      service: ready, metrics at worker-1:") {
-		t.Errorf("%v:\n%s", err, out)
 	}
 }
 

@@ -37,15 +37,22 @@ const (
 func main() {
 	// No one reads a profile of allocations, and its tables are resident memory.
 	runtime.MemProfileRate = 0
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
-	status := run(ctx, host.This(), os.Args, os.Stdout, os.Stderr)
-	stop()
-	os.Exit(status)
+	os.Exit(run(context.Background(), host.This(), os.Args, os.Stdout, os.Stderr))
+}
+
+// signalled returns a context that ends with the first SIGTERM or SIGINT. The second one kills:
+// what reads a pipe does not look at the context.
+func signalled(ctx context.Context) (ended context.Context, stop func()) {
+	ended, stop = signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
+	context.AfterFunc(ended, stop)
+	return ended, stop
 }
 
 // run runs the program on n, and returns its exit status.
 func run(ctx context.Context, n host.Node, args []string, stdout, stderr io.Writer) int {
 	if nri.IsPrelaunched() && len(args) == 1 {
+		ctx, stop := signalled(ctx)
+		defer stop()
 		return runPrelaunched(ctx, n)
 	}
 	app := newApp(n, stdout, stderr)
@@ -136,6 +143,9 @@ func newApp(n host.Node, stdout, stderr io.Writer) *cli.App {
 			}
 			return nil
 		}
+		if slices.Contains(finishing, command.Name) {
+			command.Action = withSignals(command.Action)
+		}
 		if command.Action != nil && !slices.Contains(unending, command.Name) {
 			command.Action = withProgress(command.Action, stderr)
 		}
@@ -145,6 +155,19 @@ func newApp(n host.Node, stdout, stderr io.Writer) *cli.App {
 
 // unending lists the commands that last as long as a person wants.
 var unending = []string{"run", "top"}
+
+// finishing lists the commands that finish something at a signal. The others change nothing, and a
+// signal kills them.
+var finishing = []string{"run", "top", "move", "try", "keep", "collect"}
+
+func withSignals(action cli.ActionFunc) cli.ActionFunc {
+	return func(c *cli.Context) error {
+		ctx, stop := signalled(c.Context)
+		defer stop()
+		c.Context = ctx
+		return action(c)
+	}
+}
 
 // withProgress shows on a terminal that a command which takes long still works.
 func withProgress(action cli.ActionFunc, stderr io.Writer) cli.ActionFunc {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/host"
 	"nodepartition/internal/node/options"
 )
@@ -33,7 +32,7 @@ func TestApplyServiceFlags(t *testing.T) {
 		"another program of its": {[]string{"version"}, nil, "127.0.0.1:9948 auto 5m0s", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cgroups, proc := t.TempDir(), t.TempDir()
+			n := host.Below(t.TempDir())
 			write := func(path, text string) {
 				t.Helper()
 				if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -45,14 +44,14 @@ func TestApplyServiceFlags(t *testing.T) {
 			}
 			if tc.service != nil {
 				// The first process has ended since.
-				write(filepath.Join(cgroups, "system.slice/partition-monitor.service", "cgroup.procs"), "41\n42\n")
-				write(filepath.Join(proc, "42", "cmdline"), strings.Join(append([]string{"/usr/bin/partition-monitor"}, tc.service...), "\x00")+"\x00")
+				write(filepath.Join(string(n.Cgroups), "system.slice/partition-monitor.service", "cgroup.procs"), "41\n42\n")
+				write(filepath.Join(n.Proc, "42", "cmdline"), strings.Join(append([]string{"/usr/bin/partition-monitor"}, tc.service...), "\x00")+"\x00")
 			}
 			var stderr bytes.Buffer
 			var got string
 			app := newApp(host.This(), &stderr, &stderr)
 			app.Command("status").Action = func(c *cli.Context) error {
-				applyServiceFlags(c, host.Node{Cgroups: cgroupfs.FS(cgroups), Proc: proc})
+				applyServiceFlags(c, n)
 				got = fmt.Sprint(c.String(options.FlagListen), " ", c.String(options.FlagMove), " ", c.Duration(options.FlagCooldown))
 				return nil
 			}

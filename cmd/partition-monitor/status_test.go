@@ -17,7 +17,7 @@ func TestStatusWait(t *testing.T) {
 	n := newNode(t, fakenode.Valid("kube-system"))
 	n.Partition("67108864")
 	n.Serve(&fakenode.Runtime{})
-	n.oneProblem([]string{"not ready after 100ms: ", "--listen has no address"}, "status", "--wait", "--timeout=100ms", "--listen=")
+	n.oneProblem([]string{"not ready after 100ms: ", "not running"}, "status", "--wait", "--timeout=100ms", "--listen=")
 	listener := n.Listen(node.ControlSocket)
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/ready" {

@@ -2,7 +2,6 @@ package cgroupfs
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -18,13 +17,12 @@ func (f FS) CPUs(cgroup string) (given, effective cpuset.CPUSet, err error) {
 		set  *cpuset.CPUSet
 	}{{"cpuset.cpus", &given}, {"cpuset.cpus.effective", &effective}} {
 		// The list of a large machine has thousands of characters, if its CPUs alternate.
-		path := filepath.Join(string(f), cgroup, file.name)
-		text, err := os.ReadFile(path)
+		text, err := f.ReadFile(cgroup, file.name)
 		if err != nil {
-			return given, effective, gone(err)
+			return given, effective, err
 		}
 		if *file.set, err = cpuset.Parse(strings.TrimSpace(string(text))); err != nil {
-			return given, effective, fmt.Errorf("%s: %w", path, err)
+			return given, effective, fmt.Errorf("%s: %w", filepath.Join(f.Path(cgroup), file.name), err)
 		}
 	}
 	return given, effective, nil

@@ -34,7 +34,7 @@ func (f FS) MemoryMeter(cgroup string) (*MemoryMeter, error) {
 		fd   *int
 	}{{"memory.current", &m.current}, {"memory.max", &m.max}, {"memory.stat", &m.stat}} {
 		path := filepath.Join(m.path, file.name)
-		fd, err := Uninterrupted(func() (int, error) { return unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
+		fd, err := Uninterrupted(func() (int, error) { return f.open(unix.AT_FDCWD, path, readOnly) })
 		if err != nil {
 			m.Close()
 			return nil, &os.PathError{Op: "open", Path: path, Err: err}

@@ -43,7 +43,7 @@ func (f *files) open() { f.dir, f.err = f.root.openFolder(f.cgroup) }
 func (f FS) openFolder(cgroup string) (int, error) {
 	path := f.Path(cgroup)
 	dir, err := Uninterrupted(
-		func() (int, error) { return unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0) },
+		func() (int, error) { return f.open(unix.AT_FDCWD, path, unix.O_PATH|unix.O_DIRECTORY) },
 	)
 	if err != nil {
 		return notOpen, &fs.PathError{Op: "open", Path: path, Err: err}
@@ -70,7 +70,7 @@ func (f *files) result() error {
 		}
 		return nil
 	}
-	return f.root.exists(f.cgroup)
+	return f.root.Exists(f.cgroup)
 }
 
 func (f *files) fail(name string, err error) {
@@ -90,7 +90,7 @@ func (f *files) read(name string) ([]byte, bool) {
 	case f.below != "":
 		file = f.below + "/" + name
 	}
-	n, err := ReadAt(dir, file, f.buffer[:])
+	n, err := f.root.readAt(dir, file, f.buffer[:])
 	switch {
 	case err == nil && n == len(f.buffer):
 		f.fail(name, fmt.Errorf("holds %d bytes or more: not a file of a cgroup", n))
@@ -111,7 +111,11 @@ func (f *files) read(name string) ([]byte, bool) {
 // file first and then copies as much as the buffer holds (seq_read_iter, fs/seq_file.c). A second
 // read, for the end of the file, would be a fifth of all system calls.
 func ReadAt(dir int, name string, buffer []byte) (int, error) {
-	fd, err := Uninterrupted(func() (int, error) { return unix.Openat(dir, name, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
+	return FS(Mount).readAt(dir, name, buffer)
+}
+
+func (f FS) readAt(dir int, name string, buffer []byte) (int, error) {
+	fd, err := Uninterrupted(func() (int, error) { return f.open(dir, name, readOnly) })
 	if err != nil {
 		return 0, err
 	}

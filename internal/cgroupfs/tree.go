@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -17,13 +16,15 @@ import (
 // Children returns the names of the cgroups directly below one, sorted. It returns none for a
 // cgroup that is gone.
 func (f FS) Children(cgroup string) ([]string, error) {
-	dir, err := os.Open(filepath.Join(string(f), cgroup))
+	path := filepath.Join(string(f), cgroup)
+	fd, err := Uninterrupted(func() (int, error) { return f.open(unix.AT_FDCWD, path, unix.O_RDONLY|unix.O_DIRECTORY) })
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
 	}
+	dir := os.NewFile(uintptr(fd), path)
 	defer dir.Close()
 	entries, err := dir.ReadDir(-1)
 	// A cgroup that is removed meanwhile ends the list.
@@ -44,12 +45,8 @@ func (f FS) Children(cgroup string) ([]string, error) {
 // its "." and the ".." of each directory in it (simple_rmdir and kernfs keep nlink so). Reading the
 // directory would read its sixty files, too.
 func (f FS) HasChildren(cgroup string) (bool, error) {
-	info, err := os.Lstat(filepath.Join(string(f), cgroup))
-	if err != nil {
-		return false, err
-	}
-	stat, ok := info.Sys().(*syscall.Stat_t)
-	return ok && stat.Nlink > 2, nil
+	stat, err := f.stat(cgroup)
+	return err == nil && stat.Nlink > 2, err
 }
 
 // Populated reports whether there is a process in the cgroup or below it (cgroup.events). It

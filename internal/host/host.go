@@ -5,6 +5,7 @@ package host
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -53,6 +54,10 @@ func Open(dir string) (Node, error) {
 	if err != nil {
 		return Node{}, err
 	}
+	// The cgroups are opened without following a link, also on the way to them.
+	if dir, err = filepath.EvalSymlinks(dir); err != nil {
+		return Node{}, err
+	}
 	if dir == root {
 		return This(), nil
 	}
@@ -65,7 +70,18 @@ func Open(dir string) (Node, error) {
 	}
 	n := Below(dir)
 	n.Foreign = true
-	return n, nil
+	return n, n.special()
+}
+
+// special returns an error if there is a device or a FIFO among the cgroups: to open a device may
+// have an effect.
+func (n Node) special() error {
+	return filepath.WalkDir(string(n.Cgroups), func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() && !entry.Type().IsRegular() && entry.Type() != fs.ModeSymlink {
+			return &fs.PathError{Op: "open", Path: path, Err: errors.New("not a file of a cgroup; remove it")}
+		}
+		return nil // what cannot be read is not opened either
+	})
 }
 
 // nowhere is a path that no file has: the name of a file has no NUL.
@@ -111,7 +127,7 @@ func (n Node) NoCgroups() error {
 	if !n.Foreign {
 		return nil
 	}
-	if _, err := os.Stat(n.Cgroups.Path(unitname.Default.Slice())); err != nil {
+	if err := n.Cgroups.Exists(unitname.Default.Slice()); err != nil {
 		return fmt.Errorf("cgroups: not among the files of --root: %w", err)
 	}
 	return nil

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -53,5 +55,29 @@ func TestOpen(t *testing.T) {
 		if _, err := Open(name); err == nil {
 			t.Errorf("%s is a node", name)
 		}
+	}
+}
+
+// TestOpenSpecial: a device or a FIFO among the cgroups of another node is refused before anything
+// is opened there. A root that is a link is as good as the folder.
+func TestOpenSpecial(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	slice := filepath.Join(dir, "sys/fs/cgroup/kubepods.slice")
+	link := filepath.Join(t.TempDir(), "link")
+	if err := errors.Join(os.MkdirAll(slice, 0o755), os.Symlink(dir, link)); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{dir, link} {
+		if n, err := Open(name); err != nil || n.NoCgroups() != nil {
+			t.Errorf("%s: %v, %v", name, err, n.NoCgroups())
+		}
+	}
+	fifo := filepath.Join(slice, "memory.current")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(dir); err == nil || !strings.Contains(err.Error(), fifo) {
+		t.Errorf("%v, want an error with %s", err, fifo)
 	}
 }

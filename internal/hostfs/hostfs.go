@@ -47,32 +47,13 @@ func (f FS) Path(name string) (string, error) {
 // ErrTooLarge for a larger file, and errNotRegular for anything that is not a regular file. It
 // never blocks in open(2).
 func (f FS) ReadFile(name string, limit int64) ([]byte, error) {
-	path, err := f.Path(name)
+	file, info, err := f.open(name)
 	if err != nil {
 		return nil, err
 	}
-	// stat(2) before open(2): opening a device can have effects (a watchdog starts, a tape rewinds).
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, inNode(name, err)
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s: %w (%s)", name, errNotRegular, kind(info.Mode()))
-	}
+	defer file.Close()
 	if info.Size() > limit {
 		return nil, tooLarge(name, limit)
-	}
-	// O_NONBLOCK: the file may have become a FIFO since.
-	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY|syscall.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, inNode(name, err)
-	}
-	defer file.Close()
-	if info, err = file.Stat(); err != nil {
-		return nil, inNode(name, err)
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s: %w (%s)", name, errNotRegular, kind(info.Mode()))
 	}
 	// The size of a file in /proc or /sys is 0 or a page, whatever it holds, so the limit counts while
 	// reading.
@@ -84,6 +65,40 @@ func (f FS) ReadFile(name string, limit int64) ([]byte, error) {
 		return nil, tooLarge(name, limit)
 	}
 	return data, nil
+}
+
+// Open opens the regular file name for reading, as ReadFile does.
+func (f FS) Open(name string) (*os.File, error) {
+	file, _, err := f.open(name)
+	return file, err
+}
+
+func (f FS) open(name string) (*os.File, fs.FileInfo, error) {
+	path, err := f.Path(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	// stat(2) before open(2): opening a device can have effects (a watchdog starts, a tape rewinds).
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, nil, inNode(name, err)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, nil, fmt.Errorf("%s: %w (%s)", name, errNotRegular, kind(info.Mode()))
+	}
+	// O_NONBLOCK: the file may have become a FIFO since.
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, inNode(name, err)
+	}
+	if info, err = file.Stat(); err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%w (%s)", errNotRegular, kind(info.Mode()))
+	}
+	if err != nil {
+		_ = file.Close()
+		return nil, nil, inNode(name, err)
+	}
+	return file, info, nil
 }
 
 // Exists reports whether name exists, of whatever type. It follows links.

@@ -3,7 +3,6 @@ package kubeletargs
 import (
 	"bytes"
 	"io"
-	"os"
 	"path"
 
 	"nodepartition/internal/hostfs"
@@ -28,20 +27,19 @@ func (p Process) Knows(root hostfs.FS, text string) bool {
 		names = []string{p.Args[0]}
 	}
 	for _, name := range names {
-		path, err := root.Path(name)
-		if err != nil {
-			continue
-		}
-		file, err := os.Open(path)
+		file, err := root.Open(name)
 		if err != nil {
 			continue
 		}
 		defer file.Close()
-		found, err := contains(file, text)
+		found, err := contains(io.LimitReader(file, maxProgram), text)
 		return found || err != nil
 	}
 	return true
 }
+
+// maxProgram bounds a program, in bytes. The kubelet has some 60 MB.
+const maxProgram = 1 << 30
 
 // contains reports whether r holds the text. It reads to the text or to the end.
 func contains(r io.Reader, text string) (bool, error) {

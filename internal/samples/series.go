@@ -74,8 +74,9 @@ type contents struct {
 // scan opens a segment with flags, and calls take with the JSON of each good line. take may be nil.
 func scan(path string, flags int, take func(text []byte)) (contents, error) {
 	var c contents
-	// O_NONBLOCK: a pipe would wait for its other end.
-	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|flags, 0)
+	// O_NONBLOCK: a pipe would wait for its other end. O_NOFOLLOW: no link leads out of another
+	// node's files.
+	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW|flags, 0)
 	if err != nil {
 		return c, err
 	}

@@ -9,6 +9,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"nodepartition/internal/hostfs"
 )
 
 // Write replaces the file at path with v as one line of JSON. The folder has to exist. Write does
@@ -36,11 +38,23 @@ func Write(path string, v any, mode fs.FileMode) error {
 // Read decodes the file at path into v. An error about the file is an *fs.PathError. Every other
 // error is about its content and does not name the file.
 func Read(path string, v any) error {
-	data, err := os.ReadFile(path)
+	data, err := read(path)
 	if err != nil {
 		return err
 	}
 	return json.Unmarshal(data, v)
+}
+
+// maxBytes bounds a state file: that of a pod has a few hundred bytes.
+const maxBytes = 16 << 20
+
+// read reads a file, which in an unpacked archive may be anything.
+func read(path string) ([]byte, error) {
+	data, err := hostfs.FS("").ReadFile(path, maxBytes)
+	if err != nil {
+		return nil, &fs.PathError{Op: "read", Path: path, Err: errors.Unwrap(err)}
+	}
+	return data, nil
 }
 
 // ErrLater means that a later version of the program has written a file.
@@ -48,7 +62,7 @@ var ErrLater = errors.New("a later version")
 
 // ReadVersion is Read for a file that names its version: Decode has the rest.
 func ReadVersion(path string, known int, v any) error {
-	data, err := os.ReadFile(path)
+	data, err := read(path)
 	if err != nil {
 		return err
 	}

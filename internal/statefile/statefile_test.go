@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 )
 
@@ -172,6 +173,27 @@ func TestReadFails(t *testing.T) {
 		}
 		if err := Read(path, &got); err == nil || errors.As(err, &about) {
 			t.Errorf("of %q: %v; want an error about the content", text, err)
+		}
+	}
+}
+
+// TestReadForeign: in an unpacked archive a state file may be anything. What is no file is not
+// waited for, and what has no end is not read.
+func TestReadForeign(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	fifo, sparse := filepath.Join(dir, "fifo.json"), filepath.Join(dir, "sparse.json")
+	if err := errors.Join(
+		syscall.Mkfifo(fifo, 0o600), os.WriteFile(sparse, nil, 0o600), os.Truncate(sparse, 40<<30),
+	); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{fifo, sparse, "/dev/zero"} {
+		var about *fs.PathError
+		for _, err := range []error{Read(path, new(content)), ReadVersion(path, 1, new(content))} {
+			if !errors.As(err, &about) || about.Path != path {
+				t.Errorf("%s: %v", path, err)
+			}
 		}
 	}
 }

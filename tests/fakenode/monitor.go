@@ -5,11 +5,8 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"strings"
-	"testing"
 	"time"
 
 	"nodepartition/internal/node"
@@ -46,16 +43,17 @@ func (n *Node) KeptNamespaces() []string {
 	return m.Partitions[0].Namespaces
 }
 
-// MonitorAnswers serves /readyz as a running monitor does.
-func MonitorAnswers(t *testing.T, status int, text string) (address string) {
-	t.Helper()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/readyz" {
-			status = http.StatusNotFound
+// MonitorAnswers serves /readyz at the socket of the monitor as a running one does, whose metrics
+// are served.
+func (n *Node) MonitorAnswers(status int, text string) {
+	n.t.Helper()
+	socket := n.Listen(node.ControlSocket)
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/readyz" {
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, text) // fails if the client has disconnected
 		}
-		w.WriteHeader(status)
-		_, _ = io.WriteString(w, text) // fails if the client has disconnected
-	}))
-	t.Cleanup(server.Close)
-	return strings.TrimPrefix(server.URL, "http://")
+	})}
+	go func() { _ = server.Serve(socket) }() // it ends with Close
+	n.t.Cleanup(func() { _ = server.Close() })
 }

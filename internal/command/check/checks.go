@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -216,7 +215,7 @@ func wholePages(bytes uint64) uint64 { return bytes &^ (uint64(os.Getpagesize())
 // file reads a file of a cgroup. It returns false if the file cannot be read, for example because
 // its controller is off.
 func (c *checks) file(cgroup, name string) (string, bool) {
-	data, err := os.ReadFile(filepath.Join(c.cgroups.Path(cgroup), name))
+	data, err := c.cgroups.ReadFile(cgroup, name)
 	return strings.TrimSpace(string(data)), err == nil
 }
 

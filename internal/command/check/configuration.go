@@ -23,6 +23,7 @@ func (c *checks) configuration(context.Context) []Finding {
 	desired, err := node.ReadDesired(c.options.Node)
 	c.desired = desired
 	c.config, _ = kubeletconfig.Load(c.options.Node.Root) // the same error as from ReadDesired
+	found = append(found, c.writable()...)
 	for _, warning := range desired.Warnings {
 		found = append(found, Finding{Grade: Warning, Found: warning})
 	}

@@ -3,7 +3,6 @@ package check
 import (
 	"context"
 	"errors"
-	"os"
 	"path/filepath"
 
 	"nodepartition/internal/kubeapi"
@@ -29,7 +28,7 @@ func (c *checks) evictionKernel(context.Context) []Finding {
 // evictionKernelOf checks the files of a partition that evictions use.
 func (c *checks) evictionKernelOf(path string) []Finding {
 	var found []Finding
-	if _, err := os.Stat(filepath.Join(c.cgroups.Path(path), "cgroup.kill")); err != nil {
+	if !c.cgroups.Has(filepath.Join(path, "cgroup.kill")) {
 		found = append(
 			found,
 			changing(
@@ -37,7 +36,7 @@ func (c *checks) evictionKernelOf(path string) []Finding {
 				"the kernel has no cgroup.kill: pods are stopped through the runtime, which takes longer",
 			)...)
 	}
-	if _, err := os.Stat(filepath.Join(c.cgroups.Path(path), "memory.pressure")); err != nil {
+	if !c.cgroups.Has(filepath.Join(path, "memory.pressure")) {
 		found = append(found, changing(Warning, "remove psi=0 from the kernel command line, or add psi=1",
 			"the kernel reports no memory pressure (PSI): eviction relies on polling alone")...)
 	}

@@ -2,7 +2,6 @@ package check
 
 import (
 	"fmt"
-	"path/filepath"
 	"strings"
 
 	"k8s.io/utils/cpuset"
@@ -73,7 +72,7 @@ func noneIfEmpty(cpus cpuset.CPUSet) string {
 // environment returns the variables of the first process of a service, by its cgroup: a process
 // elsewhere may have any name. It returns false if the service has none.
 func environment(root hostfs.FS, cgroups cgroupfs.FS, service string) (map[string]string, bool) {
-	pids, err := hostfs.FS("").ReadFile(filepath.Join(cgroups.Path(service), "cgroup.procs"), maxSysfs)
+	pids, err := cgroups.ReadFile(service, "cgroup.procs")
 	if err != nil {
 		return nil, false
 	}

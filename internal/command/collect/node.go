@@ -2,7 +2,6 @@ package collect
 
 import (
 	"fmt"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -99,7 +98,7 @@ func cgroups(root cgroupfs.FS, tops ...string) string {
 		}
 	}
 	for _, top := range tops {
-		if _, err := os.Stat(root.Path(top)); err == nil {
+		if root.Has(top) {
 			walk(top, 0)
 		}
 	}

@@ -45,11 +45,15 @@ func (l Listener) serveProtected(ctx context.Context, listener net.Listener) err
 			}
 		}
 	}()
-	server := newServer(l.Handler)
+	server := newServer(trusting(l.Handler))
+	server.BaseContext = func(net.Listener) context.Context {
+		server.Handler = inTurn(server.Handler) // which asks for the password by now
+		return context.Background()
+	}
 	// A port scanner causes a failed handshake with each connection.
 	server.ErrorLog = slog.NewLogLogger(l.Log.Handler(), slog.LevelDebug)
 	log := slog.New(problems{l.Log.Handler()})
-	err := serveBy(serving, listener, server, func(s *http.Server) error {
+	err := serveBy(serving, listener, server, func(s *http.Server, listener net.Listener) error {
 		return toolkit.Serve(listener, s, &toolkit.FlagConfig{WebConfigFile: &l.Config}, log)
 	})
 	if ctx.Err() == nil && serving.Err() != nil {

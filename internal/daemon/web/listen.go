@@ -88,7 +88,9 @@ func (l Listener) serve(ctx context.Context) error {
 	}
 	l.Changed(nil)
 	if l.Config == "" {
-		err = Serve(ctx, listener, l.Handler)
+		server := newServer(l.Handler)
+		server.ErrorLog = slog.NewLogLogger(l.Log.Handler(), slog.LevelWarn)
+		err = serveBy(ctx, listener, server, (*http.Server).Serve)
 	} else {
 		err = l.serveProtected(ctx, listener)
 	}

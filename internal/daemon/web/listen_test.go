@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"testing"
@@ -33,6 +34,7 @@ func TestListenerPortTaken(t *testing.T) {
 		},
 		Sockets: new(sockets),
 		Pause:   time.Millisecond,
+		Log:     slog.New(slog.DiscardHandler),
 	}
 	go func() { result <- l.Run(ctx) }()
 	for range 3 {

@@ -14,7 +14,7 @@ import (
 // occupies a connection.
 const (
 	headerTimeout = 5 * time.Second
-	writeTimeout  = 30 * time.Second
+	writeTimeout  = 10 * time.Second // a scrape_timeout of Prometheus, which gives up then
 	idleTimeout   = 2 * time.Minute
 	maxHeader     = 16 << 10
 	// grace is the time for unfinished answers when the monitor stops: on a busy node a scrape takes
@@ -25,11 +25,16 @@ const (
 // Serve serves on the listener until ctx is done, and closes it. It returns nil after the last
 // answer was written, or cut off after a few seconds.
 func Serve(ctx context.Context, listener net.Listener, handler http.Handler) error {
-	return serveBy(ctx, listener, newServer(handler), func(s *http.Server) error { return s.Serve(listener) })
+	return serveBy(ctx, listener, newServer(handler), (*http.Server).Serve)
 }
 
 func newServer(handler http.Handler) *http.Server {
+	// HTTP/2 would have 250 requests at once on each connection.
+	var protocols http.Protocols
+	protocols.SetHTTP1(true)
 	return &http.Server{
+		Protocols:         &protocols,
+		ConnContext:       withConnection,
 		Handler:           handler,
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       headerTimeout,
@@ -45,19 +50,24 @@ func newServer(handler http.Handler) *http.Server {
 // (conn.serve, net/http, Go 1.26). The kernel has given it to this process, so the next one cannot
 // answer. So the listener is closed first, and Serve has counted what it has accepted when it
 // returns.
-func serveBy(ctx context.Context, listener net.Listener, server *http.Server, accept func(*http.Server) error) error {
+func serveBy(
+	ctx context.Context, from net.Listener, server *http.Server, accept func(*http.Server, net.Listener) error,
+) error {
+	listener := limit(from)
 	var open sync.WaitGroup
-	server.ConnState = func(_ net.Conn, state http.ConnState) {
+	server.ConnState = func(c net.Conn, state http.ConnState) {
 		switch state {
 		case http.StateNew:
 			open.Add(1)
+		case http.StateActive:
+			connectionOf(c).requested()
 		case http.StateClosed, http.StateHijacked:
 			open.Done()
 		}
 	}
 	closed := make(chan error, 1)
 	cancel := context.AfterFunc(ctx, func() { closed <- listener.Close() })
-	err := accept(server)
+	err := accept(server, listener)
 	if cancel() {
 		// accept may have failed before the server knew of the listener.
 		return errors.Join(fmt.Errorf("serve %s: %w", listener.Addr(), err), server.Close(), unlessClosed(listener.Close()))

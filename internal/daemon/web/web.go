@@ -3,8 +3,8 @@
 // address.
 //
 // The page shows what the daemon holds, and what cgroup files say of the pods: no request leads to
-// one to systemd, the runtime, the kubelet or the API server. It is made once in a few seconds at
-// most, however many ask for it.
+// one to systemd, the runtime, the kubelet or the API server. However many ask, and whether they
+// read or not, connections are few, and an answer is made once in a second or two.
 package web
 
 import (
@@ -87,16 +87,15 @@ type Reports interface {
 
 // Handler serves GET and HEAD of /, /metrics, /healthz, /readyz and /report.
 func Handler(o Options) http.Handler {
-	// A partial scrape is better than an error. A scrape reads all cgroups: four at a time are enough.
-	scrape := promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: 4}
+	scrape := promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError} // better than no scrape
 	if o.ErrorLog != nil {
 		scrape.ErrorLog = o.ErrorLog
 	}
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(o.Gatherer, scrape))
+	mux.Handle("GET /metrics", encoded(promhttp.HandlerFor(o.Gatherer, scrape)))
 	mux.HandleFunc("GET /healthz", health(o.Alive))
 	mux.HandleFunc("GET /readyz", health(o.Ready))
-	mux.HandleFunc("GET /report", o.report)
+	mux.Handle("GET /report", keep(http.HandlerFunc(o.report), ""))
 	mux.Handle("GET /{$}", &page{Options: o})
 	return guard(newHosts(o.Hosts), mux)
 }

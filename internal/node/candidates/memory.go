@@ -2,7 +2,6 @@ package candidates
 
 import (
 	"maps"
-	"os"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -58,7 +57,7 @@ func (m *Memory) Note(fs cgroupfs.FS, found []podmove.Pod, known map[types.UID]*
 		if _, found := noted[uid]; found {
 			continue
 		}
-		if _, err := os.Lstat(fs.Path(unitname.CgroupPath(pod.slice))); err == nil {
+		if fs.Has(unitname.CgroupPath(pod.slice)) {
 			noted[uid] = pod
 		}
 	}

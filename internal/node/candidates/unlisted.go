@@ -2,8 +2,6 @@ package candidates
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -90,6 +88,9 @@ func byEscapedUID(known map[types.UID]*podsapi.Pod) map[string]*podsapi.Pod {
 	return escaped
 }
 
+// maxScore bounds a number in procfs, in bytes.
+const maxScore = 64
+
 // estimateByScore estimates the request and the priority of a pod from the oom_score_adj of a
 // process of each container. The kubelet sets the same score for all processes of a container.
 func estimateByScore(n host.Node, pod *evict.Pod, capacity uint64) {
@@ -99,7 +100,7 @@ func estimateByScore(n host.Node, pod *evict.Pod, capacity uint64) {
 	}
 	for _, cgroup := range scopes {
 		pid := process(n.Cgroups, cgroup, maxDepth)
-		text, err := os.ReadFile(filepath.Join(n.Proc, pid, "oom_score_adj"))
+		text, err := n.Root.ReadFile("/proc/"+pid+"/oom_score_adj", maxScore)
 		if pid == "" || err != nil {
 			continue // it has ended
 		}
@@ -121,7 +122,7 @@ const maxDepth = 6
 // Documentation/admin-guide/cgroup-v2.rst): with systemd or Docker in a container they are in
 // leaves.
 func process(fs cgroupfs.FS, cgroup string, depth int) string {
-	procs, err := os.ReadFile(filepath.Join(fs.Path(cgroup), "cgroup.procs"))
+	procs, err := fs.ReadFile(cgroup, "cgroup.procs")
 	if err != nil {
 		return ""
 	}

@@ -12,8 +12,12 @@ import (
 )
 
 // Open returns a client with the kubeconfig of the flag, and the path of that file. With auto it is
-// the kubelet's on n.
+// the kubelet's on n. It returns host.ErrNotAsked for another node: its kubeconfig may name a
+// program, which would run here.
 func Open(n host.Node, kubeconfig string) (*kubeapi.Client, string, error) {
+	if err := n.Answers(); err != nil {
+		return nil, "", err
+	}
 	if kubeconfig == options.KubeconfigAuto {
 		found, err := kubeapi.Find(n.Root)
 		if err != nil {

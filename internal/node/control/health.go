@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"strings"
@@ -18,10 +19,10 @@ import (
 
 // Service is the running service, which answers queries over its socket and at an address.
 type Service struct {
-	// Socket is the path of the socket, which only root may open. It is asked first: the address may
-	// want a password.
+	// Socket is the path of the socket, which only root may open. Root asks nothing else: while the
+	// service does not run, any account may listen at the address and answer for it.
 	Socket string
-	// Listen is the address of metrics and health; empty if there is none.
+	// Listen is the address of metrics and health, for other accounts; empty if there is none.
 	Listen string
 }
 
@@ -45,7 +46,7 @@ type Memory struct {
 // LastReport queries the service for its report, with the reasons why pods are misplaced. It
 // returns an empty one if the service does not answer.
 func (s Service) LastReport(ctx context.Context) Report {
-	status, text, err := s.get(ctx, "/report")
+	status, text, _, err := s.get(ctx, "/report")
 	var report Report
 	if err != nil || status != http.StatusOK || json.Unmarshal(text, &report) != nil {
 		return Report{}
@@ -53,15 +54,18 @@ func (s Service) LastReport(ctx context.Context) Report {
 	return report
 }
 
-// Ready asks the service whether it is ready, and returns "ready" or why it is not.
+// Ready asks the service whether it is ready, and returns "ready" or why it is not. It says so if
+// the answer may be somebody else's.
 func (s Service) Ready(ctx context.Context) string {
-	status, text, err := s.get(ctx, "/readyz")
+	status, text, proven, err := s.get(ctx, "/readyz")
 	var refused *net.OpError
 	switch {
 	case errors.As(err, &refused):
 		return "not running (" + errortext.Plain(refused.Error()) + "); see systemctl status partition-monitor.service"
 	case err != nil:
 		return errortext.Plain(err.Error())
+	case status == http.StatusOK && !proven:
+		return "ready, says whoever listens at " + s.Listen + "; run this as root to ask the service"
 	case status == http.StatusOK:
 		return "ready"
 	}
@@ -82,7 +86,7 @@ func (s Service) Listening(ctx context.Context) error {
 
 // Metrics returns the page of metrics of the service.
 func (s Service) Metrics(ctx context.Context) (string, error) {
-	status, page, err := s.get(ctx, "/metrics")
+	status, page, _, err := s.get(ctx, "/metrics")
 	if err == nil && status != http.StatusOK {
 		err = fmt.Errorf("metrics: status %d", status)
 	}
@@ -101,17 +105,18 @@ var errNoService = errors.New("not queried: --listen has no address")
 // errProtected means that the address asks for TLS or a password, which commands do not have.
 var errProtected = errors.New("not queried: the address asks for TLS or a password; run this as root")
 
-// get sends a request to the service: over its socket, or else at the address of its flag --listen.
-func (s Service) get(ctx context.Context, path string) (status int, text []byte, err error) {
+// get sends a request to the service: over its socket, or at the address of its flag --listen if
+// the caller may not open the socket. proven means that the service has answered, and nobody else.
+func (s Service) get(ctx context.Context, path string) (status int, text []byte, proven bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	status, text, err = ask(ctx, overSocket(s.Socket), Host, path)
-	if failed, ok := errors.AsType[*net.OpError](err); !ok || failed.Op != "dial" {
-		return status, text, err
+	if !errors.Is(err, fs.ErrPermission) {
+		return status, text, true, err
 	}
 	host, port, err := net.SplitHostPort(s.Listen)
 	if err != nil {
-		return 0, nil, errNoService
+		return 0, nil, false, errNoService
 	}
 	address := s.Listen
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
@@ -123,7 +128,7 @@ func (s Service) get(ctx context.Context, path string) (status int, text []byte,
 	if err == nil && (status == http.StatusBadRequest || status == http.StatusUnauthorized) {
 		err = errProtected
 	}
-	return status, text, err
+	return status, text, false, err
 }
 
 func ask(ctx context.Context, by *http.Transport, host, path string) (status int, text []byte, err error) {

@@ -176,7 +176,7 @@ func (g *gatherer) onNode(ctx context.Context, take func(context.Context) (*audi
 		return nil, err
 	}
 	pods := g.cgroups.Path(unitname.Default.Slice())
-	switch _, err := os.Stat(pods); {
+	switch err := g.cgroups.Exists(unitname.Default.Slice()); {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf(
 			"%s does not exist: the kubelet has not started yet, or does not use the cgroup driver systemd; there is nothing to audit", pods)

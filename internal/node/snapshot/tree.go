@@ -3,9 +3,7 @@ package snapshot
 import (
 	"errors"
 	"io/fs"
-	"os"
 	"path"
-	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -86,7 +84,7 @@ var (
 func (g *gatherer) files(cgroup string, names []string) (audit.Files, error) {
 	files := audit.Files{}
 	for _, name := range names {
-		text, err := os.ReadFile(filepath.Join(g.cgroups.Path(cgroup), name))
+		text, err := g.cgroups.ReadFile(cgroup, name)
 		switch {
 		case err == nil:
 			files[name] = strings.TrimSpace(string(text))
@@ -100,7 +98,7 @@ func (g *gatherer) files(cgroup string, names []string) (audit.Files, error) {
 // firstProcess returns the first process in a container's scope: the container's own process, which
 // is older than those that exec starts. crun has it in a cgroup below the scope.
 func (g *gatherer) firstProcess(cgroup string) (pid int, ok bool) {
-	text, err := os.ReadFile(filepath.Join(g.cgroups.Path(cgroup), "cgroup.procs"))
+	text, err := g.cgroups.ReadFile(cgroup, "cgroup.procs")
 	if err != nil {
 		return 0, false
 	}

@@ -1,0 +1,84 @@
+package check
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"nodepartition/internal/kubeapi"
+	"nodepartition/internal/kubeletconfig"
+	"nodepartition/internal/node/options"
+)
+
+// writable finds files of the configuration that others than root can write, by themselves or by a
+// folder on the way. They are read all the same: to refuse them would end the partition. The owners
+// of an unpacked archive are not those of the node.
+func (c *checks) writable() []Finding {
+	n := c.options.Node
+	if n.Foreign {
+		return nil
+	}
+	names := []string{kubeletconfig.SettingsPath}
+	for _, looked := range c.config.Looked {
+		names = append(names, looked.Path) // also one that is missing, and may be made
+	}
+	switch c.options.Eviction.Kubeconfig {
+	case options.KubeconfigNone:
+	case options.KubeconfigAuto:
+		if found, err := kubeapi.Find(n.Root); err == nil {
+			names = append(names, found)
+		}
+	default:
+		names = append(names, c.options.Eviction.Kubeconfig)
+	}
+	var found []Finding
+	seen := map[string]bool{}
+	for _, name := range names {
+		path := n.Path(name)
+		for _, way := range []string{path, resolved(path)} {
+			for ; !seen[way]; way = filepath.Dir(way) {
+				seen[way] = true
+				if why := othersWrite(way); why != "" {
+					found = append(found, changing(
+						Warning, fmt.Sprintf("chown root:root %[1]s && chmod go-w %[1]s", way),
+						"%s %s: whoever writes it sets limits and CPUs of this node, by %s", way, why, name,
+					)...)
+				}
+			}
+		}
+	}
+	return found
+}
+
+// resolved returns a path without links.
+func resolved(path string) string {
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		return target
+	}
+	return path
+}
+
+// othersWrite returns how others than root can write a file, or replace files in a folder. It
+// returns nothing for a link, whose target counts, and for what is not there.
+func othersWrite(path string) string {
+	info, err := os.Lstat(path)
+	if err != nil || info.Mode()&fs.ModeSymlink != 0 {
+		return ""
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	switch mode := info.Mode(); {
+	case !ok:
+		return ""
+	case stat.Uid != 0 && stat.Uid != uint32(os.Geteuid()):
+		return fmt.Sprintf("belongs to user %d", stat.Uid)
+	case mode.IsDir() && mode&fs.ModeSticky != 0:
+		return "" // nobody replaces what belongs to others
+	case mode&0o002 != 0:
+		return "can be written by all users"
+	case mode&0o020 != 0 && stat.Gid != 0 && stat.Gid != uint32(os.Getegid()):
+		return fmt.Sprintf("can be written by group %d", stat.Gid)
+	}
+	return ""
+}

@@ -1,0 +1,24 @@
+package cluster
+
+import (
+	"errors"
+	"testing"
+
+	"nodepartition/internal/host"
+	"nodepartition/internal/node/options"
+)
+
+// TestOpenForeign: no credentials of another node are used here, however they are named: its
+// kubeconfig may name a program.
+func TestOpenForeign(t *testing.T) {
+	t.Parallel()
+	n, err := host.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kubeconfig := range []string{options.KubeconfigAuto, "/etc/kubernetes/kubelet.conf"} {
+		if _, _, err := Open(n, kubeconfig); !errors.Is(err, host.ErrNotAsked) {
+			t.Errorf("%s: %v", kubeconfig, err)
+		}
+	}
+}
