@@ -21,6 +21,7 @@ import (
 	"nodepartition/internal/daemon/metrics"
 	"nodepartition/internal/daemon/namespaces"
 	"nodepartition/internal/daemon/resource"
+	"nodepartition/internal/journallog"
 	"nodepartition/internal/node"
 	nodecontrol "nodepartition/internal/node/control"
 	"nodepartition/internal/node/options"
@@ -69,13 +70,17 @@ type monitor struct {
 	overdue     overdue
 	refusals    refusals
 	reloaded    chan struct{} // has an element after systemd has reloaded its units
+	logDropped  func() uint64
 	cancel      context.CancelFunc
 }
 
 // Run runs the daemon until ctx ends, a part fails, or there is nothing left to do: the partition
 // is switched off and empty, or the kubelet makes it itself.
 func Run(ctx context.Context, o Options) error {
-	log := o.Log
+	queue := journallog.NewQueue(o.Log.Handler()) // no part waits for who reads the log
+	defer queue.Close()
+	log := slog.New(queue)
+	o.Log = log
 	lock, err := lockState(o.Node)
 	if err != nil {
 		return err
@@ -89,7 +94,7 @@ func Run(ctx context.Context, o Options) error {
 		return errors.New("the configuration is not valid: see above")
 	}
 	m := &monitor{
-		shared:   shared{options: o, log: log},
+		shared: shared{options: o, log: log}, logDropped: queue.Dropped,
 		reloaded: make(chan struct{}, 1), refusals: refusals{changed: make(chan struct{}, 1)},
 	}
 	if why := c.Desired.ManagedByKubelet; why != "" {
@@ -118,6 +123,7 @@ func (m *monitor) build() error {
 		PerPod:     m.options.PerPod,
 		Version:    m.options.Version,
 		ReadFailed: m.complaints("a scrape could not read a cgroup"),
+		LogDropped: m.logDropped,
 	})
 	m.listening = newListening(m.options, m.metrics.ListenFailed)
 	m.takeSockets()

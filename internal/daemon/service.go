@@ -15,6 +15,7 @@ import (
 	"nodepartition/internal/host"
 	"nodepartition/internal/node"
 	"nodepartition/internal/oneline"
+	"nodepartition/internal/systemd"
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/podmove"
 )
@@ -36,8 +37,9 @@ func (s *service) status(line string) {
 	if line == s.last {
 		return
 	}
-	s.last = line
-	_, _ = daemon.SdNotify(false, "STATUS="+line) // does nothing without systemd
+	if systemd.Notify("STATUS="+line, nil) == nil { // else the next pass tries again
+		s.last = line
+	}
 }
 
 // run notifies systemd that we are ready, and then that we are alive, until ctx ends.
@@ -54,7 +56,13 @@ func (s *service) run(ctx context.Context, alive, ready func() error) error {
 		case <-time.After(look):
 		}
 	}
-	_, _ = daemon.SdNotify(false, daemon.SdNotifyReady)
+	for systemd.Notify(daemon.SdNotifyReady, nil) != nil { // systemd would wait for it, and kill us
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(look):
+		}
+	}
 	interval, err := daemon.SdWatchdogEnabled(false)
 	if err != nil || interval == 0 {
 		<-ctx.Done()
@@ -64,7 +72,7 @@ func (s *service) run(ctx context.Context, alive, ready func() error) error {
 	defer tick.Stop()
 	for {
 		if alive() == nil {
-			_, _ = daemon.SdNotify(false, daemon.SdNotifyWatchdog)
+			_ = systemd.Notify(daemon.SdNotifyWatchdog, nil) // there are two more in each period
 		}
 		select {
 		case <-ctx.Done():
