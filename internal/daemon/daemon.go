@@ -265,12 +265,10 @@ func (m *monitor) serve(ctx context.Context) error {
 	group.Go(quiet(func() error { return m.api.Run(ctx) }))
 	group.Go(quiet(func() error { return m.namespaces.Run(ctx) }))
 	group.Go(quiet(func() error { return m.resources.Run(ctx) }))
-	for _, run := range m.cluster.runs(m.partitions.systemPoll) {
-		group.Go(quiet(func() error { return run(ctx) }))
-	}
+	group.Go(quiet(func() error { return m.cluster.record(ctx) }))
 	group.Go(quiet(func() error {
 		defer last.Done()
-		err := m.cluster.keepMarks(ctx, m.options.NodeStatus)
+		err := m.cluster.keepMarks(ctx)
 		<-ctx.Done()
 		return err
 	}))
@@ -357,7 +355,6 @@ func (m *monitor) removePartitions(ctx context.Context) {
 // leaveNode removes conditions, labels and resources from the Node. Each takes five seconds at most
 // while the API server does not answer.
 func (m *monitor) leaveNode(ctx context.Context) {
-	m.cluster.withdraw()(ctx)
 	m.removeMarks(ctx)
 	m.resources.Remove(ctx)
 }

@@ -31,8 +31,12 @@ func TestRetry(t *testing.T) {
 			r.After(err)
 		}
 		within("the last", want.last)
-		r.After(nil)
-		within("after another error", map[bool]time.Duration{true: 2 * want.first, false: want.first}[kind == ErrUnreachable])
+		other := ErrGone
+		if want == classOf(other) {
+			other = ErrForbidden
+		}
+		r.After(other)
+		within("after another error", want.first)
 	}
 	seen := map[time.Duration]bool{}
 	for range 100 {
