@@ -21,6 +21,7 @@ import (
 	"nodepartition/internal/daemon/metrics"
 	"nodepartition/internal/daemon/namespaces"
 	"nodepartition/internal/daemon/resource"
+	"nodepartition/internal/daemon/textfile"
 	"nodepartition/internal/journallog"
 	"nodepartition/internal/node"
 	nodecontrol "nodepartition/internal/node/control"
@@ -97,7 +98,14 @@ func Run(ctx context.Context, o Options) error {
 		shared: shared{options: o, log: log}, logDropped: queue.Dropped,
 		reloaded: make(chan struct{}, 1), refusals: refusals{changed: make(chan struct{}, 1)},
 	}
-	if why := c.Desired.ManagedByKubelet; why != "" {
+	why := c.Desired.ManagedByKubelet
+	if why != "" && len(c.Partitions) == 0 {
+		m.options.Textfile = ""
+	}
+	if err := textfile.Claim(o.Node.Path(filepath.Join(filepath.Dir(node.MembersFile), "textfile")), m.options.Textfile); err != nil {
+		log.Warn("the metrics that an earlier run has written for node_exporter may stay", "error", err)
+	}
+	if why != "" {
 		log.Info(why)
 		if len(c.Partitions) == 0 {
 			m.service.status(why)
@@ -309,7 +317,11 @@ func (m *monitor) serve(ctx context.Context) error {
 		defer m.cancel()
 		for {
 			if err := m.reconciler.Run(ctx); err != nil {
-				m.stopEmptied(context.WithoutCancel(ctx))
+				last := context.WithoutCancel(ctx)
+				m.stopEmptied(last)
+				if m.isStopping(last) { // the next boot may have no partition, and then nobody removes them
+					m.listening.ended.Store(true)
+				}
 				return err
 			}
 			if !m.cameBack() {
@@ -319,7 +331,9 @@ func (m *monitor) serve(ctx context.Context) error {
 		m.removePartitions(ctx)
 		return nil
 	}))
-	return group.Wait()
+	err := group.Wait()
+	m.removeTextfile()
+	return err
 }
 
 // alive returns an error when a part of the program hangs: placement or eviction.
@@ -347,14 +361,15 @@ func (m *monitor) removePartitions(ctx context.Context) {
 	for _, name := range m.partitions.names() {
 		m.stopSlices(ctx, name)
 	}
-	m.listening.ended.Store(true)
 	m.leaveNode(ctx)
 	m.service.status("All partitions are switched off")
 }
 
-// leaveNode removes conditions, labels and resources from the Node. Each takes five seconds at most
-// while the API server does not answer.
+// leaveNode removes labels and conditions, and resources, from the Node: there is not a partition of
+// ours any more. Each takes five seconds at most while the API server does not answer. The metrics for
+// node_exporter go at the end.
 func (m *monitor) leaveNode(ctx context.Context) {
+	m.listening.ended.Store(true)
 	m.removeMarks(ctx)
 	m.resources.Remove(ctx)
 }

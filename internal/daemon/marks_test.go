@@ -135,12 +135,13 @@ func TestPreparedMarks(t *testing.T) {
 		t.Errorf("%v without the flag", err)
 	}
 	m.options.NodeStatus = true
+	m.cluster = m.newCluster()
 	if err := m.marked(); !errors.Is(err, errMarks) || m.prepared() == nil {
 		t.Errorf("%v before the first attempt", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- m.cluster.keepMarks(ctx, true) }() // there is no kubeconfig
+	go func() { ended <- m.cluster.keepMarks(ctx) }() // there is no kubeconfig
 	within(t, "it was tried", func() bool { return m.marked() == nil })
 	cancel()
 	<-ended
@@ -174,7 +175,7 @@ func TestRemovePartitionsMarks(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
-		go func() { ended <- m.cluster.keepMarks(ctx, true) }()
+		go func() { ended <- m.cluster.keepMarks(ctx) }()
 		within(t, "the condition is written", func() bool { return cluster.Condition(kubeapi.Ready) != nil })
 		test.end(m)
 		cancel()

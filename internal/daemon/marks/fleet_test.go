@@ -75,7 +75,9 @@ func TestFleet(t *testing.T) {
 		for range monitors { // they are booted at once, as after a power failure
 			n := &node{facts: fine(), memory: &evict.Report{UsedPeak: 1}, at: f.count}
 			f.nodes = append(f.nodes, n)
-			defer run(t, n.keeper(t.TempDir(), "0.1.0", lines).Run)()
+			k := n.keeper(t.TempDir(), "0.1.0", lines)
+			k.look = 5 * look // there are many
+			defer run(t, k.Run)()
 		}
 		f.during(5 * time.Minute)
 		check := func(what string, d time.Duration, wantMean, wantBusiest float64) {

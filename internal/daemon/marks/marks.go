@@ -78,6 +78,7 @@ type Options struct {
 type Keeper struct {
 	options Options
 	nodes   nodes
+	look    time.Duration
 	tried   atomic.Bool
 	pressed atomic.Pointer[time.Time] // the last time of pressure
 
@@ -110,7 +111,7 @@ func (s state) isEmpty() bool { return len(s.Labels) == 0 && len(s.Conditions) =
 // New returns a Keeper that knows what was written before the last restart. It writes nothing
 // before Run.
 func New(o Options) *Keeper {
-	k := &Keeper{options: o, nodes: ownNode{o.API}}
+	k := &Keeper{options: o, nodes: ownNode{o.API}, look: look}
 	if err := statefile.ReadVersion(o.StateFile, stateVersion, &k.state); err != nil {
 		// Without the file the node was booted, or the file is of no use: what the Node has is not known.
 		k.state = state{
@@ -156,7 +157,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 	}
 	k.begin = time.Now()
 	k.read, k.beat = k.begin, k.begin.Add(settle+rand.N(settle))
-	for ; ctx.Err() == nil; sleep(ctx, look) {
+	for ; ctx.Err() == nil; sleep(ctx, k.look) {
 		k.step(ctx, time.Now())
 		k.tried.Store(true)
 	}
