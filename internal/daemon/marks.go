@@ -8,7 +8,6 @@ import (
 	"nodepartition/internal/daemon/marks"
 	"nodepartition/internal/node"
 	"nodepartition/internal/unitname"
-	"nodepartition/pkg/podmove"
 )
 
 // newMarks returns what keeps labels and conditions of the Node: those that are asked for.
@@ -74,7 +73,7 @@ func (m *monitor) facts() (marks.Facts, bool) {
 	report := m.table.Report()
 	f := marks.Facts{
 		Section: m.configured.digest(), Hangs: m.alive(), Refused: m.problem.get(),
-		Passed: !report.Time.IsZero(), Unready: m.unready(), Misplaced: misplaced(report.Pods),
+		Passed: !report.Time.IsZero(), Unready: m.unready(), Misplaced: report.Misplaced(),
 	}
 	for _, name := range on {
 		if !m.exists(name) {
@@ -82,18 +81,6 @@ func (m *monitor) facts() (marks.Facts, bool) {
 		}
 	}
 	return f, true
-}
-
-// misplaced counts the pods that are not where they belong. A pod that is being deleted is not
-// moved.
-func misplaced(pods []podmove.PodReport) int {
-	count := 0
-	for i := range pods {
-		if pods[i].Misplaced > 0 && pods[i].Reason != podmove.ReasonTerminating {
-			count++
-		}
-	}
-	return count
 }
 
 // isStopping reports whether the node is being shut down. Without a connection to systemd it is not

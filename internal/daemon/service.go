@@ -100,20 +100,17 @@ func summary(report podmove.Report, partitions []unitname.PartitionName, err, pr
 
 // whereabouts returns how many pods run in each of the partitions, and how many in a wrong one.
 func whereabouts(report podmove.Report, partitions ...unitname.PartitionName) string {
-	placed, misplaced := map[unitname.PartitionName]int{}, 0
+	placed := map[unitname.PartitionName]int{}
 	for _, pod := range report.Pods {
 		if pod.Containers > 0 {
 			placed[pod.Partition()]++
-		}
-		if pod.Misplaced > 0 {
-			misplaced++
 		}
 	}
 	var line strings.Builder
 	for _, name := range partitions {
 		fmt.Fprintf(&line, "%d pods in partition %s, ", placed[name], name)
 	}
-	fmt.Fprintf(&line, "%d pods in the wrong partition", misplaced)
+	fmt.Fprintf(&line, "%d pods in the wrong partition", report.Misplaced())
 	return line.String()
 }
 
