@@ -398,17 +398,23 @@ func (m *monitor) stopEmptied(ctx context.Context) {
 	m.leaveNode(ctx)
 }
 
-// complaints returns a function that logs an error, unless it has logged one with the same text.
+// mostComplaints bounds the different errors that a function of complaints logs in an hour: each of many
+// pods may have one.
+const mostComplaints = 100
+
+// complaints returns a function that logs an error, unless it has logged one with the same text. After
+// many different ones it forgets them, at most once an hour.
 func (m *monitor) complaints(what string) func(error) {
 	var mu sync.Mutex
-	last := map[string]bool{}
+	last, since := map[string]bool{}, time.Now()
 	return func(err error) {
 		mu.Lock()
 		defer mu.Unlock()
-		if len(last) > 100 {
+		if len(last) >= mostComplaints && time.Since(since) >= time.Hour {
 			clear(last)
+			since = time.Now()
 		}
-		if text := err.Error(); !last[text] {
+		if text := err.Error(); !last[text] && len(last) < mostComplaints {
 			last[text] = true
 			m.log.Warn(what, "error", err)
 		}

@@ -2,13 +2,16 @@ package daemon
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"nodepartition/tests/fakenode"
+	"nodepartition/tests/locked"
 )
 
 // stuck is a journal that does not read.
@@ -56,4 +59,34 @@ func TestRunStuckLog(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Errorf("it ended with %v", err)
 	}
+}
+
+// TestComplaints: an error that lasts is logged once, and more different ones than are remembered do
+// not make all of them new.
+func TestComplaints(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var lines locked.Buffer
+		m := &monitor{shared: shared{log: lines.Logger()}}
+		complain := m.complaints("a scrape failed")
+		logged := func(scrapes int) int {
+			before := strings.Count(lines.String(), "\n")
+			for range scrapes {
+				for i := range mostComplaints + 50 {
+					complain(fmt.Errorf("pod %d", i))
+				}
+			}
+			return strings.Count(lines.String(), "\n") - before
+		}
+		if n := logged(1); n != mostComplaints {
+			t.Errorf("%d lines; want %d", n, mostComplaints)
+		}
+		if n := logged(10); n != 0 {
+			t.Errorf("%d lines for the same errors", n)
+		}
+		<-time.After(time.Hour)
+		if n := logged(10); n != mostComplaints {
+			t.Errorf("%d lines an hour later; want %d", n, mostComplaints)
+		}
+	})
 }
