@@ -85,6 +85,7 @@ type Keeper struct {
 	mu    sync.Mutex // held while the Node is written
 	ended bool       // no write may follow the removal
 	state state
+	left  bool      // an earlier run has written something that is not asked for any more
 	begin time.Time // of Run
 	// differs is the time since which the readiness differs from the last value; zero if it does not.
 	differs time.Time
@@ -119,6 +120,7 @@ func New(o Options) *Keeper {
 			Conditions: map[v1.NodeConditionType]v1.NodeCondition{kubeapi.Ready: {}, kubeapi.Pressure: {}},
 		}
 	}
+	before := len(k.state.Labels) + len(k.state.Conditions)
 	if o.Facts == nil { // clear removes them, unless others have written them since
 		k.state.Labels = nil
 		delete(k.state.Conditions, kubeapi.Ready)
@@ -126,6 +128,7 @@ func New(o Options) *Keeper {
 	if o.Memory == nil {
 		delete(k.state.Conditions, kubeapi.Pressure)
 	}
+	k.left = k.state.Version > 0 && len(k.state.Labels)+len(k.state.Conditions) < before
 	if k.state.Conditions[kubeapi.Pressure].Status == v1.ConditionTrue {
 		k.Pressed() // when it was is not known
 	}
@@ -382,7 +385,7 @@ func (k *Keeper) clear(ctx context.Context, booted bool) {
 			k.forget()
 			return
 		case errors.Is(err, kubeapi.ErrForbidden):
-			if found || !booted { // else nothing was written
+			if found || k.left {
 				k.warnLeft(err)
 			}
 			k.forget()

@@ -333,7 +333,7 @@ func TestRefused(t *testing.T) {
 					t.Errorf("log %s; want %d lines", text, test.lines)
 				}
 				m.fail(nil)
-				<-time.After(2*time.Hour * 3 / 2)
+				<-time.After(2 * time.Hour * 3 / 2)
 				wantCores(t, m, values{"a": 4000})
 			})
 		})
