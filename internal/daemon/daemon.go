@@ -53,6 +53,8 @@ type Options struct {
 	// Version of the program.
 	Version string
 	Log     *slog.Logger
+
+	logDropped func() uint64 // set by Run
 }
 
 // monitor is the daemon: the partitions, what they share, and what the program does besides.
@@ -71,7 +73,6 @@ type monitor struct {
 	overdue     overdue
 	refusals    refusals
 	reloaded    chan struct{} // has an element after systemd has reloaded its units
-	logDropped  func() uint64
 	cancel      context.CancelFunc
 }
 
@@ -81,7 +82,7 @@ func Run(ctx context.Context, o Options) error {
 	queue := journallog.NewQueue(o.Log.Handler()) // no part waits for who reads the log
 	defer queue.Close()
 	log := slog.New(queue)
-	o.Log = log
+	o.Log, o.logDropped = log, queue.Dropped
 	lock, err := lockState(o.Node)
 	if err != nil {
 		return err
@@ -95,7 +96,7 @@ func Run(ctx context.Context, o Options) error {
 		return errors.New("the configuration is not valid: see above")
 	}
 	m := &monitor{
-		shared: shared{options: o, log: log}, logDropped: queue.Dropped,
+		shared:   shared{options: o, log: log},
 		reloaded: make(chan struct{}, 1), refusals: refusals{changed: make(chan struct{}, 1)},
 	}
 	why := c.Desired.ManagedByKubelet
@@ -131,7 +132,7 @@ func (m *monitor) build() error {
 		PerPod:     m.options.PerPod,
 		Version:    m.options.Version,
 		ReadFailed: m.complaints("a scrape could not read a cgroup"),
-		LogDropped: m.logDropped,
+		LogDropped: m.options.logDropped,
 	})
 	m.listening = newListening(m.options, m.metrics.ListenFailed)
 	m.takeSockets()
@@ -319,7 +320,7 @@ func (m *monitor) serve(ctx context.Context) error {
 			if err := m.reconciler.Run(ctx); err != nil {
 				last := context.WithoutCancel(ctx)
 				m.stopEmptied(last)
-				if m.isStopping(last) { // the next boot may have no partition, and then nobody removes them
+				if m.isStopping(last) { // the next boot may be without a partition, and without this program
 					m.listening.ended.Store(true)
 				}
 				return err
@@ -365,9 +366,9 @@ func (m *monitor) removePartitions(ctx context.Context) {
 	m.service.status("All partitions are switched off")
 }
 
-// leaveNode removes labels and conditions, and resources, from the Node: there is not a partition of
-// ours any more. Each takes five seconds at most while the API server does not answer. The metrics for
-// node_exporter go at the end.
+// leaveNode removes labels and conditions, and resources, from the Node: there is not a partition
+// of ours any more. Each takes five seconds at most while the API server does not answer. The
+// metrics for node_exporter go at the end.
 func (m *monitor) leaveNode(ctx context.Context) {
 	m.listening.ended.Store(true)
 	m.removeMarks(ctx)
@@ -398,12 +399,12 @@ func (m *monitor) stopEmptied(ctx context.Context) {
 	m.leaveNode(ctx)
 }
 
-// mostComplaints bounds the different errors that a function of complaints logs in an hour: each of many
-// pods may have one.
+// mostComplaints bounds the different errors that a function of complaints logs in an hour: each of
+// many pods may have one.
 const mostComplaints = 100
 
-// complaints returns a function that logs an error, unless it has logged one with the same text. After
-// many different ones it forgets them, at most once an hour.
+// complaints returns a function that logs an error, unless it has logged one with the same text.
+// After many different ones it forgets them, at most once an hour.
 func (m *monitor) complaints(what string) func(error) {
 	var mu sync.Mutex
 	last, since := map[string]bool{}, time.Now()

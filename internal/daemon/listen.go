@@ -154,8 +154,8 @@ func (m *monitor) serveTextfile(ctx context.Context) error {
 	}.Run(ctx)
 }
 
-// removeTextfile removes the metrics for node_exporter after the last of them is written, unless the
-// service is only restarted or stopped.
+// removeTextfile removes the metrics for node_exporter after the last of them is written, unless
+// the service is only restarted or stopped.
 func (m *monitor) removeTextfile() {
 	if m.options.Textfile == "" || !m.listening.ended.Load() {
 		return

@@ -61,8 +61,8 @@ func TestRunStuckLog(t *testing.T) {
 	}
 }
 
-// TestComplaints: an error that lasts is logged once, and more different ones than are remembered do
-// not make all of them new.
+// TestComplaints: an error that lasts is logged once, and more different ones than are remembered
+// do not make all of them new.
 func TestComplaints(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -16,8 +16,8 @@ const (
 
 // Queue is a slog.Handler that never blocks: another goroutine gives the records to the handler
 // behind it, in their order. journald reads slowly, or not at all, while its disk is busy, which is
-// often while memory is short. Its socket is full then, and a write to it lasts until journald reads.
-// What finds no room in the queue is dropped and counted.
+// often while memory is short. Its socket is full then, and a write to it lasts until journald
+// reads. What finds no room in the queue is dropped and counted.
 type Queue struct {
 	slog.Handler // behind the queue
 	*queue

@@ -27,9 +27,9 @@ func (g gate) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return gate{g.Handler.WithAttrs(attrs), g.open}
 }
 
-// TestQueue: while the log is not read, loggers return, and what finds no room is counted. When it is
-// read again, the records come in their order, with the values of the time when they were logged, and
-// a line says how many are missing.
+// TestQueue: while the log is not read, loggers return, and what finds no room is counted. When it
+// is read again, the records come in their order, with the values of the time when they were
+// logged, and a line says how many are missing.
 func TestQueue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -95,8 +95,8 @@ func TestQueueClose(t *testing.T) {
 	})
 }
 
-// TestQueueFullSocket: a datagram socket whose reader has stopped, which other programs have filled,
-// blocks whoever writes to it. Through the queue it blocks no logger.
+// TestQueueFullSocket: a datagram socket whose reader has stopped, which other programs have
+// filled, blocks whoever writes to it. Through the queue it blocks no logger.
 func TestQueueFullSocket(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal")
@@ -117,6 +117,16 @@ func TestQueueFullSocket(t *testing.T) {
 	}
 	if err := write.SetWriteDeadline(time.Time{}); err != nil {
 		t.Fatal(err)
+	}
+	room := make(chan struct{})
+	go func() {
+		defer close(room)
+		awaitRoom(path)
+	}()
+	select {
+	case <-room:
+		t.Error("a full queue has room")
+	case <-time.After(100 * time.Millisecond):
 	}
 	q := NewQueue(slog.NewTextHandler(write, nil))
 	log := slog.New(q)
@@ -143,4 +153,6 @@ func TestQueueFullSocket(t *testing.T) {
 		}
 	}
 	q.Close()
+	<-room
+	awaitRoom(path + ".none")
 }

@@ -134,14 +134,14 @@ func newClient(kubeconfig string) (*Client, error) {
 		return nil, err
 	}
 	behind := rest.CopyConfig(config)
-	behind.Dial = nil // the default, and connections of its own
+	behind.Dial = nil // the default, with separate connections
 	if c.behind, err = rest.RESTClientFor(behind); err != nil {
 		return nil, err
 	}
 	return c, nil
 }
 
-// Background returns a client with connections of its own, for requests that are not urgent. They
+// Background returns a client with separate connections, for requests that are not urgent. They
 // have three times as long.
 func (c *Client) Background() *Client {
 	if c.connections == nil {
@@ -208,8 +208,8 @@ const nodeUser = "system:node:"
 func (c *Client) Files() []string { return c.files }
 
 // do makes a request that reads, or a small one that may fail. It returns when ctx ends, or after
-// Timeout, even if the request has not ended: client-go waits for a credential plugin without regard
-// to the context (refreshCredsLocked, k8s.io/client-go/plugin/pkg/client/auth/exec v0.37.0).
+// Timeout, even if the request has not ended: client-go waits for a credential plugin without
+// regard to the context (refreshCredsLocked, k8s.io/client-go/plugin/pkg/client/auth/exec v0.37.0).
 func (c *Client) do(ctx context.Context, request *rest.Request) (rest.Result, error) {
 	return c.within(ctx, c.Timeout, request)
 }

@@ -33,8 +33,8 @@ type Marks struct {
 // v1.37.0). So one right suffices. It is a strategic merge patch, which merges conditions by their
 // type. NodeRestriction allows a kubelet's user to change conditions of any type, and labels of the
 // node it runs on, whose prefix is not below kubernetes.io or k8s.io (admitNode and
-// getForbiddenLabels, plugin/pkg/admission/noderestriction). The kubelet keeps labels and conditions
-// that it does not know.
+// getForbiddenLabels, plugin/pkg/admission/noderestriction). The kubelet keeps labels and
+// conditions that it does not know.
 func (c *Client) SetMarks(ctx context.Context, node string, m Marks) error {
 	_, err := c.do(ctx, c.patchMarks(node, m))
 	return c.marksFailed("patch nodes/status", node, err)

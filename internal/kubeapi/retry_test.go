@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestRetry: what the API server refuses is tried again after minutes and hours, and one that is away
-// is asked again soon. An error of another kind starts again.
+// TestRetry: what the API server refuses is tried again after minutes and hours, and one that is
+// away is asked again soon. An error of another kind starts again.
 func TestRetry(t *testing.T) {
 	t.Parallel()
 	for kind, want := range map[error]class{

@@ -348,8 +348,8 @@ func (p *proxy) drop() {
 	p.open = nil
 }
 
-// TestReconnectPauses: a broker that accepts a connection and drops it at once, as one whose quota is
-// exceeded, is not asked again and again without a pause.
+// TestReconnectPauses: a broker that accepts a connection and drops it at once, as one whose quota
+// is exceeded, is not asked again and again without a pause.
 func TestReconnectPauses(t *testing.T) {
 	t.Parallel()
 	b := newBus(t)

@@ -8,8 +8,8 @@ import (
 )
 
 // Notify sends a message with file descriptors to the systemd that has started this process
-// (sd_notify(3)). It returns after a second at most, also if systemd does not read. The sd_notify of
-// go-systemd 22.7.0 would wait, and sends no descriptors. Without systemd it does nothing.
+// (sd_notify(3)). It returns after a second at most, also if systemd does not read. The sd_notify
+// of go-systemd 22.7.0 would wait, and sends no descriptors. Without systemd it does nothing.
 func Notify(state string, rights []byte) error {
 	path := os.Getenv("NOTIFY_SOCKET")
 	if path == "" {

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestNotifyFullSocket: a systemd that does not read, and whose socket is full, holds nobody up.
+// TestNotifyFullSocket: no caller waits for a systemd that does not read, and whose socket is full.
 // Not parallel, because it sets the environment.
 func TestNotifyFullSocket(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "notify")

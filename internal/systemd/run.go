@@ -22,8 +22,8 @@ func retryPause() wait.Backoff {
 	return wait.Backoff{Duration: 20 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 5, Cap: 500 * time.Millisecond}
 }
 
-// lasting is the time after which a connection was a good one. One that is lost before, as to a broker
-// that drops us or to a bus that restarts in a loop, is made again after a pause that grows.
+// lasting is the time after which a connection was a good one. One that is lost before, as to a
+// broker that drops us or to a bus that restarts in a loop, is made again after a pause that grows.
 const lasting = 10 * time.Second
 
 // sleep waits for d. It reports whether ctx has not ended before.

@@ -56,8 +56,8 @@ type PodReport struct {
 	Next string `json:"next,omitempty"`
 }
 
-// Misplaced counts the pods that are not where they belong. A pod that is being deleted is not moved,
-// and does not count.
+// Misplaced counts the pods that are not where they belong. A pod that is being deleted is not
+// moved, and does not count.
 func (r Report) Misplaced() int {
 	count := 0
 	for i := range r.Pods {

@@ -8,18 +8,15 @@ import (
 	"testing"
 	"time"
 
-	v1 "k8s.io/api/core/v1"
-
-	"nodepartition/internal/unitname"
 	"nodepartition/tests/lab"
 )
 
 const (
-	// journaldUnwatched keeps systemd from ending a journald that is stopped, which it does after three
-	// minutes and more.
+	// journaldUnwatched keeps systemd from ending a journald that is stopped, which it does after
+	// three minutes and more.
 	journaldUnwatched = "/run/systemd/system/systemd-journald.service.d/50-unwatched.conf"
-	// fillJournal fills the queue of journald's native socket, and prints how many messages fitted. One
-	// socket cannot: the kernel bounds what each sender has in it.
+	// fillJournal fills the queue of journald's native socket, and prints how many messages fitted.
+	// One socket cannot: the kernel bounds what each sender has in it.
 	fillJournal = `perl -MSocket -e 'my $n = 0; for (1 .. 32) { socket(my $s, AF_UNIX, SOCK_DGRAM, 0) or die; ` +
 		`$n++ while send($s, "MESSAGE=filler\n", MSG_DONTWAIT, pack_sockaddr_un("/run/systemd/journal/socket")) } print $n'`
 	journaldHangs = 3 * time.Minute
@@ -47,7 +44,7 @@ func TestJournaldHangs(t *testing.T) {
 			e.delete(t, members, "leaker-"+name)
 			s := spec{namespace: members, name: "member-" + name}
 			e.create(t, s)
-			inSlice(t, e.Node, members, s.name, unitname.System, v1.PodQOSBestEffort)
+			e.placed(t, s.name)
 			e.remove(t, members, s.name)
 			t.Logf("%s: a leaker is gone and a member placed after %s", name, time.Since(begin).Round(time.Second))
 		}
@@ -56,8 +53,12 @@ func TestJournaldHangs(t *testing.T) {
 		run(t, e.Node, "systemctl restart "+monitorUnit)
 		t.Logf("a restarted monitor is ready after %s", time.Since(restart).Round(time.Second))
 		during("after")
-		if left := journaldHangs - time.Since(begin); left > 0 {
-			<-time.After(left)
+		begun, used := time.Now(), e.used(t)
+		<-time.After(max(20*time.Second, journaldHangs-time.Since(begin)))
+		if share := float64(e.used(t)-used) / float64(time.Since(begun)); share > 0.5 {
+			t.Errorf("the monitor waits for journald with %.0f %% of a CPU", 100*share)
+		} else {
+			t.Logf("the monitor uses %.0f %% of a CPU meanwhile", 100*share)
 		}
 		want(t, e.Node, "ps -o state= -p $(systemctl show --value -p MainPID systemd-journald.service)", "T")
 		want(t, e.Node, fillJournal, "0")
@@ -67,4 +68,14 @@ func TestJournaldHangs(t *testing.T) {
 		t.Logf("journald stood still for %s; dropped: %q", time.Since(begin).Round(time.Second), said)
 		e.unharmed(t)
 	})
+}
+
+// used returns the CPU time of the monitor.
+func (e *evictor) used(t *testing.T) time.Duration {
+	t.Helper()
+	ns, err := strconv.ParseInt(property(t, e.Node, monitorUnit, "CPUUsageNSec"), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(ns)
 }

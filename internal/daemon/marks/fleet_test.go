@@ -1,6 +1,7 @@
 package marks
 
 import (
+	"path/filepath"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -50,8 +51,8 @@ func (f *fleet) answer(err error) {
 	}
 }
 
-// rate returns the mean of the writes in a second, and the mean of the ten busiest seconds in a row,
-// for all nodes of the table.
+// rate returns the mean of the writes in a second, and the mean of the ten busiest seconds in a
+// row, for all nodes of the table.
 func rate(per []int) (mean, busiest float64) {
 	const window = 10
 	sum, last := 0, 0
@@ -72,10 +73,11 @@ func TestFleet(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f, lines := &fleet{begin: time.Now()}, &locked.Buffer{}
-		for range monitors { // they are booted at once, as after a power failure
+		none := filepath.Join(t.TempDir(), "none") // state files of so many would take most of the time
+		for range monitors {                       // they are booted at once, as after a power failure
 			n := &node{facts: fine(), memory: &evict.Report{UsedPeak: 1}, at: f.count}
 			f.nodes = append(f.nodes, n)
-			k := n.keeper(t.TempDir(), "0.1.0", lines)
+			k := n.keeper(none, "0.1.0", lines)
 			k.look = 5 * look // there are many
 			defer run(t, k.Run)()
 		}

@@ -29,7 +29,8 @@ type Facts struct {
 	Misplaced int
 }
 
-// The reasons of SystemPartitionReady; the last one is of both conditions. They never change, because programs select by them.
+// The reasons of SystemPartitionReady; the last one is of both conditions. They never change,
+// because programs select by them.
 const (
 	reasonActive    = "PartitionsActive"
 	reasonHangs     = "MonitorHangs"

@@ -1,14 +1,14 @@
 // Package marks keeps what this program has on the Node of this node: the labels and the condition
 // SystemPartitionReady, and the condition SystemPartitionPressure. Each of the two is an option.
 //
-// It writes them with one patch when they change, and a heartbeat every five minutes on average. The
-// times of the heartbeats are drawn, so that the nodes of a cluster do not come at once after an
-// outage of its API server. It does not read the Node: without a change a node has one request in
-// five minutes. A readiness that is worse has to last for a minute before it is written, because
+// It writes them with one patch when they change, and a heartbeat every five minutes on average.
+// The times of the heartbeats are drawn, so that the nodes of a cluster do not come at once after
+// an outage of its API server. It does not read the Node: without a change a node has one request
+// in five minutes. A readiness that is worse has to last for a minute before it is written, because
 // others make taints of it: a restart of this program, of the runtime or of a pod changes nothing.
 // After a boot the Node still has the last values of the former boot, and is written at once. The
-// state file is on a tmpfs, so its lack shows that. With it a restart continues where the run before
-// has ended.
+// state file is on a tmpfs, so its lack shows that. With it a restart continues where the run
+// before has ended.
 package marks
 
 import (
@@ -91,9 +91,14 @@ type Keeper struct {
 	differs time.Time
 	read    time.Time // the last poll of the memory, or the last time when there was none to read
 	beat    time.Time // the next heartbeat
-	next    time.Time // the next attempt after a failure
-	retry   kubeapi.Retry
-	said    faults.Saying
+	failures
+}
+
+// failures has what is known of attempts that have failed.
+type failures struct {
+	next  time.Time // the next attempt
+	retry kubeapi.Retry
+	said  faults.Saying
 }
 
 // stateVersion is the version of the state file.

@@ -363,8 +363,8 @@ func TestPressure(t *testing.T) {
 	})
 }
 
-// TestPressureRestart: a restart keeps the status and the time of its transition. A pressure that the
-// run before has seen lasts for five minutes more.
+// TestPressureRestart: a restart keeps the status and the time of its transition. A pressure that
+// the run before has seen lasts for five minutes more.
 func TestPressureRestart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

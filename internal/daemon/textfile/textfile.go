@@ -33,9 +33,9 @@ type Writer struct {
 	Changed func(error)
 }
 
-// Claim notes in a record that the file of a folder is written from now on; of none if that is empty.
-// It removes the file that an earlier run has written elsewhere, which nobody keeps up to date any
-// more. The record has to outlive this program, and not the boot.
+// Claim notes in a record that the file of a folder is written from now on; of none if that is
+// empty. It removes the file that an earlier run has written elsewhere. The record has to outlive
+// this program, and not the boot.
 func Claim(record, folder string) error {
 	before, err := os.ReadFile(record)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -49,8 +49,8 @@ func Claim(record, folder string) error {
 	return errors.Join(err, os.WriteFile(record, []byte(folder), 0o600))
 }
 
-// Remove removes the file of a folder, because there is no partition any more. A service that is only
-// restarted keeps it: the collector has the time of the file in node_textfile_mtime_seconds.
+// Remove removes the file of a folder, because there is no partition any more. A service that is
+// only restarted keeps it: the collector has the time of the file in node_textfile_mtime_seconds.
 func Remove(folder string) error {
 	if err := os.Remove(filepath.Join(folder, file)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
