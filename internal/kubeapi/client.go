@@ -141,7 +141,7 @@ func newClient(kubeconfig string) (*Client, error) {
 	return c, nil
 }
 
-// Background returns a client with separate connections, for requests that are not urgent. They
+// Background returns a client with connections of its own, for requests that are not urgent. They
 // have three times as long.
 func (c *Client) Background() *Client {
 	if c.connections == nil {

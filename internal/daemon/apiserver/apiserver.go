@@ -170,7 +170,8 @@ func (a *Reporter) call(ctx context.Context, ask func(context.Context, *kubeapi.
 		a.refused = time.Now()
 		a.mu.Unlock()
 		return fmt.Errorf("%w: %w", evict.ErrFinal, err)
-	case errors.Is(err, kubeapi.ErrForbidden), errors.Is(err, kubeapi.ErrStatic): // of this pod: a policy may be of its namespace
+	case errors.Is(err, kubeapi.ErrForbidden), errors.Is(err, kubeapi.ErrStatic):
+		// It is about this pod: a policy may be of its namespace.
 		return fmt.Errorf("%w: %w", evict.ErrFinal, err)
 	}
 	return err
