@@ -87,10 +87,11 @@ func (c *Client) patchMarks(node string, m Marks) *rest.Request {
 			conditions = append(conditions, condition)
 		}
 	}
-	data, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"labels": m.Labels},
-		"status":   map[string]any{"conditions": conditions},
-	})
+	patch := map[string]any{"status": map[string]any{"conditions": conditions}}
+	if len(m.Labels) > 0 { // a null would remove the labels of all
+		patch["metadata"] = map[string]any{"labels": m.Labels}
+	}
+	data, err := json.Marshal(patch)
 	if err != nil {
 		panic(err) // it has texts and times
 	}

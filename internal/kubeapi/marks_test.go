@@ -43,7 +43,7 @@ func TestSetMarks(t *testing.T) {
 		`{"metadata":{"labels":{"node-partition.io/section":null,"node-partition.io/version":"0.1.0"}},"status":{"conditions":[` +
 			`{"type":"SystemPartitionReady","status":"True","lastHeartbeatTime":"2026-11-20T10:11:12Z",` +
 			`"lastTransitionTime":"2026-01-02T03:04:05Z","reason":"Active","message":"well."}]}}`,
-		`{"metadata":{"labels":null},"status":{"conditions":[{"type":"SystemPartitionPressure","$patch":"delete"}]}}`,
+		`{"status":{"conditions":[{"type":"SystemPartitionPressure","$patch":"delete"}]}}`,
 	} {
 		if got := s.requests[i]; got.line != "PATCH /api/v1/nodes/node-1/status" || got.body != want ||
 			got.contentType != "application/strategic-merge-patch+json" {
