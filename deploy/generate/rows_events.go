@@ -20,7 +20,7 @@ func evictions() row {
 			title:       "No candidate",
 			description: "1 while a pod of the partition has to be evicted and all are protected.",
 			unit:        units.Short,
-			queries:     []query{{`nodepartition_eviction_no_candidates{` + of + `}`, "{{instance}} {{partition}}"}},
+			queries:     []query{{`nodepartition_eviction_without_candidate{` + of + `}`, "{{instance}} {{partition}}"}},
 		},
 		{
 			title:       "Failed steps",

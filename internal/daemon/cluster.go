@@ -33,10 +33,10 @@ const (
 // cluster records faults and the state of the node where operators of the cluster look. Its methods
 // return at once, except those that run. A nil cluster records nothing.
 type cluster struct {
-	cgroups   cgroupfs.FS
-	recorder  *faults.Recorder  // nil without events
-	condition *faults.Condition // nil without the condition
-	marks     *marks.Keeper     // also removes what an earlier run has written
+	cgroups  cgroupfs.FS
+	recorder *faults.Recorder // nil without events
+	marks    *marks.Keeper    // also removes what an earlier run has written
+	pressure bool             // marks has the condition of the memory
 }
 
 // newCluster returns nil without a kubeconfig.
@@ -44,12 +44,9 @@ func (m *monitor) newCluster() *cluster {
 	if m.options.Eviction.Kubeconfig == options.KubeconfigNone {
 		return nil
 	}
-	c := &cluster{cgroups: m.options.Node.Cgroups, marks: m.newMarks()}
+	c := &cluster{cgroups: m.options.Node.Cgroups, marks: m.newMarks(), pressure: m.options.NodeCondition}
 	if m.options.Events {
 		c.recorder = faults.NewRecorder(m.api, m.log, m.metrics.EventWritten)
-	}
-	if m.options.NodeCondition {
-		c.condition = faults.NewCondition(m.api, unitname.First, m.log, m.metrics.ConditionWritten)
 	}
 	return c
 }
@@ -62,8 +59,8 @@ func (c *cluster) sinks(partition unitname.PartitionName, pods func() []evict.Po
 		return nil, nil
 	}
 	var sinks evict.Sinks
-	if c.condition != nil && isFirst(partition) {
-		sinks = append(sinks, pressure{condition: c.condition})
+	if c.pressure && isFirst(partition) {
+		sinks = append(sinks, pressure{marks: c.marks})
 	}
 	if c.recorder == nil {
 		return sinks, nil
@@ -76,39 +73,6 @@ func (c *cluster) sinks(partition unitname.PartitionName, pods func() []evict.Po
 	return append(sinks, events), events
 }
 
-// runs returns the parts that run until their context ends. report returns the last poll of the
-// system partition, and false without one.
-func (c *cluster) runs(report func() (evict.Report, bool)) []func(context.Context) error {
-	if c == nil {
-		return nil
-	}
-	var runs []func(context.Context) error
-	if c.recorder != nil {
-		runs = append(runs, c.recorder.Run)
-	}
-	if c.condition != nil {
-		runs = append(runs, func(ctx context.Context) error { return c.condition.Run(ctx, report) })
-	}
-	return runs
-}
-
-// withdraw withdraws the condition of a partition that is no longer ours, and returns what removes
-// it. That takes as long as the API server.
-func (c *cluster) withdraw() (remove func(context.Context)) {
-	if c == nil || c.condition == nil {
-		return func(context.Context) {}
-	}
-	c.condition.Withdraw()
-	return c.condition.Remove
-}
-
-// restore allows the condition again of a partition that came back.
-func (c *cluster) restore() {
-	if c != nil && c.condition != nil {
-		c.condition.Restore()
-	}
-}
-
 // invalid records a configuration that was refused.
 func (c *cluster) invalid(what string, err error) {
 	if c != nil && c.recorder != nil {
@@ -119,14 +83,14 @@ func (c *cluster) invalid(what string, err error) {
 // pressure notes in the condition of the node when a threshold is crossed.
 type pressure struct {
 	evict.NoEvents
-	condition *faults.Condition
+	marks *marks.Keeper
 }
 
 // Evicting implements evict.Events.
-func (p pressure) Evicting(evict.Eviction, time.Duration) { p.condition.Pressed() }
+func (p pressure) Evicting(evict.Eviction, time.Duration) { p.marks.Pressed() }
 
 // NoCandidate implements evict.Events.
-func (p pressure) NoCandidate(evict.Decision) { p.condition.Pressed() }
+func (p pressure) NoCandidate(evict.Decision) { p.marks.Pressed() }
 
 // clusterEvents records faults of a partition as events of the cluster.
 type clusterEvents struct {

@@ -18,6 +18,7 @@ import (
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/daemon/apiserver"
 	"nodepartition/internal/daemon/faults"
+	"nodepartition/internal/daemon/marks"
 	"nodepartition/internal/daemon/metrics"
 	"nodepartition/internal/host"
 	"nodepartition/internal/node/options"
@@ -180,11 +181,10 @@ func TestClusterNone(t *testing.T) {
 	} {
 		m := &monitor{shared: shared{options: Options{Options: o}}}
 		m.cluster = m.newCluster()
-		if (m.cluster == nil) != (o.Eviction.Kubeconfig == options.KubeconfigNone) || m.writesMarks() || len(m.cluster.runs(func() (evict.Report, bool) { return evict.Report{}, true })) != 0 {
+		if (m.cluster == nil) != (o.Eviction.Kubeconfig == options.KubeconfigNone) || m.cluster.record(t.Context()) != nil {
 			t.Errorf("%s: something runs", name)
 		}
 		m.cluster.invalid("x", errors.New("y"))
-		m.cluster.withdraw()(t.Context())
 		m.removeMarks(t.Context())
 		if err := m.marked(); err != nil {
 			t.Errorf("%s: the kubelet waits: %v", name, err)
@@ -194,7 +194,7 @@ func TestClusterNone(t *testing.T) {
 		Events: true, Eviction: options.Eviction{Kubeconfig: options.KubeconfigAuto},
 	}}}}
 	m.metrics = &metrics.Metrics{}
-	if c := m.newCluster(); c == nil || c.recorder == nil || c.condition != nil {
+	if c := m.newCluster(); c == nil || c.recorder == nil || c.pressure {
 		t.Errorf("%+v; want events and no condition by default", c)
 	}
 }
@@ -205,7 +205,7 @@ func TestClusterPartition(t *testing.T) {
 	t.Parallel()
 	api := fakeapi.New(t, httptest.NewServer)
 	c, results := clusterOf(t, apiserver.New(host.Node{}, api.NewKubeconfig(t), slog.New(slog.DiscardHandler)))
-	c.condition = &faults.Condition{}
+	c.pressure, c.marks = true, &marks.Keeper{}
 	system, kills := c.sinks(unitname.System, nil)
 	other, otherKills := c.sinks("telemetry", nil)
 	if len(system) != 2 || len(other) != 1 || kills == nil || otherKills.kills.Partition != "telemetry" {

@@ -21,6 +21,8 @@ import (
 	"nodepartition/internal/daemon/metrics"
 	"nodepartition/internal/daemon/namespaces"
 	"nodepartition/internal/daemon/resource"
+	"nodepartition/internal/daemon/textfile"
+	"nodepartition/internal/journallog"
 	"nodepartition/internal/node"
 	nodecontrol "nodepartition/internal/node/control"
 	"nodepartition/internal/node/options"
@@ -51,6 +53,8 @@ type Options struct {
 	// Version of the program.
 	Version string
 	Log     *slog.Logger
+
+	logDropped func() uint64 // set by Run
 }
 
 // monitor is the daemon: the partitions, what they share, and what the program does besides.
@@ -75,7 +79,10 @@ type monitor struct {
 // Run runs the daemon until ctx ends, a part fails, or there is nothing left to do: the partition
 // is switched off and empty, or the kubelet makes it itself.
 func Run(ctx context.Context, o Options) error {
-	log := o.Log
+	queue := journallog.NewQueue(o.Log.Handler()) // no part waits for who reads the log
+	defer queue.Close()
+	log := slog.New(queue)
+	o.Log, o.logDropped = log, queue.Dropped
 	lock, err := lockState(o.Node)
 	if err != nil {
 		return err
@@ -92,7 +99,14 @@ func Run(ctx context.Context, o Options) error {
 		shared:   shared{options: o, log: log},
 		reloaded: make(chan struct{}, 1), refusals: refusals{changed: make(chan struct{}, 1)},
 	}
-	if why := c.Desired.ManagedByKubelet; why != "" {
+	why := c.Desired.ManagedByKubelet
+	if why != "" && len(c.Partitions) == 0 {
+		m.options.Textfile = ""
+	}
+	if err := textfile.Claim(o.Node.Path(filepath.Join(filepath.Dir(node.MembersFile), "textfile")), m.options.Textfile); err != nil {
+		log.Warn("the metrics that an earlier run has written for node_exporter may stay", "error", err)
+	}
+	if why != "" {
 		log.Info(why)
 		if len(c.Partitions) == 0 {
 			m.service.status(why)
@@ -118,6 +132,7 @@ func (m *monitor) build() error {
 		PerPod:     m.options.PerPod,
 		Version:    m.options.Version,
 		ReadFailed: m.complaints("a scrape could not read a cgroup"),
+		LogDropped: m.options.logDropped,
 	})
 	m.listening = newListening(m.options, m.metrics.ListenFailed)
 	m.takeSockets()
@@ -259,12 +274,10 @@ func (m *monitor) serve(ctx context.Context) error {
 	group.Go(quiet(func() error { return m.api.Run(ctx) }))
 	group.Go(quiet(func() error { return m.namespaces.Run(ctx) }))
 	group.Go(quiet(func() error { return m.resources.Run(ctx) }))
-	for _, run := range m.cluster.runs(m.partitions.systemPoll) {
-		group.Go(quiet(func() error { return run(ctx) }))
-	}
+	group.Go(quiet(func() error { return m.cluster.record(ctx) }))
 	group.Go(quiet(func() error {
 		defer last.Done()
-		err := m.cluster.keepMarks(ctx, m.options.NodeStatus)
+		err := m.cluster.keepMarks(ctx)
 		<-ctx.Done()
 		return err
 	}))
@@ -305,7 +318,11 @@ func (m *monitor) serve(ctx context.Context) error {
 		defer m.cancel()
 		for {
 			if err := m.reconciler.Run(ctx); err != nil {
-				m.stopEmptied(context.WithoutCancel(ctx))
+				last := context.WithoutCancel(ctx)
+				m.stopEmptied(last)
+				if m.isStopping(last) { // the next boot may be without a partition, and without this program
+					m.listening.ended.Store(true)
+				}
 				return err
 			}
 			if !m.cameBack() {
@@ -315,7 +332,9 @@ func (m *monitor) serve(ctx context.Context) error {
 		m.removePartitions(ctx)
 		return nil
 	}))
-	return group.Wait()
+	err := group.Wait()
+	m.removeTextfile()
+	return err
 }
 
 // alive returns an error when a part of the program hangs: placement or eviction.
@@ -343,15 +362,15 @@ func (m *monitor) removePartitions(ctx context.Context) {
 	for _, name := range m.partitions.names() {
 		m.stopSlices(ctx, name)
 	}
-	m.listening.ended.Store(true)
 	m.leaveNode(ctx)
 	m.service.status("All partitions are switched off")
 }
 
-// leaveNode removes conditions, labels and resources from the Node. Each takes five seconds at most
-// while the API server does not answer.
+// leaveNode removes labels and conditions, and resources, from the Node: there is not a partition
+// of ours any more. Each takes five seconds at most while the API server does not answer. The
+// metrics for node_exporter go at the end.
 func (m *monitor) leaveNode(ctx context.Context) {
-	m.cluster.withdraw()(ctx)
+	m.listening.ended.Store(true)
 	m.removeMarks(ctx)
 	m.resources.Remove(ctx)
 }
@@ -380,17 +399,23 @@ func (m *monitor) stopEmptied(ctx context.Context) {
 	m.leaveNode(ctx)
 }
 
+// mostComplaints bounds the different errors that a function of complaints logs in an hour: each of
+// many pods may have one.
+const mostComplaints = 100
+
 // complaints returns a function that logs an error, unless it has logged one with the same text.
+// After many different ones it forgets them, at most once an hour.
 func (m *monitor) complaints(what string) func(error) {
 	var mu sync.Mutex
-	last := map[string]bool{}
+	last, since := map[string]bool{}, time.Now()
 	return func(err error) {
 		mu.Lock()
 		defer mu.Unlock()
-		if len(last) > 100 {
+		if len(last) >= mostComplaints && time.Since(since) >= time.Hour {
 			clear(last)
+			since = time.Now()
 		}
-		if text := err.Error(); !last[text] {
+		if text := err.Error(); !last[text] && len(last) < mostComplaints {
 			last[text] = true
 			m.log.Warn(what, "error", err)
 		}

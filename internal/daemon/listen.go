@@ -22,7 +22,7 @@ type listening struct {
 	served, written attempts
 	// sockets keeps the listening socket over a restart of the service.
 	sockets *fdstore.Store
-	// ended means that no partition is left, and so no metrics.
+	// ended means that no partition is left, or that the node is off soon, and so no metrics.
 	ended atomic.Bool
 }
 
@@ -149,7 +149,18 @@ func (m *monitor) takeSockets() {
 // serveTextfile writes the metrics for node_exporter until ctx ends.
 func (m *monitor) serveTextfile(ctx context.Context) error {
 	return textfile.Writer{
-		Folder: m.options.Textfile, Gatherer: m.metrics, Ended: m.listening.ended.Load,
+		Folder: m.options.Textfile, Gatherer: m.metrics,
 		Changed: m.listening.written.note,
 	}.Run(ctx)
+}
+
+// removeTextfile removes the metrics for node_exporter after the last of them is written, unless
+// the service is only restarted or stopped.
+func (m *monitor) removeTextfile() {
+	if m.options.Textfile == "" || !m.listening.ended.Load() {
+		return
+	}
+	if err := textfile.Remove(m.options.Textfile); err != nil {
+		m.log.Warn("the metrics for node_exporter are left over", "error", err)
+	}
 }

@@ -7,37 +7,46 @@ import (
 
 	"nodepartition/internal/daemon/marks"
 	"nodepartition/internal/node"
-	"nodepartition/pkg/podmove"
+	"nodepartition/internal/unitname"
 )
 
-// newMarks returns what keeps the labels and the condition SystemPartitionReady of the Node.
+// newMarks returns what keeps labels and conditions of the Node: those that are asked for.
 func (m *monitor) newMarks() *marks.Keeper {
-	return marks.New(marks.Options{
-		API: m.api, Facts: m.facts, Stopping: m.isStopping,
+	o := marks.Options{
+		API: m.api, Partition: unitname.First, Stopping: m.isStopping,
 		Version: m.options.Version, Boot: bootID(m.options.Node.Proc),
 		StateFile: m.options.Node.Path(filepath.Join(filepath.Dir(node.MembersFile), "nodestatus.json")),
 		Log:       m.log, Count: m.metrics.MarksWritten,
-	})
-}
-
-// keepMarks keeps the labels and the condition until ctx ends, if they are asked for. Otherwise it
-// removes what an earlier run has written.
-func (c *cluster) keepMarks(ctx context.Context, asked bool) error {
-	switch {
-	case c == nil:
-		return nil
-	case asked:
-		return c.marks.Run(ctx)
 	}
-	return c.marks.Clear(ctx)
+	if m.options.NodeStatus {
+		o.Facts = m.facts
+	}
+	if m.options.NodeCondition {
+		o.Memory = m.partitions.systemPoll
+	}
+	return marks.New(o)
 }
 
-// writesMarks reports whether there are labels and a condition to keep.
-func (m *monitor) writesMarks() bool { return m.options.NodeStatus && m.cluster != nil }
+// record sends Events until ctx ends, if they are asked for.
+func (c *cluster) record(ctx context.Context) error {
+	if c == nil || c.recorder == nil {
+		return nil
+	}
+	return c.recorder.Run(ctx)
+}
 
-// removeMarks removes the labels and the condition: there is not a partition of ours any more.
+// keepMarks keeps the labels and conditions that are asked for until ctx ends, and removes what an
+// earlier run has written besides.
+func (c *cluster) keepMarks(ctx context.Context) error {
+	if c == nil {
+		return nil
+	}
+	return c.marks.Run(ctx)
+}
+
+// removeMarks removes labels and conditions: there is not a partition of ours any more.
 func (m *monitor) removeMarks(ctx context.Context) {
-	if m.writesMarks() {
+	if m.cluster != nil {
 		m.cluster.marks.Remove(ctx)
 	}
 }
@@ -48,7 +57,7 @@ var errMarks = errors.New("the condition of the Node was not written yet")
 // marked returns an error before the first attempt to write the condition. The kubelet waits for
 // that a while: a Node that is Ready is not to have the condition of a former boot.
 func (m *monitor) marked() error {
-	if m.writesMarks() && !m.cluster.marks.Tried() {
+	if m.options.NodeStatus && m.cluster != nil && !m.cluster.marks.Tried() {
 		return errMarks
 	}
 	return nil
@@ -64,7 +73,7 @@ func (m *monitor) facts() (marks.Facts, bool) {
 	report := m.table.Report()
 	f := marks.Facts{
 		Section: m.configured.digest(), Hangs: m.alive(), Refused: m.problem.get(),
-		Passed: !report.Time.IsZero(), Unready: m.unready(), Misplaced: misplaced(report.Pods),
+		Passed: !report.Time.IsZero(), Unready: m.unready(), Misplaced: report.Misplaced(),
 	}
 	for _, name := range on {
 		if !m.exists(name) {
@@ -72,18 +81,6 @@ func (m *monitor) facts() (marks.Facts, bool) {
 		}
 	}
 	return f, true
-}
-
-// misplaced counts the pods that are not where they belong. A pod that is being deleted is not
-// moved.
-func misplaced(pods []podmove.PodReport) int {
-	count := 0
-	for i := range pods {
-		if pods[i].Misplaced > 0 && pods[i].Reason != podmove.ReasonTerminating {
-			count++
-		}
-	}
-	return count
 }
 
 // isStopping reports whether the node is being shut down. Without a connection to systemd it is not

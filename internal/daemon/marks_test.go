@@ -92,7 +92,6 @@ func TestRunMarks(t *testing.T) {
 }
 
 // TestFacts: the facts are of the partitions that are switched on, and there are none without one.
-// A pod that is being deleted does not count as misplaced.
 func TestFacts(t *testing.T) {
 	t.Parallel()
 	m, n, _, _ := built(t)
@@ -121,10 +120,6 @@ func TestFacts(t *testing.T) {
 	if f, on = m.facts(); on {
 		t.Errorf("%+v with all partitions switched off", f)
 	}
-	pods := []podmove.PodReport{{Containers: 2}, {Misplaced: 2, Reason: podmove.ReasonTerminating}, {Misplaced: 2, Reason: podmove.ReasonPending}}
-	if got := misplaced(pods); got != 1 {
-		t.Errorf("%d pods are misplaced; want one", got)
-	}
 }
 
 // TestPreparedMarks: the kubelet waits for the first attempt to replace a value of the former boot.
@@ -135,12 +130,13 @@ func TestPreparedMarks(t *testing.T) {
 		t.Errorf("%v without the flag", err)
 	}
 	m.options.NodeStatus = true
+	m.cluster = m.newCluster()
 	if err := m.marked(); !errors.Is(err, errMarks) || m.prepared() == nil {
 		t.Errorf("%v before the first attempt", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- m.cluster.keepMarks(ctx, true) }() // there is no kubeconfig
+	go func() { ended <- m.cluster.keepMarks(ctx) }() // there is no kubeconfig
 	within(t, "it was tried", func() bool { return m.marked() == nil })
 	cancel()
 	<-ended
@@ -174,7 +170,7 @@ func TestRemovePartitionsMarks(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
-		go func() { ended <- m.cluster.keepMarks(ctx, true) }()
+		go func() { ended <- m.cluster.keepMarks(ctx) }()
 		within(t, "the condition is written", func() bool { return cluster.Condition(kubeapi.Ready) != nil })
 		test.end(m)
 		cancel()

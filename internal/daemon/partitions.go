@@ -134,9 +134,6 @@ func (m *monitor) keepPartitions(c node.Followed, settings map[unitname.Partitio
 		p.evictor.SetConfig(settings[name]) // before it reads its state
 		m.metrics.Add(name, p.evictor)
 		m.partitions.add(p)
-		if isFirst(name) {
-			m.cluster.restore()
-		}
 	}
 }
 
@@ -146,10 +143,6 @@ func (m *monitor) endPartition(p *partition) {
 	m.table.SetEvicting(p.name, nil)
 	m.metrics.Remove(p.name)
 	m.happened.forget(p.name)
-	if isFirst(p.name) {
-		remove := m.cluster.withdraw()
-		go remove(context.Background()) // the API server may take its time
-	}
 }
 
 // startSlices starts the slices of partitions that were added while the daemon runs. The boot

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"nodepartition/internal/daemon/apiserver"
-	"nodepartition/internal/daemon/faults"
 	"nodepartition/internal/host"
 	"nodepartition/internal/kubeletconfig"
 	"nodepartition/internal/membership"
@@ -248,9 +247,10 @@ func TestStoppedWhileSwitchedOff(t *testing.T) {
 	} {
 		m, n, calls, _ := built(t)
 		api := fakeapi.New(t, httptest.NewServer)
-		reporter := apiserver.New(host.This(), api.NewKubeconfig(t), m.log)
-		reporter.Look()
-		m.cluster = &cluster{condition: faults.NewCondition(reporter, unitname.First, m.log, func(bool) {})}
+		m.options.NodeCondition = true
+		m.api = apiserver.New(host.This(), api.NewKubeconfig(t), m.log)
+		m.api.Look()
+		m.cluster = m.newCluster()
 		if !test.back {
 			n.Write("/var/lib/kubelet/config.yaml", fakenode.Configuration(""))
 		}

@@ -15,6 +15,7 @@ import (
 	"nodepartition/internal/host"
 	"nodepartition/internal/node"
 	"nodepartition/internal/oneline"
+	"nodepartition/internal/systemd"
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/podmove"
 )
@@ -36,8 +37,9 @@ func (s *service) status(line string) {
 	if line == s.last {
 		return
 	}
-	s.last = line
-	_, _ = daemon.SdNotify(false, "STATUS="+line) // does nothing without systemd
+	if systemd.Notify("STATUS="+line, nil) == nil { // else the next pass tries again
+		s.last = line
+	}
 }
 
 // run notifies systemd that we are ready, and then that we are alive, until ctx ends.
@@ -54,7 +56,13 @@ func (s *service) run(ctx context.Context, alive, ready func() error) error {
 		case <-time.After(look):
 		}
 	}
-	_, _ = daemon.SdNotify(false, daemon.SdNotifyReady)
+	for systemd.Notify(daemon.SdNotifyReady, nil) != nil { // systemd would wait for it, and kill us
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(look):
+		}
+	}
 	interval, err := daemon.SdWatchdogEnabled(false)
 	if err != nil || interval == 0 {
 		<-ctx.Done()
@@ -64,7 +72,7 @@ func (s *service) run(ctx context.Context, alive, ready func() error) error {
 	defer tick.Stop()
 	for {
 		if alive() == nil {
-			_, _ = daemon.SdNotify(false, daemon.SdNotifyWatchdog)
+			_ = systemd.Notify(daemon.SdNotifyWatchdog, nil) // there are two more in each period
 		}
 		select {
 		case <-ctx.Done():
@@ -92,20 +100,17 @@ func summary(report podmove.Report, partitions []unitname.PartitionName, err, pr
 
 // whereabouts returns how many pods run in each of the partitions, and how many in a wrong one.
 func whereabouts(report podmove.Report, partitions ...unitname.PartitionName) string {
-	placed, misplaced := map[unitname.PartitionName]int{}, 0
+	placed := map[unitname.PartitionName]int{}
 	for _, pod := range report.Pods {
 		if pod.Containers > 0 {
 			placed[pod.Partition()]++
-		}
-		if pod.Misplaced > 0 {
-			misplaced++
 		}
 	}
 	var line strings.Builder
 	for _, name := range partitions {
 		fmt.Fprintf(&line, "%d pods in partition %s, ", placed[name], name)
 	}
-	fmt.Fprintf(&line, "%d pods in the wrong partition", misplaced)
+	fmt.Fprintf(&line, "%d pods in the wrong partition", report.Misplaced())
 	return line.String()
 }
 

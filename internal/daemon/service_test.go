@@ -161,6 +161,7 @@ func TestSummary(t *testing.T) {
 		{Member: true, Slice: defaultSlice, Containers: 2, Misplaced: 1, Reason: podmove.ReasonPending},
 		{Slice: defaultSlice, Containers: 1},
 		{Slice: system, Containers: 1, Misplaced: 1, Reason: podmove.ReasonMoving}, // no member any more
+		{Member: true, Slice: defaultSlice, Containers: 1, Misplaced: 1, Reason: podmove.ReasonTerminating},
 	}}
 	for _, test := range []struct {
 		report   podmove.Report

@@ -4,6 +4,7 @@ package journallog
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -13,6 +14,7 @@ import (
 	"syscall"
 
 	slogjournal "github.com/systemd/slog-journal"
+	"golang.org/x/sys/unix"
 )
 
 // New returns a logger. It writes to the journal, with fields, if systemd has connected our
@@ -81,6 +83,7 @@ func (h readable) Handle(ctx context.Context, r slog.Record) error {
 		add(a)
 	}
 	r.Attrs(add)
+	awaitRoom(journalSocket)
 	said := slog.NewRecord(r.Time, r.Level, text.String(), r.PC)
 	r.Attrs(func(a slog.Attr) bool { said.AddAttrs(a); return true })
 	return h.Handler.Handle(ctx, said)
@@ -96,4 +99,26 @@ func writeAttr(w io.Writer, a slog.Attr) {
 		value = strconv.Quote(value)
 	}
 	fmt.Fprintf(w, " %s=%s", a.Key, value)
+}
+
+const journalSocket = "/run/systemd/journal/socket"
+
+// awaitRoom waits until the queue of a datagram socket has room, or is not there. The kernel wakes
+// who polls a connected socket. The socket of slog-journal is not connected: where the queue is
+// full, a write fails, the kernel frees its buffer, and that counts as room for the next write. So
+// Go's runtime would try again and again, with a whole CPU (seen with kernel 6.12).
+func awaitRoom(path string) {
+	socket, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return
+	}
+	defer unix.Close(socket)
+	if unix.Connect(socket, &unix.SockaddrUnix{Name: path}) != nil {
+		return // the write fails, too
+	}
+	for {
+		if _, err := unix.Poll([]unix.PollFd{{Fd: int32(socket), Events: unix.POLLOUT}}, -1); !errors.Is(err, unix.EINTR) {
+			return
+		}
+	}
 }

@@ -64,10 +64,89 @@ func TestBackgroundPluginHangs(t *testing.T) {
 	for range 5 * kubewatch.MaxLeft {
 		wantError(t, c.Background().Event(t.Context(), event), ErrUnreachable, "authenticator")
 	}
-	if left := c.underWay.left.Load(); left != kubewatch.MaxLeft {
+	if left := c.left.Load(); left != kubewatch.MaxLeft {
 		t.Errorf("%d requests wait for the plugin; want %d", left, kubewatch.MaxLeft)
 	}
 	if _, err := unix.Write(end, []byte("x\n")); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestBackgroundSlowAnswer: a webhook that is slow for Events alone ends neither the watch of the
+// Node nor a write of its status that the API server is about to answer, over one connection and
+// over several.
+func TestBackgroundSlowAnswer(t *testing.T) {
+	t.Parallel()
+	for name, secure := range map[string]bool{"HTTP/1": false, "HTTP/2": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			patching, answer, end := make(chan struct{}), make(chan struct{}), make(chan struct{})
+			handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				_, _ = io.Copy(io.Discard, r.Body) // the end of the connection is seen after the body
+				w.Header().Set("Content-Type", "application/json")
+				switch r.Method {
+				case http.MethodPost:
+					<-r.Context().Done()
+				case http.MethodPatch:
+					close(patching)
+					<-answer
+					_, _ = io.WriteString(w, `{"kind":"Node","apiVersion":"v1"}`)
+				default:
+					_, _ = io.WriteString(w, `{"type":"ADDED","object":{"metadata":{"uid":"1"}}}`)
+					_ = http.NewResponseController(w).Flush()
+					<-end
+				}
+			})
+			var c *Client
+			if secure {
+				server, authority := secureServer(t, handler)
+				c = clientOf(t, writeKubeconfig(t, clientcmdapi.Cluster{Server: server.URL, CertificateAuthorityData: authority}, clientcmdapi.AuthInfo{}))
+			} else {
+				server := httptest.NewServer(handler)
+				t.Cleanup(server.Close)
+				c = newTestClient(t, server.URL)
+			}
+			seen, watched, marked := make(chan struct{}), make(chan error, 1), make(chan error, 1)
+			go func() { watched <- c.Background().WatchNode(t.Context(), "one", func(*Node) { close(seen) }) }()
+			<-seen
+			go func() { marked <- c.Background().SetMarks(t.Context(), "one", Marks{}) }()
+			<-patching
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			defer cancel()
+			wantError(t, c.Background().Event(ctx, event), ErrUnreachable)
+			close(answer)
+			if err := <-marked; err != nil {
+				t.Errorf("the write was cut off: %v", err)
+			}
+			select {
+			case err := <-watched:
+				t.Errorf("the watch has ended with %v", err)
+			default:
+			}
+			close(end)
+			<-watched
+		})
+	}
+}
+
+// TestWriteSlowWebhook: a write has the time that webhooks have by default, and a read has less: it
+// finds a dead connection.
+func TestWriteSlowWebhook(t *testing.T) {
+	t.Parallel()
+	api := newAPIServer(t, give(running()))
+	slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPatch {
+			<-time.After(1500 * time.Millisecond)
+		}
+		api.ServeHTTP(w, r)
+	}))
+	defer slow.Close()
+	c := newTestClient(t, slow.URL)
+	c.Timeout = time.Second
+	if err := c.MarkEvicted(t.Context(), eviction); err != nil {
+		t.Error(err)
+	}
+	if patient*requestTimeout <= 10*time.Second || c.Background().Timeout != patient*c.Timeout {
+		t.Errorf("a write has %s, and the background %s", patient*requestTimeout, c.Background().Timeout)
 	}
 }

@@ -52,8 +52,18 @@ const Component = "partition-monitor"
 // delays requests.
 const requestTimeout = 5 * time.Second
 
-// Client calls the API server as the user of a kubeconfig. It connects on first use. A request
-// takes five seconds at most, and ends with the context of its call.
+// patient multiplies the time of a request that may wait for webhooks, and of one that is not
+// urgent: the default timeout of a webhook is 10 s (SetDefaults_ValidatingWebhook,
+// pkg/apis/admissionregistration/v1, v1.37.0). A read finds a dead connection before that.
+const patient = 3
+
+// Client calls the API server as the user of a kubeconfig. It connects on first use. A read takes
+// five seconds at most, a write three times that, and both end with the context of their call.
+//
+// A request without an answer closes the connections of the Client, so that the next one does not
+// wait for a dead one. The connections of Background stay open: one slow answer says nothing about
+// the others there, and a dead connection is found by Go's own health check within 45 s
+// (configureHTTP2Transport, k8s.io/apimachinery/pkg/util/net v0.37.0).
 //
 // Credentials may change meanwhile. Certificates and keys that the kubeconfig names as files, as
 // those of kubeadm, k3s and RKE2 do, are read again at each handshake and every five minutes, and
@@ -61,24 +71,20 @@ const requestTimeout = 5 * time.Second
 // v0.37.0). The file of its authority is read again, too. The content of the kubeconfig itself is
 // read once: the owner of a Client watches its Files, and creates another Client when they change.
 type Client struct {
-	// Timeout bounds one request; New sets it to five seconds.
+	// Timeout bounds a read, and a third of a write; New sets it to five seconds.
 	Timeout    time.Duration
 	kubeconfig string
 	server     string
 	plugin     string // the program that the kubeconfig names for credentials
 	node       string // the name of the node whose kubelet the certificate is of
 	files      []string
-	// connections tracks the open connections.
+	// connections tracks the open connections; nil in the background.
 	connections *connrotation.ConnectionTracker
 	rest        *rest.RESTClient
-	background  bool
-	underWay    *underWay
-}
-
-// underWay counts requests. Clients with the same connections share it.
-type underWay struct {
-	urgent atomic.Int32 // requests of clients that are not in the background
-	left   atomic.Int32 // requests that have not ended, and for which no caller waits any more
+	behind      *rest.RESTClient // of Background
+	// left counts requests that have not ended, and for which no caller waits any more. It is shared
+	// with Background.
+	left *atomic.Int32
 }
 
 // New prepares a client of the API server of a kubeconfig. It fails if the file, or one that it
@@ -113,7 +119,7 @@ func newClient(kubeconfig string) (*Client, error) {
 		kubeconfig:  kubeconfig,
 		server:      config.Host,
 		connections: dialer.ConnectionTracker,
-		underWay:    &underWay{},
+		left:        &atomic.Int32{},
 	}
 	for _, file := range []string{kubeconfig, config.CAFile, config.CertFile, config.KeyFile, config.BearerTokenFile} {
 		if file != "" {
@@ -127,14 +133,22 @@ func newClient(kubeconfig string) (*Client, error) {
 	if c.rest, err = rest.RESTClientFor(config); err != nil {
 		return nil, err
 	}
+	behind := rest.CopyConfig(config)
+	behind.Dial = nil // the default, with separate connections
+	if c.behind, err = rest.RESTClientFor(behind); err != nil {
+		return nil, err
+	}
 	return c, nil
 }
 
-// Background returns a client with the same connections, for requests that are not urgent. If one
-// of these gets no answer, the connections stay open for the requests of c that are under way.
+// Background returns a client with connections of its own, for requests that are not urgent. They
+// have three times as long.
 func (c *Client) Background() *Client {
+	if c.connections == nil {
+		return c
+	}
 	background := *c
-	background.background = true
+	background.rest, background.connections, background.Timeout = c.behind, nil, patient*c.Timeout
 	return &background
 }
 
@@ -193,18 +207,27 @@ const nodeUser = "system:node:"
 // Files returns the kubeconfig and the files that it names.
 func (c *Client) Files() []string { return c.files }
 
-// do makes a request. It returns when ctx ends, or after Timeout, even if the request has not
-// ended: client-go waits for a credential plugin without regard to the context (refreshCredsLocked,
-// k8s.io/client-go/plugin/pkg/client/auth/exec v0.37.0).
+// do makes a request that reads, or a small one that may fail. It returns when ctx ends, or after
+// Timeout, even if the request has not ended: client-go waits for a credential plugin without
+// regard to the context (refreshCredsLocked, k8s.io/client-go/plugin/pkg/client/auth/exec v0.37.0).
 func (c *Client) do(ctx context.Context, request *rest.Request) (rest.Result, error) {
-	switch {
-	case !c.background:
-		c.underWay.urgent.Add(1)
-		defer c.underWay.urgent.Add(-1)
-	case c.underWay.left.Load() >= kubewatch.MaxLeft: // a credential plugin does not end
+	return c.within(ctx, c.Timeout, request)
+}
+
+// write is do for a request that webhooks may see.
+func (c *Client) write(ctx context.Context, request *rest.Request) (rest.Result, error) {
+	timeout := c.Timeout
+	if c.connections != nil { // else it is as long already
+		timeout *= patient
+	}
+	return c.within(ctx, timeout, request)
+}
+
+func (c *Client) within(ctx context.Context, timeout time.Duration, request *rest.Request) (rest.Result, error) {
+	if c.connections == nil && c.left.Load() >= kubewatch.MaxLeft { // a credential plugin does not end
 		return rest.Result{}, kubewatch.ErrLeft
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	done := make(chan rest.Result, 1)
 	var mu sync.Mutex
@@ -216,11 +239,8 @@ func (c *Client) do(ctx context.Context, request *rest.Request) (rest.Result, er
 		defer mu.Unlock()
 		ended = true
 		if left { // before there was a result
-			c.underWay.left.Add(-1)
+			c.left.Add(-1)
 		} else if kubeanswer.None(result.Error()) {
-			// The next request must not wait for a dead connection, which Go's health check finds after 45 s
-			// (configureHTTP2Transport, k8s.io/apimachinery/pkg/util/net v0.37.0). The kubelet closes
-			// connections after failed heartbeats (updateDialer, cmd/kubelet/app, v1.37.0).
 			c.closeConnections()
 		}
 		done <- result
@@ -234,16 +254,18 @@ func (c *Client) do(ctx context.Context, request *rest.Request) (rest.Result, er
 		defer mu.Unlock()
 		left = true
 		if !ended {
-			c.underWay.left.Add(1)
+			c.left.Add(1)
 		}
 		c.closeConnections()
 		return rest.Result{}, ctx.Err()
 	}
 }
 
-// closeConnections closes the connections, unless that would cut off a more urgent request.
+// closeConnections closes the connections of urgent requests. The next one must not wait for a dead
+// connection. The kubelet closes connections after failed heartbeats (updateDialer,
+// cmd/kubelet/app, v1.37.0).
 func (c *Client) closeConnections() {
-	if !c.background || c.underWay.urgent.Load() == 0 {
+	if c.connections != nil {
 		c.connections.CloseAll()
 	}
 }

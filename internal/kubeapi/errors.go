@@ -30,6 +30,8 @@ var (
 	ErrGone = errors.New("it is gone")
 	// ErrStatic means that the pod in the API is the mirror of a static pod.
 	ErrStatic = errors.New("a static pod, whose status only its kubelet can change")
+	// ErrNoClient means that there is no kubeconfig yet.
+	ErrNoClient = errors.New("without a kubeconfig")
 	// ErrUnreachable means that the API server did not answer in time, or cannot now. Another attempt
 	// may succeed.
 	ErrUnreachable = errors.New("the API server cannot be reached or is overloaded")

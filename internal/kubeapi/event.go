@@ -41,7 +41,7 @@ func (c *Client) Event(ctx context.Context, e Event) error {
 	if e.Now.IsZero() {
 		e.Now = time.Now()
 	}
-	_, err := c.do(ctx, c.postEvent(e))
+	_, err := c.write(ctx, c.postEvent(e))
 	if apierrors.IsAlreadyExists(err) {
 		// An earlier run of the program has created it, or an attempt whose answer was lost: its name is
 		// the pod's with the time of the eviction.
@@ -57,7 +57,7 @@ func (c *Client) Event(ctx context.Context, e Event) error {
 // returns ErrGone if there is no such event: the API server keeps events for an hour
 // (--event-ttl).
 func (c *Client) RepeatEvent(ctx context.Context, e Event) error {
-	_, err := c.do(ctx, c.patchEvent(e))
+	_, err := c.write(ctx, c.patchEvent(e))
 	return c.failed("patch events about", e.of(), e.Name, err)
 }
 

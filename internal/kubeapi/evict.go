@@ -111,7 +111,7 @@ func (c *Client) MarkEvicted(ctx context.Context, e Eviction) error {
 		// writer reads what the first has written. If the version differs, the answer is 409 (Conflict).
 		// For a JSON patch whose test fails, and for another UID alone, it is 422, as for any invalid
 		// request.
-		if _, err = c.do(ctx, c.patch(e, evictedPatch(pod, e))); !apierrors.IsConflict(err) {
+		if _, err = c.write(ctx, c.patch(e, evictedPatch(pod, e))); !apierrors.IsConflict(err) {
 			return c.failed("patch pods/status", e.Namespace, e.Name, err)
 		}
 	}

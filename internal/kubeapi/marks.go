@@ -16,64 +16,50 @@ import (
 	"nodepartition/internal/nodelabel"
 )
 
-// Labels returns the names of the labels that SetMarks writes.
+// Labels returns the names of our labels of a node.
 func Labels() []string { return []string{nodelabel.Section, nodelabel.Version} }
 
-// Marks lists the labels and the condition Ready of a node.
+// Conditions returns the types of our conditions of a node.
+func Conditions() []v1.NodeConditionType { return []v1.NodeConditionType{Pressure, Ready} }
+
+// Marks lists labels by name and conditions by type, which are to be on a node. A nil removes one.
 type Marks struct {
-	// Version and Section are the values of nodelabel.Version and nodelabel.Section. A node has no
-	// label whose value is empty.
-	Version, Section string
-	// Condition is Ready, with its times.
-	Condition v1.NodeCondition
+	Labels     map[string]*string
+	Conditions map[v1.NodeConditionType]*v1.NodeCondition
 }
 
-// labels returns the labels by their names; nil removes one.
-func (m Marks) labels() map[string]*string {
-	values := map[string]*string{nodelabel.Version: nil, nodelabel.Section: nil}
-	if m.Version != "" {
-		values[nodelabel.Version] = &m.Version
-	}
-	if m.Section != "" {
-		values[nodelabel.Section] = &m.Section
-	}
-	return values
-}
-
-// SetMarks writes the labels and the condition of a node, with one patch of nodes/status: the API
-// server takes labels there, too (nodeStatusStrategy resets only the spec, pkg/registry/core/node,
-// v1.37.0). So one right suffices. NodeRestriction allows a kubelet's user to change labels of the
-// node it runs on, whose prefix is not below kubernetes.io or k8s.io (getForbiddenLabels,
-// plugin/pkg/admission/noderestriction). The kubelet keeps labels that it does not know.
+// SetMarks writes labels and conditions of a node, with one patch of nodes/status: the API server
+// takes labels there, too (nodeStatusStrategy resets only the spec, pkg/registry/core/node,
+// v1.37.0). So one right suffices. It is a strategic merge patch, which merges conditions by their
+// type. NodeRestriction allows a kubelet's user to change conditions of any type, and labels of the
+// node it runs on, whose prefix is not below kubernetes.io or k8s.io (admitNode and
+// getForbiddenLabels, plugin/pkg/admission/noderestriction). The kubelet keeps labels and
+// conditions that it does not know.
 func (c *Client) SetMarks(ctx context.Context, node string, m Marks) error {
-	_, err := c.do(ctx, c.patchMarks(node, m.labels(), m.Condition))
+	_, err := c.do(ctx, c.patchMarks(node, m))
 	return c.marksFailed("patch nodes/status", node, err)
 }
 
-// RemoveMarks removes the condition Ready and the named labels from a node.
-func (c *Client) RemoveMarks(ctx context.Context, node string, names []string) error {
-	_, err := c.do(ctx, c.patchMarks(node, removed(names), removedCondition{Ready, "delete"}))
-	return c.marksFailed("patch nodes/status", node, err)
-}
-
-// removed returns labels to remove.
-func removed(names []string) map[string]*string {
-	values := map[string]*string{}
-	for _, name := range names {
-		values[name] = nil
-	}
-	return values
-}
-
-// MarksRights returns the error that prevents writing the labels and the condition of a node, nil
-// if there is none. It is a dry run with values, because an admission policy may be about them.
+// MarksRights returns the error that prevents writing the labels and the condition Ready of a node,
+// nil if there is none. It is a dry run with values, because an admission policy may be about them.
 func (c *Client) MarksRights(ctx context.Context, node string) error {
-	m := Marks{Version: "0", Section: nodelabel.SectionValue(strings.Repeat("0", 64))}
-	m.Condition = v1.NodeCondition{
-		Type: Ready, Status: v1.ConditionUnknown, Reason: "DryRun",
-		LastHeartbeatTime: metav1.Now(), LastTransitionTime: metav1.Now(),
+	version, section := "0", nodelabel.SectionValue(strings.Repeat("0", 64))
+	m := Marks{
+		Labels: map[string]*string{nodelabel.Version: &version, nodelabel.Section: &section},
+		Conditions: map[v1.NodeConditionType]*v1.NodeCondition{Ready: {
+			Type: Ready, Status: v1.ConditionUnknown, Reason: "DryRun",
+			LastHeartbeatTime: metav1.Now(), LastTransitionTime: metav1.Now(),
+		}},
 	}
-	_, err := c.do(ctx, c.patchMarks(node, m.labels(), m.Condition).Param("dryRun", metav1.DryRunAll))
+	_, err := c.do(ctx, c.patchMarks(node, m).Param("dryRun", metav1.DryRunAll))
+	return c.marksFailed("patch nodes/status", node, err)
+}
+
+// ConditionRights returns the error that prevents writing conditions of a node, nil if there is
+// none. Its patch is a dry run of a removal.
+func (c *Client) ConditionRights(ctx context.Context, node string, kind v1.NodeConditionType) error {
+	m := Marks{Conditions: map[v1.NodeConditionType]*v1.NodeCondition{kind: nil}}
+	_, err := c.do(ctx, c.patchMarks(node, m).Param("dryRun", metav1.DryRunAll))
 	return c.marksFailed("patch nodes/status", node, err)
 }
 
@@ -86,21 +72,36 @@ func (c *Client) marksFailed(what, node string, err error) error {
 	return c.failed(what, "node", node, err)
 }
 
-func (c *Client) patchMarks(node string, labels map[string]*string, condition any) *rest.Request {
-	data, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"labels": labels},
-		"status":   map[string]any{"conditions": []any{condition}},
-	})
+// removedCondition is an element of a strategic merge patch that deletes the element of that type.
+type removedCondition struct {
+	Type  v1.NodeConditionType `json:"type"`
+	Patch string               `json:"$patch"`
+}
+
+func (c *Client) patchMarks(node string, m Marks) *rest.Request {
+	conditions := []any{}
+	for kind, condition := range m.Conditions {
+		if condition == nil {
+			conditions = append(conditions, removedCondition{kind, "delete"})
+		} else {
+			conditions = append(conditions, condition)
+		}
+	}
+	patch := map[string]any{"status": map[string]any{"conditions": conditions}}
+	if len(m.Labels) > 0 { // a null would remove the labels of all
+		patch["metadata"] = map[string]any{"labels": m.Labels}
+	}
+	data, err := json.Marshal(patch)
 	if err != nil {
 		panic(err) // it has texts and times
 	}
 	return c.rest.Patch(types.StrategicMergePatchType).Resource("nodes").Name(node).SubResource("status").Body(data)
 }
 
-// OwnMarks reads a node. It returns the names of our labels on it that this program has written
-// last, by the API server's own record of the managers of fields, and whether it has the condition
-// Ready. A kubelet's user may get its own node.
-func (c *Client) OwnMarks(ctx context.Context, node string) (names []string, condition bool, err error) {
+// OwnMarks reads a node. It returns what removes our labels on it that this program has written
+// last, by the API server's own record of the managers of fields, and our conditions. A kubelet's
+// user may get its own node.
+func (c *Client) OwnMarks(ctx context.Context, node string) (Marks, error) {
 	result, err := c.do(ctx, c.rest.Get().Resource("nodes").Name(node).SetHeader("Accept", "application/json"))
 	var object markedObject
 	if err == nil {
@@ -110,15 +111,20 @@ func (c *Client) OwnMarks(ctx context.Context, node string) (names []string, con
 		}
 	}
 	if err != nil {
-		return nil, false, c.marksFailed("get nodes", node, err)
+		return Marks{}, c.marksFailed("get nodes", node, err)
 	}
+	m := Marks{Labels: map[string]*string{}, Conditions: map[v1.NodeConditionType]*v1.NodeCondition{}}
 	for _, name := range Labels() {
 		if _, ok := object.Metadata.Labels[name]; ok && object.isOurs("metadata", "labels", name) {
-			names = append(names, name)
+			m.Labels[name] = nil
 		}
 	}
-	there := slices.ContainsFunc(object.Status.Conditions, func(c v1.NodeCondition) bool { return c.Type == Ready })
-	return names, there, nil
+	for _, condition := range object.Status.Conditions {
+		if slices.Contains(Conditions(), condition.Type) {
+			m.Conditions[condition.Type] = nil
+		}
+	}
+	return m, nil
 }
 
 // markedObject is the part of a v1.Node that has marks.

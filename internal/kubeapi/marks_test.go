@@ -1,6 +1,7 @@
 package kubeapi
 
 import (
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -20,14 +21,19 @@ func TestSetMarks(t *testing.T) {
 	s := newAPIServer(t, give(node), give(node), give(node), refuse(http.StatusForbidden, metav1.StatusReasonForbidden),
 		refuse(http.StatusNotFound, metav1.StatusReasonNotFound), answer{code: http.StatusNotFound, text: "no backend"})
 	c := newTestClient(t, s.URL)
-	m := Marks{Version: "0.1.0", Condition: v1.NodeCondition{
-		Type: Ready, Status: v1.ConditionTrue, Reason: "Active", Message: "well.",
-		LastHeartbeatTime: metav1.NewTime(now), LastTransitionTime: metav1.NewTime(then),
-	}}
+	version := "0.1.0"
+	m := Marks{
+		Labels: map[string]*string{nodelabel.Version: &version, nodelabel.Section: nil},
+		Conditions: map[v1.NodeConditionType]*v1.NodeCondition{Ready: {
+			Type: Ready, Status: v1.ConditionTrue, Reason: "Active", Message: "well.",
+			LastHeartbeatTime: metav1.NewTime(now), LastTransitionTime: metav1.NewTime(then),
+		}},
+	}
 	if err := c.SetMarks(t.Context(), "node-1", m); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.RemoveMarks(t.Context(), "node-1", []string{nodelabel.Section}); err != nil {
+	removal := Marks{Conditions: map[v1.NodeConditionType]*v1.NodeCondition{Pressure: nil}}
+	if err := c.SetMarks(t.Context(), "node-1", removal); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.MarksRights(t.Context(), "node-1"); err != nil {
@@ -37,7 +43,7 @@ func TestSetMarks(t *testing.T) {
 		`{"metadata":{"labels":{"node-partition.io/section":null,"node-partition.io/version":"0.1.0"}},"status":{"conditions":[` +
 			`{"type":"SystemPartitionReady","status":"True","lastHeartbeatTime":"2026-11-20T10:11:12Z",` +
 			`"lastTransitionTime":"2026-01-02T03:04:05Z","reason":"Active","message":"well."}]}}`,
-		`{"metadata":{"labels":{"node-partition.io/section":null}},"status":{"conditions":[{"type":"SystemPartitionReady","$patch":"delete"}]}}`,
+		`{"status":{"conditions":[{"type":"SystemPartitionPressure","$patch":"delete"}]}}`,
 	} {
 		if got := s.requests[i]; got.line != "PATCH /api/v1/nodes/node-1/status" || got.body != want ||
 			got.contentType != "application/strategic-merge-patch+json" {
@@ -57,7 +63,7 @@ func TestOwnMarks(t *testing.T) {
 	t.Parallel()
 	node := nodeWith(nil)
 	node.Labels = map[string]string{nodelabel.Version: "0.1.0", nodelabel.Section: "0123456789ab", "other": "x"}
-	node.Status.Conditions = []v1.NodeCondition{{Type: v1.NodeReady}, {Type: Ready}}
+	node.Status.Conditions = []v1.NodeCondition{{Type: v1.NodeReady}, {Type: Ready}, {Type: Pressure}}
 	label := func(manager, name string) metav1.ManagedFieldsEntry {
 		raw := `{"f:metadata":{"f:labels":{"f:` + name + `":{}}}}`
 		return metav1.ManagedFieldsEntry{Manager: manager, FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(raw)}}
@@ -68,17 +74,19 @@ func TestOwnMarks(t *testing.T) {
 	s := newAPIServer(t, give(node), give(nodeWith(nil)), refuse(http.StatusForbidden, metav1.StatusReasonForbidden),
 		answer{code: http.StatusNotFound, text: "no backend"})
 	c := newTestClient(t, s.URL)
-	if names, condition, err := c.OwnMarks(t.Context(), "node-1"); err != nil || !slices.Equal(names, []string{nodelabel.Section}) || !condition {
-		t.Errorf("%q, %t, %v", names, condition, err)
+	m, err := c.OwnMarks(t.Context(), "node-1")
+	if names, kinds := slices.Collect(maps.Keys(m.Labels)), slices.Sorted(maps.Keys(m.Conditions)); err != nil ||
+		!slices.Equal(names, []string{nodelabel.Section}) || !slices.Equal(kinds, Conditions()) {
+		t.Errorf("%q, %q, %v", names, kinds, err)
 	}
-	if names, condition, err := c.OwnMarks(t.Context(), "node-1"); err != nil || len(names) > 0 || condition {
-		t.Errorf("%q, %t, %v of a Node without any", names, condition, err)
+	if m, err := c.OwnMarks(t.Context(), "node-1"); err != nil || len(m.Labels) > 0 || len(m.Conditions) > 0 {
+		t.Errorf("%v, %v of a Node without any", m, err)
 	}
 	if got := s.requests[0].line; got != "GET /api/v1/nodes/node-1" {
 		t.Errorf("request %s", got)
 	}
 	for _, want := range []error{ErrForbidden, ErrUnreachable} {
-		_, _, err := c.OwnMarks(t.Context(), "node-1")
+		_, err := c.OwnMarks(t.Context(), "node-1")
 		wantError(t, err, want, "get nodes node/node-1")
 	}
 }

@@ -66,35 +66,6 @@ func TestRepeatEvent(t *testing.T) {
 	wantError(t, c.RepeatEvent(t.Context(), e), ErrGone, "patch events about kube-system/dns")
 }
 
-// TestNodeCondition: conditions are merged by their type, so a patch has ours alone.
-func TestNodeCondition(t *testing.T) {
-	t.Parallel()
-	node := v1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}}
-	s := newAPIServer(t, give(node), give(node), refuse(http.StatusForbidden, metav1.StatusReasonForbidden))
-	c := newTestClient(t, s.URL)
-	condition := v1.NodeCondition{
-		Type: pressure, Status: v1.ConditionTrue, Reason: "Low", Message: "low.",
-		LastHeartbeatTime: metav1.NewTime(now), LastTransitionTime: metav1.NewTime(then),
-	}
-	if err := c.SetNodeCondition(t.Context(), "node-1", condition); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.RemoveNodeCondition(t.Context(), "node-1", pressure); err != nil {
-		t.Fatal(err)
-	}
-	for i, want := range []string{
-		`{"status":{"conditions":[{"type":"SystemPartitionPressure","status":"True","lastHeartbeatTime":"2026-11-20T10:11:12Z",` +
-			`"lastTransitionTime":"2026-01-02T03:04:05Z","reason":"Low","message":"low."}]}}`,
-		`{"status":{"conditions":[{"type":"SystemPartitionPressure","$patch":"delete"}]}}`,
-	} {
-		if got := s.requests[i]; got.line != "PATCH /api/v1/nodes/node-1/status" || got.body != want ||
-			got.contentType != "application/strategic-merge-patch+json" {
-			t.Errorf("request %+v\nwant %s", got, want)
-		}
-	}
-	wantError(t, c.SetNodeCondition(t.Context(), "node-1", condition), ErrForbidden, "patch nodes/status node/node-1", "patch of nodes/status")
-}
-
 // TestEventRights: the rights are checked with dry runs.
 func TestEventRights(t *testing.T) {
 	t.Parallel()

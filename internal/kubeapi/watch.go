@@ -3,7 +3,6 @@ package kubeapi
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 
@@ -48,9 +47,5 @@ func (c *Client) WatchNode(ctx context.Context, node string, seen func(*Node)) e
 
 // open begins to read an answer that goes on.
 func (c *Client) open(ctx context.Context, request *rest.Request) (io.ReadCloser, error) {
-	body, err := kubewatch.Open(ctx, request, c.Timeout, &c.underWay.left)
-	if kubeanswer.None(err) && !errors.Is(err, kubewatch.ErrLeft) {
-		c.closeConnections()
-	}
-	return body, err
+	return kubewatch.Open(ctx, request, c.Timeout, c.left)
 }

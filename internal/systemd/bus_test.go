@@ -2,12 +2,16 @@ package systemd
 
 import (
 	"bufio"
+	"context"
 	"fmt"
+	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -305,4 +309,74 @@ func run(t *testing.T, o Options) *Client {
 	c := New(o)
 	background.Run(t, c.Run)
 	return c
+}
+
+// proxy forwards connections to a bus until they are dropped.
+type proxy struct {
+	mu   sync.Mutex
+	open []net.Conn
+}
+
+func (p *proxy) serve(listener net.Listener, bus string) {
+	for {
+		in, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		out, err := net.Dial("unix", bus)
+		if err != nil {
+			return
+		}
+		p.mu.Lock()
+		p.open = append(p.open, in, out)
+		p.mu.Unlock()
+		forward := func(to, from net.Conn) {
+			_, _ = io.Copy(to, from)
+			_ = to.Close()
+		}
+		go forward(out, in)
+		go forward(in, out)
+	}
+}
+
+func (p *proxy) drop() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.open {
+		_ = c.Close()
+	}
+	p.open = nil
+}
+
+// TestReconnectPauses: a broker that accepts a connection and drops it at once, as one whose quota
+// is exceeded, is not asked again and again without a pause.
+func TestReconnectPauses(t *testing.T) {
+	t.Parallel()
+	b := newBus(t)
+	newFake(b)
+	path := filepath.Join(b.dir, "proxy")
+	listener, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	var through proxy
+	go through.serve(listener, filepath.Join(b.dir, "bus"))
+	var ups, reloads atomic.Int32
+	c := New(Options{
+		BusAddress: "unix:path=" + path, PrivateAddress: "unix:path=" + path + ".none",
+		OnConnected: func(up bool) {
+			if up {
+				ups.Add(1)
+				through.drop()
+			}
+		},
+		OnReloaded: func() { reloads.Add(1) }, Wake: func() {},
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	_ = c.Run(ctx) // it ends with its context
+	if n := ups.Load(); n < 2 || n > 12 || reloads.Load() > n {
+		t.Errorf("connected %d times in two seconds, and the configuration was read %d times", n, reloads.Load())
+	}
 }

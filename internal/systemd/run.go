@@ -22,6 +22,10 @@ func retryPause() wait.Backoff {
 	return wait.Backoff{Duration: 20 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 5, Cap: 500 * time.Millisecond}
 }
 
+// lasting is the time after which a connection was a good one. One that is lost before, as to a
+// broker that drops us or to a bus that restarts in a loop, is made again after a pause that grows.
+const lasting = 10 * time.Second
+
 // sleep waits for d. It reports whether ctx has not ended before.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
@@ -48,8 +52,9 @@ func (c *Client) Run(ctx context.Context) error {
 			sleep(ctx, pause.Step())
 			continue
 		}
-		pause = reconnectPause()
+		var begin time.Time
 		for conn != nil {
+			begin = time.Now()
 			c.setConnection(conn, nil)
 			c.notices.connected(true)
 			next := c.hold(ctx, conn)
@@ -58,6 +63,10 @@ func (c *Client) Run(ctx context.Context) error {
 		}
 		c.setConnection(nil, errLost)
 		c.notices.connected(false)
+		if time.Since(begin) >= lasting {
+			pause = reconnectPause()
+		}
+		sleep(ctx, pause.Step())
 	}
 	return context.Cause(ctx)
 }

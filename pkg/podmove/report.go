@@ -56,6 +56,18 @@ type PodReport struct {
 	Next string `json:"next,omitempty"`
 }
 
+// Misplaced counts the pods that are not where they belong. A pod that is being deleted is not
+// moved, and does not count.
+func (r Report) Misplaced() int {
+	count := 0
+	for i := range r.Pods {
+		if r.Pods[i].Misplaced > 0 && r.Pods[i].Reason != ReasonTerminating {
+			count++
+		}
+	}
+	return count
+}
+
 // WorkloadReport is the workload type of a pod, and the right to it.
 type WorkloadReport struct {
 	Type string `json:"type,omitempty"`

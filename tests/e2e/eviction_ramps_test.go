@@ -365,12 +365,12 @@ func (e *evictor) rampTmpfs(t *testing.T, d drawn) {
 	run(t, e.Node, fmt.Sprintf(
 		"systemd-run -q --scope --slice=%s dd if=/dev/zero of=/var/lib/kubelet/pods/%s/volumes/kubernetes.io~empty-dir/memory/more bs=1M count=24 status=none",
 		unitname.PodSlice(unitname.System, v1.PodQOSBurstable, uid), uid))
-	wantMetric(t, e.Node, `nodepartition_eviction_no_candidates{partition="system"}`, 1)
+	wantMetric(t, e.Node, `nodepartition_eviction_without_candidate{partition="system"}`, 1)
 	if of := e.evictions(t, pod.Name); len(of) != 1 || !strings.Contains(of[0].Problem, "are still there") {
 		t.Errorf("it is not said that the memory stays: %+v", of)
 	}
 	e.remove(t, members, pod.Name)
-	wantMetric(t, e.Node, `nodepartition_eviction_no_candidates{partition="system"}`, 0)
+	wantMetric(t, e.Node, `nodepartition_eviction_without_candidate{partition="system"}`, 0)
 }
 
 // inMemory gives a pod a folder in memory.

@@ -83,11 +83,11 @@ func (e *evictor) onlyProtected(t *testing.T) {
 	s := leaker("static-leaker", "50Mi")
 	s.command[4] = "420Mi" // above the threshold, and below the limit: the kernel does not kill yet
 	apply(t, e.Node, s)
-	wantMetric(t, e.Node, `nodepartition_eviction_no_candidates{partition="system"}`, 1)
+	wantMetric(t, e.Node, `nodepartition_eviction_without_candidate{partition="system"}`, 1)
 	if after := e.count(t); after != before {
 		t.Errorf("%v evictions, want %v", after, before)
 	}
 	want(t, e.Node, "journalctl -b -o cat --no-pager -u "+monitorUnit+" MESSAGE_ID=998cfafe9eb4487eb25a0de77a72d557 | grep -c 'all its pods are protected'", "1")
 	remove(t, e.Node, s)
-	wantMetric(t, e.Node, `nodepartition_eviction_no_candidates{partition="system"}`, 0)
+	wantMetric(t, e.Node, `nodepartition_eviction_without_candidate{partition="system"}`, 0)
 }

@@ -102,13 +102,8 @@ func nodeCondition(c *cluster) {
 	if got, _ := c.ours(); got != nil {
 		c.t.Errorf("%+v after a dry run", got)
 	}
-	condition := v1.NodeCondition{
-		Type: kubeapi.Pressure, Status: v1.ConditionTrue, Reason: "Low", Message: "low.",
-		LastHeartbeatTime: metav1.Now(), LastTransitionTime: metav1.Now(),
-	}
-	c.want(c.monitor.SetNodeCondition(c.t.Context(), node, condition), nil)
-	condition.Status = v1.ConditionFalse
-	c.want(c.monitor.SetNodeCondition(c.t.Context(), node, condition), nil)
+	c.want(c.monitor.SetMarks(c.t.Context(), node, aCondition(kubeapi.Pressure, v1.ConditionTrue)), nil)
+	c.want(c.monitor.SetMarks(c.t.Context(), node, aCondition(kubeapi.Pressure, v1.ConditionFalse)), nil)
 	if got, all := c.ours(); got == nil || got.Status != v1.ConditionFalse || got.Message != "low." || all != 2 {
 		c.t.Errorf("%+v, of %d; want it beside Ready", got, all)
 	}
@@ -120,12 +115,12 @@ func nodeCondition(c *cluster) {
 		c.t.Errorf("%+v, of %d after a write of the kubelet", got, all)
 	}
 	c.other()
-	c.want(c.monitor.SetNodeCondition(c.t.Context(), "two", condition), kubeapi.ErrForbidden)
-	c.want(c.monitor.RemoveNodeCondition(c.t.Context(), node, kubeapi.Pressure), nil)
+	c.want(c.monitor.SetMarks(c.t.Context(), "two", aCondition(kubeapi.Pressure, v1.ConditionTrue)), kubeapi.ErrForbidden)
+	c.want(c.monitor.SetMarks(c.t.Context(), node, aCondition(kubeapi.Pressure, "")), nil)
 	if got, all := c.ours(); got != nil || all != 1 {
 		c.t.Errorf("%+v, of %d; want Ready alone", got, all)
 	}
-	c.want(c.monitor.RemoveNodeCondition(c.t.Context(), node, kubeapi.Pressure), nil)
+	c.want(c.monitor.SetMarks(c.t.Context(), node, aCondition(kubeapi.Pressure, "")), nil)
 }
 
 // asNode implements faults.API with a client.

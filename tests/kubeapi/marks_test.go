@@ -64,12 +64,33 @@ func (c *cluster) marked() (labels map[string]string, condition *v1.NodeConditio
 	return labels, condition
 }
 
-// aMarks returns labels and a condition.
+// aMarks returns labels, without one that is empty, and a condition.
 func aMarks(version, section string, status v1.ConditionStatus) kubeapi.Marks {
-	return kubeapi.Marks{Version: version, Section: section, Condition: v1.NodeCondition{
-		Type: kubeapi.Ready, Status: status, Reason: "Reason", Message: "boot 1.",
+	m := aCondition(kubeapi.Ready, status)
+	m.Labels = map[string]*string{nodelabel.Version: &version, nodelabel.Section: nil}
+	if section != "" {
+		m.Labels[nodelabel.Section] = &section
+	}
+	return m
+}
+
+// aCondition returns a condition, or its removal if the status is empty.
+func aCondition(kind v1.NodeConditionType, status v1.ConditionStatus) kubeapi.Marks {
+	c := &v1.NodeCondition{
+		Type: kind, Status: status, Reason: "Reason", Message: "low.",
 		LastHeartbeatTime: metav1.Now(), LastTransitionTime: metav1.Now(),
-	}}
+	}
+	if status == "" {
+		c = nil
+	}
+	return kubeapi.Marks{Conditions: map[v1.NodeConditionType]*v1.NodeCondition{kind: c}}
+}
+
+// noMarks returns what removes labels and the condition of aMarks.
+func noMarks() kubeapi.Marks {
+	m := aCondition(kubeapi.Ready, "")
+	m.Labels = map[string]*string{nodelabel.Version: nil, nodelabel.Section: nil}
+	return m
 }
 
 // marksWritten: the kubelet's user writes labels and the condition of its Node with one patch of
@@ -103,16 +124,18 @@ func marksWritten(c *cluster) {
 	other := []byte(`{"metadata":{"labels":{"node-partition.io/section":"ba9876543210"}}}`)
 	_, err = c.admin.CoreV1().Nodes().Patch(c.t.Context(), node, types.MergePatchType, other, metav1.PatchOptions{FieldManager: "partition-fleet"})
 	c.must(err)
-	names, condition, err := c.monitor.OwnMarks(c.t.Context(), node)
-	if c.want(err, nil); len(names) != 1 || names[0] != nodelabel.Version || !condition {
-		c.t.Errorf("ours are %q, condition %t; want the version, and not what another has written", names, condition)
+	left, err := c.monitor.OwnMarks(c.t.Context(), node)
+	_, version := left.Labels[nodelabel.Version]
+	_, condition := left.Conditions[kubeapi.Ready]
+	if c.want(err, nil); len(left.Labels) != 1 || !version || !condition {
+		c.t.Errorf("ours are %v; want the version and the condition, and not what another has written", left)
 	}
-	c.want(c.monitor.RemoveMarks(c.t.Context(), node, names), nil)
+	c.want(c.monitor.SetMarks(c.t.Context(), node, left), nil)
 	if labels, condition := c.marked(); labels[nodelabel.Section] != "ba9876543210" || len(labels) != 1 || condition != nil {
 		c.t.Errorf("%v, %+v; want the label of the other alone", labels, condition)
 	}
-	c.want(c.monitor.RemoveMarks(c.t.Context(), node, kubeapi.Labels()), nil)
-	c.want(c.monitor.RemoveMarks(c.t.Context(), node, kubeapi.Labels()), nil)
+	c.want(c.monitor.SetMarks(c.t.Context(), node, noMarks()), nil)
+	c.want(c.monitor.SetMarks(c.t.Context(), node, noMarks()), nil)
 	if labels, condition := c.marked(); len(labels) > 0 || condition != nil {
 		c.t.Errorf("%v, %+v; want nothing", labels, condition)
 	}
@@ -129,9 +152,9 @@ func marksRights(c *cluster) {
 	c.other()
 	m := aMarks("0.1.0", "0123456789ab", v1.ConditionTrue)
 	c.want(c.monitor.SetMarks(c.t.Context(), "two", m), kubeapi.ErrForbidden)
-	c.want(c.monitor.RemoveMarks(c.t.Context(), "two", kubeapi.Labels()), kubeapi.ErrForbidden)
+	c.want(c.monitor.SetMarks(c.t.Context(), "two", noMarks()), kubeapi.ErrForbidden)
 	c.want(c.monitor.MarksRights(c.t.Context(), "two"), kubeapi.ErrForbidden)
-	_, _, err := c.monitor.OwnMarks(c.t.Context(), "two")
+	_, err := c.monitor.OwnMarks(c.t.Context(), "two")
 	c.want(err, kubeapi.ErrForbidden)
 	restricted := []byte(`{"metadata":{"labels":{"node-restriction.kubernetes.io/pool":"x"}}}`)
 	if _, err := c.kubelet.CoreV1().Nodes().PatchStatus(c.t.Context(), node, restricted); err == nil {
@@ -155,14 +178,14 @@ func marksRights(c *cluster) {
 	grant("marks-write", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"nodes/status"}, Verbs: []string{"patch"}})
 	c.eventually("the role counts", func(ctx context.Context) (bool, error) { return client.MarksRights(ctx, node) == nil, nil })
 	c.want(client.SetMarks(c.t.Context(), node, m), nil)
-	_, _, err = client.OwnMarks(c.t.Context(), node)
+	_, err = client.OwnMarks(c.t.Context(), node)
 	c.want(err, kubeapi.ErrForbidden)
 	grant("marks-read", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get"}})
 	c.eventually("the role counts", func(ctx context.Context) (bool, error) {
-		names, _, err := client.OwnMarks(ctx, node)
-		return err == nil && len(names) == 2, nil
+		own, err := client.OwnMarks(ctx, node)
+		return err == nil && len(own.Labels) == 2, nil
 	})
-	c.want(client.RemoveMarks(c.t.Context(), node, kubeapi.Labels()), nil)
+	c.want(client.SetMarks(c.t.Context(), node, noMarks()), nil)
 }
 
 // refusal is a policy that refuses a value of a label.
@@ -208,12 +231,12 @@ func marksKept(c *cluster) {
 	var passed atomic.Bool
 	var log locked.Buffer
 	file := filepath.Join(c.t.TempDir(), "nodestatus.json")
+	facts := func() (marks.Facts, bool) {
+		return marks.Facts{Passed: passed.Load(), Section: strings.Repeat("ab", 32)}, true
+	}
 	started := func(version string) (*marks.Keeper, func()) {
 		k := marks.New(marks.Options{
-			API: asNode{c.monitor.Background()},
-			Facts: func() (marks.Facts, bool) {
-				return marks.Facts{Passed: passed.Load(), Section: strings.Repeat("ab", 32)}, true
-			},
+			API: asNode{c.monitor.Background()}, Facts: facts,
 			Stopping: func(context.Context) bool { return false },
 			Version:  version, Boot: "b", StateFile: file, Log: log.Logger(), Count: func(bool) {},
 		})
@@ -253,11 +276,13 @@ func marksKept(c *cluster) {
 	k.Remove(c.t.Context())
 	has("the end", "", "")
 	stop()
-	k, stop = started("0.2.0")
+	_, stop = started("0.2.0")
 	has("it came back", v1.ConditionTrue, "0.2.0")
 	stop()
-	c.must(k.Clear(c.t.Context()))
+	facts = nil
+	_, stop = started("0.2.0")
 	has("without the flag", "", "")
+	stop()
 	if text := log.String(); strings.Contains(text, "WARN") || strings.Contains(text, "ERROR") || !strings.Contains(text, "not asked for any more") {
 		c.t.Errorf("log %s", text)
 	}

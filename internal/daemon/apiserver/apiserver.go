@@ -165,12 +165,13 @@ func (a *Reporter) call(ctx context.Context, ask func(context.Context, *kubeapi.
 		err = ask(ctx, fresh)
 	}
 	switch {
-	case errors.Is(err, kubeapi.ErrForbidden), errors.Is(err, kubeapi.ErrCredentials):
+	case errors.Is(err, kubeapi.ErrCredentials):
 		a.mu.Lock()
 		a.refused = time.Now()
 		a.mu.Unlock()
 		return fmt.Errorf("%w: %w", evict.ErrFinal, err)
-	case errors.Is(err, kubeapi.ErrStatic): // the credentials are not the cause
+	case errors.Is(err, kubeapi.ErrForbidden), errors.Is(err, kubeapi.ErrStatic):
+		// It is about this pod: a policy may be of its namespace.
 		return fmt.Errorf("%w: %w", evict.ErrFinal, err)
 	}
 	return err

@@ -104,8 +104,8 @@ func TestEvictFails(t *testing.T) {
 		"gone":                 {answers: map[string]int{fakeapi.GetPod: http.StatusNotFound}},
 		"gone meanwhile":       {answers: map[string]int{fakeapi.PatchPod: http.StatusNotFound}},
 		"made again":           {pod: func(p *v1.Pod) { p.UID = "another" }},
-		"forbidden":            {answers: map[string]int{fakeapi.PatchPod: http.StatusForbidden}, fails: true, final: true, avoided: true, text: "patch of pods/status"},
-		"forbidden to see":     {answers: map[string]int{fakeapi.GetPod: http.StatusForbidden, fakeapi.PatchPod: http.StatusForbidden}, fails: true, final: true, avoided: true, text: "get of pods"},
+		"forbidden":            {answers: map[string]int{fakeapi.PatchPod: http.StatusForbidden}, fails: true, final: true, text: "patch of pods/status"},
+		"forbidden to see":     {answers: map[string]int{fakeapi.GetPod: http.StatusForbidden, fakeapi.PatchPod: http.StatusForbidden}, fails: true, final: true, text: "get of pods"},
 		"expired":              {answers: map[string]int{fakeapi.GetPod: http.StatusUnauthorized}, fails: true, final: true, avoided: true, text: "expired?"},
 		"the mirror of static": {pod: func(p *v1.Pod) { p.Annotations = map[string]string{v1.MirrorPodAnnotationKey: "x"} }, fails: true, final: true, text: "static"},
 		"overload":             {answers: map[string]int{fakeapi.PatchPod: http.StatusServiceUnavailable}, fails: true, text: "the cluster says no"},
@@ -132,7 +132,7 @@ func TestEvictFails(t *testing.T) {
 			if !strings.Contains(log.String(), test.log) {
 				t.Errorf("log %q; want %q", log, test.log)
 			}
-			// After an error that needs an operator, no request is sent for a while.
+			// Credentials that are refused are so for all pods, and a policy may be of one namespace.
 			if available := a.Available(); available == test.avoided {
 				t.Errorf("available: %t", available)
 			}

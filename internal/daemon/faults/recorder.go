@@ -13,8 +13,6 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/wait"
-
 	"nodepartition/internal/kubeapi"
 	"nodepartition/internal/oneline"
 )
@@ -81,17 +79,9 @@ func (r *Recorder) Record(f Fault) {
 	}
 }
 
-// firstRetry and lastRetry bound the pauses after failed attempts.
-const firstRetry, lastRetry = time.Second, 5 * time.Minute
-
-// retries returns growing pauses.
-func retries() wait.DelayFunc {
-	return wait.Backoff{Duration: firstRetry, Factor: 2, Jitter: 0.2, Steps: 1 << 30, Cap: lastRetry}.DelayFunc()
-}
-
 // Run sends what was recorded until ctx ends.
 func (r *Recorder) Run(ctx context.Context) error {
-	pause := retries()
+	var retry kubeapi.Retry
 	for ctx.Err() == nil {
 		r.mu.Lock()
 		next, later := r.table.next(time.Now())
@@ -104,7 +94,7 @@ func (r *Recorder) Run(ctx context.Context) error {
 		switch {
 		case err == nil:
 			r.done(next)
-			pause = retries()
+			retry = kubeapi.Retry{}
 		case ctx.Err() != nil:
 		case refused(err):
 			r.mu.Lock()
@@ -121,7 +111,7 @@ func (r *Recorder) Run(ctx context.Context) error {
 			r.said.Once(err, func() {
 				r.log.Warn("events wait for the API server, trying again", "error", err)
 			})
-			sleep(ctx, pause())
+			sleep(ctx, retry.After(err))
 		}
 	}
 	return ctx.Err()
@@ -182,7 +172,7 @@ func refused(err error) bool {
 }
 
 // ErrNoClient means that there is no kubeconfig yet.
-var ErrNoClient = errors.New("without a kubeconfig")
+var ErrNoClient = kubeapi.ErrNoClient
 
 // sayAgain is the time after which a failure of the same kind is logged again.
 const sayAgain = time.Hour

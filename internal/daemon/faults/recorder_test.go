@@ -168,8 +168,8 @@ func TestRecorderUnreachable(t *testing.T) {
 			tried := attempts
 			away = false
 			mu.Unlock()
-			if tried < 10 || tried > 25 {
-				t.Errorf("%v: %d attempts in 50 minutes; want pauses that grow to five minutes", failure, tried)
+			if least := map[bool]int{true: 200, false: 10}[errors.Is(failure, ErrNoClient)]; tried < least || tried > 2*least+100 {
+				t.Errorf("%v: %d attempts in 50 minutes; want pauses that grow to minutes, and that cost no request without a client", failure, tried)
 			}
 			if got := <-counts; got != (counted{Created, 1}) {
 				t.Errorf("%v: counted %v; want one created", failure, got)

@@ -13,6 +13,8 @@ import (
 
 	"github.com/coreos/go-systemd/v22/activation"
 	"golang.org/x/sys/unix"
+
+	"nodepartition/internal/systemd"
 )
 
 // prefix begins the names of sockets that this package has stored. A socket unit's name differs.
@@ -103,19 +105,9 @@ func remove(name string) error { return notify("FDSTOREREMOVE=1\nFDNAME="+name, 
 // nameOf returns the name of an address in the store, which may have no colon (sd_notify(3)).
 func nameOf(address string) string { return prefix + strings.ReplaceAll(address, ":", "_") }
 
-// notify sends a message with file descriptors to systemd, which the sd_notify of go-systemd 22.7.0
-// and the connected sockets of Go's net do not do.
 func notify(state string, rights []byte) error {
-	path := os.Getenv("NOTIFY_SOCKET")
-	if path == "" {
-		return nil
-	}
-	socket, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	if err == nil {
-		err = errors.Join(unix.Sendmsg(socket, []byte(state), rights, &unix.SockaddrUnix{Name: path}, 0), unix.Close(socket))
-	}
-	if err != nil {
-		return fmt.Errorf("file descriptor store of systemd: %s: %w", path, err)
+	if err := systemd.Notify(state, rights); err != nil {
+		return fmt.Errorf("file descriptor store: %w", err)
 	}
 	return nil
 }

@@ -11,7 +11,7 @@ import (
 	"nodepartition/internal/unitname"
 )
 
-// Facts holds what the labels and the condition follow from.
+// Facts holds what the labels and the readiness follow from.
 type Facts struct {
 	// Section is the digest of the sections in force; empty if it is not known.
 	Section string
@@ -29,7 +29,8 @@ type Facts struct {
 	Misplaced int
 }
 
-// The reasons of the condition. They never change, because programs select by them.
+// The reasons of SystemPartitionReady; the last one is of both conditions. They never change,
+// because programs select by them.
 const (
 	reasonActive    = "PartitionsActive"
 	reasonHangs     = "MonitorHangs"
@@ -49,32 +50,33 @@ const maxText = 500
 func judge(f Facts) v1.NodeCondition {
 	switch {
 	case f.Hangs != nil:
-		return condition(v1.ConditionUnknown, reasonHangs, "a part of partition-monitor hangs: "+text(f.Hangs))
+		return condition(kubeapi.Ready, v1.ConditionUnknown, reasonHangs, "a part of partition-monitor hangs: "+text(f.Hangs))
 	case f.Refused != nil:
-		return condition(v1.ConditionFalse, reasonRefused, "the configuration is refused, and the last good one is followed: "+text(f.Refused))
+		return condition(kubeapi.Ready, v1.ConditionFalse, reasonRefused,
+			"the configuration is refused, and the last good one is followed: "+text(f.Refused))
 	case len(f.Inactive) > 0:
 		names := make([]string, 0, len(f.Inactive))
 		for _, name := range f.Inactive {
 			names = append(names, string(name))
 		}
-		return condition(v1.ConditionFalse, reasonInactive, "not active: partition "+strings.Join(names, ", "))
+		return condition(kubeapi.Ready, v1.ConditionFalse, reasonInactive, "not active: partition "+strings.Join(names, ", "))
 	case !f.Passed:
 		message := "the first pass over the pods has not ended"
 		if f.Unready != nil {
 			message += ": " + text(f.Unready)
 		}
-		return condition(v1.ConditionUnknown, reasonStarting, message)
+		return condition(kubeapi.Ready, v1.ConditionUnknown, reasonStarting, message)
 	case f.Unready != nil:
-		return condition(v1.ConditionUnknown, reasonUnready, "pods cannot be placed at the moment: "+text(f.Unready))
+		return condition(kubeapi.Ready, v1.ConditionUnknown, reasonUnready, "pods cannot be placed at the moment: "+text(f.Unready))
 	case f.Misplaced > 0:
-		return condition(v1.ConditionFalse, reasonMisplaced,
+		return condition(kubeapi.Ready, v1.ConditionFalse, reasonMisplaced,
 			fmt.Sprintf("pods that are not where they belong: %d; partition-monitor status on the node lists them", f.Misplaced))
 	}
-	return condition(v1.ConditionTrue, reasonActive, "all partitions are active, and all pods are in their place")
+	return condition(kubeapi.Ready, v1.ConditionTrue, reasonActive, "all partitions are active, and all pods are in their place")
 }
 
-func condition(status v1.ConditionStatus, reason, message string) v1.NodeCondition {
-	return v1.NodeCondition{Type: kubeapi.Ready, Status: status, Reason: reason, Message: message}
+func condition(kind v1.NodeConditionType, status v1.ConditionStatus, reason, message string) v1.NodeCondition {
+	return v1.NodeCondition{Type: kind, Status: status, Reason: reason, Message: message}
 }
 
 // text returns the text of an error, which may have several lines, on one.

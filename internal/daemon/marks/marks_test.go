@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -21,6 +21,7 @@ import (
 	"nodepartition/internal/kubeapi"
 	"nodepartition/internal/nodelabel"
 	"nodepartition/internal/unitname"
+	"nodepartition/pkg/evict"
 	"nodepartition/tests/fakeapi"
 	"nodepartition/tests/locked"
 )
@@ -83,50 +84,65 @@ func TestReasonsAreDocumented(t *testing.T) {
 // node is a Node in memory, and the facts about it.
 type node struct {
 	mu       sync.Mutex
-	facts    Facts
+	facts    *Facts // nil without the option
 	off      bool
 	stopping bool
-	err      error // of each request
-	has      *kubeapi.Marks
+	memory   *evict.Report // nil without the option
+	gone     bool          // the partition of memory
+	err      error         // of each request
+	labels   map[string]string
+	has      map[v1.NodeConditionType]v1.NodeCondition
 	sets     int
-	removed  [][]string
-	ours     []string
+	at       func() // called at each request
+	others   bool   // the labels are of another program
 }
 
 func (n *node) set(_ context.Context, m kubeapi.Marks) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.sets++
-	if n.err == nil {
-		n.has = &m
+	if n.at != nil {
+		n.at()
 	}
-	return n.err
+	if n.err != nil {
+		return n.err
+	}
+	if n.has == nil {
+		n.labels, n.has = map[string]string{}, map[v1.NodeConditionType]v1.NodeCondition{}
+	}
+	for name, value := range m.Labels {
+		if delete(n.labels, name); value != nil {
+			n.labels[name] = *value
+		}
+	}
+	for kind, c := range m.Conditions {
+		if delete(n.has, kind); c != nil {
+			n.has[kind] = *c
+		}
+	}
+	return nil
 }
 
-func (n *node) remove(_ context.Context, names []string) error {
+func (n *node) own(context.Context) (kubeapi.Marks, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.removed = append(n.removed, names)
-	if n.err == nil {
-		n.has = nil
+	m := kubeapi.Marks{Labels: map[string]*string{}, Conditions: map[v1.NodeConditionType]*v1.NodeCondition{}}
+	for name := range n.labels {
+		if !n.others {
+			m.Labels[name] = nil
+		}
 	}
-	return n.err
+	for kind := range n.has {
+		m.Conditions[kind] = nil
+	}
+	return m, n.err
 }
 
-func (n *node) own(context.Context) (names []string, condition bool, err error) {
+// on returns what is on the Node.
+func (n *node) on() (labels map[string]string, conditions map[v1.NodeConditionType]v1.NodeCondition) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.ours, n.has != nil, n.err
-}
-
-// on returns what is on the Node, nothing if there is none, and what was removed.
-func (n *node) on() (m kubeapi.Marks, removed [][]string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.has != nil {
-		m = *n.has
-	}
-	return m, n.removed
+	return maps.Clone(n.labels), maps.Clone(n.has)
 }
 
 // change changes the node, and returns what was written before that.
@@ -138,21 +154,37 @@ func (n *node) change(f func(*node)) (sets int) {
 	return sets
 }
 
-// keeper returns a Keeper for n, with its state in a folder.
+// keeper returns a Keeper for n, with its state in a folder. Without facts it keeps no readiness.
 func (n *node) keeper(dir, version string, log *locked.Buffer) *Keeper {
-	k := New(Options{
-		Facts: func() (Facts, bool) {
-			n.mu.Lock()
-			defer n.mu.Unlock()
-			return n.facts, !n.off
-		},
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	o := Options{
 		Stopping: func(context.Context) bool {
 			n.mu.Lock()
 			defer n.mu.Unlock()
 			return n.stopping
 		},
-		Version: version, Boot: "b1", StateFile: filepath.Join(dir, "nodestatus.json"), Log: log.Logger(), Count: func(bool) {},
-	})
+		Partition: "system", Version: version, Boot: "b1", StateFile: filepath.Join(dir, "nodestatus.json"), Log: log.Logger(),
+		Count: func(bool) {},
+	}
+	if n.facts != nil {
+		o.Facts = func() (Facts, bool) {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			return *n.facts, !n.off
+		}
+	}
+	if n.memory != nil {
+		o.Memory = func() (evict.Report, bool) {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			if n.memory.UsedPeak > 0 {
+				n.memory.Time = time.Now()
+			}
+			return *n.memory, !n.gone
+		}
+	}
+	k := New(o)
 	k.nodes = n
 	return k
 }
@@ -172,74 +204,95 @@ func run(t *testing.T, f func(context.Context) error) (stop func()) {
 	}
 }
 
-// expect checks the number of writes and the value after a time.
+// expect checks the number of writes and the value of a condition after a time.
 type expect struct {
 	*testing.T
-	n *node
+	n    *node
+	kind v1.NodeConditionType
 }
 
+// about returns an expect about a condition.
+func (e expect) about(kind v1.NodeConditionType) expect { return expect{e.T, e.n, kind} }
+
 func (e expect) after(what string, d time.Duration, sets int, want v1.ConditionStatus, reason string) {
+	e.Helper()
+	e.between(what, d, sets, sets, want, reason)
+}
+
+func (e expect) between(what string, d time.Duration, least, most int, want v1.ConditionStatus, reason string) {
 	e.Helper()
 	<-time.After(d)
 	synctest.Wait()
 	e.n.mu.Lock()
 	defer e.n.mu.Unlock()
-	if e.n.sets != sets {
-		e.Errorf("%s: %d writes; want %d", what, e.n.sets, sets)
+	if e.n.sets < least || e.n.sets > most {
+		e.Errorf("%s: %d writes; want %d to %d", what, e.n.sets, least, most)
 	}
 	e.n.sets = 0
-	switch {
-	case want == "" && e.n.has != nil:
-		e.Errorf("%s: %+v; want nothing on the Node", what, *e.n.has)
-	case want != "" && (e.n.has == nil || e.n.has.Condition.Status != want || e.n.has.Condition.Reason != reason):
-		e.Errorf("%s: %+v; want %s, %s", what, e.n.has, want, reason)
+	if c := e.n.has[e.kind]; c.Status != want || c.Reason != reason {
+		e.Errorf("%s: %+v; want %s, %s", what, c, want, reason)
 	}
 }
 
+func ready(t *testing.T, n *node) expect       { return expect{t, n, kubeapi.Ready} }
+func fine() *Facts                             { return &Facts{Passed: true} }
+func unreachable() error                       { return fmt.Errorf("%w: refused", kubeapi.ErrUnreachable) }
+func (n *node) left() (labels, conditions int) { l, c := n.on(); return len(l), len(c) }
+
 // TestRun: a value is written at once after a boot, then when it is True, and after a minute when
-// it is worse. There is a heartbeat. A restart changes nothing, and a shutdown makes it Unknown.
+// it is worse or says something else. There is a heartbeat. A restart changes nothing, and a
+// shutdown makes it Unknown.
 func TestRun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		n, dir, lines := &node{facts: Facts{Section: strings.Repeat("ab", 32)}}, t.TempDir(), &locked.Buffer{}
-		want := expect{t, n}
+		n, dir, lines := &node{facts: &Facts{Section: strings.Repeat("ab", 32)}}, t.TempDir(), &locked.Buffer{}
+		want := ready(t, n)
 		stop := run(t, n.keeper(dir, "0.1.0", lines).Run)
 		want.after("the first", time.Second/2, 1, v1.ConditionUnknown, reasonStarting)
 		n.change(func(n *node) { n.facts.Passed = true })
 		want.after("a pass", 2*time.Second, 1, v1.ConditionTrue, reasonActive)
-		m, _ := n.on()
-		if m.Version != "0.1.0" || m.Section != "abababababab" || !strings.HasSuffix(m.Condition.Message, "; boot b1") {
-			t.Errorf("%+v", m)
+		labels, conditions := n.on()
+		if labels[nodelabel.Version] != "0.1.0" || labels[nodelabel.Section] != "abababababab" || len(conditions) != 1 ||
+			!strings.HasSuffix(conditions[kubeapi.Ready].Message, "; boot b1") {
+			t.Errorf("%v, %+v", labels, conditions)
 		}
-		since := m.Condition.LastTransitionTime
-		want.after("heartbeats", time.Hour, 12, v1.ConditionTrue, reasonActive)
-		m, _ = n.on()
-		if got := m.Condition; !got.LastTransitionTime.Equal(&since) || time.Since(got.LastHeartbeatTime.Time) > heartbeat {
+		since := conditions[kubeapi.Ready].LastTransitionTime
+		want.between("heartbeats", 10*time.Hour, 110, 130, v1.ConditionTrue, reasonActive)
+		_, conditions = n.on()
+		if got := conditions[kubeapi.Ready]; !got.LastTransitionTime.Equal(&since) || time.Since(got.LastHeartbeatTime.Time) > 2*heartbeat {
 			t.Errorf("%+v; want the transition at %s and a heartbeat", got, since)
 		}
 		n.change(func(n *node) { n.facts.Misplaced = 1 })
-		want.after("a pod is moved", 50*time.Second, 0, v1.ConditionTrue, reasonActive)
+		want.between("a pod is moved", 50*time.Second, 0, 1, v1.ConditionTrue, reasonActive)
 		n.change(func(n *node) { n.facts.Misplaced = 0 })
 		<-time.After(2 * time.Second)
 		n.change(func(n *node) { n.facts.Misplaced = 1 })
-		want.after("another one", 50*time.Second, 0, v1.ConditionTrue, reasonActive)
+		want.between("another one", 50*time.Second, 0, 1, v1.ConditionTrue, reasonActive)
 		want.after("and it stays", 15*time.Second, 1, v1.ConditionFalse, reasonMisplaced)
+		n.change(func(n *node) { n.facts.Misplaced = 50 })
+		want.after("more of them", 70*time.Second, 1, v1.ConditionFalse, reasonMisplaced)
+		if _, conditions = n.on(); !strings.Contains(conditions[kubeapi.Ready].Message, "belong: 50;") {
+			t.Errorf("%+v; want the number of now", conditions)
+		}
 		n.change(func(n *node) { n.facts.Misplaced = 0 })
 		want.after("placed", 2*time.Second, 1, v1.ConditionTrue, reasonActive)
 		n.change(func(n *node) { n.facts.Section = "cd" })
 		want.after("another section", 2*time.Second, 1, v1.ConditionTrue, reasonActive)
-		m, _ = n.on()
-		since = m.Condition.LastTransitionTime
+		_, conditions = n.on()
+		since = conditions[kubeapi.Ready].LastTransitionTime
 		stop()
 		want.after("it is stopped", time.Hour, 0, v1.ConditionTrue, reasonActive)
 
 		n.change(func(n *node) { n.facts.Passed = false })
-		stop = run(t, n.keeper(dir, "0.2.0", lines).Run)
+		stop = run(t, n.keeper(dir, "0.1.0", lines).Run)
 		want.after("a restart", 30*time.Second, 0, v1.ConditionTrue, reasonActive)
+		stop()
 		n.change(func(n *node) { n.facts.Passed = true })
-		want.after("its first pass", 2*time.Second, 1, v1.ConditionTrue, reasonActive)
-		if m, _ = n.on(); m.Version != "0.2.0" || m.Section != "cd" || !m.Condition.LastTransitionTime.Equal(&since) {
-			t.Errorf("%+v; want the present version, and the transition at %s", m, since)
+		stop = run(t, n.keeper(dir, "0.2.0", lines).Run)
+		want.after("another version", 2*time.Second, 1, v1.ConditionTrue, reasonActive)
+		if labels, conditions = n.on(); labels[nodelabel.Version] != "0.2.0" || labels[nodelabel.Section] != "cd" ||
+			conditions[kubeapi.Ready].LastTransitionTime.Unix() != since.Unix() {
+			t.Errorf("%v, %+v; want the present version, and the transition at %s", labels, conditions, since)
 		}
 		n.change(func(n *node) { n.stopping = true })
 		stop()
@@ -259,8 +312,8 @@ func TestRun(t *testing.T) {
 func TestRestartThatFails(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		n, dir, lines := &node{facts: Facts{Passed: true}}, t.TempDir(), &locked.Buffer{}
-		want := expect{t, n}
+		n, dir, lines := &node{facts: fine()}, t.TempDir(), &locked.Buffer{}
+		want := ready(t, n)
 		stop := run(t, n.keeper(dir, "0.1.0", lines).Run)
 		want.after("the first", time.Second, 1, v1.ConditionTrue, reasonActive)
 		stop()
@@ -271,40 +324,112 @@ func TestRestartThatFails(t *testing.T) {
 	})
 }
 
+// TestPressure: the condition of the memory is written when it changes, also for a moment, and with
+// the readiness in one patch. It waits for the first poll. It goes with its partition.
+func TestPressure(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n, lines := &node{facts: fine(), memory: &evict.Report{}}, &locked.Buffer{}
+		both, want := ready(t, n), ready(t, n).about(kubeapi.Pressure)
+		k := n.keeper(t.TempDir(), "0.1.0", lines)
+		defer run(t, k.Run)()
+		both.after("before the first poll", 10*time.Second, 1, v1.ConditionTrue, reasonActive)
+		if _, conditions := n.left(); conditions != 1 {
+			t.Errorf("%d conditions before the first poll", conditions)
+		}
+		n.change(func(n *node) { n.memory.UsedPeak = 1 })
+		want.after("the first", 2*time.Second, 1, v1.ConditionFalse, reasonEnough)
+		both.between("heartbeats of both", 10*time.Hour, 110, 130, v1.ConditionTrue, reasonActive)
+		n.change(func(n *node) { n.memory.Crossed = evict.Hard })
+		want.after("crossed", 2*time.Second, 1, v1.ConditionTrue, reasonLow)
+		n.change(func(n *node) { n.memory.NoCandidate = true })
+		want.after("another reason", 2*time.Second, 1, v1.ConditionTrue, reasonNoCandidate)
+		n.change(func(n *node) { *n.memory = evict.Report{} })
+		want.after("some polls fail", 30*time.Second, 0, v1.ConditionTrue, reasonNoCandidate)
+		n.change(func(n *node) { *n.memory = evict.Report{UsedPeak: 1} })
+		want.after("not calm yet, again for low memory", time.Minute, 1, v1.ConditionTrue, reasonLow)
+		want.between("calm", 5*time.Minute, 1, 3, v1.ConditionFalse, reasonEnough)
+		k.Pressed()
+		want.after("for a moment", 2*time.Second, 1, v1.ConditionTrue, reasonLow)
+		want.between("calm again", 5*time.Minute, 1, 3, v1.ConditionFalse, reasonEnough)
+		n.change(func(n *node) { *n.memory = evict.Report{} })
+		want.between("polls fail", 50*time.Second, 0, 1, v1.ConditionFalse, reasonEnough)
+		want.after("polls have failed for a minute", 15*time.Second, 1, v1.ConditionUnknown, reasonUnread)
+		n.change(func(n *node) { n.gone = true })
+		want.after("the partition is gone", 2*time.Second, 1, "", "")
+		both.between("the readiness stays", time.Hour, 5, 20, v1.ConditionTrue, reasonActive)
+		n.change(func(n *node) { n.gone, *n.memory = false, evict.Report{UsedPeak: 1} })
+		want.after("it came back", 2*time.Second, 1, v1.ConditionFalse, reasonEnough)
+	})
+}
+
+// TestPressureRestart: a restart keeps the status and the time of its transition. A pressure that
+// the run before has seen lasts for five minutes more.
+func TestPressureRestart(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n, dir, lines := &node{memory: &evict.Report{UsedPeak: 1}}, t.TempDir(), &locked.Buffer{}
+		want := expect{t, n, kubeapi.Pressure}
+		transition := func() time.Time {
+			_, conditions := n.on()
+			return conditions[kubeapi.Pressure].LastTransitionTime.Time
+		}
+		stop := run(t, n.keeper(dir, "0.1.0", lines).Run)
+		want.after("the first", 2*time.Second, 1, v1.ConditionFalse, reasonEnough)
+		stop()
+		since := transition()
+		<-time.After(time.Minute)
+		stop = run(t, n.keeper(dir, "0.1.0", lines).Run)
+		want.between("a restart", 10*time.Minute, 1, 4, v1.ConditionFalse, reasonEnough)
+		if at := transition(); at.Unix() != since.Unix() {
+			t.Errorf("a restart has moved the transition from %s to %s", since, at)
+		}
+		n.change(func(n *node) { n.memory.Crossed = evict.Hard })
+		want.after("crossed", 2*time.Second, 1, v1.ConditionTrue, reasonLow)
+		stop()
+		since = transition()
+		n.change(func(n *node) { n.memory.Crossed = "" })
+		stop = run(t, n.keeper(dir, "0.1.0", lines).Run)
+		want.between("a restart in between", 4*time.Minute, 0, 2, v1.ConditionTrue, reasonLow)
+		if at := transition(); at.Unix() != since.Unix() {
+			t.Errorf("a restart has moved the transition from %s to %s", since, at)
+		}
+		want.between("calm", 2*time.Minute, 1, 2, v1.ConditionFalse, reasonEnough)
+		n.change(func(n *node) { n.stopping = true })
+		stop()
+		want.after("a shutdown", time.Second, 1, v1.ConditionUnknown, reasonStopping)
+	})
+}
+
 // TestOff: nothing is on the Node while no partition is switched on. It is removed also if a
 // former boot has written it. After Remove nothing is written.
 func TestOff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		n, dir, lines := &node{facts: Facts{Passed: true}, off: true, has: &kubeapi.Marks{}}, t.TempDir(), &locked.Buffer{}
-		want := expect{t, n}
+		n, dir, lines := &node{facts: fine(), off: true, memory: &evict.Report{}, gone: true}, t.TempDir(), &locked.Buffer{}
+		n.labels = map[string]string{nodelabel.Version: "0.0.1", nodelabel.Section: "ab"}
+		n.has = map[v1.NodeConditionType]v1.NodeCondition{kubeapi.Ready: {Status: v1.ConditionTrue}}
+		want := ready(t, n)
 		k := n.keeper(dir, "0.1.0", lines)
 		stop := run(t, k.Run)
-		want.after("of a former boot", time.Minute, 0, "", "")
-		if _, removed := n.on(); len(removed) != 1 || !slices.Equal(removed[0], kubeapi.Labels()) {
-			t.Errorf("removed %q; want all, once", removed)
+		want.after("of a former boot", time.Minute, 1, "", "")
+		if labels, _ := n.left(); labels > 0 {
+			t.Errorf("%d labels are left", labels)
 		}
 		n.change(func(n *node) { n.off = false })
 		want.after("switched on", 2*time.Second, 1, v1.ConditionTrue, reasonActive)
-		n.change(func(n *node) { n.off, n.err = true, fmt.Errorf("%w: refused", kubeapi.ErrUnreachable) })
-		want.after("the API server is away", time.Minute, 0, v1.ConditionTrue, reasonActive)
-		if _, removed := n.on(); len(removed) > 20 {
-			t.Errorf("%d removals were tried in a minute", len(removed)-1)
-		}
+		n.change(func(n *node) { n.off, n.err = true, unreachable() })
+		want.between("the API server is away", time.Minute, 4, 20, v1.ConditionTrue, reasonActive)
 		n.change(func(n *node) { n.err = nil })
-		want.after("it is back", 20*time.Second, 0, "", "")
+		want.between("it is back", 2*time.Minute, 1, 2, "", "")
 		if text := lines.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "could not be removed, trying again") {
 			t.Errorf("log %s; want one line", text)
 		}
 		n.change(func(n *node) { n.off = false })
 		want.after("again", 2*time.Second, 1, v1.ConditionTrue, reasonActive)
 		k.Remove(t.Context())
-		want.after("the end", time.Hour, 0, "", "")
-		_, before := n.on()
+		want.after("the end", time.Hour, 1, "", "")
 		k.Remove(t.Context())
-		if _, after := n.on(); len(after) != len(before) {
-			t.Error("removed twice")
-		}
 		n.change(func(n *node) { n.stopping = true })
 		stop()
 		want.after("a shutdown after the end", time.Second, 0, "", "")
@@ -315,12 +440,11 @@ func TestOff(t *testing.T) {
 func TestRemoveGone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		n, lines := &node{off: true, err: fmt.Errorf("%w: no node", kubeapi.ErrGone)}, &locked.Buffer{}
+		n, lines := &node{facts: fine(), off: true, err: fmt.Errorf("%w: no node", kubeapi.ErrGone)}, &locked.Buffer{}
 		defer run(t, n.keeper(t.TempDir(), "0.1.0", lines).Run)()
-		<-time.After(10 * time.Minute)
-		synctest.Wait()
-		if _, removed := n.on(); len(removed) != 1 || lines.String() != "" {
-			t.Errorf("%d removals, log %s; want one", len(removed), lines)
+		ready(t, n).after("it is gone", 10*time.Minute, 1, "", "")
+		if lines.String() != "" {
+			t.Errorf("log %s", lines)
 		}
 	})
 }
@@ -329,12 +453,12 @@ func TestRemoveGone(t *testing.T) {
 func TestRemoveFails(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		n, dir, lines := &node{facts: Facts{Passed: true}}, t.TempDir(), &locked.Buffer{}
-		want := expect{t, n}
+		n, dir, lines := &node{facts: fine()}, t.TempDir(), &locked.Buffer{}
+		want := ready(t, n)
 		k := n.keeper(dir, "0.1.0", lines)
 		stop := run(t, k.Run)
 		want.after("the first", time.Second, 1, v1.ConditionTrue, reasonActive)
-		n.change(func(n *node) { n.off, n.err = true, fmt.Errorf("%w: refused", kubeapi.ErrUnreachable) })
+		n.change(func(n *node) { n.off, n.err = true, unreachable() })
 		k.Remove(t.Context())
 		stop()
 		if text := lines.String(); !strings.Contains(text, "remove them with kubectl") || !strings.Contains(text, "node-partition.io/version") {
@@ -342,17 +466,17 @@ func TestRemoveFails(t *testing.T) {
 		}
 		n.change(func(n *node) { n.err = nil })
 		defer run(t, n.keeper(dir, "0.1.0", lines).Run)()
-		want.after("the next start", time.Second, 0, "", "")
+		want.after("the next start", time.Second, 1, "", "")
 	})
 }
 
-// TestAway: while the API server is away the pauses are short and differ, and the log has one line.
+// TestAway: while a Node does not exist the pauses are short and differ, and the log has one line.
 // A Node that its kubelet has not registered yet has none. What may have been written is known to
 // the next start.
 func TestAway(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		n, dir, lines := &node{facts: Facts{Passed: true}, err: fmt.Errorf("%w: no node", kubeapi.ErrGone)}, t.TempDir(), &locked.Buffer{}
+		n, dir, lines := &node{facts: fine(), err: fmt.Errorf("%w: no node", kubeapi.ErrGone)}, t.TempDir(), &locked.Buffer{}
 		k := n.keeper(dir, "0.1.0", lines)
 		stop := run(t, k.Run)
 		<-time.After(time.Minute)
@@ -365,60 +489,97 @@ func TestAway(t *testing.T) {
 			t.Errorf("log %s; want one line", text)
 		}
 		stop()
-		if k = n.keeper(dir, "0.1.0", lines); k.state.Version == 0 || !k.state.There || k.state.Status != "" {
+		if k = n.keeper(dir, "0.1.0", lines); k.state.Version == 0 || k.state.isEmpty() || k.state.Conditions[kubeapi.Ready].Status != "" {
 			t.Errorf("%+v; want that something may be there", k.state)
 		}
 	})
 }
 
-// TestClear: without the flag, what this program has written is removed, and what others have
-// written stays.
+// TestForbidden: what the API server refuses is tried again in minutes, and then in hours.
+func TestForbidden(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n, lines := &node{facts: fine(), err: fmt.Errorf("%w: a policy", kubeapi.ErrForbidden)}, &locked.Buffer{}
+		defer run(t, n.keeper(t.TempDir(), "0.1.0", lines).Run)()
+		want := ready(t, n)
+		want.between("the first hour", time.Hour, 3, 7, "", "")
+		want.between("a day", 24*time.Hour, 16, 48, "", "")
+		n.change(func(n *node) { n.err = nil })
+		want.between("it is granted", 90*time.Minute, 1, 30, v1.ConditionTrue, reasonActive)
+	})
+}
+
+// TestClear: without its option, what this program has written is removed, and what others have
+// written stays. So does what is asked for.
 func TestClear(t *testing.T) {
 	t.Parallel()
+	version := map[string]string{nodelabel.Version: "0.1.0"}
+	kinds := func(kinds ...v1.NodeConditionType) map[v1.NodeConditionType]v1.NodeCondition {
+		all := map[v1.NodeConditionType]v1.NodeCondition{}
+		for _, kind := range kinds {
+			all[kind] = v1.NodeCondition{Status: v1.ConditionTrue}
+		}
+		return all
+	}
+	const before = `{"version":2,"conditions":{"SystemPartitionReady":{"status":"True"}}}`
 	for name, test := range map[string]struct {
-		has     bool
-		ours    []string
-		err     error
-		before  string // the state file; none after a boot
-		removed [][]string
-		log     string
+		labels     map[string]string
+		has        map[v1.NodeConditionType]v1.NodeCondition
+		others     bool
+		memory     *evict.Report // nil: neither option
+		err        error
+		before     string // the state file; none after a boot
+		labelsLeft int
+		left       int
+		sets       int
+		log        string
 	}{
 		"nothing":                {},
-		"the condition alone":    {has: true, removed: [][]string{nil}, log: "are not asked for any more"},
-		"one label":              {ours: []string{nodelabel.Section}, removed: [][]string{{nodelabel.Section}}, log: "are not asked for any more"},
-		"in the same boot":       {has: true, before: `{"version":1,"there":true}`, removed: [][]string{nil}, log: "are not asked for any more"},
-		"no Node":                {err: kubeapi.ErrGone, before: `{"version":1,"there":true}`},
+		"all":                    {labels: version, has: kinds(kubeapi.Ready, kubeapi.Pressure), sets: 1, log: "are not asked for any more"},
+		"a label of others":      {labels: version, others: true, labelsLeft: 1},
+		"in the same boot":       {has: kinds(kubeapi.Ready), before: before, sets: 1, log: "are not asked for any more"},
+		"no Node":                {err: kubeapi.ErrGone, before: before},
 		"no right, never had it": {err: kubeapi.ErrForbidden},
-		"no right any more":      {err: kubeapi.ErrForbidden, before: `{"version":1,"there":true}`, log: "remove them with kubectl"},
+		"no right any more":      {err: kubeapi.ErrForbidden, before: before, log: "remove them with kubectl"},
+		"the other is asked for": {
+			labels: version, has: kinds(kubeapi.Ready, kubeapi.Pressure), memory: &evict.Report{UsedPeak: 1}, before: before, left: 1, sets: 2,
+			log: "are not asked for any more",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				n, dir, lines := &node{ours: test.ours, err: test.err}, t.TempDir(), &locked.Buffer{}
-				if test.has {
-					n.has = &kubeapi.Marks{}
-				}
+				n, dir, lines := &node{labels: test.labels, has: test.has, others: test.others, memory: test.memory, err: test.err}, t.TempDir(), &locked.Buffer{}
+				n.labels = maps.Clone(test.labels)
 				file := filepath.Join(dir, "nodestatus.json")
 				if test.before != "" {
 					if err := os.WriteFile(file, []byte(test.before), 0o600); err != nil {
 						t.Fatal(err)
 					}
 				}
-				begin := time.Now()
-				if err := n.keeper(dir, "0.1.0", lines).Clear(t.Context()); err != nil {
-					t.Fatal(err)
+				stop := run(t, n.keeper(dir, "0.1.0", lines).Run)
+				if test.before == "" {
+					<-time.After(settle/2 - time.Second)
+					synctest.Wait()
+					if n.change(func(*node) {}) > 0 {
+						t.Error("it does not wait after a boot")
+					}
+					<-time.After(2 * settle)
 				}
-				if at := time.Since(begin); test.before != "" && at != 0 || test.before == "" && (at < settle/2 || at > 2*settle) {
-					t.Errorf("after %s; want that it waits after a boot alone", at)
+				<-time.After(5 * time.Second)
+				synctest.Wait()
+				if sets := n.change(func(*node) {}); sets != test.sets {
+					t.Errorf("%d writes; want %d", sets, test.sets)
 				}
-				if !slices.EqualFunc(n.removed, test.removed, slices.Equal) {
-					t.Errorf("removed %q; want %q", n.removed, test.removed)
+				if labels, conditions := n.left(); test.err == nil && (labels != test.labelsLeft || conditions != test.left) {
+					t.Errorf("%d labels and %d conditions are left; want %d, %d", labels, conditions, test.labelsLeft, test.left)
 				}
 				if text := lines.String(); test.log == "" && text != "" || !strings.Contains(text, test.log) {
 					t.Errorf("log %s; want %q", text, test.log)
 				}
-				if _, err := os.Stat(file); !errors.Is(err, os.ErrNotExist) {
-					t.Errorf("%v; want that the state file is gone", err)
+				stop()
+				if _, err := os.Stat(file); errors.Is(err, os.ErrNotExist) != (test.memory == nil) {
+					t.Errorf("%v; want that the state file is gone without an option", err)
 				}
 			})
 		})
@@ -429,13 +590,14 @@ func TestClear(t *testing.T) {
 func TestClearAway(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		n, lines := &node{has: &kubeapi.Marks{}, err: fmt.Errorf("%w: refused", kubeapi.ErrUnreachable)}, &locked.Buffer{}
-		ended := make(chan error, 1)
-		go func() { ended <- n.keeper(t.TempDir(), "0.1.0", lines).Clear(t.Context()) }()
+		n, lines := &node{err: unreachable()}, &locked.Buffer{}
+		n.has = map[v1.NodeConditionType]v1.NodeCondition{kubeapi.Pressure: {}}
+		defer run(t, n.keeper(t.TempDir(), "0.1.0", lines).Run)()
 		<-time.After(time.Hour)
 		n.change(func(n *node) { n.err = nil })
-		if err := <-ended; err != nil || n.has != nil || strings.Count(lines.String(), "trying again") < 1 {
-			t.Errorf("%v, %+v, log %s", err, n.has, lines)
+		<-time.After(5 * time.Minute)
+		if _, conditions := n.left(); conditions > 0 || strings.Count(lines.String(), "trying again") < 1 {
+			t.Errorf("%d conditions are left, log %s", conditions, lines)
 		}
 	})
 }
@@ -460,7 +622,7 @@ func TestInCluster(t *testing.T) {
 		return ask(ctx, client, fakeapi.Node)
 	})
 	lines, wrote := &locked.Buffer{}, make(chan bool, 100)
-	n, dir := &node{facts: Facts{Passed: true, Section: strings.Repeat("0123", 16)}}, t.TempDir()
+	n, dir := &node{facts: &Facts{Passed: true, Section: strings.Repeat("0123", 16)}, memory: &evict.Report{UsedPeak: 1}}, t.TempDir()
 	started := func() (*Keeper, func()) {
 		k := n.keeper(dir, "0.1.0+dirty", lines)
 		k.nodes, k.options.Count = ownNode{api}, func(written bool) { wrote <- written }
@@ -477,7 +639,7 @@ func TestInCluster(t *testing.T) {
 	}
 	stop()
 	cluster.Answer(fakeapi.PatchNode, 0)
-	k, stop := started()
+	_, stop = started()
 	if !<-wrote {
 		t.Fatalf("not written: %s", lines)
 	}
@@ -486,16 +648,24 @@ func TestInCluster(t *testing.T) {
 	if labels[nodelabel.Version] != "0.1.0_dirty" || labels[nodelabel.Section] != "012301230123" || len(labels) != 3 {
 		t.Errorf("labels %v", labels)
 	}
+	if cluster.Condition(kubeapi.Pressure) == nil {
+		t.Error("the pressure is not on the Node")
+	}
 	if got := cluster.Condition(kubeapi.Ready); got == nil || got.Status != v1.ConditionTrue || got.LastTransitionTime.IsZero() || got.LastHeartbeatTime.IsZero() {
 		t.Errorf("%+v; want True", got)
 	}
 	cluster.SetLabel(nodelabel.Version, "0.2.0", "partition-fleet")
-	if err := k.Clear(t.Context()); err != nil {
+	n.facts, n.memory = nil, nil
+	k := n.keeper(dir, "0.1.0", lines)
+	k.nodes = ownNode{api}
+	if err := k.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if labels = cluster.Labels(); labels[nodelabel.Version] != "0.2.0" || len(labels) != 2 || cluster.Condition(kubeapi.Ready) != nil {
-		t.Errorf("labels %v without the flag; want those of others", labels)
+	if labels = cluster.Labels(); labels[nodelabel.Version] != "0.2.0" || len(labels) != 2 || cluster.Condition(kubeapi.Ready) != nil ||
+		cluster.Condition(kubeapi.Pressure) != nil {
+		t.Errorf("labels %v without the flags; want those of others", labels)
 	}
+	n.facts = fine()
 	k, stop = started()
 	if !<-wrote {
 		t.Fatalf("not written: %s", lines)

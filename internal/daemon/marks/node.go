@@ -9,13 +9,10 @@ import (
 
 // nodes is the Node of this node at the API server.
 type nodes interface {
-	// set writes the labels and the condition.
+	// set writes labels and conditions, or removes them.
 	set(ctx context.Context, m kubeapi.Marks) error
-	// remove removes the condition and the named labels.
-	remove(ctx context.Context, names []string) error
-	// own returns the names of the labels that this program has written last, and whether there is the
-	// condition.
-	own(ctx context.Context) (names []string, condition bool, err error)
+	// own returns what removes the labels that this program has written last, and our conditions.
+	own(ctx context.Context) (kubeapi.Marks, error)
 }
 
 // ownNode is the Node by the kubeconfig of the node.
@@ -27,16 +24,10 @@ func (o ownNode) set(ctx context.Context, m kubeapi.Marks) error {
 	})
 }
 
-func (o ownNode) remove(ctx context.Context, names []string) error {
-	return o.api.Try(ctx, func(ctx context.Context, client *kubeapi.Client, node string) error {
-		return client.RemoveMarks(ctx, node, names)
-	})
-}
-
-func (o ownNode) own(ctx context.Context) (names []string, condition bool, err error) {
+func (o ownNode) own(ctx context.Context) (m kubeapi.Marks, err error) {
 	err = o.api.Try(ctx, func(ctx context.Context, client *kubeapi.Client, node string) error {
-		names, condition, err = client.OwnMarks(ctx, node)
+		m, err = client.OwnMarks(ctx, node)
 		return err
 	})
-	return names, condition, err
+	return m, err
 }

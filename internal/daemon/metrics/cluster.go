@@ -8,9 +8,8 @@ import (
 
 // cluster counts what is written to the API server beside evictions.
 type cluster struct {
-	events     *prometheus.CounterVec
-	conditions *prometheus.CounterVec
-	marks      *prometheus.CounterVec
+	events *prometheus.CounterVec
+	marks  *prometheus.CounterVec
 }
 
 func newCluster() cluster {
@@ -20,38 +19,28 @@ func newCluster() cluster {
 			Help: "Events about pods and the node at the API server: created, repeated (the count of one was raised), " +
 				"or dropped, because the API server refused them or too many waited for it.",
 		}, []string{"result"}),
-		conditions: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: prefix + "node_condition_writes_total",
-			Help: "Attempts to write the condition of the node, by result; 0 without --node-condition.",
+		marks: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: prefix + "node_status_writes_total",
+			Help: "Attempts to write labels and conditions of the node, by result; 0 without --node-status and --node-condition.",
 		}, []string{"result"}),
 	}
 	for _, result := range faults.Results() {
 		c.events.WithLabelValues(string(result))
 	}
-	c.marks = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: prefix + "node_status_writes_total",
-		Help: "Attempts to write the labels and the condition of readiness of the node, by result; 0 without --node-status.",
-	}, []string{"result"})
 	for _, result := range []string{succeeded, failed} {
-		c.conditions.WithLabelValues(result)
 		c.marks.WithLabelValues(result)
 	}
 	return c
 }
 
-func (c cluster) register(to prometheus.Registerer) { to.MustRegister(c.events, c.conditions, c.marks) }
+func (c cluster) register(to prometheus.Registerer) { to.MustRegister(c.events, c.marks) }
 
 // EventWritten counts events, or occurrences that were dropped.
 func (m *Metrics) EventWritten(result faults.Result, n int) {
 	m.cluster.events.WithLabelValues(string(result)).Add(float64(n))
 }
 
-// ConditionWritten counts an attempt to write the condition of the node.
-func (m *Metrics) ConditionWritten(written bool) {
-	m.cluster.conditions.WithLabelValues(resultOf(written)).Inc()
-}
-
-// MarksWritten counts an attempt to write the labels and the condition of readiness of the node.
+// MarksWritten counts an attempt to write labels and conditions of the node.
 func (m *Metrics) MarksWritten(written bool) {
 	m.cluster.marks.WithLabelValues(resultOf(written)).Inc()
 }

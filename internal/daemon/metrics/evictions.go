@@ -31,7 +31,7 @@ func newEvictions() evictions {
 		reaction: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    prefix + "eviction_reaction_seconds",
 			Help:    "Time from the poll that found a threshold crossed to the end of the pod's processes, or, with a grace period, to the request to stop them.",
-			Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, 1},
+			Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, 1, 2.5, 5, 10, 30},
 		}, []string{"partition"}),
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: prefix + "eviction_failures_total",
@@ -161,7 +161,7 @@ func newMarginCollector(partitions *series) *marginCollector {
 		),
 		threshold: prometheus.NewDesc(prefix+"eviction_threshold_bytes",
 			"Available memory below which a pod is evicted; absent if the threshold is off.", []string{"partition", "threshold"}, nil),
-		noCandidate: prometheus.NewDesc(prefix+"eviction_no_candidates",
+		noCandidate: prometheus.NewDesc(prefix+"eviction_without_candidate",
 			"1 while a pod has to be evicted and there is no candidate, else 0.", label, nil),
 		looked: prometheus.NewDesc(prefix+"eviction_last_poll_timestamp_seconds",
 			"Time of the last successful memory reading, in seconds since 1970; absent while reads fail.", label, nil),

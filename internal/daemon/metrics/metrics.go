@@ -27,6 +27,8 @@ type Options struct {
 	// ReadFailed, if it is not nil, is called for each cgroup that a scrape could not read, from any
 	// goroutine. Such cgroups are counted in any case.
 	ReadFailed func(error)
+	// LogDropped returns the number of log records that were dropped; nil if none ever is.
+	LogDropped func() uint64
 }
 
 // Polls returns the report of the last poll of a partition's memory.
@@ -93,6 +95,15 @@ func New(o Options) *Metrics {
 	m.registry.MustRegister(
 		info,
 		failures,
+		prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: prefix + "log_records_dropped_total",
+			Help: "Records of the log that were dropped, because journald did not read in time.",
+		}, func() float64 {
+			if o.LogDropped == nil {
+				return 0
+			}
+			return float64(o.LogDropped())
+		}),
 		m.listens,
 		m.configuration,
 		newSliceCollector(m.read, &m.partitions),

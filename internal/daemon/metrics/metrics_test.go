@@ -151,7 +151,6 @@ func observe(o *Metrics) {
 	})
 	o.EventWritten(faults.Created, 1)
 	o.EventWritten(faults.Dropped, 3)
-	o.ConditionWritten(false)
 	o.MarksWritten(true)
 	o.Connected("systemd", true)
 	o.Connected("nri", false)

@@ -107,7 +107,7 @@ func TestMetricsOfTwoPartitions(t *testing.T) {
 		`nodepartition_memory_used_peak_bytes{partition="telemetry"} 2.62144e+08`,
 		`nodepartition_eviction_threshold_bytes{partition="telemetry",threshold="hard"} 1.048576e+08`,
 		`nodepartition_eviction_last_poll_timestamp_seconds{partition="telemetry"} 1.78e+09`,
-		`nodepartition_eviction_no_candidates{partition="telemetry"} 0`,
+		`nodepartition_eviction_without_candidate{partition="telemetry"} 0`,
 		`nodepartition_misplaced_pods{partition="telemetry",reason="pending"} 1`,
 		`nodepartition_memory_outside_bytes{partition="telemetry"} 4096`,
 		`nodepartition_outlived_scopes{partition="telemetry"} 1`,

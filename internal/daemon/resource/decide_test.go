@@ -118,13 +118,13 @@ func TestDecideSettles(t *testing.T) {
 func TestPace(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	waits := func(p *pace, ok bool) []time.Duration {
+	waits := func(p *pace, err error) []time.Duration {
 		list := make([]time.Duration, 0, 12)
 		for range 12 {
 			wait := p.wait(now)
 			list = append(list, wait)
 			now = now.Add(wait)
-			p.wrote(ok, now)
+			p.wrote(err, now)
 		}
 		return list
 	}
@@ -136,14 +136,16 @@ func TestPace(t *testing.T) {
 		return list
 	}
 	var fight, failures pace
-	if got := waits(&fight, true); !slices.Equal(got, s(0, 0, 1, 2, 4, 8, 10, 10, 10, 10, 10, 10)) {
+	if got := waits(&fight, nil); !slices.Equal(got, s(0, 0, 1, 2, 4, 8, 10, 10, 10, 10, 10, 10)) {
 		t.Errorf("overwritten: %v", got)
 	}
 	now = now.Add(calm)
-	if got := waits(&fight, true)[:3]; !slices.Equal(got, s(0, 0, 1)) {
+	if got := waits(&fight, nil)[:3]; !slices.Equal(got, s(0, 0, 1)) {
 		t.Errorf("after a calm time: %v", got)
 	}
-	if got := waits(&failures, false); !slices.Equal(got, s(0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300)) {
-		t.Errorf("failures: %v", got)
+	for i, got := range waits(&failures, kubeapi.ErrForbidden) {
+		if i == 0 && got != 0 || i > 0 && got < 5*time.Minute/2 || i > 6 && got < time.Hour/2 {
+			t.Errorf("refused: %s before write %d", got, i)
+		}
 	}
 }

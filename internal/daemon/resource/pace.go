@@ -1,14 +1,16 @@
 package resource
 
-import "time"
+import (
+	"time"
+
+	"nodepartition/internal/kubeapi"
+)
 
 const (
-	// firstPause is the pause after a failure, and after a second write in a row. It doubles: up to
-	// maxFight while writes succeed and others overwrite them, because members may fail while the
-	// value is wrong, and up to maxRetry while writes fail.
+	// firstPause is the pause after a second write in a row. It doubles up to maxFight while writes
+	// succeed and others overwrite them, because members may fail while the value is wrong.
 	firstPause = time.Second
 	maxFight   = 10 * time.Second
-	maxRetry   = 5 * time.Minute
 	// calm is the time without a write after which the next failure is a new one.
 	calm = 10 * time.Minute
 )
@@ -16,22 +18,22 @@ const (
 // pace spaces out the writes. The first one waits for nothing.
 type pace struct {
 	last, next time.Time
-	pause      time.Duration
+	pause      time.Duration // while writes succeed
+	retry      kubeapi.Retry // while they fail
 }
 
 // wrote notes an attempt to write.
-func (p *pace) wrote(ok bool, now time.Time) {
-	longest := maxRetry
+func (p *pace) wrote(err error, now time.Time) {
 	if now.Sub(p.last) >= calm {
 		p.pause = 0
 	}
-	if ok {
-		longest = maxFight
-	} else {
-		p.pause = max(p.pause, firstPause)
+	p.last = now
+	if err != nil {
+		p.next = now.Add(p.retry.After(err))
+		return
 	}
-	p.last, p.next = now, now.Add(p.pause)
-	p.pause = min(max(firstPause, 2*p.pause), longest)
+	p.retry, p.next = kubeapi.Retry{}, now.Add(p.pause)
+	p.pause = min(max(firstPause, 2*p.pause), maxFight)
 }
 
 // wait returns how long the next write has to wait.

@@ -17,8 +17,6 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/wait"
-
 	"nodepartition/internal/daemon/faults"
 	"nodepartition/internal/host"
 	"nodepartition/internal/kubeapi"
@@ -100,7 +98,7 @@ func (r *Resources) isIdle() bool {
 // a restart of this program.
 func (r *Resources) Run(ctx context.Context) error {
 	var said faults.Saying
-	pause := retries()
+	var retry kubeapi.Retry
 	for ctx.Err() == nil {
 		if r.isIdle() {
 			r.forget()
@@ -124,17 +122,11 @@ func (r *Resources) Run(ctx context.Context) error {
 			})
 		}
 		if time.Since(begin) >= settled {
-			pause = retries()
+			retry = kubeapi.Retry{}
 		}
-		sleep(ctx, pause())
+		sleep(ctx, retry.After(err))
 	}
 	return ctx.Err()
-}
-
-// retries returns the pauses between watches. They grow, unless a watch has lasted, and the nodes
-// of a cluster whose API server was away do not come back at once.
-func retries() wait.DelayFunc {
-	return wait.Backoff{Duration: firstPause, Factor: 2, Jitter: 0.5, Steps: 1 << 30, Cap: maxRetry}.DelayFunc()
 }
 
 // watch watches the Node and keeps its resources, until the watch ends or there is nothing to do
@@ -216,7 +208,7 @@ func (r *Resources) keep(ctx context.Context, present *kubeapi.Node) (*kubeapi.N
 	if ctx.Err() != nil {
 		return present, 0
 	}
-	r.pace.wrote(err == nil, time.Now())
+	r.pace.wrote(err, time.Now())
 	if err == nil {
 		return present, 0
 	}

@@ -3,6 +3,7 @@
 package textfile
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
 )
 
 // file is the name of the file. The collector reads files that end with ".prom".
@@ -29,10 +31,31 @@ type Writer struct {
 	Gatherer prometheus.Gatherer
 	// Changed is called after each attempt, with nil or its error.
 	Changed func(error)
-	// Ended reports that there is no partition any more, so that the file is removed. A service that
-	// is only restarted keeps it: the collector has the time of the file in
-	// node_textfile_mtime_seconds.
-	Ended func() bool
+}
+
+// Claim notes in a record that the file of a folder is written from now on; of none if that is
+// empty. It removes the file that an earlier run has written elsewhere. The record has to outlive
+// this program, and not the boot.
+func Claim(record, folder string) error {
+	before, err := os.ReadFile(record)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if len(before) > 0 && string(before) != folder {
+		err = Remove(string(before))
+	} else {
+		err = nil
+	}
+	return errors.Join(err, os.WriteFile(record, []byte(folder), 0o600))
+}
+
+// Remove removes the file of a folder, because there is no partition any more. A service that is
+// only restarted keeps it: the collector has the time of the file in node_textfile_mtime_seconds.
+func Remove(folder string) error {
+	if err := os.Remove(filepath.Join(folder, file)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 // Run writes the file until ctx ends.
@@ -44,36 +67,47 @@ func (w Writer) Run(ctx context.Context) error {
 		w.Changed(w.write(path))
 		select {
 		case <-ctx.Done():
-			if w.Ended() {
-				if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-					w.Changed(err)
-				}
-			}
 			return ctx.Err()
 		case <-tick.C:
 		}
 	}
 }
 
-// write replaces the file by rename, so that no reader finds a part of it. The temporary file has
-// another name each time. The error leaves it out: one that stays is the same, and is logged once.
+// write replaces the file by rename, so that no reader finds a part of it.
 func (w Writer) write(path string) error {
-	err := prometheus.WriteToTextfile(path, prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
-		families, err := w.Gatherer.Gather()
-		if len(families) > 0 {
-			err = nil // a partial scrape is better than an error, as on the port
-		}
-		return ours(families), err
-	}))
-	if failed, ok := errors.AsType[*fs.PathError](err); ok {
-		err = failed.Err
-	} else if failed, ok := errors.AsType[*os.LinkError](err); ok {
-		err = failed.Err
-	}
-	if err != nil {
+	families, err := w.Gatherer.Gather()
+	if len(families) == 0 && err != nil { // a partial scrape is better than an error, as on the port
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	return nil
+	var text bytes.Buffer
+	for _, family := range ours(families) {
+		if _, err := expfmt.MetricFamilyToText(&text, family); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	temporary := filepath.Join(filepath.Dir(path), "."+file+".new")
+	err = create(temporary, text.Bytes())
+	if err == nil {
+		err = os.Rename(temporary, path)
+	}
+	if err != nil {
+		_ = os.Remove(temporary) // where there is one
+	}
+	return err
+}
+
+// create makes a file that others may read. The folder may be another user's: nothing that stands
+// there under the name is written to or followed, and the mode is set on what was made.
+func create(path string, text []byte) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	return errors.Join(err, f.Chmod(0o644), f.Close())
 }
 
 // ours leaves out the metrics of the process. node_exporter has its own under the same names, and

@@ -2,6 +2,7 @@ package textfile
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -26,46 +27,88 @@ func registry(t *testing.T) (*prometheus.Registry, prometheus.Gauge) {
 }
 
 // TestRun: the file is written at once and again, may be read by others, and has nothing that
-// node_exporter has. It stays when the service is restarted, and goes with the partition.
+// node_exporter has. It stays when the service ends, and nothing else does. What another user has
+// put in its place is replaced, and not followed.
 func TestRun(t *testing.T) {
 	t.Parallel()
-	for name, ended := range map[string]bool{"restarted": false, "ended": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				folder := t.TempDir()
-				path := filepath.Join(folder, file)
-				gatherer, gauge := registry(t)
-				gauge.Set(1)
-				written := make(chan error)
-				ctx, stop := context.WithCancel(t.Context())
-				result := make(chan error, 1)
-				w := Writer{Folder: folder, Gatherer: gatherer, Changed: func(err error) { written <- err }, Ended: func() bool { return ended }}
-				go func() { result <- w.Run(ctx) }()
-				for _, value := range []string{"1", "2"} {
-					if err := <-written; err != nil {
-						t.Fatal(err)
-					}
-					text, err := os.ReadFile(path)
-					if err != nil || !strings.Contains(string(text), "\nkubelet_partition_test "+value+"\n") ||
-						strings.Contains(string(text), "go_") || strings.Contains(string(text), "process_") {
-						t.Errorf("%v\n%s", err, text)
-					}
-					gauge.Set(2)
-				}
-				info, err := os.Stat(path)
-				if err != nil || info.Mode().Perm() != 0o644 {
-					t.Errorf("%v, %v; node_exporter is another user", info.Mode(), err)
-				}
-				stop()
-				<-result
-				entries, err := os.ReadDir(folder)
-				if err != nil || len(entries) == 1 == ended {
-					t.Errorf("%v, %v after the end", entries, err)
-				}
-			})
-		})
+	synctest.Test(t, func(t *testing.T) {
+		folder := t.TempDir()
+		path, victim := filepath.Join(folder, file), filepath.Join(t.TempDir(), "victim")
+		if err := os.WriteFile(victim, []byte("of another"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{path, filepath.Join(folder, "."+file+".new")} {
+			if err := os.Symlink(victim, name); err != nil {
+				t.Fatal(err)
+			}
+		}
+		gatherer, gauge := registry(t)
+		gauge.Set(1)
+		written := make(chan error)
+		ctx, stop := context.WithCancel(t.Context())
+		result := make(chan error, 1)
+		w := Writer{Folder: folder, Gatherer: gatherer, Changed: func(err error) { written <- err }}
+		go func() { result <- w.Run(ctx) }()
+		for _, value := range []string{"1", "2"} {
+			if err := <-written; err != nil {
+				t.Fatal(err)
+			}
+			text, err := os.ReadFile(path)
+			if err != nil || !strings.Contains(string(text), "\nkubelet_partition_test "+value+"\n") ||
+				strings.Contains(string(text), "go_") || strings.Contains(string(text), "process_") {
+				t.Errorf("%v\n%s", err, text)
+			}
+			gauge.Set(2)
+		}
+		info, err := os.Lstat(path)
+		if err != nil || info.Mode() != 0o644 {
+			t.Errorf("%v, %v; node_exporter is another user", info.Mode(), err)
+		}
+		if info, err := os.Stat(victim); err != nil || info.Mode() != 0o600 || info.Size() != int64(len("of another")) {
+			t.Errorf("%v, %v: the file behind a link was changed", info, err)
+		}
+		stop()
+		<-result
+		entries, err := os.ReadDir(folder)
+		if err != nil || len(entries) != 1 {
+			t.Errorf("%v, %v after the end; want the file alone", entries, err)
+		}
+	})
+}
+
+// TestClaim: a file that an earlier run has written in another folder, or that is not asked for any
+// more, is removed. The present one stays.
+func TestClaim(t *testing.T) {
+	t.Parallel()
+	record, one, other := filepath.Join(t.TempDir(), "textfile"), t.TempDir(), t.TempDir()
+	there := func(what, folder string, want bool) {
+		t.Helper()
+		if _, err := os.Stat(filepath.Join(folder, file)); (err == nil) != want {
+			t.Errorf("%s: %v; want the file: %t", what, err, want)
+		}
 	}
+	for _, step := range []struct {
+		what, folder string
+		one, other   bool
+	}{
+		{"the first", one, true, false}, {"a restart", one, true, false}, {"another folder", other, false, true},
+		{"no more", "", false, false}, {"never", "", false, false},
+	} {
+		if err := Claim(record, step.folder); err != nil {
+			t.Errorf("%s: %v", step.what, err)
+		}
+		if step.folder != "" {
+			if err := (Writer{Gatherer: prometheus.NewRegistry()}).write(filepath.Join(step.folder, file)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		there(step.what, one, step.one)
+		there(step.what, other, step.other)
+	}
+	if err := errors.Join(Remove(one), os.WriteFile(filepath.Join(one, file), nil, 0o600), Remove(one)); err != nil {
+		t.Error(err)
+	}
+	there("removed", one, false)
 }
 
 // sameTwice expects an error with a text, twice. Another text would be logged again.
@@ -116,7 +159,7 @@ func TestFolderFull(t *testing.T) {
 	if err := os.WriteFile(path, []byte("the former\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	sameTwice(t, w, path, path+": no space left")
+	sameTwice(t, w, path, full+"/.node_partition.prom.new: no space left")
 	entries, err := os.ReadDir(full)
 	text, _ := os.ReadFile(path)
 	if err != nil || len(entries) != 1 || string(text) != "the former\n" {
