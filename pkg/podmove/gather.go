@@ -31,7 +31,7 @@ type Runtime interface {
 
 // Kubelet reads from the kubelet. *podsapi.Watcher implements it.
 type Kubelet interface {
-	// Pods returns the pods by UID, and whether the kubelet has ever reported them.
+	// Pods returns the pods by UID as the kubelet reported them last, and whether it ever has.
 	Pods() (map[types.UID]*podsapi.Pod, bool)
 	// Answers reports whether the kubelet reports its pods now, and has reported all of them.
 	Answers() bool
@@ -167,13 +167,19 @@ func (r *reading) gone(found podCgroups, answers bool) []Pod {
 	var pods []Pod
 	next, now := leftOvers{}, time.Now()
 	outlivedNow := r.outlived.next(answers)
+	reported := map[string]bool{}
+	if answers { // what a kubelet that is gone has reported says nothing about now
+		for uid := range r.known {
+			reported[unitname.EscapeUID(string(uid))] = true
+		}
+	}
 	for escaped, slices := range found {
 		for _, slice := range slices {
 			if slice.partition == unitname.Default {
 				continue
 			}
 			pod := leftOver(escaped, slice, slices, liveMoved(slice.units))
-			if !hasDefault(slices) && !reports(r.known, escaped) {
+			if !hasDefault(slices) && !reported[escaped] {
 				live := r.live(slice.name, r.containers)
 				var ended []string
 				ended, pod.Settling = r.leftOvers.find(slice.units, live, now, next)
@@ -363,16 +369,6 @@ func choose(found []foundSlice, q v1.PodQOSClass) (foundSlice, bool) {
 	return found[max(i, 0)], true
 }
 
-// reports reports whether the kubelet reports a pod with this escaped UID.
-func reports(known map[types.UID]*podsapi.Pod, escaped string) bool {
-	for uid := range known {
-		if unitname.EscapeUID(string(uid)) == escaped {
-			return true
-		}
-	}
-	return false
-}
-
 // own returns the memory that is charged to a pod's slice itself and not to a cgroup in it.
 func (g *Gatherer) own(slice PodCgroup) uint64 {
 	path := unitname.CgroupPath(slice.Slice)
@@ -445,7 +441,7 @@ func (g *Gatherer) snapshot(ctx context.Context, c Policy, rules Rules, nri NRIS
 	}
 	weights, protected := g.slices(c.names())
 	return Snapshot{
-		Config: c, Rules: rules, Pods: pods, NRI: nri,
+		Config: c, Rules: rules, Pods: pods, NRI: nri, KubeletAnswers: g.outlived.answers,
 		Weights: weights, Protected: protected, Formula: cpuweight.Linear, CPU: CPUState{Runtime: cpuweight.Linear},
 	}, nil
 }

@@ -147,6 +147,7 @@ func TestMoveNowRefused(t *testing.T) {
 		{"unknown pod", Working, nil, types.NamespacedName{Namespace: "kube-system", Name: "b"}, ErrNoPod, "kube-system/b"},
 		{"pod of another namespace", Working, nil, types.NamespacedName{Namespace: "default", Name: "a"}, ErrNoPod, "default/a"},
 		{"no NRI", Awaited, nil, podA, ErrNotMoved, "no-nri"},
+		{"kubelet is away", Working, func(h *host) { h.silent = true }, podA, ErrNotMoved, "no-kubelet"},
 		{"kubelet does not report", Working, func(h *host) { h.pods = nil }, podA, ErrNotMoved, "unknown-restart-policy"},
 	}
 	for _, test := range tests {
