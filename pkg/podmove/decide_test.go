@@ -419,3 +419,14 @@ func TestPodTerminate(t *testing.T) {
 		t.Errorf("%+v of %+v", reported.Kubelet, known)
 	}
 }
+
+// TestDecideNoDefaultSlice: the kubelet's slice of a pod that runs is gone, and there is nothing to
+// mirror. Limits of zero would have the kernel kill all of the pod.
+func TestDecideNoDefaultSlice(t *testing.T) {
+	t.Parallel()
+	p := pod("a", unitname.System)
+	p.DefaultCgroup = PodCgroup{Slice: p.DefaultCgroup.Slice}
+	if d := Decide(snapshot(nil, p)); len(d.Ensure) > 0 {
+		t.Errorf("gives %+v", d.Ensure)
+	}
+}

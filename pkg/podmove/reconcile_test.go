@@ -925,6 +925,38 @@ func TestReconcilerRuntimeFails(t *testing.T) {
 	})
 }
 
+// TestReconcilerFailedPass: a pass that could not read the node leaves the report, and what is
+// known of a pod that was stopped in vain, as they were.
+func TestReconcilerFailedPass(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t)
+		r, _ := h.reconciler(Working, members)
+		start(t, r)
+		<-time.After(moveTimeout + time.Minute)
+		h.cgroup(defaultA+"/cri-containerd-late.scope", nil)
+		set := func(err error) {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			h.err = err
+			h.containers = append(h.containers[:1], cri.Container{ID: "late", SandboxID: "pause1", Name: "main", State: cri.Running})
+		}
+		set(nil)
+		<-time.After(time.Minute)
+		set(errors.New("connection refused"))
+		<-time.After(time.Minute)
+		synctest.Wait()
+		if pods := r.Report().Pods; r.Ready() == nil || len(pods) != 1 || pods[0].Reason != ReasonFailed {
+			t.Errorf("ready %v, reported %+v; want the report of the last pass that could read", r.Ready(), pods)
+		}
+		set(nil)
+		<-time.After(time.Hour)
+		synctest.Wait()
+		if n := h.restarts(); n != 1 {
+			t.Errorf("%d restarts; want that the pod is not restarted again", n)
+		}
+	})
+}
+
 // TestReconcilerSystemdFails: a slice that cannot be created is tried again, and does not stop the
 // other work.
 func TestReconcilerSystemdFails(t *testing.T) {
