@@ -19,9 +19,8 @@ import (
 // that no event has caused.
 func BenchmarkSteadyPass(b *testing.B) {
 	for _, pods := range []int{50, 500} {
-		for name, quiet := range map[string]bool{"": false, "/quiet": true} {
-			b.Run(fmt.Sprint(pods, name), func(b *testing.B) { steadyPass(b, pods, quiet) })
-		}
+		b.Run(fmt.Sprint(pods), func(b *testing.B) { steadyPass(b, pods, false) })
+		b.Run(fmt.Sprint("quiet", pods), func(b *testing.B) { steadyPass(b, pods, true) })
 	}
 }
 
@@ -43,6 +42,7 @@ func steadyPass(b *testing.B, pods int, quiet bool) {
 		}
 	}
 }
+
 // placedPods returns a node with pods of one container, each in its place.
 func placedPods(b *testing.B, count int) *node {
 	b.Helper()
