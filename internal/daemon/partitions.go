@@ -142,8 +142,8 @@ func (m *monitor) isOurs(name unitname.PartitionName) bool {
 	)
 }
 
-// keepPartitions makes the partitions that a configuration has and the daemon does not. It is called
-// with changing held.
+// keepPartitions makes the partitions that a configuration has and the daemon does not. It is
+// called with changing held.
 func (m *monitor) keepPartitions(c node.Followed, settings map[unitname.PartitionName]evict.Settings) {
 	for i := range c.Partitions {
 		name := c.Partitions[i].Name

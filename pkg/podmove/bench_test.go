@@ -15,8 +15,8 @@ import (
 )
 
 // BenchmarkSteadyPass measures a pass with nothing to do, without other programs: the cgroups are
-// files of a tmpfs or a disk, and the lists of runtime and kubelet are in memory. A quiet pass is one
-// that no event has caused.
+// files of a tmpfs or a disk, and the lists of runtime and kubelet are in memory. A quiet pass is
+// one that no event has caused.
 func BenchmarkSteadyPass(b *testing.B) {
 	for _, pods := range []int{50, 500} {
 		b.Run(fmt.Sprint(pods), func(b *testing.B) { steadyPass(b, pods, false) })

@@ -54,8 +54,8 @@ type Gatherer struct {
 	elsewhere map[string]string
 	leftOvers leftOvers
 	outlived  outlived
-	// limits holds the limits of pods' slices at the last reading, by the name of the slice. quiet means
-	// that nothing can have changed them since: they are not read again.
+	// limits holds the limits of pods' slices at the last reading, by the name of the slice. quiet
+	// means that nothing can have changed them since: they are not read again.
 	limits map[string]cgroupfs.Limits
 	quiet  bool
 }
@@ -113,7 +113,7 @@ func (g *Gatherer) pods(ctx context.Context, partitions []unitname.PartitionName
 	r.containers = containers
 	answers := g.Kubelet.Answers() // before its pods: they are of that list, or of a later one
 	r.known, _ = g.Kubelet.Pods()
-	// Only a kubelet that answers tells of each resize.
+	// Only a kubelet that answers sends an event for each resize.
 	r.same = g.quiet && answers && g.outlived.answers
 	r.limits = make(map[string]cgroupfs.Limits, len(g.limits))
 

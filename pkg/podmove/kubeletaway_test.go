@@ -14,8 +14,9 @@ import (
 	"nodepartition/internal/unitname"
 )
 
-// TestReconcilerKubeletAway: while the kubelet is away nobody starts a stopped container again, so
-// that none is stopped, whatever the reason to move it. Once it is back, the pods are moved.
+// TestReconcilerKubeletAway: while the kubelet is away no program starts a stopped container
+// again, so that none is stopped, whatever the reason to move it. Once it is back, the pods are
+// moved.
 func TestReconcilerKubeletAway(t *testing.T) {
 	asks := asking("")
 	withdrawn := asking("")

@@ -565,8 +565,9 @@ func TestMoveNowWithdrawnAtOnce(t *testing.T) {
 	}
 }
 
-// TestMoveNowTwice: a pod that was moved and is not Ready yet is moved once more, because it belongs
-// elsewhere by now. Whoever waits for the first move is told so then, and not when the pod is Ready.
+// TestMoveNowTwice: a pod that was moved and is not Ready yet is moved once more, because it
+// belongs elsewhere by now. Whoever waits for the first move is told so then, and not when the pod
+// is Ready.
 func TestMoveNowTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(t)

@@ -94,7 +94,7 @@ const (
 	maxPause = 5 * time.Second
 	// fullLook is the number of passes of which one reads the limits of all pods although nothing has
 	// happened since the last one. The pass after an event and the next one read them, too: a write of
-	// the kubelet's may come after the event that tells of it.
+	// the kubelet's may come after its event.
 	fullLook = 10
 	// passTimeout bounds a pass. While systemd does not answer, each of five hundred slices takes the
 	// client's timeout.

@@ -764,8 +764,8 @@ func (h *host) Pods() (map[types.UID]*podsapi.Pod, bool) {
 	return h.node.Pods()
 }
 
-// sluggish is a systemd that takes its time for a slice, and does not make it. So each pass takes that
-// time, and another one follows.
+// sluggish is a systemd that takes its time for a slice, and does not make it. So each pass takes
+// that time, and another one follows.
 type sluggish struct {
 	*host
 	takes        time.Duration
@@ -783,9 +783,9 @@ func (s *sluggish) EnsureSlice(ctx context.Context, _, _ string, _ cgroupfs.Limi
 	}
 }
 
-// TestReconcilerSlowPasses: passes take at most a fifth of the time, however many events arrive. The
-// pause after a slow one is five seconds, and a pass takes thirty at most. The reconciler stays
-// alive all the time.
+// TestReconcilerSlowPasses: passes take at most a fifth of the time, however many events arrive.
+// The pause after a slow one is five seconds, and a pass takes thirty at most. The reconciler
+// stays alive all the time.
 func TestReconcilerSlowPasses(t *testing.T) {
 	for takes, want := range map[time.Duration]struct{ pass, pause time.Duration }{
 		500 * time.Millisecond: {500 * time.Millisecond, 2 * time.Second},
@@ -861,7 +861,7 @@ func (m failing) Live(context.Context, string, string, string, string, string) e
 	return errors.New("not moved")
 }
 
-// TestDocumentedWaits: the waits are those of docs/placement.md.
+// TestDocumentedWaits: docs/placement.md states the waits, each with the number that is in force.
 func TestDocumentedWaits(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/placement.md")

@@ -113,8 +113,8 @@ const (
 	// ReasonNoNRI means that new containers are not placed at the moment, so that a restart would
 	// change nothing.
 	ReasonNoNRI Reason = "no-nri"
-	// ReasonNoKubelet means that the kubelet does not answer at the moment, so that nothing would start
-	// its containers again.
+	// ReasonNoKubelet means that the kubelet does not answer at the moment, so that nothing would
+	// start its containers again.
 	ReasonNoKubelet Reason = "no-kubelet"
 	// ReasonFailed means that moving it failed. Next says whether it is tried again.
 	ReasonFailed Reason = "failed"

@@ -178,8 +178,8 @@ func TestTransferInPart(t *testing.T) {
 	w.wants(nil, []uint32{7, 8, 9})
 }
 
-// TestTransferNameTaken: a scope of the new name that is elsewhere, or has ended, or is about to, is
-// not taken for ours.
+// TestTransferNameTaken: a scope of the new name that is elsewhere, or has ended, or is about to,
+// is not taken for ours.
 func TestTransferNameTaken(t *testing.T) {
 	for name, test := range map[string]struct {
 		cgroup, result string
@@ -214,7 +214,7 @@ func TestTransferNameTaken(t *testing.T) {
 	}
 }
 
-// TestTransferBack: a container that makes cgroups of its own while it is moved is moved back.
+// TestTransferBack: a container that makes private cgroups while it is moved is moved back.
 func TestTransferBack(t *testing.T) {
 	w := newWorld(t)
 	w.forks = 1
@@ -268,7 +268,7 @@ func TestTransferControllers(t *testing.T) {
 }
 
 // TestStrangers: the PID of a process that ended while it was moved belongs to another one, which
-// was moved in its place. That is an error, because nobody knows where it was.
+// was moved in its place. That is an error, because its old place is unknown.
 func TestStrangers(t *testing.T) {
 	child := exec.Command("true")
 	if err := child.Start(); err != nil {
