@@ -223,8 +223,8 @@ func (m *monitor) afterPass() {
 	m.refusals.look(m.options.Node.Root, m.problem.get())
 }
 
-// comeAndGo starts the slices of new partitions, and ends those that are empty. It takes a few
-// calls of systemd at most, and less time than a pass may.
+// comeAndGo starts the slices of new partitions, and ends those that are empty or the kubelet's. It
+// takes a few calls of systemd at most, and less time than a pass may.
 func (m *monitor) comeAndGo(empty []unitname.PartitionName) {
 	m.partitions.changing.Lock() // not in the time below: a reload may end an evictor
 	defer m.partitions.changing.Unlock()
@@ -232,6 +232,7 @@ func (m *monitor) comeAndGo(empty []unitname.PartitionName) {
 	defer cancel()
 	m.startSlices(ctx)
 	m.removeEmpty(ctx, empty)
+	m.endTaken()
 }
 
 // comeAndGoTimeout bounds comeAndGo while systemd does not answer.
@@ -360,7 +361,9 @@ func (m *monitor) cameBack() bool {
 // removePartitions stops the slices of the partitions, which are switched off.
 func (m *monitor) removePartitions(ctx context.Context) {
 	for _, name := range m.partitions.names() {
-		m.stopSlices(ctx, name)
+		if m.isOurs(name) {
+			m.stopSlices(ctx, name)
+		}
 	}
 	m.leaveNode(ctx)
 	m.service.status("All partitions are switched off")

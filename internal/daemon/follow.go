@@ -28,12 +28,15 @@ func (m *monitor) reload(load load) {
 	m.follow(config)
 }
 
-// yield stops this program, because the kubelet makes the partition itself.
+// yield stops this program, because the kubelet makes the partition itself. An eviction that is not
+// reported yet delays that: see endTaken.
 func (m *monitor) yield(why string) {
 	m.service.status(why)
 	m.log.Info(why)
-	m.leaveNode(context.Background())
-	m.cancel()
+	m.partitions.changing.Lock()
+	defer m.partitions.changing.Unlock()
+	m.partitions.yielded = true
+	m.endTaken()
 }
 
 func (m *monitor) follow(c node.Followed) {
@@ -52,7 +55,7 @@ func (m *monitor) follow(c node.Followed) {
 		m.log.Debug("configuration", "namespaces", c.Policy().Namespaces(), "off", c.Off())
 	}
 	settings, evicts := m.settings(c)
-	m.partitions.made = c.Made
+	m.partitions.made, m.partitions.yielded = c.Made, false
 	m.keepPartitions(c, settings)
 	m.problem.set(c.Problem)
 	m.setConfigured(c)
@@ -60,6 +63,7 @@ func (m *monitor) follow(c node.Followed) {
 	policy := c.Policy()
 	policy.Allows = m.namespaces.Allows
 	m.reconciler.SetConfig(policy)
+	m.endTaken()
 	m.resources.Follow(c.Advertised())
 	if err := lowering.Announce(string(m.options.Node.Root), evicts); err != nil {
 		m.log.Error(
@@ -68,7 +72,9 @@ func (m *monitor) follow(c node.Followed) {
 		)
 	}
 	for _, p := range m.partitions.all() {
-		p.evictor.SetConfig(settings[p.name])
+		if s, ok := settings[p.name]; ok {
+			p.evictor.SetConfig(s)
+		}
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"nodepartition/internal/node"
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/evict"
+	"nodepartition/pkg/podmove"
 )
 
 // partitions lists the partitions of the daemon. They come and go with the configuration.
@@ -26,6 +27,8 @@ type partitions struct {
 	changing sync.Mutex
 	// made lists the partitions whose units the generator has written.
 	made []unitname.PartitionName
+	// yielded means that the kubelet makes all partitions itself, and that the daemon ends.
+	yielded bool
 
 	mu   sync.Mutex
 	list []*partition    // replaced as a whole
@@ -112,15 +115,36 @@ func (m *monitor) settings(c node.Followed) (map[unitname.PartitionName]evict.Se
 	return all, evicts
 }
 
-// keepPartitions makes the partitions that a configuration has and the daemon does not, and ends
-// those that it has no more, whose slices are not ours: the kubelet makes them itself. It is called
-// with changing held.
-func (m *monitor) keepPartitions(c node.Followed, settings map[unitname.PartitionName]evict.Settings) {
+// endTaken ends the partitions that are followed no more, whose slices are not ours: the kubelet
+// makes them itself. One with an eviction that is not reported yet stays until that is over, and
+// stops no other pod. If the kubelet makes all of them, the daemon ends. It is called with changing
+// held.
+func (m *monitor) endTaken() {
 	for _, p := range m.partitions.all() {
-		if _, known := settings[p.name]; !known {
+		switch {
+		case m.isOurs(p.name):
+		case p.evictor.Open() > 0:
+			p.evictor.SetConfig(evict.Settings{Off: true})
+		default:
 			m.endPartition(p)
 		}
 	}
+	if m.partitions.yielded && len(m.partitions.all()) == 0 {
+		m.leaveNode(context.Background())
+		m.cancel()
+	}
+}
+
+// isOurs reports whether a partition is followed, on or off.
+func (m *monitor) isOurs(name unitname.PartitionName) bool {
+	return !m.partitions.yielded && slices.ContainsFunc(
+		m.reconciler.Config().Partitions, func(p podmove.PartitionPolicy) bool { return p.Name == name },
+	)
+}
+
+// keepPartitions makes the partitions that a configuration has and the daemon does not. It is
+// called with changing held.
+func (m *monitor) keepPartitions(c node.Followed, settings map[unitname.PartitionName]evict.Settings) {
 	for i := range c.Partitions {
 		name := c.Partitions[i].Name
 		if m.partitions.of(name) != nil {
@@ -143,6 +167,9 @@ func (m *monitor) endPartition(p *partition) {
 	m.table.SetEvicting(p.name, nil)
 	m.metrics.Remove(p.name)
 	m.happened.forget(p.name)
+	for _, file := range []string{string(p.evictor.Store), p.evictor.Shortage} {
+		_ = os.Remove(file) // what is left of it counts as old when the partition comes back
+	}
 }
 
 // startSlices starts the slices of partitions that were added while the daemon runs. The boot

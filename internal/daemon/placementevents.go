@@ -64,7 +64,7 @@ func (e *placementEvents) Placed(p podmove.Placement) {
 				"container", p.Container.Name, "error", p.Err)
 	case errors.Is(p.Err, podmove.ErrInVain):
 		e.of(*p.Move).
-			Error("a restart did not move a pod; it is not restarted again", "container", p.Container.Name, "error", p.Err)
+			Error("a restart did not move a pod; it is not restarted again, and no other pod is until it runs", "container", p.Container.Name, "error", p.Err)
 	default:
 		e.of(*p.Move).Error("moving a pod failed, retrying later", "container", p.Container.Name, "error", p.Err)
 	}

@@ -96,6 +96,28 @@ func TestPlace(t *testing.T) {
 	if got := unasked.Place(Pod{Namespace: "shop", Origin: Origin{Ask: asks("a")}}); got != refused("a", NoAPI) {
 		t.Errorf("without an API server: %+v", got)
 	}
+	stays := Place{Partition: "a", Type: "a", By: ByNamespaceAnnotation, Refused: NoAPI}
+	in := func(p unitname.PartitionName) bool { return p == "a" }
+	if got := unasked.Place(Pod{Namespace: "shop", Origin: Origin{Ask: asks("a")}, In: in}); got != stays {
+		t.Errorf("a member whose API server is gone: %+v; want that it stays", got)
+	}
+}
+
+// TestWorkloadEqual: each field is followed, and so makes a difference.
+func TestWorkloadEqual(t *testing.T) {
+	t.Parallel()
+	w := Workload{Type: "a", Partition: "a", Allowed: []string{"one"}, ByNamespace: true, Advertise: true}
+	for field, other := range map[string]Workload{
+		"Type":        {Type: "b", Partition: "a", Allowed: []string{"one"}, ByNamespace: true, Advertise: true},
+		"Partition":   {Type: "a", Partition: "b", Allowed: []string{"one"}, ByNamespace: true, Advertise: true},
+		"Allowed":     {Type: "a", Partition: "a", Allowed: []string{"two"}, ByNamespace: true, Advertise: true},
+		"ByNamespace": {Type: "a", Partition: "a", Allowed: []string{"one"}, Advertise: true},
+		"Advertise":   {Type: "a", Partition: "a", Allowed: []string{"one"}, ByNamespace: true},
+	} {
+		if w.Equal(other) || other.Equal(w) || !other.Equal(other) {
+			t.Errorf("%s makes no difference", field)
+		}
+	}
 }
 
 // TestMayAsk: a pod that asks is not refused in the namespaces that are listed, and in no other.

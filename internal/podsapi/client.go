@@ -42,8 +42,10 @@ func NewWatcher(socket string, changed func(), connected func(bool)) *Watcher {
 	return &Watcher{socket: socket, changed: changed, connected: connected, pods: map[types.UID]*Pod{}}
 }
 
-// Pods returns the pods by UID, and whether the kubelet has ever sent the complete list. Pods stay
-// known while the kubelet is away, because they continue to run. The pods must not be changed.
+// Pods returns the pods by UID, and whether the kubelet has ever sent the complete list. While the
+// kubelet is away they are the last ones that it sent, because pods continue to run: their
+// requests, priority and owner hold on. Their conditions, and which pods there are, are of then:
+// ask Answers. The pods must not be changed.
 func (w *Watcher) Pods() (map[types.UID]*Pod, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -15,22 +15,31 @@ import (
 )
 
 // BenchmarkSteadyPass measures a pass with nothing to do, without other programs: the cgroups are
-// files of a tmpfs or a disk, and the lists of runtime and kubelet are in memory.
+// files of a tmpfs or a disk, and the lists of runtime and kubelet are in memory. A quiet pass is
+// one that no event has caused.
 func BenchmarkSteadyPass(b *testing.B) {
 	for _, pods := range []int{50, 500} {
-		b.Run(fmt.Sprint(pods), func(b *testing.B) {
-			r := made(b, idle(placedPods(b, pods).gatherer(), Working), members)
-			b.ReportAllocs()
-			for b.Loop() {
-				snapshot, err := r.snapshot(b.Context())
-				if err != nil {
-					b.Fatal(err)
-				}
-				if d := Decide(snapshot); len(d.Ensure) > 0 || d.Move != nil || len(d.Pods) != pods {
-					b.Fatalf("decided %+v", d)
-				}
-			}
-		})
+		b.Run(fmt.Sprint(pods), func(b *testing.B) { steadyPass(b, pods, false) })
+		b.Run(fmt.Sprint("quiet", pods), func(b *testing.B) { steadyPass(b, pods, true) })
+	}
+}
+
+func steadyPass(b *testing.B, pods int, quiet bool) {
+	b.Helper()
+	r := made(b, idle(placedPods(b, pods).gatherer(), Working), members)
+	if _, err := r.snapshot(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	r.options.Gatherer.quiet = quiet
+	b.ReportAllocs()
+	for b.Loop() {
+		snapshot, err := r.snapshot(b.Context())
+		if err != nil {
+			b.Fatal(err)
+		}
+		if d := Decide(snapshot); len(d.Ensure) > 0 || d.Move != nil || len(d.Pods) != pods {
+			b.Fatalf("decided %+v", d)
+		}
 	}
 }
 
@@ -38,7 +47,9 @@ func BenchmarkSteadyPass(b *testing.B) {
 func placedPods(b *testing.B, count int) *node {
 	b.Helper()
 	n := &node{root: b.TempDir(), pods: map[types.UID]*podsapi.Pod{}}
-	files := map[string]string{"memory.max": "268435456", "cpu.weight": "4", "cpu.max": "50000 100000", "pids.max": "max"}
+	files := map[string]string{
+		"memory.max": "268435456", "memory.high": "max", "memory.min": "0", "memory.low": "0", "cpu.weight": "4", "cpu.max": "50000 100000", "pids.max": "max",
+	}
 	for i := range count {
 		uid := fmt.Sprintf("bbbbbbbb-0000-4000-8000-%012d", i)
 		sandbox, container := fmt.Sprintf("a%063x", i), fmt.Sprintf("c%063x", i)

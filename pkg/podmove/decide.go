@@ -46,6 +46,11 @@ type Decision struct {
 	Pods []PodReport
 }
 
+// acts reports whether the pass changes something.
+func (d *Decision) acts() bool {
+	return len(d.Ensure)+len(d.Weights)+len(d.Scopes)+len(d.Protect)+len(d.KillScopes)+len(d.Stop) > 0 || d.Move != nil
+}
+
 // SliceSpec is a slice of a pod in a partition.
 type SliceSpec struct {
 	Name, Description string

@@ -48,7 +48,7 @@ func switchOff(s *Snapshot) { s.Config.Partitions[0].Off = true }
 
 func snapshot(change func(*Snapshot), pods ...Pod) Snapshot {
 	s := Snapshot{
-		Config: inSystem("kube-system"), Pods: pods, NRI: Working, Formula: cpuweight.Linear,
+		Config: inSystem("kube-system"), Pods: pods, NRI: Working, KubeletAnswers: true, Formula: cpuweight.Linear,
 		Weights: map[string]uint64{"kubepods-system.slice": 1, "kubepods-system-burstable.slice": 1},
 	}
 	if change != nil {
@@ -63,6 +63,7 @@ func inNamespace(name string) func(*Pod) { return func(p *Pod) { p.Namespace = n
 func TestDecideMove(t *testing.T) {
 	live := func(s *Snapshot) { s.NRI = Unavailable }
 	restart := func(s *Snapshot) { s.Config.Mode = OnlyRestart }
+	away := func(s *Snapshot) { s.KubeletAnswers = false }
 	isStatic := func(p *Pod) { p.Static = true }
 	priority := func(n int32) func(*Pod) { return func(p *Pod) { p.Kubelet.Priority = n } }
 	tests := []struct {
@@ -88,6 +89,10 @@ func TestDecideMove(t *testing.T) {
 		{"would not be restarted, live", live, pod("a", unitname.Default, func(p *Pod) { p.Containers[0].Restarts = false }), Live, unitname.System, ReasonPending},
 		{"kubelet does not report", nil, pod("a", unitname.Default, func(p *Pod) { p.Kubelet = nil }), "", "", ReasonUnknownPolicy},
 		{"kubelet does not report, live", live, pod("a", unitname.Default, func(p *Pod) { p.Kubelet = nil }), Live, unitname.System, ReasonPending},
+		{"kubelet is away", away, pod("a", unitname.Default), "", "", ReasonNoKubelet},
+		{"kubelet is away, mode restart", func(s *Snapshot) { away(s); restart(s) }, pod("a", unitname.Default), "", "", ReasonNoKubelet},
+		{"kubelet is away, switched off", func(s *Snapshot) { away(s); switchOff(s) }, pod("a", unitname.System), "", "", ReasonNoKubelet},
+		{"kubelet is away, live", func(s *Snapshot) { away(s); live(s) }, pod("a", unitname.Default), Live, unitname.System, ReasonPending},
 		{"terminating", nil, pod("a", unitname.Default, func(p *Pod) { p.Kubelet.Terminating = true }), "", "", ReasonTerminating},
 		{"initializing", nil, pod("a", unitname.Default, func(p *Pod) { p.Kubelet.Initializing = true }), "", "", ReasonStarting},
 		{"one container is being created", live, pod("a", unitname.Default, func(p *Pod) {
@@ -138,6 +143,7 @@ func TestDecideMove(t *testing.T) {
 		}), pod("a", unitname.Default), Restart, unitname.System, ReasonPending},
 		{"ordered, would not be restarted", orderedA(), pod("a", unitname.Default, func(p *Pod) { p.Containers[0].Restarts = false }), "", "", ReasonRestartPolicy},
 		{"ordered, kubelet does not report", orderedA(), pod("a", unitname.Default, func(p *Pod) { p.Kubelet = nil }), "", "", ReasonUnknownPolicy},
+		{"ordered, kubelet is away", orderedA(away), pod("a", unitname.Default), "", "", ReasonNoKubelet},
 		{"ordered, terminating", orderedA(), pod("a", unitname.Default, func(p *Pod) { p.Kubelet.Terminating = true }), "", "", ReasonTerminating},
 		{"ordered, initializing", orderedA(), pod("a", unitname.Default, func(p *Pod) { p.Kubelet.Initializing = true }), "", "", ReasonStarting},
 		{"ordered, another is being moved", orderedA(func(s *Snapshot) { s.Moving = "b" }), pod("a", unitname.Default), "", "", ReasonPending},
@@ -415,5 +421,16 @@ func TestPodTerminate(t *testing.T) {
 	}
 	if reported.Kubelet.GracePeriod != time.Minute || known.Terminating {
 		t.Errorf("%+v of %+v", reported.Kubelet, known)
+	}
+}
+
+// TestDecideNoDefaultSlice: the kubelet's slice of a pod that runs is gone, and there is nothing to
+// mirror. Limits of zero would have the kernel kill all of the pod.
+func TestDecideNoDefaultSlice(t *testing.T) {
+	t.Parallel()
+	p := pod("a", unitname.System)
+	p.DefaultCgroup = PodCgroup{Slice: p.DefaultCgroup.Slice}
+	if d := Decide(snapshot(nil, p)); len(d.Ensure) > 0 {
+		t.Errorf("gives %+v", d.Ensure)
 	}
 }

@@ -49,8 +49,8 @@ type Placement struct {
 	To   unitname.PartitionName
 	Took time.Duration
 	// Err is nil if the container is in its place. ErrInVain means that the pod is not restarted
-	// again. ErrWrongPlace means that no other pod is restarted either. After any other error the move
-	// is tried again.
+	// again, and no other pod until it is back. ErrWrongPlace means that no other pod is restarted
+	// either. After any other error the move is tried again.
 	Err error
 	// Move is nil at creation.
 	Move *Move

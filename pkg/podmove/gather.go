@@ -32,7 +32,7 @@ type Runtime interface {
 
 // Kubelet reads from the kubelet. *podsapi.Watcher implements it.
 type Kubelet interface {
-	// Pods returns the pods by UID, and whether the kubelet has ever reported them.
+	// Pods returns the pods by UID as the kubelet reported them last, and whether it ever has.
 	Pods() (map[types.UID]*podsapi.Pod, bool)
 	// Answers reports whether the kubelet reports its pods now, and has reported all of them.
 	Answers() bool
@@ -55,6 +55,10 @@ type Gatherer struct {
 	elsewhere map[string]string
 	leftOvers leftOvers
 	outlived  outlived
+	// limits holds the limits of pods' slices at the last reading, by the name of the slice. quiet
+	// means that nothing can have changed them since: they are not read again.
+	limits map[string]cgroupfs.Limits
+	quiet  bool
 }
 
 // podCgroups holds the slices of pods that were found, by their escaped UID. Slices of the default
@@ -84,6 +88,9 @@ type reading struct {
 	known map[types.UID]*podsapi.Pod
 	// asking means that a pod asks for a workload type.
 	asking bool
+	// limits replaces Gatherer.limits. same means that those hold on.
+	limits map[string]cgroupfs.Limits
+	same   bool
 }
 
 // pods returns the pods of the node with their slices in these partitions. The order of reading
@@ -107,6 +114,9 @@ func (g *Gatherer) pods(ctx context.Context, partitions []unitname.PartitionName
 	r.containers = containers
 	answers := g.Kubelet.Answers() // before its pods: they are of that list, or of a later one
 	r.known, _ = g.Kubelet.Pods()
+	// Only a kubelet that answers sends an event for each resize.
+	r.same = g.quiet && answers && g.outlived.answers
+	r.limits = make(map[string]cgroupfs.Limits, len(g.limits))
 
 	byUID, of := group(sandboxes, containers)
 	for _, pod := range byUID {
@@ -132,6 +142,7 @@ func (g *Gatherer) pods(ctx context.Context, partitions []unitname.PartitionName
 	}
 	pods = append(pods, r.gone(found, answers)...)
 	g.forget(containers)
+	g.limits = r.limits
 	return pods, nil
 }
 
@@ -168,18 +179,29 @@ func (r *reading) gone(found podCgroups, answers bool) []Pod {
 	var pods []Pod
 	next, now := leftOvers{}, time.Now()
 	outlivedNow := r.outlived.next(answers)
+	listed, reported := map[string]bool{}, map[string]bool{}
+	if len(found) > 0 {
+		for _, c := range r.containers {
+			listed[c.ID] = true
+		}
+	}
+	if answers && len(found) > 0 { // what a kubelet that is gone has reported says nothing about now
+		for uid := range r.known {
+			reported[unitname.EscapeUID(string(uid))] = true
+		}
+	}
 	for escaped, slices := range found {
 		for _, slice := range slices {
 			if slice.partition == unitname.Default {
 				continue
 			}
 			pod := leftOver(escaped, slice, slices, liveMoved(slice.units))
-			if !hasDefault(slices) && !reports(r.known, escaped) {
-				live := r.live(slice.name, r.containers)
+			if !hasDefault(slices) && !reported[escaped] {
+				live := r.live(slice.name, listed)
 				var ended []string
 				ended, pod.Settling = r.leftOvers.find(slice.units, live, now, next)
 				pod.Orphans = append(pod.Orphans, ended...)
-				unclaimed := r.unclaimed(slice.name, r.containers)
+				unclaimed := r.unclaimed(slice.name, listed)
 				pod.Outlived = r.outlived.find(pod.Partitions[0], unclaimed, now, outlivedNow)
 			}
 			pods = append(pods, pod)
@@ -256,7 +278,7 @@ func (r *reading) complete(
 ) ([]Pod, error) {
 	known := r.known[types.UID(pod.UID)]
 	left := r.slicesOf(pod, found, known, containers)
-	if err := r.limits(pod); err != nil {
+	if err := r.readLimits(pod); err != nil {
 		return nil, err
 	}
 	if known != nil {
@@ -335,29 +357,34 @@ func (r *reading) slicesOf(pod *Pod, found []foundSlice, known *podsapi.Pod, con
 	return left
 }
 
-// limits adds the limits of a pod's slices.
-func (g *Gatherer) limits(pod *Pod) error {
-	if err := g.limitsOf(&pod.DefaultCgroup); err != nil {
+// readLimits adds the limits of a pod's slices.
+func (r *reading) readLimits(pod *Pod) error {
+	if err := r.limitsOf(&pod.DefaultCgroup); err != nil {
 		return err
 	}
 	for i := range pod.Partitions {
-		if err := g.limitsOf(&pod.Partitions[i]); err != nil {
+		if err := r.limitsOf(&pod.Partitions[i]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (g *Gatherer) limitsOf(slice *PodCgroup) error {
+func (r *reading) limitsOf(slice *PodCgroup) error {
 	if !slice.Exists {
 		return nil
 	}
-	limits, err := g.Cgroups.Limits(unitname.CgroupPath(slice.Slice))
+	limits, known := r.Gatherer.limits[slice.Slice]
+	var err error
+	if !r.same || !known {
+		limits, err = r.Cgroups.Limits(unitname.CgroupPath(slice.Slice))
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		slice.Exists = false
 		return nil
 	}
 	slice.Limits = limits
+	r.limits[slice.Slice] = limits
 	return err
 }
 
@@ -369,16 +396,6 @@ func choose(found []foundSlice, q v1.PodQOSClass) (foundSlice, bool) {
 	}
 	i := slices.IndexFunc(found, func(s foundSlice) bool { return s.partition == unitname.Default && s.qos == q })
 	return found[max(i, 0)], true
-}
-
-// reports reports whether the kubelet reports a pod with this escaped UID.
-func reports(known map[types.UID]*podsapi.Pod, escaped string) bool {
-	for uid := range known {
-		if unitname.EscapeUID(string(uid)) == escaped {
-			return true
-		}
-	}
-	return false
 }
 
 // own returns the memory that is charged to a pod's slice itself and not to a cgroup in it.
@@ -453,7 +470,7 @@ func (g *Gatherer) snapshot(ctx context.Context, c Policy, rules Rules, nri NRIS
 	}
 	weights, protected := g.slices(c.names())
 	return Snapshot{
-		Config: c, Rules: rules, Pods: pods, NRI: nri,
+		Config: c, Rules: rules, Pods: pods, NRI: nri, KubeletAnswers: g.outlived.answers,
 		Weights: weights, Protected: protected, Formula: cpuweight.Linear, CPU: CPUState{Runtime: cpuweight.Linear},
 	}, nil
 }

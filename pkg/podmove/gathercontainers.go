@@ -157,9 +157,9 @@ func liveMoved(units []string) []string {
 
 // live returns a function that reports whether a scope in the slice has a process, or the runtime
 // reports its container. A scope that cannot be read counts as one with a process.
-func (g *Gatherer) live(slice string, containers []cri.Container) func(scope, id string) bool {
+func (g *Gatherer) live(slice string, listed map[string]bool) func(scope, id string) bool {
 	return func(scope, id string) bool {
-		if slices.ContainsFunc(containers, func(c cri.Container) bool { return c.ID == id }) {
+		if listed[id] {
 			return true
 		}
 		populated, err := g.Cgroups.Populated(unitname.CgroupPath(slice) + "/" + scope)
@@ -169,9 +169,9 @@ func (g *Gatherer) live(slice string, containers []cri.Container) func(scope, id
 
 // unclaimed returns a function that reports whether a scope in the slice has a process, and the
 // runtime does not report its container. A scope that cannot be read does not count.
-func (g *Gatherer) unclaimed(slice string, containers []cri.Container) func(scope, id string) bool {
+func (g *Gatherer) unclaimed(slice string, listed map[string]bool) func(scope, id string) bool {
 	return func(scope, id string) bool {
-		if slices.ContainsFunc(containers, func(c cri.Container) bool { return c.ID == id }) {
+		if listed[id] {
 			return false
 		}
 		populated, err := g.Cgroups.Populated(unitname.CgroupPath(slice) + "/" + scope)

@@ -25,10 +25,10 @@ func (d *Decision) move(s Snapshot, p placing, report *PodReport) {
 		return
 	}
 	ordered := s.Ordered[p.pod.UID]
-	next, refusal := p.refused(method)
+	next, refusal := p.refused(s, method)
 	if ordered && method == Live && refusal != "" && s.NRI == Working {
 		method = Restart
-		next, refusal = p.refused(method)
+		next, refusal = p.refused(s, method)
 	}
 	if refusal != "" {
 		d.Wait = d.Wait || p.creating
@@ -132,7 +132,7 @@ func protectedPod(pod *Pod) string {
 
 // refused returns the reason why the pod cannot be moved by that method now, and what can be done
 // about it.
-func (p placing) refused(method Method) (next string, r Reason) {
+func (p placing) refused(s Snapshot, method Method) (next string, r Reason) {
 	if p.creating {
 		// The runtime is working on the pod: it would lose a scope that is replaced now.
 		return "wait until its containers are created", ReasonStarting
@@ -148,6 +148,8 @@ func (p placing) refused(method Method) (next string, r Reason) {
 	switch {
 	case p.pod.Kubelet == nil:
 		return "delete the pod, or use --move=live: the kubelet does not report its restartPolicy (Pods API, kubelet 1.37)", ReasonUnknownPolicy
+	case !s.KubeletAnswers:
+		return "wait for the kubelet: it does not answer, and nothing else starts a stopped container again", ReasonNoKubelet
 	case p.pod.Kubelet.Initializing:
 		return "wait until its init containers have ended", ReasonStarting
 	}

@@ -147,6 +147,7 @@ func TestMoveNowRefused(t *testing.T) {
 		{"unknown pod", Working, nil, types.NamespacedName{Namespace: "kube-system", Name: "b"}, ErrNoPod, "kube-system/b"},
 		{"pod of another namespace", Working, nil, types.NamespacedName{Namespace: "default", Name: "a"}, ErrNoPod, "default/a"},
 		{"no NRI", Awaited, nil, podA, ErrNotMoved, "no-nri"},
+		{"kubelet is away", Working, func(h *host) { h.silent = true }, podA, ErrNotMoved, "no-kubelet"},
 		{"kubelet does not report", Working, func(h *host) { h.pods = nil }, podA, ErrNotMoved, "unknown-restart-policy"},
 	}
 	for _, test := range tests {
@@ -543,4 +544,52 @@ func TestNamed(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestMoveNowWithdrawnAtOnce: an order is withdrawn after the pass that follows it has read the
+// node. A protected pod is not restarted for it.
+func TestMoveNowWithdrawnAtOnce(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	h.static()
+	r, _ := h.reconciler(Working, members)
+	r.orders = []*order{{pod: podA, done: make(chan outcome, 1)}}
+	s, err := r.snapshot(t.Context())
+	d := Decide(s)
+	if err != nil || d.Move == nil {
+		t.Fatalf("decided %+v, %v; want the move", d, err)
+	}
+	r.drop(r.orders[0])
+	if r.judgeOrders(s, &d); d.Move != nil || !d.Wait {
+		t.Errorf("moves %+v for an order that was withdrawn; want the next pass to decide", d.Move)
+	}
+}
+
+// TestMoveNowTwice: a pod that was moved and is not Ready yet is moved once more, because it
+// belongs elsewhere by now. Whoever waits for the first move is told so then, and not when the pod
+// is Ready.
+func TestMoveNowTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t)
+		h.comesBack = partitionA
+		h.ready("one", true)
+		h.static()
+		r, _ := h.reconciler(Working, members)
+		start(t, r)
+		<-time.After(time.Minute)
+		first := moveNow(t.Context(), r, podA)
+		<-time.After(time.Minute)
+		unanswered(t, first)
+		r.SetConfig(inSystem("other"))
+		moveNow(t.Context(), r, podA)
+		<-time.After(time.Minute)
+		select {
+		case err := <-first:
+			if err == nil || !strings.Contains(err.Error(), "moved again") {
+				t.Errorf("answered %v; want that it was moved again", err)
+			}
+		default:
+			t.Error("the first order has no answer although the pod was moved again")
+		}
+	})
 }

@@ -32,8 +32,8 @@ func (r *Reconciler) move(ctx context.Context, m *Move) {
 	var err error
 	moved, pointless := 0, false
 	for i, c := range m.Containers {
-		if pointless = r.isPointless(m, i); pointless {
-			err = fmt.Errorf("%s/%s: %w", m.Namespace, m.Name, errOvertaken)
+		if err = r.pointless(m, i); err != nil {
+			err, pointless = fmt.Errorf("%s/%s: %w", m.Namespace, m.Name, err), true
 			break
 		}
 		moved++
@@ -71,8 +71,10 @@ func (r *Reconciler) move(ctx context.Context, m *Move) {
 	default:
 		delete(r.failed, m.UID)
 	}
-	// A pod that was restarted in part is waited for, too.
-	u.placed = (err == nil || pointless && moved > 0) && m.Method == Restart && m.WasReady
+	// A pod that was restarted in part is waited for, too, and one that did not come back in time: the
+	// next one would not either.
+	missing := errors.Is(err, ErrInVain) && !errors.Is(err, ErrWrongPlace)
+	u.placed = missing || (err == nil || pointless && moved > 0) && m.Method == Restart && m.WasReady
 	if u.placed && err != nil {
 		u.answer(m.Slice, err)
 	}
@@ -82,17 +84,20 @@ func (r *Reconciler) move(ctx context.Context, m *Move) {
 	r.mu.Unlock()
 	r.Wake()
 	if u.placed {
-		r.await(ctx, u, m)
+		r.await(ctx, u, m, missing)
 	}
 }
 
 var (
-	// ErrInVain means that a container was stopped to be moved and was not moved by that. The pod is
-	// not restarted again.
+	// ErrInVain means that a container was stopped to be moved and was not moved by that: it has not
+	// come back within moveTimeout. The pod is not restarted again, and no other pod is until it is
+	// back.
 	ErrInVain = errors.New("it was stopped in vain")
 	// ErrWrongPlace means that the container came back in the wrong place. Placement at creation does
 	// not work and would not place another container either: no other pod is restarted.
 	ErrWrongPlace = fmt.Errorf("%w: it came back in the wrong place", ErrInVain)
+	// errNoKubelet means that the kubelet stopped to answer before the container was stopped.
+	errNoKubelet = errors.New("the kubelet does not answer")
 	// errOvertaken means that the pod may have belonged elsewhere since the move was decided. The
 	// container may have come back where it belongs now, and the next pass decides that.
 	errOvertaken = errors.New("the configuration or the pod's right has changed meanwhile")
@@ -109,20 +114,30 @@ func (r *Reconciler) elsewhere(m *Move) error {
 	return ErrWrongPlace
 }
 
-// isPointless reports whether the pod belongs elsewhere, before its next container is touched.
-// Before the first one it is enough that it may have: nothing is lost, and the next pass decides
-// again.
-func (r *Reconciler) isPointless(m *Move, container int) bool {
+// pointless returns why the next container is not touched: the pod belongs elsewhere, or nothing
+// would start the container again. Before the first one it is enough that the pod may belong
+// elsewhere: nothing is lost, and the next pass decides again.
+func (r *Reconciler) pointless(m *Move, container int) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	u := r.underway[m.UID]
-	return u.elsewhere || container == 0 && u.overtaken
+	switch {
+	case u.elsewhere || container == 0 && u.overtaken:
+		return errOvertaken
+	case m.Method == Restart && !r.options.Gatherer.Kubelet.Answers():
+		return errNoKubelet
+	}
+	return nil
 }
 
 // await waits until a restarted pod is Ready again, or gone, or moved once more. With OnlyRestart
-// it waits at most moveTimeout, the time that a container has to come back.
-func (r *Reconciler) await(ctx context.Context, u *underway, m *Move) {
-	late := time.After(moveTimeout)
+// it waits at most moveTimeout, the time that a container has to come back. If that was too short,
+// it waits for as long as the container is missing.
+func (r *Reconciler) await(ctx context.Context, u *underway, m *Move, missing bool) {
+	var late <-chan time.Time
+	if !missing {
+		late = time.After(moveTimeout)
+	}
 	for {
 		r.mu.Lock()
 		if r.underway[u.uid] != u {
@@ -168,7 +183,8 @@ func (r *Reconciler) await(ctx context.Context, u *underway, m *Move) {
 }
 
 // isReady reports whether there is nothing to wait for: the pod and the moved containers are ready,
-// the pod ends or is gone, or the kubelet does not report it.
+// or run again if the pod was not Ready before, the pod ends or is gone, or the kubelet does not
+// report it.
 func isReady(pods []Pod, m *Move) bool {
 	for _, pod := range pods {
 		if pod.UID != m.UID || !pod.Exists {
@@ -177,11 +193,10 @@ func isReady(pods []Pod, m *Move) bool {
 		if pod.Kubelet == nil || pod.Kubelet.Terminating {
 			return true
 		}
-		return pod.Kubelet.Ready && !slices.ContainsFunc(m.Containers, func(moved Container) bool {
-			return !slices.ContainsFunc(
-				pod.Containers,
-				func(c Container) bool { return c.Name == moved.Name && c.Ready },
-			)
+		return (pod.Kubelet.Ready || !m.WasReady) && !slices.ContainsFunc(m.Containers, func(moved Container) bool {
+			return !slices.ContainsFunc(pod.Containers, func(c Container) bool {
+				return c.Name == moved.Name && (c.Ready || c.Running && !m.WasReady)
+			})
 		})
 	}
 	return true

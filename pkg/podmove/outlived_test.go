@@ -46,6 +46,10 @@ func TestGathererOutlived(t *testing.T) {
 			change: func(n *node) { n.pods = nil }, want: result{true, true, false},
 		},
 		"the kubelet is away": {change: func(n *node) { n.silent = true }, want: result{true, true, false}},
+		"the kubelet reported the pod, and is away": {change: func(n *node) {
+			n.pods[uidB] = &podsapi.Pod{UID: uidB, Namespace: "kube-system", Name: "b"}
+			n.silent = true
+		}, want: result{true, true, false}},
 		"the kubelet was away": {
 			midway: func(n *node) { n.silent = true }, again: func(n *node) { n.silent = false }, want: result{true, false, false},
 		},

@@ -92,6 +92,10 @@ const (
 	debounce, maxDebounce = 500 * time.Millisecond, 2 * time.Second
 	// maxPause bounds how long a slow pass delays the next one, which may find urgent work.
 	maxPause = 5 * time.Second
+	// fullLook is the number of passes of which one reads the limits of all pods although nothing has
+	// happened since the last one. The pass after an event and the next one read them, too: a write of
+	// the kubelet's may come after its event.
+	fullLook = 10
 	// passTimeout bounds a pass. While systemd does not answer, each of five hundred slices takes the
 	// client's timeout.
 	passTimeout = 30 * time.Second
@@ -197,9 +201,10 @@ func (r *Reconciler) Run(ctx context.Context) error {
 	work.Go(func() { r.prepareAll(ctx) })
 	r.options.recover(ctx)
 	r.recall()
-	for {
+	for calm := 0; ; calm++ {
 		begin := time.Now()
 		r.alive()
+		r.options.Gatherer.quiet = calm > 1 && calm%fullLook != 0
 		decision, err := r.pass(ctx)
 		r.alive()
 		if ctx.Err() != nil {
@@ -217,40 +222,50 @@ func (r *Reconciler) Run(ctx context.Context) error {
 		if err != nil || decision.Wait || decision.Move != nil || r.isMoving() {
 			next = min(next, retryInterval)
 		}
+		if err != nil || decision.acts() || r.isMoving() {
+			calm = 0
+		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-r.urge:
+			calm = -1
 			continue
 		case <-r.wake:
+			calm = -1
 		case <-time.After(next):
 		}
 		r.alive()
 		// Passes take at most a fifth of the time, however many events arrive, unless they are slow.
-		if err := r.settled(ctx, min(4*took, maxPause)); err != nil {
+		woken, err := r.settled(ctx, min(4*took, maxPause))
+		if err != nil {
 			return err
+		}
+		if woken {
+			calm = -1
 		}
 	}
 }
 
 // settled waits for at least that long, and until no wake-up has come for debounce, but not beyond
-// maxDebounce for that. Urge ends the wait at once.
-func (r *Reconciler) settled(ctx context.Context, least time.Duration) error {
+// maxDebounce for that. Urge ends the wait at once. It reports whether one of the two came.
+func (r *Reconciler) settled(ctx context.Context, least time.Duration) (woken bool, err error) {
 	begin := time.Now()
 	for wait := max(least, debounce); wait > 0; {
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return woken, ctx.Err()
 		case <-time.After(wait):
-			return nil
+			return woken, nil
 		case <-r.urge:
-			return nil
+			return true, nil
 		case <-r.wake:
+			woken = true
 			passed := time.Since(begin)
 			wait = max(least-passed, min(debounce, maxDebounce-passed))
 		}
 	}
-	return nil
+	return woken, nil
 }
 
 func (r *Reconciler) isMoving() bool {

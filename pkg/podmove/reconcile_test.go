@@ -764,33 +764,132 @@ func (h *host) Pods() (map[types.UID]*podsapi.Pod, bool) {
 	return h.node.Pods()
 }
 
-// hung is a systemd that does not answer: a pass with work to do takes all its time.
-type hung struct{ *host }
-
-func (hung) EnsureSlice(ctx context.Context, _, _ string, _ cgroupfs.Limits) error {
-	<-ctx.Done()
-	return ctx.Err()
+// sluggish is a systemd that takes its time for a slice, and does not make it. So each pass takes
+// that time, and another one follows.
+type sluggish struct {
+	*host
+	takes        time.Duration
+	began, ended []time.Time
 }
 
-// TestReconcilerSlowPasses: a slow pass is followed by a short pause, and the reconciler stays
-// alive all the time.
+func (s *sluggish) EnsureSlice(ctx context.Context, _, _ string, _ cgroupfs.Limits) error {
+	s.began = append(s.began, time.Now())
+	defer func() { s.ended = append(s.ended, time.Now()) }()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(s.takes):
+		return errors.New("busy")
+	}
+}
+
+// TestReconcilerSlowPasses: passes take at most a fifth of the time, however many events arrive.
+// The pause after a slow one is five seconds, and a pass takes thirty at most. The reconciler
+// stays alive all the time.
 func TestReconcilerSlowPasses(t *testing.T) {
+	for takes, want := range map[time.Duration]struct{ pass, pause time.Duration }{
+		500 * time.Millisecond: {500 * time.Millisecond, 2 * time.Second},
+		time.Second:            {time.Second, 4 * time.Second},
+		10 * time.Second:       {10 * time.Second, 5 * time.Second},
+		time.Hour:              {30 * time.Second, 5 * time.Second},
+	} {
+		t.Run(takes.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := newHost(t)
+				r, _ := h.reconciler(Working, members)
+				s := &sluggish{host: h, takes: takes}
+				r.options.Units = s
+				start(t, r)
+				for range 4000 {
+					<-time.After(100 * time.Millisecond)
+					r.Wake()
+					synctest.Wait()
+					if err := r.Alive(); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if len(s.ended) < 10 {
+					t.Fatalf("%d passes in 400 s", len(s.ended))
+				}
+				for i := 1; i < len(s.ended); i++ {
+					if took := s.ended[i].Sub(s.began[i]); took != want.pass {
+						t.Errorf("a pass takes %s; want %s", took, want.pass)
+					}
+					if pause := s.began[i].Sub(s.ended[i-1]); pause < want.pause || pause > want.pause+200*time.Millisecond {
+						t.Errorf("a pass begins %s after the last one; want %s", pause, want.pause)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestReconcilerBackoff: a move that did nothing is tried again after 30 s, and then after twice as
+// long each time, at most 30 min.
+func TestReconcilerBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(t)
-		r, e := h.reconciler(Working, members)
-		r.options.Units = hung{h}
+		h.broken = errors.New("no")
+		var tried []time.Time
+		r, _ := h.reconciler(Unavailable, members)
+		r.options.Mover = failing(func() { tried = append(tried, time.Now()) })
 		start(t, r)
-		for range 400 {
-			<-time.After(time.Second)
-			synctest.Wait()
-			if err := r.Alive(); err != nil {
-				t.Fatal(err)
+		<-time.After(4 * time.Hour)
+		synctest.Wait()
+		if len(tried) < 10 {
+			t.Fatalf("tried %d times in four hours", len(tried))
+		}
+		for i, want := range []time.Duration{30, 60, 120, 240, 480, 960, 1800, 1800, 1800} {
+			want *= time.Second
+			// Passes are a second apart while one fails.
+			if pause := tried[i+1].Sub(tried[i]); pause < want || pause > want+5*time.Second {
+				t.Errorf("tried again after %s; want %s", pause, want)
 			}
 		}
-		if n := e.reconciled(); n < 400/int((passTimeout+maxPause+2*retryInterval).Seconds()) {
-			t.Errorf("%d passes of %s in 400 s", n, passTimeout)
-		}
 	})
+}
+
+// failing is a Mover that is called, and fails.
+type failing func()
+
+func (failing) Restart(context.Context, string, time.Duration) error {
+	return errors.New("want a live move")
+}
+
+func (m failing) Live(context.Context, string, string, string, string, string) error {
+	m()
+	return errors.New("not moved")
+}
+
+// TestDocumentedWaits: docs/placement.md states the waits, each with the number that is in force.
+func TestDocumentedWaits(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/placement.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Join(strings.Fields(string(page)), " ")
+	for sentence, waits := range map[string][]time.Duration{
+		"half a second after the last event, or two seconds after the first": {
+			debounce, 500 * time.Millisecond, maxDebounce, 2 * time.Second,
+		},
+		"each is bounded by 30 s":                            {passTimeout, 30 * time.Second},
+		"The pause after a slow one is five seconds":         {maxPause, 5 * time.Second},
+		"repeated after a second":                            {retryInterval, time.Second},
+		"retried after 30 s, doubled each time up to 30 min": {firstBackoff, 30 * time.Second, maxBackoff, 30 * time.Minute},
+		"has not come back within six minutes":               {moveTimeout, 6 * time.Minute},
+		"It is ended after five seconds if neither":          {leftOverAge, 5 * time.Second},
+		"if for a minute each pass has shown":                {outlivedAge, time.Minute},
+	} {
+		if !strings.Contains(text, sentence) {
+			t.Errorf("docs/placement.md does not say %q", sentence)
+		}
+		for i := 0; i < len(waits); i += 2 {
+			if waits[i] != waits[i+1] {
+				t.Errorf("%q: it is %s", sentence, waits[i])
+			}
+		}
+	}
 }
 
 // TestReconcilerProtectedMemory: a member's protected memory is protected in the partition as well,
@@ -921,6 +1020,38 @@ func TestReconcilerRuntimeFails(t *testing.T) {
 		synctest.Wait()
 		if did := h.all(); !slices.Contains(did, "stop "+filepath.Base(partitionB)) || r.Ready() != nil {
 			t.Errorf("did %q, ready %v", did, r.Ready())
+		}
+	})
+}
+
+// TestReconcilerFailedPass: a pass that could not read the node leaves the report, and what is
+// known of a pod that was stopped in vain, as they were.
+func TestReconcilerFailedPass(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t)
+		r, _ := h.reconciler(Working, members)
+		start(t, r)
+		<-time.After(moveTimeout + time.Minute)
+		h.cgroup(defaultA+"/cri-containerd-late.scope", nil)
+		set := func(err error) {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			h.err = err
+			h.containers = append(h.containers[:1], cri.Container{ID: "late", SandboxID: "pause1", Name: "main", State: cri.Running})
+		}
+		set(nil)
+		<-time.After(time.Minute)
+		set(errors.New("connection refused"))
+		<-time.After(time.Minute)
+		synctest.Wait()
+		if pods := r.Report().Pods; r.Ready() == nil || len(pods) != 1 || pods[0].Reason != ReasonFailed {
+			t.Errorf("ready %v, reported %+v; want the report of the last pass that could read", r.Ready(), pods)
+		}
+		set(nil)
+		<-time.After(time.Hour)
+		synctest.Wait()
+		if n := h.restarts(); n != 1 {
+			t.Errorf("%d restarts; want that the pod is not restarted again", n)
 		}
 	})
 }

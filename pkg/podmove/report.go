@@ -125,6 +125,9 @@ const (
 	// ReasonNoNRI means that new containers are not placed at the moment, so that a restart would
 	// change nothing.
 	ReasonNoNRI Reason = "no-nri"
+	// ReasonNoKubelet means that the kubelet does not answer at the moment, so that nothing would
+	// start its containers again.
+	ReasonNoKubelet Reason = "no-kubelet"
 	// ReasonFailed means that moving it failed. Next says whether it is tried again.
 	ReasonFailed Reason = "failed"
 	// ReasonForbidden means that the operator forbids moves (--move=never).
@@ -145,6 +148,7 @@ func Reasons() []Reason {
 		ReasonOwnCgroups,
 		ReasonTerminating,
 		ReasonNoNRI,
+		ReasonNoKubelet,
 		ReasonFailed,
 		ReasonForbidden,
 		ReasonForeign,

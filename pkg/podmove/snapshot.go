@@ -24,6 +24,9 @@ type Snapshot struct {
 	Pods []Pod
 	// NRI is the state of creation-time placement.
 	NRI NRIState
+	// KubeletAnswers means that the kubelet reported its pods when the node was read. Otherwise
+	// Pod.Kubelet has what it reported last.
+	KubeletAnswers bool
 	// Weights holds the present weights of the partitions' slices, by name. A slice that does not
 	// exist has no entry.
 	Weights map[string]uint64

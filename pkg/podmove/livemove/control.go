@@ -200,25 +200,25 @@ func ownerOf(dir string) (owner, error) {
 	return owner{int(stat.Uid), int(stat.Gid)}, nil
 }
 
-// delegate is the kernel's list of the files that a cgroup's delegation includes.
-const delegate = "/sys/kernel/cgroup/delegate"
+// delegated is the kernel's list of the files that a cgroup's delegation includes.
+const delegated = "/sys/kernel/cgroup/delegate"
 
-// chown delegates the cgroup dir as runc does for a container with a user namespace
+// delegate gives the cgroup dir to a user as runc does for a container with a user namespace
 // (UnifiedManager.Apply).
-func chown(dir string, o owner) error {
+func (m Mover) delegate(dir string, o owner) error {
 	if o == (owner{}) {
 		return nil
 	}
-	list, err := os.Open(delegate)
+	list, err := os.Open(delegated)
 	if err != nil {
 		return err
 	}
 	defer list.Close()
-	if err := os.Chown(dir, o.UID, o.GID); err != nil {
+	if err := m.system().chown(dir, o); err != nil {
 		return err
 	}
 	for scanner := bufio.NewScanner(list); scanner.Scan(); {
-		if err := os.Chown(filepath.Join(dir, scanner.Text()), o.UID, o.GID); err != nil && !absent(err) {
+		if err := m.system().chown(filepath.Join(dir, scanner.Text()), o); err != nil && !absent(err) {
 			return err
 		}
 	}

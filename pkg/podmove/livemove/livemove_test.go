@@ -15,7 +15,7 @@ import (
 	"nodepartition/internal/systemd"
 )
 
-// Tests that need processes and a systemd are in tests/e2e/onnode.
+// Tests that need a kernel's cgroups and a systemd are in tests/e2e/onnode.
 
 func TestProperties(t *testing.T) {
 	rules := []systemd.DeviceRule{{Node: "/dev/null", Access: "rwm"}, {Node: "char-pts", Access: "rw"}}
@@ -169,7 +169,10 @@ type fake struct {
 	calls      []string
 	started    []systemd.Property
 	start      func()
-	thaw       func() error
+	// there are the properties of the new scope, and startErr is the answer to the first start of it.
+	there    systemd.Properties
+	startErr error
+	thaw     func() error
 }
 
 func (f *fake) call(name string) error {
@@ -177,7 +180,10 @@ func (f *fake) call(name string) error {
 	return nil
 }
 
-func (f *fake) ScopeProperties(context.Context, string) (systemd.Properties, error) {
+func (f *fake) ScopeProperties(_ context.Context, name string) (systemd.Properties, error) {
+	if name != scope && f.there != nil {
+		return f.there, f.call("ScopeProperties")
+	}
 	if f.properties == nil {
 		return nil, systemd.ErrNoUnit
 	}
@@ -186,6 +192,10 @@ func (f *fake) ScopeProperties(context.Context, string) (systemd.Properties, err
 
 func (f *fake) StartScope(_ context.Context, _ string, properties []systemd.Property, _ []uint32) error {
 	f.started = properties
+	if err := f.startErr; err != nil {
+		f.startErr = nil
+		return errors.Join(f.call("StartScope"), err)
+	}
 	if f.start != nil {
 		f.start()
 	}

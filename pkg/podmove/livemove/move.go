@@ -1,6 +1,7 @@
 package livemove
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,7 +46,14 @@ type Mover struct {
 	// FreezeFirst freezes every container from the start, and not only those that fork faster than
 	// they are moved.
 	FreezeFirst bool
+
+	kernel kernel // nil means linux
 }
+
+// hold opens the processes of a cgroup.
+func (m Mover) hold(cgroup string) (held, error) { return m.system().hold(m.dir(cgroup), cgroup) }
+
+func (m Mover) system() kernel { return cmp.Or(m.kernel, kernel(linux{})) }
 
 // Request is a container to move, and its destination.
 type Request struct {

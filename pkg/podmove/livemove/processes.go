@@ -14,14 +14,38 @@ import (
 	"nodepartition/internal/cgroupfs"
 )
 
+// kernel has what files alone do not do: it moves processes between cgroups, and gives them to
+// users.
+type kernel interface {
+	// hold opens the processes of a cgroup, so that they can be moved.
+	hold(dir, cgroup string) (held, error)
+	chown(name string, o owner) error
+}
+
+// held holds the processes of a cgroup at one moment.
+type held interface {
+	count() int
+	// moveTo moves them into another cgroup.
+	moveTo(dir string) error
+	release()
+}
+
+// linux is the kernel of this machine.
+type linux struct{}
+
+func (linux) hold(dir, cgroup string) (held, error) { return hold(dir, cgroup) }
+func (linux) chown(name string, o owner) error      { return os.Chown(name, o.UID, o.GID) }
+
 // process is a process held by a file descriptor, so that a reuse of its PID is noticed.
 type process struct {
 	pid uint32
 	fd  int
 }
 
-// processes holds the processes of a cgroup at one moment.
+// processes implements held.
 type processes []process
+
+func (ps processes) count() int { return len(ps) }
 
 // readPIDs returns the PIDs in cgroup.procs. A cgroup that is gone has none.
 func readPIDs(dir string) ([]uint32, error) {

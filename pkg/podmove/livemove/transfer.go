@@ -104,8 +104,8 @@ func (t *transfer) moveAll(ctx context.Context) error {
 // rollBack moves the processes in the new scope back to the old one, and returns why.
 func (t *transfer) rollBack(why error) error {
 	for range hardRounds {
-		held, err := hold(t.dir(t.newCgroup), t.newCgroup)
-		if err == nil && len(held) == 0 {
+		held, err := t.hold(t.newCgroup)
+		if err == nil && held.count() == 0 {
 			if err := t.record.remove(t.StateDir); err != nil && !absent(err) {
 				return errors.Join(why, err)
 			}
@@ -113,8 +113,8 @@ func (t *transfer) rollBack(why error) error {
 		}
 		if err == nil {
 			err = held.moveTo(t.dir(t.Cgroup))
+			held.release()
 		}
-		held.release()
 		if err != nil {
 			return fmt.Errorf("%w: %w; moving back: %w", errIncomplete, why, err)
 		}
@@ -125,7 +125,7 @@ func (t *transfer) rollBack(why error) error {
 // finish writes to the new scope what the properties do not carry.
 func (m Mover) finish(r record) error {
 	dir := m.dir(r.NewCgroup)
-	err := errors.Join(m.writeControls(r.NewCgroup, r.Controls), chown(dir, r.Owner))
+	err := errors.Join(m.writeControls(r.NewCgroup, r.Controls), m.delegate(dir, r.Owner))
 	if _, gone := os.Lstat(dir); absent(gone) {
 		return nil // the container ended meanwhile
 	}
@@ -158,13 +158,13 @@ func (t *transfer) round() error {
 }
 
 func (t *transfer) moveHeld() error {
-	held, err := hold(t.dir(t.Cgroup), t.Cgroup)
-	if err != nil || len(held) == 0 {
+	held, err := t.hold(t.Cgroup)
+	if err != nil || held.count() == 0 {
 		return err
 	}
 	defer held.release()
 	t.moved.Rounds++
-	t.moved.Pids += len(held)
+	t.moved.Pids += held.count()
 	return held.moveTo(t.dir(t.newCgroup))
 }
 

@@ -298,10 +298,11 @@ func (p *Plugin) Announced(listed func(id string) bool) []cri.Sandbox {
 // IsAnnounced reports whether a sandbox of a pod has begun that the runtime had not listed at the
 // last pass. The UID may be escaped, as in the name of a slice whose pod is gone.
 func (p *Plugin) IsAnnounced(uid string) bool {
+	escaped := unitname.EscapeUID(uid)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, a := range p.announced {
-		if unitname.EscapeUID(a.sandbox.UID) == unitname.EscapeUID(uid) {
+		if unitname.EscapeUID(a.sandbox.UID) == escaped {
 			return true
 		}
 	}

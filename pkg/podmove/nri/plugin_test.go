@@ -288,3 +288,26 @@ func TestPluginIsAnnounced(t *testing.T) {
 }
 
 const uidA = "11111111-2222-3333-4444-555555555555"
+
+// TestPluginWakes: what changes the pods of the node, or their limits, leads to a pass.
+func TestPluginWakes(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	for name, event := range map[string]func(*Plugin) error{
+		"connected":         func(p *Plugin) error { _, err := p.Synchronize(ctx, nil, nil); return err },
+		"a sandbox removed": func(p *Plugin) error { return p.RemovePodSandbox(ctx, &api.PodSandbox{Id: "s"}) },
+		"other limits":      func(p *Plugin) error { _, err := p.UpdateContainer(ctx, nil, nil, nil); return err },
+		"disconnected": func(p *Plugin) error {
+			p.connected = true
+			p.disconnected()
+			return nil
+		},
+	} {
+		woken := 0
+		p := newPlugin()
+		p.Wake = func() { woken++ }
+		if err := event(p); err != nil || woken != 1 {
+			t.Errorf("%s: woken %d times, %v; want once", name, woken, err)
+		}
+	}
+}

@@ -31,6 +31,13 @@ func TestMain(m *testing.M) {
 	case nameExits:
 		os.Exit(1)
 	case nameHangs:
+		// The runtime waits for its registration until then, and the plugin that works has all the time
+		// that the library gives it.
+		<-time.After(time.Second)
+		fd, err := strconv.Atoi(os.Getenv(api.PluginSocketEnvVar))
+		if err != nil || unix.Close(fd) != nil {
+			os.Exit(3)
+		}
 		for {
 			<-time.After(time.Hour)
 		}
@@ -166,15 +173,11 @@ func (r *prelaunching) awaitEnd(pid int) {
 	}
 }
 
-// impatient gives plugins less time than by default.
+// impatient gives the answers of plugins less time than by default.
 func impatient(t *testing.T) {
 	t.Helper()
-	adaptation.SetPluginRegistrationTimeout(time.Second)
 	adaptation.SetPluginRequestTimeout(time.Second)
-	t.Cleanup(func() {
-		adaptation.SetPluginRegistrationTimeout(adaptation.DefaultPluginRegistrationTimeout)
-		adaptation.SetPluginRequestTimeout(adaptation.DefaultPluginRequestTimeout)
-	})
+	t.Cleanup(func() { adaptation.SetPluginRequestTimeout(adaptation.DefaultPluginRequestTimeout) })
 }
 
 // TestPrelaunchedFirstContainer: the first container of a runtime that has just started is placed,
@@ -312,7 +315,6 @@ func TestPrelaunchedHangs(t *testing.T) {
 // TestPrelaunchedNeverRegisters: a runtime starts without a plugin that exits or hangs at its
 // start, and with the next plugin.
 func TestPrelaunchedNeverRegisters(t *testing.T) {
-	impatient(t)
 	r := startPrelaunching(t, "kube-system", "10-"+nameExits, "11-"+nameHangs)
 	if got := r.create("kube-system"); got != "" {
 		t.Errorf("placed at %q by no plugin", got)

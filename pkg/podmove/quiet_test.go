@@ -1,0 +1,72 @@
+package podmove
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"nodepartition/internal/cgroupfs"
+)
+
+// TestReconcilerQuiet: while nothing happens, passes do not read the limits of pods, and one in
+// five minutes does. An event has the limits read, and the pass after it reads them again, because
+// the kubelet may write after the event. Without a kubelet that answers, each pass reads them.
+func TestReconcilerQuiet(t *testing.T) {
+	for name, test := range map[string]struct {
+		away   bool
+		event  func(*Reconciler)
+		within time.Duration
+		after  time.Duration // it is not noticed before
+	}{
+		"nothing tells of it":    {false, func(*Reconciler) {}, 5*time.Minute + time.Second, 31 * time.Second},
+		"an event":               {false, func(r *Reconciler) { r.Wake() }, 3 * time.Second, 0},
+		"eviction or a command":  {false, func(r *Reconciler) { r.Urge() }, time.Second, 0},
+		"the kubelet is away":    {true, func(*Reconciler) {}, 31 * time.Second, 0},
+		"the write is late":      {false, nil, 32 * time.Second, 0},
+		"the kubelet comes back": {true, func(r *Reconciler) { r.Wake() }, 3 * time.Second, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := newHost(t)
+				h.placed()
+				h.cgroup(defaultA, map[string]string{"memory.max": "1000"})
+				r, _ := h.reconciler(Working, members)
+				start(t, r)
+				<-time.After(10*time.Minute + 10*time.Second)
+				h.away(test.away)
+				<-time.After(time.Minute)
+				synctest.Wait()
+				if test.event == nil {
+					r.Wake()
+					<-time.After(time.Second)
+					synctest.Wait()
+				}
+				before := len(h.all())
+				h.cgroup(defaultA, map[string]string{"memory.max": "2000"}) // resized in place
+				if test.event != nil {
+					test.event(r)
+				}
+				begin := time.Now()
+				for {
+					<-time.After(500 * time.Millisecond)
+					synctest.Wait()
+					limits, err := cgroupfs.FS(h.root).Limits(partitionA)
+					if err != nil {
+						t.Fatal(err)
+					}
+					took := time.Since(begin)
+					if limits.MemoryMax == 2000 {
+						if took < test.after || !slices.Contains(h.all()[before:], "ensure Pod kube-system/a") {
+							t.Errorf("followed after %s, did %q", took, h.all()[before:])
+						}
+						return
+					}
+					if took > test.within {
+						t.Fatalf("not followed after %s", took)
+					}
+				}
+			})
+		})
+	}
+}
