@@ -80,7 +80,7 @@ func Read(ctx context.Context, o Options) (Plan, error) {
 		partitions = nil
 		notes = append(notes, fmt.Sprintf("%s=0 on the kernel command line switches the partition off", config.OffSwitch))
 	}
-	in.Partitions = shares(partitions)
+	in.Partitions = allocatable.Shares(partitions)
 	p.Shares = sharesOfMemory(partitions)
 	if o.Capacity == nil && !o.Node.Foreign {
 		countMembers(ctx, o.PodsAPI, draft.Members(node.AllowedByFile(o.Node)), in.Partitions)
@@ -99,17 +99,6 @@ func Read(ctx context.Context, o Options) (Plan, error) {
 	p.Invalid = invalid
 	p.Warnings = append(append([]string{}, notes...), p.Warnings...)
 	return p, nil
-}
-
-// shares returns the partitions for the budget, without their members.
-func shares(partitions []config.Partition) []budget.Share {
-	list := make([]budget.Share, 0, len(partitions))
-	for _, p := range partitions {
-		list = append(list, budget.Share{
-			Name: p.Name, Section: config.SectionPath(p.Name), MemoryLimit: p.MemoryLimit, CPUs: p.CPUs, Exclusive: p.Exclusive,
-		})
-	}
-	return list
 }
 
 // unread returns notes on what a plan of another node leaves out.
