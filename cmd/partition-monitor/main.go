@@ -31,8 +31,8 @@ const (
 	exitOK = iota
 	// exitProblem is for errors, and for check and audit if the configuration or the node has one.
 	exitProblem
-	// exitUsage is for an invalid command line, for a --root or a FILE of validate that cannot be read,
-	// and for audit if it cannot read the node.
+	// exitUsage is for an invalid command line, for a --root or a FILE of validate that cannot be
+	// read, and for audit if it cannot read the node.
 	exitUsage
 )
 

@@ -57,7 +57,7 @@ func nodeOf(c *cli.Context, n host.Node) (host.Node, error) {
 	return other, nil
 }
 
-// topFolders are those of which the files of a node have one at least.
+// topFolders lists the folders of a root. The files of a node are in one of them at least.
 var topFolders = []string{"etc", "proc", "run", "sys", "var"}
 
 // unreadable makes the exit status 2: what was to be judged cannot be read.

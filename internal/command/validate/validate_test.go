@@ -171,8 +171,8 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// TestLeft: a file that leaves user pods next to nothing gets the warnings that plan gives of it. The
-// kubelet's reservations count where they are known.
+// TestLeft: a file that leaves user pods next to nothing gets the warnings that plan gives of it.
+// The kubelet's reservations count where they are known.
 func TestLeft(t *testing.T) {
 	t.Parallel()
 	section := func(fields string) []byte {
