@@ -81,8 +81,8 @@ type Partition struct {
 	ShareOfBytes int64 `json:"shareOfBytes,omitempty"`
 	// Bound is memoryLimitMin or memoryLimitMax if that counts in place of Share.
 	Bound string `json:"bound,omitempty"`
-	// EvictsBelowBytes is the available memory below which a pod is evicted at once; absent without a
-	// limit that is known.
+	// EvictsBelowBytes is the nearest threshold of available memory, below which pods are evicted;
+	// absent without a limit that is known.
 	EvictsBelowBytes int64    `json:"evictsBelowBytes,omitempty"`
 	CPUs             string   `json:"cpuset,omitempty"`
 	Namespaces       []string `json:"namespaces"`
@@ -207,7 +207,7 @@ func partitions(found []config.Partition) []Partition {
 			Namespaces: append([]string{}, p.Namespaces...),
 		}
 		if p.MemoryLimit > 0 {
-			shown.EvictsBelowBytes, _ = p.Eviction.Of(p.MemoryLimit)
+			shown.EvictsBelowBytes, _ = p.Margin()
 		}
 		if s := p.Share; s != nil {
 			shown.Share, shown.ShareOfBytes, shown.Bound = s.Text, s.OfBytes, s.Bound
