@@ -290,7 +290,8 @@ lint: vet
 		(cd $$module && '$(CURDIR)/tests/golangci-lint' $(GOLANGCI_LINT_VERSION) run ./...) || exit; \
 	done
 
-## generate: the dashboard and the Prometheus operator's rules, licences and completions, in deploy; the options, in units and man; the schema
+## generate: the dashboard and the Prometheus operator's rules, licences and completions, in deploy; the options, in units and man; the schema; DOCS_URL= is the address that you serve docs at
+generate: export DOCS_URL := $(DOCS_URL)
 generate:
 	@tests/setup go
 	$(GO) -C deploy/generate run . ..

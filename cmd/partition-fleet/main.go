@@ -179,18 +179,18 @@ func (o *options) parse(flags *flag.FlagSet, args []string) error {
 	}
 	var known bool
 	if o.action, known = actions[args[0]]; !known {
-		return fmt.Errorf("%q: unknown command; want roll, add or uninstall", args[0])
+		return errors.New("unknown command; want roll, add or uninstall")
 	}
 	if err := flags.Parse(args[1:]); err != nil {
 		return err
 	}
 	switch {
 	case flags.NArg() > 0:
-		return fmt.Errorf("%q: want options only after the command", flags.Arg(0))
+		return errors.New("want options only after the command")
 	case o.place.Namespace == "" || o.release == "":
 		return errors.New("--namespace and --release: both are needed")
 	case o.revision < 1:
-		return fmt.Errorf("--revision=%d: want a number from 1 on", o.revision)
+		return errors.New("--revision: want a number from 1 on")
 	}
 	beside := filepath.Dir(o.config)
 	if o.section == "" {

@@ -124,7 +124,7 @@ func inPod(ctx context.Context, args []string, at places, stderr io.Writer) outc
 		err = w.Check(stage)
 	}
 	if err == nil && !isVersion(w.Version, version) {
-		err = fmt.Errorf("--version=%s: the image has version %s: name its version, or the image of that version", w.Version, version)
+		err = fmt.Errorf("--version: the image has version %s: name that, or another image", version)
 	}
 	if err != nil {
 		o := outcome.Outcome{Status: outcome.Usage, Reason: outcome.Failed, Sentences: []string{err.Error()}}
@@ -175,17 +175,24 @@ func parse(args []string) (w pod.Wish, state string, err error) {
 		return nil
 	})
 	flags.StringVar(&state, "state", "/host/state", "")
+	// The errors of the package flag have what was given, which may be of a Secret.
 	if err := flags.Parse(args); err != nil {
-		return w, "", err
+		bad := errors.New("an unknown option, or one without a value")
+		flags.VisitAll(func(f *flag.Flag) {
+			if strings.Contains(err.Error(), "for flag -"+f.Name+":") {
+				bad = fmt.Errorf("--%s: want another value", f.Name)
+			}
+		})
+		return w, "", bad
 	}
 	if flags.NArg() > 0 {
-		return w, "", fmt.Errorf("%q: want no argument beside the options", flags.Args())
+		return w, "", errors.New("want no argument beside the options")
 	}
 	if w.NRI == "none" {
 		w.NRI = ""
 	}
 	if w.NRI != "" && !slices.Contains(host.NRIRuntimes(), w.NRI) {
-		return w, "", fmt.Errorf("--nri=%s: want none or one of %v", w.NRI, host.NRIRuntimes())
+		return w, "", fmt.Errorf("--nri: want none or one of %v", host.NRIRuntimes())
 	}
 	return w, state, nil
 }

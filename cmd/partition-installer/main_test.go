@@ -26,9 +26,9 @@ func TestUsage(t *testing.T) {
 	t.Parallel()
 	const options = " --node=n --roll=r --version=unknown --section=/s"
 	for line, want := range map[string]string{
-		"": "want one of the stages", "bogus": "want one of the stages", "install": "--roll", "install --bogus": "bogus",
+		"": "want one of the stages", "bogus": "want one of the stages", "install": "--roll", "install --bogus": "an unknown option",
 		"install" + options + " more": "no argument", "install" + options + " --trial=1s": "--trial",
-		"install" + options + " --nri=docker":       "--nri=docker",
+		"install" + options + " --nri=docker":       "--nri: want none or one of",
 		"install" + options + " --monitor-args=a$b": "--monitor-args",
 		"host apply": "want host STAGE ROLL", "back --later": "want host STAGE ROLL",
 	} {
@@ -37,6 +37,29 @@ func TestUsage(t *testing.T) {
 		var stderr bytes.Buffer
 		if status := run(t.Context(), strings.Fields(line), at, os.Stdout, &stderr); status != outcome.Usage || !strings.Contains(stderr.String(), want) {
 			t.Errorf("%q: %d, %q; want %q", line, status, stderr.String(), want)
+		}
+	}
+}
+
+// TestNoValueIsRepeated: a value that is refused may be of a Secret that the environment of a Job
+// has. Neither the log nor the termination message repeats it.
+func TestNoValueIsRepeated(t *testing.T) {
+	t.Parallel()
+	const secret, options = `{"auths":{"r":"c2VjcmV0"}}`, " --node=n --roll=r --version=unknown --section=/s"
+	for _, line := range []string{
+		"SECRET", "preflight --roll=SECRET", "preflight" + options + " --trial=SECRET", "preflight" + options + " --nri=SECRET",
+		"preflight" + options + " --monitor-args=$SECRET", "preflight" + options + " SECRET", "preflight" + options + " --SECRET=1",
+		"preflight" + options + " --SECRET", "preflight" + options + " --=SECRET", "preflight --node=n --roll=r --version=unknown --section=/SECRET",
+	} {
+		at := placesIn(t.TempDir())
+		if err := os.WriteFile(at.termination, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var stderr bytes.Buffer
+		status := run(t.Context(), strings.Fields(strings.ReplaceAll(line, "SECRET", secret)), at, os.Stdout, &stderr)
+		message, err := os.ReadFile(at.termination)
+		if status == outcome.Done || err != nil || strings.Contains(stderr.String()+string(message), "c2VjcmV0") {
+			t.Errorf("%q: %d, %v\n%s\n%s", line, status, err, &stderr, message)
 		}
 	}
 }

@@ -22,7 +22,7 @@ func auditCommand(n host.Node) *cli.Command {
 		Action: func(c *cli.Context) error {
 			n, err := nodeOf(c, n)
 			if err != nil {
-				return notAudited{err}
+				return err
 			}
 			applyServiceFlags(c, n)
 			write, err := outputs.writer(c)
@@ -31,7 +31,7 @@ func auditCommand(n host.Node) *cli.Command {
 			}
 			report, err := audit.Node(c.Context, audit.Options{Node: n, PodsAPI: n.Path(c.String(options.FlagPods))})
 			if err != nil {
-				return notAudited{err}
+				return unreadable{err}
 			}
 			if err := write(c.App.Writer, report); err != nil {
 				return err
@@ -43,6 +43,3 @@ func auditCommand(n host.Node) *cli.Command {
 		},
 	}
 }
-
-// notAudited makes the exit status 2: status 1 means findings.
-type notAudited struct{ error }

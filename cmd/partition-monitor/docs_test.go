@@ -1,10 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"os"
 	"strings"
 	"testing"
 
+	"nodepartition/internal/host"
 	"nodepartition/pkg/podmove"
 )
 
@@ -34,5 +36,27 @@ func TestReasonsAreDocumented(t *testing.T) {
 	}
 	for reason := range rows {
 		t.Errorf("docs/troubleshooting.md has the reason %s, which does not exist", reason)
+	}
+}
+
+// TestExample: the section of the README has no warning on a node of the size that the README names.
+func TestExample(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, example, _ := strings.Cut(string(text), "   ```yaml\n")
+	example, _, ok := strings.Cut(example, "   ```\n")
+	_, capacity, named := strings.Cut(string(text), "validate FILE --capacity ")
+	if !ok || !named {
+		t.Fatal("README.md has no example, or no command that judges it")
+	}
+	var stdout, stderr bytes.Buffer
+	app := newApp(host.Below(t.TempDir()), &stdout, &stderr)
+	app.Reader = strings.NewReader(strings.ReplaceAll(example, "\n   ", "\n")[len("   "):])
+	capacity, _, _ = strings.Cut(capacity, "`")
+	if err := runApp(t, app, "validate", "--strict", "--capacity="+capacity, "-"); err != nil || !strings.Contains(stdout.String(), "ok       left for user pods: ") {
+		t.Errorf("%v\n%s%s", err, &stdout, &stderr)
 	}
 }

@@ -30,7 +30,8 @@ const (
 	exitOK = iota
 	// exitProblem is for errors, and for check and audit if the configuration or the node has one.
 	exitProblem
-	// exitUsage is for an invalid command line, and for audit if it cannot read the node.
+	// exitUsage is for an invalid command line, for a --root or a FILE of validate that cannot be
+	// read, and for audit if it cannot read the node.
 	exitUsage
 )
 
@@ -59,7 +60,7 @@ func run(ctx context.Context, n host.Node, args []string, stdout, stderr io.Writ
 	err := app.RunContext(ctx, args)
 	var usage usageError
 	var problems problemsFound
-	var unread notAudited
+	var unread unreadable
 	switch {
 	case err == nil:
 		return exitOK

@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -44,10 +46,22 @@ func nodeOf(c *cli.Context, n host.Node) (host.Node, error) {
 	}
 	other, err := host.Open(dir)
 	if err != nil {
-		return n, fmt.Errorf("--%s: %w", flagRoot, err)
+		return n, unreadable{fmt.Errorf("--%s: %w", flagRoot, err)}
+	}
+	if !slices.ContainsFunc(topFolders, func(name string) bool {
+		_, err := os.Stat(filepath.Join(dir, name))
+		return err == nil
+	}) {
+		return n, unreadable{fmt.Errorf("--%s=%s: not the files of a node: none of %s is there", flagRoot, dir, strings.Join(topFolders, ", "))}
 	}
 	return other, nil
 }
+
+// topFolders lists the folders of a root. The files of a node are in one of them at least.
+var topFolders = []string{"etc", "proc", "run", "sys", "var"}
+
+// unreadable makes the exit status 2: what was to be judged cannot be read.
+type unreadable struct{ error }
 
 // noRoot returns an error if a command that reads this node alone has the flag.
 func noRoot(c *cli.Context) error {

@@ -147,12 +147,15 @@ func TestRootRefused(t *testing.T) {
 	for args, want := range map[string]string{
 		"plan --root=":                          "--root: want a folder",
 		"plan --root=" + dir + "/none":          "no such file",
+		"check --root=" + t.TempDir():           "not the files of a node: none of etc, proc, run, sys, var is there",
+		"status --root=" + t.TempDir():          "not the files of a node: none of ",
+		"validate x --root=" + t.TempDir():      "not the files of a node: none of ",
 		"plan --root=/dev/null":                 "/dev/null: not a directory",
 		"status --wait --root=" + dir:           "--wait: want no --root beside it",
 		"history --root=" + dir + " --dir=/tmp": "--root: want no --dir beside it",
 	} {
 		status, stdout, stderr := command(t, strings.Fields(args)...)
-		if status == exitOK || stdout != "" || !strings.Contains(stderr, want) || strings.Count(stderr, "\n") != 1 {
+		if status != exitUsage || stdout != "" || !strings.Contains(stderr, want) || strings.Count(stderr, "\n") != 1 {
 			t.Errorf("%q: status %d, %q, %q; want %q", args, status, stdout, stderr, want)
 		}
 	}

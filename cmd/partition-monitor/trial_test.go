@@ -10,10 +10,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"nodepartition/internal/generator"
 	"nodepartition/internal/kubeletconfig"
@@ -132,8 +135,9 @@ func TestTry(t *testing.T) {
 	n.Partition("67108864")
 	n.Serve(&fakenode.Runtime{})
 	n.ServePods()
-	before := time.Now()
+	before, from := time.Now(), monotonic(t)
 	n.try("--for", "20m") // after the file, as people write it
+	until := monotonic(t)
 	if got := n.file(kubeletconfig.TrialPath); got != n.file(triedFile) {
 		t.Errorf("tried %q", got)
 	}
@@ -141,13 +145,22 @@ func TestTry(t *testing.T) {
 	if len(calls) != 3 || !strings.HasPrefix(calls[0], "systemd-run ") || calls[1] != "systemctl daemon-reload" || calls[2] != "systemctl start kubepods-system.slice" {
 		t.Errorf("%q", calls)
 	}
-	for _, part := range []string{"--unit=node-partition-trial", "--on-startup=", "--property=Restart=on-failure",
+	for _, part := range []string{"--unit=node-partition-trial", "--property=Restart=on-failure",
 		"--timer-property=IgnoreOnIsolate=yes", "--timer-property=DefaultDependencies=no",
 		"--property=IgnoreOnIsolate=yes", "--property=DefaultDependencies=no",
 	} {
 		if !strings.Contains(calls[0], part) {
 			t.Errorf("%q; want %s", calls[0], part)
 		}
+	}
+	// The fake manager has started a second after the clock. The timer counts from there.
+	_, after, _ := strings.Cut(calls[0], "--on-startup=")
+	after, _, _ = strings.Cut(after, " ")
+	number, unit, _ := strings.Cut(after, "us")
+	end, err := strconv.ParseInt(number, 10, 64)
+	end += time.Second.Microseconds()
+	if err != nil || unit != "" || end < (from+20*time.Minute).Microseconds() || end > (until+20*time.Minute).Microseconds() {
+		t.Errorf("--on-startup=%s: want microseconds, 20 minutes after %s to %s without a second", after, from, until)
 	}
 	if strings.ContainsAny(n.file("/run/timer"), "$%;\"'\\") {
 		t.Errorf("systemd would change %q", n.file("/run/timer"))
@@ -177,6 +190,16 @@ func TestTry(t *testing.T) {
 	if s := n.status(); s.Trial != nil {
 		t.Errorf("status has %+v", s.Trial)
 	}
+}
+
+// monotonic reads the clock by which systemd's timers count.
+func monotonic(t *testing.T) time.Duration {
+	t.Helper()
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(now.Nano())
 }
 
 // timeIsOver removes the timer, and runs the command of its service.

@@ -13,13 +13,15 @@ import (
 	"nodepartition/pkg/slices/config"
 )
 
+const flagStrict = "strict"
+
 func validateCommand(n host.Node) *cli.Command {
 	outputs := formats[validate.Result]{{"text", validate.WriteText}, {"json", validate.WriteJSON}}
 	return &cli.Command{
 		Name:      "validate",
 		ArgsUsage: "FILE",
 		Usage: "judge FILE (- is standard input), a node-partition.yaml or a kubelet's configuration, as the generator would, " +
-			"on any machine; exit status 1 if it would be refused",
+			"on any machine; exit status 1 if it would be refused, and 2 if it cannot be read",
 		Flags: []cli.Flag{
 			outputs.flag(),
 			&cli.StringFlag{
@@ -27,6 +29,7 @@ func validateCommand(n host.Node) *cli.Command {
 				Usage: "judge it for a node of this `CAPACITY`, such as cpu=16,memory=32Gi; without it, what depends on the " +
 					"size of the node is left out",
 			},
+			&cli.BoolFlag{Name: flagStrict, Usage: "a warning, such as one of a misspelt field, is an error", DisableDefaultText: true},
 		},
 		Action: func(c *cli.Context) error {
 			files, err := arguments(c)
@@ -59,11 +62,12 @@ func validateCommand(n host.Node) *cli.Command {
 				o.Node = &of
 			}
 			if o.Name, o.Data, err = try.ReadSection(c.App.Reader, files[0]); err != nil {
-				return err
+				return unreadable{err}
 			}
+			o.Strict = c.Bool(flagStrict)
 			found, err := validate.File(o)
 			if err != nil {
-				return err
+				return unreadable{err}
 			}
 			if err := write(c.App.Writer, found); err != nil {
 				return err

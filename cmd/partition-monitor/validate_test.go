@@ -28,6 +28,7 @@ func TestValidate(t *testing.T) {
 	}
 	good := file("good.yaml", "systemPartition: {memoryLimit: 12%, cpuset: 0-1, namespaces: [kube-system]}\n")
 	bad := file("bad.yaml", "systemPartition: {memoryLimit: 4GB, namespaces: [kube-system]}\n")
+	misspelt := file("misspelt.yaml", "systemPartition: {memoryLimt: 4Gi, namespaces: [kube-system]}\n")
 	kubelets := file("kubelets.yaml", "cgroupDriver: systemd\nsystemPartition: {memoryLimit: 12%, namespaces: [kube-system]}\n")
 	here := host.Below(t.TempDir()) // an empty machine
 	for _, test := range []struct {
@@ -40,7 +41,12 @@ func TestValidate(t *testing.T) {
 		{[]string{"--capacity=cpu=1,memory=8Gi", good}, exitProblem, "the node has no CPU 1", ""},
 		{[]string{bad}, exitProblem, `error    ` + bad + `: systemPartition.memoryLimit: "4GB": is not a quantity`, ""},
 		{[]string{kubelets}, exitProblem, "which only /etc/kubernetes/node-partition.yaml may have", ""},
-		{[]string{filepath.Join(dir, "none")}, exitProblem, "", "no such file"},
+		{[]string{filepath.Join(dir, "none")}, exitUsage, "", "no such file"},
+		{[]string{dir}, exitUsage, "", "a directory"},
+		{[]string{misspelt}, exitOK, "warning  " + misspelt + `: systemPartition: unknown field "memoryLimt"`, ""},
+		{[]string{"--strict", misspelt}, exitProblem, "error    " + misspelt + `: systemPartition: unknown field "memoryLimt"`, ""},
+		{[]string{misspelt, "--strict"}, exitProblem, " is not valid, as /etc/kubernetes/node-partition.yaml: 1 error, 0 warnings\n", ""},
+		{[]string{"--strict", good}, exitOK, "0 errors, 0 warnings", ""},
 		{nil, exitUsage, "", "want one FILE"},
 		{[]string{good, bad}, exitUsage, "", "want one FILE"},
 		{[]string{good, "--capacity=memory=8Gi"}, exitUsage, "", "--capacity=memory=8Gi: cpu: 0"},

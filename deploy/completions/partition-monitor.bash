@@ -45,7 +45,7 @@ _partition_monitor() {
 	'partition-monitor audit '*) words='' ;;
 	'partition-monitor plan -'*) words='--pods-api-socket --output --capacity --config --root --help' ;;
 	'partition-monitor plan '*) words='' ;;
-	'partition-monitor validate -'*) words='--output --capacity --root --help' ;;
+	'partition-monitor validate -'*) words='--output --capacity --strict --root --help' ;;
 	'partition-monitor validate '*) words='' ;;
 	'partition-monitor check -'*) words='--runtime-endpoint --nri-socket --pods-api-socket --listen --move --eviction --eviction-protect --eviction-cooldown --kubeconfig --events --node-condition --node-status --output --ignore --root --help' ;;
 	'partition-monitor check '*) words='' ;;

@@ -43,6 +43,7 @@ cpio*) have . ;;
 "partition-monitor keep")
 	mkdir -p ${file%%/*}; cp $run/trial.yaml $file; step keep; rm $run/trial.yaml ;;
 "kubectl wait "*) step kubectl ;;
+"systemctl daemon-reload") [ ! -e $file ] || { echo "the section is there"; exit 1; } ;;
 "dpkg --print-architecture") echo amd64 ;;
 "curl -fsSL --retry 5 -o") cp $root/offered "$5" ;;
 *) echo "what is $line?" >&2; exit 2 ;;
@@ -63,7 +64,7 @@ func newFleet(t *testing.T, workers, control []string) fleetOfFolders {
 	f := fleetOfFolders{T: t, dir: t.TempDir(), nodes: map[string][]string{}}
 	for _, name := range slices.Concat(workers, control) {
 		root := f.root(name)
-		for _, program := range []string{"program", "dpkg", "dpkg-deb", "dpkg-query", "rpm", "rpm2cpio", "cpio", "kubectl", "curl"} {
+		for _, program := range []string{"program", "dpkg", "dpkg-deb", "dpkg-query", "rpm", "rpm2cpio", "cpio", "kubectl", "curl", "systemctl"} {
 			f.write(name, "bin/"+program, fmt.Sprintf(programs, root, name, filepath.Join(f.dir, "order")))
 			if err := os.Chmod(filepath.Join(root, "bin", program), 0o755); err != nil {
 				t.Fatal(err)
@@ -145,7 +146,7 @@ func (f fleetOfFolders) changes(node string) []string {
 }
 
 // changing matches calls that change a node.
-var changing = regexp.MustCompile(`^dpkg (-[rP]|--force)|^rpm -[Ue]|^partition-monitor (try|keep)`)
+var changing = regexp.MustCompile(`^dpkg (-[rP]|--force)|^rpm -[Ue]|^partition-monitor (try|keep)|^systemctl daemon-reload`)
 
 // forget removes the list of calls.
 func (f fleetOfFolders) forget() {
@@ -347,7 +348,7 @@ func TestAnsibleUpgrade(t *testing.T) {
 
 	f.forget()
 	f.want(true, "remove.yaml", "2.0-1", oneSection)
-	if got := f.changes("w1"); !slices.Equal(got, []string{"dpkg -r node-partition"}) || f.has("w1", file) != "" {
+	if got := f.changes("w1"); !slices.Equal(got, []string{"systemctl daemon-reload", "dpkg -r node-partition"}) || f.has("w1", file) != "" {
 		t.Errorf("%q", got)
 	}
 }

@@ -106,10 +106,10 @@ func dashboardJSON() ([]byte, error) {
 		)).
 		WithVariable(dashboard.NewTextBoxVariableBuilder("docs").
 			Label("Documentation").Description("The address at which you serve the folder docs: links to runbooks begin with it.").
-			DefaultValue(dashboard.StringOrMap{String: cog.ToPtr(docs)}).
+			DefaultValue(dashboard.StringOrMap{String: cog.ToPtr(docsURL())}).
 			Current(dashboard.VariableOption{
-				Text:  dashboard.StringOrArrayOfString{String: cog.ToPtr(docs)},
-				Value: dashboard.StringOrArrayOfString{String: cog.ToPtr(docs)},
+				Text:  dashboard.StringOrArrayOfString{String: cog.ToPtr(docsURL())},
+				Value: dashboard.StringOrArrayOfString{String: cog.ToPtr(docsURL())},
 			}))
 	id := uint32(0) // links to a panel contain its number
 	next := func() uint32 { id++; return id }

@@ -29,7 +29,8 @@ func (o outage) values(minutes int) string {
 	return text + fmt.Sprintf(" 1x%d", max(minutes-o.to, 0))
 }
 
-// TestFleetAlerts: many nodes with one fault are one page, and as many tickets.
+// TestFleetAlerts: many nodes with one fault are one page, and as many tickets. Few nodes, and nodes
+// that reboot one after the other, are no page.
 func TestFleetAlerts(t *testing.T) {
 	t.Parallel()
 	// promtool reads 10,000 samples in a query, and an expression that compares has each twice.
@@ -42,21 +43,34 @@ func TestFleetAlerts(t *testing.T) {
 			return outage{}
 		}
 	}
-	long := outage{10, 25}
+	// rolling has so many nodes at a time reboot for six minutes.
+	rolling := func(count int) func(int) outage {
+		return func(node int) outage {
+			if from := node / count * 6; from < minutes {
+				return outage{from, from + 6}
+			}
+			return outage{}
+		}
+	}
+	long := outage{10, 35}
 	for name, test := range map[string]struct {
 		nodes int
 		down  func(node int) outage
 		// want holds, by the minute, how many tickets and pages there are.
 		want map[int][2]int
 	}{
-		"a rack of 40 reboots":                    {most, first(40, long), map[int][2]int{9: {}, 13: {}, 18: {40, 1}, 24: {40, 1}, 27: {}}},
-		"half a rack":                             {most, first(20, long), map[int][2]int{18: {20, 0}}},
-		"the network is down":                     {half, first(half, long), map[int][2]int{13: {}, 18: {half, 1}, 27: {}}},
-		"one of two hundred":                      {200, first(1, long), map[int][2]int{18: {1, 0}}},
-		"one of less":                             {199, first(1, long), map[int][2]int{18: {1, 1}}},
-		"a reboot of three minutes":               {most, first(40, outage{10, 13}), map[int][2]int{12: {}, 16: {}, 20: {}}},
-		"one in a hundred reboots, then the next": {most, func(node int) outage { return outage{node / 49 * 3, node/49*3 + 3} }, map[int][2]int{10: {}, 20: {}, 30: {}, 38: {}}},
-		"the only node of a cluster of one":       {1, first(1, long), map[int][2]int{18: {1, 1}}},
+		"two in a hundred":           {most, first(98, long), map[int][2]int{9: {}, 23: {}, 28: {98, 1}, 34: {98, 1}, 37: {}}},
+		"less":                       {most, first(97, long), map[int][2]int{28: {97, 0}}},
+		"the network is down":        {half, first(half, long), map[int][2]int{23: {}, 28: {half, 1}, 37: {}}},
+		"a reboot of ten minutes":    {most, first(98, outage{10, 20}), map[int][2]int{12: {}, 19: {}, 22: {}}},
+		"one of 20":                  {20, first(1, long), map[int][2]int{28: {1, 0}}},
+		"two of 20":                  {20, first(2, long), map[int][2]int{28: {2, 0}}},
+		"three of 20":                {20, first(3, long), map[int][2]int{28: {3, 1}}},
+		"a rolling reboot of 20":     {20, rolling(1), map[int][2]int{10: {}, 20: {}, 30: {}, 38: {}}},
+		"nine of 500":                {500, first(9, long), map[int][2]int{28: {9, 0}}},
+		"ten of 500":                 {500, first(10, long), map[int][2]int{28: {10, 1}}},
+		"a rolling reboot of 500":    {500, rolling(5), map[int][2]int{10: {}, 20: {}, 30: {}, 38: {}}},
+		"the only node of a cluster": {1, first(1, long), map[int][2]int{28: {1, 0}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -24,3 +24,28 @@ func TestGeneratedFilesAreCurrent(t *testing.T) {
 		}
 	}
 }
+
+// TestAddress: one address leads to the runbooks from alerts, their tests and the dashboard.
+func TestAddress(t *testing.T) {
+	before, err := generated(deploy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const ours = "https://wiki.example.org/x"
+	old := docsURL()
+	t.Setenv("DOCS_URL", ours)
+	after, err := generated(deploy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, data := range after {
+		if links := bytes.Count(before[name], []byte(old)); bytes.Contains(data, []byte(old)) || bytes.Count(data, []byte(ours)) != links {
+			t.Errorf("deploy/%s: %d links to %s, want %d", name, bytes.Count(data, []byte(ours)), ours, links)
+		}
+	}
+	for _, name := range []string{alertsFile, resourceFile, dashboardFile, "prometheus/tests/alerts.yaml"} {
+		if !bytes.Contains(after[name], []byte(ours)) {
+			t.Errorf("deploy/%s does not lead to %s", name, ours)
+		}
+	}
+}

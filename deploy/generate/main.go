@@ -4,12 +4,13 @@
 //	go run . ..
 //
 // The dashboard is declared in rows.go. It is built with Grafana's own Go library, because a field
-// that does not exist does not compile. The rules of Prometheus are written by hand, and wrapped
-// here in the resource of the operator.
+// that does not exist does not compile. The rules of Prometheus are written by hand, but for the
+// address of their runbooks, and wrapped here in the resource of the operator.
 package main
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 )
@@ -57,6 +58,11 @@ func generated(dir string) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	rules, err := addressedRules(dir)
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(files, rules)
 	files[dashboardFile], files[resourceFile] = dashboard, resource
 	return files, nil
 }

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
+	"os"
 
 	"github.com/grafana/grafana-foundation-sdk/go/cog"
 	"github.com/grafana/grafana-foundation-sdk/go/common"
@@ -119,10 +121,14 @@ func (q query) target(i int) *prometheus.DataqueryBuilder {
 		Datasource(datasource())
 }
 
+// docsURL returns the address at which the folder docs is served: alerts lead there, and the links of
+// the dashboard until somebody sets its variable docs. make generate DOCS_URL= replaces it.
+func docsURL() string {
+	return cmp.Or(os.Getenv("DOCS_URL"), "https://docs.example.com/node-partition")
+}
+
 // The links of the dashboard. Grafana puts in the variables.
 const (
-	// docs is the value of the variable of that name until somebody sets it.
-	docs     = "https://docs.example.com/node-partition"
 	runbooks = "${docs:raw}/runbooks.md"
 	// selection keeps what is selected, but for nodes.
 	selection = "/d/" + uid + "?${datasource:queryparam}&${cluster:queryparam}&${job:queryparam}&${partition:queryparam}" +

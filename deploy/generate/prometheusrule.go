@@ -2,8 +2,10 @@ package main
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 
 	"sigs.k8s.io/yaml"
@@ -37,7 +39,7 @@ func readRules(dir string) ([]ruleGroup, error) {
 			return nil, err
 		}
 		var file ruleFile
-		if err := yaml.UnmarshalStrict(data, &file); err != nil {
+		if err := yaml.UnmarshalStrict(addressed(data), &file); err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		for _, group := range file.Groups {
@@ -49,6 +51,31 @@ func readRules(dir string) ([]ruleGroup, error) {
 		}
 	}
 	return groups, nil
+}
+
+// runbookURL matches the address in an annotation, up to the section.
+var runbookURL = regexp.MustCompile(`(runbook_url: "?)\S*/runbooks\.md#`)
+
+// addressed returns rules, or a test of them, with the address of docsURL.
+func addressed(data []byte) []byte {
+	return runbookURL.ReplaceAll(data, []byte("${1}"+docsURL()+"/runbooks.md#"))
+}
+
+// addressedRules returns the alerts and their tests below dir with the address of docsURL.
+func addressedRules(dir string) (map[string][]byte, error) {
+	files := map[string][]byte{}
+	names, err := fs.Glob(os.DirFS(dir), "prometheus/tests/*.yaml")
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range append(names, alertsFile) {
+		data, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			return nil, err
+		}
+		files[name] = addressed(data)
+	}
+	return files, nil
 }
 
 // prometheusRule returns the rules as a resource of the Prometheus operator.

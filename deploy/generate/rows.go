@@ -73,7 +73,7 @@ func isItOn() row {
 func howFull() row {
 	const (
 		available = `nodepartition_memory_available_bytes{` + of + `}`
-		hard      = `nodepartition_eviction_threshold_bytes{` + of + `, threshold="hard"}`
+		nearest   = `max without (threshold) (nodepartition_eviction_threshold_bytes{` + of + `})`
 		limit     = `nodepartition_memory_limit_bytes{` + whole + `}`
 	)
 	return row{"How full", []panel{
@@ -99,10 +99,10 @@ func howFull() row {
 		},
 		{
 			title:       "Margin over time",
-			description: "Available memory above the hard threshold, as a part of the limit. At 0 a pod is evicted.",
+			description: "Available memory above the nearest threshold, hard or soft, as a part of the limit. Pods are evicted below 0.",
 			unit:        units.PercentUnit,
 			queries: []query{{
-				`(` + available + ` - ` + match + ` ` + hard + `) / ` + match + ` ` + limit, "{{instance}} {{partition}}",
+				`(` + available + ` - ` + match + ` ` + nearest + `) / ` + match + ` ` + limit, "{{instance}} {{partition}}",
 			}},
 		},
 		{

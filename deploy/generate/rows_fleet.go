@@ -61,7 +61,7 @@ func fleet() row {
 		},
 		{
 			title:       "Margins",
-			description: "Partitions by their margin: available memory above the hard threshold, as a part of the limit. A pod is evicted at 0. Partitions without a limit have none.",
+			description: "Partitions by their margin: available memory above the nearest threshold, as a part of the limit. Pods are evicted below 0. Partitions without a limit have none.",
 			kind:        heat, unit: units.PercentUnit, runbook: "nodepartitionlowmargin",
 			queries: []query{{
 				`sum by (le) (cluster_job_partition_le:nodepartition_eviction_margin:count{FLEET, partition=~"$partition"})`, "{{le}}",

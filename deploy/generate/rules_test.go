@@ -33,11 +33,15 @@ func anchors(t *testing.T, page string) map[string]bool {
 }
 
 // TestAlertsAreComplete: each alert says how bad it is, for how long it has to be so, what it is
-// and where, and which page explains what to do.
+// and where, and which page explains what to do. The page about the alerts lists it.
 func TestAlertsAreComplete(t *testing.T) {
 	t.Parallel()
 	const page = "docs/runbooks.md"
 	explained := anchors(t, page)
+	listed, err := os.ReadFile(filepath.Join(deploy, "../docs/dashboards.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, r := range rules(t) {
 		if r.Alert == "" {
 			continue
@@ -57,9 +61,12 @@ func TestAlertsAreComplete(t *testing.T) {
 				t.Errorf("%s: %s: %q does not say where it is: %s", r.Alert, name, r.Annotations[name], where)
 			}
 		}
-		anchor, ok := strings.CutPrefix(r.Annotations["runbook"], page+"#")
+		anchor, ok := strings.CutPrefix(r.Annotations["runbook_url"], docsURL()+"/runbooks.md#")
 		if !ok || !explained[anchor] || anchor != strings.ToLower(r.Alert) {
-			t.Errorf("%s: runbook %q is not a section of %s", r.Alert, r.Annotations["runbook"], page)
+			t.Errorf("%s: runbook_url %q is not the address of a section of %s", r.Alert, r.Annotations["runbook_url"], page)
+		}
+		if row := "| " + r.Alert + " | " + r.Labels["severity"]; !strings.Contains(string(listed), "\n"+row) {
+			t.Errorf("docs/dashboards.md has no row %q", row)
 		}
 		delete(explained, anchor)
 	}

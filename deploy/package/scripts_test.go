@@ -394,17 +394,21 @@ func (m machine) tree() []string {
 	return all
 }
 
-// TestRemoved: a removal switches the partition off while the programs are there, waits until the
-// monitor has ended, and has each slice that stays written. It leaves nothing in /run.
+// TestRemoved: a removal switches the partition off while the programs are there, after the monitor
+// has stopped, so that no pod is moved. It has each slice that stays written, and leaves nothing in
+// /run.
 func TestRemoved(t *testing.T) {
 	for _, steps := range [][]string{{"deb-prerm", "remove", "deb-postrm", "remove"}, {"rpm-preun", "0", "rpm-postun", "0"}} {
 		m := newMachine(t)
 		m.write("run/systemd/generator/kubepods-system.slice", "")
 		m.write("run/node-partition/trial.json", "{}")
 		m.write("var/lib/node-partition/history/1", "")
-		m.wants([]string{
-			"--quiet stop node-partition-trial.timer", "daemon-reload", "--quiet start partition-monitor.service", "--quiet stop partition-monitor.service",
-		}, steps[0], steps[1])
+		m.write(aPod+"1.slice/cgroup.procs", "")
+		m.program("usr/bin/partition-monitor", "exit 9")
+		out := m.wants([]string{"--quiet stop node-partition-trial.timer", "--quiet stop partition-monitor.service", "daemon-reload"}, steps[0], steps[1])
+		if want := "no pod is restarted for this: 1 pods stay in the slice of a partition, without its limit, until they start again"; !strings.Contains(out, want) {
+			t.Errorf("says %q, want %q", out, want)
+		}
 		trial, err := os.ReadFile(filepath.Join(m.root, "run/node-partition/trial.yaml"))
 		if err != nil || !strings.Contains(string(trial), "\nsystemPartition: {}\nworkloadPartitions: {}\n") {
 			t.Errorf("the generator reads %q, %v", trial, err)
@@ -431,38 +435,57 @@ func TestRemovedInterrupts(t *testing.T) {
 	m.write("run/systemd/generator/kubepods-system.slice", "")
 	m.write("run/systemd/generator/partition-generator-interrupts.service", "")
 	m.wants([]string{
-		"--quiet stop node-partition-trial.timer", "daemon-reload", "restart partition-generator-interrupts.service",
-		"--quiet start partition-monitor.service", "--quiet stop partition-monitor.service",
+		"--quiet stop node-partition-trial.timer", "--quiet stop partition-monitor.service", "daemon-reload",
+		"restart partition-generator-interrupts.service",
 	}, "deb-prerm", "remove")
 }
 
 // aPod is the cgroup of a pod in the system partition, but for its number.
 const aPod = "sys/fs/cgroup/kubepods.slice/kubepods-system.slice/kubepods-system-burstable.slice/kubepods-system-burstable-pod"
 
-// busy returns a machine with pods in its partition, whose monitor runs. For each look of a removal
-// it runs lines of shell, which find the number of the look in $look, and reports a table of pods.
-func busy(t *testing.T, pods int, lines, table string) machine {
+// busy returns a machine whose section was removed, with pods in its partition and a monitor that
+// runs. For each look of a removal it runs lines of shell, which find the number of the look in
+// $look, and may set $reason, the monitor's reason for a pod. Without one it has no answer.
+func busy(t *testing.T, pods int, lines, pod string) machine {
 	t.Helper()
 	m := newMachine(t)
-	m.write("run/systemd/generator/kubepods-system.slice", "")
 	for i := range pods {
 		m.write(fmt.Sprint(aPod, i+1, ".slice/cgroup.procs"), "")
 	}
 	m.systemctl("257", fmt.Sprintf("$([ -e %s/ended ] && echo inactive || echo active)", m.tools))
-	m.write("table", "Service     ready\n\nNAMESPACE  POD  QOS  MEMBER  PARTITION  CONTAINERS  MISPLACED  WHY\n"+table+"\nThe next eviction\nsystem none none none none none none none\n")
 	m.program("usr/bin/partition-monitor", fmt.Sprintf(`cd %s
-if [ "$*" = status ]; then cat table; exit; fi
 read -r look <look || look=0
 look=$((look + 1)); echo $look >look
 reason=moving
 %s
-echo "{\"reason\": \"$reason\"}"`, m.root, strings.ReplaceAll(lines, "TOOLS", m.tools)))
-	return m
+[ -n "$reason" ] || exit 1
+cat <<END
+{
+  "partitions": [
+    {
+      "name": "none",
+      "reason": "none"
+    }
+  ],
+  "pods": [
+    {
+      "namespace": "kube-system",
+      "name": "app",
+      "slice": "kubepods-burstable-pod9.slice"
+    },
+    {
+      "namespace": "kube-system",
+      "name": "%s",
+      "workload": {
+        "reason": "none"
+      },
+      "reason": "$reason",
+      "next": "wait: \"a reboot\""
+    }
+  ]
 }
-
-// row is a line of the table of "partition-monitor status".
-func row(pod, partition, why string) string {
-	return "kube-system  " + pod + "  Burstable  no  " + partition + "  1  1  " + why + "\n"
+END`, m.root, strings.ReplaceAll(lines, "TOOLS", m.tools), pod))
+	return m
 }
 
 // says compares what a removal says of pods.
@@ -483,14 +506,14 @@ func (m machine) says(want ...string) {
 func TestRemovedWaits(t *testing.T) {
 	const first, second = "rm -rf " + aPod + "1.slice", "rm -rf " + aPod + "2.slice"
 	t.Run("a static pod stays", func(t *testing.T) {
-		busy(t, 2, first+"; reason=next-start", row("etcd-a", "system", "next-start: wait: a reboot")+row("app", "default", "-")).says(
+		busy(t, 2, first+"; reason=next-start", "etcd-a").says(
 			"1 pods are left in the partition",
 			"1 pods stay in the slice of a partition, without its limit, until they start again",
 			"  kube-system/etcd-a: it is a static pod or critical for the node, which is not restarted for this",
 		)
 	})
 	t.Run("a long grace period", func(t *testing.T) {
-		busy(t, 1, "[ $look -lt 61 ] || "+first+"; [ $look -lt 62 ] || >TOOLS/ended", row("dns", "system", "moving: since 1 s")).says(
+		busy(t, 1, "[ $look -lt 61 ] || "+first+"; [ $look -lt 62 ] || >TOOLS/ended", "dns").says(
 			"no pod has left the partition for 60 seconds or more; the removal waits for", "  kube-system/dns: it is being moved",
 			"0 pods are left in the partition",
 		)
@@ -502,7 +525,7 @@ func TestRemovedWaits(t *testing.T) {
 	})
 	t.Run("a pod that does not end", func(t *testing.T) {
 		// Pods that come are not progress.
-		m := busy(t, 1, "if [ $((look % 2)) = 0 ]; then "+second+"; else mkdir "+aPod+"2.slice; fi", row("dns", "system", "moving: since 1 s"))
+		m := busy(t, 1, "if [ $((look % 2)) = 0 ]; then "+second+"; else mkdir "+aPod+"2.slice; fi", "dns")
 		m.patience = 4
 		m.says(
 			"no pod has left the partition for 4 seconds or more, and the removal does not wait longer",
@@ -511,7 +534,7 @@ func TestRemovedWaits(t *testing.T) {
 		)
 	})
 	t.Run("a monitor that ends", func(t *testing.T) {
-		busy(t, 1, ">TOOLS/ended", row("dns", "system", "pending: it is moved next")).says(
+		busy(t, 1, ">TOOLS/ended; reason=pending", "dns").says(
 			`the monitor does not run, so it moves nothing; "journalctl -u partition-monitor" says why`,
 			"1 pods stay in the slice of a partition, without its limit, until they start again",
 			"  kube-system/dns: its turn to be moved has not come",
@@ -532,13 +555,6 @@ func TestReasons(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	table, err := os.ReadFile("../../internal/command/status/status.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(string(table), `"NAMESPACE\tPOD\tQOS\tMEMBER\tPARTITION\tCONTAINERS\tMISPLACED\tWHY"`) {
-		t.Error("the table of status has other columns than the scripts read")
-	}
 	functions, err := os.ReadFile("scripts/functions")
 	if err != nil {
 		t.Fatal(err)
@@ -547,13 +563,13 @@ func TestReasons(t *testing.T) {
 	if len(reasons) < 12 {
 		t.Errorf("%d reasons in report.go", len(reasons))
 	}
-	for _, reason := range append(reasons, [][]byte{nil, []byte("-")}) {
+	for _, reason := range reasons {
 		if !strings.Contains(string(functions), "\n\t"+string(reason[1])+") echo '") {
 			t.Errorf("no words for %s", reason[1])
 		}
 	}
-	busy(t, 1, "reason=", row("dns", "system", "new-reason: something")).says(
-		"1 pods stay in the slice of a partition, without its limit, until they start again", "  kube-system/dns: new-reason:",
+	busy(t, 1, "reason=new-reason", "dns").says(
+		"1 pods stay in the slice of a partition, without its limit, until they start again", "  kube-system/dns: new-reason",
 	)
 }
 
@@ -573,9 +589,7 @@ func TestRemovedAfterSwitchOff(t *testing.T) {
 	m.program("usr/bin/partition-monitor", fmt.Sprintf(`echo >>%[1]s
 [ $(wc -l <%[1]s) -lt 3 ] || rm -rf %[2]s
 echo '{"reason": "moving"}'`, rounds, slice))
-	out := m.wants([]string{
-		"--quiet stop node-partition-trial.timer", "daemon-reload", "--quiet start partition-monitor.service", "--quiet stop partition-monitor.service",
-	}, "deb-prerm", "remove")
+	out := m.wants([]string{"--quiet stop node-partition-trial.timer", "daemon-reload", "--quiet stop partition-monitor.service"}, "deb-prerm", "remove")
 	if m.exists(pods+"kubepods-system.slice") || strings.Contains(out, "stay") {
 		t.Errorf("the removal does not wait for the pod:\n%s", out)
 	}
@@ -645,9 +659,9 @@ func TestRemovalInterrupted(t *testing.T) {
 		tool, does string
 		status     int
 	}{
-		"Ctrl-C":       {"sleep", "kill -INT $PPID", 130},
-		"SIGTERM":      {"sleep", "kill -TERM $PPID", 143},
-		"SIGHUP":       {"sleep", "kill -HUP $PPID", 129},
+		"Ctrl-C":       {"mv", `/bin/mv "$@"; kill -INT $PPID`, 130},
+		"SIGTERM":      {"mv", `/bin/mv "$@"; kill -TERM $PPID`, 143},
+		"SIGHUP":       {"mv", `/bin/mv "$@"; kill -HUP $PPID`, 129},
 		"a full disk":  {"mv", "echo no space left >&2; exit 1", 1},
 		"of a command": {"wc", "exit 7", 7},
 	} {
@@ -690,7 +704,7 @@ func TestInstalledAfterInterruption(t *testing.T) {
 		m.systemctl("257", "active")
 		m.write("run/systemd/generator/kubepods-system.slice", "")
 		before := m.tree()
-		m.tool("sleep", "kill -KILL $PPID")
+		m.tool("mv", `/bin/mv "$@"; kill -KILL $PPID`)
 		if out, err := m.command("deb-prerm", "remove").CombinedOutput(); err == nil || !m.exists("run/node-partition/trial.yaml") {
 			t.Fatalf("the removal was not killed: %v\n%s", err, out)
 		}

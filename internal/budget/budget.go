@@ -84,6 +84,8 @@ type Budget struct {
 	Providers []Provider `json:"providers"`
 	// Warnings lists figures that cannot work together.
 	Warnings []string `json:"warnings"`
+	// Short lists the warnings of partitions that leave too little for user pods.
+	Short []string `json:"-"`
 	// Unreserved means that the reservations cannot include PromisedBytes. The last warning is about
 	// that.
 	Unreserved bool `json:"-"`

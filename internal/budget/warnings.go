@@ -29,9 +29,10 @@ func warnings(in *Input, b *Budget, reserved cpuset.CPUSet, over []v1.ResourceNa
 	w.kubelet(in, b, reserved)
 	for i := range in.Partitions {
 		w.cpus(in, b, &in.Partitions[i], reserved)
-		w.memory(&in.Partitions[i], b)
+		w.memory(&in.Partitions[i])
 	}
-	w.together(in.Partitions, b)
+	b.Short = short(in, b, reserved)
+	w = append(w, b.Short...)
 	b.Unreserved = w.forgotten(in, b)
 	return w
 }
@@ -186,15 +187,11 @@ func (w *remarks) cpus(in *Input, b *Budget, p *Share, reserved cpuset.CPUSet) {
 	}
 }
 
-// memory warns of a memoryLimit that does not fit.
-func (w *remarks) memory(p *Share, b *Budget) {
+// memory warns of a memoryLimit that the members do not fit into.
+func (w *remarks) memory(p *Share) {
 	limit := p.MemoryLimit
 	if limit == 0 {
 		return
-	}
-	if limit >= b.Allocatable.MemoryBytes {
-		w.add("%s.memoryLimit of %s takes all of the %s that reservations and the eviction threshold leave: "+
-			"nothing remains for user pods", p.Section, bytesize.Round(limit), bytesize.Round(b.Allocatable.MemoryBytes))
 	}
 	if m := p.Members; m != nil {
 		if m.MemoryRequestBytes > limit {
@@ -210,17 +207,32 @@ func (w *remarks) memory(p *Share, b *Budget) {
 	}
 }
 
-// together warns of limits of several partitions that do not fit together, although each does.
-func (w *remarks) together(partitions []Share, b *Budget) {
-	var sum, largest int64
-	for i := range partitions {
-		sum += partitions[i].MemoryLimit
-		largest = max(largest, partitions[i].MemoryLimit)
+// short warns of partitions that leave user pods less than a tenth of the memory, or no CPU.
+func short(in *Input, b *Budget, reserved cpuset.CPUSet) []string {
+	var w remarks
+	var limits int64
+	var limited, placed []string
+	cpus := cpuset.New()
+	for i := range in.Partitions {
+		p := &in.Partitions[i]
+		if p.MemoryLimit > 0 {
+			limited = append(limited, p.Section+".memoryLimit")
+			limits += p.MemoryLimit
+		}
+		if !p.CPUs.IsEmpty() {
+			placed = append(placed, p.Section+".cpuset")
+			cpus = cpus.Union(p.CPUs)
+		}
 	}
-	if left := b.Allocatable.MemoryBytes; sum > 0 && sum >= left && largest < left {
-		w.add("memoryLimit of all partitions together, %s, takes all of the %s that reservations and the eviction threshold "+
-			"leave: nothing remains for user pods", bytesize.Round(sum), bytesize.Round(left))
+	if left := b.Remainder.MemoryBytes; limits > 0 && left < b.Capacity.MemoryBytes/10 {
+		w.add("%s: %s leaves %s of the node's %s for user pods, with reservations and the eviction threshold: less than 10 %%; "+
+			"want less", strings.Join(limited, ", "), bytesize.Round(limits), bytesize.Round(left), bytesize.Round(b.Capacity.MemoryBytes))
 	}
+	if !cpus.IsEmpty() && in.CPUs.IsSubsetOf(cpus.Union(reserved)) {
+		w.add("%s: %s leaves user pods none of the node's CPUs %s for themselves; want fewer, or no cpuset",
+			strings.Join(placed, ", "), cpus, in.CPUs)
+	}
+	return w
 }
 
 // forgotten warns if the reservations cannot include the partition. The kubelet does not subtract

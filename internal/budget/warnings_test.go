@@ -134,8 +134,28 @@ func TestWarnings(t *testing.T) {
 		// 16Gi - 4Gi = 12Gi are left.
 		"larger than what is left": {
 			kubelet: reserved, partition: partition(12*gibi, "0"),
-			want: []string{"systemPartition.memoryLimit of 12Gi takes all of the 12Gi", "kubeReserved and systemReserved, 4Gi of memory"},
+			want: []string{
+				"systemPartition.memoryLimit: 12Gi leaves 0 of the node's 16Gi for user pods, with reservations and the eviction threshold: less than 10 %; want less",
+				"kubeReserved and systemReserved, 4Gi of memory",
+			},
 		},
+		// A tenth of 16Gi is 1717986918.4 bytes.
+		"leaves a tenth": {
+			kubelet: reserved, partition: partition(12*gibi-1717986918, "0"), want: []string{"kubeReserved and systemReserved, 4Gi of memory"},
+		},
+		"leaves less than a tenth": {
+			kubelet: reserved, partition: partition(12*gibi-1717986917, "0"),
+			want: []string{"systemPartition.memoryLimit: ", "kubeReserved and systemReserved, 4Gi of memory"},
+		},
+		"all CPUs": {
+			partition: partition(0, "0-7"),
+			want:      []string{"systemPartition.cpuset: 0-7 leaves user pods none of the node's CPUs 0-7 for themselves; want fewer, or no cpuset"},
+		},
+		"all CPUs but the reserved ones": {
+			kubelet: reserved, partition: partition(0, "4-7"),
+			want: []string{"systemPartition.cpuset: CPU 4-7 is not one of reservedSystemCPUs", "systemPartition.cpuset: 4-7 leaves user pods none"},
+		},
+		"all CPUs but one": {partition: partition(0, "0-6")},
 		"exclusive CPUs that are not reserved": {
 			kubelet: reserved, partition: &Share{Name: "batch", Section: "workloadPartitions.batch", CPUs: cpus(t, "3-4"), Exclusive: true},
 			want: []string{"workloadPartitions.batch.cpuset: CPU 4 is not one of reservedSystemCPUs, 0-3: the scheduler promises it to user pods, which are kept off it"},

@@ -31,7 +31,7 @@ type Node struct {
 	Foreign bool
 }
 
-// The places of the running node. No other file has the literal of a root or of the mount.
+// The places of the running node.
 const (
 	root = "/"
 	proc = "/proc"

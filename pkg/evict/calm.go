@@ -44,7 +44,7 @@ func (c *calm) look(now time.Time, used uint64) (next time.Duration, speed float
 	if !far(c.settings, c.available()) {
 		return 0, speed, false
 	}
-	distance := c.available() - max(c.settings.Hard, c.settings.Soft)
+	distance := c.available() - c.settings.Nearest()
 	return pollInterval(distance, c.settings.Hard, speed, c.burst), speed, true
 }
 

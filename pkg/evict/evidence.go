@@ -52,7 +52,7 @@ type counted struct{ oom, killed bool }
 // which s has. ending means that an eviction has not ended, or ended just now.
 func (e evidence) next(now time.Time, c counted, ending bool, s Situation) evidence {
 	used, config := s.Memory.Used(), s.Effective()
-	short := s.leftBeside(slabsStuck) < max(config.Hard, config.Soft)+config.MinimumReclaim
+	short := s.leftBeside(slabsStuck) < config.Nearest()+config.MinimumReclaim
 	quiet := now.Sub(e.lastAt) // before the oom of now
 	switch {
 	case quiet < oomPause:

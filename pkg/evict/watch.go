@@ -119,7 +119,7 @@ func (w *watch) read(s *Situation, executing bool) error {
 // far reports whether so many bytes are available that no threshold is near. Where memory.current
 // alone leaves that many it is enough to read.
 func far(c Settings, available uint64) bool {
-	return available > 2*max(c.Hard, c.Soft)+c.MinimumReclaim
+	return available > 2*c.Nearest()+c.MinimumReclaim
 }
 
 // statDue reports whether memory.stat is read again far from the threshold.

@@ -95,8 +95,8 @@ func series(scraped string) map[string]bool {
 }
 
 // TestPackage: nothing but the package and the section give a node its partition. Another package
-// over it, under load, restarts the monitor, touches no pod and loses no scrape. Its removal leaves
-// the node as it was, and a purge leaves no file but the section.
+// over it, under load, restarts the monitor, touches no pod and loses no scrape. Its removal restarts
+// no pod, and without the section it leaves the node as it was. A purge leaves no file.
 func TestPackage(t *testing.T) {
 	onEach(t, kinds(debians(), "trixie"), func(t *testing.T, flavour string) {
 		// Built before the node takes its place on the host.
@@ -142,7 +142,20 @@ func TestPackage(t *testing.T) {
 			run(t, n, "sed -i s/512Mi/520Mi/ "+kubeletconfig.OverridePath)
 			becomes(t, n, "cat "+systemCgroup+"/memory.max", "545259520")
 		})
-		t.Run("removed", func(t *testing.T) {
+		t.Run("removed beside its partition", func(t *testing.T) {
+			processes := run(t, n, podPIDs)
+			t.Log(run(t, n, "dpkg -r node-partition 2>&1"))
+			want(t, n, podPIDs, processes)
+			want(t, n, "cat "+systemCgroup+"/memory.max", "max")
+			inSlice(t, n, "kube-system", "system-agent", unitname.System, v1.PodQOSBurstable)
+			// Another installation takes it over.
+			t.Log(run(t, n, "dpkg -i /root/2.deb 2>&1"))
+			becomes(t, n, "cat "+systemCgroup+"/memory.max", "545259520")
+			ready(t, n)
+			want(t, n, podPIDs, processes)
+		})
+		t.Run("removed after its section", func(t *testing.T) {
+			run(t, n, "rm "+kubeletconfig.OverridePath+" && systemctl daemon-reload")
 			t.Log(run(t, n, "dpkg -r node-partition 2>&1"))
 			before.removed(t, n)
 		})
@@ -150,7 +163,7 @@ func TestPackage(t *testing.T) {
 			run(t, n, "mkdir -p /var/lib/node-partition/history && touch /var/lib/node-partition/history/1 /var/lib/node-partition/mine")
 			t.Log(run(t, n, "dpkg -P node-partition 2>&1"))
 			want(t, n, "find /var/lib/node-partition", "/var/lib/node-partition\n/var/lib/node-partition/mine")
-			run(t, n, "rm -r /var/lib/node-partition "+kubeletconfig.OverridePath)
+			run(t, n, "rm -r /var/lib/node-partition")
 			before.purged(t, n)
 		})
 	})

@@ -14,6 +14,7 @@ import (
 	"nodepartition/internal/kubeletargs"
 	"nodepartition/internal/kubeletconfig"
 	"nodepartition/internal/node"
+	"nodepartition/internal/node/allocatable"
 	"nodepartition/internal/node/trial"
 	"nodepartition/pkg/slices/config"
 )
@@ -64,6 +65,12 @@ func (c *checks) configuration(context.Context) []Finding {
 				f.Looked = looked
 			}
 			found = append(found, f)
+		}
+		// Of a kubelet's configuration that cannot be computed plan says why.
+		if b, err := allocatable.Budget(c.options.Node, allocatable.Shares(desired.Partitions, desired.Workloads)); err == nil {
+			for _, short := range b.Short {
+				found = append(found, Finding{Grade: Warning, Found: short})
+			}
 		}
 	}
 	return found

@@ -219,7 +219,7 @@ evictionHard: {memory.available: 500Mi, nodefs.available: 10%}
 	n.Write("/etc/partition.yaml", fakenode.Configuration("systemPartition: {memoryLimit: 32Gi, cpuset: 15-16, namespaces: [kube-system]}"))
 	p = made(t, n, Options{Capacity: capacity, Files: files})
 	if len(p.Problems) != 2 || p.Invalid == nil || !strings.Contains(p.Invalid.Error(), "the node has no CPU 16") || p.Remainder.MemoryBytes != 0 ||
-		!warns(p, "systemPartition.memoryLimit of 32Gi takes all of the 29196Mi") {
+		!warns(p, "systemPartition.memoryLimit: 32Gi leaves 0 of the node's 32Gi for user pods") {
 		t.Errorf("%v, %+v", p.Invalid, p)
 	}
 	_, err := Read(t.Context(), Options{Node: n.Host(), Capacity: capacity, Files: []string{"/etc/none.yaml"}})

@@ -5,11 +5,9 @@ package plan
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"nodepartition/internal/budget"
 	"nodepartition/internal/host"
-	"nodepartition/internal/membership"
 	"nodepartition/internal/node"
 	"nodepartition/internal/node/allocatable"
 	"nodepartition/pkg/slices/config"
@@ -82,7 +80,7 @@ func Read(ctx context.Context, o Options) (Plan, error) {
 		partitions = nil
 		notes = append(notes, fmt.Sprintf("%s=0 on the kernel command line switches the partition off", config.OffSwitch))
 	}
-	in.Partitions = shares(partitions, draft.Workloads)
+	in.Partitions = allocatable.Shares(partitions, draft.Workloads)
 	p.Shares = sharesOfMemory(partitions)
 	if o.Capacity == nil && !o.Node.Foreign {
 		countMembers(ctx, o.PodsAPI, draft.Members(node.AllowedByFile(o.Node)), in.Partitions)
@@ -101,18 +99,6 @@ func Read(ctx context.Context, o Options) (Plan, error) {
 	p.Invalid = invalid
 	p.Warnings = append(append([]string{}, notes...), p.Warnings...)
 	return p, nil
-}
-
-// shares returns the partitions for the budget, without their members.
-func shares(partitions []config.Partition, types []membership.Workload) []budget.Share {
-	list := make([]budget.Share, 0, len(partitions))
-	for _, p := range partitions {
-		list = append(list, budget.Share{
-			Name: p.Name, Section: config.SectionPath(p.Name), MemoryLimit: p.MemoryLimit, CPUs: p.CPUs, Exclusive: p.Exclusive,
-			Advertised: slices.ContainsFunc(types, func(w membership.Workload) bool { return w.Advertise && w.Partition == p.Name }),
-		})
-	}
-	return list
 }
 
 // unread returns notes on what a plan of another node leaves out.

@@ -24,7 +24,7 @@ func sample(t *testing.T) Plan {
 		Usage:         []Usage{{Slice: "kubepods.slice", MemoryBytes: 3 << 30, WorkingSetBytes: 2 << 30, PeakBytes: new(uint64(4 << 30))}, {Slice: "system.slice", MemoryBytes: 1 << 30, WorkingSetBytes: 700 << 20}},
 	}
 	in := nodeOf(t, "cpu=16,memory=32Gi,storage=100Gi")
-	in.Partitions = shares([]config.Partition{{Name: "system", MemoryLimit: 4 << 30, CPUs: cpuset.New(3, 4)}}, nil)
+	in.Partitions = allocatable.Shares([]config.Partition{{Name: "system", MemoryLimit: 4 << 30, CPUs: cpuset.New(3, 4)}}, nil)
 	in.Partitions[0].Members = p.Members
 	var err error
 	if p.Budget, err = budget.Compute(in); err != nil {
@@ -148,7 +148,7 @@ warning: workloadPartitions.batch.memoryLimit of 16Gi is below the requests of i
 
 warning: workloadPartitions.node-agents.cpuset: CPU 4 is not one of reservedSystemCPUs, 0-3: the scheduler promises it to user pods, which are kept off it; want a part of those
 
-warning: memoryLimit of all partitions together, 26Gi, takes all of the 26Gi that reservations and the eviction threshold leave: nothing remains for user pods
+warning: systemPartition.memoryLimit, workloadPartitions.batch.memoryLimit, workloadPartitions.node-agents.memoryLimit: 26Gi leaves 0 of the node's 32Gi for user pods, with reservations and the eviction threshold: less than 10 %; want less
 
 warning: kubeReserved and systemReserved, 5Gi of memory, do not include the partitions: the scheduler promises 9940Mi of their memoryLimit to user pods too; raise systemReserved by that, or accept that user pods have less than promised
 `
@@ -165,7 +165,7 @@ warning: kubeReserved and systemReserved, 5Gi of memory, do not include the part
 	}
 	p.Shares = sharesOfMemory(partitions)
 	in := nodeOf(t, "cpu=16,memory=32Gi")
-	in.Partitions = shares(partitions, nil)
+	in.Partitions = allocatable.Shares(partitions, nil)
 	in.Partitions[0].Members = p.Members
 	in.Partitions[1].Members = &budget.Members{
 		Pods: 40, MemoryRequestBytes: 17 << 30, MemoryLimitBytes: 2 << 30, Unlimited: 39,

@@ -17,6 +17,7 @@ import (
 	"nodepartition/internal/node"
 	"nodepartition/internal/oneline"
 	"nodepartition/internal/terminal"
+	"nodepartition/internal/thresholds"
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/evict"
 )
@@ -162,6 +163,13 @@ func writeEviction(w io.Writer, whose string, s *Eviction) error {
 		}
 		if s.SoftBytes > 0 {
 			fmt.Fprintf(&text, ", or below %s for %s", bytesize.Text(s.SoftBytes), s.SoftGrace)
+		}
+		switch nearest := thresholds.Nearest(s.HardBytes, s.SoftBytes); {
+		case nearest == 0 || s.AvailableBytes < nearest:
+		case s.SoftBytes > s.HardBytes:
+			fmt.Fprintf(&text, ": %s until the soft threshold", bytesize.Text(s.AvailableBytes-nearest))
+		default:
+			fmt.Fprintf(&text, ": %s until an eviction", bytesize.Text(s.AvailableBytes-nearest))
 		}
 		if s.Crossed != "" {
 			styles["Eviction"] = terminal.Alarm

@@ -288,8 +288,12 @@ EVICTED               NAMESPACE    POD      THRESHOLD  METHOD   USED   REQUESTED
 	}{
 		"no partition": {nil, ""},
 		"off":          {&Eviction{Mode: "off", AvailableBytes: 1}, "\nEviction    off\n"},
-		"calm":         {&Eviction{Mode: "on", AvailableBytes: 300 << 20, HardBytes: 32 << 20}, "\nEviction    on, 300Mi available, evicts below 32Mi\n"},
-		"dry run":      {&Eviction{Mode: "dry-run", AvailableBytes: 300 << 20, HardBytes: 32 << 20}, "\nEviction    dry-run, 300Mi available, evicts below 32Mi\n"},
+		"calm":         {&Eviction{Mode: "on", AvailableBytes: 300 << 20, HardBytes: 32 << 20}, "\nEviction    on, 300Mi available, evicts below 32Mi: 268Mi until an eviction\n"},
+		"soft": {
+			&Eviction{Mode: "on", AvailableBytes: 300 << 20, HardBytes: 32 << 20, SoftBytes: 64 << 20, SoftGrace: time.Minute},
+			"\nEviction    on, 300Mi available, evicts below 32Mi, or below 64Mi for 1m0s: 236Mi until the soft threshold\n",
+		},
+		"dry run": {&Eviction{Mode: "dry-run", AvailableBytes: 300 << 20, HardBytes: 32 << 20}, "\nEviction    dry-run, 300Mi available, evicts below 32Mi: 268Mi until an eviction\n"},
 	} {
 		s.Partitions[0].Eviction = test.eviction
 		if got := table(t, s); got != head+test.want {

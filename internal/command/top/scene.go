@@ -10,6 +10,7 @@ import (
 	"nodepartition/internal/bytesize"
 	"nodepartition/internal/command/status"
 	"nodepartition/internal/samples"
+	"nodepartition/internal/thresholds"
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/evict"
 )
@@ -90,7 +91,7 @@ func livePartition(s *status.Status, a *status.Active) partition {
 	if e == nil {
 		return p
 	}
-	p.Threshold = max(e.HardBytes, e.SoftBytes) // the one that is crossed first
+	p.Threshold = thresholds.Nearest(e.HardBytes, e.SoftBytes)
 	p.Bad = e.Crossed != ""
 	p.State = margin(p.Used, p.Limit, p.Threshold)
 	if e.Crossed != "" {
@@ -161,7 +162,7 @@ func past(h samples.History, at time.Time) scene {
 const longest = 10 * time.Minute
 
 func pastPartition(h samples.History, name unitname.PartitionName, at time.Time, u *samples.Usage) partition {
-	p := partition{Name: name, Used: u.UsedPeakBytes, Limit: u.LimitBytes, Threshold: max(u.HardBytes, u.SoftBytes)}
+	p := partition{Name: name, Used: u.UsedPeakBytes, Limit: u.LimitBytes, Threshold: thresholds.Nearest(u.HardBytes, u.SoftBytes)}
 	p.State = margin(p.Used, p.Limit, p.Threshold)
 	p.Bad = strings.HasSuffix(p.State, "too much") || u.KilledAtLimit > 0
 	if u.Pods != nil {

@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"strings"
 
+	"nodepartition/internal/budget"
 	"nodepartition/internal/host"
 	"nodepartition/internal/kubeletconfig"
+	"nodepartition/internal/node/allocatable"
 	"nodepartition/pkg/slices/config"
 )
 
@@ -23,6 +25,8 @@ type Options struct {
 	// Node is the node that the file is for, with its other files; nil for none. Size counts
 	// without one.
 	Node *host.Node
+	// Strict makes problems of the warnings.
+	Strict bool
 }
 
 // The two kinds of files.
@@ -46,8 +50,10 @@ type Result struct {
 	Problems []Finding `json:"problems"`
 	// Warnings lists remarks on what is valid all the same.
 	Warnings []Finding `json:"warnings"`
-	// Partitions lists the partitions of a valid file.
+	// Partitions lists the partitions of a valid file, and Left has what they leave for user pods; nil
+	// for a file that is not valid, and for a node whose size is not known.
 	Partitions []Partition `json:"partitions"`
+	Left       *Left       `json:"left,omitempty"`
 	// NotChecked lists what was left out, and why.
 	NotChecked []string `json:"notChecked"`
 }
@@ -74,9 +80,22 @@ type Partition struct {
 	// ShareOfBytes is the memory that Share is of, if it is known.
 	ShareOfBytes int64 `json:"shareOfBytes,omitempty"`
 	// Bound is memoryLimitMin or memoryLimitMax if that counts in place of Share.
-	Bound      string   `json:"bound,omitempty"`
-	CPUs       string   `json:"cpuset,omitempty"`
-	Namespaces []string `json:"namespaces"`
+	Bound string `json:"bound,omitempty"`
+	// EvictsBelowBytes is the nearest threshold of available memory, below which pods are evicted;
+	// absent without a limit that is known.
+	EvictsBelowBytes int64    `json:"evictsBelowBytes,omitempty"`
+	CPUs             string   `json:"cpuset,omitempty"`
+	Namespaces       []string `json:"namespaces"`
+}
+
+// Left holds what partitions, reservations and the eviction threshold leave of a node, as plan
+// computes it.
+type Left struct {
+	MemoryBytes   int64 `json:"memoryBytes"`
+	OfMemoryBytes int64 `json:"ofMemoryBytes"`
+	// MilliCPU is in thousandths of a CPU. User pods may use CPUs of a partition, too, unless it has
+	// them exclusively.
+	MilliCPU int64 `json:"milliCPU"`
 }
 
 // File judges a file. It returns an error only if the node cannot be read.
@@ -92,18 +111,18 @@ func File(o Options) (Result, error) {
 	case len(alone.Files) > 0:
 		r.As, r.AsItHas = kubelets, alone.OfKubelet()
 	}
-	found := &config.Config{Kubelet: alone}
+	found, size := &config.Config{Kubelet: alone}, o.Size
+	var unread error
+	if o.Node != nil {
+		size, unread = config.SizeOf(o.Node.Root)
+	}
 	switch {
 	case err != nil:
 	case overrides && o.Node != nil:
 		found, err = config.LoadWith(string(o.Node.Root), o.Name, o.Data)
+	case unread != nil:
+		return r, unread
 	default:
-		size := o.Size
-		if o.Node != nil {
-			if size, err = config.SizeOf(o.Node.Root); err != nil {
-				return r, err
-			}
-		}
 		found, err = config.Validate(alone, size)
 		r.NotChecked = notChecked(found, size, overrides)
 	}
@@ -115,10 +134,36 @@ func File(o Options) (Result, error) {
 	for _, warning := range warnings(found) {
 		r.Warnings = append(r.Warnings, split(o.Name, warning))
 	}
-	if r.Valid = len(r.Problems) == 0; r.Valid {
+	if len(r.Problems) == 0 {
 		r.Partitions = partitions(found.Partitions)
+		if err := r.leave(found, size); err != nil {
+			r.NotChecked = append(r.NotChecked, "what is left for user pods: "+err.Error())
+		}
 	}
+	if o.Strict {
+		r.Problems, r.Warnings = append(r.Problems, r.Warnings...), []Finding{}
+	}
+	r.Valid = len(r.Problems) == 0
 	return r, nil
+}
+
+// leave computes what the partitions leave on a node of a size, by the kubelet's settings in the
+// same files, and warns if it is too little.
+func (r *Result) leave(found *config.Config, size config.Size) error {
+	if size.MemoryBytes == 0 || size.CPUs.IsEmpty() || len(found.Partitions) == 0 {
+		return nil
+	}
+	b, err := allocatable.BudgetOf(found.Kubelet, &allocatable.Capacity{
+		Resources: budget.List(int64(size.CPUs.Size())*1000, size.MemoryBytes), CPUs: size.CPUs,
+	}, allocatable.Shares(found.Partitions, found.Workloads))
+	if err != nil {
+		return err
+	}
+	r.Left = &Left{MemoryBytes: b.Remainder.MemoryBytes, OfMemoryBytes: size.MemoryBytes, MilliCPU: b.Remainder.MilliCPU}
+	for _, short := range b.Short {
+		r.Warnings = append(r.Warnings, split(r.File, short))
+	}
+	return nil
 }
 
 // warnings returns all remarks on a configuration.
@@ -160,6 +205,9 @@ func partitions(found []config.Partition) []Partition {
 		shown := Partition{
 			Name: string(p.Name), MemoryLimitBytes: p.MemoryLimit, CPUs: p.CPUs.String(),
 			Namespaces: append([]string{}, p.Namespaces...),
+		}
+		if p.MemoryLimit > 0 {
+			shown.EvictsBelowBytes, _ = p.Margin()
 		}
 		if s := p.Share; s != nil {
 			shown.Share, shown.ShareOfBytes, shown.Bound = s.Text, s.OfBytes, s.Bound

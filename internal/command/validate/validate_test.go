@@ -112,7 +112,9 @@ func TestSameWarnings(t *testing.T) {
 		}
 		got, want := make([]string, 0, len(r.Warnings)), []string{}
 		for i := range r.Warnings {
-			got = append(got, "partition-generator: "+r.Warnings[i].text())
+			if !strings.Contains(r.Warnings[i].Message, "for user pods") { // of a capacity
+				got = append(got, "partition-generator: "+r.Warnings[i].text())
+			}
 		}
 		for line := range strings.Lines(c.Want.Messages) {
 			if strings.HasPrefix(line, "partition-generator: "+name+": ") {
@@ -146,13 +148,13 @@ func TestSizes(t *testing.T) {
 		memory, want int64
 		text         string
 	}{
-		{2 << 30, 300 << 20, "partition system: memoryLimit 300Mi, 12% of 2Gi by memoryLimitMin; CPUs 0-1; namespaces kube-system"},
-		{4 << 30, 491 << 20, "memoryLimit 491Mi, 12% of 4Gi; "},
-		{8 << 30, 983 << 20, "memoryLimit 983Mi, 12% of 8Gi; "},
-		{64 << 30, 4 << 30, "memoryLimit 4Gi, 12% of 64Gi by memoryLimitMax; "},
+		{2 << 30, 300 << 20, "partition system: memoryLimit 300Mi, 12% of 2Gi by memoryLimitMin, evicts below 32Mi; CPUs 0-1; namespaces kube-system\n"},
+		{4 << 30, 491 << 20, "memoryLimit 491Mi, 12% of 4Gi, evicts below 32Mi; "},
+		{8 << 30, 983 << 20, "\nok       left for user pods: 6085Mi of 8Gi, 2 CPUs\n"},
+		{64 << 30, 4 << 30, "memoryLimit 4Gi, 12% of 64Gi by memoryLimitMax, evicts below 204Mi; "},
 		{0, 0, "memoryLimit 12% of the node's memory; "},
 	} {
-		size := config.Size{MemoryBytes: test.memory, CPUs: cpuset.New(0, 1)}
+		size := config.Size{MemoryBytes: test.memory, CPUs: cpuset.New(0, 1, 2, 3)}
 		if test.memory == 0 {
 			size = config.Size{}
 		}
@@ -166,6 +168,39 @@ func TestSizes(t *testing.T) {
 		if left := strings.Contains(text, "left out memoryLimit: ") && strings.Contains(text, "left out cpuset: "); left != (test.memory == 0) {
 			t.Errorf("%d:\n%s", test.memory, text)
 		}
+	}
+}
+
+// TestLeft: a file that leaves user pods next to nothing gets the warnings that plan gives of it.
+// The kubelet's reservations count where they are known.
+func TestLeft(t *testing.T) {
+	t.Parallel()
+	section := func(fields string) []byte {
+		return []byte(golden.KubeletHead + "systemPartition: {namespaces: [kube-system], " + fields + "}\n")
+	}
+	size := config.Size{MemoryBytes: 7680 << 20, CPUs: cpuset.New(0, 1, 2, 3)}
+	for _, test := range []struct{ fields, want string }{
+		{"memoryLimit: 6812Mi", ""}, // 7680Mi - 100Mi, the default threshold, - 768Mi
+		{"memoryLimit: 6813Mi", "memoryLimit: 6813Mi leaves 767Mi of the node's 7680Mi for user pods, with reservations and the eviction threshold: less than 10 %; want less"},
+		{"memoryLimit: 99%", "memoryLimit: 7603Mi leaves 0 of the node's 7680Mi for user pods"},
+		{`cpuset: "0-2"`, ""},
+		{`cpuset: "0-3"`, "cpuset: 0-3 leaves user pods none of the node's CPUs 0-3 for themselves; want fewer, or no cpuset"},
+		{"memoryLimit: 7Gi}\nmaxPods: 99\nkubeReserved: {memory: 300Mi", "memoryLimit: 7Gi leaves 112Mi of the node's 7680Mi for user pods"},
+	} {
+		r, text := judged(t, Options{Name: "mine.yaml", Data: section(test.fields), Size: size})
+		var got string
+		for _, w := range r.Warnings {
+			if w.Field != "systemPartition" && !strings.Contains(w.Message, "the kubelet's own configuration") {
+				got += w.Field + ": " + w.Message
+			}
+		}
+		if !strings.HasPrefix(strings.TrimPrefix(got, "systemPartition."), test.want) || (got == "") != (test.want == "") || !r.Valid {
+			t.Errorf("%s:\n%s\nwant %q", test.fields, text, test.want)
+		}
+	}
+	r, text := judged(t, Options{Name: "mine.yaml", Data: section(`cpuset: "0-3"`), Size: size, Strict: true})
+	if r.Valid || len(r.Problems) != 1 || r.Problems[0].Field != "systemPartition.cpuset" || len(r.Warnings) > 0 || len(r.Partitions) != 1 {
+		t.Errorf("%+v\n%s", r, text)
 	}
 }
 

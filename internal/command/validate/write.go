@@ -5,6 +5,8 @@ import (
 	"io"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/resource"
+
 	"nodepartition/internal/bytesize"
 	"nodepartition/internal/oneline"
 	"nodepartition/internal/output"
@@ -29,6 +31,10 @@ func WriteText(w io.Writer, r Result) error {
 	}
 	for _, p := range r.Partitions {
 		line("ok", "partition %s: %s", p.Name, p.text())
+	}
+	if l := r.Left; l != nil {
+		line("ok", "left for user pods: %s of %s, %s CPUs", bytesize.Round(l.MemoryBytes), bytesize.Round(l.OfMemoryBytes),
+			resource.NewMilliQuantity(l.MilliCPU, resource.DecimalSI))
 	}
 	for _, left := range r.NotChecked {
 		line("left out", "%s", left)
@@ -71,6 +77,9 @@ func (p *Partition) text() string {
 		}
 	case p.MemoryLimitBytes > 0:
 		limit = "memoryLimit " + bytesize.Round(p.MemoryLimitBytes)
+	}
+	if p.EvictsBelowBytes > 0 {
+		limit += ", evicts below " + bytesize.Round(p.EvictsBelowBytes)
 	}
 	cpus := "all CPUs"
 	if p.CPUs != "" {

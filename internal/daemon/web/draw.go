@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"nodepartition/internal/samples"
+	"nodepartition/internal/thresholds"
 )
 
 // The pictures are SVG in the page: their sizes are attributes, which the policy allows, and their
@@ -63,19 +64,19 @@ type chart struct {
 type point struct {
 	At moment
 	// Seconds is the time that it is about.
-	Seconds           uint32
-	Used, Limit, Hard uint64
+	Seconds                uint32
+	Used, Limit, Threshold uint64
 	// Events counts evictions and kills.
 	Events int
 }
 
-// margin returns the memory that was left until an eviction, negative beyond the threshold. A
+// margin returns the memory that was left until the nearest threshold, negative beyond it. A
 // partition without a limit has none.
 func (p point) margin() int64 {
 	if p.Limit == 0 {
 		return math.MaxInt64
 	}
-	return int64(p.Limit) - int64(p.Hard) - int64(p.Used)
+	return int64(p.Limit) - int64(p.Threshold) - int64(p.Used)
 }
 
 // Margin returns the margin in words.
@@ -139,8 +140,9 @@ func pointsOf(minutes []samples.Sample, now time.Time) []point {
 		}
 		points = append(points, point{
 			At: moment{s.Time, now}, Seconds: s.Seconds,
-			Used: s.Partition.UsedPeakBytes, Limit: s.Partition.LimitBytes, Hard: s.Partition.HardBytes,
-			Events: len(s.Partition.Evicted) + int(s.Partition.KilledAtLimit+s.Partition.KilledElsewhere),
+			Used: s.Partition.UsedPeakBytes, Limit: s.Partition.LimitBytes,
+			Threshold: thresholds.Nearest(s.Partition.HardBytes, s.Partition.SoftBytes),
+			Events:    len(s.Partition.Evicted) + int(s.Partition.KilledAtLimit+s.Partition.KilledElsewhere),
 		})
 	}
 	return points
@@ -168,7 +170,7 @@ func (c *chart) draw(points []point) {
 		to := c.x(p.At.Time)
 		used.add(from, to, c.y(p.Used), true)
 		limit.add(from, to, c.y(p.Limit), p.Limit > 0)
-		threshold.add(from, to, c.y(p.Limit-min(p.Hard, p.Limit)), p.Limit > 0 && p.Hard > 0)
+		threshold.add(from, to, c.y(p.Limit-min(p.Threshold, p.Limit)), p.Limit > 0 && p.Threshold > 0)
 		from = to
 	}
 	c.Used = append(c.Used, fmt.Sprintf("%sV%dH%dZ", used.path(), chartHeight, first))

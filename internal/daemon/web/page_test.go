@@ -256,7 +256,7 @@ func TestPageNormal(t *testing.T) {
 		contains(t, section(t, document, "OK"), "All pods are in their place, and no partition is short of memory.")
 		system := section(t, document, "Partition system")
 		contains(t, system,
-			"184.0 MiB of 512.0 MiB used, 264.0 MiB until a pod is evicted.", "most in 5 minutes 210.0 MiB", "evicts at once below 64.0 MiB left",
+			"184.0 MiB of 512.0 MiB used, 200.0 MiB until the soft threshold, 264.0 MiB until one is evicted at once.", "most in 5 minutes 210.0 MiB", "evicts at once below 64.0 MiB left",
 			"evicts after 1m30s below 128.0 MiB left", "with page cache 300.0 MiB", "(just now)",
 			"next kube-system/log-collector-x7k2p Burstable, priority 0 17.0 MiB more than it requests (64.0 MiB) 81.0 MiB 17.0 MiB more",
 			"2. kube-system/metrics-server-6d8f4c-q2wvz Burstable, priority 2000000000 within its request (32.0 MiB) 21.0 MiB within its request (32.0 MiB)",
@@ -297,7 +297,7 @@ func TestPagePressed(t *testing.T) {
 		)
 		system := section(t, document, "Partition system")
 		contains(t, system,
-			"480.0 MiB of 512.0 MiB used, 32.0 MiB beyond the threshold", "priority estimated", "Requests and priorities are estimates",
+			"480.0 MiB of 512.0 MiB used, 32.0 MiB beyond the hard threshold", "priority estimated", "Requests and priorities are estimates",
 			"(2 s ago) kube-system/log-collector-x7k2p was stopped to be started again below the hard threshold.", "That is under way.",
 			"(40 s ago) Problem: The kernel has killed a process at the limit of the partition. (3 times)",
 			"(11 min ago) Problem: kube-system/metrics-server-6d8f4c-b7tqc was evicted", "Problem: not tried again: the API server does not allow it",

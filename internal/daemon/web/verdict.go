@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -104,7 +105,11 @@ func short(p *partitionView) []finding {
 			"Partition %s is short of memory, and no pod of it can be evicted: the kernel will kill at the limit.", p.Name,
 		)}}
 	case m.State == bad:
-		return []finding{{bad, fmt.Sprintf("Partition %s is below its %s threshold.", p.Name, crossed(m))}}
+		return []finding{{bad, fmt.Sprintf("Partition %s is below its %s threshold.", p.Name, cmp.Or(m.Crossed, m.Threshold))}}
+	case m.State == warning && m.Threshold == evict.Soft:
+		return []finding{{warning, fmt.Sprintf(
+			"Partition %s is nearly full: %s more, and its soft threshold is crossed.", p.Name, humanBytes(m.Margin),
+		)}}
 	case m.State == warning:
 		return []finding{{warning, fmt.Sprintf(
 			"Partition %s is nearly full: %s more, and a pod is evicted.", p.Name, humanBytes(m.Margin),
@@ -113,23 +118,13 @@ func short(p *partitionView) []finding {
 	return nil
 }
 
-func crossed(m *memoryView) evict.Threshold {
-	if m.Crossed == "" && m.Hard > 0 {
-		return evict.Hard
-	}
-	if m.Crossed == "" {
-		return evict.Soft
-	}
-	return m.Crossed
-}
-
 // stateOf returns how short of memory a partition is. It is nearly full where the alert
 // NodePartitionLowMargin fires.
 func stateOf(m memoryView) level {
 	switch {
 	case m.Crossed != "" || m.Below:
 		return bad
-	case m.Threshold && m.Hard > 0 && m.Available < 2*m.Hard && m.Available-m.Hard < m.Limit/20:
+	case m.Threshold != "" && m.Margin < m.Nearest() && m.Margin < m.Limit/20:
 		return warning
 	}
 	return good

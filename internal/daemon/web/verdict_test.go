@@ -41,6 +41,9 @@ func TestJudgeMemory(t *testing.T) {
 		"crossed, and a little back":  {memoryOf(105, func(r *evict.Report) { r.Crossed = evict.Hard }), bad, "below its hard threshold"},
 		"soft crossed":                {memoryOf(160, func(r *evict.Report) { r.Crossed, r.Soft = evict.Soft, 200*mi }), bad, "below its soft threshold"},
 		"soft alone":                  {memoryOf(160, func(r *evict.Report) { r.Hard, r.Soft = 0, 200*mi }), bad, "below its soft threshold"},
+		"soft nearer":                 {memoryOf(240, func(r *evict.Report) { r.Soft = 200 * mi }), warning, "nearly full: 40.0 MiB more, and its soft threshold is crossed"},
+		"far above the nearer one":    {memoryOf(260, func(r *evict.Report) { r.Soft = 200 * mi }), good, ""},
+		"below both":                  {memoryOf(90, func(r *evict.Report) { r.Soft = 200 * mi }), bad, "below its hard threshold"},
 		"no threshold":                {memoryOf(1, func(r *evict.Report) { r.Hard = 0 }), good, ""},
 		"no limit":                    {memoryOf(0, func(r *evict.Report) { r.Limit, r.Memory.Max = cgroupfs.Unlimited, cgroupfs.Unlimited }), good, ""},
 		"no candidate": {
@@ -138,7 +141,7 @@ func TestChart(t *testing.T) {
 	if len(c.Hours) != 3 || c.Hours[0].From.Hour() != "11:00 UTC" || c.Hours[0].Margin() != "30 B" || c.Hours[1].Events != 2 || c.Hours[2].Margin() != "no limit" {
 		t.Errorf("%+v", c.Hours)
 	}
-	if p := (point{Used: 195, Limit: 200, Hard: 20}); p.Margin() != "15 B short" {
+	if p := (point{Used: 195, Limit: 200, Threshold: 20}); p.Margin() != "15 B short" {
 		t.Errorf("beyond the threshold: %s", p.Margin())
 	}
 	if p := (point{Used: 195}); p.Margin() != "no limit" {

@@ -71,11 +71,13 @@ type memoryView struct {
 	Read    moment
 	Used    uint64
 	Limited bool
-	// Margin is the memory in bytes until the hard or, without one, the soft threshold. Below means
-	// that so much is missing.
-	Margin    uint64
-	Below     bool
-	Threshold bool // there is one
+	// Margin is the memory in bytes until the nearest threshold. Below means that so much is missing:
+	// of the hard one, if both are crossed. AtOnce is the memory until the hard threshold, if the soft
+	// one is nearer.
+	Margin, AtOnce uint64
+	Below          bool
+	// Threshold is the threshold that Margin is about; empty if there is none.
+	Threshold evict.Threshold
 	State     level
 	Bar       bar
 }
@@ -279,11 +281,20 @@ func newMemoryView(poll evict.Report, now time.Time) memoryView {
 	m := memoryView{
 		Report: poll, Read: moment{poll.Time, now}, Used: poll.Memory.Used(), Limited: poll.Limit != cgroupfs.Unlimited,
 	}
-	threshold := cmp.Or(poll.Hard, poll.Soft)
-	m.Threshold = m.Limited && threshold > 0
-	if m.Threshold {
+	threshold := poll.Nearest()
+	if poll.Available < poll.Hard {
+		threshold = poll.Hard
+	}
+	if m.Limited && threshold > 0 {
+		m.Threshold = evict.Hard
+		if threshold > poll.Hard {
+			m.Threshold = evict.Soft
+		}
 		m.Below = poll.Available < threshold
 		m.Margin = max(poll.Available, threshold) - min(poll.Available, threshold)
+	}
+	if m.Threshold == evict.Soft && poll.Hard > 0 {
+		m.AtOnce = poll.Available - poll.Hard
 	}
 	m.State = stateOf(m)
 	m.Bar = newBar(m)

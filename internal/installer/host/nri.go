@@ -140,7 +140,7 @@ func (h *Host) dropIn(state manifest.State, runtime string) (*hostDropIn, error)
 	}
 	i := slices.IndexFunc(dropIns(), func(d dropIn) bool { return d.runtime == runtime })
 	if i < 0 {
-		return nil, fmt.Errorf("--nri=%s: want one of %v", runtime, NRIRuntimes())
+		return nil, fmt.Errorf("--nri: want one of %v", NRIRuntimes())
 	}
 	d := dropIns()[i]
 	ours := state.Kept != nil && slices.ContainsFunc(state.Kept.Files, func(f manifest.File) bool {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path"
 	"regexp"
@@ -73,11 +74,12 @@ var (
 )
 
 // Check returns what is wrong with the options of a stage, before anything is done. An
-// uninstallation needs no section.
+// uninstallation needs no section. No error has a value: it may be of a Secret, and the error becomes
+// the termination message of the pod.
 func (w Wish) Check(stage sandbox.Stage) error {
 	switch {
 	case !name.MatchString(w.Roll):
-		return fmt.Errorf("--roll=%q: want up to 63 letters, digits, dots and dashes", w.Roll)
+		return errors.New("--roll: want up to 63 letters, digits, dots and dashes")
 	case w.Node == "":
 		return errors.New("--node: want the name of the Node")
 	case w.Version == "":
@@ -85,9 +87,9 @@ func (w Wish) Check(stage sandbox.Stage) error {
 	case w.SectionFile == "" && stage != sandbox.Uninstall:
 		return errors.New("--section: want the file of the section")
 	case w.Trial < time.Minute || w.Trial > 24*time.Hour:
-		return fmt.Errorf("--trial=%s: want from 1m to 24h", w.Trial)
+		return errors.New("--trial: want from 1m to 24h")
 	case w.MonitorArgs != nil && !plainArgs.MatchString(*w.MonitorArgs):
-		return fmt.Errorf("--monitor-args=%q: want options separated by spaces, without quotes, $ and %%", *w.MonitorArgs)
+		return errors.New("--monitor-args: want options separated by spaces, without quotes, $ and %")
 	}
 	return nil
 }
@@ -115,6 +117,9 @@ func (p *Pod) bring(w Wish) (brought, error) {
 	var err error
 	if w.SectionFile != "" {
 		if b.section, err = os.ReadFile(w.SectionFile); err != nil {
+			if at := new(fs.PathError); errors.As(err, &at) {
+				err = at.Err // the path is a value
+			}
 			return b, fmt.Errorf("--section: %w", err)
 		}
 		b.order.Section = store.Digest(b.section)

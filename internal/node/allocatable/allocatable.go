@@ -3,12 +3,16 @@
 package allocatable
 
 import (
+	"slices"
+
 	"k8s.io/utils/cpuset"
 
 	"nodepartition/internal/budget"
 	"nodepartition/internal/host"
 	"nodepartition/internal/kubeletargs"
 	"nodepartition/internal/kubeletconfig"
+	"nodepartition/internal/membership"
+	"nodepartition/pkg/slices/config"
 )
 
 // Node holds the budget of this node without a partition, and what it is computed from.
@@ -32,6 +36,33 @@ func Read(n host.Node) (Node, error) { return read(n, nil) }
 func Budget(n host.Node, partitions []budget.Share) (budget.Budget, error) {
 	found, err := read(n, partitions)
 	return found.Budget, err
+}
+
+// BudgetOf computes the budget of a node of a capacity from the files of c alone.
+func BudgetOf(c *kubeletconfig.Merged, capacity *Capacity, partitions []budget.Share) (budget.Budget, error) {
+	var settings Settings
+	if err := settings.read(c); err != nil {
+		return budget.Budget{}, err
+	}
+	if settings.Kubelet.EvictionHard == nil { // no file of a kubelet
+		settings.Kubelet.EvictionHard = budget.DefaultEvictionHard()
+	}
+	in := settings.Input(capacity)
+	in.Partitions = partitions
+	return budget.Compute(in)
+}
+
+// Shares returns the partitions for a budget, with the workload types that they have, and without
+// their members.
+func Shares(partitions []config.Partition, types []membership.Workload) []budget.Share {
+	list := make([]budget.Share, 0, len(partitions))
+	for _, p := range partitions {
+		list = append(list, budget.Share{
+			Name: p.Name, Section: config.SectionPath(p.Name), MemoryLimit: p.MemoryLimit, CPUs: p.CPUs, Exclusive: p.Exclusive,
+			Advertised: slices.ContainsFunc(types, func(w membership.Workload) bool { return w.Advertise && w.Partition == p.Name }),
+		})
+	}
+	return list
 }
 
 func read(n host.Node, partitions []budget.Share) (Node, error) {

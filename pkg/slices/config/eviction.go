@@ -7,6 +7,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"nodepartition/internal/thresholds"
 )
 
 // The fields of eviction. They follow the names and rules of the kubelet's fields for the node
@@ -178,7 +180,7 @@ func (p *Partition) Margin() (bytes int64, evicts bool) {
 	bytes, evicts = p.Eviction.Of(p.MemoryLimit)
 	if p.EvictionSoft != nil {
 		soft, _ := p.EvictionSoft.Of(p.MemoryLimit)
-		return max(bytes, soft), true
+		return thresholds.Nearest(bytes, soft), true
 	}
 	return bytes, evicts
 }

@@ -49,22 +49,46 @@ func (c *checker) memoryLimit() (int64, *Share) {
 	if raw == nil {
 		return 0, nil
 	}
-	limit, err := parseBytes(raw, 1)
-	if err != nil {
-		c.bad(limitField, shown(raw), "%v", err)
-		return 0, nil
-	}
+	limit := c.limitBytes(limitField)
 	if memory := c.node.memoryBytes; memory > 0 && limit >= memory {
 		c.notBelow(limitField, memory)
-		return limit, nil
-	}
-	if limit < smallLimit {
-		c.warn(
-			limitField, "%s is less than %d MiB, %s will hardly start in it; is a unit such as Gi missing?",
-			shown(raw), smallLimit>>20, c.pods(),
-		)
 	}
 	return limit, nil
+}
+
+// limitBytes reads a field with a limit in bytes, or a bound of one; 0 for one with a problem. A
+// limit in which no process starts, or a small number without a unit, is a mistake: applied, it
+// would end each member.
+func (c *checker) limitBytes(field string) int64 {
+	raw := c.section[field]
+	limit, err := parseBytes(raw, 1)
+	text := strings.Trim(string(raw), `"`)
+	number := strings.TrimRight(text, "KMGTPEik")
+	switch {
+	case err != nil:
+		c.bad(field, shown(raw), "%v", err)
+		return 0
+	case limit >= smallLimit:
+	case limit < leastLimit || number == text:
+		c.bad(field, shown(raw), "is %d bytes; want a unit, and 1 MiB or more; is %s meant?", limit, likely(number))
+		return 0
+	default:
+		c.warn(field, "%s is less than %d MiB, %s will hardly start in it; is a larger unit such as Gi meant?",
+			shown(raw), smallLimit>>20, c.pods())
+	}
+	return limit
+}
+
+// likely returns a number with the unit by which it comes to a limit that people set: 4 is 4Gi, 512
+// is 512Mi, and 4194304 is 4194304Ki.
+func likely(number string) string {
+	switch amount, err := strconv.ParseFloat(number, 64); {
+	case err == nil && amount < 64:
+		return number + "Gi"
+	case err == nil && amount < 64<<10:
+		return number + "Mi"
+	}
+	return number + "Ki"
 }
 
 // notBelow reports a field by which the partition may have all of the memory.
@@ -193,19 +217,10 @@ func (c *checker) judgeShare(limit int64, s *Share) {
 
 // bound reads a bound of a share; 0 for none, and for one with a problem.
 func (c *checker) bound(field string) int64 {
-	raw := c.section[field]
-	if raw == nil {
+	if c.section[field] == nil {
 		return 0
 	}
-	bytes, err := parseBytes(raw, 1)
-	if err != nil {
-		c.bad(field, shown(raw), "%v", err)
-		return 0
-	}
-	if bytes < smallLimit {
-		c.warn(field, "%s is less than %d MiB; is a unit such as Gi missing?", shown(raw), smallLimit>>20)
-	}
-	return bytes
+	return c.limitBytes(field)
 }
 
 // boundsAlone reports bounds without a share. They would bound nothing, and who writes one expects

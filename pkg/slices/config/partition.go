@@ -58,9 +58,9 @@ func (p *Partition) IsSystem() bool { return p.Name == unitname.System }
 const (
 	// staticPolicy is the CPU manager policy that assigns CPUs to containers exclusively.
 	staticPolicy = "static"
-	// smallLimit is the limit below which a unit is nearly always missing: "4" for 4Gi. The smallest
-	// kube-system, a CNI agent and kube-proxy, takes more.
-	smallLimit = 64 << 20
+	// leastLimit is the limit below which no process starts, and smallLimit the one below which no
+	// partition works: the smallest kube-system, a CNI agent and kube-proxy, takes more.
+	leastLimit, smallLimit = 1 << 20, 64 << 20
 	// maxNamespaces bounds the number of messages about namespaces. A cluster has some ten system
 	// namespaces.
 	maxNamespaces = 1000

@@ -55,6 +55,7 @@ func TestNewPartition(t *testing.T) {
 func TestNewPartitionEdges(t *testing.T) {
 	with := func(fields string) string { return `{"memoryLimit": "1Gi", "namespaces": ["a"]` + fields + `}` }
 	limit := func(bytes int) string { return fmt.Sprintf(`{"memoryLimit": %d, "namespaces": ["a"]}`, bytes) }
+	unit := func(text string) string { return fmt.Sprintf(`{"memoryLimit": %q, "namespaces": ["a"]}`, text) }
 	namespaces := func(n int) string {
 		list := make([]string, n)
 		for i := range list {
@@ -85,7 +86,15 @@ func TestNewPartitionEdges(t *testing.T) {
 		"a limit just below the node's memory": {limit(4*gi - 1), none, "", ""},
 		"a limit equal to the node's memory":   {limit(4 * gi), none, "is not below the node's memory", ""},
 		"a limit that is not small":            {limit(64 * mi), none, "", ""},
-		"a small limit":                        {limit(64*mi - 1), none, "", "is less than 64 MiB"},
+		"a small limit":                        {unit("65535Ki"), none, "", `"65535Ki" is less than 64 MiB, system pods will hardly start`},
+		"the least limit":                      {unit("1Mi"), none, "", "is less than 64 MiB"},
+		"less than that":                       {unit("1023Ki"), none, "is 1047552 bytes; want a unit, and 1 MiB or more; is 1023Mi meant?", ""},
+		"a fraction of a unit":                 {unit("0.5Ki"), none, "is 0.5Gi meant?", ""},
+		"a small limit without a unit":         {limit(64*mi - 1), none, "is 67108863 bytes; want a unit, and 1 MiB or more; is 67108863Ki meant?", ""},
+		"gibibytes without a unit":             {limit(63), none, "is 63Gi meant?", ""},
+		"mebibytes without a unit":             {limit(64), none, "is 64Mi meant?", ""},
+		"more mebibytes without a unit":        {limit(65535), none, "is 65535Mi meant?", ""},
+		"kibibytes without a unit":             {limit(65536), none, "is 65536Ki meant?", ""},
 		"the maximum of namespaces":            {namespaces(1000), none, "", ""},
 		"too many namespaces":                  {namespaces(1001), none, "has 1001 entries", ""},
 
