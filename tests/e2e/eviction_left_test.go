@@ -154,7 +154,7 @@ const condemnedTimes = 20
 // back. dd writes after it has read everything.
 func condemnedPod(name string) spec {
 	return spec{namespace: members, name: name, requests: resources("10m", "16Mi"), command: []string{
-		"sh", "-c", "trap 'exit 0' TERM\nwhile :; do dd if=/dev/zero bs=600M count=1 2>/dev/null | { head -c 1 >/dev/null; sleep 2147483647; }; sleep 3; done",
+		"sh", "-c", "trap 'exit 0' TERM\nmkfifo /held\nexec 3<>/held\nwhile :; do dd if=/dev/zero bs=600M count=1 2>/dev/null >&3; sleep 3; done",
 	}}
 }
 
