@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -63,7 +64,7 @@ func TestServeFlood(t *testing.T) {
 		open := 0
 		for _, c := range callers {
 			_ = c.SetReadDeadline(time.Now().Add(time.Millisecond))
-			if _, err := c.Read(make([]byte, 1)); err != io.EOF {
+			if _, err := c.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 				open++
 			}
 		}
@@ -123,7 +124,7 @@ func TestLimitedVictim(t *testing.T) {
 	known.trusted.Store(true)
 	elsewhere := accept("10.0.0.9")
 	network := accept("fd00:0:0:1::1")
-	var local []*connection
+	local := make([]*connection, 0, maxConnections)
 	for i := range maxConnections {
 		local = append(local, accept(fmt.Sprintf("127.0.%d.%d", i%7, i%200+1)))
 	}
