@@ -46,7 +46,7 @@ func TestContainersEndedMeanwhile(t *testing.T) {
 }
 
 // TestContainersSideBySide: at the limit a kill may take condemnPatience. No container of the pod
-// waits for that of another one, and the memory is read meanwhile.
+// waits for the kill of another one, and the memory is read meanwhile.
 func TestContainersSideBySide(t *testing.T) {
 	bubble(t, func(n *node) {
 		greedy := n.pod("greedy")
