@@ -25,7 +25,7 @@ func TestContainersEndedBeforeKill(t *testing.T) {
 }
 
 // TestContainersEndedMeanwhile: a container that ends between the open and the write of cgroup.kill
-// (ENODEV) was not to be killed, and is no failure either.
+// (ENODEV) was not to be killed, and does not count as a failure.
 func TestContainersEndedMeanwhile(t *testing.T) {
 	bubble(t, func(n *node) {
 		greedy := n.pod("greedy")
