@@ -52,8 +52,8 @@ func commands(t *testing.T) map[string]string {
 	}
 }
 
-// installs matches the installation of a package. apt-get waits for other users of dpkg, as rpm does
-// by itself.
+// installs matches the installation of a package. apt-get waits for other users of dpkg, and rpm
+// always does.
 var installs = regexp.MustCompile(`(?m)^(apt-get .*-o DPkg::Lock::Timeout=600 .* install .*|rpm -i )/node-partition`)
 
 // TestCommands: the shell of each example installs a package with the right sum, and none with
