@@ -45,7 +45,7 @@ var filesOfCgroup = []string{
 }
 
 // TestForeign: an unpacked archive of a stranger may have links to files of this machine, and FIFOs
-// that nobody writes, among its cgroups. No reader follows the one, waits for the other, or takes
+// without a writer, among its cgroups. No reader follows the one, waits for the other, or takes
 // either for a cgroup.
 func TestForeign(t *testing.T) {
 	t.Parallel()

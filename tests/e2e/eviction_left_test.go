@@ -25,7 +25,7 @@ func leftSection(more string) string {
 `, more)
 }
 
-// leftMiB is what is left.
+// leftMiB is the amount that stays, in MiB.
 const leftMiB = 700
 
 // ownerless is the metric of memory that belongs to no pod.
@@ -147,7 +147,7 @@ func (e *evictor) roomAgain(t *testing.T) {
 	})
 }
 
-// condemnedTimes is how often TestEvictionCondemned ends the monitor.
+// condemnedTimes counts the ends of the monitor in TestEvictionCondemned.
 const condemnedTimes = 20
 
 // condemnedPod is a pod whose second process takes all memory of a partition of 512 MiB, and comes
@@ -168,7 +168,7 @@ while read -r limit <memory.max && test "$limit" = max; do :; done 2>/dev/null
 test -n "$limit" && kill -KILL "$monitor" && read -r limit <memory.max && echo "$limit"`
 
 // TestEvictionCondemned: the monitor is killed twenty times between the lowering of a container's
-// limit and the kill. No container is left with a limit that nobody has set.
+// limit and the kill. No container keeps a lowered limit.
 func TestEvictionCondemned(t *testing.T) {
 	onEach(t, kinds([]string{"trixie"}, "trixie"), func(t *testing.T, flavour string) {
 		n, control := joined(t, flavour, `systemPartition:

@@ -38,7 +38,7 @@ type limited struct {
 	turn    uint64
 }
 
-// peer is where connections come from.
+// peer names the client of connections.
 type peer struct {
 	prefix netip.Prefix
 	open   int

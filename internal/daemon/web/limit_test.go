@@ -255,8 +255,8 @@ func TestInTurn(t *testing.T) {
 	})
 }
 
-// TestServeDeafReaders: clients that ask for many series and do not read keep nobody else from
-// having them.
+// TestServeDeafReaders: clients that ask for many series and do not read keep no other client
+// from having them.
 func TestServeDeafReaders(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -290,7 +290,7 @@ func TestServeDeafReaders(t *testing.T) {
 }
 
 // TestKept: however often metrics are asked for, they are read once in a second. Who asks seldom
-// has those of the moment, compressed or not.
+// has the present ones, compressed or not.
 func TestKept(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -57,7 +57,8 @@ func (p *contender) median() time.Duration {
 
 // BenchmarkGenerator runs the programs in turn, so that the load of the machine affects all of them
 // alike, and reports medians and ratios. Files are on a tmpfs, as /run is. Then it counts the
-// instructions of one run of each, which the load of the machine does not change. They have a limit.
+// instructions of one run of each, which the load of the machine does not change. They have a
+// limit.
 func BenchmarkGenerator(b *testing.B) {
 	if b.N == 1 {
 		return // the trial run of the testing package
