@@ -150,11 +150,18 @@ func (e *evictor) roomAgain(t *testing.T) {
 // condemnedTimes counts the ends of the monitor in TestEvictionCondemned.
 const condemnedTimes = 20
 
-// condemnedPod is a pod whose second process takes all memory of a partition of 512 MiB, and comes
-// back. dd writes after it has read everything.
+// condemnedPod is a pod whose sixty processes take all memory of a partition of 512 MiB, and come
+// back: the kernel kills them one by one, which makes the write of a lower limit long. dd writes after
+// it has read everything, to a pipe that nobody reads.
 func condemnedPod(name string) spec {
 	return spec{namespace: members, name: name, requests: resources("10m", "16Mi"), command: []string{
-		"sh", "-c", "trap 'exit 0' TERM\nmkfifo /held\nexec 3<>/held\nwhile :; do dd if=/dev/zero bs=600M count=1 2>/dev/null >&3; sleep 3; done",
+		"sh", "-c", `trap 'exit 0' TERM
+mkfifo /held
+exec 3<>/held
+for i in $(seq 60); do
+	while :; do dd if=/dev/zero bs=10M count=1 2>/dev/null >&3; sleep 3; done &
+done
+wait`,
 	}}
 }
 
