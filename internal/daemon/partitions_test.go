@@ -239,16 +239,16 @@ func TestRemoveAllIsServes(t *testing.T) {
 func TestStoppedWhileSwitchedOff(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		systemOff, pod, back bool
-		want                 int
-		leaves               bool
+		systemOff, pod, back, removed bool
+		want                          int
+		leaves                        bool
 	}{
-		"all are empty":          {true, false, false, 6, true},
-		"one has a pod":          {true, true, false, 0, true},
-		"one is on":              {false, false, false, 0, true},
-		"one is on, with a pod":  {false, true, false, 0, true},
-		"one came back":          {true, false, true, 0, false},
-		"on, and in the section": {false, true, true, 0, false},
+		"all are empty":          {true, false, false, false, 6, true},
+		"one has a pod":          {true, true, false, false, 0, true},
+		"one is on":              {false, false, false, false, 0, true},
+		"one came back":          {true, false, true, false, 0, false},
+		"on, and in the section": {false, true, true, false, 0, false},
+		"the package is removed": {false, true, true, true, 0, true},
 	} {
 		m, n, calls, _ := built(t)
 		api := fakeapi.New(t, httptest.NewServer)
@@ -258,6 +258,9 @@ func TestStoppedWhileSwitchedOff(t *testing.T) {
 		m.cluster = m.newCluster()
 		if !test.back {
 			n.Write("/var/lib/kubelet/config.yaml", fakenode.Configuration(""))
+		}
+		if test.removed { // as its scripts write it
+			n.Write("/run/node-partition/trial.yaml", fakenode.Configuration("systemPartition: {}\nworkloadPartitions: {}\n"))
 		}
 		config := switched(true)
 		config.Partitions[0].Off = test.systemOff
