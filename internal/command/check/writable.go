@@ -74,7 +74,7 @@ func othersWrite(path string) string {
 	case stat.Uid != 0 && stat.Uid != uint32(os.Geteuid()):
 		return fmt.Sprintf("belongs to user %d", stat.Uid)
 	case mode.IsDir() && mode&fs.ModeSticky != 0:
-		return "" // nobody replaces what belongs to others
+		return "" // users replace only their own files there
 	case mode&0o002 != 0:
 		return "can be written by all users"
 	case mode&0o020 != 0 && stat.Gid != 0 && stat.Gid != uint32(os.Getegid()):
