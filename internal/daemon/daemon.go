@@ -381,26 +381,29 @@ func (m *monitor) leaveNode(ctx context.Context) {
 
 // stopEmptied stops the slices of partitions that are all switched off and empty, when this program
 // is stopped before it ends by itself: a pod that has left them was not Ready again. No other
-// program removes the weights that were set on them, and what stands on the Node. It takes less
-// than TimeoutStopSec=.
+// program removes the weights that were set on them, and what stands on the Node. That goes also if
+// the files switch all partitions off and pods stay: a package that is removed stops us before
+// systemd is reloaded, so that no pod is moved. It takes less than TimeoutStopSec=.
 func (m *monitor) stopEmptied(ctx context.Context) {
 	names := m.partitions.names()
-	if len(m.on()) > 0 || slices.ContainsFunc(names, m.hasPods) {
-		return
-	}
 	// What was followed last may be old: a section may be back, and a slice may be the kubelet's now.
 	now, err := node.LoadApplied(m.options.Node, m.options.Mode, node.ReadOnly)
-	if err != nil || now.Problem != nil || !now.Off() {
+	if err != nil || now.Problem != nil {
 		return
 	}
-	stopping, cancel := context.WithTimeout(ctx, comeAndGoTimeout)
-	defer cancel()
-	for _, name := range names {
-		if m.exists(name) && !now.Desired.IsKubelets(name) {
-			m.stopSlices(stopping, name)
+	empty := now.Off() && len(m.on()) == 0 && !slices.ContainsFunc(names, m.hasPods)
+	if empty {
+		stopping, cancel := context.WithTimeout(ctx, comeAndGoTimeout)
+		defer cancel()
+		for _, name := range names {
+			if m.exists(name) && !now.Desired.IsKubelets(name) {
+				m.stopSlices(stopping, name)
+			}
 		}
 	}
-	m.leaveNode(ctx)
+	if empty || len(now.Desired.Partitions) == 0 {
+		m.leaveNode(ctx)
+	}
 }
 
 // mostComplaints bounds the different errors that a function of complaints logs in an hour: each of

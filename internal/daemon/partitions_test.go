@@ -232,18 +232,23 @@ func TestRemoveAllIsServes(t *testing.T) {
 }
 
 // TestStoppedWhileSwitchedOff: a daemon that is stopped stops the slices of partitions that are all
-// off and empty, and removes the condition of the Node. It leaves them while one is on, or has a
-// pod, or is back in the configuration that was not followed any more.
+// off and empty. It leaves them while one is on, or has a pod, or is back in the configuration that
+// was not followed any more. It removes the condition of the Node with them, and also if the files
+// switch all partitions off while pods stay: a package that is removed stops it before it has
+// followed that.
 func TestStoppedWhileSwitchedOff(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		systemOff, pod, back bool
-		want                 int
+		systemOff, pod, back, removed bool
+		want                          int
+		leaves                        bool
 	}{
-		"all are empty": {true, false, false, 6},
-		"one has a pod": {true, true, false, 0},
-		"one is on":     {false, false, false, 0},
-		"one came back": {true, false, true, 0},
+		"all are empty":          {true, false, false, false, 6, true},
+		"one has a pod":          {true, true, false, false, 0, true},
+		"one is on":              {false, false, false, false, 0, true},
+		"one came back":          {true, false, true, false, 0, false},
+		"on, and in the section": {false, true, true, false, 0, false},
+		"the package is removed": {false, true, true, true, 0, true},
 	} {
 		m, n, calls, _ := built(t)
 		api := fakeapi.New(t, httptest.NewServer)
@@ -253,6 +258,9 @@ func TestStoppedWhileSwitchedOff(t *testing.T) {
 		m.cluster = m.newCluster()
 		if !test.back {
 			n.Write("/var/lib/kubelet/config.yaml", fakenode.Configuration(""))
+		}
+		if test.removed { // as its scripts write it
+			n.Write("/run/node-partition/trial.yaml", fakenode.Configuration("systemPartition: {}\nworkloadPartitions: {}\n"))
 		}
 		config := switched(true)
 		config.Partitions[0].Off = test.systemOff
@@ -265,8 +273,8 @@ func TestStoppedWhileSwitchedOff(t *testing.T) {
 		if len(calls.calls) != test.want {
 			t.Errorf("%s: %q; want %d slices stopped", name, calls.calls, test.want)
 		}
-		if asked := len(api.Came()) > 0; asked != (test.want > 0) {
-			t.Errorf("%s: the condition is removed: %t; want it removed with the slices", name, asked)
+		if asked := len(api.Came()) > 0; asked != test.leaves {
+			t.Errorf("%s: the condition is removed: %t; want %t", name, asked, test.leaves)
 		}
 	}
 }

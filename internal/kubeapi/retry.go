@@ -23,12 +23,13 @@ type Retry struct {
 type class struct{ first, last time.Duration }
 
 // classOf: an API server that does not answer is back soon, and so is a Node that its kubelet is
-// about to register. What it refuses needs an operator.
+// about to register, and a conflict with other writers of an object. What it refuses needs an
+// operator.
 func classOf(err error) class {
 	switch {
 	case errors.Is(err, ErrGone), errors.Is(err, ErrNoClient): // the second costs no request
 		return class{time.Second, 10 * time.Second}
-	case err == nil, errors.Is(err, ErrUnreachable):
+	case err == nil, errors.Is(err, ErrUnreachable), apierrors.IsConflict(err):
 		return class{time.Second, time.Minute}
 	case errors.Is(err, ErrCredentials): // they are renewed by themselves
 		return class{time.Second, 5 * time.Minute}

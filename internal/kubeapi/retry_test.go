@@ -7,6 +7,9 @@ import (
 	"net/http/httptest"
 	"testing"
 	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 // TestRetry: what the API server refuses is tried again after minutes and hours, and one that is
@@ -15,6 +18,7 @@ func TestRetry(t *testing.T) {
 	t.Parallel()
 	for kind, want := range map[error]class{
 		ErrUnreachable: {time.Second, time.Minute}, ErrGone: {time.Second, 10 * time.Second}, ErrNoClient: {time.Second, 10 * time.Second},
+		apierrors.NewConflict(v1.Resource("nodes"), "one", nil): {time.Second, time.Minute},
 		ErrCredentials: {time.Second, 5 * time.Minute}, ErrForbidden: {5 * time.Minute, time.Hour}, errors.ErrUnsupported: {5 * time.Minute, time.Hour},
 	} {
 		err := fmt.Errorf("a request: %w", kind)

@@ -106,15 +106,11 @@ func TestPlace(t *testing.T) {
 // TestWorkloadEqual: each field is followed, and so makes a difference.
 func TestWorkloadEqual(t *testing.T) {
 	t.Parallel()
-	w := Workload{Type: "a", Partition: "a", Allowed: []string{"one"}, ByNamespace: true, Advertise: true}
-	for field, other := range map[string]Workload{
-		"Type":        {Type: "b", Partition: "a", Allowed: []string{"one"}, ByNamespace: true, Advertise: true},
-		"Partition":   {Type: "a", Partition: "b", Allowed: []string{"one"}, ByNamespace: true, Advertise: true},
-		"Allowed":     {Type: "a", Partition: "a", Allowed: []string{"two"}, ByNamespace: true, Advertise: true},
-		"ByNamespace": {Type: "a", Partition: "a", Allowed: []string{"one"}, Advertise: true},
-		"Advertise":   {Type: "a", Partition: "a", Allowed: []string{"one"}, ByNamespace: true},
-	} {
-		if w.Equal(other) || other.Equal(w) {
+	w := Workload{Type: "a", Partition: "a", Allowed: []string{"one"}, ByNamespace: true, Advertise: true, CPUs: 1}
+	for i := range reflect.TypeFor[Workload]().NumField() {
+		other := w
+		reflect.ValueOf(&other).Elem().Field(i).SetZero()
+		if field := reflect.TypeFor[Workload]().Field(i).Name; w.Equal(other) || other.Equal(w) {
 			t.Errorf("%s makes no difference", field)
 		}
 	}

@@ -17,10 +17,10 @@ import (
 type Server struct {
 	// Convert changes a pod, and Judge returns why it is refused. They are the rules in Go, unless a
 	// test evaluates the policies.
-	Convert  func(*v1.Pod)
-	Judge    func(*v1.Pod) error
-	defaults *v1.LimitRangeItem
-	injects  bool
+	Convert func(*v1.Pod)
+	Judge   func(*v1.Pod) error
+	// In is the namespace. Its annotations are known to Convert and Judge.
+	In Namespace
 }
 
 func serverOf(types []admission.Type, in admission.Namespace) Server {
@@ -30,11 +30,11 @@ func serverOf(types []admission.Type, in admission.Namespace) Server {
 	}
 }
 
-// NewServer returns a server with a namespace of the table.
-func NewServer(table Table, namespace string) Server {
+// newServer returns a server with a namespace of the table.
+func newServer(table Table, namespace string) Server {
 	in := table.Namespaces[namespace]
 	s := serverOf(table.AdmissionTypes(), admission.Namespace{Name: namespace, Annotations: in.Annotations})
-	s.defaults, s.injects = in.LimitRange, in.Injects
+	s.In = in
 	return s
 }
 
@@ -85,7 +85,7 @@ func (s Server) Create(pod *v1.Pod) Outcome {
 	SetDefaults(pod)
 	s.limitRanger(pod)
 	s.Convert(pod)
-	if s.injects {
+	if s.In.Injects {
 		pod.Spec.Containers = append(pod.Spec.Containers, proxy())
 	}
 	SetDefaults(pod)
@@ -136,7 +136,7 @@ func each(pod *v1.Pod, do func(*v1.Container)) {
 
 // limitRanger does what the plugin does with defaults.
 func (s Server) limitRanger(pod *v1.Pod) {
-	if s.defaults == nil {
+	if s.In.LimitRange == nil {
 		return
 	}
 	note := ""
@@ -145,8 +145,8 @@ func (s Server) limitRanger(pod *v1.Pod) {
 		if slices.ContainsFunc(pod.Spec.InitContainers, func(init v1.Container) bool { return init.Name == c.Name }) {
 			what = " for init container " + c.Name
 		}
-		add(&note, setMissing(&c.Resources.Requests, s.defaults.DefaultRequest), " request"+what)
-		add(&note, setMissing(&c.Resources.Limits, s.defaults.Default), " limit"+what)
+		add(&note, setMissing(&c.Resources.Requests, s.In.LimitRange.DefaultRequest), " request"+what)
+		add(&note, setMissing(&c.Resources.Limits, s.In.LimitRange.Default), " limit"+what)
 	})
 	if note != "" {
 		pod.Annotations["kubernetes.io/limit-ranger"] = "LimitRanger plugin set: " + note

@@ -27,7 +27,7 @@ func TestTable(t *testing.T) {
 		if c.Server != "" {
 			continue // it is refused by what is not here
 		}
-		got[c.Name] = NewServer(table, c.Namespace).Create(c.Pod())
+		got[c.Name] = newServer(table, c.Namespace).Create(c.Pod())
 	}
 	if *update {
 		data, err := yaml.Marshal(got)

@@ -19,18 +19,19 @@ func namespaced(in admission.Namespace) *v1.Namespace {
 }
 
 // evaluated returns a server whose rules are the policies.
-func evaluated(t *testing.T, s admissionpods.Server, convert, judge compiled, in *v1.Namespace) admissionpods.Server {
+func evaluated(t *testing.T, convert, judge compiled, in *v1.Namespace) admissionpods.Server {
 	full := func(pod *v1.Pod) *v1.Pod {
 		copied := pod.DeepCopy()
 		copied.APIVersion, copied.Kind = "v1", "Pod"
 		return copied
 	}
-	s.Convert = func(pod *v1.Pod) { convert.convert(t, request{object: full(pod), namespace: in}, pod) }
-	s.Judge = func(pod *v1.Pod) error {
-		err, _ := judge.judge(t, request{object: full(pod), namespace: in})
-		return err
+	return admissionpods.Server{
+		Convert: func(pod *v1.Pod) { convert.convert(t, request{object: full(pod), namespace: in}, pod) },
+		Judge: func(pod *v1.Pod) error {
+			err, _ := judge.judge(t, request{object: full(pod), namespace: in})
+			return err
+		},
 	}
-	return s
 }
 
 // same compares what the policies make of a pod with what the rules in Go make of it.
@@ -55,8 +56,9 @@ func TestPods(t *testing.T) {
 			continue // it is refused by what is not here
 		}
 		in := namespaced(admission.Namespace{Name: of.Namespace, Annotations: table.Namespaces[of.Namespace].Annotations})
-		got := evaluated(t, admissionpods.NewServer(table, of.Namespace), convert, judge, in).Create(of.Pod())
-		same(t, of.Name, got, wanted[of.Name])
+		s := evaluated(t, convert, judge, in)
+		s.In = table.Namespaces[of.Namespace]
+		same(t, of.Name, s.Create(of.Pod()), wanted[of.Name])
 	}
 	for seed := range uint64(400) {
 		r := rand.New(rand.NewPCG(seed, 2))
@@ -65,9 +67,8 @@ func TestPods(t *testing.T) {
 		if pod.Spec.Resources != nil || len(pod.Spec.Containers) == 0 {
 			continue // the versions of API servers disagree about the one, and refuse the other
 		}
-		s := admissionpods.RandomServer(in)
-		want := s.Create(pod.DeepCopy())
-		same(t, admissionpods.OutcomeOf(pod, "").String(), evaluated(t, s, convert, judge, namespaced(in)).Create(pod), want)
+		want := admissionpods.RandomServer(in).Create(pod.DeepCopy())
+		same(t, admissionpods.OutcomeOf(pod, "").String(), evaluated(t, convert, judge, namespaced(in)).Create(pod), want)
 	}
 }
 
