@@ -182,8 +182,8 @@ func TestReconcilerMissingHoldsAll(t *testing.T) {
 	}
 }
 
-// TestReconcilerMissingNotReady: a container that came back late and does not become Ready holds the
-// other pods as one that came back in time: with OnlyRestart for moveTimeout.
+// TestReconcilerMissingNotReady: a container that came back late and does not become Ready holds
+// the other pods as one that came back in time: with OnlyRestart for moveTimeout.
 func TestReconcilerMissingNotReady(t *testing.T) {
 	for mode, want := range map[Mode]int{Auto: 1, OnlyRestart: 2} {
 		t.Run(string(mode), func(t *testing.T) {
