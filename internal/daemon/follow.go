@@ -29,13 +29,16 @@ func (m *monitor) reload(load load) {
 }
 
 // yield stops this program, because the kubelet makes the partition itself. An eviction that is not
-// reported yet delays that: see endTaken.
+// reported yet delays that (endTaken), and nothing is moved meanwhile.
 func (m *monitor) yield(why string) {
 	m.service.status(why)
 	m.log.Info(why)
 	m.partitions.changing.Lock()
 	defer m.partitions.changing.Unlock()
 	m.partitions.yielded = true
+	policy := m.reconciler.Config()
+	policy.Mode = podmove.Never // the kubelet places pods from now on
+	m.reconciler.SetConfig(policy)
 	m.endTaken()
 }
 

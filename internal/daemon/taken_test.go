@@ -76,6 +76,9 @@ func TestTakenWhileEvicting(t *testing.T) {
 			if m.partitions.of(unitname.System) == nil || ended.Err() != nil {
 				t.Fatal("the partition has ended before its eviction")
 			}
+			if mode := m.reconciler.Config().Mode; (mode == podmove.Never) != (name == "alone") {
+				t.Errorf("pods are moved with %q meanwhile", mode)
+			}
 			m.removePartitions(t.Context()) // the last one of ours ends
 			if err := os.RemoveAll(filepath.Join(n.Root, unitname.System.Cgroup(), "pod")); err != nil {
 				t.Fatal(err)

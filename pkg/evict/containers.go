@@ -69,8 +69,8 @@ func (c *containers) kill(stopped Stopped, atLimit bool) error {
 	if err == nil {
 		return nil
 	}
-	switch populated, _ := c.Cgroups.Populated(stopped.Cgroup); {
-	case !populated: // it has ended, maybe since the open
+	switch {
+	case c.empty(stopped.Cgroup): // it has ended, maybe since the open
 		return nil
 	case errors.Is(err, fs.ErrNotExist):
 		return errNoKill

@@ -3,11 +3,14 @@ package evict
 import (
 	"errors"
 	"io/fs"
+	"os"
 	"slices"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"nodepartition/internal/cgroupfs"
 )
 
 // TestContainersEndedBeforeKill: a container that is already gone needs no kill, and is no failure.
@@ -84,6 +87,21 @@ func TestContainersKillWithoutCgroup(t *testing.T) {
 	}}}
 	if err := c.kill(Stopped{ID: "a"}, false); err == nil {
 		t.Error("no error")
+	}
+}
+
+// TestContainersKillUnread: a container that can be neither killed nor read has not ended. The
+// runtime is asked for it.
+func TestContainersKillUnread(t *testing.T) {
+	root := t.TempDir()
+	if err := os.MkdirAll(root+"/a/cgroup.events", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	c := containers{Options: &Options{Cgroups: cgroupfs.FS(root), Actions: Actions{
+		Kill: func(string, bool) error { return unix.EMFILE },
+	}}}
+	if err := c.kill(Stopped{ID: "a", Cgroup: "a"}, false); !errors.Is(err, unix.EMFILE) {
+		t.Errorf("%v; want %v", err, unix.EMFILE)
 	}
 }
 

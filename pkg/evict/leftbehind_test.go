@@ -2,6 +2,7 @@ package evict
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -85,6 +86,31 @@ func TestManagerMovedOut(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestManagerMadeAgain: what belonged to no pod in a partition says nothing of the next one of that
+// name.
+func TestManagerMadeAgain(t *testing.T) {
+	bubble(t, func(n *node) {
+		n.set(func() { n.pods, n.cache, n.left = nil, [3]uint64{}, 300*mi })
+		m := n.started(hardOnly)
+		defer n.stop(m)
+		n.run(m, 5*time.Second)
+		before, current := m.Report().Ownerless, n.path(partition, "memory.current")
+		if err := os.Rename(current, current+".gone"); err != nil {
+			n.t.Fatal(err)
+		}
+		m.watch.close()
+		n.run(m, time.Second)
+		if err := os.Rename(current+".gone", current); err != nil {
+			n.t.Fatal(err)
+		}
+		n.set(func() { n.left = 0 })
+		n.run(m, time.Second)
+		if after := m.Report().Ownerless; before != 300*mi || after != 0 {
+			n.t.Errorf("the report has %d MiB of no pod, and then %d", before/mi, after/mi)
+		}
+	})
 }
 
 // TestManagerFilesDeleted: when such files are deleted, evictions go on as before.

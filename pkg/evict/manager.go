@@ -163,6 +163,8 @@ func (m *Manager) step(ctx context.Context) time.Duration {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		m.watch.close() // the slice is gone, or was created again
+		m.letGo()
+		m.ownerless.at = time.Time{}
 		return heldPollInterval
 	case err != nil:
 		err = fmt.Errorf("no pod is evicted while the memory of %s cannot be read: %w", m.name(), err)

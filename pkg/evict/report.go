@@ -64,8 +64,8 @@ func (m *Manager) publish(s Situation, d Decision) {
 }
 
 // warnRaised warns if the limit in force has been above the configured one, or none, for
-// retryInterval. That
-// is normal for a moment after the limit was lowered, until systemd has applied it.
+// retryInterval. That is normal for a moment after the limit was lowered, until systemd has applied
+// it.
 func (m *Manager) warnRaised(s Situation) {
 	c := s.Config
 	if c.Off || c.Lowering || c.Limit == 0 || s.Memory.Max <= c.Limit+rounding {

@@ -7,7 +7,7 @@ import "time"
 const restShare = 100
 
 // rest is a decision to do nothing while a threshold is crossed, or to report only. It holds until
-// its time is over, or less memory is left.
+// its time is over, or less memory is left: than then, or than half of the most since.
 type rest struct {
 	Decision
 	config Settings
@@ -32,7 +32,11 @@ func restFor(took time.Duration) time.Duration {
 // to be read.
 func (r *rest) again(s Situation) (Decision, bool) {
 	crossed, state := s.crossed()
-	fallen := s.left()+min(flutter, r.Available/8) < r.Available
+	if r.Held != "" { // as Decide does
+		state.Floor = max(state.Floor, s.available()/2)
+	}
+	fallen := s.left()+min(flutter, r.Available/8) < r.Available ||
+		state.Floor > r.State.Floor && s.available() < state.Floor
 	if crossed == "" || crossed != r.Crossed || fallen || !s.Now.Before(r.until) || s.Config != r.config || s.waiting() {
 		return Decision{}, false
 	}

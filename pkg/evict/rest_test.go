@@ -97,6 +97,34 @@ func TestManagerRestLeak(t *testing.T) {
 	})
 }
 
+// TestManagerRestRise: memory becomes available while nothing is to be done, and a leak takes it
+// again. It is evicted when half of that is gone, and not when as little is left as before.
+func TestManagerRestRise(t *testing.T) {
+	bubble(t, func(n *node) {
+		m := n.started(hardOnly)
+		defer n.stop(m)
+		resting["memory stays"](n, nil, m)
+		n.set(func() { n.pod("modest").containers[0].uses += 44 * mi }) // 6 are left
+		slowList(m)
+		n.run(m, 5*time.Second)
+		n.set(func() { n.pod("modest").containers[0].uses -= 60 * mi })
+		n.start(sized("leaker", 0, 0, 0), 1)
+		n.run(m, 100*time.Millisecond)
+		c := n.pod("leaker").containers[0]
+		for range 20 {
+			n.set(func() {
+				if c.running && !c.dying {
+					n.allocate(&c.uses, 4*mi)
+				}
+			})
+			n.run(m, 40*time.Millisecond)
+		}
+		if did := n.all(); !slices.Contains(did, "kill leaker.c1") || len(n.kernel.killed) > 0 {
+			n.t.Errorf("did %q, and the kernel killed %q", did, n.kernel.killed)
+		}
+	})
+}
+
 // TestManagerRestConfig: another configuration is followed at once.
 func TestManagerRestConfig(t *testing.T) {
 	bubble(t, func(n *node) {

@@ -181,3 +181,37 @@ func TestReconcilerMissingHoldsAll(t *testing.T) {
 		}
 	}
 }
+
+// TestReconcilerMissingNotReady: a container that came back late and does not become Ready holds
+// the other pods as one that came back in time: with OnlyRestart for moveTimeout.
+func TestReconcilerMissingNotReady(t *testing.T) {
+	for mode, want := range map[Mode]int{Auto: 1, OnlyRestart: 2} {
+		t.Run(string(mode), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := newHost(t)
+				h.secondPod()
+				h.ready("one", true)
+				c := members
+				c.Mode = mode
+				r, _ := h.reconciler(Working, c)
+				start(t, r)
+				<-time.After(time.Hour)
+				h.cgroup(partitionA+"/cri-containerd-late.scope", nil)
+				h.mu.Lock()
+				h.containers = append(h.containers, cri.Container{ID: "late", SandboxID: "pause1", Name: "main", State: cri.Running})
+				h.mu.Unlock()
+				h.ready("late", false)
+				<-time.After(moveTimeout - time.Minute)
+				synctest.Wait()
+				if h.restarts() != 1 {
+					t.Errorf("did %q before it had time to become Ready", h.all())
+				}
+				<-time.After(2 * time.Minute)
+				synctest.Wait()
+				if h.restarts() != want {
+					t.Errorf("did %q; want %d restarts", h.all(), want)
+				}
+			})
+		})
+	}
+}

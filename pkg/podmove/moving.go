@@ -132,14 +132,16 @@ func (r *Reconciler) pointless(m *Move, container int) error {
 
 // await waits until a restarted pod is Ready again, or gone, or moved once more. With OnlyRestart
 // it waits at most moveTimeout, the time that a container has to come back. If that was too short,
-// it waits for as long as the container is missing.
+// that time begins when the container runs.
 func (r *Reconciler) await(ctx context.Context, u *underway, m *Move, missing bool) {
 	var late <-chan time.Time
-	if !missing {
-		late = time.After(moveTimeout)
-	}
+	running := *m
+	running.WasReady = false
 	for {
 		r.mu.Lock()
+		if late == nil && (!missing || isReady(r.options.Table.Pods(), &running)) {
+			late = time.After(moveTimeout)
+		}
 		if r.underway[u.uid] != u {
 			r.end(u, m, fmt.Errorf("%s was moved again before it was Ready", u.name))
 			r.mu.Unlock()
