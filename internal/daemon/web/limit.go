@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -29,35 +30,25 @@ type limits struct {
 	// places has an element for each connection until the server has closed it.
 	places chan struct{}
 
-	mu   sync.Mutex
-	open map[net.Conn]*connection
-	turn uint64
+	mu sync.Mutex
+	// open holds the connections that have not given way, in the order of their last change.
+	open []*connection
 }
 
-// connection is an open connection. The lock of the limits guards it.
 type connection struct {
-	kind kind
-	// turn orders connections by the time when their state has changed.
-	turn uint64
+	net.Conn
 	// leave ends the connection and its request.
 	leave func()
-	gone  bool
+	// state stays http.StateIdle after the first answer.
+	state http.ConnState
 	// trusted means that a request on it had the password or the certificate that is asked for.
 	trusted atomic.Bool
 }
 
-// kind says which connections share a bound. The state stays http.StateIdle after the first answer.
-type kind struct {
-	state   http.ConnState
-	trusted bool
-}
-
-func newLimits() *limits {
-	return &limits{places: make(chan struct{}, maxOpen), open: map[net.Conn]*connection{}}
-}
-
 // connectionKey is the key of the connection in the context of a request.
 type connectionKey struct{}
+
+func newLimits() *limits { return &limits{places: make(chan struct{}, maxOpen)} }
 
 // enter is the ConnContext of a server, which calls it before it accepts the next connection.
 func (l *limits) enter(ctx context.Context, c net.Conn) context.Context {
@@ -70,53 +61,55 @@ func (l *limits) enter(ctx context.Context, c net.Conn) context.Context {
 		_ = tcp.SetWriteBuffer(sendBuffer) // fails if the client is gone
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	entered := &connection{leave: func() { cancel(); _ = below.Close() }}
+	entered := &connection{Conn: c, leave: func() { cancel(); _ = below.Close() }}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.open[c] = entered
+	l.open = append(l.open, entered)
 	return context.WithValue(ctx, connectionKey{}, entered)
 }
 
 // changed is told each state of a connection.
 func (l *limits) changed(c net.Conn, state http.ConnState) {
+	if state == http.StateClosed {
+		<-l.places
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	this := l.open[c]
+	i := slices.IndexFunc(l.open, func(o *connection) bool { return o.Conn == c })
+	if i < 0 {
+		return // it has given way
+	}
+	this := l.open[i]
+	l.open = slices.Delete(l.open, i, i+1)
 	if state == http.StateClosed {
 		this.leave()
-		delete(l.open, c)
-		<-l.places
 		return
 	}
-	l.turn++
-	this.turn, this.kind.trusted = l.turn, this.trusted.Load()
-	if this.kind.state != http.StateIdle {
-		this.kind.state = state
+	if this.state != http.StateIdle {
+		this.state = state
 	}
-	same, victim := 0, this
-	for _, other := range l.open {
-		if other.kind == this.kind && !other.gone {
-			same++
-			if this.kind.state != http.StateIdle && other.turn < victim.turn {
-				victim = other
-			}
+	like := func(o *connection) bool { return o.state == this.state && o.trusted.Load() == this.trusted.Load() }
+	alike := 0
+	for _, o := range l.open {
+		if like(o) {
+			alike++
 		}
 	}
-	if same > maxEach {
-		victim.gone = true
-		victim.leave() // the server notices, and closes it too
+	l.open = append(l.open, this)
+	if alike >= maxEach {
+		victim := len(l.open) - 1
+		if this.state != http.StateIdle {
+			victim = slices.IndexFunc(l.open, like)
+		}
+		l.open[victim].leave() // the server notices, and closes it too
+		l.open = slices.Delete(l.open, victim, victim+1)
 	}
-}
-
-// connectionOf returns the connection of a request.
-func connectionOf(r *http.Request) *connection {
-	return r.Context().Value(connectionKey{}).(*connection)
 }
 
 // trusting notes which connections get as far as the handler.
 func trusting(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		connectionOf(r).trusted.Store(true)
+		r.Context().Value(connectionKey{}).(*connection).trusted.Store(true)
 		next.ServeHTTP(w, r)
 	})
 }
@@ -126,7 +119,7 @@ func trusting(next http.Handler) http.Handler {
 func inTurn(next http.Handler) http.Handler {
 	turn := make(chan struct{}, 1)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !connectionOf(r).trusted.Load() {
+		if !r.Context().Value(connectionKey{}).(*connection).trusted.Load() {
 			select {
 			case turn <- struct{}{}:
 				defer func() { <-turn }()

@@ -96,34 +96,34 @@ func answered(t *testing.T, c caller) {
 func TestLimitedStrangers(t *testing.T) {
 	t.Parallel()
 	l := newLimits()
-	come := func(trusted bool, states ...http.ConnState) *connection {
+	come := func(trusted bool, states ...http.ConnState) context.Context {
 		client, server := net.Pipe()
 		t.Cleanup(func() { _ = client.Close() })
 		ctx := l.enter(t.Context(), server)
-		c := ctx.Value(connectionKey{}).(*connection)
-		c.trusted.Store(trusted)
+		ctx.Value(connectionKey{}).(*connection).trusted.Store(trusted)
 		for _, state := range states {
 			l.changed(server, state)
 		}
-		if c.gone != (ctx.Err() != nil) {
-			t.Error("a request of a connection that gave way goes on, or one of another has ended")
-		}
-		return c
+		return ctx
 	}
 	stranger := come(false, http.StateActive)
 	for range maxEach {
 		come(false, http.StateActive, http.StateIdle)
 	}
-	for range maxEach {
+	for range maxEach - 1 {
 		come(false, http.StateActive)
 	}
-	if !stranger.gone {
+	if stranger.Err() != nil {
+		t.Error("a request has given way without need")
+	}
+	come(false, http.StateActive)
+	if stranger.Err() == nil {
 		t.Error("the oldest request has not given way")
 	}
-	if c := come(false, http.StateActive, http.StateIdle); !c.gone {
+	if come(false, http.StateActive, http.StateIdle).Err() == nil {
 		t.Error("one more connection of strangers is kept")
 	}
-	if c := come(true, http.StateActive, http.StateIdle); c.gone {
+	if come(true, http.StateActive, http.StateIdle).Err() != nil {
 		t.Error("a connection with a password gave way to strangers")
 	}
 }
