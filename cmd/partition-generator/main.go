@@ -117,8 +117,8 @@ func keepOff(command, list, root string, getenv func(string) string, log *genera
 	}
 	var systemd *systemctl.Programs
 	if root == "" {
-		// The systemd of this machine does not run below a root, and nobody vouches for the programs
-		// there.
+		// The systemd of this machine does not run below a root, and the programs there may be
+		// anybody's.
 		systemd = new(systemctl.Programs)
 	}
 	return generator.Interrupts(context.Background(), root, systemd, cpus, log)

@@ -39,7 +39,7 @@ func TestReasonsAreDocumented(t *testing.T) {
 	}
 }
 
-// TestExample: the section of the README has no warning on a node of the size that the README names.
+// TestExample: the section of the README has no warning on a node of the size that it names.
 func TestExample(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../README.md")

@@ -12,6 +12,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/unitname"
 	"nodepartition/pkg/evict"
 	"nodepartition/tests/fakeapi"
 	"nodepartition/tests/fakenode"
@@ -147,6 +149,8 @@ func TestServiceNoCandidate(t *testing.T) {
 	n.TellPods()
 	var said string
 	const left = "kube-system/etcd (static)"
+	etcd := unitname.CgroupPath(unitname.PodSlice(unitname.System, v1.PodQOSBurstable, fakenode.Pods[1].UID))
+	n.Write(filepath.Join(cgroupfs.Mount, etcd, "memory.current"), "73400320") // no memory is of no pod
 	n.evicting(left, func(line string) {
 		if strings.Contains(line, left) {
 			said = line

@@ -207,8 +207,9 @@ func renderMachineConfig(c *cli.Context, n host.Node, file string) error {
 
 func renderAdmission(c *cli.Context, n host.Node, _ string) error {
 	o := render.AdmissionOptions{
-		Node: n, Files: c.StringSlice(flagConfig), Types: c.StringSlice(flagType), Kubeconfig: c.String(options.FlagKubeconfig),
-		Selector: c.String(flagSelector), APIVersion: c.String(flagAPIVersion), ValidatingOnly: c.Bool(flagValidatingOnly),
+		Node: n, Files: c.StringSlice(flagConfig), Types: c.StringSlice(flagType),
+		Kubeconfig: c.String(options.FlagKubeconfig),
+		Selector:   c.String(flagSelector), APIVersion: c.String(flagAPIVersion), ValidatingOnly: c.Bool(flagValidatingOnly),
 		Remove: c.Bool(flagRemove),
 	}
 	switch {

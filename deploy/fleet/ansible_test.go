@@ -23,9 +23,9 @@ step() { [ ! -e $root/fail/$1 ] || { echo "no $1 today" >&2; exit 1; }; }
 have() { mkdir -p $1/usr/bin && cp $root/bin/program $1/usr/bin/partition-monitor; }
 run=$root/run/node-partition file=$root/etc/kubernetes/node-partition.yaml
 case ${line%%%% /*} in
-"dpkg --force-confold -i" | "rpm -U --oldpackage")
+"apt-get "*" install "* | "rpm -U --oldpackage")
 	step install; for package; do :; done; cp "$package" $root/version; have $root ;;
-"dpkg -r node-partition" | "dpkg -P node-partition" | "rpm -e node-partition")
+"apt-get "*" remove node-partition" | "apt-get "*" purge node-partition" | "rpm -e node-partition")
 	rm -f $root/version $root/usr/bin/partition-monitor ;;
 "dpkg-query "* | "rpm -q "*) [ -e $root/version ] || exit 1; echo "installed $(cat $root/version)" ;;
 "dpkg-deb -f") cat "$2" ;;
@@ -64,7 +64,7 @@ func newFleet(t *testing.T, workers, control []string) fleetOfFolders {
 	f := fleetOfFolders{T: t, dir: t.TempDir(), nodes: map[string][]string{}}
 	for _, name := range slices.Concat(workers, control) {
 		root := f.root(name)
-		for _, program := range []string{"program", "dpkg", "dpkg-deb", "dpkg-query", "rpm", "rpm2cpio", "cpio", "kubectl", "curl", "systemctl"} {
+		for _, program := range []string{"program", "apt-get", "dpkg", "dpkg-deb", "dpkg-query", "rpm", "rpm2cpio", "cpio", "kubectl", "curl", "systemctl"} {
 			f.write(name, "bin/"+program, fmt.Sprintf(programs, root, name, filepath.Join(f.dir, "order")))
 			if err := os.Chmod(filepath.Join(root, "bin", program), 0o755); err != nil {
 				t.Fatal(err)
@@ -146,7 +146,7 @@ func (f fleetOfFolders) changes(node string) []string {
 }
 
 // changing matches calls that change a node.
-var changing = regexp.MustCompile(`^dpkg (-[rP]|--force)|^rpm -[Ue]|^partition-monitor (try|keep)|^systemctl daemon-reload`)
+var changing = regexp.MustCompile(`^apt-get |^rpm -[Ue]|^partition-monitor (try|keep)|^systemctl daemon-reload`)
 
 // forget removes the list of calls.
 func (f fleetOfFolders) forget() {
@@ -185,10 +185,17 @@ func (f fleetOfFolders) want(well bool, playbook, version, section string, args 
 	return out
 }
 
+// The commands that change packages: they wait for other users of dpkg, and keep settings.
+const (
+	apt        = "apt-get -q -y -o DPkg::Lock::Timeout=600 "
+	putPackage = apt + "-o Dir::Cache::Archives=/var/cache/node-partition/ -o DPkg::Options::=--force-confold install " +
+		"--no-install-recommends --no-remove --allow-downgrades --reinstall "
+)
+
 // The changes of a first installation, and of its way back.
 var (
 	firstChanges = []string{
-		"dpkg --force-confold -i /var/cache/node-partition/new.deb", "partition-monitor try - --for=15m", "partition-monitor keep",
+		putPackage + "/var/cache/node-partition/new.deb", "partition-monitor try - --for=15m", "partition-monitor keep",
 	}
 	upgradeChanges = firstChanges[:1]
 )
@@ -322,7 +329,7 @@ func TestAnsibleUpgrade(t *testing.T) {
 	f.forget()
 	f.write("w1", "fail/status", "")
 	out := f.want(false, "roll.yaml", "2.0-1", oneSection)
-	want := append(slices.Clone(upgradeChanges), "dpkg --force-confold -i /var/cache/node-partition/kept.deb")
+	want := append(slices.Clone(upgradeChanges), putPackage+"/var/cache/node-partition/kept.deb")
 	if got := f.changes("w1"); !slices.Equal(got, want) || f.has("w1", "version") != "1.0-1" {
 		t.Errorf("%q\n%s", got, out)
 	}
@@ -348,7 +355,7 @@ func TestAnsibleUpgrade(t *testing.T) {
 
 	f.forget()
 	f.want(true, "remove.yaml", "2.0-1", oneSection)
-	if got := f.changes("w1"); !slices.Equal(got, []string{"systemctl daemon-reload", "dpkg -r node-partition"}) || f.has("w1", file) != "" {
+	if got := f.changes("w1"); !slices.Equal(got, []string{"systemctl daemon-reload", apt + "remove node-partition"}) || f.has("w1", file) != "" {
 		t.Errorf("%q", got)
 	}
 }

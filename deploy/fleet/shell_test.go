@@ -30,7 +30,7 @@ func newShellNode(t *testing.T) shellNode {
 	t.Helper()
 	n := shellNode{t, t.TempDir()}
 	n.tool("curl", `while [ "$1" != -o ]; do shift; done; echo "a package" >"$2"`)
-	for _, name := range []string{"dpkg", "rpm", "systemctl"} {
+	for _, name := range []string{"apt-get", "rpm", "systemctl"} {
 		n.tool(name, "")
 	}
 	return n

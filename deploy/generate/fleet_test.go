@@ -29,8 +29,8 @@ func (o outage) values(minutes int) string {
 	return text + fmt.Sprintf(" 1x%d", max(minutes-o.to, 0))
 }
 
-// TestFleetAlerts: many nodes with one fault are one page, and as many tickets. Few nodes, and nodes
-// that reboot one after the other, are no page.
+// TestFleetAlerts: many nodes with one fault are one page, and as many tickets. Few nodes, and
+// nodes that reboot one after the other, do not page.
 func TestFleetAlerts(t *testing.T) {
 	t.Parallel()
 	// promtool reads 10,000 samples in a query, and an expression that compares has each twice.

@@ -121,8 +121,8 @@ func (q query) target(i int) *prometheus.DataqueryBuilder {
 		Datasource(datasource())
 }
 
-// docsURL returns the address at which the folder docs is served: alerts lead there, and the links of
-// the dashboard until somebody sets its variable docs. make generate DOCS_URL= replaces it.
+// docsURL returns the address at which the folder docs is served: alerts lead there, and the links
+// of the dashboard until somebody sets its variable docs. make generate DOCS_URL= replaces it.
 func docsURL() string {
 	return cmp.Or(os.Getenv("DOCS_URL"), "https://docs.example.com/node-partition")
 }

@@ -93,7 +93,8 @@ func many(pod *v1.Pod) bool {
 func concerns(pod *v1.Pod) bool {
 	for key, value := range pod.Annotations {
 		for _, prefix := range []string{workload.TargetPrefix, resourcesPrefix, documentPrefix} {
-			if strings.HasPrefix(key, prefix) || len(pod.Annotations) > MaxAnnotations && strings.Contains(key+" "+value, prefix) {
+			if strings.HasPrefix(key, prefix) ||
+				len(pod.Annotations) > MaxAnnotations && strings.Contains(key+" "+value, prefix) {
 				return true
 			}
 		}

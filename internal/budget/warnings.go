@@ -24,7 +24,7 @@ const staticMemory = "Static"
 // warnings returns the figures of a budget that cannot work together, and sets Unreserved. Figures
 // with which the kubelet does not start come first.
 func warnings(in *Input, b *Budget, reserved cpuset.CPUSet, over []v1.ResourceName) []string {
-	var w remarks
+	w := remarks{}
 	w.reservations(b, over)
 	w.kubelet(in, b, reserved)
 	for i := range in.Partitions {
@@ -226,7 +226,8 @@ func short(in *Input, b *Budget, reserved cpuset.CPUSet) []string {
 	}
 	if left := b.Remainder.MemoryBytes; limits > 0 && left < b.Capacity.MemoryBytes/10 {
 		w.add("%s: %s leaves %s of the node's %s for user pods, with reservations and the eviction threshold: less than 10 %%; "+
-			"want less", strings.Join(limited, ", "), bytesize.Round(limits), bytesize.Round(left), bytesize.Round(b.Capacity.MemoryBytes))
+			"want less", strings.Join(limited, ", "), bytesize.Round(limits), bytesize.Round(left),
+			bytesize.Round(b.Capacity.MemoryBytes))
 	}
 	if !cpus.IsEmpty() && in.CPUs.IsSubsetOf(cpus.Union(reserved)) {
 		w.add("%s: %s leaves user pods none of the node's CPUs %s for themselves; want fewer, or no cpuset",

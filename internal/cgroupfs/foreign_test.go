@@ -15,7 +15,7 @@ var readers = map[string]func(f FS, cgroup string) (any, error){
 	"CPU":           func(f FS, c string) (any, error) { return f.CPU(c) },
 	"CPUs":          func(f FS, c string) (any, error) { given, all, err := f.CPUs(c); return given.Union(all).String(), err },
 	"Children":      func(f FS, c string) (any, error) { return f.Children(c) },
-	"Exists":        func(f FS, c string) (any, error) { return nil, f.Exists(c) },
+	"Exists":        func(f FS, c string) (any, error) { err := f.Exists(c); return err == nil, err },
 	"HasChildren":   func(f FS, c string) (any, error) { return f.HasChildren(c) },
 	"Limits":        func(f FS, c string) (any, error) { return f.Limits(c) },
 	"Memory":        func(f FS, c string) (any, error) { return f.Memory(c) },
@@ -35,7 +35,7 @@ var readers = map[string]func(f FS, cgroup string) (any, error){
 		if err == nil {
 			m.Close()
 		}
-		return nil, err
+		return err == nil, err
 	},
 }
 
@@ -45,7 +45,7 @@ var filesOfCgroup = []string{
 }
 
 // TestForeign: an unpacked archive of a stranger may have links to files of this machine, and FIFOs
-// that nobody writes, among its cgroups. No reader follows the one, waits for the other, or takes
+// without a writer, among its cgroups. No reader follows the one, waits for the other, or takes
 // either for a cgroup.
 func TestForeign(t *testing.T) {
 	t.Parallel()

@@ -76,9 +76,9 @@ const readOnly = unix.O_RDONLY | unix.O_NONBLOCK | unix.O_NOCTTY
 // errNoCgroup is the error of a file that the kernel would not make.
 var errNoCgroup = errors.New("not a file of a cgroup")
 
-// open opens a file of a cgroup, and follows no link: in an unpacked archive, one may lead to a file
-// of this machine (openat2(2), Linux 5.6). The kernel's tree has none, and is opened without: in
-// the sandbox of the unit, RestrictSUIDSGID= leaves no openat2 (ENOSYS, seen with systemd 257).
+// open opens a file of a cgroup, and follows no link: in an unpacked archive, one may lead to a
+// file of this machine (openat2(2), Linux 5.6). The kernel's tree has none, and is opened without:
+// in the sandbox of the unit openat2 fails (ENOSYS, seen with systemd 257; see docs/facts.md).
 func (f FS) open(dir int, name string, flags int) (int, error) {
 	if f == Mount {
 		return unix.Openat(dir, name, flags|unix.O_CLOEXEC, 0)

@@ -36,8 +36,8 @@ func TestMemoryMetersRead(t *testing.T) {
 	}
 }
 
-// TestMemoryMetersAgain: files that the kernel no longer serves are closed, and those of a cgroup
-// of the same name opened. Those of a cgroup that is not read any more are closed, too.
+// TestMemoryMetersAgain: files that the kernel no longer serves are closed, and files of a cgroup
+// of the same name opened. Files of a cgroup that is not read any more are closed, too.
 func TestMemoryMetersAgain(t *testing.T) {
 	root := FS(t.TempDir())
 	files := memoryFiles("a.slice", 100, 50)

@@ -89,7 +89,9 @@ func add(table map[string]Workload, file string, data []byte) error {
 		return fmt.Errorf("%s: %w", file, err)
 	}
 	for name, w := range document.CRIO.Runtime.Workloads {
-		table[name] = Workload{Name: name, File: file, Annotation: w.Annotation, CPUs: w.Resources.CPUs, Allows: strings.Join(w.Allows, ", ")}
+		table[name] = Workload{
+			Name: name, File: file, Annotation: w.Annotation, CPUs: w.Resources.CPUs, Allows: strings.Join(w.Allows, ", "),
+		}
 	}
 	return nil
 }

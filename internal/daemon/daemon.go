@@ -103,7 +103,8 @@ func Run(ctx context.Context, o Options) error {
 	if why != "" && len(c.Partitions) == 0 {
 		m.options.Textfile = ""
 	}
-	if err := textfile.Claim(o.Node.Path(filepath.Join(filepath.Dir(node.MembersFile), "textfile")), m.options.Textfile); err != nil {
+	claim := o.Node.Path(filepath.Join(filepath.Dir(node.MembersFile), "textfile"))
+	if err := textfile.Claim(claim, m.options.Textfile); err != nil {
 		log.Warn("the metrics that an earlier run has written for node_exporter may stay", "error", err)
 	}
 	if why != "" {

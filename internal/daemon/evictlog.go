@@ -178,7 +178,8 @@ func (j evictionJournal) NoCandidate(d evict.Decision) {
 	}
 	j.log.Error(
 		textAbout(j.partition, noCandidateText(d)), journallog.MessageID, idNoCandidate, "available",
-		bytesize.Text(d.Available), "below", bytesize.Text(d.At), "of-no-pod", bytesize.Text(d.Ownerless), "pods", strings.Join(pods, ", "),
+		bytesize.Text(d.Available), "below", bytesize.Text(d.At), "of-no-pod", bytesize.Text(d.Ownerless),
+		"pods", strings.Join(pods, ", "),
 	)
 }
 

@@ -46,7 +46,9 @@ func Interrupts(ctx context.Context, root string, systemd *systemctl.Programs, k
 // restartIrqbalance restarts an irqbalance that runs if it leaves out other CPUs than it should.
 // Its start has Ban write what it reads, so a run that is killed here has changed nothing, and the
 // next one begins again.
-func restartIrqbalance(ctx context.Context, root string, systemd *systemctl.Programs, keep, online cpuset.CPUSet) error {
+func restartIrqbalance(
+	ctx context.Context, root string, systemd *systemctl.Programs, keep, online cpuset.CPUSet,
+) error {
 	bans, err := interrupts.ReadBans(hostfs.FS(root))
 	if err != nil {
 		return err

@@ -27,5 +27,6 @@ func isNearlySection(name string) bool {
 		return false
 	}
 	name = strings.ToLower(name)
-	return strings.Contains(name, "partition") || strings.HasPrefix(name, "systemp") || strings.HasPrefix(name, "workloadp")
+	return strings.Contains(name, "partition") ||
+		strings.HasPrefix(name, "systemp") || strings.HasPrefix(name, "workloadp")
 }

@@ -36,7 +36,7 @@ type Evicted struct {
 	NoCandidate bool `json:"noCandidate,omitempty"`
 	// Leak means that the pod leaks at that time.
 	Leak bool `json:"leak,omitempty"`
-	// PodBytes is the usage of the pod, and UsedBytes that of the partition.
+	// PodBytes is the usage of the pod, and UsedBytes the partition's.
 	PodBytes  uint64 `json:"podBytes,omitempty"`
 	UsedBytes uint64 `json:"usedBytes"`
 }

@@ -45,7 +45,7 @@ func Read(path string, v any) error {
 	return json.Unmarshal(data, v)
 }
 
-// maxBytes bounds a state file: that of a pod has a few hundred bytes.
+// maxBytes bounds a state file: a pod's has a few hundred bytes.
 const maxBytes = 16 << 20
 
 // read reads a file, which in an unpacked archive may be anything.

@@ -177,7 +177,7 @@ func TestReadFails(t *testing.T) {
 	}
 }
 
-// TestReadForeign: in an unpacked archive a state file may be anything. What is no file is not
+// TestReadForeign: in an unpacked archive a state file may be anything. What is not a file is not
 // waited for, and what has no end is not read.
 func TestReadForeign(t *testing.T) {
 	t.Parallel()

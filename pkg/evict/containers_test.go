@@ -25,7 +25,7 @@ func TestContainersEndedBeforeKill(t *testing.T) {
 }
 
 // TestContainersEndedMeanwhile: a container that ends between the open and the write of cgroup.kill
-// (ENODEV) was not to be killed, and is no failure either.
+// (ENODEV) was not to be killed, and does not count as a failure.
 func TestContainersEndedMeanwhile(t *testing.T) {
 	bubble(t, func(n *node) {
 		greedy := n.pod("greedy")
@@ -46,7 +46,7 @@ func TestContainersEndedMeanwhile(t *testing.T) {
 }
 
 // TestContainersSideBySide: at the limit a kill may take condemnPatience. No container of the pod
-// waits for that of another one, and the memory is read meanwhile.
+// waits for the kill of another one, and the memory is read meanwhile.
 func TestContainersSideBySide(t *testing.T) {
 	bubble(t, func(n *node) {
 		greedy := n.pod("greedy")

@@ -123,7 +123,7 @@ func TestManagerOthersGrow(t *testing.T) {
 	})
 }
 
-// TestLeftBehind: what the kernel needs for the cgroups of pods was left by nobody.
+// TestLeftBehind: what the kernel needs for the cgroups of pods counts as left by no pod.
 func TestLeftBehind(t *testing.T) {
 	for ownerless, want := range map[uint64]uint64{0: 0, 4 * mi: 0, 4*mi + 1: 1, 160 * mi: 156 * mi} {
 		if got := LeftBehind(ownerless, 3); got != want {

@@ -71,7 +71,7 @@ func TestManagerCondemnedIsLeft(t *testing.T) {
 				greedy.containers[0].uses += 42 * mi
 				n.files(greedy.containers[1].cgroup, map[string]string{"memory.max": number(250 * mi)})
 				n.set(func() { n.noAPI = true })
-				n.beforeKill = func(id string) {
+				n.beforeKill = func(string) {
 					n.mu.Lock()
 					defer n.mu.Unlock()
 					n.crashed = "condemned"

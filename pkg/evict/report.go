@@ -43,7 +43,8 @@ func (m *Manager) Report() Report {
 func (m *Manager) publish(s Situation, d Decision) {
 	report := Report{
 		Partition: m.Partition, Time: s.Now, Memory: s.Memory, Available: d.Available, Thresholds: s.Effective().Thresholds,
-		UsedPeak: m.peaks.used(s.Now), Ownerless: m.ownerless.bytes, Crossed: d.Crossed, Held: d.Held, NoCandidate: d.NoCandidate,
+		UsedPeak: m.peaks.used(s.Now), Ownerless: m.ownerless.bytes,
+		Crossed: d.Crossed, Held: d.Held, NoCandidate: d.NoCandidate,
 	}
 	report.Limit = s.limit()
 	m.mu.Lock()

@@ -299,7 +299,7 @@ func TestDecideOwnCPUs(t *testing.T) {
 		{of(1), also, 118}, // 1000 and four times 500
 		{asking(""), ask, 1},
 	} {
-		var pods []Pod
+		pods := make([]Pod, 0, 4)
 		for i := range 4 {
 			pods = append(pods, in("shop-2", telemetry, test.change, func(p *Pod) { p.UID = string(rune('a' + i)) }))
 		}

@@ -257,7 +257,7 @@ func TestInOrder(t *testing.T) {
 	}
 }
 
-// TestDecideKillScopes: scopes of containers that have ended are killed, also those of pods that
+// TestDecideKillScopes: scopes of containers that have ended are killed, also scopes of pods that
 // are gone.
 func TestDecideKillScopes(t *testing.T) {
 	orphan := func(names ...string) func(*Pod) { return func(p *Pod) { p.Orphans = names } }

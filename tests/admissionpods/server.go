@@ -67,7 +67,7 @@ func (t Table) workloads() []membership.Workload {
 
 // rules returns the rules of a node with the types, which knows the annotations of the namespaces.
 func (t Table) rules() membership.Rules {
-	var claims []membership.Claim
+	claims := make([]membership.Claim, 0, len(t.Types))
 	for name, of := range t.Types {
 		claims = append(claims, membership.Claim{Partition: unitname.PartitionName(name), Namespaces: of.Members})
 	}

@@ -33,7 +33,8 @@ func TestBoot(t *testing.T) {
 
 // monitorWritesOnly: find, run in the mount namespace of the monitor, finds no folder of the host
 // that can be written but its state folder and systemd's folder of settings, beside its private
-// /tmp, /var/tmp and /dev. Folders of the runtime and the kubelet, which come and go, are not looked at.
+// /tmp, /var/tmp and /dev. Folders of the runtime and the kubelet, which come and go, are not
+// looked at.
 func monitorWritesOnly(t *testing.T, n *lab.Node) {
 	t.Helper()
 	const ours = config.StateDir + "/monitor"

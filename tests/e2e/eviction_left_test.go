@@ -25,7 +25,7 @@ func leftSection(more string) string {
 `, more)
 }
 
-// leftMiB is what is left.
+// leftMiB is the amount that stays, in MiB.
 const leftMiB = 700
 
 // ownerless is the metric of memory that belongs to no pod.
@@ -147,14 +147,21 @@ func (e *evictor) roomAgain(t *testing.T) {
 	})
 }
 
-// condemnedTimes is how often TestEvictionCondemned ends the monitor.
+// condemnedTimes counts the ends of the monitor in TestEvictionCondemned.
 const condemnedTimes = 20
 
-// condemnedPod is a pod whose second process takes all memory of a partition of 512 MiB, and comes
-// back. dd writes after it has read everything.
+// condemnedPod is a pod whose sixty processes take all memory of a partition of 512 MiB, and come
+// back: the kernel kills them one by one, which makes the write of a lower limit long. dd writes after
+// it has read everything, to a pipe that nobody reads.
 func condemnedPod(name string) spec {
 	return spec{namespace: members, name: name, requests: resources("10m", "16Mi"), command: []string{
-		"sh", "-c", "trap 'exit 0' TERM\nwhile :; do dd if=/dev/zero bs=600M count=1 2>/dev/null | { head -c 1 >/dev/null; sleep 2147483647; }; sleep 3; done",
+		"sh", "-c", `trap 'exit 0' TERM
+mkfifo /held
+exec 3<>/held
+for i in $(seq 60); do
+	while :; do dd if=/dev/zero bs=10M count=1 2>/dev/null >&3; sleep 3; done &
+done
+wait`,
 	}}
 }
 
@@ -168,7 +175,7 @@ while read -r limit <memory.max && test "$limit" = max; do :; done 2>/dev/null
 test -n "$limit" && kill -KILL "$monitor" && read -r limit <memory.max && echo "$limit"`
 
 // TestEvictionCondemned: the monitor is killed twenty times between the lowering of a container's
-// limit and the kill. No container is left with a limit that nobody has set.
+// limit and the kill. No container keeps a lowered limit.
 func TestEvictionCondemned(t *testing.T) {
 	onEach(t, kinds([]string{"trixie"}, "trixie"), func(t *testing.T, flavour string) {
 		n, control := joined(t, flavour, `systemPartition:

@@ -44,13 +44,12 @@ func TestFlood(t *testing.T) {
 // flooded scrapes, floods the monitor and leaks.
 func (e *evictor) flooded(t *testing.T, url, password string, floods ...[]string) {
 	t.Helper()
-	service := func(args ...string) (unit string) {
+	service := func(args ...string) {
 		t.Helper()
-		unit = "flooder-" + args[0]
+		unit := "flooder-" + args[0]
 		run(t, e.Node, "rm -f /run/"+unit+"; systemd-run --collect --unit="+unit+" -p User=nobody -p LimitNOFILE=65536 "+
 			"-p StandardOutput=append:/run/"+unit+" flooder '"+strings.Join(args, "' '")+"'")
 		t.Cleanup(func() { _, _ = e.Run(context.WithoutCancel(t.Context()), "systemctl stop "+unit) })
-		return unit
 	}
 	const scrapes = "/run/flooder-scrape"
 	service("scrape", url, password)

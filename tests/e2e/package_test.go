@@ -95,8 +95,8 @@ func series(scraped string) map[string]bool {
 }
 
 // TestPackage: nothing but the package and the section give a node its partition. Another package
-// over it, under load, restarts the monitor, touches no pod and loses no scrape. Its removal restarts
-// no pod, and without the section it leaves the node as it was. A purge leaves no file.
+// over it, under load, restarts the monitor, touches no pod and loses no scrape. Its removal
+// restarts no pod, and without the section it leaves the node as it was. A purge leaves no file.
 func TestPackage(t *testing.T) {
 	onEach(t, kinds(debians(), "trixie"), func(t *testing.T, flavour string) {
 		// Built before the node takes its place on the host.

@@ -47,13 +47,21 @@ func (n *Node) KeptNamespaces() []string {
 // are served.
 func (n *Node) MonitorAnswers(status int, text string) {
 	n.t.Helper()
-	socket := n.Listen(node.ControlSocket)
-	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	n.MonitorServes(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/readyz" {
 			w.WriteHeader(status)
 			_, _ = io.WriteString(w, text) // fails if the client has disconnected
 		}
-	})}
+	})
+}
+
+// MonitorServes serves at the socket of the monitor until the function that it returns is called.
+func (n *Node) MonitorServes(answer http.HandlerFunc) (end func()) {
+	n.t.Helper()
+	socket := n.Listen(node.ControlSocket)
+	server := &http.Server{Handler: answer}
 	go func() { _ = server.Serve(socket) }() // it ends with Close
-	n.t.Cleanup(func() { _ = server.Close() })
+	end = func() { _ = server.Close() }
+	n.t.Cleanup(end)
+	return end
 }

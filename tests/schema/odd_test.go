@@ -15,6 +15,7 @@ import (
 var onlyTheProgram = []string{
 	"is not a whole number of bytes",                // 1.1Ki
 	"is beyond 2^63-1 bytes",                        // 8Ei
+	"want a unit, and 1 MiB or more",                // 4, 64Ki
 	"is not a quantity",                             // more than 40 characters
 	"is not below memoryLimit",                      // where it is compared with another field
 	"is not above zero and below memoryLimit",       // a percentage that comes to nothing

@@ -21,6 +21,15 @@ trial_file=$root/run/node-partition/trial.yaml
 folder=$root/var/cache/node-partition
 monitor=$root/usr/bin/partition-monitor
 
+# apt-get waits where another program uses dpkg, as unattended-upgrades does, and where it loads
+# packages. needrestart would restart other services.
+export DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1
+apt() { apt-get -q -y -o DPkg::Lock::Timeout=600 "$@"; }
+put() {
+	apt -o "Dir::Cache::Archives=$folder/" -o DPkg::Options::=--force-confold install \
+		--no-install-recommends --no-remove --allow-downgrades --reinstall "$1"
+}
+
 refuse() { echo "refused, and nothing was changed: $1" >&2; exit 3; }
 
 installed() {
@@ -76,11 +85,11 @@ back() {
 	fi
 	if [ -n "$new_package" ]; then
 		if [ -n "$before" ]; then
-			dpkg --force-confold -i "$kept"
+			put "$kept"
 		elif [ -n "$settings" ]; then
-			dpkg -r node-partition
+			apt remove node-partition
 		else
-			dpkg -P node-partition
+			apt purge node-partition
 		fi
 	fi
 	differs=
@@ -99,7 +108,7 @@ back() {
 trap back EXIT
 trap 'exit 143' HUP INT TERM
 
-[ -z "$new_package" ] || dpkg --force-confold -i "$package"
+[ -z "$new_package" ] || put "$package"
 [ -z "$new_section" ] || "$monitor" try "$section" "--for=$trial"
 "$monitor" status --wait --timeout=5m
 "$monitor" check

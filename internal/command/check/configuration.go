@@ -67,7 +67,8 @@ func (c *checks) configuration(context.Context) []Finding {
 			found = append(found, f)
 		}
 		// Of a kubelet's configuration that cannot be computed plan says why.
-		if b, err := allocatable.Budget(c.options.Node, allocatable.Shares(desired.Partitions, desired.Workloads)); err == nil {
+		shares := allocatable.Shares(desired.Partitions, desired.Workloads)
+		if b, err := allocatable.Budget(c.options.Node, shares); err == nil {
 			for _, short := range b.Short {
 				found = append(found, Finding{Grade: Warning, Found: short})
 			}

@@ -14,7 +14,7 @@ import (
 
 // writable finds files of the configuration that others than root can write, by themselves or by a
 // folder on the way. They are read all the same: to refuse them would end the partition. The owners
-// of an unpacked archive are not those of the node.
+// of an unpacked archive differ from the node's.
 func (c *checks) writable() []Finding {
 	n := c.options.Node
 	if n.Foreign {
@@ -74,7 +74,7 @@ func othersWrite(path string) string {
 	case stat.Uid != 0 && stat.Uid != uint32(os.Geteuid()):
 		return fmt.Sprintf("belongs to user %d", stat.Uid)
 	case mode.IsDir() && mode&fs.ModeSticky != 0:
-		return "" // nobody replaces what belongs to others
+		return "" // the sticky bit: only its owner replaces a file
 	case mode&0o002 != 0:
 		return "can be written by all users"
 	case mode&0o020 != 0 && stat.Gid != 0 && stat.Gid != uint32(os.Getegid()):

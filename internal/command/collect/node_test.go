@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"path"
 	"path/filepath"
 	"strings"
@@ -157,11 +156,10 @@ func TestCollectSecrets(t *testing.T) {
 			`I1122 10:00:00.000003     7 kubelet.go:1] "Using `+planted("journal")+`"`,
 			"Authorization: Basic "+planted("plain"), planted("boot"), "my password is "+planted("plain")),
 	})
-	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	n.MonitorServes(func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprintf(w, "nodepartition_info{version=\"%s\"} 1\nnodepartition_memory_available_bytes 5\n# HELP x %s\n%s 1\n", planted("metric"), planted("metric"), planted("metric"))
-	}))
-	t.Cleanup(service.Close)
-	files := n.collect(strings.TrimPrefix(service.URL, "http://"))
+	})
+	files := n.collect("")
 	for name, text := range files {
 		for _, place := range []string{
 			"cmdline", "header", "field", "token", "key", "flag", "apart", "env", "manifest", "proxy", "journal", "plain", "boot", "metric",

@@ -178,7 +178,8 @@ func harmed(ctx context.Context, client *kubeapi.Client) (warnings []string, err
 			return nil, err
 		}
 		if served != "" {
-			warnings = append(warnings, fmt.Sprintf("API server %s: serves %s of %s: %s", client.Server(), of.plural, of.group, of.text))
+			warnings = append(warnings,
+				fmt.Sprintf("API server %s: serves %s of %s: %s", client.Server(), of.plural, of.group, of.text))
 		}
 	}
 	return warnings, nil

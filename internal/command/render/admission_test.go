@@ -20,7 +20,7 @@ func TestAdmissionReady(t *testing.T) {
 		return `{"metadata":{"name":"` + name + `"},"status":{"allocatable":{` + cores + `}}}`
 	}
 	const coresA, coresB = `"a.workload.openshift.io/cores":"4k"`, `"b.workload.openshift.io/cores":"4k"`
-	var files []string
+	files := make([]string, 0, 2)
 	for _, name := range []string{"a", "b"} {
 		files = append(files, filepath.Join(t.TempDir(), name+".yaml"))
 		text := fakenode.Configuration("workloadPartitions: {" + name + `: {cpuset: "0"}, plain: {advertise: false}}` + "\n")

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"slices"
 	"strings"
@@ -178,15 +177,15 @@ func TestStatusUsed(t *testing.T) {
 		"an older service":      {`{"pods":[]}`, 0, "60Mi as eviction counts it\n"},
 		"another program there": {`welcome`, 0, "60Mi as eviction counts it\n"},
 	} {
-		service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		end := n.MonitorServes(func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path != "/report" {
 				http.NotFound(w, r)
 				return
 			}
 			_, _ = io.WriteString(w, test.report) // fails if the client has disconnected
-		}))
-		t.Cleanup(service.Close)
-		s, stdout := shown(t, n, func(o *options.Options) { o.Listen = service.Listener.Addr().String() })
+		})
+		s, stdout := shown(t, n, func(*options.Options) {})
+		end()
 		if p := s.Partitions[0]; p.UsedBytes != 60<<20 || p.UsedPeakBytes != test.peak || !strings.Contains(stdout, "\nUsed        "+test.line) {
 			t.Errorf("%s: %+v; want %d, %q:\n%s", name, p, test.peak, test.line, stdout)
 		}

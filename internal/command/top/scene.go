@@ -162,7 +162,9 @@ func past(h samples.History, at time.Time) scene {
 const longest = 10 * time.Minute
 
 func pastPartition(h samples.History, name unitname.PartitionName, at time.Time, u *samples.Usage) partition {
-	p := partition{Name: name, Used: u.UsedPeakBytes, Limit: u.LimitBytes, Threshold: thresholds.Nearest(u.HardBytes, u.SoftBytes)}
+	p := partition{
+		Name: name, Used: u.UsedPeakBytes, Limit: u.LimitBytes, Threshold: thresholds.Nearest(u.HardBytes, u.SoftBytes),
+	}
 	p.State = margin(p.Used, p.Limit, p.Threshold)
 	p.Bad = strings.HasSuffix(p.State, "too much") || u.KilledAtLimit > 0
 	if u.Pods != nil {

@@ -67,7 +67,8 @@ func judge(f Facts) v1.NodeCondition {
 		}
 		return condition(kubeapi.Ready, v1.ConditionUnknown, reasonStarting, message)
 	case f.Unready != nil:
-		return condition(kubeapi.Ready, v1.ConditionUnknown, reasonUnready, "pods cannot be placed at the moment: "+text(f.Unready))
+		return condition(kubeapi.Ready, v1.ConditionUnknown, reasonUnready,
+			"pods cannot be placed at the moment: "+text(f.Unready))
 	case f.Misplaced > 0:
 		return condition(kubeapi.Ready, v1.ConditionFalse, reasonMisplaced,
 			fmt.Sprintf("pods that are not where they belong: %d; partition-monitor status on the node lists them", f.Misplaced))

@@ -112,6 +112,12 @@ type state struct {
 	Conditions map[v1.NodeConditionType]v1.NodeCondition `json:"conditions,omitempty"`
 }
 
+func newState() state {
+	return state{
+		Version: stateVersion, Labels: map[string]string{}, Conditions: map[v1.NodeConditionType]v1.NodeCondition{},
+	}
+}
+
 func (s state) isEmpty() bool { return len(s.Labels) == 0 && len(s.Conditions) == 0 }
 
 // New returns a Keeper that knows what was written before the last restart. It writes nothing
@@ -208,11 +214,12 @@ func (k *Keeper) complain(ctx context.Context, err error, now time.Time, what st
 
 // wanted returns what the Node is to have. A condition without a status stays as it is.
 func (k *Keeper) wanted(now time.Time) state {
-	want := state{Version: stateVersion, Labels: map[string]string{}, Conditions: map[v1.NodeConditionType]v1.NodeCondition{}}
+	want := newState()
 	if k.options.Facts != nil {
 		if facts, on := k.options.Facts(); on {
 			for name, value := range map[string]string{
-				nodelabel.Version: nodelabel.VersionValue(k.options.Version), nodelabel.Section: nodelabel.SectionValue(facts.Section),
+				nodelabel.Version: nodelabel.VersionValue(k.options.Version),
+				nodelabel.Section: nodelabel.SectionValue(facts.Section),
 			} {
 				if value != "" {
 					want.Labels[name] = value
@@ -293,7 +300,7 @@ func (k *Keeper) isDue(want state, now time.Time) bool {
 func (k *Keeper) put(ctx context.Context, want state, now time.Time) error {
 	m := kubeapi.Marks{Labels: map[string]*string{}, Conditions: map[v1.NodeConditionType]*v1.NodeCondition{}}
 	// A write that is not known could never be taken back.
-	before := state{Version: stateVersion, Labels: map[string]string{}, Conditions: map[v1.NodeConditionType]v1.NodeCondition{}}
+	before := newState()
 	for name, value := range k.state.Labels {
 		m.Labels[name], before.Labels[name] = nil, value
 	}
@@ -317,7 +324,7 @@ func (k *Keeper) put(ctx context.Context, want state, now time.Time) error {
 		want.Conditions[kind], m.Conditions[kind] = c, &c
 	}
 	k.store(before)
-	if err := k.nodes.set(ctx, m); err != nil && !(want.isEmpty() && errors.Is(err, kubeapi.ErrGone)) {
+	if err := k.nodes.set(ctx, m); err != nil && (!want.isEmpty() || !errors.Is(err, kubeapi.ErrGone)) {
 		return err
 	}
 	k.beat = now.Add(kubeapi.Spread(heartbeat))

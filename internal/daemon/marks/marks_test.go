@@ -234,7 +234,7 @@ func (e expect) between(what string, d time.Duration, least, most int, want v1.C
 	}
 }
 
-func ready(t *testing.T, n *node) expect       { return expect{t, n, kubeapi.Ready} }
+func ready(t *testing.T, n *node) expect       { t.Helper(); return expect{t, n, kubeapi.Ready} }
 func fine() *Facts                             { return &Facts{Passed: true} }
 func unreachable() error                       { return fmt.Errorf("%w: refused", kubeapi.ErrUnreachable) }
 func (n *node) left() (labels, conditions int) { l, c := n.on(); return len(l), len(c) }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -68,7 +69,7 @@ func TestServeFlood(t *testing.T) {
 				open := 0
 				for _, c := range callers {
 					_ = c.SetReadDeadline(time.Now().Add(time.Millisecond))
-					if _, err := c.Read(make([]byte, 1)); err != io.EOF {
+					if _, err := c.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 						open++
 					}
 				}
@@ -171,8 +172,8 @@ func TestInTurn(t *testing.T) {
 	})
 }
 
-// TestServeDeafReaders: clients that ask for many series and do not read keep nobody else from
-// having them.
+// TestServeDeafReaders: clients that ask for many series and do not read keep no other client
+// from having them.
 func TestServeDeafReaders(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -206,7 +207,7 @@ func TestServeDeafReaders(t *testing.T) {
 }
 
 // TestKept: however often metrics are asked for, they are read once in a second. Who asks seldom
-// has those of the moment, compressed or not.
+// has the present ones, compressed or not.
 func TestKept(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

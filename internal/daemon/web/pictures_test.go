@@ -63,7 +63,7 @@ func TestPictures(t *testing.T) {
 			browse(t, chromium, header, text, args...)
 			kept := filepath.Join("testdata", test.name+".png")
 			if *update {
-				keep(t, made, kept)
+				save(t, made, kept)
 				return
 			}
 			if part, at := different(t, made, kept); part > .02 {
@@ -131,8 +131,8 @@ document.title = contentWindow.innerWidth + ' of ' + contentDocument.documentEle
 	}
 }
 
-// keep writes a picture with its most frequent colours alone, which takes a third of the room.
-func keep(t *testing.T, made, kept string) {
+// save writes a picture with its most frequent colours alone, which takes a third of the room.
+func save(t *testing.T, made, kept string) {
 	t.Helper()
 	const most = 32
 	from := picture(t, made)

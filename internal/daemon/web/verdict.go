@@ -105,7 +105,8 @@ func short(p *partitionView) []finding {
 			"Partition %s is short of memory, and no pod of it can be evicted: the kernel will kill at the limit.", p.Name,
 		)}}
 	case m.State == bad:
-		return []finding{{bad, fmt.Sprintf("Partition %s is below its %s threshold.", p.Name, cmp.Or(m.Crossed, m.Threshold))}}
+		crossed := cmp.Or(m.Crossed, m.Threshold)
+		return []finding{{bad, fmt.Sprintf("Partition %s is below its %s threshold.", p.Name, crossed)}}
 	case m.State == warning && m.Threshold == evict.Soft:
 		return []finding{{warning, fmt.Sprintf(
 			"Partition %s is nearly full: %s more, and its soft threshold is crossed.", p.Name, humanBytes(m.Margin),

@@ -26,8 +26,9 @@ type Right struct {
 const LeaseName = "node-partition-roll"
 
 // Rights returns all rights of the dispatcher, and no other. It may patch nodes as RBAC sees it; a
-// ValidatingAdmissionPolicy has to leave it no more than their labels. It has no right to read
-// Secrets, to exec into pods, or to make pods but by Jobs of its namespace.
+// ValidatingAdmissionPolicy has to leave it no more than their labels. It makes pods by Jobs of its
+// namespace alone, but these may read its Secrets and write to hosts: the policies do not compare
+// their arguments, environment and mount points.
 func Rights(p Place) []Right {
 	const core, batch, coordination = "", "batch", "coordination.k8s.io"
 	return []Right{

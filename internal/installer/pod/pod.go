@@ -74,8 +74,8 @@ var (
 )
 
 // Check returns what is wrong with the options of a stage, before anything is done. An
-// uninstallation needs no section. No error has a value: it may be of a Secret, and the error becomes
-// the termination message of the pod.
+// uninstallation needs no section. No error has a value: it may be of a Secret, and the error
+// becomes the termination message of the pod.
 func (w Wish) Check(stage sandbox.Stage) error {
 	switch {
 	case !name.MatchString(w.Roll):

@@ -59,7 +59,9 @@ func Shares(partitions []config.Partition, types []membership.Workload) []budget
 	for _, p := range partitions {
 		list = append(list, budget.Share{
 			Name: p.Name, Section: config.SectionPath(p.Name), MemoryLimit: p.MemoryLimit, CPUs: p.CPUs, Exclusive: p.Exclusive,
-			Advertised: slices.ContainsFunc(types, func(w membership.Workload) bool { return w.Advertise && w.Partition == p.Name }),
+			Advertised: slices.ContainsFunc(types, func(w membership.Workload) bool {
+				return w.Advertise && w.Partition == p.Name
+			}),
 		})
 	}
 	return list

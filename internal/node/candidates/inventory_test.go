@@ -341,7 +341,7 @@ func TestOwners(t *testing.T) {
 	}
 }
 
-// TestContainerScopes: only the scopes of containers are returned, not those of conmon, and no
+// TestContainerScopes: only the scopes of containers are returned, not conmon's, and no
 // slices.
 func TestContainerScopes(t *testing.T) {
 	t.Parallel()

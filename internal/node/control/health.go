@@ -106,7 +106,8 @@ var errNoService = errors.New("not queried: --listen has no address")
 var errProtected = errors.New("not queried: the address asks for TLS or a password; run this as root")
 
 // get sends a request to the service: over its socket, or at the address of its flag --listen if
-// the caller may not open the socket. proven means that the service has answered, and nobody else.
+// the caller may not open the socket. proven means that the service has answered, and no other
+// program.
 func (s Service) get(ctx context.Context, path string) (status int, text []byte, proven bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()

@@ -96,7 +96,7 @@ func TestQueriesImpostor(t *testing.T) {
 		t.Helper()
 		cmd := exec.Command("/proc/self/exe", "-test.run=^TestQueriesImpostor$")
 		cmd.Env = []string{asker + "=" + s.Socket + " " + s.Listen}
-		// A user that is not root in a user namespace of its own has no capabilities.
+		// A user that is not root in a separate user namespace has no capabilities.
 		cmd.SysProcAttr = &syscall.SysProcAttr{
 			Cloneflags:  syscall.CLONE_NEWUSER,
 			UidMappings: []syscall.SysProcIDMap{{ContainerID: 1000, HostID: os.Getuid(), Size: 1}},

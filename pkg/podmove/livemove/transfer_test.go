@@ -42,7 +42,7 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	f, m, r, dir := node(t)
 	w := &world{fake: f, Mover: m, Request: r, t: t, at: map[string][]uint32{}, owned: map[string]owner{}, after: func() {}}
-	w.Mover.kernel, w.Mover.Systemd = w, w
+	w.kernel, w.Systemd = w, w
 	f.start = func() { w.put(w.newDir(), "memory.oom.group", "0"); w.set(w.newDir()) }
 	w.set(dir, 7, 8)
 	return w

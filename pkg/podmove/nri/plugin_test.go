@@ -293,20 +293,20 @@ const uidA = "11111111-2222-3333-4444-555555555555"
 func TestPluginWakes(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	for name, event := range map[string]func(*Plugin) error{
-		"connected":         func(p *Plugin) error { _, err := p.Synchronize(ctx, nil, nil); return err },
-		"a sandbox removed": func(p *Plugin) error { return p.RemovePodSandbox(ctx, &api.PodSandbox{Id: "s"}) },
-		"other limits":      func(p *Plugin) error { _, err := p.UpdateContainer(ctx, nil, nil, nil); return err },
-		"disconnected": func(p *Plugin) error {
+	for name, event := range map[string]func(*Plugin) (any, error){
+		"connected":         func(p *Plugin) (any, error) { return p.Synchronize(ctx, nil, nil) },
+		"a sandbox removed": func(p *Plugin) (any, error) { return p, p.RemovePodSandbox(ctx, &api.PodSandbox{Id: "s"}) },
+		"other limits":      func(p *Plugin) (any, error) { return p.UpdateContainer(ctx, nil, nil, nil) },
+		"disconnected": func(p *Plugin) (any, error) {
 			p.connected = true
 			p.disconnected()
-			return nil
+			return p, t.Context().Err()
 		},
 	} {
 		woken := 0
 		p := newPlugin()
 		p.Wake = func() { woken++ }
-		if err := event(p); err != nil || woken != 1 {
+		if _, err := event(p); err != nil || woken != 1 {
 			t.Errorf("%s: woken %d times, %v; want once", name, woken, err)
 		}
 	}

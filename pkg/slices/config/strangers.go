@@ -27,7 +27,8 @@ func strangers(k *kubeletconfig.Merged) []string {
 // stranger says where a field beside the sections belongs. One that a section has is indented
 // wrongly.
 func stranger(name string) string {
-	inSection, isKubelets := slices.Contains(fieldNames[workloadSection](), name), slices.Contains(kubeletconfig.KubeletFields(), name)
+	inSection := slices.Contains(fieldNames[workloadSection](), name)
+	isKubelets := slices.Contains(kubeletconfig.KubeletFields(), name)
 	unknown := "unknown field " + quote(name) + ", ignoring; "
 	switch {
 	case inSection && isKubelets:

@@ -57,7 +57,8 @@ func (p *contender) median() time.Duration {
 
 // BenchmarkGenerator runs the programs in turn, so that the load of the machine affects all of them
 // alike, and reports medians and ratios. Files are on a tmpfs, as /run is. Then it counts the
-// instructions of one run of each, which the load of the machine does not change. They have a limit.
+// instructions of one run of each, which the load of the machine does not change. They have a
+// limit.
 func BenchmarkGenerator(b *testing.B) {
 	if b.N == 1 {
 		return // the trial run of the testing package
@@ -150,8 +151,9 @@ func instructions(b *testing.B, p *contender, dir string) float64 {
 	}
 	// valgrind needs /proc, which is mounted for this run alone.
 	const script = `mount --bind /proc "$0/proc" && exec chroot "$0/" "$@"`
-	tool := []string{"-c", script, p.root, dir + "/exp-bbv-amd64-linux", "--tool=exp-bbv", "--instr-count-only=yes", "--bb-out-file=/dev/null"}
-	cmd := exec.Command("/bin/sh", append(tool, p.args...)...)
+	cmd := exec.Command("/bin/sh", append([]string{
+		"-c", script, p.root, dir + "/exp-bbv-amd64-linux", "--tool=exp-bbv", "--instr-count-only=yes", "--bb-out-file=/dev/null",
+	}, p.args...)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
 	cmd.Env = []string{"GODEBUG=cpu.rdtscp=off,asyncpreemptoff=1", "VALGRIND_LIB=" + dir, "VALGRIND_LAUNCHER=" + dir, "PATH=" + os.Getenv("PATH")}
 	output, err := cmd.CombinedOutput()
