@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// maxEach bounds the connections of each kind, and so memory and file descriptors: a TLS connection
-	// takes some 50 kB. Prometheus needs one, and keeps it.
+	// maxEach bounds the connections of each kind, and so memory and file descriptors: a TLS
+	// connection takes some 50 kB. Prometheus needs one, and keeps it.
 	maxEach = 100
 	// maxOpen bounds them together with those that gave way, and whose requests have not ended yet.
 	maxOpen = 5 * maxEach
@@ -21,11 +21,11 @@ const (
 	sendBuffer = 32 << 10
 )
 
-// limits bounds the connections of a server. Whoever may connect may open thousands. Of those that
-// have not asked yet, and of those with their first request, the oldest gives way to the next. Those
-// that have had an answer stay, and the next one is closed: so a client that keeps its connection,
-// as Prometheus does, keeps it beside a flood. Strangers take no place of a client that has shown a
-// password.
+// limits bounds the connections of a server. Whoever may connect may open thousands. Of those
+// that have not asked yet, and of those with their first request, the oldest gives way to the
+// next. Those that have had an answer stay, and the next one is closed: so a client that keeps
+// its connection, as Prometheus does, keeps it beside a flood. Strangers take no place of a
+// client that has shown a password.
 type limits struct {
 	// places has an element for each connection until the server has closed it.
 	places chan struct{}
@@ -114,8 +114,9 @@ func trusting(next http.Handler) http.Handler {
 	})
 }
 
-// inTurn has the passwords of strangers compared one at a time. They would all wait for one lock, in
-// which a connection that is known would wait behind them, also behind those that are gone.
+// inTurn has the passwords of strangers compared one at a time. They would all wait for one
+// lock, in which a connection that is known would wait behind them, also behind those that are
+// gone.
 func inTurn(next http.Handler) http.Handler {
 	turn := make(chan struct{}, 1)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

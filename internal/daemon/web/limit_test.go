@@ -44,8 +44,8 @@ func (c caller) ask(path string) (string, error) {
 	return string(text), err
 }
 
-// TestServeFlood: beside a client that opens connections and keeps them, each new one has an answer,
-// and one that was there before stays. Few stay open.
+// TestServeFlood: beside a client that opens connections and keeps them, each new one has an
+// answer, and one that was there before stays. Few stay open.
 func TestServeFlood(t *testing.T) {
 	t.Parallel()
 	for _, asks := range []bool{true, false} {
