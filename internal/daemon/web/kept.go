@@ -3,6 +3,7 @@ package web
 import (
 	"bytes"
 	"context"
+	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -15,7 +16,7 @@ const (
 	// keptAge is the time between two answers that are made, when many are asked for: to make one
 	// takes milliseconds, and whoever may connect may ask as often as they like.
 	keptAge = time.Second
-	// keptBurst is the number of answers that are made without that time between them.
+	// keptBurst answers are made without that time between them.
 	keptBurst = 5
 )
 
@@ -39,11 +40,9 @@ func keep(handler http.Handler, encoding string) *kept {
 // ServeHTTP implements http.Handler.
 func (k *kept) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	made := k.answer(r)
-	for name, values := range made.header {
-		w.Header()[name] = values
-	}
+	maps.Copy(w.Header(), made.header)
 	w.WriteHeader(made.status)
-	_, _ = w.Write(made.body.Bytes()) // fails if the client is gone
+	_, _ = w.Write(made.Bytes()) // fails if the client is gone
 }
 
 func (k *kept) answer(r *http.Request) *answer {
@@ -63,9 +62,9 @@ func (k *kept) answer(r *http.Request) *answer {
 
 // answer records an answer.
 type answer struct {
-	header http.Header
-	status int
-	body   bytes.Buffer
+	bytes.Buffer // the body
+	header       http.Header
+	status       int
 }
 
 // Header implements http.ResponseWriter.
@@ -73,9 +72,6 @@ func (a *answer) Header() http.Header { return a.header }
 
 // WriteHeader implements http.ResponseWriter.
 func (a *answer) WriteHeader(status int) { a.status = status }
-
-// Write implements http.ResponseWriter.
-func (a *answer) Write(p []byte) (int, error) { return a.body.Write(p) }
 
 // encoded serves an answer with gzip to those who accept it.
 func encoded(handler http.Handler) http.Handler {

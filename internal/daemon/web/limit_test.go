@@ -44,201 +44,117 @@ func (c caller) ask(path string) (string, error) {
 	return string(text), err
 }
 
-// TestServeFlood: of a client that opens connections and keeps them, few stay open: those whose
-// last request is not long ago. Each new one has an answer.
+// TestServeFlood: beside a client that opens connections and keeps them, each new one has an
+// answer, and one that was there before stays. Few stay open.
 func TestServeFlood(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		p := newPipes()
-		stop, result := serve(t, p, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") })
-		callers := make([]caller, 3*maxConnections)
-		for i := range callers {
-			callers[i] = p.call()
-			for _, asks := range []caller{callers[i], callers[0]} { // the first one is in use
-				if text, err := asks.ask("/"); err != nil || text != "ok" {
-					t.Fatalf("connection %d: %q, %v", i, text, err)
+	for _, asks := range []bool{true, false} {
+		t.Run(fmt.Sprintf("asks=%t", asks), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				p := newPipes()
+				stop, result := serve(t, p, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") })
+				prometheus := p.call()
+				answered(t, prometheus)
+				callers := make([]caller, 3*maxEach)
+				for i := range callers {
+					callers[i] = p.call()
+					if asks {
+						answered(t, callers[i])
+					}
 				}
-			}
-		}
-		synctest.Wait()
-		open := 0
-		for _, c := range callers {
-			_ = c.SetReadDeadline(time.Now().Add(time.Millisecond))
-			if _, err := c.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
-				open++
-			}
-		}
-		if open != maxConnections {
-			t.Errorf("%d connections are open, want %d", open, maxConnections)
-		}
-		stop()
-		if err := <-result; err != nil {
-			t.Error(err)
-		}
-	})
-}
-
-// comesFrom is a connection from an address.
-type comesFrom struct {
-	net.Conn
-	address string
-}
-
-func (c comesFrom) RemoteAddr() net.Addr {
-	return &net.TCPAddr{IP: net.ParseIP(c.address), Port: 1}
-}
-
-// TestLimitedVictim: the connection that gives way is one of the source with most connections, and
-// none with a password as long as there is another.
-func TestLimitedVictim(t *testing.T) {
-	t.Parallel()
-	p := newPipes()
-	l := limit(p)
-	closed := func(c *connection) bool {
-		select {
-		case <-c.gone:
-			return true
-		default:
-			return false
-		}
+				answered(t, p.call())
+				answered(t, prometheus)
+				synctest.Wait()
+				open := 0
+				for _, c := range callers {
+					_ = c.SetReadDeadline(time.Now().Add(time.Millisecond))
+					if _, err := c.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+						open++
+					}
+				}
+				if open < maxEach-1 || open > maxEach {
+					t.Errorf("%d connections are open, want %d", open, maxEach)
+				}
+				stop()
+				if err := <-result; err != nil {
+					t.Error(err)
+				}
+			})
+		})
 	}
-	var all []*connection
-	accept := func(address string) *connection {
-		t.Helper()
+}
+
+func answered(t *testing.T, c caller) {
+	t.Helper()
+	if text, err := c.ask("/"); err != nil || text != "ok" {
+		t.Fatalf("%q, %v", text, err)
+	}
+}
+
+// TestLimitedStrangers: strangers leave places to connections that have shown a password, whose
+// requests they do not end.
+func TestLimitedStrangers(t *testing.T) {
+	t.Parallel()
+	l := newLimits()
+	come := func(trusted bool, states ...http.ConnState) context.Context {
 		client, server := net.Pipe()
-		go func() { p.connections <- comesFrom{server, address} }()
-		accepted, err := l.Accept()
-		if err != nil {
-			t.Fatal(err)
+		t.Cleanup(func() { _ = client.Close() })
+		ctx := l.enter(t.Context(), server)
+		ctx.Value(connectionKey{}).(*connection).trusted.Store(trusted)
+		for _, state := range states {
+			l.changed(server, state)
 		}
-		t.Cleanup(func() { _ = client.Close(); _ = accepted.Close() })
-		all = append(all, connectionOf(accepted))
-		for _, c := range all {
-			if closed(c) {
-				_ = c.Close() // as the server does when a read fails
-			}
-		}
-		return connectionOf(accepted)
+		return ctx
 	}
-	known := accept("127.0.0.1")
-	known.trusted.Store(true)
-	elsewhere := accept("10.0.0.9")
-	network := accept("fd00:0:0:1::1")
-	local := make([]*connection, 0, maxConnections)
-	for i := range maxConnections {
-		local = append(local, accept(fmt.Sprintf("127.0.%d.%d", i%7, i%200+1)))
+	stranger := come(false, http.StateActive)
+	for range maxEach {
+		come(false, http.StateActive, http.StateIdle)
 	}
-	for _, c := range []*connection{known, elsewhere, network} {
-		if closed(c) {
-			t.Errorf("%s has given way to loopback addresses", c.RemoteAddr())
-		}
+	for range maxEach - 1 {
+		come(false, http.StateActive)
 	}
-	for i, c := range local {
-		if closed(c) != (i < 3) {
-			t.Errorf("connection %d of loopback addresses: closed is %t", i, closed(c))
-		}
+	if stranger.Err() != nil {
+		t.Error("a request has given way without need")
 	}
-	for i := range maxConnections { // a machine has many addresses of its prefix
-		accept(fmt.Sprintf("fd00:0:0:1::%x", i+2))
+	come(false, http.StateActive)
+	if stranger.Err() == nil {
+		t.Error("the oldest request has not given way")
 	}
-	if closed(elsewhere) || closed(known) || !closed(network) {
-		t.Error("another connection than the oldest of the network has given way")
+	if come(false, http.StateActive, http.StateIdle).Err() == nil {
+		t.Error("one more connection of strangers is kept")
 	}
-	if n := len(l.open); n != maxConnections {
-		t.Errorf("%d connections are open", n)
+	if come(true, http.StateActive, http.StateIdle).Err() != nil {
+		t.Error("a connection with a password gave way to strangers")
 	}
 }
 
-// TestLimitedComputesInTurn: what a source has sent before its first request is computed one
-// connection after the other, and of another source at the same time. A connection that gives way
-// does not wait.
-func TestLimitedComputesInTurn(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		p := newPipes()
-		l := limit(p)
-		var clients []net.Conn
-		accept := func(address string) *connection {
-			client, server := net.Pipe()
-			clients = append(clients, client)
-			go func() {
-				p.connections <- comesFrom{server, address}
-				_, _ = io.WriteString(client, "hello")
-			}()
-			accepted, err := l.Accept()
-			if err != nil {
-				t.Fatal(err)
-			}
-			return connectionOf(accepted)
-		}
-		read := func(c *connection) chan error {
-			done := make(chan error, 1)
-			go func() {
-				_, err := c.Read(make([]byte, 10))
-				done <- err
-			}()
-			synctest.Wait()
-			return done
-		}
-		first, second, third, other := accept("127.0.0.1"), accept("127.0.0.2"), accept("127.0.0.3"), accept("10.0.0.1")
-		if err := <-read(first); err != nil {
-			t.Error(err)
-		}
-		waits, leaves := read(second), read(third)
-		if len(waits)+len(leaves) > 0 {
-			t.Error("a handshake is computed beside another one of the same source")
-		}
-		if err := <-read(other); err != nil {
-			t.Error(err)
-		}
-		_ = third.Close()
-		if err := <-leaves; err == nil {
-			t.Error("a closed connection has read")
-		}
-		go func() { _, _ = io.Copy(io.Discard, clients[0]) }()
-		if _, err := first.Write([]byte("x")); err != nil {
-			t.Error(err)
-		}
-		if err := <-waits; err != nil {
-			t.Error(err)
-		}
-		for _, c := range []*connection{first, second, other} {
-			_ = c.Close()
-		}
-		if len(l.places) != 0 || len(l.sources) != 0 || len(l.open) != 0 {
-			t.Errorf("left are %d places, %d sources, %d connections", len(l.places), len(l.sources), len(l.open))
-		}
-	})
-}
-
-// TestInTurn: passwords are compared one at a time for each source. A connection that has shown the
-// password does not wait, and one that gave way is not compared.
+// TestInTurn: passwords are compared one at a time. A connection that has shown the password does
+// not wait, and one that gave way is not compared.
 func TestInTurn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := limit(newPipes())
-		from := &peer{computing: make(chan struct{}, 1)}
 		var compared atomic.Int32
 		finish := make(chan struct{})
 		handler := inTurn(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 			compared.Add(1)
 			<-finish
 		}))
-		ask := func(trusted bool) *connection {
-			client, server := net.Pipe()
-			t.Cleanup(func() { _ = client.Close(); _ = server.Close() })
-			c := &connection{Conn: server, of: l, source: from, gone: make(chan struct{})}
+		ask := func(trusted bool) (leave func()) {
+			c := new(connection)
 			c.trusted.Store(trusted)
-			request, err := http.NewRequestWithContext(withConnection(t.Context(), c), http.MethodGet, "/", http.NoBody)
+			ctx, cancel := context.WithCancel(context.WithValue(t.Context(), connectionKey{}, c))
+			t.Cleanup(cancel)
+			request, err := http.NewRequestWithContext(ctx, http.MethodGet, "/", http.NoBody)
 			if err != nil {
 				t.Fatal(err)
 			}
 			go handler.ServeHTTP(nil, request)
 			synctest.Wait()
-			return c
+			return cancel
 		}
 		ask(false)
-		waits := ask(false)
+		leave := ask(false)
 		if n := compared.Load(); n != 1 {
 			t.Errorf("%d are compared at once", n)
 		}
@@ -246,7 +162,8 @@ func TestInTurn(t *testing.T) {
 		if n := compared.Load(); n != 2 {
 			t.Error("a client that is known waits for strangers")
 		}
-		close(waits.gone)
+		leave()
+		synctest.Wait()
 		close(finish)
 		synctest.Wait()
 		if n := compared.Load(); n != 2 {
@@ -269,7 +186,7 @@ func TestServeDeafReaders(t *testing.T) {
 		handler := Handler(Options{Gatherer: registry, Partitions: func() []Partition { return nil }, Reports: newFake()})
 		p := newPipes()
 		stop, result := serve(t, p, handler.ServeHTTP)
-		for range 100 {
+		for range 3 * maxEach {
 			if _, err := io.WriteString(p.dial(), "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
 				t.Fatal(err)
 			}

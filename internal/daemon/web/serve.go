@@ -34,7 +34,6 @@ func newServer(handler http.Handler) *http.Server {
 	protocols.SetHTTP1(true)
 	return &http.Server{
 		Protocols:         &protocols,
-		ConnContext:       withConnection,
 		Handler:           handler,
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       headerTimeout,
@@ -51,16 +50,16 @@ func newServer(handler http.Handler) *http.Server {
 // answer. So the listener is closed first, and Serve has counted what it has accepted when it
 // returns.
 func serveBy(
-	ctx context.Context, from net.Listener, server *http.Server, accept func(*http.Server, net.Listener) error,
+	ctx context.Context, listener net.Listener, server *http.Server, accept func(*http.Server, net.Listener) error,
 ) error {
-	listener := limit(from)
 	var open sync.WaitGroup
+	limits := newLimits()
+	server.ConnContext = limits.enter
 	server.ConnState = func(c net.Conn, state http.ConnState) {
+		limits.changed(c, state)
 		switch state {
 		case http.StateNew:
 			open.Add(1)
-		case http.StateActive:
-			connectionOf(c).requested()
 		case http.StateClosed, http.StateHijacked:
 			open.Done()
 		}

@@ -30,6 +30,8 @@ const (
 	interval = 3 * time.Second
 	// openers open connections side by side.
 	openers = 8
+	// report is the number of connections after which an opener prints a line.
+	report = 250
 )
 
 func main() {
@@ -75,8 +77,10 @@ func hold(address string, opener, n int) {
 			if open[i] != nil {
 				_, _ = io.WriteString(open[i], "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
 			}
+			if (i+1)%report == 0 {
+				fmt.Println("opened", report, "connections, round", round)
+			}
 		}
-		fmt.Println("opened", n, "connections, round", round)
 	}
 }
 
