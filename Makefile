@@ -28,8 +28,8 @@ RUN_TESTS := $(GO) run ./tests/run
 NODE_TESTS := $(RUN_TESTS) -tags node -lines subtest -count 1 -p 8 -parallel 8
 NODE_PACKAGES := ./tests/lab ./tests/kubeapi ./tests/e2e
 # Modules of their own, whose dependencies are not those of the programs: dashboards and rules, the
-# image, the chart with Helm's libraries and the policies. The last has the programs' versions of what
-# both compile.
+# image, the chart with Helm's libraries and the policies. The last has the programs' versions of
+# what both compile.
 MODULES = deploy/generate deploy/image deploy/chart/charttest
 # And those whose dependencies take minutes to compile: packages, and the ways without Helm.
 SLOW_MODULES = deploy/package deploy/fleet

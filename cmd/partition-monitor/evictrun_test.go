@@ -150,7 +150,7 @@ func TestServiceNoCandidate(t *testing.T) {
 	var said string
 	const left = "kube-system/etcd (static)"
 	etcd := unitname.CgroupPath(unitname.PodSlice(unitname.System, v1.PodQOSBurstable, fakenode.Pods[1].UID))
-	n.Write(filepath.Join(cgroupfs.Mount, etcd, "memory.current"), "73400320") // no memory is of no pod
+	n.Write(filepath.Join(cgroupfs.Mount, etcd, "memory.current"), "73400320") // all memory has a pod
 	n.evicting(left, func(line string) {
 		if strings.Contains(line, left) {
 			said = line

@@ -151,8 +151,8 @@ func (e *evictor) roomAgain(t *testing.T) {
 const condemnedTimes = 20
 
 // condemnedPod is a pod whose sixty processes take all memory of a partition of 512 MiB, and come
-// back: the kernel kills them one by one, which makes the write of a lower limit long. dd writes after
-// it has read everything, to a pipe that nobody reads.
+// back. The kernel kills them one by one, so that the write of a lower limit takes long. dd holds
+// its memory while the pipe is full.
 func condemnedPod(name string) spec {
 	return spec{namespace: members, name: name, requests: resources("10m", "16Mi"), command: []string{
 		"sh", "-c", `trap 'exit 0' TERM
