@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-	"strings"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -110,7 +109,7 @@ func (e *evictor) spared(t *testing.T) {
 	}
 	e.create(t, spec{namespace: members, name: "within-3", requests: resources("10m", "140Mi"), command: []string{"/podtool", "alloc", "130Mi"}})
 	e.before = e.containers(t)
-	wantMetric(t, e.Node, `nodepartition_eviction_no_candidates{partition="system"}`, 1)
+	wantMetric(t, e.Node, `nodepartition_eviction_without_candidate{partition="system"}`, 1)
 	of := func(what string, bytes float64) {
 		t.Helper()
 		if t.Logf("%s: %.1f MiB", what, bytes/(1<<20)); bytes < leftMiB<<20 || bytes > (leftMiB+64)<<20 {
@@ -140,81 +139,9 @@ func (e *evictor) spared(t *testing.T) {
 // roomAgain: nothing is named any more.
 func (e *evictor) roomAgain(t *testing.T) {
 	t.Helper()
-	wantMetric(t, e.Node, `nodepartition_eviction_no_candidates{partition="system"}`, 0)
+	wantMetric(t, e.Node, `nodepartition_eviction_without_candidate{partition="system"}`, 0)
 	eventually(t, e.Node, "room", func(ctx context.Context) (bool, string, error) {
 		bytes, err := metric(ctx, e.Node, `nodepartition_memory_available_bytes{partition="system"}`)
 		return bytes > 512<<20, fmt.Sprint(bytes), err
-	})
-}
-
-// condemnedTimes counts the ends of the monitor in TestEvictionCondemned.
-const condemnedTimes = 20
-
-// condemnedPod is a pod whose sixty processes take all memory of a partition of 512 MiB, and come
-// back. The kernel kills them one by one, so that the write of a lower limit takes long. dd holds
-// its memory while the pipe is full.
-func condemnedPod(name string) spec {
-	return spec{namespace: members, name: name, requests: resources("10m", "16Mi"), command: []string{
-		"sh", "-c", `trap 'exit 0' TERM
-mkfifo /held
-exec 3<>/held
-for i in $(seq 60); do
-	while :; do dd if=/dev/zero bs=10M count=1 2>/dev/null >&3; sleep 3; done &
-done
-wait`,
-	}}
-}
-
-// condemnedScript waits until the monitor has lowered the limit of a container to have the kernel
-// kill in it, and ends the monitor before the kernel has returned from that. It prints the limit
-// then. The kernel is to kill the largest process alone.
-const condemnedScript = `cd %s || exit 0
-echo 0 >memory.oom.group
-monitor=$(systemctl show -P MainPID ` + monitorUnit + `)
-while read -r limit <memory.max && test "$limit" = max; do :; done 2>/dev/null
-test -n "$limit" && kill -KILL "$monitor" && read -r limit <memory.max && echo "$limit"`
-
-// TestEvictionCondemned: the monitor is killed twenty times between the lowering of a container's
-// limit and the kill. No container keeps a lowered limit.
-func TestEvictionCondemned(t *testing.T) {
-	onEach(t, kinds([]string{"trixie"}, "trixie"), func(t *testing.T, flavour string) {
-		n, control := joined(t, flavour, `systemPartition:
-  memoryLimit: 512Mi
-  cpuset: "0-1"
-  namespaces: [kube-system]
-  evictionHard: {memory.available: 14Mi}
-`)
-		e := &evictor{Node: n, control: control, leakers: map[string]bool{}}
-		hits, scope, name := 0, "", ""
-		for round := 0; hits < condemnedTimes; round++ {
-			if round == 3*condemnedTimes {
-				t.Fatalf("ended %d times in %d rounds", hits, round)
-			}
-			if scope == "" {
-				name = fmt.Sprint("leaker-", round)
-				pod := e.create(t, condemnedPod(name))
-				_, id, _ := strings.Cut(pod.Status.ContainerStatuses[0].ContainerID, "://")
-				scope = run(t, n, "find "+cgroupRoot+"kubepods.slice -type d -name '*-"+id+".scope'")
-			}
-			limit := run(t, n, "timeout 60 bash -c '"+fmt.Sprintf(condemnedScript, scope)+"' || true")
-			becomes(t, n, "systemctl is-active "+monitorUnit, "active")
-			eventually(t, n, "no eviction is open", func(context.Context) (bool, string, error) {
-				h := e.history(t)
-				return len(h.Open) == 0, fmt.Sprintf("%+v", h.Open), nil
-			})
-			if limit != "" && limit != "max" {
-				hits++
-			}
-			after := run(t, n, "cat "+scope+"/memory.max 2>/dev/null || echo gone")
-			t.Logf("%d: ended with the limit %q, and then it is %s", round, limit, after)
-			switch after {
-			case "max":
-			case "gone":
-				e.remove(t, members, name)
-				scope = ""
-			default:
-				t.Fatalf("%s is left with the limit %s", name, after)
-			}
-		}
 	})
 }
