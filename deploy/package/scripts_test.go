@@ -64,8 +64,8 @@ esac
 echo "$*" >>%s/called`, version, version, monitor, m.tools))
 }
 
-// atStop has systemctl note that there is a trial when the monitor is stopped. The monitor leaves the
-// Node then.
+// atStop has systemctl note whether there is a trial when the monitor is stopped. With one the
+// monitor leaves the Node then.
 func (m machine) atStop() {
 	m.Helper()
 	file, err := os.OpenFile(filepath.Join(m.tools, "systemctl"), os.O_APPEND|os.O_WRONLY, 0)
