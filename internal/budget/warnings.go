@@ -24,7 +24,7 @@ const staticMemory = "Static"
 // warnings returns the figures of a budget that cannot work together, and sets Unreserved. Figures
 // with which the kubelet does not start come first.
 func warnings(in *Input, b *Budget, reserved cpuset.CPUSet, over []v1.ResourceName) []string {
-	w := remarks{}
+	w := make(remarks, 0, len(in.Partitions))
 	w.reservations(b, over)
 	w.kubelet(in, b, reserved)
 	for i := range in.Partitions {

@@ -37,7 +37,9 @@ type entry struct {
 
 // NewQueue returns a Queue in front of a handler.
 func NewQueue(behind slog.Handler) Queue {
-	q := Queue{behind, &queue{entries: make(chan entry, queued), closed: make(chan struct{}), finished: make(chan struct{})}}
+	q := Queue{behind, &queue{
+		entries: make(chan entry, queued), closed: make(chan struct{}), finished: make(chan struct{}),
+	}}
 	go q.run(behind)
 	return q
 }

@@ -48,7 +48,8 @@ func (d *Decision) containerCPU(s Snapshot, pod *Pod, place membership.Place) {
 	// What each container requests is known by annotations, or as long as the kubelet reports it.
 	// Nothing but the kubelet changes a scope that has ours.
 	byAnnotation := s.isAnnotated(pod, place)
-	known := byAnnotation || pod.Kubelet != nil && !pod.Kubelet.Terminating || pod.Kubelet == nil && pod.Annotated.Type != ""
+	known := byAnnotation || pod.Kubelet != nil && !pod.Kubelet.Terminating ||
+		pod.Kubelet == nil && pod.Annotated.Type != ""
 	known = known && s.Moving != pod.UID
 	slice := pod.Cgroup(place.Partition).Slice
 	for i := range pod.Containers {
