@@ -73,7 +73,7 @@ func TestCost(t *testing.T) {
 		if test.status {
 			r.subresource = "status"
 		}
-		err, cost := judge.judge(t, r)
+		cost, err := judge.judge(t, r)
 		if cost > test.most || (err != nil) != test.refused {
 			t.Errorf("%s: cost %d, %v; want at most %d, refused %t", name, cost, err, test.most, test.refused)
 		}
@@ -120,7 +120,7 @@ func TestCostOfContainers(t *testing.T) {
 			}
 			test.pod.APIVersion, test.pod.Kind = "v1", "Pod"
 		}
-		err, cost := judge.judge(t, request{object: test.pod, namespace: in})
+		cost, err := judge.judge(t, request{object: test.pod, namespace: in})
 		if cost > most || (err != nil) != test.refused {
 			t.Errorf("%s: cost %d, %v; want at most %d, refused %t", name, cost, err, most, test.refused)
 		}

@@ -32,7 +32,7 @@ type policies struct {
 	validating admissionv1.ValidatingAdmissionPolicy
 }
 
-func rendered(t testing.TB, types ...admission.Type) policies {
+func rendered(t *testing.T, types ...admission.Type) policies {
 	t.Helper()
 	text, err := policy.Render(policy.Cluster{Types: types, APIVersion: policy.V1})
 	if err != nil {
@@ -69,7 +69,7 @@ type compiled struct {
 const newest = 36
 
 // compile compiles a policy as an API server does that takes new expressions of 1.minor.
-func compile(t testing.TB, minor uint, mode environment.Type, conditions []admissionv1.MatchCondition,
+func compile(t *testing.T, minor uint, mode environment.Type, conditions []admissionv1.MatchCondition,
 	variables []admissionv1.Variable, validations []admissionv1.Validation, mutations []admissionv1.Mutation,
 ) compiled {
 	t.Helper()
@@ -90,7 +90,8 @@ func compile(t testing.TB, minor uint, mode environment.Type, conditions []admis
 		c.errs = append(c.errs, evaluator.CompilationErrors()...)
 		return evaluator
 	}
-	var matches, rules []plugincel.ExpressionAccessor
+	matches := make([]plugincel.ExpressionAccessor, 0, len(conditions))
+	rules := make([]plugincel.ExpressionAccessor, 0, len(validations))
 	for i := range conditions {
 		matches = append(matches, (*matchconditions.MatchCondition)(&conditions[i]))
 	}
@@ -106,7 +107,7 @@ func compile(t testing.TB, minor uint, mode environment.Type, conditions []admis
 	return c
 }
 
-func (p policies) compile(t testing.TB) (convert, judge compiled) {
+func (p policies) compile(t *testing.T) (convert, judge compiled) {
 	t.Helper()
 	m, v := p.mutating.Spec, p.validating.Spec
 	convert = compile(t, newest, environment.StoredExpressions, m.MatchConditions, m.Variables, nil, m.Mutations)
@@ -142,7 +143,7 @@ func (r request) attributes() *server.VersionedAttributes {
 }
 
 // evaluate returns the results of conditions and their cost.
-func (r request) evaluate(t testing.TB, of plugincel.ConditionEvaluator, in *v1.Namespace) ([]plugincel.EvaluationResult, int64) {
+func (r request) evaluate(t *testing.T, of plugincel.ConditionEvaluator, in *v1.Namespace) ([]plugincel.EvaluationResult, int64) {
 	t.Helper()
 	attributes := r.attributes()
 	asked := plugincel.CreateAdmissionRequest(attributes.Attributes, metav1.GroupVersionResource(attributes.GetResource()), metav1.GroupVersionKind(attributes.VersionedKind))
@@ -154,7 +155,7 @@ func (r request) evaluate(t testing.TB, of plugincel.ConditionEvaluator, in *v1.
 }
 
 // matches reports whether the policy is about a request, and what it costs to know that.
-func (c compiled) matches(t testing.TB, r request) (bool, int64) {
+func (c compiled) matches(t *testing.T, r request) (bool, int64) {
 	t.Helper()
 	results, cost := r.evaluate(t, c.match, nil)
 	for _, result := range results {
@@ -169,29 +170,29 @@ func (c compiled) matches(t testing.TB, r request) (bool, int64) {
 }
 
 // judge returns why a request is denied, nil if it is not, and the cost.
-func (c compiled) judge(t testing.TB, r request) (error, int64) {
+func (c compiled) judge(t *testing.T, r request) (cost int64, refused error) {
 	t.Helper()
 	is, before := c.matches(t, r)
 	if !is {
-		return nil, before
+		return before, nil
 	}
 	results, cost := r.evaluate(t, c.rules, r.namespace)
 	for i, result := range results {
 		switch {
 		case result.Error != nil:
-			return fmt.Errorf("rule %d: %w", i, result.Error), before + cost
+			return before + cost, fmt.Errorf("rule %d: %w", i, result.Error)
 		case result.EvalResult.Value() == true:
 		case c.validations[i].Message != "":
-			return errors.New(c.validations[i].Message), before + cost
+			return before + cost, errors.New(c.validations[i].Message)
 		default:
-			return errors.New(c.validations[i].MessageExpression), before + cost
+			return before + cost, errors.New(c.validations[i].MessageExpression)
 		}
 	}
-	return nil, before + cost
+	return before + cost, nil
 }
 
 // convert changes the pod of a request, and returns the cost.
-func (c compiled) convert(t testing.TB, r request, into *v1.Pod) int64 {
+func (c compiled) convert(t *testing.T, r request, into *v1.Pod) int64 {
 	t.Helper()
 	is, before := c.matches(t, r)
 	if !is {

@@ -20,6 +20,7 @@ func namespaced(in admission.Namespace) *v1.Namespace {
 
 // evaluated returns a server whose rules are the policies.
 func evaluated(t *testing.T, convert, judge compiled, in *v1.Namespace) admissionpods.Server {
+	t.Helper()
 	full := func(pod *v1.Pod) *v1.Pod {
 		copied := pod.DeepCopy()
 		copied.APIVersion, copied.Kind = "v1", "Pod"
@@ -28,7 +29,7 @@ func evaluated(t *testing.T, convert, judge compiled, in *v1.Namespace) admissio
 	return admissionpods.Server{
 		Convert: func(pod *v1.Pod) { convert.convert(t, request{object: full(pod), namespace: in}, pod) },
 		Judge: func(pod *v1.Pod) error {
-			err, _ := judge.judge(t, request{object: full(pod), namespace: in})
+			_, err := judge.judge(t, request{object: full(pod), namespace: in})
 			return err
 		},
 	}

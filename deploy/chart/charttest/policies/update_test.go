@@ -54,7 +54,7 @@ func TestUpdate(t *testing.T) {
 	} {
 		changed := pod.DeepCopy()
 		test.change(changed)
-		err, _ := judge.judge(t, request{object: changed, old: pod, subresource: test.subresource, namespace: in})
+		_, err := judge.judge(t, request{object: changed, old: pod, subresource: test.subresource, namespace: in})
 		if (err == nil) != (test.refused == "") || err != nil && !strings.Contains(err.Error(), test.refused) {
 			t.Errorf("%s: %v; want %q", name, err, test.refused)
 		}
@@ -62,7 +62,7 @@ func TestUpdate(t *testing.T) {
 	plain := podWith(nil)
 	for key, value := range pod.Annotations {
 		asks := podWith(map[string]string{key: value})
-		if err, _ := judge.judge(t, request{object: asks, old: plain, namespace: in}); err == nil {
+		if _, err := judge.judge(t, request{object: asks, old: plain, namespace: in}); err == nil {
 			t.Errorf("a running pod gets %s", key)
 		}
 	}
@@ -88,7 +88,7 @@ func TestBinding(t *testing.T) {
 			// The mark of a mirror pod does not help.
 			binding.Annotations = map[string]string{key: `{"effect":"PreferredDuringScheduling"}`, "kubernetes.io/config.mirror": "x"}
 		}
-		err, cost := judge.judge(t, request{object: binding, subresource: "binding", namespace: in})
+		cost, err := judge.judge(t, request{object: binding, subresource: "binding", namespace: in})
 		if (err != nil) != refused || cost > 1000 {
 			t.Errorf("%q: %v, cost %d; want it refused: %t", key, err, cost, refused)
 		}
