@@ -85,11 +85,14 @@ func TestServeFlood(t *testing.T) {
 	}
 }
 
+// answered waits until the server has noticed that the answer was read: until then the connection
+// counts as one with a request.
 func answered(t *testing.T, c caller) {
 	t.Helper()
 	if text, err := c.ask("/"); err != nil || text != "ok" {
 		t.Fatalf("%q, %v", text, err)
 	}
+	synctest.Wait()
 }
 
 // TestLimitedStrangers: strangers leave places to connections that have shown a password, whose
