@@ -1,10 +1,11 @@
-package main
+package packaging
 
 import (
 	"crypto/sha256"
 	"debug/elf"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path"
@@ -37,6 +38,8 @@ var (
 	amd64  = architecture{"amd64", "x86_64", "x86-64", elf.EM_X86_64}
 	arm64  = architecture{"arm64", "aarch64", "arm64", elf.EM_AARCH64}
 	arches = []architecture{amd64, arm64}
+	// programs have a list of their modules each.
+	programs = []string{"partition-fleet", "partition-generator", "partition-installer", "partition-monitor"}
 )
 
 // onEach runs a test for each architecture, at the same time as others.
@@ -96,19 +99,33 @@ func archive(t *testing.T, a architecture) string {
 	return filepath.Join(shared, "release/node-partition-0.1.0-rc.1-linux-"+a.goarch+".tar.gz")
 }
 
-// installed returns the files that make install installs.
-func installed(t *testing.T, a architecture) []file {
+// installed maps the files that make install installs to their modes.
+func installed(t *testing.T, a architecture) map[string]fs.FileMode {
 	t.Helper()
 	packages(t, a)
-	data, err := os.ReadFile(filepath.Join(shared, "linux-"+a.goarch, "list"))
+	found := modes(t, filepath.Join(shared, "linux-"+a.goarch, "stage"))
+	delete(found, "/usr/share/doc/node-partition/installed") // for the next make install
+	return found
+}
+
+// modes maps the files in a folder to their modes.
+func modes(t *testing.T, dir string) map[string]fs.FileMode {
+	t.Helper()
+	found := map[string]fs.FileMode{}
+	err := filepath.WalkDir(dir, func(file string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		info, err := entry.Info()
+		if err == nil {
+			found[strings.TrimPrefix(file, dir)] = info.Mode()
+		}
+		return err
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	listed, err := readList(strings.NewReader(string(data)), "../..")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return listed
+	return found
 }
 
 // sums returns the names and digests of the files in a folder.
@@ -156,8 +173,10 @@ func TestRelease(t *testing.T) {
 	)
 	for _, a := range arches {
 		want = append(want, "/node-partition_0.1.0~rc.1-1_"+a.goarch+".deb", "/node-partition-0.1.0~rc.1-1."+a.rpm+".rpm",
-			"/node-partition-0.1.0~rc.1-"+a.systemd+".raw", "/node-partition-0.1.0-rc.1-linux-"+a.goarch+".tar.gz",
-			"/node-partition-0.1.0-rc.1-linux-"+a.goarch+".cdx.json", "/node-partition-installer-0.1.0-rc.1-linux-"+a.goarch+".cdx.json")
+			"/node-partition-0.1.0~rc.1-"+a.systemd+".raw", "/node-partition-0.1.0-rc.1-linux-"+a.goarch+".tar.gz")
+		for _, program := range programs {
+			want = append(want, "/"+program+"-0.1.0-rc.1-linux-"+a.goarch+".cdx.json")
+		}
 	}
 	slices.Sort(names)
 	slices.Sort(want)
@@ -174,15 +193,16 @@ func TestRelease(t *testing.T) {
 	if !strings.Contains(version, "v0.1.0-rc.1") {
 		t.Errorf("the program in the archive prints %q", version)
 	}
+	at := strings.TrimSpace(command(t, "git", "-c", "safe.directory=*", "log", "-1", "--format=%cd", "--date=format-local:%Y-%m-%dT%H:%M:%SZ"))
 	for _, a := range arches {
-		for whole, program := range map[string]string{"node-partition": "/usr/bin/partition-monitor", "node-partition-installer": "/partition-installer"} {
-			data, err := os.ReadFile(filepath.Join(dir, whole+"-0.1.0-rc.1-linux-"+a.goarch+".cdx.json"))
+		for _, program := range programs {
+			data, err := os.ReadFile(filepath.Join(dir, program+"-0.1.0-rc.1-linux-"+a.goarch+".cdx.json"))
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, part := range []string{`"bomFormat": "CycloneDX"`, `"pkg:golang/k8s.io/apimachinery@v`, `"ref": "` + program + `"`, `"pkg:golang/std@1.`} {
+			for _, part := range []string{`"bomFormat": "CycloneDX"`, `"name": "k8s.io/apimachinery"`, "#cmd/" + program + `"`, `"name": "std"`, `"timestamp": "` + at + `"`} {
 				if !strings.Contains(string(data), part) {
-					t.Errorf("the SBOM of %s for %s does not have %s", whole, a.goarch, part)
+					t.Errorf("the SBOM of %s for %s does not have %s", program, a.goarch, part)
 				}
 			}
 		}
@@ -208,6 +228,7 @@ func TestPrograms(t *testing.T) {
 		command(t, "dpkg-deb", "-x", debFile, filepath.Join(root, "deb"))
 		command(t, "tar", "-xzf", archive(t, a), "--strip-components=1", "--one-top-level="+filepath.Join(root, "archive"))
 		command(t, "unsquashfs", "-no-progress", "-no-xattrs", "-dest", filepath.Join(root, "sysext"), extension(t, a))
+		command(t, "tar", "-xf", filepath.Join(shared, "linux-"+a.goarch, "image.tar"), "--one-top-level="+filepath.Join(root, "image"))
 		inRPM := command(t, "rpm", "-qp", "--queryformat", `[%{FILEDIGESTS} %{FILENAMES}\n]`, rpmFile)
 		for _, path := range []string{"/usr/bin/partition-monitor", "/usr/lib/systemd/system-generators/partition-generator"} {
 			built := filepath.Join(shared, "linux-"+a.goarch, filepath.Base(path))
@@ -219,7 +240,7 @@ func TestPrograms(t *testing.T) {
 				t.Errorf("%s for %s is for %v", filepath.Base(path), a.goarch, program.Machine)
 			}
 			want := digest(t, built)
-			for _, kind := range []string{"deb", "archive", "sysext"} {
+			for _, kind := range []string{"deb", "archive", "sysext", "image/payload"} {
 				if digest(t, filepath.Join(root, kind, path)) != want {
 					t.Errorf("the %s for %s has another %s than was built for it", kind, a.goarch, path)
 				}
@@ -236,6 +257,32 @@ func TestPrograms(t *testing.T) {
 		}
 		if got := command(t, "rpm", "-qp", "--queryformat", "%{ARCH}", rpmFile); got != a.rpm {
 			t.Errorf("the rpm for %s is for %s", a.goarch, got)
+		}
+	}
+}
+
+// TestImage: the image has the programs of a roll, and below /payload what make install installs with
+// its record. All of it belongs to root.
+func TestImage(t *testing.T) {
+	onEach(t, image)
+}
+
+func image(t *testing.T, a architecture) {
+	t.Helper()
+	want := map[string]fs.FileMode{
+		"/partition-fleet": 0o755, "/partition-installer": 0o755, "/payload/usr/share/doc/node-partition/installed": 0o644,
+	}
+	for path, mode := range installed(t, a) {
+		want["/payload"+path] = mode
+	}
+	layer, tree := filepath.Join(shared, "linux-"+a.goarch, "image.tar"), filepath.Join(t.TempDir(), "tree")
+	command(t, "tar", "-xf", layer, "--one-top-level="+tree)
+	if got := modes(t, tree); !maps.Equal(got, want) {
+		t.Errorf("the image has %v\nwant %v", got, want)
+	}
+	for line := range strings.Lines(command(t, "tar", "-tvf", layer)) {
+		if !strings.Contains(line, " root/root ") || line[0] == 'd' && !strings.HasPrefix(line, "drwxr-xr-x ") {
+			t.Errorf("the image has %s", line)
 		}
 	}
 }
@@ -279,16 +326,15 @@ func contents(t *testing.T, a architecture) {
 		},
 	} {
 		want := kind.want
-		for _, f := range listed {
-			to := f.path
+		for to := range listed {
 			switch {
 			case kind.name == "rpm" && (path.Base(to) == "LICENSE" || path.Base(to) == "third-party-licenses"):
 				to = "/usr/share/licenses/node-partition/" + path.Base(to)
-			case strings.HasSuffix(to, "/node-partition/LICENSE"):
+			case path.Base(to) == "LICENSE":
 				continue
 			case kind.name == "deb" && path.Base(to) == "CHANGELOG.md":
 				to = path.Dir(to) + "/changelog.gz"
-			case path.Base(to) == "_partition-monitor" && kind.name == "deb":
+			case kind.name == "deb" && path.Base(to) == "_partition-monitor":
 				to = "/usr/share/zsh/vendor-completions/_partition-monitor"
 			case strings.HasPrefix(to, "/usr/share/man/"):
 				to += ".gz"
@@ -326,14 +372,32 @@ func TestLint(t *testing.T) {
 			t.Errorf("rpmlint of %s: %s", a.goarch, out)
 		}
 	}
-	for _, scripts := range []string{deb.scripts.PreInstall, deb.scripts.PostInstall, deb.scripts.PreRemove, deb.scripts.PostRemove,
-		rpm.scripts.PreInstall, rpm.scripts.PostInstall, rpm.scripts.PreRemove, rpm.scripts.PostRemove} {
-		composed, err := compose("../..", scripts, t.TempDir())
-		if err != nil {
+	scripts, err := filepath.Glob("scripts/*-*")
+	if err != nil || len(scripts) != 8 {
+		t.Fatalf("the scripts are %q, %v", scripts, err)
+	}
+	for _, script := range scripts {
+		whole := filepath.Join(t.TempDir(), "script")
+		if err := os.WriteFile(whole, []byte(composed(t, filepath.Base(script))), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		command(t, "shellcheck", composed)
+		command(t, "shellcheck", whole)
 	}
+}
+
+// composed returns a script as it is in a package: the functions that all of them share, and its own
+// lines.
+func composed(t *testing.T, script string) string {
+	t.Helper()
+	functions, err := os.ReadFile("scripts/functions")
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := os.ReadFile(filepath.Join("scripts", script))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(functions) + string(own)
 }
 
 // TestCompletions: each shell loads its completions and completes a command and an option.

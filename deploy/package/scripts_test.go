@@ -1,4 +1,4 @@
-package main
+package packaging
 
 import (
 	"fmt"
@@ -100,15 +100,7 @@ func (m machine) exists(path string) bool {
 // compose writes a script as it is in a package, but for its root, and returns its path.
 func (m machine) compose(script string) string {
 	m.Helper()
-	path, err := compose("../..", script, m.tools)
-	if err != nil {
-		m.Fatal(err)
-	}
-	data, err := os.ReadFile(path)
-	if err != nil {
-		m.Fatal(err)
-	}
-	text := string(data)
+	text := composed(m.T, script)
 	set := func(name, from, to string) {
 		if strings.Count(text, "\n"+name+"="+from+"\n") != 1 {
 			m.Fatalf("%s does not set %s to %s in one place:\n%s", script, name, from, text)
@@ -119,6 +111,7 @@ func (m machine) compose(script string) string {
 	if m.patience != 0 {
 		set("patience", "600", fmt.Sprint(m.patience))
 	}
+	path := filepath.Join(m.tools, script)
 	if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
 		m.Fatal(err)
 	}
