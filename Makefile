@@ -58,7 +58,7 @@ ONE := $(or $(FLAVOUR),$(LAB_FLAVOURS),trixie)
 # The folder of the programs.
 BIN ?= bin
 
-.PHONY: all build check-prefix install uninstall list packages sysext image chart release test-packages test-ways pictures test test-unit e2e test-long test-nodes test-arm64 test-older soak \
+.PHONY: all build check-prefix install uninstall packages sysext image chart release test-packages test-ways pictures test test-unit e2e test-long test-nodes test-arm64 test-older soak \
 	vet lint golangci-lint bench bench-fleet fuzz race guards mutants demo clean help setup-node generate
 
 all: build
@@ -131,10 +131,6 @@ uninstall: check-prefix
 	if [ "$$(readlink '$(DESTDIR)$(PLUGIN)')" = '$(MONITOR)' ]; then rm -f '$(DESTDIR)$(PLUGIN)'; fi
 	@if [ -d '$(DESTDIR)$(DOCS)' ]; then find '$(DESTDIR)$(DOCS)' -depth -type d -empty -delete; fi
 	@echo 'A partition that runs keeps its limits until the next boot or "systemctl daemon-reload".'
-
-# The installed files as mode, source and path, for packages.
-list: check-prefix
-	@$(LISTED)
 
 # The last commit's time is the time of all files, so that the same commit gives the same bytes.
 packages image chart release: export SOURCE_DATE_EPOCH := $(or $(SOURCE_DATE_EPOCH),$(shell git -c safe.directory='*' log -1 --format=%ct 2>/dev/null))

@@ -8,8 +8,8 @@ import (
 	"maps"
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -99,51 +99,38 @@ func archive(t *testing.T, a architecture) string {
 	return filepath.Join(shared, "release/node-partition-0.1.0-rc.1-linux-"+a.goarch+".tar.gz")
 }
 
-// installed maps the files that make install installs to their modes.
-func installed(t *testing.T, a architecture) map[string]fs.FileMode {
+// record is for the next make install. Only the image has it.
+const record = "/usr/share/doc/node-partition/installed"
+
+// installed maps the files that make install installs to their modes and digests.
+func installed(t *testing.T, a architecture) map[string]string {
 	t.Helper()
 	packages(t, a)
-	found := modes(t, filepath.Join(shared, "linux-"+a.goarch, "stage"))
-	delete(found, "/usr/share/doc/node-partition/installed") // for the next make install
+	found := files(t, filepath.Join(shared, "linux-"+a.goarch, "stage"))
+	delete(found, record)
 	return found
 }
 
-// modes maps the files in a folder to their modes.
-func modes(t *testing.T, dir string) map[string]fs.FileMode {
+// files maps the files in a folder to their modes and digests.
+func files(t *testing.T, dir string) map[string]string {
 	t.Helper()
-	found := map[string]fs.FileMode{}
+	found := map[string]string{}
 	err := filepath.WalkDir(dir, func(file string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
 		info, err := entry.Info()
-		if err == nil {
-			found[strings.TrimPrefix(file, dir)] = info.Mode()
+		if err != nil {
+			return err
 		}
+		data, err := os.ReadFile(file)
+		found[strings.TrimPrefix(file, dir)] = fmt.Sprintf("%04o %x", info.Mode(), sha256.Sum256(data))
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return found
-}
-
-// sums returns the names and digests of the files in a folder.
-func sums(t *testing.T, dir string) []string {
-	t.Helper()
-	var all []string
-	err := filepath.WalkDir(dir, func(file string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		data, err := os.ReadFile(file)
-		all = append(all, fmt.Sprintf("%s %x", strings.TrimPrefix(file, dir), sha256.Sum256(data)))
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return all
 }
 
 // TestRelease: a release has its packages, system extensions, archives and SBOMs for each
@@ -158,24 +145,29 @@ func TestRelease(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := filepath.Join(another, "release")
-	all := [2][]string{sums(t, filepath.Join(shared, "release")), sums(t, dir)}
-	if !slices.Equal(all[0], all[1]) {
-		t.Errorf("%q\nand %q", all[0], all[1])
+	var sums [2]string
+	for i, built := range []string{filepath.Join(shared, "release"), dir} {
+		data, err := os.ReadFile(filepath.Join(built, "SHA256SUMS"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		sums[i] = string(data)
+		command(t, "sh", "-c", `cd "$0" && sha256sum --quiet -c SHA256SUMS && gzip -dc SHA256SUMS.gz | cmp - SHA256SUMS`, built)
 	}
-	names := make([]string, 0, len(all[0]))
-	for _, sum := range all[0] {
-		names = append(names, strings.Fields(sum)[0])
+	if sums[0] != sums[1] {
+		t.Errorf("%s\nand %s", sums[0], sums[1])
 	}
+	names := regexp.MustCompile(`(?m)[^ ]+$`).FindAllString(sums[0], -1)
 	want := make([]string, 0, len(names))
 	want = append(want,
-		"/SHA256SUMS", "/SHA256SUMS.gz", "/node-partition-0.1.0-rc.1.tar.gz", "/node-partition-0.1.0-rc.1.tgz",
-		"/node-partition-installer-0.1.0-rc.1.oci.tar",
+		"node-partition-0.1.0-rc.1.tar.gz", "node-partition-0.1.0-rc.1.tgz",
+		"node-partition-installer-0.1.0-rc.1.oci.tar",
 	)
 	for _, a := range arches {
-		want = append(want, "/node-partition_0.1.0~rc.1-1_"+a.goarch+".deb", "/node-partition-0.1.0~rc.1-1."+a.rpm+".rpm",
-			"/node-partition-0.1.0~rc.1-"+a.systemd+".raw", "/node-partition-0.1.0-rc.1-linux-"+a.goarch+".tar.gz")
+		want = append(want, "node-partition_0.1.0~rc.1-1_"+a.goarch+".deb", "node-partition-0.1.0~rc.1-1."+a.rpm+".rpm",
+			"node-partition-0.1.0~rc.1-"+a.systemd+".raw", "node-partition-0.1.0-rc.1-linux-"+a.goarch+".tar.gz")
 		for _, program := range programs {
-			want = append(want, "/"+program+"-0.1.0-rc.1-linux-"+a.goarch+".cdx.json")
+			want = append(want, program+"-0.1.0-rc.1-linux-"+a.goarch+".cdx.json")
 		}
 	}
 	slices.Sort(names)
@@ -183,17 +175,13 @@ func TestRelease(t *testing.T) {
 	if !slices.Equal(names, want) {
 		t.Errorf("the release has %q, want %q", names, want)
 	}
-	checked := command(t, "sh", "-c", `cd "$0" && sha256sum -c SHA256SUMS`, dir)
-	if strings.Count(checked, ": OK\n") != len(want)-2 {
-		t.Errorf("checksums: %s", checked)
-	}
 	root := t.TempDir()
 	command(t, "tar", "-xzf", archive(t, amd64), "--strip-components=1", "-C", root)
 	version := command(t, filepath.Join(root, "usr/bin/partition-monitor"), "--version")
 	if !strings.Contains(version, "v0.1.0-rc.1") {
 		t.Errorf("the program in the archive prints %q", version)
 	}
-	at := strings.TrimSpace(command(t, "git", "-c", "safe.directory=*", "log", "-1", "--format=%cd", "--date=format-local:%Y-%m-%dT%H:%M:%SZ"))
+	at := strings.TrimSpace(command(t, "env", "TZ=UTC", "git", "-c", "safe.directory=*", "log", "-1", "--format=%cd", "--date=format-local:%Y-%m-%dT%H:%M:%SZ"))
 	for _, a := range arches {
 		for _, program := range programs {
 			data, err := os.ReadFile(filepath.Join(dir, program+"-0.1.0-rc.1-linux-"+a.goarch+".cdx.json"))
@@ -209,84 +197,6 @@ func TestRelease(t *testing.T) {
 	}
 }
 
-// digest returns the SHA-256 of a file.
-func digest(t *testing.T, path string) string {
-	t.Helper()
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return fmt.Sprintf("%x", sha256.Sum256(data))
-}
-
-// TestPrograms: whatever is released for an architecture has programs for it, and says so.
-func TestPrograms(t *testing.T) {
-	t.Parallel()
-	for _, a := range arches {
-		debFile, rpmFile := packages(t, a)
-		root := t.TempDir()
-		command(t, "dpkg-deb", "-x", debFile, filepath.Join(root, "deb"))
-		command(t, "tar", "-xzf", archive(t, a), "--strip-components=1", "--one-top-level="+filepath.Join(root, "archive"))
-		command(t, "unsquashfs", "-no-progress", "-no-xattrs", "-dest", filepath.Join(root, "sysext"), extension(t, a))
-		command(t, "tar", "-xf", filepath.Join(shared, "linux-"+a.goarch, "image.tar"), "--one-top-level="+filepath.Join(root, "image"))
-		inRPM := command(t, "rpm", "-qp", "--queryformat", `[%{FILEDIGESTS} %{FILENAMES}\n]`, rpmFile)
-		for _, path := range []string{"/usr/bin/partition-monitor", "/usr/lib/systemd/system-generators/partition-generator"} {
-			built := filepath.Join(shared, "linux-"+a.goarch, filepath.Base(path))
-			program, err := elf.Open(built)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if program.Machine != a.machine {
-				t.Errorf("%s for %s is for %v", filepath.Base(path), a.goarch, program.Machine)
-			}
-			want := digest(t, built)
-			for _, kind := range []string{"deb", "archive", "sysext", "image/payload"} {
-				if digest(t, filepath.Join(root, kind, path)) != want {
-					t.Errorf("the %s for %s has another %s than was built for it", kind, a.goarch, path)
-				}
-			}
-			if !strings.Contains(inRPM, want+" "+path+"\n") {
-				t.Errorf("the rpm for %s has another %s than was built for it:\n%s", a.goarch, path, inRPM)
-			}
-			if err := program.Close(); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if got := command(t, "dpkg-deb", "-f", debFile, "Architecture"); got != a.goarch+"\n" {
-			t.Errorf("the deb for %s is for %s", a.goarch, got)
-		}
-		if got := command(t, "rpm", "-qp", "--queryformat", "%{ARCH}", rpmFile); got != a.rpm {
-			t.Errorf("the rpm for %s is for %s", a.goarch, got)
-		}
-	}
-}
-
-// TestImage: the image has the programs of a roll, and below /payload what make install installs with
-// its record. All of it belongs to root.
-func TestImage(t *testing.T) {
-	onEach(t, image)
-}
-
-func image(t *testing.T, a architecture) {
-	t.Helper()
-	want := map[string]fs.FileMode{
-		"/partition-fleet": 0o755, "/partition-installer": 0o755, "/payload/usr/share/doc/node-partition/installed": 0o644,
-	}
-	for path, mode := range installed(t, a) {
-		want["/payload"+path] = mode
-	}
-	layer, tree := filepath.Join(shared, "linux-"+a.goarch, "image.tar"), filepath.Join(t.TempDir(), "tree")
-	command(t, "tar", "-xf", layer, "--one-top-level="+tree)
-	if got := modes(t, tree); !maps.Equal(got, want) {
-		t.Errorf("the image has %v\nwant %v", got, want)
-	}
-	for line := range strings.Lines(command(t, "tar", "-tvf", layer)) {
-		if !strings.Contains(line, " root/root ") || line[0] == 'd' && !strings.HasPrefix(line, "drwxr-xr-x ") {
-			t.Errorf("the image has %s", line)
-		}
-	}
-}
-
 // TestReleaseRefused: a release has a version.
 func TestReleaseRefused(t *testing.T) {
 	t.Parallel()
@@ -298,8 +208,8 @@ func TestReleaseRefused(t *testing.T) {
 	}
 }
 
-// TestContents: the packages have the files that make install installs, and else only those that a
-// format asks for.
+// TestContents: whatever is released for an architecture has the files that make install installs, with
+// programs for it, and else only what a format asks for.
 func TestContents(t *testing.T) {
 	onEach(t, contents)
 }
@@ -307,56 +217,118 @@ func TestContents(t *testing.T) {
 func contents(t *testing.T, a architecture) {
 	t.Helper()
 	debFile, rpmFile := packages(t, a)
-	listed := installed(t, a)
+	root, layer := t.TempDir(), filepath.Join(shared, "linux-"+a.goarch, "image.tar")
+	command(t, "tar", "-xzf", archive(t, a), "--strip-components=1", "--one-top-level="+filepath.Join(root, "archive"))
+	command(t, "unsquashfs", "-no-progress", "-no-xattrs", "-dest", filepath.Join(root, "sysext"), extension(t, a))
+	command(t, "tar", "-xf", layer, "--one-top-level="+filepath.Join(root, "image"))
+	command(t, "dpkg-deb", "-x", debFile, filepath.Join(root, "deb"))
+	inRPM := map[string]string{}
+	for line := range strings.Lines(command(t, "rpm", "-qp", "--queryformat", `[%{FILEMODES:octal} %{FILEDIGESTS} %{FILENAMES}\n]`, rpmFile)) {
+		if fields := strings.Fields(line); len(fields) == 3 { // a folder and a link have no digest
+			inRPM[fields[2]] = fields[0][len(fields[0])-4:] + " " + fields[1]
+		}
+	}
 	for _, kind := range []struct {
-		name string
-		got  string
-		want []string
+		name  string
+		got   map[string]string
+		place func(path string) string
+		more  []string
 	}{
+		{"archive", files(t, filepath.Join(root, "archive")), func(path string) string { return path }, nil},
+		{"sysext", files(t, filepath.Join(root, "sysext")), func(path string) string { return path }, []string{mergedUnit, upholding, extensionRelease}},
 		{
-			"deb", command(t, "sh", "-c", `dpkg-deb --fsys-tarfile "$0" | tar -t | grep -v '/$' | sed 's|^\.||'`, debFile),
-			[]string{
-				"/etc/default/node-partition", "/usr/share/doc/node-partition/copyright", "/usr/share/doc/node-partition/changelog.Debian.gz",
-				"/usr/share/lintian/overrides/node-partition",
-			},
+			"image", files(t, filepath.Join(root, "image")), func(path string) string { return "/payload" + path },
+			[]string{"/payload" + record, "/partition-fleet", "/partition-installer"},
+		},
+		{"deb", files(t, filepath.Join(root, "deb")), inDeb, []string{
+			"/etc/default/node-partition", "/usr/share/doc/node-partition/copyright", "/usr/share/doc/node-partition/changelog.Debian.gz",
+			"/usr/share/lintian/overrides/node-partition",
+		}},
+		{"rpm", inRPM, func(path string) string {
+			switch filepath.Base(path) {
+			case "LICENSE", "third-party-licenses":
+				return "/usr/share/licenses/node-partition/" + filepath.Base(path)
+			}
+			return compressed(path)
+		}, []string{"/etc/sysconfig/node-partition"}},
+	} {
+		want := map[string]string{}
+		for path, file := range installed(t, a) {
+			if path = kind.place(path); strings.HasSuffix(path, ".gz") {
+				file = kind.got[path]
+			}
+			if path != "" {
+				want[path] = file
+			}
+		}
+		for _, path := range kind.more {
+			want[path] = kind.got[path]
+		}
+		if !maps.Equal(kind.got, want) {
+			t.Errorf("%s has %q\nwant %q", kind.name, kind.got, want)
+		}
+	}
+	for _, entries := range []string{command(t, "unsquashfs", "-lls", extension(t, a)), command(t, "tar", "-tvf", layer)} {
+		for _, line := range regexp.MustCompile(`(?m)^[-d]r.*`).FindAllString(entries, -1) {
+			if !regexp.MustCompile(`^(drwxr-xr-x|-rwxr-xr-x|-rw-r--r--) root/root `).MatchString(line) {
+				t.Errorf("%s", line)
+			}
+		}
+	}
+	for _, program := range programs {
+		opened, err := elf.Open(filepath.Join(shared, "linux-"+a.goarch, program))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if opened.Machine != a.machine {
+			t.Errorf("%s for %s is for %v", program, a.goarch, opened.Machine)
+		}
+		if err := opened.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, said := range []struct{ of, got, want string }{
+		{"architecture of the deb", command(t, "dpkg-deb", "-f", debFile, "Architecture"), a.goarch + "\n"},
+		{"architecture of the rpm", command(t, "rpm", "-qp", "--queryformat", "%{ARCH}", rpmFile), a.rpm},
+		{"configuration files of the deb", command(t, "dpkg-deb", "-I", debFile, "conffiles"), "/etc/default/node-partition\n"},
+		{"configuration files of the rpm", command(t, "rpm", "-qpc", rpmFile), "/etc/sysconfig/node-partition\n"},
+		{
+			"release of the extension", command(t, "unsquashfs", "-cat", extension(t, a), strings.TrimPrefix(extensionRelease, "/")),
+			"ID=_any\nARCHITECTURE=" + a.systemd + "\nEXTENSION_RELOAD_MANAGER=1\n",
 		},
 		{
-			"rpm", command(t, "sh", "-c", `rpm -qp --queryformat '[%{FILEMODES:perms} %{FILENAMES}\n]' "$0" | sed -n 's|^[^d][^ ]* ||p'`, rpmFile),
-			[]string{"/etc/default/node-partition", "/etc/sysconfig/node-partition"},
+			"licences of the rpm", command(t, "rpm", "-qpL", rpmFile),
+			"/usr/share/licenses/node-partition/LICENSE\n/usr/share/licenses/node-partition/third-party-licenses\n",
 		},
 	} {
-		want := kind.want
-		for to := range listed {
-			switch {
-			case kind.name == "rpm" && (path.Base(to) == "LICENSE" || path.Base(to) == "third-party-licenses"):
-				to = "/usr/share/licenses/node-partition/" + path.Base(to)
-			case path.Base(to) == "LICENSE":
-				continue
-			case kind.name == "deb" && path.Base(to) == "CHANGELOG.md":
-				to = path.Dir(to) + "/changelog.gz"
-			case kind.name == "deb" && path.Base(to) == "_partition-monitor":
-				to = "/usr/share/zsh/vendor-completions/_partition-monitor"
-			case strings.HasPrefix(to, "/usr/share/man/"):
-				to += ".gz"
-			}
-			want = append(want, to)
+		if said.got != said.want {
+			t.Errorf("%s: %q, want %q", said.of, said.got, said.want)
 		}
-		got := strings.Fields(kind.got)
-		slices.Sort(got)
-		slices.Sort(want)
-		if !slices.Equal(got, want) {
-			t.Errorf("%s has %q\nwant %q", kind.name, got, want)
-		}
-	}
-	if got := command(t, "dpkg-deb", "-I", debFile, "conffiles"); got != "/etc/default/node-partition\n" {
-		t.Errorf("configuration files of the deb: %q", got)
-	}
-	if got := command(t, "rpm", "-qpc", rpmFile); got != "/etc/sysconfig/node-partition\n" {
-		t.Errorf("configuration files of the rpm: %q", got)
 	}
 	if got := command(t, "rpm", "-qp", "--requires", rpmFile); strings.Contains(got, "systemd") {
 		t.Errorf("the rpm does not install without systemd: it requires %q", got)
 	}
+}
+
+// compressed returns the path of an installed file in a package, whose pages are compressed.
+func compressed(path string) string {
+	if strings.HasPrefix(path, "/usr/share/man/") {
+		return path + ".gz"
+	}
+	return path
+}
+
+// inDeb returns the path of an installed file in a deb, or "" for what its copyright names.
+func inDeb(path string) string {
+	switch filepath.Base(path) {
+	case "LICENSE":
+		return ""
+	case "CHANGELOG.md":
+		return filepath.Join(filepath.Dir(path), "changelog.gz")
+	case "_partition-monitor":
+		return "/usr/share/zsh/vendor-completions/_partition-monitor"
+	}
+	return compressed(path)
 }
 
 // TestLint: the tools of the distributions have nothing to say but what is overridden with a

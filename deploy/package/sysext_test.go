@@ -1,7 +1,6 @@
 package packaging
 
 import (
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -40,42 +39,6 @@ func extension(t *testing.T, a architecture) string {
 	t.Helper()
 	packages(t, a)
 	return filepath.Join(shared, "release", "node-partition-0.1.0~rc.1-"+a.systemd+".raw")
-}
-
-// TestSysext: the extension has the installed files and what starts the partition after a merge.
-// All of it is below /usr and belongs to root, and folders can be entered.
-func TestSysext(t *testing.T) {
-	onEach(t, sysext)
-}
-
-func sysext(t *testing.T, a architecture) {
-	t.Helper()
-	raw := extension(t, a)
-	tree := filepath.Join(t.TempDir(), "tree")
-	command(t, "unsquashfs", "-no-progress", "-no-xattrs", "-dest", tree, raw)
-	want := installed(t, a)
-	for _, added := range []string{mergedUnit, upholding, extensionRelease} {
-		want[added] = 0o644
-	}
-	if got := modes(t, tree); !maps.Equal(got, want) {
-		t.Errorf("the extension has %v\nwant %v", got, want)
-	}
-	for line := range strings.Lines(command(t, "unsquashfs", "-lls", raw)) {
-		if !strings.Contains(line, "squashfs-root") { // what unsquashfs says before the list
-			continue
-		}
-		if !strings.Contains(line, " root/root ") || line[0] == 'd' && !strings.HasPrefix(line, "drwxr-xr-x ") {
-			t.Errorf("the extension has %s", line)
-		}
-	}
-	for path, text := range map[string]string{
-		extensionRelease: "ID=_any\nARCHITECTURE=" + a.systemd + "\nEXTENSION_RELOAD_MANAGER=1\n",
-		upholding:        "\n[Unit]\nUpholds=partition-merged@0.1.0-rc.1.service\n",
-	} {
-		if data, err := os.ReadFile(filepath.Join(tree, path)); err != nil || !strings.HasSuffix(string(data), text) {
-			t.Errorf("%s is %q, %v; want %q at its end", path, data, err, text)
-		}
-	}
 }
 
 // takenVersion matches the versions that systemd-sysupdate takes (version_is_valid,
