@@ -208,8 +208,8 @@ func TestReleaseRefused(t *testing.T) {
 	}
 }
 
-// TestContents: whatever is released for an architecture has the files that make install installs, with
-// programs for it, and else only what a format asks for.
+// TestContents: whatever is released for an architecture has the files that make install installs,
+// with programs for it, and else only what a format asks for.
 func TestContents(t *testing.T) {
 	onEach(t, contents)
 }
@@ -357,8 +357,8 @@ func TestLint(t *testing.T) {
 	}
 }
 
-// composed returns a script as it is in a package: the functions that all of them share, and its own
-// lines.
+// composed returns a script as it is in a package: the functions that all of them share, and its
+// own lines.
 func composed(t *testing.T, script string) string {
 	t.Helper()
 	functions, err := os.ReadFile("scripts/functions")

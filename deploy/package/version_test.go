@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestVersion: deb and rpm order the versions of commits: one before a release is older than it, and
-// one after it is newer. What is no version is refused.
+// TestVersion: deb and rpm order the versions of commits: one before a release is older than it,
+// and one after it is newer. Anything else is refused.
 func TestVersion(t *testing.T) {
 	t.Setenv("SOURCE_DATE_EPOCH", "1795611682")
 	for described, want := range map[string]string{
