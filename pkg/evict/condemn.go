@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"nodepartition/internal/cgroupfs"
 )
 
@@ -28,10 +30,12 @@ func condemn(dir string, patience time.Duration) {
 	if err != nil {
 		return // it has ended
 	}
-	limit, err := os.OpenFile(filepath.Join(dir, "memory.max"), os.O_WRONLY, 0)
+	// os.OpenFile sets O_NONBLOCK, with which the kernel does not kill in the write (Linux 6.16).
+	fd, err := unix.Open(filepath.Join(dir, "memory.max"), unix.O_WRONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return
 	}
+	limit := os.NewFile(uintptr(fd), "memory.max")
 	within(patience, func() {
 		// Whatever comes of it: all processes are killed next.
 		_, _ = limit.WriteString(strconv.FormatUint(usage/2, 10))
