@@ -39,7 +39,7 @@ const (
 	condemnedUnit = `[Service]
 EnvironmentFile=-` + condemnedDir + `/armed
 ExecStart=
-ExecStart=/usr/local/bin/condemner /usr/bin/partition-monitor run $PARTITION_MONITOR_ARGS
+ExecStart=/usr/local/bin/condemner ` + monitorPath + ` run --move=restart $PARTITION_MONITOR_ARGS
 ExecStopPost=+/bin/bash /usr/local/bin/condemned
 `
 	// condemnedLimits prints the containers of the partition that have a limit.
@@ -95,7 +95,7 @@ func TestEvictionCondemned(t *testing.T) {
 		n, control := joined(t, flavour, fmt.Sprintf(condemnedSection, condemnedNear),
 			lab.File{Path: "/usr/local/bin/condemner", Source: condemner, Mode: 0o755},
 			lab.File{Path: "/usr/local/bin/condemned", Data: []byte(condemnedEnd)},
-			lab.File{Path: "/run/systemd/system/" + monitorUnit + ".d/50-condemned.conf", Data: []byte(condemnedUnit)},
+			lab.File{Path: "/run/systemd/system/" + monitorUnit + ".d/60-condemned.conf", Data: []byte(condemnedUnit)},
 		)
 		e := &evictor{Node: n, control: control, leakers: map[string]bool{}}
 		run(t, n, "mkdir "+condemnedDir+" && systemctl daemon-reload")
