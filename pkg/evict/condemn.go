@@ -3,6 +3,7 @@ package evict
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -63,7 +64,10 @@ func giveBack(cgroups cgroupfs.FS, c Stopped) error {
 		_, err = file.WriteString(text)
 		err = errors.Join(err, file.Close())
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, unix.ENODEV): // it has ended since it was read
+		return fs.ErrNotExist
+	case err != nil:
 		return fmt.Errorf("giving container %s its memory limit of %s back: %w; restart it", c.ID, text, err)
 	}
 	return nil

@@ -46,8 +46,8 @@ ExecStopPost=+/bin/bash /usr/local/bin/condemned
 	condemnedLimits = `cd ` + systemCgroup + ` && for d in $(find . -name '*.scope'); do
 	{ read -r limit <"$d/memory.max"; } 2>/dev/null && echo "$d $limit"
 done`
-	// condemnedEnd runs between the end of the monitor and its next start. It notes the limits, and that
-	// the next run is not to end. In some rounds it has the threshold crossed for the next run.
+	// condemnedEnd runs between the end of the monitor and its next start. It notes the limits, and
+	// that the next run is not to end. In some rounds it has the threshold crossed for the next run.
 	condemnedEnd = `case $SERVICE_RESULT in signal | core-dump) ;; *) exit 0 ;; esac
 rm ` + condemnedDir + `/armed || exit
 (` + condemnedLimits + `) >` + condemnedDir + `/limits.new && mv ` + condemnedDir + `/limits.new ` + condemnedDir + `/limits

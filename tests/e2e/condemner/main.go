@@ -1,7 +1,7 @@
-// Command condemner becomes a program, which the kernel kills before it writes its first file of one
-// byte, if the environment has CONDEMNER. The only such file of the monitor is cgroup.kill. It is
-// open by then: no name of a file shows that the moment has come, and a tracer would slow down the
-// readings before it.
+// Command condemner becomes a program. If the environment has CONDEMNER, the kernel kills that
+// before it writes its first file of one byte. The only such file of the monitor is cgroup.kill. It
+// is open by then: no name of a file shows that the moment has come, and a tracer would slow down
+// the readings before it.
 //
 //	condemner PROGRAM [ARG...]
 package main
