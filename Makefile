@@ -41,15 +41,16 @@ LONG = $(shell sed -n 's|[.+]|\\&|g; s|\*|.+|g; s|/|$$/^|g; s|^Test.*|^&$$|p' te
 EACH = $(if $(LAB_FLAVOURS),,-each)
 # In test-nodes alone: the streams of a node, which belong to the lab, and tests that take many
 # minutes and have counterparts without a node: two nodes for the dashboard, memory pressure, a
-# flood of connections, a journald and a kubelet that are stopped, memory of pods that are gone, CPU
-# managers one by one, storms, a clock that is set, boots with a section that arrives late and of
-# nodes of three sizes, partitions that change while sixty pods start and end, exclusive CPUs
-# process by process, and thirty attacks with and without the policies. And those whose programs
-# take many minutes of all processors to build: a node with controllers and a scheduler, and older
-# API servers; make test has the policies on the present one. Of three partitions make test has
-# the evictions in all at once, and one that goes and comes back. And rolls over a
-# fleet, of which the unit tests have each part; make test has one on one node, and its end.
-HOURS = ^TestSoak|^TestNode(ControlPlane|Streams)?$$|^Test(Dashboards|Floor|CPUManager|Exclusive|ExclusiveCPUManager|Storms|ClockStep|Arrival|Sizes|WorkloadChanges|KubeletAway|Flood|JournaldHangs|EvictionLeft|Resource|KubeletThatZeroes|IRQCPUs|Attacks|AdmissionVersions|MarksVersions|ManifestsVersions|AdmissionNotServed|Fleet|FleetRights|FleetLock|FleetRemove|FleetCluster|FleetFailures)$$|^TestFleetNode$$/^.+$$/^(writes_only_what_is_listed|refused.*|monitor_cannot_start|dies_after_apply|another_section_dies_and_the_node_boots)$$|^TestWorkloads$$/^.+$$/^(a_hog_in_each|the_system_partition_removed|all_removed)$$
+# flood of connections, a journald and a kubelet that are stopped, memory of pods that are gone,
+# monitors that are killed within a kill, CPU managers one by one, storms, a clock that is set,
+# boots with a section that arrives late and of nodes of three sizes, partitions that change while
+# sixty pods start and end, exclusive CPUs process by process, and thirty attacks with and without
+# the policies. And those whose programs take many minutes of all processors to build: a node with
+# controllers and a scheduler, and older API servers; make test has the policies on the present one.
+# Of three partitions make test has the evictions in all at once, and one that goes and comes back.
+# And rolls over a fleet, of which the unit tests have each part; make test has one on one node, and
+# its end.
+HOURS = ^TestSoak|^TestNode(ControlPlane|Streams)?$$|^Test(Dashboards|Floor|CPUManager|Exclusive|ExclusiveCPUManager|Storms|ClockStep|Arrival|Sizes|WorkloadChanges|KubeletAway|Flood|JournaldHangs|EvictionLeft|EvictionCondemned|Resource|KubeletThatZeroes|IRQCPUs|Attacks|AdmissionVersions|MarksVersions|ManifestsVersions|AdmissionNotServed|Fleet|FleetRights|FleetLock|FleetRemove|FleetCluster|FleetFailures)$$|^TestFleetNode$$/^.+$$/^(writes_only_what_is_listed|refused.*|monitor_cannot_start|dies_after_apply|another_section_dies_and_the_node_boots)$$|^TestWorkloads$$/^.+$$/^(a_hog_in_each|the_system_partition_removed|all_removed)$$
 # On kinds of nodes that are made by name alone: make test-arm64, make test-older.
 NAMED = $(if $(findstring arm64,$(LAB_FLAVOURS)),,|^TestArm64$$)$(if $(findstring kubelet-1.35,$(LAB_FLAVOURS)),,|^TestOlderKubelet$$)
 # The one kind that "make e2e RUN=..." takes.

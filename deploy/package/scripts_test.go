@@ -569,8 +569,8 @@ func TestReasons(t *testing.T) {
 		t.Fatal(err)
 	}
 	reasons := regexp.MustCompile(`Reason = "([a-z-]+)"`).FindAllSubmatch(source, -1)
-	if len(reasons) < 12 {
-		t.Errorf("%d reasons in report.go", len(reasons))
+	if len(reasons) == 0 {
+		t.Error("no reasons in report.go")
 	}
 	for _, reason := range reasons {
 		if !strings.Contains(string(functions), "\n\t"+string(reason[1])+") echo '") {
