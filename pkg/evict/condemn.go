@@ -32,11 +32,13 @@ func condemn(dir string, patience time.Duration) {
 		return // it has ended
 	}
 	// os.OpenFile sets O_NONBLOCK, with which the kernel does not kill in the write (Linux 6.16).
+	//guard: the kernel kills before the write of a limit returns
 	fd, err := unix.Open(filepath.Join(dir, "memory.max"), unix.O_WRONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return
 	}
 	limit := os.NewFile(uintptr(fd), "memory.max")
+	//guard: a limit that cannot be met delays no kill
 	within(patience, func() {
 		// Whatever comes of it: all processes are killed next.
 		_, _ = limit.WriteString(strconv.FormatUint(usage/2, 10))
@@ -52,6 +54,7 @@ func giveBack(cgroups cgroupfs.FS, c Stopped) error {
 		return nil
 	}
 	present, err := cgroups.MemoryMax(c.Cgroup)
+	//guard: a limit that was raised since is not given back
 	if err != nil || present >= c.MemoryMaxBytes {
 		return err
 	}
