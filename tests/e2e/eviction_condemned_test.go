@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// condemnedTimes counts the ends of the monitor. Each second one is beside a container with a limit
-	// of its own.
+	// condemnedTimes counts the ends of the monitor. Each second one is beside a container that has a
+	// limit.
 	condemnedTimes = 20
 
 	// condemnedSection has a threshold that a pod crosses at the limit alone.
@@ -123,8 +123,8 @@ func (c *condemned) start(t *testing.T, e *evictor) {
 	run(t, e.Node, "echo 0 >"+systemCgroup+"/"+c.scope+"/memory.oom.group")
 }
 
-// condemn ends the monitor when it has lowered the limit of the pod's container, and waits until the
-// next run has given the eviction up: memory is back by then.
+// condemn ends the monitor when it has lowered the limit of the pod's container, and waits until
+// the next run has given the eviction up: memory is back by then.
 func (c *condemned) condemn(t *testing.T, e *evictor) {
 	t.Helper()
 	before := limitsOf(run(t, e.Node, condemnedLimits))
