@@ -18,21 +18,17 @@ import (
 )
 
 const (
-	// condemnedTimes counts the ends of the monitor after which memory is back, and condemnedLow those
-	// after which it is still low. Each second one is beside a container with a limit of its own.
+	// condemnedTimes counts the ends of the monitor. Each second one is beside a container that has a
+	// limit.
 	condemnedTimes = 20
-	condemnedLow   = 4
 
+	// condemnedSection has a threshold that a pod crosses at the limit alone.
 	condemnedSection = `systemPartition:
   memoryLimit: 512Mi
   cpuset: "0-1"
   namespaces: [kube-system]
-  evictionHard: {memory.available: %dMi}
+  evictionHard: {memory.available: 14Mi}
 `
-	// condemnedNear is a threshold that a pod crosses at the limit alone, in MiB. condemnedFar is one
-	// that it still crosses when the kernel has ended its largest process.
-	condemnedNear = 14
-	condemnedFar  = 400
 
 	// condemnedDir is the folder on the node in which the test and its pods leave each other notes.
 	condemnedDir  = "/run/condemned"
@@ -47,17 +43,16 @@ ExecStopPost=+/bin/bash /usr/local/bin/condemned
 	{ read -r limit <"$d/memory.max"; } 2>/dev/null && echo "$d $limit"
 done`
 	// condemnedEnd runs between the end of the monitor and its next start. It notes the limits, and
-	// that the next run is not to end. In some rounds it has the threshold crossed for the next run.
+	// that the next run is not to end.
 	condemnedEnd = `case $SERVICE_RESULT in signal | core-dump) ;; *) exit 0 ;; esac
 rm ` + condemnedDir + `/armed || exit
 (` + condemnedLimits + `) >` + condemnedDir + `/limits.new && mv ` + condemnedDir + `/limits.new ` + condemnedDir + `/limits
-if test -e ` + condemnedDir + `/low; then sed -i 's/memory.available: 14Mi/memory.available: 400Mi/' ` + lab.KubeletConfigPath + `; fi
 `
 )
 
 // condemnedPod is a pod that takes all memory of the partition when it finds its name in
 // condemnedDir, most of it in one process. When the kernel has killed that process, the pod frees
-// the rest, unless it finds low.
+// the rest.
 func condemnedPod(name string, limits v1.ResourceList) spec {
 	s := spec{namespace: members, name: name, requests: resources("10m", "16Mi"), limits: limits}
 	// dd writes after it has read everything, to a pipe that nobody reads.
@@ -73,7 +68,6 @@ while :; do
 		all="$all $!"
 		sleep 0.1
 	done
-	while test -e low; do sleep 0.2; done
 	kill $all 2>/dev/null
 	wait
 done`}
@@ -92,7 +86,7 @@ func TestEvictionCondemned(t *testing.T) {
 		if err := program.Build("nodepartition/tests/e2e/condemner", condemner); err != nil {
 			t.Fatal(err)
 		}
-		n, control := joined(t, flavour, fmt.Sprintf(condemnedSection, condemnedNear),
+		n, control := joined(t, flavour, condemnedSection,
 			lab.File{Path: "/usr/local/bin/condemner", Source: condemner, Mode: 0o755},
 			lab.File{Path: "/usr/local/bin/condemned", Data: []byte(condemnedEnd)},
 			lab.File{Path: "/run/systemd/system/" + monitorUnit + ".d/60-condemned.conf", Data: []byte(condemnedUnit)},
@@ -103,9 +97,8 @@ func TestEvictionCondemned(t *testing.T) {
 		for _, c := range pods {
 			c.start(t, e)
 		}
-		for round := range condemnedTimes + condemnedLow {
-			c := pods[round%len(pods)]
-			c.condemn(t, e, round >= condemnedTimes)
+		for round := range condemnedTimes {
+			pods[round%len(pods)].condemn(t, e)
 			if t.Failed() {
 				t.Fatalf("in round %d", round)
 			}
@@ -130,16 +123,12 @@ func (c *condemned) start(t *testing.T, e *evictor) {
 	run(t, e.Node, "echo 0 >"+systemCgroup+"/"+c.scope+"/memory.oom.group")
 }
 
-// condemn ends the monitor when it has lowered the limit of the pod's container. low means that
-// memory is low when the monitor starts again, so that it carries the eviction out.
-func (c *condemned) condemn(t *testing.T, e *evictor, low bool) {
+// condemn ends the monitor when it has lowered the limit of the pod's container, and waits until
+// the next run has given the eviction up: memory is back by then.
+func (c *condemned) condemn(t *testing.T, e *evictor) {
 	t.Helper()
 	before := limitsOf(run(t, e.Node, condemnedLimits))
-	note := c.name
-	if low {
-		note = "low " + c.name
-	}
-	run(t, e.Node, "cd "+condemnedDir+" && rm -f limits && echo CONDEMNER=1 >armed && systemctl restart "+monitorUnit+" && touch "+note)
+	run(t, e.Node, "cd "+condemnedDir+" && rm -f limits && echo CONDEMNER=1 >armed && systemctl restart "+monitorUnit+" && touch "+c.name)
 	var left map[string]string
 	eventually(t, e.Node, "the monitor has ended", func(ctx context.Context) (bool, string, error) {
 		out, err := e.Run(ctx, "cat "+condemnedDir+"/limits 2>/dev/null || true")
@@ -156,15 +145,6 @@ func (c *condemned) condemn(t *testing.T, e *evictor, low bool) {
 	})
 	after := limitsOf(run(t, e.Node, condemnedLimits))
 	t.Logf("%s had the limit %s, was left with %s, and then has %q", c.name, before[c.scope], left[c.scope], after[c.scope])
-	if low {
-		e.evicted(t, c.name)
-		e.remove(t, members, c.name)
-		run(t, e.Node, "rm "+condemnedDir+"/low")
-		configure(t, e.Node, fmt.Sprintf(condemnedSection, condemnedNear))
-		after = limitsOf(run(t, e.Node, condemnedLimits))
-		delete(before, c.scope)
-		defer c.start(t, e)
-	}
 	if !maps.Equal(after, before) {
 		t.Errorf("limits before: %v\nand after: %v", before, after)
 	}
