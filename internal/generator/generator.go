@@ -164,8 +164,8 @@ type repair struct {
 	watched bool
 }
 
-// with says what to do while units are in force, which may be of an earlier version, or of a time
-// when the file was not to be watched. A repair of another file than that one needs a reload.
+// with says what to do while units are in force, which may be of a time when the file was
+// not to be watched. A repair of another file than that one needs a reload.
 func (r repair) with(units []string) string {
 	if r.watched && stdslices.Contains(units, slices.WatchPath) && onlyOverride(r.refused) {
 		return repairFile

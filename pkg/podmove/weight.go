@@ -85,7 +85,7 @@ func (d *Decision) weights(s Snapshot, p *PartitionPolicy, pods []Pod, places []
 			share = load{milli: pod.MilliCPU, memory: pod.DefaultCgroup.Limits.Protection}
 			if places[i].Partition == p.Name {
 				if asked, ok := s.asked(pod, places[i]); ok {
-					share.milli, share.cores = pod.milliCPU(asked), asked.Request
+					share.milli, share.cores = asked.MilliCPU, asked.Request
 				}
 			}
 		case !cgroup.Exists:

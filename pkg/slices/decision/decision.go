@@ -28,7 +28,7 @@ const FileName = ".decision.json"
 // maxBytes bounds the file: a thousand namespaces of the longest name take 66 KB.
 const maxBytes = 1 << 20
 
-// version is the version of the file. A reader takes earlier ones, and refuses later ones.
+// version is the version of the file. A reader takes no other.
 const version = 1
 
 // Decision is the content of the file. It is plain data: equal input of the generator gives an
@@ -38,8 +38,7 @@ type Decision struct {
 	// Identity is Config.Identity of the configuration that was applied. It is empty if that was not
 	// valid, which no configuration equals.
 	Identity string `json:"identity"`
-	// Section is Config.SectionDigest of that configuration. It is empty without a section, and in a
-	// file of an earlier version.
+	// Section is Config.SectionDigest of that configuration. It is empty without a section.
 	Section string `json:"section,omitempty"`
 	// Partitions lists the partitions that were made, in the order of the configuration.
 	Partitions []Partition `json:"partitions,omitempty"`
@@ -51,7 +50,7 @@ type Decision struct {
 type Partition struct {
 	Name       unitname.PartitionName `json:"name"`
 	Namespaces []string               `json:"namespaces"`
-	// Eviction is nil in a file that an earlier version of the monitor has written.
+	// Eviction has the thresholds of eviction.
 	Eviction *thresholds.Thresholds `json:"eviction,omitempty"`
 	// Floor is the protected memory of the partition.
 	Floor Floor `json:"floor,omitzero"`
@@ -128,22 +127,10 @@ func ThresholdsOf(p *config.Partition) *thresholds.Thresholds {
 	return &t
 }
 
-// Text returns the content of the file. It has the system partition a second time, as it was before
-// there were versions: a monitor of that time runs until it is restarted, and would take a file
-// without members for the end of the partition, and move its pods out.
+// Text returns the content of the file.
 func (d Decision) Text() (string, error) {
 	d.Version = version
-	var old unversioned
-	for i := range d.Partitions {
-		if p := d.Partitions[i]; p.Name == unitname.First {
-			old.Deferral, p.Deferral = p.Deferral, nil
-			old.Members = &p
-		}
-	}
-	text, err := json.Marshal(struct {
-		Decision
-		unversioned
-	}{d, old})
+	text, err := json.Marshal(d)
 	return string(text) + "\n", err
 }
 
@@ -159,35 +146,10 @@ const (
 	oldDir       = config.StateDir + "/units.old"
 )
 
-// unversioned is the file of the versions before Version: it is of the system partition alone.
-type unversioned struct {
-	Members  *Partition `json:"members,omitempty"`
-	Deferral *Deferral  `json:"deferral,omitempty"`
-}
-
-// parse parses the file of this version and of those before.
+// parse parses the file of this version.
 func parse(data []byte) (*Decision, error) {
 	d := &Decision{}
-	err := statefile.Decode(data, version, d)
-	if errors.Is(err, statefile.ErrLater) {
-		return nil, fmt.Errorf("%w: restart partition-monitor", err)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if d.Version == version {
-		return d, nil
-	}
-	var old unversioned
-	if err := json.Unmarshal(data, &old); err != nil {
-		return nil, err
-	}
-	d.Version = version
-	if old.Members != nil {
-		old.Members.Name, old.Members.Deferral = unitname.First, old.Deferral
-		d.Partitions = []Partition{*old.Members}
-	}
-	return d, nil
+	return d, statefile.Decode(data, version, d)
 }
 
 // Read returns the decision that is in force on the node at root. It returns nil without an error

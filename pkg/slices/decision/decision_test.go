@@ -1,7 +1,6 @@
 package decision
 
 import (
-	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -95,63 +94,6 @@ func TestDecisionText(t *testing.T) {
 	}
 	if telemetry.Name != "telemetry" || telemetry.Deferral != nil || telemetry.Eviction.Limit != 2<<30 || telemetry.Floor != (Floor{}) {
 		t.Errorf("%+v; want the other partition, without anything of the first", telemetry)
-	}
-}
-
-// TestTextForEarlier: a monitor of before there were versions reads what it read then.
-func TestTextForEarlier(t *testing.T) {
-	t.Parallel()
-	waits := &Deferral{Limit: 1 << 30, InForce: 2 << 30, Warning: "w"}
-	text, err := Decision{Identity: "a", Partitions: []Partition{
-		{Name: "telemetry", Namespaces: []string{"monitoring"}},
-		{Name: "system", Namespaces: []string{"kube-system"}, Eviction: &thresholds.Thresholds{Limit: 1 << 30}, Floor: Floor{1, 2}, Deferral: waits},
-	}}.Text()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var then struct {
-		Identity string `json:"identity"`
-		Members  *struct {
-			Namespaces []string               `json:"namespaces"`
-			Eviction   *thresholds.Thresholds `json:"eviction"`
-			Floor      Floor                  `json:"floor"`
-		} `json:"members"`
-		Deferral *Deferral `json:"deferral"`
-	}
-	if err := json.Unmarshal([]byte(text), &then); err != nil {
-		t.Fatal(err)
-	}
-	if m := then.Members; then.Identity != "a" || m == nil || m.Namespaces[0] != "kube-system" || m.Eviction.Limit != 1<<30 ||
-		m.Floor != (Floor{1, 2}) || then.Deferral == nil || *then.Deferral != *waits {
-		t.Errorf("%s is read as %+v", text, then)
-	}
-	if text, err = (Decision{Identity: "a"}).Text(); err != nil || strings.Contains(text, "members") {
-		t.Errorf("%s, %v; want no members without a partition", text, err)
-	}
-}
-
-// TestReadEarlier: a decision of a version that knew one partition is of the system partition, and
-// one of a later version is not guessed at.
-func TestReadEarlier(t *testing.T) {
-	t.Parallel()
-	root := t.TempDir()
-	path := filepath.Join(root, unitsDir, FileName)
-	put(t, path, `{"identity":"a","members":{"namespaces":["kube-system"],"eviction":{"limit":1073741824,"hard":7,"soft":0,"softGrace":0,`+
-		`"maxPodGrace":-1,"minimumReclaim":0},"floor":{"min":1,"low":2}},"deferral":{"limit":1,"inForce":2,"warning":"w"}}`)
-	want := &Decision{Version: version, Identity: "a", Partitions: []Partition{{
-		Name: "system", Namespaces: []string{"kube-system"}, Eviction: &thresholds.Thresholds{Limit: 1 << 30, Hard: 7, MaxPodGrace: -1},
-		Floor: Floor{1, 2}, Deferral: &Deferral{Limit: 1, InForce: 2, Warning: "w"},
-	}}}
-	if got, err := Read(root); err != nil || !reflect.DeepEqual(got, want) {
-		t.Errorf("%+v, %v; want %+v", got, err, want)
-	}
-	put(t, path, `{"identity":""}`)
-	if got, err := Read(root); err != nil || got.Identity != "" || len(got.Partitions) != 0 {
-		t.Errorf("%+v, %v; want that no partition was made", got, err)
-	}
-	put(t, path, `{"version":2,"identity":["a"]}`)
-	if got, err := Read(root); err == nil || got != nil || !strings.Contains(err.Error(), "restart partition-monitor") {
-		t.Errorf("%+v, %v; want an error", got, err)
 	}
 }
 
