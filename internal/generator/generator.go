@@ -31,7 +31,7 @@ func Run(root, dir string, now trialend.Moment, log *Log) int {
 	if err != nil {
 		// Log the errors and their consequence first: the kernel log takes ten records from us.
 		log.all(levelError, lines(err))
-		keepLast(output, plan, repair{refused: err, watched: input.Watched()}, log)
+		keepLast(root, output, plan, repair{refused: err, watched: input.Watched()}, log)
 		log.all(levelWarning, plan.Warnings)
 		if output.IsSystemds() && (input.Watched() || inForce(root)) {
 			record(root, decision.Watch{Refused: err.Error()}, log)
@@ -57,8 +57,8 @@ func Run(root, dir string, now trialend.Moment, log *Log) int {
 
 // inForce reports whether the node has a configuration in force, which a monitor may follow.
 func inForce(root string) bool {
-	decided, err := decision.Read(root)
-	return err == nil && decided != nil
+	_, err := decision.Read(root)
+	return err == nil
 }
 
 // write writes the units. If that fails, it restores the last output. If no partition can be
@@ -95,8 +95,11 @@ func write(output slices.Output, plan *slices.Plan, log *Log) int {
 // keeps its limits. If there are none, it writes plan, which then holds only units that may still
 // lead to a partition, and the slices that the kubelet does not start without. It also writes plan
 // if these slices, or the units that watch the file, are missing from last good units without a
-// partition, such as those that waited for the kubelet's configuration.
-func keepLast(output slices.Output, plan *slices.Plan, r repair, log *Log) {
+// partition, such as those that waited for the kubelet's configuration. What was decided stays.
+func keepLast(root string, output slices.Output, plan *slices.Plan, r repair, log *Log) {
+	if decided, err := decision.Read(root); err == nil {
+		plan.Decision = *decided
+	}
 	if last, err := output.Last(); err == nil && !hasPartition(last, plan) && lacks(last, plan) {
 		sayKept(false, nil, r.with(paths(plan)), log)
 		write(output, plan, log)

@@ -3,7 +3,6 @@ package samples
 import (
 	"context"
 	"errors"
-	"path/filepath"
 	"testing"
 	"time"
 )

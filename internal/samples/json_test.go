@@ -2,11 +2,7 @@ package samples
 
 import (
 	"encoding/json"
-	"os"
-	"path/filepath"
-	"reflect"
 	"testing"
-	"time"
 )
 
 // TestSampleJSON: the partitions are a list of elements with a name and a slice. One that this
