@@ -15,9 +15,9 @@ import (
 func (m *monitor) reload() {
 	c, err := node.Load(m.options.Node, m.options.Mode)
 	if err != nil {
-		last := m.last
-		last.Problem = err
-		c = last
+		//guard: a decision that cannot be read switches nothing off
+		c = m.last
+		c.Problem = err
 	}
 	if why := c.ManagedByKubelet; why != "" && len(c.Partitions) == 0 {
 		m.yield(why)
@@ -35,6 +35,7 @@ func (m *monitor) yield(why string) {
 	defer m.partitions.changing.Unlock()
 	m.partitions.yielded = true
 	policy := m.reconciler.Config()
+	//guard: nothing is moved while the kubelet takes the last partitions
 	policy.Mode = podmove.Never // the kubelet places pods from now on
 	m.reconciler.SetConfig(policy)
 	m.endTaken()
@@ -58,6 +59,7 @@ func (m *monitor) follow(c node.Followed) {
 	m.setConfigured(c)
 	m.changes.note()
 	policy := c.Policy()
+	//guard: placement asks the API server
 	policy.Allows = m.namespaces.Allows
 	m.reconciler.SetConfig(policy)
 	m.endTaken()

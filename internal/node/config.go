@@ -44,7 +44,9 @@ func Load(node host.Node, mode podmove.Mode) (Followed, error) {
 	if why := RunningYields(node); why != "" {
 		f.ManagedByKubelet = why
 	}
+	//guard: nothing is followed beside a kubelet that makes the partition
 	f.Partitions = slices.DeleteFunc(f.Partitions, func(p decision.Partition) bool { return f.isKubelets(p.Name) })
+	//guard: types of the kubelet's partition are not followed
 	f.Workloads = slices.DeleteFunc(f.Workloads, func(w membership.Workload) bool { return f.isKubelets(w.Partition) })
 	if len(f.Partitions) == 0 && f.ManagedByKubelet == "" {
 		f.Partitions = []decision.Partition{{Name: unitname.System, Off: true}}
@@ -140,6 +142,7 @@ func ReadDesired(node host.Node) (*Desired, error) {
 	case errors.Is(readErr, decision.ErrNone) && (node.Foreign || len(desired.Partitions) == 0 && !AnyActive(node)):
 	case readErr != nil:
 		desired.NotApplied = readErr
+	//guard: a limit that waits is that of the configuration that was decided
 	case err == nil && !desired.Off && decided.Identity != desired.Identity():
 		desired.NotApplied = ErrNotApplied
 	case err == nil:

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"nodepartition/internal/host"
+	"nodepartition/internal/membership"
 	"nodepartition/internal/node"
 	"nodepartition/pkg/podmove"
 	"nodepartition/pkg/slices/decision"
@@ -94,7 +95,7 @@ func TestLoadOff(t *testing.T) {
 // in its configuration or on its command line.
 func TestLoadKubelets(t *testing.T) {
 	t.Parallel()
-	for _, others := range []string{"", "workloadPartitions: {batch: {memoryLimit: 64Mi, namespaces: [batch]}}\n"} {
+	for _, others := range []string{"", "workloadPartitions: {batch: {memoryLimit: 64Mi, namespaces: [batch]}, management: {partition: system}}\n"} {
 		sections := "systemPartition: {memoryLimit: 64Mi, namespaces: [kube-system]}\n" + others
 		gated := fakenode.New(t, fakenode.Configuration(sections+"featureGates: {NodeSystemPartition: true}\n"))
 		flag := fakenode.New(t, fakenode.Configuration(sections))
@@ -106,7 +107,8 @@ func TestLoadKubelets(t *testing.T) {
 			if others != "" {
 				want = 1
 			}
-			if err != nil || f.ManagedByKubelet == "" || len(f.Partitions) != want {
+			if err != nil || f.ManagedByKubelet == "" || len(f.Partitions) != want ||
+				slices.ContainsFunc(f.Workloads, func(w membership.Workload) bool { return w.Partition == "system" }) {
 				t.Errorf("%s: %+v, %v; want %d partitions", name, f.Partitions, err, want)
 			}
 		}

@@ -27,8 +27,10 @@ func newStamp(partition unitname.PartitionName) stamp { return stamp{stateVersio
 // program has written it.
 func (s stamp) check(partition unitname.PartitionName) error {
 	switch {
+	//guard: a state file of another version is dropped
 	case s.Version != stateVersion:
 		return fmt.Errorf("version %d is not known, only version %d is: it is ignored", s.Version, stateVersion)
+	//guard: a state file of another partition is dropped
 	case s.Partition != partition:
 		return fmt.Errorf("it is of partition %q, and not of %q: it is ignored", s.Partition, partition)
 	}

@@ -155,6 +155,7 @@ func parse(data []byte) (*Decision, error) {
 	}
 	for i := range d.Partitions {
 		p := &d.Partitions[i]
+		//guard: a partition whose name no unit can have is not followed
 		if err := p.Name.Check(); err != nil {
 			return nil, fmt.Errorf("partition %q: the name %w", string(p.Name), err)
 		}
