@@ -29,6 +29,9 @@ func TestTakenWhileEvicting(t *testing.T) {
 			t.Parallel()
 			m, n, calls, log := built(t)
 			n.Write("/var/lib/kubelet/config.yaml", fakenode.Configuration(sections))
+			if !strings.Contains(sections, "telemetry: ") {
+				n.RemoveAll(unitname.PartitionName("telemetry").Cgroup())
+			}
 			n.Generate(0)
 			n.Write(unitname.System.Cgroup()+"/memory.current", "67000000")
 			n.Write(unitname.System.Cgroup()+"/memory.stat", "inactive_file 0")
