@@ -170,7 +170,7 @@ func TestUnreachable(t *testing.T) {
 	n.oneProblem([]string{"--listen", "missing port"}, "run", "--listen=localhost")
 }
 
-// TestRunInvalidConfiguration: run exits if the configuration was never valid.
+// TestRunInvalidConfiguration: run exits if nothing was decided, and says why.
 func TestRunInvalidConfiguration(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, fakenode.Broken)
@@ -178,7 +178,7 @@ func TestRunInvalidConfiguration(t *testing.T) {
 	if status != exitProblem || stdout != "" {
 		t.Errorf("status %d, %q", status, stdout)
 	}
-	for _, part := range []string{"memoryLimit", "namespaces[0]", "no earlier valid configuration"} {
+	for _, part := range []string{"memoryLimit", "namespaces[0]", "systemctl daemon-reload"} {
 		if !strings.Contains(stderr, part) {
 			t.Errorf("%q does not say %q", stderr, part)
 		}

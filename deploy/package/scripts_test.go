@@ -592,7 +592,7 @@ func TestRemovedAfterSwitchOff(t *testing.T) {
 	m.write(pods+"kubepods-pod3.slice/cgroup.procs", "")
 	m.write(pods+"kubepods-other.slice/kubepods-other-pod4.slice/cgroup.procs", "")
 	m.write(pods+"kubepods-my_batch.slice/cgroup.procs", "")
-	m.write("run/node-partition/monitor/members.json", `{"version":1,"partitions":null,"former":[{"name":"my-batch","namespaces":["a"]}]}`)
+	m.write("run/node-partition/units/.decision.json", `{"version":1,"identity":"a","partitions":[{"name":"my-batch","off":true,"namespaces":null}]}`)
 	rounds, slice := filepath.Join(m.tools, "rounds"), filepath.Join(m.root, pods+"kubepods-system.slice")
 	m.systemctl("257", fmt.Sprintf("$([ ! -e %s ] || echo active)", slice))
 	m.program("usr/bin/partition-monitor", fmt.Sprintf(`echo >>%[1]s

@@ -117,7 +117,7 @@ func whereabouts(report podmove.Report, partitions ...unitname.PartitionName) st
 // lockState prevents a second monitor from undoing the work of the first. The lock ends with the
 // process.
 func lockState(n host.Node) (*node.Lock, error) {
-	file, err := node.LockFile(n.Path(filepath.Join(filepath.Dir(node.MembersFile), "lock")))
+	file, err := node.LockFile(n.Path(filepath.Join(node.StateDir, "lock")))
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		return nil, fmt.Errorf(
 			"%w: another partition-monitor runs: stop it first (systemctl stop partition-monitor.service)",

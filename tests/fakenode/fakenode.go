@@ -27,6 +27,7 @@ import (
 	"nodepartition/internal/host"
 	"nodepartition/internal/podsapi"
 	"nodepartition/internal/systemctl"
+	"nodepartition/internal/trialend"
 	"nodepartition/internal/unitname"
 	"nodepartition/tests/fakeapi"
 	"nodepartition/tests/grpcserver"
@@ -89,7 +90,8 @@ func (n *Node) RemoveAll(name string) {
 // SystemCgroup is the cgroup of the system partition on a node.
 const SystemCgroup = "/sys/fs/cgroup/kubepods.slice/kubepods-system.slice"
 
-// New returns a node with a kubelet's configuration and no services.
+// New returns a node with a kubelet's configuration and no services, for which the generator has
+// run.
 func New(t *testing.T, configuration string) *Node {
 	t.Helper()
 	root, err := os.MkdirTemp("", "node") // short enough for sockets
@@ -110,6 +112,7 @@ func New(t *testing.T, configuration string) *Node {
 	if err := os.Symlink("/run", filepath.Join(root, "var/run")); err != nil {
 		t.Fatal(err)
 	}
+	n.generate(trialend.Moment{})
 	return n
 }
 
