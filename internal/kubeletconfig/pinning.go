@@ -60,7 +60,7 @@ func (l *loader) pinning(setting string) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return l.withoutPinning(setting, err)
 	}
-	if owner := OpenShift(l.root); owner != "" {
+	if owner := openShift(l.root); owner != "" {
 		l.looked(name, "not followed, "+owner)
 		l.config.Warnings = append(l.config.Warnings, fmt.Sprintf(
 			"%s: not followed: %s, whose own kubelet and runtime pin these workloads; to have partitions all the same, write them into %s",
@@ -172,9 +172,9 @@ func parsePinning(name string, data []byte) (p Pinning, warnings []string, err e
 // openShiftKey is in the os-release of OpenShift's nodes.
 const openShiftKey = "OPENSHIFT_VERSION"
 
-// OpenShift returns what shows that the node is OpenShift's own, empty if nothing does. Its nodes
+// openShift returns what shows that the node is OpenShift's own, empty if nothing does. Its nodes
 // have openShiftKey in os-release; MicroShift runs a kubelet on any system.
-func OpenShift(root hostfs.FS) string {
+func openShift(root hostfs.FS) string {
 	for _, name := range []string{"/etc/os-release", "/usr/lib/os-release"} {
 		data, err := root.ReadFile(name, maxPinningBytes)
 		if err != nil {

@@ -68,7 +68,6 @@ var allChecks = []check{
 	{"events", docsPage + "events-and-the-condition-of-the-node", (*checks).events, services},
 	{"workload-resource", docsPage + "workload-types", (*checks).workloadResource, api},
 	{"workload-rights", docsPage + "workload-types", (*checks).workloadRights, api},
-	{"workload-namespaces", docsPage + "workload-types", (*checks).workloadNamespaces, api},
 	{"crio-workloads", docsPage + "workload-types", (*checks).crioWorkloads, files},
 	{"swap", docsPage + "swap", (*checks).swap, files},
 	{"systemd-oomd", docsPage + "other-killers", (*checks).oomd, services},
