@@ -163,7 +163,9 @@ func (c *checks) readTree(ctx context.Context) (*tree, error) {
 		return nil, err
 	}
 	t.readPIDs(n)
-	if t.podsUnknown = n.Answers(); t.podsUnknown == nil {
+	if t.podsUnknown = n.Answers(); t.podsUnknown == nil && !node.IsSocket(c.options.PodsAPI) {
+		t.podsUnknown = errors.New("the kubelet does not serve its Pods API")
+	} else if t.podsUnknown == nil {
 		asking, cancel := context.WithTimeout(ctx, podsTimeout)
 		defer cancel()
 		t.pods, t.podsUnknown = podsapi.List(asking, c.options.PodsAPI)
