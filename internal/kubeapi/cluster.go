@@ -27,6 +27,7 @@ type nodeAmounts struct {
 func (n *nodeAmounts) without(resources []string) []string {
 	var lacking []string
 	for _, name := range resources {
+		//guard: a node with none of the resource lacks it
 		if q := n.Status.Allocatable[name]; q.Sign() <= 0 {
 			lacking = append(lacking, name)
 		}

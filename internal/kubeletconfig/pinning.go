@@ -60,6 +60,7 @@ func (l *loader) pinning(setting string) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return l.withoutPinning(setting, err)
 	}
+	//guard: OpenShift's own kubelet keeps its pinning file
 	if owner := openShift(l.root); owner != "" {
 		l.looked(name, "not followed, "+owner)
 		l.config.Warnings = append(l.config.Warnings, fmt.Sprintf(

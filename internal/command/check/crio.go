@@ -15,6 +15,7 @@ const crioName = "cri-o"
 // crioWorkloads finds entries of CRI-O's own table of workloads with other CPUs than the partition
 // of the type: CRI-O writes them when it creates a container.
 func (c *checks) crioWorkloads(context.Context) []Finding {
+	//guard: a table of CRI-O does not count where another runtime answers
 	if c.runtimeName != "" && c.runtimeName != crioName {
 		return saying(OK, "the runtime %s has no table of workloads", c.runtimeName)
 	}

@@ -28,6 +28,7 @@ func (t *tree) cpuManager() {
 			continue
 		}
 		t.exclusiveMembers(p)
+		//guard: CPUs that are handed out already are found once
 		if !t.sharedReservation(p) && !t.userPods(p) {
 			t.handedOut(p) // what is so counts before what may come
 		}
