@@ -76,6 +76,7 @@ func TestUsageErrors(t *testing.T) {
 		{"top --interval=1ms", "--interval=1ms: want 100ms or more"},
 		{"top --count=-1", "--count=-1: want 0 or more"},
 		{"top --count=x", "--count=x: want a whole number"},
+		{"audit -o json", "audit is gone: partition-monitor check answers it"},
 		{"statsu", `unknown command "statsu" (Did you mean "status"?)`},
 		{"check --ignore=swop", ", swap"},
 		{"run --move=sometimes", "--move=sometimes: want auto, restart, live or never"},

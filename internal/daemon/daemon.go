@@ -132,7 +132,6 @@ func (m *monitor) build() error {
 		LogDropped: m.options.logDropped,
 	})
 	m.listening = newListening(m.options, m.metrics.ListenFailed)
-	m.takeSockets()
 	m.units = systemd.New(systemd.Options{
 		Cgroups: m.options.Node.Cgroups, Path: m.options.Node.Path,
 		Wake: m.signals.Wake, OnReloaded: m.noteReloaded,

@@ -585,9 +585,9 @@ func Audited(t *testing.T) *Node {
 	n.ServeGRPC("/var/lib/kubelet/pods-api/pods-api.sock", func(s *grpc.Server) {
 		podsv1alpha1.RegisterPodsServer(s, Kubelet{Pods: []*v1.Pod{pod}})
 	})
-	n.Systemctl("257", "", "Id=kubelet.service\nControlGroup=/system.slice/kubelet.service\n\n"+
+	n.Systemctl("257", "Id=kubelet.service\nControlGroup=/system.slice/kubelet.service\n\n"+
 		"Id=containerd.service\nActiveState=active\nMainPID=1\nControlGroup=/system.slice/containerd.service\n\n"+
-		"Id=kubepods-besteffort.slice\nActiveState=active\nMemoryMax=infinity\nCPUWeight=50\nManagedOOMSwap=kill\n\nId=systemd-oomd.service\nActiveState=active")
+		"Id=kubepods-besteffort.slice\nActiveState=active\nMemoryMax=infinity\nCPUWeight=50", "")
 	n.process(os.Getpid(), "shop")
 	n.process(1, "containerd")
 	n.Write("/proc/sys/kernel/pid_max", "4194304")
