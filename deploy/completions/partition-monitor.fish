@@ -78,7 +78,7 @@ complete -c partition-monitor -n '__fish_seen_subcommand_from validate' -f -l ro
 complete -c partition-monitor -n '__fish_seen_subcommand_from plan' -f -l help -s h -d 'show help'
 complete -r -c partition-monitor -n '__fish_partition-monitor_no_subcommand' -a 'plan' -d 'show the memory and CPU budget of the node: reservations, Node Allocatable, the partition, and the remainder for user pods'
 complete -c partition-monitor -n '__fish_seen_subcommand_from plan' -f -l pods-api-socket -r -d '`SOCKET` of the kubelet\'s Pods API'
-complete -c partition-monitor -n '__fish_seen_subcommand_from plan' -f -l output -s o -r -d 'table, json, yaml or karpenter'
+complete -c partition-monitor -n '__fish_seen_subcommand_from plan' -f -l output -s o -r -d 'table, json or yaml'
 complete -c partition-monitor -n '__fish_seen_subcommand_from plan' -f -l capacity -r -d 'plan another node of this `CAPACITY`, such as cpu=16,memory=32Gi,storage=100Gi, and read no state of this one'
 complete -c partition-monitor -n '__fish_seen_subcommand_from plan' -f -l config -r -d '`FILE` to use in place of the kubelet\'s configuration and command line; more than once: later ones are merged over the first'
 complete -c partition-monitor -n '__fish_seen_subcommand_from plan' -f -l root -r -d 'read the node whose files are below `DIR`, a mounted disk or an unpacked sosreport, and ask nothing of this one'
