@@ -17,7 +17,7 @@ func TestAuditExit(t *testing.T) {
 	for args, want := range map[string]string{
 		"":               "kubepods.slice does not exist",
 		"--output=table": "want text or json",
-		"--fast":         "unknown option --fast",
+		"--fast":         "not defined: -fast",
 	} {
 		status, stdout, stderr := n.here(append([]string{"audit"}, strings.Fields(args)...)...)
 		if status != exitUsage || stdout != "" || !strings.Contains(stderr, want) {

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"nodepartition/internal/audit"
-	"nodepartition/internal/errortext"
 	"nodepartition/internal/host"
 	"nodepartition/internal/node/snapshot"
 	"nodepartition/internal/oneline"
@@ -33,9 +32,7 @@ func Node(ctx context.Context, o Options) (audit.Report, error) {
 			return audit.Report{}, err
 		}
 		report := audit.Run(s)
-		for _, reason := range missing {
-			report.NotChecked = append(report.NotChecked, errortext.Plain(reason))
-		}
+		report.NotChecked = append(report.NotChecked, missing...)
 		return report, nil
 	})
 }

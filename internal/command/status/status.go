@@ -17,7 +17,6 @@ import (
 
 	"nodepartition/internal/bytesize"
 	"nodepartition/internal/cgroupfs"
-	"nodepartition/internal/errortext"
 	"nodepartition/internal/host"
 	"nodepartition/internal/node"
 	"nodepartition/internal/node/candidates"
@@ -103,9 +102,8 @@ func Read(ctx context.Context, o options.Options) (Status, error) {
 	default:
 		status.Problem = config.Desired.ManagedByKubelet
 	}
-	status.Problem = errortext.Plain(status.Problem)
 	unread := func(err error) {
-		status.Problem = strings.TrimPrefix(status.Problem+"; "+errortext.Plain(err.Error()), "; ")
+		status.Problem = strings.TrimPrefix(status.Problem+"; "+err.Error(), "; ")
 	}
 	if status.Trial, err = trial.Read(o.Node); err != nil {
 		unread(err)
@@ -137,7 +135,7 @@ func Read(ctx context.Context, o options.Options) (Status, error) {
 	case ctx.Err() != nil:
 		return status, ctx.Err()
 	case err != nil:
-		status.PodsUnknown = errortext.Plain(err.Error())
+		status.PodsUnknown = err.Error()
 	}
 	for i := range status.Partitions {
 		p := &status.Partitions[i]
