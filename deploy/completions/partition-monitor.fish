@@ -147,7 +147,7 @@ complete -c partition-monitor -n '__fish_seen_subcommand_from try' -f -l end -d 
 complete -c partition-monitor -n '__fish_seen_subcommand_from keep' -f -l help -s h -d 'show help'
 complete -r -c partition-monitor -n '__fish_partition-monitor_no_subcommand' -a 'keep' -d 'make the present trial permanent: write its section to /etc/kubernetes/node-partition.yaml, and stop its timer'
 complete -c partition-monitor -n '__fish_seen_subcommand_from collect' -f -l help -s h -d 'show help'
-complete -r -c partition-monitor -n '__fish_partition-monitor_no_subcommand' -a 'collect' -d 'make a bundle of the node\'s state for a bug report, without secrets'
+complete -r -c partition-monitor -n '__fish_partition-monitor_no_subcommand' -a 'collect' -d 'make a bundle for a bug report: what the programs say, and their own files'
 complete -c partition-monitor -n '__fish_seen_subcommand_from collect' -f -l runtime-endpoint -r -d '`SOCKET` of the container runtime (default: the kubelet\'s, or the first that answers)'
 complete -c partition-monitor -n '__fish_seen_subcommand_from collect' -f -l nri-socket -r -d '`SOCKET` at which the runtime serves NRI'
 complete -c partition-monitor -n '__fish_seen_subcommand_from collect' -f -l pods-api-socket -r -d '`SOCKET` of the kubelet\'s Pods API'
