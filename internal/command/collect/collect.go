@@ -1,6 +1,6 @@
-// Package collect makes a bundle of the state of a node for a bug report: what our programs say, and
-// the files that are ours, at their paths. Nothing of the kubelet, of pods or of other services is
-// read, so that there is nothing to leave out.
+// Package collect makes a bundle of the state of a node for a bug report: what our programs say,
+// and the files that are ours, at their paths. Nothing of the kubelet, of pods or of other services
+// is read, so that there is nothing to leave out.
 package collect
 
 import (
