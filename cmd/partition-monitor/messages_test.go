@@ -82,8 +82,8 @@ func TestLogMessagesAreDocumented(t *testing.T) {
 			return true
 		})
 	}
-	if found < 20 {
-		t.Errorf("%d messages in the source: this test does not find them any more", found)
+	if found == 0 {
+		t.Error("no messages in the source: this test does not find them any more")
 	}
 }
 
@@ -141,7 +141,7 @@ func TestDocumentedMessagesExist(t *testing.T) {
 			t.Errorf("docs/troubleshooting.md has the message %q, which is in no source", cell)
 		}
 	}
-	if rows < 50 {
-		t.Errorf("%d rows of messages: this test does not find them any more", rows)
+	if rows == 0 {
+		t.Error("no rows of messages: this test does not find them any more")
 	}
 }

@@ -51,8 +51,8 @@ func configs(t *testing.T, rules []relabelling) []*relabel.Config {
 		}
 		list = append(list, &c)
 	}
-	if len(list) < 20 {
-		t.Fatalf("%d rules", len(list))
+	if len(list) == 0 {
+		t.Fatal("no rules")
 	}
 	return list
 }

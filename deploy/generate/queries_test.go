@@ -155,8 +155,8 @@ func expressions(t *testing.T) []named {
 		}
 		all = append(all, named{"rule " + r.Alert + r.Record, r.Expr, names})
 	}
-	if len(all) < 60 {
-		t.Errorf("%d queries", len(all))
+	if len(all) == 0 {
+		t.Error("no queries")
 	}
 	return all
 }

@@ -205,8 +205,8 @@ func panelsHaveData(t *testing.T, p prometheus) {
 			t.Fatal(err)
 		}
 	}
-	if queries < 50 {
-		t.Errorf("%d queries: this test does not find them any more", queries)
+	if queries == 0 {
+		t.Error("no queries: this test does not find them any more")
 	}
 	t.Logf("%d queries of %d panels; their series are in %s", queries, len(panels), dir)
 }

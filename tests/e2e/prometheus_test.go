@@ -124,8 +124,8 @@ func hastened(t *testing.T, rules string, by int) string {
 		}
 		return parts[1] + (time / model.Duration(by)).String() + parts[4]
 	})
-	if strings.Contains(rules, "alert:") && found < 10 {
-		t.Fatalf("%d times in the alerts: this test does not find them any more", found)
+	if strings.Contains(rules, "alert:") && found == 0 {
+		t.Fatal("no times in the alerts: this test does not find them any more")
 	}
 	return rules
 }

@@ -62,8 +62,8 @@ func inProcess(root, dir string, messages io.Writer) int {
 func load(t *testing.T) []golden.Case {
 	t.Helper()
 	cases, err := golden.Load(".")
-	if err != nil || len(cases) < 114 {
-		t.Fatalf("found %d cases, %v; want at least 114", len(cases), err)
+	if err != nil || len(cases) == 0 {
+		t.Fatalf("found %d cases, %v", len(cases), err)
 	}
 	return cases
 }

@@ -288,8 +288,8 @@ func TestInstalledLinks(t *testing.T) {
 			}
 		}
 	}
-	if links < 100 {
-		t.Errorf("%d links: this test does not find them any more", links)
+	if links == 0 {
+		t.Error("no links: this test does not find them any more")
 	}
 }
 

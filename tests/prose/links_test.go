@@ -79,7 +79,7 @@ func TestLinks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if links < 50 {
-		t.Errorf("%d links: this test does not find them any more", links)
+	if links == 0 {
+		t.Error("no links: this test does not find them any more")
 	}
 }

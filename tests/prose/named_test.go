@@ -46,8 +46,8 @@ func TestNamedTests(t *testing.T) {
 			t.Errorf("%s names %s, which is not in the tree", document, name)
 		}
 	}
-	if len(names) < 60 {
-		t.Errorf("%d tests are named: this test does not find them any more", len(names))
+	if len(names) == 0 {
+		t.Error("no tests are named: this test does not find them any more")
 	}
 }
 

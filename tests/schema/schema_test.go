@@ -120,8 +120,8 @@ func TestExamples(t *testing.T) {
 			}
 		}
 	}
-	if found < 6 {
-		t.Errorf("%d examples: this test does not find them any more", found)
+	if found == 0 {
+		t.Error("no examples: this test does not find them any more")
 	}
 }
 

@@ -143,7 +143,7 @@ func TestValuesAreDocumented(t *testing.T) {
 		}
 	}
 	look("", document.Content[0], schema(t))
-	if count < 30 {
-		t.Errorf("%d values: this test does not find them any more", count)
+	if count == 0 {
+		t.Error("no values: this test does not find them any more")
 	}
 }

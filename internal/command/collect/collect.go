@@ -17,7 +17,6 @@ import (
 	"strings"
 	"time"
 
-	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/command/check"
 	"nodepartition/internal/command/status"
 	"nodepartition/internal/hostfs"
@@ -173,7 +172,7 @@ func Write(ctx context.Context, w io.Writer, o Options) error {
 		return err
 	}
 	for _, cgroup := range []string{unitname.Default.Slice(), unitname.MonitorCgroup} {
-		if err := b.addTree(root, path.Join(cgroupfs.Mount, cgroup), ofCgroup, 0); err != nil {
+		if err := b.addTree(root, path.Join(unitname.CgroupMount, cgroup), ofCgroup, 0); err != nil {
 			return err
 		}
 	}
