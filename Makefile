@@ -50,7 +50,7 @@ EACH = $(if $(LAB_FLAVOURS),,-each)
 # Of three partitions make test has the evictions in all at once, and one that goes and comes back.
 # And rolls over a fleet, of which the unit tests have each part; make test has one on one node, and
 # its end.
-HOURS = ^TestSoak|^TestNode(ControlPlane|Streams)?$$|^Test(Dashboards|Floor|CPUManager|Exclusive|ExclusiveCPUManager|Storms|ClockStep|Arrival|Sizes|WorkloadChanges|KubeletAway|Flood|JournaldHangs|EvictionLeft|EvictionCondemned|Resource|KubeletThatZeroes|IRQCPUs|Attacks|AdmissionVersions|MarksVersions|ManifestsVersions|AdmissionNotServed|Fleet|FleetRights|FleetLock|FleetRemove|FleetCluster|FleetFailures)$$|^TestFleetNode$$/^.+$$/^(writes_only_what_is_listed|refused.*|monitor_cannot_start|dies_after_apply|another_section_dies_and_the_node_boots)$$|^TestWorkloads$$/^.+$$/^(a_hog_in_each|the_system_partition_removed|all_removed)$$
+HOURS = ^TestSoak|^TestNode(ControlPlane|Streams)?$$|^Test(Dashboards|Floor|CPUManager|Exclusive|ExclusiveCPUManager|Storms|ClockStep|Arrival|Sizes|WorkloadChanges|KubeletAway|Flood|JournaldHangs|EvictionLeft|EvictionCondemned|Resource|KubeletThatZeroes|Attacks|AdmissionVersions|MarksVersions|ManifestsVersions|AdmissionNotServed|Fleet|FleetRights|FleetLock|FleetRemove|FleetCluster|FleetFailures)$$|^TestFleetNode$$/^.+$$/^(writes_only_what_is_listed|refused.*|monitor_cannot_start|dies_after_apply|another_section_dies_and_the_node_boots)$$|^TestWorkloads$$/^.+$$/^(a_hog_in_each|the_system_partition_removed|all_removed)$$
 # On kinds of nodes that are made by name alone: make test-arm64, make test-older.
 NAMED = $(if $(findstring arm64,$(LAB_FLAVOURS)),,|^TestArm64$$)$(if $(findstring kubelet-1.35,$(LAB_FLAVOURS)),,|^TestOlderKubelet$$)
 # The one kind that "make e2e RUN=..." takes.

@@ -22,7 +22,6 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"nodepartition/internal/command/validate"
-	"nodepartition/internal/errortext"
 	"nodepartition/internal/fleet"
 	"nodepartition/internal/fleet/cluster"
 	"nodepartition/internal/fleet/dispatch"
@@ -105,7 +104,7 @@ func run(
 			return fleet.CodeDone
 		}
 	}
-	say := func(line string) { fmt.Fprintln(stderr, "partition-fleet: "+errortext.Plain(line)) }
+	say := func(line string) { fmt.Fprintln(stderr, "partition-fleet: "+line) }
 	err := o.parse(flags, args)
 	var d dispatch.Options
 	if err == nil {
@@ -121,8 +120,7 @@ func run(
 		d.Say = say
 		report = dispatch.Run(ctx, d)
 	}
-	for i, line := range report.Lines {
-		report.Lines[i] = errortext.Plain(line)
+	for _, line := range report.Lines {
 		say(line)
 	}
 	if err := writeMessage(o.terminationLog, fleet.Termination(report.Lines)); err != nil {

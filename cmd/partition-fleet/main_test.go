@@ -92,9 +92,9 @@ func TestUsage(t *testing.T) {
 		"more words":      {with("now"), `want options only after the command`},
 		"no release":      {[]string{"roll", "--namespace=n"}, "--namespace and --release: both are needed"},
 		"no revision":     {with("--revision=0"), "--revision: want a number from 1 on"},
-		"no settings":     {[]string{"roll", "--namespace=n", "--release=r", "--config=/nowhere/roll.yaml"}, "--config: /nowhere/roll.yaml: no such file or directory"},
-		"no section":      {with("--section=/nowhere"), "--section: /nowhere: no such file or directory"},
-		"no Job":          {with("--job=/nowhere"), "--job: /nowhere: no such file or directory"},
+		"no settings":     {[]string{"roll", "--namespace=n", "--release=r", "--config=/nowhere/roll.yaml"}, "--config: open /nowhere/roll.yaml: no such file or directory"},
+		"no section":      {with("--section=/nowhere"), "--section: open /nowhere: no such file or directory"},
+		"no Job":          {with("--job=/nowhere"), "--job: open /nowhere: no such file or directory"},
 		"no image":        {with("--image="), "container keep: has no image"},
 		"no credentials":  {with("--kubeconfig=/k"), "credentials for the API server: no credentials for /k; outside of a pod, name them with --kubeconfig"},
 	} {

@@ -2,14 +2,12 @@ package main
 
 import (
 	"bytes"
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"nodepartition/internal/generator"
-	"nodepartition/tests/script"
 )
 
 func runWith(t *testing.T, env map[string]string, args ...string) (status int, stdout, messages string) {
@@ -48,37 +46,5 @@ func TestInitrd(t *testing.T) {
 	entries, err := os.ReadDir(root)
 	if status != 0 || messages != "" || err != nil || len(entries) > 0 {
 		t.Errorf("status %d, %q, %d files, %v; want nothing at all", status, messages, len(entries), err)
-	}
-}
-
-// TestRootRunsNothing: with PARTITION_ROOT, which may be the disk of another machine, no program is
-// run.
-func TestRootRunsNothing(t *testing.T) {
-	root := t.TempDir()
-	t.Setenv("PATH", filepath.Join(root, "usr/bin"))
-	for name, text := range map[string]string{
-		"sys/devices/system/cpu/online": "0-3\n", "proc/irq/default_smp_affinity": "f\n",
-	} {
-		path := filepath.Join(root, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	ran := filepath.Join(root, "ran")
-	if err := os.MkdirAll(filepath.Join(root, "usr/bin"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	script.Write(t, filepath.Join(root, "usr/bin/systemctl"), "echo ActiveState=active; : >"+ran+"\n")
-	for _, args := range [][]string{
-		{"--interrupts", "2-3"}, {"--irqbalance", "2-3"}, {"--interrupts", "3"}, {"--interrupts", "none"}, {"--changed"},
-		{filepath.Join(root, "run/systemd/generator")},
-	} {
-		runWith(t, map[string]string{"PARTITION_ROOT": root}, args...)
-		if _, err := os.Lstat(ran); err == nil {
-			t.Fatalf("%q runs systemctl of the root", args)
-		}
-	}
-	if mask, err := os.ReadFile(filepath.Join(root, "proc/irq/default_smp_affinity")); err != nil || string(mask) != "f\n" {
-		t.Errorf("interrupts are not back on all CPUs: %q, %v", mask, err)
 	}
 }

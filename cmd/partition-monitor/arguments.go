@@ -26,7 +26,7 @@ func arguments(c *cli.Context) ([]string, error) {
 		err := set.Parse(rest[1:])
 		set.Visit(func(f *flag.Flag) { err = errors.Join(err, c.Set(fullName(c, f.Name), settable(f.Value))) })
 		if err != nil {
-			return nil, usageError{flagError(err, c.Command.Flags)}
+			return nil, onUsageError(c, err, true)
 		}
 		rest = set.Args()
 	}

@@ -16,7 +16,7 @@ import (
 func collectCommand(n host.Node) *cli.Command {
 	return &cli.Command{
 		Name:  "collect",
-		Usage: "make a bundle of the node's state for a bug report, without secrets",
+		Usage: "make a bundle for a bug report: what the programs say, and their own files",
 		Flags: commonFlags(&cli.StringFlag{
 			Name: flagOutput, Aliases: []string{"o"},
 			Usage: "`FILE` to make, or - for the standard output (default: node-partition-TIME.tar.gz in the working directory)",

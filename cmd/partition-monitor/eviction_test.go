@@ -30,8 +30,8 @@ func TestEvictionFlags(t *testing.T) {
 			"--eviction-protect=static,none":          `--eviction-protect="static,none": none stands alone`,
 			"--eviction-protect=static,node_critical": "want none, kubelet, or a list of static, node-critical, cluster-critical",
 			"--eviction-cooldown=-1s":                 "--eviction-cooldown=-1s: want 0 or more",
-			"--eviction-cooldown=5":                   "--eviction-cooldown=5: want a duration such as 30s",
-			"--eviction-cooldown=often":               "--eviction-cooldown=often: want a duration such as 30s",
+			"--eviction-cooldown=5":                   `invalid value "5" for flag -eviction-cooldown`,
+			"--eviction-cooldown=often":               `invalid value "often" for flag -eviction-cooldown`,
 			"--kubeconfig=":                           "--kubeconfig: want a path, auto or none",
 		} {
 			status, stdout, stderr := command(t, name, flag)

@@ -15,7 +15,6 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"nodepartition/internal/errortext"
 	"nodepartition/internal/host"
 	"nodepartition/internal/terminal"
 	"nodepartition/pkg/podmove/nri"
@@ -70,11 +69,11 @@ func run(ctx context.Context, n host.Node, args []string, stdout, stderr io.Writ
 	case errors.As(err, &problems):
 		return exitProblem // check has shown the findings
 	case errors.As(err, &unread):
-		fmt.Fprintf(stderr, "partition-monitor: error: %s\n", errortext.Plain(err.Error()))
+		fmt.Fprintf(stderr, "partition-monitor: error: %v\n", err)
 		return exitUsage
 	default:
 		for _, problem := range config.Problems(err) {
-			fmt.Fprintf(stderr, "partition-monitor: error: %s\n", errortext.Plain(problem.Error()))
+			fmt.Fprintf(stderr, "partition-monitor: error: %v\n", problem)
 		}
 		return exitProblem
 	}

@@ -55,7 +55,7 @@ func TestUsageErrors(t *testing.T) {
 		{"keep now", `keep: unexpected argument "now"`},
 		{"try", "want one FILE"},
 		{"try a b", "want one FILE"},
-		{"try a --for 10", "--for=10: want a duration such as 30s"},
+		{"try a --for 10", `invalid value "10" for flag -for`},
 		{"try a --for=1ms", "--for=1ms: want a second or more"},
 		{"try --for=-1m a", "--for=-1m0s: want a second or more"},
 		{"try a --end", "takes neither a FILE"},
@@ -70,13 +70,13 @@ func TestUsageErrors(t *testing.T) {
 		{"move ../coredns", "want NAMESPACE/POD"},
 		{"move kube-system/core?dns", "want NAMESPACE/POD"},
 		{"version 1", `version: unexpected argument "1"`},
-		{"version --short", "unknown option --short"},
-		{"status --ouptut=json", "unknown option --ouptut; is --output meant?"},
-		{"run --rot=/x", "unknown option --rot;"}, // run has no --root
+		{"version --short", "flag provided but not defined: -short"},
+		{"status --ouptut=json", "flag provided but not defined: -ouptut; is --output meant?"},
+		{"run --rot=/x", "not defined: -rot;"}, // run has no --root
 		{"top --interval=1ms", "--interval=1ms: want 100ms or more"},
 		{"top --count=-1", "--count=-1: want 0 or more"},
-		{"top --count=x", "--count=x: want a whole number"},
 		{"audit -o json", "audit is gone: partition-monitor check answers it"},
+		{"top --count=x", `invalid value "x" for flag -count`},
 		{"statsu", `unknown command "statsu" (Did you mean "status"?)`},
 		{"check --ignore=swop", ", swap"},
 		{"run --move=sometimes", "--move=sometimes: want auto, restart, live or never"},
@@ -90,8 +90,8 @@ func TestUsageErrors(t *testing.T) {
 		{"status --wait --timeout=-5s", "--timeout=-5s: want 0 or more"},
 		{"run --events=some", "--events=some: want on or off"},
 		{"check --events=", "--events=: want on or off"},
-		{"run --tick=soon", "--tick=soon: want a duration such as 30s"},
-		{"run --tick=10", "--tick=10: want a duration such as 30s"}, // a unit is missing
+		{"run --tick=soon", `invalid value "soon" for flag -tick`},
+		{"run --tick=10", `invalid value "10" for flag -tick`}, // a unit is missing
 		{"run --tick=999ms", "--tick=999ms: want a second or more"},
 		{"run --tick=-5s", "--tick=-5s: want a second or more"},
 		{"run --per-pod-metrics=perhaps", "perhaps"},
@@ -159,7 +159,7 @@ func TestUnreachable(t *testing.T) {
 	n.ServePods()
 	for _, test := range []struct{ flag, want string }{
 		{"--move=never", "no socket at /run/containerd/containerd.sock"},
-		{"--runtime-endpoint=/run/none.sock", "/run/none.sock: no such file"},
+		{"--runtime-endpoint=/run/none.sock", "/run/none.sock: "},
 		{"--runtime-endpoint=tcp://127.0.0.1:1", "only unix sockets"},
 	} {
 		status, stdout, stderr := n.run("status", "--listen=", test.flag)

@@ -16,9 +16,7 @@ const (
 )
 
 func planCommand(n host.Node) *cli.Command {
-	outputs := formats[plan.Plan]{
-		{"table", plan.WriteTable}, {"json", plan.WriteJSON}, {"yaml", plan.WriteYAML}, {"karpenter", plan.WriteKarpenter},
-	}
+	outputs := formats[plan.Plan]{{"table", plan.WriteTable}, {"json", plan.WriteJSON}, {"yaml", plan.WriteYAML}}
 	return &cli.Command{
 		Name: "plan",
 		Usage: "show the memory and CPU budget of the node: reservations, Node Allocatable, the partition, " +
@@ -44,6 +42,9 @@ func planCommand(n host.Node) *cli.Command {
 			}
 			applyServiceFlags(c, n)
 			write, err := outputs.writer(c)
+			if c.String(flagOutput) == "karpenter" {
+				return fmt.Errorf("%w; docs/autoscalers.md says what to write for Karpenter", err)
+			}
 			if err != nil {
 				return err
 			}

@@ -334,7 +334,7 @@ func TestKeepRefused(t *testing.T) {
 	if err := errors.Join(os.Rename(folder, aside), os.Symlink("/not/there", folder)); err != nil {
 		t.Fatal(err)
 	}
-	n.says(exitProblem, "not kept, the trial continues: /etc/kubernetes: ", "keep")
+	n.says(exitProblem, "not kept, the trial continues: mkdir /etc/kubernetes: ", "keep")
 	if err := errors.Join(os.Remove(folder), os.Rename(aside, folder)); err != nil {
 		t.Fatal(err)
 	}

@@ -437,18 +437,6 @@ func TestRemoved(t *testing.T) {
 	}
 }
 
-// TestRemovedInterrupts: interrupts that were kept off CPUs go where they went before, while the
-// program is there that knows where.
-func TestRemovedInterrupts(t *testing.T) {
-	m := newMachine(t)
-	m.write("run/systemd/generator/kubepods-system.slice", "")
-	m.write("run/systemd/generator/partition-generator-interrupts.service", "")
-	m.wants([]string{
-		"--quiet stop node-partition-trial.timer", "--quiet stop partition-monitor.service", "daemon-reload",
-		"restart partition-generator-interrupts.service",
-	}, "deb-prerm", "remove")
-}
-
 // aPod is the cgroup of a pod in the system partition, but for its number.
 const aPod = "sys/fs/cgroup/kubepods.slice/kubepods-system.slice/kubepods-system-burstable.slice/kubepods-system-burstable-pod"
 

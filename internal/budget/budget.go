@@ -80,15 +80,10 @@ type Budget struct {
 	// Remainder is left for user pods.
 	Remainder Resources `json:"remainder"`
 	CPUPools  Pools     `json:"cpuPools"`
-	// Providers holds the reservations of managed Kubernetes services for the same node.
-	Providers []Provider `json:"providers"`
 	// Warnings lists figures that cannot work together.
 	Warnings []string `json:"warnings"`
 	// Short lists the warnings of partitions that leave too little for user pods.
 	Short []string `json:"-"`
-	// Unreserved means that the reservations cannot include PromisedBytes. The last warning is about
-	// that.
-	Unreserved bool `json:"-"`
 }
 
 // Partition holds the share of a partition in Node Allocatable. Its CPUs are 0 if it runs on all.
@@ -125,7 +120,6 @@ func Compute(in Input) (Budget, error) {
 		HugePagesBytes:    hugePages(in.Capacity),
 		Allocatable:       resources(left, in.Capacity),
 		CPUPools:          pools(in.CPUs, reservedCPUs, in.Partitions),
-		Providers:         providers(in.Capacity, in.Kubelet.PodLimit()),
 	}
 	b.Partitions, b.Remainder = split(b.Allocatable, in.Partitions, reservedCPUs)
 	b.PromisedBytes = promised(in.Partitions)

@@ -10,6 +10,11 @@ import (
 	"k8s.io/utils/cpuset"
 )
 
+const (
+	mebi = 1 << 20
+	gibi = 1 << 30
+)
+
 // capacity returns a resource list of pairs such as cpu=16.
 func capacity(t *testing.T, pairs string) v1.ResourceList {
 	t.Helper()

@@ -21,7 +21,7 @@ const staticPolicy = "static"
 // sum of kubeReserved, systemReserved and evictionHard. It does not start if they differ.
 const staticMemory = "Static"
 
-// warnings returns the figures of a budget that cannot work together, and sets Unreserved. Figures
+// warnings returns the figures of a budget that cannot work together, and sets Short. Figures
 // with which the kubelet does not start come first.
 func warnings(in *Input, b *Budget, reserved cpuset.CPUSet, over []v1.ResourceName) []string {
 	w := make(remarks, 0, len(in.Partitions))
@@ -33,7 +33,7 @@ func warnings(in *Input, b *Budget, reserved cpuset.CPUSet, over []v1.ResourceNa
 	}
 	b.Short = short(in, b, reserved)
 	w = append(w, b.Short...)
-	b.Unreserved = w.forgotten(in, b)
+	w.forgotten(in, b)
 	return w
 }
 
@@ -241,13 +241,12 @@ func short(in *Input, b *Budget, reserved cpuset.CPUSet) []string {
 // part of it that members do not request. By the KEP the administrator accounts for that part in
 // kubeReserved and systemReserved, or accepts that user pods have less. A reservation has no label:
 // whether it includes the partition is not to be seen. It certainly does not if it is smaller than
-// that part and the memory that the services of the node use now. forgotten reports whether it has
-// warned.
-func (w *remarks) forgotten(in *Input, b *Budget) bool {
+// that part and the memory that the services of the node use now.
+func (w *remarks) forgotten(in *Input, b *Budget) {
 	share := b.PromisedBytes
 	reserved := b.KubeReserved.MemoryBytes + b.SystemReserved.MemoryBytes
 	if share == 0 || reserved >= share+in.HostBytes {
-		return false
+		return
 	}
 	partition, its := "partition", "its"
 	if len(in.Partitions) > 1 {
@@ -266,5 +265,4 @@ func (w *remarks) forgotten(in *Input, b *Budget) bool {
 	w.add("kubeReserved and systemReserved, %s of memory, do not include the %s%s: the scheduler promises %s of "+
 		"%s memoryLimit to user pods too; raise %s by that, or accept that user pods have less than promised",
 		bytesize.Round(reserved), partition, services, bytesize.Round(share), its, raise)
-	return true
 }

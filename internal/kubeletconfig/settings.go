@@ -81,14 +81,12 @@ func (s PartitionSettings) Watches() bool { return s.Watch != WatchOff }
 type HostSettings struct {
 	// CPUs is SYSTEM_CPUS, the CPUs of system.slice, user.slice and init.scope.
 	CPUs string `json:",omitempty"`
-	// IRQCPUs is IRQ_CPUS, the CPUs that interrupts of devices are kept off.
-	IRQCPUs string `json:",omitempty"`
-	// Unknown is the first setting SYSTEM_* or IRQ_* that is none of these.
+	// Unknown is the first setting SYSTEM_* that is none of these, or IRQ_*.
 	Unknown string `json:",omitempty"`
 }
 
 // Keys returns the names of the settings.
-func (HostSettings) Keys() []string { return []string{SystemCPUsKey, IRQCPUsKey} }
+func (HostSettings) Keys() []string { return []string{SystemCPUsKey} }
 
 // The settings for services and of the partition.
 const (
@@ -108,11 +106,11 @@ const (
 
 	// SystemCPUsKey is the setting for what is neither a pod nor a service of the kubelet.
 	SystemCPUsKey = "SYSTEM_CPUS"
-	// IRQCPUsKey is the setting for interrupts of devices.
-	IRQCPUsKey = "IRQ_CPUS"
+
+	// IRQPrefix begins settings for interrupts of devices, which are not ours.
+	IRQPrefix = "IRQ_"
 
 	systemPrefix          = "SYSTEM_"
-	irqPrefix             = "IRQ_"
 	servicesPrefix        = "SERVICES_"
 	partitionMemoryPrefix = "PARTITION_MEMORY"
 	partitionSwapPrefix   = "PARTITION_SWAP"
@@ -217,11 +215,11 @@ func (s *PartitionSettings) parse(data []byte) error {
 }
 
 func (s *HostSettings) parse(data []byte) error {
-	env, err := parseLines(data, systemPrefix, irqPrefix)
+	env, err := parseLines(data, systemPrefix, IRQPrefix)
 	if err != nil {
 		return err
 	}
-	*s = HostSettings{CPUs: env[SystemCPUsKey], IRQCPUs: env[IRQCPUsKey]}
+	*s = HostSettings{CPUs: env[SystemCPUsKey]}
 	s.Unknown = unknown(env, s.Keys())
 	return nil
 }

@@ -55,8 +55,6 @@ type Input struct {
 	hostCPUs cpuset.CPUSet
 	// nodeCPUs holds the CPUs of the node. It is set if CPUs are exclusive, or were in this boot.
 	nodeCPUs cpuset.CPUSet
-	// irq is about interrupts of devices.
-	irq irq
 	// deferrals holds, by partition, the limits that have to wait for evictions.
 	deferrals map[unitname.PartitionName]*decision.Deferral
 }
@@ -112,7 +110,6 @@ func Load(root string, output Output) (*Input, error) {
 		in.valid = false
 		return in, err
 	}
-	in.irq = findIRQ(node, in)
 	in.deferrals = lowering.Find(root, settings)
 	in.keepsCPUs = map[unitname.PartitionName]bool{}
 	for i := range settings.Partitions {

@@ -23,8 +23,6 @@ const (
 	ApplyPath = "partition-generator-apply.path"
 	// ApplyService makes systemd write changed limits to the kernel.
 	ApplyService = "partition-generator-apply.service"
-	// InterruptsService keeps interrupts of devices off exclusive CPUs.
-	InterruptsService = "partition-generator-interrupts.service"
 	// ControllersService enables the hugetlb controller for reserved slices below other slices.
 	ControllersService = "partition-generator-controllers.service"
 )

@@ -76,7 +76,6 @@ func units(in *Input) []UnitFile {
 	addExclusive(add, in)
 	addRemoved(add, in)
 	addHost(addForServices, in)
-	addInterrupts(addForServices, in)
 	addMonitor(add, in)
 	addServiceSlices(addForServices, in)
 	services := in.services
@@ -150,9 +149,6 @@ func addSlices(add func(string, ...*unit.UnitOption), in *Input, p *config.Parti
 	}
 	if in.watches() {
 		wants = append(wants, WatchPath)
-	}
-	if p.Exclusive && !in.config.IRQCPUs.IsEmpty() {
-		wants = append(wants, InterruptsService)
 	}
 	if slices.Contains(in.services, unitname.MonitorService) {
 		wants = append(wants, unitname.MonitorService)
@@ -244,7 +240,7 @@ func keptUnits(names []unitname.PartitionName) []string {
 	return append(
 		append(append(exclusiveDropins(), hostDropins()...),
 			LateService, LateMountService, AwaitPath, AwaitService, AwaitSectionPath, AwaitSectionService,
-			WatchPath, WatchService, ReadService, ApplyPath, ApplyService, InterruptsService,
+			WatchPath, WatchService, ReadService, ApplyPath, ApplyService,
 		),
 		shutdownDropins(names)...)
 }
@@ -296,12 +292,6 @@ func addApply(add func(string, ...*unit.UnitOption), in *Input) {
 	}
 	if in.restrictsOthers() {
 		writes = append(writes, option("Service", "ExecStart", applyToAll))
-	}
-	if in.irq.program != "" {
-		// A run that has begun has the CPUs of the reload before, so it is stopped. Limits do not wait
-		// for a restart of irqbalance, nor for one that can be started.
-		writes = append(writes,
-			option("Service", "ExecStart", "-/usr/bin/systemctl restart --no-block "+InterruptsService))
 	}
 	if in.watches() {
 		writes = append(writes, option("Service", "ExecStart", "/usr/bin/systemctl start --no-block "+ReadService))

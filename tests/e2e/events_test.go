@@ -299,14 +299,14 @@ func (e *evictor) bundle(t *testing.T) {
 		"grep -rlF -e \"$secret\" "+dir+"; done || true", "")
 	sizes := strings.Fields(run(t, e.Node, "cd "+dir+" && find . -size +1c -type f -printf '%P '"))
 	for _, file := range []string{
-		"status.json", "check.json", "versions.json", "settings.json", "kubelet.json", "units.json", "units.txt", "cgroups.txt",
-		"journal-monitor.txt", "journal-kubelet.txt", "metrics.txt",
+		"status.json", "check.json", "metrics.txt", "options.txt", "units.txt", "journal-monitor.txt", "journal-generator.txt",
+		"etc/default/node-partition", "run/node-partition/units/kubepods-system.slice",
 	} {
 		if !slices.Contains(sizes, file) {
 			t.Errorf("no %s, or an empty one: %q", file, sizes)
 		}
 	}
-	want(t, e.Node, "grep -c '^/kubepods.slice/kubepods-system.slice$' "+dir+"/cgroups.txt", "1")
+	want(t, e.Node, monitorPath+" status -o json --root="+dir+" | grep -om1 limitBytes", "limitBytes")
 	run(t, e.Node, "rm -r "+dir)
 }
 

@@ -87,9 +87,8 @@ func Flavours() []Flavour {
 // AllFlavours returns all flavours, those on request too.
 func AllFlavours() []Flavour {
 	// Both flavours of Debian 13 have the packages of both: an installation takes longer than these
-	// packages. skopeo imports images into CRI-O's storage. irqbalance is masked: a test that needs it
-	// unmasks it.
-	trixiePackages := []string{"conmon", "crun", "irqbalance", "skopeo"}
+	// packages. skopeo imports images into CRI-O's storage.
+	trixiePackages := []string{"conmon", "crun", "skopeo"}
 	debianRuntime := Flavour{
 		Name:      "containerd-1.7",
 		Release:   "trixie",
@@ -125,7 +124,7 @@ func AllFlavours() []Flavour {
 		{
 			Name:     "bookworm",
 			Release:  "bookworm",
-			Packages: []string{"containerd", "irqbalance", "runc"},
+			Packages: []string{"containerd", "runc"},
 			// The newest kubelet that works with containerd 1.6: it logs that the runtime lacks the call
 			// RuntimeConfig, and takes cgroupDriver from its configuration. 1.38 will not
 			// (getCgroupDriverFromCRI, cmd/kubelet/app/server.go).
@@ -351,7 +350,7 @@ func maskedUnits() []string {
 	return []string{
 		"apt-daily-upgrade.timer", "apt-daily.timer", "dpkg-db-backup.timer", "e2scrub_all.timer",
 		"e2scrub_reap.service", "fstrim.timer", "getty@tty1.service", "getty-static.service",
-		"irqbalance.service", "ldconfig.service", "man-db.timer", "serial-getty@ttyS0.service", "ssh.socket",
+		"ldconfig.service", "man-db.timer", "serial-getty@ttyS0.service", "ssh.socket",
 		"sshd-keygen.service", "systemd-binfmt.service", "systemd-firstboot.service",
 		"systemd-hwdb-update.service", "systemd-journal-catalog-update.service",
 		"systemd-machine-id-commit.service", "systemd-networkd-persistent-storage.service",

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 
-	"nodepartition/internal/errortext"
 	"nodepartition/internal/kubeletconfig"
 	"nodepartition/internal/node"
 	"nodepartition/internal/node/options"
@@ -58,7 +57,7 @@ func Node(ctx context.Context, o options.Options, ignored []string) []Finding {
 	var found []Finding
 	for _, k := range allChecks {
 		for _, f := range c.run(ctx, k) {
-			f.Check, f.Found = k.name, errortext.Plain(f.Found)
+			f.Check = k.name
 			if f.Grade != OK {
 				f.Docs = filepath.Join(prefix(), k.docs)
 				if slices.Contains(ignored, k.name) {

@@ -64,7 +64,6 @@ var allChecks = []check{
 	{"nri", docsPage + "nri", (*checks).served, services},
 	{"pods-api", docsPage + "pods-that-are-not-where-they-belong", (*checks).pods, services},
 	{"namespaces", docsPage + "pods-that-are-not-where-they-belong", (*checks).namespaces, services},
-	{"interrupts", docsPage + "exclusive-cpus", (*checks).interrupts, files},
 	{"eviction-kernel", docsPage + "it-evicts", (*checks).evictionKernel, cgroups},
 	{"eviction-api", docsPage + "it-evicts", (*checks).evictionAPI, services},
 	{"events", docsPage + "events-and-the-condition-of-the-node", (*checks).events, services},

@@ -114,7 +114,7 @@ func TestCheckWarnings(t *testing.T) {
 	expect(t, n, passes, []string{"warning service: not running"}, listen("127.0.0.1:1"))
 	n.MonitorAnswers(http.StatusServiceUnavailable, "no connection to runtime\nno connection to nri\n")
 	expect(t, n, passes, []string{
-		"warning nri: /run/nri/nri.sock: no such file", "warning pods-api: /var/lib/kubelet/pods-api/pods-api.sock: no such file",
+		"warning nri: dial unix /run/nri/nri.sock: connect: no such file", "warning pods-api: dial unix /var/lib/kubelet/pods-api/pods-api.sock: connect: no such file",
 		"warning service: not ready: no connection to runtime; no connection to nri\n", "warning eviction-kernel: the kernel has no cgroup.kill",
 		"warning eviction-kernel: the kernel reports no memory pressure", "warning eviction-api: kubeconfig of the kubelet: none at",
 		"see: /usr/share/doc/node-partition/troubleshooting.md#nri\n", "change: use a runtime that serves NRI",

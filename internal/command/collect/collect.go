@@ -1,6 +1,6 @@
-// Package collect makes a bundle of the state of a node for a bug report. Whatever goes into it is
-// on a list of what is harmless, by name or by shape: fields, flags, properties, files of cgroups,
-// words of messages. Everything else is left out.
+// Package collect makes a bundle of the state of a node for a bug report: what our programs say,
+// and the files that are ours, at their paths. Nothing of the kubelet, of pods or of other services
+// is read, so that there is nothing to leave out.
 package collect
 
 import (
@@ -11,19 +11,19 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
 	"nodepartition/internal/command/check"
 	"nodepartition/internal/command/status"
 	"nodepartition/internal/hostfs"
-	"nodepartition/internal/kubeapi"
 	"nodepartition/internal/kubeletconfig"
 	"nodepartition/internal/node"
 	"nodepartition/internal/node/control"
 	"nodepartition/internal/node/options"
-	"nodepartition/internal/systemctl"
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/slices/config"
 )
@@ -37,207 +37,197 @@ type Options struct {
 	Args []string
 }
 
-// about is the first file of a bundle.
 const about = `Bundle of partition-monitor collect, for a bug report.
 
-status.json, check.json      partition-monitor status and check, -o json
-versions.json                versions of the programs, the kernel, systemd, the runtime
-settings.json                flags of the service, /etc/default/node-partition
-kubelet.json                 flags and configuration files of the kubelet
-units.json, units.txt        properties of units, and the units that the generator has made
-cgroups.txt                  values of the cgroups below kubepods.slice, and of the slices of services
-journal-*.txt                this boot, the last %d lines of each
-metrics.txt                  the metrics of the service
-errors.txt                   what could not be read
+partition-monitor %s, %s
 
-A value that is not known to be harmless is %s: values of other fields and flags than those that
-bear on the partition, words of messages that may be keys, errors of the kubelet. The contents of
-kubeconfigs and certificates, environments, command lines of other processes and pod manifests are
-not read. Names of namespaces, pods and nodes, paths, and addresses of servers are in the bundle:
-read it before you send it.
+status.json, check.json  partition-monitor status and check, -o json
+metrics.txt              the metrics of the service
+options.txt              the command line of the service
+units.txt                properties of our units
+journal-*.txt            messages of our programs in this boot, the last %d lines of each
+errors.txt               what could not be read
+etc, run, sys, usr       files of the node at their paths: the section, our settings, our state and
+                         units, cgroups of pods and of the monitor, the name of the distribution
+
+"partition-monitor status --root=FOLDER" reads the unpacked bundle.
+
+Names of namespaces, pods and nodes, paths, and addresses of servers are in it: read it before you
+send it.
 `
 
-// part is a file of the bundle.
+const (
+	// maxLines bounds the lines of one part of the journal.
+	maxLines = 2000
+	// maxFiles bounds the files, and maxBytes each of them.
+	maxFiles = 100_000
+	maxBytes = 1 << 20
+	// maxEntries bounds the entries of a folder, and maxDepth the folders in each other.
+	maxEntries = 10_000
+	maxDepth   = 10
+	// partTimeout bounds the time for one part: the runtime, the API server or systemd may hang, which
+	// is when a bundle is needed.
+	partTimeout = 30 * time.Second
+)
+
+// units lists our units, as patterns of systemctl, and properties what is asked for. Environments
+// are not among them: a drop-in may set the password of a proxy there.
+var (
+	units      = []string{"kubepods*.slice", "partition-monitor.service", "partition-generator*", "node-partition-trial*"}
+	properties = []string{
+		"Id", "LoadState", "ActiveState", "SubState", "UnitFileState", "Result", "FragmentPath", "SourcePath", "DropInPaths",
+		"NRestarts", "ExecMainStatus", "ActiveEnterTimestamp", "ConditionResult", "NeedDaemonReload", "MemoryMax", "MemoryHigh",
+		"MemoryMin", "MemoryLow", "MemorySwapMax", "AllowedCPUs", "EffectiveCPUs", "CPUWeight", "TasksMax", "Transient",
+	}
+)
+
+// ofCgroup reports whether a file of a cgroup is read. Processes are not, and nothing that writing
+// alone is for.
+func ofCgroup(name string) bool {
+	return strings.HasPrefix(name, "memory.") && name != "memory.reclaim" || strings.HasPrefix(name, "cpu") ||
+		strings.HasPrefix(name, "pids.") || slices.Contains([]string{
+		"cgroup.controllers", "cgroup.subtree_control", "cgroup.events", "cgroup.freeze", "io.pressure",
+	}, name)
+}
+
+// Name returns the name of a bundle that is made at a time, without an extension.
+func Name(t time.Time) string { return "node-partition-" + t.UTC().Format("20060102T150405Z") }
+
+// bundle is a bundle that is being written.
+type bundle struct {
+	archive *tar.Writer
+	made    time.Time
+	files   int
+}
+
+func (b *bundle) add(name string, data []byte) error {
+	if len(data) == 0 || b.files >= maxFiles {
+		return nil
+	}
+	b.files++
+	err := b.archive.WriteHeader(&tar.Header{
+		Name: path.Join(Name(b.made), name), Mode: 0o600, Size: int64(len(data)), ModTime: b.made, Typeflag: tar.TypeReg,
+	})
+	if err != nil {
+		return err
+	}
+	_, err = b.archive.Write(data)
+	return err
+}
+
+// addTree adds a file, or the files below a folder whose names are wanted. What is gone, or has no
+// content on this kernel, is left out.
+func (b *bundle) addTree(root hostfs.FS, name string, wanted func(string) bool, depth int) error {
+	info, err := root.Lstat(name)
+	switch {
+	case err != nil || depth > maxDepth:
+		return nil
+	case info.IsDir():
+		names, _ := root.Names(name, maxEntries)
+		for _, below := range names {
+			if err := b.addTree(root, path.Join(name, below), wanted, depth+1); err != nil {
+				return err
+			}
+		}
+	case info.Mode().IsRegular() && wanted(path.Base(name)):
+		data, err := root.ReadFile(name, maxBytes)
+		if err == nil {
+			return b.add(name, data)
+		}
+	}
+	return nil
+}
+
+// Write writes a bundle, a tar file compressed with gzip. A part that cannot be read is an error in
+// the bundle. Write returns the errors of w alone.
+func Write(ctx context.Context, w io.Writer, o Options) error {
+	zip := gzip.NewWriter(w)
+	b := &bundle{archive: tar.NewWriter(zip), made: time.Now()}
+	if err := b.add("README.txt", fmt.Appendf(nil, about, o.Version, runtime.Version(), maxLines)); err != nil {
+		return err
+	}
+	var failed strings.Builder
+	for _, p := range parts(o) {
+		limited, cancel := context.WithTimeout(ctx, partTimeout)
+		data, err := p.read(limited)
+		cancel()
+		if err != nil {
+			fmt.Fprintf(&failed, "%s: %v\n", p.name, err)
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err := b.add(p.name, data); err != nil {
+			return err
+		}
+	}
+	root := o.Node.Root
+	every := func(string) bool { return true }
+	for _, name := range []string{kubeletconfig.OverridePath, config.StateDir, "/etc/os-release", "/usr/lib/os-release"} {
+		if err := b.addTree(root, name, every, 0); err != nil {
+			return err
+		}
+	}
+	if err := b.add(kubeletconfig.SettingsPath, settings(root)); err != nil {
+		return err
+	}
+	for _, cgroup := range []string{unitname.Default.Slice(), unitname.MonitorCgroup} {
+		if err := b.addTree(root, path.Join(unitname.CgroupMount, cgroup), ofCgroup, 0); err != nil {
+			return err
+		}
+	}
+	return errors.Join(b.add("errors.txt", []byte(failed.String())), b.archive.Close(), zip.Close())
+}
+
+// settings returns the lines with our settings. The same file may have the password of a proxy.
+func settings(root hostfs.FS) []byte {
+	var ours bytes.Buffer
+	data, _ := root.ReadFile(kubeletconfig.SettingsPath, maxBytes) // check reports it
+	for line := range bytes.Lines(data) {
+		for _, prefix := range []string{"KUBELET_CONFIG", "PARTITION_", "SERVICES_", "SYSTEM_CPUS", "WORKLOAD_PINNING"} {
+			if bytes.HasPrefix(line, []byte(prefix)) {
+				ours.Write(line)
+			}
+		}
+	}
+	return ours.Bytes()
+}
+
+// part is a file of the bundle that a program of ours or of systemd writes.
 type part struct {
 	name string
 	read func(context.Context) ([]byte, error)
 }
 
-// partTimeout bounds the time for one file: the runtime, the API server or systemd may hang, which
-// is when a bundle is needed.
-const partTimeout = 30 * time.Second
-
-// Name returns the name of a bundle that is made at a time, without an extension.
-func Name(t time.Time) string { return "node-partition-" + t.UTC().Format("20060102T150405Z") }
-
-// Write writes a bundle, a tar file compressed with gzip. A part that cannot be read is an error in
-// the bundle. Write returns the errors of w alone.
-func Write(ctx context.Context, w io.Writer, o Options) error {
-	root := o.Node.Root
-	c := collector{options: o, root: root, secrets: secrets(root, kubeconfigs(o.Eviction.Kubeconfig))}
-	zip := gzip.NewWriter(w)
-	archive := tar.NewWriter(zip)
-	now := time.Now()
-	dir := Name(now) + "/"
-	add := func(name string, data []byte) error {
-		data = c.scrub(data)
-		header := &tar.Header{
-			Name:     dir + name,
-			Mode:     0o600,
-			Size:     int64(len(data)),
-			ModTime:  now,
-			Typeflag: tar.TypeReg,
-		}
-		if err := archive.WriteHeader(header); err != nil {
-			return err
-		}
-		_, err := archive.Write(data)
-		return err
-	}
-	if err := add("README.txt", fmt.Appendf(nil, about, maxLines, leftOut)); err != nil {
-		return err
-	}
-	var failed strings.Builder
-	for _, p := range c.parts() {
-		limited, cancel := context.WithTimeout(ctx, partTimeout)
-		data, err := p.read(limited)
-		cancel()
-		if err != nil {
-			fmt.Fprintf(&failed, "%s: %s\n", p.name, text(err.Error()))
-		}
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if len(data) == 0 {
-			continue
-		}
-		if err := add(p.name, data); err != nil {
-			return err
+func parts(o Options) []part {
+	systemd := func(name string, args ...string) func(context.Context) ([]byte, error) {
+		return func(ctx context.Context) ([]byte, error) {
+			text, err := o.Node.Systemd.Run(ctx, name, args...)
+			return []byte(text), err
 		}
 	}
-	if failed.Len() > 0 {
-		if err := add("errors.txt", []byte(failed.String())); err != nil {
-			return err
-		}
+	journal := func(match string) func(context.Context) ([]byte, error) {
+		return systemd("journalctl", "--boot", "--no-pager", "--quiet", "--output=short-iso-precise", fmt.Sprintf("--lines=%d", maxLines), match)
 	}
-	return errors.Join(archive.Close(), zip.Close())
-}
-
-// kubeconfigs returns the paths of kubeconfigs whose secrets are removed from everything.
-func kubeconfigs(flag string) []string { return append(kubeapi.Places(), flag) }
-
-type collector struct {
-	options Options
-	root    hostfs.FS
-	secrets []string
-}
-
-// scrub removes the secrets that the node's files hold.
-func (c *collector) scrub(data []byte) []byte {
-	for _, secret := range c.secrets {
-		data = bytes.ReplaceAll(data, []byte(secret), []byte(leftOut))
-	}
-	return data
-}
-
-func (c *collector) parts() []part {
-	o := c.options
-	fs := o.Node.Cgroups
 	return []part{
 		{"status.json", func(ctx context.Context) ([]byte, error) {
 			found, err := status.Read(ctx, o.Options)
-			return c.json(func(w io.Writer) error { return status.WriteJSON(w, found) }, err)
+			var out bytes.Buffer
+			err = errors.Join(err, status.WriteJSON(&out, found))
+			return out.Bytes(), err
 		}},
 		{"check.json", func(ctx context.Context) ([]byte, error) {
-			return c.json(func(w io.Writer) error { return check.WriteJSON(w, check.Node(ctx, o.Options, nil)) }, nil)
+			var out bytes.Buffer
+			err := check.WriteJSON(&out, check.Node(ctx, o.Options, nil))
+			return out.Bytes(), err
 		}},
-		{"versions.json", c.versions},
-		{"settings.json", func(context.Context) ([]byte, error) {
-			run := []string{}
-			if len(o.Args) > 1 {
-				run = commandLine(o.Args[1:], ourFlags)
-			}
-			return encode(map[string]any{"service": run, kubeletconfig.SettingsPath: settings(c.root)})
-		}},
-		{"kubelet.json", func(context.Context) ([]byte, error) {
-			return encode(map[string]any{"flags": kubeletFlags(c.root), "files": kubeletFiles(c.root)})
-		}},
-		{"units.json", func(ctx context.Context) ([]byte, error) {
-			units, err := o.Node.Systemd.Show(ctx, strings.Join(unitProperties, ","), unitNames...)
-			if err != nil {
-				return nil, err
-			}
-			return encode(properties(units))
-		}},
-		{
-			"units.txt",
-			func(context.Context) ([]byte, error) { return []byte(ourUnits(c.root, config.StateDir+"/units")), nil },
-		},
-		{"cgroups.txt", func(context.Context) ([]byte, error) {
-			return []byte(
-				cgroups(fs, "kubepods.slice", "system.slice/kubelet.service", "system.slice/containerd.service",
-					"system.slice/crio.service", unitname.MonitorCgroup),
-			), nil
-		}},
-		{"journal-monitor.txt", journalOf(o.Node.Systemd, ours, "--unit=partition-monitor.service")},
-		{"journal-generator.txt", journalOf(o.Node.Systemd, ours, "--identifier=partition-generator")},
-		{"journal-kubelet.txt", journalOf(
-			o.Node.Systemd,
-			kubelets,
-			"--unit=kubelet.service",
-			"--unit=k3s.service",
-			"--unit=k3s-agent.service",
-			"--unit=rke2-server.service",
-			"--unit=rke2-agent.service",
-		)},
 		{"metrics.txt", func(ctx context.Context) ([]byte, error) {
 			page, err := (control.Service{Socket: o.Node.Path(node.ControlSocket), Listen: o.Listen}).Metrics(ctx)
-			return []byte(metrics(page)), err
+			return []byte(page), err
 		}},
-	}
-}
-
-// json returns a document that write has written, with the words that are known to be harmless.
-func (*collector) json(write func(io.Writer) error, err error) ([]byte, error) {
-	var out bytes.Buffer
-	if err := errors.Join(err, write(&out)); err != nil && out.Len() == 0 {
-		return nil, err
-	}
-	data, cleanErr := sanitize(out.Bytes())
-	return data, errors.Join(err, cleanErr)
-}
-
-func (c *collector) versions(ctx context.Context) ([]byte, error) {
-	v := map[string]string{
-		"partition-monitor": text(c.options.Version), "go": runtime.Version(), "kernel": kernel(),
-		"distribution": release(c.root),
-	}
-	units, err := c.options.Node.Systemd.Show(ctx, "Version")
-	if err == nil && len(units) > 0 {
-		v["systemd"] = text(units[0]["Version"])
-	}
-	o := c.options
-	endpoint, name, version, runtimeErr := node.NewRuntime(o.Node, o.Runtime, node.AskSystemctl(o.Node), func(bool) {}).
-		Version(ctx)
-	if runtimeErr == nil {
-		v["runtime"] = text(name + " " + version + " at " + endpoint)
-	}
-	data, encodeErr := encode(v)
-	return data, errors.Join(err, runtimeErr, encodeErr)
-}
-
-// journalOf returns a function that reads records of this boot.
-func journalOf(
-	systemd systemctl.Programs,
-	say func(identifier, message string) string,
-	match ...string,
-) func(context.Context) ([]byte, error) {
-	return func(ctx context.Context) ([]byte, error) {
-		args := append([]string{
-			"--boot", "--no-pager", "--quiet", "--output=json", "--output-fields=" + journalFields,
-			fmt.Sprintf("--lines=%d", maxLines),
-		}, match...)
-		out, err := systemd.Run(ctx, "journalctl", args...)
-		return []byte(journal(out, say)), err
+		{"options.txt", func(context.Context) ([]byte, error) { return []byte(strings.Join(o.Args, "\n")), nil }},
+		{"units.txt", systemd("systemctl", append([]string{"show", "--property=" + strings.Join(properties, ","), "--"}, units...)...)},
+		{"journal-monitor.txt", journal("--unit=partition-monitor.service")},
+		{"journal-generator.txt", journal("--identifier=partition-generator")},
 	}
 }

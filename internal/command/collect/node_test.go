@@ -4,18 +4,19 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"path"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"nodepartition/internal/command/status"
+	"nodepartition/internal/host"
 	"nodepartition/internal/node"
 	"nodepartition/tests/fakenode"
 )
@@ -43,7 +44,8 @@ func unpack(t *testing.T, bundle []byte) map[string]string {
 		if header.Mode != 0o600 || !strings.HasPrefix(header.Name, "node-partition-") {
 			t.Errorf("%s has the mode %o", header.Name, header.Mode)
 		}
-		files[path.Base(header.Name)] = string(data)
+		_, name, _ := strings.Cut(header.Name, "/")
+		files[name] = string(data)
 	}
 }
 
@@ -86,118 +88,85 @@ func (n *fakeNode) answering(name string, texts map[string]string) {
 	n.Script("/bin/"+name, lines.String())
 }
 
-// entries returns records of the journal, as journalctl -o json writes them.
-func entries(t *testing.T, identifier string, messages ...string) string {
-	t.Helper()
-	var lines strings.Builder
-	for _, message := range messages {
-		data, err := json.Marshal(map[string]string{
-			"__REALTIME_TIMESTAMP": "1795170000000000", "PRIORITY": "4", "SYSLOG_IDENTIFIER": identifier, "MESSAGE": message,
-			"_CMDLINE": "x --token=" + planted("cmdline"),
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		lines.Write(append(data, '\n'))
-	}
-	return lines.String()
-}
-
-// planted returns a secret for a place. They have different forms: what is left out must not depend
-// on one.
-func planted(place string) string {
-	return map[string]string{
-		"cmdline":  "Zx81cmdlineQ",
-		"header":   "Zx81headerQQ",
-		"field":    "Zx81fieldQQQ",
-		"token":    "eyJhbGciOiJSUzI1NiJ9.eyJaeDgxIjoxfQ.Wng4MXRva2Vu",
-		"key":      "LS0tLS1CRUdJTlp4ODFrZXk=",
-		"flag":     "Zx81flagQQQQ",
-		"apart":    "Zx81apartQQQ",
-		"env":      "Zx81envQQQQQ",
-		"manifest": "Zx81manifest",
-		"proxy":    "Zx81proxyQQQ",
-		"journal":  "Zx81journalQ",
-		"plain":    "correcthorsebattery",
-		"boot":     "zx81ab.0123456789zx81ab",
-		"metric":   "Zx81metricQQ",
-	}[place]
-}
-
-// TestCollectSecrets: a bundle holds no secret, wherever on the node it is.
-func TestCollectSecrets(t *testing.T) {
+// TestCollect: a bundle has what our programs say and our files, and no secret of another file.
+func TestCollect(t *testing.T) {
 	t.Parallel()
-	n := newNode(t, fakenode.Valid("kube-system")+
-		"staticPodURL: https://example.com/pods?key="+planted("header")+"\nstaticPodURLHeader:\n  Authorization: [\"Bearer "+planted("header")+"\"]\n"+
-		"unheardOf: "+planted("field")+"\ntlsPrivateKeyFile: /etc/"+planted("field")+"\nevictionHard: {"+planted("field")+"x: "+planted("field")+"}\n"+
-		"featureGates: {Some: true}\nclusterDNS: ["+planted("field")+"]\n")
+	const secret = "Zx81secret"
+	n := newNode(t, fakenode.Valid("kube-system")+"staticPodURLHeader: {Authorization: [Bearer "+secret+"]}\n")
 	n.Partition("67108864")
 	n.Serve(&fakenode.Runtime{})
-	kubeconfig := "apiVersion: v1\nkind: Config\nclusters: [{name: a, cluster: {server: 'https://127.0.0.1:1'}}]\nusers:\n- name: a\n  user:\n" +
-		"    token: " + planted("token") + "\n    client-key-data: " + planted("key") + "\n    password: " + planted("plain") + "\n" +
-		"contexts: [{name: a, context: {cluster: a, user: a}}]\ncurrent-context: a\n"
-	n.Write("/etc/kubernetes/kubelet.conf", kubeconfig)
-	n.Write("/var/lib/kubelet/kubeconfig", kubeconfig)
-	n.Write("/etc/kubernetes/manifests/pod.yaml", "spec: {containers: [{env: [{name: A, value: "+planted("manifest")+"}]}]}")
-	n.Write("/etc/default/node-partition", "PARTITION_MONITOR_ARGS=--debug --unheard="+planted("flag")+" --move "+planted("apart")+"\nHTTPS_PROXY=http://u:"+planted("proxy")+"@p\n")
-	n.Write("/run/node-partition/units/kubepods-system.slice", "[Slice]\nMemoryMax=67108864\nEnvironment=A="+planted("env"))
-	n.RunKubelet("-c", "read x", "kubelet", "--config=/var/lib/kubelet/config.yaml", "--token="+planted("flag"), "--bootstrap", planted("boot"),
-		"--reserved-cpus", "0", "--unheard", planted("apart"))
-	n.answering("systemctl", map[string]string{
-		"--property=Version": "Version=257.13-1~deb13u1",
-		"--property=Id":      "Id=kubelet.service\nActiveState=active\nEnvironment=TOKEN=" + planted("env") + "\nExecStart={ argv[]=kubelet --token=" + planted("flag") + " }\nMemoryMax=infinity\nFragmentPath=/etc/" + planted("field"),
-	})
+	for _, name := range []string{
+		"/etc/kubernetes/kubelet.conf", "/var/lib/kubelet/kubeconfig", "/etc/kubernetes/manifests/pod.yaml", fakenode.SystemCgroup + "/cgroup.procs",
+	} {
+		n.Write(name, secret)
+	}
+	n.Write("/etc/default/node-partition", "PARTITION_MONITOR_ARGS=--debug\nHTTPS_PROXY=http://u:"+secret+"@p\n")
+	n.Write("/etc/kubernetes/node-partition.yaml", "systemPartition: {memoryLimit: 64Mi, namespaces: [kube-system]}\n")
+	n.Write("/run/node-partition/units/kubepods-system.slice", "[Slice]\nMemoryMax=67108864\n")
+	n.RunKubelet("--config=/var/lib/kubelet/config.yaml", "--token="+secret)
+	n.answering("systemctl", map[string]string{"--property=Id": "Id=partition-monitor.service\nActiveState=active"})
 	n.answering("journalctl", map[string]string{
-		"partition-monitor":   entries(t, "partition-monitor", "connection to=kubelet up=true", `a step failed error="Get https://u:`+planted("proxy")+`@h/?token=`+planted("plain")+`: EOF"`),
-		"partition-generator": entries(t, "partition-generator", "/var/lib/kubelet/config.yaml: unheardOf: "+planted("field")),
-		"kubelet.service": entries(t, "kubelet",
-			`I1122 10:00:00.000001     7 flags.go:64] FLAG: --token="`+planted("flag")+`"`,
-			`E1122 10:00:00.000002     7 pod_workers.go:1] "Error syncing pod" err="env A=`+planted("env")+`" pod="kube-system/dns" token="`+planted("plain")+`"`,
-			`I1122 10:00:00.000003     7 kubelet.go:1] "Using `+planted("journal")+`"`,
-			"Authorization: Basic "+planted("plain"), planted("boot"), "my password is "+planted("plain")),
+		"partition-monitor": "connection to=kubelet up=true", "partition-generator": "the partition is configured",
 	})
 	n.MonitorServes(func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprintf(w, "nodepartition_info{version=\"%s\"} 1\nnodepartition_memory_available_bytes 5\n# HELP x %s\n%s 1\n", planted("metric"), planted("metric"), planted("metric"))
+		fmt.Fprintln(w, "nodepartition_memory_available_bytes 5")
 	})
 	files := n.collect("")
 	for name, text := range files {
-		for _, place := range []string{
-			"cmdline", "header", "field", "token", "key", "flag", "apart", "env", "manifest", "proxy", "journal", "plain", "boot", "metric",
-		} {
-			if strings.Contains(text, planted(place)) {
-				t.Errorf("%s holds the secret of %s:\n%s", name, place, text)
-			}
-		}
-		if strings.Contains(strings.ToLower(text), "zx81") {
-			t.Errorf("%s holds a part of a secret:\n%s", name, text)
+		if strings.Contains(text, secret) {
+			t.Errorf("%s holds a secret:\n%s", name, text)
 		}
 	}
-	// What is harmless is there.
-	for name, want := range map[string][]string{
-		"README.txt":          {"left out"},
-		"status.json":         {`"limitBytes": 67108864`},
-		"check.json":          {`"check": "configuration"`},
-		"versions.json":       {"containerd v2.3.7 at", "257.13-1~deb13u1"},
-		"settings.json":       {`"--debug"`, `"HTTPS_PROXY": "[left out]"`},
-		"kubelet.json":        {`"memoryLimit": "64Mi"`, `"staticPodURLHeader": "[left out]"`, `"--config=/var/lib/kubelet/config.yaml"`, `"--reserved-cpus"`, `"Some": true`, "not a KubeletConfiguration"},
-		"units.json":          {`"ActiveState": "active"`, `"MemoryMax": "infinity"`},
-		"units.txt":           {"MemoryMax=67108864", "Environment=[left out]"},
-		"cgroups.txt":         {"/kubepods.slice/kubepods-system.slice\n", "memory.max: 67108864"},
-		"journal-monitor.txt": {"connection to=kubelet up=true", "a step failed error="},
-		"journal-kubelet.txt": {`E1122 10:00:00.000002 pod_workers.go:1] "Error syncing pod" pod=kube-system/dns`},
-		"metrics.txt":         {"nodepartition_memory_available_bytes 5"},
+	for name, want := range map[string]string{
+		"README.txt":                         "read it before you\nsend it",
+		"status.json":                        `"limitBytes": 67108864`,
+		"check.json":                         `"check": "configuration"`,
+		"units.txt":                          "ActiveState=active",
+		"journal-monitor.txt":                "connection to=kubelet up=true",
+		"journal-generator.txt":              "the partition is configured",
+		"metrics.txt":                        "nodepartition_memory_available_bytes 5",
+		"etc/default/node-partition":         "PARTITION_MONITOR_ARGS=--debug\n",
+		"etc/kubernetes/node-partition.yaml": "memoryLimit: 64Mi",
+		"run/node-partition/units/kubepods-system.slice": "MemoryMax=67108864",
+		fakenode.SystemCgroup[1:] + "/memory.max":        "67108864",
 	} {
-		for _, part := range want {
-			if !strings.Contains(files[name], part) {
-				t.Errorf("%s lacks %q:\n%s", name, part, files[name])
-			}
+		if !strings.Contains(files[name], want) {
+			t.Errorf("%s lacks %q:\n%s", name, want, files[name])
 		}
+	}
+}
+
+// TestCollectRoot: what a bundle has is read as the files of a node.
+func TestCollectRoot(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, fakenode.Valid("kube-system"))
+	n.Partition("67108864")
+	dir := t.TempDir()
+	for name, text := range n.collect("") {
+		if err := errors.Join(os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o755), os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	bundle, err := host.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := n.Options()
+	o.Node = bundle
+	found, err := status.Read(t.Context(), o)
+	if err != nil || len(found.Partitions) != 1 || found.Partitions[0].LimitBytes == nil || *found.Partitions[0].LimitBytes != 64<<20 {
+		t.Errorf("%v, %+v; want the limit of the node", err, found.Partitions)
 	}
 }
 
 // TestCollectFaults: the bundle alone shows what is wrong with a node.
 func TestCollectFaults(t *testing.T) {
 	t.Parallel()
+	const (
+		slice  = "kubepods-system-burstable"
+		killed = "sys/fs/cgroup/kubepods.slice/kubepods-system.slice/" + slice + ".slice/" +
+			slice + "-pod11111111_2222_3333_4444_555555555555.slice/memory.events"
+	)
 	for name, fault := range map[string]struct {
 		configuration string
 		plant         func(n *fakeNode)
@@ -206,12 +175,10 @@ func TestCollectFaults(t *testing.T) {
 		"a configuration that is refused": {
 			fakenode.Broken,
 			func(n *fakeNode) {
-				n.answering("journalctl", map[string]string{"partition-generator": entries(n.t, "partition-generator",
-					`/var/lib/kubelet/config.yaml: systemPartition.memoryLimit: "never" is not a quantity; want a quantity such as 4Gi`)})
+				n.answering("journalctl", map[string]string{"partition-generator": `/var/lib/kubelet/config.yaml: systemPartition.memoryLimit: "never" is not a quantity; want a quantity such as 4Gi`})
 			},
 			map[string][]string{
 				"check.json":            {`"grade": "error"`, "systemPartition.memoryLimit"},
-				"kubelet.json":          {`"memoryLimit": "never"`},
 				"journal-generator.txt": {`memoryLimit: "never" is not a quantity`},
 			},
 		},
@@ -219,9 +186,8 @@ func TestCollectFaults(t *testing.T) {
 			fakenode.Valid("kube-system"),
 			func(n *fakeNode) { n.Partition("134217728") },
 			map[string][]string{
-				"check.json":   {`"check": "slice"`, `"grade": "error"`, "134217728"},
-				"cgroups.txt":  {"memory.max: 134217728"},
-				"kubelet.json": {`"memoryLimit": "64Mi"`},
+				"check.json": {`"check": "slice"`, `"grade": "error"`, "134217728"},
+				fakenode.SystemCgroup[1:] + "/memory.max": {"134217728"},
 			},
 		},
 		"the wrong cgroup driver": {
@@ -235,15 +201,10 @@ func TestCollectFaults(t *testing.T) {
 			fakenode.Valid("kube-system"),
 			func(n *fakeNode) {
 				n.Partition("67108864")
-				pod := fakenode.SystemCgroup + "/kubepods-system-burstable.slice/kubepods-system-burstable-pod11111111_2222_3333_4444_555555555555.slice"
-				n.Write(pod+"/memory.events", "oom 0\noom_kill 3")
-				n.answering("journalctl", map[string]string{"partition-monitor": entries(n.t, "partition-monitor",
-					"the memory of the system partition is low and all its pods are protected: the kernel will kill at the limit; raise memoryLimit, or protect fewer with --eviction-protect available=1Mi below=2Mi",
-					"the kernel has killed processes in the system partition, at its limit: eviction came too late, or had no candidate; journalctl -k names them processes=3")})
+				n.Write("/"+killed, "oom 0\noom_kill 3")
 			},
 			map[string][]string{
-				"journal-monitor.txt": {"all its pods are protected", "the kernel has killed processes in the system partition, at its limit", "processes=3"},
-				"cgroups.txt":         {"kubepods-system-burstable-pod11111111_2222_3333_4444_555555555555.slice", "oom_kill 3"},
+				killed: {"oom_kill 3"},
 			},
 		},
 	} {
@@ -267,7 +228,7 @@ func TestCollectFaults(t *testing.T) {
 func TestCollectNoRuntime(t *testing.T) {
 	t.Parallel()
 	files := newNode(t, fakenode.Valid("kube-system")).collect("")
-	if !strings.Contains(files["errors.txt"], "versions.json: container runtime: no socket at ") {
+	if !strings.Contains(files["errors.txt"], "metrics.txt: ") {
 		t.Errorf("errors.txt: %q", files["errors.txt"])
 	}
 	if !strings.Contains(files["status.json"], `"podsUnknown": "container runtime: no socket at `) {

@@ -107,9 +107,6 @@ func TestPlanNode(t *testing.T) {
 			t.Errorf("want %q in %q", want, p.Warnings)
 		}
 	}
-	if eks := p.Providers[1]; eks.Reserved.MemoryBytes != (11*20+255)<<20 {
-		t.Errorf("%+v; want the formula for 20 pods", eks)
-	}
 	// A flag without a value overrides the files, too, and another one removes the threshold.
 	n.RunKubelet("--config=/etc/k.yaml", "--eviction-hard=", "--reserved-cpus=0", "--system-reserved-cgroup=/system.slice")
 	p = made(t, n, Options{})

@@ -44,9 +44,6 @@ type Plan struct {
 
 	// Invalid is the error that Problems lists, nil without one.
 	Invalid error `json:"-"`
-
-	// evictionHard holds the thresholds of the kubelet as they are written.
-	evictionHard map[string]string
 }
 
 // Read computes the budget. If the section is not valid, the plan has the values that are, and
@@ -57,7 +54,7 @@ func Read(ctx context.Context, o Options) (Plan, error) {
 	if err != nil {
 		return p, err
 	}
-	p.Configuration, p.evictionHard = kubelet.From, kubelet.Kubelet.EvictionHard
+	p.Configuration = kubelet.From
 	capacity := o.Capacity
 	if capacity == nil {
 		if capacity, err = allocatable.ReadCapacity(o.Node, kubelet.RootDir); err != nil {

@@ -40,7 +40,7 @@ func WriteTable(w io.Writer, p Plan) error {
 		return err
 	}
 	for _, write := range []func(io.Writer, *Plan){
-		writeBudget, writeMembers, writeShares, writePools, writeProviders, writeUsage,
+		writeBudget, writeMembers, writeShares, writePools, writeUsage,
 	} {
 		table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 		write(table, &p)
@@ -114,23 +114,6 @@ func writePools(w io.Writer, p *Plan) {
 	}
 	row("reserved", p.CPUPools.Reserved)
 	row("shared", p.CPUPools.Shared)
-}
-
-func writeProviders(w io.Writer, p *Plan) {
-	fmt.Fprintln(w, "\nPROVIDER\tRULE OF\tRESERVES CPU\tMEMORY\tALLOCATABLE CPU\tMEMORY")
-	sum := budget.Resources{
-		MilliCPU:    p.KubeReserved.MilliCPU + p.SystemReserved.MilliCPU,
-		MemoryBytes: p.KubeReserved.MemoryBytes + p.SystemReserved.MemoryBytes,
-	}
-	row := func(name, date string, reserved, left budget.Resources) {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", name, date, cpuText(reserved.MilliCPU),
-			bytesize.Round(reserved.MemoryBytes), cpuText(left.MilliCPU), bytesize.Round(left.MemoryBytes))
-	}
-	row("this node", "-", sum, p.Allocatable)
-	for i := range p.Providers {
-		provider := &p.Providers[i]
-		row(provider.Name, provider.Date, provider.Reserved, provider.Allocatable)
-	}
 }
 
 func writeUsage(w io.Writer, p *Plan) {

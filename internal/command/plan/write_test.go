@@ -67,13 +67,6 @@ partition system  3-4   2
 reserved          0-3   4
 shared            5-15  11
 
-PROVIDER   RULE OF     RESERVES CPU  MEMORY  ALLOCATABLE CPU  MEMORY
-this node  -           4             5Gi     12               26Gi
-GKE        2026-07-20  110m          3645Mi  15890m           29022Mi
-EKS        2026-07-23  110m          1465Mi  15890m           31203Mi
-AKS        2024-04-16  260m          2250Mi  15740m           30418Mi
-OpenShift  2026-05-14  500m          2Gi     15500m           30620Mi
-
 SLICE           MEMORY  WORKING SET  PEAK
 kubepods.slice  3072Mi  2048Mi       4096Mi
 system.slice    1024Mi  700Mi        -
@@ -132,13 +125,6 @@ partition batch        0-2,5-15  14
 partition node-agents  3-4       2
 reserved               0-3       4
 shared                 5-15      11
-
-PROVIDER   RULE OF     RESERVES CPU  MEMORY  ALLOCATABLE CPU  MEMORY
-this node  -           4             5Gi     12               26Gi
-GKE        2026-07-20  110m          3645Mi  15890m           29022Mi
-EKS        2026-07-23  110m          1465Mi  15890m           31203Mi
-AKS        2024-04-16  260m          2250Mi  15740m           30418Mi
-OpenShift  2026-05-14  500m          2Gi     15500m           30620Mi
 
 SLICE                       MEMORY  WORKING SET  PEAK
 kubepods-system.slice       100Mi   50Mi         -
@@ -220,7 +206,7 @@ func TestWriteJSON(t *testing.T) {
 			t.Errorf("%s: %v, %v; want %s", path, err, got[path], want)
 		}
 	}
-	for _, name := range []string{"cpuPools", "providers", "usage", "warnings", "configuration", "members"} {
+	for _, name := range []string{"cpuPools", "usage", "warnings", "configuration", "members"} {
 		if got[name] == nil {
 			t.Errorf("%s is missing:\n%s", name, &asJSON)
 		}

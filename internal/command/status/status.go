@@ -17,7 +17,6 @@ import (
 
 	"nodepartition/internal/bytesize"
 	"nodepartition/internal/cgroupfs"
-	"nodepartition/internal/errortext"
 	"nodepartition/internal/host"
 	"nodepartition/internal/node"
 	"nodepartition/internal/node/candidates"
@@ -96,9 +95,8 @@ func Read(ctx context.Context, o options.Options) (Status, error) {
 	} else if config.Problem != nil {
 		status.Problem = config.Problem.Error()
 	}
-	status.Problem = errortext.Plain(status.Problem)
 	unread := func(err error) {
-		status.Problem = strings.TrimPrefix(status.Problem+"; "+errortext.Plain(err.Error()), "; ")
+		status.Problem = strings.TrimPrefix(status.Problem+"; "+err.Error(), "; ")
 	}
 	if status.Trial, err = trial.Read(o.Node); err != nil {
 		unread(err)
@@ -128,7 +126,7 @@ func Read(ctx context.Context, o options.Options) (Status, error) {
 	case ctx.Err() != nil:
 		return status, ctx.Err()
 	case err != nil:
-		status.PodsUnknown = errortext.Plain(err.Error())
+		status.PodsUnknown = err.Error()
 	}
 	for i := range status.Partitions {
 		p := &status.Partitions[i]

@@ -10,7 +10,6 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"nodepartition/internal/command/status"
-	"nodepartition/internal/errortext"
 	"nodepartition/internal/oneline"
 	"nodepartition/internal/samples"
 )
@@ -84,7 +83,7 @@ func (m *screen) Update(message tea.Msg) (tea.Model, tea.Cmd) {
 	case statusRead:
 		m.problem = ""
 		if msg.err != nil {
-			m.problem = errortext.Plain(msg.err.Error())
+			m.problem = msg.err.Error()
 		} else {
 			m.now = live(msg.status)
 		}
@@ -147,7 +146,7 @@ func (m *screen) entered(read historyRead) {
 	}
 	m.reading = false
 	if read.err != nil {
-		m.lacking = errortext.Plain(read.err.Error())
+		m.lacking = read.err.Error()
 		return
 	}
 	m.history, m.times = read.history, nil

@@ -311,7 +311,7 @@ func TestReadingFails(t *testing.T) {
 	t.Parallel()
 	m := screenOf(t, source(nil))
 	m.Update(statusRead{err: errors.New("open /run/x: permission denied")})
-	if got := m.shows(); !strings.Contains(got, "\n/run/x: permission denied\n") || !strings.Contains(got, "used 256Mi") {
+	if got := m.shows(); !strings.Contains(got, "\nopen /run/x: permission denied\n") || !strings.Contains(got, "used 256Mi") {
 		t.Errorf("%s", got)
 	}
 	m.Update(statusRead{status: pressed()})

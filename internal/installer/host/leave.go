@@ -76,11 +76,6 @@ func (h *Host) switchOff(ctx context.Context) error {
 	if _, err := h.systemctl(ctx, "daemon-reload"); err != nil {
 		return err
 	}
-	const interrupts = "partition-generator-interrupts.service"
-	if h.Root.Exists(path.Join(generated, interrupts)) {
-		// What interrupts had before is put back by the program that goes.
-		h.attempt(ctx, "restart", interrupts)
-	}
 	// It may have been stopped. If there is nothing to move, its condition fails.
 	h.attempt(ctx, "start", unitname.MonitorService)
 	h.await(ctx, h.partitionSlices())

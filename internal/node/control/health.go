@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"nodepartition/internal/errortext"
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/podmove"
 )
@@ -61,9 +60,9 @@ func (s Service) Ready(ctx context.Context) string {
 	var refused *net.OpError
 	switch {
 	case errors.As(err, &refused):
-		return "not running (" + errortext.Plain(refused.Error()) + "); see systemctl status partition-monitor.service"
+		return "not running (" + refused.Error() + "); see systemctl status partition-monitor.service"
 	case err != nil:
-		return errortext.Plain(err.Error())
+		return err.Error()
 	case status == http.StatusOK && !proven:
 		return "ready, says whoever listens at " + s.Listen + "; run this as root to ask the service"
 	case status == http.StatusOK:

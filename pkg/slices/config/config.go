@@ -52,9 +52,6 @@ type Config struct {
 	Services Services
 	// HostCPUs holds the CPUs of system.slice, user.slice and init.scope; empty means no restriction.
 	HostCPUs cpuset.CPUSet
-	// IRQCPUs holds the CPUs that interrupts of devices are kept off: the exclusive ones; empty for
-	// none.
-	IRQCPUs cpuset.CPUSet
 	// Off means that the kernel command line switches the partition off. A command line that cannot be
 	// read counts as off and comes with an error. Reserved is set all the same: without its slices the
 	// kubelet would not start on the very node that somebody tries to rescue.

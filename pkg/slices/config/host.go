@@ -17,10 +17,6 @@ func checkHost(settings kubeletconfig.HostSettings) error {
 		list.add(kubeletconfig.SettingsPath, kubeletconfig.SystemCPUsKey, quote(value),
 			"is not known; want %s, for the cpuset of %s", onPartitionCPUs, kubeletconfig.SectionField)
 	}
-	if value := settings.IRQCPUs; value != "" && value != onPartitionCPUs {
-		list.add(kubeletconfig.SettingsPath, kubeletconfig.IRQCPUsKey, quote(value),
-			"is not known; want %s, for the cpuset of each section with exclusive: true", onPartitionCPUs)
-	}
 	return list.err()
 }
 
@@ -30,13 +26,11 @@ func (c *Config) placeHost() {
 		c.Warnings = append(c.Warnings, kubeletconfig.SettingsPath+": "+key+": "+fmt.Sprintf(format, args...))
 	}
 	settings := c.Kubelet.Host
-	if settings.Unknown != "" {
+	switch {
+	case strings.HasPrefix(settings.Unknown, kubeletconfig.IRQPrefix):
+		warn(oneline.ASCII(settings.Unknown), "unknown setting, ignoring; docs/low-latency.md says what keeps interrupts off CPUs")
+	case settings.Unknown != "":
 		warn(oneline.ASCII(settings.Unknown), "unknown setting, ignoring; known are %s", strings.Join(settings.Keys(), ", "))
-	}
-	if settings.IRQCPUs != "" {
-		if c.IRQCPUs = ExclusiveCPUs(c.Partitions); c.IRQCPUs.IsEmpty() {
-			warn(kubeletconfig.IRQCPUsKey, "does nothing without exclusive: true in a section")
-		}
 	}
 	if settings.CPUs == "" {
 		return
