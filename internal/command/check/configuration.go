@@ -32,7 +32,11 @@ func (c *checks) configuration(context.Context) []Finding {
 		found = append(found, Finding{Grade: Warning, Found: desired.KubeletsFile})
 	}
 	if desired.NotApplied != nil {
-		found = append(found, Finding{Grade: Error, Found: desired.NotApplied.Error(), Change: "systemctl daemon-reload"})
+		grade := Error
+		if errors.Is(desired.NotApplied, node.ErrNotApplied) {
+			grade = Warning // the edit may be meant for the next reload
+		}
+		found = append(found, Finding{Grade: grade, Found: desired.NotApplied.Error(), Change: "systemctl daemon-reload"})
 	}
 	looked := c.config.Looked
 	switch {

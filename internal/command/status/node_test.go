@@ -282,7 +282,7 @@ func TestStatusBrokenEvictionsFile(t *testing.T) {
 			}
 		}
 	}
-	n.Write(evictionsFile, "{}")
+	n.Write(evictionsFile, `{"version":1,"partition":"system"}`)
 	if s, _ := shown(t, n); s.Partitions[0].Eviction == nil || len(s.Partitions[0].Eviction.Last) > 0 {
 		t.Errorf("%+v", s.Partitions)
 	}
