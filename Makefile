@@ -222,8 +222,8 @@ test: setup-node
 setup-node:
 	@tests/setup node
 
-# Without the race detector are only tests/..., which run programs that are built without it. It needs
-# cgo, and so gcc.
+# Only tests/... are without the race detector: they run programs that are built without it. It
+# needs cgo, and so gcc.
 ## test-unit: the tests that need neither a node nor root, those of the programs with the race detector
 test-unit:
 	@tests/setup unit
@@ -241,8 +241,8 @@ e2e: setup-node
 	tests/lab/lab prepare $(ONE)
 	$(NODE_TESTS) -timeout 1h -each -run '$(RUN)' $(if $(FLAVOUR),-want $(FLAVOUR)) $(NODE_PACKAGES)
 else
-# Each test on the kinds of nodes that differ in what it shows. Debian's testing, which changes every
-# day, is not among them: a change of ours does not wait for one there (.ci/nightly).
+# Each test on the kinds of nodes that differ in what it shows. Debian's testing, which changes
+# every day, is not among them: a change of ours does not wait for one there (.ci/nightly).
 STABLE = trixie bookworm crio
 e2e: setup-node
 	tests/lab/lab prepare $(STABLE)

@@ -347,8 +347,8 @@ const (
 const memoryDir = "/dev/shm"
 
 // goCommand is "go" for gremlins, with four differences:
-//   - It runs tests as "make test-unit" does, with the golden cases (build tag mutants), but without
-//     the seeds of fuzz tests, which take as long as all else and notice little.
+//   - It runs tests as "make test-unit" does, with the golden cases (build tag mutants), and
+//     without the seeds of fuzz tests, which take as long as all else and notice little.
 //   - It ends the tests when one has failed.
 //   - If a mutant does not compile, it returns the exit status that gremlins expects then, 2.
 //   - Its profile reports everything as covered, so that every mutant is tried. It stores the true
