@@ -41,15 +41,16 @@ LONG = $(shell sed -n 's|[.+]|\\&|g; s|\*|.+|g; s|/|$$/^|g; s|^Test.*|^&$$|p' te
 EACH = $(if $(LAB_FLAVOURS),,-each)
 # In test-nodes alone: the streams of a node, which belong to the lab, and tests that take many
 # minutes and have counterparts without a node: two nodes for the dashboard, memory pressure, a
-# flood of connections, a journald and a kubelet that are stopped, memory of pods that are gone, CPU
-# managers one by one, storms, a clock that is set, boots with a section that arrives late and of
-# nodes of three sizes, partitions that change while sixty pods start and end, exclusive CPUs
-# process by process, and thirty attacks with and without the policies. And those whose programs
-# take many minutes of all processors to build: a node with controllers and a scheduler, and older
-# API servers; make test has the policies on the present one. Of three partitions make test has
-# the evictions in all at once, and one that goes and comes back. And rolls over a
-# fleet, of which the unit tests have each part; make test has one on one node, and its end.
-HOURS = ^TestSoak|^TestNode(ControlPlane|Streams)?$$|^Test(Dashboards|Floor|CPUManager|Exclusive|ExclusiveCPUManager|Storms|ClockStep|Arrival|Sizes|WorkloadChanges|KubeletAway|Flood|JournaldHangs|EvictionLeft|Resource|KubeletThatZeroes|IRQCPUs|Attacks|AdmissionVersions|MarksVersions|ManifestsVersions|AdmissionNotServed|Fleet|FleetRights|FleetLock|FleetRemove|FleetCluster|FleetFailures)$$|^TestFleetNode$$/^.+$$/^(writes_only_what_is_listed|refused.*|monitor_cannot_start|dies_after_apply|another_section_dies_and_the_node_boots)$$|^TestWorkloads$$/^.+$$/^(a_hog_in_each|the_system_partition_removed|all_removed)$$
+# flood of connections, a journald and a kubelet that are stopped, memory of pods that are gone,
+# monitors that are killed within a kill, CPU managers one by one, storms, a clock that is set,
+# boots with a section that arrives late and of nodes of three sizes, partitions that change while
+# sixty pods start and end, exclusive CPUs process by process, and thirty attacks with and without
+# the policies. And those whose programs take many minutes of all processors to build: a node with
+# controllers and a scheduler, and older API servers; make test has the policies on the present one.
+# Of three partitions make test has the evictions in all at once, and one that goes and comes back.
+# And rolls over a fleet, of which the unit tests have each part; make test has one on one node, and
+# its end.
+HOURS = ^TestSoak|^TestNode(ControlPlane|Streams)?$$|^Test(Dashboards|Floor|CPUManager|Exclusive|ExclusiveCPUManager|Storms|ClockStep|Arrival|Sizes|WorkloadChanges|KubeletAway|Flood|JournaldHangs|EvictionLeft|EvictionCondemned|Resource|KubeletThatZeroes|IRQCPUs|Attacks|AdmissionVersions|MarksVersions|ManifestsVersions|AdmissionNotServed|Fleet|FleetRights|FleetLock|FleetRemove|FleetCluster|FleetFailures)$$|^TestFleetNode$$/^.+$$/^(writes_only_what_is_listed|refused.*|monitor_cannot_start|dies_after_apply|another_section_dies_and_the_node_boots)$$|^TestWorkloads$$/^.+$$/^(a_hog_in_each|the_system_partition_removed|all_removed)$$
 # On kinds of nodes that are made by name alone: make test-arm64, make test-older.
 NAMED = $(if $(findstring arm64,$(LAB_FLAVOURS)),,|^TestArm64$$)$(if $(findstring kubelet-1.35,$(LAB_FLAVOURS)),,|^TestOlderKubelet$$)
 # The one kind that "make e2e RUN=..." takes.
@@ -58,7 +59,7 @@ ONE := $(or $(FLAVOUR),$(LAB_FLAVOURS),trixie)
 # The folder of the programs.
 BIN ?= bin
 
-.PHONY: all build check-prefix install uninstall list packages sysext image chart release test-packages test-ways pictures test test-unit e2e test-long test-nodes test-arm64 test-older soak \
+.PHONY: all build check-prefix install uninstall packages sysext image chart release test-packages test-ways pictures test test-unit e2e test-long test-nodes test-arm64 test-older soak \
 	vet lint golangci-lint bench bench-fleet fuzz guards mutants demo clean help setup-node generate
 
 all: build
@@ -132,10 +133,6 @@ uninstall: check-prefix
 	@if [ -d '$(DESTDIR)$(DOCS)' ]; then find '$(DESTDIR)$(DOCS)' -depth -type d -empty -delete; fi
 	@echo 'A partition that runs keeps its limits until the next boot or "systemctl daemon-reload".'
 
-# The installed files as mode, source and path, for packages.
-list: check-prefix
-	@$(LISTED)
-
 # The last commit's time is the time of all files, so that the same commit gives the same bytes.
 packages image chart release: export SOURCE_DATE_EPOCH := $(or $(SOURCE_DATE_EPOCH),$(shell git -c safe.directory='*' log -1 --format=%ct 2>/dev/null))
 # What the packages are for, and the number of a package in its version.
@@ -143,38 +140,38 @@ ARCHES = amd64 arm64
 BUILD = 1
 MAINTAINER = Node System Partition maintainers <maintainers@node-partition.example>
 PACKAGES = $(BIN)/packages
-PACKAGE = $(GO) -C deploy/package run . -version '$(VERSION)' -build '$(BUILD)' -maintainer '$(MAINTAINER)'
+FORMATS = deb rpm
+PACKAGE = VERSION='$(VERSION)' BUILD='$(BUILD)' MAINTAINER='$(MAINTAINER)' deploy/package/build
+# The programs for an architecture, and in the folder stage beside them what make install installs.
+STAGE = dir=$(BIN)/linux-$$arch && \
+	$(MAKE) --no-print-directory build GOARCH=$$arch BIN=$$dir && rm -rf "$$dir/stage" && \
+	$(MAKE) -s --no-print-directory install GOARCH=$$arch BIN=$$dir DESTDIR=$$dir/stage PREFIX=/usr SYSTEMD_DIR=/usr/lib/systemd PRELAUNCHED= >/dev/null
 
 ## packages: deb and rpm for amd64 and arm64, or ARCHES=, in bin/packages; the same commit gives the same bytes
 packages:
-	@for arch in $(ARCHES); do \
-		$(MAKE) --no-print-directory build GOARCH=$$arch BIN=$(BIN)/linux-$$arch && \
-		$(MAKE) -s --no-print-directory list BIN=$(BIN)/linux-$$arch PREFIX=/usr SYSTEMD_DIR=/usr/lib/systemd >$(BIN)/linux-$$arch/list && \
-		$(PACKAGE) -arch $$arch -out '$(abspath $(PACKAGES))' $(PACKAGE_FLAGS) <$(BIN)/linux-$$arch/list || exit; \
-	done
+	@for arch in $(ARCHES); do $(STAGE) && $(PACKAGE) $$arch $$dir '$(PACKAGES)' $(FORMATS) || exit; done
 
 ## sysext: system extensions for hosts with a read-only /usr, for amd64 and arm64, or ARCHES=, in bin/sysext; needs mksquashfs
 sysext:
-	@$(MAKE) --no-print-directory packages PACKAGES='$(abspath $(BIN)/sysext)' PACKAGE_FLAGS=-formats=sysext
+	@$(MAKE) --no-print-directory packages PACKAGES='$(BIN)/sysext' FORMATS=sysext
 
 IMAGE = $(BIN)/image
 CHART = $(BIN)/chart
-# The programs of a roll, and below /payload what make install installs, with its record.
-IMAGE_LISTS = for arch in $(ARCHES); do dir=$(BIN)/linux-$$arch; \
-		$(MAKE) --no-print-directory build GOARCH=$$arch BIN=$$dir && \
-		$(MAKE) -s --no-print-directory list BIN=$$dir PREFIX=/usr SYSTEMD_DIR=/usr/lib/systemd >$$dir/list && \
-		awk '{print $$3}' $$dir/list >$$dir/installed && \
-		{ echo "0755 $$dir/partition-installer /partition-installer"; echo "0755 $$dir/partition-fleet /partition-fleet"; \
-			sed 's|^\([^ ]* [^ ]* \)|\1/payload|' $$dir/list; \
-			echo "0644 $$dir/installed /payload/usr/share/doc/node-partition/installed"; } >$$dir/image-list || exit; \
-	done
+# A tar file of the image. Without it there is the layout alone.
+IMAGE_ARCHIVE =
+TAR = tar --format=ustar --sort=name --mtime="@$$SOURCE_DATE_EPOCH" --owner=root:0 --group=root:0 --mode=u=rwX,go=rX
 
+# The programs of a roll, and below /payload what make install installs, with its record.
 ## image: the image of the programs for nodes of a cluster, as an OCI layout in bin/image; the same commit gives the same bytes
 ## chart: the same, and the Helm chart that names the image by its digest, in bin/chart
 image chart:
-	@$(IMAGE_LISTS)
-	@$(GO) -C deploy/image run . -version '$(VERSION)' $(foreach arch,$(ARCHES),-files $(arch)='$(abspath $(BIN))/linux-$(arch)/image-list') \
-		-layout '$(abspath $(IMAGE))' $(if $(filter chart,$@),-chart '$(abspath $(CHART))') $(IMAGE_FLAGS)
+	@for arch in $(ARCHES); do \
+		$(STAGE) && $(TAR) --transform 's|^stage|payload|' -cf $$dir/image.tar -C $$dir partition-fleet partition-installer stage || exit; \
+	done
+	@digest=$$($(GO) -C deploy/image run . -version '$(VERSION)' -layout '$(abspath $(IMAGE))' \
+		$(foreach arch,$(ARCHES),-layer $(arch)='$(abspath $(BIN))/linux-$(arch)/image.tar')) && echo "$$digest" && \
+	$(if $(filter chart,$@),deploy/image/chart '$(VERSION)' "$$digest" '$(CHART)',:)
+	$(if $(IMAGE_ARCHIVE),@$(TAR) -cf '$(IMAGE_ARCHIVE)' -C '$(IMAGE)' blobs index.json oci-layout)
 
 RELEASE = $(BIN)/release
 
@@ -187,12 +184,9 @@ release:
 		echo 'version $(VERSION): want a commit with a tag such as v0.1.0, and no changes' >&2; exit 1 ;; \
 	esac
 	@rm -rf '$(RELEASE)'
-	@$(MAKE) --no-print-directory packages VERSION='$(VERSION)' PACKAGES='$(abspath $(RELEASE))' PACKAGE_FLAGS=-formats=deb,rpm,archive,sysext
-	@$(MAKE) --no-print-directory chart VERSION='$(VERSION)' CHART='$(abspath $(RELEASE))' \
-		IMAGE_FLAGS="-archive '$(abspath $(RELEASE))/node-partition-installer-$(VERSION:v%=%).oci.tar'"
-	@for arch in $(ARCHES); do \
-		$(PACKAGE) -name node-partition-installer -formats sbom -arch $$arch -out '$(abspath $(RELEASE))' <$(BIN)/linux-$$arch/image-list || exit; \
-	done
+	@$(MAKE) --no-print-directory packages VERSION='$(VERSION)' PACKAGES='$(RELEASE)' FORMATS='deb rpm archive sysext sbom'
+	@$(MAKE) --no-print-directory chart VERSION='$(VERSION)' CHART='$(RELEASE)' \
+		IMAGE_ARCHIVE='$(RELEASE)/node-partition-installer-$(VERSION:v%=%).oci.tar'
 	@git -c safe.directory='*' archive --format=tar --prefix='node-partition-$(VERSION:v%=%)/' HEAD | gzip -n9 >'$(RELEASE)/node-partition-$(VERSION:v%=%).tar.gz'
 	@cd '$(RELEASE)' && sha256sum -- * >SHA256SUMS.new && mv SHA256SUMS.new SHA256SUMS
 ifneq ($(SIGN),)

@@ -79,22 +79,25 @@ func (n *fakeNode) serveOnce(args ...string) (stderr string) {
 func TestEvictsFile(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, fakenode.Valid("kube-system"))
+	n.Partition("67108864")
 	marker := filepath.Join(n.Root, lowering.EvictsFile)
 	for _, step := range []struct {
 		configuration string
+		status        int // of the generator
 		flag          string
 		want          bool
 	}{
-		{fakenode.Valid("kube-system"), "--eviction=off", false}, // did not exist
-		{fakenode.Valid("kube-system"), "--eviction=on", true},
-		{fakenode.Valid("kube-system"), "--eviction=on", true}, // exists already
-		{fakenode.Valid("kube-system"), "--eviction=dry-run", false},
-		{fakenode.Valid("kube-system"), "--eviction=on", true},
-		{fakenode.Valid("kube-system"), "--eviction=off", false},
-		{fakenode.Broken, "--eviction=on", true}, // the last good one
-		{fakenode.Configuration(""), "--eviction=on", false},
+		{fakenode.Valid("kube-system"), 0, "--eviction=off", false}, // did not exist
+		{fakenode.Valid("kube-system"), 0, "--eviction=on", true},
+		{fakenode.Valid("kube-system"), 0, "--eviction=on", true}, // exists already
+		{fakenode.Valid("kube-system"), 0, "--eviction=dry-run", false},
+		{fakenode.Valid("kube-system"), 0, "--eviction=on", true},
+		{fakenode.Valid("kube-system"), 0, "--eviction=off", false},
+		{fakenode.Broken, 1, "--eviction=on", true}, // the last good one
+		{fakenode.Configuration(""), 0, "--eviction=on", false},
 	} {
 		n.Write("/var/lib/kubelet/config.yaml", step.configuration)
+		n.Generate(step.status)
 		stderr := n.serveOnce(step.flag)
 		if _, err := os.Stat(marker); (err == nil) != step.want {
 			t.Errorf("%q, %s: %v; want it there: %t\n%s", step.configuration, step.flag, err, step.want, stderr)

@@ -28,10 +28,10 @@ var version = "unknown"
 // The exit statuses of all commands.
 const (
 	exitOK = iota
-	// exitProblem is for errors, and for check and audit if the configuration or the node has one.
+	// exitProblem is for errors, and for check if the configuration or the node has one.
 	exitProblem
-	// exitUsage is for an invalid command line, for a --root or a FILE of validate that cannot be
-	// read, and for audit if it cannot read the node.
+	// exitUsage is for an invalid command line, and for a --root or a FILE of validate that cannot be
+	// read.
 	exitUsage
 )
 
@@ -68,7 +68,7 @@ func run(ctx context.Context, n host.Node, args []string, stdout, stderr io.Writ
 		fmt.Fprintf(stderr, "partition-monitor: error: %v; see partition-monitor --help\n", err)
 		return exitUsage
 	case errors.As(err, &problems):
-		return exitProblem // check and audit have shown the findings
+		return exitProblem // check has shown the findings
 	case errors.As(err, &unread):
 		fmt.Fprintf(stderr, "partition-monitor: error: %s\n", errortext.Plain(err.Error()))
 		return exitUsage
@@ -93,7 +93,6 @@ func newApp(n host.Node, stdout, stderr io.Writer) *cli.App {
 			checkCommand(n),
 			validateCommand(n),
 			planCommand(n),
-			auditCommand(n),
 			recommendCommand(n),
 			renderCommand(n),
 			historyCommand(n),
@@ -122,6 +121,9 @@ func newApp(n host.Node, stdout, stderr io.Writer) *cli.App {
 			}
 			if c.Args().Present() {
 				name := c.Args().First()
+				if successor := successors[name]; successor != "" {
+					return usageError{fmt.Errorf("%s is gone: partition-monitor %s answers it", name, successor)}
+				}
 				return usageError{fmt.Errorf("unknown command %q (%s)", name, cli.SuggestCommand(c.App.Commands, name))}
 			}
 			return usageError{errors.New("a command is missing")}
@@ -153,6 +155,9 @@ func newApp(n host.Node, stdout, stderr io.Writer) *cli.App {
 	}
 	return app
 }
+
+// successors holds the commands that are gone, and which one answers the same question.
+var successors = map[string]string{"audit": "check"}
 
 // unending lists the commands that last as long as a person wants.
 var unending = []string{"run", "top"}

@@ -76,6 +76,7 @@ func TestUsageErrors(t *testing.T) {
 		{"top --interval=1ms", "--interval=1ms: want 100ms or more"},
 		{"top --count=-1", "--count=-1: want 0 or more"},
 		{"top --count=x", "--count=x: want a whole number"},
+		{"audit -o json", "audit is gone: partition-monitor check answers it"},
 		{"statsu", `unknown command "statsu" (Did you mean "status"?)`},
 		{"check --ignore=swop", ", swap"},
 		{"run --move=sometimes", "--move=sometimes: want auto, restart, live or never"},
@@ -170,7 +171,7 @@ func TestUnreachable(t *testing.T) {
 	n.oneProblem([]string{"--listen", "missing port"}, "run", "--listen=localhost")
 }
 
-// TestRunInvalidConfiguration: run exits if the configuration was never valid.
+// TestRunInvalidConfiguration: run exits if nothing was decided, and says why.
 func TestRunInvalidConfiguration(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, fakenode.Broken)
@@ -178,7 +179,7 @@ func TestRunInvalidConfiguration(t *testing.T) {
 	if status != exitProblem || stdout != "" {
 		t.Errorf("status %d, %q", status, stdout)
 	}
-	for _, part := range []string{"memoryLimit", "namespaces[0]", "no earlier valid configuration"} {
+	for _, part := range []string{"memoryLimit", "namespaces[0]", "systemctl daemon-reload"} {
 		if !strings.Contains(stderr, part) {
 			t.Errorf("%q does not say %q", stderr, part)
 		}

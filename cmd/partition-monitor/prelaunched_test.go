@@ -166,11 +166,10 @@ func TestPrelaunchedUnknownMembers(t *testing.T) {
 		prepare func(n *fakeNode)
 		logged  string
 	}{
-		"no section":       {func(n *fakeNode) { n.Write("/var/lib/kubelet/config.yaml", fakenode.Configuration("")) }, ""},
-		"no configuration": {func(n *fakeNode) { n.RemoveAll("/var/lib/kubelet/config.yaml") }, ""},
-		"a broken one":     {func(n *fakeNode) { n.Write("/var/lib/kubelet/config.yaml", fakenode.Broken) }, "no earlier valid configuration"},
-		"switched off":     {func(n *fakeNode) { n.Write("/proc/cmdline", "quiet node_partition=0") }, ""},
-		"not active":       {func(n *fakeNode) { n.RemoveAll("/sys/fs/cgroup/kubepods.slice") }, ""},
+		"no section":   {func(n *fakeNode) { n.Write("/var/lib/kubelet/config.yaml", fakenode.Configuration("")); n.Generate(0) }, ""},
+		"no decision":  {func(n *fakeNode) { n.RemoveAll("/run/node-partition") }, "there is no decision"},
+		"switched off": {func(n *fakeNode) { n.Write("/proc/cmdline", "quiet node_partition=0") }, ""},
+		"not active":   {func(n *fakeNode) { n.RemoveAll("/sys/fs/cgroup/kubepods.slice") }, ""},
 		"masked": {func(n *fakeNode) {
 			n.Write("/etc/systemd/system/.keep", "")
 			if err := os.Symlink("/dev/null", filepath.Join(n.Root, "etc/systemd/system/partition-monitor.service")); err != nil {
@@ -193,6 +192,7 @@ func TestPrelaunchedUnknownMembers(t *testing.T) {
 			n.Write("/var/lib/kubelet/config.yaml", fakenode.Valid("kube-system"))
 			n.Write("/proc/cmdline", "quiet")
 			n.RemoveAll("/etc/systemd/system/partition-monitor.service")
+			n.Generate(0)
 			n.Partition("67108864")
 			if !r.placed() {
 				t.Error("not placed when the members are known")
@@ -211,6 +211,7 @@ func TestPrelaunchedBrokenWithoutPartition(t *testing.T) {
 		t.Error("placed without a partition")
 	}
 	n.Write("/var/lib/kubelet/config.yaml", fakenode.Valid("kube-system"))
+	n.Generate(0)
 	n.Partition("67108864")
 	if r.placedFrom("/kubepods/burstable/pod1", "/kubepods/burstable/pod1/one") {
 		t.Error("placed from a cgroup that is not the kubelet's")
@@ -218,20 +219,15 @@ func TestPrelaunchedBrokenWithoutPartition(t *testing.T) {
 	r.logged("is not a pod's slice of the kubelet's systemd cgroup driver")
 }
 
-// TestPrelaunchedLastGood: if the configuration breaks, the plugin follows the last good one that
-// the service has recorded.
-func TestPrelaunchedLastGood(t *testing.T) {
+// TestPrelaunchedDecision: the plugin follows the decision, whatever was edited since.
+func TestPrelaunchedDecision(t *testing.T) {
 	t.Parallel()
-	n := newNode(t, fakenode.Broken)
-	n.Partition("67108864")
-	n.Write("/run/node-partition/monitor/members.json", `{"namespaces":["kube-system"]}`)
-	if r := n.startRuntime(); !r.placed() {
-		t.Error("not placed")
-	}
-	n = newNode(t, fakenode.Broken)
-	n.Partition("67108864")
-	n.Write("/run/node-partition/monitor/members.json", `{"namespaces":["monitoring"]}`)
-	if r := n.startRuntime(); r.placed() {
-		t.Error("placed by other members than the service's")
+	for namespace, placed := range map[string]bool{"kube-system": true, "monitoring": false} {
+		n := newNode(t, fakenode.Valid(namespace))
+		n.Partition("67108864")
+		n.Write("/var/lib/kubelet/config.yaml", fakenode.Broken)
+		if r := n.startRuntime(); r.placed() != placed {
+			t.Errorf("members of %s: placed: %t", namespace, !placed)
+		}
 	}
 }

@@ -64,11 +64,9 @@ func TestRoot(t *testing.T) {
 		}},
 		{"a disk", disk, "status", exitOK, []string{"Service     " + notAsked, "the section is not checked: ", "cgroups: not among the files of --root", "pods: " + notAsked}},
 		{"a disk", disk, "history", exitProblem, []string{"no history in "}},
-		{"a disk", disk, "audit", exitUsage, []string{"cgroups: not among the files of --root"}},
 		{"a report", report, "plan", exitOK, []string{"capacity              4    16Gi     -", "pods of the partition: " + notAsked, "storage: not read: ", "kubepods-system.slice"}},
 		{"a report", report, "check", exitOK, []string{"ok      configuration: memoryLimit 67108864", "ok      slice: kubepods-system.slice is active with its limits"}},
 		{"a report", report, "status", exitOK, []string{"Memory      1Mi of 64Mi", "CPU weight  79", "Problem     pods: " + notAsked + "\n", "2026-11-20T10:00:00Z  kube-system  dns"}},
-		{"a report", report, "audit", exitOK, []string{"systemd's properties: " + notAsked, "OOM scores of pods and containers: " + notAsked}},
 	} {
 		t.Run(test.name+", "+test.args, func(t *testing.T) {
 			t.Parallel()
@@ -118,7 +116,7 @@ func TestRootAsksNothing(t *testing.T) {
 	here.Cgroups = cgroupfs.FS(t.TempDir())
 	listen := "--listen=" + strings.TrimPrefix(server.URL, "http://")
 	for _, args := range [][]string{
-		{"plan", "--pods-api-socket=" + socket}, {"audit", "--pods-api-socket=" + socket},
+		{"plan", "--pods-api-socket=" + socket},
 		{"check", listen, "--pods-api-socket=" + socket, "--nri-socket=" + socket, "--runtime-endpoint=" + socket},
 		{"status", listen, "--pods-api-socket=" + socket, "--nri-socket=" + socket, "--runtime-endpoint=" + socket},
 	} {
@@ -139,7 +137,7 @@ func TestRootRefused(t *testing.T) {
 	for _, name := range []string{"run", "recommend", "move", "try", "keep", "collect", "version"} {
 		for _, args := range [][]string{{"--root", dir, name}, {name, "--root", dir}} {
 			status, _, stderr := command(t, args...)
-			if status != exitUsage || !strings.Contains(stderr, name+": --root is for plan, check, status, history, audit, validate") {
+			if status != exitUsage || !strings.Contains(stderr, name+": --root is for plan, check, status, history, validate") {
 				t.Errorf("%q: status %d, %q", args, status, stderr)
 			}
 		}

@@ -54,10 +54,9 @@ func TestOnTerminal(t *testing.T) {
 	n.Cgroup("kubepods.slice", map[string]string{"cpu.max": "1000 100000"})
 	n.Write("/etc/bad.yaml", fakenode.Configuration("systemPartition: {memoryLimit: 4GB, cpuset: 0-3, namespaces: [Kube_System]}\n"))
 	for command, marks := range map[string][]string{
-		"check --listen=":        {"\x1b[1;31merror\x1b[m   slice: ", "\x1b[33mwarning\x1b[m service: "},
+		"check --listen=":        {"\x1b[1;31merror\x1b[m   slice: ", "\x1b[33mwarning\x1b[m collective-limit: ", "\x1b[33mwarning\x1b[m service: "},
 		"validate /etc/bad.yaml": {"\x1b[1;31merror\x1b[m    /etc/bad.yaml: ", "\x1b[2mleft out\x1b[m cpuset: "},
 		"status --listen=":       {"\x1b[33mService\x1b[m     "},
-		"audit":                  {"\x1b[33mwarning\x1b[m collective-limit: ", "\x1b[2mnot checked\x1b[m: "},
 		"plan":                   {"\x1b[33mwarning\x1b[m: "},
 	} {
 		t.Run(command, func(t *testing.T) {

@@ -311,6 +311,7 @@ func TestKeep(t *testing.T) {
 	n.says(exitProblem, "no trial is running", "keep")
 	n.says(exitProblem, "no trial is running", "try", "--end")
 	// The next trial goes back to the section that was kept.
+	n.Generate(0)
 	n.try()
 	n.timeIsOver()
 	n.nothingTried()
@@ -352,6 +353,7 @@ func TestKeepSymlink(t *testing.T) {
 	if err := os.Symlink("managed.yaml", filepath.Join(n.Root, kubeletconfig.OverridePath)); err != nil {
 		t.Fatal(err)
 	}
+	n.Generate(0)
 	n.try()
 	n.says(exitOK, "Kept", "keep")
 	if got := n.file("/etc/kubernetes/managed.yaml"); got != fakenode.Valid("kube-system")+"\n" {

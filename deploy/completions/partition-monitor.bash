@@ -10,7 +10,6 @@ _partition_monitor() {
 		'partition-monitor check') at='partition-monitor check' ;;
 		'partition-monitor validate') at='partition-monitor validate' ;;
 		'partition-monitor plan') at='partition-monitor plan' ;;
-		'partition-monitor audit') at='partition-monitor audit' ;;
 		'partition-monitor recommend') at='partition-monitor recommend' ;;
 		'partition-monitor render') at='partition-monitor render' ;;
 		'partition-monitor history') at='partition-monitor history' ;;
@@ -41,8 +40,6 @@ _partition_monitor() {
 	'partition-monitor render '*) words='' ;;
 	'partition-monitor recommend -'*) words='--at-limit --since --without-leaks --force --eviction-protect --partition --output --dir --prometheus --by --match --http.config.file --help' ;;
 	'partition-monitor recommend '*) words='' ;;
-	'partition-monitor audit -'*) words='--pods-api-socket --output --root --help' ;;
-	'partition-monitor audit '*) words='' ;;
 	'partition-monitor plan -'*) words='--pods-api-socket --output --capacity --config --root --help' ;;
 	'partition-monitor plan '*) words='' ;;
 	'partition-monitor validate -'*) words='--output --capacity --strict --root --help' ;;
@@ -54,7 +51,7 @@ _partition_monitor() {
 	'partition-monitor run -'*) words='--runtime-endpoint --nri-socket --pods-api-socket --listen --move --eviction --eviction-protect --eviction-cooldown --kubeconfig --events --node-condition --node-status --web.config.file --textfile --tick --per-pod-metrics --history --history-members --debug --help' ;;
 	'partition-monitor run '*) words='' ;;
 	'partition-monitor -'*) words='--version --root --help' ;;
-	'partition-monitor '*) words='run status check validate plan audit recommend render history top move try keep collect version' ;;
+	'partition-monitor '*) words='run status check validate plan recommend render history top move try keep collect version' ;;
 	esac
 	mapfile -t COMPREPLY < <(compgen -W "$words" -- "$cur")
 }

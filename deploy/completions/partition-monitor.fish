@@ -2,7 +2,7 @@
 
 function __fish_partition-monitor_no_subcommand --description 'Test if there has been any subcommand yet'
     for i in (commandline -opc)
-        if contains -- $i run status check validate plan audit recommend render history top move try keep collect version help h
+        if contains -- $i run status check validate plan recommend render history top move try keep collect version help h
             return 1
         end
     end
@@ -82,11 +82,6 @@ complete -c partition-monitor -n '__fish_seen_subcommand_from plan' -f -l output
 complete -c partition-monitor -n '__fish_seen_subcommand_from plan' -f -l capacity -r -d 'plan another node of this `CAPACITY`, such as cpu=16,memory=32Gi,storage=100Gi, and read no state of this one'
 complete -c partition-monitor -n '__fish_seen_subcommand_from plan' -f -l config -r -d '`FILE` to use in place of the kubelet\'s configuration and command line; more than once: later ones are merged over the first'
 complete -c partition-monitor -n '__fish_seen_subcommand_from plan' -f -l root -r -d 'read the node whose files are below `DIR`, a mounted disk or an unpacked sosreport, and ask nothing of this one'
-complete -c partition-monitor -n '__fish_seen_subcommand_from audit' -f -l help -s h -d 'show help'
-complete -r -c partition-monitor -n '__fish_partition-monitor_no_subcommand' -a 'audit' -d 'compare the cgroups, kernel parameters and daemons of the node with what kubelet, runtime and systemd set: exit status 1 if something differs, 2 if the node cannot be audited'
-complete -c partition-monitor -n '__fish_seen_subcommand_from audit' -f -l pods-api-socket -r -d '`SOCKET` of the kubelet\'s Pods API'
-complete -c partition-monitor -n '__fish_seen_subcommand_from audit' -f -l output -s o -r -d 'text or json'
-complete -c partition-monitor -n '__fish_seen_subcommand_from audit' -f -l root -r -d 'read the node whose files are below `DIR`, a mounted disk or an unpacked sosreport, and ask nothing of this one'
 complete -c partition-monitor -n '__fish_seen_subcommand_from recommend' -f -l help -s h -d 'show help'
 complete -r -c partition-monitor -n '__fish_partition-monitor_no_subcommand' -a 'recommend' -d 'compute memoryLimit, evictionHard, kubeReserved and systemReserved from the history of run --history, as a section for try'
 complete -c partition-monitor -n '__fish_seen_subcommand_from recommend' -f -l at-limit -r -d 'show, too, which pods would have been evicted at this `LIMIT`, such as 1Gi'

@@ -51,7 +51,7 @@ func isItOn() row {
 		},
 		{
 			title:       "Problems of the configuration",
-			description: "1 while the configuration is refused, edited and not applied, in the kubelet's own file, or waits until the partition uses less.",
+			description: "1 while the configuration is refused, in the kubelet's own file, or waits until the partition uses less.",
 			unit:        units.Short,
 			queries: []query{
 				{`nodepartition_configuration_problem{NODE}`, "{{instance}} {{problem}}"},

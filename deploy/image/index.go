@@ -1,12 +1,10 @@
 package main
 
 import (
-	"archive/tar"
 	"bytes"
 	"compress/gzip"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -33,13 +31,13 @@ const (
 const user = "65532:65532"
 
 // buildIndex returns the images of all architectures, in the order of their names.
-func buildIndex(lists map[string]string, root, version string, created time.Time) (v1.ImageIndex, error) {
+func buildIndex(layers map[string]string, version string, created time.Time) (v1.ImageIndex, error) {
 	var index v1.ImageIndex = empty.Index
-	for _, arch := range slices.Sorted(maps.Keys(lists)) {
+	for _, arch := range slices.Sorted(maps.Keys(layers)) {
 		if _, known := machines[arch]; !known {
 			return nil, fmt.Errorf("architecture %q: want one of %q", arch, slices.Sorted(maps.Keys(machines)))
 		}
-		image, err := buildImage(lists[arch], root, arch, version, created)
+		image, err := buildImage(layers[arch], arch, version, created)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", arch, err)
 		}
@@ -62,14 +60,13 @@ func annotations(version string, created time.Time) map[string]string {
 
 // buildImage returns the image of one architecture: one layer, and no entry point, because the
 // image has two programs.
-func buildImage(list, root, arch, version string, created time.Time) (v1.Image, error) {
-	entries, err := readList(list, root)
+func buildImage(file, arch, version string, created time.Time) (v1.Image, error) {
+	content, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err
 	}
-	content, err := writeTar(entries, arch, created)
-	if err != nil {
-		return nil, err
+	if err := checkLayer(content, arch); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	layer, err := tarball.LayerFromOpener(
 		func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(content)), nil },
@@ -117,46 +114,4 @@ func writeLayout(dir string, image v1.ImageIndex, version string) error {
 		return err
 	}
 	return os.Rename(work, dir)
-}
-
-// writeArchive writes the files of a layout as a tar file.
-func writeArchive(file, dir string, created time.Time) error {
-	var data bytes.Buffer
-	archive := tar.NewWriter(&data)
-	err := filepath.WalkDir(dir, func(path string, found fs.DirEntry, err error) error {
-		if err != nil || path == dir {
-			return err
-		}
-		relative, err := filepath.Rel(dir, path)
-		if err != nil {
-			return err
-		}
-		header := &tar.Header{
-			Name: filepath.ToSlash(relative), Mode: 0o644, ModTime: created, Format: tar.FormatPAX, Typeflag: tar.TypeReg,
-		}
-		if found.IsDir() {
-			header.Name, header.Mode, header.Typeflag = header.Name+"/", 0o755, tar.TypeDir
-			return archive.WriteHeader(header)
-		}
-		content, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		header.Size = int64(len(content))
-		if err := archive.WriteHeader(header); err != nil {
-			return err
-		}
-		_, err = archive.Write(content)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	if err := archive.Close(); err != nil {
-		return err
-	}
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		return err
-	}
-	return os.WriteFile(file, data.Bytes(), 0o644)
 }

@@ -1,8 +1,7 @@
-// Command image builds the image node-partition-installer and packs the chart that names it. The
-// image has static programs on nothing, for each architecture, as an OCI layout on disk. It reads
-// one list of files for each architecture, in the form of "make list":
+// Command image builds the image node-partition-installer, static programs on nothing, as an OCI
+// layout on disk. It reads a tar file with the content of the image for each architecture:
 //
-//	image -version v0.1.0 -files amd64=LIST -files arm64=LIST -layout bin/image -chart bin/chart
+//	image -version v0.1.0 -layer amd64=TAR -layer arm64=TAR -layout bin/image
 //
 // The same input gives the same bytes: times are SOURCE_DATE_EPOCH. It prints the digest of the
 // image.
@@ -32,19 +31,16 @@ const name = "node-partition-installer"
 func run(args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("image", flag.ContinueOnError)
 	described := flags.String("version", "", "what git describe prints")
-	root := flags.String("root", "../..", "folder of the repository")
-	lists := map[string]string{}
-	flags.Func("files", "ARCH=LIST: a list of modes, sources and paths for an architecture, as Go names it", func(value string) error {
-		arch, list, found := strings.Cut(value, "=")
+	layers := map[string]string{}
+	flags.Func("layer", "ARCH=TAR: the content of the image for an architecture, as Go names it", func(value string) error {
+		arch, layer, found := strings.Cut(value, "=")
 		if !found {
-			return errors.New("want ARCH=LIST")
+			return errors.New("want ARCH=TAR")
 		}
-		lists[arch] = list
+		layers[arch] = layer
 		return nil
 	})
 	layoutDir := flags.String("layout", "", "folder to write the image to, which is replaced")
-	archive := flags.String("archive", "", "tar file to write the same to")
-	chartOut := flags.String("chart", "", "folder to write the chart to")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -53,10 +49,10 @@ func run(args []string, out io.Writer) error {
 		return fmt.Errorf("SOURCE_DATE_EPOCH: want the time of the release in seconds since 1970: %w", err)
 	}
 	created := time.Unix(seconds, 0).UTC()
-	if len(lists) == 0 || *layoutDir == "" {
-		return errors.New("want -files=ARCH=LIST for each architecture, and -layout=FOLDER")
+	if len(layers) == 0 || *layoutDir == "" {
+		return errors.New("want -layer=ARCH=TAR for each architecture, and -layout=FOLDER")
 	}
-	image, err := buildIndex(lists, *root, *described, created)
+	image, err := buildIndex(layers, *described, created)
 	if err != nil {
 		return err
 	}
@@ -66,16 +62,6 @@ func run(args []string, out io.Writer) error {
 	}
 	if err := writeLayout(*layoutDir, image, *described); err != nil {
 		return fmt.Errorf("%s: %w", *layoutDir, err)
-	}
-	if *archive != "" {
-		if err := writeArchive(*archive, *layoutDir, created); err != nil {
-			return fmt.Errorf("%s: %w", *archive, err)
-		}
-	}
-	if *chartOut != "" {
-		if err := writeChart(*chartOut, *root, *described, digest.String(), created); err != nil {
-			return fmt.Errorf("chart: %w", err)
-		}
 	}
 	_, err = fmt.Fprintln(out, digest)
 	return err

@@ -1,4 +1,4 @@
-package main
+package packaging
 
 import (
 	"fmt"
@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// image is a machine whose packages dpkg and rpm change from outside, as for an image.
-func image(t *testing.T) machine {
+// anImage is a machine whose packages dpkg and rpm change from outside, as for an image.
+func anImage(t *testing.T) machine {
 	t.Helper()
 	if os.Getuid() != 0 {
 		if os.Getenv("CI") != "" { // go test counts no skips
@@ -57,16 +57,8 @@ func (m machine) read(path string) string {
 func next(t *testing.T) (deb, rpm string) {
 	t.Helper()
 	packages(t, amd64)
-	t.Setenv("SOURCE_DATE_EPOCH", "1")
-	list, err := os.Open(filepath.Join(shared, "linux-amd64/list"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer list.Close()
 	dir := t.TempDir()
-	if err := run([]string{"-version", "v0.1.0-rc.1", "-build", "2", "-maintainer", "a <a@b.example>", "-out", dir}, list); err != nil {
-		t.Fatal(err)
-	}
+	built(t, "v0.1.0-rc.1", "2", filepath.Join(shared, "linux-amd64"), dir, "deb", "rpm")
 	return filepath.Join(dir, "node-partition_0.1.0~rc.1-2_amd64.deb"), filepath.Join(dir, "node-partition-0.1.0~rc.1-2.x86_64.rpm")
 }
 
@@ -85,7 +77,7 @@ func TestDowngrade(t *testing.T) {
 	laterDeb, laterRPM := next(t)
 	earlierDeb, earlierRPM := packages(t, amd64)
 	t.Run("deb", func(t *testing.T) {
-		m := image(t)
+		m := anImage(t)
 		before := m.tree()
 		m.dpkg("-i", laterDeb)
 		m.write(settings, m.read(settings)+edited)
@@ -141,7 +133,7 @@ func TestDowngrade(t *testing.T) {
 		}
 	})
 	t.Run("rpm", func(t *testing.T) {
-		m := image(t)
+		m := anImage(t)
 		m.rpm("-i", laterRPM)
 		m.write(settings, m.read(settings)+edited)
 		m.write(history, "0 {}\n")

@@ -1,14 +1,15 @@
-package main
+package packaging
 
 import (
 	"crypto/sha256"
 	"debug/elf"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -37,6 +38,8 @@ var (
 	amd64  = architecture{"amd64", "x86_64", "x86-64", elf.EM_X86_64}
 	arm64  = architecture{"arm64", "aarch64", "arm64", elf.EM_AARCH64}
 	arches = []architecture{amd64, arm64}
+	// programs have a list of their modules each.
+	programs = []string{"partition-fleet", "partition-generator", "partition-installer", "partition-monitor"}
 )
 
 // onEach runs a test for each architecture, at the same time as others.
@@ -96,37 +99,38 @@ func archive(t *testing.T, a architecture) string {
 	return filepath.Join(shared, "release/node-partition-0.1.0-rc.1-linux-"+a.goarch+".tar.gz")
 }
 
-// installed returns the files that make install installs.
-func installed(t *testing.T, a architecture) []file {
+// record is for the next make install. Only the image has it.
+const record = "/usr/share/doc/node-partition/installed"
+
+// installed maps the files that make install installs to their modes and digests.
+func installed(t *testing.T, a architecture) map[string]string {
 	t.Helper()
 	packages(t, a)
-	data, err := os.ReadFile(filepath.Join(shared, "linux-"+a.goarch, "list"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	listed, err := readList(strings.NewReader(string(data)), "../..")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return listed
+	found := files(t, filepath.Join(shared, "linux-"+a.goarch, "stage"))
+	delete(found, record)
+	return found
 }
 
-// sums returns the names and digests of the files in a folder.
-func sums(t *testing.T, dir string) []string {
+// files maps the files in a folder to their modes and digests.
+func files(t *testing.T, dir string) map[string]string {
 	t.Helper()
-	var all []string
+	found := map[string]string{}
 	err := filepath.WalkDir(dir, func(file string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
 		data, err := os.ReadFile(file)
-		all = append(all, fmt.Sprintf("%s %x", strings.TrimPrefix(file, dir), sha256.Sum256(data)))
+		found[strings.TrimPrefix(file, dir)] = fmt.Sprintf("%04o %x", info.Mode(), sha256.Sum256(data))
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return all
+	return found
 }
 
 // TestRelease: a release has its packages, system extensions, archives and SBOMs for each
@@ -141,32 +145,35 @@ func TestRelease(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := filepath.Join(another, "release")
-	all := [2][]string{sums(t, filepath.Join(shared, "release")), sums(t, dir)}
-	if !slices.Equal(all[0], all[1]) {
-		t.Errorf("%q\nand %q", all[0], all[1])
+	var sums [2]string
+	for i, built := range []string{filepath.Join(shared, "release"), dir} {
+		data, err := os.ReadFile(filepath.Join(built, "SHA256SUMS"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		sums[i] = string(data)
+		command(t, "sh", "-c", `cd "$0" && sha256sum --quiet -c SHA256SUMS && gzip -dc SHA256SUMS.gz | cmp - SHA256SUMS`, built)
 	}
-	names := make([]string, 0, len(all[0]))
-	for _, sum := range all[0] {
-		names = append(names, strings.Fields(sum)[0])
+	if sums[0] != sums[1] {
+		t.Errorf("%s\nand %s", sums[0], sums[1])
 	}
+	names := regexp.MustCompile(`(?m)[^ ]+$`).FindAllString(sums[0], -1)
 	want := make([]string, 0, len(names))
 	want = append(want,
-		"/SHA256SUMS", "/SHA256SUMS.gz", "/node-partition-0.1.0-rc.1.tar.gz", "/node-partition-0.1.0-rc.1.tgz",
-		"/node-partition-installer-0.1.0-rc.1.oci.tar",
+		"node-partition-0.1.0-rc.1.tar.gz", "node-partition-0.1.0-rc.1.tgz",
+		"node-partition-installer-0.1.0-rc.1.oci.tar",
 	)
 	for _, a := range arches {
-		want = append(want, "/node-partition_0.1.0~rc.1-1_"+a.goarch+".deb", "/node-partition-0.1.0~rc.1-1."+a.rpm+".rpm",
-			"/node-partition-0.1.0~rc.1-"+a.systemd+".raw", "/node-partition-0.1.0-rc.1-linux-"+a.goarch+".tar.gz",
-			"/node-partition-0.1.0-rc.1-linux-"+a.goarch+".cdx.json", "/node-partition-installer-0.1.0-rc.1-linux-"+a.goarch+".cdx.json")
+		want = append(want, "node-partition_0.1.0~rc.1-1_"+a.goarch+".deb", "node-partition-0.1.0~rc.1-1."+a.rpm+".rpm",
+			"node-partition-0.1.0~rc.1-"+a.systemd+".raw", "node-partition-0.1.0-rc.1-linux-"+a.goarch+".tar.gz")
+		for _, program := range programs {
+			want = append(want, program+"-0.1.0-rc.1-linux-"+a.goarch+".cdx.json")
+		}
 	}
 	slices.Sort(names)
 	slices.Sort(want)
 	if !slices.Equal(names, want) {
 		t.Errorf("the release has %q, want %q", names, want)
-	}
-	checked := command(t, "sh", "-c", `cd "$0" && sha256sum -c SHA256SUMS`, dir)
-	if strings.Count(checked, ": OK\n") != len(want)-2 {
-		t.Errorf("checksums: %s", checked)
 	}
 	root := t.TempDir()
 	command(t, "tar", "-xzf", archive(t, amd64), "--strip-components=1", "-C", root)
@@ -174,68 +181,18 @@ func TestRelease(t *testing.T) {
 	if !strings.Contains(version, "v0.1.0-rc.1") {
 		t.Errorf("the program in the archive prints %q", version)
 	}
+	at := strings.TrimSpace(command(t, "env", "TZ=UTC", "git", "-c", "safe.directory=*", "log", "-1", "--format=%cd", "--date=format-local:%Y-%m-%dT%H:%M:%SZ"))
 	for _, a := range arches {
-		for whole, program := range map[string]string{"node-partition": "/usr/bin/partition-monitor", "node-partition-installer": "/partition-installer"} {
-			data, err := os.ReadFile(filepath.Join(dir, whole+"-0.1.0-rc.1-linux-"+a.goarch+".cdx.json"))
+		for _, program := range programs {
+			data, err := os.ReadFile(filepath.Join(dir, program+"-0.1.0-rc.1-linux-"+a.goarch+".cdx.json"))
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, part := range []string{`"bomFormat": "CycloneDX"`, `"pkg:golang/k8s.io/apimachinery@v`, `"ref": "` + program + `"`, `"pkg:golang/std@1.`} {
+			for _, part := range []string{`"bomFormat": "CycloneDX"`, `"name": "k8s.io/apimachinery"`, "#cmd/" + program + `"`, `"name": "std"`, `"timestamp": "` + at + `"`} {
 				if !strings.Contains(string(data), part) {
-					t.Errorf("the SBOM of %s for %s does not have %s", whole, a.goarch, part)
+					t.Errorf("the SBOM of %s for %s does not have %s", program, a.goarch, part)
 				}
 			}
-		}
-	}
-}
-
-// digest returns the SHA-256 of a file.
-func digest(t *testing.T, path string) string {
-	t.Helper()
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return fmt.Sprintf("%x", sha256.Sum256(data))
-}
-
-// TestPrograms: whatever is released for an architecture has programs for it, and says so.
-func TestPrograms(t *testing.T) {
-	t.Parallel()
-	for _, a := range arches {
-		debFile, rpmFile := packages(t, a)
-		root := t.TempDir()
-		command(t, "dpkg-deb", "-x", debFile, filepath.Join(root, "deb"))
-		command(t, "tar", "-xzf", archive(t, a), "--strip-components=1", "--one-top-level="+filepath.Join(root, "archive"))
-		command(t, "unsquashfs", "-no-progress", "-no-xattrs", "-dest", filepath.Join(root, "sysext"), extension(t, a))
-		inRPM := command(t, "rpm", "-qp", "--queryformat", `[%{FILEDIGESTS} %{FILENAMES}\n]`, rpmFile)
-		for _, path := range []string{"/usr/bin/partition-monitor", "/usr/lib/systemd/system-generators/partition-generator"} {
-			built := filepath.Join(shared, "linux-"+a.goarch, filepath.Base(path))
-			program, err := elf.Open(built)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if program.Machine != a.machine {
-				t.Errorf("%s for %s is for %v", filepath.Base(path), a.goarch, program.Machine)
-			}
-			want := digest(t, built)
-			for _, kind := range []string{"deb", "archive", "sysext"} {
-				if digest(t, filepath.Join(root, kind, path)) != want {
-					t.Errorf("the %s for %s has another %s than was built for it", kind, a.goarch, path)
-				}
-			}
-			if !strings.Contains(inRPM, want+" "+path+"\n") {
-				t.Errorf("the rpm for %s has another %s than was built for it:\n%s", a.goarch, path, inRPM)
-			}
-			if err := program.Close(); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if got := command(t, "dpkg-deb", "-f", debFile, "Architecture"); got != a.goarch+"\n" {
-			t.Errorf("the deb for %s is for %s", a.goarch, got)
-		}
-		if got := command(t, "rpm", "-qp", "--queryformat", "%{ARCH}", rpmFile); got != a.rpm {
-			t.Errorf("the rpm for %s is for %s", a.goarch, got)
 		}
 	}
 }
@@ -251,8 +208,8 @@ func TestReleaseRefused(t *testing.T) {
 	}
 }
 
-// TestContents: the packages have the files that make install installs, and else only those that a
-// format asks for.
+// TestContents: whatever is released for an architecture has the files that make install installs,
+// with programs for it, and else only what a format asks for.
 func TestContents(t *testing.T) {
 	onEach(t, contents)
 }
@@ -260,57 +217,118 @@ func TestContents(t *testing.T) {
 func contents(t *testing.T, a architecture) {
 	t.Helper()
 	debFile, rpmFile := packages(t, a)
-	listed := installed(t, a)
+	root, layer := t.TempDir(), filepath.Join(shared, "linux-"+a.goarch, "image.tar")
+	command(t, "tar", "-xzf", archive(t, a), "--strip-components=1", "--one-top-level="+filepath.Join(root, "archive"))
+	command(t, "unsquashfs", "-no-progress", "-no-xattrs", "-dest", filepath.Join(root, "sysext"), extension(t, a))
+	command(t, "tar", "-xf", layer, "--one-top-level="+filepath.Join(root, "image"))
+	command(t, "dpkg-deb", "-x", debFile, filepath.Join(root, "deb"))
+	inRPM := map[string]string{}
+	for line := range strings.Lines(command(t, "rpm", "-qp", "--queryformat", `[%{FILEMODES:octal} %{FILEDIGESTS} %{FILENAMES}\n]`, rpmFile)) {
+		if fields := strings.Fields(line); len(fields) == 3 { // a folder and a link have no digest
+			inRPM[fields[2]] = fields[0][len(fields[0])-4:] + " " + fields[1]
+		}
+	}
 	for _, kind := range []struct {
-		name string
-		got  string
-		want []string
+		name  string
+		got   map[string]string
+		place func(path string) string
+		more  []string
 	}{
+		{"archive", files(t, filepath.Join(root, "archive")), func(path string) string { return path }, nil},
+		{"sysext", files(t, filepath.Join(root, "sysext")), func(path string) string { return path }, []string{mergedUnit, upholding, extensionRelease}},
 		{
-			"deb", command(t, "sh", "-c", `dpkg-deb --fsys-tarfile "$0" | tar -t | grep -v '/$' | sed 's|^\.||'`, debFile),
-			[]string{
-				"/etc/default/node-partition", "/usr/share/doc/node-partition/copyright", "/usr/share/doc/node-partition/changelog.Debian.gz",
-				"/usr/share/lintian/overrides/node-partition",
-			},
+			"image", files(t, filepath.Join(root, "image")), func(path string) string { return "/payload" + path },
+			[]string{"/payload" + record, "/partition-fleet", "/partition-installer"},
+		},
+		{"deb", files(t, filepath.Join(root, "deb")), inDeb, []string{
+			"/etc/default/node-partition", "/usr/share/doc/node-partition/copyright", "/usr/share/doc/node-partition/changelog.Debian.gz",
+			"/usr/share/lintian/overrides/node-partition",
+		}},
+		{"rpm", inRPM, func(path string) string {
+			switch filepath.Base(path) {
+			case "LICENSE", "third-party-licenses":
+				return "/usr/share/licenses/node-partition/" + filepath.Base(path)
+			}
+			return compressed(path)
+		}, []string{"/etc/sysconfig/node-partition"}},
+	} {
+		want := map[string]string{}
+		for path, file := range installed(t, a) {
+			if path = kind.place(path); strings.HasSuffix(path, ".gz") {
+				file = kind.got[path]
+			}
+			if path != "" {
+				want[path] = file
+			}
+		}
+		for _, path := range kind.more {
+			want[path] = kind.got[path]
+		}
+		if !maps.Equal(kind.got, want) {
+			t.Errorf("%s has %q\nwant %q", kind.name, kind.got, want)
+		}
+	}
+	for _, entries := range []string{command(t, "unsquashfs", "-lls", extension(t, a)), command(t, "tar", "-tvf", layer)} {
+		for _, line := range regexp.MustCompile(`(?m)^[-d]r.*`).FindAllString(entries, -1) {
+			if !regexp.MustCompile(`^(drwxr-xr-x|-rwxr-xr-x|-rw-r--r--) root/root `).MatchString(line) {
+				t.Errorf("%s", line)
+			}
+		}
+	}
+	for _, program := range programs {
+		opened, err := elf.Open(filepath.Join(shared, "linux-"+a.goarch, program))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if opened.Machine != a.machine {
+			t.Errorf("%s for %s is for %v", program, a.goarch, opened.Machine)
+		}
+		if err := opened.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, said := range []struct{ of, got, want string }{
+		{"architecture of the deb", command(t, "dpkg-deb", "-f", debFile, "Architecture"), a.goarch + "\n"},
+		{"architecture of the rpm", command(t, "rpm", "-qp", "--queryformat", "%{ARCH}", rpmFile), a.rpm},
+		{"configuration files of the deb", command(t, "dpkg-deb", "-I", debFile, "conffiles"), "/etc/default/node-partition\n"},
+		{"configuration files of the rpm", command(t, "rpm", "-qpc", rpmFile), "/etc/sysconfig/node-partition\n"},
+		{
+			"release of the extension", command(t, "unsquashfs", "-cat", extension(t, a), strings.TrimPrefix(extensionRelease, "/")),
+			"ID=_any\nARCHITECTURE=" + a.systemd + "\nEXTENSION_RELOAD_MANAGER=1\n",
 		},
 		{
-			"rpm", command(t, "sh", "-c", `rpm -qp --queryformat '[%{FILEMODES:perms} %{FILENAMES}\n]' "$0" | sed -n 's|^[^d][^ ]* ||p'`, rpmFile),
-			[]string{"/etc/default/node-partition", "/etc/sysconfig/node-partition"},
+			"licences of the rpm", command(t, "rpm", "-qpL", rpmFile),
+			"/usr/share/licenses/node-partition/LICENSE\n/usr/share/licenses/node-partition/third-party-licenses\n",
 		},
 	} {
-		want := kind.want
-		for _, f := range listed {
-			to := f.path
-			switch {
-			case kind.name == "rpm" && (path.Base(to) == "LICENSE" || path.Base(to) == "third-party-licenses"):
-				to = "/usr/share/licenses/node-partition/" + path.Base(to)
-			case strings.HasSuffix(to, "/node-partition/LICENSE"):
-				continue
-			case kind.name == "deb" && path.Base(to) == "CHANGELOG.md":
-				to = path.Dir(to) + "/changelog.gz"
-			case path.Base(to) == "_partition-monitor" && kind.name == "deb":
-				to = "/usr/share/zsh/vendor-completions/_partition-monitor"
-			case strings.HasPrefix(to, "/usr/share/man/"):
-				to += ".gz"
-			}
-			want = append(want, to)
+		if said.got != said.want {
+			t.Errorf("%s: %q, want %q", said.of, said.got, said.want)
 		}
-		got := strings.Fields(kind.got)
-		slices.Sort(got)
-		slices.Sort(want)
-		if !slices.Equal(got, want) {
-			t.Errorf("%s has %q\nwant %q", kind.name, got, want)
-		}
-	}
-	if got := command(t, "dpkg-deb", "-I", debFile, "conffiles"); got != "/etc/default/node-partition\n" {
-		t.Errorf("configuration files of the deb: %q", got)
-	}
-	if got := command(t, "rpm", "-qpc", rpmFile); got != "/etc/sysconfig/node-partition\n" {
-		t.Errorf("configuration files of the rpm: %q", got)
 	}
 	if got := command(t, "rpm", "-qp", "--requires", rpmFile); strings.Contains(got, "systemd") {
 		t.Errorf("the rpm does not install without systemd: it requires %q", got)
 	}
+}
+
+// compressed returns the path of an installed file in a package, whose pages are compressed.
+func compressed(path string) string {
+	if strings.HasPrefix(path, "/usr/share/man/") {
+		return path + ".gz"
+	}
+	return path
+}
+
+// inDeb returns the path of an installed file in a deb, or "" for what its copyright names.
+func inDeb(path string) string {
+	switch filepath.Base(path) {
+	case "LICENSE":
+		return ""
+	case "CHANGELOG.md":
+		return filepath.Join(filepath.Dir(path), "changelog.gz")
+	case "_partition-monitor":
+		return "/usr/share/zsh/vendor-completions/_partition-monitor"
+	}
+	return compressed(path)
 }
 
 // TestLint: the tools of the distributions have nothing to say but what is overridden with a
@@ -326,14 +344,32 @@ func TestLint(t *testing.T) {
 			t.Errorf("rpmlint of %s: %s", a.goarch, out)
 		}
 	}
-	for _, scripts := range []string{deb.scripts.PreInstall, deb.scripts.PostInstall, deb.scripts.PreRemove, deb.scripts.PostRemove,
-		rpm.scripts.PreInstall, rpm.scripts.PostInstall, rpm.scripts.PreRemove, rpm.scripts.PostRemove} {
-		composed, err := compose("../..", scripts, t.TempDir())
-		if err != nil {
+	scripts, err := filepath.Glob("scripts/*-*")
+	if err != nil || len(scripts) != 8 {
+		t.Fatalf("the scripts are %q, %v", scripts, err)
+	}
+	for _, script := range scripts {
+		whole := filepath.Join(t.TempDir(), "script")
+		if err := os.WriteFile(whole, []byte(composed(t, filepath.Base(script))), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		command(t, "shellcheck", composed)
+		command(t, "shellcheck", whole)
 	}
+}
+
+// composed returns a script as it is in a package: the functions that all of them share, and its
+// own lines.
+func composed(t *testing.T, script string) string {
+	t.Helper()
+	functions, err := os.ReadFile("scripts/functions")
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := os.ReadFile(filepath.Join("scripts", script))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(functions) + string(own)
 }
 
 // TestCompletions: each shell loads its completions and completes a command and an option.

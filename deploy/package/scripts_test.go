@@ -1,4 +1,4 @@
-package main
+package packaging
 
 import (
 	"fmt"
@@ -100,15 +100,7 @@ func (m machine) exists(path string) bool {
 // compose writes a script as it is in a package, but for its root, and returns its path.
 func (m machine) compose(script string) string {
 	m.Helper()
-	path, err := compose("../..", script, m.tools)
-	if err != nil {
-		m.Fatal(err)
-	}
-	data, err := os.ReadFile(path)
-	if err != nil {
-		m.Fatal(err)
-	}
-	text := string(data)
+	text := composed(m.T, script)
 	set := func(name, from, to string) {
 		if strings.Count(text, "\n"+name+"="+from+"\n") != 1 {
 			m.Fatalf("%s does not set %s to %s in one place:\n%s", script, name, from, text)
@@ -119,6 +111,7 @@ func (m machine) compose(script string) string {
 	if m.patience != 0 {
 		set("patience", "600", fmt.Sprint(m.patience))
 	}
+	path := filepath.Join(m.tools, script)
 	if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
 		m.Fatal(err)
 	}
@@ -187,6 +180,14 @@ func TestInstalledAndUpgraded(t *testing.T) {
 		m.wants(first, "deb-postinst", "configure", "0.2.0-1")
 		m.wants(renewed, "deb-postinst", "configure", "0.2.0-1")
 	})
+	// An installation that dpkg could not unpack is not taken for the first one by the next upgrade.
+	t.Run("deb, aborted", func(t *testing.T) {
+		m := newMachine(t)
+		m.wants(nil, "deb-preinst", "install", "0.1.0-1", "0.2.0-1")
+		m.wants(nil, "deb-postrm", "abort-install", "0.1.0-1", "0.2.0-1")
+		m.wants(nil, "deb-preinst", "upgrade", "0.1.0-1", "0.2.0-1")
+		m.wants(renewed, "deb-postinst", "configure", "0.1.0-1")
+	})
 	t.Run("rpm", func(t *testing.T) {
 		m := newMachine(t)
 		m.wants(nil, "rpm-pre", "1")
@@ -195,6 +196,12 @@ func TestInstalledAndUpgraded(t *testing.T) {
 		m.wants(renewed, "rpm-post", "2")
 		m.wants(nil, "rpm-preun", "1")
 		m.wants(nil, "rpm-postun", "1")
+	})
+	t.Run("where SYSTEMD_OFFLINE denies a chroot", func(t *testing.T) {
+		m := newMachine(t)
+		m.tool("systemd-detect-virt", "")
+		t.Setenv("SYSTEMD_OFFLINE", "0")
+		m.wants(first, "rpm-post", "1")
 	})
 	t.Run("with a section", func(t *testing.T) {
 		m := newMachine(t)
@@ -267,16 +274,6 @@ func TestUnfitMachine(t *testing.T) {
 	}
 }
 
-// TestInstallationAborted: an installation that dpkg could not unpack leaves no note, by which the
-// next upgrade would be taken for a first installation.
-func TestInstallationAborted(t *testing.T) {
-	m := newMachine(t)
-	m.wants(nil, "deb-preinst", "install", "0.1.0-1", "0.2.0-1")
-	m.wants(nil, "deb-postrm", "abort-install", "0.1.0-1", "0.2.0-1")
-	m.wants(nil, "deb-preinst", "upgrade", "0.1.0-1", "0.2.0-1")
-	m.wants(renewed, "deb-postinst", "configure", "0.1.0-1")
-}
-
 // TestAnotherSystem: where the packages of an image are changed, nothing is done to the running
 // system, not even to its /run. One line says why.
 func TestAnotherSystem(t *testing.T) {
@@ -323,14 +320,6 @@ func TestAnotherSystem(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestNoChroot: SYSTEMD_OFFLINE=0 denies a chroot, as it does to systemctl.
-func TestNoChroot(t *testing.T) {
-	m := newMachine(t)
-	m.tool("systemd-detect-virt", "")
-	t.Setenv("SYSTEMD_OFFLINE", "0")
-	m.wants(first, "rpm-post", "1")
 }
 
 // TestPolicy: the machine's policy is asked before something is started, restarted or stopped, as
@@ -603,7 +592,7 @@ func TestRemovedAfterSwitchOff(t *testing.T) {
 	m.write(pods+"kubepods-pod3.slice/cgroup.procs", "")
 	m.write(pods+"kubepods-other.slice/kubepods-other-pod4.slice/cgroup.procs", "")
 	m.write(pods+"kubepods-my_batch.slice/cgroup.procs", "")
-	m.write("run/node-partition/monitor/members.json", `{"version":1,"partitions":null,"former":[{"name":"my-batch","namespaces":["a"]}]}`)
+	m.write("run/node-partition/units/.decision.json", `{"version":1,"identity":"a","partitions":[{"name":"my-batch","off":true,"namespaces":null}]}`)
 	rounds, slice := filepath.Join(m.tools, "rounds"), filepath.Join(m.root, pods+"kubepods-system.slice")
 	m.systemctl("257", fmt.Sprintf("$([ ! -e %s ] || echo active)", slice))
 	m.program("usr/bin/partition-monitor", fmt.Sprintf(`echo >>%[1]s

@@ -80,7 +80,7 @@ var errNoCgroup = errors.New("not a file of a cgroup")
 // file of this machine (openat2(2), Linux 5.6). The kernel's tree has none, and is opened without:
 // in the sandbox of the unit openat2 fails (ENOSYS, seen with systemd 257; see docs/facts.md).
 func (f FS) open(dir int, name string, flags int) (int, error) {
-	if f == Mount {
+	if f.ofKernel() {
 		return unix.Openat(dir, name, flags|unix.O_CLOEXEC, 0)
 	}
 	//guard: no link among the cgroups of another node is followed
@@ -90,6 +90,12 @@ func (f FS) open(dir int, name string, flags int) (int, error) {
 		err = fmt.Errorf("%w, but a link", errNoCgroup)
 	}
 	return fd, err
+}
+
+// ofKernel reports whether the cgroups are this machine's: f is the kernel's tree, one of its
+// cgroups, or the root folder.
+func (f FS) ofKernel() bool {
+	return f == "" || f == "/" || f == Mount || strings.HasPrefix(string(f), Mount+"/")
 }
 
 // Path returns the path of a cgroup in the file system.
@@ -108,7 +114,7 @@ func (f FS) Exists(cgroup string) error {
 func (f FS) stat(cgroup string) (unix.Stat_t, error) {
 	path := filepath.Join(string(f), cgroup)
 	var stat unix.Stat_t
-	if f == Mount { // without links, and so in one system call
+	if f.ofKernel() { // without links, and so in one system call
 		if err := unix.Lstat(path, &stat); err != nil {
 			return stat, &fs.PathError{Op: "lstat", Path: path, Err: err}
 		}

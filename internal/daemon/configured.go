@@ -16,7 +16,6 @@ type configured struct {
 	mu         sync.Mutex // also held while the budget is computed, so that the latest one wins
 	partitions []budget.Share
 	section    string // the digest of the sections in force; empty if it is not known
-	onTrial    bool
 }
 
 // digest returns the digest of the sections in force.
@@ -29,9 +28,8 @@ func (c *configured) digest() string {
 // setConfigured records a configuration.
 func (m *monitor) setConfigured(c node.Followed) {
 	m.configured.mu.Lock()
-	state := configurationMetrics(c, m.configured.onTrial)
-	m.metrics.SetConfiguration(state)
-	m.configured.partitions, m.configured.section, m.configured.onTrial = shares(c), c.Section, state.OnTrial
+	m.metrics.SetConfiguration(configurationMetrics(c))
+	m.configured.partitions, m.configured.section = shares(c), c.Section
 	m.configured.mu.Unlock()
 	m.setBudget()
 }
@@ -54,41 +52,30 @@ func shares(c node.Followed) []budget.Share {
 	list := make([]budget.Share, 0, len(c.Partitions))
 	for _, p := range c.Partitions {
 		share := budget.Share{Name: p.Name}
-		if p.Thresholds != nil && !p.Off {
-			share.MemoryLimit = int64(p.Thresholds.Limit)
+		if p.Eviction != nil {
+			share.MemoryLimit = int64(p.Eviction.Limit)
 		}
 		list = append(list, share)
 	}
 	return list
 }
 
-// configurationMetrics returns the state of a configuration for the metrics. onTrial is from the
-// configuration before it: while the files are not what is followed, they do not say whether a
-// trial runs.
-func configurationMetrics(c node.Followed, onTrial bool) metrics.Configured {
-	state := metrics.Configured{Section: nodelabel.SectionValue(c.Section)}
-	switch {
-	case c.Problem != nil || c.NotApplied:
-		state.OnTrial = onTrial
-	case c.Desired != nil && c.Desired.Config != nil:
-		state.OnTrial = c.Desired.Kubelet.OnTrial()
+// configurationMetrics returns the state of a configuration for the metrics.
+func configurationMetrics(c node.Followed) metrics.Configured {
+	state := metrics.Configured{
+		Section: nodelabel.SectionValue(c.Section), OnTrial: c.Trial, Workloads: c.Workloads,
+		Partitions: map[unitname.PartitionName]metrics.ConfiguredPartition{},
 	}
-	add := func(problem metrics.Problem, is bool) {
-		if is {
-			state.Problems = append(state.Problems, problem)
-		}
+	if c.Problem != nil {
+		state.Problems = append(state.Problems, metrics.Refused)
 	}
-	add(metrics.Refused, c.Problem != nil)
-	add(metrics.NotApplied, c.NotApplied)
-	if c.Desired != nil {
-		add(metrics.KubeletsFile, c.Desired.Config != nil && c.Desired.KubeletsFile != "")
+	if c.KubeletsFile {
+		state.Problems = append(state.Problems, metrics.KubeletsFile)
 	}
-	state.Workloads = c.Workloads
-	state.Partitions = map[unitname.PartitionName]metrics.ConfiguredPartition{}
 	for _, p := range c.Partitions {
 		of := metrics.ConfiguredPartition{Lowering: p.Deferral != nil}
-		if p.Thresholds != nil && !p.Off {
-			of.MemoryLimit = p.Thresholds.Limit
+		if p.Eviction != nil {
+			of.MemoryLimit = p.Eviction.Limit
 		}
 		state.Partitions[p.Name] = of
 	}

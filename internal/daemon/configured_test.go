@@ -6,56 +6,49 @@ import (
 	"testing"
 
 	"nodepartition/internal/daemon/metrics"
-	"nodepartition/internal/kubeletconfig"
 	"nodepartition/internal/membership"
 	"nodepartition/internal/node"
 	"nodepartition/internal/thresholds"
 	"nodepartition/internal/unitname"
-	"nodepartition/pkg/podmove"
-	"nodepartition/pkg/slices/config"
 	"nodepartition/pkg/slices/decision"
 )
 
-// TestConfigurationMetrics: the metrics are of the configuration that is followed. While the files
-// are not that, they do not say whether a trial runs.
+// TestConfigurationMetrics: the metrics are of the configuration that is followed.
 func TestConfigurationMetrics(t *testing.T) {
 	t.Parallel()
 	limited := &thresholds.Thresholds{Limit: 512 << 20}
 	system := func(limit uint64, lowering bool) map[unitname.PartitionName]metrics.ConfiguredPartition {
 		return map[unitname.PartitionName]metrics.ConfiguredPartition{unitname.System: {MemoryLimit: limit, Lowering: lowering}}
 	}
-	files := &kubeletconfig.Merged{System: kubeletconfig.Section{JSON: []byte("{}"), File: kubeletconfig.TrialPath}}
 	const digest = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
-	on, off := podmove.PartitionPolicy{Name: unitname.System}, podmove.PartitionPolicy{Name: unitname.System, Off: true}
+	on := decision.Partition{Name: unitname.System, Eviction: limited}
+	decided := func(p decision.Partition) node.Followed {
+		return node.Followed{Decision: decision.Decision{Section: digest, Partitions: []decision.Partition{p}}}
+	}
+	tried, refused, kubelets := decided(on), decided(on), decided(on)
+	tried.Trial, refused.Problem, kubelets.KubeletsFile = true, errors.New("memoryLimit: lots"), true
+	kubelets.Partitions[0].Deferral = &decision.Deferral{}
+	typed := decided(on)
+	typed.Workloads = []membership.Workload{{Type: "management", Partition: unitname.System}}
 	for name, test := range map[string]struct {
 		from node.Followed
 		want metrics.Configured
 	}{
-		"good": {
-			node.Followed{Section: digest, Partitions: []node.FollowedPartition{{PartitionPolicy: on, Thresholds: limited}}, Desired: &node.Desired{Config: &config.Config{Kubelet: files}}},
-			metrics.Configured{Section: "ba7816bf8f01", OnTrial: true, Partitions: system(512<<20, false)},
-		},
+		"on trial": {tried, metrics.Configured{Section: "ba7816bf8f01", OnTrial: true, Partitions: system(512<<20, false)}},
 		"refused, and the last good limit is followed": {
-			node.Followed{Section: digest, Partitions: []node.FollowedPartition{{PartitionPolicy: on, Thresholds: limited}}, Desired: &node.Desired{Config: &config.Config{Kubelet: files}}, Problem: errors.New("memoryLimit: lots")},
-			metrics.Configured{Section: "ba7816bf8f01", Partitions: system(512<<20, false), Problems: []metrics.Problem{metrics.Refused}},
+			refused, metrics.Configured{Section: "ba7816bf8f01", Partitions: system(512<<20, false), Problems: []metrics.Problem{metrics.Refused}},
 		},
-		"edited, in the kubelet's file, and below the usage": {
-			node.Followed{Section: digest, Partitions: []node.FollowedPartition{{PartitionPolicy: on, Thresholds: limited, Deferral: &decision.Deferral{}}}, NotApplied: true, Desired: &node.Desired{Config: &config.Config{Kubelet: files, KubeletsFile: "move it"}}},
-			metrics.Configured{Section: "ba7816bf8f01", Partitions: system(512<<20, true), Problems: []metrics.Problem{metrics.NotApplied, metrics.KubeletsFile}},
+		"in the kubelet's file, and below the usage": {
+			kubelets, metrics.Configured{Section: "ba7816bf8f01", Partitions: system(512<<20, true), Problems: []metrics.Problem{metrics.KubeletsFile}},
 		},
 		"switched off": {
-			node.Followed{Section: digest, Partitions: []node.FollowedPartition{{PartitionPolicy: off, Thresholds: limited}}, Desired: &node.Desired{Config: &config.Config{Kubelet: files}}},
-			metrics.Configured{Section: "ba7816bf8f01", OnTrial: true, Partitions: system(0, false)},
+			decided(decision.Partition{Name: unitname.System, Off: true}), metrics.Configured{Section: "ba7816bf8f01", Partitions: system(0, false)},
 		},
 		"with a workload type": {
-			node.Followed{
-				Partitions: []node.FollowedPartition{{PartitionPolicy: on}}, Desired: &node.Desired{},
-				Workloads: []membership.Workload{{Type: "management", Partition: unitname.System}},
-			},
-			metrics.Configured{Partitions: system(0, false), Workloads: []membership.Workload{{Type: "management", Partition: unitname.System}}},
+			typed, metrics.Configured{Section: "ba7816bf8f01", Partitions: system(512<<20, false), Workloads: typed.Workloads},
 		},
 	} {
-		if got := configurationMetrics(test.from, false); !reflect.DeepEqual(got, test.want) {
+		if got := configurationMetrics(test.from); !reflect.DeepEqual(got, test.want) {
 			t.Errorf("%s: %+v; want %+v", name, got, test.want)
 		}
 	}

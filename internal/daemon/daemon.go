@@ -5,6 +5,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -63,6 +64,7 @@ type monitor struct {
 	partitions  partitions
 	connections connections
 	problem     problem // of the configuration
+	last        node.Followed
 	service     service
 	history     *history // nil if none is kept
 	cluster     *cluster // nil if nothing is recorded in the cluster
@@ -71,7 +73,6 @@ type monitor struct {
 	changes     changes
 	seen        kubeletSeen // used by passes
 	overdue     overdue
-	refusals    refusals
 	reloaded    chan struct{} // has an element after systemd has reloaded its units
 	cancel      context.CancelFunc
 }
@@ -89,22 +90,16 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	defer lock.Close()
-	c, err := node.LoadApplied(o.Node, o.Mode, node.WriteMembers)
+	c, err := node.Load(o.Node, o.Mode)
 	if err != nil {
-		for _, problem := range config.Problems(err) {
-			log.Error("the configuration is not valid", "error", problem)
-		}
-		return errors.New("the configuration is not valid: see above")
+		return fmt.Errorf("what to follow is not known, and nothing is moved, evicted or removed: %w", err)
 	}
-	m := &monitor{
-		shared:   shared{options: o, log: log},
-		reloaded: make(chan struct{}, 1), refusals: refusals{changed: make(chan struct{}, 1)},
-	}
-	why := c.Desired.ManagedByKubelet
+	m := &monitor{shared: shared{options: o, log: log}, reloaded: make(chan struct{}, 1)}
+	why := c.ManagedByKubelet
 	if why != "" && len(c.Partitions) == 0 {
 		m.options.Textfile = ""
 	}
-	claim := o.Node.Path(filepath.Join(filepath.Dir(node.MembersFile), "textfile"))
+	claim := o.Node.Path(filepath.Join(node.StateDir, "textfile"))
 	if err := textfile.Claim(claim, m.options.Textfile); err != nil {
 		log.Warn("the metrics that an earlier run has written for node_exporter may stay", "error", err)
 	}
@@ -137,10 +132,9 @@ func (m *monitor) build() error {
 		LogDropped: m.options.logDropped,
 	})
 	m.listening = newListening(m.options, m.metrics.ListenFailed)
-	m.takeSockets()
 	m.units = systemd.New(systemd.Options{
 		Cgroups: m.options.Node.Cgroups, Path: m.options.Node.Path,
-		Wake: m.signals.Wake, OnReloading: m.refusals.reload.note, OnReloaded: m.noteReloaded,
+		Wake: m.signals.Wake, OnReloaded: m.noteReloaded,
 		OnConnected:   m.connected("systemd"),
 		Documentation: config.Documentation,
 	})
@@ -150,7 +144,7 @@ func (m *monitor) build() error {
 	m.live = livemove.Mover{
 		Systemd:  m.units,
 		Cgroups:  m.options.Node.Cgroups,
-		StateDir: m.options.Node.Path(filepath.Join(filepath.Dir(node.MembersFile), "moving")),
+		StateDir: m.options.Node.Path(filepath.Join(node.StateDir, "moving")),
 	}
 	m.api = apiserver.New(m.options.Node, m.options.Eviction.Kubeconfig, m.log)
 	m.namespaces = namespaces.New(namespaces.Options{
@@ -201,8 +195,8 @@ func (m *monitor) buildReconciler() error {
 		Table:      &m.table,
 		Signals:    m.signals,
 		Tick:       m.options.Tick,
-		RaisedFile: m.options.Node.Path(filepath.Join(filepath.Dir(node.MembersFile), "raised.json")),
-		CPUFile:    m.options.Node.Path(filepath.Join(filepath.Dir(node.MembersFile), "cputime.json")),
+		RaisedFile: m.options.Node.Path(filepath.Join(node.StateDir, "raised.json")),
+		CPUFile:    m.options.Node.Path(filepath.Join(node.StateDir, "cputime.json")),
 	})
 	return err
 }
@@ -223,7 +217,7 @@ func (m *monitor) afterPass() {
 	m.passed()
 	m.lookAtKubelet()
 	m.overdue.look(m.options.Node.Root)
-	m.refusals.look(m.options.Node.Root, m.problem.get())
+	m.lookAtRefused()
 }
 
 // comeAndGo starts the slices of new partitions, and ends those that are empty or the kubelet's. It
@@ -354,11 +348,11 @@ func (m *monitor) alive() error {
 // cameBack reports whether there is a partition again: its section may have been restored while the
 // last pods left.
 func (m *monitor) cameBack() bool {
-	config, err := node.LoadApplied(m.options.Node, m.options.Mode, node.WriteMembers)
-	if err != nil || config.Problem != nil || config.Off() {
+	c, err := node.Load(m.options.Node, m.options.Mode)
+	if err != nil || c.Off() {
 		return false
 	}
-	m.follow(config)
+	m.follow(c)
 	return true
 }
 
@@ -390,8 +384,8 @@ func (m *monitor) leaveNode(ctx context.Context) {
 func (m *monitor) stopEmptied(ctx context.Context) {
 	names := m.partitions.names()
 	// What was followed last may be old: a section may be back, and a slice may be the kubelet's now.
-	now, err := node.LoadApplied(m.options.Node, m.options.Mode, node.ReadOnly)
-	if err != nil || now.Problem != nil {
+	now, err := node.Load(m.options.Node, m.options.Mode)
+	if err != nil {
 		return
 	}
 	//guard: a daemon that is stopped leaves the slices of a partition that is on
@@ -402,14 +396,15 @@ func (m *monitor) stopEmptied(ctx context.Context) {
 		stopping, cancel := context.WithTimeout(ctx, comeAndGoTimeout)
 		defer cancel()
 		for _, name := range names {
-			if m.exists(name) && !now.Desired.IsKubelets(name) {
+			if m.exists(name) && (name != unitname.System || now.ManagedByKubelet == "") {
 				m.stopSlices(stopping, name)
 			}
 		}
 	}
+	files, err := config.Load(string(m.options.Node.Root))
 	//guard: a daemon that is stopped in an empty partition leaves the condition of the Node
 	//guard: a daemon that a removal of its package stops leaves nothing on the Node
-	if empty || len(now.Desired.Partitions) == 0 {
+	if empty || err == nil && len(files.Partitions) == 0 {
 		m.leaveNode(ctx)
 	}
 }

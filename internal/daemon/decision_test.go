@@ -1,34 +1,15 @@
 package daemon
 
 import (
-	"io/fs"
-	"os"
-	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
-	"nodepartition/internal/node"
 	"nodepartition/pkg/slices/config"
 	"nodepartition/pkg/slices/decision"
 	"nodepartition/tests/fakenode"
 )
-
-// age moves the times of everything that the programs have written.
-func (n *fakeNode) age(by time.Duration) {
-	n.t.Helper()
-	then := time.Now().Add(by)
-	err := filepath.WalkDir(filepath.Join(n.Root, config.StateDir), func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.Type()&fs.ModeSymlink != 0 {
-			return err
-		}
-		return os.Chtimes(path, then, then)
-	})
-	if err != nil {
-		n.t.Fatal(err)
-	}
-}
 
 // follows fails the test unless status shows the namespace, and a problem that contains problem.
 func (n *fakeNode) follows(when, namespace, problem string) {
@@ -52,63 +33,23 @@ func running(t *testing.T) *fakeNode {
 	return n
 }
 
-// TestClockSteps: a reload is followed, and an edit without one is not, whatever the clock has done
-// in between.
-func TestClockSteps(t *testing.T) {
+// TestEdit: an edit counts from the run of the generator on, which is a reload of systemd. Neither a
+// restart nor the first start in a boot follows the files.
+func TestEdit(t *testing.T) {
 	t.Parallel()
-	for name, step := range map[string]time.Duration{"set back by 8 hours": 8 * time.Hour, "set forward by a day": -24 * time.Hour} {
+	for name, edit := range map[string]string{
+		"other members": fakenode.Valid("monitoring"), "switched off": fakenode.Configuration(""), "broken": fakenode.Broken,
+	} {
 		n := running(t)
-		n.age(step)
-		n.Write("/var/lib/kubelet/config.yaml", fakenode.Valid("monitoring"))
-		n.follows(name+", edited", "kube-system", node.NotApplied)
+		n.Write("/var/lib/kubelet/config.yaml", edit)
+		n.follows(name, "kube-system", "")
 		n.follow()
-		n.follows(name+", edited, after a restart", "kube-system", node.NotApplied)
-		n.age(step)
-		n.Generate(0)
-		n.follows(name+", reloaded", "monitoring", "")
-		n.follow()
-		n.age(step)
-		n.Write("/var/lib/kubelet/config.yaml", fakenode.Broken)
-		n.Generate(1)
-		n.age(-step)
-		n.follow()
-		n.follows(name+", broken", "monitoring", "memoryLimit")
+		n.follows(name+", after a restart", "kube-system", "")
 	}
-}
-
-// TestReloadWhileReading: the generator runs for a second reload after the monitor has read the
-// files for the first one, and before it has written what it follows.
-func TestReloadWhileReading(t *testing.T) {
-	t.Parallel()
 	n := running(t)
-	former, err := os.ReadFile(filepath.Join(n.Root, node.MembersFile))
-	if err != nil {
-		t.Fatal(err)
-	}
 	n.Write("/var/lib/kubelet/config.yaml", fakenode.Valid("monitoring"))
 	n.Generate(0)
-	n.Write(node.MembersFile, string(former)) // later than the units
-	n.follows("the second reload", "monitoring", "")
-	n.follow()
-	if kept := n.KeptNamespaces(); !slices.Equal(kept, []string{"monitoring"}) {
-		t.Errorf("kept %v", kept)
-	}
-}
-
-// TestFirstStart: what the generator has decided counts for the first start in a boot, too, when
-// the file was changed or broken since.
-func TestFirstStart(t *testing.T) {
-	t.Parallel()
-	for edit, problem := range map[string]string{fakenode.Valid("monitoring"): node.NotApplied, fakenode.Broken: "memoryLimit", fakenode.Configuration(""): node.NotApplied} {
-		n := newNode(t, fakenode.Valid("kube-system"))
-		n.Partition("67108864")
-		n.Serve(&fakenode.Runtime{})
-		n.ServePods()
-		n.Generate(0)
-		n.Write("/var/lib/kubelet/config.yaml", edit)
-		n.follow()
-		n.follows(edit, "kube-system", problem)
-	}
+	n.follows("reloaded", "monitoring", "")
 }
 
 // TestSwitchedOffAndBroken: a section that was removed stays removed while a later file is broken.
@@ -125,56 +66,76 @@ func TestSwitchedOffAndBroken(t *testing.T) {
 	}
 }
 
-// TestUpgrade: units of an earlier generator have no decision, and an earlier monitor has stored no
-// identity. An edit waits for a reload, which writes both.
-func TestUpgrade(t *testing.T) {
-	t.Parallel()
-	n := running(t)
-	if err := os.Remove(filepath.Join(n.Root, config.StateDir, "units", decision.FileName)); err != nil {
-		t.Fatal(err)
-	}
-	n.Write(node.MembersFile, `{"namespaces":["kube-system"]}`)
-	n.follows("no edit", "kube-system", "")
-	n.Write("/var/lib/kubelet/config.yaml", fakenode.Valid("monitoring"))
-	n.follow()
-	n.follows("an edit", "kube-system", node.NotApplied)
-	n.Write("/var/lib/kubelet/config.yaml", fakenode.Broken)
-	n.follow()
-	n.follows("a broken file", "kube-system", "memoryLimit")
-	n.Write("/var/lib/kubelet/config.yaml", fakenode.Valid("monitoring"))
-	n.Generate(0)
-	n.follows("after a reload", "monitoring", "")
+// decided is the path of the decision on a node.
+const decided = config.StateDir + "/units/" + decision.FileName
+
+// unknown lists decisions that say nothing, and what the messages say of them.
+var unknown = map[string]struct{ text, want string }{
+	"an upgrade without a reload":   {`{"version":0,"identity":"a"}`, "it has version 0"},
+	"a downgrade without a reload":  {`{"version":2,"identity":["a"]}`, "it has version 2"},
+	"a decision that was cut off":   {"{", "unexpected end"},
+	"a decision of a refused file":  {`{"version":1,"identity":""}`, "the configuration was not valid"},
+	"a decision without thresholds": {`{"version":1,"identity":"a","partitions":[{"name":"system"}]}`, "no thresholds"},
+	"no decision":                   {"", "there is no decision"},
 }
 
-// TestDecisionBroken: a decision that cannot be read is a problem, and what was followed before
-// counts.
-func TestDecisionBroken(t *testing.T) {
-	t.Parallel()
-	n := running(t)
-	n.Write("/var/lib/kubelet/config.yaml", fakenode.Valid("monitoring"))
-	n.Write(config.StateDir+"/units/"+decision.FileName, "{")
-	n.follows("a decision cut off", "kube-system", decision.FileName+": the JSON ends in the middle; systemctl daemon-reload writes it again")
+// undecided makes the decision of a node one of unknown.
+func (n *fakeNode) undecided(text string) {
+	n.t.Helper()
+	if text == "" {
+		n.RemoveAll(decided)
+		return
+	}
+	n.Write(decided, text)
 }
 
-// TestHangupOutlivesRestart: what an operator has asked for by SIGHUP is followed after a restart,
-// until the generator decides.
-func TestHangupOutlivesRestart(t *testing.T) {
+// TestStartUndecided: a service that starts without a decision that it can read does nothing, and
+// ends with an error that says what to do. It is not switched off.
+func TestStartUndecided(t *testing.T) {
 	t.Parallel()
-	n := running(t)
-	former, err := decision.Read(n.Root)
-	if err != nil {
-		t.Fatal(err)
+	for name, test := range unknown {
+		n := running(t)
+		n.undecided(test.text)
+		text, err := n.runAt("localhost")
+		if err == nil || strings.Contains(text, "missing port") || !strings.Contains(text, test.want) || !strings.Contains(text, "systemctl daemon-reload") {
+			t.Errorf("%s: %v, %q; want %q, and what to do", name, err, text, test.want)
+		}
+		if s := n.status(); len(s.Partitions) != 0 || !strings.Contains(s.Problem, "systemctl daemon-reload") {
+			t.Errorf("%s: status has %+v, %q", name, s.Partitions, s.Problem)
+		}
 	}
-	n.Write(node.MembersFile, `{"namespaces":["monitoring"],"identity":"of the file","over":"`+former.Identity+`"}`)
-	n.follow()
-	n.follows("restarted", "monitoring", node.NotApplied)
-	n.Write("/var/lib/kubelet/config.yaml", fakenode.Valid("default"))
-	n.Generate(0)
-	n.follow()
-	n.follows("reloaded", "default", "")
-	n.Write("/var/lib/kubelet/config.yaml", fakenode.Valid("kube-system"))
-	n.Generate(0)
-	n.follow()
-	n.Write("/var/lib/kubelet/config.yaml", fakenode.Valid("monitoring"))
-	n.follows("edited, with the first decision in force again", "kube-system", node.NotApplied)
+}
+
+// TestReloadUndecided: a service that runs keeps what it follows: no pod is moved, no slice is
+// stopped, and it is not ready. A decision that it can read again ends that.
+func TestReloadUndecided(t *testing.T) {
+	t.Parallel()
+	for name, test := range unknown {
+		m, n, calls, _ := built(t)
+		m.reload()
+		before := m.reconciler.Config()
+		if before.Off() {
+			t.Fatalf("%s: follows %+v", name, before)
+		}
+		n.undecided(test.text)
+		m.reload()
+		m.comeAndGo(nil)
+		if got := m.reconciler.Config(); !reflect.DeepEqual(got.Partitions, before.Partitions) || len(calls.calls) != 0 || len(m.partitions.names()) != 2 {
+			t.Errorf("%s: follows %+v, and did %q", name, got.Partitions, calls.calls)
+		}
+		if err := m.ready(); err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "systemctl daemon-reload") {
+			t.Errorf("%s: ready: %v; want %q, and what to do", name, err, test.want)
+		}
+		n.Generate(0)
+		m.lookAtRefused()
+		select {
+		case <-m.reloaded:
+		default:
+			t.Fatalf("%s: the decision is not read again", name)
+		}
+		m.reload()
+		if err := m.problem.get(); err != nil {
+			t.Errorf("%s: %v after a reload", name, err)
+		}
+	}
 }

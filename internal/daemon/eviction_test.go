@@ -15,6 +15,7 @@ import (
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/evict"
 	"nodepartition/pkg/podmove"
+	"nodepartition/pkg/slices/decision"
 )
 
 // TestNewPartition: the partitions of a node have the evictors, files, sinks and memories of their
@@ -65,7 +66,7 @@ func (m *monitor) keep(c node.Followed) {
 func followed(names ...unitname.PartitionName) node.Followed {
 	var f node.Followed
 	for _, name := range names {
-		f.Partitions = append(f.Partitions, node.FollowedPartition{PartitionPolicy: podmove.PartitionPolicy{Name: name}})
+		f.Partitions = append(f.Partitions, decision.Partition{Name: name})
 	}
 	return f
 }

@@ -4,28 +4,26 @@ import (
 	"context"
 	"os"
 
-	"nodepartition/internal/host"
 	"nodepartition/internal/node"
 	"nodepartition/pkg/podmove"
+	"nodepartition/pkg/slices/decision"
 	"nodepartition/pkg/slices/lowering"
 )
 
-// load is node.LoadReloaded, or node.LoadConfig if an operator has sent SIGHUP.
-type load func(host.Node, podmove.Mode, node.Keep) (node.Followed, error)
-
-// reload follows a changed configuration: after a daemon-reload, and at SIGHUP.
-func (m *monitor) reload(load load) {
-	config, err := load(m.options.Node, m.options.Mode, node.WriteMembers)
+// reload follows what the generator has decided: after a reload of systemd, at SIGHUP, and when an
+// edit was refused without a reload. What it cannot read changes nothing.
+func (m *monitor) reload() {
+	c, err := node.Load(m.options.Node, m.options.Mode)
 	if err != nil {
-		m.log.Error("the configuration is not valid; keeping the present one", "error", err)
-		m.cluster.invalid("the configuration is not valid; keeping the present one", err)
-		return
+		//guard: a decision that cannot be read switches nothing off
+		c = m.last
+		c.Problem = err
 	}
-	if why := config.Desired.ManagedByKubelet; why != "" && len(config.Partitions) == 0 {
+	if why := c.ManagedByKubelet; why != "" && len(c.Partitions) == 0 {
 		m.yield(why)
 		return
 	}
-	m.follow(config)
+	m.follow(c)
 }
 
 // yield stops this program, because the kubelet makes the partition itself. An eviction that is not
@@ -46,20 +44,16 @@ func (m *monitor) yield(why string) {
 func (m *monitor) follow(c node.Followed) {
 	m.partitions.changing.Lock()
 	defer m.partitions.changing.Unlock()
-	switch {
-	case c.Problem != nil:
+	if text := problemText(c.Problem); text != problemText(m.problem.get()) && text != "" {
 		m.log.Error(
 			"the configuration is not valid; following the last good one of this boot",
 			"error", c.Problem, "namespaces", c.Policy().Namespaces(),
 		)
 		m.cluster.invalid("the configuration is not valid; following the last good one of this boot", c.Problem)
-	case c.NotApplied:
-		m.log.Warn(node.NotApplied, "namespaces", c.Policy().Namespaces())
-	default:
-		m.log.Debug("configuration", "namespaces", c.Policy().Namespaces(), "off", c.Off())
 	}
+	m.log.Debug("configuration", "namespaces", c.Policy().Namespaces(), "off", c.Off())
 	settings, evicts := m.settings(c)
-	m.partitions.made, m.partitions.yielded = c.Made, false
+	m.partitions.yielded, m.last = false, c
 	m.keepPartitions(c, settings)
 	m.problem.set(c.Problem)
 	m.setConfigured(c)
@@ -84,29 +78,39 @@ func (m *monitor) follow(c node.Followed) {
 }
 
 func (m *monitor) noteReloaded() {
-	m.refusals.reload.note()
 	select {
 	case m.reloaded <- struct{}{}:
 	default: // one is pending
 	}
 }
 
-// reloads reads the configuration again after each signal. It never reads two at once, because then
-// the older one might win.
+// lookAtRefused notices that partition-generator has refused an edit, or has found it taken back,
+// for which systemd is not reloaded. A decision that could not be read is read again.
+func (m *monitor) lookAtRefused() {
+	if decision.ReadWatch(string(m.options.Node.Root)).Refused != problemText(m.problem.get()) {
+		m.noteReloaded()
+	}
+}
+
+// problemText returns the text of an error, empty for none.
+func problemText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// reloads reads the decision again after each signal. It never reads two at once, because then the
+// older one might win.
 func (m *monitor) reloads(ctx context.Context, hangup <-chan os.Signal) error {
 	for {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-hangup:
-			m.reload(node.LoadConfig)
 		case <-m.reloaded:
-			read := m.refusals.reload.reading()
-			m.reload(node.LoadReloaded)
-			read()
-		case <-m.refusals.changed:
-			m.reload(node.LoadApplied)
 		}
+		m.reload()
 		m.runtime.Reconsider(ctx) // outside of follow, because systemd may be asked
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -61,111 +60,23 @@ func (n *fakeNode) status() status.Status {
 	return s
 }
 
-// TestLastGoodConfiguration: the namespaces of the last valid configuration outlive the
-// configuration and the service.
+// TestLastGoodConfiguration: the last valid configuration outlives a broken one, and the service.
+// status has the reason.
 func TestLastGoodConfiguration(t *testing.T) {
 	t.Parallel()
-	n := newNode(t, fakenode.Valid("kube-system, monitoring"))
-	n.Partition("67108864")
-	n.Serve(&fakenode.Runtime{})
-	n.ServePods()
-
-	// status writes no file.
-	if s := n.status(); s.Problem != "" || !slices.Equal(s.Partitions[0].Namespaces, []string{"kube-system", "monitoring"}) {
-		t.Errorf("%q, %v", s.Problem, s.Partitions[0].Namespaces)
-	}
-	if kept := n.KeptNamespaces(); kept != nil {
-		t.Errorf("status has written %v", kept)
-	}
-	// run does write it.
-	n.follow()
-	if kept := n.KeptNamespaces(); !slices.Equal(kept, []string{"kube-system", "monitoring"}) {
-		t.Errorf("kept %v", kept)
-	}
-	// Broken: the last good one is used, and status has the reason.
-	n.Write("/var/lib/kubelet/config.yaml", fakenode.Broken)
-	if stderr := n.follow(); !strings.Contains(stderr, "missing port") {
-		t.Errorf("%q; want that it continues to the port", stderr)
-	}
-	s := n.status()
-	if !slices.Equal(s.Partitions[0].Namespaces, []string{"kube-system", "monitoring"}) || !strings.Contains(s.Problem, "memoryLimit") {
-		t.Errorf("%q, %v", s.Problem, s.Partitions[0].Namespaces)
-	}
-	// Switched off: the last namespaces stay known.
-	n.Write("/var/lib/kubelet/config.yaml", fakenode.Configuration(""))
-	n.follow()
-	if kept := n.KeptNamespaces(); !slices.Equal(kept, []string{"kube-system", "monitoring"}) {
-		t.Errorf("kept %v", kept)
-	}
-	// Valid again.
-	n.Write("/var/lib/kubelet/config.yaml", fakenode.Valid("kube-system"))
-	n.follow()
-	if kept := n.KeptNamespaces(); !slices.Equal(kept, []string{"kube-system"}) {
-		t.Errorf("kept %v", kept)
-	}
-}
-
-// TestConfigurationNotApplied: an edit that no reload of systemd has applied is not followed. The
-// units are still the previous ones, and a crash of the service must move no pod.
-func TestConfigurationNotApplied(t *testing.T) {
-	t.Parallel()
-	for name, edit := range map[string]string{"other members": fakenode.Valid("monitoring"), "switched off": fakenode.Configuration("")} {
-		n := newNode(t, fakenode.Valid("kube-system"))
-		n.Partition("67108864")
-		n.Serve(&fakenode.Runtime{})
-		n.ServePods()
-		n.Generate(0)
-		n.follow()
-		n.Write("/var/lib/kubelet/config.yaml", edit)
-		if stderr := n.follow(); !strings.Contains(stderr, "namespaces=[kube-system]") && !strings.Contains(stderr, "missing port") {
-			t.Errorf("%s: %q", name, stderr)
-		}
-		if kept := n.KeptNamespaces(); !slices.Equal(kept, []string{"kube-system"}) {
-			t.Errorf("%s: kept %v; want those of before", name, kept)
-		}
-		if s := n.status(); !slices.Equal(s.Partitions[0].Namespaces, []string{"kube-system"}) || !strings.Contains(s.Problem, "systemctl daemon-reload") {
-			t.Errorf("%s: %v, %q; want those of before, and what to do", name, s.Partitions[0].Namespaces, s.Problem)
-		}
-		n.Generate(0)
-		if s := n.status(); s.Problem != "" {
-			t.Errorf("%s: %q after the generator has run", name, s.Problem)
-		}
-		n.follow()
-		if kept := n.KeptNamespaces(); name == "other members" && !slices.Equal(kept, []string{"monitoring"}) {
-			t.Errorf("%s: kept %v after the generator has run", name, kept)
-		}
-	}
-}
-
-// TestLastGoodConfigurationMissing: without a last good configuration the service exits. The error
-// names a file that cannot be parsed.
-func TestLastGoodConfigurationMissing(t *testing.T) {
-	t.Parallel()
-	n := newNode(t, fakenode.Broken)
-	n.Partition("67108864")
-	n.Serve(&fakenode.Runtime{})
-	n.ServePods()
-	for content, want := range map[string]string{
-		"":                          "no earlier valid configuration of this boot",
-		`{"namespaces":["kube-sy`:   node.MembersFile + ": invalid character '\\n' in string literal; remove it",
-		"\x00\x00\x00":              node.MembersFile + ": invalid character",
-		`{"namespaces":"all"}`:      "cannot unmarshal string",
-		"namespaces: [kube-system]": node.MembersFile + ": invalid character",
+	n := running(t)
+	for _, edit := range []struct {
+		what, text string
+		status     int
+		problem    string
+	}{
+		{"broken", fakenode.Broken, 1, "memoryLimit"},
+		{"valid again", fakenode.Valid("kube-system"), 0, ""},
 	} {
-		if content != "" {
-			n.Write(node.MembersFile, content)
-		}
-		text, err := n.runAt("")
-		text = strings.ReplaceAll(text, `\\`, `\`) // the log quotes
-		if err == nil || !strings.Contains(text, want) || !strings.Contains(text, "memoryLimit") {
-			t.Errorf("%q: %v, %q; want %q", content, err, text, want)
-		}
-		if s := n.status(); !strings.Contains(s.Problem, want) || len(s.Partitions[0].Namespaces) > 0 {
-			t.Errorf("%q: status has the problem %q, %v; want %q", content, s.Problem, s.Partitions[0].Namespaces, want)
-		}
-		if err := os.RemoveAll(filepath.Join(n.Root, node.MembersFile)); err != nil {
-			t.Fatal(err)
-		}
+		n.Write("/var/lib/kubelet/config.yaml", edit.text)
+		n.Generate(edit.status)
+		n.follow()
+		n.follows(edit.what, "kube-system", edit.problem)
 	}
 }
 
@@ -174,7 +85,7 @@ func TestRunTwice(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, fakenode.Valid("kube-system"))
 	n.follow()
-	lock, err := os.Open(filepath.Join(n.Root, filepath.Dir(node.MembersFile), "lock"))
+	lock, err := os.Open(filepath.Join(n.Root, node.StateDir, "lock"))
 	if err != nil {
 		t.Fatal(err)
 	}

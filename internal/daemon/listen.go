@@ -10,7 +10,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"nodepartition/internal/daemon/fdstore"
 	"nodepartition/internal/daemon/textfile"
 	"nodepartition/internal/daemon/web"
 	"nodepartition/internal/node/options"
@@ -20,8 +19,6 @@ import (
 // takes the port must not keep pods from being placed and evicted.
 type listening struct {
 	served, written attempts
-	// sockets keeps the listening socket over a restart of the service.
-	sockets *fdstore.Store
 	// ended means that no partition is left, or that the node is off soon, and so no metrics.
 	ended atomic.Bool
 }
@@ -104,7 +101,7 @@ func (m *monitor) serveWeb(ctx context.Context) error {
 	}
 	return web.Listener{
 		Address: m.options.Listen, Handler: m.webHandler(host), Config: m.options.WebConfig,
-		Sockets: m.listening.sockets, Log: m.log,
+		Log: m.log,
 		Changed: func(err error) {
 			m.listening.served.note(err)
 			m.passed()
@@ -132,18 +129,6 @@ func (m *monitor) webHandler(host string) http.Handler {
 		Ready:      m.ready,
 		ErrorLog:   slog.NewLogLogger(m.log.Handler(), slog.LevelWarn),
 	})
-}
-
-// takeSockets takes the listening socket of the process before.
-func (m *monitor) takeSockets() {
-	addresses := []string{}
-	if m.options.Listen != "" {
-		addresses = append(addresses, m.options.Listen)
-	}
-	var err error
-	if m.listening.sockets, err = fdstore.Take(addresses...); err != nil {
-		m.log.Warn("a former listening socket may stay open", "error", err)
-	}
 }
 
 // serveTextfile writes the metrics for node_exporter until ctx ends.

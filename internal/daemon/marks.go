@@ -15,7 +15,7 @@ func (m *monitor) newMarks() *marks.Keeper {
 	o := marks.Options{
 		API: m.api, Partition: unitname.First, Stopping: m.isStopping,
 		Version: m.options.Version, Boot: bootID(m.options.Node.Proc),
-		StateFile: m.options.Node.Path(filepath.Join(filepath.Dir(node.MembersFile), "nodestatus.json")),
+		StateFile: m.options.Node.Path(filepath.Join(node.StateDir, "nodestatus.json")),
 		Log:       m.log, Count: m.metrics.MarksWritten,
 	}
 	if m.options.NodeStatus {

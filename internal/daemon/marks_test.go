@@ -41,6 +41,7 @@ func TestRunMarks(t *testing.T) {
 	section := fakenode.Valid("kube-system")
 	n := newNode(t, fakenode.Configuration(""))
 	n.Write("/etc/kubernetes/node-partition.yaml", strings.TrimSuffix(section, "\n"))
+	n.Generate(0)
 	n.Write("/proc/sys/kernel/random/boot_id", "1b4e28ba-2fa1-11d2-883f-0016d3cca427")
 	n.Partition("67108864")
 	n.Serve(&fakenode.Runtime{})
@@ -96,7 +97,7 @@ func TestFacts(t *testing.T) {
 	t.Parallel()
 	m, n, _, _ := built(t)
 	m.follow(func() node.Followed {
-		c, err := node.LoadApplied(m.options.Node, podmove.Auto, node.WriteMembers)
+		c, err := node.Load(m.options.Node, podmove.Auto)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -165,7 +166,7 @@ func TestRemovePartitionsMarks(t *testing.T) {
 		n.RunKubelet("--hostname-override=" + fakeapi.Node)
 		cluster := fakeapi.New(t, httptest.NewServer)
 		cluster.Kubeconfig(t, filepath.Join(n.Root, "/var/lib/kubelet/kubeconfig"))
-		if err := os.MkdirAll(filepath.Dir(m.options.Node.Path(node.MembersFile)), 0o755); err != nil {
+		if err := os.MkdirAll(m.options.Node.Path(node.StateDir), 0o755); err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())

@@ -75,7 +75,6 @@ func TestProblemDetectorPatterns(t *testing.T) {
 		logged(func() { journal.Evicting(never, 0) }):                                                       "monitor SystemPartitionEvicted",
 		logged(func() { journal.Evicting(dry, 0) }):                                                         "",
 		source("follow.go", "the configuration is not valid; following the last good one of this boot"):     "monitor " + reasonInvalid,
-		source("follow.go", "the configuration is not valid; keeping the present one"):                      "monitor " + reasonInvalid,
 		source(generator, "the configuration is not applied; keeping the units of the last good one. "):     "generator " + reasonInvalid,
 		source(generator, "no partition is made. "):                                                         "generator " + reasonInvalid,
 		source("../generator/changed.go", "the configuration is not applied, and what is in force stays. "): "generator " + reasonInvalid,

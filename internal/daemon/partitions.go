@@ -25,8 +25,6 @@ type partitions struct {
 	// changing is held while a configuration is followed, and while partitions are ended: what a pass
 	// found empty may be switched on again meanwhile.
 	changing sync.Mutex
-	// made lists the partitions whose units the generator has written.
-	made []unitname.PartitionName
 	// yielded means that the kubelet makes all partitions itself, and that the daemon ends.
 	yielded bool
 
@@ -108,7 +106,7 @@ func (m *monitor) settings(c node.Followed) (map[unitname.PartitionName]evict.Se
 	all, evicts := map[unitname.PartitionName]evict.Settings{}, false
 	for i := range c.Partitions {
 		p := &c.Partitions[i]
-		s := node.EvictionSettings(p.Thresholds, m.options.Eviction)
+		s := node.EvictionSettings(p.Eviction, m.options.Eviction)
 		s.Lowering = p.Deferral != nil
 		all[p.Name] = s
 		evicts = evicts || !s.Off && !s.DryRun
@@ -179,14 +177,12 @@ func (m *monitor) endPartition(p *partition) {
 }
 
 // startSlices starts the slices of partitions that were added while the daemon runs. The boot
-// starts the others. Without a unit of the generator systemd would make a slice without limits. It
-// is called with changing held.
+// starts the others. It is called with changing held.
 func (m *monitor) startSlices(ctx context.Context) {
 	l := &m.partitions
 	for _, name := range m.on() {
 		//guard: the slice of a partition that comes while the monitor runs is started
-		//guard: systemd makes no slice without limits for a section that no reload has applied
-		if m.exists(name) || !slices.Contains(l.made, name) || !l.units.Connected() {
+		if m.exists(name) || !l.units.Connected() {
 			continue
 		}
 		if err := l.units.StartConfiguredSlice(ctx, name.Slice()); err != nil {

@@ -15,12 +15,10 @@ import (
 
 	"nodepartition/internal/daemon/apiserver"
 	"nodepartition/internal/host"
-	"nodepartition/internal/kubeletconfig"
 	"nodepartition/internal/membership"
 	"nodepartition/internal/node"
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/podmove"
-	"nodepartition/pkg/slices/config"
 	"nodepartition/tests/fakeapi"
 	"nodepartition/tests/fakenode"
 )
@@ -88,7 +86,6 @@ func (n *fakeNode) slice(p unitname.PartitionName) {
 func switched(off bool) node.Followed {
 	f := followed(unitname.System, "telemetry")
 	f.Partitions[1].Off = off
-	f.Desired, f.Made = &node.Desired{}, []unitname.PartitionName{unitname.System, "telemetry"}
 	return f
 }
 
@@ -96,7 +93,6 @@ func switched(off bool) node.Followed {
 func (m *monitor) apply(c node.Followed) {
 	m.partitions.changing.Lock()
 	defer m.partitions.changing.Unlock()
-	m.partitions.made = c.Made
 	m.keep(c)
 	m.reconciler.SetConfig(c.Policy())
 }
@@ -258,6 +254,7 @@ func TestStoppedWhileSwitchedOff(t *testing.T) {
 		m.cluster = m.newCluster()
 		if !test.back {
 			n.Write("/var/lib/kubelet/config.yaml", fakenode.Configuration(""))
+			n.Generate(0)
 		}
 		if test.removed { // as its scripts write it
 			n.Write("/run/node-partition/trial.yaml", fakenode.Configuration("systemPartition: {}\nworkloadPartitions: {}\n"))
@@ -279,8 +276,7 @@ func TestStoppedWhileSwitchedOff(t *testing.T) {
 	}
 }
 
-// TestStartSlices: the slice of a partition that came while the daemon runs is started, if the
-// generator has made its unit.
+// TestStartSlices: the slice of a partition that came while the daemon runs is started.
 func TestStartSlices(t *testing.T) {
 	t.Parallel()
 	m, n, calls, log := built(t)
@@ -294,7 +290,6 @@ func TestStartSlices(t *testing.T) {
 	}{
 		"made":          {func(*node.Followed) {}, false, []string{"start kubepods-telemetry.slice"}},
 		"off":           {func(f *node.Followed) { f.Partitions[1].Off = true }, false, nil},
-		"no unit":       {func(f *node.Followed) { f.Made = f.Made[:1] }, false, nil},
 		"not connected": {func(*node.Followed) {}, true, nil},
 	} {
 		c := switched(false)
@@ -319,18 +314,19 @@ func TestStartSlices(t *testing.T) {
 func TestGateThenEnd(t *testing.T) {
 	t.Parallel()
 	m, n, calls, log := built(t)
-	c, err := node.LoadApplied(m.options.Node, podmove.Auto, node.WriteMembers)
+	c, err := node.Load(m.options.Node, podmove.Auto)
 	if err != nil {
 		t.Fatal(err)
 	}
 	m.follow(c)
 	n.RunKubelet("--feature-gates=NodeSystemPartition=true")
-	m.reload(node.LoadReloaded)
+	m.reload()
 	if got := m.partitions.names(); !slices.Equal(got, []unitname.PartitionName{"telemetry"}) {
 		t.Errorf("with the gate the daemon has %v", got)
 	}
 	n.Write("/var/lib/kubelet/config.yaml", fakenode.Configuration("systemPartition: {memoryLimit: 64Mi, namespaces: [kube-system]}\n"))
-	m.reload(node.LoadReloaded)
+	n.Generate(0)
+	m.reload()
 	m.removePartitions(t.Context())
 	if len(calls.calls) != 3 || slices.ContainsFunc(calls.calls, func(call string) bool { return strings.Contains(call, "kubepods-system") }) {
 		t.Errorf("%q\n%s", calls.calls, log)
@@ -364,7 +360,6 @@ func TestFollowAllows(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := switched(false)
-	c.Desired.Config = &config.Config{Kubelet: &kubeletconfig.Merged{}}
 	c.Workloads = []membership.Workload{{Type: "telemetry", Partition: "telemetry", ByNamespace: true}}
 	c.Allows = node.AllowedByFile(m.options.Node)
 	if got := c.Allows("operators", "telemetry"); got != "" {

@@ -50,7 +50,8 @@ func TestFollowResources(t *testing.T) {
 		{"", nil, nil},
 	} {
 		n.Write("/var/lib/kubelet/config.yaml", fakenode.Configuration(step.sections))
-		c, err := node.LoadConfig(m.options.Node, podmove.Auto, node.WriteMembers)
+		n.Generate(0)
+		c, err := node.Load(m.options.Node, podmove.Auto)
 		if err != nil {
 			t.Fatal(err)
 		}

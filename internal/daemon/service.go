@@ -37,7 +37,7 @@ func (s *service) status(line string) {
 	if line == s.last {
 		return
 	}
-	if systemd.Notify("STATUS="+line, nil) == nil { // else the next pass tries again
+	if systemd.Notify("STATUS="+line) == nil { // else the next pass tries again
 		s.last = line
 	}
 }
@@ -56,7 +56,7 @@ func (s *service) run(ctx context.Context, alive, ready func() error) error {
 		case <-time.After(look):
 		}
 	}
-	for systemd.Notify(daemon.SdNotifyReady, nil) != nil { // systemd would wait for it, and kill us
+	for systemd.Notify(daemon.SdNotifyReady) != nil { // systemd would wait for it, and kill us
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -72,7 +72,7 @@ func (s *service) run(ctx context.Context, alive, ready func() error) error {
 	defer tick.Stop()
 	for {
 		if alive() == nil {
-			_ = systemd.Notify(daemon.SdNotifyWatchdog, nil) // there are two more in each period
+			_ = systemd.Notify(daemon.SdNotifyWatchdog) // there are two more in each period
 		}
 		select {
 		case <-ctx.Done():
@@ -117,7 +117,7 @@ func whereabouts(report podmove.Report, partitions ...unitname.PartitionName) st
 // lockState prevents a second monitor from undoing the work of the first. The lock ends with the
 // process.
 func lockState(n host.Node) (*node.Lock, error) {
-	file, err := node.LockFile(n.Path(filepath.Join(filepath.Dir(node.MembersFile), "lock")))
+	file, err := node.LockFile(n.Path(filepath.Join(node.StateDir, "lock")))
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		return nil, fmt.Errorf(
 			"%w: another partition-monitor runs: stop it first (systemctl stop partition-monitor.service)",

@@ -29,6 +29,10 @@ func TestTakenWhileEvicting(t *testing.T) {
 			t.Parallel()
 			m, n, calls, log := built(t)
 			n.Write("/var/lib/kubelet/config.yaml", fakenode.Configuration(sections))
+			if !strings.Contains(sections, "telemetry: ") {
+				n.RemoveAll(unitname.PartitionName("telemetry").Cgroup())
+			}
+			n.Generate(0)
 			n.Write(unitname.System.Cgroup()+"/memory.current", "67000000")
 			n.Write(unitname.System.Cgroup()+"/memory.stat", "inactive_file 0")
 			container := unitname.System.Cgroup() + "/pod/one.scope"
@@ -43,14 +47,16 @@ func TestTakenWhileEvicting(t *testing.T) {
 				}},
 			}
 			n.Write("/run/node-partition/monitor/kept", "")
-			if err := statefile.Write(file, evict.History{Open: []evict.Eviction{open}}, 0o600); err != nil {
+			history := evict.History{Open: []evict.Eviction{open}}
+			history.Version, history.Partition = 1, unitname.System
+			if err := statefile.Write(file, history, 0o600); err != nil {
 				t.Fatal(err)
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			ended, end := context.WithCancel(ctx)
 			m.cancel = end
-			c, err := node.LoadApplied(m.options.Node, podmove.Auto, node.WriteMembers)
+			c, err := node.Load(m.options.Node, podmove.Auto)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -71,7 +77,7 @@ func TestTakenWhileEvicting(t *testing.T) {
 			}
 			becomes(1)
 			n.RunKubelet("--feature-gates=NodeSystemPartition=true")
-			m.reload(node.LoadReloaded)
+			m.reload()
 			m.comeAndGo(nil)
 			if m.partitions.of(unitname.System) == nil || ended.Err() != nil {
 				t.Fatal("the partition has ended before its eviction")

@@ -1,15 +1,11 @@
 package daemon
 
 import (
-	"encoding/json"
-	"errors"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
-	"nodepartition/internal/node"
 	"nodepartition/internal/thresholds"
+	"nodepartition/pkg/slices/decision"
 	"nodepartition/tests/fakenode"
 )
 
@@ -18,19 +14,17 @@ func section(fields string) string {
 	return fakenode.Configuration("systemPartition:\n  memoryLimit: 400Mi\n  namespaces: [kube-system]\n" + fields)
 }
 
-// last returns the thresholds in members.json.
+// last returns the thresholds that the generator has decided.
 func (n *fakeNode) last() *thresholds.Thresholds {
 	n.t.Helper()
-	var m node.Members
-	data, err := os.ReadFile(filepath.Join(n.Root, node.MembersFile))
-	if err = errors.Join(err, json.Unmarshal(data, &m)); err != nil {
+	decided, err := decision.Read(n.Root)
+	if err != nil {
 		n.t.Fatal(err)
 	}
-	return m.Partitions[0].Eviction
+	return decided.Partitions[0].Eviction
 }
 
-// TestThresholds: the service writes the thresholds of a valid configuration to members.json, for
-// when it becomes invalid.
+// TestThresholds: the generator decides the thresholds of a valid configuration.
 func TestThresholds(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, "")
@@ -54,7 +48,7 @@ func TestThresholds(t *testing.T) {
 		},
 	} {
 		n.Write("/var/lib/kubelet/config.yaml", section(test.fields))
-		n.follow()
+		n.Generate(0)
 		test.want.Limit = 400 * mebi
 		if got := n.last(); got == nil || *got != test.want {
 			t.Errorf("%q: %+v; want %+v", test.fields, got, test.want)
@@ -79,23 +73,18 @@ func TestLastGoodThresholds(t *testing.T) {
 	hard("valid", 40*mebi, "on")
 	n.follow()
 	n.Write("/var/lib/kubelet/config.yaml", fakenode.Broken)
+	n.Generate(1)
 	hard("broken", 40*mebi, "on")
 	n.follow()
 	hard("broken, after a restart", 40*mebi, "on")
 
-	// A file of an earlier version has no thresholds: the default for the limit in force is used.
-	n.Write(node.MembersFile, `{"namespaces":["kube-system"]}`)
-	hard("an older file", 32*mebi, "on")
-	n.Partition("1048576000")
-	hard("an older file, another limit", 50*mebi, "on")
-	n.Partition("max")
-	hard("an older file, no limit", 0, "off")
-
 	// Without a section no memory is guarded, whatever the earlier thresholds.
 	n.Partition("419430400")
 	n.Write("/var/lib/kubelet/config.yaml", fakenode.Configuration(""))
+	n.Generate(0)
 	hard("no section", 0, "off")
 	n.Write("/var/lib/kubelet/config.yaml", section(""))
+	n.Generate(0)
 	n.Write("/proc/cmdline", "quiet node_partition=0")
 	hard("switched off", 0, "off")
 	n.Write("/proc/cmdline", "quiet")

@@ -80,7 +80,7 @@ func (j judge) settled() bool {
 // applied reports whether a configuration is in force.
 func (j judge) applied(input *slices.Input) bool {
 	decided, err := decision.Read(j.root)
-	return err == nil && decided != nil && decided.Identity == input.Identity()
+	return err == nil && decided.Identity == input.Identity()
 }
 
 // refuse logs why a configuration is refused, once, and records it.

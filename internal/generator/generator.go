@@ -32,7 +32,7 @@ func Run(root, dir string, now trialend.Moment, log *Log) int {
 	if err != nil {
 		// Log the errors and their consequence first: the kernel log takes ten records from us.
 		log.all(levelError, lines(err))
-		keepLast(output, plan, repair{refused: err, watched: input.Watched()}, log)
+		keepLast(root, output, plan, repair{refused: err, watched: input.Watched()}, log)
 		log.all(levelWarning, plan.Warnings)
 		//guard: what is refused is recorded for a monitor that follows the last good configuration
 		if output.IsSystemds() && (input.Watched() || inForce(root)) {
@@ -59,8 +59,8 @@ func Run(root, dir string, now trialend.Moment, log *Log) int {
 
 // inForce reports whether the node has a configuration in force, which a monitor may follow.
 func inForce(root string) bool {
-	decided, err := decision.Read(root)
-	return err == nil && decided != nil
+	_, err := decision.Read(root)
+	return err == nil
 }
 
 // write writes the units. If that fails, it restores the last output. If no partition can be
@@ -97,8 +97,12 @@ func write(output slices.Output, plan *slices.Plan, log *Log) int {
 // keeps its limits. If there are none, it writes plan, which then holds only units that may still
 // lead to a partition, and the slices that the kubelet does not start without. It also writes plan
 // if these slices, or the units that watch the file, are missing from last good units without a
-// partition, such as those that waited for the kubelet's configuration.
-func keepLast(output slices.Output, plan *slices.Plan, r repair, log *Log) {
+// partition, such as those that waited for the kubelet's configuration. What was decided stays.
+func keepLast(root string, output slices.Output, plan *slices.Plan, r repair, log *Log) {
+	if decided, err := decision.Read(root); err == nil {
+		//guard: a partition that is off stays off while a later file is broken
+		plan.Decision = *decided
+	}
 	if last, err := output.Last(); err == nil && !hasPartition(last, plan) && lacks(last, plan) {
 		sayKept(false, nil, r.with(paths(plan)), log)
 		write(output, plan, log)
@@ -167,8 +171,8 @@ type repair struct {
 	watched bool
 }
 
-// with says what to do while units are in force, which may be of an earlier version, or of a time
-// when the file was not to be watched. A repair of another file than that one needs a reload.
+// with says what to do while units are in force, which may be of a time when the file was
+// not to be watched. A repair of another file than that one needs a reload.
 func (r repair) with(units []string) string {
 	if r.watched && stdslices.Contains(units, slices.WatchPath) && onlyOverride(r.refused) {
 		return repairFile

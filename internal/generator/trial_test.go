@@ -26,7 +26,7 @@ func TestEndTrial(t *testing.T) {
 		"before its end":        {`{"from":"a.yaml",` + wall + `,"end":{"boot":"b","since":60000000000}}`, trialend.Moment{Boot: "b", Since: time.Minute - 1}, false},
 		"at its end":            {`{"from":"a.yaml",` + wall + `,"end":{"boot":"b","since":60000000000}}`, trialend.Moment{Boot: "b", Since: time.Minute}, true},
 		"in another boot":       {`{"from":"a.yaml","end":{"boot":"a","since":60000000000}}`, trialend.Moment{Boot: "b", Since: time.Second}, true},
-		"of an earlier version": {`{"from":"a.yaml",` + wall + `}`, trialend.Moment{Boot: "b", Since: time.Hour}, false},
+		"without an end":        {`{"from":"a.yaml",` + wall + `}`, trialend.Moment{Boot: "b", Since: time.Hour}, false},
 		"without a description": {"", trialend.Moment{Boot: "b", Since: time.Hour}, false},
 		"without a clock":       {`{"from":"a.yaml","end":{"boot":"b","since":1}}`, trialend.Moment{}, false},
 	} {

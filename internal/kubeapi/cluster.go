@@ -23,44 +23,34 @@ type nodeAmounts struct {
 	} `json:"status"`
 }
 
-// without returns which of these resources the node lacks, and which of them it has none of
-// although it has them: a kubelet has set them to zero.
-func (n *nodeAmounts) without(resources []string) (lacking, zero []string) {
+// without returns which of these resources the node can allocate none of.
+func (n *nodeAmounts) without(resources []string) []string {
+	var lacking []string
 	for _, name := range resources {
-		q, has := n.Status.Allocatable[name]
 		//guard: a node with none of the resource lacks it
-		if q.Sign() > 0 {
-			continue
-		}
-		lacking = append(lacking, name)
-		if has {
-			zero = append(zero, name)
+		if q := n.Status.Allocatable[name]; q.Sign() <= 0 {
+			lacking = append(lacking, name)
 		}
 	}
-	return lacking, zero
+	return lacking
 }
 
 // Lack holds the nodes that lack a resource, by the resource.
 type Lack struct {
 	// Nodes counts all nodes that were read.
 	Nodes int
-	// All has them all, and Zero those that have the resource with an amount of zero.
-	All, Zero map[string][]string
+	All   map[string][]string
 }
 
 // NodesWithout returns the nodes of the cluster that lack these resources, of those that a label
 // selector selects; an empty one selects all. A node has a resource if it can allocate some of it.
 // The user needs the right to list nodes, which a kubelet's does not have.
 func (c *Client) NodesWithout(ctx context.Context, selector string, resources []string) (Lack, error) {
-	lack := Lack{All: map[string][]string{}, Zero: map[string][]string{}}
+	lack := Lack{All: map[string][]string{}}
 	err := list(ctx, c, "nodes", selector, func(n *nodeAmounts) {
 		lack.Nodes++
-		lacking, zero := n.without(resources)
-		for _, name := range lacking {
+		for _, name := range n.without(resources) {
 			lack.All[name] = append(lack.All[name], n.Metadata.Name)
-		}
-		for _, name := range zero {
-			lack.Zero[name] = append(lack.Zero[name], n.Metadata.Name)
 		}
 	})
 	if err != nil {

@@ -2,12 +2,9 @@ package kubeapi
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 
-	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -63,7 +60,6 @@ func list[T any](ctx context.Context, c *Client, plural, selector string, each f
 
 // named is the part of an object that names it.
 type named struct {
-	Namespace   string            `json:"namespace"`
 	Name        string            `json:"name"`
 	Annotations map[string]string `json:"annotations"`
 }
@@ -76,77 +72,7 @@ func (c *Client) NodeWithout(ctx context.Context, node string, resources []strin
 	if err := c.read(ctx, "get nodes/"+node, "get nodes", request, &object); err != nil {
 		return nil, err
 	}
-	lacking, _ := object.without(resources)
-	return lacking, nil
-}
-
-// Annotations returns the annotations of all namespaces of the cluster, by their names.
-func (c *Client) Annotations(ctx context.Context) (map[string]map[string]string, error) {
-	all := map[string]map[string]string{}
-	err := list(ctx, c, "namespaces", "", func(o *struct {
-		Metadata named `json:"metadata"`
-	}) {
-		all[o.Metadata.Name] = o.Metadata.Annotations
-	})
-	return all, err
-}
-
-// CPURule is a LimitRange or a ResourceQuota with something about CPU.
-type CPURule struct {
-	Namespace, Name string
-	// Fields lists what it has about CPU: of a LimitRange the kind of object and the field,
-	// "Container max", and of a quota the resource, "requests.cpu".
-	Fields []string
-}
-
-// LimitRanges returns the LimitRanges of the cluster that have something about CPU.
-func (c *Client) LimitRanges(ctx context.Context) ([]CPURule, error) {
-	var rules []CPURule
-	err := list(ctx, c, "limitranges", "", func(o *struct {
-		Metadata named `json:"metadata"`
-		Spec     struct {
-			Limits []map[string]json.RawMessage `json:"limits"`
-		} `json:"spec"`
-	}) {
-		rule := CPURule{Namespace: o.Metadata.Namespace, Name: o.Metadata.Name}
-		for _, item := range o.Spec.Limits {
-			var kind string
-			_ = json.Unmarshal(item["type"], &kind) // the API server has validated it
-			for _, field := range slices.Sorted(maps.Keys(item)) {
-				var amounts map[v1.ResourceName]json.RawMessage
-				if json.Unmarshal(item[field], &amounts) == nil && amounts[v1.ResourceCPU] != nil {
-					rule.Fields = append(rule.Fields, kind+" "+field)
-				}
-			}
-		}
-		if rule.Fields != nil {
-			rules = append(rules, rule)
-		}
-	})
-	return rules, err
-}
-
-// Quotas returns the ResourceQuotas of the cluster that bound CPU.
-func (c *Client) Quotas(ctx context.Context) ([]CPURule, error) {
-	ofCPU := []string{string(v1.ResourceCPU), string(v1.ResourceLimitsCPU), string(v1.ResourceRequestsCPU)}
-	var rules []CPURule
-	err := list(ctx, c, "resourcequotas", "", func(o *struct {
-		Metadata named `json:"metadata"`
-		Spec     struct {
-			Hard map[string]json.RawMessage `json:"hard"`
-		} `json:"spec"`
-	}) {
-		rule := CPURule{Namespace: o.Metadata.Namespace, Name: o.Metadata.Name}
-		for _, name := range ofCPU {
-			if o.Spec.Hard[name] != nil {
-				rule.Fields = append(rule.Fields, name)
-			}
-		}
-		if rule.Fields != nil {
-			rules = append(rules, rule)
-		}
-	})
-	return rules, err
+	return object.without(resources), nil
 }
 
 // Policy holds what is read of a ValidatingAdmissionPolicy.

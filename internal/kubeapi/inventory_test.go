@@ -23,46 +23,21 @@ func TestNodeWithout(t *testing.T) {
 	}
 }
 
-// TestInventory: all pages of a list are read. What is not about CPU is left out.
-func TestInventory(t *testing.T) {
-	t.Parallel()
-	c := clusterClient(t, map[string]string{
-		"/api/v1/namespaces?limit=500":                `{"metadata":{"continue":"x"},"items":[{"metadata":{"name":"a","annotations":{"k":"v"}}}]}`,
-		"/api/v1/namespaces?continue=x&limit=500":     `{"items":[{"metadata":{"name":"b"}}]}`,
-		"/api/v1/limitranges?limit=500":               `{"metadata":{"continue":"y"},"items":[{"metadata":{"namespace":"n","name":"l"},"spec":{"limits":[{"type":"Pod","max":{"cpu":"1"}},{"type":"Container","min":{"memory":"1"},"default":{"cpu":"1"},"max":{"cpu":"2"}}]}}]}`,
-		"/api/v1/limitranges?continue=y&limit=500":    `{"items":[{"metadata":{"namespace":"n","name":"m"},"spec":{"limits":[{"type":"PersistentVolumeClaim","max":{"storage":"1"}}]}}]}`,
-		"/api/v1/resourcequotas?limit=500":            `{"metadata":{"continue":"z"},"items":[{"metadata":{"namespace":"n","name":"q"},"spec":{"hard":{"limits.cpu":"1","cpu":"1","pods":"1"}}}]}`,
-		"/api/v1/resourcequotas?continue=z&limit=500": `{"items":[{"metadata":{"namespace":"n","name":"r"},"spec":{"hard":{"memory":"1"}}}]}`,
-	})
-	annotations, err := c.Annotations(t.Context())
-	if want := map[string]map[string]string{"a": {"k": "v"}, "b": nil}; err != nil || !reflect.DeepEqual(annotations, want) {
-		t.Errorf("%v, %v; want %v", annotations, err, want)
-	}
-	limits, err := c.LimitRanges(t.Context())
-	if want := []CPURule{{"n", "l", []string{"Pod max", "Container default", "Container max"}}}; err != nil || !reflect.DeepEqual(limits, want) {
-		t.Errorf("%v, %v; want %v", limits, err, want)
-	}
-	quotas, err := c.Quotas(t.Context())
-	if want := []CPURule{{"n", "q", []string{"cpu", "limits.cpu"}}}; err != nil || !reflect.DeepEqual(quotas, want) {
-		t.Errorf("%v, %v; want %v", quotas, err, want)
-	}
-}
-
 // TestListEndless: a list that has no end is an error that says so, and not a loop.
 func TestListEndless(t *testing.T) {
 	t.Parallel()
-	const first, again = "/api/v1/namespaces?limit=500", "/api/v1/namespaces?continue=x&limit=500"
+	const first, again = "/api/v1/nodes?limit=500", "/api/v1/nodes?continue=x&limit=500"
 	c := clusterClient(t, map[string]string{first: `{"metadata":{"continue":"x"}}`, again: `{"metadata":{"continue":"x"}}`})
-	_, err := c.Annotations(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "list namespaces: page 2 has the continue token that it was asked for with") {
+	_, err := c.NodesWithout(t.Context(), "", nil)
+	if err == nil || !strings.Contains(err.Error(), "list nodes: page 2 has the continue token that it was asked for with") {
 		t.Errorf("%v", err)
 	}
 	// Two pages that follow each other.
 	c = clusterClient(t, map[string]string{
 		first: `{"metadata":{"continue":"x"}}`, again: `{"metadata":{"continue":"y"}}`,
-		"/api/v1/namespaces?continue=y&limit=500": `{"metadata":{"continue":"x"}}`,
+		"/api/v1/nodes?continue=y&limit=500": `{"metadata":{"continue":"x"}}`,
 	})
-	if _, err = c.Annotations(t.Context()); err == nil || !strings.Contains(err.Error(), "more than 1000 pages of 500") {
+	if _, err = c.NodesWithout(t.Context(), "", nil); err == nil || !strings.Contains(err.Error(), "more than 1000 pages of 500") {
 		t.Errorf("%v", err)
 	}
 }

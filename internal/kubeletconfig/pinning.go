@@ -52,7 +52,6 @@ func (l *loader) pinning(setting string) error {
 	name := pinningPath
 	if setting != "" {
 		name = setting
-		//guard: a pinning file below an idle automount is not looked at
 	} else if l.mounts.Idle(name) {
 		l.config.Idle = append(l.config.Idle, name)
 		return nil
@@ -62,7 +61,7 @@ func (l *loader) pinning(setting string) error {
 		return l.withoutPinning(setting, err)
 	}
 	//guard: OpenShift's own kubelet keeps its pinning file
-	if owner := OpenShift(l.root); owner != "" {
+	if owner := openShift(l.root); owner != "" {
 		l.looked(name, "not followed, "+owner)
 		l.config.Warnings = append(l.config.Warnings, fmt.Sprintf(
 			"%s: not followed: %s, whose own kubelet and runtime pin these workloads; to have partitions all the same, write them into %s",
@@ -93,7 +92,6 @@ func (l *loader) withoutPinning(setting string, err error) error {
 	}
 	l.missing = append(l.missing, setting)
 	l.config.Late = l.mounts.Late(l.missing, l.dirs)
-	//guard: a pinning file may come with its file system
 	if !slices.Contains(l.config.Late.Paths, setting) {
 		return fmt.Errorf("%w; change %s in %s", err, pinningKey, SettingsPath)
 	}
@@ -110,7 +108,6 @@ func (l *loader) addPinned() error {
 	}
 	c.Pinning.added = map[string]bool{}
 	for name, cpus := range c.Pinning.CPUs {
-		//guard: a section counts before the pinning file
 		if _, ok := workloads[name]; ok {
 			continue
 		}
@@ -176,9 +173,9 @@ func parsePinning(name string, data []byte) (p Pinning, warnings []string, err e
 // openShiftKey is in the os-release of OpenShift's nodes.
 const openShiftKey = "OPENSHIFT_VERSION"
 
-// OpenShift returns what shows that the node is OpenShift's own, empty if nothing does. Its nodes
+// openShift returns what shows that the node is OpenShift's own, empty if nothing does. Its nodes
 // have openShiftKey in os-release; MicroShift runs a kubelet on any system.
-func OpenShift(root hostfs.FS) string {
+func openShift(root hostfs.FS) string {
 	for _, name := range []string{"/etc/os-release", "/usr/lib/os-release"} {
 		data, err := root.ReadFile(name, maxPinningBytes)
 		if err != nil {

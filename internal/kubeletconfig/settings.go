@@ -58,9 +58,8 @@ type PartitionSettings struct {
 	MemoryMin, MemoryLow string
 	// SwapMax is PARTITION_SWAP_MAX, the swap space that it may use.
 	SwapMax string
-	// Watch is PARTITION_WATCH, whether a change of OverridePath is applied when it comes. It is left
-	// out of a digest if it is not set, as in earlier versions.
-	Watch string `json:",omitempty"`
+	// Watch is PARTITION_WATCH, whether a change of OverridePath is applied when it comes.
+	Watch string
 	// Unknown is the first setting PARTITION_MEMORY*, PARTITION_SWAP* or PARTITION_WATCH* that is none
 	// of these.
 	Unknown string

@@ -50,14 +50,3 @@ func TestReadNamespaces(t *testing.T) {
 		t.Errorf("without a file: %+v, %v", all, err)
 	}
 }
-
-// TestMembersEqual: other types have other members.
-func TestMembersEqual(t *testing.T) {
-	t.Parallel()
-	a := Members{Workloads: []membership.Workload{{Type: "a", Partition: "a"}}}
-	b := Members{Workloads: []membership.Workload{{Type: "a", Partition: "a", Allowed: []string{"x"}}}}
-	c := Members{Workloads: []membership.Workload{{Type: "a", Partition: "a", Advertise: true}}}
-	if !a.equal(a) || a.equal(b) || a.equal(c) || a.equal(Members{}) {
-		t.Error("other types count as the same")
-	}
-}

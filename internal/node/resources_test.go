@@ -10,6 +10,7 @@ import (
 	"nodepartition/internal/host"
 	"nodepartition/internal/membership"
 	"nodepartition/internal/unitname"
+	"nodepartition/pkg/slices/decision"
 )
 
 // TestResourcesFile: what was written is read again. A later version is refused, and a node without
@@ -54,11 +55,11 @@ func TestResourcesFile(t *testing.T) {
 // TestFollowedTypes: the types of a partition, and those whose resource is on the Node.
 func TestFollowedTypes(t *testing.T) {
 	t.Parallel()
-	f := Followed{Workloads: []membership.Workload{
+	f := Followed{Decision: decision.Decision{Workloads: []membership.Workload{
 		{Type: "a", Partition: "a", Advertise: true},
 		{Type: "b", Partition: unitname.System, Advertise: true},
 		{Type: "c", Partition: unitname.System},
-	}}
+	}}}
 	if got := f.Advertised(); !slices.Equal(got, []string{"a", "b"}) {
 		t.Errorf("advertised %q", got)
 	}

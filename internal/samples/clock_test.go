@@ -3,8 +3,6 @@ package samples
 import (
 	"context"
 	"errors"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 )
@@ -69,39 +67,6 @@ func at(is bool, d time.Duration) time.Duration {
 		return d
 	}
 	return 0
-}
-
-// TestReadEarlierFormat: samples of a monitor that recorded neither the node nor its own clock, and
-// one partition outside of a list, are read beside those of this one. What they lack is not known:
-// it is not zero.
-func TestReadEarlierFormat(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	const earlier = `ea662614 {"time":"2026-11-08T23:50:00Z","seconds":600,"boot":"0a1b2c3d","partition":{"usedPeakBytes":104857600,` +
-		`"usedLowBytes":104857600,"peakTime":"2026-11-08T23:50:00Z","currentPeakBytes":209715200}}` + "\n"
-	if err := os.WriteFile(filepath.Join(dir, "tens-000001.log"), []byte(earlier), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	r := open(t, dir)
-	s := minute(0, 100)
-	s.Up, s.Node = 60, &Node{CPUs: 4, MemoryBytes: 1 << 30, Pods: 7}
-	s.Partition.Cache, s.Partition.Pods = &Cache{WorkingSetBytes: 5}, &Pods{Members: 3}
-	if err := r.Add(s); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.Close(); err != nil {
-		t.Fatal(err)
-	}
-	list := read(t, dir).Coarse()
-	if len(list) != 2 {
-		t.Fatalf("%+v", list)
-	}
-	if s := list[0]; s.Node != nil || s.Partition.Cache != nil || s.Partition.Pods != nil || s.Partition.UsedPeakBytes != 100<<20 {
-		t.Errorf("%+v", s)
-	}
-	if s := list[1]; s.Node == nil || s.Node.Pods != 7 || s.Partition.Cache.WorkingSetBytes != 5 || s.Partition.Pods.Members != 3 {
-		t.Errorf("%+v", s)
-	}
 }
 
 // TestMergeMaxima: ten minutes have the largest of each value, and what is known once stays known.

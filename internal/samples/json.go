@@ -16,12 +16,6 @@ type document struct {
 	Partitions []partition `json:"partitions,omitempty"`
 }
 
-// earlier holds the fields in which monitors before the list partitions wrote the only one.
-type earlier struct {
-	Partition *Usage   `json:"partition"`
-	Members   []Member `json:"members"`
-}
-
 // partition is an element of the list.
 type partition struct {
 	Name  unitname.PartitionName `json:"name"`
@@ -43,19 +37,13 @@ func (s Sample) MarshalJSON() ([]byte, error) {
 	return json.Marshal(d)
 }
 
-// UnmarshalJSON reads a sample in the present form, and in the earlier one. The result is about the
-// system partition.
+// UnmarshalJSON reads a sample. The result is about the system partition.
 func (s *Sample) UnmarshalJSON(text []byte) error {
-	var d struct {
-		document
-		earlier
-	}
+	var d document
 	if err := json.Unmarshal(text, &d); err != nil {
 		return err
 	}
 	*s = Sample(d.plain)
-	old := d.earlier
-	s.Partition, s.Members = old.Partition, old.Members
 	for i := range d.Partitions {
 		p := &d.Partitions[i]
 		if p.Name == unitname.First {

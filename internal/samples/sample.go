@@ -21,7 +21,7 @@ type Sample struct {
 	// Up is the time since the boot at Time, in seconds, by CLOCK_BOOTTIME, which cannot be set. 0
 	// means that it is not known.
 	Up uint64 `json:"up,omitempty"`
-	// Node is nil where it is not known: in samples of a monitor before it recorded the node.
+	// Node is nil where it is not known.
 	Node *Node `json:"node,omitempty"`
 	// About is the partition that Partition and Members are of; "" means the system partition. History
 	// has samples about another one.
@@ -67,8 +67,7 @@ type Usage struct {
 	PeakTime      time.Time `json:"peakTime"`
 	// CurrentPeakBytes is the largest memory.current, with page cache.
 	CurrentPeakBytes uint64 `json:"currentPeakBytes"`
-	// Cache and Pods are nil where they are not known: in samples of a monitor before it recorded
-	// them, and in a minute in which the pods were not known.
+	// Cache and Pods are nil where they are not known, as in a minute without an answer of the kubelet.
 	Cache *Cache `json:"cache,omitempty"`
 	Pods  *Pods  `json:"pods,omitempty"`
 	// LimitBytes is the limit in force, 0 for none. HardBytes and SoftBytes are the thresholds, 0 for

@@ -58,8 +58,8 @@ func read(path string) ([]byte, error) {
 	return data, nil
 }
 
-// ErrLater means that a later version of the program has written a file.
-var ErrLater = errors.New("a later version")
+// ErrVersion means that another version of the program has written a file.
+var ErrVersion = errors.New("another version of the program has written it")
 
 // ReadVersion is Read for a file that names its version: Decode has the rest.
 func ReadVersion(path string, known int, v any) error {
@@ -70,8 +70,8 @@ func ReadVersion(path string, known int, v any) error {
 	return Decode(data, known, v)
 }
 
-// Decode decodes the content of a file into v. It returns ErrLater for a version above known, whose
-// fields may have other types: nothing else of it is decoded. A file without a version has 0.
+// Decode decodes the content of a file into v. It returns ErrVersion for another version than
+// known, whose fields may have other types: nothing else of it is decoded.
 func Decode(data []byte, known int, v any) error {
 	var stamp struct {
 		Version int `json:"version"`
@@ -79,9 +79,9 @@ func Decode(data []byte, known int, v any) error {
 	if err := json.Unmarshal(data, &stamp); err != nil {
 		return err
 	}
-	//guard: a state file of a later version is not guessed at
-	if stamp.Version > known {
-		return fmt.Errorf("%w has written it: it has version %d, and this program reads up to %d", ErrLater, stamp.Version, known)
+	//guard: a state file of another version is not guessed at
+	if stamp.Version != known {
+		return fmt.Errorf("%w: it has version %d, and this program reads version %d", ErrVersion, stamp.Version, known)
 	}
 	return json.Unmarshal(data, v)
 }

@@ -36,21 +36,22 @@ func TestWriteThenRead(t *testing.T) {
 	}
 }
 
-// TestReadVersion: a file of a later version is refused as such, although a field has another type
-// there. Each earlier one is decoded.
+// TestReadVersion: a file of another version is refused as such, although a field has another type
+// there.
 func TestReadVersion(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "state.json")
 	for text, want := range map[string]string{
-		`{"version":3,"words":{"a":1}}`:  "a later version has written it: it has version 3, and this program reads up to 2",
+		`{"version":3,"words":{"a":1}}`:  "another version of the program has written it: it has version 3, and this program reads version 2",
 		`{"version":2,"words":["a"]}`:    "",
-		`{"words":["a"]}`:                "",
+		`{"words":["a"]}`:                "it has version 0",
 		`{"version":"3","words":["a"]}`:  "version",
 		`{"version":2,"words":{"a":1}}`:  "words",
 		`{"version":3,"words":["a"]`:     "unexpected end",
-		`{"version":-1,"words":["a"]}`:   "",
+		`{"version":-1,"words":["a"]}`:   "it has version -1",
+		`{"version":1,"words":["a"]}`:    "it has version 1",
 		`{"version":2.5,"words":["a"]}`:  "version",
-		`{"version":null,"words":["a"]}`: "",
+		`{"version":null,"words":["a"]}`: "it has version 0",
 	} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -60,7 +61,7 @@ func TestReadVersion(t *testing.T) {
 		if want == "" && (err != nil || len(got.Words) != 1) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %v, %v; want %q", text, got, err, want)
 		}
-		if errors.Is(err, ErrLater) != strings.HasPrefix(want, "a later") {
+		if errors.Is(err, ErrVersion) != strings.Contains(want, "it has version") {
 			t.Errorf("%s: %v", text, err)
 		}
 	}

@@ -16,8 +16,6 @@ import (
 type Options struct {
 	// Wake is called when slices of pods, or scopes, may have come or gone, and after each connect.
 	Wake func()
-	// OnReloading is called when systemd begins to reload its configuration: before generators run.
-	OnReloading func()
 	// OnReloaded is called when systemd has reloaded its configuration or has re-executed. It is also
 	// called after each connect, because systemd may have done so before.
 	OnReloaded func()
@@ -79,7 +77,6 @@ func New(o Options) *Client {
 	setDefault(&o.PrivateAddress, "unix:path="+path(privateSocket))
 	setDefault(&o.ControlDir, path(runtimeControl))
 	setNoop(&o.Wake)
-	setNoop(&o.OnReloading)
 	setNoop(&o.OnReloaded)
 	if o.OnConnected == nil {
 		o.OnConnected = func(bool) {}

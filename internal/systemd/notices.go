@@ -15,19 +15,11 @@ type notices struct {
 
 type pending struct {
 	wake, reloaded bool
-	// reloading means that a reload has begun after the last one that was over.
-	reloading bool
-	connected *bool
+	connected      *bool
 }
-
-// over notes that systemd has reloaded: whatever began before is over.
-func (p *pending) over() { p.reloading, p.reloaded = false, true }
 
 // missed notes that signals may have been missed.
-func (p *pending) missed() {
-	p.wake = true
-	p.over()
-}
+func (p *pending) missed() { p.wake, p.reloaded = true, true }
 
 func newNotices() notices { return notices{some: make(chan struct{}, 1)} }
 
@@ -41,9 +33,8 @@ func (n *notices) note(change func(*pending)) {
 	}
 }
 
-func (n *notices) wake()      { n.note(func(p *pending) { p.wake = true }) }
-func (n *notices) reloading() { n.note(func(p *pending) { p.reloading = true }) }
-func (n *notices) reloaded()  { n.note((*pending).over) }
+func (n *notices) wake()     { n.note(func(p *pending) { p.wake = true }) }
+func (n *notices) reloaded() { n.note(func(p *pending) { p.reloaded = true }) }
 
 // resynced notes that signals may have been missed.
 func (n *notices) resynced() { n.note((*pending).missed) }
@@ -74,9 +65,6 @@ func (n *notices) deliver(ctx context.Context, o Options) {
 		}
 		if p.reloaded {
 			o.OnReloaded()
-		}
-		if p.reloading {
-			o.OnReloading()
 		}
 		if p.wake {
 			o.Wake()

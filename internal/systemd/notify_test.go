@@ -22,7 +22,7 @@ func TestNotifyFullSocket(t *testing.T) {
 	t.Setenv("NOTIFY_SOCKET", path)
 	begin := time.Now()
 	for err == nil {
-		err = Notify("STATUS=x", nil)
+		err = Notify("STATUS=x")
 	}
 	if !errors.Is(err, unix.EAGAIN) || time.Since(begin) > 30*time.Second {
 		t.Errorf("%v after %s", err, time.Since(begin))
@@ -30,7 +30,7 @@ func TestNotifyFullSocket(t *testing.T) {
 	if _, err := manager.Read(make([]byte, 100)); err != nil {
 		t.Fatal(err)
 	}
-	if err := Notify("READY=1", nil); err != nil {
+	if err := Notify("READY=1"); err != nil {
 		t.Errorf("with room: %v", err)
 	}
 }

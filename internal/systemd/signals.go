@@ -108,11 +108,7 @@ func (f *signalFilter) DeliverSignal(iface, member string, s *dbus.Signal) {
 			f.notices.wake()
 		}
 	case "Reloading":
-		switch {
-		case len(s.Body) == 0:
-		case bodyAt[bool](s, 0):
-			f.notices.reloading()
-		default:
+		if len(s.Body) > 0 && !bodyAt[bool](s, 0) {
 			f.notices.reloaded()
 		}
 	case "JobRemoved":

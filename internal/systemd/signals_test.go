@@ -32,32 +32,6 @@ func TestSignals(t *testing.T) {
 	heard.want(t, "reloaded")
 }
 
-// TestReloading: the beginning of a reload is told before its end, and not after it.
-func TestReloading(t *testing.T) {
-	b := newBus(t)
-	systemd := newFake(b)
-	heard := make(told)
-	o := heard.options(b)
-	o.OnReloading = func() { heard.tell(t, "reloading") }
-	run(t, o)
-	heard.want(t, "connected true", "reloaded", "wake")
-	systemd.emit("Reloading", true)
-	heard.want(t, "reloading")
-	systemd.emit("Reloading", false)
-	heard.want(t, "reloaded")
-
-	n := newNotices()
-	n.reloading()
-	n.reloaded()
-	if p := n.noted(); p.reloading || !p.reloaded {
-		t.Errorf("a reload that is over: %+v", p)
-	}
-	n.reloading()
-	if p := n.noted(); !p.reloading || !p.reloaded {
-		t.Errorf("one more has begun: %+v", p)
-	}
-}
-
 // TestSignalsForged: signals from any other sender than systemd are dropped, by whatever route they
 // come.
 func TestSignalsForged(t *testing.T) {

@@ -60,7 +60,7 @@ func (m Moment) Over(now Moment) bool {
 }
 
 // Of returns the end of the trial on the node at root, and the file that is tried. It returns false
-// if no trial is running, or if its end is not known: an earlier version has begun it.
+// if no trial is running, or if its end is not known.
 func Of(root string) (end Moment, from string, ok bool) {
 	node := hostfs.FS(root)
 	if !node.Exists(kubeletconfig.TrialPath) {

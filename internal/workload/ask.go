@@ -11,9 +11,6 @@ import (
 // value.
 const TargetPrefix = "target.workload.openshift.io/"
 
-// IsTarget reports whether an annotation is one by which a pod asks for a type.
-func IsTarget(annotation string) bool { return strings.HasPrefix(annotation, TargetPrefix) }
-
 // Preferred is the only effect that there is. RequiredDuringScheduling was never implemented, and
 // OpenShift's API server refuses it.
 const Preferred = "PreferredDuringScheduling"

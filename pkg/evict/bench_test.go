@@ -128,6 +128,51 @@ func BenchmarkFar(b *testing.B) {
 	}
 }
 
+// BenchmarkStates watches a partition in which nothing is to be done for some seconds (-benchtime
+// 1x), and reports the CPU time that this takes of a second. The difference of two counts of system
+// calls, of runs that differ in -benchtime, has no call of the preparations.
+func BenchmarkStates(b *testing.B) {
+	const long = 4 * time.Second
+	for _, pods := range []int{100, 500} {
+		for _, state := range []struct {
+			name string
+			free int // MiB, of which 20 are the threshold
+		}{{"quiet", 3500}, {"near", 30}, {"dry-run", 10}, {"candidateless", 10}} {
+			b.Run(fmt.Sprint(state.name, "-", pods), func(b *testing.B) {
+				ctx, cancel := context.WithCancel(b.Context())
+				var managers sync.WaitGroup
+				defer managers.Wait()
+				defer cancel()
+				lookout := &Lookout{}
+				managers.Go(func() { _ = lookout.Run(ctx) }) // it ends with its context
+				n := newNode(b, newDisk(b))
+				defer n.cancel()
+				for i := range pods {
+					p := sized(fmt.Sprint("p", i), int32(i%7), 0, 1)
+					p.Static = state.name == "candidateless"
+					n.start(p, 1)
+				}
+				listed, limit := n.list(), uint64(pods+state.free)*mi
+				n.files(n.slice, map[string]string{"memory.max": number(limit)})
+				c := hardOnly
+				c.Limit, c.Hard, c.Protected, c.DryRun = limit, 20*mi, DefaultProtected, state.name == "dry-run"
+				m := n.manager(c)
+				m.Pods, m.Lookout = func() []Pod { return listed }, lookout
+				managers.Go(func() { _ = m.Run(ctx) }) // it ends with its context
+				<-time.After(2 * time.Second)          // the first reading of each pod is over
+				for b.Loop() {
+					before, begin := cpuTime(b), time.Now()
+					<-time.After(long)
+					b.ReportMetric(float64((cpuTime(b)-before).Microseconds())/time.Since(begin).Seconds(), "cpu-µs/s")
+				}
+				if did := n.all(); len(did) > 0 {
+					b.Errorf("did %q", did)
+				}
+			})
+		}
+	}
+}
+
 // cpuTime returns the CPU time of this process.
 func cpuTime(b *testing.B) time.Duration {
 	b.Helper()

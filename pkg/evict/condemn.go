@@ -3,10 +3,13 @@ package evict
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"nodepartition/internal/cgroupfs"
 )
@@ -28,10 +31,13 @@ func condemn(dir string, patience time.Duration) {
 	if err != nil {
 		return // it has ended
 	}
-	limit, err := os.OpenFile(filepath.Join(dir, "memory.max"), os.O_WRONLY, 0)
+	// os.OpenFile sets O_NONBLOCK, with which the kernel does not kill in the write (Linux 6.16).
+	//guard: the kernel kills before the write of a limit returns
+	fd, err := unix.Open(filepath.Join(dir, "memory.max"), unix.O_WRONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return
 	}
+	limit := os.NewFile(uintptr(fd), "memory.max")
 	//guard: a limit that cannot be met delays no kill
 	within(patience, func() {
 		// Whatever comes of it: all processes are killed next.
@@ -61,7 +67,10 @@ func giveBack(cgroups cgroupfs.FS, c Stopped) error {
 		_, err = file.WriteString(text)
 		err = errors.Join(err, file.Close())
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, unix.ENODEV): // it has ended since it was read
+		return fs.ErrNotExist
+	case err != nil:
 		return fmt.Errorf("giving container %s its memory limit of %s back: %w; restart it", c.ID, text, err)
 	}
 	return nil

@@ -3,9 +3,12 @@ package evict
 import (
 	"os"
 	"path/filepath"
+	"strconv"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"nodepartition/internal/cgroupfs"
 )
@@ -46,8 +49,8 @@ func TestKillerCondemnsNothing(t *testing.T) {
 	}
 }
 
-// TestCondemnPatience: the kernel returns from the write when it has killed. Nothing else waits
-// longer for that.
+// TestCondemnPatience: the kernel returns from the write when it has killed, and nothing else waits
+// longer for that. With O_NONBLOCK it would return at once, and not kill.
 func TestCondemnPatience(t *testing.T) {
 	dir := cgroup(t)
 	if err := os.WriteFile(filepath.Join(dir, "memory.current"), []byte("8192\n"), 0o600); err != nil {
@@ -72,6 +75,31 @@ func TestCondemnPatience(t *testing.T) {
 	condemn(dir, time.Millisecond)
 	if took := time.Since(begin); took > 5*time.Second {
 		t.Errorf("it took %s", took)
+	}
+	links, err := filepath.Glob("/proc/self/fd/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	written := 0
+	for _, link := range links {
+		if to, _ := os.Readlink(link); to != path {
+			continue
+		}
+		fd, _ := strconv.Atoi(filepath.Base(link))
+		flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if flags&unix.O_ACCMODE != unix.O_WRONLY {
+			continue // full
+		}
+		written++
+		if flags&unix.O_NONBLOCK != 0 {
+			t.Error("the limit is written with O_NONBLOCK: the kernel would not kill")
+		}
+	}
+	if written != 1 {
+		t.Errorf("%d files are written to", written)
 	}
 }
 

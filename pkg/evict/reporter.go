@@ -91,9 +91,6 @@ func (r *reporter) takeAnswers() []answer {
 // the containers that have ended before, because it does not know of the eviction yet. Those are
 // killed.
 func (r *reporter) endOutside(ctx context.Context, e Eviction) {
-	if e.OutsideGrace == 0 {
-		return // of an earlier version
-	}
 	outside := r.containers.outside(e)
 	graceful := e
 	graceful.Grace = e.OutsideGrace

@@ -11,13 +11,11 @@ import (
 )
 
 // stateVersion is the version of the state files. It is raised when a field changes its meaning. A
-// new field does not raise it: earlier versions of the program ignore fields that they do not know.
+// new field does not raise it: a program ignores fields that it does not know.
 const stateVersion = 1
 
 // stamp is the beginning of a state file.
 type stamp struct {
-	// Version is 0 in a file from before there were versions. There was only the system partition
-	// then.
 	Version   int                    `json:"version,omitempty"`
 	Partition unitname.PartitionName `json:"partition,omitempty"`
 }
@@ -25,17 +23,13 @@ type stamp struct {
 // newStamp returns the stamp of a file that is written now.
 func newStamp(partition unitname.PartitionName) stamp { return stamp{stateVersion, partition} }
 
-// check returns an error if the file is not one of the partition, or if a later version of the
+// check returns an error if the file is not one of the partition, or if another version of the
 // program has written it.
 func (s stamp) check(partition unitname.PartitionName) error {
-	if s.Version == 0 && s.Partition == "" {
-		//guard: a state file without a version is one of the system partition
-		s.Partition = unitname.First
-	}
 	switch {
-	//guard: a state file of a later version is dropped
-	case s.Version < 0 || s.Version > stateVersion:
-		return fmt.Errorf("version %d is not known, only versions up to %d are: it is ignored", s.Version, stateVersion)
+	//guard: a state file of another version is dropped
+	case s.Version != stateVersion:
+		return fmt.Errorf("version %d is not known, only version %d is: it is ignored", s.Version, stateVersion)
 	//guard: a state file of another partition is dropped
 	case s.Partition != partition:
 		return fmt.Errorf("it is of partition %q, and not of %q: it is ignored", s.Partition, partition)

@@ -1,7 +1,6 @@
 package evict
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,12 +11,11 @@ import (
 	"nodepartition/internal/unitname"
 )
 
-// stateFile is a state file as the version before executions wrote it. The format may get fields,
-// but not lose any: the program may be replaced by an earlier or a later version while evictions
-// are open.
+// stateFile is a state file. The format may get fields, but not lose any: the program may be
+// replaced by another build of the version while evictions are open.
 const stateFile = "testdata/evictions.json"
 
-// TestStoreFormatResumed has a run continue from a file of an earlier version.
+// TestStoreFormatResumed has a run continue from the file.
 func TestStoreFormatResumed(t *testing.T) {
 	bubble(t, func(n *node) { // at the beginning of the year 2000, 20 s after the file was written
 		data, err := os.ReadFile(stateFile)
@@ -53,8 +51,7 @@ func TestStoreFormatResumed(t *testing.T) {
 	})
 }
 
-// TestStoreFormatWritten reads a file of an earlier version and writes the same bytes after the
-// stamp, so that an earlier version can continue from it, too.
+// TestStoreFormatWritten reads the file and writes the same bytes.
 func TestStoreFormatWritten(t *testing.T) {
 	h, err := Store(stateFile).Read(unitname.System)
 	if err != nil {
@@ -77,63 +74,23 @@ func TestStoreFormatWritten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := os.ReadFile(string(s)); err != nil || string(got) != `{"version":1,"partition":"system",`+string(want[1:]) {
-		t.Errorf("%v, wrote\n%s\nwant the stamp and\n%s", err, got, want)
+	if got, err := os.ReadFile(string(s)); err != nil || string(got) != string(want) {
+		t.Errorf("%v, wrote\n%s\nwant\n%s", err, got, want)
 	}
 }
 
-// TestStateFilesVersion0 has a run of the system partition continue from files without a version, a
-// second after the program that wrote them was killed. A pod was being stopped for the soft
-// threshold.
-func TestStateFilesVersion0(t *testing.T) {
-	bubble(t, func(n *node) {
-		for _, name := range []string{"evictions.json", "shortage.json"} {
-			data, err := os.ReadFile(filepath.Join("testdata/v0", name))
-			if err = errors.Join(err, os.WriteFile(filepath.Join(n.root, name), data, 0o600)); err != nil {
-				n.t.Fatal(err)
-			}
-		}
-		<-time.After(12 * time.Second) // the files are of 11 s after the beginning
-		m := n.started(softOnly)
-		n.expectEvents()
-		state := m.executor.state
-		if len(state.Open) != 1 || state.Open[0].UID != "greedy" || state.Open[0].Grace != 20*time.Second || state.Reclaiming != Soft ||
-			!state.Floored || state.FloorUsed["greedy"] != 500*mi || len(state.Cooldown) != 1 {
-			n.t.Errorf("continues with %+v", state)
-		}
-		n.run(m, 30*time.Second)
-		n.expectSorted("confirm greedy", "evict greedy", "stop greedy.c1 20s", "stop greedy.c2 20s")
-		for _, name := range []string{"evictions.json", "shortage.json"} {
-			if data, err := os.ReadFile(filepath.Join(n.root, name)); err != nil || !strings.HasPrefix(string(data), `{"version":1,"partition":"system",`) {
-				n.t.Errorf("%s is %s, %v", name, data, err)
-			}
-		}
-		// Another partition does not read files of version 0.
-		for _, name := range []string{"evictions.json", "shortage.json"} {
-			path := filepath.Join("testdata/v0", name)
-			_, err := Store(path).Read("telemetry")
-			if name == "shortage.json" {
-				_, err = readShortage(path, "telemetry")
-			}
-			if err == nil || !strings.Contains(err.Error(), path) {
-				n.t.Errorf("of %s: %v; want an error that names the file", name, err)
-			}
-		}
-	})
-}
-
-// TestStateFilesDropped: files of a later version, and of another partition, are dropped with a
+// TestStateFilesDropped: files of another version, and of another partition, are dropped with a
 // message that names the file. The next write replaces them.
 func TestStateFilesDropped(t *testing.T) {
 	const rest = `"cooldown":{"kube-system/greedy":"2001-01-01T00:00:00Z"},"open":[{"uid":"modest","method":"restart","time":"1999-12-31T23:59:59Z"}],` +
 		`"boot":"this","at":86399000000000,"reclaiming":"hard","floor":7,"floored":true}`
 	for name, test := range map[string]struct{ begin, want string }{
-		"a later version":     {`{"version":2,"partition":"system",`, ": version 2 is not known, only versions up to 1 are: it is ignored; remove it"},
-		"a strange version":   {`{"version":-1,"partition":"system",`, ": version -1 is not known, only versions up to 1 are: it is ignored; remove it"},
-		"no number":           {`{"version":"1","partition":"system",`, "cannot unmarshal string"},
-		"another partition":   {`{"version":1,"partition":"telemetry",`, `: it is of partition "telemetry", and not of "system": it is ignored; remove it`},
-		"no partition":        {`{"version":1,`, `: it is of partition "", and not of "system": it is ignored; remove it`},
-		"another, no version": {`{"partition":"telemetry",`, `: it is of partition "telemetry", and not of "system": it is ignored; remove it`},
+		"a later version":   {`{"version":2,"partition":"system",`, ": version 2 is not known, only version 1 is: it is ignored; remove it"},
+		"a strange version": {`{"version":-1,"partition":"system",`, ": version -1 is not known, only version 1 is: it is ignored; remove it"},
+		"no number":         {`{"version":"1","partition":"system",`, "cannot unmarshal string"},
+		"another partition": {`{"version":1,"partition":"telemetry",`, `: it is of partition "telemetry", and not of "system": it is ignored; remove it`},
+		"no partition":      {`{"version":1,`, `: it is of partition "", and not of "system": it is ignored; remove it`},
+		"no version":        {`{"partition":"system",`, ": version 0 is not known, only version 1 is: it is ignored; remove it"},
 	} {
 		bubble(t, func(n *node) {
 			want := make([]string, 0, 2)

@@ -1,8 +1,6 @@
 package podmove
 
 import (
-	"cmp"
-
 	"nodepartition/internal/admission"
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/cpuweight"
@@ -51,14 +49,6 @@ func (s Snapshot) reported(pod *Pod, place membership.Place) (PodTime, bool) {
 	return counts(place.Type, reported, s.CPU.Pods[pod.UID])
 }
 
-// milliCPU returns the request of CPU of a pod that has CPU time by the resource of its type. A
-// record of an earlier version has none: the estimate from its containers counts.
-func (p *Pod) milliCPU(asked PodTime) int64 {
-	//guard: the request of CPU that was known last counts for the weight
-	//guard: a request of CPU that is not recorded is estimated
-	return cmp.Or(asked.MilliCPU, p.MilliCPU)
-}
-
 // reportsAsked reports whether the kubelet reports what the pod requests of the resource of its
 // type. The annotations may have changed since the sandbox was made, which decides about the type.
 func (p *Pod) reportsAsked(place membership.Place) bool {
@@ -80,7 +70,7 @@ func (s Snapshot) limitsIn(pod *Pod, place membership.Place, in unitname.Partiti
 	if !ok || place.Partition != in {
 		return pod.DefaultCgroup.Limits
 	}
-	return withAsked(pod.DefaultCgroup.Limits, pod.milliCPU(asked), asked.CPU, s.Formula)
+	return withAsked(pod.DefaultCgroup.Limits, asked.MilliCPU, asked.CPU, s.Formula)
 }
 
 // reportAsked adds to the report of a pod what it requests of the resource of its type, and which

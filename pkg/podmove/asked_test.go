@@ -185,7 +185,6 @@ func TestDecideAskedLast(t *testing.T) {
 		"not reported, evicted":   {last, evicted, 16, 400},
 		"beside a request of CPU": {besides, forgotten, 39, 400},
 		"which is estimated":      {besides, func(p *Pod) { forgotten(p); p.MilliCPU = 100 }, 39, 400},
-		"by an earlier version":   {last, func(p *Pod) { forgotten(p); p.MilliCPU = 600 }, 39, 400},
 		"reported":                {last, known, 39, 1000},
 		"reported with nothing":   {last, requests(0, 0), 1, 0},
 		"never reported":          {CPURecord{}, forgotten, 1, 0},

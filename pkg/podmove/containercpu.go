@@ -13,7 +13,7 @@ type CPUTime struct {
 	// Weight is 1 to 10000. It is 0 for a scope that has the kubelet's values again.
 	Weight uint64 `json:"weight,omitempty"`
 	// QuotaPerSec is in microseconds per second. At 0 it is as the runtime or another program has set
-	// it. A record has the quota of a limit or 0, and cgroupfs.Unlimited only from an earlier version.
+	// it. A record has the quota of a limit or 0.
 	QuotaPerSec uint64 `json:"quotaPerSec,omitempty"`
 }
 

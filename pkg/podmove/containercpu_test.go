@@ -64,7 +64,6 @@ func TestDecideContainerCPU(t *testing.T) {
 		"the limit is gone":                {yes, &limitedOurs, with(requests(400, 0), has(16, 50_000)), &CPUTime{16, none}, &ours},
 		"the limit is gone, another's":     {yes, &limitedOurs, with(requests(400, 0), has(16, 30_000)), nil, &ours},
 		"the limit was gone, another's":    {yes, &ours, with(requests(400, 0), has(16, 30_000)), nil, &ours},
-		"lifted by an earlier version":     {yes, &CPUTime{16, none}, with(requests(400, 0), has(16, 30_000)), nil, &ours},
 		"a limit, and another's before":    {yes, nil, with(requests(400, 500), has(1, 30_000)), &ours, &ours},
 		"a limit, and another's later":     {yes, &limitedOurs, with(requests(400, 500), has(16, 30_000)), nil, &ours},
 		"a limit, and ten times as much":   {yes, &ours, with(requests(400, 100), has(16, 100_000)), nil, &ours},
@@ -355,15 +354,6 @@ func TestCPURecord(t *testing.T) {
 	const written = `{"version":1,"pods":{"` + uidA + `":{"type":"telemetry","request":400,"milliCPU":600}},"scopes":{"` + scopeA + `":{"weight":16,"quotaPerSec":500000}}}` + "\n"
 	if text, err := os.ReadFile(path); err != nil || string(text) != written {
 		t.Errorf("wrote %q, %v; want %q", text, err, written)
-	}
-	// An earlier version has not recorded the request of CPU.
-	if err := os.WriteFile(path, []byte(strings.Replace(written, `,"milliCPU":600`, "", 1)), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	earlier := newCPURecord()
-	earlier.Pods[uidA], earlier.Scopes = PodTime{PodCPU: want.Pods[uidA].PodCPU}, want.Scopes
-	if again.load(path, cpuForm()); !again.now.equal(earlier) {
-		t.Errorf("read %+v of an earlier version; want %+v", again.now, earlier)
 	}
 	for _, text := range []string{"", "{", `{"version":2,"scopes":{"a.scope":{"weight":1}}}`} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {

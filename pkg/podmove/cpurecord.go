@@ -23,8 +23,7 @@ type CPURecord struct {
 type PodTime struct {
 	// PodCPU has its requests of the resource of its type.
 	admission.PodCPU
-	// MilliCPU is its other request of CPU, in thousandths. It is 0 for none, and in records of
-	// earlier versions.
+	// MilliCPU is its other request of CPU, in thousandths. It is 0 for none.
 	MilliCPU int64 `json:"milliCPU,omitempty"`
 }
 

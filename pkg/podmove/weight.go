@@ -86,7 +86,7 @@ func (d *Decision) weights(s Snapshot, p *PartitionPolicy, pods []Pod, places []
 			//guard: another partition does not weigh a pod by the resource
 			if places[i].Partition == p.Name {
 				if asked, ok := s.asked(pod, places[i]); ok {
-					share.milli, share.cores = pod.milliCPU(asked), asked.Request
+					share.milli, share.cores = asked.MilliCPU, asked.Request
 				}
 			}
 		case !cgroup.Exists:

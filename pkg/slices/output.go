@@ -47,13 +47,14 @@ const generatorDir = "/run/systemd/generator"
 // another directory than systemd's, by systemd-analyze verify or by a curious operator, writes
 // plain files and leaves the valid output alone.
 type Output struct {
+	root  string
 	dir   string
 	state string // empty for a directory that is not systemd's
 }
 
 // NewOutput returns the output of a generator whose first argument is dir, for the node at root.
 func NewOutput(root, dir string) Output {
-	o := Output{dir: filepath.Clean(dir)}
+	o := Output{root: root, dir: filepath.Clean(dir)}
 	if o.dir == filepath.Join("/", root, generatorDir) {
 		o.state = filepath.Join("/", root, config.StateDir)
 	}
@@ -104,9 +105,9 @@ func (o Output) kept(names []string) (map[string]string, error) {
 	return kept, nil
 }
 
-// names returns the partitions known, and after them those that an output of this boot was for. The
-// drop-ins of their slices stay for the rest of the boot. A slice that another program has made,
-// under a name that a partition could have, is not among them.
+// names returns the partitions known, and after them those that an output of this boot was for: by
+// the drop-ins of their slices, which stay for the rest of the boot, and by its decision. A slice
+// that another program has made, under a name that a partition could have, is not among them.
 func (o Output) names(known []unitname.PartitionName) ([]unitname.PartitionName, error) {
 	if o.state == "" {
 		return known, nil
@@ -116,12 +117,22 @@ func (o Output) names(known []unitname.PartitionName) ([]unitname.PartitionName,
 		return nil, fmt.Errorf("last output: %w", err)
 	}
 	names := slices.Clone(known)
+	add := func(name unitname.PartitionName) {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
 	for _, folder := range folders {
 		slice, isDropins := strings.CutSuffix(folder.Name(), ".d")
-		name, ok := unitname.ParseSlice(slice)
 		//guard: a slice of a name that no output was for is somebody else's
-		if isDropins && ok && name != unitname.Default && !slices.Contains(names, name) {
-			names = append(names, name)
+		if name, ok := unitname.ParseSlice(slice); isDropins && ok && name != unitname.Default {
+			add(name)
+		}
+	}
+	if decided, err := decision.Read(o.root); err == nil {
+		for i := range decided.Partitions {
+			//guard: a partition that was removed is remembered for as long as its pods are in it
+			add(decided.Partitions[i].Name)
 		}
 	}
 	return names, nil
@@ -151,13 +162,13 @@ func (o Output) last() string {
 	return valid
 }
 
-// Write makes the units of the plan the valid output. A plan without units removes the previous
-// output.
+// Write makes the units of the plan the valid output. A plan without units, and with nothing to
+// decide, removes the previous output.
 func (o Output) Write(plan *Plan) error {
 	if o.state == "" {
 		return writeUnits(o.dir, plan.Units)
 	}
-	if len(plan.Units) == 0 {
+	if len(plan.Units) == 0 && len(plan.Decision.Partitions) == 0 && plan.Decision.ManagedByKubelet == "" {
 		return o.clear()
 	}
 	//guard: the size of the memory is kept before the units

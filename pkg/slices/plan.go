@@ -15,8 +15,8 @@ type Plan struct {
 	Config *config.Config
 	// Units lists the unit files and drop-ins to write, sorted by path.
 	Units []UnitFile
-	// Decision holds the part of the plan for the monitor. Its zero value says that the configuration
-	// is not valid, and that there is no partition.
+	// Decision holds the part of the plan for the monitor. Its zero value decides nothing: the
+	// configuration is not valid.
 	Decision decision.Decision
 	// Apply means that a partition is active, so that ApplyService has to make its limits reach the
 	// kernel. It does not depend on whether the limits have changed: the plan cannot see what systemd
@@ -41,7 +41,7 @@ func NewPlan(in *Input) *Plan {
 		}
 	}
 	if in.valid {
-		plan.Decision = decision.New(in.config, in.deferrals)
+		plan.Decision = decision.New(in.config, in.deferrals, in.removed())
 	}
 	plan.Waits = waits(in)
 	plan.Units = units(in)

@@ -6,27 +6,22 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net"
 	"path"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 	v1 "k8s.io/api/core/v1"
-	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"nodepartition/internal/audit"
-	"nodepartition/internal/cpuweight"
+	"nodepartition/internal/command/check"
 	"nodepartition/internal/unitname"
 	"nodepartition/tests/lab"
 )
 
-// TestAudit: a node on which only the kubelet, the runtime and systemd have set values has no
-// finding. Each of the faults that follow is found, and nothing else is, and the cure of each
-// finding cures it.
+// TestAudit: on a node on which only the kubelet, the runtime and systemd have set values, check
+// finds nothing in the cgroups. Each of the faults that follow is found, and nothing else is, and
+// the change of each finding cures it.
 func TestAudit(t *testing.T) {
 	onEach(t, kinds(allFlavours(), "trixie"), func(t *testing.T, flavour string) {
 		n := lab.ForTest(t, lab.Options{Flavour: flavour, Restore: true})
@@ -38,9 +33,7 @@ func TestAudit(t *testing.T) {
 		}
 		for _, step := range []step{
 			{"fresh", auditFresh},
-			{"weights", auditWeights},
 			{"faults", auditFaults},
-			{"classes", auditClasses},
 			{"partition", auditPartition},
 			{"system container", auditSystemContainer},
 			{"static CPU manager", auditStatic},
@@ -50,48 +43,49 @@ func TestAudit(t *testing.T) {
 	})
 }
 
-// auditCommand prints the report, whatever the exit status is. It ends with the status.
-const auditCommand = monitorPath + " audit -o json; echo $?"
+// auditCommand prints the findings, whatever the exit status is.
+const auditCommand = monitorPath + " check --listen= -o json || true"
 
-// parseAudit returns the report in the output of auditCommand.
-func parseAudit(out string) (audit.Report, error) {
-	var r audit.Report
-	out = strings.TrimSpace(out)
-	i := strings.LastIndexByte(out, '\n')
-	if err := json.Unmarshal([]byte(out[:max(i, 0)]), &r); err != nil {
-		return r, fmt.Errorf("%w:\n%s", err, out)
+// parseAudit returns what check has found in the cgroups, and what it has not compared.
+func parseAudit(out string) (found, missing []check.Finding, err error) {
+	var r struct{ Findings []check.Finding }
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		return nil, nil, fmt.Errorf("%w:\n%s", err, out)
 	}
-	want := "0"
-	if len(r.Findings) > 0 {
-		want = "1"
-	}
-	if got := out[i+1:]; got != want {
-		return r, fmt.Errorf("exit status %s with %d findings, want %s", got, len(r.Findings), want)
-	}
-	return r, nil
-}
-
-// audited runs commands and then an audit, at once: the kubelet writes some values every minute.
-func audited(t *testing.T, n *lab.Node, commands ...string) audit.Report {
-	t.Helper()
-	// sysctl prints what it sets.
-	script := slices.Concat([]string{"set -e", "{ :"}, commands, []string{"} >/dev/null", "set +e", auditCommand})
-	r, err := parseAudit(run(t, n, strings.Join(script, "\n")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
-}
-
-// silent: nothing is found, and all of the node was checked.
-func silent(t *testing.T, n *lab.Node, r audit.Report) {
-	t.Helper()
 	for _, f := range r.Findings {
-		t.Errorf("%s: %s: %s is %q, expected %q; %s", n.Name, f.Rule, f.Path, f.Value, f.Expected, f.Cure)
+		switch {
+		case strings.HasSuffix(f.Docs, "audit.md#rules"):
+			found = append(found, f)
+		case strings.HasPrefix(f.Found, "not compared: "):
+			missing = append(missing, f)
+		}
 	}
-	if len(r.NotChecked) > 0 {
-		t.Errorf("%s: not checked: %q", n.Name, r.NotChecked)
+	return found, missing, nil
+}
+
+// audited runs commands and then check, at once: the kubelet writes some values every minute. All
+// of the node has to be compared.
+func audited(t *testing.T, n *lab.Node, commands ...string) []check.Finding {
+	t.Helper()
+	script := slices.Concat([]string{"set -e", "{ :"}, commands, []string{"} >/dev/null", auditCommand})
+	found, missing, err := parseAudit(run(t, n, strings.Join(script, "\n")))
+	if err != nil || len(missing) > 0 {
+		t.Fatal(missing, err)
 	}
+	return found
+}
+
+// silent: nothing is found.
+func silent(t *testing.T, n *lab.Node, found []check.Finding) {
+	t.Helper()
+	for _, f := range found {
+		t.Errorf("%s: %s: %s; %s", n.Name, f.Check, f.Found, f.Change)
+	}
+}
+
+// is reports whether the finding is of a check and about a path.
+func (in injected) is(f check.Finding) bool {
+	return f.Check == in.check && strings.HasPrefix(f.Found, in.path+" is ")
 }
 
 // The pods of the test, beside those of every node.
@@ -101,70 +95,15 @@ var (
 	auditBurstable = spec{namespace: "default", name: "audit-burstable", requests: resources("1m", "16Mi"), limits: resources("125m", "48Mi")}
 )
 
-// auditFresh: the report has the formulas of this kubelet and this runtime.
+// auditFresh: nothing is found beside pods of each class.
 func auditFresh(t *testing.T, n *lab.Node) {
 	silent(t, n, audited(t, n))
 	apply(t, n, auditGuaranteed, auditBurstable)
-	var r audit.Report
-	// A pod that has just started is not counted in its class yet.
-	eventually(t, n, "an audit without findings", func(ctx context.Context) (bool, string, error) {
-		out, err := n.Run(ctx, auditCommand)
-		if err != nil {
-			return false, "", err
-		}
-		r, err = parseAudit(out)
-		return err == nil && len(r.Findings) == 0, fmt.Sprintf("%+v", r.Findings), err
-	})
-	silent(t, n, r)
-	want := audit.Formulas{Kubelet: cpuweight.Linear.Name, Runtime: cpuweight.Linear.Name}
-	if strings.HasPrefix(n.Flavour, "forky") {
-		want.Runtime = cpuweight.Quadratic.Name
-	}
-	if r.Formulas != want {
-		t.Errorf("%s: formulas %+v, want %+v", n.Name, r.Formulas, want)
-	}
-}
-
-// auditWeights: the runtime converts shares, from 2 to 262144, by the formula that the audit finds.
-func auditWeights(t *testing.T, n *lab.Node) {
-	r := audited(t, n)
-	formula := cpuweight.Linear
-	if r.Formulas.Runtime == cpuweight.Quadratic.Name {
-		formula = cpuweight.Quadratic
-	}
-	flavour, err := lab.FlavourByName(n.Flavour)
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn, err := grpc.NewClient("passthrough:///"+n.Name, grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return n.Dial(ctx, "unix", flavour.Socket) }))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	runtime := cri.NewRuntimeServiceClient(conn)
-	scope := scopeOf(t, n, "default", "user-app")
-	id := unitname.ContainerID(path.Base(scope))
-	// The last restores the request of 100m.
-	for _, shares := range []uint64{2, 3, 29, 512, 1024, 2048, 10240, 65536, 262_143, 262_144, 102} {
-		wanted := strconv.FormatUint(formula.Weight(shares), 10)
-		// The kubelet may restore its request, as it resizes a container, between the two.
-		eventually(t, n, fmt.Sprintf("%d shares have the weight %s", shares, wanted), func(ctx context.Context) (bool, string, error) {
-			_, err := runtime.UpdateContainerResources(ctx, &cri.UpdateContainerResourcesRequest{
-				ContainerId: id, Linux: &cri.LinuxContainerResources{CpuShares: int64(shares)},
-			})
-			if err != nil {
-				return false, "", err
-			}
-			out, err := n.Run(ctx, "cat "+cgroupRoot+scope+"/cpu.weight")
-			got := strings.TrimSpace(out)
-			return got == wanted, got, err
-		})
-	}
+	becomesFound(t, n, nil)
 }
 
 // injected is a fault: a command, and the finding that it causes.
-type injected struct{ command, rule, path string }
+type injected struct{ command, check, path string }
 
 // setProperty returns a fault by systemd.
 func setProperty(rule, cgroup, assignment, name string) injected {
@@ -175,10 +114,6 @@ func setProperty(rule, cgroup, assignment, name string) injected {
 func second(cgroup, name, value string) injected {
 	target := cgroupRoot + cgroup + "/" + name
 	return injected{fmt.Sprintf("echo %s > %s", value, target), "second-writer", target}
-}
-
-func sysctl(name string, value int) injected {
-	return injected{fmt.Sprintf("sysctl -qw %s=%d", name, value), "kernel-parameter", "/proc/sys/" + strings.ReplaceAll(name, ".", "/")}
 }
 
 func oomScore(pid string, score int) injected {
@@ -195,10 +130,8 @@ func auditFaults(t *testing.T, n *lab.Node) {
 	guaranteed := slice("audit-guaranteed", v1.PodQOSGuaranteed)
 	limited, app := slice("audit-burstable", v1.PodQOSBurstable), slice("user-app", v1.PodQOSBurstable)
 	none := slice("user-besteffort", v1.PodQOSBestEffort)
-	container := scopeOf(t, n, "default", "audit-guaranteed")
-	pids := strings.Fields(run(t, n, "systemctl show --value -p MainPID kubelet.service "+runtimeUnit(n.Flavour)+"; find "+cgroupRoot+
-		scopeOf(t, n, "default", "user-besteffort")+" -name cgroup.procs -exec cat {} + | head -1"))
-	if len(pids) != 3 {
+	pids := strings.Fields(run(t, n, "systemctl show --value -p MainPID kubelet.service "+runtimeUnit(n.Flavour)))
+	if len(pids) != 2 {
 		t.Fatalf("processes %q", pids)
 	}
 	faults := []injected{
@@ -221,104 +154,63 @@ func auditFaults(t *testing.T, n *lab.Node) {
 		setProperty("pod-limits", limited, "CPUQuota=40%", "cpu.max"),
 		setProperty("pod-limits", none, "MemoryMax=512M", "memory.max"),
 		setProperty("pod-limits", none, "CPUWeight=90", "cpu.weight"),
-		setProperty("container-limits", container, "MemoryMax=infinity", "memory.max"),
-		setProperty("container-limits", container, "CPUQuota=90%", "cpu.max"),
-		setProperty("container-limits", container, "CPUWeight=77", "cpu.weight"),
-		{"systemctl set-property --runtime kubepods.slice ManagedOOMMemoryPressure=kill", "systemd-oomd", "kubepods.slice: ManagedOOMMemoryPressure"},
-		{"systemctl set-property --runtime -- -.slice ManagedOOMSwap=kill", "systemd-oomd", "-.slice: ManagedOOMSwap"},
-		sysctl("vm.overcommit_memory", 0),
-		sysctl("vm.panic_on_oom", 1),
-		sysctl("kernel.panic", 0),
-		sysctl("kernel.panic_on_oops", 0),
-		sysctl("kernel.keys.root_maxkeys", 900_000),
 		oomScore(pids[0], 0),
 		oomScore(pids[1], -900),
-		oomScore(pids[2], -500),
 		// systemd writes a file again when it applies another property of the unit, so these are last.
 		second("system.slice", "memory.max", strconv.Itoa(8<<30)),
 		second("system.slice", "pids.max", "50000"),
 		second("system.slice", "cpu.weight", "55"),
 		second(app, "memory.max", strconv.Itoa(1<<30)),
 		second(app, "pids.max", "800"),
-		second(app, "cpu.max", "'90000 100000'"),
 	}
 	commands := make([]string, 0, len(faults))
 	for _, f := range faults {
 		commands = append(commands, f.command)
 	}
-	r := audited(t, n, commands...)
-	wantFound(t, n, r, faults)
-	silent(t, n, audited(t, n, cures(t, r)...))
+	found := audited(t, n, commands...)
+	wantFound(t, n, found, faults)
+	silent(t, n, audited(t, n, cures(t, found)...))
 }
 
 // wantFound: the report has these findings, each once, and no other.
-func wantFound(t *testing.T, n *lab.Node, r audit.Report, faults []injected) {
+func wantFound(t *testing.T, n *lab.Node, found []check.Finding, faults []injected) {
 	t.Helper()
-	for _, f := range r.Findings {
-		if !slices.ContainsFunc(faults, func(in injected) bool { return in.path == f.Path && in.rule == f.Rule }) {
-			t.Errorf("%s: %s found beside the faults: %s is %q, expected %q", n.Name, f.Rule, f.Path, f.Value, f.Expected)
+	for _, f := range found {
+		if !slices.ContainsFunc(faults, func(in injected) bool { return in.is(f) }) {
+			t.Errorf("%s: found beside the faults: %s: %s", n.Name, f.Check, f.Found)
 		}
 	}
 	for _, in := range faults {
-		times := 0
-		for _, f := range r.Findings {
-			if f.Path == in.path && f.Rule == in.rule {
-				times++
-			}
-		}
-		if times != 1 {
+		if times := len(slices.DeleteFunc(slices.Clone(found), func(f check.Finding) bool { return !in.is(f) })); times != 1 {
 			t.Errorf("%s: %q is found %d times at %s", n.Name, in.command, times, in.path)
 		}
 	}
 }
 
-// cures returns the commands that a report advises.
-func cures(t *testing.T, r audit.Report) []string {
+// cures returns the commands that findings advise.
+func cures(t *testing.T, found []check.Finding) []string {
 	t.Helper()
 	var commands []string
-	for _, f := range r.Findings {
-		if strings.HasPrefix(f.Cure, "set ") {
-			t.Errorf("%s: %s: the cure is no command: %s", f.Rule, f.Path, f.Cure)
+	for _, f := range found {
+		if strings.HasPrefix(f.Change, "set ") {
+			t.Errorf("%s: the change is no command: %s", f.Check, f.Change)
 			continue
 		}
-		commands = append(commands, f.Cure)
+		commands = append(commands, f.Change)
 	}
 	return commands
 }
 
-// auditClasses: the weights of the classes. The kubelet writes them every minute, perhaps between
-// the fault and the audit.
-func auditClasses(t *testing.T, n *lab.Node) {
-	const class = "kubepods.slice/kubepods-"
-	faults := []injected{
-		setProperty("qos-weight", class+"burstable.slice", "CPUWeight=100", "cpu.weight"),
-		setProperty("qos-weight", class+"besteffort.slice", "CPUWeight=100", "cpu.weight"),
-	}
-	var r audit.Report
-	eventually(t, n, "both weights in an audit", func(ctx context.Context) (bool, string, error) {
-		out, err := n.Run(ctx, faults[0].command+"; "+faults[1].command+"; "+auditCommand)
-		if err != nil {
-			return false, "", err
-		}
-		r, err = parseAudit(out)
-		return len(r.Findings) >= len(faults), fmt.Sprintf("%+v", r.Findings), err
-	})
-	wantFound(t, n, r, faults)
-	silent(t, n, audited(t, n, cures(t, r)...))
-	remove(t, n, auditGuaranteed, auditBurstable)
-}
-
 // auditPartition: user pods run on the CPUs of a partition, as the kubelet does not keep them away.
-// check says so too.
 func auditPartition(t *testing.T, n *lab.Node) {
 	if err := n.CopyTo(t.Context(), kubeletConfig(t, partition("512Mi", "0"))); err != nil {
 		t.Fatal(err)
 	}
-	r := audited(t, n)
-	if len(r.Findings) != 1 || r.Findings[0].Rule != audit.RulePartitionCPUs || !strings.HasSuffix(r.Findings[0].Path, "/cpuset.cpus.effective") {
-		t.Errorf("%s: %+v; want one finding about the CPUs of user pods", n.Name, r.Findings)
+	remove(t, n, auditGuaranteed, auditBurstable)
+	found := audited(t, n)
+	if len(found) != 1 || found[0].Check != "cpu-manager" || !strings.Contains(found[0].Found, "/cpuset.cpus.effective is ") {
+		t.Errorf("%s: %+v; want one finding about the CPUs of user pods", n.Name, found)
 	}
-	want(t, n, monitorPath+" check --listen= | grep -o '^warning cpu-manager' || true", "warning cpu-manager")
 }
 
 // restartedKubelet restarts the kubelet with another configuration. It does not start with the
@@ -334,8 +226,8 @@ func restartedKubelet(t *testing.T, n *lab.Node, section string) {
 	}
 }
 
-// becomesFound waits until the audit has these findings and no others: after a start the kubelet
-// writes limits and CPUs within seconds.
+// becomesFound waits until check has these findings in the cgroups and no others: after a start the
+// kubelet writes limits and CPUs within seconds.
 func becomesFound(t *testing.T, n *lab.Node, faults []injected) {
 	t.Helper()
 	eventually(t, n, "these findings", func(ctx context.Context) (bool, string, error) {
@@ -343,16 +235,12 @@ func becomesFound(t *testing.T, n *lab.Node, faults []injected) {
 		if err != nil {
 			return false, "", err
 		}
-		// There is no report while the kubelet starts.
-		r, err := parseAudit(out)
-		if err != nil {
-			return false, out, err
-		}
-		same := len(r.Findings) == len(faults)
+		found, missing, err := parseAudit(out)
+		same := len(found) == len(faults) && len(missing) == 0
 		for _, in := range faults {
-			same = same && slices.ContainsFunc(r.Findings, func(f audit.Finding) bool { return f.Rule == in.rule && f.Path == in.path })
+			same = same && slices.ContainsFunc(found, in.is)
 		}
-		return same, fmt.Sprintf("%+v, not checked %q", r.Findings, r.NotChecked), nil
+		return same, fmt.Sprintf("%+v, not compared %+v", found, missing), err
 	})
 }
 
@@ -383,7 +271,7 @@ func auditStatic(t *testing.T, n *lab.Node) {
 	restartedKubelet(t, n, "cpuManagerPolicy: static\nreservedSystemCPUs: '0'\n"+partition("512Mi", "0"))
 	apply(t, n, spec{namespace: "kube-system", name: "whole", requests: resources("1", "32Mi"), limits: resources("1", "32Mi")})
 	becomesFound(t, n, []injected{
-		{"no strict-cpu-reservation", audit.RulePartitionCPUs, lab.KubeletConfigPath + ": cpuManagerPolicyOptions.strict-cpu-reservation"},
-		{"a member with CPU 1", audit.RulePartitionCPUs, cgroupRoot + scopeOf(t, n, "kube-system", "whole") + "/cpuset.cpus"},
+		{"no strict-cpu-reservation", "cpu-manager", lab.KubeletConfigPath + ": cpuManagerPolicyOptions.strict-cpu-reservation"},
+		{"a member with CPU 1", "cpu-manager", cgroupRoot + scopeOf(t, n, "kube-system", "whole") + "/cpuset.cpus"},
 	})
 }

@@ -53,7 +53,7 @@ func newFleetCluster(t *testing.T, flavour string, versions, names []string) *fl
 	}
 	for _, version := range versions {
 		bin := filepath.Join(dir, version)
-		builtIn(t, bin, "chart", version, "1", "IMAGE_FLAGS=-archive $(BIN)/image.tar")
+		builtIn(t, bin, "chart", version, "1", "IMAGE_ARCHIVE=$(BIN)/image.tar")
 		found, err := filepath.Glob(filepath.Join(bin, "chart", "*.tgz"))
 		if err != nil || len(found) != 1 {
 			t.Fatalf("charts of %s: %q, %v", version, found, err)

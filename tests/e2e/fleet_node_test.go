@@ -59,7 +59,7 @@ func fleetNodeOf(t *testing.T, n *lab.Node) *fleetNode {
 func newFleetNode(t *testing.T, flavour string) *fleetNode {
 	t.Helper()
 	// Built before the node takes its place on the host.
-	_, archive := built(t, "image", "image.tar", "1", "1", "IMAGE_FLAGS=-archive $(BIN)/image.tar")
+	_, archive := built(t, "image", "image.tar", "1", "1", "IMAGE_ARCHIVE=$(BIN)/image.tar")
 	n := lab.ForTest(t, lab.Options{Flavour: flavour, Restore: true})
 	if err := n.CopyTo(t.Context(), protectingNoPod(flavour)...); err != nil {
 		t.Fatal(err)

@@ -219,7 +219,7 @@ func (x extendedNode) loaded(t *testing.T) {
 	})
 }
 
-// refreshed: another version restarts the monitor, touches no pod and loses no scrape. So does the
+// refreshed: another version restarts the monitor and touches no pod. So does the
 // way back to the version before. The same version once more restarts nothing.
 func (x extendedNode) refreshed(t *testing.T) {
 	n := x.Node

@@ -112,9 +112,9 @@ func (w *workloads) typesCPU(t *testing.T) {
 	total := fmt.Sprint(cpuweight.Linear.Weight(cpuweight.SharesOfMilliCPU(200 + 1000)))
 	becomes(t, w.Node, "cat "+telemetry.Cgroup()+"/cpu.weight", total)
 	becomes(t, w.Node, "cat "+cgroupRoot+unitname.CgroupPath(unitname.QoSSlice(telemetry, v1.PodQOSBurstable))+"/cpu.weight", total)
-	for _, f := range audited(t, w.Node).Findings {
-		if strings.Contains(f.Path, "telemetry") {
-			t.Errorf("a finding of the audit: %+v", f)
+	for _, f := range audited(t, w.Node) {
+		if strings.Contains(f.Found, "telemetry") {
+			t.Errorf("a finding of check: %+v", f)
 		}
 	}
 	stay := func() {

@@ -27,6 +27,7 @@ import (
 	"nodepartition/internal/host"
 	"nodepartition/internal/podsapi"
 	"nodepartition/internal/systemctl"
+	"nodepartition/internal/trialend"
 	"nodepartition/internal/unitname"
 	"nodepartition/tests/fakeapi"
 	"nodepartition/tests/grpcserver"
@@ -89,7 +90,8 @@ func (n *Node) RemoveAll(name string) {
 // SystemCgroup is the cgroup of the system partition on a node.
 const SystemCgroup = "/sys/fs/cgroup/kubepods.slice/kubepods-system.slice"
 
-// New returns a node with a kubelet's configuration and no services.
+// New returns a node with a kubelet's configuration and no services, for which the generator has
+// run.
 func New(t *testing.T, configuration string) *Node {
 	t.Helper()
 	root, err := os.MkdirTemp("", "node") // short enough for sockets
@@ -110,6 +112,7 @@ func New(t *testing.T, configuration string) *Node {
 	if err := os.Symlink("/run", filepath.Join(root, "var/run")); err != nil {
 		t.Fatal(err)
 	}
+	n.generate(trialend.Moment{})
 	return n
 }
 
@@ -582,9 +585,9 @@ func Audited(t *testing.T) *Node {
 	n.ServeGRPC("/var/lib/kubelet/pods-api/pods-api.sock", func(s *grpc.Server) {
 		podsv1alpha1.RegisterPodsServer(s, Kubelet{Pods: []*v1.Pod{pod}})
 	})
-	n.Systemctl("257", "", "Id=kubelet.service\nControlGroup=/system.slice/kubelet.service\n\n"+
+	n.Systemctl("257", "Id=kubelet.service\nControlGroup=/system.slice/kubelet.service\n\n"+
 		"Id=containerd.service\nActiveState=active\nMainPID=1\nControlGroup=/system.slice/containerd.service\n\n"+
-		"Id=kubepods-besteffort.slice\nActiveState=active\nMemoryMax=infinity\nCPUWeight=50\nManagedOOMSwap=kill\n\nId=systemd-oomd.service\nActiveState=active")
+		"Id=kubepods-besteffort.slice\nActiveState=active\nMemoryMax=infinity\nCPUWeight=50", "")
 	n.process(os.Getpid(), "shop")
 	n.process(1, "containerd")
 	n.Write("/proc/sys/kernel/pid_max", "4194304")

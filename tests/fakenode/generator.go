@@ -23,13 +23,21 @@ func (n *Node) Generate(want int) (messages string) {
 // GenerateAt is Generate at another time.
 func (n *Node) GenerateAt(now trialend.Moment, want int) (messages string) {
 	n.t.Helper()
+	status, messages := n.generate(now)
+	if status != want {
+		n.t.Fatalf("generator: status %d, want %d: %s", status, want, messages)
+	}
+	return messages
+}
+
+// generate runs the generator as a boot does.
+func (n *Node) generate(now trialend.Moment) (status int, messages string) {
+	n.t.Helper()
 	dir := filepath.Join(n.Root, "/run/systemd/generator")
 	if err := os.RemoveAll(dir); err != nil {
 		n.t.Fatal(err)
 	}
 	var text strings.Builder
-	if status := generator.Run(n.Root, dir, now, generator.NewLog(&text)); status != want {
-		n.t.Fatalf("generator: status %d, want %d: %s", status, want, &text)
-	}
-	return text.String()
+	status = generator.Run(n.Root, dir, now, generator.NewLog(&text))
+	return status, text.String()
 }

@@ -1,12 +1,8 @@
 package fakenode
 
 import (
-	"encoding/json"
-	"errors"
 	"io"
 	"net/http"
-	"os"
-	"path/filepath"
 	"time"
 
 	"nodepartition/internal/node"
@@ -27,20 +23,6 @@ func (n *Node) Options() options.Options {
 			Kubeconfig: options.KubeconfigAuto, Protected: evict.DefaultProtected, Cooldown: 5 * time.Minute,
 		},
 	}
-}
-
-// KeptNamespaces returns the namespaces in members.json, nil without the file.
-func (n *Node) KeptNamespaces() []string {
-	n.t.Helper()
-	data, err := os.ReadFile(filepath.Join(n.Root, node.MembersFile))
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	var m node.Members
-	if err = errors.Join(err, json.Unmarshal(data, &m)); err != nil {
-		n.t.Fatal(err)
-	}
-	return m.Partitions[0].Namespaces
 }
 
 // MonitorAnswers serves /readyz at the socket of the monitor as a running one does, whose metrics

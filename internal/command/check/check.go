@@ -177,7 +177,7 @@ func counts(found []Finding) string {
 
 // WriteJSON writes findings for scripts.
 func WriteJSON(w io.Writer, found []Finding) error {
-	return output.JSON(w, struct {
+	return output.JSONWithCommands(w, struct {
 		Findings []Finding `json:"findings"`
 	}{append([]Finding{}, found...)})
 }

@@ -46,6 +46,9 @@ const (
 // docsPage is the page that explains the checks, below the prefix of the installation.
 const docsPage = "share/doc/node-partition/troubleshooting.md#"
 
+// treePage explains the checks of the tree of cgroups.
+const treePage = "share/doc/node-partition/audit.md#rules"
+
 // allChecks lists the checks in the order in which Node runs them. Later checks use what earlier
 // ones have read.
 var allChecks = []check{
@@ -61,19 +64,27 @@ var allChecks = []check{
 	{"nri", docsPage + "nri", (*checks).served, services},
 	{"pods-api", docsPage + "pods-that-are-not-where-they-belong", (*checks).pods, services},
 	{"namespaces", docsPage + "pods-that-are-not-where-they-belong", (*checks).namespaces, services},
-	{"cpu-manager", docsPage + "the-audit", (*checks).cpuManager, files},
 	{"interrupts", docsPage + "exclusive-cpus", (*checks).interrupts, files},
 	{"eviction-kernel", docsPage + "it-evicts", (*checks).evictionKernel, cgroups},
 	{"eviction-api", docsPage + "it-evicts", (*checks).evictionAPI, services},
 	{"events", docsPage + "events-and-the-condition-of-the-node", (*checks).events, services},
 	{"workload-resource", docsPage + "workload-types", (*checks).workloadResource, api},
 	{"workload-rights", docsPage + "workload-types", (*checks).workloadRights, api},
-	{"workload-namespaces", docsPage + "workload-types", (*checks).workloadNamespaces, api},
 	{"crio-workloads", docsPage + "workload-types", (*checks).crioWorkloads, files},
 	{"swap", docsPage + "swap", (*checks).swap, files},
 	{"systemd-oomd", docsPage + "other-killers", (*checks).oomd, services},
 	{"earlyoom", docsPage + "other-killers", (*checks).earlyoom, services},
 	{"service", docsPage + "messages-of-the-monitor", (*checks).service, services},
+	// The first compares cgroups with systemd's properties: a file that somebody has written beside
+	// systemd has that finding, and no other.
+	{"second-writer", treePage, compared(ofSystemd, (*tree).secondWriters), services},
+	{"node-limits", treePage, compared(ofKubelet, (*tree).nodeLimits), cgroups},
+	{"collective-limit", treePage, compared(always, (*tree).collectiveLimits), cgroups},
+	{"pod-limits", treePage, compared(ofPods, (*tree).podLimits), cgroups},
+	{"reserved-limits", treePage, compared(ofKubelet, (*tree).reservedLimits), cgroups},
+	{"kubelet-cgroup", treePage, compared(ofKubelet, (*tree).kubeletCgroup), services},
+	{"cpu-manager", treePage, compared(ofPods, (*tree).cpuManager), cgroups},
+	{"oom-score", treePage, compared(ofSystemd, (*tree).oomScores), services},
 }
 
 // Names returns the names of all checks, in their order.
@@ -96,6 +107,10 @@ type checks struct {
 	yields  bool
 	// runtimeName is the name of the runtime that has answered; empty without an answer.
 	runtimeName string
+	// trees holds what the checks of the tree of cgroups are applied to: two readings, of which the
+	// second is made if the first has findings. treeErr is the error of reading.
+	trees   [2]*tree
+	treeErr error
 	// asked holds what the API server has said; nil before the first check that needs it.
 	asked *clusterFacts
 }

@@ -3,14 +3,14 @@ package check
 import (
 	"context"
 	"errors"
-	"maps"
 	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodepartition/internal/admission/policy"
 	"nodepartition/internal/host"
 	"nodepartition/internal/kubeapi"
 	"nodepartition/internal/membership"
-	"nodepartition/internal/node"
 	"nodepartition/internal/node/cluster"
 	"nodepartition/internal/node/options"
 	"nodepartition/internal/workload"
@@ -25,20 +25,11 @@ type clusterFacts struct {
 	server, kubeconfig, node string
 	// unasked says why the API server was not asked.
 	unasked error
-	// lacking holds the nodes that lack a resource, by the resource. zero holds the ones that have it
-	// with an amount of zero.
-	lacking, zero map[string][]string
-	// all means that all nodes of the cluster were asked for, and not this one alone.
-	all bool
+	// lacking lists the resources that this Node lacks, and unknown is the error of asking for them.
+	lacking []string
+	unknown error
 	// mayGet and mayPatch are the errors of the requests that the monitor depends on; nil for none.
 	mayGet, mayPatch error
-	// stopped is the first error of a question about the cluster. Those after it were not asked: who
-	// may list one of these may list the others.
-	stopped error
-	// annotated holds the types that annotations of namespaces allow, by the namespace.
-	annotated map[string][]string
-	// limits and quotas list what bounds CPU in namespaces.
-	limits, quotas []kubeapi.CPURule
 	// policy is the policy of render admission; nil for none, and if it is not known.
 	policy *kubeapi.Policy
 }
@@ -75,20 +66,6 @@ func (f *clusterFacts) byNamespace() bool {
 	return slices.ContainsFunc(f.types, func(t workloadType) bool { return t.ByNamespace })
 }
 
-// allows returns the namespaces whose pods may ask for a type, as far as they are known.
-func (f *clusterFacts) allows(t *workloadType) []string {
-	list := slices.Clone(t.Allowed)
-	if t.ByNamespace {
-		for namespace, types := range f.annotated {
-			if slices.Contains(types, t.Type) {
-				list = append(list, namespace)
-			}
-		}
-	}
-	slices.Sort(list)
-	return slices.Compact(list)
-}
-
 // cluster asks the API server, once for all checks. It asks nothing that no type needs.
 func (c *checks) cluster(ctx context.Context) *clusterFacts {
 	if c.asked != nil {
@@ -96,12 +73,6 @@ func (c *checks) cluster(ctx context.Context) *clusterFacts {
 	}
 	f := &clusterFacts{types: workloadTypes(c.desired.Config)}
 	c.asked = f
-	if known, err := node.ReadNamespaces(c.options.Node); err == nil && f.byNamespace() {
-		f.annotated = map[string][]string{}
-		for namespace, says := range known.Known {
-			f.annotated[namespace] = says.Types
-		}
-	}
 	if len(f.types) == 0 {
 		return f
 	}
@@ -135,71 +106,25 @@ func nodeName(n host.Node, client *kubeapi.Client) string {
 	return cluster.NodeName(n, client)
 }
 
-// ask sends the requests: first those that a kubelet's user may send, then about the cluster. It
-// ends at an API server that does not answer.
+// ask sends the requests. It ends at an API server that does not answer. A kubelet's user may send
+// all but the one for the policy, whose absence is no finding.
 func (f *clusterFacts) ask(ctx context.Context, client *kubeapi.Client) {
 	resources := f.resources()
 	if len(resources) > 0 {
 		f.mayPatch = client.CoresRights(ctx, f.node)
 	}
 	if f.byNamespace() && !errors.Is(f.mayPatch, kubeapi.ErrUnreachable) {
-		f.mayGet = rightTo(client.Namespace(ctx, f.aNamespace()))
+		f.mayGet = rightTo(client.Namespace(ctx, metav1.NamespaceDefault))
 	}
-	if err := errors.Join(f.mayPatch, f.mayGet); errors.Is(err, kubeapi.ErrUnreachable) {
+	if f.unknown = errors.Join(unreachable(f.mayPatch), unreachable(f.mayGet)); f.unknown != nil {
 		return
 	}
-	if len(resources) == 0 {
-		f.policy, f.stopped = client.Policy(ctx, policy.Name)
-		return
-	}
-	lack, err := client.NodesWithout(ctx, "", resources)
-	if f.stopped = err; err != nil {
-		//guard: who may not list nodes is not asked for the rest of the cluster
-		f.lacking = f.ownNode(ctx, client, resources)
-		return
-	}
-	f.lacking, f.zero, f.all = lack.All, lack.Zero, true
-	if f.byNamespace() {
-		var all map[string]map[string]string
-		if all, f.stopped = client.Annotations(ctx); f.stopped != nil {
+	if len(resources) > 0 {
+		if f.lacking, f.unknown = client.NodeWithout(ctx, f.node, resources); unreachable(f.unknown) != nil {
 			return
 		}
-		f.annotated = map[string][]string{}
-		for namespace, annotations := range all {
-			f.annotated[namespace] = workload.Allowed(annotations)
-		}
 	}
-	if f.limits, f.stopped = client.LimitRanges(ctx); f.stopped != nil {
-		return
-	}
-	if f.quotas, f.stopped = client.Quotas(ctx); f.stopped == nil {
-		f.policy, f.stopped = client.Policy(ctx, policy.Name)
-	}
-}
-
-// ownNode asks for the resources of this node, whose user may not list all.
-func (f *clusterFacts) ownNode(ctx context.Context, client *kubeapi.Client, resources []string) map[string][]string {
-	if errors.Is(f.stopped, kubeapi.ErrUnreachable) {
-		return nil
-	}
-	without, err := client.NodeWithout(ctx, f.node, resources)
-	if err != nil {
-		f.stopped = errors.Join(f.stopped, err)
-		return nil
-	}
-	lacking := map[string][]string{}
-	for _, name := range without {
-		lacking[name] = []string{f.node}
-	}
-	return lacking
-}
-
-// aNamespace returns a namespace to try the right to get namespaces with. It need not exist.
-func (f *clusterFacts) aNamespace() string {
-	for _, namespace := range slices.Sorted(maps.Keys(f.annotated)) {
-		return namespace
-	}
-	return "default"
+	f.policy, _ = client.Policy(ctx, policy.Name)
 }
 
 // rightTo returns the error of a request, nil if only its object does not exist.

@@ -25,7 +25,7 @@ func userOf(t *testing.T, name string) *clientcmdapi.AuthInfo {
 func TestCheckNodeName(t *testing.T) {
 	t.Parallel()
 	n := typed(t)
-	n.Cluster.Objects = lists("a", "default", "pods")
+	n.Cluster.Objects = map[string]string{"GET /api/v1/nodes/worker-2": `{"status":{}}`}
 	admin := n.Cluster.NewKubeconfig(t)
 	kubelets := n.Root + "/var/lib/kubelet/kubeconfig"
 	config, err := clientcmd.LoadFromFile(kubelets)

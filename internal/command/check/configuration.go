@@ -31,6 +31,9 @@ func (c *checks) configuration(context.Context) []Finding {
 	if desired.KubeletsFile != "" {
 		found = append(found, Finding{Grade: Warning, Found: desired.KubeletsFile})
 	}
+	if desired.NotApplied != nil {
+		found = append(found, Finding{Grade: Error, Found: desired.NotApplied.Error(), Change: "systemctl daemon-reload"})
+	}
 	looked := c.config.Looked
 	switch {
 	case desired.ManagedByKubelet != "":

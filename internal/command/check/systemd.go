@@ -85,68 +85,46 @@ func (c *checks) systemd(ctx context.Context) []Finding {
 	return found
 }
 
-// oomdProperties lists the properties by which systemd-oomd watches a unit, each with the remedy.
-// systemd before 261 has no OOMRules. Without --, the name of the root slice is an option.
-var oomdProperties = []struct{ name, remedy string }{
-	{"ManagedOOMSwap", "systemctl set-property -- %s ManagedOOMSwap=auto"},
-	{"ManagedOOMMemoryPressure", "systemctl set-property -- %s ManagedOOMMemoryPressure=auto"},
-	{"OOMRules", "remove OOMRules= from the files that systemctl cat -- %s shows, and run systemctl daemon-reload"},
-}
-
-// oomd warns if systemd-oomd may kill in the partition. It kills whole cgroups below one that it
-// watches, by rules of its own.
+// oomd warns if systemd-oomd may kill in the partition: it kills whole cgroups below one that it
+// watches, by rules of its own. systemd before 261 has no OOMRules.
 func (c *checks) oomd(ctx context.Context) []Finding {
 	watched := append([]string{"systemd-oomd.service", "-.slice", unitname.Default.Slice()}, c.slices()...)
-	names := "Id,ActiveState"
-	for _, property := range oomdProperties {
-		names += "," + property.name
-	}
-	units, err := c.options.Node.Systemd.Show(ctx, names, watched...)
+	properties := []string{"ManagedOOMSwap", "ManagedOOMMemoryPressure", "OOMRules"}
+	units, err := c.options.Node.Systemd.Show(ctx, "Id,ActiveState,"+strings.Join(properties, ","), watched...)
 	if err != nil {
 		return nil // reported by the check systemd
 	}
-	var found []Finding
-	running := false
+	var by []string
 	for _, u := range units {
-		if u["Id"] == "systemd-oomd.service" {
-			running = u["ActiveState"] == "active"
-			continue
+		if u["Id"] == watched[0] && u["ActiveState"] != "active" {
+			return saying(OK, "does not kill in the partition: it does not run")
 		}
-		for _, property := range oomdProperties {
-			value := u[property.name]
-			if !running || value == "" || value == "auto" {
-				continue
+		for _, property := range properties {
+			if value := u[property]; u["Id"] != watched[0] && value != "" && value != "auto" {
+				by = append(by, u["Id"]+" has "+property+"="+value)
 			}
-			found = append(found, changing(
-				Warning, fmt.Sprintf(property.remedy, u["Id"]),
-				"%s has %s=%s: systemd-oomd may kill pods of the partition, in a different order",
-				u["Id"], property.name, value,
-			)...)
 		}
 	}
-	if found == nil {
-		found = saying(OK, "does not kill in the partition")
+	if by == nil {
+		return saying(OK, "does not kill in the partition")
 	}
-	return found
+	return changing(
+		Warning, "set these properties to auto with systemctl set-property, remove OOMRules= from the units, or stop systemd-oomd",
+		"%s: systemd-oomd may kill pods of the partition, in a different order", strings.Join(by, ", "),
+	)
 }
 
-// earlyoomService is the service of earlyoom, in Debian's package, Fedora's and upstream's.
-const earlyoomService = "earlyoom.service"
-
-// earlyoom warns if earlyoom runs. It knows the memory of the node and the oom_score of processes,
-// and neither pods nor the partition.
+// earlyoom warns if earlyoom runs. It knows neither pods nor the partition.
 func (c *checks) earlyoom(ctx context.Context) []Finding {
-	units, err := c.options.Node.Systemd.Show(ctx, "Id,ActiveState", earlyoomService)
+	const service = "earlyoom.service"
+	units, err := c.options.Node.Systemd.Show(ctx, "Id,ActiveState", service)
 	if err != nil {
 		return nil // reported by the check systemd
 	}
 	for _, u := range units {
-		if u["Id"] == earlyoomService && u["ActiveState"] == "active" {
-			return changing(
-				Warning, "systemctl disable --now "+earlyoomService,
-				"%s runs: when the node has little memory left it kills single processes by their oom_score, "+
-					"in the partition too, and no pod is evicted", earlyoomService,
-			)
+		if u["Id"] == service && u["ActiveState"] == "active" {
+			return changing(Warning, "systemctl disable --now "+service,
+				"%s runs: when the node has little memory left it kills single processes, in the partition too, and no pod is evicted", service)
 		}
 	}
 	return saying(OK, "does not run")

@@ -76,10 +76,8 @@ func TestStatusNode(t *testing.T) {
 	if p := s.Partitions[0]; p.Name != unitname.System || p.MemoryBytes != 1<<20 || p.LimitBytes == nil || *p.LimitBytes != 64<<20 || p.CPUWeight != 79 || !slices.Equal(p.Namespaces, []string{"kube-system"}) {
 		t.Errorf("%+v", p)
 	}
-	for _, path := range []string{node.MembersFile, "/run/node-partition"} {
-		if _, err := os.Stat(n.Root + path); err == nil {
-			t.Errorf("status has made %s", path)
-		}
+	if _, err := os.Stat(n.Root + node.StateDir); err == nil {
+		t.Errorf("status has made %s", node.StateDir)
 	}
 	// With --move, status shows the effect of that mode.
 	_, stdout := shown(t, n, func(o *options.Options) { o.Mode = podmove.Never })

@@ -90,18 +90,11 @@ type Used struct {
 // Read reads the node and queries the service, if it is running.
 func Read(ctx context.Context, o options.Options) (Status, error) {
 	status := Status{Partitions: []Active{}, Service: service(ctx, o)}
-	config, err := node.LoadApplied(o.Node, o.Mode, node.ReadOnly)
-	switch {
-	case errors.Is(err, node.ErrFacts):
+	config, err := node.Load(o.Node, o.Mode)
+	if err == nil && config.Problem == nil {
+		status.Problem = config.ManagedByKubelet
+	} else if config.Problem != nil {
 		status.Problem = config.Problem.Error()
-	case err != nil:
-		status.Problem = err.Error()
-	case config.Problem != nil:
-		status.Problem = config.Problem.Error()
-	case config.NotApplied:
-		status.Problem = node.NotApplied
-	default:
-		status.Problem = config.Desired.ManagedByKubelet
 	}
 	status.Problem = errortext.Plain(status.Problem)
 	unread := func(err error) {
@@ -125,9 +118,7 @@ func Read(ctx context.Context, o options.Options) (Status, error) {
 			continue
 		}
 		active.Types, active.Namespaces = config.Types(p.Name), p.Namespaces
-		if desired := config.Desired.Partition(p.Name); desired != nil {
-			active.CPUs, active.Exclusive = desired.CPUs.String(), desired.Exclusive
-		}
+		active.CPUs, active.Exclusive = p.CPUs, p.Exclusive
 		status.Partitions = append(status.Partitions, active)
 	}
 	report, pods, err := readPods(ctx, o, config.Policy())
@@ -141,7 +132,7 @@ func Read(ctx context.Context, o options.Options) (Status, error) {
 	}
 	for i := range status.Partitions {
 		p := &status.Partitions[i]
-		settings := node.EvictionSettings(config.Of(p.Name).Thresholds, o.Eviction)
+		settings := node.EvictionSettings(config.Of(p.Name).Eviction, o.Eviction)
 		if err := p.readMemory(o.Node, settings, pods(p.Name)); err != nil {
 			unread(err) // the places of the pods are shown nevertheless
 		}

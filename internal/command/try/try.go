@@ -26,6 +26,7 @@ import (
 	"nodepartition/internal/unitpath"
 	"nodepartition/pkg/podmove"
 	"nodepartition/pkg/slices/config"
+	"nodepartition/pkg/slices/decision"
 )
 
 // A trial consists of a file, kubeletconfig.TrialPath, and a timer. The generator and the monitor
@@ -156,8 +157,9 @@ func judge(n host.Node, name string, data []byte) (*node.Desired, error) {
 // configuration the last good units stay in place, which then are the trial's. A configuration that
 // was never applied differs from the state in force. checkWayBack returns the present one.
 func checkWayBack(n host.Node) (node.Followed, error) {
-	present, err := node.LoadApplied(n, podmove.Never, node.ReadOnly)
-	if present.Problem != nil {
+	files, err := node.ReadDesired(n)
+	present, loadErr := node.Load(n, podmove.Never)
+	if err == nil && !errors.Is(loadErr, decision.ErrNone) {
 		err = present.Problem
 	}
 	switch {
@@ -166,8 +168,8 @@ func checkWayBack(n host.Node) (node.Followed, error) {
 			"the present configuration is not valid, and a trial could not go back to it: %s; repair it first",
 			oneline.Terminal(err.Error()),
 		)
-	case present.NotApplied:
-		return present, errors.New(node.NotApplied + ", and then try; the end of a trial applies the files as they are on disk")
+	case files.NotApplied != nil:
+		return present, fmt.Errorf("%w, and then try; the end of a trial applies the files as they are on disk", files.NotApplied)
 	}
 	return present, nil
 }

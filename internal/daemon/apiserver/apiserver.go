@@ -250,10 +250,8 @@ func mark(ctx context.Context, client *kubeapi.Client, e evict.Eviction, describ
 
 // partition returns the partition of an evicted pod.
 func partition(e evict.Eviction) unitname.PartitionName {
-	if name, _, _, ok := unitname.ParsePodSlice(path.Base(e.Cgroup)); ok {
-		return name
-	}
-	return unitname.First // begun by a version that did not store the cgroup
+	name, _, _, _ := unitname.ParsePodSlice(path.Base(e.Cgroup))
+	return name
 }
 
 func figures(e evict.Eviction) kubeapi.Figures {

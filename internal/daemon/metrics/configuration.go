@@ -41,14 +41,12 @@ const (
 	// Refused means that the files are not valid, and that the last good configuration of this boot is
 	// followed.
 	Refused Problem = "refused"
-	// NotApplied means that the files were changed, and that systemd was not reloaded.
-	NotApplied Problem = "not-applied"
 	// KubeletsFile means that the section is in the kubelet's own configuration.
 	KubeletsFile Problem = "kubelets-file"
 )
 
 // problems lists all problems.
-var problems = [...]Problem{Refused, NotApplied, KubeletsFile}
+var problems = [...]Problem{Refused, KubeletsFile}
 
 // configurationCollector collects the state of the configuration, and the budget of the node. It
 // has no metrics before the first configuration.

@@ -133,7 +133,7 @@ func observe(o *Metrics) {
 	o.Reconciled(20*time.Millisecond, nil)
 	o.Reconciled(3*time.Second, errors.New("systemd is busy"))
 	o.SetConfiguration(Configured{
-		Problems:   []Problem{NotApplied, KubeletsFile},
+		Problems:   []Problem{KubeletsFile},
 		Section:    "0123456789ab",
 		OnTrial:    true,
 		Partitions: map[unitname.PartitionName]ConfiguredPartition{unitname.System: {MemoryLimit: 512 << 20, Lowering: true}},

@@ -11,40 +11,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"nodepartition/tests/selfsigned"
 )
-
-// sockets records what is kept.
-type sockets struct {
-	mu   sync.Mutex
-	kept map[string]bool
-}
-
-func (*sockets) Listener(string) net.Listener { return nil }
-
-func (s *sockets) Keep(address string, _ net.Listener) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.kept = map[string]bool{address: true}
-	return nil
-}
-
-func (s *sockets) Drop(address string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.kept, address)
-	return nil
-}
-
-func (s *sockets) holds(address string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.kept[address]
-}
 
 // certificate writes a certificate for node1.example, NAME.crt, and its key, NAME.key. It returns
 // both, and a pool with the certificate.
@@ -103,12 +74,11 @@ func TestWebConfig(t *testing.T) {
 	file := filepath.Join(folder, "web.yml")
 	_, trusted := certificate(t, folder, "node")
 	write(t, file, withTLS+"users: {}\n")
-	kept := new(sockets)
 	changes := make(chan error)
 	ctx, stop := context.WithCancel(t.Context())
 	l := Listener{
 		Address: free(t), Handler: Handler(Options{Alive: func() error { return nil }}),
-		Config: file, Sockets: kept, Log: slog.New(slog.DiscardHandler), Pause: time.Millisecond,
+		Config: file, Log: slog.New(slog.DiscardHandler), Pause: time.Millisecond,
 		Changed: func(err error) {
 			select {
 			case changes <- err:
@@ -173,15 +143,8 @@ func TestWebConfig(t *testing.T) {
 			t.Errorf("%+v: status %d", test, got)
 		}
 	}
-	if !kept.holds(l.Address) {
-		t.Error("the socket is not kept for a restart")
-	}
-
 	write(t, file, withTLS+"basic_auth_users: {prometheus: plain}\n")
 	broken()
-	if kept.holds(l.Address) {
-		t.Error("systemd keeps a socket that nothing serves: clients wait for an answer")
-	}
 	// Without TLS the name of the host is refused as ever.
 	write(t, file, withUser)
 	served()
@@ -205,7 +168,7 @@ func TestClientCertificates(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	l := Listener{
 		Address: free(t), Handler: Handler(Options{Alive: func() error { return nil }}),
-		Config: file, Sockets: new(sockets), Log: slog.New(slog.DiscardHandler), Changed: func(err error) { changes <- err },
+		Config: file, Log: slog.New(slog.DiscardHandler), Changed: func(err error) { changes <- err },
 	}
 	go func() { result <- l.Run(ctx) }()
 	defer func() {

@@ -246,7 +246,7 @@ func TestWebConfigHTTP1(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	up, ended := make(chan error, 1), make(chan error)
 	l := Listener{
-		Address: free(t), Handler: newFake().handler(t), Config: file, Sockets: new(sockets), Log: slog.New(slog.DiscardHandler),
+		Address: free(t), Handler: newFake().handler(t), Config: file, Log: slog.New(slog.DiscardHandler),
 		Changed: func(err error) { up <- err },
 	}
 	go func() { ended <- l.Run(ctx) }()

@@ -2,7 +2,6 @@ package web
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -25,22 +24,10 @@ type Listener struct {
 	// Config is the path of a web configuration file with TLS certificates and passwords; empty means
 	// that neither is asked for.
 	Config string
-	// Sockets keeps the socket while the service restarts.
-	Sockets Sockets
 	// Log logs what does not keep the server from serving.
 	Log *slog.Logger
 	// Pause is the time between two attempts; 0 means five seconds.
 	Pause time.Duration
-}
-
-// Sockets keeps listening sockets for the next process. *fdstore.Store is one.
-type Sockets interface {
-	// Listener returns the socket that was kept for an address, or nil.
-	Listener(address string) net.Listener
-	// Keep stores a socket.
-	Keep(address string, listener net.Listener) error
-	// Drop removes the socket of an address.
-	Drop(address string) error
 }
 
 // CheckAddress returns an error for an address that no process can ever listen on.
@@ -79,32 +66,15 @@ func (l Listener) serve(ctx context.Context) error {
 	if err := checkConfig(l.Config); err != nil {
 		return err
 	}
-	listener, err := l.listen(ctx)
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", l.Address)
 	if err != nil {
 		return err
 	}
-	if err := l.Sockets.Keep(l.Address, listener); err != nil {
-		l.Log.Warn("clients are refused while the service restarts", "error", err)
-	}
 	l.Changed(nil)
-	if l.Config == "" {
-		server := newServer(l.Handler)
-		server.ErrorLog = slog.NewLogLogger(l.Log.Handler(), slog.LevelWarn)
-		err = serveBy(ctx, listener, server, (*http.Server).Serve)
-	} else {
-		err = l.serveProtected(ctx, listener)
+	if l.Config != "" {
+		return l.serveProtected(ctx, listener)
 	}
-	if ctx.Err() == nil { // not the end of the service, whose next process takes the socket
-		err = errors.Join(err, l.Sockets.Drop(l.Address))
-	}
-	return err
-}
-
-// listen returns the socket that the process before has left, or a new one.
-func (l Listener) listen(ctx context.Context) (net.Listener, error) {
-	if kept := l.Sockets.Listener(l.Address); kept != nil {
-		return kept, nil
-	}
-	var config net.ListenConfig
-	return config.Listen(ctx, "tcp", l.Address)
+	server := newServer(l.Handler)
+	server.ErrorLog = slog.NewLogLogger(l.Log.Handler(), slog.LevelWarn)
+	return serveBy(ctx, listener, server, (*http.Server).Serve)
 }

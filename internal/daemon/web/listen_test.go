@@ -32,9 +32,8 @@ func TestListenerPortTaken(t *testing.T) {
 			case <-ctx.Done():
 			}
 		},
-		Sockets: new(sockets),
-		Pause:   time.Millisecond,
-		Log:     slog.New(slog.DiscardHandler),
+		Pause: time.Millisecond,
+		Log:   slog.New(slog.DiscardHandler),
 	}
 	go func() { result <- l.Run(ctx) }()
 	for range 3 {

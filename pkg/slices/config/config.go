@@ -143,7 +143,7 @@ func load(root hostfs.FS, read func(hostfs.FS) (*kubeletconfig.Merged, error)) (
 	c := &Config{Kubelet: &kubeletconfig.Merged{}}
 	var err error
 	defer c.nameAll()
-	if c.Off, err = switchedOff(root); err != nil || c.Off {
+	if c.Off, err = SwitchedOff(root); err != nil || c.Off {
 		c.reserveOnly(root, read)
 		return c, err
 	}

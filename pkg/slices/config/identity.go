@@ -23,9 +23,8 @@ func (c *Config) Identity() string {
 		Section   section
 		Partition kubeletconfig.PartitionSettings
 		Services  kubeletconfig.ServiceSettings
-		// Left out without one, as in the digest of earlier versions.
-		Workloads sections                   `json:",omitempty"`
-		Host      kubeletconfig.HostSettings `json:",omitzero"`
+		Workloads sections
+		Host      kubeletconfig.HostSettings
 	}{
 		c.Off, c.Kubelet.Kubelet.FeatureGates[Gate], c.sections[unitname.System],
 		settings, c.Kubelet.Services, c.sections.workloads(), c.Kubelet.Host,

@@ -11,10 +11,10 @@ const OffSwitch = "node_partition"
 
 const cmdlinePath = "/proc/cmdline"
 
-// switchedOff reports whether the kernel command line has node_partition=0, or another of systemd's
+// SwitchedOff reports whether the kernel command line has node_partition=0, or another of systemd's
 // words for no. As with systemd's own switches, the last occurrence counts. If the command line
 // cannot be read, it returns true with the error.
-func switchedOff(root hostfs.FS) (bool, error) {
+func SwitchedOff(root hostfs.FS) (bool, error) {
 	data, err := root.ReadFile(cmdlinePath, maxFactBytes)
 	if err != nil {
 		return true, err

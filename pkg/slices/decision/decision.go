@@ -2,9 +2,9 @@
 //
 // The units do not contain everything that the monitor follows: the namespaces, the thresholds of
 // eviction, a limit that waits. The generator writes these when it writes the units, and the rename
-// that makes the units valid makes the decision valid too. The monitor only reads it. So no clock,
-// and no second evaluation of what may have changed since, decides whether a configuration was
-// applied: it was if its identity is the decision's.
+// that makes the units valid makes the decision valid too. The monitor follows it, and does not
+// evaluate the configuration itself. So no clock, and no file that may have changed since, decides
+// what is followed.
 package decision
 
 import (
@@ -12,7 +12,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"slices"
 
 	"nodepartition/internal/hostfs"
 	"nodepartition/internal/membership"
@@ -28,20 +27,26 @@ const FileName = ".decision.json"
 // maxBytes bounds the file: a thousand namespaces of the longest name take 66 KB.
 const maxBytes = 1 << 20
 
-// version is the version of the file. A reader takes earlier ones, and refuses later ones.
+// version is the version of the file. A reader takes no other.
 const version = 1
 
 // Decision is the content of the file. It is plain data: equal input of the generator gives an
 // equal decision.
 type Decision struct {
 	Version int `json:"version"`
-	// Identity is Config.Identity of the configuration that was applied. It is empty if that was not
-	// valid, which no configuration equals.
+	// Identity is Config.Identity of the configuration that was applied. It is empty if none was:
+	// nothing is decided then.
 	Identity string `json:"identity"`
-	// Section is Config.SectionDigest of that configuration. It is empty without a section, and in a
-	// file of an earlier version.
+	// Section is Config.SectionDigest of that configuration. It is empty without a section.
 	Section string `json:"section,omitempty"`
-	// Partitions lists the partitions that were made, in the order of the configuration.
+	// Trial means that a trial is in force.
+	Trial bool `json:"trial,omitempty"`
+	// KubeletsFile means that Config.KubeletsFile has a message.
+	KubeletsFile bool `json:"kubeletsFile,omitempty"`
+	// ManagedByKubelet is Config.ManagedByKubelet: the system partition is not ours.
+	ManagedByKubelet string `json:"managedByKubelet,omitempty"`
+	// Partitions lists the partitions that were made, in the order of the configuration, and after
+	// them those that are off.
 	Partitions []Partition `json:"partitions,omitempty"`
 	// Workloads lists the workload types, by name.
 	Workloads []membership.Workload `json:"workloads,omitempty"`
@@ -49,22 +54,20 @@ type Decision struct {
 
 // Partition holds what the monitor follows of a partition.
 type Partition struct {
-	Name       unitname.PartitionName `json:"name"`
-	Namespaces []string               `json:"namespaces"`
-	// Eviction is nil in a file that an earlier version of the monitor has written.
+	Name unitname.PartitionName `json:"name"`
+	// Off means that the partition is there, and is not to be made any more. Nothing else is known of
+	// it.
+	Off        bool     `json:"off,omitempty"`
+	Namespaces []string `json:"namespaces"`
+	// CPUs is the list of its CPUs, empty for all. With Exclusive no other pod runs on them.
+	CPUs      string `json:"cpuset,omitempty"`
+	Exclusive bool   `json:"exclusive,omitempty"`
+	// Eviction has the thresholds of eviction, nil for a partition that is off.
 	Eviction *thresholds.Thresholds `json:"eviction,omitempty"`
 	// Floor is the protected memory of the partition.
 	Floor Floor `json:"floor,omitzero"`
 	// Deferral is nil if the units have the configured limit.
 	Deferral *Deferral `json:"deferral,omitempty"`
-}
-
-// Equal reports whether the same is to be followed. Thresholds that an earlier version has not
-// stored equal any. Which limit is in force meanwhile makes no difference.
-func (p Partition) Equal(other Partition) bool {
-	same := p.Eviction == nil || other.Eviction != nil && *p.Eviction == *other.Eviction
-	//guard: a floor that is another is another configuration
-	return same && p.Name == other.Name && p.Floor == other.Floor && slices.Equal(p.Namespaces, other.Namespaces)
 }
 
 // Floor is protected memory in bytes: memory.min and memory.low.
@@ -84,35 +87,28 @@ type Deferral struct {
 }
 
 // New returns the decision for a configuration that config.Load has returned without an error.
-// deferrals holds the limits that wait, by the name of the partition.
-func New(c *config.Config, deferrals map[unitname.PartitionName]*Deferral) Decision {
+// deferrals holds the limits that wait, by the name of the partition. off lists the partitions that
+// are there, and that the configuration does not make.
+func New(c *config.Config, deferrals map[unitname.PartitionName]*Deferral, off []unitname.PartitionName) Decision {
 	d := Decision{
-		Version: version, Identity: c.Identity(), Section: c.SectionDigest(),
-		Partitions: PartitionsOf(c), Workloads: c.Workloads,
+		Version: version, Identity: c.Identity(), Section: c.SectionDigest(), Workloads: c.Workloads,
+		Trial: c.Kubelet.OnTrial(), KubeletsFile: c.KubeletsFile != "", ManagedByKubelet: c.ManagedByKubelet,
 	}
-	for i := range d.Partitions {
-		d.Partitions[i].Deferral = deferrals[d.Partitions[i].Name]
+	for i := range c.Partitions {
+		p := &c.Partitions[i]
+		d.Partitions = append(d.Partitions, Partition{
+			Name: p.Name, Namespaces: p.Namespaces, CPUs: p.CPUs.String(), Exclusive: p.Exclusive,
+			Eviction: thresholdsOf(p), Floor: Floor{p.Floor.Min, p.Floor.Low}, Deferral: deferrals[p.Name],
+		})
+	}
+	for _, name := range off {
+		d.Partitions = append(d.Partitions, Partition{Name: name, Off: true})
 	}
 	return d
 }
 
-// PartitionsOf returns what is to be followed of a valid configuration, without deferrals.
-func PartitionsOf(c *config.Config) []Partition {
-	if len(c.Partitions) == 0 {
-		return nil
-	}
-	list := make([]Partition, 0, len(c.Partitions))
-	for i := range c.Partitions {
-		p := &c.Partitions[i]
-		list = append(list, Partition{
-			Name: p.Name, Namespaces: p.Namespaces, Eviction: ThresholdsOf(p), Floor: Floor{p.Floor.Min, p.Floor.Low},
-		})
-	}
-	return list
-}
-
-// ThresholdsOf returns the thresholds of a partition.
-func ThresholdsOf(p *config.Partition) *thresholds.Thresholds {
+// thresholdsOf returns the thresholds of a partition.
+func thresholdsOf(p *config.Partition) *thresholds.Thresholds {
 	limit := p.MemoryLimit
 	t := thresholds.Thresholds{Limit: uint64(limit), MaxPodGrace: -1, MinimumReclaim: uint64(p.MinimumReclaim)}
 	if p.MaxPodGracePeriod != nil {
@@ -129,28 +125,16 @@ func ThresholdsOf(p *config.Partition) *thresholds.Thresholds {
 	return &t
 }
 
-// Text returns the content of the file. It has the system partition a second time, as it was before
-// there were versions: a monitor of that time runs until it is restarted, and would take a file
-// without members for the end of the partition, and move its pods out.
+// Text returns the content of the file.
 func (d Decision) Text() (string, error) {
 	d.Version = version
-	var old unversioned
-	for i := range d.Partitions {
-		if p := d.Partitions[i]; p.Name == unitname.First {
-			old.Deferral, p.Deferral = p.Deferral, nil
-			old.Members = &p
-		}
-	}
-	text, err := json.Marshal(struct {
-		Decision
-		unversioned
-	}{d, old})
+	text, err := json.Marshal(d)
 	return string(text) + "\n", err
 }
 
-// ErrNone means that units are in place, and no decision: an earlier version of the generator has
-// written them.
-var ErrNone = errors.New("an earlier version of partition-generator wrote the units in place")
+// ErrNone means that there is no decision. That says nothing: a configuration that asks for no
+// partition has one, as long as a partition is there.
+var ErrNone = errors.New("there is no decision of partition-generator; systemctl daemon-reload writes one")
 
 // The directories of the generator's output (slices.Output), below the root. The file is in the
 // generator's own directory only if units had to be written there.
@@ -160,39 +144,30 @@ const (
 	oldDir       = config.StateDir + "/units.old"
 )
 
-// unversioned is the file of the versions before Version: it is of the system partition alone.
-type unversioned struct {
-	Members  *Partition `json:"members,omitempty"`
-	Deferral *Deferral  `json:"deferral,omitempty"`
-}
-
-// parse parses the file of this version and of those before.
+// parse parses the file of this version.
 func parse(data []byte) (*Decision, error) {
 	d := &Decision{}
-	err := statefile.Decode(data, version, d)
-	if errors.Is(err, statefile.ErrLater) {
-		return nil, fmt.Errorf("%w: restart partition-monitor", err)
-	}
-	if err != nil {
+	if err := statefile.Decode(data, version, d); err != nil {
 		return nil, err
 	}
-	if d.Version == version {
-		return d, nil
+	if d.Identity == "" {
+		return nil, errors.New("decides nothing, because the configuration was not valid")
 	}
-	var old unversioned
-	if err := json.Unmarshal(data, &old); err != nil {
-		return nil, err
-	}
-	d.Version = version
-	if old.Members != nil {
-		old.Members.Name, old.Members.Deferral = unitname.First, old.Deferral
-		d.Partitions = []Partition{*old.Members}
+	for i := range d.Partitions {
+		p := &d.Partitions[i]
+		//guard: a partition whose name no unit can have is not followed
+		if err := p.Name.Check(); err != nil {
+			return nil, fmt.Errorf("partition %q: the name %w", string(p.Name), err)
+		}
+		if p.Off != (p.Eviction == nil) {
+			return nil, fmt.Errorf("partition %q: only one that is off has no thresholds", string(p.Name))
+		}
 	}
 	return d, nil
 }
 
-// Read returns the decision that is in force on the node at root. It returns nil without an error
-// if there is no output of the generator, and ErrNone for units without a decision.
+// Read returns the decision that is in force on the node at root. Every error means that it is not
+// known. ErrNone is the error without a decision.
 //
 // A run of the generator sets the units aside for a moment, hence the second look.
 func Read(root string) (*Decision, error) {
@@ -212,8 +187,5 @@ func Read(root string) (*Decision, error) {
 		}
 		return d, nil
 	}
-	if node.Exists(unitsDir) {
-		return nil, ErrNone
-	}
-	return nil, nil
+	return nil, ErrNone
 }

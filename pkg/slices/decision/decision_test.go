@@ -1,8 +1,8 @@
 package decision
 
 import (
-	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -33,27 +33,28 @@ func TestRead(t *testing.T) {
 	)
 	for name, test := range map[string]struct {
 		files map[string]string
-		want  string // an identity, "none", or a part of the error
+		want  string // an identity, or a part of the error
 	}{
-		"no output":                      {nil, "none"},
-		"units":                          {map[string]string{units: `{"identity":"a"}`}, "a"},
-		"while the links are made":       {map[string]string{old: `{"identity":"a"}`}, "a"},
-		"before the old units go":        {map[string]string{units: `{"identity":"b"}`, old: `{"identity":"a"}`}, "b"},
-		"units in the generator's own":   {map[string]string{plain: `{"identity":"c"}`, units: `{"identity":"b"}`}, "c"},
-		"units of an earlier version":    {map[string]string{unitsDir + "/kubepods-system.slice": ""}, ErrNone.Error()},
-		"a decision that was cut off":    {map[string]string{units: `{"iden`}, units + ": unexpected end of JSON input; systemctl daemon-reload"},
-		"a decision of another kind":     {map[string]string{units: `[]`}, units + ": json: cannot unmarshal array"},
-		"a decision larger than allowed": {map[string]string{units: strings.Repeat(" ", maxBytes+1)}, "too large"},
+		"no output":                       {nil, ErrNone.Error()},
+		"units":                           {map[string]string{units: `{"version":1,"identity":"a"}`}, "a"},
+		"while the links are made":        {map[string]string{old: `{"version":1,"identity":"a"}`}, "a"},
+		"before the old units go":         {map[string]string{units: `{"version":1,"identity":"b"}`, old: `{"version":1,"identity":"a"}`}, "b"},
+		"units in the generator's own":    {map[string]string{plain: `{"version":1,"identity":"c"}`, units: `{"version":1,"identity":"b"}`}, "c"},
+		"units without a decision":        {map[string]string{unitsDir + "/kubepods-system.slice": ""}, ErrNone.Error()},
+		"a decision that was cut off":     {map[string]string{units: `{"iden`}, units + ": unexpected end of JSON input; systemctl daemon-reload"},
+		"a decision of another version":   {map[string]string{units: `{"version":2,"identity":["a"]}`}, "it has version 2, and this program reads version 1; systemctl daemon-reload"},
+		"a decision that decides nothing": {map[string]string{units: `{"version":1,"identity":""}`}, "was not valid; systemctl daemon-reload"},
+		"a name that is none":             {map[string]string{units: `{"version":1,"identity":"a","partitions":[{"name":"a/b","off":true}]}`}, `partition "a/b"`},
+		"a decision of another kind":      {map[string]string{units: `[]`}, units + ": json: cannot unmarshal array"},
+		"a decision larger than allowed":  {map[string]string{units: strings.Repeat(" ", maxBytes+1)}, "too large"},
 	} {
 		root := t.TempDir()
 		for path, content := range test.files {
 			put(t, root+path, content)
 		}
-		got := "none"
-		switch d, err := Read(root); {
-		case err != nil:
-			got = err.Error()
-		case d != nil:
+		d, err := Read(root)
+		got := fmt.Sprint(err)
+		if err == nil {
 			got = d.Identity
 		}
 		if !strings.Contains(got, test.want) {
@@ -74,7 +75,7 @@ func TestDecisionText(t *testing.T) {
 			EvictionSoft:      &config.SoftThreshold{Threshold: config.Threshold{Bytes: 200 << 20}, GracePeriod: time.Minute},
 			PartitionSettings: config.PartitionSettings{Floor: config.Floor{Min: 1 << 20, Low: 2 << 20}},
 		}, {Name: "telemetry", MemoryLimit: 2 << 30, Namespaces: []string{"monitoring"}}},
-	}, map[unitname.PartitionName]*Deferral{"system": {Limit: 1 << 30, InForce: 1<<64 - 1, Warning: `of "this"`}})
+	}, map[unitname.PartitionName]*Deferral{"system": {Limit: 1 << 30, InForce: 1<<64 - 1, Warning: `of "this"`}}, []unitname.PartitionName{"batch"})
 	text, err := want.Text()
 	if err != nil {
 		t.Fatal(err)
@@ -86,8 +87,8 @@ func TestDecisionText(t *testing.T) {
 		t.Errorf("%+v, %v; want %+v", got, err, want)
 	}
 	all := thresholds.Thresholds{Limit: 1 << 30, Hard: 100 << 20, Soft: 200 << 20, SoftGrace: time.Minute, MaxPodGrace: grace, MinimumReclaim: 7}
-	if len(got.Partitions) != 2 {
-		t.Fatalf("%+v; want two partitions", got.Partitions)
+	if len(got.Partitions) != 3 || !reflect.DeepEqual(got.Partitions[2], Partition{Name: "batch", Off: true}) {
+		t.Fatalf("%+v; want two partitions, and one that is off", got.Partitions)
 	}
 	system, telemetry := got.Partitions[0], got.Partitions[1]
 	if *system.Eviction != all || system.Floor != (Floor{1 << 20, 2 << 20}) || system.Deferral == nil {
@@ -95,88 +96,6 @@ func TestDecisionText(t *testing.T) {
 	}
 	if telemetry.Name != "telemetry" || telemetry.Deferral != nil || telemetry.Eviction.Limit != 2<<30 || telemetry.Floor != (Floor{}) {
 		t.Errorf("%+v; want the other partition, without anything of the first", telemetry)
-	}
-}
-
-// TestTextForEarlier: a monitor of before there were versions reads what it read then.
-func TestTextForEarlier(t *testing.T) {
-	t.Parallel()
-	waits := &Deferral{Limit: 1 << 30, InForce: 2 << 30, Warning: "w"}
-	text, err := Decision{Identity: "a", Partitions: []Partition{
-		{Name: "telemetry", Namespaces: []string{"monitoring"}},
-		{Name: "system", Namespaces: []string{"kube-system"}, Eviction: &thresholds.Thresholds{Limit: 1 << 30}, Floor: Floor{1, 2}, Deferral: waits},
-	}}.Text()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var then struct {
-		Identity string `json:"identity"`
-		Members  *struct {
-			Namespaces []string               `json:"namespaces"`
-			Eviction   *thresholds.Thresholds `json:"eviction"`
-			Floor      Floor                  `json:"floor"`
-		} `json:"members"`
-		Deferral *Deferral `json:"deferral"`
-	}
-	if err := json.Unmarshal([]byte(text), &then); err != nil {
-		t.Fatal(err)
-	}
-	if m := then.Members; then.Identity != "a" || m == nil || m.Namespaces[0] != "kube-system" || m.Eviction.Limit != 1<<30 ||
-		m.Floor != (Floor{1, 2}) || then.Deferral == nil || *then.Deferral != *waits {
-		t.Errorf("%s is read as %+v", text, then)
-	}
-	if text, err = (Decision{Identity: "a"}).Text(); err != nil || strings.Contains(text, "members") {
-		t.Errorf("%s, %v; want no members without a partition", text, err)
-	}
-}
-
-// TestReadEarlier: a decision of a version that knew one partition is of the system partition, and
-// one of a later version is not guessed at.
-func TestReadEarlier(t *testing.T) {
-	t.Parallel()
-	root := t.TempDir()
-	path := filepath.Join(root, unitsDir, FileName)
-	put(t, path, `{"identity":"a","members":{"namespaces":["kube-system"],"eviction":{"limit":1073741824,"hard":7,"soft":0,"softGrace":0,`+
-		`"maxPodGrace":-1,"minimumReclaim":0},"floor":{"min":1,"low":2}},"deferral":{"limit":1,"inForce":2,"warning":"w"}}`)
-	want := &Decision{Version: version, Identity: "a", Partitions: []Partition{{
-		Name: "system", Namespaces: []string{"kube-system"}, Eviction: &thresholds.Thresholds{Limit: 1 << 30, Hard: 7, MaxPodGrace: -1},
-		Floor: Floor{1, 2}, Deferral: &Deferral{Limit: 1, InForce: 2, Warning: "w"},
-	}}}
-	if got, err := Read(root); err != nil || !reflect.DeepEqual(got, want) {
-		t.Errorf("%+v, %v; want %+v", got, err, want)
-	}
-	put(t, path, `{"identity":""}`)
-	if got, err := Read(root); err != nil || got.Identity != "" || len(got.Partitions) != 0 {
-		t.Errorf("%+v, %v; want that no partition was made", got, err)
-	}
-	put(t, path, `{"version":2,"identity":["a"]}`)
-	if got, err := Read(root); err == nil || got != nil || !strings.Contains(err.Error(), "restart partition-monitor") {
-		t.Errorf("%+v, %v; want an error", got, err)
-	}
-}
-
-// TestPartitionEqual: every value that the monitor follows counts, except thresholds that an
-// earlier version has not stored.
-func TestPartitionEqual(t *testing.T) {
-	t.Parallel()
-	now := Partition{Namespaces: []string{"a"}, Eviction: &thresholds.Thresholds{Limit: 1}, Floor: Floor{Min: 1}}
-	for name, test := range map[string]struct {
-		former Partition
-		want   bool
-	}{
-		"the same":              {Partition{Namespaces: []string{"a"}, Eviction: &thresholds.Thresholds{Limit: 1}, Floor: Floor{Min: 1}}, true},
-		"other namespaces":      {Partition{Namespaces: []string{"b"}, Eviction: &thresholds.Thresholds{Limit: 1}, Floor: Floor{Min: 1}}, false},
-		"other thresholds":      {Partition{Namespaces: []string{"a"}, Eviction: &thresholds.Thresholds{Limit: 2}, Floor: Floor{Min: 1}}, false},
-		"another partition":     {Partition{Name: "telemetry", Namespaces: []string{"a"}, Eviction: &thresholds.Thresholds{Limit: 1}, Floor: Floor{Min: 1}}, false},
-		"another floor":         {Partition{Namespaces: []string{"a"}, Eviction: &thresholds.Thresholds{Limit: 1}}, false},
-		"of an earlier version": {Partition{Namespaces: []string{"a"}, Floor: Floor{Min: 1}}, true},
-	} {
-		if got := test.former.Equal(now); got != test.want {
-			t.Errorf("%s: %t", name, got)
-		}
-	}
-	if now.Equal(Partition{Namespaces: []string{"a"}, Floor: Floor{Min: 1}}) {
-		t.Error("thresholds that are gone")
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 // FuzzRead: a decision is either refused, with an error that names the file and what writes it
 // again, or is the same after it was written again.
 func FuzzRead(f *testing.F) {
-	f.Add(`{"identity":"a","members":{"namespaces":["kube-system"],"eviction":{"limit":1,"hard":1}},"deferral":{"limit":1,"inForce":2}}`)
+	f.Add(`{"version":1,"identity":"a","partitions":[{"name":"system","namespaces":["kube-system"],"eviction":{"limit":1,"hard":1},"deferral":{"limit":1,"inForce":2}}]}`)
 	f.Add(`null`)
 	f.Add(`{"identity":1}`)
 	f.Fuzz(func(t *testing.T, text string) {

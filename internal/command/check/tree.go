@@ -1,0 +1,273 @@
+package check
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+	v1 "k8s.io/api/core/v1"
+
+	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/host"
+	"nodepartition/internal/membership"
+	"nodepartition/internal/node"
+	"nodepartition/internal/node/allocatable"
+	"nodepartition/internal/podsapi"
+	"nodepartition/internal/unitname"
+	"nodepartition/pkg/slices/config"
+)
+
+// tree is what the last group of checks is applied to: the cgroups of slices and containers, and
+// what the kubelet, systemd and the configuration say about them. It is read at once.
+type tree struct {
+	// Node has the capacity and the reservations in effect, and the running kubelet.
+	allocatable.Node
+	// pids is the number of processes that the node may have, 0 if it is not known.
+	pids int64
+	// settings is nil if no kubelet runs as kubelet.service: its flags may then override each of them.
+	settings *kubeletSettings
+	// partitions and names are those of the configuration, and members the rules of who belongs.
+	partitions []config.Partition
+	names      []unitname.PartitionName
+	members    membership.Rules
+	// cgroups holds the files of cgroups by their path below the mount and their name. It has the
+	// slices, and the scopes of containers below kubepods.slice. A file whose controller is off is
+	// missing.
+	cgroups map[string]map[string]string
+	// scopes holds the scopes of containers by the container's ID.
+	scopes map[string]string
+	// units holds properties of slices and daemons by the name of the unit. unasked is the error of
+	// asking systemd.
+	units   map[string]map[string]string
+	unasked error
+	// scores holds the oom_score_adj of processes.
+	scores map[int]int
+	// pods lists the kubelet's pods. podsUnknown says why they are not known.
+	pods        []*v1.Pod
+	podsUnknown error
+
+	// found holds the paths with a finding: a path has one, of the first check. findings are those of
+	// the check that runs.
+	found    map[string]bool
+	findings []Finding
+}
+
+// compared returns the look of a check of the tree. It reads the tree a second time if something
+// is found, and a finding counts if both have it: the kubelet may have started a pod in between.
+// why returns the error that keeps a rule from being applied; nil for none.
+func compared(why func(*tree) error, rule func(*tree)) func(*checks, context.Context) []Finding {
+	return func(c *checks, ctx context.Context) []Finding {
+		var found []Finding
+		for i := range c.trees {
+			if c.trees[i] == nil && c.treeErr == nil {
+				c.trees[i], c.treeErr = c.readTree(ctx)
+			}
+			if c.treeErr != nil {
+				return saying(Warning, "%v", c.treeErr)
+			}
+			t := c.trees[i]
+			if err := why(t); err != nil {
+				return saying(OK, "not compared: %v", err)
+			}
+			t.findings = nil
+			rule(t)
+			if i > 0 {
+				found = slices.DeleteFunc(found, func(f Finding) bool {
+					return !slices.ContainsFunc(t.findings, func(again Finding) bool { return again.Found == f.Found })
+				})
+			} else {
+				found = t.findings
+			}
+			if len(found) == 0 {
+				return saying(OK, "as the kubelet, systemd and the configuration set it")
+			}
+		}
+		slices.SortFunc(found, func(a, b Finding) int { return strings.Compare(a.Found, b.Found) })
+		return found
+	}
+}
+
+// The reasons why a check does not apply.
+func always(*tree) error { return nil }
+
+func ofKubelet(t *tree) error {
+	if t.settings == nil {
+		return errors.New("no kubelet runs as kubelet.service, so its flags are not known")
+	}
+	return nil
+}
+
+func ofPods(t *tree) error { return t.podsUnknown }
+
+func ofSystemd(t *tree) error { return t.unasked }
+
+// add adds a finding, unless its path has one already.
+func (t *tree) add(where, value, expected, change, why string, args ...any) {
+	if value == "" {
+		value = "empty"
+	}
+	if !t.found[where] {
+		t.found[where] = true
+		t.findings = append(t.findings, changing(Warning, change, "%s is %s; expected %s: %s", where, value, expected, fmt.Sprintf(why, args...))...)
+	}
+}
+
+// fileOf returns the path of a cgroup's file.
+func fileOf(cgroup, name string) string { return path.Join(unitname.CgroupMount, cgroup, name) }
+
+const (
+	// podsTimeout bounds the wait for the kubelet's pods. A kubelet that starts answers after seconds.
+	podsTimeout = 10 * time.Second
+	// maxDepth bounds the depth of slices. systemd allows any.
+	maxDepth = 8
+	// unitsAtOnce is the number of units in one call of systemctl.
+	unitsAtOnce = 200
+	// treeProperties lists the properties that checks of the tree are about.
+	treeProperties = "Id,ActiveState,MemoryMax,MemoryHigh,MemorySwapMax,CPUWeight,TasksMax,ControlGroup,MainPID"
+	kubeletService = "kubelet.service"
+)
+
+// treeFiles lists the files of a cgroup that checks are about.
+var treeFiles = []string{cpuWeight, cpuMax, memoryMax, memoryHigh, swapMax, pidsMax, cpusetCPUs, effectiveCPUs}
+
+// runtimeServices lists the services of container runtimes.
+var runtimeServices = []string{"containerd.service", "crio.service"}
+
+// readTree reads the tree of a node that has pods. The cgroups, which change with the pods, are
+// read after them.
+func (c *checks) readTree(ctx context.Context) (*tree, error) {
+	n := c.options.Node
+	if err := c.cgroups.Exists(kubepods); errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s does not exist: the kubelet has not started yet, or does not use the cgroup driver systemd", c.cgroups.Path(kubepods))
+	} else if err != nil {
+		return nil, err
+	}
+	t := &tree{
+		partitions: c.desired.Partitions, names: c.desired.Names, members: c.desired.Members(node.AllowedByFile(n)),
+		cgroups: map[string]map[string]string{}, scopes: map[string]string{}, units: map[string]map[string]string{},
+		scores: map[int]int{}, found: map[string]bool{},
+	}
+	var err error
+	if t.Node, err = allocatable.Read(n); err != nil {
+		return nil, err
+	}
+	if t.settings, err = settingsOf(&t.Node); err != nil {
+		return nil, err
+	}
+	t.readPIDs(n)
+	if t.podsUnknown = n.Answers(); t.podsUnknown == nil && !node.IsSocket(c.options.PodsAPI) {
+		t.podsUnknown = errors.New("the kubelet does not serve its Pods API")
+	} else if t.podsUnknown == nil {
+		asking, cancel := context.WithTimeout(ctx, podsTimeout)
+		defer cancel()
+		t.pods, t.podsUnknown = podsapi.List(asking, c.options.PodsAPI)
+	}
+	if err := t.walk(c.cgroups, "", 0); err != nil {
+		return nil, err
+	}
+	t.readUnits(ctx, n)
+	return t, nil
+}
+
+// readPIDs reads how many processes the node may have (Stats,
+// pkg/kubelet/stats/pidlimit/pidlimit_linux.go).
+func (t *tree) readPIDs(n host.Node) {
+	for _, name := range []string{"pid_max", "threads-max"} {
+		text, err := n.Root.ReadFile("/proc/sys/kernel/"+name, maxSysfs)
+		if err != nil {
+			continue
+		}
+		if limit, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil && (t.pids == 0 || limit < t.pids) {
+			t.pids = limit
+		}
+	}
+}
+
+// walk reads the slices and the scopes of containers below a cgroup, which is depth slices deep. It
+// leaves out what is below the slice of users, and the services.
+func (t *tree) walk(cgroups cgroupfs.FS, cgroup string, depth int) error {
+	children, err := cgroups.Children(cgroup)
+	if err != nil {
+		return err
+	}
+	for _, name := range children {
+		below := path.Join(cgroup, name)
+		id, slice := unitname.ContainerID(name), strings.HasSuffix(name, ".slice")
+		if !slice && (id == "" || !within(below, kubepods)) {
+			continue
+		}
+		files := map[string]string{}
+		for _, file := range treeFiles {
+			text, err := cgroups.ReadFile(below, file)
+			switch {
+			case err == nil:
+				files[file] = strings.TrimSpace(string(text))
+			case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENODEV): // the cgroup may be gone
+				return err
+			}
+		}
+		t.cgroups[below] = files
+		if !slice {
+			t.scopes[id] = below
+		} else if name != "user.slice" && depth < maxDepth {
+			if err := t.walk(cgroups, below, depth+1); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// readUnits reads the properties of the slices and of the daemons, and the daemons' scores.
+func (t *tree) readUnits(ctx context.Context, n host.Node) {
+	if t.unasked = n.Answers(); t.unasked != nil {
+		return
+	}
+	units := append([]string{kubeletService}, runtimeServices...)
+	for _, cgroup := range slices.Sorted(maps.Keys(t.cgroups)) {
+		if strings.HasSuffix(cgroup, ".slice") {
+			units = append(units, path.Base(cgroup))
+		}
+	}
+	for part := range slices.Chunk(units, unitsAtOnce) {
+		all, err := n.Systemd.Show(ctx, treeProperties, part...)
+		if err != nil {
+			t.unasked = err
+			return
+		}
+		for _, unit := range all {
+			t.units[unit["Id"]] = unit
+		}
+	}
+	for _, unit := range units[:1+len(runtimeServices)] {
+		pid := t.pidOf(unit)
+		text, err := n.Root.ReadFile(scoreFile(pid), maxSysfs)
+		if err != nil {
+			continue
+		}
+		if score, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil {
+			t.scores[pid] = score
+		}
+	}
+}
+
+// pidOf returns the process of a daemon, 0 without one. k3s and RKE2 are kubelet and runtime in one
+// process, which is neither.
+func (t *tree) pidOf(unit string) int {
+	if unit == kubeletService && t.Kubelet != nil {
+		return t.Kubelet.PID
+	}
+	pid, _ := strconv.Atoi(t.units[unit]["MainPID"])
+	return pid
+}
+
+// scoreFile returns the file with the oom_score_adj of a process.
+func scoreFile(pid int) string { return fmt.Sprintf("/proc/%d/oom_score_adj", pid) }
