@@ -23,7 +23,7 @@ import (
 // finds nothing in the cgroups. Each of the faults that follow is found, and nothing else is, and
 // the change of each finding cures it.
 func TestAudit(t *testing.T) {
-	onEach(t, kinds(allFlavours(), "forky"), func(t *testing.T, flavour string) {
+	onEach(t, kinds(allFlavours(), "trixie"), func(t *testing.T, flavour string) {
 		n := lab.ForTest(t, lab.Options{Flavour: flavour, Restore: true})
 		if err := n.CopyTo(t.Context(), programs()...); err != nil {
 			t.Fatal(err)

@@ -18,7 +18,7 @@ import (
 // differs from that of TestLateVar. TestLateVar shows the same with a configuration that comes
 // late.
 func TestBoot(t *testing.T) {
-	onEach(t, kinds(allFlavours(), "crio", "forky"), func(t *testing.T, flavour string) {
+	onEach(t, kinds(allFlavours(), "crio", "trixie"), func(t *testing.T, flavour string) {
 		n := lab.ForTest(t, lab.Options{Flavour: flavour, Files: append(programs(), kubeletConfig(t, partition("512Mi", "0-1")))})
 		if err := n.WaitReady(t.Context()); err != nil {
 			t.Fatal(err)

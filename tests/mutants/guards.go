@@ -236,11 +236,11 @@ func verdict(output string) (killers []string, err error) {
 	return nil, fmt.Errorf("no test failed, and go test did: %s", output)
 }
 
-// testWith runs the tests of packages as "make test-unit" does, without the seeds of fuzz tests.
-// The overlay is in GOFLAGS, for the programs that tests build. The cache of results does not see
-// it there.
+// testWith runs the tests of packages as "make test-unit" does, with the golden cases (build tag
+// mutants), and without the seeds of fuzz tests. The overlay is in GOFLAGS, for the programs that
+// tests build. The cache of results does not see it there.
 func testWith(ctx context.Context, overlay string, packages []string) (output string, err error) {
-	args := []string{"test", "-short", "-vet=off", "-failfast", "-timeout=" + testTimeout, "-skip=^Fuzz"}
+	args := []string{"test", "-tags=mutants", "-short", "-vet=off", "-failfast", "-timeout=" + testTimeout, "-skip=^Fuzz"}
 	cmd := exec.CommandContext(ctx, "go")
 	if overlay != "" {
 		args = append(args, "-count=1")

@@ -347,8 +347,8 @@ const (
 const memoryDir = "/dev/shm"
 
 // goCommand is "go" for gremlins, with four differences:
-//   - It runs tests as "make test-unit" does, but without the seeds of fuzz tests, which take as
-//     long as all else and notice little.
+//   - It runs tests as "make test-unit" does, with the golden cases (build tag mutants), and
+//     without the seeds of fuzz tests, which take as long as all else and notice little.
 //   - It ends the tests when one has failed.
 //   - If a mutant does not compile, it returns the exit status that gremlins expects then, 2.
 //   - Its profile reports everything as covered, so that every mutant is tried. It stores the true
@@ -356,7 +356,7 @@ const memoryDir = "/dev/shm"
 func goCommand(args []string) int {
 	isTest := len(args) > 0 && args[0] == "test"
 	if isTest {
-		args = append([]string{"test", "-v", "-short", "-vet=off", "-ldflags=-s -w", "-skip=^Fuzz"}, args[1:]...)
+		args = append([]string{"test", "-v", "-tags=mutants", "-short", "-vet=off", "-ldflags=-s -w", "-skip=^Fuzz"}, args[1:]...)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

@@ -96,6 +96,10 @@ func parse(args []string, stderr io.Writer) (options, error) {
 			return nil
 		})
 	}
+	flags.BoolFunc("race", "with the race detector, as of go test", func(string) error {
+		o.goTest = append(o.goTest, "-race")
+		return nil
+	})
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}

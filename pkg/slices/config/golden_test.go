@@ -1,3 +1,5 @@
+//go:build mutants
+
 package config_test
 
 import (
@@ -9,8 +11,8 @@ import (
 	"nodepartition/tests/generator/golden"
 )
 
-// TestGolden runs the cases of tests/generator in this package too. They hold the package to its
-// rules, so its own tests alone judge a change and kill a mutant.
+// TestGolden runs the cases of tests/generator, which hold the package to its rules. tests/mutants
+// runs the tests of one package, and sets the build tag.
 func TestGolden(t *testing.T) {
 	golden.CheckAll(t, "../../../tests/generator", func(root, dir string, messages io.Writer) int {
 		return generator.Run(root, dir, trialend.Moment{}, generator.NewLog(messages))
