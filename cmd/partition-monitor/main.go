@@ -97,7 +97,6 @@ func newApp(n host.Node, stdout, stderr io.Writer) *cli.App {
 			recommendCommand(n),
 			renderCommand(n),
 			historyCommand(n),
-			topCommand(n),
 			moveCommand(n),
 			tryCommand(n),
 			keepCommand(n),
@@ -122,6 +121,9 @@ func newApp(n host.Node, stdout, stderr io.Writer) *cli.App {
 			}
 			if c.Args().Present() {
 				name := c.Args().First()
+				if successor, ok := gone[name]; ok {
+					return usageError{fmt.Errorf("the command %s is gone: use %s", name, successor)}
+				}
 				return usageError{fmt.Errorf("unknown command %q (%s)", name, cli.SuggestCommand(c.App.Commands, name))}
 			}
 			return usageError{errors.New("a command is missing")}
@@ -154,12 +156,15 @@ func newApp(n host.Node, stdout, stderr io.Writer) *cli.App {
 	return app
 }
 
+// gone has the successors of the commands that are gone.
+var gone = map[string]string{"top": "partition-monitor status --watch"}
+
 // unending lists the commands that last as long as a person wants.
-var unending = []string{"run", "top"}
+var unending = []string{"run"}
 
 // finishing lists the commands that finish something at a signal. The others change nothing, and a
 // signal kills them.
-var finishing = []string{"run", "top", "move", "try", "keep", "collect"}
+var finishing = []string{"run", "move", "try", "keep", "collect"}
 
 func withSignals(action cli.ActionFunc) cli.ActionFunc {
 	return func(c *cli.Context) error {

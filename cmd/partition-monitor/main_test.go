@@ -73,10 +73,9 @@ func TestUsageErrors(t *testing.T) {
 		{"version --short", "unknown option --short"},
 		{"status --ouptut=json", "unknown option --ouptut; is --output meant?"},
 		{"run --rot=/x", "unknown option --rot;"}, // run has no --root
-		{"top --interval=1ms", "--interval=1ms: want 100ms or more"},
-		{"top --count=-1", "--count=-1: want 0 or more"},
-		{"top --count=x", "--count=x: want a whole number"},
 		{"statsu", `unknown command "statsu" (Did you mean "status"?)`},
+		{"top", "the command top is gone: use partition-monitor status --watch"},
+		{"top --interval=1s", "the command top is gone: use partition-monitor status --watch"},
 		{"check --ignore=swop", ", swap"},
 		{"run --move=sometimes", "--move=sometimes: want auto, restart, live or never"},
 		{"run --move=", "--move=: want auto"},
