@@ -116,6 +116,7 @@ func keepOff(command, list, root string, getenv func(string) string, log *genera
 		return generator.Ban(root, getenv, cpus, log)
 	}
 	var systemd *systemctl.Programs
+	//guard: with a root no systemd is asked
 	if root == "" {
 		// The systemd of this machine does not run below a root, and the programs there may be
 		// anybody's.

@@ -53,6 +53,7 @@ func (c container) converted(workload string, annotations map[string]string) (mi
 		return 0, false
 	}
 	found := annotation.FindStringSubmatch(annotations[resourcesKey(c.name)])
+	//guard: a resource that a user has set is not a conversion
 	return milli, found != nil && found[1] == sharesOf(milli)
 }
 

@@ -49,6 +49,7 @@ var effect = regexp.MustCompile(`^[ \t\r\n]*[{][ \t\r\n]*"effect"[ \t\r\n]*:[ \t
 // often as it is called: another plugin may change the pod between two calls, and what an earlier
 // call has converted stays. Judge says whether the pod is admitted then.
 func Convert(types []Type, in Namespace, pod *v1.Pod) Edit {
+	//guard: a mirror pod is not converted
 	if _, mirror := pod.Annotations[mirrorKey]; mirror || many(pod) {
 		return Edit{}
 	}
@@ -109,6 +110,8 @@ func convert(pod *v1.Pod, name string, unconverted bool) Edit {
 	done := func(c container) bool {
 		_, ok := c.converted(name, pod.Annotations)
 		_, hasCPU := c.request(v1.ResourceCPU)
+		//guard: CPU beside the resource counts, unless LimitRanger has set it
+		//guard: the CPU that LimitRanger sets again after a conversion does not count
 		return ok && (!hasCPU || c.limitRanged(pod.Annotations))
 	}
 	containers = withoutCPU(containers, done)
@@ -116,10 +119,12 @@ func convert(pod *v1.Pod, name string, unconverted bool) Edit {
 	switch {
 	case pod.Spec.Resources != nil && !unconverted:
 		return skip(pod.Annotations, name, podLevelWarning)
+	//guard: a Guaranteed pod is not converted
 	case class == v1.PodQOSGuaranteed:
 		return skip(pod.Annotations, name, guaranteedWarning)
 	case unconverted:
 		return Edit{Remove: strip(pod.Annotations)}
+	//guard: a pod whose QoS class would change is not converted
 	case class != classOf(withoutCPU(containers, func(container) bool { return true })):
 		return skip(pod.Annotations, name, classWarning)
 	}

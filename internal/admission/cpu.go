@@ -47,6 +47,7 @@ func CPUOf(pod *v1.Pod, workload string) PodCPU {
 	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range list {
 			request := boundedBy(list[i].Resources.Requests[name], quantity.MaxMilliCPU)
+			//guard: the annotation of a container without the resource is not read
 			if request <= 0 {
 				continue
 			}
@@ -85,6 +86,7 @@ func Annotated(annotations map[string]string, workload string) PodCPU {
 			continue
 		}
 		request, err := strconv.ParseInt(value, 10, 64)
+		//guard: an annotated request has bounds
 		if err != nil || request <= 0 || request > quantity.MaxMilliCPU {
 			err = fmt.Errorf("%s is not a whole number of thousandths of a CPU", key)
 		}
@@ -118,6 +120,7 @@ func (p PodCPU) Without(left func(container string) bool) PodCPU {
 
 // boundedBy returns a quantity as a whole number from 0 to a maximum. Users may write any quantity.
 func boundedBy(q resource.Quantity, most int64) int64 {
+	//guard: a request of the resource has bounds
 	if q.CmpInt64(most) > 0 {
 		return most
 	}
@@ -171,6 +174,7 @@ func annotated(annotations map[string]string, workload, container string, reques
 	if len(value) > maxAnnotation || json.Unmarshal([]byte(value), &found) != nil {
 		return 0, fmt.Errorf(`%s is not an object such as {"cpushares":409,"cpulimit":1000}`, key)
 	}
+	//guard: shares that the request does not say count for nothing
 	if want := sharesOf(request); found.Shares != nil && found.Shares.String() != want {
 		return 0, fmt.Errorf("cpushares of %s is not %s, the shares of its request of %d", key, want, request)
 	}
@@ -178,6 +182,7 @@ func annotated(annotations map[string]string, workload, container string, reques
 		return 0, nil
 	}
 	limit, err := found.Limit.Int64()
+	//guard: a CPU limit of an annotation has bounds
 	if err != nil || limit <= 0 || limit > cpuweight.MaxMilliCPU {
 		return 0, fmt.Errorf("cpulimit of %s is not a whole number from 1 to %d, in thousandths of a CPU", key, cpuweight.MaxMilliCPU)
 	}

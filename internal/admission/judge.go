@@ -30,6 +30,7 @@ func Judge(types []Type, in Namespace, pod *v1.Pod) error {
 	if _, mirror := pod.Annotations[mirrorKey]; mirror {
 		return nil
 	}
+	//guard: a pod that takes an API server long is refused
 	if many(pod) && concerns(pod) {
 		return errMany
 	}

@@ -50,6 +50,7 @@ func sliceIn(p unitname.PartitionName, pod *v1.Pod) string {
 // ask adds to a container what it has by the resource.
 func (c *container) ask(of askedTime) {
 	asked, ok := of.cpu.Containers[c.spec.Name]
+	//guard: the audit expects the CPU time of the resource in the partition alone
 	if !ok || !strings.HasPrefix(c.scope, of.slice+"/") {
 		return
 	}

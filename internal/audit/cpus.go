@@ -31,6 +31,7 @@ func (a *audit) partitionCPUs() {
 			continue
 		}
 		p.exclusiveMembers()
+		//guard: CPUs that are handed out already are found once
 		if !p.sharedReservation() && !p.userPods() {
 			p.handedOut() // what is so counts before what may come
 		}

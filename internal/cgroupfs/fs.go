@@ -83,6 +83,7 @@ func (f FS) open(dir int, name string, flags int) (int, error) {
 	if f == Mount {
 		return unix.Openat(dir, name, flags|unix.O_CLOEXEC, 0)
 	}
+	//guard: no link among the cgroups of another node is followed
 	how := unix.OpenHow{Flags: uint64(flags) | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS}
 	fd, err := unix.Openat2(dir, name, &how)
 	if errors.Is(err, unix.ELOOP) {

@@ -19,6 +19,7 @@ type MemoryReading struct {
 // the slabs counts as used, as in MemAvailable (si_mem_available, mm/show_mem.c): inodes and
 // dentries stay as long as their files are open.
 func (r MemoryReading) Used() uint64 {
+	//guard: half of the slabs can be reclaimed
 	return r.without(r.InactiveFile + r.ActiveFile + r.SlabReclaimable/2)
 }
 

@@ -71,6 +71,7 @@ func (m *MemoryMeter) Read(enough func(current, limit uint64) bool) (MemoryReadi
 	if err != nil || skipped {
 		return r, err
 	}
+	//guard: page cache below memory.min is not available
 	r.Protected, err = m.protected()
 	return r, err
 }
@@ -101,6 +102,7 @@ func (m *MemoryMeter) read(enough func(current uint64) bool) (r MemoryReading, e
 		return r, fmt.Errorf("%s: %w", filepath.Join(m.path, "memory.stat"), err)
 	}
 	after, err := m.number(m.current, "memory.current")
+	//guard: memory freed while memory.stat was read does not count as used
 	r.Current = min(r.Current, after)
 	return r, err
 }
@@ -160,6 +162,7 @@ func (f FS) Memory(cgroup string) (MemoryReading, error) {
 	if !has {
 		return r, fmt.Errorf("%s: %w: the memory controller is off", filepath.Join(string(f), cgroup), fs.ErrNotExist)
 	}
+	//guard: the memory of an evicted pod is back when its cgroup no longer protects it
 	r.Protected = r.below(setting)
 	return r, nil
 }

@@ -41,6 +41,7 @@ func (m *MemoryMeters) Read(cgroup string, minimum uint64) (populated bool, r Me
 	}
 	populated, r, err := m.read(of)
 	if err != nil {
+		//guard: files of a cgroup that was created again are not those of the one before
 		m.forget(cgroup)
 		return false, r, false
 	}

@@ -38,6 +38,7 @@ func (f FS) reserves(cgroup string, most uint64) (found []reserve, leaf bool, er
 		if err != nil {
 			return found, leaf, err
 		}
+		//guard: a cgroup has no more memory.min than those above it
 		if setting = min(setting, most); setting == 0 {
 			continue
 		}
@@ -89,6 +90,7 @@ func (m *MemoryMeter) closeReserves() {
 // slices again after reservesInterval.
 func (m *MemoryMeter) protected() (uint64, error) {
 	if now := time.Now(); m.listedAt.IsZero() || now.Sub(m.listedAt) >= reservesInterval {
+		//guard: the files of slices that lost memory.min are closed
 		m.closeReserves()
 		var err error
 		m.reserves, _, err = m.root.reserves(m.cgroup, Unlimited)

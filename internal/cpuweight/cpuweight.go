@@ -43,6 +43,9 @@ func SharesOfMilliCPU(milli int64) uint64 {
 
 // Plus returns the sum of two CPU requests in thousandths of a CPU. It does not overflow: no sum is
 // larger than the request with the most shares.
-func Plus(a, b int64) int64 { return bounded(bounded(a) + bounded(b)) }
+func Plus(a, b int64) int64 {
+	//guard: sums of requests do not overflow
+	return bounded(bounded(a) + bounded(b))
+}
 
 func bounded(milli int64) int64 { return min(max(milli, 0), MaxMilliCPU) }

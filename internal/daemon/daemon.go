@@ -81,6 +81,7 @@ type monitor struct {
 func Run(ctx context.Context, o Options) error {
 	queue := journallog.NewQueue(o.Log.Handler()) // no part waits for who reads the log
 	defer queue.Close()
+	//guard: a log that is not read stops nothing
 	log := slog.New(queue)
 	o.Log, o.logDropped = log, queue.Dropped
 	lock, err := lockState(o.Node)
@@ -167,6 +168,7 @@ func (m *monitor) build() error {
 	}
 	m.partitions.units = m.units
 	m.partitions.failed = m.complaints("the slice of a partition could not be started; the next pass tries again")
+	//guard: the metrics follow passes and polls
 	m.metrics.Follow(&m.table)
 	m.metrics.FollowMembers(m.membersMemory(), m.leastThreshold)
 	return m.buildReconciler()
@@ -343,6 +345,7 @@ func (m *monitor) serve(ctx context.Context) error {
 func (m *monitor) alive() error {
 	err := m.reconciler.Alive()
 	for _, p := range m.partitions.all() {
+		//guard: the watchdog asks eviction
 		err = errors.Join(err, p.evictor.Alive())
 	}
 	return err
@@ -391,6 +394,9 @@ func (m *monitor) stopEmptied(ctx context.Context) {
 	if err != nil || now.Problem != nil {
 		return
 	}
+	//guard: a daemon that is stopped leaves the slices of a partition that is on
+	//guard: a daemon that is stopped leaves the slices of a partition that has pods
+	//guard: a daemon that is stopped leaves the slices of a partition that has come back
 	empty := now.Off() && len(m.on()) == 0 && !slices.ContainsFunc(names, m.hasPods)
 	if empty {
 		stopping, cancel := context.WithTimeout(ctx, comeAndGoTimeout)
@@ -401,6 +407,8 @@ func (m *monitor) stopEmptied(ctx context.Context) {
 			}
 		}
 	}
+	//guard: a daemon that is stopped in an empty partition leaves the condition of the Node
+	//guard: a daemon that a removal of its package stops leaves nothing on the Node
 	if empty || len(now.Desired.Partitions) == 0 {
 		m.leaveNode(ctx)
 	}
@@ -422,6 +430,7 @@ func (m *monitor) complaints(what string) func(error) {
 			clear(last)
 			since = time.Now()
 		}
+		//guard: complaints that are remembered are bounded
 		if text := err.Error(); !last[text] && len(last) < mostComplaints {
 			last[text] = true
 			m.log.Warn(what, "error", err)

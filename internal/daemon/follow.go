@@ -37,6 +37,7 @@ func (m *monitor) yield(why string) {
 	defer m.partitions.changing.Unlock()
 	m.partitions.yielded = true
 	policy := m.reconciler.Config()
+	//guard: nothing is moved while the kubelet takes the last partitions
 	policy.Mode = podmove.Never // the kubelet places pods from now on
 	m.reconciler.SetConfig(policy)
 	m.endTaken()
@@ -64,6 +65,7 @@ func (m *monitor) follow(c node.Followed) {
 	m.setConfigured(c)
 	m.changes.note()
 	policy := c.Policy()
+	//guard: placement asks the API server
 	policy.Allows = m.namespaces.Allows
 	m.reconciler.SetConfig(policy)
 	m.endTaken()

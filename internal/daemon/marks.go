@@ -57,6 +57,7 @@ var errMarks = errors.New("the condition of the Node was not written yet")
 // marked returns an error before the first attempt to write the condition. The kubelet waits for
 // that a while: a Node that is Ready is not to have the condition of a former boot.
 func (m *monitor) marked() error {
+	//guard: the kubelet waits until the condition of the former boot is replaced
 	if m.options.NodeStatus && m.cluster != nil && !m.cluster.marks.Tried() {
 		return errMarks
 	}

@@ -53,6 +53,7 @@ func (p *partition) start(ctx context.Context) {
 
 // stop ends the parts, and waits for that.
 func (p *partition) stop() {
+	//guard: the evictor of a partition that is gone ends
 	if p.end != nil {
 		p.end()
 	}

@@ -74,6 +74,7 @@ func (l *partitions) add(p *partition) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.list = append(slices.Clip(l.list), p)
+	//guard: no part of a partition runs after the end of all
 	if l.ctx != nil && l.ctx.Err() == nil {
 		p.start(l.ctx)
 	}
@@ -122,7 +123,9 @@ func (m *monitor) settings(c node.Followed) (map[unitname.PartitionName]evict.Se
 func (m *monitor) endTaken() {
 	for _, p := range m.partitions.all() {
 		switch {
+		//guard: a partition that the kubelet makes from now on is ended without its slices
 		case m.isOurs(p.name):
+		//guard: a partition that the kubelet takes stays until its eviction is over
 		case p.evictor.Open() > 0:
 			p.evictor.SetConfig(evict.Settings{Off: true})
 		default:
@@ -137,6 +140,7 @@ func (m *monitor) endTaken() {
 
 // isOurs reports whether a partition is followed, on or off.
 func (m *monitor) isOurs(name unitname.PartitionName) bool {
+	//guard: slices that the kubelet has taken are not stopped with the last ones of ours
 	return !m.partitions.yielded && slices.ContainsFunc(
 		m.reconciler.Config().Partitions, func(p podmove.PartitionPolicy) bool { return p.Name == name },
 	)
@@ -157,6 +161,7 @@ func (m *monitor) keepPartitions(c node.Followed, settings map[unitname.Partitio
 		}
 		p.evictor.SetConfig(settings[name]) // before it reads its state
 		m.metrics.Add(name, p.evictor)
+		//guard: the monitor follows a partition that comes while it runs
 		m.partitions.add(p)
 	}
 }
@@ -165,6 +170,7 @@ func (m *monitor) keepPartitions(c node.Followed, settings map[unitname.Partitio
 func (m *monitor) endPartition(p *partition) {
 	m.partitions.remove(p)
 	m.table.SetEvicting(p.name, nil)
+	//guard: the metrics forget a partition that is gone
 	m.metrics.Remove(p.name)
 	m.happened.forget(p.name)
 	for _, file := range []string{string(p.evictor.Store), p.evictor.Shortage} {
@@ -178,6 +184,8 @@ func (m *monitor) endPartition(p *partition) {
 func (m *monitor) startSlices(ctx context.Context) {
 	l := &m.partitions
 	for _, name := range m.on() {
+		//guard: the slice of a partition that comes while the monitor runs is started
+		//guard: systemd makes no slice without limits for a section that no reload has applied
 		if m.exists(name) || !slices.Contains(l.made, name) || !l.units.Connected() {
 			continue
 		}
@@ -225,14 +233,17 @@ func (m *monitor) hasPods(name unitname.PartitionName) bool {
 func (m *monitor) removeEmpty(ctx context.Context, empty []unitname.PartitionName) {
 	on := m.on()
 	if len(on) == 0 {
+		//guard: the last slices are stopped by the end of the daemon
 		return // all have come to their end: see serve
 	}
 	for _, name := range empty {
 		p := m.partitions.of(name)
+		//guard: a partition that came back is not ended by an older pass
 		if p == nil || slices.Contains(on, name) || p.evictor.Open() > 0 {
 			continue
 		}
 		if m.exists(name) {
+			//guard: the slices of one partition are stopped while others stay
 			if m.stopSlices(ctx, name); m.exists(name) {
 				continue // the next pass tries again
 			}

@@ -22,6 +22,7 @@ type refusals struct {
 // look compares what the generator has refused with the problem that is followed.
 func (r *refusals) look(root hostfs.FS, problem error) {
 	// The generator records what it refuses before the reload is over. It would count twice.
+	//guard: a pass leaves to a reload what that refuses
 	if r.reload.pending(time.Now()) {
 		return
 	}
@@ -31,9 +32,11 @@ func (r *refusals) look(root hostfs.FS, problem error) {
 		followed = problem.Error()
 	}
 	seen := [2]string{refused, followed}
+	//guard: a refusal that a reload has shown is not read a second time
 	if refused == followed || seen == r.last {
 		return // a reload has shown the same, or the files have been read again for it
 	}
+	//guard: a refusal in other words is read once
 	r.last = seen
 	select {
 	case r.changed <- struct{}{}:
@@ -69,6 +72,7 @@ func (r *reload) reading() (done func()) {
 	return func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
+		//guard: a reload that ends while another one is read is read, too
 		r.followed = now
 	}
 }

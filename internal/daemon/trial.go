@@ -33,6 +33,7 @@ func (o overdue) run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
+		//guard: systemd is reloaded once a minute for a trial that is over
 		case <-time.After(pause):
 		}
 	}

@@ -79,6 +79,7 @@ func (c Claim) String() string {
 // and if it adds nodes, to a roll of all. No roll gives way to a schedule.
 func (c Claim) precedes(other Claim) bool {
 	switch {
+	//guard: no roll gives way to a schedule
 	case c.Action == Add:
 		return false
 	case c.Action == Uninstall || other.Action == Uninstall:
@@ -117,6 +118,7 @@ func (c Claim) Judge(l *Lock, unchanged time.Duration, renewed bool) (v Verdict,
 		return Take, ""
 	}
 	last := l.claim()
+	//guard: a Lease without a duration is not free at once
 	held := l.Holder != "" && unchanged < max(l.Duration, LeaseFor)
 	switch {
 	case last.Release != "" && last.Release != c.Release && c.Action == Uninstall:
@@ -138,6 +140,7 @@ func (c Claim) Judge(l *Lock, unchanged time.Duration, renewed bool) (v Verdict,
 			return Ask, last.String() + " goes on, and is asked to give way"
 		}
 		return Await, last.String() + " goes on"
+	//guard: add does not continue what a failure has stopped
 	case c.Action == Add && l.Annotations[rolledAnnotation] != c.Roll:
 		return Yield, "the last roll of this release has not come to its end, or failures have stopped it: " + last.String()
 	}
@@ -146,7 +149,10 @@ func (c Claim) Judge(l *Lock, unchanged time.Duration, renewed bool) (v Verdict,
 
 // Continues reports whether the last holder of the lock did not come to the end of the same
 // removal: the end takes the revision away, so that another attempt has another claim.
-func (c Claim) Continues(l *Lock) bool { return c.Action == Uninstall && l != nil && l.claim() == c }
+func (c Claim) Continues(l *Lock) bool {
+	//guard: another attempt of a removal tries again what failed
+	return c.Action == Uninstall && l != nil && l.claim() == c
+}
 
 // Ended says what a holder leaves behind in the Lease.
 type Ended int
@@ -169,6 +175,7 @@ func (c Claim) Taken(l *Lock, holder string) *Lock {
 		taken.Annotations = merged(l.Annotations, nil)
 		taken.Transitions++
 	}
+	//guard: who waited for the last holder of the lock does not wait for the next one
 	taken.Holder, taken.Duration = holder, LeaseFor
 	delete(taken.Annotations, nextAnnotation)
 	if c.Action != Add {
@@ -199,10 +206,12 @@ func (c Claim) Released(l *Lock, end Ended) *Lock {
 	released.Holder = ""
 	delete(released.Annotations, nextAnnotation)
 	switch {
+	//guard: an add that failures have stopped does not go on by its schedule
 	case c.Action == Add && end == Stopped:
 		delete(released.Annotations, rolledAnnotation)
 	case c.Action == Install && end == Over:
 		released.Annotations[rolledAnnotation] = c.Roll
+	//guard: a removal that was interrupted keeps its revision
 	case c.Action == Uninstall && end != Interrupted:
 		// A release that is installed again begins with revision 1.
 		delete(released.Annotations, revisionAnnotation)

@@ -13,6 +13,8 @@ type fall struct {
 // died reports whether a node was not Ready when it left the cluster under its Job. Node repair
 // deletes what a trial has killed. A removal is done with what has left.
 func (r *Roll) died(m *member) bool {
+	//guard: a node that left the cluster while it was Ready has not failed
+	//guard: a removal does not fail for a node that was off and left the cluster
 	return r.plan.Action != Uninstall && !m.node.Ready
 }
 
@@ -31,7 +33,10 @@ func (r *Roll) rested(now time.Time) {
 	for rest, ok := r.pools.over(now); ok; rest, ok = r.pools.over(now) {
 		m := rest.m
 		switch {
+		//guard: the pause of a node that was replaced says nothing about the present one
 		case !m.kept || m.node.UID != rest.job.NodeUID:
+		//guard: a node that is not Ready when its pause ends has failed
+		//guard: a node that was off before the dispatcher began has not failed at once
 		case m.node.Ready || m.early:
 			// Whoever began after the Job had ended does not know since when the node is away.
 			m.watched = true
@@ -46,6 +51,7 @@ func (r *Roll) rested(now time.Time) {
 	for len(r.falls) > 0 && (r.falls[0].m == nil || !r.falls[0].until.After(now)) {
 		m := r.falls[0].m
 		r.falls = r.falls[1:]
+		//guard: a node that stays NotReady after its pause has failed
 		if m != nil {
 			r.lose(m)
 		}
@@ -58,6 +64,7 @@ func (r *Roll) nextFree() time.Time {
 	if len(r.pools.rests) > 0 {
 		next = r.pools.rests[0].until
 	}
+	//guard: the roll waits for a pause that ends before a fall
 	if len(r.falls) > 0 && (next.IsZero() || r.falls[0].until.Before(next)) {
 		next = r.falls[0].until
 	}
@@ -69,10 +76,13 @@ func (r *Roll) nextFree() time.Time {
 func (r *Roll) look(m *member) {
 	down := m.present && !m.node.Ready
 	switch {
+	//guard: what is told again of a node that is not Ready does not begin its time again
 	case m.watched && down && m.fall == nil:
 		m.fall = &fall{m: m}
+		//guard: a node that goes NotReady after its pause takes a place
 		r.falls = append(r.falls, m.fall)
 		r.take(m)
+	//guard: what is told again of a node that is not Ready does not end its fall
 	case !down:
 		r.rise(m)
 	}
@@ -81,6 +91,7 @@ func (r *Roll) look(m *member) {
 // rise ends the fall of a node, if there is one.
 func (r *Roll) rise(m *member) {
 	if m.fall != nil {
+		//guard: a node that is Ready again, or has left the cluster, gives up its place
 		m.fall.m, m.fall = nil, nil
 		r.release(m)
 	}

@@ -74,6 +74,7 @@ func outcome(j *Job, pod *Pod, limit string) Outcome {
 		if o.Reason, o.Sentence, says = said(pod); says {
 			o.State, o.After = stateOf(pod.ExitCode)
 		}
+		//guard: the text of another program does not say that a node is as before
 		if !slices.Contains(programReasons, o.Reason) {
 			o.After = unknown // the message may be another program's
 		}
@@ -127,6 +128,7 @@ func said(pod *Pod) (reason, sentence string, says bool) {
 // isReason reports whether a word may be the value of ReasonLabel: a text that somebody else wrote
 // must not make a patch that the API server refuses.
 func isReason(word string) bool {
+	//guard: a message does not make a label that the API server refuses
 	return word != "" && word == strings.ToLower(word) && len(validation.IsDNS1123Label(word)) == 0
 }
 
@@ -140,6 +142,7 @@ func (o Outcome) labels(j *Job) map[string]*string {
 	case j.Action == Uninstall:
 		return map[string]*string{nodelabel.Version: nil, nodelabel.Section: nil, StateLabel: nil, ReasonLabel: nil}
 	}
+	//guard: a version that a label cannot have does not make one that the API server refuses
 	version := nodelabel.VersionValue(j.Version)
 	return map[string]*string{
 		nodelabel.Version: &version, nodelabel.Section: &j.Section, StateLabel: &state, ReasonLabel: nil,

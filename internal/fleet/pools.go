@@ -59,6 +59,7 @@ func (r *Roll) poolOf(m *member) int {
 
 // move counts a node that leaves a pool for another.
 func (p *pools) move(from, to int) {
+	//guard: a node that leaves a pool does not count in the share of it
 	if from != noPool {
 		p.sizes[from]--
 	}
@@ -69,12 +70,14 @@ func (p *pools) move(from, to int) {
 
 func (p *pools) take(pool int) {
 	p.taken[pool]++
+	//guard: the Jobs of a roll before give no earlier pool the share of a later one
 	p.all++
 }
 
 // reach says that this roll has made a Job in a pool. Those that an earlier one has left running in
 // a later pool do not count: the canaries would have the share of that.
 func (p *pools) reach(pool int) {
+	//guard: a worker that comes back after the control plane has the share of its own pool
 	if pool != p.last() {
 		p.reached = max(p.reached, pool)
 	}
@@ -101,6 +104,7 @@ func (p *pools) over(now time.Time) (r rest, ok bool) {
 // allow reports whether the first node that waits, which is of this pool, may have a place.
 func (p *pools) allow(pool int) bool {
 	last := p.last()
+	//guard: no worker begins beside a node of the control plane
 	if p.taken[last] > 0 || pool == last {
 		return p.all == 0
 	}
@@ -111,6 +115,7 @@ func (p *pools) allow(pool int) bool {
 	}
 	// A node of an earlier pool that has come back must not wait until the present one, which may
 	// be larger, is idle.
+	//guard: a node of an earlier pool that comes back does not wait for an idle cluster
 	share := max(pool, p.reached)
 	return p.all < p.settings.Nodes.of(p.sizes[share])
 }

@@ -187,23 +187,32 @@ func (r *Roll) nodeSeen(n *Node) {
 // replace makes room for another node of the same name. A Job of the former one has to end first:
 // both have the name, so its pod may run on the new one.
 func (r *Roll) replace(m *member) {
+	//guard: a node is not waited for by a Job that has ended
 	if m.phase == running && !r.jobs[m.job].ended() {
+		//guard: a node that went NotReady in its trial and came back as another one has failed
 		if r.died(m) {
 			r.finish(m, dead(m, diedInTrial))
 		}
+		//guard: another node of the same name waits for the Job of the former one
 		m.others++
 		r.elsewhere[m.job] = true
 	}
+	//guard: a node that was not Ready in its pause and joins again as another one has failed
+	//guard: a node that is replaced in its pause while it is Ready has not failed
+	//guard: a node that is replaced after its pause has not failed
+	//guard: a node that was off before the dispatcher began, and is replaced, has not failed
 	if m.kept && !m.watched && !m.early && !m.node.Ready {
 		r.lose(m) // it has not survived its pause
 	}
 	r.unwatch(m)
+	//guard: a node that registers again in a removal is not forgotten
 	m.job, m.read, m.undone = "", false, false
 	r.enter(m, outside)
 }
 
 func (r *Roll) nodeGone(n *Node) {
 	m := r.members[n.Name]
+	//guard: the end of a former node is not that of the present one
 	if m == nil || m.node.UID != n.UID {
 		return
 	}
@@ -224,11 +233,14 @@ func (r *Roll) judge(m *member) {
 	switch {
 	case pool == noPool:
 		r.enter(m, outside)
+		//guard: a node that leaves and registers again in a removal is not forgotten
 		if !m.present && !m.tried && m.others == 0 && m.taken == noPool {
 			delete(r.members, m.node.Name)
 			r.counts[outside]--
 		}
+	//guard: a node whose Job of another roll runs waits for its end
 	case m.others > 0:
+		//guard: a node that waits for the Job of a former one of its name takes a place
 		r.take(m)
 		r.enter(m, blocked)
 	case r.unfit(m):
@@ -251,6 +263,7 @@ func (r *Roll) unfit(m *member) bool {
 		reason, sentence = reasonNotReady, n.NotReady
 	case n.Cordoned && r.plan.Action != Uninstall:
 		reason, sentence = "cordoned", "somebody has excluded it from scheduling (kubectl uncordon ends that)"
+	//guard: a node that comes back in the middle does not change version and section at once
 	case m.both:
 		reason, sentence = "both", fmt.Sprintf("it has version %s and section %s, and this roll would change both at once",
 			n.Labels[nodelabel.Version], n.Labels[nodelabel.Section])
@@ -262,6 +275,7 @@ func (r *Roll) unfit(m *member) bool {
 // changesBoth reports whether a node that has a version and a section would be given another of
 // each. If it failed then, nothing would say which of the two is the cause.
 func (n *Node) changesBoth(version, section string) bool {
+	//guard: the version that the monitor writes counts as that of the roll
 	version = nodelabel.VersionValue(version)
 	hasVersion, hasSection := n.Labels[nodelabel.Version], n.Labels[nodelabel.Section]
 	return hasVersion != "" && hasSection != "" && hasVersion != version && hasSection != section
@@ -269,16 +283,21 @@ func (n *Node) changesBoth(version, section string) bool {
 
 func (r *Roll) jobSeen(j *Job) {
 	before := r.jobs[j.Name]
+	//guard: what a watch tells late does not undo the end of a Job
+	//guard: a Job that was removed is not seen again
 	if r.removed[j.UID] || before != nil && before.UID == j.UID && before.ended() {
 		return // what is told again, or late
 	}
 	r.jobs[j.Name] = j
 	m := r.member(j.Node)
 	if !m.tried {
+		//guard: a node that only a Job makes one of a removal takes a place
 		m.tried = true
 		r.judge(m) // it may be of a removal now, and its Job takes a place then
 	}
 	m.undone = m.undone || j.Action == Uninstall && m.node.UID == j.NodeUID
+	//guard: a Job for another node of the same name is not taken for the present one's
+	//guard: a Job that shows up after its node has left is not counted
 	if ours := r.ours(j) && (m.job == j.Name || m.present && j.NodeUID == m.node.UID); !ours {
 		r.otherSeen(m, j)
 		return
@@ -296,7 +315,10 @@ func (r *Roll) jobSeen(j *Job) {
 	m.job = j.Name
 	// After an outage of the API server a Job of this dispatcher may be seen first when it has ended.
 	// One that is being removed then is of an attempt before.
+	//guard: a Job that is seen first when it has ended is not of an attempt before
+	//guard: a Job that is being removed when it is seen first is of an attempt before
 	early := before == nil && (!r.begun || j.Leaving)
+	//guard: a removal that is continued knows its failures
 	if early && r.plan.Action == Uninstall && j.Failed && !r.plan.Continued {
 		// Whoever removes a release again wants another attempt.
 		r.again = append(r.again, j.Name)
@@ -311,11 +333,16 @@ func (r *Roll) jobSeen(j *Job) {
 
 // ours reports whether a Job is of this roll. A release that was deleted and is installed again has
 // the same one. Its former Jobs are collected with their owner, some time.
-func (r *Roll) ours(j *Job) bool { return j.Roll == r.plan.Roll && j.Owner == r.plan.Owner }
+func (r *Roll) ours(j *Job) bool {
+	//guard: the Jobs of a release that was deleted do not count for the next one
+	return j.Roll == r.plan.Roll && j.Owner == r.plan.Owner
+}
 
 // Void reports whether a Job of this roll says nothing any more. It keeps its name from another one
 // until it is gone.
 func (r *Roll) Void(j *Job) bool {
+	//guard: a Job that was removed and stays is not taken for its successor
+	//guard: a Job that is being deleted is not taken for its successor
 	return j.Leaving || r.removed[j.UID] || j.Roll == r.plan.Roll && !r.ours(j)
 }
 
@@ -340,10 +367,12 @@ func (r *Roll) otherSeen(m *member, j *Job) {
 // jobGone takes the end of a Job. Somebody has deleted one that had not ended.
 func (r *Roll) jobGone(j *Job) {
 	known := r.jobs[j.Name]
+	//guard: the end of a former Job is not that of the present one
 	if known == nil || known.UID != j.UID || known.ended() {
 		return
 	}
 	gone := *known
+	//guard: a Job that somebody deletes has failed
 	gone.Failed, gone.Reason, gone.Message = true, "Deleted", "somebody has deleted it before it had ended"
 	r.jobSeen(&gone)
 }
@@ -403,9 +432,11 @@ func (r *Roll) void() {
 		return
 	}
 	r.work = slices.DeleteFunc(r.work, func(t task) bool {
+		//guard: the Jobs of a roll do not count when a removal came after them
 		if !t.m.undone || t.m.job != t.job {
 			return false
 		}
+		//guard: a Job that a removal has made void takes no place
 		r.release(t.m)
 		r.enter(t.m, running)
 		r.again = append(r.again, t.job)
@@ -463,7 +494,9 @@ func (r *Roll) judged(now time.Time) Step {
 	m, job := t.m, r.jobs[t.job]
 	here := m.present && job.NodeUID == m.node.UID
 	pod := r.pods[job.UID]
+	//guard: no pod is read for a Job whose deadline is over
 	if here && job.Failed && job.Reason != deadlineExceeded && (pod == nil || pod.Container == "") && !m.read {
+		//guard: a pod that could not be read is read again
 		return Step{Kind: Read, Job: *job, Node: m.node}
 	}
 	o := outcome(job, pod, r.plan.Deadline.String())
@@ -471,14 +504,17 @@ func (r *Roll) judged(now time.Time) Step {
 		return Step{Kind: Label, Job: *job, Node: m.node, Labels: labels, Outcome: o}
 	}
 	r.work = r.work[1:]
+	//guard: the place of a node stays taken while a Job of another roll runs there
 	if m.taken != noPool && m.others == 0 {
 		r.pools.rest(rest{now.Add(r.plan.Settings.Pause), m.taken, m, job})
 		m.taken = noPool
 	}
+	//guard: the pod of the second Job of a node is read, too
 	m.read = false
 	switch {
 	case !r.ours(job) || m.job != job.Name:
 		r.judge(m)
+	//guard: a node that went NotReady in its trial and was deleted then has failed
 	case !here && r.died(m):
 		r.enter(m, finished)
 		r.finish(m, dead(m, diedInTrial))
@@ -504,6 +540,7 @@ func (r *Roll) finish(m *member, o Outcome) {
 	switch failed, most := len(r.result.Failures), r.plan.Settings.MaxFailures; {
 	case failed > most:
 		r.stop(fmt.Sprintf("%s, and maxFailures is %d", count(failed, "node")+" failed", most))
+	//guard: a removal goes on after a node of the control plane that failed within maxFailures
 	case m.pool == r.pools.last() && r.plan.Action != Uninstall:
 		r.stop("node " + m.node.Name + " of the control plane failed, whatever maxFailures is")
 	}
@@ -520,6 +557,7 @@ func (r *Roll) Known(s Step, pod *Pod) {
 // Labelled follows Label: the node has the labels now.
 func (r *Roll) Labelled(s Step) {
 	m := r.members[s.Node.Name]
+	//guard: the labels of a former node are not those of the present one
 	if m == nil || m.node.UID != s.Node.UID {
 		return
 	}
@@ -537,6 +575,7 @@ func (r *Roll) Removed(s Step) {
 	r.again = r.again[1:]
 	r.removed[s.Job.UID] = true
 	delete(r.jobs, s.Job.Name)
+	//guard: the Job of the present node stays when that of the former one is removed
 	if m := r.members[s.Job.Node]; m != nil && m.job == s.Job.Name {
 		m.job = ""
 		r.enter(m, outside)

@@ -153,6 +153,7 @@ func (p *Plan) environment(n *Node) []v1.EnvVar {
 	for i := range variables {
 		// The kubelet would expand what looks like a variable (Expand,
 		// third_party/forked/golang/expansion, k8s.io/kubernetes v1.37.0).
+		//guard: a value does not expand as a variable
 		variables[i].Value = strings.ReplaceAll(variables[i].Value, "$", "$$")
 	}
 	return variables

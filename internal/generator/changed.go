@@ -44,6 +44,7 @@ func Changed(root string, log *Log) int {
 			kubeletconfig.OverridePath, patience, quiet)})
 		return statusSkip // the last edit has started another run, after this one
 	}
+	//guard: what was settled during the wait is not applied
 	if j.settled() { // a trial has begun meanwhile, for example
 		return statusSkip
 	}
@@ -66,6 +67,7 @@ func (j judge) settled() bool {
 	input, err := slices.Load(j.root, slices.SystemdOutput(j.root))
 	recorded := decision.ReadWatch(j.root)
 	switch {
+	//guard: an edit waits for the end of a trial
 	case hostfs.FS(j.root).Exists(kubeletconfig.TrialPath), !input.Watched():
 		return true
 	case err != nil:
@@ -104,6 +106,7 @@ func (j judge) accept(input *slices.Input) int {
 	case j.applied(input):
 		j.record(decision.Watch{})
 		return statusSkip
+	//guard: a reload that applies nothing is asked for once
 	case decision.ReadWatch(j.root) == asked:
 		j.log.Errorf("%s: systemd was reloaded, and the file is not applied; see journalctl -b -t partition-generator, repair what it "+
 			"names, and run systemctl daemon-reload", kubeletconfig.OverridePath)
@@ -135,6 +138,7 @@ func (j judge) awaitQuiet() bool {
 	last, since, looked := contentOf(j.root), begin, begin
 	tick := time.NewTicker(between)
 	defer tick.Stop()
+	//guard: a file that is written all the time does not hold up the kubelet
 	for time.Since(begin) < patience {
 		<-tick.C
 		now := contentOf(j.root)
@@ -142,13 +146,16 @@ func (j judge) awaitQuiet() bool {
 			last, since = now, time.Now()
 			continue
 		}
+		//guard: a file is whole when it has stayed as it is for a while
 		if time.Since(since) >= stays(now) {
 			return true
 		}
 		// A file that is being written may look for a moment like what is in force.
+		//guard: a file that is being written is not taken for what is in force
 		if time.Since(since) < quiet || time.Since(looked) < time.Second {
 			continue
 		}
+		//guard: a reload of the operator ends the wait for a removed file
 		if looked = time.Now(); j.settled() {
 			return true
 		}
@@ -159,6 +166,7 @@ func (j judge) awaitQuiet() bool {
 // stays returns for how long a content has to stay as it is.
 func stays(content string) time.Duration {
 	if strings.HasPrefix(content, unread) {
+		//guard: a file that is missing for a moment is not removed
 		return gone
 	}
 	return quiet

@@ -23,6 +23,7 @@ import (
 // now is an input as any file is: the one time that matters is the end of a trial.
 func Run(root, dir string, now trialend.Moment, log *Log) int {
 	output := slices.NewOutput(root, dir)
+	//guard: only a run for systemd ends a trial
 	if output.IsSystemds() {
 		endTrial(root, now, log)
 	}
@@ -33,6 +34,7 @@ func Run(root, dir string, now trialend.Moment, log *Log) int {
 		log.all(levelError, lines(err))
 		keepLast(output, plan, repair{refused: err, watched: input.Watched()}, log)
 		log.all(levelWarning, plan.Warnings)
+		//guard: what is refused is recorded for a monitor that follows the last good configuration
 		if output.IsSystemds() && (input.Watched() || inForce(root)) {
 			record(root, decision.Watch{Refused: err.Error()}, log)
 		}
@@ -126,6 +128,7 @@ func paths(plan *slices.Plan) []string {
 // when it is repaired.
 func lacks(units []string, plan *slices.Plan) bool {
 	return stdslices.ContainsFunc(plan.Units, func(u slices.UnitFile) bool {
+		//guard: a file that comes broken is watched
 		return (strings.HasSuffix(u.Path, ".slice") || u.Path == slices.WatchPath) && !stdslices.Contains(units, u.Path)
 	})
 }

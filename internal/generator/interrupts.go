@@ -63,6 +63,7 @@ func restartIrqbalance(
 			return err
 		}
 		// One that does not read the file would be restarted for nothing, at each reload.
+		//guard: an irqbalance that does not read the list is not restarted for it
 		if runs && (reads || !on) {
 			if _, err := systemd.Run(ctx, "systemctl", "try-restart", interrupts.Service); err != nil {
 				return err

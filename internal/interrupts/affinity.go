@@ -63,6 +63,7 @@ func next(current string, saved *record, keep, online cpuset.CPUSet) (step, erro
 	switch {
 	case keep.IsEmpty() && saved == nil:
 		return step{}, nil
+	//guard: a default affinity that something else has written is not put back
 	case keep.IsEmpty() && !ours:
 		return step{forget: true, note: fmt.Sprintf("%s: is %s, which something else has written since; leaving it. It was %s before %s",
 			DefaultAffinity, current, saved.Found, setting)}, nil
@@ -76,6 +77,7 @@ func next(current string, saved *record, keep, online cpuset.CPUSet) (step, erro
 	switch {
 	case err != nil:
 		return step{}, fmt.Errorf("%s: %s: %w", stateFile, oneline.Quote(found), err)
+	//guard: an interrupt has an online CPU
 	case left.Intersection(online).IsEmpty():
 		return step{}, fmt.Errorf("%s: %s: without the CPUs %s it has no online CPU: leaving %s; want another irqaffinity= on the kernel "+
 			"command line, or another cpuset", DefaultAffinity, found, keep, current)
@@ -83,6 +85,7 @@ func next(current string, saved *record, keep, online cpuset.CPUSet) (step, erro
 		return step{}, nil
 	}
 	s := step{save: &record{Found: found, Wrote: []string{value}}, write: value}
+	//guard: the value before a write is known as ours if the write did not happen
 	if ours {
 		s.save.Wrote = append(s.save.Wrote, current)
 	}

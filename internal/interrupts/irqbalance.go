@@ -97,6 +97,7 @@ func readList(root hostfs.FS, name string) (cpuset.CPUSet, error) {
 // CPU would be left.
 func (b *Bans) with(keep, online cpuset.CPUSet) cpuset.CPUSet {
 	all := b.Without.Union(keep)
+	//guard: irqbalance has an online CPU
 	if online.IsSubsetOf(all) {
 		return b.Without
 	}

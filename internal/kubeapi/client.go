@@ -148,6 +148,7 @@ func (c *Client) Background() *Client {
 		return c
 	}
 	background := *c
+	//guard: a slow answer closes no connection of the background
 	background.rest, background.connections, background.Timeout = c.behind, nil, patient*c.Timeout
 	return &background
 }

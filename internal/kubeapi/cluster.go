@@ -28,6 +28,7 @@ type nodeAmounts struct {
 func (n *nodeAmounts) without(resources []string) (lacking, zero []string) {
 	for _, name := range resources {
 		q, has := n.Status.Allocatable[name]
+		//guard: a node with none of the resource lacks it
 		if q.Sign() > 0 {
 			continue
 		}

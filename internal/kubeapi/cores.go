@@ -106,6 +106,7 @@ func (c *Client) SetCores(ctx context.Context, node, uid string, cores map[strin
 		}
 	}
 	data, err := json.Marshal(map[string]any{
+		//guard: capacity is written to the Node of the UID alone
 		"metadata": map[string]string{"uid": uid},
 		"status":   map[string]any{"capacity": values, "allocatable": values},
 	})

@@ -138,6 +138,7 @@ func (c *Client) pod(ctx context.Context, e Eviction) (*v1.Pod, error) {
 	if _, mirror := pod.Annotations[v1.MirrorPodAnnotationKey]; mirror {
 		return nil, c.about("patch pods/status", e.Namespace, e.Name, ErrStatic)
 	}
+	//guard: a pod of the same name with another UID is not evicted
 	if string(pod.UID) != e.UID {
 		return nil, c.about(
 			"get pods",
@@ -212,6 +213,7 @@ const podFailed, podCompleted = "PodFailed", "PodCompleted"
 // own eviction.
 func evictedPatch(pod *v1.Pod, e Eviction) statusPatch {
 	var patch statusPatch
+	//guard: the patch has the UID as a precondition
 	patch.Metadata.UID, patch.Metadata.ResourceVersion = pod.UID, pod.ResourceVersion
 	patch.Status.Phase, patch.Status.Reason, patch.Status.Message = v1.PodFailed, ReasonEvicted, e.Message
 	add := func(kind v1.PodConditionType, status v1.ConditionStatus, reason, message string) {

@@ -46,8 +46,10 @@ func list[T any](ctx context.Context, c *Client, plural, selector string, each f
 		}
 		next := got.Metadata.Continue
 		switch {
+		//guard: all pages of a list are read
 		case next == "":
 			return nil
+		//guard: a list with one page again and again ends
 		case next == from:
 			return fmt.Errorf("API server %s: list %s: page %d has the continue token that it was asked for with, so that the list has no end; "+
 				"is a proxy in between that keeps answers?", c.server, plural, number)
@@ -179,6 +181,7 @@ func (c *Client) Policy(ctx context.Context, name string) (*Policy, error) {
 			return nil, err
 		}
 	}
+	//guard: a policy whose binding does not deny guards nothing
 	return &Policy{policy.Metadata.Annotations, slices.Contains(binding.Spec.ValidationActions, "Deny")}, nil
 }
 

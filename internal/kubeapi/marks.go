@@ -66,6 +66,7 @@ func (c *Client) ConditionRights(ctx context.Context, node string, kind v1.NodeC
 // marksFailed is failed for a request about a node. A load balancer without an API server behind it
 // says nothing about the node.
 func (c *Client) marksFailed(what, node string, err error) error {
+	//guard: a load balancer without an API server does not say that the Node is gone
 	if kubeanswer.FromAnother(err) {
 		return c.about(what, "node", node, fmt.Errorf("%w: %w", ErrUnreachable, err))
 	}
@@ -88,6 +89,7 @@ func (c *Client) patchMarks(node string, m Marks) *rest.Request {
 		}
 	}
 	patch := map[string]any{"status": map[string]any{"conditions": conditions}}
+	//guard: a patch of a condition alone leaves the labels of others
 	if len(m.Labels) > 0 { // a null would remove the labels of all
 		patch["metadata"] = map[string]any{"labels": m.Labels}
 	}
@@ -115,6 +117,7 @@ func (c *Client) OwnMarks(ctx context.Context, node string) (Marks, error) {
 	}
 	m := Marks{Labels: map[string]*string{}, Conditions: map[v1.NodeConditionType]*v1.NodeCondition{}}
 	for _, name := range Labels() {
+		//guard: labels that another program has written stay without the flag
 		if _, ok := object.Metadata.Labels[name]; ok && object.isOurs("metadata", "labels", name) {
 			m.Labels[name] = nil
 		}

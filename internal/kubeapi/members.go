@@ -65,7 +65,9 @@ func (c *Client) PodsOn(ctx context.Context, node string) ([]PodState, error) {
 		p := &got.Items[i]
 		state := PodState{
 			UID: p.Metadata.UID, Namespace: p.Metadata.Namespace, Name: p.Metadata.Name,
-			Ended:  p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed || p.Metadata.Deleted != "",
+			Ended: p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed || p.Metadata.Deleted != "",
+			//guard: a failed pod is one that has ended
+			//guard: a failed pod that is being deleted keeps a roll from its end
 			Failed: p.Status.Phase == v1.PodFailed && p.Metadata.Deleted == "",
 		}
 		for _, condition := range p.Status.Conditions {

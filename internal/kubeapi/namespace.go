@@ -26,6 +26,7 @@ func (c *Client) Namespace(ctx context.Context, name string) (Namespace, error) 
 	if err == nil {
 		err = result.Into(object)
 	}
+	//guard: a 404 of another server says nothing of a namespace
 	if kubeanswer.FromAnother(err) {
 		return Namespace{}, c.about("get namespaces", "namespaces", name, fmt.Errorf("%w: %w", ErrUnreachable, err))
 	}

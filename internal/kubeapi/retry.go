@@ -46,6 +46,7 @@ func (r *Retry) After(err error) time.Duration {
 	pause := Spread(r.pause)
 	r.pause = min(2*r.pause, r.class.last)
 	if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
+		//guard: an API server that is overloaded is not asked before the time that it names
 		pause = max(pause, time.Duration(seconds)*time.Second+rand.N(pause))
 	}
 	return pause

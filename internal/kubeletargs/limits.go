@@ -51,6 +51,7 @@ func (l *Limits) flags() map[string]func(string) {
 // v1.37.0).
 func (f *Flags) OtherTree() string {
 	switch {
+	//guard: a kubelet whose pods are in another tree is reported
 	case strings.Trim(f.CgroupRoot, "/") != "":
 		return "--cgroup-root=" + f.CgroupRoot
 	case f.Given("cgroups-per-qos") && !f.CgroupsPerQOS:

@@ -57,6 +57,7 @@ func (c Command) values(root hostfs.FS) map[string]string {
 		name, value, _ := strings.Cut(assignment, "=")
 		values[strings.TrimSpace(name)] = value
 	}
+	//guard: variables in the files of a unit come before its own
 	for _, assignment := range c.Environment {
 		assign(assignment)
 	}

@@ -162,6 +162,7 @@ func toJSON(data []byte) (converted []byte, plain bool, err error) {
 	// marks, after one of five line breaks. The first may begin with one, too.
 	converted, err = sigsyaml.YAMLToJSONStrict(data)
 	rest := bytes.TrimPrefix(data, []byte("---"))
+	//guard: a file with a second document or a field twice is parsed for remarks
 	plain = err == nil && !bytes.Contains(rest, []byte("---")) && !bytes.Contains(rest, []byte("..."))
 	if err != nil {
 		converted, err = sigsyaml.YAMLToJSON(data)

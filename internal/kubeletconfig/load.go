@@ -98,6 +98,7 @@ func load(l loader) (*Merged, error) {
 		c := l.config
 		return &Merged{
 			Late: c.Late, Awaited: c.Awaited, Looked: c.Looked, Kubelet: c.Kubelet, Files: c.Files, origin: c.origin,
+			//guard: the endpoint of the runtime does not depend on a valid section
 			RuntimeEndpoint: c.RuntimeEndpoint,
 			Watchable:       c.Watchable,
 			// For the next file to be seen, or not.
@@ -127,6 +128,7 @@ func (l *loader) load(settings settings) error {
 	if err := l.override(); err != nil {
 		return err
 	}
+	//guard: the pinning file waits for the main file
 	if !l.mainIsLate() {
 		if err := l.pinning(settings.Pinning); err != nil {
 			return err
@@ -142,6 +144,7 @@ func (l *loader) load(settings settings) error {
 // findLate finds what may come with a file system that is not mounted yet.
 func (l *loader) findLate() {
 	// A look below an idle automount would mount the file system there.
+	//guard: the override below an idle automount is not looked at
 	if l.mounts.Idle(OverridePath) || !l.root.Exists(OverridePath) {
 		l.missing = append(l.missing, OverridePath)
 	}

@@ -110,6 +110,7 @@ func (l *loader) override() error {
 		}
 		return l.tried(l.parse(c.name, c.data, err))
 	}
+	//guard: a broken trial is no reason to take the override
 	doc, err := l.read(TrialPath)
 	if !errors.Is(err, fs.ErrNotExist) {
 		l.looked(OverridePath, "not read, "+TrialPath+" exists: a trial runs")

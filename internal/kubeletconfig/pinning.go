@@ -52,6 +52,7 @@ func (l *loader) pinning(setting string) error {
 	name := pinningPath
 	if setting != "" {
 		name = setting
+		//guard: a pinning file below an idle automount is not looked at
 	} else if l.mounts.Idle(name) {
 		l.config.Idle = append(l.config.Idle, name)
 		return nil
@@ -60,6 +61,7 @@ func (l *loader) pinning(setting string) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return l.withoutPinning(setting, err)
 	}
+	//guard: OpenShift's own kubelet keeps its pinning file
 	if owner := OpenShift(l.root); owner != "" {
 		l.looked(name, "not followed, "+owner)
 		l.config.Warnings = append(l.config.Warnings, fmt.Sprintf(
@@ -91,6 +93,7 @@ func (l *loader) withoutPinning(setting string, err error) error {
 	}
 	l.missing = append(l.missing, setting)
 	l.config.Late = l.mounts.Late(l.missing, l.dirs)
+	//guard: a pinning file may come with its file system
 	if !slices.Contains(l.config.Late.Paths, setting) {
 		return fmt.Errorf("%w; change %s in %s", err, pinningKey, SettingsPath)
 	}
@@ -107,6 +110,7 @@ func (l *loader) addPinned() error {
 	}
 	c.Pinning.added = map[string]bool{}
 	for name, cpus := range c.Pinning.CPUs {
+		//guard: a section counts before the pinning file
 		if _, ok := workloads[name]; ok {
 			continue
 		}

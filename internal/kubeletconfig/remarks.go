@@ -66,6 +66,7 @@ const maxLevel = 10
 // find looks at a node and at what is below it. Aliases are not followed: what they name is looked
 // at where it is.
 func (r *repeated) find(n *yaml.Node, path string, level int) {
+	//guard: a path of a YAML file is not written out at each level
 	if level > maxLevel {
 		return
 	}

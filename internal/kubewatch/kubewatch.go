@@ -40,6 +40,7 @@ func Follow(
 	open func(context.Context, *rest.Request) (io.ReadCloser, error), each func(Event) error,
 ) error {
 	most := length + rand.N(length)
+	//guard: a watch whose connection is dead ends
 	ctx, cancel := context.WithTimeout(ctx, most+slack)
 	defer cancel()
 	body, err := open(ctx, request.
@@ -89,6 +90,7 @@ var ErrLeft = errors.New("earlier requests have not ended")
 func Open(
 	ctx context.Context, request *rest.Request, patience time.Duration, left *atomic.Int32,
 ) (io.ReadCloser, error) {
+	//guard: watches that hang in a credential plugin do not pile up
 	if left.Load() >= MaxLeft {
 		return nil, ErrLeft
 	}
@@ -103,6 +105,7 @@ func Open(
 		body, err := request.MaxRetries(0).Stream(ctx)
 		answered <- answer{body, err}
 	}()
+	//guard: a watch that does not begin ends
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	var err error

@@ -163,6 +163,7 @@ func (m *Mounts) awaited(name string) []string {
 
 // awaits reports whether dir is a mount point that is announced and not mounted.
 func (m *Mounts) awaits(dir string) bool {
+	//guard: what is below /run is there
 	if _, ok := m.fstab[dir]; isEarly(dir) || !ok && !m.hasUnit(dir) {
 		return false
 	}
@@ -199,6 +200,7 @@ func (m *Mounts) way(name string) []string {
 		}
 		next := strings.TrimSuffix(at, top) + top + element
 		blind = blind || m.awaits(next)
+		//guard: a link on the way to a file is followed
 		if target := m.link(next, blind); target != "" && links < maxLinks {
 			links++
 			if path.IsAbs(target) {
@@ -220,6 +222,7 @@ func elements(name string) []string {
 // link returns the target of a link. It is empty for other files, and for places that must not be
 // read.
 func (m *Mounts) link(name string, blind bool) string {
+	//guard: nothing below an idle automount is looked at
 	if blind {
 		return ""
 	}
@@ -259,6 +262,7 @@ func newEntry(kind string, options []string) entry {
 	return entry{
 		noauto: has("noauto"),
 		optional: has("noauto", "nofail", "_netdev", "x-systemd.automount", "comment=systemd.automount") ||
+			//guard: what another unit mounts is no mount of the boot
 			slices.ContainsFunc(options, isOfOtherUnit) || isNetwork(kind),
 	}
 }

@@ -228,6 +228,7 @@ func (r Rules) Place(p Pod) Place {
 			place.Type = string(partition)
 		}
 	}
+	//guard: annotations mean nothing on a node without types
 	if p.Ask == (workload.Ask{}) || len(r.workloads) == 0 {
 		return place
 	}
@@ -235,6 +236,8 @@ func (r Rules) Place(p Pod) Place {
 	if refused == "" {
 		return asked
 	}
+	//guard: a member stays while its right is in doubt
+	//guard: a namespace that says no takes a member out
 	if refused.isDoubt() && p.in(asked.Partition) {
 		asked.Refused = refused
 		return asked
@@ -269,8 +272,10 @@ func (r Rules) asked(p Pod) (Place, Refusal) {
 	if !ok {
 		return Place{}, UnknownType
 	}
+	//guard: only the resource of a type that is on the Node gives CPU time
 	place := Place{Partition: w.Partition, Type: w.Type, Resource: w.Advertise}
 	switch {
+	//guard: a Guaranteed pod is not a member by annotation
 	case p.Guaranteed:
 		return Place{}, IsGuaranteed
 	case p.Static:
@@ -279,6 +284,7 @@ func (r Rules) asked(p Pod) (Place, Refusal) {
 		place.By = ByAllowedNamespace
 	case r.namespaces[p.Namespace] == w.Partition: // a member that does not ask, too
 		place.By = ByNamespace
+	//guard: an annotation without a right gives nothing
 	case !w.ByNamespace:
 		return Place{}, NotAllowed
 	case r.allows == nil:

@@ -120,6 +120,7 @@ func NewDesired(node host.Node, c *config.Config, err error) (*Desired, error) {
 // hasOthers reports whether there is a partition that the kubelet does not make itself, or the
 // files ask for one.
 func (d *Desired) hasOthers(partitions []decision.Partition) bool {
+	//guard: the first broken section is said beside a kubelet that makes a partition
 	return d.AsksOthers() ||
 		slices.ContainsFunc(partitions, func(p decision.Partition) bool { return !d.IsKubelets(p.Name) })
 }
@@ -136,6 +137,7 @@ func (d *Desired) unlessKubelets(err error) error {
 // compare completes a valid configuration by what the generator has decided of it, if that is its
 // last decision.
 func (d *Desired) compare(decided *decision.Decision) {
+	//guard: a limit that waits is that of the configuration that was decided
 	if decided == nil || decided.Identity != d.Identity() {
 		return
 	}
@@ -219,6 +221,7 @@ func readNode(node host.Node, mode podmove.Mode) *reading {
 			n.Made = append(n.Made, p.Name)
 		}
 	}
+	//guard: what is wrong with the other partitions is said beside a kubelet that makes one
 	if n.Problem != nil && !n.Desired.hasOthers(followed) {
 		n.Problem = n.Desired.unlessKubelets(n.Problem)
 	}
@@ -230,6 +233,7 @@ func readNode(node host.Node, mode podmove.Mode) *reading {
 // has read, whatever the files say since. Without a decision the files are followed.
 func (n *reading) withSection(f Followed, err error) (Followed, error) {
 	switch {
+	//guard: the label is of the file that the generator has read, and not of a later one
 	case n.decided != nil && n.decided.Section != "":
 		f.Section = n.decided.Section
 	case n.Problem == nil && !n.NotApplied:
@@ -264,7 +268,9 @@ func (n *reading) applied(keep Keep) (Followed, error) {
 
 // reloaded follows what the generator has applied just now.
 func (n *reading) reloaded(keep Keep) (Followed, error) {
+	//guard: a file that is broken does not end a SIGHUP
 	if n.Problem == nil {
+		//guard: a reload of systemd ends a SIGHUP whose edit was taken back
 		n.last.Over = ""
 	}
 	return n.applied(keep)
@@ -282,12 +288,14 @@ func (n *reading) files(keep Keep) (Followed, error) {
 func (n *reading) follow(partitions []decision.Partition, workloads []membership.Workload) {
 	n.Partitions = nil
 	n.Workloads = slices.DeleteFunc(slices.Clone(workloads), func(w membership.Workload) bool {
+		//guard: types of the kubelet's partition are not followed
 		return n.Desired.IsKubelets(w.Partition)
 	})
 	if slices.ContainsFunc(n.Workloads, func(w membership.Workload) bool { return w.ByNamespace }) {
 		n.Allows = AllowedByFile(n.node)
 	}
 	for _, p := range partitions {
+		//guard: nothing is followed beside a kubelet that makes the partition
 		if !n.Desired.IsKubelets(p.Name) {
 			n.Partitions = append(n.Partitions, n.followed(p))
 		}
@@ -310,6 +318,8 @@ func (n *reading) names() []unitname.PartitionName {
 		}
 	}
 	return slices.DeleteFunc(names, func(name unitname.PartitionName) bool {
+		//guard: slices of a kubelet that makes the partition are not stopped, nor its pods moved
+		//guard: a partition that is gone is forgotten
 		return n.Desired.IsKubelets(name) || len(n.Partitions) > 0 && !HasCgroup(n.node, name)
 	})
 }
@@ -345,6 +355,7 @@ func (n *reading) followed(p decision.Partition) FollowedPartition {
 		f.Thresholds = presentThresholds(n.node.Cgroups, p.Name)
 	}
 	// An operator's SIGHUP may ask for another limit than the one that waits.
+	//guard: a limit that an operator asks for by SIGHUP does not wait
 	if d := n.deferral(p.Name); d != nil && f.Thresholds != nil && f.Thresholds.Limit == d.Limit {
 		f.Deferral = d
 	}
@@ -380,8 +391,10 @@ func (n *reading) keep(keep Keep, partitions []decision.Partition, identity stri
 	if n.Off() {
 		return nil
 	}
+	//guard: a partition that was removed is remembered for as long as its pods are in it
 	m := Members{Identity: identity, Workloads: n.Workloads, Former: n.former()}
 	for _, p := range partitions {
+		//guard: which limit waits is not kept by the monitor
 		p.Deferral = nil // which limit waits is the generator's to decide
 		m.Partitions = append(m.Partitions, p)
 	}

@@ -64,6 +64,7 @@ func kubeletsFlags(ctx context.Context, n host.Node, command ServiceCommand) (fl
 		return kubelet.Flags, true
 	}
 	service, err := command(ctx, kubeletargs.Service)
+	//guard: before the kubelet runs, its unit says which runtime it uses
 	return service.Flags(n.Root), err == nil
 }
 

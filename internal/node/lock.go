@@ -32,5 +32,6 @@ func LockFile(path string) (*Lock, error) {
 // Close gives the lock up. It does not wait for the last copy of the file descriptor to be closed:
 // a child that was forked and has not executed its program yet has one (flock(2)).
 func (l *Lock) Close() error {
+	//guard: a lock that was given up is held by a child that was just forked
 	return errors.Join(unix.Flock(int(l.file.Fd()), unix.LOCK_UN), l.file.Close())
 }

@@ -43,6 +43,9 @@ type Members struct {
 // follows reports whether an operator has asked for these members by SIGHUP, and the generator has
 // decided nothing else since.
 func (m Members) follows(decided *decision.Decision) bool {
+	//guard: members that were followed without a decision do not count over one
+	//guard: a decision since ends a SIGHUP
+	//guard: what was decided is no request of an operator
 	return m.Over != "" && m.Over == decided.Identity && m.Identity != decided.Identity
 }
 
@@ -82,12 +85,14 @@ func (f unversioned) ofVersion() (Members, error) {
 		m.Partitions = []decision.Partition{f.Partition}
 	}
 	m.Version = membersVersion
+	//guard: a former partition without namespaces does not make the others unreadable
 	for _, p := range m.Partitions {
 		if len(p.Namespaces) == 0 && !config.MayBeEmpty(p.Name) {
 			return m, errors.New("names no namespace")
 		}
 	}
 	for _, p := range slices.Concat(m.Partitions, m.Former) {
+		//guard: a partition whose name no unit can have is not followed
 		if p.Name.Check() != nil {
 			return m, fmt.Errorf("partition %q: the name %w", string(p.Name), p.Name.Check())
 		}

@@ -53,6 +53,8 @@ func (n Namespace) After(uid string, types []string, now time.Time) Namespace {
 		return heard // another namespace of that name
 	}
 	for _, one := range n.Types {
+		//guard: a namespace that allows less is believed the second time
+		//guard: a namespace loses a type when the same type is missing twice
 		if !slices.Contains(types, one) && !slices.Contains(n.Doubted, one) {
 			heard.Types, heard.Doubted = append(heard.Types, one), append(heard.Doubted, one)
 		}
@@ -66,8 +68,13 @@ func (n Namespace) After(uid string, types []string, now time.Time) Namespace {
 func (n Namespace) Allows(workload string, now time.Time) membership.Refusal {
 	age, heard := now.Sub(n.Heard), !n.Heard.IsZero()
 	switch {
+	//guard: a denial does not age
 	case heard && !slices.Contains(n.Types, workload):
 		return membership.NotAllowed
+	//guard: a type in doubt gives nothing to a new pod
+	//guard: an answer of the future is none
+	//guard: an answer counts for an hour without another one
+	//guard: a right does not count after the API server refuses to tell
 	case !heard, age < 0, age >= Remembered, n.Why == membership.Forbidden, slices.Contains(n.Doubted, workload):
 		return cmp.Or(n.Why, membership.NamespaceUnknown)
 	}

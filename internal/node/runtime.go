@@ -58,6 +58,7 @@ func (r *Runtime) Client(ctx context.Context) (*cri.Client, error) {
 	if r.client != nil {
 		return r.client, client.Close()
 	}
+	//guard: a runtime that systemd has not confirmed is a guess
 	r.client, r.sure = client, sure
 	return client, nil
 }
@@ -116,6 +117,7 @@ func (r *Runtime) Reconsider(ctx context.Context) {
 		return
 	}
 	endpoint, sure := r.kubelets(ctx)
+	//guard: only an answer of systemd ends a guess
 	if !sure {
 		return
 	}
@@ -142,6 +144,7 @@ func ask[T any](ctx context.Context, r *Runtime, call func(*cri.Client) (T, erro
 	case errors.Is(err, cri.ErrNotServed):
 		r.forget(client)
 	case err != nil:
+		//guard: a call that fails looks for the runtime again
 		r.Reconsider(ctx) // the kubelet's settings may have changed while it did not run
 	}
 	return answer, err

@@ -85,6 +85,7 @@ func (w *Watcher) Run(ctx context.Context, failed func(error)) error {
 	delay := again.DelayFunc()
 	for {
 		whole, err := w.follow(ctx, client)
+		//guard: a list of an ended stream is no answer of the kubelet
 		w.lost()
 		if ctx.Err() != nil {
 			return ctx.Err()

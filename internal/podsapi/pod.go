@@ -99,6 +99,7 @@ const maxGraceSeconds = 365 * 24 * 3600
 
 func newPod(p *v1.Pod) *Pod {
 	spec := p
+	//guard: a deferred resize does not count
 	p = allocated(p)
 	pod := &Pod{
 		UID: string(p.UID), Namespace: p.Namespace, Name: p.Name,

@@ -63,6 +63,7 @@ type boundedBody struct {
 }
 
 func (b *boundedBody) Read(p []byte) (int, error) {
+	//guard: an answer is read up to a bound
 	if b.left <= 0 {
 		return 0, fmt.Errorf("the answer has more than %d MiB", maxBody>>20)
 	}
@@ -78,6 +79,7 @@ func (r *reader) ask(ctx context.Context, what string, do func(context.Context) 
 	doubts, err := do(limited)
 	for _, doubt := range doubts {
 		// Some versions put what they say about a query among the warnings.
+		//guard: what a Prometheus says about a query does not make its answer incomplete
 		if about := strings.HasPrefix(doubt, "PromQL info"); !about && !slices.Contains(r.doubts, doubt) {
 			r.doubts = append(r.doubts, doubt)
 		}

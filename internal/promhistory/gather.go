@@ -77,6 +77,7 @@ func (g *gathered) set(f *figures, name string, value float64) {
 // whole returns an amount of bytes. What is none counts as 0.
 func whole(value float64) uint64 {
 	const most = 1 << 60
+	//guard: a value that is not a number of bytes is not known
 	if math.IsNaN(value) || math.IsInf(value, 0) || value < 0 {
 		return 0
 	}

@@ -191,6 +191,7 @@ func (r *reader) targets(ctx context.Context) ([]target, error) {
 		if t.shape != "" {
 			labelled = true
 			of := target{t.cluster, t.name, ""}
+			//guard: the time before a label was attached belongs to none of two shapes
 			if before, ok := r.shapes[of]; ok && before != t.shape {
 				r.shapes[of] = ""
 			} else {
@@ -205,6 +206,7 @@ func (r *reader) targets(ctx context.Context) ([]target, error) {
 	var list []target
 	for t := range seen {
 		// The time before the label was attached belongs to the only shape that the node has had.
+		//guard: the time before a label was attached belongs to the only shape of the node
 		if t.shape == "" && r.shapes[t] != "" {
 			continue
 		}
@@ -241,6 +243,7 @@ func (r *reader) chunk(ctx context.Context, targets []target, each func(Node)) e
 			to = r.to
 		}
 		err := r.span(ctx, targets, nodes, from, to)
+		//guard: a Prometheus that allows less is asked for less
 		if err != nil && len(targets) > 1 && tooMuch(err) {
 			middle := len(targets) / 2
 			if err := r.chunk(ctx, targets[:middle], each); err != nil {

@@ -147,6 +147,7 @@ func (c *computation) compute(in Input) {
 		return
 	}
 	if in.Alone {
+		//guard: a partition is judged by its own time
 		in.Samples = withPartition(in.Samples)
 		if len(in.Samples) == 0 {
 			c.noSection("the history has no sample of the partition in that time: take an earlier --since")

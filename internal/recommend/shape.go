@@ -143,10 +143,12 @@ func (s *Shape) Recommend(ctx context.Context, o ShapeOptions) ForShape {
 	}
 	f.History = s.covered()
 	covered := time.Duration(f.History.Seconds) * time.Second
+	//guard: less than a day gives no figures
 	if covered < leastHistory && !o.Force {
 		f.noSection("the nodes have %s of history each, and figures need a day: wait", text(covered))
 		return f
 	}
+	//guard: answers that may not be complete give no figures
 	if o.Doubt != "" && !o.Force {
 		f.noSection("%s", o.Doubt)
 		return f
@@ -154,6 +156,7 @@ func (s *Shape) Recommend(ctx context.Context, o ShapeOptions) ForShape {
 	slices.SortFunc(s.nodes, func(a, b measuredNode) int { return strings.Compare(a.name, b.name) })
 	by := sizing{factor: 1 + margin(covered), withoutLeaks: o.WithoutLeaks}
 	by.least = s.least(&f)
+	//guard: a threshold is not guessed without the CPUs of a node
 	if len(f.NoSection) > 0 && !o.Force {
 		return f
 	}
@@ -186,6 +189,7 @@ func (s *Shape) covered() shapeHistory {
 	for _, n := range s.present {
 		h.MostNodes = max(h.MostNodes, n)
 	}
+	//guard: new nodes make the history of a shape short
 	h.Seconds = h.NodeSeconds / int64(max(h.MostNodes, 1))
 	return h
 }
@@ -249,6 +253,7 @@ func (f *ForShape) limits(list []sizedNode, by sizing) {
 		f.warn("left out: %s, with a leak that no limit is made for: give what leaks a memory limit, or restart it; "+
 			"--without-leaks takes the smaller limit, and --force the larger", nodeNames(refused))
 	}
+	//guard: a node with a leak beyond twice its need does not size the others
 	list = slices.DeleteFunc(list, func(n sizedNode) bool { return n.refused })
 	if len(list) == 0 {
 		f.noSection("no node is without a leak that no limit is made for")

@@ -27,6 +27,7 @@ func (s *Sample) bound() {
 	s.Groups = important(s.Groups)
 	s.Members = largest(s.Members, MaxMembers)
 	s.Partition.bound()
+	//guard: partitions that come and go do not grow a sample
 	s.Others = slices.Clone(s.Others[:min(len(s.Others), maxOthers)])
 	most := share(s.Others)
 	for i := range s.Others {

@@ -34,6 +34,7 @@ func (h *History) retime() {
 				s.Partition.PeakTime = s.Partition.PeakTime.Add(shift)
 			}
 			for j := range s.Others {
+				//guard: times of all partitions follow a clock that was set
 				s.Others[j].PeakTime = s.Others[j].PeakTime.Add(shift)
 			}
 		}

@@ -79,6 +79,7 @@ func (r *Ring) Add(s Sample) error {
 // withoutMembers returns the sample without pods. Their number is not left out of a sample that has
 // none.
 func (s Sample) withoutMembers() Sample {
+	//guard: a sample of a minute does not take the pods from the ten minutes
 	s.Members, s.Others = nil, slices.Clone(s.Others)
 	for i := range s.Others {
 		s.Others[i].Members, s.Others[i].MembersLeft = nil, 0

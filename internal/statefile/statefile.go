@@ -50,6 +50,7 @@ const maxBytes = 16 << 20
 
 // read reads a file, which in an unpacked archive may be anything.
 func read(path string) ([]byte, error) {
+	//guard: a state file that is none is not waited for
 	data, err := hostfs.FS("").ReadFile(path, maxBytes)
 	if err != nil {
 		return nil, &fs.PathError{Op: "read", Path: path, Err: errors.Unwrap(err)}
@@ -78,6 +79,7 @@ func Decode(data []byte, known int, v any) error {
 	if err := json.Unmarshal(data, &stamp); err != nil {
 		return err
 	}
+	//guard: a state file of a later version is not guessed at
 	if stamp.Version > known {
 		return fmt.Errorf("%w has written it: it has version %d, and this program reads up to %d", ErrLater, stamp.Version, known)
 	}

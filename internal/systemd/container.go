@@ -16,6 +16,7 @@ func (c *Client) SetScopeCPU(ctx context.Context, name string, weight, quotaPerS
 		properties = append(properties, Property{"CPUQuotaPerSecUSec", quotaPerSec})
 	}
 	err := c.set(ctx, name, properties...)
+	//guard: a scope that is gone cannot be set
 	if errors.Is(err, ErrNoUnit) {
 		return nil
 	}

@@ -63,6 +63,7 @@ func (c *Client) Run(ctx context.Context) error {
 		}
 		c.setConnection(nil, errLost)
 		c.notices.connected(false)
+		//guard: a connection to systemd that is lost at once is made again after a pause
 		if time.Since(begin) >= lasting {
 			pause = reconnectPause()
 		}

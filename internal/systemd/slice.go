@@ -115,6 +115,7 @@ func (c *Client) StopSlice(ctx context.Context, name string) error {
 	}
 	// A container may start at this moment. A stop with dependencies would stop its scope too; without
 	// them the scope stays.
+	//guard: a slice is stopped without what depends on it
 	if err := c.stop(ctx, name, "ignore-dependencies"); err != nil && !errors.Is(err, ErrNoUnit) {
 		return err
 	}

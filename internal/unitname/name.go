@@ -85,5 +85,6 @@ func fromStem(stem string) (PartitionName, bool) {
 		return "", false
 	}
 	p := PartitionName(strings.ReplaceAll(escaped, "_", "-"))
+	//guard: a slice whose name would be the kubelet's is no partition's
 	return p, p.Check() == nil
 }

@@ -63,6 +63,7 @@ func newAlarm(dir string) (a *alarm, pressureErr, err error) {
 func (a *alarm) Wake() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	//guard: an alarm that is closed wakes nobody
 	if !a.closed {
 		// If the counter is full, it wakes already.
 		_, _ = unix.Write(a.wake, []byte{1, 0, 0, 0, 0, 0, 0, 0})

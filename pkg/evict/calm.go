@@ -67,6 +67,7 @@ func (w *watch) look(now time.Time) (time.Duration, bool) {
 	bound := steadyInterval
 	moved := max(current, w.statCurrent) - min(current, w.statCurrent)
 	if moved > w.calm.limit/steadyShare || now.Sub(w.kills.limitAt) < killFollows {
+		//guard: memory.stat is read again after a second if the usage has moved
 		bound = statInterval
 	}
 	return d, calm && !due(now, w.statAt, bound, d)

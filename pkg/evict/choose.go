@@ -28,6 +28,7 @@ func (m *Manager) choose(s *Situation) Decision {
 			return d
 		}
 		s.Pods = m.readAgain(s.Pods, m.unstoppable(d))
+		//guard: a pod that ends after the reading is not evicted for what it used
 		if err := m.read(s); err != nil {
 			m.warnings.warn(err)
 		}

@@ -32,6 +32,7 @@ func condemn(dir string, patience time.Duration) {
 	if err != nil {
 		return
 	}
+	//guard: a limit that cannot be met delays no kill
 	within(patience, func() {
 		// Whatever comes of it: all processes are killed next.
 		_, _ = limit.WriteString(strconv.FormatUint(usage/2, 10))
@@ -47,6 +48,7 @@ func giveBack(cgroups cgroupfs.FS, c Stopped) error {
 		return nil
 	}
 	present, err := cgroups.MemoryMax(c.Cgroup)
+	//guard: a limit that was raised since is not given back
 	if err != nil || present >= c.MemoryMaxBytes {
 		return err
 	}

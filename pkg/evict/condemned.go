@@ -45,6 +45,7 @@ func (c *condemned) total(cgroups cgroupfs.FS) uint64 {
 	for cgroup, count := range c.counts {
 		killed, _, err := cgroups.Kills(cgroup)
 		if err != nil { // it is gone
+			//guard: a condemned cgroup that is gone is still counted
 			c.ended += count.last - count.before
 			delete(c.counts, cgroup)
 			continue

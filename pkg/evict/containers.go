@@ -44,6 +44,7 @@ func (c *containers) stop(ctx context.Context, e Eviction, atLimit bool) {
 			}
 		})
 	}
+	//guard: the memory is read while the kernel takes its time to kill
 	within(killPatience, kills.Wait)
 }
 
@@ -56,6 +57,7 @@ var errNoKill = errors.New("no cgroup.kill")
 
 // kill kills the processes of a container. It succeeds if the container is already gone.
 func (c *containers) kill(stopped Stopped, atLimit bool) error {
+	//guard: a container without a cgroup is not killed by that of the root
 	if stopped.Cgroup == "" {
 		return fmt.Errorf("container %s has no cgroup", stopped.ID) // the root's would be the whole node
 	}
@@ -70,6 +72,7 @@ func (c *containers) kill(stopped Stopped, atLimit bool) error {
 		return nil
 	}
 	switch {
+	//guard: a container that ends while it is killed is no failure
 	case c.empty(stopped.Cgroup): // it has ended, maybe since the open
 		return nil
 	case errors.Is(err, fs.ErrNotExist):

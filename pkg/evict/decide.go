@@ -121,6 +121,7 @@ func (s Situation) crossed() (Threshold, State) {
 	}
 	if limit := s.limit(); limit != state.FloorLimit {
 		if state.FloorLimit != 0 {
+			//guard: memory that falls with the limit is not taken by a pod
 			state.Floor = 0 // less is left because of the limit, and not because a pod grows
 		}
 		state.FloorLimit = limit
@@ -142,11 +143,13 @@ func Decide(s Situation) Decision {
 		Ownerless: s.Ownerless,
 	}
 	shortage := d.At + c.MinimumReclaim - min(d.Available, d.At+c.MinimumReclaim)
+	//guard: files that outlive their pod cost no other pod
 	left := s.leftBehind()
 	// Sums over all pods, evicted ones too: the memory that stays, and what pods that are passed over
 	// for it use beyond their requests. At the first decision of a shortage a pod that uses more than
 	// it requests may be the one that grows: it does not wait for memory of no pod.
 	stays, excess := uint64(0), left
+	//guard: files that outlive their pod do not let other pods wait
 	if state.Floored {
 		stays = left
 	}
@@ -162,10 +165,14 @@ func Decide(s Situation) Decision {
 		}
 		d.Order = append(d.Order, Candidate{pod, skip})
 	}
+	//guard: where nothing is missing, no pod is passed over for memory that stays
 	taken, staysMissing := c.Protected.taken(s.Pods), shortage > 0 && excess >= shortage
 	for i := range d.Order {
 		pod := &d.Order[i]
+		//guard: a pod that grows within its request is not evicted for memory of no pod
 		spared := taken >= max(shortage, pod.Usage.Used) || shortage > 0 && left >= shortage ||
+			//guard: a pod at rest within its request is not evicted for memory that stays
+			//guard: a pod that has used up the memory itself is evicted beside memory that stays
 			staysMissing && !state.usedUp(pod.Pod, s.available())
 		if pod.Skip == "" && pod.withinRequest() && spared {
 			pod.Skip = SkipWithinRequest
@@ -193,6 +200,7 @@ func Decide(s Situation) Decision {
 		d.Victim = s.growingRemains(d.Order)
 		if held = d.Victim == nil; held {
 			// What has been taken so stays. The next fall counts from here.
+			//guard: the fall of a shortage is that of memory that stays, once
 			d.State.setFloor(s.available()/2, s.Pods)
 		}
 	}
@@ -216,6 +224,7 @@ func Decide(s Situation) Decision {
 	case d.Victim == nil && staysMissing:
 		d.Held = cmp.Or(heldBy, HoldStays)
 		d.NoCandidate = d.Held == HoldStays
+		//guard: what is left beside memory that stays is the next floor
 		d.State.setFloor(s.available()/2, s.Pods) // the next fall counts from here
 		return d
 	case d.Victim == nil:
@@ -248,6 +257,7 @@ func (s Situation) method(p Pod) Method {
 	switch {
 	case !s.API || p.Static || p.Unknown:
 		return Restart
+	//guard: a pod that is being deleted is a candidate
 	case p.Terminating, p.Empty, p.EndsForGood:
 		return Evict
 	case s.Now.Before(s.State.Cooldown[p.Owner]):
@@ -303,6 +313,7 @@ func (s Situation) waiting() bool { return waiting(s.State.Open) || s.Evidence.d
 func (s Situation) emergency(crossed Threshold, held Hold) bool {
 	falling := s.State.Floor >= flutter && s.available()+s.victimsGrowth() < s.State.Floor
 	full := s.stuck() != nothingStuck && held != HoldReclaiming && held != HoldStays
+	//guard: nobody else is evicted while an eviction frees memory
 	return crossed == Hard && (falling || full) && !freeing(s.State.Open, s.Now) && !s.Evidence.freeing(s.Now)
 }
 

@@ -86,7 +86,8 @@ func newEviction(s Situation, d Decision) Eviction {
 			RequestBytes:    d.Victim.Request,
 			UsedBytes:       d.Victim.Usage.Used,
 			PartitionBytes:  s.Memory.Used(),
-			OwnerlessBytes:  Ownerless(s.Memory.Used(), s.Pods),
+			//guard: what belonged to no pod before an eviction is no part of what it left
+			OwnerlessBytes: Ownerless(s.Memory.Used(), s.Pods),
 		},
 		Reported: d.Method != Evict,
 		DryRun:   s.Config.DryRun,

@@ -56,11 +56,14 @@ func (e evidence) next(now time.Time, c counted, ending bool, s Situation) evide
 	quiet := now.Sub(e.lastAt) // before the oom of now
 	switch {
 	case quiet < oomPause:
+	//guard: an oom that has proved nothing is forgotten
 	case s.leftBeside(slabsStuck) >= config.Hard:
 		e.since = time.Time{} // it has proved nothing
 	case c.oom && !e.since.IsZero():
+		//guard: an oom of a later time begins anew for page cache
 		e.since = now // about page cache
 	}
+	//guard: a kill after one in vain is awaited
 	if c.killed && quiet >= endTimeout {
 		e.inVain = false // it is another shortage
 	}
@@ -79,9 +82,12 @@ func (e evidence) next(now time.Time, c counted, ending bool, s Situation) evide
 	switch began := e.began(); {
 	case used > e.used:
 		e.used = used
+	//guard: usage that flutters does not hide an oom for ever
 	case used+e.used/reclaimSteps <= e.used && now.Sub(began) < endTimeout:
 		e.quietAt, e.used = now, used
 	}
+	//guard: a kill whose memory is back is over
+	//guard: kills in vain are not awaited one after another
 	if !e.killedAt.IsZero() && (!short || !e.dying(now)) {
 		e.killedAt, e.inVain = time.Time{}, short
 		if !short {
@@ -89,8 +95,10 @@ func (e evidence) next(now time.Time, c counted, ending bool, s Situation) evide
 		}
 	}
 	if !short {
+		//guard: a kill in a later shortage is awaited
 		e.inVain = false
 	}
+	//guard: an oom with memory left proves nothing
 	if ending || s.leftBeside(cacheStuck) >= config.Hard {
 		e.since = time.Time{}
 	}
@@ -99,6 +107,7 @@ func (e evidence) next(now time.Time, c counted, ending bool, s Situation) evide
 
 // began returns the time at which the present shortage began.
 func (e evidence) began() time.Time {
+	//guard: a kill is awaited where an eviction has just ended
 	if !e.killedAt.IsZero() {
 		return e.killedAt
 	}

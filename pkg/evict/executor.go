@@ -41,6 +41,7 @@ func (x *executor) begin(ctx context.Context, s Situation, d Decision) {
 		maps.DeleteFunc(x.dryRunUntil, func(_ string, until time.Time) bool { return !s.Now.Before(until) })
 		x.dryRunUntil[e.UID] = s.Now.Add(retryInterval)
 		x.Events.Evicting(e, 0)
+		//guard: a dry run stops nothing
 		x.keep(newExecution(e))
 		x.save()
 		return
@@ -49,6 +50,7 @@ func (x *executor) begin(ctx context.Context, s Situation, d Decision) {
 	if e.Method == Evict && !d.Victim.Terminating { // whoever deletes a pod wants its successor
 		x.state.Cooldown[e.Owner] = s.Now.Add(s.Config.Cooldown)
 	}
+	//guard: a pod is reported when its processes have ended
 	x.stop(ctx, &x.state.Open[len(x.state.Open)-1], s.atLimit())
 	x.Events.Evicting(e, time.Since(s.Now))
 }
@@ -62,7 +64,9 @@ func (x *executor) stop(ctx context.Context, e *execution, atLimit bool) {
 			c.MemoryMaxBytes, _ = x.Cgroups.MemoryMax(c.Cgroup) // it has ended with an error
 		}
 	}
+	//guard: the state is written before a pod is stopped
 	saved := x.save()
+	//guard: no limit is lowered that the next run could not give back
 	x.containers.stop(ctx, e.record(), atLimit && saved)
 }
 
@@ -89,7 +93,9 @@ func (x *executor) resume(ctx context.Context, s Situation, read bool) {
 			e.Problem = "given up after a restart of the monitor, which must stop no pod now"
 		case low:
 			return false
+		//guard: an eviction that has stopped nothing is given up when memory is back
 		case len(e.Containers) > 0 && !slices.ContainsFunc(e.Containers, x.hasEnded):
+			//guard: an eviction that has stopped nothing begins no cooldown
 			e = e.givenUp()
 			delete(x.state.Cooldown, e.Owner)
 			e.Problem = "given up by the next run of this program: none of its containers has ended, and " + x.name() + " has memory again"
@@ -114,6 +120,7 @@ func (x *executor) resume(ctx context.Context, s Situation, read bool) {
 			x.report(ctx, e)
 			continue
 		}
+		//guard: without a reading no container is killed as at the limit
 		x.stop(ctx, e, read && s.atLimit())
 	}
 }
@@ -221,6 +228,7 @@ func (x *executor) memoryLeft(e execution) uint64 {
 	}
 	if err != nil {
 		x.warn(err)
+		//guard: memory of an ended pod that cannot be read is not back
 		return e.left // unread memory counts as not yet back
 	}
 	left := reading.Used()
@@ -251,6 +259,7 @@ func (x *executor) hurry(ctx context.Context, s Situation, e *execution, thresho
 // lowered.
 func (x *executor) close(e execution) {
 	for _, c := range e.Containers {
+		//guard: a container that runs on has no limit that was lowered for a kill
 		if err := giveBack(x.Cgroups, c); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			x.Events.Failed(e.record(), StepStop, err)
 		}

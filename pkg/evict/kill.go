@@ -39,11 +39,13 @@ func (k *Killer) kill(dir string, atLimit bool, reap func(pid int)) error {
 	if err != nil {
 		return err
 	}
+	//guard: at the limit the kernel is to kill an evicted pod itself
 	if atLimit {
 		condemn(dir, condemnPatience)
 	}
 	_, err = file.WriteString("1")
 	if err == nil {
+		//guard: the memory of killed processes is taken back
 		k.reap(dir, reap)
 	}
 	return errors.Join(err, file.Close())
@@ -51,10 +53,12 @@ func (k *Killer) kill(dir string, atLimit bool, reap func(pid int)) error {
 
 // reap takes back the memory of the processes of a cgroup, in the background after reapPatience.
 func (k *Killer) reap(dir string, reap func(pid int)) {
+	//guard: few processes wait for memory that cannot be taken back
 	if k.reapers.Add(1) > maxReapers {
 		k.reapers.Add(-1)
 		return
 	}
+	//guard: memory that cannot be taken back does not delay the next kill
 	within(reapPatience, func() {
 		defer k.reapers.Add(-1)
 		eachProcess(dir, reap)

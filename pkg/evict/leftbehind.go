@@ -26,6 +26,7 @@ const kernelNeeds = 1 << 20
 // LeftBehind returns the part of the memory of no pod, in bytes, that the kernel does not need for
 // so many pods: somebody has left it, and it stays when processes end.
 func LeftBehind(ownerless uint64, pods int) uint64 {
+	//guard: what the kernel needs for the cgroups of pods was left by nobody
 	return ownerless - min(ownerless, uint64(pods+1)*kernelNeeds)
 }
 
@@ -47,6 +48,7 @@ func (s Situation) leftBehind() uint64 {
 func (x *executor) checkLeft(e *execution, used uint64) {
 	after := Ownerless(used, Measure(x.Cgroups, x.Pods(), x.warn))
 	left := after - min(e.OwnerlessBytes, after)
+	//guard: a pod that grows while another ends has left nothing behind
 	if left < e.UsedBytes/2 || e.Problem != "" {
 		return // other pods have grown, or there is more to say
 	}

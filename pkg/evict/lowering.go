@@ -21,6 +21,7 @@ type lowerings struct {
 
 // due reports whether to try, for the limit, which is in bytes.
 func (l *lowerings) due(limit uint64, now time.Time) bool {
+	//guard: a lowered limit does not wait for the pause of another
 	if limit != l.limit {
 		l.limit, l.pause, l.next = limit, 0, time.Time{}
 	}

@@ -157,13 +157,15 @@ func (m *Manager) step(ctx context.Context) time.Duration {
 	m.polled.at, m.polled.open = time.Now(), len(m.executor.state.Open)
 	if err != nil {
 		m.report = Report{Partition: m.Partition} // without a reading there is nothing to report
-		m.watch.statAt = time.Time{}              // and the next report is of a reading with memory.stat
+		//guard: after a failed poll page cache does not count as used
+		m.watch.statAt = time.Time{} // and the next report is of a reading with memory.stat
 	}
 	m.mu.Unlock()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		m.watch.close() // the slice is gone, or was created again
 		m.letGo()
+		//guard: a partition that is made again has no memory of the former one's pods
 		m.ownerless.at = time.Time{}
 		return heldPollInterval
 	case err != nil:
@@ -202,6 +204,7 @@ func (m *Manager) poll(ctx context.Context) (time.Duration, error) {
 		case <-time.After(rereadDelay):
 		}
 		// The kernel may have killed in the meantime.
+		//guard: one reading is not enough to evict
 		grew := m.watch.count(time.Now(), true)
 		if err := m.read(&s); err != nil {
 			return 0, err

@@ -35,7 +35,9 @@ func (w *watch) count(now time.Time, ofNow bool) (grew counted) {
 	if !k.known {
 		k.condemned = condemned
 	}
+	//guard: what the kernel has killed for an eviction is no kill at a limit
 	killed -= min(killed, condemned-k.condemned)
+	//guard: a kill that was the program's own is counted once
 	killed = max(killed, k.killed) // a process was condemned between the two readings
 	if k.known && atLimit > k.atLimit {
 		k.limitAt, grew.oom = time.Now(), true

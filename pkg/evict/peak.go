@@ -94,6 +94,7 @@ func (r *recent) forget(now time.Time) {
 		r.began = now
 	}
 	present := int(now.Sub(r.began) / peakSlot)
+	//guard: a peak is forgotten slot by slot
 	for begun := 0; r.last < present && begun < len(r.slots); begun++ {
 		r.last++
 		r.slots[r.last%len(r.slots)] = 0

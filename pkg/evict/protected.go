@@ -77,6 +77,7 @@ func (s Protected) reason(p Pod) Skip {
 		return SkipStatic
 	case s.NodeCritical && p.Priority >= priority.NodeCritical:
 		return SkipNodeCritical
+	//guard: a Guaranteed pod of unknown priority may be node-critical
 	case s.NodeCritical && p.Estimated && p.QoS == v1.PodQOSGuaranteed:
 		return SkipPriorityUnknown
 	case s.ClusterCritical && p.Priority >= priority.ClusterCritical:

@@ -35,6 +35,7 @@ func (s Situation) remainsGrowth(c Candidate) uint64 {
 	}
 	before, known := s.State.FloorUsed[c.UID]
 	if !known {
+		//guard: memory that stays may have grown since a floor was set without reading the pods
 		before = s.State.Stays[c.UID]
 	}
 	return c.Usage.Used - min(before, c.Usage.Used)
@@ -57,5 +58,7 @@ func (s Situation) growingRemains(order []Candidate) *Pod {
 // not run when the Floor was set has come back, and has not grown.
 func (state *State) usedUp(p Pod, left uint64) bool {
 	before := state.FloorUsed[p.UID]
+	//guard: a container that was started again has not grown
+	//guard: without a floor no pod has grown
 	return state.Floored && before > 0 && p.Usage.Used > before && left+p.Usage.Used-before >= state.Floor
 }

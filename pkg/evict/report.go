@@ -52,6 +52,7 @@ func (m *Manager) publish(s Situation, d Decision) {
 		// Without memory.stat page cache would count as used. The limit is of now.
 		report.Memory = m.report.Memory
 		report.Memory.Max = s.Memory.Max
+		//guard: available memory is below the limit that is reported
 		report.Available = report.Memory.Available(report.Limit)
 	}
 	m.report = report

@@ -58,6 +58,7 @@ func (r *reporter) report(ctx context.Context, e Eviction, late bool) {
 	r.background.Go(func() {
 		a := answer{uid: e.UID, at: e.Time, err: errLate}
 		if !late {
+			//guard: a pod is reported when its containers outside of the partition have ended
 			r.endOutside(ctx, e)
 			a.accepted, a.err = r.reported(ctx, e)
 		}
@@ -103,12 +104,16 @@ func (r *reporter) endOutside(ctx context.Context, e Eviction) {
 	for begin := time.Now(); ; {
 		outside = slices.DeleteFunc(outside, ended)
 		late := time.Since(begin) - e.OutsideGrace
+		//guard: containers outside of the partition are not waited for without end
 		if len(outside) == 0 || late > 2*endTimeout {
 			return
 		}
 		restarted := slices.DeleteFunc(r.containers.rest(e), func(c Container) bool {
+			//guard: a container outside of the partition keeps its grace period
+			//guard: a container outside of the partition that does not end is killed
 			return late <= endTimeout && slices.ContainsFunc(outside, func(o Container) bool { return o.Cgroup == c.Cgroup })
 		})
+		//guard: a container that is restarted while one outside of the partition ends is killed
 		r.containers.killAll(e, cgroupsOf(restarted))
 		select {
 		case <-ctx.Done():

@@ -25,6 +25,7 @@ func newRest(s Situation, d Decision, took time.Duration) rest {
 
 // restFor returns the time until something that took so long is done again.
 func restFor(took time.Duration) time.Duration {
+	//guard: decisions to do nothing cost a hundredth of a CPU
 	return min(max(restShare*took, heldPollInterval), steadyInterval)
 }
 
@@ -36,7 +37,10 @@ func (r *rest) again(s Situation) (Decision, bool) {
 		state.Floor = max(state.Floor, s.available()/2)
 	}
 	fallen := s.left()+min(flutter, r.Available/8) < r.Available ||
+		//guard: half of what became available while nothing is done shows a leak
 		state.Floor > r.State.Floor && s.available() < state.Floor
+	//guard: a decision to do nothing ends when less memory is left
+	//guard: a decision to do nothing ends with another configuration
 	if crossed == "" || crossed != r.Crossed || fallen || !s.Now.Before(r.until) || s.Config != r.config || s.waiting() {
 		return Decision{}, false
 	}

@@ -79,6 +79,7 @@ func (m *Manager) keepShortage(now time.Time) {
 	switch {
 	case changed:
 	case next.amounts != m.kept.amounts && age >= shortagePause:
+	//guard: an unchanged shortage does not become old
 	case next.shortageTimes != shortageTimes{} && age >= shortageRenewal:
 	default:
 		return
@@ -149,6 +150,11 @@ func readShortage(path string, partition unitname.PartitionName) (shortage, erro
 // boot. It changes nothing if the shortage is of another boot or too old. What has happened is not
 // later than now, and no doubt lasts longer than one that begins now.
 func (s shortage) restore(state *State, now time.Time, boot string, since time.Duration) evidence {
+	//guard: a shortage of another boot is ignored
+	//guard: a shortage without a boot is ignored
+	//guard: a shortage of before the boot is ignored
+	//guard: a shortage of a later time is ignored
+	//guard: an old shortage is ignored
 	if s.Boot == "" || s.Boot != boot || s.At <= 0 || s.At > since || since-s.At >= shortageAge {
 		return evidence{}
 	}
@@ -156,13 +162,16 @@ func (s shortage) restore(state *State, now time.Time, boot string, since time.D
 		if t <= 0 {
 			return time.Time{}
 		}
+		//guard: no time of a shortage is later than a run could have written
 		return now.Add(min(t, latest) - since)
 	}
 	state.Reclaiming, state.SoftSince = s.Reclaiming, at(s.SoftSince, since)
 	state.Doubt = at(s.Doubt, since+reclaimTimeout)
+	//guard: the limit of a floor survives a restart
 	state.Floor, state.Floored, state.FloorLimit, state.FloorUsed = s.Floor, s.Floored, s.FloorLimit, s.FloorUsed
 	e := evidence{killedAt: at(s.KilledAt, since), inVain: s.InVain}
 	if e.inVain {
+		//guard: one kill in vain after another is not awaited after a restart
 		e.lastAt = at(s.At, since) // the kills of before were not long ago
 	}
 	if !e.killedAt.IsZero() {

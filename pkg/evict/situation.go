@@ -97,6 +97,7 @@ const nearLimit = 16 << 20
 
 // atLimit reports whether the kernel may be about to kill at the limit in force.
 func (s Situation) atLimit() bool {
+	//guard: with room left no limit of a container is lowered
 	return s.Memory.Max != cgroupfs.Unlimited && s.Memory.Available(s.Memory.Max) < nearLimit
 }
 

@@ -29,11 +29,14 @@ func newStamp(partition unitname.PartitionName) stamp { return stamp{stateVersio
 // program has written it.
 func (s stamp) check(partition unitname.PartitionName) error {
 	if s.Version == 0 && s.Partition == "" {
+		//guard: a state file without a version is one of the system partition
 		s.Partition = unitname.First
 	}
 	switch {
+	//guard: a state file of a later version is dropped
 	case s.Version < 0 || s.Version > stateVersion:
 		return fmt.Errorf("version %d is not known, only versions up to %d are: it is ignored", s.Version, stateVersion)
+	//guard: a state file of another partition is dropped
 	case s.Partition != partition:
 		return fmt.Errorf("it is of partition %q, and not of %q: it is ignored", s.Partition, partition)
 	}

@@ -17,6 +17,7 @@ func (w *warnings) warn(err error) {
 	if at, ok := w.at[text]; ok && time.Since(at) < retryInterval {
 		return
 	}
+	//guard: warnings do not fill the memory
 	if len(w.at) >= maxWarnings {
 		clear(w.at)
 	}

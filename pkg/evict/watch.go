@@ -68,6 +68,7 @@ func (w *watch) open() error {
 		w.warn(fmt.Errorf("memory pressure notifications are not available; polling only: %w", pressureErr))
 	}
 	w.meter, w.kills, w.evidence, w.reported = meter, kills{}, w.earlier, true
+	//guard: a partition that is made again has no evidence
 	w.earlier = evidence{} // a partition that is made again begins without any
 	w.statAt, w.grown = time.Time{}, grown{}
 	w.mu.Lock()
@@ -102,6 +103,7 @@ func (w *watch) read(s *Situation, executing bool) error {
 		if s.Config.Lowering {
 			limit = min(s.Config.Limit, limit)
 		}
+		//guard: the second reading of a poll has memory.stat if the first has it
 		full = !far(s.Config, limit-min(current, limit)) || executing || w.statDue(s.Now) || w.statAt.Equal(s.Now)
 		return !full
 	})
@@ -109,6 +111,7 @@ func (w *watch) read(s *Situation, executing bool) error {
 		return err
 	}
 	if full {
+		//guard: a poll keeps the usage with which looks compare
 		w.statAt, w.statCurrent = s.Now, reading.Current
 	}
 	w.maxAt = s.Now
@@ -128,6 +131,7 @@ func (w *watch) statDue(now time.Time) bool { return due(now, w.statAt, statInte
 // due reports whether what was read at that time is read again, if it may be as old as bound. Polls
 // and looks come at multiples of an interval, a little early or late: the nearest one reads.
 func due(now, at time.Time, bound, interval time.Duration) bool {
+	//guard: a poll that comes a little early reads memory.stat
 	return now.Sub(at) >= bound-interval/2
 }
 

@@ -23,12 +23,16 @@ func (s Snapshot) asked(pod *Pod, place membership.Place) (PodTime, bool) {
 // where no admission removes them. So they count for a pod with a right to its type alone, and not
 // beside what a kubelet has said of it.
 func (s Snapshot) isAnnotated(pod *Pod, place membership.Place) bool {
+	//guard: annotations count for a pod with a right alone
+	//guard: annotations of another type do not count
+	//guard: annotations do not count beside what a kubelet has reported
 	return place.Resource && pod.Annotated.Type == place.Type && s.CPU.Pods[pod.UID].Type != place.Type
 }
 
 // annotated returns the CPU time of a pod by its annotations, which is not more than the CPUs of
 // its partition have, and whether it has any.
 func annotated(asked admission.PodCPU, milli, most int64) (PodTime, bool) {
+	//guard: annotations give a pod no more than the CPUs of its partition
 	asked.Request = min(asked.Request, most)
 	return PodTime{asked, milli}, asked.Request > 0
 }
@@ -43,12 +47,17 @@ func (s Snapshot) reported(pod *Pod, place membership.Place) (PodTime, bool) {
 	if pod.Kubelet != nil {
 		reported = PodTime{pod.Kubelet.Asked, pod.MilliCPU}
 	}
+	//guard: the figure that was known last counts while the kubelet does not report the pod
 	return counts(place.Type, reported, s.CPU.Pods[pod.UID])
 }
 
 // milliCPU returns the request of CPU of a pod that has CPU time by the resource of its type. A
 // record of an earlier version has none: the estimate from its containers counts.
-func (p *Pod) milliCPU(asked PodTime) int64 { return cmp.Or(asked.MilliCPU, p.MilliCPU) }
+func (p *Pod) milliCPU(asked PodTime) int64 {
+	//guard: the request of CPU that was known last counts for the weight
+	//guard: a request of CPU that is not recorded is estimated
+	return cmp.Or(asked.MilliCPU, p.MilliCPU)
+}
 
 // reportsAsked reports whether the kubelet reports what the pod requests of the resource of its
 // type. The annotations may have changed since the sandbox was made, which decides about the type.
@@ -59,6 +68,7 @@ func (p *Pod) reportsAsked(place membership.Place) bool {
 // isFlawless reports whether the kubelet reports that all annotations about the CPU time of a pod
 // are followed.
 func (p *Pod) isFlawless() bool {
+	//guard: a pod that is evicted while the kubelet is away has its flaw
 	return p.Kubelet != nil && p.Kubelet.Asked.Type != "" && p.Kubelet.Asked.Flaw == ""
 }
 
@@ -66,6 +76,7 @@ func (p *Pod) isFlawless() bool {
 // slice of it, with the CPU time that the pod has by the resource of its type.
 func (s Snapshot) limitsIn(pod *Pod, place membership.Place, in unitname.PartitionName) cgroupfs.Limits {
 	asked, ok := s.asked(pod, place)
+	//guard: the slice of another partition has no CPU time of the resource
 	if !ok || place.Partition != in {
 		return pod.DefaultCgroup.Limits
 	}
@@ -95,6 +106,7 @@ func (s Snapshot) reportAsked(pod *Pod, place membership.Place, report *Workload
 // pod. A quota of the kubelet stays.
 func withAsked(mirrored cgroupfs.Limits, milli int64, asked admission.CPU, f cpuweight.Formula) cgroupfs.Limits {
 	mirrored.CPUWeight = max(mirrored.CPUWeight, weightOf(f, milli, asked.Request))
+	//guard: a quota of the kubelet stays
 	if asked.Limit > 0 && mirrored.CPUQuotaPerSec == cgroupfs.Unlimited {
 		mirrored.CPUQuotaPerSec = quotaPerSec(asked.Limit, mirrored.CPUQuotaPeriod)
 	}
@@ -113,6 +125,7 @@ const (
 // quotaPerSec converts a limit in thousandths of a CPU to microseconds per second, rounded up to
 // whole percents of a CPU.
 func quotaPerSec(milli int64, period uint64) uint64 {
+	//guard: a quota is not so small that systemd would change the period
 	micro := max(uint64(milli)*1000, minQuota*1_000_000/max(period, 1))
 	return (micro + quotaStep - 1) / quotaStep * quotaStep
 }

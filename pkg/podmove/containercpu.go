@@ -27,6 +27,7 @@ func isQuota(perSec uint64, present cgroupfs.CPU) bool {
 	if perSec == cgroupfs.Unlimited || present.Quota == cgroupfs.Unlimited {
 		return perSec == present.Quota
 	}
+	//guard: a quota is compared by its period
 	return perSec*present.Period/1_000_000 == present.Quota
 }
 
@@ -40,6 +41,7 @@ type ScopeSpec struct {
 // runtime's, which writes the same two values at creation and at a resize. NRI could set them at
 // creation, but runtimes refuse a container if another plugin sets the same field.
 func (d *Decision) containerCPU(s Snapshot, pod *Pod, place membership.Place) {
+	//guard: what no kubelet has said is not recorded
 	asked, ok := s.reported(pod, place)
 	if ok {
 		asked.Containers, asked.Flaw = nil, ""
@@ -48,8 +50,10 @@ func (d *Decision) containerCPU(s Snapshot, pod *Pod, place membership.Place) {
 	// What each container requests is known by annotations, or as long as the kubelet reports it.
 	// Nothing but the kubelet changes a scope that has ours.
 	byAnnotation := s.isAnnotated(pod, place)
+	//guard: without the kubelet no scope changes
 	known := byAnnotation || pod.Kubelet != nil && !pod.Kubelet.Terminating ||
 		pod.Kubelet == nil && pod.Annotated.Type != ""
+	//guard: a pod that is moved is left alone
 	known = known && s.Moving != pod.UID
 	slice := pod.Cgroup(place.Partition).Slice
 	for i := range pod.Containers {
@@ -59,6 +63,7 @@ func (d *Decision) containerCPU(s Snapshot, pod *Pod, place membership.Place) {
 			continue
 		}
 		switch {
+		//guard: a container outside of the partition keeps the kubelet's values
 		case (byAnnotation || ok && pod.reportsAsked(place)) && c.asked.Request > 0 && c.Slice == slice:
 			d.giveCPU(s, c, had)
 		case ok && !pod.reportsAsked(place):
@@ -83,7 +88,9 @@ func (d *Decision) giveCPU(s Snapshot, c *Container, had *CPUTime) {
 		set.QuotaPerSec = cgroupfs.Unlimited
 	}
 	switch {
+	//guard: a scope that has its CPU time is not set again
 	case set.is(c.CPU):
+	//guard: a weight that another program has set stays
 	case before.Weight == c.CPU.Weight || c.hasKubeletWeight():
 		d.Scopes = append(d.Scopes, ScopeSpec{c.Unit, set})
 	default:
@@ -100,6 +107,7 @@ func (c *Container) quota(before CPUTime) uint64 {
 		return 0
 	}
 	quota := quotaPerSec(c.asked.Limit, c.CPU.Period)
+	//guard: a quota that another program has set is not replaced
 	if c.CPU.Quota == cgroupfs.Unlimited || c.hasQuotaOf(before) || isQuota(quota, c.CPU) {
 		return quota
 	}
@@ -109,6 +117,8 @@ func (c *Container) quota(before CPUTime) uint64 {
 // hasQuotaOf reports whether a container has the quota that an earlier pass has set, and no limit
 // of its spec, whose quota the runtime sets.
 func (c *Container) hasQuotaOf(before CPUTime) bool {
+	//guard: a quota that another program has set is not lifted
+	//guard: a quota of a CPU limit is not lifted
 	return c.MilliLimit == 0 && before.QuotaPerSec != 0 && isQuota(before.QuotaPerSec, c.CPU)
 }
 
@@ -117,6 +127,7 @@ func (c *Container) hasQuotaOf(before CPUTime) bool {
 // kubelet's since, or another program its own.
 func (d *Decision) takeCPU(s Snapshot, c *Container, had CPUTime) {
 	want := CPUTime{Weight: c.CPU.Weight}
+	//guard: a scope is given back only what the monitor has set
 	if had.Weight == c.CPU.Weight {
 		want.Weight = weightOf(s.CPU.Runtime, c.MilliCPU, 0)
 	}
@@ -148,6 +159,7 @@ func runtimeFormula(pods []Pod, present cpuweight.Formula) cpuweight.Formula {
 	return shownByAll(present, func(yield func(milli int64, weight uint64) bool) {
 		for i := range pods {
 			for _, c := range pods[i].Containers {
+				//guard: containers with our weight do not show the runtime's formula
 				if c.asked.Request == 0 && !yield(c.MilliCPU, c.CPU.Weight) {
 					return
 				}

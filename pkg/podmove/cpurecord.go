@@ -31,9 +31,12 @@ type PodTime struct {
 // counts returns the CPU time that a pod has by the resource of a type, and whether it has any:
 // what the kubelet reports of the type, or else what was known last.
 func counts(workload string, reported, last PodTime) (PodTime, bool) {
+	//guard: what the kubelet reports of another type does not count
 	if reported.Type == workload {
 		last = reported
 	}
+	//guard: the figure of another type does not count
+	//guard: nothing of the resource changes no limit
 	return last, last.Type == workload && last.Request > 0
 }
 
@@ -53,6 +56,8 @@ func newCPURecord() CPURecord {
 
 func (r CPURecord) equal(other CPURecord) bool {
 	return maps.Equal(r.Scopes, other.Scopes) && maps.EqualFunc(r.Pods, other.Pods, func(a, b PodTime) bool {
+		//guard: another request of CPU is recorded
+		//guard: the request of another type is recorded
 		return a.Type == b.Type && a.CPU == b.CPU && a.MilliCPU == b.MilliCPU
 	})
 }
@@ -73,6 +78,8 @@ func (r CPURecord) until(next CPURecord, changes []ScopeSpec) CPURecord {
 	both := CPURecord{Pods: next.Pods, Scopes: maps.Clone(next.Scopes)}
 	names := r.byContainer() // a live move has given the scope another name
 	for _, c := range changes {
+		//guard: a value of ours is known when another one could not be set
+		//guard: a value of ours is known when another one could not be set after a live move
 		if had := r.Scopes[names[unitname.ContainerID(c.Name)]]; had != (CPUTime{}) {
 			both.Scopes[c.Name] = had
 		}

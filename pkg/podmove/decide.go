@@ -148,6 +148,7 @@ func (d *Decision) slice(s Snapshot, pod *Pod, place membership.Place, cgroup *P
 	inUse, to := len(cgroup.Units) > 0, place.Partition
 	switch {
 	case pod.Exists && (to == cgroup.Partition && pod.Ready || inUse):
+		//guard: a slice without the kubelet's beside it is not given limits
 		if !pod.DefaultCgroup.Exists {
 			// The kubelet has removed its own slice already, or makes none: nothing to mirror.
 			return
@@ -170,7 +171,9 @@ func (d *Decision) slice(s Snapshot, pod *Pod, place membership.Place, cgroup *P
 // the slice above, and would belong to no pod.
 func (s Snapshot) holdsMemory(pod *Pod, to unitname.PartitionName, cgroup *PodCgroup) bool {
 	// The namespace is unknown once the runtime has forgotten the pod's sandbox.
+	//guard: a slice that a pod has left alive stays while memory is charged to it
 	stays := pod.Namespace == "" || to == cgroup.Partition || cgroup.Bytes > 0
+	//guard: a pod's slice stays while its files in memory are mounted
 	return pod.DefaultCgroup.Exists && s.isOn(cgroup.Partition) && stays
 }
 

@@ -36,6 +36,7 @@ func (d *Decision) raiseParent(s Snapshot) {
 // raised returns the protection that replaces present. An earlier pass set former, or less if it
 // failed. A larger one is an operator's, and stays.
 func raised(present, former, want uint64) uint64 {
+	//guard: protection that an earlier pass has set is taken back
 	if present <= former || present < want {
 		return want
 	}

@@ -99,6 +99,7 @@ type reading struct {
 func (g *Gatherer) pods(ctx context.Context, partitions []unitname.PartitionName) (pods []Pod, err error) {
 	defer func() {
 		if err != nil {
+			//guard: a runtime that was away begins the minute again
 			g.outlived = outlived{} // whoever did not answer may have the pods
 		}
 	}()
@@ -115,6 +116,7 @@ func (g *Gatherer) pods(ctx context.Context, partitions []unitname.PartitionName
 	answers := g.Kubelet.Answers() // before its pods: they are of that list, or of a later one
 	r.known, _ = g.Kubelet.Pods()
 	// Only a kubelet that answers sends an event for each resize.
+	//guard: a kubelet that is away does not tell of a resize
 	r.same = g.quiet && answers && g.outlived.answers
 	r.limits = make(map[string]cgroupfs.Limits, len(g.limits))
 
@@ -157,6 +159,7 @@ func group(sandboxes []cri.Sandbox, containers []cri.Container) (map[string]*Pod
 			pod = &Pod{UID: s.UID, Namespace: s.Namespace, Name: s.Name, Exists: true}
 			byUID[s.UID] = pod
 		}
+		//guard: the annotations of the sandbox that runs count
 		if s.Ready || !pod.Ready {
 			// The pod may have had other annotations when a sandbox that has ended was made.
 			pod.annotations = annotations{s.Origin, s.Asked}
@@ -185,6 +188,7 @@ func (r *reading) gone(found podCgroups, answers bool) []Pod {
 			listed[c.ID] = true
 		}
 	}
+	//guard: the list of a kubelet that is gone keeps no scope
 	if answers && len(found) > 0 { // what a kubelet that is gone has reported says nothing about now
 		for uid := range r.known {
 			reported[unitname.EscapeUID(string(uid))] = true

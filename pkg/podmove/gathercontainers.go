@@ -62,6 +62,7 @@ func hasEnded(name string, containers []cri.Container) bool {
 // to the pod's.
 func (g *Gatherer) estimate(ctx context.Context, pod *Pod, container *Container) error {
 	var err error
+	//guard: a container that has ended shows the priority of its pod
 	container.Resources, err = g.resourcesOf(ctx, container.ID)
 	container.asked = pod.Annotated.Containers[container.Name]
 	if !container.Running && !container.Creating {

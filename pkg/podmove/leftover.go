@@ -38,6 +38,7 @@ func (l leftOvers) find(
 		at, seen := l[unit]
 		switch {
 		case !seen:
+			//guard: an empty scope may be starting
 			at, young = now.Add(leftOverAge), true
 		case !now.Before(at):
 			ended, at = append(ended, unit), now.Add(leftOverRetry)

@@ -148,6 +148,7 @@ func (p placing) refused(s Snapshot, method Method) (next string, r Reason) {
 	switch {
 	case p.pod.Kubelet == nil:
 		return "delete the pod, or use --move=live: the kubelet does not report its restartPolicy (Pods API, kubelet 1.37)", ReasonUnknownPolicy
+	//guard: no pod is restarted while the kubelet is away
 	case !s.KubeletAnswers:
 		return "wait for the kubelet: it does not answer, and nothing else starts a stopped container again", ReasonNoKubelet
 	case p.pod.Kubelet.Initializing:

@@ -127,10 +127,12 @@ func (r *Reconciler) judgeOrders(s Snapshot, d *Decision) {
 	var move *underway
 	if d.Move != nil {
 		given := slices.ContainsFunc(r.orders, func(o *order) bool { return o.uid == d.Move.UID })
+		//guard: a move for an order that was withdrawn does not begin
 		if s.Ordered[d.Move.UID] && !given {
 			d.Move, d.Wait = nil, true
 		} else {
 			move = r.begin(d.Move)
+			//guard: a move that was overtaken before it began does not begin
 			move.overtaken = !s.Config.sameMembers(r.config.with(s.Config.names()))
 		}
 	}
@@ -214,6 +216,7 @@ func (r *Reconciler) overtake(pods []Pod, rules Rules) {
 	for i := range pods {
 		if u := r.underway[pods[i].UID]; u != nil && pods[i].Exists {
 			u.elsewhere = rules.Partition(pods[i].member()) != u.to
+			//guard: a restart that nothing overtook stops the others
 			u.overtaken = u.overtaken || u.elsewhere
 		}
 	}

@@ -59,12 +59,14 @@ func (r *Reconciler) move(ctx context.Context, m *Move) {
 	u := r.underway[m.UID]
 	switch {
 	case pointless && moved == 0:
+		//guard: an order waits for a move that begins
 		r.orders = append(r.orders, u.giveBack()...)
 	case pointless: // the next pass decides
 	case err != nil:
 		f := r.failed[m.UID]
 		f.until = time.Now().Add(min(firstBackoff<<min(f.times, 10), maxBackoff))
 		f.times++
+		//guard: a pod that was stopped in vain is given up
 		f.givenUp = errors.Is(err, ErrInVain)
 		r.failed[m.UID] = f
 		r.restartsFail = r.restartsFail || errors.Is(err, ErrWrongPlace)
@@ -73,6 +75,7 @@ func (r *Reconciler) move(ctx context.Context, m *Move) {
 	}
 	// A pod that was restarted in part is waited for, too, and one that did not come back in time: the
 	// next one would not either.
+	//guard: a container that has not come back holds all pods
 	missing := errors.Is(err, ErrInVain) && !errors.Is(err, ErrWrongPlace)
 	u.placed = missing || (err == nil || pointless && moved > 0) && m.Method == Restart && m.WasReady
 	if u.placed && err != nil {
@@ -122,8 +125,11 @@ func (r *Reconciler) pointless(m *Move, container int) error {
 	defer r.mu.Unlock()
 	u := r.underway[m.UID]
 	switch {
+	//guard: a move of several containers ends when the pod belongs elsewhere
+	//guard: a move does not begin if the pod may belong elsewhere by then
 	case u.elsewhere || container == 0 && u.overtaken:
 		return errOvertaken
+	//guard: no container is stopped after the kubelet has gone away
 	case m.Method == Restart && !r.options.Gatherer.Kubelet.Answers():
 		return errNoKubelet
 	}
@@ -139,9 +145,12 @@ func (r *Reconciler) await(ctx context.Context, u *underway, m *Move, missing bo
 	running.WasReady = false
 	for {
 		r.mu.Lock()
+		//guard: a container that has not come back is waited for without a bound
+		//guard: the time to become Ready begins when a container that was missing runs
 		if late == nil && (!missing || isReady(r.options.Table.Pods(), &running)) {
 			late = time.After(moveTimeout)
 		}
+		//guard: the wait of a pod ends when it is moved once more
 		if r.underway[u.uid] != u {
 			r.end(u, m, fmt.Errorf("%s was moved again before it was Ready", u.name))
 			r.mu.Unlock()
@@ -197,6 +206,7 @@ func isReady(pods []Pod, m *Move) bool {
 		}
 		return (pod.Kubelet.Ready || !m.WasReady) && !slices.ContainsFunc(m.Containers, func(moved Container) bool {
 			return !slices.ContainsFunc(pod.Containers, func(c Container) bool {
+				//guard: a pod that was not Ready is back when it runs
 				return c.Name == moved.Name && (c.Ready || c.Running && !m.WasReady)
 			})
 		})

@@ -45,6 +45,7 @@ type outlived struct {
 // and does now, or the other way round, has to be asked for outlivedAge again.
 func (o *outlived) next(answers bool) outlived {
 	if answers != o.answers {
+		//guard: a kubelet that was away begins the minute again
 		o.due = nil
 	}
 	return outlived{answers: answers, due: map[string]time.Time{}}
@@ -61,6 +62,7 @@ func (o *outlived) find(
 		if id := unitname.ContainerID(unit); id == "" || unitname.IsLiveMoved(unit) || !unclaimed(unit, id) {
 			continue
 		}
+		//guard: processes of a pod are not killed while the kubelet does not report its pods
 		scope := Outlived{Slice: slice.Slice, Scope: unit, Kill: next.answers}
 		at, seen := o.due[unit]
 		switch {

@@ -90,6 +90,7 @@ func (p Policy) with(names []unitname.PartitionName) Policy {
 
 // sameMembers reports whether a policy moves pods as another one does.
 func (p Policy) sameMembers(q Policy) bool {
+	//guard: other types are other members
 	same := p.Mode == q.Mode && slices.EqualFunc(p.Workloads, q.Workloads, membership.Workload.Equal)
 	return same && slices.EqualFunc(p.Partitions, q.Partitions, func(a, b PartitionPolicy) bool {
 		return a.Name == b.Name && a.Off == b.Off && slices.Equal(a.Namespaces, b.Namespaces)
@@ -113,6 +114,7 @@ func (p Policy) Rules() Rules {
 	}
 	all := slices.Concat(on, off)
 	return Rules{
+		//guard: types of a partition that is off have no members
 		on:  membership.New(on...).With(typesOf(p.Workloads, on), p.Allows),
 		all: membership.New(all...).With(typesOf(p.Workloads, all), p.Allows),
 	}
@@ -133,6 +135,7 @@ func (r Rules) now(pods []Pod) Rules {
 	for i := range pods {
 		members[i] = pods[i].member()
 	}
+	//guard: a pass asks each question once
 	known := r.all.Answers(members)
 	return Rules{on: r.on.Asking(known), all: r.all.Asking(known)}
 }

@@ -119,6 +119,7 @@ func (r *Reconciler) SetConfig(c Policy) {
 	r.mu.Lock()
 	if !r.config.sameMembers(c) {
 		for _, u := range r.underway {
+			//guard: a move does not begin after it was forbidden
 			u.overtaken = true // no pass may see it, if it changes back
 		}
 		r.forgive()
@@ -198,12 +199,15 @@ func (r *Reconciler) Run(ctx context.Context) error {
 	defer work.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	//guard: announced pods do not wait for an interrupted move
 	work.Go(func() { r.prepareAll(ctx) })
 	r.options.recover(ctx)
 	r.recall()
 	for calm := 0; ; calm++ {
 		begin := time.Now()
 		r.alive()
+		//guard: limits are read after an event, and once more
+		//guard: limits are read now and then although nothing happens
 		r.options.Gatherer.quiet = calm > 1 && calm%fullLook != 0
 		decision, err := r.pass(ctx)
 		r.alive()
@@ -291,6 +295,7 @@ func (r *Reconciler) pass(ctx context.Context) (Decision, error) {
 	r.judgeOrders(snapshot, &decision)
 	// A step that fails may have been carried out all the same.
 	err = errors.Join(
+		//guard: the record is written before the scopes are
 		r.record(snapshot.Raised.AtLeast(decision.Raised), snapshot.CPU.until(decision.CPU, decision.Scopes)),
 		r.act(ctx, decision),
 	)
@@ -321,6 +326,7 @@ func (r *Reconciler) snapshot(ctx context.Context) (Snapshot, error) {
 	s.NRI = r.options.NRI() // it may have changed meanwhile
 	s.follow(r.config, r.rules)
 	s.Rules = s.Rules.now(s.Pods)
+	//guard: a restart of a pod that belongs elsewhere by now stops no other
 	r.overtake(s.Pods, s.Rules)
 	if n := r.options.Placer.Connections(); n != r.connections {
 		r.connections = n
@@ -366,6 +372,7 @@ func (r *Reconciler) act(ctx context.Context, d Decision) error {
 	}
 	for _, stop := range d.Stop {
 		// A static pod that is rewritten keeps its UID: it may have come back since the snapshot.
+		//guard: the slice of a pod that was announced again is not stopped
 		if r.options.Placer.IsAnnounced(stop.UID) {
 			continue
 		}
@@ -379,6 +386,7 @@ func (r *Reconciler) finish(pods []Pod, d Decision, err error) {
 	defer r.mu.Unlock()
 	r.lastErr = err
 	r.passes++
+	//guard: a failed pass keeps the report of the one before
 	if pods == nil && err != nil {
 		return // nothing new is known
 	}
@@ -437,6 +445,7 @@ func (r *Reconciler) prepareAll(ctx context.Context) {
 func (r *Reconciler) prepare(ctx context.Context, s cri.Sandbox, q v1.PodQOSClass) {
 	r.mu.Lock()
 	place := r.rules.Place(membership.Pod{
+		//guard: a slice is prepared by the rule for the pod's class
 		Namespace: s.Namespace, Guaranteed: q == v1.PodQOSGuaranteed, Origin: s.Origin,
 		In: func(in unitname.PartitionName) bool {
 			return r.options.Gatherer.Cgroups.Has(unitname.CgroupPath(unitname.PodSlice(in, q, s.UID)))
@@ -485,6 +494,8 @@ func (r *Reconciler) prepareAsked(s cri.Sandbox, workload string, last PodTime, 
 func (r *Reconciler) reportFlaws(pods []Pod, reports []PodReport) {
 	now := map[string]string{}
 	for i := range pods {
+		//guard: a flaw is reported once while the kubelet comes and goes
+		//guard: a flaw is reported again when it is back
 		if flaw, ok := r.flaws[pods[i].UID]; ok && !pods[i].isFlawless() {
 			now[pods[i].UID] = flaw
 		}

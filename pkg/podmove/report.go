@@ -61,6 +61,7 @@ type PodReport struct {
 func (r Report) Misplaced() int {
 	count := 0
 	for i := range r.Pods {
+		//guard: a pod that is being deleted does not make the node unready
 		if r.Pods[i].Misplaced > 0 && r.Pods[i].Reason != ReasonTerminating {
 			count++
 		}

@@ -142,6 +142,7 @@ type annotations struct {
 // member returns what decides about the pod's membership.
 func (p *Pod) member() membership.Pod {
 	return membership.Pod{
+		//guard: a Guaranteed pod that asks is not moved
 		Namespace: p.Namespace, Guaranteed: p.QoS == v1.PodQOSGuaranteed, Origin: p.Origin,
 		In: func(partition unitname.PartitionName) bool { return p.Cgroup(partition).Exists },
 	}

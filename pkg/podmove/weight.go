@@ -83,6 +83,7 @@ func (d *Decision) weights(s Snapshot, p *PartitionPolicy, pods []Pod, places []
 		switch {
 		case pod.placed(cgroup):
 			share = load{milli: pod.MilliCPU, memory: pod.DefaultCgroup.Limits.Protection}
+			//guard: another partition does not weigh a pod by the resource
 			if places[i].Partition == p.Name {
 				if asked, ok := s.asked(pod, places[i]); ok {
 					share.milli, share.cores = pod.milliCPU(asked), asked.Request
@@ -102,6 +103,7 @@ func (d *Decision) weights(s Snapshot, p *PartitionPolicy, pods []Pod, places []
 	// The node promises requests of CPU. Nothing but the partition's CPUs stands for requests of the
 	// resource: more would take from the CPU that other pods are promised.
 	own := s.Config.ownCPU(p.Name)
+	//guard: the resource adds to the weight of a partition no more than its CPUs
 	whole.cores, burstable.cores = min(whole.cores, own), min(burstable.cores, own)
 	d.weigh(s, unitname.QoSSlice(p.Name, v1.PodQOSBurstable), burstable)
 	d.weigh(s, p.Name.Slice(), whole)

@@ -92,6 +92,7 @@ func Load(root string, output Output) (*Input, error) {
 	}
 	for _, name := range in.names {
 		if err == nil {
+			//guard: an automount that is idle does not end the partition
 			err = idleSource(output.source(name.Slice()), settings.Kubelet.Idle)
 			in.valid = err == nil
 		}
@@ -128,6 +129,7 @@ func Load(root string, output Output) (*Input, error) {
 		}
 		in.keepsCPUs[name] = true
 	}
+	//guard: a kubelet that starts does not want a monitor that runs, which would keep units loaded
 	in.empties = in.hasMonitor && len(in.present()) > len(settings.Partitions) && !monitorRuns(node)
 	return in, nil
 }

@@ -119,6 +119,7 @@ func (o Output) names(known []unitname.PartitionName) ([]unitname.PartitionName,
 	for _, folder := range folders {
 		slice, isDropins := strings.CutSuffix(folder.Name(), ".d")
 		name, ok := unitname.ParseSlice(slice)
+		//guard: a slice of a name that no output was for is somebody else's
 		if isDropins && ok && name != unitname.Default && !slices.Contains(names, name) {
 			names = append(names, name)
 		}
@@ -159,6 +160,7 @@ func (o Output) Write(plan *Plan) error {
 	if len(plan.Units) == 0 {
 		return o.clear()
 	}
+	//guard: the size of the memory is kept before the units
 	if err := o.keepMemory(plan); err != nil {
 		return err
 	}
@@ -289,6 +291,7 @@ func (o Output) commit(from string, names []string) error {
 	case !errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("last output: %w", err)
 	}
+	//guard: links are made before the rename that makes them valid
 	err := o.link(names)
 	if err != nil {
 		// Only the previous output can be made whole again. The links to it are incomplete, and systemd
@@ -351,6 +354,7 @@ func (o Output) clear() error {
 		}
 	}
 	// Rename before removing: half of units/ must never count as the last output.
+	//guard: half of an output that is removed is never the last one
 	if err := os.Rename(valid, trash); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("removing the last output: %w", err)
 	}

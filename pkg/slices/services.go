@@ -25,6 +25,7 @@ func installedServices(root hostfs.FS) []string {
 func ofInstalled(root hostfs.FS, services []string) []string {
 	var list []string
 	for _, service := range services {
+		//guard: a service that the node does not have is not named
 		if installed(root, service) {
 			list = append(list, service)
 		}

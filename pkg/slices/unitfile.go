@@ -80,6 +80,7 @@ func units(in *Input) []UnitFile {
 	addMonitor(add, in)
 	addServiceSlices(addForServices, in)
 	services := in.services
+	//guard: a kubelet that starts has the monitor empty a partition that is switched off
 	if len(services) == 0 { // nothing is configured, and a partition may have to be emptied
 		services = in.kubelets
 	}
@@ -232,6 +233,7 @@ func outlivesShutdown() *unit.UnitOption { return option("Unit", "DefaultDepende
 func shutdownDropins(names []unitname.PartitionName) []string {
 	dropins := append(make([]string, 0, 1+2*len(names)), unitname.Default.Slice()+".d/"+dropinName)
 	for _, name := range names {
+		//guard: slices of pods outlive what is below them at shutdown
 		dropins = append(dropins, name.Slice()+".d/"+dropinName, name.Below()+".d/"+dropinName)
 	}
 	return dropins
@@ -330,13 +332,17 @@ func applyTo(units []string) string {
 // cannot write another one. It leaves out what is not active any more: a partition that has no pods
 // may end after the reload, and systemd would make the cgroup of the inactive slice
 // (unit_realize_cgroup), which nothing removes before the next boot.
-const applyEach = `systemctl is-active --quiet $$s || continue; systemctl set-property --runtime $$s Markers= || r=1; done; exit $$r"`
+const applyEach = "" +
+	//guard: limits are not written to a slice that has ended
+	`systemctl is-active --quiet $$s || continue; ` +
+	`systemctl set-property --runtime $$s Markers= || r=1; done; exit $$r"`
 
 // applied lists the partitions whose changed limits ApplyService writes, without those that do not
 // run. The system partition is among them before there is any: then nothing starts the service.
 func (in *Input) applied() []unitname.PartitionName {
 	anyRuns := in.anyRuns()
 	return slices.DeleteFunc(in.present(), func(name unitname.PartitionName) bool {
+		//guard: inactive slices are not made by the apply service
 		return !in.running[name] && (anyRuns || in.config.System() == nil || name != in.config.System().Name)
 	})
 }
@@ -507,6 +513,7 @@ func awaits(in *Input) (path, service string) {
 func (in *Input) stillWaits() []string {
 	return slices.DeleteFunc([]string{AwaitPath, AwaitSectionPath}, func(path string) bool {
 		_, kept := in.kept[path]
+		//guard: what waits for a configuration waits on while a file is broken
 		return in.valid || !kept
 	})
 }
@@ -526,6 +533,8 @@ func awaitedFiles(in *Input) []string {
 // not wait before the next start of slices.target.
 func waits(in *Input) string {
 	path, _ := awaits(in)
+	//guard: what is awaited is said once
+	//guard: nothing waits for a section that was removed before slices.target is started
 	if _, kept := in.kept[path]; kept || in.anyRuns() || in.config.Kubelet.Late.AtBoot() {
 		return ""
 	}
@@ -603,6 +612,7 @@ func addAwait(add func(string, ...*unit.UnitOption), in *Input) string {
 func settled(service string) []*unit.UnitOption {
 	wait := "sleep 1"
 	if service == AwaitSectionService {
+		//guard: a section that is removed while it is written is awaited again
 		wait += "; test -e " + kubeletconfig.OverridePath
 	}
 	return []*unit.UnitOption{option("Service", "ExecCondition", "/bin/sh -c \""+wait+"\"")}

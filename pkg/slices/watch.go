@@ -95,6 +95,7 @@ func addWatch(add func(string, ...*unit.UnitOption), in *Input) string {
 	// A reload starts nothing that an active unit wants. So a watch that begins with a reload, as
 	// after an upgrade, is started here: ApplyService starts ReadService after each reload.
 	read := append(about("Read a Changed Configuration of the System Partition"),
+		//guard: a watch that begins with a reload is started
 		option("Unit", "After", WatchPath), option("Unit", "Wants", WatchPath))
 	// A kubelet that is started now waits for the partition.
 	add(ReadService, slices.Concat(read, before(in.kubelets), []*unit.UnitOption{

@@ -6,17 +6,22 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
 
-// guardsFile lists the guards.
-const guardsFile = "tests/mutants/guards"
+// guardsFile lists the guards. The comments are above their lines.
+const (
+	guardsFile = "tests/mutants/guards"
+	comment    = "//guard: "
+)
 
 // testTimeout ends tests that hang without a guard.
 const testTimeout = "5m"
@@ -24,66 +29,98 @@ const testTimeout = "5m"
 // guard is a line of code that keeps a rare case from doing harm, and the change that removes it.
 type guard struct {
 	name  string
-	file  string
+	file  string   // of its comment
+	lines int      // that it has
 	tests []string // the packages of which a test has to fail without it
-	old   []string // the lines, without their indentation
-	new   []string
+	new   []string // the lines in place of it
 }
 
-// readGuards reads blocks with an empty line between them: the name, "FILE PACKAGE...", the lines
-// to be replaced, with "-" before each, and those in their place, with "+".
-func readGuards(path string) ([]guard, error) {
-	data, err := os.ReadFile(path)
+// readGuards reads the list: blocks with an empty line between them. A block has the name, the
+// number of lines if it is not one, the packages if they are not that of the file, and the lines in
+// their place, with "+" before each. Each name has its comment in the Go files below root, once.
+func readGuards(root string) ([]guard, error) {
+	data, err := os.ReadFile(filepath.Join(root, guardsFile))
+	if err != nil {
+		return nil, err
+	}
+	files, err := commented(root)
 	if err != nil {
 		return nil, err
 	}
 	var guards []guard
+	var problems []error
 	for block := range strings.SplitSeq(strings.TrimSpace(string(data)), "\n\n") {
 		if strings.HasPrefix(block, "#") {
 			continue
 		}
 		lines := strings.Split(block, "\n")
-		var g guard
-		if len(lines) > 2 {
-			g.name = lines[0]
-			if words := strings.Fields(lines[1]); len(words) > 0 {
-				g.file, g.tests = words[0], words[1:]
-			}
+		g := guard{name: lines[0], lines: 1}
+		if found := files[g.name]; len(found) != 1 {
+			problems = append(problems, fmt.Errorf("%q: its comments are in %q; want one", comment+g.name, found))
+			continue
 		}
-		for _, line := range lines[min(2, len(lines)):] {
-			switch text := strings.TrimSpace(line[1:]); line[0] {
-			case '-':
-				g.old = append(g.old, text)
-			case '+':
+		g.file = files[g.name][0]
+		delete(files, g.name)
+		for _, line := range lines[1:] {
+			if text, isNew := strings.CutPrefix(line, "+"); isNew {
 				g.new = append(g.new, text)
-			default:
-				return nil, fmt.Errorf("%s: %q: want - or + before %q", path, g.name, line)
+				continue
+			}
+			for _, word := range strings.Fields(line) {
+				if n, err := strconv.Atoi(word); err == nil {
+					g.lines = n
+				} else {
+					g.tests = append(g.tests, word)
+				}
 			}
 		}
-		if len(g.tests) == 0 || len(g.old) == 0 {
-			return nil, fmt.Errorf("%s: %q: want the name, the file and its packages, lines with -, lines with +", path, block)
+		if len(g.tests) == 0 {
+			g.tests = []string{"./" + filepath.Dir(g.file)}
 		}
 		guards = append(guards, g)
 	}
-	return guards, nil
+	for name, found := range files {
+		problems = append(problems, fmt.Errorf("%q: %s has no entry once", found, comment+name))
+	}
+	return guards, errors.Join(problems...)
 }
 
-// without returns the source without the guard. Its lines have to be there, once.
-func (g guard) without(source string) (string, error) {
-	lines := strings.Split(source, "\n")
-	var at []int
-	for i := range lines[:max(0, len(lines)-len(g.old)+1)] {
-		if slices.EqualFunc(lines[i:i+len(g.old)], g.old, func(a, b string) bool { return strings.TrimSpace(a) == b }) {
-			at = append(at, i)
+// commented returns the files that have the comment of a guard, by its name.
+func commented(root string) (map[string][]string, error) {
+	files := map[string][]string{}
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || filepath.Ext(path) != ".go" {
+			return err
+		}
+		source, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(root, path)
+		for line := range strings.Lines(string(source)) {
+			if guard, is := strings.CutPrefix(strings.TrimSpace(line), comment); is {
+				files[guard] = append(files[guard], name)
+			}
+		}
+		return err
+	})
+	return files, err
+}
+
+// without returns the source of its file without the guard, and without the comments of all.
+func (g guard) without(source string) string {
+	var lines []string
+	at := 0
+	for line := range strings.SplitSeq(source, "\n") {
+		name, is := strings.CutPrefix(strings.TrimSpace(line), comment)
+		switch {
+		case !is:
+			lines = append(lines, line)
+		case name == g.name:
+			at = len(lines)
 		}
 	}
-	if len(at) != 1 {
-		return "", fmt.Errorf(
-			"%s: has the lines of %q %d times, want once; write them into %s as they are now, or remove the guard there",
-			g.file, g.name, len(at), guardsFile,
-		)
-	}
-	return strings.Join(slices.Replace(lines, at[0], at[0]+len(g.old), g.new...), "\n"), nil
+	return strings.Join(slices.Replace(lines, at, at+g.lines, g.new...), "\n")
 }
 
 // runGuards removes one guard after another whose name pattern matches, and reports whether a test
@@ -93,7 +130,7 @@ func runGuards(ctx context.Context, pattern string) (all bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	guards, err := readGuards(guardsFile)
+	guards, err := readGuards(".")
 	if err != nil {
 		return false, err
 	}
@@ -158,10 +195,6 @@ func (g guard) try(ctx context.Context, dir string) (killers []string, err error
 	if err != nil {
 		return nil, err
 	}
-	changed, err := g.without(string(source))
-	if err != nil {
-		return nil, err
-	}
 	path, err := filepath.Abs(g.file)
 	if err != nil {
 		return nil, err
@@ -171,7 +204,7 @@ func (g guard) try(ctx context.Context, dir string) (killers []string, err error
 	if err != nil {
 		return nil, err
 	}
-	err = errors.Join(os.WriteFile(replacement, []byte(changed), 0o644), os.WriteFile(overlay, list, 0o644))
+	err = errors.Join(os.WriteFile(replacement, []byte(g.without(string(source))), 0o644), os.WriteFile(overlay, list, 0o644))
 	if err != nil {
 		return nil, err
 	}

@@ -2,31 +2,29 @@ package main
 
 import (
 	"errors"
+	"fmt"
+	"go/parser"
+	"go/token"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 )
 
-// TestGuards: each listed guard is in its file, and its packages exist. "make guards" runs them.
+// TestGuards: each guard has an entry and a comment, its packages exist, and the source is Go
+// without it. "make guards" runs them.
 func TestGuards(t *testing.T) {
-	guards, err := readGuards("guards")
+	guards, err := readGuards("../..")
 	if err != nil {
-		t.Fatal(err)
+		t.Error(err)
 	}
-	names := map[string]bool{}
 	for _, g := range guards {
-		if names[g.name] {
-			t.Errorf("%s is there twice", g.name)
-		}
-		names[g.name] = true
 		source, err := os.ReadFile(filepath.Join("../..", g.file))
 		if err != nil {
-			t.Errorf("%s: %v", g.name, err)
-			continue
+			t.Fatal(err)
 		}
-		if _, err := g.without(string(source)); err != nil {
-			t.Error(err)
+		if _, err := parser.ParseFile(token.NewFileSet(), g.file, g.without(string(source)), 0); err != nil {
+			t.Errorf("%q: without its %d lines: %v", g.name, g.lines, err)
 		}
 		for _, pkg := range g.tests {
 			if tests, err := filepath.Glob(filepath.Join("../..", pkg, "*_test.go")); err != nil || len(tests) == 0 {
@@ -36,15 +34,36 @@ func TestGuards(t *testing.T) {
 	}
 }
 
-func TestWithout(t *testing.T) {
-	g := guard{name: "g", file: "f.go", old: []string{"if bad {", "return", "}"}, new: []string{"_ = bad"}}
-	got, err := g.without("a\n\t\tif bad {\n\t\t\treturn\n\t\t}\nb")
-	if err != nil || got != "a\n_ = bad\nb" {
-		t.Errorf("got %q, %v", got, err)
-	}
-	for _, source := range []string{"", "a\nb", "if bad {\nreturn\n}\nif bad {\nreturn\n}"} {
-		if got, err := g.without(source); err == nil || !strings.Contains(err.Error(), "f.go") {
-			t.Errorf("%q: got %q, %v; want an error", source, got, err)
+// TestReadGuards: an entry is filled in from its comment. One of both alone is an error, and so is
+// one of them twice.
+func TestReadGuards(t *testing.T) {
+	const f = "\t//guard: a\n\t//guard: b\n\tif bad {\n\t\treturn\n\t}\nend"
+	for _, c := range []struct{ list, source, want string }{
+		{"a\n+_ = bad\n\nb\n3 ./q ./r\n+one\n+two", f, "p/f.go 1 [./p] _ = bad,\t\treturn,\t},end|p/f.go 3 [./q ./r] one,two,end|"},
+		{"a\n\nb\n3", f, "p/f.go 1 [./p] \t\treturn,\t},end|p/f.go 3 [./p] end|"},
+		{"a", f, "error: //guard: b has no entry"},
+		{"a\n\nb\n\nc", f, `error: "//guard: c": its comments are in []`},
+		{"a\n\nb\n\na", f, `error: "//guard: a": its comments are in []`},
+		{"a\n\nb", f + "\n//guard: b", `error: "//guard: b": its comments are in ["p/f.go" "p/f.go"]`},
+	} {
+		root := t.TempDir()
+		for path, text := range map[string]string{guardsFile: c.list, "p/f.go": c.source} {
+			path = filepath.Join(root, path)
+			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		guards, err := readGuards(root)
+		got := ""
+		for _, g := range guards {
+			changed := strings.ReplaceAll(g.without(c.source), "\n", ",")
+			got += fmt.Sprintf("%s %d %s %s|", g.file, g.lines, g.tests, changed)
+		}
+		if err != nil {
+			got = "error: " + err.Error()
+		}
+		if _, failed := strings.CutPrefix(c.want, "error"); got != c.want && !(failed && strings.Contains(got, strings.TrimPrefix(c.want, "error: "))) {
+			t.Errorf("%q: got %q, want %q", c.list, got, c.want)
 		}
 	}
 }
@@ -104,18 +123,6 @@ func TestTryGuards(t *testing.T) {
 			if !strings.Contains(out.String(), want) {
 				t.Errorf("%s: %q; want %q in it", c.names, out.String(), want)
 			}
-		}
-	}
-}
-
-func TestReadGuardsBroken(t *testing.T) {
-	for _, text := range []string{"name", "name\nfile ./pkg", "name\nfile\n-a", "name\nfile ./pkg\na", "name\n \n-a"} {
-		path := filepath.Join(t.TempDir(), "guards")
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		if got, err := readGuards(path); err == nil {
-			t.Errorf("%q: got %+v, want an error", text, got)
 		}
 	}
 }

@@ -5,8 +5,7 @@
 //	go run ./tests/mutants [-least PERCENT] [-guards REGEXP] PACKAGE[:FILE,FILE...]...
 //
 // With -guards it first removes the guards that tests/mutants/guards lists and whose names match,
-// one after another. A guard whose absence no test notices, or that is no longer in its file, is an
-// error.
+// one after another. A guard whose absence no test notices, or that has no comment, is an error.
 //
 // PACKAGE is a folder of this module. If no files are given, all of them are changed. The package's
 // tests run as in "make test-unit", with -short.

@@ -87,6 +87,7 @@ func prefix() string {
 func (c *checks) run(ctx context.Context, k check) []Finding {
 	n := c.options.Node
 	switch err := n.NoCgroups(); {
+	//guard: the credentials of another node are not used
 	case n.Answers() != nil && k.needs == api:
 		return nil
 	case n.Answers() != nil && k.needs == services:

@@ -154,6 +154,7 @@ func (f *clusterFacts) ask(ctx context.Context, client *kubeapi.Client) {
 	}
 	lack, err := client.NodesWithout(ctx, "", resources)
 	if f.stopped = err; err != nil {
+		//guard: who may not list nodes is not asked for the rest of the cluster
 		f.lacking = f.ownNode(ctx, client, resources)
 		return
 	}

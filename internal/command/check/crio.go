@@ -88,6 +88,7 @@ func (c *checks) guarded(ctx context.Context) (bool, error) {
 // crioFindings says which entries of the table any user can use.
 func crioFindings(f *crioFacts) []Finding {
 	switch {
+	//guard: a table of CRI-O does not count where another runtime answers
 	case f.runtime != "" && f.runtime != crioName:
 		return saying(OK, "the runtime %s has no table of workloads", f.runtime)
 	case f.err != nil:

@@ -83,6 +83,7 @@ func (c *checks) evictionAPI(ctx context.Context) []Finding {
 	}
 	namespace := "kube-system"
 	for _, p := range c.desired.Partitions {
+		//guard: the first partition may have no namespace
 		if len(p.Namespaces) > 0 { // a workload partition may have none
 			namespace = p.Namespaces[0]
 			break

@@ -72,6 +72,7 @@ func readInterrupts(root hostfs.FS) ([]interrupt, error) {
 			return nil, err
 		}
 		handler := slices.IndexFunc(below, fs.DirEntry.IsDir)
+		//guard: an interrupt without a handler does not occur
 		if handler < 0 {
 			continue
 		}

@@ -253,6 +253,7 @@ func rightsFindings(f *clusterFacts) []Finding {
 // (plugin/pkg/admission/limitranger, v1.37.0). Defaults do not: what they set is converted.
 func refuses(field string) bool {
 	_, name, _ := strings.Cut(field, " ")
+	//guard: defaults of a LimitRange refuse no converted pod
 	return slices.Contains([]string{"min", "max", "maxLimitRequestRatio"}, name)
 }
 
@@ -310,6 +311,7 @@ func silentPods(f *clusterFacts, members membership.Rules, pods []askingPod) []F
 	var silent []string
 	for _, p := range pods {
 		place := members.Place(membership.Pod{Namespace: p.namespace, Origin: p.Origin})
+		//guard: a member by namespace need not ask for a type
 		if may[p.namespace] && p.Ask == (workload.Ask{}) && place.By == "" {
 			silent = append(silent, p.namespace+"/"+p.name)
 		}

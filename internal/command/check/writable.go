@@ -38,6 +38,7 @@ func (c *checks) writable() []Finding {
 	for _, name := range names {
 		path := n.Path(name)
 		for _, way := range []string{path, resolved(path)} {
+			//guard: a folder that others can write on the way to the configuration is found
 			for ; !seen[way]; way = filepath.Dir(way) {
 				seen[way] = true
 				if why := othersWrite(way); why != "" {

@@ -47,6 +47,7 @@ func WriteKarpenter(w io.Writer, p Plan) error {
 	if !p.isValid() {
 		return nil
 	}
+	//guard: settings for Karpenter leave allocatable memory
 	if p.PromisedBytes > 0 && p.PromisedBytes >= p.Allocatable.MemoryBytes {
 		return fmt.Errorf("systemReserved with the %s of the partition leaves nothing of the %s that are allocatable; "+
 			"lower memoryLimit, or plan a larger node", bytesize.Round(p.PromisedBytes), bytesize.Round(p.Allocatable.MemoryBytes))

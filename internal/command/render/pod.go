@@ -82,11 +82,13 @@ func parse(manifest []byte) (object map[string]any, pod *v1.Pod, err error) {
 	if err := decoder.Decode(&object); err != nil {
 		return nil, nil, fmt.Errorf("is not an object: %w", err)
 	}
+	//guard: a list of pods is not a manifest
 	if object["apiVersion"] != "v1" || object["kind"] != "Pod" {
 		return nil, nil, fmt.Errorf("apiVersion %v, kind %v: want v1 and Pod", object["apiVersion"], object["kind"])
 	}
 	pod = &v1.Pod{}
 	// By the case of letters, as the kubelet reads it.
+	//guard: fields of a manifest are told apart by their case
 	if err := utiljson.Unmarshal(text, pod); err != nil {
 		return nil, nil, err
 	}
@@ -105,6 +107,7 @@ func oneDocument(manifest []byte) error {
 			return nil
 		case err != nil:
 			return err
+		//guard: a second document is not dropped in silence
 		case count > 0:
 			return errors.New("has more than one document, of which the kubelet reads only the first: want one pod")
 		}

@@ -18,6 +18,7 @@ type socket struct {
 // comes after that, and a client that is woken by the file (AwaitReady) would be refused in between
 // and wait for a file that is there. The same keeps others from a socket without its mode.
 func listen(ctx context.Context, path string) (*socket, error) {
+	//guard: the control socket appears when it answers
 	made := path + ".new"
 	for _, left := range []string{made, path} {
 		if err := os.Remove(left); err != nil && !errors.Is(err, fs.ErrNotExist) {

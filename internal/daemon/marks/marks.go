@@ -141,6 +141,7 @@ func New(o Options) *Keeper {
 	}
 	k.left = k.state.Version > 0 && len(k.state.Labels)+len(k.state.Conditions) < before
 	if k.state.Conditions[kubeapi.Pressure].Status == v1.ConditionTrue {
+		//guard: a pressure lasts for five minutes over a restart
 		k.Pressed() // when it was is not known
 	}
 	return k
@@ -183,10 +184,12 @@ func (k *Keeper) Run(ctx context.Context) error {
 func (k *Keeper) step(ctx context.Context, now time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	//guard: nothing is written to the Node after the removal at the end
 	if k.ended {
 		return
 	}
 	want := k.wanted(now)
+	//guard: nothing is tried each second while the API server is away
 	if !k.isDue(want, now) || now.Before(k.next) {
 		return
 	}
@@ -206,6 +209,7 @@ func (k *Keeper) step(ctx context.Context, now time.Time) {
 
 // complain logs why an attempt has failed.
 func (k *Keeper) complain(ctx context.Context, err error, now time.Time, what string) {
+	//guard: a Node that its kubelet registers later is not in the log
 	if err == nil || ctx.Err() != nil || errors.Is(err, kubeapi.ErrGone) && now.Sub(k.begin) < patience {
 		return
 	}
@@ -254,6 +258,8 @@ func (k *Keeper) settled(c v1.NodeCondition, now time.Time) v1.NodeCondition {
 	case k.differs.IsZero():
 		k.differs = now
 	}
+	//guard: a value that is worse lasts for a minute before it is on the Node
+	//guard: after a boot the condition is written at once, whatever it is
 	if last.Status == "" || c.Status == v1.ConditionTrue || now.Sub(k.differs) >= settle {
 		return c
 	}
@@ -313,6 +319,7 @@ func (k *Keeper) put(ctx context.Context, want state, now time.Time) error {
 	for kind, c := range want.Conditions {
 		last := k.state.Conditions[kind]
 		before.Conditions[kind] = last
+		//guard: a condition that waits for the first poll of the memory is not written
 		if c.Status == "" {
 			delete(m.Conditions, kind)
 			continue
@@ -323,10 +330,13 @@ func (k *Keeper) put(ctx context.Context, want state, now time.Time) error {
 		}
 		want.Conditions[kind], m.Conditions[kind] = c, &c
 	}
+	//guard: labels that may be on the Node are known before they are written
 	k.store(before)
+	//guard: a Node that is gone has nothing to remove
 	if err := k.nodes.set(ctx, m); err != nil && (!want.isEmpty() || !errors.Is(err, kubeapi.ErrGone)) {
 		return err
 	}
+	//guard: the heartbeats of many nodes are spread after an outage
 	k.beat = now.Add(kubeapi.Spread(heartbeat))
 	k.store(want)
 	return nil
@@ -357,6 +367,8 @@ func (k *Keeper) farewell(ctx context.Context) {
 			want.Conditions[kind] = k.ofBoot(condition(kind, v1.ConditionUnknown, reasonStopping, "the node is being shut down"))
 		}
 	}
+	//guard: a plain stop of the monitor leaves the condition as it is
+	//guard: a shutdown writes nothing after the removal at the end
 	if k.ended || len(k.state.Conditions) == 0 || len(want.Conditions) == 0 || !k.options.Stopping(ctx) {
 		return
 	}
@@ -414,6 +426,7 @@ func (k *Keeper) clear(ctx context.Context, booted bool) {
 func (k *Keeper) clearOnce(ctx context.Context) (found bool, err error) {
 	m, err := k.nodes.own(ctx)
 	if k.options.Facts != nil {
+		//guard: a label of another program is not removed with an option, and what is asked for stays
 		m.Labels = nil
 		delete(m.Conditions, kubeapi.Ready)
 	}

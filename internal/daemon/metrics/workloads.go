@@ -72,6 +72,8 @@ func (c *workloadCollector) Collect(to chan<- prometheus.Metric) {
 		}
 		members[member{pod.Belongs, w.Type, w.By}]++
 		asked := w.Type
+		//guard: what a member by its namespace asks for is not counted as its own type
+		//guard: names that pods ask for are in no label
 		if w.By == membership.ByNamespace || !known[asked] {
 			asked = unknownType // a member of another type asks for this one, if it has a name at all
 		}

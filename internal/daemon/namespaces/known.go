@@ -21,7 +21,10 @@ type known struct {
 }
 
 // want asks for a younger answer if the last one is not fresh.
-func (k *known) want(now time.Time) { k.wanted = k.wanted || now.Sub(k.Heard) >= fresh }
+func (k *known) want(now time.Time) {
+	//guard: a new pod needs an answer of the last minute
+	k.wanted = k.wanted || now.Sub(k.Heard) >= fresh
+}
 
 // counts reports whether there is an answer that counts: the last one, unless a younger one is to
 // come. It counts if the API server was asked for that and did not answer.
@@ -30,6 +33,7 @@ func (k *known) counts() bool { return !k.Heard.IsZero() && (!k.wanted || k.paus
 // allows returns whether the namespace allows a workload type.
 func (k *known) allows(workload string, now time.Time) membership.Refusal {
 	answer := k.Allows(workload, now)
+	//guard: an old answer gives no right before the API server is asked
 	if answer == "" && !k.counts() {
 		return membership.NamespaceUnknown // the answer is to come
 	}
@@ -61,10 +65,13 @@ func (k *known) answer(uid string, types []string, now time.Time) {
 	before := k.view()
 	before.counts = true // as after any answer
 	k.Namespace = k.After(uid, types, now)
+	//guard: after an answer the next one has to be fresh again
 	k.tried, k.pause, k.wanted = now, 0, false
 	if k.view() == before {
+		//guard: a namespace that says the same is read less often
 		k.interval = min(max(refresh, 2*k.interval), maxRefresh)
 	} else {
+		//guard: a namespace that says something else is read again soon
 		k.interval = refresh
 	}
 	k.release()
@@ -79,12 +86,14 @@ func (k *known) fail(why membership.Refusal, now time.Time) bool {
 // miss takes the reason why the API server did not answer for another namespace, and reports
 // whether it is another one than before.
 func (k *known) miss(why membership.Refusal, now time.Time) bool {
+	//guard: a namespace that alone has no answer holds up no other
 	k.missed = now
 	return k.without(why)
 }
 
 // without takes the reason why there is no answer.
 func (k *known) without(why membership.Refusal) bool {
+	//guard: an outage takes back no refusal of the API server
 	if k.Why == membership.Forbidden && !k.Heard.IsZero() {
 		why = k.Why // an outage takes back no answer
 	}
@@ -94,6 +103,7 @@ func (k *known) without(why membership.Refusal) bool {
 	if why == membership.Forbidden {
 		most = maxRefresh // it lasts until somebody grants the right
 	}
+	//guard: a request that fails is not repeated at once
 	k.pause = min(max(retry, 2*k.pause), most)
 	k.release()
 	return other

@@ -79,6 +79,7 @@ func New(o Options) *Namespaces {
 		if of.Heard.IsZero() {
 			continue
 		}
+		//guard: an answer of the last start is not forgotten at once
 		n.known[name] = &known{Namespace: of, used: time.Now()}
 		n.known[name].want(time.Now())
 	}
@@ -101,6 +102,7 @@ func (n *Namespaces) Allows(namespace, workload string) membership.Refusal {
 func (n *Namespaces) use(namespace string) *known {
 	of := n.known[namespace]
 	if of == nil {
+		//guard: the remembered namespaces are bounded
 		if len(n.known) >= maxKnown {
 			return nil
 		}
@@ -145,6 +147,7 @@ func (n *Namespaces) Await(ctx context.Context, namespace string) {
 		return
 	}
 	n.mu.Lock()
+	//guard: sandboxes wait one second together
 	n.waited += time.Since(begin)
 	n.mu.Unlock()
 }
@@ -173,6 +176,7 @@ func (n *Namespaces) askAll(ctx context.Context) {
 	for _, name := range n.due() {
 		asked = true
 		var other bool
+		//guard: an API server that is away is not asked for each namespace
 		if away == nil {
 			other, away = n.ask(ctx, name)
 		} else {
@@ -216,6 +220,7 @@ func (n *Namespaces) ask(ctx context.Context, name string) (changed bool, away e
 		return err
 	})
 	select {
+	//guard: a request that the end of the service cuts off is no failure
 	case <-ctx.Done():
 		return false, nil
 	default:

@@ -159,6 +159,7 @@ func (p plugin) await(ctx context.Context, before string) error {
 // A broken configuration does not matter where nothing is to be placed: the service does not start
 // there, so it would be wrong to announce it.
 func members(n host.Node) (podmove.Policy, error) {
+	//guard: the pre-launched plugin places nothing for somebody else's slice
 	if !node.AnyActive(n) || masked(n) {
 		return podmove.Policy{}, nil
 	}

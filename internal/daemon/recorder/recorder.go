@@ -193,6 +193,7 @@ func (r *Recorder) forget(partitions []Partition) {
 	}
 	for _, name := range r.names {
 		if !has(name) {
+			//guard: CPU time of a removed partition does not count for the next of its name
 			delete(r.counters, unitname.CgroupPath(name.Slice()))
 		}
 	}
@@ -202,6 +203,7 @@ func (r *Recorder) forget(partitions []Partition) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	//guard: events of a removed partition are not those of the next of its name
 	maps.DeleteFunc(r.events, func(name unitname.PartitionName, _ samples.Usage) bool { return !has(name) })
 }
 

@@ -31,6 +31,7 @@ func decide(types []string, value int64, known node.Resources, n *kubeapi.Node) 
 		return change{} // its resources are gone with it
 	}
 	written := known.Written
+	//guard: a resource on another Node of the name is not ours
 	if n.UID != known.Node {
 		written = map[string]int64{}
 		for _, one := range n.Ours { // an earlier boot has written it
@@ -47,10 +48,12 @@ func decide(types []string, value int64, known node.Resources, n *kubeapi.Node) 
 		if is {
 			seen[one] = has
 		}
+		//guard: a resource is not lowered while the node runs
 		want := max(value, last)
 		if ours {
 			c.before.Written[one], c.after.Written[one] = last, want
 		}
+		//guard: a resource is not set to zero
 		if want > 0 && (!is || has != want) {
 			c.cores[one], c.after.Written[one] = &want, want
 		}

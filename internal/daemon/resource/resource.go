@@ -158,6 +158,7 @@ func (r *Resources) watch(ctx context.Context) error {
 			ended <- nil
 			return err
 		case n := <-states:
+			//guard: a state of the Node before our write causes no other write
 			if n != nil && present != nil && n.UID == present.UID && n.IsOlder(*present) {
 				continue // the watch lags behind our own write
 			}
@@ -193,15 +194,18 @@ func (r *Resources) keep(ctx context.Context, present *kubeapi.Node) (*kubeapi.N
 		return present, pause
 	}
 	before := r.known
+	//guard: a resource is remembered before it is written
 	r.store(c.after) // a write that is not known could never be taken back
 	n, err := r.nodes.set(ctx, present.UID, c.cores)
 	if err == nil {
 		present = &n
 		r.report(c, before)
 		if c = decide(r.wanted(), r.value(), r.known, present); len(c.cores) > 0 {
+			//guard: a value that an admission policy takes back is a failure
 			err = errNotKept
 		}
 		r.store(c.after)
+		//guard: a resource that was refused is not ours
 	} else if isRefused(err) {
 		r.store(c.before)
 	}
@@ -302,6 +306,7 @@ func (r *Resources) Remove(ctx context.Context) {
 			"resources", names, "error", err)
 		return
 	}
+	//guard: what was removed from the Node is not ours again
 	r.store(node.Resources{Node: r.known.Node}) // the watch may show them once more
 }
 

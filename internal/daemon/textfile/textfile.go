@@ -99,6 +99,7 @@ func (w Writer) write(path string) error {
 // create makes a file that others may read. The folder may be another user's: nothing that stands
 // there under the name is written to or followed, and the mode is set on what was made.
 func create(path string, text []byte) error {
+	//guard: what stands in the folder of node_exporter under the name of a new file is replaced
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

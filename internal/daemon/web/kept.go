@@ -48,6 +48,7 @@ func (k *kept) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (k *kept) answer(r *http.Request) *answer {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	//guard: answers that are asked for too often are not made
 	if k.last != nil && !k.often.Allow() {
 		return k.last
 	}

@@ -88,6 +88,7 @@ func (l *limits) changed(c net.Conn, state http.ConnState) {
 	if this.state != http.StateIdle {
 		this.state = state
 	}
+	//guard: a client that is known does not give way to strangers
 	like := func(o *connection) bool { return o.state == this.state && o.trusted.Load() == this.trusted.Load() }
 	alike := 0
 	for _, o := range l.open {
@@ -96,8 +97,10 @@ func (l *limits) changed(c net.Conn, state http.ConnState) {
 		}
 	}
 	l.open = append(l.open, this)
+	//guard: readers that do not read give way
 	if alike >= maxEach {
 		victim := len(l.open) - 1
+		//guard: a client that keeps its connection keeps it beside others
 		if this.state != http.StateIdle {
 			victim = slices.IndexFunc(l.open, like)
 		}
@@ -118,12 +121,14 @@ func trusting(next http.Handler) http.Handler {
 // lock, in which a connection that is known would wait behind them, also behind those that are
 // gone.
 func inTurn(next http.Handler) http.Handler {
+	//guard: the passwords of strangers are compared one at a time
 	turn := make(chan struct{}, 1)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !r.Context().Value(connectionKey{}).(*connection).trusted.Load() {
 			select {
 			case turn <- struct{}{}:
 				defer func() { <-turn }()
+			//guard: the password of a client that gave way is not compared
 			case <-r.Context().Done():
 				return
 			}

@@ -89,6 +89,7 @@ func (p *page) text(ctx context.Context, refreshes bool) ([]byte, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
+	//guard: a page is made once in two seconds
 	if p.texts != nil && now.Sub(p.made) < pageAge {
 		return p.texts[refreshes], nil
 	}
@@ -142,10 +143,12 @@ func (p *page) readPast(ctx context.Context, now time.Time) {
 	go func(ctx context.Context, done chan<- past) {
 		history, err := p.History(ctx, now.Add(-historyShown))
 		done <- past{now, history, err}
+		//guard: a client that is gone leaves others their history
 	}(context.WithoutCancel(ctx), p.reading)
 	select {
 	case p.past = <-p.reading:
 		p.reading = nil
+	//guard: one page waits for a disk that does not answer
 	case <-time.After(historyPatience):
 		slow()
 	}

@@ -79,6 +79,7 @@ func serveBy(
 		close(answered)
 	}()
 	select {
+	//guard: a connection that is accepted while the server ends has an answer
 	case <-answered:
 	case <-time.After(grace):
 	}

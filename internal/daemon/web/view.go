@@ -187,6 +187,7 @@ type rows[T any] struct {
 }
 
 func fold[T any](all []T, shown int) rows[T] {
+	//guard: a table of the page is bounded
 	left := max(0, len(all)-mostRows)
 	all = all[:len(all)-left]
 	shown = min(shown, len(all))
@@ -446,6 +447,7 @@ func podName(namespace, name string) string { return clean(namespace) + "/" + cl
 func clean(text string) string {
 	const most = 400
 	text = strings.Map(func(r rune) rune {
+		//guard: a name does not turn the text after it around
 		if unicode.Is(unicode.Bidi_Control, r) {
 			return '?'
 		}

@@ -111,6 +111,7 @@ func (o *jobObject) job() *fleet.Job {
 		switch condition.Type {
 		case batchv1.JobComplete:
 			j.Complete = true
+		//guard: the Job of a node without power has failed at its deadline
 		case batchv1.JobFailed, batchv1.JobFailureTarget:
 			// The controller sets JobFailed when no pod of the Job terminates any more
 			// (enactJobFinished, pkg/controller/job, v1.37.0). The pod on a node that has lost its

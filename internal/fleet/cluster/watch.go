@@ -67,6 +67,7 @@ func (f *Followed) List(ctx context.Context, seen func(fleet.Change)) error {
 			request.Param("continue", from)
 		}
 		err := f.c.do(ctx, "list "+string(f.resource), "", request, &page)
+		//guard: a list whose version is forgotten in the middle begins again
 		if errors.Is(err, errExpired) && from != "" {
 			// The API server keeps the version of a list for some minutes.
 			version, from = "", ""
@@ -132,6 +133,7 @@ func (f *Followed) gone(uid string, change fleet.Change, seen func(fleet.Change)
 // objects again, because the last version is too old to go on from.
 func (f *Followed) Watch(ctx context.Context, seen func(fleet.Change)) error {
 	err := f.watch(ctx, seen)
+	//guard: a watch whose version is too old begins with a list
 	if errors.Is(err, errExpired) {
 		return f.List(ctx, seen)
 	}

@@ -51,6 +51,7 @@ func (c *Client) remove(ctx context.Context, name, selector, value string) error
 // LabelNode writes labels of a node, and removes those without a value. It changes nothing else.
 // The error is ErrGone if the node of that UID no longer exists.
 func (c *Client) LabelNode(ctx context.Context, name, uid string, labels map[string]*string) error {
+	//guard: labels are written for the node of that UID alone
 	patch := encode(map[string]any{"metadata": map[string]any{"uid": uid, "labels": labels}})
 	request := c.rest.Patch(types.MergePatchType).AbsPath(c.path(nodes), name).Body(patch)
 	err := c.do(ctx, "patch nodes", name, request, nil)

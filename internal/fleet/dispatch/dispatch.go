@@ -142,6 +142,7 @@ func (d *dispatcher) locked(ctx context.Context, l *lock) (*Report, fleet.Ended,
 	result := roll.Result()
 	report := &Report{Code: result.Code(), Lines: result.Lines()}
 	// The roll to which an add gives way may never begin.
+	//guard: an add that gives way is continued by its schedule
 	yielded := d.Plan.Action == fleet.Add && report.Code == fleet.CodeDone
 	if result.Stopped != "" && !yielded || d.Plan.Action == fleet.Uninstall && report.Code != fleet.CodeDone {
 		return report, fleet.Stopped, nil
@@ -260,6 +261,7 @@ func (r *rolling) run(ctx context.Context, l *lock) error {
 			}
 			continue
 		}
+		//guard: nothing is written while the lock is not certain
 		if err := l.hold(ctx); err != nil {
 			return err
 		}
@@ -269,6 +271,7 @@ func (r *rolling) run(ctx context.Context, l *lock) error {
 			r.said = time.Now()
 			retry.reset()
 			r.d.away.ended()
+		//guard: a former Job that stays is not asked about without a pause
 		case errors.Is(err, errStays):
 			if err := retry.wait(ctx); err != nil {
 				return err
@@ -292,6 +295,7 @@ const sayProgress = 5 * time.Minute
 // lock changes every few seconds, so that the time for the numbers goes on from one wait to the
 // next.
 func (r *rolling) wait(ctx context.Context, until time.Time, changed <-chan struct{}) error {
+	//guard: the numbers are said although the lock ends each wait
 	idle := time.NewTimer(time.Until(r.said.Add(sayProgress)))
 	defer idle.Stop()
 	var after <-chan time.Time
@@ -370,6 +374,7 @@ func ended(s fleet.Step) string {
 func (r *rolling) create(ctx context.Context, n *fleet.Node) error {
 	job := r.d.Template.For(n, r.d.Plan, r.d.owner)
 	made, err := r.d.Client.CreateJob(ctx, job)
+	//guard: a request that was lost after it had made a Job finds it
 	if errors.Is(err, cluster.ErrChanged) {
 		made, err = r.found(ctx, n, job, err)
 	}
@@ -394,6 +399,9 @@ func (r *rolling) found(ctx context.Context, n *fleet.Node, job *batchv1.Job, ex
 	switch {
 	case err != nil:
 		return nil, err
+	//guard: the Job of another roll is not taken for the one that an attempt has made
+	//guard: the Job of another node is not taken for the one that an attempt has made
+	//guard: the Job of a former node is not taken for the one that an attempt has made
 	case found == nil || found.Roll != r.d.Plan.Roll || found.Node != n.Name || found.NodeUID != n.UID:
 		return nil, fmt.Errorf("%w: only a dispatcher makes Jobs of that name: delete it", exists)
 	case !r.Void(found):

@@ -52,11 +52,13 @@ func (d *dispatcher) acquire(ctx context.Context) (*lock, *Report, error) {
 			return nil, nil, err
 		}
 		now, seen := time.Now(), versionOf(l)
+		//guard: the lock is taken only when it was seen unchanged
 		if first || seen != version {
 			renewed = !first
 			version, since, first = seen, now, false
 		}
 		verdict, why := d.Claim.Judge(l, now.Sub(since), renewed)
+		//guard: a Lease that this process wrote without an answer is its own
 		if l != nil && l.Holder == d.Holder {
 			verdict = fleet.Take // the answer to this process's own write was lost
 		} else {
@@ -163,6 +165,7 @@ func (l *lock) write(ctx context.Context, change func(*fleet.Lock) *fleet.Lock) 
 		if err != nil {
 			return err
 		}
+		//guard: a lock that another process has is lost
 		if now == nil || now.Holder != l.d.Holder {
 			return errLost
 		}

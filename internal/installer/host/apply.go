@@ -30,8 +30,10 @@ func (h *Host) under(o manifest.Order, stage manifest.Stage) (manifest.State, *m
 		return state, nil, outcome.Because(outcome.Reason(state.Last.Reason), "%s", state.Last.Why)
 	case r == nil || r.Roll != o.Roll:
 		return state, nil, fmt.Errorf("roll %s is not under way on this node", o.Roll)
+	//guard: a roll goes on after a stage that has failed
 	case r.Failed != "":
 		return state, r, outcome.Because(outcome.Reason(r.Reason), "%s", r.Failed)
+	//guard: a stage of a roll runs before the one that it needs
 	case !r.Stage.Reached(stage):
 		return state, r, fmt.Errorf("roll %s is at the stage %q, and this one comes after %q", o.Roll, r.Stage, stage)
 	}
@@ -67,6 +69,7 @@ func (h *Host) within(
 	if err != nil {
 		return nil, nil, err
 	}
+	//guard: a stage that hangs leaves no time for what comes after it
 	ctx, cancel := context.WithTimeoutCause(ctx, max(0, left-before), errTime)
 	return ctx, cancel, nil
 }
@@ -80,6 +83,7 @@ func (h *Host) apply(ctx context.Context, o manifest.Order) (done, error) {
 	if r.Stage.Reached(manifest.Applied) {
 		return said("the section is in force"), nil
 	}
+	//guard: an apply that hangs holds the lock beyond the deadline
 	ctx, cancel, err := h.within(ctx, r, margin)
 	if err != nil {
 		return nil, err
@@ -116,9 +120,11 @@ func (h *Host) try(ctx context.Context, r *manifest.Roll) (done, error) {
 	if err != nil {
 		return nil, err
 	}
+	//guard: a section is tried for less time than its service needs
 	if left < shortest {
 		return nil, outcome.Because(outcome.Timeout, "only %s are left of the roll on this node, and a trial takes %s or more: use a longer --trial", left, shortest)
 	}
+	//guard: the section of another pod is tried
 	if err := h.errSection(r); err != nil {
 		return nil, err
 	}
@@ -165,6 +171,7 @@ func (h *Host) verify(ctx context.Context, o manifest.Order) (done, error) {
 		}
 		// A question that the end of the time cuts off says nothing of the node: the answer before
 		// does.
+		//guard: a question that the timeout cuts off does not hide what was wrong with the node
 		if why == nil || ctx.Err() == nil {
 			why = last
 		}
@@ -206,6 +213,7 @@ func (h *Host) unwell(ctx context.Context, cluster Cluster, o manifest.Order, r 
 		return fmt.Errorf("the service is not ready: %s", status.Service)
 	}
 	for _, p := range status.Pods {
+		//guard: a pod that waits to be moved keeps no roll from its end
 		if p.Reason == "pending" || p.Reason == "moving" {
 			return fmt.Errorf("pod %s/%s waits to be moved (%s)", p.Namespace, p.Name, p.Reason)
 		}
@@ -225,6 +233,7 @@ func (h *Host) unwell(ctx context.Context, cluster Cluster, o manifest.Order, r 
 	for _, p := range pods {
 		switch {
 		case !slices.Contains(r.Ready, p.UID):
+		//guard: a member that the roll's limit evicts is one that has ended
 		case p.Failed:
 			// The new limit may have cost it. Another pod in its place says nothing of the limit.
 			return fmt.Errorf("pod %s/%s was Ready before the roll, and has failed: kubectl describe has the reason", p.Namespace, p.Name)
@@ -298,6 +307,7 @@ func (h *Host) keep(ctx context.Context, o manifest.Order) (done, error) {
 // after the rename of the section is an error as well, and the way back finds that the roll is
 // kept.
 func (h *Host) runKeep(ctx context.Context, r *manifest.Roll) error {
+	//guard: a keep that hangs holds the lock beyond the deadline
 	ctx, cancel, err := h.within(ctx, r, 0)
 	if err != nil {
 		return err

@@ -34,6 +34,7 @@ func (h *Host) Back(ctx context.Context, now bool) error {
 	if r == nil {
 		return h.tidy(ctx) // it was killed before its end
 	}
+	//guard: the way back takes an uninstallation for a roll
 	if r.Stage == manifest.Uninstalling {
 		return nil // another call of the same uninstallation goes on with it
 	}
@@ -41,6 +42,7 @@ func (h *Host) Back(ctx context.Context, now bool) error {
 	if err != nil {
 		return err
 	}
+	//guard: a way back that comes before its time does nothing
 	if !now && !r.Due(moment) {
 		h.Say("it is not time to go back: roll %s goes on", r.Roll)
 		return nil
@@ -57,6 +59,7 @@ func (h *Host) Back(ctx context.Context, now bool) error {
 // renamed reports whether a roll has made its section permanent. The rename decides that it is
 // kept, also if keep was killed after it.
 func (h *Host) renamed(r *manifest.Roll) (bool, error) {
+	//guard: the section decides whether a roll that was killed in keep is kept
 	if r.Stage != manifest.Keeping || !r.Tries {
 		return false, nil
 	}
@@ -72,6 +75,7 @@ func (h *Host) goBack(ctx context.Context, state manifest.State, rebooted bool) 
 		r.Reason = string(outcome.Timeout)
 		// Noted before anything is undone: a stage that waits for the lock does not go on with the
 		// roll if this attempt fails. A full disk does not keep the node from going back.
+		//guard: a stage goes on with a roll that has begun to go back
 		if err := h.SetState(state); err != nil {
 			h.Say("%v", err)
 		}
@@ -104,6 +108,7 @@ func (h *Host) goBack(ctx context.Context, state manifest.State, rebooted bool) 
 	if hadPrograms {
 		err = h.useOld(ctx, r, before)
 	} else {
+		//guard: the way back leaves no slice of a monitor that could not start
 		err = h.clearUp(ctx, before)
 	}
 	if err != nil {
@@ -153,12 +158,14 @@ func (h *Host) restartRuntime(ctx context.Context, state manifest.State) (remain
 	if r.Restarted == "" {
 		return "", nil
 	}
+	//guard: the way back restarts the runtime at each attempt while the disk is full
 	if err := h.SetState(state); err != nil {
 		return "", fmt.Errorf("%s is not restarted before the state can be written: %w", r.Restarted, err)
 	}
 	if _, err := h.systemctl(ctx, "restart", r.Restarted); err != nil {
 		return fmt.Sprintf("%s has its old configuration, and was not restarted: %v", r.Restarted, err), nil
 	}
+	//guard: the way back restarts the runtime at each attempt while it cannot end
 	r.Restarted = ""
 	return "", h.SetState(state)
 }
@@ -195,6 +202,7 @@ func (h *Host) putBack(ctx context.Context, r *manifest.Roll) (remains []string,
 	// read-only for the moment is another matter.
 	remove := func(name string, remove func(string) error) {
 		switch err := remove(name); {
+		//guard: a path that cannot be removed stops the way back
 		case errors.Is(err, unix.EROFS):
 			errs = append(errs, fmt.Errorf("%s: %w", name, err))
 		case err != nil:
@@ -209,6 +217,7 @@ func (h *Host) putBack(ctx context.Context, r *manifest.Roll) (remains []string,
 		switch {
 		case err != nil:
 		case is == c.Was:
+		//guard: an installer's file that somebody has changed is not overwritten on the way back
 		case is.Exists && !is.Is(c.File):
 			remains = append(remains, c.Path+" was changed while the roll was under way, and stays as it is")
 		case !c.Was.Exists:
@@ -230,6 +239,7 @@ func (h *Host) putBack(ctx context.Context, r *manifest.Roll) (remains []string,
 	if err != nil {
 		return nil, err
 	}
+	//guard: the way back removes an editor's file beside the section
 	halves, err := filepath.Glob(filepath.Join(folder, "."+path.Base(kubeletconfig.OverridePath)+"[0-9]*"))
 	if err != nil {
 		return nil, err
@@ -237,6 +247,7 @@ func (h *Host) putBack(ctx context.Context, r *manifest.Roll) (remains []string,
 	for _, half := range halves {
 		remove(path.Join(path.Dir(kubeletconfig.OverridePath), filepath.Base(half)), h.Remove)
 	}
+	//guard: a backup that cannot be put back is deleted with the roll
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
@@ -255,6 +266,7 @@ func (h *Host) dropTrial() error {
 func (h *Host) useOld(ctx context.Context, r *manifest.Roll, before []string) error {
 	if len(r.Changes) > 0 {
 		h.attempt(ctx, "reset-failed", unitname.MonitorService)
+		//guard: a monitor that was starting before a roll is not restarted with the old files
 		if slices.Contains(startedStates, r.Before.Units[unitname.MonitorService]) {
 			// Settings with which it does not start are gone now. In a boot it waits for the
 			// runtime.
@@ -274,6 +286,7 @@ const settling = 125
 // settle waits until what was active before is active again. It gives up sooner if nothing is on
 // its way to that.
 func (h *Host) settle(ctx context.Context, r *manifest.Roll) {
+	//guard: a way back waits for ever for a monitor that does not start
 	for looks, idle := 0, 0; looks < settling && idle < idleness; looks++ {
 		now, err := h.snapshot(ctx, pathsOf(r))
 		if err == nil && len(manifest.Differences(r.Before, now, false)) == 0 {
@@ -281,6 +294,7 @@ func (h *Host) settle(ctx context.Context, r *manifest.Roll) {
 		}
 		idle++
 		if state := now.Units[unitname.MonitorService]; state == "activating" || state == "deactivating" {
+			//guard: a monitor that takes its time to start is reported as one that is gone
 			idle = 0
 		}
 		if !pause(ctx) {
@@ -308,6 +322,7 @@ func (h *Host) endRoll(ctx context.Context, state manifest.State) error {
 	r := state.Roll
 	if kept, err := h.renamed(r); err != nil {
 		return err
+		//guard: an uninstallation leaves the section of a roll that was killed in keep
 	} else if kept {
 		return h.finish(ctx, state) // and the section is removed with the files
 	}
@@ -327,6 +342,7 @@ func (h *Host) errRemains(ctx context.Context, last *manifest.Ended, just bool) 
 		return nil
 	}
 	remains := last.Remains
+	//guard: an uninstallation fails for ever because of what was put in order
 	if !just && last.Before != nil {
 		moment, err := h.Now()
 		if err != nil {
@@ -341,6 +357,7 @@ func (h *Host) errRemains(ctx context.Context, last *manifest.Ended, just bool) 
 		about := func(text string) string { name, _, _ := strings.Cut(text, " "); return name }
 		still := manifest.Differences(*last.Before, now, moment.Boot != last.Boot)
 		remains = slices.DeleteFunc(still, func(d string) bool {
+			//guard: an uninstallation reports a package that came since as what the way back left
 			return !slices.ContainsFunc(last.Remains, func(was string) bool { return about(was) == about(d) })
 		})
 	}
@@ -367,17 +384,20 @@ func (h *Host) uninstall(ctx context.Context, o manifest.Order) (done, error) {
 		}
 	}
 	if state.Kept == nil {
+		//guard: an uninstallation says that nothing is to be done where the way back left something
 		if err := h.errRemains(ctx, state.Last, under); err != nil {
 			return nil, err
 		}
 		return said("nothing to do: this installer has nothing on the node"), nil
 	}
+	//guard: an uninstallation removes the files of a package
 	if err := h.errOwned(ctx); err != nil {
 		return nil, err
 	}
 	if state.Roll == nil {
 		state.Roll = &manifest.Roll{Wish: o.Wish, Stage: manifest.Uninstalling}
 		// Noted before the drop-in is removed: a call after this one does not find it any more.
+		//guard: an uninstallation that was killed leaves NRI on in the runtime
 		if state.Roll.Restarted, err = h.servedBy(state.Kept.Files); err != nil {
 			return nil, err
 		}

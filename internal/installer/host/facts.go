@@ -51,6 +51,7 @@ func (f *facts) judge() error {
 	case !f.unified:
 		return outcome.Because(outcome.CgroupV1,
 			"this node has no cgroup v2 at %s: boot it with systemd.unified_cgroup_hierarchy=1", unitname.CgroupMount)
+	//guard: a node with a systemd that is too old is not refused
 	case version > 0 && version < oldestSystemd:
 		return outcome.Because(outcome.Check, "systemd %s is too old: want %d or later", f.systemd, oldestSystemd)
 	case f.off:
@@ -101,6 +102,7 @@ var shadows = []string{"/etc/systemd", "/run/systemd", "/usr/local/lib/systemd"}
 func (h *Host) gather(ctx context.Context, folders []string) (facts, error) {
 	var f facts
 	f.unified = h.Root.Exists(unitname.CgroupMount + "/cgroup.controllers")
+	//guard: a node without cgroup v2 is refused for that reason, whatever else is wrong
 	if !f.unified {
 		return f, nil // nothing else matters, and the programs could not say more
 	}
@@ -187,6 +189,7 @@ func (h *Host) kubelet(f *facts) {
 		f.gate = merged.FileWith("featureGates")
 	}
 	f.driver, f.driverFrom = merged.Kubelet.CgroupDriver, "the kubelet's configuration"
+	//guard: the cgroup driver on the kubelet's command line does not count
 	if kubelet, err := kubeletargs.Running(h.Root); err == nil && kubelet.CgroupDriver != "" {
 		f.driver, f.driverFrom = kubelet.CgroupDriver, "the kubelet's --cgroup-driver"
 	}
@@ -240,6 +243,7 @@ func (h *Host) relabel(ctx context.Context, paths []string) error {
 		return nil
 	}
 	for _, program := range []string{"/usr/sbin/restorecon", "/sbin/restorecon"} {
+		//guard: new files keep the label of their folder under SELinux
 		if h.Root.Exists(program) {
 			if _, err := h.run(ctx, program, append([]string{"-F"}, paths...)...); err != nil {
 				return outcome.Because(outcome.SELinux, "labels of the new files: %w", err)

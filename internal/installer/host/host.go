@@ -63,11 +63,14 @@ func (h *Host) Do(ctx context.Context, stage sandbox.Stage, roll string) outcome
 	if err := h.ReadJSON(store.Request(string(stage), roll), &order); err != nil {
 		return outcome.Of(outcome.Refused, err)
 	}
+	//guard: a request for another roll is obeyed
 	if order.Roll != roll {
 		return outcome.Of(outcome.Refused, fmt.Errorf("the request is for roll %s, and the stage for roll %s", order.Roll, roll))
 	}
 	// A stage of a roll that is under way waits: at the deadline the way back has the lock, and the
 	// state says afterwards what has become of the roll.
+	//guard: one stage of the installer works on a node at a time
+	//guard: a stage of a roll waits for the way back
 	unlock, err := h.Lock(ctx, stage.Follows())
 	if err != nil {
 		return outcome.Of(begun(stage), err)
@@ -167,6 +170,7 @@ func (h *Host) wentBack(roll string, cause, backErr error) outcome.Outcome {
 		return outcome.Of(outcome.Remains, cause, fmt.Sprintf(
 			"the node is not as before: the way back has not ended (%s); journalctl -u %s on the node has the reason", why, backService,
 		))
+	//guard: the installer does not say that a node is as before when it is not
 	case state.Last != nil && state.Last.Roll == roll && len(state.Last.Remains) > 0:
 		return outcome.Of(outcome.Remains, cause, append([]string{"the node went back, and is not as before:"}, state.Last.Remains...)...)
 	}

@@ -62,6 +62,7 @@ func (h *Host) plan(ctx context.Context, state manifest.State, o manifest.Order)
 	if err != nil {
 		return nil, err
 	}
+	//guard: the payload of another pod is not installed
 	if got := store.DigestOf(payload); got != o.Payload {
 		return nil, errors.New("the files to install belong to another roll: another pod has replaced them")
 	}
@@ -127,6 +128,8 @@ func (h *Host) wanted(payload []manifest.File, state manifest.State, o manifest.
 			return nil, err
 		}
 		for _, f := range state.Kept.Files {
+			//guard: a roll without options of the monitor removes those of an earlier one
+			//guard: a roll without options of the monitor refuses a node whose options were edited
 			if f.Path == settingsPath && is.Is(f) {
 				wanted = append(wanted, f)
 			}
@@ -186,9 +189,11 @@ func (h *Host) install(ctx context.Context, o manifest.Order) (done, error) {
 			return nil, err
 		}
 	}
+	//guard: an install that is called again writes the files again
 	if r.Stage.Reached(manifest.Installed) {
 		return said("the files of version %s are in place", o.Version), nil
 	}
+	//guard: an install that hangs holds the lock beyond the deadline
 	ctx, cancel, err := h.within(ctx, r, margin)
 	if err != nil {
 		return nil, err
@@ -228,6 +233,7 @@ func (h *Host) begin(ctx context.Context, state *manifest.State, o manifest.Orde
 	if err != nil {
 		return nil, err
 	}
+	//guard: a folder that the installer cannot write is found at the first write
 	if err := h.writable(r.Changes); err != nil {
 		return nil, err
 	}
@@ -298,6 +304,7 @@ func (h *Host) source(c manifest.Change) string {
 func (h *Host) bring(c manifest.Change) error {
 	if d := dropInOf(c.Path); d != nil {
 		text := []byte(d.textFor(h))
+		//guard: a drop-in for another version of containerd's configuration is installed
 		if store.Digest(text) != c.SHA256 {
 			return fmt.Errorf("%s was changed while the roll was under way: roll again", containerdConfig)
 		}
@@ -307,6 +314,7 @@ func (h *Host) bring(c manifest.Change) error {
 	if err != nil {
 		return err
 	}
+	//guard: a file of another pod is installed when install is called again
 	if is.SHA256 != c.SHA256 {
 		return fmt.Errorf("%s belongs to another roll: another pod has replaced it", h.source(c))
 	}
@@ -323,6 +331,7 @@ func (h *Host) put(ctx context.Context, r *manifest.Roll) error {
 		}
 		switch {
 		case c.Remove && !is.Exists || !c.Remove && is.Is(c.File):
+		//guard: an install that is called again overwrites a file that was changed since
 		case is.Exists && is != c.Was:
 			err = outcome.Because(outcome.ForeignFile, "was changed while the roll was under way; put the change into another place, or leave the node out")
 		case c.Remove:

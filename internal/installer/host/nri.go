@@ -97,6 +97,7 @@ func (h *Host) servedBy(files []manifest.File) (string, error) {
 		}
 		if is, err := h.Present(f.Path); err != nil {
 			return "", err
+			//guard: an uninstallation restarts a runtime whose drop-in was edited
 		} else if is.Is(f) {
 			return d.service, nil
 		}

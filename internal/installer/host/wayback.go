@@ -52,12 +52,15 @@ func serviceText(folder string, files []string) string {
 		"[Unit]",
 		"Description=Way Back of an Installation of the System Partition",
 		"RequiresMountsFor=" + folder,
+		//guard: a kubelet does not wait for the way back at a boot
 		"Before=" + kubelets,
+		//guard: systemd stops trying the way back after some failures
 		"StartLimitIntervalSec=0",
 		"",
 		"[Service]",
 	}, append(sandbox.Lines(sandbox.Back, places, path.Join(folder, store.Program), "back"),
 		// A reload that fails on a busy node is tried again.
+		//guard: a way back that fails is not tried again
 		"Restart=on-failure",
 		"RestartSec=30s",
 		"",
@@ -159,8 +162,10 @@ func (h *Host) removeWayBack(ctx context.Context) error {
 	// systemd ended a way back that had run for more than 90 s (257). It refuses a reload that exceeds
 	// ReloadLimitBurst= (systemd-system.conf(5)).
 	_, err := h.run(ctx, "systemd-run", "--quiet", "--collect", "--no-block", "--description=Reload after a Way Back",
+		//guard: a reload after a way back that systemd refuses is not tried again
 		"--property=Type=oneshot", "--property=Restart=on-failure", "--property=RestartSec=5s",
 		"--property=StartLimitIntervalSec=10min", "--property=StartLimitBurst=20",
+		//guard: systemd is reloaded when the way back has ended, and not by the way back itself
 		"--property=After="+backService, "systemctl", "daemon-reload")
 	return err
 }

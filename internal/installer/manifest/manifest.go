@@ -121,6 +121,7 @@ func Plan(
 		}
 		folders := between(folder, f.Path)
 		if i := slices.IndexFunc(folders, func(name string) bool {
+			//guard: a file where the installer has to make a folder is found at the first write
 			return !exists(name) && present(name).Exists
 		}); i >= 0 {
 			name := folders[i]
@@ -138,6 +139,7 @@ func Plan(
 		case was.Exists && was.Kind != "":
 			foreign = append(foreign, Foreign{f.Path, "is " + was.Kind + ", which this installer has not made; remove it, or uninstall what it belongs to"})
 			continue
+		//guard: a file of ours that was changed since is not overwritten
 		case was.Exists && known && !was.Is(old):
 			foreign = append(foreign, Foreign{f.Path, "was changed after this installer wrote it; remove it, or put it back"})
 			continue

@@ -72,6 +72,7 @@ func asBefore(was, is string) bool {
 	if is == "failed" {
 		is = "inactive"
 	}
+	//guard: a monitor that had failed before a roll is reported as a difference
 	return was == is || end[was] == is
 }
 

@@ -121,6 +121,7 @@ func (r *Roll) Due(now trialend.Moment) bool {
 
 // InTheWay returns why no other roll begins before this one has ended.
 func (r *Roll) InTheWay() error {
+	//guard: an uninstallation that has not ended is said to be kept or to go back
 	if r.Stage == Uninstalling {
 		return errors.New("an uninstallation has not ended on this node: run it again before a roll")
 	}

@@ -137,6 +137,7 @@ func (p *Pod) bring(w Wish) (brought, error) {
 
 // Stage runs a stage of a roll.
 func (p *Pod) Stage(ctx context.Context, stage sandbox.Stage, w Wish) outcome.Outcome {
+	//guard: a pod that systemd would not obey does not wait for its answer
 	if p.UID != 0 {
 		return p.notBegun(stage, outcome.Because(outcome.NoBus,
 			"this container runs as UID %d, and the host's systemd obeys UID 0 alone: set runAsUser: 0, and no runAsNonRoot, "+
@@ -169,6 +170,7 @@ func (p *Pod) Stage(ctx context.Context, stage sandbox.Stage, w Wish) outcome.Ou
 			return outcome.Of(outcome.Refused, err)
 		}
 	}
+	//guard: a roll keeps other rolls away from its files
 	if r := state.Roll; r != nil && r.Roll != w.Roll && !uninstall {
 		return p.notBegun(stage, r.InTheWay())
 	}
@@ -261,6 +263,7 @@ func (p *Pod) hostProgram() string { return path.Join(store.Folder, store.Progra
 // already is not written. A stage of a roll that is under way waits for the lock: at the deadline
 // the way back has it.
 func (p *Pod) copy(ctx context.Context, stage sandbox.Stage, b brought, programOnly bool) error {
+	//guard: a pod of a roll waits for the way back
 	unlock, err := p.Lock(ctx, stage.Follows())
 	if err != nil {
 		return err
@@ -372,6 +375,7 @@ func (p *Pod) label() error {
 // run has the host run a stage, and returns what it says.
 func (p *Pod) run(ctx context.Context, stage sandbox.Stage, b brought) outcome.Outcome {
 	request, result := store.Request(string(stage), b.order.Roll), store.Result(string(stage), b.order.Roll)
+	//guard: the result of an earlier pod is the one of a stage that says nothing
 	if err := p.Remove(p.In(result)); err != nil { // of an earlier pod
 		return p.notBegun(stage, err)
 	}
@@ -449,6 +453,7 @@ func (p *Pod) died(ctx context.Context, stage sandbox.Stage, b brought, ended sy
 	if state.Roll == nil || state.Roll.Roll != b.order.Roll {
 		return p.ended(state, stage, b.order.Roll, cause)
 	}
+	//guard: an uninstallation that dies starts a way back
 	if stage == sandbox.Uninstall {
 		return outcome.Of(outcome.Remains, cause, "the uninstallation has not ended: run it again")
 	}
@@ -465,6 +470,7 @@ func (p *Pod) died(ctx context.Context, stage sandbox.Stage, b brought, ended sy
 func (p *Pod) ended(state manifest.State, stage sandbox.Stage, roll string, cause error) outcome.Outcome {
 	last := state.Last
 	switch {
+	//guard: a keep that dies after its roll was kept has failed
 	case state.Kept != nil && state.Kept.Roll == roll:
 		return outcome.Outcome{Sentences: []string{"the roll is kept", cause.Error()}}
 	case last != nil && last.Roll == roll && len(last.Remains) > 0:
@@ -473,6 +479,7 @@ func (p *Pod) ended(state manifest.State, stage sandbox.Stage, roll string, caus
 		return outcome.Of(outcome.WentBack, cause, "the node went back, and is as before: files, units and cgroups were compared")
 	case stage == sandbox.Preflight || stage == sandbox.Install:
 		return outcome.Of(outcome.Refused, cause)
+	//guard: an uninstallation that dies before it has begun says that the node is as before
 	case stage == sandbox.Uninstall:
 		return outcome.Of(outcome.Remains, cause)
 	}
@@ -504,17 +511,21 @@ func (p *Pod) cleared(ctx context.Context, o outcome.Outcome) outcome.Outcome {
 	}
 	unlock, err := p.Lock(ctx, false)
 	if err != nil {
+		//guard: a stage that has failed removes the files of another pod
 		return o // somebody uses it
 	}
 	defer unlock()
 	state, err := p.State()
+	//guard: a stage that has failed removes the files of a roll that is under way
 	if err != nil || state.Roll != nil {
 		return o
 	}
 	err = errors.Join(
+		//guard: a roll that is refused leaves copies of what it would replace
 		p.RemoveTree(p.In(store.Payload)), p.RemoveTree(p.In(store.Backups)),
 		p.Remove(p.In(store.Section)), p.Remove(p.In(store.Settings)), p.RemoveMessages(),
 	)
+	//guard: a refusal removes the program from a node that has kept a roll
 	if state.Kept == nil && o.Status == outcome.Refused {
 		err = errors.Join(err, p.Remove(p.In(store.Program)))
 	}
@@ -529,10 +540,12 @@ func (p *Pod) cleared(ctx context.Context, o outcome.Outcome) outcome.Outcome {
 func (p *Pod) empty(ctx context.Context) error {
 	unlock, err := p.Lock(ctx, false)
 	if err != nil {
+		//guard: an uninstallation's pod empties the folder while another copies its files there
 		return nil // another pod uses it
 	}
 	defer unlock()
 	state, err := p.State()
+	//guard: the pod of an uninstallation removes the state of a roll that has begun since
 	if err != nil || state.Roll != nil || state.Kept != nil {
 		return err
 	}

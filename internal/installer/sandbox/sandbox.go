@@ -72,7 +72,11 @@ func writes(s Stage, p Places) []string {
 
 // asksServer lists the stages that ask the API server or the kubelet. install asks which members
 // are Ready, before it writes.
-var asksServer = []Stage{Preflight, Install, Verify}
+var asksServer = []Stage{
+	Preflight, Verify,
+	//guard: install may reach the API server, which it asks for the members that are Ready
+	Install,
+}
 
 // setting is a property in both of its forms.
 type setting struct {
@@ -132,6 +136,7 @@ func settings(s Stage, p Places) []setting {
 		// A private /dev without devices, which systemd mounts read-only. It binds three folders of
 		// the host into it, which stay writable (mount_private_dev, src/core/namespace.c, 252).
 		yes("PrivateDevices"),
+		//guard: a stage cannot write the folders of the host that a private /dev has
 		{"InaccessiblePaths", devFolders(), strings.Join(devFolders(), " ")},
 		yes("NoNewPrivileges"),
 		yes("ProtectKernelTunables"), yes("ProtectKernelModules"), yes("ProtectKernelLogs"),

@@ -66,11 +66,13 @@ func (d Disk) Write(name string, from io.Reader, mode fs.FileMode) error {
 		_ = os.Remove(other)
 		return err
 	}
+	//guard: the rename of a file that is installed is on disk
 	return d.syncFolder(filepath.Dir(path))
 }
 
 func (d Disk) writeSynced(path string, from io.Reader, mode fs.FileMode) error {
 	// Without O_NOFOLLOW, a link that somebody has put there would lead the write elsewhere.
+	//guard: a link at the temporary name of a file is not followed
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY|syscall.O_NOFOLLOW|syscall.O_CLOEXEC, 0o600)
 	if err != nil {
 		return err
@@ -79,6 +81,7 @@ func (d Disk) writeSynced(path string, from io.Reader, mode fs.FileMode) error {
 	if err == nil {
 		err = file.Chmod(mode.Perm())
 	}
+	//guard: a file that is installed is on disk before the rename
 	if err == nil {
 		err = d.sync(file)
 	}
@@ -176,6 +179,7 @@ func (d Disk) RemoveEmpty(name string) error {
 		return err
 	}
 	entries, err := os.ReadDir(path)
+	//guard: a file at the folder of the documentation stops the way back
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return nil
 	}

@@ -132,6 +132,7 @@ func hold(file *os.File, path string) error {
 		return err
 	}
 	// Empty may have removed the file since it was opened, and others lock the next one.
+	//guard: the lock of a file that is gone keeps nobody away
 	if is, err := os.Lstat(path); err != nil || !os.SameFile(has, is) {
 		return errLocked
 	}

@@ -23,6 +23,7 @@ func Inventory(
 	for i := range found {
 		p := &found[i]
 		slice := p.Cgroup(partition)
+		//guard: pods outside of the partition are no candidates
 		if !p.Exists || !slice.Exists {
 			continue
 		}
@@ -91,6 +92,7 @@ func container(
 }
 
 func fromKubelet(pod *evict.Pod, k *podsapi.Pod) {
+	//guard: a container that stays ended ends its pod for good
 	pod.EndsForGood = k.EndsWhenKilled()
 	pod.Priority, pod.Request, pod.GracePeriod = k.Priority, uint64(max(k.MemoryRequest, 0)), k.GracePeriod
 	pod.Static = pod.Static || k.Static

@@ -69,9 +69,11 @@ func (m *Memory) Note(fs cgroupfs.FS, found []podmove.Pod, known map[types.UID]*
 func (m *Memory) Candidates(
 	n host.Node, found []podmove.Pod, known map[types.UID]*podsapi.Pod, told bool, capacity uint64,
 ) []evict.Pod {
+	//guard: a pod that is deleted with force keeps what was known of it
 	known = m.complete(known, told)
 	pods := Inventory(m.Partition, found, known, capacity)
 	pods = append(pods, unlisted(m.Partition, n, pods, known, capacity)...)
+	//guard: a pod stays node-critical between two containers
 	m.raise(pods)
 	return pods
 }

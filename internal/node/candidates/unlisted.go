@@ -70,6 +70,7 @@ func unlisted(
 				// the name of the slice.
 				pod.Static = !strings.Contains(uid, "_")
 				// An eviction that begins now belongs to the same pod when a pass has found it.
+				//guard: an unknown pod has the UID that it has when a pass has found it
 				pod.UID = strings.ReplaceAll(uid, "_", "-")
 				estimateByScore(n, &pod, capacity)
 			}

@@ -15,6 +15,7 @@ import (
 // the kubelet's on n. It returns host.ErrNotAsked for another node: its kubeconfig may name a
 // program, which would run here.
 func Open(n host.Node, kubeconfig string) (*kubeapi.Client, string, error) {
+	//guard: the kubeconfig of another node is not opened
 	if err := n.Answers(); err != nil {
 		return nil, "", err
 	}

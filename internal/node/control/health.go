@@ -112,6 +112,7 @@ func (s Service) get(ctx context.Context, path string) (status int, text []byte,
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	status, text, err = ask(ctx, overSocket(s.Socket), Host, path)
+	//guard: root believes nobody at the address of a service that does not run
 	if !errors.Is(err, fs.ErrPermission) {
 		return status, text, true, err
 	}

@@ -42,6 +42,7 @@ func watch(path string) (*creation, error) {
 			_ = events.Close() // nothing was read
 			return nil, &fs.PathError{Op: "watch", Path: dir, Err: err}
 		}
+		//guard: a folder that is made before its parent is watched is not missed
 		if missing == path || !exists(missing) {
 			return &creation{events, filepath.Base(missing)}, nil
 		}

@@ -68,6 +68,7 @@ func Overdue(root hostfs.FS) bool {
 // isLate reports whether an end is over for longer than the timer takes, which comes first.
 func isLate(end, now trialend.Moment) bool {
 	const patience = 10 * time.Second
+	//guard: the timer of a trial comes first
 	end.Since += patience
 	return end.Over(now)
 }

@@ -93,6 +93,7 @@ func hold(dir, cgroup string) (processes, error) {
 			return nil, fmt.Errorf("process %d: %w", pid, err)
 		}
 		p := process{pid, fd}
+		//guard: a PID that is in another cgroup by now is not moved
 		if !p.in(proc, cgroup) {
 			_ = unix.Close(fd)
 			continue
@@ -143,6 +144,7 @@ func (ps processes) moveTo(dir string) error {
 	}
 	defer f.Close()
 	for _, p := range ps {
+		//guard: a process that has ended is not moved
 		if p.ended() {
 			continue
 		}

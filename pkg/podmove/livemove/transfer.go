@@ -69,6 +69,7 @@ func (t *transfer) run(ctx context.Context) error {
 	// What the kernel refuses at once it refuses at the next attempt too, for example a thread with a
 	// real-time policy (cpu_cgroup_can_attach, RT_GROUP_SCHED). Without a rollback the container would
 	// have twice its limits, in two scopes.
+	//guard: a move whose first round fails is taken back
 	if errors.Is(err, ErrOwnCgroups) || errors.Is(err, errFirstRound) {
 		t.anchor.end()
 		return t.rollBack(err)

@@ -154,6 +154,7 @@ func (p *Plugin) awaitNamespace(ctx context.Context, pod membership.Pod) {
 	p.mu.Lock()
 	rules := p.rules
 	p.mu.Unlock()
+	//guard: a sandbox waits only if nothing else decides
 	if p.Await != nil && rules.Place(pod).Refused == membership.NamespaceUnknown {
 		p.Await(ctx, pod.Namespace)
 	}
@@ -181,6 +182,7 @@ func (p *Plugin) CreateContainer(
 	if to == unitname.Default {
 		return nil, nil, nil
 	}
+	//guard: an answer after the sandbox announces it
 	if a, ok := p.announced[pod.GetId()]; ok && a.to != to {
 		// The API server has answered since, or the configuration has changed.
 		a.to = to
@@ -261,6 +263,7 @@ func cgroupsPath(target unitname.PartitionName, pod *api.PodSandbox, c *api.Cont
 	if ok && partition == target && uid == unitname.EscapeUID(pod.GetUid()) && c.GetLinux().GetCgroupsPath() != "" {
 		return c.GetLinux().GetCgroupsPath(), nil
 	}
+	//guard: a slice has the UID of the pod that is placed in it
 	if !ok || partition != unitname.Default || uid != unitname.EscapeUID(pod.GetUid()) {
 		return "", fmt.Errorf(
 			"pod %s/%s: container %s: cgroup %q %w",

@@ -24,6 +24,7 @@ func (c *checker) amountsOfAny(p *Partition) {
 			c.warnings = append(c.warnings, warning)
 		}
 	}
+	//guard: a threshold that only small nodes refuse is a warning without a size
 	if minimum > 0 {
 		c.atBoundAlone(p, limitMinField, least, atLeast, atMost)
 	}

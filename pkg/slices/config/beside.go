@@ -15,6 +15,7 @@ import (
 func besideEachOther(config *kubeletconfig.Merged, list []Partition, n *node) (warnings []string, err error) {
 	var found problems
 	for _, c := range membership.Conflicts(claims(list)...) {
+		//guard: one namespace has one partition
 		if c.First == c.Second {
 			continue
 		}
@@ -63,6 +64,7 @@ func exclusiveAlone(config *kubeletconfig.Merged, list []Partition, n *node, fou
 			}
 		}
 	}
+	//guard: exclusive CPUs leave one for other pods
 	if all := ExclusiveCPUs(list); n.knowsCPUs() && !all.IsEmpty() && n.online.IsSubsetOf(all) {
 		last := &list[slices.IndexFunc(list, func(p Partition) bool { return p.Exclusive })]
 		bad(last, "with the other exclusive lists it leaves no CPU of %s for other pods; want lists without one of them", n.online)

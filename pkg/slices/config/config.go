@@ -158,6 +158,7 @@ func load(root hostfs.FS, read func(hostfs.FS) (*kubeletconfig.Merged, error)) (
 	services, err := newServices(c.Kubelet.Services)
 	settings, settingsErr := newPartitionSettings(c.Kubelet.Partition)
 	if err = errors.Join(c.partition(root), err, settingsErr, checkHost(c.Kubelet.Host)); err != nil {
+		//guard: one broken section refuses all of them
 		c.Partitions, c.Workloads = nil, nil // never a part of the units
 		return c, err
 	}

@@ -124,6 +124,7 @@ func parsePercent(number string, bits int, want string) (float64, error) {
 // shareOf returns a percentage of memory in whole mebibytes, rounded down. It first rounds to whole
 // bytes: 12 % of 3200 MiB are 384 MiB, whatever the error of the fraction is.
 func shareOf(memory int64, percent float64) int64 {
+	//guard: a share is exact whatever its fraction is in binary
 	return int64(math.Round(float64(memory)*percent/100)) / shareUnit * shareUnit
 }
 

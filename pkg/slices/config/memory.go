@@ -27,6 +27,7 @@ type BootedMemory struct {
 func BootMemory(root hostfs.FS) (int64, error) {
 	if data, err := root.ReadFile(MemoryFile, maxFactBytes); err == nil {
 		var kept BootedMemory
+		//guard: memory that was added counts from the next boot
 		if json.Unmarshal(data, &kept) == nil && kept.TotalBytes > 0 {
 			return kept.TotalBytes, nil
 		}

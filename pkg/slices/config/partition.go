@@ -50,7 +50,10 @@ type Partition struct {
 }
 
 // isSized reports whether the size of the node is known, as far as the limit depends on it.
-func (p *Partition) isSized() bool { return p.Share == nil || p.Share.OfBytes > 0 }
+func (p *Partition) isSized() bool {
+	//guard: a share of unknown memory gets no remark on its size
+	return p.Share == nil || p.Share.OfBytes > 0
+}
 
 // IsSystem reports whether it is the system partition of KEP-5894.
 func (p *Partition) IsSystem() bool { return p.Name == unitname.System }

@@ -63,6 +63,7 @@ type Partition struct {
 // stored equal any. Which limit is in force meanwhile makes no difference.
 func (p Partition) Equal(other Partition) bool {
 	same := p.Eviction == nil || other.Eviction != nil && *p.Eviction == *other.Eviction
+	//guard: a floor that is another is another configuration
 	return same && p.Name == other.Name && p.Floor == other.Floor && slices.Equal(p.Namespaces, other.Namespaces)
 }
 

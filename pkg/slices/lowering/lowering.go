@@ -125,6 +125,7 @@ type state struct {
 func (s state) defers(p *config.Partition) bool {
 	_, evicts := p.Margin()
 	limit := uint64(p.MemoryLimit)
+	//guard: an operator's limit is not deferred
 	return evicts && s.monitor && !s.operator && limit > 0 && limit < s.memory.Max && limit <= s.memory.Used()
 }
 
