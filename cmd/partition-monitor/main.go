@@ -95,7 +95,6 @@ func newApp(n host.Node, stdout, stderr io.Writer) *cli.App {
 			recommendCommand(n),
 			renderCommand(n),
 			historyCommand(n),
-			topCommand(n),
 			moveCommand(n),
 			tryCommand(n),
 			keepCommand(n),
@@ -120,8 +119,8 @@ func newApp(n host.Node, stdout, stderr io.Writer) *cli.App {
 			}
 			if c.Args().Present() {
 				name := c.Args().First()
-				if successor := successors[name]; successor != "" {
-					return usageError{fmt.Errorf("%s is gone: partition-monitor %s answers it", name, successor)}
+				if successor, ok := gone[name]; ok {
+					return usageError{fmt.Errorf("the command %s is gone: use %s", name, successor)}
 				}
 				return usageError{fmt.Errorf("unknown command %q (%s)", name, cli.SuggestCommand(c.App.Commands, name))}
 			}
@@ -155,15 +154,18 @@ func newApp(n host.Node, stdout, stderr io.Writer) *cli.App {
 	return app
 }
 
-// successors holds the commands that are gone, and which one answers the same question.
-var successors = map[string]string{"audit": "check"}
+// gone has the successors of the commands that are gone.
+var gone = map[string]string{
+	"audit": "partition-monitor check",
+	"top":   "partition-monitor status --watch",
+}
 
 // unending lists the commands that last as long as a person wants.
-var unending = []string{"run", "top"}
+var unending = []string{"run"}
 
 // finishing lists the commands that finish something at a signal. The others change nothing, and a
 // signal kills them.
-var finishing = []string{"run", "top", "move", "try", "keep", "collect"}
+var finishing = []string{"run", "move", "try", "keep", "collect"}
 
 func withSignals(action cli.ActionFunc) cli.ActionFunc {
 	return func(c *cli.Context) error {

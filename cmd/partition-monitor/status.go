@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/urfave/cli/v2"
@@ -20,6 +21,7 @@ func statusCommand(n host.Node) *cli.Command {
 			outputs.flag(),
 			&cli.BoolFlag{Name: flagWait, Usage: "wait until the partition is active and the service ready"},
 			&cli.DurationFlag{Name: flagTimeout, Usage: "longest time to wait; 0 for no limit"},
+			&cli.BoolFlag{Name: flagWatch, Usage: "show it again every two seconds, on a terminal in place of what was shown before"},
 		),
 		Action: func(c *cli.Context) error {
 			n, err := nodeOf(c, n)
@@ -37,6 +39,13 @@ func statusCommand(n host.Node) *cli.Command {
 			}
 			if err := await(c, n, common); err != nil {
 				return err
+			}
+			if c.Bool(flagWatch) {
+				if c.String(flagOutput) == outputs[0].name {
+					write = status.WriteWatched
+				}
+				read := func(ctx context.Context) (status.Status, error) { return status.Read(ctx, common) }
+				return status.Watch(c.Context, c.App.Writer, read, write)
 			}
 			found, err := status.Read(c.Context, common)
 			if err != nil {
@@ -57,6 +66,7 @@ func statusCommand(n host.Node) *cli.Command {
 const (
 	flagWait    = "wait"
 	flagTimeout = "timeout"
+	flagWatch   = "watch"
 )
 
 // await waits as the flags say.

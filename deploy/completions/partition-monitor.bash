@@ -13,7 +13,6 @@ _partition_monitor() {
 		'partition-monitor recommend') at='partition-monitor recommend' ;;
 		'partition-monitor render') at='partition-monitor render' ;;
 		'partition-monitor history') at='partition-monitor history' ;;
-		'partition-monitor top') at='partition-monitor top' ;;
 		'partition-monitor move') at='partition-monitor move' ;;
 		'partition-monitor try') at='partition-monitor try' ;;
 		'partition-monitor keep') at='partition-monitor keep' ;;
@@ -32,8 +31,6 @@ _partition_monitor() {
 	'partition-monitor try '*) words='' ;;
 	'partition-monitor move -'*) words='--help' ;;
 	'partition-monitor move '*) words='' ;;
-	'partition-monitor top -'*) words='--runtime-endpoint --nri-socket --pods-api-socket --listen --move --eviction --eviction-protect --eviction-cooldown --kubeconfig --events --node-condition --node-status --interval --count --dir --help' ;;
-	'partition-monitor top '*) words='' ;;
 	'partition-monitor history -'*) words='--since --until --at --partition --output --dir --root --help' ;;
 	'partition-monitor history '*) words='' ;;
 	'partition-monitor render -'*) words='--type --role --kubeconfig --api-version --validating-only --config --selector --remove --help' ;;
@@ -46,12 +43,12 @@ _partition_monitor() {
 	'partition-monitor validate '*) words='' ;;
 	'partition-monitor check -'*) words='--runtime-endpoint --nri-socket --pods-api-socket --listen --move --eviction --eviction-protect --eviction-cooldown --kubeconfig --events --node-condition --node-status --output --ignore --root --help' ;;
 	'partition-monitor check '*) words='' ;;
-	'partition-monitor status -'*) words='--runtime-endpoint --nri-socket --pods-api-socket --listen --move --eviction --eviction-protect --eviction-cooldown --kubeconfig --events --node-condition --node-status --output --wait --timeout --root --help' ;;
+	'partition-monitor status -'*) words='--runtime-endpoint --nri-socket --pods-api-socket --listen --move --eviction --eviction-protect --eviction-cooldown --kubeconfig --events --node-condition --node-status --output --wait --timeout --watch --root --help' ;;
 	'partition-monitor status '*) words='' ;;
 	'partition-monitor run -'*) words='--runtime-endpoint --nri-socket --pods-api-socket --listen --move --eviction --eviction-protect --eviction-cooldown --kubeconfig --events --node-condition --node-status --web.config.file --textfile --tick --per-pod-metrics --history --history-members --debug --help' ;;
 	'partition-monitor run '*) words='' ;;
 	'partition-monitor -'*) words='--version --root --help' ;;
-	'partition-monitor '*) words='run status check validate plan recommend render history top move try keep collect version' ;;
+	'partition-monitor '*) words='run status check validate plan recommend render history move try keep collect version' ;;
 	esac
 	mapfile -t COMPREPLY < <(compgen -W "$words" -- "$cur")
 }

@@ -2,7 +2,7 @@
 
 function __fish_partition-monitor_no_subcommand --description 'Test if there has been any subcommand yet'
     for i in (commandline -opc)
-        if contains -- $i run status check validate plan recommend render history top move try keep collect version help h
+        if contains -- $i run status check validate plan recommend render history move try keep collect version help h
             return 1
         end
     end
@@ -51,6 +51,7 @@ complete -c partition-monitor -n '__fish_seen_subcommand_from status' -f -l node
 complete -c partition-monitor -n '__fish_seen_subcommand_from status' -f -l output -s o -r -d 'table or json'
 complete -c partition-monitor -n '__fish_seen_subcommand_from status' -f -l wait -d 'wait until the partition is active and the service ready'
 complete -c partition-monitor -n '__fish_seen_subcommand_from status' -f -l timeout -r -d 'longest time to wait; 0 for no limit'
+complete -c partition-monitor -n '__fish_seen_subcommand_from status' -f -l watch -d 'show it again every two seconds, on a terminal in place of what was shown before'
 complete -c partition-monitor -n '__fish_seen_subcommand_from status' -f -l root -r -d 'read the node whose files are below `DIR`, a mounted disk or an unpacked sosreport, and ask nothing of this one'
 complete -c partition-monitor -n '__fish_seen_subcommand_from check' -f -l help -s h -d 'show help'
 complete -r -c partition-monitor -n '__fish_partition-monitor_no_subcommand' -a 'check' -d 'check the configuration and the node: what is wrong and what to change; exit status 1 if something is wrong'
@@ -115,23 +116,6 @@ complete -c partition-monitor -n '__fish_seen_subcommand_from history' -f -l par
 complete -c partition-monitor -n '__fish_seen_subcommand_from history' -f -l output -s o -r -d 'table or json'
 complete -c partition-monitor -n '__fish_seen_subcommand_from history' -f -l dir -r -d '`FOLDER` of the history, such as a copy from another node'
 complete -c partition-monitor -n '__fish_seen_subcommand_from history' -f -l root -r -d 'read the node whose files are below `DIR`, a mounted disk or an unpacked sosreport, and ask nothing of this one'
-complete -c partition-monitor -n '__fish_seen_subcommand_from top' -f -l help -s h -d 'show help'
-complete -r -c partition-monitor -n '__fish_partition-monitor_no_subcommand' -a 'top' -d 'show the partitions as they change, and with the keys left and right what the history has of them; lines where there is no terminal'
-complete -c partition-monitor -n '__fish_seen_subcommand_from top' -f -l runtime-endpoint -r -d '`SOCKET` of the container runtime (default: the kubelet\'s, or the first that answers)'
-complete -c partition-monitor -n '__fish_seen_subcommand_from top' -f -l nri-socket -r -d '`SOCKET` at which the runtime serves NRI'
-complete -c partition-monitor -n '__fish_seen_subcommand_from top' -f -l pods-api-socket -r -d '`SOCKET` of the kubelet\'s Pods API'
-complete -c partition-monitor -n '__fish_seen_subcommand_from top' -f -l listen -r -d '`ADDRESS` for metrics and health'
-complete -c partition-monitor -n '__fish_seen_subcommand_from top' -f -l move -r -d '`MODE` of moving running pods: auto, restart, live or never'
-complete -c partition-monitor -n '__fish_seen_subcommand_from top' -f -l eviction -r -d '`MODE` of eviction: on, off, or dry-run, which only reports'
-complete -c partition-monitor -n '__fish_seen_subcommand_from top' -f -l eviction-protect -r -d '`PODS` that are never evicted: none, kubelet, or a list of static, node-critical, cluster-critical'
-complete -c partition-monitor -n '__fish_seen_subcommand_from top' -f -l eviction-cooldown -r -d '`DURATION` after an eviction in which the pods of the same controller are restarted and not evicted'
-complete -c partition-monitor -n '__fish_seen_subcommand_from top' -f -l kubeconfig -r -d 'kubeconfig `FILE` to report evictions to the API server with; auto is the kubelet\'s, with none pods are restarted instead'
-complete -c partition-monitor -n '__fish_seen_subcommand_from top' -f -l events -r -d '`MODE`, on or off: Events about the partition on its pods and on the node, with the kubeconfig of --kubeconfig'
-complete -c partition-monitor -n '__fish_seen_subcommand_from top' -f -l node-condition -d 'keep the condition SystemPartitionPressure of the node, with the same kubeconfig'
-complete -c partition-monitor -n '__fish_seen_subcommand_from top' -f -l node-status -d 'keep labels with the version and the section, and the condition SystemPartitionReady, of the node, with the same kubeconfig'
-complete -c partition-monitor -n '__fish_seen_subcommand_from top' -f -l interval -r -d '`TIME` between two readings'
-complete -c partition-monitor -n '__fish_seen_subcommand_from top' -f -l count -r -d '`NUMBER` of readings, in lines; 0 for no end'
-complete -c partition-monitor -n '__fish_seen_subcommand_from top' -f -l dir -r -d '`FOLDER` of the history, such as a copy from another node'
 complete -c partition-monitor -n '__fish_seen_subcommand_from move' -f -l help -s h -d 'show help'
 complete -r -c partition-monitor -n '__fish_partition-monitor_no_subcommand' -a 'move' -d 'ask the service to move one pod to where it belongs, even one that it does not restart by itself (static, node-critical, --move=never); returns when the pod is there and Ready again'
 complete -c partition-monitor -n '__fish_seen_subcommand_from try' -f -l help -s h -d 'show help'

@@ -27,7 +27,7 @@ func Shown(partition unitname.PartitionName) unitname.PartitionName {
 // ReadHistory reads the history of a partition; "" means the system partition, whether or not the
 // history has it. An error says how to get a history, or which partitions it has.
 func ReadHistory(ctx context.Context, dir string, partition unitname.PartitionName) (samples.History, error) {
-	h, err := ReadHistories(ctx, dir)
+	h, err := readHistories(ctx, dir)
 	if err == nil && partition != "" && !slices.Contains(h.Partitions, partition) {
 		known := PartitionNames(h.Partitions)
 		return h, fmt.Errorf("the history in %s has no partition %q; it has %s",
@@ -39,8 +39,8 @@ func ReadHistory(ctx context.Context, dir string, partition unitname.PartitionNa
 	return h.Of(Shown(partition)), nil
 }
 
-// ReadHistories reads the history of all partitions. An error says how to get one.
-func ReadHistories(ctx context.Context, dir string) (samples.History, error) {
+// readHistories reads the history of all partitions. An error says how to get one.
+func readHistories(ctx context.Context, dir string) (samples.History, error) {
 	h, err := samples.Read(ctx, dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

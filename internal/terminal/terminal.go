@@ -38,12 +38,12 @@ func Of(file any) Terminal {
 var (
 	Alarm   = ansi.Style{}.Bold().ForegroundColor(ansi.Red)
 	Caution = ansi.Style{}.ForegroundColor(ansi.Yellow)
-	Faint   = ansi.Style{}.Faint()
+	faint   = ansi.Style{}.Faint()
 )
 
 // Severities has the styles of the words by which lines say how bad something is.
 var Severities = map[string]ansi.Style{
-	"error": Alarm, "warning": Caution, "ignored": Faint, "left out": Faint, "not checked": Faint,
+	"error": Alarm, "warning": Caution, "ignored": faint, "left out": faint, "not checked": faint,
 }
 
 // Write writes lines for a person. On a terminal a line that is wrapped continues at a column, or

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -69,6 +70,39 @@ ok      error: none
 	t.Setenv("NO_COLOR", "")
 	var pipe bytes.Buffer
 	if err := Write(&pipe, text, 8, Severities); err != nil || pipe.String() != text {
+		t.Errorf("%v, %q", err, &pipe)
+	}
+}
+
+// TestRedraw: a terminal shows a text in place of the one before, as far as it has rows. A wide line
+// takes several. Others get the text as it is.
+func TestRedraw(t *testing.T) {
+	const rows = 24
+	line, wide := "a line\n", strings.Repeat("x", 33)+"\n"
+	for term, test := range map[string]struct{ text, want string }{
+		"dumb":  {strings.Repeat(line, 2*rows), strings.Repeat(line, 2*rows)},
+		"xterm": {strings.Repeat(line, 2*rows), "\x1b[H\x1b[2J" + strings.Repeat(line, rows-2) + "26 lines more\n"},
+		"vt100": {strings.Repeat(line, rows-1), "\x1b[H\x1b[2J" + strings.Repeat(line, rows-1)},
+		"linux": {strings.Repeat(wide, rows), "\x1b[H\x1b[2J" + strings.Repeat(wide, rows/2-1) + "13 lines more\n"},
+	} {
+		t.Setenv("TERM", term)
+		tty, screen := pty.Open(t, 32)
+		err := Redraw(tty, func(w io.Writer) error {
+			if (Of(w) == Terminal{}) != (term == "dumb") {
+				t.Errorf("TERM=%s: what is drawn does not know the terminal", term)
+			}
+			return Write(w, test.text, 8, nil)
+		})
+		if err := errors.Join(err, tty.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if got := pty.Shown(t, screen); got != test.want {
+			t.Errorf("TERM=%s: %q; want %q", term, got, test.want)
+		}
+	}
+	var pipe bytes.Buffer
+	err := Redraw(&pipe, func(w io.Writer) error { return Write(w, line, 8, nil) })
+	if err != nil || pipe.String() != line {
 		t.Errorf("%v, %q", err, &pipe)
 	}
 }

@@ -209,7 +209,7 @@ func readPods(ctx context.Context, o options.Options, config podmove.Policy) (po
 	defer cancel()
 	kubelet := node.ListPods(ctx, o.PodsAPI)
 	runtime := node.NewRuntime(o.Node, o.Runtime, node.AskSystemctl(o.Node), func(bool) {})
-	defer runtime.Close() // top reads every other second
+	defer runtime.Close() // Watch reads every other second
 	gatherer := podmove.Gatherer{Cgroups: o.Node.Cgroups, Proc: o.Node.Proc, Kubelet: kubelet, Runtime: runtime}
 	state := podmove.Unavailable
 	if node.Served(ctx, o.NRI) == nil {
@@ -275,18 +275,12 @@ func WriteTable(w io.Writer, status Status) error {
 			oneline.Terminal(o.Scope), oneline.Terminal(o.Slice),
 		)
 	}
-	fmt.Fprintln(&text)
 	styles := map[string]ansi.Style{"Problem": terminal.Alarm, "Pods": terminal.Caution, "Outlived": terminal.Caution}
 	if status.Service != "ready" {
 		styles["Service"] = terminal.Caution
 	}
 	if err := terminal.Write(w, text.String(), margin, styles); err != nil {
 		return err
-	}
-	if status.PodsUnknown == "" {
-		if err := writePods(w, status.Pods); err != nil {
-			return err
-		}
 	}
 	for i := range status.Partitions {
 		p := &status.Partitions[i]
@@ -298,13 +292,16 @@ func WriteTable(w io.Writer, status Status) error {
 			return err
 		}
 	}
-	return nil
+	if status.PodsUnknown != "" {
+		return nil
+	}
+	return writePods(w, status.Pods)
 }
 
 // writePods writes a line for each pod.
 func writePods(w io.Writer, pods []podmove.PodReport) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "NAMESPACE\tPOD\tQOS\tMEMBER\tPARTITION\tCONTAINERS\tMISPLACED\tWHY")
+	fmt.Fprintln(table, "\nNAMESPACE\tPOD\tQOS\tMEMBER\tPARTITION\tCONTAINERS\tMISPLACED\tWHY")
 	for _, pod := range pods {
 		member := "no"
 		if pod.Member {

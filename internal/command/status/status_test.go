@@ -255,7 +255,8 @@ Namespaces  kube-system
 Memory      490Mi of 512Mi
 CPU weight  79
 Service     ready
-
+`
+		pods = `
 NAMESPACE  POD  QOS  MEMBER  PARTITION  CONTAINERS  MISPLACED  WHY
 `
 		want = `
@@ -278,8 +279,8 @@ EVICTED               NAMESPACE    POD      THRESHOLD  METHOD   USED   REQUESTED
 `
 	)
 	s := guardedStatus()
-	if got := table(t, s); got != head+want {
-		t.Errorf("got\n%s; want\n%s", got, head+want)
+	if got := table(t, s); got != head+want+pods {
+		t.Errorf("got\n%s; want\n%s", got, head+want+pods)
 	}
 	// Statuses with less to show.
 	for name, test := range map[string]struct {
@@ -296,8 +297,8 @@ EVICTED               NAMESPACE    POD      THRESHOLD  METHOD   USED   REQUESTED
 		"dry run": {&Eviction{Mode: "dry-run", AvailableBytes: 300 << 20, HardBytes: 32 << 20}, "\nEviction    dry-run, 300Mi available, evicts below 32Mi: 268Mi until an eviction\n"},
 	} {
 		s.Partitions[0].Eviction = test.eviction
-		if got := table(t, s); got != head+test.want {
-			t.Errorf("%s: got\n%s; want\n%s", name, got, head+test.want)
+		if got := table(t, s); got != head+test.want+pods {
+			t.Errorf("%s: got\n%s; want\n%s", name, got, head+test.want+pods)
 		}
 	}
 }

@@ -1,0 +1,39 @@
+package status
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"nodepartition/internal/terminal"
+)
+
+// interval is the time between two readings of Watch.
+const interval = 2 * time.Second
+
+// Watch writes what read returns, and again every two seconds, until reading or writing fails. On a
+// terminal each status replaces the one before.
+func Watch(ctx context.Context, w io.Writer, read func(context.Context) (Status, error), write func(io.Writer, Status) error) error {
+	for tick := time.NewTicker(interval); ; <-tick.C {
+		status, err := read(ctx)
+		if err != nil {
+			return err
+		}
+		if err := terminal.Redraw(w, func(w io.Writer) error { return write(w, status) }); err != nil {
+			return err
+		}
+	}
+}
+
+// WriteWatched writes a status for people that is one of many: with the time at which it was read.
+func WriteWatched(w io.Writer, status Status) error {
+	if _, err := fmt.Fprintf(w, "Time        %s\n", status.Time.Local().Format(time.DateTime)); err != nil {
+		return err
+	}
+	if err := WriteTable(w, status); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(w)
+	return err
+}
