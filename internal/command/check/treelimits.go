@@ -357,4 +357,3 @@ func (t *tree) oomScores() {
 			"%s: the kernel kills it after every container, and guaranteed containers have %d", unit, guaranteedScore)
 	}
 }
-
