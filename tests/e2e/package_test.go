@@ -18,8 +18,8 @@ import (
 )
 
 // scrapes scrapes the metrics of the monitor, one scrape after the other with a pause between them,
-// until end is called. A scrape is refused while the monitor restarts. No series of the first may be
-// missing for longer than the interval of a Prometheus: it would miss two scrapes.
+// until end is called. A scrape is refused while the monitor restarts. No series of the first may
+// be missing for longer than the interval of a Prometheus: it would miss two scrapes.
 func scrapes(t *testing.T, n *lab.Node, pause time.Duration) (end func()) {
 	t.Helper()
 	// A scrape has its own time, also the last one. Prometheus gives up after 10 s, and an emulated

@@ -33,8 +33,8 @@ type kubeletSettings struct {
 	OOMScoreAdj             *int              `json:"oomScoreAdj"`
 }
 
-// settingsOf returns the settings of the running kubelet; nil without one. It returns an error for a
-// kubelet whose pods are not in kubepods.slice: a slice of that name is then a remainder.
+// settingsOf returns the settings of the running kubelet; nil without one. It returns an error for
+// a kubelet whose pods are not in kubepods.slice: a slice of that name is then a remainder.
 func settingsOf(n *allocatable.Node) (*kubeletSettings, error) {
 	if n.Kubelet == nil {
 		return nil, nil
