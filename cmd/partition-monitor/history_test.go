@@ -172,6 +172,7 @@ func TestServiceHistoryPartitions(t *testing.T) {
 	n := guarded(t)
 	n.Write("/var/lib/kubelet/config.yaml", fakenode.Configuration("systemPartition: {memoryLimit: 96Mi, namespaces: [kube-system]}\n"+
 		"workloadPartitions: {telemetry: {memoryLimit: 64Mi, namespaces: [logs]}}\n"))
+	n.Generate(0)
 	n.TellPods()
 	for file, text := range map[string]string{
 		"memory.max": "67108864", "memory.current": "31457280", "cpu.stat": "usage_usec 1000", "cpu.weight": "1",

@@ -11,7 +11,9 @@ import (
 	"testing"
 
 	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/generator"
 	"nodepartition/internal/host"
+	"nodepartition/internal/trialend"
 	"nodepartition/tests/fakenode"
 )
 
@@ -34,14 +36,14 @@ func otherNode(t *testing.T, files map[string]string) (dir string) {
 // disk has the files of a disk: nothing of the kernel.
 var disk = map[string]string{"/var/lib/kubelet/config.yaml": fakenode.Valid("kube-system"), "/proc/.keep": "", "/sys/.keep": ""}
 
-// report has the files of a sosreport.
+// report has the files of a sosreport. The generator adds its own.
 var report = map[string]string{
 	"/var/lib/kubelet/config.yaml": fakenode.Valid("kube-system") + "kubeReserved: {memory: 1Gi}\n", "/proc/cmdline": "quiet", "/proc/meminfo": "MemTotal: 16777216 kB",
 	"/sys/devices/system/cpu/present": "0-3", "/sys/devices/system/cpu/online": "0-3", "/sys/fs/cgroup/cgroup.controllers": "cpuset cpu io memory pids",
 	fakenode.SystemCgroup + "/memory.max": "67108864", fakenode.SystemCgroup + "/memory.current": "1048576", fakenode.SystemCgroup + "/cpu.weight": "79",
 	fakenode.SystemCgroup + "/cpu.max": "max 100000", fakenode.SystemCgroup + "/pids.max": "max",
 	fakenode.SystemCgroup + "/memory.stat":       "anon 1048576\ninactive_file 0\nactive_file 0\nslab_reclaimable 0",
-	"/run/node-partition/monitor/evictions.json": `{"last":[{"namespace":"kube-system","name":"dns","time":"2026-11-20T10:00:00Z"}]}`,
+	"/run/node-partition/monitor/evictions.json": `{"version":1,"partition":"system","last":[{"namespace":"kube-system","name":"dns","time":"2026-11-20T10:00:00Z"}]}`,
 }
 
 // TestRoot: the commands read another node, and report what is missing.
@@ -59,10 +61,10 @@ func TestRoot(t *testing.T) {
 		{"a disk and its capacity", disk, "plan --capacity=cpu=4,memory=16Gi", exitOK, []string{"= left for user pods  4    16220Mi"}},
 		{"a disk", disk, "check", exitOK, []string{
 			"warning configuration: the section is not checked: not among the files of --root: /proc/cmdline, /proc/meminfo, ",
-			"file: /var/lib/kubelet/config.yaml: read", "warning slice, reserved, floor, ", "eviction-kernel: cgroups: not among the files of --root", "warning swap: not known: /proc/swaps",
+			"file: /var/lib/kubelet/config.yaml: read", "warning slice, reserved, floor, eviction-kernel, ", ": cgroups: not among the files of --root", "warning swap: not known: /proc/swaps",
 			"warning systemd, runtime, cgroup-driver, nri, pods-api, ", ": " + notAsked,
 		}},
-		{"a disk", disk, "status", exitOK, []string{"Service     " + notAsked, "the section is not checked: ", "cgroups: not among the files of --root", "pods: " + notAsked}},
+		{"a disk", disk, "status", exitOK, []string{"Service     " + notAsked, "there is no decision of partition-generator", "cgroups: not among the files of --root", "pods: " + notAsked}},
 		{"a disk", disk, "history", exitProblem, []string{"no history in "}},
 		{"a report", report, "plan", exitOK, []string{"capacity              4    16Gi     -", "pods of the partition: " + notAsked, "storage: not read: ", "kubepods-system.slice"}},
 		{"a report", report, "check", exitOK, []string{"ok      configuration: memoryLimit 67108864", "ok      slice: kubepods-system.slice is active with its limits"}},
@@ -71,6 +73,11 @@ func TestRoot(t *testing.T) {
 		t.Run(test.name+", "+test.args, func(t *testing.T) {
 			t.Parallel()
 			dir := otherNode(t, test.files)
+			if test.name == "a report" {
+				if status := generator.Run(dir, filepath.Join(dir, "run/systemd/generator"), trialend.Moment{}, generator.NewLog(t.Output())); status != 0 {
+					t.Fatalf("generator: status %d", status)
+				}
+			}
 			words := strings.Fields(test.args)
 			for _, args := range [][]string{append([]string{"--root", dir}, words...), append(words, "--root="+dir)} {
 				status, stdout, stderr := command(t, args...)

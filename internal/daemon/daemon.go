@@ -396,7 +396,7 @@ func (m *monitor) stopEmptied(ctx context.Context) {
 		stopping, cancel := context.WithTimeout(ctx, comeAndGoTimeout)
 		defer cancel()
 		for _, name := range names {
-			if m.exists(name) && (name != unitname.System || now.ManagedByKubelet == "") {
+			if m.exists(name) && !now.IsKubelets(name) {
 				m.stopSlices(stopping, name)
 			}
 		}

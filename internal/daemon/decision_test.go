@@ -33,8 +33,8 @@ func running(t *testing.T) *fakeNode {
 	return n
 }
 
-// TestEdit: an edit counts from the run of the generator on, which is a reload of systemd. Neither a
-// restart nor the first start in a boot follows the files.
+// TestEdit: an edit counts from the run of the generator on, which is a reload of systemd. Neither
+// a restart nor the first start in a boot follows the files.
 func TestEdit(t *testing.T) {
 	t.Parallel()
 	for name, edit := range map[string]string{

@@ -45,9 +45,9 @@ func Load(node host.Node, mode podmove.Mode) (Followed, error) {
 		f.ManagedByKubelet = why
 	}
 	//guard: nothing is followed beside a kubelet that makes the partition
-	f.Partitions = slices.DeleteFunc(f.Partitions, func(p decision.Partition) bool { return f.isKubelets(p.Name) })
+	f.Partitions = slices.DeleteFunc(f.Partitions, func(p decision.Partition) bool { return f.IsKubelets(p.Name) })
 	//guard: types of the kubelet's partition are not followed
-	f.Workloads = slices.DeleteFunc(f.Workloads, func(w membership.Workload) bool { return f.isKubelets(w.Partition) })
+	f.Workloads = slices.DeleteFunc(f.Workloads, func(w membership.Workload) bool { return f.IsKubelets(w.Partition) })
 	if len(f.Partitions) == 0 && f.ManagedByKubelet == "" {
 		f.Partitions = []decision.Partition{{Name: unitname.System, Off: true}}
 	}
@@ -64,8 +64,8 @@ func read(node host.Node) (*decision.Decision, error) {
 	return decided, err
 }
 
-// isKubelets reports whether the kubelet makes a partition itself.
-func (f Followed) isKubelets(name unitname.PartitionName) bool {
+// IsKubelets reports whether the kubelet makes a partition itself.
+func (f Followed) IsKubelets(name unitname.PartitionName) bool {
 	return name == unitname.System && f.ManagedByKubelet != ""
 }
 

@@ -67,7 +67,8 @@ type Usage struct {
 	PeakTime      time.Time `json:"peakTime"`
 	// CurrentPeakBytes is the largest memory.current, with page cache.
 	CurrentPeakBytes uint64 `json:"currentPeakBytes"`
-	// Cache and Pods are nil where they are not known, as in a minute without an answer of the kubelet.
+	// Cache and Pods are nil where they are not known, as in a minute without an answer of the
+	// kubelet.
 	Cache *Cache `json:"cache,omitempty"`
 	Pods  *Pods  `json:"pods,omitempty"`
 	// LimitBytes is the limit in force, 0 for none. HardBytes and SoftBytes are the thresholds, 0 for

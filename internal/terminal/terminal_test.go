@@ -74,8 +74,8 @@ ok      error: none
 	}
 }
 
-// TestRedraw: a terminal shows a text in place of the one before, as far as it has rows. A wide line
-// takes several. Others get the text as it is.
+// TestRedraw: a terminal shows a text in place of the one before, as far as it has rows. A wide
+// line takes several. Others get the text as it is.
 func TestRedraw(t *testing.T) {
 	const rows = 24
 	line, wide := "a line\n", strings.Repeat("x", 33)+"\n"

@@ -404,7 +404,7 @@ func TestReporterResumedLate(t *testing.T) {
 				m := n.manager(hardOnly)
 				e := Eviction{
 					PodMeta: PodMeta{UID: "greedy", Name: "greedy"},
-					Verdict: Verdict{Time: time.Now().Add(-age), Threshold: Hard, Method: Evict},
+					Verdict: Verdict{Time: time.Now().Add(-age), Threshold: Hard, Method: Evict, OutsideGrace: time.Second},
 					Gone:    true,
 				}
 				if err := m.Store.write(unitname.System, History{Open: []Eviction{e}}); err != nil {
@@ -420,7 +420,7 @@ func TestReporterResumedLate(t *testing.T) {
 				}
 				m.load()
 				n.run(m, 15*time.Second)
-				n.expect("evict greedy", "kill greedy.c1", "kill greedy.c2", "confirm greedy") // they run here
+				n.expectSorted("confirm greedy", "evict greedy", "stop greedy.c1 1s", "stop greedy.c2 1s") // they run here
 				n.expectEvents("resumed greedy", "count hard evict", "evicted greedy evict")
 			})
 		})

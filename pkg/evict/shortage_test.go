@@ -152,7 +152,7 @@ func TestManagerShortageFile(t *testing.T) {
 	}{
 		"killed before the rename": {".shortage.json.new", `{"boot":"b","softSin`, 4 * time.Second, ""},
 		"broken":                   {"shortage.json", `{"boot":`, 10 * time.Second, "unexpected end of JSON input; remove it"},
-		"another threshold":        {"shortage.json", `{"reclaiming":"firm"}`, 10 * time.Second, `reclaiming: "firm": want "hard" or "soft"; remove it`},
+		"another threshold":        {"shortage.json", `{"version":1,"partition":"system","reclaiming":"firm"}`, 10 * time.Second, `reclaiming: "firm": want "hard" or "soft"; remove it`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(n *node) {

@@ -253,27 +253,11 @@ func (n *Node) ServeAt(socket string, f *Runtime) {
 	n.ServeGRPC(socket, func(s *grpc.Server) { runtime.RegisterRuntimeServiceServer(s, f) })
 }
 
-// noPods has no pods.
-type noPods struct {
-	podsv1alpha1.UnimplementedPodsServer
-}
-
-func (noPods) WatchPods(
-	_ *podsv1alpha1.WatchPodsRequest,
-	stream grpc.ServerStreamingServer[podsv1alpha1.WatchPodsEvent],
-) error {
-	if err := stream.Send(&podsv1alpha1.WatchPodsEvent{Type: podsv1alpha1.EventType_INITIAL_SYNC_COMPLETE}); err != nil {
-		return err
-	}
-	<-stream.Context().Done()
-	return nil
-}
-
 // ServePods starts the kubelet's Pods API without pods. status waits two seconds for a socket that
 // does not answer.
 func (n *Node) ServePods() {
 	n.t.Helper()
-	n.servePods(noPods{})
+	n.servePods(Kubelet{})
 }
 
 func (n *Node) servePods(api podsv1alpha1.PodsServer) {
@@ -335,15 +319,8 @@ func (p Pod) scope() string {
 	)
 }
 
-// telling is a Pods API that reports Pods.
-type telling struct {
-	podsv1alpha1.UnimplementedPodsServer
-}
-
-func (telling) WatchPods(
-	_ *podsv1alpha1.WatchPodsRequest,
-	stream grpc.ServerStreamingServer[podsv1alpha1.WatchPodsEvent],
-) error {
+// kubelet returns the kubelet with Pods.
+func kubelet() (k Kubelet) {
 	for _, p := range Pods {
 		pod := v1.Pod{
 			ObjectMeta: metav1.ObjectMeta{
@@ -368,15 +345,9 @@ func (telling) WatchPods(
 		if p.Static {
 			pod.Annotations["kubernetes.io/config.source"] = "file"
 		}
-		data, err := pod.Marshal()
-		if err == nil {
-			err = stream.Send(&podsv1alpha1.WatchPodsEvent{Type: podsv1alpha1.EventType_ADDED, Pod: data})
-		}
-		if err != nil {
-			return err
-		}
+		k.Pods = append(k.Pods, &pod)
 	}
-	return noPods{}.WatchPods(nil, stream)
+	return k
 }
 
 // The memory usage of the partition on a guarded node. With Scarce, 10Mi of 96Mi are available,
@@ -442,7 +413,7 @@ func Guarded(t *testing.T) *Node {
 // TellPods serves the kubelet's Pods API with Pods.
 func (n *Node) TellPods() {
 	n.t.Helper()
-	n.servePods(telling{})
+	n.servePods(kubelet())
 }
 
 // Killed returns the pods whose container was killed.
@@ -482,7 +453,7 @@ func Whole(t *testing.T) *Node {
 	}
 	n.Serve(&Runtime{})
 	n.Listen("/run/nri/nri.sock")
-	n.Listen("/var/lib/kubelet/pods-api/pods-api.sock")
+	n.ServePods()
 	c := fakeapi.New(t, httptest.NewServer)
 	c.Kubeconfig(t, filepath.Join(n.Root, "/var/lib/kubelet/kubeconfig"))
 	n.Cluster = c

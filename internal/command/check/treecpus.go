@@ -67,7 +67,8 @@ func (t *tree) containers(p *config.Partition, members bool) []container {
 
 // exclusiveMembers finds members that the static policy assigns CPUs to: Guaranteed containers that
 // request whole CPUs (guaranteedCPUs, pkg/kubelet/cm/cpumanager/policy_static.go). Assigned CPUs
-// are never reserved ones. The partition holds its members to its own CPUs, so the assigned ones idle.
+// are never reserved ones. The partition holds its members to its own CPUs, so the assigned ones
+// idle.
 func (t *tree) exclusiveMembers(p *config.Partition) {
 	if t.settings == nil || t.settings.CPUManagerPolicy != static {
 		return

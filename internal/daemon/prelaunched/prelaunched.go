@@ -156,8 +156,8 @@ func (p plugin) await(ctx context.Context, before string) error {
 // members returns the members as the service follows them. A policy that is off means that there
 // are none: the section is missing, the partition is not active yet, or the service is masked.
 //
-// A decision that cannot be read does not matter where nothing is to be placed: the service does not start
-// there, so it would be wrong to announce it.
+// A decision that cannot be read does not matter where nothing is to be placed: the service does
+// not start there, so it would be wrong to announce it.
 func members(n host.Node) (podmove.Policy, error) {
 	//guard: the pre-launched plugin places nothing for somebody else's slice
 	if !node.AnyActive(n) || masked(n) {

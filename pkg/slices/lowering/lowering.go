@@ -37,10 +37,10 @@ import (
 const EvictsFile = config.StateDir + "/monitor/evicts"
 
 // monitorCgroup is the cgroup of the service without a Slice= of an operator. A populated cgroup
-// shows that the monitor runs: systemd removes the cgroup of a service that has ended. The lock that
-// a monitor holds would also show a monitor that was started by hand. But trying that lock means
-// holding it for a moment, and a monitor that starts at that moment would exit. And /proc/locks grows
-// with the locks of all pods.
+// shows that the monitor runs: systemd removes the cgroup of a service that has ended. The lock
+// that a monitor holds would also show a monitor that was started by hand. But trying that lock
+// means holding it for a moment, and a monitor that starts at that moment would exit. And
+// /proc/locks grows with the locks of all pods.
 const monitorCgroup = unitname.CgroupMount + "/" + unitname.MonitorCgroup
 
 const (
