@@ -16,7 +16,7 @@ import (
 
 	"nodepartition/internal/host"
 	"nodepartition/tests/fakenode"
-	"nodepartition/tests/needs"
+	"nodepartition/tests/testkit"
 )
 
 // nodeRoot is an environment variable. With it this test program runs as partition-monitor on the
@@ -78,7 +78,7 @@ func whole(t *testing.T) *fakeNode {
 func (n *fakeNode) program(args ...string) *exec.Cmd {
 	cmd := exec.Command("/proc/self/exe", args...)
 	cmd.Env = []string{nodeRoot + "=" + n.Root, "PATH=" + filepath.Join(n.Root, "bin")}
-	cmd.SysProcAttr = needs.Namespaces(n.t)
+	cmd.SysProcAttr = testkit.NeedNamespaces(n.t)
 	return cmd
 }
 

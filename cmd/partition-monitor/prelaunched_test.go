@@ -15,7 +15,7 @@ import (
 	"github.com/containerd/nri/pkg/api"
 
 	"nodepartition/tests/fakenode"
-	"nodepartition/tests/needs"
+	"nodepartition/tests/testkit"
 )
 
 // prelaunching is a runtime of a fake node that starts partition-monitor as a plugin.
@@ -28,7 +28,7 @@ type prelaunching struct {
 // startRuntime starts the runtime and with it the plugin, whose output goes to the node's journal.
 func (n *fakeNode) startRuntime() *prelaunching {
 	n.t.Helper()
-	unshare := needs.Program(n.t, "unshare", "util-linux")
+	unshare := testkit.NeedProgram(n.t, "unshare", "util-linux")
 	program, err := os.Executable()
 	if err != nil {
 		n.t.Fatal(err)

@@ -18,14 +18,14 @@ import (
 
 	"nodepartition/internal/node"
 	"nodepartition/tests/fakenode"
-	"nodepartition/tests/pty"
+	"nodepartition/tests/testkit"
 )
 
 // shown runs partition-monitor on a terminal of some columns until it exits. It returns what a
 // person sees.
 func (n *fakeNode) shown(columns int, environment []string, args ...string) (status int, text string) {
 	n.t.Helper()
-	tty, screen := pty.Open(n.t, columns)
+	tty, screen := testkit.OpenTerminal(n.t, columns)
 	cmd := n.program(args...)
 	cmd.Env = append(cmd.Env, environment...)
 	var errs bytes.Buffer
@@ -34,7 +34,7 @@ func (n *fakeNode) shown(columns int, environment []string, args ...string) (sta
 		n.t.Fatal(err)
 	}
 	_ = tty.Close()
-	text = pty.Shown(n.t, screen)
+	text = testkit.Shown(n.t, screen)
 	_ = cmd.Wait() // the status says it
 	if errs.Len() > 0 {
 		n.t.Errorf("%q: %s", args, &errs)
@@ -98,8 +98,8 @@ func TestStatusWatch(t *testing.T) {
 	t.Parallel()
 	n := guarded(t)
 	n.TellPods()
-	tty, screen := pty.Open(t, 80)
-	dumb, lines := pty.Open(t, 80)
+	tty, screen := testkit.OpenTerminal(t, 80)
+	dumb, lines := testkit.OpenTerminal(t, 80)
 	reader, writer, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -198,7 +198,7 @@ func TestHistoryCut(t *testing.T) {
 // and nothing remains when it has written. Elsewhere it shows nothing.
 func TestProgress(t *testing.T) {
 	t.Setenv("TERM", "xterm")
-	tty, screen := pty.Open(t, 80)
+	tty, screen := testkit.OpenTerminal(t, 80)
 	reader, pipe, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -220,10 +220,10 @@ func TestProgress(t *testing.T) {
 			_ = stderr.Close()
 		}
 	})
-	if got, want := pty.Shown(t, screen), "\r\x1b[Kcollect: 2 s\r\x1b[Kcollect: 3 s\r\x1b[Kdone\n"; got != want {
+	if got, want := testkit.Shown(t, screen), "\r\x1b[Kcollect: 2 s\r\x1b[Kcollect: 3 s\r\x1b[Kdone\n"; got != want {
 		t.Errorf("on a terminal: %q; want %q", got, want)
 	}
-	if got := pty.Shown(t, reader); got != "done\n" {
+	if got := testkit.Shown(t, reader); got != "done\n" {
 		t.Errorf("through a pipe: %q", got)
 	}
 }

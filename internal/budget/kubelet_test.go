@@ -4,13 +4,13 @@ import (
 	"reflect"
 	"testing"
 
-	"nodepartition/tests/kubelettype"
+	"nodepartition/tests/testkit"
 )
 
 // TestKubeletFields compares the fields of Kubelet with those of the kubelet's type.
 func TestKubeletFields(t *testing.T) {
 	t.Parallel()
-	kubelettype.Compare(t, reflect.TypeFor[Kubelet](), func(got reflect.StructField, want *reflect.StructField) {
+	testkit.CompareWithKubelet(t, reflect.TypeFor[Kubelet](), func(got reflect.StructField, want *reflect.StructField) {
 		if got.Type != reflect.TypeFor[[]MemoryReservation]() { // with values that are not parsed yet
 			return
 		}

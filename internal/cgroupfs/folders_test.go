@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"nodepartition/tests/openfiles"
+	"nodepartition/tests/testkit"
 )
 
 // TestFoldersUsage: open folders lead to the same cgroups as their paths do.
@@ -56,7 +56,7 @@ func TestFoldersCreatedAnew(t *testing.T) {
 		t.Errorf("got %+v, %v, want fs.ErrNotExist", usage, err)
 	}
 	folders.Close()
-	if left := openfiles.Below(t, root); len(left) > 0 {
+	if left := testkit.OpenBelow(t, root); len(left) > 0 {
 		t.Errorf("after Close these are open: %v", left)
 	}
 	if usage, err := folders.Usage("qos.slice/pod.slice"); err != nil || usage.CPUTime.Microseconds() != 7 {

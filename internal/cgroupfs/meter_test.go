@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"nodepartition/tests/openfiles"
+	"nodepartition/tests/testkit"
 )
 
 func write(t *testing.T, root FS, files map[string]string) {
@@ -125,12 +125,12 @@ func TestMemoryMeterMissing(t *testing.T) {
 				write(t, root, map[string]string{filepath.Join(cgroup, name): text})
 			}
 		}
-		before := openfiles.Below(t, string(root))
+		before := testkit.OpenBelow(t, string(root))
 		_, err := root.MemoryMeter(cgroup)
 		if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), missing) {
 			t.Errorf("%s: got %v, want fs.ErrNotExist", cgroup, err)
 		}
-		if after := openfiles.Below(t, string(root)); len(after) != len(before) {
+		if after := testkit.OpenBelow(t, string(root)); len(after) != len(before) {
 			t.Errorf("%s: files are left open: %v", cgroup, after)
 		}
 	}

@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"nodepartition/tests/openfiles"
+	"nodepartition/tests/testkit"
 )
 
 // TestMemoryMetersRead: open files have what their paths have.
@@ -63,7 +63,7 @@ func TestMemoryMetersAgain(t *testing.T) {
 	}
 	m.Sweep()
 	m.Sweep()
-	if left := openfiles.Below(t, string(root)); len(left) > 0 {
+	if left := testkit.OpenBelow(t, string(root)); len(left) > 0 {
 		t.Errorf("open after it was not read any more: %v", left)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"nodepartition/tests/openfiles"
+	"nodepartition/tests/testkit"
 )
 
 // memoryFiles returns the files of a cgroup with so much anonymous memory, page cache and
@@ -95,7 +95,7 @@ func TestMemoryMeterProtectedLater(t *testing.T) {
 		expect := func(want uint64, files int) {
 			t.Helper()
 			got, err := m.Read(never)
-			if open := openfiles.Below(t, string(root)); err != nil || got.Protected != want || len(open) != files {
+			if open := testkit.OpenBelow(t, string(root)); err != nil || got.Protected != want || len(open) != files {
 				t.Errorf("%d bytes are protected, %v, and open are %v; want %d and %d files", got.Protected, err, open, want, files)
 			}
 		}
@@ -113,7 +113,7 @@ func TestMemoryMeterProtectedLater(t *testing.T) {
 		<-time.After(reservesInterval)
 		expect(900, 6)
 		m.Close()
-		if open := openfiles.Below(t, string(root)); len(open) != 0 {
+		if open := testkit.OpenBelow(t, string(root)); len(open) != 0 {
 			t.Errorf("open are %v", open)
 		}
 	})

@@ -22,7 +22,7 @@ import (
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"nodepartition/internal/workload"
-	"nodepartition/tests/grpcserver"
+	"nodepartition/tests/testkit"
 )
 
 // fake is a container runtime with given answers.
@@ -117,7 +117,7 @@ func socket(t *testing.T) string {
 // listen serves f at path until stop is called, or the test ends.
 func (f *fake) listen(t *testing.T, path string) (stop func()) {
 	t.Helper()
-	return grpcserver.Listen(t, path, func(server *grpc.Server) { runtime.RegisterRuntimeServiceServer(server, f) })
+	return testkit.ListenGRPC(t, path, func(server *grpc.Server) { runtime.RegisterRuntimeServiceServer(server, f) })
 }
 
 // connect returns a client of f.

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"nodepartition/tests/fakenode"
-	"nodepartition/tests/locked"
+	"nodepartition/tests/testkit"
 )
 
 // stuck is a journal that does not read.
@@ -66,7 +66,7 @@ func TestRunStuckLog(t *testing.T) {
 func TestComplaints(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var lines locked.Buffer
+		var lines testkit.Buffer
 		m := &monitor{shared: shared{log: lines.Logger()}}
 		complain := m.complaints("a scrape failed")
 		logged := func(scrapes int) int {

@@ -21,8 +21,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/client-go/transport"
 
-	"nodepartition/tests/script"
-	"nodepartition/tests/selfsigned"
+	"nodepartition/tests/testkit"
 )
 
 // patience bounds waits for things that happen at once.
@@ -39,7 +38,7 @@ func TestMain(m *testing.M) {
 // (kubelet-client-current.pem).
 func writeCertificate(t *testing.T, path, user string) {
 	t.Helper()
-	certificate, key := selfsigned.New(t, &x509.Certificate{
+	certificate, key := testkit.SelfSigned(t, &x509.Certificate{
 		Subject: pkix.Name{CommonName: user}, NotBefore: time.Now().Add(-time.Hour),
 	})
 	if err := os.WriteFile(path+".new", append(certificate, key...), 0o600); err != nil {
@@ -179,7 +178,7 @@ func TestClientDeadConnection(t *testing.T) {
 func withPlugin(t *testing.T, cluster clientcmdapi.Cluster, text string) *Client {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "authenticator")
-	script.Write(t, path, text)
+	testkit.WriteScript(t, path, text)
 	return clientOf(t, writeKubeconfig(t, cluster, clientcmdapi.AuthInfo{Exec: &clientcmdapi.ExecConfig{
 		APIVersion: "client.authentication.k8s.io/v1", Command: path, InteractiveMode: clientcmdapi.NeverExecInteractiveMode,
 	}}))

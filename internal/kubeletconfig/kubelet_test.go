@@ -9,13 +9,13 @@ import (
 
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
 
-	"nodepartition/tests/kubelettype"
+	"nodepartition/tests/testkit"
 )
 
 // TestKubeletFields compares the fields of Kubelet with those of the kubelet's type.
 func TestKubeletFields(t *testing.T) {
 	ours := reflect.TypeFor[Kubelet]()
-	kubelettype.Compare(t, ours, nil)
+	testkit.CompareWithKubelet(t, ours, nil)
 	// Each field is decoded, by its own name.
 	var k Kubelet
 	decoded := map[any]string{}

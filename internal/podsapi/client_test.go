@@ -20,7 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	podsv1alpha1 "k8s.io/kubelet/pkg/apis/pods/v1alpha1"
 
-	"nodepartition/tests/grpcserver"
+	"nodepartition/tests/testkit"
 )
 
 // kubelet serves the Pods API and does nothing by itself: the test sends events.
@@ -89,7 +89,7 @@ func newNode(t *testing.T) *node {
 // start has the kubelet listen until stop is called.
 func (n *node) start() (stop func()) {
 	n.t.Helper()
-	return grpcserver.Listen(n.t, n.socket, func(server *grpc.Server) { podsv1alpha1.RegisterPodsServer(server, n.kubelet) })
+	return testkit.ListenGRPC(n.t, n.socket, func(server *grpc.Server) { podsv1alpha1.RegisterPodsServer(server, n.kubelet) })
 }
 
 func next[T any](n *node, what string, from chan T) T {

@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	podsv1alpha1 "k8s.io/kubelet/pkg/apis/pods/v1alpha1"
 
-	"nodepartition/tests/grpcserver"
+	"nodepartition/tests/testkit"
 )
 
 // lister answers ListPods.
@@ -35,7 +35,7 @@ func serve(t *testing.T, server podsv1alpha1.PodsServer) (socket string) {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	socket = filepath.Join(dir, "s")
-	grpcserver.Listen(t, socket, func(s *grpc.Server) { podsv1alpha1.RegisterPodsServer(s, server) })
+	testkit.ListenGRPC(t, socket, func(s *grpc.Server) { podsv1alpha1.RegisterPodsServer(s, server) })
 	return socket
 }
 

@@ -17,8 +17,7 @@ import (
 
 	"github.com/godbus/dbus/v5"
 
-	"nodepartition/tests/background"
-	"nodepartition/tests/needs"
+	"nodepartition/tests/testkit"
 )
 
 // bus is a test's own dbus-daemon, without a policy. The policy of the system bus is tested in
@@ -38,7 +37,7 @@ const busConfig = `<busconfig>
 
 func newBus(t *testing.T) *bus {
 	t.Helper()
-	needs.Program(t, "dbus-daemon", "dbus-daemon")
+	testkit.NeedProgram(t, "dbus-daemon", "dbus-daemon")
 	dir, err := os.MkdirTemp("", "bus") // t.TempDir is too long for a socket
 	if err != nil {
 		t.Fatal(err)
@@ -307,7 +306,7 @@ func (c told) want(t *testing.T, what ...string) {
 func run(t *testing.T, o Options) *Client {
 	t.Helper()
 	c := New(o)
-	background.Run(t, c.Run)
+	testkit.Background(t, c.Run)
 	return c
 }
 

@@ -15,7 +15,7 @@ import (
 	"testing"
 
 	"nodepartition/internal/cgroupfs"
-	"nodepartition/tests/needs"
+	"nodepartition/tests/testkit"
 )
 
 // podSettings lists what the kubelet can write to the cgroup of a pod: the fields of its
@@ -93,7 +93,7 @@ func kubeletWrites(t *testing.T, module string) map[string]bool {
 	if err != nil {
 		t.Fatalf("%s: %v", cmd, err)
 	}
-	source := needs.Module(t, module, "k8s.io/kubernetes@"+strings.TrimSpace(string(version)))
+	source := testkit.NeedModule(t, module, "k8s.io/kubernetes@"+strings.TrimSpace(string(version)))
 	files, err := filepath.Glob(filepath.Join(source, "pkg/kubelet/cm/*.go"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no source in %s: %v", source, err)

@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"nodepartition/tests/pty"
+	"nodepartition/tests/testkit"
 )
 
 // TestWrap: a line fits on the terminal, is indented where it continues, and keeps its words whole.
@@ -58,11 +58,11 @@ ok      error: none
 	} {
 		t.Setenv("TERM", test.term)
 		t.Setenv("NO_COLOR", test.noColor)
-		tty, screen := pty.Open(t, 32)
+		tty, screen := testkit.OpenTerminal(t, 32)
 		if err := errors.Join(Write(tty, text, 8, Severities), tty.Close()); err != nil {
 			t.Fatal(err)
 		}
-		if got := pty.Shown(t, screen); got != test.want {
+		if got := testkit.Shown(t, screen); got != test.want {
 			t.Errorf("TERM=%s NO_COLOR=%s: %q; want %q", test.term, test.noColor, got, test.want)
 		}
 	}
@@ -86,7 +86,7 @@ func TestRedraw(t *testing.T) {
 		"linux": {strings.Repeat(wide, rows), "\x1b[H\x1b[2J" + strings.Repeat(wide, rows/2-1) + "13 lines more\n"},
 	} {
 		t.Setenv("TERM", term)
-		tty, screen := pty.Open(t, 32)
+		tty, screen := testkit.OpenTerminal(t, 32)
 		err := Redraw(tty, func(w io.Writer) error {
 			if (Of(w) == Terminal{}) != (term == "dumb") {
 				t.Errorf("TERM=%s: what is drawn does not know the terminal", term)
@@ -96,7 +96,7 @@ func TestRedraw(t *testing.T) {
 		if err := errors.Join(err, tty.Close()); err != nil {
 			t.Fatal(err)
 		}
-		if got := pty.Shown(t, screen); got != test.want {
+		if got := testkit.Shown(t, screen); got != test.want {
 			t.Errorf("TERM=%s: %q; want %q", term, got, test.want)
 		}
 	}
@@ -120,7 +120,7 @@ func TestOf(t *testing.T) {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
-	tty, _ := pty.Open(t, 100)
+	tty, _ := testkit.OpenTerminal(t, 100)
 	for _, test := range []struct {
 		term, noColor string
 		want          Terminal

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"nodepartition/internal/priority"
-	"nodepartition/tests/openfiles"
+	"nodepartition/tests/testkit"
 )
 
 // resting are nodes on which a threshold is crossed and no pod is to be evicted.
@@ -166,7 +166,7 @@ func TestMeasuredFiles(t *testing.T) {
 		t.Errorf("%.0f allocations for %d pods: are their files opened again?", allocs, pods)
 	}
 	open := func() int {
-		return len(slices.DeleteFunc(openfiles.Below(t, n.root+"/"+partition), func(path string) bool { return !bytes.Contains([]byte(path), []byte("pod")) }))
+		return len(slices.DeleteFunc(testkit.OpenBelow(t, n.root+"/"+partition), func(path string) bool { return !bytes.Contains([]byte(path), []byte("pod")) }))
 	}
 	n.open = map[string]*os.File{}
 	before := open()

@@ -10,14 +10,14 @@ import (
 	"testing"
 
 	"nodepartition/internal/kubeletconfig"
-	"nodepartition/tests/script"
+	"nodepartition/tests/testkit"
 )
 
 // TestApply: the limits of each unit that is active are written, also after one that cannot be.
 func TestApply(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	script.Write(t, filepath.Join(dir, "systemctl"), `case $1 in
+	testkit.WriteScript(t, filepath.Join(dir, "systemctl"), `case $1 in
 is-active) test "$3" != ended.slice ;;
 set-property) echo "$3" >>"$LOG"; test "$3" != refused.slice ;;
 esac`)
@@ -56,7 +56,7 @@ func shellText(command string) string {
 func TestSettled(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	script.Write(t, filepath.Join(dir, "sleep"), `test "$1" = 1 && test -z "$REMOVED" || exec /bin/rm "$REMOVED"`)
+	testkit.WriteScript(t, filepath.Join(dir, "sleep"), `test "$1" = 1 && test -z "$REMOVED" || exec /bin/rm "$REMOVED"`)
 	condition := settled(AwaitSectionService)[0]
 	if condition.Name != "ExecCondition" {
 		t.Fatalf("%+v", condition)

@@ -20,7 +20,7 @@ import (
 
 	"nodepartition/internal/unitname"
 	"nodepartition/tests/lab"
-	"nodepartition/tests/program"
+	"nodepartition/tests/testkit"
 )
 
 const (
@@ -37,7 +37,7 @@ const (
 // killed, and while systemd is reloaded and re-executed.
 func TestSoakChurn(t *testing.T) {
 	sampler := filepath.Join(t.TempDir(), "sampler")
-	if err := program.Build("nodepartition/tests/e2e/sampler", sampler); err != nil {
+	if err := testkit.Build("nodepartition/tests/e2e/sampler", sampler); err != nil {
 		t.Fatal(err)
 	}
 	seed := seedFrom(t, "CHURN_SEED")

@@ -19,7 +19,7 @@ import (
 	"nodepartition/internal/samples"
 	"nodepartition/internal/unitname"
 	"nodepartition/tests/lab"
-	"nodepartition/tests/page"
+	"nodepartition/tests/testkit"
 )
 
 // packagesFolder is the folder in which the reader of docs/install.md runs its commands.
@@ -117,7 +117,7 @@ func commandsBelow(t *testing.T, file, title string) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	commands, err := page.Commands(string(text), title)
+	commands, err := testkit.Commands(string(text), title)
 	if err != nil {
 		t.Fatalf("docs/%s: %v", file, err)
 	}

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"nodepartition/tests/lab"
-	"nodepartition/tests/program"
+	"nodepartition/tests/testkit"
 )
 
 const (
@@ -83,7 +83,7 @@ done`}
 func TestEvictionCondemned(t *testing.T) {
 	onEach(t, kinds([]string{"trixie"}, "trixie"), func(t *testing.T, flavour string) {
 		condemner := filepath.Join(t.TempDir(), "condemner")
-		if err := program.Build("nodepartition/tests/e2e/condemner", condemner); err != nil {
+		if err := testkit.Build("nodepartition/tests/e2e/condemner", condemner); err != nil {
 			t.Fatal(err)
 		}
 		n, control := joined(t, flavour, condemnedSection,

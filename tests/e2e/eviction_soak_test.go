@@ -15,7 +15,7 @@ import (
 
 	"nodepartition/pkg/evict"
 	"nodepartition/tests/lab"
-	"nodepartition/tests/program"
+	"nodepartition/tests/testkit"
 )
 
 // failed waits until a pod has ended for good. Between the death of its processes and the next
@@ -42,7 +42,7 @@ func (e *evictor) failed(t *testing.T, name string) {
 func TestSoakEviction(t *testing.T) {
 	onEach(t, kinds(allFlavours(), allFlavours()...), func(t *testing.T, flavour string) {
 		killer := filepath.Join(t.TempDir(), "killer")
-		if err := program.Build("nodepartition/tests/e2e/killer", killer); err != nil {
+		if err := testkit.Build("nodepartition/tests/e2e/killer", killer); err != nil {
 			t.Fatal(err)
 		}
 		e := newEvictor(t, flavour, lab.File{Path: "/usr/local/bin/killer", Source: killer, Mode: 0o755})

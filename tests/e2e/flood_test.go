@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"nodepartition/tests/lab"
-	"nodepartition/tests/program"
+	"nodepartition/tests/testkit"
 )
 
 // withPassword is a web configuration. The password is "fakepassword".
@@ -23,7 +23,7 @@ const withPassword = "tls_server_config:\n  cert_file: node.crt\n  key_file: nod
 func TestFlood(t *testing.T) {
 	onEach(t, kinds(debians(), "trixie"), func(t *testing.T, flavour string) {
 		flooder := filepath.Join(t.TempDir(), "flooder")
-		if err := program.Build("nodepartition/tests/e2e/flooder", flooder); err != nil {
+		if err := testkit.Build("nodepartition/tests/e2e/flooder", flooder); err != nil {
 			t.Fatal(err)
 		}
 		e := newEvictor(t, flavour, lab.File{Path: "/usr/local/bin/flooder", Source: flooder, Mode: 0o755})

@@ -18,7 +18,7 @@ import (
 	"nodepartition/internal/command/check"
 	"nodepartition/tests/generator/golden"
 	"nodepartition/tests/lab"
-	"nodepartition/tests/page"
+	"nodepartition/tests/testkit"
 )
 
 const (
@@ -124,7 +124,7 @@ func (p pages) open(t *testing.T, addresses map[string]bool) {
 			continue
 		}
 		if anchors[file] == nil {
-			anchors[file] = page.Anchors(text)
+			anchors[file] = testkit.Anchors(text)
 		}
 		if anchor != "" && !anchors[file][anchor] {
 			t.Errorf("%s: the page does not have the heading", address)
@@ -191,7 +191,7 @@ func explanations(text string) map[string]explained {
 	for line := range strings.Lines(text) {
 		if !strings.HasPrefix(line, "|") {
 			inTable = false
-			for a := range page.Anchors(line) {
+			for a := range testkit.Anchors(line) {
 				anchor = a
 			}
 			continue
@@ -221,7 +221,7 @@ func (p pages) documented(t *testing.T) {
 			t.Errorf("%s does not have the row of %s", e.address, message)
 		}
 		addresses[e.address] = true
-		for _, link := range page.Links(e.row) {
+		for _, link := range testkit.Links(e.row) {
 			file, anchor, _ := strings.Cut(link, "#")
 			address := messagesPage
 			if file != "" {

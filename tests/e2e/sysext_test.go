@@ -18,7 +18,7 @@ import (
 	"nodepartition/internal/kubeletconfig"
 	"nodepartition/internal/unitname"
 	"nodepartition/tests/lab"
-	"nodepartition/tests/needs"
+	"nodepartition/tests/testkit"
 )
 
 const (
@@ -69,7 +69,7 @@ var notInUnit = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
 // extensionOf builds the system extension with a number.
 func extensionOf(t *testing.T, build string) extensionImage {
 	t.Helper()
-	needs.Program(t, "mksquashfs", "squashfs-tools")
+	testkit.NeedProgram(t, "mksquashfs", "squashfs-tools")
 	name, data := built(t, "sysext", "sysext/*-x86-64.raw", "", build)
 	version := strings.TrimSuffix(strings.TrimPrefix(name, "node-partition-"), "-x86-64.raw")
 	return extensionImage{
@@ -111,7 +111,7 @@ func (e extensionImage) chapters(t *testing.T) map[string][]string {
 // reader has it. A copy takes the place of the editor.
 func madeSection(t *testing.T, commands []string, document string) lab.File {
 	t.Helper()
-	needs.Program(t, "mksquashfs", "squashfs-tools")
+	testkit.NeedProgram(t, "mksquashfs", "squashfs-tools")
 	dir := t.TempDir()
 	edited := filepath.Join(dir, "edited.yaml")
 	if err := os.WriteFile(edited, []byte(document), 0o644); err != nil {

@@ -18,7 +18,7 @@ import (
 
 	"nodepartition/internal/unitname"
 	"nodepartition/tests/lab"
-	"nodepartition/tests/selfsigned"
+	"nodepartition/tests/testkit"
 )
 
 const (
@@ -49,7 +49,7 @@ type webNode struct{ *lab.Node }
 // selfSigned makes a certificate that its own key has signed, and returns it as files, too.
 func selfSigned(t *testing.T, name string) (tls.Certificate, []lab.File) {
 	t.Helper()
-	certificate, key := selfsigned.New(t, &x509.Certificate{DNSNames: []string{"node.example"}, NotAfter: time.Now().Add(24 * time.Hour)})
+	certificate, key := testkit.SelfSigned(t, &x509.Certificate{DNSNames: []string{"node.example"}, NotAfter: time.Now().Add(24 * time.Hour)})
 	pair, err := tls.X509KeyPair(certificate, key)
 	if err != nil {
 		t.Fatal(err)

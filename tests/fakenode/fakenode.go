@@ -30,8 +30,7 @@ import (
 	"nodepartition/internal/trialend"
 	"nodepartition/internal/unitname"
 	"nodepartition/tests/fakeapi"
-	"nodepartition/tests/grpcserver"
-	"nodepartition/tests/script"
+	"nodepartition/tests/testkit"
 )
 
 // UID is the UID of the first pod.
@@ -134,7 +133,7 @@ func (n *Node) Script(path, text string) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		n.t.Fatal(err)
 	}
-	script.Write(n.t, path, text)
+	testkit.WriteScript(n.t, path, text)
 }
 
 // Configuration returns a KubeletConfiguration with a section.
@@ -268,7 +267,7 @@ func (n *Node) servePods(api podsv1alpha1.PodsServer) {
 // ServeGRPC serves what register registers at a socket until the test ends.
 func (n *Node) ServeGRPC(socket string, register func(*grpc.Server)) {
 	n.t.Helper()
-	grpcserver.Serve(n.t, n.Listen(socket), register)
+	testkit.ServeGRPC(n.t, n.Listen(socket), register)
 }
 
 // Pod is a pod of the fake node: one container, of the pod's name.

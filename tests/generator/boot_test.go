@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"nodepartition/tests/generator/golden"
-	"nodepartition/tests/needs"
+	"nodepartition/tests/testkit"
 )
 
 // disks holds a node's fstab(5) and crypttab(5).
@@ -186,7 +186,7 @@ func (b boot) waitsFor(name string) map[string]bool {
 // bootOf returns the boot of a node with units.
 func bootOf(t *testing.T, node disks, units map[string]string) boot {
 	t.Helper()
-	systemd := needs.Program(t, "/usr/lib/systemd/systemd", "systemd")
+	systemd := testkit.NeedProgram(t, "/usr/lib/systemd/systemd", "systemd")
 	// systemd does not run in test mode as root, and another user cannot see t.TempDir().
 	dir, err := os.MkdirTemp("", "boot")
 	if err != nil {
@@ -198,7 +198,7 @@ func bootOf(t *testing.T, node disks, units map[string]string) boot {
 	writeAll(t, dir, map[string]string{"fstab": node.fstab, "crypttab": node.crypttab, "generated/none": ""})
 	for _, name := range []string{"systemd-fstab-generator", "systemd-cryptsetup-generator"} {
 		out := filepath.Join(dir, "generated")
-		generate := exec.Command(needs.Program(t, "/usr/lib/systemd/system-generators/"+name, "systemd"), out, out, out)
+		generate := exec.Command(testkit.NeedProgram(t, "/usr/lib/systemd/system-generators/"+name, "systemd"), out, out, out)
 		generate.Env = []string{"SYSTEMD_PROC_CMDLINE=", "SYSTEMD_FSTAB=" + filepath.Join(dir, "fstab"), "SYSTEMD_CRYPTTAB=" + filepath.Join(dir, "crypttab")}
 		if message, err := generate.CombinedOutput(); err != nil {
 			t.Fatalf("%s: %v\n%s", name, err, message)

@@ -22,8 +22,7 @@ import (
 	"nodepartition/internal/generator"
 	"nodepartition/internal/trialend"
 	"nodepartition/tests/generator/golden"
-	"nodepartition/tests/needs"
-	build "nodepartition/tests/program"
+	"nodepartition/tests/testkit"
 )
 
 var update = flag.Bool("update", false, "write the expected output instead of comparing with it")
@@ -42,7 +41,7 @@ func TestMain(m *testing.M) {
 		defer os.RemoveAll(dir)
 		program, killat = filepath.Join(dir, "partition-generator"), filepath.Join(dir, "killat")
 		for pkg, path := range map[string]string{"cmd/partition-generator": program, "tests/generator/killat": killat} {
-			if err := build.Build("nodepartition/"+pkg, path); err != nil {
+			if err := testkit.Build("nodepartition/"+pkg, path); err != nil {
 				fmt.Fprintln(os.Stderr, err)
 				return 1
 			}
@@ -188,7 +187,7 @@ func verify(t *testing.T, root string) {
 	if len(units) == 0 {
 		t.Fatal("there is no unit to read")
 	}
-	cmd := exec.Command(needs.Program(t, "systemd-analyze", "systemd"), append([]string{"verify"}, slices.Sorted(maps.Keys(units))...)...)
+	cmd := exec.Command(testkit.NeedProgram(t, "systemd-analyze", "systemd"), append([]string{"verify"}, slices.Sorted(maps.Keys(units))...)...)
 	// The empty entry at the end means systemd's own directories, with sysinit.target and the rest.
 	cmd.Env = append(os.Environ(), "SYSTEMD_UNIT_PATH="+golden.OutputDir(root)+":"+filepath.Join(root, "etc/systemd/system")+":"+
 		filepath.Join(root, "usr/lib/systemd/system")+":")

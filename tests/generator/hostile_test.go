@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"nodepartition/tests/generator/golden"
-	"nodepartition/tests/needs"
+	"nodepartition/tests/testkit"
 )
 
 // Limits of a run on hostile input.
@@ -376,7 +376,7 @@ func TestHostileDropins(t *testing.T) {
 func runBounded(t *testing.T, root string) result {
 	t.Helper()
 	cmd := command(root)
-	prlimit := needs.Program(t, "prlimit", "util-linux")
+	prlimit := testkit.NeedProgram(t, "prlimit", "util-linux")
 	cmd.Args = append([]string{"prlimit", "--cpu=" + maxCPUSeconds, "--", program}, cmd.Args[1:]...)
 	cmd.Path = prlimit
 	var stderr bytes.Buffer

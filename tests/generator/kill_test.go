@@ -19,7 +19,7 @@ import (
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/slices/decision"
 	"nodepartition/tests/generator/golden"
-	"nodepartition/tests/needs"
+	"nodepartition/tests/testkit"
 )
 
 const configPath = golden.ConfigPath
@@ -564,7 +564,7 @@ func runCommandKilled(t *testing.T, cmd *exec.Cmd, at point) bool {
 // --inject of strace(1).
 func traced(t *testing.T, root, call, injection string) *exec.Cmd {
 	t.Helper()
-	strace := needs.Program(t, "strace", "strace")
+	strace := testkit.NeedProgram(t, "strace", "strace")
 	cmd := command(root)
 	cmd.Args = append([]string{"strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=" + call, "-e", "inject=" + call + ":" + injection, program}, cmd.Args[1:]...)
 	cmd.Path = strace

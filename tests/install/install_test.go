@@ -15,8 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"nodepartition/tests/lab/filelist"
-	"nodepartition/tests/needs"
-	"nodepartition/tests/page"
+	"nodepartition/tests/testkit"
 )
 
 // record lists an installation's files, below its prefix.
@@ -31,7 +30,7 @@ func run(t *testing.T, args ...string) (output string, err error) {
 			t.Fatal(err)
 		}
 	}
-	cmd := exec.Command(needs.Program(t, "make", "make"), append([]string{"-C", "../..", "--no-print-directory", "BIN=" + programs}, args...)...)
+	cmd := exec.Command(testkit.NeedProgram(t, "make", "make"), append([]string{"-C", "../..", "--no-print-directory", "BIN=" + programs}, args...)...)
 	text, err := cmd.CombinedOutput()
 	return string(text), err
 }
@@ -275,7 +274,7 @@ func TestInstalledLinks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, link := range page.Links(string(text)) {
+		for _, link := range testkit.Links(string(text)) {
 			links++
 			file, _, _ := strings.Cut(link, "#")
 			if file == "" {

@@ -18,7 +18,7 @@ import (
 	"nodepartition/internal/host"
 	"nodepartition/internal/kubeapi"
 	"nodepartition/internal/workload"
-	"nodepartition/tests/locked"
+	"nodepartition/tests/testkit"
 )
 
 // cores returns the capacity and the allocatable of a type on the node, empty without it.
@@ -104,7 +104,7 @@ func TestResources(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(on.Path("/sys/devices/system/cpu"), "online"), []byte("0-3\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	var log locked.Buffer
+	var log testkit.Buffer
 	started := func(kinds ...string) (*resource.Resources, func()) {
 		r := resource.New(resource.Options{API: asNode{c.monitor.Background()}, Node: on, Log: log.Logger()})
 		ctx, cancel := context.WithCancel(t.Context())

@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/restmapper"
 
 	"nodepartition/tests/lab"
-	"nodepartition/tests/needs"
+	"nodepartition/tests/testkit"
 )
 
 // TestManifests: an API server takes each object of the chart, with its least and with all values,
@@ -80,7 +80,7 @@ func (c *cluster) addOperatorTypes() {
 	client, err := dynamic.NewForConfig(c.Config())
 	c.must(err)
 	crds := client.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
-	source := needs.Module(c.t, "", operator)
+	source := testkit.NeedModule(c.t, "", operator)
 	for plural, version := range map[string]string{"prometheusrules": "v1", "scrapeconfigs": "v1alpha1"} {
 		data, err := os.ReadFile(filepath.Join(source, "example/prometheus-operator-crd/monitoring.coreos.com_"+plural+".yaml"))
 		c.must(err)

@@ -20,7 +20,7 @@ import (
 	"nodepartition/internal/kubeapi"
 	"nodepartition/internal/nodelabel"
 	"nodepartition/tests/lab"
-	"nodepartition/tests/locked"
+	"nodepartition/tests/testkit"
 )
 
 // TestMarks: the labels and the condition of readiness on an API server, with the credentials of a
@@ -229,7 +229,7 @@ func marksKept(c *cluster) {
 	c.node()
 	c.must(c.admin.CoreV1().Nodes().Delete(c.t.Context(), node, metav1.DeleteOptions{}))
 	var passed atomic.Bool
-	var log locked.Buffer
+	var log testkit.Buffer
 	file := filepath.Join(c.t.TempDir(), "nodestatus.json")
 	facts := func() (marks.Facts, bool) {
 		return marks.Facts{Passed: passed.Load(), Section: strings.Repeat("ab", 32)}, true

@@ -18,7 +18,7 @@ import (
 
 	"nodepartition/tests/lab"
 	"nodepartition/tests/nodebench/figure"
-	"nodepartition/tests/program"
+	"nodepartition/tests/testkit"
 )
 
 const (
@@ -48,7 +48,7 @@ func build(o options, progress func(string)) (*bench, error) {
 		"partition-monitor":   "nodepartition/cmd/partition-monitor",
 		"onnode":              "nodepartition/tests/nodebench/onnode",
 	} {
-		err = errors.Join(err, program.Build(pkg, b.path(name)))
+		err = errors.Join(err, testkit.Build(pkg, b.path(name)))
 	}
 	installed, listErr := lab.Installed(".", "deploy/installed", dir, "partition-generator", "partition-monitor", unit)
 	if b.installed = installed; b.monitor != "" {
@@ -56,7 +56,7 @@ func build(o options, progress func(string)) (*bench, error) {
 	}
 	err = errors.Join(err, listErr)
 	// BenchmarkScrape is in a test.
-	err = errors.Join(err, program.BuildTest("nodepartition/internal/daemon/metrics", b.path("metrics.test")))
+	err = errors.Join(err, testkit.BuildTest("nodepartition/internal/daemon/metrics", b.path("metrics.test")))
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}

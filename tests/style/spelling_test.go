@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"nodepartition/tests/needs"
+	"nodepartition/tests/testkit"
 )
 
 // meant holds words that codespell takes for others, by the beginning of the files that have them.
@@ -35,7 +35,7 @@ var inner = regexp.MustCompile(`[a-z][A-Z]`)
 // written are left out.
 func TestSpelling(t *testing.T) {
 	t.Parallel()
-	codespell := needs.Program(t, "codespell", "codespell")
+	codespell := testkit.NeedProgram(t, "codespell", "codespell")
 	spell := func(files ...string) string {
 		// Without its errors: that a file is binary is one.
 		out, _ := run(t, codespell, append([]string{"--check-hidden"}, files...)...)

@@ -1,8 +1,5 @@
 //go:build style
 
-// Package style checks the files that are not Go with the tools that are made for them: manual
-// pages, scripts, YAML, and the spelling of all texts. "make test-packages" installs the tools and
-// runs it.
 package style
 
 import (
@@ -15,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"nodepartition/tests/needs"
+	"nodepartition/tests/testkit"
 )
 
 const root = "../.."
@@ -25,7 +22,7 @@ const root = "../.."
 func tracked(t *testing.T, patterns ...string) []string {
 	t.Helper()
 	args := append([]string{"-c", "safe.directory=*", "ls-files", "-z", "--"}, patterns...)
-	out, _ := run(t, needs.Program(t, "git", "git"), args...)
+	out, _ := run(t, testkit.NeedProgram(t, "git", "git"), args...)
 	var files []string
 	for file := range strings.SplitSeq(strings.TrimSuffix(out, "\x00"), "\x00") {
 		if info, err := os.Lstat(filepath.Join(root, file)); err == nil && info.Mode().IsRegular() {
@@ -78,7 +75,7 @@ func clean(t *testing.T, found, faults, fault string) {
 // TestManuals: the manual pages have no warnings.
 func TestManuals(t *testing.T) {
 	t.Parallel()
-	mandoc := needs.Program(t, "mandoc", "mandoc")
+	mandoc := testkit.NeedProgram(t, "mandoc", "mandoc")
 	lint := func(files ...string) string {
 		_, all := run(t, mandoc, append([]string{"-T", "lint", "-W", "warning"}, files...)...)
 		return all
@@ -104,7 +101,7 @@ var shellcheckArgs = map[string]string{
 // first line: TestLint of deploy/package checks them as they are composed.
 func TestScripts(t *testing.T) {
 	t.Parallel()
-	shellcheck := needs.Program(t, "shellcheck", "shellcheck")
+	shellcheck := testkit.NeedProgram(t, "shellcheck", "shellcheck")
 	var plain []string
 	var found strings.Builder
 	told := 0
@@ -150,7 +147,7 @@ var fenced = regexp.MustCompile("(?ms)^( *)```yaml\n(.*?)^ *```$")
 // are among the files.
 func TestYAML(t *testing.T) {
 	t.Parallel()
-	yamllint := needs.Program(t, "yamllint", "yamllint")
+	yamllint := testkit.NeedProgram(t, "yamllint", "yamllint")
 	lint := func(files ...string) string {
 		_, all := run(t, yamllint, append([]string{"-c", "tests/style/yamllint.yaml", "-f", "parsable"}, files...)...)
 		return all

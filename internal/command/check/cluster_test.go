@@ -10,13 +10,13 @@ import (
 
 	"nodepartition/internal/node/options"
 	"nodepartition/tests/fakenode"
-	"nodepartition/tests/selfsigned"
+	"nodepartition/tests/testkit"
 )
 
 // userOf returns a certificate of a user with its key.
 func userOf(t *testing.T, name string) *clientcmdapi.AuthInfo {
 	t.Helper()
-	certificate, key := selfsigned.New(t, &x509.Certificate{Subject: pkix.Name{CommonName: name}})
+	certificate, key := testkit.SelfSigned(t, &x509.Certificate{Subject: pkix.Name{CommonName: name}})
 	return &clientcmdapi.AuthInfo{ClientCertificateData: certificate, ClientKeyData: key}
 }
 

@@ -24,12 +24,11 @@ import (
 	"nodepartition/internal/node/options"
 	"nodepartition/pkg/evict"
 	"nodepartition/tests/fakeapi"
-	"nodepartition/tests/locked"
-	"nodepartition/tests/selfsigned"
+	"nodepartition/tests/testkit"
 )
 
-func newReporter(kubeconfig string) (*Reporter, *locked.Buffer) {
-	log := &locked.Buffer{}
+func newReporter(kubeconfig string) (*Reporter, *testkit.Buffer) {
+	log := &testkit.Buffer{}
 	return &Reporter{kubeconfig: kubeconfig, node: "worker-1", log: log.Logger()}, log
 }
 
@@ -312,7 +311,7 @@ func TestAuthorityReplaced(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config.Clusters["here"].CertificateAuthorityData, _ = selfsigned.New(t, &x509.Certificate{IsCA: true, BasicConstraintsValid: true})
+	config.Clusters["here"].CertificateAuthorityData, _ = testkit.SelfSigned(t, &x509.Certificate{IsCA: true, BasicConstraintsValid: true})
 	if err := clientcmd.WriteToFile(*config, path); err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ import (
 
 	"nodepartition/internal/kubeapi"
 	"nodepartition/tests/fakeapi"
-	"nodepartition/tests/locked"
+	"nodepartition/tests/testkit"
 )
 
 // apiFunc implements API.
@@ -44,9 +44,9 @@ type counted struct {
 }
 
 // recording runs a recorder until the test ends.
-func recording(t *testing.T, api API) (r *Recorder, counts chan counted, lines *locked.Buffer) {
+func recording(t *testing.T, api API) (r *Recorder, counts chan counted, lines *testkit.Buffer) {
 	t.Helper()
-	counts, lines = make(chan counted, 100), &locked.Buffer{}
+	counts, lines = make(chan counted, 100), &testkit.Buffer{}
 	r = NewRecorder(api, lines.Logger(), func(result Result, n int) { counts <- counted{result, n} })
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)

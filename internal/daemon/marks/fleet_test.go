@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"nodepartition/pkg/evict"
-	"nodepartition/tests/locked"
+	"nodepartition/tests/testkit"
 )
 
 // monitors is the number of nodes here, and scale times that are the nodes of the table in
@@ -72,7 +72,7 @@ func rate(per []int) (mean, busiest float64) {
 func TestFleet(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		f, lines := &fleet{begin: time.Now()}, &locked.Buffer{}
+		f, lines := &fleet{begin: time.Now()}, &testkit.Buffer{}
 		none := filepath.Join(t.TempDir(), "none") // state files of so many would take most of the time
 		for range monitors {                       // they are booted at once, as after a power failure
 			n := &node{facts: fine(), memory: &evict.Report{UsedPeak: 1}, at: f.count}

@@ -23,7 +23,7 @@ import (
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/evict"
 	"nodepartition/tests/fakeapi"
-	"nodepartition/tests/locked"
+	"nodepartition/tests/testkit"
 )
 
 var errAny = errors.New("some\nerror")
@@ -155,7 +155,7 @@ func (n *node) change(f func(*node)) (sets int) {
 }
 
 // keeper returns a Keeper for n, with its state in a folder. Without facts it keeps no readiness.
-func (n *node) keeper(dir, version string, log *locked.Buffer) *Keeper {
+func (n *node) keeper(dir, version string, log *testkit.Buffer) *Keeper {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	o := Options{
@@ -245,7 +245,7 @@ func (n *node) left() (labels, conditions int) { l, c := n.on(); return len(l), 
 func TestRun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		n, dir, lines := &node{facts: &Facts{Section: strings.Repeat("ab", 32)}}, t.TempDir(), &locked.Buffer{}
+		n, dir, lines := &node{facts: &Facts{Section: strings.Repeat("ab", 32)}}, t.TempDir(), &testkit.Buffer{}
 		want := ready(t, n)
 		stop := run(t, n.keeper(dir, "0.1.0", lines).Run)
 		want.after("the first", time.Second/2, 1, v1.ConditionUnknown, reasonStarting)
@@ -312,7 +312,7 @@ func TestRun(t *testing.T) {
 func TestRestartThatFails(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		n, dir, lines := &node{facts: fine()}, t.TempDir(), &locked.Buffer{}
+		n, dir, lines := &node{facts: fine()}, t.TempDir(), &testkit.Buffer{}
 		want := ready(t, n)
 		stop := run(t, n.keeper(dir, "0.1.0", lines).Run)
 		want.after("the first", time.Second, 1, v1.ConditionTrue, reasonActive)
@@ -329,7 +329,7 @@ func TestRestartThatFails(t *testing.T) {
 func TestPressure(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		n, lines := &node{facts: fine(), memory: &evict.Report{}}, &locked.Buffer{}
+		n, lines := &node{facts: fine(), memory: &evict.Report{}}, &testkit.Buffer{}
 		both, want := ready(t, n), ready(t, n).about(kubeapi.Pressure)
 		k := n.keeper(t.TempDir(), "0.1.0", lines)
 		defer run(t, k.Run)()
@@ -368,7 +368,7 @@ func TestPressure(t *testing.T) {
 func TestPressureRestart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		n, dir, lines := &node{memory: &evict.Report{UsedPeak: 1}}, t.TempDir(), &locked.Buffer{}
+		n, dir, lines := &node{memory: &evict.Report{UsedPeak: 1}}, t.TempDir(), &testkit.Buffer{}
 		want := expect{t, n, kubeapi.Pressure}
 		transition := func() time.Time {
 			_, conditions := n.on()
@@ -406,7 +406,7 @@ func TestPressureRestart(t *testing.T) {
 func TestOff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		n, dir, lines := &node{facts: fine(), off: true, memory: &evict.Report{}, gone: true}, t.TempDir(), &locked.Buffer{}
+		n, dir, lines := &node{facts: fine(), off: true, memory: &evict.Report{}, gone: true}, t.TempDir(), &testkit.Buffer{}
 		n.labels = map[string]string{nodelabel.Version: "0.0.1", nodelabel.Section: "ab"}
 		n.has = map[v1.NodeConditionType]v1.NodeCondition{kubeapi.Ready: {Status: v1.ConditionTrue}}
 		want := ready(t, n)
@@ -440,7 +440,7 @@ func TestOff(t *testing.T) {
 func TestRemoveGone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		n, lines := &node{facts: fine(), off: true, err: fmt.Errorf("%w: no node", kubeapi.ErrGone)}, &locked.Buffer{}
+		n, lines := &node{facts: fine(), off: true, err: fmt.Errorf("%w: no node", kubeapi.ErrGone)}, &testkit.Buffer{}
 		defer run(t, n.keeper(t.TempDir(), "0.1.0", lines).Run)()
 		ready(t, n).after("it is gone", 10*time.Minute, 1, "", "")
 		if lines.String() != "" {
@@ -453,7 +453,7 @@ func TestRemoveGone(t *testing.T) {
 func TestRemoveFails(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		n, dir, lines := &node{facts: fine()}, t.TempDir(), &locked.Buffer{}
+		n, dir, lines := &node{facts: fine()}, t.TempDir(), &testkit.Buffer{}
 		want := ready(t, n)
 		k := n.keeper(dir, "0.1.0", lines)
 		stop := run(t, k.Run)
@@ -476,7 +476,7 @@ func TestRemoveFails(t *testing.T) {
 func TestAway(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		n, dir, lines := &node{facts: fine(), err: fmt.Errorf("%w: no node", kubeapi.ErrGone)}, t.TempDir(), &locked.Buffer{}
+		n, dir, lines := &node{facts: fine(), err: fmt.Errorf("%w: no node", kubeapi.ErrGone)}, t.TempDir(), &testkit.Buffer{}
 		k := n.keeper(dir, "0.1.0", lines)
 		stop := run(t, k.Run)
 		<-time.After(time.Minute)
@@ -499,7 +499,7 @@ func TestAway(t *testing.T) {
 func TestForbidden(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		n, lines := &node{facts: fine(), err: fmt.Errorf("%w: a policy", kubeapi.ErrForbidden)}, &locked.Buffer{}
+		n, lines := &node{facts: fine(), err: fmt.Errorf("%w: a policy", kubeapi.ErrForbidden)}, &testkit.Buffer{}
 		defer run(t, n.keeper(t.TempDir(), "0.1.0", lines).Run)()
 		want := ready(t, n)
 		want.between("the first hour", time.Hour, 3, 7, "", "")
@@ -549,7 +549,7 @@ func TestClear(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				n, dir, lines := &node{labels: test.labels, has: test.has, others: test.others, memory: test.memory, err: test.err}, t.TempDir(), &locked.Buffer{}
+				n, dir, lines := &node{labels: test.labels, has: test.has, others: test.others, memory: test.memory, err: test.err}, t.TempDir(), &testkit.Buffer{}
 				n.labels = maps.Clone(test.labels)
 				file := filepath.Join(dir, "nodestatus.json")
 				if test.before != "" {
@@ -590,7 +590,7 @@ func TestClear(t *testing.T) {
 func TestClearAway(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		n, lines := &node{err: unreachable()}, &locked.Buffer{}
+		n, lines := &node{err: unreachable()}, &testkit.Buffer{}
 		n.has = map[v1.NodeConditionType]v1.NodeCondition{kubeapi.Pressure: {}}
 		defer run(t, n.keeper(t.TempDir(), "0.1.0", lines).Run)()
 		<-time.After(time.Hour)
@@ -621,7 +621,7 @@ func TestInCluster(t *testing.T) {
 	var api faults.API = apiFunc(func(ctx context.Context, ask func(context.Context, *kubeapi.Client, string) error) error {
 		return ask(ctx, client, fakeapi.Node)
 	})
-	lines, wrote := &locked.Buffer{}, make(chan bool, 100)
+	lines, wrote := &testkit.Buffer{}, make(chan bool, 100)
 	n, dir := &node{facts: &Facts{Passed: true, Section: strings.Repeat("0123", 16)}, memory: &evict.Report{UsedPeak: 1}}, t.TempDir()
 	started := func() (*Keeper, func()) {
 		k := n.keeper(dir, "0.1.0+dirty", lines)

@@ -25,7 +25,7 @@ import (
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/evict"
 	"nodepartition/pkg/podmove"
-	"nodepartition/tests/openfiles"
+	"nodepartition/tests/testkit"
 )
 
 var update = flag.Bool("update", false, "write the expected text")
@@ -312,7 +312,7 @@ func TestMetricsLeaveNothingOpen(t *testing.T) {
 	if text := scrape(t, m); !strings.Contains(text, "nodepartition_pod_cpu_seconds_total{") {
 		t.Errorf("no pod was read:\n%s", text)
 	}
-	if left := openfiles.Below(t, root); len(left) > 0 {
+	if left := testkit.OpenBelow(t, root); len(left) > 0 {
 		t.Errorf("these are open: %v", left)
 	}
 }

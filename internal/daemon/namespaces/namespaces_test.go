@@ -22,7 +22,7 @@ import (
 	"nodepartition/internal/membership"
 	"nodepartition/internal/node"
 	"nodepartition/tests/fakeapi"
-	"nodepartition/tests/locked"
+	"nodepartition/tests/testkit"
 )
 
 const get = "GET /api/v1/namespaces/operators"
@@ -59,9 +59,9 @@ func nodeIn(t *testing.T) host.Node {
 }
 
 // started returns Namespaces that ask a cluster, and a channel that has an element for each change.
-func started(t *testing.T, n host.Node, client faults.API) (*Namespaces, <-chan bool, *locked.Buffer) {
+func started(t *testing.T, n host.Node, client faults.API) (*Namespaces, <-chan bool, *testkit.Buffer) {
 	t.Helper()
-	lines, woken := &locked.Buffer{}, make(chan bool, 100)
+	lines, woken := &testkit.Buffer{}, make(chan bool, 100)
 	return New(Options{API: client, Node: n, Log: lines.Logger(), Wake: func() { woken <- true }}), woken, lines
 }
 
@@ -255,7 +255,7 @@ func TestAway(t *testing.T) {
 		err := fmt.Errorf("get namespaces: %w", kubeapi.ErrUnreachable)
 		away.err.Store(&err)
 		away.took = retry
-		lines := &locked.Buffer{}
+		lines := &testkit.Buffer{}
 		n := New(Options{API: away, Node: on, Log: lines.Logger(), Wake: func() {}})
 		begin := time.Now()
 		for i := range count {

@@ -13,7 +13,7 @@ import (
 	"nodepartition/internal/kubeapi"
 	"nodepartition/internal/node"
 	"nodepartition/tests/fakeapi"
-	"nodepartition/tests/locked"
+	"nodepartition/tests/testkit"
 )
 
 // asking calls ask with one client of a cluster.
@@ -50,7 +50,7 @@ func TestAPIServer(t *testing.T) {
 	t.Parallel()
 	const a, b = "a.workload.openshift.io/cores", "b.workload.openshift.io/cores"
 	cluster := fakeapi.New(t, httptest.NewServer)
-	on, lines := nodeIn(t, "0-3"), &locked.Buffer{}
+	on, lines := nodeIn(t, "0-3"), &testkit.Buffer{}
 	started := func() (*Resources, func()) {
 		r := New(Options{API: newAsking(t, cluster), Node: on, Log: lines.Logger()})
 		return r, running(t, r)
@@ -108,12 +108,12 @@ func TestAPIServerAfterBoot(t *testing.T) {
 	const a, b, theirs = "a.workload.openshift.io/cores", "b.workload.openshift.io/cores", "theirs.workload.openshift.io/cores"
 	cluster := fakeapi.New(t, httptest.NewServer)
 	cluster.SetNode("1", map[string]string{theirs: "4k"})
-	r := New(Options{API: newAsking(t, cluster), Node: nodeIn(t, "0-7"), Log: new(locked.Buffer).Logger()})
+	r := New(Options{API: newAsking(t, cluster), Node: nodeIn(t, "0-7"), Log: new(testkit.Buffer).Logger()})
 	stop := running(t, r)
 	r.Follow([]string{"a", "b"})
 	eventually(t, cluster, "before", map[string]string{a: "8k", b: "8k", theirs: "4k"})
 	stop()
-	r = New(Options{API: newAsking(t, cluster), Node: nodeIn(t, "0-3"), Log: new(locked.Buffer).Logger()})
+	r = New(Options{API: newAsking(t, cluster), Node: nodeIn(t, "0-3"), Log: new(testkit.Buffer).Logger()})
 	defer running(t, r)()
 	r.Follow([]string{"a"})
 	eventually(t, cluster, "after", map[string]string{a: "4k", theirs: "4k"})

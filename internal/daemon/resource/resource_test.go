@@ -15,7 +15,7 @@ import (
 	"nodepartition/internal/host"
 	"nodepartition/internal/kubeapi"
 	"nodepartition/internal/node"
-	"nodepartition/tests/locked"
+	"nodepartition/tests/testkit"
 )
 
 // memory is a Node in memory.
@@ -156,8 +156,8 @@ func setOnline(t *testing.T, n host.Node, online string) {
 }
 
 // of returns Resources of a Node in memory, and their log.
-func of(n host.Node, m *memory) (*Resources, *locked.Buffer) {
-	lines := &locked.Buffer{}
+func of(n host.Node, m *memory) (*Resources, *testkit.Buffer) {
+	lines := &testkit.Buffer{}
 	r := New(Options{Node: n, Log: lines.Logger()})
 	r.nodes = m
 	return r, lines

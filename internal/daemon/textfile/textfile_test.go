@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"nodepartition/tests/needs"
+	"nodepartition/tests/testkit"
 )
 
 func registry(t *testing.T) (*prometheus.Registry, prometheus.Gauge) {
@@ -142,7 +142,7 @@ func TestFolderFull(t *testing.T) {
 		t.Parallel()
 		cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^TestFolderFull$")
 		cmd.Env = append(os.Environ(), inNamespace+"=1")
-		cmd.SysProcAttr = needs.Namespaces(t)
+		cmd.SysProcAttr = testkit.NeedNamespaces(t)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Errorf("%v\n%s", err, out)
 		}

@@ -14,14 +14,14 @@ import (
 	"testing"
 	"time"
 
-	"nodepartition/tests/selfsigned"
+	"nodepartition/tests/testkit"
 )
 
 // certificate writes a certificate for node1.example, NAME.crt, and its key, NAME.key. It returns
 // both, and a pool with the certificate.
 func certificate(t *testing.T, folder, name string) (tls.Certificate, *x509.CertPool) {
 	t.Helper()
-	public, key := selfsigned.New(t, &x509.Certificate{DNSNames: []string{"node1.example"}})
+	public, key := testkit.SelfSigned(t, &x509.Certificate{DNSNames: []string{"node1.example"}})
 	write(t, filepath.Join(folder, name+".crt"), string(public))
 	write(t, filepath.Join(folder, name+".key"), string(key))
 	pool := x509.NewCertPool()

@@ -26,7 +26,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"nodepartition/tests/needs"
+	"nodepartition/tests/testkit"
 )
 
 // update replaces the pictures. The fonts of the machine are in them: a picture that was made on
@@ -36,7 +36,7 @@ var update = flag.Bool("update", false, "write the pictures")
 // TestPictures compares the page, as Chromium shows it, with the pictures in testdata. make
 // pictures runs it.
 func TestPictures(t *testing.T) {
-	chromium := needs.Program(t, "chromium", "chromium")
+	chromium := testkit.NeedProgram(t, "chromium", "chromium")
 	for _, test := range []struct {
 		name          string
 		node          func(*testing.T) *fake
@@ -112,7 +112,7 @@ func browse(t *testing.T, chromium string, header http.Header, text string, args
 // folded. The page is in a frame, because a window has 500 points at least. A script of the test's
 // own measures it, so the page comes without the policy that forbids scripts.
 func TestPicturesFit(t *testing.T) {
-	chromium := needs.Program(t, "chromium", "chromium")
+	chromium := testkit.NeedProgram(t, "chromium", "chromium")
 	const frame = `<!DOCTYPE html><title>not measured</title><iframe style="width: 360px; height: 1400px; border: 0" onload="
 for (const folded of contentDocument.querySelectorAll('details')) folded.open = true
 document.title = contentWindow.innerWidth + ' of ' + contentDocument.documentElement.scrollWidth" srcdoc="%s"></iframe>`

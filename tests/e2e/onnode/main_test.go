@@ -13,7 +13,7 @@ import (
 
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/systemd"
-	"nodepartition/tests/background"
+	"nodepartition/tests/testkit"
 )
 
 // onNode is set in the environment by the tests that run this.
@@ -52,7 +52,7 @@ func connect(tb testing.TB, o systemd.Options) *systemd.Client {
 		o.Cgroups = cgroups
 	}
 	c := systemd.New(o)
-	background.Run(tb, c.Run)
+	testkit.Background(tb, c.Run)
 	eventually(tb, "connected", c.Connected)
 	return c
 }

@@ -16,8 +16,7 @@ import (
 	"time"
 
 	"nodepartition/tests/generator/golden"
-	"nodepartition/tests/needs"
-	"nodepartition/tests/program"
+	"nodepartition/tests/testkit"
 )
 
 // fstabGenerators lists the paths of systemd's own generator. Debian 11 and older have the second
@@ -140,7 +139,7 @@ func newNode(b *testing.B, name, root string, files map[string]string) *contende
 // have.
 func instructions(b *testing.B, p *contender, dir string) float64 {
 	b.Helper()
-	needs.Program(b, "valgrind", "valgrind")
+	testkit.NeedProgram(b, "valgrind", "valgrind")
 	tools := filepath.Join(p.root, dir)
 	if err := os.CopyFS(tools, os.DirFS("/usr/libexec/valgrind")); err != nil && !errors.Is(err, fs.ErrExist) {
 		b.Fatal(err)
@@ -209,7 +208,7 @@ func fstabGenerator(b *testing.B) string {
 
 func build(b *testing.B, pkg, path string) {
 	b.Helper()
-	if err := program.Build(pkg, path); err != nil {
+	if err := testkit.Build(pkg, path); err != nil {
 		b.Fatal(err)
 	}
 }

@@ -1,4 +1,4 @@
-package needs
+package testkit
 
 import (
 	"os"
@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// Namespaces returns the attributes of a process that may mount file systems: it is root in a user
-// namespace, and sees mounts that no other process sees.
-func Namespaces(tb testing.TB) *syscall.SysProcAttr {
+// NeedNamespaces returns the attributes of a process that may mount file systems: it is root in a
+// user namespace, and sees mounts that no other process sees.
+func NeedNamespaces(tb testing.TB) *syscall.SysProcAttr {
 	tb.Helper()
 	if err := tried(); err != nil {
 		cannot(tb, "%v: user namespaces have to be allowed", err)

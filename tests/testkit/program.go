@@ -1,5 +1,4 @@
-// Package program builds programs for tests.
-package program
+package testkit
 
 import (
 	"fmt"

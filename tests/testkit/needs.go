@@ -1,5 +1,4 @@
-// Package needs skips a test if this machine lacks something. In CI it fails the test instead.
-package needs
+package testkit
 
 import (
 	"os"
@@ -7,8 +6,8 @@ import (
 	"testing"
 )
 
-// Program returns the path of a program from the given Debian package.
-func Program(tb testing.TB, name, debianPackage string) string {
+// NeedProgram returns the path of a program from the given Debian package.
+func NeedProgram(tb testing.TB, name, debianPackage string) string {
 	tb.Helper()
 	path, err := exec.LookPath(name)
 	if err != nil {

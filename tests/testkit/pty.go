@@ -1,5 +1,4 @@
-// Package pty has terminals for tests of what a person sees.
-package pty
+package testkit
 
 import (
 	"errors"
@@ -13,10 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Open returns a terminal of some columns, and the screen on which a test sees what is written to
-// it. Who has given the terminal to a program closes it here, so that the screen ends with the
-// program.
-func Open(t *testing.T, columns int) (terminal, screen *os.File) {
+// OpenTerminal returns a terminal of some columns, and the screen on which a test sees what is
+// written to it. Who has given the terminal to a program closes it here, so that the screen ends
+// with the program.
+func OpenTerminal(t *testing.T, columns int) (terminal, screen *os.File) {
 	t.Helper()
 	screen, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {

@@ -1,6 +1,4 @@
-// Package page reads the pages of the documentation, for tests of what they promise: their
-// commands, headings and links.
-package page
+package testkit
 
 import (
 	"fmt"

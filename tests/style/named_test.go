@@ -1,4 +1,4 @@
-package prose
+package style
 
 import (
 	"go/ast"

@@ -1,5 +1,4 @@
-// Package script writes shell scripts that a test then runs.
-package script
+package testkit
 
 import (
 	"os"
@@ -7,12 +6,12 @@ import (
 	"testing"
 )
 
-// Write writes a script of /bin/sh to path, which may exist.
+// WriteScript writes a script of /bin/sh to path, which may exist.
 //
 // No other test of the process can fork while the file is open: its child would hold the file open
 // for writing until it executes its own program, and the kernel refuses to execute a file that is
 // open for writing (ETXTBSY, golang.org/issue/22315).
-func Write(t *testing.T, path, text string) {
+func WriteScript(t *testing.T, path, text string) {
 	t.Helper()
 	syscall.ForkLock.RLock()
 	err := os.WriteFile(path, []byte("#!/bin/sh\n"+text+"\n"), 0o755)

@@ -1,13 +1,12 @@
-// Package background runs a loop beside a test.
-package background
+package testkit
 
 import (
 	"context"
 	"testing"
 )
 
-// Run runs a loop until the test ends, and waits for its end.
-func Run(tb testing.TB, loop func(context.Context) error) {
+// Background runs a loop until the test ends, and waits for its end.
+func Background(tb testing.TB, loop func(context.Context) error) {
 	tb.Helper()
 	ctx, cancel := context.WithCancel(tb.Context())
 	done := make(chan struct{})

@@ -1,5 +1,4 @@
-// Package openfiles lists the open files of a test's process.
-package openfiles
+package testkit
 
 import (
 	"os"
@@ -7,9 +6,9 @@ import (
 	"testing"
 )
 
-// Below returns the paths of the open files below a folder, which no other test uses: tests run in
-// parallel. A removed file is among them.
-func Below(t *testing.T, folder string) (paths []string) {
+// OpenBelow returns the paths of the open files below a folder, which no other test uses: tests run
+// in parallel. A removed file is among them.
+func OpenBelow(t *testing.T, folder string) (paths []string) {
 	t.Helper()
 	entries, err := os.ReadDir("/proc/self/fd")
 	if err != nil {

@@ -1,4 +1,4 @@
-package needs
+package testkit
 
 import (
 	"runtime"
@@ -39,7 +39,7 @@ func TestProgram(t *testing.T) {
 			done := make(chan string, 1)
 			go func() {
 				defer close(done)
-				done <- Program(e, test.program, "a-package")
+				done <- NeedProgram(e, test.program, "a-package")
 			}()
 			path, returned := <-done
 			if (e.failed != "") != test.failed || (e.skipped != "") != test.skipped || returned == (test.failed || test.skipped) {

@@ -1,5 +1,4 @@
-// Package kubelettype compares our types with those of the kubelet.
-package kubelettype
+package testkit
 
 import (
 	"reflect"
@@ -8,10 +7,11 @@ import (
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
 )
 
-// Compare compares the fields of ours with those of the kubelet's configuration: names, types and
-// tags. It fails if another version of k8s.io/kubelet has removed or renamed a field or changed its
-// type. With except, it first calls that for each pair, which may give want another type.
-func Compare(t *testing.T, ours reflect.Type, except func(got reflect.StructField, want *reflect.StructField)) {
+// CompareWithKubelet compares the fields of ours with those of the kubelet's configuration: names,
+// types and tags. It fails if another version of k8s.io/kubelet has removed or renamed a field or
+// changed its type. With except, it first calls that for each pair, which may give want another
+// type.
+func CompareWithKubelet(t *testing.T, ours reflect.Type, except func(got reflect.StructField, want *reflect.StructField)) {
 	t.Helper()
 	theirs := reflect.TypeFor[kubeletv1beta1.KubeletConfiguration]()
 	for i := range ours.NumField() {

@@ -1,5 +1,4 @@
-// Package selfsigned makes certificates for tests.
-package selfsigned
+package testkit
 
 import (
 	"crypto/ecdsa"
@@ -12,9 +11,9 @@ import (
 	"time"
 )
 
-// New returns a certificate that its own key has signed, and the key, as PEM. It sets the serial
-// number of the template, and an end in an hour if it has none.
-func New(t *testing.T, template *x509.Certificate) (certificate, key []byte) {
+// SelfSigned returns a certificate that its own key has signed, and the key, as PEM. It sets the
+// serial number of the template, and an end in an hour if it has none.
+func SelfSigned(t *testing.T, template *x509.Certificate) (certificate, key []byte) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -1,4 +1,4 @@
-package needs
+package testkit
 
 import (
 	"encoding/json"
@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// Module returns the folder with the source of a Go module, as path@version. dir is the folder
+// NeedModule returns the folder with the source of a Go module, as path@version. dir is the folder
 // whose go.mod has the checksum, or none: the checksum database has it, too.
-func Module(tb testing.TB, dir, module string) string {
+func NeedModule(tb testing.TB, dir, module string) string {
 	tb.Helper()
 	cmd := exec.CommandContext(tb.Context(), "go", "mod", "download", "-json", module)
 	cmd.Dir = dir

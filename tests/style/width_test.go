@@ -1,6 +1,4 @@
-// Package prose tests that links between documents lead somewhere, that the tests they name exist,
-// and that no line of prose is too long.
-package prose
+package style
 
 import (
 	"io/fs"

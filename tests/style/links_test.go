@@ -1,4 +1,4 @@
-package prose
+package style
 
 import (
 	"io/fs"
@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"nodepartition/tests/page"
+	"nodepartition/tests/testkit"
 )
 
 // mention matches a document that a text names without a link. runc has a folder docs too.
@@ -30,7 +30,7 @@ func TestLinks(t *testing.T) {
 			return
 		}
 		if headings[path] == nil {
-			headings[path] = page.Anchors(string(text))
+			headings[path] = testkit.Anchors(string(text))
 		}
 		if anchor != "" && !headings[path][anchor] {
 			t.Errorf("%s leads to %s#%s, which has no such heading", from, path, anchor)
@@ -65,7 +65,7 @@ func TestLinks(t *testing.T) {
 		if ext != ".md" {
 			return nil
 		}
-		for _, to := range page.Links(text) {
+		for _, to := range testkit.Links(text) {
 			links++
 			file, anchor, _ := strings.Cut(to, "#")
 			target := path

@@ -1,5 +1,4 @@
-// Package locked is for output that a test reads while other goroutines write it.
-package locked
+package testkit
 
 import (
 	"bytes"

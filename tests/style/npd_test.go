@@ -1,8 +1,4 @@
-// Package npd tests the files for node-problem-detector: their form, by the types that it decodes
-// them into (pkg/custompluginmonitor/types, pkg/systemlogmonitor and pkg/types of
-// kubernetes/node-problem-detector, August 2026), and the script. Package daemon tests that the
-// patterns match the messages.
-package npd
+package style
 
 import (
 	"bytes"
@@ -16,9 +12,13 @@ import (
 	"testing"
 	"time"
 
-	"nodepartition/tests/script"
+	"nodepartition/tests/testkit"
 )
 
+// folder has the files for node-problem-detector. Their form is tested by the types that it decodes
+// them into (pkg/custompluginmonitor/types, pkg/systemlogmonitor and pkg/types of
+// kubernetes/node-problem-detector, August 2026), and the script by running it. Package daemon tests
+// that the patterns match the messages.
 const folder = "../../deploy/node-problem-detector/"
 
 type condition struct {
@@ -154,7 +154,7 @@ func TestScript(t *testing.T) {
 	} {
 		bin := t.TempDir()
 		if test.program != "" {
-			script.Write(t, filepath.Join(bin, "partition-monitor"), test.program)
+			testkit.WriteScript(t, filepath.Join(bin, "partition-monitor"), test.program)
 		}
 		for _, needed := range []string{"sed", "head"} {
 			path, err := exec.LookPath(needed)
