@@ -17,8 +17,8 @@ import (
 
 // folder has the files for node-problem-detector. Their form is tested by the types that it decodes
 // them into (pkg/custompluginmonitor/types, pkg/systemlogmonitor and pkg/types of
-// kubernetes/node-problem-detector, August 2026), and the script by running it. Package daemon tests
-// that the patterns match the messages.
+// kubernetes/node-problem-detector, August 2026), and the script by running it. Package daemon
+// tests that the patterns match the messages.
 const folder = "../../deploy/node-problem-detector/"
 
 type condition struct {
