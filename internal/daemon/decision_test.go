@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"nodepartition/internal/unitname"
+	"nodepartition/pkg/podmove"
 	"nodepartition/pkg/slices/config"
 	"nodepartition/pkg/slices/decision"
 	"nodepartition/tests/fakenode"
@@ -106,20 +108,30 @@ func TestStartUndecided(t *testing.T) {
 	}
 }
 
-// TestReloadUndecided: a service that runs keeps what it follows: no pod is moved, no slice is
-// stopped, and it is not ready. A decision that it can read again ends that.
+// TestReloadUndecided: a service that runs keeps the members that it follows. It moves and evicts no
+// pod, stops no slice, and is not ready. A decision that it can read again ends that.
 func TestReloadUndecided(t *testing.T) {
 	t.Parallel()
 	for name, test := range unknown {
 		m, n, calls, _ := built(t)
 		m.reload()
+		m.last.Partitions[1].Off = true
+		m.follow(m.last)
 		before := m.reconciler.Config()
-		if before.Off() {
+		if before.Off() || before.Mode != podmove.Auto {
 			t.Fatalf("%s: follows %+v", name, before)
 		}
 		n.undecided(test.text)
 		m.reload()
-		m.comeAndGo(nil)
+		m.comeAndGo([]unitname.PartitionName{"telemetry"})
+		if settings, evicts := m.settings(m.last); !settings[unitname.System].Off || !evicts {
+			t.Errorf("%s: evicts with %+v, and lowers a limit at once: %t", name, settings[unitname.System], !evicts)
+		}
+		if mode := m.reconciler.Config().Mode; mode != podmove.Never {
+			t.Errorf("%s: moves with %q", name, mode)
+		}
+		m.reconciler.SetConfig(before) // would be seen if it followed at each pass, which begins another
+		m.reload()
 		if got := m.reconciler.Config(); !reflect.DeepEqual(got.Partitions, before.Partitions) || len(calls.calls) != 0 || len(m.partitions.names()) != 2 {
 			t.Errorf("%s: follows %+v, and did %q", name, got.Partitions, calls.calls)
 		}
@@ -134,8 +146,8 @@ func TestReloadUndecided(t *testing.T) {
 			t.Fatalf("%s: the decision is not read again", name)
 		}
 		m.reload()
-		if err := m.problem.get(); err != nil {
-			t.Errorf("%s: %v after a reload", name, err)
+		if settings, _ := m.settings(m.last); m.problem.get() != nil || settings[unitname.System].Off || m.reconciler.Config().Mode != podmove.Auto {
+			t.Errorf("%s: %v, %+v after a reload", name, m.problem.get(), settings[unitname.System])
 		}
 	}
 }

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"os"
 
 	"nodepartition/internal/node"
@@ -11,13 +12,20 @@ import (
 )
 
 // reload follows what the generator has decided: after a reload of systemd, at SIGHUP, and when an
-// edit was refused without a reload. What it cannot read changes nothing.
+// edit was refused without a reload. While it cannot read that, it stays as it is, and moves, evicts
+// and removes nothing.
 func (m *monitor) reload() {
 	c, err := node.Load(m.options.Node, m.options.Mode)
 	if err != nil {
+		//guard: a decision that is still unknown is followed once
+		if m.problem.is(err) {
+			return
+		}
+		m.partitions.changing.Lock()
 		//guard: a decision that cannot be read switches nothing off
 		c = m.last
-		c.Problem = err
+		m.partitions.changing.Unlock()
+		c.Problem, c.Unknown = err, true
 	}
 	if why := c.ManagedByKubelet; why != "" && len(c.Partitions) == 0 {
 		m.yield(why)
@@ -44,12 +52,13 @@ func (m *monitor) yield(why string) {
 func (m *monitor) follow(c node.Followed) {
 	m.partitions.changing.Lock()
 	defer m.partitions.changing.Unlock()
-	if text := problemText(c.Problem); text != problemText(m.problem.get()) && text != "" {
-		m.log.Error(
-			"the configuration is not valid; following the last good one of this boot",
-			"error", c.Problem, "namespaces", c.Policy().Namespaces(),
-		)
-		m.cluster.invalid("the configuration is not valid; following the last good one of this boot", c.Problem)
+	if c.Problem != nil && !m.problem.is(c.Problem) {
+		what := "the configuration is not valid; following the last good one of this boot"
+		if c.Unknown {
+			what = "what to follow is not known, and nothing is moved, evicted or removed"
+		}
+		m.log.Error(what, "error", c.Problem, "namespaces", c.Policy().Namespaces())
+		m.cluster.invalid(what, c.Problem)
 	}
 	m.log.Debug("configuration", "namespaces", c.Policy().Namespaces(), "off", c.Off())
 	settings, evicts := m.settings(c)
@@ -61,6 +70,10 @@ func (m *monitor) follow(c node.Followed) {
 	policy := c.Policy()
 	//guard: placement asks the API server
 	policy.Allows = m.namespaces.Allows
+	if c.Unknown {
+		//guard: nothing is moved while it is not known what to follow
+		policy.Mode = podmove.Never
+	}
 	m.reconciler.SetConfig(policy)
 	m.endTaken()
 	m.resources.Follow(c.Advertised())
@@ -87,17 +100,9 @@ func (m *monitor) noteReloaded() {
 // lookAtRefused notices that partition-generator has refused an edit, or has found it taken back,
 // for which systemd is not reloaded. A decision that could not be read is read again.
 func (m *monitor) lookAtRefused() {
-	if decision.ReadWatch(string(m.options.Node.Root)).Refused != problemText(m.problem.get()) {
+	if refused := decision.ReadWatch(string(m.options.Node.Root)).Refused; !m.problem.is(errors.New(refused)) {
 		m.noteReloaded()
 	}
-}
-
-// problemText returns the text of an error, empty for none.
-func problemText(err error) string {
-	if err == nil {
-		return ""
-	}
-	return err.Error()
 }
 
 // reloads reads the decision again after each signal. It never reads two at once, because then the

@@ -8,7 +8,6 @@ import (
 
 	"nodepartition/internal/hostfs"
 	"nodepartition/internal/kubeletargs"
-	"nodepartition/internal/node"
 )
 
 // kubeletSeen holds the command line of the kubelet at the last check.
@@ -54,7 +53,6 @@ func (m *monitor) lookAtKubelet() {
 		return
 	}
 	m.setBudget()
-	if why := node.RunningYields(m.options.Node); why != "" {
-		m.yield(why)
-	}
+	//guard: a partition beside the one that the kubelet takes stays
+	m.noteReloaded()
 }

@@ -108,8 +108,10 @@ func (m *monitor) settings(c node.Followed) (map[unitname.PartitionName]evict.Se
 		p := &c.Partitions[i]
 		s := node.EvictionSettings(p.Eviction, m.options.Eviction)
 		s.Lowering = p.Deferral != nil
+		evicts = evicts || !s.Off && !s.DryRun // also one that waits for a decision, so that a limit waits
+		//guard: nothing is evicted while it is not known what to follow
+		s.Off = s.Off || c.Unknown
 		all[p.Name] = s
-		evicts = evicts || !s.Off && !s.DryRun
 	}
 	return all, evicts
 }
@@ -228,6 +230,10 @@ func (m *monitor) hasPods(name unitname.PartitionName) bool {
 // eviction that is not reported yet stays until that is over. It is called with changing held.
 func (m *monitor) removeEmpty(ctx context.Context, empty []unitname.PartitionName) {
 	on := m.on()
+	//guard: nothing is removed while it is not known what to follow
+	if m.last.Unknown {
+		return
+	}
 	if len(on) == 0 {
 		//guard: the last slices are stopped by the end of the daemon
 		return // all have come to their end: see serve

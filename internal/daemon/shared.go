@@ -63,3 +63,12 @@ func (p *problem) get() error {
 	defer p.mu.Unlock()
 	return p.err
 }
+
+// is reports whether the error has the text of another one, which is empty for none.
+func (p *problem) is(other error) bool {
+	text := ""
+	if err := p.get(); err != nil {
+		text = err.Error()
+	}
+	return text == other.Error()
+}

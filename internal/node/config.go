@@ -26,6 +26,9 @@ type Followed struct {
 	Allows membership.Allows
 	// Problem is why the present files are not in force, nil if the generator has not refused them.
 	Problem error
+	// Unknown means that a daemon which runs cannot read the decision any more. The rest is of the
+	// last one that it has read.
+	Unknown bool
 }
 
 // Load returns the configuration that the daemon follows. If it is not known, for whatever reason,
