@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"k8s.io/utils/cpuset"
 
@@ -42,6 +43,10 @@ const (
 	// to be used here.
 	api
 )
+
+// patience bounds the wait for an answer of the runtime or the kubelet. One that has not answered is
+// not asked by another check.
+const patience = 3 * time.Second
 
 // docsPage is the page that explains the checks, below the prefix of the installation.
 const docsPage = "share/doc/node-partition/troubleshooting.md#"
@@ -106,6 +111,8 @@ type checks struct {
 	yields  bool
 	// runtimeName is the name of the runtime that has answered; empty without an answer.
 	runtimeName string
+	// unreachable is the error of an API server that has not answered; nil before.
+	unreachable error
 	// trees holds what the checks of the tree of cgroups are applied to: two readings, of which the
 	// second is made if the first has findings. treeErr is the error of reading.
 	trees   [2]*tree

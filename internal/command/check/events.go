@@ -23,6 +23,9 @@ func (c *checks) events(ctx context.Context) []Finding {
 		return changing(Warning, "set a kubeconfig with --"+options.FlagKubeconfig+" if the node belongs to a cluster",
 			"%v: Events wait for it", err)
 	}
+	if c.unreachable != nil {
+		return saying(Warning, "%v", c.unreachable)
+	}
 	name := cluster.NodeName(c.options.Node, client)
 	if c.options.Events {
 		err = client.EventRights(ctx, name)
@@ -33,6 +36,7 @@ func (c *checks) events(ctx context.Context) []Finding {
 	if err == nil && c.options.NodeStatus {
 		err = client.MarksRights(ctx, name)
 	}
+	c.unreachable = unreachable(err)
 	switch {
 	case errors.Is(err, kubeapi.ErrGone):
 		return changing(

@@ -90,6 +90,7 @@ func (c *checks) evictionAPI(ctx context.Context) []Finding {
 		}
 	}
 	err = client.Rights(ctx, namespace)
+	c.unreachable = unreachable(err)
 	switch {
 	case errors.Is(err, kubeapi.ErrForbidden), errors.Is(err, kubeapi.ErrCredentials):
 		return saying(Error, "%v", err)

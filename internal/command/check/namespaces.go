@@ -15,9 +15,14 @@ func (c *checks) namespaces(ctx context.Context) []Finding {
 	if len(listed) == 0 {
 		return saying(OK, "the configuration lists no namespace")
 	}
+	if c.runtimeName == "" {
+		return nil // reported by the check runtime
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	client, err := c.runtime.Client(ctx)
 	if err != nil {
-		return nil // reported by the check runtime
+		return saying(Warning, "%v", err)
 	}
 	sandboxes, err := client.Sandboxes(ctx)
 	if err != nil {

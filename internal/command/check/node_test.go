@@ -377,7 +377,7 @@ func TestCheckRights(t *testing.T) {
 	n.Cluster.Answers = map[string]int{"GET " + noPod: http.StatusForbidden, "PATCH " + noPod + "/status": http.StatusNotFound}
 	expect(t, n, passes, []string{"ok      eviction-api: "})
 	n.Cluster.Close()
-	expect(t, n, passes, []string{"warning eviction-api: API server ", "cannot be reached"})
+	expect(t, n, passes, []string{"warning eviction-api, events: API server ", "cannot be reached"})
 	expect(t, n, passes, []string{"ok      eviction-api: evictions are not reported to the API server"}, func(o *options.Options, _ *fakenode.Node) { o.Eviction.Kubeconfig = options.KubeconfigNone })
 }
 

@@ -8,6 +8,8 @@ import (
 )
 
 func (c *checks) container(ctx context.Context) []Finding {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	endpoint, name, version, err := c.runtime.Version(ctx)
 	if err != nil {
 		return saying(Error, "%v", err)
@@ -21,9 +23,14 @@ const setDriver = "set cgroupDriver: systemd for the kubelet, and SystemdCgroup 
 // driver checks that the cgroup driver is systemd. A kubelet uses the driver that the runtime
 // reports (since 1.34), or else that of its own flag or file.
 func (c *checks) driver(ctx context.Context) []Finding {
+	if c.runtimeName == "" {
+		return nil // reported by the check runtime
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	client, err := c.runtime.Client(ctx)
 	if err != nil {
-		return nil // reported by the check runtime
+		return saying(Warning, "%v", err)
 	}
 	told, err := client.CgroupDriver(ctx)
 	if err != nil {

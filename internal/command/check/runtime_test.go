@@ -1,11 +1,16 @@
 package check
 
 import (
+	"context"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"google.golang.org/grpc"
+	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
+	podsv1alpha1 "k8s.io/kubelet/pkg/apis/pods/v1alpha1"
 
+	"nodepartition/internal/podsapi"
 	"nodepartition/tests/fakenode"
 )
 
@@ -69,5 +74,52 @@ func TestRuntimeEndpoint(t *testing.T) {
 				t.Errorf("want %s in\n%s", test.want, stdout)
 			}
 		})
+	}
+}
+
+// deaf is a runtime and a kubelet that take a request and do not answer it.
+type deaf struct {
+	runtime.UnimplementedRuntimeServiceServer
+	podsv1alpha1.UnimplementedPodsServer
+	requests atomic.Int32
+}
+
+func (d *deaf) wait(ctx context.Context) error {
+	d.requests.Add(1)
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// Version implements the CRI.
+func (d *deaf) Version(ctx context.Context, _ *runtime.VersionRequest) (*runtime.VersionResponse, error) {
+	return nil, d.wait(ctx)
+}
+
+// RuntimeConfig implements the CRI.
+func (d *deaf) RuntimeConfig(ctx context.Context, _ *runtime.RuntimeConfigRequest) (*runtime.RuntimeConfigResponse, error) {
+	return nil, d.wait(ctx)
+}
+
+// ListPods implements the Pods API.
+func (d *deaf) ListPods(ctx context.Context, _ *podsv1alpha1.ListPodsRequest) (*podsv1alpha1.ListPodsResponse, error) {
+	return nil, d.wait(ctx)
+}
+
+// TestCheckDeaf: a runtime and a kubelet that do not answer are waited for once.
+func TestCheckDeaf(t *testing.T) {
+	t.Parallel()
+	n := fakenode.Audited(t)
+	d := &deaf{}
+	n.RemoveAll(podsapi.DefaultSocket)
+	n.ServeGRPC(podsapi.DefaultSocket, func(s *grpc.Server) { podsv1alpha1.RegisterPodsServer(s, d) })
+	n.ServeGRPC(elsewhere, func(s *grpc.Server) { runtime.RegisterRuntimeServiceServer(s, d) })
+	stdout, _ := text(t, n, nil, endpoint(elsewhere))
+	for _, want := range []string{"error   runtime: ", "ok      pod-limits, cpu-manager: not compared: ", "warning second-writer: "} {
+		if !strings.Contains(stdout, want) {
+			t.Errorf("want %q in\n%s", want, stdout)
+		}
+	}
+	if requests := d.requests.Load(); requests != 2 {
+		t.Errorf("%d requests; want one to the runtime and one to the kubelet", requests)
 	}
 }

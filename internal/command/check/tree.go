@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
@@ -124,8 +123,6 @@ func (t *tree) add(where, value, expected, change, why string, args ...any) {
 func fileOf(cgroup, name string) string { return path.Join(unitname.CgroupMount, cgroup, name) }
 
 const (
-	// podsTimeout bounds the wait for the kubelet's pods. A kubelet that starts answers after seconds.
-	podsTimeout = 10 * time.Second
 	// maxDepth bounds the depth of slices. systemd allows any.
 	maxDepth = 8
 	// unitsAtOnce is the number of units in one call of systemctl.
@@ -165,8 +162,10 @@ func (c *checks) readTree(ctx context.Context) (*tree, error) {
 	t.readPIDs(n)
 	if t.podsUnknown = n.Answers(); t.podsUnknown == nil && !node.IsSocket(c.options.PodsAPI) {
 		t.podsUnknown = errors.New("the kubelet does not serve its Pods API")
+	} else if first := c.trees[0]; first != nil && first.podsUnknown != nil {
+		t.podsUnknown = first.podsUnknown // a kubelet that does not answer is waited for once
 	} else if t.podsUnknown == nil {
-		asking, cancel := context.WithTimeout(ctx, podsTimeout)
+		asking, cancel := context.WithTimeout(ctx, patience)
 		defer cancel()
 		t.pods, t.podsUnknown = podsapi.List(asking, c.options.PodsAPI)
 	}

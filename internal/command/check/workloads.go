@@ -118,7 +118,7 @@ func rightsFindings(f *clusterFacts) []Finding {
 	if len(resources) == 0 && !f.byNamespace() {
 		return saying(OK, "no workload type needs a right at the API server")
 	}
-	if f.unasked != nil {
+	if f.unasked != nil || len(resources) > 0 && unreachable(errors.Join(f.mayGet, f.mayPatch)) != nil {
 		return nil // reported by the check workload-resource
 	}
 	var found []Finding
@@ -132,8 +132,6 @@ func rightsFindings(f *clusterFacts) []Finding {
 	} {
 		switch {
 		case of.err == nil:
-		case unreachable(of.err) != nil && len(resources) > 0:
-			// reported by the check workload-resource
 		case errors.Is(of.err, kubeapi.ErrForbidden):
 			found = append(found, changing(
 				Error, fmt.Sprintf("add %s to the rules of a ClusterRole of that user; partition-monitor render admission has "+

@@ -101,10 +101,9 @@ type bundle struct {
 }
 
 func (b *bundle) add(name string, data []byte) error {
-	if len(data) == 0 || b.files >= maxFiles {
+	if len(data) == 0 {
 		return nil
 	}
-	b.files++
 	err := b.archive.WriteHeader(&tar.Header{
 		Name: path.Join(Name(b.made), name), Mode: 0o600, Size: int64(len(data)), ModTime: b.made, Typeflag: tar.TypeReg,
 	})
@@ -131,7 +130,8 @@ func (b *bundle) addTree(root hostfs.FS, name string, wanted func(string) bool, 
 		}
 	case info.Mode().IsRegular() && wanted(path.Base(name)):
 		data, err := root.ReadFile(name, maxBytes)
-		if err == nil {
+		if err == nil && b.files < maxFiles {
+			b.files++
 			return b.add(name, data)
 		}
 	}

@@ -166,12 +166,3 @@ func Usage(name string) string {
 	}
 	return ""
 }
-
-// Names returns the names of the flags of run.
-func Names() []string {
-	names := make([]string, 0, len(Flags))
-	for _, f := range Flags {
-		names = append(names, f.Name)
-	}
-	return names
-}

@@ -71,9 +71,6 @@ func readNode(root hostfs.FS) (*node, error) {
 // PresentCPUs returns the CPUs that the node has, online or not.
 func PresentCPUs(root hostfs.FS) (cpuset.CPUSet, error) { return readCPUs(root, presentPath) }
 
-// OnlineCPUs returns the CPUs that run.
-func OnlineCPUs(root hostfs.FS) (cpuset.CPUSet, error) { return readCPUs(root, onlinePath) }
-
 // readControllers returns nil without an error on cgroup v1 and hybrid nodes, where the file is not
 // at the top of /sys/fs/cgroup.
 func readControllers(root hostfs.FS) ([]string, error) {
