@@ -108,8 +108,8 @@ func TestStartUndecided(t *testing.T) {
 	}
 }
 
-// TestReloadUndecided: a service that runs keeps the members that it follows. It moves and evicts no
-// pod, stops no slice, and is not ready. A decision that it can read again ends that.
+// TestReloadUndecided: a service that runs keeps the members that it follows. It moves and evicts
+// no pod, stops no slice, and is not ready. A decision that it can read again ends that.
 func TestReloadUndecided(t *testing.T) {
 	t.Parallel()
 	for name, test := range unknown {

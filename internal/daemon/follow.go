@@ -12,8 +12,8 @@ import (
 )
 
 // reload follows what the generator has decided: after a reload of systemd, at SIGHUP, and when an
-// edit was refused without a reload. While it cannot read that, it stays as it is, and moves, evicts
-// and removes nothing.
+// edit was refused without a reload. While it cannot read that, it stays as it is, and moves,
+// evicts and removes nothing.
 func (m *monitor) reload() {
 	c, err := node.Load(m.options.Node, m.options.Mode)
 	if err != nil {

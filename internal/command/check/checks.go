@@ -44,8 +44,8 @@ const (
 	api
 )
 
-// patience bounds the wait for an answer of the runtime or the kubelet. One that has not answered is
-// not asked by another check.
+// patience bounds the wait for an answer of the runtime or the kubelet. One that has not answered
+// is not asked by another check.
 const patience = 3 * time.Second
 
 // docsPage is the page that explains the checks, below the prefix of the installation.
