@@ -105,14 +105,14 @@ func TestDowngrade(t *testing.T) {
 		if after := m.below("/run/"); after != state {
 			t.Errorf("a package of an image changes the state: %s, was %s", after, state)
 		}
-		if got := m.status(); !strings.Contains(got, decided+": a later version has written it: it has version 99, and this program reads up to 1") {
+		if got := m.status(); !strings.Contains(got, decided+": another version of the program has written it: it has version 99, and this program reads version 1") {
 			t.Errorf("status shows %s", got)
 		}
 		m.generate() // as the reload of an installation
 		if got := m.read(decided); got != decision {
 			t.Errorf("the decision is %q, want %q", got, decision)
 		}
-		if got := m.status(); strings.Contains(got, decided) || !strings.Contains(got, "resources.json: a later version has written it") {
+		if got := m.status(); strings.Contains(got, decided) || !strings.Contains(got, "resources.json: another version of the program has written it") {
 			t.Errorf("status shows %s", got)
 		}
 		m.dpkg("-r", "node-partition")

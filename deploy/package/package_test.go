@@ -157,7 +157,7 @@ func TestRelease(t *testing.T) {
 	if sums[0] != sums[1] {
 		t.Errorf("%s\nand %s", sums[0], sums[1])
 	}
-	names := regexp.MustCompile(`(?m)[^ ]+$`).FindAllString(sums[0], -1)
+	names := regexp.MustCompile(`(?m)[^ \n]+$`).FindAllString(sums[0], -1)
 	want := make([]string, 0, len(names))
 	want = append(want,
 		"node-partition-0.1.0-rc.1.tar.gz", "node-partition-0.1.0-rc.1.tgz",

@@ -58,7 +58,7 @@ func TestSysupdate(t *testing.T) {
 		t.Errorf("want %q twice, as source and target, in\n%s", line, taken)
 	}
 	for described, version := range map[string]string{
-		"v0.1.0": "0.1.0", "v0.1.0-5-g3f1fd6b": "0.1.0+5.g3f1fd6b", "v0.1.0-rc.1": "0.1.0~rc.1", "3f1fd6b": "0.0.0~git19700101000000.3f1fd6b",
+		"v0.1.0": "0.1.0", "v0.1.0-5-g3f1fd6b": "0.1.0+5.g3f1fd6b", "v0.1.0-rc.1": "0.1.0~rc.1", "3f1fd6b": "0.0.0~git19700101000001.3f1fd6b",
 	} {
 		for build, number := range map[string]string{"1": "", "2": "-2"} {
 			programs, out := t.TempDir(), t.TempDir()
