@@ -57,7 +57,7 @@ func TestLoadOff(t *testing.T) {
 	want := func(when string, want ...string) {
 		t.Helper()
 		f, err := node.Load(n.Host(), podmove.Auto)
-		var got []string
+		got := make([]string, 0, len(f.Partitions))
 		for _, p := range f.Partitions {
 			state := "on"
 			if p.Off {

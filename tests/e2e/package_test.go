@@ -63,7 +63,7 @@ func scrapes(t *testing.T, n *lab.Node, pause time.Duration) (end func()) {
 				case !is:
 					missing[one] = time.Now()
 				case time.Since(since) > interval:
-					err = fmt.Errorf("series %s is missing for more than %s: %v", one, interval, refused)
+					err = fmt.Errorf("series %s is missing for more than %s: %w", one, interval, refused)
 				}
 			}
 			if err != nil {

@@ -204,7 +204,8 @@ func (g guard) try(ctx context.Context, dir string) (killers []string, err error
 	if err != nil {
 		return nil, err
 	}
-	err = errors.Join(os.WriteFile(replacement, []byte(g.without(string(source))), 0o644), os.WriteFile(overlay, list, 0o644))
+	err = errors.Join(os.WriteFile(replacement, []byte(g.without(string(source))), 0o644),
+		os.WriteFile(overlay, list, 0o644))
 	if err != nil {
 		return nil, err
 	}

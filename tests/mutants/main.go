@@ -356,7 +356,9 @@ const memoryDir = "/dev/shm"
 func goCommand(args []string) int {
 	isTest := len(args) > 0 && args[0] == "test"
 	if isTest {
-		args = append([]string{"test", "-v", "-tags=mutants", "-short", "-vet=off", "-ldflags=-s -w", "-skip=^Fuzz"}, args[1:]...)
+		args = append([]string{
+			"test", "-v", "-tags=mutants", "-short", "-vet=off", "-ldflags=-s -w", "-skip=^Fuzz",
+		}, args[1:]...)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

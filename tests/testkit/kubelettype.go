@@ -11,7 +11,9 @@ import (
 // types and tags. It fails if another version of k8s.io/kubelet has removed or renamed a field or
 // changed its type. With except, it first calls that for each pair, which may give want another
 // type.
-func CompareWithKubelet(t *testing.T, ours reflect.Type, except func(got reflect.StructField, want *reflect.StructField)) {
+func CompareWithKubelet(
+	t *testing.T, ours reflect.Type, except func(got reflect.StructField, want *reflect.StructField),
+) {
 	t.Helper()
 	theirs := reflect.TypeFor[kubeletv1beta1.KubeletConfiguration]()
 	for i := range ours.NumField() {

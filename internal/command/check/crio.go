@@ -25,7 +25,7 @@ func (c *checks) crioWorkloads(context.Context) []Finding {
 	}
 	var found []Finding
 	for _, entry := range table {
-		for _, w := range c.desired.Config.Workloads {
+		for _, w := range c.desired.Workloads {
 			p := c.desired.Partition(w.Partition)
 			if entry.Annotation != workload.TargetPrefix+w.Type || entry.CPUs == "" || p == nil || p.CPUs.IsEmpty() {
 				continue

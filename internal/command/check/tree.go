@@ -115,7 +115,8 @@ func (t *tree) add(where, value, expected, change, why string, args ...any) {
 	}
 	if !t.found[where] {
 		t.found[where] = true
-		t.findings = append(t.findings, changing(Warning, change, "%s is %s; expected %s: %s", where, value, expected, fmt.Sprintf(why, args...))...)
+		t.findings = append(t.findings, changing(Warning, change, "%s is %s; expected %s: %s",
+			where, value, expected, fmt.Sprintf(why, args...))...)
 	}
 }
 
@@ -184,7 +185,8 @@ func (t *tree) readPIDs(n host.Node) {
 		if err != nil {
 			continue
 		}
-		if limit, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil && (t.pids == 0 || limit < t.pids) {
+		limit, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+		if err == nil && (t.pids == 0 || limit < t.pids) {
 			t.pids = limit
 		}
 	}

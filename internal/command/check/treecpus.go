@@ -48,7 +48,8 @@ func (t *tree) containers(p *config.Partition, members bool) []container {
 	var list []container
 	for _, pod := range t.pods {
 		is := t.members.Partition(membership.Pod{
-			Namespace: pod.Namespace, Guaranteed: pod.Status.QOSClass == v1.PodQOSGuaranteed, Origin: membership.OriginOf(pod.Annotations),
+			Namespace: pod.Namespace, Guaranteed: pod.Status.QOSClass == v1.PodQOSGuaranteed,
+			Origin: membership.OriginOf(pod.Annotations),
 		}) == p.Name
 		if !isSettled(pod) || is != members {
 			continue
@@ -161,7 +162,8 @@ func (t *tree) userPods(p *config.Partition) bool {
 	first := slices.Min(there)
 	t.add(fileOf(first, effectiveCPUs), t.cgroups[first][effectiveCPUs], t.CPUs.Difference(p.CPUs).String(),
 		fmt.Sprintf(`set exclusive: true in the section, and systemctl daemon-reload; or set cpuManagerPolicy: static, `+
-			`reservedSystemCPUs: "%s" and cpuManagerPolicyOptions: {%s: "true"}; then %s`, p.CPUs, strictReservation, t.restart()),
+			`reservedSystemCPUs: "%s" and cpuManagerPolicyOptions: {%s: "true"}; then %s`,
+			p.CPUs, strictReservation, t.restart()),
 		"the partition's cpuset is %s, and %d containers of user pods may run there too. "+
 			"exclusive: true in its section keeps them off; so does the static CPU manager with %s", p.CPUs, len(there), strictReservation)
 	return true

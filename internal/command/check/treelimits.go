@@ -118,7 +118,8 @@ func pidAmount(reserved map[string]string) int64 {
 // pkg/kubelet/cm/node_container_manager_linux.go).
 func (t *tree) nodeLimits() {
 	s := t.settings
-	t.expect(kubepods, memoryMax, byteLimit(s.left(t.Capacity.MemoryBytes, t.KubeReserved.MemoryBytes, t.SystemReserved.MemoryBytes)),
+	memory := s.left(t.Capacity.MemoryBytes, t.KubeReserved.MemoryBytes, t.SystemReserved.MemoryBytes)
+	t.expect(kubepods, memoryMax, byteLimit(memory),
 		"all pods have the memory of the node, %d bytes, without kubeReserved and systemReserved where enforceNodeAllocatable has pods",
 		t.Capacity.MemoryBytes)
 	milli := s.left(t.Capacity.MilliCPU, t.KubeReserved.MilliCPU, t.SystemReserved.MilliCPU)
@@ -175,14 +176,21 @@ func (t *tree) reservedLimits() {
 		enforcement, name string
 		milli, bytes, pid int64
 	}{
-		{"kube-reserved", s.KubeReservedCgroup, t.KubeReserved.MilliCPU, t.KubeReserved.MemoryBytes, pidAmount(s.KubeReserved)},
-		{"system-reserved", s.SystemReservedCgroup, t.SystemReserved.MilliCPU, t.SystemReserved.MemoryBytes, pidAmount(s.SystemReserved)},
+		{
+			"kube-reserved", s.KubeReservedCgroup,
+			t.KubeReserved.MilliCPU, t.KubeReserved.MemoryBytes, pidAmount(s.KubeReserved),
+		},
+		{
+			"system-reserved", s.SystemReservedCgroup,
+			t.SystemReserved.MilliCPU, t.SystemReserved.MemoryBytes, pidAmount(s.SystemReserved),
+		},
 	} {
 		whole := s.enforces(r.enforcement)
 		if r.name == "" || !whole && !s.enforces(r.enforcement+"-compressible") {
 			continue
 		}
-		cgroup, why := reservedCgroup(r.name), "enforceNodeAllocatable has "+r.enforcement+": the cgroup has the reserved amounts"
+		cgroup := reservedCgroup(r.name)
+		why := "enforceNodeAllocatable has " + r.enforcement + ": the cgroup has the reserved amounts"
 		if r.milli > 0 {
 			t.expect(cgroup, cpuWeight, weight(cpuweight.SharesOfMilliCPU(r.milli)), "%s", why)
 		}
@@ -198,7 +206,8 @@ func (t *tree) reservedLimits() {
 // isSettled reports whether the limits of a running pod are known: it is neither ending nor being
 // resized, and uses no claims, which add to its resources.
 func isSettled(pod *v1.Pod) bool {
-	if pod.Status.Phase != v1.PodRunning || pod.DeletionTimestamp != nil || len(pod.Spec.ResourceClaims) > 0 || pod.Status.QOSClass == "" {
+	if pod.Status.Phase != v1.PodRunning || pod.DeletionTimestamp != nil ||
+		len(pod.Spec.ResourceClaims) > 0 || pod.Status.QOSClass == "" {
 		return false
 	}
 	return !slices.ContainsFunc(pod.Status.Conditions, func(c v1.PodCondition) bool {

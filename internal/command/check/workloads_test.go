@@ -44,8 +44,8 @@ func expectLines(t *testing.T, name string, found []Finding, want [][]string) {
 	}
 }
 
-func typeOf(name string, allowed ...string) workloadType {
-	return workloadType{Workload: membership.Workload{Type: name, Partition: unitname.PartitionName(name), Allowed: allowed, ByNamespace: true, Advertise: true}}
+func typeOf(name string) workloadType {
+	return workloadType{Workload: membership.Workload{Type: name, Partition: unitname.PartitionName(name), ByNamespace: true, Advertise: true}}
 }
 
 const coresA, coresB = "a.workload.openshift.io/cores", "b.workload.openshift.io/cores"

@@ -11,11 +11,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path"
 	"runtime"
 	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"nodepartition/internal/command/check"
 	"nodepartition/internal/command/status"
@@ -76,7 +79,8 @@ var (
 	units      = []string{"kubepods*.slice", "partition-monitor.service", "partition-generator*", "node-partition-trial*"}
 	properties = []string{
 		"Id", "LoadState", "ActiveState", "SubState", "UnitFileState", "Result", "FragmentPath", "SourcePath", "DropInPaths",
-		"NRestarts", "ExecMainStatus", "ActiveEnterTimestamp", "ConditionResult", "NeedDaemonReload", "MemoryMax", "MemoryHigh",
+		"NRestarts", "ExecMainStatus", "ActiveEnterTimestamp", "ConditionResult", "NeedDaemonReload", "MemoryMax",
+		"MemoryHigh",
 		"MemoryMin", "MemoryLow", "MemorySwapMax", "AllowedCPUs", "EffectiveCPUs", "CPUWeight", "TasksMax", "Transient",
 	}
 )
@@ -98,6 +102,8 @@ type bundle struct {
 	archive *tar.Writer
 	made    time.Time
 	files   int
+	// failed has a line for each file or part that could not be read.
+	failed strings.Builder
 }
 
 func (b *bundle) add(name string, data []byte) error {
@@ -119,10 +125,12 @@ func (b *bundle) add(name string, data []byte) error {
 func (b *bundle) addTree(root hostfs.FS, name string, wanted func(string) bool, depth int) error {
 	info, err := root.Lstat(name)
 	switch {
-	case err != nil || depth > maxDepth:
-		return nil
+	case err != nil:
+		b.lacks(name, err)
+	case depth > maxDepth:
 	case info.IsDir():
-		names, _ := root.Names(name, maxEntries)
+		names, err := root.Names(name, maxEntries)
+		b.lacks(name, err)
 		for _, below := range names {
 			if err := b.addTree(root, path.Join(name, below), wanted, depth+1); err != nil {
 				return err
@@ -130,12 +138,21 @@ func (b *bundle) addTree(root hostfs.FS, name string, wanted func(string) bool, 
 		}
 	case info.Mode().IsRegular() && wanted(path.Base(name)):
 		data, err := root.ReadFile(name, maxBytes)
+		b.lacks(name, err)
 		if err == nil && b.files < maxFiles {
 			b.files++
 			return b.add(name, data)
 		}
 	}
 	return nil
+}
+
+// lacks notes why a file or a part is not in the bundle; nothing if it is gone, or has no content on
+// this kernel.
+func (b *bundle) lacks(name string, err error) {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENODEV) && !errors.Is(err, unix.EOPNOTSUPP) {
+		fmt.Fprintf(&b.failed, "%s: %v\n", name, err)
+	}
 }
 
 // Write writes a bundle, a tar file compressed with gzip. A part that cannot be read is an error in
@@ -146,13 +163,12 @@ func Write(ctx context.Context, w io.Writer, o Options) error {
 	if err := b.add("README.txt", fmt.Appendf(nil, about, o.Version, runtime.Version(), maxLines)); err != nil {
 		return err
 	}
-	var failed strings.Builder
 	for _, p := range parts(o) {
 		limited, cancel := context.WithTimeout(ctx, partTimeout)
 		data, err := p.read(limited)
 		cancel()
 		if err != nil {
-			fmt.Fprintf(&failed, "%s: %v\n", p.name, err)
+			fmt.Fprintf(&b.failed, "%s: %v\n", p.name, err)
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -176,7 +192,7 @@ func Write(ctx context.Context, w io.Writer, o Options) error {
 			return err
 		}
 	}
-	return errors.Join(b.add("errors.txt", []byte(failed.String())), b.archive.Close(), zip.Close())
+	return errors.Join(b.add("errors.txt", []byte(b.failed.String())), b.archive.Close(), zip.Close())
 }
 
 // settings returns the lines with our settings. The same file may have the password of a proxy.
@@ -207,7 +223,8 @@ func parts(o Options) []part {
 		}
 	}
 	journal := func(match string) func(context.Context) ([]byte, error) {
-		return systemd("journalctl", "--boot", "--no-pager", "--quiet", "--output=short-iso-precise", fmt.Sprintf("--lines=%d", maxLines), match)
+		return systemd("journalctl", "--boot", "--no-pager", "--quiet", "--output=short-iso-precise",
+			fmt.Sprintf("--lines=%d", maxLines), match)
 	}
 	return []part{
 		{"status.json", func(ctx context.Context) ([]byte, error) {
@@ -226,7 +243,9 @@ func parts(o Options) []part {
 			return []byte(page), err
 		}},
 		{"options.txt", func(context.Context) ([]byte, error) { return []byte(strings.Join(o.Args, "\n")), nil }},
-		{"units.txt", systemd("systemctl", append([]string{"show", "--property=" + strings.Join(properties, ","), "--"}, units...)...)},
+		{"units.txt", systemd("systemctl", append([]string{
+			"show", "--property=" + strings.Join(properties, ","), "--",
+		}, units...)...)},
 		{"journal-monitor.txt", journal("--unit=partition-monitor.service")},
 		{"journal-generator.txt", journal("--identifier=partition-generator")},
 	}

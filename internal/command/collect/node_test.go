@@ -60,11 +60,11 @@ func newNode(t *testing.T, configuration string) *fakeNode {
 	return &fakeNode{fakenode.New(t, configuration), t}
 }
 
-// collect returns the bundle of a node whose service has an address.
-func (n *fakeNode) collect(listen string) map[string]string {
+// collect returns the bundle of a node whose service has no address.
+func (n *fakeNode) collect() map[string]string {
 	n.t.Helper()
 	o := Options{Options: n.Options(), Version: "unknown", Args: node.ServiceArgs(n.Host())}
-	o.Listen = listen
+	o.Listen = ""
 	var bundle bytes.Buffer
 	if err := Write(n.t.Context(), &bundle, o); err != nil {
 		n.t.Fatal(err)
@@ -111,7 +111,7 @@ func TestCollect(t *testing.T) {
 	n.MonitorServes(func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprintln(w, "nodepartition_memory_available_bytes 5")
 	})
-	files := n.collect("")
+	files := n.collect()
 	for name, text := range files {
 		if strings.Contains(text, secret) {
 			t.Errorf("%s holds a secret:\n%s", name, text)
@@ -142,7 +142,7 @@ func TestCollectRoot(t *testing.T) {
 	n := newNode(t, fakenode.Valid("kube-system"))
 	n.Partition("67108864")
 	dir := t.TempDir()
-	for name, text := range n.collect("") {
+	for name, text := range n.collect() {
 		if err := errors.Join(os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o755), os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600)); err != nil {
 			t.Fatal(err)
 		}
@@ -212,7 +212,7 @@ func TestCollectFaults(t *testing.T) {
 			t.Parallel()
 			n := newNode(t, fault.configuration)
 			fault.plant(n)
-			files := n.collect("")
+			files := n.collect()
 			for name, parts := range fault.want {
 				for _, part := range parts {
 					if !strings.Contains(files[name], part) {
@@ -227,7 +227,7 @@ func TestCollectFaults(t *testing.T) {
 // TestCollectNoRuntime: no runtime answers here, and the bundle says so.
 func TestCollectNoRuntime(t *testing.T) {
 	t.Parallel()
-	files := newNode(t, fakenode.Valid("kube-system")).collect("")
+	files := newNode(t, fakenode.Valid("kube-system")).collect()
 	if !strings.Contains(files["errors.txt"], "metrics.txt: ") {
 		t.Errorf("errors.txt: %q", files["errors.txt"])
 	}

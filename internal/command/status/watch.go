@@ -14,7 +14,9 @@ const interval = 2 * time.Second
 
 // Watch writes what read returns, and again every two seconds, until reading or writing fails. On a
 // terminal each status replaces the one before.
-func Watch(ctx context.Context, w io.Writer, read func(context.Context) (Status, error), write func(io.Writer, Status) error) error {
+func Watch(
+	ctx context.Context, w io.Writer, read func(context.Context) (Status, error), write func(io.Writer, Status) error,
+) error {
 	for tick := time.NewTicker(interval); ; <-tick.C {
 		status, err := read(ctx)
 		if err != nil {
