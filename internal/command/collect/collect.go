@@ -147,8 +147,8 @@ func (b *bundle) addTree(root hostfs.FS, name string, wanted func(string) bool, 
 	return nil
 }
 
-// lacks notes why a file or a part is not in the bundle; nothing if it is gone, or has no content on
-// this kernel.
+// lacks notes why a file or a part is not in the bundle; nothing if it is gone, or has no content
+// on this kernel.
 func (b *bundle) lacks(name string, err error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENODEV) && !errors.Is(err, unix.EOPNOTSUPP) {
 		fmt.Fprintf(&b.failed, "%s: %v\n", name, err)
