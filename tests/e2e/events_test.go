@@ -180,8 +180,8 @@ func (e *evictor) repair(t *testing.T) {
 	ready(t, e.Node)
 }
 
-// configurationRefused: a configuration that is refused after a repair is one more occurrence of the
-// same Event on the node. Another reload of it is none.
+// configurationRefused: a configuration that is refused after a repair is one more occurrence of
+// the same Event on the node. Another reload of it is none.
 func (e *evictor) configurationRefused(t *testing.T) {
 	for n := range int32(3) {
 		e.refuse(t)
