@@ -250,8 +250,8 @@ func (e *evictor) eventsWait(t *testing.T) {
 		e.refuse(t)
 		becomes(t, e.Node, "journalctl -b -o cat --no-pager -u "+monitorUnit+
 			" _PID=$(systemctl show --value -p MainPID "+monitorUnit+") | grep -c '^the configuration is not valid' || true", fmt.Sprint(n+1))
+		e.repair(t)
 	}
-	e.repair(t)
 	if err := e.control.Restore(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -276,8 +276,8 @@ func (e *evictor) eventsRefused(t *testing.T) {
 	for n := range 3 {
 		e.refuse(t)
 		wantMetric(t, e.Node, `nodepartition_cluster_events_total{result="dropped"}`, float64(n+1))
+		e.repair(t)
 	}
-	e.repair(t)
 	if found, err := e.events(t.Context(), invalid, e.Hostname); err != nil || len(found) > 0 {
 		t.Errorf("%v, %v", found, err)
 	}

@@ -46,7 +46,7 @@ const (
 
 // patience bounds the wait for an answer of the runtime or the kubelet. One that has not answered
 // is not asked by another check.
-const patience = 3 * time.Second
+const patience = 10 * time.Second
 
 // docsPage is the page that explains the checks, below the prefix of the installation.
 const docsPage = "share/doc/node-partition/troubleshooting.md#"
