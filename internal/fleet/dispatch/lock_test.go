@@ -196,7 +196,7 @@ func TestAddStops(t *testing.T) {
 		w.node("worker-02", true)
 		o, _ := w.dispatcher("first", fleet.Add, 1, "")
 		one := w.begin(t.Context(), o)
-		<-time.After(jobTakes / 4)
+		<-time.After(jobTakes/4 + time.Second) // between two renewals: at one, the first try to ask can fail
 		ctx, stop := context.WithCancel(t.Context())
 		later, _ := w.dispatcher("second", fleet.Install, 1, "")
 		two := w.begin(ctx, later)
