@@ -132,8 +132,8 @@ func TestReloadUndecided(t *testing.T) {
 		}
 		m.reconciler.SetConfig(before) // would be seen if it followed at each pass, which begins another
 		m.reload()
-		if got := m.reconciler.Config(); !reflect.DeepEqual(got.Partitions, before.Partitions) || len(calls.calls) != 0 || len(m.partitions.names()) != 2 {
-			t.Errorf("%s: follows %+v, and did %q", name, got.Partitions, calls.calls)
+		if got := m.reconciler.Config(); got.Mode != before.Mode || !reflect.DeepEqual(got.Partitions, before.Partitions) || len(calls.calls) != 0 || len(m.partitions.names()) != 2 {
+			t.Errorf("%s: follows %+v by %q, and did %q", name, got.Partitions, got.Mode, calls.calls)
 		}
 		if err := m.ready(); err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "systemctl daemon-reload") {
 			t.Errorf("%s: ready: %v; want %q, and what to do", name, err, test.want)

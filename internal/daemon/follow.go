@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"errors"
 	"os"
 
 	"nodepartition/internal/node"
@@ -18,7 +17,7 @@ func (m *monitor) reload() {
 	c, err := node.Load(m.options.Node, m.options.Mode)
 	if err != nil {
 		//guard: a decision that is still unknown is followed once
-		if m.problem.is(err) {
+		if m.problem.text() == err.Error() {
 			return
 		}
 		m.partitions.changing.Lock()
@@ -26,6 +25,8 @@ func (m *monitor) reload() {
 		c = m.last
 		m.partitions.changing.Unlock()
 		c.Problem, c.Unknown = err, true
+		//guard: nothing is moved while it is not known what to follow
+		c.Mode = podmove.Never
 	}
 	if why := c.ManagedByKubelet; why != "" && len(c.Partitions) == 0 {
 		m.yield(why)
@@ -52,7 +53,7 @@ func (m *monitor) yield(why string) {
 func (m *monitor) follow(c node.Followed) {
 	m.partitions.changing.Lock()
 	defer m.partitions.changing.Unlock()
-	if c.Problem != nil && !m.problem.is(c.Problem) {
+	if c.Problem != nil && m.problem.text() != c.Problem.Error() {
 		what := "the configuration is not valid; following the last good one of this boot"
 		if c.Unknown {
 			what = "what to follow is not known, and nothing is moved, evicted or removed"
@@ -70,10 +71,6 @@ func (m *monitor) follow(c node.Followed) {
 	policy := c.Policy()
 	//guard: placement asks the API server
 	policy.Allows = m.namespaces.Allows
-	if c.Unknown {
-		//guard: nothing is moved while it is not known what to follow
-		policy.Mode = podmove.Never
-	}
 	m.reconciler.SetConfig(policy)
 	m.endTaken()
 	m.resources.Follow(c.Advertised())
@@ -100,7 +97,7 @@ func (m *monitor) noteReloaded() {
 // lookAtRefused notices that partition-generator has refused an edit, or has found it taken back,
 // for which systemd is not reloaded. A decision that could not be read is read again.
 func (m *monitor) lookAtRefused() {
-	if refused := decision.ReadWatch(string(m.options.Node.Root)).Refused; !m.problem.is(errors.New(refused)) {
+	if decision.ReadWatch(string(m.options.Node.Root)).Refused != m.problem.text() {
 		m.noteReloaded()
 	}
 }

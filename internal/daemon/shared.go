@@ -64,11 +64,10 @@ func (p *problem) get() error {
 	return p.err
 }
 
-// is reports whether the error has the text of another one, which is empty for none.
-func (p *problem) is(other error) bool {
-	text := ""
+// text returns the text of the error, empty for none.
+func (p *problem) text() string {
 	if err := p.get(); err != nil {
-		text = err.Error()
+		return err.Error()
 	}
-	return text == other.Error()
+	return ""
 }

@@ -96,34 +96,51 @@ func BenchmarkDecide(b *testing.B) {
 	})
 }
 
+// watching returns a function that runs a manager beside one lookout for all, until the benchmark
+// has ended.
+func watching(b *testing.B) (begin func(*Manager)) {
+	b.Helper()
+	ctx, cancel := context.WithCancel(b.Context())
+	var managers sync.WaitGroup
+	b.Cleanup(func() {
+		cancel()
+		managers.Wait()
+	})
+	lookout := &Lookout{}
+	managers.Go(func() { _ = lookout.Run(ctx) }) // it ends with its context
+	return func(m *Manager) {
+		m.Lookout = lookout
+		managers.Go(func() { _ = m.Run(ctx) }) // it ends with its context
+	}
+}
+
+// reportCPU reports the CPU time that this process takes of a second, over some time.
+func reportCPU(b *testing.B, long time.Duration) {
+	b.Helper()
+	for b.Loop() {
+		before, begin := cpuTime(b), time.Now()
+		<-time.After(long)
+		b.ReportMetric(float64((cpuTime(b)-before).Microseconds())/time.Since(begin).Seconds(), "cpu-µs/s")
+	}
+}
+
 // BenchmarkFar watches one partition and four, all far from their thresholds, for some seconds each
 // (-benchtime 1x), and reports the CPU time that this takes of a second.
 func BenchmarkFar(b *testing.B) {
 	const long, limit = 10 * time.Second, 4000 * mi
 	for _, count := range []int{1, 4} {
 		b.Run(fmt.Sprint(count), func(b *testing.B) {
-			ctx, cancel := context.WithCancel(b.Context())
-			var managers sync.WaitGroup
-			defer managers.Wait()
-			defer cancel()
-			lookout := &Lookout{}
-			managers.Go(func() { _ = lookout.Run(ctx) }) // it ends with its context
+			begin := watching(b)
 			for i := range count {
 				n := newNodeOf(b, newDisk(b), unitname.PartitionName(fmt.Sprint("far-", i)))
 				defer n.cancel()
 				n.files(n.slice, map[string]string{"memory.max": number(limit)})
 				c := hardOnly
 				c.Limit = limit
-				m := n.manager(c)
-				m.Lookout = lookout
-				managers.Go(func() { _ = m.Run(ctx) }) // it ends with its context
-				<-time.After(53 * time.Millisecond)    // each begins at another moment
+				begin(n.manager(c))
+				<-time.After(53 * time.Millisecond) // each begins at another moment
 			}
-			for b.Loop() {
-				before, begin := cpuTime(b), time.Now()
-				<-time.After(long)
-				b.ReportMetric(float64((cpuTime(b)-before).Microseconds())/time.Since(begin).Seconds(), "cpu-µs/s")
-			}
+			reportCPU(b, long)
 		})
 	}
 }
@@ -139,12 +156,7 @@ func BenchmarkStates(b *testing.B) {
 			free int // MiB, of which 20 are the threshold
 		}{{"quiet", 3500}, {"near", 30}, {"dry-run", 10}, {"candidateless", 10}} {
 			b.Run(fmt.Sprint(state.name, "-", pods), func(b *testing.B) {
-				ctx, cancel := context.WithCancel(b.Context())
-				var managers sync.WaitGroup
-				defer managers.Wait()
-				defer cancel()
-				lookout := &Lookout{}
-				managers.Go(func() { _ = lookout.Run(ctx) }) // it ends with its context
+				begin := watching(b)
 				n := newNode(b, newDisk(b))
 				defer n.cancel()
 				for i := range pods {
@@ -157,14 +169,10 @@ func BenchmarkStates(b *testing.B) {
 				c := hardOnly
 				c.Limit, c.Hard, c.Protected, c.DryRun = limit, 20*mi, DefaultProtected, state.name == "dry-run"
 				m := n.manager(c)
-				m.Pods, m.Lookout = func() []Pod { return listed }, lookout
-				managers.Go(func() { _ = m.Run(ctx) }) // it ends with its context
-				<-time.After(2 * time.Second)          // the first reading of each pod is over
-				for b.Loop() {
-					before, begin := cpuTime(b), time.Now()
-					<-time.After(long)
-					b.ReportMetric(float64((cpuTime(b)-before).Microseconds())/time.Since(begin).Seconds(), "cpu-µs/s")
-				}
+				m.Pods = func() []Pod { return listed }
+				begin(m)
+				<-time.After(2 * time.Second) // the first reading of each pod is over
+				reportCPU(b, long)
 				if did := n.all(); len(did) > 0 {
 					b.Errorf("did %q", did)
 				}

@@ -191,15 +191,7 @@ func TestManagerLeftByOthers(t *testing.T) {
 		n.set(func() { n.left = 500 * mi })
 		n.run(m, time.Second)
 		n.start(sized("leaker", 0, 0, 20), 10)
-		c := n.pod("leaker").containers[0]
-		for range 40 {
-			n.set(func() {
-				if c.running && !c.dying {
-					n.allocate(&c.uses, 5*mi)
-				}
-			})
-			n.run(m, 10*time.Millisecond)
-		}
+		n.leaks(m, "leaker", 40, 5*mi, 10*time.Millisecond)
 		if got := evictedNames(n); got != "leaker" || len(n.kernel.killed) > 0 {
 			n.t.Errorf("stopped %q, and the kernel killed %q; want the leaker alone", got, n.kernel.killed)
 		}

@@ -55,6 +55,20 @@ func (n *node) wake() {
 	}
 }
 
+// leaks has the first container of a pod allocate memory some times, with a pause after each, as
+// long as it runs.
+func (n *node) leaks(m *Manager, pod string, times int, bytes uint64, pause time.Duration) {
+	c := n.pod(pod).containers[0]
+	for range times {
+		n.set(func() {
+			if c.running && !c.dying {
+				n.allocate(&c.uses, bytes)
+			}
+		})
+		n.run(m, pause)
+	}
+}
+
 // allocate adds as much memory to what a pod uses, unless the partition is at its limit and nothing
 // can be reclaimed. The files follow before the program reads them: between two polls a pod may
 // allocate a hundred times.

@@ -110,15 +110,7 @@ func TestManagerRestRise(t *testing.T) {
 		n.set(func() { n.pod("modest").containers[0].uses -= 60 * mi })
 		n.start(sized("leaker", 0, 0, 0), 1)
 		n.run(m, 100*time.Millisecond)
-		c := n.pod("leaker").containers[0]
-		for range 20 {
-			n.set(func() {
-				if c.running && !c.dying {
-					n.allocate(&c.uses, 4*mi)
-				}
-			})
-			n.run(m, 40*time.Millisecond)
-		}
+		n.leaks(m, "leaker", 20, 4*mi, 40*time.Millisecond)
 		if did := n.all(); !slices.Contains(did, "kill leaker.c1") || len(n.kernel.killed) > 0 {
 			n.t.Errorf("did %q, and the kernel killed %q", did, n.kernel.killed)
 		}

@@ -143,6 +143,29 @@ func TestReconcilerKubeletAwayBetween(t *testing.T) {
 	}
 }
 
+// restartsInVain starts to move two pods by restarts. The container of the first, which is Ready or
+// not, does not come back.
+func restartsInVain(t *testing.T, mode Mode, ready bool) (*host, *Reconciler, *events) {
+	t.Helper()
+	h := newHost(t)
+	h.secondPod()
+	h.ready("one", ready)
+	c := members
+	c.Mode = mode
+	r, e := h.reconciler(Working, c)
+	start(t, r)
+	return h, r, e
+}
+
+// comesLate has the container of the first pod come back, Ready or not.
+func (h *host) comesLate(ready bool) {
+	h.cgroup(partitionA+"/cri-containerd-late.scope", nil)
+	h.mu.Lock()
+	h.containers = append(h.containers, cri.Container{ID: "late", SandboxID: "pause1", Name: "main", State: cri.Running})
+	h.mu.Unlock()
+	h.ready("late", ready)
+}
+
 // TestReconcilerMissingHoldsAll: while a container that was stopped to be moved has not come back,
 // no other pod is restarted, in any mode and however long that takes. When it is back, the next one
 // is.
@@ -151,13 +174,7 @@ func TestReconcilerMissingHoldsAll(t *testing.T) {
 		for name, wasReady := range map[string]bool{"was Ready": true, "was not Ready": false} {
 			t.Run(string(mode)+", "+name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					h := newHost(t)
-					h.secondPod()
-					h.ready("one", wasReady)
-					c := members
-					c.Mode = mode
-					r, e := h.reconciler(Working, c)
-					start(t, r)
+					h, r, e := restartsInVain(t, mode, wasReady)
 					<-time.After(24 * time.Hour)
 					synctest.Wait()
 					if h.restarts() != 1 || len(e.failed) != 1 || !errors.Is(e.failed[0], ErrInVain) {
@@ -166,11 +183,7 @@ func TestReconcilerMissingHoldsAll(t *testing.T) {
 					if next := r.Report().Pods[1].Next; !strings.Contains(next, "kube-system/a was restarted") {
 						t.Errorf("the other one: %q; want the pod that it waits for", next)
 					}
-					h.cgroup(partitionA+"/cri-containerd-late.scope", nil)
-					h.mu.Lock()
-					h.containers = append(h.containers, cri.Container{ID: "late", SandboxID: "pause1", Name: "main", State: cri.Running})
-					h.mu.Unlock()
-					h.ready("late", wasReady)
+					h.comesLate(wasReady)
 					<-time.After(time.Minute)
 					synctest.Wait()
 					if h.restarts() != 2 {
@@ -188,19 +201,9 @@ func TestReconcilerMissingNotReady(t *testing.T) {
 	for mode, want := range map[Mode]int{Auto: 1, OnlyRestart: 2} {
 		t.Run(string(mode), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h := newHost(t)
-				h.secondPod()
-				h.ready("one", true)
-				c := members
-				c.Mode = mode
-				r, _ := h.reconciler(Working, c)
-				start(t, r)
+				h, _, _ := restartsInVain(t, mode, true)
 				<-time.After(time.Hour)
-				h.cgroup(partitionA+"/cri-containerd-late.scope", nil)
-				h.mu.Lock()
-				h.containers = append(h.containers, cri.Container{ID: "late", SandboxID: "pause1", Name: "main", State: cri.Running})
-				h.mu.Unlock()
-				h.ready("late", false)
+				h.comesLate(false)
 				<-time.After(moveTimeout - time.Minute)
 				synctest.Wait()
 				if h.restarts() != 1 {

@@ -161,20 +161,29 @@ func (c *checks) readTree(ctx context.Context) (*tree, error) {
 		return nil, err
 	}
 	t.readPIDs(n)
-	if t.podsUnknown = n.Answers(); t.podsUnknown == nil && !node.IsSocket(c.options.PodsAPI) {
-		t.podsUnknown = errors.New("the kubelet does not serve its Pods API")
-	} else if first := c.trees[0]; first != nil && first.podsUnknown != nil {
-		t.podsUnknown = first.podsUnknown // a kubelet that does not answer is waited for once
-	} else if t.podsUnknown == nil {
-		asking, cancel := context.WithTimeout(ctx, patience)
-		defer cancel()
-		t.pods, t.podsUnknown = podsapi.List(asking, c.options.PodsAPI)
-	}
+	t.pods, t.podsUnknown = c.kubeletsPods(ctx)
 	if err := t.walk(c.cgroups, "", 0); err != nil {
 		return nil, err
 	}
 	t.readUnits(ctx, n)
 	return t, nil
+}
+
+// kubeletsPods asks the kubelet for its pods. One that does not answer is waited for once: the
+// second tree has the error of the first.
+func (c *checks) kubeletsPods(ctx context.Context) ([]*v1.Pod, error) {
+	if err := c.options.Node.Answers(); err != nil {
+		return nil, err
+	}
+	if !node.IsSocket(c.options.PodsAPI) {
+		return nil, errors.New("the kubelet does not serve its Pods API")
+	}
+	if first := c.trees[0]; first != nil && first.podsUnknown != nil {
+		return nil, first.podsUnknown
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	return podsapi.List(ctx, c.options.PodsAPI)
 }
 
 // readPIDs reads how many processes the node may have (Stats,
