@@ -1,0 +1,129 @@
+// Package sizing computes how much memory a partition needs, from what it has used.
+//
+// docs/how-large.md has the derivation of the rule, and a judge: tests/sizebench.
+package sizing
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+const (
+	// Beyond is how rarely a partition may exceed its need: 1 of so many, in the time after the
+	// history.
+	Beyond = 200
+	// quantile is the value that a normal variable exceeds in half of 1 of Beyond cases. The other half
+	// is left for what the rule knows nothing of, such as a member that grows beyond twice its size.
+	quantile = 2.807
+	// day is the shortest cycle of a cluster's work. What a history has not seen of it is ahead.
+	day = 24 * time.Hour
+	// lately is the part of a history that is shorter than a day, as a divisor, that tells the level:
+	// what was before is the start. A longer one has whole cycles, and all of it counts.
+	lately = 3
+)
+
+// History is what a partition has used.
+type History struct {
+	// Hours has the largest usage of each hour, in bytes, the oldest first. The last may be a part of
+	// an hour. An hour in which nothing was measured is left out.
+	Hours []float64
+	// Length is the time that was measured.
+	Length time.Duration
+	// Members is the largest number of members.
+	Members int
+	// Largest is the most that a single member has used, in bytes. 0 means that it is not known.
+	Largest float64
+}
+
+// Need is how much a partition needs, and what that stands on. Amounts are in bytes.
+type Need struct {
+	Bytes float64
+	// Peak is the largest usage, and Level that of the hours that tell the level: of a history of less
+	// than a day those of its last third. Spread is the standard deviation of those hours.
+	Peak, Level, Spread float64
+	// Member is the size of the largest member. If the members were not measured, it is twice the mean.
+	Member float64
+	// Growth is what the members may grow by, as a standard deviation, and Ahead the time after the
+	// history for which that holds.
+	Growth float64
+	Ahead  time.Duration
+	// Looks is the number of hours that are as good as independent.
+	Looks float64
+}
+
+// Of returns the need of a partition:
+//
+//	growth = largest member / sqrt(12) x ahead/length / sqrt(looks)
+//	need   = max(peak, level + 2.81 x sqrt(growth^2 + spread^2))
+//
+// It is zero without hours.
+func Of(h History) Need {
+	if len(h.Hours) == 0 || h.Length <= 0 {
+		return Need{}
+	}
+	level := h.Hours
+	if h.Length < day {
+		level = level[len(level)-(len(level)+lately-1)/lately:]
+	}
+	n := Need{
+		Peak: slices.Max(h.Hours), Level: slices.Max(level), Spread: deviation(level),
+		Ahead: max(h.Length, day-h.Length), Looks: looks(h.Hours),
+	}
+	n.Member = member(h, n.Peak)
+	n.Growth = n.Member / math.Sqrt(12) * float64(n.Ahead) / float64(h.Length) / math.Sqrt(n.Looks)
+	n.Bytes = max(n.Peak, n.Level+quantile*math.Hypot(n.Growth, n.Spread))
+	return n
+}
+
+// member returns the size of the largest member. It is not more than all have used together.
+func member(h History, peak float64) float64 {
+	if h.Largest > 0 {
+		return min(h.Largest, peak)
+	}
+	return peak * min(1, 2/float64(max(h.Members, 1)))
+}
+
+// looks returns how many independent values have the same information as the hours, which depend on
+// each other: n / (1 + 2 x the sum of the autocorrelations). The sum ends before the first that is
+// not positive, from where on the estimates are noise. It is at least one.
+func looks(hours []float64) float64 {
+	n := len(hours)
+	mean := average(hours)
+	products := func(lag int) (sum float64) {
+		for i := lag; i < n; i++ {
+			sum += (hours[i] - mean) * (hours[i-lag] - mean)
+		}
+		return sum
+	}
+	variance := products(0)
+	if variance <= 1e-9*mean*mean*float64(n) { // all are equal but for rounding
+		return float64(n)
+	}
+	sum := 0.0
+	for lag := 1; lag < n; lag++ {
+		covariance := products(lag)
+		if covariance <= 0 {
+			break
+		}
+		sum += covariance / variance
+	}
+	return max(1, float64(n)/(1+2*sum))
+}
+
+func average(list []float64) float64 {
+	sum := 0.0
+	for _, v := range list {
+		sum += v
+	}
+	return sum / float64(len(list))
+}
+
+// deviation returns the standard deviation.
+func deviation(list []float64) float64 {
+	mean, sum := average(list), 0.0
+	for _, v := range list {
+		sum += (v - mean) * (v - mean)
+	}
+	return math.Sqrt(sum / float64(len(list)))
+}

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestJSON runs the program on a trace of three containers: flat, with a step, and one that starts
+// late and has a gap.
+func TestJSON(t *testing.T) {
+	var rows strings.Builder
+	rows.WriteString("container,minute,utilisation\n")
+	for minute := range 300 {
+		fmt.Fprintf(&rows, "flat,%d,0.5\n", minute)
+		step := 0.2
+		if minute >= 200 {
+			step = 0.9
+		}
+		fmt.Fprintf(&rows, "step,%d,%g\n", minute, step)
+		if minute >= 10 && minute%7 != 0 {
+			fmt.Fprintf(&rows, "late,%d,0.1\n", minute)
+		}
+	}
+	path := filepath.Join(t.TempDir(), "trace.csv")
+	if err := os.WriteFile(path, []byte(rows.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := run([]string{"-trace", path, "-train", "120", "-draws", "40", "-o", "json"}, &out); err != nil {
+		t.Fatal(err)
+	}
+	var list []map[string]any
+	if err := json.Unmarshal(out.Bytes(), &list); err != nil {
+		t.Fatal(err)
+	}
+	if want := 2 * len(all); len(list) != want { // of one member and of three
+		t.Fatalf("%d results, want %d", len(list), want)
+	}
+	for _, r := range list {
+		if r["members"] != 3.0 {
+			continue
+		}
+		switch r["contender"] {
+		case "oracle":
+			if r["exceeded"] != 0.0 || r["evictions"] != 0.0 {
+				t.Errorf("%v: the oracle exceeds nothing", r)
+			}
+		case "peak-1.15": // 0.8 x 1.15 before, and 1.5 after
+			if r["exceeded"] != 1.0 || r["evictions"] == 0.0 {
+				t.Errorf("%v: want the step to exceed it", r)
+			}
+		}
+	}
+}
+
+func TestTraceRefused(t *testing.T) {
+	for name, text := range map[string]string{
+		"columns":  "pod,minute,utilisation\na,0,1\n",
+		"minute":   "container,minute,utilisation\na,-1,1\n",
+		"no value": "container,minute,utilisation\na,0,NaN\n",
+	} {
+		if _, err := parseTrace(strings.NewReader(text)); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+// TestWeeks holds what docs/how-large.md says of made-up weeks: from three members on, at most 1 of
+// 200 partitions exceeds what we recommend.
+func TestWeeks(t *testing.T) {
+	trace := makeWeeks(1)
+	if again := makeWeeks(1); !slices.EqualFunc(trace, again, func(a, b series) bool { return slices.Equal(a, b) }) {
+		t.Error("the same seed makes other weeks")
+	}
+	for _, members := range []int{3, 5, 15, 40} {
+		for _, train := range []int{24 * 60, 7 * 24 * 60} {
+			c := judge(trace, all[:1], members, train, 400, 1)
+			if slack, exceeded := c.at(0, 1); exceeded > 0.005 || slack > 0.25 {
+				t.Errorf("%d members, %d minutes: slack %.3f, exceeded %.4f", members, train, slack, exceeded)
+			}
+		}
+	}
+}
