@@ -31,8 +31,9 @@ NODE_PACKAGES := ./tests/lab ./tests/kubeapi ./tests/e2e
 # image, the chart with Helm's libraries and the policies. The last has the programs' versions of
 # what both compile.
 MODULES = deploy/generate deploy/image deploy/chart/charttest
-# And those whose dependencies take minutes to compile: packages, and the ways without Helm.
-SLOW_MODULES = deploy/package deploy/fleet
+# And those whose dependencies take minutes to compile: packages, the ways without Helm, and the
+# judge of sizes.
+SLOW_MODULES = deploy/package deploy/fleet tests/sizebench
 # Each kind of node has to be seen by at least one test.
 WANT = -want "$${LAB_FLAVOURS:-$$(tests/lab/lab flavours)}"
 # The lines of tests/long as a pattern of go test, each for a whole name.

@@ -13,9 +13,15 @@ const (
 	// Beyond is how rarely a partition may exceed its need: 1 of so many, in the time after the
 	// history.
 	Beyond = 200
-	// quantile is the value that a normal variable exceeds in half of 1 of Beyond cases. The other half
-	// is left for what the rule knows nothing of, such as a member that grows beyond twice its size.
+	// quantile is the value that a normal variable exceeds in half of 1 of Beyond cases. The other
+	// half is left for what the rule knows nothing of, such as a member that grows beyond twice its
+	// size.
 	quantile = 2.807
+	// mostGrowth bounds what the members may grow by, as a multiple of the largest.
+	mostGrowth = 2
+	// weekly is the part by which a partition changes as a whole in a week: programs are upgraded, and
+	// the cluster gets more objects.
+	weekly = 0.01
 	// day is the shortest cycle of a cluster's work. What a history has not seen of it is ahead.
 	day = 24 * time.Hour
 	// lately is the part of a history that is shorter than a day, as a divisor, that tells the level:
@@ -40,14 +46,18 @@ type History struct {
 type Need struct {
 	Bytes float64
 	// Peak is the largest usage, and Level that of the hours that tell the level: of a history of less
-	// than a day those of its last third. Spread is the standard deviation of those hours.
+	// than a day those of its last third. Spread is how far one of those hours is from the next, as a
+	// standard deviation.
 	Peak, Level, Spread float64
-	// Member is the size of the largest member. If the members were not measured, it is twice the mean.
+	// Member is the size of the largest member. If the members were not measured, it is twice the
+	// mean.
 	Member float64
 	// Growth is what the members may grow by, as a standard deviation, and Ahead the time after the
 	// history for which that holds.
 	Growth float64
 	Ahead  time.Duration
+	// Drift is what all members together may grow by in that time, as a standard deviation.
+	Drift float64
 	// Looks is the number of hours that are as good as independent.
 	Looks float64
 }
@@ -55,7 +65,8 @@ type Need struct {
 // Of returns the need of a partition:
 //
 //	growth = largest member / sqrt(12) x ahead/length / sqrt(looks)
-//	need   = max(peak, level + 2.81 x sqrt(growth^2 + spread^2))
+//	drift  = level / 100 x ahead / week
+//	need   = max(peak, level + 2.81 x sqrt(growth^2 + spread^2 + drift^2))
 //
 // It is zero without hours.
 func Of(h History) Need {
@@ -67,12 +78,14 @@ func Of(h History) Need {
 		level = level[len(level)-(len(level)+lately-1)/lately:]
 	}
 	n := Need{
-		Peak: slices.Max(h.Hours), Level: slices.Max(level), Spread: deviation(level),
+		Peak: slices.Max(h.Hours), Level: slices.Max(level), Spread: spread(level),
 		Ahead: max(h.Length, day-h.Length), Looks: looks(h.Hours),
 	}
 	n.Member = member(h, n.Peak)
 	n.Growth = n.Member / math.Sqrt(12) * float64(n.Ahead) / float64(h.Length) / math.Sqrt(n.Looks)
-	n.Bytes = max(n.Peak, n.Level+quantile*math.Hypot(n.Growth, n.Spread))
+	n.Growth = min(n.Growth, mostGrowth*n.Member/quantile) // of a history of minutes
+	n.Drift = weekly * n.Level * float64(n.Ahead) / float64(7*day)
+	n.Bytes = max(n.Peak, n.Level+quantile*math.Hypot(math.Hypot(n.Growth, n.Spread), n.Drift))
 	return n
 }
 
@@ -89,7 +102,10 @@ func member(h History, peak float64) float64 {
 // not positive, from where on the estimates are noise. It is at least one.
 func looks(hours []float64) float64 {
 	n := len(hours)
-	mean := average(hours)
+	mean := 0.0
+	for _, v := range hours {
+		mean += v / float64(n)
+	}
 	products := func(lag int) (sum float64) {
 		for i := lag; i < n; i++ {
 			sum += (hours[i] - mean) * (hours[i-lag] - mean)
@@ -111,19 +127,15 @@ func looks(hours []float64) float64 {
 	return max(1, float64(n)/(1+2*sum))
 }
 
-func average(list []float64) float64 {
+// spread returns the standard deviation of hours by the differences of neighbours, as von Neumann
+// estimates it: what rises and falls slowly, and a step, do not count, because the level has them.
+func spread(hours []float64) float64 {
+	if len(hours) < 2 {
+		return 0
+	}
 	sum := 0.0
-	for _, v := range list {
-		sum += v
+	for i := 1; i < len(hours); i++ {
+		sum += (hours[i] - hours[i-1]) * (hours[i] - hours[i-1])
 	}
-	return sum / float64(len(list))
-}
-
-// deviation returns the standard deviation.
-func deviation(list []float64) float64 {
-	mean, sum := average(list), 0.0
-	for _, v := range list {
-		sum += (v - mean) * (v - mean)
-	}
-	return math.Sqrt(sum / float64(len(list)))
+	return math.Sqrt(sum / 2 / float64(len(hours)-1))
 }

@@ -41,8 +41,8 @@ func ours(p partition, _ series) float64 {
 	return sizing.Of(h).Bytes / unit
 }
 
-// before is the rule that this project had before: the peak, and 15 % or one divided by the number of
-// days, at most as much again.
+// before is the rule that this project had before: the peak, and 15 % or one divided by the number
+// of days, at most as much again.
 func before(p partition, _ series) float64 {
 	days := float64(len(p.sum)) / (24 * 60)
 	return slices.Max(p.sum) * (1 + min(1, max(0.15, 1/days)))
@@ -50,8 +50,8 @@ func before(p partition, _ series) float64 {
 
 // autopilot is the moving window of Autopilot (Rzadca and others, EuroSys 2020) for jobs with a low
 // tolerance of kills: the 98th percentile of the peaks of five minutes, whose weight halves in 48
-// hours, plus 15 %, and the largest of the recommendations of the last hour. For the least tolerance
-// the paper takes the peak instead: that is peak-1.15.
+// hours, plus 15 %, and the largest of the recommendations of the last hour. For the least
+// tolerance the paper takes the peak instead: that is peak-1.15.
 func autopilot(sum series) float64 {
 	const window, halfLife, percentile, margin = 5, 48 * 60 / 5, 0.98, 1.15
 	var peaks []float64

@@ -6,15 +6,15 @@ import (
 	"slices"
 )
 
-// partition is one draw: containers at random, and their sum by the minute from when all of them have
-// started.
+// partition is one draw: containers at random, and their sum by the minute from when all of them
+// have started.
 type partition struct {
 	members []series
 	sum     series
 }
 
-// draw returns a partition of so many containers, none of them twice. The containers of a trace keep
-// their common clock: what happens to many at once has to happen to the sum.
+// draw returns a partition of so many containers, none of them twice. The containers of a trace
+// keep their common clock: what happens to many at once has to happen to the sum.
 func draw(random *rand.Rand, trace []series, members int) partition {
 	p := partition{}
 	start := 0
@@ -60,9 +60,9 @@ type verdict struct {
 // leastRest is the shortest rest that is judged, in minutes.
 const leastRest = 60
 
-// judge draws partitions and has each contender size them. They are judged for as long again as they
-// have learned, and for a day at least: that is what is known of them to hold. A trace of a day is
-// judged to its end.
+// judge draws partitions and has each contender size them. They are judged for as long again as
+// they have learned, and for a day at least: that is what is known of them to hold. A trace of a
+// day is judged to its end.
 func judge(trace []series, contenders []contender, members, train, draws int, seed uint64) cell {
 	c := cell{members: members, train: train}
 	random := rand.New(rand.NewPCG(seed, uint64(members))) // the same draws for each training
@@ -91,10 +91,10 @@ func judge(trace []series, contenders []contender, members, train, draws int, se
 	return c
 }
 
-// evictions counts the pods that the present rules would evict in the rest: while the sum exceeds the
-// limit, the member goes that exceeds its request by most. A request is not in a trace: it is the
-// median of the member's use in the training. Who was evicted comes back as small as it was at its
-// smallest, and grows from there as it has grown in the trace.
+// evictions counts the pods that the present rules would evict in the rest: while the sum exceeds
+// the limit, the member goes that exceeds its request by most. A request is not in a trace: it is
+// the median of the member's use in the training. Who was evicted comes back as small as it was at
+// its smallest, and grows from there as it has grown in the trace.
 func (p partition) evictions(train int, limit float64) int {
 	requests, least, gone := make([]float64, len(p.members)), make([]float64, len(p.members)), make([]float64, len(p.members))
 	for i, m := range p.members {

@@ -7,8 +7,8 @@ import (
 	"math"
 )
 
-// The picture has a panel for each number of members at the first length of training. Slack grows to
-// the right, and exceedings upwards.
+// The picture has a panel for each number of members at the first length of training. Slack grows
+// to the right, and exceedings upwards.
 const (
 	panelWidth, panelHeight, panelGap = 300.0, 220.0, 56.0
 	mostSlack, mostExceeded           = 0.8, 0.2
@@ -17,8 +17,8 @@ const (
 // colours has one for each contender, in the order of all.
 var colours = []string{"#0b6", "#888", "#36c", "#69f", "#c3c", "#e80", "#c33", "#555", "#bbb"}
 
-// writePicture draws each contender as a point, and as a line what it would have with all of its limits
-// multiplied by a factor.
+// writePicture draws each contender as a point, and as a line what it would have with all of its
+// limits multiplied by a factor.
 func writePicture(out io.Writer, cells []cell) error {
 	w := bufio.NewWriter(out)
 	var panels []cell
@@ -48,8 +48,8 @@ func writePicture(out io.Writer, cells []cell) error {
 	return w.Flush()
 }
 
-// place returns where a slack and a share of exceedings are. The axis upwards is a root: what is below
-// 1 % matters most.
+// place returns where a slack and a share of exceedings are. The axis upwards is a root: what is
+// below 1 % matters most.
 func place(slack, exceeded float64) (x, y float64) {
 	return panelWidth * min(1, max(0, slack/mostSlack)), panelHeight * (1 - math.Sqrt(min(1, exceeded/mostExceeded)))
 }

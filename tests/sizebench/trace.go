@@ -14,16 +14,16 @@ import (
 	"strconv"
 )
 
-// series is the memory of a container by the minute. It is NaN before the container starts. A minute
-// that was not measured has the value before it, and so have those after the last: as if the
+// series is the memory of a container by the minute. It is NaN before the container starts. A
+// minute that was not measured has the value before it, and so have those after the last: as if the
 // container went on as it was.
 type series []float64
 
 // most bounds the minutes of a trace: a month.
 const most = 31 * 24 * 60
 
-// readTrace reads a file with the columns container, minute and utilisation, which may be compressed
-// by gzip.
+// readTrace reads a file with the columns container, minute and utilisation, which may be
+// compressed by gzip.
 func readTrace(path string) ([]series, error) {
 	file, err := os.Open(path)
 	if err != nil {

@@ -18,8 +18,8 @@ var recommender = logic.CreatePodResourceRecommender(logic.RecommendationConfig{
 	ConfidenceIntervalMemory:   24 * time.Hour,
 })
 
-// vpa returns the target of the recommender for a container that uses so much. The recommender keeps
-// the peak of each day alone, so it is given those: a minute after the other takes hours.
+// vpa returns the target of the recommender for a container that uses so much. The recommender
+// keeps the peak of each day alone, so it is given those: a minute after the other takes hours.
 func vpa(use series) float64 {
 	state := model.NewAggregateContainerState()
 	memory := model.ResourceMemory

@@ -28,7 +28,8 @@ func makeWeeks(seed uint64) []series {
 type container struct {
 	// level is the part of its limit that it uses. A sixth of the containers uses less than a tenth.
 	level float64
-	// noise is the standard deviation from minute to minute, which correlates for a quarter of an hour.
+	// noise is the standard deviation from minute to minute, which correlates for a quarter of an
+	// hour.
 	noise float64
 	// step is added once, at a minute of the first day: one in eight loads more into its memory.
 	step   float64
