@@ -1,0 +1,34 @@
+package lab
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// permissive is for the first boot, which makes files that the policy has no label for. A kernel
+// without SELinux ignores it.
+const permissive = "enforcing=0"
+
+// withSELinux returns the arguments of a kernel with SELinux. Denials are records of its audit.
+func withSELinux(args []string) []string {
+	args = slices.DeleteFunc(args, func(arg string) bool { return arg == "audit=0" })
+	for i, arg := range args {
+		if arg == securityModules {
+			args[i] = strings.Replace(arg, "apparmor", "selinux", 1)
+		}
+	}
+	return append(args, "audit=1")
+}
+
+// label gives each file of a tree the label of the tree's policy, which knows plugins of CNI in
+// /opt/cni alone. This machine's kernel needs no SELinux for it.
+func label(ctx context.Context, tree string) error {
+	const script = `rm /opt/cni/bin && cp -r /usr/lib/cni /opt/cni/bin
+setfiles -F /etc/selinux/default/contexts/files/file_contexts /`
+	if err := command(ctx, "", nil, "chroot", tree, "sh", "-e", "-c", script); err != nil {
+		return fmt.Errorf("labels of SELinux: %w", err)
+	}
+	return nil
+}
