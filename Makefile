@@ -26,13 +26,15 @@ RUN_TESTS := $(GO) run ./tests/run
 # The lab limits how many machines run at once. go test does not track virtual machines, so node
 # tests are never cached.
 NODE_TESTS := $(RUN_TESTS) -tags node -lines subtest -count 1 -p 8 -parallel 8
-NODE_PACKAGES := ./tests/lab ./tests/kubeapi ./tests/e2e
-# Modules of their own, whose dependencies are not those of the programs: dashboards and rules, the
-# image, the chart with Helm's libraries and the policies. The last has the programs' versions of
-# what both compile.
-MODULES = deploy/generate deploy/image deploy/chart/charttest
+# The lab is a module of its own, which ./... leaves out.
+NODE_PACKAGES := nodepartition/tests/lab ./tests/kubeapi ./tests/e2e
+# Modules of their own, whose dependencies are not those of the programs: the lab, dashboards and
+# rules, the image, the chart with Helm's libraries and the policies. The lab and the chart have the
+# programs' versions of what both compile.
+MODULES = tests/lab deploy/generate deploy/image deploy/chart/charttest
 # And those whose dependencies take minutes to compile: packages, and the ways without Helm.
 SLOW_MODULES = deploy/package deploy/fleet
+VET = for module in . $(MODULES); do $(COMPILE) -C $$module vet -tags node ./... || exit; done
 # Each kind of node has to be seen by at least one test.
 WANT = -want "$${LAB_FLAVOURS:-$$(tests/lab/lab flavours)}"
 # The lines of tests/long as a pattern of go test, each for a whole name.
@@ -207,8 +209,7 @@ setup-node:
 ## test-unit: the tests that need neither a node nor root, those of the programs with the race detector
 test-unit:
 	@tests/setup unit
-	$(COMPILE) vet -tags node ./...
-	for module in $(MODULES); do $(COMPILE) -C $$module vet ./... || exit; done
+	$(VET)
 	CGO_ENABLED=1 $(RUN_TESTS) -race -lines package -timeout 20m ./cmd/... ./internal/... ./pkg/...
 	$(RUN_TESTS) -lines package -timeout 20m ./tests/...
 	@# Not from the cache of go test, which does not look at files outside of a module.
@@ -257,7 +258,7 @@ pictures:
 vet:
 	@tests/setup go
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo 'not formatted: run gofmt -w on these' >&2; exit 1; }
-	$(COMPILE) vet -tags node ./...
+	$(VET)
 
 ## lint: gofmt, go vet, golangci-lint
 lint: vet

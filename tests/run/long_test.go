@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestLong: each line of tests/long names a test that exists. A test under another name would run in
-// make test again.
+// TestLong: each line of tests/long names a test that exists. A test under another name would run
+// in make test again.
 func TestLong(t *testing.T) {
 	data, err := os.ReadFile("../long")
 	if err != nil {
