@@ -22,12 +22,9 @@ func withSELinux(args []string) []string {
 	return append(args, "audit=1")
 }
 
-// label gives each file of a tree the label of the tree's policy, which knows plugins of CNI in
-// /opt/cni alone. This machine's kernel needs no SELinux for it.
+// label gives each file of a tree the label of the tree's policy.
 func label(ctx context.Context, tree string) error {
-	const script = `rm /opt/cni/bin && cp -r /usr/lib/cni /opt/cni/bin
-setfiles -F /etc/selinux/default/contexts/files/file_contexts /`
-	if err := command(ctx, "", nil, "chroot", tree, "sh", "-e", "-c", script); err != nil {
+	if err := command(ctx, "", nil, "chroot", tree, "/bin/sh", "-e", "/usr/lib/lab/label.sh"); err != nil {
 		return fmt.Errorf("labels of SELinux: %w", err)
 	}
 	return nil
