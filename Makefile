@@ -40,7 +40,7 @@ WANT = -want "$${LAB_FLAVOURS:-$$(tests/lab/lab flavours)}"
 # The lines of tests/long as a pattern of go test, each for a whole name.
 LONG = $(shell sed -n 's|[.+]|\\&|g; s|\*|.*|g; s|/|$$/^|g; s|^Test.*|^&$$|p' tests/long | paste -sd '|')
 # On kinds of nodes that are made by name alone: make test-arm64, make test-older.
-NAMED = $(if $(findstring arm64,$(LAB_FLAVOURS)),,|^TestArm64$$)$(if $(findstring kubelet-1.35,$(LAB_FLAVOURS)),,|^TestOlderKubelet$$)
+NAMED = $(if $(findstring arm64,$(LAB_FLAVOURS)),,|^TestArm64$$)$(if $(findstring kubelet-1.35,$(LAB_FLAVOURS)),,|^TestOlderKubelet$$)$(if $(findstring selinux,$(LAB_FLAVOURS)),,|^TestSELinux$$)
 # The one kind that "make e2e RUN=..." takes.
 ONE := $(or $(FLAVOUR),$(LAB_FLAVOURS),trixie)
 

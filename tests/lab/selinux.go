@@ -19,7 +19,7 @@ func withSELinux(args []string) []string {
 			args[i] = strings.Replace(arg, "apparmor", "selinux", 1)
 		}
 	}
-	return append(args, "audit=1")
+	return append(args, "audit=1", "audit_backlog_limit=8192")
 }
 
 // label gives each file of a tree the label of the tree's policy.
