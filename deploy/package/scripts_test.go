@@ -548,7 +548,7 @@ func TestRemovedWaits(t *testing.T) {
 // TestReasons: the removal has words for each reason of "partition-monitor status". It prints a
 // reason that it does not know.
 func TestReasons(t *testing.T) {
-	source, err := os.ReadFile("../../pkg/podmove/report.go")
+	source, err := os.ReadFile("../../pkg/podmove/report/report.go")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"nodepartition/internal/kubeletconfig"
 	"nodepartition/internal/trialend"
 	"nodepartition/internal/unitname"
+	"nodepartition/pkg/podmove/report"
 	"nodepartition/pkg/slices/config"
 )
 
@@ -148,12 +149,8 @@ func (h *Host) moves(ctx context.Context) bool {
 	if err != nil {
 		return false
 	}
-	for _, p := range status.Pods {
-		if slices.Contains([]string{"pending", "moving", "starting", "terminating"}, p.Reason) {
-			return true
-		}
-	}
-	return false
+	turns := []report.Reason{report.Pending, report.Moving, report.Starting, report.Terminating}
+	return slices.ContainsFunc(status.Pods, func(p report.Pod) bool { return slices.Contains(turns, p.Reason) })
 }
 
 // clearUp does what the packages do after their files were removed: systemd forgets the units. A
