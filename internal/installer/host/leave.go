@@ -13,7 +13,6 @@ import (
 	"nodepartition/internal/kubeletconfig"
 	"nodepartition/internal/trialend"
 	"nodepartition/internal/unitname"
-	"nodepartition/pkg/podmove/report"
 	"nodepartition/pkg/slices/config"
 )
 
@@ -146,11 +145,7 @@ func (h *Host) runs(ctx context.Context) bool {
 // moves reports whether the monitor has a pod to move.
 func (h *Host) moves(ctx context.Context) bool {
 	status, err := h.status(ctx, h.brought())
-	if err != nil {
-		return false
-	}
-	turns := []report.Reason{report.Pending, report.Moving, report.Starting, report.Terminating}
-	return slices.ContainsFunc(status.Pods, func(p report.Pod) bool { return slices.Contains(turns, p.Reason) })
+	return err == nil && status.Moves()
 }
 
 // clearUp does what the packages do after their files were removed: systemd forgets the units. A

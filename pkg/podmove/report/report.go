@@ -3,6 +3,7 @@
 package report
 
 import (
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -70,6 +71,13 @@ func (r Report) Misplaced() int {
 		}
 	}
 	return count
+}
+
+// Moves reports whether a pod is moved now, or when its turn comes or it has started or ended.
+func (r Report) Moves() bool {
+	return slices.ContainsFunc(r.Pods, func(p Pod) bool {
+		return slices.Contains([]Reason{Pending, Moving, Starting, Terminating}, p.Reason)
+	})
 }
 
 // Workload is the workload type of a pod, and the right to it.
