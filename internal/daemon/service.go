@@ -84,7 +84,9 @@ func (s *service) run(ctx context.Context, alive, ready func() error) error {
 
 // summary returns the status line. err is the error of the last pass, problem says what the error
 // of the configuration means, and unserved is the reason why there are no metrics.
-func summary(report podmove.Report, partitions []unitname.PartitionName, err error, problem string, unserved error) string {
+func summary(
+	report podmove.Report, partitions []unitname.PartitionName, err error, problem string, unserved error,
+) string {
 	line := whereabouts(report, partitions...)
 	if err != nil {
 		line = "Failing, retrying: " + oneline.Terminal(err.Error())

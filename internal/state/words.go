@@ -12,7 +12,7 @@ import (
 // Margin describes the memory of which available bytes are left, until the nearest threshold or
 // beyond the hard one first. It is empty without a threshold.
 func Margin(available, hard, soft uint64) string {
-	text := ""
+	var text string
 	switch {
 	case hard == 0 && soft == 0:
 		return ""

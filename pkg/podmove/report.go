@@ -5,13 +5,17 @@ import (
 	"nodepartition/pkg/podmove/report"
 )
 
-// The types of what a pass finds.
 type (
-	Report         = report.Report
-	PodReport      = report.Pod
+	// Report is what a pass finds.
+	Report = report.Report
+	// PodReport is the place of a pod.
+	PodReport = report.Pod
+	// WorkloadReport is the workload type of a pod.
 	WorkloadReport = report.Workload
-	Outlived       = report.Outlived
-	Reason         = report.Reason
+	// Outlived is a scope with processes that have outlived their pod.
+	Outlived = report.Outlived
+	// Reason is the reason why a pod is misplaced.
+	Reason = report.Reason
 )
 
 // The reasons why a pod is misplaced.

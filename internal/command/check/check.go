@@ -19,11 +19,11 @@ import (
 	"nodepartition/internal/terminal"
 )
 
-// Short names of the types and grades of what is found.
-type (
-	Finding = state.Finding
-	Grade   = state.Grade
-)
+// Finding is what a check finds.
+type Finding = state.Finding
+
+// Grade is the grade of a finding.
+type Grade = state.Grade
 
 // The grades.
 const (

@@ -16,7 +16,8 @@ const interval = 2 * time.Second
 // Watch writes what read returns, and again every two seconds, until reading or writing fails. On a
 // terminal each status replaces the one before.
 func Watch(
-	ctx context.Context, w io.Writer, read func(context.Context) (state.Status, error), write func(io.Writer, state.Status) error,
+	ctx context.Context, w io.Writer,
+	read func(context.Context) (state.Status, error), write func(io.Writer, state.Status) error,
 ) error {
 	for tick := time.NewTicker(interval); ; <-tick.C {
 		status, err := read(ctx)

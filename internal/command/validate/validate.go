@@ -39,7 +39,8 @@ const (
 // File judges a file. It returns an error only if the node cannot be read.
 func File(o Options) (state.Validation, error) {
 	r := state.Validation{
-		File: o.Name, Problems: []state.Problem{}, Warnings: []state.Problem{}, Partitions: []state.Section{}, NotChecked: []string{},
+		File: o.Name, Problems: []state.Problem{}, Warnings: []state.Problem{},
+		Partitions: []state.Section{}, NotChecked: []string{},
 	}
 	alone, err := kubeletconfig.LoadDocument(o.Name, o.Data)
 	overrides := alone.System.Overrides() || alone.Workloads.Overrides()
@@ -97,7 +98,9 @@ func leave(r *state.Validation, found *config.Config, size config.Size) error {
 	if err != nil {
 		return err
 	}
-	r.Left = &state.Left{MemoryBytes: b.Remainder.MemoryBytes, OfMemoryBytes: size.MemoryBytes, MilliCPU: b.Remainder.MilliCPU}
+	r.Left = &state.Left{
+		MemoryBytes: b.Remainder.MemoryBytes, OfMemoryBytes: size.MemoryBytes, MilliCPU: b.Remainder.MilliCPU,
+	}
 	for _, short := range b.Short {
 		r.Warnings = append(r.Warnings, split(r.File, short))
 	}
