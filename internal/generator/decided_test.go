@@ -9,7 +9,7 @@ import (
 	"nodepartition/pkg/slices/decision"
 )
 
-// decided returns the names of the partitions that are off by the decision in force.
+// decidedOff returns the names of the partitions that are off by the decision in force.
 func (n changing) decidedOff() []unitname.PartitionName {
 	n.t.Helper()
 	d, err := decision.Read(n.root)
@@ -30,6 +30,7 @@ func (n changing) decidedOff() []unitname.PartitionName {
 func TestDecidesNothing(t *testing.T) {
 	n := newChanging(t)
 	n.write("/etc/default/node-partition", "PARTITION_WATCH=no\n")
+	n.edit(head)
 	n.write(unitname.System.Cgroup()+"/cgroup.procs", "")
 	n.reload()
 	if off := n.decidedOff(); !slices.Equal(off, []unitname.PartitionName{unitname.System}) {
