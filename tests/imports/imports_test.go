@@ -104,6 +104,8 @@ var rules = []rule{
 			"nodepartition/internal/command", "nodepartition/internal/daemon", "nodepartition/internal/node",
 			"nodepartition/internal/generator", // the whole of the generator but its main
 			"nodepartition/internal/recommend", // replays evict.Decide over a history
+			"nodepartition/internal/state",     // the types of both are in what is written with -o json
+			"nodepartition/internal/installer", // decodes that
 		},
 		forbid: []string{"nodepartition/pkg/evict", "nodepartition/pkg/podmove"},
 		why:    "a library does not use the core that uses it"},
