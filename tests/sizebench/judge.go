@@ -78,6 +78,9 @@ func judge(trace []series, contenders []contender, members, train, draws int, se
 			mean += v / float64(len(rest))
 			peak = max(peak, v)
 		}
+		if peak == 0 || slices.Max(known.sum) == 0 {
+			continue // there is nothing to size
+		}
 		row := make([]verdict, len(contenders))
 		for i, by := range contenders {
 			v := verdict{limit: by.size(known, rest), mean: mean, peak: peak}

@@ -85,3 +85,29 @@ func TestWeeks(t *testing.T) {
 		}
 	}
 }
+
+// TestEvictions: the member that exceeds its request by most goes, and comes back as small as it was.
+func TestEvictions(t *testing.T) {
+	flat := func(low, high float64) series {
+		s := make(series, 200)
+		for minute := range s {
+			s[minute] = low
+			if minute >= 100 {
+				s[minute] = high
+			}
+		}
+		return s
+	}
+	p := partition{members: []series{flat(0.5, 0.5), flat(0.1, 0.6)}}
+	p.sum = make(series, 200)
+	for _, m := range p.members {
+		for minute, v := range m {
+			p.sum[minute] += v
+		}
+	}
+	for limit, want := range map[float64]int{1.2: 0, 0.8: 1, 0.5: 1} { // nobody else can shrink
+		if got := p.evictions(50, limit); got != want {
+			t.Errorf("at %.1f: %d evictions, want %d", limit, got, want)
+		}
+	}
+}
