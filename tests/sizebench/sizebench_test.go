@@ -86,7 +86,8 @@ func TestWeeks(t *testing.T) {
 	}
 }
 
-// TestEvictions: the member that exceeds its request by most goes, and comes back as small as it was.
+// TestEvictions: the member that exceeds its request by most goes, and comes back as small as it
+// was.
 func TestEvictions(t *testing.T) {
 	flat := func(low, high float64) series {
 		s := make(series, 200)
