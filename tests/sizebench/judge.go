@@ -99,7 +99,8 @@ func judge(trace []series, contenders []contender, members, train, draws int, se
 // the median of the member's use in the training. Who was evicted comes back as small as it was at
 // its smallest, and grows from there as it has grown in the trace.
 func (p partition) evictions(train int, limit float64) int {
-	requests, least, gone := make([]float64, len(p.members)), make([]float64, len(p.members)), make([]float64, len(p.members))
+	n := len(p.members)
+	requests, least, gone := make([]float64, n), make([]float64, n), make([]float64, n)
 	for i, m := range p.members {
 		sorted := slices.Sorted(slices.Values(m[:train]))
 		requests[i], least[i] = sorted[train/2], sorted[0]
@@ -151,7 +152,7 @@ type result struct {
 
 // results judges the contenders of a cell.
 func (c cell) results(contenders []contender) []result {
-	var list []result
+	list := make([]result, 0, len(contenders))
 	for i, by := range contenders {
 		r := result{Contender: by.name, Members: c.members, TrainMinutes: c.train, draws: len(c.draws)}
 		r.Slack, r.Exceeded = c.at(i, 1)

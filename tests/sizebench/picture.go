@@ -28,11 +28,12 @@ func writePicture(out io.Writer, cells []cell) error {
 		}
 	}
 	rows := (len(panels) + 2) / 2 // the legend takes one
-	fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %.0f" font-family="sans-serif" font-size="11">`+"\n",
+	fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %.0f" `+
+		`font-family="sans-serif" font-size="11">`+"\n",
 		2*(panelWidth+panelGap)+20, float64(rows)*(panelHeight+panelGap)+10)
 	fmt.Fprintln(w, `<rect width="100%" height="100%" fill="#fff"/>`)
 	for i, c := range panels {
-		fmt.Fprintf(w, `<g transform="translate(%.0f %.0f)">`+"\n", 44+float64(i%2)*(panelWidth+panelGap), 26+float64(i/2)*(panelHeight+panelGap))
+		at(w, i)
 		fmt.Fprintf(w, `<text y="-8" font-weight="bold">%d members, %.1f hours</text>`+"\n", c.members, float64(c.train)/60)
 		axes(w)
 		for j := range all {
@@ -40,12 +41,19 @@ func writePicture(out io.Writer, cells []cell) error {
 		}
 		fmt.Fprintln(w, "</g>")
 	}
-	fmt.Fprintf(w, `<g transform="translate(%.0f %.0f)">`+"\n", 44+float64(len(panels)%2)*(panelWidth+panelGap), 26+float64(len(panels)/2)*(panelHeight+panelGap))
+	at(w, len(panels))
 	for j, by := range all {
-		fmt.Fprintf(w, `<circle cx="6" cy="%d" r="4" fill="%s"/><text x="16" y="%d">%s</text>`+"\n", 10+18*j, colours[j], 14+18*j, by.name)
+		fmt.Fprintf(w, `<circle cx="6" cy="%d" r="4" fill="%s"/><text x="16" y="%d">%s</text>`+"\n",
+			10+18*j, colours[j], 14+18*j, by.name)
 	}
 	fmt.Fprintln(w, "</g>\n</svg>")
 	return w.Flush()
+}
+
+// at begins the panel of a number: two beside each other.
+func at(w io.Writer, panel int) {
+	x, y := 44+float64(panel%2)*(panelWidth+panelGap), 26+float64(panel/2)*(panelHeight+panelGap)
+	fmt.Fprintf(w, `<g transform="translate(%.0f %.0f)">`+"\n", x, y)
 }
 
 // place returns where a slack and a share of exceedings are. The axis upwards is a root: what is

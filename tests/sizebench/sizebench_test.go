@@ -75,7 +75,7 @@ func TestTraceRefused(t *testing.T) {
 // 200 partitions exceeds what we recommend after a week.
 func TestWeeks(t *testing.T) {
 	trace := makeWeeks(1)
-	if again := makeWeeks(1); !slices.EqualFunc(trace, again, func(a, b series) bool { return slices.Equal(a, b) }) {
+	if again := makeWeeks(1); !slices.EqualFunc(trace, again, slices.Equal[series]) {
 		t.Error("the same seed makes other weeks")
 	}
 	for _, members := range []int{3, 5, 15, 40} {
