@@ -173,22 +173,29 @@ func TestCameBackBesideReload(t *testing.T) {
 	}
 }
 
-// TestCameBackUndecided: a partition that is off and empty stays while it is not known whether it
-// is back.
-func TestCameBackUndecided(t *testing.T) {
-	t.Parallel()
+// allOff returns a daemon whose partitions have been switched off, and a context that has ended.
+func allOff(t *testing.T) (*monitor, *fakeNode, context.Context) {
+	t.Helper()
 	m, n, _, _ := built(t)
 	n.Write("/var/lib/kubelet/config.yaml", fakenode.Configuration(""))
 	n.Generate(0)
 	m.reload()
-	n.Write(decided, "{")
-	ctx, cancel := context.WithCancel(t.Context())
+	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if !m.cameBack(ctx) {
+	return m, n, ended
+}
+
+// TestCameBackUndecided: a partition that is off and empty stays while it is not known whether it
+// is back.
+func TestCameBackUndecided(t *testing.T) {
+	t.Parallel()
+	m, n, ended := allOff(t)
+	n.Write(decided, "{")
+	if !m.cameBack(ended) {
 		t.Error("its slices are stopped")
 	}
 	n.Generate(0)
-	if m.cameBack(ctx) {
+	if m.cameBack(ended) {
 		t.Error("its slices are not stopped when the decision is known again")
 	}
 }
@@ -197,12 +204,7 @@ func TestCameBackUndecided(t *testing.T) {
 // waited for. One that does not know what to follow is.
 func TestAwaitReadyOff(t *testing.T) {
 	t.Parallel()
-	m, n, _, _ := built(t)
-	n.Write("/var/lib/kubelet/config.yaml", fakenode.Configuration(""))
-	n.Generate(0)
-	m.reload()
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
+	m, n, ended := allOff(t)
 	if m.ready() == nil {
 		t.Fatal("a monitor that has made no pass is ready")
 	}

@@ -35,7 +35,7 @@ func Await(ctx context.Context, o options.Options, socket string, timeout time.D
 	if errors.Is(err, errNotInTime) {
 		return fmt.Errorf("not ready after %s: %s", timeout, control.Service{Socket: socket, Listen: o.Listen}.Ready(ctx))
 	}
-	for err == nil && isLeft(ctx, o) { // a look may take longer than the wait
+	for err == nil && isLeaving(ctx, o) { // a look may take longer than the wait
 		select {
 		case <-waiting.Done():
 			err = fmt.Errorf("%w: %w", context.Cause(waiting), errLeaving)
@@ -45,10 +45,10 @@ func Await(ctx context.Context, o options.Options, socket string, timeout time.D
 	return err
 }
 
-// isLeft reports whether all partitions are switched off, and a pod is leaving one. It decides that
-// by itself: the last pass of the service may have been before they were switched off. Pods that
-// are not known do not leave.
-func isLeft(ctx context.Context, o options.Options) bool {
+// isLeaving reports whether all partitions are switched off, and a pod is leaving one. It decides
+// that by itself: the last pass of the service may have been before they were switched off. Pods
+// that are not known do not leave.
+func isLeaving(ctx context.Context, o options.Options) bool {
 	config, err := node.Load(o.Node, o.Mode)
 	if err != nil || !config.Off() {
 		return false

@@ -8,16 +8,16 @@ import (
 	"nodepartition/tests/fakenode"
 )
 
-// TestIsLeft: pods leave partitions that are all switched off, whatever the last pass of a service
-// has seen. Nothing leaves a partition that is on, or one of which that is not known.
-func TestIsLeft(t *testing.T) {
+// TestIsLeaving: pods leave partitions that are all switched off, whatever the last pass of a
+// service has seen. Nothing leaves a partition that is on, or one of which that is not known.
+func TestIsLeaving(t *testing.T) {
 	t.Parallel()
 	n := fakenode.Guarded(t)
 	n.TellPods()
 	n.Listen("/run/nri/nri.sock")
 	want := func(what string, want bool) {
 		t.Helper()
-		if got := isLeft(t.Context(), n.Options()); got != want {
+		if got := isLeaving(t.Context(), n.Options()); got != want {
 			t.Errorf("%s: a pod leaves: %t", what, got)
 		}
 	}
