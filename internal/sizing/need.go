@@ -44,22 +44,24 @@ type History struct {
 
 // Need is how much a partition needs, and what that stands on. Amounts are in bytes.
 type Need struct {
-	Bytes float64
+	Bytes float64 `json:"bytes"`
 	// Peak is the largest usage, and Level that of the hours that tell the level: of a history of less
 	// than a day those of its last third. Spread is how far one of those hours is from the next, as a
 	// standard deviation.
-	Peak, Level, Spread float64
+	Peak   float64 `json:"peak"`
+	Level  float64 `json:"level"`
+	Spread float64 `json:"spread"`
 	// Member is the size of the largest member. If the members were not measured, it is twice the
 	// mean.
-	Member float64
+	Member float64 `json:"member"`
 	// Growth is what the members may grow by, as a standard deviation, and Ahead the time after the
-	// history for which that holds.
-	Growth float64
-	Ahead  time.Duration
+	// history for which that holds, in nanoseconds in JSON.
+	Growth float64       `json:"growth"`
+	Ahead  time.Duration `json:"ahead"`
 	// Drift is what all members together may grow by in that time, as a standard deviation.
-	Drift float64
+	Drift float64 `json:"drift"`
 	// Looks is the number of hours that are as good as independent.
-	Looks float64
+	Looks float64 `json:"looks"`
 }
 
 // Of returns the need of a partition:

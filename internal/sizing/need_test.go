@@ -6,8 +6,6 @@ import (
 	"time"
 )
 
-const mebi = 1 << 20
-
 // flat returns hours of so many mebibytes.
 func flat(hours int, mib float64) []float64 {
 	list := make([]float64, hours)
