@@ -253,6 +253,9 @@ type Day struct {
 	Minutes int `json:"minutes"`
 }
 
+// Length returns the time that was measured.
+func (d *Day) Length() time.Duration { return time.Duration(d.Minutes) * time.Minute }
+
 // Day returns what was used in the last day, nil if nothing was measured.
 func (r *Record) Day() *Day {
 	d := Day{}
