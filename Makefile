@@ -32,8 +32,9 @@ NODE_PACKAGES := nodepartition/tests/lab ./tests/kubeapi ./tests/e2e
 # rules, the image, the chart with Helm's libraries and the policies. The lab and the chart have the
 # programs' versions of what both compile.
 MODULES = tests/lab deploy/generate deploy/image deploy/chart/charttest
-# And those whose dependencies take minutes to compile: packages, and the ways without Helm.
-SLOW_MODULES = deploy/package deploy/fleet
+# And those whose dependencies take minutes to compile: packages, the ways without Helm, and the
+# judge of sizes.
+SLOW_MODULES = deploy/package deploy/fleet tests/sizebench
 VET = for module in . $(MODULES); do $(COMPILE) -C $$module vet -tags node ./... || exit; done
 # Each kind of node has to be seen by at least one test.
 WANT = -want "$${LAB_FLAVOURS:-$$(tests/lab/lab flavours)}"

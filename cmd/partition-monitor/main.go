@@ -94,7 +94,6 @@ func newApp(n host.Node, stdout, stderr io.Writer) *cli.App {
 			planCommand(n),
 			recommendCommand(n),
 			renderCommand(n),
-			historyCommand(n),
 			moveCommand(n),
 			tryCommand(n),
 			keepCommand(n),
@@ -156,8 +155,9 @@ func newApp(n host.Node, stdout, stderr io.Writer) *cli.App {
 
 // gone has the successors of the commands that are gone.
 var gone = map[string]string{
-	"audit": "partition-monitor check",
-	"top":   "partition-monitor status --watch",
+	"audit":   "partition-monitor check",
+	"history": "partition-monitor status for the last day, and a Prometheus for what was before",
+	"top":     "partition-monitor status --watch",
 }
 
 // unending lists the commands that last as long as a person wants.

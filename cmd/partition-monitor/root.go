@@ -15,7 +15,7 @@ import (
 const flagRoot = "root"
 
 // readers lists the commands that can read another node.
-var readers = []string{"plan", "check", "status", "history", "validate"}
+var readers = []string{"plan", "check", "status", "recommend", "validate"}
 
 // rootFlag returns the flag for the root of another node. It stands before the command or after it.
 func rootFlag() cli.Flag {

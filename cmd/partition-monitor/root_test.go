@@ -65,7 +65,7 @@ func TestRoot(t *testing.T) {
 			"warning systemd, runtime, cgroup-driver, nri, pods-api, ", ": " + notAsked,
 		}},
 		{"a disk", disk, "status", exitOK, []string{"Service     " + notAsked, "there is no decision of partition-generator", "cgroups: not among the files of --root", "pods: " + notAsked}},
-		{"a disk", disk, "history", exitProblem, []string{"no history in "}},
+		{"a disk", disk, "recommend", exitProblem, []string{`nothing was measured of partition "system"`}},
 		{"a report", report, "plan", exitOK, []string{"capacity              4    16Gi     -", "pods of the partition: " + notAsked, "storage: not read: ", "kubepods-system.slice"}},
 		{"a report", report, "check", exitOK, []string{"ok      configuration: memoryLimit 67108864", "ok      slice: kubepods-system.slice is active with its limits"}},
 		{"a report", report, "status", exitOK, []string{"Memory      1Mi of 64Mi", "CPU weight  79", "Problem     pods: " + notAsked + "\n", "2026-11-20T10:00:00Z  kube-system  dns"}},
@@ -141,23 +141,23 @@ func TestRootAsksNothing(t *testing.T) {
 func TestRootRefused(t *testing.T) {
 	t.Parallel()
 	dir := otherNode(t, disk)
-	for _, name := range []string{"run", "recommend", "move", "try", "keep", "collect", "version"} {
+	for _, name := range []string{"run", "move", "try", "keep", "collect", "version"} {
 		for _, args := range [][]string{{"--root", dir, name}, {name, "--root", dir}} {
 			status, _, stderr := command(t, args...)
-			if status != exitUsage || !strings.Contains(stderr, name+": --root is for plan, check, status, history, validate") {
+			if status != exitUsage || !strings.Contains(stderr, name+": --root is for plan, check, status, recommend, validate") {
 				t.Errorf("%q: status %d, %q", args, status, stderr)
 			}
 		}
 	}
 	for args, want := range map[string]string{
-		"plan --root=":                          "--root: want a folder",
-		"plan --root=" + dir + "/none":          "no such file",
-		"check --root=" + t.TempDir():           "not the files of a node: none of etc, proc, run, sys, var is there",
-		"status --root=" + t.TempDir():          "not the files of a node: none of ",
-		"validate x --root=" + t.TempDir():      "not the files of a node: none of ",
-		"plan --root=/dev/null":                 "/dev/null: not a directory",
-		"status --wait --root=" + dir:           "--wait: want no --root beside it",
-		"history --root=" + dir + " --dir=/tmp": "--root: want no --dir beside it",
+		"plan --root=":                                  "--root: want a folder",
+		"plan --root=" + dir + "/none":                  "no such file",
+		"check --root=" + t.TempDir():                   "not the files of a node: none of etc, proc, run, sys, var is there",
+		"status --root=" + t.TempDir():                  "not the files of a node: none of ",
+		"validate x --root=" + t.TempDir():              "not the files of a node: none of ",
+		"plan --root=/dev/null":                         "/dev/null: not a directory",
+		"status --wait --root=" + dir:                   "--wait: want no --root beside it",
+		"recommend --prometheus=http://x --root=" + dir: "--root: want no --prometheus beside it",
 	} {
 		status, stdout, stderr := command(t, strings.Fields(args)...)
 		if status != exitUsage || stdout != "" || !strings.Contains(stderr, want) || strings.Count(stderr, "\n") != 1 {

@@ -24,8 +24,6 @@ func runCommand(n host.Node) *cli.Command {
 			textFlag(options.FlagTextfile, ""),
 			durationFlag(options.FlagTick, 30*time.Second),
 			boolFlag(options.FlagPerPod),
-			boolFlag(options.FlagHistory),
-			boolFlag(options.FlagHistoryMembers),
 			boolFlag(options.FlagDebug),
 		),
 		Action: func(c *cli.Context) error {
@@ -52,13 +50,11 @@ func runCommand(n host.Node) *cli.Command {
 				Options: common,
 				Tick:    c.Duration(options.FlagTick),
 				PerPod:  c.Bool(options.FlagPerPod),
-				History: c.Bool(options.FlagHistory) || c.Bool(options.FlagHistoryMembers),
 				Version: version,
 				Log:     journallog.New(os.Stderr, level),
 
-				WebConfig:      webConfig,
-				Textfile:       folder,
-				HistoryMembers: c.Bool(options.FlagHistoryMembers),
+				WebConfig: webConfig,
+				Textfile:  folder,
 			})
 		},
 	}

@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -16,7 +15,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 	"github.com/urfave/cli/v2"
 
-	"nodepartition/internal/node"
+	"nodepartition/internal/unitname"
 	"nodepartition/tests/fakenode"
 	"nodepartition/tests/testkit"
 )
@@ -145,8 +144,8 @@ func TestStatusWatch(t *testing.T) {
 func TestClosedPipe(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, fakenode.Valid("kube-system"))
-	n.Record(2*time.Hour, false, nil)
-	for _, command := range []string{"history", "history -o json", "status --watch --listen=", "check --listen="} {
+	n.Measure(unitname.System, 24*time.Hour, fakenode.Nightly)
+	for _, command := range []string{"recommend", "recommend -o json", "status --watch --listen=", "check --listen="} {
 		reader, writer, err := os.Pipe()
 		if err != nil {
 			t.Fatal(err)
@@ -160,36 +159,6 @@ func TestClosedPipe(t *testing.T) {
 		status, _ := cmd.ProcessState.Sys().(syscall.WaitStatus)
 		if !status.Signaled() || status.Signal() != syscall.SIGPIPE || errs.Len() > 0 {
 			t.Errorf("%s: %v, %s", command, err, &errs)
-		}
-	}
-}
-
-// TestHistoryCut: a file that ends within a line costs this line, and one that lacks a piece in its
-// middle says so.
-func TestHistoryCut(t *testing.T) {
-	t.Parallel()
-	n := newNode(t, fakenode.Valid("kube-system"))
-	n.Record(time.Hour, false, nil)
-	file := filepath.Join(n.Root, node.HistoryDir, "minutes-000001.log")
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, whole, _ := n.here("history", "--since=2h")
-	first, rest := text[:len(text)/2], text[len(text)/2+100:]
-	rows := 1 + bytes.Count(first, []byte("\n")) // with the head
-	want := strings.Join(strings.SplitAfter(whole, "\n")[:rows], "")
-	for _, test := range []struct {
-		left []byte
-		says string
-	}{{first, ""}, {slices.Concat(first, rest), "\n1 lines of the history are broken, and left out.\n"}} {
-		if err := os.WriteFile(file, test.left, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		status, stdout, stderr := n.here("history", "--since=2h")
-		if status != exitOK || stderr != "" || !strings.HasPrefix(stdout, want) || !strings.HasSuffix(stdout, test.says) || stdout == whole ||
-			strings.Contains(stdout, "broken") != (test.says != "") {
-			t.Errorf("status %d, %q; want %q below the first %d lines of\n%s\nand not\n%s", status, stderr, test.says, rows, whole, stdout)
 		}
 	}
 }

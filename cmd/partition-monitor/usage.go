@@ -24,8 +24,21 @@ func onUsageError(c *cli.Context, err error, _ bool) error {
 	if c.Command != nil && name == flagRoot {
 		return rootRefused(c.Command.Name)
 	}
+	if successor, ok := goneFlags[name]; ok {
+		return usageError{fmt.Errorf("--%s is gone: %s", name, successor)}
+	}
 	if near := cli.SuggestFlag(flags, name, false); near != "" {
 		err = fmt.Errorf("%w; is %s meant?", err, near)
 	}
 	return usageError{err}
+}
+
+// goneFlags has what replaces the flags that are gone.
+var goneFlags = map[string]string{
+	"history":         "what partitions use is always measured; remove it from PARTITION_MONITOR_ARGS",
+	"history-members": "what partitions use is always measured; remove it from PARTITION_MONITOR_ARGS",
+	"at-limit":        "compare with the limit and the figures of recommend",
+	"without-leaks":   "recommend names what grows, and has no room for what it will add",
+	"since":           "recommend counts all of thirty days",
+	"dir":             "use --root with the files of the node, or --prometheus",
 }

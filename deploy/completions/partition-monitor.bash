@@ -12,7 +12,6 @@ _partition_monitor() {
 		'partition-monitor plan') at='partition-monitor plan' ;;
 		'partition-monitor recommend') at='partition-monitor recommend' ;;
 		'partition-monitor render') at='partition-monitor render' ;;
-		'partition-monitor history') at='partition-monitor history' ;;
 		'partition-monitor move') at='partition-monitor move' ;;
 		'partition-monitor try') at='partition-monitor try' ;;
 		'partition-monitor keep') at='partition-monitor keep' ;;
@@ -31,11 +30,9 @@ _partition_monitor() {
 	'partition-monitor try '*) words='' ;;
 	'partition-monitor move -'*) words='--help' ;;
 	'partition-monitor move '*) words='' ;;
-	'partition-monitor history -'*) words='--since --until --at --partition --output --dir --root --help' ;;
-	'partition-monitor history '*) words='' ;;
 	'partition-monitor render -'*) words='--type --role --kubeconfig --api-version --validating-only --config --selector --remove --help' ;;
 	'partition-monitor render '*) words='' ;;
-	'partition-monitor recommend -'*) words='--at-limit --since --without-leaks --force --eviction-protect --partition --output --dir --prometheus --by --match --http.config.file --help' ;;
+	'partition-monitor recommend -'*) words='--partition --force --output --prometheus --by --match --http.config.file --root --help' ;;
 	'partition-monitor recommend '*) words='' ;;
 	'partition-monitor plan -'*) words='--pods-api-socket --output --capacity --config --root --help' ;;
 	'partition-monitor plan '*) words='' ;;
@@ -45,10 +42,10 @@ _partition_monitor() {
 	'partition-monitor check '*) words='' ;;
 	'partition-monitor status -'*) words='--runtime-endpoint --nri-socket --pods-api-socket --listen --move --eviction --eviction-protect --eviction-cooldown --kubeconfig --events --node-condition --node-status --output --wait --timeout --watch --root --help' ;;
 	'partition-monitor status '*) words='' ;;
-	'partition-monitor run -'*) words='--runtime-endpoint --nri-socket --pods-api-socket --listen --move --eviction --eviction-protect --eviction-cooldown --kubeconfig --events --node-condition --node-status --web.config.file --textfile --tick --per-pod-metrics --history --history-members --debug --help' ;;
+	'partition-monitor run -'*) words='--runtime-endpoint --nri-socket --pods-api-socket --listen --move --eviction --eviction-protect --eviction-cooldown --kubeconfig --events --node-condition --node-status --web.config.file --textfile --tick --per-pod-metrics --debug --help' ;;
 	'partition-monitor run '*) words='' ;;
 	'partition-monitor -'*) words='--version --root --help' ;;
-	'partition-monitor '*) words='run status check validate plan recommend render history move try keep collect version' ;;
+	'partition-monitor '*) words='run status check validate plan recommend render move try keep collect version' ;;
 	esac
 	mapfile -t COMPREPLY < <(compgen -W "$words" -- "$cur")
 }

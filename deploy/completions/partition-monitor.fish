@@ -2,7 +2,7 @@
 
 function __fish_partition-monitor_no_subcommand --description 'Test if there has been any subcommand yet'
     for i in (commandline -opc)
-        if contains -- $i run status check validate plan recommend render history move try keep collect version help h
+        if contains -- $i run status check validate plan recommend render move try keep collect version help h
             return 1
         end
     end
@@ -31,8 +31,6 @@ complete -c partition-monitor -n '__fish_seen_subcommand_from run' -f -l web.con
 complete -c partition-monitor -n '__fish_seen_subcommand_from run' -f -l textfile -r -d '`FOLDER` of node_exporter\'s textfile collector to write metrics to'
 complete -c partition-monitor -n '__fish_seen_subcommand_from run' -f -l tick -r -d 'longest `DURATION` between two passes over the node'
 complete -c partition-monitor -n '__fish_seen_subcommand_from run' -f -l per-pod-metrics -d 'serve series for each pod too'
-complete -c partition-monitor -n '__fish_seen_subcommand_from run' -f -l history -d 'keep a history of what the partitions and the services of the node use'
-complete -c partition-monitor -n '__fish_seen_subcommand_from run' -f -l history-members -d 'keep it with the pods of the partitions, too'
 complete -c partition-monitor -n '__fish_seen_subcommand_from run' -f -l debug -d 'log more'
 complete -c partition-monitor -n '__fish_seen_subcommand_from status' -f -l help -s h -d 'show help'
 complete -r -c partition-monitor -n '__fish_partition-monitor_no_subcommand' -a 'status' -d 'show where each pod runs, and why it is not where it belongs; reads the node itself and works without the service'
@@ -84,19 +82,15 @@ complete -c partition-monitor -n '__fish_seen_subcommand_from plan' -f -l capaci
 complete -c partition-monitor -n '__fish_seen_subcommand_from plan' -f -l config -r -d '`FILE` to use in place of the kubelet\'s configuration and command line; more than once: later ones are merged over the first'
 complete -c partition-monitor -n '__fish_seen_subcommand_from plan' -f -l root -r -d 'read the node whose files are below `DIR`, a mounted disk or an unpacked sosreport, and ask nothing of this one'
 complete -c partition-monitor -n '__fish_seen_subcommand_from recommend' -f -l help -s h -d 'show help'
-complete -r -c partition-monitor -n '__fish_partition-monitor_no_subcommand' -a 'recommend' -d 'compute memoryLimit, evictionHard, kubeReserved and systemReserved from the history of run --history, as a section for try'
-complete -c partition-monitor -n '__fish_seen_subcommand_from recommend' -f -l at-limit -r -d 'show, too, which pods would have been evicted at this `LIMIT`, such as 1Gi'
-complete -c partition-monitor -n '__fish_seen_subcommand_from recommend' -f -l since -r -d 'the first `TIME` that counts, such as 3d or 2026-11-20 (default: all)'
-complete -c partition-monitor -n '__fish_seen_subcommand_from recommend' -f -l without-leaks -d 'take the limit without what leaks have added, even if more is in use and is evicted at once'
-complete -c partition-monitor -n '__fish_seen_subcommand_from recommend' -f -l force -d 'write a section even if the history is too short for one, or the limit not to be applied'
-complete -c partition-monitor -n '__fish_seen_subcommand_from recommend' -f -l eviction-protect -r -d '`PODS` that are never evicted, as for run'
+complete -r -c partition-monitor -n '__fish_partition-monitor_no_subcommand' -a 'recommend' -d 'compute memoryLimit from what the partition has used, as a section for try'
 complete -c partition-monitor -n '__fish_seen_subcommand_from recommend' -f -l partition -r -d '`NAME` of the partition (default: the system partition)'
+complete -c partition-monitor -n '__fish_seen_subcommand_from recommend' -f -l force -d 'write a section even if too little was measured for one, or the limit is not to be applied'
 complete -c partition-monitor -n '__fish_seen_subcommand_from recommend' -f -l output -s o -r -d 'yaml or json'
-complete -c partition-monitor -n '__fish_seen_subcommand_from recommend' -f -l dir -r -d '`FOLDER` of the history (default: /var/lib/node-partition/history), such as a copy from another node; SHAPE=FOLDER several times: a section for each shape of nodes'
 complete -c partition-monitor -n '__fish_seen_subcommand_from recommend' -f -l prometheus -r -d '`URL` of a Prometheus that scrapes many nodes: a section for each shape of nodes'
 complete -c partition-monitor -n '__fish_seen_subcommand_from recommend' -f -l by -r -d '`LABEL` in that Prometheus whose values are the shapes'
 complete -c partition-monitor -n '__fish_seen_subcommand_from recommend' -f -l match -r -d '`MATCHERS` of PromQL for its nodes, such as \'cluster="production"\''
 complete -c partition-monitor -n '__fish_seen_subcommand_from recommend' -f -l http.config.file -r -d '`FILE` with passwords and certificates for it, as for promtool'
+complete -c partition-monitor -n '__fish_seen_subcommand_from recommend' -f -l root -r -d 'read the node whose files are below `DIR`, a mounted disk or an unpacked sosreport, and ask nothing of this one'
 complete -c partition-monitor -n '__fish_seen_subcommand_from render' -f -l help -s h -d 'show help'
 complete -r -c partition-monitor -n '__fish_partition-monitor_no_subcommand' -a 'render' -d 'print what is applied elsewhere for workload types: WHAT is pod, pinning, crio, machineconfig, butane, admission; pod converts the manifest of a static pod, FILE or standard input'
 complete -c partition-monitor -n '__fish_seen_subcommand_from render' -f -l type -r -d 'only this workload `TYPE` of the configuration; more than once for several; for pod: the type to ask for, if the manifest asks for none'
@@ -107,15 +101,6 @@ complete -c partition-monitor -n '__fish_seen_subcommand_from render' -f -l vali
 complete -c partition-monitor -n '__fish_seen_subcommand_from render' -f -l config -r -d 'for admission: a `FILE` with the sections of other nodes, in place of this node\'s configuration; more than once: one for each pool of nodes'
 complete -c partition-monitor -n '__fish_seen_subcommand_from render' -f -l selector -r -d 'for admission with --kubeconfig: only the Nodes with these `LABELS` need the resources, such as pool=a'
 complete -c partition-monitor -n '__fish_seen_subcommand_from render' -f -l remove -d 'for admission: print the names of all objects, for kubectl delete --ignore-not-found -f -'
-complete -c partition-monitor -n '__fish_seen_subcommand_from history' -f -l help -s h -d 'show help'
-complete -r -c partition-monitor -n '__fish_partition-monitor_no_subcommand' -a 'history' -d 'show what the partition and the services of the node have used, from the history of run --history'
-complete -c partition-monitor -n '__fish_seen_subcommand_from history' -f -l since -r -d 'the first `TIME`: 2h, 3d, 03:12 or "2026-11-20 03:12" (default: 6h)'
-complete -c partition-monitor -n '__fish_seen_subcommand_from history' -f -l until -r -d 'the last `TIME` (default: now)'
-complete -c partition-monitor -n '__fish_seen_subcommand_from history' -f -l at -r -d 'a `TIME` to show by the minute, with the pods if they are recorded'
-complete -c partition-monitor -n '__fish_seen_subcommand_from history' -f -l partition -r -d '`NAME` of the partition (default: the system partition)'
-complete -c partition-monitor -n '__fish_seen_subcommand_from history' -f -l output -s o -r -d 'table or json'
-complete -c partition-monitor -n '__fish_seen_subcommand_from history' -f -l dir -r -d '`FOLDER` of the history, such as a copy from another node'
-complete -c partition-monitor -n '__fish_seen_subcommand_from history' -f -l root -r -d 'read the node whose files are below `DIR`, a mounted disk or an unpacked sosreport, and ask nothing of this one'
 complete -c partition-monitor -n '__fish_seen_subcommand_from move' -f -l help -s h -d 'show help'
 complete -r -c partition-monitor -n '__fish_partition-monitor_no_subcommand' -a 'move' -d 'ask the service to move one pod to where it belongs, even one that it does not restart by itself (static, node-critical, --move=never); returns when the pod is there and Ready again'
 complete -c partition-monitor -n '__fish_seen_subcommand_from try' -f -l help -s h -d 'show help'

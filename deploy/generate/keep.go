@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -14,9 +12,6 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
 )
-
-// queriesFile has what partition-monitor recommend asks of a Prometheus.
-const queriesFile = "../internal/promhistory/queries"
 
 // fleetRow is a part of the title of the dashboard's row for many nodes.
 const fleetRow = "fleet"
@@ -28,8 +23,8 @@ type kept struct {
 	matchers []*labels.Matcher // anchored regular expressions, sorted by label
 }
 
-// keptSeries returns what the rules, the dashboard's row for many nodes and recommend read, and so
-// what a Prometheus for many nodes has to keep.
+// keptSeries returns what the rules and the dashboard's row for many nodes read, and so what a
+// Prometheus for many nodes has to keep. Two of the rules read what recommend asks for.
 func keptSeries(dir string, dashboard []byte) ([]kept, error) {
 	exprs, err := fleetQueries(dir, dashboard)
 	if err != nil {
@@ -136,8 +131,8 @@ func (o kept) labelNames() []string {
 	return names
 }
 
-// fleetQueries returns the queries of all rules, of the dashboard's row for many nodes with its
-// variables, and of recommend.
+// fleetQueries returns the queries of all rules, and of the dashboard's row for many nodes with its
+// variables.
 func fleetQueries(dir string, dashboard []byte) ([]string, error) {
 	groups, err := readRules(dir)
 	if err != nil {
@@ -153,8 +148,7 @@ func fleetQueries(dir string, dashboard []byte) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	asked, err := recommendQueries(dir)
-	return slices.Concat(exprs, row, asked), err
+	return append(exprs, row...), nil
 }
 
 // shownQueries holds the fields of a dashboard that have queries.
@@ -209,28 +203,6 @@ func rowQueries(dashboard []byte) ([]string, error) {
 			}
 			return ".*"
 		})
-	}
-	return exprs, nil
-}
-
-// recommendQueries returns what recommend asks, for any partition and all nodes.
-func recommendQueries(dir string) ([]string, error) {
-	data, err := os.ReadFile(filepath.Join(dir, queriesFile))
-	if err != nil {
-		return nil, err
-	}
-	filled := strings.NewReplacer(
-		`partition="PARTITION"`, `partition=~".+"`, `slice="SLICE"`, `slice=~"kubepods-\\w+.slice"`,
-		"BY", "cluster, instance, instance_type", "NODES", `instance=~".+"`,
-	)
-	var exprs []string
-	for line := range strings.Lines(string(data)) {
-		if name, expr, ok := strings.Cut(strings.TrimSpace(line), ": "); ok && !strings.HasPrefix(name, "#") {
-			exprs = append(exprs, filled.Replace(expr))
-		}
-	}
-	if len(exprs) == 0 {
-		return nil, fmt.Errorf("%s has no query", queriesFile)
 	}
 	return exprs, nil
 }

@@ -36,11 +36,12 @@ func isItOn() row {
 		},
 		{
 			title:       "Limit in force",
-			description: "The limit that the kernel enforces, and the limit of the configuration. A node without a limit has no value.",
+			description: "The limit that the kernel enforces, the limit of the configuration, and the one that recommend gives. A node without a limit has no value of the first two.",
 			unit:        units.BytesIEC,
 			queries: []query{
 				{`nodepartition_memory_limit_bytes{` + whole + `}`, "{{instance}} {{partition}} in force"},
 				{`nodepartition_configured_memory_limit_bytes{` + of + `}`, "{{instance}} {{partition}} configured"},
+				{`nodepartition_memory_recommended_bytes{` + of + `}`, "{{instance}} {{partition}} recommended"},
 			},
 		},
 		{

@@ -89,6 +89,22 @@ func fleet() row {
 			queries: []query{{`count by (cluster, alertname, severity) (` + firing + `)`, ""}},
 			width:   halfWidth, height: listHeight,
 		},
+		{
+			title:       "Limits by shape of node",
+			description: "The memoryLimit that the node which needs most recommends, and the smallest that is configured, by instance type and partition.",
+			unit:        units.BytesIEC,
+			queries: []query{
+				{
+					`max by (instance_type, partition) (cluster_job_instance_type_partition:nodepartition_memory_recommended_bytes:max{FLEET, partition=~"$partition"})`,
+					"{{instance_type}} {{partition}} recommended",
+				},
+				{
+					`min by (instance_type, partition) (cluster_job_instance_type_partition:nodepartition_configured_memory_limit_bytes:min{FLEET, partition=~"$partition"})`,
+					"{{instance_type}} {{partition}} configured",
+				},
+			},
+			width: columns, height: graphHeight,
+		},
 	}}
 }
 

@@ -66,7 +66,7 @@ const (
 	settings = "/etc/default/node-partition"
 	section  = "etc/kubernetes/node-partition.yaml"
 	edited   = "PARTITION_WATCH=no\n"
-	history  = "var/lib/node-partition/history/minutes-000001.log"
+	history  = "var/lib/node-partition/sizes/system.json"
 	decided  = "run/node-partition/units/.decision.json"
 )
 

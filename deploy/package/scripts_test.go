@@ -407,7 +407,7 @@ func TestRemoved(t *testing.T) {
 		m := newMachine(t)
 		m.write("run/systemd/generator/kubepods-system.slice", "")
 		m.write("run/node-partition/trial.json", "{}")
-		m.write("var/lib/node-partition/history/1", "")
+		m.write("var/lib/node-partition/sizes/1", "")
 		m.write(aPod+"1.slice/cgroup.procs", "")
 		m.program("usr/bin/partition-monitor", "exit 9")
 		m.atStop()
@@ -430,8 +430,8 @@ func TestRemoved(t *testing.T) {
 		if m.exists("run/node-partition") {
 			t.Error("/run/node-partition is left")
 		}
-		if !m.exists("var/lib/node-partition/history/1") {
-			t.Error("the history is gone before a purge")
+		if !m.exists("var/lib/node-partition/sizes/1") {
+			t.Error("what partitions have used is gone before a purge")
 		}
 	}
 }
@@ -748,7 +748,7 @@ func TestPurged(t *testing.T) {
 		m.write(path, "")
 	}
 	before := m.tree()
-	m.write("var/lib/node-partition/history/1", "")
+	m.write("var/lib/node-partition/sizes/1", "")
 	out := m.wants(nil, "deb-postrm", "purge")
 	if after := m.tree(); !slices.Equal(after, before) || m.exists("var/lib/node-partition") {
 		t.Errorf("%q, want %q", after, before)
@@ -756,10 +756,10 @@ func TestPurged(t *testing.T) {
 	if !strings.Contains(out, "node-partition.yaml stays") {
 		t.Errorf("%q does not name the section that stays", out)
 	}
-	m.write("var/lib/node-partition/history/1", "")
+	m.write("var/lib/node-partition/sizes/1", "")
 	m.write("var/lib/node-partition/notes", "")
 	m.wants(nil, "deb-postrm", "purge")
-	if !m.exists("var/lib/node-partition/notes") || m.exists("var/lib/node-partition/history") {
+	if !m.exists("var/lib/node-partition/notes") || m.exists("var/lib/node-partition/sizes") {
 		t.Errorf("%q", m.tree())
 	}
 }

@@ -44,8 +44,6 @@ type Options struct {
 	Tick time.Duration
 	// PerPod adds metrics of each pod.
 	PerPod bool
-	// History keeps a history of samples, and HistoryMembers adds the pods of the partition to it.
-	History, HistoryMembers bool
 	// WebConfig is the path of a web configuration file for Listen; empty means that neither TLS nor a
 	// password is asked for.
 	WebConfig string
@@ -68,7 +66,7 @@ type monitor struct {
 	reloading  sync.Mutex
 	last       node.Followed
 	service    service
-	history    *history // nil if none is kept
+	sizes      *sampler
 	cluster    *cluster // nil if nothing is recorded in the cluster
 	listening  *listening
 	configured configured
@@ -157,7 +155,7 @@ func (m *monitor) build() error {
 		Wake: m.signals.Wake, Announce: m.signals.Announce, Connection: m.nriConnected, Await: m.namespaces.Await,
 		Cgroups: m.options.Node.Cgroups,
 	}
-	m.history = m.newHistory()
+	m.sizes = m.newSampler()
 	m.cluster = m.newCluster()
 	m.partitions.basis = evictionBasis{
 		killer: &evict.Killer{}, burst: m.measureBurst(), lookout: &evict.Lookout{}, sinks: m.sinks,
@@ -166,7 +164,7 @@ func (m *monitor) build() error {
 	m.partitions.failed = m.complaints("the slice of a partition could not be started; the next pass tries again")
 	//guard: the metrics follow passes and polls
 	m.metrics.Follow(&m.table)
-	m.metrics.FollowMembers(m.membersMemory(), m.leastThreshold)
+	m.metrics.FollowMembers(m.membersMemory())
 	return m.buildReconciler()
 }
 
@@ -174,9 +172,6 @@ func (m *monitor) build() error {
 // what records the kernel's kills; nil if nothing does.
 func (m *monitor) sinks(name unitname.PartitionName, pods func() []evict.Pod) (evict.Sinks, *clusterEvents) {
 	sinks := evict.Sinks{evictionHappened{happened: &m.happened, partition: name}}
-	if m.history != nil {
-		sinks = append(sinks, evictionRecord{recorder: m.history.recorder, partition: name})
-	}
 	recorded, kills := m.cluster.sinks(name, pods)
 	return append(sinks, recorded...), kills
 }
@@ -286,12 +281,10 @@ func (m *monitor) serve(ctx context.Context) error {
 		return nil
 	})
 	group.Go(quiet(func() error { return m.partitions.run(ctx) }))
-	if m.history != nil {
-		group.Go(func() error {
-			m.history.recorder.Run(ctx, m.history.ring, m.partitions.polled)
-			return nil
-		})
-	}
+	group.Go(func() error {
+		m.sizes.run(ctx)
+		return nil
+	})
 	group.Go(quiet(func() error { return m.reloads(ctx, hangup) }))
 	group.Go(quiet(func() error { return m.overdue.run(ctx) }))
 	group.Go(quiet(func() error {

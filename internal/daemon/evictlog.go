@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"nodepartition/internal/bytesize"
-	"nodepartition/internal/daemon/recorder"
 	"nodepartition/internal/journallog"
 	"nodepartition/internal/node/options"
 	"nodepartition/internal/unitname"
@@ -68,25 +67,6 @@ func (c evictionCounts) NoCandidate(evict.Decision) { c.metrics.NoCandidate() }
 // KernelKilled implements evict.Events.
 func (c evictionCounts) KernelKilled(limit evict.KilledAt, processes uint64) {
 	c.metrics.KernelKilled(limit, processes)
-}
-
-// evictionRecord adds the evictions of a partition to the history.
-type evictionRecord struct {
-	evict.NoEvents
-	recorder  *recorder.Recorder
-	partition unitname.PartitionName
-}
-
-// Evicting implements evict.Events. It leaves out what stops no container.
-func (r evictionRecord) Evicting(e evict.Eviction, reaction time.Duration) {
-	if reaction > 0 {
-		r.recorder.Evicting(r.partition, e.Namespace, e.Name)
-	}
-}
-
-// KernelKilled implements evict.Events.
-func (r evictionRecord) KernelKilled(limit evict.KilledAt, processes uint64) {
-	r.recorder.KernelKilled(r.partition, limit, processes)
 }
 
 // evictionJournal writes the evictions of a partition to the log.

@@ -17,7 +17,6 @@ import (
 	"nodepartition/internal/daemon/faults"
 	"nodepartition/internal/daemon/marks"
 	"nodepartition/internal/daemon/metrics"
-	"nodepartition/internal/daemon/recorder"
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/evict"
 )
@@ -199,7 +198,6 @@ func (n *noted) KernelKilled(evict.KilledAt, uint64) { n.calls = append(n.calls,
 func TestEvictionSinks(t *testing.T) {
 	t.Parallel()
 	journal := newEvictionJournal(slog.New(slog.DiscardHandler), unitname.System)
-	kept := &history{recorder: recorder.New(recorder.Options{})}
 	faulty := &cluster{pressure: true, marks: &marks.Keeper{}, recorder: &faults.Recorder{}}
 	kinds := func(sinks evict.Sinks) string {
 		all := make([]string, 0, len(sinks))
@@ -209,10 +207,8 @@ func TestEvictionSinks(t *testing.T) {
 		return strings.Join(all, " ")
 	}
 	for want, m := range map[string]*monitor{
-		"evictionCounts evictionJournal evictionHappened":                                               {},
-		"evictionCounts evictionJournal evictionHappened evictionRecord":                                {history: kept},
-		"evictionCounts evictionJournal evictionHappened pressure *daemon.clusterEvents":                {cluster: faulty},
-		"evictionCounts evictionJournal evictionHappened evictionRecord pressure *daemon.clusterEvents": {history: kept, cluster: faulty},
+		"evictionCounts evictionJournal evictionHappened":                                {},
+		"evictionCounts evictionJournal evictionHappened pressure *daemon.clusterEvents": {cluster: faulty},
 	} {
 		sinks, _ := m.sinks(unitname.System, nil)
 		if got := kinds(evictionSinks(nil, journal, sinks)); got != want {
@@ -220,14 +216,13 @@ func TestEvictionSinks(t *testing.T) {
 		}
 	}
 	// The condition of the node is about the system partition.
-	other, _ := (&monitor{history: kept, cluster: faulty}).sinks("telemetry", nil)
-	if got := kinds(other); got != "evictionHappened evictionRecord *daemon.clusterEvents" {
+	other, _ := (&monitor{cluster: faulty}).sinks("telemetry", nil)
+	if got := kinds(other); got != "evictionHappened *daemon.clusterEvents" {
 		t.Errorf("the sinks of another partition are %s", got)
 	}
 }
 
-// TestEvictionSinksRules: a dry run is counted at once, and is in the history no more than an
-// eviction that signals nothing. A failed poll is only counted.
+// TestEvictionSinksRules: a dry run is counted at once. A failed poll is only counted.
 func TestEvictionSinksRules(t *testing.T) {
 	t.Parallel()
 	dry := anEviction()

@@ -121,7 +121,7 @@ func (m *monitor) webHandler(host string) http.Handler {
 		Gatherer:   m.metrics,
 		Reports:    m.reconciler,
 		Partitions: m.shown,
-		History:    m.recent(),
+		Minutes:    m.sizes.minutes,
 		Cgroups:    m.options.Node.Cgroups,
 		Hosts:      []string{host},
 		Sources:    m.metrics.Sources,

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
+	"strings"
 
 	"nodepartition/internal/daemon/marks"
 	"nodepartition/internal/node"
@@ -26,6 +28,15 @@ func (m *monitor) newMarks() *marks.Keeper {
 		o.Memory = m.partitions.systemPoll
 	}
 	return marks.New(o)
+}
+
+// bootID returns the kernel's boot ID, "" if it cannot be read.
+func bootID(proc string) string {
+	id, err := os.ReadFile(filepath.Join(proc, "sys/kernel/random/boot_id"))
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(id))
 }
 
 // record sends Events until ctx ends, if they are asked for.

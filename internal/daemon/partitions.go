@@ -8,7 +8,6 @@ import (
 	"slices"
 	"sync"
 
-	"nodepartition/internal/daemon/recorder"
 	"nodepartition/internal/node"
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/evict"
@@ -279,12 +278,11 @@ func (l *partitions) systemPoll() (evict.Report, bool) {
 	return evict.Report{}, false
 }
 
-// polled returns the partitions with the polls of their memory, for the history.
-func (l *partitions) polled() []recorder.Partition {
-	all := l.all()
-	list := make([]recorder.Partition, 0, len(all))
-	for _, p := range all {
-		list = append(list, recorder.Partition{Name: p.name, Polls: p.evictor})
+// polls returns the evictors of the partitions.
+func (l *partitions) polls() map[unitname.PartitionName]polls {
+	all := map[unitname.PartitionName]polls{}
+	for _, p := range l.all() {
+		all[p.name] = p.evictor
 	}
-	return list
+	return all
 }

@@ -146,42 +146,6 @@ func TestRemoveEmpty(t *testing.T) {
 	}
 }
 
-// TestPolledPartitions: the history has the partitions that the node has, as they come and go.
-func TestPolledPartitions(t *testing.T) {
-	t.Parallel()
-	m, n, _, _ := built(t)
-	polled := func() (names []unitname.PartitionName) {
-		for _, p := range m.partitions.polled() {
-			if p.Polls == nil || p.Report().Partition != "" && p.Report().Partition != p.Name {
-				t.Errorf("%s has the polls of %s", p.Name, p.Report().Partition)
-			}
-			names = append(names, p.Name)
-		}
-		return names
-	}
-	both := []unitname.PartitionName{unitname.System, "telemetry"}
-	m.apply(switched(false))
-	if got := polled(); !slices.Equal(got, both) {
-		t.Errorf("%q", got)
-	}
-	if _, ok := m.partitions.systemPoll(); !ok {
-		t.Error("no poll of the system partition")
-	}
-	m.apply(switched(true))
-	m.removeEmpty(t.Context(), both[1:])
-	if got := polled(); !slices.Equal(got, both[:1]) {
-		t.Errorf("after the removal: %q", got)
-	}
-	n.slice("telemetry")
-	m.apply(switched(false))
-	if got := polled(); !slices.Equal(got, both) {
-		t.Errorf("after it was added again: %q", got)
-	}
-	if _, ok := (&partitions{}).systemPoll(); ok {
-		t.Error("a poll of no partition")
-	}
-}
-
 // TestRemovedAndAddedAgain: a reload that adds a partition again waits until its removal is over,
 // and makes a new one.
 func TestRemovedAndAddedAgain(t *testing.T) {

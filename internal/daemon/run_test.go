@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -10,6 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"nodepartition/internal/node"
+	"nodepartition/internal/sizing/sizefile"
+	"nodepartition/internal/unitname"
 	"nodepartition/tests/fakenode"
 )
 
@@ -49,6 +53,12 @@ func TestRunServes(t *testing.T) {
 	t.Parallel()
 	n := &fakeNode{fakenode.Guarded(t), t}
 	n.TellPods()
+	n.Measure(unitname.System, 7*24*time.Hour, fakenode.Nightly)
+	record, _, err := sizefile.Read(n.Host().Root, unitname.System)
+	if err != nil {
+		t.Fatal(err)
+	}
+	recommended := node.Advise(n.Host().Root, &record).LimitBytes // as the command recommend
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	o := Options{Options: n.Options(), Tick: time.Second, PerPod: true, Log: slog.New(slog.DiscardHandler)}
@@ -61,6 +71,8 @@ func TestRunServes(t *testing.T) {
 		`nodepartition_memory_used_peak_bytes{partition="system"} `,
 		`nodepartition_eviction_threshold_bytes{partition="system",threshold="hard"} 3.3554432e+07`,
 		`nodepartition_configured_memory_limit_bytes{partition="system"} 1.00663296e+08`,
+		fmt.Sprintf(`nodepartition_memory_recommended_bytes{partition="system"} %v`, float64(recommended)),
+		`nodepartition_memory_measured_seconds{partition="system"} 604800`,
 		`nodepartition_source_connected{source="runtime"} 1`,
 		`nodepartition_source_connected{source="kubelet"} 1`,
 		`kubelet_partition_pods{partition="system"} 2`,
@@ -87,7 +99,7 @@ func TestRunServes(t *testing.T) {
 		t.Errorf("the metrics lack %q:\n%s", missing, scraped(t.Context(), o.Listen))
 	}
 	for path, wanted := range map[string][]string{
-		"/":       {"Partition system</h2>", "until an eviction", "<bdi>kube-system/dns</bdi>", "No history is kept"},
+		"/":       {"Partition system</h2>", "until an eviction", "<bdi>kube-system/dns</bdi>", "The last day</h3>"},
 		"/report": {`"partitions":[{"name":"system",`, `"usedPeakBytes":`, `"name":"dns"`},
 	} {
 		text := served(t.Context(), o.Listen, path)

@@ -9,7 +9,6 @@ import (
 
 	"nodepartition/internal/hostfs"
 	"nodepartition/internal/meminfo"
-	"nodepartition/internal/samples"
 )
 
 // MemoryCapacity returns the memory of the node at root in bytes. If it cannot be read,
@@ -39,23 +38,13 @@ func OnlineCPUs(root hostfs.FS) (cpuset.CPUSet, error) {
 	return cpus, nil
 }
 
-// Has returns what the node at root has, without its pods.
-func Has(root hostfs.FS) (samples.Node, error) {
-	cpus, err := OnlineCPUs(root)
-	if err != nil {
-		return samples.Node{}, err
-	}
-	memory, err := meminfo.Total(root)
-	if err != nil {
-		return samples.Node{}, err
-	}
-	return samples.Node{CPUs: cpus.Size(), MemoryBytes: uint64(memory), PageBytes: os.Getpagesize()}, nil
-}
-
 // statErrorPages is the part of the least threshold for each CPU, in pages: twice what memory.stat
 // may leave out (statErrorBytes, pkg/slices/config).
 const statErrorPages = 2 * 64
 
-// LeastThreshold returns the lower bound in bytes of the default threshold for the CPUs of a node,
-// beside the 32 MiB that each node has.
-func LeastThreshold(of samples.Node) uint64 { return uint64(of.CPUs * of.PageBytes * statErrorPages) }
+// leastThreshold returns the lower bound in bytes of the default threshold for the CPUs of the node
+// at root, beside the 32 MiB that each node has; 0 if they are not known.
+func leastThreshold(root hostfs.FS) int64 {
+	cpus, _ := OnlineCPUs(root)
+	return int64(cpus.Size() * os.Getpagesize() * statErrorPages)
+}

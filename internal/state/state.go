@@ -5,6 +5,7 @@ package state
 import (
 	"time"
 
+	"nodepartition/internal/sizing/sizefile"
 	"nodepartition/internal/trialend"
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/evict"
@@ -57,6 +58,8 @@ type Partition struct {
 	// UsedPeakBytes is the largest UsedBytes of the last five minutes, by the readings of the service.
 	// It is absent if the service does not answer.
 	UsedPeakBytes uint64 `json:"usedPeakBytes,omitempty"`
+	// LastDay is what was used in the last day, nil if nothing was measured.
+	LastDay *sizefile.Day `json:"lastDay,omitempty"`
 	// Eviction is nil if its state could not be read.
 	Eviction *Eviction `json:"eviction,omitempty"`
 }

@@ -14,18 +14,28 @@ import (
 )
 
 // Write replaces the file at path with v as one line of JSON. The folder has to exist. Write does
-// not synchronise the file with a disk: state files are on a tmpfs. There must be one writer at a
-// time.
+// not synchronise the file with a disk: most state files are on a tmpfs. There must be one writer
+// at a time.
 //
 // The temporary file always has the same name, so a program that is killed again and again leaves
 // one of them. The next Write overwrites it.
-func Write(path string, v any, mode fs.FileMode) error {
+func Write(path string, v any, mode fs.FileMode) error { return write(path, v, mode, 0) }
+
+// WriteDisk is Write for a file on a disk: after a power loss it has the old content or the new
+// one.
+func WriteDisk(path string, v any, mode fs.FileMode) error { return write(path, v, mode, os.O_SYNC) }
+
+func write(path string, v any, mode fs.FileMode, flag int) error {
 	data, err := json.Marshal(v)
 	if err != nil {
 		return err
 	}
 	temporary := temporaryName(path)
-	err = os.WriteFile(temporary, append(data, '\n'), mode)
+	file, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|flag, mode)
+	if err == nil {
+		_, err = file.Write(append(data, '\n'))
+		err = errors.Join(err, file.Close())
+	}
 	if err == nil {
 		err = os.Rename(temporary, path)
 	}

@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,9 +15,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"nodepartition/internal/hostfs"
 	"nodepartition/internal/kubeletconfig"
-	"nodepartition/internal/node"
-	"nodepartition/internal/samples"
+	"nodepartition/internal/sizing/sizefile"
 	"nodepartition/internal/unitname"
 	"nodepartition/tests/lab"
 	"nodepartition/tests/testkit"
@@ -215,7 +216,7 @@ func (d *day) observed(t *testing.T, follow func()) {
 	run(t, d.Node, "! "+monitorPath+" recommend >/dev/null 2>&1")
 }
 
-// The history of the test: the largest usage of its members, and a limit that is too large for it.
+// The week of the test: the largest usage of its members, and a limit that is too large for it.
 const (
 	weekPeak = 160 << 20
 	tooLarge = 512 << 20
@@ -223,9 +224,9 @@ const (
 
 // recommended: a week of usage leads to a limit above it.
 func (d *day) recommended(t *testing.T, follow func()) {
-	// What it has recorded is replaced.
-	run(t, d.Node, "systemctl stop "+monitorUnit+" && rm "+node.HistoryDir+"/*.log")
-	if err := d.CopyTo(t.Context(), week(t)...); err != nil {
+	// What it has measured is replaced.
+	run(t, d.Node, "systemctl stop "+monitorUnit)
+	if err := d.CopyTo(t.Context(), week(t)); err != nil {
 		t.Fatal(err)
 	}
 	run(t, d.Node, "systemctl start "+monitorUnit)
@@ -270,10 +271,11 @@ func (*day) looked(_ *testing.T, follow func()) { follow() }
 func (d *day) upgraded(t *testing.T, follow func())   { d.exchanged(t, "0.2.0", follow) }
 func (d *day) downgraded(t *testing.T, follow func()) { d.exchanged(t, "0.1.0", follow) }
 
-// exchanged: another version runs, and has the settings, the section and the history.
+// exchanged: another version runs, and has the settings, the section and what was used.
 func (d *day) exchanged(t *testing.T, version string, follow func()) {
 	t.Helper()
-	const state = "cat " + kubeletconfig.OverridePath + " " + monitorDefaults + "; cat " + node.HistoryDir + "/tens-*.log | head -n 1"
+	const state = "cat " + kubeletconfig.OverridePath + " " + monitorDefaults + "; " +
+		`grep -o '"kube-system/dns":{"minutes":[0-9]*,"first":[0-9]*' ` + sizefile.Dir + "/system.json"
 	before := run(t, d.Node, state)
 	replaced(t, d.Node, version+"-1", follow)
 	want(t, d.Node, monitorPath+" version", "partition-monitor v"+version)
@@ -297,51 +299,27 @@ func (d *day) removed(t *testing.T, follow func()) {
 	d.before.purged(t, d.Node)
 }
 
-// week returns the files of a history of eight days that ends now, in place of a week of waiting.
-// Two members use weekPeak together.
-func week(t *testing.T) []lab.File {
+// week returns the file of eight days that end now, in place of a week of waiting. Two members use
+// weekPeak together.
+func week(t *testing.T) lab.File {
 	t.Helper()
 	const length, mebi = 8 * 24 * time.Hour, 1 << 20
-	dir := t.TempDir()
-	ring, err := samples.Open(dir, func(err error) { t.Error(err) })
+	root := t.TempDir()
+	file, err := sizefile.Open(hostfs.FS(root), unitname.System)
 	if err != nil {
 		t.Fatal(err)
 	}
-	begin := time.Now().UTC().Add(-length).Truncate(time.Minute)
-	member := func(name string, used, request uint64) samples.Member {
-		return samples.Member{
-			UID: name, Namespace: "kube-system", Name: name, Containers: "a", QoS: string(v1.PodQOSBurstable),
-			RequestBytes: request, WorkingSetBytes: used, UsedBytes: used,
-		}
-	}
+	begin := time.Now().UTC().Add(-length)
 	for since := time.Minute; since <= length; since += time.Minute {
-		at := begin.Add(since)
-		err := ring.Add(samples.Sample{
-			Time: at, Seconds: 60, Boot: "0a1b2c3d",
-			Node: &samples.Node{CPUs: 2, MemoryBytes: 4096 * mebi, PageBytes: 4096, Pods: 4},
-			Partition: &samples.Usage{
-				UsedPeakBytes: weekPeak, UsedLowBytes: weekPeak, CurrentPeakBytes: weekPeak, PeakTime: at, MilliCPU: 50,
-			},
-			Groups: []samples.Group{
-				{Name: "system.slice", WorkingSetBytes: 400 * mebi, MilliCPU: 100},
-				{Name: "system.slice/kubelet.service", Kube: true, WorkingSetBytes: 150 * mebi, MilliCPU: 60},
-			},
-			Members: []samples.Member{member("dns", 60*mebi, 70*mebi), member("proxy", weekPeak-60*mebi, 110*mebi)},
+		file.Add(begin.Add(since), time.Minute, sizefile.Minute{
+			Used: weekPeak, Members: 2, RequestBytes: 180 * mebi,
+			Usage: map[string]uint64{"kube-system/dns": 60 * mebi, "kube-system/proxy": weekPeak - 60*mebi},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
 	}
-	if err := ring.Close(); err != nil {
+	data, err := file.Encode()
+	if err := errors.Join(err, file.Write(data, file.To)); err != nil {
 		t.Fatal(err)
 	}
-	written, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	files := make([]lab.File, 0, len(written))
-	for _, f := range written {
-		files = append(files, lab.File{Path: node.HistoryDir + "/" + f.Name(), Source: filepath.Join(dir, f.Name()), Mode: 0o600})
-	}
-	return files
+	const path = sizefile.Dir + "/system.json"
+	return lab.File{Path: path, Source: filepath.Join(root, path), Mode: 0o600}
 }

@@ -164,7 +164,7 @@ func TestPackage(t *testing.T) {
 			before.removed(t, n)
 		})
 		t.Run("purged", func(t *testing.T) {
-			run(t, n, "mkdir -p /var/lib/node-partition/history && touch /var/lib/node-partition/history/1 /var/lib/node-partition/mine")
+			run(t, n, "mkdir -p /var/lib/node-partition/sizes && touch /var/lib/node-partition/sizes/1 /var/lib/node-partition/mine")
 			t.Log(run(t, n, "dpkg -P node-partition 2>&1"))
 			want(t, n, "find /var/lib/node-partition", "/var/lib/node-partition\n/var/lib/node-partition/mine")
 			run(t, n, "rm -r /var/lib/node-partition")

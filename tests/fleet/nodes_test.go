@@ -30,8 +30,6 @@ const (
 	mebi = 1 << 20
 	// rack is the number of nodes that reboot together, the first ones.
 	rack = 40
-	// compared is the number of nodes of the shape whose histories are written too, the last ones.
-	compared = 20
 )
 
 // template is a series of each node.
@@ -136,14 +134,11 @@ type node struct {
 	number      int
 }
 
-// fleetOf returns nodes of ten shapes, and of one whose histories are written too.
+// fleetOf returns nodes of ten shapes.
 func fleetOf(n int) []node {
 	list := make([]node, n)
 	for i := range list {
 		list[i] = node{fmt.Sprintf("node-%04d", i), fmt.Sprintf("m5.%d", i%10), i}
-		if i >= n-compared {
-			list[i].shape = "compared"
-		}
 	}
 	return list
 }
@@ -156,7 +151,7 @@ func (n node) noise(at time.Time) float64 {
 }
 
 // used returns the usage of the partition: the same in ten minutes, so that a scrape every two
-// minutes and the history have it.
+// minutes has it.
 func (n node) used(at time.Time) float64 {
 	return float64(int((150 + 60*n.noise(at)) * mebi))
 }
@@ -185,51 +180,10 @@ func (n node) value(s *template, at time.Time) float64 {
 }
 
 // evicts reports whether the node evicts a pod each hour, as one in a hundred does: the dashboard
-// marks it. The histories have no evictions.
-func (n node) evicts() bool { return n.number%100 == 0 && n.shape != "compared" }
+// marks it.
+func (n node) evicts() bool { return n.number%100 == 0 }
 
 // evicts reports whether a series of evictions counts the pods that these nodes evict.
 func (s *template) evicts() bool {
 	return s.labels.Get("threshold") == "soft" && s.labels.Get("method") == "evict"
-}
-
-// history returns what the monitor of the node would have recorded, in samples of ten minutes.
-func (n node) history(from, to time.Time) []map[string]any {
-	var list []map[string]any
-	const window = 10 * time.Minute
-	for at := from; at.Before(to); at = at.Add(window) {
-		used := uint64(n.used(at))
-		list = append(list, map[string]any{
-			"time": at.Add(window - time.Minute), "seconds": 600, "boot": "0a1b2c3d",
-			"node": map[string]any{"cpus": 8, "memoryBytes": 8 << 30, "pageBytes": 4096, "pods": 30},
-			"partitions": []any{map[string]any{
-				"name": "system", "slice": "kubepods-system.slice", "usedPeakBytes": used, "usedLowBytes": used, "peakTime": at,
-				"cache": map[string]any{"workingSetBytes": used + 20*mebi},
-				"pods": map[string]any{
-					"members": 3, "requestBytes": requested, "allUsedBytes": used + waiting, "allWorkingSetBytes": used + 20*mebi + waitingSet,
-				},
-			}},
-			"groups": []any{map[string]any{"name": "system.slice", "workingSetBytes": services}},
-		})
-	}
-	return list
-}
-
-// What the exposition has of the members and of the services.
-const (
-	requested  = 220 * mebi
-	waiting    = 4096
-	waitingSet = 8192
-	services   = 300 * mebi
-)
-
-// recommends reports whether partition-monitor recommend reads a series.
-func (s *template) recommends() bool {
-	name := s.labels.Get("__name__")
-	return slices.Contains([]string{
-		"nodepartition_memory_used_peak_bytes", "nodepartition_memory_used_bytes", "nodepartition_memory_waiting_bytes",
-		"nodepartition_memory_working_set_bytes", "nodepartition_memory_waiting_working_set_bytes",
-		"nodepartition_members_memory_request_bytes", "nodepartition_evictions_total", "nodepartition_kernel_kills_total",
-		"nodepartition_host_memory_working_set_bytes", "nodepartition_budget_memory_bytes", "nodepartition_least_threshold_bytes",
-	}, name)
 }

@@ -46,9 +46,9 @@ var rules = []rule{
 	{packages: []string{"nodepartition"}, except: []string{"nodepartition/cmd/partition-monitor", "nodepartition/internal/daemon"},
 		forbid: []string{"github.com/prometheus/client_golang/prometheus"},
 		why:    "only the monitor has metrics"},
-	{packages: []string{"nodepartition"}, except: []string{"nodepartition/internal/promhistory"},
+	{packages: []string{"nodepartition"}, except: []string{"nodepartition/internal/command/recommend"},
 		forbid: []string{"github.com/prometheus/client_golang/api"}, direct: true,
-		why: "one package asks a Prometheus, and gives others samples"},
+		why: "one package asks a Prometheus"},
 	{packages: []string{"nodepartition/cmd"}, forbid: []string{"nodepartition/tests"},
 		why: "programs do not ship the lab"},
 	{packages: []string{"nodepartition/pkg", "nodepartition/internal"}, forbid: []string{"nodepartition/tests", "nodepartition/cmd"},
@@ -77,8 +77,9 @@ var rules = []rule{
 		why:    "the dispatcher has no right on a node, and no part of what runs there"},
 	{packages: []string{"nodepartition/internal"}, except: []string{"nodepartition/internal/fleet"}, forbid: []string{"nodepartition/internal/fleet"},
 		why: "what runs on a node knows nothing of other nodes"},
-	{packages: []string{"nodepartition/internal/recommend"}, forbid: []string{"os", "io", "net", "nodepartition/internal/hostfs"}, direct: true,
-		why: "a recommendation is computed from its input alone"},
+	{packages: []string{"nodepartition/internal/sizing"}, except: []string{"nodepartition/internal/sizing/sizefile"},
+		forbid: []string{"os", "io", "net", "nodepartition/internal/hostfs"}, direct: true,
+		why: "a limit is computed from its input alone"},
 	{packages: []string{"nodepartition/internal/command"}, forbid: []string{"nodepartition/internal/daemon"},
 		why: "the commands work without the daemon: what both read is below internal/node"},
 	{packages: []string{"nodepartition/internal/daemon"}, forbid: []string{"nodepartition/internal/command"},
@@ -103,7 +104,6 @@ var rules = []rule{
 		except: []string{
 			"nodepartition/internal/command", "nodepartition/internal/daemon", "nodepartition/internal/node",
 			"nodepartition/internal/generator", // the whole of the generator but its main
-			"nodepartition/internal/recommend", // replays evict.Decide over a history
 			"nodepartition/internal/state",     // the types of both are in what is written with -o json
 			"nodepartition/internal/installer", // decodes that
 		},

@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/storage"
@@ -36,8 +35,6 @@ func Handler(
 	s := server{engine, from, now, done}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/api/v1/query", s.answer(s.query))
-	mux.HandleFunc("/api/v1/query_range", s.answer(s.queryRange))
-	mux.HandleFunc("/api/v1/series", s.answer(s.series))
 	return mux
 }
 
@@ -87,24 +84,6 @@ func (s server) query(r *http.Request) (any, error) {
 	return result(r.Context(), q, err)
 }
 
-func (s server) queryRange(r *http.Request) (any, error) {
-	from, err := moment(r.FormValue("start"))
-	if err != nil {
-		return nil, err
-	}
-	to, err := moment(r.FormValue("end"))
-	if err != nil {
-		return nil, err
-	}
-	step, err := strconv.ParseFloat(r.FormValue("step"), 64)
-	if err != nil {
-		return nil, err
-	}
-	every := time.Duration(step * float64(time.Second))
-	q, err := s.engine.NewRangeQuery(r.Context(), s.from, nil, r.FormValue("query"), from, to, every)
-	return result(r.Context(), q, err)
-}
-
 // result runs a query that err does not prevent.
 func result(ctx context.Context, q promql.Query, err error) (any, error) {
 	if err != nil {
@@ -121,39 +100,6 @@ func result(ctx context.Context, q promql.Query, err error) (any, error) {
 		text = []byte("[]") // as Prometheus writes it
 	}
 	return map[string]any{"resultType": out.Value.Type(), "result": json.RawMessage(text)}, err
-}
-
-// series lists the labels of the series that selectors match.
-func (s server) series(r *http.Request) (any, error) {
-	from, err := moment(r.FormValue("start"))
-	if err != nil {
-		return nil, err
-	}
-	to, err := moment(r.FormValue("end"))
-	if err != nil {
-		return nil, err
-	}
-	querier, err := s.from.Querier(from.UnixMilli(), to.UnixMilli())
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = querier.Close() }()
-	list := []labels.Labels{}
-	for _, text := range r.Form["match[]"] {
-		matchers, err := newParser().ParseMetricSelector(text)
-		if err != nil {
-			return nil, err
-		}
-		hints := &storage.SelectHints{Start: from.UnixMilli(), End: to.UnixMilli(), Func: "series"}
-		set := querier.Select(r.Context(), true, hints, matchers...)
-		for set.Next() {
-			list = append(list, set.At().Labels())
-		}
-		if err := set.Err(); err != nil {
-			return nil, err
-		}
-	}
-	return list, nil
 }
 
 // moment parses seconds since 1970.

@@ -1,183 +1,137 @@
-// Package recommend reads a history, has a recommendation computed, and writes it as a section that
-// "partition-monitor try" takes. It changes nothing.
+// Package recommend computes the memoryLimit of a partition from what it has used, and writes it as
+// a section that "partition-monitor try" takes. It changes nothing.
 package recommend
 
 import (
-	"context"
-	"encoding/json"
+	"cmp"
 	"errors"
 	"fmt"
-	"path/filepath"
+	"io/fs"
+	"os"
 	"slices"
 	"strings"
 	"time"
 
-	"sigs.k8s.io/yaml"
-
 	"nodepartition/internal/bytesize"
 	"nodepartition/internal/host"
-	"nodepartition/internal/hostfs"
-	"nodepartition/internal/kubeletconfig"
 	"nodepartition/internal/node"
-	"nodepartition/internal/node/allocatable"
 	"nodepartition/internal/oneline"
-	"nodepartition/internal/recommend"
-	"nodepartition/internal/samples"
+	"nodepartition/internal/output"
+	"nodepartition/internal/sizing"
+	"nodepartition/internal/sizing/sizefile"
 	"nodepartition/internal/unitname"
-	"nodepartition/pkg/evict"
-	"nodepartition/pkg/slices/config"
 )
 
 // Options holds the flags of the command recommend.
 type Options struct {
-	// Node is the running node.
+	// Node is the node that is read.
 	Node host.Node
-	// Dir is the folder of the history.
-	Dir string
-	// Partition is the partition to compute figures for; "" means the system partition.
+	// Partition is the partition to compute the limit of; "" means the system partition.
 	Partition unitname.PartitionName
-	// Since is the time from which on samples count.
-	Since time.Time
-	// Now is the time after which samples do not count: a clock was wrong when they were taken.
-	Now time.Time
-	// AtLimit in bytes is a limit to simulate, 0 for none.
-	AtLimit uint64
-	// Protected selects the pods that are never evicted.
-	Protected evict.Protected
-	// WithoutLeaks asks for the limit without what leaks have added, even if more is in use. Force
-	// asks for a section even if the history is too short, or the limit is not to be applied.
-	WithoutLeaks, Force bool
+	// Force asks for a section even if the history is too short for one, or the limit not to be
+	// applied.
+	Force bool
 }
 
-// Advice holds the output of the command recommend. Its JSON is for scripts: new versions add
-// fields and do not change them.
+// Advice is the output of the command recommend. Its JSON is for scripts: new versions add fields
+// and do not change them.
 type Advice struct {
-	recommend.Recommendation
-	// Partition is the partition that the figures are for.
-	Partition unitname.PartitionName
-	// Section is the present section of the partition with the recommended values. It is nil without
-	// any.
-	Section map[string]any
+	// Partition is the partition that the limit is for, and Slice its slice.
+	Partition unitname.PartitionName `json:"partition"`
+	Slice     string                 `json:"slice"`
+	// Until is the end of the last minute that was measured.
+	Until time.Time `json:"until"`
+	sizing.Advice
+	// LargestMember is the member that has used most, "" if it is not known.
+	LargestMember string `json:"largestMember,omitempty"`
+	// NoSection lists the reasons why the limit is not to be applied.
+	NoSection []string `json:"noSection"`
+	Warnings  []string `json:"warnings"`
+	// SystemPartition or WorkloadPartitions has the present section with the recommended limit. They
+	// are absent without any.
+	SystemPartition    map[string]any                            `json:"systemPartition,omitempty"`
+	WorkloadPartitions map[unitname.PartitionName]map[string]any `json:"workloadPartitions,omitempty"`
 
 	// beside holds the rest of the file that the section is for.
 	beside beside
 }
 
-// beside holds what the file of a recommended section has besides: the file replaces each of the
-// two sections of the configuration as a whole.
-type beside struct {
-	// system is systemPartition beside a workload partition, and workloads is workloadPartitions
-	// beside the system partition; nil if the file does not have them.
-	system, workloads json.RawMessage
-	// others lists the other partitions of workloadPartitions beside a workload partition.
-	others map[string]json.RawMessage
-}
-
-// Read computes the recommendation until ctx ends. It returns an error if there is no history. If
-// there is no section that can be applied, the Advice says why, and has figures alone.
-func Read(ctx context.Context, o Options) (Advice, error) {
-	h, err := node.ReadHistory(ctx, o.Dir, o.Partition)
-	if err != nil {
-		return Advice{}, err
-	}
-	return o.advise(ctx, h)
-}
-
-// advise computes the recommendation of a history.
-func (o *Options) advise(ctx context.Context, h samples.History) (Advice, error) {
-	var notes []string
-	shown := node.Shown(o.Partition)
-	list := o.counted(h, &notes)
-	in := recommend.Input{
-		Samples: list, Protected: o.Protected, AtLimit: o.AtLimit, WithoutLeaks: o.WithoutLeaks,
-		Alone: !isSystem(shown),
-	}
-	if !slices.Contains(h.Partitions, shown) {
-		in.Others = node.PartitionNames(h.Partitions)
-	}
-	has := o.node(list, &notes)
-	in.NodeBytes, in.LeastThreshold = has.MemoryBytes, node.LeastThreshold(has)
-	if !o.elsewhere() {
-		if n, err := allocatable.Read(o.Node); err == nil {
-			in.MaxPods = n.MaxPods
-		}
-	}
-	computed, err := recommend.Compute(ctx, in)
-	if err != nil {
-		return Advice{}, err
-	}
-	a := Advice{Recommendation: computed, Partition: shown}
-	a.Warnings = append(a.Warnings, notes...)
-	if h.Broken > 0 {
-		a.warn("%d lines of the history are broken, and left out", h.Broken)
-	}
-	if len(a.NoSection) > 0 && !o.Force || a.MemoryLimit == nil {
-		return a, nil
-	}
-	return a, a.section(o.Node.Root, o.elsewhere(), in.LeastThreshold)
-}
-
-// isSystem reports whether a partition is the system partition.
-func isSystem(partition unitname.PartitionName) bool { return partition == node.Shown("") }
-
-// elsewhere reports whether the history may come from another node.
-func (o *Options) elsewhere() bool { return filepath.Clean(o.Dir) != o.Node.Path(node.HistoryDir) }
-
-// before is a time at which no sample was taken: a clock that shows it has not been set since the
-// boot.
-var before = time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
-
-// counted returns the samples that count, and notes those that are left out.
-func (o *Options) counted(h samples.History, notes *[]string) []samples.Sample {
-	var list []samples.Sample
-	future, past := 0, 0
-	for _, s := range h.Coarse() {
-		switch {
-		case s.Time.After(o.Now):
-			future++
-		case s.Time.Before(before):
-			past++
-		case s.Time.After(o.Since):
-			list = append(list, s)
-		}
-	}
-	if future > 0 {
-		*notes = append(*notes, fmt.Sprintf("%d samples are from the future, and left out: the clock was changed", future))
-	}
-	if past > 0 {
-		*notes = append(*notes, fmt.Sprintf("%d samples are from before %d, and left out: the clock was not set yet", past, before.Year()))
-	}
-	return list
-}
-
-// node returns what the node of the history has: this one, or the one that a history from elsewhere
-// has recorded. It notes if that is not known.
-func (o *Options) node(list []samples.Sample, notes *[]string) samples.Node {
-	if o.elsewhere() {
-		for _, s := range slices.Backward(list) {
-			if s.Node != nil {
-				return *s.Node
-			}
-		}
-	}
-	has, err := node.Has(o.Node.Root)
+// Read computes the advice. It returns an error if nothing was measured. If there is no section
+// that can be applied, the Advice says why, and has figures alone.
+func Read(o Options) (Advice, error) {
+	partition := cmp.Or(o.Partition, unitname.First)
+	r, inRun, err := sizefile.Read(o.Node.Root, partition)
 	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return Advice{}, unmeasured(o.Node, partition)
+	case errors.Is(err, os.ErrPermission):
+		return Advice{}, fmt.Errorf("%w; it has to run as root", err)
 	case err != nil:
-		*notes = append(*notes, fmt.Sprintf("the CPUs and the memory of this node are not known: %v", err))
-	case o.elsewhere():
-		*notes = append(*notes, fmt.Sprintf("the history does not have the CPUs and the memory of its node: the figures are for this one, with %d CPUs and %s",
-			has.CPUs, bytesize.Text(has.MemoryBytes)))
+		return Advice{}, err
 	}
-	return has
+	a := Advice{
+		Partition: partition, Slice: partition.Slice(), Until: r.To, Advice: node.Advise(o.Node.Root, &r),
+		LargestMember: r.Largest(), NoSection: []string{}, Warnings: []string{},
+	}
+	if a.LimitBytes == 0 {
+		return Advice{}, unmeasured(o.Node, partition)
+	}
+	a.judge(&r, inRun, node.MemoryCapacity(o.Node.Root))
+	if len(a.NoSection) == 0 || o.Force {
+		err = a.section(o.Node.Root)
+	}
+	return a, err
 }
 
-// Verdict returns an error if there is no section, or if the one that there is would evict at once.
-func (a *Advice) Verdict() error {
+// unmeasured says how to measure a partition, and which have been.
+func unmeasured(n host.Node, partition unitname.PartitionName) error {
+	others := ""
+	for _, name := range sizefile.Partitions(n.Root) {
+		others += ", " + oneline.Terminal(string(name))
+	}
+	if others != "" {
+		others = "; measured are" + others[1:]
+	}
+	return fmt.Errorf("nothing was measured of partition %q: %s has no minute of it; partition-monitor.service writes it each ten minutes "+
+		"while the partition exists, also one without memoryLimit%s", partition, sizefile.Dir, others)
+}
+
+// judge finds what the history lacks, and the reasons why the limit is not to be applied.
+func (a *Advice) judge(r *sizefile.Record, inRun bool, memory uint64) {
+	length := a.Length()
 	switch {
-	case a.Section == nil:
+	case length < sizing.LeastLength:
+		a.NoSection = append(a.NoSection, fmt.Sprintf("%s were measured, and a limit needs %s: wait", sizing.Text(length), sizing.Text(sizing.LeastLength)))
+	case length < 7*24*time.Hour:
+		a.warn("%s were measured: what happens once a week is not in the figures, and with a week there is less slack", sizing.Text(length))
+	}
+	if memory > 0 && a.LimitBytes >= memory {
+		a.NoSection = append(a.NoSection, fmt.Sprintf("the limit of %s is not below the memory of the node, %s: it protects nothing; "+
+			"give the pods of the partition less to do, or the node more memory", bytesize.Text(a.LimitBytes), bytesize.Text(memory)))
+	}
+	if missing := r.Missing(); missing > length/10 {
+		a.warn("beside the %s there are %s that were not measured, because the monitor did not run", sizing.Text(length), sizing.Text(missing))
+	}
+	if r.Lacks != "" {
+		a.warn("the record lacks something: %s", r.Lacks)
+	}
+	if inRun {
+		a.warn("the record is in %s, which a reboot empties: %s cannot be written", sizefile.Volatile, sizefile.Dir)
+	}
+	if len(r.Members) == 0 {
+		a.warn("no member was measured: the largest counts as twice the mean of %d", a.Members)
+	}
+	if l := a.Leak; l != nil {
+		a.warn("%s grows without returning: the partition used %s at least, and now %s. The limit has room for what is in use, and not for what it will add; "+
+			"give it a memory limit, or restart it, unless it is a cache or a cluster that grows",
+			cmp.Or(l.Member, "the partition"), bytesize.Text(l.From), bytesize.Text(l.To))
+	}
+}
+
+// Verdict returns an error if there is no section.
+func (a *Advice) Verdict() error {
+	if a.SystemPartition == nil && a.WorkloadPartitions == nil {
 		return fmt.Errorf("no section: %s", oneline.Terminal(strings.Join(a.NoSection, "; ")))
-	case a.EvictsAtOnce:
-		return errors.New("the section would evict at once: see the warnings")
 	}
 	return nil
 }
@@ -186,121 +140,22 @@ func (a *Advice) warn(format string, args ...any) {
 	a.Warnings = append(a.Warnings, fmt.Sprintf(format, args...))
 }
 
-// The fields of the section that are replaced.
-const (
-	fieldLimit      = "memoryLimit"
-	fieldHard       = "evictionHard"
-	fieldNamespaces = "namespaces"
-	signal          = "memory.available"
-)
-
-// section puts the recommended values into the present section, or into none for a node elsewhere.
-// leastThreshold is the least threshold for the CPUs of the node, in
-// bytes.
-func (a *Advice) section(root hostfs.FS, elsewhere bool, leastThreshold uint64) error {
-	a.Section = map[string]any{}
-	if elsewhere {
-		a.warn("the history comes from another folder: the section has the recommended fields alone; copy the others from its node")
-	} else {
-		a.present(root)
+// reasons returns the rows of the table: a figure, its amount, and what it stands on.
+func (a *Advice) reasons() [][]string {
+	amount := func(bytes float64) string { return bytesize.Text(uint64(bytes)) }
+	n := &a.Need
+	of := cmp.Or(a.LargestMember, "twice the mean")
+	rows := [][]string{
+		{"peak", amount(n.Peak), "the largest usage of all hours, with members outside, until " + output.Time(a.Until)},
+		{"level", amount(n.Level), "the largest usage of the hours that tell where it is now"},
+		{"largest member", amount(n.Member), of},
+		{"growth", amount(n.Growth), fmt.Sprintf("what members may grow by in %s, as a standard deviation of %.0f looks", sizing.Text(n.Ahead), n.Looks)},
+		{"spread", amount(n.Spread), "from one hour to the next"},
+		{"drift", amount(n.Drift), "of all members together, a hundredth in a week"},
+		{"need", amount(n.Bytes), "the peak, or level + 2.81 x sqrt(growth² + spread² + drift²)"},
+		{"requests", bytesize.Text(a.RequestBytes), "of the members, whom no limit is below"},
+		{"threshold", bytesize.Text(a.ThresholdBytes), "the margin at which the partition evicts"},
+		{"memoryLimit", bytesize.Text(a.LimitBytes), "need or requests, and the threshold, rounded up"},
 	}
-	if a.isSystem() && a.Section[fieldNamespaces] == nil {
-		a.Section[fieldNamespaces] = []string{"kube-system"}
-		if !elsewhere {
-			a.warn("there is no section with namespaces: the recommendation has kube-system")
-		}
-	}
-	a.Section[fieldLimit] = quantity(a.MemoryLimit.Bytes)
-	a.Section[fieldHard] = map[string]string{signal: quantity(a.EvictionHard.Bytes)}
-	if !elsewhere {
-		a.asShare(root, leastThreshold)
-	}
-	text, err := a.document()
-	if err != nil || elsewhere {
-		return err
-	}
-	if _, err := config.LoadWith(string(root), "the recommendation", text); err != nil {
-		for _, problem := range config.Problems(err) {
-			a.warn("try would refuse it: %v", problem)
-		}
-	}
-	return nil
+	return slices.DeleteFunc(rows, func(row []string) bool { return row[0] == "requests" && a.RequestBytes == 0 })
 }
-
-// isSystem reports whether the figures are for the system partition.
-func (a *Advice) isSystem() bool { return isSystem(a.Partition) }
-
-// path is the field of the configuration below which the section's fields are, with a dot; "" for
-// the system partition.
-func (a *Advice) path() string {
-	if a.isSystem() {
-		return ""
-	}
-	return kubeletconfig.WorkloadsField + "." + string(a.Partition) + "."
-}
-
-// present reads the fields of the present section, and what its file has besides.
-func (a *Advice) present(root hostfs.FS) {
-	present, err := kubeletconfig.Load(root)
-	var own json.RawMessage
-	switch {
-	case err != nil:
-	case a.isSystem():
-		own = present.System.JSON
-		if present.Workloads.Overrides() {
-			a.beside.workloads = present.Workloads.JSON
-		}
-	default:
-		err = unmarshal(present.Workloads.JSON, &a.beside.others)
-		own = a.beside.others[string(a.Partition)]
-		if present.System.Overrides() {
-			a.beside.system = present.System.JSON
-		}
-	}
-	if err == nil {
-		err = unmarshal(own, &a.Section)
-	}
-	switch {
-	case err != nil:
-		a.warn("the present section is not valid, and not a part of the recommendation: %v", err)
-	case len(own) == 0 && !a.isSystem():
-		a.warn("%s is not in the configuration: the section has the recommended fields alone", strings.TrimSuffix(a.path(), "."))
-	}
-	if a.Section == nil {
-		a.Section = map[string]any{}
-	}
-}
-
-// unmarshal reads JSON into what to points to, if there is any.
-func unmarshal(text json.RawMessage, to any) error {
-	if len(text) == 0 {
-		return nil
-	}
-	return json.Unmarshal(text, to)
-}
-
-// document returns the configuration with the section, and with what else the file has that it
-// replaces.
-func (a *Advice) document() ([]byte, error) {
-	fields := map[string]any{"apiVersion": kubeletconfig.APIVersion, "kind": kubeletconfig.Kind}
-	if a.isSystem() {
-		fields[kubeletconfig.SectionField] = a.Section
-		if a.beside.workloads != nil {
-			fields[kubeletconfig.WorkloadsField] = a.beside.workloads
-		}
-		return yaml.Marshal(fields)
-	}
-	workloads := map[string]any{}
-	for name, section := range a.beside.others {
-		workloads[name] = section
-	}
-	workloads[string(a.Partition)] = a.Section
-	fields[kubeletconfig.WorkloadsField] = workloads
-	if a.beside.system != nil {
-		fields[kubeletconfig.SectionField] = a.beside.system
-	}
-	return yaml.Marshal(fields)
-}
-
-// quantity returns bytes, which are whole mebibytes, as a quantity.
-func quantity(bytes uint64) string { return fmt.Sprintf("%dMi", bytes>>20) }

@@ -2,20 +2,31 @@ package recommend
 
 import (
 	"bytes"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/utils/cpuset"
 
 	"nodepartition/internal/budget"
 	"nodepartition/internal/kubeletconfig"
-	"nodepartition/internal/samples"
-	"nodepartition/pkg/evict"
+	"nodepartition/internal/unitname"
 	"nodepartition/pkg/slices/config"
+	"nodepartition/tests/fakenode"
+)
+
+var update = flag.Bool("update", false, "write the expected output")
+
+// The node of the test, and what is reserved on it, in bytes.
+const (
+	memory         = 64 << 30
+	kubeReserved   = 384 << 20
+	systemReserved = 384 << 20
 )
 
 // TestRecommendPlanAlerts holds three programs together: the section that recommend writes for a
@@ -24,29 +35,30 @@ import (
 func TestRecommendPlanAlerts(t *testing.T) {
 	t.Parallel()
 	const rules, golden = "../../../deploy/prometheus/alerts.yaml", "../../../deploy/prometheus/tests/recommended.yaml"
-	const memory = 64 << 30
 	var series strings.Builder
-	for _, peak := range []uint64{60, 100, 150, 200, 500, 1 << 10, 4 << 10, 16 << 10} {
-		m := made{pods: []pod{{name: "a", request: peak / 2, uses: flat(peak - 2)}}} // and 2 of noise
-		h := m.samples(usualNode)
-		for _, cpus := range []int{2, 64, 128, 256} {
-			has := samples.Node{CPUs: cpus, MemoryBytes: memory, PageBytes: 4096, Pods: 40}
-			for i := range h.Tens {
-				h.Tens[i].Node = &has
+	for _, peak := range []uint64{60, 150, 500, 1 << 10, 4 << 10, 16 << 10} {
+		for _, members := range []uint64{1, 40} {
+			n := fakenode.New(t, fakenode.Configuration(""))
+			n.Write("/proc/meminfo", fmt.Sprintf("MemTotal: %d kB", memory>>10))
+			n.Measure(unitname.System, 30*24*time.Hour, func(time.Duration) (largest, others uint64) {
+				return peak << 20 / members, peak<<20 - peak<<20/members
+			})
+			for _, cpus := range []int{2, 64, 256} {
+				node := fmt.Sprintf("%dMi-%dCPUs-%dpods", peak, cpus, members)
+				n.Write("/sys/devices/system/cpu/online", fmt.Sprintf("0-%d", cpus-1))
+				a, err := Read(Options{Node: n.Host()})
+				if err == nil {
+					err = a.Verdict()
+				}
+				if err != nil {
+					t.Errorf("%s: %v", node, err)
+					continue
+				}
+				for _, warning := range planned(t, a, cpus) {
+					t.Errorf("%s: plan warns: %s", node, warning)
+				}
+				writeSeries(&series, a, peak<<20, node)
 			}
-			o := Options{Dir: t.TempDir(), Now: now, Protected: evict.DefaultProtected}
-			a, err := o.advise(t.Context(), h)
-			if err == nil {
-				err = a.Verdict()
-			}
-			if err != nil {
-				t.Errorf("%dMi, %d CPUs: %v", peak, cpus, err)
-				continue
-			}
-			for _, warning := range planned(t, a, has) {
-				t.Errorf("%dMi, %d CPUs: plan warns: %s", peak, cpus, warning)
-			}
-			writeSeries(&series, a, peak<<20, fmt.Sprintf("%dMi-%dCPUs", peak, cpus))
 		}
 	}
 	got := []byte(ruleTest(t, rules, series.String()))
@@ -61,7 +73,7 @@ func TestRecommendPlanAlerts(t *testing.T) {
 }
 
 // planned returns what plan, try and check remark on a section with the reservations beside it.
-func planned(t *testing.T, a Advice, has samples.Node) []string {
+func planned(t *testing.T, a Advice, count int) []string {
 	t.Helper()
 	var text bytes.Buffer
 	if err := WriteYAML(&text, a); err != nil {
@@ -75,30 +87,27 @@ func planned(t *testing.T, a Advice, has samples.Node) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cpus := make([]int, 0, has.CPUs)
-	for n := range has.CPUs {
+	cpus := make([]int, 0, count)
+	for n := range count {
 		cpus = append(cpus, n)
 	}
 	all := cpuset.New(cpus...)
-	draft, err := config.Draft(k, config.Size{MemoryBytes: int64(has.MemoryBytes), CPUs: all})
+	draft, err := config.Draft(k, config.Size{MemoryBytes: memory, CPUs: all})
 	if err != nil || len(draft.Partitions) != 1 {
 		t.Fatalf("%+v, %v", draft, err)
 	}
 	section, warnings := draft.Partitions[0], draft.Warnings
-	reserved := func(memory uint64, milli uint64) map[string]string {
-		return map[string]string{"memory": quantity(memory), "cpu": fmt.Sprintf("%dm", milli)}
-	}
 	b, err := budget.Compute(budget.Input{
 		Kubelet: budget.Kubelet{
-			KubeReserved:   reserved(a.KubeReserved.Memory.Bytes, a.KubeReserved.MilliCPU),
-			SystemReserved: reserved(a.SystemReserved.WithPartition.Bytes, a.SystemReserved.MilliCPU),
+			KubeReserved: map[string]string{"memory": quantity(kubeReserved), "cpu": "100m"},
+			// The part of memoryLimit that members do not request is in it: docs/budget.md.
+			SystemReserved: map[string]string{"memory": quantity(systemReserved + a.LimitBytes - a.RequestBytes), "cpu": "100m"},
 			EvictionHard:   budget.DefaultEvictionHard(),
 		},
-		Capacity: budget.List(int64(has.CPUs)*1000, int64(has.MemoryBytes)), CPUs: all,
+		Capacity: budget.List(int64(count)*1000, memory), CPUs: all,
 		Partitions: []budget.Share{{
 			Name: section.Name, MemoryLimit: section.MemoryLimit,
-			// As in the history.
-			Members: &budget.Members{Pods: 1, MemoryRequestBytes: int64(a.MemoryLimit.PeakBytes >> 21 << 20), Unlimited: 1},
+			Members: &budget.Members{Pods: 1, MemoryRequestBytes: int64(a.RequestBytes), Unlimited: 1},
 		}},
 		HostBytes: 520 << 20,
 	})
@@ -111,7 +120,7 @@ func planned(t *testing.T, a Advice, has samples.Node) []string {
 // writeSeries writes what the monitor serves on a node with the recommended section, as series of
 // promtool.
 func writeSeries(to *strings.Builder, a Advice, used uint64, node string) {
-	limit, hard := a.MemoryLimit.Bytes, a.EvictionHard.Bytes
+	limit, hard := a.LimitBytes, a.ThresholdBytes
 	for _, s := range []struct {
 		name, labels string
 		value        any
@@ -123,8 +132,8 @@ func writeSeries(to *strings.Builder, a Advice, used uint64, node string) {
 		{"nodepartition_eviction_threshold_bytes", `, partition="system", threshold="hard"`, hard},
 		{"nodepartition_eviction_last_poll_timestamp_seconds", `, partition="system"`, "0+60"},
 		{"nodepartition_host_memory_used_bytes", `, slice="system.slice"`, uint64(520 << 20)},
-		{"nodepartition_budget_memory_bytes", `, part="kube-reserved"`, a.KubeReserved.Memory.Bytes},
-		{"nodepartition_budget_memory_bytes", `, part="system-reserved"`, a.SystemReserved.WithPartition.Bytes},
+		{"nodepartition_budget_memory_bytes", `, part="kube-reserved"`, uint64(kubeReserved)},
+		{"nodepartition_budget_memory_bytes", `, part="system-reserved"`, systemReserved + limit - a.RequestBytes},
 	} {
 		fmt.Fprintf(to, "      - {series: '%s{job=\"node-partition\", instance=\"%s\"%s}', values: '%vx60'}\n", s.name, node, s.labels, s.value)
 	}

@@ -26,6 +26,8 @@ import (
 	"nodepartition/internal/node/trial"
 	"nodepartition/internal/oneline"
 	"nodepartition/internal/output"
+	"nodepartition/internal/sizing"
+	"nodepartition/internal/sizing/sizefile"
 	"nodepartition/internal/state"
 	"nodepartition/internal/terminal"
 	"nodepartition/internal/unitname"
@@ -65,6 +67,9 @@ func Read(ctx context.Context, o options.Options) (state.Status, error) {
 		}
 		active.Types, active.Namespaces = config.Types(p.Name), p.Namespaces
 		active.CPUs, active.Exclusive = p.CPUs, p.Exclusive
+		if record, _, err := sizefile.Read(o.Node.Root, p.Name); err == nil {
+			active.LastDay = record.Day()
+		}
 		status.Partitions = append(status.Partitions, active)
 	}
 	report, pods, err := readPods(ctx, o, config.Policy())
@@ -281,6 +286,9 @@ func writePartition(w io.Writer, a *state.Partition) {
 			fmt.Fprintf(w, ", %s at most in the last %.0f minutes", bytesize.Text(a.UsedPeakBytes), evict.PeakWindow.Minutes())
 		}
 		fmt.Fprintln(w)
+	}
+	if d := a.LastDay; d != nil {
+		fmt.Fprintf(w, "Last day    %s at most, at %s, of %s\n", bytesize.Text(d.PeakBytes), output.Time(d.PeakTime), sizing.Text(d.Length()))
 	}
 	if a.SwapBytes > 0 {
 		fmt.Fprintf(w, "Swap        %s\n", bytesize.Text(a.SwapBytes))

@@ -1,6 +1,8 @@
 package metrics
 
 import (
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"nodepartition/internal/unitname"
@@ -13,26 +15,28 @@ type Members struct {
 	RequestBytes uint64
 	// WaitingBytes is charged outside of the partition, and comes into it with the next boot at the
 	// latest: the usage of members that wait for their next start, as eviction counts it, and what
-	// live moves have left. WaitingWorkingSetBytes is the same as the kubelet counts.
-	WaitingBytes, WaitingWorkingSetBytes uint64
+	// live moves have left.
+	WaitingBytes uint64
+	// RecommendedBytes is the memoryLimit that recommend gives for what was used in the time Measured;
+	// 0 if that is too short for one.
+	RecommendedBytes uint64
+	Measured         time.Duration
 }
 
 // membersCollector collects what a memoryLimit has to have room for beside the usage of the
-// partition, and what the threshold of the node depends on.
+// partition, and the one that is recommended.
 type membersCollector struct {
-	partitions                 *series
-	of                         func(unitname.PartitionName) (Members, bool)
-	least                      func() uint64
-	request, waiting, set, low *prometheus.Desc
+	partitions                              *series
+	of                                      func(unitname.PartitionName) (Members, bool)
+	request, waiting, recommended, measured *prometheus.Desc
 }
 
 // FollowMembers adds the metrics of the partitions' members, which of returns; false means that
-// they are not known. least returns the least threshold in bytes for the CPUs of the node, 0 if it
-// is not known. FollowMembers is called once, before the first scrape.
-func (m *Metrics) FollowMembers(of func(unitname.PartitionName) (Members, bool), least func() uint64) {
+// they are not known. FollowMembers is called once, before the first scrape.
+func (m *Metrics) FollowMembers(of func(unitname.PartitionName) (Members, bool)) {
 	partition := []string{"partition"}
 	m.registry.MustRegister(&membersCollector{
-		partitions: &m.partitions, of: of, least: least,
+		partitions: &m.partitions, of: of,
 		request: prometheus.NewDesc(prefix+"members_memory_request_bytes",
 			"Sum of the memory requests of the members of a partition, wherever they are.", partition, nil),
 		waiting: prometheus.NewDesc(
@@ -42,10 +46,10 @@ func (m *Metrics) FollowMembers(of func(unitname.PartitionName) (Members, bool),
 			partition,
 			nil,
 		),
-		set: prometheus.NewDesc(prefix+"memory_waiting_working_set_bytes",
-			"The same with the page cache in use.", partition, nil),
-		low: prometheus.NewDesc(prefix+"least_threshold_bytes",
-			"Lower bound of the default evictionHard for the CPUs of the node.", nil, nil),
+		recommended: prometheus.NewDesc(prefix+"memory_recommended_bytes",
+			"The memoryLimit that partition-monitor recommend gives for what the partition has used.", partition, nil),
+		measured: prometheus.NewDesc(prefix+"memory_measured_seconds",
+			"The time by which memory_recommended_bytes is computed.", partition, nil),
 	})
 }
 
@@ -53,15 +57,12 @@ func (m *Metrics) FollowMembers(of func(unitname.PartitionName) (Members, bool),
 func (c *membersCollector) Describe(to chan<- *prometheus.Desc) {
 	to <- c.request
 	to <- c.waiting
-	to <- c.set
-	to <- c.low
+	to <- c.recommended
+	to <- c.measured
 }
 
 // Collect implements prometheus.Collector.
 func (c *membersCollector) Collect(to chan<- prometheus.Metric) {
-	if least := c.least(); least > 0 {
-		send(to, c.low, prometheus.GaugeValue, float64(least))
-	}
 	for _, p := range c.partitions.all() {
 		members, known := c.of(p.name)
 		if !known {
@@ -69,6 +70,9 @@ func (c *membersCollector) Collect(to chan<- prometheus.Metric) {
 		}
 		send(to, c.request, prometheus.GaugeValue, float64(members.RequestBytes), string(p.name))
 		send(to, c.waiting, prometheus.GaugeValue, float64(members.WaitingBytes), string(p.name))
-		send(to, c.set, prometheus.GaugeValue, float64(members.WaitingWorkingSetBytes), string(p.name))
+		if members.RecommendedBytes > 0 {
+			send(to, c.recommended, prometheus.GaugeValue, float64(members.RecommendedBytes), string(p.name))
+			send(to, c.measured, prometheus.GaugeValue, members.Measured.Seconds(), string(p.name))
+		}
 	}
 }

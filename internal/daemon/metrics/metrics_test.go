@@ -100,7 +100,7 @@ func served(o options) *Metrics {
 		m.Add(p.Name, p.Evictions)
 	}
 	m.Follow(o.Reports)
-	m.FollowMembers(o.members, func() uint64 { return 4 << 20 })
+	m.FollowMembers(o.members)
 	return m
 }
 
@@ -109,7 +109,7 @@ func (o options) members(name unitname.PartitionName) (Members, bool) {
 	known := !o.Reports.Report().Time.IsZero()
 	for _, p := range o.Partitions {
 		if p.Name == name && !p.Evictions().Time.IsZero() {
-			return Members{RequestBytes: 220 << 20, WaitingBytes: 4096, WaitingWorkingSetBytes: 8192}, known
+			return Members{RequestBytes: 220 << 20, WaitingBytes: 4096, RecommendedBytes: 272 << 20, Measured: 11 * time.Hour}, known
 		}
 	}
 	return Members{}, known

@@ -3,12 +3,9 @@ package web
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
-
-	"nodepartition/internal/bytesize"
-	"nodepartition/internal/samples"
-	"nodepartition/internal/thresholds"
 )
 
 // The pictures are SVG in the page: their sizes are attributes, which the policy allows, and their
@@ -47,200 +44,81 @@ const (
 	chartHeight = 120
 )
 
-// chart is the usage of a partition over time, with its limit and its threshold.
+// chart is what a partition has used in the last day, with the limit and the threshold of today.
 type chart struct {
-	// Used has an area for each stretch without a gap, Limit and Threshold a line.
-	Used, Limit, Threshold []string
-	// Happened has the places of evictions and kills.
-	Happened    []int
-	From, Until moment
+	// Used has an area for each stretch without a gap.
+	Used []string
+	// Limit and Threshold are the places of their lines, nil without them.
+	Limit, Threshold *int
+	From, Until      moment
 	// Top is the usage at the upper edge, in bytes.
 	Top uint64
-	// Worst is the sample with the least margin, or without a limit the largest usage.
-	Worst point
-	Hours []hour
+	// Most is the minute with the largest usage.
+	Most point
+	// Hours has the largest usage of each hour, the newest first.
+	Hours []point
 }
 
-// point is a sample in a chart. Amounts are in bytes.
+// point is the largest usage of a time in bytes, with its end.
 type point struct {
-	At moment
-	// Seconds is the time that it is about.
-	Seconds                uint32
-	Used, Limit, Threshold uint64
-	// Events counts evictions and kills.
-	Events int
+	At   moment
+	Used uint64
 }
 
-// margin returns the memory that was left until the nearest threshold, negative beyond it. A
-// partition without a limit has none.
-func (p point) margin() int64 {
-	if p.Limit == 0 {
-		return math.MaxInt64
-	}
-	return int64(p.Limit) - int64(p.Threshold) - int64(p.Used)
-}
-
-// Margin returns the margin in words.
-func (p point) Margin() string {
-	switch m := p.margin(); {
-	case p.Limit == 0:
-		return "no limit"
-	case m < 0:
-		return bytesize.Text(uint64(-m)) + " short"
-	default:
-		return bytesize.Text(uint64(m))
-	}
-}
-
-// worse reports whether p is the one to show of both.
-func (p point) worse(than point) bool {
-	if p.margin() != than.margin() {
-		return p.margin() < than.margin()
-	}
-	return p.Used > than.Used
-}
-
-// hour has the worst sample of an hour, and the number of events in it.
-type hour struct {
-	point
-	From moment
-}
-
-// newChart draws the samples of the last historyShown; nil if there are none.
-func newChart(minutes []samples.Sample, now time.Time) *chart {
-	points := pointsOf(minutes, now)
-	if len(points) == 0 {
+// newChart draws the minutes that end at a time; nil if nothing was measured.
+func newChart(used []uint64, to time.Time, m memoryView, now time.Time) *chart {
+	if len(used) == 0 || slices.Max(used) == 0 {
 		return nil
 	}
-	c := &chart{
-		From: moment{now.Add(-historyShown), now}, Until: moment{now, now}, Worst: points[0],
-	}
-	for _, p := range points {
-		c.Top = max(c.Top, p.Used, p.Limit)
-		if p.worse(c.Worst) {
-			c.Worst = p
+	first := to.Add(-time.Duration(len(used)) * time.Minute)
+	c := &chart{From: moment{first, now}, Until: moment{to, now}, Top: slices.Max(used)}
+	if m.Limited {
+		c.Top = max(c.Top, m.Limit)
+		limit := c.y(m.Limit)
+		c.Limit = &limit
+		if nearest := m.Nearest(); nearest > 0 {
+			threshold := c.y(m.Limit - min(nearest, m.Limit))
+			c.Threshold = &threshold
 		}
-		if p.Events > 0 {
-			c.Happened = append(c.Happened, c.x(p.At.Time))
+	}
+	c.draw(used)
+	for i, bytes := range used {
+		at := point{moment{first.Add(time.Duration(i+1) * time.Minute), now}, bytes}
+		if bytes > c.Most.Used {
+			c.Most = at
 		}
+		if i%60 == 0 {
+			c.Hours = slices.Insert(c.Hours, 0, at)
+		}
+		c.Hours[0] = point{at.At, max(c.Hours[0].Used, bytes)}
 	}
-	for _, stretch := range stretches(points) {
-		c.draw(stretch)
-	}
-	c.Hours = hoursOf(points)
 	return c
 }
 
-// pointsOf returns the samples of the last historyShown that have the partition.
-func pointsOf(minutes []samples.Sample, now time.Time) []point {
-	var points []point
-	for i := range minutes {
-		s := &minutes[i]
-		if s.Partition == nil || !s.Time.After(now.Add(-historyShown)) || s.Time.After(now) {
-			continue
-		}
-		points = append(points, point{
-			At: moment{s.Time, now}, Seconds: s.Seconds,
-			Used: s.Partition.UsedPeakBytes, Limit: s.Partition.LimitBytes,
-			Threshold: thresholds.Nearest(s.Partition.HardBytes, s.Partition.SoftBytes),
-			Events:    len(s.Partition.Evicted) + int(s.Partition.KilledAtLimit+s.Partition.KilledElsewhere),
-		})
-	}
-	return points
-}
+// column is the number of minutes of which the largest is drawn.
+const column = 4
 
-// stretches divides points where samples are missing.
-func stretches(points []point) [][]point {
-	const gap = 2 * time.Minute
-	var list [][]point
-	for i, p := range points {
-		if i == 0 || p.At.Sub(points[i-1].At.Time) > gap+time.Duration(p.Seconds)*time.Second {
-			list = append(list, nil)
+// draw adds the areas of the stretches without a gap.
+func (c *chart) draw(used []uint64) {
+	var area strings.Builder
+	for from := 0; from < len(used); from += column {
+		to := min(from+column, len(used))
+		most := slices.Max(used[from:to])
+		if most > 0 {
+			if area.Len() == 0 {
+				fmt.Fprintf(&area, "M%d %d", from*chartWidth/len(used), chartHeight)
+			}
+			fmt.Fprintf(&area, "V%dH%d", c.y(most), to*chartWidth/len(used))
 		}
-		list[len(list)-1] = append(list[len(list)-1], p)
-	}
-	return list
-}
-
-// draw adds a stretch without a gap.
-func (c *chart) draw(points []point) {
-	var used, limit, threshold steps
-	from := c.x(points[0].At.Add(-time.Duration(points[0].Seconds) * time.Second))
-	first := from
-	for _, p := range points {
-		to := c.x(p.At.Time)
-		used.add(from, to, c.y(p.Used), true)
-		limit.add(from, to, c.y(p.Limit), p.Limit > 0)
-		threshold.add(from, to, c.y(p.Limit-min(p.Threshold, p.Limit)), p.Limit > 0 && p.Threshold > 0)
-		from = to
-	}
-	c.Used = append(c.Used, fmt.Sprintf("%sV%dH%dZ", used.path(), chartHeight, first))
-	for list, path := range map[*[]string]string{&c.Limit: limit.path(), &c.Threshold: threshold.path()} {
-		if path != "" {
-			*list = append(*list, path)
+		if area.Len() > 0 && (most == 0 || to == len(used)) {
+			c.Used = append(c.Used, fmt.Sprintf("%sV%dZ", area.String(), chartHeight))
+			area.Reset()
 		}
 	}
-}
-
-// steps is a line of level parts. Parts of one level are one, so that the line can be dashed.
-type steps struct {
-	text strings.Builder
-	on   bool
-	x, y int // the end of the line
-}
-
-// add adds a level part, or a gap.
-func (s *steps) add(from, to, y int, is bool) {
-	switch {
-	case s.on && (!is || y != s.y):
-		fmt.Fprintf(&s.text, "H%d", s.x)
-		if is {
-			fmt.Fprintf(&s.text, "V%d", y)
-		}
-	case is && !s.on:
-		fmt.Fprintf(&s.text, "M%d %d", from, y)
-	}
-	s.on, s.x, s.y = is, to, y
-}
-
-// path returns the line, empty if all of it is a gap.
-func (s *steps) path() string {
-	if s.on {
-		return fmt.Sprintf("%sH%d", s.text.String(), s.x)
-	}
-	return s.text.String()
-}
-
-// x returns the place of a time.
-func (c *chart) x(at time.Time) int {
-	share := float64(at.Sub(c.From.Time)) / float64(c.Until.Sub(c.From.Time))
-	return int(math.Round(chartWidth * min(max(share, 0), 1)))
 }
 
 // y returns the place of a usage. The largest is a little below the edge, so that its line is seen.
 func (c *chart) y(bytes uint64) int {
 	const edge = 4
-	if c.Top == 0 {
-		return chartHeight
-	}
 	return chartHeight - int(math.Round((chartHeight-edge)*float64(min(bytes, c.Top))/float64(c.Top)))
-}
-
-// hoursOf returns the worst sample of each hour, the newest first.
-func hoursOf(points []point) []hour {
-	var hours []hour
-	for _, p := range points {
-		from := p.At.Add(-1).Truncate(time.Hour) // a sample is about the time before it
-		if len(hours) == 0 || !hours[0].From.Equal(from) {
-			hours = append([]hour{{p, moment{from, p.At.now}}}, hours...)
-			continue
-		}
-		h := &hours[0]
-		events := h.Events + p.Events
-		if p.worse(h.point) {
-			h.point = p
-		}
-		h.Events = events
-	}
-	return hours
 }

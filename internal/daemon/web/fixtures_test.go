@@ -1,13 +1,11 @@
 package web
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,7 +13,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"nodepartition/internal/cgroupfs"
-	"nodepartition/internal/samples"
 	"nodepartition/internal/thresholds"
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/evict"
@@ -31,12 +28,9 @@ type fake struct {
 	connected map[string]bool
 	ready     error
 	alive     error
-	// history is nil if none is kept. historyReads counts how often it is read.
-	history      *samples.History
-	historyErr   error
-	historyReads atomic.Int32
-	// disk holds up the reading of the history until it is closed; nil for a disk that answers.
-	disk chan struct{}
+	// minutes is what the system partition has used in the minutes until to.
+	minutes []uint64
+	to      time.Time
 	// cgroups has the slices of partitions that were not polled.
 	cgroups string
 	node    string
@@ -80,21 +74,12 @@ func (f *fake) handler(t *testing.T) http.Handler {
 			}
 			return list
 		},
-	}
-	if f.history != nil || f.historyErr != nil {
-		o.History = func(ctx context.Context, _ time.Time) (samples.History, error) {
-			f.historyReads.Add(1)
-			if f.disk != nil {
-				<-f.disk
+		Minutes: func(name unitname.PartitionName) ([]uint64, time.Time) {
+			if name != unitname.System {
+				return nil, time.Time{}
 			}
-			if ctx.Err() != nil {
-				return samples.History{}, ctx.Err()
-			}
-			if f.historyErr != nil {
-				return samples.History{}, f.historyErr
-			}
-			return *f.history, nil
-		}
+			return f.minutes, f.to
+		},
 	}
 	return Handler(o)
 }
@@ -130,7 +115,7 @@ func newFake() *fake {
 			},
 		}},
 		connected: map[string]bool{"systemd": true, "kubelet": true, "runtime": true, "nri": true},
-		history:   history(now),
+		minutes:   usage(), to: now.Truncate(time.Minute),
 		evictors: []*fakeEvictor{{
 			name: unitname.System,
 			poll: evict.Report{
@@ -159,26 +144,20 @@ func eviction1(at time.Time, name string, method evict.Method) evict.Eviction {
 	}
 }
 
-// history returns the usage of eight hours, with a gap and an eviction.
-func history(now time.Time) *samples.History {
-	h := &samples.History{Partitions: []unitname.PartitionName{unitname.System}}
-	end := now.Truncate(time.Minute)
-	for minute := range 8 * 60 {
+// usage returns the usage of eight hours, with a gap and a peak three hours ago.
+func usage() []uint64 {
+	list := make([]uint64, 8*60)
+	for minute := range list {
 		ago := 8*60 - 1 - minute
 		if ago > 250 && ago < 270 {
 			continue
 		}
-		used := uint64(180+8*(minute%7)) * mi
+		list[minute] = uint64(180+8*(minute%7)) * mi
 		if ago > 180 && ago < 225 {
-			used += uint64(225-ago) * 5 * mi
+			list[minute] += uint64(225-ago) * 5 * mi
 		}
-		u := samples.Usage{UsedPeakBytes: used, LimitBytes: 512 * mi, HardBytes: 64 * mi}
-		if ago == 181 {
-			u.Evicted = []string{"kube-system/log-collector-b4s8d"}
-		}
-		h.Minutes = append(h.Minutes, samples.Sample{Time: end.Add(-time.Duration(ago) * time.Minute), Seconds: 60, Partition: &u})
 	}
-	return h
+	return list
 }
 
 // newPressed returns a node that is short of memory, without a runtime.
@@ -277,7 +256,6 @@ func newHostile() *fake {
 			}
 		}
 	}
-	f.history, f.historyErr = nil, errors.New(hostile)
 	return f
 }
 

@@ -2,11 +2,9 @@ package web
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	_ "embed"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"html/template"
 	"net/http"
@@ -14,7 +12,6 @@ import (
 	"time"
 
 	"nodepartition/internal/bytesize"
-	"nodepartition/internal/samples"
 )
 
 const (
@@ -23,12 +20,6 @@ const (
 	// pageAge is the time for which a page is served again: a page of a node with many pods takes
 	// milliseconds, and whoever may connect may ask for it as often as they like.
 	pageAge = 2 * time.Second
-	// historyAge is the same for the history, which gets a sample each minute.
-	historyAge = time.Minute
-	// historyPatience is the time that a page waits for the history.
-	historyPatience = 2 * time.Second
-	// historyShown is the part of the history that the page shows.
-	historyShown = 6 * time.Hour
 )
 
 var (
@@ -62,21 +53,11 @@ type page struct {
 	// made is the time of texts, which has the page by whether it refreshes.
 	made  time.Time
 	texts map[bool][]byte
-	past  past
-	// reading receives the history that is being read; nil if none is.
-	reading chan past
-}
-
-// past is the history, as it was read last.
-type past struct {
-	read    time.Time
-	history samples.History
-	err     error
 }
 
 // ServeHTTP implements http.Handler. With refresh=off in the query the page stays as it is.
 func (p *page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	text, err := p.text(r.Context(), r.URL.Query().Get("refresh") != "off")
+	text, err := p.text(r.URL.Query().Get("refresh") != "off")
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
@@ -86,7 +67,7 @@ func (p *page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // text returns the page, which is made if the last one is too old.
-func (p *page) text(ctx context.Context, refreshes bool) ([]byte, error) {
+func (p *page) text(refreshes bool) ([]byte, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
@@ -94,8 +75,6 @@ func (p *page) text(ctx context.Context, refreshes bool) ([]byte, error) {
 	if p.texts != nil && now.Sub(p.made) < pageAge {
 		return p.texts[refreshes], nil
 	}
-	p.readPast(ctx, now)
-	now = time.Now()
 	v := p.view(now)
 	texts := map[bool][]byte{}
 	for _, refreshes := range []bool{true, false} {
@@ -111,46 +90,4 @@ func (p *page) text(ctx context.Context, refreshes bool) ([]byte, error) {
 	}
 	p.made, p.texts = now, texts
 	return texts[refreshes], nil
-}
-
-// errSlow is the error of a history that is still being read.
-var errSlow = errors.New("the disk does not answer")
-
-// readPast reads the history, if one is kept and the last reading is too old. A page waits for it
-// at most historyPatience. Until the disk answers, it is not asked again, and no other page waits.
-func (p *page) readPast(ctx context.Context, now time.Time) {
-	slow := func() {
-		if now.Sub(p.past.read) > 2*historyAge {
-			p.past.err = errSlow
-		}
-	}
-	if p.History == nil {
-		return
-	}
-	if p.reading != nil {
-		select {
-		case p.past = <-p.reading: // late, and perhaps too old by now
-			p.reading = nil
-		default:
-			slow()
-			return
-		}
-	}
-	if !p.past.read.IsZero() && now.Sub(p.past.read) < historyAge {
-		return
-	}
-	p.reading = make(chan past, 1)
-	// A client that is gone must not leave others without a history.
-	go func(ctx context.Context, done chan<- past) {
-		history, err := p.History(ctx, now.Add(-historyShown))
-		done <- past{now, history, err}
-		//guard: a client that is gone leaves others their history
-	}(context.WithoutCancel(ctx), p.reading)
-	select {
-	case p.past = <-p.reading:
-		p.reading = nil
-	//guard: one page waits for a disk that does not answer
-	case <-time.After(historyPatience):
-		slow()
-	}
 }

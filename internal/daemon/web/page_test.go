@@ -1,11 +1,9 @@
 package web
 
 import (
-	"context"
 	"errors"
 	"io"
 	"math"
-	"net/http/httptest"
 	"regexp"
 	"slices"
 	"strconv"
@@ -263,8 +261,8 @@ func TestPageNormal(t *testing.T) {
 			"2 that are not evicted", "never kube-system/etcd-node-1 Guaranteed, priority 2000001000 a static pod 64Mi a static pod",
 			"1999-12-31 21:00:00 UTC (3 h ago) kube-system/log-collector-b4s8d was evicted below the hard threshold. It used 180Mi and requested 64Mi, and 61Mi were available.",
 			"(26 h ago) kube-system/etcd-node-1 was restarted to be in partition system. (2 times)",
-			"Least margin: 16Mi, when 432Mi were used, at 1999-12-31 20:59:00 UTC (3 h ago)",
-			"hour from", "20:00 UTC 432Mi 512Mi 16Mi 1", "5 in their place", "kube-system/coredns-6d4b75cb6d-x2x4z Burstable in its place 1 in its place",
+			"Most used: 432Mi, at 1999-12-31 20:59:00 UTC (3 h ago)",
+			"hour until", "21:00 UTC 432Mi", "5 in their place", "kube-system/coredns-6d4b75cb6d-x2x4z Burstable in its place 1 in its place",
 		)
 		contains(t, section(t, document, "Sources"), "The pods are those of the pass at 1999-12-31 23:59:40 UTC (20 s ago)", "kubelet connected")
 		contains(t, section(t, document, "Other pods"), "1 that no partition has to do with", "web/shop-1")
@@ -310,7 +308,7 @@ func TestPagePressed(t *testing.T) {
 		}
 		contains(t, section(t, document, "Partition telemetry"),
 			"80Mi used. There is no memory limit", "most in 5 minutes 90Mi", "Without a memory limit no pod is evicted.", "There is no pod in it.",
-			"No eviction, kill or move is known.", "There are no members on this node.", "The history has no sample of it in the last hours yet.",
+			"No eviction, kill or move is known.", "There are no members on this node.", "Nothing was measured yet.",
 		)
 		contains(t, section(t, document, "Sources"), "(7 min ago)", "runtime not connected. The pods below are from the last pass.", "kubelet not connected. Requests and priorities")
 	})
@@ -386,7 +384,7 @@ func TestPageStarting(t *testing.T) {
 	contains(t, section(t, document, "Attention"), "Partition system: Its memory was not read yet.", "Attention: Partition telemetry: It is not active: its slice does not exist.",
 		"Attention: Not ready: the first pass has not ended", "Attention: No connection to runtime.")
 	contains(t, section(t, document, "Partition system"), "The first pass over the pods has not ended.",
-		"No history is kept: --history keeps one.")
+		"Nothing was measured yet.")
 	for _, never := range []string{" 0 B", "There are no members", "There is no pod", "Next to be evicted"} {
 		if strings.Contains(words(document), never) {
 			t.Errorf("the page has %q", never)
@@ -432,8 +430,7 @@ func TestPageRefresh(t *testing.T) {
 	}
 }
 
-// TestPageCost: however many ask, the pods are measured once in two seconds, and the history is
-// read once a minute.
+// TestPageCost: however many ask, the pods are measured once in two seconds.
 func TestPageCost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -448,8 +445,8 @@ func TestPageCost(t *testing.T) {
 		for range 100 {
 			ask()
 		}
-		if e := f.evictors[0]; e.asked != 1 || f.historyReads.Load() != 1 {
-			t.Errorf("measured %d times, read the history %d times", e.asked, f.historyReads.Load())
+		if e := f.evictors[0]; e.asked != 1 {
+			t.Errorf("measured %d times", e.asked)
 		}
 		f.report = podmove.Report{}
 		if ask() != first {
@@ -459,59 +456,13 @@ func TestPageCost(t *testing.T) {
 			<-time.After(2 * time.Second)
 			ask()
 		}
-		if e := f.evictors[0]; e.asked != 32 || f.historyReads.Load() != 2 {
-			t.Errorf("then measured %d times, read the history %d times", e.asked, f.historyReads.Load())
+		if e := f.evictors[0]; e.asked != 32 {
+			t.Errorf("then measured %d times", e.asked)
 		}
 		if !strings.Contains(ask(), "The first pass over the pods has not ended") {
 			t.Error("the page is an old one")
 		}
 	})
-}
-
-// TestPageHungDisk: a disk that does not answer holds up one page for two seconds, and is asked
-// once. The history is there when it answers.
-func TestPageHungDisk(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		f := newFake()
-		f.disk = make(chan struct{})
-		h := f.handler(t)
-		for _, want := range []time.Duration{historyPatience, 0, 0} {
-			begin := time.Now()
-			_, _, text := do(t, h, "GET", "http://localhost/")
-			if took := time.Since(begin); took != want || !strings.Contains(text, "The history cannot be read: the disk does not answer") {
-				t.Errorf("took %s, want %s:\n%s", took, want, text)
-			}
-			<-time.After(time.Minute)
-		}
-		close(f.disk)
-		synctest.Wait()
-		// What was read is minutes old by now.
-		if _, _, text := do(t, h, "GET", "http://localhost/"); !strings.Contains(text, "Least margin") || f.historyReads.Load() != 2 {
-			t.Errorf("the history was read %d times:\n%s", f.historyReads.Load(), text)
-		}
-		f.disk = make(chan struct{})
-		for range 3 {
-			<-time.After(time.Minute)
-			do(t, h, "GET", "http://localhost/")
-		}
-		if _, _, text := do(t, h, "GET", "http://localhost/"); !strings.Contains(text, "the disk does not answer") || f.historyReads.Load() != 3 {
-			t.Errorf("a disk that hangs later, %d readings:\n%s", f.historyReads.Load(), text)
-		}
-		close(f.disk)
-	})
-}
-
-// TestPageClientGone: a client that is gone costs others nothing.
-func TestPageClientGone(t *testing.T) {
-	t.Parallel()
-	h := newFake().handler(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, "GET", "http://localhost/", nil))
-	if _, _, text := do(t, h, "GET", "http://localhost/"); !strings.Contains(text, "Least margin") {
-		t.Error("the page has no history")
-	}
 }
 
 // TestPagePolicy: a browser may load, run and send nothing, and be in no frame. Each change of it

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"nodepartition/internal/cgroupfs"
-	"nodepartition/internal/samples"
 	"nodepartition/internal/thresholds"
 	"nodepartition/pkg/evict"
 )
@@ -106,45 +105,38 @@ func TestMomentAge(t *testing.T) {
 	}
 }
 
-// TestChart: a line breaks where samples are missing, and where there was no limit. Samples of
-// other hours have no place.
+// TestChart: the area breaks where nothing was measured, and each hour has its largest minute.
 func TestChart(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
-	at := func(minutes int, used, limit, hard uint64) samples.Sample {
-		return samples.Sample{
-			Time: now.Add(-time.Duration(minutes) * time.Minute), Seconds: 60,
-			Partition: &samples.Usage{UsedPeakBytes: used, LimitBytes: limit, HardBytes: hard},
+	if c := newChart(make([]uint64, 60), now, memoryView{}, now); c != nil || newChart(nil, time.Time{}, memoryView{}, now) != nil {
+		t.Errorf("%+v of nothing", c)
+	}
+	// 120 minutes, each 6 wide: of the first hour 8 minutes, of the second all.
+	used := make([]uint64, 120)
+	for i := range used {
+		switch {
+		case i < 8:
+			used[i] = 50
+		case i >= 60:
+			used[i] = 100
 		}
 	}
-	if c := newChart([]samples.Sample{at(361, 1, 0, 0), at(-5, 1, 0, 0), {Time: now}}, now); c != nil {
-		t.Errorf("%+v of no sample", c)
+	used[90] = 150
+	m := memoryView{Limited: true, Report: evict.Report{Thresholds: thresholds.Thresholds{Limit: 200, Hard: 20, Soft: 40}}}
+	c := newChart(used, now, m, now)
+	const falls = "V33H528V91H" // 100 units are 58 high, 4 below the edge are 200
+	if len(c.Used) != 2 || c.Used[0] != "M0 120V91H24V91H48V120Z" || !strings.HasPrefix(c.Used[1], "M360 120V62H384") || strings.Contains(c.Used[1], falls) ||
+		!strings.Contains(c.Used[1], "V33H552V62") || !strings.HasSuffix(c.Used[1], "V62H720V120Z") {
+		t.Errorf("areas %q", c.Used)
 	}
-	killed := at(61, 100, 200, 20)
-	killed.Partition.KilledAtLimit = 2
-	c := newChart([]samples.Sample{
-		at(400, 9999, 9999, 0), at(121, 50, 0, 0), at(120, 50, 0, 0), at(119, 100, 200, 0), killed, at(60, 150, 200, 20), at(59, 150, 200, 20), at(0, 20, 200, 20),
-	}, now)
-	// A minute is 2 wide. 200 is 4 below the edge.
-	for what, check := range map[string]struct{ got, want []string }{
-		"used":      {c.Used, []string{"M476 91H480V62H482V120H476Z", "M596 62H598V33H602V120H596Z", "M718 108H720V120H718Z"}},
-		"limit":     {c.Limit, []string{"M480 4H482", "M596 4H602", "M718 4H720"}},
-		"threshold": {c.Threshold, []string{"M596 16H602", "M718 16H720"}},
-	} {
-		if strings.Join(check.got, " ") != strings.Join(check.want, " ") {
-			t.Errorf("%s: %q, want %q", what, check.got, check.want)
-		}
+	if *c.Limit != 4 || *c.Threshold != 27 || c.Top != 200 {
+		t.Errorf("limit at %d, threshold at %d of %d", *c.Limit, *c.Threshold, c.Top)
 	}
-	if c.Worst.Used != 150 || c.Worst.Margin() != "30" || len(c.Happened) != 1 || c.Happened[0] != 598 || c.Top != 200 {
-		t.Errorf("%+v", c)
+	if c.Most.Used != 150 || c.Most.At.Hour() != "11:31 UTC" || len(c.Hours) != 2 || c.Hours[0].Used != 150 || c.Hours[1].Used != 50 || c.Hours[1].At.Hour() != "11:00 UTC" {
+		t.Errorf("most %+v, hours %+v", c.Most, c.Hours)
 	}
-	if len(c.Hours) != 3 || c.Hours[0].From.Hour() != "11:00 UTC" || c.Hours[0].Margin() != "30" || c.Hours[1].Events != 2 || c.Hours[2].Margin() != "no limit" {
-		t.Errorf("%+v", c.Hours)
-	}
-	if p := (point{Used: 195, Limit: 200, Threshold: 20}); p.Margin() != "15 short" {
-		t.Errorf("beyond the threshold: %s", p.Margin())
-	}
-	if p := (point{Used: 195}); p.Margin() != "no limit" {
-		t.Errorf("without a limit: %s", p.Margin())
+	if c := newChart(used, now, memoryView{}, now); c.Limit != nil || c.Threshold != nil || c.Top != 150 {
+		t.Errorf("without a limit: %+v", c)
 	}
 }

@@ -57,11 +57,10 @@ type partitionView struct {
 	// are empty.
 	Problem string
 	Memory  memoryView
-	// Chart is nil without a history, and NoChart says why there is none.
-	Chart   *chart
-	NoChart string
-	Next    nextView
-	Events  rows[eventView]
+	// Chart is nil if nothing was measured in the last day.
+	Chart  *chart
+	Next   nextView
+	Events rows[eventView]
 	// Misplaced holds the members that are not where they belong, and pods that are in the partition
 	// and do not belong there, Members the other members.
 	Misplaced, Members rows[podView]
@@ -229,16 +228,8 @@ func (p *page) partition(id string, of Partition, report podmove.Report, now tim
 		v.Memory, v.Next = newMemoryView(poll, now), newNextView(outlook, poll, err)
 	}
 	v.Events = fold(events(outlook, of.Happened(), now), shownEvents)
-	switch {
-	case p.History == nil:
-		v.NoChart = "No history is kept: --history keeps one."
-	case p.past.err != nil:
-		v.NoChart = "The history cannot be read: " + clean(p.past.err.Error())
-	default:
-		if v.Chart = newChart(p.past.history.Of(of.Name).Minutes, now); v.Chart == nil {
-			v.NoChart = "The history has no sample of it in the last hours yet."
-		}
-	}
+	used, to := p.Minutes(of.Name)
+	v.Chart = newChart(used, to, v.Memory, now)
 	var misplaced, members []podView
 	for i := range report.Pods {
 		pod := &report.Pods[i]

@@ -8,7 +8,6 @@
 package web
 
 import (
-	"context"
 	"encoding/json"
 	"log"
 	"net/http"
@@ -19,7 +18,6 @@ import (
 
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/node/control"
-	"nodepartition/internal/samples"
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/evict"
 	"nodepartition/pkg/podmove"
@@ -36,8 +34,9 @@ type Options struct {
 	Reports Reports
 	// Partitions returns the partitions that the node has now, the system partition first.
 	Partitions func() []Partition
-	// History returns the samples of minutes that end after a moment; nil if no history is kept.
-	History func(ctx context.Context, after time.Time) (samples.History, error)
+	// Minutes returns what a partition has used in each minute of the last day, the newest last, 0 for
+	// a minute that was not measured; and the end of the last.
+	Minutes func(unitname.PartitionName) (used []uint64, to time.Time)
 	// Sources returns for each source of events and answers whether it is connected.
 	Sources func() map[string]bool
 	// Alive returns the problems that stop the main loop, one a line, or nil.

@@ -23,14 +23,13 @@ type Placement struct {
 	LeftBytes uint64
 }
 
-// Outside returns the memory of the waiting members outside of the partition: as eviction counts
-// it, and as the kubelet does.
-func (p Placement) Outside(cgroups cgroupfs.FS, warn func(error)) (used, workingSet uint64) {
+// Outside returns the memory of the waiting members outside of the partition, as eviction counts
+// it.
+func (p Placement) Outside(cgroups cgroupfs.FS, warn func(error)) (used uint64) {
 	for _, pod := range evict.Measure(cgroups, p.Waiting, warn) {
 		used += pod.Usage.Used
-		workingSet += pod.Usage.WorkingSet
 	}
-	return used, workingSet
+	return used
 }
 
 // Place returns where the pods are that a pass has found and reported, with what the kubelet has

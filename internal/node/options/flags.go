@@ -2,25 +2,23 @@ package options
 
 // The names of the flags of run.
 const (
-	FlagRuntime        = "runtime-endpoint"
-	FlagNRI            = "nri-socket"
-	FlagPods           = "pods-api-socket"
-	FlagListen         = "listen"
-	FlagWebConfig      = "web.config.file" // the name that Prometheus' exporters use
-	FlagTextfile       = "textfile"
-	FlagMove           = "move"
-	FlagEviction       = "eviction"
-	FlagProtected      = "eviction-protect"
-	FlagCooldown       = "eviction-cooldown"
-	FlagKubeconfig     = "kubeconfig"
-	FlagEvents         = "events"
-	FlagCondition      = "node-condition"
-	FlagNodeStatus     = "node-status"
-	FlagTick           = "tick"
-	FlagPerPod         = "per-pod-metrics"
-	FlagHistory        = "history"
-	FlagHistoryMembers = "history-members"
-	FlagDebug          = "debug"
+	FlagRuntime    = "runtime-endpoint"
+	FlagNRI        = "nri-socket"
+	FlagPods       = "pods-api-socket"
+	FlagListen     = "listen"
+	FlagWebConfig  = "web.config.file" // the name that Prometheus' exporters use
+	FlagTextfile   = "textfile"
+	FlagMove       = "move"
+	FlagEviction   = "eviction"
+	FlagProtected  = "eviction-protect"
+	FlagCooldown   = "eviction-cooldown"
+	FlagKubeconfig = "kubeconfig"
+	FlagEvents     = "events"
+	FlagCondition  = "node-condition"
+	FlagNodeStatus = "node-status"
+	FlagTick       = "tick"
+	FlagPerPod     = "per-pod-metrics"
+	FlagDebug      = "debug"
 )
 
 // Flag describes a flag of run. None has a secret.
@@ -136,19 +134,6 @@ var Flags = []Flag{
 		Name:  FlagPerPod,
 		Usage: "serve series for each pod too",
 		Text:  "Serve series for each pod of the partition, too.",
-	},
-	{
-		Name:  FlagHistory,
-		Usage: "keep a history of what the partitions and the services of the node use",
-		Text: "Keep a history of what the partitions and the services of the node use, in `/var/lib/node-partition/history`, for " +
-			"`partition-monitor history` and `partition-monitor recommend`. Make the folder first: " +
-			"`mkdir -m 0700 /var/lib/node-partition`.",
-		Section: "USAGE HISTORY",
-	},
-	{
-		Name:  FlagHistoryMembers,
-		Usage: "keep it with the pods of the partitions, too",
-		Text:  "Keep the history with the pods of the partitions, too.",
 	},
 	{
 		Name:  FlagDebug,

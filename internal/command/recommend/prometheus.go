@@ -1,0 +1,263 @@
+package recommend
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/api"
+	v1 "github.com/prometheus/client_golang/api/prometheus/v1"
+	"github.com/prometheus/common/config"
+	"github.com/prometheus/common/model"
+	"sigs.k8s.io/yaml"
+
+	"nodepartition/internal/bytesize"
+	"nodepartition/internal/kubeletconfig"
+	"nodepartition/internal/sizing"
+	"nodepartition/internal/unitname"
+)
+
+// FleetOptions holds the flags of the command recommend for many nodes.
+type FleetOptions struct {
+	// URL is the address of the Prometheus, and HTTPConfig the file of its HTTP client, "" for none.
+	URL, HTTPConfig string
+	// By is the label whose values are the shapes of nodes, and Match has more matchers of PromQL.
+	By, Match string
+	// Partition is the partition to compute the limit of; "" means the system partition.
+	Partition unitname.PartitionName
+}
+
+// FleetAdvice is the output of the command recommend for many nodes. Its JSON is for scripts: new
+// versions add fields and do not change them.
+type FleetAdvice struct {
+	Partition unitname.PartitionName `json:"partition"`
+	Slice     string                 `json:"slice"`
+	Shapes    []Shape                `json:"shapes"`
+	Warnings  []string               `json:"warnings"`
+}
+
+// Shape is the advice for the nodes of one shape: the limit of the node that needs most. Each node
+// has computed its own, as recommend does there.
+type Shape struct {
+	Shape string `json:"shape"`
+	// Nodes counts the nodes whose limits count, and Younger those that are left out: they have less
+	// than a day, and others have more.
+	Nodes   int `json:"nodes"`
+	Younger int `json:"younger"`
+	// LimitBytes is the limit of Node, and HalfBytes and MostBytes do for half and 9 in 10 of the
+	// nodes.
+	LimitBytes uint64 `json:"limitBytes"`
+	Node       string `json:"node"`
+	HalfBytes  uint64 `json:"halfBytes"`
+	MostBytes  uint64 `json:"mostBytes"`
+	// Seconds is the time that Node has measured.
+	Seconds int64 `json:"seconds"`
+}
+
+const (
+	requestTimeout = time.Minute
+	// maxBody bounds an answer in bytes. One for 10,000 nodes has some three megabytes.
+	maxBody = 64 << 20
+	// labelNode has the name of the node, and labelCluster the cluster, by which nodes of one name are
+	// told apart.
+	labelNode    = "instance"
+	labelCluster = "cluster"
+)
+
+// names are the names of labels and of partitions, which are written into queries.
+var names = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// Check returns an error that begins with the flag of an option that is not valid.
+func (o FleetOptions) Check() error {
+	address, err := url.Parse(o.URL)
+	switch {
+	case err != nil || address.Scheme != "http" && address.Scheme != "https" || address.Host == "":
+		return errors.New("prometheus: want an address such as http://prometheus:9090")
+	case !names.MatchString(o.By):
+		return fmt.Errorf("by=%s: want a label such as instance_type", o.By)
+	case o.Partition != "" && !names.MatchString(string(o.Partition)):
+		return fmt.Errorf("partition=%s: want the name of a partition", o.Partition)
+	}
+	return nil
+}
+
+// ReadFleet reads what the nodes recommend from a Prometheus. An error says what that does not
+// have.
+func ReadFleet(ctx context.Context, o FleetOptions) (FleetAdvice, error) {
+	o.Partition = cmp.Or(o.Partition, unitname.First)
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	limits, err := o.ask(ctx, "nodepartition_memory_recommended_bytes")
+	if err != nil {
+		return FleetAdvice{}, err
+	}
+	measured, err := o.ask(ctx, "nodepartition_memory_measured_seconds")
+	if err != nil {
+		return FleetAdvice{}, err
+	}
+	if len(limits) == 0 {
+		return FleetAdvice{}, fmt.Errorf("%s has no nodepartition_memory_recommended_bytes of partition %s: want a scrape of partition-monitor "+
+			"(docs/fleet-figures.md), with that series in its relabel list, and nodes that have measured %s", o.address(), o.Partition, sizing.Text(sizing.LeastLength))
+	}
+	a := FleetAdvice{Partition: o.Partition, Slice: o.Partition.Slice(), Shapes: []Shape{}, Warnings: []string{}}
+	shapes := map[string][]fleetNode{}
+	without := 0
+	for labels, limit := range limits {
+		if labels.shape == "" {
+			without++
+			continue
+		}
+		shapes[labels.shape] = append(shapes[labels.shape], fleetNode{labels.name(), uint64(limit), int64(measured[labels])})
+	}
+	if without == len(limits) {
+		return FleetAdvice{}, fmt.Errorf("no node in %s has the label %s, and nodes of different shapes need different sections: attach it in the scrape "+
+			"configuration (docs/fleet-figures.md), or name another with --by", o.address(), o.By)
+	}
+	if without > 0 {
+		a.Warnings = append(a.Warnings, fmt.Sprintf("left out: %d nodes without the label %s", without, o.By))
+	}
+	for _, name := range slices.Sorted(maps.Keys(shapes)) {
+		a.Shapes = append(a.Shapes, newShape(name, shapes[name]))
+	}
+	return a, nil
+}
+
+// fleetNode is what a node recommends.
+type fleetNode struct {
+	name    string
+	limit   uint64
+	seconds int64
+}
+
+func newShape(name string, nodes []fleetNode) Shape {
+	s := Shape{Shape: name}
+	isYoung := func(n fleetNode) bool { return n.seconds < int64(24*time.Hour/time.Second) }
+	//guard: the margin of new nodes does not size the others
+	if slices.ContainsFunc(nodes, func(n fleetNode) bool { return !isYoung(n) }) {
+		all := len(nodes)
+		nodes = slices.DeleteFunc(nodes, isYoung)
+		s.Younger = all - len(nodes)
+	}
+	slices.SortFunc(nodes, func(a, b fleetNode) int {
+		return cmp.Or(cmp.Compare(a.limit, b.limit), -cmp.Compare(a.name, b.name))
+	})
+	most := nodes[len(nodes)-1]
+	s.Nodes, s.LimitBytes, s.Node, s.Seconds = len(nodes), most.limit, most.name, most.seconds
+	s.HalfBytes, s.MostBytes = nodes[(len(nodes)-1)/2].limit, nodes[(len(nodes)*9+9)/10-1].limit
+	return s
+}
+
+// reasons returns the rows of the table.
+func (s *Shape) reasons() [][]string {
+	rows := [][]string{
+		{"memoryLimit", bytesize.Text(s.LimitBytes), fmt.Sprintf("what %s needs, by %s", s.Node, sizing.Text(time.Duration(s.Seconds)*time.Second))},
+		{"of 9 in 10", bytesize.Text(s.MostBytes), "if that is far less, look at that node first"},
+		{"of half", bytesize.Text(s.HalfBytes), "of the nodes"},
+	}
+	if s.Younger > 0 {
+		rows = append(rows, []string{"left out", fmt.Sprint(s.Younger), "nodes with less than a day"})
+	}
+	return rows
+}
+
+// document returns the configuration with the section of a shape. The default threshold follows the
+// limit.
+func (a *FleetAdvice) document(s *Shape) ([]byte, error) {
+	section := map[string]any{fieldLimit: quantity(s.LimitBytes)}
+	fields := map[string]any{"apiVersion": kubeletconfig.APIVersion, "kind": kubeletconfig.Kind}
+	if a.Partition == unitname.First {
+		section[fieldNamespaces] = []string{"kube-system"}
+		fields[kubeletconfig.SectionField] = section
+	} else {
+		fields[kubeletconfig.WorkloadsField] = map[unitname.PartitionName]any{a.Partition: section}
+	}
+	return yaml.Marshal(fields)
+}
+
+// target is a node by its labels.
+type target struct{ cluster, node, shape string }
+
+// name returns the name for people: the cluster is in front of it if there is one.
+func (t target) name() string { return strings.TrimPrefix(t.cluster+"/"+t.node, "/") }
+
+// ask returns the present values of a metric of the partition.
+func (o *FleetOptions) ask(ctx context.Context, metric string) (map[target]float64, error) {
+	client, err := o.client()
+	if err != nil {
+		return nil, err
+	}
+	query := fmt.Sprintf("max by (%s, %s, %s) (%s{%s})", labelCluster, labelNode, o.By, metric,
+		strings.TrimSuffix(fmt.Sprintf("partition=%q, %s", o.Partition, o.Match), ", "))
+	value, doubts, err := client.Query(ctx, query, time.Time{})
+	if err != nil {
+		var answered *v1.Error
+		if errors.As(err, &answered) && answered.Detail != "" {
+			err = fmt.Errorf("%w: %.200s", err, strings.TrimSpace(answered.Detail))
+		}
+		return nil, fmt.Errorf("%s does not answer %s: %w", o.address(), query, err)
+	}
+	// Some versions put what they say about a query among the warnings.
+	doubts = slices.DeleteFunc(doubts, func(doubt string) bool { return strings.HasPrefix(doubt, "PromQL info") })
+	if len(doubts) > 0 {
+		return nil, fmt.Errorf("the answer of %s may not be complete: %s", o.address(), strings.Join(doubts, "; "))
+	}
+	vector, ok := value.(model.Vector)
+	if !ok {
+		return nil, fmt.Errorf("the answer of %s is no list of values: want the address of a Prometheus", o.address())
+	}
+	values := map[target]float64{}
+	for _, sample := range vector {
+		labels := target{string(sample.Metric[labelCluster]), string(sample.Metric[labelNode]), string(sample.Metric[model.LabelName(o.By)])}
+		values[labels] = float64(sample.Value)
+	}
+	return values, nil
+}
+
+// address returns the URL without a password, for messages.
+func (o *FleetOptions) address() string {
+	address, err := url.Parse(o.URL)
+	if err != nil {
+		return ""
+	}
+	return address.Redacted()
+}
+
+// client returns a client with the settings of the file, in the form of promtool's
+// --http.config.file.
+func (o *FleetOptions) client() (v1.API, error) {
+	settings := &config.HTTPClientConfig{FollowRedirects: true, EnableHTTP2: true}
+	if o.HTTPConfig != "" {
+		var err error
+		if settings, _, err = config.LoadHTTPConfigFile(o.HTTPConfig); err != nil {
+			return nil, fmt.Errorf("%s: %w", o.HTTPConfig, err)
+		}
+	}
+	transport, err := config.NewRoundTripperFromConfig(*settings, "partition-monitor")
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", o.HTTPConfig, err)
+	}
+	c, err := api.NewClient(api.Config{Address: o.URL, RoundTripper: bounded{transport}})
+	if err != nil {
+		return nil, err
+	}
+	return v1.NewAPI(c), nil
+}
+
+// bounded bounds the bodies of answers, which the client reads whole.
+type bounded struct{ http.RoundTripper }
+
+func (b bounded) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := b.RoundTripper.RoundTrip(request)
+	if err == nil {
+		response.Body = http.MaxBytesReader(nil, response.Body, maxBody)
+	}
+	return response, err
+}

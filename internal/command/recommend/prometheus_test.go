@@ -1,0 +1,70 @@
+package recommend
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestShape: the node that needs most sizes the shape. Nodes with less than a day count only where
+// there are no others.
+func TestShape(t *testing.T) {
+	t.Parallel()
+	const day = 24 * 60 * 60
+	s := newShape("small", []fleetNode{{"a", 200 * mebi, day}, {"young", 900 * mebi, day - 1}, {"b", 300 * mebi, 7 * day}, {"c", 100 * mebi, day}})
+	if s.Nodes != 3 || s.Younger != 1 || s.LimitBytes != 300*mebi || s.Node != "b" || s.HalfBytes != 200*mebi || s.MostBytes != 300*mebi || s.Seconds != 7*day {
+		t.Errorf("%+v", s)
+	}
+	if s := newShape("new", []fleetNode{{"young", 900 * mebi, day - 1}}); s.Nodes != 1 || s.Younger != 0 || s.LimitBytes != 900*mebi {
+		t.Errorf("%+v", s)
+	}
+}
+
+// TestReadFleet: a Prometheus behind a password answers, and one that warns gives no number.
+func TestReadFleet(t *testing.T) {
+	t.Parallel()
+	warning := ""
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if user, password, _ := r.BasicAuth(); user != "u" || password != "p" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		value := "272629760"
+		if strings.Contains(r.FormValue("query"), "measured_seconds") {
+			value = "86400"
+		}
+		fmt.Fprintf(w, `{"status":"success","warnings":[%s],"data":{"resultType":"vector","result":[{"metric":{"instance":"n\u001b","zone":"z"},"value":[1,"%s"]}]}}`, warning, value)
+	}))
+	t.Cleanup(server.Close)
+	config := filepath.Join(t.TempDir(), "http.yaml")
+	if err := os.WriteFile(config, []byte("basic_auth: {username: u, password: p}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o := FleetOptions{URL: server.URL, By: "zone", HTTPConfig: config, Partition: "batch"}
+	warning = `"PromQL info: metric might not be a counter"`
+	a, err := ReadFleet(t.Context(), o)
+	if err != nil || len(a.Shapes) != 1 || a.Shapes[0].LimitBytes != 260*mebi || a.Shapes[0].Shape != "z" {
+		t.Fatalf("%+v, %v", a, err)
+	}
+	var text bytes.Buffer
+	if err := WriteFleetYAML(&text, a); err != nil || !strings.Contains(text.String(), "workloadPartitions:\n  batch:\n    memoryLimit: 260Mi") || strings.Contains(text.String(), "\x1b") {
+		t.Errorf("%v\n%s", err, &text)
+	}
+	warning = `"an upstream did not answer"`
+	if _, err := ReadFleet(t.Context(), o); err == nil || !strings.Contains(err.Error(), "may not be complete: an upstream did not answer") {
+		t.Errorf("%v", err)
+	}
+	o.HTTPConfig = ""
+	if _, err := ReadFleet(t.Context(), o); err == nil || !strings.Contains(err.Error(), "401") {
+		t.Errorf("%v", err)
+	}
+	o.URL = strings.Replace(server.URL, "http://", "http://user:secret@", 1)
+	if _, err := ReadFleet(t.Context(), o); err == nil || strings.Contains(err.Error(), "secret") {
+		t.Errorf("%v", err)
+	}
+}

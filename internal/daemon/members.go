@@ -1,0 +1,40 @@
+package daemon
+
+import (
+	"nodepartition/internal/daemon/metrics"
+	"nodepartition/internal/node"
+	"nodepartition/internal/node/candidates"
+	"nodepartition/internal/sizing"
+	"nodepartition/internal/unitname"
+)
+
+// placement returns where the pods of a partition are by the last pass, and false before the first.
+func (m *monitor) placement(partition unitname.PartitionName) (candidates.Placement, bool) {
+	report := m.table.Report()
+	if report.Time.IsZero() {
+		return candidates.Placement{}, false
+	}
+	known, _ := m.kubelet.Pods()
+	return candidates.Place(
+		partition, report.Pods, m.table.Pods(), known, node.MemoryCapacity(m.options.Node.Root),
+	), true
+}
+
+// membersMemory returns the function that reads the memory of a partition's members for the
+// metrics.
+func (m *monitor) membersMemory() func(unitname.PartitionName) (metrics.Members, bool) {
+	warn := m.complaints("a scrape could not read a pod that waits for its next start")
+	return func(partition unitname.PartitionName) (metrics.Members, bool) {
+		placed, known := m.placement(partition)
+		if !known {
+			return metrics.Members{}, false
+		}
+		members := metrics.Members{
+			RequestBytes: placed.RequestBytes, WaitingBytes: placed.Outside(m.options.Node.Cgroups, warn) + placed.LeftBytes,
+		}
+		if a := m.sizes.advice(partition); a.Length() >= sizing.LeastLength {
+			members.RecommendedBytes, members.Measured = a.LimitBytes, a.Length()
+		}
+		return members, true
+	}
+}

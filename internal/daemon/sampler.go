@@ -1,0 +1,179 @@
+package daemon
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/hostfs"
+	"nodepartition/internal/node"
+	"nodepartition/internal/node/candidates"
+	"nodepartition/internal/sizing"
+	"nodepartition/internal/sizing/sizefile"
+	"nodepartition/internal/unitname"
+	"nodepartition/pkg/evict"
+)
+
+// writeEvery is the number of minutes between two writes of a record.
+const writeEvery = 10
+
+// polls is what an evictor knows of its partition. *evict.Manager implements it.
+type polls interface {
+	TakePeak() evict.Peak
+	Candidates() []evict.Pod
+}
+
+// sampler records what each partition uses, by the minute.
+type sampler struct {
+	root       hostfs.FS
+	cgroups    cgroupfs.FS
+	partitions func() map[unitname.PartitionName]polls
+	placement  func(unitname.PartitionName) (candidates.Placement, bool)
+	warn       func(error)
+
+	mu    sync.Mutex
+	files map[unitname.PartitionName]*sampled
+}
+
+// sampled is the record of a partition, with the advice of its last write.
+type sampled struct {
+	*sizefile.File
+	advice sizing.Advice
+}
+
+func (m *monitor) newSampler() *sampler {
+	return &sampler{
+		root: m.options.Node.Root, cgroups: m.options.Node.Cgroups, partitions: m.partitions.polls,
+		placement: m.placement, files: map[unitname.PartitionName]*sampled{},
+		warn: m.complaints("what a partition uses is not recorded whole"),
+	}
+}
+
+// run samples each minute until ctx ends. It writes each ten minutes and at the end.
+func (s *sampler) run(ctx context.Context) {
+	last := time.Now()
+	s.open() // so that the recommendation is served from the start
+	ticker := time.NewTicker(time.Minute)
+	defer ticker.Stop()
+	for minute := 1; ; minute++ {
+		select {
+		case <-ctx.Done():
+		case <-ticker.C:
+		}
+		now := time.Now()
+		s.sample(now, now.Sub(last))
+		last = now
+		if ctx.Err() != nil {
+			s.write()
+			return
+		}
+		if minute%writeEvery == 0 {
+			s.write()
+		}
+	}
+}
+
+// open opens the records of new partitions, and writes and forgets those of partitions that are
+// gone.
+func (s *sampler) open() map[unitname.PartitionName]polls {
+	partitions := s.partitions()
+	for name := range partitions {
+		if s.files[name] != nil {
+			continue
+		}
+		file, err := sizefile.Open(s.root, name)
+		if err != nil {
+			s.warn(err)
+		}
+		s.mu.Lock()
+		s.files[name] = &sampled{file, node.Advise(s.root, &file.Record)}
+		s.mu.Unlock()
+	}
+	for name, file := range s.files {
+		if partitions[name] == nil {
+			s.writeOne(file)
+			s.mu.Lock()
+			delete(s.files, name)
+			s.mu.Unlock()
+		}
+	}
+	return partitions
+}
+
+// sample adds a minute that ends at a time of the clock and began took before. Before the first
+// pass it is not known who the members are, and nothing is added.
+func (s *sampler) sample(now time.Time, took time.Duration) {
+	for name, of := range s.open() {
+		peak := of.TakePeak()
+		placed, known := s.placement(name)
+		minute := sizefile.Minute{}
+		if known && peak.Polls > 0 {
+			minute = s.measure(of, placed, peak)
+		}
+		s.mu.Lock()
+		s.files[name].Add(now, took, minute)
+		s.mu.Unlock()
+	}
+}
+
+// measure measures the members, inside and outside of the partition.
+func (s *sampler) measure(of polls, placed candidates.Placement, peak evict.Peak) sizefile.Minute {
+	minute := sizefile.Minute{
+		Used: peak.Used + placed.LeftBytes, Members: placed.Members, RequestBytes: placed.RequestBytes,
+		Usage: map[string]uint64{},
+	}
+	outside := evict.Measure(s.cgroups, placed.Waiting, s.warn)
+	for i := range outside {
+		minute.Used += outside[i].Usage.Used
+	}
+	for _, pod := range slices.Concat(outside, evict.Measure(s.cgroups, of.Candidates(), s.warn)) {
+		owner := cmp.Or(pod.Owner, pod.Namespace+"/"+pod.Name)
+		minute.Usage[owner] = max(minute.Usage[owner], pod.Usage.Used)
+	}
+	return minute
+}
+
+func (s *sampler) write() {
+	for _, file := range s.files {
+		s.writeOne(file)
+	}
+}
+
+// writeOne writes a record, and computes the advice anew. No reader waits for the disk.
+func (s *sampler) writeOne(file *sampled) {
+	s.mu.Lock()
+	data, err := file.Encode()
+	to := file.To
+	file.advice = node.Advise(s.root, &file.Record)
+	s.mu.Unlock()
+	if err == nil && !to.IsZero() {
+		err = file.Write(data, to)
+	}
+	if err != nil {
+		s.warn(err)
+	}
+}
+
+// advice returns the advice for a partition. It is zero without a record.
+func (s *sampler) advice(name unitname.PartitionName) sizing.Advice {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if file := s.files[name]; file != nil {
+		return file.advice
+	}
+	return sizing.Advice{}
+}
+
+// minutes returns what a partition has used in the minutes of the last day, and the end of the
+// last.
+func (s *sampler) minutes(name unitname.PartitionName) (used []uint64, to time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if file := s.files[name]; file != nil {
+		return slices.Clone(file.Minutes), file.To
+	}
+	return nil, time.Time{}
+}

@@ -1,0 +1,150 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"nodepartition/internal/cgroupfs"
+	"nodepartition/internal/hostfs"
+	"nodepartition/internal/node/candidates"
+	"nodepartition/internal/sizing/sizefile"
+	"nodepartition/internal/unitname"
+	"nodepartition/pkg/evict"
+)
+
+// polled is an evictor whose partition uses more each minute.
+type polled struct {
+	used uint64
+	pods []evict.Pod
+}
+
+func (p *polled) TakePeak() evict.Peak {
+	p.used += 1 << 20
+	return evict.Peak{Used: p.used, Polls: 1}
+}
+
+func (p *polled) Candidates() []evict.Pod { return p.pods }
+
+// cgroup makes the cgroup of a pod that uses so many bytes.
+func cgroup(t testing.TB, root, name string, bytes uint64) evict.Pod {
+	t.Helper()
+	dir := filepath.Join(root, name)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for file, text := range map[string]string{
+		"memory.current": fmt.Sprint(bytes), "memory.stat": fmt.Sprintf("anon %d\ninactive_file 0\nactive_file 0\nslab_reclaimable 0\n", bytes),
+		"cgroup.events": "populated 1\n", "memory.min": "0", "memory.max": "max",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return evict.Pod{PodMeta: evict.PodMeta{
+		UID: name, Namespace: "kube-system", Name: name, Cgroup: name, Owner: "kube-system/of-" + name,
+	}}
+}
+
+// newTestSampler returns a sampler of the system partition, with a member inside and one outside.
+func newTestSampler(t testing.TB, of *polled) *sampler {
+	t.Helper()
+	root := t.TempDir()
+	of.pods = []evict.Pod{cgroup(t, root, "inside", 30<<20)}
+	outside := cgroup(t, root, "outside", 7<<20)
+	return &sampler{
+		root: hostfs.FS(t.TempDir()), cgroups: cgroupfs.FS(root), files: map[unitname.PartitionName]*sampled{},
+		partitions: func() map[unitname.PartitionName]polls { return map[unitname.PartitionName]polls{unitname.System: of} },
+		placement: func(unitname.PartitionName) (candidates.Placement, bool) {
+			return candidates.Placement{Members: 2, RequestBytes: 50 << 20, LeftBytes: 1 << 20, Waiting: []evict.Pod{outside}}, true
+		},
+		warn: func(err error) { t.Error(err) },
+	}
+}
+
+// TestSampler: a day of minutes is recorded, with members outside, and is on the disk each ten
+// minutes and at the end. A partition that is removed keeps its file.
+func TestSampler(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		of := &polled{used: 100 << 20}
+		s := newTestSampler(t, of)
+		ctx, cancel := context.WithCancel(t.Context())
+		go s.run(ctx)
+		<-time.After(9*time.Minute + time.Second)
+		if _, _, err := sizefile.Read(s.root, unitname.System); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("before ten minutes: %v", err)
+		}
+		<-time.After(time.Minute)
+		synctest.Wait()
+		r, _, err := sizefile.Read(s.root, unitname.System)
+		// The tenth minute has used 110, with 7 and 1 outside.
+		if err != nil || len(r.Minutes) != 10 || r.Minutes[9] != 118<<20 || r.Hours[0].Members != 2 || r.Hours[0].Largest != 30<<20 || r.RequestBytes != 50<<20 {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		if len(r.Members) != 2 || r.Members["kube-system/of-outside"].Peak != 7<<20 {
+			t.Errorf("members %+v", r.Members)
+		}
+		<-time.After(24 * time.Hour)
+		synctest.Wait()
+		if used, to := s.minutes(unitname.System); len(used) != 24*60 || time.Since(to) > time.Minute {
+			t.Errorf("%d minutes until %s", len(used), to)
+		}
+		if a := s.advice(unitname.System); a.Length() != 24*time.Hour+10*time.Minute || a.LimitBytes == 0 {
+			t.Errorf("%+v", a)
+		}
+		cancel()
+		synctest.Wait()
+		if r, _, err := sizefile.Read(s.root, unitname.System); err != nil || time.Since(r.To) > 2*time.Minute {
+			t.Errorf("at the end: until %s, %v", r.To, err)
+		}
+
+		// A removed partition is written and forgotten, and goes on when it comes back.
+		s.sample(time.Now().Add(time.Minute), time.Minute)
+		s.partitions = func() map[unitname.PartitionName]polls { return nil }
+		s.sample(time.Now().Add(2*time.Minute), time.Minute)
+		if used, _ := s.minutes(unitname.System); used != nil || s.advice(unitname.System).LimitBytes != 0 {
+			t.Error("a removed partition is remembered")
+		}
+		if _, _, err := sizefile.Read(s.root, unitname.System); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestSamplerUnknown: before the first pass nothing is known of the members, and nothing is
+// recorded.
+func TestSamplerUnknown(t *testing.T) {
+	t.Parallel()
+	of := &polled{}
+	s := newTestSampler(t, of)
+	s.placement = func(unitname.PartitionName) (candidates.Placement, bool) { return candidates.Placement{}, false }
+	s.sample(time.Now(), time.Minute)
+	if used, _ := s.minutes(unitname.System); len(used) != 1 || used[0] != 0 || s.files[unitname.System].Day() != nil {
+		t.Errorf("%v", used)
+	}
+	if placed, known := (&monitor{}).placement(unitname.System); known {
+		t.Errorf("%+v", placed)
+	}
+}
+
+// BenchmarkSample measures a minute of a partition with 40 members.
+func BenchmarkSample(b *testing.B) {
+	of := &polled{}
+	s := newTestSampler(b, of)
+	for i := range 39 {
+		of.pods = append(of.pods, cgroup(b, string(s.cgroups), fmt.Sprint("pod-", i), 30<<20))
+	}
+	at := time.Now()
+	b.ReportAllocs()
+	for b.Loop() {
+		at = at.Add(time.Minute)
+		s.sample(at, time.Minute)
+	}
+}
