@@ -137,7 +137,7 @@ func TestPodPolicy(t *testing.T) {
 		},
 		"no affinity":       func(p *v1.Pod) { p.Spec.Affinity = nil },
 		"another scheduler": func(p *v1.Pod) { p.Spec.SchedulerName = "mine" },
-		"a runtime class":   func(p *v1.Pod) { p.Spec.RuntimeClassName = ptr.To("x") },
+		"a host name":       func(p *v1.Pod) { p.Spec.Hostname = "x" },
 		"names of hosts":    func(p *v1.Pod) { p.Spec.HostAliases = []v1.HostAlias{{IP: "10.0.0.1", Hostnames: []string{"a"}}} },
 		"a restart":         func(p *v1.Pod) { p.Spec.RestartPolicy = v1.RestartPolicyAlways },
 		"another namespace": func(p *v1.Pod) { p.Namespace = "kube-system" },

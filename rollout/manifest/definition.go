@@ -28,7 +28,8 @@ func Structural(s object) object {
 	if s["enum"] != nil {
 		out["type"] = "string"
 	}
-	if properties, ok := s["properties"].(object); ok {
+	patterns, isMap := s["patternProperties"].(object)
+	if properties, ok := s["properties"].(object); ok && !isMap {
 		fields := object{}
 		for name, field := range properties {
 			fields[name] = Structural(field.(object))
@@ -39,9 +40,9 @@ func Structural(s object) object {
 	if s["additionalProperties"] == false {
 		out["x-kubernetes-preserve-unknown-fields"] = true
 	}
-	if patterns, ok := s["patternProperties"].(object); ok {
-		for _, value := range patterns { // there is one
-			out["type"], out["additionalProperties"] = "object", Structural(value.(object))
+	for _, value := range patterns { // one has values; other names are the controller's
+		if schema := value.(object); schema["type"] != "null" {
+			out["type"], out["additionalProperties"] = "object", Structural(schema)
 		}
 	}
 	if items, ok := s["items"].(object); ok {

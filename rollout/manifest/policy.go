@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -27,9 +28,9 @@ var values = map[string]string{
 }
 
 // seLinux is in the policy only if it is set.
-var seLinux = regexp.MustCompile(`"seLinuxOptions":\{"type":"@seLinux@"\},`)
+var seLinux = regexp.MustCompile(`"seLinuxOptions": dyn\(\{"type": dyn\("@seLinux@"\)\}\), `)
 
-const seLinuxIfSet = `{{ with .Values.nodePods.seLinuxType }}"seLinuxOptions":{"type":"{{ . }}"},{{ end }}`
+const seLinuxIfSet = `{{ with .Values.nodePods.seLinuxType }}"seLinuxOptions": dyn({"type": dyn("{{ . }}")}), {{ end }}`
 
 // The fields of a pod that the API server fills in, and those that are free.
 var (
@@ -83,15 +84,44 @@ func podValidations() ([]validation, error) {
 		fields map[string]any
 	}{{"object.spec", fixed}, {"object.spec.containers[0]", container}} {
 		for _, key := range keys(of.fields) {
-			literal, err := json.Marshal(of.fields[key]) // JSON of text, numbers and booleans is CEL, too
+			text, err := literal(of.fields[key])
 			if err != nil {
 				return nil, err
 			}
-			text := strings.ReplaceAll(string(literal), `"@node@"`, "variables.node")
+			text = strings.ReplaceAll(text, `"@node@"`, "variables.node")
 			all = append(all, validation{fmt.Sprintf("dyn(%s).%s == %s", of.path, key, text), key + " is not that of the template"})
 		}
 	}
 	return all, nil
+}
+
+// literal returns a value in CEL, which is as in JSON. A list and a map of CEL have values of one type,
+// which dyn makes.
+func literal(value any) (string, error) {
+	var parts []string
+	add := func(before string, value any) error {
+		text, err := literal(value)
+		parts = append(parts, before+"dyn("+text+")")
+		return err
+	}
+	switch value := value.(type) {
+	case map[string]any:
+		for _, key := range keys(value) {
+			if err := add(strconv.Quote(key)+": ", value[key]); err != nil {
+				return "", err
+			}
+		}
+		return "{" + strings.Join(parts, ", ") + "}", nil
+	case []any:
+		for _, v := range value {
+			if err := add("", v); err != nil {
+				return "", err
+			}
+		}
+		return "[" + strings.Join(parts, ", ") + "]", nil
+	}
+	text, err := json.Marshal(value)
+	return string(text), err
 }
 
 // argsExpression compares the arguments: only what differs from node to node is free, in its form.

@@ -25,7 +25,7 @@
     dyn(object.spec).?priorityClassName.orValue('') == '{{ .Values.nodePods.priorityClassName }}'
   message: priorityClassName is not that of the template
 - expression: >-
-    dyn(object.spec).affinity == {"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchFields":[{"key":"metadata.name","operator":"In","values":[variables.node]}]}]}}}
+    dyn(object.spec).affinity == {"nodeAffinity": dyn({"requiredDuringSchedulingIgnoredDuringExecution": dyn({"nodeSelectorTerms": dyn([dyn({"matchFields": dyn([dyn({"key": dyn("metadata.name"), "operator": dyn("In"), "values": dyn([dyn(variables.node)])})])})])})})}
   message: affinity is not that of the template
 - expression: >-
     dyn(object.spec).automountServiceAccountToken == false
@@ -43,7 +43,7 @@
     dyn(object.spec).schedulerName == "default-scheduler"
   message: schedulerName is not that of the template
 - expression: >-
-    dyn(object.spec).securityContext == {"appArmorProfile":{"type":"{{ .Values.nodePods.appArmorProfile }}"},"runAsGroup":0,"runAsUser":0,{{ with .Values.nodePods.seLinuxType }}"seLinuxOptions":{"type":"{{ . }}"},{{ end }}"seccompProfile":{"type":"RuntimeDefault"}}
+    dyn(object.spec).securityContext == {"appArmorProfile": dyn({"type": dyn("{{ .Values.nodePods.appArmorProfile }}")}), "runAsGroup": dyn(0), "runAsUser": dyn(0), {{ with .Values.nodePods.seLinuxType }}"seLinuxOptions": dyn({"type": dyn("{{ . }}")}), {{ end }}"seccompProfile": dyn({"type": dyn("RuntimeDefault")})}
   message: securityContext is not that of the template
 - expression: >-
     dyn(object.spec).serviceAccount == "node-partition-node"
@@ -52,10 +52,10 @@
     dyn(object.spec).serviceAccountName == "node-partition-node"
   message: serviceAccountName is not that of the template
 - expression: >-
-    dyn(object.spec).volumes == [{"hostPath":{"path":"/run/dbus","type":"Directory"},"name":"bus"},{"hostPath":{"path":"/var/lib/node-partition/installer","type":"DirectoryOrCreate"},"name":"state"},{"downwardAPI":{"defaultMode":292,"items":[{"fieldRef":{"apiVersion":"v1","fieldPath":"metadata.annotations['node-partition.io/section']"},"path":"section.yaml"}]},"name":"section"}]
+    dyn(object.spec).volumes == [dyn({"hostPath": dyn({"path": dyn("/run/dbus"), "type": dyn("Directory")}), "name": dyn("bus")}), dyn({"hostPath": dyn({"path": dyn("/var/lib/node-partition/installer"), "type": dyn("DirectoryOrCreate")}), "name": dyn("state")}), dyn({"downwardAPI": dyn({"defaultMode": dyn(292), "items": dyn([dyn({"fieldRef": dyn({"apiVersion": dyn("v1"), "fieldPath": dyn("metadata.annotations['node-partition.io/section']")}), "path": dyn("section.yaml")})])}), "name": dyn("section")})]
   message: volumes is not that of the template
 - expression: >-
-    dyn(object.spec.containers[0]).command == ["/partition-installer"]
+    dyn(object.spec.containers[0]).command == [dyn("/partition-installer")]
   message: command is not that of the template
 - expression: >-
     dyn(object.spec.containers[0]).image == "{{ include "node-partition.image" . }}"
@@ -67,10 +67,10 @@
     dyn(object.spec.containers[0]).name == "node"
   message: name is not that of the template
 - expression: >-
-    dyn(object.spec.containers[0]).resources == {"limits":{"memory":"256Mi"},"requests":{"cpu":"10m","memory":"32Mi"}}
+    dyn(object.spec.containers[0]).resources == {"limits": dyn({"memory": dyn("256Mi")}), "requests": dyn({"cpu": dyn("10m"), "memory": dyn("32Mi")})}
   message: resources is not that of the template
 - expression: >-
-    dyn(object.spec.containers[0]).securityContext == {"allowPrivilegeEscalation":false,"capabilities":{"drop":["ALL"]},"privileged":false,"readOnlyRootFilesystem":true}
+    dyn(object.spec.containers[0]).securityContext == {"allowPrivilegeEscalation": dyn(false), "capabilities": dyn({"drop": dyn([dyn("ALL")])}), "privileged": dyn(false), "readOnlyRootFilesystem": dyn(true)}
   message: securityContext is not that of the template
 - expression: >-
     dyn(object.spec.containers[0]).terminationMessagePath == "/dev/termination-log"
@@ -79,6 +79,6 @@
     dyn(object.spec.containers[0]).terminationMessagePolicy == "FallbackToLogsOnError"
   message: terminationMessagePolicy is not that of the template
 - expression: >-
-    dyn(object.spec.containers[0]).volumeMounts == [{"mountPath":"/run/dbus","name":"bus","readOnly":true},{"mountPath":"/host/state","name":"state"},{"mountPath":"/section","name":"section","readOnly":true}]
+    dyn(object.spec.containers[0]).volumeMounts == [dyn({"mountPath": dyn("/run/dbus"), "name": dyn("bus"), "readOnly": dyn(true)}), dyn({"mountPath": dyn("/host/state"), "name": dyn("state")}), dyn({"mountPath": dyn("/section"), "name": dyn("section"), "readOnly": dyn(true)})]
   message: volumeMounts is not that of the template
 {{- end }}

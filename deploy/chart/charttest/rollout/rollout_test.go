@@ -126,7 +126,7 @@ func TestValues(t *testing.T) {
 	for _, want := range []string{
 		"registry.example:5000/infra/node-partition@sha256:0123", "- name: registry", "name: partitions-rollout", "team: infra",
 		"replicas: 2", "example.org/scrape: \"yes\"", "tier: system", "example.org/role: rollout", "priorityClassName: \"high\"",
-		"kubernetes.io/os: linux", "name: NO_PROXY", `"seLinuxOptions":{"type":"spc_t"}`, `"type":"RuntimeDefault"`,
+		"kubernetes.io/os: linux", "name: NO_PROXY", `"seLinuxOptions": dyn({"type": dyn("spc_t")})`, `"appArmorProfile": dyn({"type": dyn("RuntimeDefault")})`,
 		"--selinux-type=spc_t", ":partitions-rollout'",
 	} {
 		if !strings.Contains(manifests, want) {
