@@ -31,7 +31,7 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
-	"github.com/go-logr/logr"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	"nodepartition/rollout/api/v1alpha1"
 	"nodepartition/rollout/controller"
@@ -45,7 +45,7 @@ const (
 	account   = "system:serviceaccount:node-partition:node-partition-rollout"
 	image     = "registry.example/node-partition:v0.0.0"
 	// patience bounds each wait.
-	patience = 10 * time.Minute
+	patience = 2 * time.Minute
 )
 
 var settings = nodepod.Settings{
@@ -54,7 +54,7 @@ var settings = nodepod.Settings{
 }
 
 func TestMain(m *testing.M) {
-	ctrl.SetLogger(logr.Discard())
+	ctrl.SetLogger(zap.New(zap.UseDevMode(true)))
 	os.Exit(m.Run())
 }
 

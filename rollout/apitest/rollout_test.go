@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -140,11 +141,12 @@ func TestLife(t *testing.T) {
 		t.Errorf("a survey: %+v", surveyed.Nodes)
 	}
 	c.ends("b", 0, plan.Termination{})
-	c.unlabel("b")
 	made := len(c.ran(0))
 	c.change(func(p *v1alpha1.NodePartition) { p.Spec.Rollout.SurveyOnly = false })
+	c.await(v1alpha1.Progressing, metav1.ConditionFalse, "Waiting")
+	c.unlabel("b")
 	c.await(v1alpha1.Available, metav1.ConditionTrue, "")
-	if got := c.ran(made); !slices.Equal(got, []string{"apply a", "apply b", "apply c", "apply d"}) {
+	if got := c.ran(made); !slices.Equal(got, []string{"apply a", "apply c", "apply d", "apply b"}) {
 		t.Errorf("%q", got)
 	}
 	c.eventually("an Event on the Node", func(ctx context.Context) (bool, string) {
@@ -161,7 +163,9 @@ func TestLife(t *testing.T) {
 	}
 
 	made = len(c.ran(0))
-	c.change(func(p *v1alpha1.NodePartition) { p.Spec.Section = limited("2.5GB") })
+	c.change(func(p *v1alpha1.NodePartition) {
+		p.Spec.Section.Raw = []byte(`{"systemPartition": {"namespaces": ["kube-system"], "memorylimit": "2Gi"}}`)
+	})
 	refused := c.await(v1alpha1.Accepted, metav1.ConditionFalse, "Invalid")
 	c.change(func(p *v1alpha1.NodePartition) {
 		p.Spec.Section = limited("3Gi")
@@ -207,18 +211,19 @@ func TestKilled(t *testing.T) {
 		for !done() {
 			lives++
 			var dead atomic.Bool
+			var once sync.Once
 			kill := make(chan struct{})
 			stop := c.run(func(r *http.Request) *http.Response {
 				if r.Method == http.MethodGet || strings.Contains(r.URL.Path, "/leases") || strings.Contains(r.URL.Path, "/events") {
 					return nil
 				}
 				if dead.Swap(true) { // after its first write it does nothing more
+					once.Do(func() { close(kill) })
 					return answer(r, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable)
 				}
-				close(kill)
 				return nil
 			})
-			c.eventually("a write, or the end", func(context.Context) (bool, string) {
+			c.eventually("a second write, or the end", func(context.Context) (bool, string) {
 				select {
 				case <-kill:
 					return true, ""

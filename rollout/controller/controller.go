@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -216,7 +217,7 @@ func (r *Reconciler) tell(p *v1alpha1.NodePartition, e plan.End) {
 	if reason == "" {
 		kind, reason = v1.EventTypeNormal, map[bool]string{true: "PartitionKept", false: "PartitionRemoved"}[e.State == plan.Kept]
 	}
-	r.Events.Eventf(e.Node, p, kind, reason, "Change", "NodePartition %s: %s %s", p.Name, e.Reason, e.Message)
+	r.Events.Eventf(e.Node, p, kind, reason, "Change", "%s", strings.TrimSpace(p.Name+": "+e.Reason+" "+e.Message))
 }
 
 // remove deletes a pod.

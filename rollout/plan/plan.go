@@ -286,6 +286,10 @@ func (r *roll) tried(m member, p *v1.Pod) member {
 		r.drop(p)
 		m.blocked = true
 		return m
+	case o.state == removed && m.record == (Record{}): // recorded
+		r.drop(p)
+		m.blocked = true
+		return m
 	//guard: an end is recorded once
 	case m.record.Pod != p.UID:
 		return r.record(m, p, o)
@@ -408,7 +412,8 @@ func (r *roll) apply(m member) {
 	}
 	why := skip(m.Node, Apply, r.Partition.Spec.Tolerations)
 	due := due(m)
-	waiting := tried && due.After(r.Now)
+	// An operator who removes the label asks for another try.
+	waiting := m.state != "" && due.After(r.Now)
 	if why == "" && m.state == Skipped && waiting {
 		why = orElse(m.Labels[ReasonLabel], "interrupted")
 	}

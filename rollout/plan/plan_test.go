@@ -334,8 +334,8 @@ func TestDecide(t *testing.T) {
 		}, map[string]string{"starts": "apply a", "nodes": "9/0/0/0/0/0"}},
 		{"a failure whose label was removed does not count", func() *world {
 			w := pool(9)
-			w.tried("a", Failed, time.Hour, 1)
-			w.tried("b", Failed, time.Hour, 1)
+			w.tried("a", Failed, time.Second, 1)
+			w.tried("b", Failed, time.Second, 1)
 			delete(w.node("a").Labels, StateLabel)
 			return w
 		}, map[string]string{"starts": "apply a", "nodes": "9/0/0/1/0/0"}},
@@ -502,6 +502,11 @@ func TestDecide(t *testing.T) {
 			w.pod("a", Remove, ends(0, Termination{State: "removed"}))
 			return w
 		}, map[string]string{"starts": "remove b", "ends": "a cleared and its pod", "finished": "false", v1alpha1.Progressing: "True Removing: 39 nodes have the partition"}},
+		{"an end of a removal is written once", func() *world {
+			w := pool(1, deleted)
+			w.pod("a", Remove, ends(0, Termination{State: "removed"}))
+			return w
+		}, map[string]string{"ends": "", "deletes": "pod-a", "finished": "false"}},
 		{"a removal is not paused, and a taint does not stop it", func() *world {
 			w := pool(1, deleted, rollout(func(r *v1alpha1.Rollout) { r.Paused = true }))
 			w.kept("a")
