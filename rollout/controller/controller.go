@@ -112,7 +112,7 @@ func (r *Reconciler) input(ctx context.Context, p *v1alpha1.NodePartition) (plan
 	}
 	in.All, in.Nodes, in.Pods = pointers(all.Items), pointers(nodes.Items), pointers(pods.Items)
 	s, err := section.Of(p.Spec)
-	in.Invalid = err
+	in.Invalid, in.Warnings = err, s.Warnings
 	in.Want = plan.Want{Version: r.Settings.Version, SectionHash: s.Hash, MonitorArgs: p.Spec.MonitorArgs}
 	return in, s, nil
 }
@@ -128,7 +128,7 @@ func pointers[T any](items []T) []*T {
 // act writes what has ended, deletes pods, and makes those of the nodes that change next.
 func (r *Reconciler) act(ctx context.Context, p *v1alpha1.NodePartition, s section.Section, want plan.Want, d plan.Decision) error {
 	err := each(ctx, d.Ends, func(ctx context.Context, e plan.End) error { return r.end(ctx, p, e) })
-	//guard: no node changes in the place of one whose end is not written
+	// no node changes in the place of one whose end is not written
 	if err != nil {
 		return err
 	}
@@ -146,7 +146,7 @@ func (r *Reconciler) act(ctx context.Context, p *v1alpha1.NodePartition, s secti
 	}
 	return each(ctx, d.Pick(replicas), func(ctx context.Context, start plan.Start) error {
 		err := r.Client.Create(ctx, nodepod.Of(r.Settings, p, s, want.Key(), start))
-		//guard: a node has one pod at a time
+		// a node has one pod at a time
 		if apierrors.IsAlreadyExists(err) {
 			return nil
 		}
@@ -183,7 +183,7 @@ func (r *Reconciler) end(ctx context.Context, p *v1alpha1.NodePartition, e plan.
 	if e.Record != "" {
 		annotation[plan.RecordAnnotation] = e.Record
 	}
-	//guard: a Node that was made again with the same name is not written
+	// a Node that was made again with the same name is not written
 	data, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": e.Node.UID, "labels": e.Labels, "annotations": annotation}})
 	if err != nil {
 		return err

@@ -36,7 +36,7 @@ func Structural(s object) object {
 		}
 		out["type"], out["properties"] = "object", fields
 	}
-	//guard: a field that nobody knows reaches the controller, which refuses it
+	// a field that nobody knows reaches the controller, which names it
 	if s["additionalProperties"] == false {
 		out["x-kubernetes-preserve-unknown-fields"] = true
 	}

@@ -86,10 +86,10 @@ func outcomeOf(p *v1.Pod, n *v1.Node, now time.Time) outcome {
 		switch {
 		case p.Status.Reason == "DeadlineExceeded":
 			o.reason = "timeout"
-		//guard: a node that leaves the cluster is not one that has failed
+		// a node that leaves the cluster is not one that has failed
 		case leaving(n):
 			o.state = gone
-		//guard: a pod that was evicted is not a node that has failed
+		// a pod that was evicted is not a node that has failed
 		case disrupted(p):
 			o.state, o.reason = Skipped, "interrupted"
 		}

@@ -21,9 +21,10 @@ type Input struct {
 	// Partition is the NodePartition, and All has all of them.
 	Partition *v1alpha1.NodePartition
 	All       []*v1alpha1.NodePartition
-	// Want is what its nodes are to have; Invalid is why there is none.
-	Want    Want
-	Invalid error
+	// Want is what its nodes are to have; Invalid is why there is none, and Warnings is said of it.
+	Want     Want
+	Invalid  error
+	Warnings []string
 	// Nodes has all Nodes, and Pods the pods of nodes of all NodePartitions.
 	Nodes []*v1.Node
 	Pods  []*v1.Pod
@@ -130,7 +131,7 @@ func Decide(in Input) Decision {
 		r.Free = max(0, min(r.Free, 1-len(r.Busy)))
 	}
 	nodes.Updating = int32(len(r.Busy) + r.soaking)
-	//guard: a NodePartition that is being deleted waits for the pods of its nodes
+	// a NodePartition that is being deleted waits for the pods of its nodes
 	r.Finished = deleting && r.total == 0 && len(r.Busy) == 0 && len(r.Deletes) == 0
 	r.Status.ObservedGeneration = in.Partition.Generation
 	r.Status.Version, r.Status.SectionHash = in.Want.Version, in.Want.SectionHash
@@ -218,7 +219,7 @@ func (r *roll) orphans() {
 		nodes[n.Name] = true
 	}
 	for node, p := range r.pods {
-		//guard: a node that has left the cluster is not one that has failed
+		// a node that has left the cluster is not one that has failed
 		if p.Annotations[PartitionAnnotation] == r.Partition.Name && !nodes[node] {
 			r.drop(p)
 		}
@@ -290,7 +291,7 @@ func (r *roll) tried(m member, p *v1.Pod) member {
 		r.drop(p)
 		m.blocked = true
 		return m
-	//guard: an end is recorded once
+	// an end is recorded once
 	case m.record.Pod != p.UID:
 		return r.record(m, p, o)
 	}
@@ -401,7 +402,7 @@ func (r *roll) apply(m member) {
 		if m.record.Seconds > 0 {
 			r.seconds, r.taken = r.seconds+m.record.Seconds, r.taken+1
 		}
-		//guard: the place of a node on which nothing was done is free at once
+		// the place of a node on which nothing was done is free at once
 		if over := m.record.At.Add(rollout.Soak.Duration); !m.record.Unchanged && over.After(r.Now) {
 			r.soaking++
 			r.later(over)
@@ -478,7 +479,7 @@ func (r *roll) remove(m member) {
 	if m.record.Partition == "" { // it has ended
 		return
 	}
-	//guard: a node that was never changed is not changed by a removal
+	// a node that was never changed is not changed by a removal
 	if m.Labels[nodelabel.Version] == "" && m.Labels[StateLabel] != Failed {
 		end := End{Node: m.Node, Labels: map[string]*string{StateLabel: nil, ReasonLabel: nil}}
 		r.Ends = append(r.Ends, end)

@@ -465,6 +465,11 @@ func TestDecide(t *testing.T) {
 			return w
 		}, map[string]string{"starts": "", "ends": "a kept v2 abababababab and its pod",
 			v1alpha1.Accepted: "False Invalid: systemPartition.memoryLimit: no", v1alpha1.Progressing: "False NotAccepted: ", v1alpha1.Available: "False NotAccepted..."}},
+		{"a section with a warning", func() *world {
+			w := pool(9)
+			w.Warnings = []string{"systemPartition.memorylimit: unknown field"}
+			return w
+		}, map[string]string{"starts": "apply a", v1alpha1.Accepted: "True Valid: systemPartition.memorylimit: unknown field"}},
 		{"the younger of two that select a node", func() *world {
 			w := pool(2)
 			w.All = append(w.All, &v1alpha1.NodePartition{ObjectMeta: metav1.ObjectMeta{Name: "older", CreationTimestamp: metav1.NewTime(now.Add(-2 * time.Hour))},

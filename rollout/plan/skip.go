@@ -70,7 +70,7 @@ func skip(n *v1.Node, mode Mode, own []v1.Toleration) string {
 	if arch := n.Labels[v1.LabelArchStable]; arch != "" && arch != "amd64" && arch != "arm64" {
 		return "the image is not for " + arch
 	}
-	//guard: a node without a host of its own is skipped
+	// a node without a host of its own is skipped
 	if n.Labels["eks.amazonaws.com/compute-type"] == "fargate" || n.Labels["type"] == "virtual-kubelet" {
 		return "has no host that a pod reaches"
 	}

@@ -27,6 +27,8 @@ type Section struct {
 	Hash string
 	// Namespaces has the namespaces of the system partition.
 	Namespaces []string
+	// Warnings has what partition-monitor validate warns of, such as a field that is not known.
+	Warnings []string
 }
 
 // name is the file in messages: its problems are fields of spec.section.
@@ -38,7 +40,7 @@ func Of(spec v1alpha1.NodePartitionSpec) (Section, error) {
 	decoder := json.NewDecoder(bytes.NewReader(spec.Section.Raw))
 	decoder.UseNumber()
 	var fields map[string]any
-	if err := decoder.Decode(&fields); err != nil {
+	if err := decoder.Decode(&fields); err != nil || fields == nil {
 		return Section{}, fmt.Errorf("%s: want an object with the field systemPartition or workloadPartitions", name)
 	}
 	for field, want := range map[string]string{"apiVersion": kubeletconfig.APIVersion, "kind": kubeletconfig.Kind} {
@@ -55,7 +57,7 @@ func Of(spec v1alpha1.NodePartitionSpec) (Section, error) {
 	if err != nil {
 		return Section{}, lines(err)
 	}
-	//guard: a section that the kubelet would read as its own configuration does not reach a node
+	// a section that the kubelet would read as its own configuration does not reach a node
 	if field := merged.OfKubelet(); field != "" {
 		return Section{}, fmt.Errorf("%s: %s: unknown field; want systemPartition and workloadPartitions alone", name, field)
 	}
@@ -63,7 +65,7 @@ func Of(spec v1alpha1.NodePartitionSpec) (Section, error) {
 	if err != nil {
 		return Section{}, lines(err)
 	}
-	s := Section{Text: string(text)}
+	s := Section{Text: string(text), Warnings: found.Warnings}
 	for _, p := range found.Partitions {
 		s.Namespaces = append(s.Namespaces, p.Namespaces...)
 	}
