@@ -154,8 +154,8 @@ func TestPodPolicy(t *testing.T) {
 	}
 }
 
-// TestNodePolicy: the holder of the controller's token writes labels and annotations of this project
-// on Nodes, the finalizer of a NodePartition, and nothing else of them.
+// TestNodePolicy: the holder of the controller's token writes labels and annotations of this
+// project on Nodes, the finalizer of a NodePartition, and nothing else of them.
 func TestNodePolicy(t *testing.T) {
 	c := newCluster(t)
 	c.nodes("a")

@@ -31,7 +31,8 @@ import (
 // LeaseName is the name of the Lease of the leader, in the controller's namespace.
 const LeaseName = "node-partition-rollout"
 
-// notOfDaemonSet selects pods that no DaemonSet has made: those have the label since Kubernetes 1.6.
+// notOfDaemonSet selects pods that no DaemonSet has made: those have the label since Kubernetes
+// 1.6.
 var notOfDaemonSet = mustParse("!pod-template-generation")
 
 func mustParse(text string) labels.Selector {

@@ -8,9 +8,9 @@ import (
 
 type object = map[string]any
 
-// Structural returns a JSON schema as a CustomResourceDefinition may have it. What that cannot say is
-// left to the controller, which judges a section as a node does. Fields that are unknown are kept
-// for it: the API server would drop them without a word.
+// Structural returns a JSON schema as a CustomResourceDefinition may have it. What that cannot say
+// is left to the controller, which judges a section as a node does. Fields that are unknown are
+// kept for it: the API server would drop them without a word.
 func Structural(s object) object {
 	out := object{}
 	for _, key := range []string{"description", "pattern", "maxLength", "minimum", "maximum", "minItems", "maxItems", "maxProperties", "enum"} {

@@ -95,8 +95,8 @@ func podValidations() ([]validation, error) {
 	return all, nil
 }
 
-// literal returns a value in CEL, which is as in JSON. A list and a map of CEL have values of one type,
-// which dyn makes.
+// literal returns a value in CEL, which is as in JSON. A list and a map of CEL have values of one
+// type, which dyn makes.
 func literal(value any) (string, error) {
 	var parts []string
 	add := func(before string, value any) error {

@@ -1,5 +1,6 @@
 // Package nodepod makes the pod that changes one node. Nothing of it is read from the cluster but
-// what Of is given, and the policy of the installation compares each pod with it (package manifest).
+// what Of is given, and the policy of the installation compares each pod with it (package
+// manifest).
 package nodepod
 
 import (

@@ -10,8 +10,8 @@ import (
 )
 
 // leavingTaints begin the keys of the taints by which a node is about to be deleted: of
-// cluster-autoscaler, Karpenter, the kubelet's out-of-service, AWS' node termination handler, GKE and
-// the cloud controllers.
+// cluster-autoscaler, Karpenter, the kubelet's out-of-service, AWS' node termination handler, GKE
+// and the cloud controllers.
 var leavingTaints = []string{
 	"ToBeDeletedByClusterAutoscaler", "karpenter.sh/disrupted", "karpenter.sh/disruption", v1.TaintNodeOutOfService,
 	"aws-node-termination-handler/", "cloud.google.com/impending-node-termination",
