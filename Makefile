@@ -26,40 +26,28 @@ RUN_TESTS := $(GO) run ./tests/run
 # The lab limits how many machines run at once. go test does not track virtual machines, so node
 # tests are never cached.
 NODE_TESTS := $(RUN_TESTS) -tags node -lines subtest -count 1 -p 8 -parallel 8
-NODE_PACKAGES := ./tests/lab ./tests/kubeapi ./tests/e2e
-# Modules of their own, whose dependencies are not those of the programs: dashboards and rules, the
-# image, the chart with Helm's libraries and the policies. The last has the programs' versions of
-# what both compile.
-MODULES = deploy/generate deploy/image deploy/chart/charttest
+# The lab is a module of its own, which ./... leaves out.
+NODE_PACKAGES := nodepartition/tests/lab ./tests/kubeapi ./tests/e2e
+# Modules of their own, whose dependencies are not those of the programs: the lab, dashboards and
+# rules, the image, the chart with Helm's libraries and the policies. The lab and the chart have the
+# programs' versions of what both compile.
+MODULES = tests/lab deploy/generate deploy/image deploy/chart/charttest
 # And those whose dependencies take minutes to compile: packages, and the ways without Helm.
 SLOW_MODULES = deploy/package deploy/fleet
+VET = for module in . $(MODULES); do $(COMPILE) -C $$module vet -tags node ./... || exit; done
 # Each kind of node has to be seen by at least one test.
 WANT = -want "$${LAB_FLAVOURS:-$$(tests/lab/lab flavours)}"
 # The lines of tests/long as a pattern of go test, each for a whole name.
-LONG = $(shell sed -n 's|[.+]|\\&|g; s|\*|.+|g; s|/|$$/^|g; s|^Test.*|^&$$|p' tests/long | paste -sd '|')
-# Each name of -run has to exist, unless only some kinds of nodes are asked for.
-EACH = $(if $(LAB_FLAVOURS),,-each)
-# In test-nodes alone: the streams of a node, which belong to the lab, and tests that take many
-# minutes and have counterparts without a node: two nodes for the dashboard, memory pressure, a
-# flood of connections, a journald and a kubelet that are stopped, memory of pods that are gone,
-# monitors that are killed within a kill, CPU managers one by one, storms, a clock that is set,
-# boots with a section that arrives late and of nodes of three sizes, partitions that change while
-# sixty pods start and end, exclusive CPUs process by process, and thirty attacks with and without
-# the policies. And those whose programs take many minutes of all processors to build: a node with
-# controllers and a scheduler, and older API servers; make test has the policies on the present one.
-# Of three partitions make test has the evictions in all at once, and one that goes and comes back.
-# And rolls over a fleet, of which the unit tests have each part; make test has one on one node, and
-# its end.
-HOURS = ^TestSoak|^TestNode(ControlPlane|Streams)?$$|^Test(Dashboards|Floor|CPUManager|Exclusive|ExclusiveCPUManager|Storms|ClockStep|Arrival|Sizes|WorkloadChanges|KubeletAway|Flood|JournaldHangs|EvictionLeft|EvictionCondemned|Resource|KubeletThatZeroes|Attacks|AdmissionVersions|MarksVersions|ManifestsVersions|AdmissionNotServed|Fleet|FleetRights|FleetLock|FleetRemove|FleetCluster|FleetFailures)$$|^TestFleetNode$$/^.+$$/^(writes_only_what_is_listed|refused.*|monitor_cannot_start|dies_after_apply|another_section_dies_and_the_node_boots)$$|^TestWorkloads$$/^.+$$/^(a_hog_in_each|the_system_partition_removed|all_removed)$$
+LONG = $(shell sed -n 's|[.+]|\\&|g; s|\*|.*|g; s|/|$$/^|g; s|^Test.*|^&$$|p' tests/long | paste -sd '|')
 # On kinds of nodes that are made by name alone: make test-arm64, make test-older.
-NAMED = $(if $(findstring arm64,$(LAB_FLAVOURS)),,|^TestArm64$$)$(if $(findstring kubelet-1.35,$(LAB_FLAVOURS)),,|^TestOlderKubelet$$)
+NAMED = $(if $(findstring arm64,$(LAB_FLAVOURS)),,|^TestArm64$$)$(if $(findstring kubelet-1.35,$(LAB_FLAVOURS)),,|^TestOlderKubelet$$)$(if $(findstring selinux,$(LAB_FLAVOURS)),,|^TestSELinux$$)
 # The one kind that "make e2e RUN=..." takes.
 ONE := $(or $(FLAVOUR),$(LAB_FLAVOURS),trixie)
 
 # The folder of the programs.
 BIN ?= bin
 
-.PHONY: all build check-prefix install uninstall packages sysext image chart release test-packages test-ways pictures test test-unit e2e test-long test-nodes test-arm64 test-older soak \
+.PHONY: all build check-prefix install uninstall packages sysext image chart release test-packages test-ways pictures test test-unit e2e test-nodes test-arm64 test-older soak \
 	vet lint golangci-lint bench bench-fleet fuzz guards mutants demo clean help setup-node generate
 
 all: build
@@ -221,8 +209,7 @@ setup-node:
 ## test-unit: the tests that need neither a node nor root, those of the programs with the race detector
 test-unit:
 	@tests/setup unit
-	$(COMPILE) vet -tags node ./...
-	for module in $(MODULES); do $(COMPILE) -C $$module vet ./... || exit; done
+	$(VET)
 	CGO_ENABLED=1 $(RUN_TESTS) -race -lines package -timeout 20m ./cmd/... ./internal/... ./pkg/...
 	$(RUN_TESTS) -lines package -timeout 20m ./tests/...
 	@# Not from the cache of go test, which does not look at files outside of a module.
@@ -240,13 +227,8 @@ else
 STABLE = trixie bookworm crio
 e2e: setup-node
 	tests/lab/lab prepare $(STABLE)
-	$(NODE_TESTS) -timeout 80m -skip '$(HOURS)|$(LONG)$(NAMED)|^Test.+$$/^forky$$' -want "$${LAB_FLAVOURS:-$(STABLE)}" $(NODE_PACKAGES)
+	$(NODE_TESTS) -timeout 80m -skip '$(LONG)$(NAMED)|^Test.+$$/^forky$$' -want "$${LAB_FLAVOURS:-$(STABLE)}" $(NODE_PACKAGES)
 endif
-
-## test-long: the tests on real nodes that make test leaves out (tests/long), in half an hour
-test-long: setup-node
-	tests/lab/lab prepare
-	$(NODE_TESTS) -timeout 80m $(EACH) -run '$(LONG)' $(WANT) $(NODE_PACKAGES)
 
 ## test-nodes: every test on every kind of node, or on FLAVOUR=, or those of RUN=; takes hours
 test-nodes: export LAB_FLAVOURS := $(or $(FLAVOUR),$(LAB_FLAVOURS))
@@ -262,10 +244,10 @@ test-arm64:
 test-older:
 	$(MAKE) e2e RUN=TestOlderKubelet FLAVOUR=trixie+kubelet-1.35
 
-## soak: hundreds of pods come and go on each kind of node while everything is killed, restarted, reloaded, 200 stay while their CPUs change, and all around members of types is disturbed; hours
+## soak: pods come and go for hours while the monitor's memory stays flat, and everything is killed, restarted and reloaded: every TestSoak, or those of RUN=
 soak: setup-node
 	tests/lab/lab prepare
-	$(NODE_TESTS) -timeout 6h -run '^TestSoak' $(NODE_PACKAGES)
+	$(NODE_TESTS) -timeout 6h -run '$(or $(RUN),^TestSoak)' $(NODE_PACKAGES)
 
 ## pictures: the page of the monitor, as Chromium draws it, beside the pictures that are kept
 pictures:
@@ -276,7 +258,7 @@ pictures:
 vet:
 	@tests/setup go
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo 'not formatted: run gofmt -w on these' >&2; exit 1; }
-	$(COMPILE) vet -tags node ./...
+	$(VET)
 
 ## lint: gofmt, go vet, golangci-lint
 lint: vet

@@ -9,12 +9,13 @@ import (
 
 	"nodepartition/internal/command/check"
 	"nodepartition/internal/host"
+	"nodepartition/internal/state"
 )
 
 const flagIgnore = "ignore"
 
 func checkCommand(n host.Node) *cli.Command {
-	outputs := formats[[]check.Finding]{{"text", check.WriteText}, {"json", check.WriteJSON}}
+	outputs := formats[[]state.Finding]{{"text", check.WriteText}, {"json", check.WriteJSON}}
 	return &cli.Command{
 		Name:  "check",
 		Usage: "check the configuration and the node: what is wrong and what to change; exit status 1 if something is wrong",
@@ -49,7 +50,7 @@ func checkCommand(n host.Node) *cli.Command {
 			if err := write(c.App.Writer, found); err != nil {
 				return err
 			}
-			if slices.ContainsFunc(found, func(f check.Finding) bool { return f.Grade == check.Error }) {
+			if slices.ContainsFunc(found, func(f state.Finding) bool { return f.Grade == state.Error }) {
 				return problemsFound{}
 			}
 			return nil

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"nodepartition/internal/command/check"
+	"nodepartition/internal/state"
 )
 
 // check runs check, and expects an exit status and parts of the output.
@@ -45,7 +45,7 @@ func TestCheckExit(t *testing.T) {
 		t.Errorf("status %d, %q, %q", status, stdout, stderr)
 	}
 	status, stdout, stderr = n.here("check", "--listen=", "-o", "json")
-	var got struct{ Findings []check.Finding }
+	var got state.Findings
 	if err := json.Unmarshal([]byte(stdout), &got); err != nil || status != exitProblem || stderr != "" || len(got.Findings) == 0 {
 		t.Errorf("status %d, %q, %v:\n%s", status, stderr, err, stdout)
 	}

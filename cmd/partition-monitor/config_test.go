@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"nodepartition/internal/command/status"
+	"nodepartition/internal/state"
 	"nodepartition/tests/fakenode"
 )
 
@@ -24,7 +24,7 @@ func (n *fakeNode) follow() (stderr string) {
 }
 
 // status returns the output of the command status.
-func (n *fakeNode) status() (s status.Status) {
+func (n *fakeNode) status() (s state.Status) {
 	n.t.Helper()
 	status, stdout, stderr := n.here("status", "--listen=", "--output=json")
 	if status != exitOK || stderr != "" {

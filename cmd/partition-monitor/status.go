@@ -10,10 +10,11 @@ import (
 	"nodepartition/internal/host"
 	"nodepartition/internal/node"
 	"nodepartition/internal/node/options"
+	"nodepartition/internal/state"
 )
 
 func statusCommand(n host.Node) *cli.Command {
-	outputs := formats[status.Status]{{"table", status.WriteTable}, {"json", status.WriteJSON}}
+	outputs := formats[state.Status]{{"table", status.WriteTable}, {"json", status.WriteJSON}}
 	return &cli.Command{
 		Name:  "status",
 		Usage: "show where each pod runs, and why it is not where it belongs; reads the node itself and works without the service",
@@ -44,7 +45,7 @@ func statusCommand(n host.Node) *cli.Command {
 				if c.String(flagOutput) == outputs[0].name {
 					write = status.WriteWatched
 				}
-				read := func(ctx context.Context) (status.Status, error) { return status.Read(ctx, common) }
+				read := func(ctx context.Context) (state.Status, error) { return status.Read(ctx, common) }
 				return status.Watch(c.Context, c.App.Writer, read, write)
 			}
 			found, err := status.Read(c.Context, common)

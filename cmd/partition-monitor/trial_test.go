@@ -20,7 +20,7 @@ import (
 
 	"nodepartition/internal/generator"
 	"nodepartition/internal/kubeletconfig"
-	"nodepartition/internal/node/trial"
+	"nodepartition/internal/state"
 	"nodepartition/internal/trialend"
 	"nodepartition/tests/fakenode"
 )
@@ -464,7 +464,7 @@ func TestTryTimerLost(t *testing.T) {
 func TestRunEndsTrial(t *testing.T) {
 	t.Parallel()
 	n := running(t)
-	about, err := json.Marshal(trial.Trial{From: triedFile, Until: time.Now().Add(time.Hour), End: trialend.Moment{Boot: "an earlier one"}})
+	about, err := json.Marshal(state.Trial{From: triedFile, Until: time.Now().Add(time.Hour), End: trialend.Moment{Boot: "an earlier one"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -500,7 +500,7 @@ func TestCheckTrial(t *testing.T) {
 	n := tryingNode(t)
 	n.says(exitProblem, "ok      trial: no trial is running", "check", "--listen=")
 	n.try()
-	var about trial.Trial
+	var about state.Trial
 	if err := json.Unmarshal([]byte(n.file(trialAbout)), &about); err != nil {
 		t.Fatal(err)
 	}

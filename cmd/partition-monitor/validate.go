@@ -10,13 +10,14 @@ import (
 	"nodepartition/internal/command/try"
 	"nodepartition/internal/command/validate"
 	"nodepartition/internal/host"
+	"nodepartition/internal/state"
 	"nodepartition/pkg/slices/config"
 )
 
 const flagStrict = "strict"
 
 func validateCommand(n host.Node) *cli.Command {
-	outputs := formats[validate.Result]{{"text", validate.WriteText}, {"json", validate.WriteJSON}}
+	outputs := formats[state.Validation]{{"text", validate.WriteText}, {"json", validate.WriteJSON}}
 	return &cli.Command{
 		Name:      "validate",
 		ArgsUsage: "FILE",

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"nodepartition/internal/command/validate"
 	"nodepartition/internal/host"
+	"nodepartition/internal/state"
 	"nodepartition/tests/fakenode"
 	"nodepartition/tests/generator/golden"
 )
@@ -59,7 +59,7 @@ func TestValidate(t *testing.T) {
 		}
 	}
 	status, stdout, _ := commandOn(t, here, "validate", bad, "-o", "json")
-	var r validate.Result
+	var r state.Validation
 	if err := json.Unmarshal([]byte(stdout), &r); err != nil || status != exitProblem || len(r.Problems) != 1 ||
 		r.Problems[0].File != bad || r.Problems[0].Field != "systemPartition.memoryLimit" || !strings.Contains(r.Problems[0].Message, "is not a quantity") {
 		t.Errorf("status %d, %v, %s", status, err, stdout)

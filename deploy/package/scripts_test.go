@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -442,55 +441,41 @@ const aPod = "sys/fs/cgroup/kubepods.slice/kubepods-system.slice/kubepods-system
 
 // busy returns a machine whose section was removed, with pods in its partition and a monitor that
 // runs. For each look of a removal it runs lines of shell, which find the number of the look in
-// $look, and may set $reason, the monitor's reason for a pod. Without one it has no answer.
+// $look, and may set $reason, the monitor's reason for a pod. Without one it knows no pods.
 func busy(t *testing.T, pods int, lines, pod string) machine {
 	t.Helper()
 	m := newMachine(t)
+	m.write("run/node-partition/units/kubepods-system.slice.d/50-node-partition.conf", "")
 	for i := range pods {
 		m.write(fmt.Sprint(aPod, i+1, ".slice/cgroup.procs"), "")
 	}
 	m.systemctl("257", fmt.Sprintf("$([ -e %s/ended ] && echo inactive || echo active)", m.tools))
 	m.program("usr/bin/partition-monitor", fmt.Sprintf(`cd %s
+case $* in
+"status --wait --timeout=1s") [ "$(cat reason)" != moving ]; exit ;;
+status) ;;
+*) exit 2 ;;
+esac
 read -r look <look || look=0
 look=$((look + 1)); echo $look >look
 reason=moving
 %s
-[ -n "$reason" ] || exit 1
-cat <<END
-{
-  "partitions": [
-    {
-      "name": "none",
-      "reason": "none"
-    }
-  ],
-  "pods": [
-    {
-      "namespace": "kube-system",
-      "name": "app",
-      "slice": "kubepods-burstable-pod9.slice"
-    },
-    {
-      "namespace": "kube-system",
-      "name": "%s",
-      "workload": {
-        "reason": "none"
-      },
-      "reason": "$reason",
-      "next": "wait: \"a reboot\""
-    }
-  ]
-}
-END`, m.root, strings.ReplaceAll(lines, "TOOLS", m.tools), pod))
+echo $reason >reason
+echo "kube-system %s $reason"
+[ -n "$reason" ] || exit 1`, m.root, strings.ReplaceAll(lines, "TOOLS", m.tools), pod))
 	return m
 }
 
-// says compares what a removal says of pods.
+// says compares what a removal says of pods. A line that begins with "shows" is of status.
 func (m machine) says(want ...string) {
 	m.Helper()
 	out, _ := m.run("deb-prerm", "remove")
 	text := ""
 	for _, line := range want {
+		if shown, ok := strings.CutPrefix(line, "shows "); ok {
+			text += "node-partition: \"partition-monitor status\" says why:\n" + shown + "\n"
+			continue
+		}
 		text += "node-partition: " + line + "\n"
 	}
 	if out != text {
@@ -506,12 +491,12 @@ func TestRemovedWaits(t *testing.T) {
 		busy(t, 2, first+"; reason=next-start", "etcd-a").says(
 			"1 pods are left in the partition",
 			"1 pods stay in the slice of a partition, without its limit, until they start again",
-			"  kube-system/etcd-a: it is a static pod or critical for the node, which is not restarted for this",
+			"shows kube-system etcd-a next-start",
 		)
 	})
 	t.Run("a long grace period", func(t *testing.T) {
 		busy(t, 1, "[ $look -lt 61 ] || "+first+"; [ $look -lt 62 ] || >TOOLS/ended", "dns").says(
-			"no pod has left the partition for 60 seconds or more; the removal waits for", "  kube-system/dns: it is being moved",
+			"no pod has left the partition for 60 seconds or more; the removal waits for them", "shows kube-system dns moving",
 			"0 pods are left in the partition",
 		)
 	})
@@ -527,47 +512,22 @@ func TestRemovedWaits(t *testing.T) {
 		m.says(
 			"no pod has left the partition for 4 seconds or more, and the removal does not wait longer",
 			"1 pods stay in the slice of a partition, without its limit, until they start again",
-			"  kube-system/dns: it is being moved",
+			"shows kube-system dns moving",
 		)
 	})
 	t.Run("a monitor that ends", func(t *testing.T) {
-		busy(t, 1, ">TOOLS/ended; reason=pending", "dns").says(
+		busy(t, 1, ">TOOLS/ended", "dns").says(
 			`the monitor does not run, so it moves nothing; "journalctl -u partition-monitor" says why`,
 			"1 pods stay in the slice of a partition, without its limit, until they start again",
-			"  kube-system/dns: its turn to be moved has not come",
+			"shows kube-system dns moving",
 		)
 	})
 	t.Run("a runtime that does not answer", func(t *testing.T) {
 		busy(t, 1, "reason=", "").says(
 			"1 pods stay in the slice of a partition, without its limit, until they start again",
-			`  which pods these are is not known: "partition-monitor status" names none`,
+			"shows kube-system  ",
 		)
 	})
-}
-
-// TestReasons: the removal has words for each reason of "partition-monitor status". It prints a
-// reason that it does not know.
-func TestReasons(t *testing.T) {
-	source, err := os.ReadFile("../../pkg/podmove/report.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	functions, err := os.ReadFile("scripts/functions")
-	if err != nil {
-		t.Fatal(err)
-	}
-	reasons := regexp.MustCompile(`Reason = "([a-z-]+)"`).FindAllSubmatch(source, -1)
-	if len(reasons) == 0 {
-		t.Error("no reasons in report.go")
-	}
-	for _, reason := range reasons {
-		if !strings.Contains(string(functions), "\n\t"+string(reason[1])+") echo '") {
-			t.Errorf("no words for %s", reason[1])
-		}
-	}
-	busy(t, 1, "reason=new-reason", "dns").says(
-		"1 pods stay in the slice of a partition, without its limit, until they start again", "  kube-system/dns: new-reason",
-	)
 }
 
 // TestRemovedAfterSwitchOff: a section that was removed a moment ago has no units, and its pods are
@@ -580,12 +540,14 @@ func TestRemovedAfterSwitchOff(t *testing.T) {
 	m.write(pods+"kubepods-pod3.slice/cgroup.procs", "")
 	m.write(pods+"kubepods-other.slice/kubepods-other-pod4.slice/cgroup.procs", "")
 	m.write(pods+"kubepods-my_batch.slice/cgroup.procs", "")
-	m.write("run/node-partition/units/.decision.json", `{"version":1,"identity":"a","partitions":[{"name":"my-batch","off":true,"namespaces":null}]}`)
+	for _, slice := range []string{"kubepods-system.slice", "kubepods-my_batch.slice", "kubepods-burstable-.slice"} {
+		m.write("run/node-partition/units/"+slice+".d/50-node-partition.conf", "")
+	}
 	rounds, slice := filepath.Join(m.tools, "rounds"), filepath.Join(m.root, pods+"kubepods-system.slice")
 	m.systemctl("257", fmt.Sprintf("$([ ! -e %s ] || echo active)", slice))
 	m.program("usr/bin/partition-monitor", fmt.Sprintf(`echo >>%[1]s
 [ $(wc -l <%[1]s) -lt 3 ] || rm -rf %[2]s
-echo '{"reason": "moving"}'`, rounds, slice))
+[ "$*" = status ]`, rounds, slice))
 	out := m.wants([]string{"--quiet stop node-partition-trial.timer", "daemon-reload", "--quiet stop partition-monitor.service"}, "deb-prerm", "remove")
 	if m.exists(pods+"kubepods-system.slice") || strings.Contains(out, "stay") {
 		t.Errorf("the removal does not wait for the pod:\n%s", out)

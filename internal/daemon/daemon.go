@@ -64,17 +64,19 @@ type monitor struct {
 	partitions  partitions
 	connections connections
 	problem     problem // of the configuration
-	last        node.Followed
-	service     service
-	history     *history // nil if none is kept
-	cluster     *cluster // nil if nothing is recorded in the cluster
-	listening   *listening
-	configured  configured
-	changes     changes
-	seen        kubeletSeen // used by passes
-	overdue     overdue
-	reloaded    chan struct{} // has an element after systemd has reloaded its units
-	cancel      context.CancelFunc
+	// reloading is held while the decision is read and followed: of two, the older one might win.
+	reloading  sync.Mutex
+	last       node.Followed
+	service    service
+	history    *history // nil if none is kept
+	cluster    *cluster // nil if nothing is recorded in the cluster
+	listening  *listening
+	configured configured
+	changes    changes
+	seen       kubeletSeen // used by passes
+	overdue    overdue
+	reloaded   chan struct{} // has an element after systemd has reloaded its units
+	cancel     context.CancelFunc
 }
 
 // Run runs the daemon until ctx ends, a part fails, or there is nothing left to do: the partition
@@ -348,12 +350,8 @@ func (m *monitor) alive() error {
 // cameBack reports whether there is a partition again: its section may have been restored while the
 // last pods left.
 func (m *monitor) cameBack() bool {
-	c, err := node.Load(m.options.Node, m.options.Mode)
-	if err != nil || c.Off() {
-		return false
-	}
-	m.follow(c)
-	return true
+	m.reload()
+	return len(m.on()) > 0
 }
 
 // removePartitions stops the slices of the partitions, which are switched off.

@@ -138,6 +138,9 @@ func TestReloadUndecided(t *testing.T) {
 		if err := m.ready(); err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "systemctl daemon-reload") {
 			t.Errorf("%s: ready: %v; want %q, and what to do", name, err, test.want)
 		}
+		if line := summary(podmove.Report{}, nil, nil, m.problem.meaning(), nil); strings.Contains(line, "last good") || !strings.Contains(line, "nothing is moved, evicted or removed") {
+			t.Errorf("%s: the status line is %q", name, line)
+		}
 		n.Generate(0)
 		m.lookAtRefused()
 		select {
@@ -149,5 +152,21 @@ func TestReloadUndecided(t *testing.T) {
 		if settings, _ := m.settings(m.last); m.problem.get() != nil || settings[unitname.System].Off || m.reconciler.Config().Mode != podmove.Auto {
 			t.Errorf("%s: %v, %+v after a reload", name, m.problem.get(), settings[unitname.System])
 		}
+	}
+}
+
+// TestCameBackBesideReload: the last pass of a partition that is off waits for a reload that is
+// under way, and what it reads after that is not followed by an older decision.
+func TestCameBackBesideReload(t *testing.T) {
+	t.Parallel()
+	m, n, _, _ := built(t)
+	m.reloading.Lock()
+	back := make(chan bool)
+	go func() { back <- m.cameBack() }()
+	n.Write("/var/lib/kubelet/config.yaml", fakenode.Configuration(""))
+	n.Generate(0)
+	m.reloading.Unlock()
+	if <-back || !m.reconciler.Config().Off() {
+		t.Errorf("follows %+v", m.reconciler.Config())
 	}
 }

@@ -14,6 +14,8 @@ import (
 // edit was refused without a reload. While it cannot read that, it stays as it is, and moves,
 // evicts and removes nothing.
 func (m *monitor) reload() {
+	m.reloading.Lock()
+	defer m.reloading.Unlock()
 	c, err := node.Load(m.options.Node, m.options.Mode)
 	if err != nil {
 		//guard: a decision that is still unknown is followed once
@@ -53,11 +55,14 @@ func (m *monitor) yield(why string) {
 func (m *monitor) follow(c node.Followed) {
 	m.partitions.changing.Lock()
 	defer m.partitions.changing.Unlock()
+	what := ""
+	switch {
+	case c.Unknown:
+		what = "what to follow is not known, and nothing is moved, evicted or removed"
+	case c.Problem != nil:
+		what = "the configuration is not valid; following the last good one of this boot"
+	}
 	if c.Problem != nil && m.problem.text() != c.Problem.Error() {
-		what := "the configuration is not valid; following the last good one of this boot"
-		if c.Unknown {
-			what = "what to follow is not known, and nothing is moved, evicted or removed"
-		}
 		m.log.Error(what, "error", c.Problem, "namespaces", c.Policy().Namespaces())
 		m.cluster.invalid(what, c.Problem)
 	}
@@ -65,7 +70,7 @@ func (m *monitor) follow(c node.Followed) {
 	settings, evicts := m.settings(c)
 	m.partitions.yielded, m.last = false, c
 	m.keepPartitions(c, settings)
-	m.problem.set(c.Problem)
+	m.problem.set(what, c.Problem)
 	m.setConfigured(c)
 	m.changes.note()
 	policy := c.Policy()
@@ -102,8 +107,7 @@ func (m *monitor) lookAtRefused() {
 	}
 }
 
-// reloads reads the decision again after each signal. It never reads two at once, because then the
-// older one might win.
+// reloads reads the decision again after each signal.
 func (m *monitor) reloads(ctx context.Context, hangup <-chan os.Signal) error {
 	for {
 		select {

@@ -14,6 +14,7 @@ import (
 
 	"nodepartition/internal/command/status"
 	"nodepartition/internal/node"
+	"nodepartition/internal/state"
 	"nodepartition/tests/fakenode"
 )
 
@@ -51,7 +52,7 @@ func (n *fakeNode) follow() (text string) {
 }
 
 // status returns what the command status reads.
-func (n *fakeNode) status() status.Status {
+func (n *fakeNode) status() state.Status {
 	n.t.Helper()
 	s, err := status.Read(n.t.Context(), n.Options())
 	if err != nil {

@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 
 	"nodepartition/internal/daemon/marks"
@@ -73,8 +74,11 @@ func (m *monitor) facts() (marks.Facts, bool) {
 	}
 	report := m.table.Report()
 	f := marks.Facts{
-		Section: m.configured.digest(), Hangs: m.alive(), Refused: m.problem.get(),
+		Section: m.configured.digest(), Hangs: m.alive(),
 		Passed: !report.Time.IsZero(), Unready: m.unready(), Misplaced: report.Misplaced(),
+	}
+	if err := m.problem.get(); err != nil {
+		f.Refused = fmt.Errorf("%s: %w", m.problem.meaning(), err)
 	}
 	for _, name := range on {
 		if !m.exists(name) {

@@ -110,7 +110,7 @@ func TestFacts(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(n.Root, "/sys/fs/cgroup/kubepods.slice/kubepods-telemetry.slice")); err != nil {
 		t.Fatal(err)
 	}
-	m.problem.set(errors.New("memoryLimit: lots"))
+	m.problem.set("it is refused", errors.New("memoryLimit: lots"))
 	if f, _ = m.facts(); len(f.Inactive) != 1 || f.Inactive[0] != "telemetry" || f.Refused == nil ||
 		strings.Contains(f.Unready.Error(), "lots") || !strings.Contains(m.ready().Error(), "lots") {
 		t.Errorf("%+v; want telemetry inactive, and a configuration that is refused", f)

@@ -62,7 +62,10 @@ func (m *monitor) prepared() error {
 
 func (m *monitor) passed() {
 	m.service.status(
-		summary(m.reconciler.Report(), m.partitions.names(), m.reconciler.Err(), m.problem.get(), m.listening.served.Err()),
+		summary(
+			m.reconciler.Report(), m.partitions.names(), m.reconciler.Err(), m.problem.meaning(),
+			m.listening.served.Err(),
+		),
 	)
 	m.changes.note()
 }

@@ -87,7 +87,7 @@ func TestRunServes(t *testing.T) {
 		t.Errorf("the metrics lack %q:\n%s", missing, scraped(t.Context(), o.Listen))
 	}
 	for path, wanted := range map[string][]string{
-		"/":       {"Partition system</h2>", "until a pod is evicted", "<bdi>kube-system/dns</bdi>", "No history is kept"},
+		"/":       {"Partition system</h2>", "until an eviction", "<bdi>kube-system/dns</bdi>", "No history is kept"},
 		"/report": {`"partitions":[{"name":"system",`, `"usedPeakBytes":`, `"name":"dns"`},
 	} {
 		text := served(t.Context(), o.Listen, path)

@@ -82,15 +82,17 @@ func (s *service) run(ctx context.Context, alive, ready func() error) error {
 	}
 }
 
-// summary returns the status line. err is the error of the last pass, problem the error of the
-// configuration, and unserved the reason why there are no metrics.
-func summary(report podmove.Report, partitions []unitname.PartitionName, err, problem, unserved error) string {
+// summary returns the status line. err is the error of the last pass, problem says what the error
+// of the configuration means, and unserved is the reason why there are no metrics.
+func summary(
+	report podmove.Report, partitions []unitname.PartitionName, err error, problem string, unserved error,
+) string {
 	line := whereabouts(report, partitions...)
 	if err != nil {
 		line = "Failing, retrying: " + oneline.Terminal(err.Error())
 	}
-	if problem != nil {
-		line += "; the configuration is not valid, following the last good one"
+	if problem != "" {
+		line += "; " + problem
 	}
 	if unserved != nil {
 		line += "; metrics and health are not served: " + oneline.Terminal(unserved.Error())

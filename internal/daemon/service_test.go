@@ -175,7 +175,7 @@ func TestSummary(t *testing.T) {
 		{podmove.Report{}, nil, errors.New("listen: in use"), "0 pods in partition system, 0 pods in the wrong partition; " +
 			"metrics and health are not served: listen: in use"},
 	} {
-		if got := summary(test.report, []unitname.PartitionName{"system"}, test.err, nil, test.unserved); got != test.want || strings.Contains(got, "\n") {
+		if got := summary(test.report, []unitname.PartitionName{"system"}, test.err, "", test.unserved); got != test.want || strings.Contains(got, "\n") {
 			t.Errorf("%q; want %q", got, test.want)
 		}
 	}

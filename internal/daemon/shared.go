@@ -46,16 +46,24 @@ type connections struct {
 	nriLost      time.Time // when the last connection over NRI ended
 }
 
-// problem holds the error of the configuration, nil if it is valid.
+// problem holds the error of the configuration, nil if it is valid, and what it means.
 type problem struct {
-	mu  sync.Mutex
-	err error
+	mu   sync.Mutex
+	what string
+	err  error
 }
 
-func (p *problem) set(err error) {
+func (p *problem) set(what string, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.err = err
+	p.what, p.err = what, err
+}
+
+// meaning returns what the error means for what is followed, empty for none.
+func (p *problem) meaning() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.what
 }
 
 func (p *problem) get() error {

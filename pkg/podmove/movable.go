@@ -14,10 +14,10 @@ import (
 func (d *Decision) move(s Snapshot, p placing, report *PodReport) {
 	switch {
 	case s.Moving == p.pod.UID:
-		report.because(ReasonMoving, "wait for it")
+		because(report, ReasonMoving, "wait for it")
 		return
 	case p.pod.Kubelet != nil && p.pod.Kubelet.Terminating:
-		report.because(ReasonTerminating, "nothing: it is being deleted")
+		because(report, ReasonTerminating, "nothing: it is being deleted")
 		return
 	}
 	method := d.method(s, p.pod, report)
@@ -32,17 +32,17 @@ func (d *Decision) move(s Snapshot, p placing, report *PodReport) {
 	}
 	if refusal != "" {
 		d.Wait = d.Wait || p.creating
-		report.because(refusal, next)
+		because(report, refusal, next)
 		return
 	}
 	if !d.waits(s, p.pod, method, report) {
-		report.because(ReasonPending, "it is moved next")
+		because(report, ReasonPending, "it is moved next")
 		d.Move = p.begin(method)
 	}
 }
 
 // because sets the reason why a pod is misplaced, and what is done about it.
-func (p *PodReport) because(r Reason, next string) { p.Reason, p.Next = r, next }
+func because(p *PodReport, r Reason, next string) { p.Reason, p.Next = r, next }
 
 // method returns the method by which a misplaced pod is moved. It returns "" if the pod cannot be
 // moved, and reports why.
@@ -52,18 +52,18 @@ func (d *Decision) method(s Snapshot, pod *Pod, report *PodReport) Method {
 	case ordered && s.NRI == Working && s.Config.Mode != OnlyLive:
 		return Restart
 	case s.Config.Mode == Never && !ordered:
-		report.because(ReasonForbidden, moveCommand(pod)+", or delete the pod, or run the monitor without --move=never")
+		because(report, ReasonForbidden, moveCommand(pod)+", or delete the pod, or run the monitor without --move=never")
 		return ""
 	case s.Config.Mode == OnlyLive, s.Config.Mode == Auto && s.NRI == Unavailable:
 		return Live
 	case s.NRI != Working:
 		// A container that is stopped now would come back in the same place.
 		d.Wait = d.Wait || s.NRI == Awaited
-		report.because(ReasonNoNRI, "wait for the runtime to serve NRI; see --nri-socket")
+		because(report, ReasonNoNRI, "wait for the runtime to serve NRI; see --nri-socket")
 		return ""
 	}
 	if what := protectedPod(pod); what != "" && s.Config.Mode == Auto {
-		report.because(
+		because(report,
 			ReasonNextStart,
 			"wait for its next start or a reboot, or restart it with "+moveCommand(pod)+
 				", or run the monitor with --move=restart: "+what+" is not restarted to be moved",
@@ -81,23 +81,23 @@ func (d *Decision) waits(s Snapshot, pod *Pod, method Method, report *PodReport)
 	ordered, busy := s.Ordered[pod.UID], s.Moving != "" || d.Move != nil
 	switch {
 	case ordered && busy:
-		report.because(ReasonPending, oneAtATime)
+		because(report, ReasonPending, oneAtATime)
 	case ordered:
 		return false
 	case method == Restart && s.RestartsFail:
-		report.because(
+		because(report,
 			ReasonFailed,
 			"no pod is restarted until the runtime connects over NRI again or the configuration changes: a restarted "+
 				"container was not where it was to be; the journal of the monitor says which",
 		)
 	case method == Restart && s.GivenUp[pod.UID]:
-		report.because(ReasonFailed, "it is not restarted again; the journal of the monitor says what failed")
+		because(report, ReasonFailed, "it is not restarted again; the journal of the monitor says what failed")
 	case s.Backoff[pod.UID]:
-		report.because(ReasonFailed, "it is tried again; the journal of the monitor says what failed")
+		because(report, ReasonFailed, "it is tried again; the journal of the monitor says what failed")
 	case method == Restart && s.Awaited != "":
-		report.because(ReasonPending, "wait: "+s.Awaited+" was restarted, and is not Ready again")
+		because(report, ReasonPending, "wait: "+s.Awaited+" was restarted, and is not Ready again")
 	case busy:
-		report.because(ReasonPending, oneAtATime)
+		because(report, ReasonPending, oneAtATime)
 	default:
 		return false
 	}

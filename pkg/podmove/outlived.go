@@ -17,20 +17,6 @@ const (
 	outlivedReminder = time.Hour
 )
 
-// Outlived is a scope with processes that have outlived their pod: the runtime lists neither the
-// pod nor the container, and the kubelet has no slice of the pod and does not report it. If the
-// shim of a container with hostPID is killed, it leaves such processes behind.
-type Outlived struct {
-	// Slice is the pod's slice in the partition, and Scope the unit in it.
-	Slice string `json:"slice"`
-	Scope string `json:"scope"`
-	// Kill means that the kubelet reports its pods now, and not this one. Without the Pods API only
-	// the missing slice shows that the pod is gone, which is too little for a kill.
-	Kill bool `json:"-"`
-	// Due means that all this has been so in each pass for outlivedAge.
-	Due bool `json:"-"`
-}
-
 // outlived finds the scopes that are Outlived. The kubelet kills the processes that it finds in its
 // own slice of a pod that is gone (tryKillingCgroupProcesses,
 // pkg/kubelet/cm/pod_container_manager_linux.go, 1.37). It does not look for pods in the partition.

@@ -106,8 +106,8 @@ func (o Output) kept(names []string) (map[string]string, error) {
 }
 
 // names returns the partitions known, and after them those that an output of this boot was for: by
-// the drop-ins of their slices, which stay for the rest of the boot, and by its decision. A slice
-// that another program has made, under a name that a partition could have, is not among them.
+// the drop-ins of their slices, which stay for the rest of the boot. A slice that another program
+// has made, under a name that a partition could have, is not among them.
 func (o Output) names(known []unitname.PartitionName) ([]unitname.PartitionName, error) {
 	if o.state == "" {
 		return known, nil
@@ -127,12 +127,6 @@ func (o Output) names(known []unitname.PartitionName) ([]unitname.PartitionName,
 		//guard: a slice of a name that no output was for is somebody else's
 		if name, ok := unitname.ParseSlice(slice); isDropins && ok && name != unitname.Default {
 			add(name)
-		}
-	}
-	if decided, err := decision.Read(o.root); err == nil {
-		for i := range decided.Partitions {
-			//guard: a partition that was removed is remembered for as long as its pods are in it
-			add(decided.Partitions[i].Name)
 		}
 	}
 	return names, nil
@@ -163,13 +157,17 @@ func (o Output) last() string {
 }
 
 // Write makes the units of the plan the valid output. A plan without units, and with nothing to
-// decide, removes the previous output.
+// decide, writes nothing on a node that has no output of this boot. Elsewhere a monitor may run,
+// and follows the decision that there is no partition.
 func (o Output) Write(plan *Plan) error {
 	if o.state == "" {
 		return writeUnits(o.dir, plan.Units)
 	}
 	if len(plan.Units) == 0 && len(plan.Decision.Partitions) == 0 && plan.Decision.ManagedByKubelet == "" {
-		return o.clear()
+		//guard: a node without a partition has no output
+		if _, err := os.Lstat(o.last()); errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
 	}
 	//guard: the size of the memory is kept before the units
 	if err := o.keepMemory(plan); err != nil {
@@ -353,26 +351,6 @@ func (o Output) unlink(names []string) error {
 		errs = append(errs, os.Remove(path))
 	}
 	return errors.Join(errs...)
-}
-
-// clear removes all output of this boot. Otherwise a configuration that breaks later would bring
-// back a partition that was switched off.
-func (o Output) clear() error {
-	valid, trash := filepath.Join(o.state, unitsDir), filepath.Join(o.state, newDir)
-	for _, dir := range []string{filepath.Join(o.state, oldDir), trash} {
-		if err := os.RemoveAll(dir); err != nil {
-			return fmt.Errorf("removing the last output: %w", err)
-		}
-	}
-	// Rename before removing: half of units/ must never count as the last output.
-	//guard: half of an output that is removed is never the last one
-	if err := os.Rename(valid, trash); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("removing the last output: %w", err)
-	}
-	if err := os.RemoveAll(trash); err != nil {
-		return fmt.Errorf("removing the last output: %w", err)
-	}
-	return nil
 }
 
 // fileNames returns the files below dir, relative to it and sorted.

@@ -36,18 +36,10 @@ const (
 // TestSoakChurn creates and deletes 100 pods in random order: undisturbed, while the monitor is
 // killed, and while systemd is reloaded and re-executed.
 func TestSoakChurn(t *testing.T) {
-	sampler := filepath.Join(t.TempDir(), "sampler")
-	if err := testkit.Build("nodepartition/tests/e2e/sampler", sampler); err != nil {
-		t.Fatal(err)
-	}
 	seed := seedFrom(t, "CHURN_SEED")
 	onEach(t, kinds(allFlavours(), allFlavours()...), func(t *testing.T, flavour string) {
 		n := monitored(t, flavour, "1Gi")
-		if err := n.CopyTo(t.Context(), lab.File{Path: "/usr/local/bin/sampler", Source: sampler, Mode: 0o755}); err != nil {
-			t.Fatal(err)
-		}
-		c := churner{node: n, random: rand.New(rand.NewPCG(seed, 0)), placing: placing(flavour)}
-		inSlice(t, n, "kube-system", "system-agent", unitname.System, v1.PodQOSBurstable)
+		c := newChurner(t, n, flavour, seed)
 		t.Run("quiet", func(t *testing.T) {
 			// Complaints of the kubelet and the runtime that also occur without the monitor are allowed with
 			// it.
@@ -124,6 +116,20 @@ type churner struct {
 	// patience bounds the wait for a pod that should run before it is deleted. With zero the pod has
 	// to run.
 	patience time.Duration
+}
+
+// newChurner gives a node the sampler, and waits for its member.
+func newChurner(t *testing.T, n *lab.Node, flavour string, seed uint64) *churner {
+	t.Helper()
+	sampler := filepath.Join(t.TempDir(), "sampler")
+	if err := testkit.Build("nodepartition/tests/e2e/sampler", sampler); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.CopyTo(t.Context(), lab.File{Path: "/usr/local/bin/sampler", Source: sampler, Mode: 0o755}); err != nil {
+		t.Fatal(err)
+	}
+	inSlice(t, n, "kube-system", "system-agent", unitname.System, v1.PodQOSBurstable)
+	return &churner{node: n, random: rand.New(rand.NewPCG(seed, 0)), placing: placing(flavour)}
 }
 
 // found is the output of the sampler.

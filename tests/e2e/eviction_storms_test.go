@@ -242,6 +242,12 @@ func (e *evictor) storm(t *testing.T, d drawn, returns int, start func(*evictor,
 	e.through(t)
 	stop()
 	after := e.inits(t)
+	if !containsAll(after, before) {
+		// Beside cgroups and processes that come and go, find and cat miss one that stays (Linux 6.12,
+		// findutils 4.10, once in 45 storms). One that has ended does not come back with its PID and its
+		// start time.
+		after = append(after, e.inits(t)...)
+	}
 	for _, line := range before {
 		if !slices.Contains(after, line) {
 			t.Errorf("%s no longer runs (cgroup, PID, start time); now: %v", line, after)
@@ -284,6 +290,10 @@ func (e *evictor) bystanders(t *testing.T) []string {
 		lines = slices.DeleteFunc(lines, func(line string) bool { return strings.Contains(line, escaped) })
 	}
 	return lines
+}
+
+func containsAll(all, some []string) bool {
+	return !slices.ContainsFunc(some, func(line string) bool { return !slices.Contains(all, line) })
 }
 
 // inits returns a line for each container on the node: its cgroup, and the PID and start time of

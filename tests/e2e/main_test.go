@@ -144,7 +144,7 @@ func kinds(all []string, enough ...string) []string {
 }
 
 // everything reports whether "make test-nodes" runs the tests. It repeats on each flavour what
-// "make test" and "make test-long" show on one.
+// "make test" shows on one.
 func everything() bool { return os.Getenv("LAB_EVERYTHING") != "" }
 
 // run runs a command on the node and returns its output without white space around it.

@@ -15,7 +15,7 @@ import (
 	"strings"
 	"testing"
 
-	"nodepartition/internal/command/check"
+	"nodepartition/internal/state"
 	"nodepartition/tests/generator/golden"
 	"nodepartition/tests/lab"
 	"nodepartition/tests/testkit"
@@ -143,7 +143,7 @@ func (p pages) printed(t *testing.T, n *lab.Node, configurations int) {
 	var reports int
 	messages, addresses := map[string]bool{}, map[string]bool{}
 	for decoder := json.NewDecoder(strings.NewReader(out)); ; reports++ {
-		var report struct{ Findings []check.Finding }
+		var report state.Findings
 		if err := decoder.Decode(&report); errors.Is(err, io.EOF) {
 			break
 		} else if err != nil {
@@ -151,7 +151,7 @@ func (p pages) printed(t *testing.T, n *lab.Node, configurations int) {
 		}
 		refused := false
 		for _, f := range report.Findings {
-			if f.Grade == check.OK {
+			if f.Grade == state.OK {
 				continue
 			}
 			refused = refused || f.Check == "configuration"

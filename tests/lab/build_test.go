@@ -20,11 +20,16 @@ func ownVersions() map[string]string {
 	}
 }
 
-// TestCommonVersions: the kubelet has the versions of go.mod. A module that differs is compiled
-// twice for a first demo, with all packages that import it: golang.org/x/sys takes nearly all of
-// Kubernetes with it.
+// TestCommonVersions: the lab and the kubelet have the programs' versions. A module that differs is
+// compiled twice for a first demo, with all packages that import it: golang.org/x/sys takes nearly
+// all of Kubernetes with it.
 func TestCommonVersions(t *testing.T) {
 	ours := required(t, "../../go.mod")
+	for module, version := range required(t, "go.mod") {
+		if programs, ok := ours[module]; ok && programs != version {
+			t.Errorf("%s is %s in go.mod and %s in ../../go.mod: run \"go get\" here for the newer one", module, version, programs)
+		}
+	}
 	theirs := required(t, "sources/"+kubelet().Source+"/go.mod")
 	own := ownVersions()
 	common := 0
@@ -41,7 +46,7 @@ func TestCommonVersions(t *testing.T) {
 			t.Errorf("%s is %s in both: remove it from ownVersions", module, version)
 		case version != other && !differs:
 			t.Errorf(
-				"%s is %s in go.mod and %s in sources/%s: run \"go get\" there for the newer one, or name a reason in ownVersions",
+				"%s is %s in ../../go.mod and %s in sources/%s: run \"go get\" there for the newer one, or name a reason in ownVersions",
 				module, version, other, kubelet().Source,
 			)
 		case differs:

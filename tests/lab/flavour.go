@@ -29,6 +29,8 @@ type Flavour struct {
 	Socket string
 	// NRI means that the flavour's runtime serves NRI.
 	NRI bool
+	// SELinux means that its nodes enforce the policy of the package selinux-policy-default.
+	SELinux bool `json:",omitempty"`
 	// CPU is added to the processor's model under emulation, behind a comma.
 	CPU string `json:",omitempty"`
 	// Summary describes the flavour in one line.
@@ -106,7 +108,7 @@ func AllFlavours() []Flavour {
 	foreign := debianRuntime
 	foreign.Name, foreign.Arch, foreign.Summary = "arm64", arm64, "arm64, "+debianRuntime.Summary
 	foreign.Programs = slices.Clone(debianRuntime.Programs) // FlavourByName writes into it
-	return []Flavour{
+	all := []Flavour{
 		{
 			Name:    "trixie",
 			Release: "trixie",
@@ -166,6 +168,14 @@ func AllFlavours() []Flavour {
 		debianRuntime,
 		foreign,
 	}
+	// Debian packages the reference policy.
+	enforcing := all[0]
+	enforcing.Name, enforcing.SELinux, enforcing.OnRequest = "selinux", true, true
+	enforcing.Packages = append(slices.Clone(trixiePackages), "selinux-policy-default")
+	enforcing.Overlays = append(slices.Clone(enforcing.Overlays), "selinux")
+	enforcing.Programs = slices.Clone(enforcing.Programs)
+	enforcing.Summary = "SELinux enforcing Debian's policy, " + enforcing.Summary
+	return append(all, enforcing)
 }
 
 const containerdSocket = "/run/containerd/containerd.sock"

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"bytes"
 	"embed"
 	"fmt"
 	"io/fs"
@@ -42,7 +43,11 @@ func guestFiles(folder string) ([]File, error) {
 		if err != nil {
 			return err
 		}
-		files = append(files, File{Path: strings.TrimPrefix(path, root), Data: data})
+		f := File{Path: strings.TrimPrefix(path, root), Data: data}
+		if bytes.HasPrefix(data, []byte("#!")) {
+			f.Mode = 0o755
+		}
+		files = append(files, f)
 		return nil
 	})
 	if err != nil {

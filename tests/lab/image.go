@@ -28,6 +28,8 @@ type image struct {
 	cpu string
 	// arch is its architecture, unless it is this machine's.
 	arch string
+	// selinux means that its kernel has SELinux.
+	selinux bool
 }
 
 func (i image) kernel() string { return filepath.Join(i.dir, "kernel") }
@@ -69,12 +71,12 @@ func (c cache) image(ctx context.Context, f Flavour, progress func(string)) (ima
 		return image{}, err
 	}
 	dir, err := c.ensure(ctx, "images", f.Name, key, func(ctx context.Context, dir string) error {
-		return c.assemble(ctx, f, debian, binaries, image{dir, qemu, f.CPU, f.Arch}, progress)
+		return c.assemble(ctx, f, debian, binaries, image{dir, qemu, f.CPU, f.Arch, f.SELinux}, progress)
 	})
 	if err != nil {
 		return image{}, err
 	}
-	return image{dir, qemu, f.CPU, f.Arch}, nil
+	return image{dir, qemu, f.CPU, f.Arch, f.SELinux}, nil
 }
 
 // allPrograms returns the programs that are built for a flavour. The first podPrograms of them are
@@ -263,6 +265,11 @@ func makeRoot(ctx context.Context, f Flavour, tree string, binaries []string, im
 	}); err != nil {
 		return err
 	}
+	if f.SELinux {
+		if err := label(ctx, tree); err != nil {
+			return err
+		}
+	}
 	if err := makeFileSystem(ctx, tree, img.root(), "lab-root", rootSize); err != nil {
 		return err
 	}
@@ -375,7 +382,7 @@ func bake(ctx context.Context, img image, accel accel, progress func(string)) er
 	m := machine{
 		Name: "lab-bake", Image: img, Root: disk{img.root(), "raw"}, Seed: seed, Console: filepath.Join(img.dir, "bake.log"),
 		CPUs: 2, MemoryMiB: 2048, Accel: accel,
-		KernelArgs: []string{"lab.bake", "systemd.mask=kubelet.service"}, NoReboot: true,
+		KernelArgs: []string{"lab.bake", "systemd.mask=kubelet.service", permissive}, NoReboot: true,
 	}
 	if err := runToEnd(ctx, m, bakedMark, bakeTimeout, progress); err != nil {
 		return err

@@ -49,11 +49,11 @@ type machine struct {
 	Incoming   string // file of a saved machine to resume instead of booting
 }
 
-// kernelArgs returns the arguments that every machine of an architecture has. Mitigations cost much
+// kernelArgs returns the arguments that every machine with an image has. Mitigations cost much
 // under emulation and protect nothing here.
-func kernelArgs(arch string) []string {
+func kernelArgs(img image) []string {
 	args := []string{
-		"root=/dev/vda", "rw", "console=" + platformOf(arch).console, "psi=1", "net.ifnames=0", "mitigations=off",
+		"root=/dev/vda", "rw", "console=" + platformOf(img.arch).console, "psi=1", "net.ifnames=0", "mitigations=off",
 		"nowatchdog", "loglevel=5", "systemd.show_status=0", "cryptomgr.notests", "tsc=reliable", "panic=-1", securityModules,
 		// On a busy host the emulated timer is late for the kernel's test of it: "IO-APIC + timer doesn't
 		// work!" (6.12, qemu 10.0).
@@ -67,7 +67,10 @@ func kernelArgs(arch string) []string {
 		// third of the work of a busy node's kernel (6.12, /proc/profile).
 		"init_on_alloc=0", "hardened_usercopy=off", "randomize_kstack_offset=off", "audit=0",
 	}
-	if arch == "" {
+	if img.selinux {
+		args = withSELinux(args)
+	}
+	if img.arch == "" {
 		return args
 	}
 	// The kernel gives an argument that it does not know to its first process.
@@ -90,7 +93,7 @@ func (m machine) args() []string {
 		"-nodefaults", "-no-user-config", "-display", "none", "-machine", p.machine, "-accel", string(m.Accel),
 		"-cpu", m.Accel.cpu(p) + m.Image.cpu, "-smp", strconv.Itoa(m.CPUs), "-m", strconv.Itoa(m.MemoryMiB),
 		"-kernel", m.Image.kernel(), "-initrd", m.Image.initrd(),
-		"-append", strings.Join(append(kernelArgs(m.Image.arch), m.KernelArgs...), " "),
+		"-append", strings.Join(append(kernelArgs(m.Image), m.KernelArgs...), " "),
 		"-chardev", consoleArg(m.Console), "-serial", "chardev:console",
 		"-device", "virtio-rng-pci",
 	}

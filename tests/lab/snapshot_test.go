@@ -16,7 +16,7 @@ func TestSnapshotKey(t *testing.T) {
 		return path
 	}
 	old := emulator("old", "QEMU emulator version 10.0.0")
-	img, k := image{"/cache/images/trixie-1", old, "", ""}, keys{"/cache/keys/ssh-1"}
+	img, k := image{dir: "/cache/images/trixie-1", qemu: old}, keys{"/cache/keys/ssh-1"}
 	keyFor := func(img image, k keys, a accel) key {
 		t.Helper()
 		key, err := snapshotKey(t.Context(), img, k, a)
@@ -31,9 +31,9 @@ func TestSnapshotKey(t *testing.T) {
 	}
 	seen := map[key]string{first: "the first"}
 	for name, other := range map[string]key{
-		"another image": keyFor(image{"/cache/images/trixie-2", old, "", ""}, k, softwareEmulation),
-		"another qemu":  keyFor(image{img.dir, emulator("new", "QEMU emulator version 10.0.1"), "", ""}, k, softwareEmulation),
-		"another CPU":   keyFor(image{img.dir, old, ",avx=off", ""}, k, softwareEmulation),
+		"another image": keyFor(image{dir: "/cache/images/trixie-2", qemu: old}, k, softwareEmulation),
+		"another qemu":  keyFor(image{dir: img.dir, qemu: emulator("new", "QEMU emulator version 10.0.1")}, k, softwareEmulation),
+		"another CPU":   keyFor(image{dir: img.dir, qemu: old, cpu: ",avx=off"}, k, softwareEmulation),
 		"other keys":    keyFor(img, keys{"/cache/keys/ssh-2"}, softwareEmulation),
 		"KVM":           keyFor(img, k, hardwareKVM),
 	} {
@@ -47,7 +47,7 @@ func TestSnapshotKey(t *testing.T) {
 	if updated := keyFor(img, k, softwareEmulation); seen[updated] != "" {
 		t.Errorf("an updated qemu has the key of %s", seen[updated])
 	}
-	if _, err := snapshotKey(t.Context(), image{img.dir, filepath.Join(dir, "none"), "", ""}, k, softwareEmulation); err == nil {
+	if _, err := snapshotKey(t.Context(), image{dir: img.dir, qemu: filepath.Join(dir, "none")}, k, softwareEmulation); err == nil {
 		t.Error("a qemu that is not there has a key")
 	}
 }

@@ -165,4 +165,7 @@ require (
 
 tool helm.sh/helm/v3/cmd/helm
 
-replace nodepartition => ../../..
+replace (
+	nodepartition => ../../..
+	nodepartition/tests/lab => ../../../tests/lab
+)

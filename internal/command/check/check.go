@@ -11,41 +11,27 @@ import (
 	"slices"
 	"strings"
 
-	"nodepartition/internal/kubeletconfig"
 	"nodepartition/internal/node"
 	"nodepartition/internal/node/options"
 	"nodepartition/internal/oneline"
 	"nodepartition/internal/output"
+	"nodepartition/internal/state"
 	"nodepartition/internal/terminal"
 )
 
-// Grade is the severity of a finding.
-type Grade string
+// Finding is what a check finds.
+type Finding = state.Finding
+
+// Grade is the grade of a finding.
+type Grade = state.Grade
 
 // The grades.
 const (
-	OK      Grade = "ok"
-	Warning Grade = "warning"
-	Error   Grade = "error"
-	// Ignored is a warning or an error of a check that the user ignores.
-	Ignored Grade = "ignored"
+	OK      = state.OK
+	Warning = state.Warning
+	Error   = state.Error
+	Ignored = state.Ignored
 )
-
-// Finding is a result of a check. Its JSON is for scripts: new versions add fields and do not
-// change them.
-type Finding struct {
-	// Check is the name of the check. One check may find several things.
-	Check string `json:"check"`
-	Grade Grade  `json:"grade"`
-	// Found describes the state of the node, or the problem.
-	Found string `json:"found"`
-	// Change is the remedy. It is empty if Found contains it, or if there is nothing to do.
-	Change string `json:"change,omitempty"`
-	// Docs is the page and section that explains it, for all grades but OK.
-	Docs string `json:"docs,omitempty"`
-	// Looked lists the files that were read or skipped, with the reason.
-	Looked []kubeletconfig.Look `json:"looked,omitempty"`
-}
 
 // Node checks the node, in the order in which an operator needs the results: first the
 // configuration. Findings of the checks in ignored have the grade Ignored, unless they are OK.
@@ -176,7 +162,5 @@ func counts(found []Finding) string {
 
 // WriteJSON writes findings for scripts.
 func WriteJSON(w io.Writer, found []Finding) error {
-	return output.JSONWithCommands(w, struct {
-		Findings []Finding `json:"findings"`
-	}{append([]Finding{}, found...)})
+	return output.JSONWithCommands(w, state.Findings{Findings: append([]Finding{}, found...)})
 }

@@ -3,6 +3,7 @@ package check
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"nodepartition/internal/kubeletconfig"
 	"nodepartition/pkg/slices/config"
@@ -34,7 +35,23 @@ func (c *checks) namespaces(ctx context.Context) []Finding {
 			present[sandboxes[i].Namespace] = true
 		}
 	}
-	return absentNamespaces(listed, present)
+	return append(absentNamespaces(listed, present), c.withoutPods(present)...)
+}
+
+// withoutPods warns of partitions whose namespaces all have no pod here. One that is misspelt
+// beside others is only listed: a namespace need not have pods on each node.
+func (c *checks) withoutPods(present map[string]bool) []Finding {
+	var found []Finding
+	for i := range c.desired.Partitions {
+		p := &c.desired.Partitions[i]
+		if len(p.Namespaces) > 0 && !slices.ContainsFunc(p.Namespaces, func(name string) bool { return present[name] }) {
+			found = append(found, changing(
+				Warning, "correct a name that is misspelt: kubectl get namespaces lists them",
+				"partition %s is without pods: none of its namespaces has a pod on this node", p.Name,
+			)...)
+		}
+	}
+	return found
 }
 
 // listedNamespace is a namespace in a field of the configuration.

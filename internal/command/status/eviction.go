@@ -16,58 +16,15 @@ import (
 	"nodepartition/internal/host"
 	"nodepartition/internal/node"
 	"nodepartition/internal/oneline"
+	"nodepartition/internal/state"
 	"nodepartition/internal/terminal"
-	"nodepartition/internal/thresholds"
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/evict"
 )
 
-// Eviction is the part of status about eviction in a partition. Amounts are in bytes.
-type Eviction struct {
-	// Mode is on, off or dry-run.
-	Mode string `json:"mode"`
-	// AvailableBytes is the memory left below the limit. Page cache does not count as used.
-	// WorkingSetBytes is the working set as the kubelet would count it.
-	AvailableBytes  uint64 `json:"availableBytes"`
-	WorkingSetBytes uint64 `json:"workingSetBytes"`
-	// OwnerlessBytes is the memory that belongs to no pod that runs in the partition
-	// (evict.Ownerless).
-	OwnerlessBytes uint64 `json:"ownerlessBytes"`
-	// NoLimit means that the partition has no memory limit: AvailableBytes is 0, and no pod is
-	// evicted.
-	NoLimit bool `json:"noLimit,omitempty"`
-	// HardBytes and SoftBytes are the thresholds, 0 for none; SoftGrace is in nanoseconds.
-	HardBytes uint64        `json:"hardBytes"`
-	SoftBytes uint64        `json:"softBytes"`
-	SoftGrace time.Duration `json:"softGrace"`
-	// Crossed is the threshold that is crossed now.
-	Crossed evict.Threshold `json:"crossed,omitempty"`
-	// Estimated means that requests and priorities are approximations, because the kubelet serves no
-	// Pods API.
-	Estimated bool `json:"estimated"`
-	// Order lists the pods of the partition in eviction order.
-	Order []Candidate `json:"order"`
-	// Open lists the evictions in progress, and Last those that have ended, the newest last.
-	Open []evict.Eviction `json:"open"`
-	Last []evict.Eviction `json:"last"`
-}
-
-// Candidate is a pod of the partition, with the values that rank it. Skip is the reason why it is
-// not a candidate.
-type Candidate struct {
-	Namespace       string     `json:"namespace"`
-	Name            string     `json:"name"`
-	UID             string     `json:"uid"`
-	Priority        int32      `json:"priority"`
-	WorkingSetBytes uint64     `json:"workingSetBytes"`
-	RequestBytes    uint64     `json:"requestBytes"`
-	Estimated       bool       `json:"estimated"`
-	Skip            evict.Skip `json:"skip,omitempty"`
-}
-
 // readMemory reads the memory of a partition, and ranks its pods as the service does. It evicts
 // none.
-func (a *Active) readMemory(n host.Node, config evict.Settings, pods []evict.Pod) error {
+func readMemory(a *state.Partition, n host.Node, config evict.Settings, pods []evict.Pod) error {
 	meter, err := n.Cgroups.MemoryMeter(unitname.CgroupPath(a.Slice))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -88,7 +45,7 @@ func (a *Active) readMemory(n host.Node, config evict.Settings, pods []evict.Pod
 // readEviction ranks the pods of a partition whose memory was read.
 func readEviction(
 	n host.Node, name unitname.PartitionName, config evict.Settings, reading cgroupfs.MemoryReading, pods []evict.Pod,
-) (*Eviction, error) {
+) (*state.Eviction, error) {
 	history, err := node.ReadEvictions(n, name)
 	if err != nil {
 		return nil, err
@@ -106,7 +63,7 @@ func readEviction(
 		State: evict.State{Cooldown: history.Cooldown, Stays: history.Stays},
 	}
 	decision, config := evict.Decide(snapshot), snapshot.Effective()
-	s := &Eviction{
+	s := &state.Eviction{
 		Mode:            "on",
 		AvailableBytes:  decision.Available,
 		WorkingSetBytes: reading.WorkingSet(),
@@ -115,7 +72,7 @@ func readEviction(
 		SoftBytes:       config.Soft,
 		SoftGrace:       config.SoftGrace,
 		Crossed:         decision.Crossed,
-		Order:           []Candidate{},
+		Order:           []state.Candidate{},
 		Open:            append([]evict.Eviction{}, history.Open...),
 		Last:            append([]evict.Eviction{}, history.Last...),
 	}
@@ -130,10 +87,10 @@ func readEviction(
 	}
 	for _, c := range decision.Order {
 		s.Estimated = s.Estimated || c.Estimated
-		s.Order = append(
-			s.Order,
-			Candidate{c.Namespace, c.Name, c.UID, c.Priority, c.Usage.WorkingSet, c.Request, c.Estimated, c.Skip},
-		)
+		s.Order = append(s.Order, state.Candidate{
+			Namespace: c.Namespace, Name: c.Name, UID: c.UID, Priority: c.Priority,
+			WorkingSetBytes: c.Usage.WorkingSet, RequestBytes: c.Request, Estimated: c.Estimated, Skip: c.Skip,
+		})
 	}
 	return s, errors.Join(problems...)
 }
@@ -142,7 +99,7 @@ func readEviction(
 const shownEvictions = 5
 
 // writeEviction writes the state of evictions. whose says of which partition, if there are several.
-func writeEviction(w io.Writer, whose string, s *Eviction) error {
+func writeEviction(w io.Writer, whose string, s *state.Eviction) error {
 	if s == nil {
 		return nil
 	}
@@ -164,12 +121,8 @@ func writeEviction(w io.Writer, whose string, s *Eviction) error {
 		if s.SoftBytes > 0 {
 			fmt.Fprintf(&text, ", or below %s for %s", bytesize.Text(s.SoftBytes), s.SoftGrace)
 		}
-		switch nearest := thresholds.Nearest(s.HardBytes, s.SoftBytes); {
-		case nearest == 0 || s.AvailableBytes < nearest:
-		case s.SoftBytes > s.HardBytes:
-			fmt.Fprintf(&text, ": %s until the soft threshold", bytesize.Text(s.AvailableBytes-nearest))
-		default:
-			fmt.Fprintf(&text, ": %s until an eviction", bytesize.Text(s.AvailableBytes-nearest))
+		if margin := state.Margin(s.AvailableBytes, s.HardBytes, s.SoftBytes); margin != "" {
+			fmt.Fprintf(&text, ": %s", margin)
 		}
 		if s.Crossed != "" {
 			styles["Eviction"] = terminal.Alarm
@@ -190,12 +143,13 @@ func writeEviction(w io.Writer, whose string, s *Eviction) error {
 		fmt.Fprintln(w)
 		table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(table, "EVICTION ORDER\tNAMESPACE\tPOD\tPRIORITY\tWORKING SET\tREQUESTS")
-		turn := 0
+		candidates := 0
 		for _, c := range s.Order {
-			place := "never: " + string(c.Skip)
+			place := state.Turn(c.Skip, candidates)
 			if c.Skip == "" {
-				turn++
-				place = ordinal(turn)
+				candidates++
+			} else {
+				place += ": " + string(c.Skip)
 			}
 			fmt.Fprintf(
 				table, "%s\t%s\t%s\t%d\t%s\t%s\n",
@@ -210,15 +164,7 @@ func writeEviction(w io.Writer, whose string, s *Eviction) error {
 	return writeEvictions(w, s)
 }
 
-// ordinal returns "next" for 1, and "n." otherwise.
-func ordinal(n int) string {
-	if n == 1 {
-		return "next"
-	}
-	return fmt.Sprintf("%d.", n)
-}
-
-func writeEvictions(w io.Writer, s *Eviction) error {
+func writeEvictions(w io.Writer, s *state.Eviction) error {
 	last := s.Last[max(0, len(s.Last)-shownEvictions):]
 	if len(last)+len(s.Open) == 0 {
 		return nil

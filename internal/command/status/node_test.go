@@ -16,6 +16,7 @@ import (
 
 	"nodepartition/internal/node"
 	"nodepartition/internal/node/options"
+	"nodepartition/internal/state"
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/evict"
 	"nodepartition/pkg/podmove"
@@ -29,7 +30,7 @@ const evictionsFile = "/run/node-partition/monitor/evictions.json"
 type flag func(*options.Options)
 
 // shown returns the status of a node, as it is written in JSON, and the table.
-func shown(t *testing.T, n *fakenode.Node, flags ...flag) (s Status, table string) {
+func shown(t *testing.T, n *fakenode.Node, flags ...flag) (s state.Status, table string) {
 	t.Helper()
 	o := n.Options()
 	for _, set := range flags {
@@ -206,7 +207,7 @@ func TestStatusEviction(t *testing.T) {
 	}
 	// etcd exceeds its request by more, and has a higher priority. No pod outside the partition is in
 	// the list.
-	want := []Candidate{
+	want := []state.Candidate{
 		{Namespace: "kube-system", Name: "dns", UID: fakenode.UID, Priority: 10, WorkingSetBytes: 30 << 20, RequestBytes: 10 << 20},
 		{Namespace: "kube-system", Name: "etcd", UID: fakenode.Pods[1].UID, Priority: 2_000_001_000, WorkingSetBytes: 32 << 20, RequestBytes: 1 << 20, Skip: evict.SkipStatic},
 	}

@@ -3,6 +3,7 @@
 package status
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,6 +26,7 @@ import (
 	"nodepartition/internal/node/trial"
 	"nodepartition/internal/oneline"
 	"nodepartition/internal/output"
+	"nodepartition/internal/state"
 	"nodepartition/internal/terminal"
 	"nodepartition/internal/unitname"
 	"nodepartition/internal/workload"
@@ -32,63 +34,9 @@ import (
 	"nodepartition/pkg/podmove"
 )
 
-// Status holds the output of the command status. Its JSON is for scripts: from 0.1.0 on, versions
-// add fields and do not change them.
-type Status struct {
-	// Partitions lists the active partitions. It is empty, and not absent, if there is none.
-	Partitions []Active `json:"partitions"`
-	// Problem is the reason why the configuration is not applied, or why there is no partition, and
-	// what could not be read.
-	Problem string `json:"problem,omitempty"`
-	// Trial is absent if none is running.
-	Trial *trial.Trial `json:"trial,omitempty"`
-	// Service is "ready", or the reason why the service is not.
-	Service string `json:"service"`
-	// NodeResource holds the capacity of the resources of workload types on the Node, in
-	// thousandths of a CPU, by type, when the service last saw it. It is absent without any.
-	NodeResource map[string]int64 `json:"nodeResource,omitempty"`
-	// PodsUnknown is the reason why the pods are missing, as if the node had none: the container
-	// runtime does not answer. It is absent if they are known.
-	PodsUnknown string `json:"podsUnknown,omitempty"`
-	podmove.Report
-}
-
-// Active is an active partition. Amounts are in bytes.
-type Active struct {
-	Name  unitname.PartitionName `json:"name"`
-	Slice string                 `json:"slice"`
-	// Types lists the workload types whose pods are members.
-	Types       []string `json:"types,omitempty"`
-	Namespaces  []string `json:"namespaces"`
-	MemoryBytes uint64   `json:"memoryBytes"`
-	// LimitBytes is absent without a limit.
-	LimitBytes *uint64 `json:"limitBytes,omitempty"`
-	// SwapBytes is in addition to MemoryBytes, and has no part in evictions.
-	SwapBytes uint64 `json:"swapBytes,omitempty"`
-	// MinBytes and LowBytes are its protected memory, memory.min and memory.low.
-	MinBytes uint64 `json:"minBytes,omitempty"`
-	LowBytes uint64 `json:"lowBytes,omitempty"`
-	CPUs     string `json:"cpuset,omitempty"`
-	// Exclusive means that no other pod runs on CPUs.
-	Exclusive bool   `json:"exclusive,omitempty"`
-	CPUWeight uint64 `json:"cpuWeight"`
-	Used
-	// Eviction is nil if its state could not be read.
-	Eviction *Eviction `json:"eviction,omitempty"`
-}
-
-// Used is the usage of a partition as eviction counts it: memory that the kernel cannot reclaim.
-// Page cache and half of the reclaimable slabs are left out. A memory limit needs room for it.
-type Used struct {
-	UsedBytes uint64 `json:"usedBytes"`
-	// UsedPeakBytes is the largest of the last five minutes, by the readings of the service. It is
-	// absent if the service does not answer.
-	UsedPeakBytes uint64 `json:"usedPeakBytes,omitempty"`
-}
-
 // Read reads the node and queries the service, if it is running.
-func Read(ctx context.Context, o options.Options) (Status, error) {
-	status := Status{Partitions: []Active{}, Service: service(ctx, o)}
+func Read(ctx context.Context, o options.Options) (state.Status, error) {
+	status := state.Status{Partitions: []state.Partition{}, Service: service(ctx, o)}
 	config, err := node.Load(o.Node, o.Mode)
 	if err == nil && config.Problem == nil {
 		status.Problem = config.ManagedByKubelet
@@ -131,20 +79,20 @@ func Read(ctx context.Context, o options.Options) (Status, error) {
 	for i := range status.Partitions {
 		p := &status.Partitions[i]
 		settings := node.EvictionSettings(config.Of(p.Name).Eviction, o.Eviction)
-		if err := p.readMemory(o.Node, settings, pods(p.Name)); err != nil {
+		if err := readMemory(p, o.Node, settings, pods(p.Name)); err != nil {
 			unread(err) // the places of the pods are shown nevertheless
 		}
 	}
 	status.Report = report
 	if o.Node.Answers() == nil {
-		status.add(control.Service{Socket: o.Node.Path(node.ControlSocket), Listen: o.Listen}.LastReport(ctx))
+		add(&status, control.Service{Socket: o.Node.Path(node.ControlSocket), Listen: o.Listen}.LastReport(ctx))
 	}
 	return status, nil
 }
 
 // add adds what only the service knows: which pods are being moved, which moves have failed, and
 // the usage of the last minutes.
-func (s *Status) add(told control.Report) {
+func add(s *state.Status, told control.Report) {
 	known := map[string]podmove.PodReport{}
 	for i := range told.Pods {
 		known[told.Pods[i].UID] = told.Pods[i]
@@ -166,8 +114,8 @@ func (s *Status) add(told control.Report) {
 }
 
 // readActive reads the cgroup of a partition. It returns false if the partition is not active.
-func readActive(fs cgroupfs.FS, name unitname.PartitionName) (Active, bool) {
-	active := Active{Name: name, Slice: name.Slice()}
+func readActive(fs cgroupfs.FS, name unitname.PartitionName) (state.Partition, bool) {
+	active := state.Partition{Name: name, Slice: name.Slice()}
 	path := unitname.CgroupPath(active.Slice)
 	limits, err := fs.Limits(path)
 	if err != nil {
@@ -211,11 +159,11 @@ func readPods(ctx context.Context, o options.Options, config podmove.Policy) (po
 	runtime := node.NewRuntime(o.Node, o.Runtime, node.AskSystemctl(o.Node), func(bool) {})
 	defer runtime.Close() // Watch reads every other second
 	gatherer := podmove.Gatherer{Cgroups: o.Node.Cgroups, Proc: o.Node.Proc, Kubelet: kubelet, Runtime: runtime}
-	state := podmove.Unavailable
+	nri := podmove.Unavailable
 	if node.Served(ctx, o.NRI) == nil {
-		state = podmove.Working
+		nri = podmove.Working
 	}
-	snapshot, err := gatherer.Snapshot(ctx, config, state)
+	snapshot, err := gatherer.Snapshot(ctx, config, nri)
 	if err != nil {
 		return none, noPods, err
 	}
@@ -233,7 +181,7 @@ func readPods(ctx context.Context, o options.Options, config podmove.Policy) (po
 func noPods(unitname.PartitionName) []evict.Pod { return nil }
 
 // WriteJSON writes a status for scripts.
-func WriteJSON(w io.Writer, status Status) error {
+func WriteJSON(w io.Writer, status state.Status) error {
 	return output.JSON(w, status)
 }
 
@@ -241,10 +189,10 @@ func WriteJSON(w io.Writer, status Status) error {
 const margin = 12
 
 // WriteTable writes a status for people.
-func WriteTable(w io.Writer, status Status) error {
+func WriteTable(w io.Writer, status state.Status) error {
 	var text strings.Builder
 	for i := range status.Partitions {
-		status.Partitions[i].write(&text)
+		writePartition(&text, &status.Partitions[i])
 	}
 	if len(status.Partitions) == 0 {
 		fmt.Fprintln(&text, "Partition   none is active")
@@ -316,7 +264,7 @@ func writePods(w io.Writer, pods []podmove.PodReport) error {
 	return table.Flush()
 }
 
-func (a *Active) write(w io.Writer) {
+func writePartition(w io.Writer, a *state.Partition) {
 	fmt.Fprintf(w, "Partition   %s\n", a.Slice)
 	if len(a.Types) > 0 {
 		fmt.Fprintf(w, "Types       %s\n", strings.Join(a.Types, ", "))
@@ -352,13 +300,8 @@ func (a *Active) write(w io.Writer) {
 }
 
 func why(pod podmove.PodReport) string {
-	switch {
-	case pod.Reason != "":
-		return string(pod.Reason) + ": " + pod.Next
-	case pod.IdleCPUs != "":
-		return "has CPUs " + pod.IdleCPUs + " exclusively, outside the partition's cpuset: they are idle"
-	case pod.LiveMoved > 0:
-		return "moved live, " + bytesize.Text(pod.OutsideBytes) + " stayed outside"
+	if pod.Reason != "" {
+		return string(pod.Reason) + ": " + pod.Place()
 	}
-	return "-"
+	return cmp.Or(pod.Place(), "-")
 }

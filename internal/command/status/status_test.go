@@ -12,6 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"nodepartition/internal/membership"
+	"nodepartition/internal/state"
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/evict"
 	"nodepartition/pkg/podmove"
@@ -19,11 +20,11 @@ import (
 
 const uid = "11111111-2222-3333-4444-555555555555"
 
-func reportOf(pods ...podmove.PodReport) Status {
-	return Status{Service: "ready", Report: podmove.Report{Pods: pods}}
+func reportOf(pods ...podmove.PodReport) state.Status {
+	return state.Status{Service: "ready", Report: podmove.Report{Pods: pods}}
 }
 
-func table(t *testing.T, s Status) string {
+func table(t *testing.T, s state.Status) string {
 	t.Helper()
 	var out bytes.Buffer
 	if err := WriteTable(&out, s); err != nil {
@@ -52,7 +53,7 @@ func TestTable(t *testing.T) {
 		},
 	)
 	limit := uint64(512 << 20)
-	s.Partitions = []Active{{
+	s.Partitions = []state.Partition{{
 		Name: unitname.System, Slice: unitname.System.Slice(), Types: []string{"infra", "management"},
 		Namespaces: []string{"kube-system", "monitoring"}, MemoryBytes: 100<<20 + 1, LimitBytes: &limit, CPUs: "0-1,3", CPUWeight: 79,
 	}}
@@ -91,7 +92,7 @@ NAMESPACE  POD  QOS  MEMBER  PARTITION  CONTAINERS  MISPLACED  WHY
 	if got := table(t, s); got != want {
 		t.Errorf("got\n%s; want\n%s", got, want)
 	}
-	s.Partitions = []Active{{Namespaces: []string{"kube-system"}}}
+	s.Partitions = []state.Partition{{Namespaces: []string{"kube-system"}}}
 	if got := table(t, s); !strings.Contains(got, "Memory      0 of no limit\n") || strings.Contains(got, "CPUs") {
 		t.Errorf("without a limit:\n%s", got)
 	}
@@ -125,7 +126,7 @@ func TestJSON(t *testing.T) {
 		if !utf8.Valid(out.Bytes()) || strings.ContainsAny(out.String(), "\x1b\x00\t") {
 			t.Errorf("%q: control characters in\n%s", name, out.String())
 		}
-		var back Status
+		var back state.Status
 		decoder := json.NewDecoder(&out)
 		if err := decoder.Decode(&back); err != nil {
 			t.Errorf("%q: %v", name, err)
@@ -150,7 +151,7 @@ func TestJSONFields(t *testing.T) {
 	limit := uint64(1)
 	asks := &podmove.WorkloadReport{Type: "a", By: membership.ByNamespace, Refused: membership.Forbidden, MilliCPU: 1, Flaw: "flaw"}
 	s := reportOf(podmove.PodReport{Reason: podmove.ReasonPending, Next: "it is moved next", Workload: asks})
-	s.Partitions = []Active{{LimitBytes: &limit, CPUs: "0", Used: Used{1, 2}, Types: []string{"a"}, Exclusive: true}}
+	s.Partitions = []state.Partition{{LimitBytes: &limit, CPUs: "0", UsedBytes: 1, UsedPeakBytes: 2, Types: []string{"a"}, Exclusive: true}}
 	s.Problem, s.NodeResource = "problem", map[string]int64{"a": 2000}
 	var out bytes.Buffer
 	if err := WriteJSON(&out, s); err != nil {
@@ -213,10 +214,10 @@ func TestJSONWithoutWorkload(t *testing.T) {
 }
 
 // guardedStatus returns a status with a partition that evicts.
-func guardedStatus() Status {
+func guardedStatus() state.Status {
 	s := reportOf()
 	limit := uint64(512 << 20)
-	s.Partitions = []Active{{
+	s.Partitions = []state.Partition{{
 		Name: unitname.System, Slice: unitname.System.Slice(),
 		Namespaces: []string{"kube-system"}, MemoryBytes: 490 << 20, LimitBytes: &limit, CPUWeight: 79,
 	}}
@@ -232,10 +233,10 @@ func guardedStatus() Status {
 	refused.Problem = "not tried again: not allowed"
 	dry.DryRun = true
 	open.Threshold = evict.Soft
-	s.Partitions[0].Eviction = &Eviction{
+	s.Partitions[0].Eviction = &state.Eviction{
 		Mode: "on", AvailableBytes: 22 << 20, WorkingSetBytes: 495 << 20, HardBytes: 32 << 20, SoftBytes: 64 << 20, SoftGrace: 90 * time.Second,
 		Crossed: evict.Hard, Estimated: true,
-		Order: []Candidate{
+		Order: []state.Candidate{
 			{Namespace: "kube-system", Name: "etcd", UID: "1", WorkingSetBytes: 300 << 20, RequestBytes: 100 << 20, Skip: evict.SkipStatic},
 			{Namespace: "kube-system", Name: "dns-1", UID: "2", Priority: -5, WorkingSetBytes: 80 << 20, RequestBytes: 70 << 20, Estimated: true},
 			{Namespace: "monitoring", Name: "agent", UID: "3", Priority: 2_000_000_000, WorkingSetBytes: 10 << 20, RequestBytes: 20 << 20},
@@ -260,7 +261,7 @@ Service     ready
 NAMESPACE  POD  QOS  MEMBER  PARTITION  CONTAINERS  MISPLACED  WHY
 `
 		want = `
-Eviction    on, 22Mi available, evicts below 32Mi, or below 64Mi for 1m30s; BELOW THE hard THRESHOLD NOW
+Eviction    on, 22Mi available, evicts below 32Mi, or below 64Mi for 1m30s: 10Mi beyond the hard threshold; BELOW THE hard THRESHOLD NOW
             requests and priorities are estimated: the kubelet serves no Pods API
 
 EVICTION ORDER        NAMESPACE    POD    PRIORITY    WORKING SET  REQUESTS
@@ -284,17 +285,17 @@ EVICTED               NAMESPACE    POD      THRESHOLD  METHOD   USED   REQUESTED
 	}
 	// Statuses with less to show.
 	for name, test := range map[string]struct {
-		eviction *Eviction
+		eviction *state.Eviction
 		want     string
 	}{
 		"no partition": {nil, ""},
-		"off":          {&Eviction{Mode: "off", AvailableBytes: 1}, "\nEviction    off\n"},
-		"calm":         {&Eviction{Mode: "on", AvailableBytes: 300 << 20, HardBytes: 32 << 20}, "\nEviction    on, 300Mi available, evicts below 32Mi: 268Mi until an eviction\n"},
+		"off":          {&state.Eviction{Mode: "off", AvailableBytes: 1}, "\nEviction    off\n"},
+		"calm":         {&state.Eviction{Mode: "on", AvailableBytes: 300 << 20, HardBytes: 32 << 20}, "\nEviction    on, 300Mi available, evicts below 32Mi: 268Mi until an eviction\n"},
 		"soft": {
-			&Eviction{Mode: "on", AvailableBytes: 300 << 20, HardBytes: 32 << 20, SoftBytes: 64 << 20, SoftGrace: time.Minute},
-			"\nEviction    on, 300Mi available, evicts below 32Mi, or below 64Mi for 1m0s: 236Mi until the soft threshold\n",
+			&state.Eviction{Mode: "on", AvailableBytes: 300 << 20, HardBytes: 32 << 20, SoftBytes: 64 << 20, SoftGrace: time.Minute},
+			"\nEviction    on, 300Mi available, evicts below 32Mi, or below 64Mi for 1m0s: 236Mi until the soft threshold, 268Mi until an eviction at once\n",
 		},
-		"dry run": {&Eviction{Mode: "dry-run", AvailableBytes: 300 << 20, HardBytes: 32 << 20}, "\nEviction    dry-run, 300Mi available, evicts below 32Mi: 268Mi until an eviction\n"},
+		"dry run": {&state.Eviction{Mode: "dry-run", AvailableBytes: 300 << 20, HardBytes: 32 << 20}, "\nEviction    dry-run, 300Mi available, evicts below 32Mi: 268Mi until an eviction\n"},
 	} {
 		s.Partitions[0].Eviction = test.eviction
 		if got := table(t, s); got != head+test.want+pods {
@@ -308,7 +309,7 @@ func TestEvictionTableHostile(t *testing.T) {
 	t.Parallel()
 	for _, name := range hostile {
 		s := guardedStatus()
-		s.Partitions[0].Eviction.Order = []Candidate{{Namespace: name, Name: name}}
+		s.Partitions[0].Eviction.Order = []state.Candidate{{Namespace: name, Name: name}}
 		e := evict.Eviction{PodMeta: evict.PodMeta{Namespace: name, Name: name}, Problem: name}
 		s.Partitions[0].Eviction.Last, s.Partitions[0].Eviction.Open = []evict.Eviction{e}, []evict.Eviction{e}
 		text := table(t, s)

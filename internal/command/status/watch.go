@@ -6,6 +6,7 @@ import (
 	"io"
 	"time"
 
+	"nodepartition/internal/state"
 	"nodepartition/internal/terminal"
 )
 
@@ -15,7 +16,8 @@ const interval = 2 * time.Second
 // Watch writes what read returns, and again every two seconds, until reading or writing fails. On a
 // terminal each status replaces the one before.
 func Watch(
-	ctx context.Context, w io.Writer, read func(context.Context) (Status, error), write func(io.Writer, Status) error,
+	ctx context.Context, w io.Writer,
+	read func(context.Context) (state.Status, error), write func(io.Writer, state.Status) error,
 ) error {
 	for tick := time.NewTicker(interval); ; <-tick.C {
 		status, err := read(ctx)
@@ -29,7 +31,7 @@ func Watch(
 }
 
 // WriteWatched writes a status for people that is one of many: with the time at which it was read.
-func WriteWatched(w io.Writer, status Status) error {
+func WriteWatched(w io.Writer, status state.Status) error {
 	if _, err := fmt.Fprintf(w, "Time        %s\n", status.Time.Local().Format(time.DateTime)); err != nil {
 		return err
 	}

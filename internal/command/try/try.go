@@ -19,6 +19,7 @@ import (
 	"nodepartition/internal/node"
 	"nodepartition/internal/node/trial"
 	"nodepartition/internal/oneline"
+	"nodepartition/internal/state"
 	"nodepartition/internal/statefile"
 	"nodepartition/internal/systemctl"
 	"nodepartition/internal/trialend"
@@ -78,16 +79,16 @@ func Start(
 	data []byte,
 	d time.Duration,
 	force bool,
-) (trial.Trial, []string, error) {
+) (state.Trial, []string, error) {
 	lock, err := lockCommands(n)
 	if err != nil {
-		return trial.Trial{}, nil, err
+		return state.Trial{}, nil, err
 	}
 	defer lock.Close()
 	if running, err := trial.Read(n); running != nil {
-		return trial.Trial{}, nil, errors.Join(errRuns, err)
+		return state.Trial{}, nil, errors.Join(errRuns, err)
 	} else if err != nil {
-		return trial.Trial{}, nil, err
+		return state.Trial{}, nil, err
 	}
 	asked, err := judge(n, from, data)
 	if err == nil && !force {
@@ -99,7 +100,7 @@ func Start(
 		asked.Warnings = append(asked.Warnings, switchedOff(from, present, asked)...)
 	}
 	if err != nil {
-		return trial.Trial{}, asked.Warnings, err
+		return state.Trial{}, asked.Warnings, err
 	}
 	started, err := prepareTrial(n, from, data, d)
 	if err == nil {
@@ -107,7 +108,7 @@ func Start(
 	}
 	if err != nil {
 		// The timer may run nevertheless. It then has nothing to do.
-		return trial.Trial{}, asked.Warnings, errors.Join(err, removeAll(n, nextFile, aboutFile))
+		return state.Trial{}, asked.Warnings, errors.Join(err, removeAll(n, nextFile, aboutFile))
 	}
 	err = os.Rename(n.Path(nextFile), n.Path(kubeletconfig.TrialPath))
 	switch {
@@ -117,7 +118,7 @@ func Start(
 		err = errors.New("the time was over before the section was in place; use a longer --for")
 	}
 	if err != nil {
-		return trial.Trial{}, asked.Warnings, errors.Join(
+		return state.Trial{}, asked.Warnings, errors.Join(
 			fmt.Errorf("not applied, going back: %w", err),
 			goBack(context.WithoutCancel(ctx), n),
 		)
@@ -176,23 +177,23 @@ func checkWayBack(n host.Node) (node.Followed, error) {
 
 // prepareTrial writes the files that a trial needs before its timer starts. No program applies them
 // yet.
-func prepareTrial(n host.Node, from string, data []byte, d time.Duration) (trial.Trial, error) {
+func prepareTrial(n host.Node, from string, data []byte, d time.Duration) (state.Trial, error) {
 	override, err := digestOverride(n)
 	if err != nil {
-		return trial.Trial{}, err
+		return state.Trial{}, err
 	}
 	end, err := trialend.Now()
 	if err != nil {
-		return trial.Trial{}, fmt.Errorf("preparing the trial: %w", err)
+		return state.Trial{}, fmt.Errorf("preparing the trial: %w", err)
 	}
 	end.Since += d
-	t := trial.Trial{From: from, Until: time.Now().Add(d).Truncate(time.Second), End: end, Override: override}
+	t := state.Trial{From: from, Until: time.Now().Add(d).Truncate(time.Second), End: end, Override: override}
 	err = statefile.Write(n.Path(aboutFile), t, 0o644)
 	if err == nil {
 		err = os.WriteFile(n.Path(nextFile), data, 0o644)
 	}
 	if err != nil {
-		return trial.Trial{}, fmt.Errorf("preparing the trial: %w", err)
+		return state.Trial{}, fmt.Errorf("preparing the trial: %w", err)
 	}
 	return t, nil
 }

@@ -11,6 +11,7 @@ import (
 	"nodepartition/internal/host"
 	"nodepartition/internal/kubeletconfig"
 	"nodepartition/internal/node/allocatable"
+	"nodepartition/internal/state"
 	"nodepartition/pkg/slices/config"
 )
 
@@ -35,73 +36,11 @@ const (
 	kubelets = "the kubelet's own configuration"
 )
 
-// Result holds what is found. Its JSON is for scripts: new versions add fields and do not change
-// them.
-type Result struct {
-	File string `json:"file"`
-	// As says what the file was taken for: node-partition.yaml, or the kubelet's own configuration.
-	// It is empty for a file that cannot be read as either.
-	As string `json:"as,omitempty"`
-	// AsItHas is the field by which it was taken for the kubelet's own configuration; empty if another
-	// thing tells.
-	AsItHas string `json:"asItHas,omitempty"`
-	Valid   bool   `json:"valid"`
-	// Problems lists the reasons why the generator refuses the file.
-	Problems []Finding `json:"problems"`
-	// Warnings lists remarks on what is valid all the same.
-	Warnings []Finding `json:"warnings"`
-	// Partitions lists the partitions of a valid file, and Left has what they leave for user pods; nil
-	// for a file that is not valid, and for a node whose size is not known.
-	Partitions []Partition `json:"partitions"`
-	Left       *Left       `json:"left,omitempty"`
-	// NotChecked lists what was left out, and why.
-	NotChecked []string `json:"notChecked"`
-}
-
-// Finding is a problem or a remark.
-type Finding struct {
-	// File is the file to change, nearly always the one that is validated.
-	File string `json:"file"`
-	// Field is the path of the field, such as systemPartition.memoryLimit; empty for the file as a
-	// whole.
-	Field string `json:"field"`
-	// Message has the value that was found, and what is wanted.
-	Message string `json:"message"`
-}
-
-// Partition holds the result of one section.
-type Partition struct {
-	Name string `json:"name"`
-	// MemoryLimitBytes is absent without a limit, and for a share of a node whose memory is not
-	// known.
-	MemoryLimitBytes int64 `json:"memoryLimitBytes,omitempty"`
-	// Share is the limit as it is written, such as 12%; empty for a quantity.
-	Share string `json:"share,omitempty"`
-	// ShareOfBytes is the memory that Share is of, if it is known.
-	ShareOfBytes int64 `json:"shareOfBytes,omitempty"`
-	// Bound is memoryLimitMin or memoryLimitMax if that counts in place of Share.
-	Bound string `json:"bound,omitempty"`
-	// EvictsBelowBytes is the nearest threshold of available memory, below which pods are evicted;
-	// absent without a limit that is known.
-	EvictsBelowBytes int64    `json:"evictsBelowBytes,omitempty"`
-	CPUs             string   `json:"cpuset,omitempty"`
-	Namespaces       []string `json:"namespaces"`
-}
-
-// Left holds what partitions, reservations and the eviction threshold leave of a node, as plan
-// computes it.
-type Left struct {
-	MemoryBytes   int64 `json:"memoryBytes"`
-	OfMemoryBytes int64 `json:"ofMemoryBytes"`
-	// MilliCPU is in thousandths of a CPU. User pods may use CPUs of a partition, too, unless it has
-	// them exclusively.
-	MilliCPU int64 `json:"milliCPU"`
-}
-
 // File judges a file. It returns an error only if the node cannot be read.
-func File(o Options) (Result, error) {
-	r := Result{
-		File: o.Name, Problems: []Finding{}, Warnings: []Finding{}, Partitions: []Partition{}, NotChecked: []string{},
+func File(o Options) (state.Validation, error) {
+	r := state.Validation{
+		File: o.Name, Problems: []state.Problem{}, Warnings: []state.Problem{},
+		Partitions: []state.Section{}, NotChecked: []string{},
 	}
 	alone, err := kubeletconfig.LoadDocument(o.Name, o.Data)
 	overrides := alone.System.Overrides() || alone.Workloads.Overrides()
@@ -136,12 +75,12 @@ func File(o Options) (Result, error) {
 	}
 	if len(r.Problems) == 0 {
 		r.Partitions = partitions(found.Partitions)
-		if err := r.leave(found, size); err != nil {
+		if err := leave(&r, found, size); err != nil {
 			r.NotChecked = append(r.NotChecked, "what is left for user pods: "+err.Error())
 		}
 	}
 	if o.Strict {
-		r.Problems, r.Warnings = append(r.Problems, r.Warnings...), []Finding{}
+		r.Problems, r.Warnings = append(r.Problems, r.Warnings...), []state.Problem{}
 	}
 	r.Valid = len(r.Problems) == 0
 	return r, nil
@@ -149,7 +88,7 @@ func File(o Options) (Result, error) {
 
 // leave computes what the partitions leave on a node of a size, by the kubelet's settings in the
 // same files, and warns if it is too little.
-func (r *Result) leave(found *config.Config, size config.Size) error {
+func leave(r *state.Validation, found *config.Config, size config.Size) error {
 	if size.MemoryBytes == 0 || size.CPUs.IsEmpty() || len(found.Partitions) == 0 {
 		return nil
 	}
@@ -159,7 +98,9 @@ func (r *Result) leave(found *config.Config, size config.Size) error {
 	if err != nil {
 		return err
 	}
-	r.Left = &Left{MemoryBytes: b.Remainder.MemoryBytes, OfMemoryBytes: size.MemoryBytes, MilliCPU: b.Remainder.MilliCPU}
+	r.Left = &state.Left{
+		MemoryBytes: b.Remainder.MemoryBytes, OfMemoryBytes: size.MemoryBytes, MilliCPU: b.Remainder.MilliCPU,
+	}
 	for _, short := range b.Short {
 		r.Warnings = append(r.Warnings, split(r.File, short))
 	}
@@ -198,11 +139,11 @@ func notChecked(c *config.Config, size config.Size, overrides bool) []string {
 	)
 }
 
-func partitions(found []config.Partition) []Partition {
-	list := make([]Partition, 0, len(found))
+func partitions(found []config.Partition) []state.Section {
+	list := make([]state.Section, 0, len(found))
 	for i := range found {
 		p := &found[i]
-		shown := Partition{
+		shown := state.Section{
 			Name: string(p.Name), MemoryLimitBytes: p.MemoryLimit, CPUs: p.CPUs.String(),
 			Namespaces: append([]string{}, p.Namespaces...),
 		}
@@ -218,7 +159,7 @@ func partitions(found []config.Partition) []Partition {
 }
 
 // problemOf returns a problem of the generator as a finding. file is the one that is validated.
-func problemOf(file string, err error) Finding {
+func problemOf(file string, err error) state.Problem {
 	var p *config.Problem
 	if !errors.As(err, &p) {
 		return split(file, err.Error())
@@ -227,12 +168,12 @@ func problemOf(file string, err error) Finding {
 	if p.Value != "" {
 		message = p.Value + ": " + message
 	}
-	return Finding{File: p.File, Field: p.Field, Message: message}
+	return state.Problem{File: p.File, Field: p.Field, Message: message}
 }
 
 // split splits a message that begins with the file and perhaps a field.
-func split(file, message string) Finding {
-	f := Finding{File: file, Message: message}
+func split(file, message string) state.Problem {
+	f := state.Problem{File: file, Message: message}
 	if rest, ok := strings.CutPrefix(message, file+": "); ok {
 		f.Message = rest
 	} else if other, rest, ok := strings.Cut(message, ": "); ok && strings.HasPrefix(other, "/") {
@@ -246,8 +187,8 @@ func split(file, message string) Finding {
 	return f
 }
 
-// text returns a finding as the generator logs it.
-func (f *Finding) text() string {
+// textOf returns a problem as the generator logs it.
+func textOf(f state.Problem) string {
 	if f.Field == "" {
 		return fmt.Sprintf("%s: %s", f.File, f.Message)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"nodepartition/internal/host"
 	"nodepartition/internal/kubeletconfig"
+	"nodepartition/internal/state"
 	"nodepartition/pkg/slices/config"
 	"nodepartition/tests/fakenode"
 	"nodepartition/tests/generator/golden"
@@ -24,14 +25,14 @@ func goldenSize() config.Size {
 }
 
 // judged returns the result of a file, and its text.
-func judged(t *testing.T, o Options) (Result, string) {
+func judged(t *testing.T, o Options) (state.Validation, string) {
 	t.Helper()
 	r, err := File(o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var text, encoded bytes.Buffer
-	var back Result
+	var back state.Validation
 	if err := errors.Join(WriteText(&text, r), WriteJSON(&encoded, r), json.Unmarshal(encoded.Bytes(), &back)); err != nil {
 		t.Fatalf("%v:\n%s", err, &encoded)
 	}
@@ -67,7 +68,7 @@ func TestSameWords(t *testing.T) {
 		}
 		var got []string
 		for i := range r.Problems {
-			got = append(got, "partition-generator: "+r.Problems[i].text())
+			got = append(got, "partition-generator: "+textOf(r.Problems[i]))
 		}
 		var want []string
 		for line := range strings.Lines(c.Want.Messages) {
@@ -113,7 +114,7 @@ func TestSameWarnings(t *testing.T) {
 		got, want := make([]string, 0, len(r.Warnings)), []string{}
 		for i := range r.Warnings {
 			if !strings.Contains(r.Warnings[i].Message, "for user pods") { // of a capacity
-				got = append(got, "partition-generator: "+r.Warnings[i].text())
+				got = append(got, "partition-generator: "+textOf(r.Warnings[i]))
 			}
 		}
 		for line := range strings.Lines(c.Want.Messages) {
@@ -214,7 +215,7 @@ systemPartition: {memoryLimit: 4GB, memoryLimits: 1, namespaces: [kube-system, a
 workloadPartitions: {batch: {memoryLimit: 10%}}
 `
 	r, shown := judged(t, Options{Name: "kubelet.yaml", Data: []byte(text), Size: goldenSize()})
-	fields := func(list []Finding) (fields []string) {
+	fields := func(list []state.Problem) (fields []string) {
 		for _, f := range list {
 			if f.File != "kubelet.yaml" || strings.HasPrefix(f.Message, "kubelet.yaml") {
 				t.Errorf("%+v", f)

@@ -10,27 +10,28 @@ import (
 	"nodepartition/internal/bytesize"
 	"nodepartition/internal/oneline"
 	"nodepartition/internal/output"
+	"nodepartition/internal/state"
 	"nodepartition/internal/terminal"
 )
 
 // WriteJSON writes a result for scripts.
-func WriteJSON(w io.Writer, r Result) error { return output.JSON(w, r) }
+func WriteJSON(w io.Writer, r state.Validation) error { return output.JSON(w, r) }
 
 // WriteText writes a result for people: problems first, and the verdict at the end.
-func WriteText(w io.Writer, r Result) error {
+func WriteText(w io.Writer, r state.Validation) error {
 	var text strings.Builder
 	const margin = 9 // behind the grade
 	line := func(grade, format string, args ...any) {
 		fmt.Fprintf(&text, "%-*s%s\n", margin, grade, oneline.Terminal(fmt.Sprintf(format, args...)))
 	}
 	for i := range r.Problems {
-		line("error", "%s", r.Problems[i].text())
+		line("error", "%s", textOf(r.Problems[i]))
 	}
 	for i := range r.Warnings {
-		line("warning", "%s", r.Warnings[i].text())
+		line("warning", "%s", textOf(r.Warnings[i]))
 	}
-	for _, p := range r.Partitions {
-		line("ok", "partition %s: %s", p.Name, p.text())
+	for i := range r.Partitions {
+		line("ok", "partition %s: %s", r.Partitions[i].Name, textOfSection(&r.Partitions[i]))
 	}
 	if l := r.Left; l != nil {
 		line("ok", "left for user pods: %s of %s, %s CPUs", bytesize.Round(l.MemoryBytes), bytesize.Round(l.OfMemoryBytes),
@@ -62,8 +63,8 @@ func count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// text describes a partition in one line.
-func (p *Partition) text() string {
+// textOfSection describes a partition in one line.
+func textOfSection(p *state.Section) string {
 	limit := "no memoryLimit"
 	switch {
 	case p.Share != "" && p.ShareOfBytes == 0:

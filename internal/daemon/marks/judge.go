@@ -17,7 +17,7 @@ type Facts struct {
 	Section string
 	// Hangs is an error if a part of the program does.
 	Hangs error
-	// Refused is the error of a configuration that is not followed.
+	// Refused is the error of a configuration that is not followed, and says what is.
 	Refused error
 	// Inactive lists the partitions that are switched on and have no cgroup.
 	Inactive []unitname.PartitionName
@@ -52,8 +52,7 @@ func judge(f Facts) v1.NodeCondition {
 	case f.Hangs != nil:
 		return condition(kubeapi.Ready, v1.ConditionUnknown, reasonHangs, "a part of partition-monitor hangs: "+text(f.Hangs))
 	case f.Refused != nil:
-		return condition(kubeapi.Ready, v1.ConditionFalse, reasonRefused,
-			"the configuration is refused, and the last good one is followed: "+text(f.Refused))
+		return condition(kubeapi.Ready, v1.ConditionFalse, reasonRefused, text(f.Refused))
 	case len(f.Inactive) > 0:
 		names := make([]string, 0, len(f.Inactive))
 		for _, name := range f.Inactive {

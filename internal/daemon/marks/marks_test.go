@@ -47,7 +47,7 @@ func TestJudge(t *testing.T) {
 			func(f *Facts) { f.Inactive, f.Passed = []unitname.PartitionName{"system", "telemetry"}, false },
 			v1.ConditionFalse, reasonInactive, "partition system, telemetry",
 		},
-		"refused": {func(f *Facts) { f.Refused, f.Inactive = errAny, []unitname.PartitionName{"a"} }, v1.ConditionFalse, reasonRefused, "last good one is followed: some"},
+		"refused": {func(f *Facts) { f.Refused, f.Inactive = errAny, []unitname.PartitionName{"a"} }, v1.ConditionFalse, reasonRefused, "some"},
 		"hangs":   {func(f *Facts) { f.Hangs, f.Refused = errAny, errAny }, v1.ConditionUnknown, reasonHangs, "hangs: some"},
 	} {
 		f := fine

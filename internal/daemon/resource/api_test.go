@@ -51,12 +51,12 @@ func TestAPIServer(t *testing.T) {
 	const a, b = "a.workload.openshift.io/cores", "b.workload.openshift.io/cores"
 	cluster := fakeapi.New(t, httptest.NewServer)
 	on, lines := nodeIn(t, "0-3"), &testkit.Buffer{}
-	started := func() (*Resources, func()) {
+	started := func(types ...string) (*Resources, func()) {
 		r := New(Options{API: newAsking(t, cluster), Node: on, Log: lines.Logger()})
+		r.Follow(types) // first, as the daemon does: without a type it removes all
 		return r, running(t, r)
 	}
-	r, stop := started()
-	r.Follow([]string{"a", "b"}) // there is no Node yet
+	_, stop := started("a", "b") // there is no Node yet
 	for cluster.Watches() == 0 {
 		<-time.After(time.Millisecond)
 	}
@@ -80,8 +80,7 @@ func TestAPIServer(t *testing.T) {
 		t.Errorf("requests %q", requests)
 	}
 	cluster.Answer(fakeapi.PatchNode, http.StatusForbidden)
-	r, stop = started()
-	r.Follow([]string{"b"}) // the other type was removed meanwhile
+	_, stop = started("b") // the other type was removed meanwhile
 	for !strings.Contains(lines.String(), "could not be written") {
 		<-time.After(time.Millisecond)
 	}
@@ -90,8 +89,7 @@ func TestAPIServer(t *testing.T) {
 	}
 	stop()
 	cluster.Answer(fakeapi.PatchNode, 0)
-	r, stop = started()
-	r.Follow([]string{"b"})
+	r, stop := started("b")
 	eventually(t, cluster, "removed while it did not run", map[string]string{"cpu": "4", b: "4k"})
 	r.Remove(t.Context())
 	eventually(t, cluster, "switched off", map[string]string{"cpu": "4"})
@@ -109,12 +107,12 @@ func TestAPIServerAfterBoot(t *testing.T) {
 	cluster := fakeapi.New(t, httptest.NewServer)
 	cluster.SetNode("1", map[string]string{theirs: "4k"})
 	r := New(Options{API: newAsking(t, cluster), Node: nodeIn(t, "0-7"), Log: new(testkit.Buffer).Logger()})
-	stop := running(t, r)
 	r.Follow([]string{"a", "b"})
+	stop := running(t, r)
 	eventually(t, cluster, "before", map[string]string{a: "8k", b: "8k", theirs: "4k"})
 	stop()
 	r = New(Options{API: newAsking(t, cluster), Node: nodeIn(t, "0-3"), Log: new(testkit.Buffer).Logger()})
-	defer running(t, r)()
 	r.Follow([]string{"a"})
+	defer running(t, r)()
 	eventually(t, cluster, "after", map[string]string{a: "4k", theirs: "4k"})
 }

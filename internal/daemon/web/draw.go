@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"nodepartition/internal/bytesize"
 	"nodepartition/internal/samples"
 	"nodepartition/internal/thresholds"
 )
@@ -85,9 +86,9 @@ func (p point) Margin() string {
 	case p.Limit == 0:
 		return "no limit"
 	case m < 0:
-		return humanBytes(uint64(-m)) + " short"
+		return bytesize.Text(uint64(-m)) + " short"
 	default:
-		return humanBytes(uint64(m))
+		return bytesize.Text(uint64(m))
 	}
 }
 

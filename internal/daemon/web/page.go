@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"nodepartition/internal/bytesize"
 	"nodepartition/internal/samples"
 )
 
@@ -38,7 +39,7 @@ var (
 
 	// pageTemplate is parsed for the first page. Most runs of the program serve none.
 	pageTemplate = sync.OnceValue(func() *template.Template {
-		return template.Must(template.New("page").Funcs(template.FuncMap{"bytes": humanBytes}).Parse(pageText))
+		return template.Must(template.New("page").Funcs(template.FuncMap{"bytes": bytesize.Text}).Parse(pageText))
 	})
 	// policy forbids a browser to load anything. The style is part of the page, and the policy has its
 	// hash.
@@ -152,19 +153,4 @@ func (p *page) readPast(ctx context.Context, now time.Time) {
 	case <-time.After(historyPatience):
 		slow()
 	}
-}
-
-// humanBytes formats bytes with a binary unit.
-func humanBytes(n uint64) string {
-	value, unit := float64(n), "B"
-	for _, next := range []string{"KiB", "MiB", "GiB", "TiB"} {
-		if value < 1024 {
-			break
-		}
-		value, unit = value/1024, next
-	}
-	if unit == "B" {
-		return fmt.Sprintf("%d B", n)
-	}
-	return fmt.Sprintf("%.1f %s", value, unit)
 }

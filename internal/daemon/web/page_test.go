@@ -256,20 +256,20 @@ func TestPageNormal(t *testing.T) {
 		contains(t, section(t, document, "OK"), "All pods are in their place, and no partition is short of memory.")
 		system := section(t, document, "Partition system")
 		contains(t, system,
-			"184.0 MiB of 512.0 MiB used, 200.0 MiB until the soft threshold, 264.0 MiB until one is evicted at once.", "most in 5 minutes 210.0 MiB", "evicts at once below 64.0 MiB left",
-			"evicts after 1m30s below 128.0 MiB left", "with page cache 300.0 MiB", "(just now)",
-			"next kube-system/log-collector-x7k2p Burstable, priority 0 17.0 MiB more than it requests (64.0 MiB) 81.0 MiB 17.0 MiB more",
-			"2. kube-system/metrics-server-6d8f4c-q2wvz Burstable, priority 2000000000 within its request (32.0 MiB) 21.0 MiB within its request (32.0 MiB)",
-			"2 that are not evicted", "never kube-system/etcd-node-1 Guaranteed, priority 2000001000 a static pod 64.0 MiB a static pod",
-			"1999-12-31 21:00:00 UTC (3 h ago) kube-system/log-collector-b4s8d was evicted below the hard threshold. It used 180.0 MiB and requested 64.0 MiB, and 61.0 MiB were available.",
+			"184Mi of 512Mi used, 200Mi until the soft threshold, 264Mi until an eviction at once.", "most in 5 minutes 210Mi", "evicts at once below 64Mi left",
+			"evicts after 1m30s below 128Mi left", "with page cache 300Mi", "(just now)",
+			"next kube-system/log-collector-x7k2p Burstable, priority 0 17Mi more than it requests (64Mi) 81Mi 17Mi more",
+			"2. kube-system/metrics-server-6d8f4c-q2wvz Burstable, priority 2000000000 within its request (32Mi) 21Mi within its request (32Mi)",
+			"2 that are not evicted", "never kube-system/etcd-node-1 Guaranteed, priority 2000001000 a static pod 64Mi a static pod",
+			"1999-12-31 21:00:00 UTC (3 h ago) kube-system/log-collector-b4s8d was evicted below the hard threshold. It used 180Mi and requested 64Mi, and 61Mi were available.",
 			"(26 h ago) kube-system/etcd-node-1 was restarted to be in partition system. (2 times)",
-			"Least margin: 16.0 MiB, when 432.0 MiB were used, at 1999-12-31 20:59:00 UTC (3 h ago)",
-			"hour from", "20:00 UTC 432.0 MiB 512.0 MiB 16.0 MiB 1", "5 in their place", "kube-system/coredns-6d4b75cb6d-x2x4z Burstable in its place 1 in its place",
+			"Least margin: 16Mi, when 432Mi were used, at 1999-12-31 20:59:00 UTC (3 h ago)",
+			"hour from", "20:00 UTC 432Mi 512Mi 16Mi 1", "5 in their place", "kube-system/coredns-6d4b75cb6d-x2x4z Burstable in its place 1 in its place",
 		)
 		contains(t, section(t, document, "Sources"), "The pods are those of the pass at 1999-12-31 23:59:40 UTC (20 s ago)", "kubelet connected")
 		contains(t, section(t, document, "Other pods"), "1 that no partition has to do with", "web/shop-1")
 		bar := named(system, "svg")[0]
-		if label, _ := attribute(bar, "aria-label"); label != "184.0 MiB of 512.0 MiB used, at most 210.0 MiB in five minutes; a pod is evicted when less than 64.0 MiB is left" {
+		if label, _ := attribute(bar, "aria-label"); label != "184Mi of 512Mi used, at most 210Mi in five minutes; a pod is evicted when less than 64Mi is left" {
 			t.Errorf("the bar is labelled %q", label)
 		}
 		// 184 of 512 are 359 of 1000, and 448 are 875.
@@ -290,26 +290,26 @@ func TestPagePressed(t *testing.T) {
 		contains(t, named(document, "title")[0], "Problem: partitions of node-1")
 		verdict := section(t, document, "Problem")
 		contains(t, verdict,
-			"Problem Partition system is below its hard threshold.",
+			"Problem Partition system is short of memory: 32Mi beyond the hard threshold.",
 			"Attention: Not ready: runtime: unix:///run/containerd/containerd.sock: no answer",
 			"Attention: No connection to runtime. The pods below are from the last pass.",
 			"Attention: 1 pod is not where it belongs.",
 		)
 		system := section(t, document, "Partition system")
 		contains(t, system,
-			"480.0 MiB of 512.0 MiB used, 32.0 MiB beyond the hard threshold", "priority estimated", "Requests and priorities are estimates",
+			"480Mi of 512Mi used, 32Mi beyond the hard threshold", "priority estimated", "Requests and priorities are estimates",
 			"(2 s ago) kube-system/log-collector-x7k2p was stopped to be started again below the hard threshold.", "That is under way.",
 			"(40 s ago) Problem: The kernel has killed a process at the limit of the partition. (3 times)",
 			"(11 min ago) Problem: kube-system/metrics-server-6d8f4c-b7tqc was evicted", "Problem: not tried again: the API server does not allow it",
 			"(2 days ago) kube-system/log-collector-4tt2z would have been evicted (dry run) below the hard threshold.",
 			"1 misplaced", "kube-system/backup-27a1 BestEffort, 2 of 2 containers in kubepods-besteffort-pod8.slice restart-policy: it ends,",
-			"moved live, 40.0 MiB stayed outside",
+			"moved live, 40Mi stayed outside",
 		)
 		if at, other := strings.Index(words(system), "backup-27a1"), strings.Index(words(system), "in their place"); at > other {
 			t.Error("the misplaced pod is below the others")
 		}
 		contains(t, section(t, document, "Partition telemetry"),
-			"80.0 MiB used. There is no memory limit", "most in 5 minutes 90.0 MiB", "Without a memory limit no pod is evicted.", "There is no pod in it.",
+			"80Mi used. There is no memory limit", "most in 5 minutes 90Mi", "Without a memory limit no pod is evicted.", "There is no pod in it.",
 			"No eviction, kill or move is known.", "There are no members on this node.", "The history has no sample of it in the last hours yet.",
 		)
 		contains(t, section(t, document, "Sources"), "(7 min ago)", "runtime not connected. The pods below are from the last pass.", "kubelet not connected. Requests and priorities")
@@ -403,7 +403,7 @@ func TestPageHung(t *testing.T) {
 	f := newPressed()
 	f.alive = errors.New("no pass for 3m")
 	_, document := served(t, f, "/")
-	contains(t, section(t, document, "Problem"), "Problem Part of the program hangs: no pass for 3m Problem: Partition system is below")
+	contains(t, section(t, document, "Problem"), "Problem Part of the program hangs: no pass for 3m Problem: Partition system is short of memory")
 }
 
 // TestPageRefresh: the page refreshes by itself, and a link stops that.

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"cmp"
 	"fmt"
 	"strings"
 
@@ -105,16 +104,9 @@ func short(p *partitionView) []finding {
 			"Partition %s is short of memory, and no pod of it can be evicted: the kernel will kill at the limit.", p.Name,
 		)}}
 	case m.State == bad:
-		crossed := cmp.Or(m.Crossed, m.Threshold)
-		return []finding{{bad, fmt.Sprintf("Partition %s is below its %s threshold.", p.Name, crossed)}}
-	case m.State == warning && m.Threshold == evict.Soft:
-		return []finding{{warning, fmt.Sprintf(
-			"Partition %s is nearly full: %s more, and its soft threshold is crossed.", p.Name, humanBytes(m.Margin),
-		)}}
+		return []finding{{bad, fmt.Sprintf("Partition %s is short of memory: %s.", p.Name, m.Margin)}}
 	case m.State == warning:
-		return []finding{{warning, fmt.Sprintf(
-			"Partition %s is nearly full: %s more, and a pod is evicted.", p.Name, humanBytes(m.Margin),
-		)}}
+		return []finding{{warning, fmt.Sprintf("Partition %s is nearly full: %s.", p.Name, m.Margin)}}
 	}
 	return nil
 }
@@ -122,10 +114,11 @@ func short(p *partitionView) []finding {
 // stateOf returns how short of memory a partition is. It is nearly full where the alert
 // NodePartitionLowMargin fires.
 func stateOf(m memoryView) level {
+	nearest := m.Nearest()
 	switch {
-	case m.Crossed != "" || m.Below:
+	case m.Crossed != "" || m.Margin != "" && m.Available < nearest:
 		return bad
-	case m.Threshold != "" && m.Margin < m.Nearest() && m.Margin < m.Limit/20:
+	case m.Margin != "" && m.Available-nearest < min(nearest, m.Limit/20):
 		return warning
 	}
 	return good

@@ -34,16 +34,16 @@ func TestJudgeMemory(t *testing.T) {
 	}{
 		"much left":                   {memoryOf(500, nil), good, ""},
 		"less than twice, far enough": {memoryOf(150, nil), good, ""},
-		"nearly full":                 {memoryOf(149, nil), warning, "nearly full: 49.0 MiB more, and a pod is evicted"},
+		"nearly full":                 {memoryOf(149, nil), warning, "nearly full: 49Mi until an eviction"},
 		"far above a small threshold": {memoryOf(40, func(r *evict.Report) { r.Hard = 10 * mi }), good, ""},
-		"at the threshold":            {memoryOf(100, nil), warning, "nearly full: 0 B more"},
-		"below it":                    {memoryOf(99, nil), bad, "below its hard threshold"},
-		"crossed, and a little back":  {memoryOf(105, func(r *evict.Report) { r.Crossed = evict.Hard }), bad, "below its hard threshold"},
-		"soft crossed":                {memoryOf(160, func(r *evict.Report) { r.Crossed, r.Soft = evict.Soft, 200*mi }), bad, "below its soft threshold"},
-		"soft alone":                  {memoryOf(160, func(r *evict.Report) { r.Hard, r.Soft = 0, 200*mi }), bad, "below its soft threshold"},
-		"soft nearer":                 {memoryOf(240, func(r *evict.Report) { r.Soft = 200 * mi }), warning, "nearly full: 40.0 MiB more, and its soft threshold is crossed"},
+		"at the threshold":            {memoryOf(100, nil), warning, "nearly full: 0 until an eviction"},
+		"below it":                    {memoryOf(99, nil), bad, "short of memory: 1Mi beyond the hard threshold"},
+		"crossed, and a little back":  {memoryOf(105, func(r *evict.Report) { r.Crossed = evict.Hard }), bad, "short of memory: 5Mi until an eviction"},
+		"soft crossed":                {memoryOf(160, func(r *evict.Report) { r.Crossed, r.Soft = evict.Soft, 200*mi }), bad, "short of memory: 40Mi beyond the soft threshold, 60Mi until an eviction at once"},
+		"soft alone":                  {memoryOf(160, func(r *evict.Report) { r.Hard, r.Soft = 0, 200*mi }), bad, "short of memory: 40Mi beyond the soft threshold"},
+		"soft nearer":                 {memoryOf(240, func(r *evict.Report) { r.Soft = 200 * mi }), warning, "nearly full: 40Mi until the soft threshold, 140Mi until an eviction at once"},
 		"far above the nearer one":    {memoryOf(260, func(r *evict.Report) { r.Soft = 200 * mi }), good, ""},
-		"below both":                  {memoryOf(90, func(r *evict.Report) { r.Soft = 200 * mi }), bad, "below its hard threshold"},
+		"below both":                  {memoryOf(90, func(r *evict.Report) { r.Soft = 200 * mi }), bad, "short of memory: 10Mi beyond the hard threshold"},
 		"no threshold":                {memoryOf(1, func(r *evict.Report) { r.Hard = 0 }), good, ""},
 		"no limit":                    {memoryOf(0, func(r *evict.Report) { r.Limit, r.Memory.Max = cgroupfs.Unlimited, cgroupfs.Unlimited }), good, ""},
 		"no candidate": {
@@ -77,7 +77,7 @@ func TestJudgeOrder(t *testing.T) {
 	t.Parallel()
 	v := view{Partitions: []partitionView{{Name: "a", Problem: "unread"}, {Name: "b", Memory: memoryOf(1, nil)}}}
 	got := judge(v, nil, errors.Join(errors.New("one"), errors.New("two")))
-	if got.Level != bad || !strings.HasPrefix(got.Text, "Partition b is below") || len(got.More) != 4 {
+	if got.Level != bad || !strings.HasPrefix(got.Text, "Partition b is short of memory: ") || len(got.More) != 4 {
 		t.Errorf("%+v", got)
 	}
 	for i, want := range []string{"Partition a: unread", "Not ready: one", "Not ready: two", "The first pass over the pods has not ended."} {
@@ -135,13 +135,13 @@ func TestChart(t *testing.T) {
 			t.Errorf("%s: %q, want %q", what, check.got, check.want)
 		}
 	}
-	if c.Worst.Used != 150 || c.Worst.Margin() != "30 B" || len(c.Happened) != 1 || c.Happened[0] != 598 || c.Top != 200 {
+	if c.Worst.Used != 150 || c.Worst.Margin() != "30" || len(c.Happened) != 1 || c.Happened[0] != 598 || c.Top != 200 {
 		t.Errorf("%+v", c)
 	}
-	if len(c.Hours) != 3 || c.Hours[0].From.Hour() != "11:00 UTC" || c.Hours[0].Margin() != "30 B" || c.Hours[1].Events != 2 || c.Hours[2].Margin() != "no limit" {
+	if len(c.Hours) != 3 || c.Hours[0].From.Hour() != "11:00 UTC" || c.Hours[0].Margin() != "30" || c.Hours[1].Events != 2 || c.Hours[2].Margin() != "no limit" {
 		t.Errorf("%+v", c.Hours)
 	}
-	if p := (point{Used: 195, Limit: 200, Threshold: 20}); p.Margin() != "15 B short" {
+	if p := (point{Used: 195, Limit: 200, Threshold: 20}); p.Margin() != "15 short" {
 		t.Errorf("beyond the threshold: %s", p.Margin())
 	}
 	if p := (point{Used: 195}); p.Margin() != "no limit" {

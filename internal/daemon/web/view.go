@@ -13,8 +13,10 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"nodepartition/internal/bytesize"
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/oneline"
+	"nodepartition/internal/state"
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/evict"
 	"nodepartition/pkg/podmove"
@@ -71,15 +73,10 @@ type memoryView struct {
 	Read    moment
 	Used    uint64
 	Limited bool
-	// Margin is the memory in bytes until the nearest threshold. Below means that so much is missing:
-	// of the hard one, if both are crossed. AtOnce is the memory until the hard threshold, if the soft
-	// one is nearer.
-	Margin, AtOnce uint64
-	Below          bool
-	// Threshold is the threshold that Margin is about; empty if there is none.
-	Threshold evict.Threshold
-	State     level
-	Bar       bar
+	// Margin describes the memory that is left, empty without a limit or a threshold.
+	Margin string
+	State  level
+	Bar    bar
 }
 
 // nextView lists who would be evicted.
@@ -282,20 +279,8 @@ func newMemoryView(poll evict.Report, now time.Time) memoryView {
 	m := memoryView{
 		Report: poll, Read: moment{poll.Time, now}, Used: poll.Memory.Used(), Limited: poll.Limit != cgroupfs.Unlimited,
 	}
-	threshold := poll.Nearest()
-	if poll.Available < poll.Hard {
-		threshold = poll.Hard
-	}
-	if m.Limited && threshold > 0 {
-		m.Threshold = evict.Hard
-		if threshold > poll.Hard {
-			m.Threshold = evict.Soft
-		}
-		m.Below = poll.Available < threshold
-		m.Margin = max(poll.Available, threshold) - min(poll.Available, threshold)
-	}
-	if m.Threshold == evict.Soft && poll.Hard > 0 {
-		m.AtOnce = poll.Available - poll.Hard
+	if m.Limited {
+		m.Margin = state.Margin(poll.Available, poll.Hard, poll.Soft)
 	}
 	m.State = stateOf(m)
 	m.Bar = newBar(m)
@@ -319,20 +304,10 @@ func newNextView(o evict.Outlook, poll evict.Report, err error) nextView {
 	for i := range o.Order {
 		c := newCandidateView(&o.Order[i])
 		v.Estimated = v.Estimated || o.Order[i].Estimated
-		switch o.Order[i].Skip {
-		case "":
-		case evict.SkipWithinRequest, evict.SkipStays:
-			c.Turn = "not now"
-		default:
-			c.Turn = "never"
-		}
-		if c.Turn != "" {
+		c.Turn = state.Turn(o.Order[i].Skip, len(candidates))
+		if o.Order[i].Skip != "" {
 			spared = append(spared, c)
 			continue
-		}
-		c.Turn = fmt.Sprintf("%d.", len(candidates)+1)
-		if len(candidates) == 0 {
-			c.Turn = "next"
 		}
 		candidates = append(candidates, c)
 	}
@@ -377,9 +352,9 @@ func why(c *evict.Candidate) string {
 	case request == 0:
 		return "requests nothing"
 	case used > request:
-		return fmt.Sprintf("%s more than it requests (%s)", humanBytes(used-request), humanBytes(request))
+		return fmt.Sprintf("%s more than it requests (%s)", bytesize.Text(used-request), bytesize.Text(request))
 	}
-	return fmt.Sprintf("within its request (%s)", humanBytes(request))
+	return fmt.Sprintf("within its request (%s)", bytesize.Text(request))
 }
 
 // events returns what has happened in a partition, the newest first.
@@ -409,7 +384,7 @@ func eviction(e *evict.Eviction, state string, now time.Time) eventView {
 	}
 	text := fmt.Sprintf("%s was %s below the %s threshold. It used %s and requested %s, and %s were available.",
 		podName(e.Namespace, e.Name), what, e.Threshold,
-		humanBytes(e.WorkingSetBytes), humanBytes(e.RequestBytes), humanBytes(e.AvailableBytes))
+		bytesize.Text(e.WorkingSetBytes), bytesize.Text(e.RequestBytes), bytesize.Text(e.AvailableBytes))
 	if e.DryRun {
 		text = strings.Replace(text, " was would", " would", 1)
 	}
@@ -425,17 +400,13 @@ func eviction(e *evict.Eviction, state string, now time.Time) eventView {
 func newPodView(p *podmove.PodReport) podView {
 	v := podView{
 		Pod: podName(p.Namespace, p.Name), About: clean(string(p.QoS)), Containers: p.Containers,
-		Reason: clean(string(p.Reason)), Place: "in its place",
+		Reason: clean(string(p.Reason)), Place: clean(p.Place()),
 	}
-	switch {
-	case p.Reason != "" || p.Misplaced > 0:
+	if p.Reason != "" || p.Misplaced > 0 {
 		v.Reason = cmp.Or(v.Reason, "misplaced")
 		v.About = clean(fmt.Sprintf("%s, %d of %d containers in %s", p.QoS, p.Misplaced, p.Containers, p.Slice))
-		v.Place = clean(p.Next)
-	case p.IdleCPUs != "":
-		v.Place = "has CPUs " + clean(p.IdleCPUs) + " exclusively, outside the partition's: they are idle"
-	case p.LiveMoved > 0:
-		v.Place = "moved live, " + humanBytes(p.OutsideBytes) + " stayed outside"
+	} else {
+		v.Place = cmp.Or(v.Place, "in its place")
 	}
 	return v
 }

@@ -161,12 +161,3 @@ func TestHosts(t *testing.T) {
 		t.Errorf("another's name: got %d %q, want 403 and no report", status, body)
 	}
 }
-
-func TestHumanBytes(t *testing.T) {
-	t.Parallel()
-	for n, want := range map[uint64]string{0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 1536 << 20: "1.5 GiB", 1 << 63: "8388608.0 TiB"} {
-		if got := humanBytes(n); got != want {
-			t.Errorf("%d: got %s, want %s", n, got, want)
-		}
-	}
-}

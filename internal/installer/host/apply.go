@@ -13,6 +13,7 @@ import (
 	"nodepartition/internal/installer/store"
 	"nodepartition/internal/kubeletconfig"
 	"nodepartition/internal/unitname"
+	"nodepartition/pkg/podmove/report"
 )
 
 // shortest is the least time for a trial: the service takes seconds to be ready.
@@ -212,9 +213,10 @@ func (h *Host) unwell(ctx context.Context, cluster Cluster, o manifest.Order, r 
 	case status.Service != "ready":
 		return fmt.Errorf("the service is not ready: %s", status.Service)
 	}
-	for _, p := range status.Pods {
+	for i := range status.Pods {
+		p := &status.Pods[i]
 		//guard: a pod that waits to be moved keeps no roll from its end
-		if p.Reason == "pending" || p.Reason == "moving" {
+		if p.Reason == report.Pending || p.Reason == report.Moving {
 			return fmt.Errorf("pod %s/%s waits to be moved (%s)", p.Namespace, p.Name, p.Reason)
 		}
 	}

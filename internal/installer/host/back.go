@@ -462,8 +462,8 @@ func (h *Host) staying(ctx context.Context) []string {
 	if err != nil {
 		return texts
 	}
-	for _, p := range status.Pods {
-		if p.Misplaced > 0 {
+	for i := range status.Pods {
+		if p := &status.Pods[i]; p.Misplaced > 0 {
 			texts = append(texts, fmt.Sprintf("pod %s/%s stays (%s)", p.Namespace, p.Name, p.Reason))
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"nodepartition/internal/installer/outcome"
 	"nodepartition/internal/kubeletargs"
 	"nodepartition/internal/kubeletconfig"
+	"nodepartition/internal/state"
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/slices/config"
 )
@@ -260,7 +261,7 @@ func (h *Host) relabel(ctx context.Context, paths []string) error {
 }
 
 // reasonOfCheck returns the word for a finding of partition-monitor check.
-func reasonOfCheck(f finding) outcome.Reason {
+func reasonOfCheck(f state.Finding) outcome.Reason {
 	if f.Check == "cgroup-driver" || f.Check == "kubelet" && strings.Contains(f.Found, "cgroup-driver") {
 		return outcome.Cgroupfs
 	}
@@ -269,19 +270,23 @@ func reasonOfCheck(f finding) outcome.Reason {
 
 // errorOf returns the error of what partition-monitor check has found, with the first as its
 // reason.
-func errorOf(found []finding) error {
+func errorOf(found []state.Finding) error {
 	if len(found) == 0 {
 		return nil
 	}
 	texts := make([]string, 0, len(found))
 	for _, f := range found {
-		texts = append(texts, f.String())
+		text := f.Check + ": " + f.Found
+		if f.Change != "" {
+			text += "; change: " + f.Change
+		}
+		texts = append(texts, text)
 	}
 	return outcome.Because(reasonOfCheck(found[0]), "partition-monitor check: %s", strings.Join(texts, "\n"))
 }
 
 // errorOfSection returns the error of a section that is not valid here.
-func errorOfSection(v validated) error {
+func errorOfSection(v state.Validation) error {
 	if v.Valid {
 		return nil
 	}

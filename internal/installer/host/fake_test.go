@@ -20,6 +20,7 @@ import (
 	"nodepartition/internal/installer/store"
 	"nodepartition/internal/kubeapi"
 	"nodepartition/internal/kubeletconfig"
+	"nodepartition/internal/state"
 	"nodepartition/internal/trialend"
 )
 
@@ -52,7 +53,7 @@ type node struct {
 	// between is the state of a monitor that is not active, such as activating; empty for inactive.
 	between string
 	// findings has what check finds.
-	findings []finding
+	findings []state.Finding
 	problems []string // of the section
 	// fails has the answer of programs that fail, by the beginning of their command lines.
 	fails map[string]string
@@ -526,7 +527,7 @@ func (n *node) monitor(line string, args []string) Ran {
 			"partitions": []map[string]any{{"name": "system", "namespaces": []string{"kube-system"}}},
 		}, len(problems) > 0)
 	case "check":
-		return answer(map[string]any{"findings": n.findings}, len(n.findings) > 0)
+		return answer(state.Findings{Findings: n.findings}, len(n.findings) > 0)
 	case "status":
 		partitions := []map[string]string{}
 		if n.read(systemSlice+"/memory.max") != "" {

@@ -145,15 +145,7 @@ func (h *Host) runs(ctx context.Context) bool {
 // moves reports whether the monitor has a pod to move.
 func (h *Host) moves(ctx context.Context) bool {
 	status, err := h.status(ctx, h.brought())
-	if err != nil {
-		return false
-	}
-	for _, p := range status.Pods {
-		if slices.Contains([]string{"pending", "moving", "starting", "terminating"}, p.Reason) {
-			return true
-		}
-	}
-	return false
+	return err == nil && status.Moves()
 }
 
 // clearUp does what the packages do after their files were removed: systemd forgets the units. A

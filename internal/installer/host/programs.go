@@ -8,11 +8,13 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"nodepartition/internal/installer/store"
 	"nodepartition/internal/oneline"
+	"nodepartition/internal/state"
 	"nodepartition/internal/systemctl"
 )
 
@@ -97,95 +99,33 @@ func (h *Host) onDisk(name string) string {
 	return path
 }
 
-// finding is a result of partition-monitor check.
-type finding struct {
-	Check  string `json:"check"`
-	Grade  string `json:"grade"`
-	Found  string `json:"found"`
-	Change string `json:"change"`
-}
-
-func (f finding) String() string {
-	text := f.Check + ": " + f.Found
-	if f.Change != "" {
-		text += "; change: " + f.Change
+// output runs partition-monitor with arguments after which it writes JSON, and decodes that. The
+// exit status says only what the JSON says, too.
+func (h *Host) output(ctx context.Context, into any, program string, args ...string) error {
+	ran, err := h.Programs.Run(ctx, program, args...)
+	if err != nil {
+		return fmt.Errorf("partition-monitor %s: %w", args[0], err)
 	}
-	return text
+	if err := json.Unmarshal([]byte(ran.Stdout), into); err != nil {
+		return fmt.Errorf("partition-monitor %s: exit status %d: %s: %w", args[0], ran.Status, oneline.Terminal(ran.Stderr), err)
+	}
+	return nil
 }
 
 // check returns the errors that partition-monitor check finds.
-func (h *Host) check(ctx context.Context, program string) ([]finding, error) {
-	ran, err := h.Programs.Run(ctx, program, "check", "-o", "json")
-	if err != nil {
-		return nil, fmt.Errorf("partition-monitor check: %w", err)
-	}
-	var all struct {
-		Findings []finding `json:"findings"`
-	}
-	if err := json.Unmarshal([]byte(ran.Stdout), &all); err != nil {
-		return nil, fmt.Errorf("partition-monitor check: exit status %d: %s: %w", ran.Status, oneline.Terminal(ran.Stderr), err)
-	}
-	var errs []finding
-	for _, f := range all.Findings {
-		if f.Grade == "error" {
-			errs = append(errs, f)
-		}
-	}
-	return errs, nil
-}
-
-// validated is the result of partition-monitor validate.
-type validated struct {
-	Valid    bool `json:"valid"`
-	Problems []struct {
-		File    string `json:"file"`
-		Field   string `json:"field"`
-		Message string `json:"message"`
-	} `json:"problems"`
-	Partitions []struct {
-		Name       string   `json:"name"`
-		Namespaces []string `json:"namespaces"`
-	} `json:"partitions"`
+func (h *Host) check(ctx context.Context, program string) ([]state.Finding, error) {
+	var all state.Findings
+	err := h.output(ctx, &all, program, "check", "-o", "json")
+	return slices.DeleteFunc(all.Findings, func(f state.Finding) bool { return f.Grade != state.Error }), err
 }
 
 // validate judges the section of the roll for this node.
-func (h *Host) validate(ctx context.Context, program string) (validated, error) {
-	var v validated
-	ran, err := h.Programs.Run(ctx, program, "validate", "-o", "json", "--root=/", h.onDisk(h.In(store.Section)))
-	if err != nil {
-		return v, fmt.Errorf("partition-monitor validate: %w", err)
-	}
-	if err := json.Unmarshal([]byte(ran.Stdout), &v); err != nil {
-		return v, fmt.Errorf("partition-monitor validate: exit status %d: %s: %w", ran.Status, oneline.Terminal(ran.Stderr), err)
-	}
-	return v, nil
+func (h *Host) validate(ctx context.Context, program string) (v state.Validation, err error) {
+	err = h.output(ctx, &v, program, "validate", "-o", "json", "--root=/", h.onDisk(h.In(store.Section)))
+	return v, err
 }
 
-// statused is the part of the output of partition-monitor status that the stages read.
-type statused struct {
-	Partitions []struct {
-		Name  string `json:"name"`
-		Slice string `json:"slice"`
-	} `json:"partitions"`
-	Problem string `json:"problem"`
-	Service string `json:"service"`
-	Pods    []struct {
-		Namespace string `json:"namespace"`
-		Name      string `json:"name"`
-		Slice     string `json:"slice"`
-		Reason    string `json:"reason"`
-		Misplaced int    `json:"misplaced"`
-	} `json:"pods"`
-}
-
-func (h *Host) status(ctx context.Context, program string) (statused, error) {
-	var s statused
-	ran, err := h.Programs.Run(ctx, program, "status", "-o", "json")
-	if err != nil {
-		return s, fmt.Errorf("partition-monitor status: %w", err)
-	}
-	if err := json.Unmarshal([]byte(ran.Stdout), &s); err != nil {
-		return s, fmt.Errorf("partition-monitor status: exit status %d: %s: %w", ran.Status, oneline.Terminal(ran.Stderr), err)
-	}
-	return s, nil
+func (h *Host) status(ctx context.Context, program string) (s state.Status, err error) {
+	err = h.output(ctx, &s, program, "status", "-o", "json")
+	return s, err
 }

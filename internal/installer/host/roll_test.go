@@ -16,6 +16,7 @@ import (
 	"nodepartition/internal/installer/sandbox"
 	"nodepartition/internal/installer/store"
 	"nodepartition/internal/kubeletconfig"
+	"nodepartition/internal/state"
 )
 
 // TestRoll: a node gets programs and a section, and the way back is gone afterwards. A second roll
@@ -216,7 +217,7 @@ func TestStageFails(t *testing.T) {
 		}, outcome.WentBack, outcome.Verify, "kube-system/dns was Ready before the roll, and has failed"},
 		"verify, check": {
 			func(n *node) {
-				n.onApplied(func() { n.findings = []finding{{Check: "slice", Grade: "error", Found: "memory.max is max"}} })
+				n.onApplied(func() { n.findings = []state.Finding{{Check: "slice", Grade: state.Error, Found: "memory.max is max"}} })
 			}, outcome.WentBack, outcome.Check, "memory.max is max",
 		},
 		"keep":      {func(n *node) { n.fails["partition-monitor keep"] = "disk full" }, outcome.WentBack, outcome.Failed, "disk full"},
@@ -384,9 +385,11 @@ func TestPreflight(t *testing.T) {
 			n.write("/sys/fs/cgroup/kubepods/cgroup.procs", "")
 		}, outcome.Cgroupfs},
 		"cgroupfs, by check": {func(n *node) {
-			n.findings = []finding{{Check: "cgroup-driver", Grade: "error", Found: "the runtime uses cgroupfs"}}
+			n.findings = []state.Finding{{Check: "cgroup-driver", Grade: state.Error, Found: "the runtime uses cgroupfs"}}
 		}, outcome.Cgroupfs},
-		"check":                {func(n *node) { n.findings = []finding{{Check: "runtime", Grade: "error", Found: "does not answer"}} }, outcome.Check},
+		"check": {func(n *node) {
+			n.findings = []state.Finding{{Check: "runtime", Grade: state.Error, Found: "does not answer"}}
+		}, outcome.Check},
 		"the section":          {func(n *node) { n.problems = []string{"not a quantity"} }, outcome.Section},
 		"a trial":              {func(n *node) { n.write(kubeletconfig.TrialPath, section) }, outcome.Check},
 		"the kernel's switch":  {func(n *node) { n.write("/proc/cmdline", "quiet node_partition=0") }, outcome.Check},

@@ -11,6 +11,7 @@ import (
 	"nodepartition/internal/host"
 	"nodepartition/internal/hostfs"
 	"nodepartition/internal/kubeletconfig"
+	"nodepartition/internal/state"
 	"nodepartition/internal/statefile"
 	"nodepartition/internal/trialend"
 )
@@ -22,30 +23,18 @@ const (
 	Timer = Unit + ".timer"
 )
 
-// Trial is the content of trialend.AboutFile.
-type Trial struct {
-	// From is the path of the file that is tried.
-	From string `json:"from"`
-	// Until is the time of End by the present clock, for people.
-	Until time.Time `json:"until"`
-	// End is the time at which the trial ends.
-	End trialend.Moment `json:"end"`
-	// Override is a digest of the override when the trial began, empty if there was none.
-	Override string `json:"override,omitempty"`
-}
-
 // TimeOfDay is the layout of times in messages.
 const TimeOfDay = "2006-01-02 15:04:05 MST"
 
 // Read returns the running trial of n, or nil without one. If the trial's description cannot be
 // read, it returns a trial and an error.
-func Read(n host.Node) (*Trial, error) {
+func Read(n host.Node) (*state.Trial, error) {
 	if _, err := n.Root.Lstat(kubeletconfig.TrialPath); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	} else if err != nil {
 		return nil, err
 	}
-	running := &Trial{From: "a file"}
+	running := &state.Trial{From: "a file"}
 	if err := statefile.Read(n.Path(trialend.AboutFile), running); err != nil {
 		return running, fmt.Errorf("a trial is running, and its description cannot be read: %w", err)
 	}
@@ -54,9 +43,6 @@ func Read(n host.Node) (*Trial, error) {
 	}
 	return running, nil
 }
-
-// Late returns for how long the trial has been over.
-func (t *Trial) Late() time.Duration { return time.Since(t.Until) }
 
 // Overdue reports whether a trial on the node at root should have ended a while ago.
 func Overdue(root hostfs.FS) bool {
