@@ -5,9 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-
-	"nodepartition/internal/unitname"
-	"nodepartition/pkg/podmove"
 )
 
 // changes notifies those who wait that the state of the daemon may have changed.
@@ -53,33 +50,23 @@ func (c *changes) await(ctx context.Context, check func() error) error {
 	}
 }
 
-var (
-	// errInactive means that the slice of a partition does not exist.
-	errInactive = errors.New("is not active")
-	// errLeaving means that all partitions are switched off, and pods leave them.
-	errLeaving = errors.New("pods are leaving the partition, which is switched off")
-)
+// errInactive means that the slice of a partition does not exist.
+var errInactive = errors.New("is not active")
 
-// AwaitReady implements control.Readiness.
+// AwaitReady implements control.Readiness. A service that has no partition has nothing to be ready
+// for.
 func (m *monitor) AwaitReady(ctx context.Context) error {
 	return m.changes.await(ctx, func() error {
-		if err := settled(m.on(), m.exists, m.table.Report()); err != nil {
-			return err
+		on := m.on()
+		for _, name := range on {
+			if !m.exists(name) {
+				return fmt.Errorf("%s %w", name.Slice(), errInactive)
+			}
+		}
+		//guard: the removal of a package does not wait for a service that has nothing to do
+		if len(on) == 0 && m.problem.get() == nil {
+			return nil
 		}
 		return m.ready()
 	})
-}
-
-// settled returns which of the partitions that are on is not active, or that pods leave if none is.
-func settled(on []unitname.PartitionName, active func(unitname.PartitionName) bool, last podmove.Report) error {
-	for _, name := range on {
-		if !active(name) {
-			return fmt.Errorf("%s %w", name.Slice(), errInactive)
-		}
-	}
-	//guard: the removal of a package waits for pods that leave
-	if len(on) == 0 && last.Moves() {
-		return errLeaving
-	}
-	return nil
 }

@@ -6,9 +6,6 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
-
-	"nodepartition/internal/unitname"
-	"nodepartition/pkg/podmove"
 )
 
 // TestChangesAwait: the check is made at once and after each change, and never in between.
@@ -46,30 +43,4 @@ func TestChangesAwait(t *testing.T) {
 			t.Errorf("%v; want the cause, and why not", err)
 		}
 	})
-}
-
-// TestSettled: a partition that is on has to be active. If all are off, the pods that leave have to
-// be gone, and those that stay do not count.
-func TestSettled(t *testing.T) {
-	t.Parallel()
-	on := []unitname.PartitionName{unitname.System}
-	for name, test := range map[string]struct {
-		on     []unitname.PartitionName
-		active bool
-		reason podmove.Reason
-		want   error
-	}{
-		"active":           {on, true, podmove.ReasonPending, nil},
-		"not active":       {on, false, "", errInactive},
-		"off, one leaves":  {nil, true, podmove.ReasonPending, errLeaving},
-		"off, one ends":    {nil, true, podmove.ReasonTerminating, errLeaving},
-		"off, one stays":   {nil, true, podmove.ReasonNextStart, nil},
-		"off, all are out": {nil, false, "", nil},
-	} {
-		last := podmove.Report{Pods: []podmove.PodReport{{}, {Reason: test.reason}}}
-		err := settled(test.on, func(unitname.PartitionName) bool { return test.active }, last)
-		if !errors.Is(err, test.want) {
-			t.Errorf("%s: %v, want %v", name, err, test.want)
-		}
-	}
 }

@@ -325,7 +325,7 @@ func (m *monitor) serve(ctx context.Context) error {
 				}
 				return err
 			}
-			if !m.cameBack() {
+			if !m.cameBack(ctx) {
 				break
 			}
 		}
@@ -348,10 +348,30 @@ func (m *monitor) alive() error {
 }
 
 // cameBack reports whether there is a partition again: its section may have been restored while the
-// last pods left.
-func (m *monitor) cameBack() bool {
+// last pods left. While that is not known, nothing is removed, and it is asked again.
+func (m *monitor) cameBack(ctx context.Context) bool {
+	changed := m.changes.after()
 	m.reload()
+	//guard: no slice is stopped while it is not known what to follow
+	if m.isUndecided() {
+		select {
+		case <-ctx.Done():
+		case <-changed:
+		case <-time.After(askAgain):
+		}
+		return true
+	}
 	return len(m.on()) > 0
+}
+
+// askAgain is the longest time between two looks at a decision that is not known.
+const askAgain = 10 * time.Second
+
+// isUndecided reports whether it is not known what to follow.
+func (m *monitor) isUndecided() bool {
+	m.partitions.changing.Lock()
+	defer m.partitions.changing.Unlock()
+	return m.last.Unknown
 }
 
 // removePartitions stops the slices of the partitions, which are switched off.

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"context"
 	"reflect"
 	"slices"
 	"strings"
@@ -138,7 +139,8 @@ func TestReloadUndecided(t *testing.T) {
 		if err := m.ready(); err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "systemctl daemon-reload") {
 			t.Errorf("%s: ready: %v; want %q, and what to do", name, err, test.want)
 		}
-		if line := summary(podmove.Report{}, nil, nil, m.problem.meaning(), nil); strings.Contains(line, "last good") || !strings.Contains(line, "nothing is moved, evicted or removed") {
+		what, _ := m.problem.now()
+		if line := summary(podmove.Report{}, nil, nil, what, nil); strings.Contains(line, "last good") || !strings.Contains(line, "nothing is moved, evicted or removed") {
 			t.Errorf("%s: the status line is %q", name, line)
 		}
 		n.Generate(0)
@@ -162,11 +164,56 @@ func TestCameBackBesideReload(t *testing.T) {
 	m, n, _, _ := built(t)
 	m.reloading.Lock()
 	back := make(chan bool)
-	go func() { back <- m.cameBack() }()
+	go func() { back <- m.cameBack(t.Context()) }()
 	n.Write("/var/lib/kubelet/config.yaml", fakenode.Configuration(""))
 	n.Generate(0)
 	m.reloading.Unlock()
 	if <-back || !m.reconciler.Config().Off() {
 		t.Errorf("follows %+v", m.reconciler.Config())
+	}
+}
+
+// allOff returns a daemon whose partitions have been switched off, and a context that has ended.
+func allOff(t *testing.T) (*monitor, *fakeNode, context.Context) {
+	t.Helper()
+	m, n, _, _ := built(t)
+	n.Write("/var/lib/kubelet/config.yaml", fakenode.Configuration(""))
+	n.Generate(0)
+	m.reload()
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	return m, n, ended
+}
+
+// TestCameBackUndecided: a partition that is off and empty stays while it is not known whether it
+// is back.
+func TestCameBackUndecided(t *testing.T) {
+	t.Parallel()
+	m, n, ended := allOff(t)
+	n.Write(decided, "{")
+	if !m.cameBack(ended) {
+		t.Error("its slices are stopped")
+	}
+	n.Generate(0)
+	if m.cameBack(ended) {
+		t.Error("its slices are not stopped when the decision is known again")
+	}
+}
+
+// TestAwaitReadyOff: a service whose partitions are all off has nothing to be ready for, and is not
+// waited for. One that does not know what to follow is.
+func TestAwaitReadyOff(t *testing.T) {
+	t.Parallel()
+	m, n, ended := allOff(t)
+	if m.ready() == nil {
+		t.Fatal("a monitor that has made no pass is ready")
+	}
+	if err := m.AwaitReady(ended); err != nil {
+		t.Errorf("all partitions off: %v", err)
+	}
+	n.Write(decided, "{")
+	m.reload()
+	if err := m.AwaitReady(ended); err == nil {
+		t.Error("ready although it is not known what to follow")
 	}
 }

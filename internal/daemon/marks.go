@@ -77,8 +77,8 @@ func (m *monitor) facts() (marks.Facts, bool) {
 		Section: m.configured.digest(), Hangs: m.alive(),
 		Passed: !report.Time.IsZero(), Unready: m.unready(), Misplaced: report.Misplaced(),
 	}
-	if err := m.problem.get(); err != nil {
-		f.Refused = fmt.Errorf("%s: %w", m.problem.meaning(), err)
+	if what, err := m.problem.now(); err != nil {
+		f.Refused = fmt.Errorf("%s: %w", what, err)
 	}
 	for _, name := range on {
 		if !m.exists(name) {

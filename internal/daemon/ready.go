@@ -61,9 +61,10 @@ func (m *monitor) prepared() error {
 }
 
 func (m *monitor) passed() {
+	what, _ := m.problem.now()
 	m.service.status(
 		summary(
-			m.reconciler.Report(), m.partitions.names(), m.reconciler.Err(), m.problem.meaning(),
+			m.reconciler.Report(), m.partitions.names(), m.reconciler.Err(), what,
 			m.listening.served.Err(),
 		),
 	)

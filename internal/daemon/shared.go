@@ -59,17 +59,16 @@ func (p *problem) set(what string, err error) {
 	p.what, p.err = what, err
 }
 
-// meaning returns what the error means for what is followed, empty for none.
-func (p *problem) meaning() string {
+// now returns the error and what it means for what is followed, empty for none.
+func (p *problem) now() (what string, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.what
+	return p.what, p.err
 }
 
 func (p *problem) get() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.err
+	_, err := p.now()
+	return err
 }
 
 // text returns the text of the error, empty for none.

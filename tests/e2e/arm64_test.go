@@ -17,15 +17,22 @@ func TestArm64(t *testing.T) {
 		n, control := bootsJoined(t, flavour, programsFor(t, flavour))
 		want(t, n, "uname -m", "aarch64")
 		placedAtBoot(t, n, flavour, 0)
-		want(t, n, monitorPath+" check --move=auto | grep -c ^error || true", "0")
-		e := &evictor{Node: n, control: control, leakers: map[string]bool{}}
-		e.neighbours(t)
-		e.slowGrowth(t, 1)
-		if evictions := e.count(t); evictions != 1 {
-			t.Errorf("the monitor counts %v evictions, want 1", evictions)
-		}
-		want(t, n, "systemctl --failed --plain --no-legend", "")
+		evictsLeaker(t, n, control)
 	})
+}
+
+// evictsLeaker: check finds no error, a leaking member is evicted and nobody else, and no unit has
+// failed.
+func evictsLeaker(t *testing.T, n *lab.Node, control *lab.ControlPlane) {
+	t.Helper()
+	want(t, n, monitorPath+" check --move=auto | grep -c ^error || true", "0")
+	e := &evictor{Node: n, control: control, leakers: map[string]bool{}}
+	e.neighbours(t)
+	e.slowGrowth(t, 1)
+	if evictions := e.count(t); evictions != 1 {
+		t.Errorf("the monitor counts %v evictions, want 1", evictions)
+	}
+	want(t, n, "systemctl --failed --plain --no-legend", "")
 }
 
 // bootsJoined boots a node of a cluster with the programs and a partition, which is up before the

@@ -40,13 +40,6 @@ func TestSELinux(t *testing.T) {
 		startedBeforeKubelet(t, n)
 		inSlice(t, n, "kube-system", "system-agent", unitname.System, v1.PodQOSBurstable)
 		want(t, n, "systemctl status "+systemSlice+" | grep -o 'Active: active'", "Active: active")
-		want(t, n, monitorPath+" check --move=auto | grep -c ^error || true", "0")
-		e := &evictor{Node: n, control: control, leakers: map[string]bool{}}
-		e.neighbours(t)
-		e.slowGrowth(t, 1)
-		if evictions := e.count(t); evictions != 1 {
-			t.Errorf("the monitor counts %v evictions, want 1", evictions)
-		}
-		want(t, n, "systemctl --failed --plain --no-legend", "")
+		evictsLeaker(t, n, control)
 	})
 }

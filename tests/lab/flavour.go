@@ -175,7 +175,7 @@ func AllFlavours() []Flavour {
 	enforcing.Overlays = append(slices.Clone(enforcing.Overlays), "selinux")
 	enforcing.Programs = slices.Clone(enforcing.Programs)
 	enforcing.Summary = "SELinux enforcing Debian's policy, " + enforcing.Summary
-	return append(all, enforcing)
+	return slices.Concat(all, []Flavour{enforcing})
 }
 
 const containerdSocket = "/run/containerd/containerd.sock"

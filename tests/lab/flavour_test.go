@@ -53,7 +53,7 @@ func TestFlavoursWithC(t *testing.T) {
 			with = append(with, f.Name)
 		}
 	}
-	if want := []string{"trixie", "crio"}; !slices.Equal(with, want) {
+	if want := []string{"trixie", "crio", "selinux"}; !slices.Equal(with, want) {
 		t.Errorf("%q, want %q", with, want)
 	}
 	all, forC := missingPackages(true), []string{"gcc", "pkgconf", "libc6-dev", "libseccomp-dev"}

@@ -19,7 +19,7 @@ import (
 	"nodepartition/internal/terminal"
 )
 
-// Finding is what a check finds.
+// Finding is a result of a check.
 type Finding = state.Finding
 
 // Grade is the grade of a finding.

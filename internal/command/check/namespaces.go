@@ -47,7 +47,7 @@ func (c *checks) withoutPods(present map[string]bool) []Finding {
 		if len(p.Namespaces) > 0 && !slices.ContainsFunc(p.Namespaces, func(name string) bool { return present[name] }) {
 			found = append(found, changing(
 				Warning, "correct a name that is misspelt: kubectl get namespaces lists them",
-				"partition %s is without pods: none of its namespaces has a pod on this node", p.Name,
+				"no namespace of partition %s has a pod on this node", p.Name,
 			)...)
 		}
 	}

@@ -182,7 +182,7 @@ func TestCheckNamespaces(t *testing.T) {
 	n.Serve(pods)
 	const both = "ok      namespaces: no pod of this node has these namespaces of the configuration: " +
 		"kube-systm (systemPartition.namespaces in /var/lib/kubelet/config.yaml), operators (workloadPartitions.telemetry.allowedNamespaces in "
-	const without = "warning namespaces: partition system is without pods: none of its namespaces has a pod on this node\n"
+	const without = "warning namespaces: no namespace of partition system has a pod on this node\n"
 	expect(t, n, fails, []string{both, without})
 	pods.Sandboxes[1].State = runtime.PodSandboxState_SANDBOX_READY
 	expect(t, n, fails, []string{"ok      namespaces: no pod of this node has these namespaces of the configuration: kube-systm (systemPartition.namespaces in /var/lib/kubelet/config.yaml)\n"})

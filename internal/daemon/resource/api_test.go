@@ -56,7 +56,7 @@ func TestAPIServer(t *testing.T) {
 		r.Follow(types) // first, as the daemon does: without a type it removes all
 		return r, running(t, r)
 	}
-	_, stop := started("a", "b") // there is no Node yet
+	_, stop := started("a", "b") // before the Node exists
 	for cluster.Watches() == 0 {
 		<-time.After(time.Millisecond)
 	}

@@ -132,8 +132,8 @@ func (d Decision) Text() (string, error) {
 	return string(text) + "\n", err
 }
 
-// ErrNone means that there is no decision. That says nothing: a configuration that asks for no
-// partition has one, as long as a partition is there.
+// ErrNone means that there is no decision. That says nothing: on a boot that has had a partition, a
+// configuration that asks for none has a decision, too.
 var ErrNone = errors.New("there is no decision of partition-generator; systemctl daemon-reload writes one")
 
 // The directories of the generator's output (slices.Output), below the root. The file is in the
