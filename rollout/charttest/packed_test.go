@@ -15,7 +15,7 @@ import (
 
 // pack packs the chart with a version, what git describe prints, and the digest of an image.
 func pack(described, digest, dir string) ([]byte, error) {
-	cmd := exec.Command("../../image/chart", described, digest, dir)
+	cmd := exec.Command("../../deploy/image/chart", described, digest, dir)
 	cmd.Env = append(os.Environ(), "SOURCE_DATE_EPOCH=1700000000")
 	return cmd.CombinedOutput()
 }
@@ -59,10 +59,10 @@ func TestPacked(t *testing.T) {
 	if err := chart.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	if m := chart.Metadata; m.Version != "0.1.0-rc.1" || m.AppVersion != "v0.1.0-rc.1" || len(chart.Files) > 0 {
-		t.Errorf("version %s, of the programs %s; beside the chart it has %d files", m.Version, m.AppVersion, len(chart.Files))
+	if m := chart.Metadata; m.Version != "0.1.0-rc.1" || m.AppVersion != "v0.1.0-rc.1" || len(chart.Files) != len(chart.CRDObjects()) {
+		t.Errorf("version %s, of the programs %s; of %d other files %d are definitions", m.Version, m.AppVersion, len(chart.Files), len(chart.CRDObjects()))
 	}
-	values, err := chartutil.ToRenderValues(chart, parse(t, least), chartutil.ReleaseOptions{Name: "fleet", Namespace: "fleet"}, chartutil.DefaultCapabilities)
+	values, err := chartutil.ToRenderValues(chart, nil, chartutil.ReleaseOptions{Name: namespace, Namespace: namespace}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,11 +70,7 @@ func TestPacked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]string{
-		"configmap.yaml": "--version=v0.1.0-rc.1", "roll.yaml": "registry.example/node-partition-installer@" + digest,
-	} {
-		if !strings.Contains(rendered["node-partition/templates/"+name], want) {
-			t.Errorf("%s does not have %s", name, want)
-		}
+	if want := "image: \"registry.example/node-partition@" + digest; !strings.Contains(rendered["node-partition/templates/deployment.yaml"], want) {
+		t.Errorf("the Deployment does not have %s", want)
 	}
 }

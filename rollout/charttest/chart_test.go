@@ -1,5 +1,6 @@
-// Package rollout tests the chart of the controller (rollout/chart) with Helm's libraries.
-package rollout
+// Package charttest tests the chart of the controller with Helm's libraries: Helm itself is neither
+// needed nor run.
+package charttest
 
 import (
 	"bytes"
@@ -23,13 +24,13 @@ import (
 var update = flag.Bool("update", false, "write rollout/install.yaml instead of comparing with it")
 
 const (
-	chartDir  = "../../../../rollout/chart"
-	installed = "../../../../rollout/install.yaml"
+	chartDir  = "../chart"
+	installed = "../install.yaml"
 	namespace = "node-partition"
 )
 
 // head of install.yaml: what Helm makes itself, or is told to.
-const head = `# Written by go -C deploy/chart/charttest test ./rollout -update: the chart with its default values.
+const head = `# Written by go -C rollout/charttest test . -update: the chart with its default values.
 apiVersion: v1
 kind: Namespace
 metadata:
@@ -111,7 +112,7 @@ func TestInstall(t *testing.T) {
 		}
 	}
 	if have, err := os.ReadFile(installed); err != nil || !bytes.Equal(have, []byte(made)) {
-		t.Errorf("%v: rollout/install.yaml is not the chart: go -C deploy/chart/charttest test ./rollout -update", err)
+		t.Errorf("%v: rollout/install.yaml is not the chart: go -C rollout/charttest test . -update", err)
 	}
 }
 

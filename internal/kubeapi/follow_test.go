@@ -1,4 +1,4 @@
-package kubewatch
+package kubeapi
 
 import (
 	"context"
@@ -16,13 +16,13 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// transport answers requests.
-type transport func(*http.Request) (*http.Response, error)
+// answers is what an API server does with a request.
+type answers func(*http.Request) (*http.Response, error)
 
-func (t transport) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }
+func (t answers) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }
 
-// request returns a request that a transport answers.
-func request(t transport) *rest.Request {
+// answeredBy returns a request that a answers answers.
+func answeredBy(t answers) *rest.Request {
 	base := &url.URL{Scheme: "http", Host: "api.example"}
 	return rest.NewRequestWithClient(base, "", rest.ClientContentConfig{}, &http.Client{Transport: t}).Verb(http.MethodGet)
 }
@@ -43,9 +43,8 @@ func (b *body) answer() *http.Response {
 	return &http.Response{StatusCode: http.StatusOK, Body: b, Header: http.Header{"Content-Type": {"application/json"}}}
 }
 
-func direct(ctx context.Context, r *rest.Request) (io.ReadCloser, error) {
-	return Open(ctx, r, time.Second, new(atomic.Int32))
-}
+// following returns a client that waits a minute for an answer to begin.
+func following() *Client { return &Client{Timeout: time.Minute, left: new(atomic.Int32)} }
 
 // TestFollow: events come in their order, and what ends a watch is told from its failure.
 func TestFollow(t *testing.T) {
@@ -66,12 +65,12 @@ func TestFollow(t *testing.T) {
 	} {
 		b := &body{Reader: strings.NewReader(test.text)}
 		var asked url.Values
-		r := request(func(r *http.Request) (*http.Response, error) {
+		r := answeredBy(func(r *http.Request) (*http.Response, error) {
 			asked = r.URL.Query()
 			return b.answer(), nil
 		})
 		seen := ""
-		err := Follow(t.Context(), r, direct, func(e Event) error {
+		err := following().follow(t.Context(), r, func(e watchEvent) error {
 			if seen += string(e.Type) + " "; e.Type == "DELETED" {
 				return refused
 			}
@@ -84,7 +83,7 @@ func TestFollow(t *testing.T) {
 			t.Errorf("%s: the answer is not closed", name)
 		}
 		seconds, err := time.ParseDuration(asked.Get("timeoutSeconds") + "s")
-		if err != nil || seconds < length || seconds >= 2*length || asked.Get("watch") != "true" {
+		if err != nil || seconds < watchLength || seconds >= 2*watchLength || asked.Get("watch") != "true" {
 			t.Errorf("%s: asked with %v", name, asked)
 		}
 	}
@@ -94,14 +93,14 @@ func TestFollow(t *testing.T) {
 // watch.
 func TestFollowDead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := request(func(r *http.Request) (*http.Response, error) {
+		r := answeredBy(func(r *http.Request) (*http.Response, error) {
 			read, write := io.Pipe()
 			context.AfterFunc(r.Context(), func() { _ = write.CloseWithError(r.Context().Err()) })
 			return (&body{Reader: read}).answer(), nil
 		})
 		start := time.Now()
-		err := Follow(t.Context(), r, direct, func(Event) error { return nil })
-		if took := time.Since(start); !errors.Is(err, context.DeadlineExceeded) || took < length+slack || took > 2*length+slack {
+		err := following().follow(t.Context(), r, func(watchEvent) error { return nil })
+		if took := time.Since(start); !errors.Is(err, context.DeadlineExceeded) || took < watchLength+watchSlack || took > 2*watchLength+watchSlack {
 			t.Errorf("%v after %s", err, took)
 		}
 	})
@@ -112,8 +111,9 @@ func TestFollowDead(t *testing.T) {
 func TestOpenHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &body{Reader: strings.NewReader("")}
-		var begun, left atomic.Int32
-		hangs := func(until <-chan struct{}) transport {
+		c := following()
+		var begun atomic.Int32
+		hangs := func(until <-chan struct{}) answers {
 			return func(*http.Request) (*http.Response, error) {
 				begun.Add(1)
 				<-until
@@ -122,25 +122,25 @@ func TestOpenHangs(t *testing.T) {
 		}
 		end := make(chan struct{})
 		plugin := hangs(end)
-		for range MaxLeft {
+		for range maxLeft {
 			start := time.Now()
-			if _, err := Open(t.Context(), request(plugin), time.Minute, &left); !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != time.Minute {
+			if _, err := c.open(t.Context(), answeredBy(plugin)); !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != time.Minute {
 				t.Errorf("%v after %s", err, time.Since(start))
 			}
 		}
-		if _, err := Open(t.Context(), request(plugin), time.Minute, &left); !errors.Is(err, ErrLeft) || begun.Load() != MaxLeft || left.Load() != MaxLeft {
-			t.Errorf("%v after %d requests, of which %d are left", err, begun.Load(), left.Load())
+		if _, err := c.open(t.Context(), answeredBy(plugin)); !errors.Is(err, errLeft) || begun.Load() != maxLeft || c.left.Load() != maxLeft {
+			t.Errorf("%v after %d requests, of which %d are left", err, begun.Load(), c.left.Load())
 		}
 		close(end)
 		synctest.Wait()
-		if left.Load() != 0 || b.closed.Load() == nil {
-			t.Errorf("%d are left", left.Load())
+		if c.left.Load() != 0 || b.closed.Load() == nil {
+			t.Errorf("%d are left", c.left.Load())
 		}
 		ctx, stop := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, stop)
 		end = make(chan struct{})
 		start := time.Now()
-		if _, err := Open(ctx, request(hangs(end)), time.Minute, &left); !errors.Is(err, context.Canceled) || time.Since(start) != time.Second {
+		if _, err := c.open(ctx, answeredBy(hangs(end))); !errors.Is(err, context.Canceled) || time.Since(start) != time.Second {
 			t.Errorf("%v after %s", err, time.Since(start))
 		}
 		close(end)
