@@ -16,7 +16,8 @@ type Cluster struct {
 	tb testing.TB
 }
 
-// clusterControllers returns what Deployments, quotas, service accounts and nodes that are off need.
+// clusterControllers returns what Deployments, quotas, service accounts and nodes that are off
+// need.
 func clusterControllers() []string {
 	return []string{
 		"deployment-controller", "garbage-collector-controller", "node-lifecycle-controller", "replicaset-controller",
