@@ -4,7 +4,6 @@ module nodepartition/rollout
 go 1.26.0
 
 require (
-	github.com/go-logr/logr v1.4.3
 	github.com/prometheus/client_golang v1.24.0
 	golang.org/x/sync v0.24.0
 	k8s.io/api v0.37.0
@@ -14,6 +13,7 @@ require (
 	k8s.io/klog/v2 v2.140.0
 	k8s.io/utils v0.0.0-20260707023825-cf1189d6abe3
 	nodepartition v0.0.0-00010101000000-000000000000
+	nodepartition/tests/lab v0.0.0
 	sigs.k8s.io/controller-runtime v0.25.2
 	sigs.k8s.io/yaml v1.6.0
 )
@@ -28,6 +28,7 @@ require (
 	github.com/evanphx/json-patch/v5 v5.9.11 // indirect
 	github.com/fsnotify/fsnotify v1.9.0 // indirect
 	github.com/fxamacker/cbor/v2 v2.9.1 // indirect
+	github.com/go-logr/logr v1.4.3 // indirect
 	github.com/go-logr/zapr v1.3.0 // indirect
 	github.com/go-openapi/jsonpointer v1.0.0 // indirect
 	github.com/go-openapi/jsonreference v1.0.0 // indirect
@@ -88,4 +89,7 @@ require (
 	sigs.k8s.io/structured-merge-diff/v6 v6.4.2 // indirect
 )
 
-replace nodepartition => ..
+replace (
+	nodepartition => ..
+	nodepartition/tests/lab => ../tests/lab
+)
