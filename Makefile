@@ -29,10 +29,11 @@ NODE_TESTS := $(RUN_TESTS) -tags node -lines subtest -count 1 -p 8 -parallel 8
 # The lab is a module of its own, which ./... leaves out.
 NODE_PACKAGES := nodepartition/tests/lab ./tests/kubeapi ./tests/e2e
 # Modules of their own, whose dependencies are not those of the programs: the lab, dashboards and
-# rules, the image, the chart with Helm's libraries and the policies. The lab and the chart have the
-# programs' versions of what both compile.
-MODULES = tests/lab deploy/generate deploy/image deploy/chart/charttest
-# And those whose dependencies take minutes to compile: packages, and the ways without Helm.
+# rules, the image, the chart of the controller with Helm's libraries and the policies. The lab and
+# the chart have the programs' versions of what both compile.
+MODULES = tests/lab deploy/generate deploy/image rollout/charttest
+# And those whose dependencies take minutes to compile: packages, and the ways without the
+# controller.
 SLOW_MODULES = deploy/package deploy/fleet
 VET = for module in . $(MODULES); do $(COMPILE) -C $$module vet -tags node ./... || exit; done
 # Each kind of node has to be seen by at least one test.
@@ -154,7 +155,7 @@ TAR = tar --format=ustar --sort=name --mtime="@$$SOURCE_DATE_EPOCH" --owner=root
 ## chart: the same, and the Helm chart that names the image by its digest, in bin/chart
 image chart:
 	@for arch in $(ARCHES); do \
-		$(STAGE) && $(TAR) --transform 's|^stage|payload|' -cf $$dir/image.tar -C $$dir partition-fleet partition-installer stage || exit; \
+		$(STAGE) && $(TAR) --transform 's|^stage|payload|' -cf $$dir/image.tar -C $$dir partition-installer stage || exit; \
 	done
 	@digest=$$($(GO) -C deploy/image run . -version '$(VERSION)' -layout '$(abspath $(IMAGE))' \
 		$(foreach arch,$(ARCHES),-layer $(arch)='$(abspath $(BIN))/linux-$(arch)/image.tar')) && echo "$$digest" && \
@@ -190,7 +191,7 @@ test-packages:
 	@# Nor at what git and these tools read.
 	$(COMPILE) test -tags style -count 1 ./tests/style
 
-## test-ways: the files for many nodes without Helm, by ansible, cloud-init and parsers; before a release
+## test-ways: the files for many nodes without the controller, by ansible, cloud-init and parsers; before a release
 test-ways:
 	@tests/setup ways
 	$(COMPILE) -C deploy/fleet vet ./...

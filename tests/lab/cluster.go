@@ -16,11 +16,12 @@ type Cluster struct {
 	tb testing.TB
 }
 
-// clusterControllers returns what Jobs, CronJobs, service accounts and nodes that are off need.
+// clusterControllers returns what Deployments, quotas, service accounts and nodes that are off
+// need.
 func clusterControllers() []string {
 	return []string{
-		"cronjob-controller", "garbage-collector-controller", "job-controller", "node-lifecycle-controller",
-		"root-ca-certificate-publisher-controller", "serviceaccount-controller",
+		"deployment-controller", "garbage-collector-controller", "node-lifecycle-controller", "replicaset-controller",
+		"resourcequota-controller", "root-ca-certificate-publisher-controller", "serviceaccount-controller",
 	}
 }
 

@@ -21,7 +21,6 @@ var meant = map[string]string{
 	"stopp":     "tests/lab/cri.go",
 	"localed":   "tests/lab/look.go",
 	"te":        "internal/command/history/node_test.go",
-	"operater":  "deploy/chart/charttest/chart_test.go",
 	"availabel": "internal/budget/warnings_test.go",
 }
 

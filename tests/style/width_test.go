@@ -13,8 +13,8 @@ import (
 // width is the longest line of a comment or a document, in characters.
 const width = 100
 
-// unwrapped matches lines that stay in one piece: a row and an example of a document, what make help
-// prints, and what controller-gen reads.
+// unwrapped matches lines that stay in one piece: a row and an example of a document, what make
+// help prints, and what controller-gen reads.
 var unwrapped = regexp.MustCompile(`^(\||    |## [a-z0-9-]+: |\t*// \+kubebuilder:)`)
 
 // TestWidth reads whole lines of comments. The width of code with a comment after it is the
