@@ -3,13 +3,15 @@
 package apitest
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -44,8 +46,6 @@ const (
 	namespace = "node-partition"
 	account   = "system:serviceaccount:node-partition:node-partition-rollout"
 	image     = "registry.example/node-partition:v0.0.0"
-	// patience bounds each wait.
-	patience = 2 * time.Minute
 )
 
 var settings = nodepod.Settings{
@@ -54,7 +54,7 @@ var settings = nodepod.Settings{
 }
 
 func TestMain(m *testing.M) {
-	ctrl.SetLogger(zap.New(zap.UseDevMode(true)))
+	ctrl.SetLogger(zap.New())
 	os.Exit(m.Run())
 }
 
@@ -64,6 +64,8 @@ type cluster struct {
 	t     *testing.T
 	kube  kubernetes.Interface
 	admin client.Client
+	// patience bounds each wait.
+	patience time.Duration
 
 	mu sync.Mutex
 	// takes is the time that a pod runs.
@@ -87,7 +89,7 @@ func newCluster(t *testing.T) *cluster {
 	p := lab.ControlPlaneForTest(t)
 	scheme := runtime.NewScheme()
 	c := &cluster{
-		ControlPlane: p, t: t, kube: p.Client(), takes: 50 * time.Millisecond, exits: map[string]exit{}, used: map[string]int{},
+		ControlPlane: p, t: t, kube: p.Client(), patience: 2 * time.Minute, takes: 50 * time.Millisecond, exits: map[string]exit{}, used: map[string]int{},
 	}
 	c.must(v1.AddToScheme(scheme))
 	c.must(v1alpha1.SchemeBuilder.AddToScheme(scheme))
@@ -130,18 +132,17 @@ func (c *cluster) install(config *rest.Config) {
 // eventually waits until a condition holds.
 func (c *cluster) eventually(what string, holds func(context.Context) (bool, string)) {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(c.t.Context(), c.patience)
 	defer cancel()
-	for {
+	for last := ""; ; again(ctx) {
 		ok, saw := holds(ctx)
-		if ok {
+		switch {
+		case ok:
 			return
+		case ctx.Err() != nil:
+			c.t.Fatalf("%s: not in %s: %s", what, c.patience, last)
 		}
-		select {
-		case <-ctx.Done():
-			c.t.Fatalf("%s: not in %s: %s", what, patience, saw)
-		case <-time.After(100 * time.Millisecond):
-		}
+		last = saw
 	}
 }
 
@@ -392,28 +393,65 @@ func rightOf(r *http.Request) string {
 	return strings.TrimSpace(verb + " " + strings.Trim(in+"/"+group+"/"+resource, "/"))
 }
 
-// run starts a controller with the rights of its account, until stop is called.
+// run starts a controller with the rights of its account, until stop is called. If it ends by
+// itself, it is started again, as by a kubelet.
 func (c *cluster) run(f fault) (stop func()) {
 	c.t.Helper()
 	config := c.Config()
 	config.Impersonate = rest.ImpersonationConfig{UserName: account, Groups: []string{"system:serviceaccounts", "system:authenticated"}}
 	config.Wrap(func(rt http.RoundTripper) http.RoundTripper { return observed{rt, c, f} })
-	config.QPS = 200
-	config.Burst = 400
-	m, err := controller.New(config, settings, controller.Addresses{Metrics: "0", Health: "0"})
-	c.must(err)
+	config.QPS = -1 // as ctrl.GetConfig
 	ctx, cancel := context.WithCancel(c.t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- m.Start(ctx) }()
-	var once sync.Once
-	stop = func() {
-		once.Do(func() {
-			cancel()
-			if err := <-ended; err != nil && !errors.Is(err, context.Canceled) && c.t.Context().Err() == nil {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for ; ctx.Err() == nil; again(ctx) {
+			m, err := controller.New(config, settings, controller.Addresses{Metrics: "0", Health: "0"})
+			if err == nil {
+				err = m.Start(ctx)
+			}
+			if ctx.Err() == nil {
 				c.t.Logf("the controller ended: %v", err)
 			}
-		})
+		}
+	}()
+	stop = func() {
+		cancel()
+		<-ended
 	}
 	c.t.Cleanup(stop)
 	return stop
+}
+
+// program builds the program. start starts it as the chart does, until it is killed.
+func (c *cluster) program() (start func() *exec.Cmd) {
+	c.t.Helper()
+	file := filepath.Join(c.t.TempDir(), "partition-rollout")
+	build := exec.CommandContext(c.t.Context(), "go", "build", "-trimpath", "-ldflags=-s -w -X main.version="+settings.Version, "-o", file, "../cmd/partition-rollout")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		c.t.Fatalf("%v: %s", err, out)
+	}
+	kubeconfig, err := c.KubeconfigOf(account, "system:serviceaccounts")
+	c.must(err)
+	c.must(os.WriteFile(file+".conf", bytes.ReplaceAll(kubeconfig, []byte(lab.HostAddress), []byte("127.0.0.1")), 0o600))
+	return func() *exec.Cmd {
+		p := exec.CommandContext(c.t.Context(), file, "--namespace="+namespace, "--image="+image, "--metrics-address=0", "--health-address=0")
+		p.Env = append(os.Environ(), "KUBECONFIG="+file+".conf", "GOMEMLIMIT=90MiB")
+		p.Stderr = c.t.Output()
+		c.must(p.Start())
+		return p
+	}
+}
+
+// resident returns the largest number of bytes that a process has had in memory.
+func (c *cluster) resident(p *exec.Cmd) int {
+	c.t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Process.Pid))
+	c.must(err)
+	_, after, _ := strings.Cut(string(text), "VmHWM:")
+	var kib int
+	_, err = fmt.Sscan(after, &kib)
+	c.must(err)
+	return kib << 10
 }

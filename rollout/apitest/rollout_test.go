@@ -33,6 +33,7 @@ var (
 // its leader is killed, and it is taken off again.
 func TestThousands(t *testing.T) {
 	c := newCluster(t)
+	c.patience = 20 * time.Minute
 	names := make([]string, *many)
 	for i := range names {
 		names[i] = fmt.Sprintf("node-%05d", i)
@@ -95,9 +96,22 @@ func TestThousands(t *testing.T) {
 		t.Errorf("%d requests for %d nodes", sum, *many)
 	}
 
-	made := len(order)
+	// the program takes it off, and is killed meanwhile
+	stop()
+	made, began := len(order), time.Now()
+	start := c.program()
+	killed := start()
 	c.must(c.admin.Delete(t.Context(), c.get()))
+	c.eventually("half of it is removed", func(context.Context) (bool, string) { return len(c.ran(made)) > *many/2, "" })
+	c.must(killed.Process.Kill())
+	_ = killed.Wait()
+	last := start()
 	c.gone()
+	resident := c.resident(last)
+	t.Logf("removed in %s; %d MB resident", time.Since(began), resident/1e6)
+	if resident > 100e6 {
+		t.Errorf("the controller has %d MB", resident/1e6)
+	}
 	if got := c.ran(made); len(got) != *many || !strings.HasPrefix(got[0], "remove ") {
 		t.Errorf("%d pods removed it", len(got))
 	}
@@ -106,7 +120,6 @@ func TestThousands(t *testing.T) {
 			t.Errorf("%d nodes have the label %s", got, label)
 		}
 	}
-	stop()
 }
 
 // wait waits for a time that is part of the test.
@@ -163,8 +176,13 @@ func TestLife(t *testing.T) {
 	}
 
 	made = len(c.ran(0))
-	c.change(func(p *v1alpha1.NodePartition) {
-		p.Spec.Section.Raw = []byte(`{"systemPartition": {"namespaces": ["kube-system"], "memorylimit": "2Gi"}}`)
+	p := c.get()
+	p.Spec.Section = limited("2GB")
+	if err := c.admin.Update(t.Context(), p); err == nil || !strings.Contains(err.Error(), "spec.section.systemPartition.memoryLimit") {
+		t.Errorf("the API server takes a limit of 2GB: %v", err)
+	}
+	c.change(func(p *v1alpha1.NodePartition) { // what the schema cannot say
+		p.Spec.Section.Raw = []byte(`{"systemPartition": {"namespaces": ["a"]}, "workloadPartitions": {"infra": {"namespaces": ["a"]}}}`)
 	})
 	refused := c.await(v1alpha1.Accepted, metav1.ConditionFalse, "Invalid")
 	c.change(func(p *v1alpha1.NodePartition) {

@@ -2,12 +2,15 @@ package controller
 
 import (
 	"context"
+	"net/http"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/workqueue"
@@ -44,6 +47,26 @@ func mustParse(text string) labels.Selector {
 // gather is how long changes of objects are gathered for one decision.
 const gather = 100 * time.Millisecond
 
+// mapper knows the types of the cache. The API server is not asked for them: the controller starts
+// while it is away.
+func mapper(*rest.Config, *http.Client) (meta.RESTMapper, error) {
+	m := meta.NewDefaultRESTMapper(nil)
+	for _, of := range []struct {
+		version    schema.GroupVersion
+		kind, name string
+		scope      meta.RESTScope
+	}{
+		{v1.SchemeGroupVersion, "Node", "node", meta.RESTScopeRoot},
+		{v1.SchemeGroupVersion, "Pod", "pod", meta.RESTScopeNamespace},
+		{v1alpha1.GroupVersion, "NodePartition", "nodepartition", meta.RESTScopeRoot},
+	} {
+		for _, kind := range []string{of.kind, of.kind + "List"} {
+			m.AddSpecific(of.version.WithKind(kind), of.version.WithResource(of.name+"s"), of.version.WithResource(of.name), of.scope)
+		}
+	}
+	return m, nil
+}
+
 // Addresses are those that the controller listens on; "0" for none.
 type Addresses struct {
 	Metrics, Health string
@@ -55,7 +78,7 @@ func New(config *rest.Config, s nodepod.Settings, at Addresses) (manager.Manager
 	utilruntime.Must(v1.AddToScheme(scheme))
 	utilruntime.Must(v1alpha1.SchemeBuilder.AddToScheme(scheme))
 	m, err := manager.New(config, manager.Options{
-		Scheme: scheme, Cache: cacheOptions(s.Namespace),
+		Scheme: scheme, MapperProvider: mapper, Cache: cacheOptions(s.Namespace),
 		// A decision sees what the one before it has done.
 		Client:  client.Options{Cache: &client.CacheOptions{EnableReadYourWritesConsistency: ptr.To(true)}},
 		Metrics: server.Options{BindAddress: at.Metrics}, HealthProbeBindAddress: at.Health,

@@ -64,7 +64,7 @@ func (r *roll) progressing(accepted bool, limit int, stopped bool) metav1.Condit
 	case r.Partition.DeletionTimestamp != nil && len(r.waits) > 0 && !moving:
 		return of(false, "Waiting", "the partition is on nodes that cannot be reached now: "+r.waits.String())
 	case r.Partition.DeletionTimestamp != nil:
-		return of(true, "Removing", fmt.Sprintf("%d nodes have the partition", r.total))
+		return of(true, "Removing", fmt.Sprintf("%d nodes have the partition", r.left))
 	case !accepted:
 		return of(false, "NotAccepted", "")
 	case rollout.SurveyOnly && moving:

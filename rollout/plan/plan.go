@@ -85,9 +85,9 @@ type roll struct {
 	Decision
 	key  string
 	pods map[string]*v1.Pod // by node
-	// total is the number of nodes that maxUnavailable is a share of, and done of those that are
-	// current with their soak over.
-	total, done     int
+	// all is the number of nodes that maxUnavailable is a share of, done of those that are current with
+	// their soak over, and left of those that the partition is still to be taken off.
+	all, done, left int
 	soaking         int
 	fresh, retries  []Start
 	skips, failures byReason
@@ -133,7 +133,7 @@ func Decide(in Input) Decision {
 	}
 	nodes.Updating = int32(len(r.Busy) + r.soaking)
 	// a NodePartition that is being deleted waits for the pods of its nodes
-	r.Finished = deleting && r.total == 0 && len(r.Busy) == 0 && len(r.Deletes) == 0
+	r.Finished = deleting && r.left == 0 && len(r.Busy) == 0 && len(r.Deletes) == 0
 	r.Status.ObservedGeneration = in.Partition.Generation
 	r.Status.Version, r.Status.SectionHash = in.Want.Version, in.Want.SectionHash
 	r.Status.Conditions = r.conditions(overlap, limit, stopped)
@@ -144,7 +144,7 @@ func byName(a, b Start) int { return strings.Compare(a.Node, b.Node) }
 
 // share returns how many nodes change at once.
 func (r *roll) share() int {
-	n, err := intstr.GetScaledValueFromIntOrPercent(&r.Partition.Spec.Rollout.MaxUnavailable, r.total, false)
+	n, err := intstr.GetScaledValueFromIntOrPercent(&r.Partition.Spec.Rollout.MaxUnavailable, r.all, false)
 	if err != nil { // the API server has refused it
 		return 1
 	}
@@ -191,12 +191,15 @@ func (r *roll) sort(deleting bool) (overlap string) {
 				overlap = min(orElse(overlap, "\xff"), "node "+n.Name+" is selected by "+p.Name+", too, which is older")
 			}
 		}
+		has := recordOf(n).Partition == r.Partition.Name
+		if selected || has {
+			r.all++
+		}
 		switch {
 		case selected && !deleting:
-			r.total++
 			r.Status.Nodes.Selected++
 			r.apply(r.ended(n))
-		case recordOf(n).Partition == r.Partition.Name && !elsewhere && (deleting || r.Partition.Spec.Unselected == v1alpha1.Remove):
+		case has && !elsewhere && (deleting || r.Partition.Spec.Unselected == v1alpha1.Remove):
 			r.Status.Nodes.Selected++
 			r.remove(r.ended(n))
 		default:
@@ -474,7 +477,7 @@ func due(m member) time.Time {
 // remove looks at a node that the partition is taken off.
 func (r *roll) remove(m member) {
 	if m.busy {
-		r.total++
+		r.left++
 		return
 	}
 	if m.record.Partition == "" { // it has ended
@@ -486,7 +489,7 @@ func (r *roll) remove(m member) {
 		r.Ends = append(r.Ends, end)
 		return
 	}
-	r.total++
+	r.left++
 	tried := m.record.Want == WantRemoved
 	if tried {
 		m.state = m.Labels[StateLabel]

@@ -506,7 +506,7 @@ func TestDecide(t *testing.T) {
 			}
 			w.pod("a", Remove, ends(0, Termination{State: "removed"}))
 			return w
-		}, map[string]string{"starts": "remove b", "ends": "a cleared and its pod", "finished": "false", v1alpha1.Progressing: "True Removing: 39 nodes have the partition"}},
+		}, map[string]string{"starts": "remove b, remove c", "ends": "a cleared and its pod", "finished": "false", v1alpha1.Progressing: "True Removing: 39 nodes have the partition"}},
 		{"an end of a removal is written once", func() *world {
 			w := pool(1, deleted)
 			w.pod("a", Remove, ends(0, Termination{State: "removed"}))
