@@ -29,13 +29,15 @@ NODE_TESTS := $(RUN_TESTS) -tags node -lines subtest -count 1 -p 8 -parallel 8
 # The lab is a module of its own, which ./... leaves out.
 NODE_PACKAGES := nodepartition/tests/lab ./tests/kubeapi ./tests/e2e
 # Modules of their own, whose dependencies are not those of the programs: the lab, dashboards and
-# rules, the image, the chart of the controller with Helm's libraries and the policies. The lab and
-# the chart have the programs' versions of what both compile.
-MODULES = tests/lab deploy/generate deploy/image rollout/charttest
+# rules, the image, the controller, its chart with Helm's libraries and the policies. The lab, the
+# controller and the chart have the programs' versions of what both compile.
+MODULES = tests/lab deploy/generate deploy/image rollout rollout/charttest
 # And those whose dependencies take minutes to compile: packages, and the ways without the
 # controller.
 SLOW_MODULES = deploy/package deploy/fleet
 VET = for module in . $(MODULES); do $(COMPILE) -C $$module vet -tags node ./... || exit; done
+# The controller on an API server.
+ROLLOUT_TESTS = $(NODE_TESTS) -C rollout -timeout 1h $(1) ./apitest
 # Each kind of node has to be seen by at least one test.
 WANT = -want "$${LAB_FLAVOURS:-$$(tests/lab/lab flavours)}"
 # The lines of tests/long as a pattern of go test, each for a whole name.
@@ -48,7 +50,7 @@ ONE := $(or $(FLAVOUR),$(LAB_FLAVOURS),trixie)
 # The folder of the programs.
 BIN ?= bin
 
-.PHONY: all build check-prefix install uninstall packages sysext image chart release test-packages test-ways pictures test test-unit e2e test-nodes test-arm64 test-older soak \
+.PHONY: all build check-prefix install uninstall packages sysext image chart release test-packages test-ways pictures test test-unit e2e test-nodes test-rollout test-arm64 test-older soak \
 	vet lint golangci-lint bench bench-fleet fuzz guards mutants demo clean help setup-node generate
 
 all: build
@@ -179,9 +181,10 @@ release:
 		echo 'version $(VERSION): want a commit with a tag such as v0.1.0, and no changes' >&2; exit 1 ;; \
 	esac
 	@rm -rf '$(RELEASE)'
-	@$(MAKE) --no-print-directory packages VERSION='$(VERSION)' PACKAGES='$(RELEASE)' FORMATS='deb rpm archive sysext sbom'
+	@# First: there is an SBOM of the controller, too.
 	@$(MAKE) --no-print-directory chart VERSION='$(VERSION)' CHART='$(RELEASE)' \
-		IMAGE_ARCHIVE='$(RELEASE)/node-partition-installer-$(VERSION:v%=%).oci.tar'
+		IMAGE_ARCHIVE='$(RELEASE)/node-partition-$(VERSION:v%=%).oci.tar'
+	@$(MAKE) --no-print-directory packages VERSION='$(VERSION)' PACKAGES='$(RELEASE)' FORMATS='deb rpm archive sysext sbom'
 	@git -c safe.directory='*' archive --format=tar --prefix='node-partition-$(VERSION:v%=%)/' HEAD | gzip -n9 >'$(RELEASE)/node-partition-$(VERSION:v%=%).tar.gz'
 	@cd '$(RELEASE)' && sha256sum -- * >SHA256SUMS.new && mv SHA256SUMS.new SHA256SUMS
 ifneq ($(SIGN),)
@@ -235,6 +238,7 @@ STABLE = trixie bookworm crio
 e2e: setup-node
 	tests/lab/lab prepare $(STABLE)
 	$(NODE_TESTS) -timeout 80m -skip '$(LONG)$(NAMED)|^Test.+$$/^forky$$' -want "$${LAB_FLAVOURS:-$(STABLE)}" $(NODE_PACKAGES)
+	$(call ROLLOUT_TESTS,-skip '$(LONG)')
 endif
 
 ## test-nodes: every test on every kind of node, or on FLAVOUR=, or those of RUN=; takes hours
@@ -242,6 +246,10 @@ test-nodes: export LAB_FLAVOURS := $(or $(FLAVOUR),$(LAB_FLAVOURS))
 test-nodes: setup-node
 	tests/lab/lab prepare $(FLAVOUR)
 	LAB_EVERYTHING=1 $(NODE_TESTS) -timeout 3h $(if $(RUN),-run '$(RUN)',$(WANT)) -skip '^TestSoak$(NAMED)' $(NODE_PACKAGES)
+
+## test-rollout: the controller on an API server with 5,000 Nodes, or those of RUN=; a quarter of an hour
+test-rollout: setup-node
+	$(call ROLLOUT_TESTS,$(if $(RUN),-run '$(RUN)'))
 
 ## test-arm64: a boot of an emulated arm64 node, a pod that is placed and one that is evicted; before a release
 test-arm64:
