@@ -29,13 +29,15 @@ NODE_TESTS := $(RUN_TESTS) -tags node -lines subtest -count 1 -p 8 -parallel 8
 # The lab is a module of its own, which ./... leaves out.
 NODE_PACKAGES := nodepartition/tests/lab ./tests/kubeapi ./tests/e2e
 # Modules of their own, whose dependencies are not those of the programs: the lab, dashboards and
-# rules, the image, the chart with Helm's libraries and the policies. The lab and the chart have the
-# programs' versions of what both compile.
-MODULES = tests/lab deploy/generate deploy/image deploy/chart/charttest
-# And those whose dependencies take minutes to compile: packages, the ways without Helm, and the
-# judge of sizes.
+# rules, the image, the controller, its chart with Helm's libraries and the policies. The lab, the
+# controller and the chart have the programs' versions of what both compile.
+MODULES = tests/lab deploy/generate deploy/image rollout rollout/charttest
+# And those whose dependencies take minutes to compile: packages, the ways without the controller,
+# and the judge of sizes.
 SLOW_MODULES = deploy/package deploy/fleet tests/sizebench
 VET = for module in . $(MODULES); do $(COMPILE) -C $$module vet -tags node ./... || exit; done
+# The controller on an API server.
+ROLLOUT_TESTS = $(NODE_TESTS) -C rollout -timeout 1h $(1) ./apitest
 # Each kind of node has to be seen by at least one test.
 WANT = -want "$${LAB_FLAVOURS:-$$(tests/lab/lab flavours)}"
 # The lines of tests/long as a pattern of go test, each for a whole name.
@@ -48,17 +50,23 @@ ONE := $(or $(FLAVOUR),$(LAB_FLAVOURS),trixie)
 # The folder of the programs.
 BIN ?= bin
 
-.PHONY: all build check-prefix install uninstall packages sysext image chart release test-packages test-ways pictures test test-unit e2e test-nodes test-arm64 test-older soak \
+.PHONY: all build check-prefix install uninstall packages sysext image chart release test-packages test-ways pictures test test-unit e2e test-nodes test-rollout test-arm64 test-older soak \
 	vet lint golangci-lint bench bench-fleet fuzz guards mutants demo clean help setup-node generate
 
 all: build
 
-BUILD_PROGRAMS = CGO_ENABLED=0 $(COMPILE) build -trimpath -tags urfave_cli_no_docs -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/...
+BUILD_PROGRAMS = CGO_ENABLED=0 $(COMPILE) build -trimpath -tags urfave_cli_no_docs -ldflags '$(LDFLAGS)' -o $(BIN)/
+# The files of a node, which partition-installer has as a part of itself.
+PAYLOAD = $(BIN)/partition-generator $(BIN)/partition-monitor units/partition-monitor.service units/node-partition.catalog
 
 ## build: static binaries in bin/
 build:
 	@tests/setup go
-	$(BUILD_PROGRAMS)
+	$(BUILD_PROGRAMS) ./cmd/...
+	@for file in $(PAYLOAD); do \
+		printf '%s"%s":"%s"' "$${comma:-{\"Replace\":{}" "$(CURDIR)/cmd/partition-installer/payload/$${file##*/}" "$$(realpath "$$file")"; comma=,; \
+	done >$(BIN)/payload.json; echo '}}' >>$(BIN)/payload.json
+	$(BUILD_PROGRAMS) -overlay $(BIN)/payload.json ./cmd/partition-installer
 
 # For "sudo make install" after "make build", where root may have no Go.
 PROGRAMS = $(BIN)/partition-generator $(BIN)/partition-monitor
@@ -150,12 +158,12 @@ CHART = $(BIN)/chart
 IMAGE_ARCHIVE =
 TAR = tar --format=ustar --sort=name --mtime="@$$SOURCE_DATE_EPOCH" --owner=root:0 --group=root:0 --mode=u=rwX,go=rX
 
-# The programs of a roll, and below /payload what make install installs, with its record.
 ## image: the image of the programs for nodes of a cluster, as an OCI layout in bin/image; the same commit gives the same bytes
 ## chart: the same, and the Helm chart that names the image by its digest, in bin/chart
 image chart:
 	@for arch in $(ARCHES); do \
-		$(STAGE) && $(TAR) --transform 's|^stage|payload|' -cf $$dir/image.tar -C $$dir partition-fleet partition-installer stage || exit; \
+		GOARCH=$$arch CGO_ENABLED=0 $(COMPILE) -C rollout build -trimpath -ldflags '$(LDFLAGS)' -o $(abspath $(BIN))/linux-$$arch/ ./cmd/partition-rollout && \
+		$(STAGE) && $(TAR) -cf $$dir/image.tar -C $$dir partition-rollout partition-installer || exit; \
 	done
 	@digest=$$($(GO) -C deploy/image run . -version '$(VERSION)' -layout '$(abspath $(IMAGE))' \
 		$(foreach arch,$(ARCHES),-layer $(arch)='$(abspath $(BIN))/linux-$(arch)/image.tar')) && echo "$$digest" && \
@@ -173,9 +181,10 @@ release:
 		echo 'version $(VERSION): want a commit with a tag such as v0.1.0, and no changes' >&2; exit 1 ;; \
 	esac
 	@rm -rf '$(RELEASE)'
-	@$(MAKE) --no-print-directory packages VERSION='$(VERSION)' PACKAGES='$(RELEASE)' FORMATS='deb rpm archive sysext sbom'
+	@# First: there is an SBOM of the controller, too.
 	@$(MAKE) --no-print-directory chart VERSION='$(VERSION)' CHART='$(RELEASE)' \
-		IMAGE_ARCHIVE='$(RELEASE)/node-partition-installer-$(VERSION:v%=%).oci.tar'
+		IMAGE_ARCHIVE='$(RELEASE)/node-partition-$(VERSION:v%=%).oci.tar'
+	@$(MAKE) --no-print-directory packages VERSION='$(VERSION)' PACKAGES='$(RELEASE)' FORMATS='deb rpm archive sysext sbom'
 	@git -c safe.directory='*' archive --format=tar --prefix='node-partition-$(VERSION:v%=%)/' HEAD | gzip -n9 >'$(RELEASE)/node-partition-$(VERSION:v%=%).tar.gz'
 	@cd '$(RELEASE)' && sha256sum -- * >SHA256SUMS.new && mv SHA256SUMS.new SHA256SUMS
 ifneq ($(SIGN),)
@@ -191,7 +200,7 @@ test-packages:
 	@# Nor at what git and these tools read.
 	$(COMPILE) test -tags style -count 1 ./tests/style
 
-## test-ways: the files for many nodes without Helm, by ansible, cloud-init and parsers; before a release
+## test-ways: the files for many nodes without the controller, by ansible, cloud-init and parsers; before a release
 test-ways:
 	@tests/setup ways
 	$(COMPILE) -C deploy/fleet vet ./...
@@ -229,6 +238,7 @@ STABLE = trixie bookworm crio
 e2e: setup-node
 	tests/lab/lab prepare $(STABLE)
 	$(NODE_TESTS) -timeout 80m -skip '$(LONG)$(NAMED)|^Test.+$$/^forky$$' -want "$${LAB_FLAVOURS:-$(STABLE)}" $(NODE_PACKAGES)
+	$(call ROLLOUT_TESTS,-skip '$(LONG)')
 endif
 
 ## test-nodes: every test on every kind of node, or on FLAVOUR=, or those of RUN=; takes hours
@@ -236,6 +246,10 @@ test-nodes: export LAB_FLAVOURS := $(or $(FLAVOUR),$(LAB_FLAVOURS))
 test-nodes: setup-node
 	tests/lab/lab prepare $(FLAVOUR)
 	LAB_EVERYTHING=1 $(NODE_TESTS) -timeout 3h $(if $(RUN),-run '$(RUN)',$(WANT)) -skip '^TestSoak$(NAMED)' $(NODE_PACKAGES)
+
+## test-rollout: the controller on an API server with 5,000 Nodes, or those of RUN=; a quarter of an hour
+test-rollout: setup-node
+	$(call ROLLOUT_TESTS,$(if $(RUN),-run '$(RUN)'))
 
 ## test-arm64: a boot of an emulated arm64 node, a pod that is placed and one that is evicted; before a release
 test-arm64:

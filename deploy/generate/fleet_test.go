@@ -107,7 +107,7 @@ func TestFleetAlerts(t *testing.T) {
 }
 
 // aboutFleet lists the alerts on a cluster. They name no node.
-var aboutFleet = []string{"NodePartitionOnManyNodes", "NodePartitionNotScraped"}
+var aboutFleet = []string{"NodePartitionOnManyNodes", "NodePartitionNotScraped", "NodePartitionDegraded", "NodePartitionVersionSkew"}
 
 // TestNoNodeIsAPage: no alert on one node pages. One that cannot wait counts by its name for the
 // alert on many.

@@ -82,7 +82,7 @@ func fleetRelabelling(t *testing.T) map[string][]*relabel.Config {
 	}
 	read(operatorFleetFile, &operator)
 	return map[string][]*relabel.Config{
-		scrapeFleetFile:   configs(t, plain.ScrapeConfigs[0].Relabel),
+		scrapeFleetFile:   configs(t, plain.ScrapeConfigs[1].Relabel),
 		operatorFleetFile: configs(t, operator.Spec.Relabel),
 	}
 }

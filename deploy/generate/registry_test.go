@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"io"
 	"maps"
 	"os"
 	"slices"
@@ -14,26 +16,32 @@ import (
 // registry holds the metrics that the monitor serves, and the values of their labels.
 type registry map[string]map[string][]string
 
-// served is the text of the monitor's metrics, which a test of internal/daemon/metrics compares
-// with what it serves.
-const served = "../../internal/daemon/metrics/testdata/expected.txt"
+// The texts of the metrics of the monitor and of the controller. A test of each compares it with what
+// is served.
+const (
+	served           = "../../internal/daemon/metrics/testdata/expected.txt"
+	servedForRollout = "../../rollout/controller/testdata/metrics.txt"
+)
 
 // targetLabels are the labels that Prometheus adds to all series of a target. cluster is an
 // external one, or one that relabelling adds, as instance_type.
 var targetLabels = []string{"cluster", "job", "instance", "instance_type"}
 
 // openLabels have values that depend on the node.
-var openLabels = []string{"version", "goversion", "hash", "namespace", "pod", "uid", "le"}
+var openLabels = []string{"version", "goversion", "hash", "nodepartition", "namespace", "pod", "uid", "le"}
 
 func readRegistry(t *testing.T) registry {
 	t.Helper()
-	file, err := os.Open(served)
+	monitor, err := os.ReadFile(served)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer file.Close()
+	controller, err := os.ReadFile(servedForRollout)
+	if err != nil {
+		t.Fatal(err)
+	}
 	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(file)
+	families, err := parser.TextToMetricFamilies(io.MultiReader(bytes.NewReader(monitor), bytes.NewReader(controller)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,6 +22,7 @@ func fleet() row {
 		versions = `cluster_job_version:nodepartition_info:count{FLEET}`
 		sections = `cluster_job_hash:nodepartition_section_info:count{FLEET}`
 		hourly   = `cluster_job_partition:nodepartition_evictions:increase1h{FLEET, partition=~"$partition"}`
+		rollouts = `cluster_job_nodepartition_state:nodepartition_rollout_nodes:max{FLEET}`
 		firing   = `ALERTS{FLEET, alertname=~"NodePartition.+", alertstate="firing"}`
 	)
 	number := func(title, description, expr, runbook string, orangeFrom *float64) panel {
@@ -104,6 +105,18 @@ func fleet() row {
 				},
 			},
 			width: columns, height: graphHeight,
+		},
+		{
+			title: "Roll-outs", description: "Nodes of all NodePartitions by state, as their controller counts them.",
+			unit: units.Short, runbook: "nodepartitiondegraded",
+			queries: []query{{`sum by (cluster, state) (` + rollouts + `)`, "{{cluster}} {{state}}"}},
+			width:   halfWidth, height: listHeight,
+		},
+		{
+			title: "NodePartitions", description: "The conditions that are true. A NodePartition that is Available, and not Degraded, needs nobody.",
+			kind: list, unit: units.Short, hidden: []string{"Value"}, runbook: "nodepartitiondegraded",
+			queries: []query{{`max by (cluster, nodepartition, condition) (nodepartition_rollout_condition{FLEET}) == 1`, ""}},
+			width:   halfWidth, height: listHeight,
 		},
 	}}
 }

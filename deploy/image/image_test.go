@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -211,6 +212,8 @@ func checkImage(t *testing.T, image v1.Image, arch string) {
 // TestRefused: what cannot be an image is not written.
 func TestRefused(t *testing.T) {
 	t.Setenv("SOURCE_DATE_EPOCH", epoch)
+	large := make([]byte, maxSize) // no byte less when it is compressed
+	_, _ = rand.NewChaCha8([32]byte{}).Read(large)
 	for _, c := range []struct {
 		name, layer string
 		args        []string
@@ -218,6 +221,7 @@ func TestRefused(t *testing.T) {
 	}{
 		{name: "a program of another architecture", layer: string(tarred(t, stub(t, elf.EM_S390, false))), want: "partition-installer: is for EM_S390; want a program for "},
 		{name: "a dynamic program", layer: string(tarred(t, stub(t, elf.EM_X86_64, true))), want: "needs a dynamic linker"},
+		{name: "more than nodes are to pull", layer: string(tarred(t, large)), want: "MB compressed; want 40 at most"},
 		{name: "no tar file", layer: "a", want: "EOF"},
 		{name: "an empty layer", layer: string(make([]byte, 1024)), want: "EOF"},
 		{name: "a missing file", args: []string{"-layer=amd64=/nowhere/a"}, want: "/nowhere/a"},

@@ -24,8 +24,13 @@ const (
 	titleAnnotation   = "org.opencontainers.image.title"
 	versionAnnotation = "org.opencontainers.image.version"
 	createdAnnotation = "org.opencontainers.image.created"
+	licenseAnnotation = "org.opencontainers.image.licenses"
+	sourceAnnotation  = "org.opencontainers.image.source"
 	refAnnotation     = "org.opencontainers.image.ref.name"
 )
+
+// maxSize is the largest size of the image of an architecture in a registry, in bytes.
+const maxSize = 40e6
 
 // user runs what is started without another user. The pods on the nodes name root.
 const user = "65532:65532"
@@ -55,6 +60,7 @@ func buildIndex(layers map[string]string, version string, created time.Time) (v1
 func annotations(version string, created time.Time) map[string]string {
 	return map[string]string{
 		titleAnnotation: name, versionAnnotation: version, createdAnnotation: created.Format(time.RFC3339),
+		licenseAnnotation: "Apache-2.0", sourceAnnotation: "https://node-partition.io",
 	}
 }
 
@@ -72,6 +78,13 @@ func buildImage(file, arch, version string, created time.Time) (v1.Image, error)
 		func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(content)), nil },
 		tarball.WithMediaType(types.OCILayer), tarball.WithCompressionLevel(gzip.BestCompression),
 		tarball.WithCompressedCaching)
+	if err != nil {
+		return nil, err
+	}
+	size, err := layer.Size()
+	if err == nil && size > maxSize {
+		err = fmt.Errorf("%s: %d MB compressed; want %d at most, so that nodes pull the image fast", file, size/1e6, int(maxSize/1e6))
+	}
 	if err != nil {
 		return nil, err
 	}

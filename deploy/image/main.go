@@ -1,5 +1,5 @@
-// Command image builds the image node-partition-installer, static programs on nothing, as an OCI
-// layout on disk. It reads a tar file with the content of the image for each architecture:
+// Command image builds the image node-partition, static programs on nothing, as an OCI layout on
+// disk. It reads a tar file with the content of the image for each architecture:
 //
 //	image -version v0.1.0 -layer amd64=TAR -layer arm64=TAR -layout bin/image
 //
@@ -26,7 +26,7 @@ func main() {
 }
 
 // name is the name of the image.
-const name = "node-partition-installer"
+const name = "node-partition"
 
 func run(args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("image", flag.ContinueOnError)

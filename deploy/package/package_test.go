@@ -39,7 +39,7 @@ var (
 	arm64  = architecture{"arm64", "aarch64", "arm64", elf.EM_AARCH64}
 	arches = []architecture{amd64, arm64}
 	// programs have a list of their modules each.
-	programs = []string{"partition-fleet", "partition-generator", "partition-installer", "partition-monitor"}
+	programs = []string{"partition-generator", "partition-installer", "partition-monitor", "partition-rollout"}
 )
 
 // onEach runs a test for each architecture, at the same time as others.
@@ -161,7 +161,7 @@ func TestRelease(t *testing.T) {
 	want := make([]string, 0, len(names))
 	want = append(want,
 		"node-partition-0.1.0-rc.1.tar.gz", "node-partition-0.1.0-rc.1.tgz",
-		"node-partition-installer-0.1.0-rc.1.oci.tar",
+		"node-partition-0.1.0-rc.1.oci.tar",
 	)
 	for _, a := range arches {
 		want = append(want, "node-partition_0.1.0~rc.1-1_"+a.goarch+".deb", "node-partition-0.1.0~rc.1-1."+a.rpm+".rpm",
@@ -238,7 +238,7 @@ func contents(t *testing.T, a architecture) {
 		{"sysext", files(t, filepath.Join(root, "sysext")), func(path string) string { return path }, []string{mergedUnit, upholding, extensionRelease}},
 		{
 			"image", files(t, filepath.Join(root, "image")), func(path string) string { return "/payload" + path },
-			[]string{"/payload" + record, "/partition-fleet", "/partition-installer"},
+			[]string{"/payload" + record, "/partition-installer", "/partition-rollout"},
 		},
 		{"deb", files(t, filepath.Join(root, "deb")), inDeb, []string{
 			"/etc/default/node-partition", "/usr/share/doc/node-partition/copyright", "/usr/share/doc/node-partition/changelog.Debian.gz",

@@ -11,8 +11,6 @@ import (
 
 	"golang.org/x/sys/unix"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
-
-	"nodepartition/internal/kubewatch"
 )
 
 // TestBackgroundHangs: an event that gets no answer does not cut off an eviction that is under way.
@@ -61,11 +59,11 @@ func TestBackgroundPluginHangs(t *testing.T) {
 	defer unix.Close(end)
 	c := withPlugin(t, clientcmdapi.Cluster{Server: "https://127.0.0.1:1"}, "read x < "+pipe)
 	c.Timeout = 10 * time.Millisecond
-	for range 5 * kubewatch.MaxLeft {
+	for range 5 * maxLeft {
 		wantError(t, c.Background().Event(t.Context(), event), ErrUnreachable, "authenticator")
 	}
-	if left := c.left.Load(); left != kubewatch.MaxLeft {
-		t.Errorf("%d requests wait for the plugin; want %d", left, kubewatch.MaxLeft)
+	if left := c.left.Load(); left != maxLeft {
+		t.Errorf("%d requests wait for the plugin; want %d", left, maxLeft)
 	}
 	if _, err := unix.Write(end, []byte("x\n")); err != nil {
 		t.Fatal(err)

@@ -38,9 +38,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/util/connrotation"
-
-	"nodepartition/internal/kubeanswer"
-	"nodepartition/internal/kubewatch"
 )
 
 // Component identifies us to the API server: as the user agent, hence the manager of the fields
@@ -225,8 +222,8 @@ func (c *Client) write(ctx context.Context, request *rest.Request) (rest.Result,
 }
 
 func (c *Client) within(ctx context.Context, timeout time.Duration, request *rest.Request) (rest.Result, error) {
-	if c.connections == nil && c.left.Load() >= kubewatch.MaxLeft { // a credential plugin does not end
-		return rest.Result{}, kubewatch.ErrLeft
+	if c.connections == nil && c.left.Load() >= maxLeft { // a credential plugin does not end
+		return rest.Result{}, errLeft
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -241,7 +238,7 @@ func (c *Client) within(ctx context.Context, timeout time.Duration, request *res
 		ended = true
 		if left { // before there was a result
 			c.left.Add(-1)
-		} else if kubeanswer.None(result.Error()) {
+		} else if noAnswer(result.Error()) {
 			c.closeConnections()
 		}
 		done <- result

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
-	"nodepartition/internal/kubeanswer"
 	"nodepartition/internal/workload"
 )
 
@@ -122,7 +121,7 @@ func (c *Client) SetCores(ctx context.Context, node, uid string, cores map[strin
 	switch {
 	case err == nil:
 		return object.node(), nil
-	case kubeanswer.FromAnother(err):
+	case fromAnother(err):
 		return Node{}, c.about(what, "node", node, fmt.Errorf("%w: %w", ErrUnreachable, err))
 	case apierrors.IsInvalid(err), apierrors.IsConflict(err): // its UID is immutable
 		return Node{}, c.about(what, "node", node, fmt.Errorf("%w: %w", ErrGone, err))

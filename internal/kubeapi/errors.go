@@ -10,9 +10,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-
-	"nodepartition/internal/kubeanswer"
-	"nodepartition/internal/kubewatch"
 )
 
 // Kinds of errors, for errors.Is. An error of no kind belongs to a request that the API server does
@@ -61,17 +58,17 @@ func (c *Client) explain(err error) (hint string, sentinel error) {
 	switch {
 	case errors.Is(err, context.Canceled):
 		return "", nil
-	case kubeanswer.None(err) && pluginFailed(err):
+	case noAnswer(err) && pluginFailed(err):
 		return c.pluginHint(), ErrCredentials
-	case kubeanswer.None(err) && errors.As(err, new(*tls.CertificateVerificationError)):
+	case noAnswer(err) && errors.As(err, new(*tls.CertificateVerificationError)):
 		return fmt.Sprintf(
 			"; is %s from another cluster, or does the cluster have a new certificate authority? Create it again (kubeadm join), or name "+
 				"another with --kubeconfig",
 			c.kubeconfig,
 		), ErrCredentials
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, kubewatch.ErrLeft):
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, errLeft):
 		return c.pluginHint(), ErrUnreachable
-	case kubeanswer.Away(err):
+	case away(err):
 		return "", ErrUnreachable
 	case apierrors.HasStatusCause(err, v1.NamespaceTerminatingCause), apierrors.IsNotFound(err):
 		// Creating an object in a namespace that is being deleted is "forbidden", too

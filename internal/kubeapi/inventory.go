@@ -8,8 +8,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-
-	"nodepartition/internal/kubeanswer"
 )
 
 // page is a page of a list, with the part T of its objects that is read.
@@ -100,7 +98,7 @@ func (c *Client) Policy(ctx context.Context, name string) (*Policy, error) {
 		request := c.rest.Get().AbsPath("/apis/admissionregistration.k8s.io/v1", of.plural, name).
 			SetHeader("Accept", "application/json")
 		err := c.read(ctx, "get "+of.plural+"/"+name, "get "+of.plural, request, of.into)
-		switch absent := apierrors.IsNotFound(err) && !kubeanswer.FromAnother(err); {
+		switch absent := apierrors.IsNotFound(err) && !fromAnother(err); {
 		case absent && of.into == &policy:
 			return nil, nil
 		case err != nil && !absent:
@@ -117,7 +115,7 @@ func (c *Client) CoresRights(ctx context.Context, node string) error {
 	const what = "patch nodes/status"
 	_, err := c.do(ctx, c.rest.Patch(types.MergePatchType).Resource("nodes").Name(node).SubResource("status").
 		Param("dryRun", metav1.DryRunAll).Body([]byte(`{"status":{"capacity":{}}}`)))
-	if kubeanswer.FromAnother(err) {
+	if fromAnother(err) {
 		return c.about(what, "node", node, fmt.Errorf("%w: %w", ErrUnreachable, err))
 	}
 	return c.failed(what, "node", node, err)

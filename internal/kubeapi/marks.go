@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
-	"nodepartition/internal/kubeanswer"
 	"nodepartition/internal/nodelabel"
 )
 
@@ -67,7 +66,7 @@ func (c *Client) ConditionRights(ctx context.Context, node string, kind v1.NodeC
 // says nothing about the node.
 func (c *Client) marksFailed(what, node string, err error) error {
 	//guard: a load balancer without an API server does not say that the Node is gone
-	if kubeanswer.FromAnother(err) {
+	if fromAnother(err) {
 		return c.about(what, "node", node, fmt.Errorf("%w: %w", ErrUnreachable, err))
 	}
 	return c.failed(what, "node", node, err)

@@ -69,7 +69,7 @@ func TestOwnMarks(t *testing.T) {
 		return metav1.ManagedFieldsEntry{Manager: manager, FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(raw)}}
 	}
 	node.ManagedFields = []metav1.ManagedFieldsEntry{
-		label("partition-fleet", nodelabel.Version), label(Component, nodelabel.Section), label(Component, "other"), {Manager: Component},
+		label("partition-rollout", nodelabel.Version), label(Component, nodelabel.Section), label(Component, "other"), {Manager: Component},
 	}
 	s := newAPIServer(t, give(node), give(nodeWith(nil)), refuse(http.StatusForbidden, metav1.StatusReasonForbidden),
 		answer{code: http.StatusNotFound, text: "no backend"})

@@ -5,8 +5,6 @@ import (
 	"fmt"
 
 	v1 "k8s.io/api/core/v1"
-
-	"nodepartition/internal/kubeanswer"
 )
 
 // Namespace is a namespace as the API server has it.
@@ -27,7 +25,7 @@ func (c *Client) Namespace(ctx context.Context, name string) (Namespace, error) 
 		err = result.Into(object)
 	}
 	//guard: a 404 of another server says nothing of a namespace
-	if kubeanswer.FromAnother(err) {
+	if fromAnother(err) {
 		return Namespace{}, c.about("get namespaces", "namespaces", name, fmt.Errorf("%w: %w", ErrUnreachable, err))
 	}
 	if err != nil {

@@ -4,13 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/rest"
-
-	"nodepartition/internal/kubeanswer"
-	"nodepartition/internal/kubewatch"
 )
 
 // WatchNode calls seen with a node as the API server has it: at first, if the node exists, and
@@ -25,7 +20,7 @@ func (c *Client) WatchNode(ctx context.Context, node string, seen func(*Node)) e
 	request := c.rest.Get().Resource("nodes").
 		Param("fieldSelector", "metadata.name="+node).
 		Param("resourceVersion", "0")
-	err := kubewatch.Follow(ctx, request, c.open, func(event kubewatch.Event) error {
+	err := c.follow(ctx, request, func(event watchEvent) error {
 		switch event.Type {
 		case watch.Added, watch.Modified:
 			var object nodeObject
@@ -39,13 +34,8 @@ func (c *Client) WatchNode(ctx context.Context, node string, seen func(*Node)) e
 		}
 		return nil
 	})
-	if kubeanswer.FromAnother(err) {
+	if fromAnother(err) {
 		return c.about("watch nodes", "node", node, fmt.Errorf("%w: %w", ErrUnreachable, err))
 	}
 	return c.failed("watch nodes", "node", node, err)
-}
-
-// open begins to read an answer that goes on.
-func (c *Client) open(ctx context.Context, request *rest.Request) (io.ReadCloser, error) {
-	return kubewatch.Open(ctx, request, c.Timeout, c.left)
 }

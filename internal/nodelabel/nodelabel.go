@@ -1,5 +1,5 @@
-// Package nodelabel has the labels of a Node that the monitor of the node and the dispatcher of a
-// roll both write and compare.
+// Package nodelabel has the labels of a Node that the monitor of the node and the controller of
+// rollout both write and compare.
 package nodelabel
 
 import "strings"

@@ -65,7 +65,7 @@ func relabelling(t *testing.T) []*relabel.Config {
 		t.Fatal(err)
 	}
 	var list []*relabel.Config
-	for _, r := range file.ScrapeConfigs[0].Relabel {
+	for _, r := range file.ScrapeConfigs[1].Relabel {
 		c := relabel.DefaultRelabelConfig
 		for _, name := range r.SourceLabels {
 			c.SourceLabels = append(c.SourceLabels, model.LabelName(name))

@@ -15,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/restmapper"
 
@@ -23,9 +22,8 @@ import (
 	"nodepartition/tests/testkit"
 )
 
-// TestManifests: an API server takes each object of the chart, with its least and with all values,
-// each object for kustomize, the Jobs that the dispatcher makes from them, and the objects for the
-// Prometheus operator. Nothing is stored, and an unknown field is an error.
+// TestManifests: an API server takes each object of the controller's installation, and the objects
+// for the Prometheus operator. Nothing is stored, and an unknown field is an error.
 func TestManifests(t *testing.T) { manifestsOn(newCluster(t)) }
 
 // TestManifestsVersions: so do older API servers.
@@ -39,8 +37,7 @@ func manifestsOn(c *cluster) {
 	c.t.Helper()
 	var paths []string
 	for pattern, least := range map[string]int{
-		"../../deploy/chart/charttest/testdata/*.yaml": 2, "../../deploy/fleet/kustomize/*/[^k]*.yaml": 7,
-		"../../deploy/prometheus/prometheusrule.yaml": 1, "../../deploy/prometheus/scrapeconfig*.yaml": 2,
+		"../../rollout/install.yaml": 1, "../../deploy/prometheus/prometheusrule.yaml": 1, "../../deploy/prometheus/scrapeconfig*.yaml": 2,
 	} {
 		found, err := filepath.Glob(pattern)
 		c.must(err)
@@ -106,30 +103,12 @@ type dryRun struct {
 	client dynamic.Interface
 }
 
-// create creates the objects of a file, and the Jobs in a ConfigMap of the dispatcher, and returns
-// their number.
+// create creates the objects of a file, and returns their number.
 func (d *dryRun) create(manifests []byte) (n int) {
 	d.t.Helper()
 	err := lab.EachObject(manifests, func(object *unstructured.Unstructured) error {
 		n++
 		d.createOne(object)
-		data, _, err := unstructured.NestedStringMap(object.Object, "data")
-		if err != nil {
-			return err
-		}
-		for _, name := range []string{"job.yaml", "uninstall.yaml"} {
-			if data[name] == "" {
-				continue
-			}
-			var job unstructured.Unstructured
-			if err := yaml.Unmarshal([]byte(data[name]), &job.Object); err != nil {
-				return err
-			}
-			job.SetName("of-a-node")
-			job.SetNamespace(object.GetNamespace())
-			n++
-			d.createOne(&job)
-		}
 		return nil
 	})
 	if err != nil {

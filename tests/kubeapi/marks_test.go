@@ -122,7 +122,7 @@ func marksWritten(c *cluster) {
 		c.t.Errorf("%v, %+v; want %v", labels, condition, want)
 	}
 	other := []byte(`{"metadata":{"labels":{"node-partition.io/section":"ba9876543210"}}}`)
-	_, err = c.admin.CoreV1().Nodes().Patch(c.t.Context(), node, types.MergePatchType, other, metav1.PatchOptions{FieldManager: "partition-fleet"})
+	_, err = c.admin.CoreV1().Nodes().Patch(c.t.Context(), node, types.MergePatchType, other, metav1.PatchOptions{FieldManager: "partition-rollout"})
 	c.must(err)
 	left, err := c.monitor.OwnMarks(c.t.Context(), node)
 	_, version := left.Labels[nodelabel.Version]

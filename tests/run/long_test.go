@@ -17,7 +17,7 @@ func TestLong(t *testing.T) {
 		t.Fatal(err)
 	}
 	var tests []string
-	for _, folder := range []string{"lab", "kubeapi", "e2e"} {
+	for _, folder := range []string{"lab", "kubeapi", "e2e", "../rollout/apitest"} {
 		files, err := filepath.Glob("../" + folder + "/*_test.go")
 		if err != nil {
 			t.Fatal(err)

@@ -2,7 +2,7 @@
 // and for how long, and how many are left. At the end it checks that every existing test has really
 // run.
 //
-//	go run ./tests/run [-tags node] [-lines subtest] [-want trixie,crio] PACKAGE...
+//	go run ./tests/run [-C FOLDER] [-tags node] [-lines subtest] [-want trixie,crio] PACKAGE...
 //
 // The last line of its output counts tests: those at the top and, with -lines subtest, those one
 // level down. It also counts as failed a package that fails without one of its tests, a test that
@@ -75,6 +75,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.StringVar(&o.tags, "tags", "", "build `tags`, as of go test")
 	flags.StringVar(&o.run, "run", "", "run tests that match this `pattern`, as of go test")
 	flags.StringVar(&o.skip, "skip", "", "leave out tests that match this `pattern`, as of go test")
+	flags.Func("C", "run tests of the module in this `folder`, as of go", os.Chdir)
 	flags.Var(&o.lines, "lines", "a line for each package, test or `subtest` one level down (default test)")
 	flags.Func(
 		"want",

@@ -20,7 +20,6 @@ var meant = map[string]string{
 	"caf":       "internal/command/status/status_test.go",
 	"stopp":     "tests/lab/cri.go",
 	"localed":   "tests/lab/look.go",
-	"operater":  "deploy/chart/charttest/chart_test.go",
 	"availabel": "internal/budget/warnings_test.go",
 }
 

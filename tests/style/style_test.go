@@ -143,8 +143,8 @@ func firstLine(t *testing.T, file string) string {
 var fenced = regexp.MustCompile("(?ms)^( *)```yaml\n(.*?)^ *```$")
 
 // TestYAML: yamllint finds nothing in the YAML of the repository and in the examples of the
-// documents. Templates become YAML when Helm renders them: the results, in deploy/chart/charttest,
-// are among the files.
+// documents. Templates become YAML when Helm renders them: the result, rollout/install.yaml,
+// is among the files.
 func TestYAML(t *testing.T) {
 	t.Parallel()
 	yamllint := testkit.NeedProgram(t, "yamllint", "yamllint")
@@ -152,7 +152,7 @@ func TestYAML(t *testing.T) {
 		_, all := run(t, yamllint, append([]string{"-c", "tests/style/yamllint.yaml", "-f", "parsable"}, files...)...)
 		return all
 	}
-	files := tracked(t, "*.yaml", "*.yml", ":!deploy/chart/templates", ":!internal/admission/policy/policy.yaml")
+	files := tracked(t, "*.yaml", "*.yml", ":!rollout/chart/templates", ":!internal/admission/policy/policy.yaml")
 	dir := t.TempDir()
 	examples := 0
 	for _, document := range tracked(t, "*.md") {

@@ -13,9 +13,9 @@ import (
 // width is the longest line of a comment or a document, in characters.
 const width = 100
 
-// unwrapped matches lines that stay in one piece: a row and an example of a document, and what make
-// help prints.
-var unwrapped = regexp.MustCompile(`^(\||    |## [a-z0-9-]+: )`)
+// unwrapped matches lines that stay in one piece: a row and an example of a document, what make
+// help prints, and what controller-gen reads.
+var unwrapped = regexp.MustCompile(`^(\||    |## [a-z0-9-]+: |\t*// \+kubebuilder:)`)
 
 // TestWidth reads whole lines of comments. The width of code with a comment after it is the
 // linter's (lll).
@@ -35,6 +35,8 @@ func TestWidth(t *testing.T) {
 		source, err := os.ReadFile(path)
 		sign := "#"
 		switch {
+		case strings.HasPrefix(filepath.Base(name), "zz_generated."):
+			return err
 		case filepath.Ext(name) == ".go":
 			sign = "//"
 		case filepath.Ext(name) == ".md", strings.HasPrefix(name, "units/"):

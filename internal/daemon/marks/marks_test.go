@@ -654,7 +654,7 @@ func TestInCluster(t *testing.T) {
 	if got := cluster.Condition(kubeapi.Ready); got == nil || got.Status != v1.ConditionTrue || got.LastTransitionTime.IsZero() || got.LastHeartbeatTime.IsZero() {
 		t.Errorf("%+v; want True", got)
 	}
-	cluster.SetLabel(nodelabel.Version, "0.2.0", "partition-fleet")
+	cluster.SetLabel(nodelabel.Version, "0.2.0", "partition-rollout")
 	n.facts, n.memory = nil, nil
 	k := n.keeper(dir, "0.1.0", lines)
 	k.nodes = ownNode{api}

@@ -1,0 +1,89 @@
+package record
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// Snapshot is a node as far as a roll may change it.
+type Snapshot struct {
+	// Files holds what is at each path that a roll may write.
+	Files map[string]Present `json:"files"`
+	// Units holds the state of units, such as active, by their names.
+	Units map[string]string `json:"units"`
+	// Cgroups holds the values of files of cgroups, by their paths.
+	Cgroups map[string]string `json:"cgroups"`
+}
+
+// Differences returns a sentence for each thing that is not as before. With filesOnly it compares
+// files alone: after a boot, units and cgroups are as the boot makes them.
+func Differences(before, now Snapshot, filesOnly bool) []string {
+	var all []string
+	for _, name := range union(before.Files, now.Files) {
+		if was, is := before.Files[name], now.Files[name]; was != is {
+			all = append(all, fmt.Sprintf("%s %s", name, changed(was, is)))
+		}
+	}
+	if filesOnly {
+		return all
+	}
+	for _, name := range union(before.Units, now.Units) {
+		if was, is := state(before.Units[name]), state(now.Units[name]); !asBefore(was, is) {
+			all = append(all, fmt.Sprintf("%s is %s, and was %s", name, is, was))
+		}
+	}
+	for _, name := range union(before.Cgroups, now.Cgroups) {
+		was, had := before.Cgroups[name]
+		is, has := now.Cgroups[name]
+		switch {
+		case was == is && had == has:
+		case !had:
+			all = append(all, fmt.Sprintf("%s is there with %q, and was not", name, is))
+		case !has:
+			all = append(all, fmt.Sprintf("%s is not there any more, and had %q", name, was))
+		default:
+			all = append(all, fmt.Sprintf("%s is %q, and was %q", name, is, was))
+		}
+	}
+	return all
+}
+
+func union[T any](a, b map[string]T) []string {
+	names := slices.AppendSeq(slices.Collect(maps.Keys(a)), maps.Keys(b))
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// state returns the state of a unit that need not be loaded.
+func state(s string) string {
+	if s == "" {
+		return "inactive"
+	}
+	return s
+}
+
+// asBefore reports whether a unit is in the state in which it was, or to which it was on its way. A
+// service that has failed runs no more than one that is stopped.
+func asBefore(was, is string) bool {
+	end := map[string]string{
+		"activating": "active", "reloading": "active", "deactivating": "inactive", "failed": "inactive",
+	}
+	if is == "failed" {
+		is = "inactive"
+	}
+	//guard: a monitor that had failed before a roll is reported as a difference
+	return was == is || end[was] == is
+}
+
+func changed(was, is Present) string {
+	switch {
+	case !was.Exists:
+		return "is there, and was not"
+	case !is.Exists:
+		return "is not there any more"
+	case was.SHA256 == is.SHA256 && was.Kind == is.Kind && was.Link == is.Link:
+		return fmt.Sprintf("has the mode %04o, and had %04o", is.Mode.Perm(), was.Mode.Perm())
+	}
+	return "has another content than before"
+}

@@ -1,0 +1,124 @@
+package plan
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"nodepartition/rollout/api/v1alpha1"
+)
+
+// conditions returns the conditions, without times of transition.
+func (r *roll) conditions(overlap string, limit int, stopped bool) []metav1.Condition {
+	accepted := r.condition(v1alpha1.Accepted, true, "Valid", strings.Join(r.Warnings, "\n"))
+	switch {
+	case r.Invalid != nil:
+		accepted = r.condition(v1alpha1.Accepted, false, "Invalid", r.Invalid.Error())
+	case overlap != "":
+		accepted = r.condition(v1alpha1.Accepted, false, "Overlap", overlap+": change a selector, or a label of the node")
+	}
+	n := r.Status.Nodes
+	missing := int(n.Selected - n.Current - n.Skipped)
+	available := r.condition(v1alpha1.Available, true, "Current", r.counts())
+	switch {
+	case r.Partition.DeletionTimestamp != nil:
+		available = r.condition(v1alpha1.Available, false, "Removing", r.counts())
+	case accepted.Status != metav1.ConditionTrue:
+		available = r.condition(v1alpha1.Available, false, "NotAccepted", r.counts())
+	case missing > 0 || n.Updating > 0:
+		available = r.condition(v1alpha1.Available, false, "NotCurrent", r.counts())
+	}
+	degraded := r.condition(v1alpha1.Degraded, false, "AsExpected", "")
+	if n.Failed > 0 {
+		reason := "NodesFailed"
+		if stopped {
+			reason = "Stopped"
+		}
+		degraded = r.condition(v1alpha1.Degraded, true, reason, "failed: "+r.failures.String())
+	}
+	return []metav1.Condition{accepted, r.progressing(accepted.Status == metav1.ConditionTrue, limit, stopped), available, degraded}
+}
+
+func (r *roll) condition(of string, is bool, reason, message string) metav1.Condition {
+	status := metav1.ConditionFalse
+	if is {
+		status = metav1.ConditionTrue
+	}
+	return metav1.Condition{
+		Type: of, Status: status, Reason: reason, Message: message, ObservedGeneration: r.Partition.Generation,
+	}
+}
+
+// progressing returns whether nodes change, and if not, why.
+func (r *roll) progressing(accepted bool, limit int, stopped bool) metav1.Condition {
+	of := func(is bool, reason, message string) metav1.Condition {
+		return r.condition(v1alpha1.Progressing, is, reason, message)
+	}
+	rollout := r.Partition.Spec.Rollout
+	left := len(r.Starts) + len(r.Busy)
+	moving := len(r.Busy) > 0 || r.soaking > 0 || r.Free > 0 && len(r.Starts) > 0
+	switch {
+	case r.Partition.DeletionTimestamp != nil && len(r.waits) > 0 && !moving:
+		return of(false, "Waiting", "the partition is on nodes that cannot be reached now: "+r.waits.String())
+	case r.Partition.DeletionTimestamp != nil:
+		return of(true, "Removing", fmt.Sprintf("%d nodes have the partition", r.left))
+	case !accepted:
+		return of(false, "NotAccepted", "")
+	case rollout.SurveyOnly && moving:
+		return of(true, "Surveying", r.refused())
+	case rollout.SurveyOnly:
+		return of(false, "Surveyed", r.refused())
+	case rollout.Paused:
+		return of(false, "Paused", r.counts())
+	case stopped && len(r.Busy) == 0:
+		return of(false, "Stopped", fmt.Sprintf("%d nodes failed, and maxFailures is %d: %s; mend them, remove their label %s, or change the section",
+			r.Status.Nodes.Failed, rollout.MaxFailures, r.failures, StateLabel))
+	case moving:
+		return of(true, "Rolling", r.counts()+r.estimate(left, limit))
+	case r.Status.Nodes.Current+r.Status.Nodes.Skipped < r.Status.Nodes.Selected:
+		return of(false, "Waiting", r.counts())
+	}
+	return of(false, "Complete", r.counts())
+}
+
+// counts says how many nodes are current, and why others are not.
+func (r *roll) counts() string {
+	parts := []string{fmt.Sprintf("%d of %d nodes are current", r.Status.Nodes.Current, r.Status.Nodes.Selected)}
+	if len(r.skips) > 0 {
+		parts = append(parts, "skipped: "+r.skips.String())
+	}
+	if len(r.refusals) > 0 {
+		parts = append(parts, r.refused())
+	}
+	if len(r.waits) > 0 {
+		parts = append(parts, "to be removed: "+r.waits.String())
+	}
+	return strings.Join(parts, "; ")
+}
+
+func (r *roll) refused() string {
+	if len(r.refusals) == 0 {
+		return "no node has refused"
+	}
+	return "refused: " + r.refusals.String()
+}
+
+// untried is how long a node takes, as long as none has been changed.
+const untried = 2 * time.Minute
+
+// estimate says how long the rest takes if each node takes as long as those before it.
+func (r *roll) estimate(left, limit int) string {
+	if left == 0 {
+		return ""
+	}
+	each := untried
+	if r.taken > 0 {
+		each = time.Duration(r.seconds/r.taken) * time.Second
+	}
+	rounds := (left + limit - 1) / limit
+	took := time.Duration(rounds) * (each + r.Partition.Spec.Rollout.Soak.Duration)
+	return fmt.Sprintf("; about %s left", duration.HumanDuration(took))
+}

@@ -1,0 +1,115 @@
+package plan
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"nodepartition/internal/nodelabel"
+)
+
+// The labels of a Node beside those of nodelabel.
+const (
+	StateLabel  = nodelabel.Prefix + "state"
+	ReasonLabel = nodelabel.Prefix + "reason"
+)
+
+// The values of StateLabel.
+const (
+	// Kept is a node that has the partition: nodelabel.Version and nodelabel.Section say which.
+	Kept = "kept"
+	// Failed is a node whose last try has failed.
+	Failed = "failed"
+	// Refused is a node that has refused before anything was written.
+	Refused = "refused"
+	// Skipped is a node on which the pod of the last try never ran, or was taken away.
+	Skipped = "skipped"
+)
+
+// RecordAnnotation is the annotation of a Node with its last try, as a Record.
+const RecordAnnotation = nodelabel.Prefix + "rollout"
+
+// The annotations of the pod of a node.
+const (
+	PartitionAnnotation = nodelabel.Prefix + "partition"
+	NodeAnnotation      = nodelabel.Prefix + "node"
+	ModeAnnotation      = nodelabel.Prefix + "mode"
+	WantAnnotation      = nodelabel.Prefix + "want"
+	VersionAnnotation   = nodelabel.Prefix + "version"
+	HashAnnotation      = nodelabel.Prefix + "section-sha256"
+)
+
+// Mode is what the pod of a node does.
+type Mode string
+
+// The modes.
+const (
+	Apply  Mode = "apply"
+	Survey Mode = "survey"
+	Remove Mode = "remove"
+)
+
+// Record is what the controller remembers of a node: who has it, and its last try.
+type Record struct {
+	// Partition is the NodePartition that has the node.
+	Partition string `json:"partition"`
+	// Want is what was tried: see Want.Key.
+	Want string `json:"want,omitempty"`
+	// Pod is the UID of the pod of the last try. Its end is recorded once.
+	Pod types.UID `json:"pod,omitempty"`
+	// At is the end of the try, and Seconds how long it took.
+	At      metav1.Time `json:"at,omitzero"`
+	Seconds int         `json:"seconds,omitempty"`
+	// Tries counts the tries of Want in a row that did not end well.
+	Tries int `json:"tries,omitempty"`
+	// Unchanged is true if the node had all before the try. There is no soak then.
+	Unchanged bool `json:"unchanged,omitempty"`
+	// Surveyed is what the node could have, by the last survey.
+	Surveyed string `json:"surveyed,omitempty"`
+	// Message is what the try has said.
+	Message string `json:"message,omitempty"`
+}
+
+// recordOf returns the record of a Node. One that cannot be read counts as none.
+func recordOf(n *v1.Node) Record {
+	var r Record
+	if json.Unmarshal([]byte(n.Annotations[RecordAnnotation]), &r) != nil {
+		return Record{}
+	}
+	return r
+}
+
+// String returns the record as the annotation has it.
+func (r Record) String() string {
+	text, err := json.Marshal(r)
+	if err != nil {
+		panic(err) // of strings and numbers
+	}
+	return string(text)
+}
+
+// Want is what the nodes of a NodePartition are to have.
+type Want struct {
+	Version, SectionHash string
+	MonitorArgs          []string
+}
+
+// keyDigits is the number of digits of Want.Key.
+const keyDigits = 12
+
+// Key identifies what is wanted.
+func (w Want) Key() string {
+	digest := sha256.Sum256([]byte(w.Version + "\n" + w.SectionHash + "\n" + strings.Join(w.MonitorArgs, "\n")))
+	return hex.EncodeToString(digest[:])[:keyDigits]
+}
+
+// has reports whether a Node has what is wanted, as far as its labels say.
+func (w Want) has(n *v1.Node) bool {
+	return n.Labels[StateLabel] == Kept && n.Labels[nodelabel.Version] == nodelabel.VersionValue(w.Version) &&
+		n.Labels[nodelabel.Section] == nodelabel.SectionValue(w.SectionHash)
+}

@@ -1,0 +1,171 @@
+package plan
+
+import (
+	"encoding/json"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"nodepartition/internal/oneline"
+)
+
+// ContainerName is the name of the one container of the pod of a node.
+const ContainerName = "node"
+
+// The exit statuses of partition-installer (internal/installer/outcome).
+const (
+	exitDone    = 0
+	exitRefused = 3
+)
+
+// Termination is the termination message of partition-installer, in JSON.
+type Termination struct {
+	// State is kept, removed, surveyed, failed or refused.
+	State string `json:"state"`
+	// Reason is a word for a label: why the state is failed or refused, or Unchanged.
+	Reason string `json:"reason,omitempty"`
+	// Message is for people.
+	Message string `json:"message,omitempty"`
+}
+
+// Unchanged is the reason of a node on which there was nothing to do.
+const Unchanged = "unchanged"
+
+const (
+	// startWithin is the time in which a pod has to start. One that does not has not changed anything.
+	startWithin = 5 * time.Minute
+	// backWithin is the time in which a node has to be ready again. One that is not counts as failed
+	// until it is.
+	backWithin = 5 * time.Minute
+	// maxMessage bounds the message of a record, in bytes.
+	maxMessage = 512
+)
+
+// The states of a try beside Kept, Failed, Refused and Skipped.
+const (
+	running  = "running"
+	removed  = "removed"
+	surveyed = "surveyed"
+	// gone is a try whose end says nothing about the node: it leaves, or has left.
+	gone = "gone"
+)
+
+// outcome is how a try has ended, or that it has not.
+type outcome struct {
+	state, reason, message string
+	ended                  time.Time
+	// again is when to look again while it runs; zero for not without an event.
+	again time.Time
+}
+
+// outcomeOf returns the outcome of the pod of a node. n is nil if there is no such node.
+func outcomeOf(p *v1.Pod, n *v1.Node, now time.Time) outcome {
+	if n == nil {
+		return outcome{state: gone}
+	}
+	if p.Status.Phase != v1.PodSucceeded && p.Status.Phase != v1.PodFailed {
+		return unended(p, now)
+	}
+	c := container(p)
+	if c == nil || c.State.Terminated == nil {
+		reason := "not-started"
+		if p.Status.Reason != "" && len(validation.IsValidLabelValue(p.Status.Reason)) == 0 {
+			reason = p.Status.Reason
+		}
+		return outcome{state: Skipped, reason: reason, message: p.Status.Message, ended: now}
+	}
+	t := c.State.Terminated
+	o := ofTermination(*t, Mode(p.Annotations[ModeAnnotation]))
+	o.message = oneline.Record(o.message, maxMessage)
+	if o.ended = t.FinishedAt.Time; o.ended.IsZero() {
+		o.ended = now
+	}
+	if o.state == Failed {
+		switch {
+		case p.Status.Reason == "DeadlineExceeded":
+			o.reason = "timeout"
+		// a node that leaves the cluster is not one that has failed
+		case leaving(n):
+			o.state = gone
+		// a pod that was evicted is not a node that has failed
+		case disrupted(p):
+			o.state, o.reason = Skipped, "interrupted"
+		}
+	}
+	return o
+}
+
+// unended returns the outcome of a pod that has not ended: one that does not start is taken away.
+func unended(p *v1.Pod, now time.Time) outcome {
+	c := container(p)
+	if c != nil && (c.State.Running != nil || c.State.Terminated != nil) {
+		return outcome{state: running}
+	}
+	late := p.CreationTimestamp.Add(startWithin)
+	if now.Before(late) || p.DeletionTimestamp != nil {
+		return outcome{state: running, again: late}
+	}
+	o := outcome{state: Skipped, reason: "not-started", message: "the container has not started", ended: now}
+	if c != nil && c.State.Waiting != nil {
+		o.message = c.State.Waiting.Reason + ": " + c.State.Waiting.Message
+		if strings.Contains(c.State.Waiting.Reason, "Image") {
+			o.reason = "image"
+		}
+	}
+	for _, condition := range p.Status.Conditions {
+		if condition.Type == v1.PodScheduled && condition.Status == v1.ConditionFalse {
+			o.reason, o.message = "unschedulable", condition.Message
+		}
+	}
+	o.message = oneline.Record(o.message, maxMessage)
+	return o
+}
+
+// ofTermination returns the outcome of a container that has ended. The exit status decides: the
+// message is for the reason.
+func ofTermination(t v1.ContainerStateTerminated, mode Mode) outcome {
+	var m Termination
+	if json.Unmarshal([]byte(t.Message), &m) != nil {
+		m = Termination{Message: t.Message}
+	}
+	if len(validation.IsValidLabelValue(m.Reason)) > 0 {
+		m.Reason = ""
+	}
+	o := outcome{reason: m.Reason, message: m.Message}
+	switch t.ExitCode {
+	case exitDone:
+		o.state = map[Mode]string{Apply: Kept, Survey: surveyed, Remove: removed}[mode]
+		return o
+	case exitRefused:
+		o.state = Refused
+	default:
+		o.state = Failed
+	}
+	if o.reason == "" {
+		o.reason = "error"
+	}
+	if o.message == "" {
+		o.message = "the container ended with " + t.Reason
+	}
+	return o
+}
+
+func container(p *v1.Pod) *v1.ContainerStatus {
+	for i := range p.Status.ContainerStatuses {
+		if p.Status.ContainerStatuses[i].Name == ContainerName {
+			return &p.Status.ContainerStatuses[i]
+		}
+	}
+	return nil
+}
+
+func disrupted(p *v1.Pod) bool {
+	for _, c := range p.Status.Conditions {
+		if c.Type == v1.DisruptionTarget && c.Status == v1.ConditionTrue {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,516 @@
+// Package plan decides what a roll-out does next: which nodes change, what is written of those that
+// have ended, and what the status says. It is pure: it reads objects and a time, and changes
+// nothing.
+package plan
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"nodepartition/internal/nodelabel"
+	"nodepartition/rollout/api/v1alpha1"
+)
+
+// Input is what a decision is made from.
+type Input struct {
+	// Partition is the NodePartition, and All has all of them.
+	Partition *v1alpha1.NodePartition
+	All       []*v1alpha1.NodePartition
+	// Want is what its nodes are to have; Invalid is why there is none, and Warnings is said of it.
+	Want     Want
+	Invalid  error
+	Warnings []string
+	// Nodes has all Nodes, and Pods the pods of nodes of all NodePartitions.
+	Nodes []*v1.Node
+	Pods  []*v1.Pod
+	Now   time.Time
+}
+
+// Start is a node that may change next.
+type Start struct {
+	Node string
+	Mode Mode
+}
+
+// End is a node whose try has ended, or of which nothing remains to be known.
+type End struct {
+	Node *v1.Node
+	// Labels has the values of labels, nil for none, and Record the annotation, empty for none.
+	Labels map[string]*string
+	Record string
+	// Pod is deleted after the Node was written; nil for none.
+	Pod *v1.Pod
+	// State, Reason and Message are for an Event. State is empty if there is nothing to tell.
+	State, Reason, Message string
+}
+
+// Decision is what happens next.
+type Decision struct {
+	Status v1alpha1.NodePartitionStatus
+	// Starts has nodes that may change now, the first first, and Free how many of them may. Busy has
+	// the nodes that change.
+	Starts []Start
+	Free   int
+	Busy   []string
+	// Ends has nodes to write, and Deletes pods that are of no use.
+	Ends    []End
+	Deletes []*v1.Pod
+	// Finished is true if no node has anything of a NodePartition that is being deleted.
+	Finished bool
+	// Again is the time until something changes by itself; zero for never.
+	Again time.Duration
+}
+
+// surveyAtOnce is the number of nodes that are asked at once by a survey.
+const surveyAtOnce = 50
+
+// The back-off of a node: after the first try, and at most.
+const (
+	failedBackoff, maxFailedBackoff   = 10 * time.Minute, 6 * time.Hour
+	skippedBackoff, maxSkippedBackoff = time.Minute, time.Hour
+)
+
+// WantRemoved is Record.Want of a node that the partition is taken off.
+const WantRemoved = "removed"
+
+// roll is a decision that is being made.
+type roll struct {
+	Input
+	Decision
+	key  string
+	pods map[string]*v1.Pod // by node
+	// all is the number of nodes that maxUnavailable is a share of, done of those that are current with
+	// their soak over, and left of those that the partition is still to be taken off.
+	all, done, left int
+	soaking         int
+	fresh, retries  []Start
+	skips, failures byReason
+	refusals        byReason
+	waits           byReason // nodes whose removal waits
+	seconds, taken  int      // of the nodes that are current
+}
+
+// Decide returns what happens next.
+func Decide(in Input) Decision {
+	r := &roll{
+		Input: in, key: in.Want.Key(), pods: map[string]*v1.Pod{},
+		skips: byReason{}, failures: byReason{}, refusals: byReason{}, waits: byReason{},
+	}
+	deleting := in.Partition.DeletionTimestamp != nil
+	for _, p := range in.Pods {
+		r.pods[p.Annotations[NodeAnnotation]] = p
+	}
+	overlap := r.sort(deleting)
+	r.orphans()
+	nodes := &r.Status.Nodes
+	limit := r.share()
+	switch {
+	case deleting:
+	case in.Partition.Spec.Rollout.SurveyOnly:
+		limit = surveyAtOnce
+	case r.done < int(in.Partition.Spec.Rollout.First):
+		limit = min(limit, int(in.Partition.Spec.Rollout.First)-r.done)
+	}
+	stopped := !deleting && int(nodes.Failed) > int(in.Partition.Spec.Rollout.MaxFailures)
+	accepted := deleting || in.Invalid == nil && overlap == ""
+	slices.SortFunc(r.fresh, byName)
+	slices.SortFunc(r.retries, byName)
+	r.Starts = slices.Concat(r.fresh, r.retries)
+	r.Free = max(0, limit-len(r.Busy)-r.soaking)
+	switch {
+	case !accepted || !deleting && in.Partition.Spec.Rollout.Paused:
+		r.Free = 0
+	case stopped:
+		// A node that has failed is tried again, after its back-off. No other node is put at risk.
+		r.Starts = r.retries
+		r.Free = max(0, min(r.Free, 1-len(r.Busy)))
+	}
+	nodes.Updating = int32(len(r.Busy) + r.soaking)
+	// a NodePartition that is being deleted waits for the pods of its nodes
+	r.Finished = deleting && r.left == 0 && len(r.Busy) == 0 && len(r.Deletes) == 0
+	r.Status.ObservedGeneration = in.Partition.Generation
+	r.Status.Version, r.Status.SectionHash = in.Want.Version, in.Want.SectionHash
+	r.Status.Conditions = r.conditions(overlap, limit, stopped)
+	return r.Decision
+}
+
+func byName(a, b Start) int { return strings.Compare(a.Node, b.Node) }
+
+// share returns how many nodes change at once.
+func (r *roll) share() int {
+	n, err := intstr.GetScaledValueFromIntOrPercent(&r.Partition.Spec.Rollout.MaxUnavailable, r.all, false)
+	if err != nil { // the API server has refused it
+		return 1
+	}
+	return max(1, n)
+}
+
+// selects returns the selector of a NodePartition; one that cannot be read selects nothing.
+func selects(p *v1alpha1.NodePartition) labels.Selector {
+	s, err := metav1.LabelSelectorAsSelector(&p.Spec.NodeSelector)
+	if err != nil {
+		return labels.Nothing()
+	}
+	return s
+}
+
+// precedes reports whether a NodePartition is older than another one.
+func precedes(a, b *v1alpha1.NodePartition) bool {
+	if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {
+		return a.CreationTimestamp.Before(&b.CreationTimestamp)
+	}
+	return a.Name < b.Name
+}
+
+// sort looks at each node. It returns what an older NodePartition has that this one selects, or
+// nothing.
+func (r *roll) sort(deleting bool) (overlap string) {
+	own := selects(r.Partition)
+	others := map[*v1alpha1.NodePartition]labels.Selector{}
+	for _, p := range r.All {
+		if p.Name != r.Partition.Name {
+			others[p] = selects(p)
+		}
+	}
+	for _, n := range r.Nodes {
+		set := labels.Set(n.Labels)
+		elsewhere := false
+		selected := own.Matches(set)
+		for p, s := range others {
+			if !s.Matches(set) {
+				continue
+			}
+			elsewhere = elsewhere || p.DeletionTimestamp == nil
+			if selected && precedes(p, r.Partition) {
+				overlap = min(orElse(overlap, "\xff"), "node "+n.Name+" is selected by "+p.Name+", too, which is older")
+			}
+		}
+		has := recordOf(n).Partition == r.Partition.Name
+		if selected || has {
+			r.all++
+		}
+		switch {
+		case selected && !deleting:
+			r.Status.Nodes.Selected++
+			r.apply(r.ended(n))
+		case has && !elsewhere && (deleting || r.Partition.Spec.Unselected == v1alpha1.Remove):
+			r.Status.Nodes.Selected++
+			r.remove(r.ended(n))
+		default:
+			r.ended(n)
+		}
+	}
+	return overlap
+}
+
+func orElse(text, other string) string {
+	if text == "" {
+		return other
+	}
+	return text
+}
+
+// orphans removes the pods of nodes that are gone.
+func (r *roll) orphans() {
+	nodes := map[string]bool{}
+	for _, n := range r.Nodes {
+		nodes[n.Name] = true
+	}
+	for node, p := range r.pods {
+		// a node that has left the cluster is not one that has failed
+		if p.Annotations[PartitionAnnotation] == r.Partition.Name && !nodes[node] {
+			r.drop(p)
+		}
+	}
+}
+
+// drop has a pod deleted that says nothing.
+func (r *roll) drop(p *v1.Pod) {
+	if p.DeletionTimestamp == nil {
+		r.Deletes = append(r.Deletes, p)
+	}
+}
+
+// later notes a time at which something changes by itself.
+func (r *roll) later(at time.Time) {
+	if d := max(at.Sub(r.Now), time.Second); r.Again == 0 || d < r.Again {
+		r.Again = d
+	}
+}
+
+// member is a node, as it will be when the end of its try is written.
+type member struct {
+	*v1.Node
+	record Record
+	// state is of the last try of what is wanted; empty without one.
+	state string
+	// busy is true while a try is under way.
+	busy bool
+	// blocked is true if another pod has the name of the node's pod.
+	blocked bool
+}
+
+// ended records the end of a node's try.
+func (r *roll) ended(n *v1.Node) member {
+	p := r.pods[n.Name]
+	m := member{Node: n, record: recordOf(n)}
+	if p != nil && p.Annotations[PartitionAnnotation] != r.Partition.Name {
+		m.blocked = true
+		p = nil
+	}
+	if p != nil {
+		m = r.tried(m, p)
+	}
+	if m.record.Partition != r.Partition.Name {
+		m.record = Record{}
+	}
+	return m
+}
+
+// tried looks at the pod of a node.
+func (r *roll) tried(m member, p *v1.Pod) member {
+	o := outcomeOf(p, m.Node, r.Now)
+	switch {
+	case o.state == running && p.DeletionTimestamp == nil, o.state == running && container(p) != nil:
+		m.busy = true
+		r.Busy = append(r.Busy, m.Name)
+		if !o.again.IsZero() {
+			r.later(o.again)
+		}
+		return m
+	case o.state == running: // it never ran, and is being deleted
+		m.blocked = true
+		return m
+	case o.state == gone:
+		r.drop(p)
+		m.blocked = true
+		return m
+	case o.state == removed && m.record == (Record{}): // recorded
+		r.drop(p)
+		m.blocked = true
+		return m
+	// an end is recorded once
+	case m.record.Pod != p.UID:
+		return r.record(m, p, o)
+	}
+	m.blocked = p.DeletionTimestamp != nil
+	if o.state != Failed {
+		r.drop(p)
+		m.blocked = true
+	}
+	return m
+}
+
+// record writes the end of a try, and returns the node with it.
+func (r *roll) record(m member, p *v1.Pod, o outcome) member {
+	want := p.Annotations[WantAnnotation]
+	before := m.record
+	if before.Partition != r.Partition.Name {
+		before = Record{}
+	}
+	after := Record{
+		Partition: r.Partition.Name, Want: want, Pod: p.UID, At: metav1.NewTime(o.ended.UTC()), Message: o.message,
+		Surveyed: before.Surveyed,
+	}
+	if p.Status.StartTime != nil {
+		after.Seconds = int(o.ended.Sub(p.Status.StartTime.Time).Seconds())
+	}
+	end := End{Node: m.Node, Labels: map[string]*string{}, State: o.state, Reason: o.reason, Message: o.message}
+	switch o.state {
+	case Kept:
+		after.Unchanged, after.Message = o.reason == Unchanged, ""
+		end.set(StateLabel, Kept)
+		end.set(nodelabel.Version, nodelabel.VersionValue(p.Annotations[VersionAnnotation]))
+		end.set(nodelabel.Section, nodelabel.SectionValue(p.Annotations[HashAnnotation]))
+		end.Labels[ReasonLabel] = nil
+	case surveyed:
+		after.Surveyed, after.Want = want, before.Want
+		end.State = ""
+		if m.Labels[StateLabel] == Refused { // by an earlier survey
+			end.Labels[StateLabel], end.Labels[ReasonLabel] = nil, nil
+		}
+	case removed:
+		after = Record{}
+		for _, label := range []string{StateLabel, ReasonLabel, nodelabel.Version, nodelabel.Section} {
+			end.Labels[label] = nil
+		}
+	default:
+		after.Tries = 1
+		if before.Want == want && m.Labels[StateLabel] != Kept {
+			after.Tries = before.Tries + 1
+		}
+		end.set(StateLabel, o.state)
+		end.set(ReasonLabel, o.reason)
+	}
+	if after != (Record{}) {
+		end.Record = after.String()
+	}
+	// The log of a pod that has failed stays until the next try.
+	if o.state != Failed && p.DeletionTimestamp == nil {
+		end.Pod = p
+	}
+	m.blocked = true // until the pod is gone
+	r.Ends = append(r.Ends, end)
+	m.Node, m.record = end.written(), after
+	return m
+}
+
+func (e *End) set(label, value string) { e.Labels[label] = &value }
+
+// written returns the node as it will be.
+func (e *End) written() *v1.Node {
+	n := *e.Node
+	n.Labels = map[string]string{}
+	for k, v := range e.Node.Labels {
+		n.Labels[k] = v
+	}
+	for k, v := range e.Labels {
+		if v == nil {
+			delete(n.Labels, k)
+			continue
+		}
+		n.Labels[k] = *v
+	}
+	return &n
+}
+
+// apply looks at a node that is to have the partition.
+func (r *roll) apply(m member) {
+	nodes, rollout := &r.Status.Nodes, r.Partition.Spec.Rollout
+	tried := m.record.Want == r.key
+	if tried {
+		m.state = m.Labels[StateLabel]
+	}
+	switch {
+	case m.busy && r.lost(m):
+		nodes.Failed++
+		r.failures["lost"] = append(r.failures["lost"], m.Name)
+	case m.state == Failed:
+		nodes.Failed++
+		r.failures[m.Labels[ReasonLabel]] = append(r.failures[m.Labels[ReasonLabel]], m.Name)
+	case m.state == Refused:
+		nodes.Refused++
+		r.refusals[m.Labels[ReasonLabel]] = append(r.refusals[m.Labels[ReasonLabel]], m.Name)
+	}
+	if m.busy {
+		return
+	}
+	if tried && r.Want.has(m.Node) {
+		nodes.Current++
+		if m.record.Seconds > 0 {
+			r.seconds, r.taken = r.seconds+m.record.Seconds, r.taken+1
+		}
+		// the place of a node on which nothing was done is free at once
+		if over := m.record.At.Add(rollout.Soak.Duration); !m.record.Unchanged && over.After(r.Now) {
+			r.soaking++
+			r.later(over)
+			return
+		}
+		r.done++
+		return
+	}
+	why := skip(m.Node, Apply, r.Partition.Spec.Tolerations)
+	due := due(m)
+	// An operator who removes the label asks for another try.
+	waiting := m.state != "" && due.After(r.Now)
+	if why == "" && m.state == Skipped && waiting {
+		why = orElse(m.Labels[ReasonLabel], "interrupted")
+	}
+	if waiting {
+		r.later(due)
+	}
+	mode := Apply
+	if rollout.SurveyOnly {
+		mode = Survey
+	}
+	switch {
+	case why != "":
+		if m.state != Failed && m.state != Refused {
+			nodes.Skipped++
+		}
+		r.skips[why] = append(r.skips[why], m.Name)
+	case waiting, mode == Survey && m.record.Surveyed == r.key:
+	case m.blocked:
+		r.later(r.Now.Add(time.Second))
+	case r.pods[m.Name] != nil: // of the last try, which has failed
+		r.drop(r.pods[m.Name])
+	case m.state == Failed:
+		r.retries = append(r.retries, Start{m.Name, mode})
+	default:
+		r.fresh = append(r.fresh, Start{m.Name, mode})
+	}
+}
+
+// lost reports whether a node went away while it was changed.
+func (r *roll) lost(m member) bool {
+	c, ok := ready(m.Node)
+	if ok || leaving(m.Node) {
+		return false
+	}
+	since := c.LastTransitionTime.Add(backWithin)
+	if r.Now.Before(since) {
+		r.later(since)
+		return false
+	}
+	return true
+}
+
+// due returns when a node may be tried again.
+func due(m member) time.Time {
+	first, most := failedBackoff, maxFailedBackoff
+	if m.state == Skipped {
+		first, most = skippedBackoff, maxSkippedBackoff
+	}
+	wait := first
+	for i := 1; i < m.record.Tries && wait < most; i++ {
+		wait *= 2
+	}
+	return m.record.At.Add(min(wait, most))
+}
+
+// remove looks at a node that the partition is taken off.
+func (r *roll) remove(m member) {
+	if m.busy {
+		r.left++
+		return
+	}
+	if m.record.Partition == "" { // it has ended
+		return
+	}
+	// a node that was never changed is not changed by a removal
+	if m.Labels[nodelabel.Version] == "" && m.Labels[StateLabel] != Failed {
+		end := End{Node: m.Node, Labels: map[string]*string{StateLabel: nil, ReasonLabel: nil}}
+		r.Ends = append(r.Ends, end)
+		return
+	}
+	r.left++
+	tried := m.record.Want == WantRemoved
+	if tried {
+		m.state = m.Labels[StateLabel]
+	}
+	if m.state == Failed || m.state == Refused {
+		r.Status.Nodes.Failed++
+		r.failures[m.Labels[ReasonLabel]] = append(r.failures[m.Labels[ReasonLabel]], m.Name)
+	}
+	why := skip(m.Node, Remove, nil)
+	due := due(m)
+	switch {
+	case why != "":
+		r.waits[why] = append(r.waits[why], m.Name)
+	case tried && m.record.Tries > 0 && due.After(r.Now):
+		r.later(due)
+		r.waits["to be tried again"] = append(r.waits["to be tried again"], m.Name)
+	case m.blocked:
+		r.later(r.Now.Add(time.Second))
+	case r.pods[m.Name] != nil:
+		r.drop(r.pods[m.Name])
+	default:
+		r.fresh = append(r.fresh, Start{m.Name, Remove})
+	}
+}

@@ -1,0 +1,584 @@
+package plan
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"nodepartition/internal/nodelabel"
+	"nodepartition/rollout/api/v1alpha1"
+)
+
+var (
+	now  = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
+	want = Want{Version: "v2", SectionHash: strings.Repeat("ab", 32)}
+)
+
+// world is a cluster on paper.
+type world struct {
+	Input
+}
+
+// pool returns a cluster whose nodes a, b, c ... are ready, and a NodePartition that selects them.
+func pool(nodes int, change ...func(*v1alpha1.NodePartition)) *world {
+	w := &world{Input{Want: want, Now: now, Partition: &v1alpha1.NodePartition{
+		ObjectMeta: metav1.ObjectMeta{Name: "general", CreationTimestamp: metav1.NewTime(now.Add(-time.Hour)), Generation: 3},
+		Spec: v1alpha1.NodePartitionSpec{Unselected: v1alpha1.Keep, Rollout: v1alpha1.Rollout{
+			First: 1, MaxUnavailable: intstr.FromString("5%"), MaxFailures: 1,
+			Trial: metav1.Duration{Duration: 10 * time.Minute}, Soak: metav1.Duration{Duration: time.Minute},
+		}},
+	}}}
+	for _, c := range change {
+		c(w.Partition)
+	}
+	w.All = []*v1alpha1.NodePartition{w.Partition}
+	for i := range nodes {
+		w.Nodes = append(w.Nodes, &v1.Node{
+			ObjectMeta: metav1.ObjectMeta{Name: name(i), Labels: map[string]string{}, Annotations: map[string]string{}},
+			Status: v1.NodeStatus{Conditions: []v1.NodeCondition{{
+				Type: v1.NodeReady, Status: v1.ConditionTrue, LastTransitionTime: metav1.NewTime(now.Add(-time.Hour)),
+			}}},
+		})
+	}
+	return w
+}
+
+// name returns a to z, then na, nb ...
+func name(i int) string {
+	if i < 26 {
+		return string(rune('a' + i))
+	}
+	return fmt.Sprintf("n%04d", i)
+}
+
+func (w *world) node(name string) *v1.Node {
+	return w.Nodes[slices.IndexFunc(w.Nodes, func(n *v1.Node) bool { return n.Name == name })]
+}
+
+// tried writes the record of a try that has ended a time ago.
+func (w *world) tried(name, state string, ago time.Duration, tries int, change ...func(*Record)) {
+	n := w.node(name)
+	r := Record{Partition: "general", Want: want.Key(), At: metav1.NewTime(now.Add(-ago)), Tries: tries, Seconds: 60, Pod: types.UID("old-" + name)}
+	for _, c := range change {
+		c(&r)
+	}
+	n.Annotations[RecordAnnotation] = r.String()
+	n.Labels[StateLabel] = state
+	if state == Kept {
+		n.Labels[nodelabel.Version], n.Labels[nodelabel.Section] = "v2", want.SectionHash[:12]
+		return
+	}
+	n.Labels[ReasonLabel] = "check"
+}
+
+func (w *world) kept(names ...string) {
+	for _, n := range names {
+		w.tried(n, Kept, time.Hour, 0)
+	}
+}
+
+// pod adds the pod of a node that runs.
+func (w *world) pod(node string, mode Mode, change ...func(*v1.Pod)) *v1.Pod {
+	wanted := want.Key()
+	if mode == Remove {
+		wanted = WantRemoved
+	}
+	started := metav1.NewTime(now.Add(-40 * time.Second))
+	p := &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "pod-" + node, UID: types.UID("uid-" + node), CreationTimestamp: started,
+			Annotations: map[string]string{
+				PartitionAnnotation: "general", NodeAnnotation: node, ModeAnnotation: string(mode), WantAnnotation: wanted,
+				VersionAnnotation: "v2", HashAnnotation: want.SectionHash,
+			},
+		},
+		Status: v1.PodStatus{Phase: v1.PodRunning, StartTime: &started, ContainerStatuses: []v1.ContainerStatus{{
+			Name: ContainerName, State: v1.ContainerState{Running: &v1.ContainerStateRunning{}},
+		}}},
+	}
+	for _, c := range change {
+		c(p)
+	}
+	w.Pods = append(w.Pods, p)
+	return p
+}
+
+// ends has the container end with a status and a termination message.
+func ends(status int32, t Termination) func(*v1.Pod) {
+	return func(p *v1.Pod) {
+		text, _ := json.Marshal(t)
+		p.Status.Phase = v1.PodSucceeded
+		if status != 0 {
+			p.Status.Phase = v1.PodFailed
+		}
+		p.Status.ContainerStatuses[0].State = v1.ContainerState{Terminated: &v1.ContainerStateTerminated{
+			ExitCode: status, Reason: "Error", Message: string(text), FinishedAt: metav1.NewTime(now),
+		}}
+	}
+}
+
+// pending has the pod wait since a time.
+func pending(ago time.Duration, waiting string) func(*v1.Pod) {
+	return func(p *v1.Pod) {
+		p.CreationTimestamp = metav1.NewTime(now.Add(-ago))
+		p.Status = v1.PodStatus{Phase: v1.PodPending, Conditions: []v1.PodCondition{{
+			Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: "Unschedulable", Message: "Too many pods",
+		}}}
+		if waiting != "" {
+			p.Status = v1.PodStatus{Phase: v1.PodPending, ContainerStatuses: []v1.ContainerStatus{{
+				Name: ContainerName, State: v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: waiting, Message: "no such image"}},
+			}}}
+		}
+	}
+}
+
+func notReady(n *v1.Node, ago time.Duration) {
+	n.Status.Conditions[0].Status = v1.ConditionUnknown
+	n.Status.Conditions[0].LastTransitionTime = metav1.NewTime(now.Add(-ago))
+}
+
+func rollout(change func(*v1alpha1.Rollout)) func(*v1alpha1.NodePartition) {
+	return func(p *v1alpha1.NodePartition) { change(&p.Spec.Rollout) }
+}
+
+func deleted(p *v1alpha1.NodePartition) { p.DeletionTimestamp = &metav1.Time{Time: now} }
+
+// said returns a decision in words: what starts, ends and is deleted, the counts, and each
+// condition.
+func said(d Decision) map[string]string {
+	m := map[string]string{}
+	var starts, all, ends, deletes []string
+	for i, s := range d.Starts {
+		if i < d.Free {
+			starts = append(starts, string(s.Mode)+" "+s.Node)
+		}
+		all = append(all, s.Node)
+	}
+	for _, e := range d.Ends {
+		text := e.Node.Name
+		for _, label := range []string{StateLabel, ReasonLabel, nodelabel.Version, nodelabel.Section} {
+			if v, ok := e.Labels[label]; ok && v != nil {
+				text += " " + *v
+			}
+		}
+		if e.Record == "" {
+			text += " cleared"
+		}
+		if e.Pod != nil {
+			text += " and its pod"
+		}
+		ends = append(ends, text)
+	}
+	for _, p := range d.Deletes {
+		deletes = append(deletes, p.Name)
+	}
+	n := d.Status.Nodes
+	m["starts"], m["candidates"] = strings.Join(starts, ", "), strings.Join(all, " ")
+	m["ends"], m["deletes"] = strings.Join(ends, ", "), strings.Join(deletes, " ")
+	m["nodes"] = fmt.Sprintf("%d/%d/%d/%d/%d/%d", n.Selected, n.Current, n.Updating, n.Failed, n.Skipped, n.Refused)
+	m["again"] = d.Again.String()
+	m["finished"] = fmt.Sprint(d.Finished)
+	for _, c := range d.Status.Conditions {
+		m[c.Type] = string(c.Status) + " " + c.Reason + ": " + c.Message
+	}
+	return m
+}
+
+// TestDecide has a cluster a row. A value that ends in "..." is a prefix.
+func TestDecide(t *testing.T) {
+	t.Parallel()
+	share := func(v intstr.IntOrString) func(*v1alpha1.NodePartition) {
+		return rollout(func(r *v1alpha1.Rollout) { r.MaxUnavailable, r.First = v, 0 })
+	}
+	for _, c := range []struct {
+		name string
+		make func() *world
+		want map[string]string
+	}{
+		{"the first node goes alone", func() *world { return pool(100) }, map[string]string{
+			"starts": "apply a", "nodes": "100/0/0/0/0/0", v1alpha1.Progressing: "True Rolling: 0 of 100 nodes are current; about 5h left",
+			v1alpha1.Available: "False NotCurrent...", v1alpha1.Accepted: "True Valid: ", v1alpha1.Degraded: "False AsExpected: ",
+		}},
+		{"its soak is over before the rest begins", func() *world {
+			w := pool(100)
+			w.tried("a", Kept, 59*time.Second, 0)
+			return w
+		}, map[string]string{"starts": "", "nodes": "100/1/1/0/0/0", "again": "1s"}},
+		{"then a share", func() *world {
+			w := pool(100)
+			w.kept("a")
+			return w
+		}, map[string]string{"starts": "apply b, apply c, apply d, apply e, apply f", "nodes": "100/1/0/0/0/0",
+			v1alpha1.Progressing: "True Rolling: 1 of 100 nodes are current; about 40m left"}},
+		{"a share is rounded down", func() *world { return pool(39, share(intstr.FromString("5%"))) }, map[string]string{"starts": "apply a"}},
+		{"and is one at least", func() *world { return pool(3, share(intstr.FromString("0%"))) }, map[string]string{"starts": "apply a"}},
+		{"a number", func() *world { return pool(9, share(intstr.FromInt32(2))) }, map[string]string{"starts": "apply a, apply b"}},
+		{"the place of a node that changes is taken", func() *world {
+			w := pool(9, share(intstr.FromInt32(2)))
+			w.pod("c", Apply)
+			return w
+		}, map[string]string{"starts": "apply a", "candidates": "a b d e f g h i", "nodes": "9/0/1/0/0/0"}},
+		{"no soak where nothing was done", func() *world {
+			w := pool(9, share(intstr.FromInt32(1)))
+			w.tried("a", Kept, time.Second, 0, func(r *Record) { r.Unchanged = true })
+			return w
+		}, map[string]string{"starts": "apply b", "nodes": "9/1/0/0/0/0"}},
+		{"all are current", func() *world {
+			w := pool(2)
+			w.kept("a", "b")
+			return w
+		}, map[string]string{"candidates": "", "again": "0s", v1alpha1.Progressing: "False Complete: 2 of 2 nodes are current",
+			v1alpha1.Available: "True Current: 2 of 2 nodes are current"}},
+		{"no node", func() *world { return pool(0) }, map[string]string{v1alpha1.Available: "True Current: 0 of 0 nodes are current"}},
+		{"another section", func() *world {
+			w := pool(2)
+			w.kept("a", "b")
+			w.Want.SectionHash = strings.Repeat("cd", 32)
+			return w
+		}, map[string]string{"starts": "apply a", "nodes": "2/0/0/0/0/0"}},
+		{"other options of the monitor", func() *world {
+			w := pool(2)
+			w.kept("a", "b")
+			w.Want.MonitorArgs = []string{"--memory-burst"}
+			return w
+		}, map[string]string{"starts": "apply a"}},
+		{"a node joins", func() *world {
+			w := pool(3)
+			w.kept("a", "b")
+			return w
+		}, map[string]string{"starts": "apply c", "nodes": "3/2/0/0/0/0"}},
+		{"a label that drifts is mended after a while", func() *world {
+			w := pool(2)
+			w.kept("a", "b")
+			w.tried("b", Kept, 9*time.Minute, 0)
+			w.node("b").Labels[nodelabel.Section] = "other"
+			return w
+		}, map[string]string{"candidates": "", "again": "1m0s", v1alpha1.Available: "False NotCurrent..."}},
+
+		{"a node is kept", func() *world {
+			w := pool(9, share(intstr.FromInt32(1)))
+			w.pod("a", Apply, ends(0, Termination{State: "kept"}))
+			return w
+		}, map[string]string{"ends": "a kept v2 abababababab and its pod", "starts": "", "nodes": "9/1/1/0/0/0"}},
+		{"one on which nothing was done", func() *world {
+			w := pool(9, share(intstr.FromInt32(1)))
+			w.pod("a", Apply, ends(0, Termination{State: "kept", Reason: Unchanged}))
+			return w
+		}, map[string]string{"ends": "a kept v2 abababababab and its pod", "starts": "apply b", "nodes": "9/1/0/0/0/0"}},
+		{"a node fails, and its log stays", func() *world {
+			w := pool(9)
+			w.pod("a", Apply, ends(1, Termination{State: "failed", Reason: "verify", Message: "no"}))
+			return w
+		}, map[string]string{"ends": "a failed verify", "starts": "apply b", "nodes": "9/0/0/1/0/0", v1alpha1.Degraded: "True NodesFailed: failed: 1 verify (a)"}},
+		{"a failure is recorded once", func() *world {
+			w := pool(9)
+			w.pod("a", Apply, ends(1, Termination{Reason: "verify"}))
+			w.tried("a", Failed, time.Second, 1, func(r *Record) { r.Pod = "uid-a" })
+			return w
+		}, map[string]string{"ends": "", "deletes": "", "starts": "apply b", "nodes": "9/0/0/1/0/0"}},
+		{"one more failure than maxFailures stops", func() *world {
+			w := pool(9)
+			w.tried("a", Failed, time.Second, 1)
+			w.pod("b", Apply, ends(1, Termination{Reason: "verify"}))
+			return w
+		}, map[string]string{"ends": "b failed verify", "starts": "", "candidates": "", "nodes": "9/0/0/2/0/0",
+			v1alpha1.Progressing: "False Stopped: 2 nodes failed, and maxFailures is 1: 1 check (a); 1 verify (b)...",
+			v1alpha1.Degraded:    "True Stopped: failed: 1 check (a); 1 verify (b)"}},
+		{"what runs when it stops ends", func() *world {
+			w := pool(9, share(intstr.FromInt32(5)))
+			w.tried("a", Failed, time.Second, 1)
+			w.tried("b", Failed, time.Second, 1)
+			w.pod("c", Apply)
+			return w
+		}, map[string]string{"starts": "", "nodes": "9/0/1/2/0/0", v1alpha1.Progressing: "True Rolling..."}},
+		{"a failed node alone is tried again when it has stopped", func() *world {
+			w := pool(9)
+			w.tried("a", Failed, 11*time.Minute, 1)
+			w.tried("b", Failed, time.Minute, 1)
+			return w
+		}, map[string]string{"starts": "apply a", "candidates": "a", "nodes": "9/0/0/2/0/0"}},
+		{"and counts as failed while it is", func() *world {
+			w := pool(9, share(intstr.FromInt32(5)))
+			w.tried("a", Failed, 11*time.Minute, 1)
+			w.tried("b", Failed, time.Minute, 1)
+			w.pod("a", Apply)
+			return w
+		}, map[string]string{"starts": "", "nodes": "9/0/1/2/0/0"}},
+		{"its back-off grows", func() *world {
+			w := pool(9)
+			w.tried("a", Failed, 19*time.Minute, 2)
+			w.tried("b", Failed, 7*time.Hour, 90)
+			return w
+		}, map[string]string{"candidates": "b", "again": "1m0s"}},
+		{"the pod of the last try goes before the next", func() *world {
+			w := pool(1)
+			w.tried("a", Failed, 11*time.Minute, 1, func(r *Record) { r.Pod = "uid-a" })
+			w.pod("a", Apply, ends(1, Termination{Reason: "verify"}))
+			return w
+		}, map[string]string{"candidates": "", "deletes": "pod-a"}},
+		{"a failure of another section does not count", func() *world {
+			w := pool(9)
+			w.tried("a", Failed, time.Second, 1)
+			w.tried("b", Failed, time.Second, 1)
+			w.Want.SectionHash = strings.Repeat("cd", 32)
+			return w
+		}, map[string]string{"starts": "apply a", "nodes": "9/0/0/0/0/0"}},
+		{"a failure whose label was removed does not count", func() *world {
+			w := pool(9)
+			w.tried("a", Failed, time.Second, 1)
+			w.tried("b", Failed, time.Second, 1)
+			delete(w.node("a").Labels, StateLabel)
+			return w
+		}, map[string]string{"starts": "apply a", "nodes": "9/0/0/1/0/0"}},
+		{"a refusal is none", func() *world {
+			w := pool(9)
+			w.tried("b", Refused, time.Second, 1)
+			w.tried("c", Refused, time.Second, 1)
+			w.pod("a", Apply, ends(3, Termination{Reason: "foreign-file"}))
+			return w
+		}, map[string]string{"ends": "a refused foreign-file and its pod", "starts": "apply d", "nodes": "9/0/0/0/0/3",
+			v1alpha1.Degraded: "False AsExpected: "}},
+		{"a pod that was evicted is none", func() *world {
+			w := pool(1)
+			w.pod("a", Apply, ends(143, Termination{}), func(p *v1.Pod) {
+				p.Status.Conditions = []v1.PodCondition{{Type: v1.DisruptionTarget, Status: v1.ConditionTrue}}
+			})
+			return w
+		}, map[string]string{"ends": "a skipped interrupted and its pod", "nodes": "1/0/0/0/1/0"}},
+		{"a deadline", func() *world {
+			w := pool(1)
+			w.pod("a", Apply, ends(137, Termination{}), func(p *v1.Pod) { p.Status.Reason = "DeadlineExceeded" })
+			return w
+		}, map[string]string{"ends": "a failed timeout"}},
+
+		{"a full node is none", func() *world {
+			w := pool(2)
+			w.pod("a", Apply, pending(6*time.Minute, ""))
+			return w
+		}, map[string]string{"ends": "a skipped unschedulable and its pod", "starts": "apply b", "nodes": "2/0/0/0/1/0",
+			v1alpha1.Progressing: "True Rolling: 0 of 2 nodes are current; skipped: 1 unschedulable (a); about 3m left"}},
+		{"an image that is not there is none", func() *world {
+			w := pool(2)
+			w.pod("a", Apply, pending(6*time.Minute, "ImagePullBackOff"))
+			return w
+		}, map[string]string{"ends": "a skipped image and its pod"}},
+		{"a pod has five minutes to start", func() *world {
+			w := pool(2)
+			w.pod("a", Apply, pending(4*time.Minute, ""))
+			return w
+		}, map[string]string{"ends": "", "starts": "", "again": "1m0s", "nodes": "2/0/1/0/0/0"}},
+		{"a pod that the kubelet did not admit is none", func() *world {
+			w := pool(1)
+			w.pod("a", Apply, func(p *v1.Pod) { p.Status = v1.PodStatus{Phase: v1.PodFailed, Reason: "OutOfcpu"} })
+			return w
+		}, map[string]string{"ends": "a skipped OutOfcpu and its pod", "nodes": "1/0/0/0/1/0"}},
+		{"a node that was skipped is tried soon", func() *world {
+			w := pool(1)
+			w.tried("a", Skipped, 61*time.Second, 1)
+			return w
+		}, map[string]string{"starts": "apply a"}},
+
+		{"a spot node that is cordoned in its try is none", func() *world {
+			w := pool(2, share(intstr.FromInt32(1)))
+			w.node("a").Spec.Unschedulable = true
+			w.pod("a", Apply, ends(143, Termination{Reason: "error"}))
+			return w
+		}, map[string]string{"ends": "", "deletes": "pod-a", "starts": "apply b", "nodes": "2/0/0/0/1/0"}},
+		{"nor is one that is marked by its cloud", func() *world {
+			w := pool(2)
+			w.node("a").Spec.Taints = []v1.Taint{{Key: "karpenter.sh/disrupted", Effect: v1.TaintEffectNoSchedule}}
+			w.pod("a", Apply, ends(1, Termination{}))
+			return w
+		}, map[string]string{"ends": "", "deletes": "pod-a"}},
+		{"nor one that is gone", func() *world {
+			w := pool(1)
+			w.pod("z", Apply)
+			return w
+		}, map[string]string{"ends": "", "deletes": "pod-z", "starts": "apply a"}},
+		{"a node that goes away in its try counts", func() *world {
+			w := pool(9, share(intstr.FromInt32(5)), rollout(func(r *v1alpha1.Rollout) { r.MaxFailures = 0 }))
+			w.pod("a", Apply)
+			notReady(w.node("a"), 6*time.Minute)
+			return w
+		}, map[string]string{"starts": "", "nodes": "9/0/1/1/0/0", v1alpha1.Degraded: "True Stopped: failed: 1 lost (a)"}},
+		{"not in its first minutes", func() *world {
+			w := pool(9, share(intstr.FromInt32(2)))
+			w.pod("a", Apply)
+			notReady(w.node("a"), 4*time.Minute)
+			return w
+		}, map[string]string{"starts": "apply b", "nodes": "9/0/1/0/0/0", "again": "1m0s"}},
+
+		{"other nodes are skipped and named", func() *world {
+			w := pool(9, share(intstr.FromInt32(9)))
+			notReady(w.node("a"), time.Hour)
+			w.node("b").Spec.Unschedulable = true
+			w.node("c").Labels[v1.LabelOSStable] = "windows"
+			w.node("d").Labels[v1.LabelArchStable] = "s390x"
+			w.node("e").Labels["eks.amazonaws.com/compute-type"] = "fargate"
+			w.node("f").Labels["type"] = "virtual-kubelet"
+			w.node("g").Spec.Taints = []v1.Taint{{Key: "dedicated", Value: "gpu", Effect: v1.TaintEffectNoSchedule}}
+			w.node("h").Spec.Taints = []v1.Taint{{Key: "ToBeDeletedByClusterAutoscaler", Effect: v1.TaintEffectNoSchedule}}
+			return w
+		}, map[string]string{"starts": "apply i", "nodes": "9/0/0/0/8/0",
+			v1alpha1.Progressing: "True Rolling: 0 of 9 nodes are current; skipped: 2 has no host that a pod reaches (e, f); 1 cordoned (b); 1 is about..."}},
+		{"a tolerated taint", func() *world {
+			w := pool(1, func(p *v1alpha1.NodePartition) {
+				p.Spec.Tolerations = []v1.Toleration{{Key: "dedicated", Operator: v1.TolerationOpExists}}
+			})
+			w.node("a").Spec.Taints = []v1.Taint{
+				{Key: "dedicated", Value: "gpu", Effect: v1.TaintEffectNoExecute}, {Key: v1.TaintNodeMemoryPressure, Effect: v1.TaintEffectNoSchedule},
+				{Key: "soft", Effect: v1.TaintEffectPreferNoSchedule},
+			}
+			return w
+		}, map[string]string{"starts": "apply a"}},
+		{"what is skipped does not keep it from being available", func() *world {
+			w := pool(2)
+			w.kept("a")
+			notReady(w.node("b"), time.Hour)
+			return w
+		}, map[string]string{v1alpha1.Available: "True Current: 1 of 2 nodes are current; skipped: 1 not ready (b)", v1alpha1.Progressing: "False Complete..."}},
+		{"a current node that is cordoned is current", func() *world {
+			w := pool(1)
+			w.kept("a")
+			w.node("a").Spec.Unschedulable = true
+			return w
+		}, map[string]string{"nodes": "1/1/0/0/0/0"}},
+
+		{"paused", func() *world {
+			w := pool(9, rollout(func(r *v1alpha1.Rollout) { r.Paused = true }))
+			w.pod("a", Apply, ends(0, Termination{}))
+			return w
+		}, map[string]string{"starts": "", "ends": "a kept v2 abababababab and its pod", v1alpha1.Progressing: "False Paused: 1 of 9 nodes are current"}},
+		{"a section that is refused", func() *world {
+			w := pool(9)
+			w.Invalid = errors.New("systemPartition.memoryLimit: no")
+			w.pod("a", Apply, ends(0, Termination{}))
+			return w
+		}, map[string]string{"starts": "", "ends": "a kept v2 abababababab and its pod",
+			v1alpha1.Accepted: "False Invalid: systemPartition.memoryLimit: no", v1alpha1.Progressing: "False NotAccepted: ", v1alpha1.Available: "False NotAccepted..."}},
+		{"a section with a warning", func() *world {
+			w := pool(9)
+			w.Warnings = []string{"systemPartition.memorylimit: unknown field"}
+			return w
+		}, map[string]string{"starts": "apply a", v1alpha1.Accepted: "True Valid: systemPartition.memorylimit: unknown field"}},
+		{"the younger of two that select a node", func() *world {
+			w := pool(2)
+			w.All = append(w.All, &v1alpha1.NodePartition{ObjectMeta: metav1.ObjectMeta{Name: "older", CreationTimestamp: metav1.NewTime(now.Add(-2 * time.Hour))},
+				Spec: v1alpha1.NodePartitionSpec{NodeSelector: metav1.LabelSelector{MatchLabels: map[string]string{"gpu": "yes"}}}})
+			w.node("b").Labels["gpu"] = "yes"
+			return w
+		}, map[string]string{"starts": "", v1alpha1.Accepted: "False Overlap: node b is selected by older, too, which is older..."}},
+		{"the older of two", func() *world {
+			w := pool(2)
+			w.All = append(w.All, &v1alpha1.NodePartition{ObjectMeta: metav1.ObjectMeta{Name: "younger", CreationTimestamp: metav1.NewTime(now)}})
+			return w
+		}, map[string]string{"starts": "apply a", v1alpha1.Accepted: "True Valid: "}},
+		{"a pod of another NodePartition keeps its node", func() *world {
+			w := pool(1)
+			w.pod("a", Remove, func(p *v1.Pod) { p.Annotations[PartitionAnnotation] = "other" })
+			return w
+		}, map[string]string{"candidates": "", "deletes": "", "ends": "", "again": "1s"}},
+
+		{"a survey asks many at once", func() *world { return pool(60, rollout(func(r *v1alpha1.Rollout) { r.SurveyOnly = true })) }, map[string]string{
+			"starts": "survey a, survey b...", v1alpha1.Progressing: "True Surveying: no node has refused"}},
+		{"what it finds", func() *world {
+			w := pool(3, rollout(func(r *v1alpha1.Rollout) { r.SurveyOnly = true }))
+			w.pod("a", Survey, ends(3, Termination{Reason: "foreign-file"}))
+			w.pod("b", Survey, ends(3, Termination{Reason: "foreign-file"}))
+			w.pod("c", Survey, ends(0, Termination{}))
+			return w
+		}, map[string]string{"starts": "", "nodes": "3/0/0/0/0/2", v1alpha1.Progressing: "False Surveyed: refused: 2 foreign-file (a, b)",
+			"ends": "a refused foreign-file and its pod, b refused foreign-file and its pod, c and its pod"}},
+
+		{"a removal has a share and no soak", func() *world {
+			w := pool(40, deleted)
+			for i := range 40 {
+				w.kept(name(i))
+			}
+			w.pod("a", Remove, ends(0, Termination{State: "removed"}))
+			return w
+		}, map[string]string{"starts": "remove b, remove c", "ends": "a cleared and its pod", "finished": "false", v1alpha1.Progressing: "True Removing: 39 nodes have the partition"}},
+		{"an end of a removal is written once", func() *world {
+			w := pool(1, deleted)
+			w.pod("a", Remove, ends(0, Termination{State: "removed"}))
+			return w
+		}, map[string]string{"ends": "", "deletes": "pod-a", "finished": "false"}},
+		{"a removal is not paused, and a taint does not stop it", func() *world {
+			w := pool(1, deleted, rollout(func(r *v1alpha1.Rollout) { r.Paused = true }))
+			w.kept("a")
+			w.node("a").Spec.Taints = []v1.Taint{{Key: "new", Effect: v1.TaintEffectNoExecute}}
+			w.node("a").Spec.Unschedulable = true
+			return w
+		}, map[string]string{"starts": "remove a"}},
+		{"a node that is off keeps the object", func() *world {
+			w := pool(1, deleted)
+			w.kept("a")
+			notReady(w.node("a"), time.Hour)
+			return w
+		}, map[string]string{"starts": "", "finished": "false",
+			v1alpha1.Progressing: "False Waiting: the partition is on nodes that cannot be reached now: 1 not ready (a)"}},
+		{"a removal that fails is tried again", func() *world {
+			w := pool(1, deleted)
+			w.kept("a")
+			w.pod("a", Remove, ends(4, Termination{Reason: "error", Message: "busy"}))
+			return w
+		}, map[string]string{"ends": "a failed error", "starts": "", "finished": "false", "again": "10m0s", v1alpha1.Degraded: "True NodesFailed: failed: 1 error (a)"}},
+		{"a node that never had it is only forgotten", func() *world {
+			w := pool(2, deleted)
+			w.tried("a", Refused, time.Hour, 1)
+			return w
+		}, map[string]string{"starts": "", "ends": "a cleared", "finished": "true"}},
+		{"a node that failed is cleaned", func() *world {
+			w := pool(1, deleted)
+			w.tried("a", Failed, time.Hour, 1)
+			return w
+		}, map[string]string{"starts": "remove a"}},
+		{"what runs ends before the object goes", func() *world {
+			w := pool(1, deleted)
+			w.pod("a", Apply)
+			return w
+		}, map[string]string{"finished": "false", "starts": ""}},
+		{"a node that is no longer selected keeps it", func() *world {
+			w := pool(2, func(p *v1alpha1.NodePartition) { p.Spec.NodeSelector.MatchLabels = map[string]string{"pool": "x"} })
+			w.kept("a", "b")
+			w.node("b").Labels["pool"] = "x"
+			return w
+		}, map[string]string{"starts": "", "nodes": "1/1/0/0/0/0"}},
+		{"or loses it", func() *world {
+			w := pool(2, func(p *v1alpha1.NodePartition) {
+				p.Spec.NodeSelector.MatchLabels, p.Spec.Unselected = map[string]string{"pool": "x"}, v1alpha1.Remove
+			})
+			w.kept("a", "b")
+			w.node("b").Labels["pool"] = "x"
+			return w
+		}, map[string]string{"starts": "remove a", "nodes": "2/1/0/0/0/0"}},
+		{"unless another one selects it", func() *world {
+			w := pool(1, func(p *v1alpha1.NodePartition) {
+				p.Spec.NodeSelector.MatchLabels, p.Spec.Unselected = map[string]string{"pool": "x"}, v1alpha1.Remove
+			})
+			w.kept("a")
+			w.All = append(w.All, &v1alpha1.NodePartition{ObjectMeta: metav1.ObjectMeta{Name: "other", CreationTimestamp: metav1.NewTime(now)}})
+			return w
+		}, map[string]string{"starts": "", "nodes": "0/0/0/0/0/0"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			got := said(Decide(c.make().Input))
+			for key, want := range c.want {
+				prefix, cut := strings.CutSuffix(want, "...")
+				if got[key] != want && (!cut || !strings.HasPrefix(got[key], prefix)) {
+					t.Errorf("%s: %q\nwant %q", key, got[key], want)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,84 @@
+// Package section makes node-partition.yaml of the section of a NodePartition, and judges it as
+// partition-monitor validate does.
+package section
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"nodepartition/internal/kubeletconfig"
+	"nodepartition/pkg/slices/config"
+	"nodepartition/rollout/api/v1alpha1"
+)
+
+// Section is a file for nodes.
+type Section struct {
+	// Text is the content of /etc/kubernetes/node-partition.yaml. It is the same for each order of the
+	// fields.
+	Text string
+	// Hash is the SHA-256 of Text, in hexadecimal digits.
+	Hash string
+	// Namespaces has the namespaces of the system partition.
+	Namespaces []string
+	// Warnings has what partition-monitor validate warns of, such as a field that is not known.
+	Warnings []string
+}
+
+// name is the file in messages: its problems are fields of spec.section.
+const name = "spec.section"
+
+// Of returns the section of a NodePartition, or why the generator would refuse it, one problem a
+// line. What depends on the node is judged there.
+func Of(spec v1alpha1.NodePartitionSpec) (Section, error) {
+	decoder := json.NewDecoder(bytes.NewReader(spec.Section.Raw))
+	decoder.UseNumber()
+	var fields map[string]any
+	if err := decoder.Decode(&fields); err != nil || fields == nil {
+		return Section{}, fmt.Errorf("%s: want an object with the field systemPartition or workloadPartitions", name)
+	}
+	for field, want := range map[string]string{"apiVersion": kubeletconfig.APIVersion, "kind": kubeletconfig.Kind} {
+		if has, ok := fields[field]; ok && has != want {
+			return Section{}, fmt.Errorf("%s: %s: want %s, or leave the field out", name, field, want)
+		}
+		fields[field] = want
+	}
+	text, err := yaml.Marshal(fields)
+	if err != nil {
+		return Section{}, fmt.Errorf("%s: %w", name, err)
+	}
+	merged, err := kubeletconfig.LoadDocument(name, text)
+	if err != nil {
+		return Section{}, lines(err)
+	}
+	// a section that the kubelet would read as its own configuration does not reach a node
+	if field := merged.OfKubelet(); field != "" {
+		return Section{}, fmt.Errorf("%s: %s: unknown field; want systemPartition and workloadPartitions alone", name, field)
+	}
+	found, err := config.Validate(merged, config.Size{})
+	if err != nil {
+		return Section{}, lines(err)
+	}
+	s := Section{Text: string(text), Warnings: found.Warnings}
+	for _, p := range found.Partitions {
+		s.Namespaces = append(s.Namespaces, p.Namespaces...)
+	}
+	digest := sha256.Sum256(text)
+	s.Hash = hex.EncodeToString(digest[:])
+	return s, nil
+}
+
+// lines returns the problems of an error, one a line.
+func lines(err error) error {
+	var all []string
+	for _, problem := range config.Problems(err) {
+		all = append(all, problem.Error())
+	}
+	return errors.New(strings.Join(all, "\n"))
+}
