@@ -112,8 +112,9 @@ func TestSection(t *testing.T) {
 	} {
 		at := placesIn(t)
 		at.uid = 1000
+		// A volume of the kubelet has a link.
 		section := filepath.Join(string(at.root), "section.yaml")
-		if err := os.WriteFile(section, []byte("section"), 0o600); err != nil {
+		if err := errors.Join(os.WriteFile(section+".1", []byte("section"), 0o600), os.Symlink("section.yaml.1", section)); err != nil {
 			t.Fatal(err)
 		}
 		status := run(t.Context(), ofPod(section, sum), at, os.Stdout, &bytes.Buffer{})
