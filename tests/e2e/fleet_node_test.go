@@ -138,8 +138,8 @@ func (f *fleetNode) inPod(t *testing.T, args []string) (said termination, status
 	return said, status
 }
 
-// byOperator starts an apply in a shell of the node, as a service, and waits until its section is on
-// trial.
+// byOperator starts an apply in a shell of the node, as a service, and waits until its section is
+// on trial.
 func (f *fleetNode) byOperator(t *testing.T, w wish) {
 	t.Helper()
 	args := strings.Join(f.write(t, w, sectionFolder), "' '")
