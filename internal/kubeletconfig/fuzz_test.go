@@ -3,31 +3,22 @@ package kubeletconfig
 import (
 	"encoding/json"
 	"path"
-	"reflect"
 	"testing"
 
 	"nodepartition/internal/unitpath"
 )
 
-// FuzzSettings: an accepted path of any settings file can be written into a unit. With an error
-// there is no value.
+// FuzzSettings: an accepted path of any settings file can be written into a unit.
 func FuzzSettings(f *testing.F) {
 	f.Add([]byte("KUBELET_CONFIG=/etc/kubelet.yaml\nKUBELET_CONFIG_DIR='/etc/d/'\nSERVICES_SLICE=\"a.slice\"\n"))
 	f.Add([]byte("# text\nexport KUBELET_CONFIG=$HOME\nKUBELET_CONFIG=/a/../b\nPARTITION_MEMORY_MIN=1Gi\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		var s settings
-		err := s.parsePaths(data)
-		for _, name := range []string{s.ConfigFile, s.ConfigDir} {
-			if name != "" && (err != nil || !unitpath.IsPlain(name) || path.Clean(name) != name) {
-				t.Errorf("%q, %v", name, err)
+		s, err := parseSettings(data)
+		for _, key := range []string{fileKey, dirKey, pinningKey} {
+			if name := s[key]; name != "" && name != pinningNone && (!unitpath.IsPlain(name) || path.Clean(name) != name) {
+				t.Errorf("%s=%q, %v", key, name, err)
 			}
 		}
-		var services ServiceSettings
-		if services.parse(data) != nil && !reflect.DeepEqual(services, ServiceSettings{}) {
-			t.Errorf("%+v with an error", services)
-		}
-		var partition PartitionSettings
-		_ = partition.parse(data)
 	})
 }
 

@@ -91,7 +91,7 @@ func load(l loader) (*Merged, error) {
 	settings, err := readSettings(l.root)
 	l.mounts = latemount.Read(l.root)
 	l.left = maxTotalBytes
-	l.config = &Merged{Services: settings.Services, Partition: settings.Partition, Host: settings.Host}
+	l.config = &Merged{Settings: settings}
 	err = errors.Join(err, l.load(settings))
 	l.config.Watchable = l.mounts.Watchable(OverridePath)
 	if err != nil {
@@ -101,14 +101,13 @@ func load(l loader) (*Merged, error) {
 			//guard: the endpoint of the runtime does not depend on a valid section
 			RuntimeEndpoint: c.RuntimeEndpoint,
 			Watchable:       c.Watchable,
-			// For the next file to be seen, or not.
-			Partition: PartitionSettings{Watch: c.Partition.Watch},
+			Settings:        c.Settings,
 		}, err
 	}
 	return l.config, nil
 }
 
-func (l *loader) load(settings settings) error {
+func (l *loader) load(settings Settings) error {
 	if err := l.mainFile(settings); err != nil {
 		return err
 	}
@@ -130,7 +129,7 @@ func (l *loader) load(settings settings) error {
 	}
 	//guard: the pinning file waits for the main file
 	if !l.mainIsLate() {
-		if err := l.pinning(settings.Pinning); err != nil {
+		if err := l.pinning(settings[pinningKey]); err != nil {
 			return err
 		}
 	}
@@ -248,15 +247,15 @@ type errSection struct{ error }
 
 func (e *errSection) Unwrap() error { return e.error }
 
-func (l *loader) mainFile(settings settings) error {
-	if name := settings.ConfigFile; name != "" {
+func (l *loader) mainFile(settings Settings) error {
+	if name := settings[fileKey]; name != "" {
 		l.mainFiles = []string{name}
 		doc, err := l.read(name)
 		if errors.Is(err, fs.ErrNotExist) {
 			l.missing = append(l.missing, name)
 			if l.config.Late = l.mounts.Late(l.missing, nil); len(l.config.Late.Paths) == 0 {
 				l.await(&l.config.Awaited, name, name, &l.config.Awaited.Files)
-				return fmt.Errorf("%w; change KUBELET_CONFIG in %s", err, SettingsPath)
+				return fmt.Errorf("%w; change %s in %s", err, fileKey, SettingsPath)
 			}
 			l.looked(name, lookMissing)
 			return nil
@@ -310,17 +309,17 @@ func (l *loader) seen(doc document) {
 	l.nearMisses(doc)
 }
 
-func (l *loader) dropins(settings settings) error {
+func (l *loader) dropins(settings Settings) error {
 	dirs := wellKnownDirs
-	if dir := settings.ConfigDir; dir != "" {
+	if dir := settings[dirKey]; dir != "" {
 		dirs = []string{dir}
 		if _, err := l.root.Lstat(dir); errors.Is(err, fs.ErrNotExist) && len(l.mounts.Late(dirs, nil).Paths) == 0 {
-			return fmt.Errorf("%w; change KUBELET_CONFIG_DIR in %s", err, SettingsPath)
+			return fmt.Errorf("%w; change %s in %s", err, dirKey, SettingsPath)
 		}
 	}
 	l.dirs = dirs
 	for _, dir := range dirs {
-		idle := settings.ConfigDir == "" && l.mounts.Idle(dir)
+		idle := settings[dirKey] == "" && l.mounts.Idle(dir)
 		var info fs.FileInfo
 		var err error
 		if idle {

@@ -25,13 +25,8 @@ type Merged struct {
 	// Kubelet holds the merged configuration. Without a section, a field of the wrong type counts as
 	// missing.
 	Kubelet Kubelet
-	// Services holds the settings for the services of the kubelet and of the runtime. They are not
-	// validated.
-	Services ServiceSettings
-	// Partition holds the settings of the partition outside its section. They are not validated.
-	Partition PartitionSettings
-	// Host holds the settings for the rest of the node. They are not validated.
-	Host HostSettings
+	// Settings holds the settings outside the configuration.
+	Settings Settings
 	// System is the section SectionField, and Workloads is WorkloadsField.
 	System, Workloads Section
 	// Pinning holds OpenShift's workload types. Those that no section has are in Workloads.

@@ -11,18 +11,11 @@ import (
 
 	"nodepartition/internal/hostfs"
 	"nodepartition/internal/oneline"
-	"nodepartition/internal/unitpath"
 )
 
 // pinningPath holds OpenShift's workload types of a node, with the CPUs of each:
 // {"management": {"cpuset": "0-1"}} (openshift/enhancements, management-workload-partitioning).
 const pinningPath = "/etc/kubernetes/openshift-workload-pinning"
-
-// pinningKey is the setting for another path, or pinningNone.
-const (
-	pinningKey  = "WORKLOAD_PINNING"
-	pinningNone = "none"
-)
 
 // maxPinningBytes bounds pinningPath.
 const maxPinningBytes = 64 << 10
@@ -197,20 +190,4 @@ func openShift(root hostfs.FS) string {
 		}
 	}
 	return ""
-}
-
-// parsePinningPath parses the setting pinningKey.
-func parsePinningPath(data []byte) (string, error) {
-	env, err := parseLines(data, pinningKey)
-	if err != nil {
-		return "", err
-	}
-	value := env[pinningKey]
-	if value != "" && value != pinningNone && (!unitpath.IsPlain(value) || path.Clean(value) != value) {
-		return "", fmt.Errorf(
-			"%s: %s: %s is not a path; want %s, or an absolute path without \"..\", of letters, digits and /._@:+,=~-",
-			SettingsPath, pinningKey, oneline.Quote(value), pinningNone,
-		)
-	}
-	return value, nil
 }

@@ -163,9 +163,9 @@ func addSlices(add func(string, ...*unit.UnitOption), in *Input, p *config.Parti
 	}
 	whole := append(section(title(name),
 		option("Unit", "Wants", strings.Join(wants, " "))), memoryLimits(p, in.deferrals[name])...)
-	whole = append(whole, memoryFloor(p.Floor)...)
+	whole = append(whole, memoryFloor(p.Protection)...)
 	if bytes := p.SwapMax; bytes != nil {
-		whole = append(whole, option("Slice", "MemorySwapMax", strconv.FormatInt(*bytes, 10)))
+		whole = append(whole, option("Slice", "MemorySwapMax", strconv.FormatUint(*bytes, 10)))
 	}
 	if cpus := allowedCPUs(in, p); !cpus.IsEmpty() {
 		whole = append(whole, option("Slice", "AllowedCPUs", cpus.String()))

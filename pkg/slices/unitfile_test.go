@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/utils/cpuset"
 
+	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/kubeletconfig"
 	"nodepartition/internal/latemount"
 	"nodepartition/internal/unitname"
@@ -62,10 +63,10 @@ func retitled(files []UnitFile) []UnitFile {
 // kubelet waits for both, the limits of both are applied after a reload, and what is of the system
 // partition is byte for byte what it is without the other one.
 func TestUnitsTwoPartitions(t *testing.T) {
-	swap := int64(1 << 20)
+	swap := uint64(1 << 20)
 	system := config.Partition{
 		Name: unitname.System, MemoryLimit: 1 << 30, Namespaces: []string{"kube-system"}, CPUs: cpuset.New(0),
-		PartitionSettings: config.PartitionSettings{Floor: config.Floor{Min: 1 << 20}, SwapMax: &swap},
+		Protection: cgroupfs.Protection{Min: 1 << 20}, SwapMax: &swap,
 	}
 	batch := config.Partition{Name: "my-batch", MemoryLimit: 2 << 30, Namespaces: []string{"batch"}, NodeCPUs: cpuset.New(0, 1)}
 	in := inputOf(&system)

@@ -152,17 +152,12 @@ func load(root hostfs.FS, read func(hostfs.FS) (*kubeletconfig.Merged, error)) (
 	if err != nil {
 		return c, err
 	}
-	services, err := newServices(c.Kubelet.Services)
-	settings, settingsErr := newPartitionSettings(c.Kubelet.Partition)
-	if err = errors.Join(c.partition(root), err, settingsErr, checkHost(c.Kubelet.Host)); err != nil {
+	err = c.partition(root)
+	if err = errors.Join(err, c.settings(root)); err != nil {
 		//guard: one broken section refuses all of them
 		c.Partitions, c.Workloads = nil, nil // never a part of the units
 		return c, err
 	}
-	c.Services = services
-	c.placeServices()
-	c.placeHost()
-	c.placeFloors(root, settings)
 	return c, nil
 }
 

@@ -15,19 +15,22 @@ import (
 // have no part in it, because they may change between two readings, and neither has the file that a
 // section is in: "partition-monitor keep" moves it.
 func (c *Config) Identity() string {
-	settings := c.Kubelet.Partition
-	settings.Watch = "" // how an edit is noticed, and nothing to apply
+	settings := map[string]string{}
+	for _, key := range kubeletconfig.SettingKeys() {
+		// How an edit is noticed is nothing to apply.
+		if value := c.Kubelet.Settings[key]; value != "" && key != kubeletconfig.WatchKey {
+			settings[key] = value
+		}
+	}
 	// The fields are maps, strings and booleans, which JSON can always express. It sorts the keys.
 	text, _ := json.Marshal(struct {
 		Off, Gate bool
 		Section   section
-		Partition kubeletconfig.PartitionSettings
-		Services  kubeletconfig.ServiceSettings
 		Workloads sections
-		Host      kubeletconfig.HostSettings
+		Settings  map[string]string
 	}{
 		c.Off, c.Kubelet.Kubelet.FeatureGates[Gate], c.sections[unitname.System],
-		settings, c.Kubelet.Services, c.sections.workloads(), c.Kubelet.Host,
+		c.sections.workloads(), settings,
 	})
 	digest := sha256.Sum256(text)
 	return hex.EncodeToString(digest[:])

@@ -61,7 +61,8 @@ func (c *checker) memoryLimit() (int64, *Share) {
 // would end each member.
 func (c *checker) limitBytes(field string) int64 {
 	raw := c.section[field]
-	limit, err := parseBytes(raw, 1)
+	bytes, err := parseBytes(raw, 1)
+	limit := int64(bytes)
 	text := strings.Trim(string(raw), `"`)
 	number := strings.TrimRight(text, "KMGTPEik")
 	switch {

@@ -10,7 +10,7 @@ import (
 func TestParseBytes(t *testing.T) {
 	for _, test := range []struct {
 		raw  string
-		want int64
+		want uint64
 		err  string
 	}{
 		{`"4Gi"`, 4 << 30, ""},

@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/utils/cpuset"
 
+	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/kubeletconfig"
 	"nodepartition/internal/oneline"
 	"nodepartition/internal/quantity"
@@ -18,7 +19,10 @@ import (
 // Partition is a partition to make: a valid section, and the settings outside of it.
 type Partition struct {
 	Name unitname.PartitionName
-	PartitionSettings
+	// Protection is the protected memory of the partition.
+	Protection cgroupfs.Protection
+	// SwapMax bounds the swap space that the partition may use, in bytes; nil for no bound.
+	SwapMax *uint64
 	// MemoryLimit is in bytes. 0 means no limit: the partition only sets CPU weights and reports
 	// usage, and nothing is limited or evicted.
 	MemoryLimit int64

@@ -130,7 +130,7 @@ func parseAmount(raw json.RawMessage, least int, want string) (amount, error) {
 	number, isPercent := percentage(raw)
 	if !isPercent {
 		bytes, err := parseBytes(raw, least)
-		return amount{bytes: bytes}, err
+		return amount{bytes: int64(bytes)}, err
 	}
 	percent, err := parsePercent(number, 32, want)
 	return amount{percent: percent}, err

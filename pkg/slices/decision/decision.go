@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io/fs"
 
+	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/hostfs"
 	"nodepartition/internal/membership"
 	"nodepartition/internal/statefile"
@@ -64,16 +65,10 @@ type Partition struct {
 	Exclusive bool   `json:"exclusive,omitempty"`
 	// Eviction has the thresholds of eviction, nil for a partition that is off.
 	Eviction *thresholds.Thresholds `json:"eviction,omitempty"`
-	// Floor is the protected memory of the partition.
-	Floor Floor `json:"floor,omitzero"`
+	// Protection is the protected memory of the partition.
+	Protection cgroupfs.Protection `json:"floor,omitzero"`
 	// Deferral is nil if the units have the configured limit.
 	Deferral *Deferral `json:"deferral,omitempty"`
-}
-
-// Floor is protected memory in bytes: memory.min and memory.low.
-type Floor struct {
-	Min uint64 `json:"min"`
-	Low uint64 `json:"low"`
 }
 
 // Deferral is a configured limit that waits for evictions.
@@ -98,7 +93,7 @@ func New(c *config.Config, deferrals map[unitname.PartitionName]*Deferral, off [
 		p := &c.Partitions[i]
 		d.Partitions = append(d.Partitions, Partition{
 			Name: p.Name, Namespaces: p.Namespaces, CPUs: p.CPUs.String(), Exclusive: p.Exclusive,
-			Eviction: thresholdsOf(p), Floor: Floor{p.Floor.Min, p.Floor.Low}, Deferral: deferrals[p.Name],
+			Eviction: thresholdsOf(p), Protection: p.Protection, Deferral: deferrals[p.Name],
 		})
 	}
 	for _, name := range off {

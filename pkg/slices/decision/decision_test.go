@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/kubeletconfig"
 	"nodepartition/internal/thresholds"
 	"nodepartition/internal/unitname"
@@ -71,9 +72,9 @@ func TestDecisionText(t *testing.T) {
 		Kubelet: &kubeletconfig.Merged{},
 		Partitions: []config.Partition{{
 			Name: "system", MemoryLimit: 1 << 30, Namespaces: []string{"kube-system"}, MaxPodGracePeriod: &grace, MinimumReclaim: 7,
-			Eviction:          config.Threshold{Bytes: 100 << 20},
-			EvictionSoft:      &config.SoftThreshold{Threshold: config.Threshold{Bytes: 200 << 20}, GracePeriod: time.Minute},
-			PartitionSettings: config.PartitionSettings{Floor: config.Floor{Min: 1 << 20, Low: 2 << 20}},
+			Eviction:     config.Threshold{Bytes: 100 << 20},
+			EvictionSoft: &config.SoftThreshold{Threshold: config.Threshold{Bytes: 200 << 20}, GracePeriod: time.Minute},
+			Protection:   cgroupfs.Protection{Min: 1 << 20, Low: 2 << 20},
 		}, {Name: "telemetry", MemoryLimit: 2 << 30, Namespaces: []string{"monitoring"}}},
 	}, map[unitname.PartitionName]*Deferral{"system": {Limit: 1 << 30, InForce: 1<<64 - 1, Warning: `of "this"`}}, []unitname.PartitionName{"batch"})
 	text, err := want.Text()
@@ -91,10 +92,10 @@ func TestDecisionText(t *testing.T) {
 		t.Fatalf("%+v; want two partitions, and one that is off", got.Partitions)
 	}
 	system, telemetry := got.Partitions[0], got.Partitions[1]
-	if *system.Eviction != all || system.Floor != (Floor{1 << 20, 2 << 20}) || system.Deferral == nil {
+	if *system.Eviction != all || system.Protection != (cgroupfs.Protection{Min: 1 << 20, Low: 2 << 20}) || system.Deferral == nil {
 		t.Errorf("%+v; want %+v", system, all)
 	}
-	if telemetry.Name != "telemetry" || telemetry.Deferral != nil || telemetry.Eviction.Limit != 2<<30 || telemetry.Floor != (Floor{}) {
+	if telemetry.Name != "telemetry" || telemetry.Deferral != nil || telemetry.Eviction.Limit != 2<<30 || telemetry.Protection != (cgroupfs.Protection{}) {
 		t.Errorf("%+v; want the other partition, without anything of the first", telemetry)
 	}
 }
