@@ -1,12 +1,9 @@
 package kubeletconfig
 
 import (
-	"fmt"
 	"maps"
 	"path"
 	"slices"
-
-	"nodepartition/internal/hostfs"
 )
 
 // LoadDocument reads one document, which messages call name, and nothing of a node. A document that
@@ -14,9 +11,6 @@ import (
 // OverridePath: Section.Overrides tells which. One without a section is an error.
 func LoadDocument(name string, data []byte) (*Merged, error) {
 	l := loader{left: maxTotalBytes, config: &Merged{}, hasMain: true}
-	if len(data) > maxFileBytes {
-		return l.config, fmt.Errorf("%s: %w: more than %d bytes", name, hostfs.ErrTooLarge, maxFileBytes)
-	}
 	doc, err := l.parse(name, data, nil)
 	if err != nil || !doc.hasSection() || doc.standsIn() {
 		return l.config, l.tried(doc, err)
@@ -24,10 +18,8 @@ func LoadDocument(name string, data []byte) (*Merged, error) {
 	if err := l.add(doc, nil); err != nil {
 		return l.config, err
 	}
-	if err := l.merge(); err != nil {
-		return l.config, err
-	}
-	return l.config, l.decode()
+	l.merge()
+	return l.config, l.config.decode(&l.config.Kubelet, l.config.fields)
 }
 
 // standsIn reports whether a document is for OverridePath, by its name or by its content. A drop-in

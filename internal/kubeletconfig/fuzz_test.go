@@ -3,7 +3,10 @@ package kubeletconfig
 import (
 	"encoding/json"
 	"path"
+	"strconv"
 	"testing"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 
 	"nodepartition/internal/unitpath"
 )
@@ -17,6 +20,38 @@ func FuzzSettings(f *testing.F) {
 		for _, key := range []string{fileKey, dirKey, pinningKey} {
 			if name := s[key]; name != "" && name != pinningNone && (!unitpath.IsPlain(name) || path.Clean(name) != name) {
 				t.Errorf("%s=%q, %v", key, name, err)
+			}
+		}
+	})
+}
+
+// FuzzMerge: drop-ins are merged as by the library that the kubelet uses.
+func FuzzMerge(f *testing.F) {
+	f.Add(`{"a":1,"b":{"c":[1],"d":null}}`, `{"b":{"c":null,"d":{"e":1.50,"f":null}},"a":{"x":null}}`)
+	f.Add(`{"a":null}`, `{"a":{}}`)
+	f.Fuzz(func(t *testing.T, main, dropin string) {
+		c := Merged{origin: map[string]string{}}
+		for i, text := range []string{main, dropin} {
+			doc := document{path: strconv.Itoa(i)}
+			if json.Unmarshal([]byte(text), &doc.fields) != nil || doc.fields == nil {
+				return
+			}
+			c.docs = append(c.docs, doc)
+		}
+		fields, err := c.merged(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ours, err := json.Marshal(fields)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if theirs, err := jsonpatch.MergePatch([]byte(main), []byte(dropin)); err != nil || !jsonpatch.Equal(ours, theirs) {
+			t.Errorf("%s, %v; want %s", ours, err, theirs)
+		}
+		for name := range c.docs[1].fields {
+			if c.origin[name] != "1" {
+				t.Errorf("%q comes from %q", name, c.origin[name])
 			}
 		}
 	})

@@ -2,7 +2,6 @@ package kubeletconfig
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -114,16 +113,14 @@ func (l *loader) load(settings Settings) error {
 	if err := l.dropins(settings); err != nil {
 		return err
 	}
-	if err := l.merge(); err != nil {
-		return err
-	}
+	l.merge()
 	l.findLate()
 	if l.mainIsLate() {
 		// Drop-ins alone are half a configuration. The section is validated when the rest is there.
 		l.config.System, l.config.Workloads = Section{}, Section{}
-		delete(l.merged, "enforceNodeAllocatable") // for the same reason
+		delete(l.config.fields, "enforceNodeAllocatable") // for the same reason
 	}
-	wrongType := l.decode()
+	wrongType := l.config.decode(&l.config.Kubelet, l.config.fields)
 	if err := l.override(); err != nil {
 		return err
 	}
@@ -189,8 +186,7 @@ type loader struct {
 	root    hostfs.FS
 	left    int64 // bytes that may still be read
 	docs    []document
-	merged  map[string]json.RawMessage // the fields of all documents
-	missing []string                   // checked and not found
+	missing []string // checked and not found
 	mounts  *latemount.Mounts
 	config  *Merged
 
@@ -221,6 +217,9 @@ func (l *loader) read(name string) (document, error) {
 
 // parse parses the result of reading a file.
 func (l *loader) parse(name string, data []byte, err error) (document, error) {
+	if len(data) > maxFileBytes {
+		err = fmt.Errorf("%s: %w: more than %d bytes", name, hostfs.ErrTooLarge, maxFileBytes)
+	}
 	if err != nil {
 		if errors.Is(err, hostfs.ErrTooLarge) {
 			return document{}, fmt.Errorf("%w; a kubelet's configuration is at most %d bytes, %d with its drop-ins",

@@ -66,7 +66,7 @@ func TestLoadMerge(t *testing.T) {
 			main: head, "/srv/a": head + "systemPartition: {cpuset: '0'}", dir + "1.conf": "-> /srv/a",
 		}, `{"cpuset":"0"}`, dir + "1.conf"},
 		"drop-ins alone":                 {map[string]string{dir + "1.conf": head + "systemPartition: {cpuset: '0'}"}, `{"cpuset":"0"}`, dir + "1.conf"},
-		"JSON with tabs":                 {map[string]string{main: "{\n\t\"apiVersion\": \"kubelet.config.k8s.io/v1beta1\",\n\t\"kind\": \"KubeletConfiguration\",\n\t\"systemPartition\": {\"cpuset\": \"0\"}\n}"}, `{"cpuset": "0"}`, main},
+		"JSON with tabs":                 {map[string]string{main: "{\n\t\"apiVersion\": \"kubelet.config.k8s.io/v1beta1\",\n\t\"kind\": \"KubeletConfiguration\",\n\t\"systemPartition\": {\"cpuset\": \"0\"}\n}"}, `{"cpuset":"0"}`, main},
 		"YAML that looks like JSON":      {map[string]string{main: "{apiVersion: kubelet.config.k8s.io/v1beta1, kind: KubeletConfiguration, systemPartition: {cpuset: '0'}}"}, `{"cpuset":"0"}`, main},
 		"the first document counts":      {map[string]string{main: "---\n" + head + "systemPartition: {cpuset: '0'}\n---\n" + head + "systemPartition: {cpuset: '1'}\n"}, `{"cpuset":"0"}`, main},
 		"the last of two keys counts":    {map[string]string{main: head + "systemPartition: {cpuset: '0'}\nsystemPartition: {cpuset: '1'}\n"}, `{"cpuset":"1"}`, main},
@@ -243,6 +243,23 @@ func TestLoadReserved(t *testing.T) {
 		}
 		if got != test.want || (err != nil) != test.fails {
 			t.Errorf("%s: %q, %v; want %q", name, got, err, test.want)
+		}
+	}
+}
+
+// TestMergeDeep: the path of a field is recorded as deep as a message names one. A path of each
+// level would take memory with the square of the levels.
+func TestMergeDeep(t *testing.T) {
+	const deep = 3000
+	c, err := Load(tree(t, map[string]string{
+		"/var/lib/kubelet/config.yaml": head + "systemPartition: " + strings.Repeat("{a: ", deep) + "1" + strings.Repeat("}", deep),
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path := range c.origin {
+		if len(path) > 100 {
+			t.Fatalf("the origin of %.100s... is recorded", path)
 		}
 	}
 }

@@ -52,7 +52,8 @@ type Merged struct {
 	// Warnings lists remarks that are not errors.
 	Warnings []string
 
-	origin map[string]string // path of a field, as in a message -> last file that has it
+	fields map[string]json.RawMessage // of all documents
+	origin map[string]string          // path of a field, as in a message -> last file that has it
 	// docs holds the documents of Files. hasMain means that the first is a main file.
 	docs    []document
 	hasMain bool
