@@ -45,8 +45,8 @@ func (c *Merged) DecodeInto(target any, setDefaults func(main map[string]json.Ra
 	return c.decode(target, values)
 }
 
-// decode decodes fields into a struct. It leaves out a field of the wrong type, and returns an error
-// for the first of them, which names the last file that sets the field.
+// decode decodes fields into a struct. It leaves out a field of the wrong type, and returns an
+// error for the first of them, which names the last file that sets the field.
 func (c *Merged) decode(target any, values map[string]json.RawMessage) error {
 	var first error
 	for _, f := range namedFields(reflect.ValueOf(target).Elem()) {

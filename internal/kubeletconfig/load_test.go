@@ -168,8 +168,8 @@ func TestLoadLateExplicit(t *testing.T) {
 	}
 }
 
-// TestReadSettings: lines of other programs do not matter. A line of ours that is wrong is an error,
-// and the others count.
+// TestReadSettings: lines of other programs do not matter. A line of ours that is wrong is an
+// error, and the others count.
 func TestReadSettings(t *testing.T) {
 	for content, want := range map[string]Settings{
 		"":                             {},

@@ -63,8 +63,8 @@ type origin struct {
 	patch bool
 }
 
-// originLevels is the number of levels of which the origin is recorded: a message names a field of a
-// section in workloadPartitions at most.
+// originLevels is the number of levels of which the origin is recorded: a message names a field of
+// a section in workloadPartitions at most.
 const originLevels = 3
 
 // over merges fields of the file over an object of the files before it, as the kubelet does (RFC

@@ -71,8 +71,8 @@ func SettingKeys() []string {
 	}
 }
 
-// Settings holds the values of SettingsPath by their keys, also of keys that are not known and begin
-// as one of ours. Only paths are validated.
+// Settings holds the values of SettingsPath by their keys, also of keys that are not known and
+// begin as one of ours. Only paths are validated.
 type Settings map[string]string
 
 // Watches reports whether a change of OverridePath is applied when it comes.

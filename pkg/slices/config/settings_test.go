@@ -91,9 +91,9 @@ func TestSettingsServices(t *testing.T) {
 	}
 }
 
-// TestSettingsPartition: amounts in whole pages. 0 is a bound for swap, and protects nothing. Memory
-// may be protected up to the limit, and any amount without one. A larger one is lowered to the limit
-// in whole pages. memory.low has no effect up to memory.min.
+// TestSettingsPartition: amounts in whole pages. 0 is a bound for swap, and protects nothing.
+// Memory may be protected up to the limit, and any amount without one. A larger one is lowered to
+// the limit in whole pages. memory.low has no effect up to memory.min.
 func TestSettingsPartition(t *testing.T) {
 	t.Parallel()
 	type protection = cgroupfs.Protection
