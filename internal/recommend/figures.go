@@ -58,8 +58,7 @@ func roundUp(n, step uint64) uint64 { return (n + step - 1) / step * step }
 // threshold returns the threshold of a limit: the default of the section, in whole mebibytes, and
 // at least so many bytes.
 func threshold(limit, least uint64) uint64 {
-	bytes, _ := config.Threshold{Least: int64(least)}.Of(int64(limit))
-	return roundUp(max(uint64(bytes), min(least, limit/2)), mebi)
+	return roundUp(config.DefaultThreshold(limit, least), mebi)
 }
 
 // limitFor returns the smallest rounded limit that leaves need below its threshold, and at least

@@ -251,14 +251,14 @@ func keptUnits(names []unitname.PartitionName) []string {
 func memoryLimits(p *config.Partition, deferral *decision.Deferral) []*unit.UnitOption {
 	bytes := func(name string, n uint64) *unit.UnitOption { return option("Slice", name, strconv.FormatUint(n, 10)) }
 	switch {
-	case p.MemoryLimit == 0, deferral != nil && deferral.InForce == cgroupfs.Unlimited:
+	case p.Limit == 0, deferral != nil && deferral.InForce == cgroupfs.Unlimited:
 		return nil
 	case deferral != nil:
 		return []*unit.UnitOption{bytes("MemoryMax", deferral.InForce)}
 	case p.MemoryHigh > 0:
-		return []*unit.UnitOption{bytes("MemoryHigh", uint64(p.MemoryHigh)), bytes("MemoryMax", uint64(p.MemoryLimit))}
+		return []*unit.UnitOption{bytes("MemoryHigh", p.MemoryHigh), bytes("MemoryMax", p.Limit)}
 	default:
-		return []*unit.UnitOption{bytes("MemoryMax", uint64(p.MemoryLimit))}
+		return []*unit.UnitOption{bytes("MemoryMax", p.Limit)}
 	}
 }
 

@@ -76,7 +76,7 @@ func TestRecommendSection(t *testing.T) {
 	}
 	// The section is valid.
 	c, err := config.LoadWith(string(n.Host().Root), "recommended", []byte(text))
-	if err != nil || c.Partition(unitname.System).MemoryLimit != 432*mebi {
+	if err != nil || c.Partition(unitname.System).Limit != 432*mebi {
 		t.Errorf("%v, %+v", err, c.Partitions)
 	}
 	// With what the leak had added it is twice what the pods need without, and not more.
@@ -183,7 +183,7 @@ func TestRecommendPartitionSection(t *testing.T) {
 			t.Errorf("%s: %+v", name, a)
 		}
 		c, err := config.LoadWith(string(n.Host().Root), "recommended", []byte(text))
-		if err != nil || c.Partition("telemetry").MemoryLimit != 160*mebi || c.Partition("batch").MemoryLimit != 2<<30 || c.Partition(unitname.System).MemoryLimit != 3<<30 {
+		if err != nil || c.Partition("telemetry").Limit != 160*mebi || c.Partition("batch").Limit != 2<<30 || c.Partition(unitname.System).Limit != 3<<30 {
 			t.Errorf("%s: %v, %+v", name, err, c.Partitions)
 		}
 	}
@@ -252,7 +252,7 @@ func TestRecommendShare(t *testing.T) {
 			t.Errorf("%q: %d warnings in\n%s", test.bounds, got, text)
 		}
 		c, err := config.LoadWith(string(n.Host().Root), "recommended", []byte(text))
-		if err != nil || c.Partition(unitname.System).MemoryLimit < 432*mebi || c.Partition(unitname.System).MemoryLimit > 434*mebi {
+		if err != nil || c.Partition(unitname.System).Limit < 432*mebi || c.Partition(unitname.System).Limit > 434*mebi {
 			t.Errorf("%q: %v, %+v", test.bounds, err, c.Partitions)
 		}
 	}
@@ -283,7 +283,7 @@ func TestRecommendShareThreshold(t *testing.T) {
 		if err != nil || !strings.Contains(text, test.why) {
 			t.Fatalf("%s: %v:\n%s", name, err, text)
 		}
-		for _, size := range []int64{0, 100 << 20, 1 << 30, int64(a.MemoryLimit.Bytes) * 2, 256 << 30} {
+		for _, size := range []uint64{0, 100 << 20, 1 << 30, a.MemoryLimit.Bytes * 2, 256 << 30} {
 			c, err := config.Validate(document, config.Size{MemoryBytes: size})
 			refused := size == 100<<20 // by memoryLimitMin, which is the operator's
 			if (err != nil) != refused || len(c.Warnings) > 0 {
@@ -293,14 +293,13 @@ func TestRecommendShareThreshold(t *testing.T) {
 				continue
 			}
 			p := c.Partition(unitname.System)
-			got, _ := p.Eviction.Of(p.MemoryLimit)
-			least, _ := config.Threshold{}.Of(p.MemoryLimit)
-			share := float64(got) / float64(p.MemoryLimit)
+			got, least := p.Hard, config.DefaultThreshold(p.Limit, 0)
+			share := float64(got) / float64(p.Limit)
 			if wants := float64(a.EvictionHard.Bytes) / float64(a.MemoryLimit.Bytes); test.change != nil && (share < wants || share > wants+0.0002) {
 				t.Errorf("%s: %d: a threshold of %.5f of the limit; want %.5f", name, size, share, wants)
 			}
 			if got < least {
-				t.Errorf("%s: %d: a threshold of %d of %d; want at least %d", name, size, got, p.MemoryLimit, least)
+				t.Errorf("%s: %d: a threshold of %d of %d; want at least %d", name, size, got, p.Limit, least)
 			}
 		}
 	}

@@ -26,32 +26,31 @@ func (a *Advice) asShare(root hostfs.FS, leastThreshold uint64) {
 		return
 	}
 	bytes := a.MemoryLimit.Bytes
-	percentage, ok := p.Share.Percentage(int64(bytes))
+	percentage, ok := p.Share.Percentage(bytes)
 	if !ok {
 		a.warn("the present memoryLimit is a percentage, and the recommended one is not below the node's memory of %s",
-			bytesize.Text(uint64(p.Share.OfBytes)))
+			bytesize.Text(p.Share.OfBytes))
 		return
 	}
 	a.Section[fieldLimit] = percentage
 	a.MemoryLimit.Why = append(a.MemoryLimit.Why, fmt.Sprintf("as a percentage, as in the present section: %s of this node's %s",
-		percentage, bytesize.Text(uint64(p.Share.OfBytes))))
+		percentage, bytesize.Text(p.Share.OfBytes)))
 	a.thresholdOfShare(leastThreshold)
-	a.widen(fieldLimitMin, p.Share.MinBytes, p.Share.MinBytes > int64(bytes))
-	a.widen(fieldLimitMax, p.Share.MaxBytes, p.Share.MaxBytes > 0 && p.Share.MaxBytes < int64(bytes))
+	a.widen(fieldLimitMin, p.Share.MinBytes, p.Share.MinBytes > bytes)
+	a.widen(fieldLimitMax, p.Share.MaxBytes, p.Share.MaxBytes > 0 && p.Share.MaxBytes < bytes)
 }
 
 // thresholdOfShare replaces the threshold in bytes: beside a limit that is a percentage it would be
 // too little on larger nodes, and all of the limit on a small one. The default needs no field. It
 // follows the limit, and a percentage would lack its lower bound on smaller nodes.
 func (a *Advice) thresholdOfShare(least uint64) {
-	limit, hard := int64(a.MemoryLimit.Bytes), a.EvictionHard
-	byDefault, _ := config.Threshold{Least: int64(least)}.Of(limit)
-	if int64(hard.Bytes)-byDefault < mebi {
+	limit, hard := a.MemoryLimit.Bytes, a.EvictionHard
+	if hard.Bytes < config.DefaultThreshold(limit, least)+mebi {
 		delete(a.Section, fieldHard)
 		hard.Why = append(hard.Why, "not in the section: the default follows memoryLimit, which is a percentage, on nodes of all sizes")
 		return
 	}
-	percentage, ok := config.ThresholdPercentage(limit, int64(hard.Bytes))
+	percentage, ok := config.ThresholdPercentage(limit, hard.Bytes)
 	if !ok {
 		return // never: a recommended threshold is at most half of the limit
 	}
@@ -60,11 +59,11 @@ func (a *Advice) thresholdOfShare(least uint64) {
 }
 
 // widen replaces a bound that would count in place of the recommended limit.
-func (a *Advice) widen(field string, bound int64, counts bool) {
+func (a *Advice) widen(field string, bound uint64, counts bool) {
 	if !counts {
 		return
 	}
 	a.Section[field] = quantity(a.MemoryLimit.Bytes)
 	a.warn("%s is %s in the recommendation, and was %s, which would count in place of the percentage; other nodes with the file get it, too",
-		field, bytesize.Text(a.MemoryLimit.Bytes), bytesize.Text(uint64(bound)))
+		field, bytesize.Text(a.MemoryLimit.Bytes), bytesize.Text(bound))
 }

@@ -80,7 +80,7 @@ func planned(t *testing.T, a Advice, has samples.Node) []string {
 		cpus = append(cpus, n)
 	}
 	all := cpuset.New(cpus...)
-	draft, err := config.Draft(k, config.Size{MemoryBytes: int64(has.MemoryBytes), CPUs: all})
+	draft, err := config.Draft(k, config.Size{MemoryBytes: has.MemoryBytes, CPUs: all})
 	if err != nil || len(draft.Partitions) != 1 {
 		t.Fatalf("%+v, %v", draft, err)
 	}
@@ -96,7 +96,7 @@ func planned(t *testing.T, a Advice, has samples.Node) []string {
 		},
 		Capacity: budget.List(int64(has.CPUs)*1000, int64(has.MemoryBytes)), CPUs: all,
 		Partitions: []budget.Share{{
-			Name: section.Name, MemoryLimit: section.MemoryLimit,
+			Name: section.Name, MemoryLimit: int64(section.Limit),
 			// As in the history.
 			Members: &budget.Members{Pods: 1, MemoryRequestBytes: int64(a.MemoryLimit.PeakBytes >> 21 << 20), Unlimited: 1},
 		}},

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"k8s.io/utils/cpuset"
 
@@ -13,6 +12,7 @@ import (
 	"nodepartition/internal/kubeletconfig"
 	"nodepartition/internal/oneline"
 	"nodepartition/internal/quantity"
+	"nodepartition/internal/thresholds"
 	"nodepartition/internal/unitname"
 )
 
@@ -23,10 +23,10 @@ type Partition struct {
 	Protection cgroupfs.Protection
 	// SwapMax bounds the swap space that the partition may use, in bytes; nil for no bound.
 	SwapMax *uint64
-	// MemoryLimit is in bytes. 0 means no limit: the partition only sets CPU weights and reports
-	// usage, and nothing is limited or evicted.
-	MemoryLimit int64
-	// Share has the percentage that MemoryLimit was computed from; nil for a quantity in the file.
+	// Thresholds holds the limit and the thresholds of eviction, in bytes. Without a limit the
+	// partition only sets CPU weights and reports usage, and nothing is limited or evicted.
+	thresholds.Thresholds
+	// Share has the percentage that Limit was computed from; nil for a quantity in the file.
 	Share *Share
 	// CPUs holds the CPUs the partition may run on; empty means all.
 	CPUs cpuset.CPUSet
@@ -37,26 +37,11 @@ type Partition struct {
 	// Namespaces lists the namespaces whose pods are members. It has no duplicates, and no namespace
 	// of another partition. The system partition has at least one.
 	Namespaces []string
-	// MemoryHigh is in bytes and below MemoryLimit. Above it the kernel slows the partition down. 0
-	// means none.
-	MemoryHigh int64
-	// Eviction is the threshold of evictionHard.
-	Eviction Threshold
-	// EvictionSoft is the threshold of evictionSoft with its evictionSoftGracePeriod; nil for none.
-	EvictionSoft *SoftThreshold
-	// MaxPodGracePeriod is evictionMaxPodGracePeriod, the upper bound on a pod's grace period when
-	// EvictionSoft is met. 0 means no grace period, as for the kubelet. nil means that the field is
-	// missing and that the pod's own grace period counts.
-	MaxPodGracePeriod *time.Duration
-	// MinimumReclaim is evictionMinimumReclaim in bytes. Evictions go on until that much more than a
-	// threshold is available.
-	MinimumReclaim int64
-}
+	// MemoryHigh is in bytes and below Limit. Above it the kernel slows the partition down. 0 means
+	// none.
+	MemoryHigh uint64
 
-// isSized reports whether the size of the node is known, as far as the limit depends on it.
-func (p *Partition) isSized() bool {
-	//guard: a share of unknown memory gets no remark on its size
-	return p.Share == nil || p.Share.OfBytes > 0
+	amounts amounts
 }
 
 // IsSystem reports whether it is the system partition of KEP-5894.
@@ -81,9 +66,6 @@ type checker struct {
 	section  section
 	problems problems
 	warnings []string
-	// nodes says which nodes have the limit that amounts are compared with; empty for the one node
-	// that is judged.
-	nodes string
 }
 
 // newPartition validates the section of a partition for the node. With an error, which lists every
@@ -113,21 +95,12 @@ func newRequirements(config *kubeletconfig.Merged, n *node) (warnings []string, 
 func (c *checker) partition() *Partition {
 	p := Partition{Name: c.name, NodeCPUs: c.node.present}
 	p.Namespaces = c.namespaces()
-	p.MemoryLimit, p.Share = c.memoryLimit()
+	p.Limit, p.Share = c.memoryLimit()
 	p.CPUs = c.cpus()
 	p.Exclusive = c.exclusive(p.CPUs)
-	if p.isSized() || p.MemoryLimit <= 0 {
-		c.amounts(&p)
-	} else {
-		c.amountsOfAny(&p)
-	}
+	c.readAmounts(&p)
+	c.resolve(&p)
 	return &p
-}
-
-// amounts reads the fields that are compared with the limit.
-func (c *checker) amounts(p *Partition) {
-	c.eviction(p)
-	p.MemoryHigh = c.memoryHigh(p)
 }
 
 // bad reports a problem in a field of the section, or in an entry of one, such as namespaces[1].
@@ -138,11 +111,8 @@ func (c *checker) bad(field, value, format string, args ...any) {
 
 // warn reports something in a field of the section that leaves the section valid.
 func (c *checker) warn(field, format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
-	if c.nodes != "" && c.nodes != anyLimit {
-		text = c.nodes + ": " + text
-	}
-	c.warnings = append(c.warnings, c.fileWith(field)+": "+SectionPath(c.name)+"."+field+": "+text)
+	name, _, _ := strings.Cut(field, "[")
+	c.warnings = append(c.warnings, c.fileWith(name)+": "+SectionPath(c.name)+"."+field+": "+fmt.Sprintf(format, args...))
 }
 
 // fileWith returns the file to change for a field of the section.
@@ -285,38 +255,6 @@ func (c *checker) pods() string {
 	return "pods"
 }
 
-// memoryHigh reads memoryHigh and compares it with the limit and the thresholds, so it runs after
-// those are read.
-func (c *checker) memoryHigh(p *Partition) int64 {
-	const field = "memoryHigh"
-	raw := c.section[field]
-	if raw == nil || p.MemoryLimit <= 0 {
-		return 0
-	}
-	const want = "want a quantity below memoryLimit, such as 3500Mi, or a percentage of it, such as 90%"
-	a, err := parseAmount(raw, 1, want)
-	if err != nil {
-		c.bad(field, shown(raw), "%v", err)
-		return 0
-	}
-	high := a.of(p.MemoryLimit)
-	if high <= 0 || high >= p.MemoryLimit {
-		c.bad(field, shown(raw), "%s", "is not above zero and below memoryLimit; "+want)
-		return 0
-	}
-	// A task above memory.high sleeps for up to two seconds each time it charges memory
-	// (mem_cgroup_handle_over_high, mm/memcontrol.c). That buys time for an eviction that is under
-	// way. If none is, it lasts.
-	if margin, evicts := p.Margin(); evicts && high < p.MemoryLimit-margin {
-		when := fmt.Sprintf("at %d bytes, before a pod is evicted at %d", high, p.MemoryLimit-margin)
-		if c.nodes == anyLimit {
-			when = "before a pod is evicted"
-		}
-		c.warn(field, "%s: the kernel slows the partition down %s; want more, so that it does not stay slow", shown(raw), when)
-	}
-	return high
-}
-
 func (c *checker) cpus() cpuset.CPUSet {
 	const field = "cpuset"
 	none := cpuset.New()
@@ -348,11 +286,11 @@ func (c *checker) cpus() cpuset.CPUSet {
 		return cpus
 	}
 	if missing := cpus.Difference(c.node.present); !missing.IsEmpty() {
-		c.bad(field, quote(list), "the node has no CPU %s; want CPUs of %s", missing, c.node.online)
+		c.bad(field, quote(list), "the node has no CPU %s; want CPUs of %s", missing, c.node.CPUs)
 		return none
 	}
-	if offline := cpus.Difference(c.node.online); !offline.IsEmpty() {
-		c.bad(field, quote(list), "CPU %s is offline; want CPUs of %s", offline, c.node.online)
+	if offline := cpus.Difference(c.node.CPUs); !offline.IsEmpty() {
+		c.bad(field, quote(list), "CPU %s is offline; want CPUs of %s", offline, c.node.CPUs)
 		return none
 	}
 	c.reserved(cpus, list)

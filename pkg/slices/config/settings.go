@@ -144,7 +144,7 @@ func (s *settings) partition() cgroupfs.Protection {
 	p.Protection = s.protection(minKey, lowKey)
 	// More than the limit would protect nothing in the partition. That is a warning: the two are in
 	// different files, and a node whose limit was lowered keeps its partition.
-	if limit := wholePages(uint64(p.MemoryLimit)); p.MemoryLimit > 0 {
+	if limit := wholePages(p.Limit); p.Limit > 0 {
 		s.atMost(minKey, &p.Protection.Min, limit)
 		s.atMost(lowKey, &p.Protection.Low, limit)
 	}

@@ -10,15 +10,16 @@ import (
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/hostfs"
 	"nodepartition/internal/kubeletconfig"
+	"nodepartition/internal/thresholds"
 	"nodepartition/internal/unitname"
 )
 
 // readSettings reads settings, "KEY=value KEY=value", of a node with a partition of that limit. It
 // returns the partition, too.
-func readSettings(t *testing.T, text string, limit int64, reserved ...ReservedSlice) (*Config, *Partition, error) {
+func readSettings(t *testing.T, text string, limit uint64, reserved ...ReservedSlice) (*Config, *Partition, error) {
 	t.Helper()
 	c := &Config{
-		Partitions: []Partition{{Name: unitname.First, MemoryLimit: limit, CPUs: cpuset.New(1)}},
+		Partitions: []Partition{{Name: unitname.First, Thresholds: thresholds.Thresholds{Limit: limit}, CPUs: cpuset.New(1)}},
 		Kubelet:    &kubeletconfig.Merged{Settings: kubeletconfig.Settings{}},
 		Reserved:   Reserved{Slices: reserved},
 	}
@@ -99,7 +100,7 @@ func TestSettingsPartition(t *testing.T) {
 	type protection = cgroupfs.Protection
 	for _, test := range []struct {
 		settings string
-		limit    int64
+		limit    uint64
 		want     protection
 		swap     int64  // -1 for none
 		says     string // a part of the error, or of a warning

@@ -93,31 +93,13 @@ func New(c *config.Config, deferrals map[unitname.PartitionName]*Deferral, off [
 		p := &c.Partitions[i]
 		d.Partitions = append(d.Partitions, Partition{
 			Name: p.Name, Namespaces: p.Namespaces, CPUs: p.CPUs.String(), Exclusive: p.Exclusive,
-			Eviction: thresholdsOf(p), Protection: p.Protection, Deferral: deferrals[p.Name],
+			Eviction: &p.Thresholds, Protection: p.Protection, Deferral: deferrals[p.Name],
 		})
 	}
 	for _, name := range off {
 		d.Partitions = append(d.Partitions, Partition{Name: name, Off: true})
 	}
 	return d
-}
-
-// thresholdsOf returns the thresholds of a partition.
-func thresholdsOf(p *config.Partition) *thresholds.Thresholds {
-	limit := p.MemoryLimit
-	t := thresholds.Thresholds{Limit: uint64(limit), MaxPodGrace: -1, MinimumReclaim: uint64(p.MinimumReclaim)}
-	if p.MaxPodGracePeriod != nil {
-		t.MaxPodGrace = *p.MaxPodGracePeriod
-	}
-	if hard, ok := p.Eviction.Of(limit); ok {
-		t.Hard = uint64(hard)
-	}
-	if p.EvictionSoft != nil {
-		if soft, ok := p.EvictionSoft.Of(limit); ok {
-			t.Soft, t.SoftGrace = uint64(soft), p.EvictionSoft.GracePeriod
-		}
-	}
-	return &t
 }
 
 // Text returns the content of the file.

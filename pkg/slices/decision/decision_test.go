@@ -68,14 +68,14 @@ func TestRead(t *testing.T) {
 func TestDecisionText(t *testing.T) {
 	t.Parallel()
 	grace := 20 * time.Second
+	all := thresholds.Thresholds{Limit: 1 << 30, Hard: 100 << 20, Soft: 200 << 20, SoftGrace: time.Minute, MaxPodGrace: grace, MinimumReclaim: 7}
 	want := New(&config.Config{
 		Kubelet: &kubeletconfig.Merged{},
 		Partitions: []config.Partition{{
-			Name: "system", MemoryLimit: 1 << 30, Namespaces: []string{"kube-system"}, MaxPodGracePeriod: &grace, MinimumReclaim: 7,
-			Eviction:     config.Threshold{Bytes: 100 << 20},
-			EvictionSoft: &config.SoftThreshold{Threshold: config.Threshold{Bytes: 200 << 20}, GracePeriod: time.Minute},
-			Protection:   cgroupfs.Protection{Min: 1 << 20, Low: 2 << 20},
-		}, {Name: "telemetry", MemoryLimit: 2 << 30, Namespaces: []string{"monitoring"}}},
+			Name: "system", Namespaces: []string{"kube-system"},
+			Thresholds: all,
+			Protection: cgroupfs.Protection{Min: 1 << 20, Low: 2 << 20},
+		}, {Name: "telemetry", Thresholds: thresholds.Thresholds{Limit: 2 << 30}, Namespaces: []string{"monitoring"}}},
 	}, map[unitname.PartitionName]*Deferral{"system": {Limit: 1 << 30, InForce: 1<<64 - 1, Warning: `of "this"`}}, []unitname.PartitionName{"batch"})
 	text, err := want.Text()
 	if err != nil {
@@ -87,7 +87,6 @@ func TestDecisionText(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(*got, want) {
 		t.Errorf("%+v, %v; want %+v", got, err, want)
 	}
-	all := thresholds.Thresholds{Limit: 1 << 30, Hard: 100 << 20, Soft: 200 << 20, SoftGrace: time.Minute, MaxPodGrace: grace, MinimumReclaim: 7}
 	if len(got.Partitions) != 3 || !reflect.DeepEqual(got.Partitions[2], Partition{Name: "batch", Off: true}) {
 		t.Fatalf("%+v; want two partitions, and one that is off", got.Partitions)
 	}
