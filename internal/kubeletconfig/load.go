@@ -72,25 +72,21 @@ const (
 // Looked, Late and Awaited. With an error the Config has these, RuntimeEndpoint, and as much of
 // Kubelet as could be read, because the kubelet needs its reserved cgroups also if a section or a
 // setting is broken. Without a valid KUBELET_CONFIG the well-known places are read.
-func Load(root hostfs.FS) (*Merged, error) { return load(loader{root: root}) }
+func Load(root hostfs.FS) (*Merged, error) { return LoadWith(root, nil) }
+
+// Candidate is a document that is not in force yet. Messages call it Name.
+type Candidate struct {
+	Name string
+	Data []byte
+}
 
 // LoadWith is Load with a document in place of OverridePath and TrialPath, to validate the document
-// before it is written there. Messages call it name.
-func LoadWith(root hostfs.FS, name string, data []byte) (*Merged, error) {
-	return load(loader{root: root, candidate: &candidate{name, data}})
-}
-
-// candidate is a document that is not in force yet.
-type candidate struct {
-	name string
-	data []byte
-}
-
-func load(l loader) (*Merged, error) {
-	settings, err := readSettings(l.root)
-	l.mounts = latemount.Read(l.root)
-	l.left = maxTotalBytes
-	l.config = &Merged{Settings: settings}
+// before it is written there; nil for none.
+func LoadWith(root hostfs.FS, candidate *Candidate) (*Merged, error) {
+	settings, err := readSettings(root)
+	l := loader{
+		root: root, candidate: candidate, mounts: latemount.Read(root), left: maxTotalBytes, config: &Merged{Settings: settings},
+	}
 	err = errors.Join(err, l.load(settings))
 	l.config.Watchable = l.mounts.Watchable(OverridePath)
 	if err != nil {
@@ -196,7 +192,7 @@ type loader struct {
 
 	noOverride bool // there is no OverridePath
 
-	candidate *candidate // nil unless a document is validated before it is in force
+	candidate *Candidate // nil unless a document is validated before it is in force
 }
 
 // readPlace reads a file at one of the usual places. Below an idle automount it counts as missing,

@@ -99,7 +99,7 @@ func (o origin) over(object, fields map[string]any, path string, level int) {
 // override replaces sections by the sections in OverridePath, or in the document of a trial.
 func (l *loader) override() error {
 	if c := l.candidate; c != nil {
-		return l.tried(l.parse(c.name, c.data, nil))
+		return l.tried(l.parse(c.Name, c.Data, nil))
 	}
 	//guard: a broken trial is no reason to take the override
 	doc, err := l.read(TrialPath)

@@ -104,29 +104,25 @@ func (c *checker) readAmounts(p *Partition) {
 	value, period := c.signal(softField, "200Mi"), c.signal(softPeriodField, "1m30s")
 	a.soft = c.threshold(softField, value)
 	evicts := a.soft.bytes > 0 || a.soft.percent > 0
-	if period != nil {
-		grace, err := parseGracePeriod(period)
-		if err != nil {
-			c.badSignal(softPeriodField, period, "%v", err)
-		}
-		if evicts {
-			p.SoftGrace = grace
-		}
-	} else if evicts {
+	grace, err := parseGracePeriod(period)
+	switch {
+	case period != nil && err != nil:
+		c.badSignal(softPeriodField, period, "%v", err)
+	case evicts && period == nil:
 		c.bad(
 			softPeriodField+"["+memoryAvailable+"]", "",
 			"is missing; want how long %s has to be met, such as 1m30s", softField,
 		)
+	case evicts:
+		p.SoftGrace = grace
 	}
 	c.maxPodGracePeriod(p)
 	if value := c.signal(reclaimField, "50Mi"); value != nil {
-		var err error
 		if a.reclaim, err = parseAmount(value, 0, wantReclaim); err != nil {
 			c.badSignal(reclaimField, value, "%v", err)
 		}
 	}
 	if raw := c.section[highField]; raw != nil {
-		var err error
 		if a.high, err = parseAmount(raw, 1, wantHigh); err != nil {
 			c.bad(highField, shown(raw), "%v", err)
 		}
@@ -142,13 +138,8 @@ func (c *checker) readAmounts(p *Partition) {
 // signal returns the value of memory.available in a field that maps signals to values; nil if there
 // is none.
 func (c *checker) signal(field, example string) json.RawMessage {
-	raw := c.section[field]
-	if raw == nil {
-		return nil
-	}
 	var signals map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &signals); err != nil {
-		c.bad(field, shown(raw), "is not an object; want e.g. {%s: %s}", memoryAvailable, example)
+	if !c.read(field, &signals, "is not an object; want e.g. {"+memoryAvailable+": "+example+"}") {
 		return nil
 	}
 	for _, signal := range slices.Sorted(maps.Keys(signals)) {

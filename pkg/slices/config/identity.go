@@ -1,7 +1,6 @@
 package config
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -50,18 +49,7 @@ func (c *Config) SectionDigest() string {
 	if digest := c.Kubelet.OverrideDigest(); digest != "" {
 		return digest
 	}
-	digest := sha256.Sum256(c.sections.canonical())
+	text, _ := json.Marshal(c.sections) // maps of merged JSON, whose keys are sorted
+	digest := sha256.Sum256(text)
 	return hex.EncodeToString(digest[:])
-}
-
-// canonical returns the sections as JSON with sorted keys at each level.
-func (s sections) canonical() []byte {
-	text, _ := json.Marshal(s) // maps of JSON
-	var values any
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.UseNumber() // a number stays as it is written
-	if decoder.Decode(&values) == nil {
-		text, _ = json.Marshal(values)
-	}
-	return text
 }

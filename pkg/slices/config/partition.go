@@ -53,6 +53,8 @@ const (
 	// leastLimit is the limit below which no process starts, and smallLimit the one below which no
 	// partition works: the smallest kube-system, a CNI agent and kube-proxy, takes more.
 	leastLimit, smallLimit = 1 << 20, 64 << 20
+	// notBool is what is wrong with a field that has one of two values.
+	notBool = "is not true or false"
 	// maxNamespaces bounds the number of messages about namespaces. A cluster has some ten system
 	// namespaces.
 	maxNamespaces = 1000
@@ -113,6 +115,17 @@ func (c *checker) bad(field, value, format string, args ...any) {
 func (c *checker) warn(field, format string, args ...any) {
 	name, _, _ := strings.Cut(field, "[")
 	c.warnings = append(c.warnings, c.fileWith(name)+": "+SectionPath(c.name)+"."+field+": "+fmt.Sprintf(format, args...))
+}
+
+// read reads a field of the section. It reports false for a value of another type, which is a
+// problem. Where the field is absent the value stays.
+func (c *checker) read(field string, value any, why string) bool {
+	raw := c.section[field]
+	if raw == nil || json.Unmarshal(raw, value) == nil {
+		return true
+	}
+	c.bad(field, shown(raw), "%s", why)
+	return false
 }
 
 // fileWith returns the file to change for a field of the section.
@@ -216,12 +229,7 @@ func (c *checker) namespaces() []string {
 // namespaceList reads a field with a list of namespaces. It reports false for what is not one. A
 // namespace with a problem stays in the list.
 func (c *checker) namespaceList(field, example string) (list []string, ok bool) {
-	raw := c.section[field]
-	if raw == nil {
-		return nil, true
-	}
-	if err := json.Unmarshal(raw, &list); err != nil {
-		c.bad(field, shown(raw), "is not a list of strings; want e.g. [%s]", example)
+	if !c.read(field, &list, "is not a list of strings; want e.g. ["+example+"]") {
 		return nil, false
 	}
 	if len(list) > maxNamespaces {
@@ -258,13 +266,9 @@ func (c *checker) pods() string {
 func (c *checker) cpus() cpuset.CPUSet {
 	const field = "cpuset"
 	none := cpuset.New()
-	raw := c.section[field]
 	var list string
-	if raw != nil {
-		if err := json.Unmarshal(raw, &list); err != nil {
-			c.bad(field, shown(raw), `is not a string; put it in quotes: "0-3,8"`)
-			return none
-		}
+	if !c.read(field, &list, `is not a string; put it in quotes: "0-3,8"`) {
+		return none
 	}
 	if list == "" {
 		if c.config.Kubelet.CPUManagerPolicy == staticPolicy {
@@ -281,15 +285,11 @@ func (c *checker) cpus() cpuset.CPUSet {
 		c.bad(field, quote(list), "%v", err)
 		return none
 	}
-	if !c.node.knowsCPUs() {
-		c.reserved(cpus, list)
-		return cpus
-	}
-	if missing := cpus.Difference(c.node.present); !missing.IsEmpty() {
+	if missing := cpus.Difference(c.node.present); c.node.knowsCPUs() && !missing.IsEmpty() {
 		c.bad(field, quote(list), "the node has no CPU %s; want CPUs of %s", missing, c.node.CPUs)
 		return none
 	}
-	if offline := cpus.Difference(c.node.CPUs); !offline.IsEmpty() {
+	if offline := cpus.Difference(c.node.CPUs); c.node.knowsCPUs() && !offline.IsEmpty() {
 		c.bad(field, quote(list), "CPU %s is offline; want CPUs of %s", offline, c.node.CPUs)
 		return none
 	}
@@ -301,17 +301,10 @@ func (c *checker) cpus() cpuset.CPUSet {
 // when all of them are known.
 func (c *checker) exclusive(cpus cpuset.CPUSet) bool {
 	const field = "exclusive"
-	raw := c.section[field]
-	if raw == nil {
-		return false
-	}
 	var is bool
-	if err := json.Unmarshal(raw, &is); err != nil {
-		c.bad(field, shown(raw), "is not true or false")
-		return false
-	}
+	c.read(field, &is, notBool)
 	if is && cpus.IsEmpty() && !c.problems.about(SectionPath(c.name)+".cpuset") {
-		c.bad(field, shown(raw), "needs a cpuset, from which other pods are kept off")
+		c.bad(field, shown(c.section[field]), "needs a cpuset, from which other pods are kept off")
 	}
 	return is && !cpus.IsEmpty()
 }
