@@ -91,15 +91,9 @@ func LoadWith(root hostfs.FS, candidate *Candidate) (*Merged, error) {
 	l.config.Watchable = l.mounts.Watchable(OverridePath)
 	if err != nil {
 		c := l.config
-		return &Merged{
-			Late: c.Late, Awaited: c.Awaited, Looked: c.Looked, Kubelet: c.Kubelet, Files: c.Files, origin: c.origin,
-			//guard: the endpoint of the runtime does not depend on a valid section
-			RuntimeEndpoint: c.RuntimeEndpoint,
-			Watchable:       c.Watchable,
-			Settings:        c.Settings,
-		}, err
+		c.System, c.Workloads, c.Pinning, c.overriding, c.Warnings, c.Idle = Section{}, Section{}, Pinning{}, document{}, nil, nil
 	}
-	return l.config, nil
+	return l.config, err
 }
 
 func (l *loader) load(settings Settings) error {

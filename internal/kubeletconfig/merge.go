@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"strings"
 )
 
 // endpointField holds the address of the kubelet's container runtime. No partition depends on it,
@@ -141,6 +142,7 @@ func (l *loader) tried(doc document, err error) error {
 	for _, name := range sectionFields() {
 		if section, ok := doc.fields[name]; ok {
 			*l.config.section(name) = Section{JSON: section, File: doc.path, overridden: true}
+			maps.DeleteFunc(l.config.origin, func(at, _ string) bool { return strings.HasPrefix(at, name+".") })
 		}
 	}
 	return nil

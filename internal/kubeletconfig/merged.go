@@ -96,17 +96,13 @@ func (c *Merged) FileWith(field string) string {
 // SectionFileWith returns the file to change for a field of a section, by its path such as
 // systemPartition.memoryLimit: the last file that sets it, or else what is above it in the section.
 func (c *Merged) SectionFileWith(path string) string {
-	name, rest, _ := strings.Cut(path, ".")
-	section := c.section(name)
-	if one, _, _ := strings.Cut(rest, "."); name == WorkloadsField && c.Pinning.Added(one) {
-		return c.Pinning.File
-	}
-	for at := path; !section.overridden && at != name; at = at[:strings.LastIndexByte(at, '.')] {
+	name, _, _ := strings.Cut(path, ".")
+	for at := path; at != name; at = at[:strings.LastIndexByte(at, '.')] {
 		if file, ok := c.origin[at]; ok {
 			return file
 		}
 	}
-	return section.File
+	return c.section(name).File
 }
 
 // OverrideDigest returns the SHA-256 of the bytes of the document whose sections override, in

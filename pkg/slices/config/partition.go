@@ -169,36 +169,27 @@ func (c *checker) unknownFields() {
 func neededControllers() []string { return []string{"memory", "cpuset"} }
 
 func (c *checker) cgroups() {
+	unfit := func(format string, args ...any) { c.problems.add(controllersPath, "", "", format, args...) }
 	if c.node.controllers == nil {
-		c.problems.add(
-			controllersPath,
-			"",
-			"",
-			"not there: the node does not run cgroup v2, which the system partition needs; "+
-				"boot with systemd.unified_cgroup_hierarchy=1 or a newer distribution",
-		)
+		unfit("not there: the node does not run cgroup v2, which the system partition needs; " +
+			"boot with systemd.unified_cgroup_hierarchy=1 or a newer distribution")
 		return
 	}
 	for _, need := range neededControllers() {
 		if !slices.Contains(c.node.controllers, need) {
-			c.problems.add(
-				controllersPath,
-				"",
-				"",
-				"the kernel offers no %s controller; remove cgroup_disable=%s from the kernel command line "+
-					"or use a kernel that has it",
-				need,
-				need,
-			)
+			unfit("the kernel offers no %s controller; remove cgroup_disable=%s from the kernel command line "+
+				"or use a kernel that has it", need, need)
 		}
 	}
 }
 
+// badKubelet reports a problem in a field of the kubelet's own settings.
+func (c *checker) badKubelet(field, value, format string, args ...any) {
+	c.problems.add(c.config.FileWith(field), field, value, format, args...)
+}
+
 func (c *checker) kubelet() {
 	k := &c.config.Kubelet
-	bad := func(field, value, format string, args ...any) {
-		c.problems.add(c.config.FileWith(field), field, value, format, args...)
-	}
 	if k.CgroupDriver != "" && k.CgroupDriver != "systemd" {
 		// This need not be a problem. The kubelet follows the runtime's answer where it gets one
 		// (KubeletCgroupDriverFromCRI, GA in 1.34), and no runtime is there yet that we could ask.
@@ -210,10 +201,10 @@ func (c *checker) kubelet() {
 		)
 	}
 	if k.CgroupsPerQOS != nil && !*k.CgroupsPerQOS {
-		bad("cgroupsPerQOS", "false", "without it the kubelet makes no cgroups for pods; want true")
+		c.badKubelet("cgroupsPerQOS", "false", "without it the kubelet makes no cgroups for pods; want true")
 	}
 	if k.CgroupRoot != "" && k.CgroupRoot != "/" {
-		bad("cgroupRoot", quote(k.CgroupRoot), "partitions are below %s at the root; want / or no value", unitname.Default.Slice())
+		c.badKubelet("cgroupRoot", quote(k.CgroupRoot), "partitions are below %s at the root; want / or no value", unitname.Default.Slice())
 	}
 }
 
@@ -316,19 +307,13 @@ func (c *checker) reserved(cpus cpuset.CPUSet, list string) {
 	k := &c.config.Kubelet
 	if k.ReservedSystemCPUs == "" {
 		if k.CPUManagerPolicy == staticPolicy {
-			c.problems.add(
-				c.config.FileWith(field),
-				field,
-				"",
-				"is missing; with cpuManagerPolicy static it must hold the CPUs of the partition, %s",
-				cpus,
-			)
+			c.badKubelet(field, "", "is missing; with cpuManagerPolicy static it must hold the CPUs of the partition, %s", cpus)
 		}
 		return
 	}
 	reserved, err := quantity.ParseCPUs(k.ReservedSystemCPUs)
 	if err != nil {
-		c.problems.add(c.config.FileWith(field), field, quote(k.ReservedSystemCPUs), "%v", err)
+		c.badKubelet(field, quote(k.ReservedSystemCPUs), "%v", err)
 		return
 	}
 	if outside := cpus.Difference(reserved); !outside.IsEmpty() {
