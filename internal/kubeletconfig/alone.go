@@ -10,7 +10,7 @@ import (
 // has a field of the kubelet's counts as the kubelet's own configuration, and any other one as
 // OverridePath: Section.Overrides tells which. One without a section is an error.
 func LoadDocument(name string, data []byte) (*Merged, error) {
-	l := loader{left: maxTotalBytes, config: &Merged{}, hasMain: true}
+	l := loader{left: maxTotalBytes, config: &Merged{hasMain: true}}
 	doc, err := l.parse(name, data, nil)
 	if err != nil || !doc.hasSection() || doc.standsIn() {
 		return l.config, l.tried(doc, err)
@@ -58,7 +58,7 @@ func (c *Merged) Strangers() (file string, fields []string) {
 // markAlone makes each section override that one document alone has, if that is for OverridePath.
 func (l *loader) markAlone() {
 	for _, name := range sectionFields() {
-		have := slices.DeleteFunc(slices.Clone(l.docs), func(d document) bool { _, ok := d.fields[name]; return !ok })
+		have := slices.DeleteFunc(slices.Clone(l.config.docs), func(d document) bool { _, ok := d.fields[name]; return !ok })
 		if len(have) == 1 && have[0].standsIn() {
 			l.config.section(name).overridden = true
 		}

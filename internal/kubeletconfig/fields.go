@@ -16,7 +16,7 @@ import (
 // has, which has nothing else, overrides, as one of OverridePath does. LoadFiles reads neither that
 // nor TrialPath, and does not decode Kubelet.
 func LoadFiles(root hostfs.FS, dir string, files ...string) (*Merged, error) {
-	l := loader{root: root, left: maxTotalBytes, config: &Merged{}, hasMain: len(files) > 0}
+	l := loader{root: root, left: maxTotalBytes, config: &Merged{hasMain: len(files) > 0}}
 	for _, name := range files {
 		if err := l.add(l.read(name)); err != nil {
 			return &Merged{Looked: l.config.Looked}, err

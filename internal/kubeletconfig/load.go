@@ -143,7 +143,7 @@ func (l *loader) awaited() Awaited {
 	if l.noOverride {
 		l.await(&a, OverridePath, OverridePath, &a.Files)
 	}
-	if len(l.docs) > 0 {
+	if len(l.config.docs) > 0 {
 		return a
 	}
 	for _, name := range l.mainFiles {
@@ -168,21 +168,19 @@ func (l *loader) await(a *Awaited, name, pattern string, watched *[]string) {
 
 // mainIsLate reports whether there is no main file yet and one may still be mounted.
 func (l *loader) mainIsLate() bool {
-	return !l.hasMain &&
+	return !l.config.hasMain &&
 		slices.ContainsFunc(l.config.Late.Paths, func(name string) bool { return slices.Contains(l.mainFiles, name) })
 }
 
 type loader struct {
 	root    hostfs.FS
-	left    int64 // bytes that may still be read
-	docs    []document
+	left    int64    // bytes that may still be read
 	missing []string // checked and not found
 	mounts  *latemount.Mounts
 	config  *Merged
 
 	mainFiles []string // paths checked for a main file
 	dirs      []string // directories checked for drop-ins
-	hasMain   bool
 
 	noOverride bool // there is no OverridePath
 
@@ -249,7 +247,7 @@ func (l *loader) mainFile(settings Settings) error {
 			l.looked(name, lookMissing)
 			return nil
 		}
-		l.hasMain = true
+		l.config.hasMain = true
 		return l.add(doc, err)
 	}
 	l.mainFiles = wellKnownFiles
@@ -268,7 +266,7 @@ func (l *loader) mainFile(settings Settings) error {
 			l.looked(name, "skipped, not a KubeletConfiguration")
 			continue
 		}
-		l.hasMain = true
+		l.config.hasMain = true
 		err = l.add(doc, err)
 		for _, other := range wellKnownFiles[i+1:] {
 			l.looked(other, "not read, "+name+" exists")
@@ -284,7 +282,7 @@ func (l *loader) add(doc document, err error) error {
 		return err
 	}
 	l.seen(doc)
-	l.docs = append(l.docs, doc)
+	l.config.docs = append(l.config.docs, doc)
 	l.config.Files = append(l.config.Files, doc.path)
 	return nil
 }

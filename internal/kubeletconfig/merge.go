@@ -18,7 +18,7 @@ const endpointField = "containerRuntimeEndpoint"
 // merge merges the documents, and takes section and endpoint from the result.
 func (l *loader) merge() {
 	c := l.config
-	c.docs, c.hasMain, c.origin = l.docs, l.hasMain, map[string]string{}
+	c.origin = map[string]string{}
 	c.fields, _ = c.merged(nil)
 	_ = json.Unmarshal(c.fields[endpointField], &c.RuntimeEndpoint) // ignored if of another type
 	for _, name := range sectionFields() {

@@ -139,7 +139,8 @@ func load(root hostfs.FS, candidate *kubeletconfig.Candidate) (*Config, error) {
 	var err error
 	defer c.nameAll()
 	if c.Off, err = SwitchedOff(root); err != nil || c.Off {
-		// Reserved slices and nothing else, and no error: with the off switch no broken file is in the way.
+		// Reserved slices and nothing else, and no error: with the off switch no broken file is in the
+		// way.
 		var alone Config
 		alone.Kubelet, _ = kubeletconfig.LoadWith(root, candidate)
 		_ = alone.reserve(root)

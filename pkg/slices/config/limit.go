@@ -77,9 +77,9 @@ func (c *checker) memoryLimit() (uint64, *Share) {
 	return limit, nil
 }
 
-// limitBytes reads a field with a limit in bytes, or a bound of one; 0 without one, and for one with
-// a problem. A limit in which no process starts, or a small number without a unit, is a mistake:
-// applied, it would end each member.
+// limitBytes reads a field with a limit in bytes, or a bound of one; 0 without one, and for one
+// with a problem. A limit in which no process starts, or a small number without a unit, is a
+// mistake: applied, it would end each member.
 func (c *checker) limitBytes(field string) uint64 {
 	raw := c.section[field]
 	if raw == nil {
