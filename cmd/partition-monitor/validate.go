@@ -50,7 +50,7 @@ func validateCommand(n host.Node) *cli.Command {
 				if err != nil {
 					return usageError{fmt.Errorf("--%s=%s: %w", flagCapacity, c.String(flagCapacity), err)}
 				}
-				o.Size = config.Size{MemoryBytes: capacity.Resources.Memory().Value(), CPUs: capacity.CPUs}
+				o.Size = config.Size{MemoryBytes: uint64(capacity.Resources.Memory().Value()), CPUs: capacity.CPUs}
 			}
 			if _, given := givenRoot(c); given {
 				if c.IsSet(flagCapacity) {

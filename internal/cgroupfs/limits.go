@@ -38,7 +38,8 @@ type Limits struct {
 // cgroups above have as much (Documentation/admin-guide/cgroup-v2.rst).
 type Protection struct {
 	// Min is never reclaimed (memory.min), Low only if nothing else is left (memory.low).
-	Min, Low uint64
+	Min uint64 `json:"min"`
+	Low uint64 `json:"low"`
 }
 
 // Plus returns the sum of the protections of two cgroups.

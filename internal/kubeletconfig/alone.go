@@ -1,22 +1,16 @@
 package kubeletconfig
 
 import (
-	"fmt"
 	"maps"
 	"path"
 	"slices"
-
-	"nodepartition/internal/hostfs"
 )
 
 // LoadDocument reads one document, which messages call name, and nothing of a node. A document that
 // has a field of the kubelet's counts as the kubelet's own configuration, and any other one as
 // OverridePath: Section.Overrides tells which. One without a section is an error.
 func LoadDocument(name string, data []byte) (*Merged, error) {
-	l := loader{left: maxTotalBytes, config: &Merged{}, hasMain: true}
-	if len(data) > maxFileBytes {
-		return l.config, fmt.Errorf("%s: %w: more than %d bytes", name, hostfs.ErrTooLarge, maxFileBytes)
-	}
+	l := loader{left: maxTotalBytes, config: &Merged{hasMain: true}}
 	doc, err := l.parse(name, data, nil)
 	if err != nil || !doc.hasSection() || doc.standsIn() {
 		return l.config, l.tried(doc, err)
@@ -24,10 +18,8 @@ func LoadDocument(name string, data []byte) (*Merged, error) {
 	if err := l.add(doc, nil); err != nil {
 		return l.config, err
 	}
-	if err := l.merge(); err != nil {
-		return l.config, err
-	}
-	return l.config, l.decode()
+	l.merge()
+	return l.config, l.config.decode(&l.config.Kubelet, l.config.fields)
 }
 
 // standsIn reports whether a document is for OverridePath, by its name or by its content. A drop-in
@@ -66,7 +58,7 @@ func (c *Merged) Strangers() (file string, fields []string) {
 // markAlone makes each section override that one document alone has, if that is for OverridePath.
 func (l *loader) markAlone() {
 	for _, name := range sectionFields() {
-		have := slices.DeleteFunc(slices.Clone(l.docs), func(d document) bool { _, ok := d.fields[name]; return !ok })
+		have := slices.DeleteFunc(slices.Clone(l.config.docs), func(d document) bool { _, ok := d.fields[name]; return !ok })
 		if len(have) == 1 && have[0].standsIn() {
 			l.config.section(name).overridden = true
 		}

@@ -10,7 +10,6 @@ import (
 	"slices"
 
 	"go.yaml.in/yaml/v3"
-	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	sigsyaml "sigs.k8s.io/yaml"
 
 	"nodepartition/internal/oneline"
@@ -47,56 +46,6 @@ type document struct {
 // hasSection reports whether the document has one of the sections that this project reads.
 func (d document) hasSection() bool {
 	return slices.ContainsFunc(sectionFields(), func(name string) bool { _, ok := d.fields[name]; return ok })
-}
-
-// relevant lists the fields that bear on partitions. The others need no merging, and merging all
-// of a large file with each of many drop-ins takes seconds.
-func relevant() []string {
-	fields := fieldsOf(&Kubelet{})
-	names := append(sectionFields(), endpointField)
-	for _, f := range fields {
-		names = append(names, f.name)
-	}
-	return names
-}
-
-// only returns the named fields of the document.
-func (d document) only(names []string) map[string]json.RawMessage {
-	fields := map[string]json.RawMessage{}
-	for _, name := range names {
-		if raw, ok := d.fields[name]; ok {
-			fields[name] = raw
-		}
-	}
-	return fields
-}
-
-// mergeOver merges the named fields of documents over base, one after the other, as the kubelet
-// does. first is the path of the file that has the fields of base.
-func mergeOver(
-	base map[string]json.RawMessage,
-	first string,
-	docs []document,
-	names []string,
-) (map[string]json.RawMessage, error) {
-	merged, err := json.Marshal(base)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", first, err)
-	}
-	for _, doc := range docs {
-		patch, err := json.Marshal(doc.only(names))
-		if err == nil {
-			merged, err = jsonpatch.MergePatch(merged, patch)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%s: cannot be merged over %s: %w", doc.path, first, err)
-		}
-	}
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(merged, &fields); err != nil {
-		return nil, fmt.Errorf("%s: merged with its drop-ins: %w", first, err)
-	}
-	return fields, nil
 }
 
 // errOtherKind means that a file holds a well-formed object other than a KubeletConfiguration.

@@ -46,10 +46,12 @@ func TestFields(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		fields, err := c.fields([]string{"evictionHard", "maxPods"}, setDefaults)
+		fields, err := c.merged(setDefaults)
 		text := map[string]string{}
 		for field, raw := range fields {
-			text[field] = string(raw)
+			if field == "evictionHard" || field == "maxPods" {
+				text[field] = string(raw)
+			}
 		}
 		if got := fmt.Sprint(text); err != nil || got != test.want {
 			t.Errorf("%s: %s, %v; want %s", name, got, err, test.want)
@@ -63,7 +65,7 @@ func TestFields(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if fields, err := node.fields([]string{"maxPods"}, setDefaults); err != nil || string(fields["maxPods"]) != "8" {
+	if fields, err := node.merged(setDefaults); err != nil || string(fields["maxPods"]) != "8" {
 		t.Errorf("%s, %v", fields, err)
 	}
 }
@@ -84,11 +86,13 @@ func TestFieldsErrors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.fields([]string{"maxPods"}, func(map[string]json.RawMessage) error { return errors.New("no") }); err == nil || err.Error() != "/k.yaml: no" {
+	if _, err := c.merged(func(map[string]json.RawMessage) error { return errors.New("no") }); err == nil || err.Error() != "/k.yaml: no" {
 		t.Errorf("%v", err)
 	}
-	var pods int32
-	if err := c.decode("maxPods", json.RawMessage(`"many"`), &pods); err == nil || !strings.HasPrefix(err.Error(), `/k.yaml: maxPods: "many" has the wrong type`) {
+	var limits struct {
+		MaxPods int32 `json:"maxPods"`
+	}
+	if err := c.DecodeInto(&limits, nil); err == nil || !strings.HasPrefix(err.Error(), `/k.yaml: maxPods: "many" has the wrong type`) {
 		t.Errorf("%v", err)
 	}
 }

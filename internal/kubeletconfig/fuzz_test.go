@@ -3,31 +3,57 @@ package kubeletconfig
 import (
 	"encoding/json"
 	"path"
-	"reflect"
+	"strconv"
 	"testing"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 
 	"nodepartition/internal/unitpath"
 )
 
-// FuzzSettings: an accepted path of any settings file can be written into a unit. With an error
-// there is no value.
+// FuzzSettings: an accepted path of any settings file can be written into a unit.
 func FuzzSettings(f *testing.F) {
 	f.Add([]byte("KUBELET_CONFIG=/etc/kubelet.yaml\nKUBELET_CONFIG_DIR='/etc/d/'\nSERVICES_SLICE=\"a.slice\"\n"))
 	f.Add([]byte("# text\nexport KUBELET_CONFIG=$HOME\nKUBELET_CONFIG=/a/../b\nPARTITION_MEMORY_MIN=1Gi\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		var s settings
-		err := s.parsePaths(data)
-		for _, name := range []string{s.ConfigFile, s.ConfigDir} {
-			if name != "" && (err != nil || !unitpath.IsPlain(name) || path.Clean(name) != name) {
-				t.Errorf("%q, %v", name, err)
+		s, err := parseSettings(data)
+		for _, key := range []string{fileKey, dirKey, pinningKey} {
+			if name := s[key]; name != "" && name != pinningNone && (!unitpath.IsPlain(name) || path.Clean(name) != name) {
+				t.Errorf("%s=%q, %v", key, name, err)
 			}
 		}
-		var services ServiceSettings
-		if services.parse(data) != nil && !reflect.DeepEqual(services, ServiceSettings{}) {
-			t.Errorf("%+v with an error", services)
+	})
+}
+
+// FuzzMerge: drop-ins are merged as by the library that the kubelet uses.
+func FuzzMerge(f *testing.F) {
+	f.Add(`{"a":1,"b":{"c":[1],"d":null}}`, `{"b":{"c":null,"d":{"e":1.50,"f":null}},"a":{"x":null}}`)
+	f.Add(`{"a":null}`, `{"a":{}}`)
+	f.Fuzz(func(t *testing.T, main, dropin string) {
+		c := Merged{origin: map[string]string{}}
+		for i, text := range []string{main, dropin} {
+			doc := document{path: strconv.Itoa(i)}
+			if json.Unmarshal([]byte(text), &doc.fields) != nil || doc.fields == nil {
+				return
+			}
+			c.docs = append(c.docs, doc)
 		}
-		var partition PartitionSettings
-		_ = partition.parse(data)
+		fields, err := c.merged(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ours, err := json.Marshal(fields)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if theirs, err := jsonpatch.MergePatch([]byte(main), []byte(dropin)); err != nil || !jsonpatch.Equal(ours, theirs) {
+			t.Errorf("%s, %v; want %s", ours, err, theirs)
+		}
+		for name := range c.docs[1].fields {
+			if c.origin[name] != "1" {
+				t.Errorf("%q comes from %q", name, c.origin[name])
+			}
+		}
 	})
 }
 

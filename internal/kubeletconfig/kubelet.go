@@ -2,7 +2,9 @@ package kubeletconfig
 
 // Kubelet holds the fields of the kubelet's configuration that bear on the system partition, and on
 // the cgroups that the kubelet expects for kubeReserved and systemReserved.
-// Defaults are not applied: an absent field keeps its zero value. It follows the names and types of
+// Defaults are not applied: an absent field keeps its zero value. No other field is decoded: errors
+// elsewhere are the kubelet's business, and its quantities can take minutes to compare
+// ("1e99999999", resource.Quantity of apimachinery 0.37.0). It follows the names and types of
 // k8s.io/kubelet/config/v1beta1.KubeletConfiguration. The generator does not link that type:
 // initialising the packages that it imports takes longer than a whole run of the generator
 // (docs/performance.md).

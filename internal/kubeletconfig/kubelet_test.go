@@ -16,18 +16,6 @@ import (
 func TestKubeletFields(t *testing.T) {
 	ours := reflect.TypeFor[Kubelet]()
 	testkit.CompareWithKubelet(t, ours, nil)
-	// Each field is decoded, by its own name.
-	var k Kubelet
-	decoded := map[any]string{}
-	for _, f := range fieldsOf(&k) {
-		decoded[f.value] = f.name
-	}
-	for i := range ours.NumField() {
-		want, _, _ := strings.Cut(ours.Field(i).Tag.Get("json"), ",")
-		if got := decoded[reflect.ValueOf(&k).Elem().Field(i).Addr().Interface()]; got != want {
-			t.Errorf("%s is decoded from %q, want %q", ours.Field(i).Name, got, want)
-		}
-	}
 }
 
 // TestKubeletFieldNames: the kubelet's type has the same names.

@@ -2,7 +2,6 @@ package kubeletconfig
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -73,64 +72,51 @@ const (
 // Looked, Late and Awaited. With an error the Config has these, RuntimeEndpoint, and as much of
 // Kubelet as could be read, because the kubelet needs its reserved cgroups also if a section or a
 // setting is broken. Without a valid KUBELET_CONFIG the well-known places are read.
-func Load(root hostfs.FS) (*Merged, error) { return load(loader{root: root}) }
+func Load(root hostfs.FS) (*Merged, error) { return LoadWith(root, nil) }
+
+// Candidate is a document that is not in force yet. Messages call it Name.
+type Candidate struct {
+	Name string
+	Data []byte
+}
 
 // LoadWith is Load with a document in place of OverridePath and TrialPath, to validate the document
-// before it is written there. Messages call it name.
-func LoadWith(root hostfs.FS, name string, data []byte) (*Merged, error) {
-	return load(loader{root: root, candidate: &candidate{name, data}})
-}
-
-// candidate is a document that is not in force yet.
-type candidate struct {
-	name string
-	data []byte
-}
-
-func load(l loader) (*Merged, error) {
-	settings, err := readSettings(l.root)
-	l.mounts = latemount.Read(l.root)
-	l.left = maxTotalBytes
-	l.config = &Merged{Services: settings.Services, Partition: settings.Partition, Host: settings.Host}
+// before it is written there; nil for none.
+func LoadWith(root hostfs.FS, candidate *Candidate) (*Merged, error) {
+	settings, err := readSettings(root)
+	l := loader{
+		root: root, candidate: candidate, mounts: latemount.Read(root), left: maxTotalBytes, config: &Merged{Settings: settings},
+	}
 	err = errors.Join(err, l.load(settings))
 	l.config.Watchable = l.mounts.Watchable(OverridePath)
 	if err != nil {
 		c := l.config
-		return &Merged{
-			Late: c.Late, Awaited: c.Awaited, Looked: c.Looked, Kubelet: c.Kubelet, Files: c.Files, origin: c.origin,
-			//guard: the endpoint of the runtime does not depend on a valid section
-			RuntimeEndpoint: c.RuntimeEndpoint,
-			Watchable:       c.Watchable,
-			// For the next file to be seen, or not.
-			Partition: PartitionSettings{Watch: c.Partition.Watch},
-		}, err
+		c.System, c.Workloads, c.Pinning, c.overriding, c.Warnings, c.Idle = Section{}, Section{}, Pinning{}, document{}, nil, nil
 	}
-	return l.config, nil
+	return l.config, err
 }
 
-func (l *loader) load(settings settings) error {
+func (l *loader) load(settings Settings) error {
 	if err := l.mainFile(settings); err != nil {
 		return err
 	}
 	if err := l.dropins(settings); err != nil {
 		return err
 	}
-	if err := l.merge(); err != nil {
-		return err
-	}
+	l.merge()
 	l.findLate()
 	if l.mainIsLate() {
 		// Drop-ins alone are half a configuration. The section is validated when the rest is there.
 		l.config.System, l.config.Workloads = Section{}, Section{}
-		delete(l.merged, "enforceNodeAllocatable") // for the same reason
+		delete(l.config.fields, "enforceNodeAllocatable") // for the same reason
 	}
-	wrongType := l.decode()
+	wrongType := l.config.decode(&l.config.Kubelet, l.config.fields)
 	if err := l.override(); err != nil {
 		return err
 	}
 	//guard: the pinning file waits for the main file
 	if !l.mainIsLate() {
-		if err := l.pinning(settings.Pinning); err != nil {
+		if err := l.pinning(settings[pinningKey]); err != nil {
 			return err
 		}
 	}
@@ -157,7 +143,7 @@ func (l *loader) awaited() Awaited {
 	if l.noOverride {
 		l.await(&a, OverridePath, OverridePath, &a.Files)
 	}
-	if len(l.docs) > 0 {
+	if len(l.config.docs) > 0 {
 		return a
 	}
 	for _, name := range l.mainFiles {
@@ -182,26 +168,23 @@ func (l *loader) await(a *Awaited, name, pattern string, watched *[]string) {
 
 // mainIsLate reports whether there is no main file yet and one may still be mounted.
 func (l *loader) mainIsLate() bool {
-	return !l.hasMain &&
+	return !l.config.hasMain &&
 		slices.ContainsFunc(l.config.Late.Paths, func(name string) bool { return slices.Contains(l.mainFiles, name) })
 }
 
 type loader struct {
 	root    hostfs.FS
-	left    int64 // bytes that may still be read
-	docs    []document
-	merged  map[string]json.RawMessage // the fields of all documents
-	missing []string                   // checked and not found
+	left    int64    // bytes that may still be read
+	missing []string // checked and not found
 	mounts  *latemount.Mounts
 	config  *Merged
 
 	mainFiles []string // paths checked for a main file
 	dirs      []string // directories checked for drop-ins
-	hasMain   bool
 
 	noOverride bool // there is no OverridePath
 
-	candidate *candidate // nil unless a document is validated before it is in force
+	candidate *Candidate // nil unless a document is validated before it is in force
 }
 
 // readPlace reads a file at one of the usual places. Below an idle automount it counts as missing,
@@ -222,6 +205,9 @@ func (l *loader) read(name string) (document, error) {
 
 // parse parses the result of reading a file.
 func (l *loader) parse(name string, data []byte, err error) (document, error) {
+	if len(data) > maxFileBytes {
+		err = fmt.Errorf("%s: %w: more than %d bytes", name, hostfs.ErrTooLarge, maxFileBytes)
+	}
 	if err != nil {
 		if errors.Is(err, hostfs.ErrTooLarge) {
 			return document{}, fmt.Errorf("%w; a kubelet's configuration is at most %d bytes, %d with its drop-ins",
@@ -248,20 +234,20 @@ type errSection struct{ error }
 
 func (e *errSection) Unwrap() error { return e.error }
 
-func (l *loader) mainFile(settings settings) error {
-	if name := settings.ConfigFile; name != "" {
+func (l *loader) mainFile(settings Settings) error {
+	if name := settings[fileKey]; name != "" {
 		l.mainFiles = []string{name}
 		doc, err := l.read(name)
 		if errors.Is(err, fs.ErrNotExist) {
 			l.missing = append(l.missing, name)
 			if l.config.Late = l.mounts.Late(l.missing, nil); len(l.config.Late.Paths) == 0 {
 				l.await(&l.config.Awaited, name, name, &l.config.Awaited.Files)
-				return fmt.Errorf("%w; change KUBELET_CONFIG in %s", err, SettingsPath)
+				return fmt.Errorf("%w; change %s in %s", err, fileKey, SettingsPath)
 			}
 			l.looked(name, lookMissing)
 			return nil
 		}
-		l.hasMain = true
+		l.config.hasMain = true
 		return l.add(doc, err)
 	}
 	l.mainFiles = wellKnownFiles
@@ -280,7 +266,7 @@ func (l *loader) mainFile(settings settings) error {
 			l.looked(name, "skipped, not a KubeletConfiguration")
 			continue
 		}
-		l.hasMain = true
+		l.config.hasMain = true
 		err = l.add(doc, err)
 		for _, other := range wellKnownFiles[i+1:] {
 			l.looked(other, "not read, "+name+" exists")
@@ -296,7 +282,7 @@ func (l *loader) add(doc document, err error) error {
 		return err
 	}
 	l.seen(doc)
-	l.docs = append(l.docs, doc)
+	l.config.docs = append(l.config.docs, doc)
 	l.config.Files = append(l.config.Files, doc.path)
 	return nil
 }
@@ -310,17 +296,17 @@ func (l *loader) seen(doc document) {
 	l.nearMisses(doc)
 }
 
-func (l *loader) dropins(settings settings) error {
+func (l *loader) dropins(settings Settings) error {
 	dirs := wellKnownDirs
-	if dir := settings.ConfigDir; dir != "" {
+	if dir := settings[dirKey]; dir != "" {
 		dirs = []string{dir}
 		if _, err := l.root.Lstat(dir); errors.Is(err, fs.ErrNotExist) && len(l.mounts.Late(dirs, nil).Paths) == 0 {
-			return fmt.Errorf("%w; change KUBELET_CONFIG_DIR in %s", err, SettingsPath)
+			return fmt.Errorf("%w; change %s in %s", err, dirKey, SettingsPath)
 		}
 	}
 	l.dirs = dirs
 	for _, dir := range dirs {
-		idle := settings.ConfigDir == "" && l.mounts.Idle(dir)
+		idle := settings[dirKey] == "" && l.mounts.Idle(dir)
 		var info fs.FileInfo
 		var err error
 		if idle {

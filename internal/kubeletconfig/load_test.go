@@ -1,6 +1,7 @@
 package kubeletconfig
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -65,7 +66,7 @@ func TestLoadMerge(t *testing.T) {
 			main: head, "/srv/a": head + "systemPartition: {cpuset: '0'}", dir + "1.conf": "-> /srv/a",
 		}, `{"cpuset":"0"}`, dir + "1.conf"},
 		"drop-ins alone":                 {map[string]string{dir + "1.conf": head + "systemPartition: {cpuset: '0'}"}, `{"cpuset":"0"}`, dir + "1.conf"},
-		"JSON with tabs":                 {map[string]string{main: "{\n\t\"apiVersion\": \"kubelet.config.k8s.io/v1beta1\",\n\t\"kind\": \"KubeletConfiguration\",\n\t\"systemPartition\": {\"cpuset\": \"0\"}\n}"}, `{"cpuset": "0"}`, main},
+		"JSON with tabs":                 {map[string]string{main: "{\n\t\"apiVersion\": \"kubelet.config.k8s.io/v1beta1\",\n\t\"kind\": \"KubeletConfiguration\",\n\t\"systemPartition\": {\"cpuset\": \"0\"}\n}"}, `{"cpuset":"0"}`, main},
 		"YAML that looks like JSON":      {map[string]string{main: "{apiVersion: kubelet.config.k8s.io/v1beta1, kind: KubeletConfiguration, systemPartition: {cpuset: '0'}}"}, `{"cpuset":"0"}`, main},
 		"the first document counts":      {map[string]string{main: "---\n" + head + "systemPartition: {cpuset: '0'}\n---\n" + head + "systemPartition: {cpuset: '1'}\n"}, `{"cpuset":"0"}`, main},
 		"the last of two keys counts":    {map[string]string{main: head + "systemPartition: {cpuset: '0'}\nsystemPartition: {cpuset: '1'}\n"}, `{"cpuset":"1"}`, main},
@@ -167,34 +168,35 @@ func TestLoadLateExplicit(t *testing.T) {
 	}
 }
 
-func TestLoadSettings(t *testing.T) {
-	for content, want := range map[string]settings{
+// TestReadSettings: lines of other programs do not matter. A line of ours that is wrong is an
+// error, and the others count.
+func TestReadSettings(t *testing.T) {
+	for content, want := range map[string]Settings{
 		"":                             {},
-		"# a comment\n\nOTHER=x\n":     {},
-		"KUBELET_CONFIG=/a/b.yaml\n":   {ConfigFile: "/a/b.yaml"},
-		"KUBELET_CONFIG='/a b'\n":      {}, // an error, see below
-		"KUBELET_CONFIG_DIR=/a/b.d/\n": {ConfigDir: "/a/b.d"},
-		"; odd\nPARTITION_MONITOR_ARGS=a \"b\nFOO-BAR\nKUBELET_CONFIG=/a\n": {ConfigFile: "/a"},
-		"SERVICES_SLICE=a.slice\n SERVICES_CPUS='partition'\nSERVICES_DELEGATE=yes\n": {
-			Services: ServiceSettings{Slice: "a.slice", CPUs: "partition", Delegate: "yes"},
+		"# KUBELET_CONFIG=/a\n":        {},
+		"KUBELET_CONFIG=/a/b.yaml\n":   {fileKey: "/a/b.yaml"},
+		"KUBELET_CONFIG='/a'\r\n":      {fileKey: "/a"},
+		"KUBELET_CONFIG_DIR=/a/b.d/\n": {dirKey: "/a/b.d"},
+		"; odd\nPARTITION_MONITOR_ARGS=a \"b\nFOO-BAR\nKUBELET_CONFIG=/a\n": {fileKey: "/a"},
+		"SERVICES_SLICE=a.slice\nSERVICES_CPUS=partition\nSERVICES_DELEGATE=yes\n": {
+			SliceKey: "a.slice", CPUsKey: "partition", DelegateKey: "yes",
 		},
-		"SERVICES_OOM_SCORE_ADJUST=-999\nSERVICES_Z=1\nSERVICES_A=1\n": {
-			Services: ServiceSettings{OOMScoreAdjust: "-999", Unknown: "SERVICES_A"},
+		"SERVICES_A=1\nPARTITION_MEMORY_MAX=2\nSYSTEM_B=3\nIRQ_CPUS=4\nPARTITION_B=5\n": {
+			"SERVICES_A": "1", "PARTITION_MEMORY_MAX": "2", "SYSTEM_B": "3", "IRQ_CPUS": "4",
 		},
-		"SERVICES_MEMORY_MIN=1Gi\nSERVICES_MEMORY_LOW=2Gi\nSERVICES_CPU_WEIGHT=500\n": {
-			Services: ServiceSettings{MemoryMin: "1Gi", MemoryLow: "2Gi", CPUWeight: "500"},
-		},
-		"PARTITION_MEMORY_MIN=1Gi\nPARTITION_MEMORY_LOW=2Gi\nPARTITION_SWAP_MAX=0\nPARTITION_SWAP=1\nPARTITION_MEMORY_MAX=1\n": {
-			Partition: PartitionSettings{MemoryMin: "1Gi", MemoryLow: "2Gi", SwapMax: "0", Unknown: "PARTITION_MEMORY_MAX"},
-		},
-		"KUBELET_CONFIG_DIR=\"/a/b.d\"\n":                                          {ConfigDir: "/a/b.d"},
-		"KUBELET_CONFIG=/a\nKUBELET_CONFIG=/b\nPARTITION_MONITOR_ARGS=\"--x y\"\n": {ConfigFile: "/b"},
+		"KUBELET_CONFIG=/a b'\nSERVICES_SLICE=a.slice\n":                           {SliceKey: "a.slice"},
+		"KUBELET_CONFIG=../a\nKUBELET_CONFIG_DIR=/a\nSERVICES_SLICE='b'":           {dirKey: "/a", SliceKey: "b"},
+		"KUBELET_CONFIG=/a\nKUBELET_CONFIG=/b\nPARTITION_MONITOR_ARGS=\"--x y\"\n": {fileKey: "/b"},
 	} {
 		got, err := readSettings(tree(t, map[string]string{SettingsPath: content}))
-		wantErr := strings.Contains(content, " b'")
-		if got != want || (err != nil) != wantErr {
+		wantErr := strings.Contains(content, " b'") || strings.Contains(content, "../")
+		if !maps.Equal(got, want) || (err != nil) != wantErr {
 			t.Errorf("%q: %+v, %v; want %+v", content, got, err, want)
 		}
+	}
+	if _, err := parseSettings([]byte("\n\nSYSTEM_CPUS='\nSERVICES_CPUS=\"\n")); err == nil ||
+		err.Error() != SettingsPath+": error on line 3: unmatched '; want lines of KEY=value\n"+SettingsPath+": error on line 4: unmatched \"; want lines of KEY=value" {
+		t.Errorf("%v", err)
 	}
 	for _, bad := range []string{"relative", "/a/../b", "/a//b", "/a/", "/a%n", "/a b", "/ä", "/a\\b", "/a;b"} {
 		_, err := readSettings(tree(t, map[string]string{SettingsPath: "KUBELET_CONFIG=\"" + bad + "\"\n"}))
@@ -202,7 +204,7 @@ func TestLoadSettings(t *testing.T) {
 			t.Errorf("%q: %v; want an error", bad, err)
 		}
 	}
-	if s, err := readSettings(tree(t, nil)); err != nil || s != (settings{}) {
+	if s, err := readSettings(tree(t, nil)); err != nil || len(s) > 0 {
 		t.Errorf("no file: %+v, %v", s, err)
 	}
 	if _, err := readSettings(tree(t, map[string]string{SettingsPath: "-> " + SettingsPath})); err == nil {
@@ -241,6 +243,23 @@ func TestLoadReserved(t *testing.T) {
 		}
 		if got != test.want || (err != nil) != test.fails {
 			t.Errorf("%s: %q, %v; want %q", name, got, err, test.want)
+		}
+	}
+}
+
+// TestMergeDeep: the path of a field is recorded as deep as a message names one. A path of each
+// level would take memory with the square of the levels.
+func TestMergeDeep(t *testing.T) {
+	const deep = 3000
+	c, err := Load(tree(t, map[string]string{
+		"/var/lib/kubelet/config.yaml": head + "systemPartition: " + strings.Repeat("{a: ", deep) + "1" + strings.Repeat("}", deep),
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path := range c.origin {
+		if len(path) > 100 {
+			t.Fatalf("the origin of %.100s... is recorded", path)
 		}
 	}
 }

@@ -25,13 +25,8 @@ type Merged struct {
 	// Kubelet holds the merged configuration. Without a section, a field of the wrong type counts as
 	// missing.
 	Kubelet Kubelet
-	// Services holds the settings for the services of the kubelet and of the runtime. They are not
-	// validated.
-	Services ServiceSettings
-	// Partition holds the settings of the partition outside its section. They are not validated.
-	Partition PartitionSettings
-	// Host holds the settings for the rest of the node. They are not validated.
-	Host HostSettings
+	// Settings holds the settings outside the configuration.
+	Settings Settings
 	// System is the section SectionField, and Workloads is WorkloadsField.
 	System, Workloads Section
 	// Pinning holds OpenShift's workload types. Those that no section has are in Workloads.
@@ -57,7 +52,8 @@ type Merged struct {
 	// Warnings lists remarks that are not errors.
 	Warnings []string
 
-	origin map[string]string // path of a field, as in a message -> last file that has it
+	fields map[string]json.RawMessage // of all documents
+	origin map[string]string          // path of a field, as in a message -> last file that has it
 	// docs holds the documents of Files. hasMain means that the first is a main file.
 	docs    []document
 	hasMain bool
@@ -100,17 +96,13 @@ func (c *Merged) FileWith(field string) string {
 // SectionFileWith returns the file to change for a field of a section, by its path such as
 // systemPartition.memoryLimit: the last file that sets it, or else what is above it in the section.
 func (c *Merged) SectionFileWith(path string) string {
-	name, rest, _ := strings.Cut(path, ".")
-	section := c.section(name)
-	if one, _, _ := strings.Cut(rest, "."); name == WorkloadsField && c.Pinning.Added(one) {
-		return c.Pinning.File
-	}
-	for at := path; !section.overridden && at != name; at = at[:strings.LastIndexByte(at, '.')] {
+	name, _, _ := strings.Cut(path, ".")
+	for at := path; at != name; at = at[:strings.LastIndexByte(at, '.')] {
 		if file, ok := c.origin[at]; ok {
 			return file
 		}
 	}
-	return section.File
+	return c.section(name).File
 }
 
 // OverrideDigest returns the SHA-256 of the bytes of the document whose sections override, in

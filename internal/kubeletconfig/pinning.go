@@ -1,6 +1,7 @@
 package kubeletconfig
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,18 +12,11 @@ import (
 
 	"nodepartition/internal/hostfs"
 	"nodepartition/internal/oneline"
-	"nodepartition/internal/unitpath"
 )
 
 // pinningPath holds OpenShift's workload types of a node, with the CPUs of each:
 // {"management": {"cpuset": "0-1"}} (openshift/enhancements, management-workload-partitioning).
 const pinningPath = "/etc/kubernetes/openshift-workload-pinning"
-
-// pinningKey is the setting for another path, or pinningNone.
-const (
-	pinningKey  = "WORKLOAD_PINNING"
-	pinningNone = "none"
-)
 
 // maxPinningBytes bounds pinningPath.
 const maxPinningBytes = 64 << 10
@@ -36,12 +30,7 @@ type Pinning struct {
 	File string
 	// CPUs holds the list of each type as it is written.
 	CPUs map[string]string
-	// added holds the types that no section has: they come from this file alone.
-	added map[string]bool
 }
-
-// Added reports whether a type comes from the file alone, and no section has it.
-func (p Pinning) Added(name string) bool { return p.added[name] }
 
 // pinning adds the types of the pinning file to the section of workload partitions. A type that a
 // section has stays as it is there, also one that is null.
@@ -108,7 +97,6 @@ func (l *loader) addPinned() error {
 	if !ok {
 		return nil // whoever validates the section reports it
 	}
-	c.Pinning.added = map[string]bool{}
 	for name, cpus := range c.Pinning.CPUs {
 		//guard: a section counts before the pinning file
 		if _, ok := workloads[name]; ok {
@@ -118,18 +106,13 @@ func (l *loader) addPinned() error {
 		if cpus != "" {
 			section[pinningCPUs] = cpus
 		}
-		var err error
-		if workloads[name], err = json.Marshal(section); err != nil {
-			return err
-		}
-		c.Pinning.added[name] = true
+		workloads[name], _ = json.Marshal(section) // of texts
+		c.origin[WorkloadsField+"."+name] = c.Pinning.File
 	}
-	if len(c.Pinning.added) == 0 {
+	if len(workloads) == 0 {
 		return nil
 	}
-	if c.Workloads.File == "" {
-		c.Workloads.File = c.Pinning.File
-	}
+	c.Workloads.File = cmp.Or(c.Workloads.File, c.Pinning.File)
 	var err error
 	c.Workloads.JSON, err = json.Marshal(workloads)
 	return err
@@ -197,20 +180,4 @@ func openShift(root hostfs.FS) string {
 		}
 	}
 	return ""
-}
-
-// parsePinningPath parses the setting pinningKey.
-func parsePinningPath(data []byte) (string, error) {
-	env, err := parseLines(data, pinningKey)
-	if err != nil {
-		return "", err
-	}
-	value := env[pinningKey]
-	if value != "" && value != pinningNone && (!unitpath.IsPlain(value) || path.Clean(value) != value) {
-		return "", fmt.Errorf(
-			"%s: %s: %s is not a path; want %s, or an absolute path without \"..\", of letters, digits and /._@:+,=~-",
-			SettingsPath, pinningKey, oneline.Quote(value), pinningNone,
-		)
-	}
-	return value, nil
 }

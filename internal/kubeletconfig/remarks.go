@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 
 	"go.yaml.in/yaml/v3"
 
@@ -24,8 +23,8 @@ func remarks(data []byte) []string {
 	if decoder.Decode(&first) != nil {
 		return nil
 	}
-	r := repeated{top: append(relevant(), "apiVersion", "kind")}
-	r.find(&first, "", 0)
+	r := repeated{}
+	r.find(&first)
 	list := r.list
 	if r.more > 0 {
 		list = append(list, fmt.Sprintf("%d more fields are there twice, and the last of each counts; remove one", r.more))
@@ -53,54 +52,28 @@ func isEmpty(document *yaml.Node) bool {
 	return len(document.Content) == 1 && document.Content[0].Tag == "!!null" && document.Content[0].Value == ""
 }
 
-// repeated collects the fields that an object has more than once, of those that bear on partitions.
+// repeated collects the fields that an object has more than once.
 type repeated struct {
-	top  []string // the fields to look at
 	list []string
 	more int
 }
 
-// maxLevel bounds the levels of a file that are looked at. A section has five.
-const maxLevel = 10
-
 // find looks at a node and at what is below it. Aliases are not followed: what they name is looked
 // at where it is.
-func (r *repeated) find(n *yaml.Node, path string, level int) {
-	//guard: a path of a YAML file is not written out at each level
-	if level > maxLevel {
-		return
-	}
-	if n.Kind != yaml.MappingNode {
-		for i, child := range n.Content {
-			below := path
-			if n.Kind == yaml.SequenceNode {
-				below = fmt.Sprintf("%s[%d]", path, i)
-			}
-			r.find(child, below, level+1)
-		}
-		return
-	}
+func (r *repeated) find(n *yaml.Node) {
 	lines := map[string]int{}
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		key, value := n.Content[i], n.Content[i+1]
-		field := oneline.ASCII(key.Value)
-		if path != "" {
-			field = path + "." + field
-		} else if !slices.Contains(r.top, key.Value) {
-			continue // the kubelet's business
+	for i, child := range n.Content {
+		if n.Kind == yaml.MappingNode && i%2 == 0 {
+			before, twice := lines[child.Value]
+			switch {
+			case twice && len(r.list) == maxRepeated:
+				r.more++
+			case twice:
+				r.list = append(r.list, fmt.Sprintf("%s: is in line %d, and again in line %d, which counts; remove one",
+					oneline.ASCII(child.Value), before, child.Line))
+			}
+			lines[child.Value] = child.Line
 		}
-		if before, twice := lines[key.Value]; twice {
-			r.add(field, before, key.Line)
-		}
-		lines[key.Value] = key.Line
-		r.find(value, field, level+1)
+		r.find(child)
 	}
-}
-
-func (r *repeated) add(field string, before, line int) {
-	if len(r.list) == maxRepeated {
-		r.more++
-		return
-	}
-	r.list = append(r.list, fmt.Sprintf("%s: is in line %d, and again in line %d, which counts; remove one", field, before, line))
 }

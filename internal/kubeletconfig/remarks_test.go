@@ -18,20 +18,21 @@ func TestRemarks(t *testing.T) {
 		section string
 	}{
 		"none":               {head + "systemPartition: {cpuset: '0'}\n", nil, `{"cpuset":"0"}`},
-		"a field of section": {head + twice, []string{"systemPartition.memoryLimit: is in line 5, and again in line 6, which counts; remove one"}, `{"cpuset":"0","memoryLimit":"2Gi"}`},
+		"a field of section": {head + twice, []string{"memoryLimit: is in line 5, and again in line 6, which counts; remove one"}, `{"cpuset":"0","memoryLimit":"2Gi"}`},
 		"a section": {head + twice + "systemPartition: {cpuset: '1'}\n", []string{
-			"systemPartition.memoryLimit: is in line 5, and again in line 6, which counts; remove one",
+			"memoryLimit: is in line 5, and again in line 6, which counts; remove one",
 			"systemPartition: is in line 3, and again in line 7, which counts; remove one",
 		}, `{"cpuset":"1"}`},
 		"three times": {head + "systemPartition: {cpuset: '1', cpuset: '2',\n cpuset: '3'}\n", []string{
-			"systemPartition.cpuset: is in line 3, and again in line 3, which counts; remove one",
-			"systemPartition.cpuset: is in line 3, and again in line 4, which counts; remove one",
+			"cpuset: is in line 3, and again in line 3, which counts; remove one",
+			"cpuset: is in line 3, and again in line 4, which counts; remove one",
 		}, `{"cpuset":"3"}`},
 		"kind":                   {head + "kind: KubeletConfiguration\nsystemPartition: {}\n", []string{"kind: is in line 2, and again in line 3, which counts; remove one"}, `{}`},
-		"the kubelet's business": {head + "maxPods: 1\nmaxPods: 2\nsystemPartition: {}\n", nil, `{}`},
+		"a field of the kubelet": {head + "maxPods: 1\nmaxPods: 2\nsystemPartition: {}\n", []string{"maxPods: is in line 3, and again in line 4, which counts; remove one"}, `{}`},
+		"a value":                {head + "systemPartition: {cpuset: a, a: cpuset}\n", nil, `{"a":"cpuset","cpuset":"a"}`},
 		"JSON": {
 			`{"apiVersion": "` + APIVersion + `",` + "\n\t" + `"kind": "` + Kind + `", "systemPartition": {"cpuset": "1",` + "\n" + ` "cpuset": "2"}}`,
-			[]string{"systemPartition.cpuset: is in line 2, and again in line 3, which counts; remove one"}, `{"cpuset": "2"}`,
+			[]string{"cpuset: is in line 2, and again in line 3, which counts; remove one"}, `{"cpuset": "2"}`,
 		},
 		"a merge that is overridden": {
 			head + "featureGates: &a {x: true}\nsystemPartition: {<<: *a, x: 1}\n", nil, `{"x":1}`,
@@ -64,7 +65,7 @@ func TestRemarks(t *testing.T) {
 	}
 }
 
-// TestRemarksBounded: the number of remarks is bounded, and so are the levels that are looked at.
+// TestRemarksBounded: the number of remarks is bounded.
 func TestRemarksBounded(t *testing.T) {
 	t.Parallel()
 	var fields strings.Builder
@@ -73,11 +74,6 @@ func TestRemarksBounded(t *testing.T) {
 	}
 	list := remarks([]byte(head + "systemPartition:\n" + fields.String()))
 	if len(list) != maxRepeated+1 || !strings.HasPrefix(list[maxRepeated], "20 more fields are there twice") {
-		t.Errorf("%q", list)
-	}
-	// A path of each level would take memory with the square of the levels.
-	deep := head + "systemPartition: " + strings.Repeat("{a: ", 9000) + "{b: 1, b: 2}" + strings.Repeat("}", 9000)
-	if list := remarks([]byte(deep)); len(list) > 0 {
 		t.Errorf("%q", list)
 	}
 }

@@ -24,212 +24,117 @@ const SettingsPath = "/etc/default/node-partition"
 // maxSettingsBytes bounds SettingsPath. Three short lines are expected.
 const maxSettingsBytes = 64 << 10
 
-// ServiceSettings holds the settings for the services of the kubelet and of the container runtime.
-// Empty fields mean that the services stay as they are.
-type ServiceSettings struct {
-	// Slice is SERVICES_SLICE, the slice to run them in.
-	Slice string
-	// CPUs is SERVICES_CPUS, the CPUs to run them on.
-	CPUs string
-	// OOMScoreAdjust is SERVICES_OOM_SCORE_ADJUST.
-	OOMScoreAdjust string
-	// Delegate is SERVICES_DELEGATE.
-	Delegate string
-	// MemoryMin is SERVICES_MEMORY_MIN and MemoryLow SERVICES_MEMORY_LOW, the protected memory of that
-	// slice.
-	MemoryMin, MemoryLow string
-	// CPUWeight is SERVICES_CPU_WEIGHT, the weight of that slice.
-	CPUWeight string
-	// Unknown is the first setting SERVICES_* that is none of these.
-	Unknown string
-}
-
-// Keys returns the names of the settings for services.
-func (ServiceSettings) Keys() []string {
-	return []string{
-		SliceKey, CPUsKey, OOMScoreAdjustKey, DelegateKey, ServicesMemoryMinKey, ServicesMemoryLowKey, CPUWeightKey,
-	}
-}
-
-// PartitionSettings holds the settings of the partition that its section has no field for. Empty
-// fields change nothing.
-type PartitionSettings struct {
-	// MemoryMin is PARTITION_MEMORY_MIN and MemoryLow PARTITION_MEMORY_LOW, its protected memory.
-	MemoryMin, MemoryLow string
-	// SwapMax is PARTITION_SWAP_MAX, the swap space that it may use.
-	SwapMax string
-	// Watch is PARTITION_WATCH, whether a change of OverridePath is applied when it comes.
-	Watch string
-	// Unknown is the first setting PARTITION_MEMORY*, PARTITION_SWAP* or PARTITION_WATCH* that is none
-	// of these.
-	Unknown string
-}
-
-// Keys returns the names of the settings of the partition.
-func (PartitionSettings) Keys() []string {
-	return []string{PartitionMemoryMinKey, PartitionMemoryLowKey, SwapMaxKey, WatchKey}
-}
-
-// WatchOff is the value of WatchKey that switches watching off.
-const WatchOff = "no"
-
-// Watches reports whether a change of OverridePath is applied when it comes.
-func (s PartitionSettings) Watches() bool { return s.Watch != WatchOff }
-
-// HostSettings holds the settings for what is neither a pod nor a service of the kubelet. Empty
-// fields change nothing.
-type HostSettings struct {
-	// CPUs is SYSTEM_CPUS, the CPUs of system.slice, user.slice and init.scope.
-	CPUs string `json:",omitempty"`
-	// Unknown is the first setting SYSTEM_* that is none of these, or IRQ_*.
-	Unknown string `json:",omitempty"`
-}
-
-// Keys returns the names of the settings.
-func (HostSettings) Keys() []string { return []string{SystemCPUsKey} }
-
-// The settings for services and of the partition.
+// The settings of SettingsPath but that of the monitor's options.
 const (
-	SliceKey             = "SERVICES_SLICE"
-	CPUsKey              = "SERVICES_CPUS"
-	OOMScoreAdjustKey    = "SERVICES_OOM_SCORE_ADJUST"
-	DelegateKey          = "SERVICES_DELEGATE"
+	// fileKey is the kubelet's main configuration file, and dirKey its drop-in directory. Without them
+	// the well-known places are read.
+	fileKey = "KUBELET_CONFIG"
+	dirKey  = "KUBELET_CONFIG_DIR"
+	// pinningKey is the path of OpenShift's pinning file, or pinningNone.
+	pinningKey  = "WORKLOAD_PINNING"
+	pinningNone = "none"
+
+	// SliceKey is the slice to run the services of the kubelet and of the container runtime in, and
+	// CPUsKey their CPUs.
+	SliceKey          = "SERVICES_SLICE"
+	CPUsKey           = "SERVICES_CPUS"
+	OOMScoreAdjustKey = "SERVICES_OOM_SCORE_ADJUST"
+	DelegateKey       = "SERVICES_DELEGATE"
+	// ServicesMemoryMinKey and ServicesMemoryLowKey are the protected memory of that slice, and
+	// CPUWeightKey is its weight.
 	ServicesMemoryMinKey = "SERVICES_MEMORY_MIN"
 	ServicesMemoryLowKey = "SERVICES_MEMORY_LOW"
 	CPUWeightKey         = "SERVICES_CPU_WEIGHT"
 
+	// PartitionMemoryMinKey and PartitionMemoryLowKey are the protected memory of the system
+	// partition, and SwapMaxKey is the swap space that it may use.
 	PartitionMemoryMinKey = "PARTITION_MEMORY_MIN"
 	PartitionMemoryLowKey = "PARTITION_MEMORY_LOW"
 	SwapMaxKey            = "PARTITION_SWAP_MAX"
 	// WatchKey is the setting for those who want an edit to be applied by a reload alone.
 	WatchKey = "PARTITION_WATCH"
+	// WatchOff is the value of WatchKey that switches watching off.
+	WatchOff = "no"
 
-	// SystemCPUsKey is the setting for what is neither a pod nor a service of the kubelet.
+	// SystemCPUsKey is the CPUs of system.slice, user.slice and init.scope.
 	SystemCPUsKey = "SYSTEM_CPUS"
 
 	// IRQPrefix begins settings for interrupts of devices, which are not ours.
 	IRQPrefix = "IRQ_"
-
-	systemPrefix          = "SYSTEM_"
-	servicesPrefix        = "SERVICES_"
-	partitionMemoryPrefix = "PARTITION_MEMORY"
-	partitionSwapPrefix   = "PARTITION_SWAP"
-	partitionWatchPrefix  = WatchKey
 )
 
-// settings holds the content of SettingsPath. Empty paths mean the well-known ones.
-type settings struct {
-	// ConfigFile is KUBELET_CONFIG, the main configuration file.
-	ConfigFile string
-	// ConfigDir is KUBELET_CONFIG_DIR, the drop-in directory.
-	ConfigDir string
-	// Pinning is WORKLOAD_PINNING, the path of OpenShift's pinning file, or pinningNone.
-	Pinning   string
-	Services  ServiceSettings
-	Partition PartitionSettings
-	Host      HostSettings
+// SettingKeys lists the settings that change units, or how they come into force.
+func SettingKeys() []string {
+	return []string{
+		SliceKey, CPUsKey, OOMScoreAdjustKey, DelegateKey, ServicesMemoryMinKey, ServicesMemoryLowKey, CPUWeightKey,
+		PartitionMemoryMinKey, PartitionMemoryLowKey, SwapMaxKey, WatchKey, SystemCPUsKey,
+	}
 }
 
-// readSettings reads SettingsPath. A missing file means empty settings. With an error it returns
-// the settings that are valid: a typo in a line for services must not hide the kubelet's
-// configuration.
-func readSettings(root hostfs.FS) (settings, error) {
+// Settings holds the values of SettingsPath by their keys, also of keys that are not known and
+// begin as one of ours. Only paths are validated.
+type Settings map[string]string
+
+// Watches reports whether a change of OverridePath is applied when it comes.
+func (s Settings) Watches() bool { return s[WatchKey] != WatchOff }
+
+// Unknown lists the keys that are not known, by name.
+func (s Settings) Unknown() []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(s)), func(key string) bool {
+		return slices.Contains(SettingKeys(), key) || strings.HasPrefix(key, fileKey) || strings.HasPrefix(key, pinningKey)
+	})
+}
+
+// readSettings reads SettingsPath. A missing file means no settings. With an error, which joins one
+// for each line that is wrong, it returns the others: a typo in a line for services must not hide
+// the kubelet's configuration.
+func readSettings(root hostfs.FS) (Settings, error) {
 	data, err := root.ReadFile(SettingsPath, maxSettingsBytes)
 	if errors.Is(err, fs.ErrNotExist) {
-		return settings{}, nil
+		return nil, nil
 	}
 	if err != nil {
-		return settings{}, err
+		return nil, err
 	}
-	var s settings
-	var pinningErr error
-	s.Pinning, pinningErr = parsePinningPath(data)
-	err = errors.Join(s.parsePaths(data), pinningErr, s.Services.parse(data), s.Partition.parse(data), s.Host.parse(data))
+	return parseSettings(data)
+}
+
+func parseSettings(data []byte) (Settings, error) {
+	s, err := parseLines(data, fileKey, pinningKey, "SERVICES_", "PARTITION_MEMORY", "PARTITION_SWAP", WatchKey, "SYSTEM_", IRQPrefix)
+	if dir := s[dirKey]; len(dir) > 1 {
+		s[dirKey] = strings.TrimSuffix(dir, "/")
+	}
+	for _, of := range []struct{ key, or string }{{fileKey, ""}, {dirKey, ""}, {pinningKey, pinningNone}} {
+		value, want := s[of.key], `an absolute path without "..", of letters, digits and /._@:+,=~-`
+		if value == "" || value == of.or || unitpath.IsPlain(value) && path.Clean(value) == value {
+			continue
+		}
+		if of.or != "" {
+			want = of.or + ", or " + want
+		}
+		err = errors.Join(err, fmt.Errorf("%s: %s: %s is not a path that a unit can contain; want %s",
+			SettingsPath, of.key, oneline.Quote(value), want))
+		delete(s, of.key)
+	}
 	return s, err
 }
 
 // parseLines parses the lines whose keys begin with one of the prefixes. Errors in lines of other
 // settings are not ours to report.
-func parseLines(data []byte, prefixes ...string) (map[string]string, error) {
-	var ours bytes.Buffer
+func parseLines(data []byte, prefixes ...string) (Settings, error) {
+	s, number := Settings{}, 0
+	var problems []error
 	for line := range bytes.Lines(data) {
-		l := string(bytes.TrimSpace(line))
-		if slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(l, prefix) }) {
-			ours.Write(line)
-		} else {
-			ours.WriteByte('\n') // lines keep their numbers
+		number++
+		line = bytes.TrimSpace(line)
+		if !slices.ContainsFunc(prefixes, func(prefix string) bool { return bytes.HasPrefix(line, []byte(prefix)) }) {
+			continue
 		}
-	}
-	env, err := envparse.Parse(&ours)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w; want lines of KEY=value", SettingsPath, err)
-	}
-	return env, nil
-}
-
-func (s *settings) parsePaths(data []byte) error {
-	const file, dir = "KUBELET_CONFIG", "KUBELET_CONFIG_DIR"
-	env, err := parseLines(data, file)
-	if err != nil {
-		return err
-	}
-	for _, key := range []string{file, dir} {
-		value := env[key]
-		if key == dir && len(value) > 1 {
-			value = strings.TrimSuffix(value, "/")
-			env[key] = value
+		one, err := envparse.Parse(bytes.NewReader(line))
+		if parse := new(envparse.ParseError); errors.As(err, &parse) {
+			problems = append(problems, fmt.Errorf("%s: error on line %d: %w; want lines of KEY=value", SettingsPath, number, parse.Err))
 		}
-		if value != "" && (!unitpath.IsPlain(value) || path.Clean(value) != value) {
-			return fmt.Errorf("%s: %s: %s is not a path that a unit can contain; want an absolute path without "+
-				"\"..\", of letters, digits and /._@:+,=~-", SettingsPath, key, oneline.Quote(value))
-		}
+		maps.Copy(s, one)
 	}
-	s.ConfigFile, s.ConfigDir = env[file], env[dir]
-	return nil
-}
-
-func (s *ServiceSettings) parse(data []byte) error {
-	env, err := parseLines(data, servicesPrefix)
-	if err != nil {
-		return err
-	}
-	*s = ServiceSettings{
-		Slice: env[SliceKey], CPUs: env[CPUsKey], OOMScoreAdjust: env[OOMScoreAdjustKey], Delegate: env[DelegateKey],
-		MemoryMin: env[ServicesMemoryMinKey], MemoryLow: env[ServicesMemoryLowKey], CPUWeight: env[CPUWeightKey],
-	}
-	s.Unknown = unknown(env, s.Keys())
-	return nil
-}
-
-func (s *PartitionSettings) parse(data []byte) error {
-	env, err := parseLines(data, partitionMemoryPrefix, partitionSwapPrefix, partitionWatchPrefix)
-	if err != nil {
-		return err
-	}
-	*s = PartitionSettings{
-		MemoryMin: env[PartitionMemoryMinKey], MemoryLow: env[PartitionMemoryLowKey], SwapMax: env[SwapMaxKey],
-		Watch: env[WatchKey],
-	}
-	s.Unknown = unknown(env, s.Keys())
-	return nil
-}
-
-func (s *HostSettings) parse(data []byte) error {
-	env, err := parseLines(data, systemPrefix, IRQPrefix)
-	if err != nil {
-		return err
-	}
-	*s = HostSettings{CPUs: env[SystemCPUsKey]}
-	s.Unknown = unknown(env, s.Keys())
-	return nil
-}
-
-// unknown returns the first key of env that is not in known. It returns "" if there is none.
-func unknown(env map[string]string, known []string) string {
-	for _, key := range slices.Sorted(maps.Keys(env)) {
-		if !slices.Contains(known, key) {
-			return key
-		}
-	}
-	return ""
+	return s, errors.Join(problems...)
 }

@@ -32,7 +32,7 @@ func TestLoadTrial(t *testing.T) {
 		t.Error("no section is on trial")
 	}
 	// A candidate replaces all of them, and is read from no file.
-	c, err = LoadWith(root, "mine.yaml", []byte(section("3")))
+	c, err = LoadWith(root, &Candidate{"mine.yaml", []byte(section("3"))})
 	if err != nil || string(c.System.JSON) != `{"cpuset":"3"}` || c.System.File != "mine.yaml" || c.SectionFileWith("systemPartition.cpuset") != "mine.yaml" {
 		t.Errorf("%s of %q, %v; want mine.yaml's", c.System.JSON, c.System.File, err)
 	}
@@ -49,12 +49,12 @@ func TestLoadWithRefused(t *testing.T) {
 		"systemPartition: {}": "apiVersion",
 		head + "#" + strings.Repeat("x", maxFileBytes): "too large: more than 65536 bytes; a kubelet's configuration is at most",
 	} {
-		c, err := LoadWith(root, "mine.yaml", []byte(data))
+		c, err := LoadWith(root, &Candidate{"mine.yaml", []byte(data)})
 		if err == nil || !strings.HasPrefix(err.Error(), "mine.yaml: ") || !strings.Contains(err.Error(), want) || c.System.JSON != nil {
 			t.Errorf("%.60q: %v; want mine.yaml: ... %s", data, err, want)
 		}
 	}
-	_, err := LoadWith(root, "mine.yaml", make([]byte, maxFileBytes+1))
+	_, err := LoadWith(root, &Candidate{"mine.yaml", make([]byte, maxFileBytes+1)})
 	if !errors.Is(err, hostfs.ErrTooLarge) {
 		t.Errorf("%v; want ErrTooLarge", err)
 	}

@@ -44,7 +44,7 @@ const statErrorPages = 2 * 64
 
 // leastThreshold returns the lower bound in bytes of the default threshold for the CPUs of the node
 // at root, beside the 32 MiB that each node has; 0 if they are not known.
-func leastThreshold(root hostfs.FS) int64 {
+func leastThreshold(root hostfs.FS) uint64 {
 	cpus, _ := OnlineCPUs(root)
-	return int64(cpus.Size() * os.Getpagesize() * statErrorPages)
+	return uint64(cpus.Size() * os.Getpagesize() * statErrorPages)
 }

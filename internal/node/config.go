@@ -4,7 +4,6 @@ import (
 	"errors"
 	"slices"
 
-	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/host"
 	"nodepartition/internal/membership"
 	"nodepartition/internal/unitname"
@@ -93,7 +92,7 @@ func (f Followed) Policy() podmove.Policy {
 	for i := range f.Partitions {
 		p := &f.Partitions[i]
 		policy.Partitions = append(policy.Partitions, podmove.PartitionPolicy{
-			Name: p.Name, Namespaces: p.Namespaces, Off: p.Off, Floor: cgroupfs.Protection(p.Floor),
+			Name: p.Name, Namespaces: p.Namespaces, Off: p.Off, Floor: p.Protection,
 		})
 	}
 	return policy

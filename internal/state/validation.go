@@ -39,16 +39,16 @@ type Section struct {
 	Name string `json:"name"`
 	// MemoryLimitBytes is absent without a limit, and for a share of a node whose memory is not
 	// known.
-	MemoryLimitBytes int64 `json:"memoryLimitBytes,omitempty"`
+	MemoryLimitBytes uint64 `json:"memoryLimitBytes,omitempty"`
 	// Share is the limit as it is written, such as 12%; empty for a quantity.
 	Share string `json:"share,omitempty"`
 	// ShareOfBytes is the memory that Share is of, if it is known.
-	ShareOfBytes int64 `json:"shareOfBytes,omitempty"`
+	ShareOfBytes uint64 `json:"shareOfBytes,omitempty"`
 	// Bound is memoryLimitMin or memoryLimitMax if that counts in place of Share.
 	Bound string `json:"bound,omitempty"`
 	// EvictsBelowBytes is the nearest threshold of available memory, below which pods are evicted;
 	// absent without a limit that is known.
-	EvictsBelowBytes int64    `json:"evictsBelowBytes,omitempty"`
+	EvictsBelowBytes uint64   `json:"evictsBelowBytes,omitempty"`
 	CPUs             string   `json:"cpuset,omitempty"`
 	Namespaces       []string `json:"namespaces"`
 }

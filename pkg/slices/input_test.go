@@ -9,6 +9,7 @@ import (
 
 	"github.com/coreos/go-systemd/v22/unit"
 
+	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/hostfs"
 	"nodepartition/pkg/slices/config"
 	"nodepartition/tests/generator/golden"
@@ -65,7 +66,7 @@ func TestAddServiceSlices(t *testing.T) {
 		want     []string
 	}{
 		"nothing":                 {config.Services{}, []string{"CPUWeight=100"}},
-		"protected":               {config.Services{Slice: "kube.slice", Floor: config.Floor{Min: 1 << 20}}, []string{"MemoryMin=1048576", "CPUWeight=100"}},
+		"protected":               {config.Services{Slice: "kube.slice", Protection: cgroupfs.Protection{Min: 1 << 20}}, []string{"MemoryMin=1048576", "CPUWeight=100"}},
 		"weight":                  {config.Services{Slice: "kube.slice", CPUWeight: 300}, []string{"CPUWeight=300"}},
 		"weight of another slice": {config.Services{Slice: "other.slice", CPUWeight: 300}, []string{"CPUWeight=100"}},
 	} {
@@ -92,7 +93,7 @@ func TestSlicesWithFloor(t *testing.T) {
 	if got := slicesWithFloor(config.Services{CPUWeight: 300}); got != nil {
 		t.Errorf("without a slice: %q", got)
 	}
-	got := slicesWithFloor(config.Services{Slice: "a-b.slice", Floor: config.Floor{Low: 1 << 20}})
+	got := slicesWithFloor(config.Services{Slice: "a-b.slice", Protection: cgroupfs.Protection{Low: 1 << 20}})
 	if want := []string{"a.slice", "a-b.slice"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/coreos/go-systemd/v22/unit"
 
+	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/hostfs"
 	"nodepartition/internal/kubeletconfig"
 	"nodepartition/internal/unitname"
@@ -137,7 +138,7 @@ func slicesWithFloor(s config.Services) []string {
 
 // servicesFloor returns the settings of each of slicesWithFloor.
 func servicesFloor(s config.Services) []*unit.UnitOption {
-	options := memoryFloor(s.Floor)
+	options := memoryFloor(s.Protection)
 	if s.CPUWeight != 0 {
 		options = append(options, option("Slice", "CPUWeight", strconv.Itoa(s.CPUWeight)))
 	}
@@ -145,12 +146,12 @@ func servicesFloor(s config.Services) []*unit.UnitOption {
 }
 
 // memoryFloor returns the settings for protected memory.
-func memoryFloor(f config.Floor) []*unit.UnitOption {
+func memoryFloor(p cgroupfs.Protection) []*unit.UnitOption {
 	var options []*unit.UnitOption
 	for _, part := range []struct {
 		name  string
 		bytes uint64
-	}{{"MemoryMin", f.Min}, {"MemoryLow", f.Low}} {
+	}{{"MemoryMin", p.Min}, {"MemoryLow", p.Low}} {
 		if part.bytes > 0 {
 			options = append(options, option("Slice", part.name, strconv.FormatUint(part.bytes, 10)))
 		}

@@ -163,9 +163,9 @@ func addSlices(add func(string, ...*unit.UnitOption), in *Input, p *config.Parti
 	}
 	whole := append(section(title(name),
 		option("Unit", "Wants", strings.Join(wants, " "))), memoryLimits(p, in.deferrals[name])...)
-	whole = append(whole, memoryFloor(p.Floor)...)
+	whole = append(whole, memoryFloor(p.Protection)...)
 	if bytes := p.SwapMax; bytes != nil {
-		whole = append(whole, option("Slice", "MemorySwapMax", strconv.FormatInt(*bytes, 10)))
+		whole = append(whole, option("Slice", "MemorySwapMax", strconv.FormatUint(*bytes, 10)))
 	}
 	if cpus := allowedCPUs(in, p); !cpus.IsEmpty() {
 		whole = append(whole, option("Slice", "AllowedCPUs", cpus.String()))
@@ -251,14 +251,14 @@ func keptUnits(names []unitname.PartitionName) []string {
 func memoryLimits(p *config.Partition, deferral *decision.Deferral) []*unit.UnitOption {
 	bytes := func(name string, n uint64) *unit.UnitOption { return option("Slice", name, strconv.FormatUint(n, 10)) }
 	switch {
-	case p.MemoryLimit == 0, deferral != nil && deferral.InForce == cgroupfs.Unlimited:
+	case p.Limit == 0, deferral != nil && deferral.InForce == cgroupfs.Unlimited:
 		return nil
 	case deferral != nil:
 		return []*unit.UnitOption{bytes("MemoryMax", deferral.InForce)}
 	case p.MemoryHigh > 0:
-		return []*unit.UnitOption{bytes("MemoryHigh", uint64(p.MemoryHigh)), bytes("MemoryMax", uint64(p.MemoryLimit))}
+		return []*unit.UnitOption{bytes("MemoryHigh", p.MemoryHigh), bytes("MemoryMax", p.Limit)}
 	default:
-		return []*unit.UnitOption{bytes("MemoryMax", uint64(p.MemoryLimit))}
+		return []*unit.UnitOption{bytes("MemoryMax", p.Limit)}
 	}
 }
 

@@ -7,8 +7,10 @@ import (
 
 	"k8s.io/utils/cpuset"
 
+	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/kubeletconfig"
 	"nodepartition/internal/latemount"
+	"nodepartition/internal/thresholds"
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/slices/config"
 	"nodepartition/pkg/slices/decision"
@@ -28,7 +30,7 @@ func inputOf(p *config.Partition) *Input {
 // TestUnitsOtherPartition: the units use the partition's name from the configuration, and no
 // other partition's.
 func TestUnitsOtherPartition(t *testing.T) {
-	in := inputOf(&config.Partition{MemoryLimit: 1 << 30})
+	in := inputOf(&config.Partition{Thresholds: thresholds.Thresholds{Limit: 1 << 30}})
 	in.services = []string{"kubelet.service", unitname.MonitorService}
 	renamed := strings.NewReplacer("kubepods-system", "kubepods-batch")
 	want := units(in)
@@ -62,12 +64,12 @@ func retitled(files []UnitFile) []UnitFile {
 // kubelet waits for both, the limits of both are applied after a reload, and what is of the system
 // partition is byte for byte what it is without the other one.
 func TestUnitsTwoPartitions(t *testing.T) {
-	swap := int64(1 << 20)
+	swap := uint64(1 << 20)
 	system := config.Partition{
-		Name: unitname.System, MemoryLimit: 1 << 30, Namespaces: []string{"kube-system"}, CPUs: cpuset.New(0),
-		PartitionSettings: config.PartitionSettings{Floor: config.Floor{Min: 1 << 20}, SwapMax: &swap},
+		Name: unitname.System, Thresholds: thresholds.Thresholds{Limit: 1 << 30}, Namespaces: []string{"kube-system"}, CPUs: cpuset.New(0),
+		Protection: cgroupfs.Protection{Min: 1 << 20}, SwapMax: &swap,
 	}
-	batch := config.Partition{Name: "my-batch", MemoryLimit: 2 << 30, Namespaces: []string{"batch"}, NodeCPUs: cpuset.New(0, 1)}
+	batch := config.Partition{Name: "my-batch", Thresholds: thresholds.Thresholds{Limit: 2 << 30}, Namespaces: []string{"batch"}, NodeCPUs: cpuset.New(0, 1)}
 	in := inputOf(&system)
 	in.services = []string{"kubelet.service", unitname.MonitorService}
 	alone := contents(units(in))
@@ -145,7 +147,7 @@ func TestUnitsKept(t *testing.T) {
 	} {
 		in := inputOf(nil)
 		if test.partition {
-			in = inputOf(&config.Partition{MemoryLimit: 1 << 30})
+			in = inputOf(&config.Partition{Thresholds: thresholds.Thresholds{Limit: 1 << 30}})
 		}
 		in.config.Kubelet.Late, in.kept = test.late, test.kept
 		files := units(in)
@@ -173,7 +175,7 @@ func TestUnitsKept(t *testing.T) {
 // TestUnitsOutliveShutdown: a shutdown stops no slice of pods, even if the section is gone and
 // pods are not.
 func TestUnitsOutliveShutdown(t *testing.T) {
-	now := units(inputOf(&config.Partition{MemoryLimit: 1 << 30}))
+	now := units(inputOf(&config.Partition{Thresholds: thresholds.Thresholds{Limit: 1 << 30}}))
 	in := inputOf(nil)
 	in.kept = map[string]string{}
 	for _, file := range now {
@@ -201,7 +203,7 @@ func TestUnitsOutliveShutdown(t *testing.T) {
 // TestUnitsManyReloads: systemd's limits on frequent starts do not apply to the units that each
 // reload starts.
 func TestUnitsManyReloads(t *testing.T) {
-	files := units(inputOf(&config.Partition{MemoryLimit: 1 << 30}))
+	files := units(inputOf(&config.Partition{Thresholds: thresholds.Thresholds{Limit: 1 << 30}}))
 	want := map[string][]string{
 		ApplyPath:    {"StartLimitIntervalSec=0\n", "TriggerLimitIntervalSec=0\n"},
 		ApplyService: {"StartLimitIntervalSec=0\n", "Restart=on-failure\nRestartSec=5s\n"},

@@ -37,7 +37,7 @@ func programPath(root hostfs.FS) string {
 // watched returns the path of this program if the file at OverridePath is to be watched, and can
 // be. It is empty otherwise.
 func watched(root hostfs.FS, c *config.Config) string {
-	if !c.Kubelet.Partition.Watches() || !c.Kubelet.Watchable {
+	if !c.Kubelet.Settings.Watches() || !c.Kubelet.Watchable {
 		return ""
 	}
 	return programPath(root)

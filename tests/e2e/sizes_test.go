@@ -20,7 +20,7 @@ const oneForAll = dropinHead +
 // TestSizes: one file on nodes of three sizes leads to three limits, which plan has said before.
 func TestSizes(t *testing.T) {
 	onEach(t, kinds(debians(), "trixie"), func(t *testing.T, flavour string) {
-		var limits []int64
+		var limits []uint64
 		for _, size := range []struct {
 			mebi int
 			// bound is the field that counts in place of the share. What is left of the memory after the
@@ -49,7 +49,7 @@ func TestSizes(t *testing.T) {
 					t.Errorf("planned a share of %d bytes; the node has %s", share.OfBytes, total)
 				}
 				run(t, n, "cp "+file+" "+kubeletconfig.OverridePath)
-				becomes(t, n, "cat "+systemCgroup+"/memory.max 2>/dev/null || true", strconv.FormatInt(share.MemoryLimitBytes, 10))
+				becomes(t, n, "cat "+systemCgroup+"/memory.max 2>/dev/null || true", strconv.FormatUint(share.MemoryLimitBytes, 10))
 				limits = append(limits, share.MemoryLimitBytes)
 			})
 		}

@@ -155,7 +155,7 @@ func (c *checks) sliceOf(want *config.Partition) []Finding {
 		return saying(Error, "%v", err)
 	case c.desired.Deferrals[want.Name] != nil:
 		return saying(Warning, "%s: memory.max is %s; the configured %d takes effect when partition-monitor has evicted down to it",
-			slice, maxText(limits.MemoryMax), want.MemoryLimit)
+			slice, maxText(limits.MemoryMax), want.Limit)
 	}
 	var found []Finding
 	differs := func(file, is, wanted string) {
@@ -163,16 +163,16 @@ func (c *checks) sliceOf(want *config.Partition) []Finding {
 			found,
 			changing(Error, reload, "%s: %s is %s; the configuration asks for %s", slice, file, is, wanted)...)
 	}
-	if want.MemoryLimit == 0 && limits.MemoryMax != cgroupfs.Unlimited {
+	if want.Limit == 0 && limits.MemoryMax != cgroupfs.Unlimited {
 		differs("memory.max", maxText(limits.MemoryMax), "none")
 	}
-	if limit := uint64(want.MemoryLimit); want.MemoryLimit > 0 && limits.MemoryMax != wholePages(limit) {
-		differs("memory.max", maxText(limits.MemoryMax), fmt.Sprint(want.MemoryLimit))
+	if want.Limit > 0 && limits.MemoryMax != wholePages(want.Limit) {
+		differs("memory.max", maxText(limits.MemoryMax), fmt.Sprint(want.Limit))
 	}
 	if high, ok := c.file(path, "memory.high"); ok {
 		wanted := "max"
 		if want.MemoryHigh > 0 {
-			wanted = fmt.Sprint(wholePages(uint64(want.MemoryHigh)))
+			wanted = fmt.Sprint(wholePages(want.MemoryHigh))
 		}
 		if high != wanted {
 			differs("memory.high", high, wanted)

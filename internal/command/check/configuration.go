@@ -87,12 +87,12 @@ func (c *checks) configuration(context.Context) []Finding {
 // limitText formats a memoryLimit.
 func limitText(p *config.Partition) string {
 	switch {
-	case p.MemoryLimit == 0:
+	case p.Limit == 0:
 		return "none (the partition only sets CPU weights and reports usage)"
 	case p.Share != nil:
-		return fmt.Sprintf("%d (%v)", p.MemoryLimit, p.Share)
+		return fmt.Sprintf("%d (%v)", p.Limit, p.Share)
 	}
-	return fmt.Sprint(p.MemoryLimit)
+	return fmt.Sprint(p.Limit)
 }
 
 // trial warns of a running trial, and reports one that does not end as it should.

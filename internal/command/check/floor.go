@@ -18,8 +18,8 @@ import (
 func (c *checks) floor(context.Context) []Finding {
 	var found []Finding
 	for _, p := range c.desired.Partitions {
-		if p.Floor != (config.Floor{}) {
-			found = append(found, c.partitionFloor(p.Name, p.Floor)...)
+		if p.Protection != (cgroupfs.Protection{}) {
+			found = append(found, c.partitionFloor(p.Name, p.Protection)...)
 		}
 	}
 	if services := &c.desired.Services; services.HasFloor() {
@@ -32,7 +32,7 @@ func (c *checks) floor(context.Context) []Finding {
 }
 
 // partitionFloor checks a partition and kubepods.slice above it.
-func (c *checks) partitionFloor(name unitname.PartitionName, want config.Floor) []Finding {
+func (c *checks) partitionFloor(name unitname.PartitionName, want cgroupfs.Protection) []Finding {
 	slice, parent := name.Slice(), unitname.Default.Slice()
 	has, err := c.cgroups.Limits(unitname.CgroupPath(slice))
 	if err != nil {
@@ -82,7 +82,7 @@ func (c *checks) servicesFloor(want *config.Services) []Finding {
 		if err != nil {
 			return changing(Warning, boot, "%s is not active (%s)", slice, kubeletconfig.SettingsPath)
 		}
-		if less := lacks(has.Protection, want.Floor); less != "" {
+		if less := lacks(has.Protection, want.Protection); less != "" {
 			found = append(found, changing(
 				Warning, boot+"; with kube-reserved in enforceNodeAllocatable and MemoryQoS the reserved memory wins",
 				"%s: %s (%s)", slice, less, kubeletconfig.SettingsPath,
@@ -102,7 +102,7 @@ func (c *checks) servicesFloor(want *config.Services) []Finding {
 }
 
 // lacks returns what the protection of a cgroup lacks, and "" if it lacks nothing.
-func lacks(has cgroupfs.Protection, want config.Floor) string {
+func lacks(has cgroupfs.Protection, want cgroupfs.Protection) string {
 	for _, of := range []struct {
 		file      string
 		has, want uint64

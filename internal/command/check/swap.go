@@ -13,7 +13,7 @@ import (
 func (c *checks) swap(context.Context) []Finding {
 	found := make([]Finding, 0, len(c.desired.Names))
 	for _, name := range c.desired.Names {
-		var want *int64
+		var want *uint64
 		if p := c.desired.Partition(name); p != nil {
 			want = p.SwapMax
 		}
@@ -23,7 +23,7 @@ func (c *checks) swap(context.Context) []Finding {
 }
 
 // swapOf checks one partition, which may use want bytes of swap; nil for no bound.
-func (c *checks) swapOf(slice string, want *int64) []Finding {
+func (c *checks) swapOf(slice string, want *uint64) []Finding {
 	limit, has := c.file(unitname.CgroupPath(slice), "memory.swap.max")
 	if want != nil && has {
 		if limit != fmt.Sprint(*want) {

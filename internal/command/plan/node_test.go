@@ -249,8 +249,8 @@ func TestPlanShare(t *testing.T) {
 	n.Write(config.MemoryFile, `{"totalBytes":4294967296}`)
 	for _, test := range []struct {
 		o     Options
-		limit int64
-		of    int64
+		limit uint64
+		of    uint64
 		bound string
 	}{
 		{Options{}, 1 << 30, 4 << 30, ""},
@@ -261,7 +261,7 @@ func TestPlanShare(t *testing.T) {
 		{Options{Capacity: capacityOf(t, "cpu=4,memory=8Gi"), Files: []string{"/etc/sections.yaml"}}, 983 << 20, 8 << 30, ""},
 	} {
 		p := made(t, n, test.o)
-		if p.Invalid != nil || len(p.Partitions) != 1 || p.Partitions[0].MemoryBytes != test.limit || len(p.Shares) != 1 {
+		if p.Invalid != nil || len(p.Partitions) != 1 || p.Partitions[0].MemoryBytes != int64(test.limit) || len(p.Shares) != 1 {
 			t.Errorf("%+v: %v, %+v, %+v", test.o, p.Invalid, p.Partitions, p.Shares)
 			continue
 		}

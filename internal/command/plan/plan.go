@@ -64,7 +64,7 @@ func Read(ctx context.Context, o Options) (Plan, error) {
 	in := kubelet.Input(capacity)
 	notes := kubelet.Notes
 	draft, invalid := config.Draft(kubelet.Section, config.Size{
-		MemoryBytes: in.Capacity.Memory().Value(), BootBytes: capacity.BootBytes, CPUs: in.CPUs,
+		MemoryBytes: uint64(in.Capacity.Memory().Value()), BootBytes: capacity.BootBytes, CPUs: in.CPUs,
 	})
 	partitions := draft.Partitions
 	notes = append(notes, draft.Warnings...)

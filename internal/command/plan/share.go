@@ -15,10 +15,10 @@ type Share struct {
 	// Share is the percentage as it is written, such as 12%.
 	Share string `json:"share"`
 	// OfBytes is the memory that it is a share of: the node's in this boot.
-	OfBytes int64 `json:"ofBytes"`
+	OfBytes uint64 `json:"ofBytes"`
 	// Bound is memoryLimitMin or memoryLimitMax if that counts in place of Share.
 	Bound            string `json:"bound,omitempty"`
-	MemoryLimitBytes int64  `json:"memoryLimitBytes"`
+	MemoryLimitBytes uint64 `json:"memoryLimitBytes"`
 }
 
 // sharesOfMemory returns the shares among the limits of partitions.
@@ -28,7 +28,7 @@ func sharesOfMemory(partitions []config.Partition) []Share {
 		p := &partitions[i]
 		if s := p.Share; s != nil {
 			list = append(list, Share{
-				Partition: p.Name, Share: s.Text, OfBytes: s.OfBytes, Bound: s.Bound, MemoryLimitBytes: p.MemoryLimit,
+				Partition: p.Name, Share: s.Text, OfBytes: s.OfBytes, Bound: s.Bound, MemoryLimitBytes: p.Limit,
 			})
 		}
 	}
@@ -46,7 +46,7 @@ func writeShares(w io.Writer, p *Plan) {
 		if s.Bound != "" {
 			by = s.Bound
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", s.Partition, s.Share, bytesize.Round(s.OfBytes),
-			bytesize.Round(s.MemoryLimitBytes), by)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", s.Partition, s.Share, bytesize.Round(int64(s.OfBytes)),
+			bytesize.Round(int64(s.MemoryLimitBytes)), by)
 	}
 }

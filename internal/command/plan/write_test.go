@@ -12,6 +12,7 @@ import (
 
 	"nodepartition/internal/budget"
 	"nodepartition/internal/node/allocatable"
+	"nodepartition/internal/thresholds"
 	"nodepartition/pkg/slices/config"
 )
 
@@ -24,7 +25,7 @@ func sample(t *testing.T) Plan {
 		Usage:         []Usage{{Slice: "kubepods.slice", MemoryBytes: 3 << 30, WorkingSetBytes: 2 << 30, PeakBytes: new(uint64(4 << 30))}, {Slice: "system.slice", MemoryBytes: 1 << 30, WorkingSetBytes: 700 << 20}},
 	}
 	in := nodeOf(t, "cpu=16,memory=32Gi,storage=100Gi")
-	in.Partitions = allocatable.Shares([]config.Partition{{Name: "system", MemoryLimit: 4 << 30, CPUs: cpuset.New(3, 4)}}, nil)
+	in.Partitions = allocatable.Shares([]config.Partition{{Name: "system", Thresholds: thresholds.Thresholds{Limit: 4 << 30}, CPUs: cpuset.New(3, 4)}}, nil)
 	in.Partitions[0].Members = p.Members
 	var err error
 	if p.Budget, err = budget.Compute(in); err != nil {
@@ -145,9 +146,9 @@ warning: kubeReserved and systemReserved, 5Gi of memory, do not include the part
 		{Slice: "kubepods-node_agents.slice", MemoryBytes: 200 << 20, WorkingSetBytes: 60 << 20},
 	}
 	partitions := []config.Partition{
-		{Name: "system", MemoryLimit: 4 << 30, CPUs: cpuset.New(0, 1)},
-		{Name: "batch", MemoryLimit: 16 << 30, Share: &config.Share{Text: "50%", OfBytes: 32 << 30}},
-		{Name: "node-agents", MemoryLimit: 6 << 30, CPUs: cpuset.New(3, 4), Exclusive: true},
+		{Name: "system", Thresholds: thresholds.Thresholds{Limit: 4 << 30}, CPUs: cpuset.New(0, 1)},
+		{Name: "batch", Thresholds: thresholds.Thresholds{Limit: 16 << 30}, Share: &config.Share{Text: "50%", OfBytes: 32 << 30}},
+		{Name: "node-agents", Thresholds: thresholds.Thresholds{Limit: 6 << 30}, CPUs: cpuset.New(3, 4), Exclusive: true},
 	}
 	p.Shares = sharesOfMemory(partitions)
 	in := nodeOf(t, "cpu=16,memory=32Gi")

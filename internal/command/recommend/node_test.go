@@ -70,7 +70,7 @@ func TestRecommendSection(t *testing.T) {
 		}
 	}
 	c, err := config.LoadWith(string(n.Host().Root), "recommended", []byte(text))
-	if err != nil || c.Partition(unitname.System).MemoryLimit != int64(a.LimitBytes) {
+	if err != nil || c.Partition(unitname.System).Limit != a.LimitBytes {
 		t.Errorf("%v, %+v", err, c.Partitions)
 	}
 }
@@ -171,7 +171,7 @@ func TestRecommendPartitionSection(t *testing.T) {
 			t.Errorf("%s: %+v", name, a)
 		}
 		c, err := config.LoadWith(string(n.Host().Root), "recommended", []byte(text))
-		if err != nil || c.Partition("telemetry").MemoryLimit != int64(a.LimitBytes) || c.Partition(unitname.System).MemoryLimit != 3<<30 {
+		if err != nil || c.Partition("telemetry").Limit != a.LimitBytes || c.Partition(unitname.System).Limit != 3<<30 {
 			t.Errorf("%s: %v, %+v", name, err, c.Partitions)
 		}
 	}
@@ -213,7 +213,7 @@ func TestRecommendShare(t *testing.T) {
 			t.Errorf("%q: %d warnings in\n%s", test.bounds, got, text)
 		}
 		c, err := config.LoadWith(string(n.Host().Root), "recommended", []byte(text))
-		if got := uint64(c.Partition(unitname.System).MemoryLimit); err != nil || got < a.LimitBytes || got > a.LimitBytes+2*mebi {
+		if got := c.Partition(unitname.System).Limit; err != nil || got < a.LimitBytes || got > a.LimitBytes+2*mebi {
 			t.Errorf("%q: %v, %+v", test.bounds, err, c.Partitions)
 		}
 	}

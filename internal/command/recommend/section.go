@@ -135,25 +135,25 @@ func (a *Advice) asShare(root hostfs.FS, fields map[string]any) {
 		return
 	}
 	bytes := a.LimitBytes
-	percentage, ok := p.Share.Percentage(int64(bytes))
+	percentage, ok := p.Share.Percentage(bytes)
 	if !ok {
 		a.warn("the present memoryLimit is a percentage, and the recommended one is not below the node's memory of %s",
-			bytesize.Text(uint64(p.Share.OfBytes)))
+			bytesize.Text(p.Share.OfBytes))
 		return
 	}
 	fields[fieldLimit] = percentage
-	a.widen(fields, fieldLimitMin, p.Share.MinBytes, p.Share.MinBytes > int64(bytes))
-	a.widen(fields, fieldLimitMax, p.Share.MaxBytes, p.Share.MaxBytes > 0 && p.Share.MaxBytes < int64(bytes))
+	a.widen(fields, fieldLimitMin, p.Share.MinBytes, p.Share.MinBytes > bytes)
+	a.widen(fields, fieldLimitMax, p.Share.MaxBytes, p.Share.MaxBytes > 0 && p.Share.MaxBytes < bytes)
 }
 
 // widen replaces a bound that would count in place of the recommended limit.
-func (a *Advice) widen(fields map[string]any, field string, bound int64, counts bool) {
+func (a *Advice) widen(fields map[string]any, field string, bound uint64, counts bool) {
 	if !counts {
 		return
 	}
 	fields[field] = quantity(a.LimitBytes)
 	a.warn("%s is %s in the recommendation, and was %s, which would count in place of the percentage; other nodes with the file get it, too",
-		field, bytesize.Text(a.LimitBytes), bytesize.Text(uint64(bound)))
+		field, bytesize.Text(a.LimitBytes), bytesize.Text(bound))
 }
 
 // quantity returns bytes, which are whole mebibytes, as a quantity.

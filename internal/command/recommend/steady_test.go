@@ -92,7 +92,7 @@ func planned(t *testing.T, a Advice, count int) []string {
 		cpus = append(cpus, n)
 	}
 	all := cpuset.New(cpus...)
-	draft, err := config.Draft(k, config.Size{MemoryBytes: memory, CPUs: all})
+	draft, err := config.Draft(k, config.Size{MemoryBytes: uint64(memory), CPUs: all})
 	if err != nil || len(draft.Partitions) != 1 {
 		t.Fatalf("%+v, %v", draft, err)
 	}
@@ -106,7 +106,7 @@ func planned(t *testing.T, a Advice, count int) []string {
 		},
 		Capacity: budget.List(int64(count)*1000, memory), CPUs: all,
 		Partitions: []budget.Share{{
-			Name: section.Name, MemoryLimit: section.MemoryLimit,
+			Name: section.Name, MemoryLimit: int64(section.Limit),
 			Members: &budget.Members{Pods: 1, MemoryRequestBytes: int64(a.RequestBytes), Unlimited: 1},
 		}},
 		HostBytes: 520 << 20,

@@ -26,7 +26,7 @@ func checkUsage(n host.Node, asked *node.Desired) error {
 }
 
 func checkUsageOf(cgroups cgroupfs.FS, asked *config.Partition) error {
-	limit := uint64(asked.MemoryLimit)
+	limit := asked.Limit
 	if limit == 0 {
 		return nil
 	}
@@ -37,7 +37,7 @@ func checkUsageOf(cgroups cgroupfs.FS, asked *config.Partition) error {
 	if err != nil {
 		return fmt.Errorf("the usage of the partition cannot be compared with memoryLimit: %w; --force tries it nevertheless", err)
 	}
-	hard := threshold(asked, limit)
+	hard := asked.Hard
 	if used := reading.Used(); used+hard > limit {
 		return fmt.Errorf(
 			"memoryLimit %s, with a threshold of %s, is below what the partition uses now, %s: pods would be evicted at once; "+
@@ -58,19 +58,13 @@ func readPartition(root cgroupfs.FS, name unitname.PartitionName) (cgroupfs.Memo
 	return meter.Read(func(uint64, uint64) bool { return false })
 }
 
-// threshold returns the threshold of a limit in bytes, 0 for none.
-func threshold(asked *config.Partition, limit uint64) uint64 {
-	bytes, _ := asked.Eviction.Of(int64(limit))
-	return uint64(max(bytes, 0))
-}
-
 // enough returns a limit in whole mebibytes that leaves used below its threshold. A threshold may
 // be a percentage, which grows with the limit.
 func enough(asked *config.Partition, used uint64) uint64 {
 	const mebi, most = 1 << 20, 100
 	limit := used
 	for range most {
-		limit = (used + threshold(asked, limit) + mebi - 1) / mebi * mebi
+		limit = (used + asked.At(limit).Hard + mebi - 1) / mebi * mebi
 	}
 	return limit
 }

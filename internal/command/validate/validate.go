@@ -93,13 +93,13 @@ func leave(r *state.Validation, found *config.Config, size config.Size) error {
 		return nil
 	}
 	b, err := allocatable.BudgetOf(found.Kubelet, &allocatable.Capacity{
-		Resources: budget.List(int64(size.CPUs.Size())*1000, size.MemoryBytes), CPUs: size.CPUs,
+		Resources: budget.List(int64(size.CPUs.Size())*1000, int64(size.MemoryBytes)), CPUs: size.CPUs,
 	}, allocatable.Shares(found.Partitions, found.Workloads))
 	if err != nil {
 		return err
 	}
 	r.Left = &state.Left{
-		MemoryBytes: b.Remainder.MemoryBytes, OfMemoryBytes: size.MemoryBytes, MilliCPU: b.Remainder.MilliCPU,
+		MemoryBytes: b.Remainder.MemoryBytes, OfMemoryBytes: int64(size.MemoryBytes), MilliCPU: b.Remainder.MilliCPU,
 	}
 	for _, short := range b.Short {
 		r.Warnings = append(r.Warnings, split(r.File, short))
@@ -144,11 +144,8 @@ func partitions(found []config.Partition) []state.Section {
 	for i := range found {
 		p := &found[i]
 		shown := state.Section{
-			Name: string(p.Name), MemoryLimitBytes: p.MemoryLimit, CPUs: p.CPUs.String(),
+			Name: string(p.Name), MemoryLimitBytes: p.Limit, EvictsBelowBytes: p.Nearest(), CPUs: p.CPUs.String(),
 			Namespaces: append([]string{}, p.Namespaces...),
-		}
-		if p.MemoryLimit > 0 {
-			shown.EvictsBelowBytes, _ = p.Margin()
 		}
 		if s := p.Share; s != nil {
 			shown.Share, shown.ShareOfBytes, shown.Bound = s.Text, s.OfBytes, s.Bound

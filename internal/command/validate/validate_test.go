@@ -146,7 +146,7 @@ workloadPartitions:
 func TestSizes(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
-		memory, want int64
+		memory, want uint64
 		text         string
 	}{
 		{2 << 30, 300 << 20, "partition system: memoryLimit 300Mi, 12% of 2Gi by memoryLimitMin, evicts below 32Mi; CPUs 0-1; namespaces kube-system\n"},

@@ -71,16 +71,16 @@ func textOfSection(p *state.Section) string {
 		limit = "memoryLimit " + p.Share + " of the node's memory"
 	case p.Share != "":
 		limit = fmt.Sprintf(
-			"memoryLimit %s, %s of %s", bytesize.Round(p.MemoryLimitBytes), p.Share, bytesize.Round(p.ShareOfBytes),
+			"memoryLimit %s, %s of %s", bytesize.Round(int64(p.MemoryLimitBytes)), p.Share, bytesize.Round(int64(p.ShareOfBytes)),
 		)
 		if p.Bound != "" {
 			limit += " by " + p.Bound
 		}
 	case p.MemoryLimitBytes > 0:
-		limit = "memoryLimit " + bytesize.Round(p.MemoryLimitBytes)
+		limit = "memoryLimit " + bytesize.Round(int64(p.MemoryLimitBytes))
 	}
 	if p.EvictsBelowBytes > 0 {
-		limit += ", evicts below " + bytesize.Round(p.EvictsBelowBytes)
+		limit += ", evicts below " + bytesize.Round(int64(p.EvictsBelowBytes))
 	}
 	cpus := "all CPUs"
 	if p.CPUs != "" {

@@ -58,7 +58,7 @@ func Shares(partitions []config.Partition, types []membership.Workload) []budget
 	list := make([]budget.Share, 0, len(partitions))
 	for _, p := range partitions {
 		list = append(list, budget.Share{
-			Name: p.Name, Section: config.SectionPath(p.Name), MemoryLimit: p.MemoryLimit, CPUs: p.CPUs, Exclusive: p.Exclusive,
+			Name: p.Name, Section: config.SectionPath(p.Name), MemoryLimit: int64(p.Limit), CPUs: p.CPUs, Exclusive: p.Exclusive,
 			Advertised: slices.ContainsFunc(types, func(w membership.Workload) bool {
 				return w.Advertise && w.Partition == p.Name
 			}),

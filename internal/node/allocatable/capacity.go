@@ -27,7 +27,7 @@ type Capacity struct {
 	CPUs      cpuset.CPUSet
 	// BootBytes is the memory that a share is of (config.BootMemory). It is 0 for a capacity that was
 	// given: then a share is of its memory.
-	BootBytes int64
+	BootBytes uint64
 }
 
 const (

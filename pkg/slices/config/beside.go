@@ -65,34 +65,34 @@ func exclusiveAlone(config *kubeletconfig.Merged, list []Partition, n *node, fou
 		}
 	}
 	//guard: exclusive CPUs leave one for other pods
-	if all := ExclusiveCPUs(list); n.knowsCPUs() && !all.IsEmpty() && n.online.IsSubsetOf(all) {
+	if all := ExclusiveCPUs(list); n.knowsCPUs() && !all.IsEmpty() && n.CPUs.IsSubsetOf(all) {
 		last := &list[slices.IndexFunc(list, func(p Partition) bool { return p.Exclusive })]
-		bad(last, "with the other exclusive lists it leaves no CPU of %s for other pods; want lists without one of them", n.online)
+		bad(last, "with the other exclusive lists it leaves no CPU of %s for other pods; want lists without one of them", n.CPUs)
 	}
 }
 
 // overcommitted returns a warning if the partitions may use all of the node's memory together. Each
 // alone is below it.
 func overcommitted(config *kubeletconfig.Merged, list []Partition, n *node) string {
-	if n.memoryBytes == 0 {
+	if n.MemoryBytes == 0 {
 		return ""
 	}
-	var sum int64
+	var sum uint64
 	limited := 0
 	file := ""
 	for _, p := range list {
-		if p.MemoryLimit > 0 && p.MemoryLimit < n.memoryBytes {
-			sum += min(p.MemoryLimit, n.memoryBytes) // cannot overflow: there are at most 17
+		if p.Limit > 0 && p.Limit < n.MemoryBytes {
+			sum += min(p.Limit, n.MemoryBytes) // cannot overflow: there are at most 17
 			limited++
 			file = config.SectionFileWith(SectionPath(p.Name) + ".memoryLimit")
 		}
 	}
-	if limited < 2 || sum < n.memoryBytes {
+	if limited < 2 || sum < n.MemoryBytes {
 		return ""
 	}
 	return fmt.Sprintf(
 		"%s: memoryLimit: the limits of %d partitions add up to %d bytes, and the node has %d: together they can take the memory "+
 			"of all other pods; want less",
-		file, limited, sum, n.memoryBytes,
+		file, limited, sum, n.MemoryBytes,
 	)
 }

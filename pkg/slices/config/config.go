@@ -126,25 +126,28 @@ func claims(partitions []Partition) []membership.Claim {
 // Load reads the configuration of the node at root, "/" except in tests. If it returns an error,
 // nothing of the configuration is applied but Reserved: Partitions is empty, and the error joins
 // one error for each problem in the section and in the settings for services and of the partition.
-func Load(root string) (*Config, error) { return load(hostfs.FS(root), kubeletconfig.Load) }
+func Load(root string) (*Config, error) { return load(hostfs.FS(root), nil) }
 
 // LoadWith is Load with a document in place of kubeletconfig.OverridePath. Messages call the
 // document name. It validates a section before the section is in force.
 func LoadWith(root, name string, data []byte) (*Config, error) {
-	return load(hostfs.FS(root), func(node hostfs.FS) (*kubeletconfig.Merged, error) {
-		return kubeletconfig.LoadWith(node, name, data)
-	})
+	return load(hostfs.FS(root), &kubeletconfig.Candidate{Name: name, Data: data})
 }
 
-func load(root hostfs.FS, read func(hostfs.FS) (*kubeletconfig.Merged, error)) (*Config, error) {
+func load(root hostfs.FS, candidate *kubeletconfig.Candidate) (*Config, error) {
 	c := &Config{Kubelet: &kubeletconfig.Merged{}}
 	var err error
 	defer c.nameAll()
 	if c.Off, err = SwitchedOff(root); err != nil || c.Off {
-		c.reserveOnly(root, read)
+		// Reserved slices and nothing else, and no error: with the off switch no broken file is in the
+		// way.
+		var alone Config
+		alone.Kubelet, _ = kubeletconfig.LoadWith(root, candidate)
+		_ = alone.reserve(root)
+		c.Reserved, c.Warnings = alone.Reserved, alone.Warnings
 		return c, err
 	}
-	c.Kubelet, err = read(root)
+	c.Kubelet, err = kubeletconfig.LoadWith(root, candidate)
 	c.Warnings = slices.Concat(c.Kubelet.Warnings, strangers(c.Kubelet))
 	if reserveErr := c.reserve(root); err == nil {
 		err = reserveErr
@@ -152,27 +155,13 @@ func load(root hostfs.FS, read func(hostfs.FS) (*kubeletconfig.Merged, error)) (
 	if err != nil {
 		return c, err
 	}
-	services, err := newServices(c.Kubelet.Services)
-	settings, settingsErr := newPartitionSettings(c.Kubelet.Partition)
-	if err = errors.Join(c.partition(root), err, settingsErr, checkHost(c.Kubelet.Host)); err != nil {
+	err = c.partition(root)
+	if err = errors.Join(err, c.settings(root)); err != nil {
 		//guard: one broken section refuses all of them
 		c.Partitions, c.Workloads = nil, nil // never a part of the units
 		return c, err
 	}
-	c.Services = services
-	c.placeServices()
-	c.placeHost()
-	c.placeFloors(root, settings)
 	return c, nil
-}
-
-// reserveOnly finds the reserved slices and nothing else. It ignores errors: with the off switch no
-// broken file is in the way.
-func (c *Config) reserveOnly(root hostfs.FS, read func(hostfs.FS) (*kubeletconfig.Merged, error)) {
-	var alone Config
-	alone.Kubelet, _ = read(root)
-	_ = alone.reserve(root)
-	c.Reserved, c.Warnings = alone.Reserved, alone.Warnings
 }
 
 // partition reads the sections, and the facts of the node that they are validated against.

@@ -16,7 +16,7 @@ func TestLoadWith(t *testing.T) {
 	}
 	section := golden.KubeletHead + "systemPartition: {memoryLimit: 512Mi, namespaces: [kube-system]}\n"
 	config, err := LoadWith(root, "mine.yaml", []byte(section))
-	if err != nil || config.System() == nil || config.System().MemoryLimit != 512<<20 {
+	if err != nil || config.System() == nil || config.System().Limit != 512<<20 {
 		t.Errorf("%+v, %v; want a partition of 512Mi", config.Partitions, err)
 	}
 	if config, err = Load(root); err != nil || config.sections != nil {

@@ -4,44 +4,8 @@ import (
 	"errors"
 	"slices"
 
-	"k8s.io/utils/cpuset"
-
-	"nodepartition/internal/hostfs"
 	"nodepartition/internal/kubeletconfig"
-	"nodepartition/internal/meminfo"
 )
-
-// Size is the size of a node that sections are validated for. It need not be the node that runs us.
-// The zero value is a node of which nothing is known: what depends on its size is not validated.
-type Size struct {
-	// MemoryBytes is the memory of the node.
-	MemoryBytes int64
-	// BootBytes is the memory that a share is of (BootMemory). 0 means MemoryBytes.
-	BootBytes int64
-	// CPUs holds the CPUs of the node.
-	CPUs cpuset.CPUSet
-}
-
-// SizeOf returns the size of the node at root.
-func SizeOf(root hostfs.FS) (Size, error) {
-	var s Size
-	var err error
-	if s.MemoryBytes, err = meminfo.Total(root); err != nil {
-		return s, err
-	}
-	if s.BootBytes, err = BootMemory(root); err != nil {
-		return s, err
-	}
-	s.CPUs, err = readCPUs(root, onlinePath)
-	return s, err
-}
-
-// node returns the facts of a node of this size, which has all that a partition needs.
-func (s Size) node() *node {
-	return &node{
-		controllers: neededControllers(), memoryBytes: s.MemoryBytes, bootBytes: s.BootBytes, present: s.CPUs, online: s.CPUs,
-	}
-}
 
 // Draft returns the partitions and types of a configuration for a node of a size. It compares the
 // sections with none of the kubelet's own settings. With an error, which joins one error for each

@@ -31,7 +31,7 @@ func TestDraft(t *testing.T) {
 		t.Fatalf("%+v, %v", c, err)
 	}
 	warnings := c.Warnings
-	if p := c.Partitions[0]; p.MemoryLimit != 4<<30 || !p.CPUs.Equals(cpuset.New(0, 1)) || !slices.Equal(p.Namespaces, []string{"kube-system"}) {
+	if p := c.Partitions[0]; p.Limit != 4<<30 || !p.CPUs.Equals(cpuset.New(0, 1)) || !slices.Equal(p.Namespaces, []string{"kube-system"}) {
 		t.Fatalf("%+v, %v", p, err)
 	}
 	if len(warnings) != 1 || !strings.Contains(warnings[0], "ignoring; known are ") {
@@ -44,7 +44,7 @@ func TestDraft(t *testing.T) {
 	k.System.JSON = json.RawMessage(`{"memoryLimit":"8Gi","cpuset":"3-4","namespaces":["kube-system"]}`)
 	c, err = Draft(k, Size{MemoryBytes: memory, CPUs: cpus})
 	list := c.Partitions
-	if len(Problems(err)) != 2 || len(list) != 1 || list[0].MemoryLimit != 8<<30 || !list[0].CPUs.IsEmpty() {
+	if len(Problems(err)) != 2 || len(list) != 1 || list[0].Limit != 8<<30 || !list[0].CPUs.IsEmpty() {
 		t.Errorf("%+v, %v", list, err)
 	}
 	k.System.JSON = json.RawMessage(`[]`)

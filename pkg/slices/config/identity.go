@@ -1,7 +1,6 @@
 package config
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -15,19 +14,22 @@ import (
 // have no part in it, because they may change between two readings, and neither has the file that a
 // section is in: "partition-monitor keep" moves it.
 func (c *Config) Identity() string {
-	settings := c.Kubelet.Partition
-	settings.Watch = "" // how an edit is noticed, and nothing to apply
+	settings := map[string]string{}
+	for _, key := range kubeletconfig.SettingKeys() {
+		// How an edit is noticed is nothing to apply.
+		if value := c.Kubelet.Settings[key]; value != "" && key != kubeletconfig.WatchKey {
+			settings[key] = value
+		}
+	}
 	// The fields are maps, strings and booleans, which JSON can always express. It sorts the keys.
 	text, _ := json.Marshal(struct {
 		Off, Gate bool
 		Section   section
-		Partition kubeletconfig.PartitionSettings
-		Services  kubeletconfig.ServiceSettings
 		Workloads sections
-		Host      kubeletconfig.HostSettings
+		Settings  map[string]string
 	}{
 		c.Off, c.Kubelet.Kubelet.FeatureGates[Gate], c.sections[unitname.System],
-		settings, c.Kubelet.Services, c.sections.workloads(), c.Kubelet.Host,
+		c.sections.workloads(), settings,
 	})
 	digest := sha256.Sum256(text)
 	return hex.EncodeToString(digest[:])
@@ -47,18 +49,7 @@ func (c *Config) SectionDigest() string {
 	if digest := c.Kubelet.OverrideDigest(); digest != "" {
 		return digest
 	}
-	digest := sha256.Sum256(c.sections.canonical())
+	text, _ := json.Marshal(c.sections) // maps of merged JSON, whose keys are sorted
+	digest := sha256.Sum256(text)
 	return hex.EncodeToString(digest[:])
-}
-
-// canonical returns the sections as JSON with sorted keys at each level.
-func (s sections) canonical() []byte {
-	text, _ := json.Marshal(s) // maps of JSON
-	var values any
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.UseNumber() // a number stays as it is written
-	if decoder.Decode(&values) == nil {
-		text, _ = json.Marshal(values)
-	}
-	return text
 }

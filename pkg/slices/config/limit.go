@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -32,15 +33,35 @@ type Share struct {
 	Text string
 	// OfBytes is the memory that it is a share of, in bytes: see BootMemory. It is 0 if the size of
 	// the node is not known.
-	OfBytes int64
+	OfBytes uint64
 	// MinBytes and MaxBytes are memoryLimitMin and memoryLimitMax; 0 for none.
-	MinBytes, MaxBytes int64
+	MinBytes, MaxBytes uint64
 	// Bound is the field of the two that counts in place of the percentage; empty if neither does.
 	Bound string
 }
 
+// String says what the limit comes to, such as "12% of 8388608000 bytes, by memoryLimitMin".
+func (s *Share) String() string {
+	text := fmt.Sprintf("%s of %d bytes", s.Text, s.OfBytes)
+	if s.Bound != "" {
+		text += ", by " + s.Bound
+	}
+	return text
+}
+
+// ShareBytes returns the memory that the shares of the configuration are of, in bytes; 0 if it has
+// none.
+func (c *Config) ShareBytes() uint64 {
+	for i := range c.Partitions {
+		if s := c.Partitions[i].Share; s != nil {
+			return s.OfBytes
+		}
+	}
+	return 0
+}
+
 // memoryLimit reads the limit, and the share that it is computed from; nil if it is a quantity.
-func (c *checker) memoryLimit() (int64, *Share) {
+func (c *checker) memoryLimit() (uint64, *Share) {
 	raw := c.section[limitField]
 	if number, ok := percentage(raw); ok {
 		return c.share(raw, number)
@@ -50,17 +71,20 @@ func (c *checker) memoryLimit() (int64, *Share) {
 		return 0, nil
 	}
 	limit := c.limitBytes(limitField)
-	if memory := c.node.memoryBytes; memory > 0 && limit >= memory {
+	if memory := c.node.MemoryBytes; memory > 0 && limit >= memory {
 		c.notBelow(limitField, memory)
 	}
 	return limit, nil
 }
 
-// limitBytes reads a field with a limit in bytes, or a bound of one; 0 for one with a problem. A
-// limit in which no process starts, or a small number without a unit, is a mistake: applied, it
-// would end each member.
-func (c *checker) limitBytes(field string) int64 {
+// limitBytes reads a field with a limit in bytes, or a bound of one; 0 without one, and for one
+// with a problem. A limit in which no process starts, or a small number without a unit, is a
+// mistake: applied, it would end each member.
+func (c *checker) limitBytes(field string) uint64 {
 	raw := c.section[field]
+	if raw == nil {
+		return 0
+	}
 	limit, err := parseBytes(raw, 1)
 	text := strings.Trim(string(raw), `"`)
 	number := strings.TrimRight(text, "KMGTPEik")
@@ -92,7 +116,7 @@ func likely(number string) string {
 }
 
 // notBelow reports a field by which the partition may have all of the memory.
-func (c *checker) notBelow(field string, memory int64) {
+func (c *checker) notBelow(field string, memory uint64) {
 	c.bad(
 		field, shown(c.section[field]),
 		"is not below the node's memory of %d bytes; want less, so that something is left for the other pods", memory,
@@ -123,22 +147,22 @@ func parsePercent(number string, bits int, want string) (float64, error) {
 
 // shareOf returns a percentage of memory in whole mebibytes, rounded down. It first rounds to whole
 // bytes: 12 % of 3200 MiB are 384 MiB, whatever the error of the fraction is.
-func shareOf(memory int64, percent float64) int64 {
+func shareOf(memory uint64, percent float64) uint64 {
 	//guard: a share is exact whatever its fraction is in binary
-	return int64(math.Round(float64(memory)*percent/100)) / shareUnit * shareUnit
+	return uint64(math.Round(float64(memory)*percent/100)) / shareUnit * shareUnit
 }
 
 // Percentage returns the least percentage of the memory, in steps of a hundredth, that comes to
 // bytes or more. It reports false if there is none below 100 %.
-func (s *Share) Percentage(bytes int64) (text string, ok bool) {
-	return leastPercentage(s.OfBytes, bytes, func(percent float64) int64 { return shareOf(s.OfBytes, percent) })
+func (s *Share) Percentage(bytes uint64) (text string, ok bool) {
+	return leastPercentage(s.OfBytes, bytes, func(percent float64) uint64 { return shareOf(s.OfBytes, percent) })
 }
 
 // leastPercentage returns the least percentage of a whole, in steps of a hundredth, that comes to
 // bytes or more by the function of. It reports false if there is none below 100 %.
-func leastPercentage(whole, bytes int64, of func(percent float64) int64) (text string, ok bool) {
+func leastPercentage(whole, bytes uint64, of func(percent float64) uint64) (text string, ok bool) {
 	const steps = 100 // in a percent
-	if whole <= 0 {
+	if whole == 0 {
 		return "", false
 	}
 	step := math.Floor(float64(bytes) * 100 * steps / float64(whole))
@@ -152,7 +176,7 @@ func leastPercentage(whole, bytes int64, of func(percent float64) int64) (text s
 
 // share reads a limit that is a percentage, and its bounds. It returns 0 for a limit with a
 // problem.
-func (c *checker) share(raw json.RawMessage, number string) (int64, *Share) {
+func (c *checker) share(raw json.RawMessage, number string) (uint64, *Share) {
 	const want = "want a percentage of the node's memory such as 12%, or a quantity such as 4Gi"
 	if !c.mayShare() {
 		c.elsewhere(limitField, "is a share of the node's memory")
@@ -164,7 +188,7 @@ func (c *checker) share(raw json.RawMessage, number string) (int64, *Share) {
 		c.bad(limitField, shown(raw), "%v", err)
 	}
 	s := &Share{
-		Text: number + "%", OfBytes: c.node.boot(), MinBytes: c.bound(limitMinField), MaxBytes: c.bound(limitMaxField),
+		Text: number + "%", OfBytes: c.node.boot(), MinBytes: c.limitBytes(limitMinField), MaxBytes: c.limitBytes(limitMaxField),
 	}
 	crossed := s.MaxBytes > 0 && s.MinBytes > s.MaxBytes
 	if crossed {
@@ -174,36 +198,25 @@ func (c *checker) share(raw json.RawMessage, number string) (int64, *Share) {
 	if err != nil || crossed {
 		return 0, s
 	}
-	memory := s.OfBytes
-	if memory == 0 {
-		memory = anySize
+	limit := shareOf(cmp.Or(s.OfBytes, anySize), percent)
+	switch {
+	case limit < s.MinBytes:
+		limit, s.Bound = s.MinBytes, limitMinField
+	case s.MaxBytes > 0 && limit > s.MaxBytes:
+		limit, s.Bound = s.MaxBytes, limitMaxField
 	}
-	limit := s.within(shareOf(memory, percent))
 	c.judgeShare(limit, s)
 	return limit, s
 }
 
-// within returns a limit within the bounds, and keeps which of them counts.
-func (s *Share) within(limit int64) int64 {
-	switch {
-	case limit < s.MinBytes:
-		s.Bound = limitMinField
-		return s.MinBytes
-	case s.MaxBytes > 0 && limit > s.MaxBytes:
-		s.Bound = limitMaxField
-		return s.MaxBytes
-	}
-	return limit
-}
-
 // judgeShare compares the limit that a share has come to with the memory of the node.
-func (c *checker) judgeShare(limit int64, s *Share) {
+func (c *checker) judgeShare(limit uint64, s *Share) {
 	if s.OfBytes == 0 {
 		return
 	}
 	// Memory that was taken away since the boot counts from the next one. Memory that was added is
 	// there for a bound.
-	memory := max(s.OfBytes, c.node.memoryBytes)
+	memory := max(s.OfBytes, c.node.MemoryBytes)
 	switch {
 	case limit >= memory:
 		c.notBelow(cmp.Or(s.Bound, limitField), memory)
@@ -214,14 +227,6 @@ func (c *checker) judgeShare(limit int64, s *Share) {
 		c.warn(limitField, "%s of the node's memory, %d bytes, is less than %d MiB, %s will hardly start in it; want more, or %s",
 			quote(s.Text), limit, smallLimit>>20, c.pods(), limitMinField)
 	}
-}
-
-// bound reads a bound of a share; 0 for none, and for one with a problem.
-func (c *checker) bound(field string) int64 {
-	if c.section[field] == nil {
-		return 0
-	}
-	return c.limitBytes(field)
 }
 
 // boundsAlone reports bounds without a share. They would bound nothing, and who writes one expects

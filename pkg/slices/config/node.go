@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -32,19 +33,45 @@ type node struct {
 	// controllers lists the controllers of the unified cgroup hierarchy; nil if cgroup v2 is not
 	// mounted.
 	controllers []string
-	// memoryBytes is the size of the memory (meminfo.Total), and bootBytes the one that a share is of
-	// (BootMemory). 0 means that it is not known, or that the two are equal.
-	memoryBytes, bootBytes int64
-	// present holds the CPUs that the node has, online the CPUs that run. They are empty if they are
-	// not known.
-	present, online cpuset.CPUSet
+	// Size is the size of the node. Its CPUs are those that run.
+	Size
+	// present holds the CPUs that the node has. They are empty if they are not known.
+	present cpuset.CPUSet
 }
 
+// Size is the size of a node that sections are validated for. It need not be the node that runs us.
+// The zero value is a node of which nothing is known: what depends on its size is not validated.
+type Size struct {
+	// MemoryBytes is the memory of the node (meminfo.Total).
+	MemoryBytes uint64
+	// BootBytes is the memory that a share is of (BootMemory). 0 means MemoryBytes.
+	BootBytes uint64
+	// CPUs holds the CPUs of the node.
+	CPUs cpuset.CPUSet
+}
+
+// SizeOf returns the size of the node at root.
+func SizeOf(root hostfs.FS) (s Size, err error) {
+	memory, err := meminfo.Total(root)
+	if err != nil {
+		return s, err
+	}
+	s.MemoryBytes = uint64(memory)
+	if s.BootBytes, err = BootMemory(root); err != nil {
+		return s, err
+	}
+	s.CPUs, err = readCPUs(root, onlinePath)
+	return s, err
+}
+
+// node returns the facts of a node of this size, which has all that a partition needs.
+func (s Size) node() *node { return &node{controllers: neededControllers(), Size: s, present: s.CPUs} }
+
 // boot returns the memory that a share is of, in bytes; 0 if it is not known.
-func (n *node) boot() int64 { return cmp.Or(n.bootBytes, n.memoryBytes) }
+func (s Size) boot() uint64 { return cmp.Or(s.BootBytes, s.MemoryBytes) }
 
 // knowsCPUs reports whether the CPUs of the node are known.
-func (n *node) knowsCPUs() bool { return !n.online.IsEmpty() }
+func (n *node) knowsCPUs() bool { return !n.CPUs.IsEmpty() }
 
 // readNode reads the facts below root.
 func readNode(root hostfs.FS) (*node, error) {
@@ -53,19 +80,39 @@ func readNode(root hostfs.FS) (*node, error) {
 	if n.controllers, err = readControllers(root); err != nil {
 		return nil, err
 	}
-	if n.memoryBytes, err = meminfo.Total(root); err != nil {
+	if n.Size, err = SizeOf(root); err != nil {
 		return nil, err
 	}
-	if n.bootBytes, err = BootMemory(root); err != nil {
-		return nil, err
+	n.present, err = readCPUs(root, presentPath)
+	return n, err
+}
+
+// MemoryFile holds BootedMemory of this boot. The generator writes it with the first units that
+// have a share, and a reboot removes it, like everything in /run.
+const MemoryFile = StateDir + "/memory.json"
+
+// BootedMemory is the content of MemoryFile.
+type BootedMemory struct {
+	// TotalBytes is the memory of the node, as meminfo.Total returned it.
+	TotalBytes uint64 `json:"totalBytes"`
+}
+
+// BootMemory returns the memory in bytes that a share of the node at root is of: the memory that
+// the node had when a share was first applied in this boot, or the memory of now before that. A
+// kernel that is given memory, or returns some to a hypervisor, changes MemTotal while it runs, and
+// a reload of systemd for another reason must not change a limit by that.
+//
+// A file that cannot be read counts as missing: the generator then writes it again.
+func BootMemory(root hostfs.FS) (uint64, error) {
+	if data, err := root.ReadFile(MemoryFile, maxFactBytes); err == nil {
+		var kept BootedMemory
+		//guard: memory that was added counts from the next boot
+		if json.Unmarshal(data, &kept) == nil && kept.TotalBytes > 0 {
+			return kept.TotalBytes, nil
+		}
 	}
-	if n.present, err = readCPUs(root, presentPath); err != nil {
-		return nil, err
-	}
-	if n.online, err = readCPUs(root, onlinePath); err != nil {
-		return nil, err
-	}
-	return n, nil
+	memory, err := meminfo.Total(root)
+	return uint64(memory), err
 }
 
 // PresentCPUs returns the CPUs that the node has, online or not.
@@ -99,6 +146,6 @@ func readCPUs(root hostfs.FS, name string) (cpuset.CPUSet, error) {
 // statErrorBytes returns twice the number of bytes that memory.stat may leave out. The kernel adds
 // up its counts when 64 pages of each CPU have changed (memcg_vmstats_needs_flush, mm/memcontrol.c,
 // since 6.8). With 64 CPUs and pages of 4 KiB the result is 32 MiB.
-func (n *node) statErrorBytes() int64 {
-	return 2 * 64 * int64(n.online.Size()) * int64(os.Getpagesize())
+func (n *node) statErrorBytes() uint64 {
+	return 2 * 64 * uint64(n.CPUs.Size()) * uint64(os.Getpagesize())
 }

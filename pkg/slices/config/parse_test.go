@@ -10,7 +10,7 @@ import (
 func TestParseBytes(t *testing.T) {
 	for _, test := range []struct {
 		raw  string
-		want int64
+		want uint64
 		err  string
 	}{
 		{`"4Gi"`, 4 << 30, ""},
@@ -52,86 +52,93 @@ func TestParseBytes(t *testing.T) {
 }
 
 func TestParseThreshold(t *testing.T) {
-	const limit = 1 << 30
 	for _, test := range []struct {
-		raw  string
-		want Threshold
-		err  string
+		raw     string
+		bytes   uint64
+		percent float64
+		err     string
 	}{
-		{`"100Mi"`, Threshold{Bytes: 100 << 20}, ""},
-		{`"5%"`, Threshold{Percent: 5}, ""},
-		{`"0.5%"`, Threshold{Percent: 0.5}, ""},
-		{`"0%"`, Threshold{Never: true}, ""},
-		{`"100%"`, Threshold{Never: true}, ""},
-		{`"0.0%"`, Threshold{}, "between"},
-		{`"-5%"`, Threshold{}, "between"},
-		{`"100.5%"`, Threshold{}, "between"},
-		{`"NaN%"`, Threshold{}, "not a percentage"},
-		{`"Inf%"`, Threshold{}, "not a percentage"},
-		{`"1e1%"`, Threshold{}, "not a percentage"},
-		{`"0x1p3%"`, Threshold{}, "not a percentage"},
-		{`"%"`, Threshold{}, "not a percentage"},
-		{`"5%%"`, Threshold{}, "not a percentage"},
-		{`"1Gi"`, Threshold{}, "not below memoryLimit"},
-		{`"0"`, Threshold{}, "above zero"},
-		{`5`, Threshold{}, "not a string"},
-		{`null`, Threshold{}, "not a quantity"},
+		{`"100Mi"`, 100 << 20, 0, ""},
+		{`"5%"`, 0, 5, ""},
+		{`"0.5%"`, 0, 0.5, ""},
+		{`"0%"`, 0, 0, ""},
+		{`"100%"`, 0, 0, ""},
+		{`"0.0%"`, 0, 0, "between"},
+		{`"-5%"`, 0, 0, "between"},
+		{`"100.5%"`, 0, 0, "between"},
+		{`"NaN%"`, 0, 0, "not a percentage"},
+		{`"Inf%"`, 0, 0, "not a percentage"},
+		{`"1e1%"`, 0, 0, "not a percentage"},
+		{`"0x1p3%"`, 0, 0, "not a percentage"},
+		{`"%"`, 0, 0, "not a percentage"},
+		{`"5%%"`, 0, 0, "not a percentage"},
+		{`"0"`, 0, 0, "above zero"},
+		{`5`, 0, 0, "not a string"},
+		{`null`, 0, 0, "not a quantity"},
 	} {
-		got, err := parseThreshold(json.RawMessage(test.raw), limit)
-		if got != test.want || !matches(err, test.err) {
-			t.Errorf("parseThreshold(%s): %+v, %v; want %+v, %q", test.raw, got, err, test.want, test.err)
+		got, err := parseThreshold(json.RawMessage(test.raw))
+		if !matches(err, test.err) || err == nil && (got.bytes != test.bytes || got.percent != test.percent || got.text != test.raw) {
+			t.Errorf("parseThreshold(%s): %+v, %v; want %d, %g, %q", test.raw, got, err, test.bytes, test.percent, test.err)
 		}
 	}
 }
 
-func TestThresholdOf(t *testing.T) {
+// TestAt: percentages and the default follow the limit.
+func TestAt(t *testing.T) {
 	const mi, gi = 1 << 20, 1 << 30
 	for _, test := range []struct {
-		threshold   Threshold
-		limit, want int64
-		ok          bool
+		hard        amount
+		limit, want uint64
 	}{
-		{Threshold{}, 4 * gi, 214748368, true}, // 5 % in 32 bits, as the kubelet computes it
-		{Threshold{}, 640 * mi, 33554432, true},
-		{Threshold{}, 641 * mi, 33606861, true},
-		{Threshold{}, 64 * mi, 32 * mi, true},
-		{Threshold{}, 40 * mi, 20 * mi, true},
-		{Threshold{}, 32 * mi, 16 * mi, true},
-		{Threshold{}, 1, 0, true},
-		{Threshold{Bytes: 100 * mi}, gi, 100 * mi, true},
-		{Threshold{Percent: 10}, gi, 107374184, true},
-		{Threshold{Percent: 10}, 1000, 100, true},
-		{Threshold{Percent: 0.5}, 1999, 9, true},
-		{Threshold{Percent: 50}, 1 << 62, 1 << 61, true},
-		{Threshold{Percent: 1}, 10, 0, true},
-		{Threshold{Never: true}, gi, 0, false},
+		{amount{}, 4 * gi, 214748368}, // 5 % in 32 bits, as the kubelet computes it
+		{amount{}, 640 * mi, 33554432},
+		{amount{}, 641 * mi, 33606861},
+		{amount{}, 64 * mi, 32 * mi},
+		{amount{}, 40 * mi, 20 * mi},
+		{amount{}, 32 * mi, 16 * mi},
+		{amount{}, 1, 0},
+		{amount{bytes: 100 * mi, text: "a"}, gi, 100 * mi},
+		{amount{percent: 10, text: "a"}, gi, 107374184},
+		{amount{percent: 10, text: "a"}, 1000, 100},
+		{amount{percent: 0.5, text: "a"}, 1999, 9},
+		{amount{percent: 50, text: "a"}, 1 << 62, 1 << 61},
+		{amount{percent: 1, text: "a"}, 10, 0},
+		{amount{text: "a"}, gi, 0},
 	} {
-		if got, ok := test.threshold.Of(test.limit); got != test.want || ok != test.ok {
-			t.Errorf("%+v of %d: %d, %v; want %d, %v", test.threshold, test.limit, got, ok, test.want, test.ok)
+		p := Partition{amounts: amounts{hard: test.hard, soft: amount{percent: 50}}}
+		if got := p.At(test.limit); got.Hard != test.want || got.Limit != test.limit || got.Soft != test.limit/2 {
+			t.Errorf("%+v of %d: %+v; want %d", test.hard, test.limit, got, test.want)
 		}
+	}
+	if got := DefaultThreshold(gi, 64*mi); got != 64*mi {
+		t.Errorf("%d with an error of 64 MiB", got)
+	}
+	if got := DefaultThreshold(100*mi, 64*mi); got != 50*mi {
+		t.Errorf("%d of 100 MiB with an error of 64 MiB", got)
 	}
 }
 
 func TestParseAmountZero(t *testing.T) {
 	for _, test := range []struct {
-		raw  string
-		want amount
-		err  string
+		raw     string
+		bytes   uint64
+		percent float64
+		err     string
 	}{
-		{`"0"`, amount{}, ""},
-		{`0`, amount{}, ""},
-		{`"0Mi"`, amount{}, ""},
-		{`"1Mi"`, amount{bytes: 1 << 20}, ""},
-		{`"2%"`, amount{percent: 2}, ""},
-		{`"-1"`, amount{}, "must not be negative"},
-		{`"0%"`, amount{}, "between"},
-		{`"1e-50%"`, amount{}, "not a percentage"},
-		{`"100%"`, amount{}, "between"},
-		{`{}`, amount{}, "not a quantity"},
+		{`"0"`, 0, 0, ""},
+		{`0`, 0, 0, ""},
+		{`"0Mi"`, 0, 0, ""},
+		{`"1Mi"`, 1 << 20, 0, ""},
+		{`"2%"`, 0, 2, ""},
+		{`"-1"`, 0, 0, "must not be negative"},
+		{`"0%"`, 0, 0, "between"},
+		{`"1e-50%"`, 0, 0, "not a percentage"},
+		{`"100%"`, 0, 0, "between"},
+		{`{}`, 0, 0, "not a quantity"},
 	} {
 		got, err := parseAmount(json.RawMessage(test.raw), 0, "")
-		if got != test.want || !matches(err, test.err) {
-			t.Errorf("parseAmount(%s): %+v, %v; want %+v, %q", test.raw, got, err, test.want, test.err)
+		if got.bytes != test.bytes || got.percent != test.percent || !matches(err, test.err) {
+			t.Errorf("parseAmount(%s): %+v, %v; want %d, %g, %q", test.raw, got, err, test.bytes, test.percent, test.err)
 		}
 	}
 }

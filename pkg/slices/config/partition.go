@@ -5,24 +5,28 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"k8s.io/utils/cpuset"
 
+	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/kubeletconfig"
 	"nodepartition/internal/oneline"
 	"nodepartition/internal/quantity"
+	"nodepartition/internal/thresholds"
 	"nodepartition/internal/unitname"
 )
 
 // Partition is a partition to make: a valid section, and the settings outside of it.
 type Partition struct {
 	Name unitname.PartitionName
-	PartitionSettings
-	// MemoryLimit is in bytes. 0 means no limit: the partition only sets CPU weights and reports
-	// usage, and nothing is limited or evicted.
-	MemoryLimit int64
-	// Share has the percentage that MemoryLimit was computed from; nil for a quantity in the file.
+	// Protection is the protected memory of the partition.
+	Protection cgroupfs.Protection
+	// SwapMax bounds the swap space that the partition may use, in bytes; nil for no bound.
+	SwapMax *uint64
+	// Thresholds holds the limit and the thresholds of eviction, in bytes. Without a limit the
+	// partition only sets CPU weights and reports usage, and nothing is limited or evicted.
+	thresholds.Thresholds
+	// Share has the percentage that Limit was computed from; nil for a quantity in the file.
 	Share *Share
 	// CPUs holds the CPUs the partition may run on; empty means all.
 	CPUs cpuset.CPUSet
@@ -33,26 +37,11 @@ type Partition struct {
 	// Namespaces lists the namespaces whose pods are members. It has no duplicates, and no namespace
 	// of another partition. The system partition has at least one.
 	Namespaces []string
-	// MemoryHigh is in bytes and below MemoryLimit. Above it the kernel slows the partition down. 0
-	// means none.
-	MemoryHigh int64
-	// Eviction is the threshold of evictionHard.
-	Eviction Threshold
-	// EvictionSoft is the threshold of evictionSoft with its evictionSoftGracePeriod; nil for none.
-	EvictionSoft *SoftThreshold
-	// MaxPodGracePeriod is evictionMaxPodGracePeriod, the upper bound on a pod's grace period when
-	// EvictionSoft is met. 0 means no grace period, as for the kubelet. nil means that the field is
-	// missing and that the pod's own grace period counts.
-	MaxPodGracePeriod *time.Duration
-	// MinimumReclaim is evictionMinimumReclaim in bytes. Evictions go on until that much more than a
-	// threshold is available.
-	MinimumReclaim int64
-}
+	// MemoryHigh is in bytes and below Limit. Above it the kernel slows the partition down. 0 means
+	// none.
+	MemoryHigh uint64
 
-// isSized reports whether the size of the node is known, as far as the limit depends on it.
-func (p *Partition) isSized() bool {
-	//guard: a share of unknown memory gets no remark on its size
-	return p.Share == nil || p.Share.OfBytes > 0
+	amounts amounts
 }
 
 // IsSystem reports whether it is the system partition of KEP-5894.
@@ -64,6 +53,8 @@ const (
 	// leastLimit is the limit below which no process starts, and smallLimit the one below which no
 	// partition works: the smallest kube-system, a CNI agent and kube-proxy, takes more.
 	leastLimit, smallLimit = 1 << 20, 64 << 20
+	// notBool is what is wrong with a field that has one of two values.
+	notBool = "is not true or false"
 	// maxNamespaces bounds the number of messages about namespaces. A cluster has some ten system
 	// namespaces.
 	maxNamespaces = 1000
@@ -77,9 +68,6 @@ type checker struct {
 	section  section
 	problems problems
 	warnings []string
-	// nodes says which nodes have the limit that amounts are compared with; empty for the one node
-	// that is judged.
-	nodes string
 }
 
 // newPartition validates the section of a partition for the node. With an error, which lists every
@@ -109,21 +97,12 @@ func newRequirements(config *kubeletconfig.Merged, n *node) (warnings []string, 
 func (c *checker) partition() *Partition {
 	p := Partition{Name: c.name, NodeCPUs: c.node.present}
 	p.Namespaces = c.namespaces()
-	p.MemoryLimit, p.Share = c.memoryLimit()
+	p.Limit, p.Share = c.memoryLimit()
 	p.CPUs = c.cpus()
 	p.Exclusive = c.exclusive(p.CPUs)
-	if p.isSized() || p.MemoryLimit <= 0 {
-		c.amounts(&p)
-	} else {
-		c.amountsOfAny(&p)
-	}
+	c.readAmounts(&p)
+	c.resolve(&p)
 	return &p
-}
-
-// amounts reads the fields that are compared with the limit.
-func (c *checker) amounts(p *Partition) {
-	c.eviction(p)
-	p.MemoryHigh = c.memoryHigh(p)
 }
 
 // bad reports a problem in a field of the section, or in an entry of one, such as namespaces[1].
@@ -134,11 +113,19 @@ func (c *checker) bad(field, value, format string, args ...any) {
 
 // warn reports something in a field of the section that leaves the section valid.
 func (c *checker) warn(field, format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
-	if c.nodes != "" && c.nodes != anyLimit {
-		text = c.nodes + ": " + text
+	name, _, _ := strings.Cut(field, "[")
+	c.warnings = append(c.warnings, c.fileWith(name)+": "+SectionPath(c.name)+"."+field+": "+fmt.Sprintf(format, args...))
+}
+
+// read reads a field of the section. It reports false for a value of another type, which is a
+// problem. Where the field is absent the value stays.
+func (c *checker) read(field string, value any, why string) bool {
+	raw := c.section[field]
+	if raw == nil || json.Unmarshal(raw, value) == nil {
+		return true
 	}
-	c.warnings = append(c.warnings, c.fileWith(field)+": "+SectionPath(c.name)+"."+field+": "+text)
+	c.bad(field, shown(raw), "%s", why)
+	return false
 }
 
 // fileWith returns the file to change for a field of the section.
@@ -182,36 +169,27 @@ func (c *checker) unknownFields() {
 func neededControllers() []string { return []string{"memory", "cpuset"} }
 
 func (c *checker) cgroups() {
+	unfit := func(format string, args ...any) { c.problems.add(controllersPath, "", "", format, args...) }
 	if c.node.controllers == nil {
-		c.problems.add(
-			controllersPath,
-			"",
-			"",
-			"not there: the node does not run cgroup v2, which the system partition needs; "+
-				"boot with systemd.unified_cgroup_hierarchy=1 or a newer distribution",
-		)
+		unfit("not there: the node does not run cgroup v2, which the system partition needs; " +
+			"boot with systemd.unified_cgroup_hierarchy=1 or a newer distribution")
 		return
 	}
 	for _, need := range neededControllers() {
 		if !slices.Contains(c.node.controllers, need) {
-			c.problems.add(
-				controllersPath,
-				"",
-				"",
-				"the kernel offers no %s controller; remove cgroup_disable=%s from the kernel command line "+
-					"or use a kernel that has it",
-				need,
-				need,
-			)
+			unfit("the kernel offers no %s controller; remove cgroup_disable=%s from the kernel command line "+
+				"or use a kernel that has it", need, need)
 		}
 	}
 }
 
+// badKubelet reports a problem in a field of the kubelet's own settings.
+func (c *checker) badKubelet(field, value, format string, args ...any) {
+	c.problems.add(c.config.FileWith(field), field, value, format, args...)
+}
+
 func (c *checker) kubelet() {
 	k := &c.config.Kubelet
-	bad := func(field, value, format string, args ...any) {
-		c.problems.add(c.config.FileWith(field), field, value, format, args...)
-	}
 	if k.CgroupDriver != "" && k.CgroupDriver != "systemd" {
 		// This need not be a problem. The kubelet follows the runtime's answer where it gets one
 		// (KubeletCgroupDriverFromCRI, GA in 1.34), and no runtime is there yet that we could ask.
@@ -223,10 +201,10 @@ func (c *checker) kubelet() {
 		)
 	}
 	if k.CgroupsPerQOS != nil && !*k.CgroupsPerQOS {
-		bad("cgroupsPerQOS", "false", "without it the kubelet makes no cgroups for pods; want true")
+		c.badKubelet("cgroupsPerQOS", "false", "without it the kubelet makes no cgroups for pods; want true")
 	}
 	if k.CgroupRoot != "" && k.CgroupRoot != "/" {
-		bad("cgroupRoot", quote(k.CgroupRoot), "partitions are below %s at the root; want / or no value", unitname.Default.Slice())
+		c.badKubelet("cgroupRoot", quote(k.CgroupRoot), "partitions are below %s at the root; want / or no value", unitname.Default.Slice())
 	}
 }
 
@@ -242,12 +220,7 @@ func (c *checker) namespaces() []string {
 // namespaceList reads a field with a list of namespaces. It reports false for what is not one. A
 // namespace with a problem stays in the list.
 func (c *checker) namespaceList(field, example string) (list []string, ok bool) {
-	raw := c.section[field]
-	if raw == nil {
-		return nil, true
-	}
-	if err := json.Unmarshal(raw, &list); err != nil {
-		c.bad(field, shown(raw), "is not a list of strings; want e.g. [%s]", example)
+	if !c.read(field, &list, "is not a list of strings; want e.g. ["+example+"]") {
 		return nil, false
 	}
 	if len(list) > maxNamespaces {
@@ -281,48 +254,12 @@ func (c *checker) pods() string {
 	return "pods"
 }
 
-// memoryHigh reads memoryHigh and compares it with the limit and the thresholds, so it runs after
-// those are read.
-func (c *checker) memoryHigh(p *Partition) int64 {
-	const field = "memoryHigh"
-	raw := c.section[field]
-	if raw == nil || p.MemoryLimit <= 0 {
-		return 0
-	}
-	const want = "want a quantity below memoryLimit, such as 3500Mi, or a percentage of it, such as 90%"
-	a, err := parseAmount(raw, 1, want)
-	if err != nil {
-		c.bad(field, shown(raw), "%v", err)
-		return 0
-	}
-	high := a.of(p.MemoryLimit)
-	if high <= 0 || high >= p.MemoryLimit {
-		c.bad(field, shown(raw), "%s", "is not above zero and below memoryLimit; "+want)
-		return 0
-	}
-	// A task above memory.high sleeps for up to two seconds each time it charges memory
-	// (mem_cgroup_handle_over_high, mm/memcontrol.c). That buys time for an eviction that is under
-	// way. If none is, it lasts.
-	if margin, evicts := p.Margin(); evicts && high < p.MemoryLimit-margin {
-		when := fmt.Sprintf("at %d bytes, before a pod is evicted at %d", high, p.MemoryLimit-margin)
-		if c.nodes == anyLimit {
-			when = "before a pod is evicted"
-		}
-		c.warn(field, "%s: the kernel slows the partition down %s; want more, so that it does not stay slow", shown(raw), when)
-	}
-	return high
-}
-
 func (c *checker) cpus() cpuset.CPUSet {
 	const field = "cpuset"
 	none := cpuset.New()
-	raw := c.section[field]
 	var list string
-	if raw != nil {
-		if err := json.Unmarshal(raw, &list); err != nil {
-			c.bad(field, shown(raw), `is not a string; put it in quotes: "0-3,8"`)
-			return none
-		}
+	if !c.read(field, &list, `is not a string; put it in quotes: "0-3,8"`) {
+		return none
 	}
 	if list == "" {
 		if c.config.Kubelet.CPUManagerPolicy == staticPolicy {
@@ -339,16 +276,12 @@ func (c *checker) cpus() cpuset.CPUSet {
 		c.bad(field, quote(list), "%v", err)
 		return none
 	}
-	if !c.node.knowsCPUs() {
-		c.reserved(cpus, list)
-		return cpus
-	}
-	if missing := cpus.Difference(c.node.present); !missing.IsEmpty() {
-		c.bad(field, quote(list), "the node has no CPU %s; want CPUs of %s", missing, c.node.online)
+	if missing := cpus.Difference(c.node.present); c.node.knowsCPUs() && !missing.IsEmpty() {
+		c.bad(field, quote(list), "the node has no CPU %s; want CPUs of %s", missing, c.node.CPUs)
 		return none
 	}
-	if offline := cpus.Difference(c.node.online); !offline.IsEmpty() {
-		c.bad(field, quote(list), "CPU %s is offline; want CPUs of %s", offline, c.node.online)
+	if offline := cpus.Difference(c.node.CPUs); c.node.knowsCPUs() && !offline.IsEmpty() {
+		c.bad(field, quote(list), "CPU %s is offline; want CPUs of %s", offline, c.node.CPUs)
 		return none
 	}
 	c.reserved(cpus, list)
@@ -359,17 +292,10 @@ func (c *checker) cpus() cpuset.CPUSet {
 // when all of them are known.
 func (c *checker) exclusive(cpus cpuset.CPUSet) bool {
 	const field = "exclusive"
-	raw := c.section[field]
-	if raw == nil {
-		return false
-	}
 	var is bool
-	if err := json.Unmarshal(raw, &is); err != nil {
-		c.bad(field, shown(raw), "is not true or false")
-		return false
-	}
+	c.read(field, &is, notBool)
 	if is && cpus.IsEmpty() && !c.problems.about(SectionPath(c.name)+".cpuset") {
-		c.bad(field, shown(raw), "needs a cpuset, from which other pods are kept off")
+		c.bad(field, shown(c.section[field]), "needs a cpuset, from which other pods are kept off")
 	}
 	return is && !cpus.IsEmpty()
 }
@@ -381,19 +307,13 @@ func (c *checker) reserved(cpus cpuset.CPUSet, list string) {
 	k := &c.config.Kubelet
 	if k.ReservedSystemCPUs == "" {
 		if k.CPUManagerPolicy == staticPolicy {
-			c.problems.add(
-				c.config.FileWith(field),
-				field,
-				"",
-				"is missing; with cpuManagerPolicy static it must hold the CPUs of the partition, %s",
-				cpus,
-			)
+			c.badKubelet(field, "", "is missing; with cpuManagerPolicy static it must hold the CPUs of the partition, %s", cpus)
 		}
 		return
 	}
 	reserved, err := quantity.ParseCPUs(k.ReservedSystemCPUs)
 	if err != nil {
-		c.problems.add(c.config.FileWith(field), field, quote(k.ReservedSystemCPUs), "%v", err)
+		c.badKubelet(field, quote(k.ReservedSystemCPUs), "%v", err)
 		return
 	}
 	if outside := cpus.Difference(reserved); !outside.IsEmpty() {

@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/cpuset"
 
 	"nodepartition/internal/kubeletconfig"
+	"nodepartition/internal/thresholds"
 	"nodepartition/internal/unitname"
 )
 
@@ -26,7 +27,8 @@ func planned(t *testing.T, section string, kubelet kubeletconfig.Kubelet) (*Part
 		t.Fatal(err)
 	}
 	n := &node{
-		controllers: []string{"cpuset", "memory"}, memoryBytes: 4 << 30, present: cpuset.New(0, 1, 2, 3), online: cpuset.New(0, 1, 2),
+		controllers: []string{"cpuset", "memory"}, present: cpuset.New(0, 1, 2, 3),
+		Size: Size{MemoryBytes: 4 << 30, CPUs: cpuset.New(0, 1, 2)},
 	}
 	warnings, err := newRequirements(config, n)
 	list, more, sectionErr := newPartitions(config, all, all.names(), n)
@@ -39,11 +41,12 @@ func TestNewPartition(t *testing.T) {
 		"evictionHard": {"memory.available": "64Mi"}, "evictionSoft": {"memory.available": "20%"},
 		"evictionSoftGracePeriod": {"memory.available": "1m30s"}, "evictionMaxPodGracePeriod": 30,
 		"evictionMinimumReclaim": {"memory.available": "16Mi"}}`, kubeletconfig.Kubelet{})
-	half := 30 * time.Second
 	want := &Partition{
-		Name: unitname.First, MemoryLimit: 1 << 30, MemoryHigh: 966367616, CPUs: cpuset.New(0, 1), NodeCPUs: cpuset.New(0, 1, 2, 3), Namespaces: []string{"a", "b"},
-		Eviction: Threshold{Bytes: 64 << 20}, EvictionSoft: &SoftThreshold{Threshold{Percent: 20}, 90 * time.Second},
-		MaxPodGracePeriod: &half, MinimumReclaim: 16 << 20,
+		Name: unitname.First, MemoryHigh: 966367616, CPUs: cpuset.New(0, 1), NodeCPUs: cpuset.New(0, 1, 2, 3), Namespaces: []string{"a", "b"},
+		Thresholds: thresholds.Thresholds{
+			Limit: 1 << 30, Hard: 64 << 20, Soft: 214748368, SoftGrace: 90 * time.Second, MaxPodGrace: 30 * time.Second, MinimumReclaim: 16 << 20,
+		},
+		amounts: got.amounts,
 	}
 	if err != nil || len(warnings) > 0 || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, %q, %v; want %+v", got, warnings, err, want)
@@ -103,17 +106,17 @@ func TestNewPartitionEdges(t *testing.T) {
 		"memoryHigh of zero":               {with(`, "memoryHigh": "0.00000001%"`), none, "is not above zero and below memoryLimit", ""},
 		"memoryHigh where eviction begins": {with(signal("evictionHard", "64Mi") + `, "memoryHigh": "960Mi"`), none, "", ""},
 		"memoryHigh before eviction begins": {
-			with(signal("evictionHard", "64Mi") + `, "memoryHigh": 1006632959`), none, "", "before a pod is evicted at 1006632960",
+			with(signal("evictionHard", "64Mi") + `, "memoryHigh": 1006632959`), none, "", "slows the partition down before a pod is evicted",
 		},
 		"memoryHigh before soft eviction begins": {
-			with(soft("128Mi") + `, "memoryHigh": "895Mi"`), none, "", "before a pod is evicted at 939524096",
+			with(soft("128Mi") + `, "memoryHigh": "895Mi"`), none, "", "slows the partition down before a pod is evicted",
 		},
 		"memoryHigh without eviction": {with(signal("evictionHard", "0%") + `, "memoryHigh": "1Mi"`), none, "", ""},
 
 		"a threshold just below the limit": {with(signal("evictionHard", bytes(gi-1))), none, "", ""},
 		"a threshold equal to the limit":   {with(signal("evictionHard", bytes(gi))), none, "is not below memoryLimit", ""},
 		"soft just above hard":             {with(signal("evictionHard", "64Mi") + soft(bytes(64*mi+1))), none, "", ""},
-		"soft equal to hard":               {with(signal("evictionHard", "64Mi") + soft("64Mi")), none, "", "are not above the 67108864 of evictionHard"},
+		"soft equal to hard":               {with(signal("evictionHard", "64Mi") + soft("64Mi")), none, "", "is not above evictionHard"},
 		"soft without hard":                {with(signal("evictionHard", "0%") + soft("1Mi")), none, "", ""},
 		"soft that is off needs no period": {with(signal("evictionSoft", "100%")), none, "", ""},
 		"an invalid soft threshold needs no period": {
@@ -178,17 +181,13 @@ func TestNewPartitionMaxPodGracePeriod(t *testing.T) {
 	const section = `{"memoryLimit": "1Gi", "namespaces": ["a"], "evictionSoft": {"memory.available": "20%"},
 		"evictionSoftGracePeriod": {"memory.available": "1m"}`
 	for fields, want := range map[string]string{
-		"": "<nil>", `, "evictionMaxPodGracePeriod": null`: "<nil>", `, "evictionMaxPodGracePeriod": 0`: "0s", `, "evictionMaxPodGracePeriod": 7`: "7s",
+		"": "-1ns", `, "evictionMaxPodGracePeriod": null`: "-1ns", `, "evictionMaxPodGracePeriod": 0`: "0s", `, "evictionMaxPodGracePeriod": 7`: "7s",
 	} {
 		p, _, err := planned(t, section+fields+"}", kubeletconfig.Kubelet{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := "<nil>"
-		if p.MaxPodGracePeriod != nil {
-			got = p.MaxPodGracePeriod.String()
-		}
-		if got != want {
+		if got := p.MaxPodGrace.String(); got != want {
 			t.Errorf("%q: %s, want %s", fields, got, want)
 		}
 	}

@@ -23,7 +23,7 @@ func pinnedElsewhere(config *kubeletconfig.Merged, all sections) []string {
 	for _, one := range slices.Sorted(maps.Keys(config.Pinning.CPUs)) {
 		name := unitname.PartitionName(one)
 		section, ok := all[name]
-		if !ok || config.Pinning.Added(one) {
+		if !ok || config.SectionFileWith(SectionPath(name)) == config.Pinning.File {
 			continue
 		}
 		if section.isTypeAlone() {

@@ -65,7 +65,7 @@ func (c *checker) workload(all sections) membership.Workload {
 		c.typeAlone(all)
 	}
 	w.Allowed, _ = c.namespaceList(allowedField, "operators") // several types may have the same
-	c.flag(annotationField, &w.ByNamespace)
+	c.read(annotationField, &w.ByNamespace, notBool)
 	c.advertised(&w, all[w.Partition])
 	if raw := c.section["namespaces"]; len(w.Allowed) == 0 && !w.ByNamespace && (raw == nil || string(raw) == "[]") {
 		c.remark(annotationField, "no namespace has a way in: only static pods can be members")
@@ -84,22 +84,11 @@ func (c *checker) advertised(w *membership.Workload, partition section) {
 		}
 	}
 	w.Advertise = w.CPUs > 0
-	c.flag(advertiseField, &w.Advertise)
+	c.read(advertiseField, &w.Advertise, notBool)
 	if w.Advertise && list == "" {
 		c.warn(advertiseField, "does nothing without a cpuset: the resource is CPU time of the partition's own CPUs")
 	}
 	w.Advertise = w.Advertise && w.CPUs > 0
-}
-
-// flag reads a field that is true or false. Where it is absent the flag stays.
-func (c *checker) flag(field string, flag *bool) {
-	raw := c.section[field]
-	if raw == nil {
-		return
-	}
-	if err := json.Unmarshal(raw, flag); err != nil {
-		c.bad(field, shown(raw), "is not true or false")
-	}
 }
 
 // typeAlone validates a section that makes no partition.

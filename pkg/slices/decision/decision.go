@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io/fs"
 
+	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/hostfs"
 	"nodepartition/internal/membership"
 	"nodepartition/internal/statefile"
@@ -64,16 +65,10 @@ type Partition struct {
 	Exclusive bool   `json:"exclusive,omitempty"`
 	// Eviction has the thresholds of eviction, nil for a partition that is off.
 	Eviction *thresholds.Thresholds `json:"eviction,omitempty"`
-	// Floor is the protected memory of the partition.
-	Floor Floor `json:"floor,omitzero"`
+	// Protection is the protected memory of the partition.
+	Protection cgroupfs.Protection `json:"floor,omitzero"`
 	// Deferral is nil if the units have the configured limit.
 	Deferral *Deferral `json:"deferral,omitempty"`
-}
-
-// Floor is protected memory in bytes: memory.min and memory.low.
-type Floor struct {
-	Min uint64 `json:"min"`
-	Low uint64 `json:"low"`
 }
 
 // Deferral is a configured limit that waits for evictions.
@@ -98,31 +93,13 @@ func New(c *config.Config, deferrals map[unitname.PartitionName]*Deferral, off [
 		p := &c.Partitions[i]
 		d.Partitions = append(d.Partitions, Partition{
 			Name: p.Name, Namespaces: p.Namespaces, CPUs: p.CPUs.String(), Exclusive: p.Exclusive,
-			Eviction: thresholdsOf(p), Floor: Floor{p.Floor.Min, p.Floor.Low}, Deferral: deferrals[p.Name],
+			Eviction: &p.Thresholds, Protection: p.Protection, Deferral: deferrals[p.Name],
 		})
 	}
 	for _, name := range off {
 		d.Partitions = append(d.Partitions, Partition{Name: name, Off: true})
 	}
 	return d
-}
-
-// thresholdsOf returns the thresholds of a partition.
-func thresholdsOf(p *config.Partition) *thresholds.Thresholds {
-	limit := p.MemoryLimit
-	t := thresholds.Thresholds{Limit: uint64(limit), MaxPodGrace: -1, MinimumReclaim: uint64(p.MinimumReclaim)}
-	if p.MaxPodGracePeriod != nil {
-		t.MaxPodGrace = *p.MaxPodGracePeriod
-	}
-	if hard, ok := p.Eviction.Of(limit); ok {
-		t.Hard = uint64(hard)
-	}
-	if p.EvictionSoft != nil {
-		if soft, ok := p.EvictionSoft.Of(limit); ok {
-			t.Soft, t.SoftGrace = uint64(soft), p.EvictionSoft.GracePeriod
-		}
-	}
-	return &t
 }
 
 // Text returns the content of the file.

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/kubeletconfig"
 	"nodepartition/internal/thresholds"
 	"nodepartition/internal/unitname"
@@ -67,14 +68,14 @@ func TestRead(t *testing.T) {
 func TestDecisionText(t *testing.T) {
 	t.Parallel()
 	grace := 20 * time.Second
+	all := thresholds.Thresholds{Limit: 1 << 30, Hard: 100 << 20, Soft: 200 << 20, SoftGrace: time.Minute, MaxPodGrace: grace, MinimumReclaim: 7}
 	want := New(&config.Config{
 		Kubelet: &kubeletconfig.Merged{},
 		Partitions: []config.Partition{{
-			Name: "system", MemoryLimit: 1 << 30, Namespaces: []string{"kube-system"}, MaxPodGracePeriod: &grace, MinimumReclaim: 7,
-			Eviction:          config.Threshold{Bytes: 100 << 20},
-			EvictionSoft:      &config.SoftThreshold{Threshold: config.Threshold{Bytes: 200 << 20}, GracePeriod: time.Minute},
-			PartitionSettings: config.PartitionSettings{Floor: config.Floor{Min: 1 << 20, Low: 2 << 20}},
-		}, {Name: "telemetry", MemoryLimit: 2 << 30, Namespaces: []string{"monitoring"}}},
+			Name: "system", Namespaces: []string{"kube-system"},
+			Thresholds: all,
+			Protection: cgroupfs.Protection{Min: 1 << 20, Low: 2 << 20},
+		}, {Name: "telemetry", Thresholds: thresholds.Thresholds{Limit: 2 << 30}, Namespaces: []string{"monitoring"}}},
 	}, map[unitname.PartitionName]*Deferral{"system": {Limit: 1 << 30, InForce: 1<<64 - 1, Warning: `of "this"`}}, []unitname.PartitionName{"batch"})
 	text, err := want.Text()
 	if err != nil {
@@ -86,15 +87,14 @@ func TestDecisionText(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(*got, want) {
 		t.Errorf("%+v, %v; want %+v", got, err, want)
 	}
-	all := thresholds.Thresholds{Limit: 1 << 30, Hard: 100 << 20, Soft: 200 << 20, SoftGrace: time.Minute, MaxPodGrace: grace, MinimumReclaim: 7}
 	if len(got.Partitions) != 3 || !reflect.DeepEqual(got.Partitions[2], Partition{Name: "batch", Off: true}) {
 		t.Fatalf("%+v; want two partitions, and one that is off", got.Partitions)
 	}
 	system, telemetry := got.Partitions[0], got.Partitions[1]
-	if *system.Eviction != all || system.Floor != (Floor{1 << 20, 2 << 20}) || system.Deferral == nil {
+	if *system.Eviction != all || system.Protection != (cgroupfs.Protection{Min: 1 << 20, Low: 2 << 20}) || system.Deferral == nil {
 		t.Errorf("%+v; want %+v", system, all)
 	}
-	if telemetry.Name != "telemetry" || telemetry.Deferral != nil || telemetry.Eviction.Limit != 2<<30 || telemetry.Floor != (Floor{}) {
+	if telemetry.Name != "telemetry" || telemetry.Deferral != nil || telemetry.Eviction.Limit != 2<<30 || telemetry.Protection != (cgroupfs.Protection{}) {
 		t.Errorf("%+v; want the other partition, without anything of the first", telemetry)
 	}
 }

@@ -89,7 +89,7 @@ func find(root hostfs.FS, c *config.Config, p *config.Partition) *decision.Defer
 		return nil
 	}
 	used, at := s.memory.Used(), c.At(p.Name, "memoryLimit")
-	d := &decision.Deferral{Limit: uint64(p.MemoryLimit), InForce: s.memory.Max}
+	d := &decision.Deferral{Limit: p.Limit, InForce: s.memory.Max}
 	if d.InForce == cgroupfs.Unlimited {
 		d.Warning = fmt.Sprintf(
 			"%s: is not above the %d bytes that the partition uses without page cache: leaving it without a limit "+
@@ -123,10 +123,8 @@ type state struct {
 // swap, and neither does the kubelet. A limit set by an operator stays in force whatever we write,
 // so nothing waits for it.
 func (s state) defers(p *config.Partition) bool {
-	_, evicts := p.Margin()
-	limit := uint64(p.MemoryLimit)
 	//guard: an operator's limit is not deferred
-	return evicts && s.monitor && !s.operator && limit > 0 && limit < s.memory.Max && limit <= s.memory.Used()
+	return p.Nearest() > 0 && s.monitor && !s.operator && p.Limit > 0 && p.Limit < s.memory.Max && p.Limit <= s.memory.Used()
 }
 
 func readState(root hostfs.FS, names unitname.PartitionName) state {

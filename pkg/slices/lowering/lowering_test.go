@@ -5,11 +5,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/hostfs"
 	"nodepartition/internal/kubeletconfig"
+	"nodepartition/internal/thresholds"
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/slices/config"
 	"nodepartition/pkg/slices/decision"
@@ -34,10 +34,10 @@ func put(t *testing.T, path, content string) {
 // can be above the limit in force (memory_max_write).
 func TestStateDefers(t *testing.T) {
 	const mi = 1 << 20
-	lowered := config.Partition{MemoryLimit: 200 * mi}
+	lowered := config.Partition{Thresholds: thresholds.Thresholds{Limit: 200 * mi, Hard: 32 * mi}}
 	never, soft := lowered, lowered
-	never.Eviction.Never = true
-	soft.Eviction.Never, soft.EvictionSoft = true, &config.SoftThreshold{Threshold: config.Threshold{Bytes: mi}, GracePeriod: time.Second}
+	never.Hard = 0
+	soft.Hard, soft.Soft = 0, mi
 	for name, test := range map[string]struct {
 		partition config.Partition
 		memory    memory
@@ -122,7 +122,7 @@ func TestOperatorLimited(t *testing.T) {
 		}
 	}
 	s := state{monitor: true, operator: true, memory: memory{Max: 8 << 30, Current: 6 << 30}}
-	if s.defers(&config.Partition{MemoryLimit: 4 << 30}) {
+	if s.defers(&config.Partition{Thresholds: thresholds.Thresholds{Limit: 4 << 30, Hard: 1}}) {
 		t.Error("it waits for an eviction below the operator's limit")
 	}
 }
@@ -133,7 +133,7 @@ func TestFind(t *testing.T) {
 	const inUse, lower = "6442450944", 4 << 30
 	for name, test := range map[string]struct {
 		max     string
-		limit   int64
+		limit   uint64
 		want    uint64
 		warning string
 	}{
@@ -149,9 +149,9 @@ func TestFind(t *testing.T) {
 		}
 		put(t, filepath.Join(root, monitorCgroup, "cgroup.events"), "populated 1\n")
 		put(t, filepath.Join(root, EvictsFile), "")
-		others := config.Partition{Name: "telemetry", MemoryLimit: 1}
+		others := config.Partition{Name: "telemetry", Thresholds: thresholds.Thresholds{Limit: 1, Hard: 1}}
 		deferrals := Find(root, &config.Config{
-			Kubelet: &kubeletconfig.Merged{}, Partitions: []config.Partition{{Name: names, MemoryLimit: test.limit}, others},
+			Kubelet: &kubeletconfig.Merged{}, Partitions: []config.Partition{{Name: names, Thresholds: thresholds.Thresholds{Limit: test.limit, Hard: 1}}, others},
 		})
 		if deferrals["telemetry"] != nil {
 			t.Errorf("%s: the limit of a partition that does not run waits: %+v", name, deferrals["telemetry"])
