@@ -73,6 +73,20 @@ func (c *cluster) sinks(partition unitname.PartitionName, pods func() []evict.Po
 	return append(sinks, events), events
 }
 
+// follow sets the workload types that are to be advertised.
+func (c *cluster) follow(types []string) {
+	if c != nil {
+		c.marks.Follow(types)
+	}
+}
+
+// kubeletStarted notes that the kubelet may make the Node again.
+func (c *cluster) kubeletStarted() {
+	if c != nil {
+		c.marks.KubeletStarted()
+	}
+}
+
 // invalid records a configuration that was refused.
 func (c *cluster) invalid(what string, err error) {
 	if c != nil && c.recorder != nil {

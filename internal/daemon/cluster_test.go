@@ -185,7 +185,7 @@ func TestClusterNone(t *testing.T) {
 			t.Errorf("%s: something runs", name)
 		}
 		m.cluster.invalid("x", errors.New("y"))
-		m.removeMarks(t.Context())
+		m.cluster.leaveNode(t.Context())
 		if err := m.marked(); err != nil {
 			t.Errorf("%s: the kubelet waits: %v", name, err)
 		}

@@ -4,20 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 
 	"nodepartition/internal/daemon/marks"
-	"nodepartition/internal/node"
 	"nodepartition/internal/unitname"
 )
 
-// newMarks returns what keeps labels and conditions of the Node: those that are asked for.
+// newMarks returns what keeps labels, conditions and resources of the Node: those that are asked
+// for.
 func (m *monitor) newMarks() *marks.Keeper {
 	o := marks.Options{
 		API: m.api, Partition: unitname.First, Stopping: m.isStopping,
 		Version: m.options.Version, Boot: bootID(m.options.Node.Proc),
-		StateFile: m.options.Node.Path(filepath.Join(node.StateDir, "nodestatus.json")),
-		Log:       m.log, Count: m.metrics.MarksWritten,
+		Node: m.options.Node, Log: m.log, Count: m.metrics.MarksWritten,
 	}
 	if m.options.NodeStatus {
 		o.Facts = m.facts
@@ -36,8 +34,8 @@ func (c *cluster) record(ctx context.Context) error {
 	return c.recorder.Run(ctx)
 }
 
-// keepMarks keeps the labels and conditions that are asked for until ctx ends, and removes what an
-// earlier run has written besides.
+// keepMarks keeps what is asked for on the Node until ctx ends, and removes what an earlier run has
+// written besides.
 func (c *cluster) keepMarks(ctx context.Context) error {
 	if c == nil {
 		return nil
@@ -45,10 +43,18 @@ func (c *cluster) keepMarks(ctx context.Context) error {
 	return c.marks.Run(ctx)
 }
 
-// removeMarks removes labels and conditions: there is not a partition of ours any more.
-func (m *monitor) removeMarks(ctx context.Context) {
-	if m.cluster != nil {
-		m.cluster.marks.Remove(ctx)
+// leaveNode removes labels, conditions and resources from the Node: there is not a partition of ours
+// any more. It takes five seconds at most while the API server does not answer. The metrics for
+// node_exporter go at the end.
+func (m *monitor) leaveNode(ctx context.Context) {
+	m.listening.ended.Store(true)
+	m.cluster.leaveNode(ctx)
+}
+
+// leaveNode removes what is kept on the Node.
+func (c *cluster) leaveNode(ctx context.Context) {
+	if c != nil {
+		c.marks.Remove(ctx)
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"nodepartition/internal/daemon/apiserver"
 	"nodepartition/internal/daemon/metrics"
 	"nodepartition/internal/daemon/namespaces"
-	"nodepartition/internal/daemon/resource"
 	"nodepartition/internal/node"
 	"nodepartition/internal/podsapi"
 	"nodepartition/internal/systemd"
@@ -33,7 +32,6 @@ type shared struct {
 	reconciler *podmove.Reconciler
 	api        *apiserver.Reporter
 	namespaces *namespaces.Namespaces
-	resources  *resource.Resources
 	happened   happenings
 }
 

@@ -12,7 +12,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"nodepartition/internal/kubeanswer"
-	"nodepartition/internal/kubewatch"
 )
 
 // Kinds of errors, for errors.Is. An error of no kind belongs to a request that the API server does
@@ -69,7 +68,7 @@ func (c *Client) explain(err error) (hint string, sentinel error) {
 				"another with --kubeconfig",
 			c.kubeconfig,
 		), ErrCredentials
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, kubewatch.ErrLeft):
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, errLeft):
 		return c.pluginHint(), ErrUnreachable
 	case kubeanswer.Away(err):
 		return "", ErrUnreachable
@@ -79,8 +78,8 @@ func (c *Client) explain(err error) (hint string, sentinel error) {
 		return "", ErrGone
 	case apierrors.IsForbidden(err):
 		return fmt.Sprintf(
-			"; the user of %s needs get of pods, patch of pods/status, create and patch of events, for --node-condition "+
-				"and --node-status patch of nodes/status, and for workload types also watch of nodes, as kubelets have it for their node and its pods: grant it, or name another kubeconfig with --kubeconfig",
+			"; the user of %s needs get of pods, patch of pods/status, create and patch of events, and for --node-condition, "+
+				"--node-status and workload types patch of nodes/status, as kubelets have it for their node and its pods: grant it, or name another kubeconfig with --kubeconfig",
 			c.kubeconfig,
 		), ErrForbidden
 	case apierrors.IsUnauthorized(err):

@@ -44,6 +44,12 @@ type Fleet struct {
 	Changed func(kind watch.EventType, object map[string]any)
 }
 
+// event is an event of a watch.
+type event struct {
+	Type   watch.EventType `json:"type"`
+	Object any             `json:"object"`
+}
+
 // change is a change of an object.
 type change struct {
 	version    int

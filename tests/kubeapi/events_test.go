@@ -98,12 +98,12 @@ func eventsAboutNode(c *cluster) {
 // conditions stay, and so does ours when the kubelet writes its own.
 func nodeCondition(c *cluster) {
 	c.node()
-	c.want(c.monitor.ConditionRights(c.t.Context(), node, kubeapi.Pressure), nil)
+	c.want(c.monitor.NodeRights(c.t.Context(), node, false, true), nil)
 	if got, _ := c.ours(); got != nil {
 		c.t.Errorf("%+v after a dry run", got)
 	}
-	c.want(c.monitor.SetMarks(c.t.Context(), node, aCondition(kubeapi.Pressure, v1.ConditionTrue)), nil)
-	c.want(c.monitor.SetMarks(c.t.Context(), node, aCondition(kubeapi.Pressure, v1.ConditionFalse)), nil)
+	c.want(patched(c.monitor, node, aCondition(kubeapi.Pressure, v1.ConditionTrue)), nil)
+	c.want(patched(c.monitor, node, aCondition(kubeapi.Pressure, v1.ConditionFalse)), nil)
 	if got, all := c.ours(); got == nil || got.Status != v1.ConditionFalse || got.Message != "low." || all != 2 {
 		c.t.Errorf("%+v, of %d; want it beside Ready", got, all)
 	}
@@ -115,12 +115,12 @@ func nodeCondition(c *cluster) {
 		c.t.Errorf("%+v, of %d after a write of the kubelet", got, all)
 	}
 	c.other()
-	c.want(c.monitor.SetMarks(c.t.Context(), "two", aCondition(kubeapi.Pressure, v1.ConditionTrue)), kubeapi.ErrForbidden)
-	c.want(c.monitor.SetMarks(c.t.Context(), node, aCondition(kubeapi.Pressure, "")), nil)
+	c.want(patched(c.monitor, "two", aCondition(kubeapi.Pressure, v1.ConditionTrue)), kubeapi.ErrForbidden)
+	c.want(patched(c.monitor, node, aCondition(kubeapi.Pressure, "")), nil)
 	if got, all := c.ours(); got != nil || all != 1 {
 		c.t.Errorf("%+v, of %d; want Ready alone", got, all)
 	}
-	c.want(c.monitor.SetMarks(c.t.Context(), node, aCondition(kubeapi.Pressure, "")), nil)
+	c.want(patched(c.monitor, node, aCondition(kubeapi.Pressure, "")), nil)
 }
 
 // asNode implements faults.API with a client.

@@ -1,14 +1,21 @@
 // Package marks keeps what this program has on the Node of this node: the labels and the condition
-// SystemPartitionReady, and the condition SystemPartitionPressure. Each of the two is an option.
+// SystemPartitionReady, the condition SystemPartitionPressure, and the extended resources of
+// workload types. Each of the three is asked for by itself.
 //
 // It writes them with one patch when they change, and a heartbeat every five minutes on average.
-// The times of the heartbeats are drawn, so that the nodes of a cluster do not come at once after
-// an outage of its API server. It does not read the Node: without a change a node has one request
-// in five minutes. A readiness that is worse has to last for a minute before it is written, because
-// others make taints of it: a restart of this program, of the runtime or of a pod changes nothing.
+// The answer is the Node, and shows what others have overwritten. The times of the heartbeats are
+// drawn, so that the nodes of a cluster do not come at once after an outage of its API server. It
+// does not read the Node besides: without a change a node has one request in five minutes. A
+// readiness that is worse has to last for a minute before it is written, because others make taints
+// of it: a restart of this program, of the runtime or of a pod changes nothing.
+//
+// The scheduler places pods by the resources that request CPU time of a type. Their capacity is all
+// CPUs of the node, whatever CPUs the partition has: the pods share them by weight, and more may be
+// requested than there are.
+//
 // After a boot the Node still has the last values of the former boot, and is written at once. The
 // state file is on a tmpfs, so its lack shows that. With it a restart continues where the run
-// before has ended.
+// before has ended. What is not asked for any more is removed, if this program has written it last.
 package marks
 
 import (
@@ -18,8 +25,8 @@ import (
 	"log/slog"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"reflect"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,19 +35,23 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodepartition/internal/daemon/faults"
+	"nodepartition/internal/host"
 	"nodepartition/internal/kubeapi"
+	"nodepartition/internal/node"
 	"nodepartition/internal/nodelabel"
-	"nodepartition/internal/statefile"
 	"nodepartition/internal/unitname"
+	"nodepartition/internal/workload"
 	"nodepartition/pkg/evict"
 )
 
 const (
 	// look is the interval between two readings of the facts, and heartbeat the mean interval between
 	// two writes without a change, as for the kubelet's conditions (nodeStatusReportFrequency) and in
-	// node-problem-detector.
+	// node-problem-detector. repair is the mean with resources: what others overwrite is written again
+	// within five minutes.
 	look      = time.Second
 	heartbeat = 5 * time.Minute
+	repair    = heartbeat * 2 / 3
 	// settle is the time for which a readiness that is not True has to last before it is written.
 	settle = time.Minute
 	// patience is the time for which a Node may not exist before that is logged: its kubelet starts
@@ -53,6 +64,8 @@ const (
 // Options holds what a Keeper needs. All fields are needed, but Facts and Memory.
 type Options struct {
 	API faults.API
+	// Node has the CPUs that count, and the state file.
+	Node host.Node
 	// Facts returns what the labels and the readiness follow from, and false if no partition is
 	// switched on. Then the Node has neither. It is nil if they are not asked for.
 	Facts func() (Facts, bool)
@@ -66,81 +79,90 @@ type Options struct {
 	Version string
 	// Boot is the kernel's ID of the boot, empty if it is not known.
 	Boot string
-	// StateFile is the path of the file in which the last values outlive this program, and not the
-	// boot.
-	StateFile string
-	Log       *slog.Logger
-	// Count is called after each attempt to write.
+	Log  *slog.Logger
+	// Count is called after each attempt to write labels and conditions.
 	Count func(written bool)
 }
 
-// Keeper keeps labels and conditions of the Node.
+// Keeper keeps labels, conditions and resources of the Node.
 type Keeper struct {
 	options Options
-	nodes   nodes
+	patch   func(context.Context, kubeapi.NodePatch) (kubeapi.Node, error)
 	look    time.Duration
 	tried   atomic.Bool
 	pressed atomic.Pointer[time.Time] // the last time of pressure
+	changed chan struct{}             // has an element after Follow and KubeletStarted
 
-	mu    sync.Mutex // held while the Node is written
-	ended bool       // no write may follow the removal
-	state state
-	left  bool      // an earlier run has written something that is not asked for any more
+	following sync.Mutex
+	follows   []string // the types that are to be advertised
+	again     bool     // the Node may be made again
+
+	mu      sync.Mutex // held while the Node is written
+	ended   bool       // no write may follow the removal
+	types   []string   // of follows
+	written node.Written
+	looked  bool // what of the Node is ours is known
+	left    bool // an earlier run of this boot has written something that is not asked for any more
+	clears  bool // an earlier run may have
+
 	begin time.Time // of Run
 	// differs is the time since which the readiness differs from the last value; zero if it does not.
 	differs time.Time
-	read    time.Time // the last poll of the memory, or the last time when there was none to read
-	beat    time.Time // the next heartbeat
-	failures
+	read    time.Time     // the last poll of the memory, or the last time when there was none to read
+	beat    time.Time     // the next heartbeat
+	pause   time.Duration // the mean time to the next heartbeat
+	marks   attempts      // to write labels and conditions
+	cores   attempts      // to write resources
 }
 
-// failures has what is known of attempts that have failed.
-type failures struct {
-	next  time.Time // the next attempt
+// attempts has what is known of attempts that have failed.
+type attempts struct {
+	next  time.Time
 	retry kubeapi.Retry
 	said  faults.Saying
 }
 
-// stateVersion is the version of the state file.
-const stateVersion = 2
+// may reports whether it is time for the next one.
+func (a *attempts) may(now time.Time) bool { return !now.Before(a.next) }
 
-// state has what may be on the Node: the labels by name, and the conditions by type. The value of a
-// label, or the status of a condition, is empty if it is not known.
-type state struct {
-	Version    int                                       `json:"version"`
-	Labels     map[string]string                         `json:"labels,omitempty"`
-	Conditions map[v1.NodeConditionType]v1.NodeCondition `json:"conditions,omitempty"`
-}
-
-func newState() state {
-	return state{
-		Version: stateVersion, Labels: map[string]string{}, Conditions: map[v1.NodeConditionType]v1.NodeCondition{},
+// note notes the result of one.
+func (a *attempts) note(err error, now time.Time) {
+	if err == nil {
+		a.next, a.retry = time.Time{}, kubeapi.Retry{}
+		return
 	}
+	a.next = now.Add(a.retry.After(err))
 }
-
-func (s state) isEmpty() bool { return len(s.Labels) == 0 && len(s.Conditions) == 0 }
 
 // New returns a Keeper that knows what was written before the last restart. It writes nothing
 // before Run.
 func New(o Options) *Keeper {
-	k := &Keeper{options: o, nodes: ownNode{o.API}, look: look}
-	if err := statefile.ReadVersion(o.StateFile, stateVersion, &k.state); err != nil {
-		// Without the file the node was booted, or the file is of no use: what the Node has is not known.
-		k.state = state{
+	k := &Keeper{options: o, look: look, pause: heartbeat, changed: make(chan struct{}, 1)}
+	k.patch = func(ctx context.Context, p kubeapi.NodePatch) (n kubeapi.Node, err error) {
+		err = o.API.Try(ctx, func(ctx context.Context, client *kubeapi.Client, node string) error {
+			n, err = client.PatchNode(ctx, node, p)
+			return err
+		})
+		return n, err
+	}
+	var err error
+	if k.written, err = node.ReadWritten(o.Node); err != nil {
+		if !errors.Is(err, fs.ErrNotExist) {
+			o.Log.Warn("what this program has written to the Node is not known before the API server answers", "error", err)
+		}
+		// The node was booted, or the file is of no use.
+		k.written = node.Written{
 			Labels:     map[string]string{nodelabel.Version: "", nodelabel.Section: ""},
 			Conditions: map[v1.NodeConditionType]v1.NodeCondition{kubeapi.Ready: {}, kubeapi.Pressure: {}},
 		}
 	}
-	before := len(k.state.Labels) + len(k.state.Conditions)
-	if o.Facts == nil { // clear removes them, unless others have written them since
-		k.state.Labels = nil
-		delete(k.state.Conditions, kubeapi.Ready)
-	}
-	if o.Memory == nil {
-		delete(k.state.Conditions, kubeapi.Pressure)
-	}
-	k.left = k.state.Version > 0 && len(k.state.Labels)+len(k.state.Conditions) < before
-	if k.state.Conditions[kubeapi.Pressure].Status == v1.ConditionTrue {
+	_, isReady := k.written.Conditions[kubeapi.Ready]
+	_, isPressure := k.written.Conditions[kubeapi.Pressure]
+	k.clears = o.Facts == nil && (isReady || len(k.written.Labels) > 0) || o.Memory == nil && isPressure
+	k.left = k.clears && err == nil
+	//guard: a label of another program is not removed with an option
+	k.looked = !k.clears && k.written.Node != ""
+	if k.written.Conditions[kubeapi.Pressure].Status == v1.ConditionTrue {
 		//guard: a pressure lasts for five minutes over a restart
 		k.Pressed() // when it was is not known
 	}
@@ -157,27 +179,84 @@ func (k *Keeper) Pressed() {
 	k.pressed.Store(&now)
 }
 
+// Follow sets the types that are to be advertised. It returns at once.
+func (k *Keeper) Follow(types []string) {
+	k.following.Lock()
+	defer k.following.Unlock()
+	k.follows = slices.Clone(types)
+	k.wake()
+}
+
+// KubeletStarted notes that the kubelet has started. It may be about to make the Node again, without
+// the resources. KubeletStarted returns at once.
+func (k *Keeper) KubeletStarted() {
+	k.following.Lock()
+	defer k.following.Unlock()
+	k.again = true
+	k.wake()
+}
+
+func (k *Keeper) wake() {
+	select {
+	case k.changed <- struct{}{}:
+	default: // one is pending
+	}
+}
+
+// follow takes what Follow and KubeletStarted have set.
+func (k *Keeper) follow(now time.Time) {
+	k.following.Lock()
+	defer k.following.Unlock()
+	k.types = k.follows
+	if k.again && len(k.types) > 0 {
+		k.beat, k.pause = now, look // and again, less and less often: it may take its time
+	}
+	k.again = false
+}
+
 // Run keeps what is asked for until ctx ends. It leaves it in place then, unless the node is being
 // shut down: the conditions are Unknown then. It removes what an earlier run has written and is not
 // asked for any more.
 func (k *Keeper) Run(ctx context.Context) error {
-	var clearing sync.WaitGroup
-	defer clearing.Wait()
-	if k.options.Facts == nil || k.options.Memory == nil {
-		booted := k.state.Version == 0
-		clearing.Go(func() { k.clear(ctx, booted) })
-	}
-	if k.options.Facts == nil && k.options.Memory == nil {
-		return nil
-	}
-	k.begin = time.Now()
-	k.read, k.beat = k.begin, k.begin.Add(settle+rand.N(settle))
-	for ; ctx.Err() == nil; sleep(ctx, k.look) {
+	k.start(time.Now())
+	for ctx.Err() == nil {
 		k.step(ctx, time.Now())
 		k.tried.Store(true)
+		next := time.After(k.look)
+		if k.isIdle() {
+			next = nil
+		}
+		select {
+		case <-ctx.Done():
+		case <-k.changed:
+		case <-next:
+		}
 	}
 	k.farewell(ctx)
 	return ctx.Err()
+}
+
+// start sets the times of the first writes.
+func (k *Keeper) start(now time.Time) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.begin, k.read = now, now
+	k.beat = now.Add(settle + rand.N(settle))
+	if k.follow(now); !k.isAsked() && !k.left {
+		k.marks.next = now.Add(settle/2 + rand.N(settle)) // a cluster may boot at once
+	}
+}
+
+// isAsked reports whether anything is asked for.
+func (k *Keeper) isAsked() bool {
+	return k.options.Facts != nil || k.options.Memory != nil || len(k.types) > 0
+}
+
+// isIdle reports whether there is nothing to write, and nothing to remove.
+func (k *Keeper) isIdle() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return !k.isAsked() && k.looked && k.written.IsEmpty()
 }
 
 // step compares what is to be on the Node with the last values, and writes what differs.
@@ -188,37 +267,71 @@ func (k *Keeper) step(ctx context.Context, now time.Time) {
 	if k.ended {
 		return
 	}
+	k.follow(now)
 	want := k.wanted(now)
 	//guard: nothing is tried each second while the API server is away
-	if !k.isDue(want, now) || now.Before(k.next) {
+	writes := k.marks.may(now) && k.isDue(want, now)
+	if !writes && !(k.cores.may(now) && k.lacks()) {
 		return
 	}
-	err := k.put(ctx, want, now)
-	if want.isEmpty() {
-		k.complain(ctx, err, now, "the labels and conditions of the Node could not be removed, trying again")
-	} else {
-		k.complain(ctx, err, now, "the labels and conditions of the Node could not be written, trying again")
+	n, err := k.put(ctx, want, writes, now)
+	if writes {
+		k.tellMarks(ctx, want, err, now)
+	}
+	switch {
+	case err == nil && k.cores.may(now):
+		err = k.putCores(ctx, n)
+	case err == nil:
+		return
+	case writes:
+		//guard: labels and conditions that are refused hold up no resource
+		if want.IsEmpty() || errors.Is(err, kubeapi.ErrUnreachable) || errors.Is(err, kubeapi.ErrGone) {
+			k.cores.next = k.marks.next // an attempt for them would fail in the same way
+		}
+		return
+	}
+	k.cores.note(err, now)
+	k.complain(ctx, &k.cores, err, now, coresFailed)
+}
+
+// tellMarks notes the result of a write, and says what has failed.
+func (k *Keeper) tellMarks(ctx context.Context, want node.Written, err error, now time.Time) {
+	what := "the labels and conditions of the Node could not be written, trying again"
+	switch {
+	case !want.IsEmpty():
+	case len(k.types) > 0:
+		what = coresFailed
+	default:
+		what = "the labels and conditions of the Node could not be removed, trying again"
+		forbidden := errors.Is(err, kubeapi.ErrForbidden) && !k.isAsked()
+		//guard: a Node that is gone has nothing to remove
+		if errors.Is(err, kubeapi.ErrGone) || forbidden {
+			if forbidden && k.left {
+				k.warnLeft(err)
+			}
+			k.looked, err = true, nil
+			k.store(node.Written{})
+		}
+	}
+	k.marks.note(err, now)
+	k.complain(ctx, &k.marks, err, now, what)
+	if !want.IsEmpty() {
 		k.options.Count(err == nil) // after the line: who waits for it finds the cause in the log
 	}
-	if err != nil {
-		k.next = now.Add(k.retry.After(err))
-		return
-	}
-	k.next, k.retry = time.Time{}, kubeapi.Retry{}
 }
 
 // complain logs why an attempt has failed.
-func (k *Keeper) complain(ctx context.Context, err error, now time.Time, what string) {
+func (k *Keeper) complain(ctx context.Context, a *attempts, err error, now time.Time, what string) {
 	//guard: a Node that its kubelet registers later is not in the log
 	if err == nil || ctx.Err() != nil || errors.Is(err, kubeapi.ErrGone) && now.Sub(k.begin) < patience {
 		return
 	}
-	k.said.Once(err, func() { k.options.Log.Warn(what, "error", err) })
+	a.said.Once(err, func() { k.options.Log.Warn(what, "error", err) })
 }
 
 // wanted returns what the Node is to have. A condition without a status stays as it is.
-func (k *Keeper) wanted(now time.Time) state {
-	want := newState()
+func (k *Keeper) wanted(now time.Time) node.Written {
+	want := node.Written{Labels: map[string]string{}, Conditions: map[v1.NodeConditionType]v1.NodeCondition{}}
 	if k.options.Facts != nil {
 		if facts, on := k.options.Facts(); on {
 			for name, value := range map[string]string{
@@ -251,7 +364,7 @@ func (k *Keeper) ofBoot(c v1.NodeCondition) v1.NodeCondition {
 
 // settled returns the readiness c, or the last value while c has not lasted long enough.
 func (k *Keeper) settled(c v1.NodeCondition, now time.Time) v1.NodeCondition {
-	last := k.state.Conditions[kubeapi.Ready]
+	last := k.written.Conditions[kubeapi.Ready]
 	switch {
 	case same(c, last):
 		k.differs = time.Time{}
@@ -275,7 +388,7 @@ func (k *Keeper) pressure(now time.Time) (v1.NodeCondition, bool) {
 	}
 	if report.Time.IsZero() && now.Sub(k.read) < stale {
 		// The first poll is about to end, or one has failed: the slice is created again.
-		last, ok := k.state.Conditions[kubeapi.Pressure]
+		last, ok := k.written.Conditions[kubeapi.Pressure]
 		return last, ok
 	}
 	if !report.Time.IsZero() {
@@ -297,59 +410,92 @@ func same(a, b v1.NodeCondition) bool {
 }
 
 // isDue reports whether want is to be written now.
-func (k *Keeper) isDue(want state, now time.Time) bool {
-	return !maps.Equal(want.Labels, k.state.Labels) || !maps.EqualFunc(want.Conditions, k.state.Conditions, same) ||
-		len(want.Conditions) > 0 && !now.Before(k.beat)
+func (k *Keeper) isDue(want node.Written, now time.Time) bool {
+	return !k.looked || !maps.Equal(want.Labels, k.written.Labels) || !maps.EqualFunc(want.Conditions, k.written.Conditions, same) ||
+		len(want.Conditions)+len(k.types) > 0 && !now.Before(k.beat)
 }
 
-// put writes what the Node is to have, and removes what it may have besides.
-func (k *Keeper) put(ctx context.Context, want state, now time.Time) error {
-	m := kubeapi.Marks{Labels: map[string]*string{}, Conditions: map[v1.NodeConditionType]*v1.NodeCondition{}}
+// put sends a patch and returns the Node. With writes it has the labels and conditions that the
+// Node is to have, and removes those of ours that the Node has besides. Without, it is empty.
+func (k *Keeper) put(ctx context.Context, want node.Written, writes bool, now time.Time) (kubeapi.Node, error) {
+	p := kubeapi.NodePatch{Labels: map[string]*string{}, Conditions: map[v1.NodeConditionType]*v1.NodeCondition{}}
 	// A write that is not known could never be taken back.
-	before := newState()
-	for name, value := range k.state.Labels {
-		m.Labels[name], before.Labels[name] = nil, value
-	}
-	for name, value := range want.Labels {
-		m.Labels[name], before.Labels[name] = &value, k.state.Labels[name]
-	}
-	for kind, c := range k.state.Conditions {
-		m.Conditions[kind], before.Conditions[kind] = nil, c
-	}
-	for kind, c := range want.Conditions {
-		last := k.state.Conditions[kind]
-		before.Conditions[kind] = last
-		//guard: a condition that waits for the first poll of the memory is not written
-		if c.Status == "" {
-			delete(m.Conditions, kind)
-			continue
+	before := k.written
+	before.Labels, before.Conditions = map[string]string{}, map[v1.NodeConditionType]v1.NodeCondition{}
+	maps.Copy(before.Labels, k.written.Labels)
+	maps.Copy(before.Conditions, k.written.Conditions)
+	removes := false
+	if writes && k.looked {
+		for name := range k.written.Labels {
+			p.Labels[name], removes = nil, removes || want.Labels[name] == ""
 		}
-		c.LastHeartbeatTime, c.LastTransitionTime = metav1.NewTime(now).Rfc3339Copy(), last.LastTransitionTime
-		if c.Status != last.Status {
-			c.LastTransitionTime = c.LastHeartbeatTime
+		for kind := range k.written.Conditions {
+			_, stays := want.Conditions[kind]
+			p.Conditions[kind], removes = nil, removes || !stays
 		}
-		want.Conditions[kind], m.Conditions[kind] = c, &c
+	}
+	if writes {
+		for name, value := range want.Labels {
+			p.Labels[name], before.Labels[name] = &value, k.written.Labels[name]
+		}
+		for kind, c := range want.Conditions {
+			last := k.written.Conditions[kind]
+			before.Conditions[kind] = last
+			//guard: a condition that waits for the first poll of the memory is not written
+			if c.Status == "" {
+				delete(p.Conditions, kind)
+				continue
+			}
+			c.LastHeartbeatTime, c.LastTransitionTime = metav1.NewTime(now).Rfc3339Copy(), last.LastTransitionTime
+			if c.Status != last.Status {
+				c.LastTransitionTime = c.LastHeartbeatTime
+			}
+			want.Conditions[kind], p.Conditions[kind] = c, &c
+		}
 	}
 	//guard: labels that may be on the Node are known before they are written
 	k.store(before)
-	//guard: a Node that is gone has nothing to remove
-	if err := k.nodes.set(ctx, m); err != nil && (!want.isEmpty() || !errors.Is(err, kubeapi.ErrGone)) {
-		return err
+	n, err := k.patch(ctx, p)
+	if errors.Is(err, kubeapi.ErrGone) {
+		before.Node, before.Cores, before.Seen = "", nil, nil
+		k.store(before)
 	}
-	//guard: the heartbeats of many nodes are spread after an outage
-	k.beat = now.Add(kubeapi.Spread(heartbeat))
-	k.store(want)
-	return nil
+	if err != nil {
+		return n, err
+	}
+	k.looked = true
+	after := k.written
+	after.Labels, after.Conditions = n.Labels, n.Conditions
+	if writes { // whatever something in between has made of it
+		maps.Copy(after.Labels, want.Labels)
+		maps.Copy(after.Conditions, want.Conditions)
+	}
+	k.store(after)
+	if k.clears && removes {
+		k.clears = false
+		k.options.Log.Info("labels or conditions of the Node are removed: they are not asked for any more")
+	}
+	if writes {
+		most := heartbeat
+		if len(k.types) > 0 {
+			most = repair
+		}
+		k.pause = min(2*k.pause, most)
+		//guard: the heartbeats of many nodes are spread after an outage
+		k.beat = now.Add(kubeapi.Spread(k.pause))
+	}
+	return n, nil
 }
 
-// store keeps what is known for the next start.
-func (k *Keeper) store(s state) {
-	if reflect.DeepEqual(s, k.state) {
+// store keeps what is known for the next start, and for other programs.
+func (k *Keeper) store(w node.Written) {
+	w.Version = k.written.Version // of the file, which node.WriteWritten sets
+	if reflect.DeepEqual(w, k.written) {
 		return
 	}
-	k.state = s
-	if err := statefile.Write(k.options.StateFile, s, 0o600); err != nil {
-		k.options.Log.Error("the labels and conditions of the Node are not remembered over a restart", "error", err)
+	k.written = w
+	if err := node.WriteWritten(k.options.Node, w); err != nil {
+		k.options.Log.Error("what this program has written to the Node is not remembered over a restart", "error", err)
 	}
 }
 
@@ -362,17 +508,18 @@ func (k *Keeper) farewell(ctx context.Context) {
 	defer cancel()
 	now := time.Now()
 	want := k.wanted(now)
-	for kind, c := range k.state.Conditions {
+	for kind, c := range k.written.Conditions {
 		if _, ok := want.Conditions[kind]; ok && c.Status != "" {
 			want.Conditions[kind] = k.ofBoot(condition(kind, v1.ConditionUnknown, reasonStopping, "the node is being shut down"))
 		}
 	}
 	//guard: a plain stop of the monitor leaves the condition as it is
 	//guard: a shutdown writes nothing after the removal at the end
-	if k.ended || len(k.state.Conditions) == 0 || len(want.Conditions) == 0 || !k.options.Stopping(ctx) {
+	if k.ended || len(k.written.Conditions) == 0 || len(want.Conditions) == 0 || !k.options.Stopping(ctx) {
 		return
 	}
-	k.options.Count(k.put(ctx, want, now) == nil)
+	_, err := k.put(ctx, want, true, now)
+	k.options.Count(err == nil)
 }
 
 // Remove removes what is on the Node, because the partitions are switched off and this program
@@ -380,85 +527,31 @@ func (k *Keeper) farewell(ctx context.Context) {
 func (k *Keeper) Remove(ctx context.Context) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.ended = true; k.state.isEmpty() {
+	if k.ended = true; k.written.IsEmpty() || !k.looked && !k.isAsked() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastTimeout)
 	defer cancel()
-	if err := k.put(ctx, state{Version: stateVersion}, time.Now()); err != nil && !errors.Is(err, faults.ErrNoClient) {
+	k.types = nil
+	looked := k.looked
+	n, err := k.put(ctx, node.Written{}, true, time.Now())
+	if err == nil && !looked { // what is ours was not known before
+		n, err = k.put(ctx, node.Written{}, true, time.Now())
+	}
+	if err == nil {
+		err = k.putCores(ctx, n)
+	}
+	if err != nil && !errors.Is(err, kubeapi.ErrGone) && !errors.Is(err, faults.ErrNoClient) {
 		k.warnLeft(err)
 	}
 }
 
-// clear removes what an earlier run of this program has written, and is not asked for any more.
-// Labels that another program has written stay. It reads the Node once. After a boot that has time:
-// a cluster may boot at once.
-func (k *Keeper) clear(ctx context.Context, booted bool) {
-	if booted {
-		sleep(ctx, settle/2+rand.N(settle))
-	}
-	var retry kubeapi.Retry
-	var said faults.Saying
-	for ctx.Err() == nil {
-		found, err := k.clearOnce(ctx)
-		switch {
-		case err == nil && found:
-			k.options.Log.Info("labels or conditions of the Node are removed: they are not asked for any more")
-			fallthrough
-		case err == nil, errors.Is(err, kubeapi.ErrGone):
-			k.forget()
-			return
-		case errors.Is(err, kubeapi.ErrForbidden):
-			if found || k.left {
-				k.warnLeft(err)
-			}
-			k.forget()
-			return
-		}
-		said.Once(err, func() {
-			k.options.Log.Warn("the labels and conditions of the Node could not be removed, trying again", "error", err)
-		})
-		sleep(ctx, retry.After(err))
-	}
-}
-
-// clearOnce is an attempt of clear. It reports whether there is anything to remove.
-func (k *Keeper) clearOnce(ctx context.Context) (found bool, err error) {
-	m, err := k.nodes.own(ctx)
-	if k.options.Facts != nil {
-		//guard: a label of another program is not removed with an option, and what is asked for stays
-		m.Labels = nil
-		delete(m.Conditions, kubeapi.Ready)
-	}
-	if k.options.Memory != nil {
-		delete(m.Conditions, kubeapi.Pressure)
-	}
-	if err != nil || len(m.Labels) == 0 && len(m.Conditions) == 0 {
-		return false, err
-	}
-	return true, k.nodes.set(ctx, m)
-}
-
-// warnLeft logs what is left on the Node.
+// warnLeft logs what may be left on the Node.
 func (k *Keeper) warnLeft(err error) {
-	k.options.Log.Warn("the labels and conditions of the Node could not be removed; remove them with kubectl",
-		"labels", kubeapi.Labels(), "conditions", kubeapi.Conditions(), "error", err)
-}
-
-// forget removes the state file, if nothing is asked for.
-func (k *Keeper) forget() {
-	if k.options.Facts != nil || k.options.Memory != nil {
-		return
+	names := make([]string, 0, len(k.written.Cores))
+	for _, one := range slices.Sorted(maps.Keys(k.written.Cores)) {
+		names = append(names, workload.Resource(one))
 	}
-	if err := os.Remove(k.options.StateFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		k.options.Log.Error("the labels and conditions of the Node are not remembered over a restart", "error", err)
-	}
-}
-
-// sleep waits for d, or until ctx ends.
-func sleep(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	}
+	k.options.Log.Warn("the labels, conditions and resources of the Node could not be removed; remove them with kubectl",
+		"labels", kubeapi.Labels(), "conditions", kubeapi.Conditions(), "resources", names, "error", err)
 }

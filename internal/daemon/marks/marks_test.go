@@ -1,6 +1,7 @@
 package marks
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -17,8 +19,9 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"nodepartition/internal/daemon/faults"
+	"nodepartition/internal/host"
 	"nodepartition/internal/kubeapi"
+	"nodepartition/internal/node"
 	"nodepartition/internal/nodelabel"
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/evict"
@@ -81,8 +84,8 @@ func TestReasonsAreDocumented(t *testing.T) {
 	}
 }
 
-// node is a Node in memory, and the facts about it.
-type node struct {
+// aNode is a Node in memory, and the facts about it.
+type aNode struct {
 	mu       sync.Mutex
 	facts    *Facts // nil without the option
 	off      bool
@@ -95,58 +98,71 @@ type node struct {
 	sets     int
 	at       func() // called at each request
 	others   bool   // the labels are of another program
+
+	lost    bool   // the answers, and not what was written
+	made    string // is the UID of another Node of the name
+	cores   values
+	ours    map[string]bool // the cores that this program has written last
+	refused error           // of each write of cores
+	keeps   func(values)    // changes what is written of cores
+	writes  []string        // of cores
 }
 
-func (n *node) set(_ context.Context, m kubeapi.Marks) error {
+func (n *aNode) patch(_ context.Context, p kubeapi.NodePatch) (kubeapi.Node, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.sets++
 	if n.at != nil {
 		n.at()
 	}
-	if n.err != nil {
-		return n.err
+	uid := cmp.Or(n.made, "1")
+	switch {
+	case n.err != nil:
+		return kubeapi.Node{}, n.err
+	case p.UID != "" && p.UID != uid:
+		return kubeapi.Node{}, kubeapi.ErrGone
+	case len(p.Cores) > 0 && n.refused != nil:
+		return kubeapi.Node{}, n.refused
 	}
+	n.patchCores(p.Cores)
 	if n.has == nil {
-		n.labels, n.has = map[string]string{}, map[v1.NodeConditionType]v1.NodeCondition{}
+		n.has = map[v1.NodeConditionType]v1.NodeCondition{}
 	}
-	for name, value := range m.Labels {
+	if n.labels == nil {
+		n.labels = map[string]string{}
+	}
+	for name, value := range p.Labels {
 		if delete(n.labels, name); value != nil {
 			n.labels[name] = *value
 		}
 	}
-	for kind, c := range m.Conditions {
+	for kind, c := range p.Conditions {
 		if delete(n.has, kind); c != nil {
 			n.has[kind] = *c
 		}
 	}
-	return nil
-}
-
-func (n *node) own(context.Context) (kubeapi.Marks, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	m := kubeapi.Marks{Labels: map[string]*string{}, Conditions: map[v1.NodeConditionType]*v1.NodeCondition{}}
-	for name := range n.labels {
-		if !n.others {
-			m.Labels[name] = nil
-		}
+	if n.lost {
+		return kubeapi.Node{}, unreachable()
 	}
-	for kind := range n.has {
-		m.Conditions[kind] = nil
+	answer := kubeapi.Node{
+		UID: uid, Labels: map[string]string{}, Conditions: maps.Clone(n.has), Cores: maps.Clone(n.cores),
+		Ours: slices.Sorted(maps.Keys(n.ours)),
 	}
-	return m, n.err
+	if !n.others {
+		maps.Copy(answer.Labels, n.labels)
+	}
+	return answer, nil
 }
 
 // on returns what is on the Node.
-func (n *node) on() (labels map[string]string, conditions map[v1.NodeConditionType]v1.NodeCondition) {
+func (n *aNode) on() (labels map[string]string, conditions map[v1.NodeConditionType]v1.NodeCondition) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return maps.Clone(n.labels), maps.Clone(n.has)
 }
 
 // change changes the node, and returns what was written before that.
-func (n *node) change(f func(*node)) (sets int) {
+func (n *aNode) change(f func(*aNode)) (sets int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	f(n)
@@ -155,7 +171,7 @@ func (n *node) change(f func(*node)) (sets int) {
 }
 
 // keeper returns a Keeper for n, with its state in a folder. Without facts it keeps no readiness.
-func (n *node) keeper(dir, version string, log *testkit.Buffer) *Keeper {
+func (n *aNode) keeper(dir, version string, log *testkit.Buffer) *Keeper {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	o := Options{
@@ -164,7 +180,7 @@ func (n *node) keeper(dir, version string, log *testkit.Buffer) *Keeper {
 			defer n.mu.Unlock()
 			return n.stopping
 		},
-		Partition: "system", Version: version, Boot: "b1", StateFile: filepath.Join(dir, "nodestatus.json"), Log: log.Logger(),
+		Partition: "system", Version: version, Boot: "b1", Node: host.Below(dir), Log: log.Logger(),
 		Count: func(bool) {},
 	}
 	if n.facts != nil {
@@ -185,8 +201,18 @@ func (n *node) keeper(dir, version string, log *testkit.Buffer) *Keeper {
 		}
 	}
 	k := New(o)
-	k.nodes = n
+	k.patch = n.patch
 	return k
+}
+
+// stateDir returns the root of a node whose state can be written.
+func stateDir(t *testing.T) string {
+	t.Helper()
+	root := t.TempDir()
+	if err := os.MkdirAll(filepath.Dir(host.Below(root).Path(node.WrittenFile)), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return root
 }
 
 // run runs f in the background, and returns what ends it.
@@ -207,7 +233,7 @@ func run(t *testing.T, f func(context.Context) error) (stop func()) {
 // expect checks the number of writes and the value of a condition after a time.
 type expect struct {
 	*testing.T
-	n    *node
+	n    *aNode
 	kind v1.NodeConditionType
 }
 
@@ -234,10 +260,10 @@ func (e expect) between(what string, d time.Duration, least, most int, want v1.C
 	}
 }
 
-func ready(t *testing.T, n *node) expect       { t.Helper(); return expect{t, n, kubeapi.Ready} }
-func fine() *Facts                             { return &Facts{Passed: true} }
-func unreachable() error                       { return fmt.Errorf("%w: refused", kubeapi.ErrUnreachable) }
-func (n *node) left() (labels, conditions int) { l, c := n.on(); return len(l), len(c) }
+func ready(t *testing.T, n *aNode) expect       { t.Helper(); return expect{t, n, kubeapi.Ready} }
+func fine() *Facts                              { return &Facts{Passed: true} }
+func unreachable() error                        { return fmt.Errorf("%w: refused", kubeapi.ErrUnreachable) }
+func (n *aNode) left() (labels, conditions int) { l, c := n.on(); return len(l), len(c) }
 
 // TestRun: a value is written at once after a boot, then when it is True, and after a minute when
 // it is worse or says something else. There is a heartbeat. A restart changes nothing, and a
@@ -245,11 +271,11 @@ func (n *node) left() (labels, conditions int) { l, c := n.on(); return len(l), 
 func TestRun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		n, dir, lines := &node{facts: &Facts{Section: strings.Repeat("ab", 32)}}, t.TempDir(), &testkit.Buffer{}
+		n, dir, lines := &aNode{facts: &Facts{Section: strings.Repeat("ab", 32)}}, stateDir(t), &testkit.Buffer{}
 		want := ready(t, n)
 		stop := run(t, n.keeper(dir, "0.1.0", lines).Run)
 		want.after("the first", time.Second/2, 1, v1.ConditionUnknown, reasonStarting)
-		n.change(func(n *node) { n.facts.Passed = true })
+		n.change(func(n *aNode) { n.facts.Passed = true })
 		want.after("a pass", 2*time.Second, 1, v1.ConditionTrue, reasonActive)
 		labels, conditions := n.on()
 		if labels[nodelabel.Version] != "0.1.0" || labels[nodelabel.Section] != "abababababab" || len(conditions) != 1 ||
@@ -262,44 +288,44 @@ func TestRun(t *testing.T) {
 		if got := conditions[kubeapi.Ready]; !got.LastTransitionTime.Equal(&since) || time.Since(got.LastHeartbeatTime.Time) > 2*heartbeat {
 			t.Errorf("%+v; want the transition at %s and a heartbeat", got, since)
 		}
-		n.change(func(n *node) { n.facts.Misplaced = 1 })
+		n.change(func(n *aNode) { n.facts.Misplaced = 1 })
 		want.between("a pod is moved", 50*time.Second, 0, 1, v1.ConditionTrue, reasonActive)
-		n.change(func(n *node) { n.facts.Misplaced = 0 })
+		n.change(func(n *aNode) { n.facts.Misplaced = 0 })
 		<-time.After(2 * time.Second)
-		n.change(func(n *node) { n.facts.Misplaced = 1 })
+		n.change(func(n *aNode) { n.facts.Misplaced = 1 })
 		want.between("another one", 50*time.Second, 0, 1, v1.ConditionTrue, reasonActive)
 		want.after("and it stays", 15*time.Second, 1, v1.ConditionFalse, reasonMisplaced)
-		n.change(func(n *node) { n.facts.Misplaced = 50 })
+		n.change(func(n *aNode) { n.facts.Misplaced = 50 })
 		want.after("more of them", 70*time.Second, 1, v1.ConditionFalse, reasonMisplaced)
 		if _, conditions = n.on(); !strings.Contains(conditions[kubeapi.Ready].Message, "belong: 50;") {
 			t.Errorf("%+v; want the number of now", conditions)
 		}
-		n.change(func(n *node) { n.facts.Misplaced = 0 })
+		n.change(func(n *aNode) { n.facts.Misplaced = 0 })
 		want.after("placed", 2*time.Second, 1, v1.ConditionTrue, reasonActive)
-		n.change(func(n *node) { n.facts.Section = "cd" })
+		n.change(func(n *aNode) { n.facts.Section = "cd" })
 		want.after("another section", 2*time.Second, 1, v1.ConditionTrue, reasonActive)
 		_, conditions = n.on()
 		since = conditions[kubeapi.Ready].LastTransitionTime
 		stop()
 		want.after("it is stopped", time.Hour, 0, v1.ConditionTrue, reasonActive)
 
-		n.change(func(n *node) { n.facts.Passed = false })
+		n.change(func(n *aNode) { n.facts.Passed = false })
 		stop = run(t, n.keeper(dir, "0.1.0", lines).Run)
 		want.after("a restart", 30*time.Second, 0, v1.ConditionTrue, reasonActive)
 		stop()
-		n.change(func(n *node) { n.facts.Passed = true })
+		n.change(func(n *aNode) { n.facts.Passed = true })
 		stop = run(t, n.keeper(dir, "0.2.0", lines).Run)
 		want.after("another version", 2*time.Second, 1, v1.ConditionTrue, reasonActive)
 		if labels, conditions = n.on(); labels[nodelabel.Version] != "0.2.0" || labels[nodelabel.Section] != "cd" ||
 			conditions[kubeapi.Ready].LastTransitionTime.Unix() != since.Unix() {
 			t.Errorf("%v, %+v; want the present version, and the transition at %s", labels, conditions, since)
 		}
-		n.change(func(n *node) { n.stopping = true })
+		n.change(func(n *aNode) { n.stopping = true })
 		stop()
 		want.after("a shutdown", time.Second, 1, v1.ConditionUnknown, reasonStopping)
 
-		n.change(func(n *node) { n.stopping, n.facts.Passed = false, false })
-		stop = run(t, n.keeper(t.TempDir(), "0.2.0", lines).Run)
+		n.change(func(n *aNode) { n.stopping, n.facts.Passed = false, false })
+		stop = run(t, n.keeper(stateDir(t), "0.2.0", lines).Run)
 		want.after("a boot", time.Second/2, 1, v1.ConditionUnknown, reasonStarting)
 		stop()
 		if text := lines.String(); text != "" {
@@ -312,12 +338,12 @@ func TestRun(t *testing.T) {
 func TestRestartThatFails(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		n, dir, lines := &node{facts: fine()}, t.TempDir(), &testkit.Buffer{}
+		n, dir, lines := &aNode{facts: fine()}, stateDir(t), &testkit.Buffer{}
 		want := ready(t, n)
 		stop := run(t, n.keeper(dir, "0.1.0", lines).Run)
 		want.after("the first", time.Second, 1, v1.ConditionTrue, reasonActive)
 		stop()
-		n.change(func(n *node) { n.facts.Passed = false })
+		n.change(func(n *aNode) { n.facts.Passed = false })
 		defer run(t, n.keeper(dir, "0.1.0", lines).Run)()
 		want.after("not yet", 59*time.Second, 0, v1.ConditionTrue, reasonActive)
 		want.after("a minute later", 3*time.Second, 1, v1.ConditionUnknown, reasonStarting)
@@ -329,36 +355,36 @@ func TestRestartThatFails(t *testing.T) {
 func TestPressure(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		n, lines := &node{facts: fine(), memory: &evict.Report{}}, &testkit.Buffer{}
+		n, lines := &aNode{facts: fine(), memory: &evict.Report{}}, &testkit.Buffer{}
 		both, want := ready(t, n), ready(t, n).about(kubeapi.Pressure)
-		k := n.keeper(t.TempDir(), "0.1.0", lines)
+		k := n.keeper(stateDir(t), "0.1.0", lines)
 		defer run(t, k.Run)()
 		both.after("before the first poll", 10*time.Second, 1, v1.ConditionTrue, reasonActive)
 		if _, conditions := n.left(); conditions != 1 {
 			t.Errorf("%d conditions before the first poll", conditions)
 		}
-		n.change(func(n *node) { n.memory.UsedPeak = 1 })
+		n.change(func(n *aNode) { n.memory.UsedPeak = 1 })
 		want.after("the first", 2*time.Second, 1, v1.ConditionFalse, reasonEnough)
 		both.between("heartbeats of both", 10*time.Hour, 110, 130, v1.ConditionTrue, reasonActive)
-		n.change(func(n *node) { n.memory.Crossed = evict.Hard })
+		n.change(func(n *aNode) { n.memory.Crossed = evict.Hard })
 		want.after("crossed", 2*time.Second, 1, v1.ConditionTrue, reasonLow)
-		n.change(func(n *node) { n.memory.NoCandidate = true })
+		n.change(func(n *aNode) { n.memory.NoCandidate = true })
 		want.after("another reason", 2*time.Second, 1, v1.ConditionTrue, reasonNoCandidate)
-		n.change(func(n *node) { *n.memory = evict.Report{} })
+		n.change(func(n *aNode) { *n.memory = evict.Report{} })
 		want.after("some polls fail", 30*time.Second, 0, v1.ConditionTrue, reasonNoCandidate)
-		n.change(func(n *node) { *n.memory = evict.Report{UsedPeak: 1} })
+		n.change(func(n *aNode) { *n.memory = evict.Report{UsedPeak: 1} })
 		want.after("not calm yet, again for low memory", time.Minute, 1, v1.ConditionTrue, reasonLow)
 		want.between("calm", 5*time.Minute, 1, 3, v1.ConditionFalse, reasonEnough)
 		k.Pressed()
 		want.after("for a moment", 2*time.Second, 1, v1.ConditionTrue, reasonLow)
 		want.between("calm again", 5*time.Minute, 1, 3, v1.ConditionFalse, reasonEnough)
-		n.change(func(n *node) { *n.memory = evict.Report{} })
+		n.change(func(n *aNode) { *n.memory = evict.Report{} })
 		want.between("polls fail", 50*time.Second, 0, 1, v1.ConditionFalse, reasonEnough)
 		want.after("polls have failed for a minute", 15*time.Second, 1, v1.ConditionUnknown, reasonUnread)
-		n.change(func(n *node) { n.gone = true })
+		n.change(func(n *aNode) { n.gone = true })
 		want.after("the partition is gone", 2*time.Second, 1, "", "")
 		both.between("the readiness stays", time.Hour, 5, 20, v1.ConditionTrue, reasonActive)
-		n.change(func(n *node) { n.gone, *n.memory = false, evict.Report{UsedPeak: 1} })
+		n.change(func(n *aNode) { n.gone, *n.memory = false, evict.Report{UsedPeak: 1} })
 		want.after("it came back", 2*time.Second, 1, v1.ConditionFalse, reasonEnough)
 	})
 }
@@ -368,7 +394,7 @@ func TestPressure(t *testing.T) {
 func TestPressureRestart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		n, dir, lines := &node{memory: &evict.Report{UsedPeak: 1}}, t.TempDir(), &testkit.Buffer{}
+		n, dir, lines := &aNode{memory: &evict.Report{UsedPeak: 1}}, stateDir(t), &testkit.Buffer{}
 		want := expect{t, n, kubeapi.Pressure}
 		transition := func() time.Time {
 			_, conditions := n.on()
@@ -384,18 +410,18 @@ func TestPressureRestart(t *testing.T) {
 		if at := transition(); at.Unix() != since.Unix() {
 			t.Errorf("a restart has moved the transition from %s to %s", since, at)
 		}
-		n.change(func(n *node) { n.memory.Crossed = evict.Hard })
+		n.change(func(n *aNode) { n.memory.Crossed = evict.Hard })
 		want.after("crossed", 2*time.Second, 1, v1.ConditionTrue, reasonLow)
 		stop()
 		since = transition()
-		n.change(func(n *node) { n.memory.Crossed = "" })
+		n.change(func(n *aNode) { n.memory.Crossed = "" })
 		stop = run(t, n.keeper(dir, "0.1.0", lines).Run)
 		want.between("a restart in between", 4*time.Minute, 0, 2, v1.ConditionTrue, reasonLow)
 		if at := transition(); at.Unix() != since.Unix() {
 			t.Errorf("a restart has moved the transition from %s to %s", since, at)
 		}
 		want.between("calm", 2*time.Minute, 1, 2, v1.ConditionFalse, reasonEnough)
-		n.change(func(n *node) { n.stopping = true })
+		n.change(func(n *aNode) { n.stopping = true })
 		stop()
 		want.after("a shutdown", time.Second, 1, v1.ConditionUnknown, reasonStopping)
 	})
@@ -406,31 +432,31 @@ func TestPressureRestart(t *testing.T) {
 func TestOff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		n, dir, lines := &node{facts: fine(), off: true, memory: &evict.Report{}, gone: true}, t.TempDir(), &testkit.Buffer{}
+		n, dir, lines := &aNode{facts: fine(), off: true, memory: &evict.Report{}, gone: true}, stateDir(t), &testkit.Buffer{}
 		n.labels = map[string]string{nodelabel.Version: "0.0.1", nodelabel.Section: "ab"}
 		n.has = map[v1.NodeConditionType]v1.NodeCondition{kubeapi.Ready: {Status: v1.ConditionTrue}}
 		want := ready(t, n)
 		k := n.keeper(dir, "0.1.0", lines)
 		stop := run(t, k.Run)
-		want.after("of a former boot", time.Minute, 1, "", "")
+		want.after("of a former boot", time.Minute, 2, "", "")
 		if labels, _ := n.left(); labels > 0 {
 			t.Errorf("%d labels are left", labels)
 		}
-		n.change(func(n *node) { n.off = false })
+		n.change(func(n *aNode) { n.off = false })
 		want.after("switched on", 2*time.Second, 1, v1.ConditionTrue, reasonActive)
-		n.change(func(n *node) { n.off, n.err = true, unreachable() })
+		n.change(func(n *aNode) { n.off, n.err = true, unreachable() })
 		want.between("the API server is away", time.Minute, 4, 20, v1.ConditionTrue, reasonActive)
-		n.change(func(n *node) { n.err = nil })
+		n.change(func(n *aNode) { n.err = nil })
 		want.between("it is back", 2*time.Minute, 1, 2, "", "")
 		if text := lines.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "could not be removed, trying again") {
 			t.Errorf("log %s; want one line", text)
 		}
-		n.change(func(n *node) { n.off = false })
+		n.change(func(n *aNode) { n.off = false })
 		want.after("again", 2*time.Second, 1, v1.ConditionTrue, reasonActive)
 		k.Remove(t.Context())
 		want.after("the end", time.Hour, 1, "", "")
 		k.Remove(t.Context())
-		n.change(func(n *node) { n.stopping = true })
+		n.change(func(n *aNode) { n.stopping = true })
 		stop()
 		want.after("a shutdown after the end", time.Second, 0, "", "")
 	})
@@ -440,8 +466,8 @@ func TestOff(t *testing.T) {
 func TestRemoveGone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		n, lines := &node{facts: fine(), off: true, err: fmt.Errorf("%w: no node", kubeapi.ErrGone)}, &testkit.Buffer{}
-		defer run(t, n.keeper(t.TempDir(), "0.1.0", lines).Run)()
+		n, lines := &aNode{facts: fine(), off: true, err: fmt.Errorf("%w: no node", kubeapi.ErrGone)}, &testkit.Buffer{}
+		defer run(t, n.keeper(stateDir(t), "0.1.0", lines).Run)()
 		ready(t, n).after("it is gone", 10*time.Minute, 1, "", "")
 		if lines.String() != "" {
 			t.Errorf("log %s", lines)
@@ -453,18 +479,18 @@ func TestRemoveGone(t *testing.T) {
 func TestRemoveFails(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		n, dir, lines := &node{facts: fine()}, t.TempDir(), &testkit.Buffer{}
+		n, dir, lines := &aNode{facts: fine()}, stateDir(t), &testkit.Buffer{}
 		want := ready(t, n)
 		k := n.keeper(dir, "0.1.0", lines)
 		stop := run(t, k.Run)
 		want.after("the first", time.Second, 1, v1.ConditionTrue, reasonActive)
-		n.change(func(n *node) { n.off, n.err = true, unreachable() })
+		n.change(func(n *aNode) { n.off, n.err = true, unreachable() })
 		k.Remove(t.Context())
 		stop()
 		if text := lines.String(); !strings.Contains(text, "remove them with kubectl") || !strings.Contains(text, "node-partition.io/version") {
 			t.Errorf("log %s", text)
 		}
-		n.change(func(n *node) { n.err = nil })
+		n.change(func(n *aNode) { n.err = nil })
 		defer run(t, n.keeper(dir, "0.1.0", lines).Run)()
 		want.after("the next start", time.Second, 1, "", "")
 	})
@@ -476,12 +502,12 @@ func TestRemoveFails(t *testing.T) {
 func TestAway(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		n, dir, lines := &node{facts: fine(), err: fmt.Errorf("%w: no node", kubeapi.ErrGone)}, t.TempDir(), &testkit.Buffer{}
+		n, dir, lines := &aNode{facts: fine(), err: fmt.Errorf("%w: no node", kubeapi.ErrGone)}, stateDir(t), &testkit.Buffer{}
 		k := n.keeper(dir, "0.1.0", lines)
 		stop := run(t, k.Run)
 		<-time.After(time.Minute)
 		synctest.Wait()
-		if sets := n.change(func(*node) {}); sets < 5 || sets > 30 || lines.String() != "" || !k.Tried() {
+		if sets := n.change(func(*aNode) {}); sets < 5 || sets > 30 || lines.String() != "" || !k.Tried() {
 			t.Errorf("%d writes, tried %t, log %s", sets, k.Tried(), lines)
 		}
 		<-time.After(2 * time.Minute)
@@ -489,8 +515,32 @@ func TestAway(t *testing.T) {
 			t.Errorf("log %s; want one line", text)
 		}
 		stop()
-		if k = n.keeper(dir, "0.1.0", lines); k.state.Version == 0 || k.state.isEmpty() || k.state.Conditions[kubeapi.Ready].Status != "" {
-			t.Errorf("%+v; want that something may be there", k.state)
+		if k = n.keeper(dir, "0.1.0", lines); k.written.IsEmpty() || k.written.Conditions[kubeapi.Ready].Status != "" {
+			t.Errorf("%+v; want that something may be there", k.written)
+		}
+	})
+}
+
+// TestAnswerLost: what was written without an answer is removed when it is not asked for any more.
+func TestAnswerLost(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n, dir, lines := &aNode{memory: &evict.Report{UsedPeak: 1}}, stateDir(t), &testkit.Buffer{}
+		stop := run(t, n.keeper(dir, "0.1.0", lines).Run)
+		<-time.After(time.Minute)
+		stop()
+		n.change(func(n *aNode) { n.facts, n.lost = fine(), true })
+		stop = run(t, n.keeper(dir, "0.1.0", lines).Run)
+		<-time.After(time.Minute)
+		stop()
+		if labels, conditions := n.left(); labels != 1 || conditions != 2 {
+			t.Fatalf("%d labels and %d conditions were written; want 1, 2", labels, conditions)
+		}
+		n.change(func(n *aNode) { n.facts, n.lost = nil, false })
+		defer run(t, n.keeper(dir, "0.1.0", lines).Run)()
+		<-time.After(time.Minute)
+		if labels, conditions := n.left(); labels != 0 || conditions != 1 {
+			t.Errorf("%d labels and %d conditions are left; want 0, 1", labels, conditions)
 		}
 	})
 }
@@ -499,12 +549,12 @@ func TestAway(t *testing.T) {
 func TestForbidden(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		n, lines := &node{facts: fine(), err: fmt.Errorf("%w: a policy", kubeapi.ErrForbidden)}, &testkit.Buffer{}
-		defer run(t, n.keeper(t.TempDir(), "0.1.0", lines).Run)()
+		n, lines := &aNode{facts: fine(), err: fmt.Errorf("%w: a policy", kubeapi.ErrForbidden)}, &testkit.Buffer{}
+		defer run(t, n.keeper(stateDir(t), "0.1.0", lines).Run)()
 		want := ready(t, n)
 		want.between("the first hour", time.Hour, 3, 7, "", "")
 		want.between("a day", 24*time.Hour, 16, 48, "", "")
-		n.change(func(n *node) { n.err = nil })
+		n.change(func(n *aNode) { n.err = nil })
 		want.between("it is granted", 90*time.Minute, 1, 30, v1.ConditionTrue, reasonActive)
 	})
 }
@@ -521,7 +571,7 @@ func TestClear(t *testing.T) {
 		}
 		return all
 	}
-	const before = `{"version":2,"conditions":{"SystemPartitionReady":{"status":"True"}}}`
+	const before = `{"version":3,"node":"1","conditions":{"SystemPartitionReady":{"status":"True"}}}`
 	for name, test := range map[string]struct {
 		labels     map[string]string
 		has        map[v1.NodeConditionType]v1.NodeCondition
@@ -542,16 +592,16 @@ func TestClear(t *testing.T) {
 		"no right, never had it": {err: kubeapi.ErrForbidden},
 		"no right any more":      {err: kubeapi.ErrForbidden, before: before, log: "remove them with kubectl"},
 		"the other is asked for": {
-			labels: version, has: kinds(kubeapi.Ready, kubeapi.Pressure), memory: &evict.Report{UsedPeak: 1}, before: before, left: 1, sets: 2,
+			labels: version, has: kinds(kubeapi.Ready, kubeapi.Pressure), memory: &evict.Report{UsedPeak: 1}, before: before, left: 1, sets: 1,
 			log: "are not asked for any more",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				n, dir, lines := &node{labels: test.labels, has: test.has, others: test.others, memory: test.memory, err: test.err}, t.TempDir(), &testkit.Buffer{}
+				n, dir, lines := &aNode{labels: test.labels, has: test.has, others: test.others, memory: test.memory, err: test.err}, stateDir(t), &testkit.Buffer{}
 				n.labels = maps.Clone(test.labels)
-				file := filepath.Join(dir, "nodestatus.json")
+				file := host.Below(dir).Path(node.WrittenFile)
 				if test.before != "" {
 					if err := os.WriteFile(file, []byte(test.before), 0o600); err != nil {
 						t.Fatal(err)
@@ -561,14 +611,14 @@ func TestClear(t *testing.T) {
 				if test.before == "" {
 					<-time.After(settle/2 - time.Second)
 					synctest.Wait()
-					if n.change(func(*node) {}) > 0 {
+					if n.change(func(*aNode) {}) > 0 {
 						t.Error("it does not wait after a boot")
 					}
 					<-time.After(2 * settle)
 				}
 				<-time.After(5 * time.Second)
 				synctest.Wait()
-				if sets := n.change(func(*node) {}); sets != test.sets {
+				if sets := n.change(func(*aNode) {}); sets != 1+test.sets { // one to see what there is
 					t.Errorf("%d writes; want %d", sets, test.sets)
 				}
 				if labels, conditions := n.left(); test.err == nil && (labels != test.labelsLeft || conditions != test.left) {
@@ -578,8 +628,8 @@ func TestClear(t *testing.T) {
 					t.Errorf("log %s; want %q", text, test.log)
 				}
 				stop()
-				if _, err := os.Stat(file); errors.Is(err, os.ErrNotExist) != (test.memory == nil) {
-					t.Errorf("%v; want that the state file is gone without an option", err)
+				if w, err := node.ReadWritten(host.Below(dir)); err != nil || w.IsEmpty() != (test.memory == nil) {
+					t.Errorf("%+v, %v; want that nothing is to be taken back without an option", w, err)
 				}
 			})
 		})
@@ -590,23 +640,16 @@ func TestClear(t *testing.T) {
 func TestClearAway(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		n, lines := &node{err: unreachable()}, &testkit.Buffer{}
+		n, lines := &aNode{err: unreachable()}, &testkit.Buffer{}
 		n.has = map[v1.NodeConditionType]v1.NodeCondition{kubeapi.Pressure: {}}
-		defer run(t, n.keeper(t.TempDir(), "0.1.0", lines).Run)()
+		defer run(t, n.keeper(stateDir(t), "0.1.0", lines).Run)()
 		<-time.After(time.Hour)
-		n.change(func(n *node) { n.err = nil })
+		n.change(func(n *aNode) { n.err = nil })
 		<-time.After(5 * time.Minute)
 		if _, conditions := n.left(); conditions > 0 || strings.Count(lines.String(), "trying again") < 1 {
 			t.Errorf("%d conditions are left, log %s", conditions, lines)
 		}
 	})
-}
-
-// apiFunc implements faults.API.
-type apiFunc func(ctx context.Context, ask func(context.Context, *kubeapi.Client, string) error) error
-
-func (f apiFunc) Try(ctx context.Context, ask func(context.Context, *kubeapi.Client, string) error) error {
-	return f(ctx, ask)
 }
 
 // TestInCluster: labels and condition on an API server beside labels of others, a user without the
@@ -618,14 +661,14 @@ func TestInCluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var api faults.API = apiFunc(func(ctx context.Context, ask func(context.Context, *kubeapi.Client, string) error) error {
-		return ask(ctx, client, fakeapi.Node)
-	})
 	lines, wrote := &testkit.Buffer{}, make(chan bool, 100)
-	n, dir := &node{facts: &Facts{Passed: true, Section: strings.Repeat("0123", 16)}, memory: &evict.Report{UsedPeak: 1}}, t.TempDir()
+	n, dir := &aNode{facts: &Facts{Passed: true, Section: strings.Repeat("0123", 16)}, memory: &evict.Report{UsedPeak: 1}}, stateDir(t)
 	started := func() (*Keeper, func()) {
 		k := n.keeper(dir, "0.1.0+dirty", lines)
-		k.nodes, k.options.Count = ownNode{api}, func(written bool) { wrote <- written }
+		k.options.Count = func(written bool) { wrote <- written }
+		k.patch = func(ctx context.Context, p kubeapi.NodePatch) (kubeapi.Node, error) {
+			return client.PatchNode(ctx, fakeapi.Node, p)
+		}
 		return k, run(t, k.Run)
 	}
 	cluster.SetLabel("kubernetes.io/hostname", "node-1", "kubelet")
@@ -656,11 +699,11 @@ func TestInCluster(t *testing.T) {
 	}
 	cluster.SetLabel(nodelabel.Version, "0.2.0", "partition-fleet")
 	n.facts, n.memory = nil, nil
-	k := n.keeper(dir, "0.1.0", lines)
-	k.nodes = ownNode{api}
-	if err := k.Run(t.Context()); err != nil {
-		t.Fatal(err)
+	k, stop := started()
+	for !k.isIdle() {
+		<-time.After(time.Millisecond)
 	}
+	stop()
 	if labels = cluster.Labels(); labels[nodelabel.Version] != "0.2.0" || len(labels) != 2 || cluster.Condition(kubeapi.Ready) != nil ||
 		cluster.Condition(kubeapi.Pressure) != nil {
 		t.Errorf("labels %v without the flags; want those of others", labels)

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"nodepartition/internal/kubeapi"
 	"nodepartition/internal/membership"
 	"nodepartition/internal/node"
 )
@@ -15,6 +16,7 @@ type known struct {
 	tried    time.Time     // the time of the last request
 	missed   time.Time     // when the API server last did not answer for another namespace
 	pause    time.Duration // after a failed request; zero after an answer
+	retry    kubeapi.Retry
 	interval time.Duration // to the next request after an answer
 	wanted   bool          // a new pod, or a new monitor, needs a younger answer
 	done     chan struct{} // closed at the end of the next request; nil while no sandbox waits
@@ -66,7 +68,7 @@ func (k *known) answer(uid string, types []string, now time.Time) {
 	before.counts = true // as after any answer
 	k.Namespace = k.After(uid, types, now)
 	//guard: after an answer the next one has to be fresh again
-	k.tried, k.pause, k.wanted = now, 0, false
+	k.tried, k.pause, k.retry, k.wanted = now, 0, kubeapi.Retry{}, false
 	if k.view() == before {
 		//guard: a namespace that says the same is read less often
 		k.interval = min(max(refresh, 2*k.interval), maxRefresh)
@@ -77,34 +79,31 @@ func (k *known) answer(uid string, types []string, now time.Time) {
 	k.release()
 }
 
-// fail takes the reason of a failed request, and reports whether it is another one than before.
-func (k *known) fail(why membership.Refusal, now time.Time) bool {
+// fail takes the error of a request, and reports whether its reason is another one than before.
+func (k *known) fail(err error, now time.Time) bool {
 	k.tried = now
-	return k.without(why)
+	return k.without(err)
 }
 
-// miss takes the reason why the API server did not answer for another namespace, and reports
-// whether it is another one than before.
-func (k *known) miss(why membership.Refusal, now time.Time) bool {
+// miss takes the error that the API server gave for another namespace, and reports whether its
+// reason is another one than before.
+func (k *known) miss(err error, now time.Time) bool {
 	//guard: a namespace that alone has no answer holds up no other
 	k.missed = now
-	return k.without(why)
+	return k.without(err)
 }
 
 // without takes the reason why there is no answer.
-func (k *known) without(why membership.Refusal) bool {
+func (k *known) without(err error) bool {
+	why := reason(err)
 	//guard: an outage takes back no refusal of the API server
 	if k.Why == membership.Forbidden && !k.Heard.IsZero() {
 		why = k.Why // an outage takes back no answer
 	}
 	other := k.Why != why
 	k.Why = why
-	most := maxRetry
-	if why == membership.Forbidden {
-		most = maxRefresh // it lasts until somebody grants the right
-	}
 	//guard: a request that fails is not repeated at once
-	k.pause = min(max(retry, 2*k.pause), most)
+	k.pause = min(k.retry.After(err), maxRefresh) // a right that is granted counts soon
 	k.release()
 	return other
 }

@@ -23,13 +23,12 @@ import (
 
 const (
 	// refresh is the interval at which a namespace in use is read again. It doubles up to maxRefresh
-	// while the answers are the same. retry is the pause after a failed request, which doubles up
-	// to maxRetry, or to maxRefresh without the right to get namespaces, which kubelets do not have
-	// by default: all nodes ask in vain then.
+	// while the answers are the same. maxRefresh also bounds the pause after a failed request, such as
+	// without the right to get namespaces, which kubelets do not have by default. look is the interval
+	// at which the namespaces are found that are due.
 	refresh    = 30 * time.Second
 	maxRefresh = 5 * time.Minute
-	retry      = 5 * time.Second
-	maxRetry   = time.Minute
+	look       = 5 * time.Second
 	// fresh is the age up to which an answer counts for a new pod without another request.
 	// inUse is the time for which a namespace is read again after a membership depended on it,
 	// unused the time after which it is forgotten. It exceeds node.Remembered.
@@ -154,7 +153,7 @@ func (n *Namespaces) Await(ctx context.Context, namespace string) {
 
 // Run asks for namespaces until ctx ends.
 func (n *Namespaces) Run(ctx context.Context) error {
-	tick := time.NewTicker(retry)
+	tick := time.NewTicker(look)
 	defer tick.Stop()
 	for {
 		select {
@@ -230,7 +229,7 @@ func (n *Namespaces) ask(ctx context.Context, name string) (changed bool, away e
 	}
 	changed = n.take(name, err, func(of *known, now time.Time) (complaint bool) {
 		if err != nil {
-			return of.fail(reason(err), now)
+			return of.fail(err, now)
 		}
 		n.waited = 0
 		of.answer(answer.UID, workload.Allowed(answer.Annotations), now)
@@ -245,7 +244,7 @@ func (n *Namespaces) ask(ctx context.Context, name string) (changed bool, away e
 // miss takes an error that the API server gave for another namespace, and reports whether another
 // answer follows for the pods of this one.
 func (n *Namespaces) miss(name string, away error) bool {
-	return n.take(name, away, func(of *known, now time.Time) bool { return of.miss(reason(away), now) })
+	return n.take(name, away, func(of *known, now time.Time) bool { return of.miss(away, now) })
 }
 
 // take changes what is known of a namespace, and reports whether another answer follows for its

@@ -1,4 +1,4 @@
-package resource
+package marks
 
 import (
 	"maps"
@@ -6,14 +6,13 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"nodepartition/internal/kubeapi"
 	"nodepartition/internal/node"
 )
 
-// text returns a change as "type=value" and "type=" for a removal.
-func text(cores map[string]*int64) string {
+// coresText returns a change as "type=value" and "type=" for a removal.
+func coresText(cores map[string]*int64) string {
 	list := make([]string, 0, len(cores))
 	for _, one := range slices.Sorted(maps.Keys(cores)) {
 		value := ""
@@ -31,19 +30,19 @@ type values map[string]int64
 // Node. A later start may remove what is remembered.
 func TestDecide(t *testing.T) {
 	t.Parallel()
-	has := func(uid string, cores values, ours ...string) *kubeapi.Node {
-		return &kubeapi.Node{UID: uid, Cores: cores, Ours: ours}
+	has := func(uid string, cores values, ours ...string) kubeapi.Node {
+		return kubeapi.Node{UID: uid, Cores: cores, Ours: ours}
 	}
-	wrote := func(uid string, written values) node.Resources { return node.Resources{Node: uid, Written: written} }
-	none := node.Resources{}
+	wrote := func(uid string, written values) node.Written { return node.Written{Node: uid, Cores: written} }
+	none := node.Written{}
 	a, ab := []string{"a"}, []string{"a", "b"}
 	for name, test := range map[string]struct {
 		types         []string
 		value         int64
-		known         node.Resources
-		node          *kubeapi.Node
+		known         node.Written
+		node          kubeapi.Node
 		want          string
-		before, after values // Written
+		before, after values // Cores
 	}{
 		"nothing":                      {nil, 4000, none, has("1", nil), "", nil, nil},
 		"a type":                       {a, 4000, none, has("1", nil), "a=4000", nil, values{"a": 4000}},
@@ -71,14 +70,13 @@ func TestDecide(t *testing.T) {
 		"Node made again":              {a, 4000, wrote("1", values{"a": 4000}), has("2", nil), "a=4000", nil, values{"a": 4000}},
 		"Node made again with fewer":   {a, 2000, wrote("1", values{"a": 4000}), has("2", nil), "a=2000", nil, values{"a": 2000}},
 		"Node made again by OpenShift": {nil, 4000, wrote("1", values{"b": 4000}), has("2", values{"b": 4000}), "", nil, nil},
-		"no Node":                      {a, 4000, wrote("1", values{"a": 4000}), nil, "", nil, nil},
 	} {
 		c := decide(test.types, test.value, test.known, test.node)
-		if got := text(c.cores); got != test.want {
+		if got := coresText(c.cores); got != test.want {
 			t.Errorf("%s: %q; want %q", name, got, test.want)
 		}
-		if !maps.Equal(c.before.Written, test.before) || !maps.Equal(c.after.Written, test.after) {
-			t.Errorf("%s: written before %v, after %v; want %v, %v", name, c.before.Written, c.after.Written, test.before, test.after)
+		if !maps.Equal(c.before.Cores, test.before) || !maps.Equal(c.after.Cores, test.after) {
+			t.Errorf("%s: written before %v, after %v; want %v, %v", name, c.before.Cores, c.after.Cores, test.before, test.after)
 		}
 	}
 }
@@ -90,8 +88,8 @@ func TestDecideSettles(t *testing.T) {
 	for _, types := range [][]string{nil, {"a"}, {"a", "b"}} {
 		for _, written := range choices {
 			for _, present := range choices {
-				n := &kubeapi.Node{UID: "1", Cores: maps.Clone(present)}
-				c := decide(types, 2000, node.Resources{Node: "1", Written: written}, n)
+				n := kubeapi.Node{UID: "1", Cores: maps.Clone(present)}
+				c := decide(types, 2000, node.Written{Node: "1", Cores: written}, n)
 				if n.Cores == nil {
 					n.Cores = values{}
 				}
@@ -102,7 +100,7 @@ func TestDecideSettles(t *testing.T) {
 				}
 				again := decide(types, 2000, c.after, n)
 				if len(again.cores) > 0 {
-					t.Errorf("%v, written %v, on the Node %v: %s after %s", types, written, present, text(again.cores), text(c.cores))
+					t.Errorf("%v, written %v, on the Node %v: %s after %s", types, written, present, coresText(again.cores), coresText(c.cores))
 				}
 				for _, one := range types {
 					if n.Cores[one] < 2000 {
@@ -110,42 +108,6 @@ func TestDecideSettles(t *testing.T) {
 					}
 				}
 			}
-		}
-	}
-}
-
-// TestPace: the first write waits for nothing, others in a row wait for longer and longer.
-func TestPace(t *testing.T) {
-	t.Parallel()
-	now := time.Now()
-	waits := func(p *pace, err error) []time.Duration {
-		list := make([]time.Duration, 0, 12)
-		for range 12 {
-			wait := p.wait(now)
-			list = append(list, wait)
-			now = now.Add(wait)
-			p.wrote(err, now)
-		}
-		return list
-	}
-	s := func(seconds ...int) []time.Duration {
-		list := make([]time.Duration, 0, len(seconds))
-		for _, n := range seconds {
-			list = append(list, time.Duration(n)*time.Second)
-		}
-		return list
-	}
-	var fight, failures pace
-	if got := waits(&fight, nil); !slices.Equal(got, s(0, 0, 1, 2, 4, 8, 10, 10, 10, 10, 10, 10)) {
-		t.Errorf("overwritten: %v", got)
-	}
-	now = now.Add(calm)
-	if got := waits(&fight, nil)[:3]; !slices.Equal(got, s(0, 0, 1)) {
-		t.Errorf("after a calm time: %v", got)
-	}
-	for i, got := range waits(&failures, kubeapi.ErrForbidden) {
-		if i == 0 && got != 0 || i > 0 && got < 5*time.Minute/2 || i > 6 && got < time.Hour/2 {
-			t.Errorf("refused: %s before write %d", got, i)
 		}
 	}
 }
