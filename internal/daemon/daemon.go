@@ -17,10 +17,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"nodepartition/internal/daemon/apiserver"
+	"nodepartition/internal/cluster"
 	"nodepartition/internal/daemon/control"
 	"nodepartition/internal/daemon/metrics"
-	"nodepartition/internal/daemon/namespaces"
 	"nodepartition/internal/daemon/textfile"
 	"nodepartition/internal/journallog"
 	"nodepartition/internal/node"
@@ -67,8 +66,8 @@ type monitor struct {
 	reloading  sync.Mutex
 	last       node.Followed
 	service    service
-	history    *history // nil if none is kept
-	cluster    *cluster // nil if nothing is recorded in the cluster
+	history    *history   // nil if none is kept
+	cluster    *inCluster // nil if nothing is recorded in the cluster
 	listening  *listening
 	configured configured
 	changes    changes
@@ -152,8 +151,8 @@ func (m *monitor) build() error {
 		Cgroups:  m.options.Node.Cgroups,
 		StateDir: m.options.Node.Path(filepath.Join(node.StateDir, "moving")),
 	}
-	m.api = apiserver.New(m.options.Node, m.options.Eviction.Kubeconfig, m.log)
-	m.namespaces = namespaces.New(namespaces.Options{
+	m.api = cluster.NewReporter(m.options.Node, m.options.Eviction.Kubeconfig, m.log)
+	m.namespaces = cluster.NewNamespaces(cluster.NamespacesOptions{
 		API: m.api, Node: m.options.Node, Log: m.log, Wake: m.signals.Wake,
 	})
 	m.plugin = &nri.Plugin{

@@ -5,14 +5,14 @@ import (
 	"errors"
 	"fmt"
 
-	"nodepartition/internal/daemon/marks"
+	"nodepartition/internal/cluster"
 	"nodepartition/internal/unitname"
 )
 
 // newMarks returns what keeps labels, conditions and resources of the Node: those that are asked
 // for.
-func (m *monitor) newMarks() *marks.Keeper {
-	o := marks.Options{
+func (m *monitor) newMarks() *cluster.Keeper {
+	o := cluster.KeeperOptions{
 		API: m.api, Partition: unitname.First, Stopping: m.isStopping,
 		Version: m.options.Version, Boot: bootID(m.options.Node.Proc),
 		Node: m.options.Node, Log: m.log, Count: m.metrics.MarksWritten,
@@ -23,11 +23,11 @@ func (m *monitor) newMarks() *marks.Keeper {
 	if m.options.NodeCondition {
 		o.Memory = m.partitions.systemPoll
 	}
-	return marks.New(o)
+	return cluster.NewKeeper(o)
 }
 
 // record sends Events until ctx ends, if they are asked for.
-func (c *cluster) record(ctx context.Context) error {
+func (c *inCluster) record(ctx context.Context) error {
 	if c == nil || c.recorder == nil {
 		return nil
 	}
@@ -36,23 +36,23 @@ func (c *cluster) record(ctx context.Context) error {
 
 // keepMarks keeps what is asked for on the Node until ctx ends, and removes what an earlier run has
 // written besides.
-func (c *cluster) keepMarks(ctx context.Context) error {
+func (c *inCluster) keepMarks(ctx context.Context) error {
 	if c == nil {
 		return nil
 	}
 	return c.marks.Run(ctx)
 }
 
-// leaveNode removes labels, conditions and resources from the Node: there is not a partition of ours
-// any more. It takes five seconds at most while the API server does not answer. The metrics for
-// node_exporter go at the end.
+// leaveNode removes labels, conditions and resources from the Node: there is not a partition of
+// ours any more. It takes five seconds at most while the API server does not answer. The metrics
+// for node_exporter go at the end.
 func (m *monitor) leaveNode(ctx context.Context) {
 	m.listening.ended.Store(true)
 	m.cluster.leaveNode(ctx)
 }
 
 // leaveNode removes what is kept on the Node.
-func (c *cluster) leaveNode(ctx context.Context) {
+func (c *inCluster) leaveNode(ctx context.Context) {
 	if c != nil {
 		c.marks.Remove(ctx)
 	}
@@ -73,13 +73,13 @@ func (m *monitor) marked() error {
 
 // facts returns what the labels and the condition follow from, and false without a partition that
 // is switched on.
-func (m *monitor) facts() (marks.Facts, bool) {
+func (m *monitor) facts() (cluster.Facts, bool) {
 	on := m.on()
 	if len(on) == 0 {
-		return marks.Facts{}, false
+		return cluster.Facts{}, false
 	}
 	report := m.table.Report()
-	f := marks.Facts{
+	f := cluster.Facts{
 		Section: m.configured.digest(), Hangs: m.alive(),
 		Passed: !report.Time.IsZero(), Unready: m.unready(), Misplaced: report.Misplaced(),
 	}

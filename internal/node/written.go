@@ -23,8 +23,8 @@ const writtenVersion = 3
 // Written holds what may be on the Node of this node.
 type Written struct {
 	Version int `json:"version"`
-	// Node is the UID of the Node, empty if it is not known. A Node that was deleted and made again has
-	// no Cores of ours.
+	// Node is the UID of the Node, empty if it is not known. A Node that was deleted and made again
+	// has no Cores of ours.
 	Node string `json:"node,omitempty"`
 	// Labels holds labels by name. The value is empty if it is not known.
 	Labels map[string]string `json:"labels,omitempty"`

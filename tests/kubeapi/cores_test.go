@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"nodepartition/internal/daemon/marks"
+	ours "nodepartition/internal/cluster"
 	"nodepartition/internal/host"
 	"nodepartition/internal/kubeapi"
 	"nodepartition/internal/workload"
@@ -102,8 +102,8 @@ func TestResources(t *testing.T) {
 		t.Fatal(err)
 	}
 	var log testkit.Buffer
-	started := func(kinds ...string) (*marks.Keeper, func()) {
-		r := marks.New(marks.Options{
+	started := func(kinds ...string) (*ours.Keeper, func()) {
+		r := ours.NewKeeper(ours.KeeperOptions{
 			API: asNode{c.monitor.Background()}, Node: on, Log: log.Logger(),
 			Stopping: func(context.Context) bool { return false }, Count: func(bool) {},
 		})

@@ -16,7 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"nodepartition/internal/daemon/marks"
+	ours "nodepartition/internal/cluster"
 	"nodepartition/internal/host"
 	"nodepartition/internal/kubeapi"
 	"nodepartition/internal/nodelabel"
@@ -241,11 +241,11 @@ func marksKept(c *cluster) {
 	var log testkit.Buffer
 	on := host.Below(c.t.TempDir())
 	c.must(os.MkdirAll(on.Path("/run/node-partition/monitor"), 0o755))
-	facts := func() (marks.Facts, bool) {
-		return marks.Facts{Passed: passed.Load(), Section: strings.Repeat("ab", 32)}, true
+	facts := func() (ours.Facts, bool) {
+		return ours.Facts{Passed: passed.Load(), Section: strings.Repeat("ab", 32)}, true
 	}
-	started := func(version string) (*marks.Keeper, func()) {
-		k := marks.New(marks.Options{
+	started := func(version string) (*ours.Keeper, func()) {
+		k := ours.NewKeeper(ours.KeeperOptions{
 			API: asNode{c.monitor.Background()}, Node: on, Facts: facts,
 			Stopping: func(context.Context) bool { return false },
 			Version:  version, Boot: "b", Log: log.Logger(), Count: func(bool) {},

@@ -1,7 +1,4 @@
-// Package namespaces asks the API server which workload types the annotations of namespaces allow,
-// and remembers the answers. It asks only for namespaces whose pods ask for a type that the node
-// has. It never lists or watches namespaces: the right to get them is enough.
-package namespaces
+package cluster
 
 import (
 	"cmp"
@@ -13,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"nodepartition/internal/daemon/faults"
 	"nodepartition/internal/host"
 	"nodepartition/internal/kubeapi"
 	"nodepartition/internal/membership"
@@ -22,13 +18,13 @@ import (
 )
 
 const (
-	// refresh is the interval at which a namespace in use is read again. It doubles up to maxRefresh
-	// while the answers are the same. maxRefresh also bounds the pause after a failed request, such as
-	// without the right to get namespaces, which kubelets do not have by default. look is the interval
-	// at which the namespaces are found that are due.
+	// refresh is the interval at which a namespace in use is read again. It doubles up to
+	// maxRefresh while the answers are the same. maxRefresh also bounds the pause after a failed
+	// request, such as without the right to get namespaces, which kubelets do not have by default.
+	// findDue is the interval at which the namespaces are found that are due.
 	refresh    = 30 * time.Second
 	maxRefresh = 5 * time.Minute
-	look       = 5 * time.Second
+	findDue    = 5 * time.Second
 	// fresh is the age up to which an answer counts for a new pod without another request.
 	// inUse is the time for which a namespace is read again after a membership depended on it,
 	// unused the time after which it is forgotten. It exceeds node.Remembered.
@@ -37,27 +33,29 @@ const (
 	unused = 2 * time.Hour
 	// kept is the longest time between two writes of the answers.
 	kept = node.Remembered / 6
-	// patience bounds how long the sandbox of a pod waits for the answer about its namespace.
+	// sandboxPatience bounds how long the sandbox of a pod waits for the answer about its namespace.
 	// The runtime calls for one sandbox after the other, and gives us two seconds. allPatience
 	// bounds the sum of the waiting until the API server answers again.
-	patience    = 300 * time.Millisecond
-	allPatience = time.Second
+	sandboxPatience = 300 * time.Millisecond
+	allPatience     = time.Second
 	// maxKnown bounds the namespaces that are remembered.
 	maxKnown = 10_000
 )
 
-// Options holds what Namespaces needs. All fields are needed.
-type Options struct {
-	API  faults.API
+// NamespacesOptions holds what Namespaces needs. All fields are needed.
+type NamespacesOptions struct {
+	API  API
 	Node host.Node
 	Log  *slog.Logger
 	// Wake is called when the answers have changed. It returns at once.
 	Wake func()
 }
 
-// Namespaces remembers which workload types namespaces allow.
+// Namespaces asks the API server which workload types the annotations of namespaces allow,
+// and remembers the answers. It asks only for namespaces whose pods ask for a type that the node
+// has. It never lists or watches namespaces: the right to get them is enough.
 type Namespaces struct {
-	Options
+	NamespacesOptions
 
 	mu     sync.Mutex
 	known  map[string]*known
@@ -67,9 +65,9 @@ type Namespaces struct {
 	written time.Time // used by Run alone
 }
 
-// New returns Namespaces that remember what was known before the last restart.
-func New(o Options) *Namespaces {
-	n := &Namespaces{Options: o, known: map[string]*known{}, asked: make(chan struct{}, 1)}
+// NewNamespaces returns Namespaces that remember what was known before the last restart.
+func NewNamespaces(o NamespacesOptions) *Namespaces {
+	n := &Namespaces{NamespacesOptions: o, known: map[string]*known{}, asked: make(chan struct{}, 1)}
 	before, err := node.ReadNamespaces(o.Node)
 	if err != nil {
 		o.Log.Warn("the workload types that namespaces allow are not known before the API server answers", "error", err)
@@ -126,7 +124,7 @@ func (n *Namespaces) Await(ctx context.Context, namespace string) {
 		of.want(time.Now())
 	}
 	of := n.use(namespace)
-	wait := min(patience, allPatience-n.waited)
+	wait := min(sandboxPatience, allPatience-n.waited)
 	if of == nil || !of.awaited(of.used) || wait <= 0 {
 		n.mu.Unlock()
 		return
@@ -153,7 +151,7 @@ func (n *Namespaces) Await(ctx context.Context, namespace string) {
 
 // Run asks for namespaces until ctx ends.
 func (n *Namespaces) Run(ctx context.Context) error {
-	tick := time.NewTicker(look)
+	tick := time.NewTicker(findDue)
 	defer tick.Stop()
 	for {
 		select {
@@ -277,7 +275,7 @@ func (n *Namespaces) change(name string, change func(of *known, now time.Time) b
 // reason returns the reason of a failed request.
 func reason(err error) membership.Refusal {
 	switch {
-	case errors.Is(err, faults.ErrNoClient):
+	case errors.Is(err, ErrNoClient):
 		return membership.NoAPI
 	case errors.Is(err, kubeapi.ErrForbidden):
 		return membership.Forbidden

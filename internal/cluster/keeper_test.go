@@ -1,4 +1,4 @@
-package marks
+package cluster
 
 import (
 	"cmp"
@@ -71,7 +71,7 @@ func TestJudge(t *testing.T) {
 // TestReasonsAreDocumented: the page has a row for each reason.
 func TestReasonsAreDocumented(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../../docs/fleet-node.md")
+	page, err := os.ReadFile("../../docs/fleet-node.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +174,7 @@ func (n *aNode) change(f func(*aNode)) (sets int) {
 func (n *aNode) keeper(dir, version string, log *testkit.Buffer) *Keeper {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	o := Options{
+	o := KeeperOptions{
 		Stopping: func(context.Context) bool {
 			n.mu.Lock()
 			defer n.mu.Unlock()
@@ -200,7 +200,7 @@ func (n *aNode) keeper(dir, version string, log *testkit.Buffer) *Keeper {
 			return *n.memory, !n.gone
 		}
 	}
-	k := New(o)
+	k := NewKeeper(o)
 	k.patch = n.patch
 	return k
 }

@@ -1,4 +1,4 @@
-package marks
+package cluster
 
 import (
 	"path/filepath"
@@ -51,9 +51,9 @@ func (f *fleet) answer(err error) {
 	}
 }
 
-// rate returns the mean of the writes in a second, and the mean of the ten busiest seconds in a
-// row, for all nodes of the table.
-func rate(per []int) (mean, busiest float64) {
+// writesPerSecond returns the mean of the writes in a second, and the mean of the ten busiest
+// seconds in a row, for all nodes of the table.
+func writesPerSecond(per []int) (mean, busiest float64) {
 	const window = 10
 	sum, last := 0, 0
 	for i, n := range per {
@@ -84,7 +84,7 @@ func TestFleet(t *testing.T) {
 		f.during(5 * time.Minute)
 		check := func(what string, d time.Duration, wantMean, wantBusiest float64) {
 			t.Helper()
-			mean, busiest := rate(f.during(d))
+			mean, busiest := writesPerSecond(f.during(d))
 			t.Logf("%s: %.0f a second, in the ten busiest seconds %.0f", what, mean, busiest)
 			if mean > wantMean || busiest > wantBusiest {
 				t.Errorf("%s: %.0f a second, %.0f in the ten busiest; want at most %.0f, %.0f", what, mean, busiest, wantMean, wantBusiest)

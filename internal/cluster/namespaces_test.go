@@ -1,4 +1,4 @@
-package namespaces
+package cluster
 
 import (
 	"context"
@@ -16,7 +16,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"nodepartition/internal/daemon/faults"
 	"nodepartition/internal/host"
 	"nodepartition/internal/kubeapi"
 	"nodepartition/internal/membership"
@@ -59,10 +58,10 @@ func nodeIn(t *testing.T) host.Node {
 }
 
 // started returns Namespaces that ask a cluster, and a channel that has an element for each change.
-func started(t *testing.T, n host.Node, client faults.API) (*Namespaces, <-chan bool, *testkit.Buffer) {
+func started(t *testing.T, n host.Node, client API) (*Namespaces, <-chan bool, *testkit.Buffer) {
 	t.Helper()
 	lines, woken := &testkit.Buffer{}, make(chan bool, 100)
-	return New(Options{API: client, Node: n, Log: lines.Logger(), Wake: func() { woken <- true }}), woken, lines
+	return NewNamespaces(NamespacesOptions{API: client, Node: n, Log: lines.Logger(), Wake: func() { woken <- true }}), woken, lines
 }
 
 // asking calls ask with a client of a cluster.
@@ -154,7 +153,7 @@ func TestRefusals(t *testing.T) {
 		t.Errorf("a namespace that is gone: %q", got)
 	}
 	n.API = &api{}
-	n.API.(*api).err.Store(&faults.ErrNoClient)
+	n.API.(*api).err.Store(&ErrNoClient)
 	delete(n.known, "operators")
 	if got := ask(); got != membership.NoAPI {
 		t.Errorf("without an API server: %q", got)
@@ -206,7 +205,7 @@ func TestOldAnswer(t *testing.T) {
 		away := &api{}
 		err := errors.New("unreachable")
 		away.err.Store(&err)
-		n := New(Options{API: away, Node: on, Log: slog.New(slog.DiscardHandler), Wake: func() {}})
+		n := NewNamespaces(NamespacesOptions{API: away, Node: on, Log: slog.New(slog.DiscardHandler), Wake: func() {}})
 		for _, test := range []struct {
 			namespace     string
 			before, after membership.Refusal
@@ -238,10 +237,10 @@ func TestOldAnswer(t *testing.T) {
 	})
 }
 
-// TestAway: while the API server is away, the last answers about all namespaces count for new pods,
-// after one request that took its time. The next request is for another one: the API server may
-// have failed for the first alone.
-func TestAway(t *testing.T) {
+// TestNamespacesAway: while the API server is away, the last answers about all namespaces count for
+// new pods, after one request that took its time. The next request is for another one: the API
+// server may have failed for the first alone.
+func TestNamespacesAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const count = 30
 		on, away := nodeIn(t), &api{}
@@ -254,9 +253,9 @@ func TestAway(t *testing.T) {
 		}
 		err := fmt.Errorf("get namespaces: %w", kubeapi.ErrUnreachable)
 		away.err.Store(&err)
-		away.took = look
+		away.took = findDue
 		lines := &testkit.Buffer{}
-		n := New(Options{API: away, Node: on, Log: lines.Logger(), Wake: func() {}})
+		n := NewNamespaces(NamespacesOptions{API: away, Node: on, Log: lines.Logger(), Wake: func() {}})
 		begin := time.Now()
 		for i := range count {
 			n.Allows(strconv.Itoa(i), "a")
@@ -273,7 +272,7 @@ func TestAway(t *testing.T) {
 		if got := strings.Count(lines.String(), "\n"); got != count {
 			t.Errorf("%d lines about %d namespaces", got, count)
 		}
-		<-time.After(look)
+		<-time.After(findDue)
 		if due := n.due(); len(due) != count || due[count-1] != "0" {
 			t.Errorf("asked for next: %q; want the one that was asked for at the end", due)
 		}
@@ -412,7 +411,7 @@ func TestTooMany(t *testing.T) {
 		away := &api{}
 		err := fmt.Errorf("get namespaces: %w", kubeapi.ErrForbidden)
 		away.err.Store(&err)
-		n := New(Options{API: away, Node: nodeIn(t), Log: slog.New(slog.DiscardHandler), Wake: func() {}})
+		n := NewNamespaces(NamespacesOptions{API: away, Node: nodeIn(t), Log: slog.New(slog.DiscardHandler), Wake: func() {}})
 		ctx, stop := context.WithCancel(t.Context())
 		go func() { _ = n.Run(ctx) }() // it ends with its context
 		for range 10 * 60 {
@@ -444,7 +443,7 @@ func TestTooMany(t *testing.T) {
 func TestAwait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := &api{took: time.Minute}
-		n := New(Options{API: slow, Node: nodeIn(t), Log: slog.New(slog.DiscardHandler), Wake: func() {}})
+		n := NewNamespaces(NamespacesOptions{API: slow, Node: nodeIn(t), Log: slog.New(slog.DiscardHandler), Wake: func() {}})
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
 		go func() { _ = n.Run(ctx) }() // it ends with its context
@@ -453,17 +452,17 @@ func TestAwait(t *testing.T) {
 			n.Await(ctx, namespace)
 			return time.Since(begin)
 		}
-		for i, want := range []time.Duration{patience, patience, patience, allPatience - 3*patience, 0} {
+		for i, want := range []time.Duration{sandboxPatience, sandboxPatience, sandboxPatience, allPatience - 3*sandboxPatience, 0} {
 			if got := wait("n" + string(rune('a'+i))); got != want {
 				t.Errorf("sandbox %d waits %s; want %s", i, got, want)
 			}
 		}
 		<-time.After(2 * time.Minute) // the answers come
-		if got := wait("nz"); got != patience {
+		if got := wait("nz"); got != sandboxPatience {
 			t.Errorf("after an answer: %s", got)
 		}
 		n.Allows("na", "a")
-		if got := wait("na"); got != 0 && got != patience {
+		if got := wait("na"); got != 0 && got != sandboxPatience {
 			t.Errorf("a known namespace: %s", got)
 		}
 		stop()
@@ -477,7 +476,7 @@ func TestAwait(t *testing.T) {
 func TestRefresh(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		quick := &api{}
-		n := New(Options{API: quick, Node: nodeIn(t), Log: slog.New(slog.DiscardHandler), Wake: func() {}})
+		n := NewNamespaces(NamespacesOptions{API: quick, Node: nodeIn(t), Log: slog.New(slog.DiscardHandler), Wake: func() {}})
 		ctx, stop := context.WithCancel(t.Context())
 		go func() { _ = n.Run(ctx) }() // it ends with its context
 		pass := func(long time.Duration) int32 {
@@ -520,7 +519,7 @@ func TestRefresh(t *testing.T) {
 // the plugin that places pods after a restart of the runtime and cannot ask.
 func TestKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := New(Options{API: &api{}, Node: nodeIn(t), Log: slog.New(slog.DiscardHandler), Wake: func() {}})
+		n := NewNamespaces(NamespacesOptions{API: &api{}, Node: nodeIn(t), Log: slog.New(slog.DiscardHandler), Wake: func() {}})
 		ctx, stop := context.WithCancel(t.Context())
 		go func() { _ = n.Run(ctx) }() // it ends with its context
 		for range 2 * 60 {             // for an hour

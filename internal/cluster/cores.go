@@ -1,4 +1,4 @@
-package marks
+package cluster
 
 import (
 	"context"
@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 
-	"nodepartition/internal/daemon/faults"
 	"nodepartition/internal/kubeapi"
 	"nodepartition/internal/node"
 	"nodepartition/internal/workload"
@@ -116,7 +115,7 @@ var errNotKept = errors.New("the API server has accepted the values and has othe
 
 // isRefused reports whether an error means that nothing was written.
 func isRefused(err error) bool {
-	for _, kind := range []error{kubeapi.ErrForbidden, kubeapi.ErrCredentials, kubeapi.ErrGone, faults.ErrNoClient} {
+	for _, kind := range []error{kubeapi.ErrForbidden, kubeapi.ErrCredentials, kubeapi.ErrGone, ErrNoClient} {
 		if errors.Is(err, kind) {
 			return true
 		}

@@ -1,4 +1,4 @@
-package faults
+package cluster
 
 import (
 	"context"

@@ -1,26 +1,20 @@
-// Package apiserver reports evictions to the Kubernetes API server. It implements evict.API.
-package apiserver
+package cluster
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"path"
 	"strings"
 	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
-	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 
-	"nodepartition/internal/daemon/faults"
 	"nodepartition/internal/host"
 	"nodepartition/internal/kubeapi"
 	"nodepartition/internal/node/cluster"
 	"nodepartition/internal/node/options"
-	"nodepartition/internal/unitname"
 	"nodepartition/pkg/evict"
 )
 
@@ -42,9 +36,9 @@ type Reporter struct {
 	refused time.Time // when the credentials were last refused
 }
 
-// New returns a Reporter for the node n that has no client yet. kubeconfig is the value of the
-// flag.
-func New(n host.Node, kubeconfig string, log *slog.Logger) *Reporter {
+// NewReporter returns a Reporter for the node n that has no client yet. kubeconfig is the value of
+// the flag.
+func NewReporter(n host.Node, kubeconfig string, log *slog.Logger) *Reporter {
 	return &Reporter{host: n, kubeconfig: kubeconfig, node: cluster.Hostname(), log: log}
 }
 
@@ -147,14 +141,14 @@ func describe(paths []string) string {
 // replaced. Then it calls ask once more with the new one.
 func (a *Reporter) call(ctx context.Context, ask func(context.Context, *kubeapi.Client) error) error {
 	if a.kubeconfig == options.KubeconfigNone {
-		return fmt.Errorf("%w: %w", evict.ErrFinal, faults.ErrNoClient)
+		return fmt.Errorf("%w: %w", evict.ErrFinal, ErrNoClient)
 	}
 	ctx, cancel := withoutDeadline(ctx)
 	defer cancel()
 	client := a.present()
 	if client == nil {
 		if client = a.Look(); client == nil {
-			return faults.ErrNoClient
+			return ErrNoClient
 		}
 	}
 	err := ask(ctx, client)
@@ -193,86 +187,35 @@ func withoutDeadline(ctx context.Context) (context.Context, context.CancelFunc) 
 	}
 }
 
-// Evict implements evict.API.
-func (a *Reporter) Evict(ctx context.Context, e evict.Eviction) error {
-	return a.call(ctx, func(ctx context.Context, client *kubeapi.Client) error {
-		event := kubeapi.Event{
-			UID:       e.UID,
-			Namespace: e.Namespace,
-			Name:      e.Name,
-			Node:      a.node,
-			Reason:    kubeapi.ReasonEvicted,
-			Now:       e.Time,
+// Try implements API. If a request fails, it is sent once more with the kubeconfig as it is
+// now. Unlike with an eviction, a refusal does not keep evictions from being reported, and a
+// request without an answer does not cut off an eviction's request.
+func (a *Reporter) Try(ctx context.Context, ask func(context.Context, *kubeapi.Client, string) error) error {
+	if a.kubeconfig == options.KubeconfigNone {
+		return ErrNoClient
+	}
+	client := a.present()
+	if client == nil {
+		if client = a.Look(); client == nil {
+			return fmt.Errorf("%w: %s", ErrNoClient, strings.Join(a.places(), ", "))
 		}
-		event.Message, event.Annotations = kubeapi.Message(figures(e), nil)
-		if err := mark(ctx, client, e, func(pod *v1.Pod) string {
-			event.Message, event.Annotations = kubeapi.Message(figures(e), pod)
-			return event.Message
-		}); err != nil {
-			return err
-		}
-		if err := client.Event(ctx, event); err != nil {
-			// The pod is evicted all the same. No program depends on its event.
-			a.log.Warn("the event of an eviction could not be created", "error", err)
-		}
-		return nil
-	})
-}
-
-// Confirm implements evict.API.
-func (a *Reporter) Confirm(ctx context.Context, e evict.Eviction) (settled bool, err error) {
-	err = a.call(ctx, func(ctx context.Context, client *kubeapi.Client) error {
-		var ended bool
-		ended, settled, err = client.Ended(ctx, kubeapi.Eviction{UID: e.UID, Namespace: e.Namespace, Name: e.Name})
-		if ended || err != nil {
-			return err
-		}
-		// A kubelet that knows has dropped the reason. While it cleans up, it takes the reason over from
-		// the API server. After that it would overwrite what we write.
-		return mark(ctx, client, e, func(pod *v1.Pod) string {
-			message, _ := kubeapi.Message(figures(e), pod)
-			return message
-		})
-	})
-	return settled && err == nil, err
-}
-
-func mark(ctx context.Context, client *kubeapi.Client, e evict.Eviction, describe func(*v1.Pod) string) error {
-	err := client.MarkEvicted(
-		ctx,
-		kubeapi.Eviction{UID: e.UID, Namespace: e.Namespace, Name: e.Name, Describe: describe, Now: e.Time},
-	)
-	if errors.Is(err, kubeapi.ErrGone) {
-		return nil // it was deleted, and does not come back
+	}
+	err := ask(ctx, client.Background(), cluster.NodeName(a.host, client))
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	if fresh := a.Look(); fresh != nil && fresh != client {
+		err = ask(ctx, fresh.Background(), cluster.NodeName(a.host, fresh))
 	}
 	return err
 }
 
-// partition returns the partition of an evicted pod.
-func partition(e evict.Eviction) unitname.PartitionName {
-	name, _, _, _ := unitname.ParsePodSlice(path.Base(e.Cgroup))
-	return name
+// API sends requests with the present kubeconfig.
+type API interface {
+	// Try calls ask with a client and the name of the node. It returns the error of ask, or the reason
+	// why there is no client.
+	Try(ctx context.Context, ask func(ctx context.Context, client *kubeapi.Client, node string) error) error
 }
 
-func figures(e evict.Eviction) kubeapi.Figures {
-	f := kubeapi.Figures{
-		Partition:  string(partition(e)),
-		Threshold:  bytesQuantity(e.AtBytes),
-		Available:  int64(e.AvailableBytes),
-		WorkingSet: int64(e.WorkingSetBytes),
-	}
-	for _, c := range e.Containers {
-		if c.Name == "" {
-			continue // it was just started: the next pass finds its name
-		}
-		f.Containers = append(
-			f.Containers,
-			kubeapi.Usage{Name: c.Name, WorkingSet: int64(c.WorkingSetBytes), Request: bytesQuantity(c.RequestBytes)},
-		)
-	}
-	return f
-}
-
-func bytesQuantity(n uint64) resource.Quantity {
-	return *resource.NewQuantity(int64(n), resource.BinarySI)
-}
+// ErrNoClient means that there is no kubeconfig yet.
+var ErrNoClient = kubeapi.ErrNoClient

@@ -1,4 +1,4 @@
-package marks
+package cluster
 
 import (
 	"context"
@@ -13,7 +13,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"nodepartition/internal/daemon/faults"
 	"nodepartition/internal/host"
 	"nodepartition/internal/kubeapi"
 	"nodepartition/internal/node"
@@ -255,7 +254,7 @@ func TestTypesRefused(t *testing.T) {
 	}{
 		"forbidden":   {kubeapi.ErrForbidden, 1, 16, 4},
 		"unreachable": {kubeapi.ErrUnreachable, 1, 180, 45},
-		"no client":   {faults.ErrNoClient, 0, 800, 300},
+		"no client":   {ErrNoClient, 0, 800, 300},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
