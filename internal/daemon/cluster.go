@@ -6,8 +6,7 @@ import (
 	"time"
 
 	"nodepartition/internal/cgroupfs"
-	"nodepartition/internal/daemon/faults"
-	"nodepartition/internal/daemon/marks"
+	"nodepartition/internal/cluster"
 	"nodepartition/internal/node/options"
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/evict"
@@ -30,23 +29,23 @@ const (
 		"partition: eviction came too late, or had no candidate"
 )
 
-// cluster records faults and the state of the node where operators of the cluster look. Its methods
-// return at once, except those that run. A nil cluster records nothing.
-type cluster struct {
+// inCluster records faults and the state of the node where operators of the cluster look. Its
+// methods return at once, except those that run. A nil inCluster records nothing.
+type inCluster struct {
 	cgroups  cgroupfs.FS
-	recorder *faults.Recorder // nil without events
-	marks    *marks.Keeper    // also removes what an earlier run has written
-	pressure bool             // marks has the condition of the memory
+	recorder *cluster.Recorder // nil without events
+	marks    *cluster.Keeper   // also removes what an earlier run has written
+	pressure bool              // marks has the condition of the memory
 }
 
 // newCluster returns nil without a kubeconfig.
-func (m *monitor) newCluster() *cluster {
+func (m *monitor) newCluster() *inCluster {
 	if m.options.Eviction.Kubeconfig == options.KubeconfigNone {
 		return nil
 	}
-	c := &cluster{cgroups: m.options.Node.Cgroups, marks: m.newMarks(), pressure: m.options.NodeCondition}
+	c := &inCluster{cgroups: m.options.Node.Cgroups, marks: m.newMarks(), pressure: m.options.NodeCondition}
 	if m.options.Events {
-		c.recorder = faults.NewRecorder(m.api, m.log, m.metrics.EventWritten)
+		c.recorder = cluster.NewRecorder(m.api, m.log, m.metrics.EventWritten)
 	}
 	return c
 }
@@ -54,7 +53,7 @@ func (m *monitor) newCluster() *cluster {
 // sinks returns the sinks of the evictions of a partition, and what records the kernel's kills; nil
 // if nothing does. pods lists the pods of the partition. The condition of the node is about the
 // system partition.
-func (c *cluster) sinks(partition unitname.PartitionName, pods func() []evict.Pod) (evict.Sinks, *clusterEvents) {
+func (c *inCluster) sinks(partition unitname.PartitionName, pods func() []evict.Pod) (evict.Sinks, *clusterEvents) {
 	if c == nil {
 		return nil, nil
 	}
@@ -67,23 +66,37 @@ func (c *cluster) sinks(partition unitname.PartitionName, pods func() []evict.Po
 	}
 	events := &clusterEvents{
 		recorder: c.recorder, partition: partition, pods: pods,
-		kills:  faults.Kills{Cgroups: c.cgroups, Partition: partition},
+		kills:  cluster.Kills{Cgroups: c.cgroups, Partition: partition},
 		killed: make(chan evict.KilledAt, 16),
 	}
 	return append(sinks, events), events
 }
 
+// follow sets the workload types that are to be advertised.
+func (c *inCluster) follow(types []string) {
+	if c != nil {
+		c.marks.Follow(types)
+	}
+}
+
+// kubeletStarted notes that the kubelet may make the Node again.
+func (c *inCluster) kubeletStarted() {
+	if c != nil {
+		c.marks.KubeletStarted()
+	}
+}
+
 // invalid records a configuration that was refused.
-func (c *cluster) invalid(what string, err error) {
+func (c *inCluster) invalid(what string, err error) {
 	if c != nil && c.recorder != nil {
-		c.recorder.Record(faults.Fault{Reason: reasonInvalid, Message: what + ": " + err.Error()})
+		c.recorder.Record(cluster.Fault{Reason: reasonInvalid, Message: what + ": " + err.Error()})
 	}
 }
 
 // pressure notes in the condition of the node when a threshold is crossed.
 type pressure struct {
 	evict.NoEvents
-	marks *marks.Keeper
+	marks *cluster.Keeper
 }
 
 // Evicting implements evict.Events.
@@ -95,16 +108,16 @@ func (p pressure) NoCandidate(evict.Decision) { p.marks.Pressed() }
 // clusterEvents records faults of a partition as events of the cluster.
 type clusterEvents struct {
 	evict.NoEvents
-	recorder  *faults.Recorder
+	recorder  *cluster.Recorder
 	partition unitname.PartitionName
 	pods      func() []evict.Pod
-	kills     faults.Kills
+	kills     cluster.Kills
 	killed    chan evict.KilledAt
 }
 
 // NoCandidate implements evict.Events. It records that no pod can be evicted.
 func (c *clusterEvents) NoCandidate(d evict.Decision) {
-	c.recorder.Record(c.about(faults.Fault{Reason: reasonNoCandidate, Message: noCandidateText(d)}))
+	c.recorder.Record(c.about(cluster.Fault{Reason: reasonNoCandidate, Message: noCandidateText(d)}))
 }
 
 // KernelKilled implements evict.Events. It has the pods found whose processes were killed.
@@ -116,7 +129,7 @@ func (c *clusterEvents) KernelKilled(limit evict.KilledAt, _ uint64) {
 }
 
 // about returns a fault of the system partition as the same fault of this one.
-func (c *clusterEvents) about(f faults.Fault) faults.Fault {
+func (c *clusterEvents) about(f cluster.Fault) cluster.Fault {
 	if !isFirst(c.partition) {
 		f.Reason, f.Message = strings.TrimPrefix(f.Reason, "System"), textAbout(c.partition, f.Message)
 	}
@@ -139,7 +152,7 @@ func (c *clusterEvents) attribute(ctx context.Context) {
 
 // killedSince returns the faults of the kills since the last call. There are none if the reading
 // for an earlier call has found them already.
-func (c *clusterEvents) killedSince(limit evict.KilledAt) []faults.Fault {
+func (c *clusterEvents) killedSince(limit evict.KilledAt) []cluster.Fault {
 	killed, unknown := c.kills.Since()
 	if limit != evict.AtPartition || len(killed) == 0 && unknown == 0 {
 		return nil
@@ -149,16 +162,16 @@ func (c *clusterEvents) killedSince(limit evict.KilledAt) []faults.Fault {
 
 // killFaults returns the faults of kills, by the cgroup of the pod, in pods of the partition. A
 // kill in none of them is one on the node.
-func killFaults(killed map[string]uint64, pods []evict.Pod) []faults.Fault {
-	var found []faults.Fault
+func killFaults(killed map[string]uint64, pods []evict.Pod) []cluster.Fault {
+	var found []cluster.Fault
 	for _, p := range pods {
 		if killed[p.Cgroup] > 0 && !p.Unknown {
-			pod := faults.Pod{UID: p.UID, Namespace: p.Namespace, Name: p.Name}
-			found = append(found, faults.Fault{Pod: pod, Reason: reasonKilled, Message: killedPod})
+			pod := cluster.Pod{UID: p.UID, Namespace: p.Namespace, Name: p.Name}
+			found = append(found, cluster.Fault{Pod: pod, Reason: reasonKilled, Message: killedPod})
 		}
 	}
 	if len(found) == 0 {
-		return []faults.Fault{{Reason: reasonKilled, Message: killedUnknown}}
+		return []cluster.Fault{{Reason: reasonKilled, Message: killedUnknown}}
 	}
 	return found
 }

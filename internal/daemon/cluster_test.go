@@ -16,9 +16,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"nodepartition/internal/cgroupfs"
-	"nodepartition/internal/daemon/apiserver"
-	"nodepartition/internal/daemon/faults"
-	"nodepartition/internal/daemon/marks"
+	"nodepartition/internal/cluster"
 	"nodepartition/internal/daemon/metrics"
 	"nodepartition/internal/host"
 	"nodepartition/internal/node/options"
@@ -35,12 +33,12 @@ func TestKillFaults(t *testing.T) {
 		{PodMeta: evict.PodMeta{UID: "2", Namespace: "kube-system", Name: "log", Cgroup: "b"}},
 		{PodMeta: evict.PodMeta{UID: "3", Name: "(pod 3)", Cgroup: "c"}, Unknown: true},
 	}
-	onNode := []faults.Fault{{Reason: reasonKilled, Message: killedUnknown}}
+	onNode := []cluster.Fault{{Reason: reasonKilled, Message: killedUnknown}}
 	for name, test := range map[string]struct {
 		killed map[string]uint64
-		want   []faults.Fault
+		want   []cluster.Fault
 	}{
-		"a pod":                  {map[string]uint64{"b": 2}, []faults.Fault{{Pod: faults.Pod{UID: "2", Namespace: "kube-system", Name: "log"}, Reason: reasonKilled, Message: killedPod}}},
+		"a pod":                  {map[string]uint64{"b": 2}, []cluster.Fault{{Pod: cluster.Pod{UID: "2", Namespace: "kube-system", Name: "log"}, Reason: reasonKilled, Message: killedPod}}},
 		"an unknown pod":         {map[string]uint64{"c": 1}, onNode},
 		"a pod that has ended":   {map[string]uint64{"d": 1}, onNode},
 		"a pod that had no time": {nil, onNode},
@@ -70,7 +68,7 @@ func TestClusterKilledSince(t *testing.T) {
 	}
 	dns := evict.Pod{PodMeta: evict.PodMeta{UID: "1", Namespace: "kube-system", Name: "dns", Cgroup: pod}}
 	c := &clusterEvents{
-		kills: faults.Kills{Cgroups: cgroupfs.FS(root), Partition: unitname.System},
+		kills: cluster.Kills{Cgroups: cgroupfs.FS(root), Partition: unitname.System},
 		pods:  func() []evict.Pod { return []evict.Pod{dns} },
 	}
 	reasons := func(limit evict.KilledAt) string {
@@ -105,11 +103,11 @@ func TestClusterKilledSince(t *testing.T) {
 
 // clusterOf returns a cluster that records in an API server, and the results of its recorder, which
 // runs until the test ends.
-func clusterOf(t *testing.T, api *apiserver.Reporter) (c *cluster, results chan faults.Result) {
+func clusterOf(t *testing.T, api *cluster.Reporter) (c *inCluster, results chan cluster.Result) {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
-	results = make(chan faults.Result, 10)
-	c = &cluster{recorder: faults.NewRecorder(api, log, func(r faults.Result, _ int) { results <- r })}
+	results = make(chan cluster.Result, 10)
+	c = &inCluster{recorder: cluster.NewRecorder(api, log, func(r cluster.Result, _ int) { results <- r })}
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
@@ -128,8 +126,8 @@ func clusterOf(t *testing.T, api *apiserver.Reporter) (c *cluster, results chan 
 func TestClusterOnNode(t *testing.T) {
 	t.Parallel()
 	api := fakeapi.New(t, httptest.NewServer)
-	c, results := clusterOf(t, apiserver.New(host.This(), api.NewKubeconfig(t), slog.New(slog.DiscardHandler)))
-	next := func(want faults.Result) {
+	c, results := clusterOf(t, cluster.NewReporter(host.This(), api.NewKubeconfig(t), slog.New(slog.DiscardHandler)))
+	next := func(want cluster.Result) {
 		t.Helper()
 		if got := <-results; got != want {
 			t.Errorf("%s; want %s", got, want)
@@ -138,11 +136,11 @@ func TestClusterOnNode(t *testing.T) {
 	order := []evict.Candidate{{Pod: evict.Pod{PodMeta: evict.PodMeta{Name: "etcd"}}, Skip: evict.SkipStatic}}
 	sinks, _ := c.sinks(unitname.System, nil)
 	sinks.NoCandidate(evict.Decision{Order: order, Available: 5 * mebi})
-	next(faults.Created)
+	next(cluster.Created)
 	sinks.NoCandidate(evict.Decision{Order: order, Available: 4 * mebi})
-	next(faults.Repeated)
+	next(cluster.Repeated)
 	c.invalid("the configuration is not valid; following the last good one of this boot", errors.New("memoryLimit: bad\nmore"))
-	next(faults.Created)
+	next(cluster.Created)
 	events := api.Happened()
 	if len(events) != 2 {
 		t.Fatalf("%d events; want 2", len(events))
@@ -160,10 +158,10 @@ func TestClusterForbidden(t *testing.T) {
 	t.Parallel()
 	api := fakeapi.New(t, httptest.NewServer)
 	api.Answer(fakeapi.PostNodeEvent, http.StatusForbidden)
-	reporter := apiserver.New(host.This(), api.NewKubeconfig(t), slog.New(slog.DiscardHandler))
+	reporter := cluster.NewReporter(host.This(), api.NewKubeconfig(t), slog.New(slog.DiscardHandler))
 	c, results := clusterOf(t, reporter)
 	c.invalid("x", errors.New("y"))
-	if got := <-results; got != faults.Dropped {
+	if got := <-results; got != cluster.Dropped {
 		t.Errorf("%s; want that it is dropped", got)
 	}
 	if !reporter.Available() {
@@ -185,7 +183,7 @@ func TestClusterNone(t *testing.T) {
 			t.Errorf("%s: something runs", name)
 		}
 		m.cluster.invalid("x", errors.New("y"))
-		m.removeMarks(t.Context())
+		m.cluster.leaveNode(t.Context())
 		if err := m.marked(); err != nil {
 			t.Errorf("%s: the kubelet waits: %v", name, err)
 		}
@@ -204,8 +202,8 @@ func TestClusterNone(t *testing.T) {
 func TestClusterPartition(t *testing.T) {
 	t.Parallel()
 	api := fakeapi.New(t, httptest.NewServer)
-	c, results := clusterOf(t, apiserver.New(host.Node{}, api.NewKubeconfig(t), slog.New(slog.DiscardHandler)))
-	c.pressure, c.marks = true, &marks.Keeper{}
+	c, results := clusterOf(t, cluster.NewReporter(host.Node{}, api.NewKubeconfig(t), slog.New(slog.DiscardHandler)))
+	c.pressure, c.marks = true, &cluster.Keeper{}
 	system, kills := c.sinks(unitname.System, nil)
 	other, otherKills := c.sinks("telemetry", nil)
 	if len(system) != 2 || len(other) != 1 || kills == nil || otherKills.kills.Partition != "telemetry" {
@@ -229,7 +227,7 @@ func TestClusterPartition(t *testing.T) {
 	for text, want := range map[string]string{
 		killedPod: "at the memory limit of partition telemetry", killedUnknown: "at the memory limit of partition telemetry",
 	} {
-		killed := (&clusterEvents{partition: "telemetry"}).about(faults.Fault{Reason: reasonKilled, Message: text})
+		killed := (&clusterEvents{partition: "telemetry"}).about(cluster.Fault{Reason: reasonKilled, Message: text})
 		if killed.Reason != "PartitionOOMKilling" || !strings.Contains(killed.Message, want) {
 			t.Errorf("%+v", killed)
 		}
@@ -254,7 +252,7 @@ func TestClusterPartitionKills(t *testing.T) {
 		write(unitname.CgroupPath(partition.Slice()), 0)
 		write(pod, 0)
 		c = &clusterEvents{
-			partition: partition, kills: faults.Kills{Cgroups: cgroupfs.FS(root), Partition: partition},
+			partition: partition, kills: cluster.Kills{Cgroups: cgroupfs.FS(root), Partition: partition},
 			pods: func() []evict.Pod {
 				return []evict.Pod{{PodMeta: evict.PodMeta{UID: "1", Name: string(partition), Cgroup: pod}}}
 			},

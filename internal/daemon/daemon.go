@@ -17,11 +17,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"nodepartition/internal/daemon/apiserver"
+	"nodepartition/internal/cluster"
 	"nodepartition/internal/daemon/control"
 	"nodepartition/internal/daemon/metrics"
-	"nodepartition/internal/daemon/namespaces"
-	"nodepartition/internal/daemon/resource"
 	"nodepartition/internal/daemon/textfile"
 	"nodepartition/internal/journallog"
 	"nodepartition/internal/node"
@@ -67,7 +65,7 @@ type monitor struct {
 	last       node.Followed
 	service    service
 	sizes      *sampler
-	cluster    *cluster // nil if nothing is recorded in the cluster
+	cluster    *inCluster // nil if nothing is recorded in the cluster
 	listening  *listening
 	configured configured
 	changes    changes
@@ -139,18 +137,22 @@ func (m *monitor) build() error {
 		Documentation: config.Documentation,
 	})
 	m.overdue = overdue{seen: make(chan struct{}), reload: m.units.Reload, log: m.log}
-	m.kubelet = podsapi.NewWatcher(m.options.PodsAPI, m.signals.Wake, m.connected("kubelet"))
+	kubelet := m.connected("kubelet")
+	m.kubelet = podsapi.NewWatcher(m.options.PodsAPI, m.signals.Wake, func(up bool) {
+		if kubelet(up); up {
+			m.cluster.kubeletStarted()
+		}
+	})
 	m.runtime = node.NewRuntime(m.options.Node, m.options.Runtime, m.serviceCommand, m.connected("runtime"))
 	m.live = livemove.Mover{
 		Systemd:  m.units,
 		Cgroups:  m.options.Node.Cgroups,
 		StateDir: m.options.Node.Path(filepath.Join(node.StateDir, "moving")),
 	}
-	m.api = apiserver.New(m.options.Node, m.options.Eviction.Kubeconfig, m.log)
-	m.namespaces = namespaces.New(namespaces.Options{
+	m.api = cluster.NewReporter(m.options.Node, m.options.Eviction.Kubeconfig, m.log)
+	m.namespaces = cluster.NewNamespaces(cluster.NamespacesOptions{
 		API: m.api, Node: m.options.Node, Log: m.log, Wake: m.signals.Wake,
 	})
-	m.resources = resource.New(resource.Options{API: m.api, Node: m.options.Node, Log: m.log})
 	m.plugin = &nri.Plugin{
 		Wake: m.signals.Wake, Announce: m.signals.Announce, Connection: m.nriConnected, Await: m.namespaces.Await,
 		Cgroups: m.options.Node.Cgroups,
@@ -268,7 +270,6 @@ func (m *monitor) serve(ctx context.Context) error {
 	m.api.Look() // before the first poll of the memory
 	group.Go(quiet(func() error { return m.api.Run(ctx) }))
 	group.Go(quiet(func() error { return m.namespaces.Run(ctx) }))
-	group.Go(quiet(func() error { return m.resources.Run(ctx) }))
 	group.Go(quiet(func() error { return m.cluster.record(ctx) }))
 	group.Go(quiet(func() error {
 		defer last.Done()
@@ -376,15 +377,6 @@ func (m *monitor) removePartitions(ctx context.Context) {
 	}
 	m.leaveNode(ctx)
 	m.service.status("All partitions are switched off")
-}
-
-// leaveNode removes labels and conditions, and resources, from the Node: there is not a partition
-// of ours any more. Each takes five seconds at most while the API server does not answer. The
-// metrics for node_exporter go at the end.
-func (m *monitor) leaveNode(ctx context.Context) {
-	m.listening.ended.Store(true)
-	m.removeMarks(ctx)
-	m.resources.Remove(ctx)
 }
 
 // stopEmptied stops the slices of partitions that are all switched off and empty, when this program

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"nodepartition/internal/daemon/apiserver"
+	"nodepartition/internal/cluster"
 	"nodepartition/internal/daemon/metrics"
 	"nodepartition/internal/host"
 	"nodepartition/internal/node"
@@ -27,7 +27,7 @@ func TestNewPartition(t *testing.T) {
 		metrics: metrics.New(metrics.Options{}), signals: podmove.NewSignals(), units: &systemd.Client{}, runtime: &node.Runtime{},
 		kubelet: &podsapi.Watcher{},
 	}}
-	m.api = apiserver.New(m.options.Node, options.KubeconfigNone, m.log)
+	m.api = cluster.NewReporter(m.options.Node, options.KubeconfigNone, m.log)
 	m.partitions.basis = evictionBasis{killer: &evict.Killer{}, burst: 3 << 30, lookout: &evict.Lookout{}, sinks: m.sinks}
 	m.keep(followed(unitname.System, "telemetry"))
 	system, other := m.partitions.of(unitname.System), m.partitions.of("telemetry")

@@ -14,8 +14,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"nodepartition/internal/daemon/faults"
-	"nodepartition/internal/daemon/marks"
+	"nodepartition/internal/cluster"
 	"nodepartition/internal/daemon/metrics"
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/evict"
@@ -198,7 +197,7 @@ func (n *noted) KernelKilled(evict.KilledAt, uint64) { n.calls = append(n.calls,
 func TestEvictionSinks(t *testing.T) {
 	t.Parallel()
 	journal := newEvictionJournal(slog.New(slog.DiscardHandler), unitname.System)
-	faulty := &cluster{pressure: true, marks: &marks.Keeper{}, recorder: &faults.Recorder{}}
+	faulty := &inCluster{pressure: true, marks: &cluster.Keeper{}, recorder: &cluster.Recorder{}}
 	kinds := func(sinks evict.Sinks) string {
 		all := make([]string, 0, len(sinks))
 		for _, sink := range sinks {

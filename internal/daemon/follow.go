@@ -78,7 +78,7 @@ func (m *monitor) follow(c node.Followed) {
 	policy.Allows = m.namespaces.Allows
 	m.reconciler.SetConfig(policy)
 	m.endTaken()
-	m.resources.Follow(c.Advertised())
+	m.cluster.follow(c.Advertised())
 	if err := lowering.Announce(string(m.options.Node.Root), evicts); err != nil {
 		m.log.Error(
 			"recording for the generator whether pods are evicted failed; it may apply a lowered memoryLimit at once",

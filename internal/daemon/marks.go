@@ -8,18 +8,17 @@ import (
 	"path/filepath"
 	"strings"
 
-	"nodepartition/internal/daemon/marks"
-	"nodepartition/internal/node"
+	"nodepartition/internal/cluster"
 	"nodepartition/internal/unitname"
 )
 
-// newMarks returns what keeps labels and conditions of the Node: those that are asked for.
-func (m *monitor) newMarks() *marks.Keeper {
-	o := marks.Options{
+// newMarks returns what keeps labels, conditions and resources of the Node: those that are asked
+// for.
+func (m *monitor) newMarks() *cluster.Keeper {
+	o := cluster.KeeperOptions{
 		API: m.api, Partition: unitname.First, Stopping: m.isStopping,
 		Version: m.options.Version, Boot: bootID(m.options.Node.Proc),
-		StateFile: m.options.Node.Path(filepath.Join(node.StateDir, "nodestatus.json")),
-		Log:       m.log, Count: m.metrics.MarksWritten,
+		Node: m.options.Node, Log: m.log, Count: m.metrics.MarksWritten,
 	}
 	if m.options.NodeStatus {
 		o.Facts = m.facts
@@ -27,7 +26,7 @@ func (m *monitor) newMarks() *marks.Keeper {
 	if m.options.NodeCondition {
 		o.Memory = m.partitions.systemPoll
 	}
-	return marks.New(o)
+	return cluster.NewKeeper(o)
 }
 
 // bootID returns the kernel's boot ID, "" if it cannot be read.
@@ -40,26 +39,34 @@ func bootID(proc string) string {
 }
 
 // record sends Events until ctx ends, if they are asked for.
-func (c *cluster) record(ctx context.Context) error {
+func (c *inCluster) record(ctx context.Context) error {
 	if c == nil || c.recorder == nil {
 		return nil
 	}
 	return c.recorder.Run(ctx)
 }
 
-// keepMarks keeps the labels and conditions that are asked for until ctx ends, and removes what an
-// earlier run has written besides.
-func (c *cluster) keepMarks(ctx context.Context) error {
+// keepMarks keeps what is asked for on the Node until ctx ends, and removes what an earlier run has
+// written besides.
+func (c *inCluster) keepMarks(ctx context.Context) error {
 	if c == nil {
 		return nil
 	}
 	return c.marks.Run(ctx)
 }
 
-// removeMarks removes labels and conditions: there is not a partition of ours any more.
-func (m *monitor) removeMarks(ctx context.Context) {
-	if m.cluster != nil {
-		m.cluster.marks.Remove(ctx)
+// leaveNode removes labels, conditions and resources from the Node: there is not a partition of
+// ours any more. It takes five seconds at most while the API server does not answer. The metrics
+// for node_exporter go at the end.
+func (m *monitor) leaveNode(ctx context.Context) {
+	m.listening.ended.Store(true)
+	m.cluster.leaveNode(ctx)
+}
+
+// leaveNode removes what is kept on the Node.
+func (c *inCluster) leaveNode(ctx context.Context) {
+	if c != nil {
+		c.marks.Remove(ctx)
 	}
 }
 
@@ -78,13 +85,13 @@ func (m *monitor) marked() error {
 
 // facts returns what the labels and the condition follow from, and false without a partition that
 // is switched on.
-func (m *monitor) facts() (marks.Facts, bool) {
+func (m *monitor) facts() (cluster.Facts, bool) {
 	on := m.on()
 	if len(on) == 0 {
-		return marks.Facts{}, false
+		return cluster.Facts{}, false
 	}
 	report := m.table.Report()
-	f := marks.Facts{
+	f := cluster.Facts{
 		Section: m.configured.digest(), Hangs: m.alive(),
 		Passed: !report.Time.IsZero(), Unready: m.unready(), Misplaced: report.Misplaced(),
 	}

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"nodepartition/internal/daemon/apiserver"
+	"nodepartition/internal/cluster"
 	"nodepartition/internal/host"
 	"nodepartition/internal/membership"
 	"nodepartition/internal/node"
@@ -213,7 +213,7 @@ func TestStoppedWhileSwitchedOff(t *testing.T) {
 		m, n, calls, _ := built(t)
 		api := fakeapi.New(t, httptest.NewServer)
 		m.options.NodeCondition = true
-		m.api = apiserver.New(host.This(), api.NewKubeconfig(t), m.log)
+		m.api = cluster.NewReporter(host.This(), api.NewKubeconfig(t), m.log)
 		m.api.Look()
 		m.cluster = m.newCluster()
 		if !test.back {

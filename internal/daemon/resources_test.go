@@ -28,12 +28,12 @@ func TestFollowResources(t *testing.T) {
 	cluster := fakeapi.New(t, httptest.NewServer)
 	cluster.Kubeconfig(t, filepath.Join(n.Root, "/var/lib/kubelet/kubeconfig"))
 	cluster.SetNode("1", map[string]string{"cpu": "4", "theirs.workload.openshift.io/cores": "1"})
-	if err := os.MkdirAll(filepath.Dir(m.options.Node.Path(node.ResourcesFile)), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(m.options.Node.Path(node.WrittenFile)), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- m.resources.Run(ctx) }()
+	go func() { ended <- m.cluster.keepMarks(ctx) }()
 	defer func() {
 		cancel()
 		<-ended
@@ -97,13 +97,13 @@ func TestRemovePartitionsResources(t *testing.T) {
 		cluster := fakeapi.New(t, httptest.NewServer)
 		cluster.Kubeconfig(t, filepath.Join(n.Root, "/var/lib/kubelet/kubeconfig"))
 		cluster.SetNode("1", nil)
-		if err := os.MkdirAll(filepath.Dir(m.options.Node.Path(node.ResourcesFile)), 0o755); err != nil {
+		if err := os.MkdirAll(filepath.Dir(m.options.Node.Path(node.WrittenFile)), 0o755); err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
-		go func() { ended <- m.resources.Run(ctx) }()
-		m.resources.Follow([]string{"telemetry"})
+		go func() { ended <- m.cluster.keepMarks(ctx) }()
+		m.cluster.follow([]string{"telemetry"})
 		for begun := time.Now(); len(cluster.Capacity()) == 0; <-time.After(time.Millisecond) {
 			if time.Since(begun) > time.Minute {
 				t.Fatalf("%s: the Node has no resource", name)

@@ -5,10 +5,8 @@ import (
 	"sync"
 	"time"
 
-	"nodepartition/internal/daemon/apiserver"
+	"nodepartition/internal/cluster"
 	"nodepartition/internal/daemon/metrics"
-	"nodepartition/internal/daemon/namespaces"
-	"nodepartition/internal/daemon/resource"
 	"nodepartition/internal/node"
 	"nodepartition/internal/podsapi"
 	"nodepartition/internal/systemd"
@@ -31,9 +29,8 @@ type shared struct {
 	signals    *podmove.Signals
 	table      podmove.Table
 	reconciler *podmove.Reconciler
-	api        *apiserver.Reporter
-	namespaces *namespaces.Namespaces
-	resources  *resource.Resources
+	api        *cluster.Reporter
+	namespaces *cluster.Namespaces
 	happened   happenings
 }
 

@@ -23,6 +23,7 @@ import (
 	"context"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -53,6 +54,12 @@ const requestTimeout = 5 * time.Second
 // urgent: the default timeout of a webhook is 10 s (SetDefaults_ValidatingWebhook,
 // pkg/apis/admissionregistration/v1, v1.37.0). A read finds a dead connection before that.
 const patient = 3
+
+// maxLeft bounds the requests of the background that were given up, and go on all the same.
+const maxLeft = 4
+
+// errLeft is the error of a request beyond maxLeft.
+var errLeft = errors.New("earlier requests have not ended")
 
 // Client calls the API server as the user of a kubeconfig. It connects on first use. A read takes
 // five seconds at most, a write three times that, and both end with the context of their call.
@@ -222,7 +229,8 @@ func (c *Client) write(ctx context.Context, request *rest.Request) (rest.Result,
 }
 
 func (c *Client) within(ctx context.Context, timeout time.Duration, request *rest.Request) (rest.Result, error) {
-	if c.connections == nil && c.left.Load() >= maxLeft { // a credential plugin does not end
+	//guard: requests that hang in a credential plugin do not pile up
+	if c.connections == nil && c.left.Load() >= maxLeft {
 		return rest.Result{}, errLeft
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)

@@ -76,8 +76,8 @@ func (c *Client) explain(err error) (hint string, sentinel error) {
 		return "", ErrGone
 	case apierrors.IsForbidden(err):
 		return fmt.Sprintf(
-			"; the user of %s needs get of pods, patch of pods/status, create and patch of events, for --node-condition "+
-				"and --node-status patch of nodes/status, and for workload types also watch of nodes, as kubelets have it for their node and its pods: grant it, or name another kubeconfig with --kubeconfig",
+			"; the user of %s needs get of pods, patch of pods/status, create and patch of events, and for --node-condition, "+
+				"--node-status and workload types patch of nodes/status, as kubelets have it for their node and its pods: grant it, or name another kubeconfig with --kubeconfig",
 			c.kubeconfig,
 		), ErrForbidden
 	case apierrors.IsUnauthorized(err):

@@ -7,7 +7,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // page is a page of a list, with the part T of its objects that is read.
@@ -107,16 +106,4 @@ func (c *Client) Policy(ctx context.Context, name string) (*Policy, error) {
 	}
 	//guard: a policy whose binding does not deny guards nothing
 	return &Policy{policy.Metadata.Annotations, slices.Contains(binding.Spec.ValidationActions, "Deny")}, nil
-}
-
-// CoresRights returns the error that prevents writing the resources of workload types to a node,
-// nil if there is none. Its patch is a dry run that changes nothing.
-func (c *Client) CoresRights(ctx context.Context, node string) error {
-	const what = "patch nodes/status"
-	_, err := c.do(ctx, c.rest.Patch(types.MergePatchType).Resource("nodes").Name(node).SubResource("status").
-		Param("dryRun", metav1.DryRunAll).Body([]byte(`{"status":{"capacity":{}}}`)))
-	if fromAnother(err) {
-		return c.about(what, "node", node, fmt.Errorf("%w: %w", ErrUnreachable, err))
-	}
-	return c.failed(what, "node", node, err)
 }

@@ -65,16 +65,16 @@ func TestPolicy(t *testing.T) {
 	}
 }
 
-// TestCoresRights: the request of the monitor is sent as a dry run that changes nothing.
-func TestCoresRights(t *testing.T) {
+// TestNodeRights: the request of the monitor is sent as a dry run that changes nothing.
+func TestNodeRights(t *testing.T) {
 	t.Parallel()
 	const status = "/api/v1/nodes/one/status?dryRun=All"
 	for answer, want := range map[string]error{"{}": nil, "forbidden": ErrForbidden} {
-		if err := clusterClient(t, map[string]string{status: answer}).CoresRights(t.Context(), "one"); !errors.Is(err, want) {
+		if err := clusterClient(t, map[string]string{status: answer}).NodeRights(t.Context(), "one", false, false); !errors.Is(err, want) {
 			t.Errorf("%s: %v; want %v", answer, err, want)
 		}
 	}
-	err := clusterClient(t, nil).CoresRights(t.Context(), "one")
+	err := clusterClient(t, nil).NodeRights(t.Context(), "one", false, false)
 	if err == nil || !strings.Contains(err.Error(), "patch nodes/status") {
 		t.Errorf("%v for a node that does not exist", err)
 	}

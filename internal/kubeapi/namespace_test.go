@@ -3,6 +3,7 @@ package kubeapi
 import (
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"testing"
 )
 
@@ -11,11 +12,13 @@ import (
 func TestNamespace(t *testing.T) {
 	t.Parallel()
 	var asked string
-	c := watched(t, func(w http.ResponseWriter, r *http.Request) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked = r.URL.RequestURI()
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, `{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"shop","uid":"1","annotations":{"a":"b"}}}`)
-	})
+	}))
+	t.Cleanup(s.Close)
+	c := newTestClient(t, s.URL)
 	got, err := c.Namespace(t.Context(), "shop")
 	if err != nil || got.UID != "1" || got.Annotations["a"] != "b" {
 		t.Errorf("%+v, %v", got, err)

@@ -85,7 +85,7 @@ func TestEventRights(t *testing.T) {
 		c := newTestClient(t, s.URL)
 		err := c.EventRights(t.Context(), "node-1")
 		if err == nil {
-			err = c.ConditionRights(t.Context(), "node-1", pressure)
+			err = c.NodeRights(t.Context(), "node-1", false, true)
 		}
 		if test.want != nil {
 			wantError(t, err, test.want, test.text)

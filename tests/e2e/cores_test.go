@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -32,13 +33,18 @@ func (w *workloads) cores(ctx context.Context, kind string) (capacity, allocatab
 	return text(node.Status.Capacity), text(node.Status.Allocatable), nil
 }
 
-// hasCores waits until the Node has this amount of a type; empty for none.
+// hasCores waits until the Node has this amount of a type; empty for none. The monitor writes what
+// others have overwritten within five minutes.
 func (w *workloads) hasCores(t *testing.T, kind, amount string) {
 	t.Helper()
-	eventually(t, w.Node, fmt.Sprintf("%q of %s on the Node", amount, kind), func(ctx context.Context) (bool, string, error) {
+	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Minute)
+	defer cancel()
+	if err := w.Eventually(ctx, fmt.Sprintf("%q of %s on the Node", amount, kind), func(ctx context.Context) (bool, string, error) {
 		capacity, allocatable, err := w.cores(ctx, kind)
 		return capacity == amount && allocatable == amount, fmt.Sprintf("capacity %q, allocatable %q", capacity, allocatable), err
-	})
+	}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // keepsCores: the Node has a type already, in the amount of all its CPUs.

@@ -175,7 +175,7 @@ func (r *typedNode) restoredByMonitor(t *testing.T, z *zeroing) {
 		r.recovered(t, pods)
 	}
 	t.Logf("zero for %s at most; %d members of %d have ended", longest.Round(time.Millisecond), ended, 3*zeroedRestarts)
-	if longest > 5*time.Second {
+	if longest > 5*time.Minute {
 		t.Errorf("the value was zero for %s", longest)
 	}
 }

@@ -75,7 +75,7 @@ const (
 func New(t *testing.T, start func(http.Handler) *httptest.Server) *Cluster {
 	t.Helper()
 	conditions := map[v1.NodeConditionType]v1.NodeCondition{}
-	c := &Cluster{Answers: map[string]int{}, Hang: map[string]int{}, Conditions: conditions, Pod: &v1.Pod{
+	c := &Cluster{Answers: map[string]int{}, Hang: map[string]int{}, Conditions: conditions, node: newNode("1"), Pod: &v1.Pod{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "dns", UID: UID, ResourceVersion: "7"},
 		Spec: v1.PodSpec{
@@ -84,10 +84,7 @@ func New(t *testing.T, start func(http.Handler) *httptest.Server) *Cluster {
 		Status: v1.PodStatus{Phase: v1.PodRunning},
 	}}
 	c.Server = start(c)
-	t.Cleanup(func() {
-		c.EndWatches() // Close waits for them
-		c.Close()
-	})
+	t.Cleanup(c.Close)
 	return c
 }
 
@@ -169,11 +166,6 @@ func (c *Cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		object = &c.Events[i]
 	case line == PatchNode:
 		answer, object, err = c.patchNode(body, r.URL.Query().Get("dryRun") != "")
-	case line == getNode:
-		object = c.markedNode()
-	case line == WatchNode:
-		c.watchNode(w, r)
-		return
 	}
 	if err != nil {
 		answer = http.StatusBadRequest

@@ -1,17 +1,6 @@
 package fakeapi
 
-import (
-	"encoding/json"
-	"fmt"
-	"maps"
-	"slices"
-
-	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-)
-
-// getNode is the request of a reading of the node, as Came returns it.
-const getNode = "GET /api/v1/nodes/" + Node
+import "encoding/json"
 
 // label is a label of the node.
 type label struct {
@@ -66,24 +55,4 @@ func (c *Cluster) patchLabels(body []byte) error {
 		}
 	}
 	return nil
-}
-
-// markedNode returns the node with its labels and conditions.
-func (c *Cluster) markedNode() *v1.Node {
-	node := &v1.Node{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
-		ObjectMeta: metav1.ObjectMeta{Name: Node, Labels: map[string]string{}},
-	}
-	for _, name := range slices.Sorted(maps.Keys(c.labels)) {
-		node.Labels[name] = c.labels[name].value
-		node.ManagedFields = append(node.ManagedFields, metav1.ManagedFieldsEntry{
-			Manager: c.labels[name].manager, Operation: metav1.ManagedFieldsOperationUpdate,
-			APIVersion: "v1", FieldsType: "FieldsV1",
-			FieldsV1: &metav1.FieldsV1{Raw: fmt.Appendf(nil, `{"f:metadata":{"f:labels":{".":{},%q:{}}}}`, "f:"+name)},
-		})
-	}
-	for _, kind := range slices.Sorted(maps.Keys(c.Conditions)) {
-		node.Status.Conditions = append(node.Status.Conditions, c.Conditions[kind])
-	}
-	return node
 }

@@ -38,7 +38,7 @@ var rules = []rule{
 	{packages: generatorParts, forbid: []string{"k8s.io/kubelet", "k8s.io/component-base", "github.com/prometheus"},
 		why: "initialising what these import takes longer than the generator takes in all (docs/performance.md)"},
 	{packages: []string{"nodepartition/pkg", "nodepartition/internal"},
-		except: []string{"nodepartition/internal/command", "nodepartition/internal/daemon", "nodepartition/internal/journallog"}, forbid: []string{"log", "k8s.io/klog"},
+		except: []string{"nodepartition/internal/cluster", "nodepartition/internal/command", "nodepartition/internal/daemon", "nodepartition/internal/journallog"}, forbid: []string{"log", "k8s.io/klog"},
 		why: "libraries return errors, programs log them"},
 	{packages: []string{"nodepartition"}, except: []string{"nodepartition/cmd/partition-monitor"},
 		forbid: []string{"github.com/urfave/cli"},
@@ -72,7 +72,7 @@ var rules = []rule{
 	{packages: []string{"nodepartition/internal/sizing"}, except: []string{"nodepartition/internal/sizing/sizefile"},
 		forbid: []string{"os", "io", "net", "nodepartition/internal/hostfs"}, direct: true,
 		why: "a limit is computed from its input alone"},
-	{packages: []string{"nodepartition/internal/command"}, forbid: []string{"nodepartition/internal/daemon"},
+	{packages: []string{"nodepartition/internal/command"}, forbid: []string{"nodepartition/internal/daemon", "nodepartition/internal/cluster"},
 		why: "the commands work without the daemon: what both read is below internal/node"},
 	{packages: []string{"nodepartition/internal/daemon"}, forbid: []string{"nodepartition/internal/command"},
 		why: "the daemon runs no command: what both read is below internal/node"},
@@ -80,7 +80,7 @@ var rules = []rule{
 		forbid: []string{"nodepartition/internal/command"},
 		why:    "a command uses no other command; collect bundles what they write"},
 	{packages: []string{"nodepartition/internal/node"},
-		forbid: []string{"nodepartition/internal/command", "nodepartition/internal/daemon"},
+		forbid: []string{"nodepartition/internal/command", "nodepartition/internal/daemon", "nodepartition/internal/cluster"},
 		why:    "what the commands and the daemon share uses neither"},
 	{packages: []string{"nodepartition/internal/installer/record", "nodepartition/internal/installer/sandbox", "nodepartition/internal/installer/outcome"},
 		forbid: []string{"os", "net", "os/exec", "nodepartition/internal/hostfs"}, direct: true,
@@ -89,12 +89,12 @@ var rules = []rule{
 		forbid: []string{"nodepartition/internal/installer"},
 		why:    "the programs of a node do not know who brings them"},
 	{packages: []string{"nodepartition/internal", "nodepartition/pkg"},
-		except: []string{"nodepartition/internal/command", "nodepartition/internal/daemon", "nodepartition/internal/node"},
+		except: []string{"nodepartition/internal/cluster", "nodepartition/internal/command", "nodepartition/internal/daemon", "nodepartition/internal/node"},
 		forbid: []string{"nodepartition/internal/command", "nodepartition/internal/daemon", "nodepartition/internal/node"},
 		why:    "the core and its libraries know no program"},
 	{packages: []string{"nodepartition/internal"},
 		except: []string{
-			"nodepartition/internal/command", "nodepartition/internal/daemon", "nodepartition/internal/node",
+			"nodepartition/internal/cluster", "nodepartition/internal/command", "nodepartition/internal/daemon", "nodepartition/internal/node",
 			"nodepartition/internal/generator", // the whole of the generator but its main
 			"nodepartition/internal/state",     // the types of both are in what is written with -o json
 			"nodepartition/internal/installer", // decodes that

@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"nodepartition/internal/daemon/resource"
+	ours "nodepartition/internal/cluster"
 	"nodepartition/internal/host"
 	"nodepartition/internal/kubeapi"
 	"nodepartition/internal/workload"
@@ -64,7 +64,7 @@ func setCores(c *cluster) {
 	value := int64(4000)
 	set := func(uid string, cores map[string]*int64) kubeapi.Node {
 		c.t.Helper()
-		n, err := c.monitor.SetCores(c.t.Context(), node, uid, cores)
+		n, err := c.monitor.PatchNode(c.t.Context(), node, kubeapi.NodePatch{UID: uid, Cores: cores})
 		c.want(err, nil)
 		return n
 	}
@@ -76,23 +76,20 @@ func setCores(c *cluster) {
 	}
 	c.wantCores("a", "4k")
 	c.kubeletWrites("b", "0")
-	if again := set(uid, map[string]*int64{"a": &value}); !slices.Equal(again.Ours, []string{"a"}) || again.Cores["b"] != 0 || !n.IsOlder(again) {
+	if again := set(uid, map[string]*int64{"a": &value}); !slices.Equal(again.Ours, []string{"a"}) || again.Cores["b"] != 0 {
 		c.t.Errorf("after the kubelet: %+v", again)
 	}
-	_, err := c.monitor.SetCores(c.t.Context(), node, "another", map[string]*int64{"a": nil})
-	c.want(err, kubeapi.ErrGone)
+	c.want(patched(c.monitor, node, kubeapi.NodePatch{UID: "another", Cores: map[string]*int64{"a": nil}}), kubeapi.ErrGone)
 	c.wantCores("a", "4k")
 	set(uid, map[string]*int64{"a": nil, "b": nil, "never": nil})
 	c.wantCores("a", "")
 	c.wantCores("b", "")
 	c.other()
-	_, err = c.monitor.SetCores(c.t.Context(), "two", uid, map[string]*int64{"a": &value})
-	c.want(err, kubeapi.ErrForbidden)
-	c.want(c.monitor.WatchNode(c.t.Context(), "two", func(*kubeapi.Node) { c.t.Error("sees another node") }), kubeapi.ErrForbidden)
+	c.want(patched(c.monitor, "two", kubeapi.NodePatch{UID: uid, Cores: map[string]*int64{"a": &value}}), kubeapi.ErrForbidden)
 }
 
-// TestResources: the resources of types stay on the Node whatever the kubelet writes, and when it
-// is deleted and made again. A type that is removed takes its resource with it.
+// TestResources: the resources of types come back on the Node when a kubelet that starts overwrites
+// them, and when it makes the Node again. A type that is removed takes its resource with it.
 func TestResources(t *testing.T) {
 	c := newCluster(t)
 	on := host.Below(t.TempDir())
@@ -105,12 +102,15 @@ func TestResources(t *testing.T) {
 		t.Fatal(err)
 	}
 	var log testkit.Buffer
-	started := func(kinds ...string) (*resource.Resources, func()) {
-		r := resource.New(resource.Options{API: asNode{c.monitor.Background()}, Node: on, Log: log.Logger()})
+	started := func(kinds ...string) (*ours.Keeper, func()) {
+		r := ours.NewKeeper(ours.KeeperOptions{
+			API: asNode{c.monitor.Background()}, Node: on, Log: log.Logger(),
+			Stopping: func(context.Context) bool { return false }, Count: func(bool) {},
+		})
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
-		go func() { ended <- r.Run(ctx) }()
 		r.Follow(kinds)
+		go func() { ended <- r.Run(ctx) }()
 		return r, func() {
 			cancel()
 			<-ended
@@ -129,21 +129,23 @@ func TestResources(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	_, stop := started("a", "b") // before there is a Node
+	r, stop := started("a", "b") // before there is a Node
 	register()
 	has("the Node has a", "a", "4k")
 	has("the Node has b", "b", "4k")
 	c.kubeletWrites("a", "0")
+	r.KubeletStarted()
 	has("a is restored", "a", "4k")
 	if err := c.admin.CoreV1().Nodes().Delete(t.Context(), node, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
+	r.KubeletStarted()
 	register()
 	has("the new Node has a", "a", "4k")
 	c.kubeletWrites("theirs", "7")
 	stop()
 	c.wantCores("a", "4k")
-	r, stop := started("a")
+	r, stop = started("a")
 	has("b has gone", "b", "")
 	c.wantCores("a", "4k")
 	r.Remove(t.Context())

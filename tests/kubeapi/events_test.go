@@ -14,7 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"nodepartition/internal/daemon/faults"
+	ours "nodepartition/internal/cluster"
 	"nodepartition/internal/kubeapi"
 )
 
@@ -98,12 +98,12 @@ func eventsAboutNode(c *cluster) {
 // conditions stay, and so does ours when the kubelet writes its own.
 func nodeCondition(c *cluster) {
 	c.node()
-	c.want(c.monitor.ConditionRights(c.t.Context(), node, kubeapi.Pressure), nil)
+	c.want(c.monitor.NodeRights(c.t.Context(), node, false, true), nil)
 	if got, _ := c.ours(); got != nil {
 		c.t.Errorf("%+v after a dry run", got)
 	}
-	c.want(c.monitor.SetMarks(c.t.Context(), node, aCondition(kubeapi.Pressure, v1.ConditionTrue)), nil)
-	c.want(c.monitor.SetMarks(c.t.Context(), node, aCondition(kubeapi.Pressure, v1.ConditionFalse)), nil)
+	c.want(patched(c.monitor, node, aCondition(kubeapi.Pressure, v1.ConditionTrue)), nil)
+	c.want(patched(c.monitor, node, aCondition(kubeapi.Pressure, v1.ConditionFalse)), nil)
 	if got, all := c.ours(); got == nil || got.Status != v1.ConditionFalse || got.Message != "low." || all != 2 {
 		c.t.Errorf("%+v, of %d; want it beside Ready", got, all)
 	}
@@ -115,15 +115,15 @@ func nodeCondition(c *cluster) {
 		c.t.Errorf("%+v, of %d after a write of the kubelet", got, all)
 	}
 	c.other()
-	c.want(c.monitor.SetMarks(c.t.Context(), "two", aCondition(kubeapi.Pressure, v1.ConditionTrue)), kubeapi.ErrForbidden)
-	c.want(c.monitor.SetMarks(c.t.Context(), node, aCondition(kubeapi.Pressure, "")), nil)
+	c.want(patched(c.monitor, "two", aCondition(kubeapi.Pressure, v1.ConditionTrue)), kubeapi.ErrForbidden)
+	c.want(patched(c.monitor, node, aCondition(kubeapi.Pressure, "")), nil)
 	if got, all := c.ours(); got != nil || all != 1 {
 		c.t.Errorf("%+v, of %d; want Ready alone", got, all)
 	}
-	c.want(c.monitor.SetMarks(c.t.Context(), node, aCondition(kubeapi.Pressure, "")), nil)
+	c.want(patched(c.monitor, node, aCondition(kubeapi.Pressure, "")), nil)
 }
 
-// asNode implements faults.API with a client.
+// asNode implements ours.API with a client.
 type asNode struct{ client *kubeapi.Client }
 
 func (a asNode) Try(ctx context.Context, ask func(context.Context, *kubeapi.Client, string) error) error {
@@ -134,7 +134,7 @@ func (a asNode) Try(ctx context.Context, ask func(context.Context, *kubeapi.Clie
 // most. A user without the rights gets none.
 func recordedFaults(c *cluster) {
 	pod := c.pod("faulty", nil)
-	fault := faults.Fault{Pod: faults.Pod{UID: string(pod.UID), Namespace: namespace, Name: pod.Name}, Reason: "Faulty", Message: "killed"}
+	fault := ours.Fault{Pod: ours.Pod{UID: string(pod.UID), Namespace: namespace, Name: pod.Name}, Reason: "Faulty", Message: "killed"}
 	find := func() []v1.Event {
 		c.t.Helper()
 		list, err := c.admin.CoreV1().Events(namespace).List(c.t.Context(), metav1.ListOptions{FieldSelector: "reason=Faulty,involvedObject.uid=" + string(pod.UID)})
@@ -143,18 +143,18 @@ func recordedFaults(c *cluster) {
 		}
 		return list.Items
 	}
-	record := func(t *testing.T, client *kubeapi.Client, done func() bool) map[faults.Result]int {
+	record := func(t *testing.T, client *kubeapi.Client, done func() bool) map[ours.Result]int {
 		t.Helper()
-		results := make(chan faults.Result, 1000)
+		results := make(chan ours.Result, 1000)
 		var log bytes.Buffer
-		r := faults.NewRecorder(asNode{client}, slog.New(slog.NewTextHandler(&log, nil)), func(result faults.Result, _ int) { results <- result })
+		r := ours.NewRecorder(asNode{client}, slog.New(slog.NewTextHandler(&log, nil)), func(result ours.Result, _ int) { results <- result })
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
 			_ = r.Run(ctx) // it ends with its context
 		}()
-		counts := map[faults.Result]int{}
+		counts := map[ours.Result]int{}
 		for range 10 {
 			for range 10 {
 				r.Record(fault)
@@ -170,11 +170,11 @@ func recordedFaults(c *cluster) {
 		}
 		return counts
 	}
-	if counts := record(c.t, c.account("without"), func() bool { return true }); counts[faults.Created]+counts[faults.Repeated] != 0 || counts[faults.Dropped] == 0 || len(find()) != 0 {
+	if counts := record(c.t, c.account("without"), func() bool { return true }); counts[ours.Created]+counts[ours.Repeated] != 0 || counts[ours.Dropped] == 0 || len(find()) != 0 {
 		c.t.Errorf("%v, events %+v; want none", counts, find())
 	}
 	counts := record(c.t, c.monitor, func() bool { found := find(); return len(found) == 1 && found[0].Count == 100 })
-	if counts[faults.Created] != 1 || counts[faults.Dropped] != 0 || counts[faults.Repeated] > 24 {
+	if counts[ours.Created] != 1 || counts[ours.Dropped] != 0 || counts[ours.Repeated] > 24 {
 		c.t.Errorf("%v; want one created, and others counted", counts)
 	}
 	if found := find(); len(found) != 1 || found[0].Count != 100 || found[0].Source.Host != node {

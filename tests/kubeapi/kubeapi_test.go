@@ -511,9 +511,8 @@ func withoutRights(c *cluster) {
 		client.MarkEvicted(c.t.Context(), eviction(pod)),
 		client.Event(c.t.Context(), kubeapi.Event{UID: string(pod.UID), Namespace: namespace, Name: pod.Name, Reason: kubeapi.ReasonEvicted}),
 		client.EventRights(c.t.Context(), node),
-		client.ConditionRights(c.t.Context(), node, kubeapi.Pressure),
-		client.WatchNode(c.t.Context(), node, nil),
-		patchCores(client),
+		client.NodeRights(c.t.Context(), node, false, true),
+		patched(client, node, kubeapi.NodePatch{}),
 	} {
 		c.want(err, kubeapi.ErrForbidden)
 		if err != nil && (!strings.Contains(err.Error(), "system:serviceaccount:kube-system:nobody") || !strings.Contains(err.Error(), client.Kubeconfig())) {
@@ -534,7 +533,6 @@ func withRights(c *cluster) {
 			{APIGroups: []string{""}, Resources: []string{"pods/status"}, Verbs: []string{"patch"}},
 			{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
 			{APIGroups: []string{""}, Resources: []string{"nodes/status"}, Verbs: []string{"patch"}},
-			{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"watch"}},
 		},
 	}
 	binding := &rbacv1.ClusterRoleBinding{
@@ -559,22 +557,10 @@ func withRights(c *cluster) {
 	c.wantEvicted(pod)
 	c.want(client.EventRights(c.t.Context(), node), nil)
 	c.node()
-	c.want(client.ConditionRights(c.t.Context(), node, kubeapi.Pressure), nil)
-	ctx, stop := context.WithCancel(c.t.Context())
-	defer stop()
-	uid := ""
-	if err := client.WatchNode(ctx, node, func(n *kubeapi.Node) {
-		uid = n.UID
-		stop()
-	}); !errors.Is(err, context.Canceled) || uid == "" {
-		c.t.Errorf("watch of the node: UID %q, %v", uid, err)
+	c.want(client.NodeRights(c.t.Context(), node, false, true), nil)
+	n, err := client.PatchNode(c.t.Context(), node, kubeapi.NodePatch{})
+	if c.want(err, nil); n.UID == "" {
+		c.t.Errorf("an empty patch returns %+v", n)
 	}
-	_, err = client.SetCores(c.t.Context(), node, uid, map[string]*int64{"none": nil})
-	c.want(err, nil)
-}
-
-// patchCores returns the error of a write of the resources of types.
-func patchCores(client *kubeapi.Client) error {
-	_, err := client.SetCores(context.Background(), node, "", map[string]*int64{"none": nil})
-	return err
+	c.want(patched(client, node, kubeapi.NodePatch{UID: n.UID, Cores: map[string]*int64{"none": nil}}), nil)
 }

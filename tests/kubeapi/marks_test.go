@@ -5,7 +5,7 @@ package kubeapi
 import (
 	"context"
 	"maps"
-	"path/filepath"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -16,7 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"nodepartition/internal/daemon/marks"
+	ours "nodepartition/internal/cluster"
+	"nodepartition/internal/host"
 	"nodepartition/internal/kubeapi"
 	"nodepartition/internal/nodelabel"
 	"nodepartition/tests/lab"
@@ -65,7 +66,7 @@ func (c *cluster) marked() (labels map[string]string, condition *v1.NodeConditio
 }
 
 // aMarks returns labels, without one that is empty, and a condition.
-func aMarks(version, section string, status v1.ConditionStatus) kubeapi.Marks {
+func aMarks(version, section string, status v1.ConditionStatus) kubeapi.NodePatch {
 	m := aCondition(kubeapi.Ready, status)
 	m.Labels = map[string]*string{nodelabel.Version: &version, nodelabel.Section: nil}
 	if section != "" {
@@ -75,7 +76,7 @@ func aMarks(version, section string, status v1.ConditionStatus) kubeapi.Marks {
 }
 
 // aCondition returns a condition, or its removal if the status is empty.
-func aCondition(kind v1.NodeConditionType, status v1.ConditionStatus) kubeapi.Marks {
+func aCondition(kind v1.NodeConditionType, status v1.ConditionStatus) kubeapi.NodePatch {
 	c := &v1.NodeCondition{
 		Type: kind, Status: status, Reason: "Reason", Message: "low.",
 		LastHeartbeatTime: metav1.Now(), LastTransitionTime: metav1.Now(),
@@ -83,11 +84,17 @@ func aCondition(kind v1.NodeConditionType, status v1.ConditionStatus) kubeapi.Ma
 	if status == "" {
 		c = nil
 	}
-	return kubeapi.Marks{Conditions: map[v1.NodeConditionType]*v1.NodeCondition{kind: c}}
+	return kubeapi.NodePatch{Conditions: map[v1.NodeConditionType]*v1.NodeCondition{kind: c}}
+}
+
+// patched returns the error of a patch of a node.
+func patched(client *kubeapi.Client, of string, p kubeapi.NodePatch) error {
+	_, err := client.PatchNode(context.Background(), of, p)
+	return err
 }
 
 // noMarks returns what removes labels and the condition of aMarks.
-func noMarks() kubeapi.Marks {
+func noMarks() kubeapi.NodePatch {
 	m := aCondition(kubeapi.Ready, "")
 	m.Labels = map[string]*string{nodelabel.Version: nil, nodelabel.Section: nil}
 	return m
@@ -98,11 +105,11 @@ func noMarks() kubeapi.Marks {
 // written a label last.
 func marksWritten(c *cluster) {
 	c.node()
-	c.want(c.monitor.MarksRights(c.t.Context(), node), nil)
+	c.want(c.monitor.NodeRights(c.t.Context(), node, true, false), nil)
 	if labels, condition := c.marked(); len(labels) > 0 || condition != nil {
 		c.t.Errorf("%v, %+v after a dry run", labels, condition)
 	}
-	c.want(c.monitor.SetMarks(c.t.Context(), node, aMarks("0.1.0", "0123456789ab", v1.ConditionTrue)), nil)
+	c.want(patched(c.monitor, node, aMarks("0.1.0", "0123456789ab", v1.ConditionTrue)), nil)
 	want := map[string]string{nodelabel.Version: "0.1.0", nodelabel.Section: "0123456789ab"}
 	if labels, condition := c.marked(); !maps.Equal(labels, want) || condition == nil || condition.Status != v1.ConditionTrue {
 		c.t.Errorf("%v, %+v; want %v", labels, condition, want)
@@ -116,7 +123,7 @@ func marksWritten(c *cluster) {
 	if labels, condition := c.marked(); !maps.Equal(labels, want) || condition == nil {
 		c.t.Errorf("%v, %+v after writes of the kubelet", labels, condition)
 	}
-	c.want(c.monitor.SetMarks(c.t.Context(), node, aMarks("0.1.0", "", v1.ConditionFalse)), nil)
+	c.want(patched(c.monitor, node, aMarks("0.1.0", "", v1.ConditionFalse)), nil)
 	delete(want, nodelabel.Section)
 	if labels, condition := c.marked(); !maps.Equal(labels, want) || condition.Status != v1.ConditionFalse {
 		c.t.Errorf("%v, %+v; want %v", labels, condition, want)
@@ -124,18 +131,20 @@ func marksWritten(c *cluster) {
 	other := []byte(`{"metadata":{"labels":{"node-partition.io/section":"ba9876543210"}}}`)
 	_, err = c.admin.CoreV1().Nodes().Patch(c.t.Context(), node, types.MergePatchType, other, metav1.PatchOptions{FieldManager: "partition-rollout"})
 	c.must(err)
-	left, err := c.monitor.OwnMarks(c.t.Context(), node)
-	_, version := left.Labels[nodelabel.Version]
-	_, condition := left.Conditions[kubeapi.Ready]
-	if c.want(err, nil); len(left.Labels) != 1 || !version || !condition {
-		c.t.Errorf("ours are %v; want the version and the condition, and not what another has written", left)
+	now, err := c.monitor.PatchNode(c.t.Context(), node, kubeapi.NodePatch{})
+	_, version := now.Labels[nodelabel.Version]
+	_, condition := now.Conditions[kubeapi.Ready]
+	if c.want(err, nil); len(now.Labels) != 1 || !version || !condition {
+		c.t.Errorf("ours are %v; want the version and the condition, and not what another has written", now)
 	}
-	c.want(c.monitor.SetMarks(c.t.Context(), node, left), nil)
+	left := noMarks()
+	delete(left.Labels, nodelabel.Section)
+	c.want(patched(c.monitor, node, left), nil)
 	if labels, condition := c.marked(); labels[nodelabel.Section] != "ba9876543210" || len(labels) != 1 || condition != nil {
 		c.t.Errorf("%v, %+v; want the label of the other alone", labels, condition)
 	}
-	c.want(c.monitor.SetMarks(c.t.Context(), node, noMarks()), nil)
-	c.want(c.monitor.SetMarks(c.t.Context(), node, noMarks()), nil)
+	c.want(patched(c.monitor, node, noMarks()), nil)
+	c.want(patched(c.monitor, node, noMarks()), nil)
 	if labels, condition := c.marked(); len(labels) > 0 || condition != nil {
 		c.t.Errorf("%v, %+v; want nothing", labels, condition)
 	}
@@ -146,22 +155,21 @@ func marksWritten(c *cluster) {
 }
 
 // marksRights: the kubelet's user has no right to another node, and to no label of Kubernetes. A
-// user needs patch of nodes/status, and get of nodes for what it has left, and nothing else.
+// user needs patch of nodes/status, and nothing else.
 func marksRights(c *cluster) {
 	c.node()
 	c.other()
 	m := aMarks("0.1.0", "0123456789ab", v1.ConditionTrue)
-	c.want(c.monitor.SetMarks(c.t.Context(), "two", m), kubeapi.ErrForbidden)
-	c.want(c.monitor.SetMarks(c.t.Context(), "two", noMarks()), kubeapi.ErrForbidden)
-	c.want(c.monitor.MarksRights(c.t.Context(), "two"), kubeapi.ErrForbidden)
-	_, err := c.monitor.OwnMarks(c.t.Context(), "two")
-	c.want(err, kubeapi.ErrForbidden)
+	c.want(patched(c.monitor, "two", m), kubeapi.ErrForbidden)
+	c.want(patched(c.monitor, "two", noMarks()), kubeapi.ErrForbidden)
+	c.want(c.monitor.NodeRights(c.t.Context(), "two", true, false), kubeapi.ErrForbidden)
+	c.want(patched(c.monitor, "two", kubeapi.NodePatch{}), kubeapi.ErrForbidden)
 	restricted := []byte(`{"metadata":{"labels":{"node-restriction.kubernetes.io/pool":"x"}}}`)
 	if _, err := c.kubelet.CoreV1().Nodes().PatchStatus(c.t.Context(), node, restricted); err == nil {
 		c.t.Error("a label below kubernetes.io was written through the status")
 	}
 	client := c.account("marks")
-	c.want(client.MarksRights(c.t.Context(), node), kubeapi.ErrForbidden)
+	c.want(client.NodeRights(c.t.Context(), node, true, false), kubeapi.ErrForbidden)
 	grant := func(name string, rule rbacv1.PolicyRule) {
 		c.t.Helper()
 		role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: []rbacv1.PolicyRule{rule}}
@@ -176,16 +184,13 @@ func marksRights(c *cluster) {
 		c.must(err)
 	}
 	grant("marks-write", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"nodes/status"}, Verbs: []string{"patch"}})
-	c.eventually("the role counts", func(ctx context.Context) (bool, error) { return client.MarksRights(ctx, node) == nil, nil })
-	c.want(client.SetMarks(c.t.Context(), node, m), nil)
-	_, err = client.OwnMarks(c.t.Context(), node)
-	c.want(err, kubeapi.ErrForbidden)
-	grant("marks-read", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get"}})
-	c.eventually("the role counts", func(ctx context.Context) (bool, error) {
-		own, err := client.OwnMarks(ctx, node)
-		return err == nil && len(own.Labels) == 2, nil
-	})
-	c.want(client.SetMarks(c.t.Context(), node, noMarks()), nil)
+	c.eventually("the role counts", func(ctx context.Context) (bool, error) { return client.NodeRights(ctx, node, true, false) == nil, nil })
+	c.want(patched(client, node, m), nil)
+	own, err := client.PatchNode(c.t.Context(), node, kubeapi.NodePatch{})
+	if c.want(err, nil); len(own.Labels) != 2 {
+		c.t.Errorf("ours are %v; want both labels", own)
+	}
+	c.want(patched(client, node, noMarks()), nil)
 }
 
 // refusal is a policy that refuses a value of a label.
@@ -212,15 +217,19 @@ spec: {policyName: no-marks, validationActions: [Deny]}
 func marksPolicy(c *cluster) {
 	c.node()
 	c.apply(refusal)
-	c.eventually("the policy counts", func(ctx context.Context) (bool, error) { return c.monitor.MarksRights(ctx, node) != nil, nil })
-	err := c.monitor.MarksRights(c.t.Context(), node)
+	c.eventually("the policy counts", func(ctx context.Context) (bool, error) {
+		return c.monitor.NodeRights(ctx, node, true, false) != nil, nil
+	})
+	err := c.monitor.NodeRights(c.t.Context(), node, true, false)
 	if err == nil || !strings.Contains(err.Error(), "no labels of node-partition") {
 		c.t.Errorf("%v; want the message of the policy", err)
 	}
 	policies := c.admin.AdmissionregistrationV1()
 	c.must(policies.ValidatingAdmissionPolicyBindings().Delete(c.t.Context(), "no-marks", metav1.DeleteOptions{}))
 	c.must(policies.ValidatingAdmissionPolicies().Delete(c.t.Context(), "no-marks", metav1.DeleteOptions{}))
-	c.eventually("the policy is gone", func(ctx context.Context) (bool, error) { return c.monitor.MarksRights(ctx, node) == nil, nil })
+	c.eventually("the policy is gone", func(ctx context.Context) (bool, error) {
+		return c.monitor.NodeRights(ctx, node, true, false) == nil, nil
+	})
 }
 
 // marksKept: a monitor writes what it knows, a restart changes nothing, a Node that is made again
@@ -230,15 +239,16 @@ func marksKept(c *cluster) {
 	c.must(c.admin.CoreV1().Nodes().Delete(c.t.Context(), node, metav1.DeleteOptions{}))
 	var passed atomic.Bool
 	var log testkit.Buffer
-	file := filepath.Join(c.t.TempDir(), "nodestatus.json")
-	facts := func() (marks.Facts, bool) {
-		return marks.Facts{Passed: passed.Load(), Section: strings.Repeat("ab", 32)}, true
+	on := host.Below(c.t.TempDir())
+	c.must(os.MkdirAll(on.Path("/run/node-partition/monitor"), 0o755))
+	facts := func() (ours.Facts, bool) {
+		return ours.Facts{Passed: passed.Load(), Section: strings.Repeat("ab", 32)}, true
 	}
-	started := func(version string) (*marks.Keeper, func()) {
-		k := marks.New(marks.Options{
-			API: asNode{c.monitor.Background()}, Facts: facts,
+	started := func(version string) (*ours.Keeper, func()) {
+		k := ours.NewKeeper(ours.KeeperOptions{
+			API: asNode{c.monitor.Background()}, Node: on, Facts: facts,
 			Stopping: func(context.Context) bool { return false },
-			Version:  version, Boot: "b", StateFile: file, Log: log.Logger(), Count: func(bool) {},
+			Version:  version, Boot: "b", Log: log.Logger(), Count: func(bool) {},
 		})
 		ctx, cancel := context.WithCancel(c.t.Context())
 		ended := make(chan error, 1)

@@ -115,7 +115,7 @@ func nodeName(n host.Node, client *kubeapi.Client) string {
 func (f *clusterFacts) ask(ctx context.Context, client *kubeapi.Client) {
 	resources := f.resources()
 	if len(resources) > 0 {
-		f.mayPatch = client.CoresRights(ctx, f.node)
+		f.mayPatch = client.NodeRights(ctx, f.node, false, false)
 	}
 	if f.byNamespace() && !errors.Is(f.mayPatch, kubeapi.ErrUnreachable) {
 		f.mayGet = rightTo(client.Namespace(ctx, metav1.NamespaceDefault))

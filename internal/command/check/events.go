@@ -30,11 +30,8 @@ func (c *checks) events(ctx context.Context) []Finding {
 	if c.options.Events {
 		err = client.EventRights(ctx, name)
 	}
-	if err == nil && c.options.NodeCondition {
-		err = client.ConditionRights(ctx, name, kubeapi.Pressure)
-	}
-	if err == nil && c.options.NodeStatus {
-		err = client.MarksRights(ctx, name)
+	if err == nil && (c.options.NodeCondition || c.options.NodeStatus) {
+		err = client.NodeRights(ctx, name, c.options.NodeStatus, c.options.NodeCondition)
 	}
 	c.unreachable = unreachable(err)
 	switch {

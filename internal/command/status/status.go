@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -54,11 +55,11 @@ func Read(ctx context.Context, o options.Options) (state.Status, error) {
 	if err := o.Node.NoCgroups(); err != nil {
 		unread(err)
 	}
-	if resources, err := node.ReadResources(o.Node); err != nil {
+	written, err := node.ReadWritten(o.Node)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		unread(err)
-	} else {
-		status.NodeResource = resources.Seen
 	}
+	status.NodeResource = written.Seen
 	fs := o.Node.Cgroups
 	for _, p := range config.Partitions {
 		active, ok := readActive(fs, p.Name)

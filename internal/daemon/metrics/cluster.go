@@ -3,17 +3,17 @@ package metrics
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"nodepartition/internal/daemon/faults"
+	"nodepartition/internal/cluster"
 )
 
-// cluster counts what is written to the API server beside evictions.
-type cluster struct {
+// clusterCounts counts what is written to the API server beside evictions.
+type clusterCounts struct {
 	events *prometheus.CounterVec
 	marks  *prometheus.CounterVec
 }
 
-func newCluster() cluster {
-	c := cluster{
+func newCluster() clusterCounts {
+	c := clusterCounts{
 		events: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: prefix + "cluster_events_total",
 			Help: "Events about pods and the node at the API server: created, repeated (the count of one was raised), " +
@@ -24,7 +24,7 @@ func newCluster() cluster {
 			Help: "Attempts to write labels and conditions of the node, by result; 0 without --node-status and --node-condition.",
 		}, []string{"result"}),
 	}
-	for _, result := range faults.Results() {
+	for _, result := range cluster.Results() {
 		c.events.WithLabelValues(string(result))
 	}
 	for _, result := range []string{succeeded, failed} {
@@ -33,10 +33,10 @@ func newCluster() cluster {
 	return c
 }
 
-func (c cluster) register(to prometheus.Registerer) { to.MustRegister(c.events, c.marks) }
+func (c clusterCounts) register(to prometheus.Registerer) { to.MustRegister(c.events, c.marks) }
 
 // EventWritten counts events, or occurrences that were dropped.
-func (m *Metrics) EventWritten(result faults.Result, n int) {
+func (m *Metrics) EventWritten(result cluster.Result, n int) {
 	m.cluster.events.WithLabelValues(string(result)).Add(float64(n))
 }
 

@@ -51,7 +51,7 @@ type Metrics struct {
 	events     events
 	evictions  evictions
 	sources    *sources
-	cluster    cluster
+	cluster    clusterCounts
 	listens    prometheus.Counter
 
 	configuration *configurationCollector

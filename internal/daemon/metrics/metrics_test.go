@@ -19,7 +19,7 @@ import (
 
 	"nodepartition/internal/budget"
 	"nodepartition/internal/cgroupfs"
-	"nodepartition/internal/daemon/faults"
+	"nodepartition/internal/cluster"
 	"nodepartition/internal/membership"
 	"nodepartition/internal/thresholds"
 	"nodepartition/internal/unitname"
@@ -149,8 +149,8 @@ func observe(o *Metrics) {
 		},
 		Remainder: budget.Resources{MemoryBytes: 7<<30 - 512<<20},
 	})
-	o.EventWritten(faults.Created, 1)
-	o.EventWritten(faults.Dropped, 3)
+	o.EventWritten(cluster.Created, 1)
+	o.EventWritten(cluster.Dropped, 3)
 	o.MarksWritten(true)
 	o.Connected("systemd", true)
 	o.Connected("nri", false)

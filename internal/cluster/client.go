@@ -1,0 +1,221 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"nodepartition/internal/host"
+	"nodepartition/internal/kubeapi"
+	"nodepartition/internal/node/cluster"
+	"nodepartition/internal/node/options"
+	"nodepartition/pkg/evict"
+)
+
+// Reporter reports evictions to the API server. It waits for a kubeconfig, because the node may
+// join later. It reads the file again when it changes, because the node may join again.
+type Reporter struct {
+	host       host.Node
+	kubeconfig string
+	node       string
+	log        *slog.Logger
+	timeout    time.Duration // of one request; 0 for the client's own
+
+	looking sync.Mutex // held while files are read; Available does not take it
+	files   string     // their state when the client was created
+	said    string
+
+	mu      sync.Mutex
+	client  *kubeapi.Client
+	refused time.Time // when the credentials were last refused
+}
+
+// NewReporter returns a Reporter for the node n that has no client yet. kubeconfig is the value of
+// the flag.
+func NewReporter(n host.Node, kubeconfig string, log *slog.Logger) *Reporter {
+	return &Reporter{host: n, kubeconfig: kubeconfig, node: cluster.Hostname(), log: log}
+}
+
+// lookAgain is the interval at which Run checks the kubeconfig. It is also the time for which an
+// API server that has refused our credentials gets no requests.
+const lookAgain = 10 * time.Second
+
+// Available implements evict.API. It reads no file, because evictions call it when the disk may be
+// slow.
+func (a *Reporter) Available() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.client != nil && (a.refused.IsZero() || time.Since(a.refused) >= lookAgain)
+}
+
+// Run keeps the client in step with the kubeconfig until ctx ends.
+func (a *Reporter) Run(ctx context.Context) error {
+	for {
+		a.Look()
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(lookAgain):
+		}
+	}
+}
+
+// Look returns a client for the kubeconfig as it is now, or nil if there is none.
+func (a *Reporter) Look() *kubeapi.Client {
+	if a.kubeconfig == options.KubeconfigNone {
+		return nil
+	}
+	a.looking.Lock()
+	defer a.looking.Unlock()
+	present := a.present()
+	if present != nil && a.state(present) == a.files {
+		return present
+	}
+	before := describe(a.places())
+	client, path, err := cluster.Open(a.host, a.kubeconfig)
+	if err == nil && a.timeout > 0 {
+		client.Timeout = a.timeout
+	}
+	if err != nil {
+		if text := err.Error(); text != a.said {
+			a.said = text
+			a.log.Info(
+				"evictions are not reported to the API server: the containers of a pod are stopped, and the kubelet starts them again",
+				"error", err,
+			)
+		}
+		client = nil // the file of the previous client is gone or not valid
+	} else {
+		if a.files, a.said = a.state(client), ""; before != describe(a.places()) {
+			a.files = "" // it was replaced while it was read: the next check reads it again
+		}
+		a.log.Info("evictions are reported to the API server", "kubeconfig", path, "server", client.Server())
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.client, a.refused = client, time.Time{}
+	return client
+}
+
+func (a *Reporter) present() *kubeapi.Client {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.client
+}
+
+// places lists the paths that are searched for a kubeconfig. One before the present one may appear
+// later.
+func (a *Reporter) places() []string {
+	if a.kubeconfig == options.KubeconfigAuto {
+		return kubeapi.Places()
+	}
+	return []string{a.kubeconfig}
+}
+
+func (a *Reporter) state(client *kubeapi.Client) string {
+	return describe(append(a.places(), client.Files()...))
+}
+
+// describe returns a text that changes when one of the files is replaced (device, inode) or written
+// (size, times).
+func describe(paths []string) string {
+	var text strings.Builder
+	for _, path := range paths {
+		var info unix.Stat_t
+		if err := unix.Stat(path, &info); err != nil {
+			fmt.Fprintln(&text, path, err)
+			continue
+		}
+		fmt.Fprintln(&text, path, info.Dev, info.Ino, info.Size, info.Mtim, info.Ctim)
+	}
+	return text.String()
+}
+
+// call calls ask with the client. If that fails, for whatever reason, the kubeconfig may have been
+// replaced. Then it calls ask once more with the new one.
+func (a *Reporter) call(ctx context.Context, ask func(context.Context, *kubeapi.Client) error) error {
+	if a.kubeconfig == options.KubeconfigNone {
+		return fmt.Errorf("%w: %w", evict.ErrFinal, ErrNoClient)
+	}
+	ctx, cancel := withoutDeadline(ctx)
+	defer cancel()
+	client := a.present()
+	if client == nil {
+		if client = a.Look(); client == nil {
+			return ErrNoClient
+		}
+	}
+	err := ask(ctx, client)
+	if err == nil || errors.Is(err, kubeapi.ErrGone) || ctx.Err() != nil {
+		return err
+	}
+	if fresh := a.Look(); fresh != nil && fresh != client {
+		err = ask(ctx, fresh)
+	}
+	switch {
+	case errors.Is(err, kubeapi.ErrCredentials):
+		a.mu.Lock()
+		a.refused = time.Now()
+		a.mu.Unlock()
+		return fmt.Errorf("%w: %w", evict.ErrFinal, err)
+	case errors.Is(err, kubeapi.ErrForbidden), errors.Is(err, kubeapi.ErrStatic):
+		// It is about this pod: a policy may be of its namespace.
+		return fmt.Errorf("%w: %w", evict.ErrFinal, err)
+	}
+	return err
+}
+
+// withoutDeadline returns a context that ends when ctx is cancelled, and not at its deadline. Each
+// request has a separate deadline, so that a server that takes seconds for each gets all requests
+// of one attempt.
+func withoutDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
+	free, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		if errors.Is(ctx.Err(), context.Canceled) {
+			cancel()
+		}
+	})
+	return free, func() {
+		stop()
+		cancel()
+	}
+}
+
+// Try implements API. If a request fails, it is sent once more with the kubeconfig as it is
+// now. Unlike with an eviction, a refusal does not keep evictions from being reported, and a
+// request without an answer does not cut off an eviction's request.
+func (a *Reporter) Try(ctx context.Context, ask func(context.Context, *kubeapi.Client, string) error) error {
+	if a.kubeconfig == options.KubeconfigNone {
+		return ErrNoClient
+	}
+	client := a.present()
+	if client == nil {
+		if client = a.Look(); client == nil {
+			return fmt.Errorf("%w: %s", ErrNoClient, strings.Join(a.places(), ", "))
+		}
+	}
+	err := ask(ctx, client.Background(), cluster.NodeName(a.host, client))
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	if fresh := a.Look(); fresh != nil && fresh != client {
+		err = ask(ctx, fresh.Background(), cluster.NodeName(a.host, fresh))
+	}
+	return err
+}
+
+// API sends requests with the present kubeconfig.
+type API interface {
+	// Try calls ask with a client and the name of the node. It returns the error of ask, or the reason
+	// why there is no client.
+	Try(ctx context.Context, ask func(ctx context.Context, client *kubeapi.Client, node string) error) error
+}
+
+// ErrNoClient means that there is no kubeconfig yet.
+var ErrNoClient = kubeapi.ErrNoClient

@@ -1,0 +1,83 @@
+package cluster
+
+import (
+	"fmt"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+
+	"nodepartition/internal/kubeapi"
+	"nodepartition/internal/oneline"
+	"nodepartition/internal/unitname"
+)
+
+// Facts holds what the labels and the readiness follow from.
+type Facts struct {
+	// Section is the digest of the sections in force; empty if it is not known.
+	Section string
+	// Hangs is an error if a part of the program does.
+	Hangs error
+	// Refused is the error of a configuration that is not followed, and says what is.
+	Refused error
+	// Inactive lists the partitions that are switched on and have no cgroup.
+	Inactive []unitname.PartitionName
+	// Passed means that a pass over the pods has ended.
+	Passed bool
+	// Unready is an error if pods cannot be placed, for another reason than Refused.
+	Unready error
+	// Misplaced counts the pods that are not where they belong.
+	Misplaced int
+}
+
+// The reasons of SystemPartitionReady; the last one is of both conditions. They never change,
+// because programs select by them.
+const (
+	reasonActive    = "PartitionsActive"
+	reasonHangs     = "MonitorHangs"
+	reasonRefused   = "ConfigurationRefused"
+	reasonInactive  = "SliceNotActive"
+	reasonStarting  = "FirstPassPending"
+	reasonUnready   = "PodsNotManaged"
+	reasonMisplaced = "PodsMisplaced"
+	reasonStopping  = "NodeStopping"
+)
+
+// maxText bounds the text of an error in a message.
+const maxText = 500
+
+// judge returns the condition that follows from facts, without its times. False means that
+// something is not as configured, and Unknown that it cannot be seen.
+func judge(f Facts) v1.NodeCondition {
+	switch {
+	case f.Hangs != nil:
+		return condition(kubeapi.Ready, v1.ConditionUnknown, reasonHangs, "a part of partition-monitor hangs: "+text(f.Hangs))
+	case f.Refused != nil:
+		return condition(kubeapi.Ready, v1.ConditionFalse, reasonRefused, text(f.Refused))
+	case len(f.Inactive) > 0:
+		names := make([]string, 0, len(f.Inactive))
+		for _, name := range f.Inactive {
+			names = append(names, string(name))
+		}
+		return condition(kubeapi.Ready, v1.ConditionFalse, reasonInactive, "not active: partition "+strings.Join(names, ", "))
+	case !f.Passed:
+		message := "the first pass over the pods has not ended"
+		if f.Unready != nil {
+			message += ": " + text(f.Unready)
+		}
+		return condition(kubeapi.Ready, v1.ConditionUnknown, reasonStarting, message)
+	case f.Unready != nil:
+		return condition(kubeapi.Ready, v1.ConditionUnknown, reasonUnready,
+			"pods cannot be placed at the moment: "+text(f.Unready))
+	case f.Misplaced > 0:
+		return condition(kubeapi.Ready, v1.ConditionFalse, reasonMisplaced,
+			fmt.Sprintf("pods that are not where they belong: %d; partition-monitor status on the node lists them", f.Misplaced))
+	}
+	return condition(kubeapi.Ready, v1.ConditionTrue, reasonActive, "all partitions are active, and all pods are in their place")
+}
+
+func condition(kind v1.NodeConditionType, status v1.ConditionStatus, reason, message string) v1.NodeCondition {
+	return v1.NodeCondition{Type: kind, Status: status, Reason: reason, Message: message}
+}
+
+// text returns the text of an error, which may have several lines, on one.
+func text(err error) string { return oneline.Record(oneline.Terminal(err.Error()), maxText) }
