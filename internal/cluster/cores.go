@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"time"
 
 	"nodepartition/internal/kubeapi"
 	"nodepartition/internal/node"
@@ -76,10 +77,14 @@ func decide(types []string, value int64, known node.Written, n kubeapi.Node) cha
 }
 
 // lacks reports whether the resources that the Node is known to have are not those that it is to
-// have.
-func (k *Keeper) lacks() bool {
+// have, or it is time to see which it has.
+func (k *Keeper) lacks(now time.Time) bool {
 	if len(k.types)+len(k.written.Cores) == 0 {
 		return false
+	}
+	//guard: resources are looked at while labels and conditions are refused
+	if !now.Before(k.beat) {
+		return true
 	}
 	seen := kubeapi.Node{UID: k.written.Node, Cores: k.written.Seen}
 	return len(decide(k.types, k.value(), k.written, seen).cores) > 0

@@ -197,6 +197,12 @@ func TestMarksRefused(t *testing.T) {
 		defer run(t, k.Run)()
 		<-time.After(2 * time.Second)
 		n.want(t, "refused", values{"a": 4000})
+		for range 5 {
+			<-time.After(time.Hour)
+			n.set(values{"a": 0})
+			<-time.After(5*time.Minute + look)
+			n.want(t, "refused, and overwritten", values{"a": 4000})
+		}
 	})
 }
 

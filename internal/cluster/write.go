@@ -76,15 +76,13 @@ func (k *Keeper) put(ctx context.Context, want node.Written, writes bool, now ti
 		k.clears = false
 		k.options.Log.Info("labels or conditions of the Node are removed: they are not asked for any more")
 	}
-	if writes {
-		most := heartbeat
-		if len(k.types) > 0 {
-			most = repair
-		}
-		k.pause = min(2*k.pause, most)
-		//guard: the heartbeats of many nodes are spread after an outage
-		k.beat = now.Add(kubeapi.Spread(k.pause))
+	most := heartbeat
+	if len(k.types) > 0 {
+		most = repair
 	}
+	k.pause = min(2*k.pause, most)
+	//guard: the heartbeats of many nodes are spread after an outage
+	k.beat = now.Add(kubeapi.Spread(k.pause))
 	return n, nil
 }
 
