@@ -48,28 +48,22 @@ type FleetAdvice struct {
 // has computed its own, as recommend does there.
 type Shape struct {
 	Shape string `json:"shape"`
-	// Nodes counts the nodes whose limits count, and Younger those that are left out: they have less
-	// than a day, and others have more.
-	Nodes   int `json:"nodes"`
-	Younger int `json:"younger"`
-	// LimitBytes is the limit of Node, and HalfBytes and MostBytes do for half and 9 in 10 of the
-	// nodes.
+	// LimitBytes is the limit of Node, and MostBytes does for nine in ten of the nodes.
 	LimitBytes uint64 `json:"limitBytes"`
 	Node       string `json:"node"`
-	HalfBytes  uint64 `json:"halfBytes"`
 	MostBytes  uint64 `json:"mostBytes"`
-	// Seconds is the time that Node has measured.
-	Seconds int64 `json:"seconds"`
 }
 
 const (
 	requestTimeout = time.Minute
-	// maxBody bounds an answer in bytes. One for 10,000 nodes has some three megabytes.
-	maxBody = 64 << 20
-	// labelNode has the name of the node, and labelCluster the cluster, by which nodes of one name are
-	// told apart.
-	labelNode    = "instance"
-	labelCluster = "cluster"
+	// maxBody bounds an answer in bytes. It has a number for each shape.
+	maxBody = 16 << 20
+	// limits, ofMost and mostly are queries: what the nodes recommend, the node of each shape with the
+	// largest, and what does for nine in ten. As in recording.yaml, nodes with less than a day count
+	// only where there are no others: the margin of new nodes does not size the others.
+	limits = `nodepartition_memory_recommended_bytes{MATCH}`
+	ofMost = `topk by (BY) (1, ` + limits + ` and nodepartition_memory_measured_seconds >= 86400) or on (BY) topk by (BY) (1, ` + limits + `)`
+	mostly = `quantile by (BY) (0.9, ` + limits + `)`
 )
 
 // names are the names of labels and of partitions, which are written into queries.
@@ -95,77 +89,43 @@ func ReadFleet(ctx context.Context, o FleetOptions) (FleetAdvice, error) {
 	o.Partition = cmp.Or(o.Partition, unitname.First)
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	limits, err := o.ask(ctx, "nodepartition_memory_recommended_bytes")
+	largest, err := o.ask(ctx, ofMost)
 	if err != nil {
 		return FleetAdvice{}, err
 	}
-	measured, err := o.ask(ctx, "nodepartition_memory_measured_seconds")
+	most, err := o.ask(ctx, mostly)
 	if err != nil {
 		return FleetAdvice{}, err
 	}
-	if len(limits) == 0 {
+	if len(largest) == 0 {
 		return FleetAdvice{}, fmt.Errorf("%s has no nodepartition_memory_recommended_bytes of partition %s: want a scrape of partition-monitor "+
 			"(docs/fleet-figures.md), with that series in its relabel list, and nodes that have measured %s", o.address(), o.Partition, sizing.Text(sizing.LeastLength))
 	}
 	a := FleetAdvice{Partition: o.Partition, Slice: o.Partition.Slice(), Shapes: []Shape{}, Warnings: []string{}}
-	shapes := map[string][]fleetNode{}
-	without := 0
-	for labels, limit := range limits {
-		if labels.shape == "" {
-			without++
-			continue
+	if _, without := largest[""]; without {
+		if len(largest) == 1 {
+			return FleetAdvice{}, fmt.Errorf("no node in %s has the label %s, and nodes of different shapes need different sections: attach it in the scrape "+
+				"configuration (docs/fleet-figures.md), or name another with --by", o.address(), o.By)
 		}
-		shapes[labels.shape] = append(shapes[labels.shape], fleetNode{labels.name(), uint64(limit), int64(measured[labels])})
+		delete(largest, "")
+		a.Warnings = append(a.Warnings, "left out: nodes without the label "+o.By)
 	}
-	if without == len(limits) {
-		return FleetAdvice{}, fmt.Errorf("no node in %s has the label %s, and nodes of different shapes need different sections: attach it in the scrape "+
-			"configuration (docs/fleet-figures.md), or name another with --by", o.address(), o.By)
-	}
-	if without > 0 {
-		a.Warnings = append(a.Warnings, fmt.Sprintf("left out: %d nodes without the label %s", without, o.By))
-	}
-	for _, name := range slices.Sorted(maps.Keys(shapes)) {
-		a.Shapes = append(a.Shapes, newShape(name, shapes[name]))
+	for _, shape := range slices.Sorted(maps.Keys(largest)) {
+		of := largest[shape]
+		a.Shapes = append(a.Shapes, Shape{
+			Shape: shape, LimitBytes: uint64(of.Value), MostBytes: uint64(most[shape].Value),
+			Node: strings.TrimPrefix(string(of.Metric["cluster"]+"/"+of.Metric["instance"]), "/"),
+		})
 	}
 	return a, nil
 }
 
-// fleetNode is what a node recommends.
-type fleetNode struct {
-	name    string
-	limit   uint64
-	seconds int64
-}
-
-func newShape(name string, nodes []fleetNode) Shape {
-	s := Shape{Shape: name}
-	isYoung := func(n fleetNode) bool { return n.seconds < int64(24*time.Hour/time.Second) }
-	//guard: the margin of new nodes does not size the others
-	if slices.ContainsFunc(nodes, func(n fleetNode) bool { return !isYoung(n) }) {
-		all := len(nodes)
-		nodes = slices.DeleteFunc(nodes, isYoung)
-		s.Younger = all - len(nodes)
-	}
-	slices.SortFunc(nodes, func(a, b fleetNode) int {
-		return cmp.Or(cmp.Compare(a.limit, b.limit), -cmp.Compare(a.name, b.name))
-	})
-	most := nodes[len(nodes)-1]
-	s.Nodes, s.LimitBytes, s.Node, s.Seconds = len(nodes), most.limit, most.name, most.seconds
-	s.HalfBytes, s.MostBytes = nodes[(len(nodes)-1)/2].limit, nodes[(len(nodes)*9+9)/10-1].limit
-	return s
-}
-
 // reasons returns the rows of the table.
 func (s *Shape) reasons() [][]string {
-	rows := [][]string{
-		{"memoryLimit", bytesize.Text(s.LimitBytes), fmt.Sprintf("what %s needs, by %s", s.Node, sizing.Text(time.Duration(s.Seconds)*time.Second))},
+	return [][]string{
+		{"memoryLimit", bytesize.Text(s.LimitBytes), "what " + s.Node + " needs"},
 		{"of 9 in 10", bytesize.Text(s.MostBytes), "if that is far less, look at that node first"},
-		{"of half", bytesize.Text(s.HalfBytes), "of the nodes"},
 	}
-	if s.Younger > 0 {
-		rows = append(rows, []string{"left out", fmt.Sprint(s.Younger), "nodes with less than a day"})
-	}
-	return rows
 }
 
 // document returns the configuration with the section of a shape. The default threshold follows the
@@ -182,20 +142,14 @@ func (a *FleetAdvice) document(s *Shape) ([]byte, error) {
 	return yaml.Marshal(fields)
 }
 
-// target is a node by its labels.
-type target struct{ cluster, node, shape string }
-
-// name returns the name for people: the cluster is in front of it if there is one.
-func (t target) name() string { return strings.TrimPrefix(t.cluster+"/"+t.node, "/") }
-
-// ask returns the present values of a metric of the partition.
-func (o *FleetOptions) ask(ctx context.Context, metric string) (map[target]float64, error) {
+// ask returns the answer to a query, by shape.
+func (o *FleetOptions) ask(ctx context.Context, query string) (map[string]*model.Sample, error) {
 	client, err := o.client()
 	if err != nil {
 		return nil, err
 	}
-	query := fmt.Sprintf("max by (%s, %s, %s) (%s{%s})", labelCluster, labelNode, o.By, metric,
-		strings.TrimSuffix(fmt.Sprintf("partition=%q, %s", o.Partition, o.Match), ", "))
+	match := strings.TrimSuffix(fmt.Sprintf("partition=%q, %s", o.Partition, o.Match), ", ")
+	query = strings.NewReplacer("MATCH", match, "BY", o.By).Replace(query)
 	value, doubts, err := client.Query(ctx, query, time.Time{})
 	if err != nil {
 		var answered *v1.Error
@@ -213,12 +167,11 @@ func (o *FleetOptions) ask(ctx context.Context, metric string) (map[target]float
 	if !ok {
 		return nil, fmt.Errorf("the answer of %s is no list of values: want the address of a Prometheus", o.address())
 	}
-	values := map[target]float64{}
+	shapes := map[string]*model.Sample{}
 	for _, sample := range vector {
-		labels := target{string(sample.Metric[labelCluster]), string(sample.Metric[labelNode]), string(sample.Metric[model.LabelName(o.By)])}
-		values[labels] = float64(sample.Value)
+		shapes[string(sample.Metric[model.LabelName(o.By)])] = sample
 	}
-	return values, nil
+	return shapes, nil
 }
 
 // address returns the URL without a password, for messages.

@@ -11,20 +11,6 @@ import (
 	"testing"
 )
 
-// TestShape: the node that needs most sizes the shape. Nodes with less than a day count only where
-// there are no others.
-func TestShape(t *testing.T) {
-	t.Parallel()
-	const day = 24 * 60 * 60
-	s := newShape("small", []fleetNode{{"a", 200 * mebi, day}, {"young", 900 * mebi, day - 1}, {"b", 300 * mebi, 7 * day}, {"c", 100 * mebi, day}})
-	if s.Nodes != 3 || s.Younger != 1 || s.LimitBytes != 300*mebi || s.Node != "b" || s.HalfBytes != 200*mebi || s.MostBytes != 300*mebi || s.Seconds != 7*day {
-		t.Errorf("%+v", s)
-	}
-	if s := newShape("new", []fleetNode{{"young", 900 * mebi, day - 1}}); s.Nodes != 1 || s.Younger != 0 || s.LimitBytes != 900*mebi {
-		t.Errorf("%+v", s)
-	}
-}
-
 // TestReadFleet: a Prometheus behind a password answers, and one that warns gives no number.
 func TestReadFleet(t *testing.T) {
 	t.Parallel()
@@ -35,8 +21,8 @@ func TestReadFleet(t *testing.T) {
 			return
 		}
 		value := "272629760"
-		if strings.Contains(r.FormValue("query"), "measured_seconds") {
-			value = "86400"
+		if strings.Contains(r.FormValue("query"), "quantile") {
+			value = "262144000"
 		}
 		fmt.Fprintf(w, `{"status":"success","warnings":[%s],"data":{"resultType":"vector","result":[{"metric":{"instance":"n\u001b","zone":"z"},"value":[1,"%s"]}]}}`, warning, value)
 	}))
@@ -48,7 +34,7 @@ func TestReadFleet(t *testing.T) {
 	o := FleetOptions{URL: server.URL, By: "zone", HTTPConfig: config, Partition: "batch"}
 	warning = `"PromQL info: metric might not be a counter"`
 	a, err := ReadFleet(t.Context(), o)
-	if err != nil || len(a.Shapes) != 1 || a.Shapes[0].LimitBytes != 260*mebi || a.Shapes[0].Shape != "z" {
+	if err != nil || len(a.Shapes) != 1 || a.Shapes[0].LimitBytes != 260*mebi || a.Shapes[0].MostBytes != 250*mebi || a.Shapes[0].Shape != "z" {
 		t.Fatalf("%+v, %v", a, err)
 	}
 	var text bytes.Buffer

@@ -63,7 +63,7 @@ func Read(o Options) (Advice, error) {
 	r, inRun, err := sizefile.Read(o.Node.Root, partition)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return Advice{}, unmeasured(o.Node, partition)
+		return Advice{}, unmeasured(partition)
 	case errors.Is(err, os.ErrPermission):
 		return Advice{}, fmt.Errorf("%w; it has to run as root", err)
 	case err != nil:
@@ -74,7 +74,7 @@ func Read(o Options) (Advice, error) {
 		LargestMember: r.Largest(), NoSection: []string{}, Warnings: []string{},
 	}
 	if a.LimitBytes == 0 {
-		return Advice{}, unmeasured(o.Node, partition)
+		return Advice{}, unmeasured(partition)
 	}
 	a.judge(&r, inRun, node.MemoryCapacity(o.Node.Root))
 	if len(a.NoSection) == 0 || o.Force {
@@ -83,17 +83,10 @@ func Read(o Options) (Advice, error) {
 	return a, err
 }
 
-// unmeasured says how to measure a partition, and which have been.
-func unmeasured(n host.Node, partition unitname.PartitionName) error {
-	others := ""
-	for _, name := range sizefile.Partitions(n.Root) {
-		others += ", " + oneline.Terminal(string(name))
-	}
-	if others != "" {
-		others = "; measured are" + others[1:]
-	}
+// unmeasured says how a partition is measured.
+func unmeasured(partition unitname.PartitionName) error {
 	return fmt.Errorf("nothing was measured of partition %q: %s has no minute of it; partition-monitor.service writes it each ten minutes "+
-		"while the partition exists, also one without memoryLimit%s", partition, sizefile.Dir, others)
+		"while the partition exists, also one without memoryLimit", partition, sizefile.Dir)
 }
 
 // judge finds what the history lacks, and the reasons why the limit is not to be applied.

@@ -75,7 +75,7 @@ func WriteFleetYAML(w io.Writer, a FleetAdvice) error {
 	for i := range a.Shapes {
 		s := &a.Shapes[i]
 		fmt.Fprintln(w, "---")
-		comment(w, "memoryLimit of partition %s on %d nodes of %s, %s.", a.Partition, s.Nodes, s.Shape, bytesize.Text(s.LimitBytes))
+		comment(w, "memoryLimit of partition %s on nodes of %s, %s.", a.Partition, s.Shape, bytesize.Text(s.LimitBytes))
 		if err := table(w, s.reasons()); err != nil {
 			return err
 		}

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"nodepartition/internal/hostfs"
@@ -22,7 +21,6 @@ const (
 	Volatile = "/run/node-partition/monitor/sizes"
 	// MaxBytes bounds a file. A larger one is none of ours.
 	MaxBytes = 64 << 10
-	suffix   = ".json"
 )
 
 // Read reads the record of a partition of the node at root. inRun means that it is in Volatile. An
@@ -51,7 +49,7 @@ func read(root hostfs.FS, dir string, partition unitname.PartitionName) (r Recor
 }
 
 func path(dir string, partition unitname.PartitionName) string {
-	return filepath.Join(dir, string(partition)+suffix)
+	return filepath.Join(dir, string(partition)+".json")
 }
 
 // check returns an error for a record that this package does not write.
@@ -65,21 +63,6 @@ func (r *Record) check(partition unitname.PartitionName) error {
 		return errors.New("its hours and its time do not belong together")
 	}
 	return nil
-}
-
-// Partitions lists the partitions that have a record.
-func Partitions(root hostfs.FS) []unitname.PartitionName {
-	var list []unitname.PartitionName
-	const most = 1000
-	for _, dir := range []string{Dir, Volatile} {
-		entries, _ := root.ReadDir(dir, most)
-		for _, entry := range entries {
-			if name, ok := strings.CutSuffix(entry.Name(), suffix); ok && !strings.HasPrefix(name, ".") {
-				list = append(list, unitname.PartitionName(name))
-			}
-		}
-	}
-	return list
 }
 
 // File is a record that is written whole. One writer may have it.
