@@ -152,14 +152,14 @@ CHART = $(BIN)/chart
 IMAGE_ARCHIVE =
 TAR = tar --format=ustar --sort=name --mtime="@$$SOURCE_DATE_EPOCH" --owner=root:0 --group=root:0 --mode=u=rwX,go=rX
 
-# The controller, the program of a node, and below /payload what make install installs, with its
-# record.
+# The controller, the program of a node, the licences, and below /payload what make install installs,
+# with its record.
 ## image: the image of the programs for nodes of a cluster, as an OCI layout in bin/image; the same commit gives the same bytes
 ## chart: the same, and the Helm chart that names the image by its digest, in bin/chart
 image chart:
 	@for arch in $(ARCHES); do \
 		GOARCH=$$arch CGO_ENABLED=0 $(COMPILE) -C rollout build -trimpath -ldflags '$(LDFLAGS)' -o $(abspath $(BIN))/linux-$$arch/ ./cmd/partition-rollout && \
-		$(STAGE) && $(TAR) --transform 's|^stage|payload|' -cf $$dir/image.tar -C $$dir partition-rollout partition-installer stage || exit; \
+		$(STAGE) && $(TAR) --transform 's|^stage|payload|' -cf $$dir/image.tar -C $$dir partition-rollout partition-installer stage -C '$(CURDIR)' LICENSE -C rollout third-party-licenses || exit; \
 	done
 	@digest=$$($(GO) -C deploy/image run . -version '$(VERSION)' -layout '$(abspath $(IMAGE))' \
 		$(foreach arch,$(ARCHES),-layer $(arch)='$(abspath $(BIN))/linux-$(arch)/image.tar')) && echo "$$digest" && \

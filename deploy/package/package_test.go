@@ -238,7 +238,7 @@ func contents(t *testing.T, a architecture) {
 		{"sysext", files(t, filepath.Join(root, "sysext")), func(path string) string { return path }, []string{mergedUnit, upholding, extensionRelease}},
 		{
 			"image", files(t, filepath.Join(root, "image")), func(path string) string { return "/payload" + path },
-			[]string{"/payload" + record, "/partition-installer", "/partition-rollout"},
+			[]string{"/payload" + record, "/partition-installer", "/partition-rollout", "/LICENSE", "/third-party-licenses"},
 		},
 		{"deb", files(t, filepath.Join(root, "deb")), inDeb, []string{
 			"/etc/default/node-partition", "/usr/share/doc/node-partition/copyright", "/usr/share/doc/node-partition/changelog.Debian.gz",
