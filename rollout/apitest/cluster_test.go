@@ -25,7 +25,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -86,17 +85,21 @@ type exit struct {
 
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
-	p := lab.ControlPlaneForTest(t)
+	return clusterOf(t, lab.ControlPlaneForTest(t))
+}
+
+func clusterOf(t *testing.T, p *lab.ControlPlane) *cluster {
+	t.Helper()
 	scheme := runtime.NewScheme()
 	c := &cluster{
 		ControlPlane: p, t: t, kube: p.Client(), patience: 2 * time.Minute, takes: 50 * time.Millisecond, exits: map[string]exit{}, used: map[string]int{},
 	}
 	c.must(v1.AddToScheme(scheme))
 	c.must(v1alpha1.SchemeBuilder.AddToScheme(scheme))
-	c.install(p.Config())
 	var err error
 	c.admin, err = client.New(p.Config(), client.Options{Scheme: scheme})
 	c.must(err)
+	c.install(settings.Version)
 	go c.kubelets(t.Context())
 	return c
 }
@@ -108,24 +111,36 @@ func (c *cluster) must(err error) {
 	}
 }
 
-// install applies install.yaml, and waits until the API server serves NodePartitions.
-func (c *cluster) install(config *rest.Config) {
+// each calls f with each object of install.yaml of a version.
+func (c *cluster) each(version string, f func(context.Context, *unstructured.Unstructured) error) {
 	c.t.Helper()
 	text, err := os.ReadFile("../install.yaml")
 	c.must(err)
-	dynamic, err := client.New(config, client.Options{})
-	c.must(err)
-	c.must(lab.EachObject(text, func(o *unstructured.Unstructured) error {
-		return dynamic.Create(c.t.Context(), o, client.FieldValidation(metav1.FieldValidationStrict))
-	}))
+	text = bytes.ReplaceAll(text, []byte(settings.Version), []byte(version))
+	c.must(lab.EachObject(text, func(o *unstructured.Unstructured) error { return f(c.t.Context(), o) }))
+}
+
+// install applies install.yaml of a version, and waits until the API server serves NodePartitions.
+func (c *cluster) install(version string) {
+	c.t.Helper()
+	c.each(version, func(ctx context.Context, o *unstructured.Unstructured) error {
+		return c.admin.Apply(ctx, client.ApplyConfigurationFromUnstructured(o), client.FieldOwner("kubectl"), client.ForceOwnership)
+	})
 	c.eventually("NodePartitions are served", func(ctx context.Context) (bool, string) {
-		list := &unstructured.UnstructuredList{}
-		list.SetGroupVersionKind(schema.GroupVersionKind{Group: "node-partition.io", Version: "v1alpha1", Kind: "NodePartitionList"})
-		fresh, err := client.New(config, client.Options{})
-		if err == nil {
-			err = fresh.List(ctx, list)
-		}
+		err := c.admin.List(ctx, &v1alpha1.NodePartitionList{})
 		return err == nil, fmt.Sprint(err)
+	})
+}
+
+// uninstall deletes what install has applied. The namespace stays: no controller of the cluster
+// would end it.
+func (c *cluster) uninstall(kept ...string) {
+	c.t.Helper()
+	c.each(settings.Version, func(ctx context.Context, o *unstructured.Unstructured) error {
+		if slices.Contains(append(kept, "Namespace"), o.GetKind()) {
+			return nil
+		}
+		return c.admin.Delete(ctx, o)
 	})
 }
 
@@ -395,8 +410,13 @@ func rightOf(r *http.Request) string {
 
 // run starts a controller with the rights of its account, until stop is called. If it ends by
 // itself, it is started again, as by a kubelet.
-func (c *cluster) run(f fault) (stop func()) {
+func (c *cluster) run(f fault) (stop func()) { return c.runVersion(settings.Version, f) }
+
+// runVersion is run with another version than that of settings.
+func (c *cluster) runVersion(version string, f fault) (stop func()) {
 	c.t.Helper()
+	s := settings
+	s.Version, s.Image = version, strings.ReplaceAll(s.Image, s.Version, version)
 	config := c.Config()
 	config.Impersonate = rest.ImpersonationConfig{UserName: account, Groups: []string{"system:serviceaccounts", "system:authenticated"}}
 	config.Wrap(func(rt http.RoundTripper) http.RoundTripper { return observed{rt, c, f} })
@@ -406,7 +426,7 @@ func (c *cluster) run(f fault) (stop func()) {
 	go func() {
 		defer close(ended)
 		for ; ctx.Err() == nil; again(ctx) {
-			m, err := controller.New(config, settings, controller.Addresses{Metrics: "0", Health: "0"})
+			m, err := controller.New(config, s, controller.Addresses{Metrics: "0", Health: "0"})
 			if err == nil {
 				err = m.Start(ctx)
 			}

@@ -18,6 +18,7 @@ import (
 	"nodepartition/rollout/nodepod"
 	"nodepartition/rollout/plan"
 	"nodepartition/rollout/section"
+	"nodepartition/tests/lab"
 )
 
 // holder returns a client of whoever has the controller's token.
@@ -31,8 +32,17 @@ func (c *cluster) holder() kubernetes.Interface {
 }
 
 // TestPodPolicy: the holder of the controller's token makes the pod of the template, and no other.
-func TestPodPolicy(t *testing.T) {
-	c := newCluster(t)
+func TestPodPolicy(t *testing.T) { podPolicyOn(t, newCluster(t)) }
+
+// TestPodPolicyVersions: so it is on older API servers.
+func TestPodPolicyVersions(t *testing.T) {
+	for _, minor := range lab.APIServers() {
+		t.Run(minor, func(t *testing.T) { podPolicyOn(t, clusterOf(t, lab.APIServerForTest(t, minor))) })
+	}
+}
+
+func podPolicyOn(t *testing.T, c *cluster) {
+	t.Helper()
 	holder := c.holder()
 	p := &v1alpha1.NodePartition{ObjectMeta: metav1.ObjectMeta{Name: "general"}}
 	p.Spec.Rollout.Trial.Duration = 10 * 60e9

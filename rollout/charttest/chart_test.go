@@ -4,11 +4,13 @@ package charttest
 
 import (
 	"bytes"
+	"encoding/json"
 	"flag"
 	"maps"
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -18,6 +20,8 @@ import (
 	"helm.sh/helm/v3/pkg/engine"
 	"helm.sh/helm/v3/pkg/lint"
 	"helm.sh/helm/v3/pkg/lint/support"
+	lint4 "helm.sh/helm/v4/pkg/chart/v2/lint"
+	support4 "helm.sh/helm/v4/pkg/chart/v2/lint/support"
 	"sigs.k8s.io/yaml"
 )
 
@@ -82,7 +86,8 @@ func render(t *testing.T, set map[string]any) (string, error) {
 	return strings.Join(all, "\n---\n") + "\n", nil
 }
 
-// TestLint: helm lint has nothing to warn of, with the default values and with those of ci.
+// TestLint: helm lint of Helm 3 and 4 has nothing to warn of, with the default values and with those
+// of ci.
 func TestLint(t *testing.T) {
 	t.Parallel()
 	for _, file := range []string{"", "full-values.yaml"} {
@@ -91,7 +96,74 @@ func TestLint(t *testing.T) {
 				t.Errorf("%s: %v", file, m)
 			}
 		}
+		for _, m := range lint4.RunAll(chartDir, values(t, file), namespace).Messages {
+			if m.Severity >= support4.WarningSev {
+				t.Errorf("Helm 4: %s: %v", file, m)
+			}
+		}
 	}
+}
+
+// TestFull: testdata has the manifests with the values of ci, of which tests/kubeapi asks API servers.
+func TestFull(t *testing.T) {
+	t.Parallel()
+	made, err := render(t, values(t, "full-values.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const file = "testdata/full.yaml"
+	if *update {
+		if err := os.WriteFile(file, []byte(made), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if have, err := os.ReadFile(file); err != nil || string(have) != made {
+		t.Errorf("%v: %s differs: go -C rollout/charttest test . -update, and read the difference", err, file)
+	}
+}
+
+// TestReadme: the table of the chart's README has each value with its default.
+func TestReadme(t *testing.T) {
+	t.Parallel()
+	c, err := loader.Load(chartDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(chartDir, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := map[string]string{}
+	for _, row := range regexp.MustCompile("(?m)^\\| `([A-Za-z.]+)` \\| `(.*?)` \\| .+ \\|$").FindAllStringSubmatch(string(text), -1) {
+		rows[row[1]] = row[2]
+	}
+	for name, value := range leaves("", c.Values) {
+		if rows[name] != value {
+			t.Errorf("README.md of the chart: %s is %q; want `%s`", name, rows[name], value)
+		}
+		delete(rows, name)
+	}
+	if len(rows) > 0 {
+		t.Errorf("README.md of the chart has values that there are not: %q", rows)
+	}
+}
+
+// leaves returns the values that have no fields, or none that the schema knows, as JSON.
+func leaves(prefix string, of map[string]any) map[string]string {
+	all := map[string]string{}
+	for name, value := range of {
+		fields, ok := value.(map[string]any)
+		if ok && slices.Contains([]string{"image", "serviceAccount", "networkPolicy", "podMonitor", "nodePods"}, name) {
+			maps.Copy(all, leaves(prefix+name+".", fields))
+			continue
+		}
+		text, err := json.Marshal(value)
+		if err != nil {
+			panic(err) // of YAML
+		}
+		all[prefix+name] = string(text)
+	}
+	return all
 }
 
 // TestInstall: install.yaml is the definition and the chart with its default values.

@@ -59,8 +59,8 @@ func TestPacked(t *testing.T) {
 	if err := chart.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	if m := chart.Metadata; m.Version != "0.1.0-rc.1" || m.AppVersion != "v0.1.0-rc.1" || len(chart.Files) != len(chart.CRDObjects()) {
-		t.Errorf("version %s, of the programs %s; of %d other files %d are definitions", m.Version, m.AppVersion, len(chart.Files), len(chart.CRDObjects()))
+	if m := chart.Metadata; m.Version != "0.1.0-rc.1" || m.AppVersion != "v0.1.0-rc.1" || len(chart.Files) != 1+len(chart.CRDObjects()) {
+		t.Errorf("version %s, of the programs %s; of %d other files %d are definitions; want the README beside them", m.Version, m.AppVersion, len(chart.Files), len(chart.CRDObjects()))
 	}
 	values, err := chartutil.ToRenderValues(chart, nil, chartutil.ReleaseOptions{Name: namespace, Namespace: namespace}, nil)
 	if err != nil {

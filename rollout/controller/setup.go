@@ -84,6 +84,8 @@ func New(config *rest.Config, s nodepod.Settings, at Addresses) (manager.Manager
 		Metrics: server.Options{BindAddress: at.Metrics}, HealthProbeBindAddress: at.Health,
 		LeaderElection: true, LeaderElectionID: LeaseName, LeaderElectionNamespace: s.Namespace,
 		LeaderElectionReleaseOnCancel: true,
+		// Nobody waits for the next leader, and an API server that is slow for half a minute costs none.
+		LeaseDuration: ptr.To(time.Minute), RenewDeadline: ptr.To(40 * time.Second), RetryPeriod: ptr.To(8 * time.Second),
 	})
 	if err != nil {
 		return nil, err

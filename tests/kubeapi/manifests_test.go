@@ -3,7 +3,10 @@
 package kubeapi
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,16 +17,17 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/restmapper"
+	"sigs.k8s.io/yaml"
 
 	"nodepartition/tests/lab"
 	"nodepartition/tests/testkit"
 )
 
-// TestManifests: an API server takes each object of the controller's installation, and the objects
-// for the Prometheus operator. Nothing is stored, and an unknown field is an error.
+// TestManifests: an API server takes each object of the controller's installation, by install.yaml
+// and by the chart with its full values, the examples of NodePartitions in the chart, and the
+// objects for the Prometheus operator. Nothing of them is stored, and an unknown field is an error.
 func TestManifests(t *testing.T) { manifestsOn(newCluster(t)) }
 
 // TestManifestsVersions: so do older API servers.
@@ -37,7 +41,7 @@ func manifestsOn(c *cluster) {
 	c.t.Helper()
 	var paths []string
 	for pattern, least := range map[string]int{
-		"../../rollout/install.yaml": 1, "../../deploy/prometheus/prometheusrule.yaml": 1, "../../deploy/prometheus/scrapeconfig*.yaml": 2,
+		"../../rollout/install.yaml": 1, "../../rollout/charttest/testdata/*.yaml": 1, "../../deploy/prometheus/prometheusrule.yaml": 1, "../../deploy/prometheus/scrapeconfig*.yaml": 2,
 	} {
 		found, err := filepath.Glob(pattern)
 		c.must(err)
@@ -47,12 +51,19 @@ func manifestsOn(c *cluster) {
 		paths = append(paths, found...)
 	}
 	c.addOperatorTypes()
+	examples := c.examples()
 	resources, err := restmapper.GetAPIGroupResources(c.Client().Discovery())
 	c.must(err)
 	d := &dryRun{cluster: c, mapper: restmapper.NewDiscoveryRESTMapper(resources)}
 	if d.client, err = dynamic.NewForConfig(c.Config()); err != nil {
 		c.t.Fatal(err)
 	}
+	c.t.Run("examples", func(t *testing.T) {
+		d.t = t
+		if d.create(examples) < 2 {
+			t.Error("there are no examples")
+		}
+	})
 	for _, path := range paths {
 		c.t.Run(filepath.Join(filepath.Base(filepath.Dir(path)), filepath.Base(path)), func(t *testing.T) {
 			data, err := os.ReadFile(path)
@@ -74,25 +85,45 @@ const operator = "github.com/prometheus-operator/prometheus-operator@v0.85.0"
 // serves them.
 func (c *cluster) addOperatorTypes() {
 	c.t.Helper()
-	client, err := dynamic.NewForConfig(c.Config())
-	c.must(err)
-	crds := client.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
 	source := testkit.NeedModule(c.t, "", operator)
-	for plural, version := range map[string]string{"prometheusrules": "v1", "scrapeconfigs": "v1alpha1"} {
-		data, err := os.ReadFile(filepath.Join(source, "example/prometheus-operator-crd/monitoring.coreos.com_"+plural+".yaml"))
-		c.must(err)
-		c.must(lab.EachObject(data, func(crd *unstructured.Unstructured) error {
-			_, err := crds.Create(c.t.Context(), crd, metav1.CreateOptions{})
-			return err
-		}))
-		c.eventually(plural+" are served", func(context.Context) (bool, error) {
-			served, err := c.Client().Discovery().ServerResourcesForGroupVersion("monitoring.coreos.com/" + version)
-			if err != nil {
-				return false, nil //nolint:nilerr // not yet
-			}
-			return slices.ContainsFunc(served.APIResources, func(r metav1.APIResource) bool { return r.Name == plural }), nil
-		})
+	for plural, version := range map[string]string{"prometheusrules": "v1", "scrapeconfigs": "v1alpha1", "podmonitors": "v1"} {
+		c.addType(filepath.Join(source, "example/prometheus-operator-crd/monitoring.coreos.com_"+plural+".yaml"), plural, "monitoring.coreos.com/"+version)
 	}
+}
+
+// addType gives an API server the type of a file, and waits until it serves it.
+func (c *cluster) addType(file, plural, version string) {
+	c.t.Helper()
+	data, err := os.ReadFile(file)
+	c.must(err)
+	c.must(c.CreateAll(c.t.Context(), data))
+	c.eventually(plural+" are served", func(context.Context) (bool, error) {
+		served, err := c.Client().Discovery().ServerResourcesForGroupVersion(version)
+		if err != nil {
+			return false, nil //nolint:nilerr // not yet
+		}
+		return slices.ContainsFunc(served.APIResources, func(r metav1.APIResource) bool { return r.Name == plural }), nil
+	})
+}
+
+// examples adds the type NodePartition, and returns the examples in the chart.
+func (c *cluster) examples() []byte {
+	c.t.Helper()
+	const chart = "../../rollout/chart/"
+	c.addType(chart+"crds/nodepartitions.yaml", "nodepartitions", "node-partition.io/v1alpha1")
+	data, err := os.ReadFile(chart + "Chart.yaml")
+	c.must(err)
+	var metadata struct {
+		Annotations map[string]string `json:"annotations"`
+	}
+	c.must(yaml.Unmarshal(data, &metadata))
+	var examples []json.RawMessage
+	c.must(yaml.Unmarshal([]byte(metadata.Annotations["artifacthub.io/crdsExamples"]), &examples))
+	var all bytes.Buffer
+	for _, e := range examples {
+		fmt.Fprintf(&all, "---\n%s\n", e)
+	}
+	return all.Bytes()
 }
 
 // dryRun creates objects without storing them.
@@ -138,8 +169,8 @@ func (d *dryRun) createOne(object *unstructured.Unstructured) {
 		client = d.client.Resource(mapping.Resource).Namespace(object.GetNamespace())
 	}
 	_, err = client.Create(ctx, object, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict})
-	// The namespace of the release is there.
-	if err != nil && (object.GetKind() != "Namespace" || !apierrors.IsAlreadyExists(err)) {
+	// The namespace of the release is there, and the type of its examples.
+	if err != nil && (!slices.Contains([]string{"Namespace", "CustomResourceDefinition"}, object.GetKind()) || !apierrors.IsAlreadyExists(err)) {
 		d.t.Errorf("%s %s: %v", object.GetKind(), object.GetName(), err)
 	}
 }
