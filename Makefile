@@ -55,12 +55,18 @@ BIN ?= bin
 
 all: build
 
-BUILD_PROGRAMS = CGO_ENABLED=0 $(COMPILE) build -trimpath -tags urfave_cli_no_docs -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/...
+BUILD_PROGRAMS = CGO_ENABLED=0 $(COMPILE) build -trimpath -tags urfave_cli_no_docs -ldflags '$(LDFLAGS)' -o $(BIN)/
+# The files of a node, which partition-installer has as a part of itself.
+PAYLOAD = $(BIN)/partition-generator $(BIN)/partition-monitor units/partition-monitor.service units/node-partition.catalog
 
 ## build: static binaries in bin/
 build:
 	@tests/setup go
-	$(BUILD_PROGRAMS)
+	$(BUILD_PROGRAMS) ./cmd/...
+	@for file in $(PAYLOAD); do \
+		printf '%s"%s":"%s"' "$${comma:-{\"Replace\":{}" "$(CURDIR)/cmd/partition-installer/payload/$${file##*/}" "$$(realpath "$$file")"; comma=,; \
+	done >$(BIN)/payload.json; echo '}}' >>$(BIN)/payload.json
+	$(BUILD_PROGRAMS) -overlay $(BIN)/payload.json ./cmd/partition-installer
 
 # For "sudo make install" after "make build", where root may have no Go.
 PROGRAMS = $(BIN)/partition-generator $(BIN)/partition-monitor
@@ -152,14 +158,12 @@ CHART = $(BIN)/chart
 IMAGE_ARCHIVE =
 TAR = tar --format=ustar --sort=name --mtime="@$$SOURCE_DATE_EPOCH" --owner=root:0 --group=root:0 --mode=u=rwX,go=rX
 
-# The controller, the program of a node, the licences, and below /payload what make install installs,
-# with its record.
 ## image: the image of the programs for nodes of a cluster, as an OCI layout in bin/image; the same commit gives the same bytes
 ## chart: the same, and the Helm chart that names the image by its digest, in bin/chart
 image chart:
 	@for arch in $(ARCHES); do \
 		GOARCH=$$arch CGO_ENABLED=0 $(COMPILE) -C rollout build -trimpath -ldflags '$(LDFLAGS)' -o $(abspath $(BIN))/linux-$$arch/ ./cmd/partition-rollout && \
-		$(STAGE) && $(TAR) --transform 's|^stage|payload|' -cf $$dir/image.tar -C $$dir partition-rollout partition-installer stage -C '$(CURDIR)' LICENSE -C rollout third-party-licenses || exit; \
+		$(STAGE) && $(TAR) -cf $$dir/image.tar -C $$dir partition-rollout partition-installer -C '$(CURDIR)' LICENSE -C rollout third-party-licenses || exit; \
 	done
 	@digest=$$($(GO) -C deploy/image run . -version '$(VERSION)' -layout '$(abspath $(IMAGE))' \
 		$(foreach arch,$(ARCHES),-layer $(arch)='$(abspath $(BIN))/linux-$(arch)/image.tar')) && echo "$$digest" && \

@@ -1,10 +1,12 @@
-// Command partition-installer brings a system partition to a node from a pod, as a part of a roll
-// over a fleet (docs/fleet-installer.md). In the pod it has the host's systemd run each stage. On
-// the host it is the stage.
+// Command partition-installer gives a node its system partition, and takes it off. A pod of the
+// roll-out, an operator and other tools run the same two commands (docs/fleet-installer.md). They
+// have the host's systemd run this program again, which does the work.
 package main
 
 import (
 	"context"
+	"crypto/rand"
+	"embed"
 	"errors"
 	"flag"
 	"fmt"
@@ -12,16 +14,17 @@ import (
 	"io/fs"
 	"os"
 	"os/signal"
-	"slices"
+	"regexp"
 	"strings"
 	"syscall"
 	"time"
 
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/hostfs"
+	"nodepartition/internal/installer/call"
 	"nodepartition/internal/installer/host"
 	"nodepartition/internal/installer/outcome"
-	"nodepartition/internal/installer/pod"
+	"nodepartition/internal/installer/record"
 	"nodepartition/internal/installer/sandbox"
 	"nodepartition/internal/installer/store"
 	"nodepartition/internal/kubeapi"
@@ -32,50 +35,58 @@ import (
 // version is set by the Makefile, from git.
 var version = "unknown"
 
-const usage = `Usage: partition-installer STAGE --node=NAME --roll=ID --version=V --section=FILE [OPTIONS]
-       partition-installer host STAGE ROLL
-       partition-installer same
+// payload has the files of a node. "make build" adds them.
+//
+//go:embed payload
+var payload embed.FS
+
+const usage = `Usage: partition-installer apply --section=FILE [OPTIONS]
+       partition-installer remove [--node=NAME] [--version=V]
        partition-installer back [--now]
 
-In a pod, STAGE is one of preflight, install, apply, verify, keep and uninstall.
+apply gives the node this version of the programs, and a section as a trial. It keeps both if the
+node is well with them, and goes back if not, if it is killed, or if the node boots meanwhile.
+remove takes all of it off. back has the node go back from an apply that was killed.
+
+  --section=FILE        the section, a node-partition.yaml
+  --section-sha256=HEX  refuse a file with another SHA-256
+  --node=NAME           the name of the Node; without it the host name
+  --version=V           refuse if this program has another version
+  --trial=DURATION      the time after which the node goes back (10m)
+  --monitor-args=ARGS   options of partition-monitor run, with a space between two of them
+  --survey              say whether the node could have it, and change nothing
+
 Exit status: 0 done; 1 failed, and the node is as before; 2 wrong options;
 3 refused before anything was written; 4 failed, and the node is not as before.
-
-  --node=NAME       the name of the Node
-  --roll=ID         the ID of the roll
-  --version=V       the version that the image has to have
-  --section=FILE    the section, a node-partition.yaml
-  --trial=DURATION  the time after which the node goes back (10m)
-  --nri=RUNTIME     switch NRI on in containerd or crio
-  --monitor-args=ARGS
-                    write these options of partition-monitor run to
-                    /etc/default/node-partition
-  --state=FOLDER    the host's /var/lib/node-partition/installer (/host/state)
-
-On the host, systemd runs "host", "same" and "back". An operator can run "back":
-it brings the node back if the time of a roll is over, with --now at once.
 `
 
-// The places of a pod that a test replaces.
+// The places that a test replaces.
 type places struct {
-	root        hostfs.FS // of the host, for its own commands
-	image       hostfs.FS
+	root        hostfs.FS // of the host
 	termination string
+	// inPod is the installer's folder of the host in a pod.
+	inPod string
 	// confined is the file with the label of a process, by which a policy of SELinux is seen.
 	confined string
-	// bus is the address of the host's system bus, and patience how long it may take to answer.
-	bus      string
+	// bus is the address of the host's system bus in a pod, empty for the usual ones.
+	bus string
+	// patience is how long the bus may take to answer.
 	patience time.Duration
 	// uid is the user of this process.
-	uid int
+	uid     int
+	payload fs.FS
 }
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+	files, err := fs.Sub(payload, "payload")
+	if err != nil {
+		panic(err)
+	}
 	at := places{
-		root: "/", image: "/", termination: "/dev/termination-log", confined: "/proc/self/attr/current",
+		root: "/", termination: "/dev/termination-log", inPod: "/host/state", confined: "/proc/self/attr/current",
 		bus: "unix:path=/run/dbus/system_bus_socket", patience: 30 * time.Second,
-		uid: os.Geteuid(),
+		uid: os.Geteuid(), payload: files,
 	}
 	status := run(ctx, os.Args[1:], at, os.Stdout, os.Stderr)
 	stop()
@@ -93,13 +104,21 @@ func run(ctx context.Context, args []string, at places, stdout, stderr io.Writer
 			return outcome.Done
 		}
 	}
+	command := ""
 	if len(args) > 0 {
-		switch args[0] {
-		case "host", "same", "back":
-			return onHost(ctx, args, at, stderr)
-		}
+		command = args[0]
 	}
-	return inPod(ctx, args, at, stderr)
+	switch command {
+	case "apply", "remove":
+		return caller(ctx, args, at, stderr)
+	case "host", "back":
+		return onHost(ctx, args, at, stderr)
+	case "preflight", "install", "verify", "keep", "same":
+		return usageError(stderr, fmt.Errorf("%s is gone: apply does all stages", command))
+	case "uninstall":
+		return usageError(stderr, errors.New("uninstall is gone: remove does the same"))
+	}
+	return usageError(stderr, errors.New("want apply or remove"))
 }
 
 func usageError(stderr io.Writer, err error) outcome.Status {
@@ -107,49 +126,127 @@ func usageError(stderr io.Writer, err error) outcome.Status {
 	return outcome.Usage
 }
 
-// podStages lists the stages of a pod.
-func podStages() []sandbox.Stage {
-	return []sandbox.Stage{
-		sandbox.Preflight, sandbox.Install, sandbox.Apply, sandbox.Verify, sandbox.Keep, sandbox.Uninstall,
-	}
-}
-
-func inPod(ctx context.Context, args []string, at places, stderr io.Writer) outcome.Status {
-	if len(args) == 0 || !slices.Contains(podStages(), sandbox.Stage(args[0])) {
-		return usageError(stderr, fmt.Errorf("want one of the stages %v", podStages()))
-	}
-	stage := sandbox.Stage(args[0])
-	w, state, err := parse(args[1:])
-	if err == nil {
-		err = w.Check(stage)
-	}
-	if err == nil && !isVersion(w.Version, version) {
-		err = fmt.Errorf("--version: the image has version %s: name that, or another image", version)
-	}
+// caller has the host's systemd do what the command line says.
+func caller(ctx context.Context, args []string, at places, stderr io.Writer) outcome.Status {
+	o, err := parse(args)
 	if err != nil {
-		o := outcome.Outcome{Status: outcome.Usage, Reason: outcome.Failed, Sentences: []string{err.Error()}}
-		terminate(at, o, stderr)
+		terminate(at, o, outcome.Outcome{Status: outcome.Usage, Reason: outcome.Failed, Sentences: []string{err.Error()}}, io.Discard)
 		return usageError(stderr, err)
 	}
-	client := systemd.New(systemd.Options{
-		// The pod has no other way to systemd.
-		BusAddress: at.bus, PrivateAddress: at.bus, Cgroups: cgroupfs.FS(at.image), Timeout: at.patience,
-	})
+	if o.Action != record.Remove {
+		if err := o.read(); err != nil {
+			return terminate(at, o, outcome.Of(outcome.Refused, err), stderr)
+		}
+	}
+	options := systemd.Options{Cgroups: cgroupfs.FS(at.root), Timeout: at.patience}
+	s := store.Store{Disk: store.Disk{Root: at.root}, Folder: sandbox.Folder}
+	if _, err := os.Stat(at.inPod); err == nil {
+		// A pod has no other way to systemd.
+		options.BusAddress, options.PrivateAddress = at.bus, at.bus
+		s = store.Store{Folder: at.inPod}
+	}
+	client := systemd.New(options)
 	running, stop := context.WithCancel(ctx)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		_ = client.Run(running) // it ends with running
 	}()
-	p := &pod.Pod{
-		Store: store.Store{Folder: state}, Image: store.Disk{Root: at.image},
-		Systemd: client, Now: trialend.Now, Confined: confined(at.confined), UID: at.uid,
+	c := &call.Call{
+		Store: s, ID: strings.ToLower(rand.Text()[:12]), Program: "/proc/self/exe",
+		Systemd: client, Confined: confined(at.confined), UID: at.uid,
 	}
-	o := p.Stage(ctx, stage, w)
+	result := c.Do(ctx, o.Order)
 	stop()
 	<-ended
-	terminate(at, o, stderr)
-	return o.Status
+	return terminate(at, o, result, stderr)
+}
+
+// options are those of the command line.
+type options struct {
+	record.Order
+	// section is the path of the section's file, and sha256 its digest, empty for any.
+	section, sha256 string
+	version         string
+}
+
+// plainArgs has no character that systemd expands or splits in another way than at spaces.
+var plainArgs = regexp.MustCompile(`^[A-Za-z0-9 ./:_,=@+\[\]-]*$`)
+
+// parse parses the command line. No error has a value: it may be of a Secret, and the error becomes
+// the termination message of the pod.
+func parse(args []string) (o options, err error) {
+	o.Action = record.Action(args[0])
+	survey := false
+	flags := flag.NewFlagSet("partition-installer", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	flags.StringVar(&o.Node, "node", "", "")
+	flags.StringVar(&o.version, "version", version, "")
+	if o.Action == record.Apply {
+		flags.StringVar(&o.section, "section", "", "")
+		flags.StringVar(&o.sha256, "section-sha256", "", "")
+		flags.StringVar(&o.MonitorArgs, "monitor-args", "", "")
+		flags.DurationVar(&o.Trial, "trial", 10*time.Minute, "")
+		flags.BoolVar(&survey, "survey", false, "")
+		flags.Func("nri", "", func(string) error { return errors.New("is gone") })
+	}
+	if err := flags.Parse(args[1:]); err != nil {
+		bad := errors.New("an unknown option, or one without a value")
+		flags.VisitAll(func(f *flag.Flag) {
+			if strings.Contains(err.Error(), "for flag -"+f.Name+":") {
+				bad = fmt.Errorf("--%s: want another value", f.Name)
+			}
+		})
+		if strings.HasSuffix(err.Error(), "for flag -nri: is gone") {
+			bad = errors.New("--nri is gone: docs/troubleshooting.md says how a runtime serves NRI")
+		}
+		return o, bad
+	}
+	if survey {
+		o.Action = record.Survey
+	}
+	if o.Node == "" {
+		if o.Node, err = os.Hostname(); err != nil {
+			return o, fmt.Errorf("--node: want the name of the Node: %w", err)
+		}
+		o.Node = strings.ToLower(o.Node) // as the kubelet does (GetHostname, pkg/util/node, v1.37.0)
+	}
+	switch {
+	case flags.NArg() > 0:
+		return o, errors.New("want no argument beside the options")
+	case !isVersion(o.version, version):
+		return o, fmt.Errorf("--version: this program has version %s: name that, or use another image", version)
+	case o.Action == record.Remove:
+		return o, nil
+	case o.section == "":
+		return o, errors.New("--section: want the file of the section")
+	case o.Trial < time.Minute || o.Trial > 24*time.Hour:
+		return o, errors.New("--trial: want from 1m to 24h")
+	case !plainArgs.MatchString(o.MonitorArgs):
+		return o, errors.New("--monitor-args: want options separated by spaces, without quotes, $ and %")
+	}
+	return o, nil
+}
+
+// maxSection bounds the file of a section: an annotation has 256 KiB (TotalAnnotationSizeLimitB,
+// apimachinery v0.37.0).
+const maxSection = 256 << 10
+
+// read reads the section.
+func (o *options) read() error {
+	data, err := hostfs.FS("").ReadFile(o.section, maxSection)
+	if err != nil {
+		if inner := errors.Unwrap(err); inner != nil {
+			err = inner // the path is a value
+		}
+		return fmt.Errorf("--section: %w", err)
+	}
+	//guard: a section with another digest than it should have is applied
+	if o.sha256 != "" && o.sha256 != store.Digest(data) {
+		return outcome.Because(outcome.Section, "--section: the file has another SHA-256 than --section-sha256")
+	}
+	o.Section = string(data)
+	return nil
 }
 
 // isVersion reports whether a version that is asked for is the one of a program. Tags begin with a
@@ -158,51 +255,19 @@ func isVersion(asked, built string) bool {
 	return built == "unknown" || strings.TrimPrefix(asked, "v") == strings.TrimPrefix(built, "v")
 }
 
-// parse parses the options of a stage in a pod.
-func parse(args []string) (w pod.Wish, state string, err error) {
-	flags := flag.NewFlagSet("partition-installer", flag.ContinueOnError)
-	flags.SetOutput(io.Discard)
-	flags.StringVar(&w.Node, "node", "", "")
-	flags.StringVar(&w.Roll, "roll", "", "")
-	flags.StringVar(&w.Version, "version", "", "")
-	flags.StringVar(&w.SectionFile, "section", "", "")
-	flags.StringVar(&w.NRI, "nri", "", "")
-	flags.DurationVar(&w.Trial, "trial", 10*time.Minute, "")
-	flags.Func("monitor-args", "", func(text string) error {
-		if text != "" {
-			w.MonitorArgs = &text
-		}
-		return nil
-	})
-	flags.StringVar(&state, "state", "/host/state", "")
-	// The errors of the package flag have what was given, which may be of a Secret.
-	if err := flags.Parse(args); err != nil {
-		bad := errors.New("an unknown option, or one without a value")
-		flags.VisitAll(func(f *flag.Flag) {
-			if strings.Contains(err.Error(), "for flag -"+f.Name+":") {
-				bad = fmt.Errorf("--%s: want another value", f.Name)
-			}
-		})
-		return w, "", bad
-	}
-	if flags.NArg() > 0 {
-		return w, "", errors.New("want no argument beside the options")
-	}
-	if w.NRI == "none" {
-		w.NRI = ""
-	}
-	if w.NRI != "" && !slices.Contains(host.NRIRuntimes(), w.NRI) {
-		return w, "", fmt.Errorf("--nri: want none or one of %v", host.NRIRuntimes())
-	}
-	return w, state, nil
-}
-
 // terminate writes the outcome where Kubernetes, and a reader of the log, look for it.
-func terminate(at places, o outcome.Outcome, stderr io.Writer) {
-	fmt.Fprintln(stderr, o.Text())
-	if err := os.WriteFile(at.termination, []byte(o.Termination()), 0o644); err != nil && !errors.Is(err, fs.ErrNotExist) {
+func terminate(at places, o options, result outcome.Outcome, stderr io.Writer) outcome.Status {
+	fmt.Fprintln(stderr, result.Text())
+	ended := map[record.Action]string{record.Apply: "kept", record.Survey: "surveyed", record.Remove: "removed"}[o.Action]
+	file, err := os.OpenFile(at.termination, os.O_WRONLY|os.O_TRUNC, 0)
+	if err == nil {
+		_, err = file.WriteString(result.Termination(ended))
+		err = errors.Join(err, file.Close())
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		fmt.Fprintf(stderr, "partition-installer: warning: no termination message: %v\n", err)
 	}
+	return result.Status
 }
 
 // confined reports whether a policy of SELinux is loaded: the kernel has labels of processes then,
@@ -216,23 +281,19 @@ func confined(path string) bool {
 func onHost(ctx context.Context, args []string, at places, stderr io.Writer) outcome.Status {
 	h := newHost(at, stderr)
 	switch {
-	case len(args) == 3 && args[0] == "host":
-		o := h.Do(ctx, sandbox.Stage(args[1]), args[2])
-		fmt.Fprintln(stderr, o.Text())
-		if err := h.WriteJSON(store.Result(args[1], args[2]), o); err != nil {
-			fmt.Fprintf(stderr, "partition-installer: error: %v\n", err)
-			return outcome.Remains
+	case len(args) == 2 && args[0] == "host":
+		message, order, err := h.Take(args[1])
+		if err == nil {
+			asked, cancel := message.WhileAsked(ctx)
+			result := h.Do(asked, args[1], order)
+			cancel(nil)
+			fmt.Fprintln(stderr, result.Text())
+			if err = message.Reply(result); err == nil {
+				return result.Status
+			}
 		}
-		return o.Status
-	case len(args) == 1 && args[0] == "same":
-		same, err := h.Same()
-		if err != nil {
-			fmt.Fprintf(stderr, "partition-installer: error: %v\n", err)
-		}
-		if !same {
-			return outcome.Refused
-		}
-		return outcome.Done
+		fmt.Fprintf(stderr, "partition-installer: error: %v\n", err)
+		return outcome.Remains
 	case len(args) <= 2 && args[0] == "back" && (len(args) == 1 || args[1] == "--now"):
 		if err := h.Back(ctx, len(args) == 2); err != nil {
 			fmt.Fprintf(stderr, "partition-installer: error: %v\n", err)
@@ -240,12 +301,13 @@ func onHost(ctx context.Context, args []string, at places, stderr io.Writer) out
 		}
 		return outcome.Done
 	}
-	return usageError(stderr, fmt.Errorf("%v: want host STAGE ROLL, same, or back [--now]", args))
+	return usageError(stderr, fmt.Errorf("%v: want back [--now]", args))
 }
 
 func newHost(at places, stderr io.Writer) *host.Host {
 	return &host.Host{
-		Store:    store.Store{Disk: store.Disk{Root: at.root}, Folder: store.Folder},
+		Store:   store.Store{Disk: store.Disk{Root: at.root}, Folder: sandbox.Folder},
+		Payload: at.payload, Version: version,
 		Programs: host.Exec{}, Now: trialend.Now, Label: host.ReadLabel,
 		Cluster: func() (host.Cluster, error) { return cluster(at.root) },
 		Say:     func(format string, args ...any) { fmt.Fprintf(stderr, format+"\n", args...) },

@@ -2,59 +2,137 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"nodepartition/internal/hostfs"
 	"nodepartition/internal/installer/outcome"
+	"nodepartition/internal/installer/record"
+	"nodepartition/internal/installer/sandbox"
 	"nodepartition/internal/installer/store"
 )
 
-// placesIn returns places in a folder that is root and image, without a bus.
-func placesIn(dir string) places {
-	return places{
-		root: hostfs.FS(dir), image: hostfs.FS(dir), termination: filepath.Join(dir, "termination"),
-		confined: filepath.Join(dir, "none"), bus: "unix:path=" + filepath.Join(dir, "no-bus"), patience: 1,
+// placesIn returns places in a folder that is a host without a bus, with a pod's folder of it.
+func placesIn(t *testing.T) places {
+	t.Helper()
+	dir := t.TempDir()
+	at := places{
+		root: hostfs.FS(dir), termination: filepath.Join(dir, "termination"), inPod: filepath.Join(dir, "state"),
+		confined: filepath.Join(dir, "none"), bus: "unix:path=" + filepath.Join(dir, "no-bus"), patience: 1, payload: fstest.MapFS{},
+	}
+	if err := os.WriteFile(at.termination, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, folder := range []string{at.inPod, filepath.Join(dir, sandbox.Folder)} {
+		if err := os.MkdirAll(folder, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return at
+}
+
+// ofPod returns the command line of the pod of a node (rollout/README.md).
+func ofPod(section, sum string) []string {
+	return []string{
+		"apply", "--node=n", "--version=unknown", "--section=" + section, "--section-sha256=" + sum, "--trial=10m0s", "--monitor-args=", "--survey=false",
 	}
 }
 
-// TestUsage: wrong options are status 2, and what is wrong is in the termination message.
+// message returns the termination message.
+func message(t *testing.T, at places) map[string]string {
+	t.Helper()
+	data, err := os.ReadFile(at.termination)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var m map[string]string
+	if err := json.Unmarshal(data, &m); err != nil {
+		t.Fatalf("%s: %v", data, err)
+	}
+	return m
+}
+
+// TestUsage: wrong options are status 2, and say what is wrong. What is gone names its successor.
 func TestUsage(t *testing.T) {
 	t.Parallel()
-	const options = " --node=n --roll=r --version=unknown --section=/s"
+	const options = " --node=n --version=unknown --section=/s"
 	for line, want := range map[string]string{
-		"": "want one of the stages", "bogus": "want one of the stages", "install": "--roll", "install --bogus": "an unknown option",
-		"install" + options + " more": "no argument", "install" + options + " --trial=1s": "--trial",
-		"install" + options + " --nri=docker":       "--nri: want none or one of",
-		"install" + options + " --monitor-args=a$b": "--monitor-args",
-		"host apply": "want host STAGE ROLL", "back --later": "want host STAGE ROLL",
+		"": "want apply or remove", "bogus": "want apply or remove", "apply": "--section", "apply --bogus": "an unknown option",
+		"apply" + options + " more": "no argument", "apply" + options + " --trial=1s": "--trial",
+		"apply" + options + " --monitor-args=a$b": "--monitor-args", "remove --section=/s": "an unknown option",
+		"back --later": "want back [--now]", "host": "want back [--now]",
+		"preflight": "apply does all stages", "uninstall --node=n": "remove does the same", "apply --nri=crio": "docs/troubleshooting.md",
 	} {
-		dir := t.TempDir()
-		at := placesIn(dir)
 		var stderr bytes.Buffer
-		if status := run(t.Context(), strings.Fields(line), at, os.Stdout, &stderr); status != outcome.Usage || !strings.Contains(stderr.String(), want) {
+		if status := run(t.Context(), strings.Fields(line), placesIn(t), os.Stdout, &stderr); status != outcome.Usage || !strings.Contains(stderr.String(), want) {
 			t.Errorf("%q: %d, %q; want %q", line, status, stderr.String(), want)
 		}
 	}
 }
 
-// TestNoValueIsRepeated: a value that is refused may be of a Secret that the environment of a Job
-// has. Neither the log nor the termination message repeats it.
-func TestNoValueIsRepeated(t *testing.T) {
+// TestParse: the command lines of a pod and of an operator.
+func TestParse(t *testing.T) {
 	t.Parallel()
-	const secret, options = `{"auths":{"r":"c2VjcmV0"}}`, " --node=n --roll=r --version=unknown --section=/s"
-	for _, line := range []string{
-		"SECRET", "preflight --roll=SECRET", "preflight" + options + " --trial=SECRET", "preflight" + options + " --nri=SECRET",
-		"preflight" + options + " --monitor-args=$SECRET", "preflight" + options + " SECRET", "preflight" + options + " --SECRET=1",
-		"preflight" + options + " --SECRET", "preflight" + options + " --=SECRET", "preflight --node=n --roll=r --version=unknown --section=/SECRET",
+	o, err := parse(append(ofPod("/s", "0a"), "--monitor-args=--a --b=[::]:1", "--trial=5m0s"))
+	want := record.Order{Action: record.Apply, Node: "n", MonitorArgs: "--a --b=[::]:1", Trial: 5 * time.Minute}
+	if err != nil || o.Order != want || o.section != "/s" || o.sha256 != "0a" {
+		t.Errorf("%+v, %v", o, err)
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err = parse([]string{"apply", "--section=/s", "--survey"})
+	if want := (record.Order{Action: record.Survey, Node: strings.ToLower(host), Trial: 10 * time.Minute}); err != nil || o.Order != want {
+		t.Errorf("%+v, %v", o, err)
+	}
+	if o, err = parse([]string{"remove", "--node=n", "--version=unknown"}); err != nil || o.Action != record.Remove {
+		t.Errorf("%+v, %v", o, err)
+	}
+}
+
+// TestSection: a section whose digest is another one is refused before anything is asked for.
+func TestSection(t *testing.T) {
+	t.Parallel()
+	for sum, want := range map[string]struct {
+		reason  outcome.Reason
+		message string
+	}{
+		strings.Repeat("0", 64):         {outcome.Section, "another SHA-256"},
+		store.Digest([]byte("section")): {outcome.NoBus, "runs as UID 1000"},
+		"":                              {outcome.NoBus, "runs as UID 1000"},
 	} {
-		at := placesIn(t.TempDir())
-		if err := os.WriteFile(at.termination, nil, 0o600); err != nil {
+		at := placesIn(t)
+		at.uid = 1000
+		section := filepath.Join(string(at.root), "section.yaml")
+		if err := os.WriteFile(section, []byte("section"), 0o600); err != nil {
 			t.Fatal(err)
 		}
+		status := run(t.Context(), ofPod(section, sum), at, os.Stdout, &bytes.Buffer{})
+		got := message(t, at)
+		if status != outcome.Refused || got["state"] != "refused" || got["reason"] != string(want.reason) || !strings.Contains(got["message"], want.message) {
+			t.Errorf("%s: %d, %q; want %q", sum, status, got, want)
+		}
+	}
+}
+
+// TestNoValueIsRepeated: a value that is refused may be of a Secret that an environment has.
+// Neither the log nor the termination message repeats it.
+func TestNoValueIsRepeated(t *testing.T) {
+	t.Parallel()
+	const secret, options = `{"auths":{"r":"c2VjcmV0"}}`, " --node=n --version=unknown --section=/s"
+	for _, line := range []string{
+		"SECRET", "apply" + options + " --trial=SECRET", "apply" + options + " --survey=SECRET", "apply --version=SECRET --section=/s",
+		"apply" + options + " --monitor-args=$SECRET", "apply" + options + " SECRET", "apply" + options + " --SECRET=1",
+		"apply" + options + " --SECRET", "apply" + options + " --=SECRET", "apply --node=n --version=unknown --section=/SECRET",
+		"apply" + options + " --nri=SECRET", "apply --section=/dev/null --section-sha256=SECRET",
+	} {
+		at := placesIn(t)
 		var stderr bytes.Buffer
 		status := run(t.Context(), strings.Fields(strings.ReplaceAll(line, "SECRET", secret)), at, os.Stdout, &stderr)
 		message, err := os.ReadFile(at.termination)
@@ -80,61 +158,42 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// TestNoBus: without the host's bus a preflight is refused, and says so in the termination message.
-// As another user than root it does not try. It writes nothing to the host.
+// TestNoBus: without the host's bus a removal is refused, and writes nothing to the host.
 func TestNoBus(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	for _, name := range []string{"state", "payload"} {
-		if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
-			t.Fatal(err)
-		}
+	at := placesIn(t)
+	status := run(t.Context(), []string{"remove", "--node=n", "--version=unknown"}, at, os.Stdout, &bytes.Buffer{})
+	if got := message(t, at); status != outcome.Refused || got["state"] != "refused" || got["reason"] != "no-bus" {
+		t.Errorf("%d, %q", status, got)
 	}
-	section := filepath.Join(dir, "section")
-	if err := os.WriteFile(section, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	for uid, want := range map[int]string{0: "no-bus: the host's systemd does not answer", 65532: "no-bus: this container runs as UID 65532, "} {
-		at := placesIn(dir)
-		at.uid = uid
-		if uid != 0 {
-			at.patience = time.Hour // it does not come to that
+	for _, folder := range []string{at.inPod, filepath.Join(string(at.root), sandbox.Folder)} {
+		if entries, err := os.ReadDir(folder); err != nil || len(entries) > 0 {
+			t.Errorf("%v, %v", entries, err)
 		}
-		status := run(t.Context(), []string{
-			"preflight", "--node=n", "--roll=r", "--version=unknown", "--section=" + section, "--state=" + filepath.Join(dir, "state"),
-		}, at, os.Stdout, &bytes.Buffer{})
-		message, err := os.ReadFile(at.termination)
-		if status != outcome.Refused || err != nil || !strings.HasPrefix(string(message), want) {
-			t.Errorf("UID %d: %d, %q, %v; want %q", uid, status, message, err, want)
-		}
-	}
-	if entries, err := os.ReadDir(filepath.Join(dir, "state")); err != nil || len(entries) > 0 {
-		t.Errorf("%v, %v", entries, err)
 	}
 }
 
-// TestHostWithoutRequest: a stage that no pod has asked for is refused.
-func TestHostWithoutRequest(t *testing.T) {
+// TestOnHost: a service that nobody has asked for does nothing, and a way back without a change is
+// none.
+func TestOnHost(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(dir, store.Folder), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	at := placesIn(dir)
-	if status := run(t.Context(), []string{"host", "apply", "r1"}, at, os.Stdout, &bytes.Buffer{}); status != outcome.Refused {
+	at := placesIn(t)
+	if status := run(t.Context(), []string{"host", "x1"}, at, os.Stdout, &bytes.Buffer{}); status != outcome.Remains {
 		t.Errorf("%d", status)
 	}
-	if _, err := os.Stat(filepath.Join(dir, store.Folder, store.Result("apply", "r1"))); err != nil {
-		t.Error(err)
+	if status := run(t.Context(), []string{"back"}, at, os.Stdout, &bytes.Buffer{}); status != outcome.Done {
+		t.Errorf("%d", status)
 	}
-	for _, line := range []string{"same", "back"} {
-		want := outcome.Done
-		if line == "same" {
-			want = outcome.Refused
-		}
-		if status := run(t.Context(), []string{line}, at, os.Stdout, &bytes.Buffer{}); status != want {
-			t.Errorf("%s: %d", line, status)
-		}
+	// The host answers a call, and the caller has its answer.
+	s := store.Store{Disk: store.Disk{Root: at.root}, Folder: sandbox.Folder}
+	asked, err := s.Ask("x2", record.Order{Action: record.Survey, Node: "n", Section: "systemPartition: {}\n"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer asked.Close()
+	status := run(t.Context(), []string{"host", "x2"}, at, os.Stdout, &bytes.Buffer{})
+	if answer := asked.Answer(); answer == nil || answer.Status != outcome.Refused || answer.Reason != outcome.CgroupV1 || status != answer.Status {
+		t.Errorf("%d, %+v", status, answer)
 	}
 }
 

@@ -4,13 +4,13 @@ package e2e
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,14 +24,16 @@ const (
 	installerFolder = "/var/lib/node-partition/installer"
 	// installerImage is the name of the image on a node, without its tag.
 	installerImage = "lab.local/node-partition-installer"
-	// sectionOfRoll holds the section. The chart puts it into a ConfigMap.
-	sectionOfRoll = "/root/roll"
+	// sectionFolder holds the section.
+	sectionFolder = "/root/section"
+	// operatorsProgram is the installer that an operator runs in a shell.
+	operatorsProgram = "/root/partition-installer"
 	// wayBackUnits lists the units by which a node goes back.
 	wayBackUnits = `ls /etc/systemd/system | grep partition-install || true`
 	// written lists the files of the project with their inodes and times, except what the monitor
 	// writes while it runs.
-	written = `find /usr/bin/partition-monitor /usr/lib/systemd /etc/systemd/system /etc/default /etc/kubernetes/node-partition.yaml ` +
-		installerFolder + ` -newermt 2026-01-01 ! -type d ! -name 'request-*' ! -name 'result-*' ! -name lock ` +
+	written = `find /usr/bin/partition-monitor /usr/libexec /usr/lib/systemd /etc/systemd/system /etc/default /etc/kubernetes/node-partition.yaml ` +
+		installerFolder + ` -newermt 2026-01-01 ! -type d ! -name 'message-*' ! -name lock ` +
 		`-printf '%p %i %T@\n' | grep -e partition | sort`
 	// reloads counts the reloads of systemd.
 	reloads = `journalctl -b _PID=1 -o cat --no-pager | grep -c '^Reloading finished' || true`
@@ -55,13 +57,24 @@ func fleetNodeOf(t *testing.T, n *lab.Node) *fleetNode {
 	return f
 }
 
-// newFleetNode starts a node without anything of the project but the image.
+// newFleetNode starts a node without anything of the project but the image, and the installer of an
+// operator.
 func newFleetNode(t *testing.T, flavour string) *fleetNode {
 	t.Helper()
 	// Built before the node takes its place on the host.
-	_, archive := built(t, "image", "image.tar", "1", "1", "IMAGE_ARCHIVE=$(BIN)/image.tar")
+	dir := t.TempDir()
+	builtIn(t, dir, "image", "1", "1", "IMAGE_ARCHIVE=$(BIN)/image.tar")
+	archive, err := os.ReadFile(filepath.Join(dir, "image.tar"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	programs, err := filepath.Glob(filepath.Join(dir, "linux-*/partition-installer"))
+	if err != nil || len(programs) != 1 {
+		t.Fatalf("%q, %v", programs, err)
+	}
 	n := lab.ForTest(t, lab.Options{Flavour: flavour, Restore: true})
-	if err := n.CopyTo(t.Context(), protectingNoPod(flavour)...); err != nil {
+	files := append(protectingNoPod(flavour), lab.File{Path: operatorsProgram, Source: programs[0], Mode: 0o755})
+	if err := n.CopyTo(t.Context(), files...); err != nil {
 		t.Fatal(err)
 	}
 	run(t, n, "systemctl daemon-reload")
@@ -84,29 +97,58 @@ func imported(t *testing.T, n *lab.Node, archive []byte) {
 		` 'index($1, name ":") == 1 {print $1, name "@" $3}' | xargs -n 2 ctr -n k8s.io images tag --force`)
 }
 
-// wish holds the options of a roll.
+// wish holds the options of an apply.
 type wish struct {
 	section string
-	trial   time.Duration
-	more    []string // options
-	stages  []string // all, if empty
+	trial   string
+	options string // of the monitor
+	survey  bool
 }
 
-// stagesOfRoll are the containers of a roll, in their order.
-func stagesOfRoll() []string { return []string{"preflight", "install", "apply", "verify", "keep"} }
+// write writes the section of a wish, and returns the arguments of the installer, as a pod of the
+// roll-out has them. The section is in a folder.
+func (f *fleetNode) write(t *testing.T, w wish, folder string) []string {
+	t.Helper()
+	document := "apiVersion: " + kubeletconfig.APIVersion + "\nkind: " + kubeletconfig.Kind + "\n" + w.section
+	if err := f.WriteFile(t.Context(), sectionFolder+"/section.yaml", []byte(document), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return []string{
+		"apply", "--node=" + f.Name, "--version=v1", "--section=" + folder + "/section.yaml", fmt.Sprintf("--section-sha256=%x", sha256.Sum256([]byte(document))),
+		"--trial=" + w.trial, "--monitor-args=" + w.options, fmt.Sprintf("--survey=%t", w.survey),
+	}
+}
 
-// roll runs the stages in a pod, as the chart does, and returns the termination message of the last
-// container that has ended, and its exit status.
-func (f *fleetNode) roll(t *testing.T, w wish) (message string, status int32) {
+// termination is the termination message of the installer.
+type termination struct{ State, Reason, Message string }
+
+// apply runs the installer in a pod, as the roll-out does.
+func (f *fleetNode) apply(t *testing.T, w wish) (said termination, status int32) {
+	t.Helper()
+	return f.inPod(t, f.write(t, w, "/section"))
+}
+
+func (f *fleetNode) inPod(t *testing.T, args []string) (said termination, status int32) {
 	t.Helper()
 	f.rolls++
-	if w.section != "" {
-		document := "apiVersion: " + kubeletconfig.APIVersion + "\nkind: " + kubeletconfig.Kind + "\n" + w.section
-		if err := f.WriteFile(t.Context(), sectionOfRoll+"/section.yaml", []byte(document), 0o644); err != nil {
-			t.Fatal(err)
-		}
+	message, status := f.ended(t, f.pod(fmt.Sprintf("pod-%d", f.rolls), args))
+	if err := json.Unmarshal([]byte(message), &said); err != nil {
+		t.Errorf("%s: %v", message, err)
 	}
-	return f.ended(t, f.pod(fmt.Sprintf("roll-%d", f.rolls), w))
+	return said, status
+}
+
+// byOperator starts an apply in a shell of the node, as a service, and waits until its section is on
+// trial.
+func (f *fleetNode) byOperator(t *testing.T, w wish) {
+	t.Helper()
+	args := strings.Join(f.write(t, w, sectionFolder), "' '")
+	run(t, f.Node, "systemd-run --quiet --collect --unit=operator "+operatorsProgram+" '"+args+"'")
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if _, err := f.Run(ctx, "until [ -e "+kubeletconfig.TrialPath+" ]; do sleep 0.1; done"); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // ended runs a pod, and returns the termination message of the last container that has ended, and
@@ -123,7 +165,7 @@ func (f *fleetNode) ended(t *testing.T, pod *v1.Pod) (message string, status int
 	var live *v1.Pod
 	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	defer cancel()
-	err = f.Eventually(ctx, "the stages of "+pod.Name+" have ended", func(ctx context.Context) (bool, string, error) {
+	err = f.Eventually(ctx, pod.Name+" has ended", func(ctx context.Context) (bool, string, error) {
 		if live, err = f.Pod(ctx, pod.Namespace, pod.Name); err != nil {
 			return false, err.Error(), nil //nolint:nilerr // the next try may succeed
 		}
@@ -132,16 +174,12 @@ func (f *fleetNode) ended(t *testing.T, pod *v1.Pod) (message string, status int
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range slices.Concat(live.Status.InitContainerStatuses, live.Status.ContainerStatuses) {
-		if c.State.Terminated == nil {
-			break
-		}
-		message, status = c.State.Terminated.Message, c.State.Terminated.ExitCode
-		t.Logf("%s: %d, %s", c.Name, status, message)
-		if status != 0 {
-			break
-		}
+	end := live.Status.ContainerStatuses[0].State.Terminated
+	if end == nil {
+		t.Fatalf("%s: %+v", pod.Name, live.Status)
 	}
+	message, status = end.Message, end.ExitCode
+	t.Logf("%s: %d, %s", pod.Name, status, message)
 	if err := f.DeletePod(t.Context(), pod.Name); err != nil {
 		t.Fatal(err)
 	}
@@ -153,34 +191,23 @@ func (f *fleetNode) ended(t *testing.T, pod *v1.Pod) (message string, status int
 	return message, status
 }
 
-// pod returns the pod of a roll. A static pod needs no API server.
-func (f *fleetNode) pod(name string, w wish) *v1.Pod {
-	stages := w.stages
-	if len(stages) == 0 {
-		stages = stagesOfRoll()
-	}
+// pod returns a pod of the installer. A static pod needs no API server.
+func (f *fleetNode) pod(name string, args []string) *v1.Pod {
 	never, folder := false, v1.HostPathDirectoryOrCreate
 	root := int64(0) // systemd obeys no other
-	containers := make([]v1.Container, 0, len(stages))
-	for _, stage := range stages {
-		args := append([]string{stage, "--node=" + f.Name, "--roll=" + name, "--version=v1", "--state=/host/state"}, w.more...)
-		if stage != "uninstall" { // as in the chart
-			args = append(args, "--section=/section/section.yaml", "--trial="+w.trial.String())
-		}
-		containers = append(containers, v1.Container{
-			Name: stage, Image: f.image, ImagePullPolicy: v1.PullNever,
-			Command: []string{"/partition-installer"}, Args: args,
-			SecurityContext: &v1.SecurityContext{
-				RunAsUser: &root, RunAsGroup: &root,
-				Privileged: &never, AllowPrivilegeEscalation: &never, ReadOnlyRootFilesystem: &[]bool{true}[0],
-				Capabilities: &v1.Capabilities{Drop: []v1.Capability{"ALL"}},
-			},
-			VolumeMounts: []v1.VolumeMount{
-				{Name: "bus", MountPath: "/run/dbus", ReadOnly: true},
-				{Name: "state", MountPath: "/host/state"},
-				{Name: "section", MountPath: "/section", ReadOnly: true},
-			},
-		})
+	container := v1.Container{
+		Name: "node", Image: f.image, ImagePullPolicy: v1.PullNever,
+		Command: []string{"/partition-installer"}, Args: args,
+		SecurityContext: &v1.SecurityContext{
+			RunAsUser: &root, RunAsGroup: &root,
+			Privileged: &never, AllowPrivilegeEscalation: &never, ReadOnlyRootFilesystem: &[]bool{true}[0],
+			Capabilities: &v1.Capabilities{Drop: []v1.Capability{"ALL"}},
+		},
+		VolumeMounts: []v1.VolumeMount{
+			{Name: "bus", MountPath: "/run/dbus", ReadOnly: true},
+			{Name: "state", MountPath: "/host/state"},
+			{Name: "section", MountPath: "/section", ReadOnly: true},
+		},
 	}
 	host := func(name, path string) v1.Volume {
 		return v1.Volume{Name: name, VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: path, Type: &folder}}}
@@ -189,15 +216,14 @@ func (f *fleetNode) pod(name string, w wish) *v1.Pod {
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: "node-partition", Name: name},
 		Spec: v1.PodSpec{
-			RestartPolicy:  v1.RestartPolicyNever,
-			InitContainers: containers[:len(containers)-1], Containers: containers[len(containers)-1:],
-			Volumes: []v1.Volume{host("bus", "/run/dbus"), host("state", installerFolder), host("section", sectionOfRoll)},
+			RestartPolicy: v1.RestartPolicyNever, Containers: []v1.Container{container},
+			Volumes: []v1.Volume{host("bus", "/run/dbus"), host("state", installerFolder), host("section", sectionFolder)},
 		},
 	}
 }
 
-// asBefore: the node is as it was before the first roll. Only the installer's folder remains, with
-// what says how the last roll ended.
+// asBefore: the node is as it was before the first change. Only the installer's folder remains, and
+// it is empty.
 func (f *fleetNode) asBefore(t *testing.T) {
 	t.Helper()
 	// A folder that is empty stays until the next boot.
@@ -206,6 +232,7 @@ func (f *fleetNode) asBefore(t *testing.T) {
 	becomes(t, f.Node, values(ofSlices), f.before.cgroups)
 	f.before.removed(t, f.Node)
 	f.forgotten(t)
+	want(t, f.Node, "ls -A "+installerFolder+" 2>/dev/null || true", "")
 	wantLines(t, "files", run(t, f.Node, installedFiles+" | grep -v ^"+filepath.Dir(installerFolder)), f.before.files)
 	want(t, f.Node, f.others, f.untouched)
 }
@@ -222,9 +249,10 @@ func (f *fleetNode) wentBack(t *testing.T) {
 	t.Helper()
 	becomes(t, f.Node, wayBackUnits, "")
 	becomes(t, f.Node, "systemctl is-active partition-install-back.service || true", "inactive")
+	becomes(t, f.Node, "systemctl list-units --all --plain --no-legend 'partition-install-*' operator.service", "")
 }
 
-// unfit is a node that preflight refuses.
+// unfit is a node that is refused.
 type unfit struct {
 	reason, says string
 	// spoil and mend are shell commands.
@@ -232,7 +260,7 @@ type unfit struct {
 }
 
 func unfitNodes() []unfit {
-	// The kubelet is not restarted: preflight reads its file.
+	// The kubelet is not restarted: the installer reads its file.
 	const (
 		file   = "/var/lib/kubelet/config.yaml"
 		keep   = "cp -p " + file + " /root/kubelet.yaml && "
@@ -240,8 +268,8 @@ func unfitNodes() []unfit {
 	)
 	return []unfit{
 		{
-			reason: "read-only-usr", says: "/usr",
-			spoil: "mount --bind /usr /usr && mount -o remount,bind,ro /usr", mend: "umount --lazy /usr",
+			reason: "foreign-file", says: "/usr/bin/partition-monitor",
+			spoil: "printf x >/usr/bin/partition-monitor", mend: "rm /usr/bin/partition-monitor",
 		},
 		{reason: "cgroupfs", says: "cgroupDriver", spoil: keep + "sed -i 's/^cgroupDriver:.*/cgroupDriver: cgroupfs/' " + file, mend: mended},
 		{reason: "kubelet-gate", says: "NodeSystemPartition", spoil: keep + "printf 'featureGates:\n  NodeSystemPartition: true\n' >>" + file, mend: mended},
@@ -252,85 +280,109 @@ func unfitNodes() []unfit {
 	}
 }
 
-// TestFleetNode: the pods of a roll give a stock node its partition as a trial, and keep it. A roll
-// that fails, dies or meets a reboot leaves the node as it was.
-func TestFleetNode(t *testing.T) {
+// calm holds what an apply without a change leaves as it is.
+type calm struct{ files, reloads, monitor, pid, pods string }
+
+func (f *fleetNode) calm(t *testing.T) calm {
+	t.Helper()
+	return calm{
+		files: run(t, f.Node, written), reloads: run(t, f.Node, reloads), monitor: property(t, f.Node, monitorUnit, "InvocationID"),
+		pid: property(t, f.Node, monitorUnit, "MainPID"), pods: run(t, f.Node, "systemctl show -P InvocationID "+systemSlice),
+	}
+}
+
+// TestInstallerApply: a pod and an operator give a stock node its partition as a trial, by one
+// command, and keep it. A change that fails, whose installer or caller is killed, or that meets a
+// reboot, leaves the node as it was. A removal leaves nothing.
+func TestInstallerApply(t *testing.T) {
 	onEach(t, kinds([]string{"trixie"}, "trixie"), func(t *testing.T, flavour string) {
 		f := newFleetNode(t, flavour)
-		half := wish{section: partition("512Mi", "0-1"), trial: 20 * time.Minute}
+		half := wish{section: partition("512Mi", "0-1"), trial: "20m"}
+		more := wish{section: partition("520Mi", "0-1"), trial: "20m"}
+		isHalf := func(t *testing.T) {
+			t.Helper()
+			wantLimits(t, f.Node, "536870912", "0-1")
+			want(t, f.Node, wayBackUnits, "")
+			becomes(t, f.Node, "systemctl is-active "+monitorUnit+" node-partition-trial.timer || true", "active\ninactive")
+		}
 
 		t.Run("writes only what is listed", func(t *testing.T) {
-			stagesWriteOnly(t, f.Node)
+			writesOnly(t, f.Node)
 			f.podWritesOnly(t)
 			f.asBefore(t)
 		})
-		t.Run("refused", func(t *testing.T) {
-			run(t, f.Node, "mkdir -p /usr/local/bin && printf x >/usr/bin/partition-monitor")
-			message, status := f.roll(t, half)
-			if status != 3 || !strings.HasPrefix(message, "foreign-file: ") || !strings.Contains(message, "/usr/bin/partition-monitor") {
-				t.Errorf("status %d, %s", status, message)
+		t.Run("surveyed", func(t *testing.T) {
+			survey := half
+			survey.survey = true
+			if said, status := f.apply(t, survey); status != 0 || said.State != "surveyed" || said.Reason != "" {
+				t.Errorf("status %d, %+v", status, said)
 			}
-			run(t, f.Node, "rm /usr/bin/partition-monitor")
-			message, status = f.roll(t, wish{section: "systemPartition:\n  memoryLimit: 512\n", trial: time.Minute})
-			if status != 3 || !strings.HasPrefix(message, "section: ") {
-				t.Errorf("status %d, %s", status, message)
+			survey.section = "systemPartition:\n  memoryLimit: 512\n"
+			if said, status := f.apply(t, survey); status != 3 || said.State != "refused" || said.Reason != "section" {
+				t.Errorf("status %d, %+v", status, said)
 			}
 			f.asBefore(t)
 		})
 		for _, u := range unfitNodes() {
 			t.Run("refused: "+u.reason, func(t *testing.T) {
 				run(t, f.Node, u.spoil)
-				message, status := f.roll(t, wish{section: half.section, trial: time.Minute, stages: []string{"preflight", "install"}})
+				said, status := f.apply(t, half)
 				run(t, f.Node, u.mend)
-				if status != 3 || !strings.HasPrefix(message, u.reason+": ") || !strings.Contains(message, u.says) {
-					t.Errorf("status %d, %s; want %s, %q", status, message, u.reason, u.says)
+				if status != 3 || said.State != "refused" || said.Reason != u.reason || !strings.Contains(said.Message, u.says) {
+					t.Errorf("status %d, %+v; want %s, %q", status, said, u.reason, u.says)
 				}
 				f.asBefore(t)
 			})
 		}
-		t.Run("monitor cannot start", func(t *testing.T) {
-			message, status := f.roll(t, wish{section: half.section, trial: 2 * time.Minute, more: []string{"--monitor-args=--no-such-option"}})
-			if status != 1 {
-				t.Errorf("status %d, %s", status, message)
+		t.Run("the monitor cannot start", func(t *testing.T) {
+			said, status := f.apply(t, wish{section: half.section, trial: "2m", options: "--no-such-option"})
+			if status != 1 || said.State != "failed" || said.Reason != "verify" {
+				t.Errorf("status %d, %+v", status, said)
 			}
-			f.asBefore(t)
-		})
-		t.Run("dies after apply", func(t *testing.T) {
-			message, status := f.roll(t, wish{section: half.section, trial: time.Minute, stages: []string{"preflight", "install", "apply"}})
-			if status != 0 {
-				t.Fatalf("status %d, %s", status, message)
-			}
-			f.wentBack(t)
 			f.asBefore(t)
 		})
 		t.Run("kept", func(t *testing.T) {
-			message, status := f.roll(t, half)
-			if status != 0 || !strings.HasPrefix(message, "done: ") {
-				t.Fatalf("status %d, %s", status, message)
+			said, status := f.apply(t, half)
+			if status != 0 || said.State != "kept" || said.Reason != "" {
+				t.Fatalf("status %d, %+v", status, said)
 			}
-			wantLimits(t, f.Node, "536870912", "0-1")
+			isHalf(t)
 			inSlice(t, f.Node, "kube-system", "system-agent", unitname.System, v1.PodQOSBurstable)
-			want(t, f.Node, wayBackUnits, "")
-			want(t, f.Node, "systemctl is-active "+monitorUnit+" node-partition-trial.timer || true", "active\ninactive")
 			want(t, f.Node, servicePIDs, f.before.services)
 			want(t, f.Node, f.others, f.untouched)
 		})
 		t.Run("again", func(t *testing.T) {
-			before := f.still(t)
-			message, status := f.roll(t, half)
-			if status != 0 || !strings.Contains(message, "nothing to do") {
-				t.Errorf("status %d, %s", status, message)
+			before := f.calm(t)
+			if said, status := f.apply(t, half); status != 0 || said.State != "kept" || said.Reason != "unchanged" {
+				t.Errorf("status %d, %+v", status, said)
 			}
-			if after := f.still(t); after != before {
+			if after := f.calm(t); after != before {
 				t.Errorf("%+v\nwas %+v", after, before)
 			}
 		})
-		t.Run("another section dies and the node boots", func(t *testing.T) {
-			message, status := f.roll(t, wish{section: partition("520Mi", "0-1"), trial: 20 * time.Minute, stages: []string{"preflight", "install", "apply"}})
-			if status != 0 {
-				t.Fatalf("status %d, %s", status, message)
-			}
-			wantLimits(t, f.Node, "545259520", "0-1")
+		t.Run("the installer is killed", func(t *testing.T) {
+			f.byOperator(t, more)
+			run(t, f.Node, "systemctl kill --signal=KILL 'partition-install-????????????.service'")
+			f.wentBack(t)
+			isHalf(t)
+		})
+		t.Run("the installer and its caller are killed", func(t *testing.T) {
+			more := more
+			more.trial = "1m"
+			f.byOperator(t, more)
+			run(t, f.Node, "systemctl kill --signal=KILL operator.service 'partition-install-????????????.service'")
+			f.wentBack(t) // by the timer
+			isHalf(t)
+		})
+		t.Run("the caller is killed", func(t *testing.T) {
+			f.byOperator(t, more)
+			run(t, f.Node, "systemctl kill --signal=KILL operator.service")
+			f.wentBack(t)
+			isHalf(t)
+		})
+		t.Run("the node boots", func(t *testing.T) {
+			f.byOperator(t, more)
+			run(t, f.Node, "systemctl kill --signal=KILL operator.service 'partition-install-????????????.service'")
 			// The memory that a kernel leaves differs from boot to boot by some pages.
 			const ofNode = "echo kubepods.slice/memory.max $(cat " + cgroupRoot + "kubepods.slice/memory.max)"
 			before := run(t, f.Node, ofNode)
@@ -339,20 +391,46 @@ func TestFleetNode(t *testing.T) {
 			}
 			ready(t, f.Node)
 			f.before.cgroups = strings.Replace(f.before.cgroups, before, run(t, f.Node, ofNode), 1)
-			wantLimits(t, f.Node, "536870912", "0-1")
-			becomes(t, f.Node, wayBackUnits, "")
+			f.wentBack(t)
+			isHalf(t)
 			// The boot has started them again.
 			f.before.services, f.untouched = run(t, f.Node, servicePIDs), run(t, f.Node, f.others)
 		})
-		t.Run("uninstalled", func(t *testing.T) {
-			message, status := f.roll(t, wish{trial: time.Minute, stages: []string{"uninstall"}})
-			if status != 0 {
-				t.Fatalf("status %d, %s", status, message)
+		t.Run("another section and options, by an operator", func(t *testing.T) {
+			more := more
+			more.options = "--per-pod-metrics"
+			out := run(t, f.Node, operatorsProgram+" '"+strings.Join(f.write(t, more, sectionFolder), "' '")+"' 2>&1")
+			if !strings.HasPrefix(out, "done: ") {
+				t.Error(out)
+			}
+			wantLimits(t, f.Node, "545259520", "0-1")
+			want(t, f.Node, "tr '\\0' ' ' </proc/$(systemctl show -P MainPID "+monitorUnit+")/cmdline", "/usr/libexec/node-partition/current/partition-monitor run --per-pod-metrics ")
+		})
+		t.Run("removed", func(t *testing.T) {
+			remove := []string{"remove", "--node=" + f.Name, "--version=v1"}
+			if said, status := f.inPod(t, remove); status != 0 || said.State != "removed" || said.Reason != "" {
+				t.Fatalf("status %d, %+v", status, said)
+			}
+			f.asBefore(t)
+			if said, status := f.inPod(t, remove); status != 0 || said.State != "removed" || said.Reason != "unchanged" {
+				t.Errorf("again: status %d, %+v", status, said)
+			}
+			f.asBefore(t)
+		})
+		t.Run("a read-only /usr", func(t *testing.T) {
+			run(t, f.Node, "mount --bind /usr /usr && mount -o remount,bind,ro /usr")
+			if said, status := f.apply(t, half); status != 0 || said.State != "kept" {
+				t.Errorf("status %d, %+v", status, said)
+			}
+			isHalf(t)
+			out := run(t, f.Node, operatorsProgram+" remove 2>&1; umount --lazy /usr; rmdir /etc/systemd/system-generators 2>/dev/null || true")
+			if !strings.HasPrefix(out, "done: ") {
+				t.Error(out)
 			}
 			f.asBefore(t)
 		})
 		if t.Failed() {
-			t.Log(run(t, f.Node, "journalctl --no-pager -o short-monotonic -u 'partition-install*' -u node-partition-trial.service | tail -200"))
+			t.Log(run(t, f.Node, "journalctl --no-pager -o short-monotonic -u 'partition-install*' -u operator -u node-partition-trial.service | tail -200"))
 		}
 	})
 }

@@ -6,39 +6,25 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	installer "nodepartition/internal/installer/sandbox"
 	"nodepartition/tests/lab"
 )
 
-// payloadFolder stands for the folders into which a roll puts files.
-const payloadFolder = "/usr/lib/systemd/catalog"
-
-// mayWrite lists the folders that a stage may write, as docs/fleet-installer.md does.
-func mayWrite() map[installer.Stage][]string {
-	const (
-		units, section, running = "/etc/systemd/system", "/etc/kubernetes", "/run/node-partition"
-	)
-	return map[installer.Stage][]string{
-		installer.Preflight: {installerFolder},
-		installer.Same:      nil,
-		installer.Install:   {installerFolder, units, payloadFolder},
-		installer.Apply:     {installerFolder, running},
-		installer.Verify:    {installerFolder},
-		installer.Keep:      {installerFolder, units, section, running},
-		installer.Uninstall: {installerFolder, units, section, running, payloadFolder},
-		installer.Back:      {installerFolder, units, section, running, payloadFolder},
+// mayWrite returns the folders that the installer may write, as docs/fleet-installer.md does.
+func mayWrite(survey bool) []string {
+	if survey {
+		return []string{installerFolder}
 	}
+	return []string{installerFolder, "/etc/systemd", "/etc/kubernetes", "/run/node-partition", "/usr/bin", "/usr/lib/systemd", "/usr/libexec"}
 }
 
-// stagesWriteOnly: find, run as a stage is run, finds no folder of the host that can be written but
+// writesOnly: find, run as the installer is run, finds no folder of the host that can be written but
 // what mayWrite lists, and its private /tmp and /var/tmp. /dev/pts takes no files.
-func stagesWriteOnly(t *testing.T, n *lab.Node) {
+func writesOnly(t *testing.T, n *lab.Node) {
 	t.Helper()
-	for stage, folders := range mayWrite() {
-		unit := "writes-" + string(stage)
-		lines := append([]string{"[Service]"}, installer.Lines(stage, installer.Places{Folder: installerFolder, Files: []string{payloadFolder}},
+	for unit, survey := range map[string]bool{"writes-apply": false, "writes-survey": true} {
+		lines := append([]string{"[Service]"}, installer.Lines(survey,
 			"/usr/bin/find", "/", "-path", "/proc", "-prune", "-o", "-path", "/sys", "-prune", "-o", "-type", "d", "-writable", "-print")...)
 		lines = append(lines, "ExecStart=/usr/bin/find /sys/fs/cgroup /proc/sys -maxdepth 1 -type d -writable -print",
 			"StandardOutput=append:/run/"+unit+".txt", "")
@@ -47,23 +33,24 @@ func stagesWriteOnly(t *testing.T, n *lab.Node) {
 		}
 		run(t, n, "mkdir -p "+installerFolder+" && systemctl daemon-reload && systemctl start "+unit)
 		found := strings.Fields(run(t, n, "cat /run/"+unit+".txt"))
+		folders := mayWrite(survey)
 		for _, folder := range folders {
 			if !slices.Contains(found, folder) {
-				t.Errorf("%s cannot write %s: %q", stage, folder, found)
+				t.Errorf("%s cannot write %s: %q", unit, folder, found)
 			}
 		}
 		for _, folder := range found {
 			if !slices.ContainsFunc(append([]string{"/tmp", "/var/tmp", "/dev/pts"}, folders...), func(f string) bool {
 				return folder == f || strings.HasPrefix(folder, f+"/")
 			}) {
-				t.Errorf("%s can write %s", stage, folder)
+				t.Errorf("%s can write %s", unit, folder)
 			}
 		}
 	}
 	run(t, n, "rm /run/systemd/system/writes-*.service /run/writes-*.txt && rmdir --ignore-fail-on-non-empty "+installerFolder+" && systemctl daemon-reload")
 }
 
-// podWritesOnly: a shell in place of a stage's container writes to the installer's folder, and to
+// podWritesOnly: a shell in place of the installer's container writes to the installer's folder, and to
 // no other folder that is not the container's own. It cannot mount one either.
 func (f *fleetNode) podWritesOnly(t *testing.T) {
 	t.Helper()
@@ -77,10 +64,10 @@ mount -o remount,rw / && echo remount
 mount -t tmpfs none /section && echo mount
 mknod /host/state/try b 8 0 && echo mknod
 exit 0`
-	pod := f.pod("tries", wish{stages: []string{"preflight"}, trial: time.Minute})
+	pod := f.pod("tries", nil)
 	c := &pod.Spec.Containers[0]
 	c.Image, c.Command, c.Args = lab.BusyboxImage, []string{"sh", "-c", tries}, nil
-	run(t, f.Node, "mkdir -p "+sectionOfRoll)
+	run(t, f.Node, "mkdir -p "+sectionFolder)
 	message, status := f.ended(t, pod)
 	// The last two are file systems of the container.
 	if wanted := "/host/state\n/dev\n/dev/mqueue\n/dev/shm"; status != 0 || !sameLines(message, wanted) {

@@ -58,6 +58,7 @@ func spoiledNodes() []spoiled {
 func TestRolloutFailures(t *testing.T) {
 	onEach(t, kinds([]string{"trixie"}, "trixie"), func(t *testing.T, flavour string) {
 		c := newRolloutCluster(t, flavour, "fleet-a", "fleet-b", "fleet-c")
+		defer c.logged(t)
 		first, second, third := c.nodes[0], c.nodes[1], c.nodes[2]
 		half := wanted{memory: "512Mi", trial: "3m"} // no failed node is allowed
 		c.install(t)
@@ -92,7 +93,6 @@ func TestRolloutFailures(t *testing.T) {
 			c.wantState(t, first.Name, "v0.1.0", "kept", "")
 			c.wantState(t, third.Name, "", "", "")
 			third.asBefore(t)
-			c.logged(t)
 		}
 		for _, s := range spoiledNodes() {
 			t.Run("fails: "+s.name, func(t *testing.T) {
@@ -154,7 +154,6 @@ func TestRolloutFailures(t *testing.T) {
 			c.nodes = c.nodes[:2]
 			c.uninstall(t)
 			first.asBefore(t)
-			c.logged(t)
 		})
 	})
 }

@@ -127,14 +127,14 @@ func (c *rolloutCluster) becomes(t *testing.T, what string, missing func(context
 	}
 }
 
-// install applies install.yaml with the image of the test, as kubectl apply does.
+// install applies install.yaml with the image of the test and its version, as kubectl apply does.
 func (c *rolloutCluster) install(t *testing.T) {
 	t.Helper()
 	text, err := os.ReadFile("../../rollout/install.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	manifests := strings.ReplaceAll(string(text), "registry.example/node-partition:v0.0.0", installerImage+":v0.1.0")
+	manifests := strings.NewReplacer("registry.example/node-partition:v0.0.0", installerImage+":v0.1.0", "v0.0.0", "v0.1.0").Replace(string(text))
 	if err := lab.EachObject([]byte(manifests), func(o *unstructured.Unstructured) error {
 		resource, _ := meta.UnsafeGuessKindToResource(o.GroupVersionKind())
 		return c.apply(t.Context(), resource, o)
@@ -374,6 +374,7 @@ func (c *rolloutCluster) logged(t *testing.T) {
 func TestRollout(t *testing.T) {
 	onEach(t, kinds([]string{"trixie"}, "trixie"), func(t *testing.T, flavour string) {
 		c := newRolloutCluster(t, flavour, "fleet-a", "fleet-b")
+		defer c.logged(t)
 		half := wanted{memory: "512Mi", trial: "10m"}
 		t.Run("applied", func(t *testing.T) {
 			c.install(t)
@@ -384,7 +385,6 @@ func TestRollout(t *testing.T) {
 				c.wantState(t, f.Name, "v0.1.0", "kept", "")
 				c.marked(t, f, true)
 			}
-			c.logged(t)
 		})
 		if t.Failed() {
 			return
@@ -447,6 +447,5 @@ func TestRollout(t *testing.T) {
 				f.asBefore(t)
 			}
 		})
-		c.logged(t)
 	})
 }

@@ -3,8 +3,6 @@ package lab
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"testing"
 )
 
@@ -65,17 +63,6 @@ func (c *Cluster) Eventually(
 	ctx context.Context, what string, cond func(context.Context) (ok bool, seen string, err error),
 ) error {
 	return waitFor(ctx, what, pollInterval, cond)
-}
-
-// WriteKubeconfig writes the kubeconfig of a user of this machine with all rights to the folder of
-// the control plane, and returns its path.
-func (c *Cluster) WriteKubeconfig() (string, error) {
-	data, err := c.kubeconfig(loopback, "lab-admin", "system:masters")
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(c.Dir, "admin.conf")
-	return path, os.WriteFile(path, data, 0o600)
 }
 
 // serviceFiles returns what a node has instead of kube-proxy: systemd-socket-proxyd listens at the

@@ -4,14 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
-	"strings"
 	"time"
 
-	"nodepartition/internal/installer/manifest"
 	"nodepartition/internal/installer/outcome"
+	"nodepartition/internal/installer/record"
 	"nodepartition/internal/installer/store"
-	"nodepartition/internal/kubeletconfig"
+	"nodepartition/internal/oneline"
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/podmove/report"
 )
@@ -19,30 +19,8 @@ import (
 // shortest is the least time for a trial: the service takes seconds to be ready.
 const shortest = 20 * time.Second
 
-// under returns the roll that is under way, which has to have reached a stage.
-func (h *Host) under(o manifest.Order, stage manifest.Stage) (manifest.State, *manifest.Roll, error) {
-	state, err := h.State()
-	if err != nil {
-		return state, nil, err
-	}
-	r := state.Roll
-	switch {
-	case r == nil && state.Last != nil && state.Last.Roll == o.Roll:
-		return state, nil, outcome.Because(outcome.Reason(state.Last.Reason), "%s", state.Last.Why)
-	case r == nil || r.Roll != o.Roll:
-		return state, nil, fmt.Errorf("roll %s is not under way on this node", o.Roll)
-	//guard: a roll goes on after a stage that has failed
-	case r.Failed != "":
-		return state, r, outcome.Because(outcome.Reason(r.Reason), "%s", r.Failed)
-	//guard: a stage of a roll runs before the one that it needs
-	case !r.Stage.Reached(stage):
-		return state, r, fmt.Errorf("roll %s is at the stage %q, and this one comes after %q", o.Roll, r.Stage, stage)
-	}
-	return state, r, nil
-}
-
 // remaining returns the time until the node goes back.
-func (h *Host) remaining(r *manifest.Roll) (time.Duration, error) {
+func (h *Host) remaining(r *record.Roll) (time.Duration, error) {
 	now, err := h.Now()
 	if err != nil {
 		return 0, err
@@ -53,120 +31,161 @@ func (h *Host) remaining(r *manifest.Roll) (time.Duration, error) {
 	return r.Deadline.Since - now.Since, nil
 }
 
-// margin is the time that is left for keep when verify gives up, and for what else comes after a
-// stage.
+// margin is the time that is left for keep when verify gives up.
 const margin = 10 * time.Second
 
-// errTime is the cause of the end of a stage that takes too long.
-var errTime = outcome.Because(outcome.Timeout, "the time of the roll is over")
+// errTime is the cause of the end of a change that takes too long.
+var errTime = outcome.Because(outcome.Timeout, "the time of the trial is over")
 
 // within returns a context that ends a time before the node goes back. A program that hangs would
 // hold the lock, and keep the way back from the node: a runtime without a time limit for its start
 // does (TimeoutStartSec=0 of crio.service).
 func (h *Host) within(
-	ctx context.Context, r *manifest.Roll, before time.Duration,
+	ctx context.Context, r *record.Roll, before time.Duration,
 ) (context.Context, context.CancelFunc, error) {
 	left, err := h.remaining(r)
 	if err != nil {
 		return nil, nil, err
 	}
-	//guard: a stage that hangs leaves no time for what comes after it
+	//guard: a change that hangs leaves no time for what comes after it
 	ctx, cancel := context.WithTimeoutCause(ctx, max(0, left-before), errTime)
 	return ctx, cancel, nil
 }
 
-// apply puts the section in force: for the time of the roll, if it is a new one.
-func (h *Host) apply(ctx context.Context, o manifest.Order) (done, error) {
-	state, r, err := h.under(o, manifest.Installed)
+// apply makes the changes of a plan. It goes back if one fails.
+func (h *Host) apply(ctx context.Context, state record.State, p *plan, o record.Order) outcome.Outcome {
+	if err := h.begin(ctx, &state, p, o); err != nil {
+		return outcome.Of(outcome.Refused, err)
+	}
+	well, err := h.change(ctx, state, p, o)
+	if err == nil {
+		err = h.keep(ctx, state)
+	}
+	if err == nil {
+		err = h.finish(ctx, state)
+	}
 	if err != nil {
-		return nil, err
+		return h.fail(ctx, p.By, err)
 	}
-	if r.Stage.Reached(manifest.Applied) {
-		return said("the section is in force"), nil
-	}
-	//guard: an apply that hangs holds the lock beyond the deadline
-	ctx, cancel, err := h.within(ctx, r, margin)
-	if err != nil {
-		return nil, err
-	}
-	defer cancel()
-	sentences := said("the section was in force before, and stays")
-	switch {
-	case r.Tries:
-		if sentences, err = h.try(ctx, r); err != nil {
-			return nil, err
-		}
-	case len(r.Changes) > 0:
-		// Programs that come to a node with a section: as at its boot.
-		if _, err := h.systemctl(ctx, "start", "slices.target"); err != nil {
-			return nil, err
-		}
-		if _, err := h.systemctl(ctx, "start", "--no-block", unitname.MonitorService); err != nil {
-			return nil, err
-		}
-	}
-	r.Stage = manifest.Applied
-	return sentences, h.SetState(state)
+	return outcome.Outcome{Sentences: []string{
+		fmt.Sprintf("kept: version %s, section %s", p.Version, p.Section[:12]), well,
+	}}
 }
 
-func (h *Host) try(ctx context.Context, r *manifest.Roll) (done, error) {
-	tried, err := h.Present(kubeletconfig.TrialPath)
-	if err != nil {
-		return nil, err
+// begin notes the change before anything of the node is changed.
+func (h *Host) begin(ctx context.Context, state *record.State, p *plan, o record.Order) error {
+	r := &p.Roll
+	var err error
+	if r.Deadline, err = h.Now(); err != nil {
+		return err
 	}
-	if tried.SHA256 == r.Section {
-		return said("the section is tried already"), nil // by this stage, which was killed
+	r.Deadline.Since += o.Trial
+	if r.Before, err = h.snapshot(ctx, p.layout); err != nil {
+		return err
 	}
-	left, err := h.remaining(r)
+	if r.Ready, err = h.readyMembers(ctx, o); err != nil {
+		h.Say("which members are Ready is not known: %v", err)
+		r.ReadyUnknown = oneline.Terminal(err.Error())
+	}
+	state.Roll, state.Remains = r, nil
+	return h.SetState(*state)
+}
+
+// change installs the files, puts the section in force for the time of the trial, and waits until
+// the node is well. It ends while there is time to keep it.
+func (h *Host) change(ctx context.Context, state record.State, p *plan, o record.Order) (string, error) {
+	//guard: a change that hangs holds the lock beyond the deadline
+	ctx, cancel, err := h.within(ctx, state.Roll, margin)
 	if err != nil {
-		return nil, err
+		return "", err
+	}
+	defer cancel()
+	if err := h.prepareWayBack(ctx, state.Roll); err != nil {
+		return "", fmt.Errorf("the way back: %w", err)
+	}
+	if err := h.install(ctx, p); err != nil {
+		return "", err
+	}
+	if p.Tries {
+		err = h.try(ctx, p)
+	} else {
+		// Programs that come to a node with a section: as at its boot.
+		if _, err = h.systemctl(ctx, "start", "slices.target"); err == nil {
+			_, err = h.systemctl(ctx, "start", "--no-block", unitname.MonitorService)
+		}
+	}
+	if err != nil {
+		return "", err
+	}
+	return h.verify(ctx, p, o)
+}
+
+// install puts the files in their places, and makes systemd use them, as a package does after an
+// upgrade.
+func (h *Host) install(ctx context.Context, p *plan) error {
+	if p.From == p.To && len(p.missing) == 0 {
+		return nil
+	}
+	if p.From != p.To {
+		if err := h.write(p.layout, p.content); err != nil {
+			return err
+		}
+		if err := h.labelVersion(ctx, p.layout, p.To); err != nil {
+			return err
+		}
+		if err := h.Link(p.To, p.layout.current()); err != nil {
+			return err
+		}
+	}
+	for _, k := range p.missing {
+		if err := h.Mkdir(path.Dir(k.path), 0o755); err != nil {
+			return err
+		}
+		if err := h.Link(p.layout.target(k), k.path); err != nil {
+			return err
+		}
+	}
+	if _, err := h.systemctl(ctx, "daemon-reload"); err != nil {
+		return err
+	}
+	if _, err := h.systemctl(ctx, "try-restart", unitname.MonitorService); err != nil {
+		return outcome.Because(outcome.Verify, "%s does not start with the new files: %w; journalctl -u %[1]s has the reason",
+			unitname.MonitorService, err)
+	}
+	return nil
+}
+
+func (h *Host) try(ctx context.Context, p *plan) error {
+	left, err := h.remaining(&p.Roll)
+	if err != nil {
+		return err
 	}
 	//guard: a section is tried for less time than its service needs
 	if left < shortest {
-		return nil, outcome.Because(outcome.Timeout, "only %s are left of the roll on this node, and a trial takes %s or more: use a longer --trial", left, shortest)
+		return outcome.Because(outcome.Timeout, "only %s are left, and a trial takes %s or more: use a longer --trial", left, shortest)
 	}
-	//guard: the section of another pod is tried
-	if err := h.errSection(r); err != nil {
-		return nil, err
+	_, err = h.run(ctx, h.monitor(p.layout), "try", h.onDisk(h.In(store.Section)), "--for="+left.Truncate(time.Second).String())
+	if err != nil && ctx.Err() == nil {
+		err = outcome.Because(outcome.Section, "%w", err)
 	}
-	left = left.Truncate(time.Second)
-	_, err = h.run(ctx, h.installed(), "try", h.onDisk(h.In(store.Section)), "--for="+left.String())
-	if errors.Is(err, errTime) {
-		return nil, err
-	}
-	if err != nil {
-		return nil, outcome.Because(outcome.Section, "%w", err)
-	}
-	return said("the section is tried for %s", left), nil
+	return err
 }
 
-// verify waits until the node is well with the section, until shortly before it goes back.
-func (h *Host) verify(ctx context.Context, o manifest.Order) (done, error) {
-	state, r, err := h.under(o, manifest.Applied)
-	if err != nil {
-		return nil, err
-	}
-	if r.Stage.Reached(manifest.Verified) {
-		return said("the node was well with the section"), nil
-	}
-	ctx, cancel, err := h.within(ctx, r, margin)
-	if err != nil {
-		return nil, err
-	}
-	defer cancel()
+// verify waits until the node is well with the section, and says what it has seen.
+func (h *Host) verify(ctx context.Context, p *plan, o record.Order) (string, error) {
 	// The program ends first, and says what the service waits for.
 	deadline, _ := ctx.Deadline()
 	wait := max(time.Second, (time.Until(deadline) - 2*time.Second).Truncate(time.Second))
-	if _, err := h.run(ctx, h.installed(), "status", "--wait", "--timeout="+wait.String()); err != nil {
-		return nil, outcome.Because(outcome.Verify, "the partition is not active, or its service not ready: %w; journalctl -u %s has the reason", err, unitname.MonitorService)
+	if _, err := h.run(ctx, h.monitor(p.layout), "status", "--wait", "--timeout="+wait.String()); err != nil {
+		return "", outcome.Because(outcome.Verify, "the partition is not active, or its service not ready: %w; journalctl -u %s has the reason", err, unitname.MonitorService)
 	}
 	cluster, err := h.Cluster()
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 	var why error
 	for {
-		last := h.unwell(ctx, cluster, o, r)
+		last := h.unwell(ctx, cluster, p, o)
 		if last == nil {
 			break
 		}
@@ -177,22 +196,18 @@ func (h *Host) verify(ctx context.Context, o manifest.Order) (done, error) {
 			why = last
 		}
 		if !pause(ctx) {
-			return nil, outcome.Because(outcome.Verify, "when the time of the roll was nearly over: %w", why)
+			return "", outcome.Because(outcome.Verify, "%w: %w", context.Cause(ctx), why)
 		}
 	}
-	found, err := h.check(ctx, h.installed())
+	found, err := h.check(ctx, h.monitor(p.layout))
 	if err == nil {
 		err = errorOf(found)
 	}
-	if err != nil {
-		return nil, err
-	}
-	r.Stage = manifest.Verified
-	return done{wellSaid(cluster, r)}, h.SetState(state)
+	return wellSaid(cluster, &p.Roll), err
 }
 
 // wellSaid returns what a verification has found, and what it could not ask for.
-func wellSaid(cluster Cluster, r *manifest.Roll) string {
+func wellSaid(cluster Cluster, r *record.Roll) string {
 	switch {
 	case cluster == nil:
 		return "the partition is active and its service ready, and check finds no error; the node has no credentials for a cluster, so that Ready was not asked for"
@@ -203,8 +218,8 @@ func wellSaid(cluster Cluster, r *manifest.Roll) string {
 }
 
 // unwell returns what is not well yet, nil for nothing.
-func (h *Host) unwell(ctx context.Context, cluster Cluster, o manifest.Order, r *manifest.Roll) error {
-	status, err := h.status(ctx, h.installed())
+func (h *Host) unwell(ctx context.Context, cluster Cluster, p *plan, o record.Order) error {
+	status, err := h.status(ctx, h.monitor(p.layout))
 	switch {
 	case err != nil:
 		return err
@@ -214,10 +229,10 @@ func (h *Host) unwell(ctx context.Context, cluster Cluster, o manifest.Order, r 
 		return fmt.Errorf("the service is not ready: %s", status.Service)
 	}
 	for i := range status.Pods {
-		p := &status.Pods[i]
+		pod := &status.Pods[i]
 		//guard: a pod that waits to be moved keeps no roll from its end
-		if p.Reason == report.Pending || p.Reason == report.Moving {
-			return fmt.Errorf("pod %s/%s waits to be moved (%s)", p.Namespace, p.Name, p.Reason)
+		if pod.Reason == report.Pending || pod.Reason == report.Moving {
+			return fmt.Errorf("pod %s/%s waits to be moved (%s)", pod.Namespace, pod.Name, pod.Reason)
 		}
 	}
 	if cluster == nil {
@@ -232,15 +247,15 @@ func (h *Host) unwell(ctx context.Context, cluster Cluster, o manifest.Order, r 
 	if err != nil {
 		return err
 	}
-	for _, p := range pods {
+	for _, pod := range pods {
 		switch {
-		case !slices.Contains(r.Ready, p.UID):
+		case !slices.Contains(p.Ready, pod.UID):
 		//guard: a member that the roll's limit evicts is one that has ended
-		case p.Failed:
+		case pod.Failed:
 			// The new limit may have cost it. Another pod in its place says nothing of the limit.
-			return fmt.Errorf("pod %s/%s was Ready before the roll, and has failed: kubectl describe has the reason", p.Namespace, p.Name)
-		case !p.Ready && !p.Ended:
-			return fmt.Errorf("pod %s/%s was Ready before the roll, and is not now", p.Namespace, p.Name)
+			return fmt.Errorf("pod %s/%s was Ready before, and has failed: kubectl describe has the reason", pod.Namespace, pod.Name)
+		case !pod.Ready && !pod.Ended:
+			return fmt.Errorf("pod %s/%s was Ready before, and is not now", pod.Namespace, pod.Name)
 		}
 	}
 	return nil
@@ -248,7 +263,7 @@ func (h *Host) unwell(ctx context.Context, cluster Cluster, o manifest.Order, r 
 
 // readyMembers returns the UIDs of the pods that are Ready and will be members. Members that cannot
 // be asked for are not waited for.
-func (h *Host) readyMembers(ctx context.Context, o manifest.Order) ([]string, error) {
+func (h *Host) readyMembers(ctx context.Context, o record.Order) ([]string, error) {
 	cluster, err := h.Cluster()
 	if err == nil && cluster == nil {
 		err = errors.New("the node had no credentials for a cluster")
@@ -256,7 +271,7 @@ func (h *Host) readyMembers(ctx context.Context, o manifest.Order) ([]string, er
 	if err != nil {
 		return nil, err
 	}
-	v, err := h.validate(ctx, h.brought())
+	v, err := h.validate(ctx, h.onDisk(h.In(store.Monitor)))
 	if err != nil {
 		return nil, err
 	}
@@ -276,83 +291,73 @@ func (h *Host) readyMembers(ctx context.Context, o manifest.Order) ([]string, er
 	return ready, nil
 }
 
-// keep makes the roll permanent, and removes the way back.
-func (h *Host) keep(ctx context.Context, o manifest.Order) (done, error) {
-	state, err := h.State()
-	if err != nil {
-		return nil, err
+// keep makes the section permanent, until the deadline: change has left it the margin. The rename
+// of the section decides: what ends after it is an error as well, and fail finds that all is kept.
+func (h *Host) keep(ctx context.Context, state record.State) error {
+	r := state.Roll
+	if !r.Tries {
+		return nil
 	}
-	if state.Kept != nil && state.Kept.Roll == o.Roll && state.Roll == nil {
-		return h.kept(o), h.tidy(ctx)
-	}
-	state, r, err := h.under(o, manifest.Verified)
-	if err != nil {
-		return nil, err
-	}
-	if r.Stage != manifest.Keeping {
-		r.Stage = manifest.Keeping
-		if err := h.SetState(state); err != nil {
-			return nil, err
-		}
-	}
-	if is, err := h.Present(kubeletconfig.OverridePath); err != nil {
-		return nil, err
-	} else if is.SHA256 != r.Section {
-		if err := h.runKeep(ctx, r); err != nil {
-			return nil, err
-		}
-	}
-	return h.kept(o), h.finish(ctx, state)
-}
-
-// runKeep makes the section permanent, until the deadline: verify has left it the margin. What ends
-// after the rename of the section is an error as well, and the way back finds that the roll is
-// kept.
-func (h *Host) runKeep(ctx context.Context, r *manifest.Roll) error {
 	//guard: a keep that hangs holds the lock beyond the deadline
 	ctx, cancel, err := h.within(ctx, r, 0)
 	if err != nil {
 		return err
 	}
 	defer cancel()
-	_, err = h.run(ctx, h.installed(), "keep")
+	r.Keeping = true
+	if err := h.SetState(state); err != nil {
+		return err
+	}
+	_, err = h.run(ctx, h.monitor(h.has()), "keep")
 	return err
 }
 
-func (h *Host) kept(o manifest.Order) done {
-	return said("kept: version %s, section %s", o.Version, strings.ToLower(o.Section[:min(12, len(o.Section))]))
-}
-
-// finish notes that the roll is kept, and removes what it needed.
-func (h *Host) finish(ctx context.Context, state manifest.State) error {
-	is, err := h.Present(kubeletconfig.OverridePath)
-	if err != nil {
-		return err
-	}
-	r := state.Roll
-	files := append(slices.Clone(r.Files), manifest.File{
-		Path: kubeletconfig.OverridePath, Mode: is.Mode, SHA256: is.SHA256,
-	})
-	if err := h.SetState(manifest.State{Kept: &manifest.Kept{Wish: r.Wish, Files: files}}); err != nil {
+// finish notes that the change is kept, and removes what it needed.
+func (h *Host) finish(ctx context.Context, state record.State) error {
+	kept := state.Roll.Kept
+	if err := h.SetState(record.State{Kept: &kept}); err != nil {
 		return err
 	}
 	return h.tidy(ctx)
 }
 
-// tidy removes what a roll needs only while it is under way.
+// tidy removes what a change needs only while it is under way. The way back is the last: it does
+// the rest of a tidy that was killed.
 func (h *Host) tidy(ctx context.Context) error {
-	if err := h.removeWayBack(ctx); err != nil {
+	usr, etc := layouts()
+	if err := errors.Join(h.prune(usr), h.prune(etc)); err != nil {
 		return err
 	}
-	for _, name := range []string{store.Backups, store.Payload} {
-		if err := h.RemoveTree(h.In(name)); err != nil {
-			return err
+	return h.removeWayBack(ctx)
+}
+
+// fail has the node go back from a change that has failed.
+func (h *Host) fail(ctx context.Context, id string, cause error) outcome.Outcome {
+	// Who has called may have given up. The node goes back all the same.
+	ctx = context.WithoutCancel(ctx)
+	state, err := h.State()
+	if err == nil && state.Roll != nil {
+		h.Say("%v: going back", cause)
+		state.Roll.Failed, state.Roll.Reason = cause.Error(), string(outcome.ReasonOf(cause))
+		if err = h.SetState(state); err == nil {
+			err = h.endRoll(ctx, state)
 		}
 	}
-	for _, name := range []string{store.Section, store.Settings} {
-		if err := h.Remove(h.In(name)); err != nil {
-			return err
-		}
+	if err == nil {
+		state, err = h.State()
 	}
-	return nil
+	switch {
+	case err != nil:
+		return outcome.Of(outcome.Remains, cause, fmt.Sprintf(
+			"the node is not as before: the way back has not ended (%v), and is tried again; journalctl -u %s on the node has the reason", err, backService,
+		))
+	case state.Kept != nil && state.Kept.By == id:
+		return outcome.Outcome{Sentences: []string{
+			"kept: the section was made permanent before this failed", cause.Error(),
+		}}
+	//guard: the installer does not say that a node is as before when it is not
+	case len(state.Remains) > 0:
+		return outcome.Of(outcome.Remains, cause, append([]string{"the node went back, and is not as before:"}, state.Remains...)...)
+	}
+	return outcome.Of(outcome.WentBack, cause, "the node went back, and is as before: files, units and cgroups were compared")
 }

@@ -2,8 +2,6 @@ package host
 
 import (
 	"context"
-	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -11,89 +9,114 @@ import (
 	"time"
 
 	"nodepartition/internal/installer/outcome"
-	"nodepartition/internal/installer/sandbox"
-	"nodepartition/internal/installer/store"
+	"nodepartition/internal/installer/record"
+	"nodepartition/internal/kubeletconfig"
 	"nodepartition/internal/trialend"
 )
 
-// TestWayBackKilled: the way back is killed before each step, too, and the next one finishes it.
-func TestWayBackKilled(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		for at := 1; ; at++ {
-			n := newNode(t)
-			n.mustRoll("old", "v1", section)
-			before, kept := n.tree(), n.inFolder()
-			o := n.order("new", "v2", section)
-			o.Settings = store.Digest([]byte("PARTITION_MONITOR_ARGS=--debug\n"))
-			n.write(filepath.Join(store.Folder, store.Settings), "PARTITION_MONITOR_ARGS=--debug\n")
-			for _, stage := range stages[:4] {
-				if got := n.do(stage, o); got.Status != outcome.Done {
-					t.Fatalf("%s: %+v", stage, got)
-				}
-			}
-			n.now.Since += trialTime
-			n.killAt = len(n.steps) + at
-			alive := survives(n.mustBack)
-			n.killAt = 0
-			if !alive {
-				n.mustBack()
-			}
-			if state := n.state(); state.Last == nil && state.Roll == nil || state.Last != nil && len(state.Last.Remains) > 0 {
-				t.Errorf("%d: %+v", at, state.Last)
-			}
-			for _, d := range compare(before, n.tree()) {
-				t.Errorf("%d: %s", at, d)
-			}
-			if now := n.inFolder(); !slices.Equal(now, kept) {
-				t.Errorf("%d: the installer's folder has %q; want %q as before the roll", at, now, kept)
-			}
-			if alive {
-				if at < 10 {
-					t.Errorf("the way back has only %d steps", at)
-				}
-				return
-			}
+// killIn kills the installer where a program begins.
+func (n *node) killIn(line string, o record.Order) {
+	n.t.Helper()
+	n.h.Programs = around{n, func(_ context.Context, l string) (*Ran, error) {
+		if strings.HasPrefix(l, line) {
+			panic(killed{})
 		}
-	})
+		return nil, nil
+	}}
+	if survives(func() { n.do(o) }) {
+		n.t.Fatalf("%s did not run", line)
+	}
+	n.h.Programs = n
 }
 
-// TestTimeOver: the pods of the roll are gone. The timer, or a boot, brings the node back, and not
-// before its time.
+// TestWayBackKilled: the way back is killed before each step, too, and the next one finishes it.
+func TestWayBackKilled(t *testing.T) {
+	for name, had := range map[string]bool{"first": false, "another": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				for at := 1; ; at++ {
+					n := newNode(t)
+					if had {
+						n.mustApply("v1", section)
+					}
+					before, kept := n.tree(), n.inFolder()
+					n.killIn("partition-monitor keep", n.order("v2", otherSection))
+					n.now.Since += trialTime
+					alive := !n.killedAt(at, n.mustBack)
+					if !alive {
+						n.mustBack()
+					}
+					if state := n.state(); state.Roll != nil || len(state.Remains) > 0 {
+						t.Errorf("%d: %+v", at, state)
+					}
+					for _, d := range compare(before, n.tree()) {
+						t.Errorf("%d: %s", at, d)
+					}
+					if now := n.inFolder(); !slices.Equal(now, kept) {
+						t.Errorf("%d: the installer's folder has %q; want %q as before", at, now, kept)
+					}
+					if alive {
+						if at < 10 {
+							t.Errorf("the way back has only %d steps", at)
+						}
+						return
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestTimeOver: the installer is gone. The timer brings the node back, and not before its time.
 func TestTimeOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t)
 		before := n.tree()
-		o := n.order("r1", "v1", section)
-		n.doFirst(3, o)
+		n.killIn("partition-monitor status --wait", n.order("v1", section))
 		n.now.Since += trialTime - 1
 		n.mustBack()
 		if n.state().Roll == nil {
 			t.Fatal("went back before its time")
 		}
-		n.now.Since++
+		// A soft-reboot keeps the boot, and its timer is another one. The deadline counts.
+		n.now = trialend.Moment{Boot: n.now.Boot, Since: n.now.Since + 1}
 		n.mustBack()
-		if last := n.state().Last; last == nil || last.Reason != string(outcome.Timeout) || len(last.Remains) > 0 {
-			t.Errorf("%+v", last)
-		}
 		for _, d := range compare(before, n.tree()) {
 			t.Error(d)
-		}
-		if got := n.do(sandbox.Verify, o); got.Status != outcome.WentBack || got.Reason != outcome.Timeout {
-			t.Errorf("a pod that comes later: %+v", got)
 		}
 	})
 }
 
-// TestChangedMeanwhile: a file that somebody has changed during the roll stays, and is named.
+// TestBackNow: an operator has the node go back at once, and hears what remains.
+func TestBackNow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		before := n.tree()
+		n.killIn("partition-monitor status --wait", n.order("v1", section))
+		if err := n.h.Back(t.Context(), true); err != nil {
+			t.Error(err)
+		}
+		for _, d := range compare(before, n.tree()) {
+			t.Error(d)
+		}
+		n.static = true
+		n.killIn("partition-monitor status --wait", n.order("v1", section))
+		for range 2 {
+			if err := n.h.Back(t.Context(), true); err == nil || !strings.Contains(err.Error(), "kubepods-system.slice is active") {
+				t.Errorf("%v", err)
+			}
+		}
+	})
+}
+
+// TestChangedMeanwhile: a link that somebody has replaced during the change stays, and is named.
 func TestChangedMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t)
-		o := n.order("r1", "v1", section)
 		n.notReady = "gone"
-		n.doFirst(3, o)
-		n.write(servicePath, "[Service] mine")
-		got := n.do(sandbox.Verify, o)
-		if got.Status != outcome.Remains || !strings.Contains(got.Text(), servicePath+" was changed while the roll") {
+		n.onApplied(func() { n.write(servicePath, "[Service] mine") })
+		got := n.do(n.order("v1", section))
+		if got.Status != outcome.Remains || !strings.Contains(got.Text(), servicePath+" is there, and was not") {
 			t.Errorf("%+v", got)
 		}
 		if n.read(servicePath) != "[Service] mine" {
@@ -102,110 +125,12 @@ func TestChangedMeanwhile(t *testing.T) {
 	})
 }
 
-// TestCannotRemove: a path that cannot be removed is named, and all else of the way back happens:
-// systemd forgets the units, and the roll ends. What cannot be put back is tried again, and its
-// backup stays until then, while the others are put back.
-func TestCannotRemove(t *testing.T) {
-	for name, test := range map[string]struct {
-		stuck   string // the file at which a step fails
-		remains bool
-	}{
-		"new":    {"/usr/share/man/man8/new.8", true},
-		"backup": {servicePath, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				n := newNode(t)
-				n.mustRoll("old", "v1", section)
-				before := n.tree()
-				o := n.order("new", "v2", section)
-				n.doFirst(3, o)
-				free := n.stick(test.stuck)
-				n.now.Since += trialTime
-				err := n.back(t.Context())
-				if n.read(pagePath) != "page v1" || n.read(monitorPath) != "monitor v1" {
-					t.Errorf("the other files are not as before: %q, %q", n.read(pagePath), n.read(monitorPath))
-				}
-				state := n.state()
-				if test.remains {
-					if err != nil || state.Roll != nil || !strings.Contains(fmt.Sprint(state.Last.Remains), test.stuck+" could not be removed") {
-						t.Errorf("%v, %+v", err, state.Last)
-					}
-					if n.read(filepath.Join(unitFolder, backService)) != "" || !slices.Contains(n.steps, "systemctl daemon-reload") {
-						t.Error("the way back has not ended")
-					}
-					if got := n.do(sandbox.Verify, o); got.Status != outcome.Remains || !strings.Contains(got.Text(), test.stuck) {
-						t.Errorf("%+v", got)
-					}
-					free()
-					return
-				}
-				if err == nil || !strings.Contains(err.Error(), test.stuck) || state.Roll == nil {
-					t.Errorf("%v, %+v", err, state)
-				}
-				free()
-				n.mustBack()
-				for _, d := range compare(before, n.tree()) {
-					t.Error(d)
-				}
-			})
-		})
-	}
-}
-
-// TestWayBackRestartsOnce: systemd starts the way back every half a minute until it succeeds, and
-// the runtime is not restarted each time. A full disk keeps it from the first restart.
-func TestWayBackRestartsOnce(t *testing.T) {
-	const restart = "systemctl restart crio.service"
-	for name, test := range map[string]struct {
-		prevent  func(*node) (free func())
-		restarts int // as long as the way back cannot end
-	}{
-		"the disk is full":                 {func(n *node) func() { return n.stick(filepath.Join(store.Folder, store.State)) }, 0},
-		"what comes after it fails":        {func(n *node) func() { return n.failsAfter(restart, "systemctl show") }, 1},
-		"its unit files cannot be removed": {func(n *node) func() { return n.stick(filepath.Join(unitFolder, backService)) }, 1},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				n := newNode(t)
-				n.write("/etc/crio/crio.conf.d/other.conf", "")
-				before := n.tree()
-				o := n.order("r1", "v1", section)
-				o.NRI = "crio"
-				n.doFirst(3, o)
-				n.now.Since += trialTime
-				free := test.prevent(n)
-				steps := len(n.steps)
-				restarts := func() int {
-					return len(slices.DeleteFunc(slices.Clone(n.steps[steps:]), func(s string) bool { return s != restart }))
-				}
-				for range 5 {
-					if err := n.back(t.Context()); err == nil {
-						t.Fatal("the way back has ended")
-					}
-				}
-				if restarts() != test.restarts {
-					t.Errorf("%d restarts of the runtime in five attempts; want %d", restarts(), test.restarts)
-				}
-				free()
-				n.mustBack()
-				if restarts() != 1 {
-					t.Errorf("%d restarts of the runtime; want 1", restarts())
-				}
-				for _, d := range compare(before, n.tree()) {
-					t.Error(d)
-				}
-			})
-		})
-	}
-}
-
 // TestMonitorSettles: a monitor that takes its time to stop and to start is waited for, and only
 // then is the node said to be as before.
 func TestMonitorSettles(t *testing.T) {
 	const restart = "systemctl restart --no-block partition-monitor.service"
 	for name, test := range map[string]struct {
-		before   string // its state before the roll, where it was not active
+		before   string // its state before, where it was not active
 		stops    time.Duration
 		starts   time.Duration
 		fails    bool // it does not start
@@ -224,13 +149,13 @@ func TestMonitorSettles(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				n := newNode(t)
-				n.mustRoll("old", "v1", section)
+				n.mustApply("v1", section)
 				const monitor = "partition-monitor.service"
 				state := func(is string) { n.active[monitor], n.between = is == "active", is }
 				if test.before != "" {
 					state(test.before)
 				}
-				var restarted time.Time
+				var restarted, began time.Time
 				n.h.Programs = around{n, func(_ context.Context, line string) (*Ran, error) {
 					if !restarted.IsZero() {
 						switch since := time.Since(restarted); {
@@ -251,17 +176,15 @@ func TestMonitorSettles(t *testing.T) {
 						restarted = time.Now()
 						return &Ran{}, nil
 					case strings.HasPrefix(line, "partition-monitor status --wait"):
+						if test.before != "" {
+							state(test.before) // it is as it was, whatever the change has started
+						}
+						began = time.Now()
 						return &Ran{Stderr: "not ready", Status: 1}, nil
 					}
 					return nil, nil
 				}}
-				o := n.order("new", "v2", section)
-				n.doFirst(3, o)
-				if test.before != "" {
-					state(test.before) // it is as it was, whatever the roll has started
-				}
-				began := time.Now()
-				got := n.do(sandbox.Verify, o)
+				got := n.do(n.order("v2", section))
 				if got.Status != test.status || !strings.Contains(got.Text(), test.says) || restarted.IsZero() == test.restarts {
 					t.Errorf("restarted: %v: %+v; want %d, %q", restarted, got, test.status, test.says)
 				}
@@ -273,70 +196,46 @@ func TestMonitorSettles(t *testing.T) {
 	}
 }
 
-// TestKeptAndUntidy: a stage that fails after the roll was kept does not say that the node is as
-// before.
-func TestKeptAndUntidy(t *testing.T) {
+// TestWayBackFails: an attempt of the way back fails. The call says so, the timer tries again, and
+// a way back that fails is no end.
+func TestWayBackFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t)
-		o := n.order("r1", "v1", section)
-		n.doFirst(4, o)
-		n.fails["systemd-run"] = "systemd is busy"
-		got := n.do(sandbox.Keep, o)
-		if got.Status != outcome.Done || !strings.Contains(got.Text(), "is kept") || !strings.Contains(got.Text(), "systemd is busy") {
+		n.mustApply("v1", section)
+		before := n.tree()
+		n.notReady = "gone"
+		free := n.failsAfter("partition-monitor status -o json", "systemctl daemon-reload")
+		got := n.do(n.order("v2", section))
+		if got.Status != outcome.Remains || !strings.Contains(got.Text(), "the way back has not ended") || n.state().Roll == nil {
 			t.Errorf("%+v", got)
 		}
-		clear(n.fails)
-		if got := n.do(sandbox.Keep, o); got.Status != outcome.Done || n.read(filepath.Join(store.Folder, store.Payload, monitorPath)) != "" {
-			t.Errorf("again: %+v", got)
+		free()
+		n.mustBack() // its time is over: it has failed
+		for _, d := range compare(before, n.tree()) {
+			t.Error(d)
 		}
 	})
 }
 
-// TestSoftReboot: a soft-reboot keeps the boot, and its timer is another one. The deadline counts.
-func TestSoftReboot(t *testing.T) {
+// TestDiskFull: a state that cannot be written does not keep the files of before from their places.
+func TestDiskFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t)
-		o := n.order("r1", "v1", section)
-		n.doFirst(3, o)
-		n.now = trialend.Moment{Boot: n.now.Boot, Since: n.now.Since + 1}
+		n.mustApply("v1", section)
+		before := n.tree()
+		n.killIn("partition-monitor status --wait", n.order("v2", section))
+		n.now.Since += trialTime
+		free := n.stick(n.h.In("state.json"))
+		err := n.back(t.Context())
+		if err == nil || n.read(monitorPath) != "monitor v1" {
+			t.Errorf("%v, %q", err, n.read(monitorPath))
+		}
+		free()
 		n.mustBack()
-		if n.state().Roll == nil {
-			t.Error("the service at the start of the system went back before its time")
+		for _, d := range compare(before, n.tree()) {
+			t.Error(d)
 		}
 	})
-}
-
-// TestWayBackHalfDone: an attempt of the way back fails after it has put files back. A stage that
-// has waited for the lock does not go on with the roll, not even keep, which needs no trial if the
-// roll changes the version alone.
-func TestWayBackHalfDone(t *testing.T) {
-	for _, now := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			n := newNode(t)
-			n.mustRoll("old", "v1", section)
-			before := n.tree()
-			o := n.order("new", "v2", section)
-			n.doFirst(4, o)
-			if !now {
-				n.now.Since += trialTime
-			}
-			n.fails["systemctl daemon-reload"] = "too busy"
-			if err := n.h.Back(t.Context(), now); err == nil || n.read(monitorPath) != "monitor v1" {
-				t.Fatalf("now: %t: the attempt did not fail halfway: %v", now, err)
-			}
-			clear(n.fails)
-			got := n.do(sandbox.Keep, o)
-			if got.Status != outcome.WentBack || got.Reason != outcome.Timeout {
-				t.Errorf("now: %t: %+v", now, got)
-			}
-			if kept := n.state().Kept; kept == nil || kept.Roll != "old" {
-				t.Errorf("now: %t: kept: %+v", now, kept)
-			}
-			for _, d := range compare(before, n.tree()) {
-				t.Errorf("now: %t: %s", now, d)
-			}
-		})
-	}
 }
 
 // TestHalfSection: what a keep that was killed has written of the section is removed. Hidden files
@@ -346,7 +245,7 @@ func TestHalfSection(t *testing.T) {
 		n := newNode(t)
 		n.write("/etc/kubernetes/.node-partition.yaml.swp", "an editor's")
 		before := n.tree()
-		n.doFirst(4, n.order("r1", "v1", section))
+		n.killIn("partition-monitor keep", n.order("v1", section))
 		n.write("/etc/kubernetes/.node-partition.yaml1234567", "system")
 		n.now.Since += trialTime
 		n.mustBack()
@@ -354,4 +253,47 @@ func TestHalfSection(t *testing.T) {
 			t.Error(d)
 		}
 	})
+}
+
+// TestKeptByTheRename: keep is killed after the rename of the section. The node is kept, by the
+// timer and by the next call.
+func TestKeptByTheRename(t *testing.T) {
+	for _, ends := range []string{"timer", "call", "remove"} {
+		synctest.Test(t, func(t *testing.T) {
+			n := newNode(t)
+			before := n.tree()
+			n.killAfter("in keep", n.order("v1", section))
+			id := n.call()
+			switch ends {
+			case "timer":
+				n.now.Since += trialTime
+				n.mustBack()
+			case "call":
+				if got := n.do(n.order("v1", section)); got.Reason != outcome.Unchanged {
+					t.Errorf("%+v", got)
+				}
+			case "remove":
+				if got := n.takeOff(); got.Status != outcome.Done || got.Reason == outcome.Unchanged {
+					t.Errorf("%+v", got)
+				}
+				for _, d := range compare(before, n.tree()) {
+					t.Error(d)
+				}
+				return
+			}
+			if kept := n.state().Kept; kept == nil || kept.By != id || n.read(kubeletconfig.OverridePath) != section {
+				t.Errorf("%s: %+v", ends, kept)
+			}
+		})
+	}
+}
+
+// killAfter kills the installer at a step.
+func (n *node) killAfter(step string, o record.Order) {
+	n.t.Helper()
+	n.killStep = step
+	if survives(func() { n.do(o) }) {
+		n.t.Fatalf("no step %s", step)
+	}
+	n.killStep = ""
 }

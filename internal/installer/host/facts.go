@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"fmt"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -59,9 +60,6 @@ func (f *facts) judge() error {
 		return outcome.Because(outcome.Check, "%s=0 on the kernel command line switches all partitions off: remove it, and reboot", config.OffSwitch)
 	case f.owner != "":
 		return outcome.Because(outcome.ForeignFile, "%s", f.owner)
-	case f.readOnly != "":
-		return outcome.Because(outcome.ReadOnlyUsr,
-			"%s is mounted read-only: install the system extension on such a host (docs/install.md)", f.readOnly)
 	case f.enforcing && f.unlabelled != "":
 		return outcome.Because(outcome.SELinux,
 			"SELinux enforces, and %s has no label that its files could take over: restorecon -R it, or label it in the policy", f.unlabelled)
@@ -100,7 +98,7 @@ const (
 var shadows = []string{"/etc/systemd", "/run/systemd", "/usr/local/lib/systemd"}
 
 // gather reads the facts. It writes nothing.
-func (h *Host) gather(ctx context.Context, folders []string) (facts, error) {
+func (h *Host) gather(ctx context.Context) (facts, error) {
 	var f facts
 	f.unified = h.Root.Exists(unitname.CgroupMount + "/cgroup.controllers")
 	//guard: a node without cgroup v2 is refused for that reason, whatever else is wrong
@@ -123,7 +121,7 @@ func (h *Host) gather(ctx context.Context, folders []string) (facts, error) {
 	}
 	f.enforcing = h.enforcing()
 	if f.enforcing {
-		f.unlabelled = h.unlabelled(folders)
+		f.unlabelled = h.unlabelled()
 	}
 	h.kubelet(&f)
 	return f, nil
@@ -133,15 +131,18 @@ func (h *Host) gather(ctx context.Context, folders []string) (facts, error) {
 func (h *Host) owner(ctx context.Context) (string, error) {
 	switch {
 	case h.Root.Exists(dpkgList):
-		return "the package node-partition is installed (dpkg): upgrade the package, or remove it before the roll", nil
+		return "the package node-partition is installed (dpkg): upgrade the package, or remove it", nil
 	case h.Root.Exists(extension):
-		return "the programs come from a system extension: update that, or remove it before the roll", nil
+		return "the programs come from a system extension: update that, or remove it", nil
 	}
 	for _, folder := range shadows {
 		for _, name := range []string{"/system-generators/partition-generator", "/system/" + unitname.MonitorService} {
-			if was, err := h.Present(folder + name); err != nil {
+			is, err := h.Present(folder + name)
+			if err != nil {
 				return "", err
-			} else if was.Exists {
+			}
+			_, etc := layouts()
+			if is.Exists && !strings.HasPrefix(is.Link, etc.current()+"/") {
 				return folder + name + " goes before the file of this installer: make uninstall with its PREFIX, or remove it", nil
 			}
 		}
@@ -150,7 +151,7 @@ func (h *Host) owner(ctx context.Context) (string, error) {
 	database := h.Root.Exists("/usr/lib/sysimage/rpm") || h.Root.Exists("/var/lib/rpm")
 	if database && h.Root.Exists("/usr/bin/rpm") {
 		if ran, err := h.Programs.Run(ctx, "rpm", "-q", "node-partition"); err == nil && ran.Status == 0 {
-			return "the package node-partition is installed (rpm): upgrade the package, or remove it before the roll", nil
+			return "the package node-partition is installed (rpm): upgrade the package, or remove it", nil
 		}
 	}
 	return "", nil
@@ -202,10 +203,17 @@ func (h *Host) enforcing() bool {
 	return err == nil && strings.TrimSpace(string(data)) == "1"
 }
 
+// The folders whose labels the files of the programs get: one for what is executed, and one for
+// what systemd reads.
+const (
+	programs = "/usr/bin"
+	units    = "/usr/lib/systemd/system"
+)
+
 // unlabelled returns a folder without a label that new files could take over.
-func (h *Host) unlabelled(folders []string) string {
-	for _, folder := range folders {
-		if h.IsFolder(folder) && !h.trusted(folder) {
+func (h *Host) unlabelled() string {
+	for _, folder := range []string{programs, units} {
+		if !h.trusted(folder) {
 			return folder
 		}
 	}
@@ -237,27 +245,30 @@ func (h *Host) trusted(path string) bool {
 	return true
 }
 
-// relabel gives new files the labels that the policy has for their paths, where the host has the
-// program for it. Without it they have the label that the kernel has given them by their folder.
-func (h *Host) relabel(ctx context.Context, paths []string) error {
-	if !h.enforcing() || len(paths) == 0 {
+// label gives files the label of another one, where SELinux enforces. systemd executes no file with
+// the label of a container, or with none.
+func (h *Host) label(ctx context.Context, like string, names ...string) error {
+	if !h.enforcing() {
 		return nil
 	}
-	for _, program := range []string{"/usr/sbin/restorecon", "/sbin/restorecon"} {
-		//guard: new files keep the label of their folder under SELinux
-		if h.Root.Exists(program) {
-			if _, err := h.run(ctx, program, append([]string{"-F"}, paths...)...); err != nil {
-				return outcome.Because(outcome.SELinux, "labels of the new files: %w", err)
-			}
-			break
-		}
+	paths := make([]string, 0, len(names))
+	for _, name := range names {
+		paths = append(paths, h.onDisk(name))
 	}
-	for _, path := range paths {
-		if !h.trusted(path) {
-			return outcome.Because(outcome.SELinux, "%s has no label with which systemd would use it", path)
-		}
+	//guard: new files keep the label of their folder under SELinux
+	if _, err := h.run(ctx, "chcon", append([]string{"--reference=" + h.onDisk(like)}, paths...)...); err != nil {
+		return outcome.Because(outcome.SELinux, "labels of the new files: %w", err)
 	}
 	return nil
+}
+
+// labelVersion gives the files of a version their labels.
+func (h *Host) labelVersion(ctx context.Context, l layout, version string) error {
+	in := func(name string) string { return path.Join(l.base, version, name) }
+	if err := h.label(ctx, programs, in(monitorFile), in(generatorFile)); err != nil {
+		return err
+	}
+	return h.label(ctx, units, in(serviceFile), in(catalogFile))
 }
 
 // reasonOfCheck returns the word for a finding of partition-monitor check.

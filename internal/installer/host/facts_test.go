@@ -2,14 +2,13 @@ package host
 
 import (
 	"context"
-	"errors"
-	"slices"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
 
 	"nodepartition/internal/installer/outcome"
-	"nodepartition/internal/installer/sandbox"
+	"nodepartition/internal/installer/record"
 )
 
 // TestOldSystemd: the version that README names, and no other, is the oldest.
@@ -24,7 +23,7 @@ func TestOldSystemd(t *testing.T) {
 			}
 			return nil, nil
 		}}
-		got := n.do(sandbox.Preflight, n.order("r1", "v1", section))
+		got := n.survey()
 		if got.Status != want || want == outcome.Refused && (got.Reason != outcome.Check || !strings.Contains(got.Text(), "systemd "+version+" is too old: want 252 or later")) {
 			t.Errorf("%s: %+v; want %d", version, got, want)
 		}
@@ -38,73 +37,64 @@ func TestKubeletDriver(t *testing.T) {
 		n.kubelet("cgroupDriver: systemd")
 		n.write("/sys/fs/cgroup/system.slice/kubelet.service/cgroup.procs", "42\n")
 		n.write("/proc/42/cmdline", strings.Join([]string{"/usr/bin/kubelet", "--config=/var/lib/kubelet/config.yaml", option}, "\x00"))
-		got := n.do(sandbox.Preflight, n.order("r1", "v1", section))
+		got := n.survey()
 		if got.Reason != want || want != "" && !strings.Contains(got.Text(), "set by the kubelet's --cgroup-driver") {
 			t.Errorf("%q: %+v; want %q", option, got, want)
 		}
 	}
 }
 
-// TestRelabel: where SELinux enforces, restorecon gives new files their labels, and one that fails
-// has the node go back. Without the program the label of the folder has to do.
-func TestRelabel(t *testing.T) {
-	const program = "/usr/sbin/restorecon"
+// survey asks whether the node could have the first version.
+func (n *node) survey() outcome.Outcome {
+	o := n.order("v1", section)
+	o.Action = record.Survey
+	return n.do(o)
+}
+
+// TestLabel: where SELinux enforces, the programs get the label of the host's programs, and the
+// unit that of its units. If that fails the node goes back.
+func TestLabel(t *testing.T) {
 	for name, test := range map[string]struct {
-		enforces, has bool
-		fails         bool
-		runs          bool
-		status        outcome.Status
+		enforces bool
+		fails    string
+		status   outcome.Status
 	}{
-		"enforcing":        {true, true, false, true, outcome.Done},
-		"it fails":         {true, true, true, true, outcome.WentBack},
-		"no such program":  {true, false, false, false, outcome.Done},
-		"without a policy": {false, true, false, false, outcome.Done},
+		"enforcing":        {true, "", outcome.Done},
+		"it fails":         {true, "/partition-monitor.service", outcome.WentBack},
+		"without a policy": {false, "", outcome.Done},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			n := newNode(t)
 			if test.enforces {
 				n.enforce("system_u:object_r:bin_t:s0")
 			}
-			if test.has {
-				n.write(program, "")
-			}
-			var labelled []string
+			labelled := map[string]string{}
 			n.h.Programs = around{n, func(_ context.Context, line string) (*Ran, error) {
-				rest, is := strings.CutPrefix(line, "restorecon -F ")
+				rest, is := strings.CutPrefix(line, "chcon --reference=")
 				if !is {
 					return nil, nil
 				}
-				labelled = append(labelled, strings.Fields(rest)...)
-				if test.fails && slices.Contains(labelled, servicePath) {
+				fields := strings.Fields(rest)
+				for _, path := range fields[1:] {
+					labelled[filepath.Base(path)] = strings.TrimPrefix(fields[0], n.root)
+				}
+				if test.fails != "" && strings.Contains(line, test.fails) {
 					return &Ran{Stderr: "no context", Status: 1}, nil
 				}
 				return &Ran{}, nil
 			}}
-			got := n.do(sandbox.Install, n.order("r1", "v1", section))
-			if got.Status != test.status || test.fails && (got.Reason != outcome.SELinux || !strings.Contains(got.Text(), "no context")) {
+			got := n.do(n.order("v1", section))
+			if got.Status != test.status || test.fails != "" && (got.Reason != outcome.SELinux || !strings.Contains(got.Text(), "no context")) {
 				t.Errorf("%s: %+v; want %d", name, got, test.status)
 			}
-			for _, path := range []string{unitFolder + "/" + backService, unitFolder + "/" + backTimer, servicePath, generatorPath, monitorPath} {
-				if slices.Contains(labelled, path) != test.runs {
-					t.Errorf("%s: %s is labelled: %t", name, path, !test.runs)
+			for file, like := range map[string]string{monitorFile: "/usr/bin", generatorFile: "/usr/bin", serviceFile: "/usr/lib/systemd/system"} {
+				if !test.enforces {
+					like = ""
+				}
+				if labelled[file] != like {
+					t.Errorf("%s: %s has the label of %q; want %q", name, file, labelled[file], like)
 				}
 			}
 		})
-	}
-}
-
-// TestUntrustedLabel: a new file that has no label by which systemd would use it is an error.
-func TestUntrustedLabel(t *testing.T) {
-	n := newNode(t)
-	n.enforce("system_u:object_r:bin_t:s0")
-	n.h.Label = func(path string) (string, error) {
-		if strings.HasSuffix(path, backService) {
-			return "", errors.New("no data available")
-		}
-		return "system_u:object_r:bin_t:s0", nil
-	}
-	err := n.h.relabel(t.Context(), []string{servicePath, unitFolder + "/" + backService})
-	if outcome.ReasonOf(err) != outcome.SELinux || !strings.Contains(err.Error(), backService+" has no label") {
-		t.Errorf("%v", err)
 	}
 }

@@ -11,12 +11,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"nodepartition/internal/hostfs"
-	"nodepartition/internal/installer/manifest"
 	"nodepartition/internal/installer/outcome"
-	"nodepartition/internal/installer/sandbox"
+	"nodepartition/internal/installer/record"
 	"nodepartition/internal/installer/store"
 	"nodepartition/internal/kubeapi"
 	"nodepartition/internal/kubeletconfig"
@@ -27,9 +27,10 @@ import (
 const (
 	generatorPath = "/usr/lib/systemd/system-generators/partition-generator"
 	servicePath   = "/usr/lib/systemd/system/partition-monitor.service"
+	monitorPath   = "/usr/bin/partition-monitor"
+	folder        = "/var/lib/node-partition/installer"
 	systemSlice   = "/sys/fs/cgroup/kubepods.slice/kubepods-system.slice"
 	sliceUnit     = "/run/systemd/generator/kubepods-system.slice"
-	pagePath      = "/usr/share/doc/node-partition/grafana/page.json"
 	trialTime     = 10 * time.Minute
 	section       = "systemPartition: {memoryLimit: 1Gi, namespaces: [kube-system]}\n"
 	otherSection  = "systemPartition: {memoryLimit: 2Gi, namespaces: [kube-system]}\n"
@@ -48,6 +49,8 @@ type node struct {
 	// steps lists what was done to the node. At the step killAt it is killed.
 	steps  []string
 	killAt int
+	// killStep is a step at which it is killed.
+	killStep string
 	// active holds the units that run. The timer of the way back is one of them.
 	active map[string]bool
 	// between is the state of a monitor that is not active, such as activating; empty for inactive.
@@ -68,21 +71,23 @@ type node struct {
 	waited   string // the option of the last status --wait
 	alone    bool   // without a cluster
 	said     []string
-	doing    sandbox.Stage // the stage that runs
-	goesBack bool          // the service of the way back runs
-	applied  func()        // called when a trial has begun; nil for none
+	calls    int
+	// aliases has the paths at which a host with another layout has files.
+	aliases  map[string]string
+	goesBack bool   // the service of the way back runs
+	applied  func() // called when a trial has begun; nil for none
 }
 
 func newNode(t *testing.T) *node {
 	t.Helper()
 	n := &node{
 		t: t, root: t.TempDir(), now: trialend.Moment{Boot: "one", Since: time.Hour},
-		active: map[string]bool{"containerd.service": true}, fails: map[string]string{},
+		active: map[string]bool{"containerd.service": true}, fails: map[string]string{}, aliases: map[string]string{},
 		pods: []kubeapi.PodState{{UID: "u1", Namespace: "kube-system", Name: "dns", Ready: true}},
 	}
 	for _, folder := range []string{
-		"/usr/bin", "/usr/lib/systemd/system", "/usr/lib/systemd/system-generators", "/usr/share/doc", "/usr/share/man/man8",
-		"/etc/systemd/system/multi-user.target.wants", "/etc/kubernetes", "/etc/default", "/run/systemd/generator", "/proc",
+		"/usr/bin", "/usr/libexec", "/usr/lib/systemd/system", "/usr/lib/systemd/system-generators", "/usr/lib/systemd/catalog",
+		"/etc/systemd/system/multi-user.target.wants", "/etc/kubernetes", "/run/systemd/generator", "/proc",
 		"/var/lib/node-partition/installer",
 	} {
 		if err := os.MkdirAll(n.path(folder), 0o755); err != nil {
@@ -96,7 +101,7 @@ func newNode(t *testing.T) *node {
 	n.write("/etc/systemd/system/multi-user.target.wants/other.service", "")
 	disk := store.Disk{Root: hostfs.FS(n.root), Step: n.step, Sync: func(*os.File) error { return nil }}
 	n.h = &Host{
-		Store: store.Store{Disk: disk, Folder: store.Folder}, Programs: n,
+		Store: store.Store{Disk: disk, Folder: folder}, Programs: n,
 		Cluster: func() (Cluster, error) {
 			if n.alone {
 				return nil, nil
@@ -114,17 +119,28 @@ func (n *node) path(name string) string { return filepath.Join(n.root, name) }
 
 func (n *node) write(name, text string) {
 	n.t.Helper()
+	n.remove(name) // not through a link
 	if err := errors.Join(os.MkdirAll(filepath.Dir(n.path(name)), 0o755), os.WriteFile(n.path(name), []byte(text), 0o644)); err != nil {
 		n.t.Fatal(err)
 	}
 }
 
+// read returns the content of a file, empty for none. It follows links as the node does.
 func (n *node) read(name string) string {
-	data, err := os.ReadFile(n.path(name))
+	if alias, is := n.aliases[name]; is {
+		name = alias
+	}
+	data, err := hostfs.FS(n.root).ReadFile(name, 1<<20)
 	if err != nil {
 		return ""
 	}
 	return string(data)
+}
+
+// exists reports whether anything is at a path, such as a link.
+func (n *node) exists(name string) bool {
+	_, err := os.Lstat(n.path(name))
+	return err == nil
 }
 
 func (n *node) remove(name string) {
@@ -137,7 +153,7 @@ func (n *node) remove(name string) {
 // step notes a change of the node, before it happens.
 func (n *node) step(what string) {
 	n.steps = append(n.steps, what)
-	if n.killAt > 0 && len(n.steps) == n.killAt {
+	if n.killAt > 0 && len(n.steps) == n.killAt || what == n.killStep {
 		panic(killed{})
 	}
 }
@@ -164,7 +180,7 @@ func (n *node) tree() map[string]string {
 			return err
 		}
 		name := "/" + strings.TrimPrefix(strings.TrimPrefix(path, n.root), "/")
-		if name == store.Folder {
+		if name == folder {
 			return filepath.SkipDir
 		}
 		if entry.IsDir() {
@@ -177,9 +193,14 @@ func (n *node) tree() map[string]string {
 		if err != nil {
 			return err
 		}
-		data, _ := os.ReadFile(path)
-		all[name] = fmt.Sprintf("%v %s", info.Mode(), data)
-		return nil
+		text := ""
+		if info.Mode()&fs.ModeSymlink != 0 {
+			text, err = os.Readlink(path)
+		} else {
+			text = n.read(name)
+		}
+		all[name] = fmt.Sprintf("%v %s", info.Mode(), text)
+		return err
 	})
 	if err != nil {
 		n.t.Fatal(err)
@@ -187,18 +208,16 @@ func (n *node) tree() map[string]string {
 	return all
 }
 
-// inFolder lists what is in the installer's folder, without what a pod left there.
+// inFolder lists what is in the installer's folder.
 func (n *node) inFolder() []string {
 	n.t.Helper()
-	entries, err := os.ReadDir(n.path(store.Folder))
+	entries, err := os.ReadDir(n.path(folder))
 	if err != nil {
 		n.t.Fatal(err)
 	}
 	var names []string
 	for _, e := range entries {
-		if !strings.HasPrefix(e.Name(), "request-") {
-			names = append(names, e.Name())
-		}
+		names = append(names, e.Name())
 	}
 	return names
 }
@@ -222,82 +241,51 @@ func compare(before, after map[string]string) []string {
 	return all
 }
 
-// order brings a version and a section to the installer's folder, as a pod does.
-func (n *node) order(roll, version, section string) manifest.Order {
+// order makes the program that of a version, and returns an order for that and a section.
+func (n *node) order(version, section string) record.Order {
+	n.h.Version = version
+	n.h.Payload = fstest.MapFS{
+		monitorFile: {Data: []byte("monitor " + version)}, generatorFile: {Data: []byte("generator " + version)},
+		serviceFile: {Data: []byte(strings.Join([]string{
+			"[Service]", "Environment=PARTITION_MONITOR_ARGS=", "ExecStart=/usr/bin/partition-monitor run $PARTITION_MONITOR_ARGS", "",
+		}, "\n"))},
+		catalogFile: {Data: []byte("catalog " + version)},
+	}
+	return record.Order{Action: record.Apply, Node: "node-1", Section: section, Trial: trialTime}
+}
+
+// do has the installer do what is ordered.
+func (n *node) do(o record.Order) outcome.Outcome { return n.doWithin(n.t.Context(), o) }
+
+func (n *node) doWithin(ctx context.Context, o record.Order) outcome.Outcome {
+	n.calls++
+	return n.h.Do(ctx, n.call(), o)
+}
+
+// call returns the ID of the last call.
+func (n *node) call() string { return fmt.Sprint("call-", n.calls) }
+
+// mustApply makes a node that has a version and a section.
+func (n *node) mustApply(version, section string) {
 	n.t.Helper()
-	payload := filepath.Join(store.Folder, store.Payload)
-	n.remove(payload)
-	for name, text := range map[string]string{
-		monitorPath: "monitor " + version, generatorPath: "generator " + version, servicePath: "[Service] " + version,
-		pagePath: "page " + version,
-	} {
-		n.write(filepath.Join(payload, name), text)
-	}
-	if version == "v2" {
-		n.write(filepath.Join(payload, "/usr/share/man/man8/new.8"), "new")
-	} else {
-		n.write(filepath.Join(payload, "/usr/share/man/man8/old.8"), "old")
-	}
-	n.write(filepath.Join(payload, "/usr/share/fish/vendor_completions.d/a.fish"), "no such folder on the node")
-	for _, program := range []string{monitorPath, generatorPath} {
-		if err := os.Chmod(n.path(filepath.Join(payload, program)), 0o755); err != nil {
-			n.t.Fatal(err)
-		}
-	}
-	n.write(filepath.Join(store.Folder, store.Section), section)
-	files, err := n.h.Tree(payload)
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	return manifest.Order{
-		Wish: manifest.Wish{Roll: roll, Version: version, Section: store.Digest([]byte(section))},
-		Node: "node-1", Trial: trialTime, Payload: store.DigestOf(files),
+	if o := n.do(n.order(version, section)); o.Status != outcome.Done {
+		n.t.Fatalf("%s: %+v", version, o)
 	}
 }
 
-// do runs a stage.
-func (n *node) do(stage sandbox.Stage, o manifest.Order) outcome.Outcome {
-	n.t.Helper()
-	data, err := json.Marshal(o)
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	n.write(filepath.Join(store.Folder, store.Request(string(stage), o.Roll)), string(data))
-	n.doing = stage
-	return n.h.Do(n.t.Context(), stage, o.Roll)
+// takeOff removes all from the node.
+func (n *node) takeOff() outcome.Outcome { return n.do(record.Order{Action: record.Remove}) }
+
+// killedAt does what is ordered, and kills the installer before a step. It reports whether there
+// were as many.
+func (n *node) killedAt(step int, do func()) bool {
+	n.killAt = len(n.steps) + step
+	alive := survives(do)
+	n.killAt = 0
+	return !alive
 }
 
-// doFirst runs the first stages of a roll.
-func (n *node) doFirst(count int, o manifest.Order) {
-	n.t.Helper()
-	for _, stage := range stages[:count] {
-		n.do(stage, o)
-	}
-}
-
-var stages = []sandbox.Stage{sandbox.Preflight, sandbox.Install, sandbox.Apply, sandbox.Verify, sandbox.Keep}
-
-// roll runs all stages until one fails.
-func (n *node) roll(o manifest.Order) outcome.Outcome {
-	n.t.Helper()
-	var last outcome.Outcome
-	for _, stage := range stages {
-		if last = n.do(stage, o); last.Status != outcome.Done {
-			return last
-		}
-	}
-	return last
-}
-
-// mustRoll makes a node that has a version and a section.
-func (n *node) mustRoll(roll, version, section string) {
-	n.t.Helper()
-	if o := n.roll(n.order(roll, version, section)); o.Status != outcome.Done {
-		n.t.Fatalf("roll %s: %+v", roll, o)
-	}
-}
-
-func (n *node) state() manifest.State {
+func (n *node) state() record.State {
 	n.t.Helper()
 	state, err := n.h.State()
 	if err != nil {
@@ -341,7 +329,7 @@ func (n *node) reboot() {
 	n.generate()
 	n.startSlices()
 	n.startMonitor()
-	if n.read(filepath.Join(unitFolder, bootTarget+".wants", backService)) != "" {
+	if n.exists(bootLink.path) {
 		n.mustBack()
 	}
 }
@@ -391,7 +379,7 @@ func (n *node) startSlices() {
 
 // startMonitor starts the monitor, which empties a partition that is switched off, and ends.
 func (n *node) startMonitor() bool {
-	if n.read(servicePath) == "" || strings.Contains(n.read(settingsPath), "--bogus") {
+	if n.read(servicePath) == "" || strings.Contains(n.read(servicePath), "--bogus") {
 		return false
 	}
 	switch {
@@ -471,6 +459,8 @@ func (n *node) systemctl(ctx context.Context, line string, args []string) Ran {
 		default:
 			n.active[unit] = true
 		}
+	case "set-property":
+		n.startSlices()
 	case "stop":
 		n.active[unit] = false
 		if unit == filepath.Base(systemSlice) {
@@ -593,7 +583,6 @@ type podState = kubeapi.PodState
 
 // NotReady implements Cluster.
 func (n *node) NotReady(ctx context.Context, _ string) (string, error) {
-	n.mayAsk()
 	if n.answered && n.deaf {
 		<-ctx.Done()
 		return "", context.Cause(ctx)
@@ -604,18 +593,8 @@ func (n *node) NotReady(ctx context.Context, _ string) (string, error) {
 
 // PodsOn implements Cluster.
 func (n *node) PodsOn(context.Context, string) ([]kubeapi.PodState, error) {
-	n.mayAsk()
-	if n.hidden != nil && n.doing == sandbox.Install {
+	if n.hidden != nil && n.state().Roll == nil {
 		return nil, n.hidden
 	}
 	return n.pods, nil
-}
-
-// mayAsk: the sandbox of a stage lets it reach the API server, if it asks.
-func (n *node) mayAsk() {
-	n.t.Helper()
-	lines := strings.Join(sandbox.Lines(n.doing, sandbox.Places{}, "program"), "\n")
-	if !strings.Contains(lines, " AF_INET ") {
-		n.t.Errorf("%s asks the API server, which its sandbox does not let it reach", n.doing)
-	}
 }

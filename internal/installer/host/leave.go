@@ -144,7 +144,7 @@ func (h *Host) runs(ctx context.Context) bool {
 
 // moves reports whether the monitor has a pod to move.
 func (h *Host) moves(ctx context.Context) bool {
-	status, err := h.status(ctx, h.brought())
+	status, err := h.status(ctx, h.monitor(h.has()))
 	return err == nil && status.Moves()
 }
 
@@ -157,11 +157,16 @@ func (h *Host) clearUp(ctx context.Context, before []string) error {
 	if err := h.stopEmpty(ctx, before); err != nil {
 		return err
 	}
+	h.realize(ctx)
+	return h.emptyStateDir()
+}
+
+// realize has systemd write the limits of the slices. Version 257 writes none that a reload has
+// changed.
+func (h *Host) realize(ctx context.Context) {
 	for _, slice := range h.partitionSlices() {
-		// Version 257 writes no changed limit at a reload.
 		h.attempt(ctx, "set-property", "--runtime", slice, "Markers=")
 	}
-	return h.emptyStateDir()
 }
 
 // stopEmpty stops the slices that are empty and were not there before. The monitor does that if it

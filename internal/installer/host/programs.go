@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -39,9 +40,6 @@ func (Exec) Run(ctx context.Context, name string, args ...string) (Ran, error) {
 	}
 	return ran, err
 }
-
-// monitorPath is the path of partition-monitor in an installation.
-const monitorPath = "/usr/bin/partition-monitor"
 
 // run runs a program, and returns its output. Another exit status than 0 is an error with what the
 // program says.
@@ -77,17 +75,16 @@ func (h *Host) show(ctx context.Context, properties string, units ...string) ([]
 	return systemctl.Parse(text), nil
 }
 
-// installed returns partition-monitor of the installation.
-func (h *Host) installed() string { return h.onDisk(monitorPath) }
+// monitor returns the partition-monitor that is in force in a layout.
+func (h *Host) monitor(l layout) string { return h.onDisk(path.Join(l.current(), monitorFile)) }
 
-// brought returns partition-monitor of the payload, as long as that is there: the way back may have
-// removed the other one.
-func (h *Host) brought() string {
-	name := h.In(filepath.Join(store.Payload, monitorPath))
-	if was, err := h.Present(name); err == nil && was.Exists {
-		return h.onDisk(name)
+// has returns the layout in which something is in force.
+func (h *Host) has() layout {
+	usr, etc := layouts()
+	if h.Root.Exists(etc.current()) {
+		return etc
 	}
-	return h.installed()
+	return usr
 }
 
 // onDisk returns the path of a file of the host for a program.

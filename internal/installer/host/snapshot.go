@@ -5,7 +5,7 @@ import (
 	"path"
 	"strings"
 
-	"nodepartition/internal/installer/manifest"
+	"nodepartition/internal/installer/record"
 	"nodepartition/internal/kubeletconfig"
 	"nodepartition/internal/unitname"
 )
@@ -33,20 +33,14 @@ func (h *Host) partitionSlices() []string {
 // maxCgroups bounds the cgroups below one: a node has a few hundred pods.
 const maxCgroups = 100_000
 
-// pathsOf returns the paths that a roll may write.
-func pathsOf(r *manifest.Roll) []string {
-	names := make([]string, 0, 2+len(r.Changes))
-	names = append(names, kubeletconfig.OverridePath, kubeletconfig.TrialPath)
-	for _, c := range r.Changes {
-		names = append(names, c.Path)
+// snapshot returns the node as far as a change of a layout may change it.
+func (h *Host) snapshot(ctx context.Context, l layout) (record.Snapshot, error) {
+	s := record.Snapshot{
+		Files: map[string]record.Present{}, Units: map[string]string{}, Cgroups: map[string]string{},
 	}
-	return names
-}
-
-// snapshot returns the node as far as a roll that writes some paths may change it.
-func (h *Host) snapshot(ctx context.Context, names []string) (manifest.Snapshot, error) {
-	s := manifest.Snapshot{
-		Files: map[string]manifest.Present{}, Units: map[string]string{}, Cgroups: map[string]string{},
+	names := []string{kubeletconfig.OverridePath, kubeletconfig.TrialPath, l.current()}
+	for _, k := range l.links {
+		names = append(names, k.path)
 	}
 	for _, name := range names {
 		is, err := h.Present(name)

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"nodepartition/internal/installer/manifest"
+	"nodepartition/internal/installer/record"
 	"nodepartition/internal/installer/sandbox"
 	"nodepartition/internal/installer/store"
 )
@@ -22,13 +22,13 @@ const (
 	bootTarget = "multi-user.target"
 )
 
-// link is a symbolic link that enables a unit.
-type link struct{ target, path string }
+// wanted is a symbolic link that enables a unit.
+type wanted struct{ target, path string }
 
 // bootLink starts the service at a boot, and timerLink the timer.
 var (
-	bootLink  = link{"../" + backService, path.Join(unitFolder, bootTarget+".wants", backService)}
-	timerLink = link{"../" + backTimer, path.Join(unitFolder, "timers.target.wants", backTimer)}
+	bootLink  = wanted{"../" + backService, path.Join(unitFolder, bootTarget+".wants", backService)}
+	timerLink = wanted{"../" + backTimer, path.Join(unitFolder, "timers.target.wants", backTimer)}
 )
 
 // backPaths lists the files of the way back in the order in which they are removed. The service is
@@ -45,20 +45,19 @@ const kubelets = "kubelet.service k3s.service k3s-agent.service rke2-server.serv
 
 // serviceText returns the unit file of the service of the way back. It is all that is needed to go
 // back, beside the installer's folder.
-func serviceText(folder string, files []string) string {
-	places := sandbox.Places{Folder: folder, Files: files}
+func serviceText() string {
 	return strings.Join(append([]string{
-		"# Written by partition-installer for the time of a roll.",
+		"# Written by partition-installer for the time of a change.",
 		"[Unit]",
 		"Description=Way Back of an Installation of the System Partition",
-		"RequiresMountsFor=" + folder,
+		"RequiresMountsFor=" + sandbox.Folder,
 		//guard: a kubelet does not wait for the way back at a boot
 		"Before=" + kubelets,
 		//guard: systemd stops trying the way back after some failures
 		"StartLimitIntervalSec=0",
 		"",
 		"[Service]",
-	}, append(sandbox.Lines(sandbox.Back, places, path.Join(folder, store.Program), "back"),
+	}, append(sandbox.Lines(false, path.Join(sandbox.Folder, store.Program), "back"),
 		// A reload that fails on a busy node is tried again.
 		//guard: a way back that fails is not tried again
 		"Restart=on-failure",
@@ -70,7 +69,7 @@ func serviceText(folder string, files []string) string {
 // timerText returns the unit file of the timer. systemd counts OnStartupSec= from the start of the
 // service manager, which differs from the boot in a container, and after a soft-reboot.
 func timerText(sinceBoot, fromNow time.Duration) string {
-	return fmt.Sprintf(`# Written by partition-installer for the time of a roll.
+	return fmt.Sprintf(`# Written by partition-installer for the time of a change.
 [Unit]
 Description=Deadline of an Installation of the System Partition
 # No target that is isolated stops it.
@@ -88,34 +87,27 @@ Unit=%[3]s
 }
 
 // prepareWayBack writes the units of the way back, and starts its timer.
-func (h *Host) prepareWayBack(ctx context.Context, r *manifest.Roll) error {
+func (h *Host) prepareWayBack(ctx context.Context, r *record.Roll) error {
 	now, err := h.Now()
 	if err != nil {
 		return err
 	}
-	files := make([]manifest.File, 0, len(r.Changes))
-	for _, c := range r.Changes {
-		files = append(files, c.File)
-	}
 	write := func(name, text string) error {
 		return h.WriteBytes(path.Join(unitFolder, name), []byte(text), 0o644)
 	}
-	if err := write(backService, serviceText(h.Folder, manifest.Folders(files))); err != nil {
+	if err := write(backService, serviceText()); err != nil {
 		return err
 	}
 	if err := write(backTimer, timerText(r.Deadline.Since, max(0, r.Deadline.Since-now.Since))); err != nil {
 		return err
 	}
-	for _, l := range []link{timerLink, bootLink} {
+	for _, l := range []wanted{timerLink, bootLink} {
 		if err := h.Mkdir(path.Dir(l.path), 0o755); err != nil {
 			return err
 		}
 		if err := h.Link(l.target, l.path); err != nil {
 			return err
 		}
-	}
-	if err := h.relabel(ctx, []string{path.Join(unitFolder, backService), path.Join(unitFolder, backTimer)}); err != nil {
-		return err
 	}
 	if _, err := h.systemctl(ctx, "daemon-reload"); err != nil {
 		return err

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"nodepartition/internal/installer/sandbox"
-	"nodepartition/internal/installer/store"
 )
 
 // TestWayBackUnits: the text of the units, whose every line is a promise: the way back is tried
@@ -14,9 +13,8 @@ import (
 // mounted. No target that is isolated stops its timer.
 func TestWayBackUnits(t *testing.T) {
 	t.Parallel()
-	files := []string{"/usr/bin", "/usr/share/doc"}
-	stage := sandbox.Lines(sandbox.Back, sandbox.Places{Folder: store.Folder, Files: files}, store.Folder+"/partition-installer", "back")
-	service := `# Written by partition-installer for the time of a roll.
+	lines := sandbox.Lines(false, folder+"/partition-installer", "back")
+	service := `# Written by partition-installer for the time of a change.
 [Unit]
 Description=Way Back of an Installation of the System Partition
 RequiresMountsFor=/var/lib/node-partition/installer
@@ -24,14 +22,14 @@ Before=kubelet.service k3s.service k3s-agent.service rke2-server.service rke2-ag
 StartLimitIntervalSec=0
 
 [Service]
-` + strings.Join(stage, "\n") + `
+` + strings.Join(lines, "\n") + `
 Restart=on-failure
 RestartSec=30s
 `
-	if got := serviceText(store.Folder, files); got != service {
+	if got := serviceText(); got != service {
 		t.Errorf("%s\nwant\n%s", got, service)
 	}
-	const timer = `# Written by partition-installer for the time of a roll.
+	const timer = `# Written by partition-installer for the time of a change.
 [Unit]
 Description=Deadline of an Installation of the System Partition
 # No target that is isolated stops it.

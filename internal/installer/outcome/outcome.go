@@ -1,12 +1,12 @@
-// Package outcome holds the result of a stage of the fleet installer: an exit status, a reason of
-// one word, and sentences for people. It is plain data.
+// Package outcome holds the result of a call of the installer: an exit status, a reason of one
+// word, and sentences for people. It is plain data.
 package outcome
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
-	"unicode/utf8"
 
 	"nodepartition/internal/oneline"
 )
@@ -14,8 +14,10 @@ import (
 // Reason is a word for a label of the Node. The words never change.
 type Reason string
 
-// The reasons of a stage that has not ended well.
+// The reasons. All but the first are those of a call that has not ended well.
 const (
+	// Unchanged is a node on which there was nothing to do.
+	Unchanged Reason = "unchanged"
 	// CgroupV1 is a node without the unified hierarchy of cgroups.
 	CgroupV1 Reason = "cgroup-v1"
 	// Cgroupfs is a kubelet or a runtime with another cgroup driver than systemd.
@@ -36,50 +38,43 @@ const (
 	Section Reason = "section"
 	// Verify is a node that is not well with the section in force.
 	Verify Reason = "verify"
-	// Timeout is a stage whose time was over.
+	// Timeout is a change whose time was over, or whose caller was gone.
 	Timeout Reason = "timeout"
 	// Failed is everything else.
 	Failed Reason = "error"
 )
 
-// Status is the exit status of a stage.
+// Status is the exit status of a call.
 type Status int
 
 // The exit statuses.
 const (
-	// Done means that the stage has done its work, or had none.
+	// Done means that the call has done its work, or had none.
 	Done Status = iota
-	// WentBack means that the stage has failed, and the node is as before the roll.
+	// WentBack means that the change has failed, and the node is as before.
 	WentBack
 	// Usage is a wrong command line.
 	Usage
-	// Refused means that the stage was refused before anything was written.
+	// Refused means that the change was refused before anything was written.
 	Refused
-	// Remains means that the stage has failed, and the node is not as before.
+	// Remains means that the change has failed, and the node is not as before.
 	Remains
 )
 
-// Outcome is the result of a stage. Its JSON goes from the host to the pod.
+// Outcome is the result of a call. Its JSON goes from the host to the caller.
 type Outcome struct {
 	Status Status `json:"status"`
-	// Reason is empty if Status is Done.
+	// Reason is Unchanged or empty if Status is Done.
 	Reason Reason `json:"reason,omitempty"`
 	// Sentences begins with the most important one.
 	Sentences []string `json:"sentences,omitempty"`
 }
 
-// done is the first word of a message about a stage that has ended well.
-const done = "done"
-
-// maxTermination is the size of the file of a termination message (terminationMessagePath,
-// MaxContainerTerminationMessageLength of pkg/kubelet/container, v1.37.0).
-const maxTermination = 4096
-
 // Text returns the sentences, one a line. The first line begins with the reason.
 func (o Outcome) Text() string {
 	word := string(o.Reason)
-	if o.Status == Done {
-		word = done
+	if word == "" {
+		word = "done"
 	}
 	lines := make([]string, 0, len(o.Sentences))
 	for _, s := range o.Sentences {
@@ -88,19 +83,27 @@ func (o Outcome) Text() string {
 	return word + ": " + strings.Join(lines, "\n")
 }
 
-// Termination returns Text for /dev/termination-log: of too many sentences the last ones are left
-// out, and the text says so.
-func (o Outcome) Termination() string {
-	text := o.Text()
-	if len(text) <= maxTermination {
-		return text
+// maxMessage bounds the message of a termination, in bytes: with six for each, which JSON may need,
+// it fits 4,096 (MaxContainerTerminationMessageLength of pkg/kubelet/container, v1.37.0).
+const maxMessage = 600
+
+// Termination returns the JSON for /dev/termination-log (rollout/README.md). ended is the state of
+// a node on which all went well.
+func (o Outcome) Termination(ended string) string {
+	switch o.Status {
+	case Done:
+	case Refused:
+		ended = "refused"
+	case WentBack, Usage, Remains:
+		ended = "failed"
 	}
-	const rest = "\n... (the rest is in the log of the container)"
-	text = text[:maxTermination-len(rest)]
-	for !utf8.ValidString(text) {
-		text = text[:len(text)-1]
+	data, err := json.Marshal(map[string]string{
+		"state": ended, "reason": string(o.Reason), "message": oneline.Record(oneline.Terminal(strings.Join(o.Sentences, "\n")), maxMessage),
+	})
+	if err != nil {
+		return err.Error()
 	}
-	return text + rest
+	return string(data)
 }
 
 // because is an error with the reason for a label.

@@ -1,30 +1,52 @@
 package outcome
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
-	"unicode/utf8"
 )
 
-// TestTermination: the first line has the reason, and the message fits the kubelet's limit.
+// TestTermination: the message is JSON that the roll-out reads, with one line for people, and fits
+// the kubelet's limit.
 func TestTermination(t *testing.T) {
 	t.Parallel()
 	err := fmt.Errorf("node one: %w", Because(Cgroupfs, "the driver is %s", "cgroupfs"))
-	o := Of(Refused, err, "second\nline")
-	if got, want := o.Termination(), "cgroupfs: node one: the driver is cgroupfs\nsecond; line"; got != want {
-		t.Errorf("%q; want %q", got, want)
+	for _, test := range []struct {
+		outcome Outcome
+		ended   string
+		want    string
+	}{
+		{Of(Refused, err, "second\nline"), "kept", `{"message":"node one: the driver is cgroupfs; second; line","reason":"cgroupfs","state":"refused"}`},
+		{Of(WentBack, err), "kept", `{"message":"node one: the driver is cgroupfs","reason":"cgroupfs","state":"failed"}`},
+		{Of(Remains, errors.New("x")), "removed", `{"message":"x","reason":"error","state":"failed"}`},
+		{Of(Usage, errors.New("x")), "removed", `{"message":"x","reason":"error","state":"failed"}`},
+		{Outcome{Sentences: []string{"a", "b"}}, "removed", `{"message":"a; b","reason":"","state":"removed"}`},
+		{Outcome{Reason: Unchanged, Sentences: []string{"a"}}, "surveyed", `{"message":"a","reason":"unchanged","state":"surveyed"}`},
+	} {
+		if got := test.outcome.Termination(test.ended); got != test.want {
+			t.Errorf("%s; want %s", got, test.want)
+		}
 	}
+	for _, text := range []string{"ä", "<", "\x01"} {
+		got := Outcome{Status: Remains, Reason: Verify, Sentences: []string{strings.Repeat(text, 3000)}}.Termination("kept")
+		if len(got) > 4096 || !json.Valid([]byte(got)) {
+			t.Errorf("%q: %d bytes", text, len(got))
+		}
+	}
+}
+
+// TestText: the first line has the reason, and an error without one has a word, too.
+func TestText(t *testing.T) {
+	t.Parallel()
 	if got := Of(WentBack, errors.New("x")).Reason; got != Failed {
 		t.Errorf("an error without a reason: %q", got)
 	}
 	if got := (Outcome{Sentences: []string{"kept"}}).Text(); got != "done: kept" {
 		t.Errorf("%q", got)
 	}
-	long := Outcome{Status: Remains, Reason: Verify, Sentences: []string{strings.Repeat("ä", 3000)}}
-	got := long.Termination()
-	if len(got) > maxTermination || !utf8.ValidString(got) || !strings.HasSuffix(got, "log of the container)") {
-		t.Errorf("%d bytes, %q", len(got), got[len(got)-60:])
+	if got := Of(Refused, Because(Check, "no"), "more").Text(); got != "check: no\nmore" {
+		t.Errorf("%q", got)
 	}
 }

@@ -5,19 +5,16 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 
 	"nodepartition/internal/hostfs"
-	"nodepartition/internal/installer/manifest"
+	"nodepartition/internal/installer/record"
 )
 
 // Disk changes files below a root, each by one step that is complete or has not happened. A process
@@ -93,21 +90,8 @@ func (d Disk) WriteBytes(name string, data []byte, mode fs.FileMode) error {
 	return d.Write(name, bytes.NewReader(data), mode)
 }
 
-// Copy writes the file to as from is, with the mode.
-func (d Disk) Copy(from, to string, mode fs.FileMode) error {
-	path, err := d.Root.Path(from)
-	if err != nil {
-		return err
-	}
-	file, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	return d.Write(to, file, mode)
-}
-
-// Link makes a symbolic link. It does nothing if the link is there.
+// Link makes a symbolic link, or replaces the one that is there by a rename. It does nothing if the
+// link is there.
 func (d Disk) Link(target, name string) error {
 	path, err := d.path(name)
 	if err != nil {
@@ -116,11 +100,31 @@ func (d Disk) Link(target, name string) error {
 	if has, err := os.Readlink(path); err == nil && has == target {
 		return nil
 	}
-	d.step("link", name)
-	if err := os.Symlink(target, path); err != nil {
+	if err := d.Tidy(name); err != nil {
+		return err
+	}
+	d.step("link", temporary(name))
+	if err := os.Symlink(target, temporary(path)); err != nil {
+		return err
+	}
+	d.step("rename to", name)
+	if err := os.Rename(temporary(path), path); err != nil {
 		return err
 	}
 	return d.syncFolder(filepath.Dir(path))
+}
+
+// RemoveEmpty removes a folder if nothing is in it.
+func (d Disk) RemoveEmpty(name string) error {
+	path, err := d.path(name)
+	if err != nil {
+		return err
+	}
+	if entries, err := os.ReadDir(path); err != nil || len(entries) > 0 {
+		return nil //nolint:nilerr // there is none, or it is used
+	}
+	d.step("remove", name)
+	return os.Remove(path)
 }
 
 // Remove removes a file, and one that was not complete. It does nothing without one.
@@ -171,35 +175,6 @@ func (d Disk) RemoveTree(name string) error {
 	return os.RemoveAll(path)
 }
 
-// RemoveEmpty removes a folder and the folders below it that have no file. It does nothing if
-// something else is there.
-func (d Disk) RemoveEmpty(name string) error {
-	path, err := d.path(name)
-	if err != nil {
-		return err
-	}
-	entries, err := os.ReadDir(path)
-	//guard: a file at the folder of the documentation stops the way back
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		if e.IsDir() {
-			if err := d.RemoveEmpty(filepath.Join(name, e.Name())); err != nil {
-				return err
-			}
-		}
-	}
-	if entries, err = os.ReadDir(path); err != nil || len(entries) > 0 {
-		return err
-	}
-	d.step("remove", name)
-	return os.Remove(path)
-}
-
 // Mkdir makes a folder and those above it, each with the mode: the umask of a service may be
 // narrower.
 func (d Disk) Mkdir(name string, mode fs.FileMode) error {
@@ -221,30 +196,31 @@ func (d Disk) Mkdir(name string, mode fs.FileMode) error {
 }
 
 // Present returns what is at a path. It does not follow a link at its end.
-func (d Disk) Present(name string) (manifest.Present, error) {
+func (d Disk) Present(name string) (record.Present, error) {
 	path, err := d.path(name)
 	if err != nil {
-		return manifest.Present{}, err
+		return record.Present{}, err
 	}
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
-		return manifest.Present{}, nil
+		return record.Present{}, nil
 	}
 	if err != nil {
-		return manifest.Present{}, err
+		return record.Present{}, err
 	}
 	if !info.Mode().IsRegular() {
-		return manifest.Present{Exists: true, Kind: kind(path, info)}, nil
+		is := record.Present{Exists: true, Kind: kind(info)}
+		is.Link, _ = os.Readlink(path) // where it is one
+		return is, nil
 	}
 	sum, err := digestFile(path)
-	return manifest.Present{Exists: true, Mode: info.Mode().Perm(), SHA256: sum}, err
+	return record.Present{Exists: true, Mode: info.Mode().Perm(), SHA256: sum}, err
 }
 
-func kind(path string, info fs.FileInfo) string {
+func kind(info fs.FileInfo) string {
 	switch mode := info.Mode(); {
 	case mode&fs.ModeSymlink != 0:
-		target, _ := os.Readlink(path)
-		return "a link to " + target
+		return "a link"
 	case mode.IsDir():
 		return "a folder"
 	}
@@ -280,57 +256,34 @@ func digestFile(path string) (string, error) {
 		return "", err
 	}
 	defer file.Close()
+	return digestOf(file)
+}
+
+// digestOf returns the SHA-256 of a file, from its beginning.
+func digestOf(file *os.File) (string, error) {
 	sum := sha256.New()
 	if _, err := io.Copy(sum, file); err != nil {
-		return "", fmt.Errorf("%s: %w", path, err)
+		return "", err
 	}
-	return hex.EncodeToString(sum.Sum(nil)), nil
+	_, err := file.Seek(0, io.SeekStart)
+	return hex.EncodeToString(sum.Sum(nil)), err
+}
+
+// Same reports whether a program on the node has the content of a file, which is read from its
+// beginning afterwards.
+func (d Disk) Same(name string, file *os.File) (bool, error) {
+	sum, err := digestOf(file)
+	if err != nil {
+		return false, err
+	}
+	is, err := d.Present(name)
+	return is == record.Present{Exists: true, Mode: 0o755, SHA256: sum}, err
 }
 
 // Digest returns the SHA-256 of data in hexadecimal.
 func Digest(data []byte) string {
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:])
-}
-
-// DigestOf returns a digest of files with their paths and modes.
-func DigestOf(files []manifest.File) string {
-	var text strings.Builder
-	for _, f := range files {
-		fmt.Fprintf(&text, "%s %o %s\n", f.Path, f.Mode.Perm(), f.SHA256)
-	}
-	return Digest([]byte(text.String()))
-}
-
-// Tree returns the files below a folder, with the paths that they are to have on a node. It refuses
-// a tree with anything that is neither a folder nor a regular file.
-func (d Disk) Tree(folder string) ([]manifest.File, error) {
-	top, err := d.Root.Path(folder)
-	if err != nil {
-		return nil, err
-	}
-	var files []manifest.File
-	err = filepath.WalkDir(top, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		info, err := entry.Info()
-		if err != nil {
-			return err
-		}
-		if !info.Mode().IsRegular() {
-			return fmt.Errorf("%s: want a regular file; the image is not as make builds it", path)
-		}
-		sum, err := digestFile(path)
-		if err != nil {
-			return err
-		}
-		below, err := filepath.Rel(top, path)
-		files = append(files, manifest.File{Path: filepath.Join("/", below), Mode: info.Mode().Perm(), SHA256: sum})
-		return err
-	})
-	slices.SortFunc(files, func(a, b manifest.File) int { return strings.Compare(a.Path, b.Path) })
-	return files, err
 }
 
 // syncFolder writes the names in a folder to disk.

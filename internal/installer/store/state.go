@@ -12,11 +12,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"nodepartition/internal/installer/manifest"
+	"nodepartition/internal/installer/record"
 	"nodepartition/internal/statefile"
 )
 
-// maxState bounds the state file: a few hundred files with their paths.
+// maxState bounds the state file and a message, which has a section.
 const maxState = 4 << 20
 
 // maxEntries bounds the names in the folder.
@@ -33,57 +33,41 @@ type Store struct {
 func (s Store) In(name string) string { return filepath.Join(s.Folder, name) }
 
 // State reads the state. It returns an empty one if there is none.
-func (s Store) State() (manifest.State, error) {
-	var state manifest.State
-	data, err := s.Root.ReadFile(s.In(State), maxState)
+func (s Store) State() (record.State, error) {
+	var known record.State
+	data, err := s.Root.ReadFile(s.In(state), maxState)
 	if errors.Is(err, fs.ErrNotExist) {
-		return manifest.State{Format: manifest.Format}, nil
+		return record.State{Format: record.Format}, nil
 	}
 	if err == nil {
-		err = statefile.Decode(data, manifest.Format, &state)
+		err = statefile.Decode(data, record.Format, &known)
 	}
 	if err != nil {
-		return state, fmt.Errorf("%s: %w; what this installer has done on the node is not known: see docs/fleet-installer.md", s.In(State), err)
+		return known, fmt.Errorf("%s: %w; what this installer has done on the node is not known: see docs/fleet-installer.md", s.In(state), err)
 	}
-	return state, nil
+	return known, nil
 }
 
 // SetState replaces the state.
-func (s Store) SetState(state manifest.State) error {
-	state.Format = manifest.Format
-	return s.WriteJSON(State, state)
-}
-
-// WriteJSON replaces a file of the folder by v as JSON.
-func (s Store) WriteJSON(name string, v any) error {
-	data, err := json.Marshal(v)
+func (s Store) SetState(known record.State) error {
+	known.Format = record.Format
+	data, err := json.Marshal(known)
 	if err != nil {
 		return err
 	}
-	return s.WriteBytes(s.In(name), append(data, '\n'), 0o600)
-}
-
-// ReadJSON reads a file of the folder.
-func (s Store) ReadJSON(name string, v any) error {
-	data, err := s.Root.ReadFile(s.In(name), maxState)
-	if err == nil {
-		err = json.Unmarshal(data, v)
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", s.In(name), err)
-	}
-	return nil
+	return s.WriteBytes(s.In(state), append(data, '\n'), 0o600)
 }
 
 // errLocked means that another process works on the node for the installer.
-var errLocked = errors.New("another stage of the installer runs on this node: wait until it ends")
+var errLocked = errors.New("another call of the installer works on this node: wait until it ends")
 
-// Lock takes the lock of the node, and returns what gives it back, once or more often. With wait it
-// tries again each second while another process has the lock, until the context ends.
-func (s Store) Lock(ctx context.Context, wait bool) (unlock func(), err error) {
+// Lock takes the lock of the node, and returns what gives it back. It tries again each second while
+// another process has the lock, until the context ends.
+func (s Store) Lock(ctx context.Context) (unlock func(), err error) {
 	for {
+		//guard: one installer works on a node at a time
 		unlock, err = s.tryLock()
-		if !wait || !errors.Is(err, errLocked) {
+		if !errors.Is(err, errLocked) {
 			return unlock, err
 		}
 		timer := time.NewTimer(time.Second)
@@ -96,7 +80,7 @@ func (s Store) Lock(ctx context.Context, wait bool) (unlock func(), err error) {
 	}
 }
 
-// tryLock takes the lock, or returns errLocked. It opens the file each time: Empty removes it.
+// tryLock takes the lock, or returns errLocked. It opens the file each time: Clean removes it.
 func (s Store) tryLock() (unlock func(), err error) {
 	path, err := s.Root.Path(s.In(lock))
 	if err != nil {
@@ -131,7 +115,7 @@ func hold(file *os.File, path string) error {
 	if err != nil {
 		return err
 	}
-	// Empty may have removed the file since it was opened, and others lock the next one.
+	// Clean may have removed the file since it was opened, and others lock the next one.
 	//guard: the lock of a file that is gone keeps nobody away
 	if is, err := os.Lstat(path); err != nil || !os.SameFile(has, is) {
 		return errLocked
@@ -139,36 +123,23 @@ func hold(file *os.File, path string) error {
 	return nil
 }
 
-// Empty removes all that is in the folder, and the lock last: the caller holds it.
-func (s Store) Empty() error {
-	entries, err := s.Root.ReadDir(s.Folder, maxEntries)
-	if err != nil {
+// Clean removes what a change has brought to the folder. Without a state it removes all but the
+// messages of calls that wait, and the lock last: the caller holds it.
+func (s Store) Clean(known record.State) error {
+	if err := s.forgetDead(); err != nil {
 		return err
 	}
-	for _, e := range entries {
-		if e.Name() == lock {
-			continue
+	names := []string{Monitor, Section}
+	if known.Kept == nil && known.Roll == nil {
+		names = append(names, Program)
+		if len(known.Remains) == 0 {
+			names = append(names, state, lock)
 		}
-		if err := s.RemoveTree(s.In(e.Name())); err != nil {
+	}
+	for _, name := range names {
+		if err := s.Remove(s.In(name)); err != nil {
 			return err
 		}
 	}
-	return s.Remove(s.In(lock))
-}
-
-// RemoveMessages removes the requests and results of all rolls.
-func (s Store) RemoveMessages() error {
-	folder, err := s.Root.Path(s.Folder)
-	if err != nil {
-		return err
-	}
-	var errs []error
-	for _, pattern := range messages {
-		paths, err := filepath.Glob(filepath.Join(folder, pattern))
-		errs = append(errs, err)
-		for _, p := range paths {
-			errs = append(errs, s.Remove(s.In(filepath.Base(p))))
-		}
-	}
-	return errors.Join(errs...)
+	return nil
 }

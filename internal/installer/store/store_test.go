@@ -10,7 +10,8 @@ import (
 	"testing"
 
 	"nodepartition/internal/hostfs"
-	"nodepartition/internal/installer/manifest"
+	"nodepartition/internal/installer/outcome"
+	"nodepartition/internal/installer/record"
 	"nodepartition/internal/statefile"
 )
 
@@ -90,7 +91,7 @@ func TestSynced(t *testing.T) {
 	}
 	err := errors.Join(d.WriteBytes("/file", []byte("new"), 0o755), d.Link("file", "/link"), d.Remove("/file"))
 	want := []string{
-		"write " + temporary("/file"), `sync "new" -rwxr-xr-x`, "rename to /file", "sync /", "link /link", "sync /", "remove /file", "sync /",
+		"write " + temporary("/file"), `sync "new" -rwxr-xr-x`, "rename to /file", "sync /", "link " + temporary("/link"), "rename to /link", "sync /", "remove /file", "sync /",
 	}
 	if err != nil || !slices.Equal(happened, want) {
 		t.Errorf("%v, %q; want %q", err, happened, want)
@@ -130,9 +131,9 @@ func TestPresent(t *testing.T) {
 	if err := errors.Join(d.WriteBytes("/file", []byte("x"), 0o640), d.Mkdir("/a/b", 0o755), d.Link("file", "/link"), d.Link("file", "/link")); err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]manifest.Present{
+	for name, want := range map[string]record.Present{
 		"/file": {Exists: true, Mode: 0o640, SHA256: Digest([]byte("x"))}, "/a": {Exists: true, Kind: "a folder"},
-		"/link": {Exists: true, Kind: "a link to file"}, "/none": {}, "/file/below": {},
+		"/link": {Exists: true, Kind: "a link", Link: "file"}, "/none": {}, "/file/below": {},
 	} {
 		if got, err := d.Present(name); err != nil || got != want {
 			t.Errorf("%s: %+v, %v; want %+v", name, got, err, want)
@@ -141,7 +142,7 @@ func TestPresent(t *testing.T) {
 	if info, err := os.Stat(filepath.Join(root, "a/b")); err != nil || info.Mode().Perm() != 0o755 {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
-	if err := d.RemoveEmpty("/a"); err != nil || d.IsFolder("/a") {
+	if err := errors.Join(d.RemoveEmpty("/a"), d.RemoveEmpty("/a/b"), d.RemoveEmpty("/a")); err != nil || d.IsFolder("/a") {
 		t.Errorf("an empty folder is left: %v", err)
 	}
 	for _, name := range []string{"/none", "/file", "/file/below"} {
@@ -149,31 +150,14 @@ func TestPresent(t *testing.T) {
 			t.Errorf("RemoveEmpty of %s, a file: %v", name, err)
 		}
 	}
+	if err := d.Link("other", "/link"); err != nil {
+		t.Error(err)
+	}
+	if is, err := d.Present("/link"); err != nil || is.Link != "other" {
+		t.Errorf("a link that leads elsewhere now: %+v, %v", is, err)
+	}
 	if is, err := d.Present("/file"); err != nil || !is.Exists {
 		t.Errorf("the file is gone: %v", err)
-	}
-}
-
-// TestTree: the files of an image, and nothing but files.
-func TestTree(t *testing.T) {
-	t.Parallel()
-	d := Disk{Root: hostfs.FS(t.TempDir())}
-	if err := errors.Join(d.Mkdir("/payload/usr/bin", 0o755), d.WriteBytes("/payload/usr/bin/m", []byte("m"), 0o755)); err != nil {
-		t.Fatal(err)
-	}
-	files, err := d.Tree("/payload")
-	want := []manifest.File{{Path: "/usr/bin/m", Mode: 0o755, SHA256: Digest([]byte("m"))}}
-	if err != nil || !slices.Equal(files, want) {
-		t.Errorf("%+v, %v", files, err)
-	}
-	if DigestOf(files) == DigestOf([]manifest.File{{Path: "/usr/bin/m", Mode: 0o644, SHA256: files[0].SHA256}}) {
-		t.Error("the mode does not count")
-	}
-	if err := d.Link("m", "/payload/usr/bin/n"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := d.Tree("/payload"); err == nil || !strings.Contains(err.Error(), "want a regular file") {
-		t.Errorf("a link: %v", err)
 	}
 }
 
@@ -181,17 +165,17 @@ func TestTree(t *testing.T) {
 func TestState(t *testing.T) {
 	t.Parallel()
 	s := Store{Disk: Disk{Root: hostfs.FS(t.TempDir())}, Folder: "/"}
-	state, err := s.State()
-	if err != nil || state.Kept != nil || state.Roll != nil {
-		t.Errorf("%+v, %v", state, err)
+	known, err := s.State()
+	if err != nil || known.Kept != nil || known.Roll != nil {
+		t.Errorf("%+v, %v", known, err)
 	}
-	if err := s.SetState(manifest.State{Kept: &manifest.Kept{Wish: manifest.Wish{Roll: "r"}}}); err != nil {
+	if err := s.SetState(record.State{Kept: &record.Kept{By: "r"}}); err != nil {
 		t.Fatal(err)
 	}
-	if state, err = s.State(); err != nil || state.Kept.Roll != "r" || state.Format != manifest.Format {
-		t.Errorf("%+v, %v", state, err)
+	if known, err = s.State(); err != nil || known.Kept.By != "r" || known.Format != record.Format {
+		t.Errorf("%+v, %v", known, err)
 	}
-	if err := s.WriteBytes(s.In(State), []byte(`{"version":99}`), 0o600); err != nil {
+	if err := s.WriteBytes(s.In(state), []byte(`{"version":99}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.State(); !errors.Is(err, statefile.ErrVersion) {
@@ -203,16 +187,16 @@ func TestState(t *testing.T) {
 func TestLock(t *testing.T) {
 	t.Parallel()
 	s := Store{Disk: Disk{Root: hostfs.FS(t.TempDir())}, Folder: "/"}
-	unlock, err := s.Lock(t.Context(), false)
+	unlock, err := s.tryLock()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Lock(t.Context(), false); !errors.Is(err, errLocked) {
+	if _, err := s.tryLock(); !errors.Is(err, errLocked) {
 		t.Errorf("%v", err)
 	}
 	unlock()
 	unlock()
-	again, err := s.Lock(t.Context(), true)
+	again, err := s.Lock(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -224,7 +208,7 @@ func TestLock(t *testing.T) {
 func TestLockRemoved(t *testing.T) {
 	t.Parallel()
 	s := Store{Disk: Disk{Root: hostfs.FS(t.TempDir())}, Folder: "/"}
-	unlock, err := s.Lock(t.Context(), false)
+	unlock, err := s.tryLock()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -237,14 +221,14 @@ func TestLockRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	if err := s.Empty(); err != nil {
+	if err := s.Clean(record.State{}); err != nil {
 		t.Fatal(err)
 	}
 	unlock()
 	if err := hold(file, path); !errors.Is(err, errLocked) {
 		t.Errorf("the folder was emptied: %v", err)
 	}
-	again, err := s.Lock(t.Context(), false)
+	again, err := s.tryLock()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -254,18 +238,79 @@ func TestLockRemoved(t *testing.T) {
 	}
 }
 
-// TestRemoveMessages: what dead pods have left.
-func TestRemoveMessages(t *testing.T) {
+// TestClean: what is left of a change goes, and with nothing to remember all goes, but for messages
+// of calls that wait for an answer.
+func TestClean(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	s := Store{Disk: Disk{Root: hostfs.FS(root)}, Folder: "/"}
-	if err := errors.Join(s.WriteJSON(Request("apply", "r"), 1), s.WriteJSON(Result("apply", "r"), 1), s.WriteJSON(State, 1)); err != nil {
+	files := func() []string {
+		names, err := s.Root.Names("/", maxEntries)
+		if err != nil {
+			t.Fatal(err)
+		}
+		slices.Sort(names)
+		return names
+	}
+	for _, name := range []string{Program, Monitor, Section, state, lock} {
+		if err := s.WriteBytes(s.In(name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	waits, err := s.Ask("waits", record.Order{})
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.RemoveMessages(); err != nil {
-		t.Error(err)
+	defer waits.Close()
+	dead, err := s.Ask("dead", record.Order{})
+	if err != nil || dead.Close() != nil {
+		t.Fatal(err)
 	}
-	if entries, _ := os.ReadDir(root); len(entries) != 1 {
-		t.Errorf("%v", entries)
+	for _, test := range []struct {
+		known record.State
+		want  []string
+	}{
+		{record.State{Kept: &record.Kept{}}, []string{lock, message("waits"), Program, state}},
+		{record.State{Remains: []string{"x"}}, []string{lock, message("waits"), state}},
+		{record.State{}, []string{message("waits")}},
+	} {
+		if err := s.Clean(test.known); err != nil || !slices.Equal(files(), test.want) {
+			t.Errorf("%+v: %v, %q; want %q", test.known, err, files(), test.want)
+		}
+	}
+}
+
+// TestMessage: an order and its answer go through one file, which has no name while it is obeyed.
+func TestMessage(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	s := Store{Disk: Disk{Root: hostfs.FS(root)}, Folder: "/"}
+	order := record.Order{Action: record.Apply, Section: strings.Repeat("x", 1000)}
+	asked, err := s.Ask("a", order)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer asked.Close()
+	if asked.Answer() != nil {
+		t.Error("an answer before it was given")
+	}
+	if _, err := s.Ask("a", order); err == nil {
+		t.Error("two calls with one ID")
+	}
+	taken, got, err := s.Take("a")
+	if err != nil || got != order {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	if names, err := s.Root.Names("/", maxEntries); err != nil || len(names) > 0 {
+		t.Errorf("%q, %v", names, err)
+	}
+	if err := errors.Join(taken.Reply(outcome.Outcome{Status: outcome.Refused, Reason: outcome.Check}), taken.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if answer := asked.Answer(); answer == nil || answer.Status != outcome.Refused || answer.Reason != outcome.Check {
+		t.Errorf("%+v", answer)
+	}
+	if _, _, err := s.Take("a"); err == nil {
+		t.Error("taken twice")
 	}
 }

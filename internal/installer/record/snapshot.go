@@ -1,4 +1,4 @@
-package manifest
+package record
 
 import (
 	"fmt"
@@ -82,7 +82,7 @@ func changed(was, is Present) string {
 		return "is there, and was not"
 	case !is.Exists:
 		return "is not there any more"
-	case was.SHA256 == is.SHA256 && was.Kind == is.Kind:
+	case was.SHA256 == is.SHA256 && was.Kind == is.Kind && was.Link == is.Link:
 		return fmt.Sprintf("has the mode %04o, and had %04o", is.Mode.Perm(), was.Mode.Perm())
 	}
 	return "has another content than before"

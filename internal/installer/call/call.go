@@ -1,0 +1,181 @@
+// Package call has the host's systemd run the installer, in a pod of the node and on the node
+// itself. It brings the program to the installer's folder, starts a service, and returns what that
+// says. It changes nothing else.
+package call
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"nodepartition/internal/installer/outcome"
+	"nodepartition/internal/installer/record"
+	"nodepartition/internal/installer/sandbox"
+	"nodepartition/internal/installer/store"
+	"nodepartition/internal/systemd"
+)
+
+// Manager is the host's systemd.
+type Manager interface {
+	Version(ctx context.Context) (string, error)
+	RunService(
+		ctx context.Context, name string, properties []systemd.Property, atMost time.Duration,
+	) (systemd.Ended, error)
+}
+
+// Call is one call of the installer.
+type Call struct {
+	// Store is the installer's folder, at the path that it has for this process.
+	store.Store
+	// ID is unlike that of each other call.
+	ID string
+	// Program is the path of this program.
+	Program string
+	// Systemd is the host's.
+	Systemd Manager
+	// Confined reports whether a policy of SELinux is loaded on the host.
+	Confined bool
+	// UID is the user of this process.
+	UID int
+}
+
+// bound is the time that a call may take, with a margin over its unit's own bound.
+const bound = 95 * time.Minute
+
+// Do has the host do what is ordered.
+func (c *Call) Do(ctx context.Context, o record.Order) outcome.Outcome {
+	//guard: a caller that systemd would not obey does not wait for its answer
+	if c.UID != 0 {
+		return outcome.Of(outcome.Refused, outcome.Because(outcome.NoBus,
+			"this runs as UID %d, and the host's systemd obeys UID 0 alone: run it as root, and in a pod with runAsUser: 0. It needs no capability", c.UID))
+	}
+	// Before anything is written to the host.
+	if _, err := c.Systemd.Version(ctx); err != nil {
+		return outcome.Of(outcome.Refused, outcome.Because(outcome.NoBus,
+			"the host's systemd does not answer on the system bus: %w; a pod mounts /run/dbus, and no policy of AppArmor or SELinux may keep it from there", err))
+	}
+	if err := c.bring(ctx); err != nil {
+		return outcome.Of(outcome.Refused, err)
+	}
+	message, err := c.Ask(c.ID, o)
+	if err != nil {
+		return outcome.Of(outcome.Refused, err)
+	}
+	defer message.Close()
+	ended, err := c.Systemd.RunService(ctx, c.unit(""), sandbox.Properties(o.Action == record.Survey, c.hostProgram(), "host", c.ID), bound)
+	//guard: the message of a service that could not start is left
+	if forgetErr := c.Forget(c.ID); forgetErr != nil {
+		err = errors.Join(err, forgetErr)
+	}
+	if err != nil {
+		return outcome.Of(outcome.Remains, fmt.Errorf("what was done is not known: %w", err),
+			"the node goes back by itself when this call is gone, at the end of the trial, or at its next boot")
+	}
+	if answer := message.Answer(); answer != nil {
+		return *answer
+	}
+	return c.died(ctx, o, ended)
+}
+
+// unit returns the name of the service of this call.
+func (c *Call) unit(suffix string) string { return "partition-install-" + c.ID + suffix + ".service" }
+
+// hostProgram returns the path of the program on the host.
+func (c *Call) hostProgram() string { return path.Join(sandbox.Folder, store.Program) }
+
+// bring copies this program to the installer's folder, unless it is there. It waits while another
+// call works on the node.
+func (c *Call) bring(ctx context.Context) error {
+	if err := c.Mkdir(c.Folder, 0o700); err != nil {
+		return err
+	}
+	unlock, err := c.Lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	file, err := os.Open(c.Program)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	same, err := c.Same(c.In(store.Program), file)
+	if err == nil && !same {
+		err = c.Write(c.In(store.Program), file, 0o755)
+	}
+	if err == nil {
+		c.label()
+	}
+	return err
+}
+
+// The attribute of SELinux' labels, and the label of programs that services of the host run. A file
+// that a container has made has the container's label, or the folder's.
+const (
+	labelAttribute = "security.selinux"
+	programLabel   = "system_u:object_r:bin_t:s0"
+)
+
+// label gives the program the label by which the host's systemd may execute it. Where the policy
+// does not let it, systemd's answer says so.
+func (c *Call) label() {
+	path, err := c.Root.Path(c.In(store.Program))
+	if err != nil || !c.Confined {
+		return
+	}
+	has := make([]byte, 256)
+	n, err := unix.Lgetxattr(path, labelAttribute, has)
+	if err == nil && strings.TrimRight(string(has[:n]), "\x00") == programLabel {
+		return
+	}
+	_ = unix.Lsetxattr(path, labelAttribute, []byte(programLabel+"\x00"), 0)
+}
+
+// The exit statuses by which systemd says that it could not run a program (systemd.exec(5)).
+const (
+	exitExec      = 203
+	exitNamespace = 226
+)
+
+// died returns the outcome of a service that has ended without a word. A change that it has begun
+// goes back.
+func (c *Call) died(ctx context.Context, o record.Order, ended systemd.Ended) outcome.Outcome {
+	see := "journalctl -u " + c.unit("") + " on the node has the reason"
+	cause := fmt.Errorf("the service ended with %s (%d) and said nothing; %s", ended.Result, ended.Status, see)
+	switch {
+	case ended.Status == exitExec && c.Confined:
+		cause = outcome.Because(outcome.SELinux, "systemd may not execute %s: the policy of SELinux does not let it; label the folder bin_t, or install the package", c.hostProgram())
+	case ended.Status == exitExec:
+		cause = fmt.Errorf("systemd could not execute %s: is its file system mounted noexec?", c.hostProgram())
+	case ended.Status == exitNamespace:
+		cause = fmt.Errorf("systemd could not make the sandbox of the service; %s", see)
+	case ended.Result == "timeout":
+		cause = outcome.Because(outcome.Timeout, "the service did not end in its time; %s", see)
+	}
+	switch {
+	case o.Action == record.Survey || ended.Status == exitExec || ended.Status == exitNamespace:
+		return outcome.Of(outcome.Refused, cause)
+	//guard: a removal that dies says that the node is as before
+	case o.Action == record.Remove:
+		return outcome.Of(outcome.Remains, cause, "the removal has not ended: run it again")
+	}
+	back, err := c.Systemd.RunService(ctx, c.unit("-back"), sandbox.Properties(false, c.hostProgram(), "back", "--now"), bound)
+	if err == nil && back.Result != "success" {
+		err = fmt.Errorf("the node is not as before; journalctl -u %s on the node says what remains", c.unit("-back"))
+	}
+	state, stateErr := c.State()
+	switch {
+	case err != nil || stateErr != nil:
+		return outcome.Of(outcome.Remains, errors.Join(cause, err, stateErr))
+	//guard: a call that dies after its change was kept has failed
+	case state.Kept != nil && state.Kept.By == c.ID:
+		return outcome.Outcome{Sentences: []string{"kept", cause.Error()}}
+	}
+	return outcome.Of(outcome.WentBack, cause, "the node went back, and is as before: files, units and cgroups were compared")
+}

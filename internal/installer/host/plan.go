@@ -1,0 +1,139 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+
+	"nodepartition/internal/installer/outcome"
+	"nodepartition/internal/installer/record"
+	"nodepartition/internal/installer/store"
+	"nodepartition/internal/kubeletconfig"
+)
+
+// plan is what a call would change.
+type plan struct {
+	layout  layout
+	content content
+	missing []link
+	kept    bool // what is there is kept
+	record.Roll
+}
+
+// nothing reports whether the node has it all.
+func (p *plan) nothing() bool { return p.kept && p.From == p.To && len(p.missing) == 0 && !p.Tries }
+
+// plan returns what an order changes, or why the node cannot have it. It writes nothing.
+func (h *Host) plan(ctx context.Context, state record.State, id string, o record.Order) (*plan, error) {
+	if state.Roll != nil || h.isOurOff() {
+		return nil, errors.New("another call has not ended on this node, or was killed: wait until the node has gone back")
+	}
+	f, err := h.gather(ctx)
+	if err == nil {
+		err = f.judge()
+	}
+	if err != nil {
+		return nil, err
+	}
+	p := &plan{kept: state.Kept != nil}
+	p.By, p.Version, p.Section = id, h.Version, store.Digest([]byte(o.Section))
+	if p.layout, err = h.layout(f.readOnly); err != nil {
+		return nil, err
+	}
+	if p.content, err = h.content(p.layout, o.MonitorArgs); err != nil {
+		return nil, err
+	}
+	p.To = p.content.folder
+	if p.From, err = h.version(p.layout); err != nil {
+		return nil, err
+	}
+	if p.missing, err = h.missing(p.layout); err != nil {
+		return nil, err
+	}
+	if p.From == p.To {
+		name, err := h.changed(p.layout, p.content)
+		if err != nil {
+			return nil, err
+		}
+		//guard: a file of ours that was changed since counts as ours
+		if name != "" {
+			return nil, outcome.Because(outcome.ForeignFile, "%s: was changed after this installer wrote it; run partition-installer remove first", name)
+		}
+	}
+	return p, h.planSection(p, state)
+}
+
+// planSection notes whether the section is a new one for the node.
+func (h *Host) planSection(p *plan, state record.State) error {
+	was, err := h.Present(kubeletconfig.OverridePath)
+	if err != nil {
+		return err
+	}
+	p.Tries = was.SHA256 != p.Section
+	switch {
+	case was.Kind != "":
+		return outcome.Because(outcome.ForeignFile, "%s is %s; put a file there, or remove it", kubeletconfig.OverridePath, was.Kind)
+	case !p.Tries || !was.Exists:
+	case state.Kept == nil:
+		return outcome.Because(outcome.ForeignFile, "%s: has another section; remove it, or leave the node out", kubeletconfig.OverridePath)
+	case was.SHA256 != state.Kept.Section:
+		return outcome.Because(outcome.ForeignFile, "%s: was changed after this installer wrote it; put the change into the section, or leave the node out",
+			kubeletconfig.OverridePath)
+	}
+	if h.Root.Exists(kubeletconfig.TrialPath) {
+		return outcome.Because(outcome.Check, "a trial runs on this node: partition-monitor keep or partition-monitor try --end ends it")
+	}
+	return nil
+}
+
+// judge has the new monitor judge the section and the node. It writes to the installer's folder
+// alone.
+func (h *Host) judge(ctx context.Context, p *plan, o record.Order) error {
+	if err := h.WriteBytes(h.In(store.Monitor), p.content.files[monitorFile], 0o755); err != nil {
+		return err
+	}
+	if err := h.WriteBytes(h.In(store.Section), []byte(o.Section), 0o644); err != nil {
+		return err
+	}
+	monitor := h.onDisk(h.In(store.Monitor))
+	if err := h.label(ctx, programs, h.In(store.Monitor)); err != nil {
+		return err
+	}
+	v, err := h.validate(ctx, monitor)
+	if err == nil {
+		err = errorOfSection(v)
+	}
+	if err != nil {
+		return err
+	}
+	found, err := h.check(ctx, monitor)
+	if err == nil {
+		err = errorOf(found)
+	}
+	if err != nil || o.Action == record.Survey {
+		return err
+	}
+	return h.writable(p.layout)
+}
+
+// writable reports a folder that this process cannot write, before anything is written. The sandbox
+// leaves the host's own mounts as they are.
+func (h *Host) writable(l layout) error {
+	folders := []string{unitFolder, path.Dir(l.base)}
+	for _, k := range l.links {
+		folders = append(folders, path.Dir(k.path))
+	}
+	for _, folder := range folders {
+		if !h.IsFolder(folder) {
+			continue // it is made, or not needed
+		}
+		switch readOnly, err := h.IsReadOnly(folder); {
+		case readOnly:
+			return outcome.Because(outcome.ReadOnlyUsr, "%s cannot be written: it is on a read-only file system; see docs/install.md for such hosts", folder)
+		case err != nil:
+			return fmt.Errorf("%s cannot be written: %w; lsattr -d %s shows whether it is immutable", folder, err, folder)
+		}
+	}
+	return nil
+}

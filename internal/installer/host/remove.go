@@ -1,0 +1,99 @@
+package host
+
+import (
+	"context"
+	"fmt"
+
+	"nodepartition/internal/installer/outcome"
+	"nodepartition/internal/installer/record"
+	"nodepartition/internal/kubeletconfig"
+)
+
+// remove switches the partitions off, and removes what this installer has on the node. It may be
+// killed at each point, and called again.
+func (h *Host) remove(ctx context.Context, state record.State) outcome.Outcome {
+	if state.Kept == nil {
+		err := h.tidy(ctx)
+		if err == nil {
+			err = h.SetState(record.State{})
+		}
+		if err != nil {
+			return outcome.Of(outcome.Remains, err)
+		}
+		return outcome.Outcome{Reason: outcome.Unchanged, Sentences: []string{"nothing to do: this installer has nothing on the node"}}
+	}
+	owner, err := h.owner(ctx)
+	//guard: a removal takes away the partition of a package
+	if err == nil && owner != "" {
+		err = outcome.Because(outcome.ForeignFile, "somebody else has installed the programs since: %s", owner)
+	}
+	if err != nil {
+		return outcome.Of(outcome.Refused, err)
+	}
+	sentences, err := h.takeOff(ctx, state.Kept)
+	if err == nil {
+		err = h.tidy(ctx)
+	}
+	if err == nil {
+		err = h.SetState(record.State{})
+	}
+	if err != nil {
+		return outcome.Of(outcome.Remains, err, "the removal has not ended: run it again")
+	}
+	return outcome.Outcome{Sentences: append([]string{"removed: the partition is off, and the files are gone"}, sentences...)}
+}
+
+func (h *Host) takeOff(ctx context.Context, kept *record.Kept) (sentences []string, err error) {
+	if err := h.switchOff(ctx); err != nil {
+		return nil, err
+	}
+	sentences = h.staying(ctx)
+	is, err := h.Present(kubeletconfig.OverridePath)
+	switch {
+	case err != nil:
+		return nil, err
+	case is.SHA256 == kept.Section:
+		err = h.Remove(kubeletconfig.OverridePath)
+	//guard: a removal takes away a section that was edited
+	case is.Exists:
+		sentences = append(sentences, kubeletconfig.OverridePath+" stays: it was changed after this installer wrote it")
+	}
+	if err != nil {
+		return nil, err
+	}
+	usr, etc := layouts()
+	for _, l := range []layout{usr, etc} {
+		if err := h.unlink(l, nil); err != nil {
+			return nil, err
+		}
+		if err := h.Remove(l.current()); err != nil {
+			return nil, err
+		}
+	}
+	if err := h.dropTrial(); err != nil {
+		return nil, err
+	}
+	if _, err := h.systemctl(ctx, "daemon-reload"); err != nil {
+		return nil, err
+	}
+	return sentences, h.clearUp(ctx, nil)
+}
+
+// staying has a sentence for the pods that stay in slices of partitions.
+func (h *Host) staying(ctx context.Context) []string {
+	n := h.pods(h.partitionSlices())
+	if n == 0 {
+		return nil
+	}
+	texts := []string{fmt.Sprintf("pods that stay in the slice of a partition, without its limit, until they start again: %d", n)}
+	status, err := h.status(ctx, h.monitor(h.has()))
+	if err != nil {
+		return texts
+	}
+	for i := range status.Pods {
+		if p := &status.Pods[i]; p.Misplaced > 0 {
+			texts = append(texts, fmt.Sprintf("pod %s/%s stays (%s)", p.Namespace, p.Name, p.Reason))
+		}
+	}
+	return texts
+}

@@ -1,0 +1,137 @@
+package host
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"nodepartition/internal/installer/outcome"
+	"nodepartition/internal/kubeletconfig"
+)
+
+// TestRemove: the node is as before the first change, and nothing of ours is left in the
+// installer's folder. A second removal changes nothing.
+func TestRemove(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		before := n.tree()
+		n.mustApply("v1", section)
+		if got := n.takeOff(); got.Status != outcome.Done || got.Reason != "" {
+			t.Fatalf("%+v", got)
+		}
+		for _, d := range compare(before, n.tree()) {
+			t.Error(d)
+		}
+		if left := n.inFolder(); len(left) > 0 {
+			t.Errorf("left: %q", left)
+		}
+		n.steps = nil
+		if got := n.takeOff(); got.Status != outcome.Done || got.Reason != outcome.Unchanged {
+			t.Errorf("again: %+v", got)
+		}
+		if steps := changedBy(n.steps); len(steps) > 0 || len(n.inFolder()) > 0 {
+			t.Errorf("again: %v, %v", steps, n.inFolder())
+		}
+	})
+}
+
+// TestRemoveEdited: what somebody has changed since stays, and is named.
+func TestRemoveEdited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		n.mustApply("v1", section)
+		n.write(servicePath, "mine")
+		n.write(kubeletconfig.OverridePath, otherSection)
+		got := n.takeOff()
+		if got.Status != outcome.Done || !strings.Contains(got.Text(), kubeletconfig.OverridePath+" stays") || n.read(servicePath) != "mine" {
+			t.Errorf("%+v", got)
+		}
+		if n.read(kubeletconfig.OverridePath) != otherSection || n.read(systemSlice+"/memory.max") != "" {
+			t.Error("an edited section is gone, or its partition is in force")
+		}
+	})
+}
+
+// TestRemoveKilled: a removal that is killed before any step is finished by the next, or by an
+// apply before it begins.
+func TestRemoveKilled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for at := 1; ; at++ {
+			n := newNode(t)
+			before := n.tree()
+			n.mustApply("v1", section)
+			alive := !n.killedAt(at, func() { n.takeOff() })
+			if at%2 == 0 && !alive {
+				if got := n.do(n.order("v1", section)); got.Status != outcome.Done || n.read(kubeletconfig.OverridePath) != section || n.read(monitorPath) != "monitor v1" {
+					t.Errorf("%d: an apply: %+v", at, got)
+				}
+			}
+			if got := n.takeOff(); got.Status != outcome.Done {
+				t.Errorf("%d: %+v", at, got)
+			}
+			for _, d := range compare(before, n.tree()) {
+				t.Errorf("%d: %s", at, d)
+			}
+			if left := n.inFolder(); len(left) > 0 {
+				t.Errorf("%d: left: %q", at, left)
+			}
+			if alive {
+				return
+			}
+		}
+	})
+}
+
+// TestRemoveUnderWay: a removal ends a change that was killed, and takes off what was there before
+// it.
+func TestRemoveUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		before := n.tree()
+		n.mustApply("v1", section)
+		n.killIn("partition-monitor status --wait", n.order("v2", otherSection))
+		if got := n.takeOff(); got.Status != outcome.Done || got.Reason != "" {
+			t.Errorf("%+v", got)
+		}
+		for _, d := range compare(before, n.tree()) {
+			t.Error(d)
+		}
+	})
+}
+
+// TestRemoveStaticPods: pods that stay in the slice are named.
+func TestRemoveStaticPods(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		n.mustApply("v1", section)
+		n.static = true
+		n.startSlices()
+		if got := n.takeOff(); got.Status != outcome.Done || !strings.Contains(got.Text(), "until they start again: 1") {
+			t.Errorf("%+v", got)
+		}
+		if !slices.Contains(n.steps, "systemctl set-property --runtime kubepods-system.slice Markers=") {
+			t.Errorf("its limit stays: %v", n.steps)
+		}
+	})
+}
+
+// TestRemoveOwned: programs that a package has taken over since are not removed under it.
+func TestRemoveOwned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		n.mustApply("v1", section)
+		n.write(dpkgList, "/.")
+		before := n.tree()
+		got := n.takeOff()
+		if got.Status != outcome.Refused || got.Reason != outcome.ForeignFile || !strings.Contains(got.Text(), "the package node-partition is installed") {
+			t.Errorf("%+v", got)
+		}
+		for _, d := range compare(before, n.tree()) {
+			t.Error(d)
+		}
+		if n.state().Kept == nil {
+			t.Error("the state is gone")
+		}
+	})
+}

@@ -1,0 +1,88 @@
+package record
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"nodepartition/internal/trialend"
+)
+
+func is(content string) Present { return Present{Exists: true, Mode: 0o644, SHA256: content} }
+
+// TestDifferences: each thing that is not as before has a sentence. After a boot files alone count.
+func TestDifferences(t *testing.T) {
+	t.Parallel()
+	before := Snapshot{
+		Files:   map[string]Present{"/a": is("1"), "/b": {}, "/c": is("1"), "/d": is("1")},
+		Units:   map[string]string{"m.service": "active", "n.service": "inactive"},
+		Cgroups: map[string]string{"/x/memory.max": "1", "/y/memory.max": "1"},
+	}
+	now := Snapshot{
+		Files:   map[string]Present{"/a": is("2"), "/b": is("1"), "/c": {}, "/d": {Exists: true, Mode: 0o600, SHA256: "1"}},
+		Units:   map[string]string{"m.service": "failed", "s.slice": "active"},
+		Cgroups: map[string]string{"/x/memory.max": "2", "/z/memory.max": "1"},
+	}
+	files := []string{"/a has another content than before", "/b is there, and was not", "/c is not there any more", "/d has the mode 0600, and had 0644"}
+	if got := Differences(before, now, true); !slices.Equal(got, files) {
+		t.Errorf("files: %q", got)
+	}
+	all := slices.Concat(files, []string{
+		"m.service is failed, and was active", "s.slice is active, and was inactive",
+		`/x/memory.max is "2", and was "1"`, `/y/memory.max is not there any more, and had "1"`, `/z/memory.max is there with "1", and was not`,
+	})
+	if got := Differences(before, now, false); !slices.Equal(got, all) {
+		t.Errorf("%q", got)
+	}
+	if got := Differences(before, before, false); len(got) > 0 {
+		t.Errorf("nothing has changed: %q", got)
+	}
+}
+
+// TestUnitsAsBefore: a failed service is as one that is stopped, and one that was starting may have
+// started since. One that was active has to be active, and not on its way.
+func TestUnitsAsBefore(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		was, is string
+		same    bool
+	}{
+		{"active", "active", true}, {"failed", "", true}, {"", "failed", true}, {"failed", "failed", true},
+		{"activating", "active", true}, {"activating", "activating", true}, {"reloading", "active", true},
+		{"deactivating", "", true}, {"deactivating", "failed", true},
+		{"active", "activating", false}, {"active", "failed", false}, {"active", "", false},
+		{"", "active", false}, {"failed", "active", false}, {"activating", "failed", false}, {"", "activating", false},
+	} {
+		units := func(state string) Snapshot {
+			s := Snapshot{Units: map[string]string{}}
+			if state != "" {
+				s.Units["m.service"] = state
+			}
+			return s
+		}
+		if got := Differences(units(test.was), units(test.is), false); (len(got) == 0) != test.same {
+			t.Errorf("%q, then %q: %q", test.was, test.is, got)
+		}
+	}
+}
+
+// TestDue: a change goes back at its deadline, in another boot, and once it has failed.
+func TestDue(t *testing.T) {
+	t.Parallel()
+	r := Roll{Deadline: trialend.Moment{Boot: "b", Since: time.Minute}}
+	for name, test := range map[string]struct {
+		now    trialend.Moment
+		failed string
+		want   bool
+	}{
+		"before":       {trialend.Moment{Boot: "b", Since: time.Minute - 1}, "", false},
+		"at its time":  {trialend.Moment{Boot: "b", Since: time.Minute}, "", true},
+		"another boot": {trialend.Moment{Boot: "c", Since: 1}, "", true},
+		"failed":       {trialend.Moment{Boot: "b", Since: 1}, "no", true},
+	} {
+		r.Failed = test.failed
+		if got := r.Due(test.now); got != test.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
