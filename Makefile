@@ -164,7 +164,7 @@ image chart:
 	@for arch in $(ARCHES); do \
 		dir=$(BIN)/linux-$$arch && $(MAKE) --no-print-directory build GOARCH=$$arch BIN=$$dir && \
 		GOARCH=$$arch CGO_ENABLED=0 $(COMPILE) -C rollout build -trimpath -ldflags '$(LDFLAGS)' -o $(abspath $(BIN))/linux-$$arch/ ./cmd/partition-rollout && \
-		$(TAR) --transform 's|^deploy/||' -cf $$dir/image.tar LICENSE deploy/third-party-licenses -C $$dir partition-rollout partition-installer || exit; \
+		$(TAR) -cf $$dir/image.tar -C $$dir partition-rollout partition-installer -C '$(CURDIR)' LICENSE -C rollout third-party-licenses || exit; \
 	done
 	@digest=$$($(GO) -C deploy/image run . -version '$(VERSION)' -layout '$(abspath $(IMAGE))' \
 		$(foreach arch,$(ARCHES),-layer $(arch)='$(abspath $(BIN))/linux-$(arch)/image.tar')) && echo "$$digest" && \
