@@ -163,7 +163,8 @@ TAR = tar --format=ustar --sort=name --mtime="@$$SOURCE_DATE_EPOCH" --owner=root
 image chart:
 	@for arch in $(ARCHES); do \
 		GOARCH=$$arch CGO_ENABLED=0 $(COMPILE) -C rollout build -trimpath -ldflags '$(LDFLAGS)' -o $(abspath $(BIN))/linux-$$arch/ ./cmd/partition-rollout && \
-		$(STAGE) && $(TAR) -cf $$dir/image.tar -C $$dir partition-rollout partition-installer || exit; \
+		dir=$(BIN)/linux-$$arch && $(MAKE) --no-print-directory build GOARCH=$$arch BIN=$$dir && \
+			$(TAR) --transform 's|^deploy/||' -cf $$dir/image.tar LICENSE deploy/third-party-licenses -C $$dir partition-rollout partition-installer || exit; \
 	done
 	@digest=$$($(GO) -C deploy/image run . -version '$(VERSION)' -layout '$(abspath $(IMAGE))' \
 		$(foreach arch,$(ARCHES),-layer $(arch)='$(abspath $(BIN))/linux-$(arch)/image.tar')) && echo "$$digest" && \
@@ -175,7 +176,7 @@ RELEASE = $(BIN)/release
 # A command that signs the file after it, such as SIGN='gpg --armor --detach-sign'.
 SIGN =
 
-## release: packages, system extensions, archives, image, chart, SBOMs, sources and SHA256SUMS in bin/release, of a commit with a tag; SIGN= is a command that signs SHA256SUMS
+## release: packages, system extensions, archives, installers, image, chart, SBOMs, sources and SHA256SUMS in bin/release, of a commit with a tag; SIGN= is a command that signs SHA256SUMS
 release:
 	@case '$(VERSION)' in *-dirty | *-[0-9]*-g[0-9a-f]* | [!v]* | '') \
 		echo 'version $(VERSION): want a commit with a tag such as v0.1.0, and no changes' >&2; exit 1 ;; \
@@ -185,6 +186,9 @@ release:
 	@$(MAKE) --no-print-directory chart VERSION='$(VERSION)' CHART='$(RELEASE)' \
 		IMAGE_ARCHIVE='$(RELEASE)/node-partition-$(VERSION:v%=%).oci.tar'
 	@$(MAKE) --no-print-directory packages VERSION='$(VERSION)' PACKAGES='$(RELEASE)' FORMATS='deb rpm archive sysext sbom'
+	@for arch in $(ARCHES); do \
+		cp '$(BIN)'/linux-$$arch/partition-installer '$(RELEASE)/partition-installer-$(VERSION:v%=%)-linux-'$$arch || exit; \
+	done
 	@git -c safe.directory='*' archive --format=tar --prefix='node-partition-$(VERSION:v%=%)/' HEAD | gzip -n9 >'$(RELEASE)/node-partition-$(VERSION:v%=%).tar.gz'
 	@cd '$(RELEASE)' && sha256sum -- * >SHA256SUMS.new && mv SHA256SUMS.new SHA256SUMS
 ifneq ($(SIGN),)

@@ -64,11 +64,12 @@ Exit status: 0 done; 1 failed, and the node is as before; 2 wrong options;
 type places struct {
 	root        hostfs.FS // of the host
 	termination string
-	// inPod is the installer's folder of the host in a pod.
-	inPod string
+	// inPod is the installer's folder of the host in a pod of the roll-out. hostRoot is the root of
+	// the host in a pod of system-upgrade-controller, or of kubectl debug.
+	inPod, hostRoot string
 	// confined is the file with the label of a process, by which a policy of SELinux is seen.
 	confined string
-	// bus is the address of the host's system bus in a pod, empty for the usual ones.
+	// bus is the path of the host's system bus.
 	bus string
 	// patience is how long the bus may take to answer.
 	patience time.Duration
@@ -84,8 +85,8 @@ func main() {
 		panic(err)
 	}
 	at := places{
-		root: "/", termination: "/dev/termination-log", inPod: "/host/state", confined: "/proc/self/attr/current",
-		bus: "unix:path=/run/dbus/system_bus_socket", patience: 30 * time.Second,
+		root: "/", termination: "/dev/termination-log", inPod: "/host/state", hostRoot: "/host",
+		confined: "/proc/self/attr/current", bus: "/run/dbus/system_bus_socket", patience: 30 * time.Second,
 		uid: os.Geteuid(), payload: files,
 	}
 	status := run(ctx, os.Args[1:], at, os.Stdout, os.Stderr)
@@ -140,11 +141,14 @@ func caller(ctx context.Context, args []string, at places, stderr io.Writer) out
 	}
 	options := systemd.Options{Cgroups: cgroupfs.FS(at.root), Timeout: at.patience}
 	s := store.Store{Disk: store.Disk{Root: at.root}, Folder: sandbox.Folder}
-	if _, err := os.Stat(at.inPod); err == nil {
-		// A pod has no other way to systemd.
-		options.BusAddress, options.PrivateAddress = at.bus, at.bus
-		s = store.Store{Folder: at.inPod}
+	bus := "" // the usual ones
+	if exists(at.inPod) {
+		s, bus = store.Store{Folder: at.inPod}, "unix:path="+at.bus
+	} else if exists(at.hostRoot + "/run/systemd/system") {
+		s.Root, bus = hostfs.FS(at.hostRoot), "unix:path="+at.hostRoot+at.bus
 	}
+	// A pod has no other way to systemd.
+	options.BusAddress, options.PrivateAddress = bus, bus
 	client := systemd.New(options)
 	running, stop := context.WithCancel(ctx)
 	ended := make(chan struct{})
@@ -160,6 +164,11 @@ func caller(ctx context.Context, args []string, at places, stderr io.Writer) out
 	stop()
 	<-ended
 	return terminate(at, o, result, stderr)
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 // options are those of the command line.

@@ -2,7 +2,10 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -23,7 +26,7 @@ func placesIn(t *testing.T) places {
 	dir := t.TempDir()
 	at := places{
 		root: hostfs.FS(dir), termination: filepath.Join(dir, "termination"), inPod: filepath.Join(dir, "state"),
-		confined: filepath.Join(dir, "none"), bus: "unix:path=" + filepath.Join(dir, "no-bus"), patience: 1, payload: fstest.MapFS{},
+		confined: filepath.Join(dir, "none"), hostRoot: filepath.Join(dir, "none"), bus: filepath.Join(dir, "no-bus"), patience: 1, payload: fstest.MapFS{},
 	}
 	if err := os.WriteFile(at.termination, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -109,8 +112,9 @@ func TestSection(t *testing.T) {
 	} {
 		at := placesIn(t)
 		at.uid = 1000
+		// A volume of the kubelet has a link.
 		section := filepath.Join(string(at.root), "section.yaml")
-		if err := os.WriteFile(section, []byte("section"), 0o600); err != nil {
+		if err := errors.Join(os.WriteFile(section+".1", []byte("section"), 0o600), os.Symlink("section.yaml.1", section)); err != nil {
 			t.Fatal(err)
 		}
 		status := run(t.Context(), ofPod(section, sum), at, os.Stdout, &bytes.Buffer{})
@@ -170,6 +174,29 @@ func TestNoBus(t *testing.T) {
 		if entries, err := os.ReadDir(folder); err != nil || len(entries) > 0 {
 			t.Errorf("%v, %v", entries, err)
 		}
+	}
+}
+
+// TestHostRoot: where a pod has the root of the host, the bus is there.
+func TestHostRoot(t *testing.T) {
+	t.Parallel()
+	at := placesIn(t)
+	at.hostRoot, at.bus, at.patience = filepath.Join(string(at.root), "host"), "/bus", time.Hour
+	if err := errors.Join(os.Remove(at.inPod), os.MkdirAll(filepath.Join(at.hostRoot, "run/systemd/system"), 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	bus, err := net.Listen("unix", at.hostRoot+at.bus)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer bus.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		_, _ = bus.Accept()
+		cancel()
+	}()
+	if status := run(ctx, []string{"remove"}, at, os.Stdout, &bytes.Buffer{}); status != outcome.Refused {
+		t.Errorf("%d", status)
 	}
 }
 

@@ -16,8 +16,8 @@ import (
 // registry holds the metrics that the monitor serves, and the values of their labels.
 type registry map[string]map[string][]string
 
-// The texts of the metrics of the monitor and of the controller. A test of each compares it with what
-// is served.
+// The texts of the metrics of the monitor and of the controller. A test of each compares it with
+// what is served.
 const (
 	served           = "../../internal/daemon/metrics/testdata/expected.txt"
 	servedForRollout = "../../rollout/controller/testdata/metrics.txt"

@@ -165,7 +165,8 @@ func TestRelease(t *testing.T) {
 	)
 	for _, a := range arches {
 		want = append(want, "node-partition_0.1.0~rc.1-1_"+a.goarch+".deb", "node-partition-0.1.0~rc.1-1."+a.rpm+".rpm",
-			"node-partition-0.1.0~rc.1-"+a.systemd+".raw", "node-partition-0.1.0-rc.1-linux-"+a.goarch+".tar.gz")
+			"node-partition-0.1.0~rc.1-"+a.systemd+".raw", "node-partition-0.1.0-rc.1-linux-"+a.goarch+".tar.gz",
+			"partition-installer-0.1.0-rc.1-linux-"+a.goarch)
 		for _, program := range programs {
 			want = append(want, program+"-0.1.0-rc.1-linux-"+a.goarch+".cdx.json")
 		}
@@ -237,8 +238,8 @@ func contents(t *testing.T, a architecture) {
 		{"archive", files(t, filepath.Join(root, "archive")), func(path string) string { return path }, nil},
 		{"sysext", files(t, filepath.Join(root, "sysext")), func(path string) string { return path }, []string{mergedUnit, upholding, extensionRelease}},
 		{
-			"image", files(t, filepath.Join(root, "image")), func(path string) string { return "/payload" + path },
-			[]string{"/payload" + record, "/partition-installer", "/partition-rollout"},
+			"image", files(t, filepath.Join(root, "image")), func(string) string { return "" },
+			[]string{"/LICENSE", "/third-party-licenses", "/partition-installer", "/partition-rollout"},
 		},
 		{"deb", files(t, filepath.Join(root, "deb")), inDeb, []string{
 			"/etc/default/node-partition", "/usr/share/doc/node-partition/copyright", "/usr/share/doc/node-partition/changelog.Debian.gz",

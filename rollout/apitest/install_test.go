@@ -26,8 +26,8 @@ func TestInstallations(t *testing.T) {
 	})
 	c.await(v1alpha1.Available, metav1.ConditionTrue, "")
 	made := 0
-	// then compares the pods that were made. A new node, which is the last one, shows that all that was
-	// to be done has been done.
+	// then compares the pods that were made. A new node, which is the last one, shows that all that
+	// was to be done has been done.
 	then := func(what, node string, want ...string) {
 		t.Helper()
 		c.nodes(node)

@@ -86,8 +86,8 @@ func render(t *testing.T, set map[string]any) (string, error) {
 	return strings.Join(all, "\n---\n") + "\n", nil
 }
 
-// TestLint: helm lint of Helm 3 and 4 has nothing to warn of, with the default values and with those
-// of ci.
+// TestLint: helm lint of Helm 3 and 4 has nothing to warn of, with the default values and with
+// those of ci.
 func TestLint(t *testing.T) {
 	t.Parallel()
 	for _, file := range []string{"", "full-values.yaml"} {
@@ -104,7 +104,8 @@ func TestLint(t *testing.T) {
 	}
 }
 
-// TestFull: testdata has the manifests with the values of ci, of which tests/kubeapi asks API servers.
+// TestFull: testdata has the manifests with the values of ci, of which tests/kubeapi asks API
+// servers.
 func TestFull(t *testing.T) {
 	t.Parallel()
 	made, err := render(t, values(t, "full-values.yaml"))

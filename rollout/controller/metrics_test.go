@@ -16,8 +16,8 @@ import (
 
 var update = flag.Bool("update", false, "write what is served")
 
-// TestMetrics: what is served of a NodePartition, and nothing once it is gone. The dashboard and the
-// alerts are checked against the file.
+// TestMetrics: what is served of a NodePartition, and nothing once it is gone. The dashboard and
+// the alerts are checked against the file.
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	m := newMetrics()

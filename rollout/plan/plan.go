@@ -85,8 +85,8 @@ type roll struct {
 	Decision
 	key  string
 	pods map[string]*v1.Pod // by node
-	// all is the number of nodes that maxUnavailable is a share of, done of those that are current with
-	// their soak over, and left of those that the partition is still to be taken off.
+	// all is the number of nodes that maxUnavailable is a share of, done of those that are current
+	// with their soak over, and left of those that the partition is still to be taken off.
 	all, done, left int
 	soaking         int
 	fresh, retries  []Start

@@ -19,8 +19,8 @@ func mayWrite(survey bool) []string {
 	return []string{installerFolder, "/etc/systemd", "/etc/kubernetes", "/run/node-partition", "/usr/bin", "/usr/lib/systemd", "/usr/libexec"}
 }
 
-// writesOnly: find, run as the installer is run, finds no folder of the host that can be written but
-// what mayWrite lists, and its private /tmp and /var/tmp. /dev/pts takes no files.
+// writesOnly: find, run as the installer is run, finds no folder of the host that can be written
+// but what mayWrite lists, and its private /tmp and /var/tmp. /dev/pts takes no files.
 func writesOnly(t *testing.T, n *lab.Node) {
 	t.Helper()
 	for unit, survey := range map[string]bool{"writes-apply": false, "writes-survey": true} {
@@ -50,8 +50,8 @@ func writesOnly(t *testing.T, n *lab.Node) {
 	run(t, n, "rm /run/systemd/system/writes-*.service /run/writes-*.txt && rmdir --ignore-fail-on-non-empty "+installerFolder+" && systemctl daemon-reload")
 }
 
-// podWritesOnly: a shell in place of the installer's container writes to the installer's folder, and to
-// no other folder that is not the container's own. It cannot mount one either.
+// podWritesOnly: a shell in place of the installer's container writes to the installer's folder,
+// and to no other folder that is not the container's own. It cannot mount one either.
 func (f *fleetNode) podWritesOnly(t *testing.T) {
 	t.Helper()
 	const tries = `exec >/dev/termination-log 2>/dev/null

@@ -103,7 +103,7 @@ func (h *Host) goBack(ctx context.Context, state record.State, rebooted bool) er
 	} else if err := h.switchOff(ctx); err != nil {
 		return err
 	}
-	if err := h.putBack(ctx, l, r); err != nil {
+	if err := h.putBack(l, r); err != nil {
 		return err
 	}
 	if _, err := h.systemctl(ctx, "daemon-reload"); err != nil {
@@ -168,7 +168,7 @@ func (h *Host) endTrial(ctx context.Context, l layout, r *record.Roll) error {
 }
 
 // putBack puts the files back that a roll has changed. The folder of its version is removed later.
-func (h *Host) putBack(_ context.Context, l layout, r *record.Roll) error {
+func (h *Host) putBack(l layout, r *record.Roll) error {
 	if err := h.unlink(l, r.Before.Files); err != nil {
 		return err
 	}

@@ -53,6 +53,10 @@ func layouts() (usr, etc layout) {
 	return usr, etc
 }
 
+// makes reports whether a folder for a link is made: one beside the versions, for generators in
+// /etc.
+func (l layout) makes(folder string) bool { return path.Dir(folder) == path.Dir(l.base) }
+
 // current is the link to the folder of the version in force.
 func (l layout) current() string { return path.Join(l.base, "current") }
 
@@ -154,10 +158,8 @@ func (h *Host) missing(l layout) ([]link, error) {
 		case is.Link == l.target(k):
 		case is.Exists:
 			foreign = append(foreign, k.path+": was not written by this installer; remove it, or uninstall what it belongs to")
-		case h.IsFolder(folder):
+		case h.IsFolder(folder) || l.makes(folder):
 			missing = append(missing, k)
-		case l.base == "/etc/systemd/node-partition":
-			missing = append(missing, k) // the folder is made
 		case k.file != catalogFile:
 			foreign = append(foreign, k.path+": there is no folder "+folder+" on this host")
 		}
@@ -195,6 +197,9 @@ func (h *Host) unlink(l layout, before map[string]record.Present) error {
 		//guard: a link that somebody has replaced is removed
 		if err == nil && is.Link == l.target(k) && !before[k.path].Exists {
 			err = h.Remove(k.path)
+		}
+		if err == nil && l.makes(path.Dir(k.path)) {
+			err = h.RemoveEmpty(path.Dir(k.path))
 		}
 		if err != nil {
 			return err
