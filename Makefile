@@ -164,7 +164,7 @@ image chart:
 	@for arch in $(ARCHES); do \
 		GOARCH=$$arch CGO_ENABLED=0 $(COMPILE) -C rollout build -trimpath -ldflags '$(LDFLAGS)' -o $(abspath $(BIN))/linux-$$arch/ ./cmd/partition-rollout && \
 		dir=$(BIN)/linux-$$arch && $(MAKE) --no-print-directory build GOARCH=$$arch BIN=$$dir && \
-			$(TAR) --transform 's|^deploy/||' -cf $$dir/image.tar LICENSE deploy/third-party-licenses -C $$dir partition-rollout partition-installer || exit; \
+			$(TAR) -cf $$dir/image.tar LICENSE -C rollout third-party-licenses -C '$(abspath $(BIN))'/linux-$$arch partition-rollout partition-installer || exit; \
 	done
 	@digest=$$($(GO) -C deploy/image run . -version '$(VERSION)' -layout '$(abspath $(IMAGE))' \
 		$(foreach arch,$(ARCHES),-layer $(arch)='$(abspath $(BIN))/linux-$(arch)/image.tar')) && echo "$$digest" && \

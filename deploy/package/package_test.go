@@ -99,7 +99,7 @@ func archive(t *testing.T, a architecture) string {
 	return filepath.Join(shared, "release/node-partition-0.1.0-rc.1-linux-"+a.goarch+".tar.gz")
 }
 
-// record is for the next make install. Only the image has it.
+// record is for the next make install.
 const record = "/usr/share/doc/node-partition/installed"
 
 // installed maps the files that make install installs to their modes and digests.
@@ -238,8 +238,8 @@ func contents(t *testing.T, a architecture) {
 		{"archive", files(t, filepath.Join(root, "archive")), func(path string) string { return path }, nil},
 		{"sysext", files(t, filepath.Join(root, "sysext")), func(path string) string { return path }, []string{mergedUnit, upholding, extensionRelease}},
 		{
-			"image", files(t, filepath.Join(root, "image")), func(string) string { return "" },
-			[]string{"/LICENSE", "/third-party-licenses", "/partition-installer", "/partition-rollout"},
+			"image", files(t, filepath.Join(root, "image")), func(string) string { return "" }, // the installer has them in itself
+			[]string{"/partition-installer", "/partition-rollout", "/LICENSE", "/third-party-licenses"},
 		},
 		{"deb", files(t, filepath.Join(root, "deb")), inDeb, []string{
 			"/etc/default/node-partition", "/usr/share/doc/node-partition/copyright", "/usr/share/doc/node-partition/changelog.Debian.gz",

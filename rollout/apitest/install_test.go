@@ -6,6 +6,7 @@ import (
 	"context"
 	"slices"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -22,7 +23,7 @@ func TestInstallations(t *testing.T) {
 	c.nodes("a", "b")
 	stop := c.run(nil)
 	c.partition(func(p *v1alpha1.NodePartition) {
-		p.Spec.Rollout.First, p.Spec.Rollout.MaxUnavailable, p.Spec.Rollout.Soak.Duration = 0, intstr.FromInt32(1), 0
+		p.Spec.Rollout.First, p.Spec.Rollout.MaxUnavailable, p.Spec.Rollout.Soak.Duration = 0, intstr.FromInt32(1), time.Millisecond
 	})
 	c.await(v1alpha1.Available, metav1.ConditionTrue, "")
 	made := 0
