@@ -395,6 +395,7 @@ func TestInstallerApply(t *testing.T) {
 				t.Fatal(err)
 			}
 			ready(t, f.Node)
+			becomes(t, f.Node, "grep -c max "+cgroupRoot+"kubepods.slice/memory.max || true", "0") // by the kubelet
 			f.before.cgroups = strings.Replace(f.before.cgroups, before, run(t, f.Node, ofNode), 1)
 			f.wentBack(t)
 			isHalf(t)
@@ -409,7 +410,7 @@ func TestInstallerApply(t *testing.T) {
 				t.Error(out)
 			}
 			wantLimits(t, f.Node, "545259520", "0-1")
-			want(t, f.Node, "tr '\\0' ' ' </proc/$(systemctl show -P MainPID "+monitorUnit+")/cmdline", "/usr/libexec/node-partition/current/partition-monitor run --per-pod-metrics ")
+			want(t, f.Node, "tr '\\0' ' ' </proc/$(systemctl show -P MainPID "+monitorUnit+")/cmdline", monitorPath+" run --move=restart --per-pod-metrics")
 		})
 		t.Run("removed", func(t *testing.T) {
 			remove := []string{"remove", "--node=" + f.Name, "--version=v1"}
@@ -422,13 +423,16 @@ func TestInstallerApply(t *testing.T) {
 			}
 			f.asBefore(t)
 		})
-		t.Run("a read-only /usr", func(t *testing.T) {
-			run(t, f.Node, "mount --bind /usr /usr && mount -o remount,bind,ro /usr")
+		t.Run("a read-only usr", func(t *testing.T) {
+			// The drop-in of the lab names the program.
+			const dropIns = "/etc/systemd/system/" + monitorUnit + ".d/*.conf"
+			run(t, f.Node, "cp -a "+filepath.Dir(dropIns)+" /root/drop-ins && sed -i s:"+monitorPath+":/etc/systemd/node-partition/current/partition-monitor: "+dropIns+
+				" && mount --bind /usr /usr && mount -o remount,bind,ro /usr")
 			if said, status := f.apply(t, half); status != 0 || said.State != "kept" {
 				t.Errorf("status %d, %+v", status, said)
 			}
 			isHalf(t)
-			out := run(t, f.Node, operatorsProgram+" remove 2>&1; umount --lazy /usr")
+			out := run(t, f.Node, operatorsProgram+" remove 2>&1; umount --lazy /usr && cp -a /root/drop-ins/. "+filepath.Dir(dropIns)+" && systemctl daemon-reload")
 			if !strings.HasPrefix(out, "done: ") {
 				t.Error(out)
 			}
