@@ -162,9 +162,9 @@ TAR = tar --format=ustar --sort=name --mtime="@$$SOURCE_DATE_EPOCH" --owner=root
 ## chart: the same, and the Helm chart that names the image by its digest, in bin/chart
 image chart:
 	@for arch in $(ARCHES); do \
-		dir=$(BIN)/linux-$$arch && $(MAKE) --no-print-directory build GOARCH=$$arch BIN=$$dir && \
 		GOARCH=$$arch CGO_ENABLED=0 $(COMPILE) -C rollout build -trimpath -ldflags '$(LDFLAGS)' -o $(abspath $(BIN))/linux-$$arch/ ./cmd/partition-rollout && \
-		$(TAR) -cf $$dir/image.tar -C $$dir partition-rollout partition-installer -C '$(CURDIR)' LICENSE -C rollout third-party-licenses || exit; \
+		dir=$(BIN)/linux-$$arch && $(MAKE) --no-print-directory build GOARCH=$$arch BIN=$$dir && \
+			$(TAR) -cf $$dir/image.tar LICENSE -C rollout third-party-licenses -C '$(abspath $(BIN))'/linux-$$arch partition-rollout partition-installer || exit; \
 	done
 	@digest=$$($(GO) -C deploy/image run . -version '$(VERSION)' -layout '$(abspath $(IMAGE))' \
 		$(foreach arch,$(ARCHES),-layer $(arch)='$(abspath $(BIN))/linux-$(arch)/image.tar')) && echo "$$digest" && \

@@ -91,7 +91,12 @@ func imported(t *testing.T, n *lab.Node, archive []byte) {
 	if err := n.CopyTo(t.Context(), lab.File{Path: path, Data: archive, Mode: 0o644}); err != nil {
 		t.Fatal(err)
 	}
-	run(t, n, "ctr -n k8s.io images import --base-name "+installerImage+" "+path+" && rm "+path)
+	// Unpacking takes minutes where the node is emulated.
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if out, err := n.Run(ctx, "ctr -n k8s.io images import --base-name "+installerImage+" "+path+" && rm "+path); err != nil {
+		t.Fatal(out, err)
+	}
 	// import --digests names the image by the digest of its archive's index.
 	run(t, n, "ctr -n k8s.io images ls | awk -v name="+installerImage+
 		` 'index($1, name ":") == 1 {print $1, name "@" $3}' | xargs -n 2 ctr -n k8s.io images tag --force`)

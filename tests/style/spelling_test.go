@@ -15,7 +15,7 @@ var meant = map[string]string{
 	"aks":       "",     // Azure's service
 	"debians":   "",     // 12 and 13
 	"nd":        "man/", // the macro for a page's description
-	"bu":        "", // Butane's files
+	"bu":        "",     // Butane's files
 	"caf":       "internal/command/status/status_test.go",
 	"stopp":     "tests/lab/cri.go",
 	"localed":   "tests/lab/look.go",

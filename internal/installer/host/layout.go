@@ -53,7 +53,8 @@ func layouts() (usr, etc layout) {
 	return usr, etc
 }
 
-// makes reports whether a folder for a link is made: one beside the versions, for generators in /etc.
+// makes reports whether a folder for a link is made: one beside the versions, for generators in
+// /etc.
 func (l layout) makes(folder string) bool { return path.Dir(folder) == path.Dir(l.base) }
 
 // current is the link to the folder of the version in force.
