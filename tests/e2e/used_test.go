@@ -94,6 +94,6 @@ func reboot(t *testing.T, n *lab.Node) {
 	}
 	eventually(t, n, "the service after the reboot", func(ctx context.Context) (bool, string, error) {
 		out, err := n.Run(ctx, "systemctl is-active "+monitorUnit)
-		return out == "active", out, err
+		return strings.TrimSpace(out) == "active", out, err
 	})
 }
