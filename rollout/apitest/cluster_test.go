@@ -463,12 +463,13 @@ func (c *cluster) program() (start func() *exec.Cmd) {
 	}
 }
 
-// resident returns the largest number of bytes that a process has had in memory.
-func (c *cluster) resident(p *exec.Cmd) int {
+// resident returns the bytes that a process has in memory, VmRSS, or the most that it has had,
+// VmHWM.
+func (c *cluster) resident(p *exec.Cmd, field string) int {
 	c.t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Process.Pid))
 	c.must(err)
-	_, after, _ := strings.Cut(string(text), "VmHWM:")
+	_, after, _ := strings.Cut(string(text), field+":")
 	var kib int
 	_, err = fmt.Sscan(after, &kib)
 	c.must(err)
