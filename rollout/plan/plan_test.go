@@ -157,7 +157,8 @@ func said(d Decision) map[string]string {
 	m := map[string]string{}
 	all := make([]string, 0, len(d.Starts))
 	ends := make([]string, 0, len(d.Ends))
-	var starts, deletes []string
+	deletes := make([]string, 0, len(d.Deletes))
+	var starts []string
 	for i, s := range d.Starts {
 		if i < d.Free {
 			starts = append(starts, string(s.Mode)+" "+s.Node)
