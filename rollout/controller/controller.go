@@ -246,7 +246,8 @@ func (r *Reconciler) replicas(ctx context.Context, namespaces []string, add plan
 		token := ""
 		for {
 			var pods v1.PodList
-			err := r.Direct.List(ctx, &pods, client.InNamespace(namespace), notOfDaemonSets, client.Limit(page), client.Continue(token))
+			in, next := client.InNamespace(namespace), client.Continue(token)
+			err := r.Direct.List(ctx, &pods, in, notOfDaemonSets, client.Limit(page), next)
 			if err != nil {
 				return fmt.Errorf("list the pods of namespace %s: %w", namespace, err)
 			}

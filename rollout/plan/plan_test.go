@@ -156,7 +156,9 @@ func deleted(p *v1alpha1.NodePartition) { p.DeletionTimestamp = &metav1.Time{Tim
 func said(d Decision) map[string]string {
 	m := map[string]string{}
 	all := make([]string, 0, len(d.Starts))
-	var starts, ends, deletes []string
+	ends := make([]string, 0, len(d.Ends))
+	deletes := make([]string, 0, len(d.Deletes))
+	var starts []string
 	for i, s := range d.Starts {
 		if i < d.Free {
 			starts = append(starts, string(s.Mode)+" "+s.Node)
