@@ -95,7 +95,7 @@ func clusterOf(t *testing.T, p *lab.ControlPlane) *cluster {
 		ControlPlane: p, t: t, kube: p.Client(), patience: 2 * time.Minute, takes: 50 * time.Millisecond, exits: map[string]exit{}, used: map[string]int{},
 	}
 	c.must(v1.AddToScheme(scheme))
-	c.must(v1alpha1.SchemeBuilder.AddToScheme(scheme))
+	c.must(v1alpha1.AddToScheme(scheme))
 	var err error
 	c.admin, err = client.New(p.Config(), client.Options{Scheme: scheme})
 	c.must(err)
@@ -190,7 +190,7 @@ func images() []v1.ContainerImage {
 }
 
 // partition makes a NodePartition for all nodes.
-func (c *cluster) partition(change ...func(*v1alpha1.NodePartition)) *v1alpha1.NodePartition {
+func (c *cluster) partition(change ...func(*v1alpha1.NodePartition)) {
 	c.t.Helper()
 	p := &v1alpha1.NodePartition{
 		ObjectMeta: metav1.ObjectMeta{Name: "general"},
@@ -203,7 +203,6 @@ func (c *cluster) partition(change ...func(*v1alpha1.NodePartition)) *v1alpha1.N
 		f(p)
 	}
 	c.must(c.admin.Create(c.t.Context(), p))
-	return p
 }
 
 func limited(limit string) apiextensionsv1.JSON {
@@ -457,19 +456,20 @@ func (c *cluster) program() (start func() *exec.Cmd) {
 	c.must(os.WriteFile(file+".conf", bytes.ReplaceAll(kubeconfig, []byte(lab.HostAddress), []byte("127.0.0.1")), 0o600))
 	return func() *exec.Cmd {
 		p := exec.CommandContext(c.t.Context(), file, "--namespace="+namespace, "--image="+image, "--metrics-address=0", "--health-address=0")
-		p.Env = append(os.Environ(), "KUBECONFIG="+file+".conf", "GOMEMLIMIT=90MiB")
+		p.Env = append(os.Environ(), "KUBECONFIG="+file+".conf", "GOMEMLIMIT=60MiB")
 		p.Stderr = c.t.Output()
 		c.must(p.Start())
 		return p
 	}
 }
 
-// resident returns the largest number of bytes that a process has had in memory.
-func (c *cluster) resident(p *exec.Cmd) int {
+// resident returns the bytes that a process has in memory, VmRSS, or the most that it has had,
+// VmHWM.
+func (c *cluster) resident(p *exec.Cmd, field string) int {
 	c.t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Process.Pid))
 	c.must(err)
-	_, after, _ := strings.Cut(string(text), "VmHWM:")
+	_, after, _ := strings.Cut(string(text), field+":")
 	var kib int
 	_, err = fmt.Sscan(after, &kib)
 	c.must(err)

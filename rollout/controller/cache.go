@@ -51,7 +51,9 @@ func stripNode(o any) (any, error) {
 	for _, c := range n.Status.Conditions {
 		if c.Type == v1.NodeReady {
 			// Without its heartbeat, which says nothing here, and its message.
-			stripped.Status.Conditions = []v1.NodeCondition{{Type: c.Type, Status: c.Status, LastTransitionTime: c.LastTransitionTime}}
+			stripped.Status.Conditions = []v1.NodeCondition{
+				{Type: c.Type, Status: c.Status, LastTransitionTime: c.LastTransitionTime},
+			}
 		}
 	}
 	return stripped, nil

@@ -69,7 +69,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if p.DeletionTimestamp == nil && !controllerutil.ContainsFinalizer(&p, Finalizer) {
 		before := p.DeepCopy()
 		controllerutil.AddFinalizer(&p, Finalizer)
-		if err := r.Client.Patch(ctx, &p, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+		if err := r.Client.Patch(ctx, &p, patch); err != nil {
 			return reconcile.Result{}, err
 		}
 	}
@@ -126,7 +127,9 @@ func pointers[T any](items []T) []*T {
 }
 
 // act writes what has ended, deletes pods, and makes those of the nodes that change next.
-func (r *Reconciler) act(ctx context.Context, p *v1alpha1.NodePartition, s section.Section, want plan.Want, d plan.Decision) error {
+func (r *Reconciler) act(
+	ctx context.Context, p *v1alpha1.NodePartition, s section.Section, want plan.Want, d plan.Decision,
+) error {
 	err := each(ctx, d.Ends, func(ctx context.Context, e plan.End) error { return r.end(ctx, p, e) })
 	// no node changes in the place of one whose end is not written
 	if err != nil {
@@ -184,7 +187,9 @@ func (r *Reconciler) end(ctx context.Context, p *v1alpha1.NodePartition, e plan.
 		annotation[plan.RecordAnnotation] = e.Record
 	}
 	// a Node that was made again with the same name is not written
-	data, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": e.Node.UID, "labels": e.Labels, "annotations": annotation}})
+	data, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": e.Node.UID, "labels": e.Labels, "annotations": annotation},
+	})
 	if err != nil {
 		return err
 	}
@@ -214,15 +219,20 @@ func (r *Reconciler) tell(p *v1alpha1.NodePartition, e plan.End) {
 	kind, reason := v1.EventTypeWarning, map[string]string{
 		plan.Failed: "PartitionFailed", plan.Refused: "PartitionRefused", plan.Skipped: "PartitionSkipped",
 	}[e.State]
-	if reason == "" {
-		kind, reason = v1.EventTypeNormal, map[bool]string{true: "PartitionKept", false: "PartitionRemoved"}[e.State == plan.Kept]
+	switch {
+	case reason != "":
+	case e.State == plan.Kept:
+		kind, reason = v1.EventTypeNormal, "PartitionKept"
+	default:
+		kind, reason = v1.EventTypeNormal, "PartitionRemoved"
 	}
 	r.Events.Eventf(e.Node, p, kind, reason, "Change", "%s", strings.TrimSpace(p.Name+": "+e.Reason+" "+e.Message))
 }
 
 // remove deletes a pod.
 func (r *Reconciler) remove(ctx context.Context, p *v1.Pod) error {
-	err := r.Client.Delete(ctx, &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: p.Name, Namespace: p.Namespace}}, client.Preconditions{UID: &p.UID})
+	named := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: p.Name, Namespace: p.Namespace}}
+	err := r.Client.Delete(ctx, named, client.Preconditions{UID: &p.UID})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("delete pod %s: %w", p.Name, err)
 	}
@@ -236,7 +246,8 @@ func (r *Reconciler) replicas(ctx context.Context, namespaces []string, add plan
 		token := ""
 		for {
 			var pods v1.PodList
-			if err := r.Direct.List(ctx, &pods, client.InNamespace(namespace), notOfDaemonSets, client.Limit(page), client.Continue(token)); err != nil {
+			err := r.Direct.List(ctx, &pods, client.InNamespace(namespace), notOfDaemonSets, client.Limit(page), client.Continue(token))
+			if err != nil {
 				return fmt.Errorf("list the pods of namespace %s: %w", namespace, err)
 			}
 			for i := range pods.Items {
@@ -251,7 +262,9 @@ func (r *Reconciler) replicas(ctx context.Context, namespaces []string, add plan
 }
 
 // status writes the status, unless it is as it was. It returns when to write counts that differ.
-func (r *Reconciler) status(ctx context.Context, p *v1alpha1.NodePartition, d plan.Decision, acted error) (time.Duration, error) {
+func (r *Reconciler) status(
+	ctx context.Context, p *v1alpha1.NodePartition, d plan.Decision, acted error,
+) (time.Duration, error) {
 	before := p.DeepCopy()
 	conditions := p.Status.Conditions
 	p.Status = d.Status
@@ -262,7 +275,8 @@ func (r *Reconciler) status(ctx context.Context, p *v1alpha1.NodePartition, d pl
 			c.Status, c.Reason, c.Message = metav1.ConditionTrue, "NotAllowed", acted.Error()
 		}
 		was := meta.FindStatusCondition(conditions, c.Type)
-		news = news || was == nil || was.Status != c.Status || was.Reason != c.Reason || was.ObservedGeneration != c.ObservedGeneration
+		news = news || was == nil || was.Status != c.Status || was.Reason != c.Reason ||
+			was.ObservedGeneration != c.ObservedGeneration
 		meta.SetStatusCondition(&p.Status.Conditions, c)
 	}
 	r.Metrics.set(p)

@@ -39,7 +39,8 @@ func newMetrics() *Metrics {
 func (m *Metrics) set(p *v1alpha1.NodePartition) {
 	n := p.Status.Nodes
 	for state, count := range map[string]int32{
-		"selected": n.Selected, "current": n.Current, "updating": n.Updating, "failed": n.Failed, "skipped": n.Skipped, "refused": n.Refused,
+		"selected": n.Selected, "current": n.Current, "updating": n.Updating,
+		"failed": n.Failed, "skipped": n.Skipped, "refused": n.Refused,
 	} {
 		m.nodes.WithLabelValues(p.Name, state).Set(float64(count))
 	}

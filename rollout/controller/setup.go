@@ -60,8 +60,9 @@ func mapper(*rest.Config, *http.Client) (meta.RESTMapper, error) {
 		{v1.SchemeGroupVersion, "Pod", "pod", meta.RESTScopeNamespace},
 		{v1alpha1.GroupVersion, "NodePartition", "nodepartition", meta.RESTScopeRoot},
 	} {
+		one, many := of.version.WithResource(of.name), of.version.WithResource(of.name+"s")
 		for _, kind := range []string{of.kind, of.kind + "List"} {
-			m.AddSpecific(of.version.WithKind(kind), of.version.WithResource(of.name+"s"), of.version.WithResource(of.name), of.scope)
+			m.AddSpecific(of.version.WithKind(kind), many, one, of.scope)
 		}
 	}
 	return m, nil
@@ -76,7 +77,7 @@ type Addresses struct {
 func New(config *rest.Config, s nodepod.Settings, at Addresses) (manager.Manager, error) {
 	scheme := runtime.NewScheme()
 	utilruntime.Must(v1.AddToScheme(scheme))
-	utilruntime.Must(v1alpha1.SchemeBuilder.AddToScheme(scheme))
+	utilruntime.Must(v1alpha1.AddToScheme(scheme))
 	m, err := manager.New(config, manager.Options{
 		Scheme: scheme, MapperProvider: mapper, Cache: cacheOptions(s.Namespace),
 		// A decision sees what the one before it has done.
@@ -105,6 +106,7 @@ func New(config *rest.Config, s nodepod.Settings, at Addresses) (manager.Manager
 
 // setUp has each change lead to a decision. One decision is made at a time.
 func (r *Reconciler) setUp(m manager.Manager) error {
+	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](200*time.Millisecond, 30*time.Second)
 	return builder.ControllerManagedBy(m).Named("nodepartition").
 		Watches(&v1alpha1.NodePartition{}, r.all(), builder.WithPredicates(predicate.Or(
 			predicate.GenerationChangedPredicate{}, predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
@@ -116,7 +118,7 @@ func (r *Reconciler) setUp(m manager.Manager) error {
 		})).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: 1,
-			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](200*time.Millisecond, 30*time.Second),
+			RateLimiter:             limiter,
 			SkipNameValidation:      ptr.To(true),
 		}).
 		Complete(r)

@@ -8,12 +8,14 @@ import (
 
 type object = map[string]any
 
-// Structural returns a JSON schema as a CustomResourceDefinition may have it. What that cannot say
+// structural returns a JSON schema as a CustomResourceDefinition may have it. What that cannot say
 // is left to the controller, which judges a section as a node does. Fields that are unknown are
 // kept for it: the API server would drop them without a word.
-func Structural(s object) object {
+func structural(s object) object {
 	out := object{}
-	for _, key := range []string{"description", "pattern", "maxLength", "minimum", "maximum", "minItems", "maxItems", "maxProperties", "enum"} {
+	for _, key := range []string{
+		"description", "pattern", "maxLength", "minimum", "maximum", "minItems", "maxItems", "maxProperties", "enum",
+	} {
 		if v, ok := s[key]; ok {
 			out[key] = v
 		}
@@ -32,7 +34,7 @@ func Structural(s object) object {
 	if properties, ok := s["properties"].(object); ok && !isMap {
 		fields := object{}
 		for name, field := range properties {
-			fields[name] = Structural(field.(object))
+			fields[name] = structural(field.(object))
 		}
 		out["type"], out["properties"] = "object", fields
 	}
@@ -42,11 +44,11 @@ func Structural(s object) object {
 	}
 	for _, value := range patterns { // one has values; other names are the controller's
 		if schema := value.(object); schema["type"] != "null" {
-			out["type"], out["additionalProperties"] = "object", Structural(schema)
+			out["type"], out["additionalProperties"] = "object", structural(schema)
 		}
 	}
 	if items, ok := s["items"].(object); ok {
-		out["items"] = Structural(items)
+		out["items"] = structural(items)
 	}
 	if alternatives, ok := s["anyOf"].([]any); ok && out["type"] == nil {
 		alternative(out, alternatives)
@@ -82,7 +84,7 @@ func Definition(generated, schema []byte) ([]byte, error) {
 	if err := yaml.Unmarshal(schema, &section); err != nil {
 		return nil, err
 	}
-	field := Structural(section)
+	field := structural(section)
 	field["description"] = "The content of /etc/kubernetes/node-partition.yaml, without apiVersion and kind."
 	fieldsOfSpec(crd)["section"] = field
 	return yaml.Marshal(crd)

@@ -36,7 +36,8 @@ const seLinuxIfSet = `{{ with .Values.nodePods.seLinuxType }}"seLinuxOptions": d
 var (
 	defaulted = map[string]any{"schedulerName": "default-scheduler", "serviceAccount": nodepod.ServiceAccount}
 	free      = []string{
-		"tolerations", "activeDeadlineSeconds", "terminationGracePeriodSeconds", "priority", "preemptionPolicy", "imagePullSecrets",
+		"tolerations", "activeDeadlineSeconds", "terminationGracePeriodSeconds", "priority", "preemptionPolicy",
+		"imagePullSecrets",
 	}
 )
 
@@ -89,7 +90,8 @@ func podValidations() ([]validation, error) {
 				return nil, err
 			}
 			text = strings.ReplaceAll(text, `"@node@"`, "variables.node")
-			all = append(all, validation{fmt.Sprintf("dyn(%s).%s == %s", of.path, key, text), key + " is not that of the template"})
+			is := fmt.Sprintf("dyn(%s).%s == %s", of.path, key, text)
+			all = append(all, validation{is, key + " is not that of the template"})
 		}
 	}
 	return all, nil

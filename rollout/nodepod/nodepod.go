@@ -87,11 +87,14 @@ func Of(s Settings, p *v1alpha1.NodePartition, c section.Section, want string, s
 			Name: Name(start.Node), Namespace: s.Namespace, Labels: Labels(),
 			Annotations: map[string]string{
 				plan.PartitionAnnotation: p.Name, plan.NodeAnnotation: start.Node, plan.ModeAnnotation: string(start.Mode),
-				plan.WantAnnotation: want, plan.VersionAnnotation: s.Version, plan.HashAnnotation: c.Hash, SectionAnnotation: c.Text,
+				plan.WantAnnotation: want, plan.VersionAnnotation: s.Version, plan.HashAnnotation: c.Hash,
+				SectionAnnotation:             c.Text,
 				"karpenter.sh/do-not-disrupt": "true", "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
 			},
 		},
-		Spec: spec(s, Args(s, p, c, start), start, p.Spec.Rollout.Trial.Duration, plan.Tolerations(start.Mode, p.Spec.Tolerations)),
+		Spec: spec(
+			s, Args(s, p, c, start), start, p.Spec.Rollout.Trial.Duration, plan.Tolerations(start.Mode, p.Spec.Tolerations),
+		),
 	}
 }
 
@@ -107,11 +110,13 @@ func spec(s Settings, args []string, start plan.Start, trial time.Duration, tole
 		Tolerations:                  tolerations,
 		SecurityContext:              podSecurity(s),
 		// As of a DaemonSet's pod: the scheduler sees whether the pod fits.
-		Affinity: &v1.Affinity{NodeAffinity: &v1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{
-			NodeSelectorTerms: []v1.NodeSelectorTerm{{MatchFields: []v1.NodeSelectorRequirement{
-				{Key: metav1.ObjectNameField, Operator: v1.NodeSelectorOpIn, Values: []string{start.Node}},
-			}}},
-		}}},
+		Affinity: &v1.Affinity{NodeAffinity: &v1.NodeAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{
+				NodeSelectorTerms: []v1.NodeSelectorTerm{{MatchFields: []v1.NodeSelectorRequirement{
+					{Key: metav1.ObjectNameField, Operator: v1.NodeSelectorOpIn, Values: []string{start.Node}},
+				}}},
+			},
+		}},
 		Containers: []v1.Container{Container(s, args)},
 		Volumes:    Volumes(),
 	}
@@ -156,8 +161,8 @@ func Container(s Settings, args []string) v1.Container {
 // Volumes returns the volumes: two folders of the host, and the section.
 func Volumes() []v1.Volume {
 	return []v1.Volume{
-		{Name: "bus", VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: Bus, Type: ptr.To(v1.HostPathDirectory)}}},
-		{Name: "state", VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: State, Type: ptr.To(v1.HostPathDirectoryOrCreate)}}},
+		{Name: "bus", VolumeSource: ofHost(Bus, v1.HostPathDirectory)},
+		{Name: "state", VolumeSource: ofHost(State, v1.HostPathDirectoryOrCreate)},
 		{Name: "section", VolumeSource: v1.VolumeSource{DownwardAPI: &v1.DownwardAPIVolumeSource{
 			DefaultMode: ptr.To(int32(0o444)),
 			Items: []v1.DownwardAPIVolumeFile{{
@@ -166,4 +171,8 @@ func Volumes() []v1.Volume {
 			}},
 		}}},
 	}
+}
+
+func ofHost(path string, kind v1.HostPathType) v1.VolumeSource {
+	return v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: path, Type: &kind}}
 }

@@ -39,7 +39,8 @@ func (r *roll) conditions(overlap string, limit int, stopped bool) []metav1.Cond
 		}
 		degraded = r.condition(v1alpha1.Degraded, true, reason, "failed: "+r.failures.String())
 	}
-	return []metav1.Condition{accepted, r.progressing(accepted.Status == metav1.ConditionTrue, limit, stopped), available, degraded}
+	progressing := r.progressing(accepted.Status == metav1.ConditionTrue, limit, stopped)
+	return []metav1.Condition{accepted, progressing, available, degraded}
 }
 
 func (r *roll) condition(of string, is bool, reason, message string) metav1.Condition {

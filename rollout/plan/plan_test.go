@@ -87,7 +87,7 @@ func (w *world) kept(names ...string) {
 }
 
 // pod adds the pod of a node that runs.
-func (w *world) pod(node string, mode Mode, change ...func(*v1.Pod)) *v1.Pod {
+func (w *world) pod(node string, mode Mode, change ...func(*v1.Pod)) {
 	wanted := want.Key()
 	if mode == Remove {
 		wanted = WantRemoved
@@ -109,7 +109,6 @@ func (w *world) pod(node string, mode Mode, change ...func(*v1.Pod)) *v1.Pod {
 		c(p)
 	}
 	w.Pods = append(w.Pods, p)
-	return p
 }
 
 // ends has the container end with a status and a termination message.
@@ -156,7 +155,8 @@ func deleted(p *v1alpha1.NodePartition) { p.DeletionTimestamp = &metav1.Time{Tim
 // condition.
 func said(d Decision) map[string]string {
 	m := map[string]string{}
-	var starts, all, ends, deletes []string
+	all := make([]string, 0, len(d.Starts))
+	var starts, ends, deletes []string
 	for i, s := range d.Starts {
 		if i < d.Free {
 			starts = append(starts, string(s.Mode)+" "+s.Node)

@@ -93,7 +93,9 @@ func skip(n *v1.Node, mode Mode, own []v1.Toleration) string {
 }
 
 func tolerated(taint v1.Taint, tolerations []v1.Toleration) bool {
-	return slices.ContainsFunc(tolerations, func(t v1.Toleration) bool { return t.ToleratesTaint(klog.Background(), &taint, true) })
+	return slices.ContainsFunc(tolerations, func(t v1.Toleration) bool {
+		return t.ToleratesTaint(klog.Background(), &taint, true)
+	})
 }
 
 // byReason has nodes by what is said of them.
@@ -114,7 +116,7 @@ func (b byReason) String() string {
 		}
 		return strings.Compare(a, c)
 	})
-	var parts []string
+	parts := make([]string, 0, len(reasons))
 	for _, reason := range reasons {
 		nodes := slices.Sorted(slices.Values(b[reason]))
 		text := strings.Join(nodes[:min(len(nodes), named)], ", ")

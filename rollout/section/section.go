@@ -76,8 +76,9 @@ func Of(spec v1alpha1.NodePartitionSpec) (Section, error) {
 
 // lines returns the problems of an error, one a line.
 func lines(err error) error {
-	var all []string
-	for _, problem := range config.Problems(err) {
+	problems := config.Problems(err)
+	all := make([]string, 0, len(problems))
+	for _, problem := range problems {
 		all = append(all, problem.Error())
 	}
 	return errors.New(strings.Join(all, "\n"))

@@ -10,16 +10,20 @@ import (
 	v1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"sigs.k8s.io/controller-runtime/pkg/scheme"
 )
 
 // GroupVersion is the group and the version of the types.
 var GroupVersion = schema.GroupVersion{Group: "node-partition.io", Version: "v1alpha1"}
 
-// SchemeBuilder adds the types to a scheme.
-var SchemeBuilder = (&scheme.Builder{GroupVersion: GroupVersion}).Register(&NodePartition{}, &NodePartitionList{})
+// AddToScheme adds the types to a scheme.
+func AddToScheme(s *runtime.Scheme) error {
+	s.AddKnownTypes(GroupVersion, &NodePartition{}, &NodePartitionList{})
+	metav1.AddToGroupVersion(s, GroupVersion)
+	return nil
+}
 
 // The conditions of a NodePartition.
 const (
