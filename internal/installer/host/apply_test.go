@@ -145,37 +145,38 @@ func TestSurvey(t *testing.T) {
 // TestKilledAnywhere: the installer is killed before each step. When the time is over, after a
 // reboot, or at the next call, the node is as before, or has it all.
 func TestKilledAnywhere(t *testing.T) {
-	for name, prepare := range map[string]func(*node) record.Order{
-		"first": func(n *node) record.Order { return n.order("v1", section) },
-		"version": func(n *node) record.Order {
-			n.mustApply("v1", section)
-			return n.order("v2", section)
-		},
-		"section": func(n *node) record.Order {
-			n.mustApply("v1", section)
-			return n.order("v1", otherSection)
-		},
-		"both": func(n *node) record.Order {
-			n.mustApply("v1", section)
-			return n.order("v2", otherSection)
-		},
-		"first, with a section": func(n *node) record.Order {
+	was := section
+	again := func(version, section string) func(*node) record.Order {
+		return func(n *node) record.Order {
+			n.mustApply("v1", was)
+			return n.order(version, section)
+		}
+	}
+	for name, test := range map[string]struct {
+		prepare func(*node) record.Order
+		ends    []string
+	}{
+		"first":   {func(n *node) record.Order { return n.order("v1", section) }, []string{"timer", "reboot", "call"}},
+		"version": {again("v2", section), []string{"timer"}},
+		"section": {again("v1", otherSection), []string{"reboot"}},
+		"both":    {again("v2", otherSection), []string{"timer", "call"}},
+		"first, with a section": {func(n *node) record.Order {
 			n.write(kubeletconfig.OverridePath, section)
 			return n.order("v1", section)
-		},
-		"fails": func(n *node) record.Order {
+		}, []string{"reboot"}},
+		"fails": {func(n *node) record.Order {
 			n.notReady = "the kubelet is gone"
 			return n.order("v1", section)
-		},
+		}, []string{"timer", "call"}},
 	} {
-		for _, ends := range []string{"timer", "reboot", "call"} {
+		for _, ends := range test.ends {
 			t.Run(name+"/"+ends, func(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
 					kept, back := 0, 0
 					for at := 1; ; at++ {
 						n := newNode(t)
-						o := prepare(n)
+						o := test.prepare(n)
 						before, active := n.tree(), maps.Clone(n.active)
 						if !n.killedAt(at, func() { n.do(o) }) {
 							break
