@@ -131,7 +131,8 @@ func usageError(stderr io.Writer, err error) outcome.Status {
 func caller(ctx context.Context, args []string, at places, stderr io.Writer) outcome.Status {
 	o, err := parse(args)
 	if err != nil {
-		terminate(at, o, outcome.Outcome{Status: outcome.Usage, Reason: outcome.Failed, Sentences: []string{err.Error()}}, io.Discard)
+		refused := outcome.Outcome{Status: outcome.Usage, Reason: outcome.Failed, Sentences: []string{err.Error()}}
+		terminate(at, o, refused, io.Discard)
 		return usageError(stderr, err)
 	}
 	if o.Action != record.Remove {

@@ -265,7 +265,7 @@ func (k *Keeper) step(ctx context.Context, now time.Time) {
 	want := k.wanted(now)
 	//guard: nothing is tried each second while the API server is away
 	writes := k.marks.may(now) && k.isDue(want, now)
-	if !writes && !(k.cores.may(now) && k.lacks(now)) {
+	if !writes && (!k.cores.may(now) || !k.lacks(now)) {
 		return
 	}
 	n, err := k.put(ctx, want, writes, now)

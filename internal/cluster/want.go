@@ -93,6 +93,7 @@ func same(a, b v1.NodeCondition) bool {
 
 // isDue reports whether want is to be written now.
 func (k *Keeper) isDue(want node.Written, now time.Time) bool {
-	return !k.looked || !maps.Equal(want.Labels, k.written.Labels) || !maps.EqualFunc(want.Conditions, k.written.Conditions, same) ||
+	return !k.looked || !maps.Equal(want.Labels, k.written.Labels) ||
+		!maps.EqualFunc(want.Conditions, k.written.Conditions, same) ||
 		len(want.Conditions)+len(k.types) > 0 && !now.Before(k.beat)
 }

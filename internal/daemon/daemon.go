@@ -173,9 +173,8 @@ func (m *monitor) build() error {
 // sinks returns where the evictions of a partition are recorded beside metrics and journal, and
 // what records the kernel's kills; nil if nothing does.
 func (m *monitor) sinks(name unitname.PartitionName, pods func() []evict.Pod) (evict.Sinks, *clusterEvents) {
-	sinks := evict.Sinks{evictionHappened{happened: &m.happened, partition: name}}
 	recorded, kills := m.cluster.sinks(name, pods)
-	return append(sinks, recorded...), kills
+	return slices.Insert(recorded, 0, evict.Events(evictionHappened{happened: &m.happened, partition: name})), kills
 }
 
 func (m *monitor) buildReconciler() error {

@@ -33,18 +33,18 @@ func (p *polled) TakePeak() evict.Peak {
 func (p *polled) Candidates() []evict.Pod { return p.pods }
 
 // cgroup makes the cgroup of a pod that uses so many bytes.
-func cgroup(t testing.TB, root, name string, bytes uint64) evict.Pod {
-	t.Helper()
+func cgroup(tb testing.TB, root, name string, bytes uint64) evict.Pod {
+	tb.Helper()
 	dir := filepath.Join(root, name)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	for file, text := range map[string]string{
 		"memory.current": fmt.Sprint(bytes), "memory.stat": fmt.Sprintf("anon %d\ninactive_file 0\nactive_file 0\nslab_reclaimable 0\n", bytes),
 		"cgroup.events": "populated 1\n", "memory.min": "0", "memory.max": "max",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 	}
 	return evict.Pod{PodMeta: evict.PodMeta{
@@ -53,18 +53,18 @@ func cgroup(t testing.TB, root, name string, bytes uint64) evict.Pod {
 }
 
 // newTestSampler returns a sampler of the system partition, with a member inside and one outside.
-func newTestSampler(t testing.TB, of *polled) *sampler {
-	t.Helper()
-	root := t.TempDir()
-	of.pods = []evict.Pod{cgroup(t, root, "inside", 30<<20)}
-	outside := cgroup(t, root, "outside", 7<<20)
+func newTestSampler(tb testing.TB, of *polled) *sampler {
+	tb.Helper()
+	root := tb.TempDir()
+	of.pods = []evict.Pod{cgroup(tb, root, "inside", 30<<20)}
+	outside := cgroup(tb, root, "outside", 7<<20)
 	return &sampler{
-		root: hostfs.FS(t.TempDir()), cgroups: cgroupfs.FS(root), files: map[unitname.PartitionName]*sampled{},
+		root: hostfs.FS(tb.TempDir()), cgroups: cgroupfs.FS(root), files: map[unitname.PartitionName]*sampled{},
 		partitions: func() map[unitname.PartitionName]polls { return map[unitname.PartitionName]polls{unitname.System: of} },
 		placement: func(unitname.PartitionName) (candidates.Placement, bool) {
 			return candidates.Placement{Members: 2, RequestBytes: 50 << 20, LeftBytes: 1 << 20, Waiting: []evict.Pod{outside}}, true
 		},
-		warn: func(err error) { t.Error(err) },
+		warn: func(err error) { tb.Error(err) },
 	}
 }
 

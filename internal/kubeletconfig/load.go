@@ -85,13 +85,15 @@ type Candidate struct {
 func LoadWith(root hostfs.FS, candidate *Candidate) (*Merged, error) {
 	settings, err := readSettings(root)
 	l := loader{
-		root: root, candidate: candidate, mounts: latemount.Read(root), left: maxTotalBytes, config: &Merged{Settings: settings},
+		root: root, candidate: candidate, mounts: latemount.Read(root), left: maxTotalBytes,
+		config: &Merged{Settings: settings},
 	}
 	err = errors.Join(err, l.load(settings))
 	l.config.Watchable = l.mounts.Watchable(OverridePath)
 	if err != nil {
 		c := l.config
-		c.System, c.Workloads, c.Pinning, c.overriding, c.Warnings, c.Idle = Section{}, Section{}, Pinning{}, document{}, nil, nil
+		c.System, c.Workloads, c.Pinning = Section{}, Section{}, Pinning{}
+		c.overriding, c.Warnings, c.Idle = document{}, nil, nil
 	}
 	return l.config, err
 }

@@ -100,7 +100,8 @@ func readSettings(root hostfs.FS) (Settings, error) {
 }
 
 func parseSettings(data []byte) (Settings, error) {
-	s, err := parseLines(data, fileKey, pinningKey, "SERVICES_", "PARTITION_MEMORY", "PARTITION_SWAP", WatchKey, "SYSTEM_", IRQPrefix)
+	s, err := parseLines(data,
+		fileKey, pinningKey, "SERVICES_", "PARTITION_MEMORY", "PARTITION_SWAP", WatchKey, "SYSTEM_", IRQPrefix)
 	if dir := s[dirKey]; len(dir) > 1 {
 		s[dirKey] = strings.TrimSuffix(dir, "/")
 	}

@@ -56,10 +56,11 @@ func (w *workloads) keepsCores(t *testing.T, kind string) {
 	}
 }
 
-// setCores writes a type's amount to the Node as another program would, as JSON: "null" removes it.
-func (w *workloads) setCores(t *testing.T, kind, amount string) {
+// setCores writes the amount of the type telemetry to the Node as another program would, as JSON:
+// "null" removes it.
+func (w *workloads) setCores(t *testing.T, amount string) {
 	t.Helper()
-	patch := coresPatch(kind, amount)
+	patch := coresPatch("telemetry", amount)
 	if _, err := w.control.Client().CoreV1().Nodes().Patch(t.Context(), w.Hostname, types.MergePatchType, patch, metav1.PatchOptions{}, "status"); err != nil {
 		t.Fatal(err)
 	}

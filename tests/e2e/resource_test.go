@@ -150,9 +150,9 @@ func (r *typedNode) weigh(t *testing.T) {
 // overwritten: what another program writes is written over, and it is said.
 func (r *typedNode) overwritten(t *testing.T) {
 	before := r.known(t)
-	r.setCores(t, "telemetry", `"7"`)
+	r.setCores(t, `"7"`)
 	r.hasCores(t, "telemetry", allCores)
-	r.setCores(t, "telemetry", "null")
+	r.setCores(t, "null")
 	r.keepsCores(t, "management")
 	r.restartKubelet(t)
 	r.hasCores(t, "telemetry", allCores)
@@ -403,7 +403,7 @@ func (r *typedNode) booted(t *testing.T, wanted map[string]identity) {
 func (r *typedNode) bootedAlone(t *testing.T) {
 	wanted := r.afterBoot(t)
 	run(t, r.Node, "systemctl stop "+monitorUnit)
-	r.setCores(t, "telemetry", "null")
+	r.setCores(t, "null")
 	if err := r.control.Interrupt(); err != nil {
 		t.Fatal(err)
 	}

@@ -195,7 +195,9 @@ func (c *rolloutCluster) condition(t *testing.T, of string, status metav1.Condit
 		if err != nil {
 			return "", err
 		}
-		var s struct{ Conditions []metav1.Condition }
+		var s struct {
+			Conditions []metav1.Condition `json:"conditions"`
+		}
 		seen, _, err := unstructured.NestedMap(o.Object, "status")
 		if err == nil {
 			err = runtime.DefaultUnstructuredConverter.FromUnstructured(seen, &s)

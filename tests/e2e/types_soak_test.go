@@ -115,7 +115,7 @@ func (s *typesSoak) disturbances(flavour string) map[string]func(*testing.T) {
 	return map[string]func(*testing.T){
 		"the Node is deleted": s.nodeDeleted,
 		"the value is overwritten": func(t *testing.T) {
-			s.setCores(t, "telemetry", "null")
+			s.setCores(t, "null")
 			s.hasCores(t, "telemetry", allCores)
 		},
 		"containers end while the API server is away": func(t *testing.T) { s.endAlone(t, s.crash) },

@@ -75,14 +75,15 @@ const (
 func New(t *testing.T, start func(http.Handler) *httptest.Server) *Cluster {
 	t.Helper()
 	conditions := map[v1.NodeConditionType]v1.NodeCondition{}
-	c := &Cluster{Answers: map[string]int{}, Hang: map[string]int{}, Conditions: conditions, node: newNode("1"), Pod: &v1.Pod{
+	c := &Cluster{Answers: map[string]int{}, Hang: map[string]int{}, Conditions: conditions, node: newNode("1")}
+	c.Pod = &v1.Pod{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "dns", UID: UID, ResourceVersion: "7"},
 		Spec: v1.PodSpec{
 			Containers: []v1.Container{Requesting("dns", "50Mi"), Requesting("log", "20Mi"), Requesting("etcd", "1Mi")},
 		},
 		Status: v1.PodStatus{Phase: v1.PodRunning},
-	}}
+	}
 	c.Server = start(c)
 	t.Cleanup(c.Close)
 	return c

@@ -23,14 +23,15 @@ func WriteYAML(w io.Writer, a Advice) error {
 		return err
 	}
 	remarks(w, a.Warnings, a.NoSection)
-	if a.Verdict() != nil {
-		return nil
-	}
-	text, err := a.document()
-	if err == nil {
+	if a.Verdict() == nil { // else the remarks say why there is no section
+		text, err := a.document()
+		if err != nil {
+			return err
+		}
 		_, err = w.Write(text)
+		return err
 	}
-	return err
+	return nil
 }
 
 // comment writes one line that YAML ignores, whatever its arguments contain.

@@ -289,7 +289,8 @@ func writePartition(w io.Writer, a *state.Partition) {
 		fmt.Fprintln(w)
 	}
 	if d := a.LastDay; d != nil {
-		fmt.Fprintf(w, "Last day    %s at most, at %s, of %s\n", bytesize.Text(d.PeakBytes), output.Time(d.PeakTime), sizing.Text(d.Length()))
+		fmt.Fprintf(w, "Last day    %s at most, at %s, of %s\n",
+			bytesize.Text(d.PeakBytes), output.Time(d.PeakTime), sizing.Text(d.Length()))
 	}
 	if a.SwapBytes > 0 {
 		fmt.Fprintf(w, "Swap        %s\n", bytesize.Text(a.SwapBytes))

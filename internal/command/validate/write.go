@@ -71,7 +71,8 @@ func textOfSection(p *state.Section) string {
 		limit = "memoryLimit " + p.Share + " of the node's memory"
 	case p.Share != "":
 		limit = fmt.Sprintf(
-			"memoryLimit %s, %s of %s", bytesize.Round(int64(p.MemoryLimitBytes)), p.Share, bytesize.Round(int64(p.ShareOfBytes)),
+			"memoryLimit %s, %s of %s",
+			bytesize.Round(int64(p.MemoryLimitBytes)), p.Share, bytesize.Round(int64(p.ShareOfBytes)),
 		)
 		if p.Bound != "" {
 			limit += " by " + p.Bound

@@ -86,7 +86,7 @@ func (f *fake) files() []string {
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		f.t.Fatal(err)
 	}
-	var all []string
+	all := make([]string, 0, len(entries))
 	for _, e := range entries {
 		all = append(all, e.Name())
 	}

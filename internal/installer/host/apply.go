@@ -164,7 +164,8 @@ func (h *Host) try(ctx context.Context, p *plan) error {
 	if left < shortest {
 		return outcome.Because(outcome.Timeout, "only %s are left, and a trial takes %s or more: use a longer --trial", left, shortest)
 	}
-	_, err = h.run(ctx, h.monitor(p.layout), "try", h.onDisk(h.In(store.Section)), "--for="+left.Truncate(time.Second).String())
+	_, err = h.run(ctx, h.monitor(p.layout),
+		"try", h.onDisk(h.In(store.Section)), "--for="+left.Truncate(time.Second).String())
 	if err != nil && ctx.Err() == nil {
 		err = outcome.Because(outcome.Section, "%w", err)
 	}

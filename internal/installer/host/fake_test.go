@@ -193,7 +193,7 @@ func (n *node) tree() map[string]string {
 		if err != nil {
 			return err
 		}
-		text := ""
+		var text string
 		if info.Mode()&fs.ModeSymlink != 0 {
 			text, err = os.Readlink(path)
 		} else {
@@ -215,7 +215,7 @@ func (n *node) inFolder() []string {
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	var names []string
+	names := make([]string, 0, len(entries))
 	for _, e := range entries {
 		names = append(names, e.Name())
 	}

@@ -120,7 +120,7 @@ func (h *Host) judge(ctx context.Context, p *plan, o record.Order) error {
 // writable reports a folder that this process cannot write, before anything is written. The sandbox
 // leaves the host's own mounts as they are.
 func (h *Host) writable(l layout) error {
-	folders := []string{unitFolder, path.Dir(l.base)}
+	folders := append(make([]string, 0, 2+len(l.links)), unitFolder, path.Dir(l.base))
 	for _, k := range l.links {
 		folders = append(folders, path.Dir(k.path))
 	}

@@ -38,7 +38,8 @@ func (h *Host) snapshot(ctx context.Context, l layout) (record.Snapshot, error) 
 	s := record.Snapshot{
 		Files: map[string]record.Present{}, Units: map[string]string{}, Cgroups: map[string]string{},
 	}
-	names := []string{kubeletconfig.OverridePath, kubeletconfig.TrialPath, l.current()}
+	names := make([]string, 0, 3+len(l.links))
+	names = append(names, kubeletconfig.OverridePath, kubeletconfig.TrialPath, l.current())
 	for _, k := range l.links {
 		names = append(names, k.path)
 	}

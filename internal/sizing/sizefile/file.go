@@ -15,9 +15,10 @@ import (
 )
 
 const (
-	// Dir is the folder of the files, and Volatile the one in which they are while Dir cannot be
-	// written: /var is read-only, or not mounted yet. A reboot empties it.
-	Dir      = "/var/lib/node-partition/sizes"
+	// Dir is the folder of the files.
+	Dir = "/var/lib/node-partition/sizes"
+	// Volatile is the folder in which they are while Dir cannot be written: /var is read-only, or not
+	// mounted yet. A reboot empties it.
 	Volatile = "/run/node-partition/monitor/sizes"
 	// MaxBytes bounds a file. A larger one is none of ours.
 	MaxBytes = 64 << 10

@@ -30,7 +30,9 @@ type monitor struct {
 func start(t *testing.T) *monitor {
 	t.Helper()
 	m := &monitor{t: t, root: hostfs.FS(t.TempDir()), now: begin}
-	m.open()
+	if err := m.open(); err != nil {
+		t.Fatal(err)
+	}
 	return m
 }
 

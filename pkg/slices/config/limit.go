@@ -188,7 +188,8 @@ func (c *checker) share(raw json.RawMessage, number string) (uint64, *Share) {
 		c.bad(limitField, shown(raw), "%v", err)
 	}
 	s := &Share{
-		Text: number + "%", OfBytes: c.node.boot(), MinBytes: c.limitBytes(limitMinField), MaxBytes: c.limitBytes(limitMaxField),
+		Text: number + "%", OfBytes: c.node.boot(),
+		MinBytes: c.limitBytes(limitMinField), MaxBytes: c.limitBytes(limitMaxField),
 	}
 	crossed := s.MaxBytes > 0 && s.MinBytes > s.MaxBytes
 	if crossed {

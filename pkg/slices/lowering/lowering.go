@@ -124,7 +124,8 @@ type state struct {
 // so nothing waits for it.
 func (s state) defers(p *config.Partition) bool {
 	//guard: an operator's limit is not deferred
-	return p.Nearest() > 0 && s.monitor && !s.operator && p.Limit > 0 && p.Limit < s.memory.Max && p.Limit <= s.memory.Used()
+	return p.Nearest() > 0 && s.monitor && !s.operator && p.Limit > 0 &&
+		p.Limit < s.memory.Max && p.Limit <= s.memory.Used()
 }
 
 func readState(root hostfs.FS, names unitname.PartitionName) state {
