@@ -117,14 +117,14 @@ func (h *Host) content(l layout, monitorArgs string) (content, error) {
 // serviceUnit returns the unit of the monitor, with the path of the program and its options. What
 // /etc/default/node-partition says goes before these options.
 func serviceUnit(text, program, args string) ([]byte, error) {
-	for old, new := range map[string]string{
-		"\nEnvironment=PARTITION_MONITOR_ARGS=\n": "\nEnvironment=\"PARTITION_MONITOR_ARGS=" + args + "\"\n",
-		"\nExecStart=/usr/bin/partition-monitor ": "\nExecStart=" + program + " ",
+	for _, line := range []struct{ old, new string }{
+		{"\nEnvironment=PARTITION_MONITOR_ARGS=\n", "\nEnvironment=\"PARTITION_MONITOR_ARGS=" + args + "\"\n"},
+		{"\nExecStart=/usr/bin/partition-monitor ", "\nExecStart=" + program + " "},
 	} {
-		if strings.Count(text, old) != 1 {
-			return nil, fmt.Errorf("%s: want %q once", serviceFile, old)
+		if strings.Count(text, line.old) != 1 {
+			return nil, fmt.Errorf("%s: want %q once", serviceFile, line.old)
 		}
-		text = strings.Replace(text, old, new, 1)
+		text = strings.Replace(text, line.old, line.new, 1)
 	}
 	return []byte(text), nil
 }

@@ -5,6 +5,7 @@ package sandbox
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"nodepartition/internal/systemd"
@@ -102,14 +103,14 @@ func settings(survey bool) []setting {
 		return all
 	}
 	// These folders need not exist, and the one above is read-only.
-	return append(all,
-		setting{"RuntimeDirectory", []string{path.Base(running)}, path.Base(running)},
-		setting{"RuntimeDirectoryPreserve", "yes", "yes"},
-		setting{"RuntimeDirectoryMode", uint32(0o755), "0755"},
+	return slices.Concat(all, []setting{
+		{"RuntimeDirectory", []string{path.Base(running)}, path.Base(running)},
+		{"RuntimeDirectoryPreserve", "yes", "yes"},
+		{"RuntimeDirectoryMode", uint32(0o755), "0755"},
 		// k3s has none.
-		setting{"ConfigurationDirectory", []string{path.Base(section)}, path.Base(section)},
-		setting{"ConfigurationDirectoryMode", uint32(0o755), "0755"},
-	)
+		{"ConfigurationDirectory", []string{path.Base(section)}, path.Base(section)},
+		{"ConfigurationDirectoryMode", uint32(0o755), "0755"},
+	})
 }
 
 // devFolders returns the folders of the host that systemd binds into a private /dev.

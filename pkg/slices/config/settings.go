@@ -91,7 +91,9 @@ func (s *settings) unknown() {
 			continue
 		}
 		family, _, _ := strings.Cut(key, "_")
-		known := slices.DeleteFunc(kubeletconfig.SettingKeys(), func(k string) bool { return !strings.HasPrefix(k, family+"_") })
+		known := slices.DeleteFunc(kubeletconfig.SettingKeys(), func(k string) bool {
+			return !strings.HasPrefix(k, family+"_")
+		})
 		s.warn(oneline.ASCII(key), "unknown setting, ignoring; known are %s", strings.Join(known, ", "))
 	}
 }
