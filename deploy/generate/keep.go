@@ -53,7 +53,8 @@ func keptSeries(dir string, dashboard []byte) ([]kept, error) {
 // scraped reports whether a metric comes from a node: a rule has recorded the others, the
 // controller of NodePartitions serves them, or Prometheus makes them up.
 func scraped(name string) bool {
-	return !strings.Contains(name, ":") && !strings.HasPrefix(name, "nodepartition_rollout_") && name != "up" && name != "ALERTS"
+	return !strings.Contains(name, ":") && !strings.HasPrefix(name, "nodepartition_rollout_") &&
+		name != "up" && name != "ALERTS"
 }
 
 // attached are the labels that are not the target's own.
