@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -400,6 +401,7 @@ func TestInstallerApply(t *testing.T) {
 			f.wentBack(t)
 			isHalf(t)
 			// The boot has started them again.
+			becomes(t, f.Node, f.others+" | wc -w", strconv.Itoa(len(strings.Fields(f.untouched))))
 			f.before.services, f.untouched = run(t, f.Node, servicePIDs), run(t, f.Node, f.others)
 		})
 		t.Run("another section and options, by an operator", func(t *testing.T) {
