@@ -172,6 +172,8 @@ func precedes(a, b *v1alpha1.NodePartition) bool {
 // nothing.
 func (r *roll) sort(deleting bool) (overlap string) {
 	own := selects(r.Partition)
+	// a survey writes nothing
+	removes := deleting || r.Partition.Spec.Unselected == v1alpha1.Remove && !r.Partition.Spec.Rollout.SurveyOnly
 	others := map[*v1alpha1.NodePartition]labels.Selector{}
 	for _, p := range r.All {
 		if p.Name != r.Partition.Name {
@@ -199,7 +201,7 @@ func (r *roll) sort(deleting bool) (overlap string) {
 		case selected && !deleting:
 			r.Status.Nodes.Selected++
 			r.apply(r.ended(n))
-		case has && !elsewhere && (deleting || r.Partition.Spec.Unselected == v1alpha1.Remove):
+		case has && !elsewhere && removes:
 			r.Status.Nodes.Selected++
 			r.remove(r.ended(n))
 		default:

@@ -563,6 +563,15 @@ func TestDecide(t *testing.T) {
 			w.node("b").Labels["pool"] = "x"
 			return w
 		}, map[string]string{"starts": "remove a", "nodes": "2/1/0/0/0/0"}},
+		{"but not in a survey", func() *world {
+			w := pool(2, func(p *v1alpha1.NodePartition) {
+				p.Spec.NodeSelector.MatchLabels, p.Spec.Unselected = map[string]string{"pool": "x"}, v1alpha1.Remove
+				p.Spec.Rollout.SurveyOnly = true
+			})
+			w.kept("a")
+			w.node("b").Labels["pool"] = "x"
+			return w
+		}, map[string]string{"starts": "survey b", "candidates": "b", "ends": "", "nodes": "1/0/0/0/0/0"}},
 		{"unless another one selects it", func() *world {
 			w := pool(1, func(p *v1alpha1.NodePartition) {
 				p.Spec.NodeSelector.MatchLabels, p.Spec.Unselected = map[string]string{"pool": "x"}, v1alpha1.Remove
