@@ -62,7 +62,8 @@ type Record struct {
 	Want string `json:"want,omitempty"`
 	// Pod is the UID of the pod of the last try. Its end is recorded once.
 	Pod types.UID `json:"pod,omitempty"`
-	// At is the end of the try, and Seconds how long it took.
+	// At is when the end of the try was seen, by the clock of the controller: that of a node may be
+	// wrong. Seconds is how long the try took.
 	At      metav1.Time `json:"at,omitzero"`
 	Seconds int         `json:"seconds,omitempty"`
 	// Tries counts the tries of Want in a row that did not end well.

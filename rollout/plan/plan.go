@@ -317,7 +317,7 @@ func (r *roll) record(m member, p *v1.Pod, o outcome) member {
 		before = Record{}
 	}
 	after := Record{
-		Partition: r.Partition.Name, Want: want, Pod: p.UID, At: metav1.NewTime(o.ended.UTC()), Message: o.message,
+		Partition: r.Partition.Name, Want: want, Pod: p.UID, At: metav1.NewTime(r.Now.UTC()), Message: o.message,
 		Surveyed: before.Surveyed,
 	}
 	if p.Status.StartTime != nil {

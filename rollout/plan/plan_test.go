@@ -125,6 +125,13 @@ func ends(status int32, t Termination) func(*v1.Pod) {
 	}
 }
 
+// finished has the clock of the node differ from that of the controller.
+func finished(after time.Duration) func(*v1.Pod) {
+	return func(p *v1.Pod) {
+		p.Status.ContainerStatuses[0].State.Terminated.FinishedAt = metav1.NewTime(now.Add(after))
+	}
+}
+
 // pending has the pod wait since a time.
 func pending(ago time.Duration, waiting string) func(*v1.Pod) {
 	return func(p *v1.Pod) {
@@ -271,6 +278,13 @@ func TestDecide(t *testing.T) {
 			w.pod("a", Apply, ends(0, Termination{State: "kept"}))
 			return w
 		}, map[string]string{"ends": "a kept v2 abababababab and its pod", "starts": "", "nodes": "9/1/1/0/0/0"}},
+		{"the clock of a node does not count", func() *world {
+			w := pool(9, share(intstr.FromInt32(2)))
+			w.pod("a", Apply, ends(0, Termination{State: "kept"}), finished(24*time.Hour))
+			w.pod("b", Apply, ends(1, Termination{Reason: "verify"}), finished(-24*time.Hour))
+			return w
+		}, map[string]string{"ends": "a kept v2 abababababab and its pod, b failed verify", "candidates": "c d e f g h i",
+			"again": "1m0s", "nodes": "9/1/1/1/0/0"}},
 		{"one on which nothing was done", func() *world {
 			w := pool(9, share(intstr.FromInt32(1)))
 			w.pod("a", Apply, ends(0, Termination{State: "kept", Reason: Unchanged}))
