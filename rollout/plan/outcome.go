@@ -86,8 +86,9 @@ func outcomeOf(p *v1.Pod, n *v1.Node, now time.Time) outcome {
 		switch {
 		case p.Status.Reason == "DeadlineExceeded":
 			o.reason = "timeout"
-		// a node that leaves the cluster is not one that has failed
-		case leaving(n):
+		// A node that leaves the cluster is not one that has failed. It is not tried before it is back,
+		// but for a removal, which goes to a cordoned node, too.
+		case leaving(n) && Mode(p.Annotations[ModeAnnotation]) != Remove:
 			o.state = gone
 		// a pod that was evicted is not a node that has failed
 		case disrupted(p):

@@ -548,6 +548,13 @@ func TestDecide(t *testing.T) {
 			w.pod("a", Remove, ends(4, Termination{Reason: "error", Message: "busy"}))
 			return w
 		}, map[string]string{"ends": "a failed error", "starts": "", "finished": "false", "again": "10m0s", v1alpha1.Degraded: "True NodesFailed: failed: 1 error (a)"}},
+		{"and also one of a cordoned node", func() *world {
+			w := pool(1, deleted)
+			w.kept("a")
+			w.node("a").Spec.Unschedulable = true
+			w.pod("a", Remove, ends(4, Termination{Reason: "error", Message: "busy"}))
+			return w
+		}, map[string]string{"ends": "a failed error", "deletes": "", "starts": "", "again": "10m0s", v1alpha1.Degraded: "True NodesFailed: failed: 1 error (a)"}},
 		{"a node that never had it is only forgotten", func() *world {
 			w := pool(2, deleted)
 			w.tried("a", Refused, time.Hour, 1)
