@@ -512,6 +512,8 @@ func (r *roll) remove(m member) {
 		r.later(r.Now.Add(time.Second))
 	case r.pods[m.Name] != nil:
 		r.drop(r.pods[m.Name])
+	case m.state == Failed || m.state == Refused: // after a stop, too
+		r.retries = append(r.retries, Start{m.Name, Remove})
 	default:
 		r.fresh = append(r.fresh, Start{m.Name, Remove})
 	}

@@ -584,6 +584,17 @@ func TestDecide(t *testing.T) {
 			w.node("b").Labels["pool"] = "x"
 			return w
 		}, map[string]string{"starts": "remove a", "nodes": "2/1/0/0/0/0"}},
+		{"a removal that has failed is tried again after a stop", func() *world {
+			w := pool(5, func(p *v1alpha1.NodePartition) {
+				p.Spec.NodeSelector.MatchLabels, p.Spec.Unselected = map[string]string{"pool": "x"}, v1alpha1.Remove
+			})
+			w.tried("a", Failed, 11*time.Minute, 1, func(r *Record) { r.Want = WantRemoved })
+			w.tried("b", Refused, 11*time.Minute, 1, func(r *Record) { r.Want = WantRemoved })
+			w.node("b").Labels[nodelabel.Version] = "v2"
+			w.kept("c")
+			w.node("d").Labels["pool"] = "x"
+			return w
+		}, map[string]string{"starts": "remove a", "candidates": "a b", v1alpha1.Degraded: "True Stopped: failed: 2 check (a, b)"}},
 		{"but not in a survey", func() *world {
 			w := pool(2, func(p *v1alpha1.NodePartition) {
 				p.Spec.NodeSelector.MatchLabels, p.Spec.Unselected = map[string]string{"pool": "x"}, v1alpha1.Remove
