@@ -347,6 +347,10 @@ func (r *roll) record(m member, p *v1.Pod, o outcome) member {
 		if before.Want == want && m.Labels[StateLabel] != Kept {
 			after.Tries = before.Tries + 1
 		}
+		// only a try that ran mends a failure
+		if o.state != Failed && m.Labels[StateLabel] == Failed && (before.Want == want || want == WantRemoved) {
+			break
+		}
 		end.set(StateLabel, o.state)
 		end.set(ReasonLabel, o.reason)
 	}

@@ -335,6 +335,28 @@ func TestDecide(t *testing.T) {
 			w.tried("b", Failed, 7*time.Hour, 90)
 			return w
 		}, map[string]string{"candidates": "b", "again": "1m0s"}},
+		{"a retry that cannot start does not end a stop", func() *world {
+			w := pool(9)
+			w.tried("a", Failed, 21*time.Minute, 2)
+			w.tried("b", Failed, time.Minute, 1)
+			w.pod("a", Apply, pending(6*time.Minute, ""))
+			return w
+		}, map[string]string{"ends": "a and its pod", "starts": "", "candidates": "", "nodes": "9/0/0/2/0/0", "again": "9m0s",
+			v1alpha1.Progressing: "False Stopped: 2 nodes failed, and maxFailures is 1: 2 check (a, b)..."}},
+		{"nor does one that is refused, and its back-off grows", func() *world {
+			w := pool(9)
+			w.tried("a", Failed, 11*time.Minute, 1)
+			w.tried("b", Failed, 7*time.Hour, 90, func(r *Record) { r.Pod = "uid-b" })
+			w.pod("a", Apply, ends(3, Termination{Reason: "foreign-file"}))
+			w.pod("b", Apply, ends(1, Termination{Reason: "verify"}))
+			return w
+		}, map[string]string{"ends": "a and its pod", "deletes": "pod-b", "nodes": "9/0/0/2/0/0", "again": "20m0s"}},
+		{"one of another section is judged anew", func() *world {
+			w := pool(9)
+			w.tried("a", Failed, time.Minute, 1, func(r *Record) { r.Want = "other" })
+			w.pod("a", Apply, ends(3, Termination{Reason: "foreign-file"}))
+			return w
+		}, map[string]string{"ends": "a refused foreign-file and its pod", "nodes": "9/0/0/0/0/1"}},
 		{"the pod of the last try goes before the next", func() *world {
 			w := pool(1)
 			w.tried("a", Failed, 11*time.Minute, 1, func(r *Record) { r.Pod = "uid-a" })
@@ -565,6 +587,12 @@ func TestDecide(t *testing.T) {
 			w.tried("a", Failed, time.Hour, 1)
 			return w
 		}, map[string]string{"starts": "remove a"}},
+		{"also if its first removal cannot start", func() *world {
+			w := pool(1, deleted)
+			w.tried("a", Failed, time.Hour, 1)
+			w.pod("a", Remove, pending(6*time.Minute, "ImagePullBackOff"))
+			return w
+		}, map[string]string{"ends": "a and its pod", "finished": "false", "again": "10m0s"}},
 		{"what runs ends before the object goes", func() *world {
 			w := pool(1, deleted)
 			w.pod("a", Apply)
