@@ -4,6 +4,7 @@
 package plan
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -102,6 +103,9 @@ func Decide(in Input) Decision {
 		Input: in, key: in.Want.Key(), pods: map[string]*v1.Pod{},
 		skips: byReason{}, failures: byReason{}, refusals: byReason{}, waits: byReason{},
 	}
+	if _, err := metav1.LabelSelectorAsSelector(&in.Partition.Spec.NodeSelector); err != nil {
+		r.Invalid = fmt.Errorf("nodeSelector: %w", err)
+	}
 	deleting := in.Partition.DeletionTimestamp != nil
 	for _, p := range in.Pods {
 		r.pods[p.Annotations[NodeAnnotation]] = p
@@ -118,7 +122,7 @@ func Decide(in Input) Decision {
 		limit = min(limit, int(in.Partition.Spec.Rollout.First)-r.done)
 	}
 	stopped := !deleting && int(nodes.Failed) > int(in.Partition.Spec.Rollout.MaxFailures)
-	accepted := deleting || in.Invalid == nil && overlap == ""
+	accepted := deleting || r.Invalid == nil && overlap == ""
 	slices.SortFunc(r.fresh, byName)
 	slices.SortFunc(r.retries, byName)
 	r.Starts = slices.Concat(r.fresh, r.retries)
@@ -172,8 +176,9 @@ func precedes(a, b *v1alpha1.NodePartition) bool {
 // nothing.
 func (r *roll) sort(deleting bool) (overlap string) {
 	own := selects(r.Partition)
-	// a survey writes nothing
-	removes := deleting || r.Partition.Spec.Unselected == v1alpha1.Remove && !r.Partition.Spec.Rollout.SurveyOnly
+	// a survey writes nothing, and a selector that cannot be read does not leave a node out
+	spec := &r.Partition.Spec
+	removes := deleting || spec.Unselected == v1alpha1.Remove && !spec.Rollout.SurveyOnly && r.Invalid == nil
 	others := map[*v1alpha1.NodePartition]labels.Selector{}
 	for _, p := range r.All {
 		if p.Name != r.Partition.Name {

@@ -503,6 +503,23 @@ func TestDecide(t *testing.T) {
 			return w
 		}, map[string]string{"starts": "", "ends": "a kept v2 abababababab and its pod",
 			v1alpha1.Accepted: "False Invalid: systemPartition.memoryLimit: no", v1alpha1.Progressing: "False NotAccepted: ", v1alpha1.Available: "False NotAccepted..."}},
+		{"a selector that cannot be read", func() *world {
+			w := pool(3, func(p *v1alpha1.NodePartition) {
+				p.Spec.NodeSelector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "pool", Operator: "in", Values: []string{"x"}}}
+				p.Spec.Unselected = v1alpha1.Remove
+			})
+			w.kept("a")
+			w.tried("b", Refused, time.Hour, 1)
+			return w
+		}, map[string]string{"starts": "", "candidates": "", "ends": "", v1alpha1.Available: "False NotAccepted...",
+			v1alpha1.Accepted: `False Invalid: nodeSelector: "in" is not a valid label selector operator`}},
+		{"but its deletion takes the partition off its nodes", func() *world {
+			w := pool(1, deleted, func(p *v1alpha1.NodePartition) {
+				p.Spec.NodeSelector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "pool", Operator: "in"}}
+			})
+			w.kept("a")
+			return w
+		}, map[string]string{"starts": "remove a"}},
 		{"a section with a warning", func() *world {
 			w := pool(9)
 			w.Warnings = []string{"systemPartition.memorylimit: unknown field"}

@@ -27,8 +27,8 @@ func AddToScheme(s *runtime.Scheme) error {
 
 // The conditions of a NodePartition.
 const (
-	// Accepted is true if the section is valid, and no older NodePartition selects a node of this one.
-	// Nothing rolls while it is false.
+	// Accepted is true if the section and the selector are valid, and no older NodePartition selects a
+	// node of this one. Nothing rolls while it is false.
 	Accepted = "Accepted"
 	// Progressing is true while nodes are changed.
 	Progressing = "Progressing"
