@@ -21,14 +21,13 @@ func (r *roll) conditions(overlap string, limit int, stopped bool) []metav1.Cond
 		accepted = r.condition(v1alpha1.Accepted, false, "Overlap", overlap+": change a selector, or a label of the node")
 	}
 	n := r.Status.Nodes
-	missing := int(n.Selected - n.Current - n.Skipped)
 	available := r.condition(v1alpha1.Available, true, "Current", r.counts())
 	switch {
 	case r.Partition.DeletionTimestamp != nil:
 		available = r.condition(v1alpha1.Available, false, "Removing", r.counts())
 	case accepted.Status != metav1.ConditionTrue:
 		available = r.condition(v1alpha1.Available, false, "NotAccepted", r.counts())
-	case missing > 0 || n.Updating > 0:
+	case r.missing() > 0 || n.Updating > 0:
 		available = r.condition(v1alpha1.Available, false, "NotCurrent", r.counts())
 	}
 	degraded := r.condition(v1alpha1.Degraded, false, "AsExpected", "")
@@ -79,10 +78,17 @@ func (r *roll) progressing(accepted bool, limit int, stopped bool) metav1.Condit
 			r.Status.Nodes.Failed, rollout.MaxFailures, r.failures, StateLabel))
 	case moving:
 		return of(true, "Rolling", r.counts()+r.estimate(left, limit))
-	case r.Status.Nodes.Current+r.Status.Nodes.Skipped < r.Status.Nodes.Selected:
+	case r.missing() > 0:
 		return of(false, "Waiting", r.counts())
 	}
 	return of(false, "Complete", r.counts())
+}
+
+// missing returns how many nodes are to become current. A node that cannot be changed is none of
+// them. One whose pod did not start is: nothing is known of the node.
+func (r *roll) missing() int {
+	n := r.Status.Nodes
+	return int(n.Selected-n.Current-n.Skipped) + r.unstarted
 }
 
 // counts says how many nodes are current, and why others are not.

@@ -94,6 +94,7 @@ type roll struct {
 	skips, failures byReason
 	refusals        byReason
 	waits           byReason // nodes whose removal waits
+	unstarted       int      // of the skipped, those that wait for another try
 	seconds, taken  int      // of the nodes that are current
 }
 
@@ -432,6 +433,7 @@ func (r *roll) apply(m member) {
 	waiting := m.state != "" && due.After(r.Now)
 	if why == "" && m.state == Skipped && waiting {
 		why = orElse(m.Labels[ReasonLabel], "interrupted")
+		r.unstarted++
 	}
 	if waiting {
 		r.later(due)

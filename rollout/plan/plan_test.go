@@ -484,6 +484,16 @@ func TestDecide(t *testing.T) {
 			notReady(w.node("b"), time.Hour)
 			return w
 		}, map[string]string{v1alpha1.Available: "True Current: 1 of 2 nodes are current; skipped: 1 not ready (b)", v1alpha1.Progressing: "False Complete..."}},
+		{"but a pod that did not start does", func() *world {
+			w := pool(3)
+			w.kept("a")
+			w.tried("b", Skipped, 30*time.Second, 1)
+			w.node("b").Labels[ReasonLabel] = "image"
+			w.tried("c", Skipped, 30*time.Second, 1)
+			w.node("c").Spec.Unschedulable = true
+			return w
+		}, map[string]string{"nodes": "3/1/0/0/2/0", v1alpha1.Available: "False NotCurrent: 1 of 3 nodes are current; skipped: 1 cordoned (c); 1 image (b)",
+			v1alpha1.Progressing: "False Waiting..."}},
 		{"a current node that is cordoned is current", func() *world {
 			w := pool(1)
 			w.kept("a")

@@ -32,7 +32,7 @@ const (
 	Accepted = "Accepted"
 	// Progressing is true while nodes are changed.
 	Progressing = "Progressing"
-	// Available is true if each selected node that is not skipped has this version and this section.
+	// Available is true if each selected node has this version and this section, or cannot be changed.
 	Available = "Available"
 	// Degraded is true if a node has failed, or if the controller may not do what it has to.
 	Degraded = "Degraded"
