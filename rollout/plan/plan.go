@@ -199,19 +199,19 @@ func (r *roll) sort(deleting bool) (overlap string) {
 				overlap = min(orElse(overlap, "\xff"), "node "+n.Name+" is selected by "+p.Name+", too, which is older")
 			}
 		}
-		has := recordOf(n).Partition == r.Partition.Name
+		m := r.ended(n)
+		// also a node whose first try has just ended
+		has := r.Partition.Name == recordOf(n).Partition || r.Partition.Name == m.record.Partition
 		if selected || has {
 			r.all++
 		}
 		switch {
 		case selected && !deleting:
 			r.Status.Nodes.Selected++
-			r.apply(r.ended(n))
+			r.apply(m)
 		case has && !elsewhere && removes:
 			r.Status.Nodes.Selected++
-			r.remove(r.ended(n))
-		default:
-			r.ended(n)
+			r.remove(m)
 		}
 	}
 	return overlap

@@ -625,6 +625,12 @@ func TestDecide(t *testing.T) {
 			w.pod("a", Apply)
 			return w
 		}, map[string]string{"finished": "false", "starts": ""}},
+		{"and it is taken off a node whose first try has just ended", func() *world {
+			w := pool(2, deleted)
+			w.pod("a", Apply, ends(0, Termination{State: "kept"}))
+			w.pod("b", Apply, ends(1, Termination{Reason: "verify"}))
+			return w
+		}, map[string]string{"ends": "a kept v2 abababababab and its pod, b failed verify", "finished": "false", "again": "1s"}},
 		{"a node that is no longer selected keeps it", func() *world {
 			w := pool(2, func(p *v1alpha1.NodePartition) { p.Spec.NodeSelector.MatchLabels = map[string]string{"pool": "x"} })
 			w.kept("a", "b")
