@@ -496,8 +496,9 @@ func (r *roll) remove(m member) {
 	if m.record.Partition == "" { // it has ended
 		return
 	}
-	// a node that was never changed is not changed by a removal
-	if m.Labels[nodelabel.Version] == "" && m.Labels[StateLabel] != Failed {
+	// A node that was never changed is not changed by a removal. It is forgotten when its pod is gone:
+	// a node is written once in a decision.
+	if m.Labels[nodelabel.Version] == "" && m.Labels[StateLabel] != Failed && !m.blocked {
 		end := End{Node: m.Node, Labels: map[string]*string{StateLabel: nil, ReasonLabel: nil}}
 		r.Ends = append(r.Ends, end)
 		return

@@ -609,6 +609,14 @@ func TestDecide(t *testing.T) {
 			w.tried("a", Refused, time.Hour, 1)
 			return w
 		}, map[string]string{"starts": "", "ends": "a cleared", "finished": "true"}},
+		{"after the end of its try", func() *world {
+			w := pool(3, deleted)
+			w.pod("a", Survey, ends(0, Termination{}))
+			w.pod("b", Survey, ends(3, Termination{Reason: "foreign-file"}))
+			w.pod("c", Apply, pending(6*time.Minute, ""))
+			return w
+		}, map[string]string{"starts": "", "again": "1s", "finished": "false",
+			"ends": "a and its pod, b refused foreign-file and its pod, c skipped unschedulable and its pod"}},
 		{"a node that failed is cleaned", func() *world {
 			w := pool(1, deleted)
 			w.tried("a", Failed, time.Hour, 1)
