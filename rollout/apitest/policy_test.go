@@ -10,6 +10,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
@@ -169,6 +170,9 @@ func podPolicyOn(t *testing.T, c *cluster) {
 func TestNodePolicy(t *testing.T) {
 	c := newCluster(t)
 	c.nodes("a")
+	empty := []byte(`{"metadata":{"labels":{"empty":""},"annotations":{"empty":""}}}`)
+	_, err := c.kube.CoreV1().Nodes().Patch(t.Context(), "a", types.MergePatchType, empty, metav1.PatchOptions{})
+	c.must(err)
 	c.partition()
 	holder := c.holder()
 	patch := func(path string, change map[string]any) error {
@@ -193,6 +197,8 @@ func TestNodePolicy(t *testing.T) {
 		{node, metadata("annotations", map[string]any{"node-partition.io/rollout": "{}"}), true},
 		{node, metadata("labels", map[string]any{v1.LabelHostname: nil}), false},
 		{node, metadata("labels", map[string]any{v1.LabelHostname: "b"}), false},
+		{node, metadata("labels", map[string]any{"empty": nil}), false},
+		{node, metadata("annotations", map[string]any{"empty": nil}), false},
 		{node, metadata("labels", map[string]any{"node-partition.iox/state": "kept"}), false},
 		{node, metadata("labels", nil), false},
 		{node, metadata("annotations", map[string]any{"x": "y"}), false},
