@@ -65,7 +65,7 @@ func outcomeOf(p *v1.Pod, n *v1.Node, now time.Time) outcome {
 	if n == nil {
 		return outcome{state: gone}
 	}
-	if p.Status.Phase != v1.PodSucceeded && p.Status.Phase != v1.PodFailed {
+	if !terminal(p) {
 		return unended(p, now)
 	}
 	c := container(p)
@@ -160,6 +160,10 @@ func container(p *v1.Pod) *v1.ContainerStatus {
 		}
 	}
 	return nil
+}
+
+func terminal(p *v1.Pod) bool {
+	return p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed
 }
 
 func disrupted(p *v1.Pod) bool {

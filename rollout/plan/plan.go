@@ -240,6 +240,10 @@ func (r *roll) orphans() {
 
 // drop has a pod deleted that says nothing.
 func (r *roll) drop(p *v1.Pod) {
+	// the events of a pod ask for a decision about its own NodePartition
+	if p.Annotations[PartitionAnnotation] != r.Partition.Name {
+		r.later(r.Now.Add(time.Second))
+	}
 	if p.DeletionTimestamp == nil {
 		r.Deletes = append(r.Deletes, p)
 	}
@@ -269,7 +273,7 @@ func (r *roll) ended(n *v1.Node) member {
 	p := r.pods[n.Name]
 	m := member{Node: n, record: recordOf(n)}
 	if p != nil && p.Annotations[PartitionAnnotation] != r.Partition.Name {
-		m.blocked = true
+		m.blocked = !r.abandoned(p, n)
 		p = nil
 	}
 	if p != nil {
@@ -279,6 +283,17 @@ func (r *roll) ended(n *v1.Node) member {
 		m.record = Record{}
 	}
 	return m
+}
+
+// abandoned reports whether a pod of another NodePartition is of no use: there is none, or it has
+// the node no longer, and the end of the pod is recorded.
+func (r *roll) abandoned(p *v1.Pod, n *v1.Node) bool {
+	i := slices.IndexFunc(r.All, func(o *v1alpha1.NodePartition) bool { return o.Name == p.Annotations[PartitionAnnotation] })
+	if i < 0 {
+		return true
+	}
+	left := r.All[i].DeletionTimestamp != nil || !selects(r.All[i]).Matches(labels.Set(n.Labels))
+	return left && terminal(p) && recordOf(n).Pod == p.UID
 }
 
 // tried looks at the pod of a node.
@@ -451,7 +466,7 @@ func (r *roll) apply(m member) {
 	case waiting, mode == Survey && m.record.Surveyed == r.key:
 	case m.blocked:
 		r.later(r.Now.Add(time.Second))
-	case r.pods[m.Name] != nil: // of the last try, which has failed
+	case r.pods[m.Name] != nil: // of the last try, which has failed, or abandoned
 		r.drop(r.pods[m.Name])
 	case m.state == Failed:
 		r.retries = append(r.retries, Start{m.Name, mode})

@@ -86,6 +86,14 @@ func (w *world) kept(names ...string) {
 	}
 }
 
+// other adds a NodePartition whose nodes have a label.
+func (w *world) other() {
+	w.All = append(w.All, &v1alpha1.NodePartition{
+		ObjectMeta: metav1.ObjectMeta{Name: "other", CreationTimestamp: metav1.NewTime(now)},
+		Spec:       v1alpha1.NodePartitionSpec{NodeSelector: metav1.LabelSelector{MatchLabels: map[string]string{"gpu": "yes"}}},
+	})
+}
+
 // pod adds the pod of a node that runs.
 func (w *world) pod(node string, mode Mode, change ...func(*v1.Pod)) {
 	wanted := want.Key()
@@ -109,6 +117,11 @@ func (w *world) pod(node string, mode Mode, change ...func(*v1.Pod)) {
 		c(p)
 	}
 	w.Pods = append(w.Pods, p)
+}
+
+// of has the pod be one of another NodePartition.
+func of(partition string) func(*v1.Pod) {
+	return func(p *v1.Pod) { p.Annotations[PartitionAnnotation] = partition }
 }
 
 // ends has the container end with a status and a termination message.
@@ -549,9 +562,37 @@ func TestDecide(t *testing.T) {
 		}, map[string]string{"starts": "apply a", v1alpha1.Accepted: "True Valid: "}},
 		{"a pod of another NodePartition keeps its node", func() *world {
 			w := pool(1)
-			w.pod("a", Remove, func(p *v1.Pod) { p.Annotations[PartitionAnnotation] = "other" })
+			w.other()
+			w.pod("a", Remove, of("other"))
 			return w
 		}, map[string]string{"candidates": "", "deletes": "", "ends": "", "again": "1s"}},
+
+		{"also one that has failed, until that is recorded", func() *world {
+			w := pool(1)
+			w.other()
+			w.pod("a", Apply, of("other"), ends(1, Termination{Reason: "verify"}))
+			return w
+		}, map[string]string{"candidates": "", "deletes": "", "ends": "", "again": "1s"}},
+		{"then it goes", func() *world {
+			w := pool(1)
+			w.other()
+			w.tried("a", Failed, time.Second, 1, func(r *Record) { r.Partition, r.Pod = "other", "uid-a" })
+			w.pod("a", Apply, of("other"), ends(1, Termination{Reason: "verify"}))
+			return w
+		}, map[string]string{"candidates": "", "deletes": "pod-a", "ends": "", "again": "1s"}},
+		{"but its log stays while the other one has the node", func() *world {
+			w := pool(1)
+			w.other()
+			w.node("a").Labels["gpu"] = "yes"
+			w.tried("a", Failed, time.Second, 1, func(r *Record) { r.Partition, r.Pod = "other", "uid-a" })
+			w.pod("a", Apply, of("other"), ends(1, Termination{Reason: "verify"}))
+			return w
+		}, map[string]string{"candidates": "", "deletes": "", "ends": "", "again": "1s"}},
+		{"a pod of a NodePartition that is gone is deleted", func() *world {
+			w := pool(1)
+			w.pod("a", Apply, of("other"))
+			return w
+		}, map[string]string{"candidates": "", "deletes": "pod-a", "ends": "", "again": "1s"}},
 
 		{"a survey asks many at once", func() *world { return pool(60, rollout(func(r *v1alpha1.Rollout) { r.SurveyOnly = true })) }, map[string]string{
 			"starts": "survey a, survey b...", v1alpha1.Progressing: "True Surveying: no node has refused"}},
