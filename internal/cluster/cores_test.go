@@ -381,6 +381,29 @@ func TestRemoveAll(t *testing.T) {
 	})
 }
 
+// TestRemoveRefused: a policy that refuses the removal of labels keeps no resource on the Node.
+func TestRemoveRefused(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n, lines := &aNode{facts: fine(), cores: values{"theirs": 7}}, &testkit.Buffer{}
+		k, stop := n.advertising(t, fourCPUs(t), lines, "a")
+		<-time.After(time.Minute)
+		n.want(t, "at first", values{"a": 4000, "theirs": 7})
+		stop()
+		k.patch = func(ctx context.Context, p kubeapi.NodePatch) (kubeapi.Node, error) {
+			if len(p.Labels) > 0 {
+				return kubeapi.Node{}, errors.New("a policy says no")
+			}
+			return n.patch(ctx, p)
+		}
+		k.Remove(t.Context())
+		n.want(t, "removed", values{"theirs": 7})
+		if text := lines.String(); !strings.Contains(text, "could not be removed") {
+			t.Errorf("log %s", text)
+		}
+	})
+}
+
 // TestStateNotRead: a state file of a later version is not followed, and said. What the API server
 // knows of our writes replaces it.
 func TestStateNotRead(t *testing.T) {

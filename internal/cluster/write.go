@@ -137,8 +137,14 @@ func (k *Keeper) Remove(ctx context.Context) {
 	if err == nil && !looked { // what is ours was not known before
 		n, err = k.put(ctx, node.Written{}, true, time.Now())
 	}
-	if err == nil {
+	switch {
+	case err == nil:
 		err = k.putCores(ctx, n)
+	//guard: labels whose removal is refused do not keep resources on the Node
+	case !errors.Is(err, kubeapi.ErrGone) && !errors.Is(err, kubeapi.ErrUnreachable):
+		if n, again := k.put(ctx, node.Written{}, false, time.Now()); again == nil {
+			err = errors.Join(err, k.putCores(ctx, n))
+		}
 	}
 	if err != nil && !errors.Is(err, kubeapi.ErrGone) && !errors.Is(err, ErrNoClient) {
 		k.warnLeft(err)

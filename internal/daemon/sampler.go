@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -130,7 +129,11 @@ func (s *sampler) measure(of polls, placed candidates.Placement, peak evict.Peak
 		minute.Used += outside[i].Usage.Used
 	}
 	for _, pod := range slices.Concat(outside, evict.Measure(s.cgroups, of.Candidates(), s.warn)) {
-		owner := cmp.Or(pod.Owner, pod.Namespace+"/"+pod.Name)
+		// A UID would say nothing to people, and each rollout has another.
+		owner := evict.EstimateOwner(pod.Namespace, pod.Name)
+		if pod.Name == "" {
+			owner = pod.UID
+		}
 		minute.Usage[owner] = max(minute.Usage[owner], pod.Usage.Used)
 	}
 	return minute

@@ -48,7 +48,7 @@ func cgroup(tb testing.TB, root, name string, bytes uint64) evict.Pod {
 		}
 	}
 	return evict.Pod{PodMeta: evict.PodMeta{
-		UID: name, Namespace: "kube-system", Name: name, Cgroup: name, Owner: "kube-system/of-" + name,
+		UID: name, Namespace: "kube-system", Name: name, Cgroup: name, Owner: "0d2f6c1e-of-" + name, // the controller's UID
 	}}
 }
 
@@ -88,7 +88,7 @@ func TestSampler(t *testing.T) {
 		if err != nil || len(r.Minutes) != 10 || r.Minutes[9] != 118<<20 || r.Hours[0].Members != 2 || r.Hours[0].Largest != 30<<20 || r.RequestBytes != 50<<20 {
 			t.Fatalf("%+v, %v", r, err)
 		}
-		if len(r.Members) != 2 || r.Members["kube-system/of-outside"].Peak != 7<<20 {
+		if len(r.Members) != 2 || r.Members["kube-system/outside"].Peak != 7<<20 {
 			t.Errorf("members %+v", r.Members)
 		}
 		<-time.After(24 * time.Hour)

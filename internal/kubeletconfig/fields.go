@@ -38,7 +38,8 @@ func LoadFiles(root hostfs.FS, dir string, files ...string) (*Merged, error) {
 // of the main file, if there is one, before the drop-ins are merged over them. It may be nil. The
 // error is about the first field, in the order of the struct, that has the wrong type.
 func (c *Merged) DecodeInto(target any, setDefaults func(main map[string]json.RawMessage) error) error {
-	values, err := c.merged(setDefaults)
+	// Not into c.origin, which the sections that override have changed since.
+	values, err := c.merged(map[string]string{}, setDefaults)
 	if err != nil {
 		return err
 	}

@@ -46,7 +46,7 @@ func TestFields(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		fields, err := c.merged(setDefaults)
+		fields, err := c.merged(map[string]string{}, setDefaults)
 		text := map[string]string{}
 		for field, raw := range fields {
 			if field == "evictionHard" || field == "maxPods" {
@@ -65,7 +65,7 @@ func TestFields(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if fields, err := node.merged(setDefaults); err != nil || string(fields["maxPods"]) != "8" {
+	if fields, err := node.merged(map[string]string{}, setDefaults); err != nil || string(fields["maxPods"]) != "8" {
 		t.Errorf("%s, %v", fields, err)
 	}
 }
@@ -86,7 +86,7 @@ func TestFieldsErrors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.merged(func(map[string]json.RawMessage) error { return errors.New("no") }); err == nil || err.Error() != "/k.yaml: no" {
+	if _, err := c.merged(map[string]string{}, func(map[string]json.RawMessage) error { return errors.New("no") }); err == nil || err.Error() != "/k.yaml: no" {
 		t.Errorf("%v", err)
 	}
 	var limits struct {
@@ -132,5 +132,25 @@ func TestDecodeInto(t *testing.T) {
 	refused := errors.New("no")
 	if err := c.DecodeInto(&target, func(map[string]json.RawMessage) error { return refused }); !errors.Is(err, refused) {
 		t.Errorf("%v; want the error of the defaults", err)
+	}
+}
+
+// TestDecodeIntoKeepsOrigins: a message about a section that overrides names its file, also after
+// the kubelet's own fields were decoded.
+func TestDecodeIntoKeepsOrigins(t *testing.T) {
+	t.Parallel()
+	c, err := Load(tree(t, map[string]string{
+		"/var/lib/kubelet/config.yaml": head + "systemPartition: {memoryLimit: 1Gi, namespaces: [a]}",
+		OverridePath:                   head + "systemPartition: {namespaces: [b]}",
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var limits struct{ MaxPods int }
+	if err := c.DecodeInto(&limits, nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := c.SectionFileWith("systemPartition.memoryLimit"); got != OverridePath {
+		t.Errorf("%s; want %s", got, OverridePath)
 	}
 }

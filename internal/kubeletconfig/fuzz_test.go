@@ -38,7 +38,7 @@ func FuzzMerge(f *testing.F) {
 			}
 			c.docs = append(c.docs, doc)
 		}
-		fields, err := c.merged(nil)
+		fields, err := c.merged(c.origin, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -19,16 +19,19 @@ const endpointField = "containerRuntimeEndpoint"
 func (l *loader) merge() {
 	c := l.config
 	c.origin = map[string]string{}
-	c.fields, _ = c.merged(nil)
+	c.fields, _ = c.merged(c.origin, nil)
 	_ = json.Unmarshal(c.fields[endpointField], &c.RuntimeEndpoint) // ignored if of another type
 	for _, name := range sectionFields() {
 		*c.section(name) = Section{JSON: c.fields[name], File: c.origin[name]}
 	}
 }
 
-// merged returns the fields of all documents. setDefaults changes those of the main file, if there
-// is one, before the drop-ins are merged over it; nil for no change.
-func (c *Merged) merged(setDefaults func(main map[string]json.RawMessage) error) (map[string]json.RawMessage, error) {
+// merged returns the fields of all documents, and records in of the file that each is from.
+// setDefaults changes those of the main file, if there is one, before the drop-ins are merged over
+// it; nil for no change.
+func (c *Merged) merged(
+	of map[string]string, setDefaults func(main map[string]json.RawMessage) error,
+) (map[string]json.RawMessage, error) {
 	merged := map[string]any{}
 	for i, doc := range c.docs {
 		fields := doc.fields
@@ -38,7 +41,7 @@ func (c *Merged) merged(setDefaults func(main map[string]json.RawMessage) error)
 				return nil, fmt.Errorf("%s: %w", doc.path, err)
 			}
 		}
-		file := origin{file: doc.path, of: c.origin, patch: i > 0}
+		file := origin{file: doc.path, of: of, patch: i > 0}
 		file.over(merged, treeOf(fields), "", 0)
 	}
 	fields := map[string]json.RawMessage{}

@@ -15,6 +15,8 @@ const (
 	leastLimit = 64 * mebi
 	// mostNeed bounds the need for which a limit is searched: sums of more would overflow.
 	mostNeed = 1 << 53
+	// mostLimit is the limit for a threshold that grows as fast as any limit.
+	mostLimit = 1 << 62
 	// leastMargin is the part of a limit, as a divisor, that the peak leaves above the threshold: with
 	// less, NodePartitionLowMargin fires.
 	leastMargin = 50
@@ -52,11 +54,16 @@ func Advise(h History, requests uint64, threshold func(limit uint64) uint64) Adv
 		NeedBytes: min(max(uint64(math.Ceil(n.Bytes)), requests), mostNeed), Leak: leakOf(h.Hours),
 	}
 	peak := min(uint64(n.Peak), mostNeed)
+	holds := func(limit uint64) bool {
+		a.LimitBytes, a.ThresholdBytes = limit, threshold(limit)
+		return limit >= a.NeedBytes+a.ThresholdBytes && limit >= peak+a.ThresholdBytes+limit/leastMargin
+	}
+	//guard: a threshold of nearly all of the limit has no limit
+	if !holds(mostLimit) {
+		return a
+	}
 	for limit := max(a.NeedBytes, leastLimit); ; limit++ {
-		limit = roundUp(limit, step(limit))
-		t := threshold(limit)
-		if limit >= a.NeedBytes+t && limit >= peak+t+limit/leastMargin {
-			a.LimitBytes, a.ThresholdBytes = limit, t
+		if limit = roundUp(limit, step(limit)); holds(limit) {
 			return a
 		}
 	}

@@ -35,6 +35,11 @@ func TestAdvise(t *testing.T) {
 			t.Errorf("%s: %+v", name, a)
 		}
 	}
+	// An operator's evictionHard of 99 %, in a drill, leaves no limit: it is beyond each node.
+	nearly := func(limit uint64) uint64 { return limit / 100 * 99 }
+	if a := Advise(History{Hours: flat(24, 200), Length: day, Members: 15, Largest: mebi}, 0, nearly); a.LimitBytes != mostLimit {
+		t.Errorf("a threshold of 99 %%: %d", a.LimitBytes)
+	}
 	a := Advise(History{Hours: flat(12, 200), Length: 11*time.Hour + 20*time.Minute, Members: 15, Largest: 60 * mebi}, 0, byDefault)
 	if got, want := a.Claim(), "256Mi: for 15 members and 11h20m, 1 of 200 such nodes would exceed it in the 12h40m after"; got != want {
 		t.Errorf("%q; want %q", got, want)

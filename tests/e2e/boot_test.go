@@ -9,6 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"nodepartition/internal/sizing/sizefile"
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/slices/config"
 	"nodepartition/tests/lab"
@@ -32,9 +33,9 @@ func TestBoot(t *testing.T) {
 }
 
 // monitorWritesOnly: find, run in the mount namespace of the monitor, finds no folder of the host
-// that can be written but its state folder and systemd's folder of settings, beside its private
-// /tmp, /var/tmp and /dev. Folders of the runtime and the kubelet, which come and go, are not
-// looked at.
+// that can be written but its state folder, that of what partitions have used, and systemd's folder
+// of settings, beside its private /tmp, /var/tmp and /dev. Folders of the runtime and the kubelet,
+// which come and go, are not looked at.
 func monitorWritesOnly(t *testing.T, n *lab.Node) {
 	t.Helper()
 	const ours = config.StateDir + "/monitor"
@@ -45,7 +46,7 @@ func monitorWritesOnly(t *testing.T, n *lab.Node) {
 		t.Errorf("the monitor cannot write %s: %q", ours, found)
 	}
 	for _, folder := range found {
-		if !slices.ContainsFunc([]string{ours, "/run/systemd/system.control", "/tmp", "/var/tmp", "/dev"}, func(f string) bool {
+		if !slices.ContainsFunc([]string{ours, sizefile.Dir, "/run/systemd/system.control", "/tmp", "/var/tmp", "/dev"}, func(f string) bool {
 			return folder == f || strings.HasPrefix(folder, f+"/")
 		}) {
 			t.Errorf("the monitor can write %s", folder)

@@ -66,8 +66,8 @@ const (
 	mostly = `quantile by (BY) (0.9, ` + limits + `)`
 )
 
-// names are the names of labels and of partitions, which are written into queries.
-var names = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+// labelNames matches the names of labels, which are written into queries.
+var labelNames = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // Check returns an error that begins with the flag of an option that is not valid.
 func (o FleetOptions) Check() error {
@@ -75,10 +75,12 @@ func (o FleetOptions) Check() error {
 	switch {
 	case err != nil || address.Scheme != "http" && address.Scheme != "https" || address.Host == "":
 		return errors.New("prometheus: want an address such as http://prometheus:9090")
-	case !names.MatchString(o.By):
+	case !labelNames.MatchString(o.By):
 		return fmt.Errorf("by=%s: want a label such as instance_type", o.By)
-	case o.Partition != "" && !names.MatchString(string(o.Partition)):
-		return fmt.Errorf("partition=%s: want the name of a partition", o.Partition)
+	case o.Partition != "":
+		if err := o.Partition.Check(); err != nil {
+			return fmt.Errorf("partition=%s: %w", o.Partition, err)
+		}
 	}
 	return nil
 }
@@ -111,9 +113,13 @@ func ReadFleet(ctx context.Context, o FleetOptions) (FleetAdvice, error) {
 		a.Warnings = append(a.Warnings, "left out: nodes without the label "+o.By)
 	}
 	for _, shape := range slices.Sorted(maps.Keys(largest)) {
-		of := largest[shape]
+		of, common := largest[shape], most[shape]
+		//guard: the last node of a shape goes between two queries
+		if common == nil {
+			continue
+		}
 		a.Shapes = append(a.Shapes, Shape{
-			Shape: shape, LimitBytes: uint64(of.Value), MostBytes: uint64(most[shape].Value),
+			Shape: shape, LimitBytes: uint64(of.Value), MostBytes: uint64(common.Value),
 			Node: strings.TrimPrefix(string(of.Metric["cluster"]+"/"+of.Metric["instance"]), "/"),
 		})
 	}

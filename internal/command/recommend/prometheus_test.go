@@ -14,7 +14,7 @@ import (
 // TestReadFleet: a Prometheus behind a password answers, and one that warns gives no number.
 func TestReadFleet(t *testing.T) {
 	t.Parallel()
-	warning := ""
+	warning, gone := "", false
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if user, password, _ := r.BasicAuth(); user != "u" || password != "p" {
 			w.WriteHeader(http.StatusUnauthorized)
@@ -23,6 +23,10 @@ func TestReadFleet(t *testing.T) {
 		value := "272629760"
 		if strings.Contains(r.FormValue("query"), "quantile") {
 			value = "262144000"
+			if gone {
+				fmt.Fprint(w, `{"status":"success","data":{"resultType":"vector","result":[]}}`)
+				return
+			}
 		}
 		fmt.Fprintf(w, `{"status":"success","warnings":[%s],"data":{"resultType":"vector","result":[{"metric":{"instance":"n\u001b","zone":"z"},"value":[1,"%s"]}]}}`, warning, value)
 	}))
@@ -31,17 +35,24 @@ func TestReadFleet(t *testing.T) {
 	if err := os.WriteFile(config, []byte("basic_auth: {username: u, password: p}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	o := FleetOptions{URL: server.URL, By: "zone", HTTPConfig: config, Partition: "batch"}
+	o := FleetOptions{URL: server.URL, By: "zone", HTTPConfig: config, Partition: "my-batch"}
+	if err := o.Check(); err != nil {
+		t.Error(err)
+	}
 	warning = `"PromQL info: metric might not be a counter"`
 	a, err := ReadFleet(t.Context(), o)
 	if err != nil || len(a.Shapes) != 1 || a.Shapes[0].LimitBytes != 260*mebi || a.Shapes[0].MostBytes != 250*mebi || a.Shapes[0].Shape != "z" {
 		t.Fatalf("%+v, %v", a, err)
 	}
 	var text bytes.Buffer
-	if err := WriteFleetYAML(&text, a); err != nil || !strings.Contains(text.String(), "workloadPartitions:\n  batch:\n    memoryLimit: 260Mi") || strings.Contains(text.String(), "\x1b") {
+	if err := WriteFleetYAML(&text, a); err != nil || !strings.Contains(text.String(), "workloadPartitions:\n  my-batch:\n    memoryLimit: 260Mi") || strings.Contains(text.String(), "\x1b") {
 		t.Errorf("%v\n%s", err, &text)
 	}
-	warning = `"an upstream did not answer"`
+	gone = true // the last node of the shape, between two queries
+	if a, err := ReadFleet(t.Context(), o); err != nil || len(a.Shapes) != 0 {
+		t.Errorf("%+v, %v", a, err)
+	}
+	gone, warning = false, `"an upstream did not answer"`
 	if _, err := ReadFleet(t.Context(), o); err == nil || !strings.Contains(err.Error(), "may not be complete: an upstream did not answer") {
 		t.Errorf("%v", err)
 	}

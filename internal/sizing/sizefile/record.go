@@ -77,6 +77,8 @@ type Minute struct {
 // Add adds a minute that ends at a time of the clock and began took before, by a clock that nobody
 // sets.
 func (r *Record) Add(at time.Time, took time.Duration, m Minute) {
+	//guard: the record counts by the clock that can be set
+	at = at.Round(0) // without the reading of the clock that nobody sets
 	r.set(at, took)
 	passed := 1
 	if !r.To.IsZero() {

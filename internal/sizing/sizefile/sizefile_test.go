@@ -329,3 +329,14 @@ func BenchmarkWrite(b *testing.B) {
 		b.ReportMetric(float64(len(data)), "bytes-on-disk")
 	}
 }
+
+// TestRecordsTheClockThatIsSet: a time of the process has the reading of a clock that nobody sets,
+// too. With it a step of the clock would not be seen, and the whole record lost at the next start.
+func TestRecordsTheClockThatIsSet(t *testing.T) {
+	t.Parallel()
+	var r Record
+	r.Add(time.Now(), time.Minute, Minute{Used: mebi})
+	if r.To != r.To.Round(0) || r.seen != r.seen.Round(0) {
+		t.Errorf("%v, %v", r.To, r.seen)
+	}
+}

@@ -90,6 +90,9 @@ func ThresholdPercentage(limit, bytes uint64) (text string, ok bool) {
 // no amount of memory is available then.
 func (c *checker) readAmounts(p *Partition) {
 	p.MaxPodGrace = -1
+	a := &p.amounts
+	//guard: a section without a limit has the least threshold of the node
+	a.least = c.node.statErrorBytes()
 	if c.section[limitField] == nil {
 		for _, field := range []string{hardField, softField, softPeriodField, podPeriodField, reclaimField, highField} {
 			if c.section[field] != nil {
@@ -98,8 +101,6 @@ func (c *checker) readAmounts(p *Partition) {
 		}
 		return
 	}
-	a := &p.amounts
-	a.least = c.node.statErrorBytes()
 	a.hard = c.threshold(hardField, c.signal(hardField, "100Mi"))
 	value, period := c.signal(softField, "200Mi"), c.signal(softPeriodField, "1m30s")
 	a.soft = c.threshold(softField, value)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"reflect"
 	"strconv"
 	"strings"
@@ -172,6 +173,15 @@ func TestNewPartitionEdges(t *testing.T) {
 		if more := fmt.Sprintf("%d more unknown fields", n-10); n > 10 && !strings.Contains(warnings[10], more) {
 			t.Errorf("%d unknown fields: %q, want %q", n, warnings[10], more)
 		}
+	}
+}
+
+// TestAtWithoutLimit: recommend asks for the threshold of a section that only measures, and it is
+// never less than what the kernel's counts may be off by.
+func TestAtWithoutLimit(t *testing.T) {
+	p, _, err := planned(t, `{"namespaces": ["a"]}`, kubeletconfig.Kubelet{})
+	if want := 3 * 2 * 64 * uint64(os.Getpagesize()); err != nil || p.amounts.least != want {
+		t.Errorf("%d with three CPUs, %v; want %d", p.amounts.least, err, want)
 	}
 }
 
