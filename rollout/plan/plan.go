@@ -288,7 +288,9 @@ func (r *roll) ended(n *v1.Node) member {
 // abandoned reports whether a pod of another NodePartition is of no use: there is none, or it has
 // the node no longer, and the end of the pod is recorded.
 func (r *roll) abandoned(p *v1.Pod, n *v1.Node) bool {
-	i := slices.IndexFunc(r.All, func(o *v1alpha1.NodePartition) bool { return o.Name == p.Annotations[PartitionAnnotation] })
+	i := slices.IndexFunc(r.All, func(o *v1alpha1.NodePartition) bool {
+		return o.Name == p.Annotations[PartitionAnnotation]
+	})
 	if i < 0 {
 		return true
 	}

@@ -119,9 +119,9 @@ func (w *world) pod(node string, mode Mode, change ...func(*v1.Pod)) {
 	w.Pods = append(w.Pods, p)
 }
 
-// of has the pod be one of another NodePartition.
-func of(partition string) func(*v1.Pod) {
-	return func(p *v1.Pod) { p.Annotations[PartitionAnnotation] = partition }
+// ofOther has the pod be one of the NodePartition other.
+func ofOther() func(*v1.Pod) {
+	return func(p *v1.Pod) { p.Annotations[PartitionAnnotation] = "other" }
 }
 
 // ends has the container end with a status and a termination message.
@@ -563,21 +563,21 @@ func TestDecide(t *testing.T) {
 		{"a pod of another NodePartition keeps its node", func() *world {
 			w := pool(1)
 			w.other()
-			w.pod("a", Remove, of("other"))
+			w.pod("a", Remove, ofOther())
 			return w
 		}, map[string]string{"candidates": "", "deletes": "", "ends": "", "again": "1s"}},
 
 		{"also one that has failed, until that is recorded", func() *world {
 			w := pool(1)
 			w.other()
-			w.pod("a", Apply, of("other"), ends(1, Termination{Reason: "verify"}))
+			w.pod("a", Apply, ofOther(), ends(1, Termination{Reason: "verify"}))
 			return w
 		}, map[string]string{"candidates": "", "deletes": "", "ends": "", "again": "1s"}},
 		{"then it goes", func() *world {
 			w := pool(1)
 			w.other()
 			w.tried("a", Failed, time.Second, 1, func(r *Record) { r.Partition, r.Pod = "other", "uid-a" })
-			w.pod("a", Apply, of("other"), ends(1, Termination{Reason: "verify"}))
+			w.pod("a", Apply, ofOther(), ends(1, Termination{Reason: "verify"}))
 			return w
 		}, map[string]string{"candidates": "", "deletes": "pod-a", "ends": "", "again": "1s"}},
 		{"but its log stays while the other one has the node", func() *world {
@@ -585,12 +585,12 @@ func TestDecide(t *testing.T) {
 			w.other()
 			w.node("a").Labels["gpu"] = "yes"
 			w.tried("a", Failed, time.Second, 1, func(r *Record) { r.Partition, r.Pod = "other", "uid-a" })
-			w.pod("a", Apply, of("other"), ends(1, Termination{Reason: "verify"}))
+			w.pod("a", Apply, ofOther(), ends(1, Termination{Reason: "verify"}))
 			return w
 		}, map[string]string{"candidates": "", "deletes": "", "ends": "", "again": "1s"}},
 		{"a pod of a NodePartition that is gone is deleted", func() *world {
 			w := pool(1)
-			w.pod("a", Apply, of("other"))
+			w.pod("a", Apply, ofOther())
 			return w
 		}, map[string]string{"candidates": "", "deletes": "pod-a", "ends": "", "again": "1s"}},
 
