@@ -32,20 +32,12 @@ func (h *Host) Back(ctx context.Context, now bool) error {
 	if err != nil {
 		return err
 	}
-	if r := state.Roll; r != nil {
-		//guard: a way back that comes before its time does nothing
-		if !now && !r.Due(moment) {
-			h.Say("it is not time to go back: the change goes on")
-			return nil
-		}
-		err = h.endRoll(ctx, state)
-	} else {
-		err = h.tidy(ctx) // it was killed before its end
+	//guard: a way back that comes before its time does nothing
+	if r := state.Roll; r != nil && !now && !r.Due(moment) {
+		h.Say("it is not time to go back: the change goes on")
+		return nil
 	}
-	if err != nil {
-		return err
-	}
-	if state, err = h.State(); err != nil {
+	if state, err = h.endKilled(ctx, state); err != nil {
 		return err
 	}
 	if now && len(state.Remains) > 0 {

@@ -110,18 +110,10 @@ func (h *Host) do(ctx context.Context, id string, o record.Order) outcome.Outcom
 // section was made permanent, and a removal is finished.
 func (h *Host) endEarlier(ctx context.Context) error {
 	state, err := h.State()
-	if err != nil {
-		return err
-	}
-	if state.Roll != nil {
-		err = h.endRoll(ctx, state)
-	} else {
-		err = h.tidy(ctx) // it was killed before its end
+	if err == nil {
+		state, err = h.endKilled(ctx, state)
 	}
 	if err != nil {
-		return err
-	}
-	if state, err = h.State(); err != nil {
 		return err
 	}
 	if h.isOurOff() && state.Kept != nil {
@@ -130,6 +122,19 @@ func (h *Host) endEarlier(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// endKilled ends the change that state has, or tidies up after one that was killed before its end.
+// It returns the state after that.
+func (h *Host) endKilled(ctx context.Context, state record.State) (record.State, error) {
+	end := h.tidy
+	if state.Roll != nil {
+		end = func(ctx context.Context) error { return h.endRoll(ctx, state) }
+	}
+	if err := end(ctx); err != nil {
+		return state, err
+	}
+	return h.State()
 }
 
 // pauseBetweenLooks is the time between two looks at something that systemd, or the cluster, does
