@@ -91,11 +91,15 @@ func ReadFleet(ctx context.Context, o FleetOptions) (FleetAdvice, error) {
 	o.Partition = cmp.Or(o.Partition, unitname.First)
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	largest, err := o.ask(ctx, ofMost)
+	client, err := o.client()
 	if err != nil {
 		return FleetAdvice{}, err
 	}
-	most, err := o.ask(ctx, mostly)
+	largest, err := o.ask(ctx, client, ofMost)
+	if err != nil {
+		return FleetAdvice{}, err
+	}
+	most, err := o.ask(ctx, client, mostly)
 	if err != nil {
 		return FleetAdvice{}, err
 	}
@@ -149,11 +153,7 @@ func (a *FleetAdvice) document(s *Shape) ([]byte, error) {
 }
 
 // ask returns the answer to a query, by shape.
-func (o *FleetOptions) ask(ctx context.Context, query string) (map[string]*model.Sample, error) {
-	client, err := o.client()
-	if err != nil {
-		return nil, err
-	}
+func (o *FleetOptions) ask(ctx context.Context, client v1.API, query string) (map[string]*model.Sample, error) {
 	match := strings.TrimSuffix(fmt.Sprintf("partition=%q, %s", o.Partition, o.Match), ", ")
 	query = strings.NewReplacer("MATCH", match, "BY", o.By).Replace(query)
 	value, doubts, err := client.Query(ctx, query, time.Time{})
