@@ -87,8 +87,9 @@ func (s *sampler) open() map[unitname.PartitionName]polls {
 		if err != nil {
 			s.warn(err)
 		}
+		advice := node.Advise(s.root, &file.Record)
 		s.mu.Lock()
-		s.files[name] = &sampled{file, node.Advise(s.root, &file.Record)}
+		s.files[name] = &sampled{file, advice}
 		s.mu.Unlock()
 	}
 	for name, file := range s.files {
@@ -145,14 +146,16 @@ func (s *sampler) write() {
 	}
 }
 
-// writeOne writes a record, and computes the advice anew. No reader waits for the disk.
+// writeOne writes a record, and computes the advice anew. A reader waits for one read of the disk.
 func (s *sampler) writeOne(file *sampled) {
 	s.mu.Lock()
 	data, err := file.Encode()
-	to := file.To
-	file.advice = node.Advise(s.root, &file.Record)
 	s.mu.Unlock()
-	if err == nil && !to.IsZero() {
+	advice := node.Advise(s.root, &file.Record) // nobody else changes the record
+	s.mu.Lock()
+	file.advice = advice
+	s.mu.Unlock()
+	if to := file.To; err == nil && !to.IsZero() {
 		err = file.Write(data, to)
 	}
 	if err != nil {
