@@ -141,14 +141,14 @@ func describe(paths []string) string {
 // replaced. Then it calls ask once more with the new one.
 func (a *Reporter) call(ctx context.Context, ask func(context.Context, *kubeapi.Client) error) error {
 	if a.kubeconfig == options.KubeconfigNone {
-		return fmt.Errorf("%w: %w", evict.ErrFinal, ErrNoClient)
+		return fmt.Errorf("%w: %w", evict.ErrFinal, kubeapi.ErrNoClient)
 	}
 	ctx, cancel := withoutDeadline(ctx)
 	defer cancel()
 	client := a.present()
 	if client == nil {
 		if client = a.Look(); client == nil {
-			return ErrNoClient
+			return kubeapi.ErrNoClient
 		}
 	}
 	err := ask(ctx, client)
@@ -192,12 +192,12 @@ func withoutDeadline(ctx context.Context) (context.Context, context.CancelFunc) 
 // request without an answer does not cut off an eviction's request.
 func (a *Reporter) Try(ctx context.Context, ask func(context.Context, *kubeapi.Client, string) error) error {
 	if a.kubeconfig == options.KubeconfigNone {
-		return ErrNoClient
+		return kubeapi.ErrNoClient
 	}
 	client := a.present()
 	if client == nil {
 		if client = a.Look(); client == nil {
-			return fmt.Errorf("%w: %s", ErrNoClient, strings.Join(a.places(), ", "))
+			return fmt.Errorf("%w: %s", kubeapi.ErrNoClient, strings.Join(a.places(), ", "))
 		}
 	}
 	err := ask(ctx, client.Background(), cluster.NodeName(a.host, client))
@@ -216,6 +216,3 @@ type API interface {
 	// why there is no client.
 	Try(ctx context.Context, ask func(ctx context.Context, client *kubeapi.Client, node string) error) error
 }
-
-// ErrNoClient means that there is no kubeconfig yet.
-var ErrNoClient = kubeapi.ErrNoClient

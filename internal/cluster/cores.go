@@ -120,7 +120,7 @@ var errNotKept = errors.New("the API server has accepted the values and has othe
 
 // isRefused reports whether an error means that nothing was written.
 func isRefused(err error) bool {
-	for _, kind := range []error{kubeapi.ErrForbidden, kubeapi.ErrCredentials, kubeapi.ErrGone, ErrNoClient} {
+	for _, kind := range []error{kubeapi.ErrForbidden, kubeapi.ErrCredentials, kubeapi.ErrGone, kubeapi.ErrNoClient} {
 		if errors.Is(err, kind) {
 			return true
 		}

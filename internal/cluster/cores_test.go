@@ -260,7 +260,7 @@ func TestTypesRefused(t *testing.T) {
 	}{
 		"forbidden":   {kubeapi.ErrForbidden, 1, 16, 4},
 		"unreachable": {kubeapi.ErrUnreachable, 1, 180, 45},
-		"no client":   {ErrNoClient, 0, 800, 300},
+		"no client":   {kubeapi.ErrNoClient, 0, 800, 300},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

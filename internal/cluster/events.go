@@ -156,7 +156,7 @@ func (r *Recorder) send(ctx context.Context, s series) error {
 
 // refused reports whether another attempt would fail, too.
 func refused(err error) bool {
-	for _, passing := range []error{kubeapi.ErrUnreachable, kubeapi.ErrCredentials, ErrNoClient} {
+	for _, passing := range []error{kubeapi.ErrUnreachable, kubeapi.ErrCredentials, kubeapi.ErrNoClient} {
 		if errors.Is(err, passing) {
 			return false
 		}

@@ -146,7 +146,7 @@ func TestRecorderForbidden(t *testing.T) {
 // attempts get rare. One request afterwards has them all. An equal failure is logged once an hour.
 func TestRecorderUnreachable(t *testing.T) {
 	t.Parallel()
-	for _, failure := range []error{kubeapi.ErrUnreachable, kubeapi.ErrCredentials, ErrNoClient} {
+	for _, failure := range []error{kubeapi.ErrUnreachable, kubeapi.ErrCredentials, kubeapi.ErrNoClient} {
 		synctest.Test(t, func(t *testing.T) {
 			var mu sync.Mutex
 			attempts, away := 0, true
@@ -168,13 +168,13 @@ func TestRecorderUnreachable(t *testing.T) {
 			tried := attempts
 			away = false
 			mu.Unlock()
-			if least := map[bool]int{true: 200, false: 10}[errors.Is(failure, ErrNoClient)]; tried < least || tried > 2*least+100 {
+			if least := map[bool]int{true: 200, false: 10}[errors.Is(failure, kubeapi.ErrNoClient)]; tried < least || tried > 2*least+100 {
 				t.Errorf("%v: %d attempts in 50 minutes; want pauses that grow to minutes, and that cost no request without a client", failure, tried)
 			}
 			if got := <-counts; got != (counted{Created, 1}) {
 				t.Errorf("%v: counted %v; want one created", failure, got)
 			}
-			if text := lines.String(); errors.Is(failure, ErrNoClient) {
+			if text := lines.String(); errors.Is(failure, kubeapi.ErrNoClient) {
 				// A node without a cluster is no fault.
 				if text != "" {
 					t.Errorf("log %q of a node without a cluster", text)

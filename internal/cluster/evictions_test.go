@@ -453,7 +453,7 @@ func TestTry(t *testing.T) {
 	event := func(ctx context.Context, client *kubeapi.Client, node string) error {
 		return client.Event(ctx, kubeapi.Event{Name: node, AboutNode: true, Reason: "X"})
 	}
-	if err := a.Try(t.Context(), event); !errors.Is(err, ErrNoClient) || !strings.Contains(err.Error(), path) {
+	if err := a.Try(t.Context(), event); !errors.Is(err, kubeapi.ErrNoClient) || !strings.Contains(err.Error(), path) {
 		t.Errorf("%v; want that there is no kubeconfig yet", err)
 	}
 	old.Kubeconfig(t, path)
@@ -472,7 +472,7 @@ func TestTry(t *testing.T) {
 		t.Errorf("%v, %d events; want one at the new server", err, len(renewed.Happened()))
 	}
 	none, _ := newReporter(options.KubeconfigNone)
-	if err := none.Try(t.Context(), event); !errors.Is(err, ErrNoClient) {
+	if err := none.Try(t.Context(), event); !errors.Is(err, kubeapi.ErrNoClient) {
 		t.Errorf("%v; want that there is none", err)
 	}
 }

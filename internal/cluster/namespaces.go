@@ -275,7 +275,7 @@ func (n *Namespaces) change(name string, change func(of *known, now time.Time) b
 // reason returns the reason of a failed request.
 func reason(err error) membership.Refusal {
 	switch {
-	case errors.Is(err, ErrNoClient):
+	case errors.Is(err, kubeapi.ErrNoClient):
 		return membership.NoAPI
 	case errors.Is(err, kubeapi.ErrForbidden):
 		return membership.Forbidden

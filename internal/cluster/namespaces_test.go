@@ -153,7 +153,7 @@ func TestRefusals(t *testing.T) {
 		t.Errorf("a namespace that is gone: %q", got)
 	}
 	n.API = &api{}
-	n.API.(*api).err.Store(&ErrNoClient)
+	n.API.(*api).err.Store(&kubeapi.ErrNoClient)
 	delete(n.known, "operators")
 	if got := ask(); got != membership.NoAPI {
 		t.Errorf("without an API server: %q", got)

@@ -14,9 +14,9 @@ const sayAgain = time.Hour
 type Saying struct{ at map[error]time.Time }
 
 // Once calls say, unless it has done so for an error of that kind within sayAgain. It never does
-// for ErrNoClient: a node needs no cluster, and the log has it already.
+// for kubeapi.ErrNoClient: a node needs no cluster, and the log has it already.
 func (s *Saying) Once(err error, say func()) {
-	if errors.Is(err, ErrNoClient) {
+	if errors.Is(err, kubeapi.ErrNoClient) {
 		return
 	}
 	var kind error

@@ -146,7 +146,7 @@ func (k *Keeper) Remove(ctx context.Context) {
 			err = errors.Join(err, k.putCores(ctx, n))
 		}
 	}
-	if err != nil && !errors.Is(err, kubeapi.ErrGone) && !errors.Is(err, ErrNoClient) {
+	if err != nil && !errors.Is(err, kubeapi.ErrGone) && !errors.Is(err, kubeapi.ErrNoClient) {
 		k.warnLeft(err)
 	}
 }

@@ -24,7 +24,4 @@ type Thresholds struct {
 
 // Nearest returns the threshold that is crossed first while memory fills, in bytes; 0 for none. Who
 // speaks of the memory that is left until an eviction counts to it.
-func Nearest[T int64 | uint64](hard, soft T) T { return max(hard, soft) }
-
-// Nearest returns the threshold that is crossed first, in bytes; 0 for none.
-func (t Thresholds) Nearest() uint64 { return Nearest(t.Hard, t.Soft) }
+func (t Thresholds) Nearest() uint64 { return max(t.Hard, t.Soft) }
