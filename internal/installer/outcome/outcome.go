@@ -87,7 +87,17 @@ func (o Outcome) Text() string {
 // it fits 4,096 (MaxContainerTerminationMessageLength of pkg/kubelet/container, v1.37.0).
 const maxMessage = 600
 
-// Termination returns the JSON for /dev/termination-log (rollout/README.md). ended is the state of
+// Termination is the termination message of a call, as JSON (rollout/README.md).
+type Termination struct {
+	// Message is for people.
+	Message string `json:"message"`
+	// Reason is a word for a label.
+	Reason Reason `json:"reason"`
+	// State is kept, removed, surveyed, failed or refused.
+	State string `json:"state"`
+}
+
+// Termination returns the JSON for /dev/termination-log. ended is the state of
 // a node on which all went well.
 func (o Outcome) Termination(ended string) string {
 	switch o.Status {
@@ -97,8 +107,8 @@ func (o Outcome) Termination(ended string) string {
 	case WentBack, Usage, Remains:
 		ended = "failed"
 	}
-	data, err := json.Marshal(map[string]string{
-		"state": ended, "reason": string(o.Reason), "message": oneline.Record(oneline.Terminal(strings.Join(o.Sentences, "\n")), maxMessage),
+	data, err := json.Marshal(Termination{
+		Message: oneline.Record(oneline.Terminal(strings.Join(o.Sentences, "\n")), maxMessage), Reason: o.Reason, State: ended,
 	})
 	if err != nil {
 		return err.Error()
