@@ -34,6 +34,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
+	installer "nodepartition/internal/installer/outcome"
 	"nodepartition/rollout/api/v1alpha1"
 	"nodepartition/rollout/controller"
 	"nodepartition/rollout/nodepod"
@@ -80,7 +81,7 @@ type cluster struct {
 
 type exit struct {
 	status  int32
-	message plan.Termination
+	message installer.Termination
 }
 
 func newCluster(t *testing.T) *cluster {
@@ -331,7 +332,7 @@ func (c *cluster) ran(since int) []string {
 }
 
 // exits sets how the pods of a node end.
-func (c *cluster) ends(node string, status int32, message plan.Termination) {
+func (c *cluster) ends(node string, status int32, message installer.Termination) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.exits[node] = exit{status, message}

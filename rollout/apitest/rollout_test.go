@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	installer "nodepartition/internal/installer/outcome"
 	"nodepartition/rollout/api/v1alpha1"
 	"nodepartition/rollout/plan"
 )
@@ -41,8 +42,8 @@ func TestThousands(t *testing.T) {
 	c.nodes(names...)
 	share := max(1, *many*5/100)
 	stop := c.run(nil)
-	c.ends(names[*many/10], 1, plan.Termination{Reason: "verify"})
-	c.ends(names[*many/10+1], 1, plan.Termination{Reason: "verify"})
+	c.ends(names[*many/10], 1, installer.Termination{Reason: "verify"})
+	c.ends(names[*many/10+1], 1, installer.Termination{Reason: "verify"})
 	began := time.Now()
 	c.partition()
 	status := c.await(v1alpha1.Progressing, metav1.ConditionFalse, "Stopped")
@@ -145,7 +146,7 @@ func TestLife(t *testing.T) {
 	c := newCluster(t)
 	c.nodes("a", "b", "c", "d")
 	c.run(nil)
-	c.ends("b", 3, plan.Termination{State: "refused", Reason: "foreign-file", Message: "a package has it"})
+	c.ends("b", 3, installer.Termination{State: "refused", Reason: "foreign-file", Message: "a package has it"})
 	c.partition(func(p *v1alpha1.NodePartition) {
 		p.Spec.Rollout.SurveyOnly, p.Spec.Rollout.MaxUnavailable = true, intstr.FromInt32(1)
 	})
@@ -153,7 +154,7 @@ func TestLife(t *testing.T) {
 	if surveyed.Nodes.Refused != 1 || c.labelled("node-partition.io/version") != 0 {
 		t.Errorf("a survey: %+v", surveyed.Nodes)
 	}
-	c.ends("b", 0, plan.Termination{})
+	c.ends("b", 0, installer.Termination{})
 	made := len(c.ran(0))
 	c.change(func(p *v1alpha1.NodePartition) { p.Spec.Rollout.SurveyOnly = false })
 	c.await(v1alpha1.Progressing, metav1.ConditionFalse, "Waiting")

@@ -2,36 +2,19 @@ package plan
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	installer "nodepartition/internal/installer/outcome"
 	"nodepartition/internal/oneline"
 )
 
 // ContainerName is the name of the one container of the pod of a node.
 const ContainerName = "node"
-
-// The exit statuses of partition-installer (internal/installer/outcome).
-const (
-	exitDone    = 0
-	exitRefused = 3
-)
-
-// Termination is the termination message of partition-installer, in JSON.
-type Termination struct {
-	// State is kept, removed, surveyed, failed or refused.
-	State string `json:"state"`
-	// Reason is a word for a label: why the state is failed or refused, or Unchanged.
-	Reason string `json:"reason,omitempty"`
-	// Message is for people.
-	Message string `json:"message,omitempty"`
-}
-
-// Unchanged is the reason of a node on which there was nothing to do.
-const Unchanged = "unchanged"
 
 const (
 	// startWithin is the time in which a pod has to start. One that does not has not changed anything.
@@ -127,19 +110,19 @@ func unended(p *v1.Pod, now time.Time) outcome {
 // ofTermination returns the outcome of a container that has ended. The exit status decides: the
 // message is for the reason.
 func ofTermination(t v1.ContainerStateTerminated, mode Mode) outcome {
-	var m Termination
+	var m installer.Termination
 	if json.Unmarshal([]byte(t.Message), &m) != nil {
-		m = Termination{Message: t.Message}
+		m = installer.Termination{Message: t.Message}
 	}
-	if len(validation.IsValidLabelValue(m.Reason)) > 0 {
+	if len(validation.IsValidLabelValue(string(m.Reason))) > 0 {
 		m.Reason = ""
 	}
-	o := outcome{reason: m.Reason, message: m.Message}
-	switch t.ExitCode {
-	case exitDone:
+	o := outcome{reason: string(m.Reason), message: m.Message}
+	switch installer.Status(t.ExitCode) {
+	case installer.Done:
 		o.state = map[Mode]string{Apply: Kept, Survey: surveyed, Remove: removed}[mode]
 		return o
-	case exitRefused:
+	case installer.Refused:
 		o.state = Refused
 	default:
 		o.state = Failed
@@ -167,10 +150,7 @@ func terminal(p *v1.Pod) bool {
 }
 
 func disrupted(p *v1.Pod) bool {
-	for _, c := range p.Status.Conditions {
-		if c.Type == v1.DisruptionTarget && c.Status == v1.ConditionTrue {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.Status.Conditions, func(c v1.PodCondition) bool {
+		return c.Type == v1.DisruptionTarget && c.Status == v1.ConditionTrue
+	})
 }

@@ -4,7 +4,9 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -14,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	installer "nodepartition/internal/installer/outcome"
 	"nodepartition/internal/nodelabel"
 	"nodepartition/rollout/api/v1alpha1"
 )
@@ -196,12 +199,13 @@ func (r *roll) sort(deleting bool) (overlap string) {
 			}
 			elsewhere = elsewhere || p.DeletionTimestamp == nil
 			if selected && precedes(p, r.Partition) {
-				overlap = min(orElse(overlap, "\xff"), "node "+n.Name+" is selected by "+p.Name+", too, which is older")
+				overlap = min(cmp.Or(overlap, "\xff"), "node "+n.Name+" is selected by "+p.Name+", too, which is older")
 			}
 		}
-		m := r.ended(n)
+		before := recordOf(n)
+		m := r.ended(n, before)
 		// also a node whose first try has just ended
-		has := r.Partition.Name == recordOf(n).Partition || r.Partition.Name == m.record.Partition
+		has := r.Partition.Name == before.Partition || r.Partition.Name == m.record.Partition
 		if selected || has {
 			r.all++
 		}
@@ -215,13 +219,6 @@ func (r *roll) sort(deleting bool) (overlap string) {
 		}
 	}
 	return overlap
-}
-
-func orElse(text, other string) string {
-	if text == "" {
-		return other
-	}
-	return text
 }
 
 // orphans removes the pods of nodes that are gone.
@@ -269,11 +266,11 @@ type member struct {
 }
 
 // ended records the end of a node's try.
-func (r *roll) ended(n *v1.Node) member {
+func (r *roll) ended(n *v1.Node, before Record) member {
 	p := r.pods[n.Name]
-	m := member{Node: n, record: recordOf(n)}
+	m := member{Node: n, record: before}
 	if p != nil && p.Annotations[PartitionAnnotation] != r.Partition.Name {
-		m.blocked = !r.abandoned(p, n)
+		m.blocked = !r.abandoned(p, m)
 		p = nil
 	}
 	if p != nil {
@@ -287,15 +284,15 @@ func (r *roll) ended(n *v1.Node) member {
 
 // abandoned reports whether a pod of another NodePartition is of no use: there is none, or it has
 // the node no longer, and the end of the pod is recorded.
-func (r *roll) abandoned(p *v1.Pod, n *v1.Node) bool {
+func (r *roll) abandoned(p *v1.Pod, m member) bool {
 	i := slices.IndexFunc(r.All, func(o *v1alpha1.NodePartition) bool {
 		return o.Name == p.Annotations[PartitionAnnotation]
 	})
 	if i < 0 {
 		return true
 	}
-	left := r.All[i].DeletionTimestamp != nil || !selects(r.All[i]).Matches(labels.Set(n.Labels))
-	return left && terminal(p) && recordOf(n).Pod == p.UID
+	left := r.All[i].DeletionTimestamp != nil || !selects(r.All[i]).Matches(labels.Set(m.Labels))
+	return left && terminal(p) && m.record.Pod == p.UID
 }
 
 // tried looks at the pod of a node.
@@ -349,7 +346,7 @@ func (r *roll) record(m member, p *v1.Pod, o outcome) member {
 	end := End{Node: m.Node, Labels: map[string]*string{}, State: o.state, Reason: o.reason, Message: o.message}
 	switch o.state {
 	case Kept:
-		after.Unchanged, after.Message = o.reason == Unchanged, ""
+		after.Unchanged, after.Message = o.reason == string(installer.Unchanged), ""
 		end.set(StateLabel, Kept)
 		end.set(nodelabel.Version, nodelabel.VersionValue(p.Annotations[VersionAnnotation]))
 		end.set(nodelabel.Section, nodelabel.SectionValue(p.Annotations[HashAnnotation]))
@@ -396,9 +393,7 @@ func (e *End) set(label, value string) { e.Labels[label] = &value }
 func (e *End) written() *v1.Node {
 	n := *e.Node
 	n.Labels = map[string]string{}
-	for k, v := range e.Node.Labels {
-		n.Labels[k] = v
-	}
+	maps.Copy(n.Labels, e.Node.Labels)
 	for k, v := range e.Labels {
 		if v == nil {
 			delete(n.Labels, k)
@@ -449,7 +444,7 @@ func (r *roll) apply(m member) {
 	// An operator who removes the label asks for another try.
 	waiting := m.state != "" && due.After(r.Now)
 	if why == "" && m.state == Skipped && waiting {
-		why = orElse(m.Labels[ReasonLabel], "interrupted")
+		why = cmp.Or(m.Labels[ReasonLabel], "interrupted")
 		r.unstarted++
 	}
 	if waiting {
