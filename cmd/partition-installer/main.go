@@ -71,7 +71,7 @@ type places struct {
 	confined string
 	// bus is the path of the host's system bus.
 	bus string
-	// patience is how long the bus may take to answer.
+	// patience bounds the time that the bus takes to answer.
 	patience time.Duration
 	// uid is the user of this process.
 	uid     int
@@ -172,7 +172,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// options are those of the command line.
+// options holds what a command line says.
 type options struct {
 	record.Order
 	// section is the path of the section's file, and sha256 its digest, empty for any.

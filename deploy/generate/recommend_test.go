@@ -98,9 +98,8 @@ func serve(t *testing.T, of *promapi.Memory) string {
 	return server.URL
 }
 
-// TestRecommend: what the nodes recommend is what recommend gives for many of them, for each shape
-// that of the node that needs most. Younger nodes count where there are no others. What is missing
-// in a Prometheus is said, without a number.
+// TestRecommend: recommend prints for each shape the limit of the node that needs most. Younger
+// nodes count where a shape has no others. A missing label, and a missing series, have an error.
 func TestRecommend(t *testing.T) {
 	t.Parallel()
 	program := buildMonitor(t)

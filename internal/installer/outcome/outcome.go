@@ -108,7 +108,8 @@ func (o Outcome) Termination(ended string) string {
 		ended = "failed"
 	}
 	data, err := json.Marshal(Termination{
-		Message: oneline.Record(oneline.Terminal(strings.Join(o.Sentences, "\n")), maxMessage), Reason: o.Reason, State: ended,
+		Message: oneline.Record(oneline.Terminal(strings.Join(o.Sentences, "\n")), maxMessage),
+		Reason:  o.Reason, State: ended,
 	})
 	if err != nil {
 		return err.Error()
