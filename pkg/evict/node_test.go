@@ -100,8 +100,10 @@ type node struct {
 	// bootID is the kernel's ID of the boot.
 	bootID string
 
-	// crashAt is the call at which the program ends, counted from 1; 0 for never.
+	// crashAt is the call at which the program ends, counted from 1, and crashIn its name; 0 and "" for
+	// never.
 	crashAt, calls int
+	crashIn        string
 	crashed        string
 }
 
@@ -505,7 +507,7 @@ func (n *node) call(what string) bool {
 	if n.crashed != "" {
 		return true
 	}
-	if n.calls++; n.calls != n.crashAt {
+	if n.calls++; n.calls != n.crashAt && (n.crashIn == "" || what != n.crashIn) {
 		return false
 	}
 	n.crashed = what
