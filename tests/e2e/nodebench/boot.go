@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"nodepartition/tests/lab"
-	"nodepartition/tests/nodebench/figure"
+	"nodepartition/tests/e2e/nodebench/figure"
 )
 
 // boots is the number of boots of each kind.

@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodepartition/tests/lab"
-	"nodepartition/tests/nodebench/figure"
+	"nodepartition/tests/e2e/nodebench/figure"
 )
 
 // evictionFlavour is the kind of node on which evictions are measured. Only the kernel and the
