@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"nodepartition/tests/lab"
 	"nodepartition/tests/e2e/nodebench/figure"
+	"nodepartition/tests/lab"
 )
 
 // boots is the number of boots of each kind.

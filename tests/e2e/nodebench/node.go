@@ -16,8 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"nodepartition/tests/lab"
 	"nodepartition/tests/e2e/nodebench/figure"
+	"nodepartition/tests/lab"
 	"nodepartition/tests/testkit"
 )
 
