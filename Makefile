@@ -25,19 +25,19 @@ GOLANGCI_LINT_VERSION := v2.12.2
 RUN_TESTS := $(GO) run ./tests/run
 # The lab limits how many machines run at once. go test does not track virtual machines, so node
 # tests are never cached.
-NODE_TESTS := $(RUN_TESTS) -tags node -lines subtest -count 1 -p 8 -parallel 8
-# The lab is a module of its own, which ./... leaves out.
-NODE_PACKAGES := nodepartition/tests/lab ./tests/kubeapi ./tests/e2e
-# Modules of their own, whose dependencies are not those of the programs: the lab, dashboards and
-# rules, the image, the controller, its chart with Helm's libraries and the policies. The lab, the
-# controller and the chart have the programs' versions of what both compile.
-MODULES = tests/lab deploy/generate deploy/image rollout rollout/charttest
+NODE_TESTS = $(RUN_TESTS) -C $(1) -tags node -lines subtest -count 1 -p 8 -parallel 8
+# In tests/e2e, a module of its own as the lab is.
+NODE_PACKAGES := nodepartition/tests/lab ./kubeapi .
+# Modules of their own, whose dependencies are not those of the programs: the lab, the tests on it,
+# dashboards and rules, the image, the controller, its chart with Helm's libraries and the policies.
+# The lab, its tests, the controller and the chart have the programs' versions of what both compile.
+MODULES = tests/lab tests/e2e deploy/generate deploy/image rollout rollout/charttest
 # And those whose dependencies take minutes to compile: packages, the ways without the controller,
 # and the judge of sizes.
 SLOW_MODULES = deploy/package deploy/fleet tests/sizebench
 VET = for module in . $(MODULES); do $(COMPILE) -C $$module vet -tags node ./... || exit; done
 # The controller on an API server.
-ROLLOUT_TESTS = $(NODE_TESTS) -C rollout -timeout 1h $(1) ./apitest
+ROLLOUT_TESTS = $(call NODE_TESTS,rollout) -timeout 1h $(1) ./apitest
 # Each kind of node has to be seen by at least one test.
 WANT = -want "$${LAB_FLAVOURS:-$$(tests/lab/lab flavours)}"
 # The lines of tests/long as a pattern of go test, each for a whole name.
@@ -234,14 +234,14 @@ ifdef RUN
 e2e: export LAB_FLAVOURS := $(ONE)
 e2e: setup-node
 	tests/lab/lab prepare $(ONE)
-	$(NODE_TESTS) -timeout 1h -each -run '$(RUN)' $(if $(FLAVOUR),-want $(FLAVOUR)) $(NODE_PACKAGES)
+	$(call NODE_TESTS,tests/e2e) -timeout 1h -each -run '$(RUN)' $(if $(FLAVOUR),-want $(FLAVOUR)) $(NODE_PACKAGES)
 else
 # Each test on the kinds of nodes that differ in what it shows. Debian's testing, which changes
 # every day, is not among them: a change of ours does not wait for one there (.ci/nightly).
 STABLE = trixie bookworm crio
 e2e: setup-node
 	tests/lab/lab prepare $(STABLE)
-	$(NODE_TESTS) -timeout 80m -skip '$(LONG)$(NAMED)|^Test.+$$/^forky$$' -want "$${LAB_FLAVOURS:-$(STABLE)}" $(NODE_PACKAGES)
+	$(call NODE_TESTS,tests/e2e) -timeout 80m -skip '$(LONG)$(NAMED)|^Test.+$$/^forky$$' -want "$${LAB_FLAVOURS:-$(STABLE)}" $(NODE_PACKAGES)
 	$(call ROLLOUT_TESTS,-skip '$(LONG)')
 endif
 
@@ -249,7 +249,7 @@ endif
 test-nodes: export LAB_FLAVOURS := $(or $(FLAVOUR),$(LAB_FLAVOURS))
 test-nodes: setup-node
 	tests/lab/lab prepare $(FLAVOUR)
-	LAB_EVERYTHING=1 $(NODE_TESTS) -timeout 3h $(if $(RUN),-run '$(RUN)',$(WANT)) -skip '^TestSoak$(NAMED)' $(NODE_PACKAGES)
+	LAB_EVERYTHING=1 $(call NODE_TESTS,tests/e2e) -timeout 3h $(if $(RUN),-run '$(RUN)',$(WANT)) -skip '^TestSoak$(NAMED)' $(NODE_PACKAGES)
 
 ## test-rollout: the controller on an API server with 5,000 Nodes, or those of RUN=; a quarter of an hour
 test-rollout: setup-node
@@ -266,7 +266,7 @@ test-older:
 ## soak: pods come and go for hours while the monitor's memory stays flat, and everything is killed, restarted and reloaded: every TestSoak, or those of RUN=
 soak: setup-node
 	tests/lab/lab prepare
-	$(NODE_TESTS) -timeout 6h -run '$(or $(RUN),^TestSoak)' $(NODE_PACKAGES)
+	$(call NODE_TESTS,tests/e2e) -timeout 6h -run '$(or $(RUN),^TestSoak)' $(NODE_PACKAGES)
 
 ## pictures: the page of the monitor, as Chromium draws it, beside the pictures that are kept
 pictures:
@@ -304,8 +304,8 @@ golangci-lint:
 ## bench: ratios, each measured in one run: the generator's to systemd's own, the monitor's on nodes, with limits
 bench: setup-node
 	@tests/setup bench
-	$(GO) test -run '^$$' -bench . -benchtime 200x ./tests/nodebench/generator
-	$(GO) run ./tests/nodebench $(BENCH_FLAGS)
+	$(GO) -C tests/e2e test -run '^$$' -bench . -benchtime 200x ./nodebench/generator
+	$(GO) -C tests/e2e run ./nodebench $(BENCH_FLAGS)
 
 ## bench-fleet: 5,000 made-up nodes in one Prometheus, or NODES=: time of rules, of the dashboard when it is opened and of recommend, memory, series, and the pages of a rack that reboots; minutes, gigabytes
 bench-fleet:

@@ -104,7 +104,7 @@ func TestLint(t *testing.T) {
 	}
 }
 
-// TestFull: testdata has the manifests with the values of ci, of which tests/kubeapi asks API
+// TestFull: testdata has the manifests with the values of ci, of which tests/e2e/kubeapi asks API
 // servers.
 func TestFull(t *testing.T) {
 	t.Parallel()

@@ -97,7 +97,7 @@ func (s Server) Create(pod *v1.Pod) Outcome {
 	return OutcomeOf(pod, ClassOf(pod))
 }
 
-// proxy is the sidecar that tests/kubeapi has another policy add.
+// proxy is the sidecar that tests/e2e/kubeapi has another policy add.
 func proxy() v1.Container {
 	return v1.Container{Name: "proxy", Image: "none", Resources: v1.ResourceRequirements{
 		Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse("100m"), v1.ResourceMemory: resource.MustParse("1Mi")},

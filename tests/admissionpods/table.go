@@ -1,6 +1,6 @@
 // Package admissionpods holds a table of pods that ask for workload types, and what becomes of each
 // of them when it is created. The conversion in Go (internal/admission) and the policy on API
-// servers (tests/kubeapi) both have to give these results.
+// servers (tests/e2e/kubeapi) both have to give these results.
 package admissionpods
 
 import (

@@ -17,7 +17,7 @@ func TestLong(t *testing.T) {
 		t.Fatal(err)
 	}
 	var tests []string
-	for _, folder := range []string{"lab", "kubeapi", "e2e", "../rollout/apitest"} {
+	for _, folder := range []string{"lab", "e2e", "e2e/kubeapi", "../rollout/apitest"} {
 		files, err := filepath.Glob("../" + folder + "/*_test.go")
 		if err != nil {
 			t.Fatal(err)

@@ -15,7 +15,7 @@ import (
 )
 
 // TestRender: each document is an object of the API, with no field that it does not have. A real
-// API server compiles the CEL (tests/kubeapi).
+// API server compiles the CEL (tests/e2e/kubeapi).
 func TestRender(t *testing.T) {
 	t.Parallel()
 	validating := []string{

@@ -47,7 +47,7 @@ func same(t *testing.T, name string, got, want admissionpods.Outcome) {
 }
 
 // TestPods: the policies make of each pod of the table, and of random ones, what the rules in Go
-// make of it. tests/kubeapi creates the same pods on API servers.
+// make of it. tests/e2e/kubeapi creates the same pods on API servers.
 func TestPods(t *testing.T) {
 	t.Parallel()
 	table, wanted := admissionpods.Load(t)

@@ -16,8 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"nodepartition/tests/e2e/nodebench/figure"
 	"nodepartition/tests/lab"
-	"nodepartition/tests/nodebench/figure"
 	"nodepartition/tests/testkit"
 )
 
@@ -46,7 +46,7 @@ func build(o options, progress func(string)) (*bench, error) {
 	for name, pkg := range map[string]string{
 		"partition-generator": "nodepartition/cmd/partition-generator",
 		"partition-monitor":   "nodepartition/cmd/partition-monitor",
-		"onnode":              "nodepartition/tests/nodebench/onnode",
+		"onnode":              "nodepartition/tests/e2e/nodebench/onnode",
 	} {
 		err = errors.Join(err, testkit.Build(pkg, b.path(name)))
 	}

@@ -41,7 +41,7 @@ func manifestsOn(c *cluster) {
 	c.t.Helper()
 	var paths []string
 	for pattern, least := range map[string]int{
-		"../../rollout/install.yaml": 1, "../../rollout/charttest/testdata/*.yaml": 1, "../../deploy/prometheus/prometheusrule.yaml": 1, "../../deploy/prometheus/scrapeconfig*.yaml": 2,
+		"../../../rollout/install.yaml": 1, "../../../rollout/charttest/testdata/*.yaml": 1, "../../../deploy/prometheus/prometheusrule.yaml": 1, "../../../deploy/prometheus/scrapeconfig*.yaml": 2,
 	} {
 		found, err := filepath.Glob(pattern)
 		c.must(err)
@@ -109,7 +109,7 @@ func (c *cluster) addType(file, plural, version string) {
 // examples adds the type NodePartition, and returns the examples in the chart.
 func (c *cluster) examples() []byte {
 	c.t.Helper()
-	const chart = "../../rollout/chart/"
+	const chart = "../../../rollout/chart/"
 	c.addType(chart+"crds/nodepartitions.yaml", "nodepartitions", "node-partition.io/v1alpha1")
 	data, err := os.ReadFile(chart + "Chart.yaml")
 	c.must(err)

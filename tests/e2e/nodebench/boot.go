@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"nodepartition/tests/e2e/nodebench/figure"
 	"nodepartition/tests/lab"
-	"nodepartition/tests/nodebench/figure"
 )
 
 // boots is the number of boots of each kind.

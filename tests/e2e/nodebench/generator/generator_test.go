@@ -78,7 +78,7 @@ func BenchmarkGenerator(b *testing.B) {
 		}
 	})
 	for _, name := range []string{"linkedtypes", "empty"} {
-		build(b, "nodepartition/tests/nodebench/generator/"+name, filepath.Join(dir, name))
+		build(b, "nodepartition/tests/e2e/nodebench/generator/"+name, filepath.Join(dir, name))
 	}
 	out := filepath.Join(dir, "out")
 	fstab := &contender{name: "fstab-generator", args: []string{fstabGenerator(b), out, out, out}, out: out}
@@ -121,12 +121,12 @@ func BenchmarkGenerator(b *testing.B) {
 // newNode makes a node with kubeadm's configuration, a section in it, and more files.
 func newNode(b *testing.B, name, root string, files map[string]string) *contender {
 	b.Helper()
-	kubeadm, err := golden.Read("../../generator", "01-kubeadm")
+	kubeadm, err := golden.Read("../../../generator", "01-kubeadm")
 	if err != nil {
 		b.Fatal(err)
 	}
 	maps.Copy(kubeadm.Files, files)
-	if err := kubeadm.WriteNode(root, "../../generator"); err != nil {
+	if err := kubeadm.WriteNode(root, "../../../generator"); err != nil {
 		b.Fatal(err)
 	}
 	build(b, "nodepartition/cmd/partition-generator", filepath.Join(root, "partition-generator"))

@@ -18,7 +18,7 @@ import (
 
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/unitname"
-	"nodepartition/tests/nodebench/figure"
+	"nodepartition/tests/e2e/nodebench/figure"
 )
 
 const (

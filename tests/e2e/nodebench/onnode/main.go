@@ -1,5 +1,5 @@
-// Command onnode measures partition-monitor on a node, as root. tests/nodebench runs it there, one
-// part after the other, and prints its output.
+// Command onnode measures partition-monitor on a node, as root. tests/e2e/nodebench runs it there,
+// one part after the other, and prints its output.
 package main
 
 import (
@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"nodepartition/internal/systemd"
-	"nodepartition/tests/nodebench/figure"
+	"nodepartition/tests/e2e/nodebench/figure"
 )
 
 // parts holds the measurements, by the first argument.

@@ -14,7 +14,7 @@ import (
 // all partitions off. deploy/package tests the scripts.
 func TestRemovalSwitchesOff(t *testing.T) {
 	t.Parallel()
-	const functions = "../../deploy/package/scripts/functions"
+	const functions = "../../../deploy/package/scripts/functions"
 	data, err := os.ReadFile(functions)
 	if err != nil {
 		t.Fatal(err)

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"nodepartition/tests/nodebench/figure"
+	"nodepartition/tests/e2e/nodebench/figure"
 )
 
 const (

@@ -17,7 +17,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"nodepartition/tests/nodebench/figure"
+	"nodepartition/tests/e2e/nodebench/figure"
 )
 
 func main() {

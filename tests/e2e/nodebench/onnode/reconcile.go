@@ -20,7 +20,7 @@ import (
 	"nodepartition/pkg/podmove"
 	"nodepartition/pkg/podmove/livemove"
 	"nodepartition/pkg/podmove/nri"
-	"nodepartition/tests/nodebench/figure"
+	"nodepartition/tests/e2e/nodebench/figure"
 )
 
 // sizes lists the numbers of pods. The last ones stay, for a scrape.

@@ -14,7 +14,7 @@ import (
 	"nodepartition/internal/systemd"
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/podmove/livemove"
-	"nodepartition/tests/nodebench/figure"
+	"nodepartition/tests/e2e/nodebench/figure"
 )
 
 // processes counts the processes of the container that is moved.

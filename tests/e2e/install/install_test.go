@@ -30,7 +30,7 @@ func run(t *testing.T, args ...string) (output string, err error) {
 			t.Fatal(err)
 		}
 	}
-	cmd := exec.Command(testkit.NeedProgram(t, "make", "make"), append([]string{"-C", "../..", "--no-print-directory", "BIN=" + programs}, args...)...)
+	cmd := exec.Command(testkit.NeedProgram(t, "make", "make"), append([]string{"-C", "../../..", "--no-print-directory", "BIN=" + programs}, args...)...)
 	text, err := cmd.CombinedOutput()
 	return string(text), err
 }
@@ -64,7 +64,7 @@ func TestInstall(t *testing.T) {
 			if text, err := run(t, "install", "DESTDIR="+dest, "PREFIX="+prefix); err != nil {
 				t.Fatalf("%v: %s", err, text)
 			}
-			entries, err := filelist.Read("../..", "deploy/installed", map[string]string{"BIN": "bin", "PREFIX": prefix, "SYSTEMD_DIR": systemd})
+			entries, err := filelist.Read("../../..", "deploy/installed", map[string]string{"BIN": "bin", "PREFIX": prefix, "SYSTEMD_DIR": systemd})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -224,7 +224,7 @@ func TestInstallReplaces(t *testing.T) {
 // in the list of the installed files.
 func TestInstalledIsComplete(t *testing.T) {
 	t.Parallel()
-	entries, err := filelist.Read("../..", "deploy/installed", map[string]string{"BIN": "cmd", "PREFIX": "/usr", "SYSTEMD_DIR": "/usr/lib/systemd"})
+	entries, err := filelist.Read("../../..", "deploy/installed", map[string]string{"BIN": "cmd", "PREFIX": "/usr", "SYSTEMD_DIR": "/usr/lib/systemd"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -236,14 +236,14 @@ func TestInstalledIsComplete(t *testing.T) {
 		listed[entry.Source] = true
 	}
 	for _, pattern := range []string{"cmd/*", "units/*", "man/*", "docs/*.md", "deploy/grafana/*.json"} {
-		sources, err := filepath.Glob("../../" + pattern)
+		sources, err := filepath.Glob("../../../" + pattern)
 		if err != nil || len(sources) == 0 {
 			t.Errorf("%s: %q, %v", pattern, sources, err)
 		}
 		for _, source := range sources {
 			// The image alone has what a roll runs.
-			if !listed[source] && source != "../../cmd/partition-installer" {
-				t.Errorf("deploy/installed does not have %s", strings.TrimPrefix(source, "../../"))
+			if !listed[source] && source != "../../../cmd/partition-installer" {
+				t.Errorf("deploy/installed does not have %s", strings.TrimPrefix(source, "../../../"))
 			}
 		}
 	}
@@ -252,7 +252,7 @@ func TestInstalledIsComplete(t *testing.T) {
 // TestInstalledLinks: each link of a page leads to the same file on a node as in the repository.
 func TestInstalledLinks(t *testing.T) {
 	t.Parallel()
-	const root = "../.."
+	const root = "../../.."
 	entries, err := filelist.Read(root, "deploy/installed", map[string]string{"BIN": "bin", "PREFIX": "/usr", "SYSTEMD_DIR": "/usr/lib/systemd"})
 	if err != nil {
 		t.Fatal(err)
@@ -354,7 +354,7 @@ func TestPrefixIsChecked(t *testing.T) {
 // monitor: k3s and RKE2 would start ten seconds later at each boot.
 func TestOnlyTheKubeletWaits(t *testing.T) {
 	t.Parallel()
-	unit, err := os.ReadFile("../../units/partition-monitor.service")
+	unit, err := os.ReadFile("../../../units/partition-monitor.service")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"nodepartition/internal/cgroupfs"
-	"nodepartition/tests/nodebench/figure"
+	"nodepartition/tests/e2e/nodebench/figure"
 )
 
 const (
