@@ -208,7 +208,7 @@ func parse(args []string) (o options, err error) {
 			}
 		})
 		if strings.HasSuffix(err.Error(), "for flag -nri: is gone") {
-			bad = errors.New("--nri is gone: docs/troubleshooting.md says how a runtime serves NRI")
+			bad = errors.New("--nri is gone: docs/troubleshooting/nri.md says how a runtime serves NRI")
 		}
 		return o, bad
 	}

@@ -73,7 +73,7 @@ func misplaced() row {
 	return row{"Misplaced", []panel{
 		{
 			title:       "Misplaced pods",
-			description: "Pods that are not where they belong, by the reason. docs/troubleshooting.md explains the reasons.",
+			description: "Pods that are not where they belong, by the reason. docs/troubleshooting/placement.md explains the reasons.",
 			unit:        units.Short, stacked: true,
 			queries: []query{{`nodepartition_misplaced_pods{` + of + `}`, "{{instance}} {{partition}} {{reason}}"}},
 		},
