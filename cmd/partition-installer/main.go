@@ -1,5 +1,5 @@
 // Command partition-installer gives a node its system partition, and takes it off. A pod of the
-// roll-out, an operator and other tools run the same two commands (docs/fleet-installer.md). They
+// roll-out, an operator and other tools run the same two commands (docs/fleet-node.md). They
 // have the host's systemd run this program again, which does the work.
 package main
 
