@@ -22,8 +22,8 @@ import (
 	"nodepartition/pkg/slices/config"
 )
 
-// check is a named check of the node. Names never change, because --ignore takes them. The page that
-// explains a check has its name.
+// check is a named check of the node. Names never change, because --ignore takes them. The page
+// that explains a check has its name.
 type check struct {
 	name string
 	look func(*checks, context.Context) []Finding
