@@ -62,8 +62,7 @@ func troubleshooting(t *testing.T) string {
 	return strings.ReplaceAll(text.String(), "`", "")
 }
 
-// TestLogMessagesAreDocumented: the pages of docs/troubleshooting have each message that the monitor
-// logs.
+// TestLogMessagesAreDocumented: docs/troubleshooting has each message that the monitor logs.
 func TestLogMessagesAreDocumented(t *testing.T) {
 	t.Parallel()
 	page := troubleshooting(t)
