@@ -139,7 +139,8 @@ func TestAnsibleRoll(t *testing.T) {
 	}
 }
 
-// TestAnsibleStops: the rollout ends with the batch of the first node that fails or does not answer.
+// TestAnsibleStops: the rollout ends with the batch of the first node that fails or does not
+// answer.
 // The others of the batch are ready and stay so.
 func TestAnsibleStops(t *testing.T) {
 	t.Parallel()
@@ -175,8 +176,8 @@ func TestAnsibleStops(t *testing.T) {
 	}
 }
 
-// TestAnsibleSyntax: the playbook and the example of an inventory are read, and the rollout goes over
-// workers alone.
+// TestAnsibleSyntax: the playbook and the example of an inventory are read, and the rollout goes
+// over workers alone.
 func TestAnsibleSyntax(t *testing.T) {
 	t.Parallel()
 	ansible := program(t, "ansible-playbook", "ansible-core")
