@@ -140,8 +140,7 @@ func TestAnsibleRoll(t *testing.T) {
 }
 
 // TestAnsibleStops: the rollout ends with the batch of the first node that fails or does not
-// answer.
-// The others of the batch are ready and stay so.
+// answer. The others of the batch are ready and stay so.
 func TestAnsibleStops(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
