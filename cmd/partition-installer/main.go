@@ -1,5 +1,5 @@
 // Command partition-installer gives a node its system partition, and takes it off. A pod of the
-// roll-out, an operator and other tools run the same two commands (docs/fleet-installer.md). They
+// roll-out, an operator and other tools run the same two commands (docs/fleet-node.md). They
 // have the host's systemd run this program again, which does the work.
 package main
 
@@ -208,7 +208,7 @@ func parse(args []string) (o options, err error) {
 			}
 		})
 		if strings.HasSuffix(err.Error(), "for flag -nri: is gone") {
-			bad = errors.New("--nri is gone: docs/troubleshooting.md says how a runtime serves NRI")
+			bad = errors.New("--nri is gone: docs/troubleshooting/nri.md says how a runtime serves NRI")
 		}
 		return o, bad
 	}

@@ -69,7 +69,7 @@ func TestUsage(t *testing.T) {
 		"apply" + options + " more": "no argument", "apply" + options + " --trial=1s": "--trial",
 		"apply" + options + " --monitor-args=a$b": "--monitor-args", "remove --section=/s": "an unknown option",
 		"back --later": "want back [--now]", "host": "want back [--now]",
-		"preflight": "apply does all stages", "uninstall --node=n": "remove does the same", "apply --nri=crio": "docs/troubleshooting.md",
+		"preflight": "apply does all stages", "uninstall --node=n": "remove does the same", "apply --nri=crio": "docs/troubleshooting/nri.md",
 	} {
 		var stderr bytes.Buffer
 		if status := run(t.Context(), strings.Fields(line), placesIn(t), os.Stdout, &stderr); status != outcome.Usage || !strings.Contains(stderr.String(), want) {

@@ -10,16 +10,16 @@ import (
 	"nodepartition/pkg/podmove"
 )
 
-// TestReasonsAreDocumented: each reason for a misplaced pod has a row in the troubleshooting page.
+// TestReasonsAreDocumented: each reason for a misplaced pod has a row in the page about placement.
 func TestReasonsAreDocumented(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../docs/troubleshooting.md")
+	text, err := os.ReadFile("../../docs/troubleshooting/placement.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, ok := strings.Cut(string(text), "\n### Reasons\n")
+	_, section, ok := strings.Cut(string(text), "\n## Reasons\n")
 	if !ok {
-		t.Fatal("docs/troubleshooting.md has no section Reasons, which metrics.md leads to")
+		t.Fatal("docs/troubleshooting/placement.md has no section Reasons, which metrics.md leads to")
 	}
 	section, _, _ = strings.Cut(section, "\n## ")
 	rows := map[podmove.Reason]bool{}
@@ -30,12 +30,12 @@ func TestReasonsAreDocumented(t *testing.T) {
 	}
 	for _, reason := range podmove.Reasons() {
 		if !rows[reason] {
-			t.Errorf("docs/troubleshooting.md does not have the reason %s", reason)
+			t.Errorf("docs/troubleshooting/placement.md does not have the reason %s", reason)
 		}
 		delete(rows, reason)
 	}
 	for reason := range rows {
-		t.Errorf("docs/troubleshooting.md has the reason %s, which does not exist", reason)
+		t.Errorf("docs/troubleshooting/placement.md has the reason %s, which does not exist", reason)
 	}
 }
 

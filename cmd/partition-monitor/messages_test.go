@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -45,17 +46,23 @@ func text(e ast.Expr) string {
 	return ""
 }
 
-// troubleshooting returns the page without the backquotes of code.
+// troubleshooting returns the pages about messages without the backquotes of code.
 func troubleshooting(t *testing.T) string {
 	t.Helper()
-	page, err := os.ReadFile("../../docs/troubleshooting.md")
+	var text strings.Builder
+	paths, err := filepath.Glob("../../docs/troubleshooting/*.md")
+	for _, path := range paths {
+		page, readErr := os.ReadFile(path)
+		err = errors.Join(err, readErr)
+		text.Write(page)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	return strings.ReplaceAll(string(page), "`", "")
+	return strings.ReplaceAll(text.String(), "`", "")
 }
 
-// TestLogMessagesAreDocumented: the troubleshooting page has each message that the monitor logs.
+// TestLogMessagesAreDocumented: docs/troubleshooting has each message that the monitor logs.
 func TestLogMessagesAreDocumented(t *testing.T) {
 	t.Parallel()
 	page := troubleshooting(t)
@@ -77,7 +84,7 @@ func TestLogMessagesAreDocumented(t *testing.T) {
 			found++
 			// The page may leave out the text after a colon or a semicolon: the row has the remedy.
 			if head, _, _ := strings.Cut(strings.ReplaceAll(message, ";", ":"), ":"); !strings.Contains(page, head) {
-				t.Errorf("%s: docs/troubleshooting.md does not have %q", path, message)
+				t.Errorf("%s: docs/troubleshooting does not have %q", path, message)
 			}
 			return true
 		})
@@ -90,7 +97,7 @@ func TestLogMessagesAreDocumented(t *testing.T) {
 // placeholder matches the variable parts of a message in a row of the page.
 var placeholder = regexp.MustCompile(`\d+|\.\.\.|\b[A-Z][A-Z_]{3,}\b|\bN\b|\bM\b|=`)
 
-// TestDocumentedMessagesExist: each message of the page is in our source, or in others.
+// TestDocumentedMessagesExist: each message of the pages is in our source, or in others.
 func TestDocumentedMessagesExist(t *testing.T) {
 	t.Parallel()
 	var ours strings.Builder
@@ -138,7 +145,7 @@ func TestDocumentedMessagesExist(t *testing.T) {
 			known = known || strings.Contains(cell, other)
 		}
 		if !known {
-			t.Errorf("docs/troubleshooting.md has the message %q, which is in no source", cell)
+			t.Errorf("docs/troubleshooting has the message %q, which is in no source", cell)
 		}
 	}
 	if rows == 0 {

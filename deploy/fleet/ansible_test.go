@@ -139,8 +139,8 @@ func TestAnsibleRoll(t *testing.T) {
 	}
 }
 
-// TestAnsibleStops: the roll ends with the batch of the first node that fails or does not answer.
-// The others of the batch are ready and stay so.
+// TestAnsibleStops: the rollout ends with the batch of the first node that fails or does not
+// answer. The others of the batch are ready and stay so.
 func TestAnsibleStops(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -149,7 +149,7 @@ func TestAnsibleStops(t *testing.T) {
 		says             string
 	}{
 		"a node fails":           {"w2", "", []string{"w1", "w3"}, []string{"w4", "c1"}, "the node was not well"},
-		"a node does not answer": {"", "w2", []string{"w1", "w3"}, []string{"w4", "c1"}, "The roll ends here: w2 does not answer"},
+		"a node does not answer": {"", "w2", []string{"w1", "w3"}, []string{"w4", "c1"}, "The rollout ends here: w2 does not answer"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -175,8 +175,8 @@ func TestAnsibleStops(t *testing.T) {
 	}
 }
 
-// TestAnsibleSyntax: the playbook and the example of an inventory are read, and the roll goes over
-// workers alone.
+// TestAnsibleSyntax: the playbook and the example of an inventory are read, and the rollout goes
+// over workers alone.
 func TestAnsibleSyntax(t *testing.T) {
 	t.Parallel()
 	ansible := program(t, "ansible-playbook", "ansible-core")
@@ -186,7 +186,7 @@ func TestAnsibleSyntax(t *testing.T) {
 	}
 	out = run(t, ansible, "-i", "ansible/inventory.yaml", "--list-hosts", "ansible/node-partition.yaml")
 	if !strings.Contains(out, "hosts (240)") || strings.Contains(out, "control-1") {
-		t.Errorf("the roll goes over other nodes than the workers:\n%s", out)
+		t.Errorf("the rollout goes over other nodes than the workers:\n%s", out)
 	}
 }
 

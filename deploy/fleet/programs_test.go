@@ -1,5 +1,5 @@
 // Package fleet has the ways to give many nodes their partition without the controller, and tests
-// that run or read each of them with the tool that it is for. docs/fleet-ways.md lists what was not
+// that run or read each of them with the tool that it is for. docs/fleet.md lists what was not
 // run.
 package fleet
 

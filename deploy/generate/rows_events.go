@@ -73,7 +73,7 @@ func misplaced() row {
 	return row{"Misplaced", []panel{
 		{
 			title:       "Misplaced pods",
-			description: "Pods that are not where they belong, by the reason. docs/troubleshooting.md explains the reasons.",
+			description: "Pods that are not where they belong, by the reason. docs/troubleshooting/placement.md explains the reasons.",
 			unit:        units.Short, stacked: true,
 			queries: []query{{`nodepartition_misplaced_pods{` + of + `}`, "{{instance}} {{partition}} {{reason}}"}},
 		},
@@ -96,7 +96,7 @@ func workloads() row {
 		},
 		{
 			title:       "Refused pods",
-			description: "Pods that ask for a workload type in vain, or whose right to it is in doubt. docs/workload-partitions.md explains the reasons.",
+			description: "Pods that ask for a workload type in vain, or whose right to it is in doubt. docs/workload-types.md explains the reasons.",
 			unit:        units.Short, stacked: true,
 			queries: []query{{`nodepartition_workload_refused_pods{NODE}`, "{{instance}} {{type}} {{reason}}"}},
 		},

@@ -38,7 +38,7 @@ import (
 // Options holds the settings of the daemon. All fields are needed.
 type Options struct {
 	options.Options
-	// Tick is the longest time between two passes.
+	// Tick is the longest time between two reconciles.
 	Tick time.Duration
 	// PerPod adds metrics of each pod.
 	PerPod bool

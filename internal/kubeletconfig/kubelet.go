@@ -7,7 +7,7 @@ package kubeletconfig
 // ("1e99999999", resource.Quantity of apimachinery 0.37.0). It follows the names and types of
 // k8s.io/kubelet/config/v1beta1.KubeletConfiguration. The generator does not link that type:
 // initialising the packages that it imports takes longer than a whole run of the generator
-// (docs/performance.md).
+// (docs/architecture.md).
 type Kubelet struct {
 	CgroupRoot         string          `json:"cgroupRoot,omitempty"`
 	CgroupsPerQOS      *bool           `json:"cgroupsPerQOS,omitempty"`

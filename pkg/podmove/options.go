@@ -22,7 +22,7 @@ type Options struct {
 	Table *Table
 	// Signals has the requests of the other parts.
 	Signals *Signals
-	// Tick is the longest time between two passes.
+	// Tick is the longest time between two reconciles.
 	Tick time.Duration
 	// RaisedFile keeps the protected memory that kubepods.slice has for the floors of partitions,
 	// until the next boot. Empty for no file: a restart then forgets it.

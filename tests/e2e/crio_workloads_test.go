@@ -83,7 +83,7 @@ type compared struct {
 const noQuota = "max 100000"
 
 // comparedCgroups are the containers first, which have the same on both sides, and then what
-// differs. docs/workload-partitions.md has the table.
+// differs. docs/workload-types.md has the table.
 func comparedCgroups() []compared {
 	same := func(what string, when stage, cpus, weight, quota string) compared {
 		s := settings{cpus: cpus, weight: weight, quota: quota}

@@ -26,7 +26,7 @@ func TestEvictionOrder(t *testing.T) {
 
 // order: the monitor ranks pods as the kubelet does on the same node, which logs its order before
 // it evicts. The kubelet ranks twins outside the partition, because its metrics of pods inside are
-// unreliable (docs/troubleshooting.md).
+// unreliable (docs/troubleshooting/kubelet-metrics.md).
 func (e *evictor) order(t *testing.T) {
 	const twin = "leaker-twin-"
 	pods := []spec{

@@ -11,7 +11,7 @@ import (
 	"nodepartition/tests/lab"
 )
 
-// mayWrite returns the folders that the installer may write, as docs/fleet-installer.md does.
+// mayWrite returns the folders that the installer may write, as docs/fleet-node.md does.
 func mayWrite(survey bool) []string {
 	if survey {
 		return []string{installerFolder}

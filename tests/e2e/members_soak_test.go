@@ -52,7 +52,7 @@ var conmonBesideContainer = lab.File{
 // and every other one where it may be, after one pass at most, and nothing was restarted.
 //
 // It runs on CRI-O. With containerd each pod has a shim, which takes 2 to 3 % of an emulated CPU
-// while it does nothing (docs/performance.md): 200 of them would take all of the node. conmon
+// while it does nothing (tests/lab/README.md): 200 of them would take all of the node. conmon
 // sleeps. The log has the memory that is left of the node's 4 GiB: with more the node would have to
 // boot.
 func TestSoakMembers(t *testing.T) {

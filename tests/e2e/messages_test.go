@@ -22,9 +22,9 @@ import (
 )
 
 const (
-	// docsFolder has the pages of the package on a node, and messagesPage explains messages.
-	docsFolder   = "/usr/share/doc/node-partition"
-	messagesPage = docsFolder + "/troubleshooting.md"
+	// docsFolder has the pages of the package on a node. Those below messagesFolder explain messages.
+	docsFolder     = "/usr/share/doc/node-partition"
+	messagesFolder = docsFolder + "/troubleshooting/"
 	// leastMessages is a number of messages that an operator may meet, of either kind. With fewer this
 	// test does not find them any more.
 	leastMessages = 60
@@ -184,9 +184,8 @@ func (p pages) printed(t *testing.T, n *lab.Node, configurations int) {
 // explained is a row of a table that explains messages.
 type explained struct{ address, row string }
 
-// explanations returns the rows of the page of messages by what they explain.
-func explanations(text string) map[string]explained {
-	found := map[string]explained{}
+// explanations adds the rows of a page of messages to found, by what they explain.
+func explanations(found map[string]explained, page, text string) {
 	anchor, inTable := "", false
 	for line := range strings.Lines(text) {
 		if !strings.HasPrefix(line, "|") {
@@ -201,21 +200,30 @@ func explanations(text string) map[string]explained {
 			cell == "text", cell == "finding", cell == "symptom":
 			inTable = true
 		case inTable && !strings.HasPrefix(cell, "---"):
-			found[anchor+" "+cell] = explained{messagesPage + "#" + anchor, line}
+			address := page + "#" + anchor
+			found[address+" "+cell] = explained{address, line}
 		}
 	}
-	return found
 }
 
-// documented: the page on the node explains each message that the page of the tree does, below the
-// same heading, and the pages that it refers to are there.
+// documented: the pages on the node explain each message that the pages of the tree do, below the
+// same heading, and the pages that they refer to are there.
 func (p pages) documented(t *testing.T) {
-	text, err := os.ReadFile("../../docs/" + path.Base(messagesPage))
+	const inTree = "../../docs/troubleshooting"
+	entries, err := os.ReadDir(inTree)
 	if err != nil {
 		t.Fatal(err)
 	}
-	there, addresses := explanations(p[messagesPage]), map[string]bool{}
-	all := explanations(string(text))
+	there, all, addresses := map[string]explained{}, map[string]explained{}, map[string]bool{}
+	for _, entry := range entries {
+		text, err := os.ReadFile(filepath.Join(inTree, entry.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		page := messagesFolder + entry.Name()
+		explanations(all, page, string(text))
+		explanations(there, page, p[page])
+	}
 	for message, e := range all {
 		if there[message] != e {
 			t.Errorf("%s does not have the row of %s", e.address, message)
@@ -223,9 +231,9 @@ func (p pages) documented(t *testing.T) {
 		addresses[e.address] = true
 		for _, link := range testkit.Links(e.row) {
 			file, anchor, _ := strings.Cut(link, "#")
-			address := messagesPage
+			address, _, _ := strings.Cut(e.address, "#")
 			if file != "" {
-				address = path.Join(docsFolder, file)
+				address = path.Join(messagesFolder, file)
 			}
 			addresses[strings.TrimSuffix(address+"#"+anchor, "#")] = true
 		}

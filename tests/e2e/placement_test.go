@@ -258,7 +258,7 @@ func resized(t *testing.T, n *lab.Node, control *lab.ControlPlane, flavour strin
 	if !placing(flavour) {
 		// After a live move the runtime has lost the cgroup of the container, and the kubelet stops
 		// half-way: it has changed the memory of its own slice, and nothing else
-		// (docs/troubleshooting.md). Our slice follows that one.
+		// (docs/troubleshooting/moved-live.md). Our slice follows that one.
 		becomes(t, n, "cat "+ours+"/memory.max "+ours+"/cpu.max | xargs", "100663296 20000 100000")
 	} else {
 		becomes(t, n, "cat "+ours+"/memory.max "+ours+"/cpu.max | xargs", "100663296 30000 100000")
@@ -317,7 +317,7 @@ type summary struct {
 }
 
 // figures: the kubelet's metrics of containers are correct, and those of pods are as documented
-// (docs/troubleshooting.md).
+// (docs/troubleshooting/kubelet-metrics.md).
 func figures(t *testing.T, n *lab.Node, flavour string) {
 	t.Helper()
 	const size = 48 << 20
@@ -352,7 +352,7 @@ func figures(t *testing.T, n *lab.Node, flavour string) {
 			last[name] = pod.Containers[0].Memory.Time
 			bytes := pod.Containers[0].Memory.WorkingSetBytes
 			// Memory that was charged before a live move is no longer the container's
-			// (docs/troubleshooting.md).
+			// (docs/troubleshooting/moved-live.md).
 			movedLive := name == "figures" && !placing(flavour)
 			if bytes >= size && bytes < size+16<<20 || movedLive {
 				good[name]++

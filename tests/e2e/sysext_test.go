@@ -33,7 +33,7 @@ const (
 	noPartition = "find " + cgroupRoot + " -name 'kubepods-system*'"
 )
 
-// The chapters of docs/install.md about the system extension.
+// The chapters of docs/support.md about the system extension.
 const (
 	mergeChapter   = "Hosts with a read-only `/usr`"
 	sectionChapter = "The section in a configuration extension"
@@ -41,7 +41,7 @@ const (
 )
 
 // TestSysext: nothing but the system extension and the section give a node its partition, by the
-// commands in docs/install.md: on a node that runs, and at a boot, before the kubelet. The section
+// commands in docs/support.md: on a node that runs, and at a boot, before the kubelet. The section
 // may come in a configuration extension. 252 is not among the kinds: there systemd-sysext does not
 // have systemd reloaded.
 func TestSysext(t *testing.T) {
@@ -83,12 +83,12 @@ func (e extensionImage) linked() string {
 	return "ln -sfn '" + e.file.Path + "' " + currentExtension
 }
 
-// downloaded returns the image where the reader of docs/install.md has it.
+// downloaded returns the image where the reader of docs/support.md has it.
 func (e extensionImage) downloaded() lab.File {
 	return lab.File{Path: packagesFolder + "/" + path.Base(e.file.Path), Data: e.file.Data, Mode: e.file.Mode}
 }
 
-// chapters returns the commands of docs/install.md for an image, by their headings. The folder of
+// chapters returns the commands of docs/support.md for an image, by their headings. The folder of
 // the example is here, where the image with the section is made: the node has no mksquashfs.
 func (e extensionImage) chapters(t *testing.T) map[string][]string {
 	t.Helper()
@@ -98,7 +98,7 @@ func (e extensionImage) chapters(t *testing.T) map[string][]string {
 	}
 	commands := map[string][]string{}
 	for _, title := range []string{mergeChapter, sectionChapter, removeChapter} {
-		commands[title] = commandsBelow(t, "install.md", title)
+		commands[title] = commandsBelow(t, "support.md", title)
 	}
 	fill(t, commands, map[string]string{
 		"node-partition-0.1.0-x86-64.raw":       path.Base(e.file.Path),
@@ -272,7 +272,7 @@ func (x extendedNode) unmerged(t *testing.T) {
 	becomes(t, n, values(""), all) // the monitor writes weights at its next pass
 }
 
-// removed: the commands of docs/install.md leave the node as it was. The other extension stays.
+// removed: the commands of docs/support.md leave the node as it was. The other extension stays.
 func (x extendedNode) removed(t *testing.T) {
 	n := x.Node
 	kubelet := property(t, n, "kubelet.service", "MainPID")
@@ -299,7 +299,7 @@ func mergedEtc(t *testing.T, flavour string) {
 	commands := chapters[sectionChapter]
 	made := 1 + slices.IndexFunc(commands, func(c string) bool { return strings.HasPrefix(c, "mksquashfs ") })
 	if made == 0 || made == len(commands) {
-		t.Fatalf("docs/install.md: below %q: %q; want mksquashfs, and what merges its image", sectionChapter, commands)
+		t.Fatalf("docs/support.md: below %q: %q; want mksquashfs, and what merges its image", sectionChapter, commands)
 	}
 	making, merging := commands[:made], commands[made:]
 	n := lab.ForTest(t, lab.Options{Flavour: flavour, Files: append(protectingNoPod(flavour), first.downloaded())})

@@ -23,7 +23,7 @@ const (
 	// changePods is the number of pods of TestWorkloadChanges; CHANGE_PODS in the environment replaces
 	// it. stayingPods of them come with the last change and stay, one of each group. The others end by
 	// themselves or are deleted. To create and remove a pod takes seven seconds of CPU time of an
-	// emulated node (docs/performance.md).
+	// emulated node (tests/lab/README.md).
 	changePods, stayingPods = 60, 4
 	// changeEvery is the number of pods between two changes, and changeAlive the number of pods at a
 	// time: a change meets six of them, in any state.

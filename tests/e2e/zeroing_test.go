@@ -123,7 +123,7 @@ func (z *zeroing) zero(ctx context.Context) error {
 const zeroedRestarts = 10
 
 // TestKubeletThatZeroes: a kubelet that sets the resource to zero when it starts does not leave it
-// so. What happens to members meanwhile is in docs/workload-partitions.md.
+// so. What happens to members meanwhile is in docs/workload-types.md.
 func TestKubeletThatZeroes(t *testing.T) {
 	onEach(t, kinds(allFlavours(), "trixie"), func(t *testing.T, flavour string) {
 		r := newTypedNode(t, flavour, resourceSection(telemetryOn(true)))

@@ -36,7 +36,7 @@ var rules = []rule{
 	{packages: generatorParts, forbid: []string{"net", "k8s.io/client-go", "google.golang.org/grpc"},
 		why: "the generator runs when there is no network"},
 	{packages: generatorParts, forbid: []string{"k8s.io/kubelet", "k8s.io/component-base", "github.com/prometheus"},
-		why: "initialising what these import takes longer than the generator takes in all (docs/performance.md)"},
+		why: "initialising what these import takes longer than the generator takes in all (docs/architecture.md)"},
 	{packages: []string{"nodepartition/pkg", "nodepartition/internal"},
 		except: []string{"nodepartition/internal/cluster", "nodepartition/internal/command", "nodepartition/internal/daemon", "nodepartition/internal/journallog"}, forbid: []string{"log", "k8s.io/klog"},
 		why: "libraries return errors, programs log them"},

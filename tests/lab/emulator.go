@@ -10,7 +10,7 @@ import (
 
 // qemuRelease is the Debian release of every machine's qemu, whatever the host runs, so that
 // measurements of two hosts can be compared. 10.0 takes half of the time of Debian 12's 7.2 for the
-// same work of a guest, and Debian 14's 11.1 a seventh less than that (docs/performance.md).
+// same work of a guest, and Debian 14's 11.1 a seventh less than that (README.md).
 const qemuRelease = testingRelease
 
 // qemuWrapper starts the unpacked qemu for an architecture with the libraries it was built for,

@@ -12,7 +12,7 @@ import (
 )
 
 // mention matches a document that a text names without a link. runc has a folder docs too.
-var mention = regexp.MustCompile(`(runc )?\b(docs/[\w-]+\.md)(#[\w-]+)?`)
+var mention = regexp.MustCompile(`(runc )?\b(docs/[\w/-]+\.md)(#[\w-]+)?`)
 
 // TestLinks: each link of a document leads to a file and a heading that exist, and so does each
 // mention of a document in another one, a source, a script, a unit or a manual page.

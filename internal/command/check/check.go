@@ -45,7 +45,7 @@ func Node(ctx context.Context, o options.Options, ignored []string) []Finding {
 		for _, f := range c.run(ctx, k) {
 			f.Check = k.name
 			if f.Grade != OK {
-				f.Docs = filepath.Join(prefix(), k.docs)
+				f.Docs = filepath.Join(prefix(), pages, k.name+".md")
 				if slices.Contains(ignored, k.name) {
 					f.Grade = Ignored
 				}

@@ -22,11 +22,10 @@ import (
 	"nodepartition/pkg/slices/config"
 )
 
-// check is a named check of the node. Names never change, because --ignore takes them.
+// check is a named check of the node. Names never change, because --ignore takes them. The page
+// that explains a check has its name.
 type check struct {
 	name string
-	// docs is the page and section of our documentation that explains the check.
-	docs string
 	look func(*checks, context.Context) []Finding
 	// needs says what the check reads beside files of the configuration.
 	needs needs
@@ -48,47 +47,44 @@ const (
 // is not asked by another check.
 const patience = 10 * time.Second
 
-// docsPage is the page that explains the checks, below the prefix of the installation.
-const docsPage = "share/doc/node-partition/troubleshooting.md#"
-
-// treePage explains the checks of the tree of cgroups.
-const treePage = "share/doc/node-partition/audit.md#rules"
+// pages has a page NAME.md for each check, below the prefix of the installation.
+const pages = "share/doc/node-partition/troubleshooting"
 
 // allChecks lists the checks in the order in which Node runs them. Later checks use what earlier
 // ones have read.
 var allChecks = []check{
-	{"configuration", docsPage + "configuration", (*checks).configuration, files},
-	{"trial", docsPage + "trials", (*checks).trial, files},
-	{"kubelet", docsPage + "questions", (*checks).kubelet, files},
-	{"systemd", docsPage + "systemd", (*checks).systemd, services},
-	{"slice", docsPage + "configuration", (*checks).slice, cgroups},
-	{"reserved", docsPage + "warnings", (*checks).reserved, cgroups},
-	{"floor", docsPage + "protected-memory", (*checks).floor, cgroups},
-	{"runtime", docsPage + "errors-of-a-pass", (*checks).container, services},
-	{"cgroup-driver", docsPage + "errors", (*checks).driver, services},
-	{"nri", docsPage + "nri", (*checks).served, services},
-	{"pods-api", docsPage + "pods-that-are-not-where-they-belong", (*checks).pods, services},
-	{"namespaces", docsPage + "pods-that-are-not-where-they-belong", (*checks).namespaces, services},
-	{"eviction-kernel", docsPage + "it-evicts", (*checks).evictionKernel, cgroups},
-	{"eviction-api", docsPage + "it-evicts", (*checks).evictionAPI, services},
-	{"events", docsPage + "events-and-the-condition-of-the-node", (*checks).events, services},
-	{"workload-resource", docsPage + "workload-types", (*checks).workloadResource, api},
-	{"workload-rights", docsPage + "workload-types", (*checks).workloadRights, api},
-	{"crio-workloads", docsPage + "workload-types", (*checks).crioWorkloads, files},
-	{"swap", docsPage + "swap", (*checks).swap, files},
-	{"systemd-oomd", docsPage + "other-killers", (*checks).oomd, services},
-	{"earlyoom", docsPage + "other-killers", (*checks).earlyoom, services},
-	{"service", docsPage + "messages-of-the-monitor", (*checks).service, services},
+	{"configuration", (*checks).configuration, files},
+	{"trial", (*checks).trial, files},
+	{"kubelet", (*checks).kubelet, files},
+	{"systemd", (*checks).systemd, services},
+	{"slice", (*checks).slice, cgroups},
+	{"reserved", (*checks).reserved, cgroups},
+	{"floor", (*checks).floor, cgroups},
+	{"runtime", (*checks).container, services},
+	{"cgroup-driver", (*checks).driver, services},
+	{"nri", (*checks).served, services},
+	{"pods-api", (*checks).pods, services},
+	{"namespaces", (*checks).namespaces, services},
+	{"eviction-kernel", (*checks).evictionKernel, cgroups},
+	{"eviction-api", (*checks).evictionAPI, services},
+	{"events", (*checks).events, services},
+	{"workload-resource", (*checks).workloadResource, api},
+	{"workload-rights", (*checks).workloadRights, api},
+	{"crio-workloads", (*checks).crioWorkloads, files},
+	{"swap", (*checks).swap, files},
+	{"systemd-oomd", (*checks).oomd, services},
+	{"earlyoom", (*checks).earlyoom, services},
+	{"service", (*checks).service, services},
 	// The first compares cgroups with systemd's properties: a file that somebody has written beside
 	// systemd has that finding, and no other.
-	{"second-writer", treePage, compared(ofSystemd, (*tree).secondWriters), services},
-	{"node-limits", treePage, compared(ofKubelet, (*tree).nodeLimits), cgroups},
-	{"collective-limit", treePage, compared(always, (*tree).collectiveLimits), cgroups},
-	{"pod-limits", treePage, compared(ofPods, (*tree).podLimits), cgroups},
-	{"reserved-limits", treePage, compared(ofKubelet, (*tree).reservedLimits), cgroups},
-	{"kubelet-cgroup", treePage, compared(ofKubelet, (*tree).kubeletCgroup), services},
-	{"cpu-manager", treePage, compared(ofPods, (*tree).cpuManager), cgroups},
-	{"oom-score", treePage, compared(ofSystemd, (*tree).oomScores), services},
+	{"second-writer", compared(ofSystemd, (*tree).secondWriters), services},
+	{"node-limits", compared(ofKubelet, (*tree).nodeLimits), cgroups},
+	{"collective-limit", compared(always, (*tree).collectiveLimits), cgroups},
+	{"pod-limits", compared(ofPods, (*tree).podLimits), cgroups},
+	{"reserved-limits", compared(ofKubelet, (*tree).reservedLimits), cgroups},
+	{"kubelet-cgroup", compared(ofKubelet, (*tree).kubeletCgroup), services},
+	{"cpu-manager", compared(ofPods, (*tree).cpuManager), cgroups},
+	{"oom-score", compared(ofSystemd, (*tree).oomScores), services},
 }
 
 // Names returns the names of all checks, in their order.

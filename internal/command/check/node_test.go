@@ -125,7 +125,7 @@ func TestCheckWarnings(t *testing.T) {
 		"warning nri: dial unix /run/nri/nri.sock: connect: no such file", "warning pods-api: dial unix /var/lib/kubelet/pods-api/pods-api.sock: connect: no such file",
 		"warning service: not ready: no connection to runtime; no connection to nri\n", "warning eviction-kernel: the kernel has no cgroup.kill",
 		"warning eviction-kernel: the kernel reports no memory pressure", "warning eviction-api: kubeconfig of the kubelet: none at",
-		"see: /usr/share/doc/node-partition/troubleshooting.md#nri\n", "change: use a runtime that serves NRI",
+		"see: /usr/share/doc/node-partition/troubleshooting/nri.md\n", "change: use a runtime that serves NRI",
 	})
 }
 
@@ -135,7 +135,7 @@ func TestCheckUnserved(t *testing.T) {
 	for why, want := range map[string]string{
 		"": "ok      service: ready, metrics at 0.0.0.0:9948\n",
 		"web configuration /etc/web.yml: yaml: line 3": "warning service: ready, but metrics and health are not served: " +
-			"web configuration /etc/web.yml: yaml: line 3\n        see: /usr/share/doc/node-partition/troubleshooting.md#messages-of-the-monitor\n",
+			"web configuration /etc/web.yml: yaml: line 3\n        see: /usr/share/doc/node-partition/troubleshooting/service.md\n",
 	} {
 		n := fakenode.Whole(t)
 		listener := n.Listen(node.ControlSocket)
@@ -304,7 +304,7 @@ func TestCheckEarlyoom(t *testing.T) {
 	n := fakenode.Whole(t)
 	const unit = "Id=earlyoom.service\nLoadState=loaded\nActiveState="
 	n.Systemctl("257", unit+"active", "")
-	expect(t, n, passes, []string{"warning earlyoom: earlyoom.service runs: ", "change: systemctl disable --now earlyoom.service\n", "troubleshooting.md#other-killers\n"})
+	expect(t, n, passes, []string{"warning earlyoom: earlyoom.service runs: ", "change: systemctl disable --now earlyoom.service\n", "troubleshooting/earlyoom.md\n"})
 	n.Systemctl("257", unit+"inactive", "")
 	expect(t, n, passes, []string{"ok      earlyoom: does not run\n"})
 }

@@ -167,7 +167,7 @@ func TestCheckWorkloadsPolicy(t *testing.T) {
 	delete(n.Cluster.Answers, policies)
 	n.Cluster.Objects[policies] = `{"metadata":{"annotations":{"` + policy.TypesKey + `":"[]"}}}`
 	const stale = "warning workload-resource: the policy node-partition-workloads is not of this configuration: it does not have the type a"
-	expect(t, n, passes, []string{stale, "see: /usr/share/doc/node-partition/troubleshooting.md#workload-types\n"})
+	expect(t, n, passes, []string{stale, "see: /usr/share/doc/node-partition/troubleshooting/workload-resource.md\n"})
 	without := strings.Replace(systemSection+typesSection, "ops]", "ops], advertise: false", 1)
 	n.Write("/etc/kubernetes/node-partition.yaml", fakenode.Configuration(without))
 	expect(t, n, passes, []string{"ok      workload-resource: no workload type has a resource on the Node", stale})

@@ -97,18 +97,18 @@ func TestWorkloadMetricsBounded(t *testing.T) {
 // TestWorkloadReasonsDocumented: the page that metrics.md refers to explains each reason.
 func TestWorkloadReasonsDocumented(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../../docs/workload-partitions.md")
+	text, err := os.ReadFile("../../../docs/workload-types.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, reason := range membership.Refusals() {
 		if !strings.Contains(string(text), "\n| `"+string(reason)+"` | ") {
-			t.Errorf("docs/workload-partitions.md does not explain %s", reason)
+			t.Errorf("docs/workload-types.md does not explain %s", reason)
 		}
 	}
 	for _, by := range membership.Rights()[1:] { // the first is the rule that needs no right
 		if !strings.Contains(string(text), " | `"+string(by)+"` |\n") {
-			t.Errorf("docs/workload-partitions.md does not explain %s", by)
+			t.Errorf("docs/workload-types.md does not explain %s", by)
 		}
 	}
 }

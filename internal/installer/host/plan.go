@@ -130,7 +130,7 @@ func (h *Host) writable(l layout) error {
 		}
 		switch readOnly, err := h.IsReadOnly(folder); {
 		case readOnly:
-			return outcome.Because(outcome.ReadOnlyUsr, "%s cannot be written: it is on a read-only file system; see docs/install.md for such hosts", folder)
+			return outcome.Because(outcome.ReadOnlyUsr, "%s cannot be written: it is on a read-only file system; see docs/support.md for such hosts", folder)
 		case err != nil:
 			return fmt.Errorf("%s cannot be written: %w; lsattr -d %s shows whether it is immutable", folder, err, folder)
 		}

@@ -1,5 +1,5 @@
 // Package sandbox says what the installer may do on the host, as properties of systemd's units. It
-// is pure: docs/fleet-installer.md lists the same, with the reasons.
+// is pure: docs/fleet-node.md lists the same, with the reasons.
 package sandbox
 
 import (

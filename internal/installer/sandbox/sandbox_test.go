@@ -105,10 +105,10 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// TestDocumented: docs/fleet-installer.md has each path that the installer may write.
+// TestDocumented: docs/fleet-node.md has each path that the installer may write.
 func TestDocumented(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../../docs/fleet-installer.md")
+	page, err := os.ReadFile("../../../docs/fleet-node.md")
 	if err != nil {
 		t.Fatal(err)
 	}

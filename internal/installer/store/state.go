@@ -43,7 +43,7 @@ func (s Store) State() (record.State, error) {
 		err = statefile.Decode(data, record.Format, &known)
 	}
 	if err != nil {
-		return known, fmt.Errorf("%s: %w; what this installer has done on the node is not known: see docs/fleet-installer.md", s.In(state), err)
+		return known, fmt.Errorf("%s: %w; what this installer has done on the node is not known: see docs/fleet-node.md", s.In(state), err)
 	}
 	return known, nil
 }

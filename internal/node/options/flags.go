@@ -127,8 +127,8 @@ var Flags = []Flag{
 	},
 	{
 		Name:  FlagTick,
-		Usage: "longest `DURATION` between two passes over the node",
-		Text:  "The longest time between two passes over the node, at least 1s.",
+		Usage: "longest `DURATION` between two reconciles over the node",
+		Text:  "The longest time between two reconciles over the node, at least 1s.",
 	},
 	{
 		Name:  FlagPerPod,

@@ -87,7 +87,7 @@ func (c *Config) settings(root hostfs.FS) error {
 func (s *settings) unknown() {
 	for _, key := range s.values.Unknown() {
 		if strings.HasPrefix(key, kubeletconfig.IRQPrefix) {
-			s.warn(oneline.ASCII(key), "unknown setting, ignoring; docs/low-latency.md says what keeps interrupts off CPUs")
+			s.warn(oneline.ASCII(key), "unknown setting, ignoring; docs/cgroups.md says what keeps interrupts off CPUs")
 			continue
 		}
 		family, _, _ := strings.Cut(key, "_")

@@ -165,7 +165,7 @@ func TestSettingsUnknown(t *testing.T) {
 	t.Parallel()
 	c, _, err := readSettings(t, "SERVICES_SLICES=a.slice SYSTEM_CPU=partition IRQ_CPUS=1", 0)
 	for i, want := range []string{
-		"IRQ_CPUS: unknown setting, ignoring; docs/low-latency.md",
+		"IRQ_CPUS: unknown setting, ignoring; docs/cgroups.md",
 		"SERVICES_SLICES: unknown setting, ignoring; known are SERVICES_SLICE, SERVICES_CPUS, ",
 		"SYSTEM_CPU: unknown setting, ignoring; known are SYSTEM_CPUS",
 	} {

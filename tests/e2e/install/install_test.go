@@ -83,7 +83,7 @@ func TestInstall(t *testing.T) {
 				prefix + "/share/man/man8/partition-generator.8", prefix + "/share/man/man8/partition-monitor.8",
 				prefix + "/share/doc/node-partition/grafana/node-partition.json", prefix + "/share/doc/node-partition/prometheus/alerts.yaml",
 				prefix + "/share/doc/node-partition/prometheus/prometheusrule.yaml", prefix + "/share/doc/node-partition/prometheus/recording.yaml",
-				prefix + "/share/doc/node-partition/troubleshooting.md",
+				prefix + "/share/doc/node-partition/troubleshooting/configuration.md",
 			} {
 				if !slices.Contains(want, path) {
 					t.Errorf("deploy/installed does not have %s", path)
