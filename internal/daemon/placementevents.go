@@ -14,8 +14,6 @@ import (
 type placementEvents struct {
 	metrics *metrics.Metrics
 	log     *slog.Logger
-	// happened remembers placements for the page.
-	happened *happenings
 	// passed is called after each pass.
 	passed func()
 
@@ -53,7 +51,6 @@ func (e *placementEvents) Moving(m podmove.Move, c podmove.Container) {
 
 func (e *placementEvents) Placed(p podmove.Placement) {
 	e.metrics.Placed(p)
-	e.happened.placed(p)
 	switch {
 	case p.Err == nil:
 	case p.Move == nil:

@@ -68,6 +68,7 @@ CPU weight  79
 On the Node infra.workload.openshift.io/cores 4000, management.workload.openshift.io/cores 4000
 Service     ready
 Problem     config.yaml: memoryLimit: x; config.yaml: cpuset: y
+Misplaced   1 of 4 pods
 
 NAMESPACE    POD      QOS         MEMBER  PARTITION  CONTAINERS  MISPLACED  WHY
 kube-system  etcd     Guaranteed  yes     system     1           0          moved live, 3Mi stayed outside
