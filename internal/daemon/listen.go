@@ -18,7 +18,7 @@ import (
 	"nodepartition/internal/state"
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/evict"
-	"nodepartition/pkg/podmove"
+	"nodepartition/pkg/podmove/report"
 )
 
 // listening holds whether metrics and health are served. Nothing else depends on it: a process that
@@ -135,9 +135,9 @@ func (m *monitor) webHandler(host string) http.Handler {
 
 // state reads the state of the node by what is followed and by the last pass.
 func (m *monitor) state() state.Status {
-	report := m.reconciler.Report()
+	found := m.reconciler.Report()
 	s := nodestate.Read(
-		m.options.Node, m.options.Eviction, m.configured.now(), report,
+		m.options.Node, m.options.Eviction, m.configured.now(), found,
 		func(name unitname.PartitionName) []evict.Pod {
 			if p := m.partitions.of(name); p != nil {
 				return p.evictor.Candidates()
@@ -146,9 +146,9 @@ func (m *monitor) state() state.Status {
 		},
 	)
 	if s.Pods == nil {
-		s.Pods = []podmove.PodReport{} // a list in JSON, not null
+		s.Pods = []report.Pod{} // a list in JSON, not null
 	}
-	if report.Time.IsZero() {
+	if found.Time.IsZero() {
 		s.PodsUnknown = "the first pass has not ended"
 	}
 	for i := range s.Partitions {

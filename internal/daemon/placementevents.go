@@ -8,6 +8,7 @@ import (
 
 	"nodepartition/internal/daemon/metrics"
 	"nodepartition/pkg/podmove"
+	"nodepartition/pkg/podmove/report"
 )
 
 // placementEvents counts and logs the placements of pods. It implements podmove.Events.
@@ -82,14 +83,14 @@ func (e *placementEvents) Killing(scope string) {
 	e.log.Info("ending a scope whose container is gone", "scope", scope)
 }
 
-func (e *placementEvents) NotFollowed(pod podmove.PodReport, flaw string) {
+func (e *placementEvents) NotFollowed(pod report.Pod, flaw string) {
 	e.log.Warn(
 		"an annotation about the CPU time of a container is not followed; its request of the workload type's resource counts",
 		"namespace", pod.Namespace, "pod", pod.Name, "uid", pod.UID, "flaw", flaw,
 	)
 }
 
-func (e *placementEvents) Outlived(o podmove.Outlived) {
+func (e *placementEvents) Outlived(o report.Outlived) {
 	log := e.log.With("scope", o.Scope, "slice", o.Slice)
 	if o.Kill {
 		log.Warn("processes have outlived their pod, which neither the runtime nor the kubelet knows: killing them")

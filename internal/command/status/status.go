@@ -25,16 +25,17 @@ import (
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/evict"
 	"nodepartition/pkg/podmove"
+	"nodepartition/pkg/podmove/report"
 )
 
 // Read reads the node and queries the service, if it is running.
 func Read(ctx context.Context, o options.Options) (state.Status, error) {
 	config, _ := node.Load(o.Node, o.Mode) // its Problem has the error
-	report, pods, err := readPods(ctx, o, config.Policy())
+	found, pods, err := readPods(ctx, o, config.Policy())
 	if ctx.Err() != nil {
 		return state.Status{}, ctx.Err()
 	}
-	status := nodestate.Read(o.Node, o.Eviction, config, report, pods)
+	status := nodestate.Read(o.Node, o.Eviction, config, found, pods)
 	status.Service = service(ctx, o)
 	switch {
 	case errors.Is(err, host.ErrNotAsked):
@@ -51,7 +52,7 @@ func Read(ctx context.Context, o options.Options) (state.Status, error) {
 // add adds what only the service knows: which pods are being moved, which moves have failed, and
 // the usage of the last minutes.
 func add(s *state.Status, told state.Status) {
-	known := map[string]podmove.PodReport{}
+	known := map[string]report.Pod{}
 	for i := range told.Pods {
 		known[told.Pods[i].UID] = told.Pods[i]
 	}
@@ -82,8 +83,8 @@ func service(ctx context.Context, o options.Options) string {
 
 // readPods reads the node as a pass of the service does, and changes nothing. It returns a report
 // of all pods, and the inventory of the partitions.
-func readPods(ctx context.Context, o options.Options, config podmove.Policy) (podmove.Report, nodestate.Pods, error) {
-	none := podmove.Report{Time: time.Now(), Pods: []podmove.PodReport{}}
+func readPods(ctx context.Context, o options.Options, config podmove.Policy) (report.Report, nodestate.Pods, error) {
+	none := report.Report{Time: time.Now(), Pods: []report.Pod{}}
 	if err := o.Node.Answers(); err != nil {
 		return none, noPods, fmt.Errorf("pods: %w", err)
 	}
@@ -104,9 +105,9 @@ func readPods(ctx context.Context, o options.Options, config podmove.Policy) (po
 	known, _ := kubelet.Pods()
 	d := podmove.Decide(snapshot)
 	// The JSON document has [] and not null.
-	report := podmove.Report{Time: time.Now(), Pods: append([]podmove.PodReport{}, d.Pods...), Outlived: d.Outlived}
+	found := report.Report{Time: time.Now(), Pods: append([]report.Pod{}, d.Pods...), Outlived: d.Outlived}
 	capacity := node.MemoryCapacity(o.Node.Root)
-	return report, func(name unitname.PartitionName) []evict.Pod {
+	return found, func(name unitname.PartitionName) []evict.Pod {
 		return candidates.Inventory(name, snapshot.Pods, known, capacity)
 	}, nil
 }

@@ -10,7 +10,7 @@ import (
 	"nodepartition/internal/state"
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/evict"
-	"nodepartition/pkg/podmove"
+	"nodepartition/pkg/podmove/report"
 )
 
 const mi = 1 << 20
@@ -23,16 +23,16 @@ func candidate(name string, priority int32, uses, request uint64, skip evict.Ski
 }
 
 // member returns a pod in its place.
-func member(name string, qos v1.PodQOSClass) podmove.PodReport {
-	return podmove.PodReport{
+func member(name string, qos v1.PodQOSClass) report.Pod {
+	return report.Pod{
 		Namespace: "kube-system", Name: name, UID: name, QoS: qos, Member: true, Belongs: unitname.System, Containers: 1,
 		Slice: unitname.PodSlice(unitname.System, qos, "0a1b2c3d-0000-4000-8000-00000000000"+fmt.Sprint(len(name)%10)),
 	}
 }
 
 // outside returns a pod in the default partition.
-func outside(name string) podmove.PodReport {
-	return podmove.PodReport{
+func outside(name string) report.Pod {
+	return report.Pod{
 		Namespace: "web", Name: name, UID: name, QoS: v1.PodQOSBurstable, Containers: 1,
 		Slice: unitname.PodSlice(unitname.Default, v1.PodQOSBurstable, name),
 	}
@@ -57,7 +57,7 @@ func newNode() Page {
 	day.Hours[3], day.Hours[5] = 432*mi, 0
 	s := state.Status{
 		Service: "ready",
-		Report: podmove.Report{Time: now.Add(-20 * time.Second), Pods: []podmove.PodReport{
+		Report: report.Report{Time: now.Add(-20 * time.Second), Pods: []report.Pod{
 			member("etcd-node-1", v1.PodQOSGuaranteed), member("coredns-6d4b75cb6d-x2x4z", v1.PodQOSBurstable),
 			member("kube-proxy-k7w2p", v1.PodQOSBestEffort), member("log-collector-x7k2p", v1.PodQOSBurstable),
 			member("metrics-server-6d8f4c-q2wvz", v1.PodQOSBurstable), outside("shop-1"),
@@ -96,9 +96,9 @@ func newPressed() Page {
 		now := time.Now().UTC()
 		s.Service = "not ready: runtime: unix:///run/containerd/containerd.sock: no answer"
 		s.Time = now.Add(-7 * time.Minute)
-		s.Pods = append(s.Pods, podmove.PodReport{
+		s.Pods = append(s.Pods, report.Pod{
 			Namespace: "kube-system", Name: "backup-27a1", UID: "8", QoS: v1.PodQOSBestEffort, Member: true, Belongs: unitname.System, Containers: 2, Misplaced: 2,
-			Slice: unitname.PodSlice(unitname.Default, v1.PodQOSBestEffort, "8"), Reason: podmove.ReasonRestartPolicy,
+			Slice: unitname.PodSlice(unitname.Default, v1.PodQOSBestEffort, "8"), Reason: report.RestartPolicy,
 			Next: "it ends, and its controller starts another: partition-monitor move kube-system/backup-27a1 does not bring it back",
 		})
 		p := &s.Partitions[0]
@@ -127,7 +127,7 @@ func newCrowded() Page {
 		}
 		for i := range 40 {
 			p := member(fmt.Sprintf("lost-%03d", i), v1.PodQOSBurstable)
-			p.Slice, p.Misplaced, p.Reason, p.Next = unitname.PodSlice(unitname.Default, v1.PodQOSBurstable, fmt.Sprint(i)), 1, podmove.ReasonPending, "it is moved next"
+			p.Slice, p.Misplaced, p.Reason, p.Next = unitname.PodSlice(unitname.Default, v1.PodQOSBurstable, fmt.Sprint(i)), 1, report.Pending, "it is moved next"
 			s.Pods = append(s.Pods, p, outside(fmt.Sprint("shop-", i)))
 		}
 	})
@@ -161,7 +161,7 @@ func newHostile() Page {
 // newStarting returns a node without a name whose service has just started.
 func newStarting() Page {
 	p := changed(func(s *state.Status) {
-		s.Report, s.Service, s.PodsUnknown = podmove.Report{}, "not ready: the first pass has not ended", "the first pass has not ended"
+		s.Report, s.Service, s.PodsUnknown = report.Report{}, "not ready: the first pass has not ended", "the first pass has not ended"
 		s.Partitions[0].Eviction, s.Partitions[0].LastDay, s.Partitions[0].UsedPeakBytes = nil, nil, 0
 	})
 	p.Node = ""

@@ -24,7 +24,7 @@ import (
 	"nodepartition/internal/oneline"
 	"nodepartition/internal/state"
 	"nodepartition/internal/unitname"
-	"nodepartition/pkg/podmove"
+	"nodepartition/pkg/podmove/report"
 )
 
 const (
@@ -131,14 +131,14 @@ func (d drawn) Age() time.Duration { return d.At.Sub(d.Time).Round(time.Second) 
 // Members returns the pods that have to do with a partition, those that are misplaced first: its
 // members, and what is in its slice.
 func (d drawn) Members(name unitname.PartitionName) nodestate.Table {
-	var pods []podmove.PodReport
+	var pods []report.Pod
 	for i := range d.Pods {
 		pod := &d.Pods[i]
 		if pod.Member && pod.Belongs == name || !pod.Member && pod.Partition() == name {
 			pods = append(pods, *pod)
 		}
 	}
-	slices.SortStableFunc(pods, func(a, b podmove.PodReport) int { return cmp.Compare(b.Misplaced, a.Misplaced) })
+	slices.SortStableFunc(pods, func(a, b report.Pod) int { return cmp.Compare(b.Misplaced, a.Misplaced) })
 	return nodestate.PodsTable(pods)
 }
 

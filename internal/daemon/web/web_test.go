@@ -15,7 +15,7 @@ import (
 	"nodepartition/internal/daemon/page"
 	"nodepartition/internal/state"
 	"nodepartition/internal/unitname"
-	"nodepartition/pkg/podmove"
+	"nodepartition/pkg/podmove/report"
 )
 
 // fake is a monitor whose state a test sets.
@@ -28,7 +28,7 @@ type fake struct {
 
 // newFake returns a node on which all is well.
 func newFake() *fake {
-	return &fake{state: state.Status{Service: "ready", Report: podmove.Report{Pods: []podmove.PodReport{
+	return &fake{state: state.Status{Service: "ready", Report: report.Report{Pods: []report.Pod{
 		{Namespace: "kube-system", Name: "etcd-node-1", Member: true, Belongs: unitname.System},
 	}}, Partitions: []state.Partition{{Name: unitname.System}}}}
 }

@@ -18,7 +18,7 @@ import (
 	"nodepartition/internal/state"
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/evict"
-	"nodepartition/pkg/podmove"
+	"nodepartition/pkg/podmove/report"
 )
 
 // Pods returns the pods of a partition that an eviction can choose from.
@@ -27,9 +27,9 @@ type Pods func(unitname.PartitionName) []evict.Pod
 // Read reads the partitions of a configuration that are active, and ranks their pods as the service
 // does. report has the places of the pods. What cannot be read is in the Problem.
 func Read(
-	n host.Node, flags options.Eviction, config node.Followed, report podmove.Report, pods Pods,
+	n host.Node, flags options.Eviction, config node.Followed, found report.Report, pods Pods,
 ) state.Status {
-	status := state.Status{Partitions: []state.Partition{}, Problem: config.ManagedByKubelet, Report: report}
+	status := state.Status{Partitions: []state.Partition{}, Problem: config.ManagedByKubelet, Report: found}
 	if config.Problem != nil {
 		status.Problem = config.Problem.Error()
 	}

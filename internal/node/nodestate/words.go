@@ -17,7 +17,7 @@ import (
 	"nodepartition/internal/state"
 	"nodepartition/internal/workload"
 	"nodepartition/pkg/evict"
-	"nodepartition/pkg/podmove"
+	"nodepartition/pkg/podmove/report"
 )
 
 // Level is the urgency of a fact.
@@ -220,7 +220,8 @@ func Order(e *state.Eviction) Table {
 		} else {
 			place += ": " + string(c.Skip)
 		}
-		t.add(place, c.Namespace, c.Name, strconv.Itoa(int(c.Priority)), bytesize.Text(c.WorkingSetBytes), bytesize.Text(c.RequestBytes))
+		t.add(place, c.Namespace, c.Name, strconv.Itoa(int(c.Priority)),
+			bytesize.Text(c.WorkingSetBytes), bytesize.Text(c.RequestBytes))
 	}
 	return t
 }
@@ -262,7 +263,7 @@ func Evictions(e *state.Eviction) Table {
 }
 
 // PodsTable returns a row for each pod.
-func PodsTable(pods []podmove.PodReport) Table {
+func PodsTable(pods []report.Pod) Table {
 	t := Table{Head: []string{"NAMESPACE", "POD", "QOS", "MEMBER", "PARTITION", "CONTAINERS", "MISPLACED", "WHY"}}
 	for i := range pods {
 		pod := &pods[i]
