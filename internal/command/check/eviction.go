@@ -3,6 +3,7 @@ package check
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"path/filepath"
 
 	"nodepartition/internal/kubeapi"
@@ -51,12 +52,10 @@ func (c *checks) evictionKernelOf(path string) []state.Finding {
 // protectedMemory finds page cache of members that the kernel does not reclaim at the partition's
 // limit. It leaves less for all of them, and is not seen in their working sets.
 func (c *checks) protectedMemory(path string) []state.Finding {
-	meter, err := c.cgroups.MemoryMeter(path)
-	if err != nil {
+	reading, err := c.cgroups.ReadMemory(path)
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil // reported by the check slice
 	}
-	defer meter.Close()
-	reading, err := meter.Read(func(uint64, uint64) bool { return false })
 	if err != nil {
 		return changing(state.Error, "partition-monitor evicts no pod until it can be read", "the memory of the partition: %v", err)
 	}

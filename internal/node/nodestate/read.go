@@ -89,15 +89,10 @@ func readActive(cgroups cgroupfs.FS, name unitname.PartitionName) (state.Partiti
 // readMemory reads the memory of a partition, and ranks its pods as the service does. It evicts
 // none.
 func readMemory(a *state.Partition, n host.Node, config evict.Settings, pods []evict.Pod) error {
-	meter, err := n.Cgroups.MemoryMeter(unitname.CgroupPath(a.Slice))
+	reading, err := n.Cgroups.ReadMemory(unitname.CgroupPath(a.Slice))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err != nil {
-		return err
-	}
-	defer meter.Close()
-	reading, err := meter.Read(func(uint64, uint64) bool { return false })
 	if err != nil {
 		return err
 	}
