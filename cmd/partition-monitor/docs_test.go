@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"nodepartition/internal/host"
-	"nodepartition/pkg/podmove"
+	"nodepartition/pkg/podmove/report"
 )
 
 // TestReasonsAreDocumented: each reason for a misplaced pod has a row in the page about placement.
@@ -22,13 +22,13 @@ func TestReasonsAreDocumented(t *testing.T) {
 		t.Fatal("docs/troubleshooting/placement.md has no section Reasons, which metrics.md leads to")
 	}
 	section, _, _ = strings.Cut(section, "\n## ")
-	rows := map[podmove.Reason]bool{}
+	rows := map[report.Reason]bool{}
 	for line := range strings.Lines(section) {
 		if reason, _, ok := strings.Cut(strings.TrimPrefix(line, "| `"), "` | "); ok {
-			rows[podmove.Reason(reason)] = true
+			rows[report.Reason(reason)] = true
 		}
 	}
-	for _, reason := range podmove.Reasons() {
+	for _, reason := range report.Reasons() {
 		if !rows[reason] {
 			t.Errorf("docs/troubleshooting/placement.md does not have the reason %s", reason)
 		}

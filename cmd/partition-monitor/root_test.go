@@ -36,8 +36,8 @@ func otherNode(t *testing.T, files map[string]string) (dir string) {
 // disk has the files of a disk: nothing of the kernel.
 var disk = map[string]string{"/var/lib/kubelet/config.yaml": fakenode.Valid("kube-system"), "/proc/.keep": "", "/sys/.keep": ""}
 
-// report has the files of a sosreport. The generator adds its own.
-var report = map[string]string{
+// sosreport has the files of a sosreport. The generator adds its own.
+var sosreport = map[string]string{
 	"/var/lib/kubelet/config.yaml": fakenode.Valid("kube-system") + "kubeReserved: {memory: 1Gi}\n", "/proc/cmdline": "quiet", "/proc/meminfo": "MemTotal: 16777216 kB",
 	"/sys/devices/system/cpu/present": "0-3", "/sys/devices/system/cpu/online": "0-3", "/sys/fs/cgroup/cgroup.controllers": "cpuset cpu io memory pids",
 	fakenode.SystemCgroup + "/memory.max": "67108864", fakenode.SystemCgroup + "/memory.current": "1048576", fakenode.SystemCgroup + "/cpu.weight": "79",
@@ -66,9 +66,9 @@ func TestRoot(t *testing.T) {
 		}},
 		{"a disk", disk, "status", exitOK, []string{"Service     " + notAsked, "there is no decision of partition-generator", "cgroups: not among the files of --root", "pods: " + notAsked}},
 		{"a disk", disk, "recommend", exitProblem, []string{`nothing was measured of partition "system"`}},
-		{"a report", report, "plan", exitOK, []string{"capacity              4    16Gi     -", "pods of the partition: " + notAsked, "storage: not read: ", "kubepods-system.slice"}},
-		{"a report", report, "check", exitOK, []string{"ok      configuration: memoryLimit 67108864", "ok      slice: kubepods-system.slice is active with its limits"}},
-		{"a report", report, "status", exitOK, []string{"Memory      1Mi of 64Mi", "CPU weight  79", "Problem     pods: " + notAsked + "\n", "2026-11-20T10:00:00Z  kube-system  dns"}},
+		{"a report", sosreport, "plan", exitOK, []string{"capacity              4    16Gi     -", "pods of the partition: " + notAsked, "storage: not read: ", "kubepods-system.slice"}},
+		{"a report", sosreport, "check", exitOK, []string{"ok      configuration: memoryLimit 67108864", "ok      slice: kubepods-system.slice is active with its limits"}},
+		{"a report", sosreport, "status", exitOK, []string{"Memory      1Mi of 64Mi", "CPU weight  79", "Problem     pods: " + notAsked + "\n", "2026-11-20T10:00:00Z  kube-system  dns"}},
 	} {
 		t.Run(test.name+", "+test.args, func(t *testing.T) {
 			t.Parallel()
@@ -116,7 +116,7 @@ func TestRootAsksNothing(t *testing.T) {
 			_ = conn.Close() // only the connection counts
 		}
 	}()
-	dir := otherNode(t, report)
+	dir := otherNode(t, sosreport)
 	here := host.Below(otherNode(t, map[string]string{
 		"/var/lib/kubelet/config.yaml": fakenode.Valid("of-this-machine"), "/proc/meminfo": "MemTotal: 1 kB", "/proc/swaps": "Filename\n/swap of-this-machine",
 	}))

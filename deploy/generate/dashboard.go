@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"strings"
 
 	"github.com/grafana/grafana-foundation-sdk/go/cog"
@@ -93,24 +94,17 @@ func dashboardJSON() ([]byte, error) {
 			Type(dashboard.DashboardLinkTypeLink).Icon("arrow-up").Url(allNodes).KeepTime(true)).
 		Link(dashboard.NewDashboardLinkBuilder("Runbooks").
 			Type(dashboard.DashboardLinkTypeLink).Icon("doc").Url(runbooks).TargetBlank(true)).
-		WithVariable(dashboard.NewDatasourceVariableBuilder("datasource").Label("Data source").Type("prometheus")).
-		WithVariable(variable("cluster", "Cluster", `label_values(nodepartition_info, cluster)`, ".*")).
-		WithVariable(variable("job", "Job", `label_values(nodepartition_info{cluster=~"$cluster"}, job)`, ".+")).
-		WithVariable(variable(
-			"instance", "Node",
-			`label_values(nodepartition_info{cluster=~"$cluster", job=~"$job"}, instance)`, ".+",
-		)).
-		WithVariable(variable(
-			"partition", "Partition",
-			`label_values(nodepartition_eviction_no_candidates_total{`+selector+`}, partition)`, ".+",
-		)).
-		WithVariable(dashboard.NewTextBoxVariableBuilder("docs").
-			Label("Documentation").Description("The address at which you serve the folder docs: links to runbooks begin with it.").
-			DefaultValue(dashboard.StringOrMap{String: cog.ToPtr(docsURL())}).
-			Current(dashboard.VariableOption{
-				Text:  dashboard.StringOrArrayOfString{String: cog.ToPtr(docsURL())},
-				Value: dashboard.StringOrArrayOfString{String: cog.ToPtr(docsURL())},
-			}))
+		WithVariable(dashboard.NewDatasourceVariableBuilder("datasource").Label("Data source").Type("prometheus"))
+	for _, c := range choices {
+		builder.WithVariable(c.variable())
+	}
+	builder.WithVariable(dashboard.NewTextBoxVariableBuilder("docs").
+		Label("Documentation").Description("The address at which you serve the folder docs: links to runbooks begin with it.").
+		DefaultValue(dashboard.StringOrMap{String: cog.ToPtr(docsURL())}).
+		Current(dashboard.VariableOption{
+			Text:  dashboard.StringOrArrayOfString{String: cog.ToPtr(docsURL())},
+			Value: dashboard.StringOrArrayOfString{String: cog.ToPtr(docsURL())},
+		}))
 	id := uint32(0) // links to a panel contain its number
 	next := func() uint32 { id++; return id }
 	of := fleet()
@@ -144,18 +138,27 @@ func dashboardJSON() ([]byte, error) {
 	return text.Bytes(), err
 }
 
-// variable is a variable of the dashboard that has the values of a label. A cluster without a label
-// has an empty one, which all matches too.
-func variable(name, label, values, all string) *dashboard.QueryVariableBuilder {
-	return dashboard.NewQueryVariableBuilder(name).
-		Label(label).
+// choice is a variable of the dashboard that has the values of a label of series. A cluster without
+// a label has an empty one, which all matches too.
+type choice struct{ label, title, series, all string }
+
+var choices = []choice{
+	{"cluster", "Cluster", `nodepartition_info`, ".*"},
+	{"job", "Job", `nodepartition_info{cluster=~"$cluster"}`, ".+"},
+	{"instance", "Node", `nodepartition_info{` + fleetSelector + `}`, ".+"},
+	{"partition", "Partition", `nodepartition_eviction_no_candidates_total{` + selector + `}`, ".+"},
+}
+
+func (c choice) variable() *dashboard.QueryVariableBuilder {
+	return dashboard.NewQueryVariableBuilder(c.label).
+		Label(c.title).
 		Datasource(datasource()).
-		Query(dashboard.StringOrMap{String: &values}).
+		Query(dashboard.StringOrMap{String: cog.ToPtr(fmt.Sprintf("label_values(%s, %s)", c.series, c.label))}).
 		Refresh(dashboard.VariableRefreshOnTimeRangeChanged).
 		Sort(dashboard.VariableSortAlphabeticalAsc).
 		Multi(true).
 		IncludeAll(true).
-		AllValue(all).
+		AllValue(c.all).
 		Current(dashboard.VariableOption{
 			Text:  dashboard.StringOrArrayOfString{ArrayOfString: []string{"All"}},
 			Value: dashboard.StringOrArrayOfString{ArrayOfString: []string{"$__all"}},

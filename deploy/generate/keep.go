@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"regexp"
@@ -13,9 +12,6 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
-// fleetRow is a part of the title of the dashboard's row for many nodes.
-const fleetRow = "fleet"
-
 // kept has the series of a metric that a relabel list keeps: those whose labels match, and all
 // without matchers.
 type kept struct {
@@ -25,8 +21,8 @@ type kept struct {
 
 // keptSeries returns what the rules and the dashboard's row for many nodes read, and so what a
 // Prometheus for many nodes has to keep. Two of the rules read what recommend asks for.
-func keptSeries(dir string, dashboard []byte) ([]kept, error) {
-	exprs, err := fleetQueries(dir, dashboard)
+func keptSeries(dir string) ([]kept, error) {
+	exprs, err := fleetQueries(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -132,9 +128,12 @@ func (o kept) labelNames() []string {
 	return names
 }
 
+// grafanaVariable is a variable of Grafana in a query.
+var grafanaVariable = regexp.MustCompile(`\$(__)?\w+`)
+
 // fleetQueries returns the queries of all rules, and of the dashboard's row for many nodes with its
-// variables.
-func fleetQueries(dir string, dashboard []byte) ([]string, error) {
+// variables, with values in place of Grafana's variables.
+func fleetQueries(dir string) ([]string, error) {
 	groups, err := readRules(dir)
 	if err != nil {
 		return nil, err
@@ -145,65 +144,22 @@ func fleetQueries(dir string, dashboard []byte) ([]string, error) {
 			exprs = append(exprs, r.Expr)
 		}
 	}
-	row, err := rowQueries(dashboard)
-	if err != nil {
-		return nil, err
-	}
-	return append(exprs, row...), nil
-}
-
-// shownQueries holds the fields of a dashboard that have queries.
-type shownQueries struct {
-	Panels []struct {
-		Type    string `json:"type"`
-		Title   string `json:"title"`
-		Targets []struct {
-			Expr string `json:"expr"`
-		} `json:"targets"`
-	} `json:"panels"`
-	Templating struct {
-		List []struct {
-			Type  string `json:"type"`
-			Query any    `json:"query"`
-		} `json:"list"`
-	} `json:"templating"`
-}
-
-// grafanaVariable is a variable of Grafana in a query.
-var grafanaVariable = regexp.MustCompile(`\$(__)?\w+`)
-
-// rowQueries returns the queries of the row for many nodes, and of the variables, with values in
-// place of Grafana's variables.
-func rowQueries(dashboard []byte) ([]string, error) {
-	var d shownQueries
-	if err := json.Unmarshal(dashboard, &d); err != nil {
-		return nil, err
-	}
-	var exprs []string
-	of := false
-	for _, p := range d.Panels {
-		if p.Type == "row" {
-			of = strings.Contains(strings.ToLower(p.Title), fleetRow)
-		}
-		for _, target := range p.Targets {
-			if of {
-				exprs = append(exprs, target.Expr)
-			}
+	var shown []string
+	for _, p := range fleet().panels {
+		for _, q := range p.queries {
+			shown = append(shown, selected(q.expr))
 		}
 	}
-	for _, v := range d.Templating.List {
-		query, _ := v.Query.(string)
-		if query, ok := strings.CutPrefix(query, "label_values("); ok && v.Type == "query" {
-			exprs = append(exprs, query[:strings.LastIndex(query, ",")])
-		}
+	for _, c := range choices {
+		shown = append(shown, c.series)
 	}
-	for i, expr := range exprs {
-		exprs[i] = grafanaVariable.ReplaceAllStringFunc(expr, func(variable string) string {
+	for _, expr := range shown {
+		exprs = append(exprs, grafanaVariable.ReplaceAllStringFunc(expr, func(variable string) string {
 			if strings.HasPrefix(variable, "$__") {
 				return "5m"
 			}
 			return ".*"
-		})
+		}))
 	}
 	return exprs, nil
 }

@@ -122,11 +122,7 @@ func exposition(t *testing.T) []labels.Labels {
 // many nodes and recommend read, and no other.
 func TestRelabelListIsWhatIsRead(t *testing.T) {
 	t.Parallel()
-	dashboard, err := os.ReadFile(filepath.Join(deploy, dashboardFile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	exprs, err := fleetQueries(deploy, dashboard)
+	exprs, err := fleetQueries(deploy)
 	if err != nil {
 		t.Fatal(err)
 	}

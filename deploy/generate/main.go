@@ -50,7 +50,7 @@ func generated(dir string) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	list, err := keptSeries(dir, dashboard)
+	list, err := keptSeries(dir)
 	if err != nil {
 		return nil, err
 	}

@@ -44,6 +44,17 @@ func (f FS) MemoryMeter(cgroup string) (*MemoryMeter, error) {
 	return m, nil
 }
 
+// ReadMemory reads the memory of a cgroup once. If the cgroup is missing, the error is
+// fs.ErrNotExist.
+func (f FS) ReadMemory(cgroup string) (MemoryReading, error) {
+	meter, err := f.MemoryMeter(cgroup)
+	if err != nil {
+		return MemoryReading{}, err
+	}
+	defer meter.Close()
+	return meter.Read(func(uint64, uint64) bool { return false })
+}
+
 // Close closes the files.
 func (m *MemoryMeter) Close() {
 	m.closeReserves()

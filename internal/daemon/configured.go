@@ -13,23 +13,22 @@ import (
 
 // configured computes the metrics of the configuration and of the budget of the node.
 type configured struct {
-	mu         sync.Mutex // also held while the budget is computed, so that the latest one wins
-	partitions []budget.Share
-	section    string // the digest of the sections in force; empty if it is not known
+	mu       sync.Mutex // also held while the budget is computed, so that the latest one wins
+	followed node.Followed
 }
 
-// digest returns the digest of the sections in force.
-func (c *configured) digest() string {
+// now returns the configuration that is followed.
+func (c *configured) now() node.Followed {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.section
+	return c.followed
 }
 
 // setConfigured records a configuration.
 func (m *monitor) setConfigured(c node.Followed) {
 	m.configured.mu.Lock()
 	m.metrics.SetConfiguration(configurationMetrics(c))
-	m.configured.partitions, m.configured.section = shares(c), c.Section
+	m.configured.followed = c
 	m.configured.mu.Unlock()
 	m.setBudget()
 }
@@ -38,7 +37,7 @@ func (m *monitor) setConfigured(c node.Followed) {
 func (m *monitor) setBudget() {
 	m.configured.mu.Lock()
 	defer m.configured.mu.Unlock()
-	budget, err := allocatable.Budget(m.options.Node, m.configured.partitions)
+	budget, err := allocatable.Budget(m.options.Node, shares(m.configured.followed))
 	if err != nil {
 		m.log.Debug("there are no metrics of the budget", "error", err)
 		m.metrics.SetBudget(nil)

@@ -160,7 +160,7 @@ func (m *monitor) build() error {
 	m.sizes = m.newSampler()
 	m.cluster = m.newCluster()
 	m.partitions.basis = evictionBasis{
-		killer: &evict.Killer{}, burst: m.measureBurst(), lookout: &evict.Lookout{}, sinks: m.sinks,
+		killer: &evict.Killer{}, burst: m.measureBurst(), lookout: &evict.Lookout{}, sinks: m.cluster.sinks,
 	}
 	m.partitions.units = m.units
 	m.partitions.failed = m.complaints("the slice of a partition could not be started; the next pass tries again")
@@ -168,13 +168,6 @@ func (m *monitor) build() error {
 	m.metrics.Follow(&m.table)
 	m.metrics.FollowMembers(m.membersMemory())
 	return m.buildReconciler()
-}
-
-// sinks returns where the evictions of a partition are recorded beside metrics and journal, and
-// what records the kernel's kills; nil if nothing does.
-func (m *monitor) sinks(name unitname.PartitionName, pods func() []evict.Pod) (evict.Sinks, *clusterEvents) {
-	recorded, kills := m.cluster.sinks(name, pods)
-	return slices.Insert(recorded, 0, evict.Events(evictionHappened{happened: &m.happened, partition: name})), kills
 }
 
 func (m *monitor) buildReconciler() error {
@@ -187,7 +180,7 @@ func (m *monitor) buildReconciler() error {
 		Units:      units{m.units},
 		Mover:      mover{runtime: m.runtime, live: m.live},
 		Placer:     m.plugin,
-		Events:     &placementEvents{metrics: m.metrics, log: m.log, happened: &m.happened, passed: m.afterPass},
+		Events:     &placementEvents{metrics: m.metrics, log: m.log, passed: m.afterPass},
 		NRI:        m.nri,
 		Recover:    m.recoverMoves,
 		Table:      &m.table,

@@ -9,6 +9,7 @@ import (
 
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/podmove"
+	"nodepartition/pkg/podmove/report"
 	"nodepartition/pkg/slices/config"
 	"nodepartition/pkg/slices/decision"
 	"nodepartition/tests/fakenode"
@@ -140,7 +141,7 @@ func TestReloadUndecided(t *testing.T) {
 			t.Errorf("%s: ready: %v; want %q, and what to do", name, err, test.want)
 		}
 		what, _ := m.problem.now()
-		if line := summary(podmove.Report{}, nil, nil, what, nil); strings.Contains(line, "last good") || !strings.Contains(line, "nothing is moved, evicted or removed") {
+		if line := summary(report.Report{}, nil, nil, what, nil); strings.Contains(line, "last good") || !strings.Contains(line, "nothing is moved, evicted or removed") {
 			t.Errorf("%s: the status line is %q", name, line)
 		}
 		n.Generate(0)

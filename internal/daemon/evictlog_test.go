@@ -206,17 +206,17 @@ func TestEvictionSinks(t *testing.T) {
 		return strings.Join(all, " ")
 	}
 	for want, m := range map[string]*monitor{
-		"evictionCounts evictionJournal evictionHappened":                                {},
-		"evictionCounts evictionJournal evictionHappened pressure *daemon.clusterEvents": {cluster: faulty},
+		"evictionCounts evictionJournal":                                {},
+		"evictionCounts evictionJournal pressure *daemon.clusterEvents": {cluster: faulty},
 	} {
-		sinks, _ := m.sinks(unitname.System, nil)
+		sinks, _ := m.cluster.sinks(unitname.System, nil)
 		if got := kinds(evictionSinks(nil, journal, sinks)); got != want {
 			t.Errorf("the sinks are %s; want %s", got, want)
 		}
 	}
 	// The condition of the node is about the system partition.
-	other, _ := (&monitor{cluster: faulty}).sinks("telemetry", nil)
-	if got := kinds(other); got != "evictionHappened *daemon.clusterEvents" {
+	other, _ := faulty.sinks("telemetry", nil)
+	if got := kinds(other); got != "*daemon.clusterEvents" {
 		t.Errorf("the sinks of another partition are %s", got)
 	}
 }

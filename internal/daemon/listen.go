@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -12,7 +13,12 @@ import (
 
 	"nodepartition/internal/daemon/textfile"
 	"nodepartition/internal/daemon/web"
+	"nodepartition/internal/node/nodestate"
 	"nodepartition/internal/node/options"
+	"nodepartition/internal/state"
+	"nodepartition/internal/unitname"
+	"nodepartition/pkg/evict"
+	"nodepartition/pkg/podmove/report"
 )
 
 // listening holds whether metrics and health are served. Nothing else depends on it: a process that
@@ -116,19 +122,45 @@ func (m *monitor) webHandler(host string) http.Handler {
 		name = "" // the page says "this node"
 	}
 	return web.Handler(web.Options{
-		Version:    m.options.Version,
-		Node:       name,
-		Gatherer:   m.metrics,
-		Reports:    m.reconciler,
-		Partitions: m.shown,
-		Minutes:    m.sizes.minutes,
-		Cgroups:    m.options.Node.Cgroups,
-		Hosts:      []string{host},
-		Sources:    m.metrics.Sources,
-		Alive:      m.alive,
-		Ready:      m.ready,
-		ErrorLog:   slog.NewLogLogger(m.log.Handler(), slog.LevelWarn),
+		Version:  m.options.Version,
+		Node:     name,
+		Gatherer: m.metrics,
+		State:    m.state,
+		Hosts:    []string{host},
+		Alive:    m.alive,
+		Ready:    m.ready,
+		ErrorLog: slog.NewLogLogger(m.log.Handler(), slog.LevelWarn),
 	})
+}
+
+// state reads the state of the node by what is followed and by the last pass.
+func (m *monitor) state() state.Status {
+	found := m.reconciler.Report()
+	s := nodestate.Read(
+		m.options.Node, m.options.Eviction, m.configured.now(), found,
+		func(name unitname.PartitionName) []evict.Pod {
+			if p := m.partitions.of(name); p != nil {
+				return p.evictor.Candidates()
+			}
+			return nil
+		},
+	)
+	if s.Pods == nil {
+		s.Pods = []report.Pod{} // a list in JSON, not null
+	}
+	if found.Time.IsZero() {
+		s.PodsUnknown = "the first pass has not ended"
+	}
+	for i := range s.Partitions {
+		if p := m.partitions.of(s.Partitions[i].Name); p != nil {
+			s.Partitions[i].UsedPeakBytes = p.evictor.Report().UsedPeak
+		}
+	}
+	s.Service = "ready"
+	if err := errors.Join(m.alive(), m.ready()); err != nil {
+		s.Service = "not ready: " + err.Error()
+	}
+	return s
 }
 
 // serveTextfile writes the metrics for node_exporter until ctx ends.

@@ -92,7 +92,7 @@ func (m *monitor) facts() (cluster.Facts, bool) {
 	}
 	report := m.table.Report()
 	f := cluster.Facts{
-		Section: m.configured.digest(), Hangs: m.alive(),
+		Section: m.configured.now().Section, Hangs: m.alive(),
 		Passed: !report.Time.IsZero(), Unready: m.unready(), Misplaced: report.Misplaced(),
 	}
 	if what, err := m.problem.now(); err != nil {

@@ -8,14 +8,13 @@ import (
 
 	"nodepartition/internal/daemon/metrics"
 	"nodepartition/pkg/podmove"
+	"nodepartition/pkg/podmove/report"
 )
 
 // placementEvents counts and logs the placements of pods. It implements podmove.Events.
 type placementEvents struct {
 	metrics *metrics.Metrics
 	log     *slog.Logger
-	// happened remembers placements for the page.
-	happened *happenings
 	// passed is called after each pass.
 	passed func()
 
@@ -53,7 +52,6 @@ func (e *placementEvents) Moving(m podmove.Move, c podmove.Container) {
 
 func (e *placementEvents) Placed(p podmove.Placement) {
 	e.metrics.Placed(p)
-	e.happened.placed(p)
 	switch {
 	case p.Err == nil:
 	case p.Move == nil:
@@ -85,14 +83,14 @@ func (e *placementEvents) Killing(scope string) {
 	e.log.Info("ending a scope whose container is gone", "scope", scope)
 }
 
-func (e *placementEvents) NotFollowed(pod podmove.PodReport, flaw string) {
+func (e *placementEvents) NotFollowed(pod report.Pod, flaw string) {
 	e.log.Warn(
 		"an annotation about the CPU time of a container is not followed; its request of the workload type's resource counts",
 		"namespace", pod.Namespace, "pod", pod.Name, "uid", pod.UID, "flaw", flaw,
 	)
 }
 
-func (e *placementEvents) Outlived(o podmove.Outlived) {
+func (e *placementEvents) Outlived(o report.Outlived) {
 	log := e.log.With("scope", o.Scope, "slice", o.Slice)
 	if o.Kill {
 		log.Warn("processes have outlived their pod, which neither the runtime nor the kubelet knows: killing them")

@@ -172,14 +172,3 @@ func (s *sampler) advice(name unitname.PartitionName) sizing.Advice {
 	}
 	return sizing.Advice{}
 }
-
-// minutes returns what a partition has used in the minutes of the last day, and the end of the
-// last.
-func (s *sampler) minutes(name unitname.PartitionName) (used []uint64, to time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if file := s.files[name]; file != nil {
-		return slices.Clone(file.Minutes), file.To
-	}
-	return nil, time.Time{}
-}

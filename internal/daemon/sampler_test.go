@@ -93,8 +93,8 @@ func TestSampler(t *testing.T) {
 		}
 		<-time.After(24 * time.Hour)
 		synctest.Wait()
-		if used, to := s.minutes(unitname.System); len(used) != 24*60 || time.Since(to) > time.Minute {
-			t.Errorf("%d minutes until %s", len(used), to)
+		if file := s.files[unitname.System]; len(file.Minutes) != 24*60 || time.Since(file.To) > time.Minute {
+			t.Errorf("%d minutes until %s", len(file.Minutes), file.To)
 		}
 		if a := s.advice(unitname.System); a.Length() != 24*time.Hour+10*time.Minute || a.LimitBytes == 0 {
 			t.Errorf("%+v", a)
@@ -109,7 +109,7 @@ func TestSampler(t *testing.T) {
 		s.sample(time.Now().Add(time.Minute), time.Minute)
 		s.partitions = func() map[unitname.PartitionName]polls { return nil }
 		s.sample(time.Now().Add(2*time.Minute), time.Minute)
-		if used, _ := s.minutes(unitname.System); used != nil || s.advice(unitname.System).LimitBytes != 0 {
+		if s.files[unitname.System] != nil || s.advice(unitname.System).LimitBytes != 0 {
 			t.Error("a removed partition is remembered")
 		}
 		if _, _, err := sizefile.Read(s.root, unitname.System); err != nil {
@@ -126,8 +126,8 @@ func TestSamplerUnknown(t *testing.T) {
 	s := newTestSampler(t, of)
 	s.placement = func(unitname.PartitionName) (candidates.Placement, bool) { return candidates.Placement{}, false }
 	s.sample(time.Now(), time.Minute)
-	if used, _ := s.minutes(unitname.System); len(used) != 1 || used[0] != 0 || s.files[unitname.System].Day() != nil {
-		t.Errorf("%v", used)
+	if file := s.files[unitname.System]; len(file.Minutes) != 1 || file.Minutes[0] != 0 || file.Day() != nil {
+		t.Errorf("%v", file.Minutes)
 	}
 	if placed, known := (&monitor{}).placement(unitname.System); known {
 		t.Errorf("%+v", placed)

@@ -17,7 +17,7 @@ import (
 	"nodepartition/internal/oneline"
 	"nodepartition/internal/systemd"
 	"nodepartition/internal/unitname"
-	"nodepartition/pkg/podmove"
+	"nodepartition/pkg/podmove/report"
 )
 
 // service notifies systemd of our state (sd_notify(3)).
@@ -85,9 +85,9 @@ func (s *service) run(ctx context.Context, alive, ready func() error) error {
 // summary returns the status line. err is the error of the last pass, problem says what the error
 // of the configuration means, and unserved is the reason why there are no metrics.
 func summary(
-	report podmove.Report, partitions []unitname.PartitionName, err error, problem string, unserved error,
+	found report.Report, partitions []unitname.PartitionName, err error, problem string, unserved error,
 ) string {
-	line := whereabouts(report, partitions...)
+	line := whereabouts(found, partitions...)
 	if err != nil {
 		line = "Failing, retrying: " + oneline.Terminal(err.Error())
 	}
@@ -101,9 +101,9 @@ func summary(
 }
 
 // whereabouts returns how many pods run in each of the partitions, and how many in a wrong one.
-func whereabouts(report podmove.Report, partitions ...unitname.PartitionName) string {
+func whereabouts(found report.Report, partitions ...unitname.PartitionName) string {
 	placed := map[unitname.PartitionName]int{}
-	for _, pod := range report.Pods {
+	for _, pod := range found.Pods {
 		if pod.Containers > 0 {
 			placed[pod.Partition()]++
 		}
@@ -112,7 +112,7 @@ func whereabouts(report podmove.Report, partitions ...unitname.PartitionName) st
 	for _, name := range partitions {
 		fmt.Fprintf(&line, "%d pods in partition %s, ", placed[name], name)
 	}
-	fmt.Fprintf(&line, "%d pods in the wrong partition", report.Misplaced())
+	fmt.Fprintf(&line, "%d pods in the wrong partition", found.Misplaced())
 	return line.String()
 }
 

@@ -17,7 +17,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"nodepartition/internal/unitname"
-	"nodepartition/pkg/podmove"
+	"nodepartition/pkg/podmove/report"
 )
 
 // manager receives our notifications to systemd (sd_notify(3)).
@@ -155,33 +155,33 @@ func TestServiceStatusWithoutSystemd(t *testing.T) {
 func TestSummary(t *testing.T) {
 	t.Parallel()
 	system, defaultSlice := unitname.PodSlice(unitname.System, v1.PodQOSBurstable, uid), unitname.PodSlice(unitname.Default, v1.PodQOSBurstable, uid)
-	report := podmove.Report{Pods: []podmove.PodReport{
+	found := report.Report{Pods: []report.Pod{
 		{Member: true, Slice: system, Containers: 2},
 		{Member: true, Slice: system}, // about to start
-		{Member: true, Slice: defaultSlice, Containers: 2, Misplaced: 1, Reason: podmove.ReasonPending},
+		{Member: true, Slice: defaultSlice, Containers: 2, Misplaced: 1, Reason: report.Pending},
 		{Slice: defaultSlice, Containers: 1},
-		{Slice: system, Containers: 1, Misplaced: 1, Reason: podmove.ReasonMoving}, // no member any more
-		{Member: true, Slice: defaultSlice, Containers: 1, Misplaced: 1, Reason: podmove.ReasonTerminating},
+		{Slice: system, Containers: 1, Misplaced: 1, Reason: report.Moving}, // no member any more
+		{Member: true, Slice: defaultSlice, Containers: 1, Misplaced: 1, Reason: report.Terminating},
 	}}
 	for _, test := range []struct {
-		report   podmove.Report
+		found    report.Report
 		err      error
 		unserved error
 		want     string
 	}{
-		{podmove.Report{}, nil, nil, "0 pods in partition system, 0 pods in the wrong partition"},
-		{report, nil, nil, "2 pods in partition system, 2 pods in the wrong partition"},
-		{report, errors.New("container runtime: away"), nil, "Failing, retrying: container runtime: away"},
-		{podmove.Report{}, nil, errors.New("listen: in use"), "0 pods in partition system, 0 pods in the wrong partition; " +
+		{report.Report{}, nil, nil, "0 pods in partition system, 0 pods in the wrong partition"},
+		{found, nil, nil, "2 pods in partition system, 2 pods in the wrong partition"},
+		{found, errors.New("container runtime: away"), nil, "Failing, retrying: container runtime: away"},
+		{report.Report{}, nil, errors.New("listen: in use"), "0 pods in partition system, 0 pods in the wrong partition; " +
 			"metrics and health are not served: listen: in use"},
 	} {
-		if got := summary(test.report, []unitname.PartitionName{"system"}, test.err, "", test.unserved); got != test.want || strings.Contains(got, "\n") {
+		if got := summary(test.found, []unitname.PartitionName{"system"}, test.err, "", test.unserved); got != test.want || strings.Contains(got, "\n") {
 			t.Errorf("%q; want %q", got, test.want)
 		}
 	}
-	report.Pods = append(report.Pods, podmove.PodReport{Slice: unitname.PodSlice("telemetry", v1.PodQOSBurstable, uid), Containers: 1})
+	found.Pods = append(found.Pods, report.Pod{Slice: unitname.PodSlice("telemetry", v1.PodQOSBurstable, uid), Containers: 1})
 	const two = "2 pods in partition system, 1 pods in partition telemetry, 2 pods in the wrong partition"
-	if got := whereabouts(report, unitname.System, "telemetry"); got != two {
+	if got := whereabouts(found, unitname.System, "telemetry"); got != two {
 		t.Errorf("%q; want %q", got, two)
 	}
 }

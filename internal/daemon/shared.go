@@ -31,7 +31,6 @@ type shared struct {
 	reconciler *podmove.Reconciler
 	api        *cluster.Reporter
 	namespaces *cluster.Namespaces
-	happened   happenings
 }
 
 // connections holds what is known of the connections to the runtime.

@@ -6,6 +6,7 @@ import (
 	"nodepartition/internal/cpuweight"
 	"nodepartition/internal/membership"
 	"nodepartition/internal/unitname"
+	"nodepartition/pkg/podmove/report"
 )
 
 // asked returns the CPU time that a pod has by the resource of its type, and whether it has any.
@@ -73,21 +74,29 @@ func (s Snapshot) limitsIn(pod *Pod, place membership.Place, in unitname.Partiti
 	return withAsked(pod.DefaultCgroup.Limits, asked.MilliCPU, asked.CPU, s.Formula)
 }
 
+// workloadReport returns what is reported of a place; nil if no type has to do with it.
+func workloadReport(p membership.Place) *report.Workload {
+	if p.Type == "" && p.Refused == "" {
+		return nil
+	}
+	return &report.Workload{Type: p.Type, By: p.By, Refused: p.Refused}
+}
+
 // reportAsked adds to the report of a pod what it requests of the resource of its type, and which
 // annotation is not followed.
-func (s Snapshot) reportAsked(pod *Pod, place membership.Place, report *WorkloadReport) {
-	if report == nil {
+func (s Snapshot) reportAsked(pod *Pod, place membership.Place, out *report.Workload) {
+	if out == nil {
 		return
 	}
 	asked, ok := s.asked(pod, place)
 	if ok {
-		report.MilliCPU = asked.Request
+		out.MilliCPU = asked.Request
 	}
 	switch {
 	case s.isAnnotated(pod, place):
-		report.Flaw = pod.Annotated.Flaw
+		out.Flaw = pod.Annotated.Flaw
 	case ok && pod.reportsAsked(place):
-		report.Flaw = pod.Kubelet.Asked.Flaw
+		out.Flaw = pod.Kubelet.Asked.Flaw
 	}
 }
 

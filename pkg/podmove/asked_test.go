@@ -13,6 +13,7 @@ import (
 	"nodepartition/internal/membership"
 	"nodepartition/internal/podsapi"
 	"nodepartition/internal/unitname"
+	"nodepartition/pkg/podmove/report"
 
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -225,17 +226,17 @@ func TestDecideAnnotated(t *testing.T) {
 		change func(*Pod)
 		// weight of the slice of the pod and of the partition, and of the container; 0 if it stays.
 		weight, container uint64
-		report            WorkloadReport
+		found             report.Workload
 	}{
-		"asks":                        {two, PodTime{}, annotatedWith(400, 500), 16, 16, WorkloadReport{MilliCPU: 400}},
-		"evicted":                     {two, PodTime{}, func(p *Pod) { annotatedWith(400, 500)(p); p.terminate() }, 16, 16, WorkloadReport{MilliCPU: 400}},
-		"more than its partition has": {two, PodTime{}, annotatedWith(4000, 0), 79, 157, WorkloadReport{MilliCPU: 2000}},
-		"reported before":             {two, PodTime{PodCPU: podCPU(1000, 0)}, annotatedWith(400, 0), 39, 0, WorkloadReport{MilliCPU: 1000}},
-		"nothing":                     {two, PodTime{}, none, 1, 0, WorkloadReport{}},
-		"nothing that counts":         {two, PodTime{}, nothing, 1, 0, WorkloadReport{Flaw: "is no number"}},
-		"of another type":             {two, PodTime{}, another, 1, 0, WorkloadReport{}},
-		"without a right":             {advertised(membership.NotAllowed), PodTime{}, annotatedWith(400, 0), 1, 0, WorkloadReport{Refused: membership.NotAllowed}},
-		"the type has no resource":    {asking(""), PodTime{}, annotatedWith(400, 0), 1, 0, WorkloadReport{}},
+		"asks":                        {two, PodTime{}, annotatedWith(400, 500), 16, 16, report.Workload{MilliCPU: 400}},
+		"evicted":                     {two, PodTime{}, func(p *Pod) { annotatedWith(400, 500)(p); p.terminate() }, 16, 16, report.Workload{MilliCPU: 400}},
+		"more than its partition has": {two, PodTime{}, annotatedWith(4000, 0), 79, 157, report.Workload{MilliCPU: 2000}},
+		"reported before":             {two, PodTime{PodCPU: podCPU(1000, 0)}, annotatedWith(400, 0), 39, 0, report.Workload{MilliCPU: 1000}},
+		"nothing":                     {two, PodTime{}, none, 1, 0, report.Workload{}},
+		"nothing that counts":         {two, PodTime{}, nothing, 1, 0, report.Workload{Flaw: "is no number"}},
+		"of another type":             {two, PodTime{}, another, 1, 0, report.Workload{}},
+		"without a right":             {advertised(membership.NotAllowed), PodTime{}, annotatedWith(400, 0), 1, 0, report.Workload{Refused: membership.NotAllowed}},
+		"the type has no resource":    {asking(""), PodTime{}, annotatedWith(400, 0), 1, 0, report.Workload{}},
 	} {
 		pod := in("shop-2", telemetry, test.change)
 		pod.Partitions[1].Limits.TasksMax = 1
@@ -243,7 +244,7 @@ func TestDecideAnnotated(t *testing.T) {
 		if len(d.Ensure) != 1 || d.Ensure[0].Limits.CPUWeight != test.weight || d.Ensure[0].Limits.CPUQuotaPerSec != cgroupfs.Unlimited {
 			t.Errorf("%s: %+v; want the weight %d", name, d.Ensure, test.weight)
 		}
-		if test.report.Refused == "" && d.weightOfSlice("kubepods-telemetry.slice") != test.weight {
+		if test.found.Refused == "" && d.weightOfSlice("kubepods-telemetry.slice") != test.weight {
 			t.Errorf("%s: the partition: %+v; want the weight %d", name, d.Weights, test.weight)
 		}
 		container := uint64(0)
@@ -256,9 +257,9 @@ func TestDecideAnnotated(t *testing.T) {
 		if got := d.CPU.Pods["a"]; got.Request != test.last.Request {
 			t.Errorf("%s: records %+v of what no kubelet has said", name, got)
 		}
-		test.report.Type, test.report.By = "telemetry", d.Pods[0].Workload.By
-		if *d.Pods[0].Workload != test.report {
-			t.Errorf("%s: reports %+v; want %+v", name, *d.Pods[0].Workload, test.report)
+		test.found.Type, test.found.By = "telemetry", d.Pods[0].Workload.By
+		if *d.Pods[0].Workload != test.found {
+			t.Errorf("%s: reports %+v; want %+v", name, *d.Pods[0].Workload, test.found)
 		}
 	}
 }

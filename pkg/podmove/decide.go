@@ -10,6 +10,7 @@ import (
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/membership"
 	"nodepartition/internal/unitname"
+	"nodepartition/pkg/podmove/report"
 )
 
 // Decision lists what a pass has to do, in this order, and what it found.
@@ -30,7 +31,7 @@ type Decision struct {
 	// KillScopes lists the scopes to end, with the processes in them: see Pod.Orphans.
 	KillScopes []string
 	// Outlived lists the scopes with processes that have outlived their pod.
-	Outlived []Outlived
+	Outlived []report.Outlived
 	// Stop lists the slices of pods that are gone.
 	Stop []StopSpec
 	// Move is the one pod to move now. It is nil if there is none or a move is under way.
@@ -43,7 +44,7 @@ type Decision struct {
 	// Done means that all partitions are switched off and empty.
 	Done bool
 	// Pods reports the pods, by namespace and name.
-	Pods []PodReport
+	Pods []report.Pod
 }
 
 // acts reports whether the pass changes something.
@@ -118,7 +119,7 @@ func Decide(s Snapshot) Decision {
 			d.place(s, pod, belongs)
 		}
 	}
-	slices.SortStableFunc(d.Pods, func(a, b PodReport) int {
+	slices.SortStableFunc(d.Pods, func(a, b report.Pod) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
 	})
 	for i := range s.Config.Partitions {
@@ -204,50 +205,50 @@ func (d *Decision) place(s Snapshot, pod *Pod, belongs membership.Place) {
 	to := belongs.Partition
 	p := placing{pod: pod, to: to, slice: pod.Cgroup(to).Slice}
 	claimant := s.Rules.claimant(pod.member())
-	report := PodReport{
+	out := report.Pod{
 		Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, QoS: pod.QoS,
 		Member: claimant.Partition != unitname.Default, Belongs: claimant.Partition, Workload: workloadReport(claimant),
 		Slice: p.slice,
 	}
-	s.reportAsked(pod, belongs, report.Workload)
+	s.reportAsked(pod, belongs, out.Workload)
 	for _, c := range pod.Containers {
 		p.creating = p.creating || c.Creating
 		if c.Running && (c.Unit != "" || c.Foreign) {
-			p.count(c, &report)
+			p.count(c, &out)
 		}
 	}
 	if len(p.misplaced) > 0 {
-		report.Slice = p.misplaced[0].Slice
-		report.Misplaced += len(p.misplaced)
-		d.move(s, p, &report)
+		out.Slice = p.misplaced[0].Slice
+		out.Misplaced += len(p.misplaced)
+		d.move(s, p, &out)
 	} else if len(p.foreign) > 0 {
-		if len(p.foreign) == report.Containers {
-			report.Slice = p.foreign[0].Slice
+		if len(p.foreign) == out.Containers {
+			out.Slice = p.foreign[0].Slice
 		}
-		report.Reason = ReasonForeign
-		report.Next = fmt.Sprintf(
+		out.Reason = report.Foreign
+		out.Next = fmt.Sprintf(
 			"nothing: container %s runs in %s, which is not a slice that the kubelet made for it",
 			p.foreign[0].Name, p.foreign[0].Slice,
 		)
 	}
-	if pod.Ready || report.Containers > 0 {
-		d.Pods = append(d.Pods, report)
+	if pod.Ready || out.Containers > 0 {
+		d.Pods = append(d.Pods, out)
 	}
 }
 
 // count adds a running container to its pod and to the report.
-func (p *placing) count(c Container, report *PodReport) {
-	report.Containers++
+func (p *placing) count(c Container, out *report.Pod) {
+	out.Containers++
 	if c.AlsoSlice != "" && c.Slice == p.slice {
 		// One half is in its place. The other half has to move.
 		c.Slice, c.Unit, c.AlsoSlice, c.AlsoUnit = c.AlsoSlice, c.AlsoUnit, c.Slice, c.Unit
 	}
 	if c.IdleCPUs != "" {
-		report.IdleCPUs = strings.TrimPrefix(report.IdleCPUs+","+c.IdleCPUs, ",")
+		out.IdleCPUs = strings.TrimPrefix(out.IdleCPUs+","+c.IdleCPUs, ",")
 	}
 	if unitname.IsLiveMoved(c.Unit) {
-		report.LiveMoved++
-		report.OutsideBytes = p.pod.DefaultCgroup.Bytes
+		out.LiveMoved++
+		out.OutsideBytes = p.pod.DefaultCgroup.Bytes
 	}
 	switch {
 	case c.Slice == p.slice:
@@ -256,6 +257,6 @@ func (p *placing) count(c Container, report *PodReport) {
 	case p.to != unitname.Default:
 		// In the default partition the runtime decides where containers are.
 		p.foreign = append(p.foreign, c)
-		report.Misplaced++
+		out.Misplaced++
 	}
 }

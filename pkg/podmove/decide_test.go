@@ -10,6 +10,7 @@ import (
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/cpuweight"
 	"nodepartition/internal/unitname"
+	"nodepartition/pkg/podmove/report"
 )
 
 var limited = cgroupfs.Limits{MemoryMax: 256 << 20, MemoryHigh: 240 << 20, CPUWeight: 4, CPUQuotaPerSec: 500_000, CPUQuotaPeriod: 100_000, TasksMax: 1000}
@@ -72,81 +73,81 @@ func TestDecideMove(t *testing.T) {
 		pod    Pod
 		method Method // empty: not moved
 		to     unitname.PartitionName
-		reason Reason
+		reason report.Reason
 	}{
 		{"placed member", nil, pod("a", unitname.System), "", "", ""},
 		{"user pod in its place", nil, pod("a", unitname.Default, inNamespace("default")), "", "", ""},
-		{"misplaced member", nil, pod("a", unitname.Default), Restart, unitname.System, ReasonPending},
-		{"user pod in the partition", nil, pod("a", unitname.System, inNamespace("default")), Restart, unitname.Default, ReasonPending},
+		{"misplaced member", nil, pod("a", unitname.Default), Restart, unitname.System, report.Pending},
+		{"user pod in the partition", nil, pod("a", unitname.System, inNamespace("default")), Restart, unitname.Default, report.Pending},
 		{"namespace that a member's is a prefix of", nil, pod("a", unitname.Default, inNamespace("kube-system-2")), "", "", ""},
 		{"namespace that is a prefix of a member's", nil, pod("a", unitname.Default, inNamespace("kube")), "", "", ""},
-		{"no NRI", live, pod("a", unitname.Default), Live, unitname.System, ReasonPending},
-		{"no NRI, mode restart", func(s *Snapshot) { s.NRI = Unavailable; s.Config.Mode = OnlyRestart }, pod("a", unitname.Default), "", "", ReasonNoNRI},
-		{"runtime restarts", func(s *Snapshot) { s.NRI = Awaited }, pod("a", unitname.Default), "", "", ReasonNoNRI},
-		{"mode live", func(s *Snapshot) { s.Config.Mode = OnlyLive }, pod("a", unitname.Default), Live, unitname.System, ReasonPending},
-		{"forbidden", func(s *Snapshot) { s.Config.Mode = Never }, pod("a", unitname.Default), "", "", ReasonForbidden},
-		{"would not be restarted", nil, pod("a", unitname.Default, func(p *Pod) { p.Containers[0].Restarts = false }), "", "", ReasonRestartPolicy},
-		{"would not be restarted, live", live, pod("a", unitname.Default, func(p *Pod) { p.Containers[0].Restarts = false }), Live, unitname.System, ReasonPending},
-		{"kubelet does not report", nil, pod("a", unitname.Default, func(p *Pod) { p.Kubelet = nil }), "", "", ReasonUnknownPolicy},
-		{"kubelet does not report, live", live, pod("a", unitname.Default, func(p *Pod) { p.Kubelet = nil }), Live, unitname.System, ReasonPending},
-		{"kubelet is away", away, pod("a", unitname.Default), "", "", ReasonNoKubelet},
-		{"kubelet is away, mode restart", func(s *Snapshot) { away(s); restart(s) }, pod("a", unitname.Default), "", "", ReasonNoKubelet},
-		{"kubelet is away, switched off", func(s *Snapshot) { away(s); switchOff(s) }, pod("a", unitname.System), "", "", ReasonNoKubelet},
-		{"kubelet is away, live", func(s *Snapshot) { away(s); live(s) }, pod("a", unitname.Default), Live, unitname.System, ReasonPending},
-		{"terminating", nil, pod("a", unitname.Default, func(p *Pod) { p.Kubelet.Terminating = true }), "", "", ReasonTerminating},
-		{"initializing", nil, pod("a", unitname.Default, func(p *Pod) { p.Kubelet.Initializing = true }), "", "", ReasonStarting},
+		{"no NRI", live, pod("a", unitname.Default), Live, unitname.System, report.Pending},
+		{"no NRI, mode restart", func(s *Snapshot) { s.NRI = Unavailable; s.Config.Mode = OnlyRestart }, pod("a", unitname.Default), "", "", report.NoNRI},
+		{"runtime restarts", func(s *Snapshot) { s.NRI = Awaited }, pod("a", unitname.Default), "", "", report.NoNRI},
+		{"mode live", func(s *Snapshot) { s.Config.Mode = OnlyLive }, pod("a", unitname.Default), Live, unitname.System, report.Pending},
+		{"forbidden", func(s *Snapshot) { s.Config.Mode = Never }, pod("a", unitname.Default), "", "", report.Forbidden},
+		{"would not be restarted", nil, pod("a", unitname.Default, func(p *Pod) { p.Containers[0].Restarts = false }), "", "", report.RestartPolicy},
+		{"would not be restarted, live", live, pod("a", unitname.Default, func(p *Pod) { p.Containers[0].Restarts = false }), Live, unitname.System, report.Pending},
+		{"kubelet does not report", nil, pod("a", unitname.Default, func(p *Pod) { p.Kubelet = nil }), "", "", report.UnknownPolicy},
+		{"kubelet does not report, live", live, pod("a", unitname.Default, func(p *Pod) { p.Kubelet = nil }), Live, unitname.System, report.Pending},
+		{"kubelet is away", away, pod("a", unitname.Default), "", "", report.NoKubelet},
+		{"kubelet is away, mode restart", func(s *Snapshot) { away(s); restart(s) }, pod("a", unitname.Default), "", "", report.NoKubelet},
+		{"kubelet is away, switched off", func(s *Snapshot) { away(s); switchOff(s) }, pod("a", unitname.System), "", "", report.NoKubelet},
+		{"kubelet is away, live", func(s *Snapshot) { away(s); live(s) }, pod("a", unitname.Default), Live, unitname.System, report.Pending},
+		{"terminating", nil, pod("a", unitname.Default, func(p *Pod) { p.Kubelet.Terminating = true }), "", "", report.Terminating},
+		{"initializing", nil, pod("a", unitname.Default, func(p *Pod) { p.Kubelet.Initializing = true }), "", "", report.Starting},
 		{"one container is being created", live, pod("a", unitname.Default, func(p *Pod) {
 			p.Containers = append(p.Containers, Container{ID: "x", Name: "second", Creating: true})
-		}), "", "", ReasonStarting},
+		}), "", "", report.Starting},
 		{"being created itself", live, pod("a", unitname.Default, func(p *Pod) { p.Containers[0].Running, p.Containers[0].Creating = false, true }), "", "", ""},
-		{"cgroups of its own", live, pod("a", unitname.Default, func(p *Pod) { p.Containers[0].OwnCgroups = true }), "", "", ReasonOwnCgroups},
-		{"cgroups of its own, restarted", nil, pod("a", unitname.Default, func(p *Pod) { p.Containers[0].OwnCgroups = true }), Restart, unitname.System, ReasonPending},
-		{"in a foreign cgroup", nil, pod("a", unitname.Default, func(p *Pod) { p.Containers[0].Slice = "other.slice" }), "", "", ReasonForeign},
-		{"static", nil, pod("a", unitname.Default, isStatic), "", "", ReasonNextStart},
-		{"static, back to the default partition", func(s *Snapshot) { switchOff(s) }, pod("a", unitname.System, isStatic), "", "", ReasonNextStart},
-		{"static, mode restart", restart, pod("a", unitname.Default, isStatic), Restart, unitname.System, ReasonPending},
-		{"static, live", live, pod("a", unitname.Default, isStatic), Live, unitname.System, ReasonPending},
-		{"critical for the node", nil, pod("a", unitname.Default, priority(2_000_001_000)), "", "", ReasonNextStart},
-		{"critical for the node, mode restart", restart, pod("a", unitname.Default, priority(2_000_001_000)), Restart, unitname.System, ReasonPending},
-		{"critical for the cluster", nil, pod("a", unitname.Default, priority(2_000_000_000)), Restart, unitname.System, ReasonPending},
-		{"kubelet does not report, guaranteed", nil, pod("a", unitname.Default, func(p *Pod) { p.Kubelet, p.QoS = nil, v1.PodQOSGuaranteed }), "", "", ReasonNextStart},
-		{"restarts fail", func(s *Snapshot) { s.RestartsFail = true }, pod("a", unitname.Default), "", "", ReasonFailed},
-		{"restarts fail, live", func(s *Snapshot) { live(s); s.RestartsFail = true }, pod("a", unitname.Default), Live, unitname.System, ReasonPending},
-		{"its restart did not help", func(s *Snapshot) { s.GivenUp = map[string]bool{"a": true} }, pod("a", unitname.Default), "", "", ReasonFailed},
-		{"another pod is not ready again", func(s *Snapshot) { s.Awaited = "kube-system/b" }, pod("a", unitname.Default), "", "", ReasonPending},
-		{"failed a moment ago", func(s *Snapshot) { s.Backoff = map[string]bool{"a": true} }, pod("a", unitname.Default), "", "", ReasonFailed},
-		{"another is being moved", func(s *Snapshot) { s.Moving = "b" }, pod("a", unitname.Default), "", "", ReasonPending},
-		{"is being moved", func(s *Snapshot) { s.Moving = "a" }, pod("a", unitname.Default), "", "", ReasonMoving},
-		{"switched off", func(s *Snapshot) { switchOff(s) }, pod("a", unitname.System), Restart, unitname.Default, ReasonPending},
-		{"static, ordered", orderedA(), pod("a", unitname.Default, isStatic), Restart, unitname.System, ReasonPending},
-		{"static, ordered, switched off", orderedA(func(s *Snapshot) { switchOff(s) }), pod("a", unitname.System, isStatic), Restart, unitname.Default, ReasonPending},
-		{"critical for the node, ordered", orderedA(), pod("a", unitname.Default, priority(2_000_001_000)), Restart, unitname.System, ReasonPending},
-		{"forbidden, ordered", orderedA(func(s *Snapshot) { s.Config.Mode = Never }), pod("a", unitname.Default), Restart, unitname.System, ReasonPending},
-		{"forbidden, ordered, no NRI", orderedA(func(s *Snapshot) { s.Config.Mode = Never }, live), pod("a", unitname.Default), "", "", ReasonNoNRI},
-		{"mode live, ordered", orderedA(func(s *Snapshot) { s.Config.Mode = OnlyLive }), pod("a", unitname.Default), Live, unitname.System, ReasonPending},
+		{"cgroups of its own", live, pod("a", unitname.Default, func(p *Pod) { p.Containers[0].OwnCgroups = true }), "", "", report.OwnCgroups},
+		{"cgroups of its own, restarted", nil, pod("a", unitname.Default, func(p *Pod) { p.Containers[0].OwnCgroups = true }), Restart, unitname.System, report.Pending},
+		{"in a foreign cgroup", nil, pod("a", unitname.Default, func(p *Pod) { p.Containers[0].Slice = "other.slice" }), "", "", report.Foreign},
+		{"static", nil, pod("a", unitname.Default, isStatic), "", "", report.NextStart},
+		{"static, back to the default partition", func(s *Snapshot) { switchOff(s) }, pod("a", unitname.System, isStatic), "", "", report.NextStart},
+		{"static, mode restart", restart, pod("a", unitname.Default, isStatic), Restart, unitname.System, report.Pending},
+		{"static, live", live, pod("a", unitname.Default, isStatic), Live, unitname.System, report.Pending},
+		{"critical for the node", nil, pod("a", unitname.Default, priority(2_000_001_000)), "", "", report.NextStart},
+		{"critical for the node, mode restart", restart, pod("a", unitname.Default, priority(2_000_001_000)), Restart, unitname.System, report.Pending},
+		{"critical for the cluster", nil, pod("a", unitname.Default, priority(2_000_000_000)), Restart, unitname.System, report.Pending},
+		{"kubelet does not report, guaranteed", nil, pod("a", unitname.Default, func(p *Pod) { p.Kubelet, p.QoS = nil, v1.PodQOSGuaranteed }), "", "", report.NextStart},
+		{"restarts fail", func(s *Snapshot) { s.RestartsFail = true }, pod("a", unitname.Default), "", "", report.Failed},
+		{"restarts fail, live", func(s *Snapshot) { live(s); s.RestartsFail = true }, pod("a", unitname.Default), Live, unitname.System, report.Pending},
+		{"its restart did not help", func(s *Snapshot) { s.GivenUp = map[string]bool{"a": true} }, pod("a", unitname.Default), "", "", report.Failed},
+		{"another pod is not ready again", func(s *Snapshot) { s.Awaited = "kube-system/b" }, pod("a", unitname.Default), "", "", report.Pending},
+		{"failed a moment ago", func(s *Snapshot) { s.Backoff = map[string]bool{"a": true} }, pod("a", unitname.Default), "", "", report.Failed},
+		{"another is being moved", func(s *Snapshot) { s.Moving = "b" }, pod("a", unitname.Default), "", "", report.Pending},
+		{"is being moved", func(s *Snapshot) { s.Moving = "a" }, pod("a", unitname.Default), "", "", report.Moving},
+		{"switched off", func(s *Snapshot) { switchOff(s) }, pod("a", unitname.System), Restart, unitname.Default, report.Pending},
+		{"static, ordered", orderedA(), pod("a", unitname.Default, isStatic), Restart, unitname.System, report.Pending},
+		{"static, ordered, switched off", orderedA(func(s *Snapshot) { switchOff(s) }), pod("a", unitname.System, isStatic), Restart, unitname.Default, report.Pending},
+		{"critical for the node, ordered", orderedA(), pod("a", unitname.Default, priority(2_000_001_000)), Restart, unitname.System, report.Pending},
+		{"forbidden, ordered", orderedA(func(s *Snapshot) { s.Config.Mode = Never }), pod("a", unitname.Default), Restart, unitname.System, report.Pending},
+		{"forbidden, ordered, no NRI", orderedA(func(s *Snapshot) { s.Config.Mode = Never }, live), pod("a", unitname.Default), "", "", report.NoNRI},
+		{"mode live, ordered", orderedA(func(s *Snapshot) { s.Config.Mode = OnlyLive }), pod("a", unitname.Default), Live, unitname.System, report.Pending},
 		{
 			"mode live, ordered, would not be restarted", orderedA(func(s *Snapshot) { s.Config.Mode = OnlyLive }),
-			pod("a", unitname.Default, func(p *Pod) { p.Containers[0].Restarts = false }), Live, unitname.System, ReasonPending,
+			pod("a", unitname.Default, func(p *Pod) { p.Containers[0].Restarts = false }), Live, unitname.System, report.Pending,
 		},
 		{
 			"mode live, ordered, cgroups of its own", orderedA(func(s *Snapshot) { s.Config.Mode = OnlyLive }),
-			pod("a", unitname.Default, func(p *Pod) { p.Containers[0].OwnCgroups = true }), Restart, unitname.System, ReasonPending,
+			pod("a", unitname.Default, func(p *Pod) { p.Containers[0].OwnCgroups = true }), Restart, unitname.System, report.Pending,
 		},
 		{
 			"mode live, cgroups of its own", func(s *Snapshot) { s.Config.Mode = OnlyLive },
-			pod("a", unitname.Default, func(p *Pod) { p.Containers[0].OwnCgroups = true }), "", "", ReasonOwnCgroups,
+			pod("a", unitname.Default, func(p *Pod) { p.Containers[0].OwnCgroups = true }), "", "", report.OwnCgroups,
 		},
-		{"ordered, no NRI", orderedA(live), pod("a", unitname.Default), Live, unitname.System, ReasonPending},
-		{"ordered, runtime restarts", orderedA(func(s *Snapshot) { s.NRI = Awaited }), pod("a", unitname.Default), "", "", ReasonNoNRI},
+		{"ordered, no NRI", orderedA(live), pod("a", unitname.Default), Live, unitname.System, report.Pending},
+		{"ordered, runtime restarts", orderedA(func(s *Snapshot) { s.NRI = Awaited }), pod("a", unitname.Default), "", "", report.NoNRI},
 		{"ordered, failed before", orderedA(func(s *Snapshot) {
 			s.RestartsFail, s.GivenUp, s.Backoff, s.Awaited = true, map[string]bool{"a": true}, map[string]bool{"a": true}, "kube-system/b"
-		}), pod("a", unitname.Default), Restart, unitname.System, ReasonPending},
-		{"ordered, would not be restarted", orderedA(), pod("a", unitname.Default, func(p *Pod) { p.Containers[0].Restarts = false }), "", "", ReasonRestartPolicy},
-		{"ordered, kubelet does not report", orderedA(), pod("a", unitname.Default, func(p *Pod) { p.Kubelet = nil }), "", "", ReasonUnknownPolicy},
-		{"ordered, kubelet is away", orderedA(away), pod("a", unitname.Default), "", "", ReasonNoKubelet},
-		{"ordered, terminating", orderedA(), pod("a", unitname.Default, func(p *Pod) { p.Kubelet.Terminating = true }), "", "", ReasonTerminating},
-		{"ordered, initializing", orderedA(), pod("a", unitname.Default, func(p *Pod) { p.Kubelet.Initializing = true }), "", "", ReasonStarting},
-		{"ordered, another is being moved", orderedA(func(s *Snapshot) { s.Moving = "b" }), pod("a", unitname.Default), "", "", ReasonPending},
+		}), pod("a", unitname.Default), Restart, unitname.System, report.Pending},
+		{"ordered, would not be restarted", orderedA(), pod("a", unitname.Default, func(p *Pod) { p.Containers[0].Restarts = false }), "", "", report.RestartPolicy},
+		{"ordered, kubelet does not report", orderedA(), pod("a", unitname.Default, func(p *Pod) { p.Kubelet = nil }), "", "", report.UnknownPolicy},
+		{"ordered, kubelet is away", orderedA(away), pod("a", unitname.Default), "", "", report.NoKubelet},
+		{"ordered, terminating", orderedA(), pod("a", unitname.Default, func(p *Pod) { p.Kubelet.Terminating = true }), "", "", report.Terminating},
+		{"ordered, initializing", orderedA(), pod("a", unitname.Default, func(p *Pod) { p.Kubelet.Initializing = true }), "", "", report.Starting},
+		{"ordered, another is being moved", orderedA(func(s *Snapshot) { s.Moving = "b" }), pod("a", unitname.Default), "", "", report.Pending},
 		{"ordered, where it belongs", orderedA(), pod("a", unitname.System), "", "", ""},
 		{"switched off, in its place", func(s *Snapshot) { switchOff(s) }, pod("a", unitname.Default), "", "", ""},
 	}
@@ -190,7 +191,7 @@ func TestDecideOrderedFirst(t *testing.T) {
 		t.Fatalf("move is %+v, want the ordered one", d.Move)
 	}
 	for i, p := range d.Pods {
-		if p.UID != string("abc"[i]) || p.Reason != ReasonPending {
+		if p.UID != string("abc"[i]) || p.Reason != report.Pending {
 			t.Errorf("%d is %+v, want it pending, by name", i, p)
 		}
 	}
@@ -202,7 +203,7 @@ func TestDecideOneAtATime(t *testing.T) {
 		t.Fatalf("move is %+v, want the first by name", d.Move)
 	}
 	for _, p := range d.Pods {
-		if p.Reason != ReasonPending || p.Misplaced != 1 {
+		if p.Reason != report.Pending || p.Misplaced != 1 {
 			t.Errorf("%+v: want it pending", p)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"nodepartition/internal/unitname"
+	"nodepartition/pkg/podmove/report"
 )
 
 // Method is a method of placing a container.
@@ -37,9 +38,9 @@ type Events interface {
 	Killing(scope string)
 	// NotFollowed is called when a pass finds an annotation about the CPU time of a pod that is not
 	// followed, once for each text. flaw describes it.
-	NotFollowed(pod PodReport, flaw string)
+	NotFollowed(pod report.Pod, flaw string)
 	// Outlived is called for each scope that is Due, before its processes are killed.
-	Outlived(o Outlived)
+	Outlived(o report.Outlived)
 }
 
 // Placement is the outcome for one container.

@@ -19,6 +19,7 @@ import (
 	"nodepartition/internal/cri"
 	"nodepartition/internal/podsapi"
 	"nodepartition/internal/unitname"
+	"nodepartition/pkg/podmove/report"
 )
 
 // node is a node in a folder, with the answers of its runtime and its kubelet.
@@ -411,25 +412,25 @@ func TestGathererForeignCgroup(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(*node)
 		where  string // as in the report
-		reason Reason
+		reason report.Reason
 	}{
 		"another driver": {
 			func(n *node) {
 				removeAll(n.t, filepath.Join(n.root, defaultA))
 				n.process(driver)
-			}, driver, ReasonForeign,
+			}, driver, report.Foreign,
 		},
 		"another place": {
 			func(n *node) {
 				removeAll(n.t, filepath.Join(n.root, defaultA, "cri-containerd-one.scope"))
 				n.process("/kata/one")
-			}, "/kata/one", ReasonForeign,
+			}, "/kata/one", report.Foreign,
 		},
 		"process not reported": {
 			func(n *node) {
 				removeAll(n.t, filepath.Join(n.root, defaultA, "cri-containerd-one.scope"))
 				n.pids = map[string]int{"one": 0}
-			}, nowhere, ReasonForeign,
+			}, nowhere, report.Foreign,
 		},
 		// CRI-O and others may name it like this.
 		"a unit of another name": {
@@ -514,7 +515,7 @@ func TestGathererEphemeralContainer(t *testing.T) {
 			n.containers = append(n.containers, cri.Container{ID: "dbg", SandboxID: "pause1", Name: "debugger-abcde", State: cri.Running})
 			n.pods = map[types.UID]*podsapi.Pod{uidA: {UID: uidA, RestartPolicy: v1.RestartPolicyAlways, Containers: known}}
 			pods := n.gather()
-			if d := Decide(snapshot(nil, pods...)); d.Move != nil || d.Pods[0].Reason != ReasonRestartPolicy {
+			if d := Decide(snapshot(nil, pods...)); d.Move != nil || d.Pods[0].Reason != report.RestartPolicy {
 				t.Errorf("move %+v, reported %+v; want the session left alone", d.Move, d.Pods)
 			}
 			d := Decide(snapshot(func(s *Snapshot) { s.NRI = Unavailable }, pods...))

@@ -12,6 +12,7 @@ import (
 	"nodepartition/internal/cri"
 	"nodepartition/internal/podsapi"
 	"nodepartition/internal/unitname"
+	"nodepartition/pkg/podmove/report"
 )
 
 // TestReconcilerKubeletAway: while the kubelet is away no program starts a stopped container
@@ -46,7 +47,7 @@ func TestReconcilerKubeletAway(t *testing.T) {
 					r.SetConfig(test.after)
 					<-time.After(20 * time.Minute)
 					synctest.Wait()
-					if pods := r.Report().Pods; h.restarts() > 0 || pods[0].Reason != ReasonNoKubelet {
+					if pods := r.Report().Pods; h.restarts() > 0 || pods[0].Reason != report.NoKubelet {
 						t.Fatalf("did %q, reported %+v; want it to wait for the kubelet", h.all(), pods)
 					}
 					h.away(false)

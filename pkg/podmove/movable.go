@@ -8,19 +8,20 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"nodepartition/internal/priority"
+	"nodepartition/pkg/podmove/report"
 )
 
 // move decides how and when misplaced containers of a pod are moved.
-func (d *Decision) move(s Snapshot, p placing, report *PodReport) {
+func (d *Decision) move(s Snapshot, p placing, out *report.Pod) {
 	switch {
 	case s.Moving == p.pod.UID:
-		because(report, ReasonMoving, "wait for it")
+		because(out, report.Moving, "wait for it")
 		return
 	case p.pod.Kubelet != nil && p.pod.Kubelet.Terminating:
-		because(report, ReasonTerminating, "nothing: it is being deleted")
+		because(out, report.Terminating, "nothing: it is being deleted")
 		return
 	}
-	method := d.method(s, p.pod, report)
+	method := d.method(s, p.pod, out)
 	if method == "" {
 		return
 	}
@@ -32,39 +33,39 @@ func (d *Decision) move(s Snapshot, p placing, report *PodReport) {
 	}
 	if refusal != "" {
 		d.Wait = d.Wait || p.creating
-		because(report, refusal, next)
+		because(out, refusal, next)
 		return
 	}
-	if !d.waits(s, p.pod, method, report) {
-		because(report, ReasonPending, "it is moved next")
+	if !d.waits(s, p.pod, method, out) {
+		because(out, report.Pending, "it is moved next")
 		d.Move = p.begin(method)
 	}
 }
 
 // because sets the reason why a pod is misplaced, and what is done about it.
-func because(p *PodReport, r Reason, next string) { p.Reason, p.Next = r, next }
+func because(p *report.Pod, r report.Reason, next string) { p.Reason, p.Next = r, next }
 
 // method returns the method by which a misplaced pod is moved. It returns "" if the pod cannot be
 // moved, and reports why.
-func (d *Decision) method(s Snapshot, pod *Pod, report *PodReport) Method {
+func (d *Decision) method(s Snapshot, pod *Pod, out *report.Pod) Method {
 	ordered := s.Ordered[pod.UID]
 	switch {
 	case ordered && s.NRI == Working && s.Config.Mode != OnlyLive:
 		return Restart
 	case s.Config.Mode == Never && !ordered:
-		because(report, ReasonForbidden, moveCommand(pod)+", or delete the pod, or run the monitor without --move=never")
+		because(out, report.Forbidden, moveCommand(pod)+", or delete the pod, or run the monitor without --move=never")
 		return ""
 	case s.Config.Mode == OnlyLive, s.Config.Mode == Auto && s.NRI == Unavailable:
 		return Live
 	case s.NRI != Working:
 		// A container that is stopped now would come back in the same place.
 		d.Wait = d.Wait || s.NRI == Awaited
-		because(report, ReasonNoNRI, "wait for the runtime to serve NRI; see --nri-socket")
+		because(out, report.NoNRI, "wait for the runtime to serve NRI; see --nri-socket")
 		return ""
 	}
 	if what := protectedPod(pod); what != "" && s.Config.Mode == Auto {
-		because(report,
-			ReasonNextStart,
+		because(out,
+			report.NextStart,
 			"wait for its next start or a reboot, or restart it with "+moveCommand(pod)+
 				", or run the monitor with --move=restart: "+what+" is not restarted to be moved",
 		)
@@ -77,27 +78,27 @@ func (d *Decision) method(s Snapshot, pod *Pod, report *PodReport) Method {
 func moveCommand(pod *Pod) string { return "partition-monitor move " + pod.Namespace + "/" + pod.Name }
 
 // waits reports whether a pod that can be moved is not moved now, and why.
-func (d *Decision) waits(s Snapshot, pod *Pod, method Method, report *PodReport) bool {
+func (d *Decision) waits(s Snapshot, pod *Pod, method Method, out *report.Pod) bool {
 	ordered, busy := s.Ordered[pod.UID], s.Moving != "" || d.Move != nil
 	switch {
 	case ordered && busy:
-		because(report, ReasonPending, oneAtATime)
+		because(out, report.Pending, oneAtATime)
 	case ordered:
 		return false
 	case method == Restart && s.RestartsFail:
-		because(report,
-			ReasonFailed,
+		because(out,
+			report.Failed,
 			"no pod is restarted until the runtime connects over NRI again or the configuration changes: a restarted "+
 				"container was not where it was to be; the journal of the monitor says which",
 		)
 	case method == Restart && s.GivenUp[pod.UID]:
-		because(report, ReasonFailed, "it is not restarted again; the journal of the monitor says what failed")
+		because(out, report.Failed, "it is not restarted again; the journal of the monitor says what failed")
 	case s.Backoff[pod.UID]:
-		because(report, ReasonFailed, "it is tried again; the journal of the monitor says what failed")
+		because(out, report.Failed, "it is tried again; the journal of the monitor says what failed")
 	case method == Restart && s.Awaited != "":
-		because(report, ReasonPending, "wait: "+s.Awaited+" was restarted, and is not Ready again")
+		because(out, report.Pending, "wait: "+s.Awaited+" was restarted, and is not Ready again")
 	case busy:
-		because(report, ReasonPending, oneAtATime)
+		because(out, report.Pending, oneAtATime)
 	default:
 		return false
 	}
@@ -132,31 +133,31 @@ func protectedPod(pod *Pod) string {
 
 // refused returns the reason why the pod cannot be moved by that method now, and what can be done
 // about it.
-func (p placing) refused(s Snapshot, method Method) (next string, r Reason) {
+func (p placing) refused(s Snapshot, method Method) (next string, r report.Reason) {
 	if p.creating {
 		// The runtime is working on the pod: it would lose a scope that is replaced now.
-		return "wait until its containers are created", ReasonStarting
+		return "wait until its containers are created", report.Starting
 	}
 	if method == Live {
 		for _, c := range p.misplaced {
 			if c.OwnCgroups {
-				return "restart the pod: container " + c.Name + " has cgroups of its own, which cannot be moved with it", ReasonOwnCgroups
+				return "restart the pod: container " + c.Name + " has cgroups of its own, which cannot be moved with it", report.OwnCgroups
 			}
 		}
 		return "", ""
 	}
 	switch {
 	case p.pod.Kubelet == nil:
-		return "delete the pod, or use --move=live: the kubelet does not report its restartPolicy (Pods API, kubelet 1.37)", ReasonUnknownPolicy
+		return "delete the pod, or use --move=live: the kubelet does not report its restartPolicy (Pods API, kubelet 1.37)", report.UnknownPolicy
 	//guard: no pod is restarted while the kubelet is away
 	case !s.KubeletAnswers:
-		return "wait for the kubelet: it does not answer, and nothing else starts a stopped container again", ReasonNoKubelet
+		return "wait for the kubelet: it does not answer, and nothing else starts a stopped container again", report.NoKubelet
 	case p.pod.Kubelet.Initializing:
-		return "wait until its init containers have ended", ReasonStarting
+		return "wait until its init containers have ended", report.Starting
 	}
 	for _, c := range p.misplaced {
 		if !c.Restarts {
-			return "wait for its end, delete it, or use --move=live: its restartPolicy does not bring it back", ReasonRestartPolicy
+			return "wait for its end, delete it, or use --move=live: its restartPolicy does not bring it back", report.RestartPolicy
 		}
 	}
 	return "", ""

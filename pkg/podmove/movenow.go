@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"nodepartition/internal/unitname"
+	"nodepartition/pkg/podmove/report"
 )
 
 // order is an operator's request to move one pod. It lifts every protection of the pod:
@@ -157,20 +158,20 @@ func (r *Reconciler) judgeOrders(s Snapshot, d *Decision) {
 
 // verdict returns the answer to an order for a pod that is not being moved. It returns nil if the
 // pod's turn is still to come.
-func verdict(reports []PodReport, o *order) *outcome {
-	i := slices.IndexFunc(reports, func(p PodReport) bool { return p.UID == o.uid })
+func verdict(reports []report.Pod, o *order) *outcome {
+	i := slices.IndexFunc(reports, func(p report.Pod) bool { return p.UID == o.uid })
 	if i < 0 || reports[i].Containers == 0 {
 		return &outcome{
 			err: fmt.Errorf("%w: %s: none of its containers runs; it is placed when it starts", ErrNotMoved, o.pod),
 		}
 	}
-	switch report := reports[i]; {
-	case report.Misplaced == 0:
-		return &outcome{slice: report.Slice}
-	case report.Reason == ReasonPending, report.Reason == ReasonStarting:
+	switch out := reports[i]; {
+	case out.Misplaced == 0:
+		return &outcome{slice: out.Slice}
+	case out.Reason == report.Pending, out.Reason == report.Starting:
 		return nil
 	default:
-		return &outcome{err: fmt.Errorf("%w: %s: %s: %s", ErrNotMoved, o.pod, report.Reason, report.Next)}
+		return &outcome{err: fmt.Errorf("%w: %s: %s: %s", ErrNotMoved, o.pod, out.Reason, out.Next)}
 	}
 }
 

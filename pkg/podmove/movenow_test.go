@@ -15,6 +15,7 @@ import (
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/cri"
 	"nodepartition/internal/unitname"
+	"nodepartition/pkg/podmove/report"
 )
 
 var podA = types.NamespacedName{Namespace: "kube-system", Name: "a"}
@@ -82,7 +83,7 @@ func TestMoveNow(t *testing.T) {
 		})
 		<-time.After(time.Hour)
 		synctest.Wait()
-		if n := h.restarts(); n != 0 || r.Report().Pods[0].Reason != ReasonNextStart {
+		if n := h.restarts(); n != 0 || r.Report().Pods[0].Reason != report.NextStart {
 			t.Fatalf("%d restarts, reported %+v; want it to wait", n, r.Report().Pods)
 		}
 		answer := moveNow(t.Context(), r, podA)
@@ -300,7 +301,7 @@ func TestMoveNowLive(t *testing.T) {
 		<-time.After(10 * time.Minute) // its next attempt is up to 30 minutes away
 		synctest.Wait()
 		h.broken = nil
-		if pods := r.Report().Pods; len(pods) != 1 || pods[0].Reason != ReasonFailed {
+		if pods := r.Report().Pods; len(pods) != 1 || pods[0].Reason != report.Failed {
 			t.Fatalf("reported %+v", pods)
 		}
 		asked := time.Now()

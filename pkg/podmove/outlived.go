@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"nodepartition/internal/unitname"
+	"nodepartition/pkg/podmove/report"
 )
 
 const (
@@ -42,14 +43,14 @@ func (o *outlived) next(answers bool) outlived {
 // Scopes of live moves are left out: they are ended at once.
 func (o *outlived) find(
 	slice PodCgroup, unclaimed func(scope, id string) bool, now time.Time, next outlived,
-) []Outlived {
-	var found []Outlived
+) []report.Outlived {
+	var found []report.Outlived
 	for _, unit := range slice.Units {
 		if id := unitname.ContainerID(unit); id == "" || unitname.IsLiveMoved(unit) || !unclaimed(unit, id) {
 			continue
 		}
 		//guard: processes of a pod are not killed while the kubelet does not report its pods
-		scope := Outlived{Slice: slice.Slice, Scope: unit, Kill: next.answers}
+		scope := report.Outlived{Slice: slice.Slice, Scope: unit, Kill: next.answers}
 		at, seen := o.due[unit]
 		switch {
 		case !seen:

@@ -15,6 +15,7 @@ import (
 	"nodepartition/internal/cri"
 	"nodepartition/internal/podsapi"
 	"nodepartition/internal/unitname"
+	"nodepartition/pkg/podmove/report"
 )
 
 const (
@@ -97,7 +98,7 @@ func TestGathererOutlived(t *testing.T) {
 					}
 				}
 				g := n.gatherer()
-				pass := func() (found []Outlived) {
+				pass := func() (found []report.Outlived) {
 					t.Helper()
 					pods, err := g.found(t.Context())
 					if (err != nil) != (n.err != nil) {
@@ -132,7 +133,7 @@ func TestGathererOutlived(t *testing.T) {
 				if got != test.want {
 					t.Errorf("reported, due, killed: %+v; want %+v", got, test.want)
 				}
-				if slices.ContainsFunc(pass(), func(o Outlived) bool { return o.Due }) {
+				if slices.ContainsFunc(pass(), func(o report.Outlived) bool { return o.Due }) {
 					t.Error("due again right afterwards")
 				}
 			})

@@ -17,6 +17,7 @@ import (
 	"nodepartition/internal/membership"
 	"nodepartition/internal/podsapi"
 	"nodepartition/internal/unitname"
+	"nodepartition/pkg/podmove/report"
 )
 
 // The partitions of these tests beside the system partition. The slice of one has an underscore.
@@ -107,16 +108,16 @@ func TestDecidePartitions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := Decide(partitioned(test.change, test.pod))
-			report := d.Pods[0]
-			if report.Belongs != test.belongs || report.Member != (test.belongs != unitname.Default) {
-				t.Errorf("reported %+v, want a member of %s", report, test.belongs)
+			found := d.Pods[0]
+			if found.Belongs != test.belongs || found.Member != (test.belongs != unitname.Default) {
+				t.Errorf("reported %+v, want a member of %s", found, test.belongs)
 			}
-			if report.Partition() != test.pod.where() {
-				t.Errorf("reported in %s, want %s", report.Partition(), test.pod.where())
+			if found.Partition() != test.pod.where() {
+				t.Errorf("reported in %s, want %s", found.Partition(), test.pod.where())
 			}
 			if test.method == "" {
-				if d.Move != nil || report.Misplaced != 0 || report.Reason != "" {
-					t.Errorf("moves %+v, reported %+v; want it left where it is", d.Move, report)
+				if d.Move != nil || found.Misplaced != 0 || found.Reason != "" {
+					t.Errorf("moves %+v, reported %+v; want it left where it is", d.Move, found)
 				}
 				return
 			}
@@ -124,8 +125,8 @@ func TestDecidePartitions(t *testing.T) {
 			if d.Move == nil || d.Move.Method != test.method || d.Move.To != test.to || d.Move.Slice != want {
 				t.Fatalf("move is %+v, want %s to %s", d.Move, test.method, want)
 			}
-			if from := d.Move.Containers[0].Slice; from != report.Slice || report.Misplaced != 1 || report.Reason != ReasonPending {
-				t.Errorf("from %s, reported %+v", from, report)
+			if from := d.Move.Containers[0].Slice; from != found.Slice || found.Misplaced != 1 || found.Reason != report.Pending {
+				t.Errorf("from %s, reported %+v", from, found)
 			}
 		})
 	}

@@ -15,6 +15,7 @@ import (
 	"nodepartition/internal/cri"
 	"nodepartition/internal/membership"
 	"nodepartition/internal/unitname"
+	"nodepartition/pkg/podmove/report"
 )
 
 // Units changes units of systemd. *systemd.Client implements it.
@@ -150,7 +151,7 @@ func (r *Reconciler) forgive() {
 }
 
 // Report returns the report of the last pass.
-func (r *Reconciler) Report() Report { return r.options.Table.Report() }
+func (r *Reconciler) Report() report.Report { return r.options.Table.Report() }
 
 // Err returns why the last pass failed. It returns nil if the pass did everything.
 func (r *Reconciler) Err() error {
@@ -390,7 +391,7 @@ func (r *Reconciler) finish(pods []Pod, d Decision, err error) {
 	if pods == nil && err != nil {
 		return // nothing new is known
 	}
-	r.options.Table.setReport(Report{Time: time.Now(), Pods: d.Pods, Outlived: d.Outlived, Empty: d.Empty})
+	r.options.Table.setReport(report.Report{Time: time.Now(), Pods: d.Pods, Outlived: d.Outlived, Empty: d.Empty})
 	there := map[string]bool{}
 	for _, pod := range pods {
 		there[pod.UID] = true
@@ -491,7 +492,7 @@ func (r *Reconciler) prepareAsked(s cri.Sandbox, workload string, last PodTime, 
 // reportFlaws reports annotations that are not followed and were not reported yet. What was
 // reported of a pod counts until the pod is gone, or the kubelet reports it without a flaw. It is
 // called with mu held.
-func (r *Reconciler) reportFlaws(pods []Pod, reports []PodReport) {
+func (r *Reconciler) reportFlaws(pods []Pod, reports []report.Pod) {
 	now := map[string]string{}
 	for i := range pods {
 		//guard: a flaw is reported once while the kubelet comes and goes

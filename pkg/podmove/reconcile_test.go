@@ -24,6 +24,7 @@ import (
 	"nodepartition/internal/membership"
 	"nodepartition/internal/podsapi"
 	"nodepartition/internal/unitname"
+	"nodepartition/pkg/podmove/report"
 )
 
 // host is a node in a folder. Its systemd, runtime and kubelet carry out every request.
@@ -175,7 +176,7 @@ type events struct {
 	all      bool // no pod is restarted
 	passes   int
 	last     string // error of a pass
-	outlived []Outlived
+	outlived []report.Outlived
 }
 
 func (e *events) Placed(p Placement) {
@@ -210,10 +211,10 @@ func (e *events) reconciled() int {
 }
 func (e *events) Moving(Move, Container) {}
 func (e *events) Killing(string)         {}
-func (e *events) NotFollowed(_ PodReport, flaw string) {
+func (e *events) NotFollowed(_ report.Pod, flaw string) {
 	e.fail(errors.New("not followed: " + flaw))
 }
-func (e *events) Outlived(o Outlived) {
+func (e *events) Outlived(o report.Outlived) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.outlived = append(e.outlived, o)
@@ -377,9 +378,9 @@ func TestReconcilerRestart(t *testing.T) {
 		if len(e.placed) != 1 || e.placed[0] != "restart system success" || len(e.failed) != 0 {
 			t.Errorf("observed %q, failures %v", e.placed, e.failed)
 		}
-		report := r.Report()
-		if len(report.Pods) != 1 || report.Pods[0].Misplaced != 0 || report.Pods[0].Containers != 1 || report.Pods[0].Partition() != unitname.System {
-			t.Errorf("reported %+v", report.Pods)
+		found := r.Report()
+		if len(found.Pods) != 1 || found.Pods[0].Misplaced != 0 || found.Pods[0].Containers != 1 || found.Pods[0].Partition() != unitname.System {
+			t.Errorf("reported %+v", found.Pods)
 		}
 		if r.Ready() != nil || r.Alive() != nil {
 			t.Errorf("ready %v, alive %v", r.Ready(), r.Alive())
@@ -439,7 +440,7 @@ func TestReconcilerWrongPlace(t *testing.T) {
 			t.Fatalf("failures %v, no pod is restarted: %t; want it once", e.failed, e.all)
 		}
 		for _, pod := range r.Report().Pods {
-			if pod.Reason != ReasonFailed || pod.Misplaced != 1 {
+			if pod.Reason != report.Failed || pod.Misplaced != 1 {
 				t.Errorf("reported %+v, want why it is not restarted", pod)
 			}
 		}
@@ -698,7 +699,7 @@ func TestReconcilerContainerStaysStopped(t *testing.T) {
 		h.mu.Unlock()
 		<-time.After(24 * time.Hour)
 		synctest.Wait()
-		if n := h.restarts(); n != 1 || r.Report().Pods[0].Reason != ReasonFailed {
+		if n := h.restarts(); n != 1 || r.Report().Pods[0].Reason != report.Failed {
 			t.Errorf("%d restarts, reported %+v; want it left alone", n, r.Report().Pods)
 		}
 	})
@@ -1044,7 +1045,7 @@ func TestReconcilerFailedPass(t *testing.T) {
 		set(errors.New("connection refused"))
 		<-time.After(time.Minute)
 		synctest.Wait()
-		if pods := r.Report().Pods; r.Ready() == nil || len(pods) != 1 || pods[0].Reason != ReasonFailed {
+		if pods := r.Report().Pods; r.Ready() == nil || len(pods) != 1 || pods[0].Reason != report.Failed {
 			t.Errorf("ready %v, reported %+v; want the report of the last pass that could read", r.Ready(), pods)
 		}
 		set(nil)

@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"nodepartition/internal/unitname"
+	"nodepartition/pkg/podmove/report"
 )
 
 // running returns a container that runs in a slice.
@@ -43,65 +44,65 @@ func TestDecideReport(t *testing.T) {
 	left := func(p *Pod) { p.DefaultCgroup.Bytes = 7000 }
 	for name, test := range map[string]struct {
 		pod  Pod
-		want PodReport // only the fields that differ
+		want report.Pod // only the fields that differ
 	}{
 		"all where they belong": {
 			pod("a", unitname.System, containers(running("one", partitionSlice), running("two", partitionSlice))),
-			PodReport{Slice: partitionSlice, Containers: 2},
+			report.Pod{Slice: partitionSlice, Containers: 2},
 		},
 		"all misplaced": {
 			pod("a", unitname.Default, containers(running("one", defaultSlice), running("two", defaultSlice))),
-			PodReport{Slice: defaultSlice, Containers: 2, Misplaced: 2, Reason: ReasonPending},
+			report.Pod{Slice: defaultSlice, Containers: 2, Misplaced: 2, Reason: report.Pending},
 		},
 		"one of two misplaced": {
 			pod("a", unitname.System, containers(running("one", partitionSlice), running("two", defaultSlice))),
-			PodReport{Slice: defaultSlice, Containers: 2, Misplaced: 1, Reason: ReasonPending},
+			report.Pod{Slice: defaultSlice, Containers: 2, Misplaced: 1, Reason: report.Pending},
 		},
 		"all in a foreign cgroup": {
 			pod("a", unitname.System, containers(elsewhere("one"))),
-			PodReport{Slice: "/kubepods/burstable/poda/one", Containers: 1, Misplaced: 1, Reason: ReasonForeign},
+			report.Pod{Slice: "/kubepods/burstable/poda/one", Containers: 1, Misplaced: 1, Reason: report.Foreign},
 		},
 		"a user's pod in a foreign cgroup": {
 			pod("a", unitname.Default, inNamespace("default"), containers(elsewhere("one"))),
-			PodReport{Namespace: "default", Slice: defaultSlice, Containers: 1},
+			report.Pod{Namespace: "default", Slice: defaultSlice, Containers: 1},
 		},
 		"in a foreign cgroup": {
 			pod("a", unitname.System, containers(running("one", other), running("two", partitionSlice))),
-			PodReport{Slice: partitionSlice, Containers: 2, Misplaced: 1, Reason: ReasonForeign},
+			report.Pod{Slice: partitionSlice, Containers: 2, Misplaced: 1, Reason: report.Foreign},
 		},
 		// Containers that can be moved come first.
 		"misplaced, and in a foreign cgroup": {
 			pod("a", unitname.Default, containers(running("1", other), running("2", other), running("3", defaultSlice))),
-			PodReport{Slice: defaultSlice, Containers: 3, Misplaced: 3, Reason: ReasonPending},
+			report.Pod{Slice: defaultSlice, Containers: 3, Misplaced: 3, Reason: report.Pending},
 		},
 		"ended containers do not count": {
 			pod("a", unitname.Default, containers(exited(running("old", defaultSlice)), running("new", defaultSlice))),
-			PodReport{Slice: defaultSlice, Containers: 1, Misplaced: 1, Reason: ReasonPending},
+			report.Pod{Slice: defaultSlice, Containers: 1, Misplaced: 1, Reason: report.Pending},
 		},
 		"containers without a cgroup do not count": {
 			pod("a", unitname.System, containers(Container{ID: "1", Name: "1", Running: true}, running("2", partitionSlice))),
-			PodReport{Slice: partitionSlice, Containers: 1},
+			report.Pod{Slice: partitionSlice, Containers: 1},
 		},
 		// A live move ended half-way: the misplaced half has to move.
 		"half in its place": {
 			pod("a", unitname.System, containers(halves(partitionSlice, defaultSlice), halves(defaultSlice, partitionSlice))),
-			PodReport{Slice: defaultSlice, Containers: 2, Misplaced: 2, Reason: ReasonPending},
+			report.Pod{Slice: defaultSlice, Containers: 2, Misplaced: 2, Reason: report.Pending},
 		},
-		"no containers yet": {pod("a", unitname.System, containers()), PodReport{Slice: partitionSlice}},
+		"no containers yet": {pod("a", unitname.System, containers()), report.Pod{Slice: partitionSlice}},
 		"moved live, with memory left outside": {
 			pod("a", unitname.System, left, containers(
 				moved(running("one", partitionSlice)), moved(running("two", partitionSlice)), running("three", partitionSlice),
 			)),
-			PodReport{Slice: partitionSlice, Containers: 3, LiveMoved: 2, OutsideBytes: 7000},
+			report.Pod{Slice: partitionSlice, Containers: 3, LiveMoved: 2, OutsideBytes: 7000},
 		},
 		// A container that was created in its place has left nothing behind.
-		"not moved live": {pod("a", unitname.System, left), PodReport{Slice: partitionSlice, Containers: 1}},
+		"not moved live": {pod("a", unitname.System, left), report.Pod{Slice: partitionSlice, Containers: 1}},
 		"its sandbox has ended, and a container runs": {
-			pod("a", unitname.System, ended), PodReport{Slice: partitionSlice, Containers: 1},
+			pod("a", unitname.System, ended), report.Pod{Slice: partitionSlice, Containers: 1},
 		},
 		"of no member": {
 			pod("a", unitname.Default, inNamespace("default")),
-			PodReport{Namespace: "default", Slice: defaultSlice, Containers: 1},
+			report.Pod{Namespace: "default", Slice: defaultSlice, Containers: 1},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -138,7 +139,7 @@ func TestDecideReportSorted(t *testing.T) {
 	}
 	pods := []Pod{want[3], want[1], want[4], want[0], want[2]}
 	d := Decide(snapshot(nil, pods...))
-	same := func(r PodReport, p Pod) bool { return r.UID == p.UID }
+	same := func(r report.Pod, p Pod) bool { return r.UID == p.UID }
 	if !slices.EqualFunc(d.Pods, want, same) {
 		t.Errorf("reported %+v, want it by namespace, name and UID", d.Pods)
 	}
@@ -277,7 +278,7 @@ func TestPodReportPartition(t *testing.T) {
 		"": unitname.Default, "kubepods-system.slice": unitname.Default, "other.slice": unitname.Default,
 		"kubepods-burstable-poda.slice": unitname.Default, "kubepods-system-burstable-poda.slice": unitname.System,
 	} {
-		if got := (PodReport{Slice: slice}).Partition(); got != want {
+		if got := (report.Pod{Slice: slice}).Partition(); got != want {
 			t.Errorf("a pod in %q is reported in %s, want %s", slice, got, want)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"nodepartition/internal/cri"
 	"nodepartition/internal/membership"
 	"nodepartition/internal/unitname"
+	"nodepartition/pkg/podmove/report"
 )
 
 // Snapshot is the input of Decide: plain data.
@@ -125,7 +126,7 @@ type Pod struct {
 	// and their container has ended, or they were left over empty (leftOvers).
 	Orphans []string
 	// Outlived lists the scopes in its slice of a partition with processes that have outlived it.
-	Outlived []Outlived
+	Outlived []report.Outlived
 	// Settling means that an empty scope in its slice is too young to be left over.
 	Settling bool
 }

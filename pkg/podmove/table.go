@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"nodepartition/internal/unitname"
+	"nodepartition/pkg/podmove/report"
 )
 
 // Table holds the state that placement shares with eviction and the metrics: the pods that the last
@@ -13,7 +14,7 @@ import (
 type Table struct {
 	mu       sync.Mutex
 	pods     []Pod
-	report   Report
+	report   report.Report
 	evicting map[unitname.PartitionName]map[string]bool
 }
 
@@ -32,14 +33,14 @@ func (t *Table) setPods(pods []Pod) {
 }
 
 // Report returns the report of the last pass. Its Time is zero before the end of the first.
-func (t *Table) Report() Report {
+func (t *Table) Report() report.Report {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.report
 }
 
 // setReport replaces the report.
-func (t *Table) setReport(r Report) {
+func (t *Table) setReport(r report.Report) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.report = r

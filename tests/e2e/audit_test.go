@@ -14,7 +14,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"nodepartition/internal/command/check"
+	"nodepartition/internal/state"
 	"nodepartition/internal/unitname"
 	"nodepartition/tests/lab"
 )
@@ -52,8 +52,8 @@ var treeChecks = []string{
 }
 
 // parseAudit returns what check has found in the cgroups, and what it has not compared.
-func parseAudit(out string) (found, missing []check.Finding, err error) {
-	var r struct{ Findings []check.Finding }
+func parseAudit(out string) (found, missing []state.Finding, err error) {
+	var r struct{ Findings []state.Finding }
 	if err := json.Unmarshal([]byte(out), &r); err != nil {
 		return nil, nil, fmt.Errorf("%w:\n%s", err, out)
 	}
@@ -70,7 +70,7 @@ func parseAudit(out string) (found, missing []check.Finding, err error) {
 
 // audited runs commands and then check, at once: the kubelet writes some values every minute. All
 // of the node has to be compared.
-func audited(t *testing.T, n *lab.Node, commands ...string) []check.Finding {
+func audited(t *testing.T, n *lab.Node, commands ...string) []state.Finding {
 	t.Helper()
 	script := slices.Concat([]string{"set -e", "{ :"}, commands, []string{"} >/dev/null", auditCommand})
 	found, missing, err := parseAudit(run(t, n, strings.Join(script, "\n")))
@@ -81,7 +81,7 @@ func audited(t *testing.T, n *lab.Node, commands ...string) []check.Finding {
 }
 
 // silent: nothing is found.
-func silent(t *testing.T, n *lab.Node, found []check.Finding) {
+func silent(t *testing.T, n *lab.Node, found []state.Finding) {
 	t.Helper()
 	for _, f := range found {
 		t.Errorf("%s: %s: %s; %s", n.Name, f.Check, f.Found, f.Change)
@@ -89,7 +89,7 @@ func silent(t *testing.T, n *lab.Node, found []check.Finding) {
 }
 
 // is reports whether the finding is of a check and about a path.
-func (in injected) is(f check.Finding) bool {
+func (in injected) is(f state.Finding) bool {
 	return f.Check == in.check && strings.HasPrefix(f.Found, in.path+" is ")
 }
 
@@ -178,7 +178,7 @@ func auditFaults(t *testing.T, n *lab.Node) {
 }
 
 // wantFound: the report has these findings, each once, and no other.
-func wantFound(t *testing.T, n *lab.Node, found []check.Finding, faults []injected) {
+func wantFound(t *testing.T, n *lab.Node, found []state.Finding, faults []injected) {
 	t.Helper()
 	for _, f := range found {
 		if !slices.ContainsFunc(faults, func(in injected) bool { return in.is(f) }) {
@@ -186,14 +186,14 @@ func wantFound(t *testing.T, n *lab.Node, found []check.Finding, faults []inject
 		}
 	}
 	for _, in := range faults {
-		if times := len(slices.DeleteFunc(slices.Clone(found), func(f check.Finding) bool { return !in.is(f) })); times != 1 {
+		if times := len(slices.DeleteFunc(slices.Clone(found), func(f state.Finding) bool { return !in.is(f) })); times != 1 {
 			t.Errorf("%s: %q is found %d times at %s", n.Name, in.command, times, in.path)
 		}
 	}
 }
 
 // cures returns the commands that findings advise.
-func cures(t *testing.T, found []check.Finding) []string {
+func cures(t *testing.T, found []state.Finding) []string {
 	t.Helper()
 	var commands []string
 	for _, f := range found {

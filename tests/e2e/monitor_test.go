@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"nodepartition/internal/unitname"
-	"nodepartition/pkg/podmove"
+	"nodepartition/pkg/podmove/report"
 	"nodepartition/tests/lab"
 )
 
@@ -199,13 +199,13 @@ func becomes(t *testing.T, n *lab.Node, command, expected string) {
 }
 
 // reportOf returns the report of the monitor's command.
-func reportOf(ctx context.Context, n *lab.Node) (podmove.Report, error) {
-	var report podmove.Report
+func reportOf(ctx context.Context, n *lab.Node) (report.Report, error) {
+	var found report.Report
 	out, err := n.Run(ctx, monitorPath+" status -o json")
 	if err != nil {
-		return report, err
+		return found, err
 	}
-	return report, json.Unmarshal([]byte(out), &report)
+	return found, json.Unmarshal([]byte(out), &found)
 }
 
 // scopeOf returns the cgroup of the running container of a static pod, below the mount. It reads

@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodepartition/internal/unitname"
-	"nodepartition/pkg/podmove"
+	"nodepartition/pkg/podmove/report"
 )
 
 // olderKubelet is the end of the name of a node whose kubelet has no Pods API.
@@ -38,10 +38,10 @@ func TestOlderKubelet(t *testing.T) {
 		e.create(t, spec{namespace: members, name: "outside"})
 		run(t, n, "systemctl start "+monitorUnit)
 		eventually(t, n, "the pod outside is reported", func(ctx context.Context) (bool, string, error) {
-			report, err := reportOf(ctx, n)
-			for _, pod := range report.Pods {
+			found, err := reportOf(ctx, n)
+			for _, pod := range found.Pods {
 				if pod.Name == "outside" {
-					return pod.Misplaced == 1 && pod.Reason == podmove.ReasonUnknownPolicy, fmt.Sprintf("%+v", pod), err
+					return pod.Misplaced == 1 && pod.Reason == report.UnknownPolicy, fmt.Sprintf("%+v", pod), err
 				}
 			}
 			return false, "not in the report", err

@@ -12,7 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"nodepartition/internal/unitname"
-	"nodepartition/pkg/podmove"
+	"nodepartition/pkg/podmove/report"
 	"nodepartition/tests/lab"
 )
 
@@ -66,10 +66,10 @@ func TestNothingIsRestarted(t *testing.T) {
 func waitsForItsStart(t *testing.T, n *lab.Node, p unitname.PartitionName) {
 	t.Helper()
 	eventually(t, n, "the static pod waits for its next start", func(ctx context.Context) (bool, string, error) {
-		report, err := reportOf(ctx, n)
-		for _, pod := range report.Pods {
+		found, err := reportOf(ctx, n)
+		for _, pod := range found.Pods {
 			if pod.Namespace == "kube-system" {
-				return pod.Reason == podmove.ReasonNextStart && pod.Partition() == p && pod.Misplaced == 1, fmt.Sprintf("%+v", pod), err
+				return pod.Reason == report.NextStart && pod.Partition() == p && pod.Misplaced == 1, fmt.Sprintf("%+v", pod), err
 			}
 		}
 		return false, "not in the report", err

@@ -16,7 +16,7 @@ import (
 	"nodepartition/internal/cpuweight"
 	"nodepartition/internal/membership"
 	"nodepartition/internal/unitname"
-	"nodepartition/pkg/podmove"
+	"nodepartition/pkg/podmove/report"
 )
 
 // converted returns a pod as admission leaves it: it requests an amount of the resource of
@@ -104,7 +104,7 @@ func (w *workloads) typesCPU(t *testing.T) {
 		t.Errorf("the slices have %+v; want the weights 16 and 39", all)
 	}
 	w.isIn(t, typed{spec{namespace: "operators", name: "limited"}, telemetry,
-		&podmove.WorkloadReport{Type: "telemetry", By: membership.ByAllowedNamespace, MilliCPU: 400}})
+		&report.Workload{Type: "telemetry", By: membership.ByAllowedNamespace, MilliCPU: 400}})
 	becomes(t, w.Node, "journalctl -b -o cat -u "+monitorUnit+" | grep 'is not followed' | grep -c greedy", "1")
 
 	// The pods of the first step request 200m of CPU: one over the API, and a static one. The others

@@ -18,7 +18,7 @@ import (
 
 	"nodepartition/internal/membership"
 	"nodepartition/internal/unitname"
-	"nodepartition/pkg/podmove"
+	"nodepartition/pkg/podmove/report"
 )
 
 // typesSection has a type with slices, and one whose members are in the system partition.
@@ -76,7 +76,7 @@ func TestWorkloadTypes(t *testing.T) {
 type typed struct {
 	spec
 	partition unitname.PartitionName
-	want      *podmove.WorkloadReport
+	want      *report.Workload
 }
 
 // typesAtCreation: members are in their partition from the first container on.
@@ -84,20 +84,20 @@ func (w *workloads) typesAtCreation(t *testing.T) {
 	small := resources("100m", "16Mi")
 	all := []typed{
 		{asking(spec{namespace: "operators", name: "asks", requests: small}, "telemetry"), telemetry,
-			&podmove.WorkloadReport{Type: "telemetry", By: membership.ByAllowedNamespace}},
+			&report.Workload{Type: "telemetry", By: membership.ByAllowedNamespace}},
 		{asking(spec{namespace: "operators", name: "asks-besteffort"}, "telemetry"), telemetry,
-			&podmove.WorkloadReport{Type: "telemetry", By: membership.ByAllowedNamespace}},
+			&report.Workload{Type: "telemetry", By: membership.ByAllowedNamespace}},
 		{asking(spec{namespace: "operators", name: "manages", requests: small}, "management"), unitname.System,
-			&podmove.WorkloadReport{Type: "management", By: membership.ByAllowedNamespace}},
+			&report.Workload{Type: "management", By: membership.ByAllowedNamespace}},
 		{asking(spec{namespace: members, name: "system-asks", requests: small}, "telemetry"), unitname.System,
-			&podmove.WorkloadReport{By: membership.ByNamespace, Refused: membership.Forbidden}},
+			&report.Workload{By: membership.ByNamespace, Refused: membership.Forbidden}},
 		{spec{namespace: "operators", name: "asks-for-nothing", requests: small}, unitname.Default, nil},
 		{asking(spec{namespace: "operators", name: "guaranteed", requests: small, limits: small}, "telemetry"), unitname.Default,
-			&podmove.WorkloadReport{Type: "telemetry", Refused: membership.IsGuaranteed}},
+			&report.Workload{Type: "telemetry", Refused: membership.IsGuaranteed}},
 		{asking(spec{namespace: "operators", name: "two", requests: small}, "telemetry", "management"), unitname.Default,
-			&podmove.WorkloadReport{Refused: membership.TwoTypes}},
+			&report.Workload{Refused: membership.TwoTypes}},
 		{asking(spec{namespace: "operators", name: "unknown", requests: small}, "web"), unitname.Default,
-			&podmove.WorkloadReport{Type: "web", Refused: membership.UnknownType}},
+			&report.Workload{Type: "web", Refused: membership.UnknownType}},
 	}
 	for some := range slices.Chunk(all, atOnce) {
 		for _, pod := range some {
@@ -115,7 +115,7 @@ func (w *workloads) typesAtCreation(t *testing.T) {
 	reported := func(kind string, p unitname.PartitionName) {
 		t.Helper()
 		inSlice(t, w.Node, "silent", "static", p, v1.PodQOSBurstable)
-		w.isIn(t, typed{spec{namespace: "silent", name: "static-" + w.Hostname}, p, &podmove.WorkloadReport{Type: kind, By: membership.ByStatic}})
+		w.isIn(t, typed{spec{namespace: "silent", name: "static-" + w.Hostname}, p, &report.Workload{Type: kind, By: membership.ByStatic}})
 	}
 	reported("telemetry", telemetry)
 	// It moves directly: the pod by which the kubelet replaces it is never restarted.
@@ -150,11 +150,11 @@ func (w *workloads) replace(t *testing.T, s spec) {
 func (w *workloads) isIn(t *testing.T, pod typed) {
 	t.Helper()
 	w.await(t, fmt.Sprintf("%s/%s in %s", pod.namespace, pod.name, pod.partition), func(ctx context.Context) (bool, string, error) {
-		report, err := reportOf(ctx, w.Node)
+		found, err := reportOf(ctx, w.Node)
 		if err != nil {
 			return false, "", err
 		}
-		for _, p := range report.Pods {
+		for _, p := range found.Pods {
 			if p.Namespace != pod.namespace || p.Name != pod.name {
 				continue
 			}
@@ -185,7 +185,7 @@ func (w *workloads) neverRestarted(t *testing.T, namespace, name string) {
 func (w *workloads) typesForbidden(t *testing.T) {
 	for namespace, refused := range map[string]membership.Refusal{"annotated": membership.Forbidden, "silent": membership.Forbidden} {
 		w.create(t, asking(spec{namespace: namespace, name: "late", requests: resources("10m", "16Mi")}, "telemetry"))
-		w.isIn(t, typed{spec{namespace: namespace, name: "late"}, unitname.Default, &podmove.WorkloadReport{Type: "telemetry", Refused: refused}})
+		w.isIn(t, typed{spec{namespace: namespace, name: "late"}, unitname.Default, &report.Workload{Type: "telemetry", Refused: refused}})
 	}
 	becomes(t, w.Node, checked("workload-resource"), "ok workload-resource")
 	want(t, w.Node, checked("workload-rights"), "error workload-rights")
@@ -201,9 +201,9 @@ func checked(name string) string {
 // are placed at their creation.
 func (w *workloads) typesGranted(t *testing.T) {
 	w.mayReadNamespaces(t)
-	allowed := &podmove.WorkloadReport{Type: "telemetry", By: membership.ByNamespaceAnnotation}
+	allowed := &report.Workload{Type: "telemetry", By: membership.ByNamespaceAnnotation}
 	w.isIn(t, typed{spec{namespace: "annotated", name: "late"}, telemetry, allowed})
-	w.isIn(t, typed{spec{namespace: "silent", name: "late"}, unitname.Default, &podmove.WorkloadReport{Type: "telemetry", Refused: membership.NotAllowed}})
+	w.isIn(t, typed{spec{namespace: "silent", name: "late"}, unitname.Default, &report.Workload{Type: "telemetry", Refused: membership.NotAllowed}})
 	w.create(t, asking(spec{namespace: "annotated", name: "new", requests: resources("10m", "16Mi")}, "telemetry"))
 	w.isIn(t, typed{spec{namespace: "annotated", name: "new"}, telemetry, allowed})
 	w.neverRestarted(t, "annotated", "new")
@@ -253,11 +253,11 @@ func (w *workloads) typesPrelaunched(t *testing.T) {
 	static.name = "early-static"
 	apply(t, w.Node, static)
 	inside := []typed{
-		{early("annotated"), telemetry, &podmove.WorkloadReport{Type: "telemetry", By: membership.ByNamespaceAnnotation}},
-		{early("operators"), telemetry, &podmove.WorkloadReport{Type: "telemetry", By: membership.ByAllowedNamespace}},
-		{spec{namespace: "silent", name: "early-static-" + w.Hostname}, telemetry, &podmove.WorkloadReport{Type: "telemetry", By: membership.ByStatic}},
+		{early("annotated"), telemetry, &report.Workload{Type: "telemetry", By: membership.ByNamespaceAnnotation}},
+		{early("operators"), telemetry, &report.Workload{Type: "telemetry", By: membership.ByAllowedNamespace}},
+		{spec{namespace: "silent", name: "early-static-" + w.Hostname}, telemetry, &report.Workload{Type: "telemetry", By: membership.ByStatic}},
 	}
-	refused := typed{early("silent"), unitname.Default, &podmove.WorkloadReport{Type: "telemetry", Refused: membership.NotAllowed}}
+	refused := typed{early("silent"), unitname.Default, &report.Workload{Type: "telemetry", Refused: membership.NotAllowed}}
 	for _, pod := range []typed{inside[0], inside[1], refused} {
 		w.create(t, pod.spec)
 	}
@@ -309,9 +309,9 @@ func (w *workloads) typesAlone(t *testing.T) {
 		return now != before && time.Since(away) > time.Minute, now, err
 	})
 	for _, pod := range []typed{
-		{spec{namespace: "annotated", name: "new"}, telemetry, &podmove.WorkloadReport{Type: "telemetry", By: membership.ByNamespaceAnnotation}},
-		{spec{namespace: "operators", name: "asks"}, telemetry, &podmove.WorkloadReport{Type: "telemetry", By: membership.ByAllowedNamespace}},
-		{spec{namespace: "silent", name: "static-" + w.Hostname}, telemetry, &podmove.WorkloadReport{Type: "telemetry", By: membership.ByStatic}},
+		{spec{namespace: "annotated", name: "new"}, telemetry, &report.Workload{Type: "telemetry", By: membership.ByNamespaceAnnotation}},
+		{spec{namespace: "operators", name: "asks"}, telemetry, &report.Workload{Type: "telemetry", By: membership.ByAllowedNamespace}},
+		{spec{namespace: "silent", name: "static-" + w.Hostname}, telemetry, &report.Workload{Type: "telemetry", By: membership.ByStatic}},
 	} {
 		uid := uids[pod.namespace+"/"+pod.name]
 		w.newSandbox(t, pod.name, uid)
@@ -379,9 +379,9 @@ func (w *workloads) onTelemetry(t *testing.T, name, uid string) {
 func (w *workloads) typesWithdrawn(t *testing.T) {
 	w.allow(t, "null")
 	for _, name := range []string{"late", "new"} {
-		w.isIn(t, typed{spec{namespace: "annotated", name: name}, unitname.Default, &podmove.WorkloadReport{Type: "telemetry", Refused: membership.NotAllowed}})
+		w.isIn(t, typed{spec{namespace: "annotated", name: name}, unitname.Default, &report.Workload{Type: "telemetry", Refused: membership.NotAllowed}})
 	}
-	w.isIn(t, typed{spec{namespace: "operators", name: "asks"}, telemetry, &podmove.WorkloadReport{Type: "telemetry", By: membership.ByAllowedNamespace}})
+	w.isIn(t, typed{spec{namespace: "operators", name: "asks"}, telemetry, &report.Workload{Type: "telemetry", By: membership.ByAllowedNamespace}})
 }
 
 // typesGivenAgain: the same pods are members again at a pass, once their namespace allows the type
@@ -390,9 +390,9 @@ func (w *workloads) typesGivenAgain(t *testing.T) {
 	before := w.uidsByName(t)
 	w.allow(t, `"telemetry"`)
 	for _, name := range []string{"late", "new"} {
-		w.isIn(t, typed{spec{namespace: "annotated", name: name}, telemetry, &podmove.WorkloadReport{Type: "telemetry", By: membership.ByNamespaceAnnotation}})
+		w.isIn(t, typed{spec{namespace: "annotated", name: name}, telemetry, &report.Workload{Type: "telemetry", By: membership.ByNamespaceAnnotation}})
 	}
-	w.isIn(t, typed{spec{namespace: "silent", name: "late"}, unitname.Default, &podmove.WorkloadReport{Type: "telemetry", Refused: membership.NotAllowed}})
+	w.isIn(t, typed{spec{namespace: "silent", name: "late"}, unitname.Default, &report.Workload{Type: "telemetry", Refused: membership.NotAllowed}})
 	if after := w.uidsByName(t); !maps.Equal(after, before) {
 		t.Errorf("the pods are %v; they were %v", after, before)
 	}

@@ -19,35 +19,21 @@ import (
 	"nodepartition/internal/terminal"
 )
 
-// Finding is a result of a check.
-type Finding = state.Finding
-
-// Grade is the grade of a finding.
-type Grade = state.Grade
-
-// The grades.
-const (
-	OK      = state.OK
-	Warning = state.Warning
-	Error   = state.Error
-	Ignored = state.Ignored
-)
-
 // Node checks the node, in the order in which an operator needs the results: first the
 // configuration. Findings of the checks in ignored have the grade Ignored, unless they are OK.
-func Node(ctx context.Context, o options.Options, ignored []string) []Finding {
+func Node(ctx context.Context, o options.Options, ignored []string) []state.Finding {
 	c := &checks{
 		options: o, cgroups: o.Node.Cgroups,
 		runtime: node.NewRuntime(o.Node, o.Runtime, node.AskSystemctl(o.Node), func(bool) {}),
 	}
-	var found []Finding
+	var found []state.Finding
 	for _, k := range allChecks {
 		for _, f := range c.run(ctx, k) {
 			f.Check = k.name
-			if f.Grade != OK {
+			if f.Grade != state.OK {
 				f.Docs = filepath.Join(prefix(), pages, k.name+".md")
 				if slices.Contains(ignored, k.name) {
-					f.Grade = Ignored
+					f.Grade = state.Ignored
 				}
 			}
 			found = append(found, f)
@@ -69,29 +55,31 @@ func prefix() string {
 }
 
 // run runs a check. On another node it leaves out those that ask a service of this one.
-func (c *checks) run(ctx context.Context, k check) []Finding {
+func (c *checks) run(ctx context.Context, k check) []state.Finding {
 	n := c.options.Node
 	switch err := n.NoCgroups(); {
 	//guard: the credentials of another node are not used
 	case n.Answers() != nil && k.needs == api:
 		return nil
 	case n.Answers() != nil && k.needs == services:
-		return saying(Warning, "%v", n.Answers())
+		return saying(state.Warning, "%v", n.Answers())
 	case err != nil && k.needs == cgroups:
-		return saying(Warning, "%v", err)
+		return saying(state.Warning, "%v", err)
 	}
 	return k.look(c, ctx)
 }
 
 // grades lists the grades in the order in which people need them.
-func grades() []Grade { return []Grade{Error, Warning, Ignored, OK} }
+func grades() []state.Grade {
+	return []state.Grade{state.Error, state.Warning, state.Ignored, state.OK}
+}
 
 // WriteText writes findings for people: errors first, and how many there are at the end. Checks
 // that have found the same share a line.
-func WriteText(w io.Writer, found []Finding) error {
+func WriteText(w io.Writer, found []state.Finding) error {
 	var text strings.Builder
 	lines := joined(found)
-	slices.SortStableFunc(lines, func(a, b Finding) int {
+	slices.SortStableFunc(lines, func(a, b state.Finding) int {
 		return slices.Index(grades(), a.Grade) - slices.Index(grades(), b.Grade)
 	})
 	const margin = 8 // behind the grade
@@ -116,13 +104,13 @@ func WriteText(w io.Writer, found []Finding) error {
 
 // joined joins findings that say the same, such as "not asked" of each check that asks a service:
 // the first has the names of all checks. Pages of the documentation that differ are left out.
-func joined(found []Finding) []Finding {
+func joined(found []state.Finding) []state.Finding {
 	type said struct {
-		grade         Grade
+		grade         state.Grade
 		found, change string
 	}
 	at := map[said]int{}
-	var lines []Finding
+	var lines []state.Finding
 	for _, f := range found {
 		key := said{f.Grade, f.Found, f.Change}
 		i, before := at[key]
@@ -142,8 +130,8 @@ func joined(found []Finding) []Finding {
 }
 
 // counts says how many findings have each grade, such as "2 errors, 1 warning, 17 ok".
-func counts(found []Finding) string {
-	number := map[Grade]int{}
+func counts(found []state.Finding) string {
+	number := map[state.Grade]int{}
 	for _, f := range found {
 		number[f.Grade]++
 	}
@@ -153,14 +141,14 @@ func counts(found []Finding) string {
 		}
 		return fmt.Sprintf("%d %s", n, more)
 	}
-	parts := []string{plural(number[Error], "error", "errors"), plural(number[Warning], "warning", "warnings")}
-	if number[Ignored] > 0 {
-		parts = append(parts, fmt.Sprintf("%d ignored", number[Ignored]))
+	parts := []string{plural(number[state.Error], "error", "errors"), plural(number[state.Warning], "warning", "warnings")}
+	if number[state.Ignored] > 0 {
+		parts = append(parts, fmt.Sprintf("%d ignored", number[state.Ignored]))
 	}
-	return strings.Join(append(parts, fmt.Sprintf("%d ok", number[OK])), ", ")
+	return strings.Join(append(parts, fmt.Sprintf("%d ok", number[state.OK])), ", ")
 }
 
 // WriteJSON writes findings for scripts.
-func WriteJSON(w io.Writer, found []Finding) error {
-	return output.JSONWithCommands(w, state.Findings{Findings: append([]Finding{}, found...)})
+func WriteJSON(w io.Writer, found []state.Finding) error {
+	return output.JSONWithCommands(w, state.Findings{Findings: append([]state.Finding{}, found...)})
 }

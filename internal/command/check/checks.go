@@ -18,6 +18,7 @@ import (
 	"nodepartition/internal/node"
 	"nodepartition/internal/node/control"
 	"nodepartition/internal/node/options"
+	"nodepartition/internal/state"
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/slices/config"
 )
@@ -26,7 +27,7 @@ import (
 // that explains a check has its name.
 type check struct {
 	name string
-	look func(*checks, context.Context) []Finding
+	look func(*checks, context.Context) []state.Finding
 	// needs says what the check reads beside files of the configuration.
 	needs needs
 }
@@ -117,18 +118,18 @@ type checks struct {
 	asked *clusterFacts
 }
 
-func saying(g Grade, format string, args ...any) []Finding {
-	return []Finding{{Grade: g, Found: fmt.Sprintf(format, args...)}}
+func saying(g state.Grade, format string, args ...any) []state.Finding {
+	return []state.Finding{{Grade: g, Found: fmt.Sprintf(format, args...)}}
 }
 
 // changing is saying with a change.
-func changing(g Grade, change, format string, args ...any) []Finding {
-	return []Finding{{Grade: g, Found: fmt.Sprintf(format, args...), Change: change}}
+func changing(g state.Grade, change, format string, args ...any) []state.Finding {
+	return []state.Finding{{Grade: g, Found: fmt.Sprintf(format, args...), Change: change}}
 }
 
 // slice compares the running partitions with the configuration.
-func (c *checks) slice(context.Context) []Finding {
-	found := make([]Finding, 0, len(c.desired.Partitions))
+func (c *checks) slice(context.Context) []state.Finding {
+	found := make([]state.Finding, 0, len(c.desired.Partitions))
 	for i := range c.desired.Partitions {
 		found = append(found, c.sliceOf(&c.desired.Partitions[i])...)
 	}
@@ -136,7 +137,7 @@ func (c *checks) slice(context.Context) []Finding {
 }
 
 // sliceOf compares one running partition with the configuration.
-func (c *checks) sliceOf(want *config.Partition) []Finding {
+func (c *checks) sliceOf(want *config.Partition) []state.Finding {
 	slice := want.Name.Slice()
 	path := unitname.CgroupPath(slice)
 	limits, err := c.cgroups.Limits(path)
@@ -144,20 +145,20 @@ func (c *checks) sliceOf(want *config.Partition) []Finding {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return changing(
-			Error, "systemctl daemon-reload, and then systemctl start slices.target; is partition-generator installed?",
+			state.Error, "systemctl daemon-reload, and then systemctl start slices.target; is partition-generator installed?",
 			"%s is not active", slice,
 		)
 	case err != nil:
-		return saying(Error, "%v", err)
+		return saying(state.Error, "%v", err)
 	case c.desired.Deferrals[want.Name] != nil:
-		return saying(Warning, "%s: memory.max is %s; the configured %d takes effect when partition-monitor has evicted down to it",
+		return saying(state.Warning, "%s: memory.max is %s; the configured %d takes effect when partition-monitor has evicted down to it",
 			slice, maxText(limits.MemoryMax), want.Limit)
 	}
-	var found []Finding
+	var found []state.Finding
 	differs := func(file, is, wanted string) {
 		found = append(
 			found,
-			changing(Error, reload, "%s: %s is %s; the configuration asks for %s", slice, file, is, wanted)...)
+			changing(state.Error, reload, "%s: %s is %s; the configuration asks for %s", slice, file, is, wanted)...)
 	}
 	if want.Limit == 0 && limits.MemoryMax != cgroupfs.Unlimited {
 		differs("memory.max", maxText(limits.MemoryMax), "none")
@@ -180,7 +181,7 @@ func (c *checks) sliceOf(want *config.Partition) []Finding {
 		}
 	}
 	if found == nil {
-		found = saying(OK, "%s is active with its limits", slice)
+		found = saying(state.OK, "%s is active with its limits", slice)
 	}
 	return found
 }
@@ -194,14 +195,14 @@ func (c *checks) all(cpus cpuset.CPUSet) bool {
 
 // reserved checks the cgroups that the kubelet expects: it does not start without them, nor without
 // the controllers.
-func (c *checks) reserved(context.Context) []Finding {
+func (c *checks) reserved(context.Context) []state.Finding {
 	expected := c.desired.Reserved.Slices
 	if len(expected) == 0 {
-		return saying(OK, "the kubelet expects no cgroup for reserved resources")
+		return saying(state.OK, "the kubelet expects no cgroup for reserved resources")
 	}
 	const file = "cgroup.controllers"
 	root, _ := c.file("", file)
-	var found []Finding
+	var found []state.Finding
 	for _, s := range expected {
 		cgroup := unitname.CgroupPath(s.Name)
 		text, _ := c.file(cgroup, file)
@@ -214,14 +215,14 @@ func (c *checks) reserved(context.Context) []Finding {
 		})
 		if len(missing) > 0 {
 			found = append(found, changing(
-				Error, "systemctl daemon-reload, and then systemctl restart kubelet",
+				state.Error, "systemctl daemon-reload, and then systemctl restart kubelet",
 				"%s: no cgroup with the controllers %s; the kubelet does not start with %s in enforceNodeAllocatable (%s)",
 				s.Name, strings.Join(missing, ", "), s.For, s.File,
 			)...)
 		}
 	}
 	if found == nil {
-		found = saying(OK, "the cgroups that the kubelet expects exist, with their controllers")
+		found = saying(state.OK, "the cgroups that the kubelet expects exist, with their controllers")
 	}
 	return found
 }
@@ -243,13 +244,13 @@ func maxText(value uint64) string {
 	return fmt.Sprint(value)
 }
 
-func (c *checks) service(ctx context.Context) []Finding {
+func (c *checks) service(ctx context.Context) []state.Finding {
 	running := control.Service{Socket: c.options.Node.Path(node.ControlSocket), Listen: c.options.Listen}
 	if service := running.Ready(ctx); service != "ready" {
-		return saying(Warning, "%s", service)
+		return saying(state.Warning, "%s", service)
 	}
 	if err := running.Listening(ctx); err != nil {
-		return saying(Warning, "ready, but metrics and health are not served: %v", err)
+		return saying(state.Warning, "ready, but metrics and health are not served: %v", err)
 	}
-	return saying(OK, "ready, metrics at %s", c.options.Listen)
+	return saying(state.OK, "ready, metrics at %s", c.options.Listen)
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"nodepartition/internal/kubeletargs"
+	"nodepartition/internal/state"
 )
 
 // TestOtherTree: a kubelet that was started with another cgroup root is an error that names it.
@@ -17,7 +18,7 @@ func TestOtherTree(t *testing.T) {
 	}
 	flags.CgroupRoot = "/k8s"
 	found := otherTree(&flags)
-	if len(found) != 1 || found[0].Grade != Error || !strings.Contains(found[0].Found, "--cgroup-root=/k8s") {
+	if len(found) != 1 || found[0].Grade != state.Error || !strings.Contains(found[0].Found, "--cgroup-root=/k8s") {
 		t.Errorf("%+v; want an error with the flag", found)
 	}
 }

@@ -16,46 +16,47 @@ import (
 	"nodepartition/internal/node"
 	"nodepartition/internal/node/allocatable"
 	"nodepartition/internal/node/trial"
+	"nodepartition/internal/state"
 	"nodepartition/pkg/slices/config"
 )
 
-func (c *checks) configuration(context.Context) []Finding {
-	var found []Finding
+func (c *checks) configuration(context.Context) []state.Finding {
+	var found []state.Finding
 	desired, err := node.ReadDesired(c.options.Node)
 	c.desired = desired
 	c.config, _ = kubeletconfig.Load(c.options.Node.Root) // the same error as from ReadDesired
 	found = append(found, c.writable()...)
 	for _, warning := range desired.Warnings {
-		found = append(found, Finding{Grade: Warning, Found: warning})
+		found = append(found, state.Finding{Grade: state.Warning, Found: warning})
 	}
 	if desired.KubeletsFile != "" {
-		found = append(found, Finding{Grade: Warning, Found: desired.KubeletsFile})
+		found = append(found, state.Finding{Grade: state.Warning, Found: desired.KubeletsFile})
 	}
 	if desired.NotApplied != nil {
-		grade := Error
+		grade := state.Error
 		if errors.Is(desired.NotApplied, node.ErrNotApplied) {
-			grade = Warning // the edit may be meant for the next reload
+			grade = state.Warning // the edit may be meant for the next reload
 		}
-		found = append(found, Finding{Grade: grade, Found: desired.NotApplied.Error(), Change: "systemctl daemon-reload"})
+		found = append(found, state.Finding{Grade: grade, Found: desired.NotApplied.Error(), Change: "systemctl daemon-reload"})
 	}
 	looked := c.config.Looked
 	switch {
 	case desired.ManagedByKubelet != "":
 		c.yields = true
-		found = append(found, Finding{Grade: Warning, Found: desired.ManagedByKubelet, Looked: looked})
+		found = append(found, state.Finding{Grade: state.Warning, Found: desired.ManagedByKubelet, Looked: looked})
 	case errors.Is(err, node.ErrFacts):
-		found = append(found, Finding{Grade: Warning, Found: err.Error(), Looked: looked})
+		found = append(found, state.Finding{Grade: state.Warning, Found: err.Error(), Looked: looked})
 	case err != nil:
 		for i, problem := range config.Problems(err) {
-			f := Finding{Grade: Error, Found: problem.Error()}
+			f := state.Finding{Grade: state.Error, Found: problem.Error()}
 			if i == 0 {
 				f.Looked = looked
 			}
 			found = append(found, f)
 		}
 	case len(desired.Partitions) == 0:
-		found = append(found, Finding{
-			Grade:  Warning,
+		found = append(found, state.Finding{
+			Grade:  state.Warning,
 			Looked: looked,
 			Found: fmt.Sprintf(
 				"no section %s and no %s, or switched off by %s=0 on the kernel command line: there is no partition to make",
@@ -64,7 +65,7 @@ func (c *checks) configuration(context.Context) []Finding {
 		})
 	default:
 		for i, p := range desired.Partitions {
-			f := Finding{Grade: OK, Found: fmt.Sprintf(
+			f := state.Finding{Grade: state.OK, Found: fmt.Sprintf(
 				"memoryLimit %s, cpuset %q, namespaces %s",
 				limitText(&p), p.CPUs, strings.Join(p.Namespaces, ", "),
 			)}
@@ -77,7 +78,7 @@ func (c *checks) configuration(context.Context) []Finding {
 		shares := allocatable.Shares(desired.Partitions, desired.Workloads)
 		if b, err := allocatable.Budget(c.options.Node, shares); err == nil {
 			for _, short := range b.Short {
-				found = append(found, Finding{Grade: Warning, Found: short})
+				found = append(found, state.Finding{Grade: state.Warning, Found: short})
 			}
 		}
 	}
@@ -96,21 +97,21 @@ func limitText(p *config.Partition) string {
 }
 
 // trial warns of a running trial, and reports one that does not end as it should.
-func (c *checks) trial(ctx context.Context) []Finding {
+func (c *checks) trial(ctx context.Context) []state.Finding {
 	const change = "partition-monitor keep makes it permanent, partition-monitor try --end goes back"
 	running, err := trial.Read(c.options.Node)
 	switch {
 	case err != nil:
-		return changing(Warning, change, "%v", err)
+		return changing(state.Warning, change, "%v", err)
 	case running == nil:
-		return saying(OK, "no trial is running")
+		return saying(state.OK, "no trial is running")
 	}
 	if c.options.Node.Answers() != nil { // its timer and its clock are elsewhere
-		return changing(Warning, change, "%s is tried until %s", running.From, running.Until.Format(trial.TimeOfDay))
+		return changing(state.Warning, change, "%s is tried until %s", running.From, running.Until.Format(trial.TimeOfDay))
 	}
 	if waits, err := trial.TimerRuns(ctx, c.options.Node); err == nil && !waits {
 		return changing(
-			Error, change,
+			state.Error, change,
 			"the trial of %s has no timer; partition-monitor.service, or else the next daemon-reload, ends it after %s",
 			running.From, running.Until.Format(trial.TimeOfDay),
 		)
@@ -118,33 +119,33 @@ func (c *checks) trial(ctx context.Context) []Finding {
 	until := running.Until.Format(trial.TimeOfDay)
 	if running.Late() > time.Minute {
 		return changing(
-			Error, "journalctl -u "+trial.Unit+" shows what fails",
+			state.Error, "journalctl -u "+trial.Unit+" shows what fails",
 			"the trial of %s was to end at %s, and still runs", running.From, until,
 		)
 	}
-	return changing(Warning, change, "%s is tried until %s", running.From, until)
+	return changing(state.Warning, change, "%s is tried until %s", running.From, until)
 }
 
 // kubelet compares the command line of the running kubelet with the configuration that the
 // generator reads.
-func (c *checks) kubelet(context.Context) []Finding {
+func (c *checks) kubelet(context.Context) []state.Finding {
 	kubelet, err := kubeletargs.Running(c.options.Node.Root)
 	if errors.Is(err, kubeletargs.ErrNotRunning) {
-		return saying(OK, "%v: there is no command line to compare with", err)
+		return saying(state.OK, "%v: there is no command line to compare with", err)
 	}
 	if err != nil {
-		return saying(Warning, "%v", err)
+		return saying(state.Warning, "%v", err)
 	}
 	found := otherTree(&kubelet.Flags)
 	settings := "set %s=%s in " + kubeletconfig.SettingsPath + ", and systemctl daemon-reload"
 	if file := kubelet.Config; file != "" && !slices.Contains(c.config.Files, filepath.Clean(file)) {
-		found = append(found, changing(Warning, fmt.Sprintf(settings, "KUBELET_CONFIG", file),
+		found = append(found, changing(state.Warning, fmt.Sprintf(settings, "KUBELET_CONFIG", file),
 			"the running kubelet was started with --config=%s, which is not read here: %s", file, orNone(c.config.Files))...)
 	}
 	if dir := kubelet.ConfigDir; dir != "" && !slices.ContainsFunc(c.config.Looked, func(l kubeletconfig.Look) bool {
 		return l.Path == filepath.Clean(dir) || strings.HasPrefix(l.Path, filepath.Clean(dir)+"/")
 	}) {
-		found = append(found, changing(Warning, fmt.Sprintf(settings, "KUBELET_CONFIG_DIR", dir),
+		found = append(found, changing(state.Warning, fmt.Sprintf(settings, "KUBELET_CONFIG_DIR", dir),
 			"the running kubelet was started with --config-dir=%s, whose drop-ins are not read here", dir)...)
 	}
 	for _, p := range c.desired.Partitions {
@@ -152,27 +153,27 @@ func (c *checks) kubelet(context.Context) []Finding {
 		cpus, err := cpuset.Parse(reserved)
 		if outside := p.CPUs.Difference(cpus); reserved != "" && err == nil && !outside.IsEmpty() {
 			found = append(found, changing(
-				Warning, "make "+config.SectionPath(p.Name)+".cpuset a subset of them, or reserve more",
+				state.Warning, "make "+config.SectionPath(p.Name)+".cpuset a subset of them, or reserve more",
 				"the running kubelet was started with --reserved-cpus=%s, without CPU %s of the partition: it may assign that to containers exclusively",
 				reserved, outside,
 			)...)
 		}
 	}
 	if found == nil {
-		found = saying(OK, "process %d uses the same configuration", kubelet.PID)
+		found = saying(state.OK, "process %d uses the same configuration", kubelet.PID)
 	}
 	return found
 }
 
 // otherTree reports a kubelet whose pods never come into the partition. The generator refuses the
 // same settings in the kubelet's configuration. It cannot see a command line.
-func otherTree(flags *kubeletargs.Flags) []Finding {
+func otherTree(flags *kubeletargs.Flags) []state.Finding {
 	flag := flags.OtherTree()
 	if flag == "" {
 		return nil
 	}
 	return changing(
-		Error, "remove the flag from the kubelet's command line",
+		state.Error, "remove the flag from the kubelet's command line",
 		"the running kubelet was started with %s: its pods are not in kubepods.slice at the top of the hierarchy, and none comes into the partition",
 		flag,
 	)

@@ -6,6 +6,7 @@ import (
 	"nodepartition/internal/crioconfig"
 	"nodepartition/internal/oneline"
 	"nodepartition/internal/quantity"
+	"nodepartition/internal/state"
 	"nodepartition/internal/workload"
 )
 
@@ -14,16 +15,16 @@ const crioName = "cri-o"
 
 // crioWorkloads finds entries of CRI-O's own table of workloads with other CPUs than the partition
 // of the type: CRI-O writes them when it creates a container.
-func (c *checks) crioWorkloads(context.Context) []Finding {
+func (c *checks) crioWorkloads(context.Context) []state.Finding {
 	//guard: a table of CRI-O does not count where another runtime answers
 	if c.runtimeName != "" && c.runtimeName != crioName {
-		return saying(OK, "the runtime %s has no table of workloads", c.runtimeName)
+		return saying(state.OK, "the runtime %s has no table of workloads", c.runtimeName)
 	}
 	table, err := crioconfig.Workloads(c.options.Node.Root)
 	if err != nil {
-		return saying(Warning, "whether CRI-O gives CPUs by an annotation is not known: %v", err)
+		return saying(state.Warning, "whether CRI-O gives CPUs by an annotation is not known: %v", err)
 	}
-	var found []Finding
+	var found []state.Finding
 	for _, entry := range table {
 		for _, w := range c.desired.Workloads {
 			p := c.desired.Partition(w.Partition)
@@ -32,7 +33,7 @@ func (c *checks) crioWorkloads(context.Context) []Finding {
 			}
 			if cpus, err := quantity.ParseCPUs(entry.CPUs); err != nil || !cpus.Equals(p.CPUs) {
 				found = append(found, changing(
-					Warning, "write the CPUs of the partition there, as partition-monitor render crio does, or remove the entry",
+					state.Warning, "write the CPUs of the partition there, as partition-monitor render crio does, or remove the entry",
 					"CRI-O gives a container with %s CPUs %s by %s, and its partition has the CPUs %s",
 					entry.Annotation, oneline.ASCII(entry.CPUs), entry.File, p.CPUs,
 				)...)
@@ -40,7 +41,7 @@ func (c *checks) crioWorkloads(context.Context) []Finding {
 		}
 	}
 	if found == nil {
-		found = saying(OK, "CRI-O gives no other CPUs by an annotation than the partitions have")
+		found = saying(state.OK, "CRI-O gives no other CPUs by an annotation than the partitions have")
 	}
 	return found
 }

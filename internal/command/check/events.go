@@ -7,24 +7,25 @@ import (
 	"nodepartition/internal/kubeapi"
 	"nodepartition/internal/node/cluster"
 	"nodepartition/internal/node/options"
+	"nodepartition/internal/state"
 )
 
 // events asks the API server whether it would accept Events, and conditions and labels of the node.
-func (c *checks) events(ctx context.Context) []Finding {
+func (c *checks) events(ctx context.Context) []state.Finding {
 	o := &c.options
 	if o.Eviction.Kubeconfig == options.KubeconfigNone || !o.Events && !o.NodeCondition && !o.NodeStatus {
 		return saying(
-			OK, "neither Events nor a condition of the node are written (--%s, --%s, --%s, --%s)",
+			state.OK, "neither Events nor a condition of the node are written (--%s, --%s, --%s, --%s)",
 			options.FlagEvents, options.FlagCondition, options.FlagNodeStatus, options.FlagKubeconfig,
 		)
 	}
 	client, path, err := c.apiServer()
 	if err != nil {
-		return changing(Warning, "set a kubeconfig with --"+options.FlagKubeconfig+" if the node belongs to a cluster",
+		return changing(state.Warning, "set a kubeconfig with --"+options.FlagKubeconfig+" if the node belongs to a cluster",
 			"%v: Events wait for it", err)
 	}
 	if c.unreachable != nil {
-		return saying(Warning, "%v", c.unreachable)
+		return saying(state.Warning, "%v", c.unreachable)
 	}
 	name := cluster.NodeName(c.options.Node, client)
 	if c.options.Events {
@@ -37,11 +38,11 @@ func (c *checks) events(ctx context.Context) []Finding {
 	switch {
 	case errors.Is(err, kubeapi.ErrGone):
 		return changing(
-			Warning, "set a kubeconfig of the kubelet with --"+options.FlagKubeconfig,
+			state.Warning, "set a kubeconfig of the kubelet with --"+options.FlagKubeconfig,
 			"the cluster has no node %q, and Events about it are hard to find: %v", name, err,
 		)
 	case err != nil:
-		return saying(Warning, "%v", err)
+		return saying(state.Warning, "%v", err)
 	}
-	return saying(OK, "%s accepts them for the node %s, with %s", client.Server(), name, path)
+	return saying(state.OK, "%s accepts them for the node %s, with %s", client.Server(), name, path)
 }

@@ -3,19 +3,21 @@ package check
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"path/filepath"
 
 	"nodepartition/internal/kubeapi"
 	"nodepartition/internal/node/options"
+	"nodepartition/internal/state"
 	"nodepartition/internal/unitname"
 )
 
 // evictionKernel checks that the kernel has what evictions use.
-func (c *checks) evictionKernel(context.Context) []Finding {
+func (c *checks) evictionKernel(context.Context) []state.Finding {
 	if c.options.Eviction.Off {
-		return saying(OK, "--%s=off", options.FlagEviction)
+		return saying(state.OK, "--%s=off", options.FlagEviction)
 	}
-	var found []Finding
+	var found []state.Finding
 	for _, name := range c.desired.Names {
 		path := unitname.CgroupPath(name.Slice())
 		if _, ok := c.file(path, "memory.current"); ok {
@@ -26,51 +28,49 @@ func (c *checks) evictionKernel(context.Context) []Finding {
 }
 
 // evictionKernelOf checks the files of a partition that evictions use.
-func (c *checks) evictionKernelOf(path string) []Finding {
-	var found []Finding
+func (c *checks) evictionKernelOf(path string) []state.Finding {
+	var found []state.Finding
 	if !c.cgroups.Has(filepath.Join(path, "cgroup.kill")) {
 		found = append(
 			found,
 			changing(
-				Warning, "use kernel 5.14 or later",
+				state.Warning, "use kernel 5.14 or later",
 				"the kernel has no cgroup.kill: pods are stopped through the runtime, which takes longer",
 			)...)
 	}
 	if !c.cgroups.Has(filepath.Join(path, "memory.pressure")) {
-		found = append(found, changing(Warning, "remove psi=0 from the kernel command line, or add psi=1",
+		found = append(found, changing(state.Warning, "remove psi=0 from the kernel command line, or add psi=1",
 			"the kernel reports no memory pressure (PSI): eviction relies on polling alone")...)
 	}
 	found = append(found, c.protectedMemory(path)...)
 	if found == nil {
-		found = saying(OK, "the kernel has cgroup.kill and PSI")
+		found = saying(state.OK, "the kernel has cgroup.kill and PSI")
 	}
 	return found
 }
 
 // protectedMemory finds page cache of members that the kernel does not reclaim at the partition's
 // limit. It leaves less for all of them, and is not seen in their working sets.
-func (c *checks) protectedMemory(path string) []Finding {
-	meter, err := c.cgroups.MemoryMeter(path)
-	if err != nil {
+func (c *checks) protectedMemory(path string) []state.Finding {
+	reading, err := c.cgroups.ReadMemory(path)
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil // reported by the check slice
 	}
-	defer meter.Close()
-	reading, err := meter.Read(func(uint64, uint64) bool { return false })
 	if err != nil {
-		return changing(Error, "partition-monitor evicts no pod until it can be read", "the memory of the partition: %v", err)
+		return changing(state.Error, "partition-monitor evicts no pod until it can be read", "the memory of the partition: %v", err)
 	}
 	if reading.Protected == 0 {
 		return nil
 	}
-	return saying(OK, "%d bytes of page cache in the partition count as used: memory.min of their pods protects them "+
+	return saying(state.OK, "%d bytes of page cache in the partition count as used: memory.min of their pods protects them "+
 		"(memoryReservationPolicy: TieredReservation)", reading.Protected)
 }
 
 // evictionAPI asks the API server whether it would accept the report of an eviction.
-func (c *checks) evictionAPI(ctx context.Context) []Finding {
+func (c *checks) evictionAPI(ctx context.Context) []state.Finding {
 	if c.options.Eviction.Off || c.options.Eviction.Kubeconfig == options.KubeconfigNone {
 		return saying(
-			OK,
+			state.OK,
 			"evictions are not reported to the API server (--%s, --%s)",
 			options.FlagEviction,
 			options.FlagKubeconfig,
@@ -78,7 +78,7 @@ func (c *checks) evictionAPI(ctx context.Context) []Finding {
 	}
 	client, path, err := c.apiServer()
 	if err != nil {
-		return changing(Warning, "set a kubeconfig with --"+options.FlagKubeconfig+" if the node belongs to a cluster",
+		return changing(state.Warning, "set a kubeconfig with --"+options.FlagKubeconfig+" if the node belongs to a cluster",
 			"%v: pods are restarted, and not evicted for good", err)
 	}
 	namespace := "kube-system"
@@ -93,9 +93,9 @@ func (c *checks) evictionAPI(ctx context.Context) []Finding {
 	c.unreachable = unreachable(err)
 	switch {
 	case errors.Is(err, kubeapi.ErrForbidden), errors.Is(err, kubeapi.ErrCredentials):
-		return saying(Error, "%v", err)
+		return saying(state.Error, "%v", err)
 	case err != nil:
-		return saying(Warning, "%v", err)
+		return saying(state.Warning, "%v", err)
 	}
-	return saying(OK, "%s accepts evictions with %s", client.Server(), path)
+	return saying(state.OK, "%s accepts evictions with %s", client.Server(), path)
 }

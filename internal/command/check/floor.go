@@ -9,14 +9,15 @@ import (
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/hostfs"
 	"nodepartition/internal/kubeletconfig"
+	"nodepartition/internal/state"
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/slices/config"
 )
 
 // floor compares the protected memory of the partition and of the services with the settings. The
 // kernel protects a cgroup only as far as the cgroups above it are protected.
-func (c *checks) floor(context.Context) []Finding {
-	var found []Finding
+func (c *checks) floor(context.Context) []state.Finding {
+	var found []state.Finding
 	for _, p := range c.desired.Partitions {
 		if p.Protection != (cgroupfs.Protection{}) {
 			found = append(found, c.partitionFloor(p.Name, p.Protection)...)
@@ -26,77 +27,77 @@ func (c *checks) floor(context.Context) []Finding {
 		found = append(found, c.servicesFloor(services)...)
 	}
 	if found == nil {
-		found = saying(OK, "no memory is protected by a setting")
+		found = saying(state.OK, "no memory is protected by a setting")
 	}
 	return found
 }
 
 // partitionFloor checks a partition and kubepods.slice above it.
-func (c *checks) partitionFloor(name unitname.PartitionName, want cgroupfs.Protection) []Finding {
+func (c *checks) partitionFloor(name unitname.PartitionName, want cgroupfs.Protection) []state.Finding {
 	slice, parent := name.Slice(), unitname.Default.Slice()
 	has, err := c.cgroups.Limits(unitname.CgroupPath(slice))
 	if err != nil {
 		return nil // reported by the check slice
 	}
 	if less := lacks(has.Protection, want); less != "" {
-		return changing(Error, "systemctl daemon-reload", "%s: %s (%s)", slice, less, kubeletconfig.SettingsPath)
+		return changing(state.Error, "systemctl daemon-reload", "%s: %s (%s)", slice, less, kubeletconfig.SettingsPath)
 	}
-	var found []Finding
+	var found []state.Finding
 	above, err := c.cgroups.Limits(unitname.CgroupPath(parent))
 	if err != nil {
-		return saying(Error, "%v", err)
+		return saying(state.Error, "%v", err)
 	}
 	if less := lacks(above.Protection, want); less != "" {
 		found = append(found, changing(
-			Warning, "systemctl start "+unitname.MonitorService+", which sets it, unless the kubelet protects pods itself "+
+			state.Warning, "systemctl start "+unitname.MonitorService+", which sets it, unless the kubelet protects pods itself "+
 				"(memoryReservationPolicy: TieredReservation)",
 			"%s: %s: the floor of the partition is effective only as far if the whole node is short of memory", parent, less,
 		)...)
 	}
 	if mounts, err := c.options.Node.Root.ReadFile(mountsPath, maxMounts); err == nil && !recursive(string(mounts)) {
 		found = append(found, changing(
-			Warning, "mount it with memory_recursiveprot, as systemd does from version 247 on",
+			state.Warning, "mount it with memory_recursiveprot, as systemd does from version 247 on",
 			"cgroup2 is mounted without memory_recursiveprot: pods in the partition are not protected by its floor",
 		)...)
 	}
 	if want.Low > want.Min && generations(c.options.Node.Root) {
 		found = append(found, changing(
-			Warning, fmt.Sprintf("set %s in %s, or switch it off: echo n >%s", kubeletconfig.PartitionMemoryMinKey,
+			state.Warning, fmt.Sprintf("set %s in %s, or switch it off: echo n >%s", kubeletconfig.PartitionMemoryMinKey,
 				kubeletconfig.SettingsPath, generationsPath),
 			"the kernel has its multi-generational LRU on: it reclaims memory below memory.low soon, and leaves memory below memory.min alone",
 		)...)
 	}
 	if found == nil {
-		found = saying(OK, "%s and %s protect %d bytes always and %d if possible", slice, parent, want.Min, want.Low)
+		found = saying(state.OK, "%s and %s protect %d bytes always and %d if possible", slice, parent, want.Min, want.Low)
 	}
 	return found
 }
 
 // servicesFloor checks the slice of the kubelet and of the runtime, and those above it.
-func (c *checks) servicesFloor(want *config.Services) []Finding {
+func (c *checks) servicesFloor(want *config.Services) []state.Finding {
 	const boot = "reboot the node: these settings apply from the next boot on"
-	var found []Finding
+	var found []state.Finding
 	levels := strings.Split(unitname.CgroupPath(want.Slice), "/")
 	for i, slice := range levels {
 		has, err := c.cgroups.Limits(strings.Join(levels[:i+1], "/"))
 		if err != nil {
-			return changing(Warning, boot, "%s is not active (%s)", slice, kubeletconfig.SettingsPath)
+			return changing(state.Warning, boot, "%s is not active (%s)", slice, kubeletconfig.SettingsPath)
 		}
 		if less := lacks(has.Protection, want.Protection); less != "" {
 			found = append(found, changing(
-				Warning, boot+"; with kube-reserved in enforceNodeAllocatable and MemoryQoS the reserved memory wins",
+				state.Warning, boot+"; with kube-reserved in enforceNodeAllocatable and MemoryQoS the reserved memory wins",
 				"%s: %s (%s)", slice, less, kubeletconfig.SettingsPath,
 			)...)
 		}
 		if want.CPUWeight != 0 && has.CPUWeight != uint64(want.CPUWeight) {
 			found = append(found, changing(
-				Warning, boot+"; with kube-reserved in enforceNodeAllocatable the weight of its reserved cpu wins",
+				state.Warning, boot+"; with kube-reserved in enforceNodeAllocatable the weight of its reserved cpu wins",
 				"%s: cpu.weight is %d; %s asks for %d", slice, has.CPUWeight, kubeletconfig.CPUWeightKey, want.CPUWeight,
 			)...)
 		}
 	}
 	if found == nil {
-		found = saying(OK, "%s has its protected memory and its weight", want.Slice)
+		found = saying(state.OK, "%s has its protected memory and its weight", want.Slice)
 	}
 	return found
 }

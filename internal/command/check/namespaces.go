@@ -6,15 +6,16 @@ import (
 	"slices"
 
 	"nodepartition/internal/kubeletconfig"
+	"nodepartition/internal/state"
 	"nodepartition/pkg/slices/config"
 )
 
 // namespaces lists the namespaces of the configuration that no pod of this node has: a typing error
 // is among them. Another one need not have pods on each node.
-func (c *checks) namespaces(ctx context.Context) []Finding {
+func (c *checks) namespaces(ctx context.Context) []state.Finding {
 	listed := listedNamespaces(c.desired.Config)
 	if len(listed) == 0 {
-		return saying(OK, "the configuration lists no namespace")
+		return saying(state.OK, "the configuration lists no namespace")
 	}
 	if c.runtimeName == "" {
 		return nil // reported by the check runtime
@@ -23,11 +24,11 @@ func (c *checks) namespaces(ctx context.Context) []Finding {
 	defer cancel()
 	client, err := c.runtime.Client(ctx)
 	if err != nil {
-		return saying(Warning, "%v", err)
+		return saying(state.Warning, "%v", err)
 	}
 	sandboxes, err := client.Sandboxes(ctx)
 	if err != nil {
-		return saying(Warning, "%v", err)
+		return saying(state.Warning, "%v", err)
 	}
 	present := map[string]bool{}
 	for i := range sandboxes {
@@ -40,13 +41,13 @@ func (c *checks) namespaces(ctx context.Context) []Finding {
 
 // withoutPods warns of partitions whose namespaces all have no pod here. One that is misspelt
 // beside others is only listed: a namespace need not have pods on each node.
-func (c *checks) withoutPods(present map[string]bool) []Finding {
-	var found []Finding
+func (c *checks) withoutPods(present map[string]bool) []state.Finding {
+	var found []state.Finding
 	for i := range c.desired.Partitions {
 		p := &c.desired.Partitions[i]
 		if len(p.Namespaces) > 0 && !slices.ContainsFunc(p.Namespaces, func(name string) bool { return present[name] }) {
 			found = append(found, changing(
-				Warning, "correct a name that is misspelt: kubectl get namespaces lists them",
+				state.Warning, "correct a name that is misspelt: kubectl get namespaces lists them",
 				"no namespace of partition %s has a pod on this node", p.Name,
 			)...)
 		}
@@ -75,7 +76,7 @@ func listedNamespaces(c *config.Config) []listedNamespace {
 }
 
 // absentNamespaces compares the namespaces of the configuration with those that pods have.
-func absentNamespaces(listed []listedNamespace, present map[string]bool) []Finding {
+func absentNamespaces(listed []listedNamespace, present map[string]bool) []state.Finding {
 	var absent []string
 	for _, l := range listed {
 		if entry := fmt.Sprintf("%s (%s in %s)", l.namespace, l.field, l.file); !present[l.namespace] {
@@ -83,7 +84,7 @@ func absentNamespaces(listed []listedNamespace, present map[string]bool) []Findi
 		}
 	}
 	if len(absent) > 0 {
-		return saying(OK, "no pod of this node has these namespaces of the configuration: %s", first(absent))
+		return saying(state.OK, "no pod of this node has these namespaces of the configuration: %s", first(absent))
 	}
-	return saying(OK, "each namespace of the configuration has pods on this node")
+	return saying(state.OK, "each namespace of the configuration has pods on this node")
 }

@@ -16,6 +16,7 @@ import (
 
 	"nodepartition/internal/node"
 	"nodepartition/internal/node/options"
+	"nodepartition/internal/state"
 	"nodepartition/tests/fakenode"
 )
 
@@ -31,7 +32,7 @@ func endpoint(socket string) flag {
 }
 
 // text returns what check writes for people about a node, with the paths of the node.
-func text(t *testing.T, n *fakenode.Node, ignored []string, flags ...flag) (out string, found []Finding) {
+func text(t *testing.T, n *fakenode.Node, ignored []string, flags ...flag) (out string, found []state.Finding) {
 	t.Helper()
 	o := n.Options()
 	for _, set := range flags {
@@ -60,7 +61,7 @@ func expect(t *testing.T, n *fakenode.Node, result bool, want []string, flags ..
 func expectIgnoring(t *testing.T, n *fakenode.Node, ignored []string, result bool, want []string, flags ...flag) {
 	t.Helper()
 	stdout, found := text(t, n, ignored, flags...)
-	if failed := slices.ContainsFunc(found, func(f Finding) bool { return f.Grade == Error }); failed == result {
+	if failed := slices.ContainsFunc(found, func(f state.Finding) bool { return f.Grade == state.Error }); failed == result {
 		t.Errorf("an error: %t; want %t", failed, !result)
 	}
 	lines := strings.Split(strings.TrimSuffix(stdout, "\n"), "\n")
@@ -396,13 +397,13 @@ func TestCheckJSON(t *testing.T) {
 	n.Partition("max")
 	_, found := text(t, n, nil)
 	var document bytes.Buffer
-	var got struct{ Findings []Finding }
+	var got struct{ Findings []state.Finding }
 	if err := errors.Join(WriteJSON(&document, found), json.Unmarshal(document.Bytes(), &got)); err != nil {
 		t.Fatalf("%v:\n%s", err, &document)
 	}
-	i := slices.IndexFunc(got.Findings, func(f Finding) bool { return f.Check == "slice" })
-	if i < 0 || got.Findings[i].Grade != Error || got.Findings[i].Change == "" || got.Findings[i].Docs == "" ||
-		!slices.ContainsFunc(got.Findings, func(f Finding) bool { return f.Check == "configuration" && len(f.Looked) > 0 }) {
+	i := slices.IndexFunc(got.Findings, func(f state.Finding) bool { return f.Check == "slice" })
+	if i < 0 || got.Findings[i].Grade != state.Error || got.Findings[i].Change == "" || got.Findings[i].Docs == "" ||
+		!slices.ContainsFunc(got.Findings, func(f state.Finding) bool { return f.Check == "configuration" && len(f.Looked) > 0 }) {
 		t.Errorf("%+v", got.Findings)
 	}
 }

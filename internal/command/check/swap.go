@@ -6,12 +6,13 @@ import (
 	"strings"
 
 	"nodepartition/internal/kubeletconfig"
+	"nodepartition/internal/state"
 	"nodepartition/internal/unitname"
 )
 
 // swap warns if a partition may use swap, which eviction does not count.
-func (c *checks) swap(context.Context) []Finding {
-	found := make([]Finding, 0, len(c.desired.Names))
+func (c *checks) swap(context.Context) []state.Finding {
+	found := make([]state.Finding, 0, len(c.desired.Names))
 	for _, name := range c.desired.Names {
 		var want *uint64
 		if p := c.desired.Partition(name); p != nil {
@@ -23,29 +24,29 @@ func (c *checks) swap(context.Context) []Finding {
 }
 
 // swapOf checks one partition, which may use want bytes of swap; nil for no bound.
-func (c *checks) swapOf(slice string, want *uint64) []Finding {
+func (c *checks) swapOf(slice string, want *uint64) []state.Finding {
 	limit, has := c.file(unitname.CgroupPath(slice), "memory.swap.max")
 	if want != nil && has {
 		if limit != fmt.Sprint(*want) {
 			return changing(
-				Error, "systemctl daemon-reload; a MemorySwapMax= of your own wins, see systemctl cat "+slice,
+				state.Error, "systemctl daemon-reload; a MemorySwapMax= of your own wins, see systemctl cat "+slice,
 				"%s: memory.swap.max is %s; %s asks for %d (%s)",
 				slice, limit, kubeletconfig.SwapMaxKey, *want, kubeletconfig.SettingsPath,
 			)
 		}
-		return saying(OK, "the partition uses at most %s bytes", limit)
+		return saying(state.OK, "the partition uses at most %s bytes", limit)
 	}
 	data, err := c.options.Node.Root.ReadFile("/proc/swaps", maxSysfs)
 	if err != nil && c.options.Node.Answers() != nil {
-		return saying(Warning, "not known: %v", err)
+		return saying(state.Warning, "not known: %v", err)
 	}
 	if err != nil || strings.Count(strings.TrimSpace(string(data)), "\n") == 0 {
-		return saying(OK, "the node has none")
+		return saying(state.OK, "the node has none")
 	}
 	if !has || limit == "0" {
-		return saying(OK, "the partition uses none")
+		return saying(state.OK, "the partition uses none")
 	}
-	return changing(Warning,
+	return changing(state.Warning,
 		fmt.Sprintf("set %s=0 in %s and run systemctl daemon-reload, or swapoff -a", kubeletconfig.SwapMaxKey, kubeletconfig.SettingsPath),
 		"the partition may use swap (memory.swap.max is %s) beside its memoryLimit, and eviction does not count it", limit)
 }

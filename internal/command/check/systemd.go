@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"nodepartition/internal/state"
 	"nodepartition/internal/unitname"
 	partition "nodepartition/pkg/slices"
 )
@@ -40,25 +41,25 @@ func (c *checks) slices() []string {
 	return names
 }
 
-func (c *checks) systemd(ctx context.Context) []Finding {
+func (c *checks) systemd(ctx context.Context) []state.Finding {
 	properties, err := c.options.Node.Systemd.Show(ctx, "Version")
 	if err != nil {
-		return saying(Warning, "%v", err)
+		return saying(state.Warning, "%v", err)
 	}
 	version := properties[0]["Version"]
 	digits := strings.TrimLeft(version, "v")
 	if end := strings.IndexFunc(digits, func(r rune) bool { return r < '0' || r > '9' }); end >= 0 {
 		digits = digits[:end]
 	}
-	var found []Finding
+	var found []state.Finding
 	if number, err := strconv.Atoi(digits); err == nil && number < oldestSystemd {
 		found = append(
 			found,
-			changing(Error, "use a distribution that has it", "systemd %s: want %d or later", version, oldestSystemd)...)
+			changing(state.Error, "use a distribution that has it", "systemd %s: want %d or later", version, oldestSystemd)...)
 	}
 	units, err := c.options.Node.Systemd.Show(ctx, "Id,LoadState,ActiveState,Result", append(c.slices(), ourUnits...)...)
 	if err != nil {
-		return append(found, saying(Warning, "%v", err)...)
+		return append(found, saying(state.Warning, "%v", err)...)
 	}
 	for _, u := range units {
 		switch {
@@ -66,7 +67,7 @@ func (c *checks) systemd(ctx context.Context) []Finding {
 			found = append(
 				found,
 				changing(
-					Error,
+					state.Error,
 					fmt.Sprintf(
 						"systemctl status %s shows why; then systemctl reset-failed %s && systemctl daemon-reload",
 						u["Id"], u["Id"],
@@ -76,18 +77,18 @@ func (c *checks) systemd(ctx context.Context) []Finding {
 					u["Result"],
 				)...)
 		case u["LoadState"] == "masked":
-			found = append(found, changing(Warning, "systemctl unmask "+u["Id"], "%s is masked", u["Id"])...)
+			found = append(found, changing(state.Warning, "systemctl unmask "+u["Id"], "%s is masked", u["Id"])...)
 		}
 	}
 	if found == nil {
-		found = saying(OK, "systemd %s, and none of our units has failed", version)
+		found = saying(state.OK, "systemd %s, and none of our units has failed", version)
 	}
 	return found
 }
 
 // oomd warns if systemd-oomd may kill in the partition: it kills whole cgroups below one that it
 // watches, by rules of its own. systemd before 261 has no OOMRules.
-func (c *checks) oomd(ctx context.Context) []Finding {
+func (c *checks) oomd(ctx context.Context) []state.Finding {
 	watched := append([]string{"systemd-oomd.service", "-.slice", unitname.Default.Slice()}, c.slices()...)
 	properties := []string{"ManagedOOMSwap", "ManagedOOMMemoryPressure", "OOMRules"}
 	units, err := c.options.Node.Systemd.Show(ctx, "Id,ActiveState,"+strings.Join(properties, ","), watched...)
@@ -97,7 +98,7 @@ func (c *checks) oomd(ctx context.Context) []Finding {
 	var by []string
 	for _, u := range units {
 		if u["Id"] == watched[0] && u["ActiveState"] != "active" {
-			return saying(OK, "does not kill in the partition: it does not run")
+			return saying(state.OK, "does not kill in the partition: it does not run")
 		}
 		for _, property := range properties {
 			if value := u[property]; u["Id"] != watched[0] && value != "" && value != "auto" {
@@ -106,16 +107,16 @@ func (c *checks) oomd(ctx context.Context) []Finding {
 		}
 	}
 	if by == nil {
-		return saying(OK, "does not kill in the partition")
+		return saying(state.OK, "does not kill in the partition")
 	}
 	return changing(
-		Warning, "set these properties to auto with systemctl set-property, remove OOMRules= from the units, or stop systemd-oomd",
+		state.Warning, "set these properties to auto with systemctl set-property, remove OOMRules= from the units, or stop systemd-oomd",
 		"%s: systemd-oomd may kill pods of the partition, in a different order", strings.Join(by, ", "),
 	)
 }
 
 // earlyoom warns if earlyoom runs. It knows neither pods nor the partition.
-func (c *checks) earlyoom(ctx context.Context) []Finding {
+func (c *checks) earlyoom(ctx context.Context) []state.Finding {
 	const service = "earlyoom.service"
 	units, err := c.options.Node.Systemd.Show(ctx, "Id,ActiveState", service)
 	if err != nil {
@@ -123,9 +124,9 @@ func (c *checks) earlyoom(ctx context.Context) []Finding {
 	}
 	for _, u := range units {
 		if u["Id"] == service && u["ActiveState"] == "active" {
-			return changing(Warning, "systemctl disable --now "+service,
+			return changing(state.Warning, "systemctl disable --now "+service,
 				"%s runs: when the node has little memory left it kills single processes, in the partition too, and no pod is evicted", service)
 		}
 	}
-	return saying(OK, "does not run")
+	return saying(state.OK, "does not run")
 }

@@ -20,6 +20,7 @@ import (
 	"nodepartition/internal/node"
 	"nodepartition/internal/node/allocatable"
 	"nodepartition/internal/podsapi"
+	"nodepartition/internal/state"
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/slices/config"
 )
@@ -56,40 +57,40 @@ type tree struct {
 	// found holds the paths with a finding: a path has one, of the first check. findings are those of
 	// the check that runs.
 	found    map[string]bool
-	findings []Finding
+	findings []state.Finding
 }
 
 // compared returns the look of a check of the tree. It reads the tree a second time if something
 // is found, and a finding counts if both have it: the kubelet may have started a pod in between.
 // why returns the error that keeps a rule from being applied; nil for none.
-func compared(why func(*tree) error, rule func(*tree)) func(*checks, context.Context) []Finding {
-	return func(c *checks, ctx context.Context) []Finding {
-		var found []Finding
+func compared(why func(*tree) error, rule func(*tree)) func(*checks, context.Context) []state.Finding {
+	return func(c *checks, ctx context.Context) []state.Finding {
+		var found []state.Finding
 		for i := range c.trees {
 			if c.trees[i] == nil && c.treeErr == nil {
 				c.trees[i], c.treeErr = c.readTree(ctx)
 			}
 			if c.treeErr != nil {
-				return saying(Warning, "%v", c.treeErr)
+				return saying(state.Warning, "%v", c.treeErr)
 			}
 			t := c.trees[i]
 			if err := why(t); err != nil {
-				return saying(OK, "not compared: %v", err)
+				return saying(state.OK, "not compared: %v", err)
 			}
 			t.findings = nil
 			rule(t)
 			if i > 0 {
-				found = slices.DeleteFunc(found, func(f Finding) bool {
-					return !slices.ContainsFunc(t.findings, func(again Finding) bool { return again.Found == f.Found })
+				found = slices.DeleteFunc(found, func(f state.Finding) bool {
+					return !slices.ContainsFunc(t.findings, func(again state.Finding) bool { return again.Found == f.Found })
 				})
 			} else {
 				found = t.findings
 			}
 			if len(found) == 0 {
-				return saying(OK, "as the kubelet, systemd and the configuration set it")
+				return saying(state.OK, "as the kubelet, systemd and the configuration set it")
 			}
 		}
-		slices.SortFunc(found, func(a, b Finding) int { return strings.Compare(a.Found, b.Found) })
+		slices.SortFunc(found, func(a, b state.Finding) int { return strings.Compare(a.Found, b.Found) })
 		return found
 	}
 }
@@ -115,7 +116,7 @@ func (t *tree) add(where, value, expected, change, why string, args ...any) {
 	}
 	if !t.found[where] {
 		t.found[where] = true
-		t.findings = append(t.findings, changing(Warning, change, "%s is %s; expected %s: %s",
+		t.findings = append(t.findings, changing(state.Warning, change, "%s is %s; expected %s: %s",
 			where, value, expected, fmt.Sprintf(why, args...))...)
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"nodepartition/internal/membership"
 	"nodepartition/internal/podsapi"
+	"nodepartition/internal/state"
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/slices/config"
 	"nodepartition/tests/fakenode"
@@ -21,18 +22,18 @@ import (
 
 // foundIn applies the checks of the tree, in their order, and returns what is wrong. Both readings
 // of the tree are the same.
-func foundIn(t *testing.T, change change) []Finding {
+func foundIn(t *testing.T, change change) []state.Finding {
 	t.Helper()
 	c := &checks{}
 	for i := range c.trees {
 		c.trees[i] = healthy(t)
 		change(c.trees[i])
 	}
-	var found []Finding
+	var found []state.Finding
 	names := Names()
 	for _, k := range allChecks[slices.Index(names, "second-writer"):] {
 		for _, f := range k.look(c, context.Background()) {
-			if f.Check = k.name; f.Grade != OK {
+			if f.Check = k.name; f.Grade != state.OK {
 				found = append(found, f)
 			}
 		}
@@ -156,7 +157,7 @@ func TestTreeFaults(t *testing.T) {
 			"cpu-manager", "webweb.scope/cpuset.cpus is 1; expected 0: "},
 	} {
 		found := foundIn(t, f.change)
-		if len(found) != 1 || found[0].Check != f.check || found[0].Grade != Warning || !strings.Contains(found[0].Found, f.found) || found[0].Change == "" {
+		if len(found) != 1 || found[0].Check != f.check || found[0].Grade != state.Warning || !strings.Contains(found[0].Found, f.found) || found[0].Change == "" {
 			t.Errorf("%s: want one finding of %s with %q:\n%s", f.name, f.check, f.found, lines(found))
 		}
 	}
@@ -215,7 +216,7 @@ func TestTreeTwice(t *testing.T) {
 	c := &checks{trees: [2]*tree{healthy(t), healthy(t)}}
 	echo(appSlice, pidsMax, "7")(c.trees[0])
 	echo(appSlice, pidsMax, "8")(c.trees[1])
-	if found := compared(ofSystemd, (*tree).secondWriters)(c, t.Context()); len(found) != 1 || found[0].Grade != OK {
+	if found := compared(ofSystemd, (*tree).secondWriters)(c, t.Context()); len(found) != 1 || found[0].Grade != state.OK {
 		t.Errorf("%+v", found)
 	}
 }

@@ -11,66 +11,69 @@ import (
 	"nodepartition/internal/admission"
 	"nodepartition/internal/admission/policy"
 	"nodepartition/internal/kubeapi"
+	"nodepartition/internal/state"
 	"nodepartition/internal/unitname"
 )
 
 // workloadResource checks that the Node has the resources of workload types, and so all nodes.
-func (c *checks) workloadResource(ctx context.Context) []Finding {
+func (c *checks) workloadResource(ctx context.Context) []state.Finding {
 	return resourceFindings(c.cluster(ctx))
 }
 
 // workloadRights checks that the monitor may send what workload types need.
-func (c *checks) workloadRights(ctx context.Context) []Finding { return rightsFindings(c.cluster(ctx)) }
+func (c *checks) workloadRights(ctx context.Context) []state.Finding {
+	return rightsFindings(c.cluster(ctx))
+}
 
 // resourceFindings says which resources of types this Node lacks, and where the policies are stale.
-func resourceFindings(f *clusterFacts) []Finding {
+func resourceFindings(f *clusterFacts) []state.Finding {
 	resources := f.resources()
 	switch {
 	case len(resources) == 0:
-		return append(saying(OK, "no workload type has a resource on the Node"), f.stale()...)
+		return append(saying(state.OK, "no workload type has a resource on the Node"), f.stale()...)
 	case f.unasked != nil:
-		return changing(Warning, "set a kubeconfig with --kubeconfig if the node belongs to a cluster",
+		return changing(state.Warning, "set a kubeconfig with --kubeconfig if the node belongs to a cluster",
 			"%v: whether the Node has %s is not known", f.unasked, strings.Join(resources, ", "))
 	case f.unknown != nil:
-		return append(saying(Warning, "whether the Node has %s is not known: %v", strings.Join(resources, ", "), f.unknown), f.stale()...)
+		return append(saying(state.Warning, "whether the Node has %s is not known: %v", strings.Join(resources, ", "), f.unknown), f.stale()...)
 	}
-	var found []Finding
+	var found []state.Finding
 	if len(f.lacking) > 0 {
 		found = append(found, changing(
-			Error, "systemctl status "+unitname.MonitorService+": the monitor writes it, and logs why it cannot",
+			state.Error, "systemctl status "+unitname.MonitorService+": the monitor writes it, and logs why it cannot",
 			"%s: the Node %s has none of it: no pod that requests it is scheduled here", strings.Join(f.lacking, ", "), f.node,
 		)...)
 	}
 	found = append(found, f.stale()...)
 	if found == nil {
-		found = saying(OK, "the Node %s has %s", f.node, strings.Join(resources, ", "))
+		found = saying(state.OK, "the Node %s has %s", f.node, strings.Join(resources, ", "))
 	}
 	return found
 }
 
 // stale says where the policies of the cluster have less than this configuration. Other nodes may
 // have more types, and more namespaces.
-func (f *clusterFacts) stale() []Finding {
+func (f *clusterFacts) stale() []state.Finding {
 	if f.policy == nil {
 		return nil
 	}
 	const apply = "apply the output of partition-monitor render admission again, with --config=FILE for each pool of nodes"
 	var rendered []admission.Type
 	if err := json.Unmarshal([]byte(f.policy.Annotations[policy.TypesKey]), &rendered); err != nil {
-		return changing(Warning, apply, "the policy %s does not say for which types it was rendered", policy.Name)
+		return changing(state.Warning, apply, "the policy %s does not say for which types it was rendered", policy.Name)
 	}
 	var differ []string
 	for i := range f.types {
 		t := &f.types[i]
 		differ = append(differ, t.differences(rendered)...)
 	}
-	var found []Finding
+	var found []state.Finding
 	if len(differ) > 0 {
-		found = changing(Warning, apply, "the policy %s is not of this configuration: %s", policy.Name, strings.Join(differ, ", "))
+		found = changing(state.Warning, apply, "the policy %s is not of this configuration: %s", policy.Name, strings.Join(differ, ", "))
 	}
 	if !f.policy.Denies {
 		found = append(found, changing(
-			Warning, "apply the output of partition-monitor render admission again, or remove the policies with render admission --remove",
+			state.Warning, "apply the output of partition-monitor render admission again, or remove the policies with render admission --remove",
 			"the policy %s has no binding that denies: users may set the annotations and resources of workload types", policy.Name,
 		)...)
 	}
@@ -113,15 +116,15 @@ const (
 )
 
 // rightsFindings says which rights the monitor lacks.
-func rightsFindings(f *clusterFacts) []Finding {
+func rightsFindings(f *clusterFacts) []state.Finding {
 	resources := f.resources()
 	if len(resources) == 0 && !f.byNamespace() {
-		return saying(OK, "no workload type needs a right at the API server")
+		return saying(state.OK, "no workload type needs a right at the API server")
 	}
 	if f.unasked != nil || len(resources) > 0 && unreachable(errors.Join(f.mayGet, f.mayPatch)) != nil {
 		return nil // reported by the check workload-resource
 	}
-	var found []Finding
+	var found []state.Finding
 	unwritten := "the monitor cannot keep " + strings.Join(resources, ", ") + " on the Node"
 	for _, of := range []struct {
 		err                error
@@ -134,16 +137,16 @@ func rightsFindings(f *clusterFacts) []Finding {
 		case of.err == nil:
 		case errors.Is(of.err, kubeapi.ErrForbidden):
 			found = append(found, changing(
-				Error, fmt.Sprintf("add %s to the rules of a ClusterRole of that user; partition-monitor render admission has "+
+				state.Error, fmt.Sprintf("add %s to the rules of a ClusterRole of that user; partition-monitor render admission has "+
 					"the one for kubelets", of.rule),
 				"the user of %s may not %s at %s: %s", f.kubeconfig, of.right, f.server, of.means,
 			)...)
 		default:
-			found = append(found, saying(Warning, "%v", of.err)...)
+			found = append(found, saying(state.Warning, "%v", of.err)...)
 		}
 	}
 	if found == nil {
-		found = saying(OK, "%s lets the monitor do what workload types need, with %s", f.server, f.kubeconfig)
+		found = saying(state.OK, "%s lets the monitor do what workload types need, with %s", f.server, f.kubeconfig)
 	}
 	return found
 }

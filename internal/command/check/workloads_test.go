@@ -13,13 +13,14 @@ import (
 	"nodepartition/internal/kubeapi"
 	"nodepartition/internal/membership"
 	"nodepartition/internal/node/options"
+	"nodepartition/internal/state"
 	"nodepartition/internal/unitname"
 	"nodepartition/tests/fakeapi"
 	"nodepartition/tests/fakenode"
 )
 
 // lines returns findings as lines, with their changes.
-func lines(found []Finding) string {
+func lines(found []state.Finding) string {
 	var b strings.Builder
 	for _, f := range found {
 		fmt.Fprintf(&b, "%s %s | %s\n", f.Grade, f.Found, f.Change)
@@ -28,7 +29,7 @@ func lines(found []Finding) string {
 }
 
 // expectLines compares findings with the parts of one line for each.
-func expectLines(t *testing.T, name string, found []Finding, want [][]string) {
+func expectLines(t *testing.T, name string, found []state.Finding, want [][]string) {
 	t.Helper()
 	got := strings.Split(strings.TrimSuffix(lines(found), "\n"), "\n")
 	if len(found) != len(want) {

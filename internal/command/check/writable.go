@@ -10,12 +10,13 @@ import (
 	"nodepartition/internal/kubeapi"
 	"nodepartition/internal/kubeletconfig"
 	"nodepartition/internal/node/options"
+	"nodepartition/internal/state"
 )
 
 // writable finds files of the configuration that others than root can write, by themselves or by a
 // folder on the way. They are read all the same: to refuse them would end the partition. The owners
 // of an unpacked archive differ from the node's.
-func (c *checks) writable() []Finding {
+func (c *checks) writable() []state.Finding {
 	n := c.options.Node
 	if n.Foreign {
 		return nil
@@ -33,7 +34,7 @@ func (c *checks) writable() []Finding {
 	default:
 		names = append(names, c.options.Eviction.Kubeconfig)
 	}
-	var found []Finding
+	var found []state.Finding
 	seen := map[string]bool{}
 	for _, name := range names {
 		path := n.Path(name)
@@ -43,7 +44,7 @@ func (c *checks) writable() []Finding {
 				seen[way] = true
 				if why := othersWrite(way); why != "" {
 					found = append(found, changing(
-						Warning, fmt.Sprintf("chown root:root %[1]s && chmod go-w %[1]s", way),
+						state.Warning, fmt.Sprintf("chown root:root %[1]s && chmod go-w %[1]s", way),
 						"%s %s: whoever writes it sets limits and CPUs of this node, by %s", way, why, name,
 					)...)
 				}

@@ -3,20 +3,22 @@ package check
 import (
 	"bytes"
 	"testing"
+
+	"nodepartition/internal/state"
 )
 
 // TestWriteText: errors come first, what several checks say is said once, and a line counts all.
 func TestWriteText(t *testing.T) {
 	t.Parallel()
-	found := []Finding{
-		{Check: "trial", Grade: OK, Found: "none"},
-		{Check: "runtime", Grade: Warning, Found: "not asked", Docs: "/a"},
-		{Check: "nri", Grade: Warning, Found: "not asked", Docs: "/b"},
-		{Check: "nri", Grade: Warning, Found: "not asked", Docs: "/b"},
-		{Check: "slice", Grade: Error, Found: "gone", Change: "reload", Docs: "/c"},
-		{Check: "swap", Grade: Ignored, Found: "on", Docs: "/d"},
-		{Check: "floor", Grade: OK, Found: "none"},
-		{Check: "events", Grade: Warning, Found: "not asked", Change: "ask", Docs: "/e"},
+	found := []state.Finding{
+		{Check: "trial", Grade: state.OK, Found: "none"},
+		{Check: "runtime", Grade: state.Warning, Found: "not asked", Docs: "/a"},
+		{Check: "nri", Grade: state.Warning, Found: "not asked", Docs: "/b"},
+		{Check: "nri", Grade: state.Warning, Found: "not asked", Docs: "/b"},
+		{Check: "slice", Grade: state.Error, Found: "gone", Change: "reload", Docs: "/c"},
+		{Check: "swap", Grade: state.Ignored, Found: "on", Docs: "/d"},
+		{Check: "floor", Grade: state.OK, Found: "none"},
+		{Check: "events", Grade: state.Warning, Found: "not asked", Change: "ask", Docs: "/e"},
 	}
 	var text bytes.Buffer
 	if err := WriteText(&text, found); err != nil {

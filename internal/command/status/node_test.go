@@ -20,6 +20,7 @@ import (
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/evict"
 	"nodepartition/pkg/podmove"
+	"nodepartition/pkg/podmove/report"
 	"nodepartition/tests/fakenode"
 )
 
@@ -71,7 +72,7 @@ func TestStatusNode(t *testing.T) {
 	}
 	// Without the Pods API it is unknown whether the kubelet would start the container again.
 	pod := s.Pods[0]
-	if !pod.Member || pod.Partition() != unitname.Default || pod.Containers != 1 || pod.Misplaced != 1 || pod.Reason != podmove.ReasonUnknownPolicy {
+	if !pod.Member || pod.Partition() != unitname.Default || pod.Containers != 1 || pod.Misplaced != 1 || pod.Reason != report.UnknownPolicy {
 		t.Errorf("%+v", pod)
 	}
 	if p := s.Partitions[0]; p.Name != unitname.System || p.MemoryBytes != 1<<20 || p.LimitBytes == nil || *p.LimitBytes != 64<<20 || p.CPUWeight != 79 || !slices.Equal(p.Namespaces, []string{"kube-system"}) {
@@ -163,9 +164,9 @@ func TestStatusUsed(t *testing.T) {
 	n.Write(fakenode.SystemCgroup+"/memory.stat", "inactive_file 10485760\nactive_file 20971520\nslab_reclaimable 0")
 	n.Serve(&fakenode.Runtime{})
 	for name, test := range map[string]struct {
-		report string
-		peak   uint64
-		line   string
+		found string
+		peak  uint64
+		line  string
 	}{
 		"higher before": {
 			`{"partitions":[{"name":"batch","usedPeakBytes":1},{"name":"system","usedBytes":1,"usedPeakBytes":115343360}]}`,
@@ -181,7 +182,7 @@ func TestStatusUsed(t *testing.T) {
 				http.NotFound(w, r)
 				return
 			}
-			_, _ = io.WriteString(w, test.report) // fails if the client has disconnected
+			_, _ = io.WriteString(w, test.found) // fails if the client has disconnected
 		})
 		s, stdout := shown(t, n, func(*options.Options) {})
 		end()

@@ -15,13 +15,13 @@ import (
 	"nodepartition/internal/state"
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/evict"
-	"nodepartition/pkg/podmove"
+	"nodepartition/pkg/podmove/report"
 )
 
 const uid = "11111111-2222-3333-4444-555555555555"
 
-func reportOf(pods ...podmove.PodReport) state.Status {
-	return state.Status{Service: "ready", Report: podmove.Report{Pods: pods}}
+func reportOf(pods ...report.Pod) state.Status {
+	return state.Status{Service: "ready", Report: report.Report{Pods: pods}}
 }
 
 func table(t *testing.T, s state.Status) string {
@@ -36,19 +36,19 @@ func table(t *testing.T, s state.Status) string {
 func TestTable(t *testing.T) {
 	t.Parallel()
 	s := reportOf(
-		podmove.PodReport{
+		report.Pod{
 			Namespace: "kube-system", Name: "etcd", QoS: v1.PodQOSGuaranteed, Member: true, Containers: 1, LiveMoved: 1, OutsideBytes: 3 << 20,
 			Slice: unitname.PodSlice(unitname.System, v1.PodQOSGuaranteed, uid),
 		},
-		podmove.PodReport{
+		report.Pod{
 			Namespace: "kube-system", Name: "job", QoS: v1.PodQOSBestEffort, Member: true, Containers: 2, Misplaced: 2,
-			Slice: unitname.PodSlice(unitname.Default, v1.PodQOSBestEffort, uid), Reason: podmove.ReasonRestartPolicy, Next: "wait for its end",
+			Slice: unitname.PodSlice(unitname.Default, v1.PodQOSBestEffort, uid), Reason: report.RestartPolicy, Next: "wait for its end",
 		},
-		podmove.PodReport{
+		report.Pod{
 			Namespace: "kube-system", Name: "storage", QoS: v1.PodQOSGuaranteed, Member: true, Containers: 1, IdleCPUs: "4-5",
 			Slice: unitname.PodSlice(unitname.System, v1.PodQOSGuaranteed, uid),
 		},
-		podmove.PodReport{
+		report.Pod{
 			Namespace: "web", Name: "shop", QoS: v1.PodQOSBurstable, Containers: 1, Slice: unitname.PodSlice(unitname.Default, v1.PodQOSBurstable, uid),
 		},
 	)
@@ -68,6 +68,7 @@ CPU weight  79
 On the Node infra.workload.openshift.io/cores 4000, management.workload.openshift.io/cores 4000
 Service     ready
 Problem     config.yaml: memoryLimit: x; config.yaml: cpuset: y
+Misplaced   1 of 4 pods
 
 NAMESPACE    POD      QOS         MEMBER  PARTITION  CONTAINERS  MISPLACED  WHY
 kube-system  etcd     Guaranteed  yes     system     1           0          moved live, 3Mi stayed outside
@@ -100,7 +101,7 @@ NAMESPACE  POD  QOS  MEMBER  PARTITION  CONTAINERS  MISPLACED  WHY
 	if got := table(t, s); !strings.Contains(got, "Swap        3Mi\nProtected   0 always, 64Mi if possible\n") {
 		t.Errorf("with swap and a floor:\n%s", got)
 	}
-	s.Outlived = []podmove.Outlived{{Slice: "kubepods-system-pod1.slice", Scope: "crio-2.scope"}}
+	s.Outlived = []report.Outlived{{Slice: "kubepods-system-pod1.slice", Scope: "crio-2.scope"}}
 	const outlived = "Service     not running\nOutlived    crio-2.scope in kubepods-system-pod1.slice: its processes have outlived their pod\n\n"
 	if got := table(t, s); !strings.Contains(got, outlived) {
 		t.Errorf("with processes that have outlived their pod:\n%s", got)
@@ -114,8 +115,8 @@ var hostile = []string{"</script><b>", `"quotes"\`, "a b", "caf\u00e9 \u202e\u20
 func TestJSON(t *testing.T) {
 	t.Parallel()
 	for _, name := range hostile {
-		s := reportOf(podmove.PodReport{
-			Namespace: name, Name: name, UID: name, Slice: "kubepods-system-pod" + name + ".slice", Reason: podmove.Reason(name), Next: name,
+		s := reportOf(report.Pod{
+			Namespace: name, Name: name, UID: name, Slice: "kubepods-system-pod" + name + ".slice", Reason: report.Reason(name), Next: name,
 		})
 		s.Service, s.Problem = name, name
 		var out bytes.Buffer
@@ -149,8 +150,8 @@ func TestJSON(t *testing.T) {
 func TestJSONFields(t *testing.T) {
 	t.Parallel()
 	limit := uint64(1)
-	asks := &podmove.WorkloadReport{Type: "a", By: membership.ByNamespace, Refused: membership.Forbidden, MilliCPU: 1, Flaw: "flaw"}
-	s := reportOf(podmove.PodReport{Reason: podmove.ReasonPending, Next: "it is moved next", Workload: asks})
+	asks := &report.Workload{Type: "a", By: membership.ByNamespace, Refused: membership.Forbidden, MilliCPU: 1, Flaw: "flaw"}
+	s := reportOf(report.Pod{Reason: report.Pending, Next: "it is moved next", Workload: asks})
 	s.Partitions = []state.Partition{{LimitBytes: &limit, CPUs: "0", UsedBytes: 1, UsedPeakBytes: 2, Types: []string{"a"}, Exclusive: true}}
 	s.Problem, s.NodeResource = "problem", map[string]int64{"a": 2000}
 	var out bytes.Buffer
@@ -201,7 +202,7 @@ func TestJSONFields(t *testing.T) {
 func TestJSONWithoutWorkload(t *testing.T) {
 	t.Parallel()
 	s := guardedStatus()
-	s.Pods = []podmove.PodReport{{}}
+	s.Pods = []report.Pod{{}}
 	var out bytes.Buffer
 	if err := WriteJSON(&out, s); err != nil {
 		t.Fatal(err)

@@ -30,7 +30,7 @@ func checkUsageOf(cgroups cgroupfs.FS, asked *config.Partition) error {
 	if limit == 0 {
 		return nil
 	}
-	reading, err := readPartition(cgroups, asked.Name)
+	reading, err := cgroups.ReadMemory(unitname.CgroupPath(asked.Name.Slice()))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -46,16 +46,6 @@ func checkUsageOf(cgroups cgroupfs.FS, asked *config.Partition) error {
 		)
 	}
 	return nil
-}
-
-// readPartition reads the memory of the partition as evictions do.
-func readPartition(root cgroupfs.FS, name unitname.PartitionName) (cgroupfs.MemoryReading, error) {
-	meter, err := root.MemoryMeter(unitname.CgroupPath(name.Slice()))
-	if err != nil {
-		return cgroupfs.MemoryReading{}, err
-	}
-	defer meter.Close()
-	return meter.Read(func(uint64, uint64) bool { return false })
 }
 
 // enough returns a limit in whole mebibytes that leaves used below its threshold. A threshold may

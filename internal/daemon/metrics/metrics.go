@@ -12,7 +12,7 @@ import (
 
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/pkg/evict"
-	"nodepartition/pkg/podmove"
+	"nodepartition/pkg/podmove/report"
 )
 
 // Options holds the sources of the metrics.
@@ -38,7 +38,7 @@ type Polls interface {
 
 // Reports returns the report of the last pass; its Time is zero before the end of the first.
 type Reports interface {
-	Report() podmove.Report
+	Report() report.Report
 }
 
 // Metrics is a prometheus.Gatherer with its own registry. Its other methods count events.

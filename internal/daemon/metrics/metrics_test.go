@@ -25,21 +25,22 @@ import (
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/evict"
 	"nodepartition/pkg/podmove"
+	"nodepartition/pkg/podmove/report"
 	"nodepartition/tests/testkit"
 )
 
 var update = flag.Bool("update", false, "write the expected text")
 
 // report is a podmove.Report that does not change.
-type report podmove.Report
+type found report.Report
 
-func (r report) Report() podmove.Report { return podmove.Report(r) }
+func (r found) Report() report.Report { return report.Report(r) }
 
 // uid is the UID of a pod of testdata/node without its last digit.
 const uid = "0a1b2c3d-0000-4000-8000-00000000000"
 
-func sampleReport() report {
-	return report{Time: time.Unix(1_780_000_000, 250e6).UTC(), Pods: []podmove.PodReport{
+func sampleReport() found {
+	return found{Time: time.Unix(1_780_000_000, 250e6).UTC(), Pods: []report.Pod{
 		{
 			Namespace: "kube-system", Name: "etcd-node", UID: uid + "1", QoS: v1.PodQOSGuaranteed, Member: true, Belongs: unitname.System,
 			Slice: unitname.PodSlice(unitname.System, v1.PodQOSGuaranteed, uid+"1"), Containers: 1, LiveMoved: 1, OutsideBytes: 4096,
@@ -51,18 +52,18 @@ func sampleReport() report {
 		{ // its slice was just removed
 			Namespace: "kube-system", Name: "job", UID: uid + "3", QoS: v1.PodQOSBestEffort, Member: true, Belongs: unitname.System,
 			Slice:    unitname.PodSlice(unitname.System, v1.PodQOSBestEffort, uid+"3"),
-			Workload: &podmove.WorkloadReport{Type: "management", By: membership.ByStatic},
+			Workload: &report.Workload{Type: "management", By: membership.ByStatic},
 		},
 		{
 			Namespace: "kube-system", Name: "coredns-1", UID: uid + "4", QoS: v1.PodQOSBurstable, Member: true, Belongs: unitname.System,
-			Slice: unitname.PodSlice(unitname.Default, v1.PodQOSBurstable, uid+"4"), Containers: 1, Misplaced: 1, Reason: podmove.ReasonPending,
+			Slice: unitname.PodSlice(unitname.Default, v1.PodQOSBurstable, uid+"4"), Containers: 1, Misplaced: 1, Reason: report.Pending,
 		},
 		{
 			Namespace: "web", Name: "shop-1", UID: uid + "5", QoS: v1.PodQOSBurstable,
 			Slice: unitname.PodSlice(unitname.Default, v1.PodQOSBurstable, uid+"5"), Containers: 1,
-			Workload: &podmove.WorkloadReport{Type: "management", Refused: membership.NotAllowed},
+			Workload: &report.Workload{Type: "management", Refused: membership.NotAllowed},
 		},
-	}, Outlived: []podmove.Outlived{{Slice: "kubepods-system-pod6.slice", Scope: "crio-7.scope"}}}
+	}, Outlived: []report.Outlived{{Slice: "kubepods-system-pod6.slice", Scope: "crio-7.scope"}}}
 }
 
 // margin is an evict.Report that does not change.
@@ -219,7 +220,7 @@ func TestMetricsText(t *testing.T) {
 // controllers and before the first pass.
 func TestMetricsTextAtStart(t *testing.T) {
 	t.Parallel()
-	m := served(options{Version: "v1.2.3", Cgroups: cgroupfs.FS(t.TempDir()), Partitions: system(), Reports: report{}, PerPod: true})
+	m := served(options{Version: "v1.2.3", Cgroups: cgroupfs.FS(t.TempDir()), Partitions: system(), Reports: found{}, PerPod: true})
 	golden(t, "expected-at-start.txt", withoutGo(scrape(t, m)))
 }
 
@@ -293,7 +294,7 @@ func TestPodMetricsHostileName(t *testing.T) {
 
 func TestSources(t *testing.T) {
 	t.Parallel()
-	m := served(options{Partitions: system(), Reports: report{}})
+	m := served(options{Partitions: system(), Reports: found{}})
 	m.Connected("kubelet", true)
 	got := m.Sources()
 	if want := map[string]bool{"systemd": false, "kubelet": true, "runtime": false, "nri": false}; len(got) != len(want) || !got["kubelet"] || got["nri"] {

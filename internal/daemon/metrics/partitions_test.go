@@ -14,6 +14,7 @@ import (
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/evict"
 	"nodepartition/pkg/podmove"
+	"nodepartition/pkg/podmove/report"
 )
 
 const telemetry unitname.PartitionName = "telemetry"
@@ -51,11 +52,11 @@ func twoPartitions(t *testing.T) *Metrics {
 		file(slice, "memory.events.local", "max 0\noom 0\n")
 		file(slice, "cpu.stat", "usage_usec 1000000\n")
 	}
-	reports := report{Time: time.Unix(1_780_000_000, 0), Outlived: []podmove.Outlived{
+	reports := found{Time: time.Unix(1_780_000_000, 0), Outlived: []report.Outlived{
 		{Slice: unitname.PodSlice(telemetry, v1.PodQOSGuaranteed, uid+"8"), Scope: "crio-1.scope"},
-	}, Pods: []podmove.PodReport{
+	}, Pods: []report.Pod{
 		{Namespace: "telemetry", Name: "agent", UID: uid + "6", Slice: burstable(telemetry, "6"), Containers: 1, OutsideBytes: 4096},
-		{Namespace: "web", Name: "lost", UID: uid + "7", Slice: burstable(telemetry, "7"), Containers: 1, Reason: podmove.ReasonPending},
+		{Namespace: "web", Name: "lost", UID: uid + "7", Slice: burstable(telemetry, "7"), Containers: 1, Reason: report.Pending},
 		{Namespace: "web", Name: "shop", UID: uid + "5", Slice: burstable(unitname.Default, "5"), Containers: 1},
 	}}
 	m := served(options{
@@ -163,7 +164,7 @@ func TestMetricsDefaultWithoutOnePartition(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := scrape(t, served(options{
-		Cgroups: cgroupfs.FS(root), Reports: report{},
+		Cgroups: cgroupfs.FS(root), Reports: found{},
 		Partitions: []partition{{telemetry, margin}, {unitname.System, margin}},
 	}))
 	if !strings.Contains(text, `kubelet_partition_memory_usage_bytes{partition="system"}`) {
@@ -183,7 +184,7 @@ func TestMetricsWithoutLimit(t *testing.T) {
 		r.Hard, r.Soft = 0, 0
 		return r
 	}
-	text := scrape(t, served(options{Cgroups: cgroupfs.FS(t.TempDir()), Reports: report{}, Partitions: []partition{{telemetry, unlimited}}}))
+	text := scrape(t, served(options{Cgroups: cgroupfs.FS(t.TempDir()), Reports: found{}, Partitions: []partition{{telemetry, unlimited}}}))
 	for _, want := range []string{
 		`nodepartition_memory_used_bytes{partition="telemetry"} 1.90840832e+08`,
 		`nodepartition_memory_used_peak_bytes{partition="telemetry"} 2.62144e+08`,

@@ -9,7 +9,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"nodepartition/internal/unitname"
-	"nodepartition/pkg/podmove"
+	"nodepartition/pkg/podmove/report"
 )
 
 // podMetrics gathers the metrics of each pod in a partition. The kubelet's own metrics of
@@ -95,7 +95,7 @@ type podSeries struct {
 	labels         [len(labelNames) + 1]*dto.LabelPair
 }
 
-func newPodSeries(pod podmove.PodReport, partition *dto.LabelPair) *podSeries {
+func newPodSeries(pod report.Pod, partition *dto.LabelPair) *podSeries {
 	s := &podSeries{values: [...]string{pod.Namespace, pod.Name, pod.UID}}
 	for i := range s.pairs {
 		s.pairs[i].Name, s.pairs[i].Value = labelNames[i], &s.values[i]

@@ -4,7 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"nodepartition/internal/unitname"
-	"nodepartition/pkg/podmove"
+	"nodepartition/pkg/podmove/report"
 )
 
 // reportCollector collects the results of the last pass. It has no metrics before the end of the
@@ -56,16 +56,16 @@ func (c *reportCollector) Describe(to chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (c *reportCollector) Collect(to chan<- prometheus.Metric) {
-	report := c.reports.Report()
-	if report.Time.IsZero() {
+	found := c.reports.Report()
+	if found.Time.IsZero() {
 		return
 	}
-	send(to, c.lastReconcile, prometheus.GaugeValue, float64(report.Time.UnixMilli())/1000)
-	counts := count(report)
+	send(to, c.lastReconcile, prometheus.GaugeValue, float64(found.Time.UnixMilli())/1000)
+	counts := count(found)
 	for _, p := range c.partitions.all() {
 		name := p.name
 		c.running(to, name, counts)
-		for _, reason := range podmove.Reasons() {
+		for _, reason := range report.Reasons() {
 			n := counts.misplaced[placeAndReason{name, reason}]
 			send(to, c.misplaced, prometheus.GaugeValue, float64(n), string(name), string(reason))
 		}
@@ -89,17 +89,17 @@ type counts struct {
 
 type placeAndReason struct {
 	partition unitname.PartitionName
-	reason    podmove.Reason
+	reason    report.Reason
 }
 
-func count(report podmove.Report) counts {
+func count(found report.Report) counts {
 	c := counts{
 		pods:      map[unitname.PartitionName]int{},
 		outlived:  map[unitname.PartitionName]int{},
 		outside:   map[unitname.PartitionName]uint64{},
 		misplaced: map[placeAndReason]int{},
 	}
-	for _, pod := range report.Pods {
+	for _, pod := range found.Pods {
 		if pod.Containers > 0 {
 			c.pods[pod.Partition()]++
 		}
@@ -110,7 +110,7 @@ func count(report podmove.Report) counts {
 			c.outside[concerned(pod)] += pod.OutsideBytes
 		}
 	}
-	for _, scope := range report.Outlived {
+	for _, scope := range found.Outlived {
 		if partition, _, _, ok := unitname.ParsePodSlice(scope.Slice); ok {
 			c.outlived[partition]++
 		}
@@ -120,7 +120,7 @@ func count(report podmove.Report) counts {
 
 // concerned returns the partition that a pod belongs to. If a pod belongs to none, it returns the
 // partition that the pod is in.
-func concerned(pod podmove.PodReport) unitname.PartitionName {
+func concerned(pod report.Pod) unitname.PartitionName {
 	if pod.Member {
 		return pod.Belongs
 	}

@@ -18,7 +18,7 @@ import (
 
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/unitname"
-	"nodepartition/pkg/podmove"
+	"nodepartition/pkg/podmove/report"
 )
 
 // scrapeRoot in the environment names a mounted cgroup v2 hierarchy, for BenchmarkScrape on a node.
@@ -100,7 +100,7 @@ func (*nowhere) WriteHeader(int)             {}
 
 // partitionOf returns the pods in the partition of a hierarchy, and the files that a scrape reads
 // there.
-func partitionOf(b *testing.B, root cgroupfs.FS) (r report, files []string) {
+func partitionOf(b *testing.B, root cgroupfs.FS) (r found, files []string) {
 	b.Helper()
 	all := []string{
 		"memory.current", "memory.stat", "memory.max", "memory.swap.current", "memory.events", "memory.events.local",
@@ -131,7 +131,7 @@ func partitionOf(b *testing.B, root cgroupfs.FS) (r report, files []string) {
 			return err
 		}
 		if _, qos, uid, ok := unitname.ParsePodSlice(entry.Name()); ok {
-			r.Pods = append(r.Pods, podmove.PodReport{Namespace: "kube-system", Name: "pod-" + uid, UID: uid, QoS: v1.PodQOSClass(qos), Slice: entry.Name()})
+			r.Pods = append(r.Pods, report.Pod{Namespace: "kube-system", Name: "pod-" + uid, UID: uid, QoS: v1.PodQOSClass(qos), Slice: entry.Name()})
 			add(path, []string{"memory.current", "memory.stat", "cpu.stat"})
 			return fs.SkipDir
 		}

@@ -11,14 +11,14 @@ import (
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/membership"
 	"nodepartition/internal/unitname"
-	"nodepartition/pkg/podmove"
+	"nodepartition/pkg/podmove/report"
 )
 
 // workloads returns the lines of the workload metrics that are not 0, for a node with two types,
 // and their number.
-func workloads(t *testing.T, types []membership.Workload, pods ...podmove.PodReport) (counted []string, all int) {
+func workloads(t *testing.T, types []membership.Workload, pods ...report.Pod) (counted []string, all int) {
 	t.Helper()
-	m := served(options{Cgroups: cgroupfs.FS(t.TempDir()), Partitions: system(), Reports: report{Time: time.Unix(1_780_000_000, 0), Pods: pods}})
+	m := served(options{Cgroups: cgroupfs.FS(t.TempDir()), Partitions: system(), Reports: found{Time: time.Unix(1_780_000_000, 0), Pods: pods}})
 	m.SetConfiguration(Configured{Workloads: types})
 	for line := range strings.Lines(scrape(t, m)) {
 		if line, ok := strings.CutPrefix(strings.TrimSpace(line), prefix+"workload_"); ok {
@@ -34,8 +34,8 @@ func workloads(t *testing.T, types []membership.Workload, pods ...podmove.PodRep
 var types = []membership.Workload{{Type: "management", Partition: unitname.System}, {Type: "telemetry", Partition: telemetry}}
 
 // pod returns a pod with a workload type.
-func pod(belongs unitname.PartitionName, w podmove.WorkloadReport) podmove.PodReport {
-	return podmove.PodReport{Belongs: belongs, Workload: &w, Containers: 1}
+func pod(belongs unitname.PartitionName, w report.Workload) report.Pod {
+	return report.Pod{Belongs: belongs, Workload: &w, Containers: 1}
 }
 
 // TestWorkloadMetrics: members count by partition, type and right, and refusals by type and reason.
@@ -44,16 +44,16 @@ func TestWorkloadMetrics(t *testing.T) {
 	t.Parallel()
 	got, _ := workloads(
 		t, types,
-		pod(telemetry, podmove.WorkloadReport{Type: "telemetry", By: membership.ByNamespace}),
-		pod(telemetry, podmove.WorkloadReport{Type: "telemetry", By: membership.ByNamespace}),
-		pod(unitname.System, podmove.WorkloadReport{Type: "management", By: membership.ByStatic}),
-		pod(telemetry, podmove.WorkloadReport{Type: "telemetry", By: membership.ByNamespaceAnnotation, Refused: membership.Forbidden}),
-		pod(unitname.Default, podmove.WorkloadReport{Type: "telemetry", Refused: membership.NotAllowed}),
-		pod(unitname.Default, podmove.WorkloadReport{Type: "batch", Refused: membership.UnknownType}),
-		pod(unitname.Default, podmove.WorkloadReport{Refused: membership.TwoTypes}),
+		pod(telemetry, report.Workload{Type: "telemetry", By: membership.ByNamespace}),
+		pod(telemetry, report.Workload{Type: "telemetry", By: membership.ByNamespace}),
+		pod(unitname.System, report.Workload{Type: "management", By: membership.ByStatic}),
+		pod(telemetry, report.Workload{Type: "telemetry", By: membership.ByNamespaceAnnotation, Refused: membership.Forbidden}),
+		pod(unitname.Default, report.Workload{Type: "telemetry", Refused: membership.NotAllowed}),
+		pod(unitname.Default, report.Workload{Type: "batch", Refused: membership.UnknownType}),
+		pod(unitname.Default, report.Workload{Refused: membership.TwoTypes}),
 		// A member by its namespace asks for another type: its name is not known.
-		pod(telemetry, podmove.WorkloadReport{Type: "telemetry", By: membership.ByNamespace, Refused: membership.NotAllowed}),
-		podmove.PodReport{Belongs: unitname.System, Member: true},
+		pod(telemetry, report.Workload{Type: "telemetry", By: membership.ByNamespace, Refused: membership.NotAllowed}),
+		report.Pod{Belongs: unitname.System, Member: true},
 	)
 	want := []string{
 		`pods{by="namespace",partition="telemetry",type="telemetry"} 3`,
@@ -76,10 +76,10 @@ func TestWorkloadMetrics(t *testing.T) {
 func TestWorkloadMetricsBounded(t *testing.T) {
 	t.Parallel()
 	const many = 1000
-	hostile := make([]podmove.PodReport, 0, many)
+	hostile := make([]report.Pod, 0, many)
 	for n := range many {
 		name := fmt.Sprintf("type-%d\xff\"", n)
-		hostile = append(hostile, pod(unitname.Default, podmove.WorkloadReport{Type: name, Refused: membership.UnknownType}))
+		hostile = append(hostile, pod(unitname.Default, report.Workload{Type: name, Refused: membership.UnknownType}))
 	}
 	_, few := workloads(t, types)
 	got, all := workloads(t, types, hostile...)

@@ -186,7 +186,7 @@ func TestServeDeafReaders(t *testing.T) {
 		for i := range 6000 {
 			series.WithLabelValues(fmt.Sprintf("some-pod-with-a-name-%d", i)).Set(1)
 		}
-		handler := Handler(Options{Gatherer: registry, Partitions: func() []Partition { return nil }, Reports: newFake()})
+		handler := Handler(Options{Gatherer: registry})
 		p := newPipes()
 		stop, result := serve(t, p, handler.ServeHTTP)
 		for range 3 * maxEach {

@@ -8,11 +8,44 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 
-	"nodepartition/internal/node/control"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"nodepartition/internal/daemon/page"
+	"nodepartition/internal/state"
 	"nodepartition/internal/unitname"
-	"nodepartition/pkg/podmove"
+	"nodepartition/pkg/podmove/report"
 )
+
+// fake is a monitor whose state a test sets.
+type fake struct {
+	state        state.Status
+	alive, ready error
+	// asked counts the readings of the state.
+	asked int
+}
+
+// newFake returns a node on which all is well.
+func newFake() *fake {
+	return &fake{state: state.Status{Service: "ready", Report: report.Report{Pods: []report.Pod{
+		{Namespace: "kube-system", Name: "etcd-node-1", Member: true, Belongs: unitname.System},
+	}}, Partitions: []state.Partition{{Name: unitname.System}}}}
+}
+
+func (f *fake) handler(t *testing.T) http.Handler {
+	t.Helper()
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "answer"}))
+	return Handler(Options{
+		Version: "v1.2.3", Node: "node-1", Gatherer: registry,
+		Alive: func() error { return f.alive }, Ready: func() error { return f.ready },
+		State: func() state.Status {
+			f.asked++
+			return f.state
+		},
+	})
+}
 
 func do(t *testing.T, h http.Handler, method, url string) (int, http.Header, string) {
 	t.Helper()
@@ -37,7 +70,7 @@ func TestHandlerPaths(t *testing.T) {
 		{"GET", "/healthz", 200, "text/plain", "ok\n"},
 		{"GET", "/readyz", 200, "text/plain", "ok\n"},
 		{"GET", "/report", 200, "application/json", `"name":"etcd-node-1"`},
-		{"GET", "/", 200, "text/html", "kube-system/etcd-node-1"},
+		{"GET", "/", 200, "text/html", "etcd-node-1"},
 		{"HEAD", "/", 200, "text/html", ""},
 		{"HEAD", "/metrics", 200, "text/plain", ""},
 		{"POST", "/", 405, "text/plain", "Method Not Allowed"},
@@ -55,7 +88,7 @@ func TestHandlerPaths(t *testing.T) {
 		if status == 405 && header.Get("Allow") != "GET, HEAD" {
 			t.Errorf("%s %s: Allow is %q", test.method, test.path, header.Get("Allow"))
 		}
-		for name, want := range map[string]string{"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store", "Content-Security-Policy": policy} {
+		for name, want := range map[string]string{"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store", "Content-Security-Policy": page.Policy} {
 			if header.Get(name) != want {
 				t.Errorf("%s %s: %s is %q, want %q", test.method, test.path, name, header.Get(name), want)
 			}
@@ -84,43 +117,31 @@ func TestHandlerHealth(t *testing.T) {
 	}
 }
 
-func TestHandlerReport(t *testing.T) {
+// TestHandlerState: the report and both forms of the page have the state of the node, and however
+// many ask for one, it is read once in a second.
+func TestHandlerState(t *testing.T) {
 	t.Parallel()
-	f := newFake()
-	f.evictors = append(f.evictors, &fakeEvictor{name: "telemetry"})
-	_, _, body := do(t, f.handler(t), "GET", "http://localhost/report")
-	var got control.Report
-	if err := json.Unmarshal([]byte(body), &got); err != nil {
-		t.Fatal(err)
-	}
-	// One partition was not polled yet.
-	want := control.Memory{Name: unitname.System, Time: f.evictors[0].poll.Time.Round(0), UsedBytes: 184 << 20, UsedPeakBytes: 210 << 20}
-	if len(got.Partitions) != 1 || !got.Partitions[0].Time.Equal(want.Time) || got.Partitions[0].UsedBytes != want.UsedBytes ||
-		got.Partitions[0].UsedPeakBytes != want.UsedPeakBytes || got.Partitions[0].Name != want.Name {
-		t.Errorf("got %+v, want %+v", got.Partitions, want)
-	}
-	if len(got.Pods) != 6 || got.Pods[1] != f.report.Pods[1] || !got.Time.Equal(f.report.Time) {
-		t.Errorf("got %+v, want %+v", got, f.report)
-	}
-	f.report, f.evictors = podmove.Report{}, nil
-	_, _, body = do(t, f.handler(t), "GET", "http://localhost/report")
-	for _, want := range []string{`"pods":[]`, `"partitions":[]`} {
-		if !strings.Contains(body, want) {
-			t.Errorf("no list %s before the first pass: %s", want, body)
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		h := f.handler(t)
+		_, _, body := do(t, h, "GET", "http://localhost/report")
+		var got state.Status
+		if err := json.Unmarshal([]byte(body), &got); err != nil || len(got.Pods) != 1 || got.Pods[0] != f.state.Pods[0] || got.Service != "ready" {
+			t.Errorf("%v: %s", err, body)
 		}
-	}
-}
-
-// TestPagePolicyFitsStyle: a browser applies the style only if the hash in the policy fits it byte
-// for byte.
-func TestPagePolicyFitsStyle(t *testing.T) {
-	t.Parallel()
-	_, header, body := do(t, newFake().handler(t), "GET", "http://localhost/")
-	_, style, _ := strings.Cut(body, "<style>")
-	style, _, found := strings.Cut(style, "</style>")
-	if !found || !strings.Contains(header.Get("Content-Security-Policy"), "style-src 'sha256-"+hash(style)+"'") {
-		t.Errorf("policy %s is not for the style %q", header.Get("Content-Security-Policy"), style)
-	}
+		for path, want := range map[string]string{"/": "Stop refreshing", "/?refresh=off": "Refresh every few seconds", "/?x=y": "Stop refreshing"} {
+			if _, _, body := do(t, h, "GET", "http://localhost"+path); !strings.Contains(body, want) || !strings.Contains(body, "etcd-node-1") {
+				t.Errorf("%s lacks %q: %s", path, want, body)
+			}
+		}
+		f.asked = 0
+		for range 100 {
+			do(t, h, "GET", "http://localhost/")
+		}
+		if f.asked > keptBurst {
+			t.Errorf("read %d times", f.asked)
+		}
+	})
 }
 
 func TestHosts(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/evict"
 	"nodepartition/pkg/podmove"
+	"nodepartition/pkg/podmove/report"
 )
 
 // TestPartitions: each partition has its own candidates, whether or not a pass has found them.
@@ -57,7 +58,7 @@ func TestPartitions(t *testing.T) {
 			t.Errorf("%s: candidates %+v, want %q", partition, pods, want)
 		}
 	}
-	reports := []podmove.PodReport{
+	reports := []report.Pod{
 		{UID: dns.UID, Name: "dns", Member: true, Belongs: unitname.System, Containers: 1, Slice: dns.Partitions[0].Slice},
 		// It belongs to the system partition now, and runs where it was.
 		{UID: shop.UID, Name: "shop", Member: true, Belongs: unitname.System, Containers: 1, Misplaced: 1, Slice: slice.Slice},

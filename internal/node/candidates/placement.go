@@ -8,6 +8,7 @@ import (
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/evict"
 	"nodepartition/pkg/podmove"
+	"nodepartition/pkg/podmove/report"
 )
 
 // Placement tells in which cgroups the pods of the node are.
@@ -35,7 +36,7 @@ func (p Placement) Outside(cgroups cgroupfs.FS, warn func(error)) (used uint64) 
 // Place returns where the pods are that a pass has found and reported, with what the kubelet has
 // reported since. capacity is the node's memory in bytes.
 func Place(
-	partition unitname.PartitionName, reports []podmove.PodReport, found []podmove.Pod,
+	partition unitname.PartitionName, reports []report.Pod, found []podmove.Pod,
 	known map[types.UID]*podsapi.Pod, capacity uint64,
 ) Placement {
 	placed := Placement{Pods: len(reports)}
@@ -44,17 +45,17 @@ func Place(
 		byUID[found[i].UID] = &found[i]
 	}
 	for i := range reports {
-		report := &reports[i]
-		if report.Belongs != partition {
+		found := &reports[i]
+		if found.Belongs != partition {
 			continue
 		}
 		placed.Members++
-		waits := report.Misplaced > 0 && report.Partition() != partition
-		pod := evict.Pod{PodMeta: evict.PodMeta{UID: report.UID, Namespace: report.Namespace, Name: report.Name}}
-		if p := byUID[report.UID]; p != nil {
+		waits := found.Misplaced > 0 && found.Partition() != partition
+		pod := evict.Pod{PodMeta: evict.PodMeta{UID: found.UID, Namespace: found.Namespace, Name: found.Name}}
+		if p := byUID[found.UID]; p != nil {
 			slice := p.Cgroup(partition)
 			if waits {
-				slice = p.Cgroup(report.Partition())
+				slice = p.Cgroup(found.Partition())
 			}
 			if p.Exists {
 				pod = listed(p, slice, known[types.UID(p.UID)], capacity)
@@ -62,10 +63,10 @@ func Place(
 		}
 		placed.RequestBytes += pod.Request
 		if waits {
-			pod.Cgroup = unitname.CgroupPath(report.Slice)
+			pod.Cgroup = unitname.CgroupPath(found.Slice)
 			placed.Waiting = append(placed.Waiting, pod)
 		} else {
-			placed.LeftBytes += report.OutsideBytes
+			placed.LeftBytes += found.OutsideBytes
 		}
 	}
 	return placed

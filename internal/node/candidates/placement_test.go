@@ -9,6 +9,7 @@ import (
 	"nodepartition/internal/podsapi"
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/podmove"
+	"nodepartition/pkg/podmove/report"
 )
 
 // TestPlaceWaiting: a member that waits for its next start has the request that the kubelet
@@ -20,7 +21,7 @@ func TestPlaceWaiting(t *testing.T) {
 	dns := inGuest("dns", v1.PodQOSBurstable, cri.Resources{OOMScoreAdj: 950})
 	web := placed("web", v1.PodQOSBurstable, false)
 	web = with(web, web.DefaultCgroup, "web", cri.Resources{})
-	reports := []podmove.PodReport{
+	reports := []report.Pod{
 		{UID: etcd.UID, Name: "etcd", Member: true, Belongs: unitname.System, Misplaced: 1, Containers: 1, Slice: etcd.DefaultCgroup.Slice},
 		{UID: dns.UID, Name: "dns", Member: true, Belongs: unitname.System, Containers: 1, Slice: dns.Partitions[0].Slice, OutsideBytes: 5},
 		{UID: web.UID, Name: "web", Containers: 1, Slice: web.DefaultCgroup.Slice, OutsideBytes: 3},

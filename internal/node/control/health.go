@@ -12,8 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"nodepartition/internal/unitname"
-	"nodepartition/pkg/podmove"
+	"nodepartition/internal/state"
 )
 
 // Service is the running service, which answers queries over its socket and at an address.
@@ -25,30 +24,13 @@ type Service struct {
 	Listen string
 }
 
-// Report is the service's answer about the node: its last pass, and the memory of its partitions.
-type Report struct {
-	podmove.Report
-	Partitions []Memory `json:"partitions"`
-}
-
-// Memory is the memory of a partition by the last poll of its eviction. Amounts are in bytes.
-type Memory struct {
-	Name unitname.PartitionName `json:"name"`
-	// Time of the poll.
-	Time time.Time `json:"time"`
-	// UsedBytes is the memory that the kernel cannot reclaim, which eviction compares with the limit,
-	// and UsedPeakBytes the largest of the last evict.PeakWindow.
-	UsedBytes     uint64 `json:"usedBytes"`
-	UsedPeakBytes uint64 `json:"usedPeakBytes"`
-}
-
-// LastReport queries the service for its report, with the reasons why pods are misplaced. It
-// returns an empty one if the service does not answer.
-func (s Service) LastReport(ctx context.Context) Report {
+// LastReport queries the service for the state of the node as it knows it: by its last pass, and
+// with the usage of the last minutes. It returns an empty one if the service does not answer.
+func (s Service) LastReport(ctx context.Context) state.Status {
 	status, text, _, err := s.get(ctx, "/report")
-	var report Report
+	var report state.Status
 	if err != nil || status != http.StatusOK || json.Unmarshal(text, &report) != nil {
-		return Report{}
+		return state.Status{}
 	}
 	return report
 }

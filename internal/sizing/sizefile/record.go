@@ -253,6 +253,8 @@ type Day struct {
 	PeakTime  time.Time `json:"peakTime"`
 	// Minutes is the number of minutes that were measured.
 	Minutes int `json:"minutes"`
+	// Hours has the largest usage of each hour, the newest first; 0 for one that was not measured.
+	Hours [24]uint64 `json:"hours"`
 }
 
 // Length returns the time that was measured.
@@ -268,6 +270,8 @@ func (r *Record) Day() *Day {
 		if used > d.PeakBytes {
 			d.PeakBytes, d.PeakTime = used, r.At(i)
 		}
+		hour := &d.Hours[(len(r.Minutes)-1-i)/60]
+		*hour = max(*hour, used)
 	}
 	if d.Minutes == 0 {
 		return nil

@@ -154,6 +154,25 @@ const (
 	Foreign Reason = "foreign-cgroup"
 )
 
+// Reasons returns all of them, for metrics that must have a value before the first.
+func Reasons() []Reason {
+	return []Reason{
+		Pending,
+		Moving,
+		NextStart,
+		Starting,
+		RestartPolicy,
+		UnknownPolicy,
+		OwnCgroups,
+		Terminating,
+		NoNRI,
+		NoKubelet,
+		Failed,
+		Forbidden,
+		Foreign,
+	}
+}
+
 // Outlived is a scope with processes that have outlived their pod: the runtime lists neither the
 // pod nor the container, and the kubelet has no slice of the pod and does not report it. If the
 // shim of a container with hostPID is killed, it leaves such processes behind.

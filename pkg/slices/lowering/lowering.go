@@ -129,26 +129,11 @@ func (s state) defers(p *config.Partition) bool {
 }
 
 func readState(root hostfs.FS, names unitname.PartitionName) state {
-	memory, runs := readMemory(root, names.Cgroup())
-	if !runs {
-		return state{}
+	memory, err := cgroupfs.FS(root).ReadMemory(names.Cgroup())
+	if err != nil {
+		return state{} // it may be removed at any time
 	}
 	return state{memory: memory, monitor: monitorEvicts(root), operator: OperatorSets(root, names.Slice(), "MemoryMax")}
-}
-
-// readMemory reads the memory of a cgroup. It reports false if the cgroup cannot be read, because
-// it may be removed at any time.
-func readMemory(root hostfs.FS, cgroup string) (cgroupfs.MemoryReading, bool) {
-	meter, err := cgroupfs.FS(root).MemoryMeter(cgroup)
-	if err != nil {
-		return cgroupfs.MemoryReading{}, false
-	}
-	defer meter.Close()
-	reading, err := meter.Read(func(uint64, uint64) bool { return false })
-	if err != nil {
-		return cgroupfs.MemoryReading{}, false
-	}
-	return reading, true
 }
 
 func monitorEvicts(root hostfs.FS) bool {

@@ -68,19 +68,18 @@ func TestReadMemory(t *testing.T) {
 	for name, test := range map[string]struct {
 		files     map[string]string
 		max, used uint64
-		runs      bool
 	}{
-		"as the kernel writes it": {map[string]string{"memory.max": "4096\n", "memory.current": "1000\n", "memory.stat": stat}, 4096, 879, true},
-		"without a limit":         {map[string]string{"memory.max": "max\n", "memory.current": "1000\n", "memory.stat": stat}, cgroupfs.Unlimited, 879, true},
-		"more cache than usage":   {map[string]string{"memory.max": "4096\n", "memory.current": "110\n", "memory.stat": stat}, 4096, 0, true},
+		"as the kernel writes it": {map[string]string{"memory.max": "4096\n", "memory.current": "1000\n", "memory.stat": stat}, 4096, 879},
+		"without a limit":         {map[string]string{"memory.max": "max\n", "memory.current": "1000\n", "memory.stat": stat}, cgroupfs.Unlimited, 879},
+		"more cache than usage":   {map[string]string{"memory.max": "4096\n", "memory.current": "110\n", "memory.stat": stat}, 4096, 0},
 		"memory.min of a pod": {map[string]string{
 			"memory.max": "4096\n", "memory.current": "1000\n", "memory.stat": stat, "pod.slice/memory.min": "1000\n", "pod.slice/memory.max": "1000\n",
 			"pod.slice/memory.current": "90\n", "pod.slice/memory.stat": "active_file 60\n",
-		}, 4096, 879 + 60, true},
-		"without memory.stat":    {map[string]string{"memory.max": "4096\n", "memory.current": "1000\n"}, 0, 0, false},
-		"without the controller": {nil, 0, 0, false},
-		"an odd memory.current":  {map[string]string{"memory.max": "4096\n", "memory.current": "\n", "memory.stat": stat}, 0, 0, false},
-		"an odd memory.stat":     {map[string]string{"memory.max": "4096\n", "memory.current": "1000\n", "memory.stat": "active_file x\n"}, 0, 0, false},
+		}, 4096, 879 + 60},
+		"without memory.stat":    {map[string]string{"memory.max": "4096\n", "memory.current": "1000\n"}, 0, 0},
+		"without the controller": {nil, 0, 0},
+		"an odd memory.current":  {map[string]string{"memory.max": "4096\n", "memory.current": "\n", "memory.stat": stat}, 0, 0},
+		"an odd memory.stat":     {map[string]string{"memory.max": "4096\n", "memory.current": "1000\n", "memory.stat": "active_file x\n"}, 0, 0},
 	} {
 		root := t.TempDir()
 		dir := filepath.Join(root, names.Cgroup())
@@ -90,9 +89,8 @@ func TestReadMemory(t *testing.T) {
 		for file, content := range test.files {
 			put(t, filepath.Join(dir, file), content)
 		}
-		got, runs := readMemory(hostfs.FS(root), names.Cgroup())
-		if got.Max != test.max || got.Used() != test.used || runs != test.runs {
-			t.Errorf("%s: %+v, of which %d used, %t; want %d, %d, %t", name, got, got.Used(), runs, test.max, test.used, test.runs)
+		if got := readState(hostfs.FS(root), names).memory; got.Max != test.max || got.Used() != test.used {
+			t.Errorf("%s: %+v, of which %d used; want %d, %d", name, got, got.Used(), test.max, test.used)
 		}
 	}
 }

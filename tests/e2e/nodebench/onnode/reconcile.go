@@ -20,6 +20,7 @@ import (
 	"nodepartition/pkg/podmove"
 	"nodepartition/pkg/podmove/livemove"
 	"nodepartition/pkg/podmove/nri"
+	"nodepartition/pkg/podmove/report"
 	"nodepartition/tests/e2e/nodebench/figure"
 )
 
@@ -407,6 +408,6 @@ func (observer) Placed(podmove.Placement)               {}
 func (observer) NotPrepared(string, string, error)      {}
 func (observer) Moving(podmove.Move, podmove.Container) {}
 func (observer) Killing(string)                         {}
-func (observer) Outlived(podmove.Outlived)              {}
-func (observer) NotFollowed(podmove.PodReport, string)  {}
+func (observer) Outlived(report.Outlived)               {}
+func (observer) NotFollowed(report.Pod, string)         {}
 func (observer) NotReady(podmove.Move)                  {}

@@ -1,6 +1,6 @@
 //go:build pictures
 
-package web
+package page
 
 import (
 	"bytes"
@@ -39,19 +39,19 @@ func TestPictures(t *testing.T) {
 	chromium := testkit.NeedProgram(t, "chromium", "chromium")
 	for _, test := range []struct {
 		name          string
-		node          func(*testing.T) *fake
+		node          func() Page
 		width, height int
 		dark          bool
 	}{
 		// The first is in the README, too.
-		{"../../../../docs/page", of(newFake), 900, 1300, false},
-		{"normal-360-dark", of(newFake), 360, 1400, true},
-		{"pressed-dark", of(newPressed), 900, 1700, true},
-		{"pressed-360", of(newPressed), 360, 2600, false},
-		{"crowded", of(newCrowded), 900, 1500, false},
-		{"hostile-360", of(newHostile), 360, 1500, false},
+		{"../../../../docs/page", newNode, 900, 1560, false},
+		{"normal-360-dark", newNode, 360, 1400, true},
+		{"pressed-dark", newPressed, 900, 1700, true},
+		{"pressed-360", newPressed, 360, 2600, false},
+		{"crowded", newCrowded, 900, 1500, false},
+		{"hostile-360", newHostile, 360, 1500, false},
 		{"starting", newStarting, 900, 700, false},
-		{"empty", of(newEmpty), 900, 640, false},
+		{"empty", newEmpty, 900, 640, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			header, text := still(t, test.node)
@@ -73,17 +73,14 @@ func TestPictures(t *testing.T) {
 	}
 }
 
-// of returns a function for a node that needs no test.
-func of(node func() *fake) func(*testing.T) *fake { return func(*testing.T) *fake { return node() } }
-
 // still returns the page of a node at a time that is the same in each run.
-func still(t *testing.T, node func(*testing.T) *fake) (header http.Header, text string) {
+func still(t *testing.T, node func() Page) (header http.Header, text string) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		<-time.After(15*time.Hour + 48*time.Minute + 16*time.Second) // most times are of the same day
-		_, header, text = do(t, node(t).handler(t), "GET", "http://localhost/")
+		text, _ = served(t, node())
 	})
-	return header, text
+	return http.Header{"Content-Type": {"text/html; charset=utf-8"}, "Content-Security-Policy": {Policy}}, text
 }
 
 // browse has Chromium load a page, and returns its output.
@@ -116,10 +113,7 @@ func TestPicturesFit(t *testing.T) {
 	const frame = `<!DOCTYPE html><title>not measured</title><iframe style="width: 360px; height: 1400px; border: 0" onload="
 for (const folded of contentDocument.querySelectorAll('details')) folded.open = true
 document.title = contentWindow.innerWidth + ' of ' + contentDocument.documentElement.scrollWidth" srcdoc="%s"></iframe>`
-	for name, node := range map[string]func(*testing.T) *fake{
-		"normal": of(newFake), "pressed": of(newPressed), "crowded": of(newCrowded), "hostile": of(newHostile), "empty": of(newEmpty),
-		"starting": newStarting,
-	} {
+	for name, node := range fixtures {
 		t.Run(name, func(t *testing.T) {
 			_, text := still(t, node)
 			header := http.Header{"Content-Type": {"text/html; charset=utf-8"}}
