@@ -20,10 +20,8 @@ type shortage struct {
 	Reclaiming Threshold         `json:"reclaiming,omitempty"`
 	SoftSince  time.Duration     `json:"softSince,omitempty"`
 	Doubt      time.Duration     `json:"doubt,omitempty"`
-	Floor      uint64            `json:"floor,omitempty"`
-	Floored    bool              `json:"floored,omitempty"`
-	FloorLimit uint64            `json:"floorLimit,omitempty"`
-	FloorUsed  map[string]uint64 `json:"floorUsed,omitempty"`
+	Base       uint64            `json:"base,omitempty"`
+	PodBase    map[string]uint64 `json:"podBase,omitempty"`
 	// These are the fields of evidence about a kill by the kernel. Ooms are not carried over: the
 	// counts that a run finds at its start are its base.
 	KilledAt time.Duration `json:"killedAt,omitempty"`
@@ -53,13 +51,13 @@ type keptShortage struct {
 type shortageTimes struct {
 	reclaiming                 Threshold
 	softSince, doubt, killedAt time.Time
-	floored, inVain            bool
+	based, inVain              bool
 }
 
 // shortageAmounts is the part that may change with each poll.
 type shortageAmounts struct {
-	floor, used uint64
-	quietAt     time.Time
+	base, used uint64
+	quietAt    time.Time
 }
 
 // keepShortage writes the shortage to its file if it has changed.
@@ -69,8 +67,8 @@ func (m *Manager) keepShortage(now time.Time) {
 	}
 	state, e := &m.executor.state, m.watch.evidence
 	next := keptShortage{
-		shortageTimes{state.Reclaiming, state.SoftSince, state.Doubt, e.killedAt, state.Floored, e.inVain},
-		shortageAmounts{floor: state.Floor}, now,
+		shortageTimes{state.Reclaiming, state.SoftSince, state.Doubt, e.killedAt, state.Base > 0, e.inVain},
+		shortageAmounts{base: state.Base}, now,
 	}
 	if !e.killedAt.IsZero() {
 		next.amounts.used, next.amounts.quietAt = e.used, e.quietAt
@@ -105,7 +103,7 @@ func (m *Manager) writeShortage(state *State, e evidence) error {
 	s := shortage{
 		stamp: newStamp(m.Partition), Boot: boot, At: since,
 		Reclaiming: state.Reclaiming, SoftSince: at(state.SoftSince), Doubt: at(state.Doubt),
-		Floor: state.Floor, Floored: state.Floored, FloorLimit: state.FloorLimit, FloorUsed: state.FloorUsed,
+		Base: state.Base, PodBase: state.PodBase,
 		InVain: e.inVain,
 	}
 	if !e.killedAt.IsZero() {
@@ -167,8 +165,7 @@ func (s shortage) restore(state *State, now time.Time, boot string, since time.D
 	}
 	state.Reclaiming, state.SoftSince = s.Reclaiming, at(s.SoftSince, since)
 	state.Doubt = at(s.Doubt, since+reclaimTimeout)
-	//guard: the limit of a floor survives a restart
-	state.Floor, state.Floored, state.FloorLimit, state.FloorUsed = s.Floor, s.Floored, s.FloorLimit, s.FloorUsed
+	state.Base, state.PodBase = s.Base, s.PodBase
 	e := evidence{killedAt: at(s.KilledAt, since), inVain: s.InVain}
 	if e.inVain {
 		//guard: one kill in vain after another is not awaited after a restart

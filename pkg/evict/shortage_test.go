@@ -114,9 +114,9 @@ func TestManagerShortageRestart(t *testing.T) {
 
 func sorted(list []string) []string { return slices.Sorted(slices.Values(list)) }
 
-// TestManagerFloorRestart: the memory that was left when a pod was chosen survives a restart, so
+// TestManagerBaseRestart: the memory that was left when a pod was chosen survives a restart, so
 // that the next run sees that another pod grows, and that none does.
-func TestManagerFloorRestart(t *testing.T) {
+func TestManagerBaseRestart(t *testing.T) {
 	for name, test := range map[string]struct {
 		uses uint64
 		want []string
@@ -127,7 +127,7 @@ func TestManagerFloorRestart(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(n *node) {
-				// 50 MiB are left. Without an earlier one, the Floor of an open eviction is half of 100.
+				// 50 MiB are left. Without an earlier one, an open eviction has the Base of 100 left.
 				n.api = func(context.Context, int) error { return ErrFinal }
 				n.set(func() { n.pod("greedy").containers[0].immortal, n.pod("greedy").containers[1].immortal = true, true })
 				m := n.started(hardOnly)
@@ -190,8 +190,8 @@ func TestShortageRestore(t *testing.T) {
 		kill evidence
 	}{
 		"as it was written": {
-			shortage{Boot: "b", At: since - time.Second, Reclaiming: Soft, SoftSince: since - time.Minute, Doubt: since + time.Second, Floor: 7, Floored: true},
-			State{Reclaiming: Soft, SoftSince: noon.Add(-time.Minute), Doubt: noon.Add(time.Second), Floor: 7, Floored: true}, evidence{},
+			shortage{Boot: "b", At: since - time.Second, Reclaiming: Soft, SoftSince: since - time.Minute, Doubt: since + time.Second, Base: 7},
+			State{Reclaiming: Soft, SoftSince: noon.Add(-time.Minute), Doubt: noon.Add(time.Second), Base: 7}, evidence{},
 		},
 		"a kill": {
 			shortage{Boot: "b", At: since, KilledAt: since - 2*time.Second, QuietAt: since - time.Second, Used: 9},
@@ -217,7 +217,7 @@ func TestShortageRestore(t *testing.T) {
 			}
 			e := test.file.restore(&state, noon, boot, since)
 			if got, want := state, test.want; got.Reclaiming != want.Reclaiming || !got.SoftSince.Equal(want.SoftSince) ||
-				!got.Doubt.Equal(want.Doubt) || got.Floor != want.Floor || got.Floored != want.Floored || e != test.kill {
+				!got.Doubt.Equal(want.Doubt) || got.Base != want.Base || e != test.kill {
 				t.Errorf("%+v with %+v; want %+v with %+v", got, e, want, test.kill)
 			}
 		})

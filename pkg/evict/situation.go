@@ -44,15 +44,11 @@ type State struct {
 	// Doubt is the time until which no other pod is evicted, because the last one did not bring
 	// back its usage.
 	Doubt time.Time
-	// Floor is the available memory in bytes below which a pod is evicted although the memory
-	// of an earlier one is not back. Floored means that it is set: from the first eviction
-	// until no threshold is crossed.
-	Floor   uint64
-	Floored bool
-	// FloorLimit is the guarded limit in bytes that the Floor is below.
-	FloorLimit uint64
-	// FloorUsed holds the memory in bytes that each pod used when the Floor was last set, by UID.
-	FloorUsed map[string]uint64
+	// Base is the lowest usage of the partition since the last decision of a shortage, in bytes, and 0
+	// before the first. PodBase has what each pod used then, by UID. They are usages, because less
+	// memory is available below a limit that is lowered, although no pod has grown.
+	Base    uint64
+	PodBase map[string]uint64
 	// UnknownSince is the time from which an unknown pod delays evictions, zero if none does.
 	UnknownSince time.Time
 }

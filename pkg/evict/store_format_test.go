@@ -108,7 +108,7 @@ func TestStateFilesDropped(t *testing.T) {
 					n.t.Errorf("%s: events %q; want %q of %s", name, events, test.want, path)
 				}
 			}
-			if s := m.executor.state; len(s.Open)+len(s.Cooldown) != 0 || s.Reclaiming != "" || s.Floored {
+			if s := m.executor.state; len(s.Open)+len(s.Cooldown) != 0 || s.Reclaiming != "" || s.Base > 0 {
 				n.t.Errorf("%s: continues with %+v", name, s)
 			}
 			n.run(m, 4*time.Second)
