@@ -27,7 +27,6 @@ type shortage struct {
 	KilledAt time.Duration `json:"killedAt,omitempty"`
 	QuietAt  time.Duration `json:"quietAt,omitempty"`
 	Used     uint64        `json:"used,omitempty"`
-	InVain   bool          `json:"inVain,omitempty"`
 }
 
 const (
@@ -51,7 +50,7 @@ type keptShortage struct {
 type shortageTimes struct {
 	reclaiming                 Threshold
 	softSince, doubt, killedAt time.Time
-	based, inVain              bool
+	based                      bool
 }
 
 // shortageAmounts is the part that may change with each poll.
@@ -67,7 +66,7 @@ func (m *Manager) keepShortage(now time.Time) {
 	}
 	state, e := &m.executor.state, m.watch.evidence
 	next := keptShortage{
-		shortageTimes{state.Reclaiming, state.SoftSince, state.Doubt, e.killedAt, state.Base > 0, e.inVain},
+		shortageTimes{state.Reclaiming, state.SoftSince, state.Doubt, e.killedAt, state.Base > 0},
 		shortageAmounts{base: state.Base}, now,
 	}
 	if !e.killedAt.IsZero() {
@@ -104,7 +103,6 @@ func (m *Manager) writeShortage(state *State, e evidence) error {
 		stamp: newStamp(m.Partition), Boot: boot, At: since,
 		Reclaiming: state.Reclaiming, SoftSince: at(state.SoftSince), Doubt: at(state.Doubt),
 		Base: state.Base, PodBase: state.PodBase,
-		InVain: e.inVain,
 	}
 	if !e.killedAt.IsZero() {
 		s.KilledAt, s.QuietAt, s.Used = at(e.killedAt), at(e.quietAt), e.used
@@ -166,12 +164,10 @@ func (s shortage) restore(state *State, now time.Time, boot string, since time.D
 	state.Reclaiming, state.SoftSince = s.Reclaiming, at(s.SoftSince, since)
 	state.Doubt = at(s.Doubt, since+reclaimTimeout)
 	state.Base, state.PodBase = s.Base, s.PodBase
-	e := evidence{killedAt: at(s.KilledAt, since), inVain: s.InVain}
-	if e.inVain {
+	e := evidence{killedAt: at(s.KilledAt, since)}
+	if !e.killedAt.IsZero() {
 		//guard: one kill in vain after another is not awaited after a restart
 		e.lastAt = at(s.At, since) // the kills of before were not long ago
-	}
-	if !e.killedAt.IsZero() {
 		e.quietAt, e.used = at(s.QuietAt, since), s.Used
 	}
 	return e

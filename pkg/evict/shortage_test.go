@@ -195,9 +195,8 @@ func TestShortageRestore(t *testing.T) {
 		},
 		"a kill": {
 			shortage{Boot: "b", At: since, KilledAt: since - 2*time.Second, QuietAt: since - time.Second, Used: 9},
-			State{}, evidence{killedAt: noon.Add(-2 * time.Second), quietAt: noon.Add(-time.Second), used: 9},
+			State{}, evidence{killedAt: noon.Add(-2 * time.Second), lastAt: noon, quietAt: noon.Add(-time.Second), used: 9},
 		},
-		"in vain":              {shortage{Boot: "b", At: since - time.Second, InVain: true}, State{}, evidence{inVain: true, lastAt: noon.Add(-time.Second)}},
 		"of another boot":      {shortage{Boot: "c", At: since, Doubt: since + time.Second}, State{}, evidence{}},
 		"of no boot":           {shortage{At: since, Doubt: since + time.Second}, State{}, evidence{}},
 		"of a later time":      {shortage{Boot: "b", At: since + 1, Doubt: since + time.Second}, State{}, evidence{}},
@@ -205,7 +204,7 @@ func TestShortageRestore(t *testing.T) {
 		"old":                  {shortage{Boot: "b", At: since - shortageAge, Doubt: since + time.Second}, State{}, evidence{}},
 		"a doubt for ever":     {shortage{Boot: "b", At: since, Doubt: 1 << 62}, State{Doubt: noon.Add(reclaimTimeout)}, evidence{}},
 		"a crossing to come":   {shortage{Boot: "b", At: since, SoftSince: 1 << 62}, State{SoftSince: noon}, evidence{}},
-		"a kill to come":       {shortage{Boot: "b", At: since, KilledAt: 1 << 62, QuietAt: 1 << 62}, State{}, evidence{killedAt: noon, quietAt: noon}},
+		"a kill to come":       {shortage{Boot: "b", At: since, KilledAt: 1 << 62, QuietAt: 1 << 62}, State{}, evidence{killedAt: noon, lastAt: noon, quietAt: noon}},
 		"before the boot":      {shortage{Boot: "b", At: since, SoftSince: -1, Doubt: -1, KilledAt: -1}, State{}, evidence{}},
 		"quiet without a kill": {shortage{Boot: "b", At: since, QuietAt: since, Used: 9}, State{}, evidence{}},
 	} {
