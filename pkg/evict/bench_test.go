@@ -42,7 +42,7 @@ func BenchmarkPoll(b *testing.B) {
 			}
 			m := n.manager(c)
 			m.Store = Store(b.TempDir() + "/evictions.json")
-			m.load()
+			m.executor.load(m.present().Cooldown)
 			defer m.watch.close()
 			for i := range test.open {
 				e := test.open[i]

@@ -118,7 +118,7 @@ func (s Situation) crossed() (Threshold, State) {
 	case soft && (s.State.Reclaiming == Soft || s.Now.Sub(state.SoftSince) >= c.SoftGrace):
 		state.Reclaiming = Soft
 	default:
-		state.Base, state.UnknownSince = 0, time.Time{}
+		state.Base, state.PodBase, state.UnknownSince = 0, nil, time.Time{}
 	}
 	if state.Base == 0 && state.Reclaiming == Hard && waiting(state.Open) {
 		// Enough was available after the last eviction, and the memory still missing is not
@@ -303,7 +303,7 @@ func (s Situation) waiting() bool { return waiting(s.State.Open) || s.Evidence.d
 // where it stays: another pod would be evicted for that memory. With little left at the Base a
 // fall shows nothing (flutter).
 func (s Situation) emergency(crossed Threshold, held Hold) bool {
-	falling := s.State.Base > 0 && s.State.Base+2*flutter <= s.limit() && s.othersUsed() > s.halfway(s.State.Base)
+	falling := s.State.Base+2*flutter <= s.limit() && s.othersUsed() > s.halfway(s.State.Base)
 	full := s.stuck() != nothingStuck && held != HoldReclaiming && held != HoldStays
 	//guard: nobody else is evicted while an eviction frees memory
 	return crossed == Hard && (falling || full) && !freeing(s.State.Open, s.Now) && !s.Evidence.freeing(s.Now)

@@ -29,6 +29,9 @@ type executor struct {
 	// evicting holds the UIDs of pods that are evicted for good, by an open eviction or one of the
 	// last.
 	evicting map[string]bool
+	// saved and savedAt are what the state file has of a shortage, and since when.
+	saved   begun
+	savedAt time.Time
 }
 
 // begin takes the steps of an eviction that cannot wait.

@@ -58,7 +58,6 @@ type Manager struct {
 	// The goroutine in Run owns these. meters reads the pods while a threshold is crossed, nil before.
 	meters  *cgroupfs.MemoryMeters
 	rest    rest
-	kept    keptShortage
 	notices notices
 }
 
@@ -135,18 +134,12 @@ func (m *Manager) Run(ctx context.Context) error {
 	defer m.background.Wait()
 	defer m.watch.close()
 	defer m.letGo()
-	m.load()
+	m.executor.load(m.present().Cooldown)
 	for {
 		if err := m.watch.wait(ctx, m.step(ctx)); err != nil {
 			return err
 		}
 	}
-}
-
-// load continues from the state of an earlier run.
-func (m *Manager) load() {
-	m.executor.load(m.present().Cooldown)
-	m.loadShortage()
 }
 
 // step polls once, and returns the time until the next poll.
@@ -213,7 +206,7 @@ func (m *Manager) poll(ctx context.Context) (time.Duration, error) {
 		d = m.decide(&s)
 	}
 	m.executor.state = d.State
-	m.keepShortage(s.Now) // before the steps that it leads to
+	m.executor.keepShortage(s.Now) // before the steps that it leads to
 	m.publish(s, d)
 	m.act(ctx, s, d)
 	speed := m.watch.grown.poll(s.Now, s.Memory.Used())

@@ -19,7 +19,7 @@ type Outlook struct {
 // last poll has read. It evicts none. It reads three files for each pod, so that a caller asks once
 // in a few seconds at most. The error lists what could not be read, and the Outlook has the rest.
 func (m *Manager) Outlook() (Outlook, error) {
-	history, err := m.Store.Read(m.Partition)
+	history, err := m.Store.Read()
 	problems := []error{err}
 	report := m.Report()
 	s := Situation{

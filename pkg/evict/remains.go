@@ -1,11 +1,18 @@
 package evict
 
+import "math"
+
 // The memory of a pod may stay when its processes end, and grow before they do, or in a container
 // that was started again. Another pod would be evicted for that memory in vain.
 
 // halfway returns the usage in bytes at which half of what was left at the Base is used up. Then
-// another pod grows.
-func (s Situation) halfway(base uint64) uint64 { return s.limit() - (s.limit()-min(base, s.limit()))/2 }
+// another pod grows. Without a Base none does.
+func (s Situation) halfway(base uint64) uint64 {
+	if base == 0 {
+		return math.MaxUint64
+	}
+	return s.limit() - (s.limit()-min(base, s.limit()))/2
+}
 
 // setBase sets the Base, and what each pod uses unless the pods were not read.
 func (state *State) setBase(s Situation) {
