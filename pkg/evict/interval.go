@@ -39,7 +39,7 @@ const (
 // pollInterval returns the time until the next poll. distance is the number of bytes left before a
 // threshold is crossed, margin the number from there to the limit, and growth the bytes per second
 // since the last poll. burst is the growth, in bytes per second, that may set in without warning.
-// PSI and memory.events report when the kernel reclaims or kills. A partition full of anonymous
+// memory.events reports when the kernel reclaims or kills. A partition full of anonymous
 // memory has nothing to reclaim: a single page takes it from no report at all to the kill.
 func pollInterval(distance, margin uint64, growth, burst float64) time.Duration {
 	seconds := (float64(distance) + float64(margin)) / burst

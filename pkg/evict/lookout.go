@@ -170,10 +170,10 @@ func (l *Lookout) end() {
 }
 
 // fdsOf is the number of files of an alarm.
-const fdsOf = 3
+const fdsOf = 2
 
 // round looks at the partitions whose time has come, and relieves those that need a poll. It
-// returns the others, the files to wait for, which are the eventfd and three of each partition, and
+// returns the others, the files to wait for, which are the eventfd and those of each partition, and
 // the time of the next round.
 func (l *Lookout) round(now time.Time) (watched []*post, fds []unix.PollFd, until time.Time) {
 	l.mu.Lock()

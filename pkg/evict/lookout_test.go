@@ -29,9 +29,9 @@ func newWatched(t *testing.T, l *Lookout) *watched {
 	t.Helper()
 	w := &watched{t: t}
 	root := t.TempDir()
-	w.watch = &watch{Options: &Options{Cgroups: cgroupfs.FS(root), Lookout: l}, warn: func(err error) { t.Error(err) }}
+	w.watch = &watch{Options: &Options{Cgroups: cgroupfs.FS(root), Lookout: l}}
 	for name, content := range map[string]string{
-		"memory.current": "0\n", "memory.max": "1048576000\n", "memory.stat": "", "memory.events.local": "", "memory.pressure": "",
+		"memory.current": "0\n", "memory.max": "1048576000\n", "memory.stat": "", "memory.events.local": "",
 	} {
 		if err := os.WriteFile(filepath.Join(root, name), []byte(content), 0o644); err != nil {
 			t.Fatal(err)

@@ -77,7 +77,7 @@ func New(o Options) (*Manager, error) {
 	o.slice = unitname.CgroupPath(o.Partition.Slice())
 	m := &Manager{Options: &o, report: Report{Partition: o.Partition}}
 	m.warnings = &warnings{Options: m.Options, at: map[string]time.Time{}}
-	m.watch = &watch{Options: m.Options, warn: m.warnings.warn}
+	m.watch = &watch{Options: m.Options}
 	m.containers = &containers{Options: m.Options, background: &m.background, wake: m.watch.wake, warn: m.warnings.warn}
 	m.watch.condemned = func() uint64 { return m.containers.condemned.total(m.Cgroups) }
 	m.executor = &executor{

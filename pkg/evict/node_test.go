@@ -182,7 +182,7 @@ func newNodeOf(tb testing.TB, d *disk, name unitname.PartitionName) *node {
 	}
 	n.boot()
 	n.files(n.slice, map[string]string{
-		"memory.max": number(1000 * mi), "memory.events": oomEvents(0, 0), "memory.events.local": oomEvents(0, 0), "memory.pressure": "",
+		"memory.max": number(1000 * mi), "memory.events": oomEvents(0, 0), "memory.events.local": oomEvents(0, 0),
 	})
 	n.refresh()
 	return n

@@ -2,7 +2,6 @@ package evict
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
@@ -24,7 +23,6 @@ const (
 // wake belong to the goroutine in Run.
 type watch struct {
 	*Options
-	warn func(error)
 	// condemned returns the number of processes that the kernel has killed for the program.
 	condemned func() uint64
 	meter     *cgroupfs.MemoryMeter
@@ -59,13 +57,10 @@ func (w *watch) open() error {
 	if err != nil {
 		return err
 	}
-	alarm, pressureErr, err := newAlarm(w.Cgroups.Path(w.slice))
+	alarm, err := newAlarm(w.Cgroups.Path(w.slice))
 	if err != nil {
 		meter.Close()
 		return err
-	}
-	if pressureErr != nil {
-		w.warn(fmt.Errorf("memory pressure notifications are not available; polling only: %w", pressureErr))
 	}
 	w.meter, w.kills, w.evidence, w.reported = meter, kills{}, w.earlier, true
 	//guard: a partition that is made again has no evidence

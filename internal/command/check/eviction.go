@@ -36,13 +36,9 @@ func (c *checks) evictionKernelOf(path string) []Finding {
 				"the kernel has no cgroup.kill: pods are stopped through the runtime, which takes longer",
 			)...)
 	}
-	if !c.cgroups.Has(filepath.Join(path, "memory.pressure")) {
-		found = append(found, changing(Warning, "remove psi=0 from the kernel command line, or add psi=1",
-			"the kernel reports no memory pressure (PSI): eviction relies on polling alone")...)
-	}
 	found = append(found, c.protectedMemory(path)...)
 	if found == nil {
-		found = saying(OK, "the kernel has cgroup.kill and PSI")
+		found = saying(OK, "the kernel has cgroup.kill")
 	}
 	return found
 }
