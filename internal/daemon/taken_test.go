@@ -42,7 +42,7 @@ func TestTakenWhileEvicting(t *testing.T) {
 			open := evict.Eviction{
 				PodMeta: evict.PodMeta{UID: "u-1", Cgroup: unitname.CgroupPath(unitname.System.Slice()) + "/pod"},
 				Verdict: evict.Verdict{Time: time.Now(), Threshold: evict.Hard, Method: evict.Restart},
-				Containers: []evict.Stopped{{
+				Containers: []evict.Container{{
 					ID: "one", Cgroup: unitname.CgroupPath(unitname.System.Slice()) + "/pod/one.scope",
 				}},
 			}

@@ -21,7 +21,7 @@ const benchRoot = "SCRAPE_ROOT"
 // BenchmarkPoll polls a partition far from its threshold, one near it, for which memory.stat is
 // read too, and one that waits for a pod to end.
 func BenchmarkPoll(b *testing.B) {
-	open := []Eviction{{PodMeta: PodMeta{UID: "x"}, Containers: []Stopped{{Cgroup: partition}}}}
+	open := []Eviction{{PodMeta: PodMeta{UID: "x"}, Containers: []Container{{Cgroup: partition}}}}
 	for _, test := range []struct {
 		name string
 		hard uint64

@@ -118,7 +118,7 @@ func (s Situation) crossed() (Threshold, State) {
 	case soft && (s.State.Reclaiming == Soft || s.Now.Sub(state.SoftSince) >= c.SoftGrace):
 		state.Reclaiming = Soft
 	default:
-		state.Base, state.PodBase, state.UnknownSince = 0, nil, time.Time{}
+		state.Base, state.UnknownSince = 0, time.Time{}
 	}
 	if state.Base == 0 && state.Reclaiming == Hard && waiting(state.Open) {
 		// Enough was available after the last eviction, and the memory still missing is not

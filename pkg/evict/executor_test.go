@@ -164,7 +164,7 @@ func TestExecutorResumeOld(t *testing.T) {
 			Reported: true,
 		}
 		for _, c := range n.pod("greedy").containers {
-			e.Containers = append(e.Containers, Stopped{ID: c.id, Cgroup: c.cgroup})
+			e.Containers = append(e.Containers, Container{ID: c.id, Cgroup: c.cgroup})
 		}
 		if err := m.Store.write(History{Open: []Eviction{e}}); err != nil {
 			n.t.Fatal(err)

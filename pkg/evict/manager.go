@@ -144,7 +144,7 @@ func (m *Manager) Run(ctx context.Context) error {
 
 // step polls once, and returns the time until the next poll.
 func (m *Manager) step(ctx context.Context) time.Duration {
-	m.watch.isCalm = false
+	m.watch.calm = nil
 	next, err := m.poll(ctx)
 	m.mu.Lock()
 	m.polled.at, m.polled.open = time.Now(), len(m.executor.state.Open)
@@ -211,7 +211,9 @@ func (m *Manager) poll(ctx context.Context) (time.Duration, error) {
 	m.act(ctx, s, d)
 	speed := m.watch.grown.poll(s.Now, s.Memory.Used())
 	open, burst := m.executor.state.Open, cmp.Or(m.Burst, maxBurst)
-	m.watch.calm, m.watch.isCalm = calmAfter(s, d, open, burst)
+	if isCalm(s, d, open) {
+		m.watch.calm = &s
+	}
 	return nextPoll(s, d, open, speed, burst), nil
 }
 
@@ -220,7 +222,7 @@ func (m *Manager) read(s *Situation) error {
 		return err
 	}
 	if m.watch.statAt.Equal(s.Now) { // without memory.stat page cache would count as used
-		m.peaks.note(s.Now, s.Memory.Used(), s.Memory.Current)
+		m.peaks.note(s.Now, s.Memory.Used())
 	}
 	return nil
 }

@@ -155,7 +155,7 @@ func TestManagerResumeUnread(t *testing.T) {
 			PodMeta:    PodMeta{UID: "greedy", Cgroup: greedy.Cgroup},
 			Verdict:    Verdict{Time: time.Now(), Threshold: Hard, Method: Restart},
 			Reported:   true,
-			Containers: []Stopped{{ID: greedy.containers[0].id, Cgroup: greedy.containers[0].cgroup}},
+			Containers: []Container{{ID: greedy.containers[0].id, Cgroup: greedy.containers[0].cgroup}},
 		}
 		if err := Store(n.path("", "evictions.json")).write(History{Open: []Eviction{open}}); err != nil {
 			n.t.Fatal(err)

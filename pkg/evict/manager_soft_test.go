@@ -229,7 +229,7 @@ func TestManagerSoftResumed(t *testing.T) {
 					Amounts: Amounts{WorkingSetBytes: 500 * mi},
 				}
 				for _, c := range n.pod("greedy").containers {
-					e.Containers = append(e.Containers, Stopped{ID: c.id, Cgroup: c.cgroup})
+					e.Containers = append(e.Containers, Container{ID: c.id, Cgroup: c.cgroup})
 				}
 				test.change(n, &e)
 				if err := m.Store.write(History{Open: []Eviction{e}}); err != nil {

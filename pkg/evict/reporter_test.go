@@ -343,7 +343,7 @@ func TestReporterContainerOutsidePartition(t *testing.T) {
 				n.run(m, 4*time.Second)
 				n.expectSorted(test.then...)
 				if open := slices.Concat(n.history().Open, n.history().Last); len(open) != 1 ||
-					slices.ContainsFunc(open[0].Containers, func(c Stopped) bool { return c.ID == outside.id }) {
+					slices.ContainsFunc(open[0].Containers, func(c Container) bool { return c.ID == outside.id }) {
 					n.t.Errorf("evictions are %+v", open)
 				}
 				if runs := slices.Contains(n.running(), outside.id); runs != (name == "stopped" || name == "it does not end") {

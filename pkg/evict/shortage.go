@@ -47,9 +47,10 @@ func (x *executor) keepShortage(now time.Time) {
 	}
 }
 
-// shortage returns the present shortage, empty for none.
+// shortage returns the present shortage, empty for none. What each pod used is known while an
+// eviction is open: memory may fall again before it is closed.
 func (x *executor) shortage(now time.Time) shortage {
-	if x.begun() == (begun{}) {
+	if x.begun() == (begun{}) && len(x.state.Open) == 0 {
 		return shortage{}
 	}
 	s := shortage{At: now, State: x.state}

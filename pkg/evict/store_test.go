@@ -50,7 +50,7 @@ func TestStoreReplacesFile(t *testing.T) {
 		t.Errorf("of nothing it reads %+v, %v", h, err)
 	}
 	want := History{
-		Open:     []Eviction{{PodMeta: PodMeta{UID: "a", Cgroup: "c"}, Verdict: Verdict{Time: noon, Method: Evict, Grace: time.Second}, Containers: []Stopped{{ID: "x", Cgroup: "y"}}, Gone: true}},
+		Open:     []Eviction{{PodMeta: PodMeta{UID: "a", Cgroup: "c"}, Verdict: Verdict{Time: noon, Method: Evict, Grace: time.Second}, Containers: []Container{{ID: "x", Cgroup: "y"}}, Gone: true}},
 		Cooldown: map[string]time.Time{"o": noon}, Last: []Eviction{{PodMeta: PodMeta{UID: "b"}, Problem: "none"}},
 	}
 	want.Version = stateVersion
