@@ -97,8 +97,8 @@ type node struct {
 	// reporter calls and not the goroutine that decides.
 	resting map[string]bool
 
-	// crashAt is the call at which the program ends, counted from 1, and crashIn its name; 0 and "" for
-	// never.
+	// The program ends at the call crashAt, counted from 1, or at the first named crashIn; never at
+	// 0 and "".
 	crashAt, calls int
 	crashIn        string
 	crashed        string
