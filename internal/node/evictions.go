@@ -11,9 +11,9 @@ import (
 	"nodepartition/pkg/slices/config"
 )
 
-// EvictionFile returns the file that holds the state of the eviction of a partition: the evictions in
-// progress and the last ones, and what the next start of the service has to know of a shortage of
-// memory. That of the system partition has no name in its own.
+// EvictionFile returns the file that holds the state of the eviction of a partition: the evictions
+// in progress and the last ones, and what the next start of the service has to know of a shortage
+// of memory. That of the system partition has no name in its own.
 func EvictionFile(n host.Node, partition unitname.PartitionName) evict.Store {
 	name := ""
 	if partition != unitname.First {

@@ -14,8 +14,8 @@ import (
 
 // alarm waits until the kernel reports a change of the memory of a cgroup, or until a time is over.
 // The kernel counts in memory.events.local that the limit or memory.high is met before it reclaims
-// (try_charge_memcg, mm/memcontrol.c): a PSI trigger would fire later. All methods but Wake and Close
-// belong to one goroutine.
+// (try_charge_memcg, mm/memcontrol.c): a PSI trigger would fire later. All methods but Wake and
+// Close belong to one goroutine.
 type alarm struct {
 	events, wake int
 

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// isCalm reports whether a partition is far from its thresholds and nothing is awaited in it after a
-// decision. Until that changes, and for steadyInterval, the lookout reads its usage and its limit
+// isCalm reports whether a partition is far from its thresholds and nothing is awaited in it after
+// a decision. Until that changes, and for steadyInterval, the lookout reads its usage and its limit
 // alone. A partition full of page cache is not calm: each poll of it reads memory.stat, which may
 // take long and must not delay the others.
 func isCalm(s Situation, d Decision, open []execution) bool {

@@ -132,7 +132,8 @@ func (c *containers) outside(e Eviction) []Container {
 	})
 }
 
-// startedAgain returns the containers that the kubelet has started in place of those of an eviction.
+// startedAgain returns the containers that the kubelet has started in place of those of an
+// eviction.
 func (c *containers) startedAgain(e Eviction) (list []Container) {
 	scopes, err := c.Scopes(e.Cgroup)
 	if err != nil {

@@ -9,15 +9,15 @@ import (
 
 // The decision, which Decide makes:
 //
-// A pod is evicted as soon as less than the hard threshold is left, or less than the soft one for its
-// period, and until the minimum reclaim is left. It is the first in the kubelet's order that is not
-// protected. A pod within its request does not go for what a protected pod, or memory that ending
-// processes does not free, has taken. One pod goes at a time. The next waits for the memory of an
-// eviction or of a kill by the kernel (HoldReclaiming), for 30 s if that did not come back to the
-// partition (HoldDoubt), for 5 s while a pod is unknown (HoldUnknown), and as long as there would be
-// enough without the memory that stays (HoldStays). If others use up half of what was left at the
-// last decision meanwhile (State.Base), and nothing frees memory, another pod grows: it is not
-// waited for.
+// A pod is evicted as soon as less than the hard threshold is left, or less than the soft one for
+// its period, and until the minimum reclaim is left. It is the first in the kubelet's order that is
+// not protected. A pod within its request does not go for what a protected pod, or memory that
+// ending processes does not free, has taken. One pod goes at a time. The next waits for the memory
+// of an eviction or of a kill by the kernel (HoldReclaiming), for 30 s if that did not come back to
+// the partition (HoldDoubt), for 5 s while a pod is unknown (HoldUnknown), and as long as there
+// would be enough without the memory that stays (HoldStays). If others use up half of what was left
+// at the last decision meanwhile (State.Base), and nothing frees memory, another pod grows: it is
+// not waited for.
 
 // Threshold names one of the two thresholds.
 type Threshold string

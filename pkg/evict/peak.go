@@ -22,9 +22,9 @@ func (p *peaks) note(now time.Time, used uint64) {
 	p.peak, p.noted = max(p.peak, used), true
 }
 
-// TakePeak returns the largest usage since its last call, in bytes, and false if there is no reading.
-// It costs none: polls have noted them. Each poll near the threshold reads memory.stat, on which the
-// usage depends, and far from it one in statInterval or in steadyInterval.
+// TakePeak returns the largest usage since its last call, in bytes, and false if there is no
+// reading. It costs none: polls have noted them. Each poll near the threshold reads memory.stat, on
+// which the usage depends, and far from it one in statInterval or in steadyInterval.
 func (m *Manager) TakePeak() (used uint64, noted bool) {
 	p := &m.peaks
 	p.mu.Lock()

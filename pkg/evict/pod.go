@@ -65,8 +65,8 @@ type Container struct {
 	WorkingSet uint64 `json:"workingSetBytes"`
 	// Request for memory in bytes.
 	Request uint64 `json:"requestBytes"`
-	// MemoryMax was its memory.max in bytes, cgroupfs.Unlimited for none, before the kernel was made to
-	// kill in it (condemn). It is 0 if that was not begun.
+	// MemoryMax was its memory.max in bytes, cgroupfs.Unlimited for none, before the kernel was
+	// made to kill in it (condemn). It is 0 if that was not begun.
 	MemoryMax uint64 `json:"memoryMaxBytes,omitempty"`
 }
 

@@ -9,7 +9,7 @@ import "math"
 // another pod grows. Without a Base none does.
 func (s Situation) halfway(base uint64) uint64 {
 	if base == 0 {
-		return math.MaxUint64
+		return math.MaxInt64
 	}
 	return s.limit() - (s.limit()-min(base, s.limit()))/2
 }

@@ -2,8 +2,9 @@ package evict
 
 import "time"
 
-// shortage is what the state file has of a shortage of memory. Without it, a restart would begin the
-// soft threshold's period again, stop short of the minimum reclaim, and forget that memory is awaited.
+// shortage is what the state file has of a shortage of memory. Without it, a restart would begin
+// the soft threshold's period again, stop short of the minimum reclaim, and forget that memory is
+// awaited.
 type shortage struct {
 	// At is the time at which it was written.
 	At time.Time `json:"at"`
