@@ -14,14 +14,14 @@ import "time"
 // when nothing ends any more.
 type evidence struct {
 	// since is the time of the first oom that nothing has answered, zero for none. lastAt is
-	// the time of the last one.
+	// the time of the last one (TestManagerOOMSlabs, TestManagerOOMLongAgo).
 	since, lastAt time.Time
 	// killedAt is the time of the first kill at the partition's limit since which memory is short,
 	// zero for none. Its memory is awaited (dying). If that does not come back the kill was in
-	// vain.
+	// vain (TestManagerOOMBeforeSignal, TestManagerKernelKillInVain).
 	killedAt time.Time
 	// quietAt is the time of the last of three events: an oom that began since, a kill, a fall
-	// of the usage. used is the usage then, or its maximum since.
+	// of the usage. used is the usage then, or its maximum since (TestEvidenceNext).
 	quietAt time.Time
 	used    uint64
 }

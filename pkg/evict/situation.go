@@ -42,11 +42,12 @@ type State struct {
 	// did not bring back.
 	Stays map[string]uint64 `json:"-"`
 	// Doubt is the time until which no other pod is evicted, because the last one did not bring
-	// back its usage.
+	// back its usage (TestManagerShortageRestart, doubt).
 	Doubt time.Time `json:"doubt,omitzero"`
 	// Base is the lowest usage of the partition since the last decision of a shortage, in bytes, and 0
 	// before the first. PodBase has what each pod used then, by UID. They are usages, because less
-	// memory is available below a limit that is lowered, although no pod has grown.
+	// memory is available below a limit that is lowered, although no pod has grown
+	// (TestManagerLeakWhileReclaiming, TestManagerFilesOutliveTheirPod).
 	Base    uint64            `json:"base,omitempty"`
 	PodBase map[string]uint64 `json:"podBase,omitempty"`
 	// UnknownSince is the time from which an unknown pod delays evictions, zero if none does.
