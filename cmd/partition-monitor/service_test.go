@@ -24,7 +24,7 @@ func TestService(t *testing.T) {
 		words[o.Name] = append(words[o.Name], strings.Fields(o.Value)...)
 	}
 	for name, want := range map[string]string{
-		"CapabilityBoundingSet": "CAP_CHOWN CAP_DAC_OVERRIDE CAP_SYS_NICE CAP_SYS_RESOURCE",
+		"CapabilityBoundingSet": "CAP_CHOWN CAP_DAC_OVERRIDE CAP_SYS_NICE",
 		"AmbientCapabilities":   "", "NoNewPrivileges": "yes", "ProtectSystem": "strict", "ReadOnlyPaths": "/run",
 		"ProtectHome": "read-only", "ProtectKernelTunables": "yes", "PrivateTmp": "yes", "BindPaths": "",
 	} {

@@ -91,9 +91,6 @@ func (m *MemoryMeter) Read(enough func(current, limit uint64) bool) (MemoryReadi
 // were last listed: reservesInterval ago at most after a Read with memory.stat.
 func (m *MemoryMeter) Minimum(cgroup string) uint64 { return m.minimum[cgroup] }
 
-// Current reads memory.current in bytes, as Read does.
-func (m *MemoryMeter) Current() (uint64, error) { return m.number(m.current, "memory.current") }
-
 // read reads the cgroup without its limit and without those below. Memory that is freed between two
 // reads must not count as used: memory.current is read before and after memory.stat, and the
 // smaller value counts.

@@ -87,7 +87,7 @@ func figures(e evict.Eviction) kubeapi.Figures {
 		}
 		f.Containers = append(
 			f.Containers,
-			kubeapi.Usage{Name: c.Name, WorkingSet: int64(c.WorkingSetBytes), Request: bytesQuantity(c.RequestBytes)},
+			kubeapi.Usage{Name: c.Name, WorkingSet: int64(c.WorkingSet), Request: bytesQuantity(c.Request)},
 		)
 	}
 	return f

@@ -42,9 +42,9 @@ func anEviction() evict.Eviction {
 		},
 		Verdict: evict.Verdict{Time: time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC), Threshold: evict.Hard, Method: evict.Evict},
 		Amounts: evict.Amounts{AvailableBytes: 20 * mebi, AtBytes: 32 * mebi, LimitBytes: 512 * mebi, WorkingSetBytes: 130 * mebi, RequestBytes: 70 * mebi},
-		Containers: []evict.Stopped{
-			{ID: "c1", Name: "dns", WorkingSetBytes: 125 * mebi, RequestBytes: 50 * mebi},
-			{ID: "c2", Name: "log", WorkingSetBytes: 5 * mebi, RequestBytes: 20 * mebi},
+		Containers: []evict.Container{
+			{ID: "c1", Name: "dns", WorkingSet: 125 * mebi, Request: 50 * mebi},
+			{ID: "c2", Name: "log", WorkingSet: 5 * mebi, Request: 20 * mebi},
 		},
 	}
 }
@@ -233,7 +233,7 @@ func TestEvictWithoutName(t *testing.T) {
 	c := fakeapi.New(t, httptest.NewServer)
 	a, _ := newReporter(c.NewKubeconfig(t))
 	e := anEviction()
-	e.Containers = append(e.Containers, evict.Stopped{ID: "c3", WorkingSetBytes: mebi})
+	e.Containers = append(e.Containers, evict.Container{ID: "c3", WorkingSet: mebi})
 	if err := a.Evict(t.Context(), e); err != nil {
 		t.Fatal(err)
 	}
@@ -250,7 +250,7 @@ func TestEvictMessage(t *testing.T) {
 	c.Pod.Spec.Resources = &v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceMemory: resource.MustParse("70Mi")}}
 	a, _ := newReporter(c.NewKubeconfig(t))
 	e := anEviction()
-	e.Containers = append(e.Containers, evict.Stopped{ID: "c3", Name: "debugger", WorkingSetBytes: 90 * mebi})
+	e.Containers = append(e.Containers, evict.Container{ID: "c3", Name: "debugger", WorkingSet: 90 * mebi})
 	if err := a.Evict(t.Context(), e); err != nil {
 		t.Fatal(err)
 	}

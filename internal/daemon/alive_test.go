@@ -63,7 +63,7 @@ func TestAliveEviction(t *testing.T) {
 				Kill: func(string, bool) error { return nil }, Runtime: mover{}, Mark: func(map[string]bool) {},
 				API: &hangingAPI{ctx: ctx}, LowerLimit: func(context.Context) error { return nil },
 			},
-			Files:  evict.Files{Store: evict.Store(t.TempDir() + "/evictions.json")},
+			Store:  evict.Store(t.TempDir() + "/evictions.json"),
 			Events: evict.NoEvents{},
 		})
 		if err != nil {

@@ -9,7 +9,6 @@ import (
 
 	"nodepartition/internal/node"
 	"nodepartition/internal/node/candidates"
-	"nodepartition/internal/trialend"
 	"nodepartition/pkg/evict"
 )
 
@@ -60,11 +59,6 @@ func (s *shared) newEvictor(
 		return remembered.Candidates(s.options.Node, s.table.Pods(), known, told, capacity)
 	}
 	journal := newEvictionJournal(s.log, partition)
-	files := node.EvictionFiles(s.options.Node, partition)
-	files.SinceBoot = func() (string, time.Duration, error) {
-		now, err := trialend.Now()
-		return now.Boot, now.Since, err
-	}
 	sinks, kills := basis.sinks(partition, pods)
 	manager, err := evict.New(evict.Options{
 		Partition: partition,
@@ -89,7 +83,7 @@ func (s *shared) newEvictor(
 				return s.units.Reload(ctx)
 			},
 		},
-		Files:   files,
+		Store:   node.EvictionFile(s.options.Node, partition),
 		Burst:   basis.burst,
 		Lookout: basis.lookout,
 		Events:  evictionSinks(s.metrics.Evictions(partition), journal, sinks),

@@ -34,8 +34,8 @@ func TestNewPartition(t *testing.T) {
 	if system.evictor.Partition != unitname.System || other.evictor.Partition != "telemetry" || other.remembered.Partition != "telemetry" {
 		t.Errorf("the evictors are of %s and %s", system.evictor.Partition, other.evictor.Partition)
 	}
-	if system.evictor.Store == other.evictor.Store || system.evictor.Shortage == other.evictor.Shortage {
-		t.Errorf("the evictors share the files %s and %s", system.evictor.Store, system.evictor.Shortage)
+	if system.evictor.Store == other.evictor.Store {
+		t.Errorf("the evictors share the file %s", system.evictor.Store)
 	}
 	if system.evictor.Lookout == nil || system.evictor.Lookout != other.evictor.Lookout {
 		t.Error("the evictors do not share a lookout")

@@ -171,9 +171,7 @@ func (m *monitor) endPartition(p *partition) {
 	m.table.SetEvicting(p.name, nil)
 	//guard: the metrics forget a partition that is gone
 	m.metrics.Remove(p.name)
-	for _, file := range []string{string(p.evictor.Store), p.evictor.Shortage} {
-		_ = os.Remove(file) // what is left of it counts as old when the partition comes back
-	}
+	_ = os.Remove(string(p.evictor.Store)) // what is left of it counts as old when the partition comes back
 }
 
 // startSlices starts the slices of partitions that were added while the daemon runs. The boot

@@ -21,7 +21,7 @@ const writeEvery = 10
 
 // polls is what an evictor knows of its partition. *evict.Manager implements it.
 type polls interface {
-	TakePeak() evict.Peak
+	TakePeak() (used uint64, noted bool)
 	Candidates() []evict.Pod
 }
 
@@ -107,10 +107,10 @@ func (s *sampler) open() map[unitname.PartitionName]polls {
 // pass it is not known who the members are, and nothing is added.
 func (s *sampler) sample(now time.Time, took time.Duration) {
 	for name, of := range s.open() {
-		peak := of.TakePeak()
+		peak, noted := of.TakePeak()
 		placed, known := s.placement(name)
 		minute := sizefile.Minute{}
-		if known && peak.Polls > 0 {
+		if known && noted {
 			minute = s.measure(of, placed, peak)
 		}
 		s.mu.Lock()
@@ -120,9 +120,9 @@ func (s *sampler) sample(now time.Time, took time.Duration) {
 }
 
 // measure measures the members, inside and outside of the partition.
-func (s *sampler) measure(of polls, placed candidates.Placement, peak evict.Peak) sizefile.Minute {
+func (s *sampler) measure(of polls, placed candidates.Placement, peak uint64) sizefile.Minute {
 	minute := sizefile.Minute{
-		Used: peak.Used + placed.LeftBytes, Members: placed.Members, RequestBytes: placed.RequestBytes,
+		Used: peak + placed.LeftBytes, Members: placed.Members, RequestBytes: placed.RequestBytes,
 		Usage: map[string]uint64{},
 	}
 	outside := evict.Measure(s.cgroups, placed.Waiting, s.warn)

@@ -25,9 +25,9 @@ type polled struct {
 	pods []evict.Pod
 }
 
-func (p *polled) TakePeak() evict.Peak {
+func (p *polled) TakePeak() (uint64, bool) {
 	p.used += 1 << 20
-	return evict.Peak{Used: p.used, Polls: 1}
+	return p.used, true
 }
 
 func (p *polled) Candidates() []evict.Pod { return p.pods }

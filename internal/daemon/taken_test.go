@@ -38,17 +38,16 @@ func TestTakenWhileEvicting(t *testing.T) {
 			container := unitname.System.Cgroup() + "/pod/one.scope"
 			n.Write(container+"/cgroup.events", "populated 1")
 			n.Write(container+"/cgroup.kill", "")
-			file := string(node.EvictionFiles(m.options.Node, unitname.System).Store)
+			file := string(node.EvictionFile(m.options.Node, unitname.System))
 			open := evict.Eviction{
 				PodMeta: evict.PodMeta{UID: "u-1", Cgroup: unitname.CgroupPath(unitname.System.Slice()) + "/pod"},
 				Verdict: evict.Verdict{Time: time.Now(), Threshold: evict.Hard, Method: evict.Restart},
-				Containers: []evict.Stopped{{
+				Containers: []evict.Container{{
 					ID: "one", Cgroup: unitname.CgroupPath(unitname.System.Slice()) + "/pod/one.scope",
 				}},
 			}
 			n.Write("/run/node-partition/monitor/kept", "")
-			history := evict.History{Open: []evict.Eviction{open}}
-			history.Version, history.Partition = 1, unitname.System
+			history := evict.History{Version: 1, Open: []evict.Eviction{open}}
 			if err := statefile.Write(file, history, 0o600); err != nil {
 				t.Fatal(err)
 			}

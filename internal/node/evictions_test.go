@@ -7,17 +7,17 @@ import (
 	"nodepartition/internal/unitname"
 )
 
-// TestEvictionFiles: the files of the system partition have kept their names, and no two partitions
-// share a file.
-func TestEvictionFiles(t *testing.T) {
+// TestEvictionFile: the file of the system partition has no name in its own, and no two partitions
+// share one.
+func TestEvictionFile(t *testing.T) {
 	t.Parallel()
-	for partition, want := range map[unitname.PartitionName][2]string{
-		unitname.System:  {"/run/node-partition/monitor/evictions.json", "/run/node-partition/monitor/shortage.json"},
-		"telemetry":      {"/run/node-partition/monitor/evictions-telemetry.json", "/run/node-partition/monitor/shortage-telemetry.json"},
-		"telemetry-edge": {"/run/node-partition/monitor/evictions-telemetry-edge.json", "/run/node-partition/monitor/shortage-telemetry-edge.json"},
+	for partition, want := range map[unitname.PartitionName]string{
+		unitname.System:  "/run/node-partition/monitor/evictions.json",
+		"telemetry":      "/run/node-partition/monitor/evictions-telemetry.json",
+		"telemetry-edge": "/run/node-partition/monitor/evictions-telemetry-edge.json",
 	} {
-		if files := EvictionFiles(host.This(), partition); string(files.Store) != want[0] || files.Shortage != want[1] {
-			t.Errorf("%s: %+v; want %v", partition, files, want)
+		if file := EvictionFile(host.This(), partition); string(file) != want {
+			t.Errorf("%s: %s; want %s", partition, file, want)
 		}
 	}
 }

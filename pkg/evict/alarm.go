@@ -12,51 +12,32 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stall is the PSI trigger (Documentation/accounting/psi.rst of the kernel): tasks of the partition
-// waited for memory for 20 ms of a second. It fires when the kernel reclaims at the limit, or at
-// memory.high.
-const stall = "some 20000 1000000"
-
 // alarm waits until the kernel reports a change of the memory of a cgroup, or until a time is over.
-// All methods but Wake and Close belong to one goroutine.
+// The kernel counts in memory.events.local that the limit or memory.high is met before it reclaims
+// (try_charge_memcg, mm/memcontrol.c): a PSI trigger would fire later. All methods but Wake and
+// Close belong to one goroutine.
 type alarm struct {
-	events, pressure int
-	wake             int
+	events, wake int
 
 	mu     sync.Mutex
 	closed bool
 }
 
-// newAlarm opens the files of the cgroup in dir. If a PSI trigger cannot be set (a kernel with
-// psi=0, or without the right to set one), the alarm works without it, and pressureErr is the
-// reason.
-func newAlarm(dir string) (a *alarm, pressureErr, err error) {
-	a = &alarm{events: -1, pressure: -1, wake: -1}
+// newAlarm opens the files of the cgroup in dir.
+func newAlarm(dir string) (a *alarm, err error) {
+	a = &alarm{events: -1, wake: -1}
 	if a.wake, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
-		return nil, nil, fmt.Errorf("eventfd: %w", err)
+		return nil, fmt.Errorf("eventfd: %w", err)
 	}
 	// Only the cgroup's own events count: the cgroups below it reclaim at limits of their own, a
 	// hundred times a second.
 	path := filepath.Join(dir, "memory.events.local")
 	if a.events, err = unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
 		a.Close()
-		return nil, nil, &os.PathError{Op: "open", Path: path, Err: err}
+		return nil, &os.PathError{Op: "open", Path: path, Err: err}
 	}
 	a.drain()
-	path = filepath.Join(dir, "memory.pressure")
-	fd, openErr := unix.Open(path, unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
-	if openErr == nil {
-		_, openErr = unix.Write(fd, []byte(stall+"\x00"))
-		if openErr != nil {
-			_ = unix.Close(fd) // nothing was written
-			fd = -1
-		}
-	}
-	if openErr != nil {
-		return a, &os.PathError{Op: "set a trigger", Path: path, Err: openErr}, nil
-	}
-	a.pressure = fd
-	return a, nil, nil
+	return a, nil
 }
 
 // Wake ends a Wait, or the next one. It may be called from any goroutine.
@@ -96,11 +77,6 @@ func (a *alarm) Wait(ctx context.Context, d time.Duration) (events bool, err err
 	if fds[1].Revents != 0 {
 		a.drain()
 	}
-	if fds[2].Revents&(unix.POLLERR|unix.POLLNVAL) != 0 {
-		// The cgroup is gone, and the trigger would fire for ever.
-		_ = unix.Close(a.pressure)
-		a.pressure = -1
-	}
 	return fds[1].Revents != 0, nil
 }
 
@@ -109,7 +85,6 @@ func (a *alarm) fds() []unix.PollFd {
 	return []unix.PollFd{
 		{Fd: int32(a.wake), Events: unix.POLLIN},
 		{Fd: int32(a.events), Events: unix.POLLPRI},
-		{Fd: int32(a.pressure), Events: unix.POLLPRI},
 	}
 }
 
@@ -127,7 +102,7 @@ func (a *alarm) Close() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.closed = true
-	for _, fd := range []int{a.events, a.pressure, a.wake} {
+	for _, fd := range []int{a.events, a.wake} {
 		if fd >= 0 {
 			_ = unix.Close(fd) // nothing is buffered
 		}

@@ -26,14 +26,10 @@ func cgroup(t *testing.T, files ...string) string {
 }
 
 func TestAlarm(t *testing.T) {
-	dir := cgroup(t, "memory.events.local", "memory.pressure")
-	a, pressureErr, err := newAlarm(dir)
-	if err != nil || pressureErr != nil {
-		t.Fatal(err, pressureErr)
-	}
-	// The trigger that the kernel parses ends with a zero (psi_trigger_create).
-	if text, err := os.ReadFile(filepath.Join(dir, "memory.pressure")); err != nil || string(text) != "some 20000 1000000\x00" {
-		t.Errorf("trigger is %q, %v", text, err)
+	dir := cgroup(t, "memory.events.local")
+	a, err := newAlarm(dir)
+	if err != nil {
+		t.Fatal(err)
 	}
 	wait := func(ctx context.Context, d time.Duration) (time.Duration, bool, error) {
 		begin := time.Now()
@@ -82,20 +78,8 @@ func TestAlarm(t *testing.T) {
 	}
 }
 
-func TestAlarmWithoutPressure(t *testing.T) {
-	a, pressureErr, err := newAlarm(cgroup(t, "memory.events.local"))
-	if err != nil || !errors.Is(pressureErr, fs.ErrNotExist) {
-		t.Fatalf("%v, pressure %v; want that there is none", err, pressureErr)
-	}
-	defer a.Close()
-	a.Wake()
-	if _, err := a.Wait(t.Context(), time.Hour); err != nil {
-		t.Error(err)
-	}
-}
-
 func TestAlarmNoCgroup(t *testing.T) {
-	if _, _, err := newAlarm(filepath.Join(t.TempDir(), "gone.slice")); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := newAlarm(filepath.Join(t.TempDir(), "gone.slice")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("got %v, want fs.ErrNotExist", err)
 	}
 }
@@ -103,7 +87,7 @@ func TestAlarmNoCgroup(t *testing.T) {
 // TestAlarmInterrupted: signals to the thread, such as those with which the Go runtime stops
 // goroutines, neither end nor prolong a wait.
 func TestAlarmInterrupted(t *testing.T) {
-	a, _, err := newAlarm(cgroup(t, "memory.events.local"))
+	a, err := newAlarm(cgroup(t, "memory.events.local"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,33 +117,5 @@ func TestAlarmInterrupted(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-	}
-}
-
-// TestAlarmTriggerGone: the kernel reports an error for the trigger of a cgroup that is gone, for
-// ever. It is closed, so that neither the wait spins nor the descriptor leaks.
-func TestAlarmTriggerGone(t *testing.T) {
-	a, _, err := newAlarm(cgroup(t, "memory.events.local"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer a.Close()
-	var pipe [2]int
-	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
-		t.Fatal(err)
-	}
-	a.pressure = pipe[1]
-	if err := unix.Close(pipe[0]); err != nil { // poll reports an error to the writer
-		t.Fatal(err)
-	}
-	if _, err := a.Wait(t.Context(), time.Hour); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := unix.FcntlInt(uintptr(pipe[1]), unix.F_GETFD, 0); !errors.Is(err, unix.EBADF) {
-		t.Errorf("the trigger is still open: %v", err)
-	}
-	a.Wake()
-	if _, err := a.Wait(t.Context(), time.Hour); err != nil {
-		t.Fatal(err)
 	}
 }

@@ -21,7 +21,7 @@ const benchRoot = "SCRAPE_ROOT"
 // BenchmarkPoll polls a partition far from its threshold, one near it, for which memory.stat is
 // read too, and one that waits for a pod to end.
 func BenchmarkPoll(b *testing.B) {
-	open := []Eviction{{PodMeta: PodMeta{UID: "x"}, Containers: []Stopped{{Cgroup: partition}}}}
+	open := []Eviction{{PodMeta: PodMeta{UID: "x"}, Containers: []Container{{Cgroup: partition}}}}
 	for _, test := range []struct {
 		name string
 		hard uint64
@@ -42,7 +42,7 @@ func BenchmarkPoll(b *testing.B) {
 			}
 			m := n.manager(c)
 			m.Store = Store(b.TempDir() + "/evictions.json")
-			m.load()
+			m.executor.load(m.present().Cooldown)
 			defer m.watch.close()
 			for i := range test.open {
 				e := test.open[i]

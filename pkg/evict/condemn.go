@@ -49,18 +49,18 @@ func condemn(dir string, patience time.Duration) {
 // giveBack writes the limit that a container had before it was condemned, if it has a lower one:
 // the program may have ended before the kill, and the kernel need not have killed. It returns
 // fs.ErrNotExist if the container has ended.
-func giveBack(cgroups cgroupfs.FS, c Stopped) error {
-	if c.MemoryMaxBytes == 0 {
+func giveBack(cgroups cgroupfs.FS, c Container) error {
+	if c.MemoryMax == 0 {
 		return nil
 	}
 	present, err := cgroups.MemoryMax(c.Cgroup)
 	//guard: a limit that was raised since is not given back
-	if err != nil || present >= c.MemoryMaxBytes {
+	if err != nil || present >= c.MemoryMax {
 		return err
 	}
 	text := "max"
-	if c.MemoryMaxBytes != cgroupfs.Unlimited {
-		text = strconv.FormatUint(c.MemoryMaxBytes, 10)
+	if c.MemoryMax != cgroupfs.Unlimited {
+		text = strconv.FormatUint(c.MemoryMax, 10)
 	}
 	file, err := os.OpenFile(filepath.Join(cgroups.Path(c.Cgroup), "memory.max"), os.O_WRONLY|os.O_TRUNC, 0)
 	if err == nil {

@@ -111,7 +111,7 @@ func TestGiveBackRaised(t *testing.T) {
 		if err := os.WriteFile(path, []byte(present), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		err := giveBack(cgroupfs.FS(dir), Stopped{ID: "a", Cgroup: ".", MemoryMaxBytes: 8192})
+		err := giveBack(cgroupfs.FS(dir), Container{ID: "a", Cgroup: ".", MemoryMax: 8192})
 		if text, _ := os.ReadFile(path); err != nil || string(text) != want {
 			t.Errorf("%s became %q, %v; want %s", present, text, err, want)
 		}

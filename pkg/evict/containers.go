@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -36,7 +35,7 @@ func (c *containers) stop(ctx context.Context, e Eviction, atLimit bool) {
 		kills.Add(1)
 		c.background.Go(func() {
 			defer kills.Done()
-			if err := c.kill(stopped, atLimit && stopped.MemoryMaxBytes > 0); err != nil {
+			if err := c.kill(stopped, atLimit && stopped.MemoryMax > 0); err != nil {
 				if !errors.Is(err, errNoKill) {
 					c.Events.Failed(e, StepStop, err)
 				}
@@ -56,7 +55,7 @@ const killPatience = reapPatience
 var errNoKill = errors.New("no cgroup.kill")
 
 // kill kills the processes of a container. It succeeds if the container is already gone.
-func (c *containers) kill(stopped Stopped, atLimit bool) error {
+func (c *containers) kill(stopped Container, atLimit bool) error {
 	//guard: a container without a cgroup is not killed by that of the root
 	if stopped.Cgroup == "" {
 		return fmt.Errorf("container %s has no cgroup", stopped.ID) // the root's would be the whole node
@@ -81,18 +80,17 @@ func (c *containers) kill(stopped Stopped, atLimit bool) error {
 	return err
 }
 
-// killAll kills the processes in the cgroups, which are containers of an eviction without a grace
-// period.
-func (c *containers) killAll(e Eviction, cgroups []string) {
-	for _, cgroup := range cgroups {
-		if err := c.kill(Stopped{Cgroup: cgroup}, false); err != nil && !errors.Is(err, errNoKill) {
+// killAll kills the processes of containers of an evicted pod, without a grace period.
+func (c *containers) killAll(e Eviction, list []Container) {
+	for _, container := range list {
+		if err := c.kill(container, false); err != nil && !errors.Is(err, errNoKill) {
 			c.Events.Failed(e, StepStop, err)
 		}
 	}
 }
 
 // askRuntime requests that the runtime stops a container, in the background.
-func (c *containers) askRuntime(ctx context.Context, e Eviction, stopped Stopped) {
+func (c *containers) askRuntime(ctx context.Context, e Eviction, stopped Container) {
 	c.background.Go(func() {
 		if err := c.Runtime.Stop(ctx, stopped.ID, e.Grace); err != nil && ctx.Err() == nil {
 			if populated, _ := c.Cgroups.Populated(stopped.Cgroup); populated {
@@ -134,24 +132,18 @@ func (c *containers) outside(e Eviction) []Container {
 	})
 }
 
-// cgroupsOf returns the cgroups of containers.
-func cgroupsOf(list []Container) []string {
-	cgroups := make([]string, 0, len(list))
-	for _, container := range list {
-		cgroups = append(cgroups, container.Cgroup)
-	}
-	return cgroups
-}
-
-// startedAgain returns the cgroups of containers that the kubelet has started in place of the
-// containers of an eviction.
-func (c *containers) startedAgain(e Eviction) []string {
+// startedAgain returns the containers that the kubelet has started in place of those of an
+// eviction.
+func (c *containers) startedAgain(e Eviction) (list []Container) {
 	scopes, err := c.Scopes(e.Cgroup)
 	if err != nil {
 		c.warn(err)
 	}
-	return slices.DeleteFunc(slices.Collect(maps.Values(scopes)), func(cgroup string) bool {
-		return slices.ContainsFunc(e.Containers, func(stopped Stopped) bool { return stopped.Cgroup == cgroup }) ||
-			c.empty(cgroup)
-	})
+	for id, cgroup := range scopes {
+		stopped := slices.ContainsFunc(e.Containers, func(stopped Container) bool { return stopped.Cgroup == cgroup })
+		if !stopped && !c.empty(cgroup) {
+			list = append(list, Container{ID: id, Cgroup: cgroup})
+		}
+	}
+	return list
 }

@@ -85,7 +85,7 @@ func TestContainersKillWithoutCgroup(t *testing.T) {
 	c := containers{Options: &Options{Actions: Actions{
 		Kill: func(cgroup string, _ bool) error { t.Errorf("killed %q", cgroup); return nil },
 	}}}
-	if err := c.kill(Stopped{ID: "a"}, false); err == nil {
+	if err := c.kill(Container{ID: "a"}, false); err == nil {
 		t.Error("no error")
 	}
 }
@@ -100,7 +100,7 @@ func TestContainersKillUnread(t *testing.T) {
 	c := containers{Options: &Options{Cgroups: cgroupfs.FS(root), Actions: Actions{
 		Kill: func(string, bool) error { return unix.EMFILE },
 	}}}
-	if err := c.kill(Stopped{ID: "a", Cgroup: "a"}, false); !errors.Is(err, unix.EMFILE) {
+	if err := c.kill(Container{ID: "a", Cgroup: "a"}, false); !errors.Is(err, unix.EMFILE) {
 		t.Errorf("%v; want %v", err, unix.EMFILE)
 	}
 }

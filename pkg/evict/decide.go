@@ -2,9 +2,22 @@ package evict
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"time"
 )
+
+// The decision, which Decide makes:
+//
+// A pod is evicted as soon as less than the hard threshold is left, or less than the soft one for
+// its period, and until the minimum reclaim is left. It is the first in the kubelet's order that is
+// not protected. A pod within its request does not go for what a protected pod, or memory that
+// ending processes does not free, has taken. One pod goes at a time. The next waits for the memory
+// of an eviction or of a kill by the kernel (HoldReclaiming), for 30 s if that did not come back to
+// the partition (HoldDoubt), for 5 s while a pod is unknown (HoldUnknown), and as long as there
+// would be enough without the memory that stays (HoldStays). If others use up half of what was left
+// at the last decision meanwhile (State.Base), and nothing frees memory, another pod grows: it is
+// not waited for.
 
 // Threshold names one of the two thresholds.
 type Threshold string
@@ -117,19 +130,12 @@ func (s Situation) crossed() (Threshold, State) {
 	case soft && (s.State.Reclaiming == Soft || s.Now.Sub(state.SoftSince) >= c.SoftGrace):
 		state.Reclaiming = Soft
 	default:
-		state.Floor, state.Floored, state.UnknownSince = 0, false, time.Time{}
+		state.Base, state.UnknownSince = 0, time.Time{}
 	}
-	if limit := s.limit(); limit != state.FloorLimit {
-		if state.FloorLimit != 0 {
-			//guard: memory that falls with the limit is not taken by a pod
-			state.Floor = 0 // less is left because of the limit, and not because a pod grows
-		}
-		state.FloorLimit = limit
-	}
-	if !state.Floored && state.Reclaiming == Hard && waiting(state.Open) {
+	if state.Base == 0 && state.Reclaiming == Hard && waiting(state.Open) {
 		// Enough was available after the last eviction, and the memory still missing is not
 		// coming back: another pod grows.
-		state.Floor, state.Floored = c.Hard/2, true
+		state.Base = s.limit() - min(c.Hard, s.limit())
 	}
 	return state.Reclaiming, state
 }
@@ -150,13 +156,13 @@ func Decide(s Situation) Decision {
 	// it requests may be the one that grows: it does not wait for memory of no pod.
 	stays, excess := uint64(0), left
 	//guard: files that outlive their pod do not let other pods wait
-	if state.Floored {
+	if state.Base > 0 {
 		stays = left
 	}
 	for _, pod := range rank(s.Pods) {
 		skip := c.Protected.reason(pod)
 		remains := s.stays(pod)
-		if counted := state.Floored && pod.Empty && pod.withinRequest(); !counted {
+		if counted := state.Base > 0 && pod.Empty && pod.withinRequest(); !counted {
 			stays += remains
 		}
 		if skip == "" && (remains > 0 || pod.Empty) && pod.Usage.Used-remains < (shortage+1)/2 {
@@ -173,7 +179,7 @@ func Decide(s Situation) Decision {
 		spared := taken >= max(shortage, pod.Usage.Used) || shortage > 0 && left >= shortage ||
 			//guard: a pod at rest within its request is not evicted for memory that stays
 			//guard: a pod that has used up the memory itself is evicted beside memory that stays
-			staysMissing && !state.usedUp(pod.Pod, s.available())
+			staysMissing && !s.usedUp(pod.Pod, state)
 		if pod.Skip == "" && pod.withinRequest() && spared {
 			pod.Skip = SkipWithinRequest
 		}
@@ -189,7 +195,7 @@ func Decide(s Situation) Decision {
 		for _, open := range state.Open {
 			if open.Grace > 0 && open.phase != reclaimed {
 				d.Hurry = append(d.Hurry, open)
-				state.Floor, state.Floored = 0, true // they are signalled again
+				state.Base = math.MaxUint64 // they are signalled again
 			}
 		}
 	}
@@ -201,14 +207,12 @@ func Decide(s Situation) Decision {
 		if held = d.Victim == nil; held {
 			// What has been taken so stays. The next fall counts from here.
 			//guard: the fall of a shortage is that of memory that stays, once
-			d.State.setFloor(s.available()/2, s.Pods)
+			d.State.setBase(s)
 		}
 	}
 	if held {
-		// The Floor is half of the highest amount available since. A pod that uses up half of
-		// that grows now.
-		if floor := s.available() / 2; floor >= state.Floor {
-			d.State.setFloor(floor, s.Pods)
+		if state.Base == 0 || s.Memory.Used() <= state.Base {
+			d.State.setBase(s)
 		}
 		d.NoCandidate = d.Held == HoldStays
 		return d
@@ -224,14 +228,14 @@ func Decide(s Situation) Decision {
 	case d.Victim == nil && staysMissing:
 		d.Held = cmp.Or(heldBy, HoldStays)
 		d.NoCandidate = d.Held == HoldStays
-		//guard: what is left beside memory that stays is the next floor
-		d.State.setFloor(s.available()/2, s.Pods) // the next fall counts from here
+		//guard: the next fall counts from what is left beside memory that stays
+		d.State.setBase(s)
 		return d
 	case d.Victim == nil:
 		d.NoCandidate = true
 		return d
 	}
-	d.State.setFloor(s.available()/2, s.Pods)
+	d.State.setBase(s)
 	d.Method = s.method(*d.Victim)
 	if crossed == Soft {
 		// Follows the kubelet's soft thresholds (evictionManager.synchronize): the pod's own grace
@@ -305,13 +309,13 @@ func (s Situation) held(d *Decision, stays, shortage uint64) Hold {
 func (s Situation) waiting() bool { return waiting(s.State.Open) || s.Evidence.dying(s.Now) }
 
 // emergency reports whether available memory keeps falling while evictions are held back, so
-// that another pod grows and the limit is near. Each such decision halves the Floor for the
-// next. Memory that is stuck counts too, because all of it may be used up between two polls,
+// that another pod grows and the limit is near. Each such decision halves what has to be left for
+// the next. Memory that is stuck counts too, because all of it may be used up between two polls,
 // and then there is no half of it left to lose. It does not count while memory is awaited, or
-// where it stays: another pod would be evicted for that memory. A Floor below flutter shows
-// nothing.
+// where it stays: another pod would be evicted for that memory. With little left at the Base a
+// fall shows nothing (flutter).
 func (s Situation) emergency(crossed Threshold, held Hold) bool {
-	falling := s.State.Floor >= flutter && s.available()+s.victimsGrowth() < s.State.Floor
+	falling := s.State.Base+2*flutter <= s.limit() && s.othersUsed() > s.halfway(s.State.Base)
 	full := s.stuck() != nothingStuck && held != HoldReclaiming && held != HoldStays
 	//guard: nobody else is evicted while an eviction frees memory
 	return crossed == Hard && (falling || full) && !freeing(s.State.Open, s.Now) && !s.Evidence.freeing(s.Now)
@@ -322,6 +326,11 @@ func (s Situation) emergency(crossed Threshold, held Hold) bool {
 // (MEMCG_CHARGE_BATCH, include/linux/memcontrol.h). With 0.2 MiB left a pod of 49 MiB was evicted
 // for that while the one that had used up 265 was about to end (seen with a threshold of 1 MiB).
 const flutter = 4 << 20
+
+// othersUsed returns the usage of the partition in bytes without what evicted pods have grown by.
+func (s Situation) othersUsed() uint64 {
+	return s.Memory.Used() - min(s.victimsGrowth(), s.Memory.Used())
+}
 
 // victimsGrowth returns the bytes by which evicted pods have grown since they were chosen. They
 // take memory until they have ended, which may be a second later on a busy node (seen with kernel

@@ -34,35 +34,35 @@ func TestDecideHeld(t *testing.T) {
 		// While an eviction is open.
 		"reclaiming":                                        {snapshotOf(50, sized("a", 0, 500, 0)), State{Open: killed(time.Second)}, HoldReclaiming, "", false, 50},
 		"reclaiming, and there was enough since":            {snapshotOf(49, sized("a", 0, 500, 0)), State{Open: killed(time.Second)}, "", "a", false, 24},
-		"reclaiming, below the floor":                       {snapshotOf(24, sized("a", 0, 500, 0)), State{Open: killed(time.Second), Floor: 25 * mi, Floored: true}, "", "a", false, 12},
-		"reclaiming, at the floor":                          {snapshotOf(25, sized("a", 0, 500, 0)), State{Open: killed(time.Second), Floor: 25 * mi, Floored: true}, HoldReclaiming, "", false, 25},
-		"below the floor, still freeing":                    {snapshotOf(24, sized("a", 0, 500, 0)), State{Open: killed(freeingWindow - 1), Floor: 25 * mi, Floored: true}, HoldReclaiming, "", false, 25},
-		"below the floor, no longer freeing":                {snapshotOf(24, sized("a", 0, 500, 0)), State{Open: killed(freeingWindow), Floor: 25 * mi, Floored: true}, "", "a", false, 12},
-		"below a floor that shows something":                {snapshotOf(1, sized("a", 0, 500, 0)), State{Open: killed(time.Second), Floor: flutter, Floored: true}, "", "a", false, 0},
-		"below a floor that shows nothing":                  {snapshotOf(1, sized("a", 0, 500, 0)), State{Open: killed(time.Second), Floor: flutter - 1, Floored: true}, HoldReclaiming, "", false, 3},
-		"above the floor again":                             {snapshotOf(80, sized("a", 0, 500, 0)), State{Open: killed(time.Second), Floor: 25 * mi, Floored: true}, HoldReclaiming, "", false, 40},
-		"nothing left, floor of zero":                       {snapshotOf(0, sized("a", 0, 500, 0)), State{Open: killed(time.Second), Floored: true}, HoldReclaiming, "", false, 0},
-		"below the floor, because the victim grew":          {snapshotOf(5, sized("first", 0, 320, 0), sized("a", 0, 500, 0)), State{Open: using(300), Floor: 25 * mi, Floored: true}, HoldReclaiming, "", false, 25},
-		"below the floor, and another pod grew too":         {snapshotOf(4, sized("first", 0, 320, 0), sized("a", 0, 500, 0)), State{Open: using(300), Floor: 25 * mi, Floored: true}, "", "a", false, 2},
-		"below the floor, the victim's memory is abandoned": {snapshotOf(5, sized("first", 0, 320, 0), sized("a", 0, 500, 0)), State{Open: append(killed(time.Second), abandoned), Floor: 25 * mi, Floored: true}, "", "a", false, 2},
+		"reclaiming, below the floor":                       {snapshotOf(24, sized("a", 0, 500, 0)), State{Open: killed(time.Second), Base: 950 * mi}, "", "a", false, 12},
+		"reclaiming, at the floor":                          {snapshotOf(25, sized("a", 0, 500, 0)), State{Open: killed(time.Second), Base: 950 * mi}, HoldReclaiming, "", false, 25},
+		"below the floor, still freeing":                    {snapshotOf(24, sized("a", 0, 500, 0)), State{Open: killed(freeingWindow - 1), Base: 950 * mi}, HoldReclaiming, "", false, 25},
+		"below the floor, no longer freeing":                {snapshotOf(24, sized("a", 0, 500, 0)), State{Open: killed(freeingWindow), Base: 950 * mi}, "", "a", false, 12},
+		"below a floor that shows something":                {snapshotOf(1, sized("a", 0, 500, 0)), State{Open: killed(time.Second), Base: 1000*mi - 2*flutter}, "", "a", false, 0},
+		"below a floor that shows nothing":                  {snapshotOf(1, sized("a", 0, 500, 0)), State{Open: killed(time.Second), Base: 1001*mi - 2*flutter}, HoldReclaiming, "", false, 3},
+		"above the floor again":                             {snapshotOf(80, sized("a", 0, 500, 0)), State{Open: killed(time.Second), Base: 950 * mi}, HoldReclaiming, "", false, 40},
+		"nothing left, floor of zero":                       {snapshotOf(0, sized("a", 0, 500, 0)), State{Open: killed(time.Second), Base: 1000 * mi}, HoldReclaiming, "", false, 0},
+		"below the floor, because the victim grew":          {snapshotOf(5, sized("first", 0, 320, 0), sized("a", 0, 500, 0)), State{Open: using(300), Base: 950 * mi}, HoldReclaiming, "", false, 25},
+		"below the floor, and another pod grew too":         {snapshotOf(4, sized("first", 0, 320, 0), sized("a", 0, 500, 0)), State{Open: using(300), Base: 950 * mi}, "", "a", false, 2},
+		"below the floor, the victim's memory is abandoned": {snapshotOf(5, sized("first", 0, 320, 0), sized("a", 0, 500, 0)), State{Open: append(killed(time.Second), abandoned), Base: 950 * mi}, "", "a", false, 2},
 		// Memory that stays.
 		"enough without the memory that stays":    {snapshotOf(50, sized("tmpfs", 0, 400, 0), sized("a", 0, 100, 0)), State{Stays: stays(400)}, HoldStays, "", true, 25},
 		"memory that stays is the shortage":       {snapshotOf(50, sized("tmpfs", 0, 60, 0), sized("a", 0, 100, 0)), State{Stays: stays(50)}, HoldStays, "", true, 25},
 		"memory that stays is below the shortage": {snapshotOf(50, sized("tmpfs", 0, 60, 0), sized("a", 0, 100, 0)), State{Stays: stays(49)}, "", "a", false, 25},
 		"processes use more than the shortage":    {snapshotOf(50, sized("tmpfs", 0, 449, 0), sized("a", 0, 100, 0)), State{Stays: stays(40)}, "", "tmpfs", false, 25},
 		"memory that stayed has shrunk":           {snapshotOf(50, sized("tmpfs", 0, 30, 0), sized("a", 0, 100, 0)), State{Stays: stays(400)}, "", "a", false, 25},
-		"another pod grows beside it":             {snapshotOf(24, sized("tmpfs", 0, 400, 0), sized("a", 0, 100, 0)), State{Stays: stays(400), Floor: 25 * mi, Floored: true}, "", "a", false, 12},
+		"another pod grows beside it":             {snapshotOf(24, sized("tmpfs", 0, 400, 0), sized("a", 0, 100, 0)), State{Stays: stays(400), Base: 950 * mi}, "", "a", false, 12},
 		"memory of a removed pod":                 {snapshotOf(50, sized("a", 0, 100, 0)), State{Stays: stays(400)}, "", "a", false, 25},
 		"evicted, memory still there":             {snapshotOf(50, with(sized("b", 0, 400, 0), func(p *Pod) { p.Empty, p.Evicted = true, true }), sized("a", 0, 100, 0)), State{}, HoldStays, "", true, 25},
 		"evicted, runs again":                     {snapshotOf(50, with(sized("b", 0, 400, 0), func(p *Pod) { p.Evicted = true }), sized("a", 0, 100, 0)), State{}, "", "b", false, 25},
 		// After an eviction that did not help.
 		"last eviction freed nothing":                    {snapshotOf(50, sized("a", 0, 500, 0)), State{Doubt: noon.Add(1)}, HoldDoubt, "", false, 25},
 		"last eviction freed nothing, doubt is over":     {snapshotOf(50, sized("a", 0, 500, 0)), State{Doubt: noon}, "", "a", false, 25},
-		"last eviction freed nothing, another pod grows": {snapshotOf(24, sized("a", 0, 500, 0)), State{Doubt: noon.Add(1), Floor: 25 * mi, Floored: true}, "", "a", false, 12},
+		"last eviction freed nothing, another pod grows": {snapshotOf(24, sized("a", 0, 500, 0)), State{Doubt: noon.Add(1), Base: 950 * mi}, "", "a", false, 12},
 		// An unknown pod.
 		"a pod is unknown":                   {snapshotOf(50, unknown, sized("a", 0, 300, 0)), State{}, HoldUnknown, "", false, 25},
 		"a pod has been unknown for long":    {snapshotOf(50, unknown, sized("a", 0, 300, 0)), State{UnknownSince: noon.Add(-unknownPatience)}, "", "unknown", false, 25},
-		"a pod is unknown, and less is left": {snapshotOf(24, unknown, sized("a", 0, 300, 0)), State{UnknownSince: noon.Add(-1), Floor: 25 * mi, Floored: true}, "", "unknown", false, 12},
+		"a pod is unknown, and less is left": {snapshotOf(24, unknown, sized("a", 0, 300, 0)), State{UnknownSince: noon.Add(-1), Base: 950 * mi}, "", "unknown", false, 12},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -76,8 +76,8 @@ func TestDecideHeld(t *testing.T) {
 			if d.Victim != nil {
 				victim = d.Victim.Name
 			}
-			if d.Held != test.held || victim != test.victim || d.NoCandidate != test.noCandidate || d.State.Floor/mi != test.floor {
-				t.Errorf("held %q, victim %q, no candidate %t, floor %d MiB; want %q, %q, %t, %d", d.Held, victim, d.NoCandidate, d.State.Floor/mi,
+			if d.Held != test.held || victim != test.victim || d.NoCandidate != test.noCandidate || s.halfway(d.State.Base) != (1000-test.floor)*mi && s.halfway(d.State.Base) != (1000-test.floor)*mi-mi/2 {
+				t.Errorf("held %q, victim %q, no candidate %t, floor %d MiB; want %q, %q, %t, %d", d.Held, victim, d.NoCandidate, (1000*mi-s.halfway(d.State.Base))/mi,
 					test.held, test.victim, test.noCandidate, test.floor)
 			}
 		})
@@ -88,8 +88,8 @@ func TestDecideHeld(t *testing.T) {
 func TestDecideHeldEnds(t *testing.T) {
 	t.Parallel()
 	s := snapshotOf(500)
-	s.State.Floor, s.State.Floored, s.State.UnknownSince = 25*mi, true, noon
-	if d := Decide(s); d.State.Floored || d.State.Floor != 0 || !d.State.UnknownSince.IsZero() || d.Held != "" {
+	s.State.Base, s.State.UnknownSince = 950*mi, noon
+	if d := Decide(s); d.State.Base != 0 || !d.State.UnknownSince.IsZero() || d.Held != "" {
 		t.Errorf("%+v", d)
 	}
 }
@@ -176,7 +176,7 @@ func TestDecideOutOfMemoryWhileHeld(t *testing.T) {
 			t.Parallel()
 			s := snapshotOf(0, unknown, sized("a", 0, 500, 0))
 			s.State, s.Evidence = test.state, test.evidence
-			s.State.Floored, s.State.Cooldown = true, map[string]time.Time{}
+			s.State.Base, s.State.Cooldown = 1000*mi, map[string]time.Time{}
 			d := Decide(s)
 			if d.Held != test.held || (d.Victim == nil) != (test.held != "") {
 				t.Errorf("held %q, victim %+v", d.Held, d.Victim)
@@ -211,8 +211,8 @@ func TestDecideRemainsGrow(t *testing.T) {
 			s := snapshotOf(15, files, sized("other", 0, 300, 0))
 			s.API = false
 			s.State.Stays = map[string]uint64{"files": 600 * mi}
-			s.State.Floor, s.State.Floored = 22*mi, true
-			s.State.FloorUsed = map[string]uint64{"files": 600 * mi, "other": 300 * mi}
+			s.State.Base = 956 * mi
+			s.State.PodBase = map[string]uint64{"files": 600 * mi, "other": 300 * mi}
 			got := ""
 			if d := Decide(s); d.Victim != nil {
 				got = d.Victim.Name
@@ -224,7 +224,7 @@ func TestDecideRemainsGrow(t *testing.T) {
 	}
 }
 
-// TestDecideRemainsUnread: the Floor was set without reading the pods, so that it is not known what
+// TestDecideRemainsUnread: the Base was set without reading the pods, so that it is not known what
 // they used then. A fall counts once as a fall of the memory that stays. Another pod that grows
 // afterwards is found.
 func TestDecideRemainsUnread(t *testing.T) {
@@ -232,10 +232,10 @@ func TestDecideRemainsUnread(t *testing.T) {
 	files.Empty = true
 	s := snapshotOf(15, files, other)
 	s.API = false
-	s.State.Floor, s.State.Floored = 22*mi, true
+	s.State.Base = 956 * mi
 	d := Decide(s)
-	if d.Victim != nil || d.Held != HoldStays || d.State.Floor != 15*mi/2 {
-		t.Errorf("chose %+v, held by %q, with a floor of %d", d.Victim, d.Held, d.State.Floor)
+	if d.Victim != nil || d.Held != HoldStays || d.State.Base != 985*mi {
+		t.Errorf("chose %+v, held by %q, with a base of %d", d.Victim, d.Held, d.State.Base)
 	}
 	for grown, want := range map[int]bool{300: false, 308: true} {
 		other.Usage = Usage{WorkingSet: uint64(grown) * mi, Used: uint64(grown) * mi}
@@ -255,7 +255,7 @@ func TestDecideWithinRequestBesideStays(t *testing.T) {
 	files := with(sized("files", 0, 600, 20), func(p *Pod) { p.Empty = true })
 	within := func(used int) Pod { return sized("within", 0, used, 350) }
 	floor := func(used uint64) State {
-		return State{Floor: 22 * mi, Floored: true, FloorUsed: map[string]uint64{"files": 600 * mi, "within": used * mi}}
+		return State{Base: 956 * mi, PodBase: map[string]uint64{"files": 600 * mi, "within": used * mi}}
 	}
 	reclaiming := func(state State) State {
 		state.Open = []execution{{Eviction: Eviction{PodMeta: PodMeta{UID: "first"}}, freedAt: noon.Add(-time.Second)}}
@@ -276,7 +276,7 @@ func TestDecideWithinRequestBesideStays(t *testing.T) {
 		"the files are requested":     {15, floor(300), []Pod{with(files, func(p *Pod) { p.Request = 580 * mi }), within(300)}, "within", ""},
 		"other memory is awaited":     {15, reclaiming(floor(300)), []Pod{files, within(300)}, "", HoldReclaiming},
 		"awaited, and grown":          {10, reclaiming(floor(300)), []Pod{files, within(312)}, "within", ""},
-		"no floor":                    {15, State{FloorUsed: floor(1).FloorUsed, Stays: map[string]uint64{"files": 50 * mi}}, []Pod{sized("files", 0, 90, 0), within(300)}, "", HoldStays},
+		"no base":                     {15, State{PodBase: floor(1).PodBase, Stays: map[string]uint64{"files": 50 * mi}}, []Pod{sized("files", 0, 90, 0), within(300)}, "", HoldStays},
 	} {
 		s := snapshotOf(test.left, test.pods...)
 		s.API, s.State = false, test.state
@@ -288,8 +288,8 @@ func TestDecideWithinRequestBesideStays(t *testing.T) {
 		if victim != test.want || d.Held != test.held || d.NoCandidate != (test.held == HoldStays) {
 			t.Errorf("%s: victim %q, held %q, no candidate %t; want %q, %q", name, victim, d.Held, d.NoCandidate, test.want, test.held)
 		}
-		if want := uint64(test.left) * mi / 2; d.State.Floor != want {
-			t.Errorf("%s: the next fall counts from %d bytes, want %d", name, d.State.Floor, want)
+		if want := uint64(1000-test.left) * mi; d.State.Base != want {
+			t.Errorf("%s: the next fall counts from %d bytes, want %d", name, d.State.Base, want)
 		}
 	}
 	// Nothing is missing.

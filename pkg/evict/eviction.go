@@ -2,6 +2,7 @@ package evict
 
 import (
 	"cmp"
+	"slices"
 	"time"
 )
 
@@ -14,7 +15,7 @@ type Eviction struct {
 	Verdict
 	Amounts
 	// Containers lists the stopped containers, without those that the kubelet starts in their place.
-	Containers []Stopped `json:"containers"`
+	Containers []Container `json:"containers"`
 	// Gone means that the containers have ended, or that they did not end in time.
 	Gone bool `json:"gone,omitempty"`
 	// Reported means that no report to the API server is left to make: it has ended, or none is
@@ -55,21 +56,9 @@ type Amounts struct {
 	OwnerlessBytes uint64 `json:"ownerlessBytes,omitempty"`
 }
 
-// Stopped is a container of an eviction.
-type Stopped struct {
-	ID              string `json:"id"`
-	Name            string `json:"name"`
-	Cgroup          string `json:"cgroup"`
-	WorkingSetBytes uint64 `json:"workingSetBytes"`
-	RequestBytes    uint64 `json:"requestBytes"`
-	// MemoryMaxBytes was its memory.max, cgroupfs.Unlimited for none, before the kernel was made to
-	// kill in it (condemn). It is 0 if that was not begun.
-	MemoryMaxBytes uint64 `json:"memoryMaxBytes,omitempty"`
-}
-
 // newEviction returns the eviction that was decided.
 func newEviction(s Situation, d Decision) Eviction {
-	e := Eviction{
+	return Eviction{
 		PodMeta: d.Victim.PodMeta,
 		Verdict: Verdict{
 			Time:         s.Now,
@@ -89,11 +78,8 @@ func newEviction(s Situation, d Decision) Eviction {
 			//guard: what belonged to no pod before an eviction is no part of what it left
 			OwnerlessBytes: Ownerless(s.Memory.Used(), s.Pods),
 		},
-		Reported: d.Method != Evict,
-		DryRun:   s.Config.DryRun,
+		Containers: slices.Clone(d.Victim.Containers),
+		Reported:   d.Method != Evict,
+		DryRun:     s.Config.DryRun,
 	}
-	for _, c := range d.Victim.Containers {
-		e.Containers = append(e.Containers, Stopped{c.ID, c.Name, c.Cgroup, c.WorkingSet, c.Request, 0})
-	}
-	return e
 }

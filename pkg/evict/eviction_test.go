@@ -29,8 +29,8 @@ func TestNewEviction(t *testing.T) {
 		},
 		Verdict: Verdict{Time: noon, OutsideGrace: 5 * time.Second},
 		Amounts: Amounts{WorkingSetBytes: 500 * mi, RequestBytes: 100 * mi, LimitBytes: 1000 * mi, UsedBytes: 480 * mi},
-		Containers: []Stopped{{
-			ID: "1", Name: "main", Cgroup: "a.slice/1.scope", RequestBytes: 60 * mi, WorkingSetBytes: 400 * mi,
+		Containers: []Container{{
+			ID: "1", Name: "main", Cgroup: "a.slice/1.scope", Request: 60 * mi, WorkingSet: 400 * mi,
 		}},
 	}
 	for name, test := range map[string]struct {

@@ -14,15 +14,14 @@ import "time"
 // when nothing ends any more.
 type evidence struct {
 	// since is the time of the first oom that nothing has answered, zero for none. lastAt is
-	// the time of the last one.
+	// the time of the last one (TestManagerOOMSlabs, TestManagerOOMLongAgo).
 	since, lastAt time.Time
-	// killedAt is the time of the first of the kills at the partition's limit whose memory is
-	// awaited, zero for none. inVain means that such memory did not come back, and that memory
-	// is short since.
+	// killedAt is the time of the first kill at the partition's limit since which memory is short,
+	// zero for none. Its memory is awaited (dying). If that does not come back the kill was in
+	// vain (TestManagerOOMBeforeSignal, TestManagerKernelKillInVain).
 	killedAt time.Time
-	inVain   bool
 	// quietAt is the time of the last of three events: an oom that began since, a kill, a fall
-	// of the usage. used is the usage then, or its maximum since.
+	// of the usage. used is the usage then, or its maximum since (TestEvidenceNext).
 	quietAt time.Time
 	used    uint64
 }
@@ -63,20 +62,18 @@ func (e evidence) next(now time.Time, c counted, ending bool, s Situation) evide
 		//guard: an oom of a later time begins anew for page cache
 		e.since = now // about page cache
 	}
-	//guard: a kill after one in vain is awaited
-	if c.killed && quiet >= endTimeout {
-		e.inVain = false // it is another shortage
-	}
 	if c.oom && e.since.IsZero() {
 		e.since, e.quietAt, e.used = now, now, used
 	}
 	if c.oom {
 		e.lastAt = now
 	}
-	if c.killed && !e.inVain {
-		if e.killedAt.IsZero() {
-			e.killedAt = now
-		}
+	//guard: a kill after one in vain is awaited
+	if c.killed && (e.killedAt.IsZero() || quiet >= endTimeout) {
+		e.killedAt, e.quietAt, e.used = now, now, used
+	}
+	//guard: kills in vain are not awaited one after another
+	if c.killed && e.dying(now) {
 		e.quietAt, e.used = now, used
 	}
 	switch began := e.began(); {
@@ -87,16 +84,8 @@ func (e evidence) next(now time.Time, c counted, ending bool, s Situation) evide
 		e.quietAt, e.used = now, used
 	}
 	//guard: a kill whose memory is back is over
-	//guard: kills in vain are not awaited one after another
-	if !e.killedAt.IsZero() && (!short || !e.dying(now)) {
-		e.killedAt, e.inVain = time.Time{}, short
-		if !short {
-			e.since = time.Time{} // the kill was the answer
-		}
-	}
-	if !short {
-		//guard: a kill in a later shortage is awaited
-		e.inVain = false
+	if !short && !e.killedAt.IsZero() {
+		e.killedAt, e.since = time.Time{}, time.Time{} // the kill was the answer
 	}
 	//guard: an oom with memory left proves nothing
 	if ending || s.leftBeside(cacheStuck) >= config.Hard {
@@ -108,7 +97,7 @@ func (e evidence) next(now time.Time, c counted, ending bool, s Situation) evide
 // began returns the time at which the present shortage began.
 func (e evidence) began() time.Time {
 	//guard: a kill is awaited where an eviction has just ended
-	if !e.killedAt.IsZero() {
+	if e.killedAt.After(e.since) {
 		return e.killedAt
 	}
 	return e.since

@@ -29,6 +29,9 @@ type executor struct {
 	// evicting holds the UIDs of pods that are evicted for good, by an open eviction or one of the
 	// last.
 	evicting map[string]bool
+	// saved and savedAt are what the state file has of a shortage, and since when.
+	saved   begun
+	savedAt time.Time
 }
 
 // begin takes the steps of an eviction that cannot wait.
@@ -60,8 +63,8 @@ func (x *executor) begin(ctx context.Context, s Situation, d Decision) {
 // not give them back, and they are not lowered.
 func (x *executor) stop(ctx context.Context, e *execution, atLimit bool) {
 	for i := range e.Containers {
-		if c := &e.Containers[i]; atLimit && e.Grace == 0 && c.MemoryMaxBytes == 0 {
-			c.MemoryMaxBytes, _ = x.Cgroups.MemoryMax(c.Cgroup) // it has ended with an error
+		if c := &e.Containers[i]; atLimit && e.Grace == 0 && c.MemoryMax == 0 {
+			c.MemoryMax, _ = x.Cgroups.MemoryMax(c.Cgroup) // it has ended with an error
 		}
 	}
 	//guard: the state is written before a pod is stopped
@@ -126,7 +129,7 @@ func (x *executor) resume(ctx context.Context, s Situation, read bool) {
 }
 
 // hasEnded reports whether no process of a container is left.
-func (x *executor) hasEnded(c Stopped) bool { return x.containers.empty(c.Cgroup) }
+func (x *executor) hasEnded(c Container) bool { return x.containers.empty(c.Cgroup) }
 
 // progress takes the next steps of the open evictions, and reports whether one of them became
 // reclaimed: its memory is back, or no longer awaited.
@@ -232,8 +235,8 @@ func (x *executor) memoryLeft(e execution) uint64 {
 		return e.left // unread memory counts as not yet back
 	}
 	left := reading.Used()
-	for _, cgroup := range x.containers.startedAgain(e.Eviction) {
-		if reading, err := x.Cgroups.Memory(cgroup); err == nil {
+	for _, c := range x.containers.startedAgain(e.Eviction) {
+		if reading, err := x.Cgroups.Memory(c.Cgroup); err == nil {
 			left -= min(left, reading.Used())
 		}
 	}

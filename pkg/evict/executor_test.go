@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"nodepartition/internal/unitname"
 )
 
 // TestExecutorReclaim: the next pod waits until the memory is back. Memory that does not come back
@@ -166,12 +164,12 @@ func TestExecutorResumeOld(t *testing.T) {
 			Reported: true,
 		}
 		for _, c := range n.pod("greedy").containers {
-			e.Containers = append(e.Containers, Stopped{ID: c.id, Cgroup: c.cgroup})
+			e.Containers = append(e.Containers, Container{ID: c.id, Cgroup: c.cgroup})
 		}
-		if err := m.Store.write(unitname.System, History{Open: []Eviction{e}}); err != nil {
+		if err := m.Store.write(History{Open: []Eviction{e}}); err != nil {
 			n.t.Fatal(err)
 		}
-		m.load()
+		m.executor.load(m.present().Cooldown)
 		n.run(m, 5*time.Second)
 		n.expect()
 		if h := n.history(); len(h.Open) != 0 || len(h.Last) != 1 || h.Last[0].Problem == "" {

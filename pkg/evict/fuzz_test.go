@@ -5,27 +5,25 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"strings"
 	"testing"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
-
-	"nodepartition/internal/unitname"
 )
 
 // FuzzStore: a state file is either refused, with an error that names it, or read so that it is the
-// same after it was written again.
+// same after it was written again. Its shortage leads to a state that a run could have come to
+// itself.
 func FuzzStore(f *testing.F) {
-	f.Add([]byte(`{"open":[{"uid":"a","cgroup":"b"}],"cooldown":{"o":"2026-11-23T15:00:00Z"},"stays":{"a":1},"last":[{}]}`))
+	f.Add([]byte(`{"version":1,"open":[{"uid":"a","cgroup":"b"}],"cooldown":{"o":"2026-11-23T15:00:00Z"},"stays":{"a":1},"last":[{}]}`))
 	f.Add([]byte("null"))
-	f.Add([]byte(`{"cooldown":{"":"9999-12-31T23:59:59+23:59"}}`))
+	f.Add([]byte(`{"version":1,"shortage":{"at":"2026-03-01T12:00:00Z","softSince":"2026-03-01T11:59:00Z","base":1,"podBase":{"a":1},"quietAt":"9999-12-31T00:00:00Z"}}`))
+	f.Add([]byte(`{"version":1,"cooldown":{"":"9999-12-31T23:59:59+23:59"}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		path := filepath.Join(t.TempDir(), "evictions.json")
 		if err := os.WriteFile(path, data, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		h, err := Store(path).Read(unitname.System)
+		h, err := Store(path).Read()
 		if err != nil {
 			if !reflect.DeepEqual(h, History{}) {
 				t.Errorf("%+v with %v", h, err)
@@ -33,10 +31,19 @@ func FuzzStore(f *testing.F) {
 			return
 		}
 		executions(h.Open)
-		if err := Store(path).write(unitname.System, h); err != nil {
+		state, e := h.Shortage.restore(noon)
+		for what, late := range map[string]bool{
+			"softSince": state.SoftSince.After(noon), "doubt": state.Doubt.After(noon.Add(reclaimTimeout)),
+			"killedAt": e.killedAt.After(noon), "quietAt": e.quietAt.After(noon), "dying": e.dying(noon.Add(endTimeout)),
+		} {
+			if late {
+				t.Errorf("%s of %+v is too late", what, h.Shortage)
+			}
+		}
+		if err := Store(path).write(h); err != nil {
 			t.Fatalf("%+v cannot be written again: %v", h, err)
 		}
-		again, err := Store(path).Read(unitname.System)
+		again, err := Store(path).Read()
 		if err != nil {
 			t.Errorf("%+v cannot be read again: %v", h, err)
 		}
@@ -47,41 +54,6 @@ func FuzzStore(f *testing.F) {
 		}
 		if !maps.Equal(again.Stays, h.Stays) || len(again.Last) != len(h.Last) || len(again.Cooldown) != len(h.Cooldown) {
 			t.Errorf("%+v has become %+v", h, again)
-		}
-	})
-}
-
-// FuzzShortage: a file is either refused, with an error that names it, or leads to a state that a
-// run could have come to itself.
-func FuzzShortage(f *testing.F) {
-	f.Add([]byte(`{"boot":"b","at":3600000000000,"reclaiming":"soft","softSince":3590000000000,"doubt":3610000000000}`))
-	f.Add([]byte(`{"boot":"b","at":3600000000000,"floor":1,"floored":true,"floorUsed":{"a":1},"killedAt":3599000000000,"quietAt":9000000000000000000}`))
-	f.Add([]byte("null"))
-	f.Add([]byte(`{"boot":"b","at":-9223372036854775808,"softSince":1}`))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		path := filepath.Join(t.TempDir(), "shortage.json")
-		if err := os.WriteFile(path, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		s, err := readShortage(path, unitname.System)
-		if err != nil {
-			if !reflect.DeepEqual(s, shortage{}) || !strings.Contains(err.Error(), path) {
-				t.Errorf("%+v with %v", s, err)
-			}
-			return
-		}
-		var state State
-		e := s.restore(&state, noon, "b", time.Hour)
-		for what, late := range map[string]bool{
-			"softSince": state.SoftSince.After(noon), "doubt": state.Doubt.After(noon.Add(reclaimTimeout)),
-			"killedAt": e.killedAt.After(noon), "quietAt": e.quietAt.After(noon), "dying": e.dying(noon.Add(endTimeout)),
-		} {
-			if late {
-				t.Errorf("%s of %+v is too late", what, s)
-			}
-		}
-		if (s.Boot != "b" || s.At > time.Hour || s.At <= time.Hour-shortageAge) && (!reflect.DeepEqual(state, State{}) || e != evidence{}) {
-			t.Errorf("%+v of another boot or time leads to %+v, %+v", s, state, e)
 		}
 	})
 }

@@ -7,11 +7,12 @@ import (
 
 // load continues from the state of an earlier run. cooldown is the configured one.
 func (x *executor) load(cooldown time.Duration) {
-	history, err := x.Store.Read(x.Partition)
+	history, err := x.Store.Read()
 	if err != nil {
 		x.Events.Failed(Eviction{}, StepState, err) // and begin with an empty state
 	}
-	x.state = State{Open: executions(history.Open), Cooldown: history.Cooldown, Stays: history.Stays}
+	x.state, x.watch.earlier = history.Shortage.restore(time.Now())
+	x.state.Open, x.state.Cooldown, x.state.Stays = executions(history.Open), history.Cooldown, history.Stays
 	x.last = executions(history.Last)
 	if x.state.Cooldown == nil {
 		x.state.Cooldown = map[string]time.Time{}
@@ -36,13 +37,15 @@ func (x *executor) keep(e execution) {
 // fails: at worst it is carried out twice.
 func (x *executor) save() bool {
 	x.remember()
+	x.saved, x.savedAt = x.begun(), time.Now()
 	history := History{
 		Open:     records(x.state.Open),
 		Cooldown: x.state.Cooldown,
 		Stays:    x.state.Stays,
 		Last:     records(x.last),
+		Shortage: x.shortage(x.savedAt),
 	}
-	if err := x.Store.write(x.Partition, history); err != nil {
+	if err := x.Store.write(history); err != nil {
 		x.Events.Failed(Eviction{}, StepState, err)
 		return false
 	}

@@ -39,7 +39,7 @@ const (
 // pollInterval returns the time until the next poll. distance is the number of bytes left before a
 // threshold is crossed, margin the number from there to the limit, and growth the bytes per second
 // since the last poll. burst is the growth, in bytes per second, that may set in without warning.
-// PSI and memory.events report when the kernel reclaims or kills. A partition full of anonymous
+// memory.events reports when the kernel reclaims or kills. A partition full of anonymous
 // memory has nothing to reclaim: a single page takes it from no report at all to the kill.
 func pollInterval(distance, margin uint64, growth, burst float64) time.Duration {
 	seconds := (float64(distance) + float64(margin)) / burst
@@ -77,7 +77,8 @@ func nextPoll(s Situation, d Decision, open []execution, growth, burst float64) 
 	// Under pressure the threshold is already crossed, and the memory left below the limit counts.
 	interval := pollInterval(distance, min(c.Hard, d.Available), growth, burst)
 	// While nothing is done, a pod that grows is followed from when its growth is first measured.
-	toFloor := pollInterval(d.Available-min(d.State.Floor, d.Available), 0, growth, 1)
+	halfway := s.halfway(d.State.Base)
+	toHalfway := pollInterval(halfway-min(s.Memory.Used(), halfway), 0, growth, 1)
 	switch {
 	case s.Config.Off, s.unlimited():
 		return statInterval
@@ -86,9 +87,9 @@ func nextPoll(s Situation, d Decision, open []execution, growth, burst float64) 
 	case waiting(open), s.Evidence.dying(s.Now):
 		return min(interval, heldPollInterval/10)
 	case d.Held == HoldUnknown, d.Held == HoldDoubt:
-		return min(toFloor, heldPollInterval/10)
+		return min(toHalfway, heldPollInterval/10)
 	case d.Held == HoldStays:
-		return min(toFloor, heldPollInterval/4)
+		return min(toHalfway, heldPollInterval/4)
 	case d.NoCandidate, d.Held != "", s.Config.DryRun && d.Crossed != "":
 		return heldPollInterval
 	}

@@ -12,10 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// gatherTime is the time that managers have to poll and come back, before the lookout watches their
-// partitions again: it is not woken for each of them. Reports of the kernel wait for that time.
-const gatherTime = minPollInterval
-
 // Lookout watches the partitions that are far from their thresholds, in one thread for all of them.
 // A manager that waits by itself wakes a thread for each poll, and the Go runtime wakes others with
 // it: natively four managers took up to five times the CPU time of one (Go 1.26). The zero value is
@@ -23,10 +19,8 @@ const gatherTime = minPollInterval
 type Lookout struct {
 	mu      sync.Mutex
 	running bool
-	// gathering means that the lookout returns within gatherTime, and need not be woken.
-	gathering bool
-	wake      int // an eventfd, while running
-	posts     []*post
+	wake    int // an eventfd, while running
+	posts   []*post
 	// relieved means that a manager was relieved since the last yield.
 	relieved bool
 }
@@ -68,9 +62,7 @@ func (l *Lookout) add(p *post, first time.Duration) bool {
 	}
 	l.posts = append(l.posts, p)
 	p.at = l.next(time.Now(), first)
-	if !l.gathering {
-		l.poke()
-	}
+	l.poke()
 	return true
 }
 
@@ -133,7 +125,7 @@ func (l *Lookout) begin(wake int) bool {
 	if l.running {
 		return false
 	}
-	l.wake, l.running, l.gathering = wake, true, false
+	l.wake, l.running = wake, true
 	return true
 }
 
@@ -170,15 +162,15 @@ func (l *Lookout) end() {
 }
 
 // fdsOf is the number of files of an alarm.
-const fdsOf = 3
+const fdsOf = 2
 
 // round looks at the partitions whose time has come, and relieves those that need a poll. It
-// returns the others, the files to wait for, which are the eventfd and three of each partition, and
+// returns the others, the files to wait for, which are the eventfd and those of each partition, and
 // the time of the next round.
 func (l *Lookout) round(now time.Time) (watched []*post, fds []unix.PollFd, until time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	until, l.gathering = now.Add(time.Hour), false
+	until = now.Add(time.Hour)
 	l.posts = slices.DeleteFunc(l.posts, func(p *post) bool {
 		if p.at.After(now) {
 			return false
@@ -186,7 +178,6 @@ func (l *Lookout) round(now time.Time) (watched []*post, fds []unix.PollFd, unti
 		d, quiet := p.look(now)
 		if !quiet {
 			l.relieve(p)
-			until, l.gathering = now.Add(gatherTime), true
 			return true
 		}
 		p.at = l.next(now, d)

@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/thresholds"
 )
@@ -29,9 +27,9 @@ func newWatched(t *testing.T, l *Lookout) *watched {
 	t.Helper()
 	w := &watched{t: t}
 	root := t.TempDir()
-	w.watch = &watch{Options: &Options{Cgroups: cgroupfs.FS(root), Lookout: l}, warn: func(err error) { t.Error(err) }}
+	w.watch = &watch{Options: &Options{Cgroups: cgroupfs.FS(root), Lookout: l}}
 	for name, content := range map[string]string{
-		"memory.current": "0\n", "memory.max": "1048576000\n", "memory.stat": "", "memory.events.local": "", "memory.pressure": "",
+		"memory.current": "0\n", "memory.max": "1048576000\n", "memory.stat": "", "memory.events.local": "",
 	} {
 		if err := os.WriteFile(filepath.Join(root, name), []byte(content), 0o644); err != nil {
 			t.Fatal(err)
@@ -47,10 +45,10 @@ func newWatched(t *testing.T, l *Lookout) *watched {
 
 // polled does what a poll does at its end.
 func (w *watched) polled() {
-	w.statAt, w.isCalm = time.Now().Add(time.Hour), true
-	w.calm = calm{
-		settings: Settings{Thresholds: thresholds.Thresholds{Limit: 1000 * mi, Hard: 100 * mi}},
-		max:      1000 * mi, limit: 1000 * mi, burst: maxBurst, at: time.Now(),
+	w.statAt = time.Now().Add(time.Hour)
+	w.calm = &Situation{
+		Now: time.Now(), Config: Settings{Thresholds: thresholds.Thresholds{Limit: 1000 * mi, Hard: 100 * mi}},
+		Memory: cgroupfs.MemoryReading{Max: 1000 * mi},
 	}
 }
 
@@ -206,8 +204,8 @@ func TestLookoutPollIsDue(t *testing.T) {
 				w.kills.limitAt = begin
 			}
 			for after, want := range map[time.Duration]bool{test.after - maxPollInterval: true, test.after: false} {
-				w.calm.at = begin.Add(after - maxPollInterval)
-				w.calm.used = test.is // it does not grow now
+				w.calm.Now = begin.Add(after - maxPollInterval)
+				w.calm.Memory.Current = test.is // it does not grow now
 				if next, calm := w.look(begin.Add(after)); calm != want {
 					t.Errorf("after %s: calm %t, next look after %s", after, calm, next)
 				}
@@ -221,7 +219,7 @@ func TestReadAgain(t *testing.T) {
 	t.Parallel()
 	w := newWatched(t, nil)
 	w.has("memory.stat", "inactive_file 4096\nactive_file 8192\nslab_reclaimable 0\n")
-	s := Situation{Now: time.Now(), Config: w.calm.settings}
+	s := Situation{Now: time.Now(), Config: w.calm.Config}
 	w.statAt = s.Now
 	if err := w.read(&s, false); err != nil || s.Memory.InactiveFile != 4096 {
 		t.Errorf("read %+v, %v; want memory.stat, too", s.Memory, err)
@@ -325,8 +323,8 @@ func TestCalm(t *testing.T) {
 			d := Decision{Available: 850 * mi}
 			var open []execution
 			test.change(&s, &d, &open)
-			if got, calm := calmAfter(s, d, open, maxBurst); calm != test.want {
-				t.Errorf("left to the lookout: %+v", got)
+			if got := isCalm(s, d, open); got != test.want {
+				t.Errorf("left to the lookout: %t", got)
 			}
 		})
 	}
@@ -335,7 +333,6 @@ func TestCalm(t *testing.T) {
 // TestCalmLook: the next look is as soon as a poll would be.
 func TestCalmLook(t *testing.T) {
 	t.Parallel()
-	settings := Settings{Thresholds: thresholds.Thresholds{Limit: 1000 * mi, Hard: 100 * mi, Soft: 200 * mi}}
 	for name, test := range map[string]struct {
 		used   uint64 // 100 ms after 100 MiB
 		want   time.Duration
@@ -351,13 +348,15 @@ func TestCalmLook(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := calm{settings: settings, limit: 1000 * mi, burst: maxBurst, used: 100 * mi, at: noon}
-			got, growth, calm := c.look(noon.Add(100*time.Millisecond), test.used)
-			if calm != test.calm || got != test.want || growth != test.growth {
-				t.Errorf("looks again in %s, %g, %t; want %s, %g, %t", got, growth, calm, test.want, test.growth, test.calm)
+			w := newWatched(t, nil)
+			w.calm.Now, w.calm.Memory.Current, w.calm.Config.Soft = noon, 100*mi, 200*mi
+			w.has("memory.current", number(test.used))
+			got, calm := w.look(noon.Add(100 * time.Millisecond))
+			if calm != test.calm || got != test.want || w.grown.looked != test.growth {
+				t.Errorf("looks again in %s, %g, %t; want %s, %g, %t", got, w.grown.looked, calm, test.want, test.growth, test.calm)
 			}
-			if c.used != test.used || !c.at.Equal(noon.Add(100*time.Millisecond)) {
-				t.Errorf("the next growth is from %d at %s", c.used, c.at)
+			if w.calm.Memory.Current != test.used || !w.calm.Now.Equal(noon.Add(100*time.Millisecond)) {
+				t.Errorf("the next growth is from %d at %s", w.calm.Memory.Current, w.calm.Now)
 			}
 		})
 	}
@@ -375,49 +374,10 @@ func TestGrown(t *testing.T) {
 	}
 }
 
-// TestLookoutGathers: a manager that comes back wakes the lookout, unless the lookout is about to
-// return because it has relieved another one.
-func TestLookoutGathers(t *testing.T) {
+// TestLookoutTwice: a second Run at the same time is an error.
+func TestLookoutTwice(t *testing.T) {
 	t.Parallel()
-	wake, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer unix.Close(wake)
-	l := Lookout{running: true, wake: wake}
-	woken := func() bool {
-		fds := []unix.PollFd{{Fd: int32(wake), Events: unix.POLLIN}}
-		if _, err := unix.Poll(fds, 0); err != nil {
-			t.Fatal(err)
-		}
-		l.reported(nil, fds)
-		return fds[0].Revents != 0
-	}
-	quiet := true
-	due := post{alarm: &alarm{}, look: func(time.Time) (time.Duration, bool) { return time.Hour, quiet }, relieved: make(chan struct{})}
-	l.add(&due, 0)
-	if !woken() || woken() {
-		t.Error("the lookout is woken once for the first partition")
-	}
-	now := time.Now()
-	if watched, _, until := l.round(now); len(watched) != 1 || until.Sub(now) != time.Hour || l.gathering {
-		t.Errorf("watches %d for %s", len(watched), until.Sub(now))
-	}
-	quiet = false
-	now = now.Add(time.Hour)
-	if watched, _, until := l.round(now); len(watched) != 0 || until.Sub(now) != gatherTime {
-		t.Errorf("watches %d for %s, want 0 for %s", len(watched), until.Sub(now), gatherTime)
-	}
-	back := post{alarm: &alarm{}}
-	if l.add(&back, time.Hour); woken() {
-		t.Error("woken while it returns soon")
-	}
-	if watched, _, _ := l.round(now); len(watched) != 1 || l.gathering {
-		t.Errorf("then watches %d", len(watched))
-	}
-	if l.add(&post{alarm: &alarm{}}, time.Hour); !woken() {
-		t.Error("not woken for the next one")
-	}
+	l, _ := runs(t)
 	if err := l.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "runs already") {
 		t.Errorf("runs twice: %v", err)
 	}
@@ -432,11 +392,11 @@ func TestCalmEnds(t *testing.T) {
 	c := hardOnly
 	c.Limit = 4000 * mi
 	m := n.started(c)
-	if m.step(n.ctx); !m.watch.isCalm {
+	if m.step(n.ctx); m.watch.calm == nil {
 		t.Fatal("not calm")
 	}
 	n.files(n.slice, map[string]string{"memory.max": "none"})
-	if m.step(n.ctx); m.watch.isCalm {
+	if m.step(n.ctx); m.watch.calm != nil {
 		t.Error("still calm")
 	}
 }

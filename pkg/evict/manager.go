@@ -58,7 +58,6 @@ type Manager struct {
 	// The goroutine in Run owns these. meters reads the pods while a threshold is crossed, nil before.
 	meters  *cgroupfs.MemoryMeters
 	rest    rest
-	kept    keptShortage
 	notices notices
 }
 
@@ -78,7 +77,7 @@ func New(o Options) (*Manager, error) {
 	o.slice = unitname.CgroupPath(o.Partition.Slice())
 	m := &Manager{Options: &o, report: Report{Partition: o.Partition}}
 	m.warnings = &warnings{Options: m.Options, at: map[string]time.Time{}}
-	m.watch = &watch{Options: m.Options, warn: m.warnings.warn}
+	m.watch = &watch{Options: m.Options}
 	m.containers = &containers{Options: m.Options, background: &m.background, wake: m.watch.wake, warn: m.warnings.warn}
 	m.watch.condemned = func() uint64 { return m.containers.condemned.total(m.Cgroups) }
 	m.executor = &executor{
@@ -135,7 +134,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	defer m.background.Wait()
 	defer m.watch.close()
 	defer m.letGo()
-	m.load()
+	m.executor.load(m.present().Cooldown)
 	for {
 		if err := m.watch.wait(ctx, m.step(ctx)); err != nil {
 			return err
@@ -143,15 +142,9 @@ func (m *Manager) Run(ctx context.Context) error {
 	}
 }
 
-// load continues from the state of an earlier run.
-func (m *Manager) load() {
-	m.executor.load(m.present().Cooldown)
-	m.loadShortage()
-}
-
 // step polls once, and returns the time until the next poll.
 func (m *Manager) step(ctx context.Context) time.Duration {
-	m.watch.isCalm = false
+	m.watch.calm = nil
 	next, err := m.poll(ctx)
 	m.mu.Lock()
 	m.polled.at, m.polled.open = time.Now(), len(m.executor.state.Open)
@@ -213,12 +206,14 @@ func (m *Manager) poll(ctx context.Context) (time.Duration, error) {
 		d = m.decide(&s)
 	}
 	m.executor.state = d.State
-	m.keepShortage(s.Now) // before the steps that it leads to
+	m.executor.keepShortage(s.Now) // before the steps that it leads to
 	m.publish(s, d)
 	m.act(ctx, s, d)
 	speed := m.watch.grown.poll(s.Now, s.Memory.Used())
 	open, burst := m.executor.state.Open, cmp.Or(m.Burst, maxBurst)
-	m.watch.calm, m.watch.isCalm = calmAfter(s, d, open, burst)
+	if isCalm(s, d, open) {
+		m.watch.calm = &s
+	}
 	return nextPoll(s, d, open, speed, burst), nil
 }
 
@@ -227,7 +222,7 @@ func (m *Manager) read(s *Situation) error {
 		return err
 	}
 	if m.watch.statAt.Equal(s.Now) { // without memory.stat page cache would count as used
-		m.peaks.note(s.Now, s.Memory.Used(), s.Memory.Current)
+		m.peaks.note(s.Now, s.Memory.Used())
 	}
 	return nil
 }

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"nodepartition/internal/unitname"
 )
 
 // meets has greedy use so much that as many MiB are left, and modest allocates from then on while
@@ -107,7 +105,7 @@ func TestManagerCondemnsNothingUnsaved(t *testing.T) {
 		n.set(func() { n.noAPI = true; n.pod("greedy").containers[0].uses += 42 * mi })
 		m := n.manager(hardOnly)
 		m.Store = Store(n.path("gone", "evictions.json"))
-		m.load()
+		m.executor.load(m.present().Cooldown)
 		defer n.stop(m)
 		n.run(m, time.Second)
 		if did := n.all(); len(did) != 2 || len(n.kernel.condemned) > 0 {
@@ -157,9 +155,9 @@ func TestManagerResumeUnread(t *testing.T) {
 			PodMeta:    PodMeta{UID: "greedy", Cgroup: greedy.Cgroup},
 			Verdict:    Verdict{Time: time.Now(), Threshold: Hard, Method: Restart},
 			Reported:   true,
-			Containers: []Stopped{{ID: greedy.containers[0].id, Cgroup: greedy.containers[0].cgroup}},
+			Containers: []Container{{ID: greedy.containers[0].id, Cgroup: greedy.containers[0].cgroup}},
 		}
-		if err := Store(n.path("", "evictions.json")).write(unitname.System, History{Open: []Eviction{open}}); err != nil {
+		if err := Store(n.path("", "evictions.json")).write(History{Open: []Eviction{open}}); err != nil {
 			n.t.Fatal(err)
 		}
 		if err := os.Remove(n.path(partition, "memory.current")); err != nil {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"nodepartition/internal/thresholds"
-	"nodepartition/internal/unitname"
 )
 
 // softOnly has a soft threshold with a grace period.
@@ -230,13 +229,13 @@ func TestManagerSoftResumed(t *testing.T) {
 					Amounts: Amounts{WorkingSetBytes: 500 * mi},
 				}
 				for _, c := range n.pod("greedy").containers {
-					e.Containers = append(e.Containers, Stopped{ID: c.id, Cgroup: c.cgroup})
+					e.Containers = append(e.Containers, Container{ID: c.id, Cgroup: c.cgroup})
 				}
 				test.change(n, &e)
-				if err := m.Store.write(unitname.System, History{Open: []Eviction{e}}); err != nil {
+				if err := m.Store.write(History{Open: []Eviction{e}}); err != nil {
 					n.t.Fatal(err)
 				}
-				m.load()
+				m.executor.load(m.present().Cooldown)
 				n.run(m, 30*time.Second)
 				n.expectSorted(test.want...)
 				if len(n.evicted) != 1 || n.evicted[0].Method != test.method || !n.evicted[0].Gone || !n.evicted[0].Reported {

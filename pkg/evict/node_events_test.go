@@ -116,7 +116,7 @@ func (v *nodeEvents) Warn(err error) { (*node)(v).addEvent("warn %v", err) }
 // history reads the state file as another program would.
 func (n *node) history() History {
 	n.t.Helper()
-	h, err := Store(n.state("evictions")).Read(n.name)
+	h, err := Store(n.state()).Read()
 	if err != nil {
 		n.t.Fatal(err)
 	}

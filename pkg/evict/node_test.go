@@ -97,9 +97,6 @@ type node struct {
 	// reporter calls and not the goroutine that decides.
 	resting map[string]bool
 
-	// bootID is the kernel's ID of the boot.
-	bootID string
-
 	// The program ends at the call crashAt, counted from 1, or at the first named crashIn; never at
 	// 0 and "".
 	crashAt, calls int
@@ -181,11 +178,11 @@ func newNodeOf(tb testing.TB, d *disk, name unitname.PartitionName) *node {
 	tb.Helper()
 	n := &node{
 		t: tb, disk: d, name: name, slice: unitname.CgroupPath(name.Slice()),
-		kernel: newNodeKernel(), bootID: "this", ends: 3 * time.Millisecond, fails: 100 * time.Millisecond, madeFailed: map[string]int{}, confirmed: map[string]bool{},
+		kernel: newNodeKernel(), ends: 3 * time.Millisecond, fails: 100 * time.Millisecond, madeFailed: map[string]int{}, confirmed: map[string]bool{},
 	}
 	n.boot()
 	n.files(n.slice, map[string]string{
-		"memory.max": number(1000 * mi), "memory.events": oomEvents(0, 0), "memory.events.local": oomEvents(0, 0), "memory.pressure": "",
+		"memory.max": number(1000 * mi), "memory.events": oomEvents(0, 0), "memory.events.local": oomEvents(0, 0),
 	})
 	n.refresh()
 	return n
@@ -529,8 +526,9 @@ func (n *node) mark(uids map[string]bool) {
 	n.marked = maps.Clone(uids)
 }
 
-// state returns the path of a state file of the partition.
-func (n *node) state(what string) string {
+// state returns the path of the state file of the partition.
+func (n *node) state() string {
+	what := "evictions"
 	if n.name != unitname.System {
 		what += "-" + string(n.name)
 	}
@@ -546,9 +544,7 @@ func (n *node) options() Options {
 		Actions: Actions{
 			Kill: n.kill, Runtime: (*nodeRuntime)(n), Mark: n.mark, API: (*nodeAPI)(n), LowerLimit: n.lowerLimit,
 		},
-		Files: Files{
-			Store: Store(n.state("evictions")), Shortage: n.state("shortage"), SinceBoot: n.sinceBoot,
-		},
+		Store:  Store(n.state()),
 		Events: (*nodeEvents)(n),
 	}
 }
@@ -562,15 +558,10 @@ func (n *node) manager(c Settings) *Manager {
 	return m
 }
 
-// sinceBoot is the time since a moment in the past.
-func (n *node) sinceBoot() (boot string, since time.Duration, err error) {
-	return n.bootID, time.Since(time.Date(1999, 12, 31, 0, 0, 0, 0, time.UTC)), nil
-}
-
 // started returns a manager that has read its state.
 func (n *node) started(c Settings) *Manager {
 	m := n.manager(c)
-	m.load()
+	m.executor.load(m.present().Cooldown)
 	return m
 }
 

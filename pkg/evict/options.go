@@ -9,15 +9,15 @@ import (
 	"nodepartition/internal/unitname"
 )
 
-// Options lists the inputs and outputs of a Manager. All but Burst, Lookout and Shortage are
-// required.
+// Options lists the inputs and outputs of a Manager. All but Burst and Lookout are required.
 type Options struct {
 	// Partition is the name of the partition, and Cgroups the mount that its slice is in.
 	Partition unitname.PartitionName
 	Cgroups   cgroupfs.FS
 	Inventory
 	Actions
-	Files
+	// Store carries the state over to the next run of the program. Each partition has its own.
+	Store Store
 	// Burst is the growth of the partition, in bytes per second, that may set in without warning
 	// (MeasureBurst); 0 for maxBurst. It is the same for all partitions of a node.
 	Burst float64
@@ -62,18 +62,6 @@ type Actions struct {
 	LowerLimit func(ctx context.Context) error
 }
 
-// Files are the files that carry the state of a Manager over to the next run of the program. Each
-// partition has its own.
-type Files struct {
-	// Store has the evictions.
-	Store Store
-	// Shortage is the path of the file about a shortage of memory, empty for none.
-	Shortage string
-	// SinceBoot returns the kernel's ID of the boot and the time since it (CLOCK_BOOTTIME). It is
-	// required with Shortage.
-	SinceBoot func() (boot string, since time.Duration, err error)
-}
-
 // check returns an error that names a required field that is missing.
 func (o *Options) check() error {
 	if err := o.Partition.Check(); err != nil {
@@ -95,7 +83,6 @@ func (o *Options) check() error {
 		{"API", o.API != nil},
 		{"LowerLimit", o.LowerLimit != nil},
 		{"Store", o.Store != ""},
-		{"SinceBoot", o.SinceBoot != nil || o.Shortage == ""},
 		{"Events", o.Events != nil},
 	} {
 		if !field.set {

@@ -23,7 +23,6 @@ func TestNewMissing(t *testing.T) {
 			"API":        func(o *Options) { o.API = nil },
 			"LowerLimit": func(o *Options) { o.LowerLimit = nil },
 			"Store":      func(o *Options) { o.Store = "" },
-			"SinceBoot":  func(o *Options) { o.SinceBoot = nil },
 			"Events":     func(o *Options) { o.Events = nil },
 		} {
 			o := n.options()
@@ -33,7 +32,7 @@ func TestNewMissing(t *testing.T) {
 			}
 		}
 		o := n.options()
-		o.Shortage, o.SinceBoot, o.Burst = "", nil, 0
+		o.Burst = 0
 		if _, err := New(o); err != nil {
 			n.t.Errorf("without what is not required: %v", err)
 		}

@@ -46,22 +46,18 @@ func (n *node) filesOf() []string {
 	return names
 }
 
-// content returns the content of the state files of a partition.
+// content returns the content of the state file of a partition.
 func (n *node) content() string {
 	n.t.Helper()
-	all := ""
-	for _, what := range []string{"evictions", "shortage"} {
-		data, err := os.ReadFile(n.state(what))
-		if err != nil {
-			n.t.Fatal(err)
-		}
-		all += string(data)
+	data, err := os.ReadFile(n.state())
+	if err != nil {
+		n.t.Fatal(err)
 	}
-	return all
+	return string(data)
 }
 
 // TestPartitions: each of two managers reads its own slice, evicts and marks its own pods, and has
-// its own files.
+// its own file.
 func TestPartitions(t *testing.T) {
 	bubble(t, func(n *node) {
 		other := n.beside()
@@ -88,7 +84,7 @@ func TestPartitions(t *testing.T) {
 		if !maps.Equal(n.marked, map[string]bool{"greedy": true}) || !maps.Equal(other.marked, map[string]bool{"collector": true}) {
 			n.t.Errorf("marked are %v and %v", n.marked, other.marked)
 		}
-		want := []string{"evictions-telemetry.json", "evictions.json", "shortage-telemetry.json", "shortage.json"}
+		want := []string{"evictions-telemetry.json", "evictions.json"}
 		if got := n.filesOf(); !slices.Equal(got, want) {
 			n.t.Errorf("files are %q, want %q", got, want)
 		}
@@ -97,11 +93,8 @@ func TestPartitions(t *testing.T) {
 			pod  string
 		}{{n, "greedy"}, {other, "collector"}} {
 			h := of.node.history()
-			if h.Partition != of.node.name || len(h.Open) != 0 || len(h.Last) != 1 || h.Last[0].UID != of.pod {
+			if len(h.Open) != 0 || len(h.Last) != 1 || h.Last[0].UID != of.pod {
 				n.t.Errorf("the state of %s is %+v", of.node.name, h)
-			}
-			if s, err := readShortage(of.node.state("shortage"), of.node.name); err != nil || s.Partition != of.node.name {
-				n.t.Errorf("the shortage of %s is %+v, %v", of.node.name, s, err)
 			}
 		}
 	})

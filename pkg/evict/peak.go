@@ -5,45 +5,33 @@ import (
 	"time"
 )
 
-// Peak holds extremes of the partition's usage since the last call of TakePeak, in bytes.
-type Peak struct {
-	// Used is the largest and UsedLow the smallest usage as eviction counts it
-	// (cgroupfs.MemoryReading.Used).
-	Used, UsedLow uint64
-	// Current is the largest memory.current.
-	Current uint64
-	// Polls counts the readings of Used. Without one the other fields are 0.
-	Polls int
-}
-
-// peaks collects a Peak, and what was used recently.
+// peaks collects the largest usage as eviction counts it (cgroupfs.MemoryReading.Used), in bytes:
+// since the last call of TakePeak, and recently.
 type peaks struct {
 	mu     sync.Mutex
-	peak   Peak
+	peak   uint64
+	noted  bool
 	recent recent
 }
 
 // note adds a reading of a moment.
-func (p *peaks) note(now time.Time, used, current uint64) {
+func (p *peaks) note(now time.Time, used uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.recent.note(now, used)
-	if p.peak.Polls == 0 || used < p.peak.UsedLow {
-		p.peak.UsedLow = used
-	}
-	p.peak.Used, p.peak.Current = max(p.peak.Used, used), max(p.peak.Current, current)
-	p.peak.Polls++
+	p.peak, p.noted = max(p.peak, used), true
 }
 
-// TakePeak returns the extremes since its last call. It costs no reading of the memory: polls have
-// noted them. Used depends on memory.stat. Each poll near the threshold reads it, and far from it
-// one in statInterval or in steadyInterval.
-func (m *Manager) TakePeak() Peak {
-	m.peaks.mu.Lock()
-	defer m.peaks.mu.Unlock()
-	peak := m.peaks.peak
-	m.peaks.peak = Peak{}
-	return peak
+// TakePeak returns the largest usage since its last call, in bytes, and false if there is no
+// reading. It costs none: polls have noted them. Each poll near the threshold reads memory.stat, on
+// which the usage depends, and far from it one in statInterval or in steadyInterval.
+func (m *Manager) TakePeak() (used uint64, noted bool) {
+	p := &m.peaks
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	used, noted = p.peak, p.noted
+	p.peak, p.noted = 0, false
+	return used, noted
 }
 
 // used returns the largest usage of the last PeakWindow.

@@ -55,15 +55,19 @@ type Pod struct {
 	Measured bool
 }
 
-// Container is a running container of a Pod.
+// Container is a container of a Pod, or of an Eviction.
 type Container struct {
-	ID, Name string
+	ID   string `json:"id"`
+	Name string `json:"name"`
 	// Cgroup is its scope, a path below the mount.
-	Cgroup string
-	// Request for memory in bytes.
-	Request uint64
+	Cgroup string `json:"cgroup"`
 	// WorkingSet in bytes, where the Pod is Measured.
-	WorkingSet uint64
+	WorkingSet uint64 `json:"workingSetBytes"`
+	// Request for memory in bytes.
+	Request uint64 `json:"requestBytes"`
+	// MemoryMax was its memory.max in bytes, cgroupfs.Unlimited for none, before the kernel was
+	// made to kill in it (condemn). It is 0 if that was not begun.
+	MemoryMax uint64 `json:"memoryMaxBytes,omitempty"`
 }
 
 // Usage is the memory usage of a pod.

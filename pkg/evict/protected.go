@@ -31,8 +31,8 @@ var (
 // ParseProtected parses a list such as "static,node-critical", or "none", or "kubelet".
 func ParseProtected(text string) (Protected, error) {
 	var s Protected
-	takeEvents := strings.Split(text, ",")
-	for _, word := range takeEvents {
+	words := strings.Split(text, ",")
+	for _, word := range words {
 		switch word {
 		case "static":
 			s.Static = true
@@ -43,7 +43,7 @@ func ParseProtected(text string) (Protected, error) {
 		case "kubelet":
 			s = kubeletProtected
 		case "none":
-			if len(takeEvents) > 1 {
+			if len(words) > 1 {
 				return s, fmt.Errorf("%q: none stands alone", text)
 			}
 		default:
@@ -55,19 +55,19 @@ func ParseProtected(text string) (Protected, error) {
 
 // String is the inverse of ParseProtected.
 func (s Protected) String() string {
-	takeEvents := []string{}
+	words := []string{}
 	for _, word := range []struct {
 		set  bool
 		word string
 	}{{s.Static, "static"}, {s.NodeCritical && !s.ClusterCritical, "node-critical"}, {s.ClusterCritical, "cluster-critical"}} {
 		if word.set {
-			takeEvents = append(takeEvents, word.word)
+			words = append(words, word.word)
 		}
 	}
-	if len(takeEvents) == 0 {
+	if len(words) == 0 {
 		return "none"
 	}
-	return strings.Join(slices.Clip(takeEvents), ",")
+	return strings.Join(slices.Clip(words), ",")
 }
 
 // reason returns the reason for which a pod is not evicted, empty for a candidate.

@@ -95,7 +95,7 @@ func (r *reporter) endOutside(ctx context.Context, e Eviction) {
 	graceful := e
 	graceful.Grace = e.OutsideGrace
 	for _, c := range outside {
-		r.containers.askRuntime(ctx, graceful, Stopped{ID: c.ID, Name: c.Name, Cgroup: c.Cgroup})
+		r.containers.askRuntime(ctx, graceful, c)
 	}
 	ended := func(c Container) bool { return r.containers.empty(c.Cgroup) }
 	for begin := time.Now(); ; {
@@ -111,7 +111,7 @@ func (r *reporter) endOutside(ctx context.Context, e Eviction) {
 			return late <= endTimeout && slices.ContainsFunc(outside, func(o Container) bool { return o.Cgroup == c.Cgroup })
 		})
 		//guard: a container that is restarted while one outside of the partition ends is killed
-		r.containers.killAll(e, cgroupsOf(restarted))
+		r.containers.killAll(e, restarted)
 		select {
 		case <-ctx.Done():
 			return
@@ -150,7 +150,7 @@ func (r *reporter) confirm(ctx context.Context, e Eviction) error {
 		// end. A container that was started in its place has no grace period.
 		running, err := r.containers.running(e)
 		if graceful := e.Grace > 0 && running && err == nil && time.Since(begin) < e.Grace+2*endTimeout; !graceful {
-			r.containers.killAll(e, cgroupsOf(r.containers.rest(e)))
+			r.containers.killAll(e, r.containers.rest(e))
 			attempts++
 		}
 		select {

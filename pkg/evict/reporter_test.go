@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"nodepartition/internal/unitname"
 )
 
 func TestReporterServerAnswers(t *testing.T) {
@@ -345,7 +343,7 @@ func TestReporterContainerOutsidePartition(t *testing.T) {
 				n.run(m, 4*time.Second)
 				n.expectSorted(test.then...)
 				if open := slices.Concat(n.history().Open, n.history().Last); len(open) != 1 ||
-					slices.ContainsFunc(open[0].Containers, func(c Stopped) bool { return c.ID == outside.id }) {
+					slices.ContainsFunc(open[0].Containers, func(c Container) bool { return c.ID == outside.id }) {
 					n.t.Errorf("evictions are %+v", open)
 				}
 				if runs := slices.Contains(n.running(), outside.id); runs != (name == "stopped" || name == "it does not end") {
@@ -407,7 +405,7 @@ func TestReporterResumedLate(t *testing.T) {
 					Verdict: Verdict{Time: time.Now().Add(-age), Threshold: Hard, Method: Evict, OutsideGrace: time.Second},
 					Gone:    true,
 				}
-				if err := m.Store.write(unitname.System, History{Open: []Eviction{e}}); err != nil {
+				if err := m.Store.write(History{Open: []Eviction{e}}); err != nil {
 					n.t.Fatal(err)
 				}
 				n.set(func() { n.pod("modest").containers[0].uses = mi }) // so that no other pod is evicted
@@ -418,7 +416,7 @@ func TestReporterResumedLate(t *testing.T) {
 					}
 					return nil
 				}
-				m.load()
+				m.executor.load(m.present().Cooldown)
 				n.run(m, 15*time.Second)
 				n.expectSorted("confirm greedy", "evict greedy", "stop greedy.c1 1s", "stop greedy.c2 1s") // they run here
 				n.expectEvents("resumed greedy", "count hard evict", "evicted greedy evict")

@@ -34,11 +34,11 @@ func restFor(took time.Duration) time.Duration {
 func (r *rest) again(s Situation) (Decision, bool) {
 	crossed, state := s.crossed()
 	if r.Held != "" { // as Decide does
-		state.Floor = max(state.Floor, s.available()/2)
+		state.Base = min(state.Base, s.Memory.Used())
 	}
 	fallen := s.left()+min(flutter, r.Available/8) < r.Available ||
 		//guard: half of what became available while nothing is done shows a leak
-		state.Floor > r.State.Floor && s.available() < state.Floor
+		state.Base < r.State.Base && s.Memory.Used() > s.halfway(state.Base)
 	//guard: a decision to do nothing ends when less memory is left
 	//guard: a decision to do nothing ends with another configuration
 	if crossed == "" || crossed != r.Crossed || fallen || !s.Now.Before(r.until) || s.Config != r.config || s.waiting() {

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"nodepartition/internal/priority"
-	"nodepartition/internal/unitname"
 )
 
 // again ends a program as SIGKILL does, and returns the next run of it after a while.
@@ -23,7 +22,7 @@ func (n *node) again(m *Manager, c Settings, down time.Duration) *Manager {
 }
 
 // TestManagerShortageRestart: a restart in the middle of a shortage changes nothing. After a
-// reboot, and after a long time, nothing is known of it.
+// long time nothing is known of it.
 func TestManagerShortageRestart(t *testing.T) {
 	soft := []string{"stop greedy.c1 20s", "stop greedy.c2 20s"}
 	kill := []string{"kill greedy.c1", "kill greedy.c2", "evict greedy"}
@@ -36,7 +35,6 @@ func TestManagerShortageRestart(t *testing.T) {
 		config Settings
 		before func(n *node, m *Manager)
 		down   time.Duration
-		reboot bool
 		// quiet is the time in which the next run does nothing. It then does what want lists within a
 		// second.
 		quiet time.Duration
@@ -44,10 +42,6 @@ func TestManagerShortageRestart(t *testing.T) {
 	}{
 		"soft threshold": {
 			config: softOnly, down: down, quiet: softOnly.SoftGrace - 6*time.Second - 2*down, want: soft,
-			before: func(n *node, m *Manager) { n.run(m, 6*time.Second) },
-		},
-		"soft threshold, of another boot": {
-			config: softOnly, down: down, reboot: true, quiet: softOnly.SoftGrace - 2*down, want: soft,
 			before: func(n *node, m *Manager) { n.run(m, 6*time.Second) },
 		},
 		"soft threshold, a minute ago": {
@@ -95,9 +89,6 @@ func TestManagerShortageRestart(t *testing.T) {
 				m := n.started(test.config)
 				test.before(n, m)
 				n.expect()
-				if test.reboot {
-					n.bootID = "another"
-				}
 				m = n.again(m, test.config, test.down)
 				n.run(m, test.quiet)
 				n.expect()
@@ -114,9 +105,9 @@ func TestManagerShortageRestart(t *testing.T) {
 
 func sorted(list []string) []string { return slices.Sorted(slices.Values(list)) }
 
-// TestManagerFloorRestart: the memory that was left when a pod was chosen survives a restart, so
+// TestManagerBaseRestart: the memory that was left when a pod was chosen survives a restart, so
 // that the next run sees that another pod grows, and that none does.
-func TestManagerFloorRestart(t *testing.T) {
+func TestManagerBaseRestart(t *testing.T) {
 	for name, test := range map[string]struct {
 		uses uint64
 		want []string
@@ -127,7 +118,7 @@ func TestManagerFloorRestart(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(n *node) {
-				// 50 MiB are left. Without an earlier one, the Floor of an open eviction is half of 100.
+				// 50 MiB are left. Without an earlier one, an open eviction has the Base of 100 left.
 				n.api = func(context.Context, int) error { return ErrFinal }
 				n.set(func() { n.pod("greedy").containers[0].immortal, n.pod("greedy").containers[1].immortal = true, true })
 				m := n.started(hardOnly)
@@ -150,9 +141,8 @@ func TestManagerShortageFile(t *testing.T) {
 		quiet      time.Duration
 		failed     string
 	}{
-		"killed before the rename": {".shortage.json.new", `{"boot":"b","softSin`, 4 * time.Second, ""},
-		"broken":                   {"shortage.json", `{"boot":`, 10 * time.Second, "unexpected end of JSON input; remove it"},
-		"another threshold":        {"shortage.json", `{"version":1,"partition":"system","reclaiming":"firm"}`, 10 * time.Second, `reclaiming: "firm": want "hard" or "soft"; remove it`},
+		"killed before the rename": {".evictions.json.new", `{"shortage":{"softSin`, 4 * time.Second, ""},
+		"broken":                   {"evictions.json", `{"shortage":`, 10 * time.Second, "unexpected end of JSON input; remove it"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(n *node) {
@@ -173,8 +163,8 @@ func TestManagerShortageFile(t *testing.T) {
 				n.expect()
 				n.run(m, 200*time.Millisecond)
 				n.expectSorted("stop greedy.c1 20s", "stop greedy.c2 20s")
-				if s, err := readShortage(filepath.Join(n.root, "shortage.json"), unitname.System); err != nil || s.Reclaiming != Soft {
-					n.t.Errorf("the file has %+v, %v", s, err)
+				if h := n.history(); h.Shortage.Reclaiming != Soft {
+					n.t.Errorf("the file has %+v", h.Shortage)
 				}
 			})
 		})
@@ -183,41 +173,33 @@ func TestManagerShortageFile(t *testing.T) {
 
 // TestShortageRestore: no time of the file leads to a wait that a run could not have begun itself.
 func TestShortageRestore(t *testing.T) {
-	const since = time.Hour
+	const second = time.Second
+	at := func(since time.Duration) time.Time { return noon.Add(since) }
+	doubt := State{Doubt: at(second)}
 	for name, test := range map[string]struct {
 		file shortage
 		want State
 		kill evidence
 	}{
 		"as it was written": {
-			shortage{Boot: "b", At: since - time.Second, Reclaiming: Soft, SoftSince: since - time.Minute, Doubt: since + time.Second, Floor: 7, Floored: true},
-			State{Reclaiming: Soft, SoftSince: noon.Add(-time.Minute), Doubt: noon.Add(time.Second), Floor: 7, Floored: true}, evidence{},
+			shortage{At: at(-second), State: State{Reclaiming: Soft, SoftSince: at(-time.Minute), Doubt: at(second), Base: 7}},
+			State{Reclaiming: Soft, SoftSince: at(-time.Minute), Doubt: at(second), Base: 7}, evidence{},
 		},
 		"a kill": {
-			shortage{Boot: "b", At: since, KilledAt: since - 2*time.Second, QuietAt: since - time.Second, Used: 9},
-			State{}, evidence{killedAt: noon.Add(-2 * time.Second), quietAt: noon.Add(-time.Second), used: 9},
+			shortage{At: noon, KilledAt: at(-2 * second), LastAt: at(-second), QuietAt: at(-second), Used: 9},
+			State{}, evidence{killedAt: at(-2 * second), lastAt: at(-second), quietAt: at(-second), used: 9},
 		},
-		"in vain":              {shortage{Boot: "b", At: since - time.Second, InVain: true}, State{}, evidence{inVain: true, lastAt: noon.Add(-time.Second)}},
-		"of another boot":      {shortage{Boot: "c", At: since, Doubt: since + time.Second}, State{}, evidence{}},
-		"of no boot":           {shortage{At: since, Doubt: since + time.Second}, State{}, evidence{}},
-		"of a later time":      {shortage{Boot: "b", At: since + 1, Doubt: since + time.Second}, State{}, evidence{}},
-		"of before the boot":   {shortage{Boot: "b", At: -1 << 63, Doubt: since + time.Second}, State{}, evidence{}},
-		"old":                  {shortage{Boot: "b", At: since - shortageAge, Doubt: since + time.Second}, State{}, evidence{}},
-		"a doubt for ever":     {shortage{Boot: "b", At: since, Doubt: 1 << 62}, State{Doubt: noon.Add(reclaimTimeout)}, evidence{}},
-		"a crossing to come":   {shortage{Boot: "b", At: since, SoftSince: 1 << 62}, State{SoftSince: noon}, evidence{}},
-		"a kill to come":       {shortage{Boot: "b", At: since, KilledAt: 1 << 62, QuietAt: 1 << 62}, State{}, evidence{killedAt: noon, quietAt: noon}},
-		"before the boot":      {shortage{Boot: "b", At: since, SoftSince: -1, Doubt: -1, KilledAt: -1}, State{}, evidence{}},
-		"quiet without a kill": {shortage{Boot: "b", At: since, QuietAt: since, Used: 9}, State{}, evidence{}},
+		"of a later time":    {shortage{At: at(1), State: doubt}, State{}, evidence{}},
+		"old":                {shortage{At: at(-shortageAge), State: doubt}, State{}, evidence{}},
+		"none":               {shortage{}, State{}, evidence{}},
+		"a doubt for ever":   {shortage{At: noon, State: State{Doubt: at(1 << 62)}}, State{Doubt: at(reclaimTimeout)}, evidence{}},
+		"a crossing to come": {shortage{At: noon, State: State{SoftSince: at(1 << 62)}}, State{SoftSince: noon}, evidence{}},
+		"a kill to come":     {shortage{At: noon, KilledAt: at(1 << 62), QuietAt: at(1 << 62)}, State{}, evidence{killedAt: noon, quietAt: noon}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var state State
-			boot := "b"
-			if test.file.Boot == "" {
-				boot = "" // it is not known now, either
-			}
-			e := test.file.restore(&state, noon, boot, since)
-			if got, want := state, test.want; got.Reclaiming != want.Reclaiming || !got.SoftSince.Equal(want.SoftSince) ||
-				!got.Doubt.Equal(want.Doubt) || got.Floor != want.Floor || got.Floored != want.Floored || e != test.kill {
+			got, e := test.file.restore(noon)
+			if want := test.want; got.Reclaiming != want.Reclaiming || !got.SoftSince.Equal(want.SoftSince) ||
+				!got.Doubt.Equal(want.Doubt) || got.Base != want.Base || e != test.kill {
 				t.Errorf("%+v with %+v; want %+v with %+v", got, e, want, test.kill)
 			}
 		})

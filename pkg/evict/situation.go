@@ -27,34 +27,31 @@ type Situation struct {
 	API bool
 }
 
-// State carries over from one decision to the next.
+// State carries over from one decision to the next. The state file has it.
 type State struct {
 	// Reclaiming is the threshold that was crossed while less than MinimumReclaim is available
 	// above it, empty for none.
-	Reclaiming Threshold
+	Reclaiming Threshold `json:"reclaiming,omitempty"`
 	// SoftSince is the time at which the soft threshold was crossed, zero if it is not.
-	SoftSince time.Time
+	SoftSince time.Time `json:"softSince,omitzero"`
 	// Open lists the open evictions.
-	Open []execution
+	Open []execution `json:"-"`
 	// Cooldown holds, by owner, the time until which no other of its pods is evicted.
-	Cooldown map[string]time.Time
+	Cooldown map[string]time.Time `json:"-"`
 	// Stays is the memory in bytes, by the UID of its pod, that the end of the pod's processes
 	// did not bring back.
-	Stays map[string]uint64
+	Stays map[string]uint64 `json:"-"`
 	// Doubt is the time until which no other pod is evicted, because the last one did not bring
-	// back its usage.
-	Doubt time.Time
-	// Floor is the available memory in bytes below which a pod is evicted although the memory
-	// of an earlier one is not back. Floored means that it is set: from the first eviction
-	// until no threshold is crossed.
-	Floor   uint64
-	Floored bool
-	// FloorLimit is the guarded limit in bytes that the Floor is below.
-	FloorLimit uint64
-	// FloorUsed holds the memory in bytes that each pod used when the Floor was last set, by UID.
-	FloorUsed map[string]uint64
+	// back its usage (TestManagerShortageRestart, doubt).
+	Doubt time.Time `json:"doubt,omitzero"`
+	// Base is the lowest usage of the partition since the last decision of a shortage, in bytes, and 0
+	// before the first. PodBase has what each pod used then, by UID. They are usages, because less
+	// memory is available below a limit that is lowered, although no pod has grown
+	// (TestManagerLeakWhileReclaiming, TestManagerFilesOutliveTheirPod).
+	Base    uint64            `json:"base,omitempty"`
+	PodBase map[string]uint64 `json:"podBase,omitempty"`
 	// UnknownSince is the time from which an unknown pod delays evictions, zero if none does.
-	UnknownSince time.Time
+	UnknownSince time.Time `json:"-"`
 }
 
 // rounding exceeds the amount by which the kernel rounds a limit down: to whole pages, of 64

@@ -1,15 +1,18 @@
 package evict
 
 import (
+	"errors"
+	"fmt"
+	"io/fs"
 	"time"
 
-	"nodepartition/internal/unitname"
+	"nodepartition/internal/statefile"
 )
 
 // History is the content of the state file: the state that must survive a restart, and the last
 // evictions for people to read.
 type History struct {
-	stamp
+	Version int `json:"version"`
 	// Open lists the evictions that are not closed.
 	Open []Eviction `json:"open,omitempty"`
 	// Cooldown is State.Cooldown.
@@ -18,6 +21,8 @@ type History struct {
 	Stays map[string]uint64 `json:"stays,omitempty"`
 	// Last lists closed evictions, the newest last.
 	Last []Eviction `json:"last,omitempty"`
+	// Shortage is what is known of the present shortage of memory.
+	Shortage shortage `json:"shortage,omitzero"`
 }
 
 // historySize is the number of closed evictions that are kept.
@@ -26,18 +31,31 @@ const historySize = 20
 // Store is the path of the state file. It is on a tmpfs: after a boot there is nothing to continue.
 type Store string
 
-// Read returns the content of the file, and an empty History if there is no file, or if the file is
-// not one of the partition that this program can read.
-func (s Store) Read(partition unitname.PartitionName) (History, error) {
+// stateVersion is the version of the state file. It is raised when a field changes its meaning. A
+// new field does not raise it: a program ignores fields that it does not know.
+const stateVersion = 1
+
+// Read returns the content of the file. It is empty if there is no file, and with an error.
+func (s Store) Read() (History, error) {
 	var h History
-	if err := readState(string(s), &h, partition); err != nil {
-		return History{}, err
+	//guard: a state file of another version is dropped
+	err := statefile.ReadVersion(string(s), stateVersion, &h)
+	switch {
+	case err == nil:
+		return h, nil
+	case errors.Is(err, fs.ErrNotExist):
+		return History{}, nil
+	case errors.As(err, new(*fs.PathError)):
+		return History{}, fmt.Errorf("state of evictions: %w", err)
 	}
-	return h, nil
+	return History{}, fmt.Errorf("state of evictions: %s: %w; remove it", string(s), err)
 }
 
 // write replaces the whole file.
-func (s Store) write(partition unitname.PartitionName, h History) error {
-	h.stamp = newStamp(partition)
-	return writeState(string(s), h)
+func (s Store) write(h History) error {
+	h.Version = stateVersion
+	if err := statefile.Write(string(s), h, 0o600); err != nil {
+		return fmt.Errorf("state of evictions: %w", err)
+	}
+	return nil
 }

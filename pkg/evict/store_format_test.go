@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"nodepartition/internal/unitname"
 )
 
 // stateFile is a state file. The format may get fields, but not lose any: the program may be
@@ -53,7 +51,7 @@ func TestStoreFormatResumed(t *testing.T) {
 
 // TestStoreFormatWritten reads the file and writes the same bytes.
 func TestStoreFormatWritten(t *testing.T) {
-	h, err := Store(stateFile).Read(unitname.System)
+	h, err := Store(stateFile).Read()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +65,7 @@ func TestStoreFormatWritten(t *testing.T) {
 		}
 	}
 	s := Store(filepath.Join(t.TempDir(), "evictions.json"))
-	if err := s.write(unitname.System, History{Open: records(open), Cooldown: h.Cooldown, Stays: h.Stays, Last: records(last)}); err != nil {
+	if err := s.write(History{Open: records(open), Cooldown: h.Cooldown, Stays: h.Stays, Last: records(last)}); err != nil {
 		t.Fatal(err)
 	}
 	want, err := os.ReadFile(stateFile)
@@ -79,45 +77,33 @@ func TestStoreFormatWritten(t *testing.T) {
 	}
 }
 
-// TestStateFilesDropped: files of another version, and of another partition, are dropped with a
-// message that names the file. The next write replaces them.
-func TestStateFilesDropped(t *testing.T) {
+// TestStateFileDropped: a file of another version is dropped with a message that names it. The next
+// write replaces it.
+func TestStateFileDropped(t *testing.T) {
 	const rest = `"cooldown":{"kube-system/greedy":"2001-01-01T00:00:00Z"},"open":[{"uid":"modest","method":"restart","time":"1999-12-31T23:59:59Z"}],` +
-		`"boot":"this","at":86399000000000,"reclaiming":"hard","floor":7,"floored":true}`
+		`"shortage":{"at":"1999-12-31T23:59:59Z","reclaiming":"hard","base":7}}`
 	for name, test := range map[string]struct{ begin, want string }{
-		"a later version":   {`{"version":2,"partition":"system",`, ": version 2 is not known, only version 1 is: it is ignored; remove it"},
-		"a strange version": {`{"version":-1,"partition":"system",`, ": version -1 is not known, only version 1 is: it is ignored; remove it"},
-		"no number":         {`{"version":"1","partition":"system",`, "cannot unmarshal string"},
-		"another partition": {`{"version":1,"partition":"telemetry",`, `: it is of partition "telemetry", and not of "system": it is ignored; remove it`},
-		"no partition":      {`{"version":1,`, `: it is of partition "", and not of "system": it is ignored; remove it`},
-		"no version":        {`{"partition":"system",`, ": version 0 is not known, only version 1 is: it is ignored; remove it"},
+		"a later version":   {`{"version":2,`, "it has version 2, and this program reads version 1; remove it"},
+		"a strange version": {`{"version":-1,`, "it has version -1, and this program reads version 1; remove it"},
+		"no number":         {`{"version":"1",`, "cannot unmarshal string"},
+		"no version":        {`{`, "it has version 0, and this program reads version 1; remove it"},
 	} {
 		bubble(t, func(n *node) {
-			want := make([]string, 0, 2)
-			for _, file := range []string{"evictions.json", "shortage.json"} {
-				path := filepath.Join(n.root, file)
-				want = append(want, path)
-				if err := os.WriteFile(path, []byte(test.begin+rest), 0o600); err != nil {
-					n.t.Fatal(err)
-				}
+			path := filepath.Join(n.root, "evictions.json")
+			if err := os.WriteFile(path, []byte(test.begin+rest), 0o600); err != nil {
+				n.t.Fatal(err)
 			}
 			m := n.started(hardOnly)
-			events := strings.Join(n.takeEvents(), "\n")
-			for _, path := range want {
-				if !strings.Contains(events, path) || strings.Count(events, test.want) != 2 {
-					n.t.Errorf("%s: events %q; want %q of %s", name, events, test.want, path)
-				}
+			if events := strings.Join(n.takeEvents(), "\n"); !strings.Contains(events, path) || !strings.Contains(events, test.want) {
+				n.t.Errorf("%s: events %q; want %q of %s", name, events, test.want, path)
 			}
-			if s := m.executor.state; len(s.Open)+len(s.Cooldown) != 0 || s.Reclaiming != "" || s.Floored {
+			if s := m.executor.state; len(s.Open)+len(s.Cooldown) != 0 || s.Reclaiming != "" || s.Base > 0 {
 				n.t.Errorf("%s: continues with %+v", name, s)
 			}
 			n.run(m, 4*time.Second)
 			n.expect("kill greedy.c1", "kill greedy.c2", "evict greedy", "confirm greedy")
-			if h := n.history(); len(h.Last) != 1 || h.Version != stateVersion || h.Partition != unitname.System {
+			if h := n.history(); len(h.Last) != 1 || h.Version != stateVersion {
 				n.t.Errorf("%s: wrote %+v", name, h)
-			}
-			if s, err := readShortage(filepath.Join(n.root, "shortage.json"), unitname.System); err != nil || s.Version != stateVersion {
-				n.t.Errorf("%s: wrote %+v, %v", name, s, err)
 			}
 		})
 	}

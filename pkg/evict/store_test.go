@@ -10,8 +10,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"nodepartition/internal/unitname"
 )
 
 func TestStoreBrokenFile(t *testing.T) {
@@ -34,7 +32,7 @@ func TestStoreUnwritableFile(t *testing.T) {
 	bubble(t, func(n *node) {
 		m := n.manager(hardOnly)
 		m.Store = Store(filepath.Join(n.root, "nowhere", "evictions.json"))
-		m.load()
+		m.executor.load(m.present().Cooldown)
 		n.run(m, 4*time.Second)
 		n.expect("kill greedy.c1", "kill greedy.c2", "evict greedy", "confirm greedy")
 		events := n.takeEvents()
@@ -48,22 +46,22 @@ func TestStoreUnwritableFile(t *testing.T) {
 // the next write.
 func TestStoreReplacesFile(t *testing.T) {
 	s := Store(filepath.Join(t.TempDir(), "evictions.json"))
-	if h, err := s.Read(unitname.System); err != nil || len(h.Open)+len(h.Cooldown)+len(h.Last) != 0 {
+	if h, err := s.Read(); err != nil || len(h.Open)+len(h.Cooldown)+len(h.Last) != 0 {
 		t.Errorf("of nothing it reads %+v, %v", h, err)
 	}
 	want := History{
-		Open:     []Eviction{{PodMeta: PodMeta{UID: "a", Cgroup: "c"}, Verdict: Verdict{Time: noon, Method: Evict, Grace: time.Second}, Containers: []Stopped{{ID: "x", Cgroup: "y"}}, Gone: true}},
+		Open:     []Eviction{{PodMeta: PodMeta{UID: "a", Cgroup: "c"}, Verdict: Verdict{Time: noon, Method: Evict, Grace: time.Second}, Containers: []Container{{ID: "x", Cgroup: "y"}}, Gone: true}},
 		Cooldown: map[string]time.Time{"o": noon}, Last: []Eviction{{PodMeta: PodMeta{UID: "b"}, Problem: "none"}},
 	}
-	want.stamp = newStamp(unitname.System)
+	want.Version = stateVersion
 	half := filepath.Join(filepath.Dir(string(s)), ".evictions.json.new")
 	if err := os.WriteFile(half, []byte(strings.Repeat("{", 1<<16)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.write(unitname.System, want); err != nil {
+	if err := s.write(want); err != nil {
 		t.Fatal(err)
 	}
-	got, err := s.Read(unitname.System)
+	got, err := s.Read()
 	if err != nil || fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", want) {
 		t.Errorf("read %+v, %v; want %+v", got, err, want)
 	}
@@ -80,7 +78,7 @@ func TestStoreReplacesFile(t *testing.T) {
 	if err := os.Chmod(filepath.Dir(string(s)), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Store(filepath.Dir(string(s))).Read(unitname.System); err == nil || !strings.Contains(err.Error(), "state of evictions") {
+	if _, err := Store(filepath.Dir(string(s))).Read(); err == nil || !strings.Contains(err.Error(), "state of evictions") {
 		t.Errorf("a folder reads as %v", err)
 	}
 }
@@ -112,7 +110,7 @@ func TestCooldownAfterClockSetBack(t *testing.T) {
 	bubble(t, func(n *node) {
 		s := Store(filepath.Join(n.root, "evictions.json"))
 		h := History{Cooldown: map[string]time.Time{"far": time.Now().Add(1000 * time.Hour), "near": time.Now().Add(time.Minute)}}
-		if err := s.write(unitname.System, h); err != nil {
+		if err := s.write(h); err != nil {
 			n.t.Fatal(err)
 		}
 		m := n.started(hardOnly)

@@ -2,7 +2,6 @@ package evict
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
@@ -24,7 +23,6 @@ const (
 // wake belong to the goroutine in Run.
 type watch struct {
 	*Options
-	warn func(error)
 	// condemned returns the number of processes that the kernel has killed for the program.
 	condemned func() uint64
 	meter     *cgroupfs.MemoryMeter
@@ -39,12 +37,9 @@ type watch struct {
 	earlier evidence
 	// reported means that memory.events.local has changed since the last poll.
 	reported bool
-	// calm holds what the last poll has left to the lookout, if isCalm: else the manager polls by
-	// itself.
-	calm   calm
-	isCalm bool
-	// maxAt is the time at which memory.max was last read.
-	maxAt time.Time
+	// calm is what the last poll has left to the lookout, with the last look at it; nil if the manager
+	// polls by itself.
+	calm *Situation
 
 	mu    sync.Mutex
 	alarm *alarm
@@ -59,13 +54,10 @@ func (w *watch) open() error {
 	if err != nil {
 		return err
 	}
-	alarm, pressureErr, err := newAlarm(w.Cgroups.Path(w.slice))
+	alarm, err := newAlarm(w.Cgroups.Path(w.slice))
 	if err != nil {
 		meter.Close()
 		return err
-	}
-	if pressureErr != nil {
-		w.warn(fmt.Errorf("memory pressure notifications are not available; polling only: %w", pressureErr))
 	}
 	w.meter, w.kills, w.evidence, w.reported = meter, kills{}, w.earlier, true
 	//guard: a partition that is made again has no evidence
@@ -114,7 +106,6 @@ func (w *watch) read(s *Situation, executing bool) error {
 		//guard: a poll keeps the usage with which looks compare
 		w.statAt, w.statCurrent = s.Now, reading.Current
 	}
-	w.maxAt = s.Now
 	s.Memory = reading
 	return nil
 }
@@ -163,7 +154,7 @@ func (w *watch) wait(ctx context.Context, d time.Duration) error {
 	alarm := w.alarm
 	w.mu.Unlock()
 	if alarm != nil {
-		if w.isCalm && w.Lookout != nil && w.Lookout.keep(ctx, alarm, d, w.look) {
+		if w.calm != nil && w.Lookout != nil && w.Lookout.keep(ctx, alarm, d, w.look) {
 			d = 0 // only a poll is left to be done
 		}
 		var err error

@@ -38,13 +38,9 @@ func (c *checks) evictionKernelOf(path string) []state.Finding {
 				"the kernel has no cgroup.kill: pods are stopped through the runtime, which takes longer",
 			)...)
 	}
-	if !c.cgroups.Has(filepath.Join(path, "memory.pressure")) {
-		found = append(found, changing(state.Warning, "remove psi=0 from the kernel command line, or add psi=1",
-			"the kernel reports no memory pressure (PSI): eviction relies on polling alone")...)
-	}
 	found = append(found, c.protectedMemory(path)...)
 	if found == nil {
-		found = saying(state.OK, "the kernel has cgroup.kill and PSI")
+		found = saying(state.OK, "the kernel has cgroup.kill")
 	}
 	return found
 }
