@@ -880,7 +880,7 @@ func TestDocumentedWaits(t *testing.T) {
 		"retried after 30 s, doubled each time up to 30 min": {firstBackoff, 30 * time.Second, maxBackoff, 30 * time.Minute},
 		"has not come back within six minutes":               {moveTimeout, 6 * time.Minute},
 		"It is ended after five seconds if neither":          {leftOverAge, 5 * time.Second},
-		"if for a minute each reconcile has shown":                {outlivedAge, time.Minute},
+		"if for a minute each reconcile has shown":           {outlivedAge, time.Minute},
 	} {
 		if !strings.Contains(text, sentence) {
 			t.Errorf("docs/placement.md does not say %q", sentence)
