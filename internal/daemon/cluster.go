@@ -7,6 +7,7 @@ import (
 
 	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/cluster"
+	"nodepartition/internal/kubeapi"
 	"nodepartition/internal/node/options"
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/evict"
@@ -166,7 +167,7 @@ func killFaults(killed map[string]uint64, pods []evict.Pod) []cluster.Fault {
 	var found []cluster.Fault
 	for _, p := range pods {
 		if killed[p.Cgroup] > 0 && !p.Unknown {
-			pod := cluster.Pod{UID: p.UID, Namespace: p.Namespace, Name: p.Name}
+			pod := kubeapi.Pod{UID: p.UID, Namespace: p.Namespace, Name: p.Name}
 			found = append(found, cluster.Fault{Pod: pod, Reason: reasonKilled, Message: killedPod})
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"nodepartition/internal/cluster"
 	"nodepartition/internal/daemon/metrics"
 	"nodepartition/internal/host"
+	"nodepartition/internal/kubeapi"
 	"nodepartition/internal/node/options"
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/evict"
@@ -38,7 +39,7 @@ func TestKillFaults(t *testing.T) {
 		killed map[string]uint64
 		want   []cluster.Fault
 	}{
-		"a pod":                  {map[string]uint64{"b": 2}, []cluster.Fault{{Pod: cluster.Pod{UID: "2", Namespace: "kube-system", Name: "log"}, Reason: reasonKilled, Message: killedPod}}},
+		"a pod":                  {map[string]uint64{"b": 2}, []cluster.Fault{{Pod: kubeapi.Pod{UID: "2", Namespace: "kube-system", Name: "log"}, Reason: reasonKilled, Message: killedPod}}},
 		"an unknown pod":         {map[string]uint64{"c": 1}, onNode},
 		"a pod that has ended":   {map[string]uint64{"d": 1}, onNode},
 		"a pod that had no time": {nil, onNode},

@@ -33,11 +33,11 @@ func TestBackgroundHangs(t *testing.T) {
 	defer server.Close()
 	c := newTestClient(t, server.URL)
 	evicted := make(chan error, 1)
-	go func() { evicted <- c.MarkEvicted(t.Context(), eviction) }()
+	go func() { evicted <- c.MarkEvicted(t.Context(), dns, now, low) }()
 	<-patching
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	wantError(t, c.Background().Event(ctx, event), ErrUnreachable)
+	wantError(t, c.Background().Event(ctx, event()), ErrUnreachable)
 	close(answer)
 	if err := <-evicted; err != nil {
 		t.Errorf("the eviction was cut off: %v", err)
@@ -60,7 +60,7 @@ func TestBackgroundPluginHangs(t *testing.T) {
 	c := withPlugin(t, clientcmdapi.Cluster{Server: "https://127.0.0.1:1"}, "read x < "+pipe)
 	c.Timeout = 10 * time.Millisecond
 	for range 5 * maxLeft {
-		wantError(t, c.Background().Event(t.Context(), event), ErrUnreachable, "authenticator")
+		wantError(t, c.Background().Event(t.Context(), event()), ErrUnreachable, "authenticator")
 	}
 	if left := c.left.Load(); left != maxLeft {
 		t.Errorf("%d requests wait for the plugin; want %d", left, maxLeft)
@@ -107,7 +107,7 @@ func TestBackgroundSlowAnswer(t *testing.T) {
 			<-patching
 			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 			defer cancel()
-			wantError(t, c.Background().Event(ctx, event), ErrUnreachable)
+			wantError(t, c.Background().Event(ctx, event()), ErrUnreachable)
 			close(answer)
 			if err := <-patched; err != nil {
 				t.Errorf("the write was cut off: %v", err)
@@ -130,7 +130,7 @@ func TestWriteSlowWebhook(t *testing.T) {
 	defer slow.Close()
 	c := newTestClient(t, slow.URL)
 	c.Timeout = time.Second
-	if err := c.MarkEvicted(t.Context(), eviction); err != nil {
+	if err := c.MarkEvicted(t.Context(), dns, now, low); err != nil {
 		t.Error(err)
 	}
 	if patient*requestTimeout <= 10*time.Second || c.Background().Timeout != patient*c.Timeout {

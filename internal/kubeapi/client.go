@@ -21,8 +21,7 @@ package kubeapi
 
 import (
 	"context"
-	"crypto/x509"
-	"encoding/pem"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -36,8 +35,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/util/cert"
 	"k8s.io/client-go/util/connrotation"
 )
 
@@ -157,17 +158,14 @@ func (c *Client) Background() *Client {
 	return &background
 }
 
-// newScheme registers only the types that are sent and received: reflecting on all types of core/v1
+// newScheme registers only the type that is sent as an object: reflecting on all types of core/v1
 // takes memory.
 func newScheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
-	scheme.AddKnownTypes(v1.SchemeGroupVersion, &v1.Pod{}, &v1.Event{}, &v1.Namespace{})
+	scheme.AddKnownTypes(v1.SchemeGroupVersion, &v1.Event{})
 	metav1.AddToGroupVersion(scheme, v1.SchemeGroupVersion)
 	return scheme
 }
-
-// Kubeconfig returns the path that was given to New.
-func (c *Client) Kubeconfig() string { return c.kubeconfig }
 
 // Server returns the address of the API server.
 func (c *Client) Server() string { return c.server }
@@ -177,33 +175,22 @@ func (c *Client) Server() string { return c.server }
 // system:node: (NodeIdentity, pkg/auth/nodeidentifier, v1.37.0).
 func (c *Client) Node() string { return c.node }
 
-// nodeOf returns the name of the node of a client certificate.
+// nodeOf returns the name of the node of a client certificate. The client reports one that cannot
+// be read.
 func nodeOf(config *rest.Config) string {
 	data := config.CertData
 	if len(data) == 0 && config.CertFile != "" {
-		var err error
-		if data, err = os.ReadFile(config.CertFile); err != nil {
-			return "" // the client reports it
-		}
+		data, _ = os.ReadFile(config.CertFile)
 	}
-	for len(data) > 0 {
-		var block *pem.Block
-		if block, data = pem.Decode(data); block == nil {
-			break
-		}
-		if block.Type != "CERTIFICATE" {
-			continue // the kubelet keeps its key in the same file
-		}
-		certificate, err := x509.ParseCertificate(block.Bytes)
-		if err != nil {
-			break
-		}
-		if node, ok := strings.CutPrefix(certificate.Subject.CommonName, nodeUser); ok {
-			return node
-		}
-		break
+	certificates, _ := cert.ParseCertsPEM(data) // the kubelet keeps its key in the same file
+	if len(certificates) == 0 {
+		return ""
 	}
-	return ""
+	node, ok := strings.CutPrefix(certificates[0].Subject.CommonName, nodeUser)
+	if !ok {
+		return ""
+	}
+	return node
 }
 
 // nodeUser begins the names of kubelets' users.
@@ -211,6 +198,28 @@ const nodeUser = "system:node:"
 
 // Files returns the kubeconfig and the files that it names.
 func (c *Client) Files() []string { return c.files }
+
+// merge returns a strategic merge patch.
+func (c *Client) merge(patch any) *rest.Request {
+	data, err := json.Marshal(patch)
+	if err != nil {
+		panic(err) // it has texts, numbers and times
+	}
+	return c.rest.Patch(types.StrategicMergePatchType).Body(data)
+}
+
+// get makes a request by do, and decodes the JSON of its answer.
+func (c *Client) get(ctx context.Context, request *rest.Request, into any) error {
+	result, err := c.do(ctx, request)
+	if err != nil {
+		return err
+	}
+	data, err := result.Raw()
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(data, into)
+}
 
 // do makes a request that reads, or a small one that may fail. It returns when ctx ends, or after
 // Timeout, even if the request has not ended: client-go waits for a credential plugin without
