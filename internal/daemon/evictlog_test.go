@@ -197,7 +197,8 @@ func (n *noted) KernelKilled(evict.KilledAt, uint64) { n.calls = append(n.calls,
 func TestEvictionSinks(t *testing.T) {
 	t.Parallel()
 	journal := newEvictionJournal(slog.New(slog.DiscardHandler), unitname.System)
-	faulty := &inCluster{pressure: true, marks: &cluster.Keeper{}, recorder: &cluster.Recorder{}}
+	faulty := &monitor{marks: &cluster.Keeper{}, recorder: &cluster.Recorder{}}
+	faulty.options.NodeCondition = true
 	kinds := func(sinks evict.Sinks) string {
 		all := make([]string, 0, len(sinks))
 		for _, sink := range sinks {
@@ -207,7 +208,7 @@ func TestEvictionSinks(t *testing.T) {
 	}
 	for want, m := range map[string]*monitor{
 		"evictionCounts evictionJournal evictionHappened":                                {},
-		"evictionCounts evictionJournal evictionHappened pressure *daemon.clusterEvents": {cluster: faulty},
+		"evictionCounts evictionJournal evictionHappened pressure *daemon.clusterEvents": faulty,
 	} {
 		sinks, _ := m.sinks(unitname.System, nil)
 		if got := kinds(evictionSinks(nil, journal, sinks)); got != want {
@@ -215,7 +216,7 @@ func TestEvictionSinks(t *testing.T) {
 		}
 	}
 	// The condition of the node is about the system partition.
-	other, _ := (&monitor{cluster: faulty}).sinks("telemetry", nil)
+	other, _ := faulty.sinks("telemetry", nil)
 	if got := kinds(other); got != "evictionHappened *daemon.clusterEvents" {
 		t.Errorf("the sinks of another partition are %s", got)
 	}
