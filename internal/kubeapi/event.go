@@ -28,8 +28,8 @@ func AboutNode(name string) v1.ObjectReference {
 }
 
 // NewEvent returns a warning, for kubectl describe, as the kubelet's recorder creates it
-// (recorderImpl.makeEvent, k8s.io/client-go/tools/record v0.37.0). host is the name of the node, and
-// reason one word for programs. The name of the event in the API server follows from its time.
+// (recorderImpl.makeEvent, k8s.io/client-go/tools/record v0.37.0). host is the name of the node,
+// and reason one word for programs. The name of the event in the API server follows from its time.
 func NewEvent(about v1.ObjectReference, host, reason, message string, now time.Time) *v1.Event {
 	at := metav1.NewTime(now)
 	return &v1.Event{
