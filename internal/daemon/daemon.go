@@ -247,10 +247,13 @@ func (m *monitor) serve(ctx context.Context) error {
 		m.sizes.run,
 		func(ctx context.Context) error { return m.reloads(ctx, hangup) },
 		m.overdue.run,
-		m.serveControl,
-		func(ctx context.Context) error { return m.service.run(ctx, m.alive, m.prepared) },
-		m.serveWeb,
-		m.serveTextfile,
+		// Each may wait for clients at its end, and systemd waits for all (TimeoutStopSec=).
+		together(
+			m.serveControl,
+			func(ctx context.Context) error { return m.service.run(ctx, m.alive, m.prepared) },
+			m.serveWeb,
+			m.serveTextfile,
+		),
 		m.place,
 		m.keepMarks,
 	)

@@ -36,3 +36,14 @@ func inOrder(ctx context.Context, parts ...func(context.Context) error) error {
 	}
 	return group.Wait()
 }
+
+// together returns a part that runs parts, which end at the same time.
+func together(parts ...func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		group, ctx := errgroup.WithContext(ctx)
+		for _, run := range parts {
+			group.Go(func() error { return run(ctx) })
+		}
+		return group.Wait()
+	}
+}

@@ -42,7 +42,7 @@ func TestInOrder(t *testing.T) {
 	ended = nil
 	broken := errors.New("broken")
 	fails := func(context.Context) error { return broken }
-	if err := inOrder(t.Context(), append(parts, idle, fails)...); !errors.Is(err, broken) || !slices.Equal(ended, names) {
+	if err := inOrder(t.Context(), append(parts, together(idle, fails))...); !errors.Is(err, broken) || !slices.Equal(ended, names) {
 		t.Errorf("%v, ended %q; want %v, %q", err, ended, broken, names)
 	}
 }

@@ -59,11 +59,11 @@ func TestBackgroundPluginHangs(t *testing.T) {
 	defer unix.Close(end)
 	c := withPlugin(t, clientcmdapi.Cluster{Server: "https://127.0.0.1:1"}, "read x < "+pipe)
 	c.Timeout = 10 * time.Millisecond
-	for range 5 * maxLeft {
+	for range 5 * maxBehind {
 		wantError(t, c.Background().Event(t.Context(), event()), ErrUnreachable, "authenticator")
 	}
-	if left := c.left.Load(); left != maxLeft {
-		t.Errorf("%d requests wait for the plugin; want %d", left, maxLeft)
+	if left := len(c.underWay); left != maxBehind {
+		t.Errorf("%d requests wait for the plugin; want %d", left, maxBehind)
 	}
 	if _, err := unix.Write(end, []byte("x\n")); err != nil {
 		t.Fatal(err)

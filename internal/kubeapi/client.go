@@ -27,8 +27,6 @@ import (
 	"net"
 	"os"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -56,10 +54,11 @@ const requestTimeout = 5 * time.Second
 // pkg/apis/admissionregistration/v1, v1.37.0). A read finds a dead connection before that.
 const patient = 3
 
-// maxLeft bounds the requests of the background that were given up, and go on all the same.
-const maxLeft = 4
+// maxBehind bounds the requests of the background that have not ended. A few go on after they were
+// given up.
+const maxBehind = 8
 
-// errLeft is the error of a request beyond maxLeft.
+// errLeft is the error of a request beyond maxBehind.
 var errLeft = errors.New("earlier requests have not ended")
 
 // Client calls the API server as the user of a kubeconfig. It connects on first use. A read takes
@@ -87,9 +86,8 @@ type Client struct {
 	connections *connrotation.ConnectionTracker
 	rest        *rest.RESTClient
 	behind      *rest.RESTClient // of Background
-	// left counts requests that have not ended, and for which no caller waits any more. It is shared
-	// with Background.
-	left *atomic.Int32
+	// underWay has an element for each request of the background that has not ended.
+	underWay chan struct{}
 }
 
 // New prepares a client of the API server of a kubeconfig. It fails if the file, or one that it
@@ -124,7 +122,7 @@ func newClient(kubeconfig string) (*Client, error) {
 		kubeconfig:  kubeconfig,
 		server:      config.Host,
 		connections: dialer.ConnectionTracker,
-		left:        &atomic.Int32{},
+		underWay:    make(chan struct{}, maxBehind),
 	}
 	for _, file := range []string{kubeconfig, config.CAFile, config.CertFile, config.KeyFile, config.BearerTokenFile} {
 		if file != "" {
@@ -238,39 +236,33 @@ func (c *Client) write(ctx context.Context, request *rest.Request) (rest.Result,
 }
 
 func (c *Client) within(ctx context.Context, timeout time.Duration, request *rest.Request) (rest.Result, error) {
-	//guard: requests that hang in a credential plugin do not pile up
-	if c.connections == nil && c.left.Load() >= maxLeft {
-		return rest.Result{}, errLeft
+	inBackground := c.connections == nil
+	if inBackground {
+		select {
+		case c.underWay <- struct{}{}:
+		default:
+			//guard: requests that hang in a credential plugin do not pile up
+			return rest.Result{}, errLeft
+		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	done := make(chan rest.Result, 1)
-	var mu sync.Mutex
-	left, ended := false, false
 	go func() {
 		// client-go would wait as long as an answer of 429 demands. The caller decides whether to retry.
 		result := request.MaxRetries(0).Do(ctx)
-		mu.Lock()
-		defer mu.Unlock()
-		ended = true
-		if left { // before there was a result
-			c.left.Add(-1)
-		} else if noAnswer(result.Error()) {
-			c.closeConnections()
+		if inBackground {
+			<-c.underWay
 		}
 		done <- result
 	}()
 	select {
 	case result := <-done:
+		if noAnswer(result.Error()) {
+			c.closeConnections()
+		}
 		return result, result.Error()
 	case <-ctx.Done():
-		// Close the connections here and now: later it would cut off the next attempt.
-		mu.Lock()
-		defer mu.Unlock()
-		left = true
-		if !ended {
-			c.left.Add(1)
-		}
 		c.closeConnections()
 		return rest.Result{}, ctx.Err()
 	}
