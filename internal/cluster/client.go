@@ -137,36 +137,40 @@ func describe(paths []string) string {
 	return text.String()
 }
 
-// call calls ask with the client. If that fails, for whatever reason, the kubeconfig may have been
-// replaced. Then it calls ask once more with the new one.
-func (a *Reporter) call(ctx context.Context, ask func(context.Context, *kubeapi.Client) error) error {
-	if a.kubeconfig == options.KubeconfigNone {
-		return fmt.Errorf("%w: %w", evict.ErrFinal, kubeapi.ErrNoClient)
-	}
+// call sends an eviction, and marks errors that another attempt cannot change.
+func (a *Reporter) call(ctx context.Context, send func(context.Context, *kubeapi.Client) error) error {
 	ctx, cancel := withoutDeadline(ctx)
 	defer cancel()
-	client := a.present()
-	if client == nil {
-		if client = a.Look(); client == nil {
-			return kubeapi.ErrNoClient
-		}
-	}
-	err := ask(ctx, client)
-	if err == nil || errors.Is(err, kubeapi.ErrGone) || ctx.Err() != nil {
-		return err
-	}
-	if fresh := a.Look(); fresh != nil && fresh != client {
-		err = ask(ctx, fresh)
-	}
+	err := a.ask(ctx, func(client *kubeapi.Client) error { return send(ctx, client) })
 	switch {
 	case errors.Is(err, kubeapi.ErrCredentials):
 		a.mu.Lock()
 		a.refused = time.Now()
 		a.mu.Unlock()
-		return fmt.Errorf("%w: %w", evict.ErrFinal, err)
 	case errors.Is(err, kubeapi.ErrForbidden), errors.Is(err, kubeapi.ErrStatic):
 		// It is about this pod: a policy may be of its namespace.
-		return fmt.Errorf("%w: %w", evict.ErrFinal, err)
+	case err != nil && a.kubeconfig == options.KubeconfigNone:
+	default:
+		return err
+	}
+	return fmt.Errorf("%w: %w", evict.ErrFinal, err)
+}
+
+// ask calls send with the client. If that fails, the kubeconfig may have been replaced. Then it
+// calls send once more with the new one.
+func (a *Reporter) ask(ctx context.Context, send func(*kubeapi.Client) error) error {
+	client := a.present()
+	if client == nil {
+		if client = a.Look(); client == nil {
+			return fmt.Errorf("%w: %s", kubeapi.ErrNoClient, strings.Join(a.places(), ", "))
+		}
+	}
+	err := send(client)
+	if err == nil || errors.Is(err, kubeapi.ErrGone) || ctx.Err() != nil {
+		return err
+	}
+	if fresh := a.Look(); fresh != nil && fresh != client {
+		return send(fresh)
 	}
 	return err
 }
@@ -191,23 +195,9 @@ func withoutDeadline(ctx context.Context) (context.Context, context.CancelFunc) 
 // now. Unlike with an eviction, a refusal does not keep evictions from being reported, and a
 // request without an answer does not cut off an eviction's request.
 func (a *Reporter) Try(ctx context.Context, ask func(context.Context, *kubeapi.Client, string) error) error {
-	if a.kubeconfig == options.KubeconfigNone {
-		return kubeapi.ErrNoClient
-	}
-	client := a.present()
-	if client == nil {
-		if client = a.Look(); client == nil {
-			return fmt.Errorf("%w: %s", kubeapi.ErrNoClient, strings.Join(a.places(), ", "))
-		}
-	}
-	err := ask(ctx, client.Background(), cluster.NodeName(a.host, client))
-	if err == nil || ctx.Err() != nil {
-		return err
-	}
-	if fresh := a.Look(); fresh != nil && fresh != client {
-		err = ask(ctx, fresh.Background(), cluster.NodeName(a.host, fresh))
-	}
-	return err
+	return a.ask(ctx, func(client *kubeapi.Client) error {
+		return ask(ctx, client.Background(), cluster.NodeName(a.host, client))
+	})
 }
 
 // API sends requests with the present kubeconfig.

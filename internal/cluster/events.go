@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"nodepartition/internal/kubeapi"
 	"nodepartition/internal/oneline"
 )
@@ -137,13 +139,12 @@ func (r *Recorder) done(s *series) {
 // send creates the event of a series, or raises its count.
 func (r *Recorder) send(ctx context.Context, s series) error {
 	return r.api.Try(ctx, func(ctx context.Context, client *kubeapi.Client, node string) error {
-		e := kubeapi.Event{
-			UID: s.fault.Pod.UID, Namespace: s.fault.Pod.Namespace, Name: s.fault.Pod.Name, Node: node,
-			Reason: s.fault.Reason, Message: s.fault.Message, Now: s.first, Count: s.count, Last: s.last,
+		about := kubeapi.AboutPod(s.fault.Pod)
+		if s.fault.Pod == (kubeapi.Pod{}) {
+			about = kubeapi.AboutNode(node)
 		}
-		if s.fault.Pod == (Pod{}) {
-			e.AboutNode, e.Name = true, node
-		}
+		e := kubeapi.NewEvent(about, node, s.fault.Reason, s.fault.Message, s.first)
+		e.Count, e.LastTimestamp = int32(s.count), metav1.NewTime(s.last)
 		if s.sent > 0 {
 			// The API server may have dropped it: it keeps an event for an hour.
 			if err := client.RepeatEvent(ctx, e); !errors.Is(err, kubeapi.ErrGone) {

@@ -451,7 +451,7 @@ func TestTry(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "kubelet.conf")
 	a, _ := newReporter(path)
 	event := func(ctx context.Context, client *kubeapi.Client, node string) error {
-		return client.Event(ctx, kubeapi.Event{Name: node, AboutNode: true, Reason: "X"})
+		return client.Event(ctx, kubeapi.NewEvent(kubeapi.AboutNode(node), node, "X", "", time.Now()))
 	}
 	if err := a.Try(t.Context(), event); !errors.Is(err, kubeapi.ErrNoClient) || !strings.Contains(err.Error(), path) {
 		t.Errorf("%v; want that there is no kubeconfig yet", err)

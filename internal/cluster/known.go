@@ -79,22 +79,13 @@ func (k *known) answer(uid string, types []string, now time.Time) {
 	k.release()
 }
 
-// fail takes the error of a request, and reports whether its reason is another one than before.
-func (k *known) fail(err error, now time.Time) bool {
-	k.tried = now
-	return k.without(err)
-}
-
-// miss takes the error that the API server gave for another namespace, and reports whether its
-// reason is another one than before.
-func (k *known) miss(err error, now time.Time) bool {
+// without takes the reason why there is no answer, and reports whether it is another one than
+// before. asked means that the namespace was asked for, and not only another one.
+func (k *known) without(err error, asked bool, now time.Time) bool {
 	//guard: a namespace that alone has no answer holds up no other
-	k.missed = now
-	return k.without(err)
-}
-
-// without takes the reason why there is no answer.
-func (k *known) without(err error) bool {
+	if k.missed = now; asked {
+		k.tried = now
+	}
 	why := reason(err)
 	//guard: an outage takes back no refusal of the API server
 	if k.Why == membership.Forbidden && !k.Heard.IsZero() {

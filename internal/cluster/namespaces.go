@@ -168,20 +168,25 @@ func (n *Namespaces) Run(ctx context.Context) error {
 // answer for one, it is not asked for the others: each request would take seconds, and the last
 // answer about the others would not count until their turn.
 func (n *Namespaces) askAll(ctx context.Context) {
-	asked, changed := false, false
+	changed := false
 	var away error
-	for _, name := range n.due() {
-		asked = true
-		var other bool
+	due := n.due()
+	for _, name := range due {
+		answer, err := kubeapi.Namespace{}, away
 		//guard: an API server that is away is not asked for each namespace
 		if away == nil {
-			other, away = n.ask(ctx, name)
-		} else {
-			other = n.miss(name, away)
+			answer, err = n.ask(ctx, name)
 		}
-		changed = changed || other
+		//guard: a request that the end of the service cuts off is no failure
+		if ctx.Err() != nil {
+			break
+		}
+		changed = n.take(name, answer, err, away == nil) || changed
+		if !errors.Is(err, kubeapi.ErrForbidden) { // that is an answer, and other namespaces may be allowed
+			away = err
+		}
 	}
-	if n.forget() || changed || asked && time.Since(n.written) >= kept {
+	if n.forget() || changed || len(due) > 0 && time.Since(n.written) >= kept {
 		n.write()
 	}
 	if changed {
@@ -207,69 +212,36 @@ func (n *Namespaces) due() []string {
 	return list
 }
 
-// ask asks for one namespace, and reports whether another answer follows for its pods. The error is
-// the reason why the API server gave no answer.
-func (n *Namespaces) ask(ctx context.Context, name string) (changed bool, away error) {
-	var answer kubeapi.Namespace
-	err := n.API.Try(ctx, func(ctx context.Context, client *kubeapi.Client, _ string) error {
-		var err error
+// ask asks for one namespace. One that is gone allows nothing: its pods end soon.
+func (n *Namespaces) ask(ctx context.Context, name string) (answer kubeapi.Namespace, err error) {
+	err = n.API.Try(ctx, func(ctx context.Context, client *kubeapi.Client, _ string) error {
 		answer, err = client.Namespace(ctx, name)
 		return err
 	})
-	select {
-	//guard: a request that the end of the service cuts off is no failure
-	case <-ctx.Done():
-		return false, nil
-	default:
-	}
 	if errors.Is(err, kubeapi.ErrGone) {
-		answer, err = kubeapi.Namespace{}, nil // its pods end soon
+		return kubeapi.Namespace{}, nil
 	}
-	changed = n.take(name, err, func(of *known, now time.Time) (complaint bool) {
-		if err != nil {
-			return of.fail(err, now)
-		}
+	return answer, err
+}
+
+// take takes an answer about a namespace, or the reason why there is none, and reports whether
+// another answer follows for its pods. asked means that it was asked for, and not only another one.
+func (n *Namespaces) take(name string, answer kubeapi.Namespace, err error, asked bool) (changed bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	of, now := n.known[name], time.Now()
+	before := of.view()
+	switch {
+	case err == nil:
 		n.waited = 0
 		of.answer(answer.UID, workload.Allowed(answer.Annotations), now)
-		return false
-	})
-	if errors.Is(err, kubeapi.ErrForbidden) {
-		return changed, nil // an answer, and other namespaces may be allowed
-	}
-	return changed, err
-}
-
-// miss takes an error that the API server gave for another namespace, and reports whether another
-// answer follows for the pods of this one.
-func (n *Namespaces) miss(name string, away error) bool {
-	return n.take(name, away, func(of *known, now time.Time) bool { return of.miss(away, now) })
-}
-
-// take changes what is known of a namespace, and reports whether another answer follows for its
-// pods. change reports whether err is another error than before, which is logged.
-func (n *Namespaces) take(name string, err error, change func(of *known, now time.Time) bool) bool {
-	changed, complaint := n.change(name, change)
-	if complaint {
+	case of.without(err, asked, now):
 		n.Log.Warn(
 			"the workload types that a namespace allows are not known; its running pods stay where they are",
 			"namespace", name, "error", err,
 		)
 	}
-	return changed
-}
-
-// change is the part of take with mu held.
-func (n *Namespaces) change(name string, change func(of *known, now time.Time) bool) (changed, complaint bool) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	of := n.known[name]
-	if of == nil {
-		return false, false
-	}
-	now := time.Now()
-	before := of.view()
-	complaint = change(of, now)
-	return of.view() != before, complaint
+	return of.view() != before
 }
 
 // reason returns the reason of a failed request.

@@ -113,6 +113,12 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
+// hear asks for one namespace, due or not.
+func (n *Namespaces) hear(ctx context.Context, name string) {
+	answer, err := n.ask(ctx, name)
+	n.take(name, answer, err, true)
+}
+
 // TestRefusals: what keeps us from an answer is the reason that is reported, and is logged once.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
@@ -120,7 +126,7 @@ func TestRefusals(t *testing.T) {
 	n, woken, lines := started(t, nodeIn(t), asking{t, cluster})
 	ask := func() membership.Refusal {
 		n.Allows("operators", "a")
-		_, _ = n.ask(t.Context(), "operators")
+		n.hear(t.Context(), "operators")
 		return n.Allows("operators", "a")
 	}
 	cluster.SetNamespace("shop", "1", map[string]string{"workload.openshift.io/allowed": "a"})
@@ -168,12 +174,12 @@ func TestNotFoundElsewhere(t *testing.T) {
 	cluster.SetNamespace("operators", "1", map[string]string{"workload.openshift.io/allowed": "a"})
 	n, _, _ := started(t, nodeIn(t), asking{t, cluster})
 	n.Allows("operators", "a")
-	_, _ = n.ask(t.Context(), "operators")
+	n.hear(t.Context(), "operators")
 	balancer := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(balancer.Close)
 	n.API = asking{t, &fakeapi.Cluster{Server: balancer}}
 	for range 3 {
-		_, _ = n.ask(t.Context(), "operators")
+		n.hear(t.Context(), "operators")
 		if got := n.Allows("operators", "a"); got != "" {
 			t.Fatalf("after a 404 of a load balancer: %q", got)
 		}
@@ -181,7 +187,7 @@ func TestNotFoundElsewhere(t *testing.T) {
 	n.API = asking{t, cluster}
 	cluster.SetNamespace("operators", "", nil)
 	for _, want := range []membership.Refusal{membership.NamespaceUnknown, membership.NotAllowed} {
-		_, _ = n.ask(t.Context(), "operators")
+		n.hear(t.Context(), "operators")
 		if got := n.Allows("operators", "a"); got != want {
 			t.Errorf("a namespace that is gone: %q; want %q", got, want)
 		}
@@ -219,7 +225,7 @@ func TestOldAnswer(t *testing.T) {
 			if got := n.Allows(test.namespace, "a"); got != test.before {
 				t.Errorf("%s, before a request: %q; want %q", test.namespace, got, test.before)
 			}
-			_, _ = n.ask(t.Context(), test.namespace)
+			n.hear(t.Context(), test.namespace)
 			if got := n.Allows(test.namespace, "a"); got != test.after {
 				t.Errorf("%s, without an answer: %q; want %q", test.namespace, got, test.after)
 			}
@@ -229,7 +235,7 @@ func TestOldAnswer(t *testing.T) {
 			t.Errorf("an hour without an answer: %q", got)
 		}
 		away.err.Store(nil)
-		_, _ = n.ask(t.Context(), "old")
+		n.hear(t.Context(), "old")
 		n.write()
 		if all, err := node.ReadNamespaces(on); err != nil || !all.Known["old"].Heard.Equal(time.Now()) {
 			t.Errorf("written %+v, %v; want the time of the answer", all, err)
@@ -284,7 +290,7 @@ func TestAnswerEndsOutage(t *testing.T) {
 	t.Parallel()
 	k, now := &known{}, time.Now()
 	k.answer("1", []string{"a"}, now)
-	k.fail(kubeapi.ErrUnreachable, now)
+	k.without(kubeapi.ErrUnreachable, true, now)
 	if now = now.Add(fresh); k.allows("a", now) != "" {
 		t.Errorf("while the API server is away: %q", k.allows("a", now))
 	}
@@ -311,7 +317,7 @@ func TestDenialStays(t *testing.T) {
 			t.Errorf("%s later: %q", age, got)
 		}
 	}
-	k.fail(kubeapi.ErrForbidden, now)
+	k.without(kubeapi.ErrForbidden, true, now)
 	if got := k.allows("a", now); got != membership.NotAllowed {
 		t.Errorf("after the right to ask was taken: %q", got)
 	}
@@ -322,12 +328,12 @@ func TestForbiddenLater(t *testing.T) {
 	t.Parallel()
 	k, now := &known{}, time.Now()
 	k.answer("1", []string{"a"}, now)
-	k.fail(kubeapi.ErrForbidden, now)
+	k.without(kubeapi.ErrForbidden, true, now)
 	if got := k.allows("a", now); got != membership.Forbidden {
 		t.Errorf("%q", got)
 	}
-	k.miss(kubeapi.ErrUnreachable, now)
-	k.fail(kubeapi.ErrNoClient, now)
+	k.without(kubeapi.ErrUnreachable, false, now)
+	k.without(kubeapi.ErrNoClient, true, now)
 	if got := k.allows("a", now); got != membership.Forbidden {
 		t.Errorf("in an outage: %q", got)
 	}
@@ -344,7 +350,7 @@ func TestEndOfRun(t *testing.T) {
 	n.Allows("operators", "a")
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	_, _ = n.ask(ctx, "operators")
+	n.askAll(ctx)
 	if text, why := lines.String(), n.known["operators"].Why; text != "" || why != "" {
 		t.Errorf("log %q, reason %q", text, why)
 	}

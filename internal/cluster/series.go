@@ -4,19 +4,18 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+
+	"nodepartition/internal/kubeapi"
 )
 
 // Fault is an occurrence that an operator looks for in the cluster. Equal faults are counted in one
 // event, so Message holds no figure that changes each time.
 type Fault struct {
 	// Pod is the pod that it is about. The zero value means that it is about the node.
-	Pod Pod
+	Pod kubeapi.Pod
 	// Reason is one word for programs, Message a sentence for people.
 	Reason, Message string
 }
-
-// Pod identifies a pod.
-type Pod struct{ UID, Namespace, Name string }
 
 // burst and refill limit the requests about one object as client-go's recorder does
 // (defaultSpamBurst and defaultSpamQPS of k8s.io/client-go/tools/record v0.37.0): 25 at once, and
@@ -49,11 +48,11 @@ type series struct {
 // table holds the series. It reads no clock.
 type table struct {
 	series  map[Fault]*series
-	buckets map[Pod]*rate.Limiter
+	buckets map[kubeapi.Pod]*rate.Limiter
 }
 
 func newTable() *table {
-	return &table{series: map[Fault]*series{}, buckets: map[Pod]*rate.Limiter{}}
+	return &table{series: map[Fault]*series{}, buckets: map[kubeapi.Pod]*rate.Limiter{}}
 }
 
 // add counts a fault. It reports false if there is no room for its series, because the API server
@@ -153,7 +152,7 @@ func (t *table) drop(refused *series, now time.Time) int {
 
 // bucket returns the bucket of an object. It removes the buckets of objects without a recent
 // request.
-func (t *table) bucket(about Pod, now time.Time) *rate.Limiter {
+func (t *table) bucket(about kubeapi.Pod, now time.Time) *rate.Limiter {
 	if found := t.buckets[about]; found != nil {
 		return found
 	}

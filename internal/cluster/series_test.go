@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"nodepartition/internal/kubeapi"
 )
 
 var start = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 
 var (
-	dns    = Pod{UID: "1", Namespace: "kube-system", Name: "dns"}
+	dns    = kubeapi.Pod{UID: "1", Namespace: "kube-system", Name: "dns"}
 	killed = Fault{Pod: dns, Reason: "SystemPartitionOOM", Message: "killed"}
 	full   = Fault{Reason: "SystemPartitionFull", Message: "no candidate"}
 )
@@ -80,7 +82,7 @@ func TestTableFull(t *testing.T) {
 	t.Parallel()
 	table := newTable()
 	fault := func(n int) Fault {
-		return Fault{Pod: Pod{UID: fmt.Sprint(n)}, Reason: "SystemPartitionOOM", Message: "killed"}
+		return Fault{Pod: kubeapi.Pod{UID: fmt.Sprint(n)}, Reason: "SystemPartitionOOM", Message: "killed"}
 	}
 	for n := range maxSeries {
 		if !table.add(fault(n), start.Add(time.Duration(n)*time.Second)) {
@@ -154,7 +156,7 @@ func TestTableBuckets(t *testing.T) {
 	table := newTable()
 	for n := range 10 * maxSeries {
 		now := start.Add(time.Duration(n) * refill)
-		table.add(Fault{Pod: Pod{UID: fmt.Sprint(n)}, Reason: "x"}, now)
+		table.add(Fault{Pod: kubeapi.Pod{UID: fmt.Sprint(n)}, Reason: "x"}, now)
 		next, _ := table.next(now)
 		table.drop(next, now)
 	}

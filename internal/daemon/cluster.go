@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
-	"nodepartition/internal/cgroupfs"
 	"nodepartition/internal/cluster"
+	"nodepartition/internal/kubeapi"
 	"nodepartition/internal/node/options"
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/evict"
@@ -29,68 +29,34 @@ const (
 		"partition: eviction came too late, or had no candidate"
 )
 
-// inCluster records faults and the state of the node where operators of the cluster look. Its
-// methods return at once, except those that run. A nil inCluster records nothing.
-type inCluster struct {
-	cgroups  cgroupfs.FS
-	recorder *cluster.Recorder // nil without events
-	marks    *cluster.Keeper   // also removes what an earlier run has written
-	pressure bool              // marks has the condition of the memory
-}
+// hasCluster reports whether the API server is spoken to at all.
+func (m *monitor) hasCluster() bool { return m.options.Eviction.Kubeconfig != options.KubeconfigNone }
 
-// newCluster returns nil without a kubeconfig.
-func (m *monitor) newCluster() *inCluster {
-	if m.options.Eviction.Kubeconfig == options.KubeconfigNone {
+// newRecorder returns what records faults where operators of the cluster look; nil if nothing does.
+func (m *monitor) newRecorder() *cluster.Recorder {
+	if !m.options.Events || !m.hasCluster() {
 		return nil
 	}
-	c := &inCluster{cgroups: m.options.Node.Cgroups, marks: m.newMarks(), pressure: m.options.NodeCondition}
-	if m.options.Events {
-		c.recorder = cluster.NewRecorder(m.api, m.log, m.metrics.EventWritten)
-	}
-	return c
+	return cluster.NewRecorder(m.api, m.log, m.metrics.EventWritten)
 }
 
-// sinks returns the sinks of the evictions of a partition, and what records the kernel's kills; nil
-// if nothing does. pods lists the pods of the partition. The condition of the node is about the
-// system partition.
-func (c *inCluster) sinks(partition unitname.PartitionName, pods func() []evict.Pod) (evict.Sinks, *clusterEvents) {
-	if c == nil {
-		return nil, nil
-	}
+// sinks returns where the evictions of a partition are recorded beside metrics and journal, and
+// what records the kernel's kills; nil if nothing does. pods lists the pods of the partition. The
+// condition of the node is about the system partition.
+func (m *monitor) sinks(partition unitname.PartitionName, pods func() []evict.Pod) (evict.Sinks, *clusterEvents) {
 	var sinks evict.Sinks
-	if c.pressure && isFirst(partition) {
-		sinks = append(sinks, pressure{marks: c.marks})
+	if m.options.NodeCondition && isFirst(partition) {
+		sinks = append(sinks, pressure{marks: m.marks})
 	}
-	if c.recorder == nil {
+	if m.recorder == nil {
 		return sinks, nil
 	}
 	events := &clusterEvents{
-		recorder: c.recorder, partition: partition, pods: pods,
-		kills:  cluster.Kills{Cgroups: c.cgroups, Partition: partition},
+		recorder: m.recorder, partition: partition, pods: pods,
+		kills:  cluster.Kills{Cgroups: m.options.Node.Cgroups, Partition: partition},
 		killed: make(chan evict.KilledAt, 16),
 	}
 	return append(sinks, events), events
-}
-
-// follow sets the workload types that are to be advertised.
-func (c *inCluster) follow(types []string) {
-	if c != nil {
-		c.marks.Follow(types)
-	}
-}
-
-// kubeletStarted notes that the kubelet may make the Node again.
-func (c *inCluster) kubeletStarted() {
-	if c != nil {
-		c.marks.KubeletStarted()
-	}
-}
-
-// invalid records a configuration that was refused.
-func (c *inCluster) invalid(what string, err error) {
-	if c != nil && c.recorder != nil {
-		c.recorder.Record(cluster.Fault{Reason: reasonInvalid, Message: what + ": " + err.Error()})
-	}
 }
 
 // pressure notes in the condition of the node when a threshold is crossed.
@@ -166,7 +132,7 @@ func killFaults(killed map[string]uint64, pods []evict.Pod) []cluster.Fault {
 	var found []cluster.Fault
 	for _, p := range pods {
 		if killed[p.Cgroup] > 0 && !p.Unknown {
-			pod := cluster.Pod{UID: p.UID, Namespace: p.Namespace, Name: p.Name}
+			pod := kubeapi.Pod{UID: p.UID, Namespace: p.Namespace, Name: p.Name}
 			found = append(found, cluster.Fault{Pod: pod, Reason: reasonKilled, Message: killedPod})
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"nodepartition/internal/cluster"
 	"nodepartition/internal/daemon/metrics"
 	"nodepartition/internal/host"
+	"nodepartition/internal/kubeapi"
 	"nodepartition/internal/node/options"
 	"nodepartition/internal/unitname"
 	"nodepartition/pkg/evict"
@@ -38,7 +39,7 @@ func TestKillFaults(t *testing.T) {
 		killed map[string]uint64
 		want   []cluster.Fault
 	}{
-		"a pod":                  {map[string]uint64{"b": 2}, []cluster.Fault{{Pod: cluster.Pod{UID: "2", Namespace: "kube-system", Name: "log"}, Reason: reasonKilled, Message: killedPod}}},
+		"a pod":                  {map[string]uint64{"b": 2}, []cluster.Fault{{Pod: kubeapi.Pod{UID: "2", Namespace: "kube-system", Name: "log"}, Reason: reasonKilled, Message: killedPod}}},
 		"an unknown pod":         {map[string]uint64{"c": 1}, onNode},
 		"a pod that has ended":   {map[string]uint64{"d": 1}, onNode},
 		"a pod that had no time": {nil, onNode},
@@ -101,24 +102,24 @@ func TestClusterKilledSince(t *testing.T) {
 	}
 }
 
-// clusterOf returns a cluster that records in an API server, and the results of its recorder, which
+// clusterOf returns a daemon that records in an API server, and the results of its recorder, which
 // runs until the test ends.
-func clusterOf(t *testing.T, api *cluster.Reporter) (c *inCluster, results chan cluster.Result) {
+func clusterOf(t *testing.T, api *cluster.Reporter) (m *monitor, results chan cluster.Result) {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	results = make(chan cluster.Result, 10)
-	c = &inCluster{recorder: cluster.NewRecorder(api, log, func(r cluster.Result, _ int) { results <- r })}
+	m = &monitor{recorder: cluster.NewRecorder(api, log, func(r cluster.Result, _ int) { results <- r })}
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = c.recorder.Run(ctx) // it ends with its context
+		_ = m.recorder.Run(ctx) // it ends with its context
 	}()
 	t.Cleanup(func() {
 		stop()
 		<-ended
 	})
-	return c, results
+	return m, results
 }
 
 // TestClusterOnNode: faults without a pod are events on the node. Equal ones are counted, because
@@ -139,7 +140,7 @@ func TestClusterOnNode(t *testing.T) {
 	next(cluster.Created)
 	sinks.NoCandidate(evict.Decision{Order: order, Available: 4 * mebi})
 	next(cluster.Repeated)
-	c.invalid("the configuration is not valid; following the last good one of this boot", errors.New("memoryLimit: bad\nmore"))
+	c.recorder.Record(cluster.Fault{Reason: reasonInvalid, Message: "memoryLimit: bad\nmore"})
 	next(cluster.Created)
 	events := api.Happened()
 	if len(events) != 2 {
@@ -160,7 +161,7 @@ func TestClusterForbidden(t *testing.T) {
 	api.Answer(fakeapi.PostNodeEvent, http.StatusForbidden)
 	reporter := cluster.NewReporter(host.This(), api.NewKubeconfig(t), slog.New(slog.DiscardHandler))
 	c, results := clusterOf(t, reporter)
-	c.invalid("x", errors.New("y"))
+	c.recorder.Record(cluster.Fault{Reason: "x", Message: "y"})
 	if got := <-results; got != cluster.Dropped {
 		t.Errorf("%s; want that it is dropped", got)
 	}
@@ -169,8 +170,8 @@ func TestClusterForbidden(t *testing.T) {
 	}
 }
 
-// TestClusterNone: without a kubeconfig, and if nothing is asked for, nothing is recorded and no
-// method fails.
+// TestClusterNone: without a kubeconfig, and if nothing is asked for, nothing is recorded, and the
+// kubelet waits for nothing.
 func TestClusterNone(t *testing.T) {
 	t.Parallel()
 	for name, o := range map[string]options.Options{
@@ -178,12 +179,9 @@ func TestClusterNone(t *testing.T) {
 		"not asked for": {Eviction: options.Eviction{Kubeconfig: options.KubeconfigAuto}},
 	} {
 		m := &monitor{shared: shared{options: Options{Options: o}}}
-		m.cluster = m.newCluster()
-		if (m.cluster == nil) != (o.Eviction.Kubeconfig == options.KubeconfigNone) || m.cluster.record(t.Context()) != nil {
-			t.Errorf("%s: something runs", name)
+		if m.newRecorder() != nil {
+			t.Errorf("%s: something is recorded", name)
 		}
-		m.cluster.invalid("x", errors.New("y"))
-		m.cluster.leaveNode(t.Context())
 		if err := m.marked(); err != nil {
 			t.Errorf("%s: the kubelet waits: %v", name, err)
 		}
@@ -192,8 +190,8 @@ func TestClusterNone(t *testing.T) {
 		Events: true, Eviction: options.Eviction{Kubeconfig: options.KubeconfigAuto},
 	}}}}
 	m.metrics = &metrics.Metrics{}
-	if c := m.newCluster(); c == nil || c.recorder == nil || c.pressure {
-		t.Errorf("%+v; want events and no condition by default", c)
+	if m.newRecorder() == nil {
+		t.Error("no events by default")
 	}
 }
 
@@ -203,10 +201,10 @@ func TestClusterPartition(t *testing.T) {
 	t.Parallel()
 	api := fakeapi.New(t, httptest.NewServer)
 	c, results := clusterOf(t, cluster.NewReporter(host.Node{}, api.NewKubeconfig(t), slog.New(slog.DiscardHandler)))
-	c.pressure, c.marks = true, &cluster.Keeper{}
+	c.options.NodeCondition, c.marks = true, &cluster.Keeper{}
 	system, kills := c.sinks(unitname.System, nil)
 	other, otherKills := c.sinks("telemetry", nil)
-	if len(system) != 2 || len(other) != 1 || kills == nil || otherKills.kills.Partition != "telemetry" {
+	if len(system) != 3 || len(other) != 2 || kills == nil || otherKills.kills.Partition != "telemetry" {
 		t.Fatalf("the sinks are %v and %v, want the condition of the node only in the first", system, other)
 	}
 	none := evict.Decision{}

@@ -15,8 +15,6 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"nodepartition/internal/cluster"
 	"nodepartition/internal/daemon/control"
 	"nodepartition/internal/daemon/metrics"
@@ -65,7 +63,8 @@ type monitor struct {
 	last       node.Followed
 	service    service
 	sizes      *sampler
-	cluster    *inCluster // nil if nothing is recorded in the cluster
+	marks      *cluster.Keeper   // runs if there is a kubeconfig
+	recorder   *cluster.Recorder // nil if faults are not recorded in the cluster
 	listening  *listening
 	configured configured
 	changes    changes
@@ -140,7 +139,7 @@ func (m *monitor) build() error {
 	kubelet := m.connected("kubelet")
 	m.kubelet = podsapi.NewWatcher(m.options.PodsAPI, m.signals.Wake, func(up bool) {
 		if kubelet(up); up {
-			m.cluster.kubeletStarted()
+			m.marks.KubeletStarted()
 		}
 	})
 	m.runtime = node.NewRuntime(m.options.Node, m.options.Runtime, m.serviceCommand, m.connected("runtime"))
@@ -158,9 +157,9 @@ func (m *monitor) build() error {
 		Cgroups: m.options.Node.Cgroups,
 	}
 	m.sizes = m.newSampler()
-	m.cluster = m.newCluster()
+	m.marks, m.recorder = m.newMarks(), m.newRecorder()
 	m.partitions.basis = evictionBasis{
-		killer: &evict.Killer{}, burst: m.measureBurst(), lookout: &evict.Lookout{}, sinks: m.cluster.sinks,
+		killer: &evict.Killer{}, burst: m.measureBurst(), lookout: &evict.Lookout{}, sinks: m.sinks,
 	}
 	m.partitions.units = m.units
 	m.partitions.failed = m.complaints("the slice of a partition could not be started; the next pass tries again")
@@ -234,93 +233,67 @@ func (m *monitor) serve(ctx context.Context) error {
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP) // first of all: an unhandled SIGHUP would end us
 	defer signal.Stop(hangup)
-	group, ctx := errgroup.WithContext(ctx)
-	quiet := func(f func() error) func() error {
-		return func() error {
-			if err := f(); ctx.Err() == nil {
-				return err
-			}
-			return nil // ended by ctx
-		}
-	}
 	complain := m.complaints("no connection, trying again")
-	// The connection to systemd outlives ctx until those have ended that need it last: the writer of
-	// the Node, and what stops the slices.
-	unitsCtx, leaveUnits := context.WithCancel(context.WithoutCancel(ctx))
-	var last sync.WaitGroup
-	last.Add(2)
-	group.Go(func() error {
-		last.Wait()
-		leaveUnits()
-		return nil
-	})
-	group.Go(quiet(func() error { return m.units.Run(unitsCtx) }))
-	group.Go(quiet(func() error { return m.kubelet.Run(ctx, complain) }))
-	group.Go(quiet(func() error {
-		return nri.Serve(ctx, m.options.NRI, m.plugin, complain)
-	}))
 	m.api.Look() // before the first poll of the memory
-	group.Go(quiet(func() error { return m.api.Run(ctx) }))
-	group.Go(quiet(func() error { return m.namespaces.Run(ctx) }))
-	group.Go(quiet(func() error { return m.cluster.record(ctx) }))
-	group.Go(quiet(func() error {
-		defer last.Done()
-		err := m.cluster.keepMarks(ctx)
-		<-ctx.Done()
-		return err
-	}))
-	group.Go(func() error {
-		m.lookOut(ctx)
-		return nil
-	})
-	group.Go(quiet(func() error { return m.partitions.run(ctx) }))
-	group.Go(func() error {
-		m.sizes.run(ctx)
-		return nil
-	})
-	group.Go(quiet(func() error { return m.reloads(ctx, hangup) }))
-	group.Go(quiet(func() error { return m.overdue.run(ctx) }))
-	group.Go(quiet(func() error {
-		if err := control.Serve(ctx, m.options.Node.Path(node.ControlSocket), control.Requests{
-			Pods: m.reconciler, Ready: m, Listening: m.listening.served.Err, Web: m.webHandler(nodecontrol.Host),
-		}); err != nil &&
-			ctx.Err() == nil {
-			m.log.Error(
-				"partition-monitor move does not work until the service is restarted",
-				"error", err, "socket", node.ControlSocket,
-			)
-		}
-		return nil // only the command move depends on it
-	}))
-	group.Go(quiet(func() error { return m.service.run(ctx, m.alive, m.prepared) }))
-	if m.options.Listen != "" {
-		group.Go(quiet(func() error { return m.serveWeb(ctx) }))
-	}
-	if m.options.Textfile != "" {
-		group.Go(quiet(func() error { return m.serveTextfile(ctx) }))
-	}
-	group.Go(quiet(func() error {
-		defer last.Done()
-		defer m.cancel()
-		for {
-			if err := m.reconciler.Run(ctx); err != nil {
-				last := context.WithoutCancel(ctx)
-				m.stopEmptied(last)
-				if m.isStopping(last) { // the next boot may be without a partition, and without this program
-					m.listening.ended.Store(true)
-				}
-				return err
-			}
-			if !m.cameBack(ctx) {
-				break
-			}
-		}
-		m.removePartitions(ctx)
-		return nil
-	}))
-	err := group.Wait()
+	err := inOrder(ctx,
+		m.units.Run, // the writer of the Node, and what stops the slices, need it last
+		func(ctx context.Context) error { return m.kubelet.Run(ctx, complain) },
+		func(ctx context.Context) error { return nri.Serve(ctx, m.options.NRI, m.plugin, complain) },
+		m.api.Run,
+		m.namespaces.Run,
+		m.record,
+		m.lookOut,
+		m.partitions.run,
+		m.sizes.run,
+		func(ctx context.Context) error { return m.reloads(ctx, hangup) },
+		m.overdue.run,
+		// Each may wait for clients at its end, and systemd waits for all (TimeoutStopSec=).
+		together(
+			m.serveControl,
+			func(ctx context.Context) error { return m.service.run(ctx, m.alive, m.prepared) },
+			m.serveWeb,
+			m.serveTextfile,
+		),
+		m.place,
+		m.keepMarks,
+	)
 	m.removeTextfile()
 	return err
+}
+
+// serveControl answers commands until ctx ends. Only the command move depends on it.
+func (m *monitor) serveControl(ctx context.Context) error {
+	err := control.Serve(ctx, m.options.Node.Path(node.ControlSocket), control.Requests{
+		Pods: m.reconciler, Ready: m, Listening: m.listening.served.Err, Web: m.webHandler(nodecontrol.Host),
+	})
+	if err != nil && ctx.Err() == nil {
+		m.log.Error(
+			"partition-monitor move does not work until the service is restarted",
+			"error", err, "socket", node.ControlSocket,
+		)
+	}
+	return nil
+}
+
+// place places pods until ctx ends, or until there is no partition any more. Then it ends the
+// program.
+func (m *monitor) place(ctx context.Context) error {
+	defer m.cancel()
+	for {
+		if err := m.reconciler.Run(ctx); err != nil {
+			last := context.WithoutCancel(ctx)
+			m.stopEmptied(last)
+			if m.isStopping(last) { // the next boot may be without a partition, and without this program
+				m.listening.ended.Store(true)
+			}
+			return err
+		}
+		if !m.cameBack(ctx) {
+			break
+		}
+	}
+	m.removePartitions(ctx)
+	return nil
 }
 
 // alive returns an error when a part of the program hangs: placement or eviction.

@@ -33,11 +33,11 @@ func (m *monitor) measureBurst() float64 {
 const lookOutAgain = time.Minute
 
 // lookOut watches the calm partitions until ctx ends.
-func (m *monitor) lookOut(ctx context.Context) {
+func (m *monitor) lookOut(ctx context.Context) error {
 	for ctx.Err() == nil {
 		err := m.partitions.basis.lookout.Run(ctx)
 		if ctx.Err() != nil {
-			return
+			break
 		}
 		m.log.Warn("the memory of each partition is polled by itself for a while", "error", err, "again", lookOutAgain)
 		select {
@@ -45,6 +45,7 @@ func (m *monitor) lookOut(ctx context.Context) {
 		case <-time.After(lookOutAgain):
 		}
 	}
+	return ctx.Err()
 }
 
 // newEvictor connects the eviction manager of a partition to the parts of the node. It also returns

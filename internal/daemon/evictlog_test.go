@@ -197,7 +197,8 @@ func (n *noted) KernelKilled(evict.KilledAt, uint64) { n.calls = append(n.calls,
 func TestEvictionSinks(t *testing.T) {
 	t.Parallel()
 	journal := newEvictionJournal(slog.New(slog.DiscardHandler), unitname.System)
-	faulty := &inCluster{pressure: true, marks: &cluster.Keeper{}, recorder: &cluster.Recorder{}}
+	faulty := &monitor{marks: &cluster.Keeper{}, recorder: &cluster.Recorder{}}
+	faulty.options.NodeCondition = true
 	kinds := func(sinks evict.Sinks) string {
 		all := make([]string, 0, len(sinks))
 		for _, sink := range sinks {
@@ -207,9 +208,9 @@ func TestEvictionSinks(t *testing.T) {
 	}
 	for want, m := range map[string]*monitor{
 		"evictionCounts evictionJournal":                                {},
-		"evictionCounts evictionJournal pressure *daemon.clusterEvents": {cluster: faulty},
+		"evictionCounts evictionJournal pressure *daemon.clusterEvents": faulty,
 	} {
-		sinks, _ := m.cluster.sinks(unitname.System, nil)
+		sinks, _ := m.sinks(unitname.System, nil)
 		if got := kinds(evictionSinks(nil, journal, sinks)); got != want {
 			t.Errorf("the sinks are %s; want %s", got, want)
 		}

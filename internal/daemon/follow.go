@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 
+	"nodepartition/internal/cluster"
 	"nodepartition/internal/node"
 	"nodepartition/pkg/podmove"
 	"nodepartition/pkg/slices/decision"
@@ -64,7 +65,9 @@ func (m *monitor) follow(c node.Followed) {
 	}
 	if c.Problem != nil && m.problem.text() != c.Problem.Error() {
 		m.log.Error(what, "error", c.Problem, "namespaces", c.Policy().Namespaces())
-		m.cluster.invalid(what, c.Problem)
+		if m.recorder != nil {
+			m.recorder.Record(cluster.Fault{Reason: reasonInvalid, Message: what + ": " + c.Problem.Error()})
+		}
 	}
 	m.log.Debug("configuration", "namespaces", c.Policy().Namespaces(), "off", c.Off())
 	settings, evicts := m.settings(c)
@@ -78,7 +81,7 @@ func (m *monitor) follow(c node.Followed) {
 	policy.Allows = m.namespaces.Allows
 	m.reconciler.SetConfig(policy)
 	m.endTaken()
-	m.cluster.follow(c.Advertised())
+	m.marks.Follow(c.Advertised())
 	if err := lowering.Announce(string(m.options.Node.Root), evicts); err != nil {
 		m.log.Error(
 			"recording for the generator whether pods are evicted failed; it may apply a lowered memoryLimit at once",

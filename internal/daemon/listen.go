@@ -99,8 +99,11 @@ func checkListen(ctx context.Context, address string) error {
 	return nil
 }
 
-// serveWeb serves metrics and health until ctx ends.
+// serveWeb serves metrics and health until ctx ends, if they are asked for.
 func (m *monitor) serveWeb(ctx context.Context) error {
+	if m.options.Listen == "" {
+		return nil
+	}
 	host, _, err := net.SplitHostPort(m.options.Listen)
 	if err != nil {
 		return err // checkListen would have refused it
@@ -163,8 +166,11 @@ func (m *monitor) state() state.Status {
 	return s
 }
 
-// serveTextfile writes the metrics for node_exporter until ctx ends.
+// serveTextfile writes the metrics for node_exporter until ctx ends, if they are asked for.
 func (m *monitor) serveTextfile(ctx context.Context) error {
+	if m.options.Textfile == "" {
+		return nil
+	}
 	return textfile.Writer{
 		Folder: m.options.Textfile, Gatherer: m.metrics,
 		Changed: m.listening.written.note,

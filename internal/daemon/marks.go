@@ -39,20 +39,20 @@ func bootID(proc string) string {
 }
 
 // record sends Events until ctx ends, if they are asked for.
-func (c *inCluster) record(ctx context.Context) error {
-	if c == nil || c.recorder == nil {
+func (m *monitor) record(ctx context.Context) error {
+	if m.recorder == nil {
 		return nil
 	}
-	return c.recorder.Run(ctx)
+	return m.recorder.Run(ctx)
 }
 
 // keepMarks keeps what is asked for on the Node until ctx ends, and removes what an earlier run has
 // written besides.
-func (c *inCluster) keepMarks(ctx context.Context) error {
-	if c == nil {
+func (m *monitor) keepMarks(ctx context.Context) error {
+	if !m.hasCluster() {
 		return nil
 	}
-	return c.marks.Run(ctx)
+	return m.marks.Run(ctx)
 }
 
 // leaveNode removes labels, conditions and resources from the Node: there is not a partition of
@@ -60,14 +60,7 @@ func (c *inCluster) keepMarks(ctx context.Context) error {
 // for node_exporter go at the end.
 func (m *monitor) leaveNode(ctx context.Context) {
 	m.listening.ended.Store(true)
-	m.cluster.leaveNode(ctx)
-}
-
-// leaveNode removes what is kept on the Node.
-func (c *inCluster) leaveNode(ctx context.Context) {
-	if c != nil {
-		c.marks.Remove(ctx)
-	}
+	m.marks.Remove(ctx)
 }
 
 // errMarks means that the Node may still have the condition of a former boot.
@@ -77,7 +70,7 @@ var errMarks = errors.New("the condition of the Node was not written yet")
 // that a while: a Node that is Ready is not to have the condition of a former boot.
 func (m *monitor) marked() error {
 	//guard: the kubelet waits until the condition of the former boot is replaced
-	if m.options.NodeStatus && m.cluster != nil && !m.cluster.marks.Tried() {
+	if m.options.NodeStatus && m.hasCluster() && !m.marks.Tried() {
 		return errMarks
 	}
 	return nil

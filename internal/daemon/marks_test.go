@@ -131,13 +131,13 @@ func TestPreparedMarks(t *testing.T) {
 		t.Errorf("%v without the flag", err)
 	}
 	m.options.NodeStatus = true
-	m.cluster = m.newCluster()
+	m.marks = m.newMarks()
 	if err := m.marked(); !errors.Is(err, errMarks) || m.prepared() == nil {
 		t.Errorf("%v before the first attempt", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- m.cluster.keepMarks(ctx) }() // there is no kubeconfig
+	go func() { ended <- m.marks.Run(ctx) }() // there is no kubeconfig
 	within(t, "it was tried", func() bool { return m.marked() == nil })
 	cancel()
 	<-ended
@@ -161,7 +161,7 @@ func TestRemovePartitionsMarks(t *testing.T) {
 	} {
 		m, n, _, _ := built(t)
 		m.options.NodeStatus, m.options.Version = true, "0.1.0"
-		m.cluster = m.newCluster()
+		m.marks = m.newMarks()
 		m.apply(switched(false))
 		n.RunKubelet("--hostname-override=" + fakeapi.Node)
 		cluster := fakeapi.New(t, httptest.NewServer)
@@ -171,7 +171,7 @@ func TestRemovePartitionsMarks(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
-		go func() { ended <- m.cluster.keepMarks(ctx) }()
+		go func() { ended <- m.marks.Run(ctx) }()
 		within(t, "the condition is written", func() bool { return cluster.Condition(kubeapi.Ready) != nil })
 		test.end(m)
 		cancel()

@@ -215,7 +215,7 @@ func TestStoppedWhileSwitchedOff(t *testing.T) {
 		m.options.NodeCondition = true
 		m.api = cluster.NewReporter(host.This(), api.NewKubeconfig(t), m.log)
 		m.api.Look()
-		m.cluster = m.newCluster()
+		m.marks = m.newMarks()
 		if !test.back {
 			n.Write("/var/lib/kubelet/config.yaml", fakenode.Configuration(""))
 			n.Generate(0)

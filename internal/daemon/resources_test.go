@@ -33,7 +33,7 @@ func TestFollowResources(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- m.cluster.keepMarks(ctx) }()
+	go func() { ended <- m.marks.Run(ctx) }()
 	defer func() {
 		cancel()
 		<-ended
@@ -102,8 +102,8 @@ func TestRemovePartitionsResources(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
-		go func() { ended <- m.cluster.keepMarks(ctx) }()
-		m.cluster.follow([]string{"telemetry"})
+		go func() { ended <- m.marks.Run(ctx) }()
+		m.marks.Follow([]string{"telemetry"})
 		for begun := time.Now(); len(cluster.Capacity()) == 0; <-time.After(time.Millisecond) {
 			if time.Since(begun) > time.Minute {
 				t.Fatalf("%s: the Node has no resource", name)

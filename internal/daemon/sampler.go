@@ -52,7 +52,7 @@ func (m *monitor) newSampler() *sampler {
 }
 
 // run samples each minute until ctx ends. It writes each ten minutes and at the end.
-func (s *sampler) run(ctx context.Context) {
+func (s *sampler) run(ctx context.Context) error {
 	last := time.Now()
 	s.open() // so that the recommendation is served from the start
 	ticker := time.NewTicker(time.Minute)
@@ -67,7 +67,7 @@ func (s *sampler) run(ctx context.Context) {
 		last = now
 		if ctx.Err() != nil {
 			s.write()
-			return
+			return ctx.Err()
 		}
 		if minute%writeEvery == 0 {
 			s.write()

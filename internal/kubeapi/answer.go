@@ -14,7 +14,9 @@ func noAnswer(err error) bool { return err != nil && code(err) == 0 }
 // away reports whether the API server cannot serve the request now: there was no answer, or one
 // that asks for another try.
 func away(err error) bool {
-	return noAnswer(err) || code(err) == http.StatusTooManyRequests || code(err) >= http.StatusInternalServerError
+	//guard: a 404 of another server does not say that an object is gone
+	return noAnswer(err) || fromAnother(err) ||
+		code(err) == http.StatusTooManyRequests || code(err) >= http.StatusInternalServerError
 }
 
 // code returns the HTTP status of the answer, 0 if there was none.

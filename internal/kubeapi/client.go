@@ -21,23 +21,22 @@ package kubeapi
 
 import (
 	"context"
-	"crypto/x509"
-	"encoding/pem"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
 	"os"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/util/cert"
 	"k8s.io/client-go/util/connrotation"
 )
 
@@ -55,10 +54,11 @@ const requestTimeout = 5 * time.Second
 // pkg/apis/admissionregistration/v1, v1.37.0). A read finds a dead connection before that.
 const patient = 3
 
-// maxLeft bounds the requests of the background that were given up, and go on all the same.
-const maxLeft = 4
+// maxBehind bounds the requests of the background that have not ended. A few go on after they were
+// given up.
+const maxBehind = 8
 
-// errLeft is the error of a request beyond maxLeft.
+// errLeft is the error of a request beyond maxBehind.
 var errLeft = errors.New("earlier requests have not ended")
 
 // Client calls the API server as the user of a kubeconfig. It connects on first use. A read takes
@@ -86,9 +86,8 @@ type Client struct {
 	connections *connrotation.ConnectionTracker
 	rest        *rest.RESTClient
 	behind      *rest.RESTClient // of Background
-	// left counts requests that have not ended, and for which no caller waits any more. It is shared
-	// with Background.
-	left *atomic.Int32
+	// underWay has an element for each request of the background that has not ended.
+	underWay chan struct{}
 }
 
 // New prepares a client of the API server of a kubeconfig. It fails if the file, or one that it
@@ -123,7 +122,7 @@ func newClient(kubeconfig string) (*Client, error) {
 		kubeconfig:  kubeconfig,
 		server:      config.Host,
 		connections: dialer.ConnectionTracker,
-		left:        &atomic.Int32{},
+		underWay:    make(chan struct{}, maxBehind),
 	}
 	for _, file := range []string{kubeconfig, config.CAFile, config.CertFile, config.KeyFile, config.BearerTokenFile} {
 		if file != "" {
@@ -157,17 +156,14 @@ func (c *Client) Background() *Client {
 	return &background
 }
 
-// newScheme registers only the types that are sent and received: reflecting on all types of core/v1
+// newScheme registers only the type that is sent as an object: reflecting on all types of core/v1
 // takes memory.
 func newScheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
-	scheme.AddKnownTypes(v1.SchemeGroupVersion, &v1.Pod{}, &v1.Event{}, &v1.Namespace{})
+	scheme.AddKnownTypes(v1.SchemeGroupVersion, &v1.Event{})
 	metav1.AddToGroupVersion(scheme, v1.SchemeGroupVersion)
 	return scheme
 }
-
-// Kubeconfig returns the path that was given to New.
-func (c *Client) Kubeconfig() string { return c.kubeconfig }
 
 // Server returns the address of the API server.
 func (c *Client) Server() string { return c.server }
@@ -177,33 +173,22 @@ func (c *Client) Server() string { return c.server }
 // system:node: (NodeIdentity, pkg/auth/nodeidentifier, v1.37.0).
 func (c *Client) Node() string { return c.node }
 
-// nodeOf returns the name of the node of a client certificate.
+// nodeOf returns the name of the node of a client certificate. The client reports one that cannot
+// be read.
 func nodeOf(config *rest.Config) string {
 	data := config.CertData
 	if len(data) == 0 && config.CertFile != "" {
-		var err error
-		if data, err = os.ReadFile(config.CertFile); err != nil {
-			return "" // the client reports it
-		}
+		data, _ = os.ReadFile(config.CertFile)
 	}
-	for len(data) > 0 {
-		var block *pem.Block
-		if block, data = pem.Decode(data); block == nil {
-			break
-		}
-		if block.Type != "CERTIFICATE" {
-			continue // the kubelet keeps its key in the same file
-		}
-		certificate, err := x509.ParseCertificate(block.Bytes)
-		if err != nil {
-			break
-		}
-		if node, ok := strings.CutPrefix(certificate.Subject.CommonName, nodeUser); ok {
-			return node
-		}
-		break
+	certificates, _ := cert.ParseCertsPEM(data) // the kubelet keeps its key in the same file
+	if len(certificates) == 0 {
+		return ""
 	}
-	return ""
+	node, ok := strings.CutPrefix(certificates[0].Subject.CommonName, nodeUser)
+	if !ok {
+		return ""
+	}
+	return node
 }
 
 // nodeUser begins the names of kubelets' users.
@@ -211,6 +196,28 @@ const nodeUser = "system:node:"
 
 // Files returns the kubeconfig and the files that it names.
 func (c *Client) Files() []string { return c.files }
+
+// merge returns a strategic merge patch.
+func (c *Client) merge(patch any) *rest.Request {
+	data, err := json.Marshal(patch)
+	if err != nil {
+		panic(err) // it has texts, numbers and times
+	}
+	return c.rest.Patch(types.StrategicMergePatchType).Body(data)
+}
+
+// get makes a request by do, and decodes the JSON of its answer.
+func (c *Client) get(ctx context.Context, request *rest.Request, into any) error {
+	result, err := c.do(ctx, request)
+	if err != nil {
+		return err
+	}
+	data, err := result.Raw()
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(data, into)
+}
 
 // do makes a request that reads, or a small one that may fail. It returns when ctx ends, or after
 // Timeout, even if the request has not ended: client-go waits for a credential plugin without
@@ -229,39 +236,33 @@ func (c *Client) write(ctx context.Context, request *rest.Request) (rest.Result,
 }
 
 func (c *Client) within(ctx context.Context, timeout time.Duration, request *rest.Request) (rest.Result, error) {
-	//guard: requests that hang in a credential plugin do not pile up
-	if c.connections == nil && c.left.Load() >= maxLeft {
-		return rest.Result{}, errLeft
+	inBackground := c.connections == nil
+	if inBackground {
+		select {
+		case c.underWay <- struct{}{}:
+		default:
+			//guard: requests that hang in a credential plugin do not pile up
+			return rest.Result{}, errLeft
+		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	done := make(chan rest.Result, 1)
-	var mu sync.Mutex
-	left, ended := false, false
 	go func() {
 		// client-go would wait as long as an answer of 429 demands. The caller decides whether to retry.
 		result := request.MaxRetries(0).Do(ctx)
-		mu.Lock()
-		defer mu.Unlock()
-		ended = true
-		if left { // before there was a result
-			c.left.Add(-1)
-		} else if noAnswer(result.Error()) {
-			c.closeConnections()
+		if inBackground {
+			<-c.underWay
 		}
 		done <- result
 	}()
 	select {
 	case result := <-done:
+		if noAnswer(result.Error()) {
+			c.closeConnections()
+		}
 		return result, result.Error()
 	case <-ctx.Done():
-		// Close the connections here and now: later it would cut off the next attempt.
-		mu.Lock()
-		defer mu.Unlock()
-		left = true
-		if !ended {
-			c.left.Add(1)
-		}
 		c.closeConnections()
 		return rest.Result{}, ctx.Err()
 	}

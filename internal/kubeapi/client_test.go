@@ -32,11 +32,14 @@ const (
 )
 
 var (
-	then     = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	now      = time.Date(2026, 11, 20, 10, 11, 12, 13, time.UTC)
-	eviction = Eviction{UID: "1", Namespace: "kube-system", Name: "dns", Message: "low.", Now: now}
-	event    = Event{UID: "1", Namespace: "kube-system", Name: "dns", Node: "one", Reason: ReasonEvicted, Message: "low.", Now: now}
+	then = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	now  = time.Date(2026, 11, 20, 10, 11, 12, 13, time.UTC)
+	dns  = Pod{UID: "1", Namespace: "kube-system", Name: "dns"}
 )
+
+func event() *v1.Event { return NewEvent(AboutPod(dns), "one", ReasonEvicted, "low.", now) }
+
+func low(*v1.Pod) string { return "low." }
 
 func running() *v1.Pod {
 	return &v1.Pod{
@@ -156,7 +159,7 @@ func clientOf(t *testing.T, kubeconfig string) *Client {
 func TestMarkEvicted(t *testing.T) {
 	t.Parallel()
 	s := newAPIServer(t, give(running()))
-	if err := newTestClient(t, s.URL).MarkEvicted(t.Context(), eviction); err != nil {
+	if err := newTestClient(t, s.URL).MarkEvicted(t.Context(), dns, now, low); err != nil {
 		t.Fatal(err)
 	}
 	if len(s.requests) != 2 {
@@ -186,7 +189,7 @@ func TestMarkEvictedAgain(t *testing.T) {
 		Type: v1.DisruptionTarget, Status: v1.ConditionTrue, Reason: v1.PodReasonTerminationByKubelet, Message: "low.", LastTransitionTime: metav1.NewTime(then),
 	})
 	s := newAPIServer(t, give(pod))
-	if err := newTestClient(t, s.URL).MarkEvicted(t.Context(), eviction); err != nil {
+	if err := newTestClient(t, s.URL).MarkEvicted(t.Context(), dns, now, low); err != nil {
 		t.Fatal(err)
 	}
 	if len(s.requests) != 2 {
@@ -209,7 +212,7 @@ func TestMarkEvictedExistingConditions(t *testing.T) {
 		{Type: v1.DisruptionTarget, Status: v1.ConditionTrue, Reason: "EvictionByEvictionAPI", LastTransitionTime: metav1.NewTime(then)},
 		{Type: v1.PodReady, Status: v1.ConditionFalse, LastTransitionTime: metav1.NewTime(then)},
 	}
-	patch := evictedPatch(pod, eviction)
+	patch := evictedPatch(pod, now, "low.")
 	data, err := json.Marshal(patch.Status.Conditions)
 	if err != nil {
 		t.Fatal(err)
@@ -308,7 +311,7 @@ func TestMarkEvictedUnchangedPods(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newAPIServer(t, test.answers...)
-			if err := newTestClient(t, s.URL).MarkEvicted(t.Context(), eviction); !errors.Is(err, test.want) {
+			if err := newTestClient(t, s.URL).MarkEvicted(t.Context(), dns, now, low); !errors.Is(err, test.want) {
 				t.Errorf("error %v; want %v", err, test.want)
 			}
 			if lines := s.lines(); !slices.Equal(lines, test.lines) {
@@ -350,7 +353,7 @@ func TestEnded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newAPIServer(t, test.answers...)
-			got, known, err := newTestClient(t, s.URL).Ended(t.Context(), eviction)
+			got, known, err := newTestClient(t, s.URL).Ended(t.Context(), dns)
 			if got != test.ended || known != test.known || !errors.Is(err, test.want) {
 				t.Errorf("%t, %t, %v; want %t, %t, %v", got, known, err, test.ended, test.known, test.want)
 			}
@@ -364,7 +367,7 @@ func TestEnded(t *testing.T) {
 		s := newAPIServer(t, give(ended(v1.PodFailed)))
 		c := newTestClient(t, s.URL)
 		s.Close()
-		got, _, err := c.Ended(t.Context(), eviction)
+		got, _, err := c.Ended(t.Context(), dns)
 		if wantError(t, err, ErrUnreachable, "connection refused"); got {
 			t.Error("ended")
 		}
@@ -386,7 +389,7 @@ func TestMarkEvictedAlwaysChanged(t *testing.T) {
 		_ = json.NewEncoder(w).Encode(a.object)
 	}))
 	t.Cleanup(server.Close)
-	if err := newTestClient(t, server.URL).MarkEvicted(t.Context(), eviction); !errors.Is(err, ErrUnreachable) || tries != maxConflicts {
+	if err := newTestClient(t, server.URL).MarkEvicted(t.Context(), dns, now, low); !errors.Is(err, ErrUnreachable) || tries != maxConflicts {
 		t.Errorf("error %v after %d tries; want %v after %d", err, tries, ErrUnreachable, maxConflicts)
 	}
 }
@@ -440,12 +443,12 @@ func TestClientErrors(t *testing.T) {
 			s := newAPIServer(t, test.answer)
 			c := newTestClient(t, s.URL)
 			texts := append([]string{s.URL + ": get pods kube-system/dns: "}, test.texts...)
-			wantError(t, c.MarkEvicted(t.Context(), eviction), test.want, texts...)
+			wantError(t, c.MarkEvicted(t.Context(), dns, now, low), test.want, texts...)
 			if name == "not an API" { // its answer to an event is not read
 				return
 			}
 			texts = append([]string{s.URL + ": create events about kube-system/dns: "}, test.texts...)
-			wantError(t, c.Event(t.Context(), event), test.want, texts...)
+			wantError(t, c.Event(t.Context(), event()), test.want, texts...)
 			lines := s.lines()
 			if slices.Sort(lines); len(slices.Compact(slices.Clone(lines))) != len(lines) {
 				t.Errorf("requests %v; want each once", lines)
@@ -472,7 +475,7 @@ func TestClientUnreachable(t *testing.T) {
 		s := newAPIServer(t, give(running()))
 		c := newTestClient(t, s.URL)
 		s.Close()
-		err := c.MarkEvicted(t.Context(), eviction)
+		err := c.MarkEvicted(t.Context(), dns, now, low)
 		wantError(t, err, ErrUnreachable, "connection refused")
 		if !errors.Is(err, syscall.ECONNREFUSED) {
 			t.Errorf("%v does not keep its cause", err)
@@ -486,7 +489,7 @@ func TestClientUnreachable(t *testing.T) {
 		}
 		c.Timeout = 500 * time.Millisecond
 		start := time.Now()
-		err := c.MarkEvicted(context.WithoutCancel(t.Context()), eviction)
+		err := c.MarkEvicted(context.WithoutCancel(t.Context()), dns, now, low)
 		wantError(t, err, ErrUnreachable)
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%v does not keep its cause", err)
@@ -500,7 +503,7 @@ func TestClientUnreachable(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 		defer cancel()
 		start := time.Now()
-		wantError(t, newTestClient(t, silent(t)).Event(ctx, event), ErrUnreachable)
+		wantError(t, newTestClient(t, silent(t)).Event(ctx, event()), ErrUnreachable)
 		if took := time.Since(start); took > requestTimeout/2 {
 			t.Errorf("gave up after %s; want 10 ms", took)
 		}
@@ -509,7 +512,7 @@ func TestClientUnreachable(t *testing.T) {
 		t.Parallel()
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		err := newTestClient(t, silent(t)).MarkEvicted(ctx, eviction)
+		err := newTestClient(t, silent(t)).MarkEvicted(ctx, dns, now, low)
 		wantError(t, err, nil)
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("error %v", err)
@@ -520,8 +523,8 @@ func TestClientUnreachable(t *testing.T) {
 func TestEvent(t *testing.T) {
 	t.Parallel()
 	s := newAPIServer(t, answer{code: http.StatusCreated, object: v1.Event{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Event"}}})
-	e := event
-	e.Annotations = map[string]string{annotationResource: "memory"}
+	e := event()
+	e.Annotations = map[string]string{"starved_resource": "memory"}
 	c := newTestClient(t, s.URL)
 	if err := c.Event(t.Context(), e); err != nil {
 		t.Fatal(err)
@@ -545,23 +548,13 @@ func TestEvent(t *testing.T) {
 	if got.String() != want.String() {
 		t.Errorf("event %s\nwant  %s", &got, &want)
 	}
-	// Without a time it is the present, so that no two events have the same name.
-	e.Now = time.Time{}
-	for range 2 {
-		if err := c.Event(t.Context(), e); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if s.requests[1].body == s.requests[2].body {
-		t.Errorf("two alike: %s", s.requests[1].body)
-	}
 }
 
 // An earlier run of the program has created it: that is success.
 func TestEventExists(t *testing.T) {
 	t.Parallel()
 	s := newAPIServer(t, refuse(http.StatusConflict, metav1.StatusReasonAlreadyExists))
-	if err := newTestClient(t, s.URL).Event(t.Context(), event); err != nil {
+	if err := newTestClient(t, s.URL).Event(t.Context(), event()); err != nil {
 		t.Error(err)
 	}
 }
@@ -581,7 +574,7 @@ func TestMarkEvictedRequestTimeout(t *testing.T) {
 	defer slow.Close()
 	c := newTestClient(t, slow.URL)
 	c.Timeout = 3 * time.Second
-	if err := c.MarkEvicted(t.Context(), eviction); err != nil {
+	if err := c.MarkEvicted(t.Context(), dns, now, low); err != nil {
 		t.Error(err)
 	}
 }
@@ -595,7 +588,7 @@ func TestClientUnknownAuthority(t *testing.T) {
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: one.Certificate().Raw})
 	kubeconfig := writeKubeconfig(t, clientcmdapi.Cluster{Server: other, CertificateAuthorityData: ca}, clientcmdapi.AuthInfo{Token: "x"})
 	c := clientOf(t, kubeconfig)
-	wantError(t, c.MarkEvicted(t.Context(), eviction), ErrCredentials, kubeconfig, "certificate authority", "--kubeconfig")
+	wantError(t, c.MarkEvicted(t.Context(), dns, now, low), ErrCredentials, kubeconfig, "certificate authority", "--kubeconfig")
 }
 
 // unlike serves TLS with a certificate of its own.

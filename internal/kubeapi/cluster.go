@@ -2,7 +2,6 @@ package kubeapi
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -82,21 +81,14 @@ func (c *Client) ServedVersion(ctx context.Context, group, plural string, versio
 // read makes a request about the whole cluster and decodes its answer. right completes "the right
 // to", for a user without it.
 func (c *Client) read(ctx context.Context, what, right string, request *rest.Request, into any) error {
-	result, err := c.do(ctx, request)
-	if err != nil {
-		if apierrors.IsForbidden(err) {
-			err = fmt.Errorf("%w: %w; the user of %s needs the right to %s", ErrForbidden, err, c.kubeconfig, right)
-		} else if _, kind := c.explain(err); kind != nil {
-			err = fmt.Errorf("%w: %w", kind, err)
-		}
-		return fmt.Errorf("API server %s: %s: %w", c.server, what, err)
-	}
-	answer, err := result.Raw()
+	err := c.get(ctx, request, into)
 	if err == nil {
-		err = json.Unmarshal(answer, into)
+		return nil
 	}
-	if err != nil {
-		return fmt.Errorf("API server %s: %s: %w", c.server, what, err)
+	if apierrors.IsForbidden(err) {
+		err = fmt.Errorf("%w: %w; the user of %s needs the right to %s", ErrForbidden, err, c.kubeconfig, right)
+	} else if _, kind := c.explain(err); kind != nil {
+		err = fmt.Errorf("%w: %w", kind, err)
 	}
-	return nil
+	return fmt.Errorf("API server %s: %s: %w", c.server, what, err)
 }

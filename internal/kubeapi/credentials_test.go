@@ -77,7 +77,7 @@ func TestClientCertificateRotates(t *testing.T) {
 	c := clientOf(t, writeKubeconfig(t, clientcmdapi.Cluster{Server: server.URL, CertificateAuthorityData: authority},
 		clientcmdapi.AuthInfo{ClientCertificate: path, ClientKey: path}))
 	seen := func() string {
-		if err := c.MarkEvicted(t.Context(), eviction); err != nil {
+		if err := c.MarkEvicted(t.Context(), dns, now, low); err != nil {
 			t.Log(err) // its connection was closed
 			return ""
 		}
@@ -156,18 +156,18 @@ func TestClientDeadConnection(t *testing.T) {
 	t.Cleanup(server.Close)
 	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 	c := clientOf(t, writeKubeconfig(t, clientcmdapi.Cluster{Server: server.URL, CertificateAuthorityData: authority}, clientcmdapi.AuthInfo{}))
-	if err := c.MarkEvicted(t.Context(), eviction); err != nil {
+	if err := c.MarkEvicted(t.Context(), dns, now, low); err != nil {
 		t.Fatal(err)
 	}
 	through.freeze()
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	wantError(t, c.MarkEvicted(ctx, eviction), ErrUnreachable)
+	wantError(t, c.MarkEvicted(ctx, dns, now, low), ErrUnreachable)
 	// The dead connection is closed right after.
 	err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
 		ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 		defer cancel()
-		return c.MarkEvicted(ctx, eviction) == nil, nil
+		return c.MarkEvicted(ctx, dns, now, low) == nil, nil
 	})
 	if err != nil {
 		t.Errorf("the dead connection is used on: %v", err)
@@ -203,7 +203,7 @@ func TestClientPlugin(t *testing.T) {
 		}))
 		c := withPlugin(t, clientcmdapi.Cluster{Server: server.URL, CertificateAuthorityData: authority},
 			`echo '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"secret"}}'`)
-		if err := c.MarkEvicted(t.Context(), eviction); err != nil {
+		if err := c.MarkEvicted(t.Context(), dns, now, low); err != nil {
 			t.Fatal(err)
 		}
 		mu.Lock()
@@ -214,14 +214,14 @@ func TestClientPlugin(t *testing.T) {
 	})
 	t.Run("fails", func(t *testing.T) {
 		t.Parallel()
-		wantError(t, withPlugin(t, nobody, "exit 3").MarkEvicted(t.Context(), eviction), ErrCredentials, "exit code 3", "authenticator", hint)
+		wantError(t, withPlugin(t, nobody, "exit 3").MarkEvicted(t.Context(), dns, now, low), ErrCredentials, "exit code 3", "authenticator", hint)
 	})
 	t.Run("is not there", func(t *testing.T) {
 		t.Parallel()
 		c := clientOf(t, writeKubeconfig(t, nobody, clientcmdapi.AuthInfo{Exec: &clientcmdapi.ExecConfig{
 			APIVersion: "client.authentication.k8s.io/v1", Command: "no-such-authenticator", InteractiveMode: clientcmdapi.NeverExecInteractiveMode,
 		}}))
-		wantError(t, c.Event(t.Context(), event), ErrCredentials, "no-such-authenticator", hint)
+		wantError(t, c.Event(t.Context(), event()), ErrCredentials, "no-such-authenticator", hint)
 	})
 	t.Run("hangs", func(t *testing.T) {
 		t.Parallel()
@@ -232,7 +232,7 @@ func TestClientPlugin(t *testing.T) {
 		c := withPlugin(t, nobody, "read line <"+fifo)
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
-		wantError(t, c.MarkEvicted(ctx, eviction), ErrUnreachable, "authenticator", hint)
+		wantError(t, c.MarkEvicted(ctx, dns, now, low), ErrUnreachable, "authenticator", hint)
 		// The script ends with this, once it has started.
 		release, err := os.OpenFile(fifo, os.O_RDWR, 0)
 		if err != nil {

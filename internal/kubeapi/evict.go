@@ -2,7 +2,6 @@ package kubeapi
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -19,16 +18,8 @@ import (
 // pkg/kubelet/eviction/helpers.go).
 const ReasonEvicted = "Evicted"
 
-// Eviction is a pod that was evicted.
-type Eviction struct {
-	UID, Namespace, Name string
-	// Message is for people.
-	Message string
-	// Describe returns Message for the pod as the API server has it; nil leaves Message unchanged.
-	Describe func(*v1.Pod) string
-	// Now is the time of the eviction, the present if it is zero.
-	Now time.Time
-}
+// Pod identifies a pod. The API server may have another pod of that name, with another UID.
+type Pod struct{ UID, Namespace, Name string }
 
 // maxConflicts bounds the number of times that a pod may change between our read and our patch:
 // kubelet and controllers change it a few times while a pod ends.
@@ -38,8 +29,8 @@ const maxConflicts = 10
 // whether its kubelet knows that it has ended. Until the kubelet knows, it may overwrite the phase,
 // and restart the pod's containers. A pod that has failed without a reason counts as not ended; see
 // isFinal.
-func (c *Client) Ended(ctx context.Context, e Eviction) (ended, known bool, err error) {
-	pod, err := c.pod(ctx, e)
+func (c *Client) Ended(ctx context.Context, p Pod) (ended, known bool, err error) {
+	pod, err := c.pod(ctx, p)
 	if errors.Is(err, ErrGone) {
 		return true, true, nil
 	}
@@ -80,28 +71,24 @@ func isFinal(pod *v1.Pod) bool {
 }
 
 // MarkEvicted gives a pod the status of an evicted one: the phase Failed with the reason Evicted,
-// the condition DisruptionTarget, and the conditions for not being ready. It returns nil without a
-// change for a pod that has succeeded, or failed for any reason: that is final, and so a second
-// call changes nothing. A pod that has failed without a reason gets this one: it ended because of
-// us, or together with us, and its kubelet takes the reason over while it cleans up. The mirror of
-// a static pod is left alone, with ErrStatic: the kubelet writes its status and does not read it.
-// The kubelet does not evict static pods either, because it would not start them again (evictPod).
+// the condition DisruptionTarget, and the conditions for not being ready. describe returns the
+// message for the pod as the API server has it. It returns nil without a change for a pod that has
+// succeeded, or failed for any reason: that is final, and so a second call changes nothing. A pod
+// that has failed without a reason gets this one: it ended because of us, or together with us, and
+// its kubelet takes the reason over while it cleans up. The mirror of a static pod is left alone,
+// with ErrStatic: the kubelet writes its status and does not read it. The kubelet does not evict
+// static pods either, because it would not start them again (evictPod).
 //
 // A PodDisruptionBudget is not checked, as in the kubelet. A pod that is being deleted is marked
 // like any other.
-func (c *Client) MarkEvicted(ctx context.Context, e Eviction) error {
-	if e.Now.IsZero() {
-		e.Now = time.Now()
-	}
+func (c *Client) MarkEvicted(ctx context.Context, p Pod, now time.Time, describe func(*v1.Pod) string) error {
 	var err error
 	for range maxConflicts {
 		var pod *v1.Pod
-		if pod, err = c.pod(ctx, e); err != nil {
+		if pod, err = c.pod(ctx, p); err != nil {
 			return err
 		}
-		if e.Describe != nil {
-			e.Message = e.Describe(pod)
-		}
+		message := describe(pod)
 		if isFinal(pod) {
 			return nil
 		}
@@ -111,38 +98,35 @@ func (c *Client) MarkEvicted(ctx context.Context, e Eviction) error {
 		// writer reads what the first has written. If the version differs, the answer is 409 (Conflict).
 		// For a JSON patch whose test fails, and for another UID alone, it is 422, as for any invalid
 		// request.
-		if _, err = c.write(ctx, c.patch(e, evictedPatch(pod, e))); !apierrors.IsConflict(err) {
-			return c.failed("patch pods/status", e.Namespace, e.Name, err)
+		if _, err = c.write(ctx, c.patch(p, evictedPatch(pod, now, message))); !apierrors.IsConflict(err) {
+			return c.failed("patch pods/status", p.Namespace, p.Name, err)
 		}
 	}
 	return c.about(
 		"patch pods/status",
-		e.Namespace, e.Name, fmt.Errorf("%w: %d tries: %w", ErrUnreachable, maxConflicts, err),
+		p.Namespace, p.Name, fmt.Errorf("%w: %d tries: %w", ErrUnreachable, maxConflicts, err),
 	)
 }
 
 // pod returns the pod as the API server has it, ErrGone if another pod has its name.
-func (c *Client) pod(ctx context.Context, e Eviction) (*v1.Pod, error) {
-	result, err := c.do(ctx, c.rest.Get().Namespace(e.Namespace).Resource("pods").Name(e.Name))
+func (c *Client) pod(ctx context.Context, p Pod) (*v1.Pod, error) {
 	pod := &v1.Pod{}
-	if err == nil {
-		err = result.Into(pod)
-	}
+	err := c.get(ctx, c.rest.Get().Namespace(p.Namespace).Resource("pods").Name(p.Name), pod)
 	if apierrors.IsForbidden(err) {
-		err = c.forbiddenOrGone(ctx, e, err)
+		err = c.forbiddenOrGone(ctx, p, err)
 	}
 	if err != nil {
-		return nil, c.failed("get pods", e.Namespace, e.Name, err)
+		return nil, c.failed("get pods", p.Namespace, p.Name, err)
 	}
 	// Checked before the UID: a mirror pod has another UID than its static pod.
 	if _, mirror := pod.Annotations[v1.MirrorPodAnnotationKey]; mirror {
-		return nil, c.about("patch pods/status", e.Namespace, e.Name, ErrStatic)
+		return nil, c.about("patch pods/status", p.Namespace, p.Name, ErrStatic)
 	}
 	//guard: a pod of the same name with another UID is not evicted
-	if string(pod.UID) != e.UID {
+	if string(pod.UID) != p.UID {
 		return nil, c.about(
 			"get pods",
-			e.Namespace, e.Name, fmt.Errorf("%w: its name now belongs to %s, not to %s", ErrGone, pod.UID, e.UID),
+			p.Namespace, p.Name, fmt.Errorf("%w: its name now belongs to %s, not to %s", ErrGone, pod.UID, p.UID),
 		)
 	}
 	return pod, nil
@@ -152,30 +136,21 @@ func (c *Client) pod(ctx context.Context, e Eviction) (*v1.Pod, error) {
 // forbids a kubelet to read a deleted pod, too, instead of answering that there is none
 // (authorizePod, plugin/pkg/auth/authorizer/node, v1.37.0). It allows every patch of a pod's
 // status, and the API server then checks whether the pod exists. This patch changes nothing.
-func (c *Client) forbiddenOrGone(ctx context.Context, e Eviction, forbidden error) error {
+func (c *Client) forbiddenOrGone(ctx context.Context, p Pod, forbidden error) error {
 	var patch statusPatch
-	patch.Metadata.UID = types.UID(e.UID)
-	_, err := c.do(ctx, c.patch(e, patch).Param("dryRun", metav1.DryRunAll))
+	patch.Metadata.UID = types.UID(p.UID)
+	_, err := c.do(ctx, c.patch(p, patch).Param("dryRun", metav1.DryRunAll))
 	switch {
 	case err == nil, apierrors.IsForbidden(err):
 		return forbidden
 	case apierrors.IsInvalid(err), apierrors.IsConflict(err):
-		return apierrors.NewNotFound(v1.Resource("pods"), e.Name) // another pod has its name
+		return apierrors.NewNotFound(v1.Resource("pods"), p.Name) // another pod has its name
 	}
 	return err
 }
 
-func (c *Client) patch(e Eviction, patch statusPatch) *rest.Request {
-	data, err := json.Marshal(patch)
-	if err != nil {
-		panic(err) // it has texts, numbers and times
-	}
-	return c.rest.Patch(types.StrategicMergePatchType).
-		Namespace(e.Namespace).
-		Resource("pods").
-		Name(e.Name).
-		SubResource("status").
-		Body(data)
+func (c *Client) patch(p Pod, patch statusPatch) *rest.Request {
+	return c.merge(patch).Namespace(p.Namespace).Resource("pods").Name(p.Name).SubResource("status")
 }
 
 // statusPatch is a strategic merge patch of a pod. Conditions are merged by their type.
@@ -211,47 +186,30 @@ const podFailed, podCompleted = "PodFailed", "PodCompleted"
 
 // evictedPatch returns the patch that makes the status of a pod equal to that after the kubelet's
 // own eviction.
-func evictedPatch(pod *v1.Pod, e Eviction) statusPatch {
+func evictedPatch(pod *v1.Pod, now time.Time, message string) statusPatch {
 	var patch statusPatch
 	//guard: the patch has the UID as a precondition
 	patch.Metadata.UID, patch.Metadata.ResourceVersion = pod.UID, pod.ResourceVersion
-	patch.Status.Phase, patch.Status.Reason, patch.Status.Message = v1.PodFailed, ReasonEvicted, e.Message
-	add := func(kind v1.PodConditionType, status v1.ConditionStatus, reason, message string) {
-		patch.Status.Conditions = append(patch.Status.Conditions, newCondition(pod, e.Now, kind, status, reason, message))
+	patch.Status.Phase, patch.Status.Reason, patch.Status.Message = v1.PodFailed, ReasonEvicted, message
+	add := func(kind v1.PodConditionType, status v1.ConditionStatus, reason string, message *string) {
+		transition := metav1.NewTime(now)
+		// As UpdatePodCondition, pkg/api/v1/pod/util.go.
+		if old := condition(pod, kind); old != nil && old.Status == status {
+			transition = old.LastTransitionTime
+		}
+		patch.Status.Conditions = append(patch.Status.Conditions, conditionPatch{
+			Type: kind, Status: status, ObservedGeneration: pod.Generation,
+			LastTransitionTime: transition, Reason: reason, Message: message,
+		})
 	}
-	add(v1.DisruptionTarget, v1.ConditionTrue, v1.PodReasonTerminationByKubelet, e.Message)
+	add(v1.DisruptionTarget, v1.ConditionTrue, v1.PodReasonTerminationByKubelet, &message)
 	// A pod must not be both failed and ready until its kubelet follows (mergePodStatus;
 	// issues.k8s.io/108594).
 	if isTrue(pod, v1.PodReady) || isTrue(pod, v1.ContainersReady) {
-		add(v1.ContainersReady, v1.ConditionFalse, podFailed, "")
-		add(v1.PodReady, v1.ConditionFalse, podFailed, "")
+		add(v1.ContainersReady, v1.ConditionFalse, podFailed, nil)
+		add(v1.PodReady, v1.ConditionFalse, podFailed, nil)
 	}
 	return patch
-}
-
-// newCondition returns a condition that replaces the pod's of that type. Its transition is now,
-// unless its status was the same before (UpdatePodCondition, pkg/api/v1/pod/util.go).
-func newCondition(
-	pod *v1.Pod,
-	now time.Time,
-	kind v1.PodConditionType,
-	status v1.ConditionStatus,
-	reason, message string,
-) conditionPatch {
-	c := conditionPatch{
-		Type:               kind,
-		Status:             status,
-		ObservedGeneration: pod.Generation,
-		LastTransitionTime: metav1.NewTime(now),
-		Reason:             reason,
-	}
-	if message != "" {
-		c.Message = &message
-	}
-	if old := condition(pod, kind); old != nil && old.Status == status {
-		c.LastTransitionTime = old.LastTransitionTime
-	}
-	return c
 }
 
 func isTrue(pod *v1.Pod, kind v1.PodConditionType) bool {

@@ -44,16 +44,9 @@ func Find(root hostfs.FS) (string, error) {
 	if len(unfit) > 0 {
 		text += " (" + strings.Join(unfit, "; ") + ")"
 	}
-	return "", notFound("kubeconfig of the kubelet: " + text + ": has the node joined a cluster? Name it with --kubeconfig")
+	return "", fmt.Errorf("kubeconfig of the kubelet: %s: %w: has the node joined a cluster? Name it with --kubeconfig",
+		text, fs.ErrNotExist)
 }
-
-// notFound is an fs.ErrNotExist that needs no more words.
-type notFound string
-
-func (e notFound) Error() string { return string(e) }
-
-// Is makes errors.Is report fs.ErrNotExist.
-func (notFound) Is(target error) bool { return target == fs.ErrNotExist }
 
 // checkKubeconfig returns nil for a kubeconfig.
 func checkKubeconfig(root hostfs.FS, path string) error {

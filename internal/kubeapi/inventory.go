@@ -2,10 +2,10 @@ package kubeapi
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -97,7 +97,7 @@ func (c *Client) Policy(ctx context.Context, name string) (*Policy, error) {
 		request := c.rest.Get().AbsPath("/apis/admissionregistration.k8s.io/v1", of.plural, name).
 			SetHeader("Accept", "application/json")
 		err := c.read(ctx, "get "+of.plural+"/"+name, "get "+of.plural, request, of.into)
-		switch absent := apierrors.IsNotFound(err) && !fromAnother(err); {
+		switch absent := errors.Is(err, ErrGone); {
 		case absent && of.into == &policy:
 			return nil, nil
 		case err != nil && !absent:

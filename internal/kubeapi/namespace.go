@@ -2,9 +2,8 @@ package kubeapi
 
 import (
 	"context"
-	"fmt"
 
-	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // Namespace is a namespace as the API server has it.
@@ -16,19 +15,11 @@ type Namespace struct {
 
 // Namespace reads a namespace from the cache of the API server, which costs etcd nothing and may be
 // a moment old. The error is ErrGone if the API server says that there is none, and ErrForbidden
-// without the right to get namespaces, which a kubelet's user does not have by default. A 404 of
-// another server, such as a load balancer, is ErrUnreachable.
+// without the right to get namespaces, which a kubelet's user does not have by default.
 func (c *Client) Namespace(ctx context.Context, name string) (Namespace, error) {
-	result, err := c.do(ctx, c.rest.Get().Resource("namespaces").Name(name).Param("resourceVersion", "0"))
-	object := &v1.Namespace{}
-	if err == nil {
-		err = result.Into(object)
-	}
-	//guard: a 404 of another server says nothing of a namespace
-	if fromAnother(err) {
-		return Namespace{}, c.about("get namespaces", "namespaces", name, fmt.Errorf("%w: %w", ErrUnreachable, err))
-	}
-	if err != nil {
+	var object metav1.PartialObjectMetadata
+	request := c.rest.Get().Resource("namespaces").Name(name).Param("resourceVersion", "0")
+	if err := c.get(ctx, request, &object); err != nil {
 		return Namespace{}, c.failed("get namespaces", "namespaces", name, err)
 	}
 	return Namespace{UID: string(object.UID), Annotations: object.Annotations}, nil

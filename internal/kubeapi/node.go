@@ -12,7 +12,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
 	"nodepartition/internal/nodelabel"
@@ -69,15 +68,8 @@ type NodePatch struct {
 // pkg/kubelet/nodestatus/setters.go, v1.37.0). The patch has both, so that the scheduler need not
 // wait.
 func (c *Client) PatchNode(ctx context.Context, node string, p NodePatch) (Node, error) {
-	result, err := c.do(ctx, c.patchNode(node, p))
 	var object nodeObject
-	if err == nil {
-		var data []byte
-		if data, err = result.Raw(); err == nil {
-			err = json.Unmarshal(data, &object)
-		}
-	}
-	if err != nil {
+	if err := c.get(ctx, c.patchNode(node, p), &object); err != nil {
 		return Node{}, c.nodeFailed(node, err)
 	}
 	return object.node(), nil
@@ -105,16 +97,11 @@ func (c *Client) NodeRights(ctx context.Context, node string, status, pressure b
 	return nil
 }
 
-// nodeFailed is failed for a patch of a node. A load balancer without an API server behind it says
-// nothing about the node.
+// nodeFailed is failed for a patch of a node.
 func (c *Client) nodeFailed(node string, err error) error {
 	const what = "patch nodes/status"
-	switch {
-	//guard: a load balancer without an API server does not say that the Node is gone
-	case fromAnother(err):
-		return c.about(what, "node", node, fmt.Errorf("%w: %w", ErrUnreachable, err))
 	//guard: a refusal of a value does not say that the Node is gone
-	case isOfAnother(err):
+	if isOfAnother(err) {
 		return c.about(what, "node", node, fmt.Errorf("%w: %w", ErrGone, err))
 	}
 	return c.failed(what, "node", node, err)
@@ -174,12 +161,7 @@ func (c *Client) patchNode(node string, p NodePatch) *rest.Request {
 		}
 	}
 	patch.Status.Capacity, patch.Status.Allocatable = values, values
-	data, err := json.Marshal(patch)
-	if err != nil {
-		panic(err) // it has texts and times
-	}
-	return c.rest.Patch(types.StrategicMergePatchType).Resource("nodes").Name(node).SubResource("status").
-		SetHeader("Accept", "application/json").Body(data)
+	return c.merge(patch).Resource("nodes").Name(node).SubResource("status").SetHeader("Accept", "application/json")
 }
 
 // nodeObject is the part of a v1.Node that is read. A whole one has kilobytes of images.

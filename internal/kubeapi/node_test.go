@@ -20,7 +20,8 @@ const pressure v1.NodeConditionType = "SystemPartitionPressure"
 func TestEventAboutNode(t *testing.T) {
 	t.Parallel()
 	s := newAPIServer(t, answer{code: http.StatusCreated, object: v1.Event{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Event"}}})
-	e := Event{Name: "node-1", Node: "node-1", AboutNode: true, Reason: "Full", Message: "no candidate", Now: then, Last: now, Count: 3}
+	e := NewEvent(AboutNode("node-1"), "node-1", "Full", "no candidate", then)
+	e.Count, e.LastTimestamp = 3, metav1.NewTime(now)
 	if err := newTestClient(t, s.URL).Event(t.Context(), e); err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +48,7 @@ func TestRepeatEvent(t *testing.T) {
 		answer{code: http.StatusCreated, object: v1.Event{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Event"}}},
 		give(v1.Event{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Event"}}), refuse(http.StatusNotFound, metav1.StatusReasonNotFound))
 	c := newTestClient(t, s.URL)
-	e := event
+	e := event()
 	if err := c.Event(t.Context(), e); err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +56,7 @@ func TestRepeatEvent(t *testing.T) {
 	if err := json.Unmarshal([]byte(s.requests[0].body), &made); err != nil {
 		t.Fatal(err)
 	}
-	e.Count, e.Last = 7, now.Add(time.Minute)
+	e.Count, e.LastTimestamp = 7, metav1.NewTime(now.Add(time.Minute))
 	if err := c.RepeatEvent(t.Context(), e); err != nil {
 		t.Fatal(err)
 	}
@@ -128,8 +129,8 @@ func TestEventExistsCounted(t *testing.T) {
 	s := newAPIServer(t, refuse(http.StatusConflict, metav1.StatusReasonAlreadyExists), give(&v1.Event{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Event"},
 	}))
-	counted := event
-	counted.Count, counted.Last = 5, now
+	counted := event()
+	counted.Count, counted.LastTimestamp = 5, metav1.NewTime(now)
 	if err := newTestClient(t, s.URL).Event(t.Context(), counted); err != nil {
 		t.Fatal(err)
 	}

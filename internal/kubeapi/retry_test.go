@@ -61,7 +61,7 @@ func TestRetryAfter(t *testing.T) {
 		http.Error(w, "too many requests", http.StatusTooManyRequests)
 	}))
 	defer server.Close()
-	err := newTestClient(t, server.URL).Event(t.Context(), event)
+	err := newTestClient(t, server.URL).Event(t.Context(), event())
 	wantError(t, err, ErrUnreachable)
 	var r Retry
 	if got := r.After(err); got < 40*time.Second || got > 42*time.Second {

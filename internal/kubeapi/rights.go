@@ -17,33 +17,32 @@ const noPod = "node-partition-asks-for-its-rights"
 // SelfSubjectAccessReview would deny a kubelet's user the requests that it may make for the pods of
 // its node.
 func (c *Client) Rights(ctx context.Context, namespace string) error {
-	e := Eviction{UID: noPod, Namespace: namespace, Name: noPod, Now: time.Now()}
-	if _, err := c.pod(ctx, e); err != nil && !errors.Is(err, ErrGone) {
+	nobody := Pod{UID: noPod, Namespace: namespace, Name: noPod}
+	if _, err := c.pod(ctx, nobody); err != nil && !errors.Is(err, ErrGone) {
 		return err
 	}
 	var patch statusPatch
 	patch.Metadata.UID = noPod
-	_, err := c.do(ctx, c.patch(e, patch).Param("dryRun", metav1.DryRunAll))
+	_, err := c.do(ctx, c.patch(nobody, patch).Param("dryRun", metav1.DryRunAll))
 	if err != nil && !apierrors.IsNotFound(err) {
 		return c.failed("patch pods/status", namespace, noPod, err)
 	}
-	event := Event{UID: noPod, Namespace: namespace, Name: noPod, Reason: ReasonEvicted, Now: e.Now}
+	event := NewEvent(AboutPod(nobody), "", ReasonEvicted, "", time.Now())
 	_, err = c.do(ctx, c.postEvent(event).Param("dryRun", metav1.DryRunAll))
-	return c.failed("create events about", namespace, noPod, err)
+	return c.eventFailed("create", event, err)
 }
 
 // EventRights returns the error that prevents creating events about a node, and counting repeated
 // ones, nil if there is none. It sends dry runs, for an event that does not exist.
 func (c *Client) EventRights(ctx context.Context, node string) error {
-	e := Event{Name: node, AboutNode: true, Reason: ReasonEvicted, Now: time.Now(), Count: 1}
-	e.Last = e.Now
+	e := NewEvent(AboutNode(node), "", ReasonEvicted, "", time.Now())
 	_, err := c.do(ctx, c.postEvent(e).Param("dryRun", metav1.DryRunAll))
 	if err != nil {
-		return c.failed("create events about", "node", node, err)
+		return c.eventFailed("create", e, err)
 	}
 	_, err = c.do(ctx, c.patchEvent(e).Param("dryRun", metav1.DryRunAll))
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
-	return c.failed("patch events about", "node", node, err)
+	return c.eventFailed("patch", e, err)
 }

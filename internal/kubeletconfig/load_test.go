@@ -136,6 +136,25 @@ func TestFileWith(t *testing.T) {
 	}
 }
 
+// TestSectionFileWithNull: what a drop-in removes is not there any more, and no file has set what a
+// later one leaves out.
+func TestSectionFileWithNull(t *testing.T) {
+	const dropins = "/etc/openshift/kubelet.conf.d/"
+	c, err := Load(tree(t, map[string]string{
+		"/var/lib/kubelet/config.yaml": head + "systemPartition: {memoryLimit: 1Gi, evictionHard: {memory.available: 5%}}",
+		dropins + "10.conf":            head + "systemPartition: null",
+		dropins + "20.conf":            head + "systemPartition: {namespaces: [kube-system]}",
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, field := range []string{"memoryLimit", "evictionHard", "evictionHard.memory.available", "namespaces"} {
+		if got := c.SectionFileWith("systemPartition." + field); got != dropins+"20.conf" {
+			t.Errorf("%s is of %s; want the last file with the section", field, got)
+		}
+	}
+}
+
 // TestLoadLate: Late lists the well-known paths that may be mounted later.
 func TestLoadLate(t *testing.T) {
 	for fstab, test := range map[string]struct {

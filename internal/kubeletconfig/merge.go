@@ -85,6 +85,9 @@ func (o origin) over(object, fields map[string]any, path string, level int) {
 		}
 		inner, isObject := value.(map[string]any)
 		before, _ := object[name].(map[string]any)
+		if !isObject {
+			o.forget(before, below, level+1)
+		}
 		switch {
 		case value == nil && o.patch:
 			delete(object, name)
@@ -96,6 +99,17 @@ func (o origin) over(object, fields map[string]any, path string, level int) {
 				object[name] = before
 			}
 			o.over(before, inner, below, level+1)
+		}
+	}
+}
+
+// forget drops the origins of the fields below an object that a file has removed or replaced.
+func (o origin) forget(object map[string]any, path string, level int) {
+	for name, value := range object {
+		if level < originLevels {
+			delete(o.of, path+name)
+			inner, _ := value.(map[string]any)
+			o.forget(inner, path+name+".", level+1)
 		}
 	}
 }

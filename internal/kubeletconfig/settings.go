@@ -71,6 +71,9 @@ func SettingKeys() []string {
 	}
 }
 
+// KnownKeys lists the keys of SettingsPath: those of SettingKeys, and the paths.
+func KnownKeys() []string { return append(SettingKeys(), fileKey, dirKey, pinningKey) }
+
 // Settings holds the values of SettingsPath by their keys, also of keys that are not known and
 // begin as one of ours. Only paths are validated.
 type Settings map[string]string
@@ -81,7 +84,7 @@ func (s Settings) Watches() bool { return s[WatchKey] != WatchOff }
 // Unknown lists the keys that are not known, by name.
 func (s Settings) Unknown() []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(s)), func(key string) bool {
-		return slices.Contains(SettingKeys(), key) || strings.HasPrefix(key, fileKey) || strings.HasPrefix(key, pinningKey)
+		return slices.Contains(KnownKeys(), key)
 	})
 }
 

@@ -27,13 +27,18 @@ func (c *checker) resolve(p *Partition) {
 	// as it is. A warning holds on each node if it does with the least limit, too.
 	least := min(cmp.Or(s.MinBytes, smallLimit), limit) // with less than smallLimit no partition works
 	refusedLeast, warnedLeast := judge(*p, least)
-	c.report(refused, slices.DeleteFunc(warned, func(r remark) bool { return !slices.Contains(warnedLeast, r) }))
-	for _, r := range refusedLeast {
-		//guard: a threshold that only small nodes refuse is a warning without a size
-		if s.MinBytes > 0 && !slices.Contains(refused, r) {
-			c.warn(r.field, "on nodes where %s is the limit, the configuration is refused: %s: %s", limitMinField, r.value, r.text)
+	only := func(bound string, bytes uint64, here, elsewhere []remark, result string) {
+		for _, r := range here {
+			//guard: a threshold that only small nodes refuse is a warning without a size
+			if bytes > 0 && !slices.Contains(elsewhere, r) {
+				c.warn(r.field, "on nodes where %s is the limit%s: %s: %s", bound, result, r.value, r.text)
+			}
 		}
 	}
+	only(limitMinField, s.MinBytes, refusedLeast, refused, ", the configuration is refused")
+	only(limitMinField, s.MinBytes, warnedLeast, warned, "")
+	only(limitMaxField, s.MaxBytes, warned, warnedLeast, "")
+	c.report(refused, slices.DeleteFunc(warned, func(r remark) bool { return !slices.Contains(warnedLeast, r) }))
 }
 
 func (c *checker) report(refused, warned []remark) {

@@ -156,7 +156,7 @@ func load(root hostfs.FS, candidate *kubeletconfig.Candidate) (*Config, error) {
 		return c, err
 	}
 	err = c.partition(root)
-	if err = errors.Join(err, c.settings(root)); err != nil {
+	if err = errors.Join(err, c.settings(root, err != nil)); err != nil {
 		//guard: one broken section refuses all of them
 		c.Partitions, c.Workloads = nil, nil // never a part of the units
 		return c, err

@@ -80,12 +80,6 @@ func (p *Partition) At(limit uint64) thresholds.Thresholds {
 	return t
 }
 
-// ThresholdPercentage returns the least percentage of a limit, in steps of a hundredth, that is a
-// threshold of bytes or more. It reports false if there is none below 100 %.
-func ThresholdPercentage(limit, bytes uint64) (text string, ok bool) {
-	return leastPercentage(limit, bytes, func(percent float64) uint64 { return amount{percent: percent}.of(limit) })
-}
-
 // readAmounts reads the fields that are compared with the limit. Without a limit it warns of them:
 // no amount of memory is available then.
 func (c *checker) readAmounts(p *Partition) {

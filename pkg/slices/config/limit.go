@@ -155,19 +155,13 @@ func shareOf(memory uint64, percent float64) uint64 {
 // Percentage returns the least percentage of the memory, in steps of a hundredth, that comes to
 // bytes or more. It reports false if there is none below 100 %.
 func (s *Share) Percentage(bytes uint64) (text string, ok bool) {
-	return leastPercentage(s.OfBytes, bytes, func(percent float64) uint64 { return shareOf(s.OfBytes, percent) })
-}
-
-// leastPercentage returns the least percentage of a whole, in steps of a hundredth, that comes to
-// bytes or more by the function of. It reports false if there is none below 100 %.
-func leastPercentage(whole, bytes uint64, of func(percent float64) uint64) (text string, ok bool) {
 	const steps = 100 // in a percent
-	if whole == 0 {
+	if s.OfBytes == 0 {
 		return "", false
 	}
-	step := math.Floor(float64(bytes) * 100 * steps / float64(whole))
+	step := math.Floor(float64(bytes) * 100 * steps / float64(s.OfBytes))
 	for ; step < 100*steps; step++ {
-		if percent := step / steps; of(percent) >= bytes {
+		if percent := step / steps; shareOf(s.OfBytes, percent) >= bytes {
 			return strconv.FormatFloat(percent, 'f', -1, 64) + "%", true
 		}
 	}

@@ -100,9 +100,15 @@ func TestShareOfUnknownSize(t *testing.T) {
 			"", `: "100Mi": with the threshold is not below memoryLimit`,
 		},
 		// Warned of on nodes of some sizes alone.
-		bounds + `evictionHard: {memory.available: 100Mi}, evictionSoft: {memory.available: 10%}` + period: {},
-		bounds + `evictionHard: {memory.available: 10%}, evictionSoft: {memory.available: 100Mi}` + period: {},
-		`memoryLimit: 12%, memoryLimitMax: 2Gi, memoryHigh: 1Gi`:                                           {},
+		bounds + `evictionHard: {memory.available: 100Mi}, evictionSoft: {memory.available: 10%}` + period: {
+			"", `.evictionSoft: ` + atLeast + `: "10%": is not above evictionHard`,
+		},
+		bounds + `evictionHard: {memory.available: 10%}, evictionSoft: {memory.available: 100Mi}` + period: {
+			"", `.evictionSoft: on nodes where memoryLimitMax is the limit: "100Mi": is not above evictionHard`,
+		},
+		`memoryLimit: 12%, memoryLimitMax: 2Gi, memoryHigh: 1Gi`: {
+			"", `.memoryHigh: on nodes where memoryLimitMax is the limit: "1Gi": the kernel slows the partition down`,
+		},
 	} {
 		c, err := Validate(document(t, fields), Size{})
 		got := append(Problems(err), nil)[0]

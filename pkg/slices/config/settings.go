@@ -56,6 +56,7 @@ const (
 type settings struct {
 	values   kubeletconfig.Settings
 	system   *Partition // nil without one
+	broken   bool       // the sections have a problem: which partitions there are is not known
 	problems problems
 	warnings []string
 }
@@ -68,9 +69,10 @@ func (s *settings) warn(key, format string, args ...any) {
 	s.warnings = append(s.warnings, kubeletconfig.SettingsPath+": "+key+": "+fmt.Sprintf(format, args...))
 }
 
-// settings reads the settings once the partitions are known. The error lists every problem.
-func (c *Config) settings(root hostfs.FS) error {
-	s := settings{values: c.Kubelet.Settings, system: c.System()}
+// settings reads the settings once the partitions are known. With broken sections they are not. The
+// error lists every problem.
+func (c *Config) settings(root hostfs.FS, broken bool) error {
+	s := settings{values: c.Kubelet.Settings, system: c.System(), broken: broken}
 	s.unknown()
 	protected := s.partition()
 	services := s.services(c.Reserved.Slices)
@@ -91,7 +93,7 @@ func (s *settings) unknown() {
 			continue
 		}
 		family, _, _ := strings.Cut(key, "_")
-		known := slices.DeleteFunc(kubeletconfig.SettingKeys(), func(k string) bool {
+		known := slices.DeleteFunc(kubeletconfig.KnownKeys(), func(k string) bool {
 			return !strings.HasPrefix(k, family+"_")
 		})
 		s.warn(oneline.ASCII(key), "unknown setting, ignoring; known are %s", strings.Join(known, ", "))
@@ -161,7 +163,7 @@ func (s *settings) partition() cgroupfs.Protection {
 	}
 	s.warnings = before
 	for _, key := range []string{minKey, lowKey, kubeletconfig.SwapMaxKey} {
-		if s.values[key] != "" {
+		if s.values[key] != "" && !s.broken {
 			s.warn(key, "does nothing without %s", kubeletconfig.SectionField)
 		}
 	}
@@ -228,6 +230,7 @@ func (s *settings) cpus(key string) cpuset.CPUSet {
 	case value == "":
 	case value != onPartitionCPUs:
 		s.bad(key, "is not known; want %s, for the cpuset of %s", onPartitionCPUs, kubeletconfig.SectionField)
+	case s.broken:
 	case s.system == nil || s.system.CPUs.IsEmpty():
 		s.warn(key, "does nothing without cpuset of %s", kubeletconfig.SectionField)
 	default:

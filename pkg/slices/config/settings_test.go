@@ -27,7 +27,7 @@ func readSettings(t *testing.T, text string, limit uint64, reserved ...ReservedS
 		key, value, _ := strings.Cut(setting, "=")
 		c.Kubelet.Settings[key] = strings.ReplaceAll(value, "+", " ")
 	}
-	err := c.settings(hostfs.FS(t.TempDir()))
+	err := c.settings(hostfs.FS(t.TempDir()), false)
 	return c, &c.Partitions[0], err
 }
 
@@ -163,15 +163,29 @@ func TestSettingsTiny(t *testing.T) {
 // TestSettingsUnknown: each setting that is not known has a warning with those of its kind.
 func TestSettingsUnknown(t *testing.T) {
 	t.Parallel()
-	c, _, err := readSettings(t, "SERVICES_SLICES=a.slice SYSTEM_CPU=partition IRQ_CPUS=1", 0)
+	c, _, err := readSettings(t, "SERVICES_SLICES=a.slice SYSTEM_CPU=partition IRQ_CPUS=1 KUBELET_CONFIG_DIRS=/a WORKLOAD_PINNINGS=none", 0)
 	for i, want := range []string{
 		"IRQ_CPUS: unknown setting, ignoring; docs/cgroups.md",
+		"KUBELET_CONFIG_DIRS: unknown setting, ignoring; known are KUBELET_CONFIG, KUBELET_CONFIG_DIR",
 		"SERVICES_SLICES: unknown setting, ignoring; known are SERVICES_SLICE, SERVICES_CPUS, ",
 		"SYSTEM_CPU: unknown setting, ignoring; known are SYSTEM_CPUS",
+		"WORKLOAD_PINNINGS: unknown setting, ignoring; known are WORKLOAD_PINNING",
 	} {
-		if err != nil || len(c.Warnings) != 3 || !strings.Contains(c.Warnings[i], want) {
+		if err != nil || len(c.Warnings) != 5 || !strings.Contains(c.Warnings[i], want) {
 			t.Errorf("%q, %v; want %s", c.Warnings, err, want)
 		}
+	}
+}
+
+// TestSettingsBroken: with a broken section it is not known whether a setting does anything.
+func TestSettingsBroken(t *testing.T) {
+	t.Parallel()
+	c := &Config{Kubelet: &kubeletconfig.Merged{Settings: kubeletconfig.Settings{
+		"PARTITION_MEMORY_MIN": "1Gi", "SYSTEM_CPUS": "partition", "SERVICES_SLICES": "a.slice",
+	}}}
+	err := c.settings(hostfs.FS(t.TempDir()), true)
+	if err != nil || len(c.Warnings) != 1 || !strings.Contains(c.Warnings[0], "SERVICES_SLICES: unknown setting") {
+		t.Errorf("%q, %v; want the unknown setting alone", c.Warnings, err)
 	}
 }
 

@@ -73,9 +73,9 @@ func eventsAboutNode(c *cluster) {
 	if got := c.monitor.Node(); got != node {
 		c.t.Errorf("the kubeconfig is of the node %q; want %q", got, node)
 	}
-	e := kubeapi.Event{Name: node, Node: node, AboutNode: true, Reason: "AboutNode", Message: "full", Now: time.Now().Add(-time.Minute), Count: 1}
+	e := kubeapi.NewEvent(kubeapi.AboutNode(node), node, "AboutNode", "full", time.Now().Add(-time.Minute))
 	c.want(c.monitor.Event(c.t.Context(), e), nil)
-	e.Count, e.Last = 5, time.Now()
+	e.Count, e.LastTimestamp = 5, metav1.Now()
 	c.want(c.monitor.RepeatEvent(c.t.Context(), e), nil)
 	selector := fmt.Sprintf("involvedObject.kind=Node,involvedObject.name=%s,involvedObject.uid=%s,reason=AboutNode,source=%s", node, node, kubeapi.Component)
 	list, err := c.admin.CoreV1().Events("").List(c.t.Context(), metav1.ListOptions{FieldSelector: selector})
@@ -134,7 +134,7 @@ func (a asNode) Try(ctx context.Context, ask func(context.Context, *kubeapi.Clie
 // most. A user without the rights gets none.
 func recordedFaults(c *cluster) {
 	pod := c.pod("faulty", nil)
-	fault := ours.Fault{Pod: ours.Pod{UID: string(pod.UID), Namespace: namespace, Name: pod.Name}, Reason: "Faulty", Message: "killed"}
+	fault := ours.Fault{Pod: known(pod), Reason: "Faulty", Message: "killed"}
 	find := func() []v1.Event {
 		c.t.Helper()
 		list, err := c.admin.CoreV1().Events(namespace).List(c.t.Context(), metav1.ListOptions{FieldSelector: "reason=Faulty,involvedObject.uid=" + string(pod.UID)})

@@ -17,7 +17,6 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -108,8 +107,8 @@ func TestStopped(t *testing.T) {
 		t.Fatal(err)
 	}
 	start := time.Now()
-	c.want(c.monitor.MarkEvicted(t.Context(), eviction(pod)), kubeapi.ErrUnreachable)
-	c.want(c.monitor.Event(t.Context(), kubeapi.Event{UID: string(pod.UID), Namespace: namespace, Name: pod.Name}), kubeapi.ErrUnreachable)
+	c.want(evict(t.Context(), c.monitor, known(pod)), kubeapi.ErrUnreachable)
+	c.want(c.monitor.Event(t.Context(), kubeapi.NewEvent(kubeapi.AboutPod(known(pod)), "", "", "", time.Now())), kubeapi.ErrUnreachable)
 	if took := time.Since(start); took > 10*time.Second {
 		t.Errorf("two calls took %s; want two seconds each at most", took)
 	}
@@ -199,8 +198,13 @@ func (c *cluster) get(name string) *v1.Pod {
 	return pod
 }
 
-func eviction(pod *v1.Pod) kubeapi.Eviction {
-	return kubeapi.Eviction{UID: string(pod.UID), Namespace: pod.Namespace, Name: pod.Name, Message: message}
+func known(pod *v1.Pod) kubeapi.Pod {
+	return kubeapi.Pod{UID: string(pod.UID), Namespace: pod.Namespace, Name: pod.Name}
+}
+
+// evict marks a pod as evicted now.
+func evict(ctx context.Context, client *kubeapi.Client, pod kubeapi.Pod) error {
+	return client.MarkEvicted(ctx, pod, time.Now(), func(*v1.Pod) string { return message })
 }
 
 // wantEvicted checks that a pod has the state in which the kubelet's eviction leaves it.
@@ -248,7 +252,7 @@ func (c *cluster) wantUntouched(before *v1.Pod) {
 
 func evicted(c *cluster) {
 	pod := c.pod("evicted", nil)
-	c.want(c.monitor.MarkEvicted(c.t.Context(), eviction(pod)), nil)
+	c.want(evict(c.t.Context(), c.monitor, known(pod)), nil)
 	marked := c.wantEvicted(pod)
 	ours := false
 	for _, field := range marked.ManagedFields {
@@ -257,7 +261,7 @@ func evicted(c *cluster) {
 	if !ours {
 		c.t.Errorf("managers of fields %+v; want %s", marked.ManagedFields, kubeapi.Component)
 	}
-	c.want(c.monitor.MarkEvicted(c.t.Context(), eviction(pod)), nil)
+	c.want(evict(c.t.Context(), c.monitor, known(pod)), nil)
 	c.wantUntouched(marked)
 }
 
@@ -269,7 +273,7 @@ func endedAlready(c *cluster) {
 		if err != nil {
 			c.t.Fatal(err)
 		}
-		c.want(c.monitor.MarkEvicted(c.t.Context(), eviction(pod)), nil)
+		c.want(evict(c.t.Context(), c.monitor, known(pod)), nil)
 		c.wantUntouched(pod)
 	}
 }
@@ -277,13 +281,13 @@ func endedAlready(c *cluster) {
 // reasonDropped: a kubelet may drop the reason with its first write.
 func reasonDropped(c *cluster) {
 	pod := c.pod("dropped", nil)
-	c.want(c.monitor.MarkEvicted(c.t.Context(), eviction(pod)), nil)
+	c.want(evict(c.t.Context(), c.monitor, known(pod)), nil)
 	marked := c.wantEvicted(pod)
 	marked.Status.Reason, marked.Status.Message = "", ""
 	if _, err := c.kubelet.CoreV1().Pods(namespace).UpdateStatus(c.t.Context(), marked, metav1.UpdateOptions{}); err != nil {
 		c.t.Fatal(err)
 	}
-	c.want(c.monitor.MarkEvicted(c.t.Context(), eviction(pod)), nil)
+	c.want(evict(c.t.Context(), c.monitor, known(pod)), nil)
 	c.wantEvicted(pod)
 }
 
@@ -295,19 +299,19 @@ func anotherUID(c *cluster) {
 	}
 	// The Node authorizer drops it a little later, and then the kubelet may not read it.
 	c.eventually("the Node authorizer knows that the pod is gone", func(ctx context.Context) (bool, error) {
-		c.want(c.monitor.MarkEvicted(ctx, eviction(before)), kubeapi.ErrGone)
+		c.want(evict(ctx, c.monitor, known(before)), kubeapi.ErrGone)
 		_, err := c.kubelet.CoreV1().Pods(namespace).Get(ctx, before.Name, metav1.GetOptions{})
 		return apierrors.IsForbidden(err), nil
 	})
-	c.want(c.monitor.MarkEvicted(c.t.Context(), eviction(before)), kubeapi.ErrGone)
+	c.want(evict(c.t.Context(), c.monitor, known(before)), kubeapi.ErrGone)
 	after := c.pod("recreated", nil)
-	c.want(c.monitor.MarkEvicted(c.t.Context(), eviction(before)), kubeapi.ErrGone)
+	c.want(evict(c.t.Context(), c.monitor, known(before)), kubeapi.ErrGone)
 	c.wantUntouched(after)
 }
 
 func anotherNodes(c *cluster) {
 	pod := c.pod("elsewhere", func(pod *v1.Pod) { pod.Spec.NodeName = "two" })
-	c.want(c.monitor.MarkEvicted(c.t.Context(), eviction(pod)), kubeapi.ErrForbidden)
+	c.want(evict(c.t.Context(), c.monitor, known(pod)), kubeapi.ErrForbidden)
 	c.wantUntouched(pod)
 }
 
@@ -315,10 +319,10 @@ func static(c *cluster) {
 	pod := c.pod("static", func(pod *v1.Pod) {
 		pod.Annotations = map[string]string{v1.MirrorPodAnnotationKey: "the UID of the static pod"}
 	})
-	e := eviction(pod)
+	e := known(pod)
 	e.UID = "the UID of the static pod"
-	c.want(c.monitor.MarkEvicted(c.t.Context(), e), kubeapi.ErrStatic)
-	c.want(c.monitor.MarkEvicted(c.t.Context(), eviction(pod)), kubeapi.ErrStatic)
+	c.want(evict(c.t.Context(), c.monitor, e), kubeapi.ErrStatic)
+	c.want(evict(c.t.Context(), c.monitor, known(pod)), kubeapi.ErrStatic)
 	c.wantUntouched(pod)
 }
 
@@ -343,7 +347,7 @@ func withBudget(c *cluster) {
 			}).Do(ctx).Error()
 		return apierrors.IsTooManyRequests(err), nil
 	})
-	c.want(c.monitor.MarkEvicted(c.t.Context(), eviction(pod)), nil)
+	c.want(evict(c.t.Context(), c.monitor, known(pod)), nil)
 	c.wantEvicted(pod)
 }
 
@@ -353,7 +357,7 @@ func beingDeleted(c *cluster) {
 		c.t.Fatal(err)
 	}
 	deleted := c.get(pod.Name)
-	c.want(c.monitor.MarkEvicted(c.t.Context(), eviction(pod)), nil)
+	c.want(evict(c.t.Context(), c.monitor, known(pod)), nil)
 	// The deletion increments its generation.
 	if marked := c.wantEvicted(deleted); marked.DeletionTimestamp == nil || !marked.DeletionTimestamp.Equal(deleted.DeletionTimestamp) {
 		c.t.Errorf("deleted at %s; want %s", marked.DeletionTimestamp, deleted.DeletionTimestamp)
@@ -379,7 +383,7 @@ func conditionIsThere(c *cluster) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	c.want(c.monitor.MarkEvicted(c.t.Context(), eviction(pod)), nil)
+	c.want(evict(c.t.Context(), c.monitor, known(pod)), nil)
 	for _, got := range c.get(pod.Name).Status.Conditions {
 		want := v1.PodCondition{Type: got.Type, ObservedGeneration: pod.Generation, LastTransitionTime: then}
 		switch got.Type {
@@ -420,7 +424,7 @@ func changesMeanwhile(c *cluster) {
 	<-started
 	var err error
 	c.eventually("the pod is marked", func(ctx context.Context) (bool, error) {
-		err = c.monitor.MarkEvicted(ctx, eviction(pod))
+		err = evict(ctx, c.monitor, known(pod))
 		return !errors.Is(err, kubeapi.ErrUnreachable), nil
 	})
 	stop()
@@ -454,14 +458,10 @@ func preconditions(c *cluster) {
 
 func anEvent(c *cluster) {
 	pod := c.pod("event", nil)
-	text, annotations := kubeapi.Message(kubeapi.Figures{
-		Partition: "system", Threshold: resource.MustParse("100Mi"), Available: 52 << 20,
-		Containers: []kubeapi.Usage{{Name: "app", WorkingSet: 700 << 20, Request: resource.MustParse("64Mi")}},
-	}, nil)
-	e := kubeapi.Event{
-		UID: string(pod.UID), Namespace: namespace, Name: pod.Name, Node: node, Reason: kubeapi.ReasonEvicted, Message: text, Annotations: annotations,
-	}
+	annotations := map[string]string{"starved_resource": "memory"}
 	for range 2 { // two events stay two
+		e := kubeapi.NewEvent(kubeapi.AboutPod(known(pod)), node, kubeapi.ReasonEvicted, message, time.Now())
+		e.Annotations = annotations
 		c.want(c.monitor.Event(c.t.Context(), e), nil)
 	}
 	// As kubectl describe selects them.
@@ -474,7 +474,7 @@ func anEvent(c *cluster) {
 		c.t.Fatalf("events %+v; want two", list.Items)
 	}
 	for _, got := range list.Items {
-		if got.Type != "Warning" || got.Reason != "Evicted" || got.Message != text || !maps.Equal(got.Annotations, annotations) ||
+		if got.Type != "Warning" || got.Reason != "Evicted" || got.Message != message || !maps.Equal(got.Annotations, annotations) ||
 			got.Source != (v1.EventSource{Component: kubeapi.Component, Host: node}) || got.ReportingController != kubeapi.Component ||
 			got.Count != 1 || time.Since(got.LastTimestamp.Time) > patience || !got.FirstTimestamp.Equal(&got.LastTimestamp) {
 			c.t.Errorf("event %+v", got)
@@ -508,14 +508,14 @@ func withoutRights(c *cluster) {
 	pod := c.pod("forbidden", nil)
 	client := c.account("nobody")
 	for _, err := range []error{
-		client.MarkEvicted(c.t.Context(), eviction(pod)),
-		client.Event(c.t.Context(), kubeapi.Event{UID: string(pod.UID), Namespace: namespace, Name: pod.Name, Reason: kubeapi.ReasonEvicted}),
+		evict(c.t.Context(), client, known(pod)),
+		client.Event(c.t.Context(), kubeapi.NewEvent(kubeapi.AboutPod(known(pod)), "", kubeapi.ReasonEvicted, "", time.Now())),
 		client.EventRights(c.t.Context(), node),
 		client.NodeRights(c.t.Context(), node, false, true),
 		patched(client, node, kubeapi.NodePatch{}),
 	} {
 		c.want(err, kubeapi.ErrForbidden)
-		if err != nil && (!strings.Contains(err.Error(), "system:serviceaccount:kube-system:nobody") || !strings.Contains(err.Error(), client.Kubeconfig())) {
+		if err != nil && (!strings.Contains(err.Error(), "system:serviceaccount:kube-system:nobody") || !strings.Contains(err.Error(), client.Files()[0])) {
 			c.t.Errorf("%v; want the user and its kubeconfig", err)
 		}
 	}
@@ -546,14 +546,14 @@ func withRights(c *cluster) {
 	if _, err := c.admin.RbacV1().ClusterRoleBindings().Create(c.t.Context(), binding, metav1.CreateOptions{}); err != nil {
 		c.t.Fatal(err)
 	}
-	e := kubeapi.Event{UID: string(pod.UID), Namespace: namespace, Name: pod.Name, Node: node, Reason: kubeapi.ReasonEvicted, Message: message}
+	e := kubeapi.NewEvent(kubeapi.AboutPod(known(pod)), node, kubeapi.ReasonEvicted, message, time.Now())
 	var err error
 	c.eventually("the role counts", func(ctx context.Context) (bool, error) {
 		err = client.Event(ctx, e)
 		return !errors.Is(err, kubeapi.ErrForbidden), nil
 	})
 	c.want(err, nil)
-	c.want(client.MarkEvicted(c.t.Context(), eviction(pod)), nil)
+	c.want(evict(c.t.Context(), client, known(pod)), nil)
 	c.wantEvicted(pod)
 	c.want(client.EventRights(c.t.Context(), node), nil)
 	c.node()

@@ -1,36 +1,16 @@
-package kubeapi
+package cluster
 
 import (
 	"fmt"
+	"path"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"nodepartition/internal/unitname"
+	"nodepartition/pkg/evict"
 )
-
-// Figures holds the numbers of an eviction.
-type Figures struct {
-	// Partition is the name of the partition.
-	Partition string
-	// Threshold is the memory that the partition has to keep available. It is left out if it is zero.
-	Threshold resource.Quantity
-	// Available is the memory that was available, in bytes.
-	Available int64
-	// WorkingSet of the pod as a whole, in bytes.
-	WorkingSet int64
-	// Containers lists the containers that ran, in any order.
-	Containers []Usage
-}
-
-// Usage is the memory usage of a container.
-type Usage struct {
-	Name string
-	// WorkingSet is in bytes.
-	WorkingSet int64
-	// Request is the request from the manifest as far as the node has it, zero without one. It is used
-	// only if the pod is unknown.
-	Request resource.Quantity
-}
 
 // Texts of the kubelet's evictions (pkg/kubelet/eviction/helpers.go, v1.37.0). The first is
 // adapted: the node has memory left.
@@ -50,36 +30,41 @@ const (
 	annotationResource        = "starved_resource"
 )
 
-// Message returns the reason of an eviction as the kubelet writes it (evictionMessage): as text for
+// message returns the reason of an eviction as the kubelet writes it (evictionMessage): as text for
 // people, and as annotations for programs. It names containers that used more than their request.
 // It always names a pod with a pod-level request. It never names ephemeral containers, which
-// cannot have a request. pod is the pod as the API server has it, nil if it is unknown.
-func Message(f Figures, pod *v1.Pod) (text string, annotations map[string]string) {
+// cannot have a request. pod is the pod as the API server has it, nil if it is unknown: then the
+// requests count as far as the node has them.
+func message(e evict.Eviction, pod *v1.Pod) (text string, annotations map[string]string) {
 	var out strings.Builder
 	annotations = map[string]string{}
-	fmt.Fprintf(&out, partitionLowFormat, f.Partition, v1.ResourceMemory)
-	if !f.Threshold.IsZero() {
-		fmt.Fprintf(&out, thresholdFormat, &f.Threshold, bytes(f.Available))
+	partition, _, _, _ := unitname.ParsePodSlice(path.Base(e.Cgroup))
+	fmt.Fprintf(&out, partitionLowFormat, partition, v1.ResourceMemory)
+	if e.AtBytes > 0 {
+		fmt.Fprintf(&out, thresholdFormat, bytes(e.AtBytes), bytes(e.AvailableBytes))
 	}
 	if request, ok := podRequest(pod); ok {
-		usage := bytes(f.WorkingSet).String()
+		usage := bytes(e.WorkingSetBytes).String()
 		fmt.Fprintf(&out, podFormat, pod.Name, usage, request.String(), v1.ResourceMemory)
 		annotations[annotationPod], annotations[annotationPodUsage] = pod.Name, usage
 	}
 	var names, usages []string
-	for _, c := range f.Containers {
+	for _, c := range e.Containers {
+		if c.Name == "" {
+			continue // it was just started: the next pass finds its name
+		}
+		usage, request := bytes(c.WorkingSet), *bytes(c.Request)
 		if pod != nil {
 			spec := containerOf(pod, c.Name)
 			if spec == nil {
 				continue
 			}
-			c.Request = spec.Resources.Requests[v1.ResourceMemory]
+			request = spec.Resources.Requests[v1.ResourceMemory]
 		}
-		usage := bytes(c.WorkingSet)
-		if usage.Cmp(c.Request) <= 0 {
+		if usage.Cmp(request) <= 0 {
 			continue
 		}
-		fmt.Fprintf(&out, containerFormat, c.Name, usage.String(), c.Request.String(), v1.ResourceMemory)
+		fmt.Fprintf(&out, containerFormat, c.Name, usage.String(), request.String(), v1.ResourceMemory)
 		names, usages = append(names, c.Name), append(usages, usage.String())
 	}
 	annotations[annotationContainers] = strings.Join(names, ",")
@@ -109,4 +94,4 @@ func containerOf(pod *v1.Pod, name string) *v1.Container {
 	return nil
 }
 
-func bytes(n int64) *resource.Quantity { return resource.NewQuantity(n, resource.BinarySI) }
+func bytes(n uint64) *resource.Quantity { return resource.NewQuantity(int64(n), resource.BinarySI) }

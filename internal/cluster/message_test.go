@@ -1,4 +1,4 @@
-package kubeapi
+package cluster
 
 import (
 	"maps"
@@ -7,9 +7,10 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-)
 
-const mi = 1 << 20
+	"nodepartition/internal/unitname"
+	"nodepartition/pkg/evict"
+)
 
 func requests(memory string) *v1.ResourceRequirements {
 	return &v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceMemory: resource.MustParse(memory)}}
@@ -17,37 +18,44 @@ func requests(memory string) *v1.ResourceRequirements {
 
 func TestMessage(t *testing.T) {
 	t.Parallel()
-	threshold := resource.MustParse("100Mi")
+	inSystem := evict.PodMeta{Cgroup: unitname.CgroupPath(unitname.PodSlice(unitname.System, v1.PodQOSGuaranteed, "1"))}
 	for name, test := range map[string]struct {
-		figures     Figures
+		eviction    evict.Eviction
 		pod         *v1.Pod
 		text        string
 		annotations map[string]string
 	}{
 		"one above its request": {
-			Figures{Partition: "system", Threshold: threshold, Available: 52 * mi, Containers: []Usage{
-				{"app", 700 * mi, resource.MustParse("64Mi")}, {"sidecar", 10 * mi, resource.MustParse("10Mi")},
+			evict.Eviction{PodMeta: inSystem, Amounts: evict.Amounts{AtBytes: 100 * mebi, AvailableBytes: 52 * mebi}, Containers: []evict.Container{
+				{Name: "app", WorkingSet: 700 * mebi, Request: 64 * mebi}, {Name: "sidecar", WorkingSet: 10 * mebi, Request: 10 * mebi},
 			}}, nil,
 			"Partition system of the node was low on resource: memory. Threshold quantity: 100Mi, available: 52Mi. " +
 				"Container app was using 700Mi, request is 64Mi, has larger consumption of memory. ",
 			map[string]string{"offending_containers": "app", "offending_containers_usage": "700Mi", "starved_resource": "memory"},
 		},
 		"without requests, not whole Mi": {
-			Figures{Partition: "system", Threshold: threshold, Available: 0, Containers: []Usage{{Name: "a", WorkingSet: 12345 * 1024}, {Name: "b", WorkingSet: 4097}, {Name: "c"}}}, nil,
+			evict.Eviction{PodMeta: inSystem, Amounts: evict.Amounts{AtBytes: 100 * mebi}, Containers: []evict.Container{
+				{Name: "a", WorkingSetBytes: 12345 * 1024}, {Name: "b", WorkingSetBytes: 4097}, {Name: "c"},
+			}}, nil,
 			"Partition system of the node was low on resource: memory. Threshold quantity: 100Mi, available: 0. " +
 				"Container a was using 12345Ki, request is 0, has larger consumption of memory. " +
 				"Container b was using 4097, request is 0, has larger consumption of memory. ",
 			map[string]string{"offending_containers": "a,b", "offending_containers_usage": "12345Ki,4097", "starved_resource": "memory"},
 		},
 		"nothing is known": {
-			Figures{Partition: "system"}, nil,
+			evict.Eviction{PodMeta: inSystem}, nil,
 			"Partition system of the node was low on resource: memory. ",
 			map[string]string{"offending_containers": "", "offending_containers_usage": "", "starved_resource": "memory"},
 		},
+		"of another partition": {
+			evict.Eviction{PodMeta: evict.PodMeta{Cgroup: unitname.CgroupPath(unitname.PodSlice("telemetry", v1.PodQOSBurstable, "1"))}}, nil,
+			"Partition telemetry of the node was low on resource: memory. ",
+			map[string]string{"offending_containers": "", "offending_containers_usage": "", "starved_resource": "memory"},
+		},
 		"the pod has a request": {
-			Figures{Partition: "system", Threshold: resource.MustParse("1G"), Available: 1, WorkingSet: 30 * mi},
+			evict.Eviction{PodMeta: inSystem, Amounts: evict.Amounts{AtBytes: 1e9, AvailableBytes: 1, WorkingSetBytes: 30 * mebi}},
 			&v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "dns"}, Spec: v1.PodSpec{Resources: requests("0.5Gi")}},
-			"Partition system of the node was low on resource: memory. Threshold quantity: 1G, available: 1. " +
+			"Partition system of the node was low on resource: memory. Threshold quantity: 1000000000, available: 1. " +
 				"Pod dns was using 30Mi, request is 512Mi, has larger consumption of memory. ",
 			map[string]string{
 				"offending_pod": "dns", "offending_pod_usage": "30Mi",
@@ -55,7 +63,9 @@ func TestMessage(t *testing.T) {
 			},
 		},
 		"the pod says who is to blame": {
-			Figures{Partition: "system", Containers: []Usage{{Name: "debugger", WorkingSet: 99 * mi}, {Name: "app", WorkingSet: 30 * mi}, {Name: "proxy", WorkingSet: 9 * mi}}},
+			evict.Eviction{PodMeta: inSystem, Containers: []evict.Container{
+				{Name: "debugger", WorkingSetBytes: 99 * mebi}, {Name: "app", WorkingSetBytes: 30 * mebi}, {Name: "proxy", WorkingSetBytes: 9 * mebi},
+			}},
 			&v1.Pod{Spec: v1.PodSpec{
 				Containers:          []v1.Container{{Name: "app", Resources: *requests("30Mi")}},
 				InitContainers:      []v1.Container{{Name: "proxy", Resources: *requests("8Mi")}},
@@ -67,7 +77,7 @@ func TestMessage(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			text, annotations := Message(test.figures, test.pod)
+			text, annotations := message(test.eviction, test.pod)
 			if text != test.text {
 				t.Errorf("%q\nwant %q", text, test.text)
 			}
