@@ -39,7 +39,7 @@ type sampler struct {
 
 // sampled is the record of a partition, with the advice of its last write.
 type sampled struct {
-	*sizefile.File
+	sizefile.Record
 	advice sizing.Advice
 }
 
@@ -83,13 +83,13 @@ func (s *sampler) open() map[unitname.PartitionName]polls {
 		if s.files[name] != nil {
 			continue
 		}
-		file, err := sizefile.Open(s.root, name)
+		record, err := sizefile.Open(s.root, name)
 		if err != nil {
 			s.warn(err)
 		}
-		advice := node.Advise(s.root, &file.Record)
+		advice := node.Advise(s.root, &record)
 		s.mu.Lock()
-		s.files[name] = &sampled{file, advice}
+		s.files[name] = &sampled{record, advice}
 		s.mu.Unlock()
 	}
 	for name, file := range s.files {
@@ -146,21 +146,18 @@ func (s *sampler) write() {
 	}
 }
 
-// writeOne writes a record, and computes the advice anew. A reader waits for one read of the disk.
+// writeOne writes a record, and computes the advice anew. No reader waits for the disk: nobody else
+// changes the record.
 func (s *sampler) writeOne(file *sampled) {
-	s.mu.Lock()
-	data, err := file.Encode()
-	s.mu.Unlock()
-	advice := node.Advise(s.root, &file.Record) // nobody else changes the record
-	s.mu.Lock()
-	file.advice = advice
-	s.mu.Unlock()
-	if to := file.To; err == nil && !to.IsZero() {
-		err = file.Write(data, to)
-	}
+	written := file.Record
+	err := written.Write(s.root)
 	if err != nil {
 		s.warn(err)
 	}
+	advice := node.Advise(s.root, &written)
+	s.mu.Lock()
+	file.Record, file.advice = written, advice
+	s.mu.Unlock()
 }
 
 // advice returns the advice for a partition. It is zero without a record.

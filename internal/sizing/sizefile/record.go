@@ -5,8 +5,8 @@ package sizefile
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
-	"slices"
 	"time"
 
 	"nodepartition/internal/sizing"
@@ -19,7 +19,7 @@ const (
 	// has at most 64 KiB.
 	day        = 24 * 60
 	month      = 30 * 24
-	maxMembers = 64
+	maxMembers = 40
 	// settled is the time in minutes after which a member has started.
 	settled = 60
 )
@@ -30,12 +30,13 @@ const (
 type Record struct {
 	Version   int                    `json:"version"`
 	Partition unitname.PartitionName `json:"partition"`
+	// Began is the time of the first Add by the clock of then. It never moves: records with the same
+	// one are states of one record.
+	Began time.Time `json:"began"`
 	// To is the end of the last minute.
 	To time.Time `json:"to"`
-	// Lacks says what the record does not have, "" for nothing.
+	// Lacks says what the record does not have of the last thirty days, "" for nothing.
 	Lacks string `json:"lacks,omitempty"`
-	// Continues is the To of the record on the disk that this one continues, zero for none.
-	Continues time.Time `json:"continues,omitzero"`
 	// Minutes has the largest usage of each minute of the last day, the newest last; 0 for a minute
 	// that was not measured.
 	Minutes []uint64 `json:"minutes"`
@@ -87,12 +88,15 @@ func (r *Record) Add(at time.Time, took time.Duration, m Minute) {
 	}
 	if passed > month*60 {
 		*r = Record{
-			Version: version, Partition: r.Partition, Continues: r.Continues, seen: r.seen,
+			Version: version, Partition: r.Partition, Began: r.Began, seen: r.seen,
 			Lacks: fmt.Sprintf("what was used until %s is older than thirty days", r.To.Format(time.DateOnly)),
 		}
 		passed = 1
 	}
-	if passed == 1 && r.To.IsZero() {
+	if r.Began.IsZero() {
+		r.Began = at
+	}
+	if r.To.IsZero() {
 		r.To = at
 	} else {
 		r.To = r.To.Add(time.Duration(passed) * time.Minute)
@@ -124,6 +128,9 @@ func (r *Record) pass() {
 	r.Minutes = last(append(r.Minutes, 0), day)
 	if len(r.Hours) == 0 || r.Passed == 60 {
 		r.Hours, r.Passed = last(append(r.Hours, Hour{}), month), 0
+	}
+	if len(r.Hours) == month {
+		r.Lacks = ""
 	}
 	r.Passed++
 }
@@ -190,11 +197,13 @@ func (r *Record) keep(owner string, of Member) {
 
 // follow puts an older record before this one, which has begun without it.
 func (r *Record) follow(older Record) {
-	begin := r.To.Add(-time.Duration(len(r.Minutes)) * time.Minute)
-	gap := min(max(0, int(begin.Sub(older.To)/time.Minute)), day)
-	r.Minutes = last(slices.Concat(older.Minutes, make([]uint64, gap), r.Minutes), day)
-	r.Hours = last(slices.Concat(older.Hours, r.Hours), month)
-	r.Lacks = older.Lacks
+	begin := r.To.Add(-time.Duration((len(r.Hours)-1)*60+r.Passed) * time.Minute)
+	for range min(max(0, begin.Sub(older.To)/time.Minute), month*60) {
+		older.pass()
+	}
+	r.Minutes = last(append(older.Minutes, r.Minutes...), day)
+	r.Hours = last(append(older.Hours, r.Hours...), month)
+	r.Lacks, r.Began, r.Members = older.Lacks, older.Began, maps.Clone(r.Members)
 	for owner, of := range older.Members {
 		if now, ok := r.Members[owner]; ok {
 			of.Last, of.Peak = now.Last, max(of.Peak, now.Peak)
