@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"slices"
 	"time"
 
 	"nodepartition/internal/sizing"
@@ -81,26 +82,19 @@ func (r *Record) Add(at time.Time, took time.Duration, m Minute) {
 	//guard: the record counts by the clock that can be set
 	at = at.Round(0) // without the reading of the clock that nobody sets
 	r.set(at, took)
-	passed := 1
-	if !r.To.IsZero() {
-		// A monitor that is started again and again goes on with its last minute.
-		passed = int(max(0, (at.Sub(r.To)+time.Minute/2)/time.Minute))
+	if r.To.IsZero() {
+		r.Began, r.To = at, at.Add(-time.Minute)
 	}
+	// A monitor that is started again and again goes on with its last minute.
+	passed := int(max(0, (at.Sub(r.To)+time.Minute/2)/time.Minute))
 	if passed > month*60 {
 		*r = Record{
-			Version: version, Partition: r.Partition, Began: r.Began, seen: r.seen,
+			Version: version, Partition: r.Partition, Began: r.Began, To: at.Add(-time.Minute), seen: r.seen,
 			Lacks: fmt.Sprintf("what was used until %s is older than thirty days", r.To.Format(time.DateOnly)),
 		}
 		passed = 1
 	}
-	if r.Began.IsZero() {
-		r.Began = at
-	}
-	if r.To.IsZero() {
-		r.To = at
-	} else {
-		r.To = r.To.Add(time.Duration(passed) * time.Minute)
-	}
+	r.To = r.To.Add(time.Duration(passed) * time.Minute)
 	for range passed {
 		r.pass()
 	}
@@ -228,28 +222,20 @@ func (r *Record) Advise(threshold func(limit uint64) uint64) sizing.Advice {
 	h.Length = time.Duration(minutes) * time.Minute
 	a := sizing.Advise(h, r.RequestBytes, threshold)
 	if a.Leak != nil {
-		a.Leak.Member = r.growing()
+		a.Leak.Member = r.most(func(of Member) uint64 { return of.Last - min(of.First, of.Last) })
 	}
 	return a
 }
 
-// growing returns the member that has grown most since its first hour, "" if none has.
-func (r *Record) growing() string {
-	most, name := uint64(0), ""
-	for owner, of := range r.Members {
-		if grown := of.Last - min(of.First, of.Last); grown > most || grown == most && grown > 0 && owner < name {
-			most, name = grown, owner
-		}
-	}
-	return name
-}
-
 // Largest returns the member that has used most, "" if it is not known which.
-func (r *Record) Largest() string {
-	most, name := uint64(0), ""
-	for owner, of := range r.Members {
-		if of.Peak > most || of.Peak == most && owner < name {
-			most, name = of.Peak, owner
+func (r *Record) Largest() string { return r.most(func(of Member) uint64 { return of.Peak }) }
+
+// most returns the member with the largest value, "" if all are 0.
+func (r *Record) most(value func(of Member) uint64) (name string) {
+	most := uint64(0)
+	for _, owner := range slices.Sorted(maps.Keys(r.Members)) {
+		if is := value(r.Members[owner]); is > most {
+			most, name = is, owner
 		}
 	}
 	return name
