@@ -136,8 +136,8 @@ func TestSamplerUnknown(t *testing.T) {
 	}
 }
 
-// BenchmarkSample measures a minute of a partition with 40 members: by the clock, and the CPU time of
-// the process, which other programs of the machine hardly change.
+// BenchmarkSample measures a minute of a partition with 40 members: by the clock, and the CPU time
+// of the process, which other programs of the machine hardly change.
 func BenchmarkSample(b *testing.B) {
 	of := &polled{}
 	s := newTestSampler(b, of)

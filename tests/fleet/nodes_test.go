@@ -8,7 +8,6 @@ import (
 	"hash/fnv"
 	"math"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"

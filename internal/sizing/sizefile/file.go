@@ -22,8 +22,8 @@ const (
 	MaxBytes = 64 << 10
 )
 
-// Read reads the record of a partition of the node at root: the newer of the two. inRun means that it
-// is in Volatile. An error for a record that was never written is fs.ErrNotExist.
+// Read reads the record of a partition of the node at root: the newer of the two. inRun means that
+// it is in Volatile. An error for a record that was never written is fs.ErrNotExist.
 func Read(root hostfs.FS, partition unitname.PartitionName) (r Record, inRun bool, err error) {
 	r, err = read(root, Dir, partition)
 	volatile, volatileErr := read(root, Volatile, partition)
