@@ -307,7 +307,7 @@ bench: setup-node
 	$(GO) -C tests/e2e test -run '^$$' -bench . -benchtime 200x ./nodebench/generator
 	$(GO) -C tests/e2e run ./nodebench $(BENCH_FLAGS)
 
-## bench-fleet: 5,000 made-up nodes in one Prometheus, or NODES=: time of rules, of the dashboard when it is opened and of recommend, memory, series, and the pages of a rack that reboots; minutes, gigabytes
+## bench-fleet: 5,000 made-up nodes in one Prometheus, or NODES=: time of rules, of the dashboard when it is opened and of recommend, memory, series, and the pages of racks that are off; minutes, gigabytes
 bench-fleet:
 	@tests/setup go
 	$(GO) -C tests/fleet test -tags fleet -run '^TestFleet$$' -v -count 1 -timeout 2h . $(if $(NODES),-args -nodes $(NODES))

@@ -35,7 +35,7 @@ func TestMessage(t *testing.T) {
 		},
 		"without requests, not whole Mi": {
 			evict.Eviction{PodMeta: inSystem, Amounts: evict.Amounts{AtBytes: 100 * mebi}, Containers: []evict.Container{
-				{Name: "a", WorkingSetBytes: 12345 * 1024}, {Name: "b", WorkingSetBytes: 4097}, {Name: "c"},
+				{Name: "a", WorkingSet: 12345 * 1024}, {Name: "b", WorkingSet: 4097}, {Name: "c"},
 			}}, nil,
 			"Partition system of the node was low on resource: memory. Threshold quantity: 100Mi, available: 0. " +
 				"Container a was using 12345Ki, request is 0, has larger consumption of memory. " +
@@ -64,7 +64,7 @@ func TestMessage(t *testing.T) {
 		},
 		"the pod says who is to blame": {
 			evict.Eviction{PodMeta: inSystem, Containers: []evict.Container{
-				{Name: "debugger", WorkingSetBytes: 99 * mebi}, {Name: "app", WorkingSetBytes: 30 * mebi}, {Name: "proxy", WorkingSetBytes: 9 * mebi},
+				{Name: "debugger", WorkingSet: 99 * mebi}, {Name: "app", WorkingSet: 30 * mebi}, {Name: "proxy", WorkingSet: 9 * mebi},
 			}},
 			&v1.Pod{Spec: v1.PodSpec{
 				Containers:          []v1.Container{{Name: "app", Resources: *requests("30Mi")}},

@@ -34,19 +34,19 @@ type sampler struct {
 	warn       func(error)
 
 	mu    sync.Mutex
-	files map[unitname.PartitionName]*sampled
+	files map[unitname.PartitionName]sampled
 }
 
 // sampled is the record of a partition, with the advice of its last write.
 type sampled struct {
-	*sizefile.File
+	sizefile.Record
 	advice sizing.Advice
 }
 
 func (m *monitor) newSampler() *sampler {
 	return &sampler{
 		root: m.options.Node.Root, cgroups: m.options.Node.Cgroups, partitions: m.partitions.polls,
-		placement: m.placement, files: map[unitname.PartitionName]*sampled{},
+		placement: m.placement, files: map[unitname.PartitionName]sampled{},
 		warn: m.complaints("what a partition uses is not recorded whole"),
 	}
 }
@@ -80,21 +80,18 @@ func (s *sampler) run(ctx context.Context) error {
 func (s *sampler) open() map[unitname.PartitionName]polls {
 	partitions := s.partitions()
 	for name := range partitions {
-		if s.files[name] != nil {
+		if _, known := s.files[name]; known {
 			continue
 		}
-		file, err := sizefile.Open(s.root, name)
+		record, err := sizefile.Open(s.root, name)
 		if err != nil {
 			s.warn(err)
 		}
-		advice := node.Advise(s.root, &file.Record)
-		s.mu.Lock()
-		s.files[name] = &sampled{file, advice}
-		s.mu.Unlock()
+		s.keep(name, record)
 	}
-	for name, file := range s.files {
+	for name := range s.files {
 		if partitions[name] == nil {
-			s.writeOne(file)
+			s.writeOne(name)
 			s.mu.Lock()
 			delete(s.files, name)
 			s.mu.Unlock()
@@ -114,7 +111,9 @@ func (s *sampler) sample(now time.Time, took time.Duration) {
 			minute = s.measure(of, placed, peak)
 		}
 		s.mu.Lock()
-		s.files[name].Add(now, took, minute)
+		file := s.files[name]
+		file.Add(now, took, minute)
+		s.files[name] = file
 		s.mu.Unlock()
 	}
 }
@@ -141,34 +140,31 @@ func (s *sampler) measure(of polls, placed candidates.Placement, peak uint64) si
 }
 
 func (s *sampler) write() {
-	for _, file := range s.files {
-		s.writeOne(file)
+	for name := range s.files {
+		s.writeOne(name)
 	}
 }
 
-// writeOne writes a record, and computes the advice anew. A reader waits for one read of the disk.
-func (s *sampler) writeOne(file *sampled) {
-	s.mu.Lock()
-	data, err := file.Encode()
-	s.mu.Unlock()
-	advice := node.Advise(s.root, &file.Record) // nobody else changes the record
-	s.mu.Lock()
-	file.advice = advice
-	s.mu.Unlock()
-	if to := file.To; err == nil && !to.IsZero() {
-		err = file.Write(data, to)
-	}
-	if err != nil {
+// writeOne writes a record. No reader waits for the disk: nobody else changes the record.
+func (s *sampler) writeOne(name unitname.PartitionName) {
+	record := s.files[name].Record
+	if err := record.Write(s.root); err != nil {
 		s.warn(err)
 	}
+	s.keep(name, record)
+}
+
+// keep keeps a record that was read or written, and computes its advice.
+func (s *sampler) keep(name unitname.PartitionName, record sizefile.Record) {
+	advice := node.Advise(s.root, &record)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.files[name] = sampled{record, advice}
 }
 
 // advice returns the advice for a partition. It is zero without a record.
 func (s *sampler) advice(name unitname.PartitionName) sizing.Advice {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if file := s.files[name]; file != nil {
-		return file.advice
-	}
-	return sizing.Advice{}
+	return s.files[name].advice
 }

@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -316,8 +315,7 @@ func week(t *testing.T) lab.File {
 			Usage: map[string]uint64{"kube-system/dns": 60 * mebi, "kube-system/proxy": weekPeak - 60*mebi},
 		})
 	}
-	data, err := file.Encode()
-	if err := errors.Join(err, file.Write(data, file.To)); err != nil {
+	if err := file.Write(hostfs.FS(root)); err != nil {
 		t.Fatal(err)
 	}
 	const path = sizefile.Dir + "/system.json"

@@ -1,7 +1,6 @@
 package fakenode
 
 import (
-	"errors"
 	"time"
 
 	"nodepartition/internal/hostfs"
@@ -27,8 +26,7 @@ func (n *Node) Measure(
 			Usage: map[string]uint64{"kube-system/agent": agent, "kube-system/backup": backup},
 		})
 	}
-	data, err := file.Encode()
-	if err := errors.Join(err, file.Write(data, file.To)); err != nil {
+	if err := file.Write(hostfs.FS(n.Root)); err != nil {
 		n.t.Fatal(err)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+
+	"nodepartition/internal/sizing"
 )
 
 // partition is one draw: containers at random, and their sum by the minute from when all of them
@@ -148,6 +150,8 @@ type result struct {
 	draws int
 	// ours is the slack of our contender with all limits multiplied so that as many exceed them.
 	ours float64
+	// hindsight is the slack with all limits multiplied so that 1 of 200 exceeds them.
+	hindsight float64
 }
 
 // results judges the contenders of a cell.
@@ -160,6 +164,7 @@ func (c cell) results(contenders []contender) []result {
 			r.Evictions += float64(row[i].evictions) / float64(len(c.draws))
 		}
 		r.ours, _ = c.at(0, c.factor(0, r.Exceeded))
+		r.hindsight, _ = c.at(i, c.factor(i, 1./sizing.Beyond))
 		list = append(list, r)
 	}
 	return list

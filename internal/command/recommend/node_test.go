@@ -99,8 +99,7 @@ func TestRecommendLacks(t *testing.T) {
 	file.Lacks = "what was used before is not readable"
 	write := func() {
 		t.Helper()
-		data, err := file.Encode()
-		if err := errors.Join(err, file.Write(data, file.To)); err != nil {
+		if err := file.Write(root); err != nil {
 			t.Fatal(err)
 		}
 	}

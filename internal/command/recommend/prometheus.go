@@ -19,7 +19,6 @@ import (
 	"github.com/prometheus/common/model"
 	"sigs.k8s.io/yaml"
 
-	"nodepartition/internal/bytesize"
 	"nodepartition/internal/kubeletconfig"
 	"nodepartition/internal/sizing"
 	"nodepartition/internal/unitname"
@@ -128,14 +127,6 @@ func ReadFleet(ctx context.Context, o FleetOptions) (FleetAdvice, error) {
 		})
 	}
 	return a, nil
-}
-
-// reasons returns the rows of the table.
-func (s *Shape) reasons() [][]string {
-	return [][]string{
-		{"memoryLimit", bytesize.Text(s.LimitBytes), "what " + s.Node + " needs"},
-		{"of 9 in 10", bytesize.Text(s.MostBytes), "if that is far less, look at that node first"},
-	}
 }
 
 // document returns the configuration with the section of a shape. The default threshold follows the

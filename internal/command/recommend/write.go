@@ -76,10 +76,8 @@ func WriteFleetYAML(w io.Writer, a FleetAdvice) error {
 	for i := range a.Shapes {
 		s := &a.Shapes[i]
 		fmt.Fprintln(w, "---")
-		comment(w, "memoryLimit of partition %s on nodes of %s, %s.", a.Partition, s.Shape, bytesize.Text(s.LimitBytes))
-		if err := table(w, s.reasons()); err != nil {
-			return err
-		}
+		comment(w, "memoryLimit of partition %s on nodes of %s, %s: what %s needs. %s do for 9 in 10.",
+			a.Partition, s.Shape, bytesize.Text(s.LimitBytes), s.Node, bytesize.Text(s.MostBytes))
 		text, err := a.document(s)
 		if err != nil {
 			return err

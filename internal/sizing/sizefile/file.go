@@ -1,13 +1,11 @@
 package sizefile
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"time"
 
 	"nodepartition/internal/hostfs"
 	"nodepartition/internal/statefile"
@@ -24,13 +22,15 @@ const (
 	MaxBytes = 64 << 10
 )
 
-// Read reads the record of a partition of the node at root. inRun means that it is in Volatile. An
-// error for a record that was never written is fs.ErrNotExist.
+// Read reads the record of a partition of the node at root: the newer of the two. inRun means that
+// it is in Volatile. An error for a record that was never written is fs.ErrNotExist.
 func Read(root hostfs.FS, partition unitname.PartitionName) (r Record, inRun bool, err error) {
-	if r, err = read(root, Volatile, partition); !errors.Is(err, fs.ErrNotExist) {
-		return r, true, err
-	}
 	r, err = read(root, Dir, partition)
+	volatile, volatileErr := read(root, Volatile, partition)
+	//guard: a record that is in both folders counts once
+	if volatileErr == nil && (err != nil || volatile.To.After(r.To)) || errors.Is(err, fs.ErrNotExist) {
+		return volatile, true, volatileErr
+	}
 	return r, false, err
 }
 
@@ -66,65 +66,51 @@ func (r *Record) check(partition unitname.PartitionName) error {
 	return nil
 }
 
-// File is a record that is written whole. One writer may have it.
-type File struct {
-	Record
-	root hostfs.FS
-}
-
 // Open reads the record of a partition, or begins one. An error says why what there was is not
-// continued: the record lacks it, and the File works.
-func Open(root hostfs.FS, partition unitname.PartitionName) (*File, error) {
-	f := &File{root: root, Record: Record{Version: version, Partition: partition}}
-	r, inRun, err := Read(root, partition)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return f, nil // or /var is not mounted yet
-	case err != nil:
-		f.Lacks = "what was used before is not readable: " + err.Error()
-		return f, err
-	}
-	f.Record = r
-	if !inRun {
-		f.Continues = r.To
-	}
-	return f, nil
-}
-
-// Encode returns what Write writes, so that the record may change while it is written.
-func (f *File) Encode() (json.RawMessage, error) {
-	//guard: a /var that was mounted late keeps its record
-	if older, err := read(f.root, Dir, f.Partition); err == nil && !older.To.Equal(f.Continues) {
-		f.follow(older)
-		f.Continues = older.To
-	}
-	return json.Marshal(&f.Record)
-}
-
-// Write writes what Encode has returned for a record until to. It goes to Dir, or where that cannot
-// be written to Volatile. Write returns an error only if it is in neither.
-func (f *File) Write(data json.RawMessage, to time.Time) error {
-	err := f.write(Dir, data)
+// continued: the record lacks it, and works.
+func Open(root hostfs.FS, partition unitname.PartitionName) (Record, error) {
+	r, _, err := Read(root, partition)
 	if err == nil {
-		f.Continues = to
-		if volatile, pathErr := f.root.Path(path(Volatile, f.Partition)); pathErr == nil {
+		return r, nil
+	}
+	r = Record{Version: version, Partition: partition}
+	if errors.Is(err, fs.ErrNotExist) {
+		return r, nil // or /var is not mounted yet
+	}
+	r.Lacks = "what was used before is not readable: " + err.Error()
+	return r, err
+}
+
+// Write writes the record to Dir, or where that cannot be written to Volatile. It returns an error
+// only if it is in neither. One writer may have a record.
+func (r *Record) Write(root hostfs.FS) error {
+	if r.To.IsZero() {
+		return nil // it has nothing
+	}
+	//guard: a /var that was mounted late keeps its record
+	if older, err := read(root, Dir, r.Partition); err == nil && !older.Began.Equal(r.Began) {
+		r.follow(older)
+	}
+	err := r.write(root, Dir)
+	if err == nil {
+		if volatile, pathErr := root.Path(path(Volatile, r.Partition)); pathErr == nil {
 			_ = os.Remove(volatile) // there may be none
 		}
 		return nil
 	}
-	if volatileErr := f.write(Volatile, data); volatileErr != nil {
+	if volatileErr := r.write(root, Volatile); volatileErr != nil {
 		return errors.Join(err, volatileErr)
 	}
 	return nil
 }
 
-func (f *File) write(dir string, data json.RawMessage) error {
-	name, err := f.root.Path(path(dir, f.Partition))
+func (r *Record) write(root hostfs.FS, dir string) error {
+	name, err := root.Path(path(dir, r.Partition))
 	if err != nil {
 		return err
 	}
 	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 		return err
 	}
-	return statefile.WriteDisk(name, data, 0o600)
+	return statefile.WriteDisk(name, r, 0o600)
 }

@@ -5,6 +5,7 @@ package sizefile
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -19,7 +20,7 @@ const (
 	// has at most 64 KiB.
 	day        = 24 * 60
 	month      = 30 * 24
-	maxMembers = 64
+	maxMembers = 40
 	// settled is the time in minutes after which a member has started.
 	settled = 60
 )
@@ -30,12 +31,13 @@ const (
 type Record struct {
 	Version   int                    `json:"version"`
 	Partition unitname.PartitionName `json:"partition"`
+	// Began is the time of the first Add by the clock of then. It never moves: records with the same
+	// one are states of one record.
+	Began time.Time `json:"began"`
 	// To is the end of the last minute.
 	To time.Time `json:"to"`
-	// Lacks says what the record does not have, "" for nothing.
+	// Lacks says what the record does not have of the last thirty days, "" for nothing.
 	Lacks string `json:"lacks,omitempty"`
-	// Continues is the To of the record on the disk that this one continues, zero for none.
-	Continues time.Time `json:"continues,omitzero"`
 	// Minutes has the largest usage of each minute of the last day, the newest last; 0 for a minute
 	// that was not measured.
 	Minutes []uint64 `json:"minutes"`
@@ -80,23 +82,19 @@ func (r *Record) Add(at time.Time, took time.Duration, m Minute) {
 	//guard: the record counts by the clock that can be set
 	at = at.Round(0) // without the reading of the clock that nobody sets
 	r.set(at, took)
-	passed := 1
-	if !r.To.IsZero() {
-		// A monitor that is started again and again goes on with its last minute.
-		passed = int(max(0, (at.Sub(r.To)+time.Minute/2)/time.Minute))
+	if r.To.IsZero() {
+		r.Began, r.To = at, at.Add(-time.Minute)
 	}
+	// A monitor that is started again and again goes on with its last minute.
+	passed := int(max(0, (at.Sub(r.To)+time.Minute/2)/time.Minute))
 	if passed > month*60 {
 		*r = Record{
-			Version: version, Partition: r.Partition, Continues: r.Continues, seen: r.seen,
+			Version: version, Partition: r.Partition, Began: r.Began, To: at.Add(-time.Minute), seen: r.seen,
 			Lacks: fmt.Sprintf("what was used until %s is older than thirty days", r.To.Format(time.DateOnly)),
 		}
 		passed = 1
 	}
-	if passed == 1 && r.To.IsZero() {
-		r.To = at
-	} else {
-		r.To = r.To.Add(time.Duration(passed) * time.Minute)
-	}
+	r.To = r.To.Add(time.Duration(passed) * time.Minute)
 	for range passed {
 		r.pass()
 	}
@@ -124,6 +122,9 @@ func (r *Record) pass() {
 	r.Minutes = last(append(r.Minutes, 0), day)
 	if len(r.Hours) == 0 || r.Passed == 60 {
 		r.Hours, r.Passed = last(append(r.Hours, Hour{}), month), 0
+	}
+	if len(r.Hours) == month {
+		r.Lacks = ""
 	}
 	r.Passed++
 }
@@ -190,11 +191,13 @@ func (r *Record) keep(owner string, of Member) {
 
 // follow puts an older record before this one, which has begun without it.
 func (r *Record) follow(older Record) {
-	begin := r.To.Add(-time.Duration(len(r.Minutes)) * time.Minute)
-	gap := min(max(0, int(begin.Sub(older.To)/time.Minute)), day)
-	r.Minutes = last(slices.Concat(older.Minutes, make([]uint64, gap), r.Minutes), day)
-	r.Hours = last(slices.Concat(older.Hours, r.Hours), month)
-	r.Lacks = older.Lacks
+	begin := r.To.Add(-time.Duration((len(r.Hours)-1)*60+r.Passed) * time.Minute)
+	for range min(max(0, begin.Sub(older.To)/time.Minute), month*60) {
+		older.pass()
+	}
+	r.Minutes = last(append(older.Minutes, r.Minutes...), day)
+	r.Hours = last(append(older.Hours, r.Hours...), month)
+	r.Lacks, r.Began, r.Members = older.Lacks, older.Began, maps.Clone(r.Members)
 	for owner, of := range older.Members {
 		if now, ok := r.Members[owner]; ok {
 			of.Last, of.Peak = now.Last, max(of.Peak, now.Peak)
@@ -219,28 +222,20 @@ func (r *Record) Advise(threshold func(limit uint64) uint64) sizing.Advice {
 	h.Length = time.Duration(minutes) * time.Minute
 	a := sizing.Advise(h, r.RequestBytes, threshold)
 	if a.Leak != nil {
-		a.Leak.Member = r.growing()
+		a.Leak.Member = r.most(func(of Member) uint64 { return of.Last - min(of.First, of.Last) })
 	}
 	return a
 }
 
-// growing returns the member that has grown most since its first hour, "" if none has.
-func (r *Record) growing() string {
-	most, name := uint64(0), ""
-	for owner, of := range r.Members {
-		if grown := of.Last - min(of.First, of.Last); grown > most || grown == most && grown > 0 && owner < name {
-			most, name = grown, owner
-		}
-	}
-	return name
-}
-
 // Largest returns the member that has used most, "" if it is not known which.
-func (r *Record) Largest() string {
-	most, name := uint64(0), ""
-	for owner, of := range r.Members {
-		if of.Peak > most || of.Peak == most && owner < name {
-			most, name = of.Peak, owner
+func (r *Record) Largest() string { return r.most(func(of Member) uint64 { return of.Peak }) }
+
+// most returns the member with the largest value, "" if all are 0.
+func (r *Record) most(value func(of Member) uint64) (name string) {
+	most := uint64(0)
+	for _, owner := range slices.Sorted(maps.Keys(r.Members)) {
+		if is := value(r.Members[owner]); is > most {
+			most, name = is, owner
 		}
 	}
 	return name

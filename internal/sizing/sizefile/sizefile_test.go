@@ -24,7 +24,7 @@ type monitor struct {
 	t    *testing.T
 	root hostfs.FS
 	now  time.Time
-	file *File
+	file Record
 }
 
 func start(t *testing.T) *monitor {
@@ -59,11 +59,7 @@ func (m *monitor) runs(minutes int, used uint64) {
 // write is the stop of a monitor.
 func (m *monitor) write() {
 	m.t.Helper()
-	data, err := m.file.Encode()
-	if err == nil {
-		err = m.file.Write(data, m.file.To)
-	}
-	if err != nil {
+	if err := m.file.Write(m.root); err != nil {
 		m.t.Fatal(err)
 	}
 }
@@ -89,8 +85,8 @@ func TestMonth(t *testing.T) {
 	if len(r.Minutes) != day || len(r.Hours) != 24 || r.Passed != 60 || r.Missing() != 0 || a.Length() != 24*time.Hour || a.Members != 3 {
 		t.Errorf("after a day: %d minutes, %d hours, %s missing, %+v", len(r.Minutes), len(r.Hours), r.Missing(), a)
 	}
-	for i := range 100 {
-		m.file.note(fmt.Sprintf("kube-system/a-daemon-set-with-a-long-name-%d", i), 1<<40+uint64(i))
+	for i := range 100 { // names of the greatest length, which is 63 and 253
+		m.file.note(fmt.Sprintf("%063d/%0253d", i, i), 1<<40+uint64(i))
 	}
 	m.runs(30*day, 1_600_000)
 	m.write()
@@ -207,6 +203,16 @@ func TestForeign(t *testing.T) {
 			t.Errorf("%s: %s measured, lacks %q", what, a.Length(), r.Lacks)
 		}
 	}
+	after := m.file
+	if after.pass(); after.Lacks == "" {
+		t.Error("after some minutes nothing is lacking")
+	}
+	for range month * 60 {
+		after.pass()
+	}
+	if after.Lacks != "" {
+		t.Errorf("after thirty days: lacks %q", after.Lacks)
+	}
 	// A writer that was killed half-way leaves the old file.
 	if err := os.WriteFile(filepath.Join(string(m.root), Dir, ".system.json.new"), whole[:100], 0o600); err != nil {
 		t.Fatal(err)
@@ -235,7 +241,8 @@ func TestVar(t *testing.T) {
 	if err := os.WriteFile(dir, nil, 0o600); err != nil { // a folder cannot be made here
 		t.Fatal(err)
 	}
-	for range 2 { // the second one continues the file in /run
+	m.now = m.now.Add(2 * time.Hour) // the node was off
+	for range 2 {                    // the second one continues the file in /run
 		if err := m.open(); err != nil {
 			t.Fatal(err)
 		}
@@ -250,12 +257,23 @@ func TestVar(t *testing.T) {
 	}
 	instead(away, dir)
 	m.runs(10, 90)
+	volatile := filepath.Join(string(m.root), Volatile, "system.json")
+	left, err := os.ReadFile(volatile)
+	if err != nil {
+		t.Fatal(err)
+	}
 	m.write()
+	if err := os.WriteFile(volatile, left, 0o600); err != nil { // it was killed before it has removed it
+		t.Fatal(err)
+	}
+	if err := m.open(); err != nil {
+		t.Fatal(err)
+	}
 	m.runs(10, 90)
 	m.write()
 	r, inRun, err := Read(m.root, unitname.System)
-	if _, a := m.read(); inRun || err != nil || a.Length() != 3*time.Hour+20*time.Minute || a.Need.Peak != 100*mebi || len(r.Minutes) < 200 {
-		t.Errorf("with /var: in /run %t, %v, %s, %d minutes", inRun, err, a.Length(), len(r.Minutes))
+	if _, a := m.read(); inRun || err != nil || a.Length() != 3*time.Hour+20*time.Minute || a.Need.Peak != 100*mebi || len(r.Minutes) != 320 || r.Missing() != 2*time.Hour {
+		t.Errorf("with /var: in /run %t, %v, %s, %d minutes, %s missing", inRun, err, a.Length(), len(r.Minutes), r.Missing())
 	}
 	// It is there at the next start, and read-only from then on.
 	if err := m.open(); err != nil {
@@ -293,7 +311,7 @@ func TestLeak(t *testing.T) {
 
 // BenchmarkAdd measures a minute of a partition with 40 members.
 func BenchmarkAdd(b *testing.B) {
-	f := &File{Record: Record{Version: version}}
+	f := Record{Version: version}
 	minute := Minute{Used: 4 << 30, Members: 40, Usage: map[string]uint64{}}
 	for i := range 40 {
 		minute.Usage[fmt.Sprint("kube-system/member-", i)] = uint64(i) << 20
@@ -308,7 +326,7 @@ func BenchmarkAdd(b *testing.B) {
 
 // BenchmarkWrite measures the writing of a full file.
 func BenchmarkWrite(b *testing.B) {
-	f := &File{root: hostfs.FS(b.TempDir()), Record: Record{Version: version, Partition: unitname.System}}
+	root, f := hostfs.FS(b.TempDir()), Record{Version: version, Partition: unitname.System}
 	at := begin
 	for i := range 40 {
 		f.note(fmt.Sprint("kube-system/member-", i), 100<<20)
@@ -319,15 +337,15 @@ func BenchmarkWrite(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		data, err := f.Encode()
-		if err == nil {
-			err = f.Write(data, f.To)
-		}
-		if err != nil {
+		if err := f.Write(root); err != nil {
 			b.Fatal(err)
 		}
-		b.ReportMetric(float64(len(data)), "bytes-on-disk")
 	}
+	info, err := os.Stat(filepath.Join(string(root), Dir, "system.json"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportMetric(float64(info.Size()), "bytes-on-disk")
 }
 
 // TestRecordsTheClockThatIsSet: a time of the process has the reading of a clock that nobody sets,
