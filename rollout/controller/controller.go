@@ -148,6 +148,11 @@ func (r *Reconciler) act(
 		}
 	}
 	return each(ctx, d.Pick(replicas), func(ctx context.Context, start plan.Start) error {
+		if start.Claim != nil {
+			if err := r.end(ctx, p, *start.Claim); err != nil {
+				return err
+			}
+		}
 		err := r.Client.Create(ctx, nodepod.Of(r.Settings, p, s, want.Key(), start))
 		// a node has one pod at a time
 		if apierrors.IsAlreadyExists(err) {

@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -56,12 +57,12 @@ const (
 // longest is the time that a try may take beside its trial: each stage, and the way back.
 const longest = 90 * time.Minute
 
-// Name returns the name of the pod of a node. A node has one pod at a time, because a name is taken
-// once.
+// Name returns the name of the pod of a node, which is a label of DNS. A node has one pod at a time,
+// because a name is taken once.
 func Name(node string) string {
 	digest := sha256.Sum256([]byte(node))
-	short := strings.Trim(strings.ReplaceAll(node[:min(len(node), 40)], ".", "-"), "-")
-	return "node-partition-" + short + "-" + hex.EncodeToString(digest[:4])
+	short := strings.Trim(strings.ReplaceAll(node[:min(len(node), 30)], ".", "-"), "-")
+	return "node-partition-" + short + "-" + hex.EncodeToString(digest[:8])
 }
 
 // Args returns the arguments of the container. They have fixed places, by which the policy compares
@@ -88,6 +89,7 @@ func Of(s Settings, p *v1alpha1.NodePartition, c section.Section, want string, s
 			Annotations: map[string]string{
 				plan.PartitionAnnotation: p.Name, plan.NodeAnnotation: start.Node, plan.ModeAnnotation: string(start.Mode),
 				plan.WantAnnotation: want, plan.VersionAnnotation: s.Version, plan.HashAnnotation: c.Hash,
+				plan.FirstAnnotation:          strconv.FormatBool(start.Claim != nil),
 				SectionAnnotation:             c.Text,
 				"karpenter.sh/do-not-disrupt": "true", "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
 			},
