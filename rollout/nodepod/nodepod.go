@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"nodepartition/internal/installer/record"
 	"nodepartition/rollout/api/v1alpha1"
 	"nodepartition/rollout/plan"
 	"nodepartition/rollout/section"
@@ -54,8 +55,8 @@ const (
 	sectionFile = "/section/section.yaml"
 )
 
-// longest is the time that a try may take beside its trial: each stage, and the way back.
-const longest = 90 * time.Minute
+// longest is the time that a pod may take: that of the host, and a margin for its image.
+const longest = record.Life + 10*time.Minute
 
 // Name returns the name of the pod of a node, which is a label of DNS. A node has one pod at a time,
 // because a name is taken once.
@@ -73,7 +74,7 @@ func Args(s Settings, p *v1alpha1.NodePartition, c section.Section, start plan.S
 	}
 	return []string{
 		"apply", "--node=" + start.Node, "--version=" + s.Version, "--section=" + sectionFile, "--section-sha256=" + c.Hash,
-		"--trial=" + p.Spec.Rollout.Trial.Duration.String(), "--monitor-args=" + strings.Join(p.Spec.MonitorArgs, " "),
+		"--trial=" + p.Spec.Rollout.Trial.Round(time.Second).String(), "--monitor-args=" + strings.Join(p.Spec.MonitorArgs, " "),
 		fmt.Sprintf("--survey=%t", start.Mode == plan.Survey),
 	}
 }
@@ -94,13 +95,11 @@ func Of(s Settings, p *v1alpha1.NodePartition, c section.Section, want string, s
 				"karpenter.sh/do-not-disrupt": "true", "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
 			},
 		},
-		Spec: spec(
-			s, Args(s, p, c, start), start, p.Spec.Rollout.Trial.Duration, plan.Tolerations(start.Mode, p.Spec.Tolerations),
-		),
+		Spec: spec(s, Args(s, p, c, start), start, plan.Tolerations(start.Mode, p.Spec.Tolerations)),
 	}
 }
 
-func spec(s Settings, args []string, start plan.Start, trial time.Duration, tolerations []v1.Toleration) v1.PodSpec {
+func spec(s Settings, args []string, start plan.Start, tolerations []v1.Toleration) v1.PodSpec {
 	return v1.PodSpec{
 		RestartPolicy:                v1.RestartPolicyNever,
 		ServiceAccountName:           ServiceAccount,
@@ -108,7 +107,7 @@ func spec(s Settings, args []string, start plan.Start, trial time.Duration, tole
 		EnableServiceLinks:           ptr.To(false),
 		DNSPolicy:                    v1.DNSDefault,
 		PriorityClassName:            s.PriorityClass,
-		ActiveDeadlineSeconds:        ptr.To(int64((trial + longest).Seconds())),
+		ActiveDeadlineSeconds:        ptr.To(int64(longest.Seconds())),
 		Tolerations:                  tolerations,
 		SecurityContext:              podSecurity(s),
 		// As of a DaemonSet's pod: the scheduler sees whether the pod fits.
