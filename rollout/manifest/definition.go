@@ -92,10 +92,11 @@ func Definition(generated, schema []byte) ([]byte, error) {
 	fields := fieldsOfSpec(crd)
 	fields["section"] = field
 	// as the installer has them
+	least, most := fmt.Sprintf("%gm", record.MinTrial.Minutes()), fmt.Sprintf("%gm", record.MaxTrial.Minutes())
 	fields["monitorArgs"].(object)["items"].(object)["pattern"] = "^" + record.MonitorArg + "$"
 	fields["rollout"].(object)["properties"].(object)["trial"].(object)["x-kubernetes-validations"] = []any{object{
-		"rule":    fmt.Sprintf("duration(self) >= duration('%s') && duration(self) <= duration('%s')", record.MinTrial, record.MaxTrial),
-		"message": fmt.Sprintf("want %s to %s", record.MinTrial, record.MaxTrial),
+		"rule":    fmt.Sprintf("duration(self) >= duration('%s') && duration(self) <= duration('%s')", least, most),
+		"message": fmt.Sprintf("want %s to %s", least, most),
 	}}
 	return yaml.Marshal(crd)
 }
