@@ -58,7 +58,7 @@ const (
 // longest is the time that a pod may take: that of the host, and a margin for its image.
 const longest = record.Life + 10*time.Minute
 
-// Name returns the name of the pod of a node, which is a label of DNS. A node has one pod at a time,
+// Name returns the name of the pod of a node, which fits a host name. A node has one pod at a time,
 // because a name is taken once.
 func Name(node string) string {
 	digest := sha256.Sum256([]byte(node))
