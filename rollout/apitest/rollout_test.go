@@ -19,6 +19,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	installer "nodepartition/internal/installer/outcome"
 	"nodepartition/internal/installer/record"
@@ -180,15 +181,16 @@ func TestLife(t *testing.T) {
 	}
 
 	made = len(c.ran(0))
-	p := c.get()
-	p.Spec.Section = limited("2GB")
-	if err := c.admin.Update(t.Context(), p); err == nil || !strings.Contains(err.Error(), "spec.section.systemPartition.memoryLimit") {
-		t.Errorf("the API server takes a limit of 2GB: %v", err)
-	}
-	p = c.get()
-	p.Spec.Rollout.Trial.Duration = record.MaxTrial + time.Second
-	if err := c.admin.Update(t.Context(), p); err == nil || !strings.Contains(err.Error(), "want 1m to 60m") {
-		t.Errorf("the API server takes a trial that outlives the call on the host: %v", err)
+	for want, change := range map[string]func(*v1alpha1.NodePartition){
+		"spec.section.systemPartition.memoryLimit": func(p *v1alpha1.NodePartition) { p.Spec.Section = limited("2GB") },
+		"want 1m to 60m": func(p *v1alpha1.NodePartition) { p.Spec.Rollout.Trial.Duration = record.MaxTrial + time.Second },
+	} {
+		p := c.get()
+		before := p.DeepCopy()
+		change(p)
+		if err := c.admin.Patch(t.Context(), p, client.MergeFrom(before)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("the API server answers %v; want %s", err, want)
+		}
 	}
 	c.change(func(p *v1alpha1.NodePartition) { // what the schema cannot say
 		p.Spec.Section.Raw = []byte(`{"systemPartition": {"namespaces": ["a"]}, "workloadPartitions": {"infra": {"namespaces": ["a"]}}}`)
