@@ -100,6 +100,7 @@ func New(config *rest.Config, s nodepod.Settings, at Addresses) (manager.Manager
 	r := &Reconciler{
 		Client: m.GetClient(), Direct: m.GetAPIReader(), Events: m.GetEventRecorder("node-partition"),
 		Settings: s, Metrics: newMetrics(), Now: time.Now,
+		written: map[string]time.Time{},
 	}
 	return m, r.setUp(m)
 }
