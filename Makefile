@@ -159,7 +159,7 @@ IMAGE_ARCHIVE =
 TAR = tar --format=ustar --sort=name --mtime="@$$SOURCE_DATE_EPOCH" --owner=root:0 --group=root:0 --mode=u=rwX,go=rX
 
 ## image: the image of the programs for nodes of a cluster, as an OCI layout in bin/image; the same commit gives the same bytes
-## chart: the same, and the Helm chart that names the image by its digest, in bin/chart
+## chart: the same, and the Helm chart and install.yaml that name the image by its digest, in bin/chart
 image chart:
 	@for arch in $(ARCHES); do \
 		GOARCH=$$arch CGO_ENABLED=0 $(COMPILE) -C rollout build -trimpath -ldflags '$(LDFLAGS)' -o $(abspath $(BIN))/linux-$$arch/ ./cmd/partition-rollout && \
@@ -176,7 +176,7 @@ RELEASE = $(BIN)/release
 # A command that signs the file after it, such as SIGN='gpg --armor --detach-sign'.
 SIGN =
 
-## release: packages, system extensions, archives, installers, image, chart, SBOMs, sources and SHA256SUMS in bin/release, of a commit with a tag; SIGN= is a command that signs SHA256SUMS
+## release: packages, system extensions, archives, installers, image, chart, install.yaml, SBOMs, sources and SHA256SUMS in bin/release, of a commit with a tag; SIGN= is a command that signs SHA256SUMS
 release:
 	@case '$(VERSION)' in *-dirty | *-[0-9]*-g[0-9a-f]* | [!v]* | '') \
 		echo 'version $(VERSION): want a commit with a tag such as v0.1.0, and no changes' >&2; exit 1 ;; \

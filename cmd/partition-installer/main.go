@@ -180,8 +180,7 @@ type options struct {
 	version         string
 }
 
-// plainArgs has no character that systemd expands or splits in another way than at spaces.
-var plainArgs = regexp.MustCompile(`^[A-Za-z0-9 ./:_,=@+\[\]-]*$`)
+var monitorArgs = regexp.MustCompile(`^` + record.MonitorArgs + `$`)
 
 // parse parses the command line. No error has a value: it may be of a Secret, and the error becomes
 // the termination message of the pod.
@@ -230,10 +229,10 @@ func parse(args []string) (o options, err error) {
 		return o, nil
 	case o.section == "":
 		return o, errors.New("--section: want the file of the section")
-	case o.Trial < time.Minute || o.Trial > 24*time.Hour:
-		return o, errors.New("--trial: want from 1m to 24h")
-	case !plainArgs.MatchString(o.MonitorArgs):
-		return o, errors.New("--monitor-args: want options separated by spaces, without quotes, $ and %")
+	case o.Trial < record.MinTrial || o.Trial > record.MaxTrial:
+		return o, fmt.Errorf("--trial: want from %s to %s", record.MinTrial, record.MaxTrial)
+	case !monitorArgs.MatchString(o.MonitorArgs):
+		return o, errors.New("--monitor-args: want options such as --listen=[::]:9948 with one space between two of them, and no quotes, $ and %")
 	}
 	return o, nil
 }

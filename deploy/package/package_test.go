@@ -161,7 +161,7 @@ func TestRelease(t *testing.T) {
 	want := make([]string, 0, len(names))
 	want = append(want,
 		"node-partition-0.1.0-rc.1.tar.gz", "node-partition-0.1.0-rc.1.tgz",
-		"node-partition-0.1.0-rc.1.oci.tar",
+		"node-partition-0.1.0-rc.1.oci.tar", "install.yaml",
 	)
 	for _, a := range arches {
 		want = append(want, "node-partition_0.1.0~rc.1-1_"+a.goarch+".deb", "node-partition-0.1.0~rc.1-1."+a.rpm+".rpm",

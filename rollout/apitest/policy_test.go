@@ -5,10 +5,12 @@ package apitest
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -22,11 +24,11 @@ import (
 	"nodepartition/tests/lab"
 )
 
-// holder returns a client of whoever has the controller's token.
-func (c *cluster) holder() kubernetes.Interface {
+// holder returns a client of whoever has the controller's token, or that of another account.
+func (c *cluster) holder(user string) kubernetes.Interface {
 	c.t.Helper()
 	config := c.Config()
-	config.Impersonate = rest.ImpersonationConfig{UserName: account, Groups: []string{"system:serviceaccounts", "system:authenticated"}}
+	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{"system:serviceaccounts", "system:authenticated"}}
 	client, err := kubernetes.NewForConfig(config)
 	c.must(err)
 	return client
@@ -44,10 +46,10 @@ func TestPodPolicyVersions(t *testing.T) {
 
 func podPolicyOn(t *testing.T, c *cluster) {
 	t.Helper()
-	holder := c.holder()
+	holder := c.holder(account)
 	p := &v1alpha1.NodePartition{ObjectMeta: metav1.ObjectMeta{Name: "general"}}
 	p.Spec.Rollout.Trial.Duration = 10 * 60e9
-	p.Spec.MonitorArgs = []string{"--memory-burst", "--listen=0.0.0.0:9948"}
+	p.Spec.MonitorArgs = []string{"--memory-burst", "--listen=[::]:9948", "--web.config.file=/etc/x_y.yaml"}
 	p.Spec.Tolerations = []v1.Toleration{{Key: "dedicated", Operator: v1.TolerationOpExists}}
 	s := section.Section{Text: "kind: x", Hash: strings.Repeat("ab", 32)}
 	start := plan.Start{Node: "ip-10-0-0-1.example", Mode: plan.Apply}
@@ -66,6 +68,19 @@ func podPolicyOn(t *testing.T, c *cluster) {
 			t.Errorf("the pod that the controller makes: %s: %v", mode, err)
 		}
 	}
+	// an overlay that changes the namespace takes the account along, and no policy
+	moved := "system:serviceaccount:default:node-partition-rollout"
+	_, err := c.kube.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "moved"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: moved}},
+	}, metav1.CreateOptions{})
+	c.must(err)
+	c.eventually("the account has all rights", func(ctx context.Context) (bool, string) {
+		pod := nodepod.Of(settings, p, s, "want", start)
+		pod.Namespace = "default"
+		_, err := c.holder(moved).CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return err != nil && strings.Contains(err.Error(), "in the namespace node-partition alone"), fmt.Sprint(err)
+	})
 	container := func(change func(*v1.Container)) func(*v1.Pod) {
 		return func(p *v1.Pod) { change(&p.Spec.Containers[0]) }
 	}
@@ -174,7 +189,7 @@ func TestNodePolicy(t *testing.T) {
 	_, err := c.kube.CoreV1().Nodes().Patch(t.Context(), "a", types.MergePatchType, empty, metav1.PatchOptions{})
 	c.must(err)
 	c.partition()
-	holder := c.holder()
+	holder := c.holder(account)
 	patch := func(path string, change map[string]any) error {
 		text, err := json.Marshal(change)
 		c.must(err)

@@ -19,8 +19,10 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	installer "nodepartition/internal/installer/outcome"
+	"nodepartition/internal/installer/record"
 	"nodepartition/rollout/api/v1alpha1"
 	"nodepartition/rollout/plan"
 )
@@ -146,9 +148,11 @@ func TestLife(t *testing.T) {
 	c := newCluster(t)
 	c.nodes("a", "b", "c", "d")
 	c.run(nil)
-	c.ends("b", 3, installer.Termination{State: "refused", Reason: "foreign-file", Message: "a package has it"})
+	c.ends("b", 3, installer.Termination{Reason: "foreign-file", Message: "a package has it"})
 	c.partition(func(p *v1alpha1.NodePartition) {
 		p.Spec.Rollout.SurveyOnly, p.Spec.Rollout.MaxUnavailable = true, intstr.FromInt32(1)
+		p.Spec.Rollout.Trial.Duration = 90500 * time.Millisecond
+		p.Spec.MonitorArgs = []string{"--web.config.file=/etc/x.yaml", "--listen=[::]:9948"}
 	})
 	surveyed := c.await(v1alpha1.Progressing, metav1.ConditionFalse, "Surveyed")
 	if surveyed.Nodes.Refused != 1 || c.labelled("node-partition.io/version") != 0 {
@@ -177,10 +181,16 @@ func TestLife(t *testing.T) {
 	}
 
 	made = len(c.ran(0))
-	p := c.get()
-	p.Spec.Section = limited("2GB")
-	if err := c.admin.Update(t.Context(), p); err == nil || !strings.Contains(err.Error(), "spec.section.systemPartition.memoryLimit") {
-		t.Errorf("the API server takes a limit of 2GB: %v", err)
+	for want, change := range map[string]func(*v1alpha1.NodePartition){
+		"spec.section.systemPartition.memoryLimit": func(p *v1alpha1.NodePartition) { p.Spec.Section = limited("2GB") },
+		"want 1m to 60m": func(p *v1alpha1.NodePartition) { p.Spec.Rollout.Trial.Duration = record.MaxTrial + time.Second },
+	} {
+		p := c.get()
+		before := p.DeepCopy()
+		change(p)
+		if err := c.admin.Patch(t.Context(), p, client.MergeFrom(before)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("the API server answers %v; want %s", err, want)
+		}
 	}
 	c.change(func(p *v1alpha1.NodePartition) { // what the schema cannot say
 		p.Spec.Section.Raw = []byte(`{"systemPartition": {"namespaces": ["a"]}, "workloadPartitions": {"infra": {"namespaces": ["a"]}}}`)
@@ -237,7 +247,20 @@ func TestKilled(t *testing.T) {
 		}
 		return lives
 	}
-	kept := life(func() bool { return c.labelled(plan.StateLabel+"=kept") == 3 })
+	kept := life(func() bool {
+		made, owned := len(c.ran(0)), 0
+		list, err := c.kube.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
+		c.must(err)
+		for _, n := range list.Items {
+			if strings.Contains(n.Annotations[plan.RecordAnnotation], `"partition":"general"`) {
+				owned++
+			}
+		}
+		if made > owned {
+			t.Errorf("%d pods were made, and %d nodes are recorded", made, owned)
+		}
+		return c.labelled(plan.StateLabel+"=kept") == 3
+	})
 	if got := slices.Sorted(slices.Values(c.ran(0))); !slices.Equal(got, []string{"apply a", "apply b", "apply c"}) {
 		t.Errorf("%q", got)
 	}

@@ -36,7 +36,7 @@ func TestPackedVersion(t *testing.T) {
 		}
 		var files []string
 		if want != "" {
-			files = []string{filepath.Join(dir, "node-partition-"+want+".tgz")}
+			files = []string{filepath.Join(dir, "install.yaml"), filepath.Join(dir, "node-partition-"+want+".tgz")}
 		}
 		if (err == nil) != (want != "") || !slices.Equal(found, files) {
 			t.Errorf("%q: %q, %v, %s; want %q", described, found, err, out, want)
@@ -44,7 +44,8 @@ func TestPackedVersion(t *testing.T) {
 	}
 }
 
-// TestPacked: Helm takes the chart that "make chart" packs. It names the image by its digest.
+// TestPacked: Helm takes the chart that "make chart" packs. It names the image by its digest, and
+// install.yaml is what it renders.
 func TestPacked(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -72,5 +73,15 @@ func TestPacked(t *testing.T) {
 	}
 	if want := "image: \"registry.example/node-partition@" + digest; !strings.Contains(rendered["node-partition/templates/deployment.yaml"], want) {
 		t.Errorf("the Deployment does not have %s", want)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "install.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, part := range rendered {
+		part = strings.ReplaceAll(strings.TrimSpace(part), "managed-by: Helm", "managed-by: install.yaml")
+		if !strings.HasSuffix(name, ".txt") && !strings.Contains(string(text), part) {
+			t.Errorf("install.yaml does not have what Helm renders of %s", name)
+		}
 	}
 }

@@ -48,6 +48,7 @@ func stripNode(o any) (any, error) {
 	stripped := &v1.Node{
 		ObjectMeta: stripMeta(n.ObjectMeta), Spec: v1.NodeSpec{Taints: n.Spec.Taints, Unschedulable: n.Spec.Unschedulable},
 	}
+	stripped.Status.NodeInfo.MachineID = n.Status.NodeInfo.MachineID
 	for _, c := range n.Status.Conditions {
 		if c.Type == v1.NodeReady {
 			// Without its heartbeat, which says nothing here, and its message.

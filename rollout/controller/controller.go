@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -44,16 +43,14 @@ const (
 // Reconciler changes the nodes of NodePartitions.
 type Reconciler struct {
 	// Client reads from a cache that has its own writes. Direct reads from the API server.
-	Client client.Client
-	Direct client.Reader
-	// Events may be nil.
+	Client   client.Client
+	Direct   client.Reader
 	Events   recorder.EventRecorder
 	Settings nodepod.Settings
 	Metrics  *Metrics
 	Now      func() time.Time
 
-	mu      sync.Mutex
-	written map[string]time.Time // the last write of a status
+	written map[string]time.Time // the last write of a status; one decision is made at a time
 }
 
 // Reconcile decides and acts once.
@@ -148,6 +145,11 @@ func (r *Reconciler) act(
 		}
 	}
 	return each(ctx, d.Pick(replicas), func(ctx context.Context, start plan.Start) error {
+		if start.Claim != nil {
+			if err := r.end(ctx, p, *start.Claim); err != nil {
+				return err
+			}
+		}
 		err := r.Client.Create(ctx, nodepod.Of(r.Settings, p, s, want.Key(), start))
 		// a node has one pod at a time
 		if apierrors.IsAlreadyExists(err) {
@@ -160,24 +162,14 @@ func (r *Reconciler) act(
 	})
 }
 
-// each calls do for each item, some at once. All are tried.
+// each calls do for each item, some at once. All are tried. It returns the first error.
 func each[T any](ctx context.Context, items []T, do func(context.Context, T) error) error {
 	var group errgroup.Group
 	group.SetLimit(atOnce)
-	failed := make([]error, len(items))
-	for i, item := range items {
-		group.Go(func() error {
-			failed[i] = do(ctx, item)
-			return nil
-		})
+	for _, item := range items {
+		group.Go(func() error { return do(ctx, item) })
 	}
-	_ = group.Wait() // the errors are in failed
-	for i, err := range failed {
-		if err != nil { // one says what is wrong
-			return fmt.Errorf("%d of %d: %w", i+1, len(items), err)
-		}
-	}
-	return nil
+	return group.Wait()
 }
 
 // end writes the end of a node's try on the Node, and deletes its pod.
@@ -213,9 +205,6 @@ func (r *Reconciler) end(ctx context.Context, p *v1alpha1.NodePartition, e plan.
 // tell has an Event on the Node.
 func (r *Reconciler) tell(p *v1alpha1.NodePartition, e plan.End) {
 	r.Metrics.tried(p.Name, e.State)
-	if r.Events == nil {
-		return
-	}
 	kind, reason := v1.EventTypeWarning, map[string]string{
 		plan.Failed: "PartitionFailed", plan.Refused: "PartitionRefused", plan.Skipped: "PartitionSkipped",
 	}[e.State]
@@ -285,19 +274,11 @@ func (r *Reconciler) status(
 		return 0, nil
 	}
 	now := r.Now()
-	r.mu.Lock()
-	left := r.written[p.Name].Add(countsEvery).Sub(now)
-	r.mu.Unlock()
-	if !news && left > 0 {
+	if left := r.written[p.Name].Add(countsEvery).Sub(now); !news && left > 0 {
 		return left, nil
 	}
 	if err := r.Client.Status().Patch(ctx, p, client.MergeFrom(before)); err != nil {
 		return 0, client.IgnoreNotFound(err)
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.written == nil {
-		r.written = map[string]time.Time{}
 	}
 	r.written[p.Name] = now
 	return 0, nil

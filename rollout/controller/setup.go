@@ -94,14 +94,23 @@ func New(config *rest.Config, s nodepod.Settings, at Addresses) (manager.Manager
 	if err := m.AddHealthzCheck("ping", healthz.Ping); err != nil {
 		return nil, err
 	}
-	if err := m.AddReadyzCheck("ping", healthz.Ping); err != nil {
+	if err := m.AddReadyzCheck("api", reaches(m.GetAPIReader())); err != nil {
 		return nil, err
 	}
 	r := &Reconciler{
 		Client: m.GetClient(), Direct: m.GetAPIReader(), Events: m.GetEventRecorder("node-partition"),
 		Settings: s, Metrics: newMetrics(), Now: time.Now,
+		written: map[string]time.Time{},
 	}
 	return m, r.setUp(m)
+}
+
+// reaches returns a check that the API server answers: a policy of the network or a proxy may keep
+// the controller from it for ever.
+func reaches(api client.Reader) healthz.Checker {
+	return func(r *http.Request) error {
+		return api.List(r.Context(), &v1alpha1.NodePartitionList{}, client.Limit(1))
+	}
 }
 
 // setUp has each change lead to a decision. One decision is made at a time.

@@ -1,9 +1,12 @@
 package manifest
 
 import (
+	"fmt"
 	"slices"
 
 	"sigs.k8s.io/yaml"
+
+	"nodepartition/internal/installer/record"
 )
 
 type object = map[string]any
@@ -86,7 +89,15 @@ func Definition(generated, schema []byte) ([]byte, error) {
 	}
 	field := structural(section)
 	field["description"] = "The content of /etc/kubernetes/node-partition.yaml, without apiVersion and kind."
-	fieldsOfSpec(crd)["section"] = field
+	fields := fieldsOfSpec(crd)
+	fields["section"] = field
+	// as the installer has them
+	least, most := fmt.Sprintf("%gm", record.MinTrial.Minutes()), fmt.Sprintf("%gm", record.MaxTrial.Minutes())
+	fields["monitorArgs"].(object)["items"].(object)["pattern"] = "^" + record.MonitorArg + "$"
+	fields["rollout"].(object)["properties"].(object)["trial"].(object)["x-kubernetes-validations"] = []any{object{
+		"rule":    fmt.Sprintf("duration(self) >= duration('%s') && duration(self) <= duration('%s')", least, most),
+		"message": fmt.Sprintf("want %s to %s", least, most),
+	}}
 	return yaml.Marshal(crd)
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"nodepartition/internal/installer/record"
 	"nodepartition/rollout/api/v1alpha1"
 	"nodepartition/rollout/nodepod"
 	"nodepartition/rollout/plan"
@@ -131,7 +132,7 @@ const argsExpression = `variables.node.matches('^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$
 	`(variables.args[0] == 'remove' && size(variables.args) == 3 || variables.args[0] == 'apply' && size(variables.args) == 8 && ` +
 	`variables.args[3] == '--section=/section/section.yaml' && variables.args[4].matches('^--section-sha256=[0-9a-f]{64}$') && ` +
 	`variables.args[5].matches('^--trial=[0-9hms]{1,16}$') && ` +
-	`variables.args[6].matches('^--monitor-args=(--[a-z][a-z0-9-]*(=[A-Za-z0-9_.,:/%+=-]*)?( --[a-z][a-z0-9-]*(=[A-Za-z0-9_.,:/%+=-]*)?)*)?$') && ` +
+	`variables.args[6].matches(r'^--monitor-args=` + record.MonitorArgs + `$') && ` +
 	`variables.args[7] in ['--survey=false', '--survey=true'])`
 
 // only is true if an object has no other fields.

@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"nodepartition/internal/installer/record"
 	"nodepartition/rollout/api/v1alpha1"
 	"nodepartition/rollout/plan"
 	"nodepartition/rollout/section"
@@ -53,15 +55,15 @@ const (
 	sectionFile = "/section/section.yaml"
 )
 
-// longest is the time that a try may take beside its trial: each stage, and the way back.
-const longest = 90 * time.Minute
+// longest is the time that a pod may take: that of the host, and a margin for its image.
+const longest = record.Life + 10*time.Minute
 
-// Name returns the name of the pod of a node. A node has one pod at a time, because a name is taken
-// once.
+// Name returns the name of the pod of a node, which fits a host name. A node has one pod at a time,
+// because a name is taken once.
 func Name(node string) string {
 	digest := sha256.Sum256([]byte(node))
-	short := strings.Trim(strings.ReplaceAll(node[:min(len(node), 40)], ".", "-"), "-")
-	return "node-partition-" + short + "-" + hex.EncodeToString(digest[:4])
+	short := strings.Trim(strings.ReplaceAll(node[:min(len(node), 30)], ".", "-"), "-")
+	return "node-partition-" + short + "-" + hex.EncodeToString(digest[:8])
 }
 
 // Args returns the arguments of the container. They have fixed places, by which the policy compares
@@ -72,7 +74,7 @@ func Args(s Settings, p *v1alpha1.NodePartition, c section.Section, start plan.S
 	}
 	return []string{
 		"apply", "--node=" + start.Node, "--version=" + s.Version, "--section=" + sectionFile, "--section-sha256=" + c.Hash,
-		"--trial=" + p.Spec.Rollout.Trial.Duration.String(), "--monitor-args=" + strings.Join(p.Spec.MonitorArgs, " "),
+		"--trial=" + p.Spec.Rollout.Trial.Round(time.Second).String(), "--monitor-args=" + strings.Join(p.Spec.MonitorArgs, " "),
 		fmt.Sprintf("--survey=%t", start.Mode == plan.Survey),
 	}
 }
@@ -88,17 +90,16 @@ func Of(s Settings, p *v1alpha1.NodePartition, c section.Section, want string, s
 			Annotations: map[string]string{
 				plan.PartitionAnnotation: p.Name, plan.NodeAnnotation: start.Node, plan.ModeAnnotation: string(start.Mode),
 				plan.WantAnnotation: want, plan.VersionAnnotation: s.Version, plan.HashAnnotation: c.Hash,
+				plan.FirstAnnotation:          strconv.FormatBool(start.Claim != nil),
 				SectionAnnotation:             c.Text,
 				"karpenter.sh/do-not-disrupt": "true", "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
 			},
 		},
-		Spec: spec(
-			s, Args(s, p, c, start), start, p.Spec.Rollout.Trial.Duration, plan.Tolerations(start.Mode, p.Spec.Tolerations),
-		),
+		Spec: spec(s, Args(s, p, c, start), start, plan.Tolerations(start.Mode, p.Spec.Tolerations)),
 	}
 }
 
-func spec(s Settings, args []string, start plan.Start, trial time.Duration, tolerations []v1.Toleration) v1.PodSpec {
+func spec(s Settings, args []string, start plan.Start, tolerations []v1.Toleration) v1.PodSpec {
 	return v1.PodSpec{
 		RestartPolicy:                v1.RestartPolicyNever,
 		ServiceAccountName:           ServiceAccount,
@@ -106,7 +107,7 @@ func spec(s Settings, args []string, start plan.Start, trial time.Duration, tole
 		EnableServiceLinks:           ptr.To(false),
 		DNSPolicy:                    v1.DNSDefault,
 		PriorityClassName:            s.PriorityClass,
-		ActiveDeadlineSeconds:        ptr.To(int64((trial + longest).Seconds())),
+		ActiveDeadlineSeconds:        ptr.To(int64(longest.Seconds())),
 		Tolerations:                  tolerations,
 		SecurityContext:              podSecurity(s),
 		// As of a DaemonSet's pod: the scheduler sees whether the pod fits.

@@ -60,10 +60,14 @@ func (r *roll) progressing(accepted bool, limit int, stopped bool) metav1.Condit
 	rollout := r.Partition.Spec.Rollout
 	left := len(r.Starts) + len(r.Busy)
 	moving := len(r.Busy) > 0 || r.soaking > 0 || r.Free > 0 && len(r.Starts) > 0
+	deleting := r.Partition.DeletionTimestamp != nil
 	switch {
-	case r.Partition.DeletionTimestamp != nil && len(r.waits) > 0 && !moving:
+	case stopped && len(r.Busy) == 0 && (deleting || accepted && !rollout.SurveyOnly && !rollout.Paused):
+		return of(false, "Stopped", fmt.Sprintf("%d nodes failed, and maxFailures is %d: %s; mend them and remove their label %s, or raise maxFailures",
+			r.Status.Nodes.Failed, rollout.MaxFailures, r.failures, StateLabel))
+	case deleting && len(r.waits) > 0 && !moving:
 		return of(false, "Waiting", "the partition is on nodes that cannot be reached now: "+r.waits.String())
-	case r.Partition.DeletionTimestamp != nil:
+	case deleting:
 		return of(true, "Removing", fmt.Sprintf("%d nodes have the partition", r.left))
 	case !accepted:
 		return of(false, "NotAccepted", "")
@@ -73,9 +77,6 @@ func (r *roll) progressing(accepted bool, limit int, stopped bool) metav1.Condit
 		return of(false, "Surveyed", r.refused())
 	case rollout.Paused:
 		return of(false, "Paused", r.counts())
-	case stopped && len(r.Busy) == 0:
-		return of(false, "Stopped", fmt.Sprintf("%d nodes failed, and maxFailures is %d: %s; mend them, remove their label %s, or change the section",
-			r.Status.Nodes.Failed, rollout.MaxFailures, r.failures, StateLabel))
 	case moving:
 		return of(true, "Rolling", r.counts()+r.estimate(left, limit))
 	case r.missing() > 0:

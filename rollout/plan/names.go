@@ -42,6 +42,8 @@ const (
 	WantAnnotation      = nodelabel.Prefix + "want"
 	VersionAnnotation   = nodelabel.Prefix + "version"
 	HashAnnotation      = nodelabel.Prefix + "section-sha256"
+	// FirstAnnotation is "true" if nothing had changed the node before.
+	FirstAnnotation = nodelabel.Prefix + "first"
 )
 
 // Mode is what the pod of a node does.
@@ -60,6 +62,11 @@ type Record struct {
 	Partition string `json:"partition"`
 	// Want is what was tried: see Want.Key.
 	Want string `json:"want,omitempty"`
+	// Changed is true if a try may have changed the node. It is written before the pod is made, whose
+	// end nobody may see.
+	Changed bool `json:"changed,omitempty"`
+	// Machine is the node's machine-id. A Node stays when its machine is made again.
+	Machine string `json:"machine,omitempty"`
 	// Pod is the UID of the pod of the last try. Its end is recorded once.
 	Pod types.UID `json:"pod,omitempty"`
 	// At is when the end of the try was seen, by the clock of the controller: that of a node may be
@@ -76,11 +83,15 @@ type Record struct {
 	Message string `json:"message,omitempty"`
 }
 
-// recordOf returns the record of a Node. One that cannot be read counts as none.
+// recordOf returns the record of a Node. One that cannot be read counts as none. What another
+// machine was tried with does not count.
 func recordOf(n *v1.Node) Record {
 	var r Record
 	if json.Unmarshal([]byte(n.Annotations[RecordAnnotation]), &r) != nil {
 		return Record{}
+	}
+	if r.Machine != n.Status.NodeInfo.MachineID {
+		return Record{Partition: r.Partition, Changed: r.Changed}
 	}
 	return r
 }

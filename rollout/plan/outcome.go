@@ -39,6 +39,8 @@ const (
 type outcome struct {
 	state, reason, message string
 	ended                  time.Time
+	// untouched is true if the try has written nothing on the node.
+	untouched bool
 	// again is when to look again while it runs; zero for not without an event.
 	again time.Time
 }
@@ -57,7 +59,9 @@ func outcomeOf(p *v1.Pod, n *v1.Node, now time.Time) outcome {
 		if p.Status.Reason != "" && len(validation.IsValidLabelValue(p.Status.Reason)) == 0 {
 			reason = p.Status.Reason
 		}
-		return outcome{state: Skipped, reason: reason, message: p.Status.Message, ended: now}
+		// what is not reported to have ended may have begun
+		untouched := c == nil || c.State.Running == nil
+		return outcome{state: Skipped, reason: reason, message: p.Status.Message, ended: now, untouched: untouched}
 	}
 	t := c.State.Terminated
 	o := ofTermination(*t, Mode(p.Annotations[ModeAnnotation]))
@@ -91,7 +95,7 @@ func unended(p *v1.Pod, now time.Time) outcome {
 	if now.Before(late) || p.DeletionTimestamp != nil {
 		return outcome{state: running, again: late}
 	}
-	o := outcome{state: Skipped, reason: "not-started", message: "the container has not started", ended: now}
+	o := outcome{state: Skipped, reason: "not-started", message: "the container has not started", ended: now, untouched: true}
 	if c != nil && c.State.Waiting != nil {
 		o.message = c.State.Waiting.Reason + ": " + c.State.Waiting.Message
 		if strings.Contains(c.State.Waiting.Reason, "Image") {
@@ -123,7 +127,7 @@ func ofTermination(t v1.ContainerStateTerminated, mode Mode) outcome {
 		o.state = map[Mode]string{Apply: Kept, Survey: surveyed, Remove: removed}[mode]
 		return o
 	case installer.Refused:
-		o.state = Refused
+		o.state, o.untouched = Refused, true
 	default:
 		o.state = Failed
 	}

@@ -50,7 +50,7 @@ func TestPick(t *testing.T) {
 			d := Decision{Free: c.free, Busy: c.busy}
 			for _, n := range []string{"a", "b", "c", "d"} {
 				if !slices.Contains(c.busy, n) {
-					d.Starts = append(d.Starts, Start{n, Apply})
+					d.Starts = append(d.Starts, Start{Node: n, Mode: Apply})
 				}
 			}
 			var got []string

@@ -40,6 +40,8 @@ type Input struct {
 type Start struct {
 	Node string
 	Mode Mode
+	// Claim is written before the pod is made; nil if the Node has it.
+	Claim *End
 }
 
 // End is a node whose try has ended, or of which nothing remains to be known.
@@ -125,7 +127,7 @@ func Decide(in Input) Decision {
 	case r.done < int(in.Partition.Spec.Rollout.First):
 		limit = min(limit, int(in.Partition.Spec.Rollout.First)-r.done)
 	}
-	stopped := !deleting && int(nodes.Failed) > int(in.Partition.Spec.Rollout.MaxFailures)
+	stopped := int(nodes.Failed) > int(in.Partition.Spec.Rollout.MaxFailures)
 	accepted := deleting || r.Invalid == nil && overlap == ""
 	slices.SortFunc(r.fresh, byName)
 	slices.SortFunc(r.retries, byName)
@@ -183,8 +185,9 @@ func (r *roll) sort(deleting bool) (overlap string) {
 	// a survey writes nothing, and a selector that cannot be read does not leave a node out
 	spec := &r.Partition.Spec
 	removes := deleting || spec.Unselected == v1alpha1.Remove && !spec.Rollout.SurveyOnly && r.Invalid == nil
-	others := map[*v1alpha1.NodePartition]labels.Selector{}
+	others, known := map[*v1alpha1.NodePartition]labels.Selector{}, map[string]bool{"": true}
 	for _, p := range r.All {
+		known[p.Name] = true
 		if p.Name != r.Partition.Name {
 			others[p] = selects(p)
 		}
@@ -203,6 +206,10 @@ func (r *roll) sort(deleting bool) (overlap string) {
 			}
 		}
 		before := recordOf(n)
+		// what a NodePartition that is gone has left is of one that selects the node
+		if selected && !known[before.Partition] {
+			before.Partition = r.Partition.Name
+		}
 		m := r.ended(n, before)
 		// also a node whose first try has just ended
 		has := r.Partition.Name == before.Partition || r.Partition.Name == m.record.Partition
@@ -338,7 +345,10 @@ func (r *roll) record(m member, p *v1.Pod, o outcome) member {
 	}
 	after := Record{
 		Partition: r.Partition.Name, Want: want, Pod: p.UID, At: metav1.NewTime(r.Now.UTC()), Message: o.message,
-		Surveyed: before.Surveyed,
+		Surveyed: before.Surveyed, Changed: before.Changed, Machine: m.Status.NodeInfo.MachineID,
+	}
+	if Mode(p.Annotations[ModeAnnotation]) == Apply {
+		after.Changed = !o.untouched || before.Changed && p.Annotations[FirstAnnotation] != "true"
 	}
 	if p.Status.StartTime != nil {
 		after.Seconds = int(o.ended.Sub(p.Status.StartTime.Time).Seconds())
@@ -466,10 +476,20 @@ func (r *roll) apply(m member) {
 	case r.pods[m.Name] != nil: // of the last try, which has failed, or abandoned
 		r.drop(r.pods[m.Name])
 	case m.state == Failed:
-		r.retries = append(r.retries, Start{m.Name, mode})
+		r.retries = append(r.retries, r.start(m, mode))
 	default:
-		r.fresh = append(r.fresh, Start{m.Name, mode})
+		r.fresh = append(r.fresh, r.start(m, mode))
 	}
+}
+
+// start returns the start of a node. One that nothing has changed is recorded first.
+func (r *roll) start(m member, mode Mode) Start {
+	s := Start{Node: m.Name, Mode: mode}
+	if claim := m.record; mode == Apply && !claim.Changed {
+		claim.Partition, claim.Changed, claim.Machine = r.Partition.Name, true, m.Status.NodeInfo.MachineID
+		s.Claim = &End{Node: m.Node, Labels: map[string]*string{}, Record: claim.String()}
+	}
+	return s
 }
 
 // lost reports whether a node went away while it was changed.
@@ -510,7 +530,7 @@ func (r *roll) remove(m member) {
 	}
 	// A node that was never changed is not changed by a removal. It is forgotten when its pod is gone:
 	// a node is written once in a decision.
-	if m.Labels[nodelabel.Version] == "" && m.Labels[StateLabel] != Failed && !m.blocked {
+	if !m.record.Changed && !m.blocked {
 		end := End{Node: m.Node, Labels: map[string]*string{StateLabel: nil, ReasonLabel: nil}}
 		r.Ends = append(r.Ends, end)
 		return
@@ -529,7 +549,8 @@ func (r *roll) remove(m member) {
 	switch {
 	case why != "":
 		r.waits[why] = append(r.waits[why], m.Name)
-	case tried && m.record.Tries > 0 && due.After(r.Now):
+	// An operator who removes the label asks for another try.
+	case m.state != "" && due.After(r.Now):
 		r.later(due)
 		r.waits["to be tried again"] = append(r.waits["to be tried again"], m.Name)
 	case m.blocked:
@@ -537,8 +558,8 @@ func (r *roll) remove(m member) {
 	case r.pods[m.Name] != nil:
 		r.drop(r.pods[m.Name])
 	case m.state == Failed || m.state == Refused: // after a stop, too
-		r.retries = append(r.retries, Start{m.Name, Remove})
+		r.retries = append(r.retries, r.start(m, Remove))
 	default:
-		r.fresh = append(r.fresh, Start{m.Name, Remove})
+		r.fresh = append(r.fresh, r.start(m, Remove))
 	}
 }

@@ -69,6 +69,7 @@ func (w *world) node(name string) *v1.Node {
 func (w *world) tried(name, state string, ago time.Duration, tries int, change ...func(*Record)) {
 	n := w.node(name)
 	r := Record{Partition: "general", Want: want.Key(), At: metav1.NewTime(now.Add(-ago)), Tries: tries, Seconds: 60, Pod: types.UID("old-" + name)}
+	r.Changed = state == Kept || state == Failed
 	for _, c := range change {
 		c(&r)
 	}
@@ -169,6 +170,34 @@ func notReady(n *v1.Node, ago time.Duration) {
 func rollout(change func(*v1alpha1.Rollout)) func(*v1alpha1.NodePartition) {
 	return func(p *v1alpha1.NodePartition) { change(&p.Spec.Rollout) }
 }
+
+// claim writes what is to be written before the first pods are made.
+func (w *world) claim() {
+	w.Partition.Spec.Rollout.First = 0
+	for _, s := range Decide(w.Input).Starts {
+		w.write(s.Claim)
+	}
+}
+
+// decideAgain writes what has ended, and removes its pods.
+func (w *world) decideAgain() {
+	for _, e := range Decide(w.Input).Ends {
+		w.write(&e)
+		w.Pods = slices.DeleteFunc(w.Pods, func(p *v1.Pod) bool { return e.Pod == p })
+	}
+}
+
+func (w *world) write(e *End) {
+	if e == nil {
+		return
+	}
+	i := slices.Index(w.Nodes, w.node(e.Node.Name))
+	w.Nodes[i] = e.written()
+	w.Nodes[i].Annotations = map[string]string{RecordAnnotation: e.Record}
+}
+
+// first has the pod be that of a node that nothing had changed before.
+func first(p *v1.Pod) { p.Annotations[FirstAnnotation] = "true" }
 
 func deleted(p *v1alpha1.NodePartition) { p.DeletionTimestamp = &metav1.Time{Time: now} }
 
@@ -289,24 +318,24 @@ func TestDecide(t *testing.T) {
 
 		{"a node is kept", func() *world {
 			w := pool(9, share(intstr.FromInt32(1)))
-			w.pod("a", Apply, ends(0, installer.Termination{State: "kept"}))
+			w.pod("a", Apply, ends(0, installer.Termination{}))
 			return w
 		}, map[string]string{"ends": "a kept v2 abababababab and its pod", "starts": "", "nodes": "9/1/1/0/0/0"}},
 		{"the clock of a node does not count", func() *world {
 			w := pool(9, share(intstr.FromInt32(2)))
-			w.pod("a", Apply, ends(0, installer.Termination{State: "kept"}), finished(24*time.Hour))
+			w.pod("a", Apply, ends(0, installer.Termination{}), finished(24*time.Hour))
 			w.pod("b", Apply, ends(1, installer.Termination{Reason: "verify"}), finished(-24*time.Hour))
 			return w
 		}, map[string]string{"ends": "a kept v2 abababababab and its pod, b failed verify", "candidates": "c d e f g h i",
 			"again": "1m0s", "nodes": "9/1/1/1/0/0"}},
 		{"one on which nothing was done", func() *world {
 			w := pool(9, share(intstr.FromInt32(1)))
-			w.pod("a", Apply, ends(0, installer.Termination{State: "kept", Reason: installer.Unchanged}))
+			w.pod("a", Apply, ends(0, installer.Termination{Reason: installer.Unchanged}))
 			return w
 		}, map[string]string{"ends": "a kept v2 abababababab and its pod", "starts": "apply b", "nodes": "9/1/0/0/0/0"}},
 		{"a node fails, and its log stays", func() *world {
 			w := pool(9)
-			w.pod("a", Apply, ends(1, installer.Termination{State: "failed", Reason: "verify", Message: "no"}))
+			w.pod("a", Apply, ends(1, installer.Termination{Reason: "verify", Message: "no"}))
 			return w
 		}, map[string]string{"ends": "a failed verify", "starts": "apply b", "nodes": "9/0/0/1/0/0", v1alpha1.Degraded: "True NodesFailed: failed: 1 verify (a)"}},
 		{"a failure is recorded once", func() *world {
@@ -611,12 +640,12 @@ func TestDecide(t *testing.T) {
 			for i := range 40 {
 				w.kept(name(i))
 			}
-			w.pod("a", Remove, ends(0, installer.Termination{State: "removed"}))
+			w.pod("a", Remove, ends(0, installer.Termination{}))
 			return w
 		}, map[string]string{"starts": "remove b, remove c", "ends": "a cleared and its pod", "finished": "false", v1alpha1.Progressing: "True Removing: 39 nodes have the partition"}},
 		{"an end of a removal is written once", func() *world {
 			w := pool(1, deleted)
-			w.pod("a", Remove, ends(0, installer.Termination{State: "removed"}))
+			w.pod("a", Remove, ends(0, installer.Termination{}))
 			return w
 		}, map[string]string{"ends": "", "deletes": "pod-a", "finished": "false"}},
 		{"a removal is not paused, and a taint does not stop it", func() *world {
@@ -670,6 +699,74 @@ func TestDecide(t *testing.T) {
 			w.pod("a", Remove, pending(6*time.Minute, "ImagePullBackOff"))
 			return w
 		}, map[string]string{"ends": "a and its pod", "finished": "false", "again": "10m0s"}},
+		{"a node whose first try nobody saw end is cleaned", func() *world {
+			w := pool(2)
+			w.claim()
+			w.pod("b", Apply, ends(3, installer.Termination{}), first)
+			deleted(w.Partition)
+			w.Partition.Spec.Rollout.MaxUnavailable = intstr.FromInt32(2)
+			return w
+		}, map[string]string{"starts": "remove a", "ends": "b refused error and its pod", "finished": "false"}},
+		{"also if its pod is taken away after the container began", func() *world {
+			w := pool(1)
+			w.claim()
+			w.pod("a", Apply, first, func(p *v1.Pod) { p.Status.Phase, p.Status.Reason = v1.PodFailed, "NodeLost" })
+			w.decideAgain()
+			deleted(w.Partition)
+			return w
+		}, map[string]string{"starts": "remove a", "finished": "false"}},
+		{"but not if it never began", func() *world {
+			w := pool(1)
+			w.claim()
+			w.pod("a", Apply, first, pending(6*time.Minute, ""))
+			w.decideAgain()
+			deleted(w.Partition)
+			return w
+		}, map[string]string{"starts": "", "ends": "a cleared", "finished": "true"}},
+		{"nor if a survey was all", func() *world {
+			w := pool(1, rollout(func(r *v1alpha1.Rollout) { r.SurveyOnly = true }))
+			w.claim()
+			w.pod("a", Survey, ends(0, installer.Termination{}))
+			w.decideAgain()
+			deleted(w.Partition)
+			return w
+		}, map[string]string{"starts": "", "ends": "a cleared", "finished": "true"}},
+		{"what a NodePartition that is gone has left is taken off by one that selects the node", func() *world {
+			w := pool(2, deleted)
+			w.tried("a", Kept, time.Hour, 0, func(r *Record) { r.Partition = "gone" })
+			w.tried("b", Kept, time.Hour, 0, func(r *Record) { r.Partition = "other" })
+			w.other()
+			return w
+		}, map[string]string{"starts": "remove a", "candidates": "a", "finished": "false"}},
+		{"and is not changed where it is what is wanted", func() *world {
+			w := pool(1)
+			w.tried("a", Kept, time.Hour, 0, func(r *Record) { r.Partition = "gone" })
+			return w
+		}, map[string]string{"candidates": "", "nodes": "1/1/0/0/0/0"}},
+		{"a removal stops as a roll does", func() *world {
+			w := pool(9, deleted, share(intstr.FromInt32(5)))
+			for i := range 9 {
+				w.kept(name(i))
+			}
+			w.tried("a", Failed, time.Minute, 1, func(r *Record) { r.Want = WantRemoved })
+			w.tried("b", Failed, 11*time.Minute, 1, func(r *Record) { r.Want = WantRemoved })
+			return w
+		}, map[string]string{"starts": "remove b", "candidates": "b", "finished": "false", "nodes": "9/0/0/2/0/0",
+			v1alpha1.Progressing: "False Stopped: 2 nodes failed, and maxFailures is 1: 2 check (a, b); mend them and remove their label " + StateLabel + ", or raise maxFailures",
+			v1alpha1.Degraded:    "True Stopped: failed: 2 check (a, b)"}},
+		{"and goes on when an operator removes the label", func() *world {
+			w := pool(3, deleted, share(intstr.FromInt32(5)))
+			w.kept("a", "b", "c")
+			w.tried("a", Failed, time.Minute, 1, func(r *Record) { r.Want = WantRemoved })
+			delete(w.node("a").Labels, StateLabel)
+			return w
+		}, map[string]string{"starts": "remove a, remove b, remove c"}},
+		{"a machine that was made again is no longer current", func() *world {
+			w := pool(2)
+			w.kept("a", "b")
+			w.node("a").Status.NodeInfo.MachineID = "another"
+			return w
+		}, map[string]string{"starts": "apply a", "nodes": "2/1/0/0/0/0"}},
 		{"what runs ends before the object goes", func() *world {
 			w := pool(1, deleted)
 			w.pod("a", Apply)
@@ -677,7 +774,7 @@ func TestDecide(t *testing.T) {
 		}, map[string]string{"finished": "false", "starts": ""}},
 		{"and it is taken off a node whose first try has just ended", func() *world {
 			w := pool(2, deleted)
-			w.pod("a", Apply, ends(0, installer.Termination{State: "kept"}))
+			w.pod("a", Apply, ends(0, installer.Termination{}))
 			w.pod("b", Apply, ends(1, installer.Termination{Reason: "verify"}))
 			return w
 		}, map[string]string{"ends": "a kept v2 abababababab and its pod, b failed verify", "finished": "false", "again": "1s"}},
@@ -700,8 +797,7 @@ func TestDecide(t *testing.T) {
 				p.Spec.NodeSelector.MatchLabels, p.Spec.Unselected = map[string]string{"pool": "x"}, v1alpha1.Remove
 			})
 			w.tried("a", Failed, 11*time.Minute, 1, func(r *Record) { r.Want = WantRemoved })
-			w.tried("b", Refused, 11*time.Minute, 1, func(r *Record) { r.Want = WantRemoved })
-			w.node("b").Labels[nodelabel.Version] = "v2"
+			w.tried("b", Refused, 11*time.Minute, 1, func(r *Record) { r.Want, r.Changed = WantRemoved, true })
 			w.kept("c")
 			w.node("d").Labels["pool"] = "x"
 			return w

@@ -46,7 +46,7 @@ type Call struct {
 }
 
 // bound is the time that a call may take, with a margin over its unit's own bound.
-const bound = 95 * time.Minute
+const bound = record.Life + 5*time.Minute
 
 // Do has the host do what is ordered.
 func (c *Call) Do(ctx context.Context, o record.Order) outcome.Outcome {

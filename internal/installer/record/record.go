@@ -33,6 +33,20 @@ const (
 	Remove Action = "remove"
 )
 
+// Trials are from MinTrial to MaxTrial. Life is the time that a call may take on the host: a trial,
+// and the pods of a partition that take long to leave it.
+const (
+	MinTrial, MaxTrial = time.Minute, time.Hour
+	Life               = MaxTrial + 30*time.Minute
+)
+
+// MonitorArg is the form of an option in Order.MonitorArgs, as a regular expression. It has no
+// character that systemd, CEL or a shell expands, and none at which systemd splits.
+const MonitorArg = `--[a-z][a-z0-9.-]*(=[A-Za-z0-9./:_,=@+\[\]-]*)?`
+
+// MonitorArgs is the form of Order.MonitorArgs.
+const MonitorArgs = `(` + MonitorArg + `( ` + MonitorArg + `)*)?`
+
 // Order describes what the host is asked for.
 type Order struct {
 	Action Action `json:"action"`

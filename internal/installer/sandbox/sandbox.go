@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"nodepartition/internal/installer/record"
 	"nodepartition/internal/systemd"
 )
 
@@ -62,7 +63,7 @@ const (
 func yes(name string) setting { return setting{name, true, "yes"} }
 
 func settings(survey bool) []setting {
-	minutes := uint64(90) // the pods of a partition may take long to leave it
+	minutes := uint64(record.Life.Minutes())
 	if survey {
 		minutes = 5
 	}

@@ -93,7 +93,6 @@ type NodePartitionSpec struct {
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
-	// +kubebuilder:validation:items:Pattern=`^--[a-z][a-z0-9-]*(=[A-Za-z0-9_.,:/%+=-]*)?$`
 	// +kubebuilder:validation:items:MaxLength=256
 	MonitorArgs []string `json:"monitorArgs,omitempty"`
 	// +optional
@@ -134,7 +133,6 @@ type Rollout struct {
 	//
 	// +optional
 	// +kubebuilder:default="10m"
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m') && duration(self) <= duration('24h')",message="want 1m to 24h"
 	Trial metav1.Duration `json:"trial,omitzero"`
 	// The time after a change of a node until another one takes its place.
 	//

@@ -19,7 +19,7 @@
     dyn(object.spec.containers[0]).all(k, k in ['args', 'command', 'image', 'imagePullPolicy', 'name', 'resources', 'securityContext', 'terminationMessagePath', 'terminationMessagePolicy', 'volumeMounts'])
   message: the container has a field that the template does not have
 - expression: >-
-    variables.node.matches('^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$') && variables.args[2] == '--version={{ .Chart.AppVersion }}' && (variables.args[0] == 'remove' && size(variables.args) == 3 || variables.args[0] == 'apply' && size(variables.args) == 8 && variables.args[3] == '--section=/section/section.yaml' && variables.args[4].matches('^--section-sha256=[0-9a-f]{64}$') && variables.args[5].matches('^--trial=[0-9hms]{1,16}$') && variables.args[6].matches('^--monitor-args=(--[a-z][a-z0-9-]*(=[A-Za-z0-9_.,:/%+=-]*)?( --[a-z][a-z0-9-]*(=[A-Za-z0-9_.,:/%+=-]*)?)*)?$') && variables.args[7] in ['--survey=false', '--survey=true'])
+    variables.node.matches('^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$') && variables.args[2] == '--version={{ .Chart.AppVersion }}' && (variables.args[0] == 'remove' && size(variables.args) == 3 || variables.args[0] == 'apply' && size(variables.args) == 8 && variables.args[3] == '--section=/section/section.yaml' && variables.args[4].matches('^--section-sha256=[0-9a-f]{64}$') && variables.args[5].matches('^--trial=[0-9hms]{1,16}$') && variables.args[6].matches(r'^--monitor-args=(--[a-z][a-z0-9.-]*(=[A-Za-z0-9./:_,=@+\[\]-]*)?( --[a-z][a-z0-9.-]*(=[A-Za-z0-9./:_,=@+\[\]-]*)?)*)?$') && variables.args[7] in ['--survey=false', '--survey=true'])
   message: the arguments are not those of the template
 - expression: >-
     dyn(object.spec).?priorityClassName.orValue('') == '{{ .Values.nodePods.priorityClassName }}'
