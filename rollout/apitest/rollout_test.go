@@ -146,7 +146,7 @@ func TestLife(t *testing.T) {
 	c := newCluster(t)
 	c.nodes("a", "b", "c", "d")
 	c.run(nil)
-	c.ends("b", 3, installer.Termination{State: "refused", Reason: "foreign-file", Message: "a package has it"})
+	c.ends("b", 3, installer.Termination{Reason: "foreign-file", Message: "a package has it"})
 	c.partition(func(p *v1alpha1.NodePartition) {
 		p.Spec.Rollout.SurveyOnly, p.Spec.Rollout.MaxUnavailable = true, intstr.FromInt32(1)
 	})

@@ -289,24 +289,24 @@ func TestDecide(t *testing.T) {
 
 		{"a node is kept", func() *world {
 			w := pool(9, share(intstr.FromInt32(1)))
-			w.pod("a", Apply, ends(0, installer.Termination{State: "kept"}))
+			w.pod("a", Apply, ends(0, installer.Termination{}))
 			return w
 		}, map[string]string{"ends": "a kept v2 abababababab and its pod", "starts": "", "nodes": "9/1/1/0/0/0"}},
 		{"the clock of a node does not count", func() *world {
 			w := pool(9, share(intstr.FromInt32(2)))
-			w.pod("a", Apply, ends(0, installer.Termination{State: "kept"}), finished(24*time.Hour))
+			w.pod("a", Apply, ends(0, installer.Termination{}), finished(24*time.Hour))
 			w.pod("b", Apply, ends(1, installer.Termination{Reason: "verify"}), finished(-24*time.Hour))
 			return w
 		}, map[string]string{"ends": "a kept v2 abababababab and its pod, b failed verify", "candidates": "c d e f g h i",
 			"again": "1m0s", "nodes": "9/1/1/1/0/0"}},
 		{"one on which nothing was done", func() *world {
 			w := pool(9, share(intstr.FromInt32(1)))
-			w.pod("a", Apply, ends(0, installer.Termination{State: "kept", Reason: installer.Unchanged}))
+			w.pod("a", Apply, ends(0, installer.Termination{Reason: installer.Unchanged}))
 			return w
 		}, map[string]string{"ends": "a kept v2 abababababab and its pod", "starts": "apply b", "nodes": "9/1/0/0/0/0"}},
 		{"a node fails, and its log stays", func() *world {
 			w := pool(9)
-			w.pod("a", Apply, ends(1, installer.Termination{State: "failed", Reason: "verify", Message: "no"}))
+			w.pod("a", Apply, ends(1, installer.Termination{Reason: "verify", Message: "no"}))
 			return w
 		}, map[string]string{"ends": "a failed verify", "starts": "apply b", "nodes": "9/0/0/1/0/0", v1alpha1.Degraded: "True NodesFailed: failed: 1 verify (a)"}},
 		{"a failure is recorded once", func() *world {
@@ -376,7 +376,14 @@ func TestDecide(t *testing.T) {
 			w.tried("a", Failed, 11*time.Minute, 1, func(r *Record) { r.Pod = "uid-a" })
 			w.pod("a", Apply, ends(1, installer.Termination{Reason: "verify"}))
 			return w
-		}, map[string]string{"candidates": "", "deletes": "pod-a"}},
+		}, map[string]string{"candidates": "a", "deletes": "pod-a"}},
+		{"no other node is begun while the pod of the last try goes", func() *world {
+			w := pool(2, share(intstr.FromInt32(1)))
+			w.tried("a", Failed, time.Second, 1, func(r *Record) { r.Pod = "uid-a" })
+			delete(w.node("a").Labels, StateLabel) // by an operator, who asks for another try
+			w.pod("a", Apply, ends(1, installer.Termination{Reason: "verify"}))
+			return w
+		}, map[string]string{"starts": "apply a", "deletes": "pod-a"}},
 		{"a failure of another section does not count", func() *world {
 			w := pool(9)
 			w.tried("a", Failed, time.Second, 1)
@@ -611,12 +618,12 @@ func TestDecide(t *testing.T) {
 			for i := range 40 {
 				w.kept(name(i))
 			}
-			w.pod("a", Remove, ends(0, installer.Termination{State: "removed"}))
+			w.pod("a", Remove, ends(0, installer.Termination{}))
 			return w
 		}, map[string]string{"starts": "remove b, remove c", "ends": "a cleared and its pod", "finished": "false", v1alpha1.Progressing: "True Removing: 39 nodes have the partition"}},
 		{"an end of a removal is written once", func() *world {
 			w := pool(1, deleted)
-			w.pod("a", Remove, ends(0, installer.Termination{State: "removed"}))
+			w.pod("a", Remove, ends(0, installer.Termination{}))
 			return w
 		}, map[string]string{"ends": "", "deletes": "pod-a", "finished": "false"}},
 		{"a removal is not paused, and a taint does not stop it", func() *world {
@@ -677,7 +684,7 @@ func TestDecide(t *testing.T) {
 		}, map[string]string{"finished": "false", "starts": ""}},
 		{"and it is taken off a node whose first try has just ended", func() *world {
 			w := pool(2, deleted)
-			w.pod("a", Apply, ends(0, installer.Termination{State: "kept"}))
+			w.pod("a", Apply, ends(0, installer.Termination{}))
 			w.pod("b", Apply, ends(1, installer.Termination{Reason: "verify"}))
 			return w
 		}, map[string]string{"ends": "a kept v2 abababababab and its pod, b failed verify", "finished": "false", "again": "1s"}},

@@ -11,6 +11,7 @@ import (
 
 	"nodepartition/internal/installer/outcome"
 	"nodepartition/internal/installer/record"
+	"nodepartition/internal/installer/store"
 	"nodepartition/internal/unitname"
 )
 
@@ -133,12 +134,11 @@ func serviceUnit(text, program, args string) ([]byte, error) {
 func (h *Host) changed(l layout, c content) (string, error) {
 	for _, name := range sorted(modes) {
 		at := path.Join(l.base, c.folder, name)
-		sum := sha256.Sum256(c.files[name])
 		is, err := h.Present(at)
 		if err != nil {
 			return "", err
 		}
-		if is != (record.Present{Exists: true, Mode: modes[name], SHA256: hex.EncodeToString(sum[:])}) {
+		if is != (record.Present{Exists: true, Mode: modes[name], SHA256: store.Digest(c.files[name])}) {
 			return at, nil
 		}
 	}
@@ -198,11 +198,11 @@ func (h *Host) unlink(l layout, before map[string]record.Present) error {
 		if err == nil && is.Link == l.target(k) && !before[k.path].Exists {
 			err = h.Remove(k.path)
 		}
-		if err == nil && l.makes(path.Dir(k.path)) {
-			err = h.RemoveEmpty(path.Dir(k.path))
-		}
 		if err != nil {
 			return err
+		}
+		if l.makes(path.Dir(k.path)) {
+			h.RemoveEmpty(path.Dir(k.path))
 		}
 	}
 	return nil

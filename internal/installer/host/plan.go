@@ -29,16 +29,16 @@ func (h *Host) plan(ctx context.Context, state record.State, id string, o record
 	if state.Roll != nil || h.isOurOff() {
 		return nil, errors.New("another call has not ended on this node, or was killed: wait until the node has gone back")
 	}
-	f, err := h.gather(ctx)
-	if err == nil {
-		err = f.judge()
+	if err := h.unfit(ctx); err != nil {
+		return nil, err
 	}
+	readOnly, err := h.readOnly(ctx)
 	if err != nil {
 		return nil, err
 	}
 	p := &plan{kept: state.Kept != nil}
 	p.By, p.Version, p.Section = id, h.Version, store.Digest([]byte(o.Section))
-	if p.layout, err = h.layout(f.readOnly); err != nil {
+	if p.layout, err = h.layout(readOnly); err != nil {
 		return nil, err
 	}
 	if p.content, err = h.content(p.layout, o.MonitorArgs); err != nil {

@@ -14,7 +14,6 @@ const (
 	Section = "node-partition.yaml"
 
 	state = "state.json"
-	lock  = "lock"
 )
 
 // message returns the name of the file by which a call asks the host, and the host answers.
