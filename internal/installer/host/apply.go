@@ -127,10 +127,7 @@ func (h *Host) install(ctx context.Context, p *plan) error {
 		return nil
 	}
 	if p.From != p.To {
-		if err := h.write(p.layout, p.content); err != nil {
-			return err
-		}
-		if err := h.labelVersion(ctx, p.layout, p.To); err != nil {
+		if err := h.write(ctx, p.layout, p.content); err != nil {
 			return err
 		}
 		if err := h.Link(p.To, p.layout.current()); err != nil {
@@ -174,12 +171,6 @@ func (h *Host) try(ctx context.Context, p *plan) error {
 
 // verify waits until the node is well with the section, and says what it has seen.
 func (h *Host) verify(ctx context.Context, p *plan, o record.Order) (string, error) {
-	// The program ends first, and says what the service waits for.
-	deadline, _ := ctx.Deadline()
-	wait := max(time.Second, (time.Until(deadline) - 2*time.Second).Truncate(time.Second))
-	if _, err := h.Programs.Run(ctx, h.monitor(p.layout), "status", "--wait", "--timeout="+wait.String()); err != nil {
-		return "", outcome.Because(outcome.Verify, "the partition is not active, or its service not ready: %w; journalctl -u %s has the reason", err, unitname.MonitorService)
-	}
 	cluster, err := h.Cluster()
 	if err != nil {
 		return "", err
@@ -227,7 +218,7 @@ func (h *Host) unwell(ctx context.Context, cluster Cluster, p *plan, o record.Or
 	case len(status.Partitions) == 0:
 		return fmt.Errorf("no partition is active: %s", status.Problem)
 	case status.Service != "ready":
-		return fmt.Errorf("the service is not ready: %s", status.Service)
+		return fmt.Errorf("the service is not ready: %s; journalctl -u %s has the reason", status.Service, unitname.MonitorService)
 	}
 	for i := range status.Pods {
 		pod := &status.Pods[i]

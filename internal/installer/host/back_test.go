@@ -73,7 +73,7 @@ func TestTimeOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t)
 		before := n.tree()
-		n.killIn("partition-monitor status --wait", n.order("v1", section))
+		n.killIn("partition-monitor status -o json", n.order("v1", section))
 		n.now.Since += trialTime - 1
 		n.mustBack()
 		if n.state().Roll == nil {
@@ -93,7 +93,7 @@ func TestBackNow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t)
 		before := n.tree()
-		n.killIn("partition-monitor status --wait", n.order("v1", section))
+		n.killIn("partition-monitor status -o json", n.order("v1", section))
 		if err := n.h.Back(t.Context(), true); err != nil {
 			t.Error(err)
 		}
@@ -101,7 +101,7 @@ func TestBackNow(t *testing.T) {
 			t.Error(d)
 		}
 		n.static = true
-		n.killIn("partition-monitor status --wait", n.order("v1", section))
+		n.killIn("partition-monitor status -o json", n.order("v1", section))
 		for range 2 {
 			if err := n.h.Back(t.Context(), true); err == nil || !strings.Contains(err.Error(), "kubepods-system.slice is active") {
 				t.Errorf("%v", err)
@@ -176,7 +176,7 @@ func TestMonitorSettles(t *testing.T) {
 					case line == restart:
 						restarted = time.Now()
 						return &ran{}
-					case strings.HasPrefix(line, "partition-monitor status --wait"):
+					case strings.HasPrefix(line, "partition-monitor status -o json") && restarted.IsZero():
 						if test.before != "" {
 							state(test.before) // it is as it was, whatever the change has started
 						}
@@ -223,7 +223,7 @@ func TestWayBackFails(t *testing.T) {
 func TestDiskFull(t *testing.T) {
 	for name, full := range map[string]func(*node) (free func()){
 		"the timer": func(n *node) (free func()) {
-			n.killIn("partition-monitor status --wait", n.order("v2", otherSection))
+			n.killIn("partition-monitor status -o json", n.order("v2", otherSection))
 			n.now.Since += trialTime
 			free = n.stick(n.h.In("state.json"))
 			if err := n.back(n.t.Context()); err == nil {

@@ -156,30 +156,21 @@ func (h *Host) trusted(path string) bool {
 	return true
 }
 
-// label gives files the label of another one, where SELinux enforces. systemd executes no file with
-// the label of a container, or with none.
-func (h *Host) label(ctx context.Context, like string, names ...string) error {
+// label gives a file of the programs its label, where SELinux enforces: that of the host's programs,
+// or of its units. systemd executes no file with the label of a container, or with none.
+func (h *Host) label(ctx context.Context, name string) error {
 	if !h.enforcing() {
 		return nil
 	}
-	paths := make([]string, 0, len(names))
-	for _, name := range names {
-		paths = append(paths, h.onDisk(name))
+	like := units
+	if modes[path.Base(name)] == 0o755 {
+		like = programs
 	}
 	//guard: new files keep the label of their folder under SELinux
-	if _, err := h.Programs.Run(ctx, "chcon", append([]string{"--reference=" + h.onDisk(like)}, paths...)...); err != nil {
+	if _, err := h.Programs.Run(ctx, "chcon", "--reference="+h.onDisk(like), h.onDisk(name)); err != nil {
 		return outcome.Because(outcome.SELinux, "labels of the new files: %w", err)
 	}
 	return nil
-}
-
-// labelVersion gives the files of a version their labels.
-func (h *Host) labelVersion(ctx context.Context, l layout, version string) error {
-	in := func(name string) string { return path.Join(l.base, version, name) }
-	if err := h.label(ctx, programs, in(monitorFile), in(generatorFile)); err != nil {
-		return err
-	}
-	return h.label(ctx, units, in(serviceFile), in(catalogFile))
 }
 
 // reasonOfCheck returns the word for a finding of partition-monitor check.

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -171,7 +172,7 @@ func (h *Host) missing(l layout) ([]link, error) {
 }
 
 // write writes a version to its folder.
-func (h *Host) write(l layout, c content) error {
+func (h *Host) write(ctx context.Context, l layout, c content) error {
 	folder := path.Join(l.base, c.folder)
 	if err := h.RemoveTree(folder); err != nil { // of a call that was killed
 		return err
@@ -180,7 +181,11 @@ func (h *Host) write(l layout, c content) error {
 		return err
 	}
 	for _, name := range sorted(modes) {
-		if err := h.WriteBytes(path.Join(folder, name), c.files[name], modes[name]); err != nil {
+		err := h.WriteBytes(path.Join(folder, name), c.files[name], modes[name])
+		if err == nil {
+			err = h.label(ctx, path.Join(folder, name))
+		}
+		if err != nil {
 			return err
 		}
 	}

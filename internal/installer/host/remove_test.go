@@ -90,7 +90,7 @@ func TestRemoveUnderWay(t *testing.T) {
 		n := newNode(t)
 		before := n.tree()
 		n.mustApply("v1", section)
-		n.killIn("partition-monitor status --wait", n.order("v2", otherSection))
+		n.killIn("partition-monitor status -o json", n.order("v2", otherSection))
 		if got := n.takeOff(); got.Status != outcome.Done || got.Reason != "" {
 			t.Errorf("%+v", got)
 		}

@@ -26,7 +26,7 @@ func TestDifferences(t *testing.T) {
 	files := []string{"/a has another content than before", "/b is there, and was not", "/c is not there any more", "/d has the mode 0600, and had 0644"}
 	rest := []string{
 		"m.service is failed, and was active", "s.slice is active, and was inactive",
-		`/x/memory.max is "2", and was "1"`, `/y/memory.max is not there any more, and had "1"`, `/z/memory.max is there with "1", and was not`,
+		`/x/memory.max is "2", and was "1"`, `/y/memory.max is "", and was "1"`, `/z/memory.max is "1", and was ""`,
 	}
 	for boot, want := range map[string][]string{"": rest, "two": nil} {
 		now.Boot = boot

@@ -14,7 +14,8 @@ type Snapshot struct {
 	Files map[string]Present `json:"files"`
 	// Units holds the state of units, such as active, by their names.
 	Units map[string]string `json:"units"`
-	// Cgroups holds the values of files of cgroups, by their paths.
+	// Cgroups holds the values of files of cgroups, by their paths. One that is not there is as one
+	// that is empty.
 	Cgroups map[string]string `json:"cgroups"`
 }
 
@@ -35,15 +36,7 @@ func Differences(before, now Snapshot) (files, rest []string) {
 		}
 	}
 	for _, name := range union(before.Cgroups, now.Cgroups) {
-		was, had := before.Cgroups[name]
-		is, has := now.Cgroups[name]
-		switch {
-		case was == is && had == has:
-		case !had:
-			rest = append(rest, fmt.Sprintf("%s is there with %q, and was not", name, is))
-		case !has:
-			rest = append(rest, fmt.Sprintf("%s is not there any more, and had %q", name, was))
-		default:
+		if was, is := before.Cgroups[name], now.Cgroups[name]; was != is {
 			rest = append(rest, fmt.Sprintf("%s is %q, and was %q", name, is, was))
 		}
 	}

@@ -45,6 +45,13 @@ func (d Disk) path(name string) (string, error) {
 	return filepath.Join(dir, filepath.Base(name)), nil
 }
 
+// temporary returns the name under which a file is written before it is complete. systemd ignores
+// hidden files in the folders of units and of generators (hidden_or_backup_file,
+// src/basic/path-util.c, 252).
+func temporary(path string) string {
+	return filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".installing")
+}
+
 // Write replaces the file name by what from has, with a mode: under another name, synced to disk,
 // and then by a rename, which is synced, too. The folder has to exist.
 func (d Disk) Write(name string, from io.Reader, mode fs.FileMode) error {
@@ -229,19 +236,6 @@ func (d Disk) IsFolder(name string) bool {
 	}
 	info, err := os.Stat(path)
 	return err == nil && info.IsDir()
-}
-
-// IsReadOnly reports whether a folder is on a file system, or a mount, that is read-only.
-func (d Disk) IsReadOnly(name string) (bool, error) {
-	path, err := d.Root.Path(name)
-	if err != nil {
-		return false, err
-	}
-	err = unix.Access(path, unix.W_OK)
-	if errors.Is(err, unix.EROFS) {
-		return true, nil
-	}
-	return false, err
 }
 
 func digestFile(path string) (string, error) {

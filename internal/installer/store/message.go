@@ -19,6 +19,9 @@ import (
 // left.
 type Message struct{ file *os.File }
 
+// message returns the name of a message's file.
+func message(id string) string { return "message-" + id + ".json" }
+
 type content struct {
 	Order  record.Order     `json:"order"`
 	Answer *outcome.Outcome `json:"answer,omitempty"`

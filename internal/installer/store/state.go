@@ -1,3 +1,5 @@
+// Package store keeps the files of the installer on a node: its folder, its state, and the files
+// that it installs. The caller, which may be in a pod, and the host share it.
 package store
 
 import (
@@ -14,6 +16,18 @@ import (
 
 	"nodepartition/internal/installer/record"
 	"nodepartition/internal/statefile"
+)
+
+// The names in the folder, beside those of messages.
+const (
+	// Program is this program.
+	Program = "partition-installer"
+	// Monitor is the new partition-monitor, which judges the node before it is installed.
+	Monitor = "partition-monitor"
+	// Section is the new section. By this name the programs take it for a node-partition.yaml.
+	Section = "node-partition.yaml"
+
+	state = "state.json"
 )
 
 // maxState bounds the state file and a message, which has a section.
