@@ -156,8 +156,8 @@ func (h *Host) trusted(path string) bool {
 	return true
 }
 
-// label gives a file of the programs its label, where SELinux enforces: that of the host's programs,
-// or of its units. systemd executes no file with the label of a container, or with none.
+// label gives a file of the programs its label, where SELinux enforces: that of the host's
+// programs, or of its units. systemd executes no file with the label of a container, or with none.
 func (h *Host) label(ctx context.Context, name string) error {
 	if !h.enforcing() {
 		return nil

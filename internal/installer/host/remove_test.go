@@ -116,9 +116,9 @@ func TestRemoveStaticPods(t *testing.T) {
 	})
 }
 
-// TestRemoveRemains: what is not as before a change that went back is said by each removal, and by no
-// other once it is as before. A file is an error. A pod that stays in a slice is none: it does so
-// after other removals, too.
+// TestRemoveRemains: what is not as before a change that went back is said by each removal, and by
+// no other once it is as before. A file is an error. A pod that stays in a slice is none: it does
+// so after other removals, too.
 func TestRemoveRemains(t *testing.T) {
 	for name, test := range map[string]struct {
 		spoil, mend func(*node)

@@ -87,8 +87,8 @@ func (o Outcome) Text() string {
 // it fits 4,096 (MaxContainerTerminationMessageLength of pkg/kubelet/container, v1.37.0).
 const maxMessage = 600
 
-// Termination is the termination message of a call, as JSON (rollout/README.md). The exit status has
-// the rest.
+// Termination is the termination message of a call, as JSON (rollout/README.md). The exit status
+// has the rest.
 type Termination struct {
 	// Message is for people.
 	Message string `json:"message"`

@@ -19,7 +19,8 @@ type State struct {
 	Kept *Kept `json:"kept,omitempty"`
 	// Roll is the change that has not ended; nil without one.
 	Roll *Roll `json:"roll,omitempty"`
-	// Before is the node before the last change, if that went back and not all was as before; else nil.
+	// Before is the node before the last change, if that went back and not all was as before; else
+	// nil.
 	Before *Snapshot `json:"before,omitempty"`
 }
 
