@@ -121,20 +121,25 @@ func (h *Host) prepareWayBack(ctx context.Context, r *record.Roll) error {
 func (h *Host) removeWayBack(ctx context.Context) error {
 	some := false
 	for _, name := range backPaths() {
-		is, err := h.Present(name)
-		if err == nil {
-			err = h.Remove(name)
-		}
+		was, err := h.Present(name)
 		if err != nil {
 			return err
 		}
-		if is.Exists && path.Dir(name) != unitFolder {
-			h.RemoveEmpty(path.Dir(name))
+		some = some || was.Exists
+		if err := h.Tidy(name); err != nil {
+			return err
 		}
-		some = some || is.Exists
 	}
 	if !some {
 		return nil
+	}
+	for _, name := range backPaths() {
+		if err := h.Remove(name); err != nil {
+			return err
+		}
+		if path.Dir(name) != unitFolder {
+			h.RemoveEmpty(path.Dir(name))
+		}
 	}
 	// Last: killed before, the timer starts the service once more, which removes what is left. The
 	// service may be this process, and ends by itself.
