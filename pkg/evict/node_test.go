@@ -100,8 +100,8 @@ type node struct {
 	// bootID is the kernel's ID of the boot.
 	bootID string
 
-	// crashAt is the call at which the program ends, counted from 1, and crashIn its name; 0 and "" for
-	// never.
+	// The program ends at the call crashAt, counted from 1, or at the first named crashIn; never at
+	// 0 and "".
 	crashAt, calls int
 	crashIn        string
 	crashed        string
