@@ -28,6 +28,7 @@ import (
 	"nodepartition/internal/installer/sandbox"
 	"nodepartition/internal/installer/store"
 	"nodepartition/internal/kubeapi"
+	"nodepartition/internal/systemctl"
 	"nodepartition/internal/systemd"
 	"nodepartition/internal/trialend"
 )
@@ -114,8 +115,6 @@ func run(ctx context.Context, args []string, at places, stdout, stderr io.Writer
 		return caller(ctx, args, at, stderr)
 	case "host", "back":
 		return onHost(ctx, args, at, stderr)
-	case "preflight", "install", "verify", "keep", "same":
-		return usageError(stderr, fmt.Errorf("%s is gone: apply does all stages", command))
 	case "uninstall":
 		return usageError(stderr, errors.New("uninstall is gone: remove does the same"))
 	}
@@ -132,12 +131,12 @@ func caller(ctx context.Context, args []string, at places, stderr io.Writer) out
 	o, err := parse(args)
 	if err != nil {
 		refused := outcome.Outcome{Status: outcome.Usage, Reason: outcome.Failed, Sentences: []string{err.Error()}}
-		terminate(at, o, refused, io.Discard)
+		terminate(at, refused, io.Discard)
 		return usageError(stderr, err)
 	}
 	if o.Action != record.Remove {
 		if err := o.read(); err != nil {
-			return terminate(at, o, outcome.Of(outcome.Refused, err), stderr)
+			return terminate(at, outcome.Of(outcome.Refused, err), stderr)
 		}
 	}
 	options := systemd.Options{Cgroups: cgroupfs.FS(at.root), Timeout: at.patience}
@@ -164,7 +163,7 @@ func caller(ctx context.Context, args []string, at places, stderr io.Writer) out
 	result := c.Do(ctx, o.Order)
 	stop()
 	<-ended
-	return terminate(at, o, result, stderr)
+	return terminate(at, result, stderr)
 }
 
 func exists(path string) bool {
@@ -265,12 +264,11 @@ func isVersion(asked, built string) bool {
 }
 
 // terminate writes the outcome where Kubernetes, and a reader of the log, look for it.
-func terminate(at places, o options, result outcome.Outcome, stderr io.Writer) outcome.Status {
+func terminate(at places, result outcome.Outcome, stderr io.Writer) outcome.Status {
 	fmt.Fprintln(stderr, result.Text())
-	ended := map[record.Action]string{record.Apply: "kept", record.Survey: "surveyed", record.Remove: "removed"}[o.Action]
 	file, err := os.OpenFile(at.termination, os.O_WRONLY|os.O_TRUNC, 0)
 	if err == nil {
-		_, err = file.WriteString(result.Termination(ended))
+		_, err = file.WriteString(result.Termination())
 		err = errors.Join(err, file.Close())
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -317,7 +315,7 @@ func newHost(at places, stderr io.Writer) *host.Host {
 	return &host.Host{
 		Store:   store.Store{Disk: store.Disk{Root: at.root}, Folder: sandbox.Folder},
 		Payload: at.payload, Version: version,
-		Programs: host.Exec{}, Now: trialend.Now, Label: host.ReadLabel,
+		Programs: systemctl.Programs(""), Now: trialend.Now, Label: host.ReadLabel,
 		Cluster: func() (host.Cluster, error) { return cluster(at.root) },
 		Say:     func(format string, args ...any) { fmt.Fprintf(stderr, format+"\n", args...) },
 	}

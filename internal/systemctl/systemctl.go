@@ -4,6 +4,7 @@ package systemctl
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -61,8 +62,9 @@ func Parse(text string) []map[string]string {
 // waitDelay bounds the wait for the output of a program that was ended.
 const waitDelay = time.Second
 
-// Run runs a program of systemd, or a shell, until it ends, and returns its standard output. The
-// error has the program, its first argument, and its standard error on one line.
+// Run runs a program until it ends, and returns its standard output, with an error, too. The error
+// has the name of the program, its first argument, and on one line what it has said, or why ctx has
+// ended.
 func (p Programs) Run(ctx context.Context, name string, args ...string) (string, error) {
 	var stdout, stderr bytes.Buffer
 	path := name
@@ -74,13 +76,18 @@ func (p Programs) Run(ctx context.Context, name string, args ...string) (string,
 	// A child of the program may keep its output open after ctx has ended.
 	cmd.WaitDelay = waitDelay
 	if err := cmd.Run(); err != nil {
-		if text := strings.TrimSpace(stderr.String()); text != "" {
+		text := cmp.Or(strings.TrimSpace(stderr.String()), strings.TrimSpace(stdout.String()))
+		switch {
+		case ctx.Err() != nil:
+			err = context.Cause(ctx)
+		case text != "":
 			err = errors.New(oneline.Terminal(text))
 		}
+		name = filepath.Base(name)
 		if len(args) > 0 {
 			name += " " + args[0]
 		}
-		return "", fmt.Errorf("%s: %w", name, err)
+		return stdout.String(), fmt.Errorf("%s: %w", name, err)
 	}
 	return stdout.String(), nil
 }

@@ -30,7 +30,7 @@ func TestRunChildKeepsOutput(t *testing.T) {
 	}
 	defer held.Close()
 	cancel()
-	if err := <-ended; err == nil || !strings.Contains(err.Error(), "/bin/sh") {
+	if err := <-ended; err == nil || !strings.Contains(err.Error(), "sh -c") {
 		t.Errorf("%v; want that it was ended", err)
 	}
 }

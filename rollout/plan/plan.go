@@ -464,6 +464,8 @@ func (r *roll) apply(m member) {
 	if rollout.SurveyOnly {
 		mode = Survey
 	}
+	p := r.pods[m.Name]
+	foreign := p != nil && p.Annotations[PartitionAnnotation] != r.Partition.Name
 	switch {
 	case why != "":
 		if m.state != Failed && m.state != Refused {
@@ -471,14 +473,23 @@ func (r *roll) apply(m member) {
 		}
 		r.skips[why] = append(r.skips[why], m.Name)
 	case waiting, mode == Survey && m.record.Surveyed == r.key:
-	case m.blocked:
+	case foreign && m.blocked:
 		r.later(r.Now.Add(time.Second))
-	case r.pods[m.Name] != nil: // of the last try, which has failed, or abandoned
-		r.drop(r.pods[m.Name])
-	case m.state == Failed:
-		r.retries = append(r.retries, r.start(m, mode))
+	case foreign: // of a NodePartition that has the node no longer
+		r.drop(p)
 	default:
-		r.fresh = append(r.fresh, r.start(m, mode))
+		// The pod of the last try goes first. The node keeps its place meanwhile: no other one is begun
+		// before it.
+		if m.blocked {
+			r.later(r.Now.Add(time.Second))
+		} else if p != nil {
+			r.drop(p)
+		}
+		if m.state == Failed {
+			r.retries = append(r.retries, r.start(m, mode))
+		} else {
+			r.fresh = append(r.fresh, r.start(m, mode))
+		}
 	}
 }
 

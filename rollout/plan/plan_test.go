@@ -405,7 +405,14 @@ func TestDecide(t *testing.T) {
 			w.tried("a", Failed, 11*time.Minute, 1, func(r *Record) { r.Pod = "uid-a" })
 			w.pod("a", Apply, ends(1, installer.Termination{Reason: "verify"}))
 			return w
-		}, map[string]string{"candidates": "", "deletes": "pod-a"}},
+		}, map[string]string{"candidates": "a", "deletes": "pod-a"}},
+		{"no other node is begun while the pod of the last try goes", func() *world {
+			w := pool(2, share(intstr.FromInt32(1)))
+			w.tried("a", Failed, time.Second, 1, func(r *Record) { r.Pod = "uid-a" })
+			delete(w.node("a").Labels, StateLabel) // by an operator, who asks for another try
+			w.pod("a", Apply, ends(1, installer.Termination{Reason: "verify"}))
+			return w
+		}, map[string]string{"starts": "apply a", "deletes": "pod-a"}},
 		{"a failure of another section does not count", func() *world {
 			w := pool(9)
 			w.tried("a", Failed, time.Second, 1)

@@ -34,7 +34,7 @@ const (
 	// written lists the files of the project with their inodes and times, except what the monitor
 	// writes while it runs.
 	written = `find /usr/bin/partition-monitor /usr/libexec /usr/lib/systemd /etc/systemd/system /etc/default /etc/kubernetes/node-partition.yaml ` +
-		installerFolder + ` -newermt 2026-01-01 ! -type d ! -name 'message-*' ! -name lock ` +
+		installerFolder + ` -newermt 2026-01-01 ! -type d ! -name 'message-*' ` +
 		`-printf '%p %i %T@\n' | grep -e partition | sort`
 	// reloads counts the reloads of systemd.
 	reloads = `journalctl -b _PID=1 -o cat --no-pager | grep -c '^Reloading finished' || true`
@@ -126,7 +126,7 @@ func (f *fleetNode) write(t *testing.T, w wish, folder string) []string {
 }
 
 // termination is the termination message of the installer.
-type termination struct{ State, Reason, Message string }
+type termination struct{ Reason, Message string }
 
 // apply runs the installer in a pod, as the roll-out does.
 func (f *fleetNode) apply(t *testing.T, w wish) (said termination, status int32) {
@@ -277,7 +277,6 @@ func unfitNodes() []unfit {
 			reason: "foreign-file", says: "/usr/bin/partition-monitor",
 			spoil: "printf x >/usr/bin/partition-monitor", mend: "rm /usr/bin/partition-monitor",
 		},
-		{reason: "cgroupfs", says: "cgroupDriver", spoil: keep + "sed -i 's/^cgroupDriver:.*/cgroupDriver: cgroupfs/' " + file, mend: mended},
 		{reason: "kubelet-gate", says: "NodeSystemPartition", spoil: keep + "printf 'featureGates:\n  NodeSystemPartition: true\n' >>" + file, mend: mended},
 		{
 			reason: "no-bus", says: "system bus",
@@ -320,11 +319,11 @@ func TestInstallerApply(t *testing.T) {
 		t.Run("surveyed", func(t *testing.T) {
 			survey := half
 			survey.survey = true
-			if said, status := f.apply(t, survey); status != 0 || said.State != "surveyed" || said.Reason != "" {
+			if said, status := f.apply(t, survey); status != 0 || said.Reason != "" {
 				t.Errorf("status %d, %+v", status, said)
 			}
 			survey.section = "systemPartition:\n  memoryLimit: 512\n"
-			if said, status := f.apply(t, survey); status != 3 || said.State != "refused" || said.Reason != "section" {
+			if said, status := f.apply(t, survey); status != 3 || said.Reason != "section" {
 				t.Errorf("status %d, %+v", status, said)
 			}
 			f.asBefore(t)
@@ -334,7 +333,7 @@ func TestInstallerApply(t *testing.T) {
 				run(t, f.Node, u.spoil)
 				said, status := f.apply(t, half)
 				run(t, f.Node, u.mend)
-				if status != 3 || said.State != "refused" || said.Reason != u.reason || !strings.Contains(said.Message, u.says) {
+				if status != 3 || said.Reason != u.reason || !strings.Contains(said.Message, u.says) {
 					t.Errorf("status %d, %+v; want %s, %q", status, said, u.reason, u.says)
 				}
 				f.asBefore(t)
@@ -342,14 +341,14 @@ func TestInstallerApply(t *testing.T) {
 		}
 		t.Run("the monitor cannot start", func(t *testing.T) {
 			said, status := f.apply(t, wish{section: half.section, trial: "2m", options: "--no-such-option"})
-			if status != 1 || said.State != "failed" || said.Reason != "verify" {
+			if status != 1 || said.Reason != "verify" {
 				t.Errorf("status %d, %+v", status, said)
 			}
 			f.asBefore(t)
 		})
 		t.Run("kept", func(t *testing.T) {
 			said, status := f.apply(t, half)
-			if status != 0 || said.State != "kept" || said.Reason != "" {
+			if status != 0 || said.Reason != "" {
 				t.Fatalf("status %d, %+v", status, said)
 			}
 			isHalf(t)
@@ -359,7 +358,7 @@ func TestInstallerApply(t *testing.T) {
 		})
 		t.Run("again", func(t *testing.T) {
 			before := f.calm(t)
-			if said, status := f.apply(t, half); status != 0 || said.State != "kept" || said.Reason != "unchanged" {
+			if said, status := f.apply(t, half); status != 0 || said.Reason != "unchanged" {
 				t.Errorf("status %d, %+v", status, said)
 			}
 			if after := f.calm(t); after != before {
@@ -416,11 +415,11 @@ func TestInstallerApply(t *testing.T) {
 		})
 		t.Run("removed", func(t *testing.T) {
 			remove := []string{"remove", "--node=" + f.Name, "--version=v1"}
-			if said, status := f.inPod(t, remove); status != 0 || said.State != "removed" || said.Reason != "" {
+			if said, status := f.inPod(t, remove); status != 0 || said.Reason != "" {
 				t.Fatalf("status %d, %+v", status, said)
 			}
 			f.asBefore(t)
-			if said, status := f.inPod(t, remove); status != 0 || said.State != "removed" || said.Reason != "unchanged" {
+			if said, status := f.inPod(t, remove); status != 0 || said.Reason != "unchanged" {
 				t.Errorf("again: status %d, %+v", status, said)
 			}
 			f.asBefore(t)
@@ -430,7 +429,7 @@ func TestInstallerApply(t *testing.T) {
 			const dropIns = "/etc/systemd/system/" + monitorUnit + ".d/*.conf"
 			run(t, f.Node, "cp -a "+filepath.Dir(dropIns)+" /root/drop-ins && sed -i s:"+monitorPath+":/etc/systemd/node-partition/current/partition-monitor: "+dropIns+
 				" && mount --bind /usr /usr && mount -o remount,bind,ro /usr")
-			if said, status := f.apply(t, half); status != 0 || said.State != "kept" {
+			if said, status := f.apply(t, half); status != 0 {
 				t.Errorf("status %d, %+v", status, said)
 			}
 			isHalf(t)

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path"
 	"strings"
 	"time"
@@ -60,10 +59,7 @@ func (c *Call) Do(ctx context.Context, o record.Order) outcome.Outcome {
 		return outcome.Of(outcome.Refused, outcome.Because(outcome.NoBus,
 			"the host's systemd does not answer on the system bus: %w; a pod mounts /run/dbus, and no policy of AppArmor or SELinux may keep it from there", err))
 	}
-	if err := c.bring(ctx); err != nil {
-		return outcome.Of(outcome.Refused, err)
-	}
-	message, err := c.Ask(c.ID, o)
+	message, err := c.bring(ctx, o)
 	if err != nil {
 		return outcome.Of(outcome.Refused, err)
 	}
@@ -89,30 +85,23 @@ func (c *Call) unit(suffix string) string { return "partition-install-" + c.ID +
 // hostProgram returns the path of the program on the host.
 func (c *Call) hostProgram() string { return path.Join(sandbox.Folder, store.Program) }
 
-// bring copies this program to the installer's folder, unless it is there. It waits while another
-// call works on the node.
-func (c *Call) bring(ctx context.Context) error {
+// bring copies this program to the installer's folder, unless it is there, and makes the message.
+// Another call that ends takes neither away: they come under one lock. It waits while another call
+// works on the node.
+func (c *Call) bring(ctx context.Context, o record.Order) (store.Message, error) {
 	if err := c.Mkdir(c.Folder, 0o700); err != nil {
-		return err
+		return store.Message{}, err
 	}
 	unlock, err := c.Lock(ctx)
 	if err != nil {
-		return err
+		return store.Message{}, err
 	}
 	defer unlock()
-	file, err := os.Open(c.Program)
-	if err != nil {
-		return err
+	if err := c.Copy(c.Program, c.In(store.Program)); err != nil {
+		return store.Message{}, err
 	}
-	defer file.Close()
-	same, err := c.Same(c.In(store.Program), file)
-	if err == nil && !same {
-		err = c.Write(c.In(store.Program), file, 0o755)
-	}
-	if err == nil {
-		c.label()
-	}
-	return err
+	c.label()
+	return c.Ask(c.ID, o)
 }
 
 // The attribute of SELinux' labels, and the label of programs that services of the host run. A file

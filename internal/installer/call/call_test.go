@@ -108,7 +108,7 @@ func TestDo(t *testing.T) {
 	if o := f.c.Do(t.Context(), order); o.Status != outcome.Done || o.Text() != "done: fine" || got != order {
 		t.Errorf("%+v, %+v", o, got)
 	}
-	if got := f.files(); !slices.Equal(got, []string{"lock", "partition-installer"}) || !slices.Equal(f.units, []string{"partition-install-x1.service"}) {
+	if got := f.files(); !slices.Equal(got, []string{"partition-installer"}) || !slices.Equal(f.units, []string{"partition-install-x1.service"}) {
 		t.Errorf("%v, %v", got, f.units)
 	}
 	program := filepath.Join(f.host.Folder, "partition-installer")
@@ -126,6 +126,25 @@ func TestDo(t *testing.T) {
 	f.c.Do(t.Context(), order)
 	if data, err := os.ReadFile(program); err != nil || string(data) != "another" {
 		t.Errorf("%q, %v", data, err)
+	}
+}
+
+// TestOtherCallEnds: another call that ends leaves the program and the message of one that waits.
+func TestOtherCallEnds(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	f.serve = func(string) (systemd.Ended, error) {
+		if err := f.host.Clean(record.State{}); err != nil {
+			t.Error(err)
+		}
+		if got := f.files(); !slices.Equal(got, []string{"message-x1.json", "partition-installer"}) {
+			t.Errorf("systemd finds %q", got)
+		}
+		f.answer(outcome.Outcome{})
+		return systemd.Ended{Result: "success"}, nil
+	}
+	if o := f.c.Do(t.Context(), order); o.Status != outcome.Done {
+		t.Errorf("%+v", o)
 	}
 }
 

@@ -87,7 +87,7 @@ func (h *Host) begin(ctx context.Context, state *record.State, p *plan, o record
 		h.Say("which members are Ready is not known: %v", err)
 		r.ReadyUnknown = oneline.Terminal(err.Error())
 	}
-	state.Roll, state.Remains = r, nil
+	state.Roll, state.Before = r, nil
 	return h.SetState(*state)
 }
 
@@ -127,10 +127,7 @@ func (h *Host) install(ctx context.Context, p *plan) error {
 		return nil
 	}
 	if p.From != p.To {
-		if err := h.write(p.layout, p.content); err != nil {
-			return err
-		}
-		if err := h.labelVersion(ctx, p.layout, p.To); err != nil {
+		if err := h.write(ctx, p.layout, p.content); err != nil {
 			return err
 		}
 		if err := h.Link(p.To, p.layout.current()); err != nil {
@@ -164,7 +161,7 @@ func (h *Host) try(ctx context.Context, p *plan) error {
 	if left < shortest {
 		return outcome.Because(outcome.Timeout, "only %s are left, and a trial takes %s or more: use a longer --trial", left, shortest)
 	}
-	_, err = h.run(ctx, h.monitor(p.layout),
+	_, err = h.Programs.Run(ctx, h.monitor(p.layout),
 		"try", h.onDisk(h.In(store.Section)), "--for="+left.Truncate(time.Second).String())
 	if err != nil && ctx.Err() == nil {
 		err = outcome.Because(outcome.Section, "%w", err)
@@ -174,12 +171,6 @@ func (h *Host) try(ctx context.Context, p *plan) error {
 
 // verify waits until the node is well with the section, and says what it has seen.
 func (h *Host) verify(ctx context.Context, p *plan, o record.Order) (string, error) {
-	// The program ends first, and says what the service waits for.
-	deadline, _ := ctx.Deadline()
-	wait := max(time.Second, (time.Until(deadline) - 2*time.Second).Truncate(time.Second))
-	if _, err := h.run(ctx, h.monitor(p.layout), "status", "--wait", "--timeout="+wait.String()); err != nil {
-		return "", outcome.Because(outcome.Verify, "the partition is not active, or its service not ready: %w; journalctl -u %s has the reason", err, unitname.MonitorService)
-	}
 	cluster, err := h.Cluster()
 	if err != nil {
 		return "", err
@@ -227,7 +218,7 @@ func (h *Host) unwell(ctx context.Context, cluster Cluster, p *plan, o record.Or
 	case len(status.Partitions) == 0:
 		return fmt.Errorf("no partition is active: %s", status.Problem)
 	case status.Service != "ready":
-		return fmt.Errorf("the service is not ready: %s", status.Service)
+		return fmt.Errorf("the service is not ready: %s; journalctl -u %s has the reason", status.Service, unitname.MonitorService)
 	}
 	for i := range status.Pods {
 		pod := &status.Pods[i]
@@ -309,7 +300,7 @@ func (h *Host) keep(ctx context.Context, state record.State) error {
 	if err := h.SetState(state); err != nil {
 		return err
 	}
-	_, err = h.run(ctx, h.monitor(h.has()), "keep")
+	_, err = h.Programs.Run(ctx, h.monitor(h.has()), "keep")
 	return err
 }
 
@@ -339,13 +330,11 @@ func (h *Host) fail(ctx context.Context, id string, cause error) outcome.Outcome
 	state, err := h.State()
 	if err == nil && state.Roll != nil {
 		h.Say("%v: going back", cause)
-		state.Roll.Failed, state.Roll.Reason = cause.Error(), string(outcome.ReasonOf(cause))
-		if err = h.SetState(state); err == nil {
-			err = h.endRoll(ctx, state)
-		}
+		state, err = h.endKilled(ctx, state)
 	}
-	if err == nil {
-		state, err = h.State()
+	var files, rest []string
+	if err == nil && state.Before != nil {
+		files, rest, err = h.remains(ctx, state.Before)
 	}
 	switch {
 	case err != nil:
@@ -357,8 +346,8 @@ func (h *Host) fail(ctx context.Context, id string, cause error) outcome.Outcome
 			"kept: the section was made permanent before this failed", cause.Error(),
 		}}
 	//guard: the installer does not say that a node is as before when it is not
-	case len(state.Remains) > 0:
-		return outcome.Of(outcome.Remains, cause, append([]string{"the node went back, and is not as before:"}, state.Remains...)...)
+	case len(files)+len(rest) > 0:
+		return outcome.Of(outcome.Remains, cause, slices.Concat([]string{notAsBefore}, files, rest)...)
 	}
 	return outcome.Of(outcome.WentBack, cause, "the node went back, and is as before: files, units and cgroups were compared")
 }

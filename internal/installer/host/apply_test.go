@@ -42,7 +42,7 @@ func TestApply(t *testing.T) {
 		if n.active[backTimer] {
 			t.Error("the timer of the way back runs on")
 		}
-		if got := n.inFolder(); !slices.Equal(got, []string{"lock", "state.json"}) {
+		if got := n.inFolder(); !slices.Equal(got, []string{"state.json"}) {
 			t.Errorf("the installer's folder has %q", got)
 		}
 		before := n.tree()
@@ -315,7 +315,9 @@ func TestStageFails(t *testing.T) {
 		},
 		"keep": {func(n *node) { n.fails["partition-monitor keep"] = "disk full" }, outcome.WentBack, outcome.Failed, "disk full"},
 		"the monitor does not start": {
-			func(n *node) { n.fails["partition-monitor status --wait"] = "not ready after 9m" }, outcome.WentBack, outcome.Verify, "not ready",
+			func(n *node) {
+				n.onApplied(func() { n.active["partition-monitor.service"] = false })
+			}, outcome.WentBack, outcome.Verify, "the service is not ready: does not run; journalctl -u partition-monitor.service",
 		},
 		"a static pod stays": {
 			func(n *node) { n.static, n.notReady = true, "gone" }, outcome.Remains, outcome.Verify, "kubepods-system.slice is active",
@@ -354,19 +356,19 @@ func TestStageFails(t *testing.T) {
 func TestCallerGone(t *testing.T) {
 	gone := errors.New("the call was given up")
 	for at, want := range map[string]outcome.Status{
-		"systemctl daemon-reload": outcome.WentBack, "partition-monitor try /": outcome.WentBack, "partition-monitor status --wait": outcome.WentBack,
+		"systemctl daemon-reload": outcome.WentBack, "partition-monitor try /": outcome.WentBack, "partition-monitor status -o json": outcome.WentBack,
 		"partition-monitor keep": outcome.WentBack,
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			n := newNode(t)
 			before := n.tree()
 			ctx, cancel := context.WithCancelCause(t.Context())
-			n.h.Programs = around{n, func(ctx context.Context, line string) (*Ran, error) {
+			n.h.Programs = around{n, func(ctx context.Context, line string) *ran {
 				if !strings.HasPrefix(line, at) || ctx.Done() == nil {
-					return nil, nil
+					return nil
 				}
 				cancel(gone)
-				return &Ran{}, context.Cause(ctx)
+				return &ran{err: context.Cause(ctx)}
 			}}
 			got := n.doWithin(ctx, n.order("v1", section))
 			if got.Status != want || !strings.Contains(got.Text(), gone.Error()) {
@@ -417,10 +419,6 @@ func TestVerifySays(t *testing.T) {
 			if got.Status != outcome.Done || !strings.Contains(got.Text(), test.want) || strings.Contains(got.Text(), test.not) {
 				t.Errorf("%s: %+v; want %q", name, got, test.want)
 			}
-			// The program that waits ends before its caller, and says why.
-			if want := "--timeout=" + (trialTime - margin - 2*time.Second).String(); n.waited != want {
-				t.Errorf("%s: %q; want %q", name, n.waited, want)
-			}
 		})
 	}
 }
@@ -437,11 +435,11 @@ func TestUnwell(t *testing.T) {
 		"no answer":           {`partition-monitor: killed`, "partition-monitor status"},
 	} {
 		n := newNode(t)
-		n.h.Programs = around{n, func(_ context.Context, line string) (*Ran, error) {
+		n.h.Programs = around{n, func(_ context.Context, line string) *ran {
 			if line != "partition-monitor status -o json" {
 				t.Errorf("%s: runs %q", name, line)
 			}
-			return &Ran{Stdout: test.status}, nil
+			return &ran{text: test.status}
 		}}
 		err := n.h.unwell(t.Context(), nil, &plan{}, record.Order{})
 		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
@@ -491,7 +489,6 @@ func TestRefused(t *testing.T) {
 		"SELinux":            {func(n *node) { n.enforce("system_u:object_r:unlabeled_t:s0") }, outcome.SELinux},
 		"SELinux, of a pod":  {func(n *node) { n.enforce("system_u:object_r:container_file_t:s0:c1,c2") }, outcome.SELinux},
 		"the kubelet's gate": {func(n *node) { n.kubelet("featureGates: {NodeSystemPartition: true}") }, outcome.KubeletGate},
-		"cgroupfs":           {func(n *node) { n.kubelet("cgroupDriver: cgroupfs") }, outcome.Cgroupfs},
 		"cgroupfs, by the pods": {func(n *node) {
 			n.remove("/sys/fs/cgroup/kubepods.slice")
 			n.write("/sys/fs/cgroup/kubepods/cgroup.procs", "")
@@ -580,21 +577,23 @@ func TestOneAtATime(t *testing.T) {
 	})
 }
 
-// around is a Runner that asks before each program, by its command line. With a result or an error
-// from before, the program does not run.
+// around is a Runner that asks before each program, by its command line. With a result from before,
+// the program does not run.
 type around struct {
 	Runner
-	before func(ctx context.Context, line string) (*Ran, error)
+	before func(ctx context.Context, line string) *ran
+}
+
+// ran is the result of a program.
+type ran struct {
+	text string
+	err  error
 }
 
 // Run implements Runner.
-func (a around) Run(ctx context.Context, name string, args ...string) (Ran, error) {
-	ran, err := a.before(ctx, filepath.Base(name)+" "+strings.Join(args, " "))
-	switch {
-	case ran != nil:
-		return *ran, err
-	case err != nil:
-		return Ran{}, err
+func (a around) Run(ctx context.Context, name string, args ...string) (string, error) {
+	if ran := a.before(ctx, filepath.Base(name)+" "+strings.Join(args, " ")); ran != nil {
+		return ran.text, ran.err
 	}
 	return a.Runner.Run(ctx, name, args...)
 }
@@ -619,19 +618,19 @@ func TestHangs(t *testing.T) {
 				n := newNode(t)
 				before := n.tree()
 				hung := false
-				n.h.Programs = around{n, func(ctx context.Context, line string) (*Ran, error) {
+				n.h.Programs = around{n, func(ctx context.Context, line string) *ran {
 					if !strings.HasPrefix(line, test.hangs) || hung {
-						return nil, nil
+						return nil
 					}
 					hung = true
 					if test.runs {
-						n.monitor(line, strings.Fields(line)[1:])
+						_, _ = n.monitor(line, strings.Fields(line)[1:])
 					}
 					select {
 					case <-ctx.Done():
 					case <-time.After(2 * trialTime):
 					}
-					return &Ran{}, context.Cause(ctx)
+					return &ran{err: context.Cause(ctx)}
 				}}
 				began := time.Now()
 				got := n.do(n.order("v1", section))
@@ -660,11 +659,11 @@ func TestHangs(t *testing.T) {
 func TestShortTrial(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t)
-		n.h.Programs = around{n, func(_ context.Context, line string) (*Ran, error) {
+		n.h.Programs = around{n, func(_ context.Context, line string) *ran {
 			if strings.HasPrefix(line, "systemctl try-restart") {
 				n.now.Since += trialTime - shortest + 1
 			}
-			return nil, nil
+			return nil
 		}}
 		got := n.do(n.order("v1", section))
 		if got.Status != outcome.WentBack || got.Reason != outcome.Timeout || !strings.Contains(got.Text(), "use a longer --trial") {

@@ -3,13 +3,11 @@ package host
 import (
 	"context"
 	"errors"
-	"fmt"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 
-	"nodepartition/internal/installer/outcome"
 	"nodepartition/internal/installer/record"
 	"nodepartition/internal/kubeletconfig"
 	"nodepartition/internal/unitname"
@@ -40,10 +38,25 @@ func (h *Host) Back(ctx context.Context, now bool) error {
 	if state, err = h.endKilled(ctx, state); err != nil {
 		return err
 	}
-	if now && len(state.Remains) > 0 {
-		err = fmt.Errorf("the node went back, and is not as before:\n%s", strings.Join(state.Remains, "\n"))
+	if now && state.Before != nil {
+		files, rest, missing := h.remains(ctx, state.Before)
+		if err = missing; err == nil && len(files)+len(rest) > 0 {
+			err = errors.New(strings.Join(slices.Concat([]string{notAsBefore}, files, rest), "\n"))
+		}
 	}
 	return errors.Join(err, h.Clean(state))
+}
+
+// notAsBefore begins the list of what remains returns.
+const notAsBefore = "the node went back, and is not as before:"
+
+// remains returns what is not as before a change that went back.
+func (h *Host) remains(ctx context.Context, before *record.Snapshot) (files, rest []string, err error) {
+	now, err := h.snapshot(ctx, layoutOf(before))
+	if err == nil {
+		files, rest = record.Differences(*before, now)
+	}
+	return files, rest, err
 }
 
 // endRoll goes back, or finishes a roll that has made its section permanent. The rename decides
@@ -58,44 +71,35 @@ func (h *Host) endRoll(ctx context.Context, state record.State) error {
 		}
 		if is.SHA256 == r.Section {
 			h.Say("the section was made permanent, and is kept")
-			if err := h.endTrial(ctx, h.layoutOf(r), r); err != nil {
+			if err := h.endTrial(ctx, r); err != nil {
 				return err
 			}
 			return h.finish(ctx, state)
 		}
 	}
-	moment, err := h.Now()
-	if err != nil {
-		return err
-	}
-	return h.goBack(ctx, state, r.Deadline.Boot != moment.Boot)
+	return h.goBack(ctx, state)
 }
 
-// goBack undoes a roll. rebooted means that units and cgroups have come with another boot since.
-func (h *Host) goBack(ctx context.Context, state record.State, rebooted bool) error {
+// goBack undoes a roll.
+func (h *Host) goBack(ctx context.Context, state record.State) error {
 	r := state.Roll
-	if r.Failed == "" {
-		r.Failed = "it did not end in its time, or was killed"
-		r.Reason = string(outcome.Timeout)
-		// A full disk does not keep the node from going back.
+	if !r.Failed {
+		r.Failed = true
+		//guard: a full disk keeps the node from going back
 		if err := h.SetState(state); err != nil {
 			h.Say("%v", err)
 		}
 	}
-	before := make([]string, 0, len(r.Before.Units))
-	for unit := range r.Before.Units {
-		before = append(before, unit)
-	}
-	l := h.layoutOf(r)
-	if err := h.endTrial(ctx, l, r); err != nil {
+	before := sorted(r.Before.Units)
+	if err := h.endTrial(ctx, r); err != nil {
 		return err
 	}
 	if r.From != "" {
-		h.await(ctx, without(h.partitionSlices(), before))
+		h.await(ctx, without(h.slices(kubepods), before))
 	} else if err := h.switchOff(ctx); err != nil {
 		return err
 	}
-	if err := h.putBack(l, r); err != nil {
+	if err := h.putBack(r); err != nil {
 		return err
 	}
 	if _, err := h.systemctl(ctx, "daemon-reload"); err != nil {
@@ -111,34 +115,32 @@ func (h *Host) goBack(ctx context.Context, state record.State, rebooted bool) er
 	if err != nil {
 		return err
 	}
-	if !rebooted {
-		h.settle(ctx, l, r)
-	}
-	now, err := h.snapshot(ctx, l)
+	remains, err := h.settle(ctx, &r.Before)
 	if err != nil {
 		return err
 	}
-	state.Roll, state.Remains = nil, record.Differences(r.Before, now, rebooted)
+	state.Roll, state.Before = nil, nil
+	for _, text := range remains {
+		state.Before = &r.Before
+		h.Say("not as before: %s", text)
+	}
 	if err := h.SetState(state); err != nil {
 		return err
-	}
-	for _, text := range state.Remains {
-		h.Say("not as before: %s", text)
 	}
 	return h.tidy(ctx)
 }
 
-// layoutOf returns the layout that a roll changes.
-func (h *Host) layoutOf(r *record.Roll) layout {
+// layoutOf returns the layout that a change is about, by the node before it.
+func layoutOf(before *record.Snapshot) layout {
 	usr, etc := layouts()
-	if _, is := r.Before.Files[etc.current()]; is {
+	if _, is := before.Files[etc.current()]; is {
 		return etc
 	}
 	return usr
 }
 
 // endTrial ends the trial of the roll, if it runs.
-func (h *Host) endTrial(ctx context.Context, l layout, r *record.Roll) error {
+func (h *Host) endTrial(ctx context.Context, r *record.Roll) error {
 	if !r.Tries || h.isOurOff() {
 		return nil
 	}
@@ -149,18 +151,16 @@ func (h *Host) endTrial(ctx context.Context, l layout, r *record.Roll) error {
 	if !h.Root.Exists(kubeletconfig.TrialPath) && timer[0]["ActiveState"] != "active" {
 		return nil
 	}
-	ran, err := h.Programs.Run(ctx, h.onDisk(path.Join(l.base, r.To, monitorFile)), "try", "--end")
-	if err != nil {
-		return err
+	_, err = h.Programs.Run(ctx, h.onDisk(path.Join(layoutOf(&r.Before).base, r.To, monitorFile)), "try", "--end")
+	if !h.Root.Exists(kubeletconfig.TrialPath) {
+		return nil // its timer may have been first
 	}
-	if ran.Status != 0 && h.Root.Exists(kubeletconfig.TrialPath) {
-		return fmt.Errorf("partition-monitor try --end: exit status %d: %s", ran.Status, ran.Stderr)
-	}
-	return nil // else its timer was first
+	return err
 }
 
 // putBack puts the files back that a roll has changed. The folder of its version is removed later.
-func (h *Host) putBack(l layout, r *record.Roll) error {
+func (h *Host) putBack(r *record.Roll) error {
+	l := layoutOf(&r.Before)
 	if err := h.unlink(l, r.Before.Files); err != nil {
 		return err
 	}
@@ -224,22 +224,19 @@ var startedStates = []string{"active", "activating", "reloading"}
 // allows 30 s for the one, and 90 s for the other.
 const settling = 125
 
-// settle waits until what was active before is active again. It gives up sooner if nothing is on
-// its way to that.
-func (h *Host) settle(ctx context.Context, l layout, r *record.Roll) {
-	//guard: a way back waits for ever for a monitor that does not start
-	for looks, idle := 0, 0; looks < settling && idle < idleness; looks++ {
-		now, err := h.snapshot(ctx, l)
-		if err == nil && len(record.Differences(r.Before, now, false)) == 0 {
-			return
+// settle waits until what was active before is active again, and returns what is not as before. It
+// gives up sooner if nothing is on its way to that.
+func (h *Host) settle(ctx context.Context, before *record.Snapshot) ([]string, error) {
+	for looks, idle := 0, 0; ; looks++ {
+		files, rest, err := h.remains(ctx, before)
+		//guard: a way back waits for ever for a monitor that does not start
+		if err != nil || len(rest) == 0 || looks == settling || idle == idleness || !pause(ctx) {
+			return append(files, rest...), err
 		}
 		idle++
-		if state := now.Units[unitname.MonitorService]; state == "activating" || state == "deactivating" {
+		if state := h.monitorState(ctx); state == "activating" || state == "deactivating" {
 			//guard: a monitor that takes its time to start is reported as one that is gone
 			idle = 0
-		}
-		if !pause(ctx) {
-			return
 		}
 	}
 }

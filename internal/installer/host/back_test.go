@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -17,11 +18,11 @@ import (
 // killIn kills the installer where a program begins.
 func (n *node) killIn(line string, o record.Order) {
 	n.t.Helper()
-	n.h.Programs = around{n, func(_ context.Context, l string) (*Ran, error) {
+	n.h.Programs = around{n, func(_ context.Context, l string) *ran {
 		if strings.HasPrefix(l, line) {
 			panic(killed{})
 		}
-		return nil, nil
+		return nil
 	}}
 	if survives(func() { n.do(o) }) {
 		n.t.Fatalf("%s did not run", line)
@@ -46,7 +47,7 @@ func TestWayBackKilled(t *testing.T) {
 					if !alive {
 						n.mustBack()
 					}
-					if state := n.state(); state.Roll != nil || len(state.Remains) > 0 {
+					if state := n.state(); state.Roll != nil || state.Before != nil {
 						t.Errorf("%d: %+v", at, state)
 					}
 					for _, d := range compare(before, n.tree()) {
@@ -72,7 +73,7 @@ func TestTimeOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t)
 		before := n.tree()
-		n.killIn("partition-monitor status --wait", n.order("v1", section))
+		n.killIn("partition-monitor status -o json", n.order("v1", section))
 		n.now.Since += trialTime - 1
 		n.mustBack()
 		if n.state().Roll == nil {
@@ -92,7 +93,7 @@ func TestBackNow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t)
 		before := n.tree()
-		n.killIn("partition-monitor status --wait", n.order("v1", section))
+		n.killIn("partition-monitor status -o json", n.order("v1", section))
 		if err := n.h.Back(t.Context(), true); err != nil {
 			t.Error(err)
 		}
@@ -100,7 +101,7 @@ func TestBackNow(t *testing.T) {
 			t.Error(d)
 		}
 		n.static = true
-		n.killIn("partition-monitor status --wait", n.order("v1", section))
+		n.killIn("partition-monitor status -o json", n.order("v1", section))
 		for range 2 {
 			if err := n.h.Back(t.Context(), true); err == nil || !strings.Contains(err.Error(), "kubepods-system.slice is active") {
 				t.Errorf("%v", err)
@@ -156,7 +157,7 @@ func TestMonitorSettles(t *testing.T) {
 					state(test.before)
 				}
 				var restarted, began time.Time
-				n.h.Programs = around{n, func(_ context.Context, line string) (*Ran, error) {
+				n.h.Programs = around{n, func(_ context.Context, line string) *ran {
 					if !restarted.IsZero() {
 						switch since := time.Since(restarted); {
 						case since < test.stops:
@@ -174,15 +175,15 @@ func TestMonitorSettles(t *testing.T) {
 						state("")
 					case line == restart:
 						restarted = time.Now()
-						return &Ran{}, nil
-					case strings.HasPrefix(line, "partition-monitor status --wait"):
+						return &ran{}
+					case strings.HasPrefix(line, "partition-monitor status -o json") && restarted.IsZero():
 						if test.before != "" {
 							state(test.before) // it is as it was, whatever the change has started
 						}
 						began = time.Now()
-						return &Ran{Stderr: "not ready", Status: 1}, nil
+						return &ran{err: errors.New("not ready")}
 					}
-					return nil, nil
+					return nil
 				}}
 				got := n.do(n.order("v2", section))
 				if got.Status != test.status || !strings.Contains(got.Text(), test.says) || restarted.IsZero() == test.restarts {
@@ -217,25 +218,47 @@ func TestWayBackFails(t *testing.T) {
 	})
 }
 
-// TestDiskFull: a state that cannot be written does not keep the files of before from their places.
+// TestDiskFull: a state that cannot be written does not keep the files of before from their places,
+// by the timer and when a change fails.
 func TestDiskFull(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t)
-		n.mustApply("v1", section)
-		before := n.tree()
-		n.killIn("partition-monitor status --wait", n.order("v2", section))
-		n.now.Since += trialTime
-		free := n.stick(n.h.In("state.json"))
-		err := n.back(t.Context())
-		if err == nil || n.read(monitorPath) != "monitor v1" {
-			t.Errorf("%v, %q", err, n.read(monitorPath))
-		}
-		free()
-		n.mustBack()
-		for _, d := range compare(before, n.tree()) {
-			t.Error(d)
-		}
-	})
+	for name, full := range map[string]func(*node) (free func()){
+		"the timer": func(n *node) (free func()) {
+			n.killIn("partition-monitor status -o json", n.order("v2", otherSection))
+			n.now.Since += trialTime
+			free = n.stick(n.h.In("state.json"))
+			if err := n.back(n.t.Context()); err == nil {
+				n.t.Error("no error")
+			}
+			return free
+		},
+		"a change fails": func(n *node) (free func()) {
+			n.notReady = "gone"
+			n.onApplied(func() { free = n.stick(n.h.In("state.json")) })
+			got := n.do(n.order("v2", otherSection))
+			if got.Status != outcome.Remains || !strings.Contains(got.Text(), "the way back has not ended") {
+				n.t.Errorf("%+v", got)
+			}
+			n.now.Since += trialTime
+			return free
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newNode(t)
+				n.mustApply("v1", section)
+				before := n.tree()
+				free := full(n)
+				if _, in := n.inForce(); n.read(monitorPath) != "monitor v1" || in != section || n.read(systemSlice+"/memory.max") != section {
+					t.Errorf("%q, %q", n.read(monitorPath), in)
+				}
+				free()
+				n.mustBack()
+				for _, d := range compare(before, n.tree()) {
+					t.Error(d)
+				}
+			})
+		})
+	}
 }
 
 // TestHalfSection: what a keep that was killed has written of the section is removed. Hidden files

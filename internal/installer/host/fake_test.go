@@ -67,9 +67,8 @@ type node struct {
 	answered bool // the API server was asked whether the node is Ready
 	deaf     bool // the API server answers once, and then no more
 	pods     []kubeapi.PodState
-	hidden   error  // of PodsOn before the section is applied; nil for none
-	waited   string // the option of the last status --wait
-	alone    bool   // without a cluster
+	hidden   error // of PodsOn before the section is applied; nil for none
+	alone    bool  // without a cluster
 	said     []string
 	calls    int
 	// aliases has the paths at which a host with another layout has files.
@@ -304,13 +303,13 @@ func (n *node) stick(name string) (free func()) {
 
 // failsAfter makes programs fail once another one has run, until free is called.
 func (n *node) failsAfter(first, then string) (free func()) {
-	ran := false
-	n.h.Programs = around{n, func(_ context.Context, line string) (*Ran, error) {
-		ran = ran || line == first
-		if ran && strings.HasPrefix(line, then) {
-			return &Ran{Stderr: "too busy", Status: 1}, nil
+	begun := false
+	n.h.Programs = around{n, func(_ context.Context, line string) *ran {
+		begun = begun || line == first
+		if begun && strings.HasPrefix(line, then) {
+			return &ran{err: errors.New("too busy")}
 		}
-		return nil, nil
+		return nil
 	}}
 	return func() { n.h.Programs = n }
 }
@@ -395,19 +394,19 @@ func (n *node) startMonitor() bool {
 }
 
 // Run implements Runner.
-func (n *node) Run(ctx context.Context, name string, args ...string) (Ran, error) {
-	if err := ctx.Err(); err != nil {
-		return Ran{}, context.Cause(ctx)
+func (n *node) Run(ctx context.Context, name string, args ...string) (string, error) {
+	if ctx.Err() != nil {
+		return "", context.Cause(ctx)
 	}
 	line := filepath.Base(name) + " " + strings.Join(args, " ")
 	for beginning, text := range n.fails {
 		if strings.HasPrefix(line, beginning) {
-			return Ran{Stderr: text, Status: 1}, nil
+			return "", fmt.Errorf("%s: %s", line, text)
 		}
 	}
 	switch filepath.Base(name) {
 	case "systemctl":
-		return n.systemctl(ctx, line, args), nil
+		return n.systemctl(ctx, line, args)
 	case "systemd-run":
 		n.step(line)
 		if !strings.Contains(line, " --no-block ") || !strings.Contains(line, " --property=After="+backService+" ") {
@@ -416,22 +415,25 @@ func (n *node) Run(ctx context.Context, name string, args ...string) (Ran, error
 		if !strings.Contains(line, " --property=Restart=on-failure ") || !strings.Contains(line, " --property=StartLimitBurst=") {
 			n.t.Errorf("%s: a reload that systemd refuses is not tried again, or for ever", line)
 		}
-		return Ran{}, nil
+		return "", nil
 	}
 	if !strings.HasPrefix(n.read(strings.TrimPrefix(name, n.root)), "monitor") {
-		return Ran{}, fmt.Errorf("%s: %w", name, fs.ErrNotExist)
+		return "", fmt.Errorf("%s: %w", name, fs.ErrNotExist)
 	}
-	return n.monitor(line, args), nil
+	return n.monitor(line, args)
 }
 
-func (n *node) systemctl(ctx context.Context, line string, args []string) Ran {
+// errNotFound is systemctl's error for a unit that is not there.
+var errNotFound = errors.New("systemctl start: Unit not found.")
+
+func (n *node) systemctl(ctx context.Context, line string, args []string) (string, error) {
 	if args[0] != "show" {
 		n.step(line)
 	}
 	unit := args[len(args)-1]
 	switch args[0] {
 	case "show":
-		return Ran{Stdout: n.show(args)}
+		return n.show(args), nil
 	case "daemon-reload":
 		if n.goesBack && n.read(filepath.Join(unitFolder, backService)) == "" {
 			n.t.Error("a reload without the unit file of the way back ends a way back that takes long")
@@ -443,10 +445,10 @@ func (n *node) systemctl(ctx context.Context, line string, args []string) Ran {
 			n.startSlices()
 		case backService:
 			if n.read(filepath.Join(unitFolder, backService)) == "" {
-				return Ran{Stderr: "Unit not found.", Status: 5}
+				return "", errNotFound
 			}
 			if err := n.back(ctx); err != nil {
-				return Ran{Stderr: err.Error(), Status: 1}
+				return "", err
 			}
 		case "partition-monitor.service":
 			if args[0] == "try-restart" && !n.active[unit] {
@@ -454,7 +456,7 @@ func (n *node) systemctl(ctx context.Context, line string, args []string) Ran {
 			}
 			n.active[unit] = false
 			if !n.startMonitor() {
-				return Ran{Stderr: "Unit not found.", Status: 5}
+				return "", errNotFound
 			}
 		default:
 			n.active[unit] = true
@@ -467,15 +469,12 @@ func (n *node) systemctl(ctx context.Context, line string, args []string) Ran {
 			n.remove(systemSlice)
 		}
 	}
-	return Ran{}
+	return "", nil
 }
 
 func (n *node) show(args []string) string {
 	var blocks []string
 	at := slices.Index(args, "--")
-	if strings.HasSuffix(args[1], "=Version") {
-		return "Version=257.13-1\n"
-	}
 	for _, unit := range args[at+1:] {
 		state := "inactive"
 		if n.active[unit] || unit == filepath.Base(systemSlice) && n.read(systemSlice+"/memory.max") != "" || unit == "-.mount" {
@@ -493,19 +492,15 @@ func (n *node) show(args []string) string {
 }
 
 // answer returns v as a program does that has found a problem, or none.
-func answer(v any, bad bool) Ran {
+func answer(v any, bad bool) (string, error) {
 	data, err := json.Marshal(v)
-	if err != nil {
-		panic(err)
-	}
-	r := Ran{Stdout: string(data)}
 	if bad {
-		r.Status = 1
+		err = errors.New("exit status 1")
 	}
-	return r
+	return string(data), err
 }
 
-func (n *node) monitor(line string, args []string) Ran {
+func (n *node) monitor(line string, args []string) (string, error) {
 	switch args[0] {
 	case "validate":
 		problems := make([]map[string]string, 0, len(n.problems))
@@ -526,12 +521,6 @@ func (n *node) monitor(line string, args []string) Ran {
 		service := "ready"
 		if !n.active["partition-monitor.service"] {
 			service = "does not run"
-		}
-		if args[1] == "--wait" {
-			n.waited = args[2]
-		}
-		if args[1] == "--wait" && service != "ready" {
-			return Ran{Stderr: "not ready after 9m: " + service, Status: 1}
 		}
 		return answer(map[string]any{"partitions": partitions, "service": service, "pods": []any{}}, false)
 	}
@@ -561,7 +550,7 @@ func (n *node) monitor(line string, args []string) Ran {
 			n.applied()
 		}
 	}
-	return Ran{}
+	return "", nil
 }
 
 // onApplied calls f when the section is in force.

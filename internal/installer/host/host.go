@@ -20,15 +20,9 @@ import (
 
 // Runner runs programs of the host.
 type Runner interface {
-	// Run runs a program until it ends. The error is for a program that could not be started, or
-	// did not end by itself: an exit status is a part of the result.
-	Run(ctx context.Context, name string, args ...string) (Ran, error)
-}
-
-// Ran is the result of a program.
-type Ran struct {
-	Stdout, Stderr string
-	Status         int
+	// Run runs a program until it ends, and returns its standard output. Another exit status than 0
+	// is an error, with what the program has said.
+	Run(ctx context.Context, name string, args ...string) (string, error)
 }
 
 // Cluster asks the API server as the kubelet of this node.
@@ -143,14 +137,11 @@ const pauseBetweenLooks = time.Second
 
 // pause waits between two looks. It reports false when ctx has ended.
 func pause(ctx context.Context) bool {
-	timer := time.NewTimer(pauseBetweenLooks)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
-		return ctx.Err() == nil
+	case <-time.After(pauseBetweenLooks):
 	case <-ctx.Done():
-		return false
 	}
+	return ctx.Err() == nil
 }
 
 func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

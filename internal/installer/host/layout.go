@@ -1,6 +1,7 @@
 package host
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 
 	"nodepartition/internal/installer/outcome"
 	"nodepartition/internal/installer/record"
+	"nodepartition/internal/installer/store"
 	"nodepartition/internal/unitname"
 )
 
@@ -133,12 +135,11 @@ func serviceUnit(text, program, args string) ([]byte, error) {
 func (h *Host) changed(l layout, c content) (string, error) {
 	for _, name := range sorted(modes) {
 		at := path.Join(l.base, c.folder, name)
-		sum := sha256.Sum256(c.files[name])
 		is, err := h.Present(at)
 		if err != nil {
 			return "", err
 		}
-		if is != (record.Present{Exists: true, Mode: modes[name], SHA256: hex.EncodeToString(sum[:])}) {
+		if is != (record.Present{Exists: true, Mode: modes[name], SHA256: store.Digest(c.files[name])}) {
 			return at, nil
 		}
 	}
@@ -171,7 +172,7 @@ func (h *Host) missing(l layout) ([]link, error) {
 }
 
 // write writes a version to its folder.
-func (h *Host) write(l layout, c content) error {
+func (h *Host) write(ctx context.Context, l layout, c content) error {
 	folder := path.Join(l.base, c.folder)
 	if err := h.RemoveTree(folder); err != nil { // of a call that was killed
 		return err
@@ -180,7 +181,11 @@ func (h *Host) write(l layout, c content) error {
 		return err
 	}
 	for _, name := range sorted(modes) {
-		if err := h.WriteBytes(path.Join(folder, name), c.files[name], modes[name]); err != nil {
+		err := h.WriteBytes(path.Join(folder, name), c.files[name], modes[name])
+		if err == nil {
+			err = h.label(ctx, path.Join(folder, name))
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -198,11 +203,11 @@ func (h *Host) unlink(l layout, before map[string]record.Present) error {
 		if err == nil && is.Link == l.target(k) && !before[k.path].Exists {
 			err = h.Remove(k.path)
 		}
-		if err == nil && l.makes(path.Dir(k.path)) {
-			err = h.RemoveEmpty(path.Dir(k.path))
-		}
 		if err != nil {
 			return err
+		}
+		if l.makes(path.Dir(k.path)) {
+			h.RemoveEmpty(path.Dir(k.path))
 		}
 	}
 	return nil

@@ -34,28 +34,10 @@ func (h *Host) isOurOff() bool {
 	return err == nil && strings.HasPrefix(string(data), offMark)
 }
 
-// generated is the folder of the generator's units.
-const generated = "/run/systemd/generator"
-
-// madeSlices returns the slices of partitions for which the generator has made units.
-func (h *Host) madeSlices() []string {
-	entries, err := h.Root.ReadDir(generated, maxCgroups)
-	if err != nil {
-		return nil
-	}
-	var all []string
-	for _, e := range entries {
-		if name, ok := unitname.ParseSlice(e.Name()); ok && name != unitname.Default {
-			all = append(all, e.Name())
-		}
-	}
-	return all
-}
-
 // switchOff lifts the limits of all partitions, has the monitor move the pods back, and stops it.
 // The packages do the same before their files are removed.
 func (h *Host) switchOff(ctx context.Context) error {
-	if len(h.madeSlices()) == 0 && !h.runs(ctx) {
+	if len(h.slices(generated)) == 0 && !h.runs(ctx) {
 		return nil
 	}
 	if !h.isOurOff() {
@@ -78,7 +60,7 @@ func (h *Host) switchOff(ctx context.Context) error {
 	}
 	// It may have been stopped. If there is nothing to move, its condition fails.
 	h.attempt(ctx, "start", unitname.MonitorService)
-	h.await(ctx, h.partitionSlices())
+	h.await(ctx, h.slices(kubepods))
 	h.attempt(ctx, "stop", unitname.MonitorService)
 	return ctx.Err()
 }
@@ -118,7 +100,7 @@ func (h *Host) await(ctx context.Context, slices []string) {
 func (h *Host) pods(slices []string) int {
 	n := 0
 	for _, slice := range slices {
-		root, err := h.Root.Path(path.Join(unitname.Default.Cgroup(), slice))
+		root, err := h.Root.Path(path.Join(kubepods, slice))
 		if err != nil {
 			continue
 		}
@@ -137,9 +119,16 @@ func (h *Host) pods(slices []string) int {
 
 // runs reports whether the monitor runs, or systemd is about to start it.
 func (h *Host) runs(ctx context.Context) bool {
+	return slices.Contains([]string{"active", "activating", "reloading", "deactivating"}, h.monitorState(ctx))
+}
+
+// monitorState returns the state of the monitor's unit, empty if it is not known.
+func (h *Host) monitorState(ctx context.Context) string {
 	units, err := h.show(ctx, "ActiveState", unitname.MonitorService)
-	states := []string{"active", "activating", "reloading", "deactivating"}
-	return err == nil && slices.Contains(states, units[0]["ActiveState"])
+	if err != nil {
+		return ""
+	}
+	return units[0]["ActiveState"]
 }
 
 // moves reports whether the monitor has a pod to move.
@@ -164,7 +153,7 @@ func (h *Host) clearUp(ctx context.Context, before []string) error {
 // realize has systemd write the limits of the slices. Version 257 writes none that a reload has
 // changed.
 func (h *Host) realize(ctx context.Context) {
-	for _, slice := range h.partitionSlices() {
+	for _, slice := range h.slices(kubepods) {
 		h.attempt(ctx, "set-property", "--runtime", slice, "Markers=")
 	}
 }
@@ -172,11 +161,11 @@ func (h *Host) realize(ctx context.Context) {
 // stopEmpty stops the slices that are empty and were not there before. The monitor does that if it
 // runs, and it does not with settings that keep it from starting.
 func (h *Host) stopEmpty(ctx context.Context, before []string) error {
-	for _, slice := range h.partitionSlices() {
+	for _, slice := range h.slices(kubepods) {
 		if slices.Contains(before, slice) {
 			continue
 		}
-		data, err := h.Root.ReadFile(path.Join(unitname.Default.Cgroup(), slice, "cgroup.events"), 4096)
+		data, err := h.Root.ReadFile(path.Join(kubepods, slice, "cgroup.events"), 4096)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 		case err != nil:

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"path"
 
+	"golang.org/x/sys/unix"
+
 	"nodepartition/internal/installer/outcome"
 	"nodepartition/internal/installer/record"
 	"nodepartition/internal/installer/store"
@@ -29,16 +31,16 @@ func (h *Host) plan(ctx context.Context, state record.State, id string, o record
 	if state.Roll != nil || h.isOurOff() {
 		return nil, errors.New("another call has not ended on this node, or was killed: wait until the node has gone back")
 	}
-	f, err := h.gather(ctx)
-	if err == nil {
-		err = f.judge()
+	if err := h.unfit(ctx); err != nil {
+		return nil, err
 	}
+	readOnly, err := h.readOnly(ctx)
 	if err != nil {
 		return nil, err
 	}
 	p := &plan{kept: state.Kept != nil}
 	p.By, p.Version, p.Section = id, h.Version, store.Digest([]byte(o.Section))
-	if p.layout, err = h.layout(f.readOnly); err != nil {
+	if p.layout, err = h.layout(readOnly); err != nil {
 		return nil, err
 	}
 	if p.content, err = h.content(p.layout, o.MonitorArgs); err != nil {
@@ -97,7 +99,7 @@ func (h *Host) judge(ctx context.Context, p *plan, o record.Order) error {
 		return err
 	}
 	monitor := h.onDisk(h.In(store.Monitor))
-	if err := h.label(ctx, programs, h.In(store.Monitor)); err != nil {
+	if err := h.label(ctx, h.In(store.Monitor)); err != nil {
 		return err
 	}
 	v, err := h.validate(ctx, monitor)
@@ -128,8 +130,8 @@ func (h *Host) writable(l layout) error {
 		if !h.IsFolder(folder) {
 			continue // it is made, or not needed
 		}
-		switch readOnly, err := h.IsReadOnly(folder); {
-		case readOnly:
+		switch err := unix.Access(h.onDisk(folder), unix.W_OK); {
+		case errors.Is(err, unix.EROFS):
 			return outcome.Because(outcome.ReadOnlyUsr, "%s cannot be written: it is on a read-only file system; see docs/support.md for such hosts", folder)
 		case err != nil:
 			return fmt.Errorf("%s cannot be written: %w; lsattr -d %s shows whether it is immutable", folder, err, folder)

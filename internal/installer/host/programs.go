@@ -1,69 +1,19 @@
 package host
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"os/exec"
 	"path"
-	"path/filepath"
 	"slices"
-	"strings"
-	"time"
 
 	"nodepartition/internal/installer/store"
-	"nodepartition/internal/oneline"
 	"nodepartition/internal/state"
 	"nodepartition/internal/systemctl"
 )
 
-// Exec runs programs of this machine.
-type Exec struct{}
-
-// Run implements Runner.
-func (Exec) Run(ctx context.Context, name string, args ...string) (Ran, error) {
-	var stdout, stderr bytes.Buffer
-	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	// A child of the program may keep its output open after ctx has ended.
-	cmd.WaitDelay = time.Second
-	err := cmd.Run()
-	ran := Ran{Stdout: stdout.String(), Stderr: stderr.String()}
-	var exit *exec.ExitError
-	if errors.As(err, &exit) && exit.Exited() && ctx.Err() == nil {
-		ran.Status, err = exit.ExitCode(), nil
-	}
-	if ctx.Err() != nil {
-		err = context.Cause(ctx)
-	}
-	return ran, err
-}
-
-// run runs a program, and returns its output. Another exit status than 0 is an error with what the
-// program says.
-func (h *Host) run(ctx context.Context, name string, args ...string) (string, error) {
-	ran, err := h.Programs.Run(ctx, name, args...)
-	if err == nil && ran.Status != 0 {
-		text := ran.Stderr
-		if strings.TrimSpace(text) == "" {
-			text = ran.Stdout
-		}
-		err = fmt.Errorf("%s (exit status %d)", oneline.Terminal(text), ran.Status)
-	}
-	if err != nil {
-		first := ""
-		if len(args) > 0 {
-			first = " " + args[0]
-		}
-		return ran.Stdout, fmt.Errorf("%s%s: %w", filepath.Base(name), first, err)
-	}
-	return ran.Stdout, nil
-}
-
 func (h *Host) systemctl(ctx context.Context, args ...string) (string, error) {
-	return h.run(ctx, "systemctl", args...)
+	return h.Programs.Run(ctx, "systemctl", args...)
 }
 
 // show returns properties of units, one map for each unit, in their order.
@@ -99,14 +49,15 @@ func (h *Host) onDisk(name string) string {
 // output runs partition-monitor with arguments after which it writes JSON, and decodes that. The
 // exit status says only what the JSON says, too.
 func (h *Host) output(ctx context.Context, into any, program string, args ...string) error {
-	ran, err := h.Programs.Run(ctx, program, args...)
-	if err != nil {
-		return fmt.Errorf("partition-monitor %s: %w", args[0], err)
+	text, err := h.Programs.Run(ctx, program, args...)
+	unreadable := json.Unmarshal([]byte(text), into)
+	switch {
+	case unreadable == nil:
+		return nil
+	case err != nil:
+		return err
 	}
-	if err := json.Unmarshal([]byte(ran.Stdout), into); err != nil {
-		return fmt.Errorf("partition-monitor %s: exit status %d: %s: %w", args[0], ran.Status, oneline.Terminal(ran.Stderr), err)
-	}
-	return nil
+	return fmt.Errorf("partition-monitor %s: %w", args[0], unreadable)
 }
 
 // check returns the errors that partition-monitor check finds.

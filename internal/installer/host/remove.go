@@ -2,7 +2,9 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 
 	"nodepartition/internal/installer/outcome"
 	"nodepartition/internal/installer/record"
@@ -12,23 +14,16 @@ import (
 // remove switches the partitions off, and removes what this installer has on the node. It may be
 // killed at each point, and called again.
 func (h *Host) remove(ctx context.Context, state record.State) outcome.Outcome {
+	owned := h.owner(ctx)
 	if state.Kept == nil {
-		err := h.tidy(ctx)
-		if err == nil {
-			err = h.SetState(record.State{})
+		if owned != nil {
+			state.Before = nil // the files are somebody else's by now
 		}
-		if err != nil {
-			return outcome.Of(outcome.Remains, err)
-		}
-		return outcome.Outcome{Reason: outcome.Unchanged, Sentences: []string{"nothing to do: this installer has nothing on the node"}}
+		return h.nothingToRemove(ctx, state)
 	}
-	owner, err := h.owner(ctx)
 	//guard: a removal takes away the partition of a package
-	if err == nil && owner != "" {
-		err = outcome.Because(outcome.ForeignFile, "somebody else has installed the programs since: %s", owner)
-	}
-	if err != nil {
-		return outcome.Of(outcome.Refused, err)
+	if owned != nil {
+		return outcome.Of(outcome.Refused, fmt.Errorf("somebody else has installed the programs since: %w", owned))
 	}
 	sentences, err := h.takeOff(ctx, state.Kept)
 	if err == nil {
@@ -41,6 +36,34 @@ func (h *Host) remove(ctx context.Context, state record.State) outcome.Outcome {
 		return outcome.Of(outcome.Remains, err, "the removal has not ended: run it again")
 	}
 	return outcome.Outcome{Sentences: append([]string{"removed: the partition is off, and the files are gone"}, sentences...)}
+}
+
+// nothingToRemove tidies up on a node without an installation. What is not as before a change that
+// went back is said each time, and only a file makes it an error: pods that stay in a slice may do
+// so after every removal.
+func (h *Host) nothingToRemove(ctx context.Context, state record.State) outcome.Outcome {
+	var files, rest, remains []string
+	err := h.tidy(ctx)
+	if err == nil && state.Before != nil {
+		files, rest, err = h.remains(ctx, state.Before)
+	}
+	//guard: a removal forgets what an earlier change has left
+	if len(files)+len(rest) > 0 {
+		remains = slices.Concat([]string{notAsBefore}, files, rest)
+	} else {
+		state.Before = nil
+	}
+	if err == nil {
+		err = h.SetState(state)
+	}
+	const nothing = "this installer has nothing on the node"
+	switch {
+	case err != nil:
+		return outcome.Of(outcome.Remains, err)
+	case len(files) > 0:
+		return outcome.Of(outcome.Remains, errors.New(nothing), remains...)
+	}
+	return outcome.Outcome{Reason: outcome.Unchanged, Sentences: append([]string{"nothing to do: " + nothing}, remains...)}
 }
 
 func (h *Host) takeOff(ctx context.Context, kept *record.Kept) (sentences []string, err error) {
@@ -69,6 +92,11 @@ func (h *Host) takeOff(ctx context.Context, kept *record.Kept) (sentences []stri
 		if err := h.Remove(l.current()); err != nil {
 			return nil, err
 		}
+		for _, k := range l.links {
+			if _, err := h.Root.Lstat(k.path); err == nil {
+				sentences = append(sentences, k.path+" stays: somebody has replaced it")
+			}
+		}
 	}
 	if err := h.dropTrial(); err != nil {
 		return nil, err
@@ -81,7 +109,7 @@ func (h *Host) takeOff(ctx context.Context, kept *record.Kept) (sentences []stri
 
 // staying has a sentence for the pods that stay in slices of partitions.
 func (h *Host) staying(ctx context.Context) []string {
-	n := h.pods(h.partitionSlices())
+	n := h.pods(h.slices(kubepods))
 	if n == 0 {
 		return nil
 	}

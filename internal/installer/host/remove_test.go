@@ -44,7 +44,7 @@ func TestRemoveEdited(t *testing.T) {
 		n.write(servicePath, "mine")
 		n.write(kubeletconfig.OverridePath, otherSection)
 		got := n.takeOff()
-		if got.Status != outcome.Done || !strings.Contains(got.Text(), kubeletconfig.OverridePath+" stays") || n.read(servicePath) != "mine" {
+		if got.Status != outcome.Done || !strings.Contains(got.Text(), kubeletconfig.OverridePath+" stays") || !strings.Contains(got.Text(), servicePath+" stays") || n.read(servicePath) != "mine" {
 			t.Errorf("%+v", got)
 		}
 		if n.read(kubeletconfig.OverridePath) != otherSection || n.read(systemSlice+"/memory.max") != "" {
@@ -90,7 +90,7 @@ func TestRemoveUnderWay(t *testing.T) {
 		n := newNode(t)
 		before := n.tree()
 		n.mustApply("v1", section)
-		n.killIn("partition-monitor status --wait", n.order("v2", otherSection))
+		n.killIn("partition-monitor status -o json", n.order("v2", otherSection))
 		if got := n.takeOff(); got.Status != outcome.Done || got.Reason != "" {
 			t.Errorf("%+v", got)
 		}
@@ -114,6 +114,48 @@ func TestRemoveStaticPods(t *testing.T) {
 			t.Errorf("its limit stays: %v", n.steps)
 		}
 	})
+}
+
+// TestRemoveRemains: what is not as before a change that went back is said by each removal, and by
+// no other once it is as before. A file is an error. A pod that stays in a slice is none: it does
+// so after other removals, too.
+func TestRemoveRemains(t *testing.T) {
+	for name, test := range map[string]struct {
+		spoil, mend func(*node)
+		status      outcome.Status
+		says        string
+	}{
+		"a link": {
+			func(n *node) { n.write(servicePath, "mine") }, func(n *node) { n.remove(servicePath) },
+			outcome.Remains, servicePath + " is there, and was not",
+		},
+		"a slice":           {func(n *node) { n.static = true }, func(n *node) { n.remove(systemSlice) }, outcome.Done, "kubepods-system.slice is active"},
+		"a slice, and boot": {func(n *node) { n.static = true }, (*node).reboot, outcome.Done, "kubepods-system.slice is active"},
+		"a link that a package takes": {
+			func(n *node) { n.write(servicePath, "mine") }, func(n *node) { n.write(dpkgList, "/.") },
+			outcome.Remains, servicePath + " is there, and was not",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newNode(t)
+				n.notReady = "gone"
+				n.onApplied(func() { test.spoil(n); n.startSlices() })
+				if got := n.do(n.order("v1", section)); got.Status != outcome.Remains {
+					t.Fatalf("%+v", got)
+				}
+				for range 2 {
+					if got := n.takeOff(); got.Status != test.status || !strings.Contains(got.Text(), test.says) {
+						t.Errorf("%+v; want %d, %q", got, test.status, test.says)
+					}
+				}
+				test.mend(n)
+				if got := n.takeOff(); got.Status != outcome.Done || strings.Contains(got.Text(), "not as before") || len(n.inFolder()) > 0 {
+					t.Errorf("mended: %+v, %q", got, n.inFolder())
+				}
+			})
+		})
+	}
 }
 
 // TestRemoveOwned: programs that a package has taken over since are not removed under it.

@@ -13,17 +13,21 @@ import (
 // limits lists the files of a partition's cgroup that a roll may change.
 var limits = []string{"memory.max", "memory.high", "cpuset.cpus"}
 
-// partitionSlices returns the slices of partitions that have a cgroup: those below kubepods.slice
-// that are not the kubelet's for a class of pods.
-func (h *Host) partitionSlices() []string {
-	entries, err := h.Root.ReadDir(unitname.Default.Cgroup(), maxCgroups)
+// The folders that have the slices of partitions: the units that the generator has made, and the
+// cgroups.
+const generated = "/run/systemd/generator"
+
+var kubepods = unitname.Default.Cgroup()
+
+// slices returns the slices of partitions in a folder, without the kubelet's for a class of pods.
+func (h *Host) slices(folder string) []string {
+	entries, err := h.Root.ReadDir(folder, maxCgroups)
 	if err != nil {
-		return nil // kubepods.slice is not there yet
+		return nil // it is not there yet
 	}
 	var slices []string
 	for _, e := range entries {
-		name, ok := unitname.ParseSlice(e.Name())
-		if ok && e.IsDir() && name != unitname.Default {
+		if name, ok := unitname.ParseSlice(e.Name()); ok && name != unitname.Default {
 			slices = append(slices, e.Name())
 		}
 	}
@@ -35,8 +39,12 @@ const maxCgroups = 100_000
 
 // snapshot returns the node as far as a change of a layout may change it.
 func (h *Host) snapshot(ctx context.Context, l layout) (record.Snapshot, error) {
+	moment, err := h.Now()
 	s := record.Snapshot{
-		Files: map[string]record.Present{}, Units: map[string]string{}, Cgroups: map[string]string{},
+		Boot: moment.Boot, Files: map[string]record.Present{}, Units: map[string]string{}, Cgroups: map[string]string{},
+	}
+	if err != nil {
+		return s, err
 	}
 	names := make([]string, 0, 3+len(l.links))
 	names = append(names, kubeletconfig.OverridePath, kubeletconfig.TrialPath, l.current())
@@ -50,7 +58,7 @@ func (h *Host) snapshot(ctx context.Context, l layout) (record.Snapshot, error) 
 		}
 		s.Files[name] = is
 	}
-	slices := h.partitionSlices()
+	slices := h.slices(kubepods)
 	units := append([]string{unitname.MonitorService}, slices...)
 	states, err := h.show(ctx, "Id,ActiveState", units...)
 	if err != nil {

@@ -87,29 +87,19 @@ func (o Outcome) Text() string {
 // it fits 4,096 (MaxContainerTerminationMessageLength of pkg/kubelet/container, v1.37.0).
 const maxMessage = 600
 
-// Termination is the termination message of a call, as JSON (rollout/README.md).
+// Termination is the termination message of a call, as JSON (rollout/README.md). The exit status
+// has the rest.
 type Termination struct {
 	// Message is for people.
 	Message string `json:"message"`
 	// Reason is a word for a label.
 	Reason Reason `json:"reason"`
-	// State is kept, removed, surveyed, failed or refused.
-	State string `json:"state"`
 }
 
-// Termination returns the JSON for /dev/termination-log. ended is the state of
-// a node on which all went well.
-func (o Outcome) Termination(ended string) string {
-	switch o.Status {
-	case Done:
-	case Refused:
-		ended = "refused"
-	case WentBack, Usage, Remains:
-		ended = "failed"
-	}
+// Termination returns the JSON for /dev/termination-log.
+func (o Outcome) Termination() string {
 	data, err := json.Marshal(Termination{
-		Message: oneline.Record(oneline.Terminal(strings.Join(o.Sentences, "\n")), maxMessage),
-		Reason:  o.Reason, State: ended,
+		Message: oneline.Record(oneline.Terminal(strings.Join(o.Sentences, "\n")), maxMessage), Reason: o.Reason,
 	})
 	if err != nil {
 		return err.Error()

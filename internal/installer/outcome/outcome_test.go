@@ -15,22 +15,19 @@ func TestTermination(t *testing.T) {
 	err := fmt.Errorf("node one: %w", Because(Cgroupfs, "the driver is %s", "cgroupfs"))
 	for _, test := range []struct {
 		outcome Outcome
-		ended   string
 		want    string
 	}{
-		{Of(Refused, err, "second\nline"), "kept", `{"message":"node one: the driver is cgroupfs; second; line","reason":"cgroupfs","state":"refused"}`},
-		{Of(WentBack, err), "kept", `{"message":"node one: the driver is cgroupfs","reason":"cgroupfs","state":"failed"}`},
-		{Of(Remains, errors.New("x")), "removed", `{"message":"x","reason":"error","state":"failed"}`},
-		{Of(Usage, errors.New("x")), "removed", `{"message":"x","reason":"error","state":"failed"}`},
-		{Outcome{Sentences: []string{"a", "b"}}, "removed", `{"message":"a; b","reason":"","state":"removed"}`},
-		{Outcome{Reason: Unchanged, Sentences: []string{"a"}}, "surveyed", `{"message":"a","reason":"unchanged","state":"surveyed"}`},
+		{Of(Refused, err, "second\nline"), `{"message":"node one: the driver is cgroupfs; second; line","reason":"cgroupfs"}`},
+		{Of(Remains, errors.New("x")), `{"message":"x","reason":"error"}`},
+		{Outcome{Sentences: []string{"a", "b"}}, `{"message":"a; b","reason":""}`},
+		{Outcome{Reason: Unchanged, Sentences: []string{"a"}}, `{"message":"a","reason":"unchanged"}`},
 	} {
-		if got := test.outcome.Termination(test.ended); got != test.want {
+		if got := test.outcome.Termination(); got != test.want {
 			t.Errorf("%s; want %s", got, test.want)
 		}
 	}
 	for _, text := range []string{"ä", "<", "\x01"} {
-		got := Outcome{Status: Remains, Reason: Verify, Sentences: []string{strings.Repeat(text, 3000)}}.Termination("kept")
+		got := Outcome{Status: Remains, Reason: Verify, Sentences: []string{strings.Repeat(text, 3000)}}.Termination()
 		if len(got) > 4096 || !json.Valid([]byte(got)) {
 			t.Errorf("%q: %d bytes", text, len(got))
 		}

@@ -19,8 +19,9 @@ type State struct {
 	Kept *Kept `json:"kept,omitempty"`
 	// Roll is the change that has not ended; nil without one.
 	Roll *Roll `json:"roll,omitempty"`
-	// Remains lists what is not as before the last change, which went back; empty if all is.
-	Remains []string `json:"remains,omitempty"`
+	// Before is the node before the last change, if that went back and not all was as before; else
+	// nil.
+	Before *Snapshot `json:"before,omitempty"`
 }
 
 // Action is what the installer is asked for.
@@ -83,9 +84,8 @@ type Roll struct {
 	Keeping bool `json:"keeping,omitempty"`
 	// Deadline is the time at which the node goes back, by a clock that is never set.
 	Deadline trialend.Moment `json:"deadline"`
-	// Failed is the sentence about what has failed, and Reason its word; empty for none.
-	Failed string `json:"failed,omitempty"`
-	Reason string `json:"reason,omitempty"`
+	// Failed means that the node goes back before the deadline.
+	Failed bool `json:"failed,omitempty"`
 	// Before is the node before the roll.
 	Before Snapshot `json:"before"`
 	// Ready lists the UIDs of the members of the section that were Ready before.
@@ -96,7 +96,7 @@ type Roll struct {
 
 // Due reports whether a roll has to go back at a time.
 func (r *Roll) Due(now trialend.Moment) bool {
-	return r.Failed != "" || r.Deadline.Over(now)
+	return r.Failed || r.Deadline.Over(now)
 }
 
 // Present is a path on the node. Its zero value is a path where nothing is.

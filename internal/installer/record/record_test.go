@@ -24,18 +24,18 @@ func TestDifferences(t *testing.T) {
 		Cgroups: map[string]string{"/x/memory.max": "2", "/z/memory.max": "1"},
 	}
 	files := []string{"/a has another content than before", "/b is there, and was not", "/c is not there any more", "/d has the mode 0600, and had 0644"}
-	if got := Differences(before, now, true); !slices.Equal(got, files) {
-		t.Errorf("files: %q", got)
-	}
-	all := slices.Concat(files, []string{
+	rest := []string{
 		"m.service is failed, and was active", "s.slice is active, and was inactive",
-		`/x/memory.max is "2", and was "1"`, `/y/memory.max is not there any more, and had "1"`, `/z/memory.max is there with "1", and was not`,
-	})
-	if got := Differences(before, now, false); !slices.Equal(got, all) {
-		t.Errorf("%q", got)
+		`/x/memory.max is "2", and was "1"`, `/y/memory.max is "", and was "1"`, `/z/memory.max is "1", and was ""`,
 	}
-	if got := Differences(before, before, false); len(got) > 0 {
-		t.Errorf("nothing has changed: %q", got)
+	for boot, want := range map[string][]string{"": rest, "two": nil} {
+		now.Boot = boot
+		if gotFiles, gotRest := Differences(before, now); !slices.Equal(gotFiles, files) || !slices.Equal(gotRest, want) {
+			t.Errorf("%q: %q, %q", boot, gotFiles, gotRest)
+		}
+	}
+	if files, rest := Differences(before, before); len(files)+len(rest) > 0 {
+		t.Errorf("nothing has changed: %q, %q", files, rest)
 	}
 }
 
@@ -60,7 +60,7 @@ func TestUnitsAsBefore(t *testing.T) {
 			}
 			return s
 		}
-		if got := Differences(units(test.was), units(test.is), false); (len(got) == 0) != test.same {
+		if _, got := Differences(units(test.was), units(test.is)); (len(got) == 0) != test.same {
 			t.Errorf("%q, then %q: %q", test.was, test.is, got)
 		}
 	}
@@ -72,13 +72,13 @@ func TestDue(t *testing.T) {
 	r := Roll{Deadline: trialend.Moment{Boot: "b", Since: time.Minute}}
 	for name, test := range map[string]struct {
 		now    trialend.Moment
-		failed string
+		failed bool
 		want   bool
 	}{
-		"before":       {trialend.Moment{Boot: "b", Since: time.Minute - 1}, "", false},
-		"at its time":  {trialend.Moment{Boot: "b", Since: time.Minute}, "", true},
-		"another boot": {trialend.Moment{Boot: "c", Since: 1}, "", true},
-		"failed":       {trialend.Moment{Boot: "b", Since: 1}, "no", true},
+		"before":       {trialend.Moment{Boot: "b", Since: time.Minute - 1}, false, false},
+		"at its time":  {trialend.Moment{Boot: "b", Since: time.Minute}, false, true},
+		"another boot": {trialend.Moment{Boot: "c", Since: 1}, false, true},
+		"failed":       {trialend.Moment{Boot: "b", Since: 1}, true, true},
 	} {
 		r.Failed = test.failed
 		if got := r.Due(test.now); got != test.want {

@@ -8,45 +8,39 @@ import (
 
 // Snapshot is a node as far as a roll may change it.
 type Snapshot struct {
+	// Boot is the kernel's ID of the boot.
+	Boot string `json:"boot"`
 	// Files holds what is at each path that a roll may write.
 	Files map[string]Present `json:"files"`
 	// Units holds the state of units, such as active, by their names.
 	Units map[string]string `json:"units"`
-	// Cgroups holds the values of files of cgroups, by their paths.
+	// Cgroups holds the values of files of cgroups, by their paths. One that is not there is as one
+	// that is empty.
 	Cgroups map[string]string `json:"cgroups"`
 }
 
-// Differences returns a sentence for each thing that is not as before. With filesOnly it compares
-// files alone: after a boot, units and cgroups are as the boot makes them.
-func Differences(before, now Snapshot, filesOnly bool) []string {
-	var all []string
+// Differences returns a sentence for each file that is not as before, and one for each unit and
+// each value of a cgroup. After a boot files alone are compared: the rest is as the boot makes it.
+func Differences(before, now Snapshot) (files, rest []string) {
 	for _, name := range union(before.Files, now.Files) {
 		if was, is := before.Files[name], now.Files[name]; was != is {
-			all = append(all, fmt.Sprintf("%s %s", name, changed(was, is)))
+			files = append(files, fmt.Sprintf("%s %s", name, changed(was, is)))
 		}
 	}
-	if filesOnly {
-		return all
+	if before.Boot != now.Boot {
+		return files, nil
 	}
 	for _, name := range union(before.Units, now.Units) {
 		if was, is := state(before.Units[name]), state(now.Units[name]); !asBefore(was, is) {
-			all = append(all, fmt.Sprintf("%s is %s, and was %s", name, is, was))
+			rest = append(rest, fmt.Sprintf("%s is %s, and was %s", name, is, was))
 		}
 	}
 	for _, name := range union(before.Cgroups, now.Cgroups) {
-		was, had := before.Cgroups[name]
-		is, has := now.Cgroups[name]
-		switch {
-		case was == is && had == has:
-		case !had:
-			all = append(all, fmt.Sprintf("%s is there with %q, and was not", name, is))
-		case !has:
-			all = append(all, fmt.Sprintf("%s is not there any more, and had %q", name, was))
-		default:
-			all = append(all, fmt.Sprintf("%s is %q, and was %q", name, is, was))
+		if was, is := before.Cgroups[name], now.Cgroups[name]; was != is {
+			rest = append(rest, fmt.Sprintf("%s is %q, and was %q", name, is, was))
 		}
 	}
-	return all
+	return files, rest
 }
 
 func union[T any](a, b map[string]T) []string {

@@ -45,6 +45,13 @@ func (d Disk) path(name string) (string, error) {
 	return filepath.Join(dir, filepath.Base(name)), nil
 }
 
+// temporary returns the name under which a file is written before it is complete. systemd ignores
+// hidden files in the folders of units and of generators (hidden_or_backup_file,
+// src/basic/path-util.c, 252).
+func temporary(path string) string {
+	return filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".installing")
+}
+
 // Write replaces the file name by what from has, with a mode: under another name, synced to disk,
 // and then by a rename, which is synced, too. The folder has to exist.
 func (d Disk) Write(name string, from io.Reader, mode fs.FileMode) error {
@@ -93,14 +100,14 @@ func (d Disk) WriteBytes(name string, data []byte, mode fs.FileMode) error {
 // Link makes a symbolic link, or replaces the one that is there by a rename. It does nothing if the
 // link is there.
 func (d Disk) Link(target, name string) error {
-	path, err := d.path(name)
-	if err != nil {
-		return err
-	}
-	if has, err := os.Readlink(path); err == nil && has == target {
+	if has, err := d.Root.Readlink(name); err == nil && has == target {
 		return nil
 	}
 	if err := d.Tidy(name); err != nil {
+		return err
+	}
+	path, err := d.path(name)
+	if err != nil {
 		return err
 	}
 	d.step("link", temporary(name))
@@ -114,17 +121,11 @@ func (d Disk) Link(target, name string) error {
 	return d.syncFolder(filepath.Dir(path))
 }
 
-// RemoveEmpty removes a folder if nothing is in it.
-func (d Disk) RemoveEmpty(name string) error {
-	path, err := d.path(name)
-	if err != nil {
-		return err
+// RemoveEmpty removes a folder, unless there is none, or it is used.
+func (d Disk) RemoveEmpty(name string) {
+	if path, err := d.path(name); err == nil {
+		_ = unix.Rmdir(path)
 	}
-	if entries, err := os.ReadDir(path); err != nil || len(entries) > 0 {
-		return nil //nolint:nilerr // there is none, or it is used
-	}
-	d.step("remove", name)
-	return os.Remove(path)
 }
 
 // Remove removes a file, and one that was not complete. It does nothing without one.
@@ -197,12 +198,8 @@ func (d Disk) Mkdir(name string, mode fs.FileMode) error {
 
 // Present returns what is at a path. It does not follow a link at its end.
 func (d Disk) Present(name string) (record.Present, error) {
-	path, err := d.path(name)
-	if err != nil {
-		return record.Present{}, err
-	}
-	info, err := os.Lstat(path)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+	info, err := d.Root.Lstat(name)
+	if errors.Is(err, fs.ErrNotExist) {
 		return record.Present{}, nil
 	}
 	if err != nil {
@@ -210,8 +207,12 @@ func (d Disk) Present(name string) (record.Present, error) {
 	}
 	if !info.Mode().IsRegular() {
 		is := record.Present{Exists: true, Kind: kind(info)}
-		is.Link, _ = os.Readlink(path) // where it is one
+		is.Link, _ = d.Root.Readlink(name) // where it is one
 		return is, nil
+	}
+	path, err := d.path(name)
+	if err != nil {
+		return record.Present{}, err
 	}
 	sum, err := digestFile(path)
 	return record.Present{Exists: true, Mode: info.Mode().Perm(), SHA256: sum}, err
@@ -237,47 +238,33 @@ func (d Disk) IsFolder(name string) bool {
 	return err == nil && info.IsDir()
 }
 
-// IsReadOnly reports whether a folder is on a file system, or a mount, that is read-only.
-func (d Disk) IsReadOnly(name string) (bool, error) {
-	path, err := d.Root.Path(name)
-	if err != nil {
-		return false, err
-	}
-	err = unix.Access(path, unix.W_OK)
-	if errors.Is(err, unix.EROFS) {
-		return true, nil
-	}
-	return false, err
-}
-
 func digestFile(path string) (string, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return "", err
 	}
 	defer file.Close()
-	return digestOf(file)
-}
-
-// digestOf returns the SHA-256 of a file, from its beginning.
-func digestOf(file *os.File) (string, error) {
 	sum := sha256.New()
-	if _, err := io.Copy(sum, file); err != nil {
-		return "", err
-	}
-	_, err := file.Seek(0, io.SeekStart)
+	_, err = io.Copy(sum, file)
 	return hex.EncodeToString(sum.Sum(nil)), err
 }
 
-// Same reports whether a program on the node has the content of a file, which is read from its
-// beginning afterwards.
-func (d Disk) Same(name string, file *os.File) (bool, error) {
-	sum, err := digestOf(file)
+// Copy copies a program of this machine to a name, unless it is there.
+func (d Disk) Copy(program, name string) error {
+	sum, err := digestFile(program)
 	if err != nil {
-		return false, err
+		return err
 	}
 	is, err := d.Present(name)
-	return is == record.Present{Exists: true, Mode: 0o755, SHA256: sum}, err
+	if err != nil || is == (record.Present{Exists: true, Mode: 0o755, SHA256: sum}) {
+		return err
+	}
+	file, err := os.Open(program)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	return d.Write(name, file, 0o755)
 }
 
 // Digest returns the SHA-256 of data in hexadecimal.

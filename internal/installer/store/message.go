@@ -19,12 +19,16 @@ import (
 // left.
 type Message struct{ file *os.File }
 
+// message returns the name of a message's file.
+func message(id string) string { return "message-" + id + ".json" }
+
 type content struct {
 	Order  record.Order     `json:"order"`
 	Answer *outcome.Outcome `json:"answer,omitempty"`
 }
 
-// Ask makes the message of a call. Its lock is held for as long as the caller lives.
+// Ask makes the message of a call. Its lock is held for as long as the caller lives. The caller
+// holds that of the node, too: a message that is not locked is one of a call that is gone.
 func (s Store) Ask(id string, o record.Order) (Message, error) {
 	m, err := s.openMessage(id, os.O_CREATE|os.O_EXCL)
 	if err == nil {
@@ -52,11 +56,11 @@ func (s Store) Take(id string) (Message, record.Order, error) {
 // Forget removes the name of a message that the host has not taken.
 func (s Store) Forget(id string) error { return s.Remove(s.In(message(id))) }
 
-// forgetDead removes the messages whose callers are gone.
-func (s Store) forgetDead() error {
+// forgetDead removes the messages whose callers are gone, and reports whether others wait.
+func (s Store) forgetDead() (others bool, err error) {
 	names, err := s.Root.Names(s.Folder, maxEntries)
 	if err != nil {
-		return err
+		return false, err
 	}
 	for _, name := range names {
 		id, isMessage := strings.CutPrefix(strings.TrimSuffix(name, ".json"), "message-")
@@ -70,12 +74,14 @@ func (s Store) forgetDead() error {
 		//guard: the message of a call that waits is removed
 		if unix.Flock(int(m.file.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
 			err = s.Forget(id)
+		} else {
+			others = true
 		}
 		if err := errors.Join(err, m.Close()); err != nil {
-			return err
+			return false, err
 		}
 	}
-	return nil
+	return others, nil
 }
 
 func (s Store) openMessage(id string, flags int) (Message, error) {

@@ -1,3 +1,5 @@
+// Package store keeps the files of the installer on a node: its folder, its state, and the files
+// that it installs. The caller, which may be in a pod, and the host share it.
 package store
 
 import (
@@ -14,6 +16,18 @@ import (
 
 	"nodepartition/internal/installer/record"
 	"nodepartition/internal/statefile"
+)
+
+// The names in the folder, beside those of messages.
+const (
+	// Program is this program.
+	Program = "partition-installer"
+	// Monitor is the new partition-monitor, which judges the node before it is installed.
+	Monitor = "partition-monitor"
+	// Section is the new section. By this name the programs take it for a node-partition.yaml.
+	Section = "node-partition.yaml"
+
+	state = "state.json"
 )
 
 // maxState bounds the state file and a message, which has a section.
@@ -61,79 +75,54 @@ func (s Store) SetState(known record.State) error {
 // errLocked means that another process works on the node for the installer.
 var errLocked = errors.New("another call of the installer works on this node: wait until it ends")
 
-// Lock takes the lock of the node, and returns what gives it back. It tries again each second while
-// another process has the lock, until the context ends.
+// Lock takes the lock of the node, which is that of the folder, and returns what gives it back. It
+// tries again each second while another process has the lock, until the context ends.
 func (s Store) Lock(ctx context.Context) (unlock func(), err error) {
+	path, err := s.Root.Path(s.Folder)
+	if err != nil {
+		return nil, err
+	}
+	folder, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
 	for {
 		//guard: one installer works on a node at a time
-		unlock, err = s.tryLock()
-		if !errors.Is(err, errLocked) {
-			return unlock, err
+		err = unix.Flock(int(folder.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		switch {
+		case err == nil:
+			return func() { folder.Close() }, nil
+		case errors.Is(err, unix.EWOULDBLOCK):
+			err = errLocked
+		case !errors.Is(err, unix.EINTR):
+			folder.Close()
+			return nil, fmt.Errorf("the lock of %s: %w", s.Folder, err)
 		}
-		timer := time.NewTimer(time.Second)
 		select {
-		case <-timer.C:
+		case <-time.After(time.Second):
 		case <-ctx.Done():
-			timer.Stop()
+			folder.Close()
 			return nil, err
 		}
 	}
 }
 
-// tryLock takes the lock, or returns errLocked. It opens the file each time: Clean removes it.
-func (s Store) tryLock() (unlock func(), err error) {
-	path, err := s.Root.Path(s.In(lock))
-	if err != nil {
-		return nil, err
-	}
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	if err := hold(file, path); err != nil {
-		file.Close()
-		return nil, fmt.Errorf("%s: %w", s.In(lock), err)
-	}
-	return func() { file.Close() }, nil
-}
-
-// hold takes the lock of the file that was opened at a path, or returns errLocked.
-func hold(file *os.File, path string) error {
-	var err error
-	for {
-		if err = unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); !errors.Is(err, unix.EINTR) {
-			break
-		}
-	}
-	if errors.Is(err, unix.EWOULDBLOCK) {
-		return errLocked
-	}
-	if err != nil {
-		return err
-	}
-	has, err := file.Stat()
-	if err != nil {
-		return err
-	}
-	// Clean may have removed the file since it was opened, and others lock the next one.
-	//guard: the lock of a file that is gone keeps nobody away
-	if is, err := os.Lstat(path); err != nil || !os.SameFile(has, is) {
-		return errLocked
-	}
-	return nil
-}
-
-// Clean removes what a change has brought to the folder. Without a state it removes all but the
-// messages of calls that wait, and the lock last: the caller holds it.
+// Clean removes what a change has brought to the folder, and messages whose callers are gone.
+// Without a state it removes all but what the calls that wait have brought. The caller holds the
+// lock.
 func (s Store) Clean(known record.State) error {
-	if err := s.forgetDead(); err != nil {
+	waits, err := s.forgetDead()
+	if err != nil {
 		return err
 	}
 	names := []string{Monitor, Section}
 	if known.Kept == nil && known.Roll == nil {
-		names = append(names, Program)
-		if len(known.Remains) == 0 {
-			names = append(names, state, lock)
+		//guard: the program is taken from a call that waits
+		if !waits {
+			names = append(names, Program)
+		}
+		if known.Before == nil {
+			names = append(names, state)
 		}
 	}
 	for _, name := range names {

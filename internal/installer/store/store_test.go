@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -142,13 +143,15 @@ func TestPresent(t *testing.T) {
 	if info, err := os.Stat(filepath.Join(root, "a/b")); err != nil || info.Mode().Perm() != 0o755 {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
-	if err := errors.Join(d.RemoveEmpty("/a"), d.RemoveEmpty("/a/b"), d.RemoveEmpty("/a")); err != nil || d.IsFolder("/a") {
-		t.Errorf("an empty folder is left: %v", err)
+	for _, name := range []string{"/a", "/none", "/file", "/file/below"} {
+		d.RemoveEmpty(name)
 	}
-	for _, name := range []string{"/none", "/file", "/file/below"} {
-		if err := d.RemoveEmpty(name); err != nil {
-			t.Errorf("RemoveEmpty of %s, a file: %v", name, err)
-		}
+	if !d.IsFolder("/a/b") {
+		t.Error("a folder that is used is gone")
+	}
+	d.RemoveEmpty("/a/b")
+	if d.RemoveEmpty("/a"); d.IsFolder("/a") {
+		t.Error("an empty folder is left")
 	}
 	if err := d.Link("other", "/link"); err != nil {
 		t.Error(err)
@@ -183,15 +186,18 @@ func TestState(t *testing.T) {
 	}
 }
 
-// TestLock: one process at a time, and a lock may be given back twice.
+// TestLock: one process at a time. One that waits gives up with its context, and the lock may be
+// given back twice.
 func TestLock(t *testing.T) {
 	t.Parallel()
 	s := Store{Disk: Disk{Root: hostfs.FS(t.TempDir())}, Folder: "/"}
-	unlock, err := s.tryLock()
+	unlock, err := s.Lock(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.tryLock(); !errors.Is(err, errLocked) {
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.Lock(over); !errors.Is(err, errLocked) {
 		t.Errorf("%v", err)
 	}
 	unlock()
@@ -203,43 +209,8 @@ func TestLock(t *testing.T) {
 	again()
 }
 
-// TestLockRemoved: a process opens the file of the lock, and another one empties the folder before
-// it takes it. A file without a name locks nothing.
-func TestLockRemoved(t *testing.T) {
-	t.Parallel()
-	s := Store{Disk: Disk{Root: hostfs.FS(t.TempDir())}, Folder: "/"}
-	unlock, err := s.tryLock()
-	if err != nil {
-		t.Fatal(err)
-	}
-	path, err := s.Root.Path(s.In(lock))
-	if err != nil {
-		t.Fatal(err)
-	}
-	file, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	if err := s.Clean(record.State{}); err != nil {
-		t.Fatal(err)
-	}
-	unlock()
-	if err := hold(file, path); !errors.Is(err, errLocked) {
-		t.Errorf("the folder was emptied: %v", err)
-	}
-	again, err := s.tryLock()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer again()
-	if err := hold(file, path); !errors.Is(err, errLocked) {
-		t.Errorf("another one has the lock: %v", err)
-	}
-}
-
-// TestClean: what is left of a change goes, and with nothing to remember all goes, but for messages
-// of calls that wait for an answer.
+// TestClean: what is left of a change goes, and with nothing to remember all goes, but for the
+// messages and the program of calls that wait for an answer.
 func TestClean(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
@@ -252,7 +223,7 @@ func TestClean(t *testing.T) {
 		slices.Sort(names)
 		return names
 	}
-	for _, name := range []string{Program, Monitor, Section, state, lock} {
+	for _, name := range []string{Program, Monitor, Section, state} {
 		if err := s.WriteBytes(s.In(name), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -270,13 +241,16 @@ func TestClean(t *testing.T) {
 		known record.State
 		want  []string
 	}{
-		{record.State{Kept: &record.Kept{}}, []string{lock, message("waits"), Program, state}},
-		{record.State{Remains: []string{"x"}}, []string{lock, message("waits"), state}},
-		{record.State{}, []string{message("waits")}},
+		{record.State{Kept: &record.Kept{}}, []string{message("waits"), Program, state}},
+		{record.State{Before: &record.Snapshot{}}, []string{message("waits"), Program, state}},
+		{record.State{}, []string{message("waits"), Program}},
 	} {
 		if err := s.Clean(test.known); err != nil || !slices.Equal(files(), test.want) {
 			t.Errorf("%+v: %v, %q; want %q", test.known, err, files(), test.want)
 		}
+	}
+	if err := errors.Join(waits.Close(), s.Clean(record.State{})); err != nil || len(files()) > 0 {
+		t.Errorf("%v, %q", err, files())
 	}
 }
 
