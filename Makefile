@@ -27,7 +27,7 @@ RUN_TESTS := $(GO) run ./tests/run
 # tests are never cached.
 NODE_TESTS = $(RUN_TESTS) -C $(1) -tags node -lines subtest -count 1 -p 8 -parallel 8
 # In tests/e2e, a module of its own as the lab is.
-NODE_PACKAGES := nodepartition/tests/lab ./kubeapi .
+NODE_PACKAGES := node-partition.io/node-partition/tests/lab ./kubeapi .
 # Modules of their own, whose dependencies are not those of the programs: the lab, the tests on it,
 # dashboards and rules, the image, the controller, its chart with Helm's libraries and the policies.
 # The lab, its tests, the controller and the chart have the programs' versions of what both compile.

@@ -1,4 +1,4 @@
-module nodepartition
+module node-partition.io/node-partition
 
 go 1.26.0
 

@@ -1,5 +1,5 @@
 // A separate module: the controller's dependencies are none of the node's programs.
-module nodepartition/rollout
+module node-partition.io/node-partition/rollout
 
 go 1.26.0
 
@@ -13,8 +13,8 @@ require (
 	k8s.io/client-go v0.37.0
 	k8s.io/klog/v2 v2.140.0
 	k8s.io/utils v0.0.0-20260707023825-cf1189d6abe3
-	nodepartition v0.0.0-00010101000000-000000000000
-	nodepartition/tests/lab v0.0.0
+	node-partition.io/node-partition v0.0.0-00010101000000-000000000000
+	node-partition.io/node-partition/tests/lab v0.0.0
 	sigs.k8s.io/controller-runtime v0.25.2
 	sigs.k8s.io/yaml v1.6.0
 )
@@ -90,6 +90,6 @@ require (
 )
 
 replace (
-	nodepartition => ..
-	nodepartition/tests/lab => ../tests/lab
+	node-partition.io/node-partition => ..
+	node-partition.io/node-partition/tests/lab => ../tests/lab
 )

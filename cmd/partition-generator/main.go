@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 	"runtime"
 
-	"nodepartition/internal/generator"
-	"nodepartition/internal/trialend"
+	"node-partition.io/node-partition/internal/generator"
+	"node-partition.io/node-partition/internal/trialend"
 )
 
 // version is set by the Makefile, from git.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"nodepartition/internal/generator"
+	"node-partition.io/node-partition/internal/generator"
 )
 
 func runWith(t *testing.T, env map[string]string, args ...string) (status int, stdout, messages string) {

@@ -13,11 +13,11 @@ import (
 	"testing/fstest"
 	"time"
 
-	"nodepartition/internal/hostfs"
-	"nodepartition/internal/installer/outcome"
-	"nodepartition/internal/installer/record"
-	"nodepartition/internal/installer/sandbox"
-	"nodepartition/internal/installer/store"
+	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/installer/outcome"
+	"node-partition.io/node-partition/internal/installer/record"
+	"node-partition.io/node-partition/internal/installer/sandbox"
+	"node-partition.io/node-partition/internal/installer/store"
 )
 
 // placesIn returns places in a folder that is a host without a bus, with a pod's folder of it.

@@ -7,9 +7,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"nodepartition/internal/command/check"
-	"nodepartition/internal/host"
-	"nodepartition/internal/state"
+	"node-partition.io/node-partition/internal/command/check"
+	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/internal/state"
 )
 
 const flagIgnore = "ignore"

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"nodepartition/internal/state"
+	"node-partition.io/node-partition/internal/state"
 )
 
 // check runs check, and expects an exit status and parts of the output.

@@ -8,9 +8,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"nodepartition/internal/command/collect"
-	"nodepartition/internal/host"
-	"nodepartition/internal/node"
+	"node-partition.io/node-partition/internal/command/collect"
+	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/internal/node"
 )
 
 func collectCommand(n host.Node) *cli.Command {

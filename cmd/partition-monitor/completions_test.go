@@ -10,7 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"nodepartition/internal/host"
+	"node-partition.io/node-partition/internal/host"
 )
 
 // TestCompletionsAreWritten: the completions in deploy have each command and each option. "make

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"nodepartition/internal/state"
-	"nodepartition/tests/fakenode"
+	"node-partition.io/node-partition/internal/state"
+	"node-partition.io/node-partition/tests/fakenode"
 )
 
 // follow runs the service until it has read its configuration. It then exits, because its address

@@ -4,9 +4,9 @@ import (
 	"strings"
 	"testing"
 
-	"nodepartition/pkg/slices/decision"
-	"nodepartition/pkg/slices/lowering"
-	"nodepartition/tests/fakenode"
+	"node-partition.io/node-partition/pkg/slices/decision"
+	"node-partition.io/node-partition/pkg/slices/lowering"
+	"node-partition.io/node-partition/tests/fakenode"
 )
 
 // TestDeferralRemains: a deferred limit stays deferred until the generator writes it, whatever the

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"nodepartition/internal/host"
-	"nodepartition/pkg/podmove/report"
+	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/pkg/podmove/report"
 )
 
 // TestReasonsAreDocumented: each reason for a misplaced pod has a row in the page about placement.

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"nodepartition/pkg/slices/lowering"
-	"nodepartition/tests/fakenode"
+	"node-partition.io/node-partition/pkg/slices/lowering"
+	"node-partition.io/node-partition/tests/fakenode"
 )
 
 const mebi = 1 << 20

@@ -7,12 +7,12 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"nodepartition/internal/host"
-	"nodepartition/internal/node/options"
-	"nodepartition/internal/podsapi"
-	"nodepartition/pkg/evict"
-	"nodepartition/pkg/podmove"
-	"nodepartition/pkg/podmove/nri"
+	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/internal/node/options"
+	"node-partition.io/node-partition/internal/podsapi"
+	"node-partition.io/node-partition/pkg/evict"
+	"node-partition.io/node-partition/pkg/podmove"
+	"node-partition.io/node-partition/pkg/podmove/nri"
 )
 
 // commonFlags returns the flags that run, status and check have in common, followed by more.

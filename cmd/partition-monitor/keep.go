@@ -5,9 +5,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"nodepartition/internal/command/try"
-	"nodepartition/internal/host"
-	"nodepartition/internal/kubeletconfig"
+	"node-partition.io/node-partition/internal/command/try"
+	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/internal/kubeletconfig"
 )
 
 func keepCommand(n host.Node) *cli.Command {

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"nodepartition/tests/fakenode"
+	"node-partition.io/node-partition/tests/fakenode"
 )
 
 // TestListenPortTaken: if another program has the port for metrics, pods are evicted all the same,

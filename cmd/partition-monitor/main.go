@@ -15,10 +15,10 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"nodepartition/internal/host"
-	"nodepartition/internal/terminal"
-	"nodepartition/pkg/podmove/nri"
-	"nodepartition/pkg/slices/config"
+	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/internal/terminal"
+	"node-partition.io/node-partition/pkg/podmove/nri"
+	"node-partition.io/node-partition/pkg/slices/config"
 )
 
 // version is set by the Makefile, from git.

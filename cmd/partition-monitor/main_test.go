@@ -9,8 +9,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"nodepartition/internal/host"
-	"nodepartition/tests/fakenode"
+	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/tests/fakenode"
 )
 
 // commands is held while a command line runs: urfave/cli 2.27.7 writes to its HelpFlag and to its

@@ -9,10 +9,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"nodepartition/internal/host"
-	"nodepartition/internal/node"
-	"nodepartition/internal/node/control"
-	"nodepartition/internal/oneline"
+	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/internal/node"
+	"node-partition.io/node-partition/internal/node/control"
+	"node-partition.io/node-partition/internal/oneline"
 )
 
 func moveCommand(n host.Node) *cli.Command {

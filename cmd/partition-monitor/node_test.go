@@ -14,9 +14,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"nodepartition/internal/host"
-	"nodepartition/tests/fakenode"
-	"nodepartition/tests/testkit"
+	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/tests/fakenode"
+	"node-partition.io/node-partition/tests/testkit"
 )
 
 // nodeRoot is an environment variable. With it this test program runs as partition-monitor on the

@@ -9,8 +9,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"nodepartition/internal/host"
-	"nodepartition/internal/node/options"
+	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/internal/node/options"
 )
 
 var update = flag.Bool("update", false, "write the options into the manual page and the file of settings")

@@ -5,9 +5,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"nodepartition/internal/command/plan"
-	"nodepartition/internal/host"
-	"nodepartition/internal/node/options"
+	"node-partition.io/node-partition/internal/command/plan"
+	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/internal/node/options"
 )
 
 const (

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"nodepartition/internal/command/plan"
-	"nodepartition/tests/fakenode"
+	"node-partition.io/node-partition/internal/command/plan"
+	"node-partition.io/node-partition/tests/fakenode"
 )
 
 // plan runs plan with JSON, and expects an exit status.

@@ -5,9 +5,9 @@ import (
 	"log/slog"
 	"os"
 
-	"nodepartition/internal/daemon/prelaunched"
-	"nodepartition/internal/host"
-	"nodepartition/internal/journallog"
+	"node-partition.io/node-partition/internal/daemon/prelaunched"
+	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/internal/journallog"
 )
 
 // runPrelaunched runs the plugin that the container runtime has started by a link to this program

@@ -14,8 +14,8 @@ import (
 	"github.com/containerd/nri/pkg/adaptation"
 	"github.com/containerd/nri/pkg/api"
 
-	"nodepartition/tests/fakenode"
-	"nodepartition/tests/testkit"
+	"node-partition.io/node-partition/tests/fakenode"
+	"node-partition.io/node-partition/tests/testkit"
 )
 
 // prelaunching is a runtime of a fake node that starts partition-monitor as a plugin.

@@ -5,10 +5,10 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"nodepartition/internal/command/recommend"
-	"nodepartition/internal/host"
-	"nodepartition/internal/oneline"
-	"nodepartition/internal/unitname"
+	"node-partition.io/node-partition/internal/command/recommend"
+	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/internal/oneline"
+	"node-partition.io/node-partition/internal/unitname"
 )
 
 const (

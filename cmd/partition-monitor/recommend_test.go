@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"nodepartition/internal/command/recommend"
-	"nodepartition/internal/sizing/sizefile"
-	"nodepartition/internal/unitname"
-	"nodepartition/tests/fakenode"
+	"node-partition.io/node-partition/internal/command/recommend"
+	"node-partition.io/node-partition/internal/sizing/sizefile"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/tests/fakenode"
 )
 
 // TestRecommendPlan: plan takes a section of recommend. The warnings are on standard error, too,

@@ -13,11 +13,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"nodepartition/internal/admission/policy"
-	"nodepartition/internal/command/render"
-	"nodepartition/internal/host"
-	"nodepartition/internal/node/options"
-	"nodepartition/internal/oneline"
+	"node-partition.io/node-partition/internal/admission/policy"
+	"node-partition.io/node-partition/internal/command/render"
+	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/internal/node/options"
+	"node-partition.io/node-partition/internal/oneline"
 )
 
 const (

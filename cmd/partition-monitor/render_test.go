@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"nodepartition/internal/host"
-	"nodepartition/tests/fakenode"
+	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/tests/fakenode"
 )
 
 // typed is the configuration of a node with two workload types and the system partition.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"nodepartition/internal/host"
+	"node-partition.io/node-partition/internal/host"
 )
 
 const flagRoot = "root"

@@ -10,11 +10,11 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"nodepartition/internal/cgroupfs"
-	"nodepartition/internal/generator"
-	"nodepartition/internal/host"
-	"nodepartition/internal/trialend"
-	"nodepartition/tests/fakenode"
+	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/generator"
+	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/internal/trialend"
+	"node-partition.io/node-partition/tests/fakenode"
 )
 
 // otherNode returns the files of a node that does not run here.

@@ -9,10 +9,10 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"nodepartition/internal/daemon"
-	"nodepartition/internal/host"
-	"nodepartition/internal/journallog"
-	"nodepartition/internal/node/options"
+	"node-partition.io/node-partition/internal/daemon"
+	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/internal/journallog"
+	"node-partition.io/node-partition/internal/node/options"
 )
 
 func runCommand(n host.Node) *cli.Command {

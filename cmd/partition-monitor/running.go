@@ -7,8 +7,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"nodepartition/internal/host"
-	"nodepartition/internal/node"
+	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/internal/node"
 )
 
 // applyServiceFlags sets the flags that the user has not set to the values of the running service

@@ -10,8 +10,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"nodepartition/internal/host"
-	"nodepartition/internal/node/options"
+	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/internal/node/options"
 )
 
 // TestApplyServiceFlags: status and check use the flags of the running service, unless the user

@@ -6,11 +6,11 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"nodepartition/internal/command/status"
-	"nodepartition/internal/host"
-	"nodepartition/internal/node"
-	"nodepartition/internal/node/options"
-	"nodepartition/internal/state"
+	"node-partition.io/node-partition/internal/command/status"
+	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/internal/node"
+	"node-partition.io/node-partition/internal/node/options"
+	"node-partition.io/node-partition/internal/state"
 )
 
 func statusCommand(n host.Node) *cli.Command {

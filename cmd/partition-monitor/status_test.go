@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"nodepartition/internal/node"
-	"nodepartition/tests/fakenode"
+	"node-partition.io/node-partition/internal/node"
+	"node-partition.io/node-partition/tests/fakenode"
 )
 
 // TestStatusWait: status --wait ends with an error when its time is over, and with the status when

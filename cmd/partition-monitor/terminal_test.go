@@ -15,9 +15,9 @@ import (
 	"github.com/charmbracelet/x/ansi"
 	"github.com/urfave/cli/v2"
 
-	"nodepartition/internal/unitname"
-	"nodepartition/tests/fakenode"
-	"nodepartition/tests/testkit"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/tests/fakenode"
+	"node-partition.io/node-partition/tests/testkit"
 )
 
 // shown runs partition-monitor on a terminal of some columns until it exits. It returns what a

@@ -18,11 +18,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"nodepartition/internal/generator"
-	"nodepartition/internal/kubeletconfig"
-	"nodepartition/internal/state"
-	"nodepartition/internal/trialend"
-	"nodepartition/tests/fakenode"
+	"node-partition.io/node-partition/internal/generator"
+	"node-partition.io/node-partition/internal/kubeletconfig"
+	"node-partition.io/node-partition/internal/state"
+	"node-partition.io/node-partition/internal/trialend"
+	"node-partition.io/node-partition/tests/fakenode"
 )
 
 // The files of a trial, apart from the section that is tried.

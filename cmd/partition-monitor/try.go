@@ -7,11 +7,11 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"nodepartition/internal/command/try"
-	"nodepartition/internal/host"
-	"nodepartition/internal/kubeletconfig"
-	"nodepartition/internal/node/trial"
-	"nodepartition/internal/oneline"
+	"node-partition.io/node-partition/internal/command/try"
+	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/internal/kubeletconfig"
+	"node-partition.io/node-partition/internal/node/trial"
+	"node-partition.io/node-partition/internal/oneline"
 )
 
 const (

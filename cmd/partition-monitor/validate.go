@@ -6,12 +6,12 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"nodepartition/internal/command/plan"
-	"nodepartition/internal/command/try"
-	"nodepartition/internal/command/validate"
-	"nodepartition/internal/host"
-	"nodepartition/internal/state"
-	"nodepartition/pkg/slices/config"
+	"node-partition.io/node-partition/internal/command/plan"
+	"node-partition.io/node-partition/internal/command/try"
+	"node-partition.io/node-partition/internal/command/validate"
+	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/internal/state"
+	"node-partition.io/node-partition/pkg/slices/config"
 )
 
 const flagStrict = "strict"

@@ -8,10 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"nodepartition/internal/host"
-	"nodepartition/internal/state"
-	"nodepartition/tests/fakenode"
-	"nodepartition/tests/generator/golden"
+	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/internal/state"
+	"node-partition.io/node-partition/tests/fakenode"
+	"node-partition.io/node-partition/tests/generator/golden"
 )
 
 // TestValidate: the exit status says whether the generator would take the file, on a machine that

@@ -1,5 +1,5 @@
 // A separate module: the programs do not need what reads the files of other tools.
-module nodepartition/deploy/fleet
+module node-partition.io/node-partition/deploy/fleet
 
 go 1.26.0
 

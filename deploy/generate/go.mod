@@ -1,5 +1,5 @@
 // A module of its own: what dashboards and rules need is no dependency of the programs.
-module nodepartition/deploy/generate
+module node-partition.io/node-partition/deploy/generate
 
 go 1.26
 

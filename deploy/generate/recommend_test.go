@@ -15,7 +15,7 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 
-	"nodepartition/deploy/generate/promapi"
+	"node-partition.io/node-partition/deploy/generate/promapi"
 )
 
 const (

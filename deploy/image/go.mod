@@ -1,5 +1,5 @@
 // A separate module: what builds the image is no dependency of the programs.
-module nodepartition/deploy/image
+module node-partition.io/node-partition/deploy/image
 
 go 1.26
 

@@ -1,7 +1,7 @@
 // A module of its own: what builds packages and lists of modules is no dependency of the programs.
 // nfpm 2.45.0 is the newest version whose modules all have a source that the module proxy serves:
 // 2.46 requires modules of go.digitalxero.dev.
-module nodepartition/deploy/package
+module node-partition.io/node-partition/deploy/package
 
 go 1.26
 

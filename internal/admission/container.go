@@ -9,8 +9,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"nodepartition/internal/cpuweight"
-	"nodepartition/internal/quantity"
+	"node-partition.io/node-partition/internal/cpuweight"
+	"node-partition.io/node-partition/internal/quantity"
 )
 
 // container is a container or an init container, which may be a sidecar. An ephemeral container has

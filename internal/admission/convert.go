@@ -7,7 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"nodepartition/internal/workload"
+	"node-partition.io/node-partition/internal/workload"
 )
 
 // Type is a workload type that all nodes of a cluster have.

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	sums "k8s.io/component-helpers/resource"
 
-	"nodepartition/internal/cpuweight"
-	"nodepartition/internal/quantity"
+	"node-partition.io/node-partition/internal/cpuweight"
+	"node-partition.io/node-partition/internal/quantity"
 )
 
 // CPU is CPU time in thousandths of a CPU. Zero means none.

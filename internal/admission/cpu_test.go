@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"nodepartition/internal/cpuweight"
-	"nodepartition/internal/quantity"
+	"node-partition.io/node-partition/internal/cpuweight"
+	"node-partition.io/node-partition/internal/quantity"
 )
 
 // requesting returns a container that requests an amount of a resource; none if it is empty.

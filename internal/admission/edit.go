@@ -7,7 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"nodepartition/internal/quantity"
+	"node-partition.io/node-partition/internal/quantity"
 )
 
 // Edit holds what a conversion changes in a pod. Its zero value changes nothing.

@@ -9,7 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"nodepartition/internal/workload"
+	"node-partition.io/node-partition/internal/workload"
 )
 
 // The reasons why a pod is refused. Package policy has the same texts.

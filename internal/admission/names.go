@@ -5,7 +5,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"nodepartition/internal/workload"
+	"node-partition.io/node-partition/internal/workload"
 )
 
 // The keys of annotations that a conversion writes. OpenShift ships the first key, and the

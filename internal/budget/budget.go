@@ -7,8 +7,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/utils/cpuset"
 
-	"nodepartition/internal/quantity"
-	"nodepartition/internal/unitname"
+	"node-partition.io/node-partition/internal/quantity"
+	"node-partition.io/node-partition/internal/unitname"
 )
 
 // Input holds what a budget is computed from.

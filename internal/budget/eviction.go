@@ -10,7 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"nodepartition/internal/quantity"
+	"node-partition.io/node-partition/internal/quantity"
 )
 
 // The signals of evictionHard that reduce Node Allocatable (hardEvictionReservation,

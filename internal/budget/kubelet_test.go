@@ -4,7 +4,7 @@ import (
 	"reflect"
 	"testing"
 
-	"nodepartition/tests/testkit"
+	"node-partition.io/node-partition/tests/testkit"
 )
 
 // TestKubeletFields compares the fields of Kubelet with those of the kubelet's type.

@@ -3,7 +3,7 @@ package budget
 import (
 	"k8s.io/utils/cpuset"
 
-	"nodepartition/internal/unitname"
+	"node-partition.io/node-partition/internal/unitname"
 )
 
 // Pools divides the CPUs of a node.

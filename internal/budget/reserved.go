@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/cpuset"
 
-	"nodepartition/internal/quantity"
+	"node-partition.io/node-partition/internal/quantity"
 )
 
 // reservations holds the resources that the kubelet keeps from pods.

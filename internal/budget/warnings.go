@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/cpuset"
 
-	"nodepartition/internal/bytesize"
-	"nodepartition/internal/quantity"
+	"node-partition.io/node-partition/internal/bytesize"
+	"node-partition.io/node-partition/internal/quantity"
 )
 
 // staticPolicy is the CPU manager policy that assigns CPUs to containers exclusively.

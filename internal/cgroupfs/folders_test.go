@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"nodepartition/tests/testkit"
+	"node-partition.io/node-partition/tests/testkit"
 )
 
 // TestFoldersUsage: open folders lead to the same cgroups as their paths do.

@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"nodepartition/internal/unitname"
+	"node-partition.io/node-partition/internal/unitname"
 )
 
 // Mount is the mount point of the unified hierarchy on a node with systemd.

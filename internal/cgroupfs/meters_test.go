@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"nodepartition/tests/testkit"
+	"node-partition.io/node-partition/tests/testkit"
 )
 
 // TestMemoryMetersRead: open files have what their paths have.

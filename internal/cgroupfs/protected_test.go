@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"nodepartition/tests/testkit"
+	"node-partition.io/node-partition/tests/testkit"
 )
 
 // memoryFiles returns the files of a cgroup with so much anonymous memory, page cache and

@@ -11,11 +11,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"nodepartition/internal/host"
-	"nodepartition/internal/kubeapi"
-	"nodepartition/internal/node/cluster"
-	"nodepartition/internal/node/options"
-	"nodepartition/pkg/evict"
+	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/internal/kubeapi"
+	"node-partition.io/node-partition/internal/node/cluster"
+	"node-partition.io/node-partition/internal/node/options"
+	"node-partition.io/node-partition/pkg/evict"
 )
 
 // Reporter reports evictions to the API server. It waits for a kubeconfig, because the node may

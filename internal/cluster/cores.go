@@ -7,9 +7,9 @@ import (
 	"slices"
 	"time"
 
-	"nodepartition/internal/kubeapi"
-	"nodepartition/internal/node"
-	"nodepartition/internal/workload"
+	"node-partition.io/node-partition/internal/kubeapi"
+	"node-partition.io/node-partition/internal/node"
+	"node-partition.io/node-partition/internal/workload"
 )
 
 // coresFailed is logged when resources could not be written.

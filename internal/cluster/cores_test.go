@@ -13,12 +13,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"nodepartition/internal/host"
-	"nodepartition/internal/kubeapi"
-	"nodepartition/internal/node"
-	"nodepartition/pkg/evict"
-	"nodepartition/tests/fakeapi"
-	"nodepartition/tests/testkit"
+	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/internal/kubeapi"
+	"node-partition.io/node-partition/internal/node"
+	"node-partition.io/node-partition/pkg/evict"
+	"node-partition.io/node-partition/tests/fakeapi"
+	"node-partition.io/node-partition/tests/testkit"
 )
 
 // patchCores merges the resources. It is called with mu held.

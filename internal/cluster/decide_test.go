@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"nodepartition/internal/kubeapi"
-	"nodepartition/internal/node"
+	"node-partition.io/node-partition/internal/kubeapi"
+	"node-partition.io/node-partition/internal/node"
 )
 
 // coresText returns a change as "type=value" and "type=" for a removal.

@@ -9,8 +9,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"nodepartition/internal/kubeapi"
-	"nodepartition/internal/oneline"
+	"node-partition.io/node-partition/internal/kubeapi"
+	"node-partition.io/node-partition/internal/oneline"
 )
 
 // Result is the result of an attempt to write something to the API server.

@@ -13,9 +13,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"nodepartition/internal/kubeapi"
-	"nodepartition/tests/fakeapi"
-	"nodepartition/tests/testkit"
+	"node-partition.io/node-partition/internal/kubeapi"
+	"node-partition.io/node-partition/tests/fakeapi"
+	"node-partition.io/node-partition/tests/testkit"
 )
 
 // apiFunc implements API.

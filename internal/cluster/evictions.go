@@ -6,8 +6,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"nodepartition/internal/kubeapi"
-	"nodepartition/pkg/evict"
+	"node-partition.io/node-partition/internal/kubeapi"
+	"node-partition.io/node-partition/pkg/evict"
 )
 
 // Evict implements evict.API.

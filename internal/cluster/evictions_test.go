@@ -18,12 +18,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"nodepartition/internal/kubeapi"
-	"nodepartition/internal/node/cluster"
-	"nodepartition/internal/node/options"
-	"nodepartition/pkg/evict"
-	"nodepartition/tests/fakeapi"
-	"nodepartition/tests/testkit"
+	"node-partition.io/node-partition/internal/kubeapi"
+	"node-partition.io/node-partition/internal/node/cluster"
+	"node-partition.io/node-partition/internal/node/options"
+	"node-partition.io/node-partition/pkg/evict"
+	"node-partition.io/node-partition/tests/fakeapi"
+	"node-partition.io/node-partition/tests/testkit"
 )
 
 func newReporter(kubeconfig string) (*Reporter, *testkit.Buffer) {

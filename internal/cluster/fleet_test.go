@@ -7,8 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"nodepartition/pkg/evict"
-	"nodepartition/tests/testkit"
+	"node-partition.io/node-partition/pkg/evict"
+	"node-partition.io/node-partition/tests/testkit"
 )
 
 // monitors is the number of nodes here, and scale times that are the nodes of the table in

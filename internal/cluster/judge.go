@@ -6,9 +6,9 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"nodepartition/internal/kubeapi"
-	"nodepartition/internal/oneline"
-	"nodepartition/internal/unitname"
+	"node-partition.io/node-partition/internal/kubeapi"
+	"node-partition.io/node-partition/internal/oneline"
+	"node-partition.io/node-partition/internal/unitname"
 )
 
 // Facts holds what the labels and the readiness follow from.

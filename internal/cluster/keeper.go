@@ -13,12 +13,12 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"nodepartition/internal/host"
-	"nodepartition/internal/kubeapi"
-	"nodepartition/internal/node"
-	"nodepartition/internal/nodelabel"
-	"nodepartition/internal/unitname"
-	"nodepartition/pkg/evict"
+	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/internal/kubeapi"
+	"node-partition.io/node-partition/internal/node"
+	"node-partition.io/node-partition/internal/nodelabel"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/pkg/evict"
 )
 
 const (

@@ -1,8 +1,8 @@
 package cluster
 
 import (
-	"nodepartition/internal/cgroupfs"
-	"nodepartition/internal/unitname"
+	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/unitname"
 )
 
 // Kills attributes processes that the kernel has killed at a partition's limit to its pods.

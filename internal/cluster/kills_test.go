@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"nodepartition/internal/cgroupfs"
-	"nodepartition/internal/unitname"
+	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/unitname"
 )
 
 const (

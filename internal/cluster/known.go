@@ -4,9 +4,9 @@ import (
 	"strings"
 	"time"
 
-	"nodepartition/internal/kubeapi"
-	"nodepartition/internal/membership"
-	"nodepartition/internal/node"
+	"node-partition.io/node-partition/internal/kubeapi"
+	"node-partition.io/node-partition/internal/membership"
+	"node-partition.io/node-partition/internal/node"
 )
 
 // known holds the last answer about a namespace, and the requests since.

@@ -8,8 +8,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"nodepartition/internal/unitname"
-	"nodepartition/pkg/evict"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/pkg/evict"
 )
 
 // Texts of the kubelet's evictions (pkg/kubelet/eviction/helpers.go, v1.37.0). The first is

@@ -10,11 +10,11 @@ import (
 	"sync"
 	"time"
 
-	"nodepartition/internal/host"
-	"nodepartition/internal/kubeapi"
-	"nodepartition/internal/membership"
-	"nodepartition/internal/node"
-	"nodepartition/internal/workload"
+	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/internal/kubeapi"
+	"node-partition.io/node-partition/internal/membership"
+	"node-partition.io/node-partition/internal/node"
+	"node-partition.io/node-partition/internal/workload"
 )
 
 const (

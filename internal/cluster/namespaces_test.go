@@ -16,12 +16,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"nodepartition/internal/host"
-	"nodepartition/internal/kubeapi"
-	"nodepartition/internal/membership"
-	"nodepartition/internal/node"
-	"nodepartition/tests/fakeapi"
-	"nodepartition/tests/testkit"
+	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/internal/kubeapi"
+	"node-partition.io/node-partition/internal/membership"
+	"node-partition.io/node-partition/internal/node"
+	"node-partition.io/node-partition/tests/fakeapi"
+	"node-partition.io/node-partition/tests/testkit"
 )
 
 const get = "GET /api/v1/namespaces/operators"

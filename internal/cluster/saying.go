@@ -4,7 +4,7 @@ import (
 	"errors"
 	"time"
 
-	"nodepartition/internal/kubeapi"
+	"node-partition.io/node-partition/internal/kubeapi"
 )
 
 // sayAgain is the time after which a failure of the same kind is logged again.

@@ -5,7 +5,7 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"nodepartition/internal/kubeapi"
+	"node-partition.io/node-partition/internal/kubeapi"
 )
 
 // Fault is an occurrence that an operator looks for in the cluster. Equal faults are counted in one

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"nodepartition/internal/kubeapi"
+	"node-partition.io/node-partition/internal/kubeapi"
 )
 
 var start = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)

@@ -6,9 +6,9 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"nodepartition/internal/kubeapi"
-	"nodepartition/internal/node"
-	"nodepartition/internal/nodelabel"
+	"node-partition.io/node-partition/internal/kubeapi"
+	"node-partition.io/node-partition/internal/node"
+	"node-partition.io/node-partition/internal/nodelabel"
 )
 
 // wanted returns what the Node is to have. A condition without a status stays as it is.

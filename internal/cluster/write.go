@@ -11,9 +11,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"nodepartition/internal/kubeapi"
-	"nodepartition/internal/node"
-	"nodepartition/internal/workload"
+	"node-partition.io/node-partition/internal/kubeapi"
+	"node-partition.io/node-partition/internal/node"
+	"node-partition.io/node-partition/internal/workload"
 )
 
 // put sends a patch and returns the Node. With writes it has the labels and conditions that the

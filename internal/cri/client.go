@@ -16,8 +16,8 @@ import (
 	"google.golang.org/grpc/status"
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"nodepartition/internal/admission"
-	"nodepartition/internal/membership"
+	"node-partition.io/node-partition/internal/admission"
+	"node-partition.io/node-partition/internal/membership"
 )
 
 // maxMessage is the maximum size of a message from a runtime, as for the kubelet (maxMsgSize,

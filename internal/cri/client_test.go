@@ -21,8 +21,8 @@ import (
 	"google.golang.org/grpc/status"
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"nodepartition/internal/workload"
-	"nodepartition/tests/testkit"
+	"node-partition.io/node-partition/internal/workload"
+	"node-partition.io/node-partition/tests/testkit"
 )
 
 // fake is a container runtime with given answers.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/BurntSushi/toml"
 
-	"nodepartition/internal/hostfs"
+	"node-partition.io/node-partition/internal/hostfs"
 )
 
 // The files of CRI-O's configuration, without flags of its command line.

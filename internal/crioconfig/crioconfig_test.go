@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"nodepartition/internal/hostfs"
+	"node-partition.io/node-partition/internal/hostfs"
 )
 
 // TestWorkloads: a later file replaces an entry as a whole. A table may be written inline.

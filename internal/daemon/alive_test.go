@@ -8,13 +8,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"nodepartition/internal/cgroupfs"
-	"nodepartition/internal/node"
-	"nodepartition/internal/podsapi"
-	"nodepartition/internal/unitname"
-	"nodepartition/pkg/evict"
-	"nodepartition/pkg/podmove"
-	"nodepartition/pkg/podmove/nri"
+	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/node"
+	"node-partition.io/node-partition/internal/podsapi"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/pkg/evict"
+	"node-partition.io/node-partition/pkg/podmove"
+	"node-partition.io/node-partition/pkg/podmove/nri"
 )
 
 // hangingAPI blocks each poll from the second one on until its context ends.

@@ -5,11 +5,11 @@ import (
 	"strings"
 	"time"
 
-	"nodepartition/internal/cluster"
-	"nodepartition/internal/kubeapi"
-	"nodepartition/internal/node/options"
-	"nodepartition/internal/unitname"
-	"nodepartition/pkg/evict"
+	"node-partition.io/node-partition/internal/cluster"
+	"node-partition.io/node-partition/internal/kubeapi"
+	"node-partition.io/node-partition/internal/node/options"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/pkg/evict"
 )
 
 // The reasons of our events about the system partition. They never change, because programs select

@@ -3,12 +3,12 @@ package daemon
 import (
 	"sync"
 
-	"nodepartition/internal/budget"
-	"nodepartition/internal/daemon/metrics"
-	"nodepartition/internal/node"
-	"nodepartition/internal/node/allocatable"
-	"nodepartition/internal/nodelabel"
-	"nodepartition/internal/unitname"
+	"node-partition.io/node-partition/internal/budget"
+	"node-partition.io/node-partition/internal/daemon/metrics"
+	"node-partition.io/node-partition/internal/node"
+	"node-partition.io/node-partition/internal/node/allocatable"
+	"node-partition.io/node-partition/internal/nodelabel"
+	"node-partition.io/node-partition/internal/unitname"
 )
 
 // configured computes the metrics of the configuration and of the budget of the node.

@@ -5,12 +5,12 @@ import (
 	"reflect"
 	"testing"
 
-	"nodepartition/internal/daemon/metrics"
-	"nodepartition/internal/membership"
-	"nodepartition/internal/node"
-	"nodepartition/internal/thresholds"
-	"nodepartition/internal/unitname"
-	"nodepartition/pkg/slices/decision"
+	"node-partition.io/node-partition/internal/daemon/metrics"
+	"node-partition.io/node-partition/internal/membership"
+	"node-partition.io/node-partition/internal/node"
+	"node-partition.io/node-partition/internal/thresholds"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/pkg/slices/decision"
 )
 
 // TestConfigurationMetrics: the metrics are of the configuration that is followed.

@@ -7,12 +7,12 @@ import (
 	"strings"
 	"testing"
 
-	"nodepartition/internal/unitname"
-	"nodepartition/pkg/podmove"
-	"nodepartition/pkg/podmove/report"
-	"nodepartition/pkg/slices/config"
-	"nodepartition/pkg/slices/decision"
-	"nodepartition/tests/fakenode"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/pkg/podmove"
+	"node-partition.io/node-partition/pkg/podmove/report"
+	"node-partition.io/node-partition/pkg/slices/config"
+	"node-partition.io/node-partition/pkg/slices/decision"
+	"node-partition.io/node-partition/tests/fakenode"
 )
 
 // follows fails the test unless status shows the namespace, and a problem that contains problem.

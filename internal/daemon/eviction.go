@@ -7,9 +7,9 @@ import (
 	"runtime"
 	"time"
 
-	"nodepartition/internal/node"
-	"nodepartition/internal/node/candidates"
-	"nodepartition/pkg/evict"
+	"node-partition.io/node-partition/internal/node"
+	"node-partition.io/node-partition/internal/node/candidates"
+	"node-partition.io/node-partition/pkg/evict"
 )
 
 // kubeletPatience delays evictions after our start while the kubelet serves its Pods API but has

@@ -5,17 +5,17 @@ import (
 	"slices"
 	"testing"
 
-	"nodepartition/internal/cluster"
-	"nodepartition/internal/daemon/metrics"
-	"nodepartition/internal/host"
-	"nodepartition/internal/node"
-	"nodepartition/internal/node/options"
-	"nodepartition/internal/podsapi"
-	"nodepartition/internal/systemd"
-	"nodepartition/internal/unitname"
-	"nodepartition/pkg/evict"
-	"nodepartition/pkg/podmove"
-	"nodepartition/pkg/slices/decision"
+	"node-partition.io/node-partition/internal/cluster"
+	"node-partition.io/node-partition/internal/daemon/metrics"
+	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/internal/node"
+	"node-partition.io/node-partition/internal/node/options"
+	"node-partition.io/node-partition/internal/podsapi"
+	"node-partition.io/node-partition/internal/systemd"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/pkg/evict"
+	"node-partition.io/node-partition/pkg/podmove"
+	"node-partition.io/node-partition/pkg/slices/decision"
 )
 
 // TestNewPartition: the partitions of a node have the evictors, files, sinks and memories of their

@@ -6,11 +6,11 @@ import (
 	"strings"
 	"time"
 
-	"nodepartition/internal/bytesize"
-	"nodepartition/internal/journallog"
-	"nodepartition/internal/node/options"
-	"nodepartition/internal/unitname"
-	"nodepartition/pkg/evict"
+	"node-partition.io/node-partition/internal/bytesize"
+	"node-partition.io/node-partition/internal/journallog"
+	"node-partition.io/node-partition/internal/node/options"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/pkg/evict"
 )
 
 // The MESSAGE_IDs of the messages that an operator searches the journal for, with journalctl

@@ -14,10 +14,10 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"nodepartition/internal/cluster"
-	"nodepartition/internal/daemon/metrics"
-	"nodepartition/internal/unitname"
-	"nodepartition/pkg/evict"
+	"node-partition.io/node-partition/internal/cluster"
+	"node-partition.io/node-partition/internal/daemon/metrics"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/pkg/evict"
 )
 
 // uid is the UID of a pod.

@@ -4,11 +4,11 @@ import (
 	"context"
 	"os"
 
-	"nodepartition/internal/cluster"
-	"nodepartition/internal/node"
-	"nodepartition/pkg/podmove"
-	"nodepartition/pkg/slices/decision"
-	"nodepartition/pkg/slices/lowering"
+	"node-partition.io/node-partition/internal/cluster"
+	"node-partition.io/node-partition/internal/node"
+	"node-partition.io/node-partition/pkg/podmove"
+	"node-partition.io/node-partition/pkg/slices/decision"
+	"node-partition.io/node-partition/pkg/slices/lowering"
 )
 
 // reload follows what the generator has decided: after a reload of systemd, at SIGHUP, and when an

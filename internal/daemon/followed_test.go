@@ -12,10 +12,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"nodepartition/internal/command/status"
-	"nodepartition/internal/node"
-	"nodepartition/internal/state"
-	"nodepartition/tests/fakenode"
+	"node-partition.io/node-partition/internal/command/status"
+	"node-partition.io/node-partition/internal/node"
+	"node-partition.io/node-partition/internal/state"
+	"node-partition.io/node-partition/tests/fakenode"
 )
 
 // fakeNode is a node below a folder, with a daemon that has no systemd.

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"nodepartition/tests/fakenode"
+	"node-partition.io/node-partition/tests/fakenode"
 )
 
 // TestRunKubeletGate: the service ends by itself if the running kubelet makes the partition.

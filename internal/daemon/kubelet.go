@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"nodepartition/internal/hostfs"
-	"nodepartition/internal/kubeletargs"
+	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/kubeletargs"
 )
 
 // kubeletSeen holds the command line of the kubelet at the last check.

@@ -10,8 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"nodepartition/internal/hostfs"
-	"nodepartition/internal/systemd"
+	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/systemd"
 )
 
 // TestKubeletElsewhere: a kubelet whose pods are in another tree is reported once for each start

@@ -11,14 +11,14 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"nodepartition/internal/daemon/textfile"
-	"nodepartition/internal/daemon/web"
-	"nodepartition/internal/node/nodestate"
-	"nodepartition/internal/node/options"
-	"nodepartition/internal/state"
-	"nodepartition/internal/unitname"
-	"nodepartition/pkg/evict"
-	"nodepartition/pkg/podmove/report"
+	"node-partition.io/node-partition/internal/daemon/textfile"
+	"node-partition.io/node-partition/internal/daemon/web"
+	"node-partition.io/node-partition/internal/node/nodestate"
+	"node-partition.io/node-partition/internal/node/options"
+	"node-partition.io/node-partition/internal/state"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/pkg/evict"
+	"node-partition.io/node-partition/pkg/podmove/report"
 )
 
 // listening holds whether metrics and health are served. Nothing else depends on it: a process that

@@ -10,8 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"nodepartition/tests/fakenode"
-	"nodepartition/tests/testkit"
+	"node-partition.io/node-partition/tests/fakenode"
+	"node-partition.io/node-partition/tests/testkit"
 )
 
 // stuck is a journal that does not read.

@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"nodepartition/internal/cluster"
-	"nodepartition/internal/unitname"
+	"node-partition.io/node-partition/internal/cluster"
+	"node-partition.io/node-partition/internal/unitname"
 )
 
 // newMarks returns what keeps labels, conditions and resources of the Node: those that are asked

@@ -13,13 +13,13 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"nodepartition/internal/kubeapi"
-	"nodepartition/internal/node"
-	"nodepartition/internal/node/options"
-	"nodepartition/internal/nodelabel"
-	"nodepartition/pkg/podmove"
-	"nodepartition/tests/fakeapi"
-	"nodepartition/tests/fakenode"
+	"node-partition.io/node-partition/internal/kubeapi"
+	"node-partition.io/node-partition/internal/node"
+	"node-partition.io/node-partition/internal/node/options"
+	"node-partition.io/node-partition/internal/nodelabel"
+	"node-partition.io/node-partition/pkg/podmove"
+	"node-partition.io/node-partition/tests/fakeapi"
+	"node-partition.io/node-partition/tests/fakenode"
 )
 
 // within waits until done.

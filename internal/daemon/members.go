@@ -1,11 +1,11 @@
 package daemon
 
 import (
-	"nodepartition/internal/daemon/metrics"
-	"nodepartition/internal/node"
-	"nodepartition/internal/node/candidates"
-	"nodepartition/internal/sizing"
-	"nodepartition/internal/unitname"
+	"node-partition.io/node-partition/internal/daemon/metrics"
+	"node-partition.io/node-partition/internal/node"
+	"node-partition.io/node-partition/internal/node/candidates"
+	"node-partition.io/node-partition/internal/sizing"
+	"node-partition.io/node-partition/internal/unitname"
 )
 
 // placement returns where the pods of a partition are by the last pass, and false before the first.

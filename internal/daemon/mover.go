@@ -4,10 +4,10 @@ import (
 	"context"
 	"time"
 
-	"nodepartition/internal/node"
-	"nodepartition/internal/systemd"
-	"nodepartition/internal/unitname"
-	"nodepartition/pkg/podmove/livemove"
+	"node-partition.io/node-partition/internal/node"
+	"node-partition.io/node-partition/internal/systemd"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/pkg/podmove/livemove"
 )
 
 // mover moves and stops single containers for passes and evictions.

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"nodepartition/internal/unitname"
-	"nodepartition/pkg/evict"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/pkg/evict"
 )
 
 // TestProblemDetectorPatterns: the patterns in deploy/node-problem-detector match the messages of

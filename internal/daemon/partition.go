@@ -4,9 +4,9 @@ import (
 	"context"
 	"sync"
 
-	"nodepartition/internal/node/candidates"
-	"nodepartition/internal/unitname"
-	"nodepartition/pkg/evict"
+	"node-partition.io/node-partition/internal/node/candidates"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/pkg/evict"
 )
 
 // partition holds the parts that each partition of the node has. All of them exist when it does.

@@ -8,10 +8,10 @@ import (
 	"slices"
 	"sync"
 
-	"nodepartition/internal/node"
-	"nodepartition/internal/unitname"
-	"nodepartition/pkg/evict"
-	"nodepartition/pkg/podmove"
+	"node-partition.io/node-partition/internal/node"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/pkg/evict"
+	"node-partition.io/node-partition/pkg/podmove"
 )
 
 // partitions lists the partitions of the daemon. They come and go with the configuration.

@@ -13,14 +13,14 @@ import (
 	"testing"
 	"time"
 
-	"nodepartition/internal/cluster"
-	"nodepartition/internal/host"
-	"nodepartition/internal/membership"
-	"nodepartition/internal/node"
-	"nodepartition/internal/unitname"
-	"nodepartition/pkg/podmove"
-	"nodepartition/tests/fakeapi"
-	"nodepartition/tests/fakenode"
+	"node-partition.io/node-partition/internal/cluster"
+	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/internal/membership"
+	"node-partition.io/node-partition/internal/node"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/pkg/podmove"
+	"node-partition.io/node-partition/tests/fakeapi"
+	"node-partition.io/node-partition/tests/fakenode"
 )
 
 // sliceCalls is systemd for slices of partitions: it removes the cgroup of a slice that is stopped.

@@ -6,9 +6,9 @@ import (
 	"sync"
 	"time"
 
-	"nodepartition/internal/daemon/metrics"
-	"nodepartition/pkg/podmove"
-	"nodepartition/pkg/podmove/report"
+	"node-partition.io/node-partition/internal/daemon/metrics"
+	"node-partition.io/node-partition/pkg/podmove"
+	"node-partition.io/node-partition/pkg/podmove/report"
 )
 
 // placementEvents counts and logs the placements of pods. It implements podmove.Events.

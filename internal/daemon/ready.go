@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"nodepartition/internal/node"
-	"nodepartition/pkg/podmove"
+	"node-partition.io/node-partition/internal/node"
+	"node-partition.io/node-partition/pkg/podmove"
 )
 
 // nriPatience is the longest time for which NRI may be unavailable while the runtime itself

@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"nodepartition/internal/node"
-	"nodepartition/internal/sizing/sizefile"
-	"nodepartition/internal/unitname"
-	"nodepartition/tests/fakenode"
+	"node-partition.io/node-partition/internal/node"
+	"node-partition.io/node-partition/internal/sizing/sizefile"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/tests/fakenode"
 )
 
 // freeAddress returns an address of this machine that no process listens on.

@@ -6,14 +6,14 @@ import (
 	"sync"
 	"time"
 
-	"nodepartition/internal/cgroupfs"
-	"nodepartition/internal/hostfs"
-	"nodepartition/internal/node"
-	"nodepartition/internal/node/candidates"
-	"nodepartition/internal/sizing"
-	"nodepartition/internal/sizing/sizefile"
-	"nodepartition/internal/unitname"
-	"nodepartition/pkg/evict"
+	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/node"
+	"node-partition.io/node-partition/internal/node/candidates"
+	"node-partition.io/node-partition/internal/sizing"
+	"node-partition.io/node-partition/internal/sizing/sizefile"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/pkg/evict"
 )
 
 // writeEvery is the number of minutes between two writes of a record.

@@ -13,12 +13,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"nodepartition/internal/cgroupfs"
-	"nodepartition/internal/hostfs"
-	"nodepartition/internal/node/candidates"
-	"nodepartition/internal/sizing/sizefile"
-	"nodepartition/internal/unitname"
-	"nodepartition/pkg/evict"
+	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/node/candidates"
+	"node-partition.io/node-partition/internal/sizing/sizefile"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/pkg/evict"
 )
 
 // polled is an evictor whose partition uses more each minute.

@@ -12,12 +12,12 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 	"golang.org/x/sys/unix"
 
-	"nodepartition/internal/host"
-	"nodepartition/internal/node"
-	"nodepartition/internal/oneline"
-	"nodepartition/internal/systemd"
-	"nodepartition/internal/unitname"
-	"nodepartition/pkg/podmove/report"
+	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/internal/node"
+	"node-partition.io/node-partition/internal/oneline"
+	"node-partition.io/node-partition/internal/systemd"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/pkg/podmove/report"
 )
 
 // service notifies systemd of our state (sd_notify(3)).

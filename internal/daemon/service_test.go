@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 
-	"nodepartition/internal/unitname"
-	"nodepartition/pkg/podmove/report"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/pkg/podmove/report"
 )
 
 // manager receives our notifications to systemd (sd_notify(3)).

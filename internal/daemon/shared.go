@@ -5,14 +5,14 @@ import (
 	"sync"
 	"time"
 
-	"nodepartition/internal/cluster"
-	"nodepartition/internal/daemon/metrics"
-	"nodepartition/internal/node"
-	"nodepartition/internal/podsapi"
-	"nodepartition/internal/systemd"
-	"nodepartition/pkg/podmove"
-	"nodepartition/pkg/podmove/livemove"
-	"nodepartition/pkg/podmove/nri"
+	"node-partition.io/node-partition/internal/cluster"
+	"node-partition.io/node-partition/internal/daemon/metrics"
+	"node-partition.io/node-partition/internal/node"
+	"node-partition.io/node-partition/internal/podsapi"
+	"node-partition.io/node-partition/internal/systemd"
+	"node-partition.io/node-partition/pkg/podmove"
+	"node-partition.io/node-partition/pkg/podmove/livemove"
+	"node-partition.io/node-partition/pkg/podmove/nri"
 )
 
 // shared holds the parts of the node that its partitions share.

@@ -9,12 +9,12 @@ import (
 	"testing"
 	"time"
 
-	"nodepartition/internal/node"
-	"nodepartition/internal/statefile"
-	"nodepartition/internal/unitname"
-	"nodepartition/pkg/evict"
-	"nodepartition/pkg/podmove"
-	"nodepartition/tests/fakenode"
+	"node-partition.io/node-partition/internal/node"
+	"node-partition.io/node-partition/internal/statefile"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/pkg/evict"
+	"node-partition.io/node-partition/pkg/podmove"
+	"node-partition.io/node-partition/tests/fakenode"
 )
 
 // TestTakenWhileEvicting: the kubelet takes the system partition while a container of an eviction

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"nodepartition/internal/unitname"
-	"nodepartition/tests/fakenode"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/tests/fakenode"
 )
 
 // TestKubeletTakes: a kubelet that starts and makes the system partition takes that one alone. The

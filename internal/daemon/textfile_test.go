@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"nodepartition/tests/fakenode"
+	"node-partition.io/node-partition/tests/fakenode"
 )
 
 // TestTextfileEnds: the metrics for node_exporter go with the partitions, in whichever way these

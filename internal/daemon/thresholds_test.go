@@ -4,9 +4,9 @@ import (
 	"testing"
 	"time"
 
-	"nodepartition/internal/thresholds"
-	"nodepartition/pkg/slices/decision"
-	"nodepartition/tests/fakenode"
+	"node-partition.io/node-partition/internal/thresholds"
+	"node-partition.io/node-partition/pkg/slices/decision"
+	"node-partition.io/node-partition/tests/fakenode"
 )
 
 // section returns a configuration with a partition of 400Mi and more fields.

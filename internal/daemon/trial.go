@@ -5,8 +5,8 @@ import (
 	"log/slog"
 	"time"
 
-	"nodepartition/internal/hostfs"
-	"nodepartition/internal/node/trial"
+	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/node/trial"
 )
 
 // overdue ends trials that are over and that their timer has not ended. It reloads systemd: the

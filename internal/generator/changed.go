@@ -5,10 +5,10 @@ import (
 	"strings"
 	"time"
 
-	"nodepartition/internal/hostfs"
-	"nodepartition/internal/kubeletconfig"
-	"nodepartition/pkg/slices"
-	"nodepartition/pkg/slices/decision"
+	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/kubeletconfig"
+	"node-partition.io/node-partition/pkg/slices"
+	"node-partition.io/node-partition/pkg/slices/decision"
 )
 
 // The exit statuses of Changed, for ExecCondition= (systemd.service(5)).

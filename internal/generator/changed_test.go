@@ -10,9 +10,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"nodepartition/internal/kubeletconfig"
-	"nodepartition/internal/trialend"
-	"nodepartition/pkg/slices/decision"
+	"node-partition.io/node-partition/internal/kubeletconfig"
+	"node-partition.io/node-partition/internal/trialend"
+	"node-partition.io/node-partition/pkg/slices/decision"
 )
 
 const head = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"testing"
 
-	"nodepartition/internal/unitname"
-	"nodepartition/pkg/slices/decision"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/pkg/slices/decision"
 )
 
 // decidedOff returns the names of the partitions that are off by the decision in force.

@@ -8,12 +8,12 @@ import (
 	stdslices "slices"
 	"strings"
 
-	"nodepartition/internal/kubeletconfig"
-	"nodepartition/internal/trialend"
-	"nodepartition/internal/unitname"
-	"nodepartition/pkg/slices"
-	"nodepartition/pkg/slices/config"
-	"nodepartition/pkg/slices/decision"
+	"node-partition.io/node-partition/internal/kubeletconfig"
+	"node-partition.io/node-partition/internal/trialend"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/pkg/slices"
+	"node-partition.io/node-partition/pkg/slices/config"
+	"node-partition.io/node-partition/pkg/slices/decision"
 )
 
 // Run plans the units of the node at root, and writes them into dir, the first of a generator's

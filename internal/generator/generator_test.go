@@ -7,8 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"nodepartition/internal/kubeletconfig"
-	"nodepartition/internal/trialend"
+	"node-partition.io/node-partition/internal/kubeletconfig"
+	"node-partition.io/node-partition/internal/trialend"
 )
 
 // TestRepair: the generator names the right remedy after the problems. It reads the file of the

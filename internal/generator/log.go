@@ -5,7 +5,7 @@ import (
 	"io"
 	"os"
 
-	"nodepartition/internal/oneline"
+	"node-partition.io/node-partition/internal/oneline"
 )
 
 // The syslog levels (RFC 5424) and the facility of daemons. With facility 0 journald would file a

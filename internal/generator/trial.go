@@ -1,6 +1,6 @@
 package generator
 
-import "nodepartition/internal/trialend"
+import "node-partition.io/node-partition/internal/trialend"
 
 // endTrial ends a trial whose time is over, although its timer has not ended it: something has
 // stopped the timer. What reads the configuration then finds none.

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"nodepartition/internal/kubeletconfig"
-	"nodepartition/internal/trialend"
+	"node-partition.io/node-partition/internal/kubeletconfig"
+	"node-partition.io/node-partition/internal/trialend"
 )
 
 // TestEndTrial: a trial ends at its time since the boot, without its timer and by no other clock.

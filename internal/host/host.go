@@ -10,10 +10,10 @@ import (
 	"path/filepath"
 	"strings"
 
-	"nodepartition/internal/cgroupfs"
-	"nodepartition/internal/hostfs"
-	"nodepartition/internal/systemctl"
-	"nodepartition/internal/unitname"
+	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/systemctl"
+	"node-partition.io/node-partition/internal/unitname"
 )
 
 // Node is a node that is read: the running one, or one whose files are below a folder.

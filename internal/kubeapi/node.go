@@ -14,8 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
-	"nodepartition/internal/nodelabel"
-	"nodepartition/internal/workload"
+	"node-partition.io/node-partition/internal/nodelabel"
+	"node-partition.io/node-partition/internal/workload"
 )
 
 // The types of our node conditions.

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"nodepartition/internal/nodelabel"
+	"node-partition.io/node-partition/internal/nodelabel"
 )
 
 func nodeWith(capacity map[v1.ResourceName]string) v1.Node {

@@ -5,7 +5,7 @@ import (
 	"io"
 	"path"
 
-	"nodepartition/internal/hostfs"
+	"node-partition.io/node-partition/internal/hostfs"
 )
 
 // programs lists the paths of a kubelet that was started by its name alone: systemd's search path,

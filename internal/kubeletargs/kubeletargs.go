@@ -11,8 +11,8 @@ import (
 	"strconv"
 	"strings"
 
-	"nodepartition/internal/hostfs"
-	"nodepartition/internal/unitname"
+	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/unitname"
 )
 
 // Service is the unit of the kubelet.

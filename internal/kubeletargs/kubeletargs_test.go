@@ -9,7 +9,7 @@ import (
 	"testing"
 	"testing/iotest"
 
-	"nodepartition/internal/hostfs"
+	"node-partition.io/node-partition/internal/hostfs"
 )
 
 func TestParse(t *testing.T) {

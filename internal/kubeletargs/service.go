@@ -6,7 +6,7 @@ import (
 
 	"github.com/kballard/go-shellquote"
 
-	"nodepartition/internal/hostfs"
+	"node-partition.io/node-partition/internal/hostfs"
 )
 
 // Command is the command line of the kubelet's service as systemd holds it, which is empty if there

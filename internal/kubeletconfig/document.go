@@ -12,7 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 	sigsyaml "sigs.k8s.io/yaml"
 
-	"nodepartition/internal/oneline"
+	"node-partition.io/node-partition/internal/oneline"
 )
 
 // The bounds of reading. A full dump of a kubelet's configuration has 6 KB.

@@ -6,8 +6,8 @@ import (
 	"reflect"
 	"strings"
 
-	"nodepartition/internal/hostfs"
-	"nodepartition/internal/oneline"
+	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/oneline"
 )
 
 // LoadFiles reads the files of a kubelet that was started with --config=file and --config-dir=dir.

@@ -8,7 +8,7 @@ import (
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 
-	"nodepartition/internal/unitpath"
+	"node-partition.io/node-partition/internal/unitpath"
 )
 
 // FuzzSettings: an accepted path of any settings file can be written into a unit.

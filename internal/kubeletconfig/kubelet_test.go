@@ -9,7 +9,7 @@ import (
 
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
 
-	"nodepartition/tests/testkit"
+	"node-partition.io/node-partition/tests/testkit"
 )
 
 // TestKubeletFields compares the fields of Kubelet with those of the kubelet's type.

@@ -8,8 +8,8 @@ import (
 	"path"
 	"slices"
 
-	"nodepartition/internal/hostfs"
-	"nodepartition/internal/latemount"
+	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/latemount"
 )
 
 // OverridePath holds the sections of partitions for a kubelet that must not see them, in a

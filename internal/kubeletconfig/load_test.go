@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"nodepartition/internal/hostfs"
+	"node-partition.io/node-partition/internal/hostfs"
 )
 
 const head = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"

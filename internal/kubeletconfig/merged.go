@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 
-	"nodepartition/internal/latemount"
+	"node-partition.io/node-partition/internal/latemount"
 )
 
 // Section is one of the two sections of the merged configuration.

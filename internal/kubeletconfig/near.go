@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"nodepartition/internal/oneline"
+	"node-partition.io/node-partition/internal/oneline"
 )
 
 // nearMisses warns of a section under a similar name: the kubelet ignores an unknown field, and so

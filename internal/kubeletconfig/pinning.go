@@ -10,8 +10,8 @@ import (
 	"path"
 	"slices"
 
-	"nodepartition/internal/hostfs"
-	"nodepartition/internal/oneline"
+	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/oneline"
 )
 
 // pinningPath holds OpenShift's workload types of a node, with the CPUs of each:

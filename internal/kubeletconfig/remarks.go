@@ -8,7 +8,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"nodepartition/internal/oneline"
+	"node-partition.io/node-partition/internal/oneline"
 )
 
 // maxRepeated bounds the number of remarks about fields that are there twice.

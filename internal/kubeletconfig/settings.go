@@ -12,9 +12,9 @@ import (
 
 	"github.com/hashicorp/go-envparse"
 
-	"nodepartition/internal/hostfs"
-	"nodepartition/internal/oneline"
-	"nodepartition/internal/unitpath"
+	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/oneline"
+	"node-partition.io/node-partition/internal/unitpath"
 )
 
 // SettingsPath holds the settings that partition-generator and partition-monitor share, as

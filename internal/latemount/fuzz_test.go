@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"nodepartition/internal/hostfs"
+	"node-partition.io/node-partition/internal/hostfs"
 )
 
 // FuzzMounts: with any fstab and mountinfo, each awaited unit is the mount unit of the path or of a

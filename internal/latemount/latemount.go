@@ -12,7 +12,7 @@ import (
 	"github.com/coreos/go-systemd/v22/unit"
 	"github.com/moby/sys/mountinfo"
 
-	"nodepartition/internal/hostfs"
+	"node-partition.io/node-partition/internal/hostfs"
 )
 
 const (

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"nodepartition/internal/hostfs"
+	"node-partition.io/node-partition/internal/hostfs"
 )
 
 // tree makes a root with files. A content that begins with "-> " is the target of a link.

@@ -5,8 +5,8 @@ package membership
 import (
 	"slices"
 
-	"nodepartition/internal/unitname"
-	"nodepartition/internal/workload"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/workload"
 )
 
 // Claim lists the namespaces whose pods belong to a partition.

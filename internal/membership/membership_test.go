@@ -5,8 +5,8 @@ import (
 	"slices"
 	"testing"
 
-	"nodepartition/internal/unitname"
-	"nodepartition/internal/workload"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/workload"
 )
 
 // TestRules: each namespace has one partition, whichever of two claims comes first, and all other

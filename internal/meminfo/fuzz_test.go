@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"nodepartition/internal/hostfs"
+	"node-partition.io/node-partition/internal/hostfs"
 )
 
 // FuzzTotal: the memory of a node is a number of whole kibibytes, or an error names the file.

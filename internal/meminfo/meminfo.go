@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"nodepartition/internal/hostfs"
+	"node-partition.io/node-partition/internal/hostfs"
 )
 
 // path is on the node; tests put a root in front of it.

@@ -7,8 +7,8 @@ import (
 
 	"k8s.io/utils/cpuset"
 
-	"nodepartition/internal/hostfs"
-	"nodepartition/internal/meminfo"
+	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/meminfo"
 )
 
 // MemoryCapacity returns the memory of the node at root in bytes. If it cannot be read,

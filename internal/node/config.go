@@ -4,12 +4,12 @@ import (
 	"errors"
 	"slices"
 
-	"nodepartition/internal/host"
-	"nodepartition/internal/membership"
-	"nodepartition/internal/unitname"
-	"nodepartition/pkg/podmove"
-	"nodepartition/pkg/slices/config"
-	"nodepartition/pkg/slices/decision"
+	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/internal/membership"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/pkg/podmove"
+	"node-partition.io/node-partition/pkg/slices/config"
+	"node-partition.io/node-partition/pkg/slices/decision"
 )
 
 // StateDir holds the state files of the monitor, and its lock.

@@ -7,12 +7,12 @@ import (
 	"slices"
 	"testing"
 
-	"nodepartition/internal/host"
-	"nodepartition/internal/membership"
-	"nodepartition/internal/node"
-	"nodepartition/pkg/podmove"
-	"nodepartition/pkg/slices/decision"
-	"nodepartition/tests/fakenode"
+	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/internal/membership"
+	"node-partition.io/node-partition/internal/node"
+	"node-partition.io/node-partition/pkg/podmove"
+	"node-partition.io/node-partition/pkg/slices/decision"
+	"node-partition.io/node-partition/tests/fakenode"
 )
 
 const kubeletFile = "/var/lib/kubelet/config.yaml"

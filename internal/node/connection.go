@@ -10,9 +10,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"nodepartition/internal/host"
-	"nodepartition/internal/statefile"
-	"nodepartition/pkg/slices/config"
+	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/internal/statefile"
+	"node-partition.io/node-partition/pkg/slices/config"
 )
 
 // connectionFile exists while the service is connected to the runtime over NRI. A service that is

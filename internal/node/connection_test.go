@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"nodepartition/internal/statefile"
+	"node-partition.io/node-partition/internal/statefile"
 )
 
 // TestConnectionIdentity: each connection of the service has an identity of its own, and none after

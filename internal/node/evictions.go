@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"os"
 
-	"nodepartition/internal/host"
-	"nodepartition/internal/unitname"
-	"nodepartition/pkg/evict"
-	"nodepartition/pkg/slices/config"
+	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/pkg/evict"
+	"node-partition.io/node-partition/pkg/slices/config"
 )
 
 // EvictionFile returns the file that holds the state of the eviction of a partition: the evictions

@@ -3,8 +3,8 @@ package node
 import (
 	"testing"
 
-	"nodepartition/internal/host"
-	"nodepartition/internal/unitname"
+	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/internal/unitname"
 )
 
 // TestEvictionFile: the file of the system partition has no name in its own, and no two partitions

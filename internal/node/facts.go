@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"strings"
 
-	"nodepartition/internal/host"
-	"nodepartition/internal/unitname"
+	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/internal/unitname"
 )
 
 // facts lists the files of the kernel that a section is checked against.

@@ -7,10 +7,10 @@ import (
 
 	"github.com/kballard/go-shellquote"
 
-	"nodepartition/internal/host"
-	"nodepartition/internal/kubeletargs"
-	"nodepartition/internal/kubeletconfig"
-	partition "nodepartition/pkg/slices/config"
+	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/internal/kubeletargs"
+	"node-partition.io/node-partition/internal/kubeletconfig"
+	partition "node-partition.io/node-partition/pkg/slices/config"
 )
 
 // ServiceCommand returns the command line of a service. It is empty if the service does not exist,

@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"nodepartition/internal/host"
-	"nodepartition/internal/kubeletargs"
+	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/internal/kubeletargs"
 )
 
 const (

@@ -8,10 +8,10 @@ import (
 	"slices"
 	"time"
 
-	"nodepartition/internal/host"
-	"nodepartition/internal/membership"
-	"nodepartition/internal/statefile"
-	"nodepartition/pkg/slices/config"
+	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/internal/membership"
+	"node-partition.io/node-partition/internal/statefile"
+	"node-partition.io/node-partition/pkg/slices/config"
 )
 
 // NamespacesFile holds what the API server said of namespaces whose pods ask for a workload type. A

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"nodepartition/internal/host"
-	"nodepartition/internal/membership"
+	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/internal/membership"
 )
 
 // TestReadNamespaces: a file of a later version is refused with its name, and knows no namespace.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"nodepartition/internal/podsapi"
+	"node-partition.io/node-partition/internal/podsapi"
 )
 
 // podsAPITimeout bounds the wait for the kubelet's list of pods.

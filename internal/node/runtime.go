@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"nodepartition/internal/cri"
-	"nodepartition/internal/host"
+	"node-partition.io/node-partition/internal/cri"
+	"node-partition.io/node-partition/internal/host"
 )
 
 // Runtime is a client of the container runtime. It looks for the runtime when it is first needed,

@@ -3,8 +3,8 @@ package node
 import (
 	"strings"
 
-	"nodepartition/internal/host"
-	"nodepartition/internal/unitname"
+	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/internal/unitname"
 )
 
 // maxArgs bounds a command line, in bytes: ARG_MAX without large strings.

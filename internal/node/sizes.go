@@ -1,10 +1,10 @@
 package node
 
 import (
-	"nodepartition/internal/hostfs"
-	"nodepartition/internal/sizing"
-	"nodepartition/internal/sizing/sizefile"
-	"nodepartition/pkg/slices/config"
+	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/sizing"
+	"node-partition.io/node-partition/internal/sizing/sizefile"
+	"node-partition.io/node-partition/pkg/slices/config"
 )
 
 // Advise returns the memoryLimit for what a partition of the node at root has used. The threshold

@@ -4,9 +4,9 @@ import (
 	"reflect"
 	"testing"
 
-	"nodepartition/internal/kubeletargs"
-	"nodepartition/internal/node"
-	"nodepartition/tests/fakenode"
+	"node-partition.io/node-partition/internal/kubeletargs"
+	"node-partition.io/node-partition/internal/node"
+	"node-partition.io/node-partition/tests/fakenode"
 )
 
 // TestAskSystemctl: what systemctl shows is read, with all files of variables and with quotes.

@@ -1,9 +1,9 @@
 package node
 
 import (
-	"nodepartition/internal/node/options"
-	"nodepartition/internal/thresholds"
-	"nodepartition/pkg/evict"
+	"node-partition.io/node-partition/internal/node/options"
+	"node-partition.io/node-partition/internal/thresholds"
+	"node-partition.io/node-partition/pkg/evict"
 )
 
 // EvictionSettings combines thresholds with the flags of eviction. Without thresholds eviction is

@@ -4,9 +4,9 @@ import (
 	"testing"
 	"time"
 
-	"nodepartition/internal/node/options"
-	"nodepartition/internal/thresholds"
-	"nodepartition/pkg/evict"
+	"node-partition.io/node-partition/internal/node/options"
+	"node-partition.io/node-partition/internal/thresholds"
+	"node-partition.io/node-partition/pkg/evict"
 )
 
 // TestEvictionSettings: the configuration of eviction by flags and thresholds.

@@ -1,6 +1,6 @@
 package node
 
-import "nodepartition/internal/unitname"
+import "node-partition.io/node-partition/internal/unitname"
 
 // Types lists the workload types whose pods are members of a partition.
 func (f Followed) Types(of unitname.PartitionName) []string {

@@ -7,9 +7,9 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"nodepartition/internal/host"
-	"nodepartition/internal/statefile"
-	"nodepartition/pkg/slices/config"
+	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/internal/statefile"
+	"node-partition.io/node-partition/pkg/slices/config"
 )
 
 // WrittenFile holds what the monitor has written to its Node, and so what it has to take back: an

@@ -20,7 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	podsv1alpha1 "k8s.io/kubelet/pkg/apis/pods/v1alpha1"
 
-	"nodepartition/tests/testkit"
+	"node-partition.io/node-partition/tests/testkit"
 )
 
 // kubelet serves the Pods API and does nothing by itself: the test sends events.

@@ -9,9 +9,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-helpers/resource"
 
-	"nodepartition/internal/admission"
-	"nodepartition/internal/membership"
-	"nodepartition/internal/quantity"
+	"node-partition.io/node-partition/internal/admission"
+	"node-partition.io/node-partition/internal/membership"
+	"node-partition.io/node-partition/internal/quantity"
 )
 
 // Pod holds the properties of a pod that the kubelet has and the runtime does not.

@@ -5,7 +5,7 @@ import (
 	"math"
 	"time"
 
-	"nodepartition/internal/bytesize"
+	"node-partition.io/node-partition/internal/bytesize"
 )
 
 const (

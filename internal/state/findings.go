@@ -1,6 +1,6 @@
 package state
 
-import "nodepartition/internal/kubeletconfig"
+import "node-partition.io/node-partition/internal/kubeletconfig"
 
 // Grade is the severity of a finding.
 type Grade string

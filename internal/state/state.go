@@ -5,11 +5,11 @@ package state
 import (
 	"time"
 
-	"nodepartition/internal/sizing/sizefile"
-	"nodepartition/internal/trialend"
-	"nodepartition/internal/unitname"
-	"nodepartition/pkg/evict"
-	"nodepartition/pkg/podmove/report"
+	"node-partition.io/node-partition/internal/sizing/sizefile"
+	"node-partition.io/node-partition/internal/trialend"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/pkg/evict"
+	"node-partition.io/node-partition/pkg/podmove/report"
 )
 
 // Status is the output of partition-monitor status. Its JSON is for scripts: from 0.1.0 on,

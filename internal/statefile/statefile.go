@@ -10,7 +10,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"nodepartition/internal/hostfs"
+	"node-partition.io/node-partition/internal/hostfs"
 )
 
 // Write replaces the file at path with v as one line of JSON. The folder has to exist. Write does

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"nodepartition/internal/oneline"
+	"node-partition.io/node-partition/internal/oneline"
 )
 
 // Programs is the folder of the programs of systemd. It is empty for the search path.

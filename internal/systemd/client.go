@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"nodepartition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroupfs"
 )
 
 // Options holds the addresses and the callbacks of a Client. Without an address it is for the

@@ -14,8 +14,8 @@ import (
 	"strings"
 	"testing"
 
-	"nodepartition/internal/cgroupfs"
-	"nodepartition/tests/testkit"
+	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/tests/testkit"
 )
 
 // podSettings lists what the kubelet can write to the cgroup of a pod: the fields of its

@@ -4,7 +4,7 @@ import (
 	sd "github.com/coreos/go-systemd/v22/dbus"
 	"github.com/godbus/dbus/v5"
 
-	"nodepartition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroupfs"
 )
 
 // Property is a setting of a unit, with its name on D-Bus (org.freedesktop.systemd1(5)). The type

@@ -7,8 +7,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"nodepartition/internal/cgroupfs"
-	"nodepartition/internal/unitname"
+	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/unitname"
 )
 
 // EnsureSlice makes a slice with these limits, or applies them to the existing slice of that name.

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"nodepartition/internal/cgroupfs"
-	"nodepartition/internal/unitname"
+	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/unitname"
 )
 
 const slice = "kubepods-system-burstable-pod1.slice"

@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"nodepartition/tests/testkit"
+	"node-partition.io/node-partition/tests/testkit"
 )
 
 // TestWrap: a line fits on the terminal, is indented where it continues, and keeps its words whole.

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"nodepartition/internal/kubeletconfig"
+	"node-partition.io/node-partition/internal/kubeletconfig"
 )
 
 // FuzzOf: a trial whose end is known ends at that moment, and in every other boot.

@@ -16,9 +16,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"nodepartition/internal/hostfs"
-	"nodepartition/internal/kubeletconfig"
-	"nodepartition/pkg/slices/config"
+	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/kubeletconfig"
+	"node-partition.io/node-partition/pkg/slices/config"
 )
 
 // AboutFile describes the trial. NextFile holds its section before it begins.

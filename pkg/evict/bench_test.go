@@ -10,8 +10,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"nodepartition/internal/cgroupfs"
-	"nodepartition/internal/unitname"
+	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/unitname"
 )
 
 // benchRoot is the environment variable with a mounted cgroup v2 hierarchy, for BenchmarkPoll on a

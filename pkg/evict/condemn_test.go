@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"nodepartition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroupfs"
 )
 
 // TestKillerCondemns: at the limit of a cgroup above, the kernel's OOM killer is to kill before

@@ -3,7 +3,7 @@ package evict
 import (
 	"sync"
 
-	"nodepartition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroupfs"
 )
 
 // condemned counts the processes that the kernel has killed for the program (condemn). They are

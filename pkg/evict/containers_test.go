@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"nodepartition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroupfs"
 )
 
 // TestContainersEndedBeforeKill: a container that is already gone needs no kill, and is no failure.

@@ -8,9 +8,9 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"nodepartition/internal/cgroupfs"
-	"nodepartition/internal/priority"
-	"nodepartition/internal/thresholds"
+	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/priority"
+	"node-partition.io/node-partition/internal/thresholds"
 )
 
 // noon is the time of the snapshots.

@@ -5,7 +5,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"nodepartition/internal/priority"
+	"node-partition.io/node-partition/internal/priority"
 )
 
 // Scores of the kubelet's GetContainerOOMScoreAdjust (pkg/kubelet/qos/policy.go).

@@ -6,7 +6,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"nodepartition/internal/priority"
+	"node-partition.io/node-partition/internal/priority"
 )
 
 // kubeletScore returns the result of GetContainerOOMScoreAdjust (pkg/kubelet/qos/policy.go,

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"nodepartition/internal/cgroupfs"
-	"nodepartition/internal/thresholds"
+	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/thresholds"
 )
 
 func TestInterval(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"nodepartition/internal/priority"
+	"node-partition.io/node-partition/internal/priority"
 )
 
 // leavesFiles is a node that is short of memory because of files that a pod has written to a tmpfs

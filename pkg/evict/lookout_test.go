@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"nodepartition/internal/cgroupfs"
-	"nodepartition/internal/thresholds"
+	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/thresholds"
 )
 
 // watched is a partition of 1000 MiB that a lookout watches.

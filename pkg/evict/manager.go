@@ -9,8 +9,8 @@ import (
 	"sync"
 	"time"
 
-	"nodepartition/internal/cgroupfs"
-	"nodepartition/internal/unitname"
+	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/unitname"
 )
 
 const (

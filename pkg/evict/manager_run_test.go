@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"nodepartition/internal/thresholds"
+	"node-partition.io/node-partition/internal/thresholds"
 )
 
 // TestManagerRun runs in real time: fake time does not advance during a wait for the kernel.

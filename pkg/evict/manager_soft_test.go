@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"nodepartition/internal/thresholds"
+	"node-partition.io/node-partition/internal/thresholds"
 )
 
 // softOnly has a soft threshold with a grace period.

@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"nodepartition/internal/thresholds"
+	"node-partition.io/node-partition/internal/thresholds"
 )
 
 // hardOnly has one threshold.

@@ -5,7 +5,7 @@ import (
 	"io/fs"
 	"slices"
 
-	"nodepartition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroupfs"
 )
 
 // Measure returns the pods with their usage. It drops pods whose cgroup is gone, and pods with

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"nodepartition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroupfs"
 )
 
 func (n *node) list() []Pod {

@@ -14,9 +14,9 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"nodepartition/internal/cgroupfs"
-	"nodepartition/internal/priority"
-	"nodepartition/internal/unitname"
+	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/priority"
+	"node-partition.io/node-partition/internal/unitname"
 )
 
 const partition = "kubepods.slice/kubepods-system.slice"

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"nodepartition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroupfs"
 )
 
 // kernelKills counts the kills that it is told of.

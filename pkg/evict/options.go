@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"nodepartition/internal/cgroupfs"
-	"nodepartition/internal/unitname"
+	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/unitname"
 )
 
 // Options lists the inputs and outputs of a Manager. All but Burst and Lookout are required.

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"nodepartition/internal/unitname"
+	"node-partition.io/node-partition/internal/unitname"
 )
 
 const telemetry unitname.PartitionName = "telemetry"

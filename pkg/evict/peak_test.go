@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"nodepartition/internal/thresholds"
+	"node-partition.io/node-partition/internal/thresholds"
 )
 
 // TestManagerTakePeak: a peak between two calls is known, although usage has fallen since. The next

@@ -7,7 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"nodepartition/internal/priority"
+	"node-partition.io/node-partition/internal/priority"
 )
 
 // Protected selects the protected pods, which are never evicted.

@@ -9,7 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"nodepartition/internal/priority"
+	"node-partition.io/node-partition/internal/priority"
 )
 
 const mi = 1 << 20

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"time"
 
-	"nodepartition/internal/cgroupfs"
-	"nodepartition/internal/thresholds"
-	"nodepartition/internal/unitname"
+	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/thresholds"
+	"node-partition.io/node-partition/internal/unitname"
 )
 
 // Report is the present state.

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"nodepartition/internal/priority"
-	"nodepartition/tests/testkit"
+	"node-partition.io/node-partition/internal/priority"
+	"node-partition.io/node-partition/tests/testkit"
 )
 
 // resting are nodes on which a threshold is crossed and no pod is to be evicted.

@@ -3,7 +3,7 @@ package evict
 import (
 	"time"
 
-	"nodepartition/internal/thresholds"
+	"node-partition.io/node-partition/internal/thresholds"
 )
 
 // Settings holds the configured eviction settings. Amounts are in bytes.

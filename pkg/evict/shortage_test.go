@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"nodepartition/internal/priority"
+	"node-partition.io/node-partition/internal/priority"
 )
 
 // again ends a program as SIGKILL does, and returns the next run of it after a while.

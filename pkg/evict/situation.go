@@ -3,7 +3,7 @@ package evict
 import (
 	"time"
 
-	"nodepartition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroupfs"
 )
 
 // Situation holds the input of Decide: plain data.

@@ -6,7 +6,7 @@ import (
 	"io/fs"
 	"time"
 
-	"nodepartition/internal/statefile"
+	"node-partition.io/node-partition/internal/statefile"
 )
 
 // History is the content of the state file: the state that must survive a restart, and the last

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"nodepartition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroupfs"
 )
 
 const (

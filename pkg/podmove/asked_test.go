@@ -6,14 +6,14 @@ import (
 	"slices"
 	"testing"
 
-	"nodepartition/internal/admission"
-	"nodepartition/internal/cgroupfs"
-	"nodepartition/internal/cpuweight"
-	"nodepartition/internal/cri"
-	"nodepartition/internal/membership"
-	"nodepartition/internal/podsapi"
-	"nodepartition/internal/unitname"
-	"nodepartition/pkg/podmove/report"
+	"node-partition.io/node-partition/internal/admission"
+	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cpuweight"
+	"node-partition.io/node-partition/internal/cri"
+	"node-partition.io/node-partition/internal/membership"
+	"node-partition.io/node-partition/internal/podsapi"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/pkg/podmove/report"
 
 	"k8s.io/apimachinery/pkg/types"
 )

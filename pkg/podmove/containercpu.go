@@ -3,9 +3,9 @@ package podmove
 import (
 	"cmp"
 
-	"nodepartition/internal/cgroupfs"
-	"nodepartition/internal/cpuweight"
-	"nodepartition/internal/membership"
+	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cpuweight"
+	"node-partition.io/node-partition/internal/membership"
 )
 
 // CPUTime is the CPU time of a container's scope, in the units of systemd's properties.

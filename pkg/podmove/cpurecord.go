@@ -3,10 +3,10 @@ package podmove
 import (
 	"maps"
 
-	"nodepartition/internal/admission"
-	"nodepartition/internal/cpuweight"
-	"nodepartition/internal/statefile"
-	"nodepartition/internal/unitname"
+	"node-partition.io/node-partition/internal/admission"
+	"node-partition.io/node-partition/internal/cpuweight"
+	"node-partition.io/node-partition/internal/statefile"
+	"node-partition.io/node-partition/internal/unitname"
 )
 
 // CPURecord holds what the monitor has to know of the CPU time that it has given to members by

@@ -7,10 +7,10 @@ import (
 	"strings"
 	"time"
 
-	"nodepartition/internal/cgroupfs"
-	"nodepartition/internal/membership"
-	"nodepartition/internal/unitname"
-	"nodepartition/pkg/podmove/report"
+	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/membership"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/pkg/podmove/report"
 )
 
 // Decision lists what a pass has to do, in this order, and what it found.

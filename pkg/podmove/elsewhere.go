@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"strings"
 
-	"nodepartition/internal/cgroupfs"
-	"nodepartition/internal/unitname"
+	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/unitname"
 )
 
 // find locates a container that has no scope of its name in its pod's slices: it runs with the

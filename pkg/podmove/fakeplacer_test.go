@@ -3,8 +3,8 @@ package podmove
 import (
 	"sync/atomic"
 
-	"nodepartition/internal/cri"
-	"nodepartition/internal/unitname"
+	"node-partition.io/node-partition/internal/cri"
+	"node-partition.io/node-partition/internal/unitname"
 )
 
 // fakePlacer is a Placer whose runtime connects and asks nothing.

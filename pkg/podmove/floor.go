@@ -3,9 +3,9 @@ package podmove
 import (
 	"slices"
 
-	"nodepartition/internal/cgroupfs"
-	"nodepartition/internal/statefile"
-	"nodepartition/internal/unitname"
+	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/statefile"
+	"node-partition.io/node-partition/internal/unitname"
 )
 
 // raiseParent decides about the protected memory of kubepods.slice. The floors of partitions are

@@ -13,8 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"nodepartition/internal/cgroupfs"
-	"nodepartition/internal/unitname"
+	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/unitname"
 )
 
 // TestDecideFloor: the partition has its floor or what its pods have, whatever is more.

@@ -11,12 +11,12 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"nodepartition/internal/admission"
-	"nodepartition/internal/cgroupfs"
-	"nodepartition/internal/cpuweight"
-	"nodepartition/internal/cri"
-	"nodepartition/internal/podsapi"
-	"nodepartition/internal/unitname"
+	"node-partition.io/node-partition/internal/admission"
+	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cpuweight"
+	"node-partition.io/node-partition/internal/cri"
+	"node-partition.io/node-partition/internal/podsapi"
+	"node-partition.io/node-partition/internal/unitname"
 )
 
 // Runtime reads from the container runtime. *cri.Client implements it.

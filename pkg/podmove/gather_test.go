@@ -14,12 +14,12 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"nodepartition/internal/admission"
-	"nodepartition/internal/cgroupfs"
-	"nodepartition/internal/cri"
-	"nodepartition/internal/podsapi"
-	"nodepartition/internal/unitname"
-	"nodepartition/pkg/podmove/report"
+	"node-partition.io/node-partition/internal/admission"
+	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cri"
+	"node-partition.io/node-partition/internal/podsapi"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/pkg/podmove/report"
 )
 
 // node is a node in a folder, with the answers of its runtime and its kubelet.

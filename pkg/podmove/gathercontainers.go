@@ -6,11 +6,11 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"nodepartition/internal/cgroupfs"
-	"nodepartition/internal/cpuweight"
-	"nodepartition/internal/cri"
-	"nodepartition/internal/podsapi"
-	"nodepartition/internal/unitname"
+	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cpuweight"
+	"node-partition.io/node-partition/internal/cri"
+	"node-partition.io/node-partition/internal/podsapi"
+	"node-partition.io/node-partition/internal/unitname"
 )
 
 // locate returns a container of the runtime's list with the places that it was found in.

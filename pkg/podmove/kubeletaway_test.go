@@ -9,10 +9,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"nodepartition/internal/cri"
-	"nodepartition/internal/podsapi"
-	"nodepartition/internal/unitname"
-	"nodepartition/pkg/podmove/report"
+	"node-partition.io/node-partition/internal/cri"
+	"node-partition.io/node-partition/internal/podsapi"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/pkg/podmove/report"
 )
 
 // TestReconcilerKubeletAway: while the kubelet is away no program starts a stopped container

@@ -3,7 +3,7 @@ package podmove
 import (
 	"time"
 
-	"nodepartition/internal/unitname"
+	"node-partition.io/node-partition/internal/unitname"
 )
 
 const (

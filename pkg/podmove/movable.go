@@ -7,8 +7,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"nodepartition/internal/priority"
-	"nodepartition/pkg/podmove/report"
+	"node-partition.io/node-partition/internal/priority"
+	"node-partition.io/node-partition/pkg/podmove/report"
 )
 
 // move decides how and when misplaced containers of a pod are moved.

@@ -10,8 +10,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"nodepartition/internal/unitname"
-	"nodepartition/pkg/podmove/report"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/pkg/podmove/report"
 )
 
 // order is an operator's request to move one pod. It lifts every protection of the pod:

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"nodepartition/internal/unitname"
+	"node-partition.io/node-partition/internal/unitname"
 )
 
 // Mover moves one container.

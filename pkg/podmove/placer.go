@@ -3,8 +3,8 @@ package podmove
 import (
 	"time"
 
-	"nodepartition/internal/cri"
-	"nodepartition/internal/unitname"
+	"node-partition.io/node-partition/internal/cri"
+	"node-partition.io/node-partition/internal/unitname"
 )
 
 // Placer places containers at their creation, when the runtime asks. *nri.Plugin implements it.

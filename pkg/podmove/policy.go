@@ -3,9 +3,9 @@ package podmove
 import (
 	"slices"
 
-	"nodepartition/internal/cgroupfs"
-	"nodepartition/internal/membership"
-	"nodepartition/internal/unitname"
+	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/membership"
+	"node-partition.io/node-partition/internal/unitname"
 )
 
 // Policy is the part of the configuration that placement needs.

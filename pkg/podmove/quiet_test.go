@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"nodepartition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroupfs"
 )
 
 // TestReconcilerQuiet: while nothing happens, passes do not read the limits of pods, and one in

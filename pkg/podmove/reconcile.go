@@ -10,12 +10,12 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"nodepartition/internal/cgroupfs"
-	"nodepartition/internal/cpuweight"
-	"nodepartition/internal/cri"
-	"nodepartition/internal/membership"
-	"nodepartition/internal/unitname"
-	"nodepartition/pkg/podmove/report"
+	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cpuweight"
+	"node-partition.io/node-partition/internal/cri"
+	"node-partition.io/node-partition/internal/membership"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/pkg/podmove/report"
 )
 
 // Units changes units of systemd. *systemd.Client implements it.

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 
-	"nodepartition/internal/cgroupfs"
-	"nodepartition/internal/statefile"
+	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/statefile"
 )
 
 // record holds what a monitor that starts again has to know, and its file.

@@ -3,7 +3,7 @@ package podmove
 import (
 	v1 "k8s.io/api/core/v1"
 
-	"nodepartition/internal/cri"
+	"node-partition.io/node-partition/internal/cri"
 )
 
 // Signals holds what other parts ask of a Reconciler. It is made first, so that those parts exist

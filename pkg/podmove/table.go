@@ -4,8 +4,8 @@ import (
 	"maps"
 	"sync"
 
-	"nodepartition/internal/unitname"
-	"nodepartition/pkg/podmove/report"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/pkg/podmove/report"
 )
 
 // Table holds the state that placement shares with eviction and the metrics: the pods that the last

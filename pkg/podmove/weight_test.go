@@ -8,9 +8,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"nodepartition/internal/cpuweight"
-	"nodepartition/internal/podsapi"
-	"nodepartition/internal/unitname"
+	"node-partition.io/node-partition/internal/cpuweight"
+	"node-partition.io/node-partition/internal/podsapi"
+	"node-partition.io/node-partition/internal/unitname"
 )
 
 // kubelets returns a pod of 300m whose slice the kubelet has given a weight.

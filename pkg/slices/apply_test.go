@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"nodepartition/internal/kubeletconfig"
-	"nodepartition/tests/testkit"
+	"node-partition.io/node-partition/internal/kubeletconfig"
+	"node-partition.io/node-partition/tests/testkit"
 )
 
 // TestApply: the limits of each unit that is active are written, also after one that cannot be.

@@ -6,7 +6,7 @@ import (
 	"github.com/coreos/go-systemd/v22/unit"
 	"k8s.io/utils/cpuset"
 
-	"nodepartition/internal/unitname"
+	"node-partition.io/node-partition/internal/unitname"
 )
 
 // Exclusive CPUs are taken from all slices below kubepods.slice, by a drop-in for their common

@@ -11,8 +11,8 @@ import (
 
 	"github.com/coreos/go-systemd/v22/unit"
 
-	"nodepartition/pkg/slices/config"
-	"nodepartition/tests/generator/golden"
+	"node-partition.io/node-partition/pkg/slices/config"
+	"node-partition.io/node-partition/tests/generator/golden"
 )
 
 // sliceName matches the name of a slice that the configuration may choose.

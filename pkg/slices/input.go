@@ -6,12 +6,12 @@ import (
 
 	"k8s.io/utils/cpuset"
 
-	"nodepartition/internal/cgroupfs"
-	"nodepartition/internal/hostfs"
-	"nodepartition/internal/unitname"
-	"nodepartition/pkg/slices/config"
-	"nodepartition/pkg/slices/decision"
-	"nodepartition/pkg/slices/lowering"
+	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/pkg/slices/config"
+	"node-partition.io/node-partition/pkg/slices/decision"
+	"node-partition.io/node-partition/pkg/slices/lowering"
 )
 
 // Input holds everything that a plan is made from.

@@ -9,10 +9,10 @@ import (
 
 	"github.com/coreos/go-systemd/v22/unit"
 
-	"nodepartition/internal/cgroupfs"
-	"nodepartition/internal/hostfs"
-	"nodepartition/pkg/slices/config"
-	"nodepartition/tests/generator/golden"
+	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/pkg/slices/config"
+	"node-partition.io/node-partition/tests/generator/golden"
 )
 
 // TestLoadUnreadableOutput: Load succeeds, and a warning names the output that it ignores.

@@ -5,8 +5,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"nodepartition/internal/statefile"
-	"nodepartition/pkg/slices/config"
+	"node-partition.io/node-partition/internal/statefile"
+	"node-partition.io/node-partition/pkg/slices/config"
 )
 
 // keepMemory writes the memory that the shares of the plan are of, so that they are of the same for

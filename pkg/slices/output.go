@@ -11,10 +11,10 @@ import (
 	"strings"
 	"syscall"
 
-	"nodepartition/internal/hostfs"
-	"nodepartition/internal/unitname"
-	"nodepartition/pkg/slices/config"
-	"nodepartition/pkg/slices/decision"
+	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/pkg/slices/config"
+	"node-partition.io/node-partition/pkg/slices/decision"
 )
 
 // generatorDir is the first of the three directories that systemd passes to a generator, below the

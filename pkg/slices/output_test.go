@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"nodepartition/internal/unitname"
-	"nodepartition/pkg/slices/config"
-	"nodepartition/pkg/slices/decision"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/pkg/slices/config"
+	"node-partition.io/node-partition/pkg/slices/decision"
 )
 
 // onNode returns the output of systemd's generator on a test's own node.

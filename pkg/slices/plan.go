@@ -3,9 +3,9 @@ package slices
 import (
 	"slices"
 
-	"nodepartition/internal/unitname"
-	"nodepartition/pkg/slices/config"
-	"nodepartition/pkg/slices/decision"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/pkg/slices/config"
+	"node-partition.io/node-partition/pkg/slices/decision"
 )
 
 // Plan holds the units to write and the remarks on them. It is plain data: equal input gives an

@@ -6,7 +6,7 @@ import (
 
 	"github.com/coreos/go-systemd/v22/unit"
 
-	"nodepartition/internal/unitname"
+	"node-partition.io/node-partition/internal/unitname"
 )
 
 // removed lists the partitions that are there, and that no section makes any more.

@@ -6,8 +6,8 @@ import (
 
 	"k8s.io/utils/cpuset"
 
-	"nodepartition/internal/unitname"
-	"nodepartition/pkg/slices/config"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/pkg/slices/config"
 )
 
 // TestRemovedPartition: a partition whose section is gone has all CPUs while pods keep the former

@@ -8,12 +8,12 @@ import (
 
 	"github.com/coreos/go-systemd/v22/unit"
 
-	"nodepartition/internal/cgroupfs"
-	"nodepartition/internal/hostfs"
-	"nodepartition/internal/kubeletconfig"
-	"nodepartition/internal/unitname"
-	"nodepartition/internal/unitpath"
-	"nodepartition/pkg/slices/config"
+	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/kubeletconfig"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/unitpath"
+	"node-partition.io/node-partition/pkg/slices/config"
 )
 
 const (

@@ -4,8 +4,8 @@ import (
 	"path"
 	"slices"
 
-	"nodepartition/internal/hostfs"
-	"nodepartition/internal/unitname"
+	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/unitname"
 )
 
 // unitDirs lists the directories of the node's units: the system unit search path of

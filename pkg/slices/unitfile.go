@@ -10,13 +10,13 @@ import (
 	"github.com/coreos/go-systemd/v22/unit"
 	"k8s.io/utils/cpuset"
 
-	"nodepartition/internal/cgroupfs"
-	"nodepartition/internal/kubeletconfig"
-	"nodepartition/internal/latemount"
-	"nodepartition/internal/unitname"
-	"nodepartition/internal/unitpath"
-	"nodepartition/pkg/slices/config"
-	"nodepartition/pkg/slices/decision"
+	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/kubeletconfig"
+	"node-partition.io/node-partition/internal/latemount"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/unitpath"
+	"node-partition.io/node-partition/pkg/slices/config"
+	"node-partition.io/node-partition/pkg/slices/decision"
 )
 
 // UnitFile is one file of the output.

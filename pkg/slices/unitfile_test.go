@@ -7,13 +7,13 @@ import (
 
 	"k8s.io/utils/cpuset"
 
-	"nodepartition/internal/cgroupfs"
-	"nodepartition/internal/kubeletconfig"
-	"nodepartition/internal/latemount"
-	"nodepartition/internal/thresholds"
-	"nodepartition/internal/unitname"
-	"nodepartition/pkg/slices/config"
-	"nodepartition/pkg/slices/decision"
+	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/kubeletconfig"
+	"node-partition.io/node-partition/internal/latemount"
+	"node-partition.io/node-partition/internal/thresholds"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/pkg/slices/config"
+	"node-partition.io/node-partition/pkg/slices/decision"
 )
 
 // inputOf returns the input of a node whose configuration asks for the partition p; nil asks for

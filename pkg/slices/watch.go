@@ -6,10 +6,10 @@ import (
 
 	"github.com/coreos/go-systemd/v22/unit"
 
-	"nodepartition/internal/hostfs"
-	"nodepartition/internal/kubeletconfig"
-	"nodepartition/pkg/slices/config"
-	"nodepartition/pkg/slices/decision"
+	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/kubeletconfig"
+	"node-partition.io/node-partition/pkg/slices/config"
+	"node-partition.io/node-partition/pkg/slices/decision"
 )
 
 // program is the name of this program, in each of the folders of systemd for generators.

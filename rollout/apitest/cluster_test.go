@@ -34,12 +34,12 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
-	installer "nodepartition/internal/installer/outcome"
-	"nodepartition/rollout/api/v1alpha1"
-	"nodepartition/rollout/controller"
-	"nodepartition/rollout/nodepod"
-	"nodepartition/rollout/plan"
-	"nodepartition/tests/lab"
+	installer "node-partition.io/node-partition/internal/installer/outcome"
+	"node-partition.io/node-partition/rollout/api/v1alpha1"
+	"node-partition.io/node-partition/rollout/controller"
+	"node-partition.io/node-partition/rollout/nodepod"
+	"node-partition.io/node-partition/rollout/plan"
+	"node-partition.io/node-partition/tests/lab"
 )
 
 const (

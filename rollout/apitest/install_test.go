@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"nodepartition/rollout/api/v1alpha1"
-	"nodepartition/rollout/plan"
+	"node-partition.io/node-partition/rollout/api/v1alpha1"
+	"node-partition.io/node-partition/rollout/plan"
 )
 
 // TestInstallations: what changes an installation, and how many pods it makes. helm template with

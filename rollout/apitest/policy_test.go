@@ -17,11 +17,11 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 
-	"nodepartition/rollout/api/v1alpha1"
-	"nodepartition/rollout/nodepod"
-	"nodepartition/rollout/plan"
-	"nodepartition/rollout/section"
-	"nodepartition/tests/lab"
+	"node-partition.io/node-partition/rollout/api/v1alpha1"
+	"node-partition.io/node-partition/rollout/nodepod"
+	"node-partition.io/node-partition/rollout/plan"
+	"node-partition.io/node-partition/rollout/section"
+	"node-partition.io/node-partition/tests/lab"
 )
 
 // holder returns a client of whoever has the controller's token, or that of another account.

@@ -21,10 +21,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	installer "nodepartition/internal/installer/outcome"
-	"nodepartition/internal/installer/record"
-	"nodepartition/rollout/api/v1alpha1"
-	"nodepartition/rollout/plan"
+	installer "node-partition.io/node-partition/internal/installer/outcome"
+	"node-partition.io/node-partition/internal/installer/record"
+	"node-partition.io/node-partition/rollout/api/v1alpha1"
+	"node-partition.io/node-partition/rollout/plan"
 )
 
 var (

@@ -1,6 +1,6 @@
 // A separate module: Helm's libraries are not a dependency of the programs. What both compile has the
 // programs' versions here, so that the build cache has it.
-module nodepartition/rollout/charttest
+module node-partition.io/node-partition/rollout/charttest
 
 go 1.26.0
 
@@ -116,13 +116,13 @@ require (
 	k8s.io/klog/v2 v2.140.0 // indirect
 	k8s.io/kube-openapi v0.0.0-20260721132016-d427ff9ee9ad // indirect
 	k8s.io/utils v0.0.0-20260707023825-cf1189d6abe3 // indirect
-	nodepartition v0.0.0
+	node-partition.io/node-partition v0.0.0
 	sigs.k8s.io/json v0.0.0-20260909141634-11ed52e25bc5 // indirect
 	sigs.k8s.io/randfill v1.0.0 // indirect
 	sigs.k8s.io/structured-merge-diff/v6 v6.4.2 // indirect
 )
 
 replace (
-	nodepartition => ../..
-	nodepartition/tests/lab => ../../tests/lab
+	node-partition.io/node-partition => ../..
+	node-partition.io/node-partition/tests/lab => ../../tests/lab
 )

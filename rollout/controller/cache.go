@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"nodepartition/internal/nodelabel"
-	"nodepartition/rollout/nodepod"
+	"node-partition.io/node-partition/internal/nodelabel"
+	"node-partition.io/node-partition/rollout/nodepod"
 )
 
 // cacheOptions keeps of each object what is decided by: 5,000 Nodes are some ten MB then.

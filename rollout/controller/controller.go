@@ -22,10 +22,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/recorder"
 
-	"nodepartition/rollout/api/v1alpha1"
-	"nodepartition/rollout/nodepod"
-	"nodepartition/rollout/plan"
-	"nodepartition/rollout/section"
+	"node-partition.io/node-partition/rollout/api/v1alpha1"
+	"node-partition.io/node-partition/rollout/nodepod"
+	"node-partition.io/node-partition/rollout/plan"
+	"node-partition.io/node-partition/rollout/section"
 )
 
 // Finalizer keeps a NodePartition until no node has anything of it.

@@ -5,7 +5,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
-	"nodepartition/rollout/api/v1alpha1"
+	"node-partition.io/node-partition/rollout/api/v1alpha1"
 )
 
 // Metrics are those of the controller beside controller-runtime's.

@@ -10,8 +10,8 @@ import (
 	"github.com/prometheus/common/expfmt"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"nodepartition/rollout/api/v1alpha1"
-	"nodepartition/rollout/plan"
+	"node-partition.io/node-partition/rollout/api/v1alpha1"
+	"node-partition.io/node-partition/rollout/plan"
 )
 
 var update = flag.Bool("update", false, "write what is served")

@@ -26,9 +26,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"nodepartition/rollout/api/v1alpha1"
-	"nodepartition/rollout/nodepod"
-	"nodepartition/rollout/plan"
+	"node-partition.io/node-partition/rollout/api/v1alpha1"
+	"node-partition.io/node-partition/rollout/nodepod"
+	"node-partition.io/node-partition/rollout/plan"
 )
 
 // LeaseName is the name of the Lease of the leader, in the controller's namespace.

@@ -6,7 +6,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"nodepartition/internal/installer/record"
+	"node-partition.io/node-partition/internal/installer/record"
 )
 
 type object = map[string]any

@@ -9,11 +9,11 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"nodepartition/internal/installer/record"
-	"nodepartition/rollout/api/v1alpha1"
-	"nodepartition/rollout/nodepod"
-	"nodepartition/rollout/plan"
-	"nodepartition/rollout/section"
+	"node-partition.io/node-partition/internal/installer/record"
+	"node-partition.io/node-partition/rollout/api/v1alpha1"
+	"node-partition.io/node-partition/rollout/nodepod"
+	"node-partition.io/node-partition/rollout/plan"
+	"node-partition.io/node-partition/rollout/section"
 )
 
 // TestOptions: what the definition takes as options of the monitor and as a trial, the policy and

@@ -12,11 +12,11 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"nodepartition/internal/installer/record"
-	"nodepartition/rollout/api/v1alpha1"
-	"nodepartition/rollout/nodepod"
-	"nodepartition/rollout/plan"
-	"nodepartition/rollout/section"
+	"node-partition.io/node-partition/internal/installer/record"
+	"node-partition.io/node-partition/rollout/api/v1alpha1"
+	"node-partition.io/node-partition/rollout/nodepod"
+	"node-partition.io/node-partition/rollout/plan"
+	"node-partition.io/node-partition/rollout/section"
 )
 
 // The values of an installation, as the chart has them.

@@ -16,10 +16,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
-	"nodepartition/internal/installer/record"
-	"nodepartition/rollout/api/v1alpha1"
-	"nodepartition/rollout/plan"
-	"nodepartition/rollout/section"
+	"node-partition.io/node-partition/internal/installer/record"
+	"node-partition.io/node-partition/rollout/api/v1alpha1"
+	"node-partition.io/node-partition/rollout/plan"
+	"node-partition.io/node-partition/rollout/section"
 )
 
 // Settings are those of an installation. The policy has the same.

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 
-	"nodepartition/rollout/api/v1alpha1"
+	"node-partition.io/node-partition/rollout/api/v1alpha1"
 )
 
 // conditions returns the conditions, without times of transition.

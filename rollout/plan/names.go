@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"nodepartition/internal/nodelabel"
+	"node-partition.io/node-partition/internal/nodelabel"
 )
 
 // The labels of a Node beside those of nodelabel.

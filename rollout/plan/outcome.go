@@ -9,8 +9,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	installer "nodepartition/internal/installer/outcome"
-	"nodepartition/internal/oneline"
+	installer "node-partition.io/node-partition/internal/installer/outcome"
+	"node-partition.io/node-partition/internal/oneline"
 )
 
 // ContainerName is the name of the one container of the pod of a node.

@@ -14,9 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	installer "nodepartition/internal/installer/outcome"
-	"nodepartition/internal/nodelabel"
-	"nodepartition/rollout/api/v1alpha1"
+	installer "node-partition.io/node-partition/internal/installer/outcome"
+	"node-partition.io/node-partition/internal/nodelabel"
+	"node-partition.io/node-partition/rollout/api/v1alpha1"
 )
 
 var (

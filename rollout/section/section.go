@@ -13,9 +13,9 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"nodepartition/internal/kubeletconfig"
-	"nodepartition/pkg/slices/config"
-	"nodepartition/rollout/api/v1alpha1"
+	"node-partition.io/node-partition/internal/kubeletconfig"
+	"node-partition.io/node-partition/pkg/slices/config"
+	"node-partition.io/node-partition/rollout/api/v1alpha1"
 )
 
 // Section is a file for nodes.

@@ -9,7 +9,7 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
-	"nodepartition/rollout/api/v1alpha1"
+	"node-partition.io/node-partition/rollout/api/v1alpha1"
 )
 
 func of(t *testing.T, raw string) (Section, error) {

@@ -10,7 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 
-	"nodepartition/internal/admission"
+	"node-partition.io/node-partition/internal/admission"
 )
 
 // FuzzConvert makes a pod of each number, and checks what holds for all pods: the QoS class stays,

@@ -7,7 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"nodepartition/internal/admission"
+	"node-partition.io/node-partition/internal/admission"
 )
 
 // RandomTypes returns the types that random pods ask for, and one that they ask for is missing.

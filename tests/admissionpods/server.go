@@ -7,10 +7,10 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"nodepartition/internal/admission"
-	"nodepartition/internal/membership"
-	"nodepartition/internal/unitname"
-	"nodepartition/internal/workload"
+	"node-partition.io/node-partition/internal/admission"
+	"node-partition.io/node-partition/internal/membership"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/workload"
 )
 
 // Server stands in for an API server.

@@ -11,9 +11,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
-	"nodepartition/internal/admission"
-	"nodepartition/internal/membership"
-	"nodepartition/internal/workload"
+	"node-partition.io/node-partition/internal/admission"
+	"node-partition.io/node-partition/internal/membership"
+	"node-partition.io/node-partition/internal/workload"
 )
 
 var update = flag.Bool("update", false, "write the outcomes of the table of pods")

@@ -6,7 +6,7 @@ import (
 	"context"
 	"testing"
 
-	"nodepartition/tests/lab"
+	"node-partition.io/node-partition/tests/lab"
 )
 
 // TestArm64: on a node of another architecture the partition is up before the kubelet, members are

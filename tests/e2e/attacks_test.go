@@ -17,9 +17,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"nodepartition/internal/membership"
-	"nodepartition/internal/unitname"
-	"nodepartition/internal/workload"
+	"node-partition.io/node-partition/internal/membership"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/workload"
 )
 
 // attackedSection has a type with a CPU that no other pod may use: whoever runs there has gained

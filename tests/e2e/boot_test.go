@@ -9,10 +9,10 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"nodepartition/internal/sizing/sizefile"
-	"nodepartition/internal/unitname"
-	"nodepartition/pkg/slices/config"
-	"nodepartition/tests/lab"
+	"node-partition.io/node-partition/internal/sizing/sizefile"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/pkg/slices/config"
+	"node-partition.io/node-partition/tests/lab"
 )
 
 // TestBoot boots a node with a partition and the monitor, on flavours whose runtime or systemd

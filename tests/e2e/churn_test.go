@@ -18,9 +18,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"nodepartition/internal/unitname"
-	"nodepartition/tests/lab"
-	"nodepartition/tests/testkit"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/tests/lab"
+	"node-partition.io/node-partition/tests/testkit"
 )
 
 const (
@@ -122,7 +122,7 @@ type churner struct {
 func newChurner(t *testing.T, n *lab.Node, flavour string, seed uint64) *churner {
 	t.Helper()
 	sampler := filepath.Join(t.TempDir(), "sampler")
-	if err := testkit.Build("nodepartition/tests/e2e/sampler", sampler); err != nil {
+	if err := testkit.Build("node-partition.io/node-partition/tests/e2e/sampler", sampler); err != nil {
 		t.Fatal(err)
 	}
 	if err := n.CopyTo(t.Context(), lab.File{Path: "/usr/local/bin/sampler", Source: sampler, Mode: 0o755}); err != nil {

@@ -10,10 +10,10 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"nodepartition/internal/kubeletconfig"
-	"nodepartition/internal/unitname"
-	"nodepartition/pkg/evict"
-	"nodepartition/tests/lab"
+	"node-partition.io/node-partition/internal/kubeletconfig"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/pkg/evict"
+	"node-partition.io/node-partition/tests/lab"
 )
 
 // TestClockStep: the clock of a running node is set back by eight hours, and then ahead by a day.

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"nodepartition/internal/workload"
+	"node-partition.io/node-partition/internal/workload"
 )
 
 // allCores is the amount of each type: a node of the lab has two CPUs.

@@ -16,8 +16,8 @@ import (
 
 	"github.com/prometheus/common/model"
 
-	"nodepartition/internal/kubeletconfig"
-	"nodepartition/tests/lab"
+	"node-partition.io/node-partition/internal/kubeletconfig"
+	"node-partition.io/node-partition/tests/lab"
 )
 
 const (

@@ -13,8 +13,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"nodepartition/tests/lab"
-	"nodepartition/tests/testkit"
+	"node-partition.io/node-partition/tests/lab"
+	"node-partition.io/node-partition/tests/testkit"
 )
 
 const (
@@ -83,7 +83,7 @@ done`}
 func TestEvictionCondemned(t *testing.T) {
 	onEach(t, kinds([]string{"trixie"}, "trixie"), func(t *testing.T, flavour string) {
 		condemner := filepath.Join(t.TempDir(), "condemner")
-		if err := testkit.Build("nodepartition/tests/e2e/condemner", condemner); err != nil {
+		if err := testkit.Build("node-partition.io/node-partition/tests/e2e/condemner", condemner); err != nil {
 			t.Fatal(err)
 		}
 		n, control := joined(t, flavour, condemnedSection,

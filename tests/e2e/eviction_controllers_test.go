@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"nodepartition/pkg/evict"
+	"node-partition.io/node-partition/pkg/evict"
 )
 
 // withControllers starts the controllers that create pods of a DaemonSet or a Job.

@@ -13,7 +13,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"nodepartition/tests/lab"
+	"node-partition.io/node-partition/tests/lab"
 )
 
 // TestEvictionOrder tests which pods are evicted first, and the effect of a lowered limit.

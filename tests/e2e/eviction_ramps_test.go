@@ -16,9 +16,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"nodepartition/internal/unitname"
-	"nodepartition/pkg/evict"
-	"nodepartition/tests/lab"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/pkg/evict"
+	"node-partition.io/node-partition/tests/lab"
 )
 
 // ramp is one method by which pods take the memory of the partition.

@@ -13,9 +13,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"nodepartition/pkg/evict"
-	"nodepartition/tests/lab"
-	"nodepartition/tests/testkit"
+	"node-partition.io/node-partition/pkg/evict"
+	"node-partition.io/node-partition/tests/lab"
+	"node-partition.io/node-partition/tests/testkit"
 )
 
 // failed waits until a pod has ended for good. Between the death of its processes and the next
@@ -42,7 +42,7 @@ func (e *evictor) failed(t *testing.T, name string) {
 func TestSoakEviction(t *testing.T) {
 	onEach(t, kinds(allFlavours(), allFlavours()...), func(t *testing.T, flavour string) {
 		killer := filepath.Join(t.TempDir(), "killer")
-		if err := testkit.Build("nodepartition/tests/e2e/killer", killer); err != nil {
+		if err := testkit.Build("node-partition.io/node-partition/tests/e2e/killer", killer); err != nil {
 			t.Fatal(err)
 		}
 		e := newEvictor(t, flavour, lab.File{Path: "/usr/local/bin/killer", Source: killer, Mode: 0o755})

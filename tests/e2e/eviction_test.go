@@ -15,9 +15,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"nodepartition/internal/unitname"
-	"nodepartition/pkg/evict"
-	"nodepartition/tests/lab"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/pkg/evict"
+	"node-partition.io/node-partition/tests/lab"
 )
 
 // evictionSection is a partition of 512 MiB that evicts below 128 MiB: a leak of 20 MiB/s takes

@@ -11,8 +11,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"nodepartition/pkg/evict"
-	"nodepartition/tests/lab"
+	"node-partition.io/node-partition/pkg/evict"
+	"node-partition.io/node-partition/tests/lab"
 )
 
 // withoutRights: with a kubeconfig whose user lacks the rights, the containers are stopped, and the

@@ -12,8 +12,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"nodepartition/internal/unitname"
-	"nodepartition/tests/lab"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/tests/lab"
 )
 
 // exclusive is a configuration with two partitions, of which one has a list of CPUs.

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	installer "nodepartition/internal/installer/sandbox"
-	"nodepartition/tests/lab"
+	installer "node-partition.io/node-partition/internal/installer/sandbox"
+	"node-partition.io/node-partition/tests/lab"
 )
 
 // mayWrite returns the folders that the installer may write, as docs/fleet-node.md does.

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"nodepartition/tests/lab"
-	"nodepartition/tests/testkit"
+	"node-partition.io/node-partition/tests/lab"
+	"node-partition.io/node-partition/tests/testkit"
 )
 
 // withPassword is a web configuration. The password is "fakepassword".
@@ -23,7 +23,7 @@ const withPassword = "tls_server_config:\n  cert_file: node.crt\n  key_file: nod
 func TestFlood(t *testing.T) {
 	onEach(t, kinds(debians(), "trixie"), func(t *testing.T, flavour string) {
 		flooder := filepath.Join(t.TempDir(), "flooder")
-		if err := testkit.Build("nodepartition/tests/e2e/flooder", flooder); err != nil {
+		if err := testkit.Build("node-partition.io/node-partition/tests/e2e/flooder", flooder); err != nil {
 			t.Fatal(err)
 		}
 		e := newEvictor(t, flavour, lab.File{Path: "/usr/local/bin/flooder", Source: flooder, Mode: 0o755})

@@ -1,6 +1,6 @@
 // A module of its own, so that go.mod at the top has no replace, which go install refuses: the
 // tests that need the lab.
-module nodepartition/tests/e2e
+module node-partition.io/node-partition/tests/e2e
 
 go 1.26.0
 
@@ -17,8 +17,8 @@ require (
 	k8s.io/client-go v0.37.0
 	k8s.io/cri-api v0.37.0
 	k8s.io/kubelet v0.37.0
-	nodepartition v0.0.0
-	nodepartition/tests/lab v0.0.0
+	node-partition.io/node-partition v0.0.0
+	node-partition.io/node-partition/tests/lab v0.0.0
 	sigs.k8s.io/yaml v1.6.0
 )
 
@@ -113,6 +113,6 @@ require (
 )
 
 replace (
-	nodepartition => ../..
-	nodepartition/tests/lab => ../lab
+	node-partition.io/node-partition => ../..
+	node-partition.io/node-partition/tests/lab => ../lab
 )

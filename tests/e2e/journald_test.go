@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"nodepartition/tests/lab"
+	"node-partition.io/node-partition/tests/lab"
 )
 
 const (

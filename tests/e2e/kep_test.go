@@ -9,8 +9,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"nodepartition/internal/unitname"
-	"nodepartition/tests/lab"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/tests/lab"
 )
 
 // TestKEP5894 runs the end-to-end tests that KEP-5894 lists, under its names, except for eviction.

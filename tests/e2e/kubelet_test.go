@@ -9,7 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"nodepartition/tests/lab"
+	"node-partition.io/node-partition/tests/lab"
 )
 
 // kubeletUnharmed: the kubelet keeps its own limits on kubepods.slice and runs its pods in their

@@ -10,7 +10,7 @@ import (
 
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
 
-	"nodepartition/tests/lab"
+	"node-partition.io/node-partition/tests/lab"
 )
 
 // TestLateVar: the configuration is on a file system that systemd mounts itself, after the

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"testing"
 
-	"nodepartition/tests/lab"
-	"nodepartition/tests/testkit"
+	"node-partition.io/node-partition/tests/lab"
+	"node-partition.io/node-partition/tests/testkit"
 )
 
 const (
@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 // it, or for this machine's. It returns them and the monitor's unit in the places of make install.
 func buildPrograms(dir, arch string) ([]lab.File, error) {
 	for _, name := range []string{"partition-generator", "partition-monitor"} {
-		if err := testkit.BuildFor(arch, "nodepartition/cmd/"+name, filepath.Join(dir, name)); err != nil {
+		if err := testkit.BuildFor(arch, "node-partition.io/node-partition/cmd/"+name, filepath.Join(dir, name)); err != nil {
 			return nil, err
 		}
 	}

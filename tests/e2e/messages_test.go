@@ -15,10 +15,10 @@ import (
 	"strings"
 	"testing"
 
-	"nodepartition/internal/state"
-	"nodepartition/tests/generator/golden"
-	"nodepartition/tests/lab"
-	"nodepartition/tests/testkit"
+	"node-partition.io/node-partition/internal/state"
+	"node-partition.io/node-partition/tests/generator/golden"
+	"node-partition.io/node-partition/tests/lab"
+	"node-partition.io/node-partition/tests/testkit"
 )
 
 const (

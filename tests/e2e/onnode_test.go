@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"nodepartition/tests/lab"
-	"nodepartition/tests/testkit"
+	"node-partition.io/node-partition/tests/lab"
+	"node-partition.io/node-partition/tests/testkit"
 )
 
 // onNodeTimeout bounds all tests of onnode on one node.
@@ -24,7 +24,7 @@ const onNodeTimeout = 20 * time.Minute
 func TestOnNode(t *testing.T) {
 	onEach(t, kinds(debians(), "trixie", "bookworm"), func(t *testing.T, flavour string) {
 		tests := filepath.Join(t.TempDir(), "onnode.test")
-		if err := testkit.BuildTest("nodepartition/tests/e2e/onnode", tests); err != nil {
+		if err := testkit.BuildTest("node-partition.io/node-partition/tests/e2e/onnode", tests); err != nil {
 			t.Fatal(err)
 		}
 		const path = "/root/onnode.test"

@@ -11,9 +11,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"nodepartition/internal/budget"
-	"nodepartition/internal/command/plan"
-	"nodepartition/tests/lab"
+	"node-partition.io/node-partition/internal/budget"
+	"node-partition.io/node-partition/internal/command/plan"
+	"node-partition.io/node-partition/tests/lab"
 )
 
 // TestPlan: partition-monitor plan has the capacity and the Node Allocatable that the kubelet

@@ -13,8 +13,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"nodepartition/internal/unitname"
-	"nodepartition/tests/lab"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/tests/lab"
 )
 
 // oneService returns a node's files that make runtime and kubelet one service, as those of k3s are:

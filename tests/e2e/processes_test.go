@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
-	"nodepartition/internal/unitname"
-	"nodepartition/tests/lab"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/tests/lab"
 )
 
 // podProcess is a process below kubepods.slice. It is read from /proc, and no report is trusted.

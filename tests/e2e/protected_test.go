@@ -11,9 +11,9 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"nodepartition/internal/unitname"
-	"nodepartition/pkg/podmove/report"
-	"nodepartition/tests/lab"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/pkg/podmove/report"
+	"node-partition.io/node-partition/tests/lab"
 )
 
 // TestNothingIsRestarted: the partition is switched on on a running node. The monitor restarts no

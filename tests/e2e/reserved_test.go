@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"nodepartition/tests/lab"
+	"node-partition.io/node-partition/tests/lab"
 )
 
 // enforced makes the kubelet limit two cgroups that no node has. The first is below another slice,

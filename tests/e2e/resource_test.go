@@ -15,8 +15,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"nodepartition/internal/unitname"
-	"nodepartition/internal/workload"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/workload"
 )
 
 // resourceSection has a type whose members are in the system partition on CPU 1, and another one,

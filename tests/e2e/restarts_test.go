@@ -9,7 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"nodepartition/internal/unitname"
+	"node-partition.io/node-partition/internal/unitname"
 )
 
 // TestSoakRestarts: every service that the monitor connects to is restarted, one after the other in

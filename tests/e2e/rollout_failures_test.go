@@ -11,9 +11,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"nodepartition/internal/kubeletconfig"
-	"nodepartition/internal/unitname"
-	"nodepartition/tests/lab"
+	"node-partition.io/node-partition/internal/kubeletconfig"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/tests/lab"
 )
 
 // spoiled is a node on which an installation fails.

@@ -21,11 +21,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
-	"nodepartition/internal/kubeapi"
-	"nodepartition/internal/kubeletconfig"
-	"nodepartition/internal/nodelabel"
-	"nodepartition/internal/unitname"
-	"nodepartition/tests/lab"
+	"node-partition.io/node-partition/internal/kubeapi"
+	"node-partition.io/node-partition/internal/kubeletconfig"
+	"node-partition.io/node-partition/internal/nodelabel"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/tests/lab"
 )
 
 // The objects of a roll-out.

@@ -8,9 +8,9 @@ import (
 	"strconv"
 	"testing"
 
-	"nodepartition/internal/command/plan"
-	"nodepartition/internal/kubeletconfig"
-	"nodepartition/tests/lab"
+	"node-partition.io/node-partition/internal/command/plan"
+	"node-partition.io/node-partition/internal/kubeletconfig"
+	"node-partition.io/node-partition/tests/lab"
 )
 
 // oneForAll is one file for nodes of all sizes.

@@ -15,10 +15,10 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"nodepartition/internal/kubeletconfig"
-	"nodepartition/internal/unitname"
-	"nodepartition/tests/lab"
-	"nodepartition/tests/testkit"
+	"node-partition.io/node-partition/internal/kubeletconfig"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/tests/lab"
+	"node-partition.io/node-partition/tests/testkit"
 )
 
 const (

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"nodepartition/tests/lab"
+	"node-partition.io/node-partition/tests/lab"
 )
 
 // TestSystemCPUs: services, sessions and systemd itself go to the CPUs of the partition at a

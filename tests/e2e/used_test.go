@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"nodepartition/internal/command/recommend"
-	"nodepartition/internal/sizing/sizefile"
-	"nodepartition/tests/lab"
+	"node-partition.io/node-partition/internal/command/recommend"
+	"node-partition.io/node-partition/internal/sizing/sizefile"
+	"node-partition.io/node-partition/tests/lab"
 )
 
 // TestUsed: the service measures the partition in the sandbox of its unit, writes that when it

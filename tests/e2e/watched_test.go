@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"nodepartition/internal/kubeletconfig"
-	"nodepartition/tests/lab"
+	"node-partition.io/node-partition/internal/kubeletconfig"
+	"node-partition.io/node-partition/tests/lab"
 )
 
 const (

@@ -22,9 +22,9 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-	"nodepartition/internal/unitname"
-	"nodepartition/internal/workload"
-	"nodepartition/tests/lab"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/workload"
+	"node-partition.io/node-partition/tests/lab"
 )
 
 // zeroing stands between a kubelet and the API server. While it is on, it sets the resource of a

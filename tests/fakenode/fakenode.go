@@ -23,14 +23,14 @@ import (
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 	podsv1alpha1 "k8s.io/kubelet/pkg/apis/pods/v1alpha1"
 
-	"nodepartition/internal/cgroupfs"
-	"nodepartition/internal/host"
-	"nodepartition/internal/podsapi"
-	"nodepartition/internal/systemctl"
-	"nodepartition/internal/trialend"
-	"nodepartition/internal/unitname"
-	"nodepartition/tests/fakeapi"
-	"nodepartition/tests/testkit"
+	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/internal/podsapi"
+	"node-partition.io/node-partition/internal/systemctl"
+	"node-partition.io/node-partition/internal/trialend"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/tests/fakeapi"
+	"node-partition.io/node-partition/tests/testkit"
 )
 
 // UID is the UID of the first pod.

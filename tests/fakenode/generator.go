@@ -5,8 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"nodepartition/internal/generator"
-	"nodepartition/internal/trialend"
+	"node-partition.io/node-partition/internal/generator"
+	"node-partition.io/node-partition/internal/trialend"
 )
 
 // Generate runs the generator on the node, as a daemon-reload does, and returns its messages. It

@@ -5,12 +5,12 @@ import (
 	"net/http"
 	"time"
 
-	"nodepartition/internal/node"
-	"nodepartition/internal/node/options"
-	"nodepartition/internal/podsapi"
-	"nodepartition/pkg/evict"
-	"nodepartition/pkg/podmove"
-	"nodepartition/pkg/podmove/nri"
+	"node-partition.io/node-partition/internal/node"
+	"node-partition.io/node-partition/internal/node/options"
+	"node-partition.io/node-partition/internal/podsapi"
+	"node-partition.io/node-partition/pkg/evict"
+	"node-partition.io/node-partition/pkg/podmove"
+	"node-partition.io/node-partition/pkg/podmove/nri"
 )
 
 // Options returns the options of the command line without flags.

@@ -3,9 +3,9 @@ package fakenode
 import (
 	"time"
 
-	"nodepartition/internal/hostfs"
-	"nodepartition/internal/sizing/sizefile"
-	"nodepartition/internal/unitname"
+	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/sizing/sizefile"
+	"node-partition.io/node-partition/internal/unitname"
 )
 
 // Measure writes the record of a partition that ends now. usage returns the usage of its two

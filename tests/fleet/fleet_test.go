@@ -27,7 +27,7 @@ import (
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb"
 
-	"nodepartition/deploy/generate/promapi"
+	"node-partition.io/node-partition/deploy/generate/promapi"
 )
 
 var count = flag.Int("nodes", 5000, "the number of nodes")

@@ -1,12 +1,12 @@
 // A module of its own: a Prometheus with its storage and rules is no dependency of the programs.
-module nodepartition/tests/fleet
+module node-partition.io/node-partition/tests/fleet
 
 go 1.26
 
 require (
 	github.com/prometheus/common v0.67.5
 	github.com/prometheus/prometheus v0.311.3
-	nodepartition/deploy/generate v0.0.0
+	node-partition.io/node-partition/deploy/generate v0.0.0
 	sigs.k8s.io/yaml v1.6.0
 )
 
@@ -127,7 +127,7 @@ require (
 	sigs.k8s.io/structured-merge-diff/v6 v6.3.0 // indirect
 )
 
-replace nodepartition/deploy/generate => ../../deploy/generate
+replace node-partition.io/node-partition/deploy/generate => ../../deploy/generate
 
 // As in the go.mod of Prometheus: newer versions lack a package that a test of a dependency needs.
 replace github.com/go-openapi/testify/v2 => github.com/go-openapi/testify/v2 v2.0.2

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"nodepartition/tests/generator/golden"
+	"node-partition.io/node-partition/tests/generator/golden"
 )
 
 // TestAwait: a configuration is created after the boot. The first run that finds it starts the

@@ -11,8 +11,8 @@ import (
 	"syscall"
 	"testing"
 
-	"nodepartition/tests/generator/golden"
-	"nodepartition/tests/testkit"
+	"node-partition.io/node-partition/tests/generator/golden"
+	"node-partition.io/node-partition/tests/testkit"
 )
 
 // disks holds a node's fstab(5) and crypttab(5).

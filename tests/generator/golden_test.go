@@ -19,10 +19,10 @@ import (
 	"strings"
 	"testing"
 
-	"nodepartition/internal/generator"
-	"nodepartition/internal/trialend"
-	"nodepartition/tests/generator/golden"
-	"nodepartition/tests/testkit"
+	"node-partition.io/node-partition/internal/generator"
+	"node-partition.io/node-partition/internal/trialend"
+	"node-partition.io/node-partition/tests/generator/golden"
+	"node-partition.io/node-partition/tests/testkit"
 )
 
 var update = flag.Bool("update", false, "write the expected output instead of comparing with it")
@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 		defer os.RemoveAll(dir)
 		program, killat = filepath.Join(dir, "partition-generator"), filepath.Join(dir, "killat")
 		for pkg, path := range map[string]string{"cmd/partition-generator": program, "tests/generator/killat": killat} {
-			if err := testkit.Build("nodepartition/"+pkg, path); err != nil {
+			if err := testkit.Build("node-partition.io/node-partition/"+pkg, path); err != nil {
 				fmt.Fprintln(os.Stderr, err)
 				return 1
 			}

@@ -13,8 +13,8 @@ import (
 	"syscall"
 	"testing"
 
-	"nodepartition/tests/generator/golden"
-	"nodepartition/tests/testkit"
+	"node-partition.io/node-partition/tests/generator/golden"
+	"node-partition.io/node-partition/tests/testkit"
 )
 
 // Limits of a run on hostile input.

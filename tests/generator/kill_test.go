@@ -15,11 +15,11 @@ import (
 	"syscall"
 	"testing"
 
-	"nodepartition/internal/kubeletconfig"
-	"nodepartition/internal/unitname"
-	"nodepartition/pkg/slices/decision"
-	"nodepartition/tests/generator/golden"
-	"nodepartition/tests/testkit"
+	"node-partition.io/node-partition/internal/kubeletconfig"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/pkg/slices/decision"
+	"node-partition.io/node-partition/tests/generator/golden"
+	"node-partition.io/node-partition/tests/testkit"
 )
 
 const configPath = golden.ConfigPath

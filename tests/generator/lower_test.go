@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"nodepartition/tests/generator/golden"
+	"node-partition.io/node-partition/tests/generator/golden"
 )
 
 // TestLoweredLimit follows a limit that was lowered below the partition's usage. It reaches the

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"nodepartition/tests/generator/golden"
+	"node-partition.io/node-partition/tests/generator/golden"
 )
 
 // TestReservedAfterWaiting: the kubelet's configuration appears after a first run without it, in a

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"nodepartition/pkg/slices/config"
-	"nodepartition/tests/generator/golden"
+	"node-partition.io/node-partition/pkg/slices/config"
+	"node-partition.io/node-partition/tests/generator/golden"
 )
 
 const (

@@ -28,7 +28,7 @@ type rule struct {
 var dbus = []string{"github.com/godbus/dbus", "github.com/coreos/go-systemd/v22/dbus"}
 
 // generatorParts lists the packages that are linked into the generator.
-var generatorParts = []string{"nodepartition/pkg/slices", "nodepartition/cmd/partition-generator"}
+var generatorParts = []string{"node-partition.io/node-partition/pkg/slices", "node-partition.io/node-partition/cmd/partition-generator"}
 
 var rules = []rule{
 	{packages: generatorParts, forbid: append([]string{"github.com/coreos/go-systemd/v22/daemon"}, dbus...),
@@ -37,71 +37,71 @@ var rules = []rule{
 		why: "the generator runs when there is no network"},
 	{packages: generatorParts, forbid: []string{"k8s.io/kubelet", "k8s.io/component-base", "github.com/prometheus"},
 		why: "initialising what these import takes longer than the generator takes in all (docs/architecture.md)"},
-	{packages: []string{"nodepartition/pkg", "nodepartition/internal"},
-		except: []string{"nodepartition/internal/cluster", "nodepartition/internal/command", "nodepartition/internal/daemon", "nodepartition/internal/journallog"}, forbid: []string{"log", "k8s.io/klog"},
+	{packages: []string{"node-partition.io/node-partition/pkg", "node-partition.io/node-partition/internal"},
+		except: []string{"node-partition.io/node-partition/internal/cluster", "node-partition.io/node-partition/internal/command", "node-partition.io/node-partition/internal/daemon", "node-partition.io/node-partition/internal/journallog"}, forbid: []string{"log", "k8s.io/klog"},
 		why: "libraries return errors, programs log them"},
-	{packages: []string{"nodepartition"}, except: []string{"nodepartition/cmd/partition-monitor"},
+	{packages: []string{"node-partition.io/node-partition"}, except: []string{"node-partition.io/node-partition/cmd/partition-monitor"},
 		forbid: []string{"github.com/urfave/cli"},
 		why:    "the commands turn flags into plain options, and nothing below them has a command line"},
-	{packages: []string{"nodepartition"}, except: []string{"nodepartition/cmd/partition-monitor", "nodepartition/internal/daemon"},
+	{packages: []string{"node-partition.io/node-partition"}, except: []string{"node-partition.io/node-partition/cmd/partition-monitor", "node-partition.io/node-partition/internal/daemon"},
 		forbid: []string{"github.com/prometheus/client_golang/prometheus"},
 		why:    "only the monitor has metrics"},
-	{packages: []string{"nodepartition"}, except: []string{"nodepartition/internal/command/recommend"},
+	{packages: []string{"node-partition.io/node-partition"}, except: []string{"node-partition.io/node-partition/internal/command/recommend"},
 		forbid: []string{"github.com/prometheus/client_golang/api"}, direct: true,
 		why: "one package asks a Prometheus"},
-	{packages: []string{"nodepartition/cmd"}, forbid: []string{"nodepartition/tests"},
+	{packages: []string{"node-partition.io/node-partition/cmd"}, forbid: []string{"node-partition.io/node-partition/tests"},
 		why: "programs do not ship the lab"},
-	{packages: []string{"nodepartition/pkg", "nodepartition/internal"}, forbid: []string{"nodepartition/tests", "nodepartition/cmd"},
+	{packages: []string{"node-partition.io/node-partition/pkg", "node-partition.io/node-partition/internal"}, forbid: []string{"node-partition.io/node-partition/tests", "node-partition.io/node-partition/cmd"},
 		why: "libraries do not know programs"},
-	{packages: []string{"nodepartition"}, except: []string{"nodepartition/internal/systemd"}, forbid: dbus, direct: true,
+	{packages: []string{"node-partition.io/node-partition"}, except: []string{"node-partition.io/node-partition/internal/systemd"}, forbid: dbus, direct: true,
 		why: "one package speaks D-Bus, and gives others what they need of it"},
-	{packages: []string{"nodepartition/pkg/podmove"}, forbid: []string{"github.com/prometheus/client_golang", "net/http"},
+	{packages: []string{"node-partition.io/node-partition/pkg/podmove"}, forbid: []string{"github.com/prometheus/client_golang", "net/http"},
 		why: "what is counted and shown is the program's to say; podmove notifies its Events"},
-	{packages: []string{"nodepartition"}, except: []string{"nodepartition/pkg/podmove/nri"}, forbid: []string{"github.com/containerd/nri"}, direct: true,
+	{packages: []string{"node-partition.io/node-partition"}, except: []string{"node-partition.io/node-partition/pkg/podmove/nri"}, forbid: []string{"github.com/containerd/nri"}, direct: true,
 		why: "one package speaks NRI"},
-	{packages: []string{"nodepartition/internal/unitname"}, forbid: []string{"nodepartition", "os", "io", "net", "k8s.io"}, direct: true,
+	{packages: []string{"node-partition.io/node-partition/internal/unitname"}, forbid: []string{"node-partition.io/node-partition", "os", "io", "net", "k8s.io"}, direct: true,
 		why: "names are computed from names, and the generator links them"},
-	{packages: []string{"nodepartition/internal/thresholds"}, forbid: []string{"nodepartition", "os", "io", "net", "k8s.io"}, direct: true,
+	{packages: []string{"node-partition.io/node-partition/internal/thresholds"}, forbid: []string{"node-partition.io/node-partition", "os", "io", "net", "k8s.io"}, direct: true,
 		why: "thresholds are plain data, and the generator links them"},
-	{packages: []string{"nodepartition/internal/nodelabel"}, forbid: []string{"nodepartition", "os", "io", "net", "k8s.io"}, direct: true,
+	{packages: []string{"node-partition.io/node-partition/internal/nodelabel"}, forbid: []string{"node-partition.io/node-partition", "os", "io", "net", "k8s.io"}, direct: true,
 		why: "what monitor and controller write in a label follows from what they know alone"},
-	{packages: []string{"nodepartition/internal/membership"}, forbid: []string{"os", "io", "net", "time", "k8s.io"}, direct: true,
+	{packages: []string{"node-partition.io/node-partition/internal/membership"}, forbid: []string{"os", "io", "net", "time", "k8s.io"}, direct: true,
 		why: "who is a member is computed from what is known of a pod, and the generator links it"},
-	{packages: []string{"nodepartition/internal/budget"}, forbid: []string{"os", "io", "net", "time", "nodepartition/internal/hostfs"},
+	{packages: []string{"node-partition.io/node-partition/internal/budget"}, forbid: []string{"os", "io", "net", "time", "node-partition.io/node-partition/internal/hostfs"},
 		why: "a budget is computed from its input alone"},
-	{packages: []string{"nodepartition/internal/sizing"}, except: []string{"nodepartition/internal/sizing/sizefile"},
-		forbid: []string{"os", "io", "net", "nodepartition/internal/hostfs"}, direct: true,
+	{packages: []string{"node-partition.io/node-partition/internal/sizing"}, except: []string{"node-partition.io/node-partition/internal/sizing/sizefile"},
+		forbid: []string{"os", "io", "net", "node-partition.io/node-partition/internal/hostfs"}, direct: true,
 		why: "a limit is computed from its input alone"},
-	{packages: []string{"nodepartition/internal/command"}, forbid: []string{"nodepartition/internal/daemon", "nodepartition/internal/cluster"},
+	{packages: []string{"node-partition.io/node-partition/internal/command"}, forbid: []string{"node-partition.io/node-partition/internal/daemon", "node-partition.io/node-partition/internal/cluster"},
 		why: "the commands work without the daemon: what both read is below internal/node"},
-	{packages: []string{"nodepartition/internal/daemon"}, forbid: []string{"nodepartition/internal/command"},
+	{packages: []string{"node-partition.io/node-partition/internal/daemon"}, forbid: []string{"node-partition.io/node-partition/internal/command"},
 		why: "the daemon runs no command: what both read is below internal/node"},
-	{packages: []string{"nodepartition/internal/command"}, except: []string{"nodepartition/internal/command/collect"},
-		forbid: []string{"nodepartition/internal/command"},
+	{packages: []string{"node-partition.io/node-partition/internal/command"}, except: []string{"node-partition.io/node-partition/internal/command/collect"},
+		forbid: []string{"node-partition.io/node-partition/internal/command"},
 		why:    "a command uses no other command; collect bundles what they write"},
-	{packages: []string{"nodepartition/internal/node"},
-		forbid: []string{"nodepartition/internal/command", "nodepartition/internal/daemon", "nodepartition/internal/cluster"},
+	{packages: []string{"node-partition.io/node-partition/internal/node"},
+		forbid: []string{"node-partition.io/node-partition/internal/command", "node-partition.io/node-partition/internal/daemon", "node-partition.io/node-partition/internal/cluster"},
 		why:    "what the commands and the daemon share uses neither"},
-	{packages: []string{"nodepartition/internal/installer/record", "nodepartition/internal/installer/sandbox", "nodepartition/internal/installer/outcome"},
-		forbid: []string{"os", "net", "os/exec", "nodepartition/internal/hostfs"}, direct: true,
+	{packages: []string{"node-partition.io/node-partition/internal/installer/record", "node-partition.io/node-partition/internal/installer/sandbox", "node-partition.io/node-partition/internal/installer/outcome"},
+		forbid: []string{"os", "net", "os/exec", "node-partition.io/node-partition/internal/hostfs"}, direct: true,
 		why: "what the installer may do, and what it knows of a node, is plain data"},
-	{packages: []string{"nodepartition"}, except: []string{"nodepartition/internal/installer", "nodepartition/cmd/partition-installer"},
-		forbid: []string{"nodepartition/internal/installer"},
+	{packages: []string{"node-partition.io/node-partition"}, except: []string{"node-partition.io/node-partition/internal/installer", "node-partition.io/node-partition/cmd/partition-installer"},
+		forbid: []string{"node-partition.io/node-partition/internal/installer"},
 		why:    "the programs of a node do not know who brings them"},
-	{packages: []string{"nodepartition/internal", "nodepartition/pkg"},
-		except: []string{"nodepartition/internal/cluster", "nodepartition/internal/command", "nodepartition/internal/daemon", "nodepartition/internal/node"},
-		forbid: []string{"nodepartition/internal/command", "nodepartition/internal/daemon", "nodepartition/internal/node"},
+	{packages: []string{"node-partition.io/node-partition/internal", "node-partition.io/node-partition/pkg"},
+		except: []string{"node-partition.io/node-partition/internal/cluster", "node-partition.io/node-partition/internal/command", "node-partition.io/node-partition/internal/daemon", "node-partition.io/node-partition/internal/node"},
+		forbid: []string{"node-partition.io/node-partition/internal/command", "node-partition.io/node-partition/internal/daemon", "node-partition.io/node-partition/internal/node"},
 		why:    "the core and its libraries know no program"},
-	{packages: []string{"nodepartition/internal"},
+	{packages: []string{"node-partition.io/node-partition/internal"},
 		except: []string{
-			"nodepartition/internal/cluster", "nodepartition/internal/command", "nodepartition/internal/daemon", "nodepartition/internal/node",
-			"nodepartition/internal/generator", // the whole of the generator but its main
-			"nodepartition/internal/state",     // the types of both are in what is written with -o json
-			"nodepartition/internal/installer", // decodes that
+			"node-partition.io/node-partition/internal/cluster", "node-partition.io/node-partition/internal/command", "node-partition.io/node-partition/internal/daemon", "node-partition.io/node-partition/internal/node",
+			"node-partition.io/node-partition/internal/generator", // the whole of the generator but its main
+			"node-partition.io/node-partition/internal/state",     // the types of both are in what is written with -o json
+			"node-partition.io/node-partition/internal/installer", // decodes that
 		},
-		forbid: []string{"nodepartition/pkg/evict", "nodepartition/pkg/podmove"},
+		forbid: []string{"node-partition.io/node-partition/pkg/evict", "node-partition.io/node-partition/pkg/podmove"},
 		why:    "a library does not use the core that uses it"},
-	{packages: []string{"nodepartition/pkg/evict"}, forbid: []string{"nodepartition/pkg/podmove"},
+	{packages: []string{"node-partition.io/node-partition/pkg/evict"}, forbid: []string{"node-partition.io/node-partition/pkg/podmove"},
 		why: "placement and eviction meet in a table of pods that the program gives to both"},
 }
 
@@ -185,7 +185,7 @@ func reach(imports map[string][]string, path string, direct bool) [][]string {
 			}
 			seen[next] = true
 			chains = append(chains, longer)
-			if !direct && under(next, "nodepartition") {
+			if !direct && under(next, "node-partition.io/node-partition") {
 				walk(longer)
 			}
 		}

@@ -15,12 +15,12 @@ func TestMapHasEachPackage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.Command("go", "list", "nodepartition/cmd/...", "nodepartition/internal/...", "nodepartition/pkg/...").Output()
+	out, err := exec.Command("go", "list", "node-partition.io/node-partition/cmd/...", "node-partition.io/node-partition/internal/...", "node-partition.io/node-partition/pkg/...").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for path := range strings.FieldsSeq(string(out)) {
-		name := strings.TrimPrefix(path, "nodepartition/")
+		name := strings.TrimPrefix(path, "node-partition.io/node-partition/")
 		if !strings.Contains(string(page), "\n| `"+name+"`") && !strings.Contains(string(page), ", `"+name+"`") {
 			t.Errorf("docs/architecture.md does not have the package %s", name)
 		}

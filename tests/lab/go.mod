@@ -1,6 +1,6 @@
 // A module of its own: the lab imports nothing of the programs. What both compile has the same
 // versions (TestCommonVersions), so that the build cache has it.
-module nodepartition/tests/lab
+module node-partition.io/node-partition/tests/lab
 
 go 1.26.0
 

@@ -4,7 +4,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"nodepartition/tests/lab/filelist"
+	"node-partition.io/node-partition/tests/lab/filelist"
 )
 
 // Installed returns the files of an installation below /usr, which the list below dir names in the

@@ -113,7 +113,7 @@ func modules(t *testing.T, root, arch string) map[string]string {
 		} else if err != nil {
 			t.Fatal(err)
 		}
-		if p.Module != nil && !p.Module.Main && p.Module.Path != "nodepartition" {
+		if p.Module != nil && !p.Module.Main && p.Module.Path != "node-partition.io/node-partition" {
 			folders[p.Module.Path] = p.Module.Dir
 		}
 	}

@@ -429,7 +429,7 @@ func coverAll(profile string) error {
 		return err
 	}
 	for _, file := range files {
-		all += "nodepartition/" + file + ":1.1,1000000.1 1 1\n"
+		all += "node-partition.io/node-partition/" + file + ":1.1,1000000.1 1 1\n"
 	}
 	return os.WriteFile(profile, []byte(all), 0o644)
 }

@@ -14,8 +14,8 @@ import (
 	"slices"
 	"strings"
 
-	"nodepartition/internal/kubeletconfig"
-	"nodepartition/pkg/slices/config"
+	"node-partition.io/node-partition/internal/kubeletconfig"
+	"node-partition.io/node-partition/pkg/slices/config"
 )
 
 // object is a JSON object. It is written with its keys sorted.

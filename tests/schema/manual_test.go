@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"nodepartition/internal/kubeletconfig"
-	"nodepartition/pkg/slices/config"
+	"node-partition.io/node-partition/internal/kubeletconfig"
+	"node-partition.io/node-partition/pkg/slices/config"
 )
 
 // manual is the manual page of the file. Its lists of fields are written by "make generate".

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"nodepartition/tests/generator/golden"
+	"node-partition.io/node-partition/tests/generator/golden"
 )
 
 // onlyTheProgram are the reasons for which the program alone refuses a value: no regular expression

@@ -16,9 +16,9 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/validate"
 	"sigs.k8s.io/yaml"
 
-	"nodepartition/internal/kubeletconfig"
-	"nodepartition/pkg/slices/config"
-	"nodepartition/tests/generator/golden"
+	"node-partition.io/node-partition/internal/kubeletconfig"
+	"node-partition.io/node-partition/pkg/slices/config"
+	"node-partition.io/node-partition/tests/generator/golden"
 )
 
 var update = flag.Bool("update", false, "write the schema instead of comparing with it")

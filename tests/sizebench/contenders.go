@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"nodepartition/internal/sizing"
+	"node-partition.io/node-partition/internal/sizing"
 )
 
 // contender sizes a partition by the minutes before. rest is for the oracle alone.

@@ -1,11 +1,11 @@
 // A module of its own: what the contenders need is no dependency of the programs.
-module nodepartition/tests/sizebench
+module node-partition.io/node-partition/tests/sizebench
 
 go 1.26.0
 
 require (
 	k8s.io/autoscaler/vertical-pod-autoscaler v1.8.1
-	nodepartition v0.0.0
+	node-partition.io/node-partition v0.0.0
 )
 
 require (
@@ -71,4 +71,4 @@ require (
 	sigs.k8s.io/yaml v1.6.0 // indirect
 )
 
-replace nodepartition => ../..
+replace node-partition.io/node-partition => ../..

@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"nodepartition/internal/sizing"
+	"node-partition.io/node-partition/internal/sizing"
 )
 
 // partition is one draw: containers at random, and their sum by the minute from when all of them

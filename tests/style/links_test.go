@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"nodepartition/tests/testkit"
+	"node-partition.io/node-partition/tests/testkit"
 )
 
 // mention matches a document that a text names without a link. runc has a folder docs too.

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"nodepartition/tests/testkit"
+	"node-partition.io/node-partition/tests/testkit"
 )
 
 // folder has the files for node-problem-detector. Their form is tested by the types that it decodes

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"nodepartition/tests/testkit"
+	"node-partition.io/node-partition/tests/testkit"
 )
 
 // meant holds words that codespell takes for others, by the beginning of the files that have them.

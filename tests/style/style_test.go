@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"nodepartition/tests/testkit"
+	"node-partition.io/node-partition/tests/testkit"
 )
 
 const root = "../.."

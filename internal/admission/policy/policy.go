@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
-	"nodepartition/internal/admission"
+	"node-partition.io/node-partition/internal/admission"
 )
 
 // Cluster describes a cluster.

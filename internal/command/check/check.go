@@ -11,12 +11,12 @@ import (
 	"slices"
 	"strings"
 
-	"nodepartition/internal/node"
-	"nodepartition/internal/node/options"
-	"nodepartition/internal/oneline"
-	"nodepartition/internal/output"
-	"nodepartition/internal/state"
-	"nodepartition/internal/terminal"
+	"node-partition.io/node-partition/internal/node"
+	"node-partition.io/node-partition/internal/node/options"
+	"node-partition.io/node-partition/internal/oneline"
+	"node-partition.io/node-partition/internal/output"
+	"node-partition.io/node-partition/internal/state"
+	"node-partition.io/node-partition/internal/terminal"
 )
 
 // Node checks the node, in the order in which an operator needs the results: first the

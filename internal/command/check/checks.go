@@ -13,14 +13,14 @@ import (
 
 	"k8s.io/utils/cpuset"
 
-	"nodepartition/internal/cgroupfs"
-	"nodepartition/internal/kubeletconfig"
-	"nodepartition/internal/node"
-	"nodepartition/internal/node/control"
-	"nodepartition/internal/node/options"
-	"nodepartition/internal/state"
-	"nodepartition/internal/unitname"
-	"nodepartition/pkg/slices/config"
+	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/kubeletconfig"
+	"node-partition.io/node-partition/internal/node"
+	"node-partition.io/node-partition/internal/node/control"
+	"node-partition.io/node-partition/internal/node/options"
+	"node-partition.io/node-partition/internal/state"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/pkg/slices/config"
 )
 
 // check is a named check of the node. Names never change, because --ignore takes them. The page

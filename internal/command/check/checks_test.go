@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"nodepartition/internal/kubeletargs"
-	"nodepartition/internal/state"
+	"node-partition.io/node-partition/internal/kubeletargs"
+	"node-partition.io/node-partition/internal/state"
 )
 
 // TestOtherTree: a kubelet that was started with another cgroup root is an error that names it.

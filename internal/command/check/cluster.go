@@ -7,14 +7,14 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"nodepartition/internal/admission/policy"
-	"nodepartition/internal/host"
-	"nodepartition/internal/kubeapi"
-	"nodepartition/internal/membership"
-	"nodepartition/internal/node/cluster"
-	"nodepartition/internal/node/options"
-	"nodepartition/internal/workload"
-	"nodepartition/pkg/slices/config"
+	"node-partition.io/node-partition/internal/admission/policy"
+	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/internal/kubeapi"
+	"node-partition.io/node-partition/internal/membership"
+	"node-partition.io/node-partition/internal/node/cluster"
+	"node-partition.io/node-partition/internal/node/options"
+	"node-partition.io/node-partition/internal/workload"
+	"node-partition.io/node-partition/pkg/slices/config"
 )
 
 // clusterFacts holds what findings about workload types follow from: the configuration, and what

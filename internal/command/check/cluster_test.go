@@ -8,9 +8,9 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-	"nodepartition/internal/node/options"
-	"nodepartition/tests/fakenode"
-	"nodepartition/tests/testkit"
+	"node-partition.io/node-partition/internal/node/options"
+	"node-partition.io/node-partition/tests/fakenode"
+	"node-partition.io/node-partition/tests/testkit"
 )
 
 // userOf returns a certificate of a user with its key.

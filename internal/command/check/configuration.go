@@ -11,13 +11,13 @@ import (
 
 	"k8s.io/utils/cpuset"
 
-	"nodepartition/internal/kubeletargs"
-	"nodepartition/internal/kubeletconfig"
-	"nodepartition/internal/node"
-	"nodepartition/internal/node/allocatable"
-	"nodepartition/internal/node/trial"
-	"nodepartition/internal/state"
-	"nodepartition/pkg/slices/config"
+	"node-partition.io/node-partition/internal/kubeletargs"
+	"node-partition.io/node-partition/internal/kubeletconfig"
+	"node-partition.io/node-partition/internal/node"
+	"node-partition.io/node-partition/internal/node/allocatable"
+	"node-partition.io/node-partition/internal/node/trial"
+	"node-partition.io/node-partition/internal/state"
+	"node-partition.io/node-partition/pkg/slices/config"
 )
 
 func (c *checks) configuration(context.Context) []state.Finding {

@@ -3,11 +3,11 @@ package check
 import (
 	"context"
 
-	"nodepartition/internal/crioconfig"
-	"nodepartition/internal/oneline"
-	"nodepartition/internal/quantity"
-	"nodepartition/internal/state"
-	"nodepartition/internal/workload"
+	"node-partition.io/node-partition/internal/crioconfig"
+	"node-partition.io/node-partition/internal/oneline"
+	"node-partition.io/node-partition/internal/quantity"
+	"node-partition.io/node-partition/internal/state"
+	"node-partition.io/node-partition/internal/workload"
 )
 
 // crioName is the name by which CRI-O answers.

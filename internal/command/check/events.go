@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 
-	"nodepartition/internal/kubeapi"
-	"nodepartition/internal/node/cluster"
-	"nodepartition/internal/node/options"
-	"nodepartition/internal/state"
+	"node-partition.io/node-partition/internal/kubeapi"
+	"node-partition.io/node-partition/internal/node/cluster"
+	"node-partition.io/node-partition/internal/node/options"
+	"node-partition.io/node-partition/internal/state"
 )
 
 // events asks the API server whether it would accept Events, and conditions and labels of the node.

@@ -4,10 +4,10 @@ import (
 	"net/http"
 	"testing"
 
-	"nodepartition/internal/kubeapi"
-	"nodepartition/internal/node/options"
-	"nodepartition/tests/fakeapi"
-	"nodepartition/tests/fakenode"
+	"node-partition.io/node-partition/internal/kubeapi"
+	"node-partition.io/node-partition/internal/node/options"
+	"node-partition.io/node-partition/tests/fakeapi"
+	"node-partition.io/node-partition/tests/fakenode"
 )
 
 // TestCheckNodeStatus: with --node-status alone the right to write labels and condition is asked

@@ -6,10 +6,10 @@ import (
 	"io/fs"
 	"path/filepath"
 
-	"nodepartition/internal/kubeapi"
-	"nodepartition/internal/node/options"
-	"nodepartition/internal/state"
-	"nodepartition/internal/unitname"
+	"node-partition.io/node-partition/internal/kubeapi"
+	"node-partition.io/node-partition/internal/node/options"
+	"node-partition.io/node-partition/internal/state"
+	"node-partition.io/node-partition/internal/unitname"
 )
 
 // evictionKernel checks that the kernel has what evictions use.

@@ -6,12 +6,12 @@ import (
 	"strconv"
 	"strings"
 
-	"nodepartition/internal/cgroupfs"
-	"nodepartition/internal/hostfs"
-	"nodepartition/internal/kubeletconfig"
-	"nodepartition/internal/state"
-	"nodepartition/internal/unitname"
-	"nodepartition/pkg/slices/config"
+	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/kubeletconfig"
+	"node-partition.io/node-partition/internal/state"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/pkg/slices/config"
 )
 
 // floor compares the protected memory of the partition and of the services with the settings. The

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"nodepartition/tests/fakenode"
+	"node-partition.io/node-partition/tests/fakenode"
 )
 
 // TestCheckKubeletGate: a kubelet that makes the partition itself is left alone, whether its gate

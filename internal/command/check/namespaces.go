@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"slices"
 
-	"nodepartition/internal/kubeletconfig"
-	"nodepartition/internal/state"
-	"nodepartition/pkg/slices/config"
+	"node-partition.io/node-partition/internal/kubeletconfig"
+	"node-partition.io/node-partition/internal/state"
+	"node-partition.io/node-partition/pkg/slices/config"
 )
 
 // namespaces lists the namespaces of the configuration that no pod of this node has: a typing error

@@ -14,10 +14,10 @@ import (
 
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"nodepartition/internal/node"
-	"nodepartition/internal/node/options"
-	"nodepartition/internal/state"
-	"nodepartition/tests/fakenode"
+	"node-partition.io/node-partition/internal/node"
+	"node-partition.io/node-partition/internal/node/options"
+	"node-partition.io/node-partition/internal/state"
+	"node-partition.io/node-partition/tests/fakenode"
 )
 
 // flag changes the options as a flag does.

@@ -3,9 +3,9 @@ package check
 import (
 	"context"
 
-	"nodepartition/internal/kubeletargs"
-	"nodepartition/internal/node"
-	"nodepartition/internal/state"
+	"node-partition.io/node-partition/internal/kubeletargs"
+	"node-partition.io/node-partition/internal/node"
+	"node-partition.io/node-partition/internal/state"
 )
 
 func (c *checks) container(ctx context.Context) []state.Finding {

@@ -10,8 +10,8 @@ import (
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 	podsv1alpha1 "k8s.io/kubelet/pkg/apis/pods/v1alpha1"
 
-	"nodepartition/internal/podsapi"
-	"nodepartition/tests/fakenode"
+	"node-partition.io/node-partition/internal/podsapi"
+	"node-partition.io/node-partition/tests/fakenode"
 )
 
 // dockers serves the containerd of Docker, which answers each call of the CRI with Unimplemented.

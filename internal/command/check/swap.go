@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"strings"
 
-	"nodepartition/internal/kubeletconfig"
-	"nodepartition/internal/state"
-	"nodepartition/internal/unitname"
+	"node-partition.io/node-partition/internal/kubeletconfig"
+	"node-partition.io/node-partition/internal/state"
+	"node-partition.io/node-partition/internal/unitname"
 )
 
 // swap warns if a partition may use swap, which eviction does not count.

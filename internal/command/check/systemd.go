@@ -6,9 +6,9 @@ import (
 	"strconv"
 	"strings"
 
-	"nodepartition/internal/state"
-	"nodepartition/internal/unitname"
-	partition "nodepartition/pkg/slices"
+	"node-partition.io/node-partition/internal/state"
+	"node-partition.io/node-partition/internal/unitname"
+	partition "node-partition.io/node-partition/pkg/slices"
 )
 
 // oldestSystemd is the minimum that README names. 249 of Ubuntu 22.04 sets no SYSTEMD_SCOPE for

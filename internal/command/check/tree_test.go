@@ -12,12 +12,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/cpuset"
 
-	"nodepartition/internal/membership"
-	"nodepartition/internal/podsapi"
-	"nodepartition/internal/state"
-	"nodepartition/internal/unitname"
-	"nodepartition/pkg/slices/config"
-	"nodepartition/tests/fakenode"
+	"node-partition.io/node-partition/internal/membership"
+	"node-partition.io/node-partition/internal/podsapi"
+	"node-partition.io/node-partition/internal/state"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/pkg/slices/config"
+	"node-partition.io/node-partition/tests/fakenode"
 )
 
 // foundIn applies the checks of the tree, in their order, and returns what is wrong. Both readings

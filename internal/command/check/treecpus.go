@@ -8,8 +8,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/utils/cpuset"
 
-	"nodepartition/internal/membership"
-	"nodepartition/pkg/slices/config"
+	"node-partition.io/node-partition/internal/membership"
+	"node-partition.io/node-partition/pkg/slices/config"
 )
 
 const (

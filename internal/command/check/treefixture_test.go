@@ -12,8 +12,8 @@ import (
 	"k8s.io/utils/cpuset"
 	"sigs.k8s.io/yaml"
 
-	"nodepartition/internal/kubeletargs"
-	"nodepartition/internal/unitname"
+	"node-partition.io/node-partition/internal/kubeletargs"
+	"node-partition.io/node-partition/internal/unitname"
 )
 
 // healthy reads the tree of a healthy node, an e2-medium of GKE with four pods.

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"nodepartition/internal/node/allocatable"
+	"node-partition.io/node-partition/internal/node/allocatable"
 )
 
 // kubeletSettings holds settings of the running kubelet, with its flags. The names and types follow

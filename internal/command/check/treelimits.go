@@ -12,8 +12,8 @@ import (
 	pods "k8s.io/component-helpers/resource"
 	"k8s.io/utils/cpuset"
 
-	"nodepartition/internal/cpuweight"
-	"nodepartition/internal/unitname"
+	"node-partition.io/node-partition/internal/cpuweight"
+	"node-partition.io/node-partition/internal/unitname"
 )
 
 // The files of a cgroup that checks name.

@@ -8,11 +8,11 @@ import (
 	"slices"
 	"strings"
 
-	"nodepartition/internal/admission"
-	"nodepartition/internal/admission/policy"
-	"nodepartition/internal/kubeapi"
-	"nodepartition/internal/state"
-	"nodepartition/internal/unitname"
+	"node-partition.io/node-partition/internal/admission"
+	"node-partition.io/node-partition/internal/admission/policy"
+	"node-partition.io/node-partition/internal/kubeapi"
+	"node-partition.io/node-partition/internal/state"
+	"node-partition.io/node-partition/internal/unitname"
 )
 
 // workloadResource checks that the Node has the resources of workload types, and so all nodes.

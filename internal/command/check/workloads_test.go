@@ -9,14 +9,14 @@ import (
 	"strings"
 	"testing"
 
-	"nodepartition/internal/admission/policy"
-	"nodepartition/internal/kubeapi"
-	"nodepartition/internal/membership"
-	"nodepartition/internal/node/options"
-	"nodepartition/internal/state"
-	"nodepartition/internal/unitname"
-	"nodepartition/tests/fakeapi"
-	"nodepartition/tests/fakenode"
+	"node-partition.io/node-partition/internal/admission/policy"
+	"node-partition.io/node-partition/internal/kubeapi"
+	"node-partition.io/node-partition/internal/membership"
+	"node-partition.io/node-partition/internal/node/options"
+	"node-partition.io/node-partition/internal/state"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/tests/fakeapi"
+	"node-partition.io/node-partition/tests/fakenode"
 )
 
 // lines returns findings as lines, with their changes.

@@ -7,10 +7,10 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"nodepartition/internal/kubeapi"
-	"nodepartition/internal/kubeletconfig"
-	"nodepartition/internal/node/options"
-	"nodepartition/internal/state"
+	"node-partition.io/node-partition/internal/kubeapi"
+	"node-partition.io/node-partition/internal/kubeletconfig"
+	"node-partition.io/node-partition/internal/node/options"
+	"node-partition.io/node-partition/internal/state"
 )
 
 // writable finds files of the configuration that others than root can write, by themselves or by a

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"nodepartition/tests/fakenode"
+	"node-partition.io/node-partition/tests/fakenode"
 )
 
 // TestNodeWritable: configuration that another account can change is a finding, whether the file or

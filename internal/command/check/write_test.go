@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"testing"
 
-	"nodepartition/internal/state"
+	"node-partition.io/node-partition/internal/state"
 )
 
 // TestWriteText: errors come first, what several checks say is said once, and a line counts all.

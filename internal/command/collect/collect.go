@@ -20,15 +20,15 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"nodepartition/internal/command/check"
-	"nodepartition/internal/command/status"
-	"nodepartition/internal/hostfs"
-	"nodepartition/internal/kubeletconfig"
-	"nodepartition/internal/node"
-	"nodepartition/internal/node/control"
-	"nodepartition/internal/node/options"
-	"nodepartition/internal/unitname"
-	"nodepartition/pkg/slices/config"
+	"node-partition.io/node-partition/internal/command/check"
+	"node-partition.io/node-partition/internal/command/status"
+	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/kubeletconfig"
+	"node-partition.io/node-partition/internal/node"
+	"node-partition.io/node-partition/internal/node/control"
+	"node-partition.io/node-partition/internal/node/options"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/pkg/slices/config"
 )
 
 // Options holds what a bundle is made with. All fields are needed.

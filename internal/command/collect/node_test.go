@@ -15,10 +15,10 @@ import (
 
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"nodepartition/internal/command/status"
-	"nodepartition/internal/host"
-	"nodepartition/internal/node"
-	"nodepartition/tests/fakenode"
+	"node-partition.io/node-partition/internal/command/status"
+	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/internal/node"
+	"node-partition.io/node-partition/tests/fakenode"
 )
 
 // unpack returns the files of a bundle by their names.

@@ -8,8 +8,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/utils/cpuset"
 
-	"nodepartition/internal/node/allocatable"
-	"nodepartition/internal/quantity"
+	"node-partition.io/node-partition/internal/node/allocatable"
+	"node-partition.io/node-partition/internal/quantity"
 )
 
 // storage is the name of ephemeral storage on the command line.

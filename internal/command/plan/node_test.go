@@ -11,13 +11,13 @@ import (
 	v1 "k8s.io/api/core/v1"
 	podsv1alpha1 "k8s.io/kubelet/pkg/apis/pods/v1alpha1"
 
-	"nodepartition/internal/budget"
-	"nodepartition/internal/node/allocatable"
-	"nodepartition/internal/podsapi"
-	"nodepartition/internal/unitname"
-	"nodepartition/pkg/slices/config"
-	"nodepartition/tests/fakenode"
-	"nodepartition/tests/generator/golden"
+	"node-partition.io/node-partition/internal/budget"
+	"node-partition.io/node-partition/internal/node/allocatable"
+	"node-partition.io/node-partition/internal/podsapi"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/pkg/slices/config"
+	"node-partition.io/node-partition/tests/fakenode"
+	"node-partition.io/node-partition/tests/generator/golden"
 )
 
 // made returns the plan of a node as it is written in JSON. The options lack the node and the

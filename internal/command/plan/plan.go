@@ -6,11 +6,11 @@ import (
 	"context"
 	"fmt"
 
-	"nodepartition/internal/budget"
-	"nodepartition/internal/host"
-	"nodepartition/internal/node"
-	"nodepartition/internal/node/allocatable"
-	"nodepartition/pkg/slices/config"
+	"node-partition.io/node-partition/internal/budget"
+	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/internal/node"
+	"node-partition.io/node-partition/internal/node/allocatable"
+	"node-partition.io/node-partition/pkg/slices/config"
 )
 
 // Options holds the flags of the command plan.

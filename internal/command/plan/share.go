@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"io"
 
-	"nodepartition/internal/bytesize"
-	"nodepartition/internal/unitname"
-	"nodepartition/pkg/slices/config"
+	"node-partition.io/node-partition/internal/bytesize"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/pkg/slices/config"
 )
 
 // Share is a memoryLimit that is a percentage of the node's memory, and what it comes to.

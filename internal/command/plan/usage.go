@@ -5,11 +5,11 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"nodepartition/internal/budget"
-	"nodepartition/internal/cgroupfs"
-	"nodepartition/internal/membership"
-	"nodepartition/internal/node"
-	"nodepartition/internal/unitname"
+	"node-partition.io/node-partition/internal/budget"
+	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/membership"
+	"node-partition.io/node-partition/internal/node"
+	"node-partition.io/node-partition/internal/unitname"
 )
 
 // Usage is the memory that a slice uses, in bytes.

@@ -10,12 +10,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/yaml"
 
-	"nodepartition/internal/budget"
-	"nodepartition/internal/bytesize"
-	"nodepartition/internal/node/allocatable"
-	"nodepartition/internal/oneline"
-	"nodepartition/internal/output"
-	"nodepartition/internal/terminal"
+	"node-partition.io/node-partition/internal/budget"
+	"node-partition.io/node-partition/internal/bytesize"
+	"node-partition.io/node-partition/internal/node/allocatable"
+	"node-partition.io/node-partition/internal/oneline"
+	"node-partition.io/node-partition/internal/output"
+	"node-partition.io/node-partition/internal/terminal"
 )
 
 // WriteJSON writes a plan for scripts.

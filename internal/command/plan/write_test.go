@@ -10,10 +10,10 @@ import (
 	"k8s.io/utils/cpuset"
 	"sigs.k8s.io/yaml"
 
-	"nodepartition/internal/budget"
-	"nodepartition/internal/node/allocatable"
-	"nodepartition/internal/thresholds"
-	"nodepartition/pkg/slices/config"
+	"node-partition.io/node-partition/internal/budget"
+	"node-partition.io/node-partition/internal/node/allocatable"
+	"node-partition.io/node-partition/internal/thresholds"
+	"node-partition.io/node-partition/pkg/slices/config"
 )
 
 // sample returns the plan of a node of 16 CPUs and 32Gi.

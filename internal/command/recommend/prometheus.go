@@ -19,9 +19,9 @@ import (
 	"github.com/prometheus/common/model"
 	"sigs.k8s.io/yaml"
 
-	"nodepartition/internal/kubeletconfig"
-	"nodepartition/internal/sizing"
-	"nodepartition/internal/unitname"
+	"node-partition.io/node-partition/internal/kubeletconfig"
+	"node-partition.io/node-partition/internal/sizing"
+	"node-partition.io/node-partition/internal/unitname"
 )
 
 // FleetOptions holds the flags of the command recommend for many nodes.

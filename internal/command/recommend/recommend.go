@@ -12,14 +12,14 @@ import (
 	"strings"
 	"time"
 
-	"nodepartition/internal/bytesize"
-	"nodepartition/internal/host"
-	"nodepartition/internal/node"
-	"nodepartition/internal/oneline"
-	"nodepartition/internal/output"
-	"nodepartition/internal/sizing"
-	"nodepartition/internal/sizing/sizefile"
-	"nodepartition/internal/unitname"
+	"node-partition.io/node-partition/internal/bytesize"
+	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/internal/node"
+	"node-partition.io/node-partition/internal/oneline"
+	"node-partition.io/node-partition/internal/output"
+	"node-partition.io/node-partition/internal/sizing"
+	"node-partition.io/node-partition/internal/sizing/sizefile"
+	"node-partition.io/node-partition/internal/unitname"
 )
 
 // Options holds the flags of the command recommend.

@@ -6,11 +6,11 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"nodepartition/internal/bytesize"
-	"nodepartition/internal/hostfs"
-	"nodepartition/internal/kubeletconfig"
-	"nodepartition/internal/unitname"
-	"nodepartition/pkg/slices/config"
+	"node-partition.io/node-partition/internal/bytesize"
+	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/kubeletconfig"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/pkg/slices/config"
 )
 
 // beside holds what the file of a recommended section has besides: the file replaces each of the

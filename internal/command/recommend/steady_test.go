@@ -13,11 +13,11 @@ import (
 
 	"k8s.io/utils/cpuset"
 
-	"nodepartition/internal/budget"
-	"nodepartition/internal/kubeletconfig"
-	"nodepartition/internal/unitname"
-	"nodepartition/pkg/slices/config"
-	"nodepartition/tests/fakenode"
+	"node-partition.io/node-partition/internal/budget"
+	"node-partition.io/node-partition/internal/kubeletconfig"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/pkg/slices/config"
+	"node-partition.io/node-partition/tests/fakenode"
 )
 
 var update = flag.Bool("update", false, "write the expected output")

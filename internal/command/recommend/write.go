@@ -7,9 +7,9 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"nodepartition/internal/bytesize"
-	"nodepartition/internal/oneline"
-	"nodepartition/internal/output"
+	"node-partition.io/node-partition/internal/bytesize"
+	"node-partition.io/node-partition/internal/oneline"
+	"node-partition.io/node-partition/internal/output"
 )
 
 // WriteJSON writes an advice for scripts.

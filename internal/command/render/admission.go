@@ -8,14 +8,14 @@ import (
 	"slices"
 	"strings"
 
-	"nodepartition/internal/admission"
-	"nodepartition/internal/admission/policy"
-	"nodepartition/internal/host"
-	"nodepartition/internal/kubeapi"
-	"nodepartition/internal/kubeletconfig"
-	"nodepartition/internal/unitname"
-	"nodepartition/internal/workload"
-	"nodepartition/pkg/slices/config"
+	"node-partition.io/node-partition/internal/admission"
+	"node-partition.io/node-partition/internal/admission/policy"
+	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/internal/kubeapi"
+	"node-partition.io/node-partition/internal/kubeletconfig"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/workload"
+	"node-partition.io/node-partition/pkg/slices/config"
 )
 
 // AdmissionOptions holds the flags of render admission.

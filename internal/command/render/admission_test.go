@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"nodepartition/tests/fakeapi"
-	"nodepartition/tests/fakenode"
+	"node-partition.io/node-partition/tests/fakeapi"
+	"node-partition.io/node-partition/tests/fakenode"
 )
 
 // TestAdmissionReady: all nodes have the resource of a type that is converted. Where pools have

@@ -8,7 +8,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"nodepartition/internal/workload"
+	"node-partition.io/node-partition/internal/workload"
 )
 
 // The files of OpenShift's workload partitioning, by the enhancement.

@@ -14,7 +14,7 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	sigsyaml "sigs.k8s.io/yaml"
 
-	"nodepartition/internal/admission"
+	"node-partition.io/node-partition/internal/admission"
 )
 
 // Pod returns the manifest of a static pod after its conversion, in the form of the manifest: YAML

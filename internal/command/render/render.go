@@ -8,10 +8,10 @@ import (
 	"slices"
 	"strings"
 
-	"nodepartition/internal/host"
-	"nodepartition/internal/kubeletconfig"
-	"nodepartition/internal/membership"
-	"nodepartition/pkg/slices/config"
+	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/internal/kubeletconfig"
+	"node-partition.io/node-partition/internal/membership"
+	"node-partition.io/node-partition/pkg/slices/config"
 )
 
 // Workload is a workload type of the configuration.

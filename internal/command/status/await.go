@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"time"
 
-	"nodepartition/internal/node"
-	"nodepartition/internal/node/control"
-	"nodepartition/internal/node/options"
+	"node-partition.io/node-partition/internal/node"
+	"node-partition.io/node-partition/internal/node/control"
+	"node-partition.io/node-partition/internal/node/options"
 )
 
 var (

@@ -3,9 +3,9 @@ package status
 import (
 	"testing"
 
-	"nodepartition/pkg/slices/config"
-	"nodepartition/pkg/slices/decision"
-	"nodepartition/tests/fakenode"
+	"node-partition.io/node-partition/pkg/slices/config"
+	"node-partition.io/node-partition/pkg/slices/decision"
+	"node-partition.io/node-partition/tests/fakenode"
 )
 
 // TestIsLeaving: pods leave partitions that are all switched off, whatever the last pass of a

@@ -13,19 +13,19 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
-	"nodepartition/internal/host"
-	"nodepartition/internal/node"
-	"nodepartition/internal/node/candidates"
-	"nodepartition/internal/node/control"
-	"nodepartition/internal/node/nodestate"
-	"nodepartition/internal/node/options"
-	"nodepartition/internal/output"
-	"nodepartition/internal/state"
-	"nodepartition/internal/terminal"
-	"nodepartition/internal/unitname"
-	"nodepartition/pkg/evict"
-	"nodepartition/pkg/podmove"
-	"nodepartition/pkg/podmove/report"
+	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/internal/node"
+	"node-partition.io/node-partition/internal/node/candidates"
+	"node-partition.io/node-partition/internal/node/control"
+	"node-partition.io/node-partition/internal/node/nodestate"
+	"node-partition.io/node-partition/internal/node/options"
+	"node-partition.io/node-partition/internal/output"
+	"node-partition.io/node-partition/internal/state"
+	"node-partition.io/node-partition/internal/terminal"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/pkg/evict"
+	"node-partition.io/node-partition/pkg/podmove"
+	"node-partition.io/node-partition/pkg/podmove/report"
 )
 
 // Read reads the node and queries the service, if it is running.

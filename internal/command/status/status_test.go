@@ -11,11 +11,11 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"nodepartition/internal/membership"
-	"nodepartition/internal/state"
-	"nodepartition/internal/unitname"
-	"nodepartition/pkg/evict"
-	"nodepartition/pkg/podmove/report"
+	"node-partition.io/node-partition/internal/membership"
+	"node-partition.io/node-partition/internal/state"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/pkg/evict"
+	"node-partition.io/node-partition/pkg/podmove/report"
 )
 
 const uid = "11111111-2222-3333-4444-555555555555"

@@ -6,8 +6,8 @@ import (
 	"io"
 	"time"
 
-	"nodepartition/internal/state"
-	"nodepartition/internal/terminal"
+	"node-partition.io/node-partition/internal/state"
+	"node-partition.io/node-partition/internal/terminal"
 )
 
 // interval is the time between two readings of Watch.

@@ -10,9 +10,9 @@ import (
 
 	"github.com/google/renameio/v2"
 
-	"nodepartition/internal/host"
-	"nodepartition/internal/kubeletconfig"
-	"nodepartition/internal/node/trial"
+	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/internal/kubeletconfig"
+	"node-partition.io/node-partition/internal/node/trial"
 )
 
 // Keep makes the trial permanent.

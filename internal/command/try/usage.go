@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"io/fs"
 
-	"nodepartition/internal/bytesize"
-	"nodepartition/internal/cgroupfs"
-	"nodepartition/internal/host"
-	"nodepartition/internal/node"
-	"nodepartition/internal/unitname"
-	"nodepartition/pkg/slices/config"
+	"node-partition.io/node-partition/internal/bytesize"
+	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/internal/node"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/pkg/slices/config"
 )
 
 // checkUsage refuses a limit below which pods would be evicted as soon as it is in force. A trial

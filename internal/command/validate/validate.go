@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"strings"
 
-	"nodepartition/internal/budget"
-	"nodepartition/internal/host"
-	"nodepartition/internal/kubeletconfig"
-	"nodepartition/internal/node/allocatable"
-	"nodepartition/internal/state"
-	"nodepartition/pkg/slices/config"
+	"node-partition.io/node-partition/internal/budget"
+	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/internal/kubeletconfig"
+	"node-partition.io/node-partition/internal/node/allocatable"
+	"node-partition.io/node-partition/internal/state"
+	"node-partition.io/node-partition/pkg/slices/config"
 )
 
 // Options holds what the command validate is given.

@@ -11,12 +11,12 @@ import (
 
 	"k8s.io/utils/cpuset"
 
-	"nodepartition/internal/host"
-	"nodepartition/internal/kubeletconfig"
-	"nodepartition/internal/state"
-	"nodepartition/pkg/slices/config"
-	"nodepartition/tests/fakenode"
-	"nodepartition/tests/generator/golden"
+	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/internal/kubeletconfig"
+	"node-partition.io/node-partition/internal/state"
+	"node-partition.io/node-partition/pkg/slices/config"
+	"node-partition.io/node-partition/tests/fakenode"
+	"node-partition.io/node-partition/tests/generator/golden"
 )
 
 // goldenSize is the size of the node of the golden cases.

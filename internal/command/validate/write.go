@@ -7,11 +7,11 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"nodepartition/internal/bytesize"
-	"nodepartition/internal/oneline"
-	"nodepartition/internal/output"
-	"nodepartition/internal/state"
-	"nodepartition/internal/terminal"
+	"node-partition.io/node-partition/internal/bytesize"
+	"node-partition.io/node-partition/internal/oneline"
+	"node-partition.io/node-partition/internal/output"
+	"node-partition.io/node-partition/internal/state"
+	"node-partition.io/node-partition/internal/terminal"
 )
 
 // WriteJSON writes a result for scripts.

@@ -12,9 +12,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"nodepartition/internal/daemon/web"
-	"nodepartition/internal/node/control"
-	"nodepartition/pkg/podmove"
+	"node-partition.io/node-partition/internal/daemon/web"
+	"node-partition.io/node-partition/internal/node/control"
+	"node-partition.io/node-partition/pkg/podmove"
 )
 
 // Mover moves one pod. *podmove.Reconciler is one.

@@ -3,7 +3,7 @@ package metrics
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"nodepartition/internal/cluster"
+	"node-partition.io/node-partition/internal/cluster"
 )
 
 // clusterCounts counts what is written to the API server beside evictions.

@@ -5,8 +5,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"nodepartition/internal/unitname"
-	"nodepartition/pkg/podmove"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/pkg/podmove"
 )
 
 // events counts the work of passes.

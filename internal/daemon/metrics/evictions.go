@@ -6,9 +6,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"nodepartition/internal/cgroupfs"
-	"nodepartition/internal/unitname"
-	"nodepartition/pkg/evict"
+	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/pkg/evict"
 )
 
 // evictions has the families of evictions and of kills by the kernel. Their label partition comes

@@ -17,16 +17,16 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	v1 "k8s.io/api/core/v1"
 
-	"nodepartition/internal/budget"
-	"nodepartition/internal/cgroupfs"
-	"nodepartition/internal/cluster"
-	"nodepartition/internal/membership"
-	"nodepartition/internal/thresholds"
-	"nodepartition/internal/unitname"
-	"nodepartition/pkg/evict"
-	"nodepartition/pkg/podmove"
-	"nodepartition/pkg/podmove/report"
-	"nodepartition/tests/testkit"
+	"node-partition.io/node-partition/internal/budget"
+	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cluster"
+	"node-partition.io/node-partition/internal/membership"
+	"node-partition.io/node-partition/internal/thresholds"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/pkg/evict"
+	"node-partition.io/node-partition/pkg/podmove"
+	"node-partition.io/node-partition/pkg/podmove/report"
+	"node-partition.io/node-partition/tests/testkit"
 )
 
 var update = flag.Bool("update", false, "write the expected text")

@@ -10,11 +10,11 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"nodepartition/internal/cgroupfs"
-	"nodepartition/internal/unitname"
-	"nodepartition/pkg/evict"
-	"nodepartition/pkg/podmove"
-	"nodepartition/pkg/podmove/report"
+	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/pkg/evict"
+	"node-partition.io/node-partition/pkg/podmove"
+	"node-partition.io/node-partition/pkg/podmove/report"
 )
 
 const telemetry unitname.PartitionName = "telemetry"

@@ -3,7 +3,7 @@ package metrics
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"nodepartition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroupfs"
 )
 
 // sliceMetric is a metric with the labels partition and slice alone. value returns false if a slice

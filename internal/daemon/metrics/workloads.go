@@ -3,8 +3,8 @@ package metrics
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"nodepartition/internal/membership"
-	"nodepartition/internal/unitname"
+	"node-partition.io/node-partition/internal/membership"
+	"node-partition.io/node-partition/internal/unitname"
 )
 
 // unknownType is the value of the label type for what the node has no type of: pods can ask for any

@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"nodepartition/internal/cgroupfs"
-	"nodepartition/internal/membership"
-	"nodepartition/internal/unitname"
-	"nodepartition/pkg/podmove/report"
+	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/membership"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/pkg/podmove/report"
 )
 
 // workloads returns the lines of the workload metrics that are not 0, for a node with two types,

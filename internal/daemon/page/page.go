@@ -19,12 +19,12 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"nodepartition/internal/bytesize"
-	"nodepartition/internal/node/nodestate"
-	"nodepartition/internal/oneline"
-	"nodepartition/internal/state"
-	"nodepartition/internal/unitname"
-	"nodepartition/pkg/podmove/report"
+	"node-partition.io/node-partition/internal/bytesize"
+	"node-partition.io/node-partition/internal/node/nodestate"
+	"node-partition.io/node-partition/internal/oneline"
+	"node-partition.io/node-partition/internal/state"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/pkg/podmove/report"
 )
 
 const (

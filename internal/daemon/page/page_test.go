@@ -16,8 +16,8 @@ import (
 
 	"golang.org/x/net/html"
 
-	"nodepartition/internal/state"
-	"nodepartition/pkg/evict"
+	"node-partition.io/node-partition/internal/state"
+	"node-partition.io/node-partition/pkg/evict"
 )
 
 // served returns the page of a node, parsed.

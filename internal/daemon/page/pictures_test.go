@@ -26,7 +26,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"nodepartition/tests/testkit"
+	"node-partition.io/node-partition/tests/testkit"
 )
 
 // update replaces the pictures. The fonts of the machine are in them: a picture that was made on

@@ -13,12 +13,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	"nodepartition/internal/cgroupfs"
-	"nodepartition/internal/host"
-	"nodepartition/internal/node"
-	"nodepartition/internal/unitname"
-	"nodepartition/pkg/podmove"
-	"nodepartition/pkg/podmove/nri"
+	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/internal/node"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/pkg/podmove"
+	"node-partition.io/node-partition/pkg/podmove/nri"
 )
 
 const (

@@ -11,9 +11,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"nodepartition/pkg/podmove"
-	"nodepartition/pkg/podmove/nri"
-	"nodepartition/tests/fakenode"
+	"node-partition.io/node-partition/pkg/podmove"
+	"node-partition.io/node-partition/pkg/podmove/nri"
+	"node-partition.io/node-partition/tests/fakenode"
 )
 
 // state is the connection of a service that a test changes.

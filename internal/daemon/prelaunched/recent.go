@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"nodepartition/pkg/podmove"
+	"node-partition.io/node-partition/pkg/podmove"
 )
 
 // freshFor is the time for which a configuration is not read again. The runtime waits two seconds

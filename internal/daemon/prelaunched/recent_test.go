@@ -6,8 +6,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"nodepartition/internal/unitname"
-	"nodepartition/pkg/podmove"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/pkg/podmove"
 )
 
 // in returns a policy of one partition with one namespace.

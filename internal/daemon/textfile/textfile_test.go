@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"nodepartition/tests/testkit"
+	"node-partition.io/node-partition/tests/testkit"
 )
 
 func registry(t *testing.T) (*prometheus.Registry, prometheus.Gauge) {

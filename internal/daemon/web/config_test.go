@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"nodepartition/tests/testkit"
+	"node-partition.io/node-partition/tests/testkit"
 )
 
 // certificate writes a certificate for node1.example, NAME.crt, and its key, NAME.key. It returns

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"nodepartition/internal/daemon/page"
+	"node-partition.io/node-partition/internal/daemon/page"
 )
 
 // guard answers only requests that are meant for this server, and forbids browsers to do more with

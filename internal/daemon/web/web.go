@@ -15,8 +15,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"nodepartition/internal/daemon/page"
-	"nodepartition/internal/state"
+	"node-partition.io/node-partition/internal/daemon/page"
+	"node-partition.io/node-partition/internal/state"
 )
 
 // Options holds what is served. All fields are needed, except those whose zero value has a meaning.

@@ -13,11 +13,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"nodepartition/internal/installer/outcome"
-	"nodepartition/internal/installer/record"
-	"nodepartition/internal/installer/sandbox"
-	"nodepartition/internal/installer/store"
-	"nodepartition/internal/systemd"
+	"node-partition.io/node-partition/internal/installer/outcome"
+	"node-partition.io/node-partition/internal/installer/record"
+	"node-partition.io/node-partition/internal/installer/sandbox"
+	"node-partition.io/node-partition/internal/installer/store"
+	"node-partition.io/node-partition/internal/systemd"
 )
 
 // Manager is the host's systemd.

@@ -10,12 +10,12 @@ import (
 	"testing"
 	"time"
 
-	"nodepartition/internal/hostfs"
-	"nodepartition/internal/installer/outcome"
-	"nodepartition/internal/installer/record"
-	"nodepartition/internal/installer/sandbox"
-	"nodepartition/internal/installer/store"
-	"nodepartition/internal/systemd"
+	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/installer/outcome"
+	"node-partition.io/node-partition/internal/installer/record"
+	"node-partition.io/node-partition/internal/installer/sandbox"
+	"node-partition.io/node-partition/internal/installer/store"
+	"node-partition.io/node-partition/internal/systemd"
 )
 
 // fake is the host: it answers as its systemd and the installer there do.

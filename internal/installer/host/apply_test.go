@@ -12,11 +12,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"nodepartition/internal/installer/outcome"
-	"nodepartition/internal/installer/record"
-	"nodepartition/internal/installer/store"
-	"nodepartition/internal/kubeletconfig"
-	"nodepartition/internal/state"
+	"node-partition.io/node-partition/internal/installer/outcome"
+	"node-partition.io/node-partition/internal/installer/record"
+	"node-partition.io/node-partition/internal/installer/store"
+	"node-partition.io/node-partition/internal/kubeletconfig"
+	"node-partition.io/node-partition/internal/state"
 )
 
 // changedBy returns the steps that change the node, and not only the installer's folder.

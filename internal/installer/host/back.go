@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strings"
 
-	"nodepartition/internal/installer/record"
-	"nodepartition/internal/kubeletconfig"
-	"nodepartition/internal/unitname"
+	"node-partition.io/node-partition/internal/installer/record"
+	"node-partition.io/node-partition/internal/kubeletconfig"
+	"node-partition.io/node-partition/internal/unitname"
 )
 
 // Back has the node go back if it is time, or at once with now. It may be killed at each point, and

@@ -9,10 +9,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"nodepartition/internal/installer/outcome"
-	"nodepartition/internal/installer/record"
-	"nodepartition/internal/kubeletconfig"
-	"nodepartition/internal/trialend"
+	"node-partition.io/node-partition/internal/installer/outcome"
+	"node-partition.io/node-partition/internal/installer/record"
+	"node-partition.io/node-partition/internal/kubeletconfig"
+	"node-partition.io/node-partition/internal/trialend"
 )
 
 // killIn kills the installer where a program begins.

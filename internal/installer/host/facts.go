@@ -9,11 +9,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"nodepartition/internal/installer/outcome"
-	"nodepartition/internal/kubeletconfig"
-	"nodepartition/internal/state"
-	"nodepartition/internal/unitname"
-	"nodepartition/pkg/slices/config"
+	"node-partition.io/node-partition/internal/installer/outcome"
+	"node-partition.io/node-partition/internal/kubeletconfig"
+	"node-partition.io/node-partition/internal/state"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/pkg/slices/config"
 )
 
 // unfit returns why this node cannot have the installation, whatever the section: the first reason

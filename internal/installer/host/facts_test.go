@@ -8,7 +8,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"nodepartition/internal/installer/outcome"
+	"node-partition.io/node-partition/internal/installer/outcome"
 )
 
 // TestLabel: where SELinux enforces, the programs get the label of the host's programs, and the

@@ -14,14 +14,14 @@ import (
 	"testing/fstest"
 	"time"
 
-	"nodepartition/internal/hostfs"
-	"nodepartition/internal/installer/outcome"
-	"nodepartition/internal/installer/record"
-	"nodepartition/internal/installer/store"
-	"nodepartition/internal/kubeapi"
-	"nodepartition/internal/kubeletconfig"
-	"nodepartition/internal/state"
-	"nodepartition/internal/trialend"
+	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/installer/outcome"
+	"node-partition.io/node-partition/internal/installer/record"
+	"node-partition.io/node-partition/internal/installer/store"
+	"node-partition.io/node-partition/internal/kubeapi"
+	"node-partition.io/node-partition/internal/kubeletconfig"
+	"node-partition.io/node-partition/internal/state"
+	"node-partition.io/node-partition/internal/trialend"
 )
 
 const (

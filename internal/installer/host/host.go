@@ -11,11 +11,11 @@ import (
 	"slices"
 	"time"
 
-	"nodepartition/internal/installer/outcome"
-	"nodepartition/internal/installer/record"
-	"nodepartition/internal/installer/store"
-	"nodepartition/internal/kubeapi"
-	"nodepartition/internal/trialend"
+	"node-partition.io/node-partition/internal/installer/outcome"
+	"node-partition.io/node-partition/internal/installer/record"
+	"node-partition.io/node-partition/internal/installer/store"
+	"node-partition.io/node-partition/internal/kubeapi"
+	"node-partition.io/node-partition/internal/trialend"
 )
 
 // Runner runs programs of the host.

@@ -10,10 +10,10 @@ import (
 	"slices"
 	"strings"
 
-	"nodepartition/internal/installer/outcome"
-	"nodepartition/internal/installer/record"
-	"nodepartition/internal/installer/store"
-	"nodepartition/internal/unitname"
+	"node-partition.io/node-partition/internal/installer/outcome"
+	"node-partition.io/node-partition/internal/installer/record"
+	"node-partition.io/node-partition/internal/installer/store"
+	"node-partition.io/node-partition/internal/unitname"
 )
 
 // layout says where the files of the programs are on a host.

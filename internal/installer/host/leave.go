@@ -10,10 +10,10 @@ import (
 	"slices"
 	"strings"
 
-	"nodepartition/internal/kubeletconfig"
-	"nodepartition/internal/trialend"
-	"nodepartition/internal/unitname"
-	"nodepartition/pkg/slices/config"
+	"node-partition.io/node-partition/internal/kubeletconfig"
+	"node-partition.io/node-partition/internal/trialend"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/pkg/slices/config"
 )
 
 // offMark is the first line of the section that switches all partitions off while programs are

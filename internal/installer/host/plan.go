@@ -8,10 +8,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"nodepartition/internal/installer/outcome"
-	"nodepartition/internal/installer/record"
-	"nodepartition/internal/installer/store"
-	"nodepartition/internal/kubeletconfig"
+	"node-partition.io/node-partition/internal/installer/outcome"
+	"node-partition.io/node-partition/internal/installer/record"
+	"node-partition.io/node-partition/internal/installer/store"
+	"node-partition.io/node-partition/internal/kubeletconfig"
 )
 
 // plan is what a call would change.

@@ -7,9 +7,9 @@ import (
 	"path"
 	"slices"
 
-	"nodepartition/internal/installer/store"
-	"nodepartition/internal/state"
-	"nodepartition/internal/systemctl"
+	"node-partition.io/node-partition/internal/installer/store"
+	"node-partition.io/node-partition/internal/state"
+	"node-partition.io/node-partition/internal/systemctl"
 )
 
 func (h *Host) systemctl(ctx context.Context, args ...string) (string, error) {

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"slices"
 
-	"nodepartition/internal/installer/outcome"
-	"nodepartition/internal/installer/record"
-	"nodepartition/internal/kubeletconfig"
+	"node-partition.io/node-partition/internal/installer/outcome"
+	"node-partition.io/node-partition/internal/installer/record"
+	"node-partition.io/node-partition/internal/kubeletconfig"
 )
 
 // remove switches the partitions off, and removes what this installer has on the node. It may be

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"nodepartition/internal/installer/outcome"
-	"nodepartition/internal/kubeletconfig"
+	"node-partition.io/node-partition/internal/installer/outcome"
+	"node-partition.io/node-partition/internal/kubeletconfig"
 )
 
 // TestRemove: the node is as before the first change, and nothing of ours is left in the

@@ -5,9 +5,9 @@ import (
 	"path"
 	"strings"
 
-	"nodepartition/internal/installer/record"
-	"nodepartition/internal/kubeletconfig"
-	"nodepartition/internal/unitname"
+	"node-partition.io/node-partition/internal/installer/record"
+	"node-partition.io/node-partition/internal/kubeletconfig"
+	"node-partition.io/node-partition/internal/unitname"
 )
 
 // limits lists the files of a partition's cgroup that a roll may change.

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"nodepartition/internal/installer/record"
-	"nodepartition/internal/installer/sandbox"
-	"nodepartition/internal/installer/store"
+	"node-partition.io/node-partition/internal/installer/record"
+	"node-partition.io/node-partition/internal/installer/sandbox"
+	"node-partition.io/node-partition/internal/installer/store"
 )
 
 // The units of the way back. The timer starts the service at the deadline, and the target does at

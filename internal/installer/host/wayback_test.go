@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"nodepartition/internal/installer/sandbox"
+	"node-partition.io/node-partition/internal/installer/sandbox"
 )
 
 // TestWayBackUnits: the text of the units, whose every line is a promise: the way back is tried

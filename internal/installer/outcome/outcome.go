@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"strings"
 
-	"nodepartition/internal/oneline"
+	"node-partition.io/node-partition/internal/oneline"
 )
 
 // Reason is a word for a label of the Node. The words never change.

@@ -6,7 +6,7 @@ import (
 	"io/fs"
 	"time"
 
-	"nodepartition/internal/trialend"
+	"node-partition.io/node-partition/internal/trialend"
 )
 
 // Format is the version of the state file.

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"nodepartition/internal/trialend"
+	"node-partition.io/node-partition/internal/trialend"
 )
 
 func is(content string) Present { return Present{Exists: true, Mode: 0o644, SHA256: content} }

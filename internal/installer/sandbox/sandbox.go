@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"nodepartition/internal/installer/record"
-	"nodepartition/internal/systemd"
+	"node-partition.io/node-partition/internal/installer/record"
+	"node-partition.io/node-partition/internal/systemd"
 )
 
 // Folder is the installer's folder on the host.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"nodepartition/internal/systemd"
+	"node-partition.io/node-partition/internal/systemd"
 )
 
 const program = Folder + "/partition-installer"

@@ -13,8 +13,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"nodepartition/internal/hostfs"
-	"nodepartition/internal/installer/record"
+	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/installer/record"
 )
 
 // Disk changes files below a root, each by one step that is complete or has not happened. A process

@@ -10,8 +10,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"nodepartition/internal/installer/outcome"
-	"nodepartition/internal/installer/record"
+	"node-partition.io/node-partition/internal/installer/outcome"
+	"node-partition.io/node-partition/internal/installer/record"
 )
 
 // Message is a file that a caller and the host have open. It has the order first, and then the

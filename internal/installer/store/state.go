@@ -14,8 +14,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"nodepartition/internal/installer/record"
-	"nodepartition/internal/statefile"
+	"node-partition.io/node-partition/internal/installer/record"
+	"node-partition.io/node-partition/internal/statefile"
 )
 
 // The names in the folder, beside those of messages.

@@ -10,10 +10,10 @@ import (
 	"strings"
 	"testing"
 
-	"nodepartition/internal/hostfs"
-	"nodepartition/internal/installer/outcome"
-	"nodepartition/internal/installer/record"
-	"nodepartition/internal/statefile"
+	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/installer/outcome"
+	"node-partition.io/node-partition/internal/installer/record"
+	"node-partition.io/node-partition/internal/statefile"
 )
 
 type killed struct{}

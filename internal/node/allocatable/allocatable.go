@@ -7,12 +7,12 @@ import (
 
 	"k8s.io/utils/cpuset"
 
-	"nodepartition/internal/budget"
-	"nodepartition/internal/host"
-	"nodepartition/internal/kubeletargs"
-	"nodepartition/internal/kubeletconfig"
-	"nodepartition/internal/membership"
-	"nodepartition/pkg/slices/config"
+	"node-partition.io/node-partition/internal/budget"
+	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/internal/kubeletargs"
+	"node-partition.io/node-partition/internal/kubeletconfig"
+	"node-partition.io/node-partition/internal/membership"
+	"node-partition.io/node-partition/pkg/slices/config"
 )
 
 // Node holds the budget of this node without a partition, and what it is computed from.

@@ -3,8 +3,8 @@ package allocatable
 import (
 	"testing"
 
-	"nodepartition/internal/budget"
-	"nodepartition/internal/host"
+	"node-partition.io/node-partition/internal/budget"
+	"node-partition.io/node-partition/internal/host"
 )
 
 // TestBudget: the budget of the machine that runs this test, whose kubelet, if there is one, does

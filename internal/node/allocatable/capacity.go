@@ -13,12 +13,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/cpuset"
 
-	"nodepartition/internal/budget"
-	"nodepartition/internal/host"
-	"nodepartition/internal/hostfs"
-	"nodepartition/internal/meminfo"
-	"nodepartition/internal/node"
-	"nodepartition/pkg/slices/config"
+	"node-partition.io/node-partition/internal/budget"
+	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/meminfo"
+	"node-partition.io/node-partition/internal/node"
+	"node-partition.io/node-partition/pkg/slices/config"
 )
 
 // Capacity is the capacity of a node.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"nodepartition/internal/host"
+	"node-partition.io/node-partition/internal/host"
 )
 
 // TestReadCapacity: the CPUs that run, MemTotal in KiB, and the huge pages of each size.

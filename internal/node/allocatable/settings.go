@@ -7,11 +7,11 @@ import (
 	"path"
 	"path/filepath"
 
-	"nodepartition/internal/budget"
-	"nodepartition/internal/hostfs"
-	"nodepartition/internal/kubeletargs"
-	"nodepartition/internal/kubeletconfig"
-	"nodepartition/pkg/slices/config"
+	"node-partition.io/node-partition/internal/budget"
+	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/kubeletargs"
+	"node-partition.io/node-partition/internal/kubeletconfig"
+	"node-partition.io/node-partition/pkg/slices/config"
 )
 
 // Origin is the origin of the kubelet's settings.

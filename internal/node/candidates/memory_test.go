@@ -8,13 +8,13 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"nodepartition/internal/cgroupfs"
-	"nodepartition/internal/cri"
-	"nodepartition/internal/host"
-	"nodepartition/internal/podsapi"
-	"nodepartition/internal/priority"
-	"nodepartition/internal/unitname"
-	"nodepartition/pkg/podmove"
+	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cri"
+	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/internal/podsapi"
+	"node-partition.io/node-partition/internal/priority"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/pkg/podmove"
 )
 
 // TestMemoryForceDeleted: the kubelet drops a pod that is deleted with force at once. While its

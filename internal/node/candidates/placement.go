@@ -3,12 +3,12 @@ package candidates
 import (
 	"k8s.io/apimachinery/pkg/types"
 
-	"nodepartition/internal/cgroupfs"
-	"nodepartition/internal/podsapi"
-	"nodepartition/internal/unitname"
-	"nodepartition/pkg/evict"
-	"nodepartition/pkg/podmove"
-	"nodepartition/pkg/podmove/report"
+	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/podsapi"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/pkg/evict"
+	"node-partition.io/node-partition/pkg/podmove"
+	"node-partition.io/node-partition/pkg/podmove/report"
 )
 
 // Placement tells in which cgroups the pods of the node are.

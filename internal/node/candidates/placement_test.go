@@ -5,11 +5,11 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"nodepartition/internal/cri"
-	"nodepartition/internal/podsapi"
-	"nodepartition/internal/unitname"
-	"nodepartition/pkg/podmove"
-	"nodepartition/pkg/podmove/report"
+	"node-partition.io/node-partition/internal/cri"
+	"node-partition.io/node-partition/internal/podsapi"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/pkg/podmove"
+	"node-partition.io/node-partition/pkg/podmove/report"
 )
 
 // TestPlaceWaiting: a member that waits for its next start has the request that the kubelet

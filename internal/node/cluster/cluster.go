@@ -5,10 +5,10 @@ import (
 	"os"
 	"strings"
 
-	"nodepartition/internal/host"
-	"nodepartition/internal/kubeapi"
-	"nodepartition/internal/kubeletargs"
-	"nodepartition/internal/node/options"
+	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/internal/kubeapi"
+	"node-partition.io/node-partition/internal/kubeletargs"
+	"node-partition.io/node-partition/internal/node/options"
 )
 
 // Open returns a client with the kubeconfig of the flag, and the path of that file. With auto it is

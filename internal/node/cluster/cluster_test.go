@@ -4,8 +4,8 @@ import (
 	"errors"
 	"testing"
 
-	"nodepartition/internal/host"
-	"nodepartition/internal/node/options"
+	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/internal/node/options"
 )
 
 // TestOpenForeign: no credentials of another node are used here, however they are named: its

@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/types"
 
-	server "nodepartition/internal/daemon/control"
-	"nodepartition/internal/node/control"
-	"nodepartition/pkg/podmove"
+	server "node-partition.io/node-partition/internal/daemon/control"
+	"node-partition.io/node-partition/internal/node/control"
+	"node-partition.io/node-partition/pkg/podmove"
 )
 
 // oneMove implements Mover by a function.

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"nodepartition/internal/state"
+	"node-partition.io/node-partition/internal/state"
 )
 
 // Service is the running service, which answers queries over its socket and at an address.

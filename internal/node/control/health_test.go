@@ -14,8 +14,8 @@ import (
 	"syscall"
 	"testing"
 
-	server "nodepartition/internal/daemon/control"
-	"nodepartition/internal/node/control"
+	server "node-partition.io/node-partition/internal/daemon/control"
+	"node-partition.io/node-partition/internal/node/control"
 )
 
 // TestQueries: queries go over the socket, whatever the address asks for.

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"nodepartition/internal/node/control"
+	"node-partition.io/node-partition/internal/node/control"
 )
 
 // readiness implements Readiness by a function.

@@ -9,15 +9,15 @@ import (
 	"strings"
 	"time"
 
-	"nodepartition/internal/bytesize"
-	"nodepartition/internal/node/trial"
-	"nodepartition/internal/oneline"
-	"nodepartition/internal/output"
-	"nodepartition/internal/sizing"
-	"nodepartition/internal/state"
-	"nodepartition/internal/workload"
-	"nodepartition/pkg/evict"
-	"nodepartition/pkg/podmove/report"
+	"node-partition.io/node-partition/internal/bytesize"
+	"node-partition.io/node-partition/internal/node/trial"
+	"node-partition.io/node-partition/internal/oneline"
+	"node-partition.io/node-partition/internal/output"
+	"node-partition.io/node-partition/internal/sizing"
+	"node-partition.io/node-partition/internal/state"
+	"node-partition.io/node-partition/internal/workload"
+	"node-partition.io/node-partition/pkg/evict"
+	"node-partition.io/node-partition/pkg/podmove/report"
 )
 
 // Level is the urgency of a fact.

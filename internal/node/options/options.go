@@ -4,9 +4,9 @@ package options
 import (
 	"time"
 
-	"nodepartition/internal/host"
-	"nodepartition/pkg/evict"
-	"nodepartition/pkg/podmove"
+	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/pkg/evict"
+	"node-partition.io/node-partition/pkg/podmove"
 )
 
 // Options holds the common flags of run, status and check.

@@ -8,12 +8,12 @@ import (
 	"io/fs"
 	"time"
 
-	"nodepartition/internal/host"
-	"nodepartition/internal/hostfs"
-	"nodepartition/internal/kubeletconfig"
-	"nodepartition/internal/state"
-	"nodepartition/internal/statefile"
-	"nodepartition/internal/trialend"
+	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/kubeletconfig"
+	"node-partition.io/node-partition/internal/state"
+	"node-partition.io/node-partition/internal/statefile"
+	"node-partition.io/node-partition/internal/trialend"
 )
 
 const (

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"nodepartition/internal/trialend"
+	"node-partition.io/node-partition/internal/trialend"
 )
 
 // TestIsLate: the timer comes first, and what has stopped it does not keep a trial alive.

@@ -7,9 +7,9 @@ import (
 	"os"
 	"path/filepath"
 
-	"nodepartition/internal/hostfs"
-	"nodepartition/internal/statefile"
-	"nodepartition/internal/unitname"
+	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/statefile"
+	"node-partition.io/node-partition/internal/unitname"
 )
 
 const (

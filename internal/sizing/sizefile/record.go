@@ -10,8 +10,8 @@ import (
 	"slices"
 	"time"
 
-	"nodepartition/internal/sizing"
-	"nodepartition/internal/unitname"
+	"node-partition.io/node-partition/internal/sizing"
+	"node-partition.io/node-partition/internal/unitname"
 )
 
 const (

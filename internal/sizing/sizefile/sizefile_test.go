@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"nodepartition/internal/hostfs"
-	"nodepartition/internal/sizing"
-	"nodepartition/internal/unitname"
+	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/sizing"
+	"node-partition.io/node-partition/internal/unitname"
 )
 
 const mebi = 1 << 20

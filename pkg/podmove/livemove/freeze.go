@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"nodepartition/internal/systemd"
+	"node-partition.io/node-partition/internal/systemd"
 )
 
 // thawTimeout bounds thawing, the one step that runs after the caller's time is over.

@@ -8,9 +8,9 @@ import (
 	"path/filepath"
 	"sync"
 
-	"nodepartition/internal/cgroupfs"
-	"nodepartition/internal/systemd"
-	"nodepartition/internal/unitname"
+	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/systemd"
+	"node-partition.io/node-partition/internal/unitname"
 )
 
 // Systemd reads, starts and freezes scopes. *systemd.Client implements it.

@@ -4,7 +4,7 @@ import (
 	"math"
 	"reflect"
 
-	"nodepartition/internal/systemd"
+	"node-partition.io/node-partition/internal/systemd"
 )
 
 const infinity = uint64(math.MaxUint64)

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"nodepartition/internal/statefile"
+	"node-partition.io/node-partition/internal/statefile"
 )
 
 // record holds what is needed to finish a move that was killed on the way. It exists from before

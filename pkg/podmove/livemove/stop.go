@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"nodepartition/internal/systemd"
+	"node-partition.io/node-partition/internal/systemd"
 )
 
 // Stopper kills and stops units of systemd. *systemd.Client implements it.

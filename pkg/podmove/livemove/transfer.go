@@ -7,7 +7,7 @@ import (
 	"os"
 	"sync"
 
-	"nodepartition/internal/systemd"
+	"node-partition.io/node-partition/internal/systemd"
 )
 
 // transfer is one move under way.

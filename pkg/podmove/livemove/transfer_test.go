@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"nodepartition/internal/systemd"
+	"node-partition.io/node-partition/internal/systemd"
 )
 
 // world is a node whose kernel has processes that move between the cgroups of a folder.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/containerd/nri/pkg/api"
 
-	"nodepartition/internal/unitname"
+	"node-partition.io/node-partition/internal/unitname"
 )
 
 // FuzzCgroupsPath: whatever a runtime or another plugin gives as the cgroup of a container, the

@@ -8,9 +8,9 @@ import (
 
 	"github.com/containerd/nri/pkg/api"
 
-	"nodepartition/internal/cgroupfs"
-	"nodepartition/internal/unitname"
-	"nodepartition/pkg/podmove"
+	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/pkg/podmove"
 )
 
 // Prelaunched is the plugin that the runtime starts by itself, before it serves its first request.

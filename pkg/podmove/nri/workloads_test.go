@@ -8,11 +8,11 @@ import (
 	"github.com/containerd/nri/pkg/api"
 	v1 "k8s.io/api/core/v1"
 
-	"nodepartition/internal/cgroupfs"
-	"nodepartition/internal/cri"
-	"nodepartition/internal/membership"
-	"nodepartition/internal/unitname"
-	"nodepartition/pkg/podmove"
+	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cri"
+	"node-partition.io/node-partition/internal/membership"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/pkg/podmove"
 )
 
 // TestAsked: a pod is placed by its annotation if it has a right to the type. It waits for what its

@@ -8,9 +8,9 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"nodepartition/internal/bytesize"
-	"nodepartition/internal/membership"
-	"nodepartition/internal/unitname"
+	"node-partition.io/node-partition/internal/bytesize"
+	"node-partition.io/node-partition/internal/membership"
+	"node-partition.io/node-partition/internal/unitname"
 )
 
 // Report holds the findings of the last pass. It is stored after the pass acted.

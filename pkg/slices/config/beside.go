@@ -6,8 +6,8 @@ import (
 
 	"k8s.io/utils/cpuset"
 
-	"nodepartition/internal/kubeletconfig"
-	"nodepartition/internal/membership"
+	"node-partition.io/node-partition/internal/kubeletconfig"
+	"node-partition.io/node-partition/internal/membership"
 )
 
 // besideEachOther validates what partitions must not have in common. Problems within one section

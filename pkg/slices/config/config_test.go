@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"nodepartition/tests/generator/golden"
+	"node-partition.io/node-partition/tests/generator/golden"
 )
 
 // TestLoadWith: the partition follows a section that is in no file of the node yet. The

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"slices"
 
-	"nodepartition/internal/kubeletconfig"
+	"node-partition.io/node-partition/internal/kubeletconfig"
 )
 
 // Draft returns the partitions and types of a configuration for a node of a size. It compares the

@@ -8,7 +8,7 @@ import (
 
 	"k8s.io/utils/cpuset"
 
-	"nodepartition/internal/kubeletconfig"
+	"node-partition.io/node-partition/internal/kubeletconfig"
 )
 
 // TestDraft: a draft is read for another node, without the kubelet's own settings, and as far as it

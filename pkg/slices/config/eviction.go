@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"nodepartition/internal/thresholds"
+	"node-partition.io/node-partition/internal/thresholds"
 )
 
 // The fields of amounts that are compared with memoryLimit. Those of eviction follow the names and

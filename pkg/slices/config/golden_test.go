@@ -6,9 +6,9 @@ import (
 	"io"
 	"testing"
 
-	"nodepartition/internal/generator"
-	"nodepartition/internal/trialend"
-	"nodepartition/tests/generator/golden"
+	"node-partition.io/node-partition/internal/generator"
+	"node-partition.io/node-partition/internal/trialend"
+	"node-partition.io/node-partition/tests/generator/golden"
 )
 
 // TestGolden runs the cases of tests/generator, which hold the package to its rules. tests/mutants

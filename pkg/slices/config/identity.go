@@ -5,8 +5,8 @@ import (
 	"encoding/hex"
 	"encoding/json"
 
-	"nodepartition/internal/kubeletconfig"
-	"nodepartition/internal/unitname"
+	"node-partition.io/node-partition/internal/kubeletconfig"
+	"node-partition.io/node-partition/internal/unitname"
 )
 
 // Identity returns a digest of what the operator has written: the sections, the settings, the gate

@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"strings"
 
-	"nodepartition/internal/kubeletconfig"
-	"nodepartition/internal/unitname"
+	"node-partition.io/node-partition/internal/kubeletconfig"
+	"node-partition.io/node-partition/internal/unitname"
 )
 
 // The fields of the limit of a partition. The bounds are for a limit that is a share.

@@ -9,9 +9,9 @@ import (
 
 	"k8s.io/utils/cpuset"
 
-	"nodepartition/internal/hostfs"
-	"nodepartition/internal/kubeletconfig"
-	"nodepartition/tests/generator/golden"
+	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/kubeletconfig"
+	"node-partition.io/node-partition/tests/generator/golden"
 )
 
 const mebi = 1 << 20

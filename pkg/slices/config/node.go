@@ -11,10 +11,10 @@ import (
 
 	"k8s.io/utils/cpuset"
 
-	"nodepartition/internal/hostfs"
-	"nodepartition/internal/meminfo"
-	"nodepartition/internal/quantity"
-	"nodepartition/internal/unitname"
+	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/meminfo"
+	"node-partition.io/node-partition/internal/quantity"
+	"node-partition.io/node-partition/internal/unitname"
 )
 
 // The files with facts about the node. The paths are on the node; tests put a root in front of

@@ -3,7 +3,7 @@ package config
 import (
 	"strings"
 
-	"nodepartition/internal/hostfs"
+	"node-partition.io/node-partition/internal/hostfs"
 )
 
 // OffSwitch is the word on the kernel command line that switches the partition off for one boot.

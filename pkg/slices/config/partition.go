@@ -8,12 +8,12 @@ import (
 
 	"k8s.io/utils/cpuset"
 
-	"nodepartition/internal/cgroupfs"
-	"nodepartition/internal/kubeletconfig"
-	"nodepartition/internal/oneline"
-	"nodepartition/internal/quantity"
-	"nodepartition/internal/thresholds"
-	"nodepartition/internal/unitname"
+	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/kubeletconfig"
+	"node-partition.io/node-partition/internal/oneline"
+	"node-partition.io/node-partition/internal/quantity"
+	"node-partition.io/node-partition/internal/thresholds"
+	"node-partition.io/node-partition/internal/unitname"
 )
 
 // Partition is a partition to make: a valid section, and the settings outside of it.

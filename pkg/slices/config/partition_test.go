@@ -13,9 +13,9 @@ import (
 
 	"k8s.io/utils/cpuset"
 
-	"nodepartition/internal/kubeletconfig"
-	"nodepartition/internal/thresholds"
-	"nodepartition/internal/unitname"
+	"node-partition.io/node-partition/internal/kubeletconfig"
+	"node-partition.io/node-partition/internal/thresholds"
+	"node-partition.io/node-partition/internal/unitname"
 )
 
 // planned validates a section, given as JSON, on a node of 4 GiB and four CPUs, of which the last

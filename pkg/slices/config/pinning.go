@@ -8,9 +8,9 @@ import (
 
 	"k8s.io/utils/cpuset"
 
-	"nodepartition/internal/kubeletconfig"
-	"nodepartition/internal/oneline"
-	"nodepartition/internal/unitname"
+	"node-partition.io/node-partition/internal/kubeletconfig"
+	"node-partition.io/node-partition/internal/oneline"
+	"node-partition.io/node-partition/internal/unitname"
 )
 
 // cpusetField holds the CPUs of a partition.

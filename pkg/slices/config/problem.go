@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"nodepartition/internal/oneline"
+	"node-partition.io/node-partition/internal/oneline"
 )
 
 // Problem describes one error in the configuration, or one reason why the node cannot have a

@@ -7,7 +7,7 @@ import (
 	"math"
 	"strings"
 
-	"nodepartition/internal/quantity"
+	"node-partition.io/node-partition/internal/quantity"
 )
 
 // wantQuantity ends the errors about a quantity.

@@ -9,9 +9,9 @@ import (
 
 	"k8s.io/utils/cpuset"
 
-	"nodepartition/internal/hostfs"
-	"nodepartition/internal/oneline"
-	"nodepartition/internal/unitname"
+	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/oneline"
+	"node-partition.io/node-partition/internal/unitname"
 )
 
 // Reserved holds the slices that the kubelet expects. With kube-reserved or system-reserved in

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"nodepartition/internal/hostfs"
-	"nodepartition/internal/kubeletconfig"
-	"nodepartition/internal/unitname"
+	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/kubeletconfig"
+	"node-partition.io/node-partition/internal/unitname"
 )
 
 // theirs converts the name of a cgroup in the steps of a kubelet with the systemd driver, and

@@ -7,9 +7,9 @@ import (
 	"maps"
 	"slices"
 
-	"nodepartition/internal/kubeletconfig"
-	"nodepartition/internal/oneline"
-	"nodepartition/internal/unitname"
+	"node-partition.io/node-partition/internal/kubeletconfig"
+	"node-partition.io/node-partition/internal/oneline"
+	"node-partition.io/node-partition/internal/unitname"
 )
 
 // section holds the fields of the section of a partition.

@@ -10,11 +10,11 @@ import (
 
 	"k8s.io/utils/cpuset"
 
-	"nodepartition/internal/cgroupfs"
-	"nodepartition/internal/hostfs"
-	"nodepartition/internal/kubeletconfig"
-	"nodepartition/internal/meminfo"
-	"nodepartition/internal/oneline"
+	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/kubeletconfig"
+	"node-partition.io/node-partition/internal/meminfo"
+	"node-partition.io/node-partition/internal/oneline"
 )
 
 // Services holds the settings for the services of the kubelet and of the container runtime. Its

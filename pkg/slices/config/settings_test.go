@@ -7,11 +7,11 @@ import (
 
 	"k8s.io/utils/cpuset"
 
-	"nodepartition/internal/cgroupfs"
-	"nodepartition/internal/hostfs"
-	"nodepartition/internal/kubeletconfig"
-	"nodepartition/internal/thresholds"
-	"nodepartition/internal/unitname"
+	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/kubeletconfig"
+	"node-partition.io/node-partition/internal/thresholds"
+	"node-partition.io/node-partition/internal/unitname"
 )
 
 // readSettings reads settings, "KEY=value KEY=value", of a node with a partition of that limit. It

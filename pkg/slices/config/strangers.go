@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"slices"
 
-	"nodepartition/internal/kubeletconfig"
-	"nodepartition/internal/unitname"
+	"node-partition.io/node-partition/internal/kubeletconfig"
+	"node-partition.io/node-partition/internal/unitname"
 )
 
 // maxStrangers bounds the number of warnings about fields.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"nodepartition/internal/kubeletconfig"
+	"node-partition.io/node-partition/internal/kubeletconfig"
 )
 
 const strangersHead = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"slices"
 
-	"nodepartition/internal/kubeletconfig"
-	"nodepartition/internal/membership"
-	"nodepartition/internal/quantity"
-	"nodepartition/internal/unitname"
+	"node-partition.io/node-partition/internal/kubeletconfig"
+	"node-partition.io/node-partition/internal/membership"
+	"node-partition.io/node-partition/internal/quantity"
+	"node-partition.io/node-partition/internal/unitname"
 )
 
 // The fields of a workload partition that the system partition does not have.

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"nodepartition/internal/membership"
-	"nodepartition/internal/unitname"
-	"nodepartition/tests/generator/golden"
+	"node-partition.io/node-partition/internal/membership"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/tests/generator/golden"
 )
 
 // TestWorkloads: the fields of a type have their defaults, with and without a separate partition. A

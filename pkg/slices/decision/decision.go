@@ -13,13 +13,13 @@ import (
 	"fmt"
 	"io/fs"
 
-	"nodepartition/internal/cgroupfs"
-	"nodepartition/internal/hostfs"
-	"nodepartition/internal/membership"
-	"nodepartition/internal/statefile"
-	"nodepartition/internal/thresholds"
-	"nodepartition/internal/unitname"
-	"nodepartition/pkg/slices/config"
+	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/membership"
+	"node-partition.io/node-partition/internal/statefile"
+	"node-partition.io/node-partition/internal/thresholds"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/pkg/slices/config"
 )
 
 // FileName is the name of the file beside the units. systemd ignores hidden files.

@@ -7,9 +7,9 @@ import (
 	"os"
 	"path/filepath"
 
-	"nodepartition/internal/hostfs"
-	"nodepartition/internal/statefile"
-	"nodepartition/pkg/slices/config"
+	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/statefile"
+	"node-partition.io/node-partition/pkg/slices/config"
 )
 
 // WatchFile holds what the generator has decided of files that it does not apply. It does not exist

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"nodepartition/internal/hostfs"
+	"node-partition.io/node-partition/internal/hostfs"
 )
 
 // dropinPlaces lists the directories in which an operator's drop-ins may be, the first that counts

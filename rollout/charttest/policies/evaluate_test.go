@@ -22,8 +22,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/yaml"
 
-	"nodepartition/internal/admission"
-	"nodepartition/internal/admission/policy"
+	"node-partition.io/node-partition/internal/admission"
+	"node-partition.io/node-partition/internal/admission/policy"
 )
 
 // policies holds the rendered policies about pods.

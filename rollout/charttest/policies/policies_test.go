@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/cel/environment"
 
-	"nodepartition/internal/admission"
-	"nodepartition/tests/admissionpods"
+	"node-partition.io/node-partition/internal/admission"
+	"node-partition.io/node-partition/tests/admissionpods"
 )
 
 func namespaced(in admission.Namespace) *v1.Namespace {

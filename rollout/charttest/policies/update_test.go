@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"nodepartition/internal/admission"
+	"node-partition.io/node-partition/internal/admission"
 )
 
 // TestUpdate: what a conversion has written stays while the pod is there. The target may be written

@@ -13,8 +13,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
-	"nodepartition/rollout/controller"
-	"nodepartition/rollout/nodepod"
+	"node-partition.io/node-partition/rollout/controller"
+	"node-partition.io/node-partition/rollout/nodepod"
 )
 
 // version is set by the Makefile, from git. The image has partition-installer of the same.

@@ -14,8 +14,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"nodepartition/tests/lab/filelist"
-	"nodepartition/tests/testkit"
+	"node-partition.io/node-partition/tests/lab/filelist"
+	"node-partition.io/node-partition/tests/testkit"
 )
 
 // record lists an installation's files, below its prefix.

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"nodepartition/internal/kubeletconfig"
-	"nodepartition/tests/fakenode"
+	"node-partition.io/node-partition/internal/kubeletconfig"
+	"node-partition.io/node-partition/tests/fakenode"
 )
 
 // TestRemovalSwitchesOff: the document that the scripts of packages write before a removal switches

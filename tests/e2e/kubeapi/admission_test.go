@@ -17,11 +17,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-	"nodepartition/internal/admission/policy"
-	"nodepartition/internal/command/render"
-	"nodepartition/tests/admissionpods"
-	"nodepartition/tests/fakenode"
-	"nodepartition/tests/lab"
+	"node-partition.io/node-partition/internal/admission/policy"
+	"node-partition.io/node-partition/internal/command/render"
+	"node-partition.io/node-partition/tests/admissionpods"
+	"node-partition.io/node-partition/tests/fakenode"
+	"node-partition.io/node-partition/tests/lab"
 )
 
 // TestAdmission: pods become on an API server what they become in Go.

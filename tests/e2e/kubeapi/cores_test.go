@@ -14,11 +14,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	ours "nodepartition/internal/cluster"
-	"nodepartition/internal/host"
-	"nodepartition/internal/kubeapi"
-	"nodepartition/internal/workload"
-	"nodepartition/tests/testkit"
+	ours "node-partition.io/node-partition/internal/cluster"
+	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/internal/kubeapi"
+	"node-partition.io/node-partition/internal/workload"
+	"node-partition.io/node-partition/tests/testkit"
 )
 
 // cores returns the capacity and the allocatable of a type on the node, empty without it.

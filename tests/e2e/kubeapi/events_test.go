@@ -14,8 +14,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	ours "nodepartition/internal/cluster"
-	"nodepartition/internal/kubeapi"
+	ours "node-partition.io/node-partition/internal/cluster"
+	"node-partition.io/node-partition/internal/kubeapi"
 )
 
 // node creates the Node of the kubelet, with a condition of its own.

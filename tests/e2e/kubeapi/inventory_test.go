@@ -12,8 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-	"nodepartition/internal/admission/policy"
-	"nodepartition/internal/kubeapi"
+	"node-partition.io/node-partition/internal/admission/policy"
+	"node-partition.io/node-partition/internal/kubeapi"
 )
 
 // administrator returns the monitor's client with the rights of the administrator.

@@ -25,8 +25,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-	"nodepartition/internal/kubeapi"
-	"nodepartition/tests/lab"
+	"node-partition.io/node-partition/internal/kubeapi"
+	"node-partition.io/node-partition/tests/lab"
 )
 
 const (

@@ -21,8 +21,8 @@ import (
 	"k8s.io/client-go/restmapper"
 	"sigs.k8s.io/yaml"
 
-	"nodepartition/tests/lab"
-	"nodepartition/tests/testkit"
+	"node-partition.io/node-partition/tests/lab"
+	"node-partition.io/node-partition/tests/testkit"
 )
 
 // TestManifests: an API server takes each object of the controller's installation, by install.yaml

@@ -16,12 +16,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	ours "nodepartition/internal/cluster"
-	"nodepartition/internal/host"
-	"nodepartition/internal/kubeapi"
-	"nodepartition/internal/nodelabel"
-	"nodepartition/tests/lab"
-	"nodepartition/tests/testkit"
+	ours "node-partition.io/node-partition/internal/cluster"
+	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/internal/kubeapi"
+	"node-partition.io/node-partition/internal/nodelabel"
+	"node-partition.io/node-partition/tests/lab"
+	"node-partition.io/node-partition/tests/testkit"
 )
 
 // TestMarks: the labels and the condition of readiness on an API server, with the credentials of a

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"nodepartition/tests/e2e/nodebench/figure"
-	"nodepartition/tests/lab"
+	"node-partition.io/node-partition/tests/e2e/nodebench/figure"
+	"node-partition.io/node-partition/tests/lab"
 )
 
 // boots is the number of boots of each kind.

@@ -14,8 +14,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"nodepartition/tests/e2e/nodebench/figure"
-	"nodepartition/tests/lab"
+	"node-partition.io/node-partition/tests/e2e/nodebench/figure"
+	"node-partition.io/node-partition/tests/lab"
 )
 
 // evictionFlavour is the kind of node on which evictions are measured. Only the kernel and the

@@ -17,7 +17,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"nodepartition/tests/e2e/nodebench/figure"
+	"node-partition.io/node-partition/tests/e2e/nodebench/figure"
 )
 
 func main() {

@@ -16,9 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"nodepartition/tests/e2e/nodebench/figure"
-	"nodepartition/tests/lab"
-	"nodepartition/tests/testkit"
+	"node-partition.io/node-partition/tests/e2e/nodebench/figure"
+	"node-partition.io/node-partition/tests/lab"
+	"node-partition.io/node-partition/tests/testkit"
 )
 
 const (
@@ -44,9 +44,9 @@ func build(o options, progress func(string)) (*bench, error) {
 	b := &bench{options: o, dir: dir, progress: progress}
 	progress("building")
 	for name, pkg := range map[string]string{
-		"partition-generator": "nodepartition/cmd/partition-generator",
-		"partition-monitor":   "nodepartition/cmd/partition-monitor",
-		"onnode":              "nodepartition/tests/e2e/nodebench/onnode",
+		"partition-generator": "node-partition.io/node-partition/cmd/partition-generator",
+		"partition-monitor":   "node-partition.io/node-partition/cmd/partition-monitor",
+		"onnode":              "node-partition.io/node-partition/tests/e2e/nodebench/onnode",
 	} {
 		err = errors.Join(err, testkit.Build(pkg, b.path(name)))
 	}
@@ -56,7 +56,7 @@ func build(o options, progress func(string)) (*bench, error) {
 	}
 	err = errors.Join(err, listErr)
 	// BenchmarkScrape is in a test.
-	err = errors.Join(err, testkit.BuildTest("nodepartition/internal/daemon/metrics", b.path("metrics.test")))
+	err = errors.Join(err, testkit.BuildTest("node-partition.io/node-partition/internal/daemon/metrics", b.path("metrics.test")))
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}

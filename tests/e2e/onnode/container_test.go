@@ -6,7 +6,7 @@ import (
 	"math"
 	"testing"
 
-	"nodepartition/internal/systemd"
+	"node-partition.io/node-partition/internal/systemd"
 )
 
 // TestScopeCPU sets the CPU time of a running scope. systemd removes what it keeps of that when the

@@ -17,10 +17,10 @@ import (
 	"testing"
 	"time"
 
-	"nodepartition/internal/cgroupfs"
-	"nodepartition/internal/systemd"
-	"nodepartition/internal/unitname"
-	"nodepartition/pkg/podmove/livemove"
+	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/systemd"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/pkg/podmove/livemove"
 )
 
 // container is a scope like that of a runtime, and the destination of its move.

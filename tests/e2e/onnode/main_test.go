@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"nodepartition/internal/cgroupfs"
-	"nodepartition/internal/systemd"
-	"nodepartition/tests/testkit"
+	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/systemd"
+	"node-partition.io/node-partition/tests/testkit"
 )
 
 // onNode is set in the environment by the tests that run this.

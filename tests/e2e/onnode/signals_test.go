@@ -15,8 +15,8 @@ import (
 
 	"github.com/godbus/dbus/v5"
 
-	"nodepartition/internal/cgroupfs"
-	"nodepartition/internal/systemd"
+	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/systemd"
 )
 
 // told counts the notifications of a client.

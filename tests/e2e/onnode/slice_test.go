@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"nodepartition/internal/cgroupfs"
-	"nodepartition/internal/systemd"
+	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/systemd"
 )
 
 var limits = cgroupfs.Limits{

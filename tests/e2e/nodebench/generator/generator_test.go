@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"nodepartition/tests/generator/golden"
-	"nodepartition/tests/testkit"
+	"node-partition.io/node-partition/tests/generator/golden"
+	"node-partition.io/node-partition/tests/testkit"
 )
 
 // fstabGenerators lists the paths of systemd's own generator. Debian 11 and older have the second
@@ -78,7 +78,7 @@ func BenchmarkGenerator(b *testing.B) {
 		}
 	})
 	for _, name := range []string{"linkedtypes", "empty"} {
-		build(b, "nodepartition/tests/e2e/nodebench/generator/"+name, filepath.Join(dir, name))
+		build(b, "node-partition.io/node-partition/tests/e2e/nodebench/generator/"+name, filepath.Join(dir, name))
 	}
 	out := filepath.Join(dir, "out")
 	fstab := &contender{name: "fstab-generator", args: []string{fstabGenerator(b), out, out, out}, out: out}
@@ -129,7 +129,7 @@ func newNode(b *testing.B, name, root string, files map[string]string) *contende
 	if err := kubeadm.WriteNode(root, "../../../generator"); err != nil {
 		b.Fatal(err)
 	}
-	build(b, "nodepartition/cmd/partition-generator", filepath.Join(root, "partition-generator"))
+	build(b, "node-partition.io/node-partition/cmd/partition-generator", filepath.Join(root, "partition-generator"))
 	args := []string{"/partition-generator", "/run/systemd/generator", "/run/systemd/generator.early", "/run/systemd/generator.late"}
 	return &contender{name: name, root: root, args: args, out: golden.OutputDir(root)}
 }

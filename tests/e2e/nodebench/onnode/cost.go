@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"nodepartition/tests/e2e/nodebench/figure"
+	"node-partition.io/node-partition/tests/e2e/nodebench/figure"
 )
 
 // afterwards is the time for the work after a container has ended: a pass begins half a

@@ -16,9 +16,9 @@ import (
 
 	"github.com/prometheus/procfs"
 
-	"nodepartition/internal/cgroupfs"
-	"nodepartition/internal/unitname"
-	"nodepartition/tests/e2e/nodebench/figure"
+	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/tests/e2e/nodebench/figure"
 )
 
 const (

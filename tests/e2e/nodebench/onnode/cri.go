@@ -12,10 +12,10 @@ import (
 	v1 "k8s.io/api/core/v1"
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"nodepartition/internal/cgroupfs"
-	"nodepartition/internal/cri"
-	"nodepartition/internal/systemd"
-	"nodepartition/internal/unitname"
+	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cri"
+	"node-partition.io/node-partition/internal/systemd"
+	"node-partition.io/node-partition/internal/unitname"
 )
 
 const (

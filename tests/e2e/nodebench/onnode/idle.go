@@ -13,8 +13,8 @@ import (
 	"strings"
 	"time"
 
-	"nodepartition/internal/cgroupfs"
-	"nodepartition/tests/e2e/nodebench/figure"
+	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/tests/e2e/nodebench/figure"
 )
 
 const (

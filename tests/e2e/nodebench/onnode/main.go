@@ -13,8 +13,8 @@ import (
 	"syscall"
 	"time"
 
-	"nodepartition/internal/systemd"
-	"nodepartition/tests/e2e/nodebench/figure"
+	"node-partition.io/node-partition/internal/systemd"
+	"node-partition.io/node-partition/tests/e2e/nodebench/figure"
 )
 
 // parts holds the measurements, by the first argument.

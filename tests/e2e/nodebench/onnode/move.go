@@ -10,11 +10,11 @@ import (
 	"strings"
 	"time"
 
-	"nodepartition/internal/cgroupfs"
-	"nodepartition/internal/systemd"
-	"nodepartition/internal/unitname"
-	"nodepartition/pkg/podmove/livemove"
-	"nodepartition/tests/e2e/nodebench/figure"
+	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/systemd"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/pkg/podmove/livemove"
+	"node-partition.io/node-partition/tests/e2e/nodebench/figure"
 )
 
 // processes counts the processes of the container that is moved.

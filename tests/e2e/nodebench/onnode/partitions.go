@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"nodepartition/tests/e2e/nodebench/figure"
+	"node-partition.io/node-partition/tests/e2e/nodebench/figure"
 )
 
 const (

@@ -12,16 +12,16 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"nodepartition/internal/cpuweight"
-	"nodepartition/internal/cri"
-	"nodepartition/internal/podsapi"
-	"nodepartition/internal/systemd"
-	"nodepartition/internal/unitname"
-	"nodepartition/pkg/podmove"
-	"nodepartition/pkg/podmove/livemove"
-	"nodepartition/pkg/podmove/nri"
-	"nodepartition/pkg/podmove/report"
-	"nodepartition/tests/e2e/nodebench/figure"
+	"node-partition.io/node-partition/internal/cpuweight"
+	"node-partition.io/node-partition/internal/cri"
+	"node-partition.io/node-partition/internal/podsapi"
+	"node-partition.io/node-partition/internal/systemd"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/pkg/podmove"
+	"node-partition.io/node-partition/pkg/podmove/livemove"
+	"node-partition.io/node-partition/pkg/podmove/nri"
+	"node-partition.io/node-partition/pkg/podmove/report"
+	"node-partition.io/node-partition/tests/e2e/nodebench/figure"
 )
 
 // sizes lists the numbers of pods. The last ones stay, for a scrape.

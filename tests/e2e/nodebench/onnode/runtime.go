@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc"
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"nodepartition/internal/cri"
+	"node-partition.io/node-partition/internal/cri"
 )
 
 // runtimeServer is a container runtime that only lists pods and containers.

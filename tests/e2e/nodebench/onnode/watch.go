@@ -14,8 +14,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"nodepartition/internal/cgroupfs"
-	"nodepartition/internal/unitname"
+	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/unitname"
 )
 
 // watched is the output of watch.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"nodepartition/tests/lab"
+	"node-partition.io/node-partition/tests/lab"
 )
 
 func TestApp(t *testing.T) {

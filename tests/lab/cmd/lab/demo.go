@@ -16,7 +16,7 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sync/errgroup"
 
-	"nodepartition/tests/lab"
+	"node-partition.io/node-partition/tests/lab"
 )
 
 const (

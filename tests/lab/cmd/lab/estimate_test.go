@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"nodepartition/tests/lab"
+	"node-partition.io/node-partition/tests/lab"
 )
 
 func TestRemaining(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"nodepartition/tests/lab"
+	"node-partition.io/node-partition/tests/lab"
 )
 
 // reportInterval is the time between two reports of the steps that run.

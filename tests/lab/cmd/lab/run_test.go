@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"nodepartition/tests/lab"
+	"node-partition.io/node-partition/tests/lab"
 )
 
 // told collects lines.
