@@ -9,7 +9,7 @@ COMPILE := GOGC=800 GOMEMLIMIT=2GiB $(GO)
 
 # safe.directory: root builds what another user has cloned.
 VERSION := $(shell git -c safe.directory='*' describe --tags --match 'v[0-9]*' --always --dirty 2>/dev/null || echo unknown)
-LDFLAGS := -s -w -X main.version=$(VERSION)
+LDFLAGS := -s -w -X node-partition.io/node-partition/internal/buildversion.set=$(VERSION)
 # The Makefile sets the version. go build must not ask git, which refuses a checkout owned by
 # another user.
 export GOFLAGS := $(GOFLAGS) -buildvcs=false

@@ -9,12 +9,10 @@ import (
 	"path/filepath"
 	"runtime"
 
+	"node-partition.io/node-partition/internal/buildversion"
 	"node-partition.io/node-partition/internal/generator"
 	"node-partition.io/node-partition/internal/trialend"
 )
-
-// version is set by the Makefile, from git.
-var version = "unknown"
 
 const usage = `Usage: partition-generator NORMAL-DIR [EARLY-DIR LATE-DIR]
        partition-generator --changed
@@ -51,7 +49,7 @@ func run(args []string, getenv func(string) string, stdout io.Writer, log *gener
 			fmt.Fprint(stdout, usage)
 			return 0
 		case "--version":
-			fmt.Fprintln(stdout, "partition-generator", version)
+			fmt.Fprintln(stdout, "partition-generator", buildversion.String())
 			return 0
 		}
 	}

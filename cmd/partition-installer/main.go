@@ -19,6 +19,7 @@ import (
 	"syscall"
 	"time"
 
+	"node-partition.io/node-partition/internal/buildversion"
 	"node-partition.io/node-partition/internal/cgroupfs"
 	"node-partition.io/node-partition/internal/hostfs"
 	"node-partition.io/node-partition/internal/installer/call"
@@ -32,9 +33,6 @@ import (
 	"node-partition.io/node-partition/internal/systemd"
 	"node-partition.io/node-partition/internal/trialend"
 )
-
-// version is set by the Makefile, from git.
-var version = "unknown"
 
 // payload has the files of a node. "make build" adds them.
 //
@@ -102,7 +100,7 @@ func run(ctx context.Context, args []string, at places, stdout, stderr io.Writer
 			fmt.Fprint(stdout, usage)
 			return outcome.Done
 		case "--version", "version":
-			fmt.Fprintln(stdout, "partition-installer", version)
+			fmt.Fprintln(stdout, "partition-installer", buildversion.String())
 			return outcome.Done
 		}
 	}
@@ -189,7 +187,7 @@ func parse(args []string) (o options, err error) {
 	flags := flag.NewFlagSet("partition-installer", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	flags.StringVar(&o.Node, "node", "", "")
-	flags.StringVar(&o.version, "version", version, "")
+	flags.StringVar(&o.version, "version", buildversion.String(), "")
 	if o.Action == record.Apply {
 		flags.StringVar(&o.section, "section", "", "")
 		flags.StringVar(&o.sha256, "section-sha256", "", "")
@@ -222,8 +220,8 @@ func parse(args []string) (o options, err error) {
 	switch {
 	case flags.NArg() > 0:
 		return o, errors.New("want no argument beside the options")
-	case !isVersion(o.version, version):
-		return o, fmt.Errorf("--version: this program has version %s: name that, or use another image", version)
+	case !isVersion(o.version, buildversion.String()):
+		return o, fmt.Errorf("--version: this program has version %s: name that, or use another image", buildversion.String())
 	case o.Action == record.Remove:
 		return o, nil
 	case o.section == "":
@@ -314,7 +312,7 @@ func onHost(ctx context.Context, args []string, at places, stderr io.Writer) out
 func newHost(at places, stderr io.Writer) *host.Host {
 	return &host.Host{
 		Store:   store.Store{Disk: store.Disk{Root: at.root}, Folder: sandbox.Folder},
-		Payload: at.payload, Version: version,
+		Payload: at.payload, Version: buildversion.String(),
 		Programs: systemctl.Programs(""), Now: trialend.Now, Label: host.ReadLabel,
 		Cluster: func() (host.Cluster, error) { return cluster(at.root) },
 		Say:     func(format string, args ...any) { fmt.Fprintf(stderr, format+"\n", args...) },

@@ -8,6 +8,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"node-partition.io/node-partition/internal/buildversion"
 	"node-partition.io/node-partition/internal/command/collect"
 	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/node"
@@ -27,7 +28,7 @@ func collectCommand(n host.Node) *cli.Command {
 			if err != nil {
 				return err
 			}
-			o := collect.Options{Options: common, Version: version, Args: node.ServiceArgs(n)}
+			o := collect.Options{Options: common, Version: buildversion.String(), Args: node.ServiceArgs(n)}
 			name := c.String(flagOutput)
 			if name == "-" {
 				return collect.Write(c.Context, c.App.Writer, o)

@@ -21,9 +21,6 @@ import (
 	"node-partition.io/node-partition/pkg/slices/config"
 )
 
-// version is set by the Makefile, from git.
-var version = "unknown"
-
 // The exit statuses of all commands.
 const (
 	exitOK = iota

@@ -9,6 +9,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"node-partition.io/node-partition/internal/buildversion"
 	"node-partition.io/node-partition/internal/daemon"
 	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/journallog"
@@ -50,7 +51,7 @@ func runCommand(n host.Node) *cli.Command {
 				Options: common,
 				Tick:    c.Duration(options.FlagTick),
 				PerPod:  c.Bool(options.FlagPerPod),
-				Version: version,
+				Version: buildversion.String(),
 				Log:     journallog.New(os.Stderr, level),
 
 				WebConfig: webConfig,

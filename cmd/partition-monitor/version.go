@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"github.com/urfave/cli/v2"
+
+	"node-partition.io/node-partition/internal/buildversion"
 )
 
 func versionCommand() *cli.Command {
@@ -17,6 +19,6 @@ func versionCommand() *cli.Command {
 const flagVersion = "version"
 
 func showVersion(c *cli.Context) error {
-	_, err := fmt.Fprintln(c.App.Writer, "partition-monitor", version)
+	_, err := fmt.Fprintln(c.App.Writer, "partition-monitor", buildversion.String())
 	return err
 }

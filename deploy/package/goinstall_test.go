@@ -56,7 +56,7 @@ func TestGoInstall(t *testing.T) {
 		if out, err := install.CombinedOutput(); err != nil {
 			t.Fatalf("%s: %v\n%s", install, err, out)
 		}
-		if got := command(t, filepath.Join(bin, program), "--version"); !strings.Contains(got, program) {
+		if got := command(t, filepath.Join(bin, program), "--version"); got != program+" "+version+"\n" {
 			t.Errorf("%s --version prints %q", program, got)
 		}
 	}

@@ -447,7 +447,7 @@ func (c *cluster) runVersion(version string, f fault) (stop func()) {
 func (c *cluster) program() (start func() *exec.Cmd) {
 	c.t.Helper()
 	file := filepath.Join(c.t.TempDir(), "partition-rollout")
-	build := exec.CommandContext(c.t.Context(), "go", "build", "-trimpath", "-ldflags=-s -w -X main.version="+settings.Version, "-o", file, "../cmd/partition-rollout")
+	build := exec.CommandContext(c.t.Context(), "go", "build", "-trimpath", "-ldflags=-s -w -X node-partition.io/node-partition/internal/buildversion.set="+settings.Version, "-o", file, "../cmd/partition-rollout")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		c.t.Fatalf("%v: %s", err, out)

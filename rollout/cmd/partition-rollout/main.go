@@ -13,12 +13,10 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
+	"node-partition.io/node-partition/internal/buildversion"
 	"node-partition.io/node-partition/rollout/controller"
 	"node-partition.io/node-partition/rollout/nodepod"
 )
-
-// version is set by the Makefile, from git. The image has partition-installer of the same.
-var version = "unknown"
 
 func main() {
 	if err := run(os.Args[1:]); err != nil {
@@ -51,7 +49,7 @@ func run(args []string) error {
 
 // parse parses the options.
 func parse(args []string) (nodepod.Settings, controller.Addresses, error) {
-	s, at := nodepod.Settings{Version: version}, controller.Addresses{}
+	s, at := nodepod.Settings{Version: buildversion.String()}, controller.Addresses{}
 	flags := flag.NewFlagSet("partition-rollout", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	flags.StringVar(&s.Namespace, "namespace", "", "the controller's namespace")
