@@ -123,6 +123,7 @@ func TestRolloutFailures(t *testing.T) {
 			begin(t)
 			second.tries(t)
 			run(t, second.Node, "ip "+cut)
+			second.until(t, "[ ! -e "+kubeletconfig.TrialPath+" ]") // its time is over
 			second.wentBack(t)
 			second.asBefore(t)
 			run(t, second.Node, "ip "+strings.Replace(cut, " add ", " del ", 1))
@@ -174,9 +175,15 @@ func (f *fleetNode) mended(t *testing.T, c *rolloutCluster, s spoiled) {
 // tries waits until the section is on trial.
 func (f *fleetNode) tries(t *testing.T) {
 	t.Helper()
+	f.until(t, "[ -e "+kubeletconfig.TrialPath+" ]")
+}
+
+// until waits until a command of the shell succeeds on the node.
+func (f *fleetNode) until(t *testing.T, succeeds string) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*patience) // the first node comes before
 	defer cancel()
-	if _, err := f.Run(ctx, "until [ -e "+kubeletconfig.TrialPath+" ]; do sleep 0.1; done"); err != nil {
+	if _, err := f.Run(ctx, "until "+succeeds+"; do sleep 0.1; done"); err != nil {
 		t.Fatal(err)
 	}
 }
