@@ -180,14 +180,8 @@ func (t test) String() string {
 	return strings.TrimSpace(short(t.pkg) + " " + t.name)
 }
 
-// short removes the module's name, which has no dot.
-func short(pkg string) string {
-	_, rest, found := strings.Cut(pkg, "/")
-	if !found {
-		return pkg
-	}
-	return rest
-}
+// short removes the name of our module.
+func short(pkg string) string { return strings.TrimPrefix(pkg, "node-partition.io/node-partition/") }
 
 // printOutput prints the output of a test, without the lines that ours replace.
 func printOutput(out io.Writer, said []string) {

@@ -13,7 +13,7 @@ func TestTell(t *testing.T) {
 	var out strings.Builder
 	p := newProgress(&out, bySubtest, make([]test, 3), time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	event := func(second, action, name string) string {
-		return `{"Time":"2026-01-01T00:00:` + second + `Z","Action":"` + action + `","Package":"m/tests/e2e","Test":"` + name + `"}` + "\n"
+		return `{"Time":"2026-01-01T00:00:` + second + `Z","Action":"` + action + `","Package":"node-partition.io/node-partition/tests/e2e","Test":"` + name + `"}` + "\n"
 	}
 	tell := func(stream string) string {
 		out.Reset()

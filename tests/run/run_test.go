@@ -12,7 +12,7 @@ import (
 func module(t *testing.T, files map[string]string) {
 	t.Helper()
 	dir := t.TempDir()
-	files["go.mod"] = "module example\n\ngo 1.26\n"
+	files["go.mod"] = "module node-partition.io/node-partition\n\ngo 1.26\n"
 	for name, text := range files {
 		path := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
