@@ -294,7 +294,7 @@ func TestRun(t *testing.T) {
 		<-time.After(2 * time.Second)
 		n.change(func(n *aNode) { n.facts.Misplaced = 1 })
 		want.between("another one", 50*time.Second, 0, 1, v1.ConditionTrue, reasonActive)
-		want.after("and it stays", 15*time.Second, 1, v1.ConditionFalse, reasonMisplaced)
+		want.between("and it stays", 15*time.Second, 1, 2, v1.ConditionFalse, reasonMisplaced)
 		n.change(func(n *aNode) { n.facts.Misplaced = 50 })
 		want.after("more of them", 70*time.Second, 1, v1.ConditionFalse, reasonMisplaced)
 		if _, conditions = n.on(); !strings.Contains(conditions[kubeapi.Ready].Message, "belong: 50;") {
