@@ -204,7 +204,7 @@ func TestClusterPartition(t *testing.T) {
 	c.options.NodeCondition, c.marks = true, &cluster.Keeper{}
 	system, kills := c.sinks(unitname.System, nil)
 	other, otherKills := c.sinks("telemetry", nil)
-	if len(system) != 3 || len(other) != 2 || kills == nil || otherKills.kills.Partition != "telemetry" {
+	if len(system) != 2 || len(other) != 1 || kills == nil || otherKills.kills.Partition != "telemetry" {
 		t.Fatalf("the sinks are %v and %v, want the condition of the node only in the first", system, other)
 	}
 	none := evict.Decision{}
