@@ -78,7 +78,7 @@ func TestSampler(t *testing.T) {
 		of := &polled{used: 100 << 20}
 		s := newTestSampler(t, of)
 		ctx, cancel := context.WithCancel(t.Context())
-		go s.run(ctx)
+		go func() { _ = s.run(ctx) }() // it ends with its context
 		<-time.After(9*time.Minute + time.Second)
 		if _, _, err := sizefile.Read(s.root, unitname.System); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("before ten minutes: %v", err)

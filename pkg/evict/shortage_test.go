@@ -174,7 +174,7 @@ func TestManagerShortageFile(t *testing.T) {
 // TestShortageRestore: no time of the file leads to a wait that a run could not have begun itself.
 func TestShortageRestore(t *testing.T) {
 	const second = time.Second
-	at := func(since time.Duration) time.Time { return noon.Add(since) }
+	at := noon.Add
 	doubt := State{Doubt: at(second)}
 	for name, test := range map[string]struct {
 		file shortage

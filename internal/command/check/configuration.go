@@ -37,7 +37,9 @@ func (c *checks) configuration(context.Context) []state.Finding {
 		if errors.Is(desired.NotApplied, node.ErrNotApplied) {
 			grade = state.Warning // the edit may be meant for the next reload
 		}
-		found = append(found, state.Finding{Grade: grade, Found: desired.NotApplied.Error(), Change: "systemctl daemon-reload"})
+		found = append(found, state.Finding{
+			Grade: grade, Found: desired.NotApplied.Error(), Change: "systemctl daemon-reload",
+		})
 	}
 	looked := c.config.Looked
 	switch {

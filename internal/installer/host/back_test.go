@@ -248,7 +248,7 @@ func TestDiskFull(t *testing.T) {
 				n.mustApply("v1", section)
 				before := n.tree()
 				free := full(n)
-				if _, in := n.inForce(); n.read(monitorPath) != "monitor v1" || in != section || n.read(systemSlice+"/memory.max") != section {
+				if in := n.inForce(); n.read(monitorPath) != "monitor v1" || in != section || n.read(systemSlice+"/memory.max") != section {
 					t.Errorf("%q, %q", n.read(monitorPath), in)
 				}
 				free()

@@ -25,7 +25,8 @@ func (h *Host) unfit(ctx context.Context) error {
 			"this node has no cgroup v2 at %s: boot it with systemd.unified_cgroup_hierarchy=1", unitname.CgroupMount)
 	}
 	cmdline, err := h.Root.ReadFile("/proc/cmdline", 64<<10)
-	if err == nil && slices.Contains(strings.Fields(strings.ReplaceAll(string(cmdline), "-", "_")), config.OffSwitch+"=0") {
+	words := strings.Fields(strings.ReplaceAll(string(cmdline), "-", "_"))
+	if err == nil && slices.Contains(words, config.OffSwitch+"=0") {
 		return outcome.Because(outcome.Check, "%s=0 on the kernel command line switches all partitions off: remove it, and reboot", config.OffSwitch)
 	}
 	if err := h.owner(ctx); err != nil {

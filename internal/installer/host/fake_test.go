@@ -348,19 +348,19 @@ func (n *node) back(ctx context.Context) error {
 }
 
 // inForce returns the section that the generator reads.
-func (n *node) inForce() (name, text string) {
+func (n *node) inForce() string {
 	for _, name := range []string{kubeletconfig.TrialPath, kubeletconfig.OverridePath} {
 		if text := n.read(name); text != "" {
-			return name, text
+			return text
 		}
 	}
-	return "", ""
+	return ""
 }
 
 // generate is the generator of this project.
 func (n *node) generate() {
 	n.remove(sliceUnit)
-	if _, text := n.inForce(); n.read(generatorPath) != "" && strings.Contains(text, "namespaces") {
+	if text := n.inForce(); n.read(generatorPath) != "" && strings.Contains(text, "namespaces") {
 		n.write(sliceUnit, text)
 	}
 }
@@ -424,7 +424,7 @@ func (n *node) Run(ctx context.Context, name string, args ...string) (string, er
 }
 
 // errNotFound is systemctl's error for a unit that is not there.
-var errNotFound = errors.New("systemctl start: Unit not found.")
+var errNotFound = errors.New("systemctl start: unit not found")
 
 func (n *node) systemctl(ctx context.Context, line string, args []string) (string, error) {
 	if args[0] != "show" {
@@ -473,9 +473,9 @@ func (n *node) systemctl(ctx context.Context, line string, args []string) (strin
 }
 
 func (n *node) show(args []string) string {
-	var blocks []string
-	at := slices.Index(args, "--")
-	for _, unit := range args[at+1:] {
+	units := args[slices.Index(args, "--")+1:]
+	blocks := make([]string, 0, len(units))
+	for _, unit := range units {
 		state := "inactive"
 		if n.active[unit] || unit == filepath.Base(systemSlice) && n.read(systemSlice+"/memory.max") != "" || unit == "-.mount" {
 			state = "active"

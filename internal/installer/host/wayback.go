@@ -150,7 +150,8 @@ func (h *Host) removeWayBack(ctx context.Context) error {
 	// would leave the service without its unit file, and so with the default of TimeoutStartSec=.
 	// systemd ended a way back that had run for more than 90 s (257). It refuses a reload that exceeds
 	// ReloadLimitBurst= (systemd-system.conf(5)).
-	_, err := h.Programs.Run(ctx, "systemd-run", "--quiet", "--collect", "--no-block", "--description=Reload after a Way Back",
+	_, err := h.Programs.Run(ctx,
+		"systemd-run", "--quiet", "--collect", "--no-block", "--description=Reload after a Way Back",
 		//guard: a reload after a way back that systemd refuses is not tried again
 		"--property=Type=oneshot", "--property=Restart=on-failure", "--property=RestartSec=5s",
 		"--property=StartLimitIntervalSec=10min", "--property=StartLimitBurst=20",

@@ -34,11 +34,12 @@ const (
 	Remove Action = "remove"
 )
 
-// Trials are from MinTrial to MaxTrial. Life is the time that a call may take on the host: a trial,
+// MinTrial and MaxTrial bound a trial. Life is the time that a call may take on the host: a trial,
 // and the pods of a partition that take long to leave it.
 const (
-	MinTrial, MaxTrial = time.Minute, time.Hour
-	Life               = MaxTrial + 30*time.Minute
+	MinTrial = time.Minute
+	MaxTrial = time.Hour
+	Life     = MaxTrial + 30*time.Minute
 )
 
 // MonitorArg is the form of an option in Order.MonitorArgs, as a regular expression. It has no

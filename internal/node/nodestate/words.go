@@ -100,12 +100,14 @@ func PartitionFacts(p *state.Partition) []Fact {
 	if p.UsedBytes > 0 {
 		peak := ""
 		if p.UsedPeakBytes > 0 {
-			peak = fmt.Sprintf(", %s at most in the last %.0f minutes", bytesize.Text(p.UsedPeakBytes), evict.PeakWindow.Minutes())
+			most, minutes := bytesize.Text(p.UsedPeakBytes), evict.PeakWindow.Minutes()
+			peak = fmt.Sprintf(", %s at most in the last %.0f minutes", most, minutes)
 		}
 		add("Used", "%s as eviction counts it%s", bytesize.Text(p.UsedBytes), peak)
 	}
 	if d := p.LastDay; d != nil {
-		add("Last day", "%s at most, at %s, of %s", bytesize.Text(d.PeakBytes), output.Time(d.PeakTime), sizing.Text(d.Length()))
+		most, at := bytesize.Text(d.PeakBytes), output.Time(d.PeakTime)
+		add("Last day", "%s at most, at %s, of %s", most, at, sizing.Text(d.Length()))
 	}
 	if p.SwapBytes > 0 {
 		add("Swap", "%s", bytesize.Text(p.SwapBytes))
