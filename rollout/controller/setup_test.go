@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"errors"
+	"net/http"
 	"net/http/httptest"
 	"testing"
 
@@ -21,7 +22,7 @@ func (a away) List(context.Context, client.ObjectList, ...client.ListOption) err
 func TestReaches(t *testing.T) {
 	t.Parallel()
 	for _, err := range []error{nil, errors.New("dial tcp 10.96.0.1:443: i/o timeout")} {
-		if got := reaches(away{err: err})(httptest.NewRequest("GET", "/readyz", nil)); !errors.Is(got, err) {
+		if got := reaches(away{err: err})(httptest.NewRequest(http.MethodGet, "/readyz", nil)); !errors.Is(got, err) {
 			t.Errorf("%v; want %v", got, err)
 		}
 	}

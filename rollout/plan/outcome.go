@@ -95,7 +95,8 @@ func unended(p *v1.Pod, now time.Time) outcome {
 	if now.Before(late) || p.DeletionTimestamp != nil {
 		return outcome{state: running, again: late}
 	}
-	o := outcome{state: Skipped, reason: "not-started", message: "the container has not started", ended: now, untouched: true}
+	const reason, message = "not-started", "the container has not started"
+	o := outcome{state: Skipped, reason: reason, message: message, ended: now, untouched: true}
 	if c != nil && c.State.Waiting != nil {
 		o.message = c.State.Waiting.Reason + ": " + c.State.Waiting.Message
 		if strings.Contains(c.State.Waiting.Reason, "Image") {
