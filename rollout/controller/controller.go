@@ -155,10 +155,17 @@ func (r *Reconciler) act(
 		if apierrors.IsAlreadyExists(err) {
 			return nil
 		}
-		if err != nil {
-			return fmt.Errorf("make the pod of node %s: %w", start.Node, err)
+		if err == nil {
+			return nil
 		}
-		return nil
+		err = fmt.Errorf("make the pod of node %s: %w", start.Node, err)
+		// a denied pod has changed nothing
+		if start.Claim != nil && (apierrors.IsForbidden(err) || apierrors.IsInvalid(err)) {
+			before := *start.Claim
+			before.Record = before.Node.Annotations[plan.RecordAnnotation]
+			err = errors.Join(err, r.end(ctx, p, before))
+		}
+		return err
 	})
 }
 

@@ -91,7 +91,7 @@ func recordOf(n *v1.Node) Record {
 		return Record{}
 	}
 	if r.Machine != n.Status.NodeInfo.MachineID {
-		return Record{Partition: r.Partition, Changed: r.Changed}
+		return Record{Partition: r.Partition, Changed: r.Changed, Pod: r.Pod}
 	}
 	return r
 }

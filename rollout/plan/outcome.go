@@ -51,7 +51,7 @@ func outcomeOf(p *v1.Pod, n *v1.Node, now time.Time) outcome {
 		return outcome{state: gone}
 	}
 	if !terminal(p) {
-		return unended(p, now)
+		return unended(p, n, now)
 	}
 	c := container(p)
 	if c == nil || c.State.Terminated == nil {
@@ -85,8 +85,9 @@ func outcomeOf(p *v1.Pod, n *v1.Node, now time.Time) outcome {
 	return o
 }
 
-// unended returns the outcome of a pod that has not ended: one that does not start is taken away.
-func unended(p *v1.Pod, now time.Time) outcome {
+// unended returns the outcome of a pod that has not ended: one that does not start is taken away. A
+// node that is not Ready may have started it, and not said so.
+func unended(p *v1.Pod, n *v1.Node, now time.Time) outcome {
 	c := container(p)
 	if c != nil && (c.State.Running != nil || c.State.Terminated != nil) {
 		return outcome{state: running}
@@ -96,7 +97,8 @@ func unended(p *v1.Pod, now time.Time) outcome {
 		return outcome{state: running, again: late}
 	}
 	const reason, message = "not-started", "the container has not started"
-	o := outcome{state: Skipped, reason: reason, message: message, ended: now, untouched: true}
+	_, untouched := ready(n)
+	o := outcome{state: Skipped, reason: reason, message: message, ended: now, untouched: untouched}
 	if c != nil && c.State.Waiting != nil {
 		o.message = c.State.Waiting.Reason + ": " + c.State.Waiting.Message
 		if strings.Contains(c.State.Waiting.Reason, "Image") {

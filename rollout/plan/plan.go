@@ -194,13 +194,15 @@ func (r *roll) sort(deleting bool) (overlap string) {
 	}
 	for _, n := range r.Nodes {
 		set := labels.Set(n.Labels)
-		elsewhere := false
+		elsewhere := ""
 		selected := own.Matches(set)
 		for p, s := range others {
 			if !s.Matches(set) {
 				continue
 			}
-			elsewhere = elsewhere || p.DeletionTimestamp == nil
+			if p.DeletionTimestamp == nil {
+				elsewhere = p.Name
+			}
 			if selected && precedes(p, r.Partition) {
 				overlap = min(cmp.Or(overlap, "\xff"), "node "+n.Name+" is selected by "+p.Name+", too, which is older")
 			}
@@ -220,12 +222,26 @@ func (r *roll) sort(deleting bool) (overlap string) {
 		case selected && !deleting:
 			r.Status.Nodes.Selected++
 			r.apply(m)
-		case has && !elsewhere && removes:
+		case has && removes && elsewhere == "":
 			r.Status.Nodes.Selected++
 			r.remove(m)
+		case has && removes:
+			r.hand(m, elsewhere)
 		}
 	}
 	return overlap
+}
+
+// hand gives a node to another NodePartition that selects it, which may not try it soon.
+func (r *roll) hand(m member, to string) {
+	if m.busy || m.blocked {
+		r.left++
+		return
+	}
+	if m.record.Partition != "" {
+		m.record.Partition = to
+		r.Ends = append(r.Ends, End{Node: m.Node, Labels: map[string]*string{}, Record: m.record.String()})
+	}
 }
 
 // orphans removes the pods of nodes that are gone.
@@ -349,6 +365,10 @@ func (r *roll) record(m member, p *v1.Pod, o outcome) member {
 	}
 	if Mode(p.Annotations[ModeAnnotation]) == Apply {
 		after.Changed = !o.untouched || before.Changed && p.Annotations[FirstAnnotation] != "true"
+	}
+	// A container may start while its pod is taken away: its end is recorded, too.
+	if !terminal(p) {
+		after.Pod = before.Pod
 	}
 	if p.Status.StartTime != nil {
 		after.Seconds = int(o.ended.Sub(p.Status.StartTime.Time).Seconds())

@@ -245,6 +245,23 @@ func said(d Decision) map[string]string {
 	return m
 }
 
+// TestHand: a node that another NodePartition selects, too, is that one's when the first is
+// deleted, also if the other one does not try it soon. What runs there ends first.
+func TestHand(t *testing.T) {
+	t.Parallel()
+	w := pool(2, deleted)
+	w.kept("a", "b")
+	w.other()
+	w.pod("b", Apply)
+	for _, n := range w.Nodes {
+		n.Labels["gpu"] = "yes"
+	}
+	d := Decide(w.Input)
+	if len(d.Ends) != 1 || d.Ends[0].Node.Name != "a" || !strings.Contains(d.Ends[0].Record, `"partition":"other"`) || d.Finished {
+		t.Errorf("%+v", d)
+	}
+}
+
 // TestDecide has a cluster a row. A value that ends in "..." is a prefix.
 func TestDecide(t *testing.T) {
 	t.Parallel()
@@ -774,6 +791,30 @@ func TestDecide(t *testing.T) {
 			w.node("a").Status.NodeInfo.MachineID = "another"
 			return w
 		}, map[string]string{"starts": "apply a", "nodes": "2/1/0/0/0/0"}},
+		{"and does not have the failure of the one before", func() *world {
+			w := pool(2)
+			w.tried("a", Failed, time.Minute, 1, func(r *Record) { r.Pod = "uid-a" })
+			w.pod("a", Apply, ends(1, installer.Termination{Reason: "check"}))
+			w.node("a").Status.NodeInfo.MachineID = "another"
+			return w
+		}, map[string]string{"ends": "", "deletes": "pod-a", "starts": "apply a", "nodes": "2/0/0/0/0/0"}},
+		{"a container that starts while its pod is taken away is seen", func() *world {
+			w := pool(1)
+			w.claim()
+			w.pod("a", Apply, first, pending(6*time.Minute, "ContainerCreating"))
+			w.decideAgain()
+			w.pod("a", Apply, first, ends(0, installer.Termination{}), func(p *v1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: now} })
+			return w
+		}, map[string]string{"ends": "a kept v2 abababababab"}},
+		{"and may have started on a node that is not Ready", func() *world {
+			w := pool(1)
+			w.claim()
+			w.pod("a", Apply, first, pending(6*time.Minute, "ContainerCreating"))
+			notReady(w.node("a"), time.Minute)
+			w.decideAgain()
+			deleted(w.Partition)
+			return w
+		}, map[string]string{"ends": "", "finished": "false"}},
 		{"what runs ends before the object goes", func() *world {
 			w := pool(1, deleted)
 			w.pod("a", Apply)
