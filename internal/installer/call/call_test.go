@@ -134,7 +134,8 @@ func TestOtherCallEnds(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
 	f.serve = func(string) (systemd.Ended, error) {
-		if err := f.host.Clean(record.State{}); err != nil {
+		taken, _, err := f.host.Take("x1") // and waits for the lock of the node
+		if err = errors.Join(err, f.host.Clean(record.State{}), taken.Close()); err != nil {
 			t.Error(err)
 		}
 		if got := f.files(); !slices.Equal(got, []string{"message-x1.json", "partition-installer"}) {

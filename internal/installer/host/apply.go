@@ -316,8 +316,7 @@ func (h *Host) finish(ctx context.Context, state record.State) error {
 // tidy removes what a change needs only while it is under way. The way back is the last: it does
 // the rest of a tidy that was killed.
 func (h *Host) tidy(ctx context.Context) error {
-	usr, etc := layouts()
-	if err := errors.Join(h.prune(usr), h.prune(etc)); err != nil {
+	if err := h.prune(); err != nil {
 		return err
 	}
 	return h.removeWayBack(ctx)

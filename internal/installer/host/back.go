@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"node-partition.io/node-partition/internal/installer/record"
+	"node-partition.io/node-partition/internal/installer/store"
 	"node-partition.io/node-partition/internal/kubeletconfig"
 	"node-partition.io/node-partition/internal/unitname"
 )
@@ -117,6 +118,10 @@ func (h *Host) goBack(ctx context.Context, state record.State) error {
 	}
 	remains, err := h.settle(ctx, &r.Before)
 	if err != nil {
+		return err
+	}
+	//guard: a disk that the new files have filled keeps the node from going back
+	if err := errors.Join(h.prune(), h.Remove(h.In(store.Monitor))); err != nil {
 		return err
 	}
 	state.Roll, state.Before = nil, nil

@@ -3,11 +3,14 @@ package host
 import (
 	"context"
 	"errors"
+	"os"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"node-partition.io/node-partition/internal/installer/outcome"
 	"node-partition.io/node-partition/internal/installer/record"
@@ -239,6 +242,21 @@ func TestDiskFull(t *testing.T) {
 				n.t.Errorf("%+v", got)
 			}
 			n.now.Since += trialTime
+			return free
+		},
+		"until the new files are gone": func(n *node) (free func()) {
+			usr, _ := layouts()
+			n.h.Sync = func(f *os.File) error {
+				if strings.Contains(f.Name(), "state.json") && free != nil && n.h.Root.Exists(usr.base+"/v2") {
+					return unix.ENOSPC
+				}
+				return nil
+			}
+			n.notReady = "gone"
+			n.onApplied(func() { free = func() {} })
+			if got := n.do(n.order("v2", otherSection)); got.Status != outcome.WentBack {
+				n.t.Errorf("%+v", got)
+			}
 			return free
 		},
 	} {

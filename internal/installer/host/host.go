@@ -58,6 +58,9 @@ func (h *Host) Do(ctx context.Context, id string, o record.Order) outcome.Outcom
 		return outcome.Of(outcome.Refused, err)
 	}
 	defer unlock()
+	if err := h.Forget(id); err != nil {
+		return outcome.Of(outcome.Refused, err)
+	}
 	result := h.do(ctx, id, o)
 	state, err := h.State()
 	if err == nil {

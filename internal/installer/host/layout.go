@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io/fs"
 	"path"
@@ -213,8 +214,14 @@ func (h *Host) unlink(l layout, before map[string]record.Present) error {
 	return nil
 }
 
-// prune removes the versions that are not in force, and the folder if none is.
-func (h *Host) prune(l layout) error {
+// prune removes the versions that are not in force.
+func (h *Host) prune() error {
+	usr, etc := layouts()
+	return errors.Join(h.pruneIn(usr), h.pruneIn(etc))
+}
+
+// pruneIn removes the folder of a layout as well if no version is in force.
+func (h *Host) pruneIn(l layout) error {
 	version, err := h.version(l)
 	if err != nil {
 		return err

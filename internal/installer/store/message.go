@@ -15,8 +15,8 @@ import (
 )
 
 // Message is a file that a caller and the host have open. It has the order first, and then the
-// answer. Only its caller has a name for it, and the host removes that: whoever dies, no message is
-// left.
+// answer. Only its caller has a name for it, and the host removes that when it has the lock of the
+// node: whoever dies, no message is left.
 type Message struct{ file *os.File }
 
 // message returns the name of a message's file.
@@ -40,12 +40,10 @@ func (s Store) Ask(id string, o record.Order) (Message, error) {
 	return m, err
 }
 
-// Take opens the message of a call on the host, removes its name, and returns the order.
+// Take opens the message of a call on the host, and returns the order. Its name stays while the host
+// waits for the lock of the node: Clean sees by it that somebody waits.
 func (s Store) Take(id string) (Message, record.Order, error) {
 	m, err := s.openMessage(id, 0)
-	if err == nil {
-		err = s.Remove(s.In(message(id)))
-	}
 	c := content{}
 	if err == nil {
 		c, err = m.read()
@@ -53,7 +51,7 @@ func (s Store) Take(id string) (Message, record.Order, error) {
 	return m, c.Order, err
 }
 
-// Forget removes the name of a message that the host has not taken.
+// Forget removes the name of a message.
 func (s Store) Forget(id string) error { return s.Remove(s.In(message(id))) }
 
 // forgetDead removes the messages whose callers are gone, and reports whether others wait.

@@ -275,6 +275,9 @@ func TestMessage(t *testing.T) {
 	if err != nil || got != order {
 		t.Fatalf("%+v, %v", got, err)
 	}
+	if err := s.Forget("a"); err != nil {
+		t.Fatal(err)
+	}
 	if names, err := s.Root.Names("/", maxEntries); err != nil || len(names) > 0 {
 		t.Errorf("%q, %v", names, err)
 	}
