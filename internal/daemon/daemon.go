@@ -238,7 +238,6 @@ func (m *monitor) serve(ctx context.Context) error {
 	err := inOrder(ctx,
 		m.units.Run, // the writer of the Node, and what stops the slices, need it last
 		func(ctx context.Context) error { return m.kubelet.Run(ctx, complain) },
-		func(ctx context.Context) error { return nri.Serve(ctx, m.options.NRI, m.plugin, complain) },
 		m.api.Run,
 		m.namespaces.Run,
 		m.record,
@@ -254,8 +253,9 @@ func (m *monitor) serve(ctx context.Context) error {
 			m.serveWeb,
 			m.serveTextfile,
 		),
-		m.place,
-		m.keepMarks,
+		together(m.place, m.keepMarks),
+		// a pod that starts after the last reconcile would get a slice without limits
+		func(ctx context.Context) error { return nri.Serve(ctx, m.options.NRI, m.plugin, complain) },
 	)
 	m.removeTextfile()
 	return err

@@ -155,6 +155,7 @@ func (m *monitor) state() state.Status {
 		s.PodsUnknown = "the first pass has not ended"
 	}
 	for i := range s.Partitions {
+		s.Partitions[i].LastDay = m.sizes.day(s.Partitions[i].Name) // not from the disk, which may hang
 		if p := m.partitions.of(s.Partitions[i].Name); p != nil {
 			s.Partitions[i].UsedPeakBytes = p.evictor.Report().UsedPeak
 		}

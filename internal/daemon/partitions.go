@@ -105,12 +105,9 @@ func (m *monitor) settings(c node.Followed) (map[unitname.PartitionName]evict.Se
 	all, evicts := map[unitname.PartitionName]evict.Settings{}, false
 	for i := range c.Partitions {
 		p := &c.Partitions[i]
-		s := node.EvictionSettings(p.Eviction, m.options.Eviction)
-		s.Lowering = p.Deferral != nil
-		evicts = evicts || !s.Off && !s.DryRun // also one that waits for a decision, so that a limit waits
-		//guard: nothing is evicted while it is not known what to follow
-		s.Off = s.Off || c.Unknown
-		all[p.Name] = s
+		all[p.Name] = c.EvictionOf(p, m.options.Eviction)
+		// also one that waits for a decision, so that a limit waits
+		evicts = evicts || p.Eviction != nil && !m.options.Eviction.Off && !m.options.Eviction.DryRun
 	}
 	return all, evicts
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // inOrder runs the parts of the program until ctx ends or one of them fails. It ends them in
-// reverse, each one when the next has ended: a part may need those before it to its end. A part
+// reverse, each one when all after it have ended: a part may need those before it to its end. A part
 // that returns nil ends no other.
 func inOrder(ctx context.Context, parts ...func(context.Context) error) error {
 	group, ctx := errgroup.WithContext(ctx)
@@ -20,8 +20,8 @@ func inOrder(ctx context.Context, parts ...func(context.Context) error) error {
 		group.Go(func() error {
 			<-ctx.Done()
 			//guard: the connection to systemd ends after those that need it
-			if i+1 < len(parts) {
-				<-ended[i+1]
+			for _, later := range ended[i+1:] {
+				<-later
 			}
 			end()
 			return nil

@@ -36,7 +36,7 @@ func TestInOrder(t *testing.T) {
 		stop()
 		return nil
 	}
-	if err := inOrder(ctx, append(parts, idle, begun)...); err != nil || !slices.Equal(ended, names) {
+	if err := inOrder(ctx, append(slices.Insert(parts, 4, idle), begun)...); err != nil || !slices.Equal(ended, names) {
 		t.Errorf("%v, ended %q; want %q", err, ended, names)
 	}
 	ended = nil

@@ -162,6 +162,14 @@ func (s *sampler) keep(name unitname.PartitionName, record sizefile.Record) {
 	s.files[name] = sampled{record, advice}
 }
 
+// day returns what a partition has used in the last day, nil if nothing was measured.
+func (s *sampler) day(name unitname.PartitionName) *sizefile.Day {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	file := s.files[name]
+	return file.Day()
+}
+
 // advice returns the advice for a partition. It is zero without a record.
 func (s *sampler) advice(name unitname.PartitionName) sizing.Advice {
 	s.mu.Lock()

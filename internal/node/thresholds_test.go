@@ -7,6 +7,7 @@ import (
 	"node-partition.io/node-partition/internal/node/options"
 	"node-partition.io/node-partition/internal/thresholds"
 	"node-partition.io/node-partition/pkg/evict"
+	"node-partition.io/node-partition/pkg/slices/decision"
 )
 
 // TestEvictionSettings: the configuration of eviction by flags and thresholds.
@@ -36,5 +37,21 @@ func TestEvictionSettings(t *testing.T) {
 		if got := EvictionSettings(test.thresholds, test.settings); got != test.want {
 			t.Errorf("%s: %+v; want %+v", name, got, test.want)
 		}
+	}
+}
+
+// TestEvictionOf: a limit that waits for evictions is told to eviction, and nothing is evicted by a
+// decision that is not known any more.
+func TestEvictionOf(t *testing.T) {
+	t.Parallel()
+	p := &decision.Partition{}
+	p.Eviction, p.Deferral = &thresholds.Thresholds{Limit: 1, Hard: 2}, new(decision.Deferral)
+	f := &Followed{}
+	if s := f.EvictionOf(p, options.Eviction{}); !s.Lowering || s.Off {
+		t.Errorf("%+v", s)
+	}
+	f.Unknown = true
+	if s := f.EvictionOf(p, options.Eviction{}); !s.Off {
+		t.Errorf("%+v; want it off", s)
 	}
 }

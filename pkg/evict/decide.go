@@ -106,6 +106,9 @@ func (s Situation) crossed() (Threshold, State) {
 	if c.Off || s.unlimited() {
 		return "", State{Open: state.Open, Cooldown: state.Cooldown, Stays: state.Stays}
 	}
+	if !s.Now.Before(state.Doubt) {
+		state.Doubt = time.Time{}
+	}
 	left := s.left()
 	below := func(threshold uint64, name Threshold) bool {
 		if threshold == 0 {

@@ -133,6 +133,7 @@ func newExecution(e Eviction) execution {
 // record returns the Eviction for the state file and for callers outside.
 func (e execution) record() Eviction {
 	record := e.Eviction
+	record.Containers = slices.Clone(e.Containers) // condemn writes to them
 	record.Gone, record.Reported = e.phase == reclaimed, e.reportEnded()
 	return record
 }

@@ -13,8 +13,8 @@ type Situation struct {
 	Memory cgroupfs.MemoryReading
 	// Evidence holds what the kernel has counted at the partition's limit.
 	Evidence evidence
-	// Pods lists the pods in the partition with their usage. It is filled only if Pressure reports
-	// true.
+	// Pods lists the pods in the partition with their usage. It is filled only if underPressure
+	// reports true.
 	Pods []Pod
 	// Ownerless is the memory of the partition in bytes that belongs to none of Pods that runs in it
 	// (Ownerless). It is filled with them.

@@ -20,6 +20,7 @@ import (
 	"node-partition.io/node-partition/internal/node/nodestate"
 	"node-partition.io/node-partition/internal/node/options"
 	"node-partition.io/node-partition/internal/output"
+	"node-partition.io/node-partition/internal/sizing/sizefile"
 	"node-partition.io/node-partition/internal/state"
 	"node-partition.io/node-partition/internal/terminal"
 	"node-partition.io/node-partition/internal/unitname"
@@ -36,6 +37,12 @@ func Read(ctx context.Context, o options.Options) (state.Status, error) {
 		return state.Status{}, ctx.Err()
 	}
 	status := nodestate.Read(o.Node, o.Eviction, config, found, pods)
+	for i := range status.Partitions {
+		p := &status.Partitions[i]
+		if record, _, err := sizefile.Read(o.Node.Root, p.Name); err == nil {
+			p.LastDay = record.Day()
+		}
+	}
 	status.Service = service(ctx, o)
 	switch {
 	case errors.Is(err, host.ErrNotAsked):

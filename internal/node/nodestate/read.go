@@ -14,7 +14,6 @@ import (
 	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/internal/node/options"
 	"node-partition.io/node-partition/internal/node/trial"
-	"node-partition.io/node-partition/internal/sizing/sizefile"
 	"node-partition.io/node-partition/internal/state"
 	"node-partition.io/node-partition/internal/unitname"
 	"node-partition.io/node-partition/pkg/evict"
@@ -47,18 +46,16 @@ func Read(
 		unread(err)
 	}
 	status.NodeResource = written.Seen
-	for _, p := range config.Partitions {
+	for i := range config.Partitions {
+		p := &config.Partitions[i]
 		active, ok := readActive(n.Cgroups, p.Name)
 		if !ok {
 			continue
 		}
 		active.Types, active.Namespaces = config.Types(p.Name), p.Namespaces
 		active.CPUs, active.Exclusive = p.CPUs, p.Exclusive
-		if record, _, err := sizefile.Read(n.Root, p.Name); err == nil {
-			active.LastDay = record.Day()
-		}
 		// The places of the pods are shown without it, too.
-		unread(readMemory(&active, n, node.EvictionSettings(p.Eviction, flags), pods(p.Name)))
+		unread(readMemory(&active, n, config.EvictionOf(p, flags), pods(p.Name)))
 		status.Partitions = append(status.Partitions, active)
 	}
 	return status

@@ -179,7 +179,7 @@ func level(p *state.Partition) Level {
 	switch {
 	case e.Crossed != "":
 		return Alarm
-	case e.NoLimit || p.LimitBytes == nil || nearest == 0:
+	case e.Mode == "off" || e.NoLimit || p.LimitBytes == nil || nearest == 0:
 		return Good
 	case e.AvailableBytes < nearest:
 		return Alarm
