@@ -43,7 +43,7 @@ var sosreport = map[string]string{
 	fakenode.SystemCgroup + "/memory.max": "67108864", fakenode.SystemCgroup + "/memory.current": "1048576", fakenode.SystemCgroup + "/cpu.weight": "79",
 	fakenode.SystemCgroup + "/cpu.max": "max 100000", fakenode.SystemCgroup + "/pids.max": "max",
 	fakenode.SystemCgroup + "/memory.stat":       "anon 1048576\ninactive_file 0\nactive_file 0\nslab_reclaimable 0",
-	"/run/node-partition/monitor/evictions.json": `{"version":1,"partition":"system","last":[{"namespace":"kube-system","name":"dns","time":"2026-11-20T10:00:00Z"}]}`,
+	"/run/node-partition/monitor/evictions.json": `{"version":1,"last":[{"namespace":"kube-system","name":"dns","time":"2026-11-20T10:00:00Z"}]}`,
 }
 
 // TestRoot: the commands read another node, and report what is missing.

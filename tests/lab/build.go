@@ -34,7 +34,7 @@ func pause() Program {
 	return Program{
 		Name:     "pause",
 		Source:   "pause",
-		Packages: []string{"node-partition.io/node-partition/tests/lab/sources/pause"},
+		Packages: []string{"nodepartition/tests/lab/sources/pause"},
 		Version:  "1",
 	}
 }
@@ -44,7 +44,7 @@ func podtool() Program {
 	return Program{
 		Name:     "podtool",
 		Source:   "podtool",
-		Packages: []string{"node-partition.io/node-partition/tests/lab/sources/podtool"},
+		Packages: []string{"nodepartition/tests/lab/sources/podtool"},
 		Version:  "1",
 	}
 }

@@ -106,7 +106,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	}
 	slices.Sort(o.goTest) // go test caches by its arguments
 	if o.packages = flags.Args(); len(o.packages) == 0 {
-		err := fmt.Errorf("no package: name at least one, such as ./tests/e2e")
+		err := fmt.Errorf("no package: name at least one, such as ./tests/schema")
 		fmt.Fprintln(stderr, err)
 		return o, err
 	}

@@ -1,5 +1,5 @@
 // containerd v2.3.7, pinned for the lab: the daemon, its runc shim and the ctr client.
-module node-partition.io/node-partition/tests/lab/sources/containerd-2.3
+module nodepartition/tests/lab/sources/containerd-2.3
 
 go 1.26.8
 

@@ -1,5 +1,5 @@
 // CRI-O v1.34.0, pinned for the lab: the daemon. Its pinns is C and lies in the same module.
-module node-partition.io/node-partition/tests/lab/sources/crio-1.34
+module nodepartition/tests/lab/sources/crio-1.34
 
 go 1.26.0
 

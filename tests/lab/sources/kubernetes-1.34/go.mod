@@ -1,6 +1,6 @@
 // Kubernetes v1.34.4, pinned for the lab: an older API server than the flavours' own. k8s.io/kubernetes names its staging
 // modules with local replacements, which a consumer has to turn into the published versions.
-module node-partition.io/node-partition/tests/lab/sources/kubernetes-1.34
+module nodepartition/tests/lab/sources/kubernetes-1.34
 
 go 1.25.0
 

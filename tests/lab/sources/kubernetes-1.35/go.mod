@@ -1,6 +1,6 @@
 // Kubernetes v1.35.8, pinned for the lab: an older kubelet than the flavours' own. k8s.io/kubernetes names its staging modules
 // with local replacements, which a consumer has to turn into the published versions.
-module node-partition.io/node-partition/tests/lab/sources/kubernetes-1.35
+module nodepartition/tests/lab/sources/kubernetes-1.35
 
 go 1.25.0
 

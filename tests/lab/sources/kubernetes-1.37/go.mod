@@ -1,6 +1,6 @@
 // Kubernetes v1.37.0, pinned for the lab: the programs of a node and of its control plane. k8s.io/kubernetes names its
 // staging modules with local replacements, which a consumer has to turn into the published versions.
-module node-partition.io/node-partition/tests/lab/sources/kubernetes-1.37
+module nodepartition/tests/lab/sources/kubernetes-1.37
 
 go 1.26.0
 

@@ -1,4 +1,4 @@
 // The sandbox container's only process.
-module node-partition.io/node-partition/tests/lab/sources/pause
+module nodepartition/tests/lab/sources/pause
 
 go 1.26.0

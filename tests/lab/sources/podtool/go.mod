@@ -1,4 +1,4 @@
 // What the pods of tests do.
-module node-partition.io/node-partition/tests/lab/sources/podtool
+module nodepartition/tests/lab/sources/podtool
 
 go 1.26.0

@@ -1,5 +1,5 @@
 // runc v1.2.9, pinned for the lab.
-module node-partition.io/node-partition/tests/lab/sources/runc-1.2
+module nodepartition/tests/lab/sources/runc-1.2
 
 go 1.26.8
 
