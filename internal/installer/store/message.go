@@ -40,8 +40,8 @@ func (s Store) Ask(id string, o record.Order) (Message, error) {
 	return m, err
 }
 
-// Take opens the message of a call on the host, and returns the order. Its name stays while the host
-// waits for the lock of the node: Clean sees by it that somebody waits.
+// Take opens the message of a call on the host, and returns the order. Its name stays while the
+// host waits for the lock of the node: Clean sees by it that somebody waits.
 func (s Store) Take(id string) (Message, record.Order, error) {
 	m, err := s.openMessage(id, 0)
 	c := content{}
