@@ -7,8 +7,8 @@ import (
 )
 
 // inOrder runs the parts of the program until ctx ends or one of them fails. It ends them in
-// reverse, each one when all after it have ended: a part may need those before it to its end. A part
-// that returns nil ends no other.
+// reverse, each one when all after it have ended: a part may need those before it to its end. A
+// part that returns nil ends no other.
 func inOrder(ctx context.Context, parts ...func(context.Context) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	ended := make([]chan struct{}, len(parts))
