@@ -118,12 +118,13 @@ func (w *workloads) typesAtCreation(t *testing.T) {
 		w.isIn(t, typed{spec{namespace: "silent", name: "static-" + w.Hostname}, p, &report.Workload{Type: kind, By: membership.ByStatic}})
 	}
 	reported("telemetry", telemetry)
-	// It moves directly: the pod by which the kubelet replaces it is never restarted.
+	// It moves directly: the pod by which the kubelet replaces it is never restarted. Its requests are
+	// others: the UID is of the manifest, and the kubelet counts ended containers of the same UID.
 	for _, next := range []struct {
 		kind string
 		p    unitname.PartitionName
 	}{{"management", unitname.System}, {"telemetry", telemetry}} {
-		w.replace(t, asking(spec{namespace: "silent", name: "static", requests: small}, next.kind))
+		w.replace(t, asking(spec{namespace: "silent", name: "static", requests: resources("90m", "16Mi")}, next.kind))
 		reported(next.kind, next.p)
 		pod, err := w.Pod(t.Context(), "silent", "static")
 		if err != nil || pod.Status.ContainerStatuses[0].RestartCount != 0 {
