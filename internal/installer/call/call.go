@@ -166,5 +166,5 @@ func (c *Call) died(ctx context.Context, o record.Order, ended systemd.Ended) ou
 	case state.Kept != nil && state.Kept.By == c.ID:
 		return outcome.Outcome{Sentences: []string{"kept", cause.Error()}}
 	}
-	return outcome.Of(outcome.WentBack, cause, "the node went back, and is as before: files, units and cgroups were compared")
+	return outcome.Of(outcome.WentBack, cause, outcome.AsBefore)
 }

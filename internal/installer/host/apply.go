@@ -348,5 +348,5 @@ func (h *Host) fail(ctx context.Context, id string, cause error) outcome.Outcome
 	case len(files)+len(rest) > 0:
 		return outcome.Of(outcome.Remains, cause, slices.Concat([]string{notAsBefore}, files, rest)...)
 	}
-	return outcome.Of(outcome.WentBack, cause, "the node went back, and is as before: files, units and cgroups were compared")
+	return outcome.Of(outcome.WentBack, cause, outcome.AsBefore)
 }

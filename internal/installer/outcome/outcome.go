@@ -87,6 +87,9 @@ func (o Outcome) Text() string {
 // it fits 4,096 (MaxContainerTerminationMessageLength of pkg/kubelet/container, v1.37.0).
 const maxMessage = 600
 
+// AsBefore is the sentence of a change that WentBack.
+const AsBefore = "the node went back, and is as before: files, units and cgroups were compared"
+
 // Termination is the termination message of a call, as JSON (rollout/README.md). The exit status
 // has the rest.
 type Termination struct {
