@@ -194,14 +194,14 @@ func (r *roll) sort(deleting bool) (overlap string) {
 	}
 	for _, n := range r.Nodes {
 		set := labels.Set(n.Labels)
-		elsewhere := ""
+		var elsewhere *v1alpha1.NodePartition // the oldest of the others that select the node
 		selected := own.Matches(set)
 		for p, s := range others {
 			if !s.Matches(set) {
 				continue
 			}
-			if p.DeletionTimestamp == nil {
-				elsewhere = p.Name
+			if p.DeletionTimestamp == nil && (elsewhere == nil || precedes(p, elsewhere)) {
+				elsewhere = p
 			}
 			if selected && precedes(p, r.Partition) {
 				overlap = min(cmp.Or(overlap, "\xff"), "node "+n.Name+" is selected by "+p.Name+", too, which is older")
@@ -222,11 +222,11 @@ func (r *roll) sort(deleting bool) (overlap string) {
 		case selected && !deleting:
 			r.Status.Nodes.Selected++
 			r.apply(m)
-		case has && removes && elsewhere == "":
+		case has && removes && elsewhere == nil:
 			r.Status.Nodes.Selected++
 			r.remove(m)
 		case has && removes:
-			r.hand(m, elsewhere)
+			r.hand(m, elsewhere.Name)
 		}
 	}
 	return overlap
