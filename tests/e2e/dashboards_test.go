@@ -114,7 +114,7 @@ func podsComeAndGo(t *testing.T, e *evictor, _ prometheus) {
 
 // leakIsEvicted: a pod within its request leaves little, and another one leaks.
 func leakIsEvicted(t *testing.T, e *evictor, p prometheus) {
-	e.create(t, spec{namespace: members, name: "large", requests: resources("10m", "320Mi"), command: []string{"/podtool", "alloc", "300Mi"}})
+	e.create(t, spec{namespace: members, name: "large", requests: resources("10m", "350Mi"), command: []string{"/podtool", "alloc", "335Mi"}})
 	e.placed(t, "large")
 	p.fires(t, "NodePartitionLowMargin")
 	e.leaks(t, leaker("leaker-seen", "20Mi"))
@@ -164,6 +164,11 @@ type panel struct {
 	Panels []panel
 }
 
+// otherNodes holds the metrics that these two nodes do not have: a recommendation takes hours, and
+// the fleet's test has it (tests/fleet); the controller's are of its own tests; no pod has a
+// workload type.
+var otherNodes = regexp.MustCompile(`nodepartition_(memory_recommended_bytes|rollout_|workload_)`)
+
 // panelsHaveData runs each query of the dashboard, as Grafana does if all clusters, jobs and nodes
 // are selected. It writes the series where failed tests leave what explains them.
 func panelsHaveData(t *testing.T, p prometheus) {
@@ -190,7 +195,7 @@ func panelsHaveData(t *testing.T, p prometheus) {
 		for _, target := range panel.Targets {
 			queries++
 			all := p.series(t, variables.Replace(target.Expr))
-			if !hasNumber(all) {
+			if !hasNumber(all) && !otherNodes.MatchString(target.Expr) {
 				t.Errorf("%s: no data for %s", panel.Title, target.Expr)
 			}
 			if err := writeCSV(&text, target.LegendFormat, all); err != nil {
