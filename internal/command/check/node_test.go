@@ -299,17 +299,6 @@ func TestCheckSystemd(t *testing.T) {
 	expect(t, n, passes, []string{"warning systemd: systemctl show: "})
 }
 
-// TestCheckEarlyoom: earlyoom is a warning while it runs, and not while it is only installed.
-func TestCheckEarlyoom(t *testing.T) {
-	t.Parallel()
-	n := fakenode.Whole(t)
-	const unit = "Id=earlyoom.service\nLoadState=loaded\nActiveState="
-	n.Systemctl("257", unit+"active", "")
-	expect(t, n, passes, []string{"warning earlyoom: earlyoom.service runs: ", "change: systemctl disable --now earlyoom.service\n", "troubleshooting/earlyoom.md\n"})
-	n.Systemctl("257", unit+"inactive", "")
-	expect(t, n, passes, []string{"ok      earlyoom: does not run\n"})
-}
-
 // TestCheckKubelet: the flags of the running kubelet may differ from the configuration that is read
 // here.
 func TestCheckKubelet(t *testing.T) {

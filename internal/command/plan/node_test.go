@@ -79,7 +79,7 @@ func TestPlanNode(t *testing.T) {
 			fakenode.PodOf("kube-system", "dns", "70Mi", "170Mi"), fakenode.PodOf("kube-system", "proxy", "10Mi", ""), fakenode.PodOf("web", "shop", "1Gi", "1Gi"), ended,
 		}})
 	})
-	n.RunKubelet("--config=/etc/k.yaml", "--config-dir", "/etc/k.d", "--kube_reserved", "memory=64Mi", "--max-pods=20")
+	n.RunKubelet("--config=/etc/k.yaml", "--config-dir", "/etc/k.d", "--kube_reserved", "memory=64Mi")
 	p := made(t, n, Options{})
 	if p.Invalid != nil {
 		t.Errorf("%v", p.Invalid)
@@ -108,14 +108,14 @@ func TestPlanNode(t *testing.T) {
 		}
 	}
 	// A flag without a value overrides the files, too, and another one removes the threshold.
-	n.RunKubelet("--config=/etc/k.yaml", "--eviction-hard=", "--reserved-cpus=0", "--system-reserved-cgroup=/system.slice")
+	n.RunKubelet("--config=/etc/k.yaml", "--eviction-hard=", "--reserved-cpus=0", "--system-reserved-cgroup=/system.slice", "--enforce-node-allocatable=system-reserved")
 	p = made(t, n, Options{})
-	if p.EvictionThreshold.MemoryBytes != 0 || p.SystemReserved.MilliCPU != 1000 || p.CPUPools.Reserved.CPUs != "0" || !warns(p, "reservedSystemCPUs is set together") {
+	if p.EvictionThreshold.MemoryBytes != 0 || p.SystemReserved.MilliCPU != 1000 || p.CPUPools.Reserved.CPUs != "0" || !warns(p, "enforceNodeAllocatable has system-reserved: the kubelet sets memory.max of /system.slice to 32Mi") {
 		t.Errorf("%+v", p.Budget)
 	}
-	n.RunKubelet("--config=/etc/k.yaml", "--experimental-allocatable-ignore-eviction", "--local-storage-capacity-isolation=false", "--cpu-manager-policy=static")
+	n.RunKubelet("--config=/etc/k.yaml", "--experimental-allocatable-ignore-eviction", "--local-storage-capacity-isolation=false")
 	p = made(t, n, Options{})
-	if p.EvictionThreshold.MemoryBytes != 0 || p.Capacity.StorageBytes != nil || !warns(p, "cpuManagerPolicy is static") {
+	if p.EvictionThreshold.MemoryBytes != 0 || p.Capacity.StorageBytes != nil {
 		t.Errorf("%+v", p.Budget)
 	}
 	// A kubelet without a configuration file has no thresholds.
