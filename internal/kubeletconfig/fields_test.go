@@ -123,16 +123,6 @@ func TestDecodeInto(t *testing.T) {
 	if p := target.PodPidsLimit; p == nil || *p != 7 || target.MaxPods != 6 || target.Registry != 9 || target.Source != "kept" || target.MaxOpen != 8 {
 		t.Errorf("%+v", target)
 	}
-	var wrong struct {
-		Domain []string `json:"clusterDomain"`
-	}
-	if err := c.DecodeInto(&wrong, nil); err == nil || !strings.HasPrefix(err.Error(), `/k.yaml: clusterDomain: "x" has the wrong type`) {
-		t.Errorf("%v; want the file, the field and its value", err)
-	}
-	refused := errors.New("no")
-	if err := c.DecodeInto(&target, func(map[string]json.RawMessage) error { return refused }); !errors.Is(err, refused) {
-		t.Errorf("%v; want the error of the defaults", err)
-	}
 }
 
 // TestDecodeIntoKeepsOrigins: a message about a section that overrides names its file, also after

@@ -39,7 +39,7 @@ type Settings struct {
 	Section *kubeletconfig.Merged
 	// Off means that the kernel command line switches the partition off.
 	Off bool
-	// Notes lists remarks on the configuration.
+	// Notes says where the settings are not from the kubelet alone.
 	Notes []string
 }
 
@@ -67,18 +67,15 @@ func ReadSettings(root hostfs.FS, files []string) (Settings, error) {
 		if err != nil {
 			return k, err
 		}
-		k.Section, k.Notes = c, c.Warnings
+		k.Section = c
 		return k, k.read(c)
 	}
 	c, err := kubeletconfig.Load(root)
 	if err != nil {
 		return k, err
 	}
-	k.Section, k.Notes = c, c.Warnings
-	// The error is about the kernel command line alone, or is shown with the section.
-	if desired, _ := config.Load(string(root)); desired != nil {
-		k.Off = desired.Off
-	}
+	k.Section = c
+	k.Off, _ = config.SwitchedOff(root) // the generator reports the error
 	return k, k.readRunning(root, c)
 }
 
