@@ -248,38 +248,3 @@ func TestSplit(t *testing.T) {
 		}
 	}
 }
-
-func TestPools(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct {
-		partition []Share
-		reserved  string
-		want      string // partition, reserved, shared
-	}{
-		"no partition":                 {nil, "0", "- 0 1-7"},
-		"no cpuset":                    {[]Share{{}}, "0-1", "0-7 0-1 2-7"},
-		"a part of the reserved CPUs":  {[]Share{{CPUs: cpus(t, "0-1")}}, "0-3", "0-1 0-3 4-7"},
-		"CPUs outside":                 {[]Share{{CPUs: cpus(t, "3-4")}}, "0-3", "3-4 0-3 5-7"},
-		"nothing reserved, no cpuset":  {[]Share{{}}, "", "0-7 - 0-7"},
-		"nothing reserved, CPUs 0 and": {[]Share{{CPUs: cpus(t, "0,7")}}, "", "0,7 - 1-6"},
-	} {
-		p := pools(cpus(t, "0-7"), cpus(t, test.reserved), test.partition)
-		var got []string
-		var partition Pool
-		for _, p := range p.Partitions {
-			partition = p.Pool
-		}
-		for _, pool := range []Pool{partition, p.Reserved, p.Shared} {
-			if set := cpus(t, pool.CPUs); set.Size() != pool.Count {
-				t.Errorf("%s: %d CPUs in %s", name, pool.Count, pool.CPUs)
-			}
-			if pool.CPUs == "" {
-				pool.CPUs = "-"
-			}
-			got = append(got, pool.CPUs)
-		}
-		if strings.Join(got, " ") != test.want {
-			t.Errorf("%s: %s; want %s", name, got, test.want)
-		}
-	}
-}

@@ -408,6 +408,9 @@ func TestCheckWithoutPartition(t *testing.T) {
 	expect(t, n, passes, []string{"warning configuration: no section systemPartition and no workloadPartitions"})
 	n.Write("/var/lib/kubelet/config.yaml", fakenode.Valid("kube-system")+"featureGates: {NodeSystemPartition: true}")
 	expect(t, n, passes, []string{"warning configuration: /var/lib/kubelet/config.yaml: featureGates: NodeSystemPartition is on"})
+	n.Write("/var/lib/kubelet/config.yaml", fakenode.Valid("kube-system"))
+	n.RunKubelet("--feature-gates=NodeSystemPartition=true")
+	expect(t, n, passes, []string{"the kubelet makes the system partition itself"})
 }
 
 // TestCheckCPUManager: a user pod that may run on the partition's CPUs is a warning.

@@ -38,21 +38,11 @@ func TestRuntimeEndpoint(t *testing.T) {
 			dockers(n)
 			n.ServeAt(crio, &fakenode.Runtime{})
 		}, nil, crio},
-		"the kubelet's": {func(n *fakenode.Node) {
-			n.Serve(&fakenode.Runtime{})
-			n.ServeAt(elsewhere, &fakenode.Runtime{})
-			n.Write("/var/lib/kubelet/config.yaml", fakenode.Valid("kube-system")+"containerRuntimeEndpoint: unix://"+elsewhere)
-		}, nil, elsewhere},
 		"the kubelet's, by a drop-in and without a section": {func(n *fakenode.Node) {
 			n.Serve(&fakenode.Runtime{})
 			n.ServeAt(elsewhere, &fakenode.Runtime{})
 			n.Write("/var/lib/kubelet/config.yaml", fakenode.Configuration(""))
 			n.Write("/etc/kubernetes/kubelet/config.json.d/1.conf", fakenode.Configuration("containerRuntimeEndpoint: unix://"+elsewhere))
-		}, nil, elsewhere},
-		"the kubelet's, by its unit": {func(n *fakenode.Node) {
-			n.Serve(&fakenode.Runtime{})
-			n.ServeAt(elsewhere, &fakenode.Runtime{})
-			n.Systemctl("257.13", "ExecStart={ path=/usr/bin/kubelet ; argv[]=/usr/bin/kubelet --container-runtime-endpoint=unix://"+elsewhere+" ; ignore_errors=no }", "")
 		}, nil, elsewhere},
 		"the flag's": {func(n *fakenode.Node) {
 			n.ServeAt(crio, &fakenode.Runtime{})

@@ -181,18 +181,6 @@ func TestPlanNoKubelet(t *testing.T) {
 	if p = made(t, n, Options{Capacity: capacityOf(t, "cpu=2,memory=4Gi")}); p.Partitions[0].MemoryBytes != 64<<20 || p.Capacity.MemoryBytes != 4<<30 || p.Usage != nil {
 		t.Errorf("%+v", p)
 	}
-	// A value that the kubelet refuses is an error.
-	n.Write("/var/lib/kubelet/config.yaml", fakenode.Configuration("kubeReserved: {memory: 1x}\nevictionHard: {memory.available: 200%}\n"))
-	_, err := Read(t.Context(), Options{Node: n.Host()})
-	if err == nil || !strings.Contains(err.Error(), `kubeReserved[memory]: "1x" is not a quantity; the kubelet does not start with it`) ||
-		len(config.Problems(err)) != 2 {
-		t.Errorf("%v", err)
-	}
-	n.Write("/var/lib/kubelet/config.yaml", fakenode.Configuration("kubeReserved: 5\n"))
-	_, err = Read(t.Context(), Options{Node: n.Host()})
-	if err == nil || !strings.Contains(err.Error(), "/var/lib/kubelet/config.yaml: kubeReserved: 5 has the wrong type") || len(config.Problems(err)) != 1 {
-		t.Errorf("%v", err)
-	}
 }
 
 // TestPlanOther plans another node from files, on a machine without a kubelet. TestComputeExample
@@ -222,18 +210,6 @@ evictionHard: {memory.available: 500Mi, nodefs.available: 10%}
 	_, err := Read(t.Context(), Options{Node: n.Host(), Capacity: capacity, Files: []string{"/etc/none.yaml"}})
 	if err == nil || !strings.Contains(err.Error(), "/etc/none.yaml") || !strings.Contains(err.Error(), "no such file") {
 		t.Errorf("%v", err)
-	}
-	// Table and YAML.
-	p = made(t, n, Options{Capacity: capacity, Files: files[:1]})
-	var table, document bytes.Buffer
-	if err := errors.Join(WriteTable(&table, p), WriteYAML(&document, p)); err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(table.String(), "= Node Allocatable    14500m  29196Mi") {
-		t.Errorf("%s", &table)
-	}
-	if text := document.String(); !strings.Contains(text, "allocatable:\n  memoryBytes: 30614224896\n") || !strings.Contains(text, "\nwarnings: []\n") {
-		t.Errorf("%s", text)
 	}
 }
 
