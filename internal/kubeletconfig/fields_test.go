@@ -125,6 +125,27 @@ func TestDecodeInto(t *testing.T) {
 	}
 }
 
+// TestSetFlags: a flag replaces a field of the files as a whole, and messages name it.
+func TestSetFlags(t *testing.T) {
+	t.Parallel()
+	c, err := LoadFiles(tree(t, map[string]string{"/k.yaml": head + "evictionHard: {a: '1', b: '2'}\nmaxPods: 5"}), "", "/k.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.SetFlags(map[string]any{"evictionHard": map[string]string{"a": "3"}, "cgroupsPerQOS": false})
+	var got struct {
+		EvictionHard  map[string]string `json:"evictionHard"`
+		CgroupsPerQOS *bool             `json:"cgroupsPerQOS"`
+		MaxPods       int               `json:"maxPods"`
+	}
+	if err := c.DecodeInto(&got, nil); err != nil || len(got.EvictionHard) != 1 || got.EvictionHard["a"] != "3" || got.CgroupsPerQOS == nil || got.MaxPods != 5 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if c.FileWith("evictionHard") != CommandLine || c.FileWith("maxPods") != "/k.yaml" {
+		t.Errorf("%s, %s", c.FileWith("evictionHard"), c.FileWith("maxPods"))
+	}
+}
+
 // TestDecodeIntoKeepsOrigins: a message about a section that overrides names its file, also after
 // the kubelet's own fields were decoded.
 func TestDecodeIntoKeepsOrigins(t *testing.T) {
