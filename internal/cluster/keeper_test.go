@@ -334,22 +334,6 @@ func TestRun(t *testing.T) {
 	})
 }
 
-// TestRestartThatFails: a restart after which pods are not managed is seen after a minute.
-func TestRestartThatFails(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		n, dir, lines := &aNode{facts: fine()}, stateDir(t), &testkit.Buffer{}
-		want := ready(t, n)
-		stop := run(t, n.keeper(dir, "0.1.0", lines).Run)
-		want.after("the first", time.Second, 1, v1.ConditionTrue, reasonActive)
-		stop()
-		n.change(func(n *aNode) { n.facts.Passed = false })
-		defer run(t, n.keeper(dir, "0.1.0", lines).Run)()
-		want.after("not yet", 59*time.Second, 0, v1.ConditionTrue, reasonActive)
-		want.after("a minute later", 3*time.Second, 1, v1.ConditionUnknown, reasonStarting)
-	})
-}
-
 // TestPressure: the condition of the memory is written when it changes, also for a moment, and with
 // the readiness in one patch. It waits for the first poll. It goes with its partition.
 func TestPressure(t *testing.T) {
@@ -462,19 +446,6 @@ func TestOff(t *testing.T) {
 	})
 }
 
-// TestRemoveGone: nothing is to be removed from a Node that is gone.
-func TestRemoveGone(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		n, lines := &aNode{facts: fine(), off: true, err: fmt.Errorf("%w: no node", kubeapi.ErrGone)}, &testkit.Buffer{}
-		defer run(t, n.keeper(stateDir(t), "0.1.0", lines).Run)()
-		ready(t, n).after("it is gone", 10*time.Minute, 1, "", "")
-		if lines.String() != "" {
-			t.Errorf("log %s", lines)
-		}
-	})
-}
-
 // TestRemoveFails: what could not be removed is in the log, and the next start tries again.
 func TestRemoveFails(t *testing.T) {
 	t.Parallel()
@@ -542,20 +513,6 @@ func TestAnswerLost(t *testing.T) {
 		if labels, conditions := n.left(); labels != 0 || conditions != 1 {
 			t.Errorf("%d labels and %d conditions are left; want 0, 1", labels, conditions)
 		}
-	})
-}
-
-// TestForbidden: what the API server refuses is tried again in minutes, and then in hours.
-func TestForbidden(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		n, lines := &aNode{facts: fine(), err: fmt.Errorf("%w: a policy", kubeapi.ErrForbidden)}, &testkit.Buffer{}
-		defer run(t, n.keeper(stateDir(t), "0.1.0", lines).Run)()
-		want := ready(t, n)
-		want.between("the first hour", time.Hour, 3, 7, "", "")
-		want.between("a day", 24*time.Hour, 16, 48, "", "")
-		n.change(func(n *aNode) { n.err = nil })
-		want.between("it is granted", 90*time.Minute, 1, 30, v1.ConditionTrue, reasonActive)
 	})
 }
 
@@ -641,22 +598,6 @@ func TestClear(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestClearAway: an API server that is away is asked again until it answers.
-func TestClearAway(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		n, lines := &aNode{err: unreachable()}, &testkit.Buffer{}
-		n.has = map[v1.NodeConditionType]v1.NodeCondition{kubeapi.Pressure: {}}
-		defer run(t, n.keeper(stateDir(t), "0.1.0", lines).Run)()
-		<-time.After(time.Hour)
-		n.change(func(n *aNode) { n.err = nil })
-		<-time.After(5 * time.Minute)
-		if _, conditions := n.left(); conditions > 0 || strings.Count(lines.String(), "trying again") < 1 {
-			t.Errorf("%d conditions are left, log %s", conditions, lines)
-		}
-	})
 }
 
 // TestInCluster: labels and condition on an API server beside labels of others, a user without the
