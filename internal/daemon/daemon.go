@@ -110,16 +110,14 @@ func Run(ctx context.Context, o Options) error {
 	if err := checkListen(ctx, o.Listen); err != nil {
 		return err
 	}
-	if err := m.build(); err != nil {
-		return err
-	}
+	m.build()
 	m.recordNRI() // a killed run may have left a connection
 	m.follow(c)
 	return m.serve(ctx)
 }
 
 // build makes the parts that the partitions share, in the order in which they need one another.
-func (m *monitor) build() error {
+func (m *monitor) build() {
 	m.signals = podmove.NewSignals()
 	m.metrics = metrics.New(metrics.Options{
 		Cgroups:    m.options.Node.Cgroups,
@@ -166,12 +164,7 @@ func (m *monitor) build() error {
 	//guard: the metrics follow passes and polls
 	m.metrics.Follow(&m.table)
 	m.metrics.FollowMembers(m.membersMemory())
-	return m.buildReconciler()
-}
-
-func (m *monitor) buildReconciler() error {
-	var err error
-	m.reconciler, err = podmove.New(podmove.Options{
+	m.reconciler = podmove.New(podmove.Options{
 		Gatherer: &podmove.Gatherer{
 			Cgroups: m.options.Node.Cgroups, Proc: m.options.Node.Proc,
 			Runtime: m.runtime, Kubelet: m.kubelet, Announced: m.plugin,
@@ -185,10 +178,8 @@ func (m *monitor) buildReconciler() error {
 		Table:      &m.table,
 		Signals:    m.signals,
 		Tick:       m.options.Tick,
-		RaisedFile: m.options.Node.Path(filepath.Join(node.StateDir, "raised.json")),
-		CPUFile:    m.options.Node.Path(filepath.Join(node.StateDir, "cputime.json")),
+		RecordFile: m.options.Node.Path(filepath.Join(node.StateDir, "placement.json")),
 	})
-	return err
 }
 
 // recoverMoves finishes a move that a kill interrupted. It may have left a container frozen.
@@ -359,7 +350,7 @@ func (m *monitor) stopEmptied(ctx context.Context) {
 	//guard: a daemon that is stopped leaves the slices of a partition that is on
 	//guard: a daemon that is stopped leaves the slices of a partition that has pods
 	//guard: a daemon that is stopped leaves the slices of a partition that has come back
-	empty := now.Off() && len(m.on()) == 0 && !slices.ContainsFunc(names, m.hasPods)
+	empty := now.Policy().Off() && len(m.on()) == 0 && !slices.ContainsFunc(names, m.hasPods)
 	if empty {
 		stopping, cancel := context.WithTimeout(ctx, comeAndGoTimeout)
 		defer cancel()

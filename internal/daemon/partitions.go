@@ -11,7 +11,7 @@ import (
 	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/internal/unitname"
 	"node-partition.io/node-partition/pkg/evict"
-	"node-partition.io/node-partition/pkg/podmove"
+	"node-partition.io/node-partition/pkg/slices/decision"
 )
 
 // partitions lists the partitions of the daemon. They come and go with the configuration.
@@ -138,7 +138,7 @@ func (m *monitor) endTaken() {
 func (m *monitor) isOurs(name unitname.PartitionName) bool {
 	//guard: slices that the kubelet has taken are not stopped with the last ones of ours
 	return !m.partitions.yielded && slices.ContainsFunc(
-		m.reconciler.Config().Partitions, func(p podmove.PartitionPolicy) bool { return p.Name == name },
+		m.reconciler.Config().Partitions, func(p decision.Partition) bool { return p.Name == name },
 	)
 }
 

@@ -286,8 +286,7 @@ func (r *reading) complete(
 		return nil, err
 	}
 	if known != nil {
-		pod.Kubelet = kubeletPod(known)
-		pod.MilliCPU, pod.Annotated = known.MilliCPU, admission.PodCPU{}
+		pod.Kubelet, pod.MilliCPU, pod.Annotated = known, known.MilliCPU, admission.PodCPU{}
 	} else {
 		pod.Annotated = pod.Annotated.Without(func(name string) bool { return hasEnded(name, containers) })
 	}
@@ -415,13 +414,6 @@ func (g *Gatherer) own(slice PodCgroup) uint64 {
 		}
 	}
 	return bytes
-}
-
-func kubeletPod(known *podsapi.Pod) *KubeletPod {
-	return &KubeletPod{
-		Terminating: known.Terminating || known.Ended, Initializing: known.Initializing, Ready: known.Ready,
-		Priority: known.Priority, GracePeriod: known.GracePeriod, Asked: known.Asked,
-	}
 }
 
 // podCgroups finds the slices of pods in all partitions. It ignores other cgroups.

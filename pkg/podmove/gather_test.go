@@ -315,28 +315,6 @@ func TestGathererLeftOverScope(t *testing.T) {
 	}
 }
 
-// TestGathererLeftOverScopeStarts: a scope that is empty only while systemd starts it is not ended.
-func TestGathererLeftOverScopeStarts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const scope = partitionB + "/cri-containerd-two.scope"
-		n := newNode(t)
-		pass := passes(n)
-		n.cgroup(scope, map[string]string{"cgroup.events": "populated 0"})
-		pass()
-		<-time.After(leftOverAge - 1)
-		if d := pass(); len(d.KillScopes) != 0 || !d.Wait {
-			t.Errorf("ends %q, waits %t, while systemd may still start it", d.KillScopes, d.Wait)
-		}
-		n.cgroup(scope, map[string]string{"cgroup.events": "populated 1"})
-		<-time.After(time.Second)
-		pass()
-		n.cgroup(scope, map[string]string{"cgroup.events": "populated 0"})
-		if d := pass(); len(d.KillScopes) != 0 {
-			t.Errorf("ends %q, which has just become empty", d.KillScopes)
-		}
-	})
-}
-
 func TestGathererLiveMoved(t *testing.T) {
 	n := newNode(t)
 	n.cgroup(partitionA, map[string]string{"memory.max": "max"})
@@ -384,23 +362,6 @@ func TestGathererHalfMoved(t *testing.T) {
 		if d.Move == nil || d.Move.Containers[0].Unit != "partition-"+want {
 			t.Errorf("switched off, move is %+v, want what was moved back in %s", d.Move, want)
 		}
-	}
-}
-
-func TestGathererTwoSandboxes(t *testing.T) {
-	n := newNode(t)
-	n.sandboxes = append(n.sandboxes, cri.Sandbox{ID: "pause0", UID: uidA, Namespace: "kube-system", Name: "a"})
-	n.containers = append(n.containers, cri.Container{ID: "zero", SandboxID: "pause0", Name: "main", State: cri.Exited})
-	if pod := n.only(); !pod.Ready || len(pod.Containers) != 2 {
-		t.Errorf("pod is %+v, want one pod of both sandboxes", pod)
-	}
-}
-
-func TestGathererRuntimeFails(t *testing.T) {
-	n := newNode(t)
-	n.err = errors.New("runtime is gone")
-	if _, err := n.gatherer().found(t.Context()); !errors.Is(err, n.err) {
-		t.Errorf("error is %v: without the runtime's list every pod would count as gone", err)
 	}
 }
 

@@ -191,7 +191,7 @@ func TestDecideWait(t *testing.T) {
 // TestDecideMoveFields: a Move has everything that the mover needs.
 func TestDecideMoveFields(t *testing.T) {
 	want := Move{
-		UID: "a", Namespace: "kube-system", Name: "pod-a", To: unitname.System, Method: Restart,
+		To: unitname.System, Method: Restart,
 		Slice: unitname.PodSlice(unitname.System, v1.PodQOSBurstable, "a"), GracePeriod: 7 * time.Second,
 	}
 	for name, test := range map[string]struct {
@@ -222,10 +222,10 @@ func TestDecideMoveFields(t *testing.T) {
 			want := want
 			test.want(&want)
 			d := Decide(snapshot(test.change, test.pod))
-			if d.Move == nil || len(d.Move.Containers) != 1 || d.Move.Containers[0].Name != "main" {
+			if d.Move == nil || len(d.Move.Containers) != 1 || d.Move.Containers[0].Name != "main" || d.Move.UID != "a" {
 				t.Fatalf("move is %+v, want one of container main", d.Move)
 			}
-			want.Containers = d.Move.Containers
+			want.Containers, want.Pod = d.Move.Containers, d.Move.Pod
 			if !reflect.DeepEqual(*d.Move, want) {
 				t.Errorf("move is %+v, want %+v", *d.Move, want)
 			}

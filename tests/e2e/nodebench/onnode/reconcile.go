@@ -21,6 +21,7 @@ import (
 	"node-partition.io/node-partition/pkg/podmove/livemove"
 	"node-partition.io/node-partition/pkg/podmove/nri"
 	"node-partition.io/node-partition/pkg/podmove/report"
+	"node-partition.io/node-partition/pkg/slices/decision"
 	"node-partition.io/node-partition/tests/e2e/nodebench/figure"
 )
 
@@ -223,8 +224,7 @@ func (n *node) wantAllPlaced(size int) error {
 func (n *node) build(client *cri.Client) error {
 	signals := podmove.NewSignals()
 	placer := &nri.Plugin{Wake: func() {}, Announce: signals.Announce, Connection: func(bool) {}}
-	var err error
-	n.reconciler, err = podmove.New(podmove.Options{
+	n.reconciler = podmove.New(podmove.Options{
 		Gatherer: &podmove.Gatherer{Cgroups: cgroups, Runtime: client, Kubelet: n.kubelet, Announced: placer},
 		Units:    units{n.systemd},
 		Mover:    nobodyMoves{},
@@ -235,11 +235,8 @@ func (n *node) build(client *cri.Client) error {
 		Signals:  signals,
 		Tick:     time.Hour,
 	})
-	if err != nil {
-		return err
-	}
 	n.reconciler.SetConfig(podmove.Policy{
-		Partitions: []podmove.PartitionPolicy{{Name: unitname.System, Namespaces: []string{namespace}}},
+		Partitions: []decision.Partition{{Name: unitname.System, Namespaces: []string{namespace}}},
 		Mode:       podmove.Never,
 	})
 	return nil
