@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -25,7 +23,6 @@ import (
 	"node-partition.io/node-partition/internal/nodelabel"
 	"node-partition.io/node-partition/internal/unitname"
 	"node-partition.io/node-partition/pkg/evict"
-	"node-partition.io/node-partition/tests/fakeapi"
 	"node-partition.io/node-partition/tests/testkit"
 )
 
@@ -446,27 +443,6 @@ func TestOff(t *testing.T) {
 	})
 }
 
-// TestRemoveFails: what could not be removed is in the log, and the next start tries again.
-func TestRemoveFails(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		n, dir, lines := &aNode{facts: fine()}, stateDir(t), &testkit.Buffer{}
-		want := ready(t, n)
-		k := n.keeper(dir, "0.1.0", lines)
-		stop := run(t, k.Run)
-		want.after("the first", time.Second, 1, v1.ConditionTrue, reasonActive)
-		n.change(func(n *aNode) { n.off, n.err = true, unreachable() })
-		k.Remove(t.Context())
-		stop()
-		if text := lines.String(); !strings.Contains(text, "remove them with kubectl") || !strings.Contains(text, "node-partition.io/version") {
-			t.Errorf("log %s", text)
-		}
-		n.change(func(n *aNode) { n.err = nil })
-		defer run(t, n.keeper(dir, "0.1.0", lines).Run)()
-		want.after("the next start", time.Second, 1, "", "")
-	})
-}
-
 // TestAway: while a Node does not exist the pauses are short and differ, and the log has one line.
 // A Node that its kubelet has not registered yet has none. What may have been written is known to
 // the next start.
@@ -597,73 +573,5 @@ func TestClear(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-// TestInCluster: labels and condition on an API server beside labels of others, a user without the
-// right, the removal, and the flag that is switched off.
-func TestInCluster(t *testing.T) {
-	t.Parallel()
-	cluster := fakeapi.New(t, httptest.NewServer)
-	client, err := kubeapi.New(cluster.NewKubeconfig(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines, wrote := &testkit.Buffer{}, make(chan bool, 100)
-	n, dir := &aNode{facts: &Facts{Passed: true, Section: strings.Repeat("0123", 16)}, memory: &evict.Report{UsedPeak: 1}}, stateDir(t)
-	started := func() (*Keeper, func()) {
-		k := n.keeper(dir, "0.1.0+dirty", lines)
-		k.options.Count = func(written bool) { wrote <- written }
-		k.patch = func(ctx context.Context, p kubeapi.NodePatch) (kubeapi.Node, error) {
-			return client.PatchNode(ctx, fakeapi.Node, p)
-		}
-		return k, run(t, k.Run)
-	}
-	cluster.SetLabel("kubernetes.io/hostname", "node-1", "kubelet")
-	cluster.Answer(fakeapi.PatchNode, http.StatusForbidden)
-	_, stop := started()
-	if <-wrote {
-		t.Error("written without the right")
-	}
-	if text := lines.String(); !strings.Contains(text, "patch of nodes/status") {
-		t.Errorf("log %s; want what to grant", text)
-	}
-	stop()
-	cluster.Answer(fakeapi.PatchNode, 0)
-	_, stop = started()
-	if !<-wrote {
-		t.Fatalf("not written: %s", lines)
-	}
-	stop()
-	labels := cluster.Labels()
-	if labels[nodelabel.Version] != "0.1.0_dirty" || labels[nodelabel.Section] != "012301230123" || len(labels) != 3 {
-		t.Errorf("labels %v", labels)
-	}
-	if cluster.Condition(kubeapi.Pressure) == nil {
-		t.Error("the pressure is not on the Node")
-	}
-	if got := cluster.Condition(kubeapi.Ready); got == nil || got.Status != v1.ConditionTrue || got.LastTransitionTime.IsZero() || got.LastHeartbeatTime.IsZero() {
-		t.Errorf("%+v; want True", got)
-	}
-	cluster.SetLabel(nodelabel.Version, "0.2.0", "partition-rollout")
-	n.facts, n.memory = nil, nil
-	k, stop := started()
-	for !k.isIdle() {
-		<-time.After(time.Millisecond)
-	}
-	stop()
-	if labels = cluster.Labels(); labels[nodelabel.Version] != "0.2.0" || len(labels) != 2 || cluster.Condition(kubeapi.Ready) != nil ||
-		cluster.Condition(kubeapi.Pressure) != nil {
-		t.Errorf("labels %v without the flags; want those of others", labels)
-	}
-	n.facts = fine()
-	k, stop = started()
-	if !<-wrote {
-		t.Fatalf("not written: %s", lines)
-	}
-	k.Remove(t.Context())
-	stop()
-	if labels = cluster.Labels(); len(labels) != 1 || cluster.Condition(kubeapi.Ready) != nil {
-		t.Errorf("labels %v at the end; want the kubelet's alone", labels)
 	}
 }

@@ -315,6 +315,28 @@ func TestGathererLeftOverScope(t *testing.T) {
 	}
 }
 
+// TestGathererLeftOverScopeStarts: a scope that is empty only while systemd starts it is not ended.
+func TestGathererLeftOverScopeStarts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const scope = partitionB + "/cri-containerd-two.scope"
+		n := newNode(t)
+		pass := passes(n)
+		n.cgroup(scope, map[string]string{"cgroup.events": "populated 0"})
+		pass()
+		<-time.After(leftOverAge - 1)
+		if d := pass(); len(d.KillScopes) != 0 || !d.Wait {
+			t.Errorf("ends %q, waits %t, while systemd may still start it", d.KillScopes, d.Wait)
+		}
+		n.cgroup(scope, map[string]string{"cgroup.events": "populated 1"})
+		<-time.After(time.Second)
+		pass()
+		n.cgroup(scope, map[string]string{"cgroup.events": "populated 0"})
+		if d := pass(); len(d.KillScopes) != 0 {
+			t.Errorf("ends %q, which has just become empty", d.KillScopes)
+		}
+	})
+}
+
 func TestGathererLiveMoved(t *testing.T) {
 	n := newNode(t)
 	n.cgroup(partitionA, map[string]string{"memory.max": "max"})

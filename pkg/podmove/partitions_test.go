@@ -136,54 +136,6 @@ func (p *Pod) where() unitname.PartitionName {
 	return partition
 }
 
-// TestDecidePartitionSlices: a pod has one slice in the partition that it belongs to. What an
-// earlier membership left is stopped, unless a container is in it.
-func TestDecidePartitionSlices(t *testing.T) {
-	t.Parallel()
-	left := func(p *Pod) {
-		cgroup := p.find(appTeam)
-		cgroup.Exists, cgroup.Limits = true, limited
-	}
-	for name, test := range map[string]struct {
-		change func(*Snapshot)
-		pod    Pod
-		ensure []string
-		stop   []string
-	}{
-		"in its place":             {nil, in("monitoring", telemetry), nil, nil},
-		"before its move":          {nil, in("monitoring", appTeam), []string{"kubepods-telemetry-burstable-poda.slice"}, nil},
-		"after its move":           {nil, in("monitoring", telemetry, left), nil, []string{"kubepods-app_team-burstable-poda.slice"}},
-		"no member any more":       {nil, in("default", unitname.Default, left), nil, []string{"kubepods-app_team-burstable-poda.slice"}},
-		"gone, its files are held": {nil, in("monitoring", telemetry, gone, func(p *Pod) { p.DefaultCgroup.Exists = true; p.find(telemetry).Units = nil }), nil, nil},
-		"gone, and its files": {
-			nil, in("monitoring", telemetry, gone, func(p *Pod) { p.find(telemetry).Units = nil }), nil,
-			[]string{"kubepods-telemetry-burstable-poda.slice"},
-		},
-		"gone, its partition is off": {
-			off(telemetry), in("", telemetry, gone, func(p *Pod) { p.DefaultCgroup.Exists = true; p.find(telemetry).Units = nil }), nil,
-			[]string{"kubepods-telemetry-burstable-poda.slice"},
-		},
-		"gone, another partition is off": {
-			off(appTeam), in("", telemetry, gone, func(p *Pod) { p.DefaultCgroup.Exists = true; p.find(telemetry).Units = nil }), nil, nil,
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			d := Decide(partitioned(test.change, test.pod))
-			ensured, stopped := make([]string, 0, len(d.Ensure)), make([]string, 0, len(d.Stop))
-			for _, s := range d.Ensure {
-				ensured = append(ensured, s.Name)
-			}
-			for _, s := range d.Stop {
-				stopped = append(stopped, s.Slice)
-			}
-			if !slices.Equal(ensured, test.ensure) || !slices.Equal(stopped, test.stop) {
-				t.Errorf("makes %q, stops %q; want %q and %q", ensured, stopped, test.ensure, test.stop)
-			}
-		})
-	}
-}
-
 // TestDecidePartitionWeights: each partition has the weight and the protection of its pods, and
 // at least its own floor. kubepods.slice has the sum of the floors.
 func TestDecidePartitionWeights(t *testing.T) {
