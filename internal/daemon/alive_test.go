@@ -56,7 +56,7 @@ func TestAliveEviction(t *testing.T) {
 				Rest:   func(string) []evict.Container { return nil },
 			},
 			Actions: evict.Actions{
-				Kill: func(string, bool) error { return nil }, Runtime: mover{}, Mark: func(map[string]bool) {},
+				Kill: func(string, bool) error { return nil }, Runtime: &node.Runtime{}, Mark: func(map[string]bool) {},
 				API: &hangingAPI{ctx: ctx}, LowerLimit: func(context.Context) error { return nil },
 			},
 			Store:  evict.Store(t.TempDir() + "/evictions.json"),

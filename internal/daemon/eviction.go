@@ -76,7 +76,7 @@ func (s *shared) newEvictor(
 		},
 		Actions: evict.Actions{
 			Kill:    func(cgroup string, atLimit bool) error { return basis.killer.Kill(fs.Path(cgroup), atLimit) },
-			Runtime: mover{runtime: s.runtime},
+			Runtime: s.runtime,
 			Mark:    func(uids map[string]bool) { s.table.SetEvicting(partition, uids) },
 			API:     s.api,
 			LowerLimit: func(ctx context.Context) error {
@@ -87,7 +87,7 @@ func (s *shared) newEvictor(
 		Store:   node.EvictionFile(s.options.Node, partition),
 		Burst:   basis.burst,
 		Lookout: basis.lookout,
-		Events:  evictionSinks(s.metrics.Evictions(partition), journal, sinks),
+		Events:  append(evict.Sinks{s.metrics.Evictions(partition), journal}, sinks...),
 	})
 	return manager, kills, err
 }
