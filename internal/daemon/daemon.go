@@ -57,7 +57,11 @@ type monitor struct {
 	shared
 	partitions  partitions
 	connections connections
-	problem     problem // of the configuration
+	// killer, burst and lookout are what the evictions of all partitions have in common.
+	killer  evict.Killer
+	burst   float64
+	lookout evict.Lookout
+	problem problem // of the configuration
 	// reloading is held while the decision is read and followed: of two, the older one might win.
 	reloading  sync.Mutex
 	last       node.Followed
@@ -126,7 +130,7 @@ func (m *monitor) build() {
 		ReadFailed: m.complaints("a scrape could not read a cgroup"),
 		LogDropped: m.options.logDropped,
 	})
-	m.listening = newListening(m.options, m.metrics.ListenFailed)
+	m.listening = newListening(m.options)
 	m.units = systemd.New(systemd.Options{
 		Cgroups: m.options.Node.Cgroups, Path: m.options.Node.Path,
 		Wake: m.signals.Wake, OnReloaded: m.noteReloaded,
@@ -156,9 +160,7 @@ func (m *monitor) build() {
 	}
 	m.sizes = m.newSampler()
 	m.marks, m.recorder = m.newMarks(), m.newRecorder()
-	m.partitions.basis = evictionBasis{
-		killer: &evict.Killer{}, burst: m.measureBurst(), lookout: &evict.Lookout{}, sinks: m.sinks,
-	}
+	m.burst = m.measureBurst()
 	m.partitions.units = m.units
 	m.partitions.failed = m.complaints("the slice of a partition could not be started; the next pass tries again")
 	//guard: the metrics follow passes and polls
@@ -172,7 +174,7 @@ func (m *monitor) build() {
 		Units:      units{m.units},
 		Mover:      mover{runtime: m.runtime, live: m.live},
 		Placer:     m.plugin,
-		Events:     &placementEvents{metrics: m.metrics, log: m.log, passed: m.afterPass},
+		Events:     newPlacementEvents(m.metrics, m.log, m.afterPass),
 		NRI:        m.nri,
 		Recover:    m.recoverMoves,
 		Table:      &m.table,

@@ -16,7 +16,6 @@ import (
 
 // partitions lists the partitions of the daemon. They come and go with the configuration.
 type partitions struct {
-	basis evictionBasis
 	units sliceUnits
 	// failed logs that the slice of a partition could not be started.
 	failed func(error)
@@ -150,7 +149,7 @@ func (m *monitor) keepPartitions(c node.Followed, settings map[unitname.Partitio
 		if m.partitions.of(name) != nil {
 			continue
 		}
-		p, err := m.newPartition(name, m.partitions.basis)
+		p, err := m.newPartition(name)
 		if err != nil {
 			m.log.Error("the partition has no eviction; restart partition-monitor", "partition", name, "error", err)
 			continue
