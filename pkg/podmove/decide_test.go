@@ -27,7 +27,7 @@ func pod(uid string, p unitname.PartitionName, change ...func(*Pod)) Pod {
 		DefaultCgroup: PodCgroup{Slice: defaultSlice, Exists: true, Limits: limited},
 		Partitions:    []PodCgroup{{Partition: unitname.System, Slice: partitionSlice}},
 	}
-	container := Container{ID: "c" + uid, Name: "main", Running: true, spec: spec{Restarts: true}, Unit: unit, Slice: defaultSlice}
+	container := Container{ID: "c" + uid, Name: "main", Running: true, Restarts: true, Unit: unit, Slice: defaultSlice}
 	if p == unitname.System {
 		result.Partitions[0].Exists, result.Partitions[0].Limits, result.Partitions[0].Units = true, limited, []string{unit}
 		container.Slice = partitionSlice
@@ -214,7 +214,7 @@ func TestDecideOneAtATime(t *testing.T) {
 func TestDecideSidecarsLast(t *testing.T) {
 	p := pod("a", unitname.Default, func(p *Pod) {
 		at := func(name string, order int, sidecar bool) Container {
-			return Container{ID: name, Name: name, Running: true, spec: spec{Restarts: true, Order: order, Sidecar: sidecar}, Unit: "cri-containerd-" + name + ".scope", Slice: p.DefaultCgroup.Slice}
+			return Container{ID: name, Name: name, Running: true, Restarts: true, Container: podsapi.Container{Order: order, Sidecar: sidecar}, Unit: "cri-containerd-" + name + ".scope", Slice: p.DefaultCgroup.Slice}
 		}
 		p.Containers = []Container{at("proxy", 0, true), at("second-proxy", 1, true), at("main", 0, false), at("other", 1, false)}
 	})
@@ -230,7 +230,7 @@ func TestDecideSidecarsLast(t *testing.T) {
 
 func TestDecideMisplacedContainersOnly(t *testing.T) {
 	p := pod("a", unitname.Default, func(p *Pod) {
-		p.Containers = append(p.Containers, Container{ID: "new", Name: "second", Running: true, spec: spec{Restarts: true}, Unit: "cri-containerd-new.scope", Slice: p.Partitions[0].Slice})
+		p.Containers = append(p.Containers, Container{ID: "new", Name: "second", Running: true, Restarts: true, Unit: "cri-containerd-new.scope", Slice: p.Partitions[0].Slice})
 		p.Partitions[0].Exists, p.Partitions[0].Limits, p.Partitions[0].Units = true, limited, []string{"cri-containerd-new.scope"}
 	})
 	d := Decide(snapshot(nil, p))

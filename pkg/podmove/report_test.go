@@ -8,6 +8,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"node-partition.io/node-partition/internal/podsapi"
 	"node-partition.io/node-partition/internal/unitname"
 	"node-partition.io/node-partition/pkg/podmove/report"
 )
@@ -15,7 +16,7 @@ import (
 // running returns a container that runs in a slice.
 func running(name, slice string) Container {
 	unit := "cri-containerd-" + name + ".scope"
-	return Container{ID: name, Name: name, Running: true, spec: spec{Restarts: true}, Unit: unit, Slice: slice}
+	return Container{ID: name, Name: name, Running: true, Restarts: true, Unit: unit, Slice: slice}
 }
 
 // TestDecideReport checks the report that status shows of a pod: its place, its number of
@@ -238,9 +239,9 @@ func TestDecideMoveFields(t *testing.T) {
 // ends nothing, and keeps their order.
 func TestInOrder(t *testing.T) {
 	list := []Container{
-		{Name: "proxy", spec: spec{Order: 0, Sidecar: true}}, {Name: "b", spec: spec{Order: 1}},
-		{Name: "log", spec: spec{Order: 1, Sidecar: true}}, {Name: "c", spec: spec{Order: 2}},
-		{Name: "mesh", spec: spec{Order: 2, Sidecar: true}}, {Name: "a", spec: spec{Order: 0}},
+		{Name: "proxy", Container: podsapi.Container{Order: 0, Sidecar: true}}, {Name: "b", Container: podsapi.Container{Order: 1}},
+		{Name: "log", Container: podsapi.Container{Order: 1, Sidecar: true}}, {Name: "c", Container: podsapi.Container{Order: 2}},
+		{Name: "mesh", Container: podsapi.Container{Order: 2, Sidecar: true}}, {Name: "a", Container: podsapi.Container{Order: 0}},
 	}
 	for method, want := range map[Method][]string{
 		Restart: {"a", "b", "c", "mesh", "log", "proxy"},

@@ -218,19 +218,6 @@ type PodCgroup struct {
 	Bytes uint64
 }
 
-// spec holds what a pod's spec says about a container.
-type spec struct {
-	// Sidecar means that it is an init container that runs as long as the pod (KEP-753). Restarts
-	// means that the kubelet starts the container again whatever its exit status is.
-	Sidecar, Restarts bool
-	// Order is its index in the pod.
-	Order int
-	// MilliCPU is its CPU request, and MilliLimit its CPU limit, in thousandths of a CPU. asked is its
-	// CPU time by the resource of a type.
-	MilliCPU, MilliLimit int64
-	asked                admission.CPU
-}
-
 // Container is a container of a pod.
 type Container struct {
 	ID, Name string
@@ -239,9 +226,13 @@ type Container struct {
 	Running bool
 	// Creating means that the runtime has created it and has yet to start it.
 	Creating bool
-	// spec is known if the kubelet reports the pod. Otherwise MilliCPU is estimated, and asked is by
-	// the annotations of the sandbox.
-	spec
+	// Container is known if the kubelet reports the pod. Otherwise MilliCPU is estimated.
+	podsapi.Container
+	// asked is its CPU time by the resource of a type, by the annotations of the sandbox if the
+	// kubelet does not report the pod.
+	asked admission.CPU
+	// Restarts means that the kubelet starts the container again whatever its exit status is.
+	Restarts bool
 	// Ready is the readiness that the kubelet reports for this container. If the kubelet does not
 	// report it, Ready means that the container runs.
 	Ready bool
