@@ -492,6 +492,20 @@ func TestAnswerLost(t *testing.T) {
 	})
 }
 
+// TestForbidden: what the API server refuses is tried again in minutes, and then in hours.
+func TestForbidden(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n, lines := &aNode{facts: fine(), err: fmt.Errorf("%w: a policy", kubeapi.ErrForbidden)}, &testkit.Buffer{}
+		defer run(t, n.keeper(stateDir(t), "0.1.0", lines).Run)()
+		want := ready(t, n)
+		want.between("the first hour", time.Hour, 3, 7, "", "")
+		want.between("a day", 24*time.Hour, 16, 48, "", "")
+		n.change(func(n *aNode) { n.err = nil })
+		want.between("it is granted", 90*time.Minute, 1, 30, v1.ConditionTrue, reasonActive)
+	})
+}
+
 // TestClear: without its option, what this program has written is removed, and what others have
 // written stays. So does what is asked for.
 func TestClear(t *testing.T) {

@@ -14,8 +14,8 @@ const sayAgain = time.Hour
 // Saying holds when a failure of a kind was logged. One goroutine at a time may use it.
 type Saying struct{ at map[error]time.Time }
 
-// Warn logs what an error means, unless it has done so for an error of that kind within sayAgain. It
-// never does for kubeapi.ErrNoClient: a node needs no cluster, and the log has it already.
+// Warn logs what an error means, unless it has done so for an error of that kind within sayAgain.
+// It never does for kubeapi.ErrNoClient: a node needs no cluster, and the log has it already.
 func (s *Saying) Warn(log *slog.Logger, err error, what string, args ...any) {
 	if errors.Is(err, kubeapi.ErrNoClient) {
 		return

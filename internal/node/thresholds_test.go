@@ -10,8 +10,8 @@ import (
 	"node-partition.io/node-partition/pkg/slices/decision"
 )
 
-// TestEvictionOf: the settings of eviction by flags and thresholds. A limit that waits for evictions
-// is told to eviction, and nothing is evicted by a decision that is not known any more.
+// TestEvictionOf: the settings of eviction by flags and thresholds. A limit that waits for
+// evictions is told to eviction, and nothing is evicted by a decision that is not known any more.
 func TestEvictionOf(t *testing.T) {
 	t.Parallel()
 	flags := options.Eviction{Settings: evict.Settings{Protected: evict.DefaultProtected, Cooldown: time.Minute, DryRun: true}}
