@@ -66,9 +66,7 @@ func reconcile(ctx context.Context, _ settings) ([]figure.Figure, error) {
 		return nil, err
 	}
 	defer client.Close()
-	if err := n.build(client); err != nil {
-		return nil, err
-	}
+	n.build(client)
 	ended := make(chan error, 1)
 	go func() { ended <- n.reconciler.Run(ctx) }()
 	for range 2 { // the first one, and one for the configuration
@@ -221,7 +219,7 @@ func (n *node) wantAllPlaced(size int) error {
 }
 
 // build creates the reconciler as partition-monitor does.
-func (n *node) build(client *cri.Client) error {
+func (n *node) build(client *cri.Client) {
 	signals := podmove.NewSignals()
 	placer := &nri.Plugin{Wake: func() {}, Announce: signals.Announce, Connection: func(bool) {}}
 	n.reconciler = podmove.New(podmove.Options{
@@ -239,7 +237,6 @@ func (n *node) build(client *cri.Client) error {
 		Partitions: []decision.Partition{{Name: unitname.System, Namespaces: []string{namespace}}},
 		Mode:       podmove.Never,
 	})
-	return nil
 }
 
 // pass waits for one pass, which it requests if wake is true. It returns how long the pass took and
