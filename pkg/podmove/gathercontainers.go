@@ -111,9 +111,9 @@ type place struct{ slice, unit string }
 func scopesIn(found []foundSlice) map[string][]place {
 	scopes := map[string][]place{}
 	for _, slice := range found {
-		for _, unit := range slice.units {
+		for _, unit := range slice.Units {
 			if id := unitname.ContainerID(unit); id != "" {
-				scopes[id] = append(scopes[id], place{slice.name, unit})
+				scopes[id] = append(scopes[id], place{slice.Slice, unit})
 			}
 		}
 	}
