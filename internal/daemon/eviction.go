@@ -87,7 +87,7 @@ func (m *monitor) newPartition(name unitname.PartitionName) (*partition, error) 
 		Store:   node.EvictionFile(m.options.Node, name),
 		Burst:   m.burst,
 		Lookout: &m.lookout,
-		Events:  append(evict.Sinks{m.metrics.Evictions(name), journal}, sinks...),
+		Events:  evictionSinks(m.metrics.Evictions(name), journal, sinks),
 	})
 	return p, err
 }

@@ -24,6 +24,51 @@ const (
 	idKernelKilled = "bf9b0aaf91ec4c9c8836e9b66ea21141"
 )
 
+// evictionSinks returns the sinks of the evictions of a partition: what counts, what logs, and
+// others.
+func evictionSinks(counts evictionMetrics, journal evictionJournal, others evict.Sinks) evict.Sinks {
+	return append(evict.Sinks{evictionCounts{metrics: counts}, journal}, others...)
+}
+
+// evictionMetrics are the metrics of the evictions of a partition.
+type evictionMetrics interface {
+	Signalled(took time.Duration)
+	Evicted(e evict.Eviction)
+	Failed(step evict.Step)
+	NoCandidate()
+	KernelKilled(limit evict.KilledAt, processes uint64)
+}
+
+// evictionCounts counts evictions.
+type evictionCounts struct {
+	evict.NoEvents
+	metrics evictionMetrics
+}
+
+// Evicting implements evict.Events. It counts a dry run, because no other event follows.
+func (c evictionCounts) Evicting(e evict.Eviction, reaction time.Duration) {
+	if reaction > 0 {
+		c.metrics.Signalled(reaction)
+	}
+	if e.DryRun {
+		c.metrics.Evicted(e)
+	}
+}
+
+// Evicted implements evict.Events.
+func (c evictionCounts) Evicted(e evict.Eviction, _ time.Duration) { c.metrics.Evicted(e) }
+
+// Failed implements evict.Events.
+func (c evictionCounts) Failed(_ evict.Eviction, step evict.Step, _ error) { c.metrics.Failed(step) }
+
+// NoCandidate implements evict.Events.
+func (c evictionCounts) NoCandidate(evict.Decision) { c.metrics.NoCandidate() }
+
+// KernelKilled implements evict.Events.
+func (c evictionCounts) KernelKilled(limit evict.KilledAt, processes uint64) {
+	c.metrics.KernelKilled(limit, processes)
+}
+
 // evictionJournal writes the evictions of a partition to the log.
 type evictionJournal struct {
 	log       *slog.Logger

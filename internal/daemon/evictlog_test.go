@@ -79,7 +79,7 @@ func TestEvictionEvents(t *testing.T) {
 	} {
 		counters, log := metrics.New(metrics.Options{}), &bytes.Buffer{}
 		journal := newEvictionJournal(slog.New(slog.NewTextHandler(log, nil)), unitname.System)
-		test.happen(evict.Sinks{counters.Evictions(unitname.System), journal})
+		test.happen(evictionSinks(counters.Evictions(unitname.System), journal, nil))
 		if got := strings.Count(log.String(), "\n"); got != test.lines {
 			t.Errorf("%s: %d lines, want %d: %s", name, got, test.lines, log)
 		}
@@ -183,9 +183,20 @@ func TestEvictionJournal(t *testing.T) {
 	}
 }
 
-// TestEvictionSinks: what is not kept is not in the list.
+// noted is a sink that notes what gets to it, and stands for metrics.
+type noted struct{ calls []string }
+
+func (n *noted) Signalled(time.Duration)             { n.calls = append(n.calls, "signalled") }
+func (n *noted) Evicted(evict.Eviction)              { n.calls = append(n.calls, "evicted") }
+func (n *noted) Failed(s evict.Step)                 { n.calls = append(n.calls, "failed "+string(s)) }
+func (n *noted) NoCandidate()                        { n.calls = append(n.calls, "no candidate") }
+func (n *noted) KernelKilled(evict.KilledAt, uint64) { n.calls = append(n.calls, "killed") }
+
+// TestEvictionSinks: what is not kept is not in the list, and each event is counted before it is
+// logged, and logged before it is recorded.
 func TestEvictionSinks(t *testing.T) {
 	t.Parallel()
+	journal := newEvictionJournal(slog.New(slog.DiscardHandler), unitname.System)
 	faulty := &monitor{marks: &cluster.Keeper{}, recorder: &cluster.Recorder{}}
 	faulty.options.NodeCondition = true
 	kinds := func(sinks evict.Sinks) string {
@@ -196,11 +207,11 @@ func TestEvictionSinks(t *testing.T) {
 		return strings.Join(all, " ")
 	}
 	for want, m := range map[string]*monitor{
-		"":                               {},
-		"pressure *daemon.clusterEvents": faulty,
+		"evictionCounts evictionJournal":                                {},
+		"evictionCounts evictionJournal pressure *daemon.clusterEvents": faulty,
 	} {
 		sinks, _ := m.sinks(unitname.System, nil)
-		if got := kinds(sinks); got != want {
+		if got := kinds(evictionSinks(nil, journal, sinks)); got != want {
 			t.Errorf("the sinks are %s; want %s", got, want)
 		}
 	}
@@ -208,6 +219,37 @@ func TestEvictionSinks(t *testing.T) {
 	other, _ := faulty.sinks("telemetry", nil)
 	if got := kinds(other); got != "*daemon.clusterEvents" {
 		t.Errorf("the sinks of another partition are %s", got)
+	}
+}
+
+// TestEvictionSinksRules: a dry run is counted at once. A failed poll is only counted.
+func TestEvictionSinksRules(t *testing.T) {
+	t.Parallel()
+	dry := anEviction()
+	dry.DryRun = true
+	failed := errors.New("failed")
+	for name, test := range map[string]struct {
+		happen  func(evict.Events)
+		counted []string
+		lines   int
+	}{
+		"signalled":    {func(v evict.Events) { v.Evicting(anEviction(), 1) }, []string{"signalled"}, 1},
+		"escalated":    {func(v evict.Events) { v.Evicting(anEviction(), 0) }, nil, 1},
+		"dry run":      {func(v evict.Events) { v.Evicting(dry, 0) }, []string{"evicted"}, 1},
+		"resumed":      {func(v evict.Events) { v.Resumed(anEviction()) }, nil, 1},
+		"evicted":      {func(v evict.Events) { v.Evicted(anEviction(), 1) }, []string{"evicted"}, 1},
+		"poll failed":  {func(v evict.Events) { v.Failed(evict.Eviction{}, evict.StepPoll, failed) }, []string{"failed poll"}, 0},
+		"step failed":  {func(v evict.Events) { v.Failed(anEviction(), evict.StepAPI, failed) }, []string{"failed api"}, 1},
+		"no candidate": {func(v evict.Events) { v.NoCandidate(evict.Decision{}) }, []string{"no candidate"}, 1},
+		"killed":       {func(v evict.Events) { v.KernelKilled(evict.AtPod, 1) }, []string{"killed"}, 1},
+		"warning":      {func(v evict.Events) { v.Warn(failed) }, nil, 1},
+	} {
+		log, counts := &bytes.Buffer{}, &noted{}
+		journal := newEvictionJournal(slog.New(slog.NewTextHandler(log, nil)), unitname.System)
+		test.happen(evictionSinks(counts, journal, nil))
+		if !slices.Equal(counts.calls, test.counted) || strings.Count(log.String(), "\n") != test.lines {
+			t.Errorf("%s: counted %q, want %q; logged %q, want %d lines", name, counts.calls, test.counted, log, test.lines)
+		}
 	}
 }
 

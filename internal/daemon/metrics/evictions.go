@@ -87,7 +87,6 @@ func (e evictions) remove(label prometheus.Labels) {
 
 // Evictions counts the evictions of one partition, and the kernel's kills in it.
 type Evictions struct {
-	evict.NoEvents
 	evictions   *prometheus.CounterVec
 	reaction    prometheus.Observer
 	failures    *prometheus.CounterVec
@@ -100,31 +99,23 @@ func (m *Metrics) Evictions(partition unitname.PartitionName) Evictions {
 	return m.evictions.of(partition)
 }
 
-// Evicting implements evict.Events. It counts a dry run, because no other event follows.
-func (e Evictions) Evicting(begun evict.Eviction, reaction time.Duration) {
-	if reaction > 0 {
-		e.reaction.Observe(reaction.Seconds())
-	}
-	if begun.DryRun {
-		e.Evicted(begun, 0)
-	}
-}
+// Signalled counts an eviction whose containers were signalled to end, took after the poll that
+// found the threshold crossed.
+func (e Evictions) Signalled(took time.Duration) { e.reaction.Observe(took.Seconds()) }
 
-// Evicted implements evict.Events.
-func (e Evictions) Evicted(ended evict.Eviction, _ time.Duration) {
+// Evicted counts an eviction that has ended, or a dry run.
+func (e Evictions) Evicted(ended evict.Eviction) {
 	labels := []string{string(ended.Threshold), string(ended.Method), strconv.FormatBool(ended.DryRun)}
 	e.evictions.WithLabelValues(labels...).Inc()
 }
 
-// Failed implements evict.Events.
-func (e Evictions) Failed(_ evict.Eviction, step evict.Step, _ error) {
-	e.failures.WithLabelValues(string(step)).Inc()
-}
+// Failed counts a failed step of an eviction, or a failed poll.
+func (e Evictions) Failed(step evict.Step) { e.failures.WithLabelValues(string(step)).Inc() }
 
-// NoCandidate implements evict.Events.
-func (e Evictions) NoCandidate(evict.Decision) { e.noCandidate.Inc() }
+// NoCandidate counts that a pod has to be evicted and there is no candidate.
+func (e Evictions) NoCandidate() { e.noCandidate.Inc() }
 
-// KernelKilled implements evict.Events.
+// KernelKilled counts processes of the partition that the kernel has killed.
 func (e Evictions) KernelKilled(limit evict.KilledAt, processes uint64) {
 	e.kills.WithLabelValues(string(limit)).Add(float64(processes))
 }

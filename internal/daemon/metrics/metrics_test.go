@@ -123,11 +123,11 @@ func system() []partition { return []partition{{Name: unitname.System, Evictions
 // observe counts each kind of event.
 func observe(o *Metrics) {
 	evictions := o.Evictions(unitname.System)
-	evictions.Evicting(evict.Eviction{}, 300*time.Microsecond)
-	evictions.Evicted(evict.Eviction{Verdict: evict.Verdict{Threshold: evict.Hard, Method: evict.Evict}}, time.Second)
-	evictions.Evicting(evict.Eviction{Verdict: evict.Verdict{Threshold: evict.Soft, Method: evict.Restart}, DryRun: true}, 0)
-	evictions.Failed(evict.Eviction{}, evict.StepAPI, nil)
-	evictions.NoCandidate(evict.Decision{})
+	evictions.Signalled(300 * time.Microsecond)
+	evictions.Evicted(evict.Eviction{Verdict: evict.Verdict{Threshold: evict.Hard, Method: evict.Evict}})
+	evictions.Evicted(evict.Eviction{Verdict: evict.Verdict{Threshold: evict.Soft, Method: evict.Restart}, DryRun: true})
+	evictions.Failed(evict.StepAPI)
+	evictions.NoCandidate()
 	evictions.KernelKilled(evict.AtPod, 2)
 	o.Placed(podmove.Placement{Method: podmove.Creation, To: unitname.System, Took: 300 * time.Microsecond})
 	o.Placed(podmove.Placement{Method: podmove.Restart, To: unitname.System, Took: 12 * time.Second, Err: podmove.ErrInVain})
