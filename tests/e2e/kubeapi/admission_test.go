@@ -300,7 +300,8 @@ func tableOfPods(c *cluster, table admissionpods.Table, wanted map[string]admiss
 	}
 }
 
-// randomPods: the QoS class of a random pod stays, and it has nothing that only a conversion writes.
+// randomPods: the QoS class of a random pod stays, and it has nothing that only a conversion
+// writes.
 func randomPods(c *cluster) {
 	created, converted, refused := 0, 0, 0
 	for seed := range uint64(400) {
