@@ -83,8 +83,6 @@ func TestStatRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	files := files{root: FS(root), cgroup: "pod.slice"}
-	files.open()
-	defer files.close()
 	if err := os.Remove(filepath.Join(root, "pod.slice")); err != nil {
 		t.Fatal(err)
 	}
