@@ -144,6 +144,11 @@ func TestRemoveRemains(t *testing.T) {
 				if got := n.do(n.order("v1", section)); got.Status != outcome.Remains {
 					t.Fatalf("%+v", got)
 				}
+				if name == "a slice" { // which another change that goes back does not forget
+					if got := n.do(n.order("v2", section)); got.Status != outcome.Remains || !strings.Contains(got.Text(), test.says) {
+						t.Errorf("another change: %+v", got)
+					}
+				}
 				for range 2 {
 					if got := n.takeOff(); got.Status != test.status || !strings.Contains(got.Text(), test.says) {
 						t.Errorf("%+v; want %d, %q", got, test.status, test.says)

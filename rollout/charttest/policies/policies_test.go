@@ -73,8 +73,8 @@ func TestPods(t *testing.T) {
 	}
 }
 
-// TestRandomPods: what holds for all pods. The QoS class stays, a second conversion changes nothing,
-// and no annotation of a container survives that a conversion has not written.
+// TestRandomPods: what holds for all pods. The QoS class stays, a second conversion changes
+// nothing, and no annotation of a container survives that a conversion has not written.
 func TestRandomPods(t *testing.T) {
 	t.Parallel()
 	convert, judge := rendered(t, admissionpods.RandomTypes()...).compile(t)
