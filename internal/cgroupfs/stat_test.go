@@ -146,21 +146,3 @@ func FuzzStat(f *testing.F) {
 		}
 	})
 }
-
-func BenchmarkUsage(b *testing.B) {
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := sample.Usage("all"); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-func BenchmarkStat(b *testing.B) {
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := sample.Stat("all"); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
