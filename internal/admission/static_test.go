@@ -82,6 +82,10 @@ func TestStatic(t *testing.T) {
 			annotations: target, spec: `containers: [{name: c, resources: {limits: {a.workload.openshift.io/cores: 400}, requests: {memory: 1Mi}}}]`,
 			problem: "container c: " + ForeignResource,
 		},
+		"the resource of a user": {
+			annotations: target, spec: `containers: [{name: c, resources: {requests: {a.workload.openshift.io/cores: 400, memory: 1Mi}}}]`,
+			problem: "container c: " + ForeignResource,
+		},
 		"two types": {
 			annotations: target + `, target.workload.openshift.io/b: "{}"`, spec: `containers: [{name: c}]`, problem: TwoTypes,
 		},
