@@ -31,7 +31,7 @@ NODE_PACKAGES := node-partition.io/node-partition/tests/lab ./kubeapi .
 # Modules of their own, whose dependencies are not those of the programs: the lab, the tests on it,
 # dashboards and rules, the image, the controller, its chart with Helm's libraries and the policies.
 # The lab, its tests, the controller and the chart have the programs' versions of what both compile.
-MODULES = tests/lab tests/e2e deploy/generate deploy/image rollout rollout/charttest
+MODULES = tests/lab tests/e2e tests/fleet deploy/generate deploy/image rollout rollout/charttest
 # And those whose dependencies take minutes to compile: packages, the ways without the controller,
 # and the judge of sizes.
 SLOW_MODULES = deploy/package deploy/fleet tests/sizebench

@@ -113,8 +113,6 @@ func run(ctx context.Context, args []string, at places, stdout, stderr io.Writer
 		return caller(ctx, args, at, stderr)
 	case "host", "back":
 		return onHost(ctx, args, at, stderr)
-	case "uninstall":
-		return usageError(stderr, errors.New("uninstall is gone: remove does the same"))
 	}
 	return usageError(stderr, errors.New("want apply or remove"))
 }
@@ -194,7 +192,6 @@ func parse(args []string) (o options, err error) {
 		flags.StringVar(&o.MonitorArgs, "monitor-args", "", "")
 		flags.DurationVar(&o.Trial, "trial", 10*time.Minute, "")
 		flags.BoolVar(&survey, "survey", false, "")
-		flags.Func("nri", "", func(string) error { return errors.New("is gone") })
 	}
 	if err := flags.Parse(args[1:]); err != nil {
 		bad := errors.New("an unknown option, or one without a value")
@@ -203,9 +200,6 @@ func parse(args []string) (o options, err error) {
 				bad = fmt.Errorf("--%s: want another value", f.Name)
 			}
 		})
-		if strings.HasSuffix(err.Error(), "for flag -nri: is gone") {
-			bad = errors.New("--nri is gone: docs/troubleshooting/nri.md says how a runtime serves NRI")
-		}
 		return o, bad
 	}
 	if survey {
@@ -226,8 +220,8 @@ func parse(args []string) (o options, err error) {
 		return o, nil
 	case o.section == "":
 		return o, errors.New("--section: want the file of the section")
-	case o.Trial < record.MinTrial || o.Trial > record.MaxTrial:
-		return o, fmt.Errorf("--trial: want from %s to %s", record.MinTrial, record.MaxTrial)
+	case record.CheckTrial(o.Trial) != nil:
+		return o, fmt.Errorf("--trial: %w", record.CheckTrial(o.Trial))
 	case !monitorArgs.MatchString(o.MonitorArgs):
 		return o, errors.New("--monitor-args: want options such as --listen=[::]:9948 with one space between two of them, and no quotes, $ and %")
 	}

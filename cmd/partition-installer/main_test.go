@@ -69,7 +69,7 @@ func TestUsage(t *testing.T) {
 		"apply" + options + " more": "no argument", "apply" + options + " --trial=1s": "--trial",
 		"apply" + options + " --monitor-args=a$b": "--monitor-args", "remove --section=/s": "an unknown option",
 		"back --later": "want back [--now]", "host": "want back [--now]",
-		"preflight": "want apply or remove", "uninstall --node=n": "remove does the same", "apply --nri=crio": "docs/troubleshooting/nri.md",
+		"preflight": "want apply or remove",
 	} {
 		var stderr bytes.Buffer
 		if status := run(t.Context(), strings.Fields(line), placesIn(t), os.Stdout, &stderr); status != outcome.Usage || !strings.Contains(stderr.String(), want) {
@@ -134,7 +134,7 @@ func TestNoValueIsRepeated(t *testing.T) {
 		"SECRET", "apply" + options + " --trial=SECRET", "apply" + options + " --survey=SECRET", "apply --version=SECRET --section=/s",
 		"apply" + options + " --monitor-args=$SECRET", "apply" + options + " SECRET", "apply" + options + " --SECRET=1",
 		"apply" + options + " --SECRET", "apply" + options + " --=SECRET", "apply --node=n --version=unknown --section=/SECRET",
-		"apply" + options + " --nri=SECRET", "apply --section=/dev/null --section-sha256=SECRET",
+		"apply --section=/dev/null --section-sha256=SECRET",
 	} {
 		at := placesIn(t)
 		var stderr bytes.Buffer

@@ -12,8 +12,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
-	"node-partition.io/node-partition/internal/unitname"
 	"node-partition.io/node-partition/pkg/evict"
 	"node-partition.io/node-partition/tests/fakeapi"
 	"node-partition.io/node-partition/tests/fakenode"
@@ -118,52 +116,5 @@ func TestServiceEvictsWithoutAPIServer(t *testing.T) {
 	}
 	if e := n.status().Partitions[0].Eviction; len(e.Last) != 1 || e.Last[0].Method != evict.Restart {
 		t.Errorf("status: %+v", e)
-	}
-}
-
-// TestServiceDryRun: a dry run logs the pod that it would evict, and evicts none.
-func TestServiceDryRun(t *testing.T) {
-	t.Parallel()
-	n := guarded(t)
-	n.TellPods()
-	c := fakeapi.New(t, httptest.NewServer)
-	kubeconfig := c.Kubeconfig(t, filepath.Join(n.Root, "/etc/kubernetes/other.conf"))
-	var said string
-	n.evicting("dry run: would evict a pod", func(line string) { said += line + "\n" }, "--eviction=dry-run", "--kubeconfig="+strings.TrimPrefix(kubeconfig, n.Root))
-	if killed := n.Killed(); len(killed) > 0 || !strings.Contains(said, "pod=dns") {
-		t.Errorf("killed: %v; log:\n%s", killed, said)
-	}
-	if came := c.Came(); len(came) > 0 {
-		t.Errorf("the API server was asked %v", came)
-	}
-	if e := n.status().Partitions[0].Eviction; len(e.Last) != 1 || !e.Last[0].DryRun || len(e.Open) > 0 {
-		t.Errorf("status: %+v", e)
-	}
-}
-
-// TestServiceNoCandidate: if only protected pods and pods outside the partition are left, no pod is
-// evicted.
-func TestServiceNoCandidate(t *testing.T) {
-	t.Parallel()
-	n := guarded(t)
-	n.TellPods()
-	var said string
-	const left = "kube-system/etcd (static)"
-	etcd := unitname.CgroupPath(unitname.PodSlice(unitname.System, v1.PodQOSBurstable, fakenode.Pods[1].UID))
-	n.Write(filepath.Join(cgroupfs.Mount, etcd, "memory.current"), "73400320") // all memory has a pod
-	n.evicting(left, func(line string) {
-		if strings.Contains(line, left) {
-			said = line
-		}
-		if strings.Contains(line, "stopping the containers of a pod") { // dns ends, which is not enough
-			n.End(fakenode.Pods[0])
-			n.Write(fakenode.SystemCgroup+"/memory.current", fakenode.Fewer)
-		}
-	})
-	if killed := n.Killed(); !slices.Equal(killed, []string{"dns"}) {
-		t.Errorf("killed: %v; want dns alone", killed)
-	}
-	if strings.Contains(said, "shop") || strings.Contains(said, "misplaced") || strings.Contains(said, "dns") || !strings.Contains(said, "--eviction-protect") {
-		t.Errorf("%q; want the pods that are left in the partition and what to change", said)
 	}
 }

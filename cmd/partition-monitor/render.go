@@ -1,10 +1,8 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 
@@ -144,41 +142,19 @@ func renderPod(c *cli.Context, _ host.Node, file string) error {
 	if len(types) > 1 {
 		return usageError{fmt.Errorf("--%s: want one type for a pod", flagType)}
 	}
-	manifest, err := readManifest(c.App.Reader, file)
+	name, manifest, err := readInput(c.App.Reader, file, maxManifest)
 	if err != nil {
 		return err
 	}
 	converted, warning, err := render.Pod(manifest, strings.Join(types, ""))
 	if err != nil {
-		return fmt.Errorf("%s: %w", manifestName(file), err)
+		return fmt.Errorf("%s: %w", oneline.Terminal(name), err)
 	}
 	if warning != "" {
-		fmt.Fprintf(c.App.ErrWriter, "partition-monitor: warning: %s: %s\n", manifestName(file), oneline.Terminal(warning))
+		fmt.Fprintf(c.App.ErrWriter, "partition-monitor: warning: %s: %s\n", oneline.Terminal(name), oneline.Terminal(warning))
 	}
 	_, err = c.App.Writer.Write(converted)
 	return err
-}
-
-// maxManifest bounds the read. render.Pod refuses a manifest that is as long.
-const maxManifest = 11 << 20
-
-func readManifest(stdin io.Reader, file string) ([]byte, error) {
-	if file == "-" {
-		return io.ReadAll(io.LimitReader(stdin, maxManifest))
-	}
-	opened, err := os.Open(file)
-	if err != nil {
-		return nil, err
-	}
-	manifest, err := io.ReadAll(io.LimitReader(opened, maxManifest))
-	return manifest, errors.Join(err, opened.Close())
-}
-
-func manifestName(file string) string {
-	if file == "-" {
-		return "standard input"
-	}
-	return oneline.Terminal(file)
 }
 
 // renderFile returns the form that writes a file for the node's types.

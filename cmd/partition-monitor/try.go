@@ -61,7 +61,7 @@ func tryCommand(n host.Node) *cli.Command {
 }
 
 func startCommand(c *cli.Context, n host.Node, file string) error {
-	from, data, err := try.ReadSection(c.App.Reader, file)
+	from, data, err := readInput(c.App.Reader, file, maxSection)
 	if err != nil {
 		return err
 	}

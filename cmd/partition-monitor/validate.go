@@ -7,7 +7,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"node-partition.io/node-partition/internal/command/plan"
-	"node-partition.io/node-partition/internal/command/try"
 	"node-partition.io/node-partition/internal/command/validate"
 	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/state"
@@ -62,7 +61,7 @@ func validateCommand(n host.Node) *cli.Command {
 				}
 				o.Node = &of
 			}
-			if o.Name, o.Data, err = try.ReadSection(c.App.Reader, files[0]); err != nil {
+			if o.Name, o.Data, err = readInput(c.App.Reader, files[0], maxSection); err != nil {
 				return unreadable{err}
 			}
 			o.Strict = c.Bool(flagStrict)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -72,17 +71,5 @@ func TestValidate(t *testing.T) {
 	status, stdout, stderr := commandOn(t, here, "validate", "--root", node, good)
 	if status != exitProblem || !strings.Contains(stdout, "error    /var/lib/kubelet/config.yaml: cgroupRoot: ") || strings.Count(stdout, "error ") != 1 {
 		t.Errorf("status %d, %s%s", status, stdout, stderr)
-	}
-}
-
-// TestValidateStandardInput: - is the standard input.
-func TestValidateStandardInput(t *testing.T) {
-	t.Parallel()
-	var stdout, stderr bytes.Buffer
-	app := newApp(host.Below(t.TempDir()), &stdout, &stderr)
-	app.Reader = strings.NewReader(golden.KubeletHead + "workloadPartitions: {batch: {memoryLimits: 1Gi}}\n")
-	err := runApp(t, app, "validate", "-")
-	if err != nil || !strings.Contains(stdout.String(), "warning  standard input: workloadPartitions.batch: unknown field \"memoryLimits\", ignoring; known are ") {
-		t.Errorf("%v\n%s%s", err, &stdout, &stderr)
 	}
 }

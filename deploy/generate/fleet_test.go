@@ -10,8 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"sigs.k8s.io/yaml"
 )
 
 // outage is a time in minutes during which a monitor is not reached. A zero one is none.
@@ -237,34 +235,5 @@ func TestDashboardLinks(t *testing.T) {
 	}
 	if want := "/d/" + uid + "?"; !strings.HasPrefix(rowsOfNode, want) || !strings.HasPrefix(allNodes, want) {
 		t.Errorf("%s and %s do not lead to this dashboard", rowsOfNode, allNodes)
-	}
-}
-
-// TestLintExclusions: Grafana's linter is told of the panels of the first row, which follow no
-// selection of nodes, and of no other.
-func TestLintExclusions(t *testing.T) {
-	t.Parallel()
-	data, err := os.ReadFile(filepath.Join(deploy, "grafana/.lint"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var file struct {
-		Exclusions map[string]struct {
-			Entries []struct{ Panel string }
-		}
-	}
-	if err := yaml.Unmarshal(data, &file); err != nil {
-		t.Fatal(err)
-	}
-	entries, panels := file.Exclusions["target-instance-rule"].Entries, fleet().panels
-	excluded, want := make([]string, 0, len(entries)), make([]string, 0, len(panels))
-	for _, e := range entries {
-		excluded = append(excluded, e.Panel)
-	}
-	for _, p := range panels {
-		want = append(want, p.title)
-	}
-	if !slices.Equal(excluded, want) {
-		t.Errorf("target-instance-rule leaves out %q; want %q", excluded, want)
 	}
 }

@@ -191,22 +191,3 @@ func TestRelabelCostIsDocumented(t *testing.T) {
 	}
 	t.Logf("%d metrics, %d of %d series", len(names), kept, all)
 }
-
-// TestFewest: a list without matchers keeps what others of the metric do.
-func TestFewest(t *testing.T) {
-	t.Parallel()
-	of := func(matchers ...string) kept {
-		k := kept{name: "a"}
-		for i := 0; i < len(matchers); i += 2 {
-			k.matchers = append(k.matchers, labels.MustNewMatcher(labels.MatchRegexp, matchers[i], matchers[i+1]))
-		}
-		return k
-	}
-	got := fewest([]kept{of("b", "x", "c", "y"), of("b", "x"), of("b", "z|w"), of("b", "x")})
-	if len(got) != 2 || got[0].text() != "a;(z|w)" || got[1].text() != "a;x" {
-		t.Errorf("%v", got)
-	}
-	if got := fewest([]kept{of("b", "x"), of()}); len(got) != 1 || got[0].text() != "a" {
-		t.Errorf("%v", got)
-	}
-}

@@ -15,7 +15,6 @@ func TestDashboardLint(t *testing.T) {
 	if d.Editable {
 		t.Error("uneditable-dashboard: it is editable")
 	}
-	lintVariables(t, d)
 	ids := map[int]string{}
 	for _, p := range d.all() {
 		if before, twice := ids[p.ID]; twice || p.ID == 0 {
@@ -48,46 +47,6 @@ func TestDashboardLint(t *testing.T) {
 				lintQuery(t, folded.Title, target.Expr, "cluster=~.*", "job=~.+", "instance=~.+")
 			}
 		}
-	}
-}
-
-func lintVariables(t *testing.T, d dashboardModel) {
-	t.Helper()
-	names := ""
-	for _, v := range d.Templating.List {
-		names += " " + v.Name
-		if v.Type == "datasource" {
-			if v.Name != "datasource" || v.Label != "Data source" || v.Query != "prometheus" {
-				t.Errorf("template-datasource-rule: %+v", v)
-			}
-			continue
-		}
-		if v.Type == "textbox" {
-			continue // the address of the documentation
-		}
-		all := ".+"
-		if v.Name == "cluster" {
-			all = ".*"
-		}
-		if v.Type != "query" || !v.Multi || !v.IncludeAll || v.AllValue != all || v.Datasource.UID != "${datasource}" {
-			t.Errorf("template-%s-rule: %+v", v.Name, v)
-		}
-		const onTimeRangeChange = 2
-		if v.Refresh != onTimeRangeChange {
-			t.Errorf("template-on-time-change-reload-rule: %+v", v)
-		}
-		query, ok := strings.CutPrefix(v.Query, "label_values(")
-		query, _, found := strings.Cut(query, ", "+v.Name+")")
-		if !ok || !found {
-			t.Errorf("template-label-promql-rule: %s", v.Query)
-		}
-		known := readRegistry(t)
-		for _, problem := range check(named{expr: expand(query)}, known, nil) {
-			t.Errorf("template-label-promql-rule: %s: %s", v.Query, problem)
-		}
-	}
-	if names != " datasource cluster job instance partition docs" {
-		t.Errorf("variables%s", names)
 	}
 }
 

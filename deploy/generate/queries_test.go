@@ -87,17 +87,7 @@ type panelModel struct {
 }
 
 type variableModel struct {
-	Name       string `json:"name"`
-	Label      string `json:"label"`
-	Type       string `json:"type"`
-	Query      string `json:"query"`
-	Refresh    int    `json:"refresh"`
-	Multi      bool   `json:"multi"`
-	IncludeAll bool   `json:"includeAll"`
-	AllValue   string `json:"allValue"`
-	Datasource struct {
-		UID string `json:"uid"`
-	} `json:"datasource"`
+	Name string `json:"name"`
 }
 
 func readDashboard(t *testing.T) dashboardModel {
@@ -147,6 +137,9 @@ func expressions(t *testing.T) []named {
 	}
 	for _, a := range d.Annotations.List {
 		all = append(all, named{"annotation " + a.Name, expand(a.Expr), find(legendLabel, a.Title+a.Text)})
+	}
+	for _, c := range choices {
+		all = append(all, named{"variable " + c.label, expand(c.series), []string{c.label}})
 	}
 	for _, r := range rules(t) {
 		var names []string

@@ -2,9 +2,7 @@ package admission
 
 import (
 	"regexp"
-	"slices"
 	"strconv"
-	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -73,18 +71,4 @@ func annotationOf(milli, limit int64) string {
 
 func sharesOf(milli int64) string {
 	return strconv.FormatUint(cpuweight.SharesOfMilliCPU(milli), 10)
-}
-
-// limitRangerKey is the annotation in which the LimitRanger of the API server notes what it has
-// set, such as "LimitRanger plugin set: cpu, memory request for container c0; cpu limit for init
-// container c1" (plugin/pkg/admission/limitranger, v1.37.0).
-const limitRangerKey = "kubernetes.io/limit-ranger"
-
-// limitRanged reports whether LimitRanger has set a request or a limit of CPU. It runs again after
-// a conversion, finds no CPU, and sets its defaults.
-func (c container) limitRanged(annotations map[string]string) bool {
-	note := strings.ReplaceAll(annotations[limitRangerKey], "LimitRanger plugin set: ", "")
-	return slices.ContainsFunc(strings.Split(note, "; "), func(set string) bool {
-		return strings.HasPrefix(set, "cpu") && strings.HasSuffix(set, " container "+c.name)
-	})
 }

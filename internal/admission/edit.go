@@ -5,7 +5,6 @@ import (
 	"strconv"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 
 	"node-partition.io/node-partition/internal/quantity"
 )
@@ -23,50 +22,12 @@ type Edit struct {
 	// Milli holds, by container, the CPU that becomes the resource, as its request and its limit. It
 	// is in thousandths of a CPU. Requests and limits of CPU go.
 	Milli map[string]int64
-	// Drop lists the containers that have the resource already, and whose requests and limits of CPU
-	// go.
-	Drop []string
-}
-
-// Apply changes a pod.
-func (e Edit) Apply(pod *v1.Pod) {
-	for _, key := range e.Remove {
-		delete(pod.Annotations, key)
-	}
-	if pod.Annotations == nil && len(e.Set) > 0 {
-		pod.Annotations = map[string]string{}
-	}
-	for key, value := range e.Set {
-		pod.Annotations[key] = value
-	}
-	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range list {
-			e.applyTo(list[i].Name, &list[i].Resources)
-		}
-	}
-}
-
-func (e Edit) applyTo(name string, resources *v1.ResourceRequirements) {
-	milli, moved := e.Milli[name]
-	if !moved && !slices.Contains(e.Drop, name) {
-		return
-	}
-	for _, list := range []*v1.ResourceList{&resources.Requests, &resources.Limits} {
-		delete(*list, v1.ResourceCPU)
-		if !moved {
-			continue
-		}
-		if *list == nil {
-			*list = v1.ResourceList{}
-		}
-		(*list)[e.Resource] = *resource.NewQuantity(milli, resource.DecimalSI)
-	}
 }
 
 // asks adds the annotations of a pod that is converted.
 func (e *Edit) asks(workload string) {
 	e.Resource = resourceOf(workload)
-	e.Set = map[string]string{targetKey(workload): asked}
+	e.Set = map[string]string{targetKey(workload): Asked}
 }
 
 // share adds the annotations of a container. document is the value of the enhancement's.

@@ -17,13 +17,6 @@ const (
 	warningKey = "workload.openshift.io/warning"
 )
 
-// asked is the value of a target. Admission writes it in this form.
-const asked = `{"effect":"` + workload.Preferred + `"}`
-
-// mirrorKey marks the copy of a static pod, which the kubelet makes (MirrorPodAnnotation,
-// k8s.io/api/core/v1).
-const mirrorKey = v1.MirrorPodAnnotationKey
-
 // resourceOf returns the resource of a workload type as a list of resources has it.
 func resourceOf(name string) v1.ResourceName { return v1.ResourceName(workload.Resource(name)) }
 

@@ -24,21 +24,3 @@ func classOf(containers []container) v1.PodQOSClass {
 	}
 	return v1.PodQOSBurstable
 }
-
-// withoutCPU returns the containers without the CPU of some of them.
-func withoutCPU(containers []container, of func(container) bool) []container {
-	rest := make([]container, 0, len(containers))
-	for _, c := range containers {
-		if of(c) {
-			c.requests, c.limits = without(c.requests), without(c.limits)
-		}
-		rest = append(rest, c)
-	}
-	return rest
-}
-
-func without(list v1.ResourceList) v1.ResourceList {
-	rest := list.DeepCopy()
-	delete(rest, v1.ResourceCPU)
-	return rest
-}

@@ -5,21 +5,23 @@ import (
 	"fmt"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"node-partition.io/node-partition/internal/workload"
 )
 
 // ConvertStatic returns what a conversion changes in the manifest of a static pod, by the rules and
 // with the errors of OpenShift's kubelet (pkg/kubelet/managed, openshift/kubernetes). No API server
-// sees such a pod before it runs. Some rules differ from Convert: a container has requests
-// of CPU and of memory or of neither, a BestEffort pod stays as it is, and no namespace is asked.
+// sees such a pod before it runs. Some rules differ from those of package policy: a container has
+// requests of CPU and of memory or of neither, a BestEffort pod stays as it is, and no namespace is
+// asked.
 func ConvertStatic(pod *v1.Pod) (Edit, error) {
 	ask := workload.AskOf(pod.Annotations)
 	switch ask.Flaw {
 	case workload.TwoTypes:
-		return Edit{}, errTwoTypes
+		return Edit{}, errors.New(TwoTypes)
 	case workload.BadAnnotation:
-		return Edit{}, errEffect
+		return Edit{}, errors.New(BadEffect)
 	}
 	e := Edit{Remove: strip(pod.Annotations)}
 	if ask.Type == "" {
@@ -29,9 +31,9 @@ func ConvertStatic(pod *v1.Pod) (Edit, error) {
 	class := classOf(containers)
 	switch {
 	case pod.Spec.Resources != nil:
-		return skip(pod.Annotations, ask.Type, podLevelWarning), nil
+		return skip(pod.Annotations, ask.Type, PodLevelWarning), nil
 	case class == v1.PodQOSGuaranteed:
-		return skip(pod.Annotations, ask.Type, guaranteedWarning), nil
+		return skip(pod.Annotations, ask.Type, GuaranteedWarning), nil
 	}
 	e.asks(ask.Type)
 	for _, c := range containers {
@@ -56,21 +58,22 @@ func (e *Edit) static(name string, c container, annotations map[string]string) e
 	case converted:
 		e.share(name, c.name, annotations[resourcesKey(c.name)], milli)
 	case hasResource:
-		return fmt.Errorf("container %s: %w", c.name, errResource)
+		return fmt.Errorf("container %s: %s", c.name, ForeignResource)
 	case hasMemory:
 		return fmt.Errorf("managed container %s does not have cpu requests", c.name)
 	}
 	return nil
 }
 
-// Ask returns the edit that makes a pod ask for a type, if it asks for none.
-func Ask(pod *v1.Pod, name string) (Edit, error) {
-	switch found := targets(pod.Annotations); {
-	case len(found) == 0:
-		return Edit{Set: map[string]string{targetKey(name): asked}}, nil
-	case len(found) == 1 && found[0] == name:
-		return Edit{}, nil
-	default:
-		return Edit{}, errors.New("the pod asks for another workload type")
+// Ask makes a pod ask for a type. It is an error if the pod asks for another one.
+func Ask(pod *v1.Pod, name string) error {
+	found := targets(pod.Annotations)
+	if len(found) == 0 {
+		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, targetKey(name), Asked)
+		return nil
 	}
+	if len(found) > 1 || found[0] != name {
+		return errors.New("the pod asks for another workload type")
+	}
+	return nil
 }

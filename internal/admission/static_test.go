@@ -25,7 +25,7 @@ func TestStatic(t *testing.T) {
 			spec:        `initContainers: [{name: i}], containers: [{name: c, resources: {requests: {cpu: 400m, memory: 1Mi}, limits: {cpu: 1}}}]`,
 			milli:       map[string]int64{"c": 400},
 			set: map[string]string{
-				"target.workload.openshift.io/a":      asked,
+				"target.workload.openshift.io/a":      Asked,
 				"resources.workload.openshift.io/c":   `{"cpushares":409,"cpulimit":1000}`,
 				"io.openshift.workload.a.cpushares/c": "400",
 			},
@@ -36,25 +36,25 @@ func TestStatic(t *testing.T) {
 			spec:        `containers: [{name: c, resources: {limits: {cpu: 400m, memory: 1Mi}}}, {name: d}]`,
 			milli:       map[string]int64{"c": 400},
 			set: map[string]string{
-				"target.workload.openshift.io/a":      asked,
+				"target.workload.openshift.io/a":      Asked,
 				"resources.workload.openshift.io/c":   `{"cpushares":409,"cpulimit":400}`,
 				"io.openshift.workload.a.cpushares/c": "400",
 			},
 		},
 		"best effort": {
-			annotations: target, spec: `containers: [{name: c}]`, set: map[string]string{"target.workload.openshift.io/a": asked},
+			annotations: target, spec: `containers: [{name: c}]`, set: map[string]string{"target.workload.openshift.io/a": Asked},
 		},
 		"an object without the effect": {
 			annotations: `target.workload.openshift.io/a: "{}"`, spec: `containers: [{name: c}]`,
-			set: map[string]string{"target.workload.openshift.io/a": asked},
+			set: map[string]string{"target.workload.openshift.io/a": Asked},
 		},
 		"guaranteed": {
 			annotations: target, spec: `containers: [{name: c, resources: {limits: {cpu: 400m, memory: 1Mi}}}]`,
-			set: map[string]string{warningKey: guaranteedWarning}, remove: []string{"target.workload.openshift.io/a"},
+			set: map[string]string{warningKey: GuaranteedWarning}, remove: []string{"target.workload.openshift.io/a"},
 		},
 		"pod-level resources": {
 			annotations: target, spec: `resources: {}, containers: [{name: c, resources: {requests: {cpu: 400m, memory: 1Mi}}}]`,
-			set: map[string]string{warningKey: podLevelWarning}, remove: []string{"target.workload.openshift.io/a"},
+			set: map[string]string{warningKey: PodLevelWarning}, remove: []string{"target.workload.openshift.io/a"},
 		},
 		"no type": {
 			annotations: `resources.workload.openshift.io/c: x`, spec: `containers: [{name: c, resources: {requests: {cpu: 400m}}}]`,
@@ -64,7 +64,7 @@ func TestStatic(t *testing.T) {
 			annotations: target + `, resources.workload.openshift.io/c: '{"cpushares":409}'`,
 			spec:        `containers: [{name: c, resources: {requests: {a.workload.openshift.io/cores: 400, memory: 1Mi}}}]`,
 			set: map[string]string{
-				"target.workload.openshift.io/a":      asked,
+				"target.workload.openshift.io/a":      Asked,
 				"resources.workload.openshift.io/c":   `{"cpushares":409}`,
 				"io.openshift.workload.a.cpushares/c": "400",
 			},
@@ -80,13 +80,17 @@ func TestStatic(t *testing.T) {
 		},
 		"the resource alone": {
 			annotations: target, spec: `containers: [{name: c, resources: {limits: {a.workload.openshift.io/cores: 400}, requests: {memory: 1Mi}}}]`,
-			problem: "container c: " + errResource.Error(),
+			problem: "container c: " + ForeignResource,
+		},
+		"the resource of a user": {
+			annotations: target, spec: `containers: [{name: c, resources: {requests: {a.workload.openshift.io/cores: 400, memory: 1Mi}}}]`,
+			problem: "container c: " + ForeignResource,
 		},
 		"two types": {
-			annotations: target + `, target.workload.openshift.io/b: "{}"`, spec: `containers: [{name: c}]`, problem: errTwoTypes.Error(),
+			annotations: target + `, target.workload.openshift.io/b: "{}"`, spec: `containers: [{name: c}]`, problem: TwoTypes,
 		},
 		"another effect": {
-			annotations: `target.workload.openshift.io/a: '{"effect":"Required"}'`, spec: `containers: [{name: c}]`, problem: errEffect.Error(),
+			annotations: `target.workload.openshift.io/a: '{"effect":"Required"}'`, spec: `containers: [{name: c}]`, problem: BadEffect,
 		},
 	} {
 		var pod v1.Pod
@@ -107,18 +111,15 @@ func TestStatic(t *testing.T) {
 func TestAsk(t *testing.T) {
 	t.Parallel()
 	pod := &v1.Pod{}
-	e, err := Ask(pod, "a")
-	if err != nil {
-		t.Fatal(err)
+	for range 2 {
+		if err := Ask(pod, "a"); err != nil {
+			t.Fatal(err)
+		}
+		if got := targets(pod.Annotations); !slices.Equal(got, []string{"a"}) {
+			t.Errorf("asks for %q; want a", got)
+		}
 	}
-	e.Apply(pod)
-	if got := targets(pod.Annotations); !slices.Equal(got, []string{"a"}) {
-		t.Errorf("asks for %q; want a", got)
-	}
-	if e, err := Ask(pod, "a"); err != nil || len(e.Set) != 0 {
-		t.Errorf("%+v, %v; want no change", e, err)
-	}
-	if _, err := Ask(pod, "b"); err == nil {
+	if err := Ask(pod, "b"); err == nil {
 		t.Error("no error for another type")
 	}
 }

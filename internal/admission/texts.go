@@ -1,26 +1,18 @@
 package admission
 
-// Texts has the messages that package policy shares with Convert and Judge, and the value of a
-// target. None has an apostrophe.
-type Texts struct {
-	Asked                                        string
-	Unknown, Silent, Guaranteed, PodLevel, Class string
-	TwoTypes, Effect, Resource, Annotation       string
-	Many, Bound, Changed, Resized                string
-}
+import "node-partition.io/node-partition/internal/workload"
 
-// AllTexts returns the messages.
-func AllTexts() Texts {
-	return Texts{
-		Asked:   asked,
-		Unknown: unknownWarning, Silent: silentWarning, Guaranteed: guaranteedWarning,
-		PodLevel: podLevelWarning, Class: classWarning,
-		TwoTypes: errTwoTypes.Error(), Effect: errEffect.Error(), Resource: errResource.Error(),
-		Annotation: errAnnotation.Error(),
-		Many:       errMany.Error(),
-		Bound:      "a binding can not have the workload annotations of a pod",
-		Changed:    "the workload annotations of a pod can not be changed: make the pod again",
-		Resized: "a container of a pod with a workload annotation can not get a request or a limit of cpu: " +
-			"make the pod again with another request",
-	}
-}
+// Asked is the value of a target. Admission writes it in this form.
+const Asked = `{"effect":"` + workload.Preferred + `"}`
+
+// What is said of pods that are not converted, or refused. Package policy says the same. None has
+// an apostrophe. The first two words of a warning are OpenShift's.
+const (
+	GuaranteedWarning = "skip pod CPUs requests modifications because it has guaranteed QoS class"
+	PodLevelWarning   = "skip pod CPUs requests modifications because it has pod-level resources"
+	TwoTypes          = "the pod can not have more than one workload annotation"
+	BadEffect         = `want the value {"effect": "PreferredDuringScheduling"} of a workload annotation: ` +
+		"it is the only effect that is supported"
+	ForeignResource = "a container can not request workload resources: want a request of cpu, which is converted, " +
+		"in a pod with one workload annotation"
+)

@@ -25,11 +25,6 @@ var readers = map[string]func(f FS, cgroup string) (any, error){
 	"Stat":          func(f FS, c string) (any, error) { return f.Stat(c) },
 	"Usage":         func(f FS, c string) (any, error) { return f.Usage(c) },
 	"WorkingSet":    func(f FS, c string) (any, error) { return f.WorkingSet(c) },
-	"Folders": func(f FS, c string) (any, error) {
-		folders := f.Folders()
-		defer folders.Close()
-		return folders.Usage(c)
-	},
 	"MemoryMeter": func(f FS, c string) (any, error) {
 		m, err := f.MemoryMeter(c)
 		if err == nil {

@@ -76,8 +76,6 @@ var NoLimits = Limits{
 func (f FS) Limits(path string) (Limits, error) {
 	limits := NoLimits
 	files := files{root: f, cgroup: path}
-	files.open()
-	defer files.close()
 	for _, file := range []struct {
 		name  string
 		parse func(string) error

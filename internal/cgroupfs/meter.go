@@ -138,7 +138,7 @@ func (m *MemoryMeter) text(fd int, name string) ([]byte, error) {
 // WorkingSet returns the memory in bytes that a cgroup uses without inactive page cache
 // (Usage.WorkingSet), in two reads.
 func (f FS) WorkingSet(cgroup string) (uint64, error) {
-	files := files{root: f, cgroup: cgroup, dir: notOpen}
+	files := files{root: f, cgroup: cgroup}
 	var usage Usage
 	files.memory(&usage)
 	if err := files.result(); err != nil {
@@ -153,7 +153,7 @@ func (f FS) WorkingSet(cgroup string) (uint64, error) {
 // Memory reads the memory of a cgroup once, without its limit, in three reads. It has Protected
 // as far as the cgroup's own memory.min protects it from reclaim for a cgroup above.
 func (f FS) Memory(cgroup string) (MemoryReading, error) {
-	files := files{root: f, cgroup: cgroup, dir: notOpen}
+	files := files{root: f, cgroup: cgroup}
 	r := MemoryReading{Max: Unlimited}
 	setting := uint64(0)
 	files.number("memory.min", &setting)
@@ -178,7 +178,7 @@ func (f FS) Memory(cgroup string) (MemoryReading, error) {
 // OOMEvents returns two counts of a cgroup: the processes killed in it or below (oom_kill of
 // memory.events), and the times that its own limit could not be kept (oom of memory.events.local).
 func (f FS) OOMEvents(cgroup string) (killed, atLimit uint64, err error) {
-	files := files{root: f, cgroup: cgroup, dir: notOpen}
+	files := files{root: f, cgroup: cgroup}
 	var all, local MemoryEvents
 	files.memoryEvents("memory.events", &all)
 	files.memoryEvents("memory.events.local", &local)
@@ -187,7 +187,7 @@ func (f FS) OOMEvents(cgroup string) (killed, atLimit uint64, err error) {
 
 // MemoryPressure reads memory.pressure of a cgroup.
 func (f FS) MemoryPressure(cgroup string) (Pressure, error) {
-	files := files{root: f, cgroup: cgroup, dir: notOpen}
+	files := files{root: f, cgroup: cgroup}
 	var pressure Pressure
 	files.pressure("memory.pressure", &pressure)
 	return pressure, files.result()
@@ -198,7 +198,7 @@ func (f FS) MemoryPressure(cgroup string) (Pressure, error) {
 // counts the second for the cgroup with the limit and those above it, and the first for the cgroup
 // of the process and those above it (mem_cgroup_oom, memcg_memory_event, mm/memcontrol.c).
 func (f FS) Kills(cgroup string) (killed, atOwnLimit uint64, err error) {
-	files := files{root: f, cgroup: cgroup, dir: notOpen}
+	files := files{root: f, cgroup: cgroup}
 	var all MemoryEvents
 	files.memoryEvents("memory.events", &all)
 	return all.OOMKill, all.OOM, files.result()

@@ -191,10 +191,3 @@ func TestKills(t *testing.T) {
 		t.Errorf("got %v, want fs.ErrNotExist", err)
 	}
 }
-
-func TestPath(t *testing.T) {
-	t.Parallel()
-	if got := FS(Mount).Path("kubepods.slice/a.scope"); got != "/sys/fs/cgroup/kubepods.slice/a.scope" {
-		t.Errorf("got %s", got)
-	}
-}

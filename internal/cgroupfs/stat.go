@@ -75,10 +75,7 @@ type MemoryEvents struct {
 // Usage reads the memory and the CPU time of the cgroup at path, relative to the root of the file
 // system. If the cgroup is missing or gone, it returns an error that is fs.ErrNotExist.
 func (f FS) Usage(path string) (Usage, error) {
-	return usage(&files{root: f, cgroup: path, dir: notOpen})
-}
-
-func usage(files *files) (Usage, error) {
+	files := files{root: f, cgroup: path}
 	var usage Usage
 	files.memory(&usage)
 	var usec uint64
@@ -91,8 +88,6 @@ func usage(files *files) (Usage, error) {
 // error: the fields have the values for them.
 func (f FS) Stat(path string) (Stat, error) {
 	files := files{root: f, cgroup: path}
-	files.open()
-	defer files.close()
 	stat := Stat{MemoryMax: Unlimited, PidsMax: Unlimited}
 	files.memory(&stat.Usage)
 	files.number("memory.max", &stat.MemoryMax)

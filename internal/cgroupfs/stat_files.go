@@ -3,7 +3,6 @@ package cgroupfs
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
@@ -22,53 +21,17 @@ const maxFile = 8 << 10
 type files struct {
 	root   FS
 	cgroup string
-	// dir is an open folder, or notOpen: the cgroup's own, or the one above it if below is set. To
-	// open its own pays for the thirteen files of Stat, and costs more than it saves for three. Many
-	// cgroups share the one above (Folders).
-	dir int
-	// below is the name of the cgroup in dir, empty if dir is the cgroup's own folder.
-	below string
 	// absent means that a file was missing: its controller is off, or the whole cgroup is gone.
 	absent bool
 	err    error
 	buffer [maxFile]byte
 }
 
-// notOpen makes read use the whole path of each file.
-const notOpen = -1
-
-func (f *files) open() { f.dir, f.err = f.root.openFolder(f.cgroup) }
-
-// openFolder opens the folder of a cgroup for Openat alone. It returns notOpen with an error.
-func (f FS) openFolder(cgroup string) (int, error) {
-	path := f.Path(cgroup)
-	dir, err := Uninterrupted(
-		func() (int, error) { return f.open(unix.AT_FDCWD, path, unix.O_PATH|unix.O_DIRECTORY) },
-	)
-	if err != nil {
-		return notOpen, &fs.PathError{Op: "open", Path: path, Err: err}
-	}
-	return dir, nil
-}
-
-func (f *files) close() {
-	if f.dir != notOpen {
-		_ = unix.Close(f.dir) // of an O_PATH descriptor
-	}
-}
-
 // result returns the first error. If the cgroup is removed meanwhile, its files are missing, as if
 // a controller were off.
 func (f *files) result() error {
-	switch {
-	case f.err != nil || !f.absent:
+	if f.err != nil || !f.absent {
 		return f.err
-	case f.below != "":
-		// Its path may lead to a new cgroup of the same name: the folder was removed and created.
-		if err := unix.Faccessat(f.dir, f.below, unix.F_OK, 0); err != nil {
-			return &fs.PathError{Op: "access", Path: f.root.Path(f.cgroup), Err: err}
-		}
-		return nil
 	}
 	return f.root.Exists(f.cgroup)
 }
@@ -83,14 +46,7 @@ func (f *files) read(name string) ([]byte, bool) {
 	if f.err != nil {
 		return nil, false
 	}
-	dir, file := f.dir, name
-	switch {
-	case dir == notOpen:
-		dir, file = unix.AT_FDCWD, string(f.root)+"/"+f.cgroup+"/"+name
-	case f.below != "":
-		file = f.below + "/" + name
-	}
-	n, err := f.root.readAt(dir, file, f.buffer[:])
+	n, err := f.root.readAt(unix.AT_FDCWD, string(f.root)+"/"+f.cgroup+"/"+name, f.buffer[:])
 	switch {
 	case err == nil && n == len(f.buffer):
 		f.fail(name, fmt.Errorf("holds %d bytes or more: not a file of a cgroup", n))

@@ -83,8 +83,6 @@ func TestStatRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	files := files{root: FS(root), cgroup: "pod.slice"}
-	files.open()
-	defer files.close()
 	if err := os.Remove(filepath.Join(root, "pod.slice")); err != nil {
 		t.Fatal(err)
 	}
@@ -147,22 +145,4 @@ func FuzzStat(f *testing.F) {
 			t.Errorf("negative: %+v", p)
 		}
 	})
-}
-
-func BenchmarkUsage(b *testing.B) {
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := sample.Usage("all"); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-func BenchmarkStat(b *testing.B) {
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := sample.Stat("all"); err != nil {
-			b.Fatal(err)
-		}
-	}
 }

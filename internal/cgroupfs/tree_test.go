@@ -40,28 +40,3 @@ func TestChildren(t *testing.T) {
 }
 
 // BenchmarkChildren reads 500 cgroups with sixty files each, as a pass over 500 pods does.
-func BenchmarkChildren(b *testing.B) {
-	const cgroups, files, children = 500, 60, 3
-	root := b.TempDir()
-	for i := range cgroups {
-		dir := filepath.Join(root, fmt.Sprint(i))
-		for child := range children {
-			if err := os.MkdirAll(filepath.Join(dir, fmt.Sprintf("cri-containerd-%064d.scope", child)), 0o755); err != nil {
-				b.Fatal(err)
-			}
-		}
-		for file := range files {
-			if err := os.WriteFile(filepath.Join(dir, fmt.Sprint("memory.swap.file", file)), nil, 0o644); err != nil {
-				b.Fatal(err)
-			}
-		}
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		for i := range cgroups {
-			if names, err := FS(root).Children(fmt.Sprint(i)); err != nil || len(names) != children {
-				b.Fatal(names, err)
-			}
-		}
-	}
-}

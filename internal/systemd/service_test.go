@@ -73,12 +73,3 @@ func TestRunService(t *testing.T) {
 		t.Errorf("without systemd: %v", err)
 	}
 }
-
-func TestSignature(t *testing.T) {
-	t.Parallel()
-	for want, value := range map[string]any{"s": "a", "as": []string{"a"}, "t": uint64(1), "(bas)": InterfaceRule{}} {
-		if got := Signature(Property{"A", value}); got != want {
-			t.Errorf("%v: %s; want %s", value, got, want)
-		}
-	}
-}

@@ -13,6 +13,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"node-partition.io/node-partition/internal/installer/record"
 	"node-partition.io/node-partition/internal/kubeletconfig"
 	"node-partition.io/node-partition/pkg/slices/config"
 	"node-partition.io/node-partition/rollout/api/v1alpha1"
@@ -34,9 +35,13 @@ type Section struct {
 // name is the file in messages: its problems are fields of spec.section.
 const name = "spec.section"
 
-// Of returns the section of a NodePartition, or why the generator would refuse it, one problem a
-// line. What depends on the node is judged there.
+// Of returns the section of a NodePartition, or why the generator or the installer would refuse it,
+// one problem a line. What depends on the node is judged there.
 func Of(spec v1alpha1.NodePartitionSpec) (Section, error) {
+	// an API server does not judge again what an update leaves as it is
+	if err := record.CheckTrial(spec.Rollout.Trial.Duration); err != nil {
+		return Section{}, fmt.Errorf("spec.rollout.trial: %w", err)
+	}
 	decoder := json.NewDecoder(bytes.NewReader(spec.Section.Raw))
 	decoder.UseNumber()
 	var fields map[string]any

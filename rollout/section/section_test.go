@@ -9,12 +9,15 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
+	"node-partition.io/node-partition/internal/installer/record"
 	"node-partition.io/node-partition/rollout/api/v1alpha1"
 )
 
 func of(t *testing.T, raw string) (Section, error) {
 	t.Helper()
-	return Of(v1alpha1.NodePartitionSpec{Section: apiextensionsv1.JSON{Raw: []byte(raw)}})
+	spec := v1alpha1.NodePartitionSpec{Section: apiextensionsv1.JSON{Raw: []byte(raw)}}
+	spec.Rollout.Trial.Duration = record.MaxTrial
+	return Of(spec)
 }
 
 // TestOf: the file of a section does not depend on the order of its fields, and has the digest that
@@ -43,9 +46,14 @@ func TestOf(t *testing.T) {
 	}
 }
 
-// TestRefused: what the generator would refuse, with the field.
+// TestRefused: what the generator or the installer would refuse, with the field.
 func TestRefused(t *testing.T) {
 	t.Parallel()
+	var spec v1alpha1.NodePartitionSpec
+	spec.Rollout.Trial.Duration = record.MaxTrial + 1
+	if _, err := Of(spec); err == nil || !strings.Contains(err.Error(), "spec.rollout.trial: want from 1m0s to 1h0m0s") {
+		t.Errorf("a trial that is too long: %v", err)
+	}
 	for raw, want := range map[string]string{
 		`null`: "want an object", `[]`: "want an object", `{}`: "systemPartition",
 		`{"systemPartition": {"namespaces": ["kube-system"], "memoryLimit": "2.5GB"}}`: "systemPartition.memoryLimit",

@@ -6,13 +6,14 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"node-partition.io/node-partition/internal/admission"
+	"node-partition.io/node-partition/internal/admission/policy"
 )
 
 // RandomTypes returns the types that random pods ask for, and one that they ask for is missing.
-func RandomTypes() []admission.Type {
-	return []admission.Type{
+func RandomTypes() []policy.Type {
+	return []policy.Type{
 		{Name: "a", Namespaces: []string{"listed-0", "listed-1", "listed-2", "listed-3"}, ByNamespace: true},
 		{Name: "b", ByNamespace: true},
 		{Name: "d", Namespaces: []string{"unlisted-0", "unlisted-3"}, Unconverted: true},
@@ -20,14 +21,14 @@ func RandomTypes() []admission.Type {
 }
 
 // RandomNamespaces returns the namespaces of random pods.
-func RandomNamespaces() []admission.Namespace {
-	all := make([]admission.Namespace, 0, 8)
+func RandomNamespaces() []*v1.Namespace {
+	all := make([]*v1.Namespace, 0, 8)
 	for _, name := range []string{"listed-", "unlisted-"} {
 		for i, annotations := range []map[string]string{
 			nil, {"workload.openshift.io/allowed": "a,b"}, {"allowed.workload.openshift.io": " a"},
 			{"workload.openshift.io/allowed": "c"},
 		} {
-			all = append(all, admission.Namespace{Name: name + strconv.Itoa(i), Annotations: annotations})
+			all = append(all, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name + strconv.Itoa(i), Annotations: annotations}})
 		}
 	}
 	return all

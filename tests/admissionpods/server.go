@@ -7,7 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"node-partition.io/node-partition/internal/admission"
+	"node-partition.io/node-partition/internal/admission/policy"
 	"node-partition.io/node-partition/internal/membership"
 	"node-partition.io/node-partition/internal/unitname"
 	"node-partition.io/node-partition/internal/workload"
@@ -15,37 +15,18 @@ import (
 
 // Server stands in for an API server.
 type Server struct {
-	// Convert changes a pod, and Judge returns why it is refused. They are the rules in Go, unless a
-	// test evaluates the policies.
+	// Convert changes a pod, and Judge returns why it is refused.
 	Convert func(*v1.Pod)
 	Judge   func(*v1.Pod) error
 	// In is the namespace. Its annotations are known to Convert and Judge.
 	In Namespace
 }
 
-func serverOf(types []admission.Type, in admission.Namespace) Server {
-	return Server{
-		Convert: func(pod *v1.Pod) { admission.Convert(types, in, pod).Apply(pod) },
-		Judge:   func(pod *v1.Pod) error { return admission.Judge(types, in, pod) },
-	}
-}
-
-// newServer returns a server with a namespace of the table.
-func newServer(table Table, namespace string) Server {
-	in := table.Namespaces[namespace]
-	s := serverOf(table.AdmissionTypes(), admission.Namespace{Name: namespace, Annotations: in.Annotations})
-	s.In = in
-	return s
-}
-
-// RandomServer returns a server for random pods.
-func RandomServer(in admission.Namespace) Server { return serverOf(RandomTypes(), in) }
-
 // AdmissionTypes returns the types of the table by name. The node's rule says who may ask.
-func (t Table) AdmissionTypes() []admission.Type {
-	types := make([]admission.Type, 0, len(t.Types))
+func (t Table) AdmissionTypes() []policy.Type {
+	types := make([]policy.Type, 0, len(t.Types))
 	for _, w := range t.workloads() {
-		types = append(types, admission.Type{
+		types = append(types, policy.Type{
 			Name: w.Type, Namespaces: t.rules().MayAsk(w), ByNamespace: w.ByNamespace, Unconverted: !w.Advertise,
 		})
 	}

@@ -1,6 +1,6 @@
 // Package admissionpods holds a table of pods that ask for workload types, and what becomes of each
-// of them when it is created. The conversion in Go (internal/admission) and the policy on API
-// servers (tests/e2e/kubeapi) both have to give these results.
+// of them when it is created. The policies have to give these results, evaluated by a test
+// (rollout/charttest/policies) and on API servers (tests/e2e/kubeapi).
 package admissionpods
 
 import (

@@ -1,53 +1,17 @@
 package admissionpods
 
 import (
-	"flag"
-	"os"
 	"reflect"
 	"strings"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
 
 	"node-partition.io/node-partition/internal/admission"
 	"node-partition.io/node-partition/internal/membership"
 	"node-partition.io/node-partition/internal/workload"
 )
-
-var update = flag.Bool("update", false, "write the outcomes of the table of pods")
-
-// TestTable: each pod of the table has the outcome that it has with the policy, on an API server.
-func TestTable(t *testing.T) {
-	t.Parallel()
-	table, wanted := Load(t)
-	got := map[string]Outcome{}
-	for _, c := range table.Pods {
-		if c.Server != "" {
-			continue // it is refused by what is not here
-		}
-		got[c.Name] = newServer(table, c.Namespace).Create(c.Pod())
-	}
-	if *update {
-		data, err := yaml.Marshal(got)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile("expected.yaml", data, 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if len(got) != len(wanted) {
-		t.Errorf("%d outcomes; want %d", len(got), len(wanted))
-	}
-	for name, o := range got {
-		if o.String() != wanted[name].String() {
-			t.Errorf("%s:\n%s\nwant\n%s", name, o, wanted[name])
-		}
-	}
-}
 
 // TestNode: a node gives each pod of the table what the policy has made of it. A pod that still
 // asks has the type, and the CPU time of the resource that its containers request. The annotations

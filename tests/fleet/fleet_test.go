@@ -27,7 +27,7 @@ import (
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb"
 
-	"node-partition.io/node-partition/deploy/generate/promapi"
+	"node-partition.io/node-partition/tests/fleet/promapi"
 )
 
 var count = flag.Int("nodes", 5000, "the number of nodes")
@@ -302,7 +302,7 @@ func (p *prometheus) recommend(t *testing.T) {
 	}
 	var mu sync.Mutex
 	queries, slowest := 0, time.Duration(0)
-	handler := promapi.Handler(p.engine, p.db, func() time.Time { return begin.Add(recorded) }, func(_ string, took time.Duration) {
+	handler := promapi.Handler(p.engine, p.db, begin.Add(recorded), func(took time.Duration) {
 		mu.Lock()
 		defer mu.Unlock()
 		queries++

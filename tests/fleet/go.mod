@@ -6,7 +6,6 @@ go 1.26
 require (
 	github.com/prometheus/common v0.67.5
 	github.com/prometheus/prometheus v0.311.3
-	node-partition.io/node-partition/deploy/generate v0.0.0
 	sigs.k8s.io/yaml v1.6.0
 )
 
@@ -126,8 +125,6 @@ require (
 	sigs.k8s.io/randfill v1.0.0 // indirect
 	sigs.k8s.io/structured-merge-diff/v6 v6.3.0 // indirect
 )
-
-replace node-partition.io/node-partition/deploy/generate => ../../deploy/generate
 
 // As in the go.mod of Prometheus: newer versions lack a package that a test of a dependency needs.
 replace github.com/go-openapi/testify/v2 => github.com/go-openapi/testify/v2 v2.0.2

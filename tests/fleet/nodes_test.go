@@ -26,7 +26,6 @@ const (
 	exposition = "../../internal/daemon/metrics/testdata/expected.txt"
 	scrapeFile = "../../deploy/prometheus/prometheus-fleet.yaml"
 
-	mebi = 1 << 20
 	// racks is the number of nodes that are off together, the first ones: more than 2 % of 5,000,
 	// which is where a page begins.
 	racks = 120

@@ -1,5 +1,5 @@
-// Package policy writes the rules of package admission as policies for a stock API server, in CEL,
-// and the other manifests that a cluster needs for workload types.
+// Package policy writes the rules of a conversion as policies for a stock API server, in CEL, and
+// the other manifests that a cluster needs for workload types.
 package policy
 
 import (
@@ -17,10 +17,32 @@ import (
 	"node-partition.io/node-partition/internal/admission"
 )
 
+// Type is a workload type that all nodes of a cluster have.
+type Type struct {
+	Name string `json:"name"`
+	// Namespaces lists the namespaces whose pods may ask for the type, by the configuration of the
+	// nodes.
+	Namespaces []string `json:"namespaces,omitempty"`
+	// ByNamespace means that an annotation of the namespace gives that right, too.
+	ByNamespace bool `json:"byNamespace,omitempty"`
+	// Unconverted means that the Nodes do not have the resource of the type: its pods keep their CPU
+	// requests.
+	Unconverted bool `json:"unconverted,omitempty"`
+}
+
+// The most annotations, containers and resources of a container of a pod that asks. They bound the
+// time that an API server takes for the rules, and a conversion writes two annotations for each
+// container.
+const (
+	MaxAnnotations = 256
+	MaxContainers  = 100
+	MaxResources   = 32
+)
+
 // Cluster describes a cluster.
 type Cluster struct {
 	// Types lists the workload types that all its nodes have.
-	Types []admission.Type
+	Types []Type
 	// APIVersion is the version of MutatingAdmissionPolicy that the API server serves: V1 or V1Beta1.
 	APIVersion string
 	// ValidatingOnly leaves out the policies that change objects, for API servers that have none: then
@@ -42,7 +64,7 @@ var manifests string
 const Name = "node-partition-workloads"
 
 // TypesKey is the annotation of the ValidatingAdmissionPolicy with the types that it was rendered
-// for, as a JSON list of admission.Type.
+// for, as a JSON list of Type.
 const TypesKey = "node-partition.io/workload-types"
 
 // Render returns the manifests as YAML documents.
@@ -63,8 +85,10 @@ func Render(c Cluster) (string, error) {
 	err = parsed.Execute(&text, map[string]any{
 		"APIVersion": c.APIVersion, "ValidatingOnly": c.ValidatingOnly, "Namespaces": namespaces, "Asks": len(asking) > 0,
 		"Asking": literal(asking), "Converting": literal(converting), "TypesKey": TypesKey, "TypesJSON": string(list),
-		"MaxAnnotations": admission.MaxAnnotations, "MaxContainers": admission.MaxContainers,
-		"MaxResources": admission.MaxResources, "Texts": admission.AllTexts(), "Fields": []string{"requests", "limits"},
+		"MaxAnnotations": MaxAnnotations, "MaxContainers": MaxContainers, "MaxResources": MaxResources,
+		"Asked": admission.Asked, "Guaranteed": admission.GuaranteedWarning, "PodLevel": admission.PodLevelWarning,
+		"TwoTypes": admission.TwoTypes, "Effect": admission.BadEffect, "Resource": admission.ForeignResource,
+		"Fields":  []string{"requests", "limits"},
 		"Amounts": []string{"capacity", "allocatable"},
 		"Lists": map[string]string{
 			"containers": "object.spec.containers", "initContainers": "object.spec.?initContainers.orValue([])",
@@ -75,7 +99,7 @@ func Render(c Cluster) (string, error) {
 
 // Removal returns the names of the objects that Render makes, as YAML documents to delete them by.
 func Removal(c Cluster) (string, error) {
-	c.Types = []admission.Type{{Name: "any", ByNamespace: true}}
+	c.Types = []Type{{Name: "any", ByNamespace: true}}
 	text, err := Render(c)
 	if err != nil {
 		return "", err
@@ -98,7 +122,7 @@ func Removal(c Cluster) (string, error) {
 
 // literals returns, in CEL, the namespaces of each type, and the types that an annotation of a
 // namespace allows and those that are converted. All names are RFC 1123 labels.
-func literals(types []admission.Type) (namespaces string, asking, converting []string) {
+func literals(types []Type) (namespaces string, asking, converting []string) {
 	lists := make([]string, 0, len(types))
 	for _, of := range types {
 		list := slices.Clone(of.Namespaces)

@@ -10,8 +10,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
-
-	"node-partition.io/node-partition/internal/admission"
 )
 
 // TestRender: each document is an object of the API, with no field that it does not have. A real
@@ -26,7 +24,7 @@ func TestRender(t *testing.T) {
 	}, validating...)
 	slices.Sort(all)
 	slices.Sort(validating)
-	types := []admission.Type{{Name: "a", Namespaces: []string{"y", "x", "y"}}, {Name: "b", ByNamespace: true}, {Name: "c"}}
+	types := []Type{{Name: "a", Namespaces: []string{"y", "x", "y"}}, {Name: "b", ByNamespace: true}, {Name: "c"}}
 	for name, test := range map[string]struct {
 		cluster Cluster
 		want    []string
@@ -90,17 +88,4 @@ func objectOf(t *testing.T, meta metav1.TypeMeta) any {
 	}
 	t.Fatalf("%s %s is not expected", meta.APIVersion, meta.Kind)
 	return nil
-}
-
-// TestTexts: no message ends a string of CEL or of YAML.
-func TestTexts(t *testing.T) {
-	t.Parallel()
-	x := admission.AllTexts()
-	for _, text := range []string{
-		x.Unknown, x.Silent, x.Guaranteed, x.PodLevel, x.Class, x.TwoTypes, x.Effect, x.Resource, x.Annotation, x.Changed, x.Resized,
-	} {
-		if text == "" || strings.ContainsAny(text, `'\`) {
-			t.Errorf("%q is not a text in quotes", text)
-		}
-	}
 }

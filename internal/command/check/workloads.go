@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"node-partition.io/node-partition/internal/admission"
 	"node-partition.io/node-partition/internal/admission/policy"
 	"node-partition.io/node-partition/internal/kubeapi"
 	"node-partition.io/node-partition/internal/state"
@@ -58,7 +57,7 @@ func (f *clusterFacts) stale() []state.Finding {
 		return nil
 	}
 	const apply = "apply the output of partition-monitor render admission again, with --config=FILE for each pool of nodes"
-	var rendered []admission.Type
+	var rendered []policy.Type
 	if err := json.Unmarshal([]byte(f.policy.Annotations[policy.TypesKey]), &rendered); err != nil {
 		return changing(state.Warning, apply, "the policy %s does not say for which types it was rendered", policy.Name)
 	}
@@ -81,8 +80,8 @@ func (f *clusterFacts) stale() []state.Finding {
 }
 
 // differences returns where the rendered types give a type less than the configuration does.
-func (t *workloadType) differences(rendered []admission.Type) []string {
-	at := slices.IndexFunc(rendered, func(r admission.Type) bool { return r.Name == t.Type })
+func (t *workloadType) differences(rendered []policy.Type) []string {
+	at := slices.IndexFunc(rendered, func(r policy.Type) bool { return r.Name == t.Type })
 	if at == -1 {
 		return []string{"it does not have the type " + t.Type}
 	}

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"node-partition.io/node-partition/internal/admission"
 	"node-partition.io/node-partition/internal/admission/policy"
 	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/kubeapi"
@@ -68,7 +67,7 @@ func Admission(ctx context.Context, o AdmissionOptions) (manifests string, warni
 
 // admissionTypes returns the types of the configuration. Where there is no configuration, as on the
 // machine of an administrator, the annotations of namespaces allow the named types.
-func admissionTypes(o AdmissionOptions) ([]admission.Type, error) {
+func admissionTypes(o AdmissionOptions) ([]policy.Type, error) {
 	all, err := Workloads(o.Node, o.Types)
 	if len(o.Files) > 0 {
 		all, err = pools(o.Files, o.Types)
@@ -81,13 +80,13 @@ func admissionTypes(o AdmissionOptions) ([]admission.Type, error) {
 
 // merged returns the types of several pools, each name once. Its pods may ask where one pool allows
 // it, and are converted if one pool has the resource.
-func merged(all []Workload) []admission.Type {
-	var types []admission.Type
+func merged(all []Workload) []policy.Type {
+	var types []policy.Type
 	for _, w := range all {
-		at := slices.IndexFunc(types, func(t admission.Type) bool { return t.Name == w.Type })
+		at := slices.IndexFunc(types, func(t policy.Type) bool { return t.Name == w.Type })
 		if at == -1 {
 			at = len(types)
-			types = append(types, admission.Type{Name: w.Type, Unconverted: true})
+			types = append(types, policy.Type{Name: w.Type, Unconverted: true})
 		}
 		t := &types[at]
 		t.Namespaces = slices.Compact(slices.Sorted(slices.Values(slices.Concat(t.Namespaces, w.MayAsk))))
@@ -117,14 +116,14 @@ func pools(files, names []string) ([]Workload, error) {
 	return selected(all, names)
 }
 
-func named(names []string) ([]admission.Type, error) {
-	var types []admission.Type
+func named(names []string) ([]policy.Type, error) {
+	var types []policy.Type
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(names))) {
 		err := unitname.PartitionName(name).Check()
 		if err != nil {
 			return nil, fmt.Errorf("--type=%s: %w", name, err)
 		}
-		types = append(types, admission.Type{Name: name, ByNamespace: true})
+		types = append(types, policy.Type{Name: name, ByNamespace: true})
 	}
 	return types, nil
 }
@@ -187,7 +186,7 @@ func harmed(ctx context.Context, client *kubeapi.Client) (warnings []string, err
 
 // ready returns an error for each resource that a node lacks. Pools with different types lack some:
 // there one node has to have it.
-func ready(ctx context.Context, client *kubeapi.Client, o AdmissionOptions, types []admission.Type) error {
+func ready(ctx context.Context, client *kubeapi.Client, o AdmissionOptions, types []policy.Type) error {
 	var resources []string
 	for _, of := range types {
 		if !of.Unconverted {

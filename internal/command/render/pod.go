@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strconv"
 
 	"go.yaml.in/yaml/v3"
@@ -29,12 +28,10 @@ func Pod(manifest []byte, name string) (converted []byte, warning string, err er
 	}
 	changed := false
 	if name != "" {
-		ask, err := admission.Ask(pod, name)
-		if err != nil {
+		if err := admission.Ask(pod, name); err != nil {
 			return nil, "", fmt.Errorf("--type=%s: %w", name, err)
 		}
-		ask.Apply(pod)
-		changed = apply(object, ask)
+		changed = apply(object, admission.Edit{Set: pod.Annotations})
 	}
 	e, err := admission.ConvertStatic(pod)
 	if err != nil {
@@ -156,16 +153,14 @@ func within(object map[string]any, field string) map[string]any {
 func applyTo(container map[string]any, e admission.Edit) bool {
 	name, _ := container["name"].(string)
 	milli, moved := e.Milli[name]
-	if !moved && !slices.Contains(e.Drop, name) {
+	if !moved {
 		return false
 	}
 	resources := within(container, "resources")
 	for _, field := range []string{"requests", "limits"} {
 		list := within(resources, field)
 		delete(list, string(v1.ResourceCPU))
-		if moved {
-			list[string(e.Resource)] = strconv.FormatInt(milli, 10)
-		}
+		list[string(e.Resource)] = strconv.FormatInt(milli, 10)
 		resources[field] = list
 	}
 	container["resources"] = resources

@@ -197,23 +197,6 @@ func TestJSONFields(t *testing.T) {
 	}
 }
 
-// TestJSONWithoutWorkload: a node without workload partitions has the fields that it had before
-// there were any.
-func TestJSONWithoutWorkload(t *testing.T) {
-	t.Parallel()
-	s := guardedStatus()
-	s.Pods = []report.Pod{{}}
-	var out bytes.Buffer
-	if err := WriteJSON(&out, s); err != nil {
-		t.Fatal(err)
-	}
-	for _, field := range []string{"nodeResource", "types", "exclusive", "workload"} {
-		if strings.Contains(out.String(), `"`+field+`"`) {
-			t.Errorf("has the field %s: %s", field, out.String())
-		}
-	}
-}
-
 // guardedStatus returns a status with a partition that evicts.
 func guardedStatus() state.Status {
 	s := reportOf()

@@ -39,65 +39,30 @@ func (r reader) note(err error) error {
 // sliceCollector collects the metrics of the slices of each partition, and the KEP's metrics of the
 // partitions and of the default one.
 type sliceCollector struct {
+	described
 	reader
-	partitions *series
-	metrics    []sliceMetric
-	pressure   *prometheus.Desc
-	usage      *prometheus.Desc
-	limit      *prometheus.Desc
-	host       *prometheus.Desc
-	hostUsed   *prometheus.Desc
+	partitions                             *series
+	metrics                                []sliceMetric
+	pressure, usage, limit, host, hostUsed *prometheus.Desc
 }
 
 func newSliceCollector(r reader, partitions *series) *sliceCollector {
-	partition := []string{"partition"}
-	return &sliceCollector{
-		reader:     r,
-		partitions: partitions,
-		metrics:    sliceMetrics(),
-		pressure: prometheus.NewDesc(
-			prefix+"pressure_seconds_total",
-			"Time in which some or all (full) processes of a slice waited for a resource (PSI).",
-			[]string{"partition", "slice", "resource", "kind"},
-			nil,
-		),
-		usage: prometheus.NewDesc(
-			"kubelet_partition_memory_usage_bytes",
-			"Memory that the pods of a partition use, page cache included: memory.current of its slice (KEP-5894).",
-			partition,
-			nil,
-		),
-		limit: prometheus.NewDesc(
-			"kubelet_partition_memory_limit_bytes",
-			"Memory that the pods of a partition may use; absent without a limit. The limit of default applies to all together (KEP-5894).",
-			partition,
-			nil,
-		),
-		host: prometheus.NewDesc(
-			prefix+"host_memory_working_set_bytes",
-			"Memory that a slice outside of kubepods.slice uses, without inactive page cache: services and users of the node.",
-			[]string{"slice"},
-			nil,
-		),
-		hostUsed: prometheus.NewDesc(
-			prefix+"host_memory_used_bytes",
-			"Memory that a slice outside of kubepods.slice uses and the kernel cannot reclaim: without page cache and half of the slabs.",
-			[]string{"slice"},
-			nil,
-		),
-	}
-}
-
-// Describe implements prometheus.Collector.
-func (c *sliceCollector) Describe(to chan<- *prometheus.Desc) {
-	for _, m := range c.metrics {
-		to <- m.desc
-	}
-	to <- c.pressure
-	to <- c.usage
-	to <- c.limit
-	to <- c.host
-	to <- c.hostUsed
+	c := &sliceCollector{reader: r, partitions: partitions}
+	c.metrics = sliceMetrics(&c.described)
+	c.pressure = c.desc(prefix+"pressure_seconds_total",
+		"Time in which some or all (full) processes of a slice waited for a resource (PSI).",
+		"partition", "slice", "resource", "kind")
+	c.usage = c.desc("kubelet_partition_memory_usage_bytes",
+		"Memory that the pods of a partition use, page cache included: memory.current of its slice (KEP-5894).", "partition")
+	c.limit = c.desc("kubelet_partition_memory_limit_bytes",
+		"Memory that the pods of a partition may use; absent without a limit. The limit of default applies to all together (KEP-5894).",
+		"partition")
+	c.host = c.desc(prefix+"host_memory_working_set_bytes",
+		"Memory that a slice outside of kubepods.slice uses, without inactive page cache: services and users of the node.", "slice")
+	c.hostUsed = c.desc(prefix+"host_memory_used_bytes",
+		"Memory that a slice outside of kubepods.slice uses and the kernel cannot reclaim: without page cache and half of the slabs.",
+		"slice")
+	return c
 }
 
 // Collect implements prometheus.Collector.

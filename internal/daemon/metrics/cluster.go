@@ -46,8 +46,8 @@ func (m *Metrics) MarksWritten(written bool) {
 }
 
 // resultOf returns the value of the label result.
-func resultOf(written bool) string {
-	if written {
+func resultOf(done bool) string {
+	if done {
 		return succeeded
 	}
 	return failed

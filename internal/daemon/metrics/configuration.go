@@ -30,6 +30,7 @@ var problems = [...]Problem{Refused, KubeletsFile}
 // configurationCollector collects the state of the configuration, and the budget of the node. It
 // has no metrics before the first configuration.
 type configurationCollector struct {
+	described
 	partitions *series
 
 	problem, section, trial, limit, lowering, memory *prometheus.Desc
@@ -41,40 +42,19 @@ type configurationCollector struct {
 }
 
 func newConfigurationCollector(partitions *series) *configurationCollector {
-	return &configurationCollector{
-		partitions: partitions,
-		problem: prometheus.NewDesc(
-			prefix+"configuration_problem",
-			"1 while the configuration has a problem, else 0.",
-			[]string{"problem"},
-			nil,
-		),
-		section: prometheus.NewDesc(
-			prefix+"section_info",
-			"The section that is followed, by the first 12 digits of the SHA-256 of its file; the value is 1.",
-			[]string{"hash"},
-			nil,
-		),
-		trial: prometheus.NewDesc(prefix+"trial", "1 while the section that is followed is on trial, else 0.", nil, nil),
-		limit: prometheus.NewDesc(
-			prefix+"configured_memory_limit_bytes",
-			"Limit that the configuration sets for the memory of a partition; absent if memoryLimit is not set.",
-			[]string{"partition"},
-			nil,
-		),
-		lowering: prometheus.NewDesc(
-			prefix+"memory_limit_lowering",
-			"1 while a lowered limit of a partition is not in force yet, because the partition uses more; else 0.",
-			[]string{"partition"},
-			nil,
-		),
-		memory: prometheus.NewDesc(
-			prefix+"budget_memory_bytes",
-			"Memory of the node, and the parts of it that are reserved, allocatable, of the partitions together, and left for user pods.",
-			[]string{"part"},
-			nil,
-		),
-	}
+	c := &configurationCollector{partitions: partitions}
+	c.problem = c.desc(prefix+"configuration_problem", "1 while the configuration has a problem, else 0.", "problem")
+	c.section = c.desc(prefix+"section_info",
+		"The section that is followed, by the first 12 digits of the SHA-256 of its file; the value is 1.", "hash")
+	c.trial = c.desc(prefix+"trial", "1 while the section that is followed is on trial, else 0.")
+	c.limit = c.desc(prefix+"configured_memory_limit_bytes",
+		"Limit that the configuration sets for the memory of a partition; absent if memoryLimit is not set.", "partition")
+	c.lowering = c.desc(prefix+"memory_limit_lowering",
+		"1 while a lowered limit of a partition is not in force yet, because the partition uses more; else 0.", "partition")
+	c.memory = c.desc(prefix+"budget_memory_bytes",
+		"Memory of the node, and the parts of it that are reserved, allocatable, of the partitions together, and left for user pods.",
+		"part")
+	return c
 }
 
 // SetConfiguration records the configuration that is followed from now on, and its problems.
@@ -99,16 +79,6 @@ func (m *Metrics) SetBudget(b *budget.Budget) {
 	m.configuration.mu.Lock()
 	defer m.configuration.mu.Unlock()
 	m.configuration.budget = b
-}
-
-// Describe implements prometheus.Collector.
-func (c *configurationCollector) Describe(to chan<- *prometheus.Desc) {
-	to <- c.problem
-	to <- c.section
-	to <- c.trial
-	to <- c.limit
-	to <- c.lowering
-	to <- c.memory
 }
 
 // Collect implements prometheus.Collector.

@@ -2,7 +2,6 @@ package metrics
 
 import (
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -62,35 +61,5 @@ func TestMetricsDocumented(t *testing.T) {
 	}
 	for name := range rows {
 		t.Errorf("docs/metrics.md has %s, which is not served", name)
-	}
-}
-
-// ourName matches the name of a metric of ours, but not of a recording rule, which has colons.
-var ourName = regexp.MustCompile(`(?:^|[^:\w])((?:nodepartition|kubelet_partition)_\w+)(?:[^:\w]|$)`)
-
-// TestDeployNamesOurMetrics: the dashboard and the rules use no metric that is not documented.
-// deploy/generate, which is a module of its own, tests the queries themselves.
-func TestDeployNamesOurMetrics(t *testing.T) {
-	t.Parallel()
-	rows := documented(t)
-	histogram := regexp.MustCompile(`_(bucket|sum|count)$`)
-	for _, file := range []string{"grafana/node-partition.json", "prometheus/alerts.yaml", "prometheus/recording.yaml"} {
-		text, err := os.ReadFile("../../../deploy/" + file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		names := ourName.FindAllStringSubmatch(string(text), -1)
-		if len(names) == 0 {
-			t.Errorf("deploy/%s names no metric", file)
-		}
-		for _, match := range names {
-			name := match[1]
-			if strings.HasPrefix(name, "nodepartition_rollout_") {
-				continue // of the controller: docs/fleet.md
-			}
-			if _, ok := rows[name]; !ok && rows[histogram.ReplaceAllString(name, "")][0] != "histogram" {
-				t.Errorf("deploy/%s: %s is not in docs/metrics.md", file, name)
-			}
-		}
 	}
 }

@@ -68,11 +68,7 @@ const (
 
 // Placed counts a container that was placed, or failed to be.
 func (m *Metrics) Placed(p podmove.Placement) {
-	result := succeeded
-	if p.Err != nil {
-		result = failed
-	}
-	m.events.placements.WithLabelValues(string(p.Method), string(p.To), result).Inc()
+	m.events.placements.WithLabelValues(string(p.Method), string(p.To), resultOf(p.Err == nil)).Inc()
 	m.events.placementDuration.WithLabelValues(string(p.Method)).Observe(p.Took.Seconds())
 }
 

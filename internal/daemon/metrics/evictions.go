@@ -123,60 +123,33 @@ func (e Evictions) KernelKilled(limit evict.KilledAt, processes uint64) {
 // marginCollector collects how much memory each partition uses, as eviction counts it, and how much
 // is left until an eviction. A partition has no metrics before its first poll.
 type marginCollector struct {
+	described
 	partitions                                *series
 	used, peak, ownerless                     *prometheus.Desc
 	available, threshold, noCandidate, looked *prometheus.Desc
 }
 
 func newMarginCollector(partitions *series) *marginCollector {
-	label := []string{"partition"}
-	return &marginCollector{
-		partitions: partitions,
-		used: prometheus.NewDesc(
-			prefix+"memory_used_bytes",
-			"Memory of a partition that the kernel cannot reclaim, as the last poll of eviction has read it: what is compared with the limit. "+
-				"It is there without a limit, too.",
-			label,
-			nil,
-		),
-		peak: prometheus.NewDesc(
-			prefix+"memory_used_peak_bytes",
-			"Largest "+prefix+"memory_used_bytes of the polls in the last five minutes. Scrapes do not reset it.",
-			label,
-			nil,
-		),
-		ownerless: prometheus.NewDesc(
-			prefix+"memory_ownerless_bytes",
-			"Memory of a partition that the kernel cannot reclaim and that belongs to no pod that runs in it: what the kernel needs for the cgroups of pods, "+
-				"files on a tmpfs that ended pods have left, and memory of pods that were moved out alive. Up to five minutes old while no threshold is crossed.",
-			label,
-			nil,
-		),
-		available: prometheus.NewDesc(
-			prefix+"memory_available_bytes",
-			"Memory that a partition may still use: its limit minus the memory that the kernel cannot reclaim. Page cache is not counted as used. "+
-				"Absent without a limit.",
-			label,
-			nil,
-		),
-		threshold: prometheus.NewDesc(prefix+"eviction_threshold_bytes",
-			"Available memory below which a pod is evicted; absent if the threshold is off.", []string{"partition", "threshold"}, nil),
-		noCandidate: prometheus.NewDesc(prefix+"eviction_without_candidate",
-			"1 while a pod has to be evicted and there is no candidate, else 0.", label, nil),
-		looked: prometheus.NewDesc(prefix+"eviction_last_poll_timestamp_seconds",
-			"Time of the last successful memory reading, in seconds since 1970; absent while reads fail.", label, nil),
-	}
-}
-
-// Describe implements prometheus.Collector.
-func (c *marginCollector) Describe(to chan<- *prometheus.Desc) {
-	to <- c.used
-	to <- c.peak
-	to <- c.ownerless
-	to <- c.available
-	to <- c.threshold
-	to <- c.noCandidate
-	to <- c.looked
+	c := &marginCollector{partitions: partitions}
+	c.used = c.desc(prefix+"memory_used_bytes",
+		"Memory of a partition that the kernel cannot reclaim, as the last poll of eviction has read it: what is compared with the limit. "+
+			"It is there without a limit, too.", "partition")
+	c.peak = c.desc(prefix+"memory_used_peak_bytes",
+		"Largest "+prefix+"memory_used_bytes of the polls in the last five minutes. Scrapes do not reset it.", "partition")
+	c.ownerless = c.desc(prefix+"memory_ownerless_bytes",
+		"Memory of a partition that the kernel cannot reclaim and that belongs to no pod that runs in it: what the kernel needs for the cgroups of pods, "+
+			"files on a tmpfs that ended pods have left, and memory of pods that were moved out alive. Up to five minutes old while no threshold is crossed.",
+		"partition")
+	c.available = c.desc(prefix+"memory_available_bytes",
+		"Memory that a partition may still use: its limit minus the memory that the kernel cannot reclaim. Page cache is not counted as used. "+
+			"Absent without a limit.", "partition")
+	c.threshold = c.desc(prefix+"eviction_threshold_bytes",
+		"Available memory below which a pod is evicted; absent if the threshold is off.", "partition", "threshold")
+	c.noCandidate = c.desc(prefix+"eviction_without_candidate",
+		"1 while a pod has to be evicted and there is no candidate, else 0.", "partition")
+	c.looked = c.desc(prefix+"eviction_last_poll_timestamp_seconds",
+		"Time of the last successful memory reading, in seconds since 1970; absent while reads fail.", "partition")
+	return c
 }
 
 // Collect implements prometheus.Collector.
@@ -207,9 +180,5 @@ func (c *marginCollector) partition(to chan<- prometheus.Metric, partition strin
 			send(to, c.threshold, prometheus.GaugeValue, float64(t.bytes), partition, string(t.name))
 		}
 	}
-	noCandidate := 0.0
-	if report.NoCandidate {
-		noCandidate = 1
-	}
-	send(to, c.noCandidate, prometheus.GaugeValue, noCandidate, partition)
+	send(to, c.noCandidate, prometheus.GaugeValue, number(report.NoCandidate), partition)
 }

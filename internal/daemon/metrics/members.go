@@ -26,6 +26,7 @@ type Members struct {
 // membersCollector collects what a memoryLimit has to have room for beside the usage of the
 // partition, and the one that is recommended.
 type membersCollector struct {
+	described
 	partitions                              *series
 	of                                      func(unitname.PartitionName) (Members, bool)
 	request, waiting, recommended, measured *prometheus.Desc
@@ -34,31 +35,17 @@ type membersCollector struct {
 // FollowMembers adds the metrics of the partitions' members, which of returns; false means that
 // they are not known. FollowMembers is called once, before the first scrape.
 func (m *Metrics) FollowMembers(of func(unitname.PartitionName) (Members, bool)) {
-	partition := []string{"partition"}
-	m.registry.MustRegister(&membersCollector{
-		partitions: &m.partitions, of: of,
-		request: prometheus.NewDesc(prefix+"members_memory_request_bytes",
-			"Sum of the memory requests of the members of a partition, wherever they are.", partition, nil),
-		waiting: prometheus.NewDesc(
-			prefix+"memory_waiting_bytes",
-			"Memory of members that is charged outside of their partition and comes into it with the next boot at the latest: "+
-				"usage without page cache of those that wait for their next start, and what live moves left.",
-			partition,
-			nil,
-		),
-		recommended: prometheus.NewDesc(prefix+"memory_recommended_bytes",
-			"The memoryLimit that partition-monitor recommend gives for what the partition has used.", partition, nil),
-		measured: prometheus.NewDesc(prefix+"memory_measured_seconds",
-			"The time by which memory_recommended_bytes is computed.", partition, nil),
-	})
-}
-
-// Describe implements prometheus.Collector.
-func (c *membersCollector) Describe(to chan<- *prometheus.Desc) {
-	to <- c.request
-	to <- c.waiting
-	to <- c.recommended
-	to <- c.measured
+	c := &membersCollector{partitions: &m.partitions, of: of}
+	c.request = c.desc(prefix+"members_memory_request_bytes",
+		"Sum of the memory requests of the members of a partition, wherever they are.", "partition")
+	c.waiting = c.desc(prefix+"memory_waiting_bytes",
+		"Memory of members that is charged outside of their partition and comes into it with the next boot at the latest: "+
+			"usage without page cache of those that wait for their next start, and what live moves left.", "partition")
+	c.recommended = c.desc(prefix+"memory_recommended_bytes",
+		"The memoryLimit that partition-monitor recommend gives for what the partition has used.", "partition")
+	c.measured = c.desc(prefix+"memory_measured_seconds",
+		"The time by which memory_recommended_bytes is computed.", "partition")
+	m.registry.MustRegister(c)
 }
 
 // Collect implements prometheus.Collector.

@@ -3,7 +3,6 @@
 package metrics
 
 import (
-	"errors"
 	"runtime"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -47,7 +46,6 @@ type Metrics struct {
 	options    Options
 	read       reader
 	partitions series
-	pods       *podMetrics // nil without metrics of pods
 	events     events
 	evictions  evictions
 	sources    *sources
@@ -122,7 +120,7 @@ func New(o Options) *Metrics {
 func (m *Metrics) Follow(passes Reports) {
 	m.registry.MustRegister(newReportCollector(passes, &m.partitions), newWorkloadCollector(passes, m.configuration))
 	if m.options.PerPod {
-		m.pods = &podMetrics{m.read, passes, &m.partitions}
+		m.registry.MustRegister(newPodCollector(m.read, passes, &m.partitions))
 	}
 }
 
@@ -130,17 +128,27 @@ func (m *Metrics) Follow(passes Reports) {
 func (m *Metrics) ListenFailed() { m.listens.Inc() }
 
 // Gather implements prometheus.Gatherer.
-func (m *Metrics) Gather() ([]*dto.MetricFamily, error) {
-	families, err := m.registry.Gather()
-	if m.pods == nil {
-		return families, err
-	}
-	pods, podsErr := m.pods.gather()
-	return merge(families, pods), errors.Join(err, podsErr)
-}
+func (m *Metrics) Gather() ([]*dto.MetricFamily, error) { return m.registry.Gather() }
 
 // prefix is the prefix of all metrics that the KEP does not define.
 const prefix = "nodepartition_"
+
+// described holds the descriptions of what a collector collects.
+type described []*prometheus.Desc
+
+// desc describes a metric.
+func (d *described) desc(name, help string, labels ...string) *prometheus.Desc {
+	desc := prometheus.NewDesc(name, help, labels, nil)
+	*d = append(*d, desc)
+	return desc
+}
+
+// Describe implements prometheus.Collector.
+func (d *described) Describe(to chan<- *prometheus.Desc) {
+	for _, desc := range *d {
+		to <- desc
+	}
+}
 
 // send sends a value to a scrape. A label that is not UTF-8 adds an error to the scrape, and the
 // other series remain.

@@ -27,7 +27,6 @@ import (
 	"node-partition.io/node-partition/pkg/podmove"
 	"node-partition.io/node-partition/pkg/podmove/report"
 	"node-partition.io/node-partition/pkg/slices/decision"
-	"node-partition.io/node-partition/tests/testkit"
 )
 
 var update = flag.Bool("update", false, "write the expected text")
@@ -298,22 +297,6 @@ func TestSources(t *testing.T) {
 	got := m.Sources()
 	if want := map[string]bool{"systemd": false, "kubelet": true, "runtime": false, "nri": false}; len(got) != len(want) || !got["kubelet"] || got["nri"] {
 		t.Errorf("got %v, want %v", got, want)
-	}
-}
-
-// TestMetricsLeaveNothingOpen: a scrape closes the folders that it opened.
-func TestMetricsLeaveNothingOpen(t *testing.T) {
-	t.Parallel()
-	root := t.TempDir()
-	if err := os.CopyFS(root, os.DirFS("testdata/node")); err != nil {
-		t.Fatal(err)
-	}
-	m := served(options{Cgroups: cgroupfs.FS(root), Partitions: system(), Reports: sampleReport(), PerPod: true})
-	if text := scrape(t, m); !strings.Contains(text, "nodepartition_pod_cpu_seconds_total{") {
-		t.Errorf("no pod was read:\n%s", text)
-	}
-	if left := testkit.OpenBelow(t, root); len(left) > 0 {
-		t.Errorf("these are open: %v", left)
 	}
 }
 

@@ -10,48 +10,27 @@ import (
 // reportCollector collects the results of the last pass. It has no metrics before the end of the
 // first: zero pods would be wrong.
 type reportCollector struct {
+	described
 	reports                                                     Reports
 	partitions                                                  *series
 	podCount, pods, misplaced, outside, outlived, lastReconcile *prometheus.Desc
 }
 
 func newReportCollector(reports Reports, partitions *series) *reportCollector {
-	partition := []string{"partition"}
-	return &reportCollector{
-		reports:    reports,
-		partitions: partitions,
-		podCount: prometheus.NewDesc("kubelet_partition_pod_count",
-			"Pods that run containers in a partition (KEP-5894).", partition, nil),
-		// The KEP has the name above, and the implementation in the kubelet (kubernetes#142200) this one.
-		pods: prometheus.NewDesc("kubelet_partition_pods",
-			"Pods that run containers in a partition (kubernetes#142200).", partition, nil),
-		misplaced: prometheus.NewDesc(
-			prefix+"misplaced_pods",
-			"Pods of a partition that are not in it, and pods in it that do not belong there, by the reason why they are not moved yet.",
-			[]string{"partition", "reason"},
-			nil,
-		),
-		outside: prometheus.NewDesc(
-			prefix+"memory_outside_bytes",
-			"Memory of pods of a partition that is charged outside of it, because their processes were moved live.",
-			partition,
-			nil,
-		),
-		outlived: prometheus.NewDesc(prefix+"outlived_scopes",
-			"Scopes in a partition with processes that have outlived their pod.", partition, nil),
-		lastReconcile: prometheus.NewDesc(prefix+"last_reconcile_timestamp_seconds",
-			"End of the last pass over all pods, in seconds since 1970.", nil, nil),
-	}
-}
-
-// Describe implements prometheus.Collector.
-func (c *reportCollector) Describe(to chan<- *prometheus.Desc) {
-	to <- c.podCount
-	to <- c.pods
-	to <- c.misplaced
-	to <- c.outside
-	to <- c.outlived
-	to <- c.lastReconcile
+	c := &reportCollector{reports: reports, partitions: partitions}
+	c.podCount = c.desc("kubelet_partition_pod_count", "Pods that run containers in a partition (KEP-5894).", "partition")
+	// The KEP has the name above, and the implementation in the kubelet (kubernetes#142200) this one.
+	c.pods = c.desc("kubelet_partition_pods", "Pods that run containers in a partition (kubernetes#142200).", "partition")
+	c.misplaced = c.desc(prefix+"misplaced_pods",
+		"Pods of a partition that are not in it, and pods in it that do not belong there, by the reason why they are not moved yet.",
+		"partition", "reason")
+	c.outside = c.desc(prefix+"memory_outside_bytes",
+		"Memory of pods of a partition that is charged outside of it, because their processes were moved live.", "partition")
+	c.outlived = c.desc(prefix+"outlived_scopes",
+		"Scopes in a partition with processes that have outlived their pod.", "partition")
+	c.lastReconcile = c.desc(prefix+"last_reconcile_timestamp_seconds",
+		"End of the last pass over all pods, in seconds since 1970.")
+	return c
 }
 
 // Collect implements prometheus.Collector.

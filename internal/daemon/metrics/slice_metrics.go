@@ -14,12 +14,11 @@ type sliceMetric struct {
 	value func(cgroupfs.Stat) (float64, bool)
 }
 
-func sliceMetrics() []sliceMetric {
-	labels := []string{"partition", "slice"}
+func sliceMetrics(to *described) []sliceMetric {
 	const gauge, counter = prometheus.GaugeValue, prometheus.CounterValue
 	type reader = func(cgroupfs.Stat) (float64, bool)
 	metric := func(name string, kind prometheus.ValueType, help string, value reader) sliceMetric {
-		return sliceMetric{prometheus.NewDesc(prefix+name, help, labels, nil), kind, value}
+		return sliceMetric{to.desc(prefix+name, help, "partition", "slice"), kind, value}
 	}
 	return []sliceMetric{
 		metric("memory_usage_bytes", gauge, "Memory that a slice uses, page cache included (memory.current).",

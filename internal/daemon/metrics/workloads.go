@@ -14,34 +14,19 @@ const unknownType = "unknown_type"
 // workloadCollector collects which pods have a workload type, by the last pass. It has no metrics
 // before the end of the first, and on a node without types.
 type workloadCollector struct {
+	described
 	reports       Reports
 	configuration *configurationCollector
 	pods, refused *prometheus.Desc
 }
 
 func newWorkloadCollector(reports Reports, configuration *configurationCollector) *workloadCollector {
-	return &workloadCollector{
-		reports:       reports,
-		configuration: configuration,
-		pods: prometheus.NewDesc(
-			prefix+"workload_pods",
-			"Pods that are members of a partition by their workload type, by the right to it.",
-			[]string{"partition", "type", "by"},
-			nil,
-		),
-		refused: prometheus.NewDesc(
-			prefix+"workload_refused_pods",
-			"Pods that ask for a workload type in vain, or whose right to it is in doubt, by the reason.",
-			[]string{"type", "reason"},
-			nil,
-		),
-	}
-}
-
-// Describe implements prometheus.Collector.
-func (c *workloadCollector) Describe(to chan<- *prometheus.Desc) {
-	to <- c.pods
-	to <- c.refused
+	c := &workloadCollector{reports: reports, configuration: configuration}
+	c.pods = c.desc(prefix+"workload_pods",
+		"Pods that are members of a partition by their workload type, by the right to it.", "partition", "type", "by")
+	c.refused = c.desc(prefix+"workload_refused_pods",
+		"Pods that ask for a workload type in vain, or whose right to it is in doubt, by the reason.", "type", "reason")
+	return c
 }
 
 // Collect implements prometheus.Collector. The number of series is bounded by the configuration,

@@ -65,6 +65,26 @@ func clientOf(address string, config *tls.Config) *http.Client {
 	return &http.Client{Transport: &http.Transport{TLSClientConfig: config, DialContext: dial, DisableKeepAlives: true}}
 }
 
+// listening serves by a web configuration until the test ends, and returns the address.
+func listening(t *testing.T, file string, handler http.Handler) string {
+	t.Helper()
+	changes, result := make(chan error, 1), make(chan error, 1)
+	ctx, stop := context.WithCancel(t.Context())
+	l := Listener{
+		Address: free(t), Handler: handler, Config: file, Log: slog.New(slog.DiscardHandler),
+		Changed: func(err error) { changes <- err },
+	}
+	go func() { result <- l.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		<-result
+	})
+	if err := <-changes; err != nil {
+		t.Fatal(err)
+	}
+	return l.Address
+}
+
 // TestWebConfig: metrics are served over TLS to those who have the password, by the name of the
 // certificate. While the file is broken, at the start or later, nothing is served and the cause is
 // known.
@@ -164,26 +184,13 @@ func TestClientCertificates(t *testing.T) {
 	stranger, _ := certificate(t, folder, "stranger")
 	write(t, file, "tls_server_config:\n  cert_file: node.crt\n  key_file: node.key\n"+
 		"  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: scraper.crt\n")
-	changes, result := make(chan error, 1), make(chan error, 1)
-	ctx, stop := context.WithCancel(t.Context())
-	l := Listener{
-		Address: free(t), Handler: Handler(Options{Alive: func() error { return nil }}),
-		Config: file, Log: slog.New(slog.DiscardHandler), Changed: func(err error) { changes <- err },
-	}
-	go func() { result <- l.Run(ctx) }()
-	defer func() {
-		stop()
-		<-result
-	}()
-	if err := <-changes; err != nil {
-		t.Fatal(err)
-	}
+	address := listening(t, file, Handler(Options{Alive: func() error { return nil }}))
 	for _, test := range []struct {
 		name     string
 		shown    tls.Certificate
 		answered bool
 	}{{"none", tls.Certificate{}, false}, {"a stranger's", stranger, false}, {"the scraper's", scraper, true}} {
-		client := clientOf(l.Address, &tls.Config{
+		client := clientOf(address, &tls.Config{
 			RootCAs: trusted,
 			// Without this function a client keeps back a certificate that the server does not ask for.
 			GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &test.shown, nil },

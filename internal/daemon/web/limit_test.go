@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"path/filepath"
@@ -243,18 +242,8 @@ func TestWebConfigHTTP1(t *testing.T) {
 	file := filepath.Join(folder, "web.yml")
 	certificate(t, folder, "node")
 	write(t, file, withTLS+withUser)
-	ctx, stop := context.WithCancel(t.Context())
-	up, ended := make(chan error, 1), make(chan error)
-	l := Listener{
-		Address: free(t), Handler: newFake().handler(t), Config: file, Log: slog.New(slog.DiscardHandler),
-		Changed: func(err error) { up <- err },
-	}
-	go func() { ended <- l.Run(ctx) }()
-	defer func() { stop(); <-ended }()
-	if err := <-up; err != nil {
-		t.Fatal(err)
-	}
-	conn, err := tls.Dial("tcp", l.Address, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"}})
+	address := listening(t, file, newFake().handler(t))
+	conn, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"}})
 	if err != nil {
 		t.Fatal(err)
 	}

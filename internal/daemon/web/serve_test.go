@@ -191,26 +191,3 @@ func TestServeClosedListener(t *testing.T) {
 		t.Errorf("got %v, want an error that names the address", err)
 	}
 }
-
-func TestServe(t *testing.T) {
-	t.Parallel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	result := make(chan error, 1)
-	go func() { result <- Serve(ctx, listener, newFake().handler(t)) }()
-	response, err := http.Get("http://" + listener.Addr().String() + "/healthz")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	if body, err := io.ReadAll(response.Body); err != nil || response.StatusCode != http.StatusOK || string(body) != "ok\n" {
-		t.Errorf("got %d %q, %v", response.StatusCode, body, err)
-	}
-	stop()
-	if err := <-result; err != nil {
-		t.Errorf("Serve: %v", err)
-	}
-}

@@ -13,7 +13,6 @@ import (
 	"node-partition.io/node-partition/internal/hostfs"
 	"node-partition.io/node-partition/internal/installer/outcome"
 	"node-partition.io/node-partition/internal/installer/record"
-	"node-partition.io/node-partition/internal/installer/sandbox"
 	"node-partition.io/node-partition/internal/installer/store"
 	"node-partition.io/node-partition/internal/systemd"
 )
@@ -252,13 +251,5 @@ func TestDied(t *testing.T) {
 		if left := f.files(); slices.ContainsFunc(left, func(s string) bool { return strings.HasPrefix(s, "message-") }) {
 			t.Errorf("%s: left: %q", name, left)
 		}
-	}
-}
-
-// TestFolder: the host's systemd finds the program where this one puts it.
-func TestFolder(t *testing.T) {
-	t.Parallel()
-	if got := newFake(t).c.hostProgram(); got != sandbox.Folder+"/partition-installer" {
-		t.Error(got)
 	}
 }

@@ -87,7 +87,7 @@ func (h *Host) begin(ctx context.Context, state *record.State, p *plan, o record
 		h.Say("which members are Ready is not known: %v", err)
 		r.ReadyUnknown = oneline.Terminal(err.Error())
 	}
-	state.Roll, state.Before = r, nil
+	state.Roll = r
 	return h.SetState(*state)
 }
 

@@ -109,9 +109,7 @@ func TestReadOnlyUsr(t *testing.T) {
 		if got := n.takeOff(); got.Status != outcome.Done {
 			t.Errorf("%+v", got)
 		}
-		for _, d := range compare(before, n.tree()) {
-			t.Error(d)
-		}
+		n.isAsBefore(before, "")
 	})
 }
 
@@ -374,9 +372,7 @@ func TestCallerGone(t *testing.T) {
 			if got.Status != want || !strings.Contains(got.Text(), gone.Error()) {
 				t.Errorf("%s: %+v", at, got)
 			}
-			for _, d := range compare(before, n.tree()) {
-				t.Errorf("%s: %s", at, d)
-			}
+			n.isAsBefore(before, at)
 		})
 	}
 }
@@ -462,9 +458,7 @@ func TestBadOptions(t *testing.T) {
 			if got := n.do(o); got.Status != outcome.WentBack || got.Reason != outcome.Verify {
 				t.Errorf("%+v", got)
 			}
-			for _, d := range compare(before, n.tree()) {
-				t.Error(d)
-			}
+			n.isAsBefore(before, "")
 		}
 	})
 }
@@ -647,9 +641,7 @@ func TestHangs(t *testing.T) {
 					}
 					return
 				}
-				for _, d := range compare(before, n.tree()) {
-					t.Error(d)
-				}
+				n.isAsBefore(before, "")
 			})
 		})
 	}

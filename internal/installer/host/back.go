@@ -124,10 +124,13 @@ func (h *Host) goBack(ctx context.Context, state record.State) error {
 	if err := errors.Join(h.prune(), h.Remove(h.In(store.Monitor))); err != nil {
 		return err
 	}
-	state.Roll, state.Before = nil, nil
+	state.Roll = nil
 	for _, text := range remains {
-		state.Before = &r.Before
 		h.Say("not as before: %s", text)
+	}
+	// What an earlier change has left is not as before, either.
+	if len(remains) > 0 && state.Before == nil {
+		state.Before = &r.Before
 	}
 	if err := h.SetState(state); err != nil {
 		return err

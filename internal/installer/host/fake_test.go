@@ -240,6 +240,14 @@ func compare(before, after map[string]string) []string {
 	return all
 }
 
+// isAsBefore reports what differs on the node, and when.
+func (n *node) isAsBefore(before map[string]string, when any) {
+	n.t.Helper()
+	for _, d := range compare(before, n.tree()) {
+		n.t.Errorf("%v: %s", when, d)
+	}
+}
+
 // order makes the program that of a version, and returns an order for that and a section.
 func (n *node) order(version, section string) record.Order {
 	n.h.Version = version

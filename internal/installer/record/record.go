@@ -3,6 +3,7 @@
 package record
 
 import (
+	"fmt"
 	"io/fs"
 	"time"
 
@@ -41,6 +42,14 @@ const (
 	MaxTrial = time.Hour
 	Life     = MaxTrial + 30*time.Minute
 )
+
+// CheckTrial returns an error for the length of a trial that is out of these bounds.
+func CheckTrial(d time.Duration) error {
+	if d < MinTrial || d > MaxTrial {
+		return fmt.Errorf("want from %s to %s", MinTrial, MaxTrial)
+	}
+	return nil
+}
 
 // MonitorArg is the form of an option in Order.MonitorArgs, as a regular expression. It has no
 // character that systemd, CEL or a shell expands, and none at which systemd splits.

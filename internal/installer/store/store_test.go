@@ -16,54 +16,6 @@ import (
 	"node-partition.io/node-partition/internal/statefile"
 )
 
-type killed struct{}
-
-// TestWriteKilled: a file is the old one or the new one, whenever its writer is killed, and what is
-// left over is removed by Tidy.
-func TestWriteKilled(t *testing.T) {
-	t.Parallel()
-	for at := 1; ; at++ {
-		root := t.TempDir()
-		path := filepath.Join(root, "file")
-		if err := os.WriteFile(path, []byte("old"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		steps := 0
-		d := Disk{Root: hostfs.FS(root), Step: func(string) {
-			if steps++; steps == at {
-				panic(killed{})
-			}
-		}}
-		alive := func() (alive bool) {
-			defer func() {
-				if r := recover(); r != nil {
-					if _, ok := r.(killed); !ok {
-						panic(r)
-					}
-				}
-			}()
-			if err := d.WriteBytes("/file", []byte("new"), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			return true
-		}()
-		data, err := os.ReadFile(path)
-		if err != nil || string(data) != "old" && string(data) != "new" || alive != (string(data) == "new") {
-			t.Errorf("%d: %q, %v", at, data, err)
-		}
-		d.Step = nil
-		if err := d.Tidy("/file"); err != nil {
-			t.Error(err)
-		}
-		if entries, _ := os.ReadDir(root); len(entries) != 1 {
-			t.Errorf("%d: %v", at, entries)
-		}
-		if alive {
-			break
-		}
-	}
-}
-
 // TestSynced: a file is on disk, whole and with its mode, before the rename to its name, and the
 // names in its folder are before the next step.
 func TestSynced(t *testing.T) {

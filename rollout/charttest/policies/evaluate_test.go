@@ -22,7 +22,6 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/yaml"
 
-	"node-partition.io/node-partition/internal/admission"
 	"node-partition.io/node-partition/internal/admission/policy"
 )
 
@@ -32,7 +31,7 @@ type policies struct {
 	validating admissionv1.ValidatingAdmissionPolicy
 }
 
-func rendered(t *testing.T, types ...admission.Type) policies {
+func rendered(t *testing.T, types ...policy.Type) policies {
 	t.Helper()
 	text, err := policy.Render(policy.Cluster{Types: types, APIVersion: policy.V1})
 	if err != nil {
@@ -60,6 +59,7 @@ func rendered(t *testing.T, types ...admission.Type) policies {
 type compiled struct {
 	*plugincel.CompositedCompiler
 	match, rules plugincel.ConditionEvaluator
+	messages     plugincel.ConditionEvaluator // of the rules
 	mutation     plugincel.MutatingEvaluator
 	validations  []admissionv1.Validation
 	errs         []error
@@ -92,13 +92,17 @@ func compile(t *testing.T, minor uint, mode environment.Type, conditions []admis
 	}
 	matches := make([]plugincel.ExpressionAccessor, 0, len(conditions))
 	rules := make([]plugincel.ExpressionAccessor, 0, len(validations))
+	messages := make([]plugincel.ExpressionAccessor, len(validations)) // nil for a fixed text
 	for i := range conditions {
 		matches = append(matches, (*matchconditions.MatchCondition)(&conditions[i]))
 	}
 	for i := range validations {
 		rules = append(rules, &validating.ValidationCondition{Expression: validations[i].Expression})
+		if text := validations[i].MessageExpression; text != "" {
+			messages[i] = &validating.MessageExpressionCondition{MessageExpression: text}
+		}
 	}
-	c.match, c.rules = condition(matches), condition(rules)
+	c.match, c.rules, c.messages = condition(matches), condition(rules), condition(messages)
 	o.HasPatchTypes = true
 	for _, m := range mutations {
 		c.mutation = compiler.CompileMutatingEvaluator(&patch.JSONPatchCondition{Expression: m.JSONPatch.Expression}, o, mode)
@@ -185,7 +189,8 @@ func (c compiled) judge(t *testing.T, r request) (cost int64, refused error) {
 		case c.validations[i].Message != "":
 			return before + cost, errors.New(c.validations[i].Message)
 		default:
-			return before + cost, errors.New(c.validations[i].MessageExpression)
+			texts, _ := r.evaluate(t, c.messages, r.namespace)
+			return before + cost, fmt.Errorf("%v", texts[i].EvalResult.Value())
 		}
 	}
 	return before + cost, nil

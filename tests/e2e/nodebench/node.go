@@ -256,7 +256,7 @@ func parseScrape(out string) ([]figure.Figure, error) {
 			return nil, fmt.Errorf("%q: not what was to be measured", line)
 		}
 		return []figure.Figure{
-			{Name: pods, Value: values["ratio"], Limit: new(1.3)},
+			{Name: pods, Value: values["ratio"], Limit: new(2.0)},
 			{Name: "  the same in CPU time", Value: values["cpu-ratio"]},
 			{Name: "  the scrape", Value: values["µs/scrape"] / 1000, Unit: "ms"},
 			{Name: "  reading the files", Value: values["µs/bare-loop"] / 1000, Unit: "ms"},

@@ -1,4 +1,4 @@
-package main
+package fleet
 
 import (
 	"bytes"
@@ -14,8 +14,9 @@ import (
 	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/tsdb"
 
-	"node-partition.io/node-partition/deploy/generate/promapi"
+	"node-partition.io/node-partition/tests/fleet/promapi"
 )
 
 const (
@@ -51,13 +52,20 @@ func measured(t *testing.T, hours int, used uint64) string {
 }
 
 // scrapedFrom adds what a Prometheus has of a node that has measured for a time.
-func scrapedFrom(m *promapi.Memory, cluster, name, shape string, limit uint64, measured time.Duration) {
+func scrapedFrom(t *testing.T, db *tsdb.DB, cluster, name, shape string, limit uint64, measured time.Duration) {
+	t.Helper()
+	add := db.Appender(t.Context())
 	for metric, value := range map[string]float64{
 		"nodepartition_memory_recommended_bytes": float64(limit), "nodepartition_memory_measured_seconds": measured.Seconds(),
 	} {
 		b := labels.NewBuilder(labels.FromStrings("__name__", metric, "partition", "system", "job", "node-partition", "instance", name))
 		b.Set("cluster", cluster).Set("instance_type", shape)
-		m.Append(b.Labels(), now.Add(-time.Minute), value)
+		if _, err := add.Append(0, b.Labels(), now.Add(-time.Minute).UnixMilli(), value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := add.Commit(); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -90,10 +98,21 @@ func (m builtMonitor) recommend(t *testing.T, args ...string) (stdout, stderr st
 	return out.String(), problems.String(), command.ProcessState.ExitCode()
 }
 
-// serve serves a Prometheus.
-func serve(t *testing.T, of *promapi.Memory) string {
+// emptyStorage returns an empty storage of a Prometheus.
+func emptyStorage(t *testing.T) *tsdb.DB {
 	t.Helper()
-	server := httptest.NewServer(promapi.Handler(promapi.NewEngine(), of, func() time.Time { return now }, nil))
+	db, err := tsdb.Open(t.TempDir(), nil, nil, tsdb.DefaultOptions(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+// serve serves a Prometheus.
+func serve(t *testing.T, of *tsdb.DB) string {
+	t.Helper()
+	server := httptest.NewServer(promapi.Handler(promapi.NewEngine(), of, now, nil))
 	t.Cleanup(server.Close)
 	return server.URL
 }
@@ -112,17 +131,17 @@ func TestRecommend(t *testing.T) {
 		}
 		return a.LimitBytes
 	}
-	m := &promapi.Memory{}
+	m := emptyStorage(t)
 	large, small, young := alone(7*24, 3000), alone(7*24, 200), alone(7, 200)
 	if young <= small {
 		t.Fatalf("%d for seven hours, %d for a week", young, small)
 	}
-	scrapedFrom(m, "a", "large-1", "large", large, 7*day)
-	scrapedFrom(m, "a", "small-1", "small", small, 7*day)
-	scrapedFrom(m, "b", "small-1", "small", small-16*mebi, 7*day)
-	scrapedFrom(m, "b", "small-2", "small", young, 7*time.Hour)
-	scrapedFrom(m, "b", "new-1", "new", young, 7*time.Hour)
-	scrapedFrom(m, "b", "without", "", young, 7*day)
+	scrapedFrom(t, m, "a", "large-1", "large", large, 7*day)
+	scrapedFrom(t, m, "a", "small-1", "small", small, 7*day)
+	scrapedFrom(t, m, "b", "small-1", "small", small-16*mebi, 7*day)
+	scrapedFrom(t, m, "b", "small-2", "small", young, 7*time.Hour)
+	scrapedFrom(t, m, "b", "new-1", "new", young, 7*time.Hour)
+	scrapedFrom(t, m, "b", "without", "", young, 7*day)
 	url := serve(t, m)
 
 	got, problems, status := program.recommend(t, "--prometheus="+url)
@@ -147,7 +166,7 @@ func TestRecommend(t *testing.T) {
 		want   string
 		status int
 	}{
-		"empty":       {[]string{"--prometheus=" + serve(t, &promapi.Memory{})}, "has no nodepartition_memory_recommended_bytes of partition system", 1},
+		"empty":       {[]string{"--prometheus=" + serve(t, emptyStorage(t))}, "has no nodepartition_memory_recommended_bytes of partition system", 1},
 		"unreachable": {[]string{"--prometheus=http://127.0.0.1:1"}, "http://127.0.0.1:1 does not answer ", 1},
 		"none":        {[]string{"--prometheus=" + url + "/other"}, "does not answer ", 1},
 		"no label":    {[]string{"--prometheus=" + url, "--by=zone"}, "has the label zone", 1},
