@@ -207,10 +207,7 @@ func (x *executor) reclaim(ctx context.Context, s Situation, e *execution) {
 	switch do {
 	case readPartition:
 		// Read again after the pod: the poll may have read the partition before the processes ended.
-		if used := x.watch.used(); e.missing(used) {
-			x.state.Doubt = time.Now().Add(reclaimTimeout)
-			x.checkLeft(e, used)
-		}
+		x.checkLeft(e, x.watch.used())
 	case escalate:
 		x.state.Cooldown[e.Owner] = time.Now().Add(s.Config.Cooldown)
 		x.save()

@@ -33,8 +33,8 @@ func FuzzStore(f *testing.F) {
 		executions(h.Open)
 		state, e := h.Shortage.restore(noon)
 		for what, late := range map[string]bool{
-			"softSince": state.SoftSince.After(noon), "doubt": state.Doubt.After(noon.Add(reclaimTimeout)),
-			"killedAt": e.killedAt.After(noon), "quietAt": e.quietAt.After(noon), "dying": e.dying(noon.Add(endTimeout)),
+			"softSince": state.SoftSince.After(noon), "killedAt": e.killedAt.After(noon), "quietAt": e.quietAt.After(noon),
+			"dying": e.dying(noon.Add(endTimeout)),
 		} {
 			if late {
 				t.Errorf("%s of %+v is too late", what, h.Shortage)

@@ -158,7 +158,6 @@ func TestNextPollWhileHeld(t *testing.T) {
 		grown uint64 // in 10 ms, so that 10 MiB are a GiB in a second
 		most  time.Duration
 	}{
-		"doubt":                   {State{Doubt: noon.Add(time.Second)}, 0, heldPollInterval / 10},
 		"files stay":              {State{Stays: map[string]uint64{"tmpfs": 400 * mi}}, 0, heldPollInterval / 4},
 		"files stay, others grow": {State{Stays: map[string]uint64{"tmpfs": 400 * mi}}, 50 * mi, 8 * time.Millisecond},
 	} {
@@ -202,7 +201,6 @@ func TestNextPoll(t *testing.T) {
 		"memory of a stopped pod returned": {hard, 400 * mi, Decision{}, []execution{{phase: reclaimed, Eviction: Eviction{Verdict: Verdict{Grace: time.Second}}}}, 200 * time.Millisecond},
 		"memory of a killed pod returned":  {hard, 400 * mi, Decision{}, []execution{{phase: reclaimed}}, 200 * time.Millisecond},
 		"memory unknown":                   {hard, 400 * mi, Decision{Held: HoldUnknown}, nil, heldPollInterval / 10},
-		"memory in doubt, at the limit":    {hard, 10 * mi, Decision{Held: HoldDoubt}, nil, heldPollInterval / 10},
 		"no candidate":                     {hard, 60 * mi, Decision{Crossed: Hard, NoCandidate: true}, nil, heldPollInterval},
 		"held":                             {hard, 60 * mi, Decision{Crossed: Hard, Held: HoldReclaiming}, nil, heldPollInterval},
 		"dry run, crossed":                 {dryRun, 60 * mi, Decision{Crossed: Hard}, nil, heldPollInterval},

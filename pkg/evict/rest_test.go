@@ -25,11 +25,6 @@ var resting = map[string]func(n *node, c *Settings, m *Manager){
 		})
 	},
 	"memory stays": func(_ *node, _ *Settings, m *Manager) { m.executor.state.Stays["greedy"] = 500 * mi },
-	"doubt": func(n *node, c *Settings, m *Manager) {
-		c.Hard = 32 * mi
-		n.set(func() { n.pod("modest").containers[0].uses += 25 * mi })
-		m.executor.state.Doubt = time.Now().Add(30 * time.Second)
-	},
 }
 
 // TestManagerRestReadings: the pods are listed ten times a second at most while nothing is to be

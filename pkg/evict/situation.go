@@ -41,9 +41,6 @@ type State struct {
 	// Stays is the memory in bytes, by the UID of its pod, that the end of the pod's processes
 	// did not bring back.
 	Stays map[string]uint64 `json:"-"`
-	// Doubt is the time until which no other pod is evicted, because the last one did not bring
-	// back its usage (TestManagerShortageRestart, doubt).
-	Doubt time.Time `json:"doubt,omitzero"`
 	// Base is the lowest usage of the partition since the last decision of a shortage, in bytes, and 0
 	// before the first. PodBase has what each pod used then, by UID. They are usages, because less
 	// memory is available below a limit that is lowered, although no pod has grown
