@@ -159,7 +159,7 @@ func (m *monitor) build() error {
 	m.sizes = m.newSampler()
 	m.marks, m.recorder = m.newMarks(), m.newRecorder()
 	m.partitions.basis = evictionBasis{
-		killer: &evict.Killer{}, burst: m.measureBurst(), lookout: &evict.Lookout{}, sinks: m.sinks,
+		killer: &evict.Killer{}, burst: m.measureBurst(), lookout: &evict.Lookout{}, recorded: m.recorded,
 	}
 	m.partitions.units = m.units
 	m.partitions.failed = m.complaints("the slice of a partition could not be started; the next pass tries again")

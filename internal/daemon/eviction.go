@@ -60,7 +60,7 @@ func (s *shared) newEvictor(
 		return remembered.Candidates(s.options.Node, s.table.Pods(), known, told, capacity)
 	}
 	journal := newEvictionJournal(s.log, partition)
-	sinks, kills := basis.sinks(partition, pods)
+	pressed, kills := basis.recorded(partition, pods)
 	manager, err := evict.New(evict.Options{
 		Partition: partition,
 		Cgroups:   fs,
@@ -87,7 +87,9 @@ func (s *shared) newEvictor(
 		Store:   node.EvictionFile(s.options.Node, partition),
 		Burst:   basis.burst,
 		Lookout: basis.lookout,
-		Events:  evictionSinks(s.metrics.Evictions(partition), journal, sinks),
+		Events: evictionEvents{
+			evictionJournal: journal, metrics: s.metrics.Evictions(partition), pressed: pressed, cluster: kills,
+		},
 	})
 	return manager, kills, err
 }

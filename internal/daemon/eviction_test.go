@@ -28,7 +28,7 @@ func TestNewPartition(t *testing.T) {
 		kubelet: &podsapi.Watcher{},
 	}}
 	m.api = cluster.NewReporter(m.options.Node, options.KubeconfigNone, m.log)
-	m.partitions.basis = evictionBasis{killer: &evict.Killer{}, burst: 3 << 30, lookout: &evict.Lookout{}, sinks: m.sinks}
+	m.partitions.basis = evictionBasis{killer: &evict.Killer{}, burst: 3 << 30, lookout: &evict.Lookout{}, recorded: m.recorded}
 	m.keep(followed(unitname.System, "telemetry"))
 	system, other := m.partitions.of(unitname.System), m.partitions.of("telemetry")
 	if system.evictor.Partition != unitname.System || other.evictor.Partition != "telemetry" || other.remembered.Partition != "telemetry" {
@@ -43,8 +43,8 @@ func TestNewPartition(t *testing.T) {
 	if system.evictor.Burst != 3<<30 || other.evictor.Burst != 3<<30 {
 		t.Errorf("the evictors assume bursts of %g and %g bytes per second", system.evictor.Burst, other.evictor.Burst)
 	}
-	if sinks, ok := other.evictor.Events.(evict.Sinks); !ok || len(sinks) != 2 {
-		t.Errorf("the sinks are %v; want the metrics and the journal", other.evictor.Events)
+	if events, ok := other.evictor.Events.(evictionEvents); !ok || events.partition != "telemetry" || events.cluster != nil {
+		t.Errorf("the events are %v; want the metrics and the journal of the partition", other.evictor.Events)
 	}
 	if got := m.partitions.names(); !slices.Equal(got, []unitname.PartitionName{unitname.System, "telemetry"}) {
 		t.Errorf("the node has %v", got)

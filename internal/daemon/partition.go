@@ -28,9 +28,8 @@ type evictionBasis struct {
 	// burst and lookout go into evict.Options.
 	burst   float64
 	lookout *evict.Lookout
-	// sinks returns where the evictions of a partition are recorded beside metrics and journal, and
-	// what records the kernel's kills; nil if nothing does.
-	sinks func(partition unitname.PartitionName, pods func() []evict.Pod) (evict.Sinks, *clusterEvents)
+	// recorded is monitor.recorded.
+	recorded func(partition unitname.PartitionName, pods func() []evict.Pod) (func(), *clusterEvents)
 }
 
 // newPartition returns a partition, with the parts of the node that it shares with others.

@@ -87,7 +87,7 @@ func (x *executor) resume(ctx context.Context, s Situation, read bool) {
 	x.resumed = true
 	before := len(x.state.Open)
 	x.state.Open = slices.DeleteFunc(x.state.Open, func(e execution) bool {
-		low := !read || s.available() < s.Effective().threshold(e.Threshold)
+		low := !read || s.left() < s.Effective().threshold(e.Threshold)
 		switch {
 		case e.phase == reclaimed:
 			return false

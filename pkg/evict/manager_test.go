@@ -386,7 +386,7 @@ func TestManagerUnknownPod(t *testing.T) {
 				m := n.started(hardOnly)
 				n.run(m, 500*time.Millisecond)
 				n.expect()
-				if r := m.Report(); r.Held != HoldUnknown {
+				if r := m.Report(); r.Crossed != Hard || r.NoCandidate {
 					n.t.Errorf("reported %+v", r)
 				}
 				n.set(func() { n.pod("newcomer").containers[0].uses = uint64(test.then) * mi })
@@ -601,7 +601,7 @@ func TestManagerAwaitsKubelet(t *testing.T) {
 				m := n.started(hardOnly)
 				n.run(m, 100*time.Millisecond)
 				n.expect()
-				if r := m.Report(); r.Held != HoldUnknown || r.NoCandidate {
+				if r := m.Report(); r.Crossed != Hard || r.NoCandidate {
 					n.t.Errorf("reported %+v", r)
 				}
 				if test.grows {

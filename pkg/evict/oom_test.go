@@ -13,13 +13,14 @@ import (
 	"node-partition.io/node-partition/internal/cgroupfs"
 )
 
-// kernelKills counts the kills that it is told of.
+// kernelKills counts the kills that it is told of, and ignores warnings.
 type kernelKills struct {
-	NoEvents
+	Events
 	n uint64
 }
 
 func (k *kernelKills) KernelKilled(_ KilledAt, processes uint64) { k.n += processes }
+func (k *kernelKills) Warn(error)                                {}
 
 // TestWatchCountsOnce: a process that the kernel has killed for the program between the reading of
 // the kernel's count and that of the own one does not make a kill count twice.
@@ -57,7 +58,7 @@ func write(t *testing.T, dir string, files map[string]string) {
 
 // TestWarningsBounded: texts with names of pods that come and go do not fill the memory.
 func TestWarningsBounded(t *testing.T) {
-	w := warnings{Options: &Options{Events: NoEvents{}}, at: map[string]time.Time{}}
+	w := warnings{Options: &Options{Events: &kernelKills{}}, at: map[string]time.Time{}}
 	for i := range 3 * maxWarnings {
 		w.warn(fmt.Errorf("pod %d", i))
 	}
