@@ -68,30 +68,6 @@ func TestIntervalBounds(t *testing.T) {
 	}
 }
 
-// TestIntervalPollsBeforeLimit follows partitions from poll to poll. Each is polled between its
-// threshold and its limit, however it grows, unless the threshold is smaller than the growth in the
-// shortest interval.
-func TestIntervalPollsBeforeLimit(t *testing.T) {
-	random := rand.New(rand.NewPCG(7, 8))
-	for range 2000 {
-		left, seen := float64(random.IntN(4<<30)), 0.0
-		margin := 2*maxBurst*minPollInterval.Seconds() + float64(random.IntN(256<<20))
-		polls := 0
-		for left > 0 && polls < 10_000 {
-			speed := random.Float64() * maxBurst
-			d := pollInterval(uint64(left), uint64(margin), seen, maxBurst)
-			if left -= speed * d.Seconds(); left < -margin {
-				t.Fatalf("at the limit after %d polls, with a margin of %g", polls, margin)
-			}
-			seen = speed
-			polls++
-		}
-		if left > 0 {
-			t.Fatalf("still %g from the threshold after %d polls", left, polls)
-		}
-	}
-}
-
 // TestMargin computes the threshold that is needed so that growth that sets in just after a poll is
 // found before the limit, wherever it begins. This is the simulation of docs/performance.md. It
 // assumes a millisecond for reading and killing, many times the cost on a server.
@@ -127,25 +103,6 @@ func TestMargin(t *testing.T) {
 		if got > test.most {
 			t.Errorf("a growth of %g GiB/s is caught with a threshold of %g MiB, want %g at most", test.speed, got, test.most)
 		}
-	}
-}
-
-// TestNextPollOtherLimit: if the limit in force stays below the configured one, the thresholds
-// are parts of it, for the time of the next poll and for the report, too.
-func TestNextPollOtherLimit(t *testing.T) {
-	t.Parallel()
-	m := &Manager{Options: &Options{}, watch: &watch{}}
-	s := Situation{
-		Now: time.Unix(1, 0), Config: Settings{Thresholds: thresholds.Thresholds{Limit: 2000 * mi, Hard: 200 * mi}}, Memory: cgroupfs.MemoryReading{Current: 850 * mi, Max: 1000 * mi},
-		State: State{Cooldown: map[string]time.Time{}},
-	}
-	d := Decide(s)
-	m.publish(s, d)
-	if report := m.Report(); d.Crossed != "" || report.Hard != 100*mi || report.Available != 150*mi {
-		t.Errorf("crossed %q, %+v", d.Crossed, report)
-	}
-	if next := nextPoll(s, d, nil, 0, maxBurst); next != pollInterval(50*mi, 100*mi, 0, maxBurst) {
-		t.Errorf("polls again in %s, want %s", next, pollInterval(50*mi, 100*mi, 0, maxBurst))
 	}
 }
 

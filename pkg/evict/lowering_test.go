@@ -115,28 +115,6 @@ func TestManagerLimitBeingApplied(t *testing.T) {
 	})
 }
 
-// TestManagerLowerLimitFails: however often the bus fails, the limit is lowered in the end.
-func TestManagerLowerLimitFails(t *testing.T) {
-	bubble(t, func(n *node) {
-		n.set(func() { n.pods = n.pods[1:] }) // 450 MiB
-		failures := 20
-		n.lower = func() error {
-			if failures--; failures >= 0 {
-				return errBusy
-			}
-			n.files(partition, map[string]string{"memory.max": number(600 * mi)})
-			return nil
-		}
-		c := hardOnly
-		c.Limit, c.Lowering = 600*mi, true
-		m := n.started(c)
-		n.run(m, 22*retryInterval)
-		if r := m.Report(); r.Memory.Max != 600*mi {
-			n.t.Errorf("memory.max is %d MiB", r.Memory.Max/mi)
-		}
-	})
-}
-
 // TestManagerLowerLimitInVain: systemd is reloaded ever less often if that has no effect.
 func TestManagerLowerLimitInVain(t *testing.T) {
 	bubble(t, func(n *node) {

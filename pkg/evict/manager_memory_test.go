@@ -278,29 +278,6 @@ func TestExecutorForgetStaysPodsUnknown(t *testing.T) {
 	})
 }
 
-// TestManagerMemoryFlutters: memory that comes and goes is not coming back, and the pod is evicted
-// for good like one whose files stay the same.
-func TestManagerMemoryFlutters(t *testing.T) {
-	bubble(t, func(n *node) {
-		n.restarts, n.restarted = 50*time.Millisecond, mi
-		full(n)
-		m := n.started(hardOnly)
-		m.executor.state.Cooldown["kube-system/greedy"] = time.Now().Add(4 * time.Minute)
-		for i := range 200 {
-			n.mu.Lock()
-			stays := slices.ContainsFunc(n.pods, func(p *nodePod) bool { return p.Name == "greedy" && !p.ending })
-			n.mu.Unlock()
-			if stays {
-				n.set(func() { n.pod("greedy").rest = 480*mi + uint64(i%2)*4096 })
-			}
-			n.run(m, 50*time.Millisecond)
-		}
-		if did := n.all(); !slices.Contains(did, "evict greedy") {
-			n.t.Errorf("did %q, reported %+v", did, m.Report())
-		}
-	})
-}
-
 // TestManagerEmptyPodWithoutCgroups: a pod that only the kubelet has listed has containers without
 // cgroups. After they have ended there is nothing to wait for.
 func TestManagerEmptyPodWithoutCgroups(t *testing.T) {

@@ -122,37 +122,6 @@ func TestReporterServerAnswers(t *testing.T) {
 	}
 }
 
-// TestReporterRefusedOnce: a pod that the API server refused to evict is evicted through it the
-// next time.
-func TestReporterRefusedOnce(t *testing.T) {
-	bubble(t, func(n *node) {
-		n.api = func(_ context.Context, number int) error {
-			if number == 1 {
-				return ErrFinal
-			}
-			return nil
-		}
-		n.restarts, n.restarted = time.Second, 250*mi
-		m := n.started(hardOnly)
-		n.run(m, 30*time.Second)
-		n.expect("kill greedy.c1", "kill greedy.c2", "kill greedy.c1.2", "kill greedy.c2.2", "evict greedy", "confirm greedy")
-	})
-}
-
-// TestReporterUnansweredOnce: a pod that may or may not have been evicted is restarted the next
-// time.
-func TestReporterUnansweredOnce(t *testing.T) {
-	bubble(t, func(n *node) {
-		n.api = func(context.Context, int) error { return errBusy }
-		n.restarts, n.restarted = 20*time.Second, 250*mi
-		n.run(n.started(hardOnly), 22*time.Second)
-		n.expect("kill greedy.c1", "kill greedy.c2", "kill greedy.c1.2", "kill greedy.c2.2")
-		if e := n.evicted[1]; e.Method != Restart || e.Problem != "" {
-			n.t.Errorf("the second time it ended as %+v", e)
-		}
-	})
-}
-
 // TestReporterStatusOverwritten: if the kubelet overwrites the status, the report is repeated
 // before the eviction counts as reported, and the containers that were started meanwhile are
 // killed.

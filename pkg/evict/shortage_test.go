@@ -2,10 +2,7 @@ package evict
 
 import (
 	"context"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -118,44 +115,6 @@ func TestManagerBaseRestart(t *testing.T) {
 				n.set(func() { n.pod("modest").containers[0].uses = test.uses })
 				n.run(m, 2*time.Second)
 				n.expect(append([]string{"kill greedy.c1", "kill greedy.c2"}, test.want...)...)
-			})
-		})
-	}
-}
-
-// TestManagerShortageFile: a program that is killed before it has replaced the file leaves the
-// former one. A file that is not one of ours is reported, and the next shortage replaces it.
-func TestManagerShortageFile(t *testing.T) {
-	for name, test := range map[string]struct {
-		file, text string
-		quiet      time.Duration
-		failed     string
-	}{
-		"killed before the rename": {".evictions.json.new", `{"shortage":{"softSin`, 4 * time.Second, ""},
-		"broken":                   {"evictions.json", `{"shortage":`, 10 * time.Second, "unexpected end of JSON input; remove it"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(n *node) {
-				m := n.started(softOnly)
-				n.run(m, 6*time.Second)
-				n.stop(m)
-				if err := os.WriteFile(filepath.Join(n.root, test.file), []byte(test.text), 0o600); err != nil {
-					n.t.Fatal(err)
-				}
-				n.takeEvents()
-				n.boot()
-				m = n.started(softOnly)
-				if events := strings.Join(n.takeEvents(), "\n"); strings.Contains(events, "count failed state") != (test.failed != "") ||
-					!strings.Contains(events, test.failed) {
-					n.t.Errorf("events %q", events)
-				}
-				n.run(m, test.quiet-100*time.Millisecond)
-				n.expect()
-				n.run(m, 200*time.Millisecond)
-				n.expectSorted("stop greedy.c1 20s", "stop greedy.c2 20s")
-				if h := n.history(); h.Shortage.Reclaiming != Soft {
-					n.t.Errorf("the file has %+v", h.Shortage)
-				}
 			})
 		})
 	}
