@@ -344,20 +344,3 @@ func (s Situation) victimsGrowth() uint64 {
 	}
 	return growth
 }
-
-// threshold returns the amount of a threshold.
-func (c Settings) threshold(name Threshold) uint64 {
-	if name == Soft {
-		return c.Soft
-	}
-	return c.Hard
-}
-
-// forgetCooldown drops owners whose cooldown is over.
-func forgetCooldown(cooldown map[string]time.Time, now time.Time) {
-	for owner, until := range cooldown {
-		if !now.Before(until) {
-			delete(cooldown, owner)
-		}
-	}
-}

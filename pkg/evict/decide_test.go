@@ -345,14 +345,6 @@ func TestDecideOffKeepsOpen(t *testing.T) {
 	}
 }
 
-func TestForgetCooldown(t *testing.T) {
-	cooldown := map[string]time.Time{"over": noon.Add(-1), "just": noon, "not": noon.Add(1)}
-	forgetCooldown(cooldown, noon)
-	if len(cooldown) != 1 || cooldown["not"].IsZero() {
-		t.Errorf("left are %v, want not", cooldown)
-	}
-}
-
 // A threshold of 0 is never crossed, not even while pods are evicted because of it. Switching it
 // off takes effect at once.
 func TestDecideThresholdOff(t *testing.T) {

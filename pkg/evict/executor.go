@@ -147,7 +147,7 @@ func (x *executor) progress(ctx context.Context, s Situation) (freed bool) {
 		return e.closed()
 	})
 	if changed || freed {
-		forgetCooldown(x.state.Cooldown, time.Now())
+		maps.DeleteFunc(x.state.Cooldown, func(_ string, until time.Time) bool { return !time.Now().Before(until) })
 		x.save()
 	}
 	return freed

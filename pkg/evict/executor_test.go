@@ -2,7 +2,6 @@ package evict
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -107,26 +106,6 @@ func TestExecutorResumeOld(t *testing.T) {
 	})
 }
 
-// TestExecutorGivenUp: an eviction that the next run gives up before it was reported counts as
-// a restart: the kubelet restarts the containers.
-func TestExecutorGivenUp(t *testing.T) {
-	bubble(t, func(n *node) {
-		n.ends = time.Hour // the processes do not end before the program does
-		m := n.started(hardOnly)
-		n.run(m, 10*time.Millisecond)
-		n.stop(m)
-		n.boot()
-		n.takeEvents()
-		off := hardOnly
-		off.Off = true
-		m = n.started(off)
-		n.run(m, time.Minute)
-		if events := n.takeEvents(); n.apiCalls != 0 || slices.Contains(events, "count hard evict") || !slices.Contains(events, "count hard restart") {
-			n.t.Errorf("the API server was called %d times, events %q", n.apiCalls, events)
-		}
-	})
-}
-
 // TestExecutorResumeSwitchedOff: with --eviction=off or dry-run no pod is stopped, not even by
 // an eviction that an earlier run began.
 func TestExecutorResumeSwitchedOff(t *testing.T) {
@@ -149,8 +128,8 @@ func TestExecutorResumeSwitchedOff(t *testing.T) {
 				m = n.started(c)
 				n.run(m, time.Minute)
 				n.expect()
-				if h := n.history(); len(h.Open) != 0 || len(h.Last) == 0 || h.Last[0].Problem == "" {
-					n.t.Errorf("the state file has %+v", h)
+				if h := n.history(); len(h.Open) != 0 || len(h.Last) == 0 || h.Last[0].Problem == "" || h.Last[0].Method != Restart {
+					n.t.Errorf("the state file has %+v; want it given up, and counted as a restart", h)
 				}
 			})
 		})

@@ -58,22 +58,6 @@ func FuzzStore(f *testing.F) {
 	})
 }
 
-// FuzzProtected: a list that is accepted has one written form.
-func FuzzProtected(f *testing.F) {
-	for _, seed := range []string{"static,node-critical", "none", "kubelet", "kubelet,static", "", "cluster-critical"} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		p, err := ParseProtected(text)
-		if err != nil {
-			return
-		}
-		if again, err := ParseProtected(p.String()); err != nil || again != p {
-			t.Errorf("%q: %v is written %q, and that is %v, %v", text, p, p.String(), again, err)
-		}
-	})
-}
-
 // FuzzEstimateRequest: no score that a runtime or the kernel reports makes a pod request more than
 // the node or its limit has.
 func FuzzEstimateRequest(f *testing.F) {

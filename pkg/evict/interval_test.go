@@ -2,7 +2,6 @@ package evict
 
 import (
 	"math"
-	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -34,36 +33,6 @@ func TestInterval(t *testing.T) {
 	} {
 		if got := pollInterval(test.distance, test.margin, test.growth, maxBurst); got != test.want {
 			t.Errorf("pollInterval(%d, %d, %g) is %s, want %s", test.distance, test.margin, test.growth, got, test.want)
-		}
-	}
-}
-
-func TestIntervalBounds(t *testing.T) {
-	random := rand.New(rand.NewPCG(5, 6))
-	// All orders of magnitude are equally frequent.
-	amount := func(most float64) float64 { return math.Exp2(random.Float64() * math.Log2(most)) }
-	for range 100_000 {
-		distance, margin, growth := uint64(amount(1<<40)), uint64(amount(1<<38)), amount(1<<38)
-		d := pollInterval(distance, margin, growth, maxBurst)
-		if d < minPollInterval || d > maxPollInterval {
-			t.Fatalf("pollInterval(%d, %d, %g) is %s, want %s to %s", distance, margin, growth, d, minPollInterval, maxPollInterval)
-		}
-		if farther := pollInterval(distance+uint64(amount(1<<40)), margin, growth, maxBurst); farther < d {
-			t.Fatalf("farther from the threshold than %d is %s, and that is %s", distance, farther, d)
-		}
-		if faster := pollInterval(distance, margin, growth+amount(1<<38), maxBurst); faster > d {
-			t.Fatalf("growth above %g gives %s, and that %s", growth, faster, d)
-		}
-		// Growth of up to maxBurst that sets in without warning is found before the limit, or fits into
-		// the shortest interval. Rounding loses a nanosecond.
-		speed := min(amount(maxBurst), maxBurst)
-		if grown := speed * (d - time.Nanosecond).Seconds(); grown > max(float64(distance+margin), speed*minPollInterval.Seconds()) {
-			t.Fatalf("%d from the threshold, and growing by %g a second, it comes %g far in %s", distance, speed, grown, d)
-		}
-		// Growth that continues at the measured rate is polled pollsToThreshold times before the
-		// threshold.
-		if grown := growth * (d - time.Nanosecond).Seconds(); grown > max(float64(distance)/pollsToThreshold, growth*minPollInterval.Seconds()) {
-			t.Fatalf("%d from the threshold, and growing by %g a second as before, it comes %g far in %s", distance, growth, grown, d)
 		}
 	}
 }

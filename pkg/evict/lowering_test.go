@@ -61,23 +61,6 @@ func TestLoweringsOther(t *testing.T) {
 	}
 }
 
-// TestManagerLowerLimitDryRun: the limit is lowered only after the dry run.
-func TestManagerLowerLimitDryRun(t *testing.T) {
-	bubble(t, func(n *node) {
-		n.set(func() { n.pods = n.pods[1:] }) // 450 MiB
-		n.lower = func() error { return nil }
-		c := hardOnly
-		c.Limit, c.Lowering, c.DryRun = 600*mi, true, true
-		m := n.started(c)
-		n.run(m, time.Minute)
-		n.expect()
-		c.DryRun = false
-		m.SetConfig(c)
-		n.run(m, 30*time.Second)
-		n.expect("lower")
-	})
-}
-
 // TestManagerLimitRaised: the limit in force counts, and is not changed.
 func TestManagerLimitRaised(t *testing.T) {
 	bubble(t, func(n *node) {

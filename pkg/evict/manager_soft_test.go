@@ -124,39 +124,6 @@ func TestManagerSoftBecomesHard(t *testing.T) {
 	})
 }
 
-// TestManagerSoftReportFails: the runtime was already called, and the grace period stays as it was.
-func TestManagerSoftReportFails(t *testing.T) {
-	for name, test := range map[string]struct {
-		err   error
-		known time.Duration // since it has ended
-	}{"refused": {ErrFinal, 0}, "late": {errBusy, apiTimeout}} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(n *node) {
-				n.api = func(context.Context, int) error { return test.err }
-				n.ends = 5 * time.Second // after its grace period
-				m := n.softBegun()
-				n.run(m, 24*time.Second)
-				n.expectSorted("stop greedy.c1 20s", "stop greedy.c2 20s")
-				if h := n.history(); h.Open[0].Method != Evict || h.Open[0].Reported || len(h.Cooldown) != 1 {
-					n.t.Errorf("the state file has %+v", h)
-				}
-				n.run(m, test.known+2*time.Second)
-				n.expect()
-				if events := n.takeEvents(); len(events) == 0 || events[len(events)-1] != "evicted greedy restart" {
-					n.t.Errorf("events %q", events)
-				}
-				if h := n.history(); len(h.Cooldown) != map[bool]int{true: 0, false: 1}[test.known == 0] {
-					n.t.Errorf("the state file has %+v", h)
-				}
-				if e := n.evicted[0]; e.Threshold != Soft || e.Problem == "" || strings.Contains(e.Problem, "have not ended") {
-					n.t.Errorf("ended as %+v", e)
-				}
-				n.expect()
-			})
-		})
-	}
-}
-
 // TestManagerSoftResumed: a new run calls the runtime again, and reports to the API server if the
 // state file does not have that as done.
 func TestManagerSoftResumed(t *testing.T) {

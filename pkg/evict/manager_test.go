@@ -152,26 +152,6 @@ func TestManagerNoCandidate(t *testing.T) {
 	})
 }
 
-func TestManagerUsageUnreadable(t *testing.T) {
-	bubble(t, func(n *node) {
-		n.set(func() {
-			gone := sized("gone", -5, 0, 0)
-			gone.Cgroup = partition + "/gone.slice"
-			gone.Containers = []Container{{ID: "x", Cgroup: gone.Cgroup + "/x.scope"}}
-			n.mu.Unlock()
-			n.listed = append(n.list(), gone)
-			n.mu.Lock()
-		})
-		n.files(n.pod("modest").Cgroup, map[string]string{"memory.stat": "inactive_file -1\n"})
-		n.run(n.started(hardOnly), 50*time.Millisecond)
-		want := "warn " + filepath.Join(n.root, n.pod("modest").Cgroup, "memory.stat") + `: inactive_file: strconv.ParseUint: parsing "-1": invalid syntax`
-		if events := n.takeEvents(); len(events) == 0 || events[0] != want {
-			n.t.Errorf("events %q, want %q first", events, want)
-		}
-		n.expect("kill greedy.c1", "kill greedy.c2", "evict greedy")
-	})
-}
-
 func TestManagerDryRun(t *testing.T) {
 	bubble(t, func(n *node) {
 		c := hardOnly

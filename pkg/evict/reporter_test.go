@@ -122,33 +122,6 @@ func TestReporterServerAnswers(t *testing.T) {
 	}
 }
 
-// TestReporterStatusOverwritten: if the kubelet overwrites the status, the report is repeated
-// before the eviction counts as reported, and the containers that were started meanwhile are
-// killed.
-func TestReporterStatusOverwritten(t *testing.T) {
-	bubble(t, func(n *node) {
-		n.overwrites, n.restarts, n.restarted = 1, 300*time.Millisecond, 5*mi
-		m := n.started(hardOnly)
-		n.run(m, confirmInterval)
-		n.expect("kill greedy.c1", "kill greedy.c2", "evict greedy")
-		if got := n.running(); !slices.Contains(got, "greedy.c1.2") || n.failedTimes() != 0 {
-			n.t.Fatalf("running are %q: want it overwritten", got)
-		}
-		n.run(m, time.Second)
-		n.expect("confirm greedy", "kill greedy.c1.2", "kill greedy.c2.2")
-		n.expectEvents("signalled", "evicting greedy hard evict")
-		if h := n.history(); len(h.Open) != 1 || h.Open[0].Reported {
-			n.t.Errorf("before the next confirmation the state is %+v", h)
-		}
-		n.run(m, 3*time.Second)
-		n.expect("confirm greedy")
-		n.expectEvents("count hard evict", "evicted greedy evict")
-		if got := n.running(); !slices.Equal(got, []string{"critical.c1", "modest.c1"}) || n.failedTimes() != 1 {
-			n.t.Errorf("running are %q", got)
-		}
-	})
-}
-
 // restartedMeanwhile sets up a node whose program was killed between the kill and the report to the
 // API server, and whose kubelet has restarted the containers since.
 func (n *node) restartedMeanwhile() {
