@@ -40,8 +40,8 @@ func (m *monitor) newRecorder() *cluster.Recorder {
 }
 
 // recorded returns what notes in the condition of the node that a threshold of a partition is
-// crossed, and what records the faults of the partition; each is nil if nothing does. pods lists the
-// pods of the partition. The condition of the node is about the system partition.
+// crossed, and what records the faults of the partition; each is nil if nothing does. pods lists
+// the pods of the partition. The condition of the node is about the system partition.
 func (m *monitor) recorded(
 	partition unitname.PartitionName, pods func() []evict.Pod,
 ) (pressed func(), events *clusterEvents) {

@@ -15,8 +15,8 @@ import (
 // ending processes does not free, has taken. One pod goes at a time. The next waits for the memory
 // of an eviction or of a kill by the kernel (HoldReclaiming), for 5 s while a pod is unknown
 // (HoldUnknown), and as long as there would be enough without the memory that stays (HoldStays). If
-// others use up half of what was left at the last decision meanwhile (State.Base), and nothing frees
-// memory, another pod grows: it is not waited for.
+// others use up half of what was left at the last decision meanwhile (State.Base), and nothing
+// frees memory, another pod grows: it is not waited for.
 
 // Threshold names one of the two thresholds.
 type Threshold string
