@@ -22,24 +22,6 @@ type partition struct {
 	parts sync.WaitGroup
 }
 
-// evictionBasis holds what the evictors of all partitions have in common.
-type evictionBasis struct {
-	killer *evict.Killer
-	// burst and lookout go into evict.Options.
-	burst   float64
-	lookout *evict.Lookout
-	// recorded is monitor.recorded.
-	recorded func(partition unitname.PartitionName, pods func() []evict.Pod) (func(), *clusterEvents)
-}
-
-// newPartition returns a partition, with the parts of the node that it shares with others.
-func (s *shared) newPartition(name unitname.PartitionName, basis evictionBasis) (*partition, error) {
-	p := &partition{name: name, remembered: &candidates.Memory{Partition: name}}
-	var err error
-	p.evictor, p.kills, err = s.newEvictor(p.remembered, basis)
-	return p, err
-}
-
 // start runs the parts of the partition until stop, or until ctx ends.
 func (p *partition) start(ctx context.Context) {
 	ctx, p.end = context.WithCancel(ctx)

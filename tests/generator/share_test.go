@@ -85,20 +85,6 @@ func TestShareStaysForTheBoot(t *testing.T) {
 	}
 }
 
-// TestShareElsewhere: a run into another directory, as by systemd-analyze verify, keeps nothing.
-func TestShareElsewhere(t *testing.T) {
-	t.Parallel()
-	root := newRoot(t, "01-kubeadm")
-	write(t, root, overridePath, shareConfig)
-	var messages strings.Builder
-	if status := inProcess(root, t.TempDir(), &messages); status != 0 {
-		t.Fatalf("%s", &messages)
-	}
-	if _, err := os.Lstat(filepath.Join(root, config.StateDir)); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a trace is left: %v", err)
-	}
-}
-
 // TestKilledWithAShare: the limit that systemd has seen stays, wherever the first run was killed.
 func TestKilledWithAShare(t *testing.T) {
 	t.Parallel()
