@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -60,7 +61,7 @@ func TestAliveEviction(t *testing.T) {
 				API: &hangingAPI{ctx: ctx}, LowerLimit: func(context.Context) error { return nil },
 			},
 			Store:  evict.Store(t.TempDir() + "/evictions.json"),
-			Events: evict.NoEvents{},
+			Events: evictionEvents{evictionJournal: newEvictionJournal(slog.New(slog.DiscardHandler), unitname.System), metrics: &noted{}},
 		})
 		if err != nil {
 			t.Fatal(err)

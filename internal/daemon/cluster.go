@@ -3,7 +3,6 @@ package daemon
 import (
 	"context"
 	"strings"
-	"time"
 
 	"node-partition.io/node-partition/internal/cluster"
 	"node-partition.io/node-partition/internal/kubeapi"
@@ -40,40 +39,27 @@ func (m *monitor) newRecorder() *cluster.Recorder {
 	return cluster.NewRecorder(m.api, m.log, m.metrics.EventWritten)
 }
 
-// sinks returns where the evictions of a partition are recorded beside metrics and journal, and
-// what records the kernel's kills; nil if nothing does. pods lists the pods of the partition. The
-// condition of the node is about the system partition.
-func (m *monitor) sinks(partition unitname.PartitionName, pods func() []evict.Pod) (evict.Sinks, *clusterEvents) {
-	var sinks evict.Sinks
+// recorded returns what notes in the condition of the node that a threshold of a partition is
+// crossed, and what records the faults of the partition; each is nil if nothing does. pods lists
+// the pods of the partition. The condition of the node is about the system partition.
+func (m *monitor) recorded(
+	partition unitname.PartitionName, pods func() []evict.Pod,
+) (pressed func(), events *clusterEvents) {
 	if m.options.NodeCondition && isFirst(partition) {
-		sinks = append(sinks, pressure{marks: m.marks})
+		pressed = m.marks.Pressed
 	}
 	if m.recorder == nil {
-		return sinks, nil
+		return pressed, nil
 	}
-	events := &clusterEvents{
+	return pressed, &clusterEvents{
 		recorder: m.recorder, partition: partition, pods: pods,
 		kills:  cluster.Kills{Cgroups: m.options.Node.Cgroups, Partition: partition},
 		killed: make(chan evict.KilledAt, 16),
 	}
-	return append(sinks, events), events
 }
-
-// pressure notes in the condition of the node when a threshold is crossed.
-type pressure struct {
-	evict.NoEvents
-	marks *cluster.Keeper
-}
-
-// Evicting implements evict.Events.
-func (p pressure) Evicting(evict.Eviction, time.Duration) { p.marks.Pressed() }
-
-// NoCandidate implements evict.Events.
-func (p pressure) NoCandidate(evict.Decision) { p.marks.Pressed() }
 
 // clusterEvents records faults of a partition as events of the cluster.
 type clusterEvents struct {
-	evict.NoEvents
 	recorder  *cluster.Recorder
 	partition unitname.PartitionName
 	pods      func() []evict.Pod
@@ -81,13 +67,13 @@ type clusterEvents struct {
 	killed    chan evict.KilledAt
 }
 
-// NoCandidate implements evict.Events. It records that no pod can be evicted.
+// NoCandidate records that no pod can be evicted.
 func (c *clusterEvents) NoCandidate(d evict.Decision) {
 	c.recorder.Record(c.about(cluster.Fault{Reason: reasonNoCandidate, Message: noCandidateText(d)}))
 }
 
-// KernelKilled implements evict.Events. It has the pods found whose processes were killed.
-func (c *clusterEvents) KernelKilled(limit evict.KilledAt, _ uint64) {
+// KernelKilled has the pods found whose processes were killed.
+func (c *clusterEvents) KernelKilled(limit evict.KilledAt) {
 	select {
 	case c.killed <- limit:
 	default: // a reading is pending, and finds these kills, too

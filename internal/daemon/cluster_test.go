@@ -135,10 +135,10 @@ func TestClusterOnNode(t *testing.T) {
 		}
 	}
 	order := []evict.Candidate{{Pod: evict.Pod{PodMeta: evict.PodMeta{Name: "etcd"}}, Skip: evict.SkipStatic}}
-	sinks, _ := c.sinks(unitname.System, nil)
-	sinks.NoCandidate(evict.Decision{Order: order, Available: 5 * mebi})
+	_, faults := c.recorded(unitname.System, nil)
+	faults.NoCandidate(evict.Decision{Order: order, Available: 5 * mebi})
 	next(cluster.Created)
-	sinks.NoCandidate(evict.Decision{Order: order, Available: 4 * mebi})
+	faults.NoCandidate(evict.Decision{Order: order, Available: 4 * mebi})
 	next(cluster.Repeated)
 	c.recorder.Record(cluster.Fault{Reason: reasonInvalid, Message: "memoryLimit: bad\nmore"})
 	next(cluster.Created)
@@ -201,11 +201,10 @@ func TestClusterPartition(t *testing.T) {
 	t.Parallel()
 	api := fakeapi.New(t, httptest.NewServer)
 	c, results := clusterOf(t, cluster.NewReporter(host.Node{}, api.NewKubeconfig(t), slog.New(slog.DiscardHandler)))
-	c.options.NodeCondition, c.marks = true, &cluster.Keeper{}
-	system, kills := c.sinks(unitname.System, nil)
-	other, otherKills := c.sinks("telemetry", nil)
-	if len(system) != 2 || len(other) != 1 || kills == nil || otherKills.kills.Partition != "telemetry" {
-		t.Fatalf("the sinks are %v and %v, want the condition of the node only in the first", system, other)
+	_, system := c.recorded(unitname.System, nil)
+	_, other := c.recorded("telemetry", nil)
+	if other.kills.Partition != "telemetry" {
+		t.Errorf("kills are read of %s", other.kills.Partition)
 	}
 	none := evict.Decision{}
 	system.NoCandidate(none)

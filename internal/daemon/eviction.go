@@ -58,7 +58,7 @@ func (m *monitor) newPartition(name unitname.PartitionName) (*partition, error) 
 		return p.remembered.Candidates(m.options.Node, m.table.Pods(), known, told, capacity)
 	}
 	journal := newEvictionJournal(m.log, name)
-	sinks, kills := m.sinks(name, pods)
+	pressed, kills := m.recorded(name, pods)
 	p.kills = kills
 	var err error
 	p.evictor, err = evict.New(evict.Options{
@@ -87,7 +87,9 @@ func (m *monitor) newPartition(name unitname.PartitionName) (*partition, error) 
 		Store:   node.EvictionFile(m.options.Node, name),
 		Burst:   m.burst,
 		Lookout: &m.lookout,
-		Events:  evictionSinks(m.metrics.Evictions(name), journal, sinks),
+		Events: evictionEvents{
+			evictionJournal: journal, metrics: m.metrics.Evictions(name), pressed: pressed, cluster: kills,
+		},
 	})
 	return p, err
 }

@@ -13,7 +13,6 @@ import (
 	"node-partition.io/node-partition/internal/podsapi"
 	"node-partition.io/node-partition/internal/systemd"
 	"node-partition.io/node-partition/internal/unitname"
-	"node-partition.io/node-partition/pkg/evict"
 	"node-partition.io/node-partition/pkg/podmove"
 	"node-partition.io/node-partition/pkg/slices/decision"
 )
@@ -43,8 +42,8 @@ func TestNewPartition(t *testing.T) {
 	if system.evictor.Burst != 3<<30 || other.evictor.Burst != 3<<30 {
 		t.Errorf("the evictors assume bursts of %g and %g bytes per second", system.evictor.Burst, other.evictor.Burst)
 	}
-	if sinks, ok := other.evictor.Events.(evict.Sinks); !ok || len(sinks) != 2 {
-		t.Errorf("the sinks are %v; want the metrics and the journal", other.evictor.Events)
+	if events, ok := other.evictor.Events.(evictionEvents); !ok || events.partition != "telemetry" || events.cluster != nil {
+		t.Errorf("the events are %v; want the metrics and the journal of the partition", other.evictor.Events)
 	}
 	if got := m.partitions.names(); !slices.Equal(got, []unitname.PartitionName{unitname.System, "telemetry"}) {
 		t.Errorf("the node has %v", got)

@@ -24,12 +24,6 @@ const (
 	idKernelKilled = "bf9b0aaf91ec4c9c8836e9b66ea21141"
 )
 
-// evictionSinks returns the sinks of the evictions of a partition: what counts, what logs, and
-// others.
-func evictionSinks(counts evictionMetrics, journal evictionJournal, others evict.Sinks) evict.Sinks {
-	return append(evict.Sinks{evictionCounts{metrics: counts}, journal}, others...)
-}
-
 // evictionMetrics are the metrics of the evictions of a partition.
 type evictionMetrics interface {
 	Signalled(took time.Duration)
@@ -39,34 +33,62 @@ type evictionMetrics interface {
 	KernelKilled(limit evict.KilledAt, processes uint64)
 }
 
-// evictionCounts counts evictions.
-type evictionCounts struct {
-	evict.NoEvents
+// evictionEvents counts the evictions of a partition, logs them, and then records what concerns the
+// cluster.
+type evictionEvents struct {
+	evictionJournal
 	metrics evictionMetrics
+	// pressed notes in the condition of the node that a threshold is crossed. It may be nil.
+	pressed func()
+	// cluster records faults as events of the cluster; nil if nothing does.
+	cluster *clusterEvents
 }
 
 // Evicting implements evict.Events. It counts a dry run, because no other event follows.
-func (c evictionCounts) Evicting(e evict.Eviction, reaction time.Duration) {
+func (v evictionEvents) Evicting(e evict.Eviction, reaction time.Duration) {
 	if reaction > 0 {
-		c.metrics.Signalled(reaction)
+		v.metrics.Signalled(reaction)
 	}
 	if e.DryRun {
-		c.metrics.Evicted(e)
+		v.metrics.Evicted(e)
+	}
+	v.evictionJournal.Evicting(e)
+	if v.pressed != nil {
+		v.pressed()
 	}
 }
 
 // Evicted implements evict.Events.
-func (c evictionCounts) Evicted(e evict.Eviction, _ time.Duration) { c.metrics.Evicted(e) }
+func (v evictionEvents) Evicted(e evict.Eviction, took time.Duration) {
+	v.metrics.Evicted(e)
+	v.evictionJournal.Evicted(e, took)
+}
 
 // Failed implements evict.Events.
-func (c evictionCounts) Failed(_ evict.Eviction, step evict.Step, _ error) { c.metrics.Failed(step) }
+func (v evictionEvents) Failed(e evict.Eviction, step evict.Step, err error) {
+	v.metrics.Failed(step)
+	v.evictionJournal.Failed(e, step, err)
+}
 
 // NoCandidate implements evict.Events.
-func (c evictionCounts) NoCandidate(evict.Decision) { c.metrics.NoCandidate() }
+func (v evictionEvents) NoCandidate(d evict.Decision) {
+	v.metrics.NoCandidate()
+	v.evictionJournal.NoCandidate(d)
+	if v.pressed != nil {
+		v.pressed()
+	}
+	if v.cluster != nil {
+		v.cluster.NoCandidate(d)
+	}
+}
 
 // KernelKilled implements evict.Events.
-func (c evictionCounts) KernelKilled(limit evict.KilledAt, processes uint64) {
-	c.metrics.KernelKilled(limit, processes)
+func (v evictionEvents) KernelKilled(limit evict.KilledAt, processes uint64) {
+	v.metrics.KernelKilled(limit, processes)
+	v.evictionJournal.KernelKilled(limit, processes)
+	if v.cluster != nil {
+		v.cluster.KernelKilled(limit)
+	}
 }
 
 // evictionJournal writes the evictions of a partition to the log.
@@ -95,8 +117,8 @@ func textAbout(partition unitname.PartitionName, text string) string {
 	return strings.ReplaceAll(text, "the system partition", "partition "+string(partition))
 }
 
-// Evicting implements evict.Events.
-func (j evictionJournal) Evicting(e evict.Eviction, _ time.Duration) {
+// Evicting logs that an eviction begins.
+func (j evictionJournal) Evicting(e evict.Eviction) {
 	what := "evicting a pod, because the memory of the system partition is low"
 	switch {
 	case e.DryRun:
@@ -114,7 +136,7 @@ func (j evictionJournal) Evicting(e evict.Eviction, _ time.Duration) {
 			"estimated", e.Estimated, "priority", e.Priority, "grace", e.Grace)
 }
 
-// Evicted implements evict.Events.
+// Evicted logs how an eviction has ended.
 func (j evictionJournal) Evicted(e evict.Eviction, took time.Duration) {
 	log := j.of(e, idEvicted)
 	if e.Problem != "" {
@@ -133,7 +155,7 @@ func (j evictionJournal) Resumed(e evict.Eviction) {
 		Warn("resuming an eviction that an earlier run of this program left unfinished", "decided", e.Time.Format(time.RFC3339))
 }
 
-// Failed implements evict.Events. It leaves out a failed poll, for which Warn is called once a
+// Failed logs a failure. It leaves out a failed poll, for which Warn is called once a
 // minute.
 func (j evictionJournal) Failed(e evict.Eviction, step evict.Step, err error) {
 	if step == evict.StepPoll {
@@ -146,7 +168,7 @@ func (j evictionJournal) Failed(e evict.Eviction, step evict.Step, err error) {
 	j.of(e, idFailed).Error("a step of an eviction failed", "step", step, "error", err)
 }
 
-// NoCandidate implements evict.Events.
+// NoCandidate logs why each pod is passed over.
 func (j evictionJournal) NoCandidate(d evict.Decision) {
 	pods := make([]string, 0, len(d.Order))
 	for _, c := range d.Order {
@@ -183,7 +205,7 @@ func noCandidateText(d evict.Decision) string {
 		"or protect fewer with --" + options.FlagProtected
 }
 
-// KernelKilled implements evict.Events.
+// KernelKilled logs at which limit the kernel has killed.
 func (j evictionJournal) KernelKilled(limit evict.KilledAt, processes uint64) {
 	what := "the kernel has killed processes in the system partition, at the limit of a pod, a container or the node"
 	if limit == evict.AtPartition {

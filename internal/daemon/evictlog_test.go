@@ -3,7 +3,6 @@ package daemon
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"log/slog"
 	"maps"
 	"os"
@@ -79,7 +78,7 @@ func TestEvictionEvents(t *testing.T) {
 	} {
 		counters, log := metrics.New(metrics.Options{}), &bytes.Buffer{}
 		journal := newEvictionJournal(slog.New(slog.NewTextHandler(log, nil)), unitname.System)
-		test.happen(evictionSinks(counters.Evictions(unitname.System), journal, nil))
+		test.happen(evictionEvents{evictionJournal: journal, metrics: counters.Evictions(unitname.System)})
 		if got := strings.Count(log.String(), "\n"); got != test.lines {
 			t.Errorf("%s: %d lines, want %d: %s", name, got, test.lines, log)
 		}
@@ -116,7 +115,7 @@ func TestEvictionJournalRecords(t *testing.T) {
 		return a
 	}})), unitname.System)
 	e := anEviction()
-	journal.Evicting(e, 0)
+	journal.Evicting(e)
 	journal.Evicted(e, 1500*time.Millisecond+1)
 	journal.NoCandidate(evict.Decision{
 		Available: mebi, At: 2 * mebi, Order: []evict.Candidate{{Pod: evict.Pod{PodMeta: evict.PodMeta{Namespace: "kube-system", Name: "etcd"}}, Skip: evict.SkipStatic}},
@@ -160,9 +159,9 @@ func TestEvictionJournal(t *testing.T) {
 		say  func(evictionJournal)
 		want []string
 	}{
-		"restart":            {func(j evictionJournal) { j.Evicting(restart, 0) }, []string{"level=WARN", "stopping the containers of a pod, which the kubelet starts again", idEvicting}},
-		"dry run":            {func(j evictionJournal) { j.Evicting(dry, 0) }, []string{"dry run: would evict a pod", idEvicting}},
-		"soft":               {func(j evictionJournal) { j.Evicting(soft, 0) }, []string{"threshold=soft", "grace=20s", "estimated=true"}},
+		"restart":            {func(j evictionJournal) { j.Evicting(restart) }, []string{"level=WARN", "stopping the containers of a pod, which the kubelet starts again", idEvicting}},
+		"dry run":            {func(j evictionJournal) { j.Evicting(dry) }, []string{"dry run: would evict a pod", idEvicting}},
+		"soft":               {func(j evictionJournal) { j.Evicting(soft) }, []string{"threshold=soft", "grace=20s", "estimated=true"}},
 		"problem":            {func(j evictionJournal) { j.Evicted(failed, time.Second) }, []string{"level=WARN", `problem="not tried again: not allowed"`, idEvicted}},
 		"resumed":            {func(j evictionJournal) { j.Resumed(anEviction()) }, []string{"level=WARN", "decided=2026-07-01T12:00:00Z", "pod=dns", idEvicting}},
 		"failed":             {func(j evictionJournal) { j.Failed(failed, evict.StepAPI, away) }, []string{"level=ERROR", "step=api", "pod=dns", "cannot be reached", idFailed}},
@@ -192,38 +191,28 @@ func (n *noted) Failed(s evict.Step)                 { n.calls = append(n.calls,
 func (n *noted) NoCandidate()                        { n.calls = append(n.calls, "no candidate") }
 func (n *noted) KernelKilled(evict.KilledAt, uint64) { n.calls = append(n.calls, "killed") }
 
-// TestEvictionSinks: what is not kept is not in the list, and each event is counted before it is
-// logged, and logged before it is recorded.
-func TestEvictionSinks(t *testing.T) {
+// TestRecorded: the condition of the node is about the system partition.
+func TestRecorded(t *testing.T) {
 	t.Parallel()
-	journal := newEvictionJournal(slog.New(slog.DiscardHandler), unitname.System)
 	faulty := &monitor{marks: &cluster.Keeper{}, recorder: &cluster.Recorder{}}
 	faulty.options.NodeCondition = true
-	kinds := func(sinks evict.Sinks) string {
-		all := make([]string, 0, len(sinks))
-		for _, sink := range sinks {
-			all = append(all, strings.TrimPrefix(fmt.Sprintf("%T", sink), "daemon."))
-		}
-		return strings.Join(all, " ")
-	}
-	for want, m := range map[string]*monitor{
-		"evictionCounts evictionJournal":                                {},
-		"evictionCounts evictionJournal pressure *daemon.clusterEvents": faulty,
+	for name, test := range map[string]struct {
+		of              *monitor
+		partition       unitname.PartitionName
+		pressed, events bool
+	}{
+		"nothing":           {&monitor{}, unitname.System, false, false},
+		"both":              {faulty, unitname.System, true, true},
+		"another partition": {faulty, "telemetry", false, true},
 	} {
-		sinks, _ := m.sinks(unitname.System, nil)
-		if got := kinds(evictionSinks(nil, journal, sinks)); got != want {
-			t.Errorf("the sinks are %s; want %s", got, want)
+		if pressed, events := test.of.recorded(test.partition, nil); (pressed != nil) != test.pressed || (events != nil) != test.events {
+			t.Errorf("%s: the condition is noted: %t, faults are recorded: %t", name, pressed != nil, events != nil)
 		}
-	}
-	// The condition of the node is about the system partition.
-	other, _ := faulty.sinks("telemetry", nil)
-	if got := kinds(other); got != "*daemon.clusterEvents" {
-		t.Errorf("the sinks of another partition are %s", got)
 	}
 }
 
-// TestEvictionSinksRules: a dry run is counted at once. A failed poll is only counted.
-func TestEvictionSinksRules(t *testing.T) {
+// TestEvictionEventsRules: a dry run is counted at once. A failed poll is only counted.
+func TestEvictionEventsRules(t *testing.T) {
 	t.Parallel()
 	dry := anEviction()
 	dry.DryRun = true
@@ -246,7 +235,7 @@ func TestEvictionSinksRules(t *testing.T) {
 	} {
 		log, counts := &bytes.Buffer{}, &noted{}
 		journal := newEvictionJournal(slog.New(slog.NewTextHandler(log, nil)), unitname.System)
-		test.happen(evictionSinks(counts, journal, nil))
+		test.happen(evictionEvents{evictionJournal: journal, metrics: counts})
 		if !slices.Equal(counts.calls, test.counted) || strings.Count(log.String(), "\n") != test.lines {
 			t.Errorf("%s: counted %q, want %q; logged %q, want %d lines", name, counts.calls, test.counted, log, test.lines)
 		}
@@ -258,7 +247,7 @@ func TestEvictionSinksRules(t *testing.T) {
 func TestEvictionJournalPartition(t *testing.T) {
 	t.Parallel()
 	for name, say := range map[string]func(evictionJournal){
-		"evicting":     func(j evictionJournal) { j.Evicting(anEviction(), 0) },
+		"evicting":     func(j evictionJournal) { j.Evicting(anEviction()) },
 		"no candidate": func(j evictionJournal) { j.NoCandidate(evict.Decision{}) },
 		"stays":        func(j evictionJournal) { j.NoCandidate(evict.Decision{Held: evict.HoldStays}) },
 		"killed":       func(j evictionJournal) { j.KernelKilled(evict.AtPod, 1) },

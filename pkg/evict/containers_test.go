@@ -13,20 +13,6 @@ import (
 	"node-partition.io/node-partition/internal/cgroupfs"
 )
 
-// TestContainersEndedBeforeKill: a container that is already gone needs no kill, and is no failure.
-func TestContainersEndedBeforeKill(t *testing.T) {
-	bubble(t, func(n *node) {
-		n.beforeKill = func(id string) {
-			if id == "greedy.c2" {
-				n.set(func() { n.exited(n.pod("greedy"), n.pod("greedy").containers[1]) })
-			}
-		}
-		n.run(n.started(hardOnly), 4*time.Second)
-		n.expect("kill greedy.c1", "evict greedy", "confirm greedy")
-		n.expectEvents("signalled", "evicting greedy hard evict", "count hard evict", "evicted greedy evict")
-	})
-}
-
 // TestContainersEndedMeanwhile: a container that ends between the open and the write of cgroup.kill
 // (ENODEV) was not to be killed, and does not count as a failure.
 func TestContainersEndedMeanwhile(t *testing.T) {

@@ -13,11 +13,10 @@ import (
 // its period, and until the minimum reclaim is left. It is the first in the kubelet's order that is
 // not protected. A pod within its request does not go for what a protected pod, or memory that
 // ending processes does not free, has taken. One pod goes at a time. The next waits for the memory
-// of an eviction or of a kill by the kernel (HoldReclaiming), for 30 s if that did not come back to
-// the partition (HoldDoubt), for 5 s while a pod is unknown (HoldUnknown), and as long as there
-// would be enough without the memory that stays (HoldStays). If others use up half of what was left
-// at the last decision meanwhile (State.Base), and nothing frees memory, another pod grows: it is
-// not waited for.
+// of an eviction or of a kill by the kernel (HoldReclaiming), for 5 s while a pod is unknown
+// (HoldUnknown), and as long as there would be enough without the memory that stays (HoldStays). If
+// others use up half of what was left at the last decision meanwhile (State.Base), and nothing
+// frees memory, another pod grows: it is not waited for.
 
 // Threshold names one of the two thresholds.
 type Threshold string
@@ -50,8 +49,6 @@ const (
 	// HoldStays: enough memory would be available without the memory that stays when processes
 	// end. Evicting another pod would not help.
 	HoldStays Hold = "memory-stays"
-	// HoldDoubt: the last evicted pod did not bring back its usage.
-	HoldDoubt Hold = "doubt"
 	// HoldUnknown: an unknown pod may be the one that grows, or the requests and priorities of all
 	// are about to be known.
 	HoldUnknown Hold = "unknown-pod"
@@ -105,9 +102,6 @@ func (s Situation) crossed() (Threshold, State) {
 	state, c := s.State, s.Effective()
 	if c.Off || s.unlimited() {
 		return "", State{Open: state.Open, Cooldown: state.Cooldown, Stays: state.Stays}
-	}
-	if !s.Now.Before(state.Doubt) {
-		state.Doubt = time.Time{}
 	}
 	left := s.left()
 	below := func(threshold uint64, name Threshold) bool {
@@ -293,8 +287,6 @@ func (s Situation) held(d *Decision, stays, shortage uint64) Hold {
 		return HoldReclaiming
 	case stays > 0 && stays >= shortage:
 		return HoldStays
-	case s.Now.Before(s.State.Doubt):
-		return HoldDoubt
 	// A pod without processes does not grow.
 	case !s.Awaited && !slices.ContainsFunc(s.Pods, func(p Pod) bool { return p.Unknown && !p.Empty }):
 		d.State.UnknownSince = time.Time{}
@@ -351,21 +343,4 @@ func (s Situation) victimsGrowth() uint64 {
 		}
 	}
 	return growth
-}
-
-// threshold returns the amount of a threshold.
-func (c Settings) threshold(name Threshold) uint64 {
-	if name == Soft {
-		return c.Soft
-	}
-	return c.Hard
-}
-
-// forgetCooldown drops owners whose cooldown is over.
-func forgetCooldown(cooldown map[string]time.Time, now time.Time) {
-	for owner, until := range cooldown {
-		if !now.Before(until) {
-			delete(cooldown, owner)
-		}
-	}
 }

@@ -55,10 +55,6 @@ func TestDecideHeld(t *testing.T) {
 		"memory of a removed pod":                 {snapshotOf(50, sized("a", 0, 100, 0)), State{Stays: stays(400)}, "", "a", false, 25},
 		"evicted, memory still there":             {snapshotOf(50, with(sized("b", 0, 400, 0), func(p *Pod) { p.Empty, p.Evicted = true, true }), sized("a", 0, 100, 0)), State{}, HoldStays, "", true, 25},
 		"evicted, runs again":                     {snapshotOf(50, with(sized("b", 0, 400, 0), func(p *Pod) { p.Evicted = true }), sized("a", 0, 100, 0)), State{}, "", "b", false, 25},
-		// After an eviction that did not help.
-		"last eviction freed nothing":                    {snapshotOf(50, sized("a", 0, 500, 0)), State{Doubt: noon.Add(1)}, HoldDoubt, "", false, 25},
-		"last eviction freed nothing, doubt is over":     {snapshotOf(50, sized("a", 0, 500, 0)), State{Doubt: noon}, "", "a", false, 25},
-		"last eviction freed nothing, another pod grows": {snapshotOf(24, sized("a", 0, 500, 0)), State{Doubt: noon.Add(1), Base: 950 * mi}, "", "a", false, 12},
 		// An unknown pod.
 		"a pod is unknown":                   {snapshotOf(50, unknown, sized("a", 0, 300, 0)), State{}, HoldUnknown, "", false, 25},
 		"a pod has been unknown for long":    {snapshotOf(50, unknown, sized("a", 0, 300, 0)), State{UnknownSince: noon.Add(-unknownPatience)}, "", "unknown", false, 25},
@@ -166,7 +162,6 @@ func TestDecideOutOfMemoryWhileHeld(t *testing.T) {
 		evidence evidence
 		held     Hold
 	}{
-		"doubt":            {State{Doubt: noon.Add(time.Second)}, proof, ""},
 		"unknown":          {State{UnknownSince: noon.Add(-time.Second)}, proof, ""},
 		"reclaiming":       {State{Open: []execution{{Eviction: Eviction{PodMeta: PodMeta{UID: "first"}}, freedAt: noon.Add(-time.Second)}}}, proof, HoldReclaiming},
 		"the kernel kills": {State{}, dying, HoldReclaiming},

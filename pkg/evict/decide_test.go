@@ -249,14 +249,6 @@ func TestDecideVictim(t *testing.T) {
 	}
 }
 
-func TestDecideCooldownKeepsOrder(t *testing.T) {
-	s := snapshotOf(50, sized("a", 0, 500, 0), sized("b", 0, 400, 0))
-	s.State.Cooldown["kube-system/a"] = noon.Add(time.Minute)
-	if d := Decide(s); d.Victim == nil || d.Victim.Name != "a" || d.Method != Restart {
-		t.Errorf("victim %+v by %q, want a to be restarted", d.Victim, d.Method)
-	}
-}
-
 // TestDecideProtected has the least that is left for the victim under each policy.
 func TestDecideProtected(t *testing.T) {
 	pods := []Pod{ // in eviction order
@@ -350,49 +342,6 @@ func TestDecideOffKeepsOpen(t *testing.T) {
 	d := Decide(s)
 	if d.State.Reclaiming != "" || !d.State.SoftSince.IsZero() || len(d.State.Open) != 1 || len(d.State.Cooldown) != 1 {
 		t.Errorf("state is %+v", d.State)
-	}
-}
-
-func TestForgetCooldown(t *testing.T) {
-	cooldown := map[string]time.Time{"over": noon.Add(-1), "just": noon, "not": noon.Add(1)}
-	forgetCooldown(cooldown, noon)
-	if len(cooldown) != 1 || cooldown["not"].IsZero() {
-		t.Errorf("left are %v, want not", cooldown)
-	}
-}
-
-// TestDecideNoPods: if no pod is known there is no candidate, and the kernel will kill, too.
-func TestDecideNoPods(t *testing.T) {
-	t.Parallel()
-	if d := Decide(snapshotOf(50)); !d.NoCandidate || d.Victim != nil || d.Crossed != Hard {
-		t.Errorf("%+v", d)
-	}
-}
-
-// A raised limit reaches the kernel later than it reaches us. Until then the larger threshold of
-// the configuration is not the threshold of the limit in force.
-func TestDecideLimitRaised(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct {
-		used uint64
-		want Threshold
-	}{
-		"below the new threshold alone": {160 * mi, ""},
-		"below the old one too":         {200 * mi, Hard},
-	} {
-		s := Situation{
-			Config: Settings{Thresholds: thresholds.Thresholds{Limit: 512 * mi, Hard: 128 * mi, MinimumReclaim: 32 * mi}}, Memory: cgroupfs.MemoryReading{Current: test.used, Max: 256 * mi},
-			State: State{Cooldown: map[string]time.Time{}},
-		}
-		if d := Decide(s); d.Crossed != test.want || test.want != "" && d.At != 64*mi {
-			t.Errorf("%s: crossed %q at %d; want %q", name, d.Crossed, d.At, test.want)
-		}
-		// The kernel rounds a limit down to whole pages: that is not another limit.
-		s.Memory.Max = s.Config.Limit - 4096
-		s.Memory.Current = s.Memory.Max - 127*mi
-		if d := Decide(s); d.Crossed != Hard || d.At != 128*mi {
-			t.Errorf("%s: rounded: crossed %q at %d", name, d.Crossed, d.At)
-		}
 	}
 }
 

@@ -53,36 +53,6 @@ func TestEstimateRequest(t *testing.T) {
 	}
 }
 
-func TestEstimateByClass(t *testing.T) {
-	const capacity, limit, request = 8 << 30, 300 * mi, 100 * mi
-	for _, test := range []struct {
-		name         string
-		class        v1.PodQOSClass
-		nodeCritical bool
-		request      uint64
-		priority     int32
-	}{
-		{"guaranteed requests its limit", v1.PodQOSGuaranteed, false, limit, 0},
-		{"guaranteed hides its priority", v1.PodQOSGuaranteed, true, limit, 0},
-		{"burstable", v1.PodQOSBurstable, false, capacity / 2000 * 25, 0}, // 12 thousandths, and a half
-		{"burstable and node-critical hides its request", v1.PodQOSBurstable, true, 0, priority.NodeCritical},
-		{"best effort", v1.PodQOSBestEffort, false, 0, 0},
-		{"best effort and node-critical", v1.PodQOSBestEffort, true, 0, priority.NodeCritical},
-	} {
-		score := kubeletScore(test.class, test.nodeCritical, request, capacity)
-		memoryLimit := uint64(0)
-		if test.class == v1.PodQOSGuaranteed {
-			memoryLimit = limit
-		}
-		if got := EstimateRequest(test.class, score, memoryLimit, capacity); got != test.request {
-			t.Errorf("%s: request is estimated %d, want %d", test.name, got, test.request)
-		}
-		if got := EstimatePriority(test.class, score); got != test.priority {
-			t.Errorf("%s: priority is estimated %d, want %d", test.name, got, test.priority)
-		}
-	}
-}
-
 // TestEstimateScoreBounds has the scores between which a burstable pod's request is known.
 func TestEstimateScoreBounds(t *testing.T) {
 	const capacity, thousandth = 2_000_000, 2000
@@ -134,13 +104,6 @@ func TestEstimateOwner(t *testing.T) {
 	} {
 		if got := EstimateOwner("kube-system", pod); got != "kube-system/"+want {
 			t.Errorf("owner of %s is %s, want kube-system/%s", pod, got, want)
-		}
-	}
-	// The next pod of a DaemonSet, and of the next ReplicaSet, has the same owner. Another name,
-	// and another namespace, have another one.
-	for _, same := range [][2]string{{"node-exporter-x7k2p", "node-exporter-b5fgh"}, {"coredns-76f75df574-4xq9l", "coredns-6f6b679f8f-zzzzz"}} {
-		if a, b := EstimateOwner("n", same[0]), EstimateOwner("n", same[1]); a != b {
-			t.Errorf("%s and %s are of %s and %s", same[0], same[1], a, b)
 		}
 	}
 	if EstimateOwner("a", "x-x7k2p") == EstimateOwner("b", "x-x7k2p") {

@@ -76,7 +76,7 @@ func newEviction(s Situation, d Decision) Eviction {
 			UsedBytes:       d.Victim.Usage.Used,
 			PartitionBytes:  s.Memory.Used(),
 			//guard: what belonged to no pod before an eviction is no part of what it left
-			OwnerlessBytes: Ownerless(s.Memory.Used(), s.Pods),
+			OwnerlessBytes: d.Ownerless,
 		},
 		Containers: slices.Clone(d.Victim.Containers),
 		Reported:   d.Method != Evict,

@@ -59,8 +59,8 @@ func TestNewEviction(t *testing.T) {
 				test.change(&s)
 			}
 			test.want(&want)
-			want.PartitionBytes = s.Memory.Used()
-			want.OwnerlessBytes = want.PartitionBytes - 480*mi
+			s.Ownerless = 7 * mi
+			want.PartitionBytes, want.OwnerlessBytes = s.Memory.Used(), s.Ownerless
 			if got := newEviction(s, Decide(s)); !reflect.DeepEqual(got, want) {
 				t.Errorf("eviction is %+v, want %+v", got, want)
 			}

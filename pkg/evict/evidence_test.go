@@ -38,7 +38,7 @@ func TestManagerOOMBeforeSignal(t *testing.T) {
 		}
 		n.run(m, time.Second)
 		n.expect()
-		if r := m.Report(); r.Held != HoldReclaiming {
+		if r := m.Report(); r.Crossed != Hard || r.NoCandidate {
 			n.t.Errorf("reported %+v", r)
 		}
 		n.run(m, time.Minute)

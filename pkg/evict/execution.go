@@ -223,13 +223,6 @@ func (e execution) escalates() bool {
 	return !e.Static && !e.DryRun && e.Problem == "" && e.Namespace != ""
 }
 
-// missing reports whether the memory that came back from the pod has not come back to the
-// partition, which now uses the given bytes. Then other pods grew, or the memory was never this
-// pod's alone.
-func (e execution) missing(partitionUsed uint64) bool {
-	return e.UsedBytes > 0 && partitionUsed+e.UsedBytes/2 > e.PartitionBytes
-}
-
 // answer is the result of a report.
 type answer struct {
 	// uid and at identify the execution.

@@ -154,20 +154,6 @@ func TestExecutionHurried(t *testing.T) {
 	}
 }
 
-// TestExecutionMissing compares the partition after the end of a pod of 100 MiB with the
-// partition before.
-func TestExecutionMissing(t *testing.T) {
-	x := execution{Eviction: Eviction{Amounts: Amounts{UsedBytes: 100 * mi, PartitionBytes: 900 * mi}}}
-	for used, want := range map[uint64]bool{800 * mi: false, 850 * mi: false, 850*mi + 1: true, 900 * mi: true, 0: false} {
-		if got := x.missing(used); got != want {
-			t.Errorf("with %d MiB in use memory is missing: %t", used/mi, got)
-		}
-	}
-	if (execution{}).missing(mi) {
-		t.Error("memory is missing of a pod that had none")
-	}
-}
-
 // TestExecutionProblemText requires the numbers that an operator needs in the texts.
 func TestExecutionProblemText(t *testing.T) {
 	x, _ := executionAt(Eviction{}).afterProcesses(noon.Add(time.Minute), true)

@@ -87,7 +87,7 @@ func (x *executor) resume(ctx context.Context, s Situation, read bool) {
 	x.resumed = true
 	before := len(x.state.Open)
 	x.state.Open = slices.DeleteFunc(x.state.Open, func(e execution) bool {
-		low := !read || s.available() < s.Effective().threshold(e.Threshold)
+		low := !read || s.left() < s.Effective().threshold(e.Threshold)
 		switch {
 		case e.phase == reclaimed:
 			return false
@@ -147,7 +147,7 @@ func (x *executor) progress(ctx context.Context, s Situation) (freed bool) {
 		return e.closed()
 	})
 	if changed || freed {
-		forgetCooldown(x.state.Cooldown, time.Now())
+		maps.DeleteFunc(x.state.Cooldown, func(_ string, until time.Time) bool { return !time.Now().Before(until) })
 		x.save()
 	}
 	return freed
@@ -207,10 +207,7 @@ func (x *executor) reclaim(ctx context.Context, s Situation, e *execution) {
 	switch do {
 	case readPartition:
 		// Read again after the pod: the poll may have read the partition before the processes ended.
-		if used := x.watch.used(); e.missing(used) {
-			x.state.Doubt = time.Now().Add(reclaimTimeout)
-			x.checkLeft(e, used)
-		}
+		x.checkLeft(e, x.watch.used())
 	case escalate:
 		x.state.Cooldown[e.Owner] = time.Now().Add(s.Config.Cooldown)
 		x.save()

@@ -86,7 +86,7 @@ func nextPoll(s Situation, d Decision, open []execution, growth, burst float64) 
 		return drainPollInterval
 	case waiting(open), s.Evidence.dying(s.Now):
 		return min(interval, heldPollInterval/10)
-	case d.Held == HoldUnknown, d.Held == HoldDoubt:
+	case d.Held == HoldUnknown:
 		return min(toHalfway, heldPollInterval/10)
 	case d.Held == HoldStays:
 		return min(toHalfway, heldPollInterval/4)

@@ -2,7 +2,6 @@ package evict
 
 import (
 	"math"
-	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -34,60 +33,6 @@ func TestInterval(t *testing.T) {
 	} {
 		if got := pollInterval(test.distance, test.margin, test.growth, maxBurst); got != test.want {
 			t.Errorf("pollInterval(%d, %d, %g) is %s, want %s", test.distance, test.margin, test.growth, got, test.want)
-		}
-	}
-}
-
-func TestIntervalBounds(t *testing.T) {
-	random := rand.New(rand.NewPCG(5, 6))
-	// All orders of magnitude are equally frequent.
-	amount := func(most float64) float64 { return math.Exp2(random.Float64() * math.Log2(most)) }
-	for range 100_000 {
-		distance, margin, growth := uint64(amount(1<<40)), uint64(amount(1<<38)), amount(1<<38)
-		d := pollInterval(distance, margin, growth, maxBurst)
-		if d < minPollInterval || d > maxPollInterval {
-			t.Fatalf("pollInterval(%d, %d, %g) is %s, want %s to %s", distance, margin, growth, d, minPollInterval, maxPollInterval)
-		}
-		if farther := pollInterval(distance+uint64(amount(1<<40)), margin, growth, maxBurst); farther < d {
-			t.Fatalf("farther from the threshold than %d is %s, and that is %s", distance, farther, d)
-		}
-		if faster := pollInterval(distance, margin, growth+amount(1<<38), maxBurst); faster > d {
-			t.Fatalf("growth above %g gives %s, and that %s", growth, faster, d)
-		}
-		// Growth of up to maxBurst that sets in without warning is found before the limit, or fits into
-		// the shortest interval. Rounding loses a nanosecond.
-		speed := min(amount(maxBurst), maxBurst)
-		if grown := speed * (d - time.Nanosecond).Seconds(); grown > max(float64(distance+margin), speed*minPollInterval.Seconds()) {
-			t.Fatalf("%d from the threshold, and growing by %g a second, it comes %g far in %s", distance, speed, grown, d)
-		}
-		// Growth that continues at the measured rate is polled pollsToThreshold times before the
-		// threshold.
-		if grown := growth * (d - time.Nanosecond).Seconds(); grown > max(float64(distance)/pollsToThreshold, growth*minPollInterval.Seconds()) {
-			t.Fatalf("%d from the threshold, and growing by %g a second as before, it comes %g far in %s", distance, growth, grown, d)
-		}
-	}
-}
-
-// TestIntervalPollsBeforeLimit follows partitions from poll to poll. Each is polled between its
-// threshold and its limit, however it grows, unless the threshold is smaller than the growth in the
-// shortest interval.
-func TestIntervalPollsBeforeLimit(t *testing.T) {
-	random := rand.New(rand.NewPCG(7, 8))
-	for range 2000 {
-		left, seen := float64(random.IntN(4<<30)), 0.0
-		margin := 2*maxBurst*minPollInterval.Seconds() + float64(random.IntN(256<<20))
-		polls := 0
-		for left > 0 && polls < 10_000 {
-			speed := random.Float64() * maxBurst
-			d := pollInterval(uint64(left), uint64(margin), seen, maxBurst)
-			if left -= speed * d.Seconds(); left < -margin {
-				t.Fatalf("at the limit after %d polls, with a margin of %g", polls, margin)
-			}
-			seen = speed
-			polls++
-		}
-		if left > 0 {
-			t.Fatalf("still %g from the threshold after %d polls", left, polls)
 		}
 	}
 }
@@ -130,25 +75,6 @@ func TestMargin(t *testing.T) {
 	}
 }
 
-// TestNextPollOtherLimit: if the limit in force stays below the configured one, the thresholds
-// are parts of it, for the time of the next poll and for the report, too.
-func TestNextPollOtherLimit(t *testing.T) {
-	t.Parallel()
-	m := &Manager{Options: &Options{}, watch: &watch{}}
-	s := Situation{
-		Now: time.Unix(1, 0), Config: Settings{Thresholds: thresholds.Thresholds{Limit: 2000 * mi, Hard: 200 * mi}}, Memory: cgroupfs.MemoryReading{Current: 850 * mi, Max: 1000 * mi},
-		State: State{Cooldown: map[string]time.Time{}},
-	}
-	d := Decide(s)
-	m.publish(s, d)
-	if report := m.Report(); d.Crossed != "" || report.Hard != 100*mi || report.Available != 150*mi {
-		t.Errorf("crossed %q, %+v", d.Crossed, report)
-	}
-	if next := nextPoll(s, d, nil, 0, maxBurst); next != pollInterval(50*mi, 100*mi, 0, maxBurst) {
-		t.Errorf("polls again in %s, want %s", next, pollInterval(50*mi, 100*mi, 0, maxBurst))
-	}
-}
-
 // TestNextPollWhileHeld: growth is found before half of the available memory is used up while
 // evictions are held back, and polls are rarer without growth.
 func TestNextPollWhileHeld(t *testing.T) {
@@ -158,7 +84,6 @@ func TestNextPollWhileHeld(t *testing.T) {
 		grown uint64 // in 10 ms, so that 10 MiB are a GiB in a second
 		most  time.Duration
 	}{
-		"doubt":                   {State{Doubt: noon.Add(time.Second)}, 0, heldPollInterval / 10},
 		"files stay":              {State{Stays: map[string]uint64{"tmpfs": 400 * mi}}, 0, heldPollInterval / 4},
 		"files stay, others grow": {State{Stays: map[string]uint64{"tmpfs": 400 * mi}}, 50 * mi, 8 * time.Millisecond},
 	} {
@@ -202,7 +127,6 @@ func TestNextPoll(t *testing.T) {
 		"memory of a stopped pod returned": {hard, 400 * mi, Decision{}, []execution{{phase: reclaimed, Eviction: Eviction{Verdict: Verdict{Grace: time.Second}}}}, 200 * time.Millisecond},
 		"memory of a killed pod returned":  {hard, 400 * mi, Decision{}, []execution{{phase: reclaimed}}, 200 * time.Millisecond},
 		"memory unknown":                   {hard, 400 * mi, Decision{Held: HoldUnknown}, nil, heldPollInterval / 10},
-		"memory in doubt, at the limit":    {hard, 10 * mi, Decision{Held: HoldDoubt}, nil, heldPollInterval / 10},
 		"no candidate":                     {hard, 60 * mi, Decision{Crossed: Hard, NoCandidate: true}, nil, heldPollInterval},
 		"held":                             {hard, 60 * mi, Decision{Crossed: Hard, Held: HoldReclaiming}, nil, heldPollInterval},
 		"dry run, crossed":                 {dryRun, 60 * mi, Decision{Crossed: Hard}, nil, heldPollInterval},

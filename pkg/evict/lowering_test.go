@@ -61,23 +61,6 @@ func TestLoweringsOther(t *testing.T) {
 	}
 }
 
-// TestManagerLowerLimitDryRun: the limit is lowered only after the dry run.
-func TestManagerLowerLimitDryRun(t *testing.T) {
-	bubble(t, func(n *node) {
-		n.set(func() { n.pods = n.pods[1:] }) // 450 MiB
-		n.lower = func() error { return nil }
-		c := hardOnly
-		c.Limit, c.Lowering, c.DryRun = 600*mi, true, true
-		m := n.started(c)
-		n.run(m, time.Minute)
-		n.expect()
-		c.DryRun = false
-		m.SetConfig(c)
-		n.run(m, 30*time.Second)
-		n.expect("lower")
-	})
-}
-
 // TestManagerLimitRaised: the limit in force counts, and is not changed.
 func TestManagerLimitRaised(t *testing.T) {
 	bubble(t, func(n *node) {
@@ -111,28 +94,6 @@ func TestManagerLimitBeingApplied(t *testing.T) {
 		n.run(m, 10*time.Minute)
 		if events := n.takeEvents(); len(events) != 0 {
 			n.t.Errorf("events %q", events)
-		}
-	})
-}
-
-// TestManagerLowerLimitFails: however often the bus fails, the limit is lowered in the end.
-func TestManagerLowerLimitFails(t *testing.T) {
-	bubble(t, func(n *node) {
-		n.set(func() { n.pods = n.pods[1:] }) // 450 MiB
-		failures := 20
-		n.lower = func() error {
-			if failures--; failures >= 0 {
-				return errBusy
-			}
-			n.files(partition, map[string]string{"memory.max": number(600 * mi)})
-			return nil
-		}
-		c := hardOnly
-		c.Limit, c.Lowering = 600*mi, true
-		m := n.started(c)
-		n.run(m, 22*retryInterval)
-		if r := m.Report(); r.Memory.Max != 600*mi {
-			n.t.Errorf("memory.max is %d MiB", r.Memory.Max/mi)
 		}
 	})
 }

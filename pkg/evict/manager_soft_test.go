@@ -124,85 +124,6 @@ func TestManagerSoftBecomesHard(t *testing.T) {
 	})
 }
 
-// TestManagerSoftReportFails: the runtime was already called, and the grace period stays as it was.
-func TestManagerSoftReportFails(t *testing.T) {
-	for name, test := range map[string]struct {
-		err   error
-		known time.Duration // since it has ended
-	}{"refused": {ErrFinal, 0}, "late": {errBusy, apiTimeout}} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(n *node) {
-				n.api = func(context.Context, int) error { return test.err }
-				n.ends = 5 * time.Second // after its grace period
-				m := n.softBegun()
-				n.run(m, 24*time.Second)
-				n.expectSorted("stop greedy.c1 20s", "stop greedy.c2 20s")
-				if h := n.history(); h.Open[0].Method != Evict || h.Open[0].Reported || len(h.Cooldown) != 1 {
-					n.t.Errorf("the state file has %+v", h)
-				}
-				n.run(m, test.known+2*time.Second)
-				n.expect()
-				if events := n.takeEvents(); len(events) == 0 || events[len(events)-1] != "evicted greedy restart" {
-					n.t.Errorf("events %q", events)
-				}
-				if h := n.history(); len(h.Cooldown) != map[bool]int{true: 0, false: 1}[test.known == 0] {
-					n.t.Errorf("the state file has %+v", h)
-				}
-				if e := n.evicted[0]; e.Threshold != Soft || e.Problem == "" || strings.Contains(e.Problem, "have not ended") {
-					n.t.Errorf("ended as %+v", e)
-				}
-				n.expect()
-			})
-		})
-	}
-}
-
-// TestManagerSoftReportFailsThenHard: after a failed report the grace period still ends at the hard
-// threshold.
-func TestManagerSoftReportFailsThenHard(t *testing.T) {
-	bubble(t, func(n *node) {
-		n.api = func(context.Context, int) error { return ErrFinal }
-		m := n.softBegun()
-		n.run(m, 5*time.Second)
-		n.expectSorted("stop greedy.c1 20s", "stop greedy.c2 20s")
-		n.set(func() { n.pod("modest").containers[0].uses = 349 * mi })
-		n.run(m, 50*time.Millisecond)
-		n.expect("kill greedy.c1", "kill greedy.c2")
-	})
-}
-
-// TestManagerSoftReportFailsLate: no call is repeated if the report fails only after the grace
-// period.
-func TestManagerSoftReportFailsLate(t *testing.T) {
-	bubble(t, func(n *node) {
-		n.api = func(context.Context, int) error { return errBusy }
-		n.ends = 8 * time.Second // until after the report has failed
-		c := softOnly
-		c.MaxPodGrace = 5 * time.Second
-		m := n.started(c)
-		n.run(m, c.SoftGrace+4*time.Second)
-		n.expectSorted("stop greedy.c1 5s", "stop greedy.c2 5s")
-		n.run(m, 30*time.Second)
-		n.expect()
-		if e := n.evicted[0]; e.Method != Restart || e.Threshold != Soft || !strings.HasPrefix(e.Problem, errLate.Error()) {
-			n.t.Errorf("ended as %+v", e)
-		}
-	})
-}
-
-// TestManagerSoftUnconfirmed: the pod was evicted, and keeps its grace period.
-func TestManagerSoftUnconfirmed(t *testing.T) {
-	bubble(t, func(n *node) {
-		n.confirm = func(context.Context, int) error { return ErrFinal }
-		m := n.softBegun()
-		n.run(m, 25*time.Second)
-		n.expectSorted("evict greedy", "stop greedy.c1 20s", "stop greedy.c2 20s")
-		if e := n.evicted[0]; e.Method != Evict || !strings.HasPrefix(e.Problem, errUnconfirmed.Error()) || n.history().Cooldown["kube-system/greedy"].IsZero() {
-			n.t.Errorf("ended as %+v", e)
-		}
-	})
-}
-
 // TestManagerSoftResumed: a new run calls the runtime again, and reports to the API server if the
 // state file does not have that as done.
 func TestManagerSoftResumed(t *testing.T) {
@@ -243,40 +164,6 @@ func TestManagerSoftResumed(t *testing.T) {
 				}
 				if got := n.running(); !slices.Equal(got, []string{"critical.c1", "modest.c1"}) {
 					n.t.Errorf("running are %q", got)
-				}
-			})
-		})
-	}
-}
-
-// TestManagerSoftRestartBecomesHard: a grace period ends at the hard threshold, with cgroup.kill or
-// without, and from then on the same timeouts apply as for any other eviction.
-func TestManagerSoftRestartBecomesHard(t *testing.T) {
-	for name, noKill := range map[string]bool{"killed by the kernel": false, "killed by the runtime": true} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(n *node) {
-				n.noAPI, n.noKill = true, noKill
-				m := n.started(softOnly)
-				n.run(m, softOnly.SoftGrace+15*time.Second)
-				if did := n.all(); len(did) != 2 || !strings.HasPrefix(did[0], "stop greedy.c") {
-					n.t.Fatalf("did %q", did)
-				}
-				n.set(func() { n.ends = 5 * time.Second; n.pod("modest").containers[0].uses = 349 * mi })
-				n.run(m, 3*time.Second)
-				want := []string{"kill greedy.c1", "kill greedy.c2"}
-				if noKill {
-					want = []string{"stop greedy.c1 0s", "stop greedy.c2 0s"}
-				}
-				did := n.all()
-				slices.Sort(did)
-				if !slices.Equal(did, want) {
-					n.t.Fatalf("did %q, want %q", did, want)
-				}
-				n.run(m, 10*time.Second)
-				n.expect()
-				n.expectEvents("signalled", "evicting greedy soft restart", "count hard restart", "evicted greedy restart")
-				if e := n.evicted[0]; e.Threshold != Hard || e.Grace != 0 || e.Problem != "" {
-					n.t.Errorf("ended as %+v", e)
 				}
 			})
 		})

@@ -88,36 +88,6 @@ func TestManagerEviction(t *testing.T) {
 	})
 }
 
-func TestManagerOneAtATime(t *testing.T) {
-	bubble(t, func(n *node) {
-		m := n.started(Settings{Thresholds: thresholds.Thresholds{Limit: 500 * mi, Hard: 100 * mi}, Lowering: true, Protected: DefaultProtected})
-		n.ends, n.noAPI = 500*time.Millisecond, true
-		n.lower = func() error { return nil }
-		n.run(m, 400*time.Millisecond)
-		n.expect("kill greedy.c1", "kill greedy.c2") // and no other while its memory is not back
-		n.run(m, 10*time.Second)
-		n.expect("kill modest.c1", "lower")
-	})
-}
-
-func TestManagerPageCache(t *testing.T) {
-	bubble(t, func(n *node) {
-		n.set(func() {
-			n.pod("greedy").containers[0].uses = 1 * mi
-			n.cache = [3]uint64{100 * mi, 199 * mi, 50 * mi} // 1000 of 1000 MiB
-		})
-		m := n.started(hardOnly)
-		n.run(m, time.Minute)
-		n.expect()
-		if r := m.Report(); r.Available != 324*mi || r.Memory.ActiveFile != 199*mi {
-			n.t.Errorf("reported %+v", r)
-		}
-		n.set(func() { n.cache[2]++ }) // usage beyond the limit by some counts is no reason either
-		n.run(m, time.Second)
-		n.expect()
-	})
-}
-
 // TestManagerCooldown: a DaemonSet starts the next pod at once. That pod is restarted, and
 // evicted only after the cooldown, even if the program was restarted in between.
 func TestManagerCooldown(t *testing.T) {
@@ -153,16 +123,6 @@ func TestManagerCooldown(t *testing.T) {
 	})
 }
 
-// TestManagerMinimumReclaim: a second pod is evicted if the first frees too little.
-func TestManagerMinimumReclaim(t *testing.T) {
-	bubble(t, func(n *node) {
-		c := hardOnly
-		c.MinimumReclaim = 500 * mi
-		n.run(n.started(c), time.Minute)
-		n.expect("kill greedy.c1", "kill greedy.c2", "kill modest.c1", "evict greedy", "evict modest", "confirm greedy", "confirm modest")
-	})
-}
-
 // TestManagerNoCandidate: NoCandidate is called once a minute, however often candidates appear and
 // disappear.
 func TestManagerNoCandidate(t *testing.T) {
@@ -189,26 +149,6 @@ func TestManagerNoCandidate(t *testing.T) {
 		n.set(func() { n.pod("critical").containers[0].uses = 950 * mi })
 		n.run(m, retryInterval)
 		n.expectEvents("no candidate critical(node-critical)", "count no candidate")
-	})
-}
-
-func TestManagerUsageUnreadable(t *testing.T) {
-	bubble(t, func(n *node) {
-		n.set(func() {
-			gone := sized("gone", -5, 0, 0)
-			gone.Cgroup = partition + "/gone.slice"
-			gone.Containers = []Container{{ID: "x", Cgroup: gone.Cgroup + "/x.scope"}}
-			n.mu.Unlock()
-			n.listed = append(n.list(), gone)
-			n.mu.Lock()
-		})
-		n.files(n.pod("modest").Cgroup, map[string]string{"memory.stat": "inactive_file -1\n"})
-		n.run(n.started(hardOnly), 50*time.Millisecond)
-		want := "warn " + filepath.Join(n.root, n.pod("modest").Cgroup, "memory.stat") + `: inactive_file: strconv.ParseUint: parsing "-1": invalid syntax`
-		if events := n.takeEvents(); len(events) == 0 || events[0] != want {
-			n.t.Errorf("events %q, want %q first", events, want)
-		}
-		n.expect("kill greedy.c1", "kill greedy.c2", "evict greedy")
 	})
 }
 
@@ -386,7 +326,7 @@ func TestManagerUnknownPod(t *testing.T) {
 				m := n.started(hardOnly)
 				n.run(m, 500*time.Millisecond)
 				n.expect()
-				if r := m.Report(); r.Held != HoldUnknown {
+				if r := m.Report(); r.Crossed != Hard || r.NoCandidate {
 					n.t.Errorf("reported %+v", r)
 				}
 				n.set(func() { n.pod("newcomer").containers[0].uses = uint64(test.then) * mi })
@@ -399,21 +339,6 @@ func TestManagerUnknownPod(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestManagerSecondLeak: the second pod does not wait until the first one, which cannot end, is
-// given up.
-func TestManagerSecondLeak(t *testing.T) {
-	bubble(t, func(n *node) {
-		n.noAPI = true
-		n.set(func() { n.pod("greedy").containers[0].immortal = true })
-		m := n.started(hardOnly)
-		n.run(m, 50*time.Millisecond)
-		n.expect("kill greedy.c1", "kill greedy.c2")
-		n.set(func() { n.pod("modest").containers[0].uses = 510 * mi }) // 40 are left of 250
-		n.run(m, 2*freeingWindow)
-		n.expect("kill modest.c1")
-	})
 }
 
 // TestManagerNoPods: it is reported once, and not polled in a circle.
@@ -430,18 +355,6 @@ func TestManagerNoPods(t *testing.T) {
 		if polls > 110 {
 			n.t.Errorf("%d readings of the pods in 10 s", polls)
 		}
-	})
-}
-
-// TestManagerJobInCooldown: a pod that is never restarted is reported, however many were evicted
-// before.
-func TestManagerJobInCooldown(t *testing.T) {
-	bubble(t, func(n *node) {
-		n.set(func() { n.pod("greedy").EndsForGood = true })
-		m := n.started(hardOnly)
-		m.executor.state.Cooldown["kube-system/greedy"] = time.Now().Add(4 * time.Minute)
-		n.run(m, 5*time.Second)
-		n.expect("kill greedy.c1", "kill greedy.c2", "evict greedy", "confirm greedy")
 	})
 }
 
@@ -601,7 +514,7 @@ func TestManagerAwaitsKubelet(t *testing.T) {
 				m := n.started(hardOnly)
 				n.run(m, 100*time.Millisecond)
 				n.expect()
-				if r := m.Report(); r.Held != HoldUnknown || r.NoCandidate {
+				if r := m.Report(); r.Crossed != Hard || r.NoCandidate {
 					n.t.Errorf("reported %+v", r)
 				}
 				if test.grows {

@@ -2,10 +2,8 @@ package evict
 
 import (
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -44,16 +42,6 @@ func (n *node) filesOf() []string {
 		names[i] = filepath.Base(name)
 	}
 	return names
-}
-
-// content returns the content of the state file of a partition.
-func (n *node) content() string {
-	n.t.Helper()
-	data, err := os.ReadFile(n.state())
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	return string(data)
 }
 
 // TestPartitions: each of two managers reads its own slice, evicts and marks its own pods, and has
@@ -116,58 +104,6 @@ func TestPartitionsKernelKills(t *testing.T) {
 		n.expectEvents()
 		other.expectEvents("count killed at partition 2", "killed at partition 2")
 	})
-}
-
-// TestPartitionsCrash: the program of one manager ends at each of its calls, and starts again. The
-// other, whose pod is being evicted at that time, does all the same, and its files are its own.
-func TestPartitionsCrash(t *testing.T) {
-	const enough = 8 * time.Second
-	alone := ""
-	for crashAt := 0; ; crashAt++ {
-		crashed := ""
-		bubble(t, func(n *node) {
-			other := n.beside()
-			other.set(func() { other.pod("collector").containers[0].uses = 600 * mi })
-			m := n.started(hardOnly)
-			other.crashAt = crashAt
-			ofOther := other.started(hardOnly)
-			var group sync.WaitGroup
-			group.Go(func() { n.run(m, enough) })
-			group.Go(func() { other.untilCrash(ofOther, enough) })
-			group.Wait()
-			crashed = other.crashed
-			n.stop(m)
-			content := n.content()
-			if crashAt == 0 {
-				alone = content
-			}
-			n.expect("kill greedy.c1", "kill greedy.c2", "evict greedy", "confirm greedy")
-			n.expectEvents("signalled", "evicting greedy hard evict", "count hard evict", "evicted greedy evict")
-			other.boot()
-			other.calls, other.crashAt = 0, 0
-			ofOther = other.started(hardOnly)
-			other.run(ofOther, enough)
-			other.stop(ofOther)
-			if h := other.history(); len(h.Open) != 0 || len(h.Last) != 1 || h.Last[0].UID != "collector" {
-				n.t.Errorf("ended at %q: the state is %+v", crashed, h)
-			}
-			if got := n.content(); got != content || got != alone || strings.Contains(got, "collector") {
-				n.t.Errorf("ended at %q: the files of the other partition are\n%s\nwant\n%s", crashed, got, alone)
-			}
-			if got := other.content(); strings.Contains(got, "greedy") {
-				n.t.Errorf("ended at %q: the files have a pod of the other partition:\n%s", crashed, got)
-			}
-			if !maps.Equal(n.marked, map[string]bool{"greedy": true}) || !maps.Equal(other.marked, map[string]bool{"collector": true}) {
-				n.t.Errorf("ended at %q: marked are %v and %v", crashed, n.marked, other.marked)
-			}
-		})
-		if crashAt > 0 && crashed == "" {
-			if crashAt < 5 {
-				t.Errorf("only %d calls to end at", crashAt-1)
-			}
-			return
-		}
-	}
 }
 
 // TestPartitionName: texts name the partition, and texts about the system partition stay the same.

@@ -1,8 +1,6 @@
 package evict
 
 import (
-	"cmp"
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -103,61 +101,5 @@ func TestRank(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// goesFirst implements the rules a second time, for two pods: a is evicted before b. It is false
-// for both orders if the kubelet leaves the order to chance.
-func evictedFirst(a, b Pod) bool {
-	if a.Measured != b.Measured {
-		return !a.Measured
-	}
-	aboveA, aboveB := false, false
-	if a.Measured {
-		aboveA, aboveB = a.Usage.WorkingSet > a.Request, b.Usage.WorkingSet > b.Request
-	}
-	if aboveA != aboveB {
-		return aboveA
-	}
-	if a.Priority != b.Priority {
-		return a.Priority < b.Priority
-	}
-	if !a.Measured {
-		return false
-	}
-	// usage(a) - request(a) > usage(b) - request(b), without negative numbers.
-	return a.Usage.WorkingSet+b.Request > b.Usage.WorkingSet+a.Request
-}
-
-func TestRankRandomPods(t *testing.T) {
-	random := rand.New(rand.NewPCG(3, 4))
-	// There are few values, so that many are equal.
-	priorities := []int32{-1 << 31, -1, 0, 1, 1000, priority.ClusterCritical, priority.NodeCritical, 1<<31 - 1}
-	amounts := []int{-1, 0, 1, 99, 100, 101, 1 << 20}
-	for range 2000 {
-		pods := make([]Pod, random.IntN(12))
-		for i := range pods {
-			pods[i] = sized(fmt.Sprint("pod-", random.IntN(8)), priorities[random.IntN(len(priorities))],
-				amounts[random.IntN(len(amounts))], max(0, amounts[random.IntN(len(amounts))]))
-			pods[i].UID = fmt.Sprint(i)
-		}
-		ranked := rank(pods)
-		for i, a := range ranked {
-			for _, b := range ranked[i+1:] {
-				if evictedFirst(b, a) {
-					t.Fatalf("%+v is before %+v, want the reverse order", a, b)
-				}
-			}
-		}
-		random.Shuffle(len(pods), func(i, j int) { pods[i], pods[j] = pods[j], pods[i] })
-		again := rank(pods)
-		if !slices.EqualFunc(ranked, again, func(a, b Pod) bool { return a.UID == b.UID }) {
-			t.Fatalf("another order of the same pods gives %q, not %q", names(again), names(ranked))
-		}
-		slices.SortFunc(ranked, func(a, b Pod) int { return cmp.Compare(a.UID, b.UID) })
-		slices.SortFunc(pods, func(a, b Pod) int { return cmp.Compare(a.UID, b.UID) })
-		if !slices.Equal(names(ranked), names(pods)) {
-			t.Fatalf("%q became %q", names(pods), names(ranked))
-		}
 	}
 }

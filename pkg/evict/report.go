@@ -25,10 +25,8 @@ type Report struct {
 	Ownerless uint64 `json:"ownerless"`
 	// Thresholds holds the thresholds in force. Its Limit is the limit that is guarded.
 	thresholds.Thresholds
-	// Crossed is the threshold that is crossed, Held the reason for which no pod is evicted
-	// nevertheless. NoCandidate means that there is no candidate.
+	// Crossed is the threshold that is crossed. NoCandidate means that there is no candidate.
 	Crossed     Threshold `json:"crossed,omitempty"`
-	Held        Hold      `json:"held,omitempty"`
 	NoCandidate bool      `json:"noCandidate,omitempty"`
 }
 
@@ -44,7 +42,7 @@ func (m *Manager) publish(s Situation, d Decision) {
 	report := Report{
 		Partition: m.Partition, Time: s.Now, Memory: s.Memory, Available: d.Available, Thresholds: s.Effective().Thresholds,
 		UsedPeak: m.peaks.used(s.Now), Ownerless: m.ownerless.bytes,
-		Crossed: d.Crossed, Held: d.Held, NoCandidate: d.NoCandidate,
+		Crossed: d.Crossed, NoCandidate: d.NoCandidate,
 	}
 	report.Limit = s.limit()
 	m.mu.Lock()

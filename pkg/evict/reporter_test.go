@@ -122,64 +122,6 @@ func TestReporterServerAnswers(t *testing.T) {
 	}
 }
 
-// TestReporterRefusedOnce: a pod that the API server refused to evict is evicted through it the
-// next time.
-func TestReporterRefusedOnce(t *testing.T) {
-	bubble(t, func(n *node) {
-		n.api = func(_ context.Context, number int) error {
-			if number == 1 {
-				return ErrFinal
-			}
-			return nil
-		}
-		n.restarts, n.restarted = time.Second, 250*mi
-		m := n.started(hardOnly)
-		n.run(m, 30*time.Second)
-		n.expect("kill greedy.c1", "kill greedy.c2", "kill greedy.c1.2", "kill greedy.c2.2", "evict greedy", "confirm greedy")
-	})
-}
-
-// TestReporterUnansweredOnce: a pod that may or may not have been evicted is restarted the next
-// time.
-func TestReporterUnansweredOnce(t *testing.T) {
-	bubble(t, func(n *node) {
-		n.api = func(context.Context, int) error { return errBusy }
-		n.restarts, n.restarted = 20*time.Second, 250*mi
-		n.run(n.started(hardOnly), 22*time.Second)
-		n.expect("kill greedy.c1", "kill greedy.c2", "kill greedy.c1.2", "kill greedy.c2.2")
-		if e := n.evicted[1]; e.Method != Restart || e.Problem != "" {
-			n.t.Errorf("the second time it ended as %+v", e)
-		}
-	})
-}
-
-// TestReporterStatusOverwritten: if the kubelet overwrites the status, the report is repeated
-// before the eviction counts as reported, and the containers that were started meanwhile are
-// killed.
-func TestReporterStatusOverwritten(t *testing.T) {
-	bubble(t, func(n *node) {
-		n.overwrites, n.restarts, n.restarted = 1, 300*time.Millisecond, 5*mi
-		m := n.started(hardOnly)
-		n.run(m, confirmInterval)
-		n.expect("kill greedy.c1", "kill greedy.c2", "evict greedy")
-		if got := n.running(); !slices.Contains(got, "greedy.c1.2") || n.failedTimes() != 0 {
-			n.t.Fatalf("running are %q: want it overwritten", got)
-		}
-		n.run(m, time.Second)
-		n.expect("confirm greedy", "kill greedy.c1.2", "kill greedy.c2.2")
-		n.expectEvents("signalled", "evicting greedy hard evict")
-		if h := n.history(); len(h.Open) != 1 || h.Open[0].Reported {
-			n.t.Errorf("before the next confirmation the state is %+v", h)
-		}
-		n.run(m, 3*time.Second)
-		n.expect("confirm greedy")
-		n.expectEvents("count hard evict", "evicted greedy evict")
-		if got := n.running(); !slices.Equal(got, []string{"critical.c1", "modest.c1"}) || n.failedTimes() != 1 {
-			n.t.Errorf("running are %q", got)
-		}
-	})
-}
-
 // restartedMeanwhile sets up a node whose program was killed between the kill and the report to the
 // API server, and whose kubelet has restarted the containers since.
 func (n *node) restartedMeanwhile() {

@@ -25,11 +25,6 @@ var resting = map[string]func(n *node, c *Settings, m *Manager){
 		})
 	},
 	"memory stays": func(_ *node, _ *Settings, m *Manager) { m.executor.state.Stays["greedy"] = 500 * mi },
-	"doubt": func(n *node, c *Settings, m *Manager) {
-		c.Hard = 32 * mi
-		n.set(func() { n.pod("modest").containers[0].uses += 25 * mi })
-		m.executor.state.Doubt = time.Now().Add(30 * time.Second)
-	},
 }
 
 // TestManagerRestReadings: the pods are listed ten times a second at most while nothing is to be
@@ -53,7 +48,7 @@ func TestManagerRestReadings(t *testing.T) {
 					}
 					n.run(m, 10*time.Second)
 					if report := m.Report(); readings > most || readings < 2 || report.Crossed == "" {
-						n.t.Errorf("the pods were listed %d times in ten seconds, want %d at most; crossed %q, held %q", readings, most, report.Crossed, report.Held)
+						n.t.Errorf("the pods were listed %d times in ten seconds, want %d at most; crossed %q", readings, most, report.Crossed)
 					}
 					if did := n.all(); len(did) > 0 {
 						n.t.Errorf("did %q", did)

@@ -23,3 +23,11 @@ type Settings struct {
 	// Off means that there is no limit to guard.
 	Off bool
 }
+
+// threshold returns the amount of a threshold.
+func (c Settings) threshold(name Threshold) uint64 {
+	if name == Soft {
+		return c.Soft
+	}
+	return c.Hard
+}

@@ -27,14 +27,14 @@ const (
 
 // begun is the part of a shortage that is written at once when it changes.
 type begun struct {
-	reclaiming                 Threshold
-	softSince, doubt, killedAt time.Time
-	based                      bool
+	reclaiming          Threshold
+	softSince, killedAt time.Time
+	based               bool
 }
 
 func (x *executor) begun() begun {
 	s := &x.state
-	return begun{s.Reclaiming, s.SoftSince, s.Doubt, x.watch.evidence.killedAt, s.Base > 0}
+	return begun{s.Reclaiming, s.SoftSince, x.watch.evidence.killedAt, s.Base > 0}
 }
 
 // keepShortage writes the state file when a part of a shortage has begun or ended, and once in
@@ -62,24 +62,23 @@ func (x *executor) shortage(now time.Time) shortage {
 }
 
 // restore returns the state and the evidence of an earlier run, which are empty if it was too long
-// ago. What has happened is not later than now, and no doubt lasts longer than one that begins now,
-// although the clock may have been set.
+// ago. What has happened is not later than now, although the clock may have been set.
 func (s shortage) restore(now time.Time) (State, evidence) {
 	//guard: a shortage of a later time is ignored
 	//guard: an old shortage is ignored
 	if age := now.Sub(s.At); age < 0 || age >= shortageAge {
 		return State{}, evidence{}
 	}
-	at := func(t time.Time, ahead time.Duration) time.Time {
+	at := func(t time.Time) time.Time {
 		if t.IsZero() {
 			return t
 		}
 		//guard: no time of a shortage is later than a run could have written
-		return now.Add(min(t.Sub(now), ahead)) // by the monotonic clock from now on
+		return now.Add(min(t.Sub(now), 0)) // by the monotonic clock from now on
 	}
 	state := s.State
-	state.SoftSince, state.Doubt = at(s.SoftSince, 0), at(s.Doubt, reclaimTimeout)
+	state.SoftSince = at(s.SoftSince)
 	//guard: one kill in vain after another is not awaited after a restart
-	e := evidence{killedAt: at(s.KilledAt, 0), lastAt: at(s.LastAt, 0), quietAt: at(s.QuietAt, 0), used: s.Used}
+	e := evidence{killedAt: at(s.KilledAt), lastAt: at(s.LastAt), quietAt: at(s.QuietAt), used: s.Used}
 	return state, e
 }

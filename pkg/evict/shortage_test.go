@@ -2,10 +2,7 @@ package evict
 
 import (
 	"context"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -73,16 +70,6 @@ func TestManagerShortageRestart(t *testing.T) {
 				n.run(m, time.Second)
 			},
 		},
-		"doubt": {
-			config: hardOnly, down: down, quiet: reclaimTimeout - 5*time.Second - 2*down,
-			want: []string{"kill modest.c1", "evict modest"}, before: func(n *node, m *Manager) {
-				// Another pod takes what the pod gives back.
-				n.beforeKill = func(string) { n.set(func() { n.pod("modest").containers[0].uses = 800 * mi }) }
-				n.run(m, 5*time.Second)
-				n.beforeKill = nil
-				n.all()
-			},
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(n *node) {
@@ -133,73 +120,34 @@ func TestManagerBaseRestart(t *testing.T) {
 	}
 }
 
-// TestManagerShortageFile: a program that is killed before it has replaced the file leaves the
-// former one. A file that is not one of ours is reported, and the next shortage replaces it.
-func TestManagerShortageFile(t *testing.T) {
-	for name, test := range map[string]struct {
-		file, text string
-		quiet      time.Duration
-		failed     string
-	}{
-		"killed before the rename": {".evictions.json.new", `{"shortage":{"softSin`, 4 * time.Second, ""},
-		"broken":                   {"evictions.json", `{"shortage":`, 10 * time.Second, "unexpected end of JSON input; remove it"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(n *node) {
-				m := n.started(softOnly)
-				n.run(m, 6*time.Second)
-				n.stop(m)
-				if err := os.WriteFile(filepath.Join(n.root, test.file), []byte(test.text), 0o600); err != nil {
-					n.t.Fatal(err)
-				}
-				n.takeEvents()
-				n.boot()
-				m = n.started(softOnly)
-				if events := strings.Join(n.takeEvents(), "\n"); strings.Contains(events, "count failed state") != (test.failed != "") ||
-					!strings.Contains(events, test.failed) {
-					n.t.Errorf("events %q", events)
-				}
-				n.run(m, test.quiet-100*time.Millisecond)
-				n.expect()
-				n.run(m, 200*time.Millisecond)
-				n.expectSorted("stop greedy.c1 20s", "stop greedy.c2 20s")
-				if h := n.history(); h.Shortage.Reclaiming != Soft {
-					n.t.Errorf("the file has %+v", h.Shortage)
-				}
-			})
-		})
-	}
-}
-
 // TestShortageRestore: no time of the file leads to a wait that a run could not have begun itself.
 func TestShortageRestore(t *testing.T) {
 	const second = time.Second
 	at := noon.Add
-	doubt := State{Doubt: at(second)}
+	crossed := State{Reclaiming: Soft}
 	for name, test := range map[string]struct {
 		file shortage
 		want State
 		kill evidence
 	}{
 		"as it was written": {
-			shortage{At: at(-second), State: State{Reclaiming: Soft, SoftSince: at(-time.Minute), Doubt: at(second), Base: 7}},
-			State{Reclaiming: Soft, SoftSince: at(-time.Minute), Doubt: at(second), Base: 7}, evidence{},
+			shortage{At: at(-second), State: State{Reclaiming: Soft, SoftSince: at(-time.Minute), Base: 7}},
+			State{Reclaiming: Soft, SoftSince: at(-time.Minute), Base: 7}, evidence{},
 		},
 		"a kill": {
 			shortage{At: noon, KilledAt: at(-2 * second), LastAt: at(-second), QuietAt: at(-second), Used: 9},
 			State{}, evidence{killedAt: at(-2 * second), lastAt: at(-second), quietAt: at(-second), used: 9},
 		},
-		"of a later time":    {shortage{At: at(1), State: doubt}, State{}, evidence{}},
-		"old":                {shortage{At: at(-shortageAge), State: doubt}, State{}, evidence{}},
+		"of a later time":    {shortage{At: at(1), State: crossed}, State{}, evidence{}},
+		"old":                {shortage{At: at(-shortageAge), State: crossed}, State{}, evidence{}},
 		"none":               {shortage{}, State{}, evidence{}},
-		"a doubt for ever":   {shortage{At: noon, State: State{Doubt: at(1 << 62)}}, State{Doubt: at(reclaimTimeout)}, evidence{}},
 		"a crossing to come": {shortage{At: noon, State: State{SoftSince: at(1 << 62)}}, State{SoftSince: noon}, evidence{}},
 		"a kill to come":     {shortage{At: noon, KilledAt: at(1 << 62), QuietAt: at(1 << 62)}, State{}, evidence{killedAt: noon, quietAt: noon}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, e := test.file.restore(noon)
 			if want := test.want; got.Reclaiming != want.Reclaiming || !got.SoftSince.Equal(want.SoftSince) ||
-				!got.Doubt.Equal(want.Doubt) || got.Base != want.Base || e != test.kill {
+				got.Base != want.Base || e != test.kill {
 				t.Errorf("%+v with %+v; want %+v with %+v", got, e, want, test.kill)
 			}
 		})

@@ -41,12 +41,10 @@ type State struct {
 	// Stays is the memory in bytes, by the UID of its pod, that the end of the pod's processes
 	// did not bring back.
 	Stays map[string]uint64 `json:"-"`
-	// Doubt is the time until which no other pod is evicted, because the last one did not bring
-	// back its usage (TestManagerShortageRestart, doubt).
-	Doubt time.Time `json:"doubt,omitzero"`
 	// Base is the lowest usage of the partition since the last decision of a shortage, in bytes, and 0
 	// before the first. PodBase has what each pod used then, by UID. They are usages, because less
-	// memory is available below a limit that is lowered, although no pod has grown
+	// memory is available below a limit that is lowered, although no pod has grown. PodBase outlives
+	// the shortage: a pod that does not end is known then not to have grown
 	// (TestManagerLeakWhileReclaiming, TestManagerFilesOutliveTheirPod).
 	Base    uint64            `json:"base,omitempty"`
 	PodBase map[string]uint64 `json:"podBase,omitempty"`
@@ -97,6 +95,3 @@ func (s Situation) atLimit() bool {
 	//guard: with room left no limit of a container is lowered
 	return s.Memory.Max != cgroupfs.Unlimited && s.Memory.Available(s.Memory.Max) < nearLimit
 }
-
-// available returns the memory left below the limit, in bytes.
-func (s Situation) available() uint64 { return s.Memory.Available(s.limit()) }

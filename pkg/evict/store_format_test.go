@@ -49,34 +49,6 @@ func TestStoreFormatResumed(t *testing.T) {
 	})
 }
 
-// TestStoreFormatWritten reads the file and writes the same bytes.
-func TestStoreFormatWritten(t *testing.T) {
-	h, err := Store(stateFile).Read()
-	if err != nil {
-		t.Fatal(err)
-	}
-	open, last := executions(h.Open), executions(h.Last)
-	for i, want := range []struct {
-		phase  phase
-		report reportState
-	}{{decided, unreported}, {decided, unneeded}, {reclaimed, unreported}} {
-		if open[i].phase != want.phase || open[i].report != want.report {
-			t.Errorf("%s has the phase %d and the report %d, want %d and %d", open[i].UID, open[i].phase, open[i].report, want.phase, want.report)
-		}
-	}
-	s := Store(filepath.Join(t.TempDir(), "evictions.json"))
-	if err := s.write(History{Open: records(open), Cooldown: h.Cooldown, Stays: h.Stays, Last: records(last)}); err != nil {
-		t.Fatal(err)
-	}
-	want, err := os.ReadFile(stateFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, err := os.ReadFile(string(s)); err != nil || string(got) != string(want) {
-		t.Errorf("%v, wrote\n%s\nwant\n%s", err, got, want)
-	}
-}
-
 // TestStateFileDropped: a file of another version is dropped with a message that names it. The next
 // write replaces it.
 func TestStateFileDropped(t *testing.T) {

@@ -1,13 +1,10 @@
 package evict
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 )
@@ -40,47 +37,6 @@ func TestStoreUnwritableFile(t *testing.T) {
 			n.t.Errorf("events %q", events)
 		}
 	})
-}
-
-// TestStoreReplacesFile: the remains of a program that was killed during a write do not prevent
-// the next write.
-func TestStoreReplacesFile(t *testing.T) {
-	s := Store(filepath.Join(t.TempDir(), "evictions.json"))
-	if h, err := s.Read(); err != nil || len(h.Open)+len(h.Cooldown)+len(h.Last) != 0 {
-		t.Errorf("of nothing it reads %+v, %v", h, err)
-	}
-	want := History{
-		Open:     []Eviction{{PodMeta: PodMeta{UID: "a", Cgroup: "c"}, Verdict: Verdict{Time: noon, Method: Evict, Grace: time.Second}, Containers: []Container{{ID: "x", Cgroup: "y"}}, Gone: true}},
-		Cooldown: map[string]time.Time{"o": noon}, Last: []Eviction{{PodMeta: PodMeta{UID: "b"}, Problem: "none"}},
-	}
-	want.Version = stateVersion
-	half := filepath.Join(filepath.Dir(string(s)), ".evictions.json.new")
-	if err := os.WriteFile(half, []byte(strings.Repeat("{", 1<<16)), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.write(want); err != nil {
-		t.Fatal(err)
-	}
-	got, err := s.Read()
-	if err != nil || fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", want) {
-		t.Errorf("read %+v, %v; want %+v", got, err, want)
-	}
-	if data, err := os.ReadFile(string(s)); err != nil || !strings.Contains(string(data), `"cgroup":"c"`) {
-		t.Errorf("wrote %s, %v", data, err)
-	}
-	info, err := os.Stat(string(s))
-	if err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("%v, %v: want it private", info.Mode(), err)
-	}
-	if _, err := os.Stat(half); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("left behind: %v", err)
-	}
-	if err := os.Chmod(filepath.Dir(string(s)), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Store(filepath.Dir(string(s))).Read(); err == nil || !strings.Contains(err.Error(), "state of evictions") {
-		t.Errorf("a folder reads as %v", err)
-	}
 }
 
 func TestHistoryBounded(t *testing.T) {
