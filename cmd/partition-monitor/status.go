@@ -79,7 +79,7 @@ func await(c *cli.Context, n host.Node, o options.Options) error {
 	case !c.Bool(flagWait) && timeout > 0:
 		return usageError{fmt.Errorf("--%s: want it with --%s", flagTimeout, flagWait)}
 	case c.Bool(flagWait) && n.Foreign:
-		return usageError{fmt.Errorf("--%s: want no --%s beside it", flagWait, flagRoot)}
+		return usageError{fmt.Errorf("--%s: cannot be used with --%s", flagWait, flagRoot)}
 	case !c.Bool(flagWait):
 		return nil
 	}

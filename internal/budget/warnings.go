@@ -118,7 +118,7 @@ func (w *remarks) enforced(k *Kubelet) {
 		case !slices.Contains(enforceable, value):
 			w.add("%s has %q, which no kubelet knows: it does not start; want %s", field, value, strings.Join(enforceable, ", "))
 		case value == enforceNone && len(values) > 1:
-			w.add("%s has none beside other values: the kubelet does not start; remove it, or the others", field)
+			w.add("%s has none together with other values: the kubelet does not start; remove it, or the others", field)
 		case value != enforceNone && k.CgroupsPerQOS != nil && !*k.CgroupsPerQOS:
 			w.add("%s has %s, and cgroupsPerQOS is false: the kubelet does not start; want cgroupsPerQOS: true, or none alone",
 				field, value)
@@ -254,7 +254,7 @@ func (w *remarks) forgotten(in *Input, b *Budget) {
 	}
 	services := ""
 	if in.HostBytes > 0 {
-		services = fmt.Sprintf(" beside the %s that services of the node use", bytesize.Round(in.HostBytes))
+		services = fmt.Sprintf(" in addition to the %s that services of the node use", bytesize.Round(in.HostBytes))
 	}
 	// The static memory manager compares the sums (validateReservedMemory,
 	// pkg/kubelet/cm/memorymanager).

@@ -124,7 +124,7 @@ func (t *tree) nodeLimits() {
 		t.Capacity.MemoryBytes)
 	milli := s.left(t.Capacity.MilliCPU, t.KubeReserved.MilliCPU, t.SystemReserved.MilliCPU)
 	t.expect(kubepods, cpuWeight, weight(cpuweight.SharesOfMilliCPU(int64(milli))),
-		"pods weigh as the CPU that is left for them, %dm, beside system.slice", milli)
+		"pods weigh as the CPU that is left for them, %dm, relative to system.slice", milli)
 	if t.pids > 0 {
 		t.expect(kubepods, pidsMax, number(s.left(t.pids, pidAmount(s.KubeReserved), pidAmount(s.SystemReserved))),
 			"all pods may have the processes of the node, %d, without pid of kubeReserved and systemReserved", t.pids)

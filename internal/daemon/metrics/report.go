@@ -40,7 +40,7 @@ func newReportCollector(reports Reports, partitions *series) *reportCollector {
 		outlived: prometheus.NewDesc(prefix+"outlived_scopes",
 			"Scopes in a partition with processes that have outlived their pod.", partition, nil),
 		lastReconcile: prometheus.NewDesc(prefix+"last_reconcile_timestamp_seconds",
-			"End of the last pass over all pods, in seconds since 1970.", nil, nil),
+			"End of the last reconcile of all pods, in seconds since 1970.", nil, nil),
 	}
 }
 

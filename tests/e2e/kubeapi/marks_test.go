@@ -293,7 +293,7 @@ func marksKept(c *cluster) {
 	_, stop = started("0.2.0")
 	has("without the flag", "", "")
 	stop()
-	if text := log.String(); strings.Contains(text, "WARN") || strings.Contains(text, "ERROR") || !strings.Contains(text, "not asked for any more") {
+	if text := log.String(); strings.Contains(text, "WARN") || strings.Contains(text, "ERROR") || !strings.Contains(text, "no option asks for them any more") {
 		c.t.Errorf("log %s", text)
 	}
 }
