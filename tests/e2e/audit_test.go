@@ -33,7 +33,7 @@ func TestAudit(t *testing.T) {
 		}
 		for _, step := range []step{
 			{"fresh", auditFresh},
-			{"faults", auditFaults},
+			{"faults", auditProblems},
 			{"partition", auditPartition},
 			{"system container", auditSystemContainer},
 			{"static CPU manager", auditStatic},
@@ -126,8 +126,8 @@ func oomScore(pid string, score int) injected {
 	return injected{fmt.Sprintf("echo %d > %s", score, target), "oom-score", target}
 }
 
-// auditFaults puts in faults that do not disturb each other, and audits the node once.
-func auditFaults(t *testing.T, n *lab.Node) {
+// auditProblems puts in faults that do not disturb each other, and audits the node once.
+func auditProblems(t *testing.T, n *lab.Node) {
 	slice := func(name string, q v1.PodQOSClass) string {
 		return unitname.CgroupPath(unitname.PodSlice(unitname.Default, q, uidOf(t, n, "default", name)))
 	}
