@@ -36,8 +36,9 @@ MODULES = tests/lab tests/e2e deploy/generate deploy/image rollout rollout/chart
 # and the judge of sizes.
 SLOW_MODULES = deploy/package deploy/fleet tests/sizebench
 VET = for module in . $(MODULES); do $(COMPILE) -C $$module vet -tags node ./... || exit; done
-# The controller on an API server.
+# The controller and its chart on an API server.
 ROLLOUT_TESTS = $(call NODE_TESTS,rollout) -timeout 1h $(1) ./apitest
+HELM_TESTS = $(call NODE_TESTS,rollout/charttest) -timeout 1h -run '^TestHelm' .
 # Each kind of node has to be seen by at least one test.
 WANT = -want "$${LAB_FLAVOURS:-$$(tests/lab/lab flavours)}"
 # The lines of tests/long as a pattern of go test, each for a whole name.
@@ -244,6 +245,7 @@ e2e: setup-node
 	tests/lab/lab prepare $(STABLE)
 	$(call NODE_TESTS,tests/e2e) -timeout 80m -skip '$(LONG)$(NAMED)|^Test.+$$/^forky$$' -want "$${LAB_FLAVOURS:-$(STABLE)}" $(NODE_PACKAGES)
 	$(call ROLLOUT_TESTS,-skip '$(LONG)')
+	$(HELM_TESTS)
 endif
 
 ## test-nodes: every test on every kind of node, or on FLAVOUR=, or those of RUN=; takes hours
@@ -255,6 +257,7 @@ test-nodes: setup-node
 ## test-rollout: the controller on an API server with 5,000 Nodes, or those of RUN=; a quarter of an hour
 test-rollout: setup-node
 	$(call ROLLOUT_TESTS,$(if $(RUN),-run '$(RUN)'))
+	$(HELM_TESTS)
 
 ## test-arm64: a boot of an emulated arm64 node, a pod that is placed and one that is evicted; before a release
 test-arm64:

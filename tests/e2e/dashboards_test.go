@@ -114,7 +114,7 @@ func podsComeAndGo(t *testing.T, e *evictor, _ prometheus) {
 
 // leakIsEvicted: a pod within its request leaves little, and another one leaks.
 func leakIsEvicted(t *testing.T, e *evictor, p prometheus) {
-	e.create(t, spec{namespace: members, name: "large", requests: resources("10m", "350Mi"), command: []string{"/podtool", "alloc", "335Mi"}})
+	e.create(t, spec{namespace: members, name: "large", requests: resources("10m", "360Mi"), command: []string{"/podtool", "alloc", "350Mi"}})
 	e.placed(t, "large")
 	p.fires(t, "NodePartitionLowMargin")
 	e.leaks(t, leaker("leaker-seen", "20Mi"))

@@ -77,7 +77,9 @@ func TestUsed(t *testing.T) {
 		if out := run(t, n, monitorPath+" recommend --force 2>&1"); !strings.Contains(out, "which a reboot empties") {
 			t.Errorf("in /run: %s", out)
 		}
-		run(t, n, "rm "+sizefile.Dir+" && mv "+sizefile.Dir+".away "+sizefile.Dir+" && systemctl restart "+monitorUnit)
+		// The sandbox of a service that started without the folder does not let it write there: the next
+		// one does.
+		run(t, n, "rm "+sizefile.Dir+" && mv "+sizefile.Dir+".away "+sizefile.Dir+" && systemctl restart "+monitorUnit+" && systemctl restart "+monitorUnit)
 		if both := record(file); minutes(both) <= minutes(first) {
 			t.Errorf("with /var again: %d minutes, %d before", minutes(both), minutes(first))
 		}
