@@ -25,8 +25,8 @@ const (
 	streamBytes = 6 << 30
 )
 
-// TestProtection: while a pod of a user makes the whole node short of memory, a member keeps its page
-// cache with a floor, and loses it without. The kubelet and reloads leave the floor as it is.
+// TestProtection: while a pod of a user makes the whole node short of memory, a member keeps its
+// page cache with a floor, and loses it without. The kubelet and reloads leave the floor as it is.
 func TestProtection(t *testing.T) {
 	onEach(t, kinds(debians(), "trixie"), func(t *testing.T, flavour string) {
 		n := monitored(t, flavour, "512Mi")
@@ -168,8 +168,8 @@ func protectedStands(t *testing.T, n *lab.Node) {
 		fmt.Sprintf("ok floor: kubepods-system.slice and kubepods.slice protect %d bytes always and 0 if possible", protectedBytes))
 }
 
-// protectedKubeletRestarted: the kubelet sets memory.min of kubepods.slice to 0 when it starts, and the
-// monitor sets it again.
+// protectedKubeletRestarted: the kubelet sets memory.min of kubepods.slice to 0 when it starts, and
+// the monitor sets it again.
 func protectedKubeletRestarted(t *testing.T, n *lab.Node) {
 	t.Helper()
 	run(t, n, "systemctl stop "+monitorUnit+" && systemctl restart kubelet.service")
@@ -194,8 +194,8 @@ func protectedReloaded(t *testing.T, n *lab.Node) {
 	}
 }
 
-// protectedLoweredWhileStopped: the monitor that starts again lowers kubepods.slice, which an earlier
-// one has raised.
+// protectedLoweredWhileStopped: the monitor that starts again lowers kubepods.slice, which an
+// earlier one has raised.
 func protectedLoweredWhileStopped(t *testing.T, n *lab.Node) {
 	t.Helper()
 	run(t, n, "systemctl stop "+monitorUnit)
@@ -207,8 +207,8 @@ func protectedLoweredWhileStopped(t *testing.T, n *lab.Node) {
 	protectedStands(t, n)
 }
 
-// protectedParentWithout: the floor of the partition alone is not effective under the pressure of the
-// whole node. So the monitor has to raise kubepods.slice.
+// protectedParentWithout: the floor of the partition alone is not effective under the pressure of
+// the whole node. So the monitor has to raise kubepods.slice.
 func protectedParentWithout(t *testing.T, n *lab.Node) {
 	t.Helper()
 	loses(t, n, "systemctl stop "+monitorUnit+" && systemctl set-property --runtime kubepods.slice MemoryMin=0 && "+

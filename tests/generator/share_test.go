@@ -41,8 +41,8 @@ func limit(t *testing.T, root string, memoryMiB int) string {
 	return value
 }
 
-// TestPercentageIsFixedForTheBoot: memory that is added or taken away counts from the next boot, whatever
-// happens to the section in between.
+// TestPercentageIsFixedForTheBoot: memory that is added or taken away counts from the next boot,
+// whatever happens to the section in between.
 func TestPercentageIsFixedForTheBoot(t *testing.T) {
 	t.Parallel()
 	root := newRoot(t, "01-kubeadm")
@@ -85,7 +85,8 @@ func TestPercentageIsFixedForTheBoot(t *testing.T) {
 	}
 }
 
-// TestPercentageElsewhere: a run into another directory, as by systemd-analyze verify, keeps nothing.
+// TestPercentageElsewhere: a run into another directory, as by systemd-analyze verify, keeps
+// nothing.
 func TestPercentageElsewhere(t *testing.T) {
 	t.Parallel()
 	root := newRoot(t, "01-kubeadm")

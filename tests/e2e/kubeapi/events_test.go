@@ -130,8 +130,8 @@ func (a asNode) Try(ctx context.Context, ask func(context.Context, *kubeapi.Clie
 	return ask(ctx, a.client, node)
 }
 
-// recordedOccurrences: a hundred equal faults are one event with the whole count, and 25 requests at
-// most. A user without the rights gets none.
+// recordedOccurrences: a hundred equal faults are one event with the whole count, and 25 requests
+// at most. A user without the rights gets none.
 func recordedOccurrences(c *cluster) {
 	pod := c.pod("faulty", nil)
 	fault := ours.Fault{Pod: known(pod), Reason: "Faulty", Message: "killed"}

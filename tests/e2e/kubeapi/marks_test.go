@@ -24,8 +24,8 @@ import (
 	"node-partition.io/node-partition/tests/testkit"
 )
 
-// TestNodeStatus: the labels and the condition of readiness on an API server, with the credentials of a
-// kubelet.
+// TestNodeStatus: the labels and the condition of readiness on an API server, with the credentials
+// of a kubelet.
 func TestNodeStatus(t *testing.T) { nodeStatusOn(newCluster(t)) }
 
 // TestNodeStatusVersions: the same on older API servers.
@@ -100,9 +100,9 @@ func noNodeStatus() kubeapi.NodePatch {
 	return m
 }
 
-// nodeStatusWritten: the kubelet's user writes labels and the condition of its Node with one patch of
-// the status, and of no other Node. Writes of the kubelet keep them. The API server knows who has
-// written a label last.
+// nodeStatusWritten: the kubelet's user writes labels and the condition of its Node with one patch
+// of the status, and of no other Node. Writes of the kubelet keep them. The API server knows who
+// has written a label last.
 func nodeStatusWritten(c *cluster) {
 	c.node()
 	c.want(c.monitor.NodeRights(c.t.Context(), node, true, false), nil)
@@ -154,8 +154,8 @@ func nodeStatusWritten(c *cluster) {
 	}
 }
 
-// nodeStatusRights: the kubelet's user has no right to another node, and to no label of Kubernetes. A
-// user needs patch of nodes/status, and nothing else.
+// nodeStatusRights: the kubelet's user has no right to another node, and to no label of Kubernetes.
+// A user needs patch of nodes/status, and nothing else.
 func nodeStatusRights(c *cluster) {
 	c.node()
 	c.other()
@@ -232,8 +232,8 @@ func nodeStatusPolicy(c *cluster) {
 	})
 }
 
-// nodeStatusKept: a monitor writes what it knows, a restart changes nothing, a Node that is made again
-// has it soon, and the end removes it.
+// nodeStatusKept: a monitor writes what it knows, a restart changes nothing, a Node that is made
+// again has it soon, and the end removes it.
 func nodeStatusKept(c *cluster) {
 	c.node()
 	c.must(c.admin.CoreV1().Nodes().Delete(c.t.Context(), node, metav1.DeleteOptions{}))
