@@ -77,7 +77,8 @@ func readOptions(c *cli.Context, n host.Node) (options.Options, error) {
 
 // readEviction returns the options of the flags for eviction, or a usageError.
 func readEviction(c *cli.Context, n host.Node) (options.Eviction, error) {
-	e := options.Eviction{Cooldown: c.Duration(options.FlagCooldown), Kubeconfig: c.String(options.FlagKubeconfig)}
+	e := options.Eviction{Kubeconfig: c.String(options.FlagKubeconfig)}
+	e.Cooldown = c.Duration(options.FlagCooldown)
 	if filepath.IsAbs(e.Kubeconfig) {
 		e.Kubeconfig = n.Path(e.Kubeconfig)
 	}

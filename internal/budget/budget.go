@@ -17,9 +17,6 @@ type Input struct {
 	// IgnoreEviction is the kubelet's flag --experimental-allocatable-ignore-eviction: Node
 	// Allocatable then includes the eviction threshold.
 	IgnoreEviction bool
-	// IgnoreReservedMemory means that the kubelet's flag --reserved-memory replaces the field. A
-	// running kubelet has accepted it.
-	IgnoreReservedMemory bool
 	// Capacity has cpu, memory, hugepages-SIZE, and ephemeral-storage where it is known, as the
 	// kubelet reports them.
 	Capacity v1.ResourceList
@@ -105,7 +102,7 @@ func Compute(in Input) (Budget, error) {
 	reservedCPUs, cpuErr := parseCPUs(in.Kubelet.ReservedSystemCPUs)
 	reserved, reservedErr := reserve(&in.Kubelet, reservedCPUs)
 	threshold, thresholdErr := evictionThreshold(in.Kubelet.EvictionHard, in.Capacity)
-	if err := errors.Join(cpuErr, reservedErr, thresholdErr, in.Kubelet.checkMaxPods()); err != nil {
+	if err := errors.Join(cpuErr, reservedErr, thresholdErr); err != nil {
 		return Budget{}, err
 	}
 	if in.IgnoreEviction {

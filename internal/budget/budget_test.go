@@ -194,7 +194,6 @@ func TestComputeRefused(t *testing.T) {
 		EvictionHard: map[string]string{
 			"memory.available": "0", "nodefs.available": "101%", "imagefs.available": "1x",
 		},
-		MaxPods:            -1,
 		ReservedSystemCPUs: "0-",
 	}})
 	for _, want := range []string{
@@ -203,7 +202,7 @@ func TestComputeRefused(t *testing.T) {
 		`systemReserved[cpu]: "1e99999999" is not a quantity;`, `systemReserved[pid]: "1x" is not a quantity;`, `systemReserved[memory]: "1e18" is too large`,
 		`evictionHard[memory.available]: "0" is not above zero;`, `evictionHard[nodefs.available]: "101%" is not between 0% and 100%;`,
 		`evictionHard[imagefs.available]: "1x" is not a quantity;`,
-		`reservedSystemCPUs: "0-" is not a list of CPUs;`, "maxPods: -1 is negative; the kubelet does not start with it",
+		`reservedSystemCPUs: "0-" is not a list of CPUs;`,
 	} {
 		if err == nil || !strings.Contains(err.Error()+"\n", want) {
 			t.Errorf("%v\nlacks %s", err, want)
@@ -246,41 +245,6 @@ func TestSplit(t *testing.T) {
 		}
 		if partition.String() != test.wantPart || remainder.String() != test.wantRemain {
 			t.Errorf("%s: %s and %s; want %s and %s", name, partition, remainder, test.wantPart, test.wantRemain)
-		}
-	}
-}
-
-func TestPools(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct {
-		partition []Share
-		reserved  string
-		want      string // partition, reserved, shared
-	}{
-		"no partition":                 {nil, "0", "- 0 1-7"},
-		"no cpuset":                    {[]Share{{}}, "0-1", "0-7 0-1 2-7"},
-		"a part of the reserved CPUs":  {[]Share{{CPUs: cpus(t, "0-1")}}, "0-3", "0-1 0-3 4-7"},
-		"CPUs outside":                 {[]Share{{CPUs: cpus(t, "3-4")}}, "0-3", "3-4 0-3 5-7"},
-		"nothing reserved, no cpuset":  {[]Share{{}}, "", "0-7 - 0-7"},
-		"nothing reserved, CPUs 0 and": {[]Share{{CPUs: cpus(t, "0,7")}}, "", "0,7 - 1-6"},
-	} {
-		p := pools(cpus(t, "0-7"), cpus(t, test.reserved), test.partition)
-		var got []string
-		var partition Pool
-		for _, p := range p.Partitions {
-			partition = p.Pool
-		}
-		for _, pool := range []Pool{partition, p.Reserved, p.Shared} {
-			if set := cpus(t, pool.CPUs); set.Size() != pool.Count {
-				t.Errorf("%s: %d CPUs in %s", name, pool.Count, pool.CPUs)
-			}
-			if pool.CPUs == "" {
-				pool.CPUs = "-"
-			}
-			got = append(got, pool.CPUs)
-		}
-		if strings.Join(got, " ") != test.want {
-			t.Errorf("%s: %s; want %s", name, got, test.want)
 		}
 	}
 }

@@ -25,20 +25,6 @@ var reducing = map[string]v1.ResourceName{
 	signalNodeFS: v1.ResourceEphemeralStorage,
 }
 
-// signals lists the signals that evictionHard may have (OpForSignal, pkg/kubelet/eviction/api,
-// 1.37.0).
-var signals = []string{
-	signalMemory, signalNodeFS, "nodefs.inodesFree", "imagefs.available", "imagefs.inodesFree",
-	"containerfs.available", "containerfs.inodesFree", "pid.available", "allocatableMemory.available",
-}
-
-// unknownSignals returns the keys of evictionHard that are not signals, sorted.
-func unknownSignals(evictionHard map[string]string) []string {
-	return slices.DeleteFunc(slices.Sorted(maps.Keys(evictionHard)), func(key string) bool {
-		return slices.Contains(signals, key)
-	})
-}
-
 // evictionThreshold returns the resources below which the kubelet evicts at once.
 func evictionThreshold(evictionHard map[string]string, capacity v1.ResourceList) (v1.ResourceList, error) {
 	list := v1.ResourceList{}

@@ -1,10 +1,6 @@
 package budget
 
-import (
-	"encoding/json"
-	"fmt"
-	"slices"
-)
+import "slices"
 
 // Kubelet holds the fields of the kubelet's configuration that make up the budget. It follows the
 // names and types of k8s.io/kubelet/config/v1beta1.KubeletConfiguration.
@@ -18,43 +14,11 @@ type Kubelet struct {
 	KubeReservedCgroup           string            `json:"kubeReservedCgroup,omitempty"`
 	SystemReservedCgroup         string            `json:"systemReservedCgroup,omitempty"`
 	CPUManagerPolicy             string            `json:"cpuManagerPolicy,omitempty"`
+	CPUManagerPolicyOptions      map[string]string `json:"cpuManagerPolicyOptions,omitempty"`
 	MemoryManagerPolicy          string            `json:"memoryManagerPolicy,omitempty"`
-	MaxPods                      int32             `json:"maxPods,omitempty"`
 	// LocalStorageCapacityIsolation is true if absent. If it is false, the node has no capacity of
 	// storage.
 	LocalStorageCapacityIsolation *bool `json:"localStorageCapacityIsolation,omitempty"`
-	// CgroupsPerQOS is true if absent.
-	CgroupsPerQOS *bool `json:"cgroupsPerQOS,omitempty"`
-	// EvictionSoft and its grace periods do not count in the budget. The kubelet refuses a threshold
-	// without a grace period.
-	EvictionSoft            map[string]string   `json:"evictionSoft,omitempty"`
-	EvictionSoftGracePeriod map[string]string   `json:"evictionSoftGracePeriod,omitempty"`
-	ReservedMemory          []MemoryReservation `json:"reservedMemory,omitempty"`
-}
-
-// MemoryReservation is an element of reservedMemory: what the static memory manager keeps of a NUMA
-// node. A value is a string or a number,
-// and parsed in bounded time.
-type MemoryReservation struct {
-	Limits map[string]json.RawMessage `json:"limits"`
-}
-
-// defaultMaxPods applies if maxPods is 0 (SetDefaults_KubeletConfiguration, v1beta1/defaults.go).
-const defaultMaxPods = 110
-
-// PodLimit returns the number of pods that the kubelet admits.
-func (k *Kubelet) PodLimit() int64 {
-	if k.MaxPods == 0 {
-		return defaultMaxPods
-	}
-	return int64(k.MaxPods)
-}
-
-func (k *Kubelet) checkMaxPods() error {
-	if k.MaxPods < 0 {
-		return fmt.Errorf("maxPods: %d is negative; the kubelet does not start with it", k.MaxPods)
-	}
-	return nil
 }
 
 // hasStorage reports whether the kubelet counts storage.

@@ -2,16 +2,12 @@ package budget
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/cpuset"
 
 	"node-partition.io/node-partition/internal/bytesize"
-	"node-partition.io/node-partition/internal/quantity"
 )
 
 // staticPolicy is the CPU manager policy that assigns CPUs to containers exclusively.
@@ -21,12 +17,12 @@ const staticPolicy = "static"
 // sum of kubeReserved, systemReserved and evictionHard. It does not start if they differ.
 const staticMemory = "Static"
 
-// warnings returns the figures of a budget that cannot work together, and sets Short. Figures
+// warnings returns the figures of a budget that cannot work together, and sets Short. Sums
 // with which the kubelet does not start come first.
 func warnings(in *Input, b *Budget, reserved cpuset.CPUSet, over []v1.ResourceName) []string {
 	w := make(remarks, 0, len(in.Partitions))
 	w.reservations(b, over)
-	w.kubelet(in, b, reserved)
+	w.enforced(&in.Kubelet, b)
 	for i := range in.Partitions {
 		w.cpus(in, b, &in.Partitions[i], reserved)
 		w.memory(&in.Partitions[i])
@@ -53,113 +49,19 @@ func (w *remarks) reservations(b *Budget, over []v1.ResourceName) {
 	}
 }
 
-// kubelet warns of settings that the kubelet refuses (ValidateKubeletConfiguration,
-// pkg/kubelet/apis/config/validation; getReservedCPUs, cmd/kubelet/app/server.go; NewManager,
-// pkg/kubelet/cm/cpumanager), and of limits that it sets for services of the node.
-func (w *remarks) kubelet(in *Input, b *Budget, reserved cpuset.CPUSet) {
-	k := &in.Kubelet
-	if k.ReservedSystemCPUs != "" && (k.KubeReservedCgroup != "" || k.SystemReservedCgroup != "") {
-		w.add("reservedSystemCPUs is set together with kubeReservedCgroup or systemReservedCgroup: " +
-			"the kubelet does not start; remove one of them")
-	}
-	if missing := reserved.Difference(in.CPUs); !missing.IsEmpty() {
-		w.add("reservedSystemCPUs: the node has no CPU %s: the kubelet does not start; want CPUs of %s", missing, in.CPUs)
-	}
-	if k.CPUManagerPolicy == staticPolicy && b.KubeReserved.MilliCPU+b.SystemReserved.MilliCPU == 0 {
-		w.add("cpuManagerPolicy is static and no CPU is reserved: the kubelet does not start; set reservedSystemCPUs")
-	}
-	for _, signal := range unknownSignals(k.EvictionHard) {
-		w.add("evictionHard: %s is not a signal of a kubelet 1.37, which does not start with it; want %s",
-			signal, strings.Join(signals, ", "))
-	}
-	for _, signal := range slices.Sorted(maps.Keys(k.EvictionSoft)) {
-		if _, ok := k.EvictionSoftGracePeriod[signal]; !ok {
-			w.add("evictionSoft: %s has no grace period: the kubelet does not start; add it to evictionSoftGracePeriod", signal)
-		}
-	}
-	w.enforced(k)
-	w.reservedMemory(in, b)
+// enforced warns of limits that the kubelet sets for services of the node.
+func (w *remarks) enforced(k *Kubelet, b *Budget) {
 	for _, s := range []struct {
-		enforce, list, cgroup string
-		amounts               map[string]string
-		memory                int64
+		enforce, cgroup string
+		memory          int64
 	}{
-		{"kube-reserved", "kubeReserved", k.KubeReservedCgroup, k.KubeReserved, b.KubeReserved.MemoryBytes},
-		{"system-reserved", "systemReserved", k.SystemReservedCgroup, k.SystemReserved, b.SystemReserved.MemoryBytes},
+		{"kube-reserved", k.KubeReservedCgroup, b.KubeReserved.MemoryBytes},
+		{"system-reserved", k.SystemReservedCgroup, b.SystemReserved.MemoryBytes},
 	} {
-		switch whole, part := k.enforces(s.enforce), k.enforces(s.enforce+"-compressible"); {
-		case !whole && !part:
-		case whole && part:
-			w.add("enforceNodeAllocatable has %s and %[1]s-compressible: the kubelet does not start; remove one of them", s.enforce)
-		case s.cgroup == "":
-			w.add("enforceNodeAllocatable has %s, and %sCgroup is not set: the kubelet does not start", s.enforce, s.list)
-		case len(s.amounts) == 0: // enforceExistingCgroup, pkg/kubelet/cm
-			w.add("enforceNodeAllocatable has %s, and %s is empty: the kubelet does not start", s.enforce, s.list)
-		case whole && s.memory > 0:
+		if k.enforces(s.enforce) && s.cgroup != "" && s.memory > 0 {
 			w.add("enforceNodeAllocatable has %s: the kubelet sets memory.max of %s to %s, and the kernel kills services "+
 				"there at that limit; %s-compressible limits CPU alone", s.enforce, s.cgroup, bytesize.Round(s.memory), s.enforce)
 		}
-	}
-}
-
-// enforced warns of values of enforceNodeAllocatable that the kubelet refuses
-// (ValidateKubeletConfiguration). The combinations of reservations have separate warnings.
-func (w *remarks) enforced(k *Kubelet) {
-	const field = "enforceNodeAllocatable"
-	values := k.EnforceNodeAllocatable
-	if values == nil {
-		values = []string{"pods"} // SetDefaults_KubeletConfiguration, v1beta1/defaults.go
-	}
-	seen := map[string]bool{}
-	for _, value := range values {
-		switch {
-		case seen[value]:
-			w.add("%s has %s twice: the kubelet does not start; remove one of them", field, value)
-		case !slices.Contains(enforceable, value):
-			w.add("%s has %q, which no kubelet knows: it does not start; want %s", field, value, strings.Join(enforceable, ", "))
-		case value == enforceNone && len(values) > 1:
-			w.add("%s has none together with other values: the kubelet does not start; remove it, or the others", field)
-		case value != enforceNone && k.CgroupsPerQOS != nil && !*k.CgroupsPerQOS:
-			w.add("%s has %s, and cgroupsPerQOS is false: the kubelet does not start; want cgroupsPerQOS: true, or none alone",
-				field, value)
-		}
-		seen[value] = true
-	}
-}
-
-// enforceNone switches enforcement off.
-const enforceNone = "none"
-
-// enforceable lists the values of enforceNodeAllocatable (pkg/kubelet/types/constants.go).
-var enforceable = []string{
-	"pods", "kube-reserved", "kube-reserved-compressible", "system-reserved", "system-reserved-compressible", enforceNone,
-}
-
-// reservedMemory warns of reservations of the static memory manager that differ from the node's
-// reservations (validateReservedMemory, pkg/kubelet/cm/memorymanager/memory_manager.go).
-func (w *remarks) reservedMemory(in *Input, b *Budget) {
-	k := &in.Kubelet
-	if k.MemoryManagerPolicy != staticMemory || in.IgnoreReservedMemory {
-		return
-	}
-	var sum resource.Quantity
-	for _, node := range k.ReservedMemory {
-		raw, ok := node.Limits[string(v1.ResourceMemory)]
-		if !ok {
-			continue
-		}
-		text := strings.Trim(string(raw), `"`)
-		q, err := quantity.Parse(text)
-		if err != nil {
-			w.add("reservedMemory: %q %v: the kubelet does not start with it", text, err)
-			return
-		}
-		sum.Add(q)
-	}
-	want := b.KubeReserved.MemoryBytes + b.SystemReserved.MemoryBytes + b.EvictionThreshold.MemoryBytes
-	if sum.CmpInt64(want) != 0 {
-		w.add("memoryManagerPolicy is Static, and the memory of reservedMemory is %s: the kubelet does not start; want %s, "+
-			"the sum of kubeReserved, systemReserved and evictionHard", sum.String(), resource.NewQuantity(want, resource.BinarySI))
 	}
 }
 

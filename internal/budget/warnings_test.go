@@ -1,7 +1,6 @@
 package budget
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
 )
@@ -12,14 +11,6 @@ func TestWarnings(t *testing.T) {
 	t.Parallel()
 	type values = map[string]string
 	reserved := Kubelet{ReservedSystemCPUs: "0-3", SystemReserved: values{"memory": "4Gi"}}
-	no := false
-	static := func(memory ...string) Kubelet {
-		k := Kubelet{MemoryManagerPolicy: "Static", SystemReserved: values{"memory": "1Gi"}, EvictionHard: values{"memory.available": "100Mi"}}
-		for _, m := range memory {
-			k.ReservedMemory = append(k.ReservedMemory, MemoryReservation{map[string]json.RawMessage{"memory": json.RawMessage(m)}})
-		}
-		return k
-	}
 	partition := func(limit int64, list string) *Share {
 		return &Share{Name: "system", Section: "systemPartition", MemoryLimit: limit, CPUs: cpus(t, list)}
 	}
@@ -32,7 +23,6 @@ func TestWarnings(t *testing.T) {
 		partition *Share
 		members   *Members
 		host      int64
-		flag      bool
 		want      []string
 	}{
 		"none": {kubelet: reserved, partition: partition(4*gibi, "0-3")},
@@ -42,73 +32,6 @@ func TestWarnings(t *testing.T) {
 		},
 		"all of the memory": {kubelet: Kubelet{KubeReserved: values{"memory": "16Gi"}}, want: []string{"no memory is allocatable"}},
 		"huge pages":        {capacity: "hugepages-1Gi=16Gi", want: []string{"no memory is allocatable"}},
-		"reserved CPUs and a cgroup of the system": {
-			kubelet: Kubelet{ReservedSystemCPUs: "0", SystemReservedCgroup: "/system.slice"}, want: []string{"reservedSystemCPUs is set together"},
-		},
-		"reserved CPUs and a cgroup of Kubernetes": {
-			kubelet: Kubelet{ReservedSystemCPUs: "0", KubeReservedCgroup: "/runtime"}, want: []string{"reservedSystemCPUs is set together"},
-		},
-		"reserved CPUs that are not there": {kubelet: Kubelet{ReservedSystemCPUs: "7-8"}, want: []string{"reservedSystemCPUs: the node has no CPU 8:"}},
-		"static without a reservation":     {kubelet: Kubelet{CPUManagerPolicy: "static"}, want: []string{"cpuManagerPolicy is static and no CPU"}},
-		"static with one":                  {kubelet: Kubelet{CPUManagerPolicy: "static", KubeReserved: values{"cpu": "1m"}}},
-		"enforced without a cgroup": {
-			kubelet: Kubelet{EnforceNodeAllocatable: []string{"pods", "kube-reserved", "system-reserved-compressible"}},
-			want: []string{
-				"enforceNodeAllocatable has kube-reserved, and kubeReservedCgroup is not set",
-				"enforceNodeAllocatable has system-reserved, and systemReservedCgroup is not set",
-			},
-		},
-		"enforced without an amount": {
-			kubelet: Kubelet{EnforceNodeAllocatable: []string{"kube-reserved-compressible"}, KubeReservedCgroup: "/runtime"},
-			want:    []string{"enforceNodeAllocatable has kube-reserved, and kubeReserved is empty: the kubelet does not start"},
-		},
-		"a signal with a typo": {
-			kubelet: Kubelet{EvictionHard: values{"memory.availabel": "1Gi", "pid.available": "10%"}},
-			want:    []string{"evictionHard: memory.availabel is not a signal of a kubelet 1.37"},
-		},
-		"enforced with a typo": {
-			kubelet: Kubelet{EnforceNodeAllocatable: []string{"podz"}},
-			want:    []string{`enforceNodeAllocatable has "podz", which no kubelet knows: it does not start; want pods, kube-reserved`},
-		},
-		"none and pods": {
-			kubelet: Kubelet{EnforceNodeAllocatable: []string{"none", "pods"}},
-			want:    []string{"enforceNodeAllocatable has none together with other values: the kubelet does not start"},
-		},
-		"pods twice": {
-			kubelet: Kubelet{EnforceNodeAllocatable: []string{"pods", "pods"}},
-			want:    []string{"enforceNodeAllocatable has pods twice: the kubelet does not start"},
-		},
-		"pods without cgroups": {
-			kubelet: Kubelet{EnforceNodeAllocatable: []string{"pods"}, CgroupsPerQOS: &no},
-			want:    []string{"enforceNodeAllocatable has pods, and cgroupsPerQOS is false: the kubelet does not start"},
-		},
-		"pods by default, without cgroups": {
-			kubelet: Kubelet{CgroupsPerQOS: &no}, want: []string{"enforceNodeAllocatable has pods, and cgroupsPerQOS is false"},
-		},
-		"none, without cgroups":    {kubelet: Kubelet{EnforceNodeAllocatable: []string{"none"}, CgroupsPerQOS: &no}},
-		"nothing, without cgroups": {kubelet: Kubelet{EnforceNodeAllocatable: []string{}, CgroupsPerQOS: &no}},
-		"a soft threshold without a grace period": {
-			kubelet: Kubelet{
-				EvictionSoft:            values{"memory.available": "1Gi", "nodefs.available": "10%"},
-				EvictionSoftGracePeriod: values{"nodefs.available": "1m"},
-			},
-			want: []string{"evictionSoft: memory.available has no grace period: the kubelet does not start"},
-		},
-		"reserved memory is the sum":         {kubelet: static(`"1Gi"`, `104857600`)},
-		"reserved memory is given by a flag": {kubelet: static(), flag: true},
-		"reserved memory leaves out a threshold": {
-			kubelet: static(`"1Gi"`),
-			want:    []string{"memoryManagerPolicy is Static, and the memory of reservedMemory is 1Gi: the kubelet does not start; want 1124Mi, "},
-		},
-		"no reserved memory":             {kubelet: static(), want: []string{"memoryManagerPolicy is Static, and the memory of reservedMemory is 0: "}},
-		"reserved memory is no quantity": {kubelet: static(`"a"`), want: []string{`reservedMemory: "a" is not a quantity: the kubelet does not start`}},
-		"enforced twice": {
-			kubelet: Kubelet{
-				EnforceNodeAllocatable: []string{"kube-reserved-compressible", "kube-reserved"}, KubeReservedCgroup: "/runtime",
-				KubeReserved: values{"memory": "1Gi"},
-			},
-			want: []string{"enforceNodeAllocatable has kube-reserved and kube-reserved-compressible: the kubelet does not start"},
-		},
 		"enforced memory": {
 			kubelet: Kubelet{EnforceNodeAllocatable: []string{"system-reserved"}, SystemReservedCgroup: "/system.slice", SystemReserved: values{"memory": "1Gi"}},
 			want:    []string{"enforceNodeAllocatable has system-reserved: the kubelet sets memory.max of /system.slice to 1Gi"},
@@ -190,7 +113,7 @@ func TestWarnings(t *testing.T) {
 		}
 		b, err := Compute(Input{
 			Kubelet: test.kubelet, Capacity: capacity(t, "cpu=8 memory=16Gi "+test.capacity), CPUs: cpus(t, "0-7"),
-			Partitions: partitions, HostBytes: test.host, IgnoreReservedMemory: test.flag,
+			Partitions: partitions, HostBytes: test.host,
 		})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)

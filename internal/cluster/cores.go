@@ -136,9 +136,7 @@ func (k *Keeper) value() int64 {
 	}
 	cpus, err := node.OnlineCPUs(k.options.Node.Root)
 	if err != nil {
-		k.cores.said.Once(err, func() {
-			k.options.Log.Warn("the resources of workload types are not written: the CPUs of the node are not known", "error", err)
-		})
+		k.cores.said.Warn(k.options.Log, err, "the resources of workload types are not written: the CPUs of the node are not known")
 		return 0
 	}
 	return int64(cpus.Size()) * milli

@@ -404,25 +404,6 @@ func TestRemoveRefused(t *testing.T) {
 	})
 }
 
-// TestStateNotRead: a state file of a later version is not followed, and said. What the API server
-// knows of our writes replaces it.
-func TestStateNotRead(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		n := &aNode{cores: values{"a": 4000, "b": 4000, "theirs": 7}, ours: map[string]bool{"b": true}}
-		dir, lines := fourCPUs(t), &testkit.Buffer{}
-		if err := os.WriteFile(host.Below(dir).Path(node.WrittenFile), []byte(`{"version":9}`), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		_, stop := n.advertising(t, dir, lines, "a")
-		defer stop()
-		n.want(t, "a type has gone", values{"a": 4000, "theirs": 7})
-		if text := lines.String(); !strings.Contains(text, "version 9") {
-			t.Errorf("log %s", text)
-		}
-	})
-}
-
 // TestTypesInCluster: resources on an API server. What an earlier boot has written, which no file
 // knows, is removed if its type is gone, and lowered to the CPUs of now.
 func TestTypesInCluster(t *testing.T) {

@@ -80,34 +80,3 @@ func TestDecide(t *testing.T) {
 		}
 	}
 }
-
-// TestDecideSettles: what was decided is in force when it was written, from whatever state.
-func TestDecideSettles(t *testing.T) {
-	t.Parallel()
-	choices := []values{nil, {"a": 0}, {"a": 4000}, {"b": 4000}, {"a": 4000, "b": 1}}
-	for _, types := range [][]string{nil, {"a"}, {"a", "b"}} {
-		for _, written := range choices {
-			for _, present := range choices {
-				n := kubeapi.Node{UID: "1", Cores: maps.Clone(present)}
-				c := decide(types, 2000, node.Written{Node: "1", Cores: written}, n)
-				if n.Cores == nil {
-					n.Cores = values{}
-				}
-				for one, value := range c.cores {
-					if delete(n.Cores, one); value != nil {
-						n.Cores[one] = *value
-					}
-				}
-				again := decide(types, 2000, c.after, n)
-				if len(again.cores) > 0 {
-					t.Errorf("%v, written %v, on the Node %v: %s after %s", types, written, present, coresText(again.cores), coresText(c.cores))
-				}
-				for _, one := range types {
-					if n.Cores[one] < 2000 {
-						t.Errorf("%v, written %v: %s has %d", types, written, one, n.Cores[one])
-					}
-				}
-			}
-		}
-	}
-}

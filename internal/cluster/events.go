@@ -96,16 +96,12 @@ func (r *Recorder) Run(ctx context.Context) error {
 			lost := r.table.drop(next, time.Now())
 			r.mu.Unlock()
 			r.count(Dropped, lost)
-			r.said.Once(err, func() {
-				r.log.Warn("an event could not be created; the journal and the metrics have the same", "reason", next.fault.Reason, "error", err)
-			})
+			r.said.Warn(r.log, err, "an event could not be created; the journal and the metrics have the same", "reason", next.fault.Reason)
 		default:
 			r.mu.Lock()
 			r.table.later(next, time.Now())
 			r.mu.Unlock()
-			r.said.Once(err, func() {
-				r.log.Warn("events wait for the API server, trying again", "error", err)
-			})
+			r.said.Warn(r.log, err, "events wait for the API server, trying again")
 			sleep(ctx, retry.After(err))
 		}
 	}

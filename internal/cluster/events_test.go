@@ -209,23 +209,6 @@ func TestRecorderOneFails(t *testing.T) {
 	}
 }
 
-// TestRecorderFull: faults without room are counted, and the recorder never blocks.
-func TestRecorderFull(t *testing.T) {
-	t.Parallel()
-	dropped := 0
-	r := NewRecorder(nil, nil, func(result Result, n int) {
-		if result == Dropped {
-			dropped += n
-		}
-	})
-	for i := range maxSeries + 10 {
-		r.Record(Fault{Reason: "x", Message: fmt.Sprint(i)})
-	}
-	if dropped != 10 {
-		t.Errorf("%d dropped; want 10", dropped)
-	}
-}
-
 // TestRecorderMessage: the API server refuses long messages and ones with several lines are hard to
 // read.
 func TestRecorderMessage(t *testing.T) {

@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"crypto/x509"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -15,8 +14,6 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"node-partition.io/node-partition/internal/kubeapi"
 	"node-partition.io/node-partition/internal/node/cluster"
@@ -138,51 +135,6 @@ func TestEvictFails(t *testing.T) {
 	}
 }
 
-// TestEvictAgain: an API server that was unavailable may be back. The same eviction is reported
-// again.
-func TestEvictAgain(t *testing.T) {
-	t.Parallel()
-	c := fakeapi.New(t, httptest.NewServer)
-	a, _ := newReporter(c.NewKubeconfig(t))
-	c.Answers[fakeapi.PatchPod] = http.StatusServiceUnavailable
-	for range 2 {
-		if err := a.Evict(t.Context(), anEviction()); err == nil || errors.Is(err, evict.ErrFinal) {
-			t.Fatalf("%v; want an error that is not final", err)
-		}
-	}
-	delete(c.Answers, fakeapi.PatchPod)
-	if err := a.Evict(t.Context(), anEviction()); err != nil {
-		t.Fatal(err)
-	}
-	if len(c.Statuses) != 1 || len(c.Events) != 1 {
-		t.Errorf("%d statuses, %d events; want one", len(c.Statuses), len(c.Events))
-	}
-	// No server answers at all.
-	c.Close()
-	if err := a.Evict(t.Context(), anEviction()); err == nil || errors.Is(err, evict.ErrFinal) || !strings.Contains(err.Error(), "cannot be reached") {
-		t.Errorf("%v; want that it cannot be reached, and not final", err)
-	}
-}
-
-// TestEvictHangs: a server that accepts the connection and does not answer gets another attempt.
-// The manager bounds each attempt.
-func TestEvictHangs(t *testing.T) {
-	t.Parallel()
-	c := fakeapi.New(t, httptest.NewServer)
-	a, log := newReporter(c.NewKubeconfig(t))
-	a.timeout = time.Second
-	c.Hang[fakeapi.GetPod], c.Hang[fakeapi.PostEvent] = 1, 1
-	if err := a.Evict(t.Context(), anEviction()); err == nil || errors.Is(err, evict.ErrFinal) || !strings.Contains(err.Error(), "cannot be reached") {
-		t.Fatalf("%v; want that it cannot be reached, and not final", err)
-	}
-	if err := a.Evict(t.Context(), anEviction()); err != nil || len(c.Statuses) != 1 {
-		t.Errorf("%v, %d statuses; want that the second attempt succeeds", err, len(c.Statuses))
-	}
-	if !strings.Contains(log.String(), "the event of an eviction could not be created") {
-		t.Errorf("log %q", log)
-	}
-}
-
 // TestConfirm: a status that the kubelet has overwritten is written again, without a second event.
 func TestConfirm(t *testing.T) {
 	t.Parallel()
@@ -226,43 +178,6 @@ func TestConfirm(t *testing.T) {
 	}
 }
 
-// TestEvictWithoutName: a container that was just started has no name yet. The message does not
-// list it.
-func TestEvictWithoutName(t *testing.T) {
-	t.Parallel()
-	c := fakeapi.New(t, httptest.NewServer)
-	a, _ := newReporter(c.NewKubeconfig(t))
-	e := anEviction()
-	e.Containers = append(e.Containers, evict.Container{ID: "c3", WorkingSet: mebi})
-	if err := a.Evict(t.Context(), e); err != nil {
-		t.Fatal(err)
-	}
-	if message := c.Events[0].Message; strings.Count(message, "Container ") != 1 {
-		t.Errorf("%q; want dns alone", message)
-	}
-}
-
-// TestEvictMessage: the message follows the pod as the API server has it. It does not list an
-// ephemeral container, and it includes the request of the pod as a whole.
-func TestEvictMessage(t *testing.T) {
-	t.Parallel()
-	c := fakeapi.New(t, httptest.NewServer)
-	c.Pod.Spec.Resources = &v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceMemory: resource.MustParse("70Mi")}}
-	a, _ := newReporter(c.NewKubeconfig(t))
-	e := anEviction()
-	e.Containers = append(e.Containers, evict.Container{ID: "c3", Name: "debugger", WorkingSet: 90 * mebi})
-	if err := a.Evict(t.Context(), e); err != nil {
-		t.Fatal(err)
-	}
-	message := c.Statuses[0].Status.Message
-	if strings.Contains(message, "debugger") || !strings.Contains(message, "Pod dns was using 130Mi, request is 70Mi") || c.Events[0].Message != message {
-		t.Errorf("%q, event %q", message, c.Events[0].Message)
-	}
-	if notes := c.Events[0].Annotations; notes["offending_containers"] != "dns" || notes["offending_pod"] != "dns" {
-		t.Errorf("annotations %v", notes)
-	}
-}
-
 // TestKubeconfigReplaced: if a server refuses or does not answer, the kubeconfig may have been
 // replaced. The eviction in progress uses the new one.
 func TestKubeconfigReplaced(t *testing.T) {
@@ -291,63 +206,6 @@ func TestKubeconfigReplaced(t *testing.T) {
 		renewed.Answers[fakeapi.GetPod] = http.StatusUnauthorized
 		if err := a.Evict(t.Context(), anEviction()); !errors.Is(err, evict.ErrFinal) || a.Available() {
 			t.Errorf("%s: %v, available %t; want a final error of the present one", name, err, a.Available())
-		}
-	}
-}
-
-// TestAuthorityReplaced: a cluster that was created again has another certificate authority, which
-// its kubeconfig contains.
-func TestAuthorityReplaced(t *testing.T) {
-	t.Parallel()
-	c := fakeapi.New(t, httptest.NewTLSServer)
-	path := filepath.Join(t.TempDir(), "kubelet.conf")
-	a, _ := newReporter(c.Kubeconfig(t, path))
-	right, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	config, err := clientcmd.LoadFromFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	config.Clusters["here"].CertificateAuthorityData, _ = testkit.SelfSigned(t, &x509.Certificate{IsCA: true, BasicConstraintsValid: true})
-	if err := clientcmd.WriteToFile(*config, path); err != nil {
-		t.Fatal(err)
-	}
-	if err := a.Evict(t.Context(), anEviction()); !errors.Is(err, evict.ErrFinal) || !strings.Contains(err.Error(), "certificate authority") {
-		t.Errorf("%v; want that the authority is another", err)
-	}
-	if err := os.WriteFile(path, right, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := a.Evict(t.Context(), anEviction()); err != nil || len(c.Statuses) != 1 {
-		t.Errorf("%v, %d statuses", err, len(c.Statuses))
-	}
-}
-
-// TestFailureIsolated: the failure of one eviction does not affect another, which is confirmed all
-// the same.
-func TestFailureIsolated(t *testing.T) {
-	t.Parallel()
-	for name, fail := range map[string]func(*fakeapi.Cluster){
-		"the mirror of a static pod": func(c *fakeapi.Cluster) { c.Pod.Annotations = map[string]string{v1.MirrorPodAnnotationKey: "x"} },
-		"forbidden": func(c *fakeapi.Cluster) {
-			c.Answers[fakeapi.GetPod], c.Answers[fakeapi.PatchPod] = http.StatusForbidden, http.StatusForbidden
-		},
-	} {
-		c := fakeapi.New(t, httptest.NewServer)
-		a, _ := newReporter(c.NewKubeconfig(t))
-		if err := a.Evict(t.Context(), anEviction()); err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		fail(c)
-		if err := a.Evict(t.Context(), anEviction()); !errors.Is(err, evict.ErrFinal) {
-			t.Errorf("%s: %v; want a final error", name, err)
-		}
-		c.Pod.Annotations = nil
-		clear(c.Answers)
-		if settled, err := a.Confirm(t.Context(), anEviction()); !settled || err != nil {
-			t.Errorf("%s: %t, %v; want that the first is confirmed", name, settled, err)
 		}
 	}
 }

@@ -320,5 +320,5 @@ func (k *Keeper) complain(ctx context.Context, a *attempts, err error, now time.
 	if err == nil || ctx.Err() != nil || errors.Is(err, kubeapi.ErrGone) && now.Sub(k.begin) < patience {
 		return
 	}
-	a.said.Once(err, func() { k.options.Log.Warn(what, "error", err) })
+	a.said.Warn(k.options.Log, err, what)
 }

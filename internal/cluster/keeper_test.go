@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -25,7 +23,6 @@ import (
 	"node-partition.io/node-partition/internal/nodelabel"
 	"node-partition.io/node-partition/internal/unitname"
 	"node-partition.io/node-partition/pkg/evict"
-	"node-partition.io/node-partition/tests/fakeapi"
 	"node-partition.io/node-partition/tests/testkit"
 )
 
@@ -334,22 +331,6 @@ func TestRun(t *testing.T) {
 	})
 }
 
-// TestRestartThatFails: a restart after which pods are not managed is seen after a minute.
-func TestRestartThatFails(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		n, dir, lines := &aNode{facts: fine()}, stateDir(t), &testkit.Buffer{}
-		want := ready(t, n)
-		stop := run(t, n.keeper(dir, "0.1.0", lines).Run)
-		want.after("the first", time.Second, 1, v1.ConditionTrue, reasonActive)
-		stop()
-		n.change(func(n *aNode) { n.facts.Passed = false })
-		defer run(t, n.keeper(dir, "0.1.0", lines).Run)()
-		want.after("not yet", 59*time.Second, 0, v1.ConditionTrue, reasonActive)
-		want.after("a minute later", 3*time.Second, 1, v1.ConditionUnknown, reasonStarting)
-	})
-}
-
 // TestPressure: the condition of the memory is written when it changes, also for a moment, and with
 // the readiness in one patch. It waits for the first poll. It goes with its partition.
 func TestPressure(t *testing.T) {
@@ -459,40 +440,6 @@ func TestOff(t *testing.T) {
 		n.change(func(n *aNode) { n.stopping = true })
 		stop()
 		want.after("a shutdown after the end", time.Second, 0, "", "")
-	})
-}
-
-// TestRemoveGone: nothing is to be removed from a Node that is gone.
-func TestRemoveGone(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		n, lines := &aNode{facts: fine(), off: true, err: fmt.Errorf("%w: no node", kubeapi.ErrGone)}, &testkit.Buffer{}
-		defer run(t, n.keeper(stateDir(t), "0.1.0", lines).Run)()
-		ready(t, n).after("it is gone", 10*time.Minute, 1, "", "")
-		if lines.String() != "" {
-			t.Errorf("log %s", lines)
-		}
-	})
-}
-
-// TestRemoveFails: what could not be removed is in the log, and the next start tries again.
-func TestRemoveFails(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		n, dir, lines := &aNode{facts: fine()}, stateDir(t), &testkit.Buffer{}
-		want := ready(t, n)
-		k := n.keeper(dir, "0.1.0", lines)
-		stop := run(t, k.Run)
-		want.after("the first", time.Second, 1, v1.ConditionTrue, reasonActive)
-		n.change(func(n *aNode) { n.off, n.err = true, unreachable() })
-		k.Remove(t.Context())
-		stop()
-		if text := lines.String(); !strings.Contains(text, "remove them with kubectl") || !strings.Contains(text, "node-partition.io/version") {
-			t.Errorf("log %s", text)
-		}
-		n.change(func(n *aNode) { n.err = nil })
-		defer run(t, n.keeper(dir, "0.1.0", lines).Run)()
-		want.after("the next start", time.Second, 1, "", "")
 	})
 }
 
@@ -640,89 +587,5 @@ func TestClear(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-// TestClearAway: an API server that is away is asked again until it answers.
-func TestClearAway(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		n, lines := &aNode{err: unreachable()}, &testkit.Buffer{}
-		n.has = map[v1.NodeConditionType]v1.NodeCondition{kubeapi.Pressure: {}}
-		defer run(t, n.keeper(stateDir(t), "0.1.0", lines).Run)()
-		<-time.After(time.Hour)
-		n.change(func(n *aNode) { n.err = nil })
-		<-time.After(5 * time.Minute)
-		if _, conditions := n.left(); conditions > 0 || strings.Count(lines.String(), "trying again") < 1 {
-			t.Errorf("%d conditions are left, log %s", conditions, lines)
-		}
-	})
-}
-
-// TestInCluster: labels and condition on an API server beside labels of others, a user without the
-// right, the removal, and the flag that is switched off.
-func TestInCluster(t *testing.T) {
-	t.Parallel()
-	cluster := fakeapi.New(t, httptest.NewServer)
-	client, err := kubeapi.New(cluster.NewKubeconfig(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines, wrote := &testkit.Buffer{}, make(chan bool, 100)
-	n, dir := &aNode{facts: &Facts{Passed: true, Section: strings.Repeat("0123", 16)}, memory: &evict.Report{UsedPeak: 1}}, stateDir(t)
-	started := func() (*Keeper, func()) {
-		k := n.keeper(dir, "0.1.0+dirty", lines)
-		k.options.Count = func(written bool) { wrote <- written }
-		k.patch = func(ctx context.Context, p kubeapi.NodePatch) (kubeapi.Node, error) {
-			return client.PatchNode(ctx, fakeapi.Node, p)
-		}
-		return k, run(t, k.Run)
-	}
-	cluster.SetLabel("kubernetes.io/hostname", "node-1", "kubelet")
-	cluster.Answer(fakeapi.PatchNode, http.StatusForbidden)
-	_, stop := started()
-	if <-wrote {
-		t.Error("written without the right")
-	}
-	if text := lines.String(); !strings.Contains(text, "patch of nodes/status") {
-		t.Errorf("log %s; want what to grant", text)
-	}
-	stop()
-	cluster.Answer(fakeapi.PatchNode, 0)
-	_, stop = started()
-	if !<-wrote {
-		t.Fatalf("not written: %s", lines)
-	}
-	stop()
-	labels := cluster.Labels()
-	if labels[nodelabel.Version] != "0.1.0_dirty" || labels[nodelabel.Section] != "012301230123" || len(labels) != 3 {
-		t.Errorf("labels %v", labels)
-	}
-	if cluster.Condition(kubeapi.Pressure) == nil {
-		t.Error("the pressure is not on the Node")
-	}
-	if got := cluster.Condition(kubeapi.Ready); got == nil || got.Status != v1.ConditionTrue || got.LastTransitionTime.IsZero() || got.LastHeartbeatTime.IsZero() {
-		t.Errorf("%+v; want True", got)
-	}
-	cluster.SetLabel(nodelabel.Version, "0.2.0", "partition-rollout")
-	n.facts, n.memory = nil, nil
-	k, stop := started()
-	for !k.isIdle() {
-		<-time.After(time.Millisecond)
-	}
-	stop()
-	if labels = cluster.Labels(); labels[nodelabel.Version] != "0.2.0" || len(labels) != 2 || cluster.Condition(kubeapi.Ready) != nil ||
-		cluster.Condition(kubeapi.Pressure) != nil {
-		t.Errorf("labels %v without the flags; want those of others", labels)
-	}
-	n.facts = fine()
-	k, stop = started()
-	if !<-wrote {
-		t.Fatalf("not written: %s", lines)
-	}
-	k.Remove(t.Context())
-	stop()
-	if labels = cluster.Labels(); len(labels) != 1 || cluster.Condition(kubeapi.Ready) != nil {
-		t.Errorf("labels %v at the end; want the kubelet's alone", labels)
 	}
 }

@@ -36,6 +36,7 @@ func TestMessage(t *testing.T) {
 		"without requests, not whole Mi": {
 			evict.Eviction{PodMeta: inSystem, Amounts: evict.Amounts{AtBytes: 100 * mebi}, Containers: []evict.Container{
 				{Name: "a", WorkingSet: 12345 * 1024}, {Name: "b", WorkingSet: 4097}, {Name: "c"},
+				{WorkingSet: mebi}, // it was just started, and its name is not known yet
 			}}, nil,
 			"Partition system of the node was low on resource: memory. Threshold quantity: 100Mi, available: 0. " +
 				"Container a was using 12345Ki, request is 0, has larger consumption of memory. " +

@@ -166,34 +166,6 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestNotFoundElsewhere: only an API server says that a namespace is gone. A load balancer in front
-// of it knows nothing of namespaces.
-func TestNotFoundElsewhere(t *testing.T) {
-	t.Parallel()
-	cluster := fakeapi.New(t, httptest.NewServer)
-	cluster.SetNamespace("operators", "1", map[string]string{"workload.openshift.io/allowed": "a"})
-	n, _, _ := started(t, nodeIn(t), asking{t, cluster})
-	n.Allows("operators", "a")
-	n.hear(t.Context(), "operators")
-	balancer := httptest.NewServer(http.NotFoundHandler())
-	t.Cleanup(balancer.Close)
-	n.API = asking{t, &fakeapi.Cluster{Server: balancer}}
-	for range 3 {
-		n.hear(t.Context(), "operators")
-		if got := n.Allows("operators", "a"); got != "" {
-			t.Fatalf("after a 404 of a load balancer: %q", got)
-		}
-	}
-	n.API = asking{t, cluster}
-	cluster.SetNamespace("operators", "", nil)
-	for _, want := range []membership.Refusal{membership.NamespaceUnknown, membership.NotAllowed} {
-		n.hear(t.Context(), "operators")
-		if got := n.Allows("operators", "a"); got != want {
-			t.Errorf("a namespace that is gone: %q; want %q", got, want)
-		}
-	}
-}
-
 // TestOldAnswer: an answer that is not fresh gives no right to a new pod before the API server was
 // asked. If it does not answer, the last answer counts for an hour, over a restart too.
 func TestOldAnswer(t *testing.T) {

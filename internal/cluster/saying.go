@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"errors"
+	"log/slog"
 	"time"
 
 	"node-partition.io/node-partition/internal/kubeapi"
@@ -13,9 +14,9 @@ const sayAgain = time.Hour
 // Saying holds when a failure of a kind was logged. One goroutine at a time may use it.
 type Saying struct{ at map[error]time.Time }
 
-// Once calls say, unless it has done so for an error of that kind within sayAgain. It never does
-// for kubeapi.ErrNoClient: a node needs no cluster, and the log has it already.
-func (s *Saying) Once(err error, say func()) {
+// Warn logs what an error means, unless it has done so for an error of that kind within sayAgain.
+// It never does for kubeapi.ErrNoClient: a node needs no cluster, and the log has it already.
+func (s *Saying) Warn(log *slog.Logger, err error, what string, args ...any) {
 	if errors.Is(err, kubeapi.ErrNoClient) {
 		return
 	}
@@ -33,5 +34,5 @@ func (s *Saying) Once(err error, say func()) {
 		s.at = map[error]time.Time{}
 	}
 	s.at[kind] = time.Now()
-	say()
+	log.Warn(what, append(args, "error", err)...)
 }

@@ -34,16 +34,12 @@ func (a *hangingAPI) Available() bool {
 // idleReconciler returns a reconciler that is not run. Without a pass it is alive all the same.
 func idleReconciler(t *testing.T) *podmove.Reconciler {
 	t.Helper()
-	r, err := podmove.New(podmove.Options{
+	return podmove.New(podmove.Options{
 		Gatherer: &podmove.Gatherer{Cgroups: cgroupfs.FS(t.TempDir()), Runtime: &node.Runtime{}, Kubelet: &podsapi.Watcher{}},
 		Units:    units{}, Mover: mover{}, Placer: &nri.Plugin{}, Events: &placementEvents{},
 		NRI:   func() podmove.NRIState { return podmove.Working },
 		Table: &podmove.Table{}, Signals: podmove.NewSignals(), Tick: time.Hour,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
 }
 
 // TestAliveEviction: the watchdog and the health check notice that eviction hangs, also while
@@ -60,7 +56,7 @@ func TestAliveEviction(t *testing.T) {
 				Rest:   func(string) []evict.Container { return nil },
 			},
 			Actions: evict.Actions{
-				Kill: func(string, bool) error { return nil }, Runtime: mover{}, Mark: func(map[string]bool) {},
+				Kill: func(string, bool) error { return nil }, Runtime: &node.Runtime{}, Mark: func(map[string]bool) {},
 				API: &hangingAPI{ctx: ctx}, LowerLimit: func(context.Context) error { return nil },
 			},
 			Store:  evict.Store(t.TempDir() + "/evictions.json"),

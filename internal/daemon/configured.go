@@ -7,8 +7,6 @@ import (
 	"node-partition.io/node-partition/internal/daemon/metrics"
 	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/internal/node/allocatable"
-	"node-partition.io/node-partition/internal/nodelabel"
-	"node-partition.io/node-partition/internal/unitname"
 )
 
 // configured computes the metrics of the configuration and of the budget of the node.
@@ -27,7 +25,7 @@ func (c *configured) now() node.Followed {
 // setConfigured records a configuration.
 func (m *monitor) setConfigured(c node.Followed) {
 	m.configured.mu.Lock()
-	m.metrics.SetConfiguration(configurationMetrics(c))
+	m.metrics.SetConfiguration(c.Decision, problemsOf(c)...)
 	m.configured.followed = c
 	m.configured.mu.Unlock()
 	m.setBudget()
@@ -59,24 +57,14 @@ func shares(c node.Followed) []budget.Share {
 	return list
 }
 
-// configurationMetrics returns the state of a configuration for the metrics.
-func configurationMetrics(c node.Followed) metrics.Configured {
-	state := metrics.Configured{
-		Section: nodelabel.SectionValue(c.Section), OnTrial: c.Trial, Workloads: c.Workloads,
-		Partitions: map[unitname.PartitionName]metrics.ConfiguredPartition{},
-	}
+// problemsOf returns the problems of a configuration for the metrics.
+func problemsOf(c node.Followed) []metrics.Problem {
+	var problems []metrics.Problem
 	if c.Problem != nil {
-		state.Problems = append(state.Problems, metrics.Refused)
+		problems = append(problems, metrics.Refused)
 	}
 	if c.KubeletsFile {
-		state.Problems = append(state.Problems, metrics.KubeletsFile)
+		problems = append(problems, metrics.KubeletsFile)
 	}
-	for _, p := range c.Partitions {
-		of := metrics.ConfiguredPartition{Lowering: p.Deferral != nil}
-		if p.Eviction != nil {
-			of.MemoryLimit = p.Eviction.Limit
-		}
-		state.Partitions[p.Name] = of
-	}
-	return state
+	return problems
 }

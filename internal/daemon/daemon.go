@@ -57,7 +57,11 @@ type monitor struct {
 	shared
 	partitions  partitions
 	connections connections
-	problem     problem // of the configuration
+	// killer, burst and lookout are what the evictions of all partitions have in common.
+	killer  evict.Killer
+	burst   float64
+	lookout evict.Lookout
+	problem problem // of the configuration
 	// reloading is held while the decision is read and followed: of two, the older one might win.
 	reloading  sync.Mutex
 	last       node.Followed
@@ -110,16 +114,14 @@ func Run(ctx context.Context, o Options) error {
 	if err := checkListen(ctx, o.Listen); err != nil {
 		return err
 	}
-	if err := m.build(); err != nil {
-		return err
-	}
+	m.build()
 	m.recordNRI() // a killed run may have left a connection
 	m.follow(c)
 	return m.serve(ctx)
 }
 
 // build makes the parts that the partitions share, in the order in which they need one another.
-func (m *monitor) build() error {
+func (m *monitor) build() {
 	m.signals = podmove.NewSignals()
 	m.metrics = metrics.New(metrics.Options{
 		Cgroups:    m.options.Node.Cgroups,
@@ -128,7 +130,7 @@ func (m *monitor) build() error {
 		ReadFailed: m.complaints("a scrape could not read a cgroup"),
 		LogDropped: m.options.logDropped,
 	})
-	m.listening = newListening(m.options, m.metrics.ListenFailed)
+	m.listening = newListening(m.options)
 	m.units = systemd.New(systemd.Options{
 		Cgroups: m.options.Node.Cgroups, Path: m.options.Node.Path,
 		Wake: m.signals.Wake, OnReloaded: m.noteReloaded,
@@ -158,20 +160,13 @@ func (m *monitor) build() error {
 	}
 	m.sizes = m.newSampler()
 	m.marks, m.recorder = m.newMarks(), m.newRecorder()
-	m.partitions.basis = evictionBasis{
-		killer: &evict.Killer{}, burst: m.measureBurst(), lookout: &evict.Lookout{}, sinks: m.sinks,
-	}
+	m.burst = m.measureBurst()
 	m.partitions.units = m.units
 	m.partitions.failed = m.complaints("the slice of a partition could not be started; the next reconcile tries again")
 	//guard: the metrics follow passes and polls
 	m.metrics.Follow(&m.table)
 	m.metrics.FollowMembers(m.membersMemory())
-	return m.buildReconciler()
-}
-
-func (m *monitor) buildReconciler() error {
-	var err error
-	m.reconciler, err = podmove.New(podmove.Options{
+	m.reconciler = podmove.New(podmove.Options{
 		Gatherer: &podmove.Gatherer{
 			Cgroups: m.options.Node.Cgroups, Proc: m.options.Node.Proc,
 			Runtime: m.runtime, Kubelet: m.kubelet, Announced: m.plugin,
@@ -179,16 +174,14 @@ func (m *monitor) buildReconciler() error {
 		Units:      units{m.units},
 		Mover:      mover{runtime: m.runtime, live: m.live},
 		Placer:     m.plugin,
-		Events:     &placementEvents{metrics: m.metrics, log: m.log, passed: m.afterPass},
+		Events:     newPlacementEvents(m.metrics, m.log, m.afterPass),
 		NRI:        m.nri,
 		Recover:    m.recoverMoves,
 		Table:      &m.table,
 		Signals:    m.signals,
 		Tick:       m.options.Tick,
-		RaisedFile: m.options.Node.Path(filepath.Join(node.StateDir, "raised.json")),
-		CPUFile:    m.options.Node.Path(filepath.Join(node.StateDir, "cputime.json")),
+		RecordFile: m.options.Node.Path(filepath.Join(node.StateDir, "placement.json")),
 	})
-	return err
 }
 
 // recoverMoves finishes a move that a kill interrupted. It may have left a container frozen.
@@ -359,7 +352,7 @@ func (m *monitor) stopEmptied(ctx context.Context) {
 	//guard: a daemon that is stopped leaves the slices of a partition that is on
 	//guard: a daemon that is stopped leaves the slices of a partition that has pods
 	//guard: a daemon that is stopped leaves the slices of a partition that has come back
-	empty := now.Off() && len(m.on()) == 0 && !slices.ContainsFunc(names, m.hasPods)
+	empty := now.Policy().Off() && len(m.on()) == 0 && !slices.ContainsFunc(names, m.hasPods)
 	if empty {
 		stopping, cancel := context.WithTimeout(ctx, comeAndGoTimeout)
 		defer cancel()

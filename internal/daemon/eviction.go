@@ -9,6 +9,7 @@ import (
 
 	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/internal/node/candidates"
+	"node-partition.io/node-partition/internal/unitname"
 	"node-partition.io/node-partition/pkg/evict"
 )
 
@@ -35,7 +36,7 @@ const lookOutAgain = time.Minute
 // lookOut watches the calm partitions until ctx ends.
 func (m *monitor) lookOut(ctx context.Context) error {
 	for ctx.Err() == nil {
-		err := m.partitions.basis.lookout.Run(ctx)
+		err := m.lookout.Run(ctx)
 		if ctx.Err() != nil {
 			break
 		}
@@ -48,46 +49,45 @@ func (m *monitor) lookOut(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// newEvictor connects the eviction manager of a partition to the parts of the node. It also returns
-// what records the kernel's kills, nil if nothing does.
-func (s *shared) newEvictor(
-	remembered *candidates.Memory, basis evictionBasis,
-) (*evict.Manager, *clusterEvents, error) {
-	partition, fs := remembered.Partition, s.options.Node.Cgroups
-	capacity, started := node.MemoryCapacity(s.options.Node.Root), time.Now()
+// newPartition returns a partition whose eviction is connected to the parts of the node.
+func (m *monitor) newPartition(name unitname.PartitionName) (*partition, error) {
+	p, fs := &partition{name: name, remembered: &candidates.Memory{Partition: name}}, m.options.Node.Cgroups
+	capacity, started := node.MemoryCapacity(m.options.Node.Root), time.Now()
 	pods := func() []evict.Pod {
-		known, told := s.kubelet.Pods()
-		return remembered.Candidates(s.options.Node, s.table.Pods(), known, told, capacity)
+		known, told := m.kubelet.Pods()
+		return p.remembered.Candidates(m.options.Node, m.table.Pods(), known, told, capacity)
 	}
-	journal := newEvictionJournal(s.log, partition)
-	sinks, kills := basis.sinks(partition, pods)
-	manager, err := evict.New(evict.Options{
-		Partition: partition,
+	journal := newEvictionJournal(m.log, name)
+	sinks, kills := m.sinks(name, pods)
+	p.kills = kills
+	var err error
+	p.evictor, err = evict.New(evict.Options{
+		Partition: name,
 		Cgroups:   fs,
 		Inventory: evict.Inventory{
 			Pods: pods,
 			Known: func() bool {
-				_, told := s.kubelet.Pods()
-				return told || time.Since(started) >= kubeletPatience || !node.IsSocket(s.options.PodsAPI)
+				_, told := m.kubelet.Pods()
+				return told || time.Since(started) >= kubeletPatience || !node.IsSocket(m.options.PodsAPI)
 			},
-			Refresh: s.signals.Urge,
+			Refresh: m.signals.Urge,
 			Scopes:  candidates.Scopes(fs),
-			Rest:    func(uid string) []evict.Container { return candidates.Containers(s.table.Pods(), uid) },
+			Rest:    func(uid string) []evict.Container { return candidates.Containers(m.table.Pods(), uid) },
 		},
 		Actions: evict.Actions{
-			Kill:    func(cgroup string, atLimit bool) error { return basis.killer.Kill(fs.Path(cgroup), atLimit) },
-			Runtime: mover{runtime: s.runtime},
-			Mark:    func(uids map[string]bool) { s.table.SetEvicting(partition, uids) },
-			API:     s.api,
+			Kill:    func(cgroup string, atLimit bool) error { return m.killer.Kill(fs.Path(cgroup), atLimit) },
+			Runtime: m.runtime,
+			Mark:    func(uids map[string]bool) { m.table.SetEvicting(name, uids) },
+			API:     m.api,
 			LowerLimit: func(ctx context.Context) error {
 				journal.log.Info("the partition uses less than the lowered memory limit: reloading systemd to apply it")
-				return s.units.Reload(ctx)
+				return m.units.Reload(ctx)
 			},
 		},
-		Store:   node.EvictionFile(s.options.Node, partition),
-		Burst:   basis.burst,
-		Lookout: basis.lookout,
-		Events:  evictionSinks(s.metrics.Evictions(partition), journal, sinks),
+		Store:   node.EvictionFile(m.options.Node, name),
+		Burst:   m.burst,
+		Lookout: &m.lookout,
+		Events:  evictionSinks(m.metrics.Evictions(name), journal, sinks),
 	})
-	return manager, kills, err
+	return p, err
 }

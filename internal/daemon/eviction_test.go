@@ -28,7 +28,7 @@ func TestNewPartition(t *testing.T) {
 		kubelet: &podsapi.Watcher{},
 	}}
 	m.api = cluster.NewReporter(m.options.Node, options.KubeconfigNone, m.log)
-	m.partitions.basis = evictionBasis{killer: &evict.Killer{}, burst: 3 << 30, lookout: &evict.Lookout{}, sinks: m.sinks}
+	m.burst = 3 << 30
 	m.keep(followed(unitname.System, "telemetry"))
 	system, other := m.partitions.of(unitname.System), m.partitions.of("telemetry")
 	if system.evictor.Partition != unitname.System || other.evictor.Partition != "telemetry" || other.remembered.Partition != "telemetry" {

@@ -56,7 +56,7 @@ func (m *monitor) yield(why string) {
 func (m *monitor) follow(c node.Followed) {
 	m.partitions.changing.Lock()
 	defer m.partitions.changing.Unlock()
-	what := ""
+	what, policy := "", c.Policy()
 	switch {
 	case c.Unknown:
 		what = "what to follow is not known, and nothing is moved, evicted or removed"
@@ -64,19 +64,18 @@ func (m *monitor) follow(c node.Followed) {
 		what = "the configuration is not valid; following the last good one of this boot"
 	}
 	if c.Problem != nil && m.problem.text() != c.Problem.Error() {
-		m.log.Error(what, "error", c.Problem, "namespaces", c.Policy().Namespaces())
+		m.log.Error(what, "error", c.Problem, "namespaces", policy.Namespaces())
 		if m.recorder != nil {
 			m.recorder.Record(cluster.Fault{Reason: reasonInvalid, Message: what + ": " + c.Problem.Error()})
 		}
 	}
-	m.log.Debug("configuration", "namespaces", c.Policy().Namespaces(), "off", c.Off())
+	m.log.Debug("configuration", "namespaces", policy.Namespaces(), "off", policy.Off())
 	settings, evicts := m.settings(c)
 	m.partitions.yielded, m.last = false, c
 	m.keepPartitions(c, settings)
 	m.problem.set(what, c.Problem)
 	m.setConfigured(c)
 	m.changes.note()
-	policy := c.Policy()
 	//guard: placement asks the API server
 	policy.Allows = m.namespaces.Allows
 	m.reconciler.SetConfig(policy)

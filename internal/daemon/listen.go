@@ -29,25 +29,17 @@ type listening struct {
 	ended atomic.Bool
 }
 
-// newListening returns a listening that logs what changes, and calls failed for each attempt to
-// serve that failed.
-func newListening(o Options, failed func()) *listening {
+// newListening returns a listening that logs what changes.
+func newListening(o Options) *listening {
 	address, folder := slog.String("listen", o.Listen), slog.String("folder", o.Textfile)
 	return &listening{
 		served: attempts{
-			failed: func(err error, again bool) {
-				failed()
-				if !again {
-					o.Log.Error("metrics and health are not served, trying again", "error", err, address)
-				}
-			},
-			works: func() { o.Log.Info("metrics and health are served again", address) },
+			failed: func(err error) { o.Log.Error("metrics and health are not served, trying again", "error", err, address) },
+			works:  func() { o.Log.Info("metrics and health are served again", address) },
 		},
 		written: attempts{
-			failed: func(err error, again bool) {
-				if !again {
-					o.Log.Error("the metrics are not written for node_exporter, trying again", "error", err, folder)
-				}
+			failed: func(err error) {
+				o.Log.Error("the metrics are not written for node_exporter, trying again", "error", err, folder)
 			},
 			works: func() { o.Log.Info("the metrics are written for node_exporter again", folder) },
 		},
@@ -56,8 +48,8 @@ func newListening(o Options, failed func()) *listening {
 
 // attempts holds the result of what is tried again and again.
 type attempts struct {
-	// failed is called with each error, and again reports that the one before was the same.
-	failed func(err error, again bool)
+	// failed is called with an error, unless the attempt before had the same one.
+	failed func(err error)
 	// works is called when an attempt succeeds after an error.
 	works func()
 
@@ -78,10 +70,10 @@ func (a *attempts) note(err error) {
 	before := a.err
 	a.err = err
 	switch {
-	case err != nil:
-		a.failed(err, before != nil && before.Error() == err.Error())
-	case before != nil:
+	case err == nil && before != nil:
 		a.works()
+	case err != nil && (before == nil || before.Error() != err.Error()):
+		a.failed(err)
 	}
 }
 
@@ -112,6 +104,9 @@ func (m *monitor) serveWeb(ctx context.Context) error {
 		Address: m.options.Listen, Handler: m.webHandler(host), Config: m.options.WebConfig,
 		Log: m.log,
 		Changed: func(err error) {
+			if err != nil {
+				m.metrics.ListenFailed()
+			}
 			m.listening.served.note(err)
 			m.passed()
 		},

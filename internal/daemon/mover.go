@@ -10,19 +10,14 @@ import (
 	"node-partition.io/node-partition/pkg/podmove/livemove"
 )
 
-// mover moves and stops single containers for passes and evictions.
+// mover moves single containers for passes.
 type mover struct {
 	runtime *node.Runtime
 	live    livemove.Mover
 }
 
+// Restart stops a container, which the kubelet starts again.
 func (m mover) Restart(ctx context.Context, id string, grace time.Duration) error {
-	return m.runtime.Stop(ctx, id, grace)
-}
-
-// Stop is Restart for an eviction: the runtime only stops the container, the kubelet may start it
-// again.
-func (m mover) Stop(ctx context.Context, id string, grace time.Duration) error {
 	return m.runtime.Stop(ctx, id, grace)
 }
 

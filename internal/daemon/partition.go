@@ -22,25 +22,6 @@ type partition struct {
 	parts sync.WaitGroup
 }
 
-// evictionBasis holds what the evictors of all partitions have in common.
-type evictionBasis struct {
-	killer *evict.Killer
-	// burst and lookout go into evict.Options.
-	burst   float64
-	lookout *evict.Lookout
-	// sinks returns where the evictions of a partition are recorded beside metrics and journal, and
-	// what records the kernel's kills; nil if nothing does.
-	sinks func(partition unitname.PartitionName, pods func() []evict.Pod) (evict.Sinks, *clusterEvents)
-}
-
-// newPartition returns a partition, with the parts of the node that it shares with others.
-func (s *shared) newPartition(name unitname.PartitionName, basis evictionBasis) (*partition, error) {
-	p := &partition{name: name, remembered: &candidates.Memory{Partition: name}}
-	var err error
-	p.evictor, p.kills, err = s.newEvictor(p.remembered, basis)
-	return p, err
-}
-
 // start runs the parts of the partition until stop, or until ctx ends.
 func (p *partition) start(ctx context.Context) {
 	ctx, p.end = context.WithCancel(ctx)

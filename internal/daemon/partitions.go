@@ -11,12 +11,11 @@ import (
 	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/internal/unitname"
 	"node-partition.io/node-partition/pkg/evict"
-	"node-partition.io/node-partition/pkg/podmove"
+	"node-partition.io/node-partition/pkg/slices/decision"
 )
 
 // partitions lists the partitions of the daemon. They come and go with the configuration.
 type partitions struct {
-	basis evictionBasis
 	units sliceUnits
 	// failed logs that the slice of a partition could not be started.
 	failed func(error)
@@ -138,7 +137,7 @@ func (m *monitor) endTaken() {
 func (m *monitor) isOurs(name unitname.PartitionName) bool {
 	//guard: slices that the kubelet has taken are not stopped with the last ones of ours
 	return !m.partitions.yielded && slices.ContainsFunc(
-		m.reconciler.Config().Partitions, func(p podmove.PartitionPolicy) bool { return p.Name == name },
+		m.reconciler.Config().Partitions, func(p decision.Partition) bool { return p.Name == name },
 	)
 }
 
@@ -150,7 +149,7 @@ func (m *monitor) keepPartitions(c node.Followed, settings map[unitname.Partitio
 		if m.partitions.of(name) != nil {
 			continue
 		}
-		p, err := m.newPartition(name, m.partitions.basis)
+		p, err := m.newPartition(name)
 		if err != nil {
 			m.log.Error("the partition has no eviction; restart partition-monitor", "partition", name, "error", err)
 			continue

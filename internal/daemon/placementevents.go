@@ -3,7 +3,6 @@ package daemon
 import (
 	"errors"
 	"log/slog"
-	"sync"
 	"time"
 
 	"node-partition.io/node-partition/internal/daemon/metrics"
@@ -17,28 +16,20 @@ type placementEvents struct {
 	log     *slog.Logger
 	// passed is called after each pass.
 	passed func()
+	passes attempts
+}
 
-	mu   sync.Mutex
-	last string // error of the last pass, as text
+func newPlacementEvents(m *metrics.Metrics, log *slog.Logger, passed func()) *placementEvents {
+	return &placementEvents{metrics: m, log: log, passed: passed, passes: attempts{
+		failed: func(err error) { log.Error("reconciling failed, retrying", "error", err) },
+		works:  func() { log.Info("reconciling succeeds again") },
+	}}
 }
 
 // Reconciled logs a pass that fails for a new reason, and the first one that succeeds after that.
 func (e *placementEvents) Reconciled(took time.Duration, err error) {
 	e.metrics.Reconciled(took, err)
-	e.mu.Lock()
-	text := ""
-	if err != nil {
-		text = err.Error()
-	}
-	switch {
-	case text == e.last:
-	case err != nil:
-		e.log.Error("reconciling failed, retrying", "error", err)
-	default:
-		e.log.Info("reconciling succeeds again")
-	}
-	e.last = text
-	e.mu.Unlock()
+	e.passes.note(err)
 	e.passed()
 }
 

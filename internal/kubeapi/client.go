@@ -109,6 +109,7 @@ func newClient(kubeconfig string) (*Client, error) {
 	}
 	config.UserAgent = Component
 	config.APIPath, config.GroupVersion = "/api", &v1.SchemeGroupVersion
+	config.AcceptContentTypes = runtime.ContentTypeJSON
 	config.NegotiatedSerializer = serializer.NewCodecFactory(newScheme()).WithoutConversion()
 	// An eviction must not wait for its turn: there is one at a time.
 	config.QPS = -1

@@ -181,27 +181,6 @@ func TestMarkEvicted(t *testing.T) {
 	}
 }
 
-// A status that the kubelet has overwritten after an eviction is corrected.
-func TestMarkEvictedAgain(t *testing.T) {
-	t.Parallel()
-	pod := dropped(written(podFailed, terminated))
-	pod.Status.Conditions = append(pod.Status.Conditions, v1.PodCondition{
-		Type: v1.DisruptionTarget, Status: v1.ConditionTrue, Reason: v1.PodReasonTerminationByKubelet, Message: "low.", LastTransitionTime: metav1.NewTime(then),
-	})
-	s := newAPIServer(t, give(pod))
-	if err := newTestClient(t, s.URL).MarkEvicted(t.Context(), dns, now, low); err != nil {
-		t.Fatal(err)
-	}
-	if len(s.requests) != 2 {
-		t.Fatalf("requests %v", s.lines())
-	}
-	want := `{"phase":"Failed","reason":"Evicted","message":"low.","conditions":[{"type":"DisruptionTarget","status":"True",` +
-		`"observedGeneration":3,"lastProbeTime":null,"lastTransitionTime":"2026-01-02T03:04:05Z","reason":"TerminationByKubelet","message":"low."}]}`
-	if patch := s.requests[1]; patch.line != "PATCH "+podPath+"/status" || !strings.Contains(patch.body, want) {
-		t.Errorf("%s %s\nwant  %s", patch.line, patch.body, want)
-	}
-}
-
 // An existing condition keeps the time of its transition while its status stays; its reason and
 // message are replaced.
 func TestMarkEvictedExistingConditions(t *testing.T) {
@@ -555,26 +534,6 @@ func TestEventExists(t *testing.T) {
 	t.Parallel()
 	s := newAPIServer(t, refuse(http.StatusConflict, metav1.StatusReasonAlreadyExists))
 	if err := newTestClient(t, s.URL).Event(t.Context(), event()); err != nil {
-		t.Error(err)
-	}
-}
-
-// Each request has its own timeout: a server that uses most of it for each request does not fail.
-func TestMarkEvictedRequestTimeout(t *testing.T) {
-	t.Parallel()
-	s := newAPIServer(t, give(running()), give(running()))
-	slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		select {
-		case <-time.After(1800 * time.Millisecond):
-			s.ServeHTTP(w, r)
-		// As priority and fairness drops a request that no client waits for.
-		case <-r.Context().Done():
-		}
-	}))
-	defer slow.Close()
-	c := newTestClient(t, slow.URL)
-	c.Timeout = 3 * time.Second
-	if err := c.MarkEvicted(t.Context(), dns, now, low); err != nil {
 		t.Error(err)
 	}
 }

@@ -63,7 +63,7 @@ func (c *Client) NodesWithout(ctx context.Context, selector string, resources []
 func (c *Client) ServedVersion(ctx context.Context, group, plural string, versions ...string) (string, error) {
 	for _, version := range versions {
 		var list metav1.APIResourceList
-		request := c.rest.Get().AbsPath("/apis", group, version).SetHeader("Accept", "application/json")
+		request := c.rest.Get().AbsPath("/apis", group, version)
 		err := c.read(ctx, "discover "+group+"/"+version, "read /apis", request, &list)
 		if apierrors.IsNotFound(err) {
 			continue

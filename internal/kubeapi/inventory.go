@@ -24,7 +24,7 @@ const maxPages = 1000
 func list[T any](ctx context.Context, c *Client, plural, selector string, each func(*T)) error {
 	from := ""
 	for number := 1; ; number++ {
-		request := c.rest.Get().Resource(plural).Param("limit", fmt.Sprint(pageSize)).SetHeader("Accept", "application/json")
+		request := c.rest.Get().Resource(plural).Param("limit", fmt.Sprint(pageSize))
 		if from != "" {
 			request.Param("continue", from)
 		}
@@ -65,7 +65,7 @@ type named struct {
 // kubelet's user may get its own node.
 func (c *Client) NodeWithout(ctx context.Context, node string, resources []string) ([]string, error) {
 	var object nodeAmounts
-	request := c.rest.Get().Resource("nodes").Name(node).SetHeader("Accept", "application/json")
+	request := c.rest.Get().Resource("nodes").Name(node)
 	if err := c.read(ctx, "get nodes/"+node, "get nodes", request, &object); err != nil {
 		return nil, err
 	}
@@ -94,8 +94,7 @@ func (c *Client) Policy(ctx context.Context, name string) (*Policy, error) {
 		plural string
 		into   any
 	}{{"validatingadmissionpolicies", &policy}, {"validatingadmissionpolicybindings", &binding}} {
-		request := c.rest.Get().AbsPath("/apis/admissionregistration.k8s.io/v1", of.plural, name).
-			SetHeader("Accept", "application/json")
+		request := c.rest.Get().AbsPath("/apis/admissionregistration.k8s.io/v1", of.plural, name)
 		err := c.read(ctx, "get "+of.plural+"/"+name, "get "+of.plural, request, of.into)
 		switch absent := errors.Is(err, ErrGone); {
 		case absent && of.into == &policy:

@@ -14,7 +14,7 @@ func (c *Client) NotReady(ctx context.Context, node string) (string, error) {
 			Conditions []v1.NodeCondition `json:"conditions"`
 		} `json:"status"`
 	}
-	request := c.rest.Get().Resource("nodes").Name(node).SetHeader("Accept", "application/json")
+	request := c.rest.Get().Resource("nodes").Name(node)
 	if err := c.read(ctx, "get nodes/"+node, "get nodes", request, &object); err != nil {
 		return "", err
 	}
@@ -32,7 +32,7 @@ func (c *Client) NotReady(ctx context.Context, node string) (string, error) {
 
 // PodState is a pod of a node, as the API server has it.
 type PodState struct {
-	UID, Namespace, Name string
+	Pod
 	// Ready is the pod's condition of that name. Ended pods succeeded or failed, or are being
 	// deleted.
 	Ready, Ended bool
@@ -45,18 +45,15 @@ type PodState struct {
 func (c *Client) PodsOn(ctx context.Context, node string) ([]PodState, error) {
 	var got page[struct {
 		Metadata struct {
-			UID       string `json:"uid"`
-			Namespace string `json:"namespace"`
-			Name      string `json:"name"`
-			Deleted   string `json:"deletionTimestamp"`
+			Pod
+			Deleted string `json:"deletionTimestamp"`
 		} `json:"metadata"`
 		Status struct {
 			Phase      v1.PodPhase       `json:"phase"`
 			Conditions []v1.PodCondition `json:"conditions"`
 		} `json:"status"`
 	}]
-	request := c.rest.Get().Resource("pods").Param("fieldSelector", "spec.nodeName="+node).
-		SetHeader("Accept", "application/json")
+	request := c.rest.Get().Resource("pods").Param("fieldSelector", "spec.nodeName="+node)
 	if err := c.read(ctx, "list pods of "+node, "list pods", request, &got); err != nil {
 		return nil, err
 	}
@@ -64,7 +61,7 @@ func (c *Client) PodsOn(ctx context.Context, node string) ([]PodState, error) {
 	for i := range got.Items {
 		p := &got.Items[i]
 		state := PodState{
-			UID: p.Metadata.UID, Namespace: p.Metadata.Namespace, Name: p.Metadata.Name,
+			Pod:   p.Metadata.Pod,
 			Ended: p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed || p.Metadata.Deleted != "",
 			//guard: a failed pod is one that has ended
 			//guard: a failed pod that is being deleted keeps a roll from its end

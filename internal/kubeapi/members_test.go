@@ -43,9 +43,9 @@ func TestPodsOn(t *testing.T) {
 	s := newAPIServer(t, give(v1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}, Items: []v1.Pod{*running(), ended, deleted, evicted, gone}}))
 	got, err := newTestClient(t, s.URL).PodsOn(t.Context(), "node-1")
 	want := []PodState{
-		{UID: "1", Namespace: "kube-system", Name: "dns", Ready: true}, {UID: "2", Namespace: "a", Name: "job", Ended: true},
-		{UID: "3", Namespace: "a", Name: "old", Ended: true}, {UID: "4", Namespace: "a", Name: "evicted", Ended: true, Failed: true},
-		{UID: "5", Namespace: "a", Name: "gone", Ended: true},
+		{Pod: Pod{"1", "kube-system", "dns"}, Ready: true}, {Pod: Pod{"2", "a", "job"}, Ended: true},
+		{Pod: Pod{"3", "a", "old"}, Ended: true}, {Pod: Pod{"4", "a", "evicted"}, Ended: true, Failed: true},
+		{Pod: Pod{"5", "a", "gone"}, Ended: true},
 	}
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("%+v, %v; want %+v", got, err, want)

@@ -161,7 +161,7 @@ func (c *Client) patchNode(node string, p NodePatch) *rest.Request {
 		}
 	}
 	patch.Status.Capacity, patch.Status.Allocatable = values, values
-	return c.merge(patch).Resource("nodes").Name(node).SubResource("status").SetHeader("Accept", "application/json")
+	return c.merge(patch).Resource("nodes").Name(node).SubResource("status")
 }
 
 // nodeObject is the part of a v1.Node that is read. A whole one has kilobytes of images.

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"maps"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -111,42 +112,44 @@ func running(root hostfs.FS, cgroups []string) (Process, error) {
 type Flags struct {
 	// Config is --config, and ConfigDir --config-dir.
 	Config, ConfigDir string
-	// CgroupDriver is --cgroup-driver, ReservedCPUs --reserved-cpus, and RuntimeEndpoint
-	// --container-runtime-endpoint.
-	CgroupDriver, ReservedCPUs, RuntimeEndpoint string
+	// CgroupDriver is --cgroup-driver, and RuntimeEndpoint --container-runtime-endpoint.
+	CgroupDriver, RuntimeEndpoint string
 	// FeatureGates holds the gates of --feature-gates; nil without that flag.
 	FeatureGates map[string]bool
 	// RootDir is --root-dir, and Hostname --hostname-override.
 	RootDir, Hostname string
 	// IgnoreEviction is --experimental-allocatable-ignore-eviction.
 	IgnoreEviction bool
-	Budget
-	Limits
+	// Fields holds the values of flags that replace a field of the kubelet's configuration, by the
+	// name of the field.
+	Fields map[string]any
 }
+
+// switches lists the flags that take no value from the next argument.
+var switches = []string{"cgroups-per-qos", "experimental-allocatable-ignore-eviction", "local-storage-capacity-isolation"}
 
 // parse parses a command line as the kubelet does (pflag, with _ for - in names). A value follows
 // behind = or as the next argument, and the last of two counts. Parse cannot know whether an
 // unknown flag takes the next argument as its value. That does no harm, because no flag of the
 // kubelet has a value that begins with --.
 func parse(args []string) Flags {
-	f := Flags{Budget: Budget{given: map[string]bool{}}}
+	f := Flags{Fields: map[string]any{}}
 	known := map[string]func(string){
 		"config":                     func(v string) { f.Config = v },
 		"config-dir":                 func(v string) { f.ConfigDir = v },
 		"cgroup-driver":              func(v string) { f.CgroupDriver = v },
-		"reserved-cpus":              func(v string) { f.ReservedCPUs = v },
 		"container-runtime-endpoint": func(v string) { f.RuntimeEndpoint = v },
 		"feature-gates":              f.addGates,
 		"root-dir":                   func(v string) { f.RootDir = v },
 		"hostname-override":          func(v string) { f.Hostname = v },
+		"experimental-allocatable-ignore-eviction": func(v string) { f.IgnoreEviction, _ = strconv.ParseBool(v) },
 	}
-	maps.Copy(known, f.Budget.flags())
-	maps.Copy(known, f.Limits.flags())
-	switches := map[string]*bool{
-		"experimental-allocatable-ignore-eviction": &f.IgnoreEviction,
-		"local-storage-capacity-isolation":         &f.StorageIsolation,
-		"cpu-cfs-quota":                            &f.CPUCFSQuota,
-		"cgroups-per-qos":                          &f.CgroupsPerQOS,
+	for flag, field := range fields {
+		known[flag] = func(v string) {
+			if value := field.add(f.Fields[field.name], v); value != nil {
+				f.Fields[field.name] = value
+			}
+		}
 	}
 	for i := 0; i < len(args); i++ {
 		if args[i] == "--" {
@@ -158,25 +161,19 @@ func parse(args []string) Flags {
 		}
 		name, value, has := strings.Cut(flag, "=")
 		name = strings.ReplaceAll(name, "_", "-")
-		if target := switches[name]; target != nil {
-			// A switch takes no value from the next argument.
-			if on, err := strconv.ParseBool(value); err == nil || !has {
-				*target, f.given[name] = on || !has, true
-			}
-			continue
-		}
 		set := known[name]
-		if set == nil {
+		switch {
+		case set == nil:
 			continue
-		}
-		if !has {
+		case !has && slices.Contains(switches, name):
+			value = "true"
+		case !has:
 			if i++; i == len(args) {
-				break
+				return f
 			}
 			value = args[i]
 		}
 		set(value)
-		f.given[name] = true
 	}
 	return f
 }

@@ -15,7 +15,7 @@ import (
 func TestParse(t *testing.T) {
 	t.Parallel()
 	all := Flags{
-		Config: "/etc/k.yaml", ConfigDir: "/etc/k.d", CgroupDriver: "systemd", ReservedCPUs: "0-1", RuntimeEndpoint: "unix:///run/c.sock",
+		Config: "/etc/k.yaml", ConfigDir: "/etc/k.d", CgroupDriver: "systemd", RuntimeEndpoint: "unix:///run/c.sock",
 		FeatureGates: map[string]bool{"A": true, "B": false},
 	}
 	for _, test := range []struct {
@@ -23,8 +23,8 @@ func TestParse(t *testing.T) {
 		want Flags
 	}{
 		{"", Flags{}},
-		{"--config=/etc/k.yaml --config-dir=/etc/k.d --cgroup-driver=systemd --reserved-cpus=0-1 --container-runtime-endpoint=unix:///run/c.sock --feature-gates=A=true,B=false", all},
-		{"--config /etc/k.yaml --config-dir /etc/k.d --cgroup-driver systemd --reserved-cpus 0-1 --container-runtime-endpoint unix:///run/c.sock --feature-gates A=true,B=false", all},
+		{"--config=/etc/k.yaml --config-dir=/etc/k.d --cgroup-driver=systemd --container-runtime-endpoint=unix:///run/c.sock --feature-gates=A=true,B=false", all},
+		{"--config /etc/k.yaml --config-dir /etc/k.d --cgroup-driver systemd --container-runtime-endpoint unix:///run/c.sock --feature-gates A=true,B=false", all},
 		{"--v=2 -v 2 --config_dir=/a --config=/b --config=/c", Flags{Config: "/c", ConfigDir: "/a"}},
 		{"--feature-gates=A=true,B=true --feature-gates B=false,C=perhaps,D", Flags{FeatureGates: map[string]bool{"A": true, "B": false}}},
 		{"--bootstrap-kubeconfig /x --config=/b", Flags{Config: "/b"}},
@@ -38,7 +38,7 @@ func TestParse(t *testing.T) {
 		}
 		got.FeatureGates, test.want.FeatureGates = nil, nil
 		if got.Config != test.want.Config || got.ConfigDir != test.want.ConfigDir || got.CgroupDriver != test.want.CgroupDriver ||
-			got.ReservedCPUs != test.want.ReservedCPUs || got.RuntimeEndpoint != test.want.RuntimeEndpoint {
+			got.RuntimeEndpoint != test.want.RuntimeEndpoint {
 			t.Errorf("%q: %+v; want %+v", test.args, got, test.want)
 		}
 	}

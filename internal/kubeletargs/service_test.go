@@ -51,14 +51,14 @@ func TestCommand(t *testing.T) {
 		},
 		"several lines":           {of(start("$A"), "/env"), map[string]string{"/env": "A=--config=/a \\\n  --config-dir=/b\n"}, Flags{Config: "/a", ConfigDir: "/b"}},
 		"a quote without an end":  {of(start("$A", "--config=/a"), "/env"), map[string]string{"/env": "A='--config=/b\n"}, Flags{Config: "/a"}},
-		"words of a variable":     {with(start("$A"), `A='--config=/with space' --reserved-cpus=\"1`), nil, Flags{Config: "/with space", ReservedCPUs: `"1`}},
+		"words of a variable":     {with(start("$A"), `A='--config=/with space' --config-dir=\"1`), nil, Flags{Config: "/with space", ConfigDir: `"1`}},
 		"in a word":               {with(start("--config=${ROOT}/k.yaml"), "ROOT=/srv/a"), nil, Flags{Config: "/srv/a/k.yaml"}},
 		"in a word, with a space": {with(start("--config=${A}"), "A=x --config-dir=/b"), nil, Flags{Config: "x --config-dir=/b"}},
 		"no braces in a word":     {with(start("--config=$A"), "A=x"), nil, Flags{Config: "$A"}},
 		"the program alone":       {start(), nil, Flags{}},
 	} {
 		got := test.command.Flags(node(t, test.files))
-		if got.Config != test.want.Config || got.ConfigDir != test.want.ConfigDir || got.RuntimeEndpoint != test.want.RuntimeEndpoint || got.ReservedCPUs != test.want.ReservedCPUs {
+		if got.Config != test.want.Config || got.ConfigDir != test.want.ConfigDir || got.RuntimeEndpoint != test.want.RuntimeEndpoint {
 			t.Errorf("%s: %+v; want %+v", name, got, test.want)
 		}
 	}

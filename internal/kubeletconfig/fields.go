@@ -32,6 +32,17 @@ func LoadFiles(root hostfs.FS, dir string, files ...string) (*Merged, error) {
 	return l.config, nil
 }
 
+// CommandLine is where a field is from that a flag of the kubelet sets.
+const CommandLine = "the kubelet's command line"
+
+// SetFlags replaces fields of the files by those that flags of the kubelet set.
+func (c *Merged) SetFlags(fields map[string]any) {
+	c.flags = fields
+	for name := range fields {
+		c.origin[name] = CommandLine
+	}
+}
+
 // DecodeInto decodes the merged configuration into the struct that target points to: each field of
 // the configuration into the field of the struct that has its name in JSON. Load decodes the fields
 // of Kubelet; DecodeInto is for a program that needs others. setDefaults is called with the fields

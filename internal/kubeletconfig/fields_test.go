@@ -123,15 +123,26 @@ func TestDecodeInto(t *testing.T) {
 	if p := target.PodPidsLimit; p == nil || *p != 7 || target.MaxPods != 6 || target.Registry != 9 || target.Source != "kept" || target.MaxOpen != 8 {
 		t.Errorf("%+v", target)
 	}
-	var wrong struct {
-		Domain []string `json:"clusterDomain"`
+}
+
+// TestSetFlags: a flag replaces a field of the files as a whole, and messages name it.
+func TestSetFlags(t *testing.T) {
+	t.Parallel()
+	c, err := LoadFiles(tree(t, map[string]string{"/k.yaml": head + "evictionHard: {a: '1', b: '2'}\nmaxPods: 5"}), "", "/k.yaml")
+	if err != nil {
+		t.Fatal(err)
 	}
-	if err := c.DecodeInto(&wrong, nil); err == nil || !strings.HasPrefix(err.Error(), `/k.yaml: clusterDomain: "x" has the wrong type`) {
-		t.Errorf("%v; want the file, the field and its value", err)
+	c.SetFlags(map[string]any{"evictionHard": map[string]string{"a": "3"}, "cgroupsPerQOS": false})
+	var got struct {
+		EvictionHard  map[string]string `json:"evictionHard"`
+		CgroupsPerQOS *bool             `json:"cgroupsPerQOS"`
+		MaxPods       int               `json:"maxPods"`
 	}
-	refused := errors.New("no")
-	if err := c.DecodeInto(&target, func(map[string]json.RawMessage) error { return refused }); !errors.Is(err, refused) {
-		t.Errorf("%v; want the error of the defaults", err)
+	if err := c.DecodeInto(&got, nil); err != nil || len(got.EvictionHard) != 1 || got.EvictionHard["a"] != "3" || got.CgroupsPerQOS == nil || got.MaxPods != 5 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if c.FileWith("evictionHard") != CommandLine || c.FileWith("maxPods") != "/k.yaml" {
+		t.Errorf("%s, %s", c.FileWith("evictionHard"), c.FileWith("maxPods"))
 	}
 }
 

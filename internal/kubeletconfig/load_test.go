@@ -155,38 +155,6 @@ func TestSectionFileWithNull(t *testing.T) {
 	}
 }
 
-// TestLoadLate: Late lists the well-known paths that may be mounted later.
-func TestLoadLate(t *testing.T) {
-	for fstab, test := range map[string]struct {
-		paths int
-		units []string
-	}{
-		"":                                 {0, nil},
-		"LABEL=v /var ext4 defaults 0 2\n": {3, []string{"var.mount"}},
-	} {
-		c, err := Load(tree(t, map[string]string{"/var/lib/dpkg/status": "", "/etc/fstab": fstab}))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(c.Late.Paths) != test.paths || !slices.Equal(c.Late.MountUnits, test.units) {
-			t.Errorf("with fstab %q: %+v; want %d paths and %q", fstab, c.Late, test.paths, test.units)
-		}
-	}
-}
-
-func TestLoadLateExplicit(t *testing.T) {
-	settings := SettingsPath
-	c, err := Load(tree(t, map[string]string{
-		settings: "KUBELET_CONFIG=/srv/kubelet/config.yaml\n", "/etc/fstab": "LABEL=s /srv ext4\n", "/var/lib/dpkg/status": "",
-	}))
-	if err != nil || !slices.Contains(c.Late.Paths, "/srv/kubelet/config.yaml") || !slices.Equal(c.Late.MountUnits, []string{"srv.mount"}) {
-		t.Errorf("%+v, %v; want /srv/kubelet/config.yaml to come", c, err)
-	}
-	if _, err := Load(tree(t, map[string]string{settings: "KUBELET_CONFIG=/srv/kubelet/config.yaml\n"})); err == nil || !strings.Contains(err.Error(), "change KUBELET_CONFIG in "+settings) {
-		t.Errorf("a path that nothing will mount: %v", err)
-	}
-}
-
 // TestReadSettings: lines of other programs do not matter. A line of ours that is wrong is an
 // error, and the others count.
 func TestReadSettings(t *testing.T) {

@@ -26,7 +26,8 @@ func (l *loader) merge() {
 	}
 }
 
-// merged returns the fields of all documents, and records in of the file that each is from.
+// merged returns the fields of all documents and flags, and records in of the file that each is
+// from.
 // setDefaults changes those of the main file, if there is one, before the drop-ins are merged over
 // it; nil for no change.
 func (c *Merged) merged(
@@ -47,6 +48,9 @@ func (c *Merged) merged(
 	fields := map[string]json.RawMessage{}
 	for name, value := range merged {
 		fields[name], _ = json.Marshal(value) // of JSON
+	}
+	for name, value := range c.flags {
+		fields[name], _ = json.Marshal(value) // of texts and booleans
 	}
 	return fields, nil
 }

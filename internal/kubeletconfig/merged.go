@@ -57,6 +57,8 @@ type Merged struct {
 	// docs holds the documents of Files. hasMain means that the first is a main file.
 	docs    []document
 	hasMain bool
+	// flags holds fields that replace those of docs; nil for none.
+	flags map[string]any
 	// overriding is the document whose sections override; empty if there is none.
 	overriding document
 }

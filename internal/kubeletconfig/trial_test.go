@@ -1,12 +1,9 @@
 package kubeletconfig
 
 import (
-	"errors"
 	"slices"
 	"strings"
 	"testing"
-
-	"node-partition.io/node-partition/internal/hostfs"
 )
 
 // TestLoadTrial: a section on trial replaces those of the override and of the kubelet, and Looked
@@ -35,28 +32,6 @@ func TestLoadTrial(t *testing.T) {
 	c, err = LoadWith(root, &Candidate{"mine.yaml", []byte(section("3"))})
 	if err != nil || string(c.System.JSON) != `{"cpuset":"3"}` || c.System.File != "mine.yaml" || c.SectionFileWith("systemPartition.cpuset") != "mine.yaml" {
 		t.Errorf("%s of %q, %v; want mine.yaml's", c.System.JSON, c.System.File, err)
-	}
-}
-
-// TestLoadWithRefused: a trial without a section, or with another kind of object, is refused by its
-// name. The section of the override does not become the trial's.
-func TestLoadWithRefused(t *testing.T) {
-	t.Parallel()
-	root := tree(t, map[string]string{OverridePath: head + "systemPartition: {cpuset: '1'}"})
-	for data, want := range map[string]string{
-		"":                    "is empty",
-		head + "maxPods: 10":  "has no systemPartition section and no workloadPartitions; want",
-		"systemPartition: {}": "apiVersion",
-		head + "#" + strings.Repeat("x", maxFileBytes): "too large: more than 65536 bytes; a kubelet's configuration is at most",
-	} {
-		c, err := LoadWith(root, &Candidate{"mine.yaml", []byte(data)})
-		if err == nil || !strings.HasPrefix(err.Error(), "mine.yaml: ") || !strings.Contains(err.Error(), want) || c.System.JSON != nil {
-			t.Errorf("%.60q: %v; want mine.yaml: ... %s", data, err, want)
-		}
-	}
-	_, err := LoadWith(root, &Candidate{"mine.yaml", make([]byte, maxFileBytes+1)})
-	if !errors.Is(err, hostfs.ErrTooLarge) {
-		t.Errorf("%v; want ErrTooLarge", err)
 	}
 }
 

@@ -71,31 +71,9 @@ func (f Followed) IsKubelets(name unitname.PartitionName) bool {
 	return name == unitname.System && f.ManagedByKubelet != ""
 }
 
-// Off reports whether all partitions are switched off.
-func (f Followed) Off() bool {
-	return !slices.ContainsFunc(f.Partitions, func(p decision.Partition) bool { return !p.Off })
-}
-
-// Of returns what is followed of a partition, which is off if nothing is.
-func (f Followed) Of(name unitname.PartitionName) decision.Partition {
-	for _, p := range f.Partitions {
-		if p.Name == name {
-			return p
-		}
-	}
-	return decision.Partition{Name: name, Off: true}
-}
-
 // Policy returns the part of the configuration that placement needs.
 func (f Followed) Policy() podmove.Policy {
-	policy := podmove.Policy{Mode: f.Mode, Workloads: f.Workloads, Allows: f.Allows}
-	for i := range f.Partitions {
-		p := &f.Partitions[i]
-		policy.Partitions = append(policy.Partitions, podmove.PartitionPolicy{
-			Name: p.Name, Namespaces: p.Namespaces, Off: p.Off, Floor: p.Protection,
-		})
-	}
-	return policy
+	return podmove.Policy{Partitions: f.Partitions, Workloads: f.Workloads, Allows: f.Allows, Mode: f.Mode}
 }
 
 // HasCgroup reports whether a partition has a cgroup on a node.

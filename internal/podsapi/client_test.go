@@ -257,24 +257,6 @@ func TestWatcherKubeletRestarts(t *testing.T) {
 	n.answers(true)
 }
 
-// A kubelet that ends streams, and continues to run.
-func TestWatcherStreamEnds(t *testing.T) {
-	t.Parallel()
-	n := newNode(t)
-	n.start()
-	for range 3 {
-		s := n.stream()
-		n.sync(s)
-		s.end <- nil
-		if next(n, "the end of the connection", n.connected) {
-			t.Fatal("connected; want disconnected")
-		}
-		if n.failure() == nil {
-			t.Error("no failure")
-		}
-	}
-}
-
 // The kubelet starts after us. That is no failure, and nothing is logged.
 func TestWatcherKubeletStartsLater(t *testing.T) {
 	t.Parallel()

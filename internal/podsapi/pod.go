@@ -52,6 +52,9 @@ type Pod struct {
 	Containers map[string]Container
 }
 
+// Ends reports whether the pod is being deleted or has ended.
+func (pod *Pod) Ends() bool { return pod.Terminating || pod.Ended }
+
 // EndsWhenKilled reports whether a container of the pod would not be started again after SIGKILL.
 // An ephemeral container is never started again, and nothing waits for it.
 func (pod *Pod) EndsWhenKilled() bool {

@@ -106,15 +106,6 @@ func TestNewPodReady(t *testing.T) {
 	}
 }
 
-// The least that the kubelet can send, as of a pod that was deleted.
-func TestNewPodEmpty(t *testing.T) {
-	t.Parallel()
-	want := &Pod{GracePeriod: 30 * time.Second, Containers: map[string]Container{}}
-	if got := newPod(&v1.Pod{}); !reflect.DeepEqual(got, want) {
-		t.Errorf("%+v; want %+v", got, want)
-	}
-}
-
 func TestNewPodLifecycle(t *testing.T) {
 	t.Parallel()
 	now := metav1.Now()
@@ -191,14 +182,6 @@ func TestNewPodRequests(t *testing.T) {
 			}},
 			2000, 1,
 		},
-		// A resize from 1 to 500m: the container still has 1.
-		"shrinking": {
-			v1.Pod{
-				Spec:   v1.PodSpec{Containers: []v1.Container{container("a", "500m")}},
-				Status: v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{running("a", "1")}},
-			},
-			1000, 1,
-		},
 		// A resize to 2 that the node has not allocated, because it is deferred or infeasible.
 		"growing": {
 			v1.Pod{
@@ -206,23 +189,6 @@ func TestNewPodRequests(t *testing.T) {
 				Status: v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{running("a", "1")}},
 			},
 			1000, 1,
-		},
-		"sidecar that is resized": {
-			v1.Pod{
-				Spec: v1.PodSpec{
-					InitContainers: []v1.Container{sidecar("s", "500m")}, Containers: []v1.Container{container("a", "100m")},
-				},
-				Status: v1.PodStatus{InitContainerStatuses: []v1.ContainerStatus{running("s", "200m")}},
-			},
-			300, 2,
-		},
-		// A status without resources comes from a kubelet that does not report them.
-		"status without resources": {
-			v1.Pod{
-				Spec:   v1.PodSpec{Containers: []v1.Container{container("a", "500m")}},
-				Status: v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{{Name: "a"}, {Name: "b", Resources: &v1.ResourceRequirements{}}}},
-			},
-			500, 1,
 		},
 	} {
 		pod := newPod(&test.pod)
@@ -307,32 +273,6 @@ func TestNewPodMemoryRequests(t *testing.T) {
 			70*mebi + 1_000_000, map[string]int64{"a": 70 * mebi, "b": 1_000_000, "c": 0},
 		},
 		"a fraction of a byte": {v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{takes("a", "100m")}}}, 1, map[string]int64{"a": 1}},
-		"greatest init container": {
-			v1.Pod{Spec: v1.PodSpec{
-				InitContainers: []v1.Container{takes("i", "200Mi"), takes("j", "100Mi")}, Containers: []v1.Container{takes("a", "50Mi"), takes("b", "60Mi")},
-			}},
-			200 * mebi, map[string]int64{"i": 200 * mebi, "j": 100 * mebi, "a": 50 * mebi, "b": 60 * mebi},
-		},
-		"small init container": {
-			v1.Pod{Spec: v1.PodSpec{InitContainers: []v1.Container{takes("i", "10Mi")}, Containers: []v1.Container{takes("a", "50Mi")}}},
-			50 * mebi, map[string]int64{"i": 10 * mebi, "a": 50 * mebi},
-		},
-		// A sidecar counts beside the containers, and beside init containers that come after it, not
-		// before it.
-		"sidecar": {
-			v1.Pod{Spec: v1.PodSpec{
-				InitContainers: []v1.Container{takes("i", "110Mi"), stays("s", "30Mi"), takes("j", "100Mi")}, Containers: []v1.Container{takes("a", "50Mi")},
-			}},
-			130 * mebi, map[string]int64{"i": 110 * mebi, "s": 30 * mebi, "j": 100 * mebi, "a": 50 * mebi},
-		},
-		"sidecar with the containers": {
-			v1.Pod{Spec: v1.PodSpec{InitContainers: []v1.Container{stays("s", "30Mi")}, Containers: []v1.Container{takes("a", "50Mi")}}},
-			80 * mebi, map[string]int64{"s": 30 * mebi, "a": 50 * mebi},
-		},
-		"overhead": {
-			v1.Pod{Spec: v1.PodSpec{Overhead: memory("120Mi"), Containers: []v1.Container{takes("a", "50Mi")}}},
-			170 * mebi, map[string]int64{"a": 50 * mebi},
-		},
 		// The request of the whole pod counts in place of those of its containers; overhead is added to
 		// it.
 		"request of the pod": {
@@ -341,23 +281,6 @@ func TestNewPodMemoryRequests(t *testing.T) {
 				InitContainers: []v1.Container{takes("i", "400Mi")}, Containers: []v1.Container{takes("a", "50Mi"), takes("b", "")},
 			}},
 			320 * mebi, map[string]int64{"i": 400 * mebi, "a": 50 * mebi, "b": 0},
-		},
-		// A resize downwards that is not carried out: the container still has its old resources.
-		"shrinking": {
-			v1.Pod{
-				Spec: v1.PodSpec{Containers: []v1.Container{takes("a", "50Mi")}},
-				Status: v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{{
-					Name: "a", Resources: &v1.ResourceRequirements{Requests: memory("80Mi")}, AllocatedResources: memory("80Mi"),
-				}}},
-			},
-			80 * mebi, map[string]int64{"a": 80 * mebi},
-		},
-		"status without resources": {
-			v1.Pod{
-				Spec:   v1.PodSpec{Containers: []v1.Container{takes("a", "50Mi")}},
-				Status: v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{{Name: "a"}}},
-			},
-			50 * mebi, map[string]int64{"a": 50 * mebi},
 		},
 	} {
 		pod := newPod(&test.pod)

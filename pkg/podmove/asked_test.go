@@ -364,8 +364,8 @@ func TestPrepareAskedCPU(t *testing.T) {
 			h.pods[uidA] = test.reported
 		}
 		r, _ := h.reconciler(Working, test.policy)
-		r.cpu.now = CPURecord{Pods: map[string]PodTime{uidA: test.last}}
-		r.prepare(t.Context(), test.sandbox, "Burstable")
+		r.recorded.CPURecord = CPURecord{Pods: map[string]PodTime{uidA: test.last}}
+		r.prepare(t.Context(), announced(test.policy, test.sandbox))
 		limits, err := cgroupfs.FS(h.root).Limits(unitname.CgroupPath(unitname.PodSlice(telemetry, "Burstable", uidA)))
 		if err != nil || limits.CPUWeight != test.want {
 			t.Errorf("%s: weight %d, %v; want %d", name, limits.CPUWeight, err, test.want)

@@ -51,7 +51,7 @@ func (d *Decision) containerCPU(s Snapshot, pod *Pod, place membership.Place) {
 	// Nothing but the kubelet changes a scope that has ours.
 	byAnnotation := s.isAnnotated(pod, place)
 	//guard: without the kubelet no scope changes
-	known := byAnnotation || pod.Kubelet != nil && !pod.Kubelet.Terminating ||
+	known := byAnnotation || pod.Kubelet != nil && !pod.Kubelet.Ends() ||
 		pod.Kubelet == nil && pod.Annotated.Type != ""
 	//guard: a pod that is moved is left alone
 	known = known && s.Moving != pod.UID

@@ -238,10 +238,10 @@ func TestReconcilerCPUTime(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
 	h.converted()
-	file := filepath.Join(t.TempDir(), "cputime.json")
+	file := filepath.Join(t.TempDir(), "placement.json")
 	begin := func(c Policy) *Reconciler {
 		r, _ := h.reconciler(Working, c)
-		r.options.CPUFile = file
+		r.options.RecordFile = file
 		r.recall()
 		return r
 	}
@@ -290,15 +290,14 @@ func TestReconcilerCPUTimeRefused(t *testing.T) {
 	h := newHost(t)
 	h.converted()
 	r, _ := h.reconciler(Working, advertised(""))
-	r.options.CPUFile = filepath.Join(t.TempDir(), "cputime.json")
+	r.options.RecordFile = filepath.Join(t.TempDir(), "placement.json")
 	h.broken = errors.New("systemd does not answer")
 	if _, err := r.pass(t.Context()); !errors.Is(err, h.broken) {
 		t.Errorf("a pass that could not do it: %v", err)
 	}
-	var again record[CPURecord]
-	again.load(r.options.CPUFile, cpuForm())
-	if got := again.now.Scopes["cri-containerd-one.scope"]; got != (CPUTime{16, 500_000}) {
-		t.Errorf("the file has %+v", again.now)
+	again := readRecord(r.options.RecordFile)
+	if got := again.Scopes["cri-containerd-one.scope"]; got != (CPUTime{16, 500_000}) {
+		t.Errorf("the file has %+v", again)
 	}
 	h.broken = nil
 	h.changed()
@@ -319,39 +318,38 @@ func TestReconcilerCPUTimeRefused(t *testing.T) {
 	}
 }
 
-// TestCPURecord: a record survives, and a file of another form counts as none.
-func TestCPURecord(t *testing.T) {
+// TestRecord: what was set survives, and a file of another form counts as none.
+func TestRecord(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(t.TempDir(), "cputime.json")
-	want := newCPURecord()
+	path := filepath.Join(t.TempDir(), "placement.json")
+	want := record{cgroupfs.Protection{Min: 3 << 20, Low: 5}, newCPURecord()}
 	want.Pods[uidA], want.Scopes[scopeA] = PodTime{admission.PodCPU{Type: "telemetry", CPU: admission.CPU{Request: 400}}, 600}, CPUTime{16, 500_000}
-	var r, again record[CPURecord]
-	if err := r.store(path, want, cpuForm()); err != nil {
+	r := Reconciler{options: Options{RecordFile: path}}
+	if err := r.record(want); err != nil {
 		t.Fatal(err)
 	}
-	again.load(path, cpuForm())
-	if !again.now.equal(want) {
-		t.Errorf("read %+v; want %+v", again.now, want)
+	if again := readRecord(path); !reflect.DeepEqual(again, want) {
+		t.Errorf("read %+v; want %+v", again, want)
 	}
 	for name, change := range map[string]func(*PodTime){
 		"the type": func(p *PodTime) { p.Type = "web" }, "the request": func(p *PodTime) { p.Request++ },
 		"the limit": func(p *PodTime) { p.Limit++ }, "the request of CPU": func(p *PodTime) { p.MilliCPU++ },
 	} {
-		other := newCPURecord()
+		other := record{want.Raised, CPURecord{map[string]PodTime{}, want.Scopes}}
 		pod := want.Pods[uidA]
 		change(&pod)
-		other.Pods[uidA], other.Scopes = pod, want.Scopes
-		if err := r.store(path, other, cpuForm()); err != nil {
+		other.Pods[uidA] = pod
+		if err := r.record(other); err != nil {
 			t.Fatal(err)
 		}
-		if again.load(path, cpuForm()); !maps.EqualFunc(again.now.Pods, other.Pods, func(a, b PodTime) bool { return reflect.DeepEqual(a, b) }) {
-			t.Errorf("another record, by %s: read %+v; want %+v", name, again.now, other)
+		if again := readRecord(path); !reflect.DeepEqual(again, other) {
+			t.Errorf("another record, by %s: read %+v; want %+v", name, again, other)
 		}
-		if err := r.store(path, want, cpuForm()); err != nil {
+		if err := r.record(want); err != nil {
 			t.Fatal(err)
 		}
 	}
-	const written = `{"version":1,"pods":{"` + uidA + `":{"type":"telemetry","request":400,"milliCPU":600}},"scopes":{"` + scopeA + `":{"weight":16,"quotaPerSec":500000}}}` + "\n"
+	const written = `{"version":1,"raised":{"min":3145728,"low":5},"pods":{"` + uidA + `":{"type":"telemetry","request":400,"milliCPU":600}},"scopes":{"` + scopeA + `":{"weight":16,"quotaPerSec":500000}}}` + "\n"
 	if text, err := os.ReadFile(path); err != nil || string(text) != written {
 		t.Errorf("wrote %q, %v; want %q", text, err, written)
 	}
@@ -359,12 +357,12 @@ func TestCPURecord(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		again = record[CPURecord]{}
-		if again.load(path, cpuForm()); !again.now.equal(newCPURecord()) {
-			t.Errorf("%q: %+v", text, again.now)
+		if again := readRecord(path); !reflect.DeepEqual(again, record{}) {
+			t.Errorf("%q: %+v", text, again)
 		}
 	}
-	if err := r.store(filepath.Join(path, "none"), newCPURecord(), cpuForm()); err == nil {
+	r.options.RecordFile = filepath.Join(path, "none")
+	if err := r.record(record{}); err == nil {
 		t.Error("a file that cannot be written is no error")
 	}
 }

@@ -5,12 +5,11 @@ import (
 
 	"node-partition.io/node-partition/internal/admission"
 	"node-partition.io/node-partition/internal/cpuweight"
-	"node-partition.io/node-partition/internal/statefile"
 	"node-partition.io/node-partition/internal/unitname"
 )
 
 // CPURecord holds what the monitor has to know of the CPU time that it has given to members by
-// annotation. A monitor that starts again reads it from its file.
+// annotation.
 type CPURecord struct {
 	// Pods holds the CPU time of pods as it was known last, by UID.
 	Pods map[string]PodTime `json:"pods"`
@@ -84,32 +83,4 @@ func (r CPURecord) until(next CPURecord, changes []ScopeSpec) CPURecord {
 		}
 	}
 	return both
-}
-
-// cpuForm is the form of a CPURecord in its file.
-func cpuForm() recordForm[CPURecord] {
-	return recordForm[CPURecord]{
-		what: "recording the CPU time of members", read: readCPU, equal: CPURecord.equal,
-		file: func(r CPURecord) any { return cpuFile{cpuVersion, r} },
-	}
-}
-
-// cpuFile is the form of the record in its file.
-type cpuFile struct {
-	// Version is the version of the form.
-	Version int `json:"version"`
-	CPURecord
-}
-
-// cpuVersion is the present version. A file of another one counts as broken.
-const cpuVersion = 1
-
-// readCPU reads a record. A file that is missing or broken counts as none: a pass learns the
-// figures from the kubelet, and leaves a weight alone that it does not know.
-func readCPU(path string) CPURecord {
-	var file cpuFile
-	if statefile.Read(path, &file) != nil || file.Version != cpuVersion {
-		return CPURecord{}
-	}
-	return file.CPURecord
 }

@@ -24,14 +24,3 @@ func TestCPURecordUntil(t *testing.T) {
 		t.Errorf("after a live move: %+v; want %+v", got, want)
 	}
 }
-
-// TestCPURecordUntilClones: the record after a pass does not change while the pass is carried out.
-func TestCPURecordUntilClones(t *testing.T) {
-	t.Parallel()
-	old, now := CPUTime{Weight: 16}, CPUTime{Weight: 39}
-	next := CPURecord{Scopes: map[string]CPUTime{scopeA: now}}
-	CPURecord{Scopes: map[string]CPUTime{scopeA: old}}.until(next, []ScopeSpec{{scopeA, now}})
-	if next.Scopes[scopeA] != now {
-		t.Error("the record after the pass has changed")
-	}
-}

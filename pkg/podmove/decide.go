@@ -11,6 +11,7 @@ import (
 	"node-partition.io/node-partition/internal/membership"
 	"node-partition.io/node-partition/internal/unitname"
 	"node-partition.io/node-partition/pkg/podmove/report"
+	"node-partition.io/node-partition/pkg/slices/decision"
 )
 
 // Decision lists what a pass has to do, in this order, and what it found.
@@ -75,9 +76,9 @@ type ProtectSpec struct {
 
 // Move is a pod to move and the method.
 type Move struct {
-	UID, Namespace, Name string
-	To                   unitname.PartitionName
-	Method               Method
+	*Pod
+	To     unitname.PartitionName
+	Method Method
 	// Slice is the destination of its containers.
 	Slice string
 	// Containers lists the misplaced containers in the order in which to move them.
@@ -180,7 +181,7 @@ func (s Snapshot) holdsMemory(pod *Pod, to unitname.PartitionName, cgroup *PodCg
 
 // isOn reports whether a partition is switched on.
 func (s Snapshot) isOn(name unitname.PartitionName) bool {
-	return slices.ContainsFunc(s.Config.Partitions, func(p PartitionPolicy) bool { return p.Name == name && !p.Off })
+	return slices.ContainsFunc(s.Config.Partitions, func(p decision.Partition) bool { return p.Name == name && !p.Off })
 }
 
 // Description returns the description of a pod's slice, which systemctl status shows. It names the

@@ -9,8 +9,10 @@ import (
 
 	"node-partition.io/node-partition/internal/cgroupfs"
 	"node-partition.io/node-partition/internal/cpuweight"
+	"node-partition.io/node-partition/internal/podsapi"
 	"node-partition.io/node-partition/internal/unitname"
 	"node-partition.io/node-partition/pkg/podmove/report"
+	"node-partition.io/node-partition/pkg/slices/decision"
 )
 
 var limited = cgroupfs.Limits{MemoryMax: 256 << 20, MemoryHigh: 240 << 20, CPUWeight: 4, CPUQuotaPerSec: 500_000, CPUQuotaPeriod: 100_000, TasksMax: 1000}
@@ -21,11 +23,11 @@ func pod(uid string, p unitname.PartitionName, change ...func(*Pod)) Pod {
 	unit := "cri-containerd-c" + uid + ".scope"
 	result := Pod{
 		UID: uid, Namespace: "kube-system", Name: "pod-" + uid, QoS: v1.PodQOSBurstable, Ready: true, Exists: true, MilliCPU: 100,
-		Kubelet:       &KubeletPod{GracePeriod: 7 * time.Second},
+		Kubelet:       &podsapi.Pod{GracePeriod: 7 * time.Second},
 		DefaultCgroup: PodCgroup{Slice: defaultSlice, Exists: true, Limits: limited},
 		Partitions:    []PodCgroup{{Partition: unitname.System, Slice: partitionSlice}},
 	}
-	container := Container{ID: "c" + uid, Name: "main", Running: true, spec: spec{Restarts: true}, Unit: unit, Slice: defaultSlice}
+	container := Container{ID: "c" + uid, Name: "main", Running: true, Restarts: true, Unit: unit, Slice: defaultSlice}
 	if p == unitname.System {
 		result.Partitions[0].Exists, result.Partitions[0].Limits, result.Partitions[0].Units = true, limited, []string{unit}
 		container.Slice = partitionSlice
@@ -41,7 +43,7 @@ func pod(uid string, p unitname.PartitionName, change ...func(*Pod)) Pod {
 
 // inSystem returns the policy of the system partition with namespaces.
 func inSystem(namespaces ...string) Policy {
-	return Policy{Partitions: []PartitionPolicy{{Name: unitname.System, Namespaces: namespaces}}, Mode: Auto}
+	return Policy{Partitions: []decision.Partition{{Name: unitname.System, Namespaces: namespaces}}, Mode: Auto}
 }
 
 // switchOff switches the first partition off.
@@ -212,7 +214,7 @@ func TestDecideOneAtATime(t *testing.T) {
 func TestDecideSidecarsLast(t *testing.T) {
 	p := pod("a", unitname.Default, func(p *Pod) {
 		at := func(name string, order int, sidecar bool) Container {
-			return Container{ID: name, Name: name, Running: true, spec: spec{Restarts: true, Order: order, Sidecar: sidecar}, Unit: "cri-containerd-" + name + ".scope", Slice: p.DefaultCgroup.Slice}
+			return Container{ID: name, Name: name, Running: true, Restarts: true, Container: podsapi.Container{Order: order, Sidecar: sidecar}, Unit: "cri-containerd-" + name + ".scope", Slice: p.DefaultCgroup.Slice}
 		}
 		p.Containers = []Container{at("proxy", 0, true), at("second-proxy", 1, true), at("main", 0, false), at("other", 1, false)}
 	})
@@ -228,7 +230,7 @@ func TestDecideSidecarsLast(t *testing.T) {
 
 func TestDecideMisplacedContainersOnly(t *testing.T) {
 	p := pod("a", unitname.Default, func(p *Pod) {
-		p.Containers = append(p.Containers, Container{ID: "new", Name: "second", Running: true, spec: spec{Restarts: true}, Unit: "cri-containerd-new.scope", Slice: p.Partitions[0].Slice})
+		p.Containers = append(p.Containers, Container{ID: "new", Name: "second", Running: true, Restarts: true, Unit: "cri-containerd-new.scope", Slice: p.Partitions[0].Slice})
 		p.Partitions[0].Exists, p.Partitions[0].Limits, p.Partitions[0].Units = true, limited, []string{"cri-containerd-new.scope"}
 	})
 	d := Decide(snapshot(nil, p))
@@ -387,32 +389,11 @@ func TestDecideProtect(t *testing.T) {
 	}
 }
 
-func TestDecideDone(t *testing.T) {
-	off := func(s *Snapshot) { switchOff(s) }
-	for name, test := range map[string]struct {
-		snapshot Snapshot
-		done     bool
-	}{
-		"empty":               {snapshot(off), true},
-		"a pod to move":       {snapshot(off, pod("a", unitname.System)), false},
-		"a slice to stop":     {snapshot(off, pod("a", unitname.Default, func(p *Pod) { p.Partitions[0].Exists = true })), false},
-		"moved":               {snapshot(off, pod("a", unitname.Default)), true},
-		"not switched off":    {snapshot(nil), false},
-		"a move is under way": {snapshot(func(s *Snapshot) { off(s); s.Moving = "a" }, pod("a", unitname.Default)), false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if d := Decide(test.snapshot); d.Done != test.done {
-				t.Errorf("done is %t, want %t", d.Done, test.done)
-			}
-		})
-	}
-}
-
 // TestPodTerminate: a pod that is being evicted is not moved, whatever the kubelet has reported so
 // far.
 func TestPodTerminate(t *testing.T) {
 	t.Parallel()
-	known := &KubeletPod{GracePeriod: time.Minute}
+	known := &podsapi.Pod{GracePeriod: time.Minute}
 	reported, unreported := Pod{Kubelet: known}, Pod{}
 	for _, p := range []*Pod{&reported, &unreported} {
 		p.terminate()

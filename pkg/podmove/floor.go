@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"node-partition.io/node-partition/internal/cgroupfs"
-	"node-partition.io/node-partition/internal/statefile"
 	"node-partition.io/node-partition/internal/unitname"
 )
 
@@ -53,57 +52,6 @@ func (g *Gatherer) readParent(s *Snapshot, floors cgroupfs.Protection) {
 	if limits, err := g.Cgroups.Limits(unitname.CgroupPath(slice)); err == nil {
 		s.Protected[slice] = limits.Protection
 	}
-}
-
-// raisedForm is the form of the record of the protected memory that kubepods.slice may have for a
-// floor. The floor may be lowered while no monitor runs.
-func raisedForm() recordForm[cgroupfs.Protection] {
-	return recordForm[cgroupfs.Protection]{
-		what: "recording the protected memory of " + unitname.Default.Slice(),
-		read: readRaised,
-		file: func(p cgroupfs.Protection) any {
-			return raisedFile{raisedVersion, map[string]protectionFile{unitname.Default.Slice(): protectionFile(p)}}
-		},
-		equal: func(a, b cgroupfs.Protection) bool { return a == b },
-	}
-}
-
-// raisedFile is the form of the record in its file.
-type raisedFile struct {
-	// Version is the version of the form.
-	Version int `json:"version"`
-	// Raised holds the protected memory that each slice may have for the floors of the partitions
-	// below it.
-	Raised map[string]protectionFile `json:"raised"`
-}
-
-// protectionFile is a cgroupfs.Protection in a file.
-type protectionFile struct {
-	Min uint64 `json:"min"`
-	Low uint64 `json:"low"`
-}
-
-// raisedVersion is the present version. A file of a later one counts as broken.
-const raisedVersion = 1
-
-// readRaised reads the record of kubepods.slice. A file that is missing or broken counts as none,
-// because a larger value of kubepods.slice then stays.
-func readRaised(path string) cgroupfs.Protection {
-	// The first form is {"Min":1,"Low":2}.
-	var file struct {
-		raisedFile
-		Min, Low uint64
-	}
-	if err := statefile.Read(path, &file); err != nil {
-		return cgroupfs.Protection{}
-	}
-	switch file.Version {
-	case 0:
-		return cgroupfs.Protection{Min: file.Min, Low: file.Low}
-	case raisedVersion:
-		return cgroupfs.Protection(file.Raised[unitname.Default.Slice()])
-	}
-	return cgroupfs.Protection{}
 }
 
 // kubeletProtects reports whether the kubelet protects the requests of pods, and with them

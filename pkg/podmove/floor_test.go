@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -24,7 +23,7 @@ func TestDecideFloor(t *testing.T) {
 	type protection = cgroupfs.Protection
 	const mebi = 1 << 20
 	floor := func(minimum, low uint64) func(*Snapshot) {
-		return func(s *Snapshot) { s.Config.Partitions[0].Floor = protection{Min: minimum, Low: low} }
+		return func(s *Snapshot) { s.Config.Partitions[0].Protection = protection{Min: minimum, Low: low} }
 	}
 	raised := func(minimum uint64, change func(*Snapshot)) func(*Snapshot) {
 		return func(s *Snapshot) { s.Raised.Min = minimum; change(s) }
@@ -67,7 +66,7 @@ func TestDecideFloor(t *testing.T) {
 			floor(4*mebi, 0), pod("a", unitname.System), protection{Min: 4 * mebi}, protection{Min: 6 * mebi}, nil, protection{Min: 4 * mebi}, false,
 		},
 		"switched off": {
-			raised(4*mebi, func(s *Snapshot) { s.Config.Partitions[0].Floor.Min = 4 * mebi; switchOff(s) }),
+			raised(4*mebi, func(s *Snapshot) { s.Config.Partitions[0].Protection.Min = 4 * mebi; switchOff(s) }),
 			pod("a", unitname.System), protection{Min: 4 * mebi}, protection{Min: 4 * mebi},
 			[]ProtectSpec{{"kubepods.slice", protection{}}}, protection{}, false,
 		},
@@ -107,36 +106,8 @@ func TestDecideFloor(t *testing.T) {
 // withFloor returns the policy of the system partition with memory that is never reclaimed.
 func withFloor(minimum uint64) Policy {
 	c := inSystem("kube-system")
-	c.Partitions[0].Floor.Min = minimum
+	c.Partitions[0].Protection.Min = minimum
 	return c
-}
-
-// TestReconcilerFloor: a kubelet that starts resets kubepods.slice, and the next pass restores it.
-// The end of the floor is the end of the protection.
-func TestReconcilerFloor(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newHost(t)
-		h.comesBack = partitionA
-		r, _ := h.reconciler(Working, withFloor(64<<20))
-		start(t, r)
-		whole := filepath.Dir(filepath.Dir(partitionA))
-		wantProtected := func(when string, system, parent uint64) {
-			t.Helper()
-			<-time.After(time.Minute)
-			synctest.Wait()
-			for slice, want := range map[string]uint64{whole: system, filepath.Dir(whole): parent} {
-				limits, err := cgroupfs.FS(h.root).Limits(slice)
-				if err != nil || limits.Protection.Min != want {
-					t.Errorf("%s: %s has %+v, %v; want %d", when, filepath.Base(slice), limits.Protection, err, want)
-				}
-			}
-		}
-		wantProtected("at the start", 64<<20, 64<<20)
-		h.cgroup(filepath.Dir(whole), map[string]string{"memory.min": "0", "memory.low": "0"})
-		wantProtected("after a start of the kubelet", 64<<20, 64<<20)
-		r.SetConfig(members)
-		wantProtected("without a floor", 0, 0)
-	})
 }
 
 // parentProtection returns memory.min of kubepods.slice.
@@ -166,10 +137,10 @@ func TestReconcilerFloorAfterRestart(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := newHost(t)
 				h.comesBack = partitionA
-				file := filepath.Join(t.TempDir(), "raised.json")
+				file := filepath.Join(t.TempDir(), "placement.json")
 				run := func(c Policy) {
 					r, _ := h.reconciler(Working, c)
-					r.options.RaisedFile = file
+					r.options.RecordFile = file
 					ctx, cancel := context.WithCancel(t.Context())
 					ended := make(chan error, 1)
 					go func() { ended <- r.Run(ctx) }()
@@ -214,7 +185,7 @@ func TestReconcilerFloorSystemdSilent(t *testing.T) {
 		h.comesBack = partitionA
 		r, _ := h.reconciler(Working, withFloor(64<<20))
 		units := &silentSystemd{host: h}
-		r.options.Units, r.options.RaisedFile = units, filepath.Join(t.TempDir(), "raised.json")
+		r.options.Units, r.options.RecordFile = units, filepath.Join(t.TempDir(), "placement.json")
 		start(t, r)
 		<-time.After(time.Minute)
 		units.silent.Store(true)
@@ -231,15 +202,15 @@ func TestReconcilerFloorSystemdSilent(t *testing.T) {
 	})
 }
 
-// TestReconcilerWithoutFloor: a pass does not read kubepods.slice, and no record is written.
+// TestReconcilerWithoutProtection: a pass does not read kubepods.slice, and no record is written.
 func TestReconcilerWithoutFloor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(t)
 		r, _ := h.reconciler(Working, members)
-		r.options.RaisedFile = filepath.Join(t.TempDir(), "raised.json")
+		r.options.RecordFile = filepath.Join(t.TempDir(), "placement.json")
 		start(t, r)
 		<-time.After(time.Minute)
-		if _, err := os.Stat(r.options.RaisedFile); !errors.Is(err, os.ErrNotExist) {
+		if _, err := os.Stat(r.options.RecordFile); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("the record: %v", err)
 		}
 		for floor, want := range map[uint64]bool{0: false, 1 << 20: true} {
@@ -248,24 +219,6 @@ func TestReconcilerWithoutFloor(t *testing.T) {
 			if _, got := s.Protected[unitname.Default.Slice()]; got != want || err != nil {
 				t.Errorf("floor %d: kubepods.slice is read: %t, %v; want %t", floor, got, err, want)
 			}
-		}
-	})
-}
-
-// TestReconcilerFloorNotRecorded: a pass that cannot write the record reports that, and sets the
-// floor all the same.
-func TestReconcilerFloorNotRecorded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newHost(t)
-		r, _ := h.reconciler(Working, withFloor(64<<20))
-		r.options.RaisedFile = filepath.Join(t.TempDir(), "missing", "raised.json")
-		start(t, r)
-		<-time.After(time.Minute)
-		if err := r.Err(); err == nil || !strings.Contains(err.Error(), "raised.json") {
-			t.Errorf("%v, want the file", err)
-		}
-		if got := h.parentProtection(t); got != 64<<20 {
-			t.Errorf("%d, want the floor", got)
 		}
 	})
 }

@@ -67,15 +67,13 @@ type Gatherer struct {
 type podCgroups map[string][]foundSlice
 
 type foundSlice struct {
-	partition unitname.PartitionName
-	qos       v1.PodQOSClass
-	name      string
-	units     []string
+	PodCgroup
+	qos v1.PodQOSClass
 }
 
 // hasDefault reports whether there is a slice in the default partition.
 func hasDefault(found []foundSlice) bool {
-	return len(found) > 0 && found[0].partition == unitname.Default
+	return len(found) > 0 && found[0].Partition == unitname.Default
 }
 
 // reading holds what the pods of a pass are read with.
@@ -196,17 +194,17 @@ func (r *reading) gone(found podCgroups, answers bool) []Pod {
 	}
 	for escaped, slices := range found {
 		for _, slice := range slices {
-			if slice.partition == unitname.Default {
+			if slice.Partition == unitname.Default {
 				continue
 			}
-			pod := leftOver(escaped, slice, slices, liveMoved(slice.units))
+			pod := leftOver(escaped, slice, slices, liveMoved(slice.Units))
 			if !hasDefault(slices) && !reported[escaped] {
-				live := r.live(slice.name, listed)
+				live := r.live(slice.Slice, listed)
 				var ended []string
-				ended, pod.Settling = r.leftOvers.find(slice.units, live, now, next)
+				ended, pod.Settling = r.leftOvers.find(slice.Units, live, now, next)
 				pod.Orphans = append(pod.Orphans, ended...)
-				unclaimed := r.unclaimed(slice.name, listed)
-				pod.Outlived = r.outlived.find(pod.Partitions[0], unclaimed, now, outlivedNow)
+				unclaimed := r.unclaimed(slice.Slice, listed)
+				pod.Outlived = r.outlived.find(slice.PodCgroup, unclaimed, now, outlivedNow)
 			}
 			pods = append(pods, pod)
 		}
@@ -238,16 +236,14 @@ func lacking(pods map[string]*Pod, of map[string][]cri.Container, found podCgrou
 func leftOver(escapedUID string, slice foundSlice, all []foundSlice, orphans []string) Pod {
 	defaultSlice := unitname.PodSlice(unitname.Default, slice.qos, escapedUID)
 	return Pod{
-		UID: escapedUID,
-		QoS: slice.qos,
-		Partitions: []PodCgroup{
-			{Partition: slice.partition, Slice: slice.name, Exists: true, Units: slice.units},
-		},
-		Orphans: orphans,
+		UID:        escapedUID,
+		QoS:        slice.qos,
+		Partitions: []PodCgroup{slice.PodCgroup},
+		Orphans:    orphans,
 		DefaultCgroup: PodCgroup{
 			Partition: unitname.Default,
 			Slice:     defaultSlice,
-			Exists:    slices.ContainsFunc(all, func(s foundSlice) bool { return s.name == defaultSlice }),
+			Exists:    slices.ContainsFunc(all, func(s foundSlice) bool { return s.Slice == defaultSlice }),
 		},
 	}
 }
@@ -286,8 +282,7 @@ func (r *reading) complete(
 		return nil, err
 	}
 	if known != nil {
-		pod.Kubelet = kubeletPod(known)
-		pod.MilliCPU, pod.Annotated = known.MilliCPU, admission.PodCPU{}
+		pod.Kubelet, pod.MilliCPU, pod.Annotated = known, known.MilliCPU, admission.PodCPU{}
 	} else {
 		pod.Annotated = pod.Annotated.Without(func(name string) bool { return hasEnded(name, containers) })
 	}
@@ -341,7 +336,7 @@ func (r *reading) slicesOf(pod *Pod, found []foundSlice, known *podsapi.Pod, con
 	}
 	pod.DefaultCgroup = PodCgroup{
 		Partition: unitname.Default, Slice: unitname.PodSlice(unitname.Default, pod.QoS, pod.UID),
-		Exists: inDefault, Units: defaultSlice.units,
+		Exists: inDefault, Units: defaultSlice.Units,
 	}
 	pod.Partitions = make([]PodCgroup, len(r.partitions))
 	for i, p := range r.partitions {
@@ -350,12 +345,11 @@ func (r *reading) slicesOf(pod *Pod, found []foundSlice, known *podsapi.Pod, con
 	var left []Pod
 	for _, s := range found {
 		switch {
-		case s.partition == unitname.Default:
+		case s.Partition == unitname.Default:
 		case s.qos == pod.QoS:
-			cgroup := pod.find(s.partition)
-			cgroup.Exists, cgroup.Units = true, s.units
+			*pod.find(s.Partition) = s.PodCgroup
 		default:
-			left = append(left, leftOver(unitname.EscapeUID(pod.UID), s, found, ended(s.units, containers)))
+			left = append(left, leftOver(unitname.EscapeUID(pod.UID), s, found, ended(s.Units, containers)))
 		}
 	}
 	return left
@@ -398,7 +392,7 @@ func choose(found []foundSlice, q v1.PodQOSClass) (foundSlice, bool) {
 	if !hasDefault(found) {
 		return foundSlice{}, false
 	}
-	i := slices.IndexFunc(found, func(s foundSlice) bool { return s.partition == unitname.Default && s.qos == q })
+	i := slices.IndexFunc(found, func(s foundSlice) bool { return s.Partition == unitname.Default && s.qos == q })
 	return found[max(i, 0)], true
 }
 
@@ -415,13 +409,6 @@ func (g *Gatherer) own(slice PodCgroup) uint64 {
 		}
 	}
 	return bytes
-}
-
-func kubeletPod(known *podsapi.Pod) *KubeletPod {
-	return &KubeletPod{
-		Terminating: known.Terminating || known.Ended, Initializing: known.Initializing, Ready: known.Ready,
-		Priority: known.Priority, GracePeriod: known.GracePeriod, Asked: known.Asked,
-	}
 }
 
 // podCgroups finds the slices of pods in all partitions. It ignores other cgroups.
@@ -455,7 +442,7 @@ func (r *reading) podCgroupsIn(p unitname.PartitionName, found podCgroups) error
 			if err != nil {
 				return err
 			}
-			found[uid] = append(found[uid], foundSlice{partition: p, qos: q, name: name, units: units})
+			found[uid] = append(found[uid], foundSlice{PodCgroup{Partition: p, Slice: name, Exists: true, Units: units}, q})
 		}
 	}
 	return nil

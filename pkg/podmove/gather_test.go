@@ -387,23 +387,6 @@ func TestGathererHalfMoved(t *testing.T) {
 	}
 }
 
-func TestGathererTwoSandboxes(t *testing.T) {
-	n := newNode(t)
-	n.sandboxes = append(n.sandboxes, cri.Sandbox{ID: "pause0", UID: uidA, Namespace: "kube-system", Name: "a"})
-	n.containers = append(n.containers, cri.Container{ID: "zero", SandboxID: "pause0", Name: "main", State: cri.Exited})
-	if pod := n.only(); !pod.Ready || len(pod.Containers) != 2 {
-		t.Errorf("pod is %+v, want one pod of both sandboxes", pod)
-	}
-}
-
-func TestGathererRuntimeFails(t *testing.T) {
-	n := newNode(t)
-	n.err = errors.New("runtime is gone")
-	if _, err := n.gatherer().found(t.Context()); !errors.Is(err, n.err) {
-		t.Errorf("error is %v: without the runtime's list every pod would count as gone", err)
-	}
-}
-
 // TestGathererForeignCgroup: a pod whose containers run outside its slices is misplaced, and the
 // report has their cgroup: with the cgroupfs driver, in a virtual machine, or moved by another
 // program.

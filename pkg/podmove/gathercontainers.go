@@ -36,8 +36,7 @@ func (g *Gatherer) locate(ctx context.Context, pod *Pod, c cri.Container, places
 // reported adds what the kubelet reports about a container.
 func (c *Container) reported(known *podsapi.Pod) {
 	k, ok := known.Containers[c.Name]
-	c.Sidecar, c.Order = k.Sidecar, k.Order
-	c.MilliCPU, c.MilliLimit, c.asked = k.MilliCPU, k.MilliLimit, known.Asked.Containers[c.Name]
+	c.Container, c.asked = k, known.Asked.Containers[c.Name]
 	// A container that is no longer in the pod's spec is not started again.
 	c.Restarts = ok && restarts(known.RestartPolicy, k)
 	c.Ready = c.Running && k.ID == c.ID && k.Ready
@@ -112,9 +111,9 @@ type place struct{ slice, unit string }
 func scopesIn(found []foundSlice) map[string][]place {
 	scopes := map[string][]place{}
 	for _, slice := range found {
-		for _, unit := range slice.units {
+		for _, unit := range slice.Units {
 			if id := unitname.ContainerID(unit); id != "" {
-				scopes[id] = append(scopes[id], place{slice.name, unit})
+				scopes[id] = append(scopes[id], place{slice.Slice, unit})
 			}
 		}
 	}

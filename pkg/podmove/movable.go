@@ -17,7 +17,7 @@ func (d *Decision) move(s Snapshot, p placing, out *report.Pod) {
 	case s.Moving == p.pod.UID:
 		because(out, report.Moving, "wait for it")
 		return
-	case p.pod.Kubelet != nil && p.pod.Kubelet.Terminating:
+	case p.pod.Kubelet != nil && p.pod.Kubelet.Ends():
 		because(out, report.Terminating, "nothing: it is being deleted")
 		return
 	}
@@ -75,7 +75,7 @@ func (d *Decision) method(s Snapshot, pod *Pod, out *report.Pod) Method {
 }
 
 // moveCommand returns the command by which an operator moves a pod.
-func moveCommand(pod *Pod) string { return "partition-monitor move " + pod.Namespace + "/" + pod.Name }
+func moveCommand(pod *Pod) string { return "partition-monitor move " + pod.fullName() }
 
 // waits reports whether a pod that can be moved is not moved now, and why.
 func (d *Decision) waits(s Snapshot, pod *Pod, method Method, out *report.Pod) bool {
@@ -110,7 +110,7 @@ const oneAtATime = "wait: pods are moved one at a time"
 // begin returns the move of the pod.
 func (p placing) begin(method Method) *Move {
 	return &Move{
-		UID: p.pod.UID, Namespace: p.pod.Namespace, Name: p.pod.Name, To: p.to, Method: method, Slice: p.slice,
+		Pod: p.pod, To: p.to, Method: method, Slice: p.slice,
 		Containers: inOrder(p.misplaced, method), GracePeriod: gracePeriod(p.pod),
 		WasReady: p.pod.Kubelet != nil && p.pod.Kubelet.Ready,
 	}

@@ -10,7 +10,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"node-partition.io/node-partition/internal/unitname"
 	"node-partition.io/node-partition/pkg/podmove/report"
 )
 
@@ -102,9 +101,9 @@ func (r *Reconciler) takeOrders(pods []Pod) map[string]bool {
 func named(pods []Pod, name types.NamespacedName) (Pod, bool) {
 	rank := func(p Pod) int {
 		switch {
-		case p.Kubelet != nil && !p.Kubelet.Terminating && p.Ready:
+		case p.Kubelet != nil && !p.Kubelet.Ends() && p.Ready:
 			return 0
-		case p.Kubelet != nil && !p.Kubelet.Terminating:
+		case p.Kubelet != nil && !p.Kubelet.Ends():
 			return 1
 		case p.Kubelet == nil && p.Ready:
 			return 2
@@ -141,7 +140,7 @@ func (r *Reconciler) judgeOrders(s Snapshot, d *Decision) {
 		switch current := r.underway[o.uid]; {
 		case o.uid == "":
 			continue // given after the snapshot
-		case move != nil && move.uid == o.uid:
+		case move != nil && move.UID == o.uid:
 			move.attach(o)
 		case current != nil:
 			current.attach(o)
@@ -187,13 +186,12 @@ func (r *Reconciler) refuseOrders(why error) {
 
 // underway is a pod that is being moved, or that was restarted and is not Ready again.
 type underway struct {
-	uid, name string
+	*Move
 	// placed means that the pod is in its place and not Ready yet.
 	placed bool
 	orders []*order
-	// to is the partition that it is moved to. elsewhere means that it belongs to another one by the
-	// last pass, and overtaken that it may have since the move was decided.
-	to                   unitname.PartitionName
+	// elsewhere means that it belongs to another partition by the last pass, and overtaken that it may
+	// have since the move was decided.
 	elsewhere, overtaken bool
 }
 
@@ -206,7 +204,7 @@ func (u *underway) attach(o *order) {
 // begin records a move. It is called with mu held.
 func (r *Reconciler) begin(m *Move) *underway {
 	r.moving = m.UID
-	u := &underway{uid: m.UID, name: m.Namespace + "/" + m.Name, to: m.To}
+	u := &underway{Move: m}
 	r.underway[m.UID] = u
 	return u
 }
@@ -216,7 +214,7 @@ func (r *Reconciler) begin(m *Move) *underway {
 func (r *Reconciler) overtake(pods []Pod, rules Rules) {
 	for i := range pods {
 		if u := r.underway[pods[i].UID]; u != nil && pods[i].Exists {
-			u.elsewhere = rules.Partition(pods[i].member()) != u.to
+			u.elsewhere = rules.Partition(pods[i].member()) != u.To
 			//guard: a restart that nothing overtook stops the others
 			u.overtaken = u.overtaken || u.elsewhere
 		}
@@ -225,21 +223,21 @@ func (r *Reconciler) overtake(pods []Pod, rules Rules) {
 
 // end answers the orders of a move. It is called with mu held, together with the other effects of
 // the end of the move: the next pass may begin another one.
-func (r *Reconciler) end(u *underway, m *Move, err error) {
-	if r.underway[u.uid] == u {
-		delete(r.underway, u.uid)
+func (r *Reconciler) end(u *underway, err error) {
+	if r.underway[u.UID] == u {
+		delete(r.underway, u.UID)
 	}
-	there := slices.ContainsFunc(r.options.Table.Pods(), func(p Pod) bool { return p.UID == u.uid && p.Exists })
+	there := slices.ContainsFunc(r.options.Table.Pods(), func(p Pod) bool { return p.UID == u.UID && p.Exists })
 	if err == nil && !there {
-		err = fmt.Errorf("%s was deleted while it was moved: %w", u.name, ErrNoPod)
+		err = fmt.Errorf("%s was deleted while it was moved: %w", u.fullName(), ErrNoPod)
 	}
-	u.answer(m.Slice, err)
+	u.answer(err)
 }
 
 // answer answers the orders of a move. It is called with mu held.
-func (u *underway) answer(slice string, err error) {
+func (u *underway) answer(err error) {
 	for _, o := range u.orders {
-		o.answer(slice, err)
+		o.answer(u.Slice, err)
 	}
 	u.orders = nil
 }
@@ -261,7 +259,7 @@ func (r *Reconciler) awaitedPods() string {
 	var names []string
 	for _, u := range r.underway {
 		if u.placed {
-			names = append(names, u.name)
+			names = append(names, u.fullName())
 		}
 	}
 	slices.Sort(names)

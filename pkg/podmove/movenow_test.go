@@ -12,7 +12,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
 	"node-partition.io/node-partition/internal/cri"
 	"node-partition.io/node-partition/internal/unitname"
 	"node-partition.io/node-partition/pkg/podmove/report"
@@ -311,43 +310,6 @@ func TestMoveNowLive(t *testing.T) {
 	})
 }
 
-// TestMoveNowEarlierMoveAwaited: the service has restarted a pod that is not Ready again,
-// and its container was created in the old place once more. The order is answered by its own move.
-func TestMoveNowEarlierMoveAwaited(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h, r, _ := reconciling(t, Working, func(h *host) {
-			h.comesBack = partitionA
-			h.ready("one", true)
-		})
-		<-time.After(5 * time.Second)
-		h.ready("again", false)
-		for awaited := ""; awaited == ""; {
-			<-time.After(100 * time.Millisecond)
-			synctest.Wait()
-			r.mu.Lock()
-			awaited = r.awaitedPods()
-			r.mu.Unlock()
-		}
-		moved := time.Now()
-		removeAll(t, filepath.Join(h.root, partitionA, "cri-containerd-again.scope"))
-		h.cgroup(defaultA+"/cri-containerd-late.scope", nil)
-		h.mu.Lock()
-		h.containers = []cri.Container{{ID: "late", SandboxID: "pause1", Name: "main", State: cri.Running}}
-		h.mu.Unlock()
-		h.ready("late", false)
-		r.Wake()
-		<-time.After(time.Until(moved.Add(moveTimeout - 5*time.Second)))
-		if pods := r.Report().Pods; pods[0].Misplaced != 1 {
-			t.Fatalf("reported %+v", pods)
-		}
-		asked := time.Now()
-		<-moveNow(t.Context(), r, podA)
-		if took := time.Since(asked); took < 10*time.Second {
-			t.Errorf("answered after %s, before the restart of 10 s is over", took)
-		}
-	})
-}
-
 // TestMoveNowDuringMove: the service is already restarting the pod. The order is answered at
 // the end of that move.
 func TestMoveNowDuringMove(t *testing.T) {
@@ -362,26 +324,6 @@ func TestMoveNowDuringMove(t *testing.T) {
 		}
 		if _, err := r.MoveNow(t.Context(), podA); !errors.Is(err, ErrWrongPlace) {
 			t.Errorf("answered %v, want the outcome of the move", err)
-		}
-	})
-}
-
-// TestMoveNowDuringMoveUntilReady: the same where the move succeeds.
-func TestMoveNowDuringMoveUntilReady(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h, r, _ := reconciling(t, Working, func(h *host) {
-			h.comesBack = partitionA
-			h.ready("one", true)
-		})
-		<-time.After(3 * time.Second)
-		h.ready("one", false)
-		answer := moveNow(t.Context(), r, podA)
-		<-time.After(time.Minute)
-		unanswered(t, answer)
-		h.ready("again", true)
-		r.Wake()
-		if err := <-answer; err != nil {
-			t.Error(err)
 		}
 	})
 }
@@ -488,40 +430,6 @@ func TestMoveNowMonitorEnds(t *testing.T) {
 		<-ended
 		if err := <-answer; !errors.Is(err, ErrNotMoved) {
 			t.Errorf("answered %v", err)
-		}
-	})
-}
-
-// slow is a systemd that answers slowly.
-type slow struct{ *host }
-
-func (s slow) EnsureSlice(ctx context.Context, name, description string, limits cgroupfs.Limits) error {
-	<-time.After(20 * time.Second)
-	return s.host.EnsureSlice(ctx, name, description, limits)
-}
-
-// TestMoveNowTimeout: a caller that stops waiting after the pass has decided gets the
-// answer that the move continues.
-func TestMoveNowTimeout(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h, r, _ := reconciling(t, Working, func(h *host) {
-			h.comesBack = partitionA
-			h.static()
-			h.ready("one", true)
-		})
-		<-time.After(time.Minute)
-		synctest.Wait()
-		removeAll(t, h.root+"/"+partitionA) // gives the pass work before the move
-		r.options.Units = slow{h}
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-		defer cancel()
-		if _, err := r.MoveNow(ctx, podA); err == nil || errors.Is(err, ErrNotMoved) {
-			t.Errorf("answered %v, and it is restarted", err)
-		}
-		<-time.After(time.Minute)
-		synctest.Wait()
-		if n := h.restarts(); n != 1 {
-			t.Errorf("%d restarts", n)
 		}
 	})
 }

@@ -33,7 +33,7 @@ func (r *Reconciler) move(ctx context.Context, m *Move) {
 	moved, pointless := 0, false
 	for i, c := range m.Containers {
 		if err = r.pointless(m, i); err != nil {
-			err, pointless = fmt.Errorf("%s/%s: %w", m.Namespace, m.Name, err), true
+			err, pointless = fmt.Errorf("%s: %w", m.fullName(), err), true
 			break
 		}
 		moved++
@@ -79,10 +79,10 @@ func (r *Reconciler) move(ctx context.Context, m *Move) {
 	missing := errors.Is(err, ErrInVain) && !errors.Is(err, ErrWrongPlace)
 	u.placed = missing || (err == nil || pointless && moved > 0) && m.Method == Restart && m.WasReady
 	if u.placed && err != nil {
-		u.answer(m.Slice, err)
+		u.answer(err)
 	}
 	if !u.placed {
-		r.end(u, m, err)
+		r.end(u, err)
 	}
 	r.mu.Unlock()
 	r.Wake()
@@ -151,13 +151,13 @@ func (r *Reconciler) await(ctx context.Context, u *underway, m *Move, missing bo
 			late = time.After(moveTimeout)
 		}
 		//guard: the wait of a pod ends when it is moved once more
-		if r.underway[u.uid] != u {
-			r.end(u, m, fmt.Errorf("%s was moved again before it was Ready", u.name))
+		if r.underway[u.UID] != u {
+			r.end(u, fmt.Errorf("%s was moved again before it was Ready", u.fullName()))
 			r.mu.Unlock()
 			return
 		}
 		if isReady(r.options.Table.Pods(), m) {
-			r.end(u, m, nil)
+			r.end(u, nil)
 			r.mu.Unlock()
 			r.Wake()
 			return
@@ -169,14 +169,11 @@ func (r *Reconciler) await(ctx context.Context, u *underway, m *Move, missing bo
 		case <-late:
 			r.options.Events.NotReady(*m)
 			r.mu.Lock()
-			err := fmt.Errorf("%s is in its place, and not Ready again after %s", u.name, moveTimeout)
+			err := fmt.Errorf("%s is in its place, and not Ready again after %s", u.fullName(), moveTimeout)
 			if mode == OnlyRestart {
-				r.end(u, m, err)
+				r.end(u, err)
 			} else {
-				for _, o := range u.orders {
-					o.answer(m.Slice, err)
-				}
-				u.orders = nil
+				u.answer(err)
 			}
 			r.mu.Unlock()
 			r.Wake()
@@ -186,7 +183,7 @@ func (r *Reconciler) await(ctx context.Context, u *underway, m *Move, missing bo
 		case <-ctx.Done():
 			// It is in its place, and no pass follows: the partition may be switched off and empty now.
 			r.mu.Lock()
-			r.end(u, m, nil)
+			r.end(u, nil)
 			r.mu.Unlock()
 			return
 		}
@@ -201,7 +198,7 @@ func isReady(pods []Pod, m *Move) bool {
 		if pod.UID != m.UID || !pod.Exists {
 			continue
 		}
-		if pod.Kubelet == nil || pod.Kubelet.Terminating {
+		if pod.Kubelet == nil || pod.Kubelet.Ends() {
 			return true
 		}
 		return (pod.Kubelet.Ready || !m.WasReady) && !slices.ContainsFunc(m.Containers, func(moved Container) bool {
@@ -221,7 +218,7 @@ func (r *Reconciler) live(ctx context.Context, m *Move, c Container) error {
 		c.Unit,
 		m.Slice,
 		newScope(m, c),
-		"Container "+c.Name+" of "+m.Namespace+"/"+m.Name,
+		"Container "+c.Name+" of "+m.fullName(),
 	)
 }
 
@@ -253,16 +250,16 @@ func (r *Reconciler) restart(ctx context.Context, m *Move, c Container) error {
 		r.mu.Unlock()
 		switch over, elsewhere := cameBack(pods, m, c); {
 		case elsewhere != "":
-			return fmt.Errorf("container %s of pod %s/%s came back in %s; want %s: %w",
-				c.Name, m.Namespace, m.Name, elsewhere, m.Slice, r.elsewhere(m))
+			return fmt.Errorf("container %s of pod %s came back in %s; want %s: %w",
+				c.Name, m.fullName(), elsewhere, m.Slice, r.elsewhere(m))
 		case over:
 			return nil
 		}
 		select {
 		case <-passed:
 		case <-ctx.Done():
-			return fmt.Errorf("container %s of pod %s/%s is not running again after %s: %w: %w",
-				c.Name, m.Namespace, m.Name, moveTimeout, ErrInVain, context.Cause(ctx))
+			return fmt.Errorf("container %s of pod %s is not running again after %s: %w: %w",
+				c.Name, m.fullName(), moveTimeout, ErrInVain, context.Cause(ctx))
 		}
 	}
 }

@@ -2,12 +2,10 @@ package podmove
 
 import (
 	"context"
-	"fmt"
 	"time"
 )
 
-// Options holds the parts of a Reconciler. All fields but RaisedFile, CPUFile and Recover are
-// needed.
+// Options holds the parts of a Reconciler. All fields but RecordFile and Recover are needed.
 type Options struct {
 	// Gatherer reads the node. Its Announced and Proc may be missing.
 	Gatherer *Gatherer
@@ -24,12 +22,9 @@ type Options struct {
 	Signals *Signals
 	// Tick is the longest time between two reconciles.
 	Tick time.Duration
-	// RaisedFile keeps the protected memory that kubepods.slice has for the floors of partitions,
-	// until the next boot. Empty for no file: a restart then forgets it.
-	RaisedFile string
-	// CPUFile keeps what is known of the CPU time of members by annotation, until the next boot. Empty
-	// for no file: a restart then forgets it.
-	CPUFile string
+	// RecordFile keeps what passes have set on kubepods.slice and on the scopes of containers, until
+	// the next boot. Empty for no file: a restart then forgets it.
+	RecordFile string
 	// Recover finishes what an earlier process has begun, before the first pass. Announced pods do not
 	// wait for it. It logs its errors.
 	Recover func(context.Context)
@@ -40,34 +35,4 @@ func (o *Options) recover(ctx context.Context) {
 	if o.Recover != nil {
 		o.Recover(ctx)
 	}
-}
-
-// check returns an error if a field is missing.
-func (o *Options) check() error {
-	g := o.Gatherer
-	if g == nil {
-		g = &Gatherer{}
-	}
-	for _, field := range []struct {
-		name    string
-		missing bool
-	}{
-		{"Gatherer", o.Gatherer == nil},
-		{"Gatherer.Cgroups", g.Cgroups == ""},
-		{"Gatherer.Runtime", g.Runtime == nil},
-		{"Gatherer.Kubelet", g.Kubelet == nil},
-		{"Units", o.Units == nil},
-		{"Mover", o.Mover == nil},
-		{"Placer", o.Placer == nil},
-		{"Events", o.Events == nil},
-		{"NRI", o.NRI == nil},
-		{"Table", o.Table == nil},
-		{"Signals", o.Signals == nil},
-		{"Tick", o.Tick <= 0},
-	} {
-		if field.missing {
-			return fmt.Errorf("podmove.Options: %s is missing", field.name)
-		}
-	}
-	return nil
 }

@@ -1,9 +1,7 @@
 package podmove
 
 import (
-	"os"
 	"path/filepath"
-
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -13,11 +11,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"node-partition.io/node-partition/internal/cgroupfs"
-	"node-partition.io/node-partition/internal/cri"
 	"node-partition.io/node-partition/internal/membership"
 	"node-partition.io/node-partition/internal/podsapi"
 	"node-partition.io/node-partition/internal/unitname"
 	"node-partition.io/node-partition/pkg/podmove/report"
+	"node-partition.io/node-partition/pkg/slices/decision"
 )
 
 // The partitions of these tests beside the system partition. The slice of one has an underscore.
@@ -28,7 +26,7 @@ const (
 
 // three returns a policy of three partitions.
 func three() Policy {
-	return Policy{Mode: Auto, Partitions: []PartitionPolicy{
+	return Policy{Mode: Auto, Partitions: []decision.Partition{
 		{Name: unitname.System, Namespaces: []string{"kube-system"}},
 		{Name: telemetry, Namespaces: []string{"monitoring"}},
 		{Name: appTeam, Namespaces: []string{"shop", "cart"}},
@@ -138,54 +136,6 @@ func (p *Pod) where() unitname.PartitionName {
 	return partition
 }
 
-// TestDecidePartitionSlices: a pod has one slice in the partition that it belongs to. What an
-// earlier membership left is stopped, unless a container is in it.
-func TestDecidePartitionSlices(t *testing.T) {
-	t.Parallel()
-	left := func(p *Pod) {
-		cgroup := p.find(appTeam)
-		cgroup.Exists, cgroup.Limits = true, limited
-	}
-	for name, test := range map[string]struct {
-		change func(*Snapshot)
-		pod    Pod
-		ensure []string
-		stop   []string
-	}{
-		"in its place":             {nil, in("monitoring", telemetry), nil, nil},
-		"before its move":          {nil, in("monitoring", appTeam), []string{"kubepods-telemetry-burstable-poda.slice"}, nil},
-		"after its move":           {nil, in("monitoring", telemetry, left), nil, []string{"kubepods-app_team-burstable-poda.slice"}},
-		"no member any more":       {nil, in("default", unitname.Default, left), nil, []string{"kubepods-app_team-burstable-poda.slice"}},
-		"gone, its files are held": {nil, in("monitoring", telemetry, gone, func(p *Pod) { p.DefaultCgroup.Exists = true; p.find(telemetry).Units = nil }), nil, nil},
-		"gone, and its files": {
-			nil, in("monitoring", telemetry, gone, func(p *Pod) { p.find(telemetry).Units = nil }), nil,
-			[]string{"kubepods-telemetry-burstable-poda.slice"},
-		},
-		"gone, its partition is off": {
-			off(telemetry), in("", telemetry, gone, func(p *Pod) { p.DefaultCgroup.Exists = true; p.find(telemetry).Units = nil }), nil,
-			[]string{"kubepods-telemetry-burstable-poda.slice"},
-		},
-		"gone, another partition is off": {
-			off(appTeam), in("", telemetry, gone, func(p *Pod) { p.DefaultCgroup.Exists = true; p.find(telemetry).Units = nil }), nil, nil,
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			d := Decide(partitioned(test.change, test.pod))
-			ensured, stopped := make([]string, 0, len(d.Ensure)), make([]string, 0, len(d.Stop))
-			for _, s := range d.Ensure {
-				ensured = append(ensured, s.Name)
-			}
-			for _, s := range d.Stop {
-				stopped = append(stopped, s.Slice)
-			}
-			if !slices.Equal(ensured, test.ensure) || !slices.Equal(stopped, test.stop) {
-				t.Errorf("makes %q, stops %q; want %q and %q", ensured, stopped, test.ensure, test.stop)
-			}
-		})
-	}
-}
-
 // TestDecidePartitionWeights: each partition has the weight and the protection of its pods, and
 // at least its own floor. kubepods.slice has the sum of the floors.
 func TestDecidePartitionWeights(t *testing.T) {
@@ -193,9 +143,9 @@ func TestDecidePartitionWeights(t *testing.T) {
 	const mebi = 1 << 20
 	small := func(p *Pod) { p.MilliCPU = 300 }
 	floors := func(s *Snapshot) {
-		s.Config.Partitions[0].Floor = cgroupfs.Protection{Min: 4 * mebi}
-		s.Config.Partitions[1].Floor = cgroupfs.Protection{Min: 2 * mebi, Low: mebi}
-		s.Config.Partitions[2].Floor = cgroupfs.Protection{Low: 8 * mebi}
+		s.Config.Partitions[0].Protection = cgroupfs.Protection{Min: 4 * mebi}
+		s.Config.Partitions[1].Protection = cgroupfs.Protection{Min: 2 * mebi, Low: mebi}
+		s.Config.Partitions[2].Protection = cgroupfs.Protection{Low: 8 * mebi}
 	}
 	d := Decide(partitioned(floors, in("kube-system", unitname.System, small), in("shop", appTeam)))
 	wantWeights := []WeightSpec{
@@ -291,7 +241,7 @@ func TestPolicySameMembers(t *testing.T) {
 		same   bool
 	}{
 		"nothing":      {func(*Policy) {}, true},
-		"a floor":      {func(p *Policy) { p.Partitions[1].Floor.Min = 1 }, true},
+		"a floor":      {func(p *Policy) { p.Partitions[1].Protection.Min = 1 }, true},
 		"the mode":     {func(p *Policy) { p.Mode = Never }, false},
 		"off":          {func(p *Policy) { p.Partitions[1].Off = true }, false},
 		"a name":       {func(p *Policy) { p.Partitions[1].Name = "batch" }, false},
@@ -306,38 +256,6 @@ func TestPolicySameMembers(t *testing.T) {
 		if got := three().sameMembers(c); got != test.same {
 			t.Errorf("%s: the same members: %t, want %t", name, got, test.same)
 		}
-	}
-}
-
-// TestRaisedRecord: the record has a version and the name of the slice. One of the first form is
-// still read, and one that is not known counts as none.
-func TestRaisedRecord(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "raised.json")
-	want := cgroupfs.Protection{Min: 3 << 20, Low: 5}
-	var r record[cgroupfs.Protection]
-	if err := r.store(path, want, raisedForm()); err != nil {
-		t.Fatal(err)
-	}
-	const written = `{"version":1,"raised":{"kubepods.slice":{"min":3145728,"low":5}}}` + "\n"
-	if text, err := os.ReadFile(path); err != nil || string(text) != written {
-		t.Errorf("wrote %q, %v; want %q", text, err, written)
-	}
-	for text, want := range map[string]cgroupfs.Protection{
-		written: want, `{"Min":3145728,"Low":5}`: want, `{"version":2,"raised":{"kubepods.slice":{"min":1}}}`: {},
-		`{"version":1,"raised":{"other.slice":{"min":1}}}`: {}, `{"version":1}`: {}, "{": {}, "": {},
-	} {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		var r record[cgroupfs.Protection]
-		if r.load(path, raisedForm()); r.now != want || r.stored != want {
-			t.Errorf("%s: %+v, want %+v", text, r, want)
-		}
-	}
-	r.load(path+"-missing", raisedForm())
-	if r.now != (cgroupfs.Protection{}) {
-		t.Errorf("a file that is missing: %+v", r)
 	}
 }
 
@@ -408,23 +326,6 @@ func TestGathererPartitions(t *testing.T) {
 	}
 	if _, ok := s.Weights["kubepods-telemetry-burstable.slice"]; !ok {
 		t.Errorf("weights %v", s.Weights)
-	}
-}
-
-// TestGathererForeignInPartition: a unit of another name is found in whichever slice of the pod it
-// is.
-func TestGathererForeignInPartition(t *testing.T) {
-	t.Parallel()
-	n := newNode(t)
-	removeAll(t, filepath.Join(n.root, defaultA, "cri-containerd-one.scope"))
-	slice := unitname.PodSlice(appTeam, v1.PodQOSBurstable, uidA)
-	n.process("/" + unitname.CgroupPath(slice) + "/vm/one")
-	s, err := n.gatherer().Snapshot(t.Context(), three(), Working)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if c := s.Pods[0].Containers[0]; c.Foreign || c.Slice != slice || c.Unit != "vm" {
-		t.Errorf("container %+v, want it in %s", c, slice)
 	}
 }
 
@@ -504,25 +405,6 @@ func TestNewScope(t *testing.T) {
 		if got := newScope(to, test.c); got != test.want {
 			t.Errorf("%s: %s, want %s", name, got, test.want)
 		}
-	}
-}
-
-// TestReconcilerPrepare: the slice of a member is made in its partition before its first container.
-func TestReconcilerPrepare(t *testing.T) {
-	t.Parallel()
-	h := newHost(t)
-	r, _ := h.reconciler(Working, three())
-	for namespace, want := range map[string]unitname.PartitionName{"monitoring": telemetry, "cart": appTeam, "default": ""} {
-		r.prepare(t.Context(), cri.Sandbox{UID: uidA, Namespace: namespace, Name: "a"}, v1.PodQOSBurstable)
-		if want == "" {
-			continue
-		}
-		if _, err := cgroupfs.FS(h.root).Limits(unitname.CgroupPath(unitname.PodSlice(want, v1.PodQOSBurstable, uidA))); err != nil {
-			t.Errorf("%s: %v", namespace, err)
-		}
-	}
-	if did := h.all(); len(did) != 2 {
-		t.Errorf("did %q, want two slices", did)
 	}
 }
 

@@ -6,13 +6,14 @@ import (
 	"node-partition.io/node-partition/internal/cgroupfs"
 	"node-partition.io/node-partition/internal/membership"
 	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/pkg/slices/decision"
 )
 
 // Policy is the part of the configuration that placement needs.
 type Policy struct {
 	// Partitions lists the partitions in the order of the configuration. If two claim a namespace, the
 	// first has it.
-	Partitions []PartitionPolicy
+	Partitions []decision.Partition
 	// Workloads lists the workload types. Those of a partition that is off have no members.
 	Workloads []membership.Workload
 	// Allows knows the annotations of namespaces; nil if nothing does.
@@ -21,21 +22,9 @@ type Policy struct {
 	Mode Mode
 }
 
-// PartitionPolicy is the part of a partition's configuration that placement needs.
-type PartitionPolicy struct {
-	// Name of the partition, and of its slices.
-	Name unitname.PartitionName
-	// Namespaces lists the namespaces whose pods are members.
-	Namespaces []string
-	// Off means that the partition is switched off: no pod belongs to it any more.
-	Off bool
-	// Floor is the protected memory that the partition has at least, whatever its pods have.
-	Floor cgroupfs.Protection
-}
-
 // Off reports whether all partitions are switched off, or there is none.
 func (p Policy) Off() bool {
-	return !slices.ContainsFunc(p.Partitions, func(p PartitionPolicy) bool { return !p.Off })
+	return !slices.ContainsFunc(p.Partitions, func(p decision.Partition) bool { return !p.Off })
 }
 
 // Namespaces returns the namespaces of all partitions, also of those that are switched off.
@@ -47,12 +36,13 @@ func (p Policy) Namespaces() []string {
 	return all
 }
 
-// floor returns the sum of the floors. kubepods.slice has to have as much.
+// floor returns the sum of the floors: what each partition has of protected memory at least,
+// whatever its pods have. kubepods.slice has to have as much.
 func (p Policy) floor() cgroupfs.Protection {
 	var sum cgroupfs.Protection
 	for i := range p.Partitions {
 		if !p.Partitions[i].Off {
-			sum = sum.Plus(p.Partitions[i].Floor)
+			sum = sum.Plus(p.Partitions[i].Protection)
 		}
 	}
 	return sum
@@ -81,8 +71,8 @@ func (p Policy) names() []unitname.PartitionName {
 // with returns the policy with the partitions of that name that it lacks. They are switched off.
 func (p Policy) with(names []unitname.PartitionName) Policy {
 	for _, name := range names {
-		if !slices.ContainsFunc(p.Partitions, func(p PartitionPolicy) bool { return p.Name == name }) {
-			p.Partitions = append(slices.Clip(p.Partitions), PartitionPolicy{Name: name, Off: true})
+		if !slices.ContainsFunc(p.Partitions, func(p decision.Partition) bool { return p.Name == name }) {
+			p.Partitions = append(slices.Clip(p.Partitions), decision.Partition{Name: name, Off: true})
 		}
 	}
 	return p
@@ -92,7 +82,7 @@ func (p Policy) with(names []unitname.PartitionName) Policy {
 func (p Policy) sameMembers(q Policy) bool {
 	//guard: other types are other members
 	same := p.Mode == q.Mode && slices.EqualFunc(p.Workloads, q.Workloads, membership.Workload.Equal)
-	return same && slices.EqualFunc(p.Partitions, q.Partitions, func(a, b PartitionPolicy) bool {
+	return same && slices.EqualFunc(p.Partitions, q.Partitions, func(a, b decision.Partition) bool {
 		return a.Name == b.Name && a.Off == b.Off && slices.Equal(a.Namespaces, b.Namespaces)
 	})
 }

@@ -7,13 +7,10 @@ import (
 	"sync"
 	"time"
 
-	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"node-partition.io/node-partition/internal/cgroupfs"
 	"node-partition.io/node-partition/internal/cpuweight"
-	"node-partition.io/node-partition/internal/cri"
-	"node-partition.io/node-partition/internal/membership"
 	"node-partition.io/node-partition/internal/unitname"
 	"node-partition.io/node-partition/pkg/podmove/report"
 )
@@ -47,8 +44,8 @@ type Reconciler struct {
 	passing
 	moves
 	formulas
-	raised record[cgroupfs.Protection]
-	cpu    record[CPURecord]
+	// recorded holds what the last pass has set, and stored what is in the file of that.
+	recorded, stored record
 	// flaws holds the annotations that were reported as not followed, by the UID of the pod.
 	flaws map[string]string
 }
@@ -102,17 +99,14 @@ const (
 	passTimeout = 30 * time.Second
 )
 
-// New returns a Reconciler that has no configuration yet. It returns an error if a part is missing.
-func New(o Options) (*Reconciler, error) {
-	if err := o.check(); err != nil {
-		return nil, err
-	}
+// New returns a Reconciler that has no configuration yet.
+func New(o Options) *Reconciler {
 	return &Reconciler{
 		Signals: o.Signals, options: o, formulas: formulas{cpuweight.Linear, cpuweight.Linear},
 		flaws:   map[string]string{},
 		passing: passing{passed: make(chan struct{}), beat: time.Now()},
 		moves:   moves{failed: map[string]failure{}, underway: map[string]*underway{}},
-	}, nil
+	}
 }
 
 // SetConfig sets another configuration, which the next pass follows.
@@ -297,11 +291,11 @@ func (r *Reconciler) pass(ctx context.Context) (Decision, error) {
 	// A step that fails may have been carried out all the same.
 	err = errors.Join(
 		//guard: the record is written before the scopes are
-		r.record(snapshot.Raised.AtLeast(decision.Raised), snapshot.CPU.until(decision.CPU, decision.Scopes)),
+		r.record(record{snapshot.Raised.AtLeast(decision.Raised), snapshot.CPU.until(decision.CPU, decision.Scopes)}),
 		r.act(ctx, decision),
 	)
 	if err == nil {
-		err = r.record(decision.Raised, decision.CPU)
+		err = r.record(record{decision.Raised, decision.CPU})
 	}
 	r.finish(snapshot.Pods, decision, err)
 	return decision, err
@@ -310,7 +304,7 @@ func (r *Reconciler) pass(ctx context.Context) (Decision, error) {
 // snapshot reads the input of a pass's decision.
 func (r *Reconciler) snapshot(ctx context.Context) (Snapshot, error) {
 	r.mu.Lock()
-	config, rules, floors := r.config, r.rules, r.raised.now.AtLeast(r.config.floor())
+	config, rules, floors := r.config, r.rules, r.recorded.Raised.AtLeast(r.config.floor())
 	r.mu.Unlock()
 	s, err := r.options.Gatherer.snapshot(ctx, config, rules, r.options.NRI())
 	if err != nil {
@@ -334,8 +328,8 @@ func (r *Reconciler) snapshot(ctx context.Context) (Snapshot, error) {
 		r.forgive()
 	}
 	r.formula, r.runtime = kubeletFormula(s.Pods, r.formula), runtimeFormula(s.Pods, r.runtime)
-	s.CPU = CPUState{CPURecord: r.cpu.now, Runtime: r.runtime}
-	s.Formula, s.Moving, s.RestartsFail, s.Raised = r.formula, r.moving, r.restartsFail, r.raised.now
+	s.CPU = CPUState{CPURecord: r.recorded.CPURecord, Runtime: r.runtime}
+	s.Formula, s.Moving, s.RestartsFail, s.Raised = r.formula, r.moving, r.restartsFail, r.recorded.Raised
 	s.Awaited, s.Ordered = r.awaitedPods(), r.takeOrders(s.Pods)
 	s.Backoff, s.GivenUp = map[string]bool{}, map[string]bool{}
 	for uid, f := range r.failed {
@@ -436,57 +430,46 @@ func (r *Reconciler) prepareAll(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case a := <-r.announced:
-			r.prepare(ctx, a.sandbox, a.qos)
+			r.prepare(ctx, a)
 		}
 	}
 }
 
 // prepare creates the slice of a member whose sandbox has begun, so that the slice has its limits
 // before the first container.
-func (r *Reconciler) prepare(ctx context.Context, s cri.Sandbox, q v1.PodQOSClass) {
+func (r *Reconciler) prepare(ctx context.Context, a Announcement) {
 	r.mu.Lock()
-	place := r.rules.Place(membership.Pod{
-		//guard: a slice is prepared by the rule for the pod's class
-		Namespace: s.Namespace, Guaranteed: q == v1.PodQOSGuaranteed, Origin: s.Origin,
-		In: func(in unitname.PartitionName) bool {
-			return r.options.Gatherer.Cgroups.Has(unitname.CgroupPath(unitname.PodSlice(in, q, s.UID)))
-		},
-	})
-	last, formula, most := r.cpu.now.Pods[s.UID], r.formula, r.config.ownCPU(place.Partition)
+	last, formula, most := r.recorded.Pods[a.UID], r.formula, r.config.ownCPU(a.Place.Partition)
 	r.mu.Unlock()
-	partition := place.Partition
-	if partition == unitname.Default {
-		return // no member any more
-	}
-	defaultSlice := unitname.CgroupPath(unitname.PodSlice(unitname.Default, q, s.UID))
+	defaultSlice := unitname.CgroupPath(unitname.PodSlice(unitname.Default, a.QoS, a.UID))
 	limits, err := r.options.Gatherer.Cgroups.Limits(defaultSlice)
 	if err != nil {
 		r.Wake() // a pass creates it, or finds the pod gone
 		return
 	}
-	if place.Resource {
-		if asked, ok := r.prepareAsked(s, place.Type, last, most); ok {
+	if a.Place.Resource {
+		if asked, ok := r.prepareAsked(a, last, most); ok {
 			limits = withAsked(limits, asked.MilliCPU, asked.CPU, formula)
 		}
 	}
-	slice := unitname.PodSlice(partition, q, s.UID)
-	if err := r.options.Units.EnsureSlice(ctx, slice, Description(s.Namespace, s.Name), limits); err != nil {
-		r.options.Events.NotPrepared(s.Namespace, s.Name, err)
+	slice := unitname.PodSlice(a.Place.Partition, a.QoS, a.UID)
+	if err := r.options.Units.EnsureSlice(ctx, slice, Description(a.Namespace, a.Name), limits); err != nil {
+		r.options.Events.NotPrepared(a.Namespace, a.Name, err)
 		r.Wake()
 	}
 }
 
 // prepareAsked returns the CPU time that the kubelet reports for the pod of a sandbox, or that was
 // known last, or that its annotations have, and whether it has any.
-func (r *Reconciler) prepareAsked(s cri.Sandbox, workload string, last PodTime, most int64) (PodTime, bool) {
+func (r *Reconciler) prepareAsked(a Announcement, last PodTime, most int64) (PodTime, bool) {
 	known, _ := r.options.Gatherer.Kubelet.Pods()
-	switch pod := known[types.UID(s.UID)]; {
+	switch pod := known[types.UID(a.UID)]; {
 	case pod != nil:
-		return counts(workload, PodTime{pod.Asked, pod.MilliCPU}, last)
-	case last.Type == workload:
-		return counts(workload, PodTime{}, last)
+		return counts(a.Place.Type, PodTime{pod.Asked, pod.MilliCPU}, last)
+	case last.Type == a.Place.Type:
+		return counts(a.Place.Type, PodTime{}, last)
 	}
-	return annotated(s.Asked, 0, most)
+	return annotated(a.Asked, 0, most)
 }
 
 // reportFlaws reports annotations that are not followed and were not reported yet. What was

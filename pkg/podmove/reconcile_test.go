@@ -260,40 +260,14 @@ func idle(g *Gatherer, nri NRIState) Options {
 // made returns a reconciler with a configuration.
 func made(tb testing.TB, o Options, c Policy) *Reconciler {
 	tb.Helper()
-	r, err := New(o)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	r := New(o)
 	r.SetConfig(c)
 	return r
 }
 
-// TestNewIncomplete: a part that is missing is an error at once, which names it.
-func TestNewIncomplete(t *testing.T) {
-	t.Parallel()
-	for field, remove := range map[string]func(*Options){
-		"Gatherer":         func(o *Options) { o.Gatherer = nil },
-		"Gatherer.Cgroups": func(o *Options) { o.Gatherer.Cgroups = "" },
-		"Gatherer.Runtime": func(o *Options) { o.Gatherer.Runtime = nil },
-		"Gatherer.Kubelet": func(o *Options) { o.Gatherer.Kubelet = nil },
-		"Units":            func(o *Options) { o.Units = nil },
-		"Mover":            func(o *Options) { o.Mover = nil },
-		"Placer":           func(o *Options) { o.Placer = nil },
-		"Events":           func(o *Options) { o.Events = nil },
-		"NRI":              func(o *Options) { o.NRI = nil },
-		"Table":            func(o *Options) { o.Table = nil },
-		"Signals":          func(o *Options) { o.Signals = nil },
-		"Tick":             func(o *Options) { o.Tick = 0 },
-	} {
-		o := idle(newNode(t).gatherer(), Working)
-		if _, err := New(o); err != nil {
-			t.Fatal(err)
-		}
-		remove(&o)
-		if _, err := New(o); err == nil || !strings.HasSuffix(err.Error(), ": "+field+" is missing") {
-			t.Errorf("without %s: %v", field, err)
-		}
-	}
+// announced returns the announcement of a burstable pod.
+func announced(c Policy, s cri.Sandbox) Announcement {
+	return Announcement{s, v1.PodQOSBurstable, c.Rules().Place(membership.Pod{Namespace: s.Namespace, Origin: s.Origin})}
 }
 
 // TestReconcilerAnnounces: the slice of an announced member is made without a pass. If too many are
@@ -307,7 +281,7 @@ func TestReconcilerAnnounces(t *testing.T) {
 		<-time.After(10 * time.Second)
 		synctest.Wait()
 		before := e.reconciled()
-		r.Announce(cri.Sandbox{UID: uidA, Namespace: "kube-system", Name: "a"}, v1.PodQOSBurstable)
+		r.Announce(announced(members, cri.Sandbox{UID: uidA, Namespace: "kube-system", Name: "a"}))
 		synctest.Wait()
 		if did := h.all(); !slices.Contains(did, "ensure Pod kube-system/a") || e.reconciled() != before {
 			t.Errorf("did %q in %d passes, want the slice without one", did, e.reconciled()-before)
@@ -315,12 +289,12 @@ func TestReconcilerAnnounces(t *testing.T) {
 	})
 	s := NewSignals()
 	for range maxAnnounced {
-		s.Announce(cri.Sandbox{}, v1.PodQOSBurstable)
+		s.Announce(Announcement{})
 	}
 	if len(s.wake) != 0 {
 		t.Error("woken before the queue is full")
 	}
-	s.Announce(cri.Sandbox{}, v1.PodQOSBurstable)
+	s.Announce(Announcement{})
 	if len(s.wake) != 1 || len(s.announced) != maxAnnounced {
 		t.Errorf("%d announced, woken %d times; want a pass for the last one", len(s.announced), len(s.wake))
 	}
@@ -336,7 +310,7 @@ func TestReconcilerAnnouncesBeforeRecovery(t *testing.T) {
 		recovered := make(chan struct{})
 		r.options.Recover = func(context.Context) { <-recovered }
 		start(t, r)
-		r.Announce(cri.Sandbox{UID: uidA, Namespace: "kube-system", Name: "a"}, v1.PodQOSBurstable)
+		r.Announce(announced(members, cri.Sandbox{UID: uidA, Namespace: "kube-system", Name: "a"}))
 		synctest.Wait()
 		if did := h.all(); !slices.Contains(did, "ensure Pod kube-system/a") || e.reconciled() != 0 {
 			t.Errorf("did %q in %d passes, want the slice before the first pass", did, e.reconciled())
@@ -618,25 +592,6 @@ func TestReconcilerForbiddenAtOnce(t *testing.T) {
 	})
 }
 
-// TestReconcilerOvertakenForAWhile: a configuration that changes twice during a restart may have
-// been another one when the container was created.
-func TestReconcilerOvertakenForAWhile(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newHost(t)
-		h.comesBack = defaultA
-		r, e := h.reconciler(Working, members)
-		start(t, r)
-		h.awaitRestart()
-		r.SetConfig(inSystem("monitoring"))
-		r.SetConfig(members)
-		<-time.After(20 * time.Second)
-		synctest.Wait()
-		if e.all || len(e.failed) != 1 || !errors.Is(e.failed[0], errOvertaken) {
-			t.Errorf("failures %v, no pod is restarted: %t", e.failed, e.all)
-		}
-	})
-}
-
 // TestReconcilerOvertakenBetweenContainers: a pod of two containers belongs elsewhere by the time
 // that the first one is back. The second one is not stopped for the move that has no reason any
 // more.
@@ -678,31 +633,6 @@ func TestReconcilerOvertakenBetweenContainers(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestReconcilerContainerStaysStopped: a pod whose container does not run again is not stopped a
-// second time.
-func TestReconcilerContainerStaysStopped(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newHost(t)
-		r, e := h.reconciler(Working, members)
-		start(t, r)
-		<-time.After(moveTimeout + time.Minute)
-		synctest.Wait()
-		if len(e.failed) != 1 || e.all {
-			t.Fatalf("failures %v, no pod is restarted: %t", e.failed, e.all)
-		}
-		// It crashed all the time, and now runs in its old place.
-		h.cgroup(defaultA+"/cri-containerd-late.scope", nil)
-		h.mu.Lock()
-		h.containers = append(h.containers, cri.Container{ID: "late", SandboxID: "pause1", Name: "main", State: cri.Running})
-		h.mu.Unlock()
-		<-time.After(24 * time.Hour)
-		synctest.Wait()
-		if n := h.restarts(); n != 1 || r.Report().Pods[0].Reason != report.Failed {
-			t.Errorf("%d restarts, reported %+v; want it left alone", n, r.Report().Pods)
-		}
-	})
 }
 
 // TestReconcilerAwaitsReady: the next pod is restarted once the kubelet reports the last one Ready
@@ -893,55 +823,6 @@ func TestDocumentedWaits(t *testing.T) {
 	}
 }
 
-// TestReconcilerProtectedMemory: a member's protected memory is protected in the partition as well,
-// and the slices above it have as much.
-func TestReconcilerProtectedMemory(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newHost(t)
-		h.cgroup(defaultA, map[string]string{"memory.min": "4096", "memory.low": "67108864"})
-		h.comesBack = partitionA
-		r, _ := h.reconciler(Working, members)
-		start(t, r)
-		<-time.After(time.Minute)
-		synctest.Wait()
-		for _, slice := range []string{partitionA, filepath.Dir(partitionA), filepath.Dir(filepath.Dir(partitionA))} {
-			limits, err := cgroupfs.FS(h.root).Limits(slice)
-			if want := (cgroupfs.Protection{Min: 4096, Low: 64 << 20}); err != nil || limits.Protection != want {
-				t.Errorf("%s has %+v, %v; want %+v", filepath.Base(slice), limits.Protection, err, want)
-			}
-		}
-	})
-}
-
-func TestReconcilerLiveMoveAndBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newHost(t)
-		r, e := h.reconciler(Unavailable, members)
-		ended := start(t, r)
-		<-time.After(5 * time.Second)
-		synctest.Wait()
-		if did := h.all(); !slices.Contains(did, "live partition-cri-containerd-one.scope") {
-			t.Fatalf("did %q", did)
-		}
-		if pods := r.Report().Pods; pods[0].Misplaced != 0 || pods[0].LiveMoved != 1 {
-			t.Errorf("reported %+v", pods[0])
-		}
-		off := inSystem("kube-system")
-		off.Partitions[0].Off = true
-		r.SetConfig(off)
-		if err := <-ended; err != nil {
-			t.Errorf("ended with %v", err)
-		}
-		did := h.all()
-		if i, j := slices.Index(did, "live cri-containerd-one.scope"), slices.Index(did, "stop "+filepath.Base(partitionA)); i < 0 || j < i {
-			t.Errorf("did %q, want it moved back under its old name, and then the slice stopped", did)
-		}
-		if len(e.placed) != 2 || e.placed[1] != "live default success" {
-			t.Errorf("observed %q", e.placed)
-		}
-	})
-}
-
 // TestReconcilerAnnounced: the slice of a pod that is gone is not stopped while a sandbox of the
 // same UID begins: a static pod that is rewritten keeps its UID. It is stopped after that.
 func TestReconcilerAnnounced(t *testing.T) {
@@ -1053,25 +934,6 @@ func TestReconcilerFailedPass(t *testing.T) {
 		synctest.Wait()
 		if n := h.restarts(); n != 1 {
 			t.Errorf("%d restarts; want that the pod is not restarted again", n)
-		}
-	})
-}
-
-// TestReconcilerSystemdFails: a slice that cannot be created is tried again, and does not stop the
-// other work.
-func TestReconcilerSystemdFails(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newHost(t)
-		h.broken = errors.New("no connection to systemd")
-		r, e := h.reconciler(Unavailable, members)
-		start(t, r)
-		<-time.After(10 * time.Second)
-		synctest.Wait()
-		if !errors.Is(r.Ready(), h.broken) || len(e.failed) < 2 {
-			t.Errorf("ready %v, failures %v", r.Ready(), e.failed)
-		}
-		if _, err := os.Stat(filepath.Join(h.root, defaultA, "cri-containerd-one.scope")); err != nil {
-			t.Errorf("the container is not where it was: %v", err)
 		}
 	})
 }

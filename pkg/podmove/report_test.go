@@ -8,6 +8,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"node-partition.io/node-partition/internal/podsapi"
 	"node-partition.io/node-partition/internal/unitname"
 	"node-partition.io/node-partition/pkg/podmove/report"
 )
@@ -15,7 +16,7 @@ import (
 // running returns a container that runs in a slice.
 func running(name, slice string) Container {
 	unit := "cri-containerd-" + name + ".scope"
-	return Container{ID: name, Name: name, Running: true, spec: spec{Restarts: true}, Unit: unit, Slice: slice}
+	return Container{ID: name, Name: name, Running: true, Restarts: true, Unit: unit, Slice: slice}
 }
 
 // TestDecideReport checks the report that status shows of a pod: its place, its number of
@@ -191,7 +192,7 @@ func TestDecideWait(t *testing.T) {
 // TestDecideMoveFields: a Move has everything that the mover needs.
 func TestDecideMoveFields(t *testing.T) {
 	want := Move{
-		UID: "a", Namespace: "kube-system", Name: "pod-a", To: unitname.System, Method: Restart,
+		To: unitname.System, Method: Restart,
 		Slice: unitname.PodSlice(unitname.System, v1.PodQOSBurstable, "a"), GracePeriod: 7 * time.Second,
 	}
 	for name, test := range map[string]struct {
@@ -222,10 +223,10 @@ func TestDecideMoveFields(t *testing.T) {
 			want := want
 			test.want(&want)
 			d := Decide(snapshot(test.change, test.pod))
-			if d.Move == nil || len(d.Move.Containers) != 1 || d.Move.Containers[0].Name != "main" {
+			if d.Move == nil || len(d.Move.Containers) != 1 || d.Move.Containers[0].Name != "main" || d.Move.UID != "a" {
 				t.Fatalf("move is %+v, want one of container main", d.Move)
 			}
-			want.Containers = d.Move.Containers
+			want.Containers, want.Pod = d.Move.Containers, d.Move.Pod
 			if !reflect.DeepEqual(*d.Move, want) {
 				t.Errorf("move is %+v, want %+v", *d.Move, want)
 			}
@@ -238,9 +239,9 @@ func TestDecideMoveFields(t *testing.T) {
 // ends nothing, and keeps their order.
 func TestInOrder(t *testing.T) {
 	list := []Container{
-		{Name: "proxy", spec: spec{Order: 0, Sidecar: true}}, {Name: "b", spec: spec{Order: 1}},
-		{Name: "log", spec: spec{Order: 1, Sidecar: true}}, {Name: "c", spec: spec{Order: 2}},
-		{Name: "mesh", spec: spec{Order: 2, Sidecar: true}}, {Name: "a", spec: spec{Order: 0}},
+		{Name: "proxy", Container: podsapi.Container{Order: 0, Sidecar: true}}, {Name: "b", Container: podsapi.Container{Order: 1}},
+		{Name: "log", Container: podsapi.Container{Order: 1, Sidecar: true}}, {Name: "c", Container: podsapi.Container{Order: 2}},
+		{Name: "mesh", Container: podsapi.Container{Order: 2, Sidecar: true}}, {Name: "a", Container: podsapi.Container{Order: 0}},
 	}
 	for method, want := range map[Method][]string{
 		Restart: {"a", "b", "c", "mesh", "log", "proxy"},

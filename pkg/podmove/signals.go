@@ -4,19 +4,22 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"node-partition.io/node-partition/internal/cri"
+	"node-partition.io/node-partition/internal/membership"
 )
 
 // Signals holds what other parts ask of a Reconciler. It is made first, so that those parts exist
 // before the Reconciler, which needs them.
 type Signals struct {
 	wake, urge chan struct{}
-	announced  chan announcement
+	announced  chan Announcement
 }
 
-// announcement is a pod whose sandbox has begun.
-type announcement struct {
-	sandbox cri.Sandbox
-	qos     v1.PodQOSClass
+// Announcement is a pod whose sandbox has begun, and its place, which was decided then.
+type Announcement struct {
+	cri.Sandbox
+	// QoS is empty if the cgroup that the kubelet asks for does not tell it.
+	QoS   v1.PodQOSClass
+	Place membership.Place
 }
 
 // maxAnnounced bounds the announcements that wait.
@@ -25,7 +28,7 @@ const maxAnnounced = 512
 // NewSignals returns signals for one Reconciler.
 func NewSignals() *Signals {
 	return &Signals{
-		wake: make(chan struct{}, 1), urge: make(chan struct{}, 1), announced: make(chan announcement, maxAnnounced),
+		wake: make(chan struct{}, 1), urge: make(chan struct{}, 1), announced: make(chan Announcement, maxAnnounced),
 	}
 }
 
@@ -48,9 +51,9 @@ func (s *Signals) Urge() {
 
 // Announce requests the slice of a member whose sandbox has begun, before its first container. It
 // returns at once.
-func (s *Signals) Announce(sandbox cri.Sandbox, q v1.PodQOSClass) {
+func (s *Signals) Announce(a Announcement) {
 	select {
-	case s.announced <- announcement{sandbox, q}:
+	case s.announced <- a:
 	default:
 		s.Wake() // a pass makes all of them
 	}

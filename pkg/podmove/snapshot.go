@@ -2,7 +2,6 @@ package podmove
 
 import (
 	"slices"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -11,6 +10,7 @@ import (
 	"node-partition.io/node-partition/internal/cpuweight"
 	"node-partition.io/node-partition/internal/cri"
 	"node-partition.io/node-partition/internal/membership"
+	"node-partition.io/node-partition/internal/podsapi"
 	"node-partition.io/node-partition/internal/unitname"
 	"node-partition.io/node-partition/pkg/podmove/report"
 )
@@ -111,7 +111,7 @@ type Pod struct {
 	// cgroups are left.
 	Exists bool
 	// Kubelet holds what the kubelet reports about it. It is nil if the kubelet does not report it.
-	Kubelet *KubeletPod
+	Kubelet *podsapi.Pod
 	// MilliCPU is its CPU request in thousandths of a CPU. It is estimated from the containers if the
 	// kubelet does not report it.
 	MilliCPU int64
@@ -139,6 +139,9 @@ type annotations struct {
 	// have not ended. It is zero if the kubelet reports the pod.
 	Annotated admission.PodCPU
 }
+
+// fullName returns the namespace and the name of the pod, as an operator writes them.
+func (p *Pod) fullName() string { return p.Namespace + "/" + p.Name }
 
 // member returns what decides about the pod's membership.
 func (p *Pod) member() membership.Pod {
@@ -187,28 +190,12 @@ func (p *Pod) units() []string {
 
 // terminate marks a pod as terminating, whatever the kubelet has reported.
 func (p *Pod) terminate() {
-	known := KubeletPod{}
+	known := podsapi.Pod{}
 	if p.Kubelet != nil {
 		known = *p.Kubelet
 	}
 	known.Terminating = true
 	p.Kubelet = &known
-}
-
-// KubeletPod is the part of a pod's state that only the kubelet knows.
-type KubeletPod struct {
-	// Terminating means that the pod is being deleted or has ended. Initializing means that init
-	// containers have yet to end.
-	Terminating, Initializing bool
-	// Ready is the pod's condition of that name.
-	Ready bool
-	// Priority decides whether the pod is critical.
-	Priority int32
-	// GracePeriod bounds how long a container may take to end.
-	GracePeriod time.Duration
-	// Asked is the CPU time that the pod has by the resource of the type that it asks for. It is zero
-	// if the pod asks for none, and if this is not what the kubelet reports.
-	Asked admission.PodCPU
 }
 
 // nowhere stands for the cgroup of a container that runs and whose process the runtime does not
@@ -231,19 +218,6 @@ type PodCgroup struct {
 	Bytes uint64
 }
 
-// spec holds what a pod's spec says about a container.
-type spec struct {
-	// Sidecar means that it is an init container that runs as long as the pod (KEP-753). Restarts
-	// means that the kubelet starts the container again whatever its exit status is.
-	Sidecar, Restarts bool
-	// Order is its index in the pod.
-	Order int
-	// MilliCPU is its CPU request, and MilliLimit its CPU limit, in thousandths of a CPU. asked is its
-	// CPU time by the resource of a type.
-	MilliCPU, MilliLimit int64
-	asked                admission.CPU
-}
-
 // Container is a container of a pod.
 type Container struct {
 	ID, Name string
@@ -252,9 +226,13 @@ type Container struct {
 	Running bool
 	// Creating means that the runtime has created it and has yet to start it.
 	Creating bool
-	// spec is known if the kubelet reports the pod. Otherwise MilliCPU is estimated, and asked is by
-	// the annotations of the sandbox.
-	spec
+	// Container is known if the kubelet reports the pod. Otherwise MilliCPU is estimated.
+	podsapi.Container
+	// asked is its CPU time by the resource of a type, by the annotations of the sandbox if the
+	// kubelet does not report the pod.
+	asked admission.CPU
+	// Restarts means that the kubelet starts the container again whatever its exit status is.
+	Restarts bool
 	// Ready is the readiness that the kubelet reports for this container. If the kubelet does not
 	// report it, Ready means that the container runs.
 	Ready bool

@@ -10,6 +10,7 @@ import (
 	"node-partition.io/node-partition/internal/cpuweight"
 	"node-partition.io/node-partition/internal/membership"
 	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/pkg/slices/decision"
 )
 
 // kubeletFormula returns the formula by which the kubelet has written the slices of pods, which
@@ -23,7 +24,7 @@ import (
 func kubeletFormula(pods []Pod, present cpuweight.Formula) cpuweight.Formula {
 	return shownByAll(present, func(yield func(milli int64, weight uint64) bool) {
 		for _, pod := range pods {
-			if !pod.DefaultCgroup.Exists || pod.Kubelet == nil || pod.Kubelet.Terminating {
+			if !pod.DefaultCgroup.Exists || pod.Kubelet == nil || pod.Kubelet.Ends() {
 				continue
 			}
 			if !yield(pod.MilliCPU, pod.DefaultCgroup.Limits.CPUWeight) {
@@ -68,7 +69,7 @@ func shownBy(shares, weight uint64) (cpuweight.Formula, bool) {
 // slice. They follow the requests of the pods that run there. Without any the weight is the
 // minimum, as for the kubelet's burstable slice (setCPUCgroupConfig,
 // pkg/kubelet/cm/qos_container_manager_linux.go). places has where each pod belongs.
-func (d *Decision) weights(s Snapshot, p *PartitionPolicy, pods []Pod, places []membership.Place) {
+func (d *Decision) weights(s Snapshot, p *decision.Partition, pods []Pod, places []membership.Place) {
 	if p.Off {
 		return // reverted at the end
 	}
@@ -99,7 +100,7 @@ func (d *Decision) weights(s Snapshot, p *PartitionPolicy, pods []Pod, places []
 			burstable.add(share)
 		}
 	}
-	whole.memory = whole.memory.AtLeast(p.Floor)
+	whole.memory = whole.memory.AtLeast(p.Protection)
 	// The node promises requests of CPU. Nothing but the partition's CPUs stands for requests of the
 	// resource: more would take from the CPU that other pods are promised.
 	own := s.Config.ownCPU(p.Name)

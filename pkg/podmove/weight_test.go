@@ -1,15 +1,10 @@
 package podmove
 
 import (
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"node-partition.io/node-partition/internal/cpuweight"
-	"node-partition.io/node-partition/internal/podsapi"
 	"node-partition.io/node-partition/internal/unitname"
 )
 
@@ -61,32 +56,6 @@ func TestKubeletFormulaTwoKubelets(t *testing.T) {
 			if got := kubeletFormula(slices.Concat(pods[shift:], pods[:shift]), present); got.Name != present.Name {
 				t.Errorf("formula %q has become %q", present.Name, got.Name)
 			}
-		}
-	}
-}
-
-// TestReconcilerWeightsFollowKubelet: the runtime's formula, which containers show, does not affect
-// the partition's slices, whose siblings the kubelet writes.
-func TestReconcilerWeightsFollowKubelet(t *testing.T) {
-	n := newNode(t)
-	n.cgroup(partitionA, map[string]string{"memory.max": "max"})
-	if err := os.RemoveAll(filepath.Join(n.root, defaultA, "cri-containerd-one.scope")); err != nil {
-		t.Fatal(err)
-	}
-	n.cgroup(partitionA+"/cri-containerd-one.scope", map[string]string{"cpu.weight": "17"})
-	n.pods = map[types.UID]*podsapi.Pod{uidA: {UID: uidA, MilliCPU: 100}}
-	for _, slice := range []string{"kubepods-system.slice", "kubepods-system-burstable.slice"} {
-		n.cgroup(unitname.CgroupPath(slice), map[string]string{"cpu.weight": "100"})
-	}
-	r := made(t, idle(n.gatherer(), Working), members)
-	for range 20 {
-		s, err := r.snapshot(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		want := []WeightSpec{{"kubepods-system-burstable.slice", 4}, {"kubepods-system.slice", 4}}
-		if got := Decide(s).Weights; !slices.Equal(got, want) {
-			t.Fatalf("weights %+v, want %+v: the kubelet gave 100m the weight 4", got, want)
 		}
 	}
 }

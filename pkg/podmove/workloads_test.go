@@ -6,7 +6,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
 	"node-partition.io/node-partition/internal/cri"
 	"node-partition.io/node-partition/internal/membership"
 	"node-partition.io/node-partition/internal/unitname"
@@ -124,37 +123,6 @@ func TestGathererAsk(t *testing.T) {
 		pods, _ := group(test.sandboxes, nil)
 		if got := pods[uidA].Origin; got != test.want {
 			t.Errorf("%s: %+v; want %+v", name, got, test.want)
-		}
-	}
-}
-
-// TestPrepareAsked: the slice of a pod that asks is made by the same rule, and while its right is
-// not known only if it is there already.
-func TestPrepareAsked(t *testing.T) {
-	t.Parallel()
-	sandbox := cri.Sandbox{UID: uidA, Namespace: "shop-2", Name: "a", Origin: membership.Origin{Ask: workload.Ask{Type: "telemetry"}}}
-	for name, test := range map[string]struct {
-		answer membership.Refusal
-		class  v1.PodQOSClass
-		there  bool
-		want   bool
-	}{
-		"allowed":                 {"", v1.PodQOSBurstable, false, true},
-		"guaranteed":              {"", v1.PodQOSGuaranteed, false, false},
-		"not known":               {membership.NamespaceUnknown, v1.PodQOSBurstable, false, false},
-		"not known, and a member": {membership.NamespaceUnknown, v1.PodQOSBurstable, true, true},
-	} {
-		h := newHost(t)
-		slice := unitname.CgroupPath(unitname.PodSlice(telemetry, test.class, uidA))
-		h.cgroup(unitname.CgroupPath(unitname.PodSlice(unitname.Default, test.class, uidA)), map[string]string{"cpu.weight": "7"})
-		if test.there {
-			h.cgroup(slice, map[string]string{"cpu.weight": "1"})
-		}
-		r, _ := h.reconciler(Working, asking(test.answer))
-		r.prepare(t.Context(), sandbox, test.class)
-		limits, err := cgroupfs.FS(h.root).Limits(slice)
-		if got := err == nil && limits.CPUWeight == 7; got != test.want {
-			t.Errorf("%s: %+v, %v; want the slice with its limits: %t", name, limits, err, test.want)
 		}
 	}
 }

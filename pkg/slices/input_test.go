@@ -10,7 +10,6 @@ import (
 	"github.com/coreos/go-systemd/v22/unit"
 
 	"node-partition.io/node-partition/internal/cgroupfs"
-	"node-partition.io/node-partition/internal/hostfs"
 	"node-partition.io/node-partition/pkg/slices/config"
 	"node-partition.io/node-partition/tests/generator/golden"
 )
@@ -33,27 +32,6 @@ func TestLoadUnreadableOutput(t *testing.T) {
 	}
 	if len(plan.Warnings) != 1 || !strings.HasPrefix(plan.Warnings[0], "last output: ") || !strings.HasSuffix(plan.Warnings[0], ", ignoring it") {
 		t.Errorf("it warns %q", plan.Warnings)
-	}
-}
-
-// TestBoundToCPUs: the kernel keeps a list of CPUs that is written, as long as there are processes.
-func TestBoundToCPUs(t *testing.T) {
-	for name, test := range map[string]struct {
-		files map[string]string
-		want  bool
-	}{
-		"a list and processes": {map[string]string{"cpuset.cpus": "0-1\n", "cgroup.events": "populated 1\n"}, true},
-		"no list":              {map[string]string{"cpuset.cpus": "\n", "cgroup.events": "populated 1\n"}, false},
-		"no processes":         {map[string]string{"cpuset.cpus": "0-1\n", "cgroup.events": "populated 0\n"}, false},
-		"no cgroup":            {nil, false},
-	} {
-		root := t.TempDir()
-		for file, content := range test.files {
-			put(t, filepath.Join(root, cgroupMount, file), content)
-		}
-		if got := boundToCPUs(hostfs.FS(root), cgroupMount); got != test.want {
-			t.Errorf("%s: %t, want %t", name, got, test.want)
-		}
 	}
 }
 
@@ -81,20 +59,5 @@ func TestAddServiceSlices(t *testing.T) {
 		if !slices.Equal(got, test.want) {
 			t.Errorf("%s: kube.slice has %q, want %q", name, got, test.want)
 		}
-	}
-}
-
-// TestSlicesWithFloor: the settings of services protect their slice and those above it. A slice
-// without such a setting gets no drop-in.
-func TestSlicesWithFloor(t *testing.T) {
-	if got := slicesWithFloor(config.Services{Slice: "a-b.slice"}); got != nil {
-		t.Errorf("without protected memory: %q", got)
-	}
-	if got := slicesWithFloor(config.Services{CPUWeight: 300}); got != nil {
-		t.Errorf("without a slice: %q", got)
-	}
-	got := slicesWithFloor(config.Services{Slice: "a-b.slice", Protection: cgroupfs.Protection{Low: 1 << 20}})
-	if want := []string{"a.slice", "a-b.slice"}; !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -33,9 +33,8 @@ func TestAudit(t *testing.T) {
 		}
 		for _, step := range []step{
 			{"fresh", auditFresh},
-			{"faults", auditProblems},
+			{"faults", auditFaults},
 			{"partition", auditPartition},
-			{"system container", auditSystemContainer},
 			{"static CPU manager", auditStatic},
 		} {
 			t.Run(step.name, func(t *testing.T) { step.test(t, n) })
@@ -48,7 +47,7 @@ const auditCommand = monitorPath + " check --listen= -o json || true"
 
 // treeChecks names the checks that compare cgroups.
 var treeChecks = []string{
-	"second-writer", "node-limits", "collective-limit", "pod-limits", "reserved-limits", "kubelet-cgroup", "cpu-manager", "oom-score",
+	"second-writer", "collective-limit", "cpu-manager",
 }
 
 // parseAudit returns what check has found in the cgroups, and what it has not compared.
@@ -111,8 +110,8 @@ func auditFresh(t *testing.T, n *lab.Node) {
 type injected struct{ command, check, path string }
 
 // setProperty returns a fault by systemd.
-func setProperty(rule, cgroup, assignment, name string) injected {
-	return injected{fmt.Sprintf("systemctl set-property --runtime %s %s", path.Base(cgroup), assignment), rule, cgroupRoot + cgroup + "/" + name}
+func setProperty(cgroup, assignment, name string) injected {
+	return injected{fmt.Sprintf("systemctl set-property --runtime %s %s", path.Base(cgroup), assignment), "collective-limit", cgroupRoot + cgroup + "/" + name}
 }
 
 // second returns a fault by a writer beside systemd.
@@ -121,46 +120,13 @@ func second(cgroup, name, value string) injected {
 	return injected{fmt.Sprintf("echo %s > %s", value, target), "second-writer", target}
 }
 
-func oomScore(pid string, score int) injected {
-	target := "/proc/" + pid + "/oom_score_adj"
-	return injected{fmt.Sprintf("echo %d > %s", score, target), "oom-score", target}
-}
-
-// auditProblems puts in faults that do not disturb each other, and audits the node once.
-func auditProblems(t *testing.T, n *lab.Node) {
-	slice := func(name string, q v1.PodQOSClass) string {
-		return unitname.CgroupPath(unitname.PodSlice(unitname.Default, q, uidOf(t, n, "default", name)))
-	}
-	kubepods, burstable, besteffort := "kubepods.slice", "kubepods.slice/kubepods-burstable.slice", "kubepods.slice/kubepods-besteffort.slice"
-	guaranteed := slice("audit-guaranteed", v1.PodQOSGuaranteed)
-	limited, app := slice("audit-burstable", v1.PodQOSBurstable), slice("user-app", v1.PodQOSBurstable)
-	none := slice("user-besteffort", v1.PodQOSBestEffort)
-	pids := strings.Fields(run(t, n, "systemctl show --value -p MainPID kubelet.service "+runtimeUnit(n.Flavour)))
-	if len(pids) != 2 {
-		t.Fatalf("processes %q", pids)
-	}
+// auditFaults puts in faults that do not disturb each other, and audits the node once.
+func auditFaults(t *testing.T, n *lab.Node) {
+	const kubepods = "kubepods.slice"
+	app := unitname.CgroupPath(unitname.PodSlice(unitname.Default, v1.PodQOSBurstable, uidOf(t, n, "default", "user-app")))
 	faults := []injected{
-		setProperty("node-limits", kubepods, "MemoryMax=infinity", "memory.max"),
-		setProperty("node-limits", kubepods, "CPUWeight=100", "cpu.weight"),
-		setProperty("node-limits", kubepods, "TasksMax=20000", "pids.max"),
-		setProperty("node-limits", kubepods, "AllowedCPUs=0", "cpuset.cpus"),
-		setProperty("collective-limit", kubepods, "CPUQuota=150%", "cpu.max"),
-		setProperty("collective-limit", kubepods, "MemoryHigh=1G", "memory.high"),
-		setProperty("collective-limit", burstable, "CPUQuota=120%", "cpu.max"),
-		setProperty("collective-limit", burstable, "MemoryMax=1G", "memory.max"),
-		setProperty("collective-limit", burstable, "TasksMax=9000", "pids.max"),
-		setProperty("collective-limit", besteffort, "MemoryMax=1G", "memory.max"),
-		setProperty("collective-limit", besteffort, "CPUQuota=50%", "cpu.max"),
-		setProperty("pod-limits", guaranteed, "MemoryMax=infinity", "memory.max"),
-		setProperty("pod-limits", guaranteed, "CPUQuota=", "cpu.max"),
-		setProperty("pod-limits", guaranteed, "CPUWeight=77", "cpu.weight"),
-		setProperty("pod-limits", guaranteed, "TasksMax=900", "pids.max"),
-		setProperty("pod-limits", limited, "MemoryMax=64M", "memory.max"),
-		setProperty("pod-limits", limited, "CPUQuota=40%", "cpu.max"),
-		setProperty("pod-limits", none, "MemoryMax=512M", "memory.max"),
-		setProperty("pod-limits", none, "CPUWeight=90", "cpu.weight"),
-		oomScore(pids[0], 0),
-		oomScore(pids[1], -900),
+		setProperty(kubepods, "CPUQuota=150%", "cpu.max"),
+		setProperty(kubepods, "MemoryHigh=1G", "memory.high"),
 		// systemd writes a file again when it applies another property of the unit, so these are last.
 		second("system.slice", "memory.max", strconv.Itoa(8<<30)),
 		second("system.slice", "pids.max", "50000"),
@@ -247,15 +213,6 @@ func becomesFound(t *testing.T, n *lab.Node, faults []injected) {
 		}
 		return same, fmt.Sprintf("%+v, not compared %+v", found, missing), err
 	})
-}
-
-// auditSystemContainer: the kubelet is in the cgroup whose resources are reserved for others. The
-// limit of that cgroup is the reservation, and is no finding.
-func auditSystemContainer(t *testing.T, n *lab.Node) {
-	restartedKubelet(t, n, ofSystemSlice)
-	becomesFound(t, n, []injected{{"the kubelet in system.slice", "kubelet-cgroup", cgroupRoot + "system.slice/kubelet.service"}})
-	// The limit that the kubelet wrote stays when it does not ask for it any more.
-	run(t, n, "systemctl set-property --runtime system.slice MemoryMax=infinity CPUWeight=100")
 }
 
 // auditStatic: the static CPU manager lets user pods onto reserved CPUs, and assigns a CPU to a

@@ -119,8 +119,8 @@ func poolAssigned(t *testing.T, n *lab.Node) {
 		cpusOf(t, n, "default", "user-app", "0,2-3", "0,2-3")
 		cpusOf(t, n, member.namespace, member.name, "0,2-3", "1")
 	}
-	becomes(t, n, monitorPath+" check | grep -oE 'was started with --reserved-cpus=0, without CPU 1 of the partition' || true",
-		"was started with --reserved-cpus=0, without CPU 1 of the partition")
+	becomes(t, n, monitorPath+" check | grep -oE 'command line: reservedSystemCPUs is \"0\": the static CPU manager may assign the CPUs 1 of' || true",
+		`command line: reservedSystemCPUs is "0": the static CPU manager may assign the CPUs 1 of`)
 }
 
 // poolReservedLate: the kubelet does not start with a reservation of a CPU that its state assigns

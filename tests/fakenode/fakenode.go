@@ -11,7 +11,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -65,7 +64,6 @@ func (n *Node) RunKubelet(flags ...string) {
 // process adds a process to the node's procfs.
 func (n *Node) process(pid int, args ...string) {
 	n.t.Helper()
-	n.Write(fmt.Sprintf("/proc/%d/oom_score_adj", pid), "0")
 	n.writeBytes(fmt.Sprintf("/proc/%d/cmdline", pid), strings.Join(args, "\x00")+"\x00")
 }
 
@@ -520,29 +518,18 @@ func (n *Node) Cgroup(cgroup string, files map[string]string) {
 	}
 }
 
-// Audited has a pod without requests, on the slice of which somebody has set a limit, and a
-// kubelet with drop-ins and flags.
+// Audited has a pod without requests, a weight that systemd does not know of, and a kubelet with a
+// file of its own.
 func Audited(t *testing.T) *Node {
 	t.Helper()
 	n := New(t, Configuration(""))
-	n.Write("/etc/k.yaml", Configuration("kubeReserved: {memory: 16Mi}\npodPidsLimit: 7\n"))
-	n.Write("/etc/k.d/1.conf", Configuration("systemReserved: {memory: 32Mi, pid: '100'}\npodPidsLimit: 9\n"))
+	n.Write("/etc/k.yaml", Configuration(""))
 	const slice = "kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-poduid_shop.slice"
-	none := map[string]string{
-		"cpu.max":     "max 100000",
-		"memory.max":  "max",
-		"memory.high": "max",
-		"pids.max":    "max",
-		"cpuset.cpus": "",
-	}
 	for _, cgroup := range []string{"kubepods.slice", "kubepods.slice/kubepods-besteffort.slice", slice, slice + "/cri-containerd-abc.scope"} {
-		n.Cgroup(cgroup, none)
-		n.Cgroup(cgroup, map[string]string{"cpu.weight": "1"})
+		n.Cgroup(cgroup, map[string]string{
+			"cpu.max": "max 100000", "memory.max": "max", "memory.high": "max", "pids.max": "max", "cpuset.cpus": "", "cpu.weight": "1",
+		})
 	}
-	n.Cgroup("kubepods.slice", map[string]string{"memory.max": "4096"})
-	n.Cgroup(slice, map[string]string{"pids.max": "9", "memory.max": "8192"})
-	n.Cgroup(slice+"/cri-containerd-abc.scope", map[string]string{"cgroup.procs": ""})
-	n.Cgroup(slice+"/cri-containerd-abc.scope/container", map[string]string{"cgroup.procs": strconv.Itoa(os.Getpid())})
 	pod := PodOf("web", "shop", "0", "")
 	pod.Spec.Containers[0].Resources = v1.ResourceRequirements{}
 	pod.Status = v1.PodStatus{
@@ -555,14 +542,8 @@ func Audited(t *testing.T) *Node {
 	n.ServeGRPC("/var/lib/kubelet/pods-api/pods-api.sock", func(s *grpc.Server) {
 		podsv1alpha1.RegisterPodsServer(s, Kubelet{Pods: []*v1.Pod{pod}})
 	})
-	n.Systemctl("257", "Id=kubelet.service\nControlGroup=/system.slice/kubelet.service\n\n"+
-		"Id=containerd.service\nActiveState=active\nMainPID=1\nControlGroup=/system.slice/containerd.service\n\n"+
-		"Id=kubepods-besteffort.slice\nActiveState=active\nMemoryMax=infinity\nCPUWeight=50", "")
-	n.process(os.Getpid(), "shop")
-	n.process(1, "containerd")
-	n.Write("/proc/sys/kernel/pid_max", "4194304")
-	n.Write("/proc/sys/kernel/threads-max", "127009")
-	n.RunKubelet("--config=/etc/k.yaml", "--config-dir=/etc/k.d", "--oom-score-adj=-500", "--kube-reserved=memory=64Mi")
+	n.Systemctl("257", "Id=kubepods-besteffort.slice\nActiveState=active\nMemoryMax=infinity\nCPUWeight=50", "")
+	n.RunKubelet("--config=/etc/k.yaml")
 	return n
 }
 

@@ -20,7 +20,8 @@ func (n *Node) Options() options.Options {
 		Node: h, NRI: h.Path(nri.DefaultSocket), PodsAPI: h.Path(podsapi.DefaultSocket), Mode: podmove.Auto,
 		Events: true,
 		Eviction: options.Eviction{
-			Kubeconfig: options.KubeconfigAuto, Protected: evict.DefaultProtected, Cooldown: 5 * time.Minute,
+			Kubeconfig: options.KubeconfigAuto,
+			Settings:   evict.Settings{Protected: evict.DefaultProtected, Cooldown: 5 * time.Minute},
 		},
 	}
 }

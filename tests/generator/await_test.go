@@ -142,19 +142,6 @@ func TestLateMount(t *testing.T) {
 	}
 }
 
-// TestAwaitKubeconfig: a kubeconfig in the place of OpenShift's configuration, as kubeadm init has
-// just created it, is not a configuration.
-func TestAwaitKubeconfig(t *testing.T) {
-	root := newRoot(t, "11-kubeconfig-is-no-configuration")
-	if err := os.Remove(filepath.Join(root, "etc/kubernetes/kubelet/kubelet-config.json")); err != nil {
-		t.Fatal(err)
-	}
-	got := run(t, root)
-	if path := got.Units["partition-generator-await.path"]; path == "" || strings.Contains(path, "kubelet.conf\n") {
-		t.Errorf("status %d, %q; it waits for %q, want all but kubelet.conf", got.Status, got.Messages, path)
-	}
-}
-
 // TestIdleAutomount: the section is on a file system that an automount has unmounted since. A
 // reload of systemd for any reason does not end the partition, and does not take the kubelet's own
 // section.

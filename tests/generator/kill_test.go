@@ -269,31 +269,6 @@ func decided(t *testing.T, root string) string {
 	return text
 }
 
-// TestLinksInADirectoryThatIsNotEmptied: a second run over its own output, as by hand, does not
-// conflict with it.
-func TestLinksInADirectoryThatIsNotEmptied(t *testing.T) {
-	root := newRoot(t, "01-kubeadm")
-	first := run(t, root)
-	golden.Compare(t, first, run(t, root))
-}
-
-// TestConflict: another generator has written a file of the same name. Half a set must not stay
-// behind.
-func TestConflict(t *testing.T) {
-	root := newRoot(t, "01-kubeadm")
-	foreign := filepath.Join(golden.OutputDir(root), "kubepods-system.slice")
-	if err := os.WriteFile(foreign, []byte("[Slice]\nMemoryMax=1G\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	got := run(t, root)
-	if got.Status != 1 || !strings.Contains(got.Messages, "kubepods-system.slice: made by something else already") {
-		t.Errorf("got status %d and %q", got.Status, got.Messages)
-	}
-	if len(got.Units) != 1 || got.Units["kubepods-system.slice"] != "[Slice]\nMemoryMax=1G\n" {
-		t.Errorf("units: %q; want the foreign one alone", got.Units)
-	}
-}
-
 // TestStateCannotBeWritten: a partition that is written file by file is better than none.
 func TestStateCannotBeWritten(t *testing.T) {
 	for name, run := range map[string]func(t *testing.T, root string) result{
@@ -378,24 +353,6 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// TestReloadOneInvalid: one invalid partition makes the whole configuration invalid, and all
-// partitions of the last good one stay.
-func TestReloadOneInvalid(t *testing.T) {
-	root := newRoot(t, "01-kubeadm")
-	good := reload(t, root, threeConfig, inProgram(t))
-	if _, ok := good.Units["kubepods-batch.slice"]; good.Status != 0 || !ok {
-		t.Fatalf("status %d, units %q: %s", good.Status, golden.Names(good.Units), good.Messages)
-	}
-	oneBroken := strings.Replace(threeConfig, "batch: {memoryLimit: 1Gi", "batch: {memoryLimit: 0", 1)
-	broken := reload(t, root, oneBroken, inProgram(t))
-	if broken.Status != 1 || !strings.Contains(broken.Messages, "workloadPartitions.batch.memoryLimit") {
-		t.Errorf("status %d: %s; want 1, and the field", broken.Status, broken.Messages)
-	}
-	if !maps.Equal(broken.Units, good.Units) {
-		t.Errorf("one invalid partition changes the units: %q", broken.Units)
-	}
-}
-
 // TestApply: while the partition is active, every run raises the flag that ApplyPath waits for,
 // because the generator cannot see what systemd has loaded, and perhaps lost again. A partition
 // that is not active has nothing to apply.
@@ -433,40 +390,6 @@ func TestApply(t *testing.T) {
 	step("the end", noSection, true)
 	step("after the end", noSection, true)
 	step("the return", goodConfig, true)
-}
-
-// TestAnotherDirectory: a run by hand, or by systemd-analyze verify --generators, writes plain
-// files, and nothing changes for systemd.
-func TestAnotherDirectory(t *testing.T) {
-	root := newRoot(t, "01-kubeadm")
-	live := run(t, root)
-	configure(t, root, newConfig)
-	other := t.TempDir()
-	look := func() {
-		t.Helper()
-		cmd := command(root)
-		cmd.Args = []string{program, other}
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
-	}
-	look()
-	look() // over its own output
-	data, err := os.ReadFile(filepath.Join(other, "kubepods-system.slice"))
-	if err != nil || !strings.Contains(string(data), "MemoryMax=2147483648\n") {
-		t.Errorf("%v: %s", err, data)
-	}
-	if info, err := os.Lstat(filepath.Join(other, "kubepods-system.slice")); err != nil || !info.Mode().IsRegular() {
-		t.Errorf("%v, %v: want a plain file", info, err)
-	}
-	if now := golden.ReadUnits(t, root); !maps.Equal(now, live.Units) {
-		t.Errorf("systemd's units changed: %q", now)
-	}
-	configure(t, root, noSection)
-	look()
-	if now := golden.ReadUnits(t, root); !maps.Equal(now, live.Units) {
-		t.Errorf("systemd's units changed: %q", now)
-	}
 }
 
 // TestFullRun: if the new units cannot be written, the last good ones stay.

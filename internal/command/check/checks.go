@@ -74,18 +74,12 @@ var allChecks = []check{
 	{"crio-workloads", (*checks).crioWorkloads, files},
 	{"swap", (*checks).swap, files},
 	{"systemd-oomd", (*checks).oomd, services},
-	{"earlyoom", (*checks).earlyoom, services},
 	{"service", (*checks).service, services},
 	// The first compares cgroups with systemd's properties: a file that somebody has written beside
 	// systemd has that finding, and no other.
 	{"second-writer", compared(ofSystemd, (*tree).secondWriters), services},
-	{"node-limits", compared(ofKubelet, (*tree).nodeLimits), cgroups},
 	{"collective-limit", compared(always, (*tree).collectiveLimits), cgroups},
-	{"pod-limits", compared(ofPods, (*tree).podLimits), cgroups},
-	{"reserved-limits", compared(ofKubelet, (*tree).reservedLimits), cgroups},
-	{"kubelet-cgroup", compared(ofKubelet, (*tree).kubeletCgroup), services},
 	{"cpu-manager", compared(ofPods, (*tree).cpuManager), cgroups},
-	{"oom-score", compared(ofSystemd, (*tree).oomScores), services},
 }
 
 // Names returns the names of all checks, in their order.

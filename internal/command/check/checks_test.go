@@ -5,9 +5,44 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/utils/cpuset"
+
 	"node-partition.io/node-partition/internal/kubeletargs"
+	"node-partition.io/node-partition/internal/kubeletconfig"
+	"node-partition.io/node-partition/internal/node/allocatable"
 	"node-partition.io/node-partition/internal/state"
+	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/pkg/slices/config"
 )
+
+// TestAssignable: CPUs of a partition that the static policy may assign to a user are a warning.
+func TestAssignable(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		policy, reserved, cpus string
+		exclusive              bool
+		found                  string
+	}{
+		"reserved":          {"static", "0-1", "0", false, ""},
+		"no static policy":  {"none", "0", "1", false, ""},
+		"not reserved":      {"static", "0", "1", false, `reservedSystemCPUs is "0": the static CPU manager may assign the CPUs 1 of systemPartition `},
+		"nothing reserved":  {"static", "", "0-1", false, `reservedSystemCPUs is "": the static CPU manager may assign the CPUs 0-1 `},
+		"exclusive":         {"static", "0", "0-1", true, "to a Guaranteed container of a user alone: it is kept off them"},
+		"without a cpuset":  {"static", "0", "", false, ""},
+		"not a list of any": {"static", "0-", "1", false, ""},
+	} {
+		settings := allocatable.Settings{Config: &kubeletconfig.Merged{}}
+		settings.Kubelet.CPUManagerPolicy, settings.Kubelet.ReservedSystemCPUs = test.policy, test.reserved
+		cpus, err := cpuset.Parse(test.cpus)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := assignable(&config.Partition{Name: unitname.System, CPUs: cpus, Exclusive: test.exclusive}, &settings)
+		if (len(found) == 0) != (test.found == "") || len(found) > 0 && (!strings.Contains(found[0].Found, test.found) || found[0].Change == "") {
+			t.Errorf("%s: %+v; want %q", name, found, test.found)
+		}
+	}
+}
 
 // TestOtherTree: a kubelet that was started with another cgroup root is an error that names it.
 func TestOtherTree(t *testing.T) {
@@ -16,7 +51,7 @@ func TestOtherTree(t *testing.T) {
 	if found := otherTree(&flags); found != nil {
 		t.Errorf("%+v for a kubelet without the flag", found)
 	}
-	flags.CgroupRoot = "/k8s"
+	flags.Fields = map[string]any{"cgroupRoot": "/k8s"}
 	found := otherTree(&flags)
 	if len(found) != 1 || found[0].Grade != state.Error || !strings.Contains(found[0].Found, "--cgroup-root=/k8s") {
 		t.Errorf("%+v; want an error with the flag", found)

@@ -150,21 +150,40 @@ func (c *checks) kubelet(context.Context) []state.Finding {
 		found = append(found, changing(state.Warning, fmt.Sprintf(settings, "KUBELET_CONFIG_DIR", dir),
 			"the running kubelet was started with --config-dir=%s, whose drop-ins are not read here", dir)...)
 	}
-	for _, p := range c.desired.Partitions {
-		reserved := kubelet.ReservedCPUs
-		cpus, err := cpuset.Parse(reserved)
-		if outside := p.CPUs.Difference(cpus); reserved != "" && err == nil && !outside.IsEmpty() {
-			found = append(found, changing(
-				state.Warning, "make "+config.SectionPath(p.Name)+".cpuset a subset of them, or reserve more",
-				"the running kubelet was started with --reserved-cpus=%s, without CPU %s of the partition: it may assign that to containers exclusively",
-				reserved, outside,
-			)...)
+	if len(c.desired.Partitions) > 0 {
+		settings, err := allocatable.ReadSettings(c.options.Node.Root, nil)
+		if err != nil {
+			return append(found, saying(state.Warning, "%v", err)...)
+		}
+		for i := range c.desired.Partitions {
+			found = append(found, assignable(&c.desired.Partitions[i], &settings)...)
 		}
 	}
 	if found == nil {
 		found = saying(state.OK, "process %d uses the same configuration", kubelet.PID)
 	}
 	return found
+}
+
+// assignable finds CPUs of the partition that the static policy may assign to a container of a
+// user: it assigns CPUs that are not reserved. Only flags of the kubelet lead to this, because a
+// section beside such a configuration file is refused.
+func assignable(p *config.Partition, kubelet *allocatable.Settings) []state.Finding {
+	const field = "reservedSystemCPUs"
+	reserved, err := cpuset.Parse(kubelet.Kubelet.ReservedSystemCPUs)
+	outside := p.CPUs.Difference(reserved)
+	if err != nil || kubelet.Kubelet.CPUManagerPolicy != static || outside.IsEmpty() {
+		return nil
+	}
+	consequence := "members run on them, too"
+	if p.Exclusive {
+		consequence = "it is kept off them, and runs where other pods run"
+	}
+	return changing(
+		state.Warning, fmt.Sprintf(`set %s: "%s"; then %s`, field, reserved.Union(p.CPUs), restart(kubelet)),
+		"%s: %s is %q: the static CPU manager may assign the CPUs %s of %s to a Guaranteed container of a user alone: %s",
+		kubelet.Config.FileWith(field), field, reserved, outside, config.SectionPath(p.Name), consequence,
+	)
 }
 
 // otherTree reports a kubelet whose pods never come into the partition. The generator refuses the

@@ -299,17 +299,6 @@ func TestCheckSystemd(t *testing.T) {
 	expect(t, n, passes, []string{"warning systemd: systemctl show: "})
 }
 
-// TestCheckEarlyoom: earlyoom is a warning while it runs, and not while it is only installed.
-func TestCheckEarlyoom(t *testing.T) {
-	t.Parallel()
-	n := fakenode.Whole(t)
-	const unit = "Id=earlyoom.service\nLoadState=loaded\nActiveState="
-	n.Systemctl("257", unit+"active", "")
-	expect(t, n, passes, []string{"warning earlyoom: earlyoom.service runs: ", "change: systemctl disable --now earlyoom.service\n", "troubleshooting/earlyoom.md\n"})
-	n.Systemctl("257", unit+"inactive", "")
-	expect(t, n, passes, []string{"ok      earlyoom: does not run\n"})
-}
-
 // TestCheckKubelet: the flags of the running kubelet may differ from the configuration that is read
 // here.
 func TestCheckKubelet(t *testing.T) {
@@ -419,6 +408,9 @@ func TestCheckWithoutPartition(t *testing.T) {
 	expect(t, n, passes, []string{"warning configuration: no section systemPartition and no workloadPartitions"})
 	n.Write("/var/lib/kubelet/config.yaml", fakenode.Valid("kube-system")+"featureGates: {NodeSystemPartition: true}")
 	expect(t, n, passes, []string{"warning configuration: /var/lib/kubelet/config.yaml: featureGates: NodeSystemPartition is on"})
+	n.Write("/var/lib/kubelet/config.yaml", fakenode.Valid("kube-system"))
+	n.RunKubelet("--feature-gates=NodeSystemPartition=true")
+	expect(t, n, passes, []string{"the kubelet makes the system partition itself"})
 }
 
 // TestCheckCPUManager: a user pod that may run on the partition's CPUs is a warning.

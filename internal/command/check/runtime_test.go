@@ -38,21 +38,11 @@ func TestRuntimeEndpoint(t *testing.T) {
 			dockers(n)
 			n.ServeAt(crio, &fakenode.Runtime{})
 		}, nil, crio},
-		"the kubelet's": {func(n *fakenode.Node) {
-			n.Serve(&fakenode.Runtime{})
-			n.ServeAt(elsewhere, &fakenode.Runtime{})
-			n.Write("/var/lib/kubelet/config.yaml", fakenode.Valid("kube-system")+"containerRuntimeEndpoint: unix://"+elsewhere)
-		}, nil, elsewhere},
 		"the kubelet's, by a drop-in and without a section": {func(n *fakenode.Node) {
 			n.Serve(&fakenode.Runtime{})
 			n.ServeAt(elsewhere, &fakenode.Runtime{})
 			n.Write("/var/lib/kubelet/config.yaml", fakenode.Configuration(""))
 			n.Write("/etc/kubernetes/kubelet/config.json.d/1.conf", fakenode.Configuration("containerRuntimeEndpoint: unix://"+elsewhere))
-		}, nil, elsewhere},
-		"the kubelet's, by its unit": {func(n *fakenode.Node) {
-			n.Serve(&fakenode.Runtime{})
-			n.ServeAt(elsewhere, &fakenode.Runtime{})
-			n.Systemctl("257.13", "ExecStart={ path=/usr/bin/kubelet ; argv[]=/usr/bin/kubelet --container-runtime-endpoint=unix://"+elsewhere+" ; ignore_errors=no }", "")
 		}, nil, elsewhere},
 		"the flag's": {func(n *fakenode.Node) {
 			n.ServeAt(crio, &fakenode.Runtime{})
@@ -114,7 +104,7 @@ func TestCheckDeaf(t *testing.T) {
 	n.ServeGRPC(podsapi.DefaultSocket, func(s *grpc.Server) { podsv1alpha1.RegisterPodsServer(s, d) })
 	n.ServeGRPC(elsewhere, func(s *grpc.Server) { runtime.RegisterRuntimeServiceServer(s, d) })
 	stdout, _ := text(t, n, nil, endpoint(elsewhere))
-	for _, want := range []string{"error   runtime: ", "ok      pod-limits, cpu-manager: not compared: ", "warning second-writer: "} {
+	for _, want := range []string{"error   runtime: ", "ok      cpu-manager: not compared: ", "warning second-writer: "} {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("want %q in\n%s", want, stdout)
 		}

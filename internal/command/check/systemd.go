@@ -114,19 +114,3 @@ func (c *checks) oomd(ctx context.Context) []state.Finding {
 		"%s: systemd-oomd may kill pods of the partition, in a different order", strings.Join(by, ", "),
 	)
 }
-
-// earlyoom warns if earlyoom runs. It knows neither pods nor the partition.
-func (c *checks) earlyoom(ctx context.Context) []state.Finding {
-	const service = "earlyoom.service"
-	units, err := c.options.Node.Systemd.Show(ctx, "Id,ActiveState", service)
-	if err != nil {
-		return nil // reported by the check systemd
-	}
-	for _, u := range units {
-		if u["Id"] == service && u["ActiveState"] == "active" {
-			return changing(state.Warning, "systemctl disable --now "+service,
-				"%s runs: when the node has little memory left it kills single processes, in the partition too, and no pod is evicted", service)
-		}
-	}
-	return saying(state.OK, "does not run")
-}

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -28,12 +27,8 @@ import (
 // tree is what the last group of checks is applied to: the cgroups of slices and containers, and
 // what the kubelet, systemd and the configuration say about them. It is read at once.
 type tree struct {
-	// Node has the capacity and the reservations in effect, and the running kubelet.
-	allocatable.Node
-	// pids is the number of processes that the node may have, 0 if it is not known.
-	pids int64
-	// settings is nil if no kubelet runs as kubelet.service: its flags may then override each of them.
-	settings *kubeletSettings
+	// kubelet has the settings of the running kubelet, or of the files without one.
+	kubelet allocatable.Settings
 	// partitions and names are those of the configuration, and members the rules of who belongs.
 	partitions []config.Partition
 	names      []unitname.PartitionName
@@ -44,12 +39,9 @@ type tree struct {
 	cgroups map[string]map[string]string
 	// scopes holds the scopes of containers by the container's ID.
 	scopes map[string]string
-	// units holds properties of slices and daemons by the name of the unit. unasked is the error of
-	// asking systemd.
+	// units holds properties of slices by their names. unasked is the error of asking systemd.
 	units   map[string]map[string]string
 	unasked error
-	// scores holds the oom_score_adj of processes.
-	scores map[int]int
 	// pods lists the kubelet's pods. podsUnknown says why they are not known.
 	pods        []*v1.Pod
 	podsUnknown error
@@ -98,13 +90,6 @@ func compared(why func(*tree) error, rule func(*tree)) func(*checks, context.Con
 // The reasons why a check does not apply.
 func always(*tree) error { return nil }
 
-func ofKubelet(t *tree) error {
-	if t.settings == nil {
-		return errors.New("no kubelet runs as kubelet.service, so its flags are not known")
-	}
-	return nil
-}
-
 func ofPods(t *tree) error { return t.podsUnknown }
 
 func ofSystemd(t *tree) error { return t.unasked }
@@ -130,15 +115,11 @@ const (
 	// unitsAtOnce is the number of units in one call of systemctl.
 	unitsAtOnce = 200
 	// treeProperties lists the properties that checks of the tree are about.
-	treeProperties = "Id,ActiveState,MemoryMax,MemoryHigh,MemorySwapMax,CPUWeight,TasksMax,ControlGroup,MainPID"
-	kubeletService = "kubelet.service"
+	treeProperties = "Id,ActiveState,MemoryMax,MemoryHigh,MemorySwapMax,CPUWeight,TasksMax"
 )
 
 // treeFiles lists the files of a cgroup that checks are about.
 var treeFiles = []string{cpuWeight, cpuMax, memoryMax, memoryHigh, swapMax, pidsMax, cpusetCPUs, effectiveCPUs}
-
-// runtimeServices lists the services of container runtimes.
-var runtimeServices = []string{"containerd.service", "crio.service"}
 
 // readTree reads the tree of a node that has pods. The cgroups, which change with the pods, are
 // read after them.
@@ -152,16 +133,12 @@ func (c *checks) readTree(ctx context.Context) (*tree, error) {
 	t := &tree{
 		partitions: c.desired.Partitions, names: c.desired.Names, members: c.desired.Members(node.AllowedByFile(n)),
 		cgroups: map[string]map[string]string{}, scopes: map[string]string{}, units: map[string]map[string]string{},
-		scores: map[int]int{}, found: map[string]bool{},
+		found: map[string]bool{},
 	}
 	var err error
-	if t.Node, err = allocatable.Read(n); err != nil {
+	if t.kubelet, err = allocatable.ReadSettings(n.Root, nil); err != nil {
 		return nil, err
 	}
-	if t.settings, err = settingsOf(&t.Node); err != nil {
-		return nil, err
-	}
-	t.readPIDs(n)
 	t.pods, t.podsUnknown = c.kubeletsPods(ctx)
 	if err := t.walk(c.cgroups, "", 0); err != nil {
 		return nil, err
@@ -185,21 +162,6 @@ func (c *checks) kubeletsPods(ctx context.Context) ([]*v1.Pod, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	return podsapi.List(ctx, c.options.PodsAPI)
-}
-
-// readPIDs reads how many processes the node may have (Stats,
-// pkg/kubelet/stats/pidlimit/pidlimit_linux.go).
-func (t *tree) readPIDs(n host.Node) {
-	for _, name := range []string{"pid_max", "threads-max"} {
-		text, err := n.Root.ReadFile("/proc/sys/kernel/"+name, maxSysfs)
-		if err != nil {
-			continue
-		}
-		limit, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
-		if err == nil && (t.pids == 0 || limit < t.pids) {
-			t.pids = limit
-		}
-	}
 }
 
 // walk reads the slices and the scopes of containers below a cgroup, which is depth slices deep. It
@@ -237,12 +199,12 @@ func (t *tree) walk(cgroups cgroupfs.FS, cgroup string, depth int) error {
 	return nil
 }
 
-// readUnits reads the properties of the slices and of the daemons, and the daemons' scores.
+// readUnits reads the properties of the slices.
 func (t *tree) readUnits(ctx context.Context, n host.Node) {
 	if t.unasked = n.Answers(); t.unasked != nil {
 		return
 	}
-	units := append([]string{kubeletService}, runtimeServices...)
+	var units []string
 	for _, cgroup := range slices.Sorted(maps.Keys(t.cgroups)) {
 		if strings.HasSuffix(cgroup, ".slice") {
 			units = append(units, path.Base(cgroup))
@@ -258,27 +220,4 @@ func (t *tree) readUnits(ctx context.Context, n host.Node) {
 			t.units[unit["Id"]] = unit
 		}
 	}
-	for _, unit := range units[:1+len(runtimeServices)] {
-		pid := t.pidOf(unit)
-		text, err := n.Root.ReadFile(scoreFile(pid), maxSysfs)
-		if err != nil {
-			continue
-		}
-		if score, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil {
-			t.scores[pid] = score
-		}
-	}
 }
-
-// pidOf returns the process of a daemon, 0 without one. k3s and RKE2 are kubelet and runtime in one
-// process, which is neither.
-func (t *tree) pidOf(unit string) int {
-	if unit == kubeletService && t.Kubelet != nil {
-		return t.Kubelet.PID
-	}
-	pid, _ := strconv.Atoi(t.units[unit]["MainPID"])
-	return pid
-}
-
-// scoreFile returns the file with the oom_score_adj of a process.
-func scoreFile(pid int) string { return fmt.Sprintf("/proc/%d/oom_score_adj", pid) }

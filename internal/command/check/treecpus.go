@@ -9,6 +9,7 @@ import (
 	"k8s.io/utils/cpuset"
 
 	"node-partition.io/node-partition/internal/membership"
+	"node-partition.io/node-partition/internal/node/allocatable"
 	"node-partition.io/node-partition/pkg/slices/config"
 )
 
@@ -28,9 +29,8 @@ func (t *tree) cpuManager() {
 			continue
 		}
 		t.exclusiveMembers(p)
-		//guard: CPUs that are handed out already are found once
-		if !t.sharedReservation(p) && !t.userPods(p) {
-			t.handedOut(p) // what is so counts before what may come
+		if !t.sharedReservation(p) {
+			t.userPods(p)
 		}
 	}
 }
@@ -42,8 +42,8 @@ type container struct {
 	scope string
 }
 
-// containers returns the running containers of settled pods that are members of the partition, or
-// that are not.
+// containers returns the running containers of pods that are members of the partition, or that are
+// not.
 func (t *tree) containers(p *config.Partition, members bool) []container {
 	var list []container
 	for _, pod := range t.pods {
@@ -51,7 +51,7 @@ func (t *tree) containers(p *config.Partition, members bool) []container {
 			Namespace: pod.Namespace, Guaranteed: pod.Status.QOSClass == v1.PodQOSGuaranteed,
 			Origin: membership.OriginOf(pod.Annotations),
 		}) == p.Name
-		if !isSettled(pod) || is != members {
+		if pod.Status.Phase != v1.PodRunning || pod.DeletionTimestamp != nil || is != members {
 			continue
 		}
 		specs := slices.Concat(pod.Spec.Containers, pod.Spec.InitContainers)
@@ -71,7 +71,7 @@ func (t *tree) containers(p *config.Partition, members bool) []container {
 // are never reserved ones. The partition holds its members to its own CPUs, so the assigned ones
 // idle.
 func (t *tree) exclusiveMembers(p *config.Partition) {
-	if t.settings == nil || t.settings.CPUManagerPolicy != static {
+	if t.kubelet.Kubelet.CPUManagerPolicy != static {
 		return
 	}
 	for _, c := range t.containers(p, true) {
@@ -89,36 +89,14 @@ func (t *tree) exclusiveMembers(p *config.Partition) {
 	}
 }
 
-// handedOut finds CPUs of the partition that the static policy may assign to a container of a user:
-// it assigns CPUs that are not reserved. Only flags of the kubelet lead to this, because a section
-// beside such a configuration file is refused.
-func (t *tree) handedOut(p *config.Partition) {
-	s := t.settings
-	if s == nil || s.CPUManagerPolicy != static {
-		return
-	}
-	reserved, err := cpuset.Parse(s.ReservedSystemCPUs)
-	outside, want := p.CPUs.Difference(reserved), reserved.Union(p.CPUs)
-	if err != nil || outside.IsEmpty() {
-		return
-	}
-	consequence := "members run on them, too"
-	if p.Exclusive {
-		consequence = "it is kept off them, and runs where other pods run"
-	}
-	t.add(s.Source+": reservedSystemCPUs", s.ReservedSystemCPUs, want.String(),
-		fmt.Sprintf(`set reservedSystemCPUs: "%s"; then %s`, want, t.restart()),
-		"the static CPU manager may assign the CPUs %s of the partition to a Guaranteed container of a user alone: %s", outside, consequence)
-}
-
 // sharedReservation finds a static policy that lets user pods onto the reserved CPUs, among which
 // are the partition's.
 func (t *tree) sharedReservation(p *config.Partition) bool {
-	s := t.settings
-	if s == nil || s.CPUManagerPolicy != static || s.CPUManagerPolicyOptions[strictReservation] == "true" {
+	k := &t.kubelet.Kubelet
+	if k.CPUManagerPolicy != static || k.CPUManagerPolicyOptions[strictReservation] == "true" {
 		return false
 	}
-	reserved, err := cpuset.Parse(s.ReservedSystemCPUs)
+	reserved, err := cpuset.Parse(k.ReservedSystemCPUs)
 	if err != nil || reserved.Intersection(p.CPUs).IsEmpty() {
 		return false
 	}
@@ -127,8 +105,9 @@ func (t *tree) sharedReservation(p *config.Partition) bool {
 		consequence = "it counts on them for user pods, which are kept off. When it has assigned all other CPUs, " +
 			"user pods run on those that it has assigned"
 	}
-	t.add(s.Source+": cpuManagerPolicyOptions."+strictReservation, s.CPUManagerPolicyOptions[strictReservation], "true",
-		"set "+strictReservation+`: "true" in cpuManagerPolicyOptions; then `+t.restart(),
+	const field = "cpuManagerPolicyOptions"
+	t.add(t.kubelet.Config.FileWith(field)+": "+field+"."+strictReservation, k.CPUManagerPolicyOptions[strictReservation], "true",
+		"set "+strictReservation+`: "true" in `+field+"; then "+restart(&t.kubelet),
 		"the partition has the CPUs %s of reservedSystemCPUs. The static CPU manager does not assign them to containers. "+
 			"Without this option %s", p.CPUs, consequence)
 	return true
@@ -138,17 +117,17 @@ func (t *tree) sharedReservation(p *config.Partition) bool {
 // start with the state of another policy. Without that state it may assign CPUs on which containers
 // run already, so the node is drained first
 // (kubernetes.io/docs/tasks/administer-cluster/cpu-management-policies).
-func (t *tree) restart() string {
+func restart(kubelet *allocatable.Settings) string {
 	const state = "/var/lib/kubelet/cpu_manager_state"
-	if t.settings == nil { // k3s and RKE2: there is no kubelet.service
+	if kubelet.From.KubeletPID == 0 { // k3s and RKE2: there is no kubelet.service
 		return "drain the node, stop the service that runs the kubelet, remove " + state + ", and start the service"
 	}
 	return "drain the node; then systemctl stop kubelet.service && rm -f " + state + " && systemctl start kubelet.service"
 }
 
 // userPods finds containers of user pods that may run on the partition's CPUs. One finding stands
-// for all of them. It reports whether there are any.
-func (t *tree) userPods(p *config.Partition) bool {
+// for all of them.
+func (t *tree) userPods(p *config.Partition) {
 	var there []string
 	for _, c := range t.containers(p, false) {
 		set, err := cpuset.Parse(t.cgroups[c.scope][effectiveCPUs])
@@ -157,14 +136,13 @@ func (t *tree) userPods(p *config.Partition) bool {
 		}
 	}
 	if len(there) == 0 {
-		return false
+		return
 	}
 	first := slices.Min(there)
-	t.add(fileOf(first, effectiveCPUs), t.cgroups[first][effectiveCPUs], t.CPUs.Difference(p.CPUs).String(),
+	t.add(fileOf(first, effectiveCPUs), t.cgroups[first][effectiveCPUs], p.NodeCPUs.Difference(p.CPUs).String(),
 		fmt.Sprintf(`set exclusive: true in the section, and systemctl daemon-reload; or set cpuManagerPolicy: static, `+
 			`reservedSystemCPUs: "%s" and cpuManagerPolicyOptions: {%s: "true"}; then %s`,
-			p.CPUs, strictReservation, t.restart()),
+			p.CPUs, strictReservation, restart(&t.kubelet)),
 		"the partition's cpuset is %s, and %d containers of user pods may run there too. "+
 			"exclusive: true in its section keeps them off; so does the static CPU manager with %s", p.CPUs, len(there), strictReservation)
-	return true
 }

@@ -43,12 +43,3 @@ ok      trial, floor: none
 		t.Errorf("the findings themselves have changed: %+v", found)
 	}
 }
-
-// TestAbsentNamespaces: the namespaces that no pod of the node has are listed with their field.
-func TestAbsentNamespaces(t *testing.T) {
-	t.Parallel()
-	listed := []listedNamespace{{"systemPartition.namespaces", "/f", "kube-systm"}, {"systemPartition.namespaces", "/f", "web"}}
-	expectLines(t, "a typo", absentNamespaces(listed, map[string]bool{"kube-system": true, "web": true}),
-		[][]string{{"ok no pod of this node has these namespaces of the configuration: kube-systm (systemPartition.namespaces in /f)"}})
-	expectLines(t, "all", absentNamespaces(listed[1:], map[string]bool{"web": true}), [][]string{{"ok each namespace of the configuration has pods"}})
-}

@@ -50,10 +50,11 @@ func Await(ctx context.Context, o options.Options, socket string, timeout time.D
 // that are not known do not leave.
 func isLeaving(ctx context.Context, o options.Options) bool {
 	config, err := node.Load(o.Node, o.Mode)
-	if err != nil || !config.Off() {
+	policy := config.Policy()
+	if err != nil || !policy.Off() {
 		return false
 	}
-	report, _, err := readPods(ctx, o, config.Policy())
+	report, _, err := readPods(ctx, o, policy)
 	//guard: the removal of a package waits for pods that leave
 	return err == nil && report.Moves()
 }

@@ -8,30 +8,9 @@ import (
 
 	"node-partition.io/node-partition/internal/budget"
 	"node-partition.io/node-partition/internal/membership"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/nodelabel"
+	"node-partition.io/node-partition/pkg/slices/decision"
 )
-
-// Configured is the configuration that the monitor follows.
-type Configured struct {
-	// Problems lists the problems that it has.
-	Problems []Problem
-	// Section is the hash of the file with its section; empty if it is not known, or there is none.
-	Section string
-	// OnTrial means that its section is one of a trial.
-	OnTrial bool
-	// Partitions holds what it says of partitions.
-	Partitions map[unitname.PartitionName]ConfiguredPartition
-	// Workloads lists the workload types.
-	Workloads []membership.Workload
-}
-
-// ConfiguredPartition holds the settings of a partition, and whether they are in force.
-type ConfiguredPartition struct {
-	// MemoryLimit is the limit that the partition should have, in bytes; 0 means none.
-	MemoryLimit uint64
-	// Lowering means that a lowered memoryLimit is not in force yet, because the partition uses more.
-	Lowering bool
-}
 
 // Problem is a problem of the configuration of the node.
 type Problem string
@@ -55,9 +34,10 @@ type configurationCollector struct {
 
 	problem, section, trial, limit, lowering, memory *prometheus.Desc
 
-	mu     sync.Mutex
-	config *Configured
-	budget *budget.Budget
+	mu       sync.Mutex
+	config   *decision.Decision
+	problems []Problem
+	budget   *budget.Budget
 }
 
 func newConfigurationCollector(partitions *series) *configurationCollector {
@@ -97,11 +77,11 @@ func newConfigurationCollector(partitions *series) *configurationCollector {
 	}
 }
 
-// SetConfiguration records the configuration that is followed from now on.
-func (m *Metrics) SetConfiguration(c Configured) {
+// SetConfiguration records the configuration that is followed from now on, and its problems.
+func (m *Metrics) SetConfiguration(c decision.Decision, problems ...Problem) {
 	m.configuration.mu.Lock()
 	defer m.configuration.mu.Unlock()
-	m.configuration.config = &c
+	m.configuration.config, m.configuration.problems = &c, problems
 }
 
 // workloads returns the workload types of the configuration that is followed.
@@ -134,18 +114,18 @@ func (c *configurationCollector) Describe(to chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (c *configurationCollector) Collect(to chan<- prometheus.Metric) {
 	c.mu.Lock()
-	config, nodes := c.config, c.budget
+	config, has, nodes := c.config, c.problems, c.budget
 	c.mu.Unlock()
 	if config != nil {
 		for _, problem := range problems {
-			send(to, c.problem, prometheus.GaugeValue, number(slices.Contains(config.Problems, problem)), string(problem))
+			send(to, c.problem, prometheus.GaugeValue, number(slices.Contains(has, problem)), string(problem))
 		}
 		if config.Section != "" {
-			send(to, c.section, prometheus.GaugeValue, 1, config.Section)
+			send(to, c.section, prometheus.GaugeValue, 1, nodelabel.SectionValue(config.Section))
 		}
-		send(to, c.trial, prometheus.GaugeValue, number(config.OnTrial))
+		send(to, c.trial, prometheus.GaugeValue, number(config.Trial))
 		for _, p := range c.partitions.all() {
-			c.partition(to, string(p.name), config.Partitions[p.name])
+			c.partition(to, config.Of(p.name))
 		}
 	}
 	if nodes != nil {
@@ -153,11 +133,11 @@ func (c *configurationCollector) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-func (c *configurationCollector) partition(to chan<- prometheus.Metric, name string, p ConfiguredPartition) {
-	if p.MemoryLimit > 0 {
-		send(to, c.limit, prometheus.GaugeValue, float64(p.MemoryLimit), name)
+func (c *configurationCollector) partition(to chan<- prometheus.Metric, p decision.Partition) {
+	if p.Eviction != nil && p.Eviction.Limit > 0 {
+		send(to, c.limit, prometheus.GaugeValue, float64(p.Eviction.Limit), string(p.Name))
 	}
-	send(to, c.lowering, prometheus.GaugeValue, number(p.Lowering), name)
+	send(to, c.lowering, prometheus.GaugeValue, number(p.Deferral != nil), string(p.Name))
 }
 
 // number returns 1 for what is so.

@@ -26,6 +26,7 @@ import (
 	"node-partition.io/node-partition/pkg/evict"
 	"node-partition.io/node-partition/pkg/podmove"
 	"node-partition.io/node-partition/pkg/podmove/report"
+	"node-partition.io/node-partition/pkg/slices/decision"
 	"node-partition.io/node-partition/tests/testkit"
 )
 
@@ -133,13 +134,11 @@ func observe(o *Metrics) {
 	o.Placed(podmove.Placement{Method: podmove.Live, To: unitname.Default, Took: 40 * time.Millisecond})
 	o.Reconciled(20*time.Millisecond, nil)
 	o.Reconciled(3*time.Second, errors.New("systemd is busy"))
-	o.SetConfiguration(Configured{
-		Problems:   []Problem{KubeletsFile},
-		Section:    "0123456789ab",
-		OnTrial:    true,
-		Partitions: map[unitname.PartitionName]ConfiguredPartition{unitname.System: {MemoryLimit: 512 << 20, Lowering: true}},
+	o.SetConfiguration(decision.Decision{
+		Section: "0123456789abcdef", Trial: true,
+		Partitions: []decision.Partition{lowering(unitname.System, 512<<20)},
 		Workloads:  []membership.Workload{{Type: "management", Partition: unitname.System}},
-	})
+	}, KubeletsFile)
 	o.SetBudget(&budget.Budget{
 		Capacity:     budget.Resources{MemoryBytes: 8 << 30},
 		KubeReserved: budget.Resources{MemoryBytes: 1 << 30},

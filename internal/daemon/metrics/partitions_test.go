@@ -11,10 +11,12 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/thresholds"
 	"node-partition.io/node-partition/internal/unitname"
 	"node-partition.io/node-partition/pkg/evict"
 	"node-partition.io/node-partition/pkg/podmove"
 	"node-partition.io/node-partition/pkg/podmove/report"
+	"node-partition.io/node-partition/pkg/slices/decision"
 )
 
 const telemetry unitname.PartitionName = "telemetry"
@@ -73,10 +75,13 @@ func twoPartitions(t *testing.T) *Metrics {
 	e.NoCandidate()
 	e.KernelKilled(evict.AtPartition, 2)
 	m.Placed(podmove.Placement{Method: podmove.Creation, To: telemetry, Took: time.Millisecond})
-	m.SetConfiguration(Configured{Partitions: map[unitname.PartitionName]ConfiguredPartition{
-		telemetry: {MemoryLimit: 128 << 20, Lowering: true},
-	}})
+	m.SetConfiguration(decision.Decision{Partitions: []decision.Partition{lowering(telemetry, 128<<20)}})
 	return m
+}
+
+// lowering returns a partition whose limit waits.
+func lowering(name unitname.PartitionName, limit uint64) decision.Partition {
+	return decision.Partition{Name: name, Eviction: &thresholds.Thresholds{Limit: limit}, Deferral: &decision.Deferral{}}
 }
 
 // TestMetricsOfTwoPartitions: what happens to one partition has no series of the other, or one that

@@ -12,6 +12,7 @@ import (
 	"node-partition.io/node-partition/internal/membership"
 	"node-partition.io/node-partition/internal/unitname"
 	"node-partition.io/node-partition/pkg/podmove/report"
+	"node-partition.io/node-partition/pkg/slices/decision"
 )
 
 // workloads returns the lines of the workload metrics that are not 0, for a node with two types,
@@ -19,7 +20,7 @@ import (
 func workloads(t *testing.T, types []membership.Workload, pods ...report.Pod) (counted []string, all int) {
 	t.Helper()
 	m := served(options{Cgroups: cgroupfs.FS(t.TempDir()), Partitions: system(), Reports: found{Time: time.Unix(1_780_000_000, 0), Pods: pods}})
-	m.SetConfiguration(Configured{Workloads: types})
+	m.SetConfiguration(decision.Decision{Workloads: types})
 	for line := range strings.Lines(scrape(t, m)) {
 		if line, ok := strings.CutPrefix(strings.TrimSpace(line), prefix+"workload_"); ok {
 			all++

@@ -303,8 +303,8 @@ func TestStageFails(t *testing.T) {
 		"verify, a member that was evicted": {func(n *node) {
 			n.onApplied(func() {
 				n.pods = []podState{
-					{UID: "u1", Namespace: "kube-system", Name: "dns", Ended: true, Failed: true},
-					{UID: "u2", Namespace: "kube-system", Name: "dns-in-its-place"},
+					{Pod: podID{UID: "u1", Namespace: "kube-system", Name: "dns"}, Ended: true, Failed: true},
+					{Pod: podID{UID: "u2", Namespace: "kube-system", Name: "dns-in-its-place"}},
 				}
 			})
 		}, outcome.WentBack, outcome.Verify, "kube-system/dns was Ready before, and has failed"},
@@ -385,10 +385,10 @@ func TestCallerGone(t *testing.T) {
 // were not Ready before, keep nothing from its end.
 func TestVerifyMembers(t *testing.T) {
 	for name, pods := range map[string][]podState{
-		"deleted":        {{UID: "u1", Namespace: "kube-system", Name: "dns", Ended: true}},
+		"deleted":        {{Pod: podID{UID: "u1", Namespace: "kube-system", Name: "dns"}, Ended: true}},
 		"gone":           {},
-		"failed before":  {{UID: "u0", Namespace: "kube-system", Name: "old", Ended: true, Failed: true}},
-		"not one of its": {{UID: "u0", Namespace: "default", Name: "web"}},
+		"failed before":  {{Pod: podID{UID: "u0", Namespace: "kube-system", Name: "old"}, Ended: true, Failed: true}},
+		"not one of its": {{Pod: podID{UID: "u0", Namespace: "default", Name: "web"}}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			n := newNode(t)

@@ -82,7 +82,7 @@ func newNode(t *testing.T) *node {
 	n := &node{
 		t: t, root: t.TempDir(), now: trialend.Moment{Boot: "one", Since: time.Hour},
 		active: map[string]bool{"containerd.service": true}, fails: map[string]string{}, aliases: map[string]string{},
-		pods: []kubeapi.PodState{{UID: "u1", Namespace: "kube-system", Name: "dns", Ready: true}},
+		pods: []kubeapi.PodState{{Pod: kubeapi.Pod{UID: "u1", Namespace: "kube-system", Name: "dns"}, Ready: true}},
 	}
 	for _, folder := range []string{
 		"/usr/bin", "/usr/libexec", "/usr/lib/systemd/system", "/usr/lib/systemd/system-generators", "/usr/lib/systemd/catalog",
@@ -567,8 +567,11 @@ func (n *node) kubelet(line string) {
 	n.write("/var/lib/kubelet/config.yaml", "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"+line+"\n")
 }
 
-// podState is short for the tables.
-type podState = kubeapi.PodState
+// podState and podID are short for the tables.
+type (
+	podState = kubeapi.PodState
+	podID    = kubeapi.Pod
+)
 
 // NotReady implements Cluster.
 func (n *node) NotReady(ctx context.Context, _ string) (string, error) {

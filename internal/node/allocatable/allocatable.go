@@ -5,37 +5,27 @@ package allocatable
 import (
 	"slices"
 
-	"k8s.io/utils/cpuset"
-
 	"node-partition.io/node-partition/internal/budget"
 	"node-partition.io/node-partition/internal/host"
-	"node-partition.io/node-partition/internal/kubeletargs"
 	"node-partition.io/node-partition/internal/kubeletconfig"
 	"node-partition.io/node-partition/internal/membership"
 	"node-partition.io/node-partition/pkg/slices/config"
 )
 
-// Node holds the budget of this node without a partition, and what it is computed from.
-type Node struct {
-	budget.Budget
-	// CPUs holds the CPUs that are online.
-	CPUs cpuset.CPUSet
-	// Kubelet is the running kubelet, and Config the configuration that its command line names. Both
-	// are nil if no kubelet runs in a service of its own.
-	Kubelet *kubeletargs.Process
-	Config  *kubeletconfig.Merged
-	// MaxPods is the number of pods that the kubelet admits.
-	MaxPods int64
-}
-
-// Read reads the configuration of the running kubelet and the capacity of the node n, and
-// neither pods nor the section.
-func Read(n host.Node) (Node, error) { return read(n, nil) }
-
-// Budget computes the budget of the node n with partitions. It reads as Read does.
+// Budget computes the budget of the node n with partitions, from the configuration of the running
+// kubelet and the capacity of the node. It does not read pods.
 func Budget(n host.Node, partitions []budget.Share) (budget.Budget, error) {
-	found, err := read(n, partitions)
-	return found.Budget, err
+	settings, err := ReadSettings(n.Root, nil)
+	if err != nil {
+		return budget.Budget{}, err
+	}
+	capacity, err := ReadCapacity(n, settings.RootDir)
+	if err != nil {
+		return budget.Budget{}, err
+	}
+	in := settings.Input(capacity)
+	in.Partitions = partitions
+	return budget.Compute(in)
 }
 
 // BudgetOf computes the budget of a node of a capacity from the files of c alone.
@@ -65,22 +55,4 @@ func Shares(partitions []config.Partition, types []membership.Workload) []budget
 		})
 	}
 	return list
-}
-
-func read(n host.Node, partitions []budget.Share) (Node, error) {
-	settings, err := ReadSettings(n.Root, nil)
-	if err != nil {
-		return Node{}, err
-	}
-	capacity, err := ReadCapacity(n, settings.RootDir)
-	if err != nil {
-		return Node{}, err
-	}
-	in := settings.Input(capacity)
-	in.Partitions = partitions
-	b, err := budget.Compute(in)
-	return Node{
-		Budget: b, CPUs: capacity.CPUs, Kubelet: settings.Process, Config: settings.Config,
-		MaxPods: settings.Kubelet.PodLimit(),
-	}, err
 }

@@ -26,31 +26,26 @@ type Origin struct {
 type Settings struct {
 	// Kubelet holds the fields of its configuration, with its flags.
 	Kubelet budget.Kubelet
-	// IgnoreEviction and IgnoreReservedMemory mean that a flag replaces evictionHard, and that one
-	// gives reservedMemory.
-	IgnoreEviction, IgnoreReservedMemory bool
+	// IgnoreEviction is the flag of that name.
+	IgnoreEviction bool
 	// RootDir is on the file system whose size is the capacity of storage.
 	RootDir string
 	// From is the origin of the settings.
 	From Origin
-	// Process is the running kubelet, and Config the configuration that its command line names. Both
-	// are nil if none was read.
-	Process *kubeletargs.Process
-	Config  *kubeletconfig.Merged
+	// Config is the configuration that the settings are from: the one of the running kubelet, with its
+	// flags, or else that of the files.
+	Config *kubeletconfig.Merged
 	// Section is the configuration that has the section.
 	Section *kubeletconfig.Merged
 	// Off means that the kernel command line switches the partition off.
 	Off bool
-	// Notes lists remarks on the configuration.
+	// Notes says where the settings are not from the kubelet alone.
 	Notes []string
 }
 
 // Input returns the input of a budget without a partition.
 func (k *Settings) Input(c *Capacity) budget.Input {
-	return budget.Input{
-		Kubelet: k.Kubelet, IgnoreEviction: k.IgnoreEviction, IgnoreReservedMemory: k.IgnoreReservedMemory,
-		Capacity: c.Resources, CPUs: c.CPUs,
-	}
+	return budget.Input{Kubelet: k.Kubelet, IgnoreEviction: k.IgnoreEviction, Capacity: c.Resources, CPUs: c.CPUs}
 }
 
 // defaultRootDir is the default of --root-dir (cmd/kubelet/app/options/options.go).
@@ -72,18 +67,15 @@ func ReadSettings(root hostfs.FS, files []string) (Settings, error) {
 		if err != nil {
 			return k, err
 		}
-		k.Section, k.Notes = c, c.Warnings
+		k.Section = c
 		return k, k.read(c)
 	}
 	c, err := kubeletconfig.Load(root)
 	if err != nil {
 		return k, err
 	}
-	k.Section, k.Notes = c, c.Warnings
-	// The error is about the kernel command line alone, or is shown with the section.
-	if desired, _ := config.Load(string(root)); desired != nil {
-		k.Off = desired.Off
-	}
+	k.Section = c
+	k.Off, _ = config.SwitchedOff(root) // the generator reports the error
 	return k, k.readRunning(root, c)
 }
 
@@ -94,7 +86,7 @@ func (k *Settings) readRunning(root hostfs.FS, c *kubeletconfig.Merged) error {
 	switch {
 	case errors.Is(err, kubeletargs.ErrNotRunning) && len(c.Files) == 0:
 		k.Notes = append(k.Notes, "no configuration of the kubelet was found: its defaults are used")
-		k.Kubelet.EvictionHard = budget.DefaultEvictionHard()
+		k.Config, k.Kubelet.EvictionHard = c, budget.DefaultEvictionHard()
 		return nil
 	case errors.Is(err, kubeletargs.ErrNotRunning):
 		k.Notes = append(k.Notes, fmt.Sprintf("%v: flags of a kubelet are not a part of this plan", err))
@@ -114,12 +106,12 @@ func (k *Settings) readRunning(root hostfs.FS, c *kubeletconfig.Merged) error {
 	if err != nil {
 		return err
 	}
-	if err := k.read(theirs); err != nil {
-		return err
+	theirs.SetFlags(process.Fields)
+	k.From.KubeletPID, k.IgnoreEviction = process.PID, process.IgnoreEviction
+	if process.RootDir != "" {
+		k.RootDir = below(process.RootDir)
 	}
-	k.From.KubeletPID, k.Process, k.Config = process.PID, &process, theirs
-	k.override(&process.Flags)
-	return nil
+	return k.read(theirs)
 }
 
 // below returns the path of a flag. A relative one is below /, where systemd starts services.
@@ -127,7 +119,7 @@ func below(name string) string { return path.Join("/", name) }
 
 // read decodes the fields of the budget from the files of c.
 func (k *Settings) read(c *kubeletconfig.Merged) error {
-	k.From.Files = append([]string{}, c.Files...)
+	k.Config, k.From.Files = c, append([]string{}, c.Files...)
 	return c.DecodeInto(&k.Kubelet, setDefaults)
 }
 
@@ -156,35 +148,4 @@ func setDefaults(main map[string]json.RawMessage) error {
 	raw, err := json.Marshal(values)
 	main[field] = raw
 	return err
-}
-
-// override replaces the fields that the command line sets.
-func (k *Settings) override(flags *kubeletargs.Flags) {
-	for name, replace := range map[string]func(*budget.Kubelet){
-		"kube-reserved":            func(b *budget.Kubelet) { b.KubeReserved = flags.KubeReserved },
-		"system-reserved":          func(b *budget.Kubelet) { b.SystemReserved = flags.SystemReserved },
-		"eviction-hard":            func(b *budget.Kubelet) { b.EvictionHard = flags.EvictionHard },
-		"enforce-node-allocatable": func(b *budget.Kubelet) { b.EnforceNodeAllocatable = flags.EnforceNodeAllocatable },
-		"reserved-cpus":            func(b *budget.Kubelet) { b.ReservedSystemCPUs = flags.ReservedCPUs },
-		"kube-reserved-cgroup":     func(b *budget.Kubelet) { b.KubeReservedCgroup = flags.KubeReservedCgroup },
-		"system-reserved-cgroup":   func(b *budget.Kubelet) { b.SystemReservedCgroup = flags.SystemReservedCgroup },
-		"cpu-manager-policy":       func(b *budget.Kubelet) { b.CPUManagerPolicy = flags.CPUManagerPolicy },
-		"memory-manager-policy":    func(b *budget.Kubelet) { b.MemoryManagerPolicy = flags.MemoryManagerPolicy },
-		"cgroups-per-qos":          func(b *budget.Kubelet) { b.CgroupsPerQOS = &flags.CgroupsPerQOS },
-		// A running kubelet has accepted them.
-		"eviction-soft":              func(b *budget.Kubelet) { b.EvictionSoft = nil },
-		"eviction-soft-grace-period": func(b *budget.Kubelet) { b.EvictionSoft = nil },
-		"max-pods":                   func(b *budget.Kubelet) { b.MaxPods = flags.MaxPods },
-		"local-storage-capacity-isolation": func(b *budget.Kubelet) {
-			b.LocalStorageCapacityIsolation = &flags.StorageIsolation
-		},
-	} {
-		if flags.Given(name) {
-			replace(&k.Kubelet)
-		}
-	}
-	k.IgnoreEviction, k.IgnoreReservedMemory = flags.IgnoreEviction, flags.Given("reserved-memory")
-	if flags.RootDir != "" {
-		k.RootDir = below(flags.RootDir)
-	}
 }

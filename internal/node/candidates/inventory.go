@@ -96,7 +96,7 @@ func fromKubelet(pod *evict.Pod, k *podsapi.Pod) {
 	pod.EndsForGood = k.EndsWhenKilled()
 	pod.Priority, pod.Request, pod.GracePeriod = k.Priority, uint64(max(k.MemoryRequest, 0)), k.GracePeriod
 	pod.Static = pod.Static || k.Static
-	pod.Terminating = k.Terminating || k.Ended
+	pod.Terminating = k.Ends()
 	if pod.Owner = k.Owner; pod.Owner == "" {
 		pod.Owner = pod.Namespace + "/" + pod.Name
 	}

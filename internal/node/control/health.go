@@ -92,7 +92,7 @@ var errProtected = errors.New("not queried: the address asks for TLS or a passwo
 func (s Service) get(ctx context.Context, path string) (status int, text []byte, proven bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	status, text, err = ask(ctx, overSocket(s.Socket), Host, path)
+	status, text, err = ask(ctx, overSocket(s.Socket), http.MethodGet, Host, path)
 	//guard: root believes nobody at the address of a service that does not run
 	if !errors.Is(err, fs.ErrPermission) {
 		return status, text, true, err
@@ -107,15 +107,15 @@ func (s Service) get(ctx context.Context, path string) (status int, text []byte,
 	}
 	// The default client would ask the proxy of the environment for a host that is not a loopback
 	// address, and the service is on this node.
-	status, text, err = ask(ctx, &http.Transport{DisableKeepAlives: true}, address, path)
+	status, text, err = ask(ctx, &http.Transport{DisableKeepAlives: true}, http.MethodGet, address, path)
 	if err == nil && (status == http.StatusBadRequest || status == http.StatusUnauthorized) {
 		err = errProtected
 	}
 	return status, text, false, err
 }
 
-func ask(ctx context.Context, by *http.Transport, host, path string) (status int, text []byte, err error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+host+path, http.NoBody)
+func ask(ctx context.Context, by *http.Transport, method, host, path string) (status int, text []byte, err error) {
+	request, err := http.NewRequestWithContext(ctx, method, "http://"+host+path, http.NoBody)
 	if err != nil {
 		return 0, nil, err
 	}

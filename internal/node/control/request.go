@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net"
 	"net/http"
@@ -15,24 +14,13 @@ import (
 // the text of the response. A refusal is an error with that text. answered means that the service
 // has responded. Without the right to open the socket the error is fs.ErrPermission.
 func request(ctx context.Context, socket, method, path string) (text string, answered bool, err error) {
-	client := &http.Client{Transport: overSocket(socket)}
-	r, err := http.NewRequestWithContext(ctx, method, "http://"+Host+path, http.NoBody)
-	if err != nil {
-		return "", false, err
-	}
-	answer, err := client.Do(r)
-	if errors.Is(err, fs.ErrPermission) {
+	status, data, err := ask(ctx, overSocket(socket), method, Host, path)
+	switch {
+	case errors.Is(err, fs.ErrPermission):
 		return "", false, fmt.Errorf("%w; it has to run as root", err)
-	}
-	if err != nil {
-		return "", false, err
-	}
-	defer answer.Body.Close()
-	data, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
-	if err != nil {
-		return "", true, err
-	}
-	if answer.StatusCode != http.StatusOK {
+	case err != nil:
+		return "", status != 0, err
+	case status != http.StatusOK:
 		return "", true, errors.New(strings.TrimSpace(string(data)))
 	}
 	return string(data), true, nil

@@ -19,7 +19,7 @@ func TestWatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer w.close()
-	for _, name := range []string{"raised.json", "lock", "control"} {
+	for _, name := range []string{"placement.json", "lock", "control"} {
 		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}

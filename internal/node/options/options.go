@@ -2,8 +2,6 @@
 package options
 
 import (
-	"time"
-
 	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/pkg/evict"
 	"node-partition.io/node-partition/pkg/podmove"
@@ -42,12 +40,8 @@ const (
 
 // Eviction holds the flags of eviction.
 type Eviction struct {
-	// Off switches evictions off, and DryRun only reports them.
-	Off, DryRun bool
-	// Protected selects the pods that are never evicted.
-	Protected evict.Protected
-	// Cooldown is the time in which pods of a controller are restarted instead of evicted again.
-	Cooldown time.Duration
+	// Settings has what the flags set for all partitions.
+	evict.Settings
 	// Kubeconfig is a path, KubeconfigAuto or KubeconfigNone.
 	Kubeconfig string
 }

@@ -4,25 +4,24 @@ import (
 	"testing"
 
 	"github.com/containerd/nri/pkg/api"
-	v1 "k8s.io/api/core/v1"
 
-	"node-partition.io/node-partition/internal/cri"
 	"node-partition.io/node-partition/internal/unitname"
 	"node-partition.io/node-partition/pkg/podmove"
+	"node-partition.io/node-partition/pkg/slices/decision"
 )
 
 // TestPartitions: both plugins place each member in its partition, and leave the others alone.
 func TestPartitions(t *testing.T) {
 	t.Parallel()
 	const burstable = "kubepods-burstable-pod11111111_2222_3333_4444_555555555555.slice"
-	policy := podmove.Policy{Partitions: []podmove.PartitionPolicy{
+	policy := podmove.Policy{Partitions: []decision.Partition{
 		{Name: unitname.System, Namespaces: []string{"kube-system"}},
 		{Name: "app-team", Namespaces: []string{"shop", "cart"}},
 		{Name: "batch", Namespaces: []string{"jobs"}, Off: true},
 	}}
 	var announced []string
 	p := &Plugin{
-		Wake: func() {}, Announce: func(s cri.Sandbox, _ v1.PodQOSClass) { announced = append(announced, s.Namespace) }, Connection: func(bool) {},
+		Wake: func() {}, Announce: func(s podmove.Announcement) { announced = append(announced, s.Namespace) }, Connection: func(bool) {},
 	}
 	p.SetRules(policy.Rules())
 	if _, err := p.Synchronize(t.Context(), nil, nil); err != nil {

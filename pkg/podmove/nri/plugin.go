@@ -28,7 +28,7 @@ type Plugin struct {
 	// Wake is called when a pass has something to do, Announce when a sandbox of a member begins. They
 	// return at once.
 	Wake     func()
-	Announce func(cri.Sandbox, v1.PodQOSClass)
+	Announce func(podmove.Announcement)
 	// Connection is called when the runtime has connected (true) or disconnected.
 	Connection func(up bool)
 	// Cgroups shows in which partitions a pod is already.
@@ -48,10 +48,8 @@ type Plugin struct {
 }
 
 type announcement struct {
-	sandbox cri.Sandbox
-	at      time.Time
-	// to is the partition that it was announced for.
-	to unitname.PartitionName
+	podmove.Announcement
+	at time.Time
 }
 
 // announcedFor bounds how long an announced pod counts as present although the runtime never lists
@@ -119,32 +117,33 @@ func (p *Plugin) Connections() int {
 // RunPodSandbox is called after a sandbox was created and before its first container.
 func (p *Plugin) RunPodSandbox(ctx context.Context, pod *api.PodSandbox) error {
 	member := memberOf(pod, p.Cgroups)
-	sandbox := cri.Sandbox{
-		ID:        pod.GetId(),
-		UID:       pod.GetUid(),
-		Namespace: pod.GetNamespace(),
-		Name:      pod.GetName(),
-		Ready:     true,
-		Origin:    member.Origin,
-		Asked:     admission.Annotated(pod.GetAnnotations(), member.Ask.Type),
+	a := podmove.Announcement{
+		Sandbox: cri.Sandbox{
+			ID:        pod.GetId(),
+			UID:       pod.GetUid(),
+			Namespace: pod.GetNamespace(),
+			Name:      pod.GetName(),
+			Ready:     true,
+			Origin:    member.Origin,
+			Asked:     admission.Annotated(pod.GetAnnotations(), member.Ask.Type),
+		},
+		QoS: v1.PodQOSClass(qosOf(pod)),
 	}
 	p.awaitNamespace(ctx, member)
 	p.mu.Lock()
-	target := p.rules.Partition(member)
+	a.Place = p.rules.Place(member)
 	if p.announced != nil {
-		p.announced[sandbox.ID] = announcement{sandbox, time.Now(), target}
+		p.announced[a.ID] = announcement{a, time.Now()}
 	}
 	p.mu.Unlock()
-	if target != unitname.Default {
-		p.announce(sandbox, pod)
-	}
+	p.announce(a)
 	return nil
 }
 
-// announce announces the sandbox of a member, if the kubelet's slice tells its QoS class.
-func (p *Plugin) announce(sandbox cri.Sandbox, pod *api.PodSandbox) {
-	if _, qos, _, ok := unitname.ParsePodSlice(path.Base(pod.GetLinux().GetCgroupParent())); ok {
-		p.Announce(sandbox, v1.PodQOSClass(qos))
+// announce announces a member, if the kubelet's slice tells its QoS class.
+func (p *Plugin) announce(a podmove.Announcement) {
+	if a.Place.Partition != unitname.Default && a.QoS != "" {
+		p.Announce(a)
 	}
 }
 
@@ -178,16 +177,17 @@ func (p *Plugin) CreateContainer(
 	begin := time.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	to := p.rules.Partition(memberOf(pod, p.Cgroups))
+	place := p.rules.Place(memberOf(pod, p.Cgroups))
+	to := place.Partition
 	if to == unitname.Default {
 		return nil, nil, nil
 	}
 	//guard: an answer after the sandbox announces it
-	if a, ok := p.announced[pod.GetId()]; ok && a.to != to {
+	if a, ok := p.announced[pod.GetId()]; ok && a.Place.Partition != to {
 		// The API server has answered since, or the configuration has changed.
-		a.to = to
+		a.Place = place
 		p.announced[pod.GetId()] = a
-		p.announce(a.sandbox, pod)
+		p.announce(a.Announcement)
 	}
 	target, err := cgroupsPath(to, pod, c, p.runtime)
 	if p.answered != nil {
@@ -225,17 +225,25 @@ func (p *Plugin) UpdateContainer(
 	return nil, nil
 }
 
-// memberOf returns what decides about a pod's membership. The kubelet's slice of the pod tells its
-// QoS class.
+// memberOf returns what decides about a pod's membership.
 func memberOf(pod *api.PodSandbox, cgroups cgroupfs.FS) membership.Pod {
-	_, qos, _, _ := unitname.ParsePodSlice(path.Base(pod.GetLinux().GetCgroupParent()))
+	qos := qosOf(pod)
 	return membership.Pod{
+		//guard: a Guaranteed pod that asks is not placed at its creation
 		Namespace: pod.GetNamespace(), Guaranteed: qos == unitname.Guaranteed,
 		Origin: membership.OriginOf(pod.GetAnnotations()),
 		In: func(partition unitname.PartitionName) bool {
 			return cgroups.Has(unitname.CgroupPath(unitname.PodSlice(partition, qos, pod.GetUid())))
 		},
 	}
+}
+
+// qosOf returns the QoS class of a pod, empty if its cgroup is not a slice of the kubelet.
+func qosOf(pod *api.PodSandbox) string {
+	if _, qos, _, ok := unitname.ParsePodSlice(path.Base(pod.GetLinux().GetCgroupParent())); ok {
+		return qos
+	}
+	return ""
 }
 
 // errForeign means that a cgroup path is not one that the kubelet's systemd driver gives.
@@ -293,7 +301,7 @@ func (p *Plugin) Announced(listed func(id string) bool) []cri.Sandbox {
 			delete(p.announced, id)
 			continue
 		}
-		list = append(list, a.sandbox)
+		list = append(list, a.Sandbox)
 	}
 	return list
 }
@@ -305,7 +313,7 @@ func (p *Plugin) IsAnnounced(uid string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, a := range p.announced {
-		if unitname.EscapeUID(a.sandbox.UID) == escaped {
+		if unitname.EscapeUID(a.UID) == escaped {
 			return true
 		}
 	}

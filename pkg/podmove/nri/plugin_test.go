@@ -1,7 +1,6 @@
 package nri
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -12,21 +11,21 @@ import (
 	"github.com/containerd/nri/pkg/api"
 	v1 "k8s.io/api/core/v1"
 
-	"node-partition.io/node-partition/internal/cri"
 	"node-partition.io/node-partition/internal/unitname"
 	"node-partition.io/node-partition/pkg/podmove"
+	"node-partition.io/node-partition/pkg/slices/decision"
 )
 
 // newPlugin returns a plugin whose members are the pods of kube-system.
 func newPlugin() *Plugin {
-	p := &Plugin{Wake: func() {}, Announce: func(cri.Sandbox, v1.PodQOSClass) {}, Connection: func(bool) {}}
+	p := &Plugin{Wake: func() {}, Announce: func(podmove.Announcement) {}, Connection: func(bool) {}}
 	p.SetRules(members("kube-system").Rules())
 	return p
 }
 
 // members returns a configuration whose members are the pods of a namespace.
 func members(namespace string) podmove.Policy {
-	return podmove.Policy{Partitions: []podmove.PartitionPolicy{{Name: unitname.System, Namespaces: []string{namespace}}}}
+	return podmove.Policy{Partitions: []decision.Partition{{Name: unitname.System, Namespaces: []string{namespace}}}}
 }
 
 func TestCgroupsPath(t *testing.T) {
@@ -94,7 +93,7 @@ func TestPluginMembersByNamespace(t *testing.T) {
 func TestPluginAnnounced(t *testing.T) {
 	var begun []string
 	p := newPlugin()
-	p.Announce = func(s cri.Sandbox, q v1.PodQOSClass) { begun = append(begun, s.Name+" "+string(q)) }
+	p.Announce = func(s podmove.Announcement) { begun = append(begun, s.Name+" "+string(s.QoS)) }
 	_, _ = p.Synchronize(t.Context(), nil, nil)
 	sandbox := func(id, namespace string) *api.PodSandbox {
 		return &api.PodSandbox{Id: id, Uid: "uid-" + id, Name: id, Namespace: namespace, Linux: &api.LinuxPodSandbox{CgroupParent: "kubepods-besteffort-poduid_" + id + ".slice"}}
@@ -104,7 +103,7 @@ func TestPluginAnnounced(t *testing.T) {
 	if len(begun) != 1 || begun[0] != "a BestEffort" {
 		t.Errorf("slices prepared for %v, want that of the member", begun)
 	}
-	if !p.IsAnnounced("uid-a") || !p.IsAnnounced("uid-b") {
+	if !p.IsAnnounced("uid-a") || !p.IsAnnounced(unitname.EscapeUID("uid-b")) {
 		t.Error("a sandbox that has begun is not announced")
 	}
 	if list := p.Announced(func(id string) bool { return id == "b" }); len(list) != 1 || list[0].ID != "a" || p.IsAnnounced("uid-b") {
@@ -149,30 +148,6 @@ func TestPluginAnnouncementExpires(t *testing.T) {
 			}
 		}
 	})
-}
-
-// TestPluginAnnouncedListed: the runtime's list replaces the announcements of the sandboxes in it,
-// and of no others.
-func TestPluginAnnouncedListed(t *testing.T) {
-	p := connectedPlugin(t)
-	listed, want := map[string]bool{}, []string{}
-	for i := range 40 {
-		id := fmt.Sprintf("%02d", i)
-		_ = p.RunPodSandbox(t.Context(), &api.PodSandbox{Id: id, Uid: "uid-" + id, Namespace: "kube-system"})
-		if i%2 == 0 {
-			listed[id] = true
-		} else {
-			want = append(want, id)
-		}
-	}
-	got := make([]string, 0, len(want))
-	for _, s := range p.Announced(func(id string) bool { return listed[id] }) {
-		got = append(got, s.ID)
-	}
-	slices.Sort(got)
-	if !slices.Equal(got, want) {
-		t.Errorf("announced are %q, want %q", got, want)
-	}
 }
 
 // TestPluginAnswers: an answer is returned once its container is seen, and dropped once it cannot
@@ -225,7 +200,7 @@ func TestPluginNotConnected(t *testing.T) {
 	var calls []string
 	p := &Plugin{
 		Wake:       func() { calls = append(calls, "wake") },
-		Announce:   func(s cri.Sandbox, _ v1.PodQOSClass) { calls = append(calls, "announce "+s.ID) },
+		Announce:   func(s podmove.Announcement) { calls = append(calls, "announce "+s.ID) },
 		Connection: func(up bool) { calls = append(calls, map[bool]string{true: "up", false: "down"}[up]) },
 	}
 	p.SetRules(members("kube-system").Rules())
@@ -266,25 +241,6 @@ func TestPluginNotConnected(t *testing.T) {
 	expect("disconnected", "down", "wake")
 	p.disconnected()
 	expect("disconnected again")
-}
-
-// TestPluginIsAnnounced: a sandbox that has begun is found by its UID, plain or escaped.
-func TestPluginIsAnnounced(t *testing.T) {
-	p := &Plugin{Wake: func() {}, Announce: func(cri.Sandbox, v1.PodQOSClass) {}, Connection: func(bool) {}}
-	if _, err := p.Synchronize(t.Context(), nil, nil); err != nil {
-		t.Fatal(err)
-	}
-	if p.IsAnnounced(uidA) {
-		t.Error("announced before it was")
-	}
-	if err := p.RunPodSandbox(t.Context(), &api.PodSandbox{Id: "new", Uid: uidA, Namespace: "kube-system"}); err != nil {
-		t.Fatal(err)
-	}
-	for _, uid := range []string{uidA, unitname.EscapeUID(uidA)} {
-		if !p.IsAnnounced(uid) {
-			t.Errorf("%s is not announced", uid)
-		}
-	}
 }
 
 const uidA = "11111111-2222-3333-4444-555555555555"

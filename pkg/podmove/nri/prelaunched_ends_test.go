@@ -3,7 +3,6 @@ package nri
 import (
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -53,44 +52,11 @@ func TestPrelaunchedEndsDuringRequest(t *testing.T) {
 	}
 }
 
-// TestPrelaunchedEndedIsReaped: a plugin that has ended by itself is a zombie until the runtime has
-// served the next request, and is gone then.
-func TestPrelaunchedEndedIsReaped(t *testing.T) {
-	r := startPrelaunching(t, "kube-system", "91-"+nameWorks)
-	pid := r.plugin()
-	if err := unix.Kill(pid, unix.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
-		t.Fatal(err)
-	}
-	for r.create("kube-system") != "" { // until the runtime has noticed
-		continue
-	}
-	r.awaitEnd(pid)
-}
-
 // TestPrelaunchedLinkLeadsNowhere: a runtime starts with a link whose program was removed, and
 // starts the next plugin.
 func TestPrelaunchedLinkLeadsNowhere(t *testing.T) {
 	r := startPrelaunching(t, "kube-system", "10-"+nameMissing, "91-"+nameWorks)
 	if got := r.create("kube-system"); got != placedSlice {
 		t.Errorf("placed at %q, want %s", got, placedSlice)
-	}
-}
-
-// TestPrelaunchedWrongName: a runtime does not start with a link whose name has no index.
-func TestPrelaunchedWrongName(t *testing.T) {
-	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	plugins := t.TempDir()
-	if err := os.Symlink(program, filepath.Join(plugins, "node_partition")); err != nil {
-		t.Fatal(err)
-	}
-	runtime := newRuntime(t, filepath.Join(t.TempDir(), "nri.sock"), plugins)
-	if err := runtime.Start(); err == nil || !strings.Contains(err.Error(), "failed to discover plugins") {
-		t.Errorf("started with %v", err)
 	}
 }

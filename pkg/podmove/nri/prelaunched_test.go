@@ -19,6 +19,7 @@ import (
 
 	"node-partition.io/node-partition/internal/unitname"
 	"node-partition.io/node-partition/pkg/podmove"
+	"node-partition.io/node-partition/pkg/slices/decision"
 )
 
 // TestMain runs this program as a plugin if a runtime of a test has started it, by a link in its
@@ -50,7 +51,7 @@ func TestMain(m *testing.M) {
 	_ = ServePrelaunched(ctx, &Prelaunched{
 		Config: func() (podmove.Policy, error) {
 			members, err := os.ReadFile(filepath.Join(home, "members"))
-			return podmove.Policy{Partitions: []podmove.PartitionPolicy{
+			return podmove.Policy{Partitions: []decision.Partition{
 				{Name: unitname.System, Namespaces: strings.Fields(string(members))},
 			}}, err
 		},
@@ -273,29 +274,6 @@ func TestPrelaunchedHandedOver(t *testing.T) {
 		}
 	}
 	r.awaitEnd(r.plugin())
-}
-
-// TestPrelaunchedKilled: containers start without a plugin that was killed, where the kubelet put
-// them.
-func TestPrelaunchedKilled(t *testing.T) {
-	r := startPrelaunching(t, "kube-system", "91-"+nameWorks)
-	if err := syscall.Kill(r.plugin(), syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-	for r.create("kube-system") != "" { // until the runtime has noticed
-		if t.Context().Err() != nil {
-			t.Fatal("placed by a plugin that was killed")
-		}
-	}
-	r.awaitEnd(r.plugin())
-	// The service still places what comes.
-	p := newPlugin()
-	if up := connect(t, r.socket, p); !<-up {
-		t.Fatal("the service is not connected")
-	}
-	if got := r.create("kube-system"); got != placedSlice {
-		t.Errorf("placed at %q, want %s", got, placedSlice)
-	}
 }
 
 // TestPrelaunchedHangs: the first container waits for a plugin that hangs, and starts where the

@@ -6,13 +6,12 @@ import (
 	"testing"
 
 	"github.com/containerd/nri/pkg/api"
-	v1 "k8s.io/api/core/v1"
 
 	"node-partition.io/node-partition/internal/cgroupfs"
-	"node-partition.io/node-partition/internal/cri"
 	"node-partition.io/node-partition/internal/membership"
 	"node-partition.io/node-partition/internal/unitname"
 	"node-partition.io/node-partition/pkg/podmove"
+	"node-partition.io/node-partition/pkg/slices/decision"
 )
 
 // TestAsked: a pod is placed by its annotation if it has a right to the type. It waits for what its
@@ -24,7 +23,7 @@ func TestAsked(t *testing.T) {
 	static := map[string]string{"target.workload.openshift.io/telemetry": "{}", "kubernetes.io/config.source": "file"}
 	known := map[string]bool{}
 	policy := podmove.Policy{
-		Partitions: []podmove.PartitionPolicy{{Name: "telemetry"}},
+		Partitions: []decision.Partition{{Name: "telemetry"}},
 		Workloads:  []membership.Workload{{Type: "telemetry", Partition: "telemetry", Allowed: []string{"operators"}, ByNamespace: true}},
 		Allows: func(namespace, _ string) membership.Refusal {
 			switch {
@@ -39,7 +38,7 @@ func TestAsked(t *testing.T) {
 	var awaited, announced []string
 	p := &Plugin{
 		Wake: func() {}, Connection: func(bool) {},
-		Announce: func(s cri.Sandbox, _ v1.PodQOSClass) { announced = append(announced, s.Namespace) },
+		Announce: func(s podmove.Announcement) { announced = append(announced, s.Namespace) },
 		Await: func(_ context.Context, namespace string) {
 			awaited = append(awaited, namespace)
 			if namespace == "allows" {
@@ -87,7 +86,7 @@ func TestAsked(t *testing.T) {
 		}
 	}
 	off := policy
-	off.Partitions = []podmove.PartitionPolicy{{Name: "telemetry", Off: true}}
+	off.Partitions = []decision.Partition{{Name: "telemetry", Off: true}}
 	if got := off.Rules().Partition(membership.Pod{Namespace: "operators", Origin: membership.OriginOf(asks)}); got != unitname.Default {
 		t.Errorf("a type of a partition that is off has members in %s", got)
 	}
@@ -101,7 +100,7 @@ func TestInDoubt(t *testing.T) {
 	asks := map[string]string{"target.workload.openshift.io/telemetry": "{}"}
 	answer := membership.Forbidden
 	policy := podmove.Policy{
-		Partitions: []podmove.PartitionPolicy{{Name: "telemetry"}},
+		Partitions: []decision.Partition{{Name: "telemetry"}},
 		Workloads:  []membership.Workload{{Type: "telemetry", Partition: "telemetry", ByNamespace: true}},
 		Allows:     func(string, string) membership.Refusal { return answer },
 	}
@@ -109,7 +108,7 @@ func TestInDoubt(t *testing.T) {
 	var announced []string
 	p := &Plugin{
 		Wake: func() {}, Connection: func(bool) {}, Cgroups: cgroups,
-		Announce: func(s cri.Sandbox, _ v1.PodQOSClass) { announced = append(announced, s.ID) },
+		Announce: func(s podmove.Announcement) { announced = append(announced, s.ID) },
 	}
 	p.SetRules(policy.Rules())
 	first := &Prelaunched{
@@ -147,4 +146,7 @@ func TestInDoubt(t *testing.T) {
 	placed("with a slice", true)
 	answer = membership.NotAllowed
 	placed("the namespace says no", false)
+	answer, slice = "", "kubepods-pod"+uid+".slice"
+	pod.Linux.CgroupParent = slice
+	placed("guaranteed", false)
 }

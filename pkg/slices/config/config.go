@@ -204,10 +204,10 @@ func (c *Config) judge(n *node) error {
 	c.Warnings = slices.Concat(c.Warnings, warnings, more)
 	workloads, more, workloadsErr := newWorkloads(c.Kubelet, c.sections, c.ManagedByKubelet)
 	c.Warnings = slices.Concat(c.Warnings, more, pinnedElsewhere(c.Kubelet, c.sections))
+	c.Partitions, c.Workloads = partitions, workloads
 	if err = errors.Join(err, sectionsErr, workloadsErr); err != nil {
 		return err
 	}
-	c.Partitions, c.Workloads = partitions, workloads
 	if file := c.Kubelet.System.File; c.System() != nil && !c.Kubelet.System.Overrides() {
 		c.KubeletsFile = fmt.Sprintf(
 			"%s: the section %s is in the kubelet's own configuration: a kubelet that knows it does not start with it while its "+

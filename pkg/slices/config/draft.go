@@ -7,24 +7,18 @@ import (
 	"node-partition.io/node-partition/internal/kubeletconfig"
 )
 
-// Draft returns the partitions and types of a configuration for a node of a size. It compares the
-// sections with none of the kubelet's own settings. With an error, which joins one error for each
-// problem, it returns the rest of the sections: a plan shows figures that do not fit, too.
+// Draft validates a configuration for a node of a size, and compares it with none of the kubelet's
+// own settings. With an error, which joins one error for each problem, it returns what is valid of
+// the sections: a plan shows figures that do not fit, too.
 func Draft(k *kubeletconfig.Merged, size Size) (*Config, error) {
 	alone := *k
 	alone.Kubelet = kubeletconfig.Kubelet{}
-	all, err := decodeSections(&alone)
-	list, warnings, sectionsErr := newPartitions(&alone, all, all.names(), size.node())
-	workloads, more, workloadsErr := newWorkloads(&alone, all, "")
-	c := &Config{
-		Kubelet: &alone, sections: all, Partitions: list, Workloads: workloads, Warnings: append(warnings, more...),
-	}
-	return c, errors.Join(err, sectionsErr, workloadsErr)
+	return Validate(&alone, size)
 }
 
 // Validate validates a configuration for a node of a size, as Load does for the node that it reads:
 // with the kubelet's own settings, and without the settings outside the configuration. The error
-// joins one error for each problem.
+// joins one error for each problem. What is valid of the sections is returned, too.
 func Validate(k *kubeletconfig.Merged, size Size) (*Config, error) {
 	c := &Config{Kubelet: k}
 	found, err := decodeSections(k)

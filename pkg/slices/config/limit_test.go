@@ -136,28 +136,6 @@ func TestShareOfAll(t *testing.T) {
 	}
 }
 
-// TestShareInTheKubeletsFile: the message has the field, and names the file that may have it.
-func TestShareInTheKubeletsFile(t *testing.T) {
-	t.Parallel()
-	k, err := kubeletconfig.LoadDocument("config.yaml", []byte(golden.KubeletHead+
-		"maxPods: 50\nworkloadPartitions: {batch: {memoryLimit: 12%, memoryLimitMax: 2Gi}}\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = Validate(k, Size{MemoryBytes: 8 << 30, CPUs: cpuset.New(0)})
-	fields := []string{"workloadPartitions.batch.memoryLimit", "workloadPartitions.batch.memoryLimitMax"}
-	list := Problems(err)
-	if len(list) != len(fields) {
-		t.Fatalf("%v", err)
-	}
-	for i, field := range fields {
-		var p *Problem
-		if !errors.As(list[i], &p) || p.Field != field || !strings.Contains(p.Why, "only "+kubeletconfig.OverridePath+" may have") {
-			t.Errorf("%v; want %s", list[i], field)
-		}
-	}
-}
-
 // TestSharePercentage: the least percentage that comes to at least so many bytes.
 func TestSharePercentage(t *testing.T) {
 	t.Parallel()

@@ -72,7 +72,10 @@ func (s *settings) warn(key, format string, args ...any) {
 // settings reads the settings once the partitions are known. With broken sections they are not. The
 // error lists every problem.
 func (c *Config) settings(root hostfs.FS, broken bool) error {
-	s := settings{values: c.Kubelet.Settings, system: c.System(), broken: broken}
+	s := settings{values: c.Kubelet.Settings, broken: broken}
+	if !broken {
+		s.system = c.System()
+	}
 	s.unknown()
 	protected := s.partition()
 	services := s.services(c.Reserved.Slices)

@@ -102,6 +102,16 @@ func New(c *config.Config, deferrals map[unitname.PartitionName]*Deferral, off [
 	return d
 }
 
+// Of returns what is decided about a partition, which is off if nothing is.
+func (d *Decision) Of(name unitname.PartitionName) Partition {
+	for _, p := range d.Partitions {
+		if p.Name == name {
+			return p
+		}
+	}
+	return Partition{Name: name, Off: true}
+}
+
 // Text returns the content of the file.
 func (d Decision) Text() (string, error) {
 	d.Version = version

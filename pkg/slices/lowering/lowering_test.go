@@ -43,85 +43,25 @@ func TestStateDefers(t *testing.T) {
 		memory    memory
 		monitor   bool
 		want      bool
+		operator  bool
 	}{
-		"used":                     {lowered, memory{Max: 400 * mi, Current: 300 * mi}, true, true},
-		"used exactly":             {lowered, memory{Max: 400 * mi, Current: 200 * mi}, true, true},
-		"used less":                {lowered, memory{Max: 400 * mi, Current: 200*mi - 1}, true, false},
-		"used, no monitor":         {lowered, memory{Max: 400 * mi, Current: 300 * mi}, false, false},
-		"equal":                    {lowered, memory{Max: 200 * mi, Current: 200 * mi}, true, false},
-		"raised":                   {lowered, memory{Max: 100 * mi, Current: 300 * mi}, true, false},
-		"not read":                 {lowered, memory{}, true, false},
-		"no limit before":          {lowered, memory{Max: cgroupfs.Unlimited, Current: 300 * mi}, true, true},
-		"limit removed":            {config.Partition{}, memory{Max: 400 * mi, Current: 300 * mi}, true, false},
-		"no threshold at all":      {never, memory{Max: 400 * mi, Current: 300 * mi}, true, false},
-		"the soft threshold alone": {soft, memory{Max: 400 * mi, Current: 300 * mi}, true, true},
+		"used":                     {lowered, memory{Max: 400 * mi, Current: 300 * mi}, true, true, false},
+		"used exactly":             {lowered, memory{Max: 400 * mi, Current: 200 * mi}, true, true, false},
+		"used less":                {lowered, memory{Max: 400 * mi, Current: 200*mi - 1}, true, false, false},
+		"used, no monitor":         {lowered, memory{Max: 400 * mi, Current: 300 * mi}, false, false, false},
+		"equal":                    {lowered, memory{Max: 200 * mi, Current: 200 * mi}, true, false, false},
+		"raised":                   {lowered, memory{Max: 100 * mi, Current: 300 * mi}, true, false, false},
+		"not read":                 {lowered, memory{}, true, false, false},
+		"no limit before":          {lowered, memory{Max: cgroupfs.Unlimited, Current: 300 * mi}, true, true, false},
+		"limit removed":            {config.Partition{}, memory{Max: 400 * mi, Current: 300 * mi}, true, false, false},
+		"no threshold at all":      {never, memory{Max: 400 * mi, Current: 300 * mi}, true, false, false},
+		"the soft threshold alone": {soft, memory{Max: 400 * mi, Current: 300 * mi}, true, true, false},
+		"an operator's limit":      {lowered, memory{Max: 400 * mi, Current: 300 * mi}, true, false, true},
 	} {
-		s := state{memory: test.memory, monitor: test.monitor}
+		s := state{memory: test.memory, monitor: test.monitor, operator: test.operator}
 		if got := s.defers(&test.partition); got != test.want {
 			t.Errorf("%s: %v, want %v", name, got, test.want)
 		}
-	}
-}
-
-func TestReadMemory(t *testing.T) {
-	const stat = "anon 1\nfile 900\nkernel 3\ninactive_anon 7\ninactive_file 100\nactive_file 20\nslab_reclaimable 3\nslab 9\n"
-	for name, test := range map[string]struct {
-		files     map[string]string
-		max, used uint64
-	}{
-		"as the kernel writes it": {map[string]string{"memory.max": "4096\n", "memory.current": "1000\n", "memory.stat": stat}, 4096, 879},
-		"without a limit":         {map[string]string{"memory.max": "max\n", "memory.current": "1000\n", "memory.stat": stat}, cgroupfs.Unlimited, 879},
-		"more cache than usage":   {map[string]string{"memory.max": "4096\n", "memory.current": "110\n", "memory.stat": stat}, 4096, 0},
-		"memory.min of a pod": {map[string]string{
-			"memory.max": "4096\n", "memory.current": "1000\n", "memory.stat": stat, "pod.slice/memory.min": "1000\n", "pod.slice/memory.max": "1000\n",
-			"pod.slice/memory.current": "90\n", "pod.slice/memory.stat": "active_file 60\n",
-		}, 4096, 879 + 60},
-		"without memory.stat":    {map[string]string{"memory.max": "4096\n", "memory.current": "1000\n"}, 0, 0},
-		"without the controller": {nil, 0, 0},
-		"an odd memory.current":  {map[string]string{"memory.max": "4096\n", "memory.current": "\n", "memory.stat": stat}, 0, 0},
-		"an odd memory.stat":     {map[string]string{"memory.max": "4096\n", "memory.current": "1000\n", "memory.stat": "active_file x\n"}, 0, 0},
-	} {
-		root := t.TempDir()
-		dir := filepath.Join(root, names.Cgroup())
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		for file, content := range test.files {
-			put(t, filepath.Join(dir, file), content)
-		}
-		if got := readState(hostfs.FS(root), names).memory; got.Max != test.max || got.Used() != test.used {
-			t.Errorf("%s: %+v, of which %d used; want %d, %d", name, got, got.Used(), test.max, test.used)
-		}
-	}
-}
-
-// TestOperatorLimited: a limit set with systemctl set-property or edit is in force whatever the
-// units have, and no limit waits for evictions.
-func TestOperatorLimited(t *testing.T) {
-	for path, want := range map[string]bool{
-		"/run/systemd/system.control/kubepods-system.slice.d/50-MemoryMax.conf":   true,
-		"/etc/systemd/system.control/kubepods-system.slice.d/50-MemoryMax.conf":   true,
-		"/run/systemd/system.control/kubepods-system.slice.d/50-AllowedCPUs.conf": false,
-		"/run/systemd/system.control/other.slice.d/50-MemoryMax.conf":             false,
-		"/etc/systemd/system/kubepods-system.slice.d/override.conf":               true, // systemctl edit
-		"/etc/systemd/system/kubepods-system.slice.d/override.conf~":              false,
-	} {
-		root := t.TempDir()
-		put(t, filepath.Join(root, path), "[Slice]\n"+map[bool]string{true: "AllowedCPUs=0", false: "MemoryMax=8G"}[strings.Contains(path, "AllowedCPUs")]+"\n")
-		if got := OperatorSets(hostfs.FS(root), names.Slice(), "MemoryMax"); got != want {
-			t.Errorf("%s: %t, want %t", path, got, want)
-		}
-	}
-	for setting, want := range map[string]bool{"MemoryMax=8G": true, "MemoryMax = 8G": true, "MemoryMax=": false, "MemoryHigh=8G": false} {
-		root := t.TempDir()
-		put(t, filepath.Join(root, "/etc/systemd/system/kubepods-system.slice.d/override.conf"), "[Slice]\n"+setting+"\n")
-		if got := OperatorSets(hostfs.FS(root), names.Slice(), "MemoryMax"); got != want {
-			t.Errorf("%s: %t, want %t", setting, got, want)
-		}
-	}
-	s := state{monitor: true, operator: true, memory: memory{Max: 8 << 30, Current: 6 << 30}}
-	if s.defers(&config.Partition{Thresholds: thresholds.Thresholds{Limit: 4 << 30, Hard: 1}}) {
-		t.Error("it waits for an eviction below the operator's limit")
 	}
 }
 
@@ -232,6 +172,9 @@ func TestOperatorSets(t *testing.T) {
 		"of a generator":            {map[string]string{"/run/systemd/generator/kubepods-system.slice.d/a.conf": set}, false},
 		"not in the section":        {map[string]string{"/etc/systemd/system/slice.d/a.conf": "[Unit]\nMemoryMax=8G\n"}, false},
 		"another suffix":            {map[string]string{"/etc/systemd/system/slice.d/a.conf.orig": set}, false},
+		"with spaces":               {map[string]string{"/etc/systemd/system/slice.d/a.conf": "[Slice]\nMemoryMax = 8G\n"}, true},
+		"another property":          {map[string]string{"/etc/systemd/system/slice.d/a.conf": "[Slice]\nMemoryHigh=8G\n"}, false},
+		"of another slice":          {map[string]string{"/run/systemd/system.control/other.slice.d/50-MemoryMax.conf": set}, false},
 		"commented out":             {map[string]string{"/etc/systemd/system/slice.d/a.conf": "[Slice]\n#MemoryMax=8G\n"}, false},
 		"taken back":                {map[string]string{"/etc/systemd/system/slice.d/a.conf": taken}, false},
 		"taken back by a later one": {map[string]string{"/usr/lib/systemd/system/slice.d/a.conf": set, "/etc/systemd/system/slice.d/b.conf": "[Slice]\nMemoryMax=\n"}, false},

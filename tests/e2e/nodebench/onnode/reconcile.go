@@ -21,6 +21,7 @@ import (
 	"node-partition.io/node-partition/pkg/podmove/livemove"
 	"node-partition.io/node-partition/pkg/podmove/nri"
 	"node-partition.io/node-partition/pkg/podmove/report"
+	"node-partition.io/node-partition/pkg/slices/decision"
 	"node-partition.io/node-partition/tests/e2e/nodebench/figure"
 )
 
@@ -65,9 +66,7 @@ func reconcile(ctx context.Context, _ settings) ([]figure.Figure, error) {
 		return nil, err
 	}
 	defer client.Close()
-	if err := n.build(client); err != nil {
-		return nil, err
-	}
+	n.build(client)
 	ended := make(chan error, 1)
 	go func() { ended <- n.reconciler.Run(ctx) }()
 	for range 2 { // the first one, and one for the configuration
@@ -220,11 +219,10 @@ func (n *node) wantAllPlaced(size int) error {
 }
 
 // build creates the reconciler as partition-monitor does.
-func (n *node) build(client *cri.Client) error {
+func (n *node) build(client *cri.Client) {
 	signals := podmove.NewSignals()
 	placer := &nri.Plugin{Wake: func() {}, Announce: signals.Announce, Connection: func(bool) {}}
-	var err error
-	n.reconciler, err = podmove.New(podmove.Options{
+	n.reconciler = podmove.New(podmove.Options{
 		Gatherer: &podmove.Gatherer{Cgroups: cgroups, Runtime: client, Kubelet: n.kubelet, Announced: placer},
 		Units:    units{n.systemd},
 		Mover:    nobodyMoves{},
@@ -235,14 +233,10 @@ func (n *node) build(client *cri.Client) error {
 		Signals:  signals,
 		Tick:     time.Hour,
 	})
-	if err != nil {
-		return err
-	}
 	n.reconciler.SetConfig(podmove.Policy{
-		Partitions: []podmove.PartitionPolicy{{Name: unitname.System, Namespaces: []string{namespace}}},
+		Partitions: []decision.Partition{{Name: unitname.System, Namespaces: []string{namespace}}},
 		Mode:       podmove.Never,
 	})
-	return nil
 }
 
 // pass waits for one pass, which it requests if wake is true. It returns how long the pass took and
