@@ -105,8 +105,9 @@ install: check-prefix $(PROGRAMS)
 		to='$(DESTDIR)'"$$path"; new="$${to%/*}/.$${to##*/}.new"; \
 		echo "$$source -> $$to"; \
 		{ install -D -m "$$mode" "$$source" "$$new" && \
-			case $$path in *.service) \
-				sed -i 's|^ExecStart=/usr/bin/partition-monitor |ExecStart=$(MONITOR) |' "$$new" ;; \
+			case $$path in \
+			*.service) sed -i 's|^ExecStart=/usr/bin/partition-monitor |ExecStart=$(MONITOR) |' "$$new" ;; \
+			*/man/*) sed -i 's|@VERSION@|$(VERSION)|' "$$new" ;; \
 			esac && mv -fT "$$new" "$$to"; } || { rm -f "$$new"; exit 1; }; \
 	done
 	@$(LISTED) | awk '{print $$3}' >'$(DESTDIR)$(RECORD).new'

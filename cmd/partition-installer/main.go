@@ -213,7 +213,7 @@ func parse(args []string) (o options, err error) {
 	}
 	switch {
 	case flags.NArg() > 0:
-		return o, errors.New("want no argument beside the options")
+		return o, errors.New("want options and no argument")
 	case !isVersion(o.version, buildversion.String()):
 		return o, fmt.Errorf("--version: this program has version %s: name that, or use another image", buildversion.String())
 	case o.Action == record.Remove:

@@ -103,7 +103,7 @@ func newApp(n host.Node, stdout, stderr io.Writer) *cli.App {
 		OnUsageError: onUsageError,
 		Before: func(c *cli.Context) error {
 			if c.Bool(flagVersion) && c.Args().Present() {
-				return usageError{fmt.Errorf("--%s: want no command beside it", flagVersion)}
+				return usageError{fmt.Errorf("--%s: takes no command", flagVersion)}
 			}
 			return nil
 		},

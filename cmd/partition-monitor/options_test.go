@@ -2,6 +2,7 @@ package main
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"regexp"
 	"strings"
@@ -13,77 +14,111 @@ import (
 	"node-partition.io/node-partition/internal/node/options"
 )
 
-var update = flag.Bool("update", false, "write the options into the manual page and the file of settings")
+var update = flag.Bool("update", false, "write the options into the manual pages and the file of settings")
 
-// TestOptionsAreWritten: the manual page and the file in which an operator sets the options of run
-// describe them as package options does. "make generate" writes them.
+// TestOptionsAreWritten: each command has a manual page. The names, the synopsis and the options in
+// it, the list of commands in partition-monitor(8) and the file in which an operator sets the
+// options of run are written from the commands, by "make generate".
 func TestOptionsAreWritten(t *testing.T) {
 	t.Parallel()
-	flags := runCommand(host.This()).Flags
-	common := len(commonFlags())
-	lists := [][]cli.Flag{flags[:common], flags[common:]}
-	writes(t, "../../man/partition-monitor.8", regexp.MustCompile(`(?s)(From internal/node/options[^\n]*\n\.Bl [^\n]*\n)(.*?)(\.El\n)`), func(i int) string {
-		return itemsOf(t, lists[i], manualItem)
-	})
-	writes(t, "../../units/node-partition.default", regexp.MustCompile(`(?s)(explains them\.\n)(.*?)(#PARTITION_MONITOR_ARGS=)`), func(int) string {
-		return itemsOf(t, flags, settingsItem)
-	})
+	var list strings.Builder
+	for _, c := range newApp(host.This(), nil, nil).Commands {
+		page := "partition-monitor-" + c.Name
+		fmt.Fprintf(&list, ".It Xr %s 1\n%s\n", page, mdoc(c.Usage, ""))
+		generated := []string{namesOf(c, page)}
+		if len(c.Flags) > 0 {
+			generated = append(generated, ".Bl -tag -width Ds\n"+itemsOf(c, manualItem)+".El\n")
+		}
+		writes(t, "../../man/"+page+".1", regexp.MustCompile(`(?s)(\.Sh (?:NAME|OPTIONS)\n)(.*?)(\.Sh (?:DESCRIPTION|EXIT STATUS)\n)`), generated...)
+	}
+	writes(t, "../../man/partition-monitor.8", regexp.MustCompile(`(?s)(\.Sh COMMANDS\n)(.*?)(\.Sh OPTIONS\n)`), ".Bl -tag -width Ds\n"+list.String()+".El\n")
+	writes(t, "../../units/node-partition.default", regexp.MustCompile(`(?s)(explains them\.\n)(.*?)(#PARTITION_MONITOR_ARGS=)`), itemsOf(runCommand(host.This()), settingsItem))
 }
 
 // writes compares the parts of a file that a pattern finds with the wanted ones. With -update it
 // writes those.
-func writes(t *testing.T, path string, parts *regexp.Regexp, want func(i int) string) {
+func writes(t *testing.T, path string, parts *regexp.Regexp, want ...string) {
 	t.Helper()
 	before, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := -1
+	n := 0
 	after := parts.ReplaceAllStringFunc(string(before), func(part string) string {
-		n++
 		match := parts.FindStringSubmatch(part)
-		return match[1] + want(n) + match[3]
+		if n++; n > len(want) {
+			return part
+		}
+		return match[1] + want[n-1] + match[3]
 	})
 	switch {
-	case n < 0:
-		t.Errorf("%s has no place for the options", path)
+	case n != len(want):
+		t.Errorf("%s has %d places for the options, want %d", path, n, len(want))
 	case after == string(before):
 	case *update:
 		if err := os.WriteFile(path, []byte(after), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	default:
-		t.Errorf("%s differs from internal/node/options: make generate writes it", path)
+		t.Errorf("%s differs from the commands: make generate writes it", path)
 	}
 }
 
 // valueName is the name of a flag's value, in its line of help.
 var valueName = regexp.MustCompile("`([A-Z]+)`")
 
-// itemsOf returns the items of a list of flags.
-func itemsOf(t *testing.T, flags []cli.Flag, item func(f options.Flag, value, preset string) string) string {
-	t.Helper()
+// namesOf returns the sections NAME and SYNOPSIS of a command's page.
+func namesOf(c *cli.Command, page string) string {
+	what, _, _ := strings.Cut(c.Usage, ":")
+	text := ".Nm " + page + "\n.Nd " + what + "\n.Sh SYNOPSIS\n.Nm partition-monitor\n.Cm " + c.Name + "\n"
+	if len(c.Flags) > 0 {
+		text += ".Op Ar options\n"
+	}
+	for _, argument := range strings.Fields(c.ArgsUsage) {
+		if optional := strings.Trim(argument, "[]"); optional != argument {
+			argument = "Op Ar " + optional
+		} else {
+			argument = "Ar " + argument
+		}
+		text += "." + argument + "\n"
+	}
+	return text
+}
+
+// itemsOf returns the items of a command's flags. Those of run have the text of package options,
+// the others their line of help. What a command has in common with run is one item.
+func itemsOf(c *cli.Command, item func(names []string, f options.Flag, value, preset string) string) string {
 	var list strings.Builder
-	for _, f := range flags {
-		name, value, preset := f.Names()[0], "", ""
-		for _, described := range options.Flags {
-			if described.Name != name {
-				continue
+	var shared []string
+	for _, f := range c.Flags {
+		help := f.(cli.DocGenerationFlag)
+		described := options.Flag{Name: f.Names()[0], Text: help.GetUsage()}
+		for _, of := range options.Flags {
+			if c.Name == "run" && of.Name == described.Name {
+				described = of
 			}
-			if match := valueName.FindStringSubmatch(described.Usage); match != nil {
-				value, preset = match[1], f.(cli.DocGenerationFlag).GetValue()
-			}
-			list.WriteString(item(described, value, strings.ReplaceAll(preset, "m0s", "m")))
 		}
-		if !strings.Contains(list.String(), name) {
-			t.Errorf("options.Flags does not have --%s", name)
+		if c.Name != "run" && described.Text == options.Usage(described.Name) {
+			shared = append(shared, "Fl -"+described.Name)
+			continue
 		}
+		value, preset := "", ""
+		if match := valueName.FindStringSubmatch(help.GetUsage()); match != nil {
+			value = match[1]
+		}
+		if help.TakesValue() {
+			preset = strings.ReplaceAll(strings.Trim(help.GetValue(), `"`), "m0s", "m")
+		}
+		list.WriteString(item(f.Names(), described, value, preset))
+	}
+	if len(shared) > 0 {
+		list.WriteString(".It " + strings.Join(shared, " , ") + "\nThe default is that of the running service.\nSee\n.Xr partition-monitor-run 1 .\n")
 	}
 	return list.String()
 }
 
 // settingsItem returns a flag as a comment of a file of settings.
-func settingsItem(f options.Flag, value, preset string) string {
+func settingsItem(_ []string, f options.Flag, value, preset string) string {
 	head := "#   --" + f.Name
 	if value != "" {
 		head += "=" + value
@@ -98,32 +133,52 @@ func settingsItem(f options.Flag, value, preset string) string {
 // word is a part of a text in backquotes, with the signs after it.
 var word = regexp.MustCompile("`([^`]*)`([.,:;)]*)")
 
-// manualItem returns a flag as an item of a list in mdoc(7): each sentence and each macro begins a
-// line.
-func manualItem(f options.Flag, value, preset string) string {
-	item := ".It Fl -" + f.Name
-	if value != "" {
-		item += " Ns = Ns Ar " + value
+// manualItem returns a flag as an item of a list in mdoc(7).
+func manualItem(names []string, f options.Flag, value, preset string) string {
+	var heads []string
+	for _, name := range names {
+		head, between := "Fl "+name, " Ar "
+		if len(name) > 1 {
+			head, between = "Fl -"+name, " Ns = Ns Ar "
+		}
+		if value != "" {
+			head += between + value
+		}
+		heads = append(heads, head)
 	}
 	sentences := f.Text
 	if preset != "" {
-		sentences += " The default is `" + preset + "`."
+		sentences = strings.TrimSuffix(sentences, ".") + ". The default is `" + preset + "`."
 	}
 	if f.Section != "" {
 		sentences += " See `" + f.Section + "`."
 	}
-	for _, sentence := range strings.Split(strings.ReplaceAll(sentences, ". ", ".\n"), "\n") {
+	return ".It " + strings.Join(heads, " , ") + "\n" + mdoc(sentences, f.Section) + "\n"
+}
+
+// flagName matches a flag in a line of help.
+var flagName = regexp.MustCompile(`(^|[ (])(--[a-z.-]*[a-z])`)
+
+// mdoc returns sentences in mdoc(7): each sentence and each macro begins a line. A line of help has
+// neither a capital letter nor a full stop.
+func mdoc(text, section string) string {
+	text = flagName.ReplaceAllString(strings.ToUpper(text[:1])+text[1:], "$1`$2`")
+	if !strings.HasSuffix(text, ".") {
+		text += "."
+	}
+	var lines string
+	for _, sentence := range strings.Split(strings.ReplaceAll(text, ". ", ".\n"), "\n") {
 		end := 0
 		for _, at := range word.FindAllStringSubmatchIndex(sentence, -1) {
-			item += plain(sentence[end:at[0]]) + "\n" + macro(sentence[at[2]:at[3]], f.Section)
+			lines += plain(sentence[end:at[0]]) + "\n" + macro(sentence[at[2]:at[3]], section)
 			for _, sign := range sentence[at[4]:at[5]] {
-				item += " " + string(sign)
+				lines += " " + string(sign)
 			}
 			end = at[1]
 		}
-		item += plain(sentence[end:])
+		lines += plain(sentence[end:])
 	}
-	return item + "\n"
+	return strings.TrimPrefix(lines, "\n")
 }
 
 // macro returns what shows a path, a flag, a section, or another word.
@@ -135,6 +190,8 @@ func macro(s, section string) string {
 		return ".Pa " + s
 	case strings.HasPrefix(s, "--"):
 		return ".Fl " + s[1:]
+	case valueName.MatchString("`" + s + "`"):
+		return ".Ar " + s
 	}
 	return ".Sy " + s
 }

@@ -22,7 +22,7 @@ type formats[T any] []format[T]
 
 // flag returns the flag that selects a format.
 func (all formats[T]) flag() cli.Flag {
-	return &cli.StringFlag{Name: flagOutput, Aliases: []string{"o"}, Usage: all.names(), Value: all[0].name}
+	return &cli.StringFlag{Name: flagOutput, Aliases: []string{"o"}, Usage: "`FORMAT`: " + all.names(), Value: all[0].name}
 }
 
 // names lists the formats for people.

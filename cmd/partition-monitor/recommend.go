@@ -40,7 +40,7 @@ func recommendCommand(n host.Node) *cli.Command {
 			}
 			for _, name := range []string{flagBy, flagMatch, flagHTTPConfig} {
 				if c.IsSet(name) {
-					return usageError{fmt.Errorf("--%s: want --%s beside it", name, flagPrometheus)}
+					return usageError{fmt.Errorf("--%s: needs --%s", name, flagPrometheus)}
 				}
 			}
 			n, err := nodeOf(c, n)
@@ -77,7 +77,7 @@ func showWarnings(c *cli.Context, warnings []string) {
 // recommendFleet shows a recommendation for each shape of nodes.
 func recommendFleet(c *cli.Context) error {
 	if _, given := givenRoot(c); given {
-		return usageError{fmt.Errorf("--%s: want no --%s beside it", flagRoot, flagPrometheus)}
+		return usageError{fmt.Errorf("--%s: cannot be used with --%s", flagRoot, flagPrometheus)}
 	}
 	o := recommend.FleetOptions{
 		URL: c.String(flagPrometheus), HTTPConfig: c.String(flagHTTPConfig),

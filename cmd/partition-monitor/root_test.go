@@ -49,7 +49,7 @@ var sosreport = map[string]string{
 // TestRoot: the commands read another node, and report what is missing.
 func TestRoot(t *testing.T) {
 	t.Parallel()
-	const notAsked = "not asked: --root is another node's"
+	const notAsked = "not queried: --root is another node's"
 	for _, test := range []struct {
 		name   string
 		files  map[string]string
@@ -156,8 +156,8 @@ func TestRootRefused(t *testing.T) {
 		"status --root=" + t.TempDir():                  "not the files of a node: none of ",
 		"validate x --root=" + t.TempDir():              "not the files of a node: none of ",
 		"plan --root=/dev/null":                         "/dev/null: not a directory",
-		"status --wait --root=" + dir:                   "--wait: want no --root beside it",
-		"recommend --prometheus=http://x --root=" + dir: "--root: want no --prometheus beside it",
+		"status --wait --root=" + dir:                   "--wait: cannot be used with --root",
+		"recommend --prometheus=http://x --root=" + dir: "--root: cannot be used with --prometheus",
 	} {
 		status, stdout, stderr := command(t, strings.Fields(args)...)
 		if status != exitUsage || stdout != "" || !strings.Contains(stderr, want) || strings.Count(stderr, "\n") != 1 {

@@ -17,11 +17,11 @@ func statusCommand(n host.Node) *cli.Command {
 	outputs := formats[state.Status]{{"table", status.WriteTable}, {"json", status.WriteJSON}}
 	return &cli.Command{
 		Name:  "status",
-		Usage: "show where each pod runs, and why it is not where it belongs; reads the node itself and works without the service",
+		Usage: "show where each pod runs, and why it is not where it belongs: reads the node itself and works without the service",
 		Flags: commonFlags(
 			outputs.flag(),
 			&cli.BoolFlag{Name: flagWait, Usage: "wait until the partition is active and the service ready"},
-			&cli.DurationFlag{Name: flagTimeout, Usage: "longest time to wait; 0 for no limit"},
+			&cli.DurationFlag{Name: flagTimeout, Usage: "longest `TIME` to wait; 0 for no limit"},
 			&cli.BoolFlag{Name: flagWatch, Usage: "show it again every two seconds, on a terminal in place of what was shown before"},
 		),
 		Action: func(c *cli.Context) error {
@@ -79,7 +79,7 @@ func await(c *cli.Context, n host.Node, o options.Options) error {
 	case !c.Bool(flagWait) && timeout > 0:
 		return usageError{fmt.Errorf("--%s: want it with --%s", flagTimeout, flagWait)}
 	case c.Bool(flagWait) && n.Foreign:
-		return usageError{fmt.Errorf("--%s: want no --%s beside it", flagWait, flagRoot)}
+		return usageError{fmt.Errorf("--%s: cannot be used with --%s", flagWait, flagRoot)}
 	case !c.Bool(flagWait):
 		return nil
 	}

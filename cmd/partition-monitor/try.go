@@ -23,12 +23,12 @@ func tryCommand(n host.Node) *cli.Command {
 	return &cli.Command{
 		Name:      "try",
 		ArgsUsage: "FILE",
-		Usage: "apply the section of FILE (- is standard input), and go back when its time is over, at a reboot, or with --end, " +
+		Usage: "apply a section for a time: that of FILE (- is standard input), until its time is over, a reboot, or --end, " +
 			"unless keep makes it permanent before",
 		Flags: []cli.Flag{
 			&cli.DurationFlag{
 				Name:  flagFor,
-				Usage: "length of the trial; the node goes back by itself after that",
+				Usage: "`TIME` until the node goes back by itself",
 				Value: 10 * time.Minute,
 			},
 			&cli.BoolFlag{Name: flagForce, Usage: "try a limit below what the partition uses now, too: pods are evicted at once"},

@@ -20,8 +20,8 @@ func validateCommand(n host.Node) *cli.Command {
 	return &cli.Command{
 		Name:      "validate",
 		ArgsUsage: "FILE",
-		Usage: "judge FILE (- is standard input), a node-partition.yaml or a kubelet's configuration, as the generator would, " +
-			"on any machine; exit status 1 if it would be refused, and 2 if it cannot be read",
+		Usage: "check a configuration as the generator would, on any machine: FILE is a node-partition.yaml or a kubelet's " +
+			"configuration, and - is standard input; exit status 1 if it would be refused, and 2 if it cannot be read",
 		Flags: []cli.Flag{
 			outputs.flag(),
 			&cli.StringFlag{

@@ -61,10 +61,10 @@ func isItOn() row {
 		},
 		{
 			title:       "Age of what the monitor knows",
-			description: "Time since the last pass over all pods, and since the last reading of each partition's memory.",
+			description: "Time since the last reconcile of all pods, and since the last reading of each partition's memory.",
 			unit:        units.Seconds,
 			queries: []query{
-				{`time() - nodepartition_last_reconcile_timestamp_seconds{NODE}`, "{{instance}} pass"},
+				{`time() - nodepartition_last_reconcile_timestamp_seconds{NODE}`, "{{instance}} reconcile"},
 				{`time() - nodepartition_eviction_last_poll_timestamp_seconds{` + of + `}`, "{{instance}} {{partition}} memory"},
 			},
 		},
@@ -181,7 +181,7 @@ func pressure() row {
 			"{{instance}} {{partition}} {{kind}}",
 		}}
 	}
-	const text = "Share of time in which some or all (full) processes of the partition waited for "
+	const text = "Part of the time in which some or all (full) processes of the partition waited for "
 	return row{"Pressure", []panel{
 		{title: "Memory pressure", description: text + "memory.", unit: units.PercentUnit, queries: waits("memory")},
 		{title: "CPU pressure", description: text + "a CPU.", unit: units.PercentUnit, queries: waits("cpu")},

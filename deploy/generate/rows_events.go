@@ -142,7 +142,7 @@ func budget() row {
 		},
 		{
 			title:       "Node Allocatable",
-			description: "What the scheduler promises to pods, and what is left of it beside the partitions.",
+			description: "What the scheduler promises to pods, and what the partitions leave of it.",
 			unit:        units.BytesIEC,
 			queries:     []query{{`nodepartition_budget_memory_bytes{NODE, part=~"capacity|allocatable|left"}`, "{{instance}} {{part}}"}},
 		},
@@ -152,11 +152,11 @@ func budget() row {
 func monitor() row {
 	return row{"The monitor", []panel{
 		{
-			title:       "Passes",
-			description: "Passes over all pods, and passes with a step that failed.",
+			title:       "Reconciles",
+			description: "Reconciles of all pods, and those with a step that failed.",
 			unit:        units.Short,
 			queries: []query{
-				{`increase(nodepartition_reconcile_duration_seconds_count{NODE}[$__rate_interval])`, "{{instance}} passes"},
+				{`increase(nodepartition_reconcile_duration_seconds_count{NODE}[$__rate_interval])`, "{{instance}} reconciles"},
 				{`increase(nodepartition_reconcile_failures_total{NODE}[$__rate_interval])`, "{{instance}} failed"},
 			},
 		},

@@ -107,7 +107,7 @@ func fleet() row {
 			width: columns, height: graphHeight,
 		},
 		{
-			title: "Roll-outs", description: "Nodes of all NodePartitions by state, as their controller counts them.",
+			title: "Rollouts", description: "Nodes of all NodePartitions by state, as their controller counts them.",
 			unit: units.Short, runbook: "nodepartitiondegraded",
 			queries: []query{{`sum by (cluster, state) (` + rollouts + `)`, "{{cluster}} {{state}}"}},
 			width:   halfWidth, height: listHeight,

@@ -156,7 +156,7 @@ func (w *remarks) forgotten(in *Input, b *Budget) {
 	}
 	services := ""
 	if in.HostBytes > 0 {
-		services = fmt.Sprintf(" beside the %s that services of the node use", bytesize.Round(in.HostBytes))
+		services = fmt.Sprintf(" in addition to the %s that services of the node use", bytesize.Round(in.HostBytes))
 	}
 	// The static memory manager compares the sums (validateReservedMemory,
 	// pkg/kubelet/cm/memorymanager).

@@ -97,7 +97,7 @@ func TestWarnings(t *testing.T) {
 		"forgotten": {kubelet: reserved, partition: partition(4*gibi+1, "0"), want: []string{"kubeReserved and systemReserved, 4Gi of memory, do not include the partition: "}},
 		// Members request 1Gi, which the scheduler counts: 5Gi - 1Gi = 4Gi.
 		"requests count":            {kubelet: reserved, partition: partition(5*gibi, "0"), members: &Members{Pods: 1, MemoryRequestBytes: gibi}},
-		"services of the node, too": {kubelet: reserved, partition: partition(4*gibi, "0"), host: 1 << 20, want: []string{"kubeReserved and systemReserved, 4Gi of memory, do not include the partition beside the 1Mi that"}},
+		"services of the node, too": {kubelet: reserved, partition: partition(4*gibi, "0"), host: 1 << 20, want: []string{"kubeReserved and systemReserved, 4Gi of memory, do not include the partition in addition to the 1Mi that"}},
 		"nothing reserved":          {partition: partition(gibi, ""), want: []string{"kubeReserved and systemReserved, 0 of memory"}},
 		"static memory manager": {
 			kubelet: Kubelet{MemoryManagerPolicy: "Static"}, partition: partition(gibi, ""),

@@ -60,7 +60,7 @@ func judge(f Facts) v1.NodeCondition {
 		}
 		return condition(kubeapi.Ready, v1.ConditionFalse, reasonInactive, "not active: partition "+strings.Join(names, ", "))
 	case !f.Passed:
-		message := "the first pass over the pods has not ended"
+		message := "the first reconcile of the pods has not ended"
 		if f.Unready != nil {
 			message += ": " + text(f.Unready)
 		}

@@ -533,11 +533,11 @@ func TestClear(t *testing.T) {
 		log        string
 	}{
 		"nothing":           {},
-		"all":               {labels: version, has: kinds(kubeapi.Ready, kubeapi.Pressure), sets: 1, log: "are not asked for any more"},
+		"all":               {labels: version, has: kinds(kubeapi.Ready, kubeapi.Pressure), sets: 1, log: "no option asks for them any more"},
 		"a label of others": {labels: version, others: true, labelsLeft: 1},
-		"in the same boot":  {has: kinds(kubeapi.Ready), before: before, sets: 1, log: "are not asked for any more"},
+		"in the same boot":  {has: kinds(kubeapi.Ready), before: before, sets: 1, log: "no option asks for them any more"},
 		"of another version": {
-			labels: version, has: kinds(kubeapi.Ready, kubeapi.Pressure), before: another, sets: 1, log: "are not asked for any more",
+			labels: version, has: kinds(kubeapi.Ready, kubeapi.Pressure), before: another, sets: 1, log: "no option asks for them any more",
 		},
 		"of another version, a label of others": {
 			labels: version, others: true, before: another, labelsLeft: 1, log: "is not known before the API server answers",
@@ -547,7 +547,7 @@ func TestClear(t *testing.T) {
 		"no right any more":      {err: kubeapi.ErrForbidden, before: before, log: "remove them with kubectl"},
 		"the other is asked for": {
 			labels: version, has: kinds(kubeapi.Ready, kubeapi.Pressure), memory: &evict.Report{UsedPeak: 1}, before: before, left: 1, sets: 1,
-			log: "are not asked for any more",
+			log: "no option asks for them any more",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -74,7 +74,7 @@ func (k *Keeper) put(ctx context.Context, want node.Written, writes bool, now ti
 	k.store(after)
 	if k.clears && removes {
 		k.clears = false
-		k.options.Log.Info("labels or conditions of the Node are removed: they are not asked for any more")
+		k.options.Log.Info("labels or conditions of the Node are removed: no option asks for them any more")
 	}
 	most := heartbeat
 	if len(k.types) > 0 {

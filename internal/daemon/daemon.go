@@ -162,7 +162,7 @@ func (m *monitor) build() {
 	m.marks, m.recorder = m.newMarks(), m.newRecorder()
 	m.burst = m.measureBurst()
 	m.partitions.units = m.units
-	m.partitions.failed = m.complaints("the slice of a partition could not be started; the next pass tries again")
+	m.partitions.failed = m.complaints("the slice of a partition could not be started; the next reconcile tries again")
 	//guard: the metrics follow passes and polls
 	m.metrics.Follow(&m.table)
 	m.metrics.FollowMembers(m.membersMemory())

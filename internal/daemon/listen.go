@@ -147,7 +147,7 @@ func (m *monitor) state() state.Status {
 		s.Pods = []report.Pod{} // a list in JSON, not null
 	}
 	if found.Time.IsZero() {
-		s.PodsUnknown = "the first pass has not ended"
+		s.PodsUnknown = "the first reconcile has not ended"
 	}
 	for i := range s.Partitions {
 		s.Partitions[i].LastDay = m.sizes.day(s.Partitions[i].Name) // not from the disk, which may hang

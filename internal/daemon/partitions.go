@@ -239,7 +239,7 @@ func (m *monitor) removeEmpty(ctx context.Context, empty []unitname.PartitionNam
 		if m.exists(name) {
 			//guard: the slices of one partition are stopped while others stay
 			if m.stopSlices(ctx, name); m.exists(name) {
-				continue // the next pass tries again
+				continue // the next reconcile tries again
 			}
 		}
 		m.endPartition(p)

@@ -61,7 +61,7 @@ func (e *placementEvents) Placed(p podmove.Placement) {
 
 func (e *placementEvents) NotPrepared(namespace, pod string, err error) {
 	e.log.Error(
-		"a pod's slice could not be created before its first container; the next pass creates it",
+		"a pod's slice could not be created before its first container; the next reconcile creates it",
 		"namespace", namespace, "pod", pod, "error", err,
 	)
 }

@@ -37,7 +37,7 @@ func (s *service) status(line string) {
 	if line == s.last {
 		return
 	}
-	if systemd.Notify("STATUS="+line) == nil { // else the next pass tries again
+	if systemd.Notify("STATUS="+line) == nil { // else the next reconcile tries again
 		s.last = line
 	}
 }

@@ -111,7 +111,7 @@ func (n Node) Endpoint(endpoint string) string {
 }
 
 // ErrNotAsked means that a service of the node was not asked, because the node is another one.
-var ErrNotAsked = errors.New("not asked: --root is another node's")
+var ErrNotAsked = errors.New("not queried: --root is another node's")
 
 // Answers returns ErrNotAsked if the services of the node do not answer here, and nil if they do.
 func (n Node) Answers() error {

@@ -45,7 +45,7 @@ func list[T any](ctx context.Context, c *Client, plural, selector string, each f
 			return nil
 		//guard: a list with one page again and again ends
 		case next == from:
-			return fmt.Errorf("API server %s: list %s: page %d has the continue token that it was asked for with, so that the list has no end; "+
+			return fmt.Errorf("API server %s: list %s: page %d repeats the continue token of its request, so that the list has no end; "+
 				"is a proxy in between that keeps answers?", c.server, plural, number)
 		case number == maxPages:
 			return fmt.Errorf("API server %s: list %s: has more than %d pages of %d; does it begin again and again?",

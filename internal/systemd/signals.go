@@ -96,7 +96,7 @@ func (f *signalFilter) firstOwner(owner string) {
 func (f *signalFilter) DeliverSignal(iface, member string, s *dbus.Signal) {
 	// The bus writes the sender, and no client can have the bus' own name.
 	if f.way == onBus && s.Sender == "org.freedesktop.DBus" {
-		f.busSaid(iface, member, s)
+		f.busReported(iface, member, s)
 		return
 	}
 	if iface != manager || s.Path != objectPath || !f.fromSystemd(s) {
@@ -132,7 +132,7 @@ func (f *signalFilter) fromSystemd(s *dbus.Signal) bool {
 	return f.owner != "" && s.Sender == f.owner
 }
 
-func (f *signalFilter) busSaid(iface, member string, s *dbus.Signal) {
+func (f *signalFilter) busReported(iface, member string, s *dbus.Signal) {
 	if iface != "org.freedesktop.DBus" || member != "NameOwnerChanged" || bodyAt[string](s, 0) != busName {
 		return
 	}

@@ -154,8 +154,8 @@ func (r *Reconciler) Err() error {
 	return r.lastErr
 }
 
-// errNoPass means that no pass has finished yet.
-var errNoPass = errors.New("no pass has finished yet")
+// errNoPass means that no reconcile has finished yet.
+var errNoPass = errors.New("no reconcile has finished yet")
 
 // Ready returns nil if the last pass did everything, and otherwise the reason.
 func (r *Reconciler) Ready() error {
@@ -167,12 +167,12 @@ func (r *Reconciler) Ready() error {
 	return r.lastErr
 }
 
-// Alive returns an error if no pass has begun or ended for longer than one can take.
+// Alive returns an error if no reconcile has begun or ended for longer than one can take.
 func (r *Reconciler) Alive() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if since := time.Since(r.beat); since > r.options.Tick+passTimeout+maxPause+10*time.Second {
-		return fmt.Errorf("no pass has begun or ended for %s", since.Round(time.Second))
+		return fmt.Errorf("no reconcile has begun or ended for %s", since.Round(time.Second))
 	}
 	return nil
 }
@@ -184,7 +184,7 @@ func (r *Reconciler) alive() {
 }
 
 // errStopped answers the orders that are left when Run returns.
-var errStopped = errors.New("the monitor makes no more passes")
+var errStopped = errors.New("the monitor does not reconcile any more")
 
 // Run makes passes, and the slices of announced pods, until ctx ends. It returns nil once all
 // partitions are switched off and empty.

@@ -121,13 +121,13 @@ func brokenFile(t *testing.T, n *lab.Node) {
 		configure(t, n, reserved+partition("640 MB", "1"))
 		wantLimits(t, n, "671088640", "1")
 	}
-	wantSaid(t, n, lab.KubeletConfigPath+`: systemPartition.memoryLimit: "640 MB": is not a quantity; want a quantity such as 512Mi or 4Gi`)
-	wantSaid(t, n, "keeping the units of the last good one")
+	wantReported(t, n, lab.KubeletConfigPath+`: systemPartition.memoryLimit: "640 MB": is not a quantity; want a quantity such as 512Mi or 4Gi`)
+	wantReported(t, n, "keeping the units of the last good one")
 	want(t, n, "journalctl -b -o json -t partition-generator -p err | grep -o '\"SYSLOG_FACILITY\":\"3\"' | sort -u", `"SYSLOG_FACILITY":"3"`)
 }
 
-// wantSaid searches the journal for a message of the generator.
-func wantSaid(t *testing.T, n *lab.Node, part string) {
+// wantReported searches the journal for a message of the generator.
+func wantReported(t *testing.T, n *lab.Node, part string) {
 	t.Helper()
 	if said := run(t, n, "journalctl -b -o cat -t partition-generator"); !strings.Contains(said, part) {
 		t.Errorf("the journal says\n%s\nwant %q", said, part)

@@ -227,7 +227,7 @@ func (e *evictor) editRefused(t *testing.T) {
 			t.Errorf("%d refused edits are %d occurrences", n+1, one.Count)
 		}
 	}
-	wantSaid(t, e.Node, "what is in force stays. Repair the file: it is read again when it changes")
+	wantReported(t, e.Node, "what is in force stays. Repair the file: it is read again when it changes")
 }
 
 // deleteEvents removes the Events of a reason. The monitor creates them again.

@@ -29,8 +29,8 @@ const (
 	sectionFolder = "/root/section"
 	// operatorsProgram is the installer that an operator runs in a shell.
 	operatorsProgram = "/root/partition-installer"
-	// wayBackUnits lists the units by which a node goes back.
-	wayBackUnits = `ls /etc/systemd/system | grep partition-install || true`
+	// rollbackUnits lists the units by which a node goes back.
+	rollbackUnits = `ls /etc/systemd/system | grep partition-install || true`
 	// written lists the files of the project with their inodes and times, except what the monitor
 	// writes while it runs.
 	written = `find /usr/bin/partition-monitor /usr/libexec /usr/lib/systemd /etc/systemd/system /etc/default /etc/kubernetes/node-partition.yaml ` +
@@ -246,14 +246,14 @@ func (f *fleetNode) asBefore(t *testing.T) {
 // forgotten: the units of the way back are gone, and systemd has been reloaded since.
 func (f *fleetNode) forgotten(t *testing.T) {
 	t.Helper()
-	want(t, f.Node, wayBackUnits, "")
+	want(t, f.Node, rollbackUnits, "")
 	becomes(t, f.Node, "systemctl show -P LoadState partition-install-back.timer", "not-found")
 }
 
 // wentBack waits until the way back has ended, and its units are gone.
 func (f *fleetNode) wentBack(t *testing.T) {
 	t.Helper()
-	becomes(t, f.Node, wayBackUnits, "")
+	becomes(t, f.Node, rollbackUnits, "")
 	becomes(t, f.Node, "systemctl is-active partition-install-back.service || true", "inactive")
 	becomes(t, f.Node, "systemctl list-units --all --plain --no-legend 'partition-install-*' operator.service", "")
 }
@@ -307,7 +307,7 @@ func TestInstallerApply(t *testing.T) {
 		isHalf := func(t *testing.T) {
 			t.Helper()
 			wantLimits(t, f.Node, "536870912", "0-1")
-			want(t, f.Node, wayBackUnits, "")
+			want(t, f.Node, rollbackUnits, "")
 			becomes(t, f.Node, "systemctl is-active "+monitorUnit+" node-partition-trial.timer || true", "active\ninactive")
 		}
 

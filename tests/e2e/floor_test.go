@@ -17,7 +17,7 @@ import (
 const (
 	kubepodsCgroup = cgroupRoot + "kubepods.slice"
 	settingsFile   = "/etc/default/node-partition"
-	floorBytes     = 256 << 20
+	protectedBytes = 256 << 20
 	// The page cache of the member has cacheBytes, less than the floor. A pod of a user reads
 	// streamBytes, more than the memory of the node. Both read holes of sparse files, which takes page
 	// cache and no disk.
@@ -25,9 +25,9 @@ const (
 	streamBytes = 6 << 30
 )
 
-// TestFloor: while a pod of a user makes the whole node short of memory, a member keeps its page
-// cache with a floor, and loses it without. The kubelet and reloads leave the floor as it is.
-func TestFloor(t *testing.T) {
+// TestProtection: while a pod of a user makes the whole node short of memory, a member keeps its
+// page cache with a floor, and loses it without. The kubelet and reloads leave the floor as it is.
+func TestProtection(t *testing.T) {
 	onEach(t, kinds(debians(), "trixie"), func(t *testing.T, flavour string) {
 		n := monitored(t, flavour, "512Mi")
 		for _, step := range []struct {
@@ -35,16 +35,16 @@ func TestFloor(t *testing.T) {
 			test  func(*testing.T, *lab.Node)
 			cache bool // the page cache of a member is measured
 		}{
-			{"without", floorWithout, true},
-			{"set", floorSet, false},
+			{"without", protectedWithout, true},
+			{"set", protectedSet, false},
 			{"with", keeps, true},
-			{"kubelet restarted", floorKubeletRestarted, false},
-			{"reloaded", floorReloaded, false},
-			{"lowered while the monitor is stopped", floorLoweredWhileStopped, false},
-			{"parent without", floorParentWithout, true},
-			{"low", floorLow, true},
-			{"removed", floorRemoved, false},
-			{"booted with services", floorBooted, false},
+			{"kubelet restarted", protectedKubeletRestarted, false},
+			{"reloaded", protectedReloaded, false},
+			{"lowered while the monitor is stopped", protectedLoweredWhileStopped, false},
+			{"parent without", protectedParentWithout, true},
+			{"low", protectedLow, true},
+			{"removed", protectedRemoved, false},
+			{"booted with services", protectedBooted, false},
 		} {
 			// Without NRI a member is moved after its start, and a part of its page cache stays behind.
 			if step.cache && !placing(flavour) {
@@ -127,7 +127,7 @@ func parse(t *testing.T, text string) uint64 {
 	return value
 }
 
-func floorWithout(t *testing.T, n *lab.Node) {
+func protectedWithout(t *testing.T, n *lab.Node) {
 	t.Helper()
 	want(t, n, "cat "+systemCgroup+"/memory.min "+systemCgroup+"/memory.low "+kubepodsCgroup+"/memory.min "+kubepodsCgroup+"/memory.low | xargs", "0 0 0 0")
 	want(t, n, "cat "+systemCgroup+"/memory.swap.max", "max")
@@ -151,80 +151,80 @@ func keeps(t *testing.T, n *lab.Node) {
 	}
 }
 
-const floorSettings = "PARTITION_MEMORY_MIN=256Mi\nPARTITION_SWAP_MAX=0\n"
+const protectedSettings = "PARTITION_MEMORY_MIN=256Mi\nPARTITION_SWAP_MAX=0\n"
 
-func floorSet(t *testing.T, n *lab.Node) {
+func protectedSet(t *testing.T, n *lab.Node) {
 	t.Helper()
-	settle(t, n, floorSettings)
-	floorStands(t, n)
+	settle(t, n, protectedSettings)
+	protectedStands(t, n)
 	want(t, n, "cat "+systemCgroup+"/memory.swap.max", "0")
 }
 
-// floorStands: the partition and kubepods.slice have the floor.
-func floorStands(t *testing.T, n *lab.Node) {
+// protectedStands: the partition and kubepods.slice have the floor.
+func protectedStands(t *testing.T, n *lab.Node) {
 	t.Helper()
-	becomes(t, n, "cat "+systemCgroup+"/memory.min "+kubepodsCgroup+"/memory.min | xargs", fmt.Sprint(floorBytes, floorBytes))
+	becomes(t, n, "cat "+systemCgroup+"/memory.min "+kubepodsCgroup+"/memory.min | xargs", fmt.Sprint(protectedBytes, protectedBytes))
 	becomes(t, n, monitorPath+" check | grep -E '^[a-z]+ +floor: kubepods' | tr -s ' '",
-		fmt.Sprintf("ok floor: kubepods-system.slice and kubepods.slice protect %d bytes always and 0 if possible", floorBytes))
+		fmt.Sprintf("ok floor: kubepods-system.slice and kubepods.slice protect %d bytes always and 0 if possible", protectedBytes))
 }
 
-// floorKubeletRestarted: the kubelet sets memory.min of kubepods.slice to 0 when it starts, and the
-// monitor sets it again.
-func floorKubeletRestarted(t *testing.T, n *lab.Node) {
+// protectedKubeletRestarted: the kubelet sets memory.min of kubepods.slice to 0 when it starts, and
+// the monitor sets it again.
+func protectedKubeletRestarted(t *testing.T, n *lab.Node) {
 	t.Helper()
 	run(t, n, "systemctl stop "+monitorUnit+" && systemctl restart kubelet.service")
 	if err := n.WaitReady(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	becomes(t, n, "cat "+systemCgroup+"/memory.min "+kubepodsCgroup+"/memory.min | xargs", fmt.Sprint(floorBytes, " 0"))
+	becomes(t, n, "cat "+systemCgroup+"/memory.min "+kubepodsCgroup+"/memory.min | xargs", fmt.Sprint(protectedBytes, " 0"))
 	run(t, n, "systemctl start "+monitorUnit)
-	floorStands(t, n)
+	protectedStands(t, n)
 	run(t, n, "systemctl restart kubelet.service")
 	if err := n.WaitReady(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	floorStands(t, n)
+	protectedStands(t, n)
 }
 
-func floorReloaded(t *testing.T, n *lab.Node) {
+func protectedReloaded(t *testing.T, n *lab.Node) {
 	t.Helper()
 	for range 2 {
 		reload(t, n)
-		want(t, n, "cat "+systemCgroup+"/memory.min "+kubepodsCgroup+"/memory.min | xargs", fmt.Sprint(floorBytes, floorBytes))
+		want(t, n, "cat "+systemCgroup+"/memory.min "+kubepodsCgroup+"/memory.min | xargs", fmt.Sprint(protectedBytes, protectedBytes))
 	}
 }
 
-// floorLoweredWhileStopped: the monitor that starts again lowers kubepods.slice, which an earlier
-// one has raised.
-func floorLoweredWhileStopped(t *testing.T, n *lab.Node) {
+// protectedLoweredWhileStopped: the monitor that starts again lowers kubepods.slice, which an
+// earlier one has raised.
+func protectedLoweredWhileStopped(t *testing.T, n *lab.Node) {
 	t.Helper()
 	run(t, n, "systemctl stop "+monitorUnit)
 	settle(t, n, "PARTITION_MEMORY_MIN=128Mi\n")
-	want(t, n, "cat "+kubepodsCgroup+"/memory.min", fmt.Sprint(floorBytes))
+	want(t, n, "cat "+kubepodsCgroup+"/memory.min", fmt.Sprint(protectedBytes))
 	run(t, n, "systemctl start "+monitorUnit)
-	becomes(t, n, "cat "+systemCgroup+"/memory.min "+kubepodsCgroup+"/memory.min | xargs", fmt.Sprint(floorBytes/2, floorBytes/2))
-	settle(t, n, floorSettings)
-	floorStands(t, n)
+	becomes(t, n, "cat "+systemCgroup+"/memory.min "+kubepodsCgroup+"/memory.min | xargs", fmt.Sprint(protectedBytes/2, protectedBytes/2))
+	settle(t, n, protectedSettings)
+	protectedStands(t, n)
 }
 
-// floorParentWithout: the floor of the partition alone is not effective under the pressure of the
-// whole node. So the monitor has to raise kubepods.slice.
-func floorParentWithout(t *testing.T, n *lab.Node) {
+// protectedParentWithout: the floor of the partition alone is not effective under the pressure of
+// the whole node. So the monitor has to raise kubepods.slice.
+func protectedParentWithout(t *testing.T, n *lab.Node) {
 	t.Helper()
 	loses(t, n, "systemctl stop "+monitorUnit+" && systemctl set-property --runtime kubepods.slice MemoryMin=0 && "+
-		"grep -qx "+fmt.Sprint(floorBytes)+" "+systemCgroup+"/memory.min && grep -qx 0 "+kubepodsCgroup+"/memory.min")
+		"grep -qx "+fmt.Sprint(protectedBytes)+" "+systemCgroup+"/memory.min && grep -qx 0 "+kubepodsCgroup+"/memory.min")
 	run(t, n, "systemctl start "+monitorUnit)
-	floorStands(t, n)
+	protectedStands(t, n)
 }
 
-// floorLow: memory.low protects as well, while there is other memory to reclaim. The
+// protectedLow: memory.low protects as well, while there is other memory to reclaim. The
 // multi-generational LRU of the kernel skips a cgroup below memory.low once and reclaims it then
 // (shrink_one, mm/vmscan.c), so that it keeps little. check warns of that.
-func floorLow(t *testing.T, n *lab.Node) {
+func protectedLow(t *testing.T, n *lab.Node) {
 	t.Helper()
 	const switchLRU = "/sys/kernel/mm/lru_gen/enabled"
 	settle(t, n, "PARTITION_MEMORY_LOW=256Mi\n")
-	becomes(t, n, "cat "+systemCgroup+"/memory.low "+kubepodsCgroup+"/memory.low "+kubepodsCgroup+"/memory.min | xargs", fmt.Sprint(floorBytes, floorBytes, " 0"))
+	becomes(t, n, "cat "+systemCgroup+"/memory.low "+kubepodsCgroup+"/memory.low "+kubepodsCgroup+"/memory.min | xargs", fmt.Sprint(protectedBytes, protectedBytes, " 0"))
 	finding := monitorPath + " check | grep -E '^[a-z]+ +floor' | tr -s ' ' | cut -d: -f1,2"
 	was := run(t, n, "cat "+switchLRU)
 	run(t, n, "echo y >"+switchLRU)
@@ -235,20 +235,20 @@ func floorLow(t *testing.T, n *lab.Node) {
 	run(t, n, "echo "+was+" >"+switchLRU)
 }
 
-// floorRemoved: without the setting, the node is as before.
-func floorRemoved(t *testing.T, n *lab.Node) {
+// protectedRemoved: without the setting, the node is as before.
+func protectedRemoved(t *testing.T, n *lab.Node) {
 	t.Helper()
 	settle(t, n, "")
 	becomes(t, n, "cat "+systemCgroup+"/memory.min "+systemCgroup+"/memory.low "+kubepodsCgroup+"/memory.min "+kubepodsCgroup+"/memory.low | xargs", "0 0 0 0")
 	want(t, n, "cat "+systemCgroup+"/memory.swap.max", "max")
 }
 
-// floorBooted: a boot with a floor for the partition and one for the services.
-func floorBooted(t *testing.T, n *lab.Node) {
+// protectedBooted: a boot with a floor for the partition and one for the services.
+func protectedBooted(t *testing.T, n *lab.Node) {
 	t.Helper()
-	settle(t, n, floorSettings+"SERVICES_SLICE=kube-services.slice\nSERVICES_MEMORY_MIN=128Mi\nSERVICES_CPU_WEIGHT=500\n")
+	settle(t, n, protectedSettings+"SERVICES_SLICE=kube-services.slice\nSERVICES_MEMORY_MIN=128Mi\nSERVICES_CPU_WEIGHT=500\n")
 	rebooted(t, n)
-	floorStands(t, n)
+	protectedStands(t, n)
 	for _, slice := range []string{"kube.slice", "kube.slice/kube-services.slice"} {
 		want(t, n, "cat "+cgroupRoot+slice+"/memory.min "+cgroupRoot+slice+"/cpu.weight | xargs", fmt.Sprint(128<<20, " 500"))
 	}

@@ -48,7 +48,7 @@ func TestLateVar(t *testing.T) {
 				merged.MaxPods, merged.ReservedSystemCPUs, merged.CgroupDriver)
 		}
 		configure(t, n, partition("256Mi", "0-1"))
-		wantSaid(t, n, lab.KubeletConfigPath+`: systemPartition.cpuset: "0-1": CPU 1 is not one of reservedSystemCPUs, 0`)
+		wantReported(t, n, lab.KubeletConfigPath+`: systemPartition.cpuset: "0-1": CPU 1 is not one of reservedSystemCPUs, 0`)
 		wantLimits(t, n, "536870912", "0")
 		// A later reload changes nothing, and a broken file leaves the units as they are.
 		configure(t, n, partition("1Gi", "x"))

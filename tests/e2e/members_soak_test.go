@@ -29,8 +29,8 @@ const (
 	soakBatch = 8
 	// soakWait bounds the waits of TestSoakMembers.
 	soakWait = 15 * time.Minute
-	// passesEnded counts the passes that have ended.
-	passesEnded = "nodepartition_reconcile_duration_seconds_count"
+	// reconcilesEnded counts the passes that have ended.
+	reconcilesEnded = "nodepartition_reconcile_duration_seconds_count"
 )
 
 // inotifyInstances raises a limit as OpenShift's nodes do. Each conmon has an instance, and the
@@ -230,7 +230,7 @@ func (s *membersSoak) change(t *testing.T, i int) {
 // was over. So it is too late after the second.
 func (s *membersSoak) inPlace(t *testing.T, change int) (passes float64) {
 	t.Helper()
-	begun, err := metric(t.Context(), s.Node, passesEnded)
+	begun, err := metric(t.Context(), s.Node, reconcilesEnded)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -238,7 +238,7 @@ func (s *membersSoak) inPlace(t *testing.T, change int) (passes float64) {
 	defer cancel()
 	late := ""
 	err = s.Eventually(ctx, "every process on its CPUs", func(ctx context.Context) (bool, string, error) {
-		ended, err := metric(ctx, s.Node, passesEnded) // before the processes are read
+		ended, err := metric(ctx, s.Node, reconcilesEnded) // before the processes are read
 		if err != nil {
 			return false, "", err
 		}
@@ -325,7 +325,7 @@ func (s *membersSoak) figures(t *testing.T, when string) {
 	text := run(t, s.Node, "pid=$(systemctl show --value -p MainPID "+monitorUnit+"); echo \"$(sed -n 's/^VmRSS:[^0-9]*//p' /proc/$pid/status)"+
 		" resident, $(($(systemctl show --value -p CPUUsageNSec "+monitorUnit+") / 1000000)) ms of CPU time;"+
 		" the node has $(sed -n 's/^MemAvailable:[^0-9]*//p' /proc/meminfo) available after $(cut -d' ' -f1 /proc/uptime) s\"")
-	passes, err := metric(t.Context(), s.Node, passesEnded)
+	passes, err := metric(t.Context(), s.Node, reconcilesEnded)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -240,7 +240,7 @@ func (s *typesSoak) sample(t *testing.T) (end func() (samples int, late []string
 	sampler.Go(func() {
 		for ctx.Err() == nil {
 			begin := time.Now()
-			ended, err := metric(ctx, s.Node, passesEnded) // before the processes are read
+			ended, err := metric(ctx, s.Node, reconcilesEnded) // before the processes are read
 			if err != nil {
 				clear(seen.since) // the monitor does not run
 			} else if all, err := podProcesses(ctx, s.Node); err == nil {

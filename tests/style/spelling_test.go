@@ -12,10 +12,10 @@ import (
 
 // meant holds words that codespell takes for others, by the beginning of the files that have them.
 var meant = map[string]string{
-	"aks":       "",     // Azure's service
-	"debians":   "",     // 12 and 13
-	"nd":        "man/", // the macro for a page's description
-	"bu":        "",     // Butane's files
+	"aks":       "", // Azure's service
+	"debians":   "", // 12 and 13
+	"nd":        "", // the macro for a page's description
+	"bu":        "", // Butane's files
 	"caf":       "internal/command/status/status_test.go",
 	"stopp":     "tests/lab/cri.go",
 	"localed":   "tests/lab/look.go",

@@ -62,7 +62,7 @@ func TestOtherTree(t *testing.T) {
 // pages and in the manual page.
 func TestChecksAreDocumented(t *testing.T) {
 	t.Parallel()
-	manual, err := os.ReadFile("../../../man/partition-monitor.8")
+	manual, err := os.ReadFile("../../../man/partition-monitor-check.1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +84,7 @@ func TestChecksAreDocumented(t *testing.T) {
 		}
 		seen[c.name] = true
 		if !strings.Contains(string(manual), "\n.It Sy "+c.name+"\n") {
-			t.Errorf("partition-monitor(8) does not have the check %s", c.name)
+			t.Errorf("partition-monitor-check(1) does not have the check %s", c.name)
 		}
 	}
 }

@@ -94,7 +94,7 @@ func (c *checks) cluster(ctx context.Context) *clusterFacts {
 // is not asked.
 func (c *checks) apiServer() (*kubeapi.Client, string, error) {
 	if c.options.Eviction.Kubeconfig == options.KubeconfigNone {
-		return nil, "", errors.New("the API server is not asked (--" + options.FlagKubeconfig + ")")
+		return nil, "", errors.New("the API server is not queried (--" + options.FlagKubeconfig + ")")
 	}
 	return cluster.Open(c.options.Node, c.options.Eviction.Kubeconfig)
 }

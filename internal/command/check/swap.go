@@ -48,5 +48,5 @@ func (c *checks) swapOf(slice string, want *uint64) []state.Finding {
 	}
 	return changing(state.Warning,
 		fmt.Sprintf("set %s=0 in %s and run systemctl daemon-reload, or swapoff -a", kubeletconfig.SwapMaxKey, kubeletconfig.SettingsPath),
-		"the partition may use swap (memory.swap.max is %s) beside its memoryLimit, and eviction does not count it", limit)
+		"the partition may use swap (memory.swap.max is %s) in addition to its memoryLimit, and eviction does not count it", limit)
 }

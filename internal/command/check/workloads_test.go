@@ -193,7 +193,7 @@ func TestCheckWorkloadsKubelet(t *testing.T) {
 func TestCheckWorkloadsWithoutAPI(t *testing.T) {
 	t.Parallel()
 	n := typed(t)
-	expect(t, n, passes, []string{"warning workload-resource: the API server is not asked (--kubeconfig): whether the Node has " + coresA},
+	expect(t, n, passes, []string{"warning workload-resource: the API server is not queried (--kubeconfig): whether the Node has " + coresA},
 		func(o *options.Options, _ *fakenode.Node) { o.Eviction.Kubeconfig = options.KubeconfigNone })
 	n.Cluster.Close()
 	stdout, _ := text(t, n, nil)

@@ -116,7 +116,7 @@ func TestRecommendLacks(t *testing.T) {
 	write()
 	_, a = recommended(t, n, true, Options{})
 	for _, want := range []string{
-		"20h00m were measured", "beside the 20h00m there are ", "the record lacks something: what was used before", "which a reboot empties",
+		"20h00m were measured", "in addition to the 20h00m, ", "the record lacks something: what was used before", "which a reboot empties",
 		"no member was measured: the largest counts as twice the mean of 3", "the partition grows without returning", "the recommendation has kube-system",
 	} {
 		if !strings.Contains(strings.Join(a.Warnings, "\n"), want) {

@@ -103,7 +103,7 @@ func (a *Advice) judge(r *sizefile.Record, inRun bool, memory uint64) {
 			"give the pods of the partition less to do, or the node more memory", bytesize.Text(a.LimitBytes), bytesize.Text(memory)))
 	}
 	if missing := r.Missing(); missing > length/10 {
-		a.warn("beside the %s there are %s that were not measured, because the monitor did not run", sizing.Text(length), sizing.Text(missing))
+		a.warn("in addition to the %s, %s were not measured, because the monitor did not run", sizing.Text(length), sizing.Text(missing))
 	}
 	if r.Lacks != "" {
 		a.warn("the record lacks something: %s", r.Lacks)

@@ -126,7 +126,7 @@ func warnings(c *config.Config) []string {
 func notChecked(c *config.Config, size config.Size, overrides bool) []string {
 	list := []string{}
 	if size.MemoryBytes == 0 && c.HasField("memoryLimit") {
-		list = append(list, "memoryLimit: whether it is below the node's memory, and what a percentage and the thresholds beside it come to; give --capacity")
+		list = append(list, "memoryLimit: whether it is below the node's memory, and what a percentage and the thresholds with it come to; give --capacity")
 	}
 	if size.CPUs.IsEmpty() && c.HasField("cpuset") {
 		list = append(list, "cpuset: whether the node has the CPUs; give --capacity")

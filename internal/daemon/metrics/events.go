@@ -32,12 +32,12 @@ func newEvents() events {
 		}, []string{"method"}),
 		reconcileDuration: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name:    prefix + "reconcile_duration_seconds",
-			Help:    "Time that a pass over all pods took, failures included.",
+			Help:    "Time that a reconcile of all pods took, failures included.",
 			Buckets: prometheus.DefBuckets,
 		}),
 		reconcileFailures: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: prefix + "reconcile_failures_total",
-			Help: "Passes that failed, at least in part. The journal has the reasons; the next pass tries again.",
+			Help: "Reconciles that failed, at least in part. The journal has the reasons; the next reconcile tries again.",
 		}),
 	}
 	for _, method := range []podmove.Method{podmove.Creation, podmove.Restart, podmove.Live} {

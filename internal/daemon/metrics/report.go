@@ -29,7 +29,7 @@ func newReportCollector(reports Reports, partitions *series) *reportCollector {
 	c.outlived = c.desc(prefix+"outlived_scopes",
 		"Scopes in a partition with processes that have outlived their pod.", "partition")
 	c.lastReconcile = c.desc(prefix+"last_reconcile_timestamp_seconds",
-		"End of the last pass over all pods, in seconds since 1970.")
+		"End of the last reconcile of all pods, in seconds since 1970.")
 	return c
 }
 

@@ -61,7 +61,7 @@ func sliceMetrics(to *described) []sliceMetric {
 			"Time that its own CPU quota kept a slice from running, summed over CPUs.",
 			func(s cgroupfs.Stat) (float64, bool) { return s.ThrottledTime.Seconds(), s.HasCPU },
 		),
-		metric("cpu_weight", gauge, "Share of CPU time that a slice gets beside its siblings, 1 to 10000 (cpu.weight).",
+		metric("cpu_weight", gauge, "Weight of a slice among its siblings for CPU time, 1 to 10000 (cpu.weight).",
 			func(s cgroupfs.Stat) (float64, bool) { return float64(s.CPUWeight), s.HasCPU }),
 		metric("pids", gauge, "Processes and threads in a slice (pids.current).",
 			func(s cgroupfs.Stat) (float64, bool) { return float64(s.Pids), s.HasPids }),

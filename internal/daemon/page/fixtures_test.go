@@ -161,7 +161,7 @@ func newHostile() Page {
 // newStarting returns a node without a name whose service has just started.
 func newStarting() Page {
 	p := changed(func(s *state.Status) {
-		s.Report, s.Service, s.PodsUnknown = report.Report{}, "not ready: the first pass has not ended", "the first pass has not ended"
+		s.Report, s.Service, s.PodsUnknown = report.Report{}, "not ready: the first reconcile has not ended", "the first reconcile has not ended"
 		s.Partitions[0].Eviction, s.Partitions[0].LastDay, s.Partitions[0].UsedPeakBytes = nil, nil, 0
 	})
 	p.Node = ""

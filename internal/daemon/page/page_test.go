@@ -269,7 +269,7 @@ func TestPageNormal(t *testing.T) {
 		if strings.Contains(words(system), "shop-1") {
 			t.Error("a pod of no partition is a member of one")
 		}
-		contains(t, section(t, document, "Node"), "Service ready", "The pods are those of a pass 20s ago")
+		contains(t, section(t, document, "Node"), "Service ready", "The pods are those of a reconcile 20s ago")
 		bar := named(system, "svg")[0]
 		if label, _ := attribute(bar, "aria-label"); label != "184Mi of 512Mi used" {
 			t.Errorf("the bar is labelled %q", label)
@@ -307,7 +307,7 @@ func TestPagePressed(t *testing.T) {
 		t.Error("the misplaced pod is below the others")
 	}
 	contains(t, section(t, document, "Partition telemetry"), "Memory 100Mi of no limit", "Eviction on, without a memory limit", "Nothing was measured yet.", "None is known.")
-	contains(t, section(t, document, "Node"), "a pass 7m0s ago")
+	contains(t, section(t, document, "Node"), "a reconcile 7m0s ago")
 }
 
 // TestPageVerdict: what there is to know of the memory of a partition.
@@ -407,9 +407,9 @@ func TestPageLongNames(t *testing.T) {
 func TestPageStarting(t *testing.T) {
 	t.Parallel()
 	_, document := served(t, newStarting())
-	contains(t, section(t, document, "Attention"), "Service not ready: the first pass has not ended", "Pods not shown, nor the order of evictions: the first pass has not ended")
+	contains(t, section(t, document, "Attention"), "Service not ready: the first reconcile has not ended", "Pods not shown, nor the order of evictions: the first reconcile has not ended")
 	contains(t, section(t, document, "Partition system"), "Nothing was measured yet.", "None is known.")
-	contains(t, section(t, document, "Node"), "The first pass over the pods has not ended.")
+	contains(t, section(t, document, "Node"), "The first reconcile of the pods has not ended.")
 	if strings.Contains(words(document), "Evictions") {
 		t.Error("the page has evictions that could not be read")
 	}

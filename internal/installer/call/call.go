@@ -136,7 +136,7 @@ const (
 // goes back.
 func (c *Call) died(ctx context.Context, o record.Order, ended systemd.Ended) outcome.Outcome {
 	see := "journalctl -u " + c.unit("") + " on the node has the reason"
-	cause := fmt.Errorf("the service ended with %s (%d) and said nothing; %s", ended.Result, ended.Status, see)
+	cause := fmt.Errorf("the service ended with %s (%d) without a message; %s", ended.Result, ended.Status, see)
 	switch {
 	case ended.Status == exitExec && c.Confined:
 		cause = outcome.Because(outcome.SELinux, "systemd may not execute %s: the policy of SELinux does not let it; label the folder bin_t, or install the package", c.hostProgram())

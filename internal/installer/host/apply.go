@@ -101,7 +101,7 @@ func (h *Host) change(ctx context.Context, state record.State, p *plan, o record
 	}
 	defer cancel()
 	if err := h.prepareWayBack(ctx, state.Roll); err != nil {
-		return "", fmt.Errorf("the way back: %w", err)
+		return "", fmt.Errorf("the rollback: %w", err)
 	}
 	if err := h.install(ctx, p); err != nil {
 		return "", err
@@ -202,7 +202,7 @@ func (h *Host) verify(ctx context.Context, p *plan, o record.Order) (string, err
 func wellSaid(cluster Cluster, r *record.Roll) string {
 	switch {
 	case cluster == nil:
-		return "the partition is active and its service ready, and check finds no error; the node has no credentials for a cluster, so that Ready was not asked for"
+		return "the partition is active and its service ready, and check finds no error; the node has no credentials for a cluster, so that Ready was not checked"
 	case r.ReadyUnknown != "":
 		return "the partition is active and its service ready, the node is Ready, and check finds no error; which members were Ready before is not known: " + r.ReadyUnknown
 	}
@@ -338,7 +338,7 @@ func (h *Host) fail(ctx context.Context, id string, cause error) outcome.Outcome
 	switch {
 	case err != nil:
 		return outcome.Of(outcome.Remains, cause, fmt.Sprintf(
-			"the node is not as before: the way back has not ended (%v), and is tried again; journalctl -u %s on the node has the reason", err, backService,
+			"the node is not as before: the rollback has not ended (%v), and is tried again; journalctl -u %s on the node has the reason", err, backService,
 		))
 	case state.Kept != nil && state.Kept.By == id:
 		return outcome.Outcome{Sentences: []string{

@@ -404,7 +404,7 @@ func TestVerifySays(t *testing.T) {
 		not     string
 	}{
 		"asked":          {func(*node) {}, "the node and its members are Ready", "not known"},
-		"no cluster":     {func(n *node) { n.alone = true }, "Ready was not asked for", "members are Ready"},
+		"no cluster":     {func(n *node) { n.alone = true }, "Ready was not checked", "members are Ready"},
 		"joins":          {func(n *node) { n.alone = true; n.onApplied(func() { n.alone = false }) }, "is not known: the node had no credentials", "members are Ready"},
 		"members hidden": {func(n *node) { n.hidden = errors.New("pods is forbidden") }, "is not known: pods is forbidden", "members are Ready"},
 	} {

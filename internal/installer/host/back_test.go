@@ -188,7 +188,7 @@ func TestWayBackFails(t *testing.T) {
 		n.notReady = "gone"
 		free := n.failsAfter("partition-monitor status -o json", "systemctl daemon-reload")
 		got := n.do(n.order("v2", section))
-		if got.Status != outcome.Remains || !strings.Contains(got.Text(), "the way back has not ended") || n.state().Roll == nil {
+		if got.Status != outcome.Remains || !strings.Contains(got.Text(), "the rollback has not ended") || n.state().Roll == nil {
 			t.Errorf("%+v", got)
 		}
 		free()
@@ -214,7 +214,7 @@ func TestDiskFull(t *testing.T) {
 			n.notReady = "gone"
 			n.onApplied(func() { free = n.stick(n.h.In("state.json")) })
 			got := n.do(n.order("v2", otherSection))
-			if got.Status != outcome.Remains || !strings.Contains(got.Text(), "the way back has not ended") {
+			if got.Status != outcome.Remains || !strings.Contains(got.Text(), "the rollback has not ended") {
 				n.t.Errorf("%+v", got)
 			}
 			n.now.Since += trialTime

@@ -173,7 +173,7 @@ func (s *Share) Percentage(bytes uint64) (text string, ok bool) {
 func (c *checker) share(raw json.RawMessage, number string) (uint64, *Share) {
 	const want = "want a percentage of the node's memory such as 12%, or a quantity such as 4Gi"
 	if !c.mayShare() {
-		c.elsewhere(limitField, "is a share of the node's memory")
+		c.elsewhere(limitField, "is a percentage of the node's memory")
 		c.boundsAlone()
 		return 0, nil
 	}
@@ -232,7 +232,7 @@ func (c *checker) boundsAlone() {
 		switch {
 		case raw == nil:
 		case !c.mayShare():
-			c.elsewhere(field, "bounds a share of the node's memory")
+			c.elsewhere(field, "bounds a percentage of the node's memory")
 		default:
 			c.bad(field, shown(raw), "goes with a percentage in %s alone; remove it, or want e.g. %s: 12%%", limitField, limitField)
 		}

@@ -123,7 +123,7 @@ func (s *settings) services(reserved []ReservedSlice) Services {
 		case slice == "":
 			s.bad(key, "needs a slice for the kubelet and the runtime, because system.slice stays as it is; want %s too", kubeletconfig.SliceKey)
 		case isBelow(slice, systemSlice):
-			s.bad(key, "has no effect against pods in a slice below system.slice, which stays as it is; want a slice beside it, "+
+			s.bad(key, "has no effect against pods in a slice below system.slice, which stays as it is; want a slice outside of it, "+
 				"such as %s=kubernetes.slice", kubeletconfig.SliceKey)
 		}
 	}

@@ -123,7 +123,7 @@ type Rollout struct {
 	// +kubebuilder:validation:Pattern=`^(100|[1-9]?[0-9])%$`
 	// +kubebuilder:validation:XValidation:rule="type(self) == string || self >= 1",message="want 1 or more, or a share such as 5%"
 	MaxUnavailable intstr.IntOrString `json:"maxUnavailable,omitzero"`
-	// The number of failed nodes with which the roll goes on. One more stops it.
+	// The number of failed nodes with which the rollout goes on. One more stops it.
 	//
 	// +optional
 	// +kubebuilder:default=1

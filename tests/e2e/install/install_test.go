@@ -79,7 +79,7 @@ func TestInstall(t *testing.T) {
 			for _, path := range []string{
 				systemd + "/system-generators/partition-generator", systemd + "/system/partition-monitor.service", prefix + "/bin/partition-monitor",
 				prefix + "/lib/systemd/catalog/node-partition.catalog", prefix + "/share/doc/node-partition/node-partition.default",
-				prefix + "/share/man/man5/node-partition.5",
+				prefix + "/share/man/man1/partition-monitor-status.1", prefix + "/share/man/man5/node-partition.5",
 				prefix + "/share/man/man8/partition-generator.8", prefix + "/share/man/man8/partition-monitor.8",
 				prefix + "/share/doc/node-partition/grafana/node-partition.json", prefix + "/share/doc/node-partition/prometheus/alerts.yaml",
 				prefix + "/share/doc/node-partition/prometheus/prometheusrule.yaml", prefix + "/share/doc/node-partition/prometheus/recording.yaml",

@@ -130,9 +130,9 @@ func (a asNode) Try(ctx context.Context, ask func(context.Context, *kubeapi.Clie
 	return ask(ctx, a.client, node)
 }
 
-// recordedFaults: a hundred equal faults are one event with the whole count, and 25 requests at
-// most. A user without the rights gets none.
-func recordedFaults(c *cluster) {
+// recordedOccurrences: a hundred equal faults are one event with the whole count, and 25 requests
+// at most. A user without the rights gets none.
+func recordedOccurrences(c *cluster) {
 	pod := c.pod("faulty", nil)
 	fault := ours.Fault{Pod: known(pod), Reason: "Faulty", Message: "killed"}
 	find := func() []v1.Event {

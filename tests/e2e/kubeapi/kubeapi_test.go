@@ -88,7 +88,7 @@ func TestOnAPIServer(t *testing.T) {
 		"a condition of the node": nodeCondition,
 		"resources of types":      setCores,
 		"what check asks for":     inventory,
-		"faults":                  recordedFaults,
+		"faults":                  recordedOccurrences,
 		"a user without rights":   withoutRights,
 		"a user with those named": withRights,
 	} {

@@ -24,23 +24,23 @@ import (
 	"node-partition.io/node-partition/tests/testkit"
 )
 
-// TestMarks: the labels and the condition of readiness on an API server, with the credentials of a
-// kubelet.
-func TestMarks(t *testing.T) { marksOn(newCluster(t)) }
+// TestNodeStatus: the labels and the condition of readiness on an API server, with the credentials
+// of a kubelet.
+func TestNodeStatus(t *testing.T) { nodeStatusOn(newCluster(t)) }
 
-// TestMarksVersions: the same on older API servers.
-func TestMarksVersions(t *testing.T) {
+// TestNodeStatusVersions: the same on older API servers.
+func TestNodeStatusVersions(t *testing.T) {
 	for _, minor := range lab.APIServers() {
-		t.Run(minor, func(t *testing.T) { marksOn(clusterOf(t, lab.APIServerForTest(t, minor))) })
+		t.Run(minor, func(t *testing.T) { nodeStatusOn(clusterOf(t, lab.APIServerForTest(t, minor))) })
 	}
 }
 
-func marksOn(c *cluster) {
+func nodeStatusOn(c *cluster) {
 	for _, test := range []struct {
 		name string
 		run  func(*cluster)
 	}{
-		{"written", marksWritten}, {"rights", marksRights}, {"policy", marksPolicy}, {"kept", marksKept},
+		{"written", nodeStatusWritten}, {"rights", nodeStatusRights}, {"policy", nodeStatusPolicy}, {"kept", nodeStatusKept},
 	} {
 		c.t.Run(test.name, func(t *testing.T) {
 			c := *c
@@ -65,8 +65,8 @@ func (c *cluster) marked() (labels map[string]string, condition *v1.NodeConditio
 	return labels, condition
 }
 
-// aMarks returns labels, without one that is empty, and a condition.
-func aMarks(version, section string, status v1.ConditionStatus) kubeapi.NodePatch {
+// aNodeStatus returns labels, without one that is empty, and a condition.
+func aNodeStatus(version, section string, status v1.ConditionStatus) kubeapi.NodePatch {
 	m := aCondition(kubeapi.Ready, status)
 	m.Labels = map[string]*string{nodelabel.Version: &version, nodelabel.Section: nil}
 	if section != "" {
@@ -93,23 +93,23 @@ func patched(client *kubeapi.Client, of string, p kubeapi.NodePatch) error {
 	return err
 }
 
-// noMarks returns what removes labels and the condition of aMarks.
-func noMarks() kubeapi.NodePatch {
+// noNodeStatus returns what removes labels and the condition of aNodeStatus.
+func noNodeStatus() kubeapi.NodePatch {
 	m := aCondition(kubeapi.Ready, "")
 	m.Labels = map[string]*string{nodelabel.Version: nil, nodelabel.Section: nil}
 	return m
 }
 
-// marksWritten: the kubelet's user writes labels and the condition of its Node with one patch of
-// the status, and of no other Node. Writes of the kubelet keep them. The API server knows who has
-// written a label last.
-func marksWritten(c *cluster) {
+// nodeStatusWritten: the kubelet's user writes labels and the condition of its Node with one patch
+// of the status, and of no other Node. Writes of the kubelet keep them. The API server knows who
+// has written a label last.
+func nodeStatusWritten(c *cluster) {
 	c.node()
 	c.want(c.monitor.NodeRights(c.t.Context(), node, true, false), nil)
 	if labels, condition := c.marked(); len(labels) > 0 || condition != nil {
 		c.t.Errorf("%v, %+v after a dry run", labels, condition)
 	}
-	c.want(patched(c.monitor, node, aMarks("0.1.0", "0123456789ab", v1.ConditionTrue)), nil)
+	c.want(patched(c.monitor, node, aNodeStatus("0.1.0", "0123456789ab", v1.ConditionTrue)), nil)
 	want := map[string]string{nodelabel.Version: "0.1.0", nodelabel.Section: "0123456789ab"}
 	if labels, condition := c.marked(); !maps.Equal(labels, want) || condition == nil || condition.Status != v1.ConditionTrue {
 		c.t.Errorf("%v, %+v; want %v", labels, condition, want)
@@ -123,7 +123,7 @@ func marksWritten(c *cluster) {
 	if labels, condition := c.marked(); !maps.Equal(labels, want) || condition == nil {
 		c.t.Errorf("%v, %+v after writes of the kubelet", labels, condition)
 	}
-	c.want(patched(c.monitor, node, aMarks("0.1.0", "", v1.ConditionFalse)), nil)
+	c.want(patched(c.monitor, node, aNodeStatus("0.1.0", "", v1.ConditionFalse)), nil)
 	delete(want, nodelabel.Section)
 	if labels, condition := c.marked(); !maps.Equal(labels, want) || condition.Status != v1.ConditionFalse {
 		c.t.Errorf("%v, %+v; want %v", labels, condition, want)
@@ -137,14 +137,14 @@ func marksWritten(c *cluster) {
 	if c.want(err, nil); len(now.Labels) != 1 || !version || !condition {
 		c.t.Errorf("ours are %v; want the version and the condition, and not what another has written", now)
 	}
-	left := noMarks()
+	left := noNodeStatus()
 	delete(left.Labels, nodelabel.Section)
 	c.want(patched(c.monitor, node, left), nil)
 	if labels, condition := c.marked(); labels[nodelabel.Section] != "ba9876543210" || len(labels) != 1 || condition != nil {
 		c.t.Errorf("%v, %+v; want the label of the other alone", labels, condition)
 	}
-	c.want(patched(c.monitor, node, noMarks()), nil)
-	c.want(patched(c.monitor, node, noMarks()), nil)
+	c.want(patched(c.monitor, node, noNodeStatus()), nil)
+	c.want(patched(c.monitor, node, noNodeStatus()), nil)
 	if labels, condition := c.marked(); len(labels) > 0 || condition != nil {
 		c.t.Errorf("%v, %+v; want nothing", labels, condition)
 	}
@@ -154,14 +154,14 @@ func marksWritten(c *cluster) {
 	}
 }
 
-// marksRights: the kubelet's user has no right to another node, and to no label of Kubernetes. A
-// user needs patch of nodes/status, and nothing else.
-func marksRights(c *cluster) {
+// nodeStatusRights: the kubelet's user has no right to another node, and to no label of Kubernetes.
+// A user needs patch of nodes/status, and nothing else.
+func nodeStatusRights(c *cluster) {
 	c.node()
 	c.other()
-	m := aMarks("0.1.0", "0123456789ab", v1.ConditionTrue)
+	m := aNodeStatus("0.1.0", "0123456789ab", v1.ConditionTrue)
 	c.want(patched(c.monitor, "two", m), kubeapi.ErrForbidden)
-	c.want(patched(c.monitor, "two", noMarks()), kubeapi.ErrForbidden)
+	c.want(patched(c.monitor, "two", noNodeStatus()), kubeapi.ErrForbidden)
 	c.want(c.monitor.NodeRights(c.t.Context(), "two", true, false), kubeapi.ErrForbidden)
 	c.want(patched(c.monitor, "two", kubeapi.NodePatch{}), kubeapi.ErrForbidden)
 	restricted := []byte(`{"metadata":{"labels":{"node-restriction.kubernetes.io/pool":"x"}}}`)
@@ -190,7 +190,7 @@ func marksRights(c *cluster) {
 	if c.want(err, nil); len(own.Labels) != 2 {
 		c.t.Errorf("ours are %v; want both labels", own)
 	}
-	c.want(patched(client, node, noMarks()), nil)
+	c.want(patched(client, node, noNodeStatus()), nil)
 }
 
 // refusal is a policy that refuses a value of a label.
@@ -213,8 +213,8 @@ metadata: {name: no-marks}
 spec: {policyName: no-marks, validationActions: [Deny]}
 `
 
-// marksPolicy: the dry run finds an admission policy that is about the labels.
-func marksPolicy(c *cluster) {
+// nodeStatusPolicy: the dry run finds an admission policy that is about the labels.
+func nodeStatusPolicy(c *cluster) {
 	c.node()
 	c.apply(refusal)
 	c.eventually("the policy counts", func(ctx context.Context) (bool, error) {
@@ -232,9 +232,9 @@ func marksPolicy(c *cluster) {
 	})
 }
 
-// marksKept: a monitor writes what it knows, a restart changes nothing, a Node that is made again
-// has it soon, and the end removes it.
-func marksKept(c *cluster) {
+// nodeStatusKept: a monitor writes what it knows, a restart changes nothing, a Node that is made
+// again has it soon, and the end removes it.
+func nodeStatusKept(c *cluster) {
 	c.node()
 	c.must(c.admin.CoreV1().Nodes().Delete(c.t.Context(), node, metav1.DeleteOptions{}))
 	var passed atomic.Bool
@@ -293,7 +293,7 @@ func marksKept(c *cluster) {
 	_, stop = started("0.2.0")
 	has("without the flag", "", "")
 	stop()
-	if text := log.String(); strings.Contains(text, "WARN") || strings.Contains(text, "ERROR") || !strings.Contains(text, "not asked for any more") {
+	if text := log.String(); strings.Contains(text, "WARN") || strings.Contains(text, "ERROR") || !strings.Contains(text, "no option asks for them any more") {
 		c.t.Errorf("log %s", text)
 	}
 }

@@ -252,7 +252,7 @@ func (m *monitor) spent(running bool) (spent, error) {
 		return spent{}, err
 	}
 	series, err := monitorSays(monitorAddress)
-	return spent{time.Duration(stat.CPUTime() * float64(time.Second)), series[passCount]}, err
+	return spent{time.Duration(stat.CPUTime() * float64(time.Second)), series[reconcileCount]}, err
 }
 
 func index(with bool) int {

@@ -72,7 +72,7 @@ func idle(ctx context.Context, s settings) ([]figure.Figure, error) {
 		Value: float64(used[0]) / float64(used[1]),
 		Limit: new(maxShare),
 	}
-	share.Note = fmt.Sprintf("%.0f passes", after[passCount]-before[passCount])
+	share.Note = fmt.Sprintf("%.0f passes", after[reconcileCount]-before[reconcileCount])
 	return []figure.Figure{
 		share,
 		percent(0),
@@ -130,7 +130,7 @@ func memory() (charged, resident float64, err error) {
 // serviceAddress is the address of the monitor's service.
 const serviceAddress = "127.0.0.1:9948"
 
-const passCount = "nodepartition_reconcile_duration_seconds_count"
+const reconcileCount = "nodepartition_reconcile_duration_seconds_count"
 
 // monitorSays returns the metrics of a monitor, by series.
 func monitorSays(address string) (map[string]float64, error) {

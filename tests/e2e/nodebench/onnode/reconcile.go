@@ -111,7 +111,7 @@ func (n *node) measure(
 	if err := n.grow(ctx, size); err != nil {
 		return nil, err
 	}
-	made, makeCalls, makePasses, err := n.makeAll(ctx)
+	made, makeCalls, makeReconciles, err := n.makeAll(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -140,21 +140,21 @@ func (n *node) measure(
 		return nil, err
 	}
 	figures := []figure.Figure{
-		figure.Millis(passName("a pass with nothing to do", size), times),
+		figure.Millis(reconcileName("a pass with nothing to do", size), times),
 		{
-			Name:  passName("  D-Bus calls, in all of them", size),
+			Name:  reconcileName("  D-Bus calls, in all of them", size),
 			Value: float64(calls),
 			Unit:  "calls",
 			Limit: new(0.0),
 			Note:  fmt.Sprintf("%d passes", passes),
 		},
 		{
-			Name:  passName("making all slices", size),
+			Name:  reconcileName("making all slices", size),
 			Value: made.Seconds() * 1000,
 			Unit:  "ms",
-			Note:  fmt.Sprintf("%d passes", makePasses),
+			Note:  fmt.Sprintf("%d passes", makeReconciles),
 		},
-		{Name: passName("  D-Bus calls for each slice", size), Value: float64(makeCalls) / float64(size), Unit: "calls"},
+		{Name: reconcileName("  D-Bus calls for each slice", size), Value: float64(makeCalls) / float64(size), Unit: "calls"},
 	}
 	if keep {
 		return figures, nil
@@ -193,16 +193,16 @@ func (n *node) measureStop(ctx context.Context, size int, figures []figure.Figur
 	}
 	return append(
 		figures,
-		figure.Millis(passName("a pass that stops all slices", size), []time.Duration{stopped}),
+		figure.Millis(reconcileName("a pass that stops all slices", size), []time.Duration{stopped}),
 		figure.Figure{
-			Name:  passName("  D-Bus calls for each slice", size),
+			Name:  reconcileName("  D-Bus calls for each slice", size),
 			Value: float64(stopCalls) / float64(size),
 			Unit:  "calls",
 		},
 	), nil
 }
 
-func passName(what string, size int) string { return fmt.Sprintf("  %s, %d pods", what, size) }
+func reconcileName(what string, size int) string { return fmt.Sprintf("  %s, %d pods", what, size) }
 
 // wantAllPlaced checks that the reconciler has found every pod in its place.
 func (n *node) wantAllPlaced(size int) error {
