@@ -32,15 +32,15 @@ func TestService(t *testing.T) {
 			t.Errorf("%s=%s; want %s", name, got, want)
 		}
 	}
-	readme, err := os.ReadFile("../../README.md")
+	page, err := os.ReadFile("../../SECURITY.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, security, _ := strings.Cut(string(readme), "\n## Security\n")
+	_, security, _ := strings.Cut(string(page), "\n## Rights\n")
 	security, _, _ = strings.Cut(security, "\n## ")
 	for _, path := range words["ReadWritePaths"] {
 		if path = strings.TrimPrefix(path, "-"); !strings.Contains(security, "`"+path+"`") {
-			t.Errorf("ReadWritePaths=%s is not in the part of the README about security", path)
+			t.Errorf("ReadWritePaths=%s is not in SECURITY.md, Rights", path)
 		}
 	}
 }
