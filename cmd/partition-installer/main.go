@@ -283,7 +283,7 @@ func onHost(ctx context.Context, args []string, at places, stderr io.Writer) out
 	case len(args) == 2 && args[0] == "host":
 		message, order, err := h.Take(args[1])
 		if err == nil {
-			asked, cancel := message.WhileAsked(ctx)
+			asked, cancel := message.WhileRequested(ctx)
 			result := h.Do(asked, args[1], order)
 			cancel(nil)
 			fmt.Fprintln(stderr, result.Text())

@@ -49,7 +49,7 @@ var sosreport = map[string]string{
 // TestRoot: the commands read another node, and report what is missing.
 func TestRoot(t *testing.T) {
 	t.Parallel()
-	const notAsked = "not queried: --root is another node's"
+	const notQueried = "not queried: --root is another node's"
 	for _, test := range []struct {
 		name   string
 		files  map[string]string
@@ -62,13 +62,13 @@ func TestRoot(t *testing.T) {
 		{"a disk", disk, "check", exitOK, []string{
 			"warning configuration: the section is not checked: not among the files of --root: /proc/cmdline, /proc/meminfo, ",
 			"file: /var/lib/kubelet/config.yaml: read", "warning slice, reserved, floor, eviction-kernel, ", ": cgroups: not among the files of --root", "warning swap: not known: /proc/swaps",
-			"warning systemd, runtime, cgroup-driver, nri, pods-api, ", ": " + notAsked,
+			"warning systemd, runtime, cgroup-driver, nri, pods-api, ", ": " + notQueried,
 		}},
-		{"a disk", disk, "status", exitOK, []string{"Service     " + notAsked, "there is no decision of partition-generator", "cgroups: not among the files of --root", "pods: " + notAsked}},
+		{"a disk", disk, "status", exitOK, []string{"Service     " + notQueried, "there is no decision of partition-generator", "cgroups: not among the files of --root", "pods: " + notQueried}},
 		{"a disk", disk, "recommend", exitProblem, []string{`nothing was measured of partition "system"`}},
-		{"a report", sosreport, "plan", exitOK, []string{"capacity              4    16Gi     -", "pods of the partition: " + notAsked, "storage: not read: ", "kubepods-system.slice"}},
+		{"a report", sosreport, "plan", exitOK, []string{"capacity              4    16Gi     -", "pods of the partition: " + notQueried, "storage: not read: ", "kubepods-system.slice"}},
 		{"a report", sosreport, "check", exitOK, []string{"ok      configuration: memoryLimit 67108864", "ok      slice: kubepods-system.slice is active with its limits"}},
-		{"a report", sosreport, "status", exitOK, []string{"Memory      1Mi of 64Mi", "CPU weight  79", "Problem     pods: " + notAsked + "\n", "2026-11-20T10:00:00Z  kube-system  dns"}},
+		{"a report", sosreport, "status", exitOK, []string{"Memory      1Mi of 64Mi", "CPU weight  79", "Problem     pods: " + notQueried + "\n", "2026-11-20T10:00:00Z  kube-system  dns"}},
 	} {
 		t.Run(test.name+", "+test.args, func(t *testing.T) {
 			t.Parallel()

@@ -98,9 +98,9 @@ func applied(node string) []string {
 	return []string{fmt.Sprintf("apply --node=%s --section=/%[1]s/var/cache/node-partition/node-partition.yaml --trial=10m --monitor-args= --survey=false", node)}
 }
 
-// TestAnsibleRoll: the workers are changed, and the control plane only if it is asked for, after
+// TestAnsibleRollout: the workers are changed, and the control plane only if it is asked for, after
 // them and one by one. A second run changes nothing. A removal leaves nothing of Ansible's.
-func TestAnsibleRoll(t *testing.T) {
+func TestAnsibleRollout(t *testing.T) {
 	t.Parallel()
 	workers, control := []string{"w1", "w2", "w3"}, []string{"c1", "c2"}
 	f := newFleet(t, workers, control, "")

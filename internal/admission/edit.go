@@ -27,7 +27,7 @@ type Edit struct {
 // asks adds the annotations of a pod that is converted.
 func (e *Edit) asks(workload string) {
 	e.Resource = resourceOf(workload)
-	e.Set = map[string]string{targetKey(workload): Asked}
+	e.Set = map[string]string{targetKey(workload): Requested}
 }
 
 // share adds the annotations of a container. document is the value of the enhancement's.

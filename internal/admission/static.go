@@ -69,7 +69,7 @@ func (e *Edit) static(name string, c container, annotations map[string]string) e
 func Ask(pod *v1.Pod, name string) error {
 	found := targets(pod.Annotations)
 	if len(found) == 0 {
-		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, targetKey(name), Asked)
+		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, targetKey(name), Requested)
 		return nil
 	}
 	if len(found) > 1 || found[0] != name {

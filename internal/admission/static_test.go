@@ -25,7 +25,7 @@ func TestStatic(t *testing.T) {
 			spec:        `initContainers: [{name: i}], containers: [{name: c, resources: {requests: {cpu: 400m, memory: 1Mi}, limits: {cpu: 1}}}]`,
 			milli:       map[string]int64{"c": 400},
 			set: map[string]string{
-				"target.workload.openshift.io/a":      Asked,
+				"target.workload.openshift.io/a":      Requested,
 				"resources.workload.openshift.io/c":   `{"cpushares":409,"cpulimit":1000}`,
 				"io.openshift.workload.a.cpushares/c": "400",
 			},
@@ -36,17 +36,17 @@ func TestStatic(t *testing.T) {
 			spec:        `containers: [{name: c, resources: {limits: {cpu: 400m, memory: 1Mi}}}, {name: d}]`,
 			milli:       map[string]int64{"c": 400},
 			set: map[string]string{
-				"target.workload.openshift.io/a":      Asked,
+				"target.workload.openshift.io/a":      Requested,
 				"resources.workload.openshift.io/c":   `{"cpushares":409,"cpulimit":400}`,
 				"io.openshift.workload.a.cpushares/c": "400",
 			},
 		},
 		"best effort": {
-			annotations: target, spec: `containers: [{name: c}]`, set: map[string]string{"target.workload.openshift.io/a": Asked},
+			annotations: target, spec: `containers: [{name: c}]`, set: map[string]string{"target.workload.openshift.io/a": Requested},
 		},
 		"an object without the effect": {
 			annotations: `target.workload.openshift.io/a: "{}"`, spec: `containers: [{name: c}]`,
-			set: map[string]string{"target.workload.openshift.io/a": Asked},
+			set: map[string]string{"target.workload.openshift.io/a": Requested},
 		},
 		"guaranteed": {
 			annotations: target, spec: `containers: [{name: c, resources: {limits: {cpu: 400m, memory: 1Mi}}}]`,
@@ -64,7 +64,7 @@ func TestStatic(t *testing.T) {
 			annotations: target + `, resources.workload.openshift.io/c: '{"cpushares":409}'`,
 			spec:        `containers: [{name: c, resources: {requests: {a.workload.openshift.io/cores: 400, memory: 1Mi}}}]`,
 			set: map[string]string{
-				"target.workload.openshift.io/a":      Asked,
+				"target.workload.openshift.io/a":      Requested,
 				"resources.workload.openshift.io/c":   `{"cpushares":409}`,
 				"io.openshift.workload.a.cpushares/c": "400",
 			},

@@ -2,8 +2,8 @@ package admission
 
 import "node-partition.io/node-partition/internal/workload"
 
-// Asked is the value of a target. Admission writes it in this form.
-const Asked = `{"effect":"` + workload.Preferred + `"}`
+// Requested is the value of a target. Admission writes it in this form.
+const Requested = `{"effect":"` + workload.Preferred + `"}`
 
 // What is said of pods that are not converted, or refused. Package policy says the same. None has
 // an apostrophe. The first two words of a warning are OpenShift's.

@@ -181,8 +181,8 @@ func TestNotKept(t *testing.T) {
 	}
 }
 
-// TestMarksRefused: resources are written where a policy refuses labels and conditions.
-func TestMarksRefused(t *testing.T) {
+// TestNodeStatusRefused: resources are written where a policy refuses labels and conditions.
+func TestNodeStatusRefused(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		n, lines := &aNode{facts: fine()}, &testkit.Buffer{}

@@ -59,7 +59,7 @@ func NewRecorder(api API, log *slog.Logger, count func(Result, int)) *Recorder {
 const maxMessage = 1000
 
 // Record records a fault. It returns at once, and may be called from any goroutine.
-func (r *Recorder) Record(f Fault) {
+func (r *Recorder) Record(f Occurrence) {
 	f.Message = oneline.Record(f.Message, maxMessage)
 	r.mu.Lock()
 	added := r.table.add(f, time.Now())

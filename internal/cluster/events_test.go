@@ -214,7 +214,7 @@ func TestRecorderOneFails(t *testing.T) {
 func TestRecorderMessage(t *testing.T) {
 	t.Parallel()
 	r := NewRecorder(nil, nil, func(Result, int) {})
-	r.Record(Fault{Reason: "x", Message: "a\nb" + strings.Repeat("c", 5000)})
+	r.Record(Occurrence{Reason: "x", Message: "a\nb" + strings.Repeat("c", 5000)})
 	for f := range r.table.series {
 		if len(f.Message) > 1024 || strings.Contains(f.Message, "\n") {
 			t.Errorf("message of %d bytes: %.20q", len(f.Message), f.Message)

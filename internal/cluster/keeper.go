@@ -236,13 +236,13 @@ func (k *Keeper) start(now time.Time) {
 	defer k.mu.Unlock()
 	k.begin, k.read = now, now
 	k.beat = now.Add(settle + rand.N(settle))
-	if k.follow(now); !k.isAsked() && !k.left {
+	if k.follow(now); !k.isRequested() && !k.left {
 		k.marks.next = now.Add(settle/2 + rand.N(settle)) // a cluster may boot at once
 	}
 }
 
-// isAsked reports whether anything is asked for.
-func (k *Keeper) isAsked() bool {
+// isRequested reports whether anything is asked for.
+func (k *Keeper) isRequested() bool {
 	return k.options.Facts != nil || k.options.Memory != nil || len(k.types) > 0
 }
 
@@ -250,7 +250,7 @@ func (k *Keeper) isAsked() bool {
 func (k *Keeper) isIdle() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return !k.isAsked() && k.looked && k.written.IsEmpty()
+	return !k.isRequested() && k.looked && k.written.IsEmpty()
 }
 
 // step compares what is to be on the Node with the last values, and writes what differs.
@@ -270,7 +270,7 @@ func (k *Keeper) step(ctx context.Context, now time.Time) {
 	}
 	n, err := k.put(ctx, want, writes, now)
 	if writes {
-		k.tellMarks(ctx, want, err, now)
+		k.tellNodeStatus(ctx, want, err, now)
 	}
 	switch {
 	case err == nil && k.cores.may(now):
@@ -288,8 +288,8 @@ func (k *Keeper) step(ctx context.Context, now time.Time) {
 	k.complain(ctx, &k.cores, err, now, coresFailed)
 }
 
-// tellMarks notes the result of a write, and says what has failed.
-func (k *Keeper) tellMarks(ctx context.Context, want node.Written, err error, now time.Time) {
+// tellNodeStatus notes the result of a write, and says what has failed.
+func (k *Keeper) tellNodeStatus(ctx context.Context, want node.Written, err error, now time.Time) {
 	what := "the labels and conditions of the Node could not be written, trying again"
 	switch {
 	case !want.IsEmpty():
@@ -297,7 +297,7 @@ func (k *Keeper) tellMarks(ctx context.Context, want node.Written, err error, no
 		what = coresFailed
 	default:
 		what = "the labels and conditions of the Node could not be removed, trying again"
-		forbidden := errors.Is(err, kubeapi.ErrForbidden) && !k.isAsked()
+		forbidden := errors.Is(err, kubeapi.ErrForbidden) && !k.isRequested()
 		//guard: a Node that is gone has nothing to remove
 		if errors.Is(err, kubeapi.ErrGone) || forbidden {
 			if forbidden && k.left {

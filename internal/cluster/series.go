@@ -8,9 +8,9 @@ import (
 	"node-partition.io/node-partition/internal/kubeapi"
 )
 
-// Fault is an occurrence that an operator looks for in the cluster. Equal faults are counted in one
-// event, so Message holds no figure that changes each time.
-type Fault struct {
+// Occurrence is an occurrence that an operator looks for in the cluster. Equal faults are counted
+// in one event, so Message holds no figure that changes each time.
+type Occurrence struct {
 	// Pod is the pod that it is about. The zero value means that it is about the node.
 	Pod kubeapi.Pod
 	// Reason is one word for programs, Message a sentence for people.
@@ -36,7 +36,7 @@ const (
 
 // series is one event: the occurrences of equal faults.
 type series struct {
-	fault       Fault
+	fault       Occurrence
 	first, last time.Time
 	// waiting is the time of the first occurrence that the API server does not have.
 	waiting time.Time
@@ -47,17 +47,17 @@ type series struct {
 
 // table holds the series. It reads no clock.
 type table struct {
-	series  map[Fault]*series
+	series  map[Occurrence]*series
 	buckets map[kubeapi.Pod]*rate.Limiter
 }
 
 func newTable() *table {
-	return &table{series: map[Fault]*series{}, buckets: map[kubeapi.Pod]*rate.Limiter{}}
+	return &table{series: map[Occurrence]*series{}, buckets: map[kubeapi.Pod]*rate.Limiter{}}
 }
 
 // add counts a fault. It reports false if there is no room for its series, because the API server
 // has not taken any of the others yet.
-func (t *table) add(f Fault, now time.Time) bool {
+func (t *table) add(f Occurrence, now time.Time) bool {
 	s := t.series[f]
 	if s != nil && s.count == s.sent && now.Sub(s.last) > forgetAfter {
 		delete(t.series, f)

@@ -12,8 +12,8 @@ var start = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 
 var (
 	dns    = kubeapi.Pod{UID: "1", Namespace: "kube-system", Name: "dns"}
-	killed = Fault{Pod: dns, Reason: "SystemPartitionOOM", Message: "killed"}
-	full   = Fault{Reason: "SystemPartitionFull", Message: "no candidate"}
+	killed = Occurrence{Pod: dns, Reason: "SystemPartitionOOM", Message: "killed"}
+	full   = Occurrence{Reason: "SystemPartitionFull", Message: "no candidate"}
 )
 
 // take sends all that may be sent, and returns the counts.
@@ -81,8 +81,8 @@ func TestTableRate(t *testing.T) {
 func TestTableFull(t *testing.T) {
 	t.Parallel()
 	table := newTable()
-	fault := func(n int) Fault {
-		return Fault{Pod: kubeapi.Pod{UID: fmt.Sprint(n)}, Reason: "SystemPartitionOOM", Message: "killed"}
+	fault := func(n int) Occurrence {
+		return Occurrence{Pod: kubeapi.Pod{UID: fmt.Sprint(n)}, Reason: "SystemPartitionOOM", Message: "killed"}
 	}
 	for n := range maxSeries {
 		if !table.add(fault(n), start.Add(time.Duration(n)*time.Second)) {
@@ -156,7 +156,7 @@ func TestTableBuckets(t *testing.T) {
 	table := newTable()
 	for n := range 10 * maxSeries {
 		now := start.Add(time.Duration(n) * refill)
-		table.add(Fault{Pod: kubeapi.Pod{UID: fmt.Sprint(n)}, Reason: "x"}, now)
+		table.add(Occurrence{Pod: kubeapi.Pod{UID: fmt.Sprint(n)}, Reason: "x"}, now)
 		next, _ := table.next(now)
 		table.drop(next, now)
 	}

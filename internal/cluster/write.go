@@ -126,7 +126,7 @@ func (k *Keeper) farewell(ctx context.Context) {
 func (k *Keeper) Remove(ctx context.Context) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.ended = true; k.written.IsEmpty() || !k.looked && !k.isAsked() {
+	if k.ended = true; k.written.IsEmpty() || !k.looked && !k.isRequested() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastTimeout)

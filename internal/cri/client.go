@@ -98,7 +98,7 @@ type Sandbox struct {
 	// Origin is as the annotations of the pod were when the sandbox was made, and Asked is the CPU
 	// time that they say it has by the resource of its type. It is zero for a pod that asks for none.
 	membership.Origin
-	Asked admission.PodCPU
+	Requested admission.PodCPU
 }
 
 // Sandboxes lists the sandboxes of all pods, including ended ones.
@@ -116,7 +116,7 @@ func (c *Client) Sandboxes(ctx context.Context) ([]Sandbox, error) {
 		list = append(list, Sandbox{
 			ID: item.Id, UID: meta.GetUid(), Namespace: meta.GetNamespace(), Name: meta.GetName(),
 			Ready:  item.State == runtime.PodSandboxState_SANDBOX_READY,
-			Origin: origin, Asked: admission.Annotated(item.GetAnnotations(), origin.Ask.Type),
+			Origin: origin, Requested: admission.Annotated(item.GetAnnotations(), origin.Ask.Type),
 		})
 	}
 	return list, nil

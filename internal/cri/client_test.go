@@ -221,8 +221,8 @@ func TestSandboxesStatic(t *testing.T) {
 		if s.Ask != (workload.Ask{Type: "a"}) && i == 0 {
 			t.Errorf("the sandbox asks for %+v", s.Ask)
 		}
-		if asked := i == 0; asked != (s.Asked.Containers["main"].Request == 400) {
-			t.Errorf("annotations %v: %+v", tests[i].annotations, s.Asked)
+		if asked := i == 0; asked != (s.Requested.Containers["main"].Request == 400) {
+			t.Errorf("annotations %v: %+v", tests[i].annotations, s.Requested)
 		}
 		if s.Static != tests[i].want {
 			t.Errorf("annotations %v, labels %v: static %t; want %t", tests[i].annotations, tests[i].labels, s.Static, tests[i].want)

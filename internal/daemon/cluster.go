@@ -69,7 +69,7 @@ type clusterEvents struct {
 
 // NoCandidate records that no pod can be evicted.
 func (c *clusterEvents) NoCandidate(d evict.Decision) {
-	c.recorder.Record(c.about(cluster.Fault{Reason: reasonNoCandidate, Message: noCandidateText(d)}))
+	c.recorder.Record(c.about(cluster.Occurrence{Reason: reasonNoCandidate, Message: noCandidateText(d)}))
 }
 
 // KernelKilled has the pods found whose processes were killed.
@@ -81,7 +81,7 @@ func (c *clusterEvents) KernelKilled(limit evict.KilledAt) {
 }
 
 // about returns a fault of the system partition as the same fault of this one.
-func (c *clusterEvents) about(f cluster.Fault) cluster.Fault {
+func (c *clusterEvents) about(f cluster.Occurrence) cluster.Occurrence {
 	if !isFirst(c.partition) {
 		f.Reason, f.Message = strings.TrimPrefix(f.Reason, "System"), textAbout(c.partition, f.Message)
 	}
@@ -104,26 +104,26 @@ func (c *clusterEvents) attribute(ctx context.Context) {
 
 // killedSince returns the faults of the kills since the last call. There are none if the reading
 // for an earlier call has found them already.
-func (c *clusterEvents) killedSince(limit evict.KilledAt) []cluster.Fault {
+func (c *clusterEvents) killedSince(limit evict.KilledAt) []cluster.Occurrence {
 	killed, unknown := c.kills.Since()
 	if limit != evict.AtPartition || len(killed) == 0 && unknown == 0 {
 		return nil
 	}
-	return killFaults(killed, c.pods())
+	return killOccurrences(killed, c.pods())
 }
 
-// killFaults returns the faults of kills, by the cgroup of the pod, in pods of the partition. A
-// kill in none of them is one on the node.
-func killFaults(killed map[string]uint64, pods []evict.Pod) []cluster.Fault {
-	var found []cluster.Fault
+// killOccurrences returns the faults of kills, by the cgroup of the pod, in pods of the partition.
+// A kill in none of them is one on the node.
+func killOccurrences(killed map[string]uint64, pods []evict.Pod) []cluster.Occurrence {
+	var found []cluster.Occurrence
 	for _, p := range pods {
 		if killed[p.Cgroup] > 0 && !p.Unknown {
 			pod := kubeapi.Pod{UID: p.UID, Namespace: p.Namespace, Name: p.Name}
-			found = append(found, cluster.Fault{Pod: pod, Reason: reasonKilled, Message: killedPod})
+			found = append(found, cluster.Occurrence{Pod: pod, Reason: reasonKilled, Message: killedPod})
 		}
 	}
 	if len(found) == 0 {
-		return []cluster.Fault{{Reason: reasonKilled, Message: killedUnknown}}
+		return []cluster.Occurrence{{Reason: reasonKilled, Message: killedUnknown}}
 	}
 	return found
 }

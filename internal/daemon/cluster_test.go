@@ -26,25 +26,25 @@ import (
 	"node-partition.io/node-partition/tests/fakeapi"
 )
 
-// TestKillFaults: a kill is recorded on the pod, and on the node if no pod is known.
-func TestKillFaults(t *testing.T) {
+// TestKillOccurrences: a kill is recorded on the pod, and on the node if no pod is known.
+func TestKillOccurrences(t *testing.T) {
 	t.Parallel()
 	pods := []evict.Pod{
 		{PodMeta: evict.PodMeta{UID: "1", Namespace: "kube-system", Name: "dns", Cgroup: "a"}},
 		{PodMeta: evict.PodMeta{UID: "2", Namespace: "kube-system", Name: "log", Cgroup: "b"}},
 		{PodMeta: evict.PodMeta{UID: "3", Name: "(pod 3)", Cgroup: "c"}, Unknown: true},
 	}
-	onNode := []cluster.Fault{{Reason: reasonKilled, Message: killedUnknown}}
+	onNode := []cluster.Occurrence{{Reason: reasonKilled, Message: killedUnknown}}
 	for name, test := range map[string]struct {
 		killed map[string]uint64
-		want   []cluster.Fault
+		want   []cluster.Occurrence
 	}{
-		"a pod":                  {map[string]uint64{"b": 2}, []cluster.Fault{{Pod: kubeapi.Pod{UID: "2", Namespace: "kube-system", Name: "log"}, Reason: reasonKilled, Message: killedPod}}},
+		"a pod":                  {map[string]uint64{"b": 2}, []cluster.Occurrence{{Pod: kubeapi.Pod{UID: "2", Namespace: "kube-system", Name: "log"}, Reason: reasonKilled, Message: killedPod}}},
 		"an unknown pod":         {map[string]uint64{"c": 1}, onNode},
 		"a pod that has ended":   {map[string]uint64{"d": 1}, onNode},
 		"a pod that had no time": {nil, onNode},
 	} {
-		if got := killFaults(test.killed, pods); !slices.Equal(got, test.want) {
+		if got := killOccurrences(test.killed, pods); !slices.Equal(got, test.want) {
 			t.Errorf("%s: %+v; want %+v", name, got, test.want)
 		}
 	}
@@ -140,7 +140,7 @@ func TestClusterOnNode(t *testing.T) {
 	next(cluster.Created)
 	faults.NoCandidate(evict.Decision{Order: order, Available: 4 * mebi})
 	next(cluster.Repeated)
-	c.recorder.Record(cluster.Fault{Reason: reasonInvalid, Message: "memoryLimit: bad\nmore"})
+	c.recorder.Record(cluster.Occurrence{Reason: reasonInvalid, Message: "memoryLimit: bad\nmore"})
 	next(cluster.Created)
 	events := api.Happened()
 	if len(events) != 2 {
@@ -161,7 +161,7 @@ func TestClusterForbidden(t *testing.T) {
 	api.Answer(fakeapi.PostNodeEvent, http.StatusForbidden)
 	reporter := cluster.NewReporter(host.This(), api.NewKubeconfig(t), slog.New(slog.DiscardHandler))
 	c, results := clusterOf(t, reporter)
-	c.recorder.Record(cluster.Fault{Reason: "x", Message: "y"})
+	c.recorder.Record(cluster.Occurrence{Reason: "x", Message: "y"})
 	if got := <-results; got != cluster.Dropped {
 		t.Errorf("%s; want that it is dropped", got)
 	}
@@ -224,7 +224,7 @@ func TestClusterPartition(t *testing.T) {
 	for text, want := range map[string]string{
 		killedPod: "at the memory limit of partition telemetry", killedUnknown: "at the memory limit of partition telemetry",
 	} {
-		killed := (&clusterEvents{partition: "telemetry"}).about(cluster.Fault{Reason: reasonKilled, Message: text})
+		killed := (&clusterEvents{partition: "telemetry"}).about(cluster.Occurrence{Reason: reasonKilled, Message: text})
 		if killed.Reason != "PartitionOOMKilling" || !strings.Contains(killed.Message, want) {
 			t.Errorf("%+v", killed)
 		}

@@ -159,7 +159,7 @@ func (m *monitor) build() {
 		Cgroups: m.options.Node.Cgroups,
 	}
 	m.sizes = m.newSampler()
-	m.marks, m.recorder = m.newMarks(), m.newRecorder()
+	m.marks, m.recorder = m.newNodeStatus(), m.newRecorder()
 	m.burst = m.measureBurst()
 	m.partitions.units = m.units
 	m.partitions.failed = m.complaints("the slice of a partition could not be started; the next reconcile tries again")
@@ -174,7 +174,7 @@ func (m *monitor) build() {
 		Units:      units{m.units},
 		Mover:      mover{runtime: m.runtime, live: m.live},
 		Placer:     m.plugin,
-		Events:     newPlacementEvents(m.metrics, m.log, m.afterPass),
+		Events:     newPlacementEvents(m.metrics, m.log, m.afterReconcile),
 		NRI:        m.nri,
 		Recover:    m.recoverMoves,
 		Table:      &m.table,
@@ -191,8 +191,8 @@ func (m *monitor) recoverMoves(ctx context.Context) {
 	}
 }
 
-// afterPass is called after each pass.
-func (m *monitor) afterPass() {
+// afterReconcile is called after each pass.
+func (m *monitor) afterReconcile() {
 	for _, p := range m.partitions.all() {
 		p.note(&m.shared)
 	}
@@ -246,7 +246,7 @@ func (m *monitor) serve(ctx context.Context) error {
 			m.serveWeb,
 			m.serveTextfile,
 		),
-		together(m.place, m.keepMarks),
+		together(m.place, m.keepNodeStatus),
 		// a pod that starts after the last reconcile would get a slice without limits
 		func(ctx context.Context) error { return nri.Serve(ctx, m.options.NRI, m.plugin, complain) },
 	)

@@ -158,9 +158,9 @@ func TestReloadUndecided(t *testing.T) {
 	}
 }
 
-// TestCameBackBesideReload: the last pass of a partition that is off waits for a reload that is
+// TestCameBackDuringReload: the last pass of a partition that is off waits for a reload that is
 // under way, and what it reads after that is not followed by an older decision.
-func TestCameBackBesideReload(t *testing.T) {
+func TestCameBackDuringReload(t *testing.T) {
 	t.Parallel()
 	m, n, _, _ := built(t)
 	m.reloading.Lock()

@@ -188,10 +188,10 @@ func (j evictionJournal) NoCandidate(d evict.Decision) {
 // noCandidateText returns why no pod of the system partition is evicted, without figures.
 func noCandidateText(d evict.Decision) string {
 	switch {
-	case d.Held == evict.HoldStays && evict.LeftBehind(d.Ownerless, len(d.Order)) > d.At/2:
+	case d.Held == evict.HoldUnreclaimable && evict.LeftBehind(d.Ownerless, len(d.Order)) > d.At/2:
 		return "the memory of the system partition is low because of memory that belongs to no pod that runs in it, and no pod within its request is " +
 			"evicted for it: delete the files that ended pods have left on a tmpfs of the node (/dev/shm, /run), or the pods that were moved out"
-	case d.Held == evict.HoldStays:
+	case d.Held == evict.HoldUnreclaimable:
 		return "the memory of the system partition is low because of memory that ending processes does not free, and no other pod is evicted for it: " +
 			"delete the pod that holds it (memory-stays), or raise memoryLimit"
 	case len(d.Order) == 0:

@@ -124,7 +124,7 @@ func TestEvictionJournalRecords(t *testing.T) {
 		Available: mebi, At: 2 * mebi, Order: []evict.Candidate{{Pod: evict.Pod{PodMeta: evict.PodMeta{Namespace: "kube-system", Name: "dns"}}, Skip: evict.SkipWithinRequest}},
 	})
 	journal.NoCandidate(evict.Decision{
-		Available: mebi, At: 2 * mebi, Held: evict.HoldStays, Ownerless: 700 * mebi,
+		Available: mebi, At: 2 * mebi, Held: evict.HoldUnreclaimable, Ownerless: 700 * mebi,
 		Order: []evict.Candidate{{Pod: evict.Pod{PodMeta: evict.PodMeta{Namespace: "kube-system", Name: "dns"}}, Skip: evict.SkipWithinRequest}},
 	})
 	const pod = " namespace=kube-system pod=dns uid=" + uid + " method=evict "
@@ -249,7 +249,7 @@ func TestEvictionJournalPartition(t *testing.T) {
 	for name, say := range map[string]func(evictionJournal){
 		"evicting":     func(j evictionJournal) { j.Evicting(anEviction()) },
 		"no candidate": func(j evictionJournal) { j.NoCandidate(evict.Decision{}) },
-		"stays":        func(j evictionJournal) { j.NoCandidate(evict.Decision{Held: evict.HoldStays}) },
+		"stays":        func(j evictionJournal) { j.NoCandidate(evict.Decision{Held: evict.HoldUnreclaimable}) },
 		"killed":       func(j evictionJournal) { j.KernelKilled(evict.AtPod, 1) },
 		"killed there": func(j evictionJournal) { j.KernelKilled(evict.AtPartition, 1) },
 	} {

@@ -66,7 +66,7 @@ func (m *monitor) follow(c node.Followed) {
 	if c.Problem != nil && m.problem.text() != c.Problem.Error() {
 		m.log.Error(what, "error", c.Problem, "namespaces", policy.Namespaces())
 		if m.recorder != nil {
-			m.recorder.Record(cluster.Fault{Reason: reasonInvalid, Message: what + ": " + c.Problem.Error()})
+			m.recorder.Record(cluster.Occurrence{Reason: reasonInvalid, Message: what + ": " + c.Problem.Error()})
 		}
 	}
 	m.log.Debug("configuration", "namespaces", policy.Namespaces(), "off", policy.Off())

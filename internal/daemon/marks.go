@@ -12,13 +12,13 @@ import (
 	"node-partition.io/node-partition/internal/unitname"
 )
 
-// newMarks returns what keeps labels, conditions and resources of the Node: those that are asked
-// for.
-func (m *monitor) newMarks() *cluster.Keeper {
+// newNodeStatus returns what keeps labels, conditions and resources of the Node: those that are
+// asked for.
+func (m *monitor) newNodeStatus() *cluster.Keeper {
 	o := cluster.KeeperOptions{
 		API: m.api, Partition: unitname.First, Stopping: m.isStopping,
 		Version: m.options.Version, Boot: bootID(m.options.Node.Proc),
-		Node: m.options.Node, Log: m.log, Count: m.metrics.MarksWritten,
+		Node: m.options.Node, Log: m.log, Count: m.metrics.NodeStatusWritten,
 	}
 	if m.options.NodeStatus {
 		o.Facts = m.facts
@@ -46,9 +46,9 @@ func (m *monitor) record(ctx context.Context) error {
 	return m.recorder.Run(ctx)
 }
 
-// keepMarks keeps what is asked for on the Node until ctx ends, and removes what an earlier run has
-// written besides.
-func (m *monitor) keepMarks(ctx context.Context) error {
+// keepNodeStatus keeps what is asked for on the Node until ctx ends, and removes what an earlier
+// run has written besides.
+func (m *monitor) keepNodeStatus(ctx context.Context) error {
 	if !m.hasCluster() {
 		return nil
 	}
@@ -63,15 +63,15 @@ func (m *monitor) leaveNode(ctx context.Context) {
 	m.marks.Remove(ctx)
 }
 
-// errMarks means that the Node may still have the condition of a former boot.
-var errMarks = errors.New("the condition of the Node was not written yet")
+// errNodeStatus means that the Node may still have the condition of a former boot.
+var errNodeStatus = errors.New("the condition of the Node was not written yet")
 
 // marked returns an error before the first attempt to write the condition. The kubelet waits for
 // that a while: a Node that is Ready is not to have the condition of a former boot.
 func (m *monitor) marked() error {
 	//guard: the kubelet waits until the condition of the former boot is replaced
 	if m.options.NodeStatus && m.hasCluster() && !m.marks.Tried() {
-		return errMarks
+		return errNodeStatus
 	}
 	return nil
 }

@@ -34,9 +34,9 @@ func within(t *testing.T, what string, done func() bool) {
 	}
 }
 
-// TestRunMarks: with the flag the service keeps labels and condition on its Node, over its end.
-// Without the flag the next start removes them, and one without a kubeconfig sends nothing.
-func TestRunMarks(t *testing.T) {
+// TestRunNodeStatus: with the flag the service keeps labels and condition on its Node, over its
+// end. Without the flag the next start removes them, and one without a kubeconfig sends nothing.
+func TestRunNodeStatus(t *testing.T) {
 	t.Parallel()
 	section := fakenode.Valid("kube-system")
 	n := newNode(t, fakenode.Configuration(""))
@@ -123,16 +123,17 @@ func TestFacts(t *testing.T) {
 	}
 }
 
-// TestPreparedMarks: the kubelet waits for the first attempt to replace a value of the former boot.
-func TestPreparedMarks(t *testing.T) {
+// TestPreparedNodeStatus: the kubelet waits for the first attempt to replace a value of the former
+// boot.
+func TestPreparedNodeStatus(t *testing.T) {
 	t.Parallel()
 	m, _, _, _ := built(t)
 	if err := m.marked(); err != nil {
 		t.Errorf("%v without the flag", err)
 	}
 	m.options.NodeStatus = true
-	m.marks = m.newMarks()
-	if err := m.marked(); !errors.Is(err, errMarks) || m.prepared() == nil {
+	m.marks = m.newNodeStatus()
+	if err := m.marked(); !errors.Is(err, errNodeStatus) || m.prepared() == nil {
 		t.Errorf("%v before the first attempt", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -143,9 +144,9 @@ func TestPreparedMarks(t *testing.T) {
 	<-ended
 }
 
-// TestRemovePartitionsMarks: a daemon that ends with its partitions leaves no label behind, and one
-// that is stopped does.
-func TestRemovePartitionsMarks(t *testing.T) {
+// TestRemovePartitionsNodeStatus: a daemon that ends with its partitions leaves no label behind,
+// and one that is stopped does.
+func TestRemovePartitionsNodeStatus(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		end  func(*monitor)
@@ -161,7 +162,7 @@ func TestRemovePartitionsMarks(t *testing.T) {
 	} {
 		m, n, _, _ := built(t)
 		m.options.NodeStatus, m.options.Version = true, "0.1.0"
-		m.marks = m.newMarks()
+		m.marks = m.newNodeStatus()
 		m.apply(switched(false))
 		n.RunKubelet("--hostname-override=" + fakeapi.Node)
 		cluster := fakeapi.New(t, httptest.NewServer)

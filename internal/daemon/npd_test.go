@@ -68,7 +68,7 @@ func TestProblemDetectorPatterns(t *testing.T) {
 		logged(func() {
 			journal.NoCandidate(evict.Decision{Order: []evict.Candidate{{Skip: evict.SkipStatic}}})
 		}): "monitor " + reasonNoCandidate,
-		logged(func() { journal.NoCandidate(evict.Decision{Held: evict.HoldStays}) }):                       "monitor " + reasonNoCandidate,
+		logged(func() { journal.NoCandidate(evict.Decision{Held: evict.HoldUnreclaimable}) }):               "monitor " + reasonNoCandidate,
 		logged(func() { journal.NoCandidate(evict.Decision{}) }):                                            "monitor " + reasonNoCandidate,
 		logged(func() { journal.Evicting(anEviction()) }):                                                   "monitor SystemPartitionEvicted",
 		logged(func() { journal.Evicting(restart) }):                                                        "monitor SystemPartitionEvicted",

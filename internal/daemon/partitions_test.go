@@ -213,7 +213,7 @@ func TestStoppedWhileSwitchedOff(t *testing.T) {
 		m.options.NodeCondition = true
 		m.api = cluster.NewReporter(host.This(), api.NewKubeconfig(t), m.log)
 		m.api.Look()
-		m.marks = m.newMarks()
+		m.marks = m.newNodeStatus()
 		if !test.back {
 			n.Write("/var/lib/kubelet/config.yaml", fakenode.Configuration(""))
 			n.Generate(0)

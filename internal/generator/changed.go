@@ -101,7 +101,7 @@ func (j judge) refuse(err error) int {
 // accept asks for a reload, once for a configuration: what has kept the generator from applying it
 // may keep it again, and each reload starts this program.
 func (j judge) accept(input *slices.Input) int {
-	asked := decision.Watch{Asked: input.Identity()}
+	asked := decision.Watch{Requested: input.Identity()}
 	switch {
 	case j.applied(input):
 		j.record(decision.Watch{})

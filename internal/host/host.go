@@ -110,13 +110,13 @@ func (n Node) Endpoint(endpoint string) string {
 	return endpoint
 }
 
-// ErrNotAsked means that a service of the node was not asked, because the node is another one.
-var ErrNotAsked = errors.New("not queried: --root is another node's")
+// ErrNotQueried means that a service of the node was not asked, because the node is another one.
+var ErrNotQueried = errors.New("not queried: --root is another node's")
 
-// Answers returns ErrNotAsked if the services of the node do not answer here, and nil if they do.
+// Answers returns ErrNotQueried if the services of the node do not answer here, and nil if they do.
 func (n Node) Answers() error {
 	if n.Foreign {
-		return ErrNotAsked
+		return ErrNotQueried
 	}
 	return nil
 }

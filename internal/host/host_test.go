@@ -48,8 +48,8 @@ func TestOpen(t *testing.T) {
 	if _, err := os.Stat(n.Path("/loop/a")); err == nil || n.Path("/loop/a") == "/loop/a" {
 		t.Errorf("%q, %v; want a path that cannot be opened", n.Path("/loop/a"), err)
 	}
-	if err := n.Answers(); !errors.Is(err, ErrNotAsked) {
-		t.Errorf("%v; want %v", err, ErrNotAsked)
+	if err := n.Answers(); !errors.Is(err, ErrNotQueried) {
+		t.Errorf("%v; want %v", err, ErrNotQueried)
 	}
 	for _, name := range []string{filepath.Join(dir, "missing"), "/dev/null"} {
 		if _, err := Open(name); err == nil {

@@ -39,9 +39,9 @@ type Pod struct {
 	// MilliCPU is the pod's CPU request in thousandths of a CPU, as the scheduler and the kubelet
 	// count it: the larger of the sum of its containers and its largest init container, with overhead.
 	MilliCPU int64
-	// Asked is the CPU time that the pod has by the resource of the workload type that it asks for. It
-	// is zero for a pod that asks for none.
-	Asked admission.PodCPU
+	// Requested is the CPU time that the pod has by the resource of the workload type that it asks
+	// for. It is zero for a pod that asks for none.
+	Requested admission.PodCPU
 	// HostPID pods share the node's PID namespace.
 	HostPID bool
 	// Initializing pods have init containers that have not ended yet.
@@ -126,7 +126,7 @@ func newPod(p *v1.Pod) *Pod {
 	pod.MemoryLimit = memoryLimit(p)
 	if pod.Ask.Type != "" {
 		// No resize changes the request of such a resource: the status adds nothing to the spec.
-		pod.Asked = admission.CPUOf(spec, pod.Ask.Type)
+		pod.Requested = admission.CPUOf(spec, pod.Ask.Type)
 	}
 	if p.Spec.Priority != nil {
 		pod.Priority = *p.Spec.Priority

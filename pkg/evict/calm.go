@@ -10,8 +10,8 @@ import (
 // alone. A partition full of page cache is not calm: each poll of it reads memory.stat, which may
 // take long and must not delay the others.
 func isCalm(s Situation, d Decision, open []execution) bool {
-	guarded, awaits := !s.Config.Off && !s.unlimited(), len(open) > 0 || d.Crossed != "" || len(d.State.Stays) > 0
-	return guarded && !awaits && far(s.Effective(), s.leftBeside(cacheStuck))
+	guarded, awaits := !s.Config.Off && !s.unlimited(), len(open) > 0 || d.Crossed != "" || len(d.State.Unreclaimable) > 0
+	return guarded && !awaits && far(s.Effective(), s.leftOver(cacheStuck))
 }
 
 // look reads the usage and the limit of a calm partition for the lookout. It returns the time until
@@ -24,7 +24,7 @@ func (w *watch) look(now time.Time) (time.Duration, bool) {
 	}
 	speed := growth(s.Memory.Current, reading.Current, now.Sub(s.Now))
 	s.Now, s.Memory, w.grown.looked = now, reading, speed
-	c, left := s.Effective(), s.leftBeside(cacheStuck)
+	c, left := s.Effective(), s.leftOver(cacheStuck)
 	if !far(c, left) {
 		return 0, false
 	}

@@ -14,9 +14,9 @@ import (
 // not protected. A pod within its request does not go for what a protected pod, or memory that
 // ending processes does not free, has taken. One pod goes at a time. The next waits for the memory
 // of an eviction or of a kill by the kernel (HoldReclaiming), for 5 s while a pod is unknown
-// (HoldUnknown), and as long as there would be enough without the memory that stays (HoldStays). If
-// others use up half of what was left at the last decision meanwhile (State.Base), and nothing
-// frees memory, another pod grows: it is not waited for.
+// (HoldUnknown), and as long as there would be enough without the memory that stays
+// (HoldUnreclaimable). If others use up half of what was left at the last decision meanwhile
+// (State.Base), and nothing frees memory, another pod grows: it is not waited for.
 
 // Threshold names one of the two thresholds.
 type Threshold string
@@ -46,9 +46,9 @@ const (
 	// HoldReclaiming: the memory of the last evicted pod, or of a process that the kernel has
 	// killed at the partition's limit, is not back yet.
 	HoldReclaiming Hold = "reclaiming"
-	// HoldStays: enough memory would be available without the memory that stays when processes
+	// HoldUnreclaimable: enough memory would be available without the memory that stays when processes
 	// end. Evicting another pod would not help.
-	HoldStays Hold = "memory-stays"
+	HoldUnreclaimable Hold = "memory-stays"
 	// HoldUnknown: an unknown pod may be the one that grows, or the requests and priorities of all
 	// are about to be known.
 	HoldUnknown Hold = "unknown-pod"
@@ -101,7 +101,7 @@ func underPressure(s Situation) bool {
 func (s Situation) crossed() (Threshold, State) {
 	state, c := s.State, s.Effective()
 	if c.Off || s.unlimited() {
-		return "", State{Open: state.Open, Cooldown: state.Cooldown, Stays: state.Stays}
+		return "", State{Open: state.Open, Cooldown: state.Cooldown, Unreclaimable: state.Unreclaimable}
 	}
 	left := s.left()
 	below := func(threshold uint64, name Threshold) bool {
@@ -163,20 +163,20 @@ func Decide(s Situation) Decision {
 			stays += remains
 		}
 		if skip == "" && (remains > 0 || pod.Empty) && pod.Usage.Used-remains < (shortage+1)/2 {
-			skip = SkipStays
+			skip = SkipUnreclaimable
 			excess += uint64(max(0, pod.excess()))
 		}
 		d.Order = append(d.Order, Candidate{pod, skip})
 	}
 	//guard: where nothing is missing, no pod is passed over for memory that stays
-	taken, staysMissing := c.Protected.taken(s.Pods), shortage > 0 && excess >= shortage
+	taken, unreclaimableMissing := c.Protected.taken(s.Pods), shortage > 0 && excess >= shortage
 	for i := range d.Order {
 		pod := &d.Order[i]
 		//guard: a pod that grows within its request is not evicted for memory of no pod
 		spared := taken >= max(shortage, pod.Usage.Used) || shortage > 0 && left >= shortage ||
 			//guard: a pod at rest within its request is not evicted for memory that stays
 			//guard: a pod that has used up the memory itself is evicted beside memory that stays
-			staysMissing && !s.usedUp(pod.Pod, state)
+			unreclaimableMissing && !s.usedUp(pod.Pod, state)
 		if pod.Skip == "" && pod.withinRequest() && spared {
 			pod.Skip = SkipWithinRequest
 		}
@@ -211,7 +211,7 @@ func Decide(s Situation) Decision {
 		if state.Base == 0 || s.Memory.Used() <= state.Base {
 			d.State.setBase(s)
 		}
-		d.NoCandidate = d.Held == HoldStays
+		d.NoCandidate = d.Held == HoldUnreclaimable
 		return d
 	}
 	heldBy := d.Held
@@ -222,9 +222,9 @@ func Decide(s Situation) Decision {
 		}
 	}
 	switch {
-	case d.Victim == nil && staysMissing:
-		d.Held = cmp.Or(heldBy, HoldStays)
-		d.NoCandidate = d.Held == HoldStays
+	case d.Victim == nil && unreclaimableMissing:
+		d.Held = cmp.Or(heldBy, HoldUnreclaimable)
+		d.NoCandidate = d.Held == HoldUnreclaimable
 		//guard: the next fall counts from what is left beside memory that stays
 		d.State.setBase(s)
 		return d
@@ -272,7 +272,7 @@ func (s Situation) stays(p Pod) uint64 {
 	if p.Empty && (p.Evicted || s.method(p) != Evict) {
 		return p.Usage.Used
 	}
-	return min(s.State.Stays[p.UID], p.Usage.Used)
+	return min(s.State.Unreclaimable[p.UID], p.Usage.Used)
 }
 
 // unknownPatience limits the time for which an unknown pod delays evictions. A pass takes
@@ -286,7 +286,7 @@ func (s Situation) held(d *Decision, stays, shortage uint64) Hold {
 		// One at a time: the memory of the last eviction, or of the last kill, is not back yet.
 		return HoldReclaiming
 	case stays > 0 && stays >= shortage:
-		return HoldStays
+		return HoldUnreclaimable
 	// A pod without processes does not grow.
 	case !s.Awaited && !slices.ContainsFunc(s.Pods, func(p Pod) bool { return p.Unknown && !p.Empty }):
 		d.State.UnknownSince = time.Time{}
@@ -311,7 +311,7 @@ func (s Situation) waiting() bool { return waiting(s.State.Open) || s.Evidence.d
 // fall shows nothing (flutter).
 func (s Situation) emergency(crossed Threshold, held Hold) bool {
 	falling := s.State.Base+2*flutter <= s.limit() && s.othersUsed() > s.halfway(s.State.Base)
-	full := s.stuck() != nothingStuck && held != HoldReclaiming && held != HoldStays
+	full := s.stuck() != nothingStuck && held != HoldReclaiming && held != HoldUnreclaimable
 	//guard: nobody else is evicted while an eviction frees memory
 	return crossed == Hard && (falling || full) && !freeing(s.State.Open, s.Now) && !s.Evidence.freeing(s.Now)
 }

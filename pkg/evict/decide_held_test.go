@@ -46,14 +46,14 @@ func TestDecideHeld(t *testing.T) {
 		"below the floor, and another pod grew too":         {snapshotOf(4, sized("first", 0, 320, 0), sized("a", 0, 500, 0)), State{Open: using(300), Base: 950 * mi}, "", "a", false, 2},
 		"below the floor, the victim's memory is abandoned": {snapshotOf(5, sized("first", 0, 320, 0), sized("a", 0, 500, 0)), State{Open: append(killed(time.Second), abandoned), Base: 950 * mi}, "", "a", false, 2},
 		// Memory that stays.
-		"enough without the memory that stays":    {snapshotOf(50, sized("tmpfs", 0, 400, 0), sized("a", 0, 100, 0)), State{Stays: stays(400)}, HoldStays, "", true, 25},
-		"memory that stays is the shortage":       {snapshotOf(50, sized("tmpfs", 0, 60, 0), sized("a", 0, 100, 0)), State{Stays: stays(50)}, HoldStays, "", true, 25},
-		"memory that stays is below the shortage": {snapshotOf(50, sized("tmpfs", 0, 60, 0), sized("a", 0, 100, 0)), State{Stays: stays(49)}, "", "a", false, 25},
-		"processes use more than the shortage":    {snapshotOf(50, sized("tmpfs", 0, 449, 0), sized("a", 0, 100, 0)), State{Stays: stays(40)}, "", "tmpfs", false, 25},
-		"memory that stayed has shrunk":           {snapshotOf(50, sized("tmpfs", 0, 30, 0), sized("a", 0, 100, 0)), State{Stays: stays(400)}, "", "a", false, 25},
-		"another pod grows beside it":             {snapshotOf(24, sized("tmpfs", 0, 400, 0), sized("a", 0, 100, 0)), State{Stays: stays(400), Base: 950 * mi}, "", "a", false, 12},
-		"memory of a removed pod":                 {snapshotOf(50, sized("a", 0, 100, 0)), State{Stays: stays(400)}, "", "a", false, 25},
-		"evicted, memory still there":             {snapshotOf(50, with(sized("b", 0, 400, 0), func(p *Pod) { p.Empty, p.Evicted = true, true }), sized("a", 0, 100, 0)), State{}, HoldStays, "", true, 25},
+		"enough without the memory that stays":    {snapshotOf(50, sized("tmpfs", 0, 400, 0), sized("a", 0, 100, 0)), State{Unreclaimable: stays(400)}, HoldUnreclaimable, "", true, 25},
+		"memory that stays is the shortage":       {snapshotOf(50, sized("tmpfs", 0, 60, 0), sized("a", 0, 100, 0)), State{Unreclaimable: stays(50)}, HoldUnreclaimable, "", true, 25},
+		"memory that stays is below the shortage": {snapshotOf(50, sized("tmpfs", 0, 60, 0), sized("a", 0, 100, 0)), State{Unreclaimable: stays(49)}, "", "a", false, 25},
+		"processes use more than the shortage":    {snapshotOf(50, sized("tmpfs", 0, 449, 0), sized("a", 0, 100, 0)), State{Unreclaimable: stays(40)}, "", "tmpfs", false, 25},
+		"memory that stayed has shrunk":           {snapshotOf(50, sized("tmpfs", 0, 30, 0), sized("a", 0, 100, 0)), State{Unreclaimable: stays(400)}, "", "a", false, 25},
+		"another pod grows beside it":             {snapshotOf(24, sized("tmpfs", 0, 400, 0), sized("a", 0, 100, 0)), State{Unreclaimable: stays(400), Base: 950 * mi}, "", "a", false, 12},
+		"memory of a removed pod":                 {snapshotOf(50, sized("a", 0, 100, 0)), State{Unreclaimable: stays(400)}, "", "a", false, 25},
+		"evicted, memory still there":             {snapshotOf(50, with(sized("b", 0, 400, 0), func(p *Pod) { p.Empty, p.Evicted = true, true }), sized("a", 0, 100, 0)), State{}, HoldUnreclaimable, "", true, 25},
 		"evicted, runs again":                     {snapshotOf(50, with(sized("b", 0, 400, 0), func(p *Pod) { p.Evicted = true }), sized("a", 0, 100, 0)), State{}, "", "b", false, 25},
 		// An unknown pod.
 		"a pod is unknown":                   {snapshotOf(50, unknown, sized("a", 0, 300, 0)), State{}, HoldUnknown, "", false, 25},
@@ -120,8 +120,8 @@ func TestDecideFreesHalf(t *testing.T) {
 		want  Skip
 	}{
 		// 100 MiB and 20 MiB and a byte are wanted, and 90 MiB available.
-		{false, 15*mi + 1, ""}, {false, 15 * mi, SkipStays},
-		{true, 60*mi + 1, ""}, {true, 60 * mi, SkipStays},
+		{false, 15*mi + 1, ""}, {false, 15 * mi, SkipUnreclaimable},
+		{true, 60*mi + 1, ""}, {true, 60 * mi, SkipUnreclaimable},
 	} {
 		const remains = 200 * mi
 		pod := with(sized("a", 0, 0, 0), func(p *Pod) { p.Usage.Used = remains + test.frees })
@@ -130,20 +130,20 @@ func TestDecideFreesHalf(t *testing.T) {
 		if test.stuck { // all of the threshold is missing
 			s.Memory.Current, s.Memory.SlabReclaimable, s.Evidence = 1000*mi, 180*mi, proof
 		}
-		s.State.Stays = map[string]uint64{pod.UID: remains}
+		s.State.Unreclaimable = map[string]uint64{pod.UID: remains}
 		if d := Decide(s); len(d.Order) != 1 || d.Order[0].Skip != test.want {
 			t.Errorf("%+v: %+v, want %q", test, d.Order, test.want)
 		}
 	}
 }
 
-// TestDecideOutOfMemoryBesideStays: a little memory that stays does not hold evictions back if
+// TestDecideOutOfMemoryUnreclaimable: a little memory that stays does not hold evictions back if
 // slabs hold the rest.
-func TestDecideOutOfMemoryBesideStays(t *testing.T) {
+func TestDecideOutOfMemoryUnreclaimable(t *testing.T) {
 	t.Parallel()
 	s := snapshotOf(300, sized("tmpfs", 0, 1, 0), sized("a", 0, 500, 0))
 	s.Memory.Current, s.Memory.SlabReclaimable, s.Evidence = 990*mi, 580*mi, proof
-	s.State.Stays = map[string]uint64{"tmpfs": mi}
+	s.State.Unreclaimable = map[string]uint64{"tmpfs": mi}
 	if d := Decide(s); d.Victim == nil || d.Victim.Name != "a" {
 		t.Errorf("held %q, victim %+v", d.Held, d.Victim)
 	}
@@ -165,7 +165,7 @@ func TestDecideOutOfMemoryWhileHeld(t *testing.T) {
 		"unknown":          {State{UnknownSince: noon.Add(-time.Second)}, proof, ""},
 		"reclaiming":       {State{Open: []execution{{Eviction: Eviction{PodMeta: PodMeta{UID: "first"}}, freedAt: noon.Add(-time.Second)}}}, proof, HoldReclaiming},
 		"the kernel kills": {State{}, dying, HoldReclaiming},
-		"memory stays":     {State{Stays: map[string]uint64{"a": 500 * mi}}, proof, HoldStays},
+		"memory stays":     {State{Unreclaimable: map[string]uint64{"a": 500 * mi}}, proof, HoldUnreclaimable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -205,7 +205,7 @@ func TestDecideRemainsGrow(t *testing.T) {
 			}
 			s := snapshotOf(15, files, sized("other", 0, 300, 0))
 			s.API = false
-			s.State.Stays = map[string]uint64{"files": 600 * mi}
+			s.State.Unreclaimable = map[string]uint64{"files": 600 * mi}
 			s.State.Base = 956 * mi
 			s.State.PodBase = map[string]uint64{"files": 600 * mi, "other": 300 * mi}
 			got := ""
@@ -229,7 +229,7 @@ func TestDecideRemainsUnread(t *testing.T) {
 	s.API = false
 	s.State.Base = 956 * mi
 	d := Decide(s)
-	if d.Victim != nil || d.Held != HoldStays || d.State.Base != 985*mi {
+	if d.Victim != nil || d.Held != HoldUnreclaimable || d.State.Base != 985*mi {
 		t.Errorf("chose %+v, held by %q, with a base of %d", d.Victim, d.Held, d.State.Base)
 	}
 	for grown, want := range map[int]bool{300: false, 308: true} {
@@ -242,10 +242,10 @@ func TestDecideRemainsUnread(t *testing.T) {
 	}
 }
 
-// TestDecideWithinRequestBesideStays: a pod within its request is not evicted for memory that stays
-// beyond the request of another, unless it has itself used up the rest. A container that was
+// TestDecideWithinRequestUnreclaimable: a pod within its request is not evicted for memory that
+// stays beyond the request of another, unless it has itself used up the rest. A container that was
 // started again is no growth.
-func TestDecideWithinRequestBesideStays(t *testing.T) {
+func TestDecideWithinRequestUnreclaimable(t *testing.T) {
 	t.Parallel()
 	files := with(sized("files", 0, 600, 20), func(p *Pod) { p.Empty = true })
 	within := func(used int) Pod { return sized("within", 0, used, 350) }
@@ -263,15 +263,15 @@ func TestDecideWithinRequestBesideStays(t *testing.T) {
 		want  string
 		held  Hold
 	}{
-		"at rest":                     {15, floor(300), []Pod{files, within(300)}, "", HoldStays},
-		"grown, and more than itself": {10, floor(300), []Pod{files, within(311)}, "", HoldStays},
+		"at rest":                     {15, floor(300), []Pod{files, within(300)}, "", HoldUnreclaimable},
+		"grown, and more than itself": {10, floor(300), []Pod{files, within(311)}, "", HoldUnreclaimable},
 		"grown":                       {10, floor(300), []Pod{files, within(312)}, "within", ""},
-		"started again":               {10, floor(0), []Pod{files, within(312)}, "", HoldStays},
+		"started again":               {10, floor(0), []Pod{files, within(312)}, "", HoldUnreclaimable},
 		"over its request":            {15, floor(300), []Pod{files, sized("within", 0, 300, 299)}, "within", ""},
 		"the files are requested":     {15, floor(300), []Pod{with(files, func(p *Pod) { p.Request = 580 * mi }), within(300)}, "within", ""},
 		"other memory is awaited":     {15, reclaiming(floor(300)), []Pod{files, within(300)}, "", HoldReclaiming},
 		"awaited, and grown":          {10, reclaiming(floor(300)), []Pod{files, within(312)}, "within", ""},
-		"no base":                     {15, State{PodBase: floor(1).PodBase, Stays: map[string]uint64{"files": 50 * mi}}, []Pod{sized("files", 0, 90, 0), within(300)}, "", HoldStays},
+		"no base":                     {15, State{PodBase: floor(1).PodBase, Unreclaimable: map[string]uint64{"files": 50 * mi}}, []Pod{sized("files", 0, 90, 0), within(300)}, "", HoldUnreclaimable},
 	} {
 		s := snapshotOf(test.left, test.pods...)
 		s.API, s.State = false, test.state
@@ -280,7 +280,7 @@ func TestDecideWithinRequestBesideStays(t *testing.T) {
 		if d.Victim != nil {
 			victim = d.Victim.Name
 		}
-		if victim != test.want || d.Held != test.held || d.NoCandidate != (test.held == HoldStays) {
+		if victim != test.want || d.Held != test.held || d.NoCandidate != (test.held == HoldUnreclaimable) {
 			t.Errorf("%s: victim %q, held %q, no candidate %t; want %q, %q", name, victim, d.Held, d.NoCandidate, test.want, test.held)
 		}
 		if want := uint64(1000-test.left) * mi; d.State.Base != want {

@@ -51,12 +51,12 @@ type counted struct{ oom, killed bool }
 // which s has. ending means that an eviction has not ended, or ended just now.
 func (e evidence) next(now time.Time, c counted, ending bool, s Situation) evidence {
 	used, config := s.Memory.Used(), s.Effective()
-	short := s.leftBeside(slabsStuck) < config.Nearest()+config.MinimumReclaim
+	short := s.leftOver(slabsStuck) < config.Nearest()+config.MinimumReclaim
 	quiet := now.Sub(e.lastAt) // before the oom of now
 	switch {
 	case quiet < oomPause:
 	//guard: an oom that has proved nothing is forgotten
-	case s.leftBeside(slabsStuck) >= config.Hard:
+	case s.leftOver(slabsStuck) >= config.Hard:
 		e.since = time.Time{} // it has proved nothing
 	case c.oom && !e.since.IsZero():
 		//guard: an oom of a later time begins anew for page cache
@@ -88,7 +88,7 @@ func (e evidence) next(now time.Time, c counted, ending bool, s Situation) evide
 		e.killedAt, e.since = time.Time{}, time.Time{} // the kill was the answer
 	}
 	//guard: an oom with memory left proves nothing
-	if ending || s.leftBeside(cacheStuck) >= config.Hard {
+	if ending || s.leftOver(cacheStuck) >= config.Hard {
 		e.since = time.Time{}
 	}
 	return e
@@ -131,19 +131,19 @@ func (s Situation) stuck() stuck {
 		return nothingStuck
 	}
 	switch {
-	case s.leftBeside(slabsStuck) < hard:
+	case s.leftOver(slabsStuck) < hard:
 		return slabsStuck
-	case s.leftBeside(cacheStuck) < hard && e.lastAt.Sub(e.since) >= cachePatience:
+	case s.leftOver(cacheStuck) < hard && e.lastAt.Sub(e.since) >= cachePatience:
 		return cacheStuck
 	}
 	return nothingStuck
 }
 
 // left returns the memory left below the limit, in bytes, as far as it can be used.
-func (s Situation) left() uint64 { return s.leftBeside(s.stuck()) }
+func (s Situation) left() uint64 { return s.leftOver(s.stuck()) }
 
-// leftBeside returns the memory left below the limit, in bytes, if some is stuck.
-func (s Situation) leftBeside(which stuck) uint64 {
+// leftOver returns the memory left below the limit, in bytes, if some is stuck.
+func (s Situation) leftOver(which stuck) uint64 {
 	used := s.Memory.Used()
 	switch which {
 	case slabsStuck:

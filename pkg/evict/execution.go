@@ -110,8 +110,8 @@ const (
 	readPartition
 	// escalate: the restart of its containers becomes an eviction. Announce and report it.
 	escalate
-	// rememberStays: the memory of the pod stays.
-	rememberStays
+	// rememberUnreclaimable: the memory of the pod stays.
+	rememberUnreclaimable
 )
 
 // newExecution returns the execution of an eviction that was just decided, or that an earlier run
@@ -211,7 +211,7 @@ func (e execution) afterMemory(now time.Time, left uint64, api bool) (execution,
 				e.UsedBytes,
 			)
 		}
-		return e, rememberStays
+		return e, rememberUnreclaimable
 	}
 	return e, await
 }

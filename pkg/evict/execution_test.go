@@ -67,20 +67,20 @@ func TestExecutionAfterMemory(t *testing.T) {
 		"half is left":                    {evicted, reclaimTimeout, used / 2, false, ended, await, Evict, unreported},
 		"nothing was used":                {with(func(x *execution) { x.UsedBytes = 0 }), 0, 5, false, reclaimed, readPartition, Evict, unreported},
 		"memory is awaited":               {evicted, reclaimTimeout, used, false, ended, await, Evict, unreported},
-		"memory stays":                    {evicted, reclaimTimeout + 1, used, false, reclaimed, rememberStays, Evict, unreported},
+		"memory stays":                    {evicted, reclaimTimeout + 1, used, false, reclaimed, rememberUnreclaimable, Evict, unreported},
 		"memory comes back slowly":        {evicted, reclaimTimeout + 1, used - used/reclaimSteps, false, ended, await, Evict, unreported},
-		"memory flutters":                 {evicted, reclaimTimeout + 1, used - used/reclaimSteps + 1, false, reclaimed, rememberStays, Evict, unreported},
+		"memory flutters":                 {evicted, reclaimTimeout + 1, used - used/reclaimSteps + 1, false, reclaimed, rememberUnreclaimable, Evict, unreported},
 		"restarted, memory may come back": {restarted, drainTimeout, used, false, ended, await, Restart, unneeded},
 		"restarted, memory stays":         {restarted, drainTimeout + 1, used, false, ended, escalate, Evict, unreported},
-		"restarted without an API":        {restarted, drainTimeout + 1, used, true, reclaimed, rememberStays, Restart, unneeded},
+		"restarted without an API":        {restarted, drainTimeout + 1, used, true, reclaimed, rememberUnreclaimable, Restart, unneeded},
 		"restarted after a refusal": {
-			with(func(x *execution) { *x = x.afterReport(answer{err: ErrFinal}) }), drainTimeout + 1, used, false, reclaimed, rememberStays, Restart, unneeded,
+			with(func(x *execution) { *x = x.afterReport(answer{err: ErrFinal}) }), drainTimeout + 1, used, false, reclaimed, rememberUnreclaimable, Restart, unneeded,
 		},
 		"restarted static pod": {
-			with(func(x *execution) { x.Static, x.Method, x.report = true, Restart, unneeded }), drainTimeout + 1, used, false, reclaimed, rememberStays, Restart, unneeded,
+			with(func(x *execution) { x.Static, x.Method, x.report = true, Restart, unneeded }), drainTimeout + 1, used, false, reclaimed, rememberUnreclaimable, Restart, unneeded,
 		},
 		"restarted unknown pod": {
-			with(func(x *execution) { x.Namespace, x.Method, x.report = "", Restart, unneeded }), drainTimeout + 1, used, false, reclaimed, rememberStays, Restart, unneeded,
+			with(func(x *execution) { x.Namespace, x.Method, x.report = "", Restart, unneeded }), drainTimeout + 1, used, false, reclaimed, rememberUnreclaimable, Restart, unneeded,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -89,7 +89,7 @@ func TestExecutionAfterMemory(t *testing.T) {
 				t.Errorf("phase %d, action %d, method %q, report %d; want %d, %d, %q, %d",
 					got.phase, do, got.Method, got.report, test.phase, test.do, test.method, test.report)
 			}
-			if (got.Problem != "") != (do == rememberStays) {
+			if (got.Problem != "") != (do == rememberUnreclaimable) {
 				t.Errorf("the problem is %q", got.Problem)
 			}
 		})
@@ -99,7 +99,7 @@ func TestExecutionAfterMemory(t *testing.T) {
 // TestExecutionFirstProblemKept has the memory stay of a pod that was refused before.
 func TestExecutionFirstProblemKept(t *testing.T) {
 	x, _ := executionAt(Eviction{Verdict: Verdict{Method: Restart}, Reported: true, Amounts: Amounts{UsedBytes: mi}, Problem: "first"}).afterProcesses(noon, false)
-	if x, do := x.afterMemory(noon.Add(time.Minute), mi, true); do != rememberStays || x.Problem != "first" {
+	if x, do := x.afterMemory(noon.Add(time.Minute), mi, true); do != rememberUnreclaimable || x.Problem != "first" {
 		t.Errorf("action %d, problem %q", do, x.Problem)
 	}
 }

@@ -23,9 +23,9 @@ type executor struct {
 	last []execution
 	// dryRunUntil holds the time, by UID, until which the dry run of a pod is not repeated.
 	dryRunUntil map[string]time.Time
-	// staysUntil is the time at which forgetStays reads memory again.
-	staysUntil time.Time
-	resumed    bool
+	// unreclaimableUntil is the time at which forgetUnreclaimable reads memory again.
+	unreclaimableUntil time.Time
+	resumed            bool
 	// evicting holds the UIDs of pods that are evicted for good, by an open eviction or one of the
 	// last.
 	evicting map[string]bool
@@ -186,7 +186,7 @@ func (x *executor) advance(ctx context.Context, s Situation, e *execution) bool 
 	switch do {
 	case abandon:
 		x.Events.Failed(e.record(), StepTimeout, errors.New(e.Problem))
-		x.state.Stays[e.UID] = x.memoryLeft(*e)
+		x.state.Unreclaimable[e.UID] = x.memoryLeft(*e)
 		if e.Grace > 0 {
 			x.hurry(ctx, s, e, e.Threshold)
 		}
@@ -213,8 +213,8 @@ func (x *executor) reclaim(ctx context.Context, s Situation, e *execution) {
 		x.save()
 		x.Events.Evicting(e.record(), 0)
 		x.report(ctx, e)
-	case rememberStays:
-		x.state.Stays[e.UID] = left
+	case rememberUnreclaimable:
+		x.state.Unreclaimable[e.UID] = left
 		x.Events.Failed(e.record(), StepReclaim, errors.New(e.Problem))
 	}
 }

@@ -52,7 +52,7 @@ func FuzzStore(f *testing.F) {
 				t.Errorf("the eviction %+v has become %+v", h.Open[i], e)
 			}
 		}
-		if !maps.Equal(again.Stays, h.Stays) || len(again.Last) != len(h.Last) || len(again.Cooldown) != len(h.Cooldown) {
+		if !maps.Equal(again.Unreclaimable, h.Unreclaimable) || len(again.Last) != len(h.Last) || len(again.Cooldown) != len(h.Cooldown) {
 			t.Errorf("%+v has become %+v", h, again)
 		}
 	})

@@ -12,13 +12,13 @@ func (x *executor) load(cooldown time.Duration) {
 		x.Events.Failed(Eviction{}, StepState, err) // and begin with an empty state
 	}
 	x.state, x.watch.earlier = history.Shortage.restore(time.Now())
-	x.state.Open, x.state.Cooldown, x.state.Stays = executions(history.Open), history.Cooldown, history.Stays
+	x.state.Open, x.state.Cooldown, x.state.Unreclaimable = executions(history.Open), history.Cooldown, history.Unreclaimable
 	x.last = executions(history.Last)
 	if x.state.Cooldown == nil {
 		x.state.Cooldown = map[string]time.Time{}
 	}
-	if x.state.Stays == nil {
-		x.state.Stays = map[string]uint64{}
+	if x.state.Unreclaimable == nil {
+		x.state.Unreclaimable = map[string]uint64{}
 	}
 	for owner, until := range x.state.Cooldown {
 		// The clock may have been set back since it was written.
@@ -39,11 +39,11 @@ func (x *executor) save() bool {
 	x.remember()
 	x.saved, x.savedAt = x.begun(), time.Now()
 	history := History{
-		Open:     records(x.state.Open),
-		Cooldown: x.state.Cooldown,
-		Stays:    x.state.Stays,
-		Last:     records(x.last),
-		Shortage: x.shortage(x.savedAt),
+		Open:          records(x.state.Open),
+		Cooldown:      x.state.Cooldown,
+		Unreclaimable: x.state.Unreclaimable,
+		Last:          records(x.last),
+		Shortage:      x.shortage(x.savedAt),
 	}
 	if err := x.Store.write(history); err != nil {
 		x.Events.Failed(Eviction{}, StepState, err)

@@ -88,7 +88,7 @@ func nextPoll(s Situation, d Decision, open []execution, growth, burst float64) 
 		return min(interval, heldPollInterval/10)
 	case d.Held == HoldUnknown:
 		return min(toHalfway, heldPollInterval/10)
-	case d.Held == HoldStays:
+	case d.Held == HoldUnreclaimable:
 		return min(toHalfway, heldPollInterval/4)
 	case d.NoCandidate, d.Held != "", s.Config.DryRun && d.Crossed != "":
 		return heldPollInterval

@@ -84,8 +84,8 @@ func TestNextPollWhileHeld(t *testing.T) {
 		grown uint64 // in 10 ms, so that 10 MiB are a GiB in a second
 		most  time.Duration
 	}{
-		"files stay":              {State{Stays: map[string]uint64{"tmpfs": 400 * mi}}, 0, heldPollInterval / 4},
-		"files stay, others grow": {State{Stays: map[string]uint64{"tmpfs": 400 * mi}}, 50 * mi, 8 * time.Millisecond},
+		"files stay":              {State{Unreclaimable: map[string]uint64{"tmpfs": 400 * mi}}, 0, heldPollInterval / 4},
+		"files stay, others grow": {State{Unreclaimable: map[string]uint64{"tmpfs": 400 * mi}}, 50 * mi, 8 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

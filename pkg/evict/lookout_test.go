@@ -310,7 +310,7 @@ func TestCalm(t *testing.T) {
 		}, false},
 		"an eviction is open":    {func(_ *Situation, _ *Decision, open *[]execution) { *open = []execution{{phase: reclaimed}} }, false},
 		"a threshold is crossed": {func(_ *Situation, d *Decision, _ *[]execution) { d.Crossed = Soft }, false},
-		"files may come back":    {func(_ *Situation, d *Decision, _ *[]execution) { d.State.Stays = map[string]uint64{"tmpfs": 1} }, false},
+		"files may come back":    {func(_ *Situation, d *Decision, _ *[]execution) { d.State.Unreclaimable = map[string]uint64{"tmpfs": 1} }, false},
 		"switched off":           {func(s *Situation, _ *Decision, _ *[]execution) { s.Config.Off = true }, false},
 		"no limit":               {func(s *Situation, _ *Decision, _ *[]execution) { s.Memory.Max = cgroupfs.Unlimited }, false},
 	} {

@@ -187,7 +187,7 @@ func (m *Manager) poll(ctx context.Context) (time.Duration, error) {
 		}
 	}
 	m.weigh(&s, grew, freed)
-	m.executor.forgetStays(s.Now)
+	m.executor.forgetUnreclaimable(s.Now)
 	d := m.decide(&s)
 	if d.Victim != nil && (!s.Config.DryRun || !m.executor.isTold(d.Victim.UID, s.Now)) {
 		// One reading is not enough to evict a pod.

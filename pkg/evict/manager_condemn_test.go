@@ -114,9 +114,9 @@ func TestManagerCondemnsNothingUnsaved(t *testing.T) {
 	})
 }
 
-// TestManagerKillsBesideCondemned: a kill of the kernel's own is reported beside those for the
+// TestManagerKillsWithCondemned: a kill of the kernel's own is reported beside those for the
 // program, also when the runtime removes the condemned cgroup at once.
-func TestManagerKillsBesideCondemned(t *testing.T) {
+func TestManagerKillsWithCondemned(t *testing.T) {
 	bubble(t, func(n *node) {
 		n.set(func() { n.pod("greedy").containers[0].uses += 42 * mi })
 		n.noAPI, n.ends = true, time.Millisecond

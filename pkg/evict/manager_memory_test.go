@@ -17,8 +17,8 @@ func full(n *node) {
 	})
 }
 
-// TestManagerMemoryStays: no other pod is evicted for memory that outlives the processes.
-func TestManagerMemoryStays(t *testing.T) {
+// TestManagerUnreclaimable: no other pod is evicted for memory that outlives the processes.
+func TestManagerUnreclaimable(t *testing.T) {
 	others := func(did []string) bool {
 		return slices.ContainsFunc(did, func(what string) bool { return what == "kill modest.c1" || what == "kill critical.c1" })
 	}
@@ -207,16 +207,16 @@ func TestManagerMemoryBackWithinPoll(t *testing.T) {
 	})
 }
 
-// TestExecutorForgetStays: memory that a pod once did not give back does not protect memory that
-// it takes later.
-func TestExecutorForgetStays(t *testing.T) {
+// TestExecutorForgetUnreclaimable: memory that a pod once did not give back does not protect memory
+// that it takes later.
+func TestExecutorForgetUnreclaimable(t *testing.T) {
 	back := func(n *node, m *Manager) {
 		n.t.Helper()
 		n.set(func() { n.pod("greedy").containers[0].immortal = true })
 		n.run(m, 20*time.Second)
 		n.expect("kill greedy.c1", "kill greedy.c2")
-		if len(m.executor.state.Stays) != 1 {
-			n.t.Fatalf("remembered is %v", m.executor.state.Stays)
+		if len(m.executor.state.Unreclaimable) != 1 {
+			n.t.Fatalf("remembered is %v", m.executor.state.Unreclaimable)
 		}
 		n.set(func() { // it ends, and is started again
 			c := n.pod("greedy").containers[0]
@@ -255,8 +255,8 @@ func TestExecutorForgetStays(t *testing.T) {
 	})
 }
 
-// TestExecutorForgetStaysPodsUnknown: State.Stays is kept until the pods are known.
-func TestExecutorForgetStaysPodsUnknown(t *testing.T) {
+// TestExecutorForgetUnreclaimablePodsUnknown: State.Stays is kept until the pods are known.
+func TestExecutorForgetUnreclaimablePodsUnknown(t *testing.T) {
 	bubble(t, func(n *node) {
 		n.noAPI, n.restarts, n.restarted = true, 10*time.Second, mi
 		full(n)

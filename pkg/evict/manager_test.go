@@ -321,7 +321,7 @@ func TestManagerUnknownPod(t *testing.T) {
 			bubble(t, func(n *node) {
 				n.set(func() { n.pod("greedy").containers[0].uses, n.pod("greedy").containers[1].uses = mi, mi })
 				n.listed = n.list()
-				n.passTakes = test.takes
+				n.reconcileTakes = test.takes
 				n.start(sized("newcomer", 0, 0, 0), test.uses)
 				m := n.started(hardOnly)
 				n.run(m, 500*time.Millisecond)
@@ -482,7 +482,7 @@ func TestManagerUnknownPodNotReported(t *testing.T) {
 	bubble(t, func(n *node) {
 		n.set(func() { n.pod("greedy").containers[0].uses, n.pod("greedy").containers[1].uses = mi, mi })
 		n.listed = n.list()
-		n.passTakes, n.restarts, n.restarted = time.Hour, 10*time.Second, mi
+		n.reconcileTakes, n.restarts, n.restarted = time.Hour, 10*time.Second, mi
 		n.start(sized("newcomer", 0, 0, 0), 10)
 		n.set(func() { n.pod("newcomer").rest = 490 * mi })
 		m := n.started(hardOnly)

@@ -63,7 +63,7 @@ func (n *node) refreshPods() {
 		return
 	}
 	n.passing = true
-	time.AfterFunc(n.passTakes, func() {
+	time.AfterFunc(n.reconcileTakes, func() {
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		n.listed, n.passing = nil, false

@@ -44,9 +44,9 @@ type node struct {
 	listed []Pod
 	// awaited means that requests and priorities of the pods are not known yet.
 	awaited bool
-	// passTakes is the duration of a pass, after which all pods are listed.
-	passTakes time.Duration
-	passing   bool
+	// reconcileTakes is the duration of a pass, after which all pods are listed.
+	reconcileTakes time.Duration
+	passing        bool
 	// ends is the time that a killed container takes to end.
 	ends time.Duration
 	// restarts is the delay after which the kubelet syncs a pod of which a container has ended,

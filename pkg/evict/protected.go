@@ -107,9 +107,9 @@ type Skip string
 
 // The reasons.
 const (
-	// SkipStays means that its processes have ended, or were just killed, and its memory is still
-	// there: stopping it again would not help.
-	SkipStays Skip = "memory-stays"
+	// SkipUnreclaimable means that its processes have ended, or were just killed, and its memory is
+	// still there: stopping it again would not help.
+	SkipUnreclaimable Skip = "memory-stays"
 	// SkipWithinRequest means that it uses no more than it requests, and that others have taken more
 	// than is missing beyond their own requests: pods whose memory stays, a protected pod that has
 	// also taken more than this pod has, or pods that are gone (Ownerless).

@@ -130,7 +130,7 @@ func (r *ramps) grow(i, times int) {
 	begin := pick(r, 0, 1, 100)
 	if r.random.IntN(3) == 0 { // its first seconds are unknown
 		r.listed = r.list()
-		r.passTakes = pick(r, 100*time.Millisecond, 2*time.Second)
+		r.reconcileTakes = pick(r, 100*time.Millisecond, 2*time.Second)
 	}
 	r.tell("%s: %s by %d MiB in %s, DaemonSet %t, until dead %t, Job %t, being deleted %t, from %d MiB, unknown %t",
 		name, kind, step/mi, every, daemonSet, untilDead, p.EndsForGood, p.Terminating, begin, r.listed != nil)

@@ -40,13 +40,13 @@ func (s Situation) remainsGrow(order []Candidate) bool {
 // set. The Base may have been set without reading the pods: a pod that is not known from before
 // has grown from nothing.
 func (s Situation) remainsGrowth(c Candidate) uint64 {
-	if c.Skip != SkipStays {
+	if c.Skip != SkipUnreclaimable {
 		return 0
 	}
 	before, known := s.State.PodBase[c.UID]
 	if !known {
 		//guard: memory that stays may have grown since a base was set without reading the pods
-		before = s.State.Stays[c.UID]
+		before = s.State.Unreclaimable[c.UID]
 	}
 	return c.Usage.Used - min(before, c.Usage.Used)
 }

@@ -24,7 +24,7 @@ var resting = map[string]func(n *node, c *Settings, m *Manager){
 			}
 		})
 	},
-	"memory stays": func(_ *node, _ *Settings, m *Manager) { m.executor.state.Stays["greedy"] = 500 * mi },
+	"memory stays": func(_ *node, _ *Settings, m *Manager) { m.executor.state.Unreclaimable["greedy"] = 500 * mi },
 }
 
 // TestManagerRestReadings: the pods are listed ten times a second at most while nothing is to be

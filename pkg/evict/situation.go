@@ -38,9 +38,9 @@ type State struct {
 	Open []execution `json:"-"`
 	// Cooldown holds, by owner, the time until which no other of its pods is evicted.
 	Cooldown map[string]time.Time `json:"-"`
-	// Stays is the memory in bytes, by the UID of its pod, that the end of the pod's processes
+	// Unreclaimable is the memory in bytes, by the UID of its pod, that the end of the pod's processes
 	// did not bring back.
-	Stays map[string]uint64 `json:"-"`
+	Unreclaimable map[string]uint64 `json:"-"`
 	// Base is the lowest usage of the partition since the last decision of a shortage, in bytes, and 0
 	// before the first. PodBase has what each pod used then, by UID. They are usages, because less
 	// memory is available below a limit that is lowered, although no pod has grown. PodBase outlives

@@ -17,8 +17,8 @@ type History struct {
 	Open []Eviction `json:"open,omitempty"`
 	// Cooldown is State.Cooldown.
 	Cooldown map[string]time.Time `json:"cooldown,omitempty"`
-	// Stays is State.Stays.
-	Stays map[string]uint64 `json:"stays,omitempty"`
+	// Unreclaimable is State.Stays.
+	Unreclaimable map[string]uint64 `json:"stays,omitempty"`
 	// Last lists closed evictions, the newest last.
 	Last []Eviction `json:"last,omitempty"`
 	// Shortage is what is known of the present shortage of memory.

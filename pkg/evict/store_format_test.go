@@ -40,7 +40,7 @@ func TestStoreFormatResumed(t *testing.T) {
 		for _, e := range h.Last {
 			last = append(last, e.UID)
 		}
-		if !slices.Equal(last, []string{"dry", "through", "refused", "given-up", "told", "gone", "greedy"}) || len(h.Open)+len(h.Stays) != 0 {
+		if !slices.Equal(last, []string{"dry", "through", "refused", "given-up", "told", "gone", "greedy"}) || len(h.Open)+len(h.Unreclaimable) != 0 {
 			n.t.Errorf("the state file has %+v", h)
 		}
 		if len(h.Cooldown) != 1 || !h.Cooldown["kube-system/greedy"].Equal(time.Date(2000, 1, 1, 0, 0, 40, 0, time.UTC)) {

@@ -44,23 +44,23 @@ func (s Snapshot) reported(pod *Pod, place membership.Place) (PodTime, bool) {
 	}
 	reported := PodTime{}
 	if pod.Kubelet != nil {
-		reported = PodTime{pod.Kubelet.Asked, pod.MilliCPU}
+		reported = PodTime{pod.Kubelet.Requested, pod.MilliCPU}
 	}
 	//guard: the figure that was known last counts while the kubelet does not report the pod
 	return counts(place.Type, reported, s.CPU.Pods[pod.UID])
 }
 
-// reportsAsked reports whether the kubelet reports what the pod requests of the resource of its
+// reportsRequested reports whether the kubelet reports what the pod requests of the resource of its
 // type. The annotations may have changed since the sandbox was made, which decides about the type.
-func (p *Pod) reportsAsked(place membership.Place) bool {
-	return p.Kubelet != nil && p.Kubelet.Asked.Type == place.Type
+func (p *Pod) reportsRequested(place membership.Place) bool {
+	return p.Kubelet != nil && p.Kubelet.Requested.Type == place.Type
 }
 
 // isFlawless reports whether the kubelet reports that all annotations about the CPU time of a pod
 // are followed.
 func (p *Pod) isFlawless() bool {
 	//guard: a pod that is evicted while the kubelet is away has its flaw
-	return p.Kubelet != nil && p.Kubelet.Asked.Type != "" && p.Kubelet.Asked.Flaw == ""
+	return p.Kubelet != nil && p.Kubelet.Requested.Type != "" && p.Kubelet.Requested.Flaw == ""
 }
 
 // limitsIn returns the limits of the slice of a pod in a partition: the limits of the kubelet's
@@ -71,7 +71,7 @@ func (s Snapshot) limitsIn(pod *Pod, place membership.Place, in unitname.Partiti
 	if !ok || place.Partition != in {
 		return pod.DefaultCgroup.Limits
 	}
-	return withAsked(pod.DefaultCgroup.Limits, asked.MilliCPU, asked.CPU, s.Formula)
+	return withRequested(pod.DefaultCgroup.Limits, asked.MilliCPU, asked.CPU, s.Formula)
 }
 
 // workloadReport returns what is reported of a place; nil if no type has to do with it.
@@ -82,9 +82,9 @@ func workloadReport(p membership.Place) *report.Workload {
 	return &report.Workload{Type: p.Type, By: p.By, Refused: p.Refused}
 }
 
-// reportAsked adds to the report of a pod what it requests of the resource of its type, and which
-// annotation is not followed.
-func (s Snapshot) reportAsked(pod *Pod, place membership.Place, out *report.Workload) {
+// reportRequested adds to the report of a pod what it requests of the resource of its type, and
+// which annotation is not followed.
+func (s Snapshot) reportRequested(pod *Pod, place membership.Place, out *report.Workload) {
 	if out == nil {
 		return
 	}
@@ -95,15 +95,15 @@ func (s Snapshot) reportAsked(pod *Pod, place membership.Place, out *report.Work
 	switch {
 	case s.isAnnotated(pod, place):
 		out.Flaw = pod.Annotated.Flaw
-	case ok && pod.reportsAsked(place):
-		out.Flaw = pod.Kubelet.Asked.Flaw
+	case ok && pod.reportsRequested(place):
+		out.Flaw = pod.Kubelet.Requested.Flaw
 	}
 }
 
-// withAsked returns the limits that the kubelet would have given the slice of a pod if the resource
-// were CPU (ResourceConfigForPod, pkg/kubelet/cm/helpers_linux.go). milli is the CPU request of the
-// pod. A quota of the kubelet stays.
-func withAsked(mirrored cgroupfs.Limits, milli int64, asked admission.CPU, f cpuweight.Formula) cgroupfs.Limits {
+// withRequested returns the limits that the kubelet would have given the slice of a pod if the
+// resource were CPU (ResourceConfigForPod, pkg/kubelet/cm/helpers_linux.go). milli is the CPU
+// request of the pod. A quota of the kubelet stays.
+func withRequested(mirrored cgroupfs.Limits, milli int64, asked admission.CPU, f cpuweight.Formula) cgroupfs.Limits {
 	mirrored.CPUWeight = max(mirrored.CPUWeight, weightOf(f, milli, asked.Request))
 	//guard: a quota of the kubelet stays
 	if asked.Limit > 0 && mirrored.CPUQuotaPerSec == cgroupfs.Unlimited {

@@ -53,8 +53,8 @@ func requests(request, limit int64) func(*Pod) {
 	return func(p *Pod) {
 		asks(p)
 		p.MilliCPU, p.DefaultCgroup.Limits = 0, unlimited
-		p.Kubelet.Asked = podCPU(request, limit)
-		p.Containers[0].asked = p.Kubelet.Asked.Containers["main"]
+		p.Kubelet.Requested = podCPU(request, limit)
+		p.Containers[0].asked = p.Kubelet.Requested.Containers["main"]
 		p.Containers[0].CPU = cgroupfs.CPU{Weight: 1, Quota: cgroupfs.Unlimited, Period: 100_000}
 	}
 }
@@ -81,10 +81,10 @@ func (d Decision) weightOfSlice(slice string) uint64 {
 	return d.Weights[i].Weight
 }
 
-// TestDecideAsked: the slice of a pod that is a member by annotation has the weight and the quota
-// of the resource of its type, as the kubelet would give it for a CPU request, and so has its
+// TestDecideRequested: the slice of a pod that is a member by annotation has the weight and the
+// quota of the resource of its type, as the kubelet would give it for a CPU request, and so has its
 // partition. Any other pod has the values of the kubelet's slice.
-func TestDecideAsked(t *testing.T) {
+func TestDecideRequested(t *testing.T) {
 	t.Parallel()
 	notAdvertised := asking("")
 	another := requests(400, 0)
@@ -108,7 +108,7 @@ func TestDecideAsked(t *testing.T) {
 		}, 39, limited.CPUQuotaPerSec, 39},
 		"another type by now": {advertised(""), func(p *Pod) {
 			another(p)
-			p.Kubelet.Asked.Type = "web"
+			p.Kubelet.Requested.Type = "web"
 		}, 1, cgroupfs.Unlimited, 1},
 		"a member by its namespace": {advertised(""), func(p *Pod) {
 			another(p)
@@ -135,9 +135,9 @@ func TestDecideAsked(t *testing.T) {
 	}
 }
 
-// TestDecideAskedElsewhere: a pod that runs in another partition than its own has the values of the
-// kubelet's slice there, and so has that partition.
-func TestDecideAskedElsewhere(t *testing.T) {
+// TestDecideRequestedElsewhere: a pod that runs in another partition than its own has the values of
+// the kubelet's slice there, and so has that partition.
+func TestDecideRequestedElsewhere(t *testing.T) {
 	t.Parallel()
 	pod := in("shop-2", unitname.System, requests(400, 500))
 	d := decided(advertised(""), CPURecord{}, pod)
@@ -156,8 +156,8 @@ func TestDecideAskedElsewhere(t *testing.T) {
 	}
 }
 
-// TestDecideAskedSums: the requests of many pods, of any size, do not overflow.
-func TestDecideAskedSums(t *testing.T) {
+// TestDecideRequestedSums: the requests of many pods, of any size, do not overflow.
+func TestDecideRequestedSums(t *testing.T) {
 	t.Parallel()
 	pods := make([]Pod, 4)
 	for i := range pods {
@@ -168,9 +168,9 @@ func TestDecideAskedSums(t *testing.T) {
 	}
 }
 
-// TestDecideAskedLast: while the kubelet does not report a pod, the figures count that were known
-// last. A pod of which none are known has what the kubelet gave it.
-func TestDecideAskedLast(t *testing.T) {
+// TestDecideRequestedLast: while the kubelet does not report a pod, the figures count that were
+// known last. A pod of which none are known has what the kubelet gave it.
+func TestDecideRequestedLast(t *testing.T) {
 	t.Parallel()
 	last := CPURecord{Pods: map[string]PodTime{"a": {PodCPU: podCPU(400, 500)}}}
 	besides := CPURecord{Pods: map[string]PodTime{"a": {podCPU(400, 500), 600}}}
@@ -329,14 +329,14 @@ func TestQuotaPerSec(t *testing.T) {
 	}
 }
 
-// TestPrepareAskedCPU: the slice of a converted pod has its weight before the first container, by
-// what the kubelet reports, or by what was known last.
-func TestPrepareAskedCPU(t *testing.T) {
+// TestPrepareRequestedCPU: the slice of a converted pod has its weight before the first container,
+// by what the kubelet reports, or by what was known last.
+func TestPrepareRequestedCPU(t *testing.T) {
 	t.Parallel()
 	plain := cri.Sandbox{UID: uidA, Namespace: "shop-2", Name: "a"}
 	plain.Ask.Type = "telemetry"
 	converted := plain
-	converted.Asked = podCPU(200, 0)
+	converted.Requested = podCPU(200, 0)
 	for name, test := range map[string]struct {
 		policy   Policy
 		reported *podsapi.Pod
@@ -344,19 +344,19 @@ func TestPrepareAskedCPU(t *testing.T) {
 		want     uint64
 		sandbox  cri.Sandbox
 	}{
-		"reported":                {advertised(""), &podsapi.Pod{Asked: podCPU(1000, 0)}, PodTime{PodCPU: podCPU(400, 0)}, 39, plain},
-		"reported, for nothing":   {advertised(""), &podsapi.Pod{Asked: podCPU(0, 0)}, PodTime{PodCPU: podCPU(400, 0)}, 4, plain},
-		"reported, for CPU alone": {advertised(""), &podsapi.Pod{Asked: podCPU(0, 0), MilliCPU: 1000}, PodTime{PodCPU: podCPU(400, 0)}, 4, plain},
+		"reported":                {advertised(""), &podsapi.Pod{Requested: podCPU(1000, 0)}, PodTime{PodCPU: podCPU(400, 0)}, 39, plain},
+		"reported, for nothing":   {advertised(""), &podsapi.Pod{Requested: podCPU(0, 0)}, PodTime{PodCPU: podCPU(400, 0)}, 4, plain},
+		"reported, for CPU alone": {advertised(""), &podsapi.Pod{Requested: podCPU(0, 0), MilliCPU: 1000}, PodTime{PodCPU: podCPU(400, 0)}, 4, plain},
 		"reported, another type": {
-			advertised(""), &podsapi.Pod{Asked: admission.PodCPU{Type: "web", CPU: admission.CPU{Request: 1000}}}, PodTime{PodCPU: podCPU(400, 0)}, 16, plain,
+			advertised(""), &podsapi.Pod{Requested: admission.PodCPU{Type: "web", CPU: admission.CPU{Request: 1000}}}, PodTime{PodCPU: podCPU(400, 0)}, 16, plain,
 		},
 		"not reported":            {advertised(""), nil, PodTime{PodCPU: podCPU(400, 0)}, 16, plain},
 		"beside a request of CPU": {advertised(""), nil, PodTime{podCPU(400, 0), 600}, 39, plain},
 		"not known":               {advertised(""), nil, PodTime{}, 4, plain},
-		"not advertised":          {asking(""), &podsapi.Pod{Asked: podCPU(1000, 0)}, PodTime{}, 4, plain},
+		"not advertised":          {asking(""), &podsapi.Pod{Requested: podCPU(1000, 0)}, PodTime{}, 4, plain},
 		"annotated":               {advertised(""), nil, PodTime{}, 8, converted},
 		"annotated, and known":    {advertised(""), nil, PodTime{PodCPU: podCPU(1000, 0)}, 39, converted},
-		"annotated, and reported": {advertised(""), &podsapi.Pod{Asked: podCPU(0, 0)}, PodTime{}, 4, converted},
+		"annotated, and reported": {advertised(""), &podsapi.Pod{Requested: podCPU(0, 0)}, PodTime{}, 4, converted},
 	} {
 		h := newHost(t)
 		h.pods = map[types.UID]*podsapi.Pod{}

@@ -14,17 +14,17 @@ import (
 	"node-partition.io/node-partition/internal/unitname"
 )
 
-// BenchmarkSteadyPass measures a pass with nothing to do, without other programs: the cgroups are
-// files of a tmpfs or a disk, and the lists of runtime and kubelet are in memory. A quiet pass is
-// one that no event has caused.
-func BenchmarkSteadyPass(b *testing.B) {
+// BenchmarkSteadyReconcile measures a pass with nothing to do, without other programs: the cgroups
+// are files of a tmpfs or a disk, and the lists of runtime and kubelet are in memory. A quiet pass
+// is one that no event has caused.
+func BenchmarkSteadyReconcile(b *testing.B) {
 	for _, pods := range []int{50, 500} {
-		b.Run(fmt.Sprint(pods), func(b *testing.B) { steadyPass(b, pods, false) })
-		b.Run(fmt.Sprint("quiet", pods), func(b *testing.B) { steadyPass(b, pods, true) })
+		b.Run(fmt.Sprint(pods), func(b *testing.B) { steadyReconcile(b, pods, false) })
+		b.Run(fmt.Sprint("quiet", pods), func(b *testing.B) { steadyReconcile(b, pods, true) })
 	}
 }
 
-func steadyPass(b *testing.B, pods int, quiet bool) {
+func steadyReconcile(b *testing.B, pods int, quiet bool) {
 	b.Helper()
 	r := made(b, idle(placedPods(b, pods).gatherer(), Working), members)
 	if _, err := r.snapshot(b.Context()); err != nil {

@@ -64,9 +64,9 @@ func (d *Decision) containerCPU(s Snapshot, pod *Pod, place membership.Place) {
 		}
 		switch {
 		//guard: a container outside of the partition keeps the kubelet's values
-		case (byAnnotation || ok && pod.reportsAsked(place)) && c.asked.Request > 0 && c.Slice == slice:
+		case (byAnnotation || ok && pod.reportsRequested(place)) && c.asked.Request > 0 && c.Slice == slice:
 			d.giveCPU(s, c, had)
-		case ok && !pod.reportsAsked(place):
+		case ok && !pod.reportsRequested(place):
 			// What each container requests is not known.
 		case had != nil && *had != CPUTime{}:
 			d.takeCPU(s, c, *had)

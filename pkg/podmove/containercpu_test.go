@@ -218,7 +218,7 @@ func (h *host) resets() {
 }
 
 func (h *host) reports(asked admission.PodCPU) {
-	h.pods = map[types.UID]*podsapi.Pod{uidA: {UID: uidA, Asked: asked, Containers: map[string]podsapi.Container{"main": {}}}}
+	h.pods = map[types.UID]*podsapi.Pod{uidA: {UID: uidA, Requested: asked, Containers: map[string]podsapi.Container{"main": {}}}}
 }
 
 // changed returns what was done since the last call about weights and limits.

@@ -211,7 +211,7 @@ func (d *Decision) place(s Snapshot, pod *Pod, belongs membership.Place) {
 		Member: claimant.Partition != unitname.Default, Belongs: claimant.Partition, Workload: workloadReport(claimant),
 		Slice: p.slice,
 	}
-	s.reportAsked(pod, belongs, out.Workload)
+	s.reportRequested(pod, belongs, out.Workload)
 	for _, c := range pod.Containers {
 		p.creating = p.creating || c.Creating
 		if c.Running && (c.Unit != "" || c.Foreign) {

@@ -44,8 +44,8 @@ func raised(present, former, want uint64) uint64 {
 
 // readParent adds the protected memory of kubepods.slice to a snapshot, if there is a floor or was
 // one.
-func (g *Gatherer) readParent(s *Snapshot, floors cgroupfs.Protection) {
-	if floors == (cgroupfs.Protection{}) {
+func (g *Gatherer) readParent(s *Snapshot, protections cgroupfs.Protection) {
+	if protections == (cgroupfs.Protection{}) {
 		return
 	}
 	slice := unitname.Default.Slice()

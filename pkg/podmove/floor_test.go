@@ -16,9 +16,9 @@ import (
 	"node-partition.io/node-partition/internal/unitname"
 )
 
-// TestDecideFloor: the partition has its floor or what its pods have, whatever is more.
+// TestDecideProtection: the partition has its floor or what its pods have, whatever is more.
 // kubepods.slice has as much, unless the kubelet or an operator protects it.
-func TestDecideFloor(t *testing.T) {
+func TestDecideProtection(t *testing.T) {
 	t.Parallel()
 	type protection = cgroupfs.Protection
 	const mebi = 1 << 20
@@ -103,8 +103,8 @@ func TestDecideFloor(t *testing.T) {
 	}
 }
 
-// withFloor returns the policy of the system partition with memory that is never reclaimed.
-func withFloor(minimum uint64) Policy {
+// withProtection returns the policy of the system partition with memory that is never reclaimed.
+func withProtection(minimum uint64) Policy {
 	c := inSystem("kube-system")
 	c.Partitions[0].Protection.Min = minimum
 	return c
@@ -120,9 +120,9 @@ func (h *host) parentProtection(t *testing.T) uint64 {
 	return limits.Protection.Min
 }
 
-// TestReconcilerFloorAfterRestart: the floor is lowered or removed while no monitor runs. The next
-// one lowers kubepods.slice, and leaves an operator's value alone.
-func TestReconcilerFloorAfterRestart(t *testing.T) {
+// TestReconcilerProtectionAfterRestart: the floor is lowered or removed while no monitor runs. The
+// next one lowers kubepods.slice, and leaves an operator's value alone.
+func TestReconcilerProtectionAfterRestart(t *testing.T) {
 	const before = 64 << 20
 	for name, test := range map[string]struct {
 		now, meanwhile, want uint64
@@ -148,12 +148,12 @@ func TestReconcilerFloorAfterRestart(t *testing.T) {
 					cancel()
 					<-ended
 				}
-				run(withFloor(before))
+				run(withProtection(before))
 				if got := h.parentProtection(t); got != before {
 					t.Fatalf("at first %d, want %d", got, before)
 				}
 				h.cgroup(unitname.CgroupPath(unitname.Default.Slice()), map[string]string{"memory.min": fmt.Sprint(test.meanwhile)})
-				c := withFloor(test.now)
+				c := withProtection(test.now)
 				c.Partitions[0].Off = test.off
 				run(c)
 				if got := h.parentProtection(t); got != test.want {
@@ -177,13 +177,13 @@ func (s *silentSystemd) SetMemoryProtection(ctx context.Context, name string, p 
 	return s.host.SetMemoryProtection(ctx, name, p)
 }
 
-// TestReconcilerFloorSystemdSilent: the floor is removed while systemd does not answer. A later
-// pass lowers kubepods.slice.
-func TestReconcilerFloorSystemdSilent(t *testing.T) {
+// TestReconcilerProtectionSystemdSilent: the floor is removed while systemd does not answer. A
+// later pass lowers kubepods.slice.
+func TestReconcilerProtectionSystemdSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(t)
 		h.comesBack = partitionA
-		r, _ := h.reconciler(Working, withFloor(64<<20))
+		r, _ := h.reconciler(Working, withProtection(64<<20))
 		units := &silentSystemd{host: h}
 		r.options.Units, r.options.RecordFile = units, filepath.Join(t.TempDir(), "placement.json")
 		start(t, r)
@@ -203,7 +203,7 @@ func TestReconcilerFloorSystemdSilent(t *testing.T) {
 }
 
 // TestReconcilerWithoutProtection: a pass does not read kubepods.slice, and no record is written.
-func TestReconcilerWithoutFloor(t *testing.T) {
+func TestReconcilerWithoutProtection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(t)
 		r, _ := h.reconciler(Working, members)
@@ -214,7 +214,7 @@ func TestReconcilerWithoutFloor(t *testing.T) {
 			t.Errorf("the record: %v", err)
 		}
 		for floor, want := range map[uint64]bool{0: false, 1 << 20: true} {
-			r.SetConfig(withFloor(floor))
+			r.SetConfig(withProtection(floor))
 			s, err := r.snapshot(t.Context())
 			if _, got := s.Protected[unitname.Default.Slice()]; got != want || err != nil {
 				t.Errorf("floor %d: kubepods.slice is read: %t, %v; want %t", floor, got, err, want)

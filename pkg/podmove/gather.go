@@ -160,7 +160,7 @@ func group(sandboxes []cri.Sandbox, containers []cri.Container) (map[string]*Pod
 		//guard: the annotations of the sandbox that runs count
 		if s.Ready || !pod.Ready {
 			// The pod may have had other annotations when a sandbox that has ended was made.
-			pod.annotations = annotations{s.Origin, s.Asked}
+			pod.annotations = annotations{s.Origin, s.Requested}
 		}
 		pod.Ready = pod.Ready || s.Ready
 	}

@@ -171,7 +171,7 @@ func TestGathererAnnotated(t *testing.T) {
 	n := newNode(t)
 	n.shares["one"] = 102 // of a request of CPU beside it
 	n.sandboxes[0].Ask.Type = "telemetry"
-	n.sandboxes[0].Asked = admission.Annotated(map[string]string{
+	n.sandboxes[0].Requested = admission.Annotated(map[string]string{
 		"io.openshift.workload.telemetry.cpushares/main": "400", "io.openshift.workload.telemetry.cpushares/init": "200",
 	}, "telemetry")
 	init := cri.Container{ID: "init", SandboxID: "pause1", Name: "init", State: cri.Running}

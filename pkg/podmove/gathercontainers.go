@@ -36,7 +36,7 @@ func (g *Gatherer) locate(ctx context.Context, pod *Pod, c cri.Container, places
 // reported adds what the kubelet reports about a container.
 func (c *Container) reported(known *podsapi.Pod) {
 	k, ok := known.Containers[c.Name]
-	c.Container, c.asked = k, known.Asked.Containers[c.Name]
+	c.Container, c.asked = k, known.Requested.Containers[c.Name]
 	// A container that is no longer in the pod's spec is not started again.
 	c.Restarts = ok && restarts(known.RestartPolicy, k)
 	c.Ready = c.Running && k.ID == c.ID && k.Ready

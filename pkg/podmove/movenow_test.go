@@ -399,8 +399,8 @@ func TestMoveNowLastPod(t *testing.T) {
 	})
 }
 
-// TestMoveNowPassesFail: no pass can take the order, and the answer has the reason.
-func TestMoveNowPassesFail(t *testing.T) {
+// TestMoveNowReconcilesFail: no pass can take the order, and the answer has the reason.
+func TestMoveNowReconcilesFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, r, _ := reconciling(t, Working, func(h *host) { h.static() })
 		<-time.After(time.Minute)

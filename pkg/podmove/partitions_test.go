@@ -142,12 +142,12 @@ func TestDecidePartitionWeights(t *testing.T) {
 	t.Parallel()
 	const mebi = 1 << 20
 	small := func(p *Pod) { p.MilliCPU = 300 }
-	floors := func(s *Snapshot) {
+	protections := func(s *Snapshot) {
 		s.Config.Partitions[0].Protection = cgroupfs.Protection{Min: 4 * mebi}
 		s.Config.Partitions[1].Protection = cgroupfs.Protection{Min: 2 * mebi, Low: mebi}
 		s.Config.Partitions[2].Protection = cgroupfs.Protection{Low: 8 * mebi}
 	}
-	d := Decide(partitioned(floors, in("kube-system", unitname.System, small), in("shop", appTeam)))
+	d := Decide(partitioned(protections, in("kube-system", unitname.System, small), in("shop", appTeam)))
 	wantWeights := []WeightSpec{
 		{"kubepods-system-burstable.slice", 12}, {"kubepods-system.slice", 12},
 		{"kubepods-app_team-burstable.slice", 4}, {"kubepods-app_team.slice", 4},
@@ -167,7 +167,7 @@ func TestDecidePartitionWeights(t *testing.T) {
 	}
 	// A partition that is switched off protects nothing, and its own slices are left alone.
 	d = Decide(partitioned(func(s *Snapshot) {
-		floors(s)
+		protections(s)
 		s.Raised, s.Protected["kubepods.slice"] = sum, sum
 		off(telemetry)(s)
 	}))

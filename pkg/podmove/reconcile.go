@@ -94,9 +94,9 @@ const (
 	// happened since the last one. The pass after an event and the next one read them, too: a write of
 	// the kubelet's may come after its event.
 	fullLook = 10
-	// passTimeout bounds a pass. While systemd does not answer, each of five hundred slices takes the
-	// client's timeout.
-	passTimeout = 30 * time.Second
+	// reconcileTimeout bounds a pass. While systemd does not answer, each of five hundred slices
+	// takes the client's timeout.
+	reconcileTimeout = 30 * time.Second
 )
 
 // New returns a Reconciler that has no configuration yet.
@@ -154,15 +154,15 @@ func (r *Reconciler) Err() error {
 	return r.lastErr
 }
 
-// errNoPass means that no reconcile has finished yet.
-var errNoPass = errors.New("no reconcile has finished yet")
+// errNoReconcile means that no reconcile has finished yet.
+var errNoReconcile = errors.New("no reconcile has finished yet")
 
 // Ready returns nil if the last pass did everything, and otherwise the reason.
 func (r *Reconciler) Ready() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.lastErr == nil && r.passes == 0 {
-		return errNoPass
+		return errNoReconcile
 	}
 	return r.lastErr
 }
@@ -171,7 +171,7 @@ func (r *Reconciler) Ready() error {
 func (r *Reconciler) Alive() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if since := time.Since(r.beat); since > r.options.Tick+passTimeout+maxPause+10*time.Second {
+	if since := time.Since(r.beat); since > r.options.Tick+reconcileTimeout+maxPause+10*time.Second {
 		return fmt.Errorf("no reconcile has begun or ended for %s", since.Round(time.Second))
 	}
 	return nil
@@ -275,7 +275,7 @@ func (r *Reconciler) isMoving() bool {
 
 // pass reads, decides and acts once.
 func (r *Reconciler) pass(ctx context.Context) (Decision, error) {
-	ctx, cancel := context.WithTimeout(ctx, passTimeout)
+	ctx, cancel := context.WithTimeout(ctx, reconcileTimeout)
 	defer cancel()
 	snapshot, err := r.snapshot(ctx)
 	if err != nil {
@@ -304,13 +304,13 @@ func (r *Reconciler) pass(ctx context.Context) (Decision, error) {
 // snapshot reads the input of a pass's decision.
 func (r *Reconciler) snapshot(ctx context.Context) (Snapshot, error) {
 	r.mu.Lock()
-	config, rules, floors := r.config, r.rules, r.recorded.Raised.AtLeast(r.config.floor())
+	config, rules, protections := r.config, r.rules, r.recorded.Raised.AtLeast(r.config.floor())
 	r.mu.Unlock()
 	s, err := r.options.Gatherer.snapshot(ctx, config, rules, r.options.NRI())
 	if err != nil {
 		return Snapshot{}, err
 	}
-	r.options.Gatherer.readParent(&s, floors)
+	r.options.Gatherer.readParent(&s, protections)
 	for i := range s.Pods {
 		if r.options.Table.isEvicting(s.Pods[i].UID) {
 			s.Pods[i].terminate()
@@ -448,8 +448,8 @@ func (r *Reconciler) prepare(ctx context.Context, a Announcement) {
 		return
 	}
 	if a.Place.Resource {
-		if asked, ok := r.prepareAsked(a, last, most); ok {
-			limits = withAsked(limits, asked.MilliCPU, asked.CPU, formula)
+		if asked, ok := r.prepareRequested(a, last, most); ok {
+			limits = withRequested(limits, asked.MilliCPU, asked.CPU, formula)
 		}
 	}
 	slice := unitname.PodSlice(a.Place.Partition, a.QoS, a.UID)
@@ -459,17 +459,17 @@ func (r *Reconciler) prepare(ctx context.Context, a Announcement) {
 	}
 }
 
-// prepareAsked returns the CPU time that the kubelet reports for the pod of a sandbox, or that was
-// known last, or that its annotations have, and whether it has any.
-func (r *Reconciler) prepareAsked(a Announcement, last PodTime, most int64) (PodTime, bool) {
+// prepareRequested returns the CPU time that the kubelet reports for the pod of a sandbox, or that
+// was known last, or that its annotations have, and whether it has any.
+func (r *Reconciler) prepareRequested(a Announcement, last PodTime, most int64) (PodTime, bool) {
 	known, _ := r.options.Gatherer.Kubelet.Pods()
 	switch pod := known[types.UID(a.UID)]; {
 	case pod != nil:
-		return counts(a.Place.Type, PodTime{pod.Asked, pod.MilliCPU}, last)
+		return counts(a.Place.Type, PodTime{pod.Requested, pod.MilliCPU}, last)
 	case last.Type == a.Place.Type:
 		return counts(a.Place.Type, PodTime{}, last)
 	}
-	return annotated(a.Asked, 0, most)
+	return annotated(a.Requested, 0, most)
 }
 
 // reportFlaws reports annotations that are not followed and were not reported yet. What was

@@ -714,10 +714,10 @@ func (s *sluggish) EnsureSlice(ctx context.Context, _, _ string, _ cgroupfs.Limi
 	}
 }
 
-// TestReconcilerSlowPasses: passes take at most a fifth of the time, however many events arrive.
-// The pause after a slow one is five seconds, and a pass takes thirty at most. The reconciler
-// stays alive all the time.
-func TestReconcilerSlowPasses(t *testing.T) {
+// TestReconcilerSlowReconciles: passes take at most a fifth of the time, however many events
+// arrive. The pause after a slow one is five seconds, and a pass takes thirty at most. The
+// reconciler stays alive all the time.
+func TestReconcilerSlowReconciles(t *testing.T) {
 	for takes, want := range map[time.Duration]struct{ pass, pause time.Duration }{
 		500 * time.Millisecond: {500 * time.Millisecond, 2 * time.Second},
 		time.Second:            {time.Second, 4 * time.Second},
@@ -804,7 +804,7 @@ func TestDocumentedWaits(t *testing.T) {
 		"half a second after the last event, or two seconds after the first": {
 			debounce, 500 * time.Millisecond, maxDebounce, 2 * time.Second,
 		},
-		"each is bounded by 30 s":                            {passTimeout, 30 * time.Second},
+		"each is bounded by 30 s":                            {reconcileTimeout, 30 * time.Second},
 		"The pause after a slow one is five seconds":         {maxPause, 5 * time.Second},
 		"repeated after a second":                            {retryInterval, time.Second},
 		"retried after 30 s, doubled each time up to 30 min": {firstBackoff, 30 * time.Second, maxBackoff, 30 * time.Minute},
@@ -906,9 +906,9 @@ func TestReconcilerRuntimeFails(t *testing.T) {
 	})
 }
 
-// TestReconcilerFailedPass: a pass that could not read the node leaves the report, and what is
+// TestReconcilerFailedReconcile: a pass that could not read the node leaves the report, and what is
 // known of a pod that was stopped in vain, as they were.
-func TestReconcilerFailedPass(t *testing.T) {
+func TestReconcilerFailedReconcile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(t)
 		r, _ := h.reconciler(Working, members)

@@ -13,7 +13,7 @@ import (
 // the rest of the boot. It does so before the units: a run that is killed in between has fixed what
 // its units would have had.
 func (o Output) keepMemory(plan *Plan) error {
-	bytes := plan.Config.ShareBytes()
+	bytes := plan.Config.PercentageBytes()
 	if bytes == 0 {
 		return nil
 	}

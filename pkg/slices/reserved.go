@@ -87,8 +87,8 @@ func ownSlices(root hostfs.FS, names []string) []string {
 
 // addServiceSlices adds the slices for services. They have no limits: those are the kubelet's.
 func addServiceSlices(add func(string, ...*unit.UnitOption), in *Input) {
-	withFloor, settings := slicesWithFloor(in.config.Services), servicesFloor(in.config.Services)
-	for _, name := range withFloor {
+	withProtection, settings := slicesWithProtection(in.config.Services), servicesProtection(in.config.Services)
+	for _, name := range withProtection {
 		if slices.Contains(in.ownSlices, name) {
 			add(name+".d/"+dropinName, settings...)
 		}
@@ -102,7 +102,7 @@ func addServiceSlices(add func(string, ...*unit.UnitOption), in *Input) {
 			outlivesShutdown(),
 			option("Unit", "Before", "slices.target"),
 		}
-		floor := slices.Contains(withFloor, s.name)
+		floor := slices.Contains(withProtection, s.name)
 		if floor {
 			options = append(options, settings...)
 		}
@@ -126,27 +126,27 @@ func addServiceSlices(add func(string, ...*unit.UnitOption), in *Input) {
 	}
 }
 
-// slicesWithFloor returns the slice of the services and those above it, outermost first, if they
-// have a weight or protected memory. A slice shares CPU time with kubepods.slice by the weight of
-// the outermost slice, and is protected as far as those above it are.
-func slicesWithFloor(s config.Services) []string {
-	if s.Slice == "" || !s.HasFloor() {
+// slicesWithProtection returns the slice of the services and those above it, outermost first, if
+// they have a weight or protected memory. A slice shares CPU time with kubepods.slice by the weight
+// of the outermost slice, and is protected as far as those above it are.
+func slicesWithProtection(s config.Services) []string {
+	if s.Slice == "" || !s.HasProtection() {
 		return nil
 	}
 	return append(above(s.Slice), s.Slice)
 }
 
-// servicesFloor returns the settings of each of slicesWithFloor.
-func servicesFloor(s config.Services) []*unit.UnitOption {
-	options := memoryFloor(s.Protection)
+// servicesProtection returns the settings of each of slicesWithProtection.
+func servicesProtection(s config.Services) []*unit.UnitOption {
+	options := memoryProtection(s.Protection)
 	if s.CPUWeight != 0 {
 		options = append(options, option("Slice", "CPUWeight", strconv.Itoa(s.CPUWeight)))
 	}
 	return options
 }
 
-// memoryFloor returns the settings for protected memory.
-func memoryFloor(p cgroupfs.Protection) []*unit.UnitOption {
+// memoryProtection returns the settings for protected memory.
+func memoryProtection(p cgroupfs.Protection) []*unit.UnitOption {
 	var options []*unit.UnitOption
 	for _, part := range []struct {
 		name  string

@@ -163,7 +163,7 @@ func addSlices(add func(string, ...*unit.UnitOption), in *Input, p *config.Parti
 	}
 	whole := append(section(title(name),
 		option("Unit", "Wants", strings.Join(wants, " "))), memoryLimits(p, in.deferrals[name])...)
-	whole = append(whole, memoryFloor(p.Protection)...)
+	whole = append(whole, memoryProtection(p.Protection)...)
 	if bytes := p.SwapMax; bytes != nil {
 		whole = append(whole, option("Slice", "MemorySwapMax", strconv.FormatUint(*bytes, 10)))
 	}

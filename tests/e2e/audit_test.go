@@ -33,7 +33,7 @@ func TestAudit(t *testing.T) {
 		}
 		for _, step := range []step{
 			{"fresh", auditFresh},
-			{"faults", auditFaults},
+			{"faults", auditProblems},
 			{"partition", auditPartition},
 			{"static CPU manager", auditStatic},
 		} {
@@ -120,8 +120,8 @@ func second(cgroup, name, value string) injected {
 	return injected{fmt.Sprintf("echo %s > %s", value, target), "second-writer", target}
 }
 
-// auditFaults puts in faults that do not disturb each other, and audits the node once.
-func auditFaults(t *testing.T, n *lab.Node) {
+// auditProblems puts in faults that do not disturb each other, and audits the node once.
+func auditProblems(t *testing.T, n *lab.Node) {
 	const kubepods = "kubepods.slice"
 	app := unitname.CgroupPath(unitname.PodSlice(unitname.Default, v1.PodQOSBurstable, uidOf(t, n, "default", "user-app")))
 	faults := []injected{

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	overridePath = "etc/kubernetes/node-partition.yaml"
-	shareConfig  = kubeletHead + "systemPartition: {memoryLimit: 25%, cpuset: \"0-1\", namespaces: [kube-system]}\n"
+	overridePath     = "etc/kubernetes/node-partition.yaml"
+	percentageConfig = kubeletHead + "systemPartition: {memoryLimit: 25%, cpuset: \"0-1\", namespaces: [kube-system]}\n"
 )
 
 // write writes a file of the node at root.
@@ -41,9 +41,9 @@ func limit(t *testing.T, root string, memoryMiB int) string {
 	return value
 }
 
-// TestShareStaysForTheBoot: memory that is added or taken away counts from the next boot, whatever
-// happens to the section in between.
-func TestShareStaysForTheBoot(t *testing.T) {
+// TestPercentageIsFixedForTheBoot: memory that is added or taken away counts from the next boot,
+// whatever happens to the section in between.
+func TestPercentageIsFixedForTheBoot(t *testing.T) {
 	t.Parallel()
 	root := newRoot(t, "01-kubeadm")
 	configure(t, root, kubeletHead)
@@ -55,7 +55,7 @@ func TestShareStaysForTheBoot(t *testing.T) {
 	if _, err := os.Lstat(file); !errors.Is(err, fs.ErrNotExist) {
 		t.Fatalf("%v; want no file without a share", err)
 	}
-	write(t, root, overridePath, shareConfig)
+	write(t, root, overridePath, percentageConfig)
 	for _, memory := range []int{2048, 8192, 1024} {
 		if got := limit(t, root, memory); got != "536870912" {
 			t.Errorf("with %d MiB the limit is %s", memory, got)
@@ -66,12 +66,12 @@ func TestShareStaysForTheBoot(t *testing.T) {
 	if got := limit(t, root, 8192); got != "" {
 		t.Errorf("switched off it is %s", got)
 	}
-	write(t, root, overridePath, shareConfig)
+	write(t, root, overridePath, percentageConfig)
 	if got := limit(t, root, 8192); got != "536870912" {
 		t.Errorf("switched on again the limit is %s", got)
 	}
 	// A limit in bytes may use the memory that was added.
-	write(t, root, overridePath, strings.ReplaceAll(shareConfig, "25%", "6Gi"))
+	write(t, root, overridePath, strings.ReplaceAll(percentageConfig, "25%", "6Gi"))
 	if got := limit(t, root, 8192); got != "6442450944" {
 		t.Errorf("a quantity above the memory of the boot is %s", got)
 	}
@@ -79,7 +79,7 @@ func TestShareStaysForTheBoot(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(root, config.StateDir)); err != nil {
 		t.Fatal(err)
 	}
-	write(t, root, overridePath, shareConfig)
+	write(t, root, overridePath, percentageConfig)
 	if got := limit(t, root, 8192); got != "2147483648" {
 		t.Errorf("after a reboot the limit is %s", got)
 	}
@@ -90,7 +90,7 @@ func TestKilledWithAShare(t *testing.T) {
 	t.Parallel()
 	killed := atEachPoint(func(at point) bool {
 		root := newRoot(t, "01-kubeadm")
-		write(t, root, overridePath, shareConfig)
+		write(t, root, overridePath, percentageConfig)
 		write(t, root, "proc/meminfo", "MemTotal: 2097152 kB\n")
 		if !runKilled(t, root, at) {
 			return false

@@ -86,7 +86,7 @@ func Render(c Cluster) (string, error) {
 		"APIVersion": c.APIVersion, "ValidatingOnly": c.ValidatingOnly, "Namespaces": namespaces, "Asks": len(asking) > 0,
 		"Asking": literal(asking), "Converting": literal(converting), "TypesKey": TypesKey, "TypesJSON": string(list),
 		"MaxAnnotations": MaxAnnotations, "MaxContainers": MaxContainers, "MaxResources": MaxResources,
-		"Asked": admission.Asked, "Guaranteed": admission.GuaranteedWarning, "PodLevel": admission.PodLevelWarning,
+		"Asked": admission.Requested, "Guaranteed": admission.GuaranteedWarning, "PodLevel": admission.PodLevelWarning,
 		"TwoTypes": admission.TwoTypes, "Effect": admission.BadEffect, "Resource": admission.ForeignResource,
 		"Fields":  []string{"requests", "limits"},
 		"Amounts": []string{"capacity", "allocatable"},

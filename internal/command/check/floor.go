@@ -20,11 +20,11 @@ func (c *checks) floor(context.Context) []state.Finding {
 	var found []state.Finding
 	for _, p := range c.desired.Partitions {
 		if p.Protection != (cgroupfs.Protection{}) {
-			found = append(found, c.partitionFloor(p.Name, p.Protection)...)
+			found = append(found, c.partitionProtection(p.Name, p.Protection)...)
 		}
 	}
-	if services := &c.desired.Services; services.HasFloor() {
-		found = append(found, c.servicesFloor(services)...)
+	if services := &c.desired.Services; services.HasProtection() {
+		found = append(found, c.servicesProtection(services)...)
 	}
 	if found == nil {
 		found = saying(state.OK, "no memory is protected by a setting")
@@ -32,8 +32,8 @@ func (c *checks) floor(context.Context) []state.Finding {
 	return found
 }
 
-// partitionFloor checks a partition and kubepods.slice above it.
-func (c *checks) partitionFloor(name unitname.PartitionName, want cgroupfs.Protection) []state.Finding {
+// partitionProtection checks a partition and kubepods.slice above it.
+func (c *checks) partitionProtection(name unitname.PartitionName, want cgroupfs.Protection) []state.Finding {
 	slice, parent := name.Slice(), unitname.Default.Slice()
 	has, err := c.cgroups.Limits(unitname.CgroupPath(slice))
 	if err != nil {
@@ -73,8 +73,8 @@ func (c *checks) partitionFloor(name unitname.PartitionName, want cgroupfs.Prote
 	return found
 }
 
-// servicesFloor checks the slice of the kubelet and of the runtime, and those above it.
-func (c *checks) servicesFloor(want *config.Services) []state.Finding {
+// servicesProtection checks the slice of the kubelet and of the runtime, and those above it.
+func (c *checks) servicesProtection(want *config.Services) []state.Finding {
 	const boot = "reboot the node: these settings apply from the next boot on"
 	var found []state.Finding
 	levels := strings.Split(unitname.CgroupPath(want.Slice), "/")

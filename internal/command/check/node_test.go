@@ -204,9 +204,9 @@ func TestCheckReserved(t *testing.T) {
 	expect(t, n, fails, []string{"ok      reserved: the cgroups that the kubelet expects exist"})
 }
 
-// TestCheckFloor: the kernel protects the partition as far as kubepods.slice is protected, which
-// the kubelet resets.
-func TestCheckFloor(t *testing.T) {
+// TestCheckProtection: the kernel protects the partition as far as kubepods.slice is protected,
+// which the kubelet resets.
+func TestCheckProtection(t *testing.T) {
 	t.Parallel()
 	n := fakenode.Whole(t)
 	n.Write("/etc/default/node-partition", "PARTITION_MEMORY_MIN=16Mi\nPARTITION_MEMORY_LOW=32Mi\nPARTITION_SWAP_MAX=8Mi\n"+

@@ -40,7 +40,7 @@ func (a *Advice) section(root hostfs.FS) error {
 		a.warn("there is no section with namespaces: the recommendation has kube-system")
 	}
 	fields[fieldLimit] = quantity(a.LimitBytes)
-	a.asShare(root, fields)
+	a.asPercentage(root, fields)
 	if a.isSystem() {
 		a.SystemPartition = fields
 	} else {
@@ -126,9 +126,9 @@ func (a *Advice) document() ([]byte, error) {
 	return yaml.Marshal(fields)
 }
 
-// asShare writes the recommended limit as a percentage of the node's memory if the present section
-// has one: its file may be the file of nodes of other sizes, too.
-func (a *Advice) asShare(root hostfs.FS, fields map[string]any) {
+// asPercentage writes the recommended limit as a percentage of the node's memory if the present
+// section has one: its file may be the file of nodes of other sizes, too.
+func (a *Advice) asPercentage(root hostfs.FS, fields map[string]any) {
 	c, _ := config.Load(string(root)) // a section that is not valid has no share, and a warning
 	p := c.Partition(a.Partition)
 	if p == nil || p.Share == nil {

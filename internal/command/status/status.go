@@ -45,7 +45,7 @@ func Read(ctx context.Context, o options.Options) (state.Status, error) {
 	}
 	status.Service = service(ctx, o)
 	switch {
-	case errors.Is(err, host.ErrNotAsked):
+	case errors.Is(err, host.ErrNotQueried):
 		status.Problem = strings.TrimPrefix(status.Problem+"; "+err.Error(), "; ")
 	case err != nil:
 		status.PodsUnknown = err.Error()

@@ -96,7 +96,7 @@ func Start(
 	}
 	if err == nil {
 		var present node.Followed
-		present, err = checkWayBack(n)
+		present, err = checkRollback(n)
 		asked.Warnings = append(asked.Warnings, switchedOff(from, present, asked)...)
 	}
 	if err != nil {
@@ -154,10 +154,10 @@ func judge(n host.Node, name string, data []byte) (*node.Desired, error) {
 	return asked, nil
 }
 
-// checkWayBack refuses a trial whose end would not restore the state in force now. With an invalid
+// checkRollback refuses a trial whose end would not restore the state in force now. With an invalid
 // configuration the last good units stay in place, which then are the trial's. A configuration that
-// was never applied differs from the state in force. checkWayBack returns the present one.
-func checkWayBack(n host.Node) (node.Followed, error) {
+// was never applied differs from the state in force. checkRollback returns the present one.
+func checkRollback(n host.Node) (node.Followed, error) {
 	files, err := node.ReadDesired(n)
 	present, loadErr := node.Load(n, podmove.Never)
 	if err == nil && !errors.Is(loadErr, decision.ErrNone) {

@@ -40,8 +40,8 @@ func (m *Metrics) EventWritten(result cluster.Result, n int) {
 	m.cluster.events.WithLabelValues(string(result)).Add(float64(n))
 }
 
-// MarksWritten counts an attempt to write labels and conditions of the node.
-func (m *Metrics) MarksWritten(written bool) {
+// NodeStatusWritten counts an attempt to write labels and conditions of the node.
+func (m *Metrics) NodeStatusWritten(written bool) {
 	m.cluster.marks.WithLabelValues(resultOf(written)).Inc()
 }
 

@@ -150,7 +150,7 @@ func observe(o *Metrics) {
 	})
 	o.EventWritten(cluster.Created, 1)
 	o.EventWritten(cluster.Dropped, 3)
-	o.MarksWritten(true)
+	o.NodeStatusWritten(true)
 	o.Connected("systemd", true)
 	o.Connected("nri", false)
 	for range 3 {

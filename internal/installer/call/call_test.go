@@ -148,8 +148,8 @@ func TestOtherCallEnds(t *testing.T) {
 	}
 }
 
-// TestWhileAsked: the host sees the end of its caller, however that ends.
-func TestWhileAsked(t *testing.T) {
+// TestWhileRequested: the host sees the end of its caller, however that ends.
+func TestWhileRequested(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
 	if err := os.Mkdir(f.host.Folder, 0o700); err != nil {
@@ -163,7 +163,7 @@ func TestWhileAsked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := taken.WhileAsked(t.Context())
+	ctx, cancel := taken.WhileRequested(t.Context())
 	defer cancel(nil)
 	if err := ctx.Err(); err != nil {
 		t.Error(err)

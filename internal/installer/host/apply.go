@@ -20,7 +20,7 @@ import (
 const shortest = 20 * time.Second
 
 // remaining returns the time until the node goes back.
-func (h *Host) remaining(r *record.Roll) (time.Duration, error) {
+func (h *Host) remaining(r *record.Rollout) (time.Duration, error) {
 	now, err := h.Now()
 	if err != nil {
 		return 0, err
@@ -41,7 +41,7 @@ var errTime = outcome.Because(outcome.Timeout, "the time of the trial is over")
 // hold the lock, and keep the way back from the node: a runtime without a time limit for its start
 // does (TimeoutStartSec=0 of crio.service).
 func (h *Host) within(
-	ctx context.Context, r *record.Roll, before time.Duration,
+	ctx context.Context, r *record.Rollout, before time.Duration,
 ) (context.Context, context.CancelFunc, error) {
 	left, err := h.remaining(r)
 	if err != nil {
@@ -74,7 +74,7 @@ func (h *Host) apply(ctx context.Context, state record.State, p *plan, o record.
 
 // begin notes the change before anything of the node is changed.
 func (h *Host) begin(ctx context.Context, state *record.State, p *plan, o record.Order) error {
-	r := &p.Roll
+	r := &p.Rollout
 	var err error
 	if r.Deadline, err = h.Now(); err != nil {
 		return err
@@ -87,7 +87,7 @@ func (h *Host) begin(ctx context.Context, state *record.State, p *plan, o record
 		h.Say("which members are Ready is not known: %v", err)
 		r.ReadyUnknown = oneline.Terminal(err.Error())
 	}
-	state.Roll = r
+	state.Rollout = r
 	return h.SetState(*state)
 }
 
@@ -95,12 +95,12 @@ func (h *Host) begin(ctx context.Context, state *record.State, p *plan, o record
 // the node is well. It ends while there is time to keep it.
 func (h *Host) change(ctx context.Context, state record.State, p *plan, o record.Order) (string, error) {
 	//guard: a change that hangs holds the lock beyond the deadline
-	ctx, cancel, err := h.within(ctx, state.Roll, margin)
+	ctx, cancel, err := h.within(ctx, state.Rollout, margin)
 	if err != nil {
 		return "", err
 	}
 	defer cancel()
-	if err := h.prepareWayBack(ctx, state.Roll); err != nil {
+	if err := h.prepareRollback(ctx, state.Rollout); err != nil {
 		return "", fmt.Errorf("the rollback: %w", err)
 	}
 	if err := h.install(ctx, p); err != nil {
@@ -153,7 +153,7 @@ func (h *Host) install(ctx context.Context, p *plan) error {
 }
 
 func (h *Host) try(ctx context.Context, p *plan) error {
-	left, err := h.remaining(&p.Roll)
+	left, err := h.remaining(&p.Rollout)
 	if err != nil {
 		return err
 	}
@@ -195,11 +195,11 @@ func (h *Host) verify(ctx context.Context, p *plan, o record.Order) (string, err
 	if err == nil {
 		err = errorOf(found)
 	}
-	return wellSaid(cluster, &p.Roll), err
+	return wellReported(cluster, &p.Rollout), err
 }
 
-// wellSaid returns what a verification has found, and what it could not ask for.
-func wellSaid(cluster Cluster, r *record.Roll) string {
+// wellReported returns what a verification has found, and what it could not ask for.
+func wellReported(cluster Cluster, r *record.Rollout) string {
 	switch {
 	case cluster == nil:
 		return "the partition is active and its service ready, and check finds no error; the node has no credentials for a cluster, so that Ready was not checked"
@@ -286,7 +286,7 @@ func (h *Host) readyMembers(ctx context.Context, o record.Order) ([]string, erro
 // keep makes the section permanent, until the deadline: change has left it the margin. The rename
 // of the section decides: what ends after it is an error as well, and fail finds that all is kept.
 func (h *Host) keep(ctx context.Context, state record.State) error {
-	r := state.Roll
+	r := state.Rollout
 	if !r.Tries {
 		return nil
 	}
@@ -306,7 +306,7 @@ func (h *Host) keep(ctx context.Context, state record.State) error {
 
 // finish notes that the change is kept, and removes what it needed.
 func (h *Host) finish(ctx context.Context, state record.State) error {
-	kept := state.Roll.Kept
+	kept := state.Rollout.Kept
 	if err := h.SetState(record.State{Kept: &kept}); err != nil {
 		return err
 	}
@@ -319,7 +319,7 @@ func (h *Host) tidy(ctx context.Context) error {
 	if err := h.prune(); err != nil {
 		return err
 	}
-	return h.removeWayBack(ctx)
+	return h.removeRollback(ctx)
 }
 
 // fail has the node go back from a change that has failed.
@@ -327,7 +327,7 @@ func (h *Host) fail(ctx context.Context, id string, cause error) outcome.Outcome
 	// Who has called may have given up. The node goes back all the same.
 	ctx = context.WithoutCancel(ctx)
 	state, err := h.State()
-	if err == nil && state.Roll != nil {
+	if err == nil && state.Rollout != nil {
 		h.Say("%v: going back", cause)
 		state, err = h.endKilled(ctx, state)
 	}

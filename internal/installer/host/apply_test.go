@@ -183,8 +183,8 @@ func TestKilledAnywhere(t *testing.T) {
 						n.ends(ends, before, last)
 						state := n.state()
 						switch {
-						case state.Roll != nil:
-							t.Errorf("killed before %q: the roll is left: %+v", last, state.Roll)
+						case state.Rollout != nil:
+							t.Errorf("killed before %q: the roll is left: %+v", last, state.Rollout)
 						case state.Kept != nil && state.Kept.By == id:
 							kept++
 							if n.read(kubeletconfig.OverridePath) != o.Section || n.read(monitorPath) != "monitor "+n.h.Version {
@@ -235,7 +235,7 @@ func (n *node) ends(how string, before map[string]string, last string) {
 			n.mustBack()
 		}
 	}
-	if n.state().Roll != nil {
+	if n.state().Rollout != nil {
 		// The way back was not armed yet. Its own unit files are all that there is, and the next call
 		// has the node go back.
 		if name := unarmed(before, n.tree()); name != "" && n.now.Boot == "one" {

@@ -32,7 +32,7 @@ func (h *Host) Back(ctx context.Context, now bool) error {
 		return err
 	}
 	//guard: a way back that comes before its time does nothing
-	if r := state.Roll; r != nil && !now && !r.Due(moment) {
+	if r := state.Rollout; r != nil && !now && !r.Due(moment) {
 		h.Say("it is not time to go back: the change goes on")
 		return nil
 	}
@@ -60,10 +60,10 @@ func (h *Host) remains(ctx context.Context, before *record.Snapshot) (files, res
 	return files, rest, err
 }
 
-// endRoll goes back, or finishes a roll that has made its section permanent. The rename decides
+// endRollout goes back, or finishes a roll that has made its section permanent. The rename decides
 // that it is kept, also if it was killed after it.
-func (h *Host) endRoll(ctx context.Context, state record.State) error {
-	r := state.Roll
+func (h *Host) endRollout(ctx context.Context, state record.State) error {
+	r := state.Rollout
 	//guard: the section decides whether a roll that was killed in keep is kept
 	if r.Keeping {
 		is, err := h.Present(kubeletconfig.OverridePath)
@@ -83,7 +83,7 @@ func (h *Host) endRoll(ctx context.Context, state record.State) error {
 
 // goBack undoes a roll.
 func (h *Host) goBack(ctx context.Context, state record.State) error {
-	r := state.Roll
+	r := state.Rollout
 	if !r.Failed {
 		r.Failed = true
 		//guard: a full disk keeps the node from going back
@@ -124,7 +124,7 @@ func (h *Host) goBack(ctx context.Context, state record.State) error {
 	if err := errors.Join(h.prune(), h.Remove(h.In(store.Monitor))); err != nil {
 		return err
 	}
-	state.Roll = nil
+	state.Rollout = nil
 	for _, text := range remains {
 		h.Say("not as before: %s", text)
 	}
@@ -148,7 +148,7 @@ func layoutOf(before *record.Snapshot) layout {
 }
 
 // endTrial ends the trial of the roll, if it runs.
-func (h *Host) endTrial(ctx context.Context, r *record.Roll) error {
+func (h *Host) endTrial(ctx context.Context, r *record.Rollout) error {
 	if !r.Tries || h.isOurOff() {
 		return nil
 	}
@@ -167,7 +167,7 @@ func (h *Host) endTrial(ctx context.Context, r *record.Roll) error {
 }
 
 // putBack puts the files back that a roll has changed. The folder of its version is removed later.
-func (h *Host) putBack(r *record.Roll) error {
+func (h *Host) putBack(r *record.Rollout) error {
 	l := layoutOf(&r.Before)
 	if err := h.unlink(l, r.Before.Files); err != nil {
 		return err
@@ -210,7 +210,7 @@ func (h *Host) dropTrial() error {
 }
 
 // useOld makes systemd use the files of the version before, as an installation of that would.
-func (h *Host) useOld(ctx context.Context, r *record.Roll, before []string) error {
+func (h *Host) useOld(ctx context.Context, r *record.Rollout, before []string) error {
 	if r.From != r.To {
 		h.attempt(ctx, "reset-failed", unitname.MonitorService)
 		//guard: a monitor that was starting before a roll is not restarted with the old files

@@ -33,8 +33,8 @@ func (n *node) killIn(line string, o record.Order) {
 	n.h.Programs = n
 }
 
-// TestWayBackKilled: the way back is killed before each step, too, and the next one finishes it.
-func TestWayBackKilled(t *testing.T) {
+// TestRollbackKilled: the way back is killed before each step, too, and the next one finishes it.
+func TestRollbackKilled(t *testing.T) {
 	for name, had := range map[string]bool{"first": false, "another": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -50,7 +50,7 @@ func TestWayBackKilled(t *testing.T) {
 					if !alive {
 						n.mustBack()
 					}
-					if state := n.state(); state.Roll != nil || state.Before != nil {
+					if state := n.state(); state.Rollout != nil || state.Before != nil {
 						t.Errorf("%d: %+v", at, state)
 					}
 					n.isAsBefore(before, at)
@@ -77,7 +77,7 @@ func TestTimeOver(t *testing.T) {
 		n.killIn("partition-monitor status -o json", n.order("v1", section))
 		n.now.Since += trialTime - 1
 		n.mustBack()
-		if n.state().Roll == nil {
+		if n.state().Rollout == nil {
 			t.Fatal("went back before its time")
 		}
 		// A soft-reboot keeps the boot, and its timer is another one. The deadline counts.
@@ -178,9 +178,9 @@ func TestMonitorSettles(t *testing.T) {
 	}
 }
 
-// TestWayBackFails: an attempt of the way back fails. The call says so, the timer tries again, and
+// TestRollbackFails: an attempt of the way back fails. The call says so, the timer tries again, and
 // a way back that fails is no end.
-func TestWayBackFails(t *testing.T) {
+func TestRollbackFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t)
 		n.mustApply("v1", section)
@@ -188,7 +188,7 @@ func TestWayBackFails(t *testing.T) {
 		n.notReady = "gone"
 		free := n.failsAfter("partition-monitor status -o json", "systemctl daemon-reload")
 		got := n.do(n.order("v2", section))
-		if got.Status != outcome.Remains || !strings.Contains(got.Text(), "the rollback has not ended") || n.state().Roll == nil {
+		if got.Status != outcome.Remains || !strings.Contains(got.Text(), "the rollback has not ended") || n.state().Rollout == nil {
 			t.Errorf("%+v", got)
 		}
 		free()

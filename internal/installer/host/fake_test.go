@@ -593,7 +593,7 @@ func (n *node) NotReady(ctx context.Context, _ string) (string, error) {
 
 // PodsOn implements Cluster.
 func (n *node) PodsOn(context.Context, string) ([]kubeapi.PodState, error) {
-	if n.hidden != nil && n.state().Roll == nil {
+	if n.hidden != nil && n.state().Rollout == nil {
 		return nil, n.hidden
 	}
 	return n.pods, nil

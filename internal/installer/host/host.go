@@ -125,8 +125,8 @@ func (h *Host) endEarlier(ctx context.Context) error {
 // It returns the state after that.
 func (h *Host) endKilled(ctx context.Context, state record.State) (record.State, error) {
 	end := h.tidy
-	if state.Roll != nil {
-		end = func(ctx context.Context) error { return h.endRoll(ctx, state) }
+	if state.Rollout != nil {
+		end = func(ctx context.Context) error { return h.endRollout(ctx, state) }
 	}
 	if err := end(ctx); err != nil {
 		return state, err

@@ -20,7 +20,7 @@ type plan struct {
 	content content
 	missing []link
 	kept    bool // what is there is kept
-	record.Roll
+	record.Rollout
 }
 
 // nothing reports whether the node has it all.
@@ -28,7 +28,7 @@ func (p *plan) nothing() bool { return p.kept && p.From == p.To && len(p.missing
 
 // plan returns what an order changes, or why the node cannot have it. It writes nothing.
 func (h *Host) plan(ctx context.Context, state record.State, id string, o record.Order) (*plan, error) {
-	if state.Roll != nil || h.isOurOff() {
+	if state.Rollout != nil || h.isOurOff() {
 		return nil, errors.New("another call has not ended on this node, or was killed: wait until the node has gone back")
 	}
 	if err := h.unfit(ctx); err != nil {

@@ -86,8 +86,8 @@ Unit=%[3]s
 `, sinceBoot.Milliseconds(), fromNow.Milliseconds(), backService)
 }
 
-// prepareWayBack writes the units of the way back, and starts its timer.
-func (h *Host) prepareWayBack(ctx context.Context, r *record.Roll) error {
+// prepareRollback writes the units of the way back, and starts its timer.
+func (h *Host) prepareRollback(ctx context.Context, r *record.Rollout) error {
 	now, err := h.Now()
 	if err != nil {
 		return err
@@ -117,8 +117,8 @@ func (h *Host) prepareWayBack(ctx context.Context, r *record.Roll) error {
 	return err
 }
 
-// removeWayBack removes the units of the way back, if there are some.
-func (h *Host) removeWayBack(ctx context.Context) error {
+// removeRollback removes the units of the way back, if there are some.
+func (h *Host) removeRollback(ctx context.Context) error {
 	some := false
 	for _, name := range backPaths() {
 		was, err := h.Present(name)

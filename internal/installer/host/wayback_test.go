@@ -8,10 +8,10 @@ import (
 	"node-partition.io/node-partition/internal/installer/sandbox"
 )
 
-// TestWayBackUnits: the text of the units, whose every line is a promise: the way back is tried
+// TestRollbackUnits: the text of the units, whose every line is a promise: the way back is tried
 // again for as long as it takes, before the kubelet at a boot, and not before its folder is
 // mounted. No target that is isolated stops its timer.
-func TestWayBackUnits(t *testing.T) {
+func TestRollbackUnits(t *testing.T) {
 	t.Parallel()
 	lines := sandbox.Lines(false, folder+"/partition-installer", "back")
 	service := `# Written by partition-installer for the time of a change.

@@ -18,8 +18,8 @@ type State struct {
 	Format int `json:"version"`
 	// Kept is the installation that stays; nil without one.
 	Kept *Kept `json:"kept,omitempty"`
-	// Roll is the change that has not ended; nil without one.
-	Roll *Roll `json:"roll,omitempty"`
+	// Rollout is the change that has not ended; nil without one.
+	Rollout *Rollout `json:"rollout,omitempty"`
 	// Before is the node before the last change, if that went back and not all was as before; else
 	// nil.
 	Before *Snapshot `json:"before,omitempty"`
@@ -81,8 +81,8 @@ type Kept struct {
 	Section string `json:"section"`
 }
 
-// Roll is a change of a node that has not ended.
-type Roll struct {
+// Rollout is a change of a node that has not ended.
+type Rollout struct {
 	// Kept is the installation once the roll is kept.
 	Kept
 	// From is the folder of the version that the node had, empty for none, and To of the new one.
@@ -105,7 +105,7 @@ type Roll struct {
 }
 
 // Due reports whether a roll has to go back at a time.
-func (r *Roll) Due(now trialend.Moment) bool {
+func (r *Rollout) Due(now trialend.Moment) bool {
 	return r.Failed || r.Deadline.Over(now)
 }
 

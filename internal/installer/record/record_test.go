@@ -69,7 +69,7 @@ func TestUnitsAsBefore(t *testing.T) {
 // TestDue: a change goes back at its deadline, in another boot, and once it has failed.
 func TestDue(t *testing.T) {
 	t.Parallel()
-	r := Roll{Deadline: trialend.Moment{Boot: "b", Since: time.Minute}}
+	r := Rollout{Deadline: trialend.Moment{Boot: "b", Since: time.Minute}}
 	for name, test := range map[string]struct {
 		now    trialend.Moment
 		failed bool

@@ -94,8 +94,8 @@ func (s Store) openMessage(id string, flags int) (Message, error) {
 // errGone means that nobody waits for the answer.
 var errGone = outcome.Because(outcome.Timeout, "the call was given up: its pod or its terminal is gone")
 
-// WhileAsked returns a context that ends when the caller does.
-func (m Message) WhileAsked(ctx context.Context) (context.Context, context.CancelCauseFunc) {
+// WhileRequested returns a context that ends when the caller does.
+func (m Message) WhileRequested(ctx context.Context) (context.Context, context.CancelCauseFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	go func() {
 		var err error

@@ -116,7 +116,7 @@ func (s Store) Clean(known record.State) error {
 		return err
 	}
 	names := []string{Monitor, Section}
-	if known.Kept == nil && known.Roll == nil {
+	if known.Kept == nil && known.Rollout == nil {
 		//guard: the program is taken from a call that waits
 		if !waits {
 			names = append(names, Program)

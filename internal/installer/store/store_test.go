@@ -121,7 +121,7 @@ func TestState(t *testing.T) {
 	t.Parallel()
 	s := Store{Disk: Disk{Root: hostfs.FS(t.TempDir())}, Folder: "/"}
 	known, err := s.State()
-	if err != nil || known.Kept != nil || known.Roll != nil {
+	if err != nil || known.Kept != nil || known.Rollout != nil {
 		t.Errorf("%+v, %v", known, err)
 	}
 	if err := s.SetState(record.State{Kept: &record.Kept{By: "r"}}); err != nil {

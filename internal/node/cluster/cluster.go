@@ -12,7 +12,7 @@ import (
 )
 
 // Open returns a client with the kubeconfig of the flag, and the path of that file. With auto it is
-// the kubelet's on n. It returns host.ErrNotAsked for another node: its kubeconfig may name a
+// the kubelet's on n. It returns host.ErrNotQueried for another node: its kubeconfig may name a
 // program, which would run here.
 func Open(n host.Node, kubeconfig string) (*kubeapi.Client, string, error) {
 	//guard: the kubeconfig of another node is not opened

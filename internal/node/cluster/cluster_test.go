@@ -17,7 +17,7 @@ func TestOpenForeign(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, kubeconfig := range []string{options.KubeconfigAuto, "/etc/kubernetes/kubelet.conf"} {
-		if _, _, err := Open(n, kubeconfig); !errors.Is(err, host.ErrNotAsked) {
+		if _, _, err := Open(n, kubeconfig); !errors.Is(err, host.ErrNotQueried) {
 			t.Errorf("%s: %v", kubeconfig, err)
 		}
 	}

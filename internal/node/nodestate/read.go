@@ -116,7 +116,7 @@ func readEviction(
 
 		Ownerless: evict.Ownerless(reading.Used(), pods),
 
-		State: evict.State{Cooldown: history.Cooldown, Stays: history.Stays},
+		State: evict.State{Cooldown: history.Cooldown, Unreclaimable: history.Unreclaimable},
 	}
 	decision, config := evict.Decide(snapshot), snapshot.Effective()
 	s := &state.Eviction{

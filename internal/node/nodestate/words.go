@@ -231,7 +231,7 @@ func Order(e *state.Eviction) Table {
 // turn describes the turn of a pod in the order of evictions, after so many candidates.
 func turn(skip evict.Skip, after int) string {
 	switch {
-	case skip == evict.SkipWithinRequest, skip == evict.SkipStays:
+	case skip == evict.SkipWithinRequest, skip == evict.SkipUnreclaimable:
 		return "not now"
 	case skip != "":
 		return "never"

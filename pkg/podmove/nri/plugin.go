@@ -125,7 +125,7 @@ func (p *Plugin) RunPodSandbox(ctx context.Context, pod *api.PodSandbox) error {
 			Name:      pod.GetName(),
 			Ready:     true,
 			Origin:    member.Origin,
-			Asked:     admission.Annotated(pod.GetAnnotations(), member.Ask.Type),
+			Requested: admission.Annotated(pod.GetAnnotations(), member.Ask.Type),
 		},
 		QoS: v1.PodQOSClass(qosOf(pod)),
 	}

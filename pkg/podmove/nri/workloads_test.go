@@ -14,9 +14,9 @@ import (
 	"node-partition.io/node-partition/pkg/slices/decision"
 )
 
-// TestAsked: a pod is placed by its annotation if it has a right to the type. It waits for what its
-// namespace allows if nothing else decides, and only then.
-func TestAsked(t *testing.T) {
+// TestRequested: a pod is placed by its annotation if it has a right to the type. It waits for what
+// its namespace allows if nothing else decides, and only then.
+func TestRequested(t *testing.T) {
 	t.Parallel()
 	const uid = "11111111_2222_3333_4444_555555555555"
 	asks := map[string]string{"target.workload.openshift.io/telemetry": `{"effect":"PreferredDuringScheduling"}`}

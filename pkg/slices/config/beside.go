@@ -10,9 +10,9 @@ import (
 	"node-partition.io/node-partition/internal/membership"
 )
 
-// besideEachOther validates what partitions must not have in common. Problems within one section
+// overlapping validates what partitions must not have in common. Problems within one section
 // are not repeated.
-func besideEachOther(config *kubeletconfig.Merged, list []Partition, n *node) (warnings []string, err error) {
+func overlapping(config *kubeletconfig.Merged, list []Partition, n *node) (warnings []string, err error) {
 	var found problems
 	for _, c := range membership.Conflicts(claims(list)...) {
 		//guard: one namespace has one partition

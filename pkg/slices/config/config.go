@@ -234,7 +234,7 @@ func newPartitions(
 		list, warnings = append(list, *p), append(warnings, more...)
 		err = errors.Join(err, sectionErr)
 	}
-	more, beside := besideEachOther(config, slices.Concat(kubelets, list), n)
+	more, beside := overlapping(config, slices.Concat(kubelets, list), n)
 	return list, append(warnings, more...), errors.Join(err, beside)
 }
 

@@ -49,9 +49,9 @@ func (s *Share) String() string {
 	return text
 }
 
-// ShareBytes returns the memory that the shares of the configuration are of, in bytes; 0 if it has
-// none.
-func (c *Config) ShareBytes() uint64 {
+// PercentageBytes returns the memory that the shares of the configuration are of, in bytes; 0 if it
+// has none.
+func (c *Config) PercentageBytes() uint64 {
 	for i := range c.Partitions {
 		if s := c.Partitions[i].Share; s != nil {
 			return s.OfBytes
@@ -200,12 +200,12 @@ func (c *checker) share(raw json.RawMessage, number string) (uint64, *Share) {
 	case s.MaxBytes > 0 && limit > s.MaxBytes:
 		limit, s.Bound = s.MaxBytes, limitMaxField
 	}
-	c.judgeShare(limit, s)
+	c.validatePercentage(limit, s)
 	return limit, s
 }
 
-// judgeShare compares the limit that a share has come to with the memory of the node.
-func (c *checker) judgeShare(limit uint64, s *Share) {
+// validatePercentage compares the limit that a share has come to with the memory of the node.
+func (c *checker) validatePercentage(limit uint64, s *Share) {
 	if s.OfBytes == 0 {
 		return
 	}

@@ -56,15 +56,15 @@ func TestShare(t *testing.T) {
 			continue
 		}
 		p := c.System()
-		if p.Limit != test.want || p.Share == nil || p.Share.Bound != test.bound || c.ShareBytes() != test.memory {
+		if p.Limit != test.want || p.Share == nil || p.Share.Bound != test.bound || c.PercentageBytes() != test.memory {
 			t.Errorf("%s of %d: %d, %+v; want %d by %q", test.fields, test.memory, p.Limit, p.Share, test.want, test.bound)
 		}
 	}
 }
 
-// TestShareOfUnknownSize: without the size of a node the form of a share counts, and what holds for
-// each. What small nodes refuse is a warning.
-func TestShareOfUnknownSize(t *testing.T) {
+// TestPercentageOfUnknownSize: without the size of a node the form of a share counts, and what
+// holds for each. What small nodes refuse is a warning.
+func TestPercentageOfUnknownSize(t *testing.T) {
 	t.Parallel()
 	const (
 		bounds  = "memoryLimit: 12%, memoryLimitMin: 300Mi, memoryLimitMax: 2Gi, "
@@ -125,9 +125,9 @@ func TestShareOfUnknownSize(t *testing.T) {
 	}
 }
 
-// TestShareOfAll: a percentage that rounds to all of the memory is refused, and the message has the
-// field.
-func TestShareOfAll(t *testing.T) {
+// TestPercentageOfAll: a percentage that rounds to all of the memory is refused, and the message
+// has the field.
+func TestPercentageOfAll(t *testing.T) {
 	t.Parallel()
 	_, err := Validate(document(t, "memoryLimit: 99.99999999999999%"), Size{MemoryBytes: 8 << 30, CPUs: cpuset.New(0)})
 	const want = `mine.yaml: systemPartition.memoryLimit: "99.99999999999999%": is not below the node's memory of 8589934592 bytes; want less`
@@ -136,8 +136,8 @@ func TestShareOfAll(t *testing.T) {
 	}
 }
 
-// TestSharePercentage: the least percentage that comes to at least so many bytes.
-func TestSharePercentage(t *testing.T) {
+// TestPercentage: the least percentage that comes to at least so many bytes.
+func TestPercentage(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		of, bytes uint64

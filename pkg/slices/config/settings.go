@@ -37,11 +37,13 @@ type Services struct {
 // IsZero reports whether the settings change nothing.
 func (s *Services) IsZero() bool {
 	return s.Slice == "" && s.CPUs.IsEmpty() && s.OOMScoreAdjust == nil && !s.Delegate &&
-		!s.HasFloor()
+		!s.HasProtection()
 }
 
-// HasFloor reports whether Slice has protected memory or a weight.
-func (s *Services) HasFloor() bool { return s.Protection != cgroupfs.Protection{} || s.CPUWeight != 0 }
+// HasProtection reports whether Slice has protected memory or a weight.
+func (s *Services) HasProtection() bool {
+	return s.Protection != cgroupfs.Protection{} || s.CPUWeight != 0
+}
 
 const (
 	// onPartitionCPUs is the one value of the settings for CPUs.

@@ -103,7 +103,7 @@ func TestDecisionText(t *testing.T) {
 func TestWatch(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
-	for _, want := range []Watch{{}, {Refused: "a\nb"}, {Asked: "id"}, {}, {}} {
+	for _, want := range []Watch{{}, {Refused: "a\nb"}, {Requested: "id"}, {}, {}} {
 		if err := want.Write(root); err != nil {
 			t.Fatal(err)
 		}

@@ -20,9 +20,9 @@ const WatchFile = config.StateDir + "/watch.json"
 type Watch struct {
 	// Refused is the error of the present configuration; empty if it is valid.
 	Refused string `json:"refused,omitempty"`
-	// Asked is the identity of the configuration for which systemd was asked to reload. No second
+	// Requested is the identity of the configuration for which systemd was asked to reload. No second
 	// reload is asked for.
-	Asked string `json:"asked,omitempty"`
+	Requested string `json:"asked,omitempty"`
 }
 
 // ReadWatch returns what was decided on the node at root. The zero value stands for a file that is

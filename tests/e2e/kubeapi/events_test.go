@@ -134,7 +134,7 @@ func (a asNode) Try(ctx context.Context, ask func(context.Context, *kubeapi.Clie
 // at most. A user without the rights gets none.
 func recordedOccurrences(c *cluster) {
 	pod := c.pod("faulty", nil)
-	fault := ours.Fault{Pod: known(pod), Reason: "Faulty", Message: "killed"}
+	fault := ours.Occurrence{Pod: known(pod), Reason: "Faulty", Message: "killed"}
 	find := func() []v1.Event {
 		c.t.Helper()
 		list, err := c.admin.CoreV1().Events(namespace).List(c.t.Context(), metav1.ListOptions{FieldSelector: "reason=Faulty,involvedObject.uid=" + string(pod.UID)})
