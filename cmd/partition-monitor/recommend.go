@@ -8,7 +8,7 @@ import (
 	"node-partition.io/node-partition/internal/command/recommend"
 	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/oneline"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 )
 
 const (
@@ -52,7 +52,7 @@ func recommendCommand(n host.Node) *cli.Command {
 				return err
 			}
 			found, err := recommend.Read(recommend.Options{
-				Node: n, Partition: unitname.PartitionName(c.String(flagOf)), Force: c.Bool(flagForce),
+				Node: n, Partition: partition.Name(c.String(flagOf)), Force: c.Bool(flagForce),
 			})
 			if err != nil {
 				return err
@@ -81,7 +81,7 @@ func recommendFleet(c *cli.Context) error {
 	}
 	o := recommend.FleetOptions{
 		URL: c.String(flagPrometheus), HTTPConfig: c.String(flagHTTPConfig),
-		By: c.String(flagBy), Match: c.String(flagMatch), Partition: unitname.PartitionName(c.String(flagOf)),
+		By: c.String(flagBy), Match: c.String(flagMatch), Partition: partition.Name(c.String(flagOf)),
 	}
 	if err := o.Check(); err != nil {
 		return usageError{fmt.Errorf("--%w", err)}

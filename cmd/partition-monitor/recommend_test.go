@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"node-partition.io/node-partition/internal/command/recommend"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/sizing/sizefile"
-	"node-partition.io/node-partition/internal/unitname"
 	"node-partition.io/node-partition/tests/fakenode"
 )
 
@@ -18,7 +18,7 @@ func TestRecommendPlan(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, fakenode.Configuration("systemPartition:\n  memoryLimit: 2Gi\n  cpuset: \"0\"\n  namespaces: [kube-system, logging]\n"))
 	n.oneProblem([]string{`nothing was measured of partition "system"`, "each ten minutes", "also one without memoryLimit"}, "recommend")
-	n.Measure(unitname.System, 7*24*time.Hour, fakenode.Nightly)
+	n.Measure(partition.System, 7*24*time.Hour, fakenode.Nightly)
 	n.Write("/etc/recommended.yaml", n.recommend(exitOK))
 	if p, _ := n.plan(exitOK, "--capacity=cpu=4,memory=8Gi", "--config=/etc/recommended.yaml"); len(p.Partitions) != 1 || p.Partitions[0].MemoryBytes != 768*mebi {
 		t.Errorf("%+v", p.Partitions)
@@ -71,7 +71,7 @@ func TestServiceSizes(t *testing.T) {
 	if !damaged {
 		t.Error("no message about the damaged file")
 	}
-	r, _, err := sizefile.Read(n.Host().Root, unitname.System)
+	r, _, err := sizefile.Read(n.Host().Root, partition.System)
 	if err != nil || len(r.Minutes) != 1 || r.Minutes[0] < 80*mebi || r.Hours[0].Members == 0 || r.RequestBytes == 0 || len(r.Members) == 0 || !strings.Contains(r.Lacks, "is not readable") {
 		t.Errorf("%+v, %v", r, err)
 	}

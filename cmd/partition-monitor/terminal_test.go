@@ -15,7 +15,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 	"github.com/urfave/cli/v2"
 
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/tests/fakenode"
 	"node-partition.io/node-partition/tests/testkit"
 )
@@ -144,7 +144,7 @@ func TestStatusWatch(t *testing.T) {
 func TestClosedPipe(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, fakenode.Valid("kube-system"))
-	n.Measure(unitname.System, 24*time.Hour, fakenode.Nightly)
+	n.Measure(partition.System, 24*time.Hour, fakenode.Nightly)
 	for _, command := range []string{"recommend", "recommend -o json", "status --watch --listen=", "check --listen="} {
 		reader, writer, err := os.Pipe()
 		if err != nil {

@@ -5,7 +5,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"node-partition.io/node-partition/internal/workload"
+	"node-partition.io/node-partition/internal/partition"
 )
 
 // The keys of annotations that a conversion writes. OpenShift ships the first key, and the
@@ -18,10 +18,12 @@ const (
 )
 
 // resourceOf returns the resource of a workload type as a list of resources has it.
-func resourceOf(name string) v1.ResourceName { return v1.ResourceName(workload.Resource(name)) }
+func resourceOf(name string) v1.ResourceName {
+	return v1.ResourceName(partition.WorkloadResource(name))
+}
 
 // targetKey returns the key of the annotation by which a pod asks for a type.
-func targetKey(name string) string { return workload.TargetPrefix + name }
+func targetKey(name string) string { return partition.TargetPrefix + name }
 
 // resourcesKey returns the key of the annotation of a container, as OpenShift ships it.
 func resourcesKey(container string) string { return resourcesPrefix + container }
@@ -41,7 +43,7 @@ func ofContainer(key string) bool {
 func targets(annotations map[string]string) []string {
 	var types []string
 	for key := range annotations {
-		if name, ok := strings.CutPrefix(key, workload.TargetPrefix); ok {
+		if name, ok := strings.CutPrefix(key, partition.TargetPrefix); ok {
 			types = append(types, name)
 		}
 	}

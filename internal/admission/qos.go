@@ -1,8 +1,6 @@
 package admission
 
-import (
-	v1 "k8s.io/api/core/v1"
-)
+import v1 "k8s.io/api/core/v1"
 
 // classOf returns the QoS class of a pod with these containers, by their CPU and memory alone
 // (ComputePodQOS, pkg/apis/core/v1/helper/qos, v1.37.0).

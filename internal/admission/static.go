@@ -7,7 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"node-partition.io/node-partition/internal/workload"
+	"node-partition.io/node-partition/internal/partition"
 )
 
 // ConvertStatic returns what a conversion changes in the manifest of a static pod, by the rules and
@@ -16,11 +16,11 @@ import (
 // requests of CPU and of memory or of neither, a BestEffort pod stays as it is, and no namespace is
 // asked.
 func ConvertStatic(pod *v1.Pod) (Edit, error) {
-	ask := workload.AskOf(pod.Annotations)
+	ask := partition.AskOf(pod.Annotations)
 	switch ask.Flaw {
-	case workload.TwoTypes:
+	case partition.FlawTwoTypes:
 		return Edit{}, errors.New(TwoTypes)
-	case workload.BadAnnotation:
+	case partition.FlawBadAnnotation:
 		return Edit{}, errors.New(BadEffect)
 	}
 	e := Edit{Remove: strip(pod.Annotations)}

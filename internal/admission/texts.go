@@ -1,9 +1,9 @@
 package admission
 
-import "node-partition.io/node-partition/internal/workload"
+import "node-partition.io/node-partition/internal/partition"
 
 // Requested is the value of a target. Admission writes it in this form.
-const Requested = `{"effect":"` + workload.Preferred + `"}`
+const Requested = `{"effect":"` + partition.PreferredEffect + `"}`
 
 // What is said of pods that are not converted, or refused. Package policy says the same. None has
 // an apostrophe. The first two words of a warning are OpenShift's.

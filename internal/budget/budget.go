@@ -7,8 +7,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/utils/cpuset"
 
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/quantity"
-	"node-partition.io/node-partition/internal/unitname"
 )
 
 // Input holds what a budget is computed from.
@@ -31,7 +31,7 @@ type Input struct {
 
 // Share holds the settings of a partition that make up the budget, and its pods.
 type Share struct {
-	Name unitname.PartitionName
+	Name partition.Name
 	// Section is the path of its section in the configuration. Warnings begin with it.
 	Section string
 	// MemoryLimit is in bytes, 0 for none.
@@ -85,8 +85,8 @@ type Budget struct {
 
 // Partition holds the share of a partition in Node Allocatable. Its CPUs are 0 if it runs on all.
 type Partition struct {
-	Name  unitname.PartitionName `json:"name"`
-	Slice string                 `json:"slice"`
+	Name  partition.Name `json:"name"`
+	Slice string         `json:"slice"`
 	Resources
 	// Members is absent where the pods of the node are not known.
 	Members *Members `json:"members,omitempty"`

@@ -3,7 +3,7 @@ package budget
 import (
 	"k8s.io/utils/cpuset"
 
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 )
 
 // Pools divides the CPUs of a node.
@@ -26,8 +26,8 @@ type Pool struct {
 
 // PartitionPool is the CPUs of a partition: without a cpuset all that are exclusive to no other.
 type PartitionPool struct {
-	Name  unitname.PartitionName `json:"name"`
-	Slice string                 `json:"slice"`
+	Name  partition.Name `json:"name"`
+	Slice string         `json:"slice"`
 	Pool
 }
 

@@ -14,11 +14,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 )
 
 // Mount is the mount point of the unified hierarchy on a node with systemd.
-const Mount = unitname.CgroupMount
+const Mount = partition.CgroupMount
 
 // FS is a mounted cgroup v2 hierarchy, or a folder with the same layout.
 type FS string

@@ -9,7 +9,7 @@ import (
 
 	"node-partition.io/node-partition/internal/kubeapi"
 	"node-partition.io/node-partition/internal/node"
-	"node-partition.io/node-partition/internal/workload"
+	"node-partition.io/node-partition/internal/partition"
 )
 
 // coresFailed is logged when resources could not be written.
@@ -149,14 +149,14 @@ func (k *Keeper) report(c change, before node.Written) {
 		last, ours := before.Cores[one]
 		switch {
 		case value == nil:
-			k.options.Log.Info("the resource of a workload type is removed from the Node", "resource", workload.Resource(one))
+			k.options.Log.Info("the resource of a workload type is removed from the Node", "resource", partition.WorkloadResource(one))
 		case ours && before.Node == c.after.Node && before.Seen[one] == last && had != last:
 			k.options.Log.Warn(
 				"the resource of a workload type was overwritten on the Node, and is written again",
-				"resource", workload.Resource(one), "found", had, "capacity", *value,
+				"resource", partition.WorkloadResource(one), "found", had, "capacity", *value,
 			)
 		default:
-			k.options.Log.Info("the resource of a workload type is on the Node", "resource", workload.Resource(one), "capacity", *value)
+			k.options.Log.Info("the resource of a workload type is on the Node", "resource", partition.WorkloadResource(one), "capacity", *value)
 		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 
 	"node-partition.io/node-partition/internal/kubeapi"
 	"node-partition.io/node-partition/internal/oneline"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 )
 
 // Facts holds what the labels and the readiness follow from.
@@ -20,7 +20,7 @@ type Facts struct {
 	// Refused is the error of a configuration that is not followed, and says what is.
 	Refused error
 	// Inactive lists the partitions that are switched on and have no cgroup.
-	Inactive []unitname.PartitionName
+	Inactive []partition.Name
 	// Passed means that a pass over the pods has ended.
 	Passed bool
 	// Unready is an error if pods cannot be placed, for another reason than Refused.

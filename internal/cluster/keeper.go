@@ -16,8 +16,7 @@ import (
 	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/kubeapi"
 	"node-partition.io/node-partition/internal/node"
-	"node-partition.io/node-partition/internal/nodelabel"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/evict"
 )
 
@@ -49,7 +48,7 @@ type KeeperOptions struct {
 	// Memory returns the last poll of the memory of Partition, which the pressure follows from, and
 	// false if there is no such partition. It is nil if the pressure is not asked for.
 	Memory    func() (evict.Report, bool)
-	Partition unitname.PartitionName
+	Partition partition.Name
 	// Stopping reports whether the node is being shut down.
 	Stopping func(context.Context) bool
 	// Version of the program.
@@ -146,7 +145,7 @@ func NewKeeper(o KeeperOptions) *Keeper {
 		}
 		// The node was booted, or the file is of no use.
 		k.written = node.Written{
-			Labels:     map[string]string{nodelabel.Version: "", nodelabel.Section: ""},
+			Labels:     map[string]string{partition.VersionLabel: "", partition.SectionLabel: ""},
 			Conditions: map[v1.NodeConditionType]v1.NodeCondition{kubeapi.Ready: {}, kubeapi.Pressure: {}},
 		}
 	}

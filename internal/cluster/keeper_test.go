@@ -20,8 +20,7 @@ import (
 	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/kubeapi"
 	"node-partition.io/node-partition/internal/node"
-	"node-partition.io/node-partition/internal/nodelabel"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/evict"
 	"node-partition.io/node-partition/tests/testkit"
 )
@@ -44,10 +43,10 @@ func TestJudge(t *testing.T) {
 		"no pass":          {func(f *Facts) { f.Passed = false }, v1.ConditionUnknown, reasonStarting, "has not ended"},
 		"no pass yet, why": {func(f *Facts) { f.Passed, f.Unready = false, errAny }, v1.ConditionUnknown, reasonStarting, "has not ended: some; error"},
 		"inactive": {
-			func(f *Facts) { f.Inactive, f.Passed = []unitname.PartitionName{"system", "telemetry"}, false },
+			func(f *Facts) { f.Inactive, f.Passed = []partition.Name{"system", "telemetry"}, false },
 			v1.ConditionFalse, reasonInactive, "partition system, telemetry",
 		},
-		"refused": {func(f *Facts) { f.Refused, f.Inactive = errAny, []unitname.PartitionName{"a"} }, v1.ConditionFalse, reasonRefused, "some"},
+		"refused": {func(f *Facts) { f.Refused, f.Inactive = errAny, []partition.Name{"a"} }, v1.ConditionFalse, reasonRefused, "some"},
 		"hangs":   {func(f *Facts) { f.Hangs, f.Refused = errAny, errAny }, v1.ConditionUnknown, reasonHangs, "hangs: some"},
 	} {
 		f := fine
@@ -275,7 +274,7 @@ func TestRun(t *testing.T) {
 		n.change(func(n *aNode) { n.facts.Passed = true })
 		want.after("a pass", 2*time.Second, 1, v1.ConditionTrue, reasonActive)
 		labels, conditions := n.on()
-		if labels[nodelabel.Version] != "0.1.0" || labels[nodelabel.Section] != "abababababab" || len(conditions) != 1 ||
+		if labels[partition.VersionLabel] != "0.1.0" || labels[partition.SectionLabel] != "abababababab" || len(conditions) != 1 ||
 			!strings.HasSuffix(conditions[kubeapi.Ready].Message, "; boot b1") {
 			t.Errorf("%v, %+v", labels, conditions)
 		}
@@ -313,7 +312,7 @@ func TestRun(t *testing.T) {
 		n.change(func(n *aNode) { n.facts.Passed = true })
 		stop = run(t, n.keeper(dir, "0.2.0", lines).Run)
 		want.after("another version", 2*time.Second, 1, v1.ConditionTrue, reasonActive)
-		if labels, conditions = n.on(); labels[nodelabel.Version] != "0.2.0" || labels[nodelabel.Section] != "cd" ||
+		if labels, conditions = n.on(); labels[partition.VersionLabel] != "0.2.0" || labels[partition.SectionLabel] != "cd" ||
 			conditions[kubeapi.Ready].LastTransitionTime.Unix() != since.Unix() {
 			t.Errorf("%v, %+v; want the present version, and the transition at %s", labels, conditions, since)
 		}
@@ -414,7 +413,7 @@ func TestOff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		n, dir, lines := &aNode{facts: fine(), off: true, memory: &evict.Report{}, gone: true}, stateDir(t), &testkit.Buffer{}
-		n.labels = map[string]string{nodelabel.Version: "0.0.1", nodelabel.Section: "ab"}
+		n.labels = map[string]string{partition.VersionLabel: "0.0.1", partition.SectionLabel: "ab"}
 		n.has = map[v1.NodeConditionType]v1.NodeCondition{kubeapi.Ready: {Status: v1.ConditionTrue}}
 		want := ready(t, n)
 		k := n.keeper(dir, "0.1.0", lines)
@@ -510,7 +509,7 @@ func TestForbidden(t *testing.T) {
 // written stays. So does what is asked for.
 func TestClear(t *testing.T) {
 	t.Parallel()
-	version := map[string]string{nodelabel.Version: "0.1.0"}
+	version := map[string]string{partition.VersionLabel: "0.1.0"}
 	kinds := func(kinds ...v1.NodeConditionType) map[v1.NodeConditionType]v1.NodeCondition {
 		all := map[v1.NodeConditionType]v1.NodeCondition{}
 		for _, kind := range kinds {

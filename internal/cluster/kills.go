@@ -2,7 +2,7 @@ package cluster
 
 import (
 	"node-partition.io/node-partition/internal/cgroupfs"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 )
 
 // Kills attributes processes that the kernel has killed at a partition's limit to its pods.
@@ -13,7 +13,7 @@ type Kills struct {
 	// Cgroups is the mount.
 	Cgroups cgroupfs.FS
 	// Partition is the name of the partition.
-	Partition unitname.PartitionName
+	Partition partition.Name
 
 	known map[string]killCounts
 	total uint64 // of the partition, at the last call
@@ -28,7 +28,7 @@ type killCounts struct{ killed, atOwnLimit uint64 }
 // The first call returns none. A pod that was not there at the last call has no counts from before.
 func (k *Kills) Since() (killed map[string]uint64, unknown uint64) {
 	// Read first: a kill that follows is found in its pod, and the next call finds it in total.
-	total, _, err := k.Cgroups.Kills(unitname.CgroupPath(k.Partition.Slice()))
+	total, _, err := k.Cgroups.Kills(partition.CgroupPath(k.Partition.Slice()))
 	if err != nil {
 		total = 0 // the partition is gone
 	}
@@ -63,15 +63,15 @@ func (k *Kills) Since() (killed map[string]uint64, unknown uint64) {
 func (k *Kills) read() map[string]killCounts {
 	now := map[string]killCounts{}
 	for _, parent := range k.Partition.Slices() {
-		children, err := k.Cgroups.Children(unitname.CgroupPath(parent))
+		children, err := k.Cgroups.Children(partition.CgroupPath(parent))
 		if err != nil {
 			continue // unreadable: its kills count for no known pod
 		}
 		for _, slice := range children {
-			if partition, _, _, ok := unitname.ParsePodSlice(slice); !ok || partition != k.Partition {
+			if partition, _, _, ok := partition.ParsePodSlice(slice); !ok || partition != k.Partition {
 				continue
 			}
-			cgroup := unitname.CgroupPath(slice)
+			cgroup := partition.CgroupPath(slice)
 			if killed, atOwnLimit, err := k.Cgroups.Kills(cgroup); err == nil {
 				now[cgroup] = killCounts{killed, atOwnLimit}
 			}

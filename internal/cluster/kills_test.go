@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"node-partition.io/node-partition/internal/cgroupfs"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 )
 
 const (
@@ -35,7 +35,7 @@ func TestKills(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	k := Kills{Cgroups: cgroupfs.FS(root), Partition: unitname.System}
+	k := Kills{Cgroups: cgroupfs.FS(root), Partition: partition.System}
 	want := func(what string, expected map[string]uint64, unknown uint64) {
 		t.Helper()
 		if got, others := k.Since(); !maps.Equal(got, expected) || others != unknown {
@@ -89,17 +89,17 @@ func TestKillsPartitions(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	partitions := []unitname.PartitionName{unitname.System, "telemetry", "telemetry-edge"}
-	kills, pods := map[unitname.PartitionName]*Kills{}, map[unitname.PartitionName]string{}
+	partitions := []partition.Name{partition.System, "telemetry", "telemetry-edge"}
+	kills, pods := map[partition.Name]*Kills{}, map[partition.Name]string{}
 	for _, p := range partitions {
 		kills[p] = &Kills{Cgroups: cgroupfs.FS(root), Partition: p}
-		pods[p] = unitname.CgroupPath(unitname.PodSlice(p, unitname.Burstable, "1"))
-		write(unitname.CgroupPath(p.Slice()), 0, 0)
+		pods[p] = partition.CgroupPath(partition.PodSlice(p, partition.Burstable, "1"))
+		write(partition.CgroupPath(p.Slice()), 0, 0)
 		write(pods[p], 0, 0)
 		kills[p].Since()
 	}
 	for n, in := range partitions {
-		write(unitname.CgroupPath(in.Slice()), 1, 1+n)
+		write(partition.CgroupPath(in.Slice()), 1, 1+n)
 		write(pods[in], 0, 1+n)
 		for _, p := range partitions {
 			var want map[string]uint64

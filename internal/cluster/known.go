@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"node-partition.io/node-partition/internal/kubeapi"
-	"node-partition.io/node-partition/internal/membership"
 	"node-partition.io/node-partition/internal/node"
+	"node-partition.io/node-partition/internal/partition"
 )
 
 // known holds the last answer about a namespace, and the requests since.
@@ -33,11 +33,11 @@ func (k *known) want(now time.Time) {
 func (k *known) counts() bool { return !k.Heard.IsZero() && (!k.wanted || k.pause > 0) }
 
 // allows returns whether the namespace allows a workload type.
-func (k *known) allows(workload string, now time.Time) membership.Refusal {
+func (k *known) allows(workload string, now time.Time) partition.Refusal {
 	answer := k.Allows(workload, now)
 	//guard: an old answer gives no right before the API server is asked
 	if answer == "" && !k.counts() {
-		return membership.NamespaceUnknown // the answer is to come
+		return partition.NamespaceUnknown // the answer is to come
 	}
 	return answer
 }
@@ -88,7 +88,7 @@ func (k *known) without(err error, asked bool, now time.Time) bool {
 	}
 	why := reason(err)
 	//guard: an outage takes back no refusal of the API server
-	if k.Why == membership.Forbidden && !k.Heard.IsZero() {
+	if k.Why == partition.Forbidden && !k.Heard.IsZero() {
 		why = k.Why // an outage takes back no answer
 	}
 	other := k.Why != why
@@ -111,7 +111,7 @@ func (k *known) release() {
 type view struct {
 	counts, heard       bool
 	uid, types, doubted string
-	why                 membership.Refusal
+	why                 partition.Refusal
 }
 
 func (k *known) view() view {

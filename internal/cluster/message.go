@@ -8,7 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/evict"
 )
 
@@ -38,7 +38,7 @@ const (
 func message(e evict.Eviction, pod *v1.Pod) (text string, annotations map[string]string) {
 	var out strings.Builder
 	annotations = map[string]string{}
-	partition, _, _, _ := unitname.ParsePodSlice(path.Base(e.Cgroup))
+	partition, _, _, _ := partition.ParsePodSlice(path.Base(e.Cgroup))
 	fmt.Fprintf(&out, partitionLowFormat, partition, v1.ResourceMemory)
 	if e.AtBytes > 0 {
 		fmt.Fprintf(&out, thresholdFormat, bytes(e.AtBytes), bytes(e.AvailableBytes))

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/evict"
 )
 
@@ -18,7 +18,7 @@ func requests(memory string) *v1.ResourceRequirements {
 
 func TestMessage(t *testing.T) {
 	t.Parallel()
-	inSystem := evict.PodMeta{Cgroup: unitname.CgroupPath(unitname.PodSlice(unitname.System, v1.PodQOSGuaranteed, "1"))}
+	inSystem := evict.PodMeta{Cgroup: partition.CgroupPath(partition.PodSlice(partition.System, v1.PodQOSGuaranteed, "1"))}
 	for name, test := range map[string]struct {
 		eviction    evict.Eviction
 		pod         *v1.Pod
@@ -49,7 +49,7 @@ func TestMessage(t *testing.T) {
 			map[string]string{"offending_containers": "", "offending_containers_usage": "", "starved_resource": "memory"},
 		},
 		"of another partition": {
-			evict.Eviction{PodMeta: evict.PodMeta{Cgroup: unitname.CgroupPath(unitname.PodSlice("telemetry", v1.PodQOSBurstable, "1"))}}, nil,
+			evict.Eviction{PodMeta: evict.PodMeta{Cgroup: partition.CgroupPath(partition.PodSlice("telemetry", v1.PodQOSBurstable, "1"))}}, nil,
 			"Partition telemetry of the node was low on resource: memory. ",
 			map[string]string{"offending_containers": "", "offending_containers_usage": "", "starved_resource": "memory"},
 		},

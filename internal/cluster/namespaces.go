@@ -12,9 +12,8 @@ import (
 
 	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/kubeapi"
-	"node-partition.io/node-partition/internal/membership"
 	"node-partition.io/node-partition/internal/node"
-	"node-partition.io/node-partition/internal/workload"
+	"node-partition.io/node-partition/internal/partition"
 )
 
 const (
@@ -83,14 +82,14 @@ func NewNamespaces(o NamespacesOptions) *Namespaces {
 	return n
 }
 
-// Allows implements membership.Allows, and remembers that the namespace is in use. A namespace
+// Allows implements partition.Allows, and remembers that the namespace is in use. A namespace
 // without an answer that counts is asked for soon.
-func (n *Namespaces) Allows(namespace, workload string) membership.Refusal {
+func (n *Namespaces) Allows(namespace, workload string) partition.Refusal {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	of := n.use(namespace)
 	if of == nil {
-		return membership.NamespaceUnknown
+		return partition.NamespaceUnknown
 	}
 	return of.allows(workload, time.Now())
 }
@@ -234,7 +233,7 @@ func (n *Namespaces) take(name string, answer kubeapi.Namespace, err error, aske
 	switch {
 	case err == nil:
 		n.waited = 0
-		of.answer(answer.UID, workload.Allowed(answer.Annotations), now)
+		of.answer(answer.UID, partition.AllowedTypes(answer.Annotations), now)
 	case of.without(err, asked, now):
 		n.Log.Warn(
 			"the workload types that a namespace allows are not known; its running pods stay where they are",
@@ -245,14 +244,14 @@ func (n *Namespaces) take(name string, answer kubeapi.Namespace, err error, aske
 }
 
 // reason returns the reason of a failed request.
-func reason(err error) membership.Refusal {
+func reason(err error) partition.Refusal {
 	switch {
 	case errors.Is(err, kubeapi.ErrNoClient):
-		return membership.NoAPI
+		return partition.NoAPI
 	case errors.Is(err, kubeapi.ErrForbidden):
-		return membership.Forbidden
+		return partition.Forbidden
 	}
-	return membership.NamespaceUnknown
+	return partition.NamespaceUnknown
 }
 
 // forget removes what nothing depends on, and reports whether there was any.

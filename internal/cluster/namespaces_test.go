@@ -18,8 +18,8 @@ import (
 
 	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/kubeapi"
-	"node-partition.io/node-partition/internal/membership"
 	"node-partition.io/node-partition/internal/node"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/tests/fakeapi"
 	"node-partition.io/node-partition/tests/testkit"
 )
@@ -85,7 +85,7 @@ func TestAnswers(t *testing.T) {
 	cluster.SetNamespace("operators", "1", map[string]string{"workload.openshift.io/allowed": "management"})
 	on := nodeIn(t)
 	n, woken, _ := started(t, on, asking{t, cluster})
-	if got := n.Allows("operators", "management"); got != membership.NamespaceUnknown {
+	if got := n.Allows("operators", "management"); got != partition.NamespaceUnknown {
 		t.Errorf("before an answer: %q", got)
 	}
 	ctx, stop := context.WithCancel(t.Context())
@@ -95,7 +95,7 @@ func TestAnswers(t *testing.T) {
 	if got := n.Allows("operators", "management"); got != "" {
 		t.Errorf("allowed: %q", got)
 	}
-	if got := n.Allows("operators", "telemetry"); got != membership.NotAllowed {
+	if got := n.Allows("operators", "telemetry"); got != partition.NotAllowed {
 		t.Errorf("another type: %q", got)
 	}
 	stop()
@@ -108,7 +108,7 @@ func TestAnswers(t *testing.T) {
 		t.Errorf("after a restart: %q", got)
 	}
 	all, err := node.ReadNamespaces(on)
-	if err != nil || all.Allows("operators", "management") != "" || all.Allows("other", "management") != membership.NamespaceUnknown {
+	if err != nil || all.Allows("operators", "management") != "" || all.Allows("other", "management") != partition.NamespaceUnknown {
 		t.Errorf("other programs read %v, %v", all, err)
 	}
 }
@@ -124,14 +124,14 @@ func TestRefusals(t *testing.T) {
 	t.Parallel()
 	cluster := fakeapi.New(t, httptest.NewServer)
 	n, woken, lines := started(t, nodeIn(t), asking{t, cluster})
-	ask := func() membership.Refusal {
+	ask := func() partition.Refusal {
 		n.Allows("operators", "a")
 		n.hear(t.Context(), "operators")
 		return n.Allows("operators", "a")
 	}
 	cluster.SetNamespace("shop", "1", map[string]string{"workload.openshift.io/allowed": "a"})
 	cluster.Answer(get, http.StatusForbidden)
-	if got := ask(); got != membership.Forbidden || ask() != got {
+	if got := ask(); got != partition.Forbidden || ask() != got {
 		t.Errorf("forbidden: %q", got)
 	}
 	n.Allows("shop", "a")
@@ -140,28 +140,28 @@ func TestRefusals(t *testing.T) {
 	if got := n.Allows("shop", "a"); got != "" {
 		t.Errorf("another namespace: %q", got)
 	}
-	if got := ask(); got != membership.Forbidden {
+	if got := ask(); got != partition.Forbidden {
 		t.Errorf("still forbidden: %q", got)
 	}
 	n.write()
-	if all, err := node.ReadNamespaces(n.Node); err != nil || all.Allows("operators", "a") != membership.Forbidden {
+	if all, err := node.ReadNamespaces(n.Node); err != nil || all.Allows("operators", "a") != partition.Forbidden {
 		t.Errorf("other programs read %+v, %v", all, err)
 	}
 	if text := lines.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "get namespaces") {
 		t.Errorf("log %q; want one line with the right to grant", text)
 	}
 	cluster.Answer(get, http.StatusServiceUnavailable)
-	if got := ask(); got != membership.NamespaceUnknown {
+	if got := ask(); got != partition.NamespaceUnknown {
 		t.Errorf("unavailable: %q", got)
 	}
 	cluster.Answer(get, 0)
-	if got := ask(); got != membership.NotAllowed {
+	if got := ask(); got != partition.NotAllowed {
 		t.Errorf("a namespace that is gone: %q", got)
 	}
 	n.API = &api{}
 	n.API.(*api).err.Store(&kubeapi.ErrNoClient)
 	delete(n.known, "operators")
-	if got := ask(); got != membership.NoAPI {
+	if got := ask(); got != partition.NoAPI {
 		t.Errorf("without an API server: %q", got)
 	}
 }
@@ -176,7 +176,7 @@ func TestOldAnswer(t *testing.T) {
 		}
 		if err := node.WriteNamespaces(on, node.Namespaces{Known: map[string]node.Namespace{
 			"young": one(now.Add(-fresh / 2)), "old": one(now.Add(-fresh)), "ancient": one(now.Add(-node.Remembered)),
-			"future": one(now.Add(time.Hour)), "never": {Why: membership.Forbidden},
+			"future": one(now.Add(time.Hour)), "never": {Why: partition.Forbidden},
 		}}); err != nil {
 			t.Fatal(err)
 		}
@@ -186,13 +186,13 @@ func TestOldAnswer(t *testing.T) {
 		n := NewNamespaces(NamespacesOptions{API: away, Node: on, Log: slog.New(slog.DiscardHandler), Wake: func() {}})
 		for _, test := range []struct {
 			namespace     string
-			before, after membership.Refusal
+			before, after partition.Refusal
 		}{
 			{"young", "", ""},
-			{"old", membership.NamespaceUnknown, ""},
-			{"ancient", membership.NamespaceUnknown, membership.NamespaceUnknown},
-			{"future", membership.NamespaceUnknown, membership.NamespaceUnknown},
-			{"never", membership.NamespaceUnknown, membership.NamespaceUnknown},
+			{"old", partition.NamespaceUnknown, ""},
+			{"ancient", partition.NamespaceUnknown, partition.NamespaceUnknown},
+			{"future", partition.NamespaceUnknown, partition.NamespaceUnknown},
+			{"never", partition.NamespaceUnknown, partition.NamespaceUnknown},
 		} {
 			if got := n.Allows(test.namespace, "a"); got != test.before {
 				t.Errorf("%s, before a request: %q; want %q", test.namespace, got, test.before)
@@ -203,7 +203,7 @@ func TestOldAnswer(t *testing.T) {
 			}
 		}
 		<-time.After(node.Remembered - fresh)
-		if got := n.Allows("old", "a"); got != membership.NamespaceUnknown {
+		if got := n.Allows("old", "a"); got != partition.NamespaceUnknown {
 			t.Errorf("an hour without an answer: %q", got)
 		}
 		away.err.Store(nil)
@@ -271,7 +271,7 @@ func TestAnswerEndsOutage(t *testing.T) {
 	if got := k.allows("a", now); got != "" {
 		t.Errorf("of the pods that run: %q", got)
 	}
-	if k.want(now); k.allows("a", now) != membership.NamespaceUnknown {
+	if k.want(now); k.allows("a", now) != partition.NamespaceUnknown {
 		t.Errorf("an old answer, and no request since: %q", k.allows("a", now))
 	}
 }
@@ -285,12 +285,12 @@ func TestDenialStays(t *testing.T) {
 	k.answer("1", nil, now)
 	k.answer("1", nil, now)
 	for _, age := range []time.Duration{0, fresh, node.Remembered, 100 * node.Remembered} {
-		if got := k.allows("a", now.Add(age)); got != membership.NotAllowed {
+		if got := k.allows("a", now.Add(age)); got != partition.NotAllowed {
 			t.Errorf("%s later: %q", age, got)
 		}
 	}
 	k.without(kubeapi.ErrForbidden, true, now)
-	if got := k.allows("a", now); got != membership.NotAllowed {
+	if got := k.allows("a", now); got != partition.NotAllowed {
 		t.Errorf("after the right to ask was taken: %q", got)
 	}
 }
@@ -301,12 +301,12 @@ func TestForbiddenLater(t *testing.T) {
 	k, now := &known{}, time.Now()
 	k.answer("1", []string{"a"}, now)
 	k.without(kubeapi.ErrForbidden, true, now)
-	if got := k.allows("a", now); got != membership.Forbidden {
+	if got := k.allows("a", now); got != partition.Forbidden {
 		t.Errorf("%q", got)
 	}
 	k.without(kubeapi.ErrUnreachable, false, now)
 	k.without(kubeapi.ErrNoClient, true, now)
-	if got := k.allows("a", now); got != membership.Forbidden {
+	if got := k.allows("a", now); got != partition.Forbidden {
 		t.Errorf("in an outage: %q", got)
 	}
 	k.answer("1", []string{"a"}, now)
@@ -359,7 +359,7 @@ func TestShrinks(t *testing.T) {
 			t.Errorf("%d: %q, in doubt %q, changed %t; want %+v", i, got, doubted, k.view() != before, step)
 		}
 		for _, one := range k.Doubted {
-			if got := k.allows(one, now); got != membership.NamespaceUnknown {
+			if got := k.allows(one, now); got != partition.NamespaceUnknown {
 				t.Errorf("%d: %s, which is in doubt: %q", i, one, got)
 			}
 		}
@@ -393,7 +393,7 @@ func TestTooMany(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		go func() { _ = n.Run(ctx) }() // it ends with its context
 		for range 10 * 60 {
-			if got := n.Allows("one", "a"); got != membership.Forbidden && got != membership.NamespaceUnknown {
+			if got := n.Allows("one", "a"); got != partition.Forbidden && got != partition.NamespaceUnknown {
 				t.Fatal(got)
 			}
 			<-time.After(time.Second)
@@ -409,7 +409,7 @@ func TestTooMany(t *testing.T) {
 		if len(n.known) != maxKnown {
 			t.Errorf("%d namespaces are remembered", len(n.known))
 		}
-		if got := n.Allows("another", "a"); got != membership.NamespaceUnknown {
+		if got := n.Allows("another", "a"); got != partition.NamespaceUnknown {
 			t.Errorf("one more: %q", got)
 		}
 		n.Await(t.Context(), "another") // returns
@@ -460,7 +460,7 @@ func TestRefresh(t *testing.T) {
 		pass := func(long time.Duration) int32 {
 			before := quick.calls.Load()
 			for end := time.Now().Add(long); time.Now().Before(end); <-time.After(10 * time.Second) {
-				if got := n.Allows("used", "a"); got != membership.NotAllowed && got != membership.NamespaceUnknown {
+				if got := n.Allows("used", "a"); got != partition.NotAllowed && got != partition.NamespaceUnknown {
 					t.Fatal(got)
 				}
 			}

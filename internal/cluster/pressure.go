@@ -6,7 +6,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"node-partition.io/node-partition/internal/kubeapi"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/evict"
 )
 
@@ -28,7 +28,7 @@ const (
 
 // judgePressure returns the condition that follows from the last poll of a partition's memory, and
 // from the time of the last pressure before it. Its times are left out.
-func judgePressure(partition unitname.PartitionName, report evict.Report, pressed, now time.Time) v1.NodeCondition {
+func judgePressure(partition partition.Name, report evict.Report, pressed, now time.Time) v1.NodeCondition {
 	name := "partition " + string(partition)
 	c := v1.NodeCondition{Type: kubeapi.Pressure}
 	switch {

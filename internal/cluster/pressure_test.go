@@ -7,7 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"node-partition.io/node-partition/internal/kubeapi"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/evict"
 )
 
@@ -42,7 +42,7 @@ func TestJudgePressure(t *testing.T) {
 		if test.pressed > 0 {
 			pressed = now.Add(-test.pressed)
 		}
-		if got := judgePressure(unitname.System, test.report, pressed, now); got.Status != test.want || got.Reason != test.reason || got.Type != kubeapi.Pressure || got.Message == "" {
+		if got := judgePressure(partition.System, test.report, pressed, now); got.Status != test.want || got.Reason != test.reason || got.Type != kubeapi.Pressure || got.Message == "" {
 			t.Errorf("%s: %+v; want %s, %s", name, got, test.want, test.reason)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 
 	"node-partition.io/node-partition/internal/kubeapi"
 	"node-partition.io/node-partition/internal/node"
-	"node-partition.io/node-partition/internal/nodelabel"
+	"node-partition.io/node-partition/internal/partition"
 )
 
 // wanted returns what the Node is to have. A condition without a status stays as it is.
@@ -17,8 +17,8 @@ func (k *Keeper) wanted(now time.Time) node.Written {
 	if k.options.Facts != nil {
 		if facts, on := k.options.Facts(); on {
 			for name, value := range map[string]string{
-				nodelabel.Version: nodelabel.VersionValue(k.options.Version),
-				nodelabel.Section: nodelabel.SectionValue(facts.Section),
+				partition.VersionLabel: partition.VersionValue(k.options.Version),
+				partition.SectionLabel: partition.SectionValue(facts.Section),
 			} {
 				if value != "" {
 					want.Labels[name] = value

@@ -13,7 +13,7 @@ import (
 
 	"node-partition.io/node-partition/internal/kubeapi"
 	"node-partition.io/node-partition/internal/node"
-	"node-partition.io/node-partition/internal/workload"
+	"node-partition.io/node-partition/internal/partition"
 )
 
 // put sends a patch and returns the Node. With writes it has the labels and conditions that the
@@ -155,7 +155,7 @@ func (k *Keeper) Remove(ctx context.Context) {
 func (k *Keeper) warnLeft(err error) {
 	names := make([]string, 0, len(k.written.Cores))
 	for _, one := range slices.Sorted(maps.Keys(k.written.Cores)) {
-		names = append(names, workload.Resource(one))
+		names = append(names, partition.WorkloadResource(one))
 	}
 	k.options.Log.Warn("the labels, conditions and resources of the Node could not be removed; remove them with kubectl",
 		"labels", kubeapi.Labels(), "conditions", kubeapi.Conditions(), "resources", names, "error", err)

@@ -17,7 +17,7 @@ import (
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"node-partition.io/node-partition/internal/admission"
-	"node-partition.io/node-partition/internal/membership"
+	"node-partition.io/node-partition/internal/partition"
 )
 
 // maxMessage is the maximum size of a message from a runtime, as for the kubelet (maxMsgSize,
@@ -97,7 +97,7 @@ type Sandbox struct {
 	Ready                bool
 	// Origin is as the annotations of the pod were when the sandbox was made, and Asked is the CPU
 	// time that they say it has by the resource of its type. It is zero for a pod that asks for none.
-	membership.Origin
+	partition.Origin
 	Requested admission.PodCPU
 }
 
@@ -112,7 +112,7 @@ func (c *Client) Sandboxes(ctx context.Context) ([]Sandbox, error) {
 	list := make([]Sandbox, 0, len(answer.Items))
 	for _, item := range answer.Items {
 		meta := item.GetMetadata()
-		origin := membership.OriginOf(item.GetAnnotations())
+		origin := partition.OriginOf(item.GetAnnotations())
 		list = append(list, Sandbox{
 			ID: item.Id, UID: meta.GetUid(), Namespace: meta.GetNamespace(), Name: meta.GetName(),
 			Ready:  item.State == runtime.PodSandboxState_SANDBOX_READY,

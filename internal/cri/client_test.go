@@ -21,7 +21,7 @@ import (
 	"google.golang.org/grpc/status"
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"node-partition.io/node-partition/internal/workload"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/tests/testkit"
 )
 
@@ -218,7 +218,7 @@ func TestSandboxesStatic(t *testing.T) {
 		t.Fatal(sandboxes, err)
 	}
 	for i, s := range sandboxes {
-		if s.Ask != (workload.Ask{Type: "a"}) && i == 0 {
+		if s.Ask != (partition.Ask{Type: "a"}) && i == 0 {
 			t.Errorf("the sandbox asks for %+v", s.Ask)
 		}
 		if asked := i == 0; asked != (s.Requested.Containers["main"].Request == 400) {

@@ -11,8 +11,8 @@ import (
 
 	"node-partition.io/node-partition/internal/cgroupfs"
 	"node-partition.io/node-partition/internal/node"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/podsapi"
-	"node-partition.io/node-partition/internal/unitname"
 	"node-partition.io/node-partition/pkg/evict"
 	"node-partition.io/node-partition/pkg/podmove"
 	"node-partition.io/node-partition/pkg/podmove/nri"
@@ -49,7 +49,7 @@ func TestAliveEviction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		evictor, err := evict.New(evict.Options{
-			Partition: unitname.System,
+			Partition: partition.System,
 			Cgroups:   cgroupfs.FS(t.TempDir()),
 			Inventory: evict.Inventory{
 				Pods: func() []evict.Pod { return nil }, Known: func() bool { return true }, Refresh: func() {},
@@ -61,13 +61,13 @@ func TestAliveEviction(t *testing.T) {
 				API: &hangingAPI{ctx: ctx}, LowerLimit: func(context.Context) error { return nil },
 			},
 			Store:  evict.Store(t.TempDir() + "/evictions.json"),
-			Events: evictionEvents{evictionJournal: newEvictionJournal(slog.New(slog.DiscardHandler), unitname.System), metrics: &noted{}},
+			Events: evictionEvents{evictionJournal: newEvictionJournal(slog.New(slog.DiscardHandler), partition.System), metrics: &noted{}},
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		m := &monitor{}
-		m.partitions.add(&partition{name: unitname.System, evictor: evictor})
+		m.partitions.add(&followedPartition{name: partition.System, evictor: evictor})
 		m.reconciler = idleReconciler(t)
 		ended := make(chan error, 1)
 		go func() { ended <- evictor.Run(ctx) }()

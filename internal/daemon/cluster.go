@@ -7,7 +7,7 @@ import (
 	"node-partition.io/node-partition/internal/cluster"
 	"node-partition.io/node-partition/internal/kubeapi"
 	"node-partition.io/node-partition/internal/node/options"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/evict"
 )
 
@@ -43,7 +43,7 @@ func (m *monitor) newRecorder() *cluster.Recorder {
 // crossed, and what records the faults of the partition; each is nil if nothing does. pods lists
 // the pods of the partition. The condition of the node is about the system partition.
 func (m *monitor) recorded(
-	partition unitname.PartitionName, pods func() []evict.Pod,
+	partition partition.Name, pods func() []evict.Pod,
 ) (pressed func(), events *clusterEvents) {
 	if m.options.NodeCondition && isFirst(partition) {
 		pressed = m.marks.Pressed
@@ -61,7 +61,7 @@ func (m *monitor) recorded(
 // clusterEvents records faults of a partition as events of the cluster.
 type clusterEvents struct {
 	recorder  *cluster.Recorder
-	partition unitname.PartitionName
+	partition partition.Name
 	pods      func() []evict.Pod
 	kills     cluster.Kills
 	killed    chan evict.KilledAt

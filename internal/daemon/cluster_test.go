@@ -21,7 +21,7 @@ import (
 	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/kubeapi"
 	"node-partition.io/node-partition/internal/node/options"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/evict"
 	"node-partition.io/node-partition/tests/fakeapi"
 )
@@ -69,7 +69,7 @@ func TestClusterKilledSince(t *testing.T) {
 	}
 	dns := evict.Pod{PodMeta: evict.PodMeta{UID: "1", Namespace: "kube-system", Name: "dns", Cgroup: pod}}
 	c := &clusterEvents{
-		kills: cluster.Kills{Cgroups: cgroupfs.FS(root), Partition: unitname.System},
+		kills: cluster.Kills{Cgroups: cgroupfs.FS(root), Partition: partition.System},
 		pods:  func() []evict.Pod { return []evict.Pod{dns} },
 	}
 	reasons := func(limit evict.KilledAt) string {
@@ -135,7 +135,7 @@ func TestClusterOnNode(t *testing.T) {
 		}
 	}
 	order := []evict.Candidate{{Pod: evict.Pod{PodMeta: evict.PodMeta{Name: "etcd"}}, Skip: evict.SkipStatic}}
-	_, faults := c.recorded(unitname.System, nil)
+	_, faults := c.recorded(partition.System, nil)
 	faults.NoCandidate(evict.Decision{Order: order, Available: 5 * mebi})
 	next(cluster.Created)
 	faults.NoCandidate(evict.Decision{Order: order, Available: 4 * mebi})
@@ -201,7 +201,7 @@ func TestClusterPartition(t *testing.T) {
 	t.Parallel()
 	api := fakeapi.New(t, httptest.NewServer)
 	c, results := clusterOf(t, cluster.NewReporter(host.Node{}, api.NewKubeconfig(t), slog.New(slog.DiscardHandler)))
-	_, system := c.recorded(unitname.System, nil)
+	_, system := c.recorded(partition.System, nil)
 	_, other := c.recorded("telemetry", nil)
 	if other.kills.Partition != "telemetry" {
 		t.Errorf("kills are read of %s", other.kills.Partition)
@@ -244,22 +244,22 @@ func TestClusterPartitionKills(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	of := func(partition unitname.PartitionName) (c *clusterEvents, pod string) {
-		pod = unitname.CgroupPath(unitname.PodSlice(partition, unitname.Guaranteed, "1"))
-		write(unitname.CgroupPath(partition.Slice()), 0)
+	of := func(name partition.Name) (c *clusterEvents, pod string) {
+		pod = partition.CgroupPath(partition.PodSlice(name, partition.Guaranteed, "1"))
+		write(partition.CgroupPath(name.Slice()), 0)
 		write(pod, 0)
 		c = &clusterEvents{
-			partition: partition, kills: cluster.Kills{Cgroups: cgroupfs.FS(root), Partition: partition},
+			partition: name, kills: cluster.Kills{Cgroups: cgroupfs.FS(root), Partition: name},
 			pods: func() []evict.Pod {
-				return []evict.Pod{{PodMeta: evict.PodMeta{UID: "1", Name: string(partition), Cgroup: pod}}}
+				return []evict.Pod{{PodMeta: evict.PodMeta{UID: "1", Name: string(name), Cgroup: pod}}}
 			},
 		}
 		c.kills.Since()
 		return c, pod
 	}
-	system, _ := of(unitname.System)
+	system, _ := of(partition.System)
 	other, pod := of("telemetry")
-	write(unitname.CgroupPath(other.partition.Slice()), 1)
+	write(partition.CgroupPath(other.partition.Slice()), 1)
 	write(pod, 1)
 	if found := other.killedSince(evict.AtPartition); len(found) != 1 || found[0].Pod.Name != "telemetry" {
 		t.Errorf("%+v; want the pod of the partition", found)

@@ -23,9 +23,9 @@ import (
 	"node-partition.io/node-partition/internal/node"
 	nodecontrol "node-partition.io/node-partition/internal/node/control"
 	"node-partition.io/node-partition/internal/node/options"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/podsapi"
 	"node-partition.io/node-partition/internal/systemd"
-	"node-partition.io/node-partition/internal/unitname"
 	"node-partition.io/node-partition/pkg/evict"
 	"node-partition.io/node-partition/pkg/podmove"
 	"node-partition.io/node-partition/pkg/podmove/livemove"
@@ -205,7 +205,7 @@ func (m *monitor) afterReconcile() {
 
 // comeAndGo starts the slices of new partitions, and ends those that are empty or the kubelet's. It
 // takes a few calls of systemd at most, and less time than a pass may.
-func (m *monitor) comeAndGo(empty []unitname.PartitionName) {
+func (m *monitor) comeAndGo(empty []partition.Name) {
 	m.partitions.changing.Lock() // not in the time below: a reload may end an evictor
 	defer m.partitions.changing.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), comeAndGoTimeout)

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/podmove"
 	"node-partition.io/node-partition/pkg/podmove/report"
 	"node-partition.io/node-partition/pkg/slices/config"
@@ -125,9 +125,9 @@ func TestReloadUndecided(t *testing.T) {
 		}
 		n.undecided(test.text)
 		m.reload()
-		m.comeAndGo([]unitname.PartitionName{"telemetry"})
-		if settings, evicts := m.settings(m.last); !settings[unitname.System].Off || !evicts {
-			t.Errorf("%s: evicts with %+v, and lowers a limit at once: %t", name, settings[unitname.System], !evicts)
+		m.comeAndGo([]partition.Name{"telemetry"})
+		if settings, evicts := m.settings(m.last); !settings[partition.System].Off || !evicts {
+			t.Errorf("%s: evicts with %+v, and lowers a limit at once: %t", name, settings[partition.System], !evicts)
 		}
 		if mode := m.reconciler.Config().Mode; mode != podmove.Never {
 			t.Errorf("%s: moves with %q", name, mode)
@@ -152,8 +152,8 @@ func TestReloadUndecided(t *testing.T) {
 			t.Fatalf("%s: the decision is not read again", name)
 		}
 		m.reload()
-		if settings, _ := m.settings(m.last); m.problem.get() != nil || settings[unitname.System].Off || m.reconciler.Config().Mode != podmove.Auto {
-			t.Errorf("%s: %v, %+v after a reload", name, m.problem.get(), settings[unitname.System])
+		if settings, _ := m.settings(m.last); m.problem.get() != nil || settings[partition.System].Off || m.reconciler.Config().Mode != podmove.Auto {
+			t.Errorf("%s: %v, %+v after a reload", name, m.problem.get(), settings[partition.System])
 		}
 	}
 }

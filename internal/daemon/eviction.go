@@ -9,7 +9,7 @@ import (
 
 	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/internal/node/candidates"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/evict"
 )
 
@@ -50,8 +50,8 @@ func (m *monitor) lookOut(ctx context.Context) error {
 }
 
 // newPartition returns a partition whose eviction is connected to the parts of the node.
-func (m *monitor) newPartition(name unitname.PartitionName) (*partition, error) {
-	p, fs := &partition{name: name, remembered: &candidates.Memory{Partition: name}}, m.options.Node.Cgroups
+func (m *monitor) newPartition(name partition.Name) (*followedPartition, error) {
+	p, fs := &followedPartition{name: name, remembered: &candidates.Memory{Partition: name}}, m.options.Node.Cgroups
 	capacity, started := node.MemoryCapacity(m.options.Node.Root), time.Now()
 	pods := func() []evict.Pod {
 		known, told := m.kubelet.Pods()

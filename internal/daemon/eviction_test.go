@@ -10,9 +10,9 @@ import (
 	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/internal/node/options"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/podsapi"
 	"node-partition.io/node-partition/internal/systemd"
-	"node-partition.io/node-partition/internal/unitname"
 	"node-partition.io/node-partition/pkg/podmove"
 	"node-partition.io/node-partition/pkg/slices/decision"
 )
@@ -28,9 +28,9 @@ func TestNewPartition(t *testing.T) {
 	}}
 	m.api = cluster.NewReporter(m.options.Node, options.KubeconfigNone, m.log)
 	m.burst = 3 << 30
-	m.keep(followed(unitname.System, "telemetry"))
-	system, other := m.partitions.of(unitname.System), m.partitions.of("telemetry")
-	if system.evictor.Partition != unitname.System || other.evictor.Partition != "telemetry" || other.remembered.Partition != "telemetry" {
+	m.keep(followed(partition.System, "telemetry"))
+	system, other := m.partitions.of(partition.System), m.partitions.of("telemetry")
+	if system.evictor.Partition != partition.System || other.evictor.Partition != "telemetry" || other.remembered.Partition != "telemetry" {
 		t.Errorf("the evictors are of %s and %s", system.evictor.Partition, other.evictor.Partition)
 	}
 	if system.evictor.Store == other.evictor.Store {
@@ -45,11 +45,11 @@ func TestNewPartition(t *testing.T) {
 	if events, ok := other.evictor.Events.(evictionEvents); !ok || events.partition != "telemetry" || events.cluster != nil {
 		t.Errorf("the events are %v; want the metrics and the journal of the partition", other.evictor.Events)
 	}
-	if got := m.partitions.names(); !slices.Equal(got, []unitname.PartitionName{unitname.System, "telemetry"}) {
+	if got := m.partitions.names(); !slices.Equal(got, []partition.Name{partition.System, "telemetry"}) {
 		t.Errorf("the node has %v", got)
 	}
-	m.keep(followed("telemetry", "batch", unitname.System))
-	if got := m.partitions.names(); !slices.Equal(got, []unitname.PartitionName{unitname.System, "telemetry", "batch"}) ||
+	m.keep(followed("telemetry", "batch", partition.System))
+	if got := m.partitions.names(); !slices.Equal(got, []partition.Name{partition.System, "telemetry", "batch"}) ||
 		m.partitions.of("telemetry") != other {
 		t.Errorf("then the node has %v; want batch too, and the others as they are", got)
 	}
@@ -62,7 +62,7 @@ func (m *monitor) keep(c node.Followed) {
 }
 
 // followed returns a configuration with these partitions.
-func followed(names ...unitname.PartitionName) node.Followed {
+func followed(names ...partition.Name) node.Followed {
 	var f node.Followed
 	for _, name := range names {
 		f.Partitions = append(f.Partitions, decision.Partition{Name: name})

@@ -9,7 +9,7 @@ import (
 	"node-partition.io/node-partition/internal/bytesize"
 	"node-partition.io/node-partition/internal/journallog"
 	"node-partition.io/node-partition/internal/node/options"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/evict"
 )
 
@@ -94,12 +94,12 @@ func (v evictionEvents) KernelKilled(limit evict.KilledAt, processes uint64) {
 // evictionJournal writes the evictions of a partition to the log.
 type evictionJournal struct {
 	log       *slog.Logger
-	partition unitname.PartitionName
+	partition partition.Name
 }
 
 // newEvictionJournal returns a journal. Lines about the system partition have no attribute for it:
 // they have been searched for since there was only one.
-func newEvictionJournal(log *slog.Logger, partition unitname.PartitionName) evictionJournal {
+func newEvictionJournal(log *slog.Logger, partition partition.Name) evictionJournal {
 	if !isFirst(partition) {
 		log = log.With("partition", partition)
 	}
@@ -107,10 +107,10 @@ func newEvictionJournal(log *slog.Logger, partition unitname.PartitionName) evic
 }
 
 // isFirst reports whether a partition is the system partition, whose texts do not name it.
-func isFirst(partition unitname.PartitionName) bool { return partition == unitname.First }
+func isFirst(name partition.Name) bool { return name == partition.First }
 
 // textAbout returns a text about the system partition as the same text about another one.
-func textAbout(partition unitname.PartitionName, text string) string {
+func textAbout(partition partition.Name, text string) string {
 	if isFirst(partition) {
 		return text
 	}

@@ -15,7 +15,7 @@ import (
 
 	"node-partition.io/node-partition/internal/cluster"
 	"node-partition.io/node-partition/internal/daemon/metrics"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/evict"
 )
 
@@ -77,8 +77,8 @@ func TestEvictionEvents(t *testing.T) {
 		"warning":       {func(v evict.Events) { v.Warn(failed) }, nil, 1},
 	} {
 		counters, log := metrics.New(metrics.Options{}), &bytes.Buffer{}
-		journal := newEvictionJournal(slog.New(slog.NewTextHandler(log, nil)), unitname.System)
-		test.happen(evictionEvents{evictionJournal: journal, metrics: counters.Evictions(unitname.System)})
+		journal := newEvictionJournal(slog.New(slog.NewTextHandler(log, nil)), partition.System)
+		test.happen(evictionEvents{evictionJournal: journal, metrics: counters.Evictions(partition.System)})
 		if got := strings.Count(log.String(), "\n"); got != test.lines {
 			t.Errorf("%s: %d lines, want %d: %s", name, got, test.lines, log)
 		}
@@ -113,7 +113,7 @@ func TestEvictionJournalRecords(t *testing.T) {
 			return slog.Attr{}
 		}
 		return a
-	}})), unitname.System)
+	}})), partition.System)
 	e := anEviction()
 	journal.Evicting(e)
 	journal.Evicted(e, 1500*time.Millisecond+1)
@@ -173,7 +173,7 @@ func TestEvictionJournal(t *testing.T) {
 		"warning": {func(j evictionJournal) { j.Warn(away) }, []string{"level=WARN", "cannot be reached"}},
 	} {
 		log := &bytes.Buffer{}
-		test.say(newEvictionJournal(slog.New(slog.NewTextHandler(log, nil)), unitname.System))
+		test.say(newEvictionJournal(slog.New(slog.NewTextHandler(log, nil)), partition.System))
 		for _, part := range test.want {
 			if !strings.Contains(log.String(), part) || strings.Count(log.String(), "\n") != 1 {
 				t.Errorf("%s: %q; want one line with %q", name, log, part)
@@ -198,11 +198,11 @@ func TestRecorded(t *testing.T) {
 	faulty.options.NodeCondition = true
 	for name, test := range map[string]struct {
 		of              *monitor
-		partition       unitname.PartitionName
+		partition       partition.Name
 		pressed, events bool
 	}{
-		"nothing":           {&monitor{}, unitname.System, false, false},
-		"both":              {faulty, unitname.System, true, true},
+		"nothing":           {&monitor{}, partition.System, false, false},
+		"both":              {faulty, partition.System, true, true},
 		"another partition": {faulty, "telemetry", false, true},
 	} {
 		if pressed, events := test.of.recorded(test.partition, nil); (pressed != nil) != test.pressed || (events != nil) != test.events {
@@ -234,7 +234,7 @@ func TestEvictionEventsRules(t *testing.T) {
 		"warning":      {func(v evict.Events) { v.Warn(failed) }, nil, 1},
 	} {
 		log, counts := &bytes.Buffer{}, &noted{}
-		journal := newEvictionJournal(slog.New(slog.NewTextHandler(log, nil)), unitname.System)
+		journal := newEvictionJournal(slog.New(slog.NewTextHandler(log, nil)), partition.System)
 		test.happen(evictionEvents{evictionJournal: journal, metrics: counts})
 		if !slices.Equal(counts.calls, test.counted) || strings.Count(log.String(), "\n") != test.lines {
 			t.Errorf("%s: counted %q, want %q; logged %q, want %d lines", name, counts.calls, test.counted, log, test.lines)
@@ -253,13 +253,13 @@ func TestEvictionJournalPartition(t *testing.T) {
 		"killed":       func(j evictionJournal) { j.KernelKilled(evict.AtPod, 1) },
 		"killed there": func(j evictionJournal) { j.KernelKilled(evict.AtPartition, 1) },
 	} {
-		lines := map[unitname.PartitionName]string{}
-		for _, partition := range []unitname.PartitionName{unitname.System, "telemetry"} {
+		lines := map[partition.Name]string{}
+		for _, partition := range []partition.Name{partition.System, "telemetry"} {
 			log := &bytes.Buffer{}
 			say(newEvictionJournal(slog.New(slog.NewTextHandler(log, nil)), partition))
 			lines[partition] = log.String()
 		}
-		if line := lines[unitname.System]; !strings.Contains(line, "the system partition") || strings.Contains(line, "partition=") {
+		if line := lines[partition.System]; !strings.Contains(line, "the system partition") || strings.Contains(line, "partition=") {
 			t.Errorf("%s: %s", name, line)
 		}
 		if line := lines["telemetry"]; !strings.Contains(line, "partition telemetry") || strings.Contains(line, "system partition") ||

@@ -15,8 +15,8 @@ import (
 	"node-partition.io/node-partition/internal/daemon/web"
 	"node-partition.io/node-partition/internal/node/nodestate"
 	"node-partition.io/node-partition/internal/node/options"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/state"
-	"node-partition.io/node-partition/internal/unitname"
 	"node-partition.io/node-partition/pkg/evict"
 	"node-partition.io/node-partition/pkg/podmove/report"
 )
@@ -136,7 +136,7 @@ func (m *monitor) state() state.Status {
 	found := m.reconciler.Report()
 	s := nodestate.Read(
 		m.options.Node, m.options.Eviction, m.configured.now(), found,
-		func(name unitname.PartitionName) []evict.Pod {
+		func(name partition.Name) []evict.Pod {
 			if p := m.partitions.of(name); p != nil {
 				return p.evictor.Candidates()
 			}

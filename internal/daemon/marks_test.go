@@ -16,7 +16,7 @@ import (
 	"node-partition.io/node-partition/internal/kubeapi"
 	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/internal/node/options"
-	"node-partition.io/node-partition/internal/nodelabel"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/podmove"
 	"node-partition.io/node-partition/tests/fakeapi"
 	"node-partition.io/node-partition/tests/fakenode"
@@ -71,7 +71,7 @@ func TestRunNodeStatus(t *testing.T) {
 		})
 	})
 	labels, condition := cluster.Labels(), cluster.Condition(kubeapi.Ready)
-	if labels[nodelabel.Version] != "0.1.0" || len(labels[nodelabel.Section]) != 12 || len(labels) != 3 ||
+	if labels[partition.VersionLabel] != "0.1.0" || len(labels[partition.SectionLabel]) != 12 || len(labels) != 3 ||
 		condition == nil || !strings.HasSuffix(condition.Message, "; boot 1b4e28ba-2fa1-11d2-883f-0016d3cca427") {
 		t.Errorf("%v, %+v", labels, condition)
 	}

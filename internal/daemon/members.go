@@ -4,12 +4,12 @@ import (
 	"node-partition.io/node-partition/internal/daemon/metrics"
 	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/internal/node/candidates"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/sizing"
-	"node-partition.io/node-partition/internal/unitname"
 )
 
 // placement returns where the pods of a partition are by the last pass, and false before the first.
-func (m *monitor) placement(partition unitname.PartitionName) (candidates.Placement, bool) {
+func (m *monitor) placement(partition partition.Name) (candidates.Placement, bool) {
 	report := m.table.Report()
 	if report.Time.IsZero() {
 		return candidates.Placement{}, false
@@ -22,9 +22,9 @@ func (m *monitor) placement(partition unitname.PartitionName) (candidates.Placem
 
 // membersMemory returns the function that reads the memory of a partition's members for the
 // metrics.
-func (m *monitor) membersMemory() func(unitname.PartitionName) (metrics.Members, bool) {
+func (m *monitor) membersMemory() func(partition.Name) (metrics.Members, bool) {
 	warn := m.complaints("a scrape could not read a pod that waits for its next start")
-	return func(partition unitname.PartitionName) (metrics.Members, bool) {
+	return func(partition partition.Name) (metrics.Members, bool) {
 		placed, known := m.placement(partition)
 		if !known {
 			return metrics.Members{}, false

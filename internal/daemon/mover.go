@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"node-partition.io/node-partition/internal/node"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/systemd"
-	"node-partition.io/node-partition/internal/unitname"
 	"node-partition.io/node-partition/pkg/podmove/livemove"
 )
 
@@ -24,7 +24,7 @@ func (m mover) Restart(ctx context.Context, id string, grace time.Duration) erro
 func (m mover) Live(ctx context.Context, from, scope, to, newScope, description string) error {
 	_, err := m.live.Move(ctx, livemove.Request{
 		Scope:       scope,
-		Cgroup:      unitname.CgroupPath(from) + "/" + scope,
+		Cgroup:      partition.CgroupPath(from) + "/" + scope,
 		TargetSlice: to,
 		NewName:     newScope,
 		Description: description,

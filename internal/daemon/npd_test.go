@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/evict"
 )
 
@@ -35,7 +35,7 @@ func TestProblemDetectorPatterns(t *testing.T) {
 		}
 	}
 	var log strings.Builder
-	journal := newEvictionJournal(slog.New(slog.NewTextHandler(&log, nil)), unitname.System)
+	journal := newEvictionJournal(slog.New(slog.NewTextHandler(&log, nil)), partition.System)
 	// logged returns the message that a call logs.
 	logged := func(call func()) string {
 		log.Reset()

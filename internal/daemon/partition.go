@@ -5,13 +5,14 @@ import (
 	"sync"
 
 	"node-partition.io/node-partition/internal/node/candidates"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/evict"
 )
 
-// partition holds the parts that each partition of the node has. All of them exist when it does.
-type partition struct {
-	name unitname.PartitionName
+// followedPartition holds the parts that each partition of the node has. All of them exist when it
+// does.
+type followedPartition struct {
+	name partition.Name
 	// remembered holds what was known of its pods.
 	remembered *candidates.Memory
 	evictor    *evict.Manager
@@ -23,7 +24,7 @@ type partition struct {
 }
 
 // start runs the parts of the partition until stop, or until ctx ends.
-func (p *partition) start(ctx context.Context) {
+func (p *followedPartition) start(ctx context.Context) {
 	ctx, p.end = context.WithCancel(ctx)
 	if p.kills != nil {
 		p.kills.kills.Since() // before the evictor's first reading
@@ -33,7 +34,7 @@ func (p *partition) start(ctx context.Context) {
 }
 
 // stop ends the parts, and waits for that.
-func (p *partition) stop() {
+func (p *followedPartition) stop() {
 	//guard: the evictor of a partition that is gone ends
 	if p.end != nil {
 		p.end()
@@ -42,7 +43,7 @@ func (p *partition) stop() {
 }
 
 // note remembers the pods that a pass has found in the partition.
-func (p *partition) note(s *shared) {
+func (p *followedPartition) note(s *shared) {
 	known, _ := s.kubelet.Pods()
 	p.remembered.Note(s.options.Node.Cgroups, s.table.Pods(), known)
 }

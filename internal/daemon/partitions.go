@@ -9,7 +9,7 @@ import (
 	"sync"
 
 	"node-partition.io/node-partition/internal/node"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/evict"
 	"node-partition.io/node-partition/pkg/slices/decision"
 )
@@ -27,8 +27,8 @@ type partitions struct {
 	yielded bool
 
 	mu   sync.Mutex
-	list []*partition    // replaced as a whole
-	ctx  context.Context // ends the parts; nil before they run
+	list []*followedPartition // replaced as a whole
+	ctx  context.Context      // ends the parts; nil before they run
 }
 
 // sliceUnits starts and stops the slices of partitions. *systemd.Client implements it.
@@ -39,14 +39,14 @@ type sliceUnits interface {
 }
 
 // all returns the partitions. The result must not be changed.
-func (l *partitions) all() []*partition {
+func (l *partitions) all() []*followedPartition {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.list
 }
 
 // of returns the partition of that name, nil if there is none.
-func (l *partitions) of(name unitname.PartitionName) *partition {
+func (l *partitions) of(name partition.Name) *followedPartition {
 	for _, p := range l.all() {
 		if p.name == name {
 			return p
@@ -56,9 +56,9 @@ func (l *partitions) of(name unitname.PartitionName) *partition {
 }
 
 // names returns the names of the partitions.
-func (l *partitions) names() []unitname.PartitionName {
+func (l *partitions) names() []partition.Name {
 	all := l.all()
-	names := make([]unitname.PartitionName, 0, len(all))
+	names := make([]partition.Name, 0, len(all))
 	for _, p := range all {
 		names = append(names, p.name)
 	}
@@ -66,7 +66,7 @@ func (l *partitions) names() []unitname.PartitionName {
 }
 
 // add adds a partition, and runs its parts if the others run.
-func (l *partitions) add(p *partition) {
+func (l *partitions) add(p *followedPartition) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.list = append(slices.Clip(l.list), p)
@@ -77,9 +77,9 @@ func (l *partitions) add(p *partition) {
 }
 
 // remove removes a partition, and waits until its parts have ended.
-func (l *partitions) remove(p *partition) {
+func (l *partitions) remove(p *followedPartition) {
 	l.mu.Lock()
-	l.list = slices.DeleteFunc(slices.Clone(l.list), func(q *partition) bool { return q == p })
+	l.list = slices.DeleteFunc(slices.Clone(l.list), func(q *followedPartition) bool { return q == p })
 	l.mu.Unlock()
 	p.stop()
 }
@@ -100,8 +100,8 @@ func (l *partitions) run(ctx context.Context) error {
 }
 
 // settings returns the settings of eviction by partition, and whether there is one that evicts.
-func (m *monitor) settings(c node.Followed) (map[unitname.PartitionName]evict.Settings, bool) {
-	all, evicts := map[unitname.PartitionName]evict.Settings{}, false
+func (m *monitor) settings(c node.Followed) (map[partition.Name]evict.Settings, bool) {
+	all, evicts := map[partition.Name]evict.Settings{}, false
 	for i := range c.Partitions {
 		p := &c.Partitions[i]
 		all[p.Name] = c.EvictionOf(p, m.options.Eviction)
@@ -134,7 +134,7 @@ func (m *monitor) endTaken() {
 }
 
 // isOurs reports whether a partition is followed, on or off.
-func (m *monitor) isOurs(name unitname.PartitionName) bool {
+func (m *monitor) isOurs(name partition.Name) bool {
 	//guard: slices that the kubelet has taken are not stopped with the last ones of ours
 	return !m.partitions.yielded && slices.ContainsFunc(
 		m.reconciler.Config().Partitions, func(p decision.Partition) bool { return p.Name == name },
@@ -143,7 +143,7 @@ func (m *monitor) isOurs(name unitname.PartitionName) bool {
 
 // keepPartitions makes the partitions that a configuration has and the daemon does not. It is
 // called with changing held.
-func (m *monitor) keepPartitions(c node.Followed, settings map[unitname.PartitionName]evict.Settings) {
+func (m *monitor) keepPartitions(c node.Followed, settings map[partition.Name]evict.Settings) {
 	for i := range c.Partitions {
 		name := c.Partitions[i].Name
 		if m.partitions.of(name) != nil {
@@ -162,7 +162,7 @@ func (m *monitor) keepPartitions(c node.Followed, settings map[unitname.Partitio
 }
 
 // endPartition ends the parts of a partition, and forgets it.
-func (m *monitor) endPartition(p *partition) {
+func (m *monitor) endPartition(p *followedPartition) {
 	m.partitions.remove(p)
 	m.table.SetEvicting(p.name, nil)
 	//guard: the metrics forget a partition that is gone
@@ -186,8 +186,8 @@ func (m *monitor) startSlices(ctx context.Context) {
 }
 
 // on lists the partitions that are switched on.
-func (m *monitor) on() []unitname.PartitionName {
-	var names []unitname.PartitionName
+func (m *monitor) on() []partition.Name {
+	var names []partition.Name
 	for _, p := range m.reconciler.Config().Partitions {
 		if !p.Off {
 			names = append(names, p.Name)
@@ -197,19 +197,19 @@ func (m *monitor) on() []unitname.PartitionName {
 }
 
 // exists reports whether a partition has a cgroup.
-func (m *monitor) exists(name unitname.PartitionName) bool {
+func (m *monitor) exists(name partition.Name) bool {
 	return node.HasCgroup(m.options.Node, name)
 }
 
 // hasPods reports whether a partition has the slice of a pod, or cannot be read.
-func (m *monitor) hasPods(name unitname.PartitionName) bool {
+func (m *monitor) hasPods(name partition.Name) bool {
 	for _, slice := range name.Slices() {
-		children, err := m.options.Node.Cgroups.Children(unitname.CgroupPath(slice))
+		children, err := m.options.Node.Cgroups.Children(partition.CgroupPath(slice))
 		if errors.Is(err, os.ErrNotExist) {
 			continue
 		}
 		if err != nil || slices.ContainsFunc(children, func(child string) bool {
-			_, _, _, ok := unitname.ParsePodSlice(path.Base(child))
+			_, _, _, ok := partition.ParsePodSlice(path.Base(child))
 			return ok
 		}) {
 			return true
@@ -220,7 +220,7 @@ func (m *monitor) hasPods(name unitname.PartitionName) bool {
 
 // removeEmpty ends the partitions that are switched off and empty while others stay. One with an
 // eviction that is not reported yet stays until that is over. It is called with changing held.
-func (m *monitor) removeEmpty(ctx context.Context, empty []unitname.PartitionName) {
+func (m *monitor) removeEmpty(ctx context.Context, empty []partition.Name) {
 	on := m.on()
 	//guard: nothing is removed while it is not known what to follow
 	if m.last.Unknown {
@@ -248,7 +248,7 @@ func (m *monitor) removeEmpty(ctx context.Context, empty []unitname.PartitionNam
 
 // stopSlices stops the slices of a partition that is switched off and empty. A failure is logged
 // but not returned: exiting with an error would make systemd restart this program, again and again.
-func (m *monitor) stopSlices(ctx context.Context, name unitname.PartitionName) {
+func (m *monitor) stopSlices(ctx context.Context, name partition.Name) {
 	m.log.Info("a partition is switched off and empty: stopping its slices", "partition", name)
 	for _, slice := range slices.Backward(name.Slices()) {
 		if err := m.partitions.units.StopConfiguredSlice(ctx, slice); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -265,15 +265,15 @@ func (m *monitor) stopSlices(ctx context.Context, name unitname.PartitionName) {
 
 // systemPoll returns the last poll of the system partition's memory, and false if there is none.
 func (l *partitions) systemPoll() (evict.Report, bool) {
-	if p := l.of(unitname.First); p != nil {
+	if p := l.of(partition.First); p != nil {
 		return p.evictor.Report(), true
 	}
 	return evict.Report{}, false
 }
 
 // polls returns the evictors of the partitions.
-func (l *partitions) polls() map[unitname.PartitionName]polls {
-	all := map[unitname.PartitionName]polls{}
+func (l *partitions) polls() map[partition.Name]polls {
+	all := map[partition.Name]polls{}
 	for _, p := range l.all() {
 		all[p.name] = p.evictor
 	}

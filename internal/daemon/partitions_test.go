@@ -15,9 +15,8 @@ import (
 
 	"node-partition.io/node-partition/internal/cluster"
 	"node-partition.io/node-partition/internal/host"
-	"node-partition.io/node-partition/internal/membership"
 	"node-partition.io/node-partition/internal/node"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/podmove"
 	"node-partition.io/node-partition/tests/fakeapi"
 	"node-partition.io/node-partition/tests/fakenode"
@@ -48,7 +47,7 @@ func (s *sliceCalls) StopConfiguredSlice(_ context.Context, name string) error {
 	if s.err != nil {
 		return s.err
 	}
-	return os.RemoveAll(filepath.Join(s.root, "sys/fs/cgroup", unitname.CgroupPath(name)))
+	return os.RemoveAll(filepath.Join(s.root, "sys/fs/cgroup", partition.CgroupPath(name)))
 }
 
 const twoSections = "systemPartition: {memoryLimit: 64Mi, namespaces: [kube-system]}\n" +
@@ -68,21 +67,21 @@ func built(t *testing.T) (*monitor, *fakeNode, *sliceCalls, *bytes.Buffer) {
 	if m.burst <= 0 {
 		t.Error("the evictors have no burst")
 	}
-	for _, p := range []unitname.PartitionName{unitname.System, "telemetry"} {
+	for _, p := range []partition.Name{partition.System, "telemetry"} {
 		n.slice(p)
 	}
 	return m, n, calls, &log
 }
 
 // slice makes the cgroup of a partition.
-func (n *fakeNode) slice(p unitname.PartitionName) {
+func (n *fakeNode) slice(p partition.Name) {
 	n.Write(p.Cgroup()+"/cgroup.events", "populated 0")
 	n.Write(p.Cgroup()+"/memory.max", "67108864")
 }
 
 // switched returns two partitions, of which telemetry is off.
 func switched(off bool) node.Followed {
-	f := followed(unitname.System, "telemetry")
+	f := followed(partition.System, "telemetry")
 	f.Partitions[1].Off = off
 	return f
 }
@@ -104,7 +103,7 @@ func TestRemoveEmpty(t *testing.T) {
 	ended := make(chan error, 1)
 	m.apply(switched(false))
 	go func() { ended <- m.partitions.run(ctx) }()
-	empty := []unitname.PartitionName{"telemetry"}
+	empty := []partition.Name{"telemetry"}
 	m.removeEmpty(t.Context(), empty)
 	if p := m.partitions.of("telemetry"); p == nil || len(calls.calls) > 0 {
 		t.Fatalf("a partition that is on is ended: %q", calls.calls)
@@ -120,7 +119,7 @@ func TestRemoveEmpty(t *testing.T) {
 	m.table.SetEvicting("telemetry", map[string]bool{"uid": true})
 	m.removeEmpty(t.Context(), empty)
 	want := []string{"stop kubepods-telemetry-besteffort.slice", "stop kubepods-telemetry-burstable.slice", "stop kubepods-telemetry.slice"}
-	if !slices.Equal(calls.calls, want) || m.exists("telemetry") || m.partitions.of("telemetry") != nil || m.partitions.of(unitname.System) == nil {
+	if !slices.Equal(calls.calls, want) || m.exists("telemetry") || m.partitions.of("telemetry") != nil || m.partitions.of(partition.System) == nil {
 		t.Errorf("calls %q, partitions %v", calls.calls, m.partitions.names())
 	}
 	old.parts.Wait() // or the test hangs: its evictor runs on
@@ -138,7 +137,7 @@ func TestRemoveEmpty(t *testing.T) {
 	}
 	stop()
 	<-ended
-	m.apply(followed(unitname.System, "telemetry", "late"))
+	m.apply(followed(partition.System, "telemetry", "late"))
 	if p := m.partitions.of("late"); p == nil || p.end != nil {
 		t.Error("parts of a partition run after the end of all")
 	}
@@ -159,13 +158,13 @@ func TestRemovedAndAddedAgain(t *testing.T) {
 			close(added)
 		}()
 	}
-	m.comeAndGo([]unitname.PartitionName{"telemetry"})
+	m.comeAndGo([]partition.Name{"telemetry"})
 	<-added
 	if p := m.partitions.of("telemetry"); p == nil || !slices.Contains(m.on(), "telemetry") {
 		t.Errorf("telemetry is on %v, and the daemon has %v", m.on(), m.partitions.names())
 	}
 	calls.calls = nil
-	m.comeAndGo([]unitname.PartitionName{"telemetry"})
+	m.comeAndGo([]partition.Name{"telemetry"})
 	if !slices.Equal(calls.calls, []string{"start kubepods-telemetry.slice"}) {
 		t.Errorf("%q; want its slice started", calls.calls)
 	}
@@ -179,7 +178,7 @@ func TestRemoveAllIsServes(t *testing.T) {
 	off := switched(true)
 	off.Partitions[0].Off = true
 	m.apply(off)
-	m.removeEmpty(t.Context(), []unitname.PartitionName{unitname.System, "telemetry"})
+	m.removeEmpty(t.Context(), []partition.Name{partition.System, "telemetry"})
 	if len(calls.calls) > 0 {
 		t.Errorf("%q; want nothing before the reconciler has ended", calls.calls)
 	}
@@ -225,8 +224,8 @@ func TestStoppedWhileSwitchedOff(t *testing.T) {
 		config.Partitions[0].Off = test.systemOff
 		m.apply(config)
 		if test.pod {
-			slice := unitname.PodSlice(unitname.System, unitname.BestEffort, "u-1")
-			n.Write(filepath.Join(unitname.System.Cgroup(), unitname.QoSSlice(unitname.System, unitname.BestEffort), slice, "cgroup.events"), "populated 0")
+			slice := partition.PodSlice(partition.System, partition.BestEffort, "u-1")
+			n.Write(filepath.Join(partition.System.Cgroup(), partition.QoSSlice(partition.System, partition.BestEffort), slice, "cgroup.events"), "populated 0")
 		}
 		m.stopEmptied(t.Context())
 		if len(calls.calls) != test.want {
@@ -242,7 +241,7 @@ func TestStoppedWhileSwitchedOff(t *testing.T) {
 func TestStartSlices(t *testing.T) {
 	t.Parallel()
 	m, n, calls, log := built(t)
-	if err := os.RemoveAll(filepath.Join(n.Root, unitname.PartitionName("telemetry").Cgroup())); err != nil {
+	if err := os.RemoveAll(filepath.Join(n.Root, partition.Name("telemetry").Cgroup())); err != nil {
 		t.Fatal(err)
 	}
 	for name, test := range map[string]struct {
@@ -283,7 +282,7 @@ func TestGateThenEnd(t *testing.T) {
 	m.follow(c)
 	n.RunKubelet("--feature-gates=NodeSystemPartition=true")
 	m.reload()
-	if got := m.partitions.names(); !slices.Equal(got, []unitname.PartitionName{"telemetry"}) {
+	if got := m.partitions.names(); !slices.Equal(got, []partition.Name{"telemetry"}) {
 		t.Errorf("with the gate the daemon has %v", got)
 	}
 	n.Write("/var/lib/kubelet/config.yaml", fakenode.Configuration("systemPartition: {memoryLimit: 64Mi, namespaces: [kube-system]}\n"))
@@ -322,13 +321,13 @@ func TestFollowAllows(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := switched(false)
-	c.Workloads = []membership.Workload{{Type: "telemetry", Partition: "telemetry", ByNamespace: true}}
+	c.Workloads = []partition.Workload{{Type: "telemetry", Partition: "telemetry", ByNamespace: true}}
 	c.Allows = node.AllowedByFile(m.options.Node)
 	if got := c.Allows("operators", "telemetry"); got != "" {
 		t.Fatalf("by the file: %q", got)
 	}
 	m.follow(c)
-	if got := m.reconciler.Config().Allows("operators", "telemetry"); got != membership.NamespaceUnknown {
+	if got := m.reconciler.Config().Allows("operators", "telemetry"); got != partition.NamespaceUnknown {
 		t.Errorf("placement: %q; want that the API server is asked first", got)
 	}
 }

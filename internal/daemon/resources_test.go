@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"node-partition.io/node-partition/internal/node"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/podmove"
 	"node-partition.io/node-partition/tests/fakeapi"
 	"node-partition.io/node-partition/tests/fakenode"
@@ -70,7 +70,7 @@ func TestFollowResources(t *testing.T) {
 			}
 		}
 		for _, p := range n.status().Partitions {
-			if p.Name == unitname.System && !slices.Equal(p.Types, step.types) {
+			if p.Name == partition.System && !slices.Equal(p.Types, step.types) {
 				t.Errorf("with %q the system partition has the types %q; want %q", step.sections, p.Types, step.types)
 			}
 		}

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"node-partition.io/node-partition/internal/node"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/sizing/sizefile"
-	"node-partition.io/node-partition/internal/unitname"
 	"node-partition.io/node-partition/tests/fakenode"
 )
 
@@ -53,8 +53,8 @@ func TestRunServes(t *testing.T) {
 	t.Parallel()
 	n := &fakeNode{fakenode.Guarded(t), t}
 	n.TellPods()
-	n.Measure(unitname.System, 7*24*time.Hour, fakenode.Nightly)
-	record, _, err := sizefile.Read(n.Host().Root, unitname.System)
+	n.Measure(partition.System, 7*24*time.Hour, fakenode.Nightly)
+	record, _, err := sizefile.Read(n.Host().Root, partition.System)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,9 +10,9 @@ import (
 	"node-partition.io/node-partition/internal/hostfs"
 	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/internal/node/candidates"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/sizing"
 	"node-partition.io/node-partition/internal/sizing/sizefile"
-	"node-partition.io/node-partition/internal/unitname"
 	"node-partition.io/node-partition/pkg/evict"
 )
 
@@ -29,12 +29,12 @@ type polls interface {
 type sampler struct {
 	root       hostfs.FS
 	cgroups    cgroupfs.FS
-	partitions func() map[unitname.PartitionName]polls
-	placement  func(unitname.PartitionName) (candidates.Placement, bool)
+	partitions func() map[partition.Name]polls
+	placement  func(partition.Name) (candidates.Placement, bool)
 	warn       func(error)
 
 	mu    sync.Mutex
-	files map[unitname.PartitionName]sampled
+	files map[partition.Name]sampled
 }
 
 // sampled is the record of a partition, with the advice of its last write.
@@ -46,7 +46,7 @@ type sampled struct {
 func (m *monitor) newSampler() *sampler {
 	return &sampler{
 		root: m.options.Node.Root, cgroups: m.options.Node.Cgroups, partitions: m.partitions.polls,
-		placement: m.placement, files: map[unitname.PartitionName]sampled{},
+		placement: m.placement, files: map[partition.Name]sampled{},
 		warn: m.complaints("what a partition uses is not recorded whole"),
 	}
 }
@@ -77,7 +77,7 @@ func (s *sampler) run(ctx context.Context) error {
 
 // open opens the records of new partitions, and writes and forgets those of partitions that are
 // gone.
-func (s *sampler) open() map[unitname.PartitionName]polls {
+func (s *sampler) open() map[partition.Name]polls {
 	partitions := s.partitions()
 	for name := range partitions {
 		if _, known := s.files[name]; known {
@@ -146,7 +146,7 @@ func (s *sampler) write() {
 }
 
 // writeOne writes a record. No reader waits for the disk: nobody else changes the record.
-func (s *sampler) writeOne(name unitname.PartitionName) {
+func (s *sampler) writeOne(name partition.Name) {
 	record := s.files[name].Record
 	if err := record.Write(s.root); err != nil {
 		s.warn(err)
@@ -155,7 +155,7 @@ func (s *sampler) writeOne(name unitname.PartitionName) {
 }
 
 // keep keeps a record that was read or written, and computes its advice.
-func (s *sampler) keep(name unitname.PartitionName, record sizefile.Record) {
+func (s *sampler) keep(name partition.Name, record sizefile.Record) {
 	advice := node.Advise(s.root, &record)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -163,7 +163,7 @@ func (s *sampler) keep(name unitname.PartitionName, record sizefile.Record) {
 }
 
 // day returns what a partition has used in the last day, nil if nothing was measured.
-func (s *sampler) day(name unitname.PartitionName) *sizefile.Day {
+func (s *sampler) day(name partition.Name) *sizefile.Day {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	file := s.files[name]
@@ -171,7 +171,7 @@ func (s *sampler) day(name unitname.PartitionName) *sizefile.Day {
 }
 
 // advice returns the advice for a partition. It is zero without a record.
-func (s *sampler) advice(name unitname.PartitionName) sizing.Advice {
+func (s *sampler) advice(name partition.Name) sizing.Advice {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.files[name].advice

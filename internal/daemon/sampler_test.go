@@ -16,8 +16,8 @@ import (
 	"node-partition.io/node-partition/internal/cgroupfs"
 	"node-partition.io/node-partition/internal/hostfs"
 	"node-partition.io/node-partition/internal/node/candidates"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/sizing/sizefile"
-	"node-partition.io/node-partition/internal/unitname"
 	"node-partition.io/node-partition/pkg/evict"
 )
 
@@ -61,9 +61,9 @@ func newTestSampler(tb testing.TB, of *polled) *sampler {
 	of.pods = []evict.Pod{cgroup(tb, root, "inside", 30<<20)}
 	outside := cgroup(tb, root, "outside", 7<<20)
 	return &sampler{
-		root: hostfs.FS(tb.TempDir()), cgroups: cgroupfs.FS(root), files: map[unitname.PartitionName]sampled{},
-		partitions: func() map[unitname.PartitionName]polls { return map[unitname.PartitionName]polls{unitname.System: of} },
-		placement: func(unitname.PartitionName) (candidates.Placement, bool) {
+		root: hostfs.FS(tb.TempDir()), cgroups: cgroupfs.FS(root), files: map[partition.Name]sampled{},
+		partitions: func() map[partition.Name]polls { return map[partition.Name]polls{partition.System: of} },
+		placement: func(partition.Name) (candidates.Placement, bool) {
 			return candidates.Placement{Members: 2, RequestBytes: 50 << 20, LeftBytes: 1 << 20, Waiting: []evict.Pod{outside}}, true
 		},
 		warn: func(err error) { tb.Error(err) },
@@ -80,12 +80,12 @@ func TestSampler(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() { _ = s.run(ctx) }() // it ends with its context
 		<-time.After(9*time.Minute + time.Second)
-		if _, _, err := sizefile.Read(s.root, unitname.System); !errors.Is(err, fs.ErrNotExist) {
+		if _, _, err := sizefile.Read(s.root, partition.System); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("before ten minutes: %v", err)
 		}
 		<-time.After(time.Minute)
 		synctest.Wait()
-		r, _, err := sizefile.Read(s.root, unitname.System)
+		r, _, err := sizefile.Read(s.root, partition.System)
 		// The tenth minute has used 110, with 7 and 1 outside.
 		if err != nil || len(r.Minutes) != 10 || r.Minutes[9] != 118<<20 || r.Hours[0].Members != 2 || r.Hours[0].Largest != 30<<20 || r.RequestBytes != 50<<20 {
 			t.Fatalf("%+v, %v", r, err)
@@ -95,26 +95,26 @@ func TestSampler(t *testing.T) {
 		}
 		<-time.After(24 * time.Hour)
 		synctest.Wait()
-		if file := s.files[unitname.System]; len(file.Minutes) != 24*60 || time.Since(file.To) > time.Minute {
+		if file := s.files[partition.System]; len(file.Minutes) != 24*60 || time.Since(file.To) > time.Minute {
 			t.Errorf("%d minutes until %s", len(file.Minutes), file.To)
 		}
-		if a := s.advice(unitname.System); a.Length() != 24*time.Hour+10*time.Minute || a.LimitBytes == 0 {
+		if a := s.advice(partition.System); a.Length() != 24*time.Hour+10*time.Minute || a.LimitBytes == 0 {
 			t.Errorf("%+v", a)
 		}
 		cancel()
 		synctest.Wait()
-		if r, _, err := sizefile.Read(s.root, unitname.System); err != nil || time.Since(r.To) > 2*time.Minute {
+		if r, _, err := sizefile.Read(s.root, partition.System); err != nil || time.Since(r.To) > 2*time.Minute {
 			t.Errorf("at the end: until %s, %v", r.To, err)
 		}
 
 		// A removed partition is written and forgotten, and goes on when it comes back.
 		s.sample(time.Now().Add(time.Minute), time.Minute)
-		s.partitions = func() map[unitname.PartitionName]polls { return nil }
+		s.partitions = func() map[partition.Name]polls { return nil }
 		s.sample(time.Now().Add(2*time.Minute), time.Minute)
-		if _, kept := s.files[unitname.System]; kept || s.advice(unitname.System).LimitBytes != 0 {
+		if _, kept := s.files[partition.System]; kept || s.advice(partition.System).LimitBytes != 0 {
 			t.Error("a removed partition is remembered")
 		}
-		if _, _, err := sizefile.Read(s.root, unitname.System); err != nil {
+		if _, _, err := sizefile.Read(s.root, partition.System); err != nil {
 			t.Error(err)
 		}
 	})
@@ -126,12 +126,12 @@ func TestSamplerUnknown(t *testing.T) {
 	t.Parallel()
 	of := &polled{}
 	s := newTestSampler(t, of)
-	s.placement = func(unitname.PartitionName) (candidates.Placement, bool) { return candidates.Placement{}, false }
+	s.placement = func(partition.Name) (candidates.Placement, bool) { return candidates.Placement{}, false }
 	s.sample(time.Now(), time.Minute)
-	if file := s.files[unitname.System]; len(file.Minutes) != 1 || file.Minutes[0] != 0 || file.Day() != nil {
+	if file := s.files[partition.System]; len(file.Minutes) != 1 || file.Minutes[0] != 0 || file.Day() != nil {
 		t.Errorf("%v", file.Minutes)
 	}
-	if placed, known := (&monitor{}).placement(unitname.System); known {
+	if placed, known := (&monitor{}).placement(partition.System); known {
 		t.Errorf("%+v", placed)
 	}
 }

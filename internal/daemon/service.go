@@ -15,8 +15,8 @@ import (
 	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/internal/oneline"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/systemd"
-	"node-partition.io/node-partition/internal/unitname"
 	"node-partition.io/node-partition/pkg/podmove/report"
 )
 
@@ -85,7 +85,7 @@ func (s *service) run(ctx context.Context, alive, ready func() error) error {
 // summary returns the status line. err is the error of the last pass, problem says what the error
 // of the configuration means, and unserved is the reason why there are no metrics.
 func summary(
-	found report.Report, partitions []unitname.PartitionName, err error, problem string, unserved error,
+	found report.Report, partitions []partition.Name, err error, problem string, unserved error,
 ) string {
 	line := whereabouts(found, partitions...)
 	if err != nil {
@@ -101,8 +101,8 @@ func summary(
 }
 
 // whereabouts returns how many pods run in each of the partitions, and how many in a wrong one.
-func whereabouts(found report.Report, partitions ...unitname.PartitionName) string {
-	placed := map[unitname.PartitionName]int{}
+func whereabouts(found report.Report, partitions ...partition.Name) string {
+	placed := map[partition.Name]int{}
 	for _, pod := range found.Pods {
 		if pod.Containers > 0 {
 			placed[pod.Partition()]++

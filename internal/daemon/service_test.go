@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/podmove/report"
 )
 
@@ -154,7 +154,7 @@ func TestServiceStatusWithoutSystemd(t *testing.T) {
 
 func TestSummary(t *testing.T) {
 	t.Parallel()
-	system, defaultSlice := unitname.PodSlice(unitname.System, v1.PodQOSBurstable, uid), unitname.PodSlice(unitname.Default, v1.PodQOSBurstable, uid)
+	system, defaultSlice := partition.PodSlice(partition.System, v1.PodQOSBurstable, uid), partition.PodSlice(partition.Default, v1.PodQOSBurstable, uid)
 	found := report.Report{Pods: []report.Pod{
 		{Member: true, Slice: system, Containers: 2},
 		{Member: true, Slice: system}, // about to start
@@ -175,13 +175,13 @@ func TestSummary(t *testing.T) {
 		{report.Report{}, nil, errors.New("listen: in use"), "0 pods in partition system, 0 pods in the wrong partition; " +
 			"metrics and health are not served: listen: in use"},
 	} {
-		if got := summary(test.found, []unitname.PartitionName{"system"}, test.err, "", test.unserved); got != test.want || strings.Contains(got, "\n") {
+		if got := summary(test.found, []partition.Name{"system"}, test.err, "", test.unserved); got != test.want || strings.Contains(got, "\n") {
 			t.Errorf("%q; want %q", got, test.want)
 		}
 	}
-	found.Pods = append(found.Pods, report.Pod{Slice: unitname.PodSlice("telemetry", v1.PodQOSBurstable, uid), Containers: 1})
+	found.Pods = append(found.Pods, report.Pod{Slice: partition.PodSlice("telemetry", v1.PodQOSBurstable, uid), Containers: 1})
 	const two = "2 pods in partition system, 1 pods in partition telemetry, 2 pods in the wrong partition"
-	if got := whereabouts(found, unitname.System, "telemetry"); got != two {
+	if got := whereabouts(found, partition.System, "telemetry"); got != two {
 		t.Errorf("%q; want %q", got, two)
 	}
 }

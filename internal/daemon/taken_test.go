@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"node-partition.io/node-partition/internal/node"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/statefile"
-	"node-partition.io/node-partition/internal/unitname"
 	"node-partition.io/node-partition/pkg/evict"
 	"node-partition.io/node-partition/pkg/podmove"
 	"node-partition.io/node-partition/tests/fakenode"
@@ -30,20 +30,20 @@ func TestTakenWhileEvicting(t *testing.T) {
 			m, n, calls, log := built(t)
 			n.Write("/var/lib/kubelet/config.yaml", fakenode.Configuration(sections))
 			if !strings.Contains(sections, "telemetry: ") {
-				n.RemoveAll(unitname.PartitionName("telemetry").Cgroup())
+				n.RemoveAll(partition.Name("telemetry").Cgroup())
 			}
 			n.Generate(0)
-			n.Write(unitname.System.Cgroup()+"/memory.current", "67000000")
-			n.Write(unitname.System.Cgroup()+"/memory.stat", "inactive_file 0")
-			container := unitname.System.Cgroup() + "/pod/one.scope"
+			n.Write(partition.System.Cgroup()+"/memory.current", "67000000")
+			n.Write(partition.System.Cgroup()+"/memory.stat", "inactive_file 0")
+			container := partition.System.Cgroup() + "/pod/one.scope"
 			n.Write(container+"/cgroup.events", "populated 1")
 			n.Write(container+"/cgroup.kill", "")
-			file := string(node.EvictionFile(m.options.Node, unitname.System))
+			file := string(node.EvictionFile(m.options.Node, partition.System))
 			open := evict.Eviction{
-				PodMeta: evict.PodMeta{UID: "u-1", Cgroup: unitname.CgroupPath(unitname.System.Slice()) + "/pod"},
+				PodMeta: evict.PodMeta{UID: "u-1", Cgroup: partition.CgroupPath(partition.System.Slice()) + "/pod"},
 				Verdict: evict.Verdict{Time: time.Now(), Threshold: evict.Hard, Method: evict.Restart},
 				Containers: []evict.Container{{
-					ID: "one", Cgroup: unitname.CgroupPath(unitname.System.Slice()) + "/pod/one.scope",
+					ID: "one", Cgroup: partition.CgroupPath(partition.System.Slice()) + "/pod/one.scope",
 				}},
 			}
 			n.Write("/run/node-partition/monitor/kept", "")
@@ -63,7 +63,7 @@ func TestTakenWhileEvicting(t *testing.T) {
 			run := make(chan struct{})
 			go func() { _ = m.partitions.run(ctx); close(run) }()
 			defer func() { cancel(); <-run }()
-			system := m.partitions.of(unitname.System)
+			system := m.partitions.of(partition.System)
 			becomes := func(count int) {
 				t.Helper()
 				for system.evictor.Open() != count {
@@ -78,19 +78,19 @@ func TestTakenWhileEvicting(t *testing.T) {
 			n.RunKubelet("--feature-gates=NodeSystemPartition=true")
 			m.reload()
 			m.comeAndGo(nil)
-			if m.partitions.of(unitname.System) == nil || ended.Err() != nil {
+			if m.partitions.of(partition.System) == nil || ended.Err() != nil {
 				t.Fatal("the partition has ended before its eviction")
 			}
 			if mode := m.reconciler.Config().Mode; (mode == podmove.Never) != (name == "alone") {
 				t.Errorf("pods are moved with %q meanwhile", mode)
 			}
 			m.removePartitions(t.Context()) // the last one of ours ends
-			if err := os.RemoveAll(filepath.Join(n.Root, unitname.System.Cgroup(), "pod")); err != nil {
+			if err := os.RemoveAll(filepath.Join(n.Root, partition.System.Cgroup(), "pod")); err != nil {
 				t.Fatal(err)
 			}
 			becomes(0)
 			m.comeAndGo(nil)
-			others := []unitname.PartitionName{"telemetry"}[:strings.Count(sections, "telemetry: ")]
+			others := []partition.Name{"telemetry"}[:strings.Count(sections, "telemetry: ")]
 			if got := m.partitions.names(); !slices.Equal(got, others) || (ended.Err() != nil) != (len(others) == 0) {
 				t.Errorf("the daemon has %v and has ended: %v; want %v", got, ended.Err(), others)
 			}

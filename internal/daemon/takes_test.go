@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/tests/fakenode"
 )
 
@@ -13,13 +13,13 @@ import (
 // daemon ends if there is no other.
 func TestKubeletTakes(t *testing.T) {
 	t.Parallel()
-	for sections, want := range map[string][]unitname.PartitionName{
+	for sections, want := range map[string][]partition.Name{
 		twoSections: {"telemetry"}, strings.SplitAfter(twoSections, "\n")[0]: nil,
 	} {
 		m, n, calls, _ := built(t)
 		n.Write("/var/lib/kubelet/config.yaml", fakenode.Configuration(sections))
 		if want == nil {
-			n.RemoveAll(unitname.PartitionName("telemetry").Cgroup())
+			n.RemoveAll(partition.Name("telemetry").Cgroup())
 		}
 		n.Generate(0)
 		m.reload()

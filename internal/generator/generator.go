@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"node-partition.io/node-partition/internal/kubeletconfig"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/trialend"
-	"node-partition.io/node-partition/internal/unitname"
 	"node-partition.io/node-partition/pkg/slices"
 	"node-partition.io/node-partition/pkg/slices/config"
 	"node-partition.io/node-partition/pkg/slices/decision"
@@ -139,7 +139,7 @@ func lacks(units []string, plan *slices.Plan) bool {
 
 // hasPartition reports whether the slice of a partition is among the restored units.
 func hasPartition(restored []string, plan *slices.Plan) bool {
-	return stdslices.ContainsFunc(plan.Config.Names, func(name unitname.PartitionName) bool {
+	return stdslices.ContainsFunc(plan.Config.Names, func(name partition.Name) bool {
 		return stdslices.Contains(restored, name.Slice())
 	})
 }

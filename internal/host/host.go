@@ -12,8 +12,8 @@ import (
 
 	"node-partition.io/node-partition/internal/cgroupfs"
 	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/systemctl"
-	"node-partition.io/node-partition/internal/unitname"
 )
 
 // Node is a node that is read: the running one, or one whose files are below a folder.
@@ -127,7 +127,7 @@ func (n Node) NoCgroups() error {
 	if !n.Foreign {
 		return nil
 	}
-	if err := n.Cgroups.Exists(unitname.Default.Slice()); err != nil {
+	if err := n.Cgroups.Exists(partition.Default.Slice()); err != nil {
 		return fmt.Errorf("cgroups: not among the files of --root: %w", err)
 	}
 	return nil

@@ -14,8 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
-	"node-partition.io/node-partition/internal/nodelabel"
-	"node-partition.io/node-partition/internal/workload"
+	"node-partition.io/node-partition/internal/partition"
 )
 
 // The types of our node conditions.
@@ -25,7 +24,7 @@ const (
 )
 
 // Labels returns the names of our labels of a node.
-func Labels() []string { return []string{nodelabel.Section, nodelabel.Version} }
+func Labels() []string { return []string{partition.SectionLabel, partition.VersionLabel} }
 
 // Conditions returns the types of our conditions of a node.
 func Conditions() []v1.NodeConditionType { return []v1.NodeConditionType{Pressure, Ready} }
@@ -81,8 +80,8 @@ func (c *Client) PatchNode(ctx context.Context, node string, p NodePatch) (Node,
 func (c *Client) NodeRights(ctx context.Context, node string, status, pressure bool) error {
 	p := NodePatch{Conditions: map[v1.NodeConditionType]*v1.NodeCondition{}}
 	if status {
-		version, section := "0", nodelabel.SectionValue(strings.Repeat("0", 64))
-		p.Labels = map[string]*string{nodelabel.Version: &version, nodelabel.Section: &section}
+		version, section := "0", partition.SectionValue(strings.Repeat("0", 64))
+		p.Labels = map[string]*string{partition.VersionLabel: &version, partition.SectionLabel: &section}
 		p.Conditions[Ready] = &v1.NodeCondition{
 			Type: Ready, Status: v1.ConditionUnknown, Reason: "DryRun",
 			LastHeartbeatTime: metav1.Now(), LastTransitionTime: metav1.Now(),
@@ -153,7 +152,7 @@ func (c *Client) patchNode(node string, p NodePatch) *rest.Request {
 	}
 	values := map[string]*string{}
 	for kind, value := range p.Cores {
-		name := workload.Resource(kind)
+		name := partition.WorkloadResource(kind)
 		values[name] = nil
 		if value != nil {
 			text := strconv.FormatInt(*value, 10)
@@ -194,7 +193,7 @@ func (o *nodeObject) node() Node {
 		}
 	}
 	for name, value := range o.Status.Capacity {
-		kind, ok := workload.TypeOf(string(name))
+		kind, ok := partition.WorkloadOf(string(name))
 		if !ok {
 			continue
 		}

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"node-partition.io/node-partition/internal/nodelabel"
+	"node-partition.io/node-partition/internal/partition"
 )
 
 func nodeWith(capacity map[v1.ResourceName]string) v1.Node {
@@ -39,7 +39,7 @@ func TestPatchNode(t *testing.T) {
 	c := newTestClient(t, s.URL)
 	version, value := "0.1.0", int64(4000)
 	marks := NodePatch{
-		Labels: map[string]*string{nodelabel.Version: &version, nodelabel.Section: nil},
+		Labels: map[string]*string{partition.VersionLabel: &version, partition.SectionLabel: nil},
 		Conditions: map[v1.NodeConditionType]*v1.NodeCondition{Ready: {
 			Type: Ready, Status: v1.ConditionTrue, Reason: "Active", Message: "well.",
 			LastHeartbeatTime: metav1.NewTime(now), LastTransitionTime: metav1.NewTime(then),
@@ -90,7 +90,7 @@ func TestNodeOurs(t *testing.T) {
 	node := nodeWith(map[v1.ResourceName]string{
 		"cpu": "4", "a.workload.openshift.io/cores": "4k", "b.workload.openshift.io/cores": "0", ".workload.openshift.io/cores": "1",
 	})
-	node.Labels = map[string]string{nodelabel.Version: "0.1.0", nodelabel.Section: "0123456789ab", "other": "x"}
+	node.Labels = map[string]string{partition.VersionLabel: "0.1.0", partition.SectionLabel: "0123456789ab", "other": "x"}
 	node.Status.Conditions = []v1.NodeCondition{{Type: v1.NodeReady}, {Type: Ready}, {Type: Pressure}}
 	fields := func(manager, raw string) metav1.ManagedFieldsEntry {
 		return metav1.ManagedFieldsEntry{Manager: manager, FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(raw)}}
@@ -99,7 +99,7 @@ func TestNodeOurs(t *testing.T) {
 		return fields(manager, `{"f:metadata":{"f:labels":{"f:`+name+`":{}}}}`)
 	}
 	node.ManagedFields = []metav1.ManagedFieldsEntry{
-		label("partition-fleet", nodelabel.Version), label(Component, nodelabel.Section), label(Component, "other"), {Manager: Component},
+		label("partition-fleet", partition.VersionLabel), label(Component, partition.SectionLabel), label(Component, "other"), {Manager: Component},
 		fields(Component, `{"f:status":{"f:capacity":{"f:a.workload.openshift.io/cores":{}}}}`),
 		fields(Component, `{"f:status":{"f:conditions":{}}}`),
 		fields("kubelet", `{"f:status":{"f:capacity":{"f:b.workload.openshift.io/cores":{}}}}`),
@@ -108,7 +108,7 @@ func TestNodeOurs(t *testing.T) {
 	c := newTestClient(t, s.URL)
 	n, err := c.PatchNode(t.Context(), "node-1", NodePatch{})
 	if err != nil || n.UID != "1" || !maps.Equal(n.Cores, map[string]int64{"a": 4000, "b": 0}) || !slices.Equal(n.Ours, []string{"a"}) ||
-		!maps.Equal(n.Labels, map[string]string{nodelabel.Section: "0123456789ab"}) ||
+		!maps.Equal(n.Labels, map[string]string{partition.SectionLabel: "0123456789ab"}) ||
 		!slices.Equal(slices.Sorted(maps.Keys(n.Conditions)), Conditions()) {
 		t.Errorf("%+v, %v", n, err)
 	}

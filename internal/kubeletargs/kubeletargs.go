@@ -13,13 +13,13 @@ import (
 	"strings"
 
 	"node-partition.io/node-partition/internal/hostfs"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 )
 
 // Service is the unit of the kubelet.
 const Service = "kubelet.service"
 
-const mount = unitname.CgroupMount
+const mount = partition.CgroupMount
 
 // units lists the usual cgroups of the kubelet's service: systemd's default, and the one of Amazon
 // EKS and OpenShift.

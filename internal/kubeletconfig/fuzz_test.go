@@ -8,7 +8,7 @@ import (
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 
-	"node-partition.io/node-partition/internal/unitpath"
+	"node-partition.io/node-partition/internal/partition"
 )
 
 // FuzzSettings: an accepted path of any settings file can be written into a unit.
@@ -18,7 +18,7 @@ func FuzzSettings(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s, err := parseSettings(data)
 		for _, key := range []string{fileKey, dirKey, pinningKey} {
-			if name := s[key]; name != "" && name != pinningNone && (!unitpath.IsPlain(name) || path.Clean(name) != name) {
+			if name := s[key]; name != "" && name != pinningNone && (!partition.IsPlainPath(name) || path.Clean(name) != name) {
 				t.Errorf("%s=%q, %v", key, name, err)
 			}
 		}

@@ -14,7 +14,7 @@ import (
 
 	"node-partition.io/node-partition/internal/hostfs"
 	"node-partition.io/node-partition/internal/oneline"
-	"node-partition.io/node-partition/internal/unitpath"
+	"node-partition.io/node-partition/internal/partition"
 )
 
 // SettingsPath holds the settings that partition-generator and partition-monitor share, as
@@ -110,7 +110,7 @@ func parseSettings(data []byte) (Settings, error) {
 	}
 	for _, of := range []struct{ key, or string }{{fileKey, ""}, {dirKey, ""}, {pinningKey, pinningNone}} {
 		value, want := s[of.key], `an absolute path without "..", of letters, digits and /._@:+,=~-`
-		if value == "" || value == of.or || unitpath.IsPlain(value) && path.Clean(value) == value {
+		if value == "" || value == of.or || partition.IsPlainPath(value) && path.Clean(value) == value {
 			continue
 		}
 		if of.or != "" {

@@ -5,8 +5,7 @@ import (
 	"slices"
 
 	"node-partition.io/node-partition/internal/host"
-	"node-partition.io/node-partition/internal/membership"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/podmove"
 	"node-partition.io/node-partition/pkg/slices/config"
 	"node-partition.io/node-partition/pkg/slices/decision"
@@ -22,7 +21,7 @@ type Followed struct {
 	// Mode is the method of moving running pods.
 	Mode podmove.Mode
 	// Allows knows the annotations of namespaces that the service has asked for.
-	Allows membership.Allows
+	Allows partition.Allows
 	// Problem is why the present files are not in force, nil if the generator has not refused them.
 	Problem error
 	// Unknown means that a daemon which runs cannot read the decision any more. The rest is of the
@@ -49,9 +48,9 @@ func Load(node host.Node, mode podmove.Mode) (Followed, error) {
 	//guard: nothing is followed beside a kubelet that makes the partition
 	f.Partitions = slices.DeleteFunc(f.Partitions, func(p decision.Partition) bool { return f.IsKubelets(p.Name) })
 	//guard: types of the kubelet's partition are not followed
-	f.Workloads = slices.DeleteFunc(f.Workloads, func(w membership.Workload) bool { return f.IsKubelets(w.Partition) })
+	f.Workloads = slices.DeleteFunc(f.Workloads, func(w partition.Workload) bool { return f.IsKubelets(w.Partition) })
 	if len(f.Partitions) == 0 && f.ManagedByKubelet == "" {
-		f.Partitions = []decision.Partition{{Name: unitname.System, Off: true}}
+		f.Partitions = []decision.Partition{{Name: partition.System, Off: true}}
 	}
 	return f, nil
 }
@@ -67,8 +66,8 @@ func read(node host.Node) (*decision.Decision, error) {
 }
 
 // IsKubelets reports whether the kubelet makes a partition itself.
-func (f Followed) IsKubelets(name unitname.PartitionName) bool {
-	return name == unitname.System && f.ManagedByKubelet != ""
+func (f Followed) IsKubelets(name partition.Name) bool {
+	return name == partition.System && f.ManagedByKubelet != ""
 }
 
 // Policy returns the part of the configuration that placement needs.
@@ -77,14 +76,14 @@ func (f Followed) Policy() podmove.Policy {
 }
 
 // HasCgroup reports whether a partition has a cgroup on a node.
-func HasCgroup(node host.Node, name unitname.PartitionName) bool {
-	return node.Cgroups.Has(unitname.CgroupPath(name.Slice()))
+func HasCgroup(node host.Node, name partition.Name) bool {
+	return node.Cgroups.Has(partition.CgroupPath(name.Slice()))
 }
 
 // AnyActive reports whether a partition of ours has a cgroup: the system partition, or one that the
 // generator has decided about. A slice of another name is somebody else's.
 func AnyActive(node host.Node) bool {
-	if HasCgroup(node, unitname.First) {
+	if HasCgroup(node, partition.First) {
 		return true
 	}
 	decided, err := decision.Read(string(node.Root))
@@ -97,7 +96,7 @@ func AnyActive(node host.Node) bool {
 type Desired struct {
 	*config.Config
 	// Deferrals holds, by partition, the limits that the generator has not applied for now.
-	Deferrals map[unitname.PartitionName]*decision.Deferral
+	Deferrals map[partition.Name]*decision.Deferral
 	// NotApplied is why the generator's decision is not about these files, nil if it is.
 	NotApplied error
 }
@@ -143,7 +142,7 @@ func NewDesired(node host.Node, c *config.Config, err error) (*Desired, error) {
 
 // defers adds the limits that wait by the decision about the files.
 func (d *Desired) defers(decided *decision.Decision) {
-	d.Deferrals = map[unitname.PartitionName]*decision.Deferral{}
+	d.Deferrals = map[partition.Name]*decision.Deferral{}
 	for i := range decided.Partitions {
 		if p := &decided.Partitions[i]; p.Deferral != nil {
 			d.Deferrals[p.Name] = p.Deferral

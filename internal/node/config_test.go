@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"node-partition.io/node-partition/internal/host"
-	"node-partition.io/node-partition/internal/membership"
 	"node-partition.io/node-partition/internal/node"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/podmove"
 	"node-partition.io/node-partition/pkg/slices/decision"
 	"node-partition.io/node-partition/tests/fakenode"
@@ -108,7 +108,7 @@ func TestLoadKubelets(t *testing.T) {
 				want = 1
 			}
 			if err != nil || f.ManagedByKubelet == "" || len(f.Partitions) != want ||
-				slices.ContainsFunc(f.Workloads, func(w membership.Workload) bool { return w.Partition == "system" }) {
+				slices.ContainsFunc(f.Workloads, func(w partition.Workload) bool { return w.Partition == "system" }) {
 				t.Errorf("%s: %+v, %v; want %d partitions", name, f.Partitions, err, want)
 			}
 		}

@@ -6,13 +6,13 @@ import (
 	"strings"
 
 	"node-partition.io/node-partition/internal/host"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 )
 
 // facts lists the files of the kernel that a section is checked against.
 var facts = []string{
 	"/proc/cmdline", "/proc/meminfo", "/sys/devices/system/cpu/present", "/sys/devices/system/cpu/online",
-	unitname.CgroupMount + "/cgroup.controllers",
+	partition.CgroupMount + "/cgroup.controllers",
 }
 
 // ErrFacts means that the files of another node do not have all facts that a section is checked

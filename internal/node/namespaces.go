@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"node-partition.io/node-partition/internal/host"
-	"node-partition.io/node-partition/internal/membership"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/statefile"
 	"node-partition.io/node-partition/pkg/slices/config"
 )
@@ -43,7 +43,7 @@ type Namespace struct {
 	// Heard is the time of the last answer; zero without one.
 	Heard time.Time `json:"heard,omitzero"`
 	// Why is the reason why the API server has not answered since; empty if it has.
-	Why membership.Refusal `json:"why,omitempty"`
+	Why partition.Refusal `json:"why,omitempty"`
 }
 
 // After returns what is known after an answer, which allows these types.
@@ -65,30 +65,30 @@ func (n Namespace) After(uid string, types []string, now time.Time) Namespace {
 // Allows returns whether the namespace allows a workload type at a time. A denial does not age: a
 // pod that is on its way out of a partition must not turn back. Neither does a right count after
 // the API server has refused to say whether it is still there.
-func (n Namespace) Allows(workload string, now time.Time) membership.Refusal {
+func (n Namespace) Allows(workload string, now time.Time) partition.Refusal {
 	age, heard := now.Sub(n.Heard), !n.Heard.IsZero()
 	switch {
 	//guard: a denial does not age
 	case heard && !slices.Contains(n.Types, workload):
-		return membership.NotAllowed
+		return partition.NotAllowed
 	//guard: a type in doubt gives nothing to a new pod
 	//guard: an answer of the future is none
 	//guard: an answer counts for an hour without another one
 	//guard: a right does not count after the API server refuses to tell
-	case !heard, age < 0, age >= Remembered, n.Why == membership.Forbidden, slices.Contains(n.Doubted, workload):
-		return cmp.Or(n.Why, membership.NamespaceUnknown)
+	case !heard, age < 0, age >= Remembered, n.Why == partition.Forbidden, slices.Contains(n.Doubted, workload):
+		return cmp.Or(n.Why, partition.NamespaceUnknown)
 	}
 	return ""
 }
 
-// Allows implements membership.Allows. It does not know a namespace that is not among them.
-func (n Namespaces) Allows(namespace, workload string) membership.Refusal {
+// Allows implements partition.Allows. It does not know a namespace that is not among them.
+func (n Namespaces) Allows(namespace, workload string) partition.Refusal {
 	return n.Known[namespace].Allows(workload, time.Now())
 }
 
 // AllowedByFile returns what NamespacesFile says. Without a file, and with one that cannot be read,
 // no namespace is known.
-func AllowedByFile(n host.Node) membership.Allows {
+func AllowedByFile(n host.Node) partition.Allows {
 	all, _ := ReadNamespaces(n) // the service has logged why
 	return all.Allows
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"node-partition.io/node-partition/internal/host"
-	"node-partition.io/node-partition/internal/membership"
+	"node-partition.io/node-partition/internal/partition"
 )
 
 // TestReadNamespaces: a file of a later version is refused with its name, and knows no namespace.
@@ -24,13 +24,13 @@ func TestReadNamespaces(t *testing.T) {
 	heard := time.Now().UTC().Format(time.RFC3339)
 	for name, test := range map[string]struct {
 		text, err string
-		want      membership.Refusal
+		want      partition.Refusal
 	}{
 		"read":            {`{"version":1,"namespaces":{"a":{"types":["t"],"heard":"` + heard + `"}}}`, "", ""},
-		"a later version": {`{"version":2,"namespaces":["a"]}`, "has version 2", membership.NamespaceUnknown},
-		"without a time":  {`{"version":1,"namespaces":{"a":{"types":["t"]}}}`, "", membership.NamespaceUnknown},
-		"forbidden":       {`{"version":1,"namespaces":{"a":{"why":"forbidden"}}}`, "", membership.Forbidden},
-		"broken":          {`{"version":1,`, "remove it", membership.NamespaceUnknown},
+		"a later version": {`{"version":2,"namespaces":["a"]}`, "has version 2", partition.NamespaceUnknown},
+		"without a time":  {`{"version":1,"namespaces":{"a":{"types":["t"]}}}`, "", partition.NamespaceUnknown},
+		"forbidden":       {`{"version":1,"namespaces":{"a":{"why":"forbidden"}}}`, "", partition.Forbidden},
+		"broken":          {`{"version":1,`, "remove it", partition.NamespaceUnknown},
 	} {
 		if err := os.WriteFile(path, []byte(test.text), 0o600); err != nil {
 			t.Fatal(err)

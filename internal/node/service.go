@@ -4,7 +4,7 @@ import (
 	"strings"
 
 	"node-partition.io/node-partition/internal/host"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 )
 
 // maxArgs bounds a command line, in bytes: ARG_MAX without large strings.
@@ -12,7 +12,7 @@ const maxArgs = 128 << 10
 
 // ServiceArgs returns the command line of the running service of n, nil if it does not run.
 func ServiceArgs(n host.Node) []string {
-	pids, err := n.Cgroups.ReadFile(unitname.MonitorCgroup, "cgroup.procs")
+	pids, err := n.Cgroups.ReadFile(partition.MonitorCgroup, "cgroup.procs")
 	if err != nil {
 		return nil
 	}

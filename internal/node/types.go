@@ -1,9 +1,9 @@
 package node
 
-import "node-partition.io/node-partition/internal/unitname"
+import "node-partition.io/node-partition/internal/partition"
 
 // Types lists the workload types whose pods are members of a partition.
-func (f Followed) Types(of unitname.PartitionName) []string {
+func (f Followed) Types(of partition.Name) []string {
 	var types []string
 	for _, w := range f.Workloads {
 		if w.Partition == of {

@@ -10,7 +10,7 @@ import (
 	"k8s.io/component-helpers/resource"
 
 	"node-partition.io/node-partition/internal/admission"
-	"node-partition.io/node-partition/internal/membership"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/quantity"
 )
 
@@ -28,7 +28,7 @@ type Pod struct {
 	// Priority of the pod, 0 if it has none.
 	Priority int32
 	// Origin is as the annotations are now.
-	membership.Origin
+	partition.Origin
 	// Owner is the UID of the controller, empty if there is none.
 	Owner string
 	// MemoryRequest that is allocated, in bytes, counted as MilliCPU.
@@ -108,7 +108,7 @@ func newPod(p *v1.Pod) *Pod {
 		UID: string(p.UID), Namespace: p.Namespace, Name: p.Name,
 		QoS: p.Status.QOSClass, RestartPolicy: p.Spec.RestartPolicy,
 		Terminating:  p.DeletionTimestamp != nil,
-		Origin:       membership.OriginOf(p.Annotations),
+		Origin:       partition.OriginOf(p.Annotations),
 		Ended:        p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed,
 		GracePeriod:  defaultGracePeriod,
 		HostPID:      p.Spec.HostPID,

@@ -5,9 +5,9 @@ package state
 import (
 	"time"
 
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/sizing/sizefile"
 	"node-partition.io/node-partition/internal/trialend"
-	"node-partition.io/node-partition/internal/unitname"
 	"node-partition.io/node-partition/pkg/evict"
 	"node-partition.io/node-partition/pkg/podmove/report"
 )
@@ -35,8 +35,8 @@ type Status struct {
 
 // Partition is an active partition. Amounts are in bytes.
 type Partition struct {
-	Name  unitname.PartitionName `json:"name"`
-	Slice string                 `json:"slice"`
+	Name  partition.Name `json:"name"`
+	Slice string         `json:"slice"`
 	// Types lists the workload types whose pods are members.
 	Types       []string `json:"types,omitempty"`
 	Namespaces  []string `json:"namespaces"`

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 
 	"node-partition.io/node-partition/internal/cgroupfs"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 )
 
 // EnsureSlice makes a slice with these limits, or applies them to the existing slice of that name.
@@ -46,7 +46,7 @@ func (c *Client) EnsureSlice(ctx context.Context, name, description string, limi
 // created slice whose limits were set keeps those over the ones of a later StartTransientUnit (seen
 // with 252.39).
 func (c *Client) checkLimits(ctx context.Context, name string, want cgroupfs.Limits) error {
-	got, err := c.options.Cgroups.Limits(unitname.CgroupPath(name))
+	got, err := c.options.Cgroups.Limits(partition.CgroupPath(name))
 	if err != nil {
 		return fmt.Errorf("starting %s: systemd reports success, but: %w", name, err)
 	}
@@ -106,7 +106,7 @@ func (c *Client) start(ctx context.Context, name string) error {
 // StopSlice stops an empty slice and removes the settings made on it. It returns ErrPopulated if
 // the slice has processes, and nil if there is no such slice.
 func (c *Client) StopSlice(ctx context.Context, name string) error {
-	switch populated, err := c.options.Cgroups.Populated(unitname.CgroupPath(name)); {
+	switch populated, err := c.options.Cgroups.Populated(partition.CgroupPath(name)); {
 	case errors.Is(err, os.ErrNotExist):
 	case err != nil:
 		return fmt.Errorf("stopping %s: %w", name, err)
@@ -131,7 +131,7 @@ func (c *Client) StartConfiguredSlice(ctx context.Context, name string) error {
 // StopConfiguredSlice stops an empty slice that has a unit file, and removes the weight and the
 // memory protection that were set on it. An operator's settings in /etc stay.
 func (c *Client) StopConfiguredSlice(ctx context.Context, name string) error {
-	populated, err := c.options.Cgroups.Populated(unitname.CgroupPath(name))
+	populated, err := c.options.Cgroups.Populated(partition.CgroupPath(name))
 	if err != nil {
 		return fmt.Errorf("stopping %s: %w", name, err)
 	}

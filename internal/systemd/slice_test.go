@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"node-partition.io/node-partition/internal/cgroupfs"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 )
 
 const slice = "kubepods-system-burstable-pod1.slice"
@@ -21,7 +21,7 @@ var limits = cgroupfs.Limits{MemoryMax: 1 << 30, MemoryHigh: 900 << 20, CPUWeigh
 func cgroup(t *testing.T, files map[string]string) cgroupfs.FS {
 	t.Helper()
 	root := t.TempDir()
-	dir := filepath.Join(root, unitname.CgroupPath(slice))
+	dir := filepath.Join(root, partition.CgroupPath(slice))
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}

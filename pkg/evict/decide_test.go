@@ -9,7 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"node-partition.io/node-partition/internal/cgroupfs"
-	"node-partition.io/node-partition/internal/priority"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/thresholds"
 )
 
@@ -255,8 +255,8 @@ func TestDecideProtected(t *testing.T) {
 		with(sized("terminating", -10, 500, 0), func(p *Pod) { p.Terminating = true }),
 		with(sized("static", 0, 400, 0), func(p *Pod) { p.Static = true }),
 		sized("plain", 100, 400, 0),
-		sized("cluster-critical", priority.ClusterCritical, 300, 0),
-		sized("node-critical", priority.NodeCritical, 200, 0),
+		sized("cluster-critical", partition.ClusterCritical, 300, 0),
+		sized("node-critical", partition.NodeCritical, 200, 0),
 		sized("beyond", math.MaxInt32, 200, 0),
 	}
 	for protected, test := range map[Protected]struct {

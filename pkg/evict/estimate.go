@@ -5,7 +5,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"node-partition.io/node-partition/internal/priority"
+	"node-partition.io/node-partition/internal/partition"
 )
 
 // Scores of the kubelet's GetContainerOOMScoreAdjust (pkg/kubelet/qos/policy.go).
@@ -40,7 +40,7 @@ func EstimateRequest(class v1.PodQOSClass, score int, limit, capacity uint64) ui
 // about priorities: all other pods are equal.
 func EstimatePriority(class v1.PodQOSClass, score int) int32 {
 	if class != v1.PodQOSGuaranteed && score == scoreGuaranteed {
-		return priority.NodeCritical
+		return partition.NodeCritical
 	}
 	return 0
 }

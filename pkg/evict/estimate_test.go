@@ -6,7 +6,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"node-partition.io/node-partition/internal/priority"
+	"node-partition.io/node-partition/internal/partition"
 )
 
 // kubeletScore returns the result of GetContainerOOMScoreAdjust (pkg/kubelet/qos/policy.go,
@@ -69,7 +69,7 @@ func TestEstimateScoreBounds(t *testing.T) {
 		}
 		want := int32(0)
 		if score == -997 {
-			want = priority.NodeCritical
+			want = partition.NodeCritical
 		}
 		if got := EstimatePriority(v1.PodQOSBurstable, score); got != want {
 			t.Errorf("score %d is a priority of %d, want %d", score, got, want)

@@ -38,7 +38,7 @@ func TestExecutorPartitionRemoved(t *testing.T) {
 					}
 					n.pods = nil
 				})
-				n.remove(partition)
+				n.remove(systemCgroup)
 				n.run(m, 10*time.Second)
 				n.expect("evict greedy", "confirm greedy")
 				want := []string{"count hard evict", "evicted greedy evict"}

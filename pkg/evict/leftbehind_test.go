@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"node-partition.io/node-partition/internal/priority"
+	"node-partition.io/node-partition/internal/partition"
 )
 
 // leavesFiles is a node that is short of memory because of files that a pod has written to a tmpfs
@@ -16,7 +16,7 @@ import (
 func leavesFiles(n *node) {
 	n.start(sized("greedy", 0, 0, 0), 40)
 	n.start(sized("modest", 0, 0, 200), 250)
-	n.start(sized("critical", priority.NodeCritical, 0, 0), 150)
+	n.start(sized("critical", partition.NodeCritical, 0, 0), 150)
 	n.set(func() { p := n.pod("greedy"); p.rest, p.leaves = 510*mi, 510*mi })
 }
 
@@ -96,7 +96,7 @@ func TestManagerMadeAgain(t *testing.T) {
 		m := n.started(hardOnly)
 		defer n.stop(m)
 		n.run(m, 5*time.Second)
-		before, current := m.Report().Ownerless, n.path(partition, "memory.current")
+		before, current := m.Report().Ownerless, n.path(systemCgroup, "memory.current")
 		if err := os.Rename(current, current+".gone"); err != nil {
 			n.t.Fatal(err)
 		}
@@ -143,7 +143,7 @@ func TestLeftBehind(t *testing.T) {
 // that grows beyond its request is evicted as if there were no such memory.
 func TestManagerLeftByOthers(t *testing.T) {
 	newDisk(t).bubbleOf(t, newNode, func(n *node) {
-		n.start(sized("critical", priority.NodeCritical, 0, 0), 150)
+		n.start(sized("critical", partition.NodeCritical, 0, 0), 150)
 		for i := range 4 {
 			n.start(sized(fmt.Sprint("innocent", i), 0, 0, 100), 15)
 		}

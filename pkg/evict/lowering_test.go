@@ -13,7 +13,7 @@ func TestManagerLowerLimit(t *testing.T) {
 			if failures--; failures >= 0 {
 				return errBusy
 			}
-			n.files(partition, map[string]string{"memory.max": number(500 * mi)})
+			n.files(systemCgroup, map[string]string{"memory.max": number(500 * mi)})
 			return nil
 		}
 		m := n.started(hardOnly)
@@ -66,7 +66,7 @@ func TestManagerLimitRaised(t *testing.T) {
 	bubble(t, func(n *node) {
 		n.set(func() { n.pod("greedy").containers[0].uses = 3000 * mi })
 		n.lower = func() error { return nil }
-		n.files(partition, map[string]string{"memory.max": number(8000 * mi)})
+		n.files(systemCgroup, map[string]string{"memory.max": number(8000 * mi)})
 		m := n.started(hardOnly)
 		n.run(m, 10*time.Minute)
 		n.expect()
@@ -87,10 +87,10 @@ func TestManagerLimitRaised(t *testing.T) {
 func TestManagerLimitBeingApplied(t *testing.T) {
 	bubble(t, func(n *node) {
 		n.set(func() { n.pods = n.pods[1:] }) // 450 MiB
-		n.files(partition, map[string]string{"memory.max": number(2000 * mi)})
+		n.files(systemCgroup, map[string]string{"memory.max": number(2000 * mi)})
 		m := n.started(hardOnly)
 		n.run(m, retryInterval/2)
-		n.files(partition, map[string]string{"memory.max": number(1000 * mi)})
+		n.files(systemCgroup, map[string]string{"memory.max": number(1000 * mi)})
 		n.run(m, 10*time.Minute)
 		if events := n.takeEvents(); len(events) != 0 {
 			n.t.Errorf("events %q", events)

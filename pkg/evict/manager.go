@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"node-partition.io/node-partition/internal/cgroupfs"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 )
 
 const (
@@ -74,7 +74,7 @@ func New(o Options) (*Manager, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	o.slice = unitname.CgroupPath(o.Partition.Slice())
+	o.slice = partition.CgroupPath(o.Partition.Slice())
 	m := &Manager{Options: &o, report: Report{Partition: o.Partition}}
 	m.warnings = &warnings{Options: m.Options, at: map[string]time.Time{}}
 	m.watch = &watch{Options: m.Options}

@@ -160,7 +160,7 @@ func TestManagerResumeUnread(t *testing.T) {
 		if err := Store(n.path("", "evictions.json")).write(History{Open: []Eviction{open}}); err != nil {
 			n.t.Fatal(err)
 		}
-		if err := os.Remove(n.path(partition, "memory.current")); err != nil {
+		if err := os.Remove(n.path(systemCgroup, "memory.current")); err != nil {
 			n.t.Fatal(err)
 		}
 		m := n.started(hardOnly)

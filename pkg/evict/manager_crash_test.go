@@ -77,7 +77,7 @@ func TestManagerCrashes(t *testing.T) {
 			disk, seen := newDisk(t), map[string]bool{}
 			refused := slices.Index(test.points[0], "after API") < 0
 			scenario := func(in string, first, second int) (crashed int) {
-				for _, left := range []string{partition + "/kubepods-system-podgreedy.slice", "evictions.json"} {
+				for _, left := range []string{systemCgroup + "/kubepods-system-podgreedy.slice", "evictions.json"} {
 					if err := disk.remove(left); err != nil {
 						t.Fatal(err)
 					}

@@ -66,7 +66,7 @@ func TestManagerEviction(t *testing.T) {
 			n.t.Fatalf("state is %+v", h)
 		}
 		e := h.Last[0]
-		if e.UID != "greedy" || e.Cgroup != partition+"/kubepods-system-podgreedy.slice" || e.Namespace != "kube-system" || e.Name != "greedy" || e.QoS == "" || e.Owner != "kube-system/greedy" || !e.Time.Equal(decided) ||
+		if e.UID != "greedy" || e.Cgroup != systemCgroup+"/kubepods-system-podgreedy.slice" || e.Namespace != "kube-system" || e.Name != "greedy" || e.QoS == "" || e.Owner != "kube-system/greedy" || !e.Time.Equal(decided) ||
 			e.Threshold != Hard || e.Method != Evict || e.Grace != 0 || !e.Gone || !e.Reported || e.Problem != "" || e.DryRun {
 			n.t.Errorf("the state file has %+v", e)
 		}
@@ -74,8 +74,8 @@ func TestManagerEviction(t *testing.T) {
 			n.t.Errorf("the state file has the usage %+v", e)
 		}
 		want := []Container{
-			{"greedy.c1", "c1", partition + "/kubepods-system-podgreedy.slice/cri-containerd-greedy.c1.scope", 300 * mi, 1, 0},
-			{"greedy.c2", "c2", partition + "/kubepods-system-podgreedy.slice/cri-containerd-greedy.c2.scope", 200 * mi, 1, 0},
+			{"greedy.c1", "c1", systemCgroup + "/kubepods-system-podgreedy.slice/cri-containerd-greedy.c1.scope", 300 * mi, 1, 0},
+			{"greedy.c2", "c2", systemCgroup + "/kubepods-system-podgreedy.slice/cri-containerd-greedy.c2.scope", 200 * mi, 1, 0},
 		}
 		if !slices.Equal(e.Containers, want) {
 			n.t.Errorf("the state file has the containers %+v, want %+v", e.Containers, want)
@@ -217,7 +217,7 @@ func TestManagerKernelKills(t *testing.T) {
 		m := n.started(c)
 		// happen sets the counts of the kernel, and whether it has reported a change.
 		happen := func(killed, atLimit int, reported bool) {
-			n.files(partition, map[string]string{"memory.events": oomEvents(atLimit+5, killed), "memory.events.local": oomEvents(atLimit, 0)})
+			n.files(systemCgroup, map[string]string{"memory.events": oomEvents(atLimit+5, killed), "memory.events.local": oomEvents(atLimit, 0)})
 			m.watch.reported = reported
 			n.run(m, statInterval)
 		}
@@ -234,7 +234,7 @@ func TestManagerKernelKills(t *testing.T) {
 		happen(12, 4, true)
 		n.expectEvents("count killed at pod 1", "killed at pod 1")
 		// The kernel counts the limit before the process, and a poll may come in between.
-		n.files(partition, map[string]string{"memory.events": oomEvents(10, 12), "memory.events.local": oomEvents(5, 0)})
+		n.files(systemCgroup, map[string]string{"memory.events": oomEvents(10, 12), "memory.events.local": oomEvents(5, 0)})
 		m.watch.reported = true
 		n.run(m, 10*time.Millisecond)
 		n.expectEvents()
@@ -345,7 +345,7 @@ func TestManagerUnknownPod(t *testing.T) {
 func TestManagerNoPods(t *testing.T) {
 	bubble(t, func(n *node) {
 		n.set(func() { n.pods = nil; n.cache = [3]uint64{} })
-		n.files(partition, map[string]string{"memory.current": number(950 * mi)})
+		n.files(systemCgroup, map[string]string{"memory.current": number(950 * mi)})
 		m := n.started(hardOnly)
 		polls := 0
 		pods := m.Pods
@@ -369,7 +369,7 @@ func TestManagerPollFails(t *testing.T) {
 		if m.Report().Time.IsZero() {
 			n.t.Fatal("nothing is reported")
 		}
-		n.files(partition, map[string]string{"memory.current": "twenty characters\n   "})
+		n.files(systemCgroup, map[string]string{"memory.current": "twenty characters\n   "})
 		n.run(m, 59*time.Second)
 		events := n.takeEvents()
 		failed := slices.Index(events, "count failed poll")
@@ -413,13 +413,13 @@ func TestManagerPartitionRecreated(t *testing.T) {
 	bubble(t, func(n *node) {
 		m := n.started(hardOnly)
 		away := filepath.Join(n.root, "away")
-		if err := os.Rename(filepath.Join(n.root, partition), away); err != nil {
+		if err := os.Rename(filepath.Join(n.root, systemCgroup), away); err != nil {
 			n.t.Fatal(err)
 		}
 		n.run(m, time.Minute)
 		n.expect()
 		n.expectEvents()
-		if err := os.Rename(away, filepath.Join(n.root, partition)); err != nil {
+		if err := os.Rename(away, filepath.Join(n.root, systemCgroup)); err != nil {
 			n.t.Fatal(err)
 		}
 		n.run(m, 5*time.Second)
@@ -427,11 +427,11 @@ func TestManagerPartitionRecreated(t *testing.T) {
 		// A file that is removed can still be read, unlike a cgroup's. This has the effect of a removed
 		// cgroup on a poll.
 		m.watch.close()
-		n.remove(partition)
+		n.remove(systemCgroup)
 		n.takeEvents()
 		n.run(m, time.Minute)
 		n.expectEvents()
-		n.files(partition, map[string]string{"memory.max": number(1000 * mi), "memory.events": oomEvents(0, 0), "memory.events.local": oomEvents(0, 0)})
+		n.files(systemCgroup, map[string]string{"memory.max": number(1000 * mi), "memory.events": oomEvents(0, 0), "memory.events.local": oomEvents(0, 0)})
 		n.set(func() {
 			n.pod("modest").containers[0].uses = 800 * mi
 			n.files(n.pod("modest").containers[0].cgroup, map[string]string{"cgroup.events": "populated 1\n"})

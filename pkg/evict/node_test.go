@@ -15,11 +15,10 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"node-partition.io/node-partition/internal/cgroupfs"
-	"node-partition.io/node-partition/internal/priority"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 )
 
-const partition = "kubepods.slice/kubepods-system.slice"
+const systemCgroup = "kubepods.slice/kubepods-system.slice"
 
 // node is a node in a folder with a simulated kernel, runtime, kubelet and API server. It runs
 // in a synctest bubble.
@@ -31,7 +30,7 @@ type node struct {
 
 	*disk
 	// name is the name of the partition, and slice its path below the mount.
-	name  unitname.PartitionName
+	name  partition.Name
 	slice string
 
 	mu   sync.Mutex
@@ -170,14 +169,14 @@ type crash struct{}
 
 func newNode(tb testing.TB, d *disk) *node {
 	tb.Helper()
-	return newNodeOf(tb, d, unitname.System)
+	return newNodeOf(tb, d, partition.System)
 }
 
 // newNodeOf returns a node of which one partition is looked at. Nodes with one disk are one node.
-func newNodeOf(tb testing.TB, d *disk, name unitname.PartitionName) *node {
+func newNodeOf(tb testing.TB, d *disk, name partition.Name) *node {
 	tb.Helper()
 	n := &node{
-		t: tb, disk: d, name: name, slice: unitname.CgroupPath(name.Slice()),
+		t: tb, disk: d, name: name, slice: partition.CgroupPath(name.Slice()),
 		kernel: newNodeKernel(), ends: 3 * time.Millisecond, fails: 100 * time.Millisecond, madeFailed: map[string]int{}, confirmed: map[string]bool{},
 	}
 	n.boot()
@@ -200,7 +199,7 @@ func busyNode(tb testing.TB, d *disk) *node {
 	n := newNode(tb, d)
 	n.start(sized("greedy", 0, 0, 0), 300, 200)
 	n.start(sized("modest", 0, 0, 350), 300)
-	n.start(sized("critical", priority.NodeCritical, 0, 0), 150)
+	n.start(sized("critical", partition.NodeCritical, 0, 0), 150)
 	return n
 }
 
@@ -529,7 +528,7 @@ func (n *node) mark(uids map[string]bool) {
 // state returns the path of the state file of the partition.
 func (n *node) state() string {
 	what := "evictions"
-	if n.name != unitname.System {
+	if n.name != partition.System {
 		what += "-" + string(n.name)
 	}
 	return filepath.Join(n.root, what+".json")

@@ -6,13 +6,13 @@ import (
 	"time"
 
 	"node-partition.io/node-partition/internal/cgroupfs"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 )
 
 // Options lists the inputs and outputs of a Manager. All but Burst and Lookout are required.
 type Options struct {
 	// Partition is the name of the partition, and Cgroups the mount that its slice is in.
-	Partition unitname.PartitionName
+	Partition partition.Name
 	Cgroups   cgroupfs.FS
 	Inventory
 	Actions
@@ -95,7 +95,7 @@ func (o *Options) check() error {
 // name returns the partition as the messages of this package name it. Those about the system
 // partition have been searched for in journals since there was only one.
 func (o *Options) name() string {
-	if o.Partition == unitname.First {
+	if o.Partition == partition.First {
 		return "the partition"
 	}
 	return "partition " + string(o.Partition)

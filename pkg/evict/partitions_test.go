@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 )
 
-const telemetry unitname.PartitionName = "telemetry"
+const telemetry partition.Name = "telemetry"
 
 // beside returns telemetry, a second partition on the node, which has 550 of 1000 MiB in use.
 func (n *node) beside() *node {
@@ -54,7 +54,7 @@ func TestPartitions(t *testing.T) {
 		n.expect("kill greedy.c1", "kill greedy.c2", "evict greedy", "confirm greedy")
 		other.expect()
 		other.expectEvents()
-		if r := m.Report(); r.Partition != unitname.System || r.Memory.Current != 450*mi {
+		if r := m.Report(); r.Partition != partition.System || r.Memory.Current != 450*mi {
 			n.t.Errorf("reported %+v", r)
 		}
 		if r := ofOther.Report(); r.Partition != telemetry || r.Memory.Current != 550*mi {
@@ -109,7 +109,7 @@ func TestPartitionsKernelKills(t *testing.T) {
 // TestPartitionName: texts name the partition, and texts about the system partition stay the same.
 func TestPartitionName(t *testing.T) {
 	t.Parallel()
-	for name, want := range map[unitname.PartitionName]string{unitname.System: "the partition", telemetry: "partition telemetry"} {
+	for name, want := range map[partition.Name]string{partition.System: "the partition", telemetry: "partition telemetry"} {
 		if got := (&Options{Partition: name}).name(); got != want {
 			t.Errorf("%s: %q; want %q", name, got, want)
 		}

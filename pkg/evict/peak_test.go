@@ -43,8 +43,8 @@ func TestReportUsedPeak(t *testing.T) {
 	for name, limit := range map[string]string{"a limit": number(10_000 * mi), "no limit": "max\n"} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(n *node) {
-				n.remove(partition + "/memory.max")
-				n.files(partition, map[string]string{"memory.max": limit})
+				n.remove(systemCgroup + "/memory.max")
+				n.files(systemCgroup, map[string]string{"memory.max": limit})
 				m := n.started(Settings{})
 				n.run(m, time.Second)
 				before := m.Report()
@@ -75,16 +75,16 @@ func TestReportUsedPeak(t *testing.T) {
 func TestReportUsedPeakAfterFailure(t *testing.T) {
 	bubble(t, func(n *node) {
 		n.set(func() { n.cache[1] = 200 * mi })
-		n.files(partition, map[string]string{"memory.max": number(10_000 * mi)})
+		n.files(systemCgroup, map[string]string{"memory.max": number(10_000 * mi)})
 		m := n.started(Settings{})
 		n.run(m, 100*time.Millisecond)
 		want := m.Report()
-		n.files(partition, map[string]string{"memory.max": "lots\n                "})
+		n.files(systemCgroup, map[string]string{"memory.max": "lots\n                "})
 		m.step(n.ctx)
 		if r := m.Report(); !r.Time.IsZero() {
 			n.t.Fatalf("%+v of a failed poll", r)
 		}
-		n.files(partition, map[string]string{"memory.max": number(10_000 * mi)})
+		n.files(systemCgroup, map[string]string{"memory.max": number(10_000 * mi)})
 		m.step(n.ctx)
 		if r := m.Report(); r.UsedPeak != want.UsedPeak || r.Memory.Used() != want.Memory.Used() {
 			n.t.Errorf("%+v; want the usage of %+v", r, want)

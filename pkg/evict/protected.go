@@ -7,7 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"node-partition.io/node-partition/internal/priority"
+	"node-partition.io/node-partition/internal/partition"
 )
 
 // Protected selects the protected pods, which are never evicted.
@@ -75,12 +75,12 @@ func (s Protected) reason(p Pod) Skip {
 	switch {
 	case s.Static && p.Static:
 		return SkipStatic
-	case s.NodeCritical && p.Priority >= priority.NodeCritical:
+	case s.NodeCritical && p.Priority >= partition.NodeCritical:
 		return SkipNodeCritical
 	//guard: a Guaranteed pod of unknown priority may be node-critical
 	case s.NodeCritical && p.Estimated && p.QoS == v1.PodQOSGuaranteed:
 		return SkipPriorityUnknown
-	case s.ClusterCritical && p.Priority >= priority.ClusterCritical:
+	case s.ClusterCritical && p.Priority >= partition.ClusterCritical:
 		return SkipClusterCritical
 	}
 	return ""
@@ -94,7 +94,7 @@ func (s Protected) reason(p Pod) Skip {
 func (s Protected) taken(pods []Pod) uint64 {
 	taken := uint64(0)
 	for _, p := range pods {
-		killable := p.QoS != v1.PodQOSGuaranteed && p.Priority < priority.NodeCritical && !p.Unknown && !p.Empty
+		killable := p.QoS != v1.PodQOSGuaranteed && p.Priority < partition.NodeCritical && !p.Unknown && !p.Empty
 		if killable && p.Measured && p.Usage.Used > p.Request && s.reason(p) != "" {
 			taken = max(taken, p.Usage.Used-p.Request)
 		}

@@ -6,16 +6,16 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"node-partition.io/node-partition/internal/priority"
+	"node-partition.io/node-partition/internal/partition"
 )
 
 // TestProtectedPriorityBounds: a priority just below critical is not critical.
 func TestProtectedPriorityBounds(t *testing.T) {
 	for value, want := range map[int32]Skip{
-		priority.ClusterCritical - 1: "",
-		priority.ClusterCritical:     SkipClusterCritical,
-		priority.NodeCritical - 1:    SkipClusterCritical,
-		priority.NodeCritical:        SkipNodeCritical,
+		partition.ClusterCritical - 1: "",
+		partition.ClusterCritical:     SkipClusterCritical,
+		partition.NodeCritical - 1:    SkipClusterCritical,
+		partition.NodeCritical:        SkipNodeCritical,
 	} {
 		if got := kubeletProtected.reason(Pod{PodMeta: PodMeta{Priority: value}}); got != want {
 			t.Errorf("priority %d: skipped as %q, want %q", value, got, want)
@@ -63,7 +63,7 @@ func TestDecideTakenByProtected(t *testing.T) {
 		"within its request":                {[]Pod{leaker, within}, ""},
 		"over its request":                  {[]Pod{leaker, within, over}, "over"},
 		"exactly its request":               {[]Pod{leaker, sized("a", 0, 64, 64)}, ""},
-		"the kernel would spare the leaker": {[]Pod{with(leaker, func(p *Pod) { p.Priority = priority.NodeCritical }), within}, "within"},
+		"the kernel would spare the leaker": {[]Pod{with(leaker, func(p *Pod) { p.Priority = partition.NodeCritical }), within}, "within"},
 		"guaranteed":                        {[]Pod{with(leaker, func(p *Pod) { p.QoS = v1.PodQOSGuaranteed }), within}, "within"},
 		"it requests what it uses":          {[]Pod{with(leaker, func(p *Pod) { p.Request = 300 * mi }), within}, "within"},
 		"it took less than the pod uses":    {[]Pod{with(leaker, func(p *Pod) { p.Request = 245 * mi }), sized("a", 0, 60, 64)}, "a"},

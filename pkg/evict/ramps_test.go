@@ -66,7 +66,7 @@ type ramps struct {
 
 func newRamps(t *testing.T, d *disk, seed uint64) *ramps {
 	t.Helper()
-	for _, path := range []string{partition, "evictions.json"} {
+	for _, path := range []string{systemCgroup, "evictions.json"} {
 		if err := d.remove(path); err != nil {
 			t.Fatal(err)
 		}

@@ -7,7 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"node-partition.io/node-partition/internal/priority"
+	"node-partition.io/node-partition/internal/partition"
 )
 
 const mi = 1 << 20
@@ -68,7 +68,7 @@ func TestRank(t *testing.T) {
 		},
 		// Cases of the kubelet's comparisons that its tests leave out.
 		"without usage, whatever the priority": {
-			sized("unknown", priority.NodeCritical, -1, 100),
+			sized("unknown", partition.NodeCritical, -1, 100),
 			sized("greedy", -5, 5000, 0),
 			sized("modest", -5, 10, 100),
 		},

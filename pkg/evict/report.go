@@ -5,13 +5,13 @@ import (
 	"time"
 
 	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/thresholds"
-	"node-partition.io/node-partition/internal/unitname"
 )
 
 // Report is the present state.
 type Report struct {
-	Partition unitname.PartitionName `json:"partition"`
+	Partition partition.Name `json:"partition"`
 	// Time of the poll; zero before the first.
 	Time time.Time `json:"time"`
 	// Memory of the partition, and the memory Available below its limit, in bytes.

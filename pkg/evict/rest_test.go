@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"node-partition.io/node-partition/internal/priority"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/tests/testkit"
 )
 
@@ -20,7 +20,7 @@ var resting = map[string]func(n *node, c *Settings, m *Manager){
 	"no candidate": func(n *node, _ *Settings, _ *Manager) {
 		n.set(func() {
 			for _, p := range n.pods {
-				p.Priority = priority.NodeCritical
+				p.Priority = partition.NodeCritical
 			}
 		})
 	},
@@ -153,7 +153,7 @@ func TestMeasuredFiles(t *testing.T) {
 		t.Errorf("%.0f allocations for %d pods: are their files opened again?", allocs, pods)
 	}
 	open := func() int {
-		return len(slices.DeleteFunc(testkit.OpenBelow(t, n.root+"/"+partition), func(path string) bool { return !bytes.Contains([]byte(path), []byte("pod")) }))
+		return len(slices.DeleteFunc(testkit.OpenBelow(t, n.root+"/"+systemCgroup), func(path string) bool { return !bytes.Contains([]byte(path), []byte("pod")) }))
 	}
 	n.open = map[string]*os.File{}
 	before := open()

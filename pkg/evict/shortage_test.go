@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"node-partition.io/node-partition/internal/priority"
+	"node-partition.io/node-partition/internal/partition"
 )
 
 // again ends a program as SIGKILL does, and returns the next run of it after a while.
@@ -52,7 +52,7 @@ func TestManagerShortageRestart(t *testing.T) {
 		"minimum reclaim": {
 			config: minimum, down: down, want: kill, before: func(n *node, m *Manager) {
 				n.set(func() {
-					n.pod("greedy").Priority, n.pod("modest").Priority = priority.NodeCritical, priority.NodeCritical
+					n.pod("greedy").Priority, n.pod("modest").Priority = partition.NodeCritical, partition.NodeCritical
 				})
 				n.run(m, time.Second)
 				n.set(func() { n.pod("modest").containers[0].uses, n.pod("greedy").Priority = 200*mi, 0 })

@@ -4,13 +4,12 @@ import (
 	"node-partition.io/node-partition/internal/admission"
 	"node-partition.io/node-partition/internal/cgroupfs"
 	"node-partition.io/node-partition/internal/cpuweight"
-	"node-partition.io/node-partition/internal/membership"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/podmove/report"
 )
 
 // asked returns the CPU time that a pod has by the resource of its type, and whether it has any.
-func (s Snapshot) asked(pod *Pod, place membership.Place) (PodTime, bool) {
+func (s Snapshot) asked(pod *Pod, place partition.Place) (PodTime, bool) {
 	if s.isAnnotated(pod, place) {
 		return annotated(pod.Annotated, pod.MilliCPU, s.Config.ownCPU(place.Partition))
 	}
@@ -21,7 +20,7 @@ func (s Snapshot) asked(pod *Pod, place membership.Place) (PodTime, bool) {
 // serves no Pods API, or has not reported the pod yet. An author of pods can write annotations
 // where no admission removes them. So they count for a pod with a right to its type alone, and not
 // beside what a kubelet has said of it.
-func (s Snapshot) isAnnotated(pod *Pod, place membership.Place) bool {
+func (s Snapshot) isAnnotated(pod *Pod, place partition.Place) bool {
 	//guard: annotations count for a pod with a right alone
 	//guard: annotations of another type do not count
 	//guard: annotations do not count beside what a kubelet has reported
@@ -38,7 +37,7 @@ func annotated(asked admission.PodCPU, milli, most int64) (PodTime, bool) {
 
 // reported returns the CPU time that the kubelet reports of a pod. The figures that were known last
 // count while the kubelet does not report it.
-func (s Snapshot) reported(pod *Pod, place membership.Place) (PodTime, bool) {
+func (s Snapshot) reported(pod *Pod, place partition.Place) (PodTime, bool) {
 	if !place.Resource {
 		return PodTime{}, false
 	}
@@ -52,7 +51,7 @@ func (s Snapshot) reported(pod *Pod, place membership.Place) (PodTime, bool) {
 
 // reportsRequested reports whether the kubelet reports what the pod requests of the resource of its
 // type. The annotations may have changed since the sandbox was made, which decides about the type.
-func (p *Pod) reportsRequested(place membership.Place) bool {
+func (p *Pod) reportsRequested(place partition.Place) bool {
 	return p.Kubelet != nil && p.Kubelet.Requested.Type == place.Type
 }
 
@@ -65,7 +64,7 @@ func (p *Pod) isFlawless() bool {
 
 // limitsIn returns the limits of the slice of a pod in a partition: the limits of the kubelet's
 // slice of it, with the CPU time that the pod has by the resource of its type.
-func (s Snapshot) limitsIn(pod *Pod, place membership.Place, in unitname.PartitionName) cgroupfs.Limits {
+func (s Snapshot) limitsIn(pod *Pod, place partition.Place, in partition.Name) cgroupfs.Limits {
 	asked, ok := s.asked(pod, place)
 	//guard: the slice of another partition has no CPU time of the resource
 	if !ok || place.Partition != in {
@@ -75,7 +74,7 @@ func (s Snapshot) limitsIn(pod *Pod, place membership.Place, in unitname.Partiti
 }
 
 // workloadReport returns what is reported of a place; nil if no type has to do with it.
-func workloadReport(p membership.Place) *report.Workload {
+func workloadReport(p partition.Place) *report.Workload {
 	if p.Type == "" && p.Refused == "" {
 		return nil
 	}
@@ -84,7 +83,7 @@ func workloadReport(p membership.Place) *report.Workload {
 
 // reportRequested adds to the report of a pod what it requests of the resource of its type, and
 // which annotation is not followed.
-func (s Snapshot) reportRequested(pod *Pod, place membership.Place, out *report.Workload) {
+func (s Snapshot) reportRequested(pod *Pod, place partition.Place, out *report.Workload) {
 	if out == nil {
 		return
 	}

@@ -10,16 +10,15 @@ import (
 	"node-partition.io/node-partition/internal/cgroupfs"
 	"node-partition.io/node-partition/internal/cpuweight"
 	"node-partition.io/node-partition/internal/cri"
-	"node-partition.io/node-partition/internal/membership"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/podsapi"
-	"node-partition.io/node-partition/internal/unitname"
 	"node-partition.io/node-partition/pkg/podmove/report"
 
 	"k8s.io/apimachinery/pkg/types"
 )
 
 // advertised is asking, with the resource of the type on the Node.
-func advertised(answer membership.Refusal) Policy {
+func advertised(answer partition.Refusal) Policy {
 	c := asking(answer)
 	c.Workloads[0].Advertise, c.Workloads[0].CPUs = true, 256 // more than any of the pods requests
 	return c
@@ -99,7 +98,7 @@ func TestDecideRequested(t *testing.T) {
 		"a limit of no whole percent": {advertised(""), requests(400, 505), 16, 510_000, 16},
 		"the smallest limit":          {advertised(""), requests(1, 1), 1, 10_000, 1},
 		"nothing of the resource":     {advertised(""), requests(0, 0), 1, cgroupfs.Unlimited, 1},
-		"right in doubt":              {advertised(membership.Forbidden), requests(400, 0), 16, cgroupfs.Unlimited, 16},
+		"right in doubt":              {advertised(partition.Forbidden), requests(400, 0), 16, cgroupfs.Unlimited, 16},
 		"the type has no resource":    {notAdvertised, requests(400, 500), 1, cgroupfs.Unlimited, 1},
 		"any number":                  {advertised(""), requests(math.MaxInt64, 0), 10_000, cgroupfs.Unlimited, 10_000},
 		"beside a request of CPU": {advertised(""), func(p *Pod) {
@@ -139,11 +138,11 @@ func TestDecideRequested(t *testing.T) {
 // the kubelet's slice there, and so has that partition.
 func TestDecideRequestedElsewhere(t *testing.T) {
 	t.Parallel()
-	pod := in("shop-2", unitname.System, requests(400, 500))
+	pod := in("shop-2", partition.System, requests(400, 500))
 	d := decided(advertised(""), CPURecord{}, pod)
 	ours := unlimited
 	ours.CPUWeight, ours.CPUQuotaPerSec = 16, 500_000
-	want := map[string]cgroupfs.Limits{pod.Cgroup(unitname.System).Slice: unlimited, pod.Cgroup(telemetry).Slice: ours}
+	want := map[string]cgroupfs.Limits{pod.Cgroup(partition.System).Slice: unlimited, pod.Cgroup(telemetry).Slice: ours}
 	got := map[string]cgroupfs.Limits{}
 	for _, slice := range d.Ensure {
 		got[slice.Name] = slice.Limits
@@ -235,7 +234,7 @@ func TestDecideAnnotated(t *testing.T) {
 		"nothing":                     {two, PodTime{}, none, 1, 0, report.Workload{}},
 		"nothing that counts":         {two, PodTime{}, nothing, 1, 0, report.Workload{Flaw: "is no number"}},
 		"of another type":             {two, PodTime{}, another, 1, 0, report.Workload{}},
-		"without a right":             {advertised(membership.NotAllowed), PodTime{}, annotatedWith(400, 0), 1, 0, report.Workload{Refused: membership.NotAllowed}},
+		"without a right":             {advertised(partition.NotAllowed), PodTime{}, annotatedWith(400, 0), 1, 0, report.Workload{Refused: partition.NotAllowed}},
 		"the type has no resource":    {asking(""), PodTime{}, annotatedWith(400, 0), 1, 0, report.Workload{}},
 	} {
 		pod := in("shop-2", telemetry, test.change)
@@ -274,7 +273,7 @@ func TestDecideAnnotatedEnds(t *testing.T) {
 		t.Errorf("with the right: %+v", d.Scopes)
 	}
 	want := []ScopeSpec{{scopeA, CPUTime{Weight: 1}}}
-	if d := decided(advertised(membership.NotAllowed), record, pod); !slices.Equal(d.Scopes, want) {
+	if d := decided(advertised(partition.NotAllowed), record, pod); !slices.Equal(d.Scopes, want) {
 		t.Errorf("without it: %+v; want %+v", d.Scopes, want)
 	}
 }
@@ -366,7 +365,7 @@ func TestPrepareRequestedCPU(t *testing.T) {
 		r, _ := h.reconciler(Working, test.policy)
 		r.recorded.CPURecord = CPURecord{Pods: map[string]PodTime{uidA: test.last}}
 		r.prepare(t.Context(), announced(test.policy, test.sandbox))
-		limits, err := cgroupfs.FS(h.root).Limits(unitname.CgroupPath(unitname.PodSlice(telemetry, "Burstable", uidA)))
+		limits, err := cgroupfs.FS(h.root).Limits(partition.CgroupPath(partition.PodSlice(telemetry, "Burstable", uidA)))
 		if err != nil || limits.CPUWeight != test.want {
 			t.Errorf("%s: weight %d, %v; want %d", name, limits.CPUWeight, err, test.want)
 		}

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"node-partition.io/node-partition/internal/cri"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/podsapi"
-	"node-partition.io/node-partition/internal/unitname"
 )
 
 // BenchmarkSteadyReconcile measures a pass with nothing to do, without other programs: the cgroups
@@ -53,7 +53,7 @@ func placedPods(b *testing.B, count int) *node {
 	for i := range count {
 		uid := fmt.Sprintf("bbbbbbbb-0000-4000-8000-%012d", i)
 		sandbox, container := fmt.Sprintf("a%063x", i), fmt.Sprintf("c%063x", i)
-		defaultSlice, partitionSlice := unitname.CgroupPath(unitname.PodSlice(unitname.Default, v1.PodQOSBurstable, uid)), unitname.CgroupPath(unitname.PodSlice(unitname.System, v1.PodQOSBurstable, uid))
+		defaultSlice, partitionSlice := partition.CgroupPath(partition.PodSlice(partition.Default, v1.PodQOSBurstable, uid)), partition.CgroupPath(partition.PodSlice(partition.System, v1.PodQOSBurstable, uid))
 		for _, dir := range []string{defaultSlice, defaultSlice + "/cri-containerd-" + sandbox + ".scope", partitionSlice, partitionSlice + "/cri-containerd-" + container + ".scope"} {
 			dir = filepath.Join(n.root, dir)
 			if err := os.MkdirAll(dir, 0o755); err != nil {

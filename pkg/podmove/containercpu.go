@@ -5,7 +5,7 @@ import (
 
 	"node-partition.io/node-partition/internal/cgroupfs"
 	"node-partition.io/node-partition/internal/cpuweight"
-	"node-partition.io/node-partition/internal/membership"
+	"node-partition.io/node-partition/internal/partition"
 )
 
 // CPUTime is the CPU time of a container's scope, in the units of systemd's properties.
@@ -40,7 +40,7 @@ type ScopeSpec struct {
 // containerCPU decides about the CPU time of the containers of a pod. Their cgroups are the
 // runtime's, which writes the same two values at creation and at a resize. NRI could set them at
 // creation, but runtimes refuse a container if another plugin sets the same field.
-func (d *Decision) containerCPU(s Snapshot, pod *Pod, place membership.Place) {
+func (d *Decision) containerCPU(s Snapshot, pod *Pod, place partition.Place) {
 	//guard: what no kubelet has said is not recorded
 	asked, ok := s.reported(pod, place)
 	if ok {

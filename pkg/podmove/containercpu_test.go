@@ -18,9 +18,8 @@ import (
 	"node-partition.io/node-partition/internal/cgroupfs"
 	"node-partition.io/node-partition/internal/cpuweight"
 	"node-partition.io/node-partition/internal/cri"
-	"node-partition.io/node-partition/internal/membership"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/podsapi"
-	"node-partition.io/node-partition/internal/unitname"
 )
 
 const scopeA = "cri-containerd-ca.scope"
@@ -44,7 +43,7 @@ func TestDecideContainerCPU(t *testing.T) {
 	container := func(change func(*Container)) func(*Pod) { return func(p *Pod) { change(&p.Containers[0]) } }
 	ours, limitedOurs := CPUTime{Weight: 16}, CPUTime{Weight: 16, QuotaPerSec: 500_000}
 	lifted := CPUTime{Weight: 1, QuotaPerSec: none}
-	yes, no := advertised(""), advertised(membership.NotAllowed)
+	yes, no := advertised(""), advertised(partition.NotAllowed)
 	for name, test := range map[string]struct {
 		policy Policy
 		had    *CPUTime
@@ -135,12 +134,12 @@ func TestDecideContainerCPUMoving(t *testing.T) {
 // the kubelet's outside. What is kept for the old scope goes.
 func TestDecideContainerCPUMoved(t *testing.T) {
 	t.Parallel()
-	moved := in("shop-2", unitname.Default, requests(400, 0), func(p *Pod) {
+	moved := in("shop-2", partition.Default, requests(400, 0), func(p *Pod) {
 		p.Containers[0].CPU.Weight = 16
 	})
 	record := newCPURecord()
 	record.Scopes["partition-"+scopeA] = CPUTime{Weight: 16}
-	d := decided(advertised(membership.NotAllowed), record, moved)
+	d := decided(advertised(partition.NotAllowed), record, moved)
 	if !slices.Equal(d.Scopes, []ScopeSpec{{scopeA, CPUTime{Weight: 1}}}) ||
 		!maps.Equal(d.CPU.Scopes, map[string]CPUTime{scopeA: {}}) {
 		t.Errorf("sets %+v, keeps %+v", d.Scopes, d.CPU.Scopes)
@@ -155,7 +154,7 @@ func TestDecideContainerCPUHalfMoved(t *testing.T) {
 		p.Containers[0].AlsoUnit = "partition-" + scopeA
 	})
 	record.Scopes["partition-"+scopeA] = CPUTime{Weight: 16}
-	d := decided(advertised(membership.NotAllowed), record, halfMoved)
+	d := decided(advertised(partition.NotAllowed), record, halfMoved)
 	if len(d.Scopes) > 0 || !maps.Equal(d.CPU.Scopes, map[string]CPUTime{scopeA: {Weight: 16}}) {
 		t.Errorf("sets %+v, keeps %+v", d.Scopes, d.CPU.Scopes)
 	}
@@ -166,7 +165,7 @@ func TestDecideContainerCPUHalfMoved(t *testing.T) {
 func TestRuntimeFormula(t *testing.T) {
 	t.Parallel()
 	runs := func(milli int64, weight uint64, change ...func(*Pod)) Pod {
-		return in("default", unitname.Default, append([]func(*Pod){func(p *Pod) {
+		return in("default", partition.Default, append([]func(*Pod){func(p *Pod) {
 			p.Containers[0].MilliCPU, p.Containers[0].CPU.Weight = milli, weight
 		}}, change...)...)
 	}
@@ -194,7 +193,7 @@ func TestRuntimeFormula(t *testing.T) {
 func (h *host) converted() {
 	h.sandboxes[0].Namespace = "shop-2"
 	h.sandboxes[0].Ask.Type = "telemetry"
-	slice := unitname.CgroupPath(unitname.PodSlice(telemetry, "Burstable", uidA))
+	slice := partition.CgroupPath(partition.PodSlice(telemetry, "Burstable", uidA))
 	h.cgroup(defaultA, map[string]string{"cpu.weight": "1", "cpu.max": "max 100000"})
 	if err := os.RemoveAll(filepath.Join(h.root, defaultA, "cri-containerd-one.scope")); err != nil {
 		h.t.Fatal(err)
@@ -204,7 +203,7 @@ func (h *host) converted() {
 	for _, slice := range []string{
 		"kubepods-telemetry.slice", "kubepods-telemetry-burstable.slice", "kubepods-system.slice", "kubepods-system-burstable.slice",
 	} {
-		h.cgroup(unitname.CgroupPath(slice), map[string]string{"cpu.weight": "1"})
+		h.cgroup(partition.CgroupPath(slice), map[string]string{"cpu.weight": "1"})
 	}
 	h.reports(podCPU(400, 500))
 }
@@ -213,7 +212,7 @@ const convertedScope = "/cri-containerd-one.scope"
 
 // resets gives the container the kubelet's values, as the runtime does at a resize.
 func (h *host) resets() {
-	slice := unitname.CgroupPath(unitname.PodSlice(telemetry, "Burstable", uidA))
+	slice := partition.CgroupPath(partition.PodSlice(telemetry, "Burstable", uidA))
 	h.cgroup(slice+convertedScope, map[string]string{"cpu.weight": "1", "cpu.max": "max 100000"})
 }
 
@@ -279,7 +278,7 @@ func TestReconcilerCPUTime(t *testing.T) {
 
 	r = begin(asking(""))
 	h.containers[0].State = cri.Exited
-	removeAll(t, filepath.Join(h.root, unitname.CgroupPath(unitname.PodSlice(telemetry, "Burstable", uidA))+convertedScope))
+	removeAll(t, filepath.Join(h.root, partition.CgroupPath(partition.PodSlice(telemetry, "Burstable", uidA))+convertedScope))
 	pass(r)
 }
 

@@ -5,7 +5,7 @@ import (
 
 	"node-partition.io/node-partition/internal/admission"
 	"node-partition.io/node-partition/internal/cpuweight"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 )
 
 // CPURecord holds what the monitor has to know of the CPU time that it has given to members by
@@ -64,7 +64,7 @@ func (r CPURecord) equal(other CPURecord) bool {
 func (r CPURecord) byContainer() map[string]string {
 	names := make(map[string]string, len(r.Scopes))
 	for name := range r.Scopes {
-		names[unitname.ContainerID(name)] = name
+		names[partition.ContainerID(name)] = name
 	}
 	return names
 }
@@ -78,7 +78,7 @@ func (r CPURecord) until(next CPURecord, changes []ScopeSpec) CPURecord {
 	for _, c := range changes {
 		//guard: a value of ours is known when another one could not be set
 		//guard: a value of ours is known when another one could not be set after a live move
-		if had := r.Scopes[names[unitname.ContainerID(c.Name)]]; had != (CPUTime{}) {
+		if had := r.Scopes[names[partition.ContainerID(c.Name)]]; had != (CPUTime{}) {
 			both.Scopes[c.Name] = had
 		}
 	}

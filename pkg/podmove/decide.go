@@ -8,8 +8,7 @@ import (
 	"time"
 
 	"node-partition.io/node-partition/internal/cgroupfs"
-	"node-partition.io/node-partition/internal/membership"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/podmove/report"
 	"node-partition.io/node-partition/pkg/slices/decision"
 )
@@ -41,7 +40,7 @@ type Decision struct {
 	Wait bool
 	// Empty lists the partitions that are switched off and have no slice of a pod. It is nil while a
 	// pod is being moved.
-	Empty []unitname.PartitionName
+	Empty []partition.Name
 	// Done means that all partitions are switched off and empty.
 	Done bool
 	// Pods reports the pods, by namespace and name.
@@ -77,7 +76,7 @@ type ProtectSpec struct {
 // Move is a pod to move and the method.
 type Move struct {
 	*Pod
-	To     unitname.PartitionName
+	To     partition.Name
 	Method Method
 	// Slice is the destination of its containers.
 	Slice string
@@ -98,7 +97,7 @@ func Decide(s Snapshot) Decision {
 	slices.SortFunc(pods, func(a, b Pod) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
 	})
-	places := make([]membership.Place, len(pods))
+	places := make([]partition.Place, len(pods))
 	for i := range pods {
 		places[i] = s.Rules.Place(pods[i].member())
 		if pods[i].Exists && s.Ordered[pods[i].UID] {
@@ -146,7 +145,7 @@ func (d *Decision) end(s Snapshot, pods []Pod) {
 }
 
 // slice decides about the slice, in a partition, of a pod with that place.
-func (d *Decision) slice(s Snapshot, pod *Pod, place membership.Place, cgroup *PodCgroup) {
+func (d *Decision) slice(s Snapshot, pod *Pod, place partition.Place, cgroup *PodCgroup) {
 	inUse, to := len(cgroup.Units) > 0, place.Partition
 	switch {
 	case pod.Exists && (to == cgroup.Partition && pod.Ready || inUse):
@@ -171,7 +170,7 @@ func (d *Decision) slice(s Snapshot, pod *Pod, place membership.Place, cgroup *P
 // slice of the pod (SyncTerminatedPod, pkg/kubelet/kubelet.go), 0.9 s after the last container
 // ended (seen with 1.37.0). If the slice were stopped before that, its memory would be charged to
 // the slice above, and would belong to no pod.
-func (s Snapshot) holdsMemory(pod *Pod, to unitname.PartitionName, cgroup *PodCgroup) bool {
+func (s Snapshot) holdsMemory(pod *Pod, to partition.Name, cgroup *PodCgroup) bool {
 	// The namespace is unknown once the runtime has forgotten the pod's sandbox.
 	//guard: a slice that a pod has left alive stays while memory is charged to it
 	stays := pod.Namespace == "" || to == cgroup.Partition || cgroup.Bytes > 0
@@ -180,7 +179,7 @@ func (s Snapshot) holdsMemory(pod *Pod, to unitname.PartitionName, cgroup *PodCg
 }
 
 // isOn reports whether a partition is switched on.
-func (s Snapshot) isOn(name unitname.PartitionName) bool {
+func (s Snapshot) isOn(name partition.Name) bool {
 	return slices.ContainsFunc(s.Config.Partitions, func(p decision.Partition) bool { return p.Name == name && !p.Off })
 }
 
@@ -192,7 +191,7 @@ func Description(namespace, name string) string { return "Pod " + namespace + "/
 type placing struct {
 	pod *Pod
 	// to is the partition that the pod belongs to, and slice its slice there.
-	to    unitname.PartitionName
+	to    partition.Name
 	slice string
 	// misplaced lists the containers in the pod's slices of other partitions, and foreign those that
 	// are in no slice of the pod.
@@ -202,13 +201,13 @@ type placing struct {
 }
 
 // place reports where a pod is, and decides what to do if it belongs elsewhere.
-func (d *Decision) place(s Snapshot, pod *Pod, belongs membership.Place) {
+func (d *Decision) place(s Snapshot, pod *Pod, belongs partition.Place) {
 	to := belongs.Partition
 	p := placing{pod: pod, to: to, slice: pod.Cgroup(to).Slice}
 	claimant := s.Rules.claimant(pod.member())
 	out := report.Pod{
 		Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, QoS: pod.QoS,
-		Member: claimant.Partition != unitname.Default, Belongs: claimant.Partition, Workload: workloadReport(claimant),
+		Member: claimant.Partition != partition.Default, Belongs: claimant.Partition, Workload: workloadReport(claimant),
 		Slice: p.slice,
 	}
 	s.reportRequested(pod, belongs, out.Workload)
@@ -247,7 +246,7 @@ func (p *placing) count(c Container, out *report.Pod) {
 	if c.IdleCPUs != "" {
 		out.IdleCPUs = strings.TrimPrefix(out.IdleCPUs+","+c.IdleCPUs, ",")
 	}
-	if unitname.IsLiveMoved(c.Unit) {
+	if partition.IsLiveMoved(c.Unit) {
 		out.LiveMoved++
 		out.OutsideBytes = p.pod.DefaultCgroup.Bytes
 	}
@@ -255,7 +254,7 @@ func (p *placing) count(c Container, out *report.Pod) {
 	case c.Slice == p.slice:
 	case c.Slice == p.pod.DefaultCgroup.Slice, p.pod.inPartition(c.Slice):
 		p.misplaced = append(p.misplaced, c)
-	case p.to != unitname.Default:
+	case p.to != partition.Default:
 		// In the default partition the runtime decides where containers are.
 		p.foreign = append(p.foreign, c)
 		out.Misplaced++

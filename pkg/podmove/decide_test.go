@@ -9,8 +9,8 @@ import (
 
 	"node-partition.io/node-partition/internal/cgroupfs"
 	"node-partition.io/node-partition/internal/cpuweight"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/podsapi"
-	"node-partition.io/node-partition/internal/unitname"
 	"node-partition.io/node-partition/pkg/podmove/report"
 	"node-partition.io/node-partition/pkg/slices/decision"
 )
@@ -18,17 +18,17 @@ import (
 var limited = cgroupfs.Limits{MemoryMax: 256 << 20, MemoryHigh: 240 << 20, CPUWeight: 4, CPUQuotaPerSec: 500_000, CPUQuotaPeriod: 100_000, TasksMax: 1000}
 
 // pod returns a burstable pod of kube-system that runs one container in partition p.
-func pod(uid string, p unitname.PartitionName, change ...func(*Pod)) Pod {
-	defaultSlice, partitionSlice := unitname.PodSlice(unitname.Default, v1.PodQOSBurstable, uid), unitname.PodSlice(unitname.System, v1.PodQOSBurstable, uid)
+func pod(uid string, p partition.Name, change ...func(*Pod)) Pod {
+	defaultSlice, partitionSlice := partition.PodSlice(partition.Default, v1.PodQOSBurstable, uid), partition.PodSlice(partition.System, v1.PodQOSBurstable, uid)
 	unit := "cri-containerd-c" + uid + ".scope"
 	result := Pod{
 		UID: uid, Namespace: "kube-system", Name: "pod-" + uid, QoS: v1.PodQOSBurstable, Ready: true, Exists: true, MilliCPU: 100,
 		Kubelet:       &podsapi.Pod{GracePeriod: 7 * time.Second},
 		DefaultCgroup: PodCgroup{Slice: defaultSlice, Exists: true, Limits: limited},
-		Partitions:    []PodCgroup{{Partition: unitname.System, Slice: partitionSlice}},
+		Partitions:    []PodCgroup{{Partition: partition.System, Slice: partitionSlice}},
 	}
 	container := Container{ID: "c" + uid, Name: "main", Running: true, Restarts: true, Unit: unit, Slice: defaultSlice}
-	if p == unitname.System {
+	if p == partition.System {
 		result.Partitions[0].Exists, result.Partitions[0].Limits, result.Partitions[0].Units = true, limited, []string{unit}
 		container.Slice = partitionSlice
 	} else {
@@ -43,7 +43,7 @@ func pod(uid string, p unitname.PartitionName, change ...func(*Pod)) Pod {
 
 // inSystem returns the policy of the system partition with namespaces.
 func inSystem(namespaces ...string) Policy {
-	return Policy{Partitions: []decision.Partition{{Name: unitname.System, Namespaces: namespaces}}, Mode: Auto}
+	return Policy{Partitions: []decision.Partition{{Name: partition.System, Namespaces: namespaces}}, Mode: Auto}
 }
 
 // switchOff switches the first partition off.
@@ -74,84 +74,84 @@ func TestDecideMove(t *testing.T) {
 		change func(*Snapshot)
 		pod    Pod
 		method Method // empty: not moved
-		to     unitname.PartitionName
+		to     partition.Name
 		reason report.Reason
 	}{
-		{"placed member", nil, pod("a", unitname.System), "", "", ""},
-		{"user pod in its place", nil, pod("a", unitname.Default, inNamespace("default")), "", "", ""},
-		{"misplaced member", nil, pod("a", unitname.Default), Restart, unitname.System, report.Pending},
-		{"user pod in the partition", nil, pod("a", unitname.System, inNamespace("default")), Restart, unitname.Default, report.Pending},
-		{"namespace that a member's is a prefix of", nil, pod("a", unitname.Default, inNamespace("kube-system-2")), "", "", ""},
-		{"namespace that is a prefix of a member's", nil, pod("a", unitname.Default, inNamespace("kube")), "", "", ""},
-		{"no NRI", live, pod("a", unitname.Default), Live, unitname.System, report.Pending},
-		{"no NRI, mode restart", func(s *Snapshot) { s.NRI = Unavailable; s.Config.Mode = OnlyRestart }, pod("a", unitname.Default), "", "", report.NoNRI},
-		{"runtime restarts", func(s *Snapshot) { s.NRI = Awaited }, pod("a", unitname.Default), "", "", report.NoNRI},
-		{"mode live", func(s *Snapshot) { s.Config.Mode = OnlyLive }, pod("a", unitname.Default), Live, unitname.System, report.Pending},
-		{"forbidden", func(s *Snapshot) { s.Config.Mode = Never }, pod("a", unitname.Default), "", "", report.Forbidden},
-		{"would not be restarted", nil, pod("a", unitname.Default, func(p *Pod) { p.Containers[0].Restarts = false }), "", "", report.RestartPolicy},
-		{"would not be restarted, live", live, pod("a", unitname.Default, func(p *Pod) { p.Containers[0].Restarts = false }), Live, unitname.System, report.Pending},
-		{"kubelet does not report", nil, pod("a", unitname.Default, func(p *Pod) { p.Kubelet = nil }), "", "", report.UnknownPolicy},
-		{"kubelet does not report, live", live, pod("a", unitname.Default, func(p *Pod) { p.Kubelet = nil }), Live, unitname.System, report.Pending},
-		{"kubelet is away", away, pod("a", unitname.Default), "", "", report.NoKubelet},
-		{"kubelet is away, mode restart", func(s *Snapshot) { away(s); restart(s) }, pod("a", unitname.Default), "", "", report.NoKubelet},
-		{"kubelet is away, switched off", func(s *Snapshot) { away(s); switchOff(s) }, pod("a", unitname.System), "", "", report.NoKubelet},
-		{"kubelet is away, live", func(s *Snapshot) { away(s); live(s) }, pod("a", unitname.Default), Live, unitname.System, report.Pending},
-		{"terminating", nil, pod("a", unitname.Default, func(p *Pod) { p.Kubelet.Terminating = true }), "", "", report.Terminating},
-		{"initializing", nil, pod("a", unitname.Default, func(p *Pod) { p.Kubelet.Initializing = true }), "", "", report.Starting},
-		{"one container is being created", live, pod("a", unitname.Default, func(p *Pod) {
+		{"placed member", nil, pod("a", partition.System), "", "", ""},
+		{"user pod in its place", nil, pod("a", partition.Default, inNamespace("default")), "", "", ""},
+		{"misplaced member", nil, pod("a", partition.Default), Restart, partition.System, report.Pending},
+		{"user pod in the partition", nil, pod("a", partition.System, inNamespace("default")), Restart, partition.Default, report.Pending},
+		{"namespace that a member's is a prefix of", nil, pod("a", partition.Default, inNamespace("kube-system-2")), "", "", ""},
+		{"namespace that is a prefix of a member's", nil, pod("a", partition.Default, inNamespace("kube")), "", "", ""},
+		{"no NRI", live, pod("a", partition.Default), Live, partition.System, report.Pending},
+		{"no NRI, mode restart", func(s *Snapshot) { s.NRI = Unavailable; s.Config.Mode = OnlyRestart }, pod("a", partition.Default), "", "", report.NoNRI},
+		{"runtime restarts", func(s *Snapshot) { s.NRI = Awaited }, pod("a", partition.Default), "", "", report.NoNRI},
+		{"mode live", func(s *Snapshot) { s.Config.Mode = OnlyLive }, pod("a", partition.Default), Live, partition.System, report.Pending},
+		{"forbidden", func(s *Snapshot) { s.Config.Mode = Never }, pod("a", partition.Default), "", "", report.Forbidden},
+		{"would not be restarted", nil, pod("a", partition.Default, func(p *Pod) { p.Containers[0].Restarts = false }), "", "", report.RestartPolicy},
+		{"would not be restarted, live", live, pod("a", partition.Default, func(p *Pod) { p.Containers[0].Restarts = false }), Live, partition.System, report.Pending},
+		{"kubelet does not report", nil, pod("a", partition.Default, func(p *Pod) { p.Kubelet = nil }), "", "", report.UnknownPolicy},
+		{"kubelet does not report, live", live, pod("a", partition.Default, func(p *Pod) { p.Kubelet = nil }), Live, partition.System, report.Pending},
+		{"kubelet is away", away, pod("a", partition.Default), "", "", report.NoKubelet},
+		{"kubelet is away, mode restart", func(s *Snapshot) { away(s); restart(s) }, pod("a", partition.Default), "", "", report.NoKubelet},
+		{"kubelet is away, switched off", func(s *Snapshot) { away(s); switchOff(s) }, pod("a", partition.System), "", "", report.NoKubelet},
+		{"kubelet is away, live", func(s *Snapshot) { away(s); live(s) }, pod("a", partition.Default), Live, partition.System, report.Pending},
+		{"terminating", nil, pod("a", partition.Default, func(p *Pod) { p.Kubelet.Terminating = true }), "", "", report.Terminating},
+		{"initializing", nil, pod("a", partition.Default, func(p *Pod) { p.Kubelet.Initializing = true }), "", "", report.Starting},
+		{"one container is being created", live, pod("a", partition.Default, func(p *Pod) {
 			p.Containers = append(p.Containers, Container{ID: "x", Name: "second", Creating: true})
 		}), "", "", report.Starting},
-		{"being created itself", live, pod("a", unitname.Default, func(p *Pod) { p.Containers[0].Running, p.Containers[0].Creating = false, true }), "", "", ""},
-		{"cgroups of its own", live, pod("a", unitname.Default, func(p *Pod) { p.Containers[0].OwnCgroups = true }), "", "", report.OwnCgroups},
-		{"cgroups of its own, restarted", nil, pod("a", unitname.Default, func(p *Pod) { p.Containers[0].OwnCgroups = true }), Restart, unitname.System, report.Pending},
-		{"in a foreign cgroup", nil, pod("a", unitname.Default, func(p *Pod) { p.Containers[0].Slice = "other.slice" }), "", "", report.Foreign},
-		{"static", nil, pod("a", unitname.Default, isStatic), "", "", report.NextStart},
-		{"static, back to the default partition", func(s *Snapshot) { switchOff(s) }, pod("a", unitname.System, isStatic), "", "", report.NextStart},
-		{"static, mode restart", restart, pod("a", unitname.Default, isStatic), Restart, unitname.System, report.Pending},
-		{"static, live", live, pod("a", unitname.Default, isStatic), Live, unitname.System, report.Pending},
-		{"critical for the node", nil, pod("a", unitname.Default, priority(2_000_001_000)), "", "", report.NextStart},
-		{"critical for the node, mode restart", restart, pod("a", unitname.Default, priority(2_000_001_000)), Restart, unitname.System, report.Pending},
-		{"critical for the cluster", nil, pod("a", unitname.Default, priority(2_000_000_000)), Restart, unitname.System, report.Pending},
-		{"kubelet does not report, guaranteed", nil, pod("a", unitname.Default, func(p *Pod) { p.Kubelet, p.QoS = nil, v1.PodQOSGuaranteed }), "", "", report.NextStart},
-		{"restarts fail", func(s *Snapshot) { s.RestartsFail = true }, pod("a", unitname.Default), "", "", report.Failed},
-		{"restarts fail, live", func(s *Snapshot) { live(s); s.RestartsFail = true }, pod("a", unitname.Default), Live, unitname.System, report.Pending},
-		{"its restart did not help", func(s *Snapshot) { s.GivenUp = map[string]bool{"a": true} }, pod("a", unitname.Default), "", "", report.Failed},
-		{"another pod is not ready again", func(s *Snapshot) { s.Awaited = "kube-system/b" }, pod("a", unitname.Default), "", "", report.Pending},
-		{"failed a moment ago", func(s *Snapshot) { s.Backoff = map[string]bool{"a": true} }, pod("a", unitname.Default), "", "", report.Failed},
-		{"another is being moved", func(s *Snapshot) { s.Moving = "b" }, pod("a", unitname.Default), "", "", report.Pending},
-		{"is being moved", func(s *Snapshot) { s.Moving = "a" }, pod("a", unitname.Default), "", "", report.Moving},
-		{"switched off", func(s *Snapshot) { switchOff(s) }, pod("a", unitname.System), Restart, unitname.Default, report.Pending},
-		{"static, ordered", orderedA(), pod("a", unitname.Default, isStatic), Restart, unitname.System, report.Pending},
-		{"static, ordered, switched off", orderedA(func(s *Snapshot) { switchOff(s) }), pod("a", unitname.System, isStatic), Restart, unitname.Default, report.Pending},
-		{"critical for the node, ordered", orderedA(), pod("a", unitname.Default, priority(2_000_001_000)), Restart, unitname.System, report.Pending},
-		{"forbidden, ordered", orderedA(func(s *Snapshot) { s.Config.Mode = Never }), pod("a", unitname.Default), Restart, unitname.System, report.Pending},
-		{"forbidden, ordered, no NRI", orderedA(func(s *Snapshot) { s.Config.Mode = Never }, live), pod("a", unitname.Default), "", "", report.NoNRI},
-		{"mode live, ordered", orderedA(func(s *Snapshot) { s.Config.Mode = OnlyLive }), pod("a", unitname.Default), Live, unitname.System, report.Pending},
+		{"being created itself", live, pod("a", partition.Default, func(p *Pod) { p.Containers[0].Running, p.Containers[0].Creating = false, true }), "", "", ""},
+		{"cgroups of its own", live, pod("a", partition.Default, func(p *Pod) { p.Containers[0].OwnCgroups = true }), "", "", report.OwnCgroups},
+		{"cgroups of its own, restarted", nil, pod("a", partition.Default, func(p *Pod) { p.Containers[0].OwnCgroups = true }), Restart, partition.System, report.Pending},
+		{"in a foreign cgroup", nil, pod("a", partition.Default, func(p *Pod) { p.Containers[0].Slice = "other.slice" }), "", "", report.Foreign},
+		{"static", nil, pod("a", partition.Default, isStatic), "", "", report.NextStart},
+		{"static, back to the default partition", func(s *Snapshot) { switchOff(s) }, pod("a", partition.System, isStatic), "", "", report.NextStart},
+		{"static, mode restart", restart, pod("a", partition.Default, isStatic), Restart, partition.System, report.Pending},
+		{"static, live", live, pod("a", partition.Default, isStatic), Live, partition.System, report.Pending},
+		{"critical for the node", nil, pod("a", partition.Default, priority(2_000_001_000)), "", "", report.NextStart},
+		{"critical for the node, mode restart", restart, pod("a", partition.Default, priority(2_000_001_000)), Restart, partition.System, report.Pending},
+		{"critical for the cluster", nil, pod("a", partition.Default, priority(2_000_000_000)), Restart, partition.System, report.Pending},
+		{"kubelet does not report, guaranteed", nil, pod("a", partition.Default, func(p *Pod) { p.Kubelet, p.QoS = nil, v1.PodQOSGuaranteed }), "", "", report.NextStart},
+		{"restarts fail", func(s *Snapshot) { s.RestartsFail = true }, pod("a", partition.Default), "", "", report.Failed},
+		{"restarts fail, live", func(s *Snapshot) { live(s); s.RestartsFail = true }, pod("a", partition.Default), Live, partition.System, report.Pending},
+		{"its restart did not help", func(s *Snapshot) { s.GivenUp = map[string]bool{"a": true} }, pod("a", partition.Default), "", "", report.Failed},
+		{"another pod is not ready again", func(s *Snapshot) { s.Awaited = "kube-system/b" }, pod("a", partition.Default), "", "", report.Pending},
+		{"failed a moment ago", func(s *Snapshot) { s.Backoff = map[string]bool{"a": true} }, pod("a", partition.Default), "", "", report.Failed},
+		{"another is being moved", func(s *Snapshot) { s.Moving = "b" }, pod("a", partition.Default), "", "", report.Pending},
+		{"is being moved", func(s *Snapshot) { s.Moving = "a" }, pod("a", partition.Default), "", "", report.Moving},
+		{"switched off", func(s *Snapshot) { switchOff(s) }, pod("a", partition.System), Restart, partition.Default, report.Pending},
+		{"static, ordered", orderedA(), pod("a", partition.Default, isStatic), Restart, partition.System, report.Pending},
+		{"static, ordered, switched off", orderedA(func(s *Snapshot) { switchOff(s) }), pod("a", partition.System, isStatic), Restart, partition.Default, report.Pending},
+		{"critical for the node, ordered", orderedA(), pod("a", partition.Default, priority(2_000_001_000)), Restart, partition.System, report.Pending},
+		{"forbidden, ordered", orderedA(func(s *Snapshot) { s.Config.Mode = Never }), pod("a", partition.Default), Restart, partition.System, report.Pending},
+		{"forbidden, ordered, no NRI", orderedA(func(s *Snapshot) { s.Config.Mode = Never }, live), pod("a", partition.Default), "", "", report.NoNRI},
+		{"mode live, ordered", orderedA(func(s *Snapshot) { s.Config.Mode = OnlyLive }), pod("a", partition.Default), Live, partition.System, report.Pending},
 		{
 			"mode live, ordered, would not be restarted", orderedA(func(s *Snapshot) { s.Config.Mode = OnlyLive }),
-			pod("a", unitname.Default, func(p *Pod) { p.Containers[0].Restarts = false }), Live, unitname.System, report.Pending,
+			pod("a", partition.Default, func(p *Pod) { p.Containers[0].Restarts = false }), Live, partition.System, report.Pending,
 		},
 		{
 			"mode live, ordered, cgroups of its own", orderedA(func(s *Snapshot) { s.Config.Mode = OnlyLive }),
-			pod("a", unitname.Default, func(p *Pod) { p.Containers[0].OwnCgroups = true }), Restart, unitname.System, report.Pending,
+			pod("a", partition.Default, func(p *Pod) { p.Containers[0].OwnCgroups = true }), Restart, partition.System, report.Pending,
 		},
 		{
 			"mode live, cgroups of its own", func(s *Snapshot) { s.Config.Mode = OnlyLive },
-			pod("a", unitname.Default, func(p *Pod) { p.Containers[0].OwnCgroups = true }), "", "", report.OwnCgroups,
+			pod("a", partition.Default, func(p *Pod) { p.Containers[0].OwnCgroups = true }), "", "", report.OwnCgroups,
 		},
-		{"ordered, no NRI", orderedA(live), pod("a", unitname.Default), Live, unitname.System, report.Pending},
-		{"ordered, runtime restarts", orderedA(func(s *Snapshot) { s.NRI = Awaited }), pod("a", unitname.Default), "", "", report.NoNRI},
+		{"ordered, no NRI", orderedA(live), pod("a", partition.Default), Live, partition.System, report.Pending},
+		{"ordered, runtime restarts", orderedA(func(s *Snapshot) { s.NRI = Awaited }), pod("a", partition.Default), "", "", report.NoNRI},
 		{"ordered, failed before", orderedA(func(s *Snapshot) {
 			s.RestartsFail, s.GivenUp, s.Backoff, s.Awaited = true, map[string]bool{"a": true}, map[string]bool{"a": true}, "kube-system/b"
-		}), pod("a", unitname.Default), Restart, unitname.System, report.Pending},
-		{"ordered, would not be restarted", orderedA(), pod("a", unitname.Default, func(p *Pod) { p.Containers[0].Restarts = false }), "", "", report.RestartPolicy},
-		{"ordered, kubelet does not report", orderedA(), pod("a", unitname.Default, func(p *Pod) { p.Kubelet = nil }), "", "", report.UnknownPolicy},
-		{"ordered, kubelet is away", orderedA(away), pod("a", unitname.Default), "", "", report.NoKubelet},
-		{"ordered, terminating", orderedA(), pod("a", unitname.Default, func(p *Pod) { p.Kubelet.Terminating = true }), "", "", report.Terminating},
-		{"ordered, initializing", orderedA(), pod("a", unitname.Default, func(p *Pod) { p.Kubelet.Initializing = true }), "", "", report.Starting},
-		{"ordered, another is being moved", orderedA(func(s *Snapshot) { s.Moving = "b" }), pod("a", unitname.Default), "", "", report.Pending},
-		{"ordered, where it belongs", orderedA(), pod("a", unitname.System), "", "", ""},
-		{"switched off, in its place", func(s *Snapshot) { switchOff(s) }, pod("a", unitname.Default), "", "", ""},
+		}), pod("a", partition.Default), Restart, partition.System, report.Pending},
+		{"ordered, would not be restarted", orderedA(), pod("a", partition.Default, func(p *Pod) { p.Containers[0].Restarts = false }), "", "", report.RestartPolicy},
+		{"ordered, kubelet does not report", orderedA(), pod("a", partition.Default, func(p *Pod) { p.Kubelet = nil }), "", "", report.UnknownPolicy},
+		{"ordered, kubelet is away", orderedA(away), pod("a", partition.Default), "", "", report.NoKubelet},
+		{"ordered, terminating", orderedA(), pod("a", partition.Default, func(p *Pod) { p.Kubelet.Terminating = true }), "", "", report.Terminating},
+		{"ordered, initializing", orderedA(), pod("a", partition.Default, func(p *Pod) { p.Kubelet.Initializing = true }), "", "", report.Starting},
+		{"ordered, another is being moved", orderedA(func(s *Snapshot) { s.Moving = "b" }), pod("a", partition.Default), "", "", report.Pending},
+		{"ordered, where it belongs", orderedA(), pod("a", partition.System), "", "", ""},
+		{"switched off, in its place", func(s *Snapshot) { switchOff(s) }, pod("a", partition.Default), "", "", ""},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -188,7 +188,7 @@ func orderedA(changes ...func(*Snapshot)) func(*Snapshot) {
 func TestDecideOrderedFirst(t *testing.T) {
 	d := Decide(snapshot(func(s *Snapshot) {
 		s.Ordered = map[string]bool{"c": true}
-	}, pod("b", unitname.Default), pod("c", unitname.Default), pod("a", unitname.Default)))
+	}, pod("b", partition.Default), pod("c", partition.Default), pod("a", partition.Default)))
 	if d.Move == nil || d.Move.UID != "c" {
 		t.Fatalf("move is %+v, want the ordered one", d.Move)
 	}
@@ -200,7 +200,7 @@ func TestDecideOrderedFirst(t *testing.T) {
 }
 
 func TestDecideOneAtATime(t *testing.T) {
-	d := Decide(snapshot(nil, pod("b", unitname.Default), pod("a", unitname.Default), pod("c", unitname.Default)))
+	d := Decide(snapshot(nil, pod("b", partition.Default), pod("a", partition.Default), pod("c", partition.Default)))
 	if d.Move == nil || d.Move.UID != "a" {
 		t.Fatalf("move is %+v, want the first by name", d.Move)
 	}
@@ -212,7 +212,7 @@ func TestDecideOneAtATime(t *testing.T) {
 }
 
 func TestDecideSidecarsLast(t *testing.T) {
-	p := pod("a", unitname.Default, func(p *Pod) {
+	p := pod("a", partition.Default, func(p *Pod) {
 		at := func(name string, order int, sidecar bool) Container {
 			return Container{ID: name, Name: name, Running: true, Restarts: true, Container: podsapi.Container{Order: order, Sidecar: sidecar}, Unit: "cri-containerd-" + name + ".scope", Slice: p.DefaultCgroup.Slice}
 		}
@@ -229,7 +229,7 @@ func TestDecideSidecarsLast(t *testing.T) {
 }
 
 func TestDecideMisplacedContainersOnly(t *testing.T) {
-	p := pod("a", unitname.Default, func(p *Pod) {
+	p := pod("a", partition.Default, func(p *Pod) {
 		p.Containers = append(p.Containers, Container{ID: "new", Name: "second", Running: true, Restarts: true, Unit: "cri-containerd-new.scope", Slice: p.Partitions[0].Slice})
 		p.Partitions[0].Exists, p.Partitions[0].Limits, p.Partitions[0].Units = true, limited, []string{"cri-containerd-new.scope"}
 	})
@@ -247,7 +247,7 @@ func gone(p *Pod) {
 func inDefault(p *Pod) { p.DefaultCgroup.Exists = true }
 
 func TestDecideSlices(t *testing.T) {
-	a := unitname.PodSlice(unitname.System, v1.PodQOSBurstable, "a")
+	a := partition.PodSlice(partition.System, v1.PodQOSBurstable, "a")
 	tests := []struct {
 		name   string
 		change func(*Snapshot)
@@ -255,26 +255,26 @@ func TestDecideSlices(t *testing.T) {
 		ensure bool
 		stop   bool
 	}{
-		{"as the kubelet's", nil, pod("a", unitname.System), false, false},
-		{"before its first container", nil, pod("a", unitname.Default, func(p *Pod) { p.Containers, p.DefaultCgroup.Units = nil, nil }), true, false},
-		{"resized", nil, pod("a", unitname.System, func(p *Pod) { p.DefaultCgroup.Limits.MemoryMax *= 2 }), true, false},
-		{"made by systemd, without limits", nil, pod("a", unitname.System, func(p *Pod) { p.Partitions[0].Limits = cgroupfs.NoLimits }), true, false},
-		{"of no member", nil, pod("a", unitname.Default, inNamespace("default")), false, false},
-		{"pod gone", nil, pod("a", unitname.System, gone), false, true},
-		{"pod gone, its files in memory not unmounted", nil, pod("a", unitname.System, gone, inDefault), false, false},
-		{"pod gone, its files in memory not unmounted, no sandbox", nil, pod("a", unitname.System, gone, inDefault, inNamespace("")), false, false},
-		{"pod gone, of no member", nil, pod("a", unitname.System, gone, inDefault, inNamespace("default")), false, true},
-		{"pod gone, its files in memory not unmounted, switched off", func(s *Snapshot) { switchOff(s) }, pod("a", unitname.System, gone, inDefault), false, true},
-		{"pod gone, a container still being removed", nil, pod("a", unitname.System, func(p *Pod) { p.Exists, p.Ready = false, false }), false, false},
-		{"pod ended", nil, pod("a", unitname.System, gone, func(p *Pod) { p.Exists = true }), false, true},
-		{"pod ended, its files in memory not unmounted", nil, pod("a", unitname.System, gone, inDefault, func(p *Pod) { p.Exists = true }), false, false},
-		{"kubelet's slice gone first", nil, pod("a", unitname.System, func(p *Pod) { p.DefaultCgroup.Exists = false }), false, false},
-		{"no member any more, and moved", nil, pod("a", unitname.Default, inNamespace("default"), func(p *Pod) { p.Partitions[0].Exists = true }), false, true},
+		{"as the kubelet's", nil, pod("a", partition.System), false, false},
+		{"before its first container", nil, pod("a", partition.Default, func(p *Pod) { p.Containers, p.DefaultCgroup.Units = nil, nil }), true, false},
+		{"resized", nil, pod("a", partition.System, func(p *Pod) { p.DefaultCgroup.Limits.MemoryMax *= 2 }), true, false},
+		{"made by systemd, without limits", nil, pod("a", partition.System, func(p *Pod) { p.Partitions[0].Limits = cgroupfs.NoLimits }), true, false},
+		{"of no member", nil, pod("a", partition.Default, inNamespace("default")), false, false},
+		{"pod gone", nil, pod("a", partition.System, gone), false, true},
+		{"pod gone, its files in memory not unmounted", nil, pod("a", partition.System, gone, inDefault), false, false},
+		{"pod gone, its files in memory not unmounted, no sandbox", nil, pod("a", partition.System, gone, inDefault, inNamespace("")), false, false},
+		{"pod gone, of no member", nil, pod("a", partition.System, gone, inDefault, inNamespace("default")), false, true},
+		{"pod gone, its files in memory not unmounted, switched off", func(s *Snapshot) { switchOff(s) }, pod("a", partition.System, gone, inDefault), false, true},
+		{"pod gone, a container still being removed", nil, pod("a", partition.System, func(p *Pod) { p.Exists, p.Ready = false, false }), false, false},
+		{"pod ended", nil, pod("a", partition.System, gone, func(p *Pod) { p.Exists = true }), false, true},
+		{"pod ended, its files in memory not unmounted", nil, pod("a", partition.System, gone, inDefault, func(p *Pod) { p.Exists = true }), false, false},
+		{"kubelet's slice gone first", nil, pod("a", partition.System, func(p *Pod) { p.DefaultCgroup.Exists = false }), false, false},
+		{"no member any more, and moved", nil, pod("a", partition.Default, inNamespace("default"), func(p *Pod) { p.Partitions[0].Exists = true }), false, true},
 		{
 			"no member any more, and its memory stays charged", nil,
-			pod("a", unitname.Default, inNamespace("default"), func(p *Pod) { p.Partitions[0].Exists, p.Partitions[0].Bytes = true, 1 }), false, false,
+			pod("a", partition.Default, inNamespace("default"), func(p *Pod) { p.Partitions[0].Exists, p.Partitions[0].Bytes = true, 1 }), false, false,
 		},
-		{"switched off, not moved yet", func(s *Snapshot) { switchOff(s) }, pod("a", unitname.System), false, false},
+		{"switched off, not moved yet", func(s *Snapshot) { switchOff(s) }, pod("a", partition.System), false, false},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -296,7 +296,7 @@ func TestDecideWeights(t *testing.T) {
 	guaranteed := func(p *Pod) { p.QoS, p.MilliCPU = v1.PodQOSGuaranteed, 1000 }
 	quadratic := func(s *Snapshot) { s.Formula = cpuweight.Quadratic }
 	ended := func(p *Pod) { p.Containers[0].Running = false }
-	small := func(uid string) Pod { return pod(uid, unitname.System, func(p *Pod) { p.MilliCPU = 300 }) }
+	small := func(uid string) Pod { return pod(uid, partition.System, func(p *Pod) { p.MilliCPU = 300 }) }
 	tests := []struct {
 		name              string
 		change            func(*Snapshot)
@@ -307,22 +307,22 @@ func TestDecideWeights(t *testing.T) {
 		{"empty again", func(s *Snapshot) {
 			s.Weights = map[string]uint64{"kubepods-system.slice": 7, "kubepods-system-burstable.slice": 7}
 		}, nil, 1, 1},
-		{"users do not count", nil, []Pod{pod("a", unitname.Default, inNamespace("default"))}, 0, 0},
+		{"users do not count", nil, []Pod{pod("a", partition.Default, inNamespace("default"))}, 0, 0},
 		// Written by kubelet 1.36.3 for its own burstable slice: 12, 28 and 39 for 300m, 700m and 1000m.
-		{"300m", nil, []Pod{pod("a", unitname.System, func(p *Pod) { p.MilliCPU = 300 })}, 12, 12},
-		{"700m in two", nil, []Pod{pod("a", unitname.System, func(p *Pod) { p.MilliCPU = 300 }), pod("b", unitname.System, func(p *Pod) { p.MilliCPU = 400 })}, 28, 28},
+		{"300m", nil, []Pod{pod("a", partition.System, func(p *Pod) { p.MilliCPU = 300 })}, 12, 12},
+		{"700m in two", nil, []Pod{pod("a", partition.System, func(p *Pod) { p.MilliCPU = 300 }), pod("b", partition.System, func(p *Pod) { p.MilliCPU = 400 })}, 28, 28},
 		// Pods outside the partition do not count for the weights of its slices.
-		{"one that is yet to come, and 300m", nil, []Pod{pod("a", unitname.Default), small("b")}, 12, 12},
-		{"one that has ended, and 300m", nil, []Pod{pod("a", unitname.System, ended), small("b")}, 12, 12},
+		{"one that is yet to come, and 300m", nil, []Pod{pod("a", partition.Default), small("b")}, 12, 12},
+		{"one that has ended, and 300m", nil, []Pod{pod("a", partition.System, ended), small("b")}, 12, 12},
 		{"300m, and the weights are right", func(s *Snapshot) {
 			s.Weights = map[string]uint64{"kubepods-system.slice": 12, "kubepods-system-burstable.slice": 12}
 		}, []Pod{small("a")}, 0, 0},
 		{"300m, and a slice is not there", func(s *Snapshot) {
 			delete(s.Weights, "kubepods-system-burstable.slice")
 		}, []Pod{small("a")}, 12, 0},
-		{"guaranteed", nil, []Pod{pod("a", unitname.System, guaranteed)}, 39, 0},
-		{"the newer formula", quadratic, []Pod{pod("a", unitname.System, guaranteed)}, 100, 0},
-		{"switched off", func(s *Snapshot) { switchOff(s) }, []Pod{pod("a", unitname.System)}, 0, 0},
+		{"guaranteed", nil, []Pod{pod("a", partition.System, guaranteed)}, 39, 0},
+		{"the newer formula", quadratic, []Pod{pod("a", partition.System, guaranteed)}, 100, 0},
+		{"switched off", func(s *Snapshot) { switchOff(s) }, []Pod{pod("a", partition.System)}, 0, 0},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -354,28 +354,28 @@ func TestDecideProtect(t *testing.T) {
 		present map[string]cgroupfs.Protection
 		want    []ProtectSpec
 	}{
-		"the kubelet protects nothing": {[]Pod{pod("a", unitname.System)}, none, nil},
+		"the kubelet protects nothing": {[]Pod{pod("a", partition.System)}, none, nil},
 		"two burstable and a guaranteed": {
-			[]Pod{pod("a", unitname.System, protected(1<<20)), pod("b", unitname.System, protected(2<<20)), pod("c", unitname.System, guaranteed)}, none,
+			[]Pod{pod("a", partition.System, protected(1<<20)), pod("b", partition.System, protected(2<<20)), pod("c", partition.System, guaranteed)}, none,
 			[]ProtectSpec{
 				{"kubepods-system-burstable.slice", cgroupfs.Protection{Low: 3 << 20}},
 				{"kubepods-system.slice", cgroupfs.Protection{Min: 1 << 20, Low: 3 << 20}},
 			},
 		},
 		"of a burstable and a guaranteed pod that left": {
-			[]Pod{pod("a", unitname.System, left(cgroupfs.Protection{Low: 1 << 20})), pod("b", unitname.System, guaranteed, left(cgroupfs.Protection{Min: 2 << 20}))}, none,
+			[]Pod{pod("a", partition.System, left(cgroupfs.Protection{Low: 1 << 20})), pod("b", partition.System, guaranteed, left(cgroupfs.Protection{Min: 2 << 20}))}, none,
 			[]ProtectSpec{
 				{"kubepods-system-burstable.slice", cgroupfs.Protection{Low: 1 << 20}},
 				{"kubepods-system.slice", cgroupfs.Protection{Min: 2 << 20, Low: 1 << 20}},
 			},
 		},
-		"not of a pod elsewhere": {[]Pod{pod("a", unitname.Default, protected(1<<20))}, none, nil},
+		"not of a pod elsewhere": {[]Pod{pod("a", partition.Default, protected(1<<20))}, none, nil},
 		"no longer": {
 			nil, map[string]cgroupfs.Protection{"kubepods-system.slice": {Low: 1 << 20}},
 			[]ProtectSpec{{"kubepods-system.slice", cgroupfs.Protection{}}},
 		},
 		"more than there is": {
-			[]Pod{pod("a", unitname.System, protected(cgroupfs.Unlimited)), pod("b", unitname.System, protected(1))},
+			[]Pod{pod("a", partition.System, protected(cgroupfs.Unlimited)), pod("b", partition.System, protected(1))},
 			map[string]cgroupfs.Protection{"kubepods-system.slice": {}},
 			[]ProtectSpec{{"kubepods-system.slice", cgroupfs.Protection{Low: cgroupfs.Unlimited}}},
 		},
@@ -410,7 +410,7 @@ func TestPodTerminate(t *testing.T) {
 // mirror. Limits of zero would have the kernel kill all of the pod.
 func TestDecideNoDefaultSlice(t *testing.T) {
 	t.Parallel()
-	p := pod("a", unitname.System)
+	p := pod("a", partition.System)
 	p.DefaultCgroup = PodCgroup{Slice: p.DefaultCgroup.Slice}
 	if d := Decide(snapshot(nil, p)); len(d.Ensure) > 0 {
 		t.Errorf("gives %+v", d.Ensure)

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"node-partition.io/node-partition/internal/cgroupfs"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 )
 
 // find locates a container that has no scope of its name in its pod's slices: it runs with the
@@ -34,7 +34,7 @@ func (g *Gatherer) find(ctx context.Context, pod *Pod, c *Container) {
 // within returns the unit of a slice that a cgroup is in. It is a unit of another name than the
 // container's, or one that was just created.
 func within(cgroup, slice string) (in, unit string, ok bool) {
-	below, ok := strings.CutPrefix(cgroup, "/"+unitname.CgroupPath(slice)+"/")
+	below, ok := strings.CutPrefix(cgroup, "/"+partition.CgroupPath(slice)+"/")
 	if !ok {
 		return "", "", false
 	}

@@ -3,7 +3,7 @@ package podmove
 import (
 	"time"
 
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/podmove/report"
 )
 
@@ -47,7 +47,7 @@ type Events interface {
 type Placement struct {
 	Method Method
 	// To is the partition that the container belongs to.
-	To   unitname.PartitionName
+	To   partition.Name
 	Took time.Duration
 	// Err is nil if the container is in its place. ErrInVain means that the pod is not restarted
 	// again, and no other pod until it is back. ErrWrongPlace means that no other pod is restarted

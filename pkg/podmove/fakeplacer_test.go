@@ -4,7 +4,7 @@ import (
 	"sync/atomic"
 
 	"node-partition.io/node-partition/internal/cri"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 )
 
 // fakePlacer is a Placer whose runtime connects and asks nothing.
@@ -22,5 +22,5 @@ func (p *fakePlacer) Announced(func(id string) bool) []cri.Sandbox   { return ni
 // IsAnnounced has the UID as the name of a slice holds it, or as the kubelet does.
 func (p *fakePlacer) IsAnnounced(uid string) bool {
 	announced, ok := p.announced.Load().(string)
-	return ok && unitname.EscapeUID(announced) == unitname.EscapeUID(uid)
+	return ok && partition.EscapeUID(announced) == partition.EscapeUID(uid)
 }

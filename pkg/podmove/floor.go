@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"node-partition.io/node-partition/internal/cgroupfs"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 )
 
 // raiseParent decides about the protected memory of kubepods.slice. The floors of partitions are
@@ -16,7 +16,7 @@ import (
 // (qosContainerManagerImpl.Start, pkg/kubelet/cm/qos_container_manager_linux.go, 1.37). With that
 // policy it writes the requests of all pods every minute, and its values stay.
 func (d *Decision) raiseParent(s Snapshot) {
-	slice := unitname.Default.Slice()
+	slice := partition.Default.Slice()
 	present, ok := s.Protected[slice]
 	if !ok || s.kubeletProtects() {
 		d.Raised = s.Raised
@@ -48,8 +48,8 @@ func (g *Gatherer) readParent(s *Snapshot, protections cgroupfs.Protection) {
 	if protections == (cgroupfs.Protection{}) {
 		return
 	}
-	slice := unitname.Default.Slice()
-	if limits, err := g.Cgroups.Limits(unitname.CgroupPath(slice)); err == nil {
+	slice := partition.Default.Slice()
+	if limits, err := g.Cgroups.Limits(partition.CgroupPath(slice)); err == nil {
 		s.Protected[slice] = limits.Protection
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"node-partition.io/node-partition/internal/cgroupfs"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 )
 
 // TestDecideProtection: the partition has its floor or what its pods have, whatever is more.
@@ -37,55 +37,55 @@ func TestDecideProtection(t *testing.T) {
 		raised          protection
 		withoutKubepods bool
 	}{
-		"none":                      {floor(0, 0), pod("a", unitname.System), protection{}, protection{}, nil, protection{}, false},
-		"none, and an operator has": {floor(0, 0), pod("a", unitname.System), protection{}, protection{Min: mebi}, nil, protection{}, false},
+		"none":                      {floor(0, 0), pod("a", partition.System), protection{}, protection{}, nil, protection{}, false},
+		"none, and an operator has": {floor(0, 0), pod("a", partition.System), protection{}, protection{Min: mebi}, nil, protection{}, false},
 		"of the unit file": {
-			floor(4*mebi, 0), pod("a", unitname.System), protection{Min: 4 * mebi}, protection{},
+			floor(4*mebi, 0), pod("a", partition.System), protection{Min: 4 * mebi}, protection{},
 			[]ProtectSpec{{"kubepods.slice", protection{Min: 4 * mebi}}}, protection{Min: 4 * mebi}, false,
 		},
 		"lost in the partition": {
-			floor(4*mebi, 8*mebi), pod("a", unitname.System), protection{}, protection{Min: 4 * mebi, Low: 8 * mebi},
+			floor(4*mebi, 8*mebi), pod("a", partition.System), protection{}, protection{Min: 4 * mebi, Low: 8 * mebi},
 			[]ProtectSpec{{"kubepods-system.slice", protection{Min: 4 * mebi, Low: 8 * mebi}}}, protection{Min: 4 * mebi, Low: 8 * mebi}, false,
 		},
 		"reset by the kubelet": {
-			raised(4*mebi, floor(4*mebi, 0)), pod("a", unitname.System), protection{Min: 4 * mebi}, protection{},
+			raised(4*mebi, floor(4*mebi, 0)), pod("a", partition.System), protection{Min: 4 * mebi}, protection{},
 			[]ProtectSpec{{"kubepods.slice", protection{Min: 4 * mebi}}}, protection{Min: 4 * mebi}, false,
 		},
 		"lowered": {
-			raised(4*mebi, floor(2*mebi, 0)), pod("a", unitname.System), protection{Min: 2 * mebi}, protection{Min: 4 * mebi},
+			raised(4*mebi, floor(2*mebi, 0)), pod("a", partition.System), protection{Min: 2 * mebi}, protection{Min: 4 * mebi},
 			[]ProtectSpec{{"kubepods.slice", protection{Min: 2 * mebi}}}, protection{Min: 2 * mebi}, false,
 		},
 		"removed": {
-			raised(4*mebi, floor(0, 0)), pod("a", unitname.System), protection{}, protection{Min: 4 * mebi},
+			raised(4*mebi, floor(0, 0)), pod("a", partition.System), protection{}, protection{Min: 4 * mebi},
 			[]ProtectSpec{{"kubepods.slice", protection{}}}, protection{}, false,
 		},
 		"removed, and an operator has more": {
-			raised(4*mebi, floor(0, 0)), pod("a", unitname.System), protection{}, protection{Min: 6 * mebi}, nil, protection{}, false,
+			raised(4*mebi, floor(0, 0)), pod("a", partition.System), protection{}, protection{Min: 6 * mebi}, nil, protection{}, false,
 		},
 		"an operator has more": {
-			floor(4*mebi, 0), pod("a", unitname.System), protection{Min: 4 * mebi}, protection{Min: 6 * mebi}, nil, protection{Min: 4 * mebi}, false,
+			floor(4*mebi, 0), pod("a", partition.System), protection{Min: 4 * mebi}, protection{Min: 6 * mebi}, nil, protection{Min: 4 * mebi}, false,
 		},
 		"switched off": {
 			raised(4*mebi, func(s *Snapshot) { s.Config.Partitions[0].Protection.Min = 4 * mebi; switchOff(s) }),
-			pod("a", unitname.System), protection{Min: 4 * mebi}, protection{Min: 4 * mebi},
+			pod("a", partition.System), protection{Min: 4 * mebi}, protection{Min: 4 * mebi},
 			[]ProtectSpec{{"kubepods.slice", protection{}}}, protection{}, false,
 		},
 		"less than the pods have": {
-			floor(0, 4*mebi), pod("a", unitname.System, requests), protection{Low: 4 * mebi}, protection{Low: 3 * mebi},
+			floor(0, 4*mebi), pod("a", partition.System, requests), protection{Low: 4 * mebi}, protection{Low: 3 * mebi},
 			[]ProtectSpec{{"kubepods-system.slice", protection{Low: 5 * mebi}}}, protection{}, false,
 		},
 		"no kubepods.slice, raised before": {
-			raised(4*mebi, floor(2*mebi, 0)), pod("a", unitname.System), protection{Min: 2 * mebi}, protection{}, nil, protection{Min: 4 * mebi}, true,
+			raised(4*mebi, floor(2*mebi, 0)), pod("a", partition.System), protection{Min: 2 * mebi}, protection{}, nil, protection{Min: 4 * mebi}, true,
 		},
 		"raised before, and the kubelet protects": {
-			raised(4*mebi, floor(0, 0)), pod("a", unitname.System, requests), protection{Low: 5 * mebi}, protection{Min: 4 * mebi},
+			raised(4*mebi, floor(0, 0)), pod("a", partition.System, requests), protection{Low: 5 * mebi}, protection{Min: 4 * mebi},
 			nil, protection{Min: 4 * mebi}, false,
 		},
 		"raised by less than was recorded": {
-			raised(4*mebi, floor(0, 0)), pod("a", unitname.System), protection{}, protection{Min: 2 * mebi},
+			raised(4*mebi, floor(0, 0)), pod("a", partition.System), protection{}, protection{Min: 2 * mebi},
 			[]ProtectSpec{{"kubepods.slice", protection{}}}, protection{}, false,
 		},
-		"no kubepods.slice": {floor(4*mebi, 0), pod("a", unitname.System), protection{Min: 4 * mebi}, protection{}, nil, protection{}, true},
+		"no kubepods.slice": {floor(4*mebi, 0), pod("a", partition.System), protection{Min: 4 * mebi}, protection{}, nil, protection{}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -113,7 +113,7 @@ func withProtection(minimum uint64) Policy {
 // parentProtection returns memory.min of kubepods.slice.
 func (h *host) parentProtection(t *testing.T) uint64 {
 	t.Helper()
-	limits, err := cgroupfs.FS(h.root).Limits(unitname.CgroupPath(unitname.Default.Slice()))
+	limits, err := cgroupfs.FS(h.root).Limits(partition.CgroupPath(partition.Default.Slice()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +152,7 @@ func TestReconcilerProtectionAfterRestart(t *testing.T) {
 				if got := h.parentProtection(t); got != before {
 					t.Fatalf("at first %d, want %d", got, before)
 				}
-				h.cgroup(unitname.CgroupPath(unitname.Default.Slice()), map[string]string{"memory.min": fmt.Sprint(test.meanwhile)})
+				h.cgroup(partition.CgroupPath(partition.Default.Slice()), map[string]string{"memory.min": fmt.Sprint(test.meanwhile)})
 				c := withProtection(test.now)
 				c.Partitions[0].Off = test.off
 				run(c)
@@ -216,7 +216,7 @@ func TestReconcilerWithoutProtection(t *testing.T) {
 		for floor, want := range map[uint64]bool{0: false, 1 << 20: true} {
 			r.SetConfig(withProtection(floor))
 			s, err := r.snapshot(t.Context())
-			if _, got := s.Protected[unitname.Default.Slice()]; got != want || err != nil {
+			if _, got := s.Protected[partition.Default.Slice()]; got != want || err != nil {
 				t.Errorf("floor %d: kubepods.slice is read: %t, %v; want %t", floor, got, err, want)
 			}
 		}

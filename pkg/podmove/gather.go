@@ -15,8 +15,8 @@ import (
 	"node-partition.io/node-partition/internal/cgroupfs"
 	"node-partition.io/node-partition/internal/cpuweight"
 	"node-partition.io/node-partition/internal/cri"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/podsapi"
-	"node-partition.io/node-partition/internal/unitname"
 )
 
 // Runtime reads from the container runtime. *cri.Client implements it.
@@ -73,14 +73,14 @@ type foundSlice struct {
 
 // hasDefault reports whether there is a slice in the default partition.
 func hasDefault(found []foundSlice) bool {
-	return len(found) > 0 && found[0].Partition == unitname.Default
+	return len(found) > 0 && found[0].Partition == partition.Default
 }
 
 // reading holds what the pods of a pass are read with.
 type reading struct {
 	*Gatherer
 	// partitions lists the partitions of the policy. A slice of another name is somebody else's.
-	partitions []unitname.PartitionName
+	partitions []partition.Name
 	containers []cri.Container
 	// known are the pods that the kubelet reports.
 	known map[types.UID]*podsapi.Pod
@@ -94,7 +94,7 @@ type reading struct {
 // pods returns the pods of the node with their slices in these partitions. The order of reading
 // matters: cgroups first. A pod slice that existed before the runtime listed no pod for it is left
 // over.
-func (g *Gatherer) pods(ctx context.Context, partitions []unitname.PartitionName) (pods []Pod, err error) {
+func (g *Gatherer) pods(ctx context.Context, partitions []partition.Name) (pods []Pod, err error) {
 	defer func() {
 		if err != nil {
 			//guard: a runtime that was away begins the minute again
@@ -132,7 +132,7 @@ func (g *Gatherer) pods(ctx context.Context, partitions []unitname.PartitionName
 		}
 	}
 	for uid, pod := range byUID {
-		escaped := unitname.EscapeUID(uid)
+		escaped := partition.EscapeUID(uid)
 		left, err := r.complete(ctx, pod, present[escaped], of[uid])
 		if err != nil {
 			return nil, err
@@ -189,12 +189,12 @@ func (r *reading) gone(found podCgroups, answers bool) []Pod {
 	//guard: the list of a kubelet that is gone keeps no scope
 	if answers && len(found) > 0 { // what a kubelet that is gone has reported says nothing about now
 		for uid := range r.known {
-			reported[unitname.EscapeUID(string(uid))] = true
+			reported[partition.EscapeUID(string(uid))] = true
 		}
 	}
 	for escaped, slices := range found {
 		for _, slice := range slices {
-			if slice.Partition == unitname.Default {
+			if slice.Partition == partition.Default {
 				continue
 			}
 			pod := leftOver(escaped, slice, slices, liveMoved(slice.Units))
@@ -217,7 +217,7 @@ func (r *reading) gone(found podCgroups, answers bool) []Pod {
 // scope.
 func lacking(pods map[string]*Pod, of map[string][]cri.Container, found podCgroups) bool {
 	for uid, pod := range pods {
-		slices := found[unitname.EscapeUID(uid)]
+		slices := found[partition.EscapeUID(uid)]
 		if pod.Ready && !hasDefault(slices) {
 			return true
 		}
@@ -234,14 +234,14 @@ func lacking(pods map[string]*Pod, of map[string][]cri.Container, found podCgrou
 // leftOver returns a Pod for a slice of a partition whose pod is gone, or is in another slice now.
 // all has its other slices: the kubelet may still have its own slice of the pod.
 func leftOver(escapedUID string, slice foundSlice, all []foundSlice, orphans []string) Pod {
-	defaultSlice := unitname.PodSlice(unitname.Default, slice.qos, escapedUID)
+	defaultSlice := partition.PodSlice(partition.Default, slice.qos, escapedUID)
 	return Pod{
 		UID:        escapedUID,
 		QoS:        slice.qos,
 		Partitions: []PodCgroup{slice.PodCgroup},
 		Orphans:    orphans,
 		DefaultCgroup: PodCgroup{
-			Partition: unitname.Default,
+			Partition: partition.Default,
 			Slice:     defaultSlice,
 			Exists:    slices.ContainsFunc(all, func(s foundSlice) bool { return s.Slice == defaultSlice }),
 		},
@@ -296,7 +296,7 @@ func (r *reading) complete(
 		}
 		r.inspect(pod, &container)
 		for _, unit := range []string{container.Unit, container.AlsoUnit} {
-			if c.State == cri.Exited && unitname.IsLiveMoved(unit) {
+			if c.State == cri.Exited && partition.IsLiveMoved(unit) {
 				pod.Orphans = append(pod.Orphans, unit)
 			}
 		}
@@ -335,21 +335,21 @@ func (r *reading) slicesOf(pod *Pod, found []foundSlice, known *podsapi.Pod, con
 		pod.QoS = found[0].qos
 	}
 	pod.DefaultCgroup = PodCgroup{
-		Partition: unitname.Default, Slice: unitname.PodSlice(unitname.Default, pod.QoS, pod.UID),
+		Partition: partition.Default, Slice: partition.PodSlice(partition.Default, pod.QoS, pod.UID),
 		Exists: inDefault, Units: defaultSlice.Units,
 	}
 	pod.Partitions = make([]PodCgroup, len(r.partitions))
 	for i, p := range r.partitions {
-		pod.Partitions[i] = PodCgroup{Partition: p, Slice: unitname.PodSlice(p, pod.QoS, pod.UID)}
+		pod.Partitions[i] = PodCgroup{Partition: p, Slice: partition.PodSlice(p, pod.QoS, pod.UID)}
 	}
 	var left []Pod
 	for _, s := range found {
 		switch {
-		case s.Partition == unitname.Default:
+		case s.Partition == partition.Default:
 		case s.qos == pod.QoS:
 			*pod.find(s.Partition) = s.PodCgroup
 		default:
-			left = append(left, leftOver(unitname.EscapeUID(pod.UID), s, found, ended(s.Units, containers)))
+			left = append(left, leftOver(partition.EscapeUID(pod.UID), s, found, ended(s.Units, containers)))
 		}
 	}
 	return left
@@ -375,7 +375,7 @@ func (r *reading) limitsOf(slice *PodCgroup) error {
 	limits, known := r.Gatherer.limits[slice.Slice]
 	var err error
 	if !r.same || !known {
-		limits, err = r.Cgroups.Limits(unitname.CgroupPath(slice.Slice))
+		limits, err = r.Cgroups.Limits(partition.CgroupPath(slice.Slice))
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		slice.Exists = false
@@ -392,13 +392,13 @@ func choose(found []foundSlice, q v1.PodQOSClass) (foundSlice, bool) {
 	if !hasDefault(found) {
 		return foundSlice{}, false
 	}
-	i := slices.IndexFunc(found, func(s foundSlice) bool { return s.Partition == unitname.Default && s.qos == q })
+	i := slices.IndexFunc(found, func(s foundSlice) bool { return s.Partition == partition.Default && s.qos == q })
 	return found[max(i, 0)], true
 }
 
 // own returns the memory that is charged to a pod's slice itself and not to a cgroup in it.
 func (g *Gatherer) own(slice PodCgroup) uint64 {
-	path := unitname.CgroupPath(slice.Slice)
+	path := partition.CgroupPath(slice.Slice)
 	bytes, err := g.Cgroups.MemoryCurrent(path)
 	if err != nil {
 		return 0 // gone by now
@@ -414,7 +414,7 @@ func (g *Gatherer) own(slice PodCgroup) uint64 {
 // podCgroups finds the slices of pods in all partitions. It ignores other cgroups.
 func (r *reading) podCgroups() (podCgroups, error) {
 	found := podCgroups{}
-	if err := r.podCgroupsIn(unitname.Default, found); err != nil {
+	if err := r.podCgroupsIn(partition.Default, found); err != nil {
 		return nil, err
 	}
 	for _, p := range r.partitions {
@@ -426,15 +426,15 @@ func (r *reading) podCgroups() (podCgroups, error) {
 }
 
 // podCgroupsIn adds the slices of pods in a partition to found.
-func (r *reading) podCgroupsIn(p unitname.PartitionName, found podCgroups) error {
+func (r *reading) podCgroupsIn(p partition.Name, found podCgroups) error {
 	for _, q := range []v1.PodQOSClass{v1.PodQOSGuaranteed, v1.PodQOSBurstable, v1.PodQOSBestEffort} {
-		parent := unitname.CgroupPath(unitname.QoSSlice(p, q))
+		parent := partition.CgroupPath(partition.QoSSlice(p, q))
 		names, err := r.Cgroups.Children(parent)
 		if err != nil {
 			return err
 		}
 		for _, name := range names {
-			in, qos, uid, ok := unitname.ParsePodSlice(name)
+			in, qos, uid, ok := partition.ParsePodSlice(name)
 			if !ok || in != p || qos != string(q) {
 				continue
 			}
@@ -468,12 +468,12 @@ func (g *Gatherer) snapshot(ctx context.Context, c Policy, rules Rules, nri NRIS
 
 // slices returns the present weights of the partitions' slices, and their protected memory.
 func (g *Gatherer) slices(
-	partitions []unitname.PartitionName,
+	partitions []partition.Name,
 ) (weights map[string]uint64, protected map[string]cgroupfs.Protection) {
 	weights, protected = map[string]uint64{}, map[string]cgroupfs.Protection{}
 	for _, p := range partitions {
-		for _, slice := range []string{p.Slice(), unitname.QoSSlice(p, v1.PodQOSBurstable)} {
-			if limits, err := g.Cgroups.Limits(unitname.CgroupPath(slice)); err == nil {
+		for _, slice := range []string{p.Slice(), partition.QoSSlice(p, v1.PodQOSBurstable)} {
+			if limits, err := g.Cgroups.Limits(partition.CgroupPath(slice)); err == nil {
 				weights[slice], protected[slice] = limits.CPUWeight, limits.Protection
 			}
 		}

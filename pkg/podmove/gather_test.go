@@ -17,8 +17,8 @@ import (
 	"node-partition.io/node-partition/internal/admission"
 	"node-partition.io/node-partition/internal/cgroupfs"
 	"node-partition.io/node-partition/internal/cri"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/podsapi"
-	"node-partition.io/node-partition/internal/unitname"
 	"node-partition.io/node-partition/pkg/podmove/report"
 )
 
@@ -59,7 +59,7 @@ func (n *node) gatherer() *Gatherer {
 
 // found returns the pods of the system partition's node.
 func (g *Gatherer) found(ctx context.Context) ([]Pod, error) {
-	pods, err := g.pods(ctx, []unitname.PartitionName{unitname.System})
+	pods, err := g.pods(ctx, []partition.Name{partition.System})
 	return pods, err
 }
 
@@ -232,7 +232,7 @@ func TestGathererLeftOverSlice(t *testing.T) {
 	}
 	// The kubelet still has its own slice, because it has yet to unmount what the pod wrote into
 	// memory.
-	defaultB := "kubepods.slice/" + unitname.PodSlice(unitname.Default, v1.PodQOSGuaranteed, uidB)
+	defaultB := "kubepods.slice/" + partition.PodSlice(partition.Default, v1.PodQOSGuaranteed, uidB)
 	n.cgroup(defaultB, nil)
 	if d := Decide(snapshot(nil, n.gather()...)); len(d.Stop) != 0 {
 		t.Errorf("stops %+v, whose memory may be there", d.Stop)
@@ -267,7 +267,7 @@ func TestGathererLeftOverScope(t *testing.T) {
 		id    = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 		scope = "cri-containerd-" + id + ".scope"
 	)
-	defaultB := "kubepods.slice/" + unitname.PodSlice(unitname.Default, v1.PodQOSGuaranteed, uidB)
+	defaultB := "kubepods.slice/" + partition.PodSlice(partition.Default, v1.PodQOSGuaranteed, uidB)
 	for name, test := range map[string]struct {
 		change func(*node)
 		ended  bool
@@ -436,7 +436,7 @@ func TestGathererForeignCgroup(t *testing.T) {
 				if len(d.Pods) != 1 || d.Pods[0].Slice != test.where || d.Pods[0].Reason != test.reason || d.Pods[0].Containers != 1 {
 					t.Fatalf("reported %+v, want it in %s", d.Pods, test.where)
 				}
-				if (d.Pods[0].Partition() == unitname.System) != (test.reason == "") {
+				if (d.Pods[0].Partition() == partition.System) != (test.reason == "") {
 					t.Errorf("counted in the partition %s", d.Pods[0].Partition())
 				}
 				if d.Wait || d.Move != nil {

@@ -9,8 +9,8 @@ import (
 	"node-partition.io/node-partition/internal/cgroupfs"
 	"node-partition.io/node-partition/internal/cpuweight"
 	"node-partition.io/node-partition/internal/cri"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/podsapi"
-	"node-partition.io/node-partition/internal/unitname"
 )
 
 // locate returns a container of the runtime's list with the places that it was found in.
@@ -84,7 +84,7 @@ func (r *reading) inspect(pod *Pod, c *Container) {
 	if !c.Running || c.Unit == "" {
 		return
 	}
-	path := unitname.CgroupPath(c.Slice) + "/" + c.Unit
+	path := partition.CgroupPath(c.Slice) + "/" + c.Unit
 	if own, err := r.Cgroups.HasChildren(path); err == nil {
 		c.OwnCgroups = own
 	}
@@ -112,7 +112,7 @@ func scopesIn(found []foundSlice) map[string][]place {
 	scopes := map[string][]place{}
 	for _, slice := range found {
 		for _, unit := range slice.Units {
-			if id := unitname.ContainerID(unit); id != "" {
+			if id := partition.ContainerID(unit); id != "" {
 				scopes[id] = append(scopes[id], place{slice.Slice, unit})
 			}
 		}
@@ -125,7 +125,7 @@ func ended(units []string, containers []cri.Container) []string {
 	return slices.DeleteFunc(liveMoved(units), func(unit string) bool {
 		return slices.ContainsFunc(
 			containers,
-			func(c cri.Container) bool { return c.ID == unitname.ContainerID(unit) && c.State != cri.Exited },
+			func(c cri.Container) bool { return c.ID == partition.ContainerID(unit) && c.State != cri.Exited },
 		)
 	})
 }
@@ -138,7 +138,7 @@ func abandoned(pod *Pod) []string {
 	}
 	var units []string
 	for _, unit := range liveMoved(pod.units()) {
-		if !listed[unitname.ContainerID(unit)] {
+		if !listed[partition.ContainerID(unit)] {
 			units = append(units, unit)
 		}
 	}
@@ -148,7 +148,7 @@ func abandoned(pod *Pod) []string {
 func liveMoved(units []string) []string {
 	var moved []string
 	for _, unit := range units {
-		if unitname.IsLiveMoved(unit) && unitname.ContainerID(unit) != "" {
+		if partition.IsLiveMoved(unit) && partition.ContainerID(unit) != "" {
 			moved = append(moved, unit)
 		}
 	}
@@ -162,7 +162,7 @@ func (g *Gatherer) live(slice string, listed map[string]bool) func(scope, id str
 		if listed[id] {
 			return true
 		}
-		populated, err := g.Cgroups.Populated(unitname.CgroupPath(slice) + "/" + scope)
+		populated, err := g.Cgroups.Populated(partition.CgroupPath(slice) + "/" + scope)
 		return err != nil || populated
 	}
 }
@@ -174,7 +174,7 @@ func (g *Gatherer) unclaimed(slice string, listed map[string]bool) func(scope, i
 		if listed[id] {
 			return false
 		}
-		populated, err := g.Cgroups.Populated(unitname.CgroupPath(slice) + "/" + scope)
+		populated, err := g.Cgroups.Populated(partition.CgroupPath(slice) + "/" + scope)
 		return err == nil && populated
 	}
 }

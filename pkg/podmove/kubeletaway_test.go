@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"node-partition.io/node-partition/internal/cri"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/podsapi"
-	"node-partition.io/node-partition/internal/unitname"
 	"node-partition.io/node-partition/pkg/podmove/report"
 )
 
@@ -87,7 +87,7 @@ func (h *host) placed() {
 func (h *host) placedByRight() {
 	h.asksForTelemetry()
 	h.sandboxes, h.containers = h.sandboxes[:1], slices.DeleteFunc(h.containers, func(c cri.Container) bool { return c.ID == "two" })
-	h.cgroup(unitname.CgroupPath(unitname.PodSlice("telemetry", "Burstable", uidA))+"/cri-containerd-one.scope", nil)
+	h.cgroup(partition.CgroupPath(partition.PodSlice("telemetry", "Burstable", uidA))+"/cri-containerd-one.scope", nil)
 	removeAll(h.t, h.root+"/"+defaultA+"/cri-containerd-one.scope")
 }
 

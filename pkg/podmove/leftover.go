@@ -3,7 +3,7 @@ package podmove
 import (
 	"time"
 
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 )
 
 const (
@@ -32,7 +32,7 @@ func (l leftOvers) find(
 	units []string, live func(scope, id string) bool, now time.Time, next leftOvers,
 ) (ended []string, young bool) {
 	for _, unit := range units {
-		if id := unitname.ContainerID(unit); id == "" || live(unit, id) {
+		if id := partition.ContainerID(unit); id == "" || live(unit, id) {
 			continue
 		}
 		at, seen := l[unit]

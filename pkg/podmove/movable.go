@@ -7,7 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"node-partition.io/node-partition/internal/priority"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/podmove/report"
 )
 
@@ -125,7 +125,7 @@ func protectedPod(pod *Pod) string {
 		return "a static pod"
 	case pod.Kubelet == nil && pod.QoS == v1.PodQOSGuaranteed:
 		return "a pod that may be critical for the node"
-	case pod.Kubelet != nil && pod.Kubelet.Priority >= priority.NodeCritical:
+	case pod.Kubelet != nil && pod.Kubelet.Priority >= partition.NodeCritical:
 		return "a pod that is critical for the node"
 	}
 	return ""

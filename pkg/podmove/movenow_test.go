@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"node-partition.io/node-partition/internal/cri"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/podmove/report"
 )
 
@@ -441,11 +441,11 @@ func TestNamed(t *testing.T) {
 	forgotten := func(p *Pod) { p.Kubelet = nil }
 	ended := func(p *Pod) { p.Ready = false }
 	for name, test := range map[string]struct{ old, next Pod }{
-		"the other is being deleted":              {pod("a", unitname.System, terminating), pod("b", unitname.Default, rename)},
-		"the kubelet no longer reports the other": {pod("a", unitname.Default, forgotten), pod("b", unitname.Default, rename)},
-		"the other's sandbox has ended":           {pod("a", unitname.Default, ended), pod("b", unitname.Default, rename)},
-		"the other is left over":                  {pod("a", unitname.Default, gone, terminating), pod("b", unitname.Default, rename, terminating)},
-		"the kubelet reports neither":             {pod("a", unitname.Default, forgotten, ended), pod("b", unitname.Default, rename, forgotten)},
+		"the other is being deleted":              {pod("a", partition.System, terminating), pod("b", partition.Default, rename)},
+		"the kubelet no longer reports the other": {pod("a", partition.Default, forgotten), pod("b", partition.Default, rename)},
+		"the other's sandbox has ended":           {pod("a", partition.Default, ended), pod("b", partition.Default, rename)},
+		"the other is left over":                  {pod("a", partition.Default, gone, terminating), pod("b", partition.Default, rename, terminating)},
+		"the kubelet reports neither":             {pod("a", partition.Default, forgotten, ended), pod("b", partition.Default, rename, forgotten)},
 	} {
 		for _, pods := range [][]Pod{{test.old, test.next}, {test.next, test.old}} {
 			if found, ok := named(pods, types.NamespacedName{Namespace: "kube-system", Name: "pod-a"}); !ok || found.UID != "b" {

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 )
 
 // Mover moves one container.
@@ -225,17 +225,17 @@ func (r *Reconciler) live(ctx context.Context, m *Move, c Container) error {
 // newScope returns the name of the scope that replaces a container's. If a move to another
 // partition ended half-way, its scope has one of the names.
 func newScope(m *Move, c Container) string {
-	if m.To == unitname.Default {
-		return unitname.RuntimeScope(c.Unit)
+	if m.To == partition.Default {
+		return partition.RuntimeScope(c.Unit)
 	}
-	scope := unitname.LiveScope(c.Unit)
+	scope := partition.LiveScope(c.Unit)
 	if scope != c.AlsoUnit || c.AlsoSlice == m.Slice {
 		return scope
 	}
-	if scope = unitname.LiveScope(scope); scope != c.Unit {
+	if scope = partition.LiveScope(scope); scope != c.Unit {
 		return scope
 	}
-	return unitname.RuntimeScope(c.Unit)
+	return partition.RuntimeScope(c.Unit)
 }
 
 func (r *Reconciler) restart(ctx context.Context, m *Move, c Container) error {

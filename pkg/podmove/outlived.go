@@ -3,7 +3,7 @@ package podmove
 import (
 	"time"
 
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/podmove/report"
 )
 
@@ -46,7 +46,7 @@ func (o *outlived) find(
 ) []report.Outlived {
 	var found []report.Outlived
 	for _, unit := range slice.Units {
-		if id := unitname.ContainerID(unit); id == "" || unitname.IsLiveMoved(unit) || !unclaimed(unit, id) {
+		if id := partition.ContainerID(unit); id == "" || partition.IsLiveMoved(unit) || !unclaimed(unit, id) {
 			continue
 		}
 		//guard: processes of a pod are not killed while the kubelet does not report its pods

@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"node-partition.io/node-partition/internal/cri"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/podsapi"
-	"node-partition.io/node-partition/internal/unitname"
 	"node-partition.io/node-partition/pkg/podmove/report"
 )
 
@@ -34,7 +34,7 @@ func (n *node) outlive() {
 // TestGathererOutlived: processes count as forgotten when for a minute neither the runtime nor the
 // kubelet has known their pod. Whatever speaks against it ends or restarts that minute.
 func TestGathererOutlived(t *testing.T) {
-	defaultB := "kubepods.slice/" + unitname.PodSlice(unitname.Default, v1.PodQOSGuaranteed, uidB)
+	defaultB := "kubepods.slice/" + partition.PodSlice(partition.Default, v1.PodQOSGuaranteed, uidB)
 	type result struct{ reported, due, killed bool }
 	for name, test := range map[string]struct {
 		change func(*node) // before the first pass

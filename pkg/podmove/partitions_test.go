@@ -11,23 +11,22 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"node-partition.io/node-partition/internal/cgroupfs"
-	"node-partition.io/node-partition/internal/membership"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/podsapi"
-	"node-partition.io/node-partition/internal/unitname"
 	"node-partition.io/node-partition/pkg/podmove/report"
 	"node-partition.io/node-partition/pkg/slices/decision"
 )
 
 // The partitions of these tests beside the system partition. The slice of one has an underscore.
 const (
-	telemetry unitname.PartitionName = "telemetry"
-	appTeam   unitname.PartitionName = "app-team"
+	telemetry partition.Name = "telemetry"
+	appTeam   partition.Name = "app-team"
 )
 
 // three returns a policy of three partitions.
 func three() Policy {
 	return Policy{Mode: Auto, Partitions: []decision.Partition{
-		{Name: unitname.System, Namespaces: []string{"kube-system"}},
+		{Name: partition.System, Namespaces: []string{"kube-system"}},
 		{Name: telemetry, Namespaces: []string{"monitoring"}},
 		{Name: appTeam, Namespaces: []string{"shop", "cart"}},
 	}}
@@ -39,7 +38,7 @@ func partitioned(change func(*Snapshot), pods ...Pod) Snapshot {
 		s.Config = three()
 		s.Weights, s.Protected = map[string]uint64{}, map[string]cgroupfs.Protection{"kubepods.slice": {}}
 		for _, p := range s.Config.Partitions {
-			for _, slice := range []string{p.Name.Slice(), unitname.QoSSlice(p.Name, v1.PodQOSBurstable)} {
+			for _, slice := range []string{p.Name.Slice(), partition.QoSSlice(p.Name, v1.PodQOSBurstable)} {
 				s.Weights[slice], s.Protected[slice] = 1, cgroupfs.Protection{}
 			}
 		}
@@ -51,21 +50,21 @@ func partitioned(change func(*Snapshot), pods ...Pod) Snapshot {
 }
 
 // in returns a pod of a namespace that runs in a partition of three.
-func in(namespace string, partition unitname.PartitionName, change ...func(*Pod)) Pod {
-	return pod("a", unitname.Default, append([]func(*Pod){func(p *Pod) {
+func in(namespace string, part partition.Name, change ...func(*Pod)) Pod {
+	return pod("a", partition.Default, append([]func(*Pod){func(p *Pod) {
 		p.Namespace = namespace
 		p.Partitions = nil
 		for _, name := range three().names() {
-			p.Partitions = append(p.Partitions, PodCgroup{Partition: name, Slice: unitname.PodSlice(name, p.QoS, p.UID)})
+			p.Partitions = append(p.Partitions, PodCgroup{Partition: name, Slice: partition.PodSlice(name, p.QoS, p.UID)})
 		}
-		if cgroup := p.find(partition); cgroup != nil {
+		if cgroup := p.find(part); cgroup != nil {
 			cgroup.Exists, cgroup.Limits, cgroup.Units = true, limited, p.DefaultCgroup.Units
 			p.DefaultCgroup.Units, p.Containers[0].Slice = nil, cgroup.Slice
 		}
 	}}, change...)...)
 }
 
-func off(names ...unitname.PartitionName) func(*Snapshot) {
+func off(names ...partition.Name) func(*Snapshot) {
 	return func(s *Snapshot) {
 		for i := range s.Config.Partitions {
 			p := &s.Config.Partitions[i]
@@ -83,31 +82,31 @@ func TestDecidePartitions(t *testing.T) {
 		change func(*Snapshot)
 		pod    Pod
 		method Method // empty: not moved
-		to     unitname.PartitionName
+		to     partition.Name
 		// belongs is the partition in the report.
-		belongs unitname.PartitionName
+		belongs partition.Name
 	}{
 		"in its place":                     {nil, in("monitoring", telemetry), "", "", telemetry},
 		"in its place, name with a dash":   {nil, in("cart", appTeam), "", "", appTeam},
-		"from the default partition":       {nil, in("shop", unitname.Default), Restart, appTeam, appTeam},
-		"from another partition":           {nil, in("monitoring", unitname.System), Restart, telemetry, telemetry},
-		"from a partition with a dash":     {nil, in("kube-system", appTeam), Restart, unitname.System, unitname.System},
-		"from another partition, live":     {live, in("kube-system", telemetry), Live, unitname.System, unitname.System},
-		"of no member":                     {nil, in("default", appTeam), Restart, unitname.Default, unitname.Default},
-		"of no member, live":               {live, in("default", telemetry), Live, unitname.Default, unitname.Default},
-		"of no member, in its place":       {nil, in("default", unitname.Default), "", "", unitname.Default},
-		"its partition is switched off":    {off(telemetry), in("monitoring", telemetry), Restart, unitname.Default, telemetry},
-		"another partition is":             {off(telemetry), in("kube-system", unitname.System), "", "", unitname.System},
+		"from the default partition":       {nil, in("shop", partition.Default), Restart, appTeam, appTeam},
+		"from another partition":           {nil, in("monitoring", partition.System), Restart, telemetry, telemetry},
+		"from a partition with a dash":     {nil, in("kube-system", appTeam), Restart, partition.System, partition.System},
+		"from another partition, live":     {live, in("kube-system", telemetry), Live, partition.System, partition.System},
+		"of no member":                     {nil, in("default", appTeam), Restart, partition.Default, partition.Default},
+		"of no member, live":               {live, in("default", telemetry), Live, partition.Default, partition.Default},
+		"of no member, in its place":       {nil, in("default", partition.Default), "", "", partition.Default},
+		"its partition is switched off":    {off(telemetry), in("monitoring", telemetry), Restart, partition.Default, telemetry},
+		"another partition is":             {off(telemetry), in("kube-system", partition.System), "", "", partition.System},
 		"in one that is switched off":      {off(telemetry), in("shop", telemetry), Restart, appTeam, appTeam},
-		"no longer in the configuration":   {off(unitname.System, telemetry, appTeam), in("shop", appTeam), Restart, unitname.Default, appTeam},
-		"no member, in one that is off":    {off(appTeam), in("default", appTeam), Restart, unitname.Default, unitname.Default},
-		"a member of one that is off left": {off(appTeam), in("shop", unitname.Default), "", "", appTeam},
+		"no longer in the configuration":   {off(partition.System, telemetry, appTeam), in("shop", appTeam), Restart, partition.Default, appTeam},
+		"no member, in one that is off":    {off(appTeam), in("default", appTeam), Restart, partition.Default, partition.Default},
+		"a member of one that is off left": {off(appTeam), in("shop", partition.Default), "", "", appTeam},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := Decide(partitioned(test.change, test.pod))
 			found := d.Pods[0]
-			if found.Belongs != test.belongs || found.Member != (test.belongs != unitname.Default) {
+			if found.Belongs != test.belongs || found.Member != (test.belongs != partition.Default) {
 				t.Errorf("reported %+v, want a member of %s", found, test.belongs)
 			}
 			if found.Partition() != test.pod.where() {
@@ -119,7 +118,7 @@ func TestDecidePartitions(t *testing.T) {
 				}
 				return
 			}
-			want := unitname.PodSlice(test.to, v1.PodQOSBurstable, "a")
+			want := partition.PodSlice(test.to, v1.PodQOSBurstable, "a")
 			if d.Move == nil || d.Move.Method != test.method || d.Move.To != test.to || d.Move.Slice != want {
 				t.Fatalf("move is %+v, want %s to %s", d.Move, test.method, want)
 			}
@@ -131,8 +130,8 @@ func TestDecidePartitions(t *testing.T) {
 }
 
 // where returns the partition of the pod's only container.
-func (p *Pod) where() unitname.PartitionName {
-	partition, _, _, _ := unitname.ParsePodSlice(p.Containers[0].Slice)
+func (p *Pod) where() partition.Name {
+	partition, _, _, _ := partition.ParsePodSlice(p.Containers[0].Slice)
 	return partition
 }
 
@@ -147,7 +146,7 @@ func TestDecidePartitionWeights(t *testing.T) {
 		s.Config.Partitions[1].Protection = cgroupfs.Protection{Min: 2 * mebi, Low: mebi}
 		s.Config.Partitions[2].Protection = cgroupfs.Protection{Low: 8 * mebi}
 	}
-	d := Decide(partitioned(protections, in("kube-system", unitname.System, small), in("shop", appTeam)))
+	d := Decide(partitioned(protections, in("kube-system", partition.System, small), in("shop", appTeam)))
 	wantWeights := []WeightSpec{
 		{"kubepods-system-burstable.slice", 12}, {"kubepods-system.slice", 12},
 		{"kubepods-app_team-burstable.slice", 4}, {"kubepods-app_team.slice", 4},
@@ -180,18 +179,18 @@ func TestDecidePartitionWeights(t *testing.T) {
 // TestDecideEmpty: a partition that is switched off comes to its end alone. Done waits for all.
 func TestDecideEmpty(t *testing.T) {
 	t.Parallel()
-	all := off(unitname.System, telemetry, appTeam)
+	all := off(partition.System, telemetry, appTeam)
 	for name, test := range map[string]struct {
 		snapshot Snapshot
-		empty    []unitname.PartitionName
+		empty    []partition.Name
 		done     bool
 	}{
 		"all are on":                 {partitioned(nil), nil, false},
-		"one is off":                 {partitioned(off(telemetry), in("shop", appTeam)), []unitname.PartitionName{telemetry}, false},
+		"one is off":                 {partitioned(off(telemetry), in("shop", appTeam)), []partition.Name{telemetry}, false},
 		"one is off, a pod is in it": {partitioned(off(telemetry), in("default", telemetry)), nil, false},
 		"all are off":                {partitioned(all), three().names(), true},
 		"all are off, a pod is in one": {
-			partitioned(all, in("shop", appTeam)), []unitname.PartitionName{unitname.System, telemetry}, false,
+			partitioned(all, in("shop", appTeam)), []partition.Name{partition.System, telemetry}, false,
 		},
 		"a move is under way": {partitioned(func(s *Snapshot) { all(s); s.Moving = "b" }), nil, false},
 	} {
@@ -211,24 +210,24 @@ func TestRules(t *testing.T) {
 	c := three()
 	c.Partitions[0].Off, c.Partitions[1].Namespaces = true, []string{"kube-system", "monitoring"}
 	rules := c.Rules()
-	for namespace, want := range map[string][2]unitname.PartitionName{
+	for namespace, want := range map[string][2]partition.Name{
 		"kube-system": {telemetry, telemetry}, "monitoring": {telemetry, telemetry}, "cart": {appTeam, appTeam},
-		"default": {unitname.Default, unitname.Default},
+		"default": {partition.Default, partition.Default},
 	} {
-		pod := membership.Pod{Namespace: namespace}
-		if got := [2]unitname.PartitionName{rules.Partition(pod), rules.claimant(pod).Partition}; got != want {
+		pod := partition.Pod{Namespace: namespace}
+		if got := [2]partition.Name{rules.Partition(pod), rules.claimant(pod).Partition}; got != want {
 			t.Errorf("%s: %v, want %v", namespace, got, want)
 		}
 	}
 	c.Partitions[2].Off = true
-	if got := c.Rules(); got.Partition(membership.Pod{Namespace: "shop"}) != unitname.Default ||
-		got.claimant(membership.Pod{Namespace: "shop"}).Partition != appTeam {
+	if got := c.Rules(); got.Partition(partition.Pod{Namespace: "shop"}) != partition.Default ||
+		got.claimant(partition.Pod{Namespace: "shop"}).Partition != appTeam {
 		t.Error("a member of a partition that is switched off has it, or is not reported")
 	}
 	if got := c.Namespaces(); !slices.Equal(got, []string{"kube-system", "kube-system", "monitoring", "shop", "cart"}) || c.Off() {
 		t.Errorf("namespaces %q, off %t", got, c.Off())
 	}
-	if got := (Rules{}).Partition(membership.Pod{Namespace: "kube-system"}); got != unitname.Default {
+	if got := (Rules{}).Partition(partition.Pod{Namespace: "kube-system"}); got != partition.Default {
 		t.Errorf("without a policy: %s", got)
 	}
 }
@@ -249,7 +248,7 @@ func TestPolicySameMembers(t *testing.T) {
 		"a partition":  {func(p *Policy) { p.Partitions = p.Partitions[:2] }, false},
 		"their order":  {func(p *Policy) { slices.Reverse(p.Partitions) }, false},
 		"all are gone": {func(p *Policy) { p.Partitions = nil }, false},
-		"a type":       {func(p *Policy) { p.Workloads = []membership.Workload{{Type: "a", Partition: telemetry}} }, false},
+		"a type":       {func(p *Policy) { p.Workloads = []partition.Workload{{Type: "a", Partition: telemetry}} }, false},
 	} {
 		c := three()
 		test.change(&c)
@@ -272,12 +271,12 @@ func TestTableEvicting(t *testing.T) {
 		}
 	}
 	marked()
-	table.SetEvicting(unitname.System, map[string]bool{"a": true})
+	table.SetEvicting(partition.System, map[string]bool{"a": true})
 	table.SetEvicting(telemetry, map[string]bool{"b": true})
 	marked("a", "b")
 	table.SetEvicting(telemetry, map[string]bool{"c": true})
 	marked("a", "c")
-	table.SetEvicting(unitname.System, nil)
+	table.SetEvicting(partition.System, nil)
 	marked("c")
 }
 
@@ -286,8 +285,8 @@ func TestTableEvicting(t *testing.T) {
 // alone.
 func TestGathererPartitions(t *testing.T) {
 	t.Parallel()
-	path := func(p unitname.PartitionName, uid string) string {
-		return unitname.CgroupPath(unitname.PodSlice(p, v1.PodQOSBurstable, uid))
+	path := func(p partition.Name, uid string) string {
+		return partition.CgroupPath(partition.PodSlice(p, v1.PodQOSBurstable, uid))
 	}
 	n := newNode(t)
 	removeAll(t, filepath.Join(n.root, defaultA, "cri-containerd-one.scope"))
@@ -318,10 +317,10 @@ func TestGathererPartitions(t *testing.T) {
 		t.Errorf("slices %+v, want the second alone", p.Partitions)
 	}
 	d := Decide(s)
-	if d.Move == nil || d.Move.To != unitname.System || d.Move.Containers[0].Slice != p.Cgroup(telemetry).Slice {
-		t.Errorf("move %+v, want it from %s to %s", d.Move, telemetry, unitname.System)
+	if d.Move == nil || d.Move.To != partition.System || d.Move.Containers[0].Slice != p.Cgroup(telemetry).Slice {
+		t.Errorf("move %+v, want it from %s to %s", d.Move, telemetry, partition.System)
 	}
-	if len(d.Stop) != 1 || d.Stop[0].Slice != unitname.PodSlice(appTeam, v1.PodQOSBurstable, uidB) {
+	if len(d.Stop) != 1 || d.Stop[0].Slice != partition.PodSlice(appTeam, v1.PodQOSBurstable, uidB) {
 		t.Errorf("stops %+v, want what is left in %s", d.Stop, appTeam)
 	}
 	if _, ok := s.Weights["kubepods-telemetry-burstable.slice"]; !ok {
@@ -333,10 +332,10 @@ func TestGathererPartitions(t *testing.T) {
 // place for each pod.
 func TestSnapshotFollow(t *testing.T) {
 	t.Parallel()
-	s := snapshot(nil, pod("a", unitname.Default, inNamespace("shop")))
+	s := snapshot(nil, pod("a", partition.Default, inNamespace("shop")))
 	s.follow(three(), three().Rules())
 	d := Decide(s)
-	want := unitname.PodSlice(appTeam, v1.PodQOSBurstable, "a")
+	want := partition.PodSlice(appTeam, v1.PodQOSBurstable, "a")
 	if len(d.Ensure) != 1 || d.Ensure[0].Name != want || d.Move == nil || d.Move.Slice != want {
 		t.Errorf("makes %+v, moves %+v; want %s", d.Ensure, d.Move, want)
 	}
@@ -378,7 +377,7 @@ func TestReconcilerBetweenPartitions(t *testing.T) {
 			t.Errorf("observed %q, want %q", e.placed, want)
 		}
 		for _, p := range three().names() {
-			if slice := unitname.PodSlice(p, v1.PodQOSBurstable, uidA); !slices.Contains(h.all(), "stop "+slice) {
+			if slice := partition.PodSlice(p, v1.PodQOSBurstable, uidA); !slices.Contains(h.all(), "stop "+slice) {
 				t.Errorf("%s is left", slice)
 			}
 		}

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"node-partition.io/node-partition/internal/cri"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 )
 
 // Placer places containers at their creation, when the runtime asks. *nri.Plugin implements it.
@@ -28,7 +28,7 @@ type Answer struct {
 	Took time.Duration
 	At   time.Time
 	// To is the partition that the pod belongs to.
-	To unitname.PartitionName
+	To partition.Name
 	// Err is the reason why a member was not placed.
 	Err error
 }

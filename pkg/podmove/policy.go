@@ -4,8 +4,7 @@ import (
 	"slices"
 
 	"node-partition.io/node-partition/internal/cgroupfs"
-	"node-partition.io/node-partition/internal/membership"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/slices/decision"
 )
 
@@ -15,9 +14,9 @@ type Policy struct {
 	// first has it.
 	Partitions []decision.Partition
 	// Workloads lists the workload types. Those of a partition that is off have no members.
-	Workloads []membership.Workload
+	Workloads []partition.Workload
 	// Allows knows the annotations of namespaces; nil if nothing does.
-	Allows membership.Allows
+	Allows partition.Allows
 	// Mode is the method of moving running pods.
 	Mode Mode
 }
@@ -50,7 +49,7 @@ func (p Policy) floor() cgroupfs.Protection {
 
 // ownCPU returns the CPU time of the CPUs of a partition with a type that has a resource, in
 // thousandths of a CPU. It is 0 for any other partition.
-func (p Policy) ownCPU(of unitname.PartitionName) int64 {
+func (p Policy) ownCPU(of partition.Name) int64 {
 	for i := range p.Workloads {
 		if w := &p.Workloads[i]; w.Partition == of && w.Advertise {
 			return 1000 * int64(w.CPUs)
@@ -60,8 +59,8 @@ func (p Policy) ownCPU(of unitname.PartitionName) int64 {
 }
 
 // names returns the names of the partitions.
-func (p Policy) names() []unitname.PartitionName {
-	names := make([]unitname.PartitionName, len(p.Partitions))
+func (p Policy) names() []partition.Name {
+	names := make([]partition.Name, len(p.Partitions))
 	for i := range p.Partitions {
 		names[i] = p.Partitions[i].Name
 	}
@@ -69,7 +68,7 @@ func (p Policy) names() []unitname.PartitionName {
 }
 
 // with returns the policy with the partitions of that name that it lacks. They are switched off.
-func (p Policy) with(names []unitname.PartitionName) Policy {
+func (p Policy) with(names []partition.Name) Policy {
 	for _, name := range names {
 		if !slices.ContainsFunc(p.Partitions, func(p decision.Partition) bool { return p.Name == name }) {
 			p.Partitions = append(slices.Clip(p.Partitions), decision.Partition{Name: name, Off: true})
@@ -81,7 +80,7 @@ func (p Policy) with(names []unitname.PartitionName) Policy {
 // sameMembers reports whether a policy moves pods as another one does.
 func (p Policy) sameMembers(q Policy) bool {
 	//guard: other types are other members
-	same := p.Mode == q.Mode && slices.EqualFunc(p.Workloads, q.Workloads, membership.Workload.Equal)
+	same := p.Mode == q.Mode && slices.EqualFunc(p.Workloads, q.Workloads, partition.Workload.Equal)
 	return same && slices.EqualFunc(p.Partitions, q.Partitions, func(a, b decision.Partition) bool {
 		return a.Name == b.Name && a.Off == b.Off && slices.Equal(a.Namespaces, b.Namespaces)
 	})
@@ -89,13 +88,13 @@ func (p Policy) sameMembers(q Policy) bool {
 
 // Rules decides which partition a pod belongs to, as a Policy says. It is made once for a Policy,
 // and asked for each pod. In its zero value all pods belong to the default partition.
-type Rules struct{ on, all membership.Rules }
+type Rules struct{ on, all partition.Rules }
 
 // Rules returns the rules of the policy.
 func (p Policy) Rules() Rules {
-	var on, off []membership.Claim
+	var on, off []partition.Claim
 	for i := range p.Partitions {
-		claim := membership.Claim{Partition: p.Partitions[i].Name, Namespaces: p.Partitions[i].Namespaces}
+		claim := partition.Claim{Partition: p.Partitions[i].Name, Namespaces: p.Partitions[i].Namespaces}
 		if p.Partitions[i].Off {
 			off = append(off, claim)
 		} else {
@@ -105,23 +104,23 @@ func (p Policy) Rules() Rules {
 	all := slices.Concat(on, off)
 	return Rules{
 		//guard: types of a partition that is off have no members
-		on:  membership.New(on...).With(typesOf(p.Workloads, on), p.Allows),
-		all: membership.New(all...).With(typesOf(p.Workloads, all), p.Allows),
+		on:  partition.NewRules(on...).With(typesOf(p.Workloads, on), p.Allows),
+		all: partition.NewRules(all...).With(typesOf(p.Workloads, all), p.Allows),
 	}
 }
 
 // typesOf returns the workload types whose partition is among the claims. A pod of another type has
 // nowhere to go.
-func typesOf(all []membership.Workload, claims []membership.Claim) []membership.Workload {
-	return slices.DeleteFunc(slices.Clone(all), func(w membership.Workload) bool {
-		return !slices.ContainsFunc(claims, func(claim membership.Claim) bool { return claim.Partition == w.Partition })
+func typesOf(all []partition.Workload, claims []partition.Claim) []partition.Workload {
+	return slices.DeleteFunc(slices.Clone(all), func(w partition.Workload) bool {
+		return !slices.ContainsFunc(claims, func(claim partition.Claim) bool { return claim.Partition == w.Partition })
 	})
 }
 
 // now returns the rules with what is known now of the namespaces of these pods. Every question of a
 // pass has the same answer then.
 func (r Rules) now(pods []Pod) Rules {
-	members := make([]membership.Pod, len(pods))
+	members := make([]partition.Pod, len(pods))
 	for i := range pods {
 		members[i] = pods[i].member()
 	}
@@ -132,10 +131,10 @@ func (r Rules) now(pods []Pod) Rules {
 
 // Partition returns the partition that a pod belongs to. A partition that is switched off has no
 // pods.
-func (r Rules) Partition(p membership.Pod) unitname.PartitionName { return r.on.Partition(p) }
+func (r Rules) Partition(p partition.Pod) partition.Name { return r.on.Partition(p) }
 
 // Place returns where a pod belongs, and why. A partition that is switched off has no pods.
-func (r Rules) Place(p membership.Pod) membership.Place { return r.on.Place(p) }
+func (r Rules) Place(p partition.Pod) partition.Place { return r.on.Place(p) }
 
 // claimant returns the place of a pod, as if no partition were switched off.
-func (r Rules) claimant(p membership.Pod) membership.Place { return r.all.Place(p) }
+func (r Rules) claimant(p partition.Pod) partition.Place { return r.all.Place(p) }

@@ -11,7 +11,7 @@ import (
 
 	"node-partition.io/node-partition/internal/cgroupfs"
 	"node-partition.io/node-partition/internal/cpuweight"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/podmove/report"
 )
 
@@ -441,7 +441,7 @@ func (r *Reconciler) prepare(ctx context.Context, a Announcement) {
 	r.mu.Lock()
 	last, formula, most := r.recorded.Pods[a.UID], r.formula, r.config.ownCPU(a.Place.Partition)
 	r.mu.Unlock()
-	defaultSlice := unitname.CgroupPath(unitname.PodSlice(unitname.Default, a.QoS, a.UID))
+	defaultSlice := partition.CgroupPath(partition.PodSlice(partition.Default, a.QoS, a.UID))
 	limits, err := r.options.Gatherer.Cgroups.Limits(defaultSlice)
 	if err != nil {
 		r.Wake() // a pass creates it, or finds the pod gone
@@ -452,7 +452,7 @@ func (r *Reconciler) prepare(ctx context.Context, a Announcement) {
 			limits = withRequested(limits, asked.MilliCPU, asked.CPU, formula)
 		}
 	}
-	slice := unitname.PodSlice(a.Place.Partition, a.QoS, a.UID)
+	slice := partition.PodSlice(a.Place.Partition, a.QoS, a.UID)
 	if err := r.options.Units.EnsureSlice(ctx, slice, Description(a.Namespace, a.Name), limits); err != nil {
 		r.options.Events.NotPrepared(a.Namespace, a.Name, err)
 		r.Wake()

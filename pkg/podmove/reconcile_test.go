@@ -21,9 +21,8 @@ import (
 
 	"node-partition.io/node-partition/internal/cgroupfs"
 	"node-partition.io/node-partition/internal/cri"
-	"node-partition.io/node-partition/internal/membership"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/podsapi"
-	"node-partition.io/node-partition/internal/unitname"
 	"node-partition.io/node-partition/pkg/podmove/report"
 )
 
@@ -81,7 +80,7 @@ func (h *host) EnsureSlice(_ context.Context, name, description string, limits c
 		}
 		return fmt.Sprint(v)
 	}
-	h.cgroup(unitname.CgroupPath(name), map[string]string{
+	h.cgroup(partition.CgroupPath(name), map[string]string{
 		"memory.max": text(limits.MemoryMax), "cpu.weight": text(limits.CPUWeight), "pids.max": text(limits.TasksMax),
 		"cpu.max": quota + " " + fmt.Sprint(limits.CPUQuotaPeriod), "memory.min": text(limits.Protection.Min), "memory.low": text(limits.Protection.Low),
 	})
@@ -90,7 +89,7 @@ func (h *host) EnsureSlice(_ context.Context, name, description string, limits c
 
 func (h *host) SetCPUWeight(_ context.Context, name string, weight uint64) error {
 	h.do(fmt.Sprintf("weight %s %d", name, weight))
-	h.cgroup(unitname.CgroupPath(name), map[string]string{"cpu.weight": fmt.Sprint(weight)})
+	h.cgroup(partition.CgroupPath(name), map[string]string{"cpu.weight": fmt.Sprint(weight)})
 	return h.broken
 }
 
@@ -118,13 +117,13 @@ func (h *host) SetScopeCPU(_ context.Context, name string, weight, quotaPerSec u
 
 func (h *host) SetMemoryProtection(_ context.Context, name string, p cgroupfs.Protection) error {
 	h.do(fmt.Sprintf("protect %s %d %d", name, p.Min, p.Low))
-	h.cgroup(unitname.CgroupPath(name), map[string]string{"memory.min": fmt.Sprint(p.Min), "memory.low": fmt.Sprint(p.Low)})
+	h.cgroup(partition.CgroupPath(name), map[string]string{"memory.min": fmt.Sprint(p.Min), "memory.low": fmt.Sprint(p.Low)})
 	return h.broken
 }
 
 func (h *host) StopSlice(_ context.Context, name string) error {
 	h.do("stop " + name)
-	return os.RemoveAll(filepath.Join(h.root, unitname.CgroupPath(name)))
+	return os.RemoveAll(filepath.Join(h.root, partition.CgroupPath(name)))
 }
 
 func (h *host) StopScope(_ context.Context, name string) error { h.do("kill " + name); return nil }
@@ -164,8 +163,8 @@ func (h *host) Live(_ context.Context, from, scope, to, newScope, _ string) erro
 	if h.broken != nil {
 		return h.broken
 	}
-	h.cgroup(unitname.CgroupPath(to), nil)
-	return os.Rename(filepath.Join(h.root, unitname.CgroupPath(from), scope), filepath.Join(h.root, unitname.CgroupPath(to), newScope))
+	h.cgroup(partition.CgroupPath(to), nil)
+	return os.Rename(filepath.Join(h.root, partition.CgroupPath(from), scope), filepath.Join(h.root, partition.CgroupPath(to), newScope))
 }
 
 // events records the notifications of the reconciler.
@@ -236,7 +235,7 @@ func newHost(t *testing.T) *host {
 		Containers: map[string]podsapi.Container{"main": {}},
 	}}
 	for _, slice := range []string{"kubepods-system.slice", "kubepods-system-burstable.slice"} {
-		h.cgroup(unitname.CgroupPath(slice), map[string]string{"cpu.weight": "100"})
+		h.cgroup(partition.CgroupPath(slice), map[string]string{"cpu.weight": "100"})
 	}
 	return h
 }
@@ -267,7 +266,7 @@ func made(tb testing.TB, o Options, c Policy) *Reconciler {
 
 // announced returns the announcement of a burstable pod.
 func announced(c Policy, s cri.Sandbox) Announcement {
-	return Announcement{s, v1.PodQOSBurstable, c.Rules().Place(membership.Pod{Namespace: s.Namespace, Origin: s.Origin})}
+	return Announcement{s, v1.PodQOSBurstable, c.Rules().Place(partition.Pod{Namespace: s.Namespace, Origin: s.Origin})}
 }
 
 // TestReconcilerAnnounces: the slice of an announced member is made without a pass. If too many are
@@ -353,7 +352,7 @@ func TestReconcilerRestart(t *testing.T) {
 			t.Errorf("observed %q, failures %v", e.placed, e.failed)
 		}
 		found := r.Report()
-		if len(found.Pods) != 1 || found.Pods[0].Misplaced != 0 || found.Pods[0].Containers != 1 || found.Pods[0].Partition() != unitname.System {
+		if len(found.Pods) != 1 || found.Pods[0].Misplaced != 0 || found.Pods[0].Containers != 1 || found.Pods[0].Partition() != partition.System {
 			t.Errorf("reported %+v", found.Pods)
 		}
 		if r.Ready() != nil || r.Alive() != nil {
@@ -470,13 +469,13 @@ func TestReconcilerOvertaken(t *testing.T) {
 // right answers for all namespaces, and may change at any time.
 type right struct{ answer atomic.Value }
 
-func (r *right) set(answer membership.Refusal) { r.answer.Store(answer) }
+func (r *right) set(answer partition.Refusal) { r.answer.Store(answer) }
 
 // policy returns three partitions, and a type of one by the answer.
 func (r *right) policy() Policy {
 	c := asking("")
-	c.Allows = func(string, string) membership.Refusal {
-		answer, _ := r.answer.Load().(membership.Refusal)
+	c.Allows = func(string, string) partition.Refusal {
+		answer, _ := r.answer.Load().(partition.Refusal)
 		return answer
 	}
 	return c
@@ -488,7 +487,7 @@ func (h *host) asksForTelemetry() {
 	h.secondPod()
 	h.sandboxes[0].Namespace, h.sandboxes[0].Ask.Type = "a-shop-2", "telemetry" // its turn is first
 	for _, slice := range []string{"kubepods-telemetry.slice", "kubepods-telemetry-burstable.slice"} {
-		h.cgroup(unitname.CgroupPath(slice), map[string]string{"cpu.weight": "1"})
+		h.cgroup(partition.CgroupPath(slice), map[string]string{"cpu.weight": "1"})
 	}
 }
 
@@ -497,12 +496,12 @@ func (h *host) asksForTelemetry() {
 func TestReconcilerRightOvertakes(t *testing.T) {
 	for name, test := range map[string]struct {
 		// answers lists the answers after the container was stopped, four seconds each.
-		answers []membership.Refusal
+		answers []partition.Refusal
 		// all means that no pod is restarted any more.
 		all bool
 	}{
-		"refused":             {[]membership.Refusal{membership.NotAllowed}, false},
-		"refused for a while": {[]membership.Refusal{membership.NotAllowed, ""}, false},
+		"refused":             {[]partition.Refusal{partition.NotAllowed}, false},
+		"refused for a while": {[]partition.Refusal{partition.NotAllowed, ""}, false},
 		"as it was":           {nil, true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -8,8 +8,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/podsapi"
-	"node-partition.io/node-partition/internal/unitname"
 	"node-partition.io/node-partition/pkg/podmove/report"
 )
 
@@ -22,7 +22,7 @@ func running(name, slice string) Container {
 // TestDecideReport checks the report that status shows of a pod: its place, its number of
 // containers, and how many of them are misplaced.
 func TestDecideReport(t *testing.T) {
-	defaultSlice, partitionSlice := unitname.PodSlice(unitname.Default, v1.PodQOSBurstable, "a"), unitname.PodSlice(unitname.System, v1.PodQOSBurstable, "a")
+	defaultSlice, partitionSlice := partition.PodSlice(partition.Default, v1.PodQOSBurstable, "a"), partition.PodSlice(partition.System, v1.PodQOSBurstable, "a")
 	const other = "other.slice"
 	containers := func(list ...Container) func(*Pod) { return func(p *Pod) { p.Containers = list } }
 	elsewhere := func(name string) Container {
@@ -33,7 +33,7 @@ func TestDecideReport(t *testing.T) {
 		return c
 	}
 	moved := func(c Container) Container {
-		c.Unit = unitname.LiveScope(c.Unit)
+		c.Unit = partition.LiveScope(c.Unit)
 		return c
 	}
 	halves := func(first, second string) Container {
@@ -48,61 +48,61 @@ func TestDecideReport(t *testing.T) {
 		want report.Pod // only the fields that differ
 	}{
 		"all where they belong": {
-			pod("a", unitname.System, containers(running("one", partitionSlice), running("two", partitionSlice))),
+			pod("a", partition.System, containers(running("one", partitionSlice), running("two", partitionSlice))),
 			report.Pod{Slice: partitionSlice, Containers: 2},
 		},
 		"all misplaced": {
-			pod("a", unitname.Default, containers(running("one", defaultSlice), running("two", defaultSlice))),
+			pod("a", partition.Default, containers(running("one", defaultSlice), running("two", defaultSlice))),
 			report.Pod{Slice: defaultSlice, Containers: 2, Misplaced: 2, Reason: report.Pending},
 		},
 		"one of two misplaced": {
-			pod("a", unitname.System, containers(running("one", partitionSlice), running("two", defaultSlice))),
+			pod("a", partition.System, containers(running("one", partitionSlice), running("two", defaultSlice))),
 			report.Pod{Slice: defaultSlice, Containers: 2, Misplaced: 1, Reason: report.Pending},
 		},
 		"all in a foreign cgroup": {
-			pod("a", unitname.System, containers(elsewhere("one"))),
+			pod("a", partition.System, containers(elsewhere("one"))),
 			report.Pod{Slice: "/kubepods/burstable/poda/one", Containers: 1, Misplaced: 1, Reason: report.Foreign},
 		},
 		"a user's pod in a foreign cgroup": {
-			pod("a", unitname.Default, inNamespace("default"), containers(elsewhere("one"))),
+			pod("a", partition.Default, inNamespace("default"), containers(elsewhere("one"))),
 			report.Pod{Namespace: "default", Slice: defaultSlice, Containers: 1},
 		},
 		"in a foreign cgroup": {
-			pod("a", unitname.System, containers(running("one", other), running("two", partitionSlice))),
+			pod("a", partition.System, containers(running("one", other), running("two", partitionSlice))),
 			report.Pod{Slice: partitionSlice, Containers: 2, Misplaced: 1, Reason: report.Foreign},
 		},
 		// Containers that can be moved come first.
 		"misplaced, and in a foreign cgroup": {
-			pod("a", unitname.Default, containers(running("1", other), running("2", other), running("3", defaultSlice))),
+			pod("a", partition.Default, containers(running("1", other), running("2", other), running("3", defaultSlice))),
 			report.Pod{Slice: defaultSlice, Containers: 3, Misplaced: 3, Reason: report.Pending},
 		},
 		"ended containers do not count": {
-			pod("a", unitname.Default, containers(exited(running("old", defaultSlice)), running("new", defaultSlice))),
+			pod("a", partition.Default, containers(exited(running("old", defaultSlice)), running("new", defaultSlice))),
 			report.Pod{Slice: defaultSlice, Containers: 1, Misplaced: 1, Reason: report.Pending},
 		},
 		"containers without a cgroup do not count": {
-			pod("a", unitname.System, containers(Container{ID: "1", Name: "1", Running: true}, running("2", partitionSlice))),
+			pod("a", partition.System, containers(Container{ID: "1", Name: "1", Running: true}, running("2", partitionSlice))),
 			report.Pod{Slice: partitionSlice, Containers: 1},
 		},
 		// A live move ended half-way: the misplaced half has to move.
 		"half in its place": {
-			pod("a", unitname.System, containers(halves(partitionSlice, defaultSlice), halves(defaultSlice, partitionSlice))),
+			pod("a", partition.System, containers(halves(partitionSlice, defaultSlice), halves(defaultSlice, partitionSlice))),
 			report.Pod{Slice: defaultSlice, Containers: 2, Misplaced: 2, Reason: report.Pending},
 		},
-		"no containers yet": {pod("a", unitname.System, containers()), report.Pod{Slice: partitionSlice}},
+		"no containers yet": {pod("a", partition.System, containers()), report.Pod{Slice: partitionSlice}},
 		"moved live, with memory left outside": {
-			pod("a", unitname.System, left, containers(
+			pod("a", partition.System, left, containers(
 				moved(running("one", partitionSlice)), moved(running("two", partitionSlice)), running("three", partitionSlice),
 			)),
 			report.Pod{Slice: partitionSlice, Containers: 3, LiveMoved: 2, OutsideBytes: 7000},
 		},
 		// A container that was created in its place has left nothing behind.
-		"not moved live": {pod("a", unitname.System, left), report.Pod{Slice: partitionSlice, Containers: 1}},
+		"not moved live": {pod("a", partition.System, left), report.Pod{Slice: partitionSlice, Containers: 1}},
 		"its sandbox has ended, and a container runs": {
-			pod("a", unitname.System, ended), report.Pod{Slice: partitionSlice, Containers: 1},
+			pod("a", partition.System, ended), report.Pod{Slice: partitionSlice, Containers: 1},
 		},
 		"of no member": {
-			pod("a", unitname.Default, inNamespace("default")),
+			pod("a", partition.Default, inNamespace("default")),
 			report.Pod{Namespace: "default", Slice: defaultSlice, Containers: 1},
 		},
 	} {
@@ -113,9 +113,9 @@ func TestDecideReport(t *testing.T) {
 			}
 			want := test.want
 			want.UID, want.Name, want.QoS = "a", "pod-a", v1.PodQOSBurstable
-			want.Belongs = unitname.Default
+			want.Belongs = partition.Default
 			if want.Namespace == "" {
-				want.Namespace, want.Member, want.Belongs = "kube-system", true, unitname.System
+				want.Namespace, want.Member, want.Belongs = "kube-system", true, partition.System
 			}
 			want.Next = d.Pods[0].Next
 			if d.Pods[0] != want {
@@ -124,7 +124,7 @@ func TestDecideReport(t *testing.T) {
 		})
 	}
 	// A pod that has ended is not reported.
-	over := pod("a", unitname.System, ended, containers(exited(running("one", partitionSlice))))
+	over := pod("a", partition.System, ended, containers(exited(running("one", partitionSlice))))
 	if d := Decide(snapshot(nil, over)); len(d.Pods) != 0 {
 		t.Errorf("reported %+v of a pod that has ended", d.Pods)
 	}
@@ -132,7 +132,7 @@ func TestDecideReport(t *testing.T) {
 
 func TestDecideReportSorted(t *testing.T) {
 	named := func(namespace, name, uid string) Pod {
-		return pod(uid, unitname.Default, func(p *Pod) { p.Namespace, p.Name = namespace, name })
+		return pod(uid, partition.Default, func(p *Pod) { p.Namespace, p.Name = namespace, name })
 	}
 	want := []Pod{
 		named("a", "b", "5"), named("b", "a", "1"), named("b", "a", "4"), named("b", "b", "3"),
@@ -166,22 +166,22 @@ func TestDecideWait(t *testing.T) {
 		pod    Pod
 		want   bool
 	}{
-		"in its place":                                  {nil, pod("a", unitname.System), false},
-		"the kubelet makes no slice for systemd":        {nil, pod("a", unitname.Default, noDefaultSlice), false},
-		"the kubelet has removed its slice":             {nil, pod("a", unitname.System, noDefaultSlice, ended), false},
-		"the runtime connects again soon":               {awaited, pod("a", unitname.Default), true},
-		"in its place while the runtime reconnects":     {awaited, pod("a", unitname.System), false},
-		"the runtime serves no NRI":                     {noNRI, pod("a", unitname.Default), false},
-		"its containers are being created":              {nil, pod("a", unitname.Default, creating), true},
-		"its containers are being created in its place": {nil, pod("a", unitname.System, creating), false},
-		"would not be restarted":                        {nil, pod("a", unitname.Default, once), false},
-		"of no member, and without a slice":             {nil, pod("a", unitname.Default, users, noDefaultSlice), false},
+		"in its place":                                  {nil, pod("a", partition.System), false},
+		"the kubelet makes no slice for systemd":        {nil, pod("a", partition.Default, noDefaultSlice), false},
+		"the kubelet has removed its slice":             {nil, pod("a", partition.System, noDefaultSlice, ended), false},
+		"the runtime connects again soon":               {awaited, pod("a", partition.Default), true},
+		"in its place while the runtime reconnects":     {awaited, pod("a", partition.System), false},
+		"the runtime serves no NRI":                     {noNRI, pod("a", partition.Default), false},
+		"its containers are being created":              {nil, pod("a", partition.Default, creating), true},
+		"its containers are being created in its place": {nil, pod("a", partition.System, creating), false},
+		"would not be restarted":                        {nil, pod("a", partition.Default, once), false},
+		"of no member, and without a slice":             {nil, pod("a", partition.Default, users, noDefaultSlice), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if d := Decide(snapshot(test.change, test.pod)); d.Wait != test.want {
 				t.Errorf("waits: %t, want %t", d.Wait, test.want)
 			}
-			among := []Pod{test.pod, pod("b", unitname.System, noRequests), pod("c", unitname.Default, once)}
+			among := []Pod{test.pod, pod("b", partition.System, noRequests), pod("c", partition.Default, once)}
 			if d := Decide(snapshot(test.change, among...)); test.want && !d.Wait {
 				t.Error("waits for a pod alone, and not for it among others")
 			}
@@ -192,30 +192,30 @@ func TestDecideWait(t *testing.T) {
 // TestDecideMoveFields: a Move has everything that the mover needs.
 func TestDecideMoveFields(t *testing.T) {
 	want := Move{
-		To: unitname.System, Method: Restart,
-		Slice: unitname.PodSlice(unitname.System, v1.PodQOSBurstable, "a"), GracePeriod: 7 * time.Second,
+		To: partition.System, Method: Restart,
+		Slice: partition.PodSlice(partition.System, v1.PodQOSBurstable, "a"), GracePeriod: 7 * time.Second,
 	}
 	for name, test := range map[string]struct {
 		change func(*Snapshot)
 		pod    Pod
 		want   func(*Move)
 	}{
-		"restarted": {nil, pod("a", unitname.Default), func(*Move) {}},
+		"restarted": {nil, pod("a", partition.Default), func(*Move) {}},
 		"only restarts are allowed": {
-			func(s *Snapshot) { s.Config.Mode = OnlyRestart }, pod("a", unitname.Default), func(*Move) {},
+			func(s *Snapshot) { s.Config.Mode = OnlyRestart }, pod("a", partition.Default), func(*Move) {},
 		},
 		"live": {
-			func(s *Snapshot) { s.NRI = Unavailable }, pod("a", unitname.Default), func(m *Move) { m.Method = Live },
+			func(s *Snapshot) { s.NRI = Unavailable }, pod("a", partition.Default), func(m *Move) { m.Method = Live },
 		},
 		"grace period not reported": {
 			func(s *Snapshot) { s.Config.Mode = OnlyLive },
-			pod("a", unitname.Default, func(p *Pod) { p.Kubelet = nil }),
+			pod("a", partition.Default, func(p *Pod) { p.Kubelet = nil }),
 			func(m *Move) { m.Method, m.GracePeriod = Live, 30*time.Second },
 		},
 		"back to the default partition": {
-			func(s *Snapshot) { switchOff(s) }, pod("a", unitname.System),
+			func(s *Snapshot) { switchOff(s) }, pod("a", partition.System),
 			func(m *Move) {
-				m.To, m.Slice = unitname.Default, unitname.PodSlice(unitname.Default, v1.PodQOSBurstable, "a")
+				m.To, m.Slice = partition.Default, partition.PodSlice(partition.Default, v1.PodQOSBurstable, "a")
 			},
 		},
 	} {
@@ -265,7 +265,7 @@ func TestDecideKillScopes(t *testing.T) {
 	orphan := func(names ...string) func(*Pod) { return func(p *Pod) { p.Orphans = names } }
 	gone := func(p *Pod) { p.Exists, p.Ready, p.Containers = false, false, nil }
 	d := Decide(snapshot(nil,
-		pod("a", unitname.System, orphan("one", "two")), pod("b", unitname.System), pod("c", unitname.System, orphan("three"), gone),
+		pod("a", partition.System, orphan("one", "two")), pod("b", partition.System), pod("c", partition.System, orphan("three"), gone),
 	))
 	if want := []string{"one", "two", "three"}; !slices.Equal(d.KillScopes, want) {
 		t.Errorf("kills %q, want %q", d.KillScopes, want)
@@ -275,9 +275,9 @@ func TestDecideKillScopes(t *testing.T) {
 // TestPodReportPartition: a pod is in the partition that its slice names, and otherwise in the
 // default one.
 func TestPodReportPartition(t *testing.T) {
-	for slice, want := range map[string]unitname.PartitionName{
-		"": unitname.Default, "kubepods-system.slice": unitname.Default, "other.slice": unitname.Default,
-		"kubepods-burstable-poda.slice": unitname.Default, "kubepods-system-burstable-poda.slice": unitname.System,
+	for slice, want := range map[string]partition.Name{
+		"": partition.Default, "kubepods-system.slice": partition.Default, "other.slice": partition.Default,
+		"kubepods-burstable-poda.slice": partition.Default, "kubepods-system-burstable-poda.slice": partition.System,
 	} {
 		if got := (report.Pod{Slice: slice}).Partition(); got != want {
 			t.Errorf("a pod in %q is reported in %s, want %s", slice, got, want)

@@ -4,7 +4,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"node-partition.io/node-partition/internal/cri"
-	"node-partition.io/node-partition/internal/membership"
+	"node-partition.io/node-partition/internal/partition"
 )
 
 // Signals holds what other parts ask of a Reconciler. It is made first, so that those parts exist
@@ -19,7 +19,7 @@ type Announcement struct {
 	cri.Sandbox
 	// QoS is empty if the cgroup that the kubelet asks for does not tell it.
 	QoS   v1.PodQOSClass
-	Place membership.Place
+	Place partition.Place
 }
 
 // maxAnnounced bounds the announcements that wait.

@@ -9,9 +9,8 @@ import (
 	"node-partition.io/node-partition/internal/cgroupfs"
 	"node-partition.io/node-partition/internal/cpuweight"
 	"node-partition.io/node-partition/internal/cri"
-	"node-partition.io/node-partition/internal/membership"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/podsapi"
-	"node-partition.io/node-partition/internal/unitname"
 	"node-partition.io/node-partition/pkg/podmove/report"
 )
 
@@ -134,7 +133,7 @@ type Pod struct {
 // annotations holds what the annotations of a pod said when its sandbox was made. Annotations that
 // are added later count from the next sandbox on.
 type annotations struct {
-	membership.Origin
+	partition.Origin
 	// Annotated is the CPU time that the pod has by the resource of its type, of the containers that
 	// have not ended. It is zero if the kubelet reports the pod.
 	Annotated admission.PodCPU
@@ -144,28 +143,28 @@ type annotations struct {
 func (p *Pod) fullName() string { return p.Namespace + "/" + p.Name }
 
 // member returns what decides about the pod's membership.
-func (p *Pod) member() membership.Pod {
-	return membership.Pod{
+func (p *Pod) member() partition.Pod {
+	return partition.Pod{
 		//guard: a Guaranteed pod that asks is not moved
 		Namespace: p.Namespace, Guaranteed: p.QoS == v1.PodQOSGuaranteed, Origin: p.Origin,
-		In: func(partition unitname.PartitionName) bool { return p.Cgroup(partition).Exists },
+		In: func(partition partition.Name) bool { return p.Cgroup(partition).Exists },
 	}
 }
 
 // Cgroup returns the slice of the pod in a partition. If the partition is not among Partitions, its
 // slice does not exist.
-func (p *Pod) Cgroup(in unitname.PartitionName) PodCgroup {
-	if in == unitname.Default {
+func (p *Pod) Cgroup(in partition.Name) PodCgroup {
+	if in == partition.Default {
 		return p.DefaultCgroup
 	}
 	if found := p.find(in); found != nil {
 		return *found
 	}
-	return PodCgroup{Partition: in, Slice: unitname.PodSlice(in, p.QoS, p.UID)}
+	return PodCgroup{Partition: in, Slice: partition.PodSlice(in, p.QoS, p.UID)}
 }
 
 // find returns the element of Partitions for a partition, nil if there is none.
-func (p *Pod) find(in unitname.PartitionName) *PodCgroup {
+func (p *Pod) find(in partition.Name) *PodCgroup {
 	for i := range p.Partitions {
 		if p.Partitions[i].Partition == in {
 			return &p.Partitions[i]
@@ -204,7 +203,7 @@ const nowhere = "nowhere"
 
 // PodCgroup is the slice of a pod in a partition.
 type PodCgroup struct {
-	Partition unitname.PartitionName
+	Partition partition.Name
 	// Slice is the name of the unit.
 	Slice string
 	// Exists means that its cgroup is there. The other fields but Slice hold only then.

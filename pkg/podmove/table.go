@@ -4,7 +4,7 @@ import (
 	"maps"
 	"sync"
 
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/podmove/report"
 )
 
@@ -15,7 +15,7 @@ type Table struct {
 	mu       sync.Mutex
 	pods     []Pod
 	report   report.Report
-	evicting map[unitname.PartitionName]map[string]bool
+	evicting map[partition.Name]map[string]bool
 }
 
 // Pods returns the pods that the last pass found. They must not be changed.
@@ -60,11 +60,11 @@ func (t *Table) isEvicting(uid string) bool {
 
 // SetEvicting replaces the UIDs of the pods that are being evicted from a partition. Those of other
 // partitions stay.
-func (t *Table) SetEvicting(from unitname.PartitionName, uids map[string]bool) {
+func (t *Table) SetEvicting(from partition.Name, uids map[string]bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.evicting == nil {
-		t.evicting = map[unitname.PartitionName]map[string]bool{}
+		t.evicting = map[partition.Name]map[string]bool{}
 	}
 	t.evicting[from] = maps.Clone(uids)
 }

@@ -8,8 +8,7 @@ import (
 
 	"node-partition.io/node-partition/internal/cgroupfs"
 	"node-partition.io/node-partition/internal/cpuweight"
-	"node-partition.io/node-partition/internal/membership"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/slices/decision"
 )
 
@@ -69,7 +68,7 @@ func shownBy(shares, weight uint64) (cpuweight.Formula, bool) {
 // slice. They follow the requests of the pods that run there. Without any the weight is the
 // minimum, as for the kubelet's burstable slice (setCPUCgroupConfig,
 // pkg/kubelet/cm/qos_container_manager_linux.go). places has where each pod belongs.
-func (d *Decision) weights(s Snapshot, p *decision.Partition, pods []Pod, places []membership.Place) {
+func (d *Decision) weights(s Snapshot, p *decision.Partition, pods []Pod, places []partition.Place) {
 	if p.Off {
 		return // reverted at the end
 	}
@@ -106,7 +105,7 @@ func (d *Decision) weights(s Snapshot, p *decision.Partition, pods []Pod, places
 	own := s.Config.ownCPU(p.Name)
 	//guard: the resource adds to the weight of a partition no more than its CPUs
 	whole.cores, burstable.cores = min(whole.cores, own), min(burstable.cores, own)
-	d.weigh(s, unitname.QoSSlice(p.Name, v1.PodQOSBurstable), burstable)
+	d.weigh(s, partition.QoSSlice(p.Name, v1.PodQOSBurstable), burstable)
 	d.weigh(s, p.Name.Slice(), whole)
 }
 

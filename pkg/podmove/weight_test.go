@@ -5,12 +5,12 @@ import (
 	"testing"
 
 	"node-partition.io/node-partition/internal/cpuweight"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 )
 
 // kubelets returns a pod of 300m whose slice the kubelet has given a weight.
 func kubelets(uid string, weight uint64, change ...func(*Pod)) Pod {
-	return pod(uid, unitname.Default, append(change, func(p *Pod) { p.MilliCPU, p.DefaultCgroup.Limits.CPUWeight = 300, weight })...)
+	return pod(uid, partition.Default, append(change, func(p *Pod) { p.MilliCPU, p.DefaultCgroup.Limits.CPUWeight = 300, weight })...)
 }
 
 // TestKubeletFormula: the weight that the kubelet wrote, 12 or 40 for 300m, identifies its formula.
@@ -35,7 +35,7 @@ func TestKubeletFormula(t *testing.T) {
 			[]Pod{kubelets("a", 40, func(p *Pod) { p.DefaultCgroup.Exists = false })}, cpuweight.Linear, cpuweight.Linear,
 		},
 		"no request": {
-			[]Pod{kubelets("a", 1), pod("b", unitname.Default, func(p *Pod) { p.MilliCPU, p.DefaultCgroup.Limits.CPUWeight = 0, 1 })},
+			[]Pod{kubelets("a", 1), pod("b", partition.Default, func(p *Pod) { p.MilliCPU, p.DefaultCgroup.Limits.CPUWeight = 0, 1 })},
 			cpuweight.Quadratic, cpuweight.Quadratic,
 		},
 	} {

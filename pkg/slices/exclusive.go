@@ -6,7 +6,7 @@ import (
 	"github.com/coreos/go-systemd/v22/unit"
 	"k8s.io/utils/cpuset"
 
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 )
 
 // Exclusive CPUs are taken from all slices below kubepods.slice, by a drop-in for their common
@@ -28,9 +28,9 @@ import (
 
 // exclusiveDropins lists the drop-in for all slices, and the empty ones.
 func exclusiveDropins() []string {
-	dropins := append(make([]string, 0, 3), unitname.Default.Below()+".d/"+dropinName)
-	for _, class := range []string{unitname.Burstable, unitname.BestEffort} {
-		stem := strings.TrimSuffix(unitname.QoSSlice(unitname.Default, class), ".slice")
+	dropins := append(make([]string, 0, 3), partition.Default.Below()+".d/"+dropinName)
+	for _, class := range []string{partition.Burstable, partition.BestEffort} {
+		stem := strings.TrimSuffix(partition.QoSSlice(partition.Default, class), ".slice")
 		dropins = append(dropins, stem+"-.slice.d/"+dropinName)
 	}
 	return dropins
@@ -72,4 +72,4 @@ func addExclusive(add func(string, ...*unit.UnitOption), in *Input) {
 func (in *Input) restrictsRunning() bool { return in.restrictsOthers() && in.podsRun }
 
 // applyToAll makes systemd write the CPUs of all active slices below kubepods.slice.
-const applyToAll = `/bin/sh -c "cd ` + unitname.CgroupMount + `/kubepods.slice && r=0; for s in kubepods-*.slice; do ` + applyEach
+const applyToAll = `/bin/sh -c "cd ` + partition.CgroupMount + `/kubepods.slice && r=0; for s in kubepods-*.slice; do ` + applyEach

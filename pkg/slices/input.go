@@ -8,7 +8,7 @@ import (
 
 	"node-partition.io/node-partition/internal/cgroupfs"
 	"node-partition.io/node-partition/internal/hostfs"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/slices/config"
 	"node-partition.io/node-partition/pkg/slices/decision"
 	"node-partition.io/node-partition/pkg/slices/lowering"
@@ -39,13 +39,13 @@ type Input struct {
 	keptWarning string
 	// names lists the partitions that the node may have: by the configuration, and by an output of
 	// this boot.
-	names []unitname.PartitionName
+	names []partition.Name
 	// podsRun means that the kubelet has made its slices. It is set together with nodeCPUs.
 	podsRun bool
 	// running holds the partitions whose cgroup exists.
-	running map[unitname.PartitionName]bool
+	running map[partition.Name]bool
 	// keepsCPUs holds the partitions that have a list of CPUs that they cannot be without.
-	keepsCPUs map[unitname.PartitionName]bool
+	keepsCPUs map[partition.Name]bool
 	// presentCPUs holds all CPUs of the node, if keepsCPUs has a partition that is not made any
 	// more.
 	presentCPUs cpuset.CPUSet
@@ -56,7 +56,7 @@ type Input struct {
 	// nodeCPUs holds the CPUs of the node. It is set if CPUs are exclusive, or were in this boot.
 	nodeCPUs cpuset.CPUSet
 	// deferrals holds, by partition, the limits that have to wait for evictions.
-	deferrals map[unitname.PartitionName]*decision.Deferral
+	deferrals map[partition.Name]*decision.Deferral
 }
 
 // Load reads the configuration and, if there is a partition to make, the facts that its units
@@ -76,7 +76,7 @@ func Load(root string, output Output) (*Input, error) {
 	}
 	in.kubelets = ofInstalled(node, kubeletServices)
 	in.program = watched(node, settings)
-	in.hasMonitor = installed(node, unitname.MonitorService)
+	in.hasMonitor = installed(node, partition.MonitorService)
 	var keptErr error
 	if in.names, keptErr = output.names(settings.Names); keptErr == nil {
 		in.kept, keptErr = output.kept(keptUnits(in.names))
@@ -84,7 +84,7 @@ func Load(root string, output Output) (*Input, error) {
 	if keptErr != nil {
 		in.names, in.kept, in.keptWarning = settings.Names, nil, fmt.Sprintf("%v, ignoring it", keptErr)
 	}
-	in.running = map[unitname.PartitionName]bool{}
+	in.running = map[partition.Name]bool{}
 	for _, name := range in.names {
 		in.running[name] = node.Exists(name.Cgroup())
 	}
@@ -99,7 +99,7 @@ func Load(root string, output Output) (*Input, error) {
 		return in, err
 	}
 	if in.exclusive = config.ExclusiveCPUs(settings.Partitions); !in.exclusive.IsEmpty() || in.wasExclusive() {
-		in.podsRun = node.Exists(unitname.Default.Cgroup())
+		in.podsRun = node.Exists(partition.Default.Cgroup())
 		if in.nodeCPUs, err = config.PresentCPUs(node); err != nil {
 			in.valid = false
 			return in, err
@@ -111,7 +111,7 @@ func Load(root string, output Output) (*Input, error) {
 		return in, err
 	}
 	in.deferrals = lowering.Find(root, settings)
-	in.keepsCPUs = map[unitname.PartitionName]bool{}
+	in.keepsCPUs = map[partition.Name]bool{}
 	for i := range settings.Partitions {
 		p := &settings.Partitions[i]
 		in.keepsCPUs[p.Name] = in.running[p.Name] && p.CPUs.IsEmpty() && keepsCPUs(node, p.Name)
@@ -137,7 +137,7 @@ func Load(root string, output Output) (*Input, error) {
 // itself. A kubelet that wants it would keep its unit in memory until the next daemon-reload, and
 // its After= would keep the slice's unit (TestLiveMove, systemd 252).
 func monitorRuns(node hostfs.FS) bool {
-	return node.Exists(unitname.CgroupMount + "/" + unitname.MonitorCgroup)
+	return node.Exists(partition.CgroupMount + "/" + partition.MonitorCgroup)
 }
 
 // Watched reports whether a change of the file at kubeletconfig.OverridePath is to be applied when
@@ -164,7 +164,7 @@ func idleSource(source string, idle []string) error {
 
 // keepsCPUs reports whether the kernel keeps a former list of CPUs, of a partition without one now.
 // A list that an operator has set by hand is not a former one: ours would extend it to all CPUs.
-func keepsCPUs(root hostfs.FS, name unitname.PartitionName) bool {
+func keepsCPUs(root hostfs.FS, name partition.Name) bool {
 	return boundToCPUs(root, name.Cgroup()) && !lowering.OperatorSets(root, name.Slice(), "AllowedCPUs")
 }
 

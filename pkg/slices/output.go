@@ -12,7 +12,7 @@ import (
 	"syscall"
 
 	"node-partition.io/node-partition/internal/hostfs"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/slices/config"
 	"node-partition.io/node-partition/pkg/slices/decision"
 )
@@ -108,7 +108,7 @@ func (o Output) kept(names []string) (map[string]string, error) {
 // names returns the partitions known, and after them those that an output of this boot was for: by
 // the drop-ins of their slices, which stay for the rest of the boot. A slice that another program
 // has made, under a name that a partition could have, is not among them.
-func (o Output) names(known []unitname.PartitionName) ([]unitname.PartitionName, error) {
+func (o Output) names(known []partition.Name) ([]partition.Name, error) {
 	if o.state == "" {
 		return known, nil
 	}
@@ -117,7 +117,7 @@ func (o Output) names(known []unitname.PartitionName) ([]unitname.PartitionName,
 		return nil, fmt.Errorf("last output: %w", err)
 	}
 	names := slices.Clone(known)
-	add := func(name unitname.PartitionName) {
+	add := func(name partition.Name) {
 		if !slices.Contains(names, name) {
 			names = append(names, name)
 		}
@@ -125,7 +125,7 @@ func (o Output) names(known []unitname.PartitionName) ([]unitname.PartitionName,
 	for _, folder := range folders {
 		slice, isDropins := strings.CutSuffix(folder.Name(), ".d")
 		//guard: a slice of a name that no output was for is somebody else's
-		if name, ok := unitname.ParseSlice(slice); isDropins && ok && name != unitname.Default {
+		if name, ok := partition.ParseSlice(slice); isDropins && ok && name != partition.Default {
 			add(name)
 		}
 	}

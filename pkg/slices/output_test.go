@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/slices/config"
 	"node-partition.io/node-partition/pkg/slices/decision"
 )
@@ -199,7 +199,7 @@ func TestOutputWriteOtherDirectory(t *testing.T) {
 	if names, err := manual.Restore(true); err != nil || names != nil {
 		t.Errorf("restored %q, %v; want nothing", names, err)
 	}
-	if kept, err := manual.kept(keptUnits([]unitname.PartitionName{unitname.System})); err != nil || len(kept) > 0 {
+	if kept, err := manual.kept(keptUnits([]partition.Name{partition.System})); err != nil || len(kept) > 0 {
 		t.Errorf("kept %q, %v; want nothing", kept, err)
 	}
 }
@@ -377,9 +377,9 @@ func TestOutputKept(t *testing.T) {
 	root, o := onNode(t)
 	stays := map[string]string{LateService: "late", ApplyPath: "path", ApplyService: "service"}
 	all := maps.Clone(stays)
-	all[unitname.System.Slice()] = "slice"
+	all[partition.System.Slice()] = "slice"
 	write(t, o, all)
-	if kept, err := o.kept(keptUnits([]unitname.PartitionName{unitname.System})); err != nil || !maps.Equal(kept, stays) {
+	if kept, err := o.kept(keptUnits([]partition.Name{partition.System})); err != nil || !maps.Equal(kept, stays) {
 		t.Errorf("kept %q, %v; want %q", kept, err, stays)
 	}
 	late := filepath.Join(root, config.StateDir, unitsDir, LateService)
@@ -389,6 +389,6 @@ func TestOutputKept(t *testing.T) {
 	if err := os.Mkdir(late, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	_, err := o.kept(keptUnits([]unitname.PartitionName{unitname.System}))
+	_, err := o.kept(keptUnits([]partition.Name{partition.System}))
 	wantErr(t, err, "last output: ")
 }

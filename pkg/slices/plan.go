@@ -3,7 +3,7 @@ package slices
 import (
 	"slices"
 
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/slices/config"
 	"node-partition.io/node-partition/pkg/slices/decision"
 )
@@ -49,11 +49,11 @@ func NewPlan(in *Input) *Plan {
 }
 
 // present lists the partitions to make, and those that are active although they are not to be made.
-func (in *Input) present() []unitname.PartitionName {
+func (in *Input) present() []partition.Name {
 	return append(partitionNames(in.config.Partitions), in.removed()...)
 }
 
 // anyRuns reports whether a partition is active.
 func (in *Input) anyRuns() bool {
-	return slices.ContainsFunc(in.names, func(name unitname.PartitionName) bool { return in.running[name] })
+	return slices.ContainsFunc(in.names, func(name partition.Name) bool { return in.running[name] })
 }

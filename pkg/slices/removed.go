@@ -6,13 +6,13 @@ import (
 
 	"github.com/coreos/go-systemd/v22/unit"
 
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 )
 
 // removed lists the partitions that are there, and that no section makes any more.
-func (in *Input) removed() []unitname.PartitionName {
+func (in *Input) removed() []partition.Name {
 	made := partitionNames(in.config.Partitions)
-	return slices.DeleteFunc(slices.Clone(in.names), func(name unitname.PartitionName) bool {
+	return slices.DeleteFunc(slices.Clone(in.names), func(name partition.Name) bool {
 		return !in.running[name] || slices.Contains(made, name) || in.config.IsKubelets(name)
 	})
 }

@@ -6,7 +6,7 @@ import (
 
 	"k8s.io/utils/cpuset"
 
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/slices/config"
 )
 
@@ -28,13 +28,13 @@ func TestRemovedPartition(t *testing.T) {
 		"made again":       {made: true, running: true, kept: former, want: "DefaultDependencies=no\n"},
 		"never had a list": {running: true, kept: map[string]string{dropin: "kept"}, want: "kept"},
 	} {
-		var partition *config.Partition
+		var p *config.Partition
 		if test.made {
-			partition = &config.Partition{CPUs: cpuset.New(0)}
+			p = &config.Partition{CPUs: cpuset.New(0)}
 		}
-		in := inputOf(partition)
-		in.running = map[unitname.PartitionName]bool{unitname.System: test.running}
-		in.keepsCPUs = map[unitname.PartitionName]bool{unitname.System: test.keeps}
+		in := inputOf(p)
+		in.running = map[partition.Name]bool{partition.System: test.running}
+		in.keepsCPUs = map[partition.Name]bool{partition.System: test.keeps}
 		in.kept, in.presentCPUs = test.kept, cpuset.New(0, 1, 2, 3)
 		got := contents(units(in))[dropin]
 		if !strings.HasSuffix(got, test.want) || (test.want == "") != (got == "") {

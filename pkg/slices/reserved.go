@@ -11,8 +11,7 @@ import (
 	"node-partition.io/node-partition/internal/cgroupfs"
 	"node-partition.io/node-partition/internal/hostfs"
 	"node-partition.io/node-partition/internal/kubeletconfig"
-	"node-partition.io/node-partition/internal/unitname"
-	"node-partition.io/node-partition/internal/unitpath"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/slices/config"
 )
 
@@ -25,7 +24,7 @@ const (
 	// reservedDocs is the URL that systemctl status shows for slices of services.
 	reservedDocs = "https://kubernetes.io/docs/tasks/administer-cluster/reserve-compute-resources/"
 
-	cgroupMount = unitname.CgroupMount + "/"
+	cgroupMount = partition.CgroupMount + "/"
 )
 
 // serviceSlice is a slice for services beside the pods.
@@ -47,7 +46,7 @@ func serviceSlices(in *Input) []serviceSlice {
 		}
 	}
 	for _, s := range in.config.Reserved.Slices {
-		add(serviceSlice{s.Name, "Kubernetes Node Resources, " + s.For, unitpath.Plain(s.File), true})
+		add(serviceSlice{s.Name, "Kubernetes Node Resources, " + s.For, partition.PlainPath(s.File), true})
 	}
 	if name := in.config.Services.Slice; name != "" {
 		add(serviceSlice{name, "Kubelet and Container Runtime", kubeletconfig.SettingsPath, false})
@@ -76,7 +75,7 @@ func sliceNames(c *config.Config) []string {
 
 // above returns the names of the slices above a slice, outermost first.
 func above(slice string) []string {
-	levels := strings.Split(unitname.CgroupPath(slice), "/")
+	levels := strings.Split(partition.CgroupPath(slice), "/")
 	return levels[:len(levels)-1]
 }
 
@@ -169,7 +168,7 @@ func withoutHugeTLB(r config.Reserved) []string {
 	}
 	for _, s := range r.Slices {
 		for _, parent := range above(s.Name) {
-			cgroups = append(cgroups, cgroupMount+unitname.CgroupPath(parent))
+			cgroups = append(cgroups, cgroupMount+partition.CgroupPath(parent))
 		}
 	}
 	if len(cgroups) > 0 {

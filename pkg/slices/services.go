@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"node-partition.io/node-partition/internal/hostfs"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 )
 
 // unitDirs lists the directories of the node's units: the system unit search path of
@@ -14,10 +14,10 @@ var unitDirs = []string{
 	"/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system",
 }
 
-// installedServices returns kubeletServices, runtimeServices and unitname.MonitorService, without
+// installedServices returns kubeletServices, runtimeServices and partition.MonitorService, without
 // services that are not installed.
 func installedServices(root hostfs.FS) []string {
-	return ofInstalled(root, slices.Concat(kubeletServices, runtimeServices, []string{unitname.MonitorService}))
+	return ofInstalled(root, slices.Concat(kubeletServices, runtimeServices, []string{partition.MonitorService}))
 }
 
 // ofInstalled returns the services that are installed. Who names others in After= or Before=

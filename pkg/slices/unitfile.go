@@ -13,8 +13,7 @@ import (
 	"node-partition.io/node-partition/internal/cgroupfs"
 	"node-partition.io/node-partition/internal/kubeletconfig"
 	"node-partition.io/node-partition/internal/latemount"
-	"node-partition.io/node-partition/internal/unitname"
-	"node-partition.io/node-partition/internal/unitpath"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/slices/config"
 	"node-partition.io/node-partition/pkg/slices/decision"
 )
@@ -120,8 +119,8 @@ func units(in *Input) []UnitFile {
 }
 
 // partitionNames returns the names of partitions.
-func partitionNames(partitions []config.Partition) []unitname.PartitionName {
-	names := make([]unitname.PartitionName, 0, len(partitions))
+func partitionNames(partitions []config.Partition) []partition.Name {
+	names := make([]partition.Name, 0, len(partitions))
 	for _, p := range partitions {
 		names = append(names, p.Name)
 	}
@@ -129,8 +128,8 @@ func partitionNames(partitions []config.Partition) []unitname.PartitionName {
 }
 
 // title returns the name of a partition for people, in the descriptions of its units.
-func title(name unitname.PartitionName) string {
-	if name == unitname.First {
+func title(name partition.Name) string {
+	if name == partition.First {
 		return "Kubernetes System Partition"
 	}
 	return "Kubernetes Partition " + string(name)
@@ -139,19 +138,19 @@ func title(name unitname.PartitionName) string {
 func addSlices(add func(string, ...*unit.UnitOption), in *Input, p *config.Partition) {
 	name := p.Name
 	// The section may be in a drop-in, and a drop-in's name may hold any character.
-	source := unitpath.Plain(in.config.SectionFile(name))
+	source := partition.PlainPath(in.config.SectionFile(name))
 	// The KEP's hierarchy is complete from the start, not only from the first pod on. And whatever
 	// starts the partition starts the units that belong to it.
 	wants := []string{
-		unitname.QoSSlice(name, unitname.Burstable),
-		unitname.QoSSlice(name, unitname.BestEffort),
+		partition.QoSSlice(name, partition.Burstable),
+		partition.QoSSlice(name, partition.BestEffort),
 		ApplyPath,
 	}
 	if in.watches() {
 		wants = append(wants, WatchPath)
 	}
-	if slices.Contains(in.services, unitname.MonitorService) {
-		wants = append(wants, unitname.MonitorService)
+	if slices.Contains(in.services, partition.MonitorService) {
+		wants = append(wants, partition.MonitorService)
 	}
 	section := func(description string, more ...*unit.UnitOption) []*unit.UnitOption {
 		return append([]*unit.UnitOption{
@@ -171,8 +170,8 @@ func addSlices(add func(string, ...*unit.UnitOption), in *Input, p *config.Parti
 		whole = append(whole, option("Slice", "AllowedCPUs", cpus.String()))
 	}
 	add(name.Slice(), whole...)
-	add(unitname.QoSSlice(name, unitname.Burstable), section(title(name)+", Burstable Pods")...)
-	add(unitname.QoSSlice(name, unitname.BestEffort), section(title(name)+", Best-Effort Pods",
+	add(partition.QoSSlice(name, partition.Burstable), section(title(name)+", Burstable Pods")...)
+	add(partition.QoSSlice(name, partition.BestEffort), section(title(name)+", Best-Effort Pods",
 		// The kubelet gives its own best-effort slice cpu.weight 1: MinShares, 2, converted
 		// (qosContainerManagerImpl.Start, pkg/kubelet/cm/qos_container_manager_linux.go).
 		option("Slice", "CPUWeight", "1"))...)
@@ -190,7 +189,7 @@ func allowedCPUs(in *Input, p *config.Partition) cpuset.CPUSet {
 // has the CPUs that other pods have. The kernel does not accept an empty list for a cpuset that had
 // one and has processes (validate_change, kernel/cgroup/cpuset.c: ENOSPC, seen with 6.12). Such a
 // partition gets all CPUs.
-func (in *Input) withoutList(name unitname.PartitionName, all cpuset.CPUSet) cpuset.CPUSet {
+func (in *Input) withoutList(name partition.Name, all cpuset.CPUSet) cpuset.CPUSet {
 	switch {
 	case in.restrictsOthers():
 		return in.othersCPUs()
@@ -226,8 +225,8 @@ func outlivesShutdown() *unit.UnitOption { return option("Unit", "DefaultDepende
 //   - The partition itself is implicitly created when the section is removed while pods are in it.
 //
 // A drop-in does not keep a slice from being made transient (unit_is_pristine).
-func shutdownDropins(names []unitname.PartitionName) []string {
-	dropins := append(make([]string, 0, 1+2*len(names)), unitname.Default.Slice()+".d/"+dropinName)
+func shutdownDropins(names []partition.Name) []string {
+	dropins := append(make([]string, 0, 1+2*len(names)), partition.Default.Slice()+".d/"+dropinName)
 	for _, name := range names {
 		//guard: slices of pods outlive what is below them at shutdown
 		dropins = append(dropins, name.Slice()+".d/"+dropinName, name.Below()+".d/"+dropinName)
@@ -236,7 +235,7 @@ func shutdownDropins(names []unitname.PartitionName) []string {
 }
 
 // keptUnits lists the files that stay for the rest of the boot in which they were written.
-func keptUnits(names []unitname.PartitionName) []string {
+func keptUnits(names []partition.Name) []string {
 	return append(
 		append(append(exclusiveDropins(), hostDropins()...),
 			LateService, LateMountService, AwaitPath, AwaitService, AwaitSectionPath, AwaitSectionService,
@@ -329,9 +328,9 @@ const applyEach = "" +
 
 // applied lists the partitions whose changed limits ApplyService writes, without those that do not
 // run. The system partition is among them before there is any: then nothing starts the service.
-func (in *Input) applied() []unitname.PartitionName {
+func (in *Input) applied() []partition.Name {
 	anyRuns := in.anyRuns()
-	return slices.DeleteFunc(in.present(), func(name unitname.PartitionName) bool {
+	return slices.DeleteFunc(in.present(), func(name partition.Name) bool {
 		//guard: inactive slices are not made by the apply service
 		return !in.running[name] && (anyRuns || in.config.System() == nil || name != in.config.System().Name)
 	})
@@ -341,7 +340,7 @@ func (in *Input) applied() []unitname.PartitionName {
 // which the condition of its unit is. An empty value removes that condition.
 func addMonitor(add func(string, ...*unit.UnitOption), in *Input) {
 	names := in.present()
-	if !in.hasMonitor || !slices.ContainsFunc(names, func(p unitname.PartitionName) bool { return p != unitname.First }) {
+	if !in.hasMonitor || !slices.ContainsFunc(names, func(p partition.Name) bool { return p != partition.First }) {
 		return
 	}
 	after := make([]string, 0, len(names))
@@ -351,14 +350,14 @@ func addMonitor(add func(string, ...*unit.UnitOption), in *Input) {
 		conditions = append(conditions, option("Unit", "ConditionPathExists", "|"+name.Cgroup()))
 	}
 	options := append([]*unit.UnitOption{option("Unit", "After", strings.Join(after, " "))}, conditions...)
-	add(unitname.MonitorService+".d/"+dropinName, options...)
+	add(partition.MonitorService+".d/"+dropinName, options...)
 }
 
 // serviceDropin delegates to a service that has cgroups below its own, and makes a kubelet start
 // the partition and its reserved slices before itself. Delegate= does not belong on the slices:
 // systemd ignores it there with a warning.
 func serviceDropin(service string, in *Input) []*unit.UnitOption {
-	if service == unitname.MonitorService {
+	if service == partition.MonitorService {
 		return nil
 	}
 	var options []*unit.UnitOption
@@ -368,7 +367,7 @@ func serviceDropin(service string, in *Input) []*unit.UnitOption {
 			wanted = append(wanted, ControllersService)
 		}
 		if in.empties {
-			wanted = append(wanted, unitname.MonitorService)
+			wanted = append(wanted, partition.MonitorService)
 		}
 		if len(wanted) > 0 {
 			options = append(options,
@@ -408,7 +407,7 @@ func addWaiting(add func(string, ...*unit.UnitOption), in *Input) string {
 func startsBefore(in *Input) []string {
 	services := slices.Clone(in.kubelets)
 	if in.hasMonitor {
-		services = append(services, unitname.MonitorService)
+		services = append(services, partition.MonitorService)
 	}
 	return services
 }

@@ -7,17 +7,17 @@ import (
 
 	"node-partition.io/node-partition/internal/kubeletconfig"
 	"node-partition.io/node-partition/internal/latemount"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/thresholds"
-	"node-partition.io/node-partition/internal/unitname"
 	"node-partition.io/node-partition/pkg/slices/config"
 )
 
 // inputOf returns the input of a node whose configuration asks for the partition p; nil asks for
 // none.
 func inputOf(p *config.Partition) *Input {
-	c := &config.Config{Names: []unitname.PartitionName{unitname.System}, Kubelet: &kubeletconfig.Merged{}}
+	c := &config.Config{Names: []partition.Name{partition.System}, Kubelet: &kubeletconfig.Merged{}}
 	if p != nil {
-		p.Name = unitname.System
+		p.Name = partition.System
 		c.Partitions = []config.Partition{*p}
 	}
 	return &Input{config: c, names: c.Names}

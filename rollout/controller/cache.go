@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"node-partition.io/node-partition/internal/nodelabel"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/rollout/nodepod"
 )
 
@@ -32,7 +32,7 @@ func cacheOptions(namespace string) cache.Options {
 func stripMeta(m metav1.ObjectMeta) metav1.ObjectMeta {
 	annotations := maps.Clone(m.Annotations)
 	maps.DeleteFunc(annotations, func(key, _ string) bool {
-		return !strings.HasPrefix(key, nodelabel.Prefix) || key == nodepod.SectionAnnotation
+		return !strings.HasPrefix(key, partition.LabelPrefix) || key == nodepod.SectionAnnotation
 	})
 	return metav1.ObjectMeta{
 		Name: m.Name, Namespace: m.Namespace, UID: m.UID, ResourceVersion: m.ResourceVersion, Labels: m.Labels,

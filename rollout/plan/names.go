@@ -10,18 +10,19 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"node-partition.io/node-partition/internal/nodelabel"
+	"node-partition.io/node-partition/internal/partition"
 )
 
-// The labels of a Node beside those of nodelabel.
+// The labels of a Node beside those of internal/partition.
 const (
-	StateLabel  = nodelabel.Prefix + "state"
-	ReasonLabel = nodelabel.Prefix + "reason"
+	StateLabel  = partition.LabelPrefix + "state"
+	ReasonLabel = partition.LabelPrefix + "reason"
 )
 
 // The values of StateLabel.
 const (
-	// Kept is a node that has the partition: nodelabel.Version and nodelabel.Section say which.
+	// Kept is a node that has the partition: partition.VersionLabel and partition.SectionLabel say
+	// which.
 	Kept = "kept"
 	// Failed is a node whose last try has failed.
 	Failed = "failed"
@@ -32,18 +33,18 @@ const (
 )
 
 // RecordAnnotation is the annotation of a Node with its last try, as a Record.
-const RecordAnnotation = nodelabel.Prefix + "rollout"
+const RecordAnnotation = partition.LabelPrefix + "rollout"
 
 // The annotations of the pod of a node.
 const (
-	PartitionAnnotation = nodelabel.Prefix + "partition"
-	NodeAnnotation      = nodelabel.Prefix + "node"
-	ModeAnnotation      = nodelabel.Prefix + "mode"
-	WantAnnotation      = nodelabel.Prefix + "want"
-	VersionAnnotation   = nodelabel.Prefix + "version"
-	HashAnnotation      = nodelabel.Prefix + "section-sha256"
+	PartitionAnnotation = partition.LabelPrefix + "partition"
+	NodeAnnotation      = partition.LabelPrefix + "node"
+	ModeAnnotation      = partition.LabelPrefix + "mode"
+	WantAnnotation      = partition.LabelPrefix + "want"
+	VersionAnnotation   = partition.LabelPrefix + "version"
+	HashAnnotation      = partition.LabelPrefix + "section-sha256"
 	// FirstAnnotation is "true" if nothing had changed the node before.
-	FirstAnnotation = nodelabel.Prefix + "first"
+	FirstAnnotation = partition.LabelPrefix + "first"
 )
 
 // Mode is what the pod of a node does.
@@ -122,6 +123,6 @@ func (w Want) Key() string {
 
 // has reports whether a Node has what is wanted, as far as its labels say.
 func (w Want) has(n *v1.Node) bool {
-	return n.Labels[StateLabel] == Kept && n.Labels[nodelabel.Version] == nodelabel.VersionValue(w.Version) &&
-		n.Labels[nodelabel.Section] == nodelabel.SectionValue(w.SectionHash)
+	return n.Labels[StateLabel] == Kept && n.Labels[partition.VersionLabel] == partition.VersionValue(w.Version) &&
+		n.Labels[partition.SectionLabel] == partition.SectionValue(w.SectionHash)
 }

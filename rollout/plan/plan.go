@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	installer "node-partition.io/node-partition/internal/installer/outcome"
-	"node-partition.io/node-partition/internal/nodelabel"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/rollout/api/v1alpha1"
 )
 
@@ -378,8 +378,8 @@ func (r *roll) record(m member, p *v1.Pod, o outcome) member {
 	case Kept:
 		after.Unchanged, after.Message = o.reason == string(installer.Unchanged), ""
 		end.set(StateLabel, Kept)
-		end.set(nodelabel.Version, nodelabel.VersionValue(p.Annotations[VersionAnnotation]))
-		end.set(nodelabel.Section, nodelabel.SectionValue(p.Annotations[HashAnnotation]))
+		end.set(partition.VersionLabel, partition.VersionValue(p.Annotations[VersionAnnotation]))
+		end.set(partition.SectionLabel, partition.SectionValue(p.Annotations[HashAnnotation]))
 		end.Labels[ReasonLabel] = nil
 	case surveyed:
 		after.Surveyed, after.Want = want, before.Want
@@ -389,7 +389,7 @@ func (r *roll) record(m member, p *v1.Pod, o outcome) member {
 		}
 	case removed:
 		after = Record{}
-		for _, label := range []string{StateLabel, ReasonLabel, nodelabel.Version, nodelabel.Section} {
+		for _, label := range []string{StateLabel, ReasonLabel, partition.VersionLabel, partition.SectionLabel} {
 			end.Labels[label] = nil
 		}
 	default:

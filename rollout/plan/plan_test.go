@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	installer "node-partition.io/node-partition/internal/installer/outcome"
-	"node-partition.io/node-partition/internal/nodelabel"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/rollout/api/v1alpha1"
 )
 
@@ -76,7 +76,7 @@ func (w *world) tried(name, state string, ago time.Duration, tries int, change .
 	n.Annotations[RecordAnnotation] = r.String()
 	n.Labels[StateLabel] = state
 	if state == Kept {
-		n.Labels[nodelabel.Version], n.Labels[nodelabel.Section] = "v2", want.SectionHash[:12]
+		n.Labels[partition.VersionLabel], n.Labels[partition.SectionLabel] = "v2", want.SectionHash[:12]
 		return
 	}
 	n.Labels[ReasonLabel] = "check"
@@ -217,7 +217,7 @@ func said(d Decision) map[string]string {
 	}
 	for _, e := range d.Ends {
 		text := e.Node.Name
-		for _, label := range []string{StateLabel, ReasonLabel, nodelabel.Version, nodelabel.Section} {
+		for _, label := range []string{StateLabel, ReasonLabel, partition.VersionLabel, partition.SectionLabel} {
 			if v, ok := e.Labels[label]; ok && v != nil {
 				text += " " + *v
 			}
@@ -329,7 +329,7 @@ func TestDecide(t *testing.T) {
 			w := pool(2)
 			w.kept("a", "b")
 			w.tried("b", Kept, 9*time.Minute, 0)
-			w.node("b").Labels[nodelabel.Section] = "other"
+			w.node("b").Labels[partition.SectionLabel] = "other"
 			return w
 		}, map[string]string{"candidates": "", "again": "1m0s", v1alpha1.Available: "False NotCurrent..."}},
 

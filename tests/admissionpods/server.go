@@ -8,9 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"node-partition.io/node-partition/internal/admission/policy"
-	"node-partition.io/node-partition/internal/membership"
-	"node-partition.io/node-partition/internal/unitname"
-	"node-partition.io/node-partition/internal/workload"
+	"node-partition.io/node-partition/internal/partition"
 )
 
 // Server stands in for an API server.
@@ -34,12 +32,12 @@ func (t Table) AdmissionTypes() []policy.Type {
 }
 
 // workloads returns the types as a node has them, by name.
-func (t Table) workloads() []membership.Workload {
-	list := make([]membership.Workload, 0, len(t.Types))
+func (t Table) workloads() []partition.Workload {
+	list := make([]partition.Workload, 0, len(t.Types))
 	for _, name := range slices.Sorted(maps.Keys(t.Types)) {
 		of := t.Types[name]
-		list = append(list, membership.Workload{
-			Type: name, Partition: unitname.PartitionName(name), Allowed: of.Namespaces, ByNamespace: !of.Silent,
+		list = append(list, partition.Workload{
+			Type: name, Partition: partition.Name(name), Allowed: of.Namespaces, ByNamespace: !of.Silent,
 			Advertise: !of.Unconverted, CPUs: 1,
 		})
 	}
@@ -47,16 +45,16 @@ func (t Table) workloads() []membership.Workload {
 }
 
 // rules returns the rules of a node with the types, which knows the annotations of the namespaces.
-func (t Table) rules() membership.Rules {
-	claims := make([]membership.Claim, 0, len(t.Types))
+func (t Table) rules() partition.Rules {
+	claims := make([]partition.Claim, 0, len(t.Types))
 	for name, of := range t.Types {
-		claims = append(claims, membership.Claim{Partition: unitname.PartitionName(name), Namespaces: of.Members})
+		claims = append(claims, partition.Claim{Partition: partition.Name(name), Namespaces: of.Members})
 	}
-	return membership.New(claims...).With(t.workloads(), func(namespace, name string) membership.Refusal {
-		if slices.Contains(workload.Allowed(t.Namespaces[namespace].Annotations), name) {
+	return partition.NewRules(claims...).With(t.workloads(), func(namespace, name string) partition.Refusal {
+		if slices.Contains(partition.AllowedTypes(t.Namespaces[namespace].Annotations), name) {
 			return ""
 		}
-		return membership.NotAllowed
+		return partition.NotAllowed
 	})
 }
 

@@ -9,8 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"node-partition.io/node-partition/internal/admission"
-	"node-partition.io/node-partition/internal/membership"
-	"node-partition.io/node-partition/internal/workload"
+	"node-partition.io/node-partition/internal/partition"
 )
 
 // TestNode: a node gives each pod of the table what the policy has made of it. A pod that still
@@ -30,11 +29,11 @@ func TestNode(t *testing.T) {
 		for container, resources := range o.Containers {
 			pod.Spec.Containers = append(pod.Spec.Containers, v1.Container{Name: container, Resources: resources})
 			for name := range resources.Requests {
-				requests = requests || strings.HasSuffix(string(name), workload.Resource(""))
+				requests = requests || strings.HasSuffix(string(name), partition.WorkloadResource(""))
 			}
 		}
-		origin := membership.OriginOf(o.Annotations)
-		place := table.rules().Place(membership.Pod{Namespace: c.Namespace, Guaranteed: o.Class == v1.PodQOSGuaranteed, Origin: origin})
+		origin := partition.OriginOf(o.Annotations)
+		place := table.rules().Place(partition.Pod{Namespace: c.Namespace, Guaranteed: o.Class == v1.PodQOSGuaranteed, Origin: origin})
 		asks := origin.Ask.Type != ""
 		hasResource := asks && !table.Types[origin.Ask.Type].Unconverted
 		if asks && place.By == "" || place.Resource != hasResource || place.Refused != "" || requests && !hasResource {

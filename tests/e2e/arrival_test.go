@@ -9,12 +9,12 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"node-partition.io/node-partition/internal/kubeletconfig"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/tests/lab"
 )
 
 // arrivingDocument is the recommended file, with a section.
-var arrivingDocument = "apiVersion: " + kubeletconfig.APIVersion + "\nkind: " + kubeletconfig.Kind + "\n" + partition("512Mi", "0-1")
+var arrivingDocument = "apiVersion: " + kubeletconfig.APIVersion + "\nkind: " + kubeletconfig.Kind + "\n" + partitionOf("512Mi", "0-1")
 
 // TestArrival: the recommended file is there before the boot, or comes after the first run of the
 // generators, and the node gets its partition without a reload by hand. TestLateVar shows the same
@@ -114,8 +114,8 @@ func arrivesByHand(t *testing.T, flavour string) {
 	}
 	becomes(t, n, "systemctl is-active "+systemSlice+" "+monitorUnit+" || true", "active\nactive")
 	wantLimits(t, n, "536870912", "0-1")
-	inSlice(t, n, "kube-system", "system-agent", unitname.System, v1.PodQOSBurstable)
-	inSlice(t, n, "default", "user-app", unitname.Default, v1.PodQOSBurstable)
+	inSlice(t, n, "kube-system", "system-agent", partition.System, v1.PodQOSBurstable)
+	inSlice(t, n, "default", "user-app", partition.Default, v1.PodQOSBurstable)
 }
 
 // bootsWith boots a node with the programs, a kubelet without a section, and more files.

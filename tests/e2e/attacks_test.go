@@ -17,9 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"node-partition.io/node-partition/internal/membership"
-	"node-partition.io/node-partition/internal/unitname"
-	"node-partition.io/node-partition/internal/workload"
+	"node-partition.io/node-partition/internal/partition"
 )
 
 // attackedSection has a type with a CPU that no other pod may use: whoever runs there has gained
@@ -42,7 +40,7 @@ type attack struct {
 	// like is an honest pod: the attacker is to have what that has of the CPUs, and nothing else.
 	like string
 	// refused is the reason in the status of the monitor.
-	refused membership.Refusal
+	refused partition.Refusal
 	// denied is a part of the API server's error with the policies. It is empty if they let the pod
 	// in, changed.
 	denied string
@@ -80,7 +78,7 @@ func annotated(s spec, key, value string) spec {
 
 // taking returns the pod with a request of a type's resource beside its others.
 func taking(s spec, amount string) spec {
-	name := v1.ResourceName(workload.Resource("telemetry"))
+	name := v1.ResourceName(partition.WorkloadResource("telemetry"))
 	s.requests, s.limits = maps.Clone(s.requests), v1.ResourceList{name: resource.MustParse(amount)}
 	s.requests[name] = resource.MustParse(amount)
 	return s
@@ -117,17 +115,17 @@ func attacks() []attack {
 	claims := allowed
 	claims.name = "allowed-resource-and-shares"
 	return slices.Concat([]attack{
-		{asks(unallowed, "no-right"), "ordinary", membership.NotAllowed, ""},
-		{asks(confined, "other-right"), "ordinary", membership.NotAllowed, "does not allow the workload type telemetry"},
-		{asking(in(operators, "two-types"), "telemetry", "management"), "ordinary", membership.TwoTypes, "more than one workload annotation"},
+		{asks(unallowed, "no-right"), "ordinary", partition.NotAllowed, ""},
+		{asks(confined, "other-right"), "ordinary", partition.NotAllowed, "does not allow the workload type telemetry"},
+		{asking(in(operators, "two-types"), "telemetry", "management"), "ordinary", partition.TwoTypes, "more than one workload annotation"},
 		{annotated(in(operators, "hard-effect"), "target.workload.openshift.io/telemetry", `{"effect":"RequiredDuringScheduling"}`),
-			"ordinary", membership.BadAnnotation, "only effect that is supported"},
-		{annotated(asks(unallowed, "claims-to-be-static"), "kubernetes.io/config.source", "file"), "ordinary", membership.NotAllowed, ""},
-		{annotated(asks(unallowed, "cpuset-without-right"), shipped, `{"cpushares":61,"cpuset":"0"}`), "ordinary", membership.NotAllowed, ""},
+			"ordinary", partition.BadAnnotation, "only effect that is supported"},
+		{annotated(asks(unallowed, "claims-to-be-static"), "kubernetes.io/config.source", "file"), "ordinary", partition.NotAllowed, ""},
+		{annotated(asks(unallowed, "cpuset-without-right"), shipped, `{"cpushares":61,"cpuset":"0"}`), "ordinary", partition.NotAllowed, ""},
 		{annotated(in(unallowed, "cpuset-alone"), shipped, `{"cpuset":"0"}`), "ordinary", "", ""},
 		{annotated(asks(operators, "cpuset"), shipped, `{"cpushares":61,"cpuset":"0-1"}`), "member", "", ""},
 		{taking(without, "400"), "without-cpu", "", "can not request workload resources"},
-		{taking(both, "400"), "without-cpu", membership.NotAllowed, "can not request workload resources"},
+		{taking(both, "400"), "without-cpu", partition.NotAllowed, "can not request workload resources"},
 		// An amount that its namespace may request counts as what it is, and nothing else does.
 		{taking(asks(operators, "larger-resource"), "120"), larger, "", ""},
 		{taking(allowed, "180"), larger, "", "can not request workload resources"},
@@ -262,8 +260,8 @@ func (a *attacked) start(t *testing.T, in map[string]attack) {
 func (a *attacked) gainNothing(t *testing.T, in map[string]attack) {
 	t.Helper()
 	places := map[string]standing{
-		"ordinary":    {partition: unitname.Default, class: v1.PodQOSBurstable, cpus: "1"},
-		"without-cpu": {partition: unitname.Default, class: v1.PodQOSBurstable, cpus: "1"},
+		"ordinary":    {partition: partition.Default, class: v1.PodQOSBurstable, cpus: "1"},
+		"without-cpu": {partition: partition.Default, class: v1.PodQOSBurstable, cpus: "1"},
 		"member":      {partition: telemetry, class: v1.PodQOSBurstable, cpus: "0"},
 		larger:        {partition: telemetry, class: v1.PodQOSBurstable, cpus: "0"},
 	}
@@ -320,7 +318,7 @@ func (a *attacked) saysWhy(t *testing.T, in map[string]attack, policies bool) {
 		if err != nil {
 			return false, "", err
 		}
-		seen := map[string]membership.Refusal{}
+		seen := map[string]partition.Refusal{}
 		for _, p := range report.Pods {
 			name := p.Namespace + "/" + p.Name
 			if _, ok := in[name]; !ok {

@@ -14,8 +14,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/state"
-	"node-partition.io/node-partition/internal/unitname"
 	"node-partition.io/node-partition/tests/lab"
 )
 
@@ -123,7 +123,7 @@ func second(cgroup, name, value string) injected {
 // auditProblems puts in faults that do not disturb each other, and audits the node once.
 func auditProblems(t *testing.T, n *lab.Node) {
 	const kubepods = "kubepods.slice"
-	app := unitname.CgroupPath(unitname.PodSlice(unitname.Default, v1.PodQOSBurstable, uidOf(t, n, "default", "user-app")))
+	app := partition.CgroupPath(partition.PodSlice(partition.Default, v1.PodQOSBurstable, uidOf(t, n, "default", "user-app")))
 	faults := []injected{
 		setProperty(kubepods, "CPUQuota=150%", "cpu.max"),
 		setProperty(kubepods, "MemoryHigh=1G", "memory.high"),
@@ -174,7 +174,7 @@ func cures(t *testing.T, found []state.Finding) []string {
 
 // auditPartition: user pods run on the CPUs of a partition, as the kubelet does not keep them away.
 func auditPartition(t *testing.T, n *lab.Node) {
-	if err := n.CopyTo(t.Context(), kubeletConfig(t, partition("512Mi", "0"))); err != nil {
+	if err := n.CopyTo(t.Context(), kubeletConfig(t, partitionOf("512Mi", "0"))); err != nil {
 		t.Fatal(err)
 	}
 	remove(t, n, auditGuaranteed, auditBurstable)
@@ -230,7 +230,7 @@ func auditStatic(t *testing.T, n *lab.Node) {
 	if err := n.WaitNoPod(t.Context(), "default", "user-app"); err != nil {
 		t.Fatal(err)
 	}
-	restartedKubelet(t, n, "cpuManagerPolicy: static\nreservedSystemCPUs: '0'\n"+partition("512Mi", "0"))
+	restartedKubelet(t, n, "cpuManagerPolicy: static\nreservedSystemCPUs: '0'\n"+partitionOf("512Mi", "0"))
 	apply(t, n, spec{namespace: "kube-system", name: "whole", requests: resources("1", "32Mi"), limits: resources("1", "32Mi")})
 	becomesFound(t, n, []injected{
 		{"no strict-cpu-reservation", "cpu-manager", lab.KubeletConfigPath + ": cpuManagerPolicyOptions.strict-cpu-reservation"},

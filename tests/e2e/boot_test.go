@@ -9,8 +9,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/sizing/sizefile"
-	"node-partition.io/node-partition/internal/unitname"
 	"node-partition.io/node-partition/pkg/slices/config"
 	"node-partition.io/node-partition/tests/lab"
 )
@@ -20,7 +20,7 @@ import (
 // late.
 func TestBoot(t *testing.T) {
 	onEach(t, kinds(allFlavours(), "crio", "trixie"), func(t *testing.T, flavour string) {
-		n := lab.ForTest(t, lab.Options{Flavour: flavour, Files: append(programs(), kubeletConfig(t, partition("512Mi", "0-1")))})
+		n := lab.ForTest(t, lab.Options{Flavour: flavour, Files: append(programs(), kubeletConfig(t, partitionOf("512Mi", "0-1")))})
 		if err := n.WaitReady(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -60,8 +60,8 @@ func monitorWritesOnly(t *testing.T, n *lab.Node) {
 func placedAtBoot(t *testing.T, n *lab.Node, flavour string, restarts int32) {
 	t.Helper()
 	want(t, n, "systemctl is-active "+monitorUnit, "active")
-	inSlice(t, n, "kube-system", "system-agent", unitname.System, v1.PodQOSBurstable)
-	inSlice(t, n, "default", "user-app", unitname.Default, v1.PodQOSBurstable)
+	inSlice(t, n, "kube-system", "system-agent", partition.System, v1.PodQOSBurstable)
+	inSlice(t, n, "default", "user-app", partition.Default, v1.PodQOSBurstable)
 	pod, err := n.Pod(t.Context(), "kube-system", "system-agent")
 	if err != nil {
 		t.Fatal(err)
@@ -72,7 +72,7 @@ func placedAtBoot(t *testing.T, n *lab.Node, flavour string, restarts int32) {
 	// The partition has the weight of its one pod, as the kubelet wrote it: the slices beside the
 	// partition and in it are written by the kubelet. The runtime of forky uses another formula for
 	// the container.
-	defaultSlice := unitname.CgroupPath(unitname.PodSlice(unitname.Default, v1.PodQOSBurstable, string(pod.UID)))
+	defaultSlice := partition.CgroupPath(partition.PodSlice(partition.Default, v1.PodQOSBurstable, string(pod.UID)))
 	weight := run(t, n, "cat "+cgroupRoot+defaultSlice+"/cpu.weight")
 	container := run(t, n, "cat "+cgroupRoot+scopeOf(t, n, "kube-system", "system-agent")+"/cpu.weight")
 	if other := flavour == "forky"; (container != weight) != other {

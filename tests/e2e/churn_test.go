@@ -18,7 +18,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/tests/lab"
 	"node-partition.io/node-partition/tests/testkit"
 )
@@ -48,7 +48,7 @@ func TestSoakChurn(t *testing.T) {
 			c.run(t, "without", nil)
 			without := complaints(t, n, before.since)
 			run(t, n, "systemctl start "+monitorUnit)
-			inSlice(t, n, "kube-system", "system-agent", unitname.System, v1.PodQOSBurstable)
+			inSlice(t, n, "kube-system", "system-agent", partition.System, v1.PodQOSBurstable)
 
 			mark := complaints(t, n, "-1s")
 			found := c.run(t, "quiet", nil)
@@ -128,7 +128,7 @@ func newChurner(t *testing.T, n *lab.Node, flavour string, seed uint64) *churner
 	if err := n.CopyTo(t.Context(), lab.File{Path: "/usr/local/bin/sampler", Source: sampler, Mode: 0o755}); err != nil {
 		t.Fatal(err)
 	}
-	inSlice(t, n, "kube-system", "system-agent", unitname.System, v1.PodQOSBurstable)
+	inSlice(t, n, "kube-system", "system-agent", partition.System, v1.PodQOSBurstable)
 	return &churner{node: n, random: rand.New(rand.NewPCG(seed, 0)), placing: placing(flavour)}
 }
 
@@ -245,8 +245,8 @@ func (c *churner) settled(t *testing.T) {
 	t.Helper()
 	n := c.node
 	noSlicesLeft(t, n)
-	inSlice(t, n, "kube-system", "system-agent", unitname.System, v1.PodQOSBurstable)
-	inSlice(t, n, "default", "user-app", unitname.Default, v1.PodQOSBurstable)
+	inSlice(t, n, "kube-system", "system-agent", partition.System, v1.PodQOSBurstable)
+	inSlice(t, n, "default", "user-app", partition.Default, v1.PodQOSBurstable)
 	want(t, n, "cat "+systemCgroup+"/memory.max", strconv.Itoa(1<<30))
 	want(t, n, "cat "+systemCgroup+"/cpuset.cpus", "0-1")
 	eventually(t, n, "the monitor is ready, and no pod misplaced", func(ctx context.Context) (bool, string, error) {

@@ -11,7 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"node-partition.io/node-partition/internal/kubeletconfig"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/evict"
 	"node-partition.io/node-partition/tests/lab"
 )
@@ -51,9 +51,9 @@ func (e *evictor) changedAfter(t *testing.T, namespace string, step func(*testin
 	s := spec{namespace: namespace, name: namespace}
 	apply(t, e.Node, s)
 	configure(t, e.Node, alsoIn(namespace))
-	inSlice(t, e.Node, namespace, namespace, unitname.System, v1.PodQOSBestEffort)
+	inSlice(t, e.Node, namespace, namespace, partition.System, v1.PodQOSBestEffort)
 	configure(t, e.Node, evictionSection)
-	inSlice(t, e.Node, namespace, namespace, unitname.Default, v1.PodQOSBestEffort)
+	inSlice(t, e.Node, namespace, namespace, partition.Default, v1.PodQOSBestEffort)
 	remove(t, e.Node, s)
 }
 
@@ -74,7 +74,7 @@ func (e *evictor) triedOver(t *testing.T, namespace string, step func(*testing.T
 		t.Errorf("the trial ended with the step of the clock")
 	}
 	becomes(t, e.Node, over, "over")
-	inSlice(t, e.Node, namespace, namespace, unitname.Default, v1.PodQOSBestEffort)
+	inSlice(t, e.Node, namespace, namespace, partition.Default, v1.PodQOSBestEffort)
 	if after := e.uptime(t) - began; after < seconds {
 		t.Errorf("the trial ended after %.0f s of %d", after, seconds)
 	}

@@ -16,7 +16,7 @@ func TestConfigured(t *testing.T) {
 		boots := flavour == "bookworm" || everything()
 		n := lab.ForTest(t, lab.Options{
 			Flavour: flavour, Restore: !boots,
-			Files: []lab.File{installed(), kubeletConfig(t, reserved+partition("512Mi", "0-1"))},
+			Files: []lab.File{installed(), kubeletConfig(t, reserved+partitionOf("512Mi", "0-1"))},
 		})
 		if !boots {
 			run(t, n, "systemctl start slices.target")
@@ -91,7 +91,7 @@ func configure(t *testing.T, n *lab.Node, section string) {
 func limited(memory, cpus, bytes string) func(*testing.T, *lab.Node) {
 	return func(t *testing.T, n *lab.Node) {
 		t.Helper()
-		configure(t, n, reserved+partition(memory, cpus))
+		configure(t, n, reserved+partitionOf(memory, cpus))
 		wantLimits(t, n, bytes, cpus)
 	}
 }
@@ -118,7 +118,7 @@ func tenReloads(t *testing.T, n *lab.Node) {
 func brokenFile(t *testing.T, n *lab.Node) {
 	t.Helper()
 	for range 2 {
-		configure(t, n, reserved+partition("640 MB", "1"))
+		configure(t, n, reserved+partitionOf("640 MB", "1"))
 		wantLimits(t, n, "671088640", "1")
 	}
 	wantReported(t, n, lab.KubeletConfigPath+`: systemPartition.memoryLimit: "640 MB": is not a quantity; want a quantity such as 512Mi or 4Gi`)
@@ -138,7 +138,7 @@ func wantReported(t *testing.T, n *lab.Node, part string) {
 // systemd loads no unit and no setting, not even half of them. The next run repairs it.
 func killedGenerator(t *testing.T, n *lab.Node) {
 	t.Helper()
-	if err := n.CopyTo(t.Context(), kubeletConfig(t, reserved+partition("768Mi", ""))); err != nil {
+	if err := n.CopyTo(t.Context(), kubeletConfig(t, reserved+partitionOf("768Mi", ""))); err != nil {
 		t.Fatal(err)
 	}
 	wrapper := "#!/bin/sh\n/usr/lib/systemd/partition-generator.real \"$@\"\nmv /run/node-partition/units /run/node-partition/units.old\n"
@@ -180,7 +180,7 @@ func sectionRemoved(t *testing.T, n *lab.Node) {
 	run(t, n, "systemctl stop "+systemSlice)
 	want(t, n, "ls -d "+systemCgroup+" 2>/dev/null || echo gone", "gone")
 	// And back again.
-	configure(t, n, reserved+partition("512Mi", "0"))
+	configure(t, n, reserved+partitionOf("512Mi", "0"))
 	run(t, n, "systemctl start slices.target")
 	wantLimits(t, n, "536870912", "0")
 	run(t, n, "systemd-run --quiet --unit=stays --slice="+systemSlice+" sleep infinity")
@@ -189,7 +189,7 @@ func sectionRemoved(t *testing.T, n *lab.Node) {
 	run(t, n, "systemctl stop stays.service")
 	reload(t, n)
 	wantLimits(t, n, "max", "")
-	configure(t, n, reserved+partition("512Mi", "0"))
+	configure(t, n, reserved+partitionOf("512Mi", "0"))
 	run(t, n, "systemctl start slices.target")
 	wantLimits(t, n, "536870912", "0")
 }
@@ -200,7 +200,7 @@ func madeLater(t *testing.T, n *lab.Node) {
 	t.Helper()
 	const config, later = lab.KubeletConfigPath, lab.KubeletConfigPath + ".later"
 	const path, service = "partition-generator-await.path", "partition-generator-await.service"
-	file := kubeletConfig(t, reserved+partition("512Mi", "0"))
+	file := kubeletConfig(t, reserved+partitionOf("512Mi", "0"))
 	file.Path = later
 	if err := n.CopyTo(t.Context(), file); err != nil {
 		t.Fatal(err)

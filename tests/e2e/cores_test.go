@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"node-partition.io/node-partition/internal/workload"
+	"node-partition.io/node-partition/internal/partition"
 )
 
 // allCores is the amount of each type: a node of the lab has two CPUs.
@@ -25,7 +25,7 @@ func (w *workloads) cores(ctx context.Context, kind string) (capacity, allocatab
 		return "", "", err
 	}
 	text := func(list v1.ResourceList) string {
-		if q, ok := list[v1.ResourceName(workload.Resource(kind))]; ok {
+		if q, ok := list[v1.ResourceName(partition.WorkloadResource(kind))]; ok {
 			return q.String()
 		}
 		return ""
@@ -67,5 +67,5 @@ func (w *workloads) setCores(t *testing.T, amount string) {
 }
 
 func coresPatch(kind, amount string) []byte {
-	return fmt.Appendf(nil, `{"status":{"capacity":{%[1]q:%[2]s},"allocatable":{%[1]q:%[2]s}}}`, workload.Resource(kind), amount)
+	return fmt.Appendf(nil, `{"status":{"capacity":{%[1]q:%[2]s},"allocatable":{%[1]q:%[2]s}}}`, partition.WorkloadResource(kind), amount)
 }

@@ -10,7 +10,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/tests/lab"
 )
 
@@ -28,7 +28,7 @@ func TestCPUManager(t *testing.T) {
 	onEach(t, kinds(withContainerd(), "trixie"), func(t *testing.T, flavour string) {
 		n := lab.ForTest(t, lab.Options{
 			Flavour: flavour, CPUs: 3,
-			Files: append(programs(), kubeletConfig(t, staticPolicy+partition("512Mi", "0"))),
+			Files: append(programs(), kubeletConfig(t, staticPolicy+partitionOf("512Mi", "0"))),
 		})
 		if err := n.WaitReady(t.Context()); err != nil {
 			t.Fatal(err)
@@ -74,7 +74,7 @@ func cpusExclusive(t *testing.T, n *lab.Node) {
 	idle(t, n, "")
 	member := guaranteed(members, "whole", "1")
 	apply(t, n, member)
-	inSlice(t, n, members, "whole", unitname.System, v1.PodQOSGuaranteed)
+	inSlice(t, n, members, "whole", partition.System, v1.PodQOSGuaranteed)
 	cpusOf(t, n, members, "whole", "1", "0")
 	cpusOf(t, n, "default", "user-app", "0,2", "0,2")
 	idle(t, n, "assigns the CPUs 1 to container main of the member kube-system/whole-"+n.Hostname)
@@ -97,7 +97,7 @@ func cpusShared(t *testing.T, n *lab.Node) {
 	t.Helper()
 	member, user := guaranteed(members, "part", "500m"), guaranteed("default", "user-whole", "1")
 	apply(t, n, member, user)
-	inSlice(t, n, members, "part", unitname.System, v1.PodQOSGuaranteed)
+	inSlice(t, n, members, "part", partition.System, v1.PodQOSGuaranteed)
 	cpusOf(t, n, "default", "user-whole", "1", "1")
 	cpusOf(t, n, members, "part", "0,2", "0")
 	idle(t, n, "")
@@ -108,10 +108,10 @@ func cpusShared(t *testing.T, n *lab.Node) {
 // run on the partition's CPUs all the same, and users' pods no longer.
 func cpusStrict(t *testing.T, n *lab.Node) {
 	t.Helper()
-	reconfigureCPUs(t, n, staticPolicy+"cpuManagerPolicyOptions: {strict-cpu-reservation: \"true\"}\n"+partition("512Mi", "0"))
+	reconfigureCPUs(t, n, staticPolicy+"cpuManagerPolicyOptions: {strict-cpu-reservation: \"true\"}\n"+partitionOf("512Mi", "0"))
 	member := guaranteed(members, "part", "500m")
 	apply(t, n, member)
-	inSlice(t, n, members, "part", unitname.System, v1.PodQOSGuaranteed)
+	inSlice(t, n, members, "part", partition.System, v1.PodQOSGuaranteed)
 	for _, pod := range []string{"part", "system-agent"} {
 		cpusOf(t, n, members, pod, "1-2", "0")
 	}
@@ -123,10 +123,10 @@ func cpusStrict(t *testing.T, n *lab.Node) {
 // cpusWithoutSet: in a partition without cpuset, a member runs on the CPUs that are its own.
 func cpusWithoutSet(t *testing.T, n *lab.Node) {
 	t.Helper()
-	reconfigureCPUs(t, n, staticPolicy+partition("512Mi", ""))
+	reconfigureCPUs(t, n, staticPolicy+partitionOf("512Mi", ""))
 	member := guaranteed(members, "whole", "1")
 	apply(t, n, member)
-	inSlice(t, n, members, "whole", unitname.System, v1.PodQOSGuaranteed)
+	inSlice(t, n, members, "whole", partition.System, v1.PodQOSGuaranteed)
 	cpusOf(t, n, members, "whole", "1", "1")
 	idle(t, n, "")
 	remove(t, n, member)

@@ -17,14 +17,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"node-partition.io/node-partition/internal/unitname"
-	"node-partition.io/node-partition/internal/workload"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/tests/lab"
 )
 
 const (
 	// management is the type of TestCRIOSideBySide: an entry of CRI-O's table, and then a partition.
-	management unitname.PartitionName = "management"
+	management partition.Name = "management"
 	// managementSection has the type on one CPU of two. render crio makes the table of it, too.
 	managementSection = `workloadPartitions:
   management: {cpuset: "0", allowedNamespaces: [operators]}
@@ -156,7 +155,7 @@ func managed(name string, parts ...part) spec {
 				c.Resources.Requests = v1.ResourceList{v1.ResourceMemory: resource.MustParse("16Mi")}
 			}
 			if part.cores > 0 {
-				cores := v1.ResourceName(workload.Resource(string(management)))
+				cores := v1.ResourceName(partition.WorkloadResource(string(management)))
 				c.Resources.Requests[cores] = *resource.NewQuantity(part.cores, resource.DecimalSI)
 				c.Resources.Limits = v1.ResourceList{cores: *resource.NewQuantity(part.cores, resource.DecimalSI)}
 			}
@@ -395,7 +394,7 @@ func (s *sideBySide) read(ctx context.Context) (map[string]settings, string, err
 	pods, containers := map[string]string{}, map[string]string{} // names by UID, and by ID
 	for i := range list.Items {
 		p := &list.Items[i]
-		pods[unitname.EscapeUID(string(p.UID))] = p.Name
+		pods[partition.EscapeUID(string(p.UID))] = p.Name
 		for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
 			if c.State.Running != nil {
 				_, id, _ := strings.Cut(c.ContainerID, "://")
@@ -426,7 +425,7 @@ type placesFound struct {
 
 type podSlice struct {
 	pod, uid  string
-	partition unitname.PartitionName
+	partition partition.Name
 	settings
 	// full means that containers of the pod run in it.
 	full bool
@@ -434,7 +433,7 @@ type podSlice struct {
 
 type sandbox struct {
 	id, uid   string
-	partition unitname.PartitionName
+	partition partition.Name
 	settings
 }
 
@@ -451,7 +450,7 @@ func (f *placesFound) add(fields []string) {
 	if name == management.Slice() {
 		f.got["slice of the type"] = s
 	}
-	if partition, _, uid, ok := unitname.ParsePodSlice(name); ok && f.pods[uid] != "" {
+	if partition, _, uid, ok := partition.ParsePodSlice(name); ok && f.pods[uid] != "" {
 		f.slices = append(f.slices, podSlice{pod: f.pods[uid], uid: uid, partition: partition, settings: s})
 	}
 	if id, ok := strings.CutPrefix(name, "crio-conmon-"); ok {
@@ -461,8 +460,8 @@ func (f *placesFound) add(fields []string) {
 		f.conmons[strings.TrimSuffix(id, ".scope")] = s.cpus
 		return
 	}
-	id := unitname.ContainerID(name)
-	partition, _, uid, ok := unitname.ParsePodSlice(path.Base(path.Dir(fields[0])))
+	id := partition.ContainerID(name)
+	partition, _, uid, ok := partition.ParsePodSlice(path.Base(path.Dir(fields[0])))
 	switch {
 	case id == "" || !ok || f.pods[uid] == "":
 	case f.containers[id] == "":
@@ -478,12 +477,12 @@ func (f *placesFound) add(fields []string) {
 
 // named returns all settings by name.
 func (f *placesFound) named() map[string]settings {
-	full := map[string]unitname.PartitionName{}
+	full := map[string]partition.Name{}
 	for _, slice := range f.slices {
 		if slice.full {
 			f.got["slice of "+slice.pod], full[slice.uid] = slice.settings, slice.partition
 		}
-		if slice.partition == unitname.Default {
+		if slice.partition == partition.Default {
 			f.got["the kubelet's slice of "+slice.pod] = slice.settings
 		}
 	}

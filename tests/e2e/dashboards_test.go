@@ -57,7 +57,7 @@ func TestDashboards(t *testing.T) {
 // atRest is a node with a partition, as the README describes it, and with reservations that hold.
 func atRest(t *testing.T, flavour string) *lab.Node {
 	t.Helper()
-	section := "apiVersion: " + kubeletconfig.APIVersion + "\nkind: " + kubeletconfig.Kind + "\n" + partition("512Mi", "0-1")
+	section := "apiVersion: " + kubeletconfig.APIVersion + "\nkind: " + kubeletconfig.Kind + "\n" + partitionOf("512Mi", "0-1")
 	n := lab.ForTest(t, lab.Options{Flavour: flavour, Restore: true, Files: slices.Concat(programs(), protectingNoPod(flavour), []lab.File{
 		kubeletConfig(t, "systemReserved: {memory: 1536Mi}\n"),
 		{Path: kubeletconfig.OverridePath, Data: []byte(section), Mode: 0o644},

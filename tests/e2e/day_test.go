@@ -16,8 +16,8 @@ import (
 
 	"node-partition.io/node-partition/internal/hostfs"
 	"node-partition.io/node-partition/internal/kubeletconfig"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/sizing/sizefile"
-	"node-partition.io/node-partition/internal/unitname"
 	"node-partition.io/node-partition/tests/lab"
 	"node-partition.io/node-partition/tests/testkit"
 )
@@ -147,8 +147,8 @@ func bystanders(t *testing.T, n *lab.Node) string {
 	classes := map[string]v1.PodQOSClass{"user-app": v1.PodQOSBurstable, "user-besteffort": v1.PodQOSBestEffort}
 	cgroups := make([]string, 0, len(classes))
 	for name, class := range classes {
-		slice := unitname.PodSlice(unitname.Default, class, uidOf(t, n, "default", name))
-		cgroups = append(cgroups, unitname.CgroupPath(slice))
+		slice := partition.PodSlice(partition.Default, class, uidOf(t, n, "default", name))
+		cgroups = append(cgroups, partition.CgroupPath(slice))
 	}
 	return "cd " + cgroupRoot + " && find " + strings.Join(cgroups, " ") + " -name cgroup.procs -exec cat {} + | sort -n | xargs"
 }
@@ -171,7 +171,7 @@ func enter(t *testing.T, n *lab.Node, commands []string) {
 
 // stays checks that the static pod was not restarted. It waits in one place for its next start, or
 // was moved live to another.
-func (d *day) stays(t *testing.T, from, to unitname.PartitionName, processes string) {
+func (d *day) stays(t *testing.T, from, to partition.Name, processes string) {
 	t.Helper()
 	if d.live {
 		inSlice(t, d.Node, "kube-system", "system-agent", to, v1.PodQOSBurstable)
@@ -211,7 +211,7 @@ func (d *day) installed(t *testing.T, follow func()) {
 func (d *day) observed(t *testing.T, follow func()) {
 	follow()
 	wantLimits(t, d.Node, "max", "")
-	d.stays(t, unitname.Default, unitname.System, d.processes)
+	d.stays(t, partition.Default, partition.System, d.processes)
 	run(t, d.Node, "! "+monitorPath+" recommend >/dev/null 2>&1")
 }
 
@@ -253,7 +253,7 @@ func (d *day) kept(t *testing.T, follow func()) {
 	want(t, d.Node, "cmp "+packagesFolder+"/node-partition.yaml "+kubeletconfig.OverridePath+" && echo equal", "equal")
 	want(t, d.Node, "systemctl is-active node-partition-trial.timer || true", "inactive")
 	want(t, d.Node, monitorPath+" status | grep -c ^Trial || true", "0")
-	inSlice(t, d.Node, "kube-system", "system-agent", unitname.System, v1.PodQOSBurstable)
+	inSlice(t, d.Node, "kube-system", "system-agent", partition.System, v1.PodQOSBurstable)
 }
 
 // changed: an edit applies when it is saved.
@@ -288,7 +288,7 @@ func (d *day) switchedOff(t *testing.T, follow func()) {
 	follow()
 	// A partition without pods ends with its limit.
 	becomes(t, d.Node, "cat "+systemCgroup+"/memory.max || echo max", "max")
-	d.stays(t, unitname.System, unitname.Default, processes)
+	d.stays(t, partition.System, partition.Default, processes)
 }
 
 // removed: the node is as before the installation.
@@ -304,7 +304,7 @@ func week(t *testing.T) lab.File {
 	t.Helper()
 	const length, mebi = 8 * 24 * time.Hour, 1 << 20
 	root := t.TempDir()
-	file, err := sizefile.Open(hostfs.FS(root), unitname.System)
+	file, err := sizefile.Open(hostfs.FS(root), partition.System)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 )
 
 // leftSection is a partition of 1 GiB, of which 700 MiB are left by somebody. more lists further
@@ -71,21 +71,21 @@ func (e *evictor) leftByMove(t *testing.T) {
 		command: []string{"/podtool", "leak", "60s", "8Mi", "100Mi", strconv.Itoa(leftMiB+16) + "Mi"},
 	})
 	configure(t, e.Node, leftSection(", default"))
-	e.comesTo(t, name, unitname.System)
-	slice := unitname.CgroupPath(unitname.PodSlice(unitname.System, v1.PodQOSBurstable, string(pod.UID)))
+	e.comesTo(t, name, partition.System)
+	slice := partition.CgroupPath(partition.PodSlice(partition.System, v1.PodQOSBurstable, string(pod.UID)))
 	e.await(t, "700 MiB in its slice", func(context.Context) (bool, string, error) {
 		used := file(t, e.Node, slice, "memory.current")
 		return used >= leftMiB<<20, strconv.FormatUint(used, 10), nil
 	})
 	configure(t, e.Node, leftSection(""))
-	e.comesTo(t, name, unitname.Default)
+	e.comesTo(t, name, partition.Default)
 	e.spared(t)
 	e.remove(t, "default", name)
 	e.roomAgain(t)
 }
 
 // comesTo waits until the container of a pod is in a partition.
-func (e *evictor) comesTo(t *testing.T, name string, partition unitname.PartitionName) {
+func (e *evictor) comesTo(t *testing.T, name string, partition partition.Name) {
 	t.Helper()
 	e.await(t, fmt.Sprintf("%s in partition %s", name, partition), func(ctx context.Context) (bool, string, error) {
 		report, err := reportOf(ctx, e.Node)

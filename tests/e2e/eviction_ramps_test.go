@@ -16,7 +16,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/evict"
 	"node-partition.io/node-partition/tests/lab"
 )
@@ -364,7 +364,7 @@ func (e *evictor) rampTmpfs(t *testing.T, d drawn) {
 	uid := string(pod.UID)
 	run(t, e.Node, fmt.Sprintf(
 		"systemd-run -q --scope --slice=%s dd if=/dev/zero of=/var/lib/kubelet/pods/%s/volumes/kubernetes.io~empty-dir/memory/more bs=1M count=24 status=none",
-		unitname.PodSlice(unitname.System, v1.PodQOSBurstable, uid), uid))
+		partition.PodSlice(partition.System, v1.PodQOSBurstable, uid), uid))
 	wantMetric(t, e.Node, `nodepartition_eviction_without_candidate{partition="system"}`, 1)
 	if of := e.evictions(t, pod.Name); len(of) != 1 || !strings.Contains(of[0].Problem, "are still there") {
 		t.Errorf("it is not said that the memory stays: %+v", of)

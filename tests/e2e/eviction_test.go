@@ -15,7 +15,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/evict"
 	"node-partition.io/node-partition/tests/lab"
 )
@@ -75,7 +75,7 @@ func (e *evictor) placed(t *testing.T, name string) {
 			return false, "", err
 		}
 		for _, pod := range report.Pods {
-			if pod.Name == name && pod.Partition() == unitname.System && pod.Containers > 0 && pod.Misplaced == 0 {
+			if pod.Name == name && pod.Partition() == partition.System && pod.Containers > 0 && pod.Misplaced == 0 {
 				return true, "", nil
 			}
 		}

@@ -12,21 +12,21 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/tests/lab"
 )
 
 // exclusive is a configuration with two partitions, of which one has a list of CPUs.
 type exclusive struct {
-	partition unitname.PartitionName
+	partition partition.Name
 	cpus      string
 	on        bool
 }
 
 func (e exclusive) sections() string {
-	fields := map[unitname.PartitionName]string{e.partition: fmt.Sprintf("cpuset: %q, exclusive: %t, ", e.cpus, e.on)}
+	fields := map[partition.Name]string{e.partition: fmt.Sprintf("cpuset: %q, exclusive: %t, ", e.cpus, e.on)}
 	return fmt.Sprintf("systemPartition: {%smemoryLimit: 512Mi, namespaces: [kube-system]}\n"+
-		"workloadPartitions:\n  telemetry: {%snamespaces: [telemetry]}\n", fields[unitname.System], fields[telemetry])
+		"workloadPartitions:\n  telemetry: {%snamespaces: [telemetry]}\n", fields[partition.System], fields[telemetry])
 }
 
 // TestExclusive: exclusive CPUs are taken from all other pods, given back, and changed, while they
@@ -36,10 +36,10 @@ func TestExclusive(t *testing.T) {
 		w := newWorkloads(t, flavour, exclusive{telemetry, "0", true}.sections())
 		n := w.Node
 		w.namespace(t, telemetry)
-		for _, p := range []unitname.PartitionName{unitname.System, telemetry, unitname.Default} {
+		for _, p := range []partition.Name{partition.System, telemetry, partition.Default} {
 			w.threePods(t, p)
 		}
-		w.placedIn(t, unitname.System, telemetry, unitname.Default)
+		w.placedIn(t, partition.System, telemetry, partition.Default)
 		w.before = w.containers(t)
 		all := strings.TrimSpace(run(t, n, "cat /sys/devices/system/cpu/online"))
 		for _, step := range []struct {
@@ -49,8 +49,8 @@ func TestExclusive(t *testing.T) {
 		}{
 			{"at the start", exclusive{telemetry, "0", true}, "1"},
 			{"another CPU", exclusive{telemetry, "1", true}, "0"},
-			{"of another partition", exclusive{unitname.System, "1", true}, "0"},
-			{"no more", exclusive{unitname.System, "1", false}, all},
+			{"of another partition", exclusive{partition.System, "1", true}, "0"},
+			{"no more", exclusive{partition.System, "1", false}, all},
 			{"again", exclusive{telemetry, "0", true}, "1"},
 			{"created during the reload", exclusive{telemetry, "1", true}, "0"},
 			{"created during the last one", exclusive{telemetry, "1", false}, all},
@@ -64,14 +64,14 @@ func TestExclusive(t *testing.T) {
 				w.runOn(t, step.partition, step.cpus, step.others)
 			})
 		}
-		t.Run("untouched", func(t *testing.T) { w.untouched(t, unitname.System, telemetry, unitname.Default) })
+		t.Run("untouched", func(t *testing.T) { w.untouched(t, partition.System, telemetry, partition.Default) })
 		t.Run("section removed", func(t *testing.T) {
 			configure(t, n, exclusive{telemetry, "1", true}.sections())
 			w.runOn(t, telemetry, "1", "0")
-			configure(t, n, partition("512Mi", ""))
-			w.inPartition(t, namespaceOf(telemetry), unitname.Default)
+			configure(t, n, partitionOf("512Mi", ""))
+			w.inPartition(t, namespaceOf(telemetry), partition.Default)
 			w.runOn(t, "", "", all)
-			w.untouched(t, unitname.System, unitname.Default)
+			w.untouched(t, partition.System, partition.Default)
 		})
 	})
 }
@@ -124,7 +124,7 @@ func (w *workloads) createDuring(t *testing.T, act func()) {
 			w.runsIn(t, s.namespace, s.name, telemetry, v1.PodQOSBurstable)
 		}
 	}
-	w.untouched(t, unitname.System, telemetry, unitname.Default)
+	w.untouched(t, partition.System, telemetry, partition.Default)
 }
 
 // beginDuring creates pods at once, and others while a reload is held. That goes on when the
@@ -176,7 +176,7 @@ func (w *workloads) atWork(ctx context.Context, specs []spec) error {
 		}); err != nil {
 			return err
 		}
-		found, err := w.Run(ctx, "find "+kubepodsCgroup+" -name '*"+unitname.EscapeUID(uid)+"*'")
+		found, err := w.Run(ctx, "find "+kubepodsCgroup+" -name '*"+partition.EscapeUID(uid)+"*'")
 		if err != nil {
 			return err
 		}
@@ -190,7 +190,7 @@ func (w *workloads) atWork(ctx context.Context, specs []spec) error {
 // runOn waits until every process of a partition may run on these CPUs, and every other one, the
 // sandboxes of members too, on those. There is at least one of each class, in and out of the
 // partition. No name stands for no partition.
-func (w *workloads) runOn(t *testing.T, p unitname.PartitionName, members, others string) {
+func (w *workloads) runOn(t *testing.T, p partition.Name, members, others string) {
 	t.Helper()
 	classes := 3
 	if p != "" {

@@ -17,7 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"node-partition.io/node-partition/internal/kubeletconfig"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/tests/lab"
 )
 
@@ -193,7 +193,7 @@ func (f *fleetNode) ended(t *testing.T, pod *v1.Pod) (message string, status int
 		t.Fatal(err)
 	}
 	// The kubelet removes the pod's slice later.
-	becomes(t, f.Node, "find "+cgroupRoot+" -name '"+unitname.PodSlice(unitname.Default, v1.PodQOSBestEffort, string(live.UID))+"'", "")
+	becomes(t, f.Node, "find "+cgroupRoot+" -name '"+partition.PodSlice(partition.Default, v1.PodQOSBestEffort, string(live.UID))+"'", "")
 	return message, status
 }
 
@@ -302,8 +302,8 @@ func (f *fleetNode) calm(t *testing.T) calm {
 func TestInstallerApply(t *testing.T) {
 	onEach(t, kinds([]string{"trixie"}, "trixie"), func(t *testing.T, flavour string) {
 		f := newFleetNode(t, flavour)
-		half := wish{section: partition("512Mi", "0-1"), trial: "20m"}
-		more := wish{section: partition("520Mi", "0-1"), trial: "20m"}
+		half := wish{section: partitionOf("512Mi", "0-1"), trial: "20m"}
+		more := wish{section: partitionOf("520Mi", "0-1"), trial: "20m"}
 		isHalf := func(t *testing.T) {
 			t.Helper()
 			wantLimits(t, f.Node, "536870912", "0-1")
@@ -352,7 +352,7 @@ func TestInstallerApply(t *testing.T) {
 				t.Fatalf("status %d, %+v", status, said)
 			}
 			isHalf(t)
-			inSlice(t, f.Node, "kube-system", "system-agent", unitname.System, v1.PodQOSBurstable)
+			inSlice(t, f.Node, "kube-system", "system-agent", partition.System, v1.PodQOSBurstable)
 			want(t, f.Node, servicePIDs, f.before.services)
 			want(t, f.Node, f.others, f.untouched)
 		})

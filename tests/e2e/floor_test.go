@@ -10,7 +10,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/tests/lab"
 )
 
@@ -76,7 +76,7 @@ func keptCache(t *testing.T, n *lab.Node, files int, done func(kept uint64) bool
 	t.Helper()
 	member := reading(members, "cache", cacheBytes, "2147483645")
 	apply(t, n, member)
-	inSlice(t, n, members, "cache", unitname.System, v1.PodQOSBestEffort)
+	inSlice(t, n, members, "cache", partition.System, v1.PodQOSBestEffort)
 	scope := cgroupRoot + scopeOf(t, n, members, "cache")
 	// memory.stat is up to two seconds old with kernel 6.1. Besides the page cache there is a shell.
 	charged := func() uint64 { return parse(t, run(t, n, "cat "+scope+"/memory.current")) }

@@ -9,7 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/slices/config"
 )
 
@@ -25,13 +25,13 @@ func TestHandover(t *testing.T) {
 		before := containerID(t, n, "kube-system", "system-agent")
 		unharmed := func() {
 			t.Helper()
-			inSlice(t, n, "kube-system", "system-agent", unitname.System, v1.PodQOSBurstable)
+			inSlice(t, n, "kube-system", "system-agent", partition.System, v1.PodQOSBurstable)
 			if after := containerID(t, n, "kube-system", "system-agent"); after != before {
 				t.Error("the member's container was restarted")
 			}
 		}
 
-		configure(t, n, partition("512Mi", "0-1")+"featureGates: {"+config.Gate+": true}\n")
+		configure(t, n, partitionOf("512Mi", "0-1")+"featureGates: {"+config.Gate+": true}\n")
 		becomes(t, n, "systemctl is-active "+monitorUnit+" || true", "inactive")
 		want(t, n, "systemctl show --value -p Result "+monitorUnit, "success")
 		unharmed()
@@ -50,7 +50,7 @@ func TestHandover(t *testing.T) {
 		}
 
 		run(t, n, "systemctl revert "+systemSlice)
-		configure(t, n, partition("512Mi", "0-1"))
+		configure(t, n, partitionOf("512Mi", "0-1"))
 		// The partition's slice is active already, so slices.target does not start the monitor.
 		run(t, n, "systemctl start "+monitorUnit)
 		becomes(t, n, "systemctl is-active "+monitorUnit+" || true", "active")

@@ -9,7 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/tests/lab"
 )
 
@@ -23,11 +23,11 @@ func TestKEP5894(t *testing.T) {
 			want(t, n, "cd "+systemCgroup+" && ls -d kubepods-system-b*.slice", "kubepods-system-besteffort.slice\nkubepods-system-burstable.slice")
 		})
 		t.Run("Pods in configured namespaces are placed under kubepods/system/ cgroup", func(t *testing.T) {
-			inSlice(t, n, "kube-system", "system-agent", unitname.System, v1.PodQOSBurstable)
+			inSlice(t, n, "kube-system", "system-agent", partition.System, v1.PodQOSBurstable)
 		})
 		t.Run("Pods in other namespaces remain in the default cgroup hierarchy", func(t *testing.T) {
-			inSlice(t, n, "default", "user-app", unitname.Default, v1.PodQOSBurstable)
-			inSlice(t, n, "default", "user-besteffort", unitname.Default, v1.PodQOSBestEffort)
+			inSlice(t, n, "default", "user-app", partition.Default, v1.PodQOSBurstable)
+			inSlice(t, n, "default", "user-besteffort", partition.Default, v1.PodQOSBestEffort)
 		})
 		t.Run("Memory limit is enforced on the system partition cgroup", func(t *testing.T) { memoryLimitEnforced(t, n) })
 		t.Run("System Pods running in the default partition (wrong partition) are restarted and moved to the system partition on the next Pod sync (e.g., after enabling the feature on an existing node)",
@@ -45,7 +45,7 @@ func TestKEP5894(t *testing.T) {
 				t.Fatal(err)
 			}
 			want(t, n, "find "+cgroupRoot+" -name 'kubepods-system*'", "")
-			inSlice(t, n, "kube-system", "system-agent", unitname.Default, v1.PodQOSBurstable)
+			inSlice(t, n, "kube-system", "system-agent", partition.Default, v1.PodQOSBurstable)
 			want(t, n, "systemctl is-active "+monitorUnit+" || true", "inactive")
 		})
 	})
@@ -83,12 +83,12 @@ func turnedOffAndOn(t *testing.T, n *lab.Node, flavour string) {
 	want(t, n, "find "+cgroupRoot+" -name 'kubepods-system*'", "")
 	want(t, n, "systemctl list-units --all --plain --no-legend 'kubepods-system*' 'partition-cri*'", "")
 	want(t, n, "ls /run/systemd/transient /run/systemd/system.control 2>/dev/null | grep -e kubepods-system -e ^partition- || true", "")
-	inSlice(t, n, "kube-system", "system-agent", unitname.Default, v1.PodQOSBurstable)
+	inSlice(t, n, "kube-system", "system-agent", partition.Default, v1.PodQOSBurstable)
 
 	agentBefore := containerID(t, n, "kube-system", "system-agent")
-	configure(t, n, partition("96Mi", "0-1"))
+	configure(t, n, partitionOf("96Mi", "0-1"))
 	run(t, n, "systemctl start slices.target")
-	inSlice(t, n, "kube-system", "system-agent", unitname.System, v1.PodQOSBurstable)
+	inSlice(t, n, "kube-system", "system-agent", partition.System, v1.PodQOSBurstable)
 	want(t, n, "systemctl is-active "+monitorUnit, "active")
 	placed := containerID(t, n, "kube-system", "system-agent")
 	if restarted := placed != agentBefore; restarted != placing(flavour) {

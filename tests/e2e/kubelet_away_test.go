@@ -12,7 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 )
 
 // kubeletAway is the time for which the kubelet is stopped. In a third of it the first container
@@ -35,14 +35,14 @@ func TestKubeletAway(t *testing.T) {
 		small := resources("20m", "16Mi")
 		pods := []struct {
 			spec
-			before, after unitname.PartitionName
+			before, after partition.Name
 		}{
-			{spec{namespace: joins, name: "one", requests: small}, unitname.Default, unitname.System},
-			{spec{namespace: joins, name: "two", requests: small}, unitname.Default, unitname.System},
-			{spec{namespace: string(telemetry), name: "off", requests: small}, telemetry, unitname.Default},
-			{asking(spec{namespace: string(batch), name: "withdrawn", requests: small}, string(batch)), batch, unitname.Default},
+			{spec{namespace: joins, name: "one", requests: small}, partition.Default, partition.System},
+			{spec{namespace: joins, name: "two", requests: small}, partition.Default, partition.System},
+			{spec{namespace: string(telemetry), name: "off", requests: small}, telemetry, partition.Default},
+			{asking(spec{namespace: string(batch), name: "withdrawn", requests: small}, string(batch)), batch, partition.Default},
 		}
-		for _, p := range []unitname.PartitionName{joins, telemetry, batch} {
+		for _, p := range []partition.Name{joins, telemetry, batch} {
 			w.namespace(t, p)
 		}
 		for _, pod := range pods {

@@ -20,7 +20,7 @@ func TestLateVar(t *testing.T) {
 		n := lab.ForTest(t, lab.Options{
 			Flavour: flavour,
 			Files: append(programs(),
-				kubeletConfig(t, partition("256Mi", "0")),
+				kubeletConfig(t, partitionOf("256Mi", "0")),
 				// Drop-ins are on the root file system: the configuration is incomplete until /var is mounted.
 				lab.File{Path: dropins + "/10-limit.conf", Data: []byte(dropinHead + "systemPartition: {memoryLimit: 512Mi}\nmaxPods: 20\n")},
 				lab.File{Path: dropins + "/20-cpus.conf", Data: []byte(dropinHead + "reservedSystemCPUs: \"0\"\n")},
@@ -47,11 +47,11 @@ func TestLateVar(t *testing.T) {
 			t.Errorf("the kubelet has maxPods %d, reservedSystemCPUs %q, cgroupDriver %q; want 20, 0, systemd",
 				merged.MaxPods, merged.ReservedSystemCPUs, merged.CgroupDriver)
 		}
-		configure(t, n, partition("256Mi", "0-1"))
+		configure(t, n, partitionOf("256Mi", "0-1"))
 		wantReported(t, n, lab.KubeletConfigPath+`: systemPartition.cpuset: "0-1": CPU 1 is not one of reservedSystemCPUs, 0`)
 		wantLimits(t, n, "536870912", "0")
 		// A later reload changes nothing, and a broken file leaves the units as they are.
-		configure(t, n, partition("1Gi", "x"))
+		configure(t, n, partitionOf("1Gi", "x"))
 		wantLimits(t, n, "536870912", "0")
 	})
 }

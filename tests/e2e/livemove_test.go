@@ -12,7 +12,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/tests/lab"
 )
 
@@ -23,7 +23,7 @@ func TestLiveMove(t *testing.T) {
 	withoutNRI := slices.DeleteFunc(allFlavours(), placing)
 	onEach(t, kinds(withoutNRI, "bookworm"), func(t *testing.T, flavour string) {
 		n := monitored(t, flavour, "1Gi")
-		inSlice(t, n, "kube-system", "system-agent", unitname.System, v1.PodQOSBurstable)
+		inSlice(t, n, "kube-system", "system-agent", partition.System, v1.PodQOSBurstable)
 		t.Run("forks all the time", func(t *testing.T) { forksAreMoved(t, n) })
 		t.Run("device rules", func(t *testing.T) { deviceRulesHold(t, n) })
 		t.Run("host PID namespace", func(t *testing.T) { hostPIDIsKilled(t, n) })
@@ -38,7 +38,7 @@ func forksAreMoved(t *testing.T, n *lab.Node) {
 	t.Helper()
 	s := spec{namespace: "kube-system", name: "forks", command: []string{"/podtool", "forks"}}
 	apply(t, n, s)
-	inSlice(t, n, "kube-system", "forks", unitname.System, v1.PodQOSBestEffort)
+	inSlice(t, n, "kube-system", "forks", partition.System, v1.PodQOSBestEffort)
 	scope := scopeOf(t, n, "kube-system", "forks")
 	if name := path.Base(scope); !strings.HasPrefix(name, "partition-cri-containerd-") {
 		t.Errorf("the scope is %s", name)
@@ -74,7 +74,7 @@ func deviceRulesHold(t *testing.T, n *lab.Node) {
 		spec
 		says, not string
 	}{{denied, "denied: EPERM", "allowed"}, {allowed, "allowed", "denied"}} {
-		inSlice(t, n, "kube-system", s.name, unitname.System, v1.PodQOSBestEffort)
+		inSlice(t, n, "kube-system", s.name, partition.System, v1.PodQOSBestEffort)
 		before, err := n.Logs(t.Context(), "kube-system", s.name, "main")
 		if err != nil {
 			t.Fatal(err)
@@ -103,7 +103,7 @@ func hostPIDIsKilled(t *testing.T, n *lab.Node) {
 		change: func(p *v1.Pod) { p.Spec.HostPID = true },
 	}
 	apply(t, n, s)
-	inSlice(t, n, "kube-system", "hostpid", unitname.System, v1.PodQOSBestEffort)
+	inSlice(t, n, "kube-system", "hostpid", partition.System, v1.PodQOSBestEffort)
 	want(t, n, "pgrep -fc '^sleep 7770[123]$'", "3")
 	scope := path.Base(scopeOf(t, n, "kube-system", "hostpid"))
 	remove(t, n, s)
@@ -123,7 +123,7 @@ func limitsAreCarried(t *testing.T, n *lab.Node) {
 	remove(t, n, s)
 	s.namespace = "kube-system"
 	apply(t, n, s)
-	inSlice(t, n, "kube-system", "limits", unitname.System, v1.PodQOSBurstable)
+	inSlice(t, n, "kube-system", "limits", partition.System, v1.PodQOSBurstable)
 	if moved := read(scopeOf(t, n, "kube-system", "limits")); moved != plain {
 		t.Errorf("after the move\n%s\nand the same container in the default partition\n%s", moved, plain)
 	}
@@ -141,7 +141,7 @@ func movedBack(t *testing.T, n *lab.Node) {
 	})
 	configure(t, n, "")
 	becomes(t, n, "systemctl is-active "+monitorUnit+" || true", "inactive")
-	inSlice(t, n, "kube-system", "system-agent", unitname.Default, v1.PodQOSBurstable)
+	inSlice(t, n, "kube-system", "system-agent", partition.Default, v1.PodQOSBurstable)
 	if now := containerID(t, n, "kube-system", "system-agent"); now != id {
 		t.Errorf("container %s was restarted, it is %s", id, now)
 	}

@@ -60,8 +60,8 @@ func buildPrograms(dir, arch string) ([]lab.File, error) {
 	return files, nil
 }
 
-// partition is a systemPartition section.
-func partition(memory, cpus string) string {
+// partitionOf is a systemPartition section.
+func partitionOf(memory, cpus string) string {
 	section := "systemPartition:\n  memoryLimit: " + memory + "\n  namespaces: [kube-system]\n"
 	if cpus != "" {
 		section += "  cpuset: \"" + cpus + "\"\n"

@@ -16,7 +16,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/tests/lab"
 )
 
@@ -167,8 +167,8 @@ func (s *membersSoak) sections() string {
 func (s *membersSoak) fill(t *testing.T) {
 	t.Helper()
 	s.namespace(t, telemetry)
-	s.threePods(t, unitname.Default)
-	s.placedIn(t, unitname.Default)
+	s.threePods(t, partition.Default)
+	s.placedIn(t, partition.Default)
 	begin := time.Now()
 	for i := 0; i < s.count; i += soakBatch {
 		batch := make([]spec, 0, soakBatch)

@@ -16,7 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/podmove/report"
 	"node-partition.io/node-partition/tests/lab"
 )
@@ -62,7 +62,7 @@ func runtimeUnit(flavour string) string {
 func monitored(t *testing.T, flavour, memory string) *lab.Node {
 	t.Helper()
 	n := lab.ForTest(t, lab.Options{Flavour: flavour, Restore: true})
-	if err := n.CopyTo(t.Context(), slices.Concat(programs(), protectingNoPod(flavour), []lab.File{kubeletConfig(t, partition(memory, "0-1"))})...); err != nil {
+	if err := n.CopyTo(t.Context(), slices.Concat(programs(), protectingNoPod(flavour), []lab.File{kubeletConfig(t, partitionOf(memory, "0-1"))})...); err != nil {
 		t.Fatal(err)
 	}
 	run(t, n, "systemctl daemon-reload")
@@ -95,7 +95,7 @@ func switchedOn(t *testing.T, n *lab.Node) {
 		t.Fatal(err)
 	}
 	becomes(t, n, "systemctl is-active "+monitorUnit+" || true", "active")
-	inSlice(t, n, "kube-system", "system-agent", unitname.System, v1.PodQOSBurstable)
+	inSlice(t, n, "kube-system", "system-agent", partition.System, v1.PodQOSBurstable)
 	if err := n.WaitReady(t.Context()); err != nil { // the monitor may have restarted the member
 		t.Fatal(err)
 	}
@@ -243,11 +243,11 @@ func uidOf(t *testing.T, n *lab.Node, namespace, pod string) string {
 }
 
 // inSlice waits until the container of a static pod is in the slice that it belongs in.
-func inSlice(t *testing.T, n *lab.Node, namespace, pod string, p unitname.PartitionName, q v1.PodQOSClass) {
+func inSlice(t *testing.T, n *lab.Node, namespace, pod string, p partition.Name, q v1.PodQOSClass) {
 	t.Helper()
-	wanted := unitname.PodSlice(p, q, uidOf(t, n, namespace, pod))
+	wanted := partition.PodSlice(p, q, uidOf(t, n, namespace, pod))
 	eventually(t, n, fmt.Sprintf("%s/%s in %s", namespace, pod, wanted), func(ctx context.Context) (bool, string, error) {
-		out, err := n.Run(ctx, "cd "+cgroupRoot+unitname.CgroupPath(wanted)+" && ls -d *.scope")
+		out, err := n.Run(ctx, "cd "+cgroupRoot+partition.CgroupPath(wanted)+" && ls -d *.scope")
 		if err != nil {
 			return false, "", err
 		}

@@ -12,7 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/podmove/report"
 )
 
@@ -28,7 +28,7 @@ func TestOlderKubelet(t *testing.T) {
 	onEach(t, kinds(older), func(t *testing.T, flavour string) {
 		n, control := bootsJoined(t, flavour, programs())
 		want(t, n, "kubelet --version | grep -o 'v1[.][0-9]*'", "v1.35")
-		inSlice(t, n, "kube-system", "system-agent", unitname.System, v1.PodQOSBurstable)
+		inSlice(t, n, "kube-system", "system-agent", partition.System, v1.PodQOSBurstable)
 		wantMetric(t, n, `nodepartition_placements_total{method="creation",partition="system",result="success"}`, 1)
 		want(t, n, monitorPath+" check --move=auto | grep -o 'no pod is restarted to be moved'", "no pod is restarted to be moved")
 
@@ -93,12 +93,12 @@ func (e *evictor) converted(t *testing.T) {
 		becomes(t, e.Node, container, step.container)
 		want(t, e.Node, kubelets, "1 "+noLimit)
 		becomes(t, e.Node, "cat "+telemetry.Cgroup()+"/cpu.weight", step.partition)
-		burstable := cgroupRoot + unitname.CgroupPath(unitname.QoSSlice(telemetry, v1.PodQOSBurstable))
+		burstable := cgroupRoot + partition.CgroupPath(partition.QoSSlice(telemetry, v1.PodQOSBurstable))
 		becomes(t, e.Node, "cat "+burstable+"/cpu.weight", step.partition)
 	}
 	s := converted("stranger", "200", `{"cpushares":204}`)
 	s.namespace = "strangers"
-	stranger := unitname.CgroupPath(unitname.PodSlice(unitname.Default, v1.PodQOSBurstable, string(e.create(t, s).UID)))
+	stranger := partition.CgroupPath(partition.PodSlice(partition.Default, v1.PodQOSBurstable, string(e.create(t, s).UID)))
 	run(t, e.Node, "systemctl restart "+monitorUnit)
 	becomes(t, e.Node, "busybox wget -q -O - "+monitorURL+"/readyz || true", "ok")
 	want(t, e.Node, "cat "+cgroupRoot+stranger+"/cpu.weight", "1")

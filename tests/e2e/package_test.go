@@ -13,7 +13,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"node-partition.io/node-partition/internal/kubeletconfig"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/tests/lab"
 )
 
@@ -123,13 +123,13 @@ func TestPackage(t *testing.T) {
 			want(t, n, "test -e "+systemCgroup+" || echo none", "none")
 		})
 		t.Run("section written", func(t *testing.T) {
-			document := "apiVersion: " + kubeletconfig.APIVersion + "\nkind: " + kubeletconfig.Kind + "\n" + partition("512Mi", "0-1")
+			document := "apiVersion: " + kubeletconfig.APIVersion + "\nkind: " + kubeletconfig.Kind + "\n" + partitionOf("512Mi", "0-1")
 			if err := n.WriteFile(t.Context(), kubeletconfig.OverridePath, []byte(document), 0o644); err != nil {
 				t.Fatal(err)
 			}
 			becomes(t, n, "systemctl is-active "+systemSlice+" || true", "active")
 			wantLimits(t, n, "536870912", "0-1")
-			inSlice(t, n, "kube-system", "system-agent", unitname.System, v1.PodQOSBurstable)
+			inSlice(t, n, "kube-system", "system-agent", partition.System, v1.PodQOSBurstable)
 			ready(t, n)
 		})
 		t.Run("upgraded under load", func(t *testing.T) {
@@ -151,7 +151,7 @@ func TestPackage(t *testing.T) {
 			t.Log(run(t, n, "dpkg -r node-partition 2>&1"))
 			want(t, n, podPIDs, processes)
 			want(t, n, "cat "+systemCgroup+"/memory.max", "max")
-			inSlice(t, n, "kube-system", "system-agent", unitname.System, v1.PodQOSBurstable)
+			inSlice(t, n, "kube-system", "system-agent", partition.System, v1.PodQOSBurstable)
 			// Another installation takes it over.
 			t.Log(run(t, n, "dpkg -i /root/2.deb 2>&1"))
 			becomes(t, n, "cat "+systemCgroup+"/memory.max", "545259520")

@@ -11,7 +11,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/tests/lab"
 )
 
@@ -101,7 +101,7 @@ func bareNode(t *testing.T, n *lab.Node) bare {
 func (b bare) removed(t *testing.T, n *lab.Node) {
 	t.Helper()
 	want(t, n, "find "+cgroupRoot+" -name 'kubepods-system*'", "")
-	inSlice(t, n, "kube-system", "system-agent", unitname.Default, v1.PodQOSBurstable)
+	inSlice(t, n, "kube-system", "system-agent", partition.Default, v1.PodQOSBurstable)
 	want(t, n, ourUnits, b.units)
 	wantLines(t, "cgroups", run(t, n, values(ofSlices)), b.cgroups)
 	want(t, n, "ls -d /run/*partition* 2>/dev/null || true", "")

@@ -17,7 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"node-partition.io/node-partition/internal/cpuweight"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/tests/lab"
 )
 
@@ -47,7 +47,7 @@ func TestPlacement(t *testing.T) {
 		}
 		lab.InTurn(t, func(t *testing.T) *lab.Node {
 			var n *lab.Node
-			n, control = joined(t, flavour, partition("1Gi", "0-1"))
+			n, control = joined(t, flavour, partitionOf("1Gi", "0-1"))
 			want(t, n, monitorPath+" check --move=auto | grep -c ^error || true", "0")
 			return n
 		}, parts...)
@@ -64,16 +64,16 @@ func qosSlices(t *testing.T, n *lab.Node, flavour string) {
 	besteffort := spec{namespace: "kube-system", name: "besteffort"}
 	user := spec{namespace: "default", name: "user-guaranteed", requests: both, limits: both}
 	apply(t, n, guaranteed, burstable, besteffort, user)
-	inSlice(t, n, "kube-system", "guaranteed", unitname.System, v1.PodQOSGuaranteed)
-	inSlice(t, n, "kube-system", "burstable", unitname.System, v1.PodQOSBurstable)
-	inSlice(t, n, "kube-system", "besteffort", unitname.System, v1.PodQOSBestEffort)
-	inSlice(t, n, "default", "user-guaranteed", unitname.Default, v1.PodQOSGuaranteed)
+	inSlice(t, n, "kube-system", "guaranteed", partition.System, v1.PodQOSGuaranteed)
+	inSlice(t, n, "kube-system", "burstable", partition.System, v1.PodQOSBurstable)
+	inSlice(t, n, "kube-system", "besteffort", partition.System, v1.PodQOSBestEffort)
+	inSlice(t, n, "default", "user-guaranteed", partition.Default, v1.PodQOSGuaranteed)
 	for name, q := range map[string]v1.PodQOSClass{"guaranteed": v1.PodQOSGuaranteed, "burstable": v1.PodQOSBurstable, "besteffort": v1.PodQOSBestEffort} {
 		uid := uidOf(t, n, "kube-system", name)
-		ours, kubelets := unitname.PodSlice(unitname.System, q, uid), unitname.PodSlice(unitname.Default, q, uid)
+		ours, kubelets := partition.PodSlice(partition.System, q, uid), partition.PodSlice(partition.Default, q, uid)
 		const read = " && cat memory.max cpu.weight cpu.max pids.max | xargs"
-		limits := run(t, n, "cd "+cgroupRoot+unitname.CgroupPath(kubelets)+read)
-		becomes(t, n, "cd "+cgroupRoot+unitname.CgroupPath(ours)+read, limits)
+		limits := run(t, n, "cd "+cgroupRoot+partition.CgroupPath(kubelets)+read)
+		becomes(t, n, "cd "+cgroupRoot+partition.CgroupPath(ours)+read, limits)
 		want(t, n, "systemctl show --value -p Description "+ours, "Pod kube-system/"+name+"-"+n.Hostname)
 	}
 	// system-agent has 100m (tests/lab), on top of 300m and 700m. The kubelet's formula counts, as its
@@ -81,7 +81,7 @@ func qosSlices(t *testing.T, n *lab.Node, flavour string) {
 	formula := cpuweight.Linear
 	uid := uidOf(t, n, "kube-system", "guaranteed")
 	shares := cpuweight.SharesOfMilliCPU(300)
-	kubelets := unitname.CgroupPath(unitname.PodSlice(unitname.Default, v1.PodQOSGuaranteed, uid))
+	kubelets := partition.CgroupPath(partition.PodSlice(partition.Default, v1.PodQOSGuaranteed, uid))
 	if weight := file(t, n, kubelets, "cpu.weight"); weight != formula.Weight(shares) {
 		formula = cpuweight.Quadratic
 		if want := formula.Weight(shares); weight != want {
@@ -128,7 +128,7 @@ func fromFirstByte(t *testing.T, n *lab.Node) {
 	inside := file(t, n, kubepods+"/kubepods-system.slice", "memory.current")
 	s := spec{namespace: "kube-system", name: "alloc", command: []string{"/podtool", "alloc", "64Mi"}}
 	apply(t, n, s)
-	inSlice(t, n, "kube-system", "alloc", unitname.System, v1.PodQOSBestEffort)
+	inSlice(t, n, "kube-system", "alloc", partition.System, v1.PodQOSBestEffort)
 	eventually(t, n, "memory allocated", func(ctx context.Context) (bool, string, error) {
 		logs, err := n.Logs(ctx, "kube-system", "alloc", "main")
 		return strings.Contains(logs, "ready"), logs, err
@@ -143,7 +143,7 @@ func fromFirstByte(t *testing.T, n *lab.Node) {
 	if after > before+size/8 {
 		t.Errorf("outside the partition kubepods.slice has grown from %d to %d bytes", before, after)
 	}
-	defaultSlice := cgroupRoot + unitname.CgroupPath(unitname.PodSlice(unitname.Default, v1.PodQOSBestEffort, uidOf(t, n, "kube-system", "alloc")))
+	defaultSlice := cgroupRoot + partition.CgroupPath(partition.PodSlice(partition.Default, v1.PodQOSBestEffort, uidOf(t, n, "kube-system", "alloc")))
 	// Only the sandbox is charged to the pod's slice there: the container has never been in it.
 	want(t, n, "cd "+defaultSlice+" && awk 'FNR == 1 { if (NR == 1) all = $1; else part += $1 } END { print (all - part < 512 * 1024) }' memory.current $(ls -d */memory.current)", "1")
 	t.Logf("of %d bytes allocated at the first instruction: the partition grew by %d, the rest of kubepods.slice by %d", size, grown, int64(after)-int64(before))
@@ -162,20 +162,20 @@ func notMixedUp(t *testing.T, n *lab.Node) {
 		p.Annotations = map[string]string{"io.kubernetes.pod.namespace": "kube-system"}
 	}}
 	apply(t, n, system, user, prefix, claims)
-	inSlice(t, n, "kube-system", "same", unitname.System, v1.PodQOSBestEffort)
-	inSlice(t, n, "kube-system-2", "same-2", unitname.Default, v1.PodQOSBestEffort)
-	inSlice(t, n, "kube", "same-3", unitname.Default, v1.PodQOSBestEffort)
-	inSlice(t, n, "default", "claims", unitname.Default, v1.PodQOSBestEffort)
+	inSlice(t, n, "kube-system", "same", partition.System, v1.PodQOSBestEffort)
+	inSlice(t, n, "kube-system-2", "same-2", partition.Default, v1.PodQOSBestEffort)
+	inSlice(t, n, "kube", "same-3", partition.Default, v1.PodQOSBestEffort)
+	inSlice(t, n, "default", "claims", partition.Default, v1.PodQOSBestEffort)
 	want(t, n, "systemctl show --value -p Description kubepods-system-besteffort-pod0b4b4d8e_1c2d_4e5f_8a9b_0c1d2e3f4a5b.slice", "Pod kube-system/same-"+n.Hostname)
 	// The same name again, with another UID and another class, and then with the first UID.
 	remove(t, n, system)
 	again := system
 	again.uid, again.requests = "0b4b4d8e-1c2d-4e5f-8a9b-0c1d2e3f4a5e", resources("10m", "8Mi")
 	apply(t, n, again)
-	inSlice(t, n, "kube-system", "same", unitname.System, v1.PodQOSBurstable)
+	inSlice(t, n, "kube-system", "same", partition.System, v1.PodQOSBurstable)
 	remove(t, n, again)
 	apply(t, n, system)
-	inSlice(t, n, "kube-system", "same", unitname.System, v1.PodQOSBestEffort)
+	inSlice(t, n, "kube-system", "same", partition.System, v1.PodQOSBestEffort)
 	remove(t, n, system, user, prefix, claims)
 	noSlicesLeft(t, n)
 }
@@ -186,10 +186,10 @@ func streams(t *testing.T, n *lab.Node) {
 	for _, namespace := range []string{"kube-system", "default"} {
 		s := spec{namespace: namespace, name: "echo-" + namespace, command: []string{"/podtool", "echo", map[string]string{"kube-system": "7001", "default": "7002"}[namespace]}}
 		apply(t, n, s)
-		inSlice(t, n, namespace, s.name, map[string]unitname.PartitionName{"kube-system": unitname.System, "default": unitname.Default}[namespace], v1.PodQOSBestEffort)
+		inSlice(t, n, namespace, s.name, map[string]partition.Name{"kube-system": partition.System, "default": partition.Default}[namespace], v1.PodQOSBestEffort)
 		talker := spec{namespace: namespace, name: "talker-" + namespace, command: []string{"sh", "-c", "while true; do echo still here; sleep 1; done"}}
 		apply(t, n, talker)
-		inSlice(t, n, namespace, talker.name, map[string]unitname.PartitionName{"kube-system": unitname.System, "default": unitname.Default}[namespace], v1.PodQOSBestEffort)
+		inSlice(t, n, namespace, talker.name, map[string]partition.Name{"kube-system": partition.System, "default": partition.Default}[namespace], v1.PodQOSBestEffort)
 		out, err := n.Exec(t.Context(), namespace, talker.name, "main", "sh", "-c", "echo executed; cat /proc/self/cgroup")
 		if err != nil || !strings.Contains(out, "executed") {
 			t.Errorf("%s: exec says %q, %v", namespace, out, err)
@@ -244,7 +244,7 @@ func resized(t *testing.T, n *lab.Node, control *lab.ControlPlane, flavour strin
 	if err != nil {
 		t.Fatal(err)
 	}
-	ours := cgroupRoot + unitname.CgroupPath(unitname.PodSlice(unitname.System, v1.PodQOSBurstable, string(created.UID)))
+	ours := cgroupRoot + partition.CgroupPath(partition.PodSlice(partition.System, v1.PodQOSBurstable, string(created.UID)))
 	becomes(t, n, "cat "+ours+"/memory.max "+ours+"/cpu.max | xargs", "67108864 20000 100000")
 	becomes(t, n, "ls "+ours+" | grep -c 'scope$'", "1")
 	resize := func(cpu, memory string) {
@@ -324,7 +324,7 @@ func figures(t *testing.T, n *lab.Node, flavour string) {
 	system := spec{namespace: "kube-system", name: "figures", command: []string{"/podtool", "alloc", "48Mi"}}
 	user := spec{namespace: "default", name: "user-figures", command: []string{"/podtool", "alloc", "48Mi"}}
 	apply(t, n, system, user)
-	inSlice(t, n, "kube-system", "figures", unitname.System, v1.PodQOSBestEffort)
+	inSlice(t, n, "kube-system", "figures", partition.System, v1.PodQOSBestEffort)
 	podLevel := map[string][2]uint64{}
 	for _, name := range []string{"figures", "user-figures"} {
 		podLevel[name] = [2]uint64{math.MaxUint64, 0}
@@ -429,7 +429,7 @@ func outlived(t *testing.T, n *lab.Node) {
 	const scopes = `nodepartition_outlived_scopes{partition="system"}`
 	wantMetric(t, n, scopes, 0)
 	agent := run(t, n, "cat $(find "+systemCgroup+" -path '*-pod*/cgroup.procs') | sort | xargs")
-	slice := unitname.PodSlice(unitname.System, v1.PodQOSBestEffort, "5b0c1d1e-0000-4000-8000-0123456789ab")
+	slice := partition.PodSlice(partition.System, v1.PodQOSBestEffort, "5b0c1d1e-0000-4000-8000-0123456789ab")
 	scope := "cri-containerd-" + strings.Repeat("0123456789abcdef", 4) + ".scope"
 	run(t, n, "setsid systemd-run --quiet --scope --unit="+scope+" --slice="+slice+
 		` sh -c "trap '' TERM; while :; do sleep 1000; done" >/dev/null 2>&1 </dev/null &`)

@@ -20,7 +20,7 @@ import (
 // reports to the API server, for one configuration of the kubelet after the other.
 func TestPlan(t *testing.T) {
 	onEach(t, kinds(allFlavours(), "trixie"), func(t *testing.T, flavour string) {
-		n, control := lab.JoinedForTest(t, lab.Options{Flavour: flavour, Files: append(programs(), kubeletConfig(t, partition("256Mi", "0")))})
+		n, control := lab.JoinedForTest(t, lab.Options{Flavour: flavour, Files: append(programs(), kubeletConfig(t, partitionOf("256Mi", "0")))})
 		for _, c := range []struct {
 			name  string
 			file  string // a drop-in over the configuration of the node

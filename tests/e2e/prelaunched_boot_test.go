@@ -13,7 +13,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/tests/lab"
 )
 
@@ -67,7 +67,7 @@ const bootMembers = 4
 func bootFiles(t *testing.T, flavour string) []lab.File {
 	t.Helper()
 	files := append(programs(), oneService(flavour)...)
-	files = append(files, prelaunched(), kubeletConfig(t, partition("512Mi", "0-1")),
+	files = append(files, prelaunched(), kubeletConfig(t, partitionOf("512Mi", "0-1")),
 		lab.File{Path: "/etc/default/node-partition", Data: []byte("PARTITION_MONITOR_ARGS=--move=never\n")})
 	for i := range bootMembers {
 		s := spec{namespace: "kube-system", name: fmt.Sprintf("member-%d", i)}
@@ -80,10 +80,10 @@ func bootFiles(t *testing.T, flavour string) []lab.File {
 // does.
 func allInside(t *testing.T, n *lab.Node) {
 	t.Helper()
-	inSlice(t, n, "kube-system", "system-agent", unitname.System, v1.PodQOSBurstable)
-	inSlice(t, n, "default", "user-app", unitname.Default, v1.PodQOSBurstable)
+	inSlice(t, n, "kube-system", "system-agent", partition.System, v1.PodQOSBurstable)
+	inSlice(t, n, "default", "user-app", partition.Default, v1.PodQOSBurstable)
 	for i := range bootMembers {
-		inSlice(t, n, "kube-system", fmt.Sprintf("member-%d", i), unitname.System, v1.PodQOSBestEffort)
+		inSlice(t, n, "kube-system", fmt.Sprintf("member-%d", i), partition.System, v1.PodQOSBestEffort)
 	}
 	want(t, n, "find "+cgroupRoot+"kubepods.slice -name 'partition-*.scope' | wc -l", "0")
 }
@@ -150,12 +150,12 @@ func TestPrelaunchedBoot(t *testing.T) {
 			t.Errorf("the plugin has logged %q, want %q", ends, wanted)
 		}
 		// The slices that systemd created implicitly have the limits of the kubelet's now.
-		defaultSlice := unitname.PodSlice(unitname.Default, v1.PodQOSBurstable, uidOf(t, n, "kube-system", "system-agent"))
-		slice := unitname.PodSlice(unitname.System, v1.PodQOSBurstable, uidOf(t, n, "kube-system", "system-agent"))
-		becomes(t, n, "cat "+cgroupRoot+unitname.CgroupPath(slice)+"/cpu.weight", run(t, n, "cat "+cgroupRoot+unitname.CgroupPath(defaultSlice)+"/cpu.weight"))
+		defaultSlice := partition.PodSlice(partition.Default, v1.PodQOSBurstable, uidOf(t, n, "kube-system", "system-agent"))
+		slice := partition.PodSlice(partition.System, v1.PodQOSBurstable, uidOf(t, n, "kube-system", "system-agent"))
+		becomes(t, n, "cat "+cgroupRoot+partition.CgroupPath(slice)+"/cpu.weight", run(t, n, "cat "+cgroupRoot+partition.CgroupPath(defaultSlice)+"/cpu.weight"))
 		late := spec{namespace: "kube-system", name: "late"}
 		apply(t, n, late)
-		inSlice(t, n, "kube-system", "late", unitname.System, v1.PodQOSBestEffort)
+		inSlice(t, n, "kube-system", "late", partition.System, v1.PodQOSBestEffort)
 		wantMetric(t, n, `nodepartition_placements_total{method="creation",partition="system",result="success"}`, 1)
 		want(t, n, "systemctl --failed --plain --no-legend", "")
 	})

@@ -8,7 +8,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/tests/lab"
 )
 
@@ -59,7 +59,7 @@ func runtimeWithoutMonitor(t *testing.T, n *lab.Node, flavour string) {
 
 // startsIn creates a member while the monitor does not run, and checks where it starts. Then it
 // starts the monitor, which finds the member in its place or moves it there.
-func startsIn(t *testing.T, n *lab.Node, name string, p unitname.PartitionName) {
+func startsIn(t *testing.T, n *lab.Node, name string, p partition.Name) {
 	t.Helper()
 	s := spec{namespace: "kube-system", name: name}
 	apply(t, n, s)
@@ -67,8 +67,8 @@ func startsIn(t *testing.T, n *lab.Node, name string, p unitname.PartitionName) 
 	want(t, n, "systemctl is-active "+monitorUnit+" || true", "inactive")
 	before := containerID(t, n, "kube-system", name)
 	run(t, n, "systemctl start "+monitorUnit)
-	inSlice(t, n, "kube-system", name, unitname.System, v1.PodQOSBestEffort)
-	if same := containerID(t, n, "kube-system", name) == before; same != (p == unitname.System) {
+	inSlice(t, n, "kube-system", name, partition.System, v1.PodQOSBestEffort)
+	if same := containerID(t, n, "kube-system", name) == before; same != (p == partition.System) {
 		t.Errorf("%s: the container is the one from before the monitor: %t", name, same)
 	}
 	wantMetric(t, n, `nodepartition_misplaced_pods{partition="system",reason="pending"}`, 0)
@@ -91,7 +91,7 @@ func TestPrelaunched(t *testing.T) {
 		part("not installed", func(t *testing.T) {
 			runtimeWithoutMonitor(t, n, flavour)
 			plugins(t, n, "0")
-			startsIn(t, n, "without", unitname.Default)
+			startsIn(t, n, "without", partition.Default)
 		})
 		if err := n.CopyTo(t.Context(), prelaunched()); err != nil {
 			t.Fatal(err)
@@ -99,20 +99,20 @@ func TestPrelaunched(t *testing.T) {
 		part("placed", func(t *testing.T) {
 			runtimeWithoutMonitor(t, n, flavour)
 			plugins(t, n, "1")
-			startsIn(t, n, "placed", unitname.System)
+			startsIn(t, n, "placed", partition.System)
 			want(t, n, "journalctl -b -o cat -t 91-node-partition | grep -c 'is connected; the pre-launched plugin ends placed=1$'", "1")
 		})
 		part("killed", func(t *testing.T) {
 			runtimeWithoutMonitor(t, n, flavour)
 			plugins(t, n, "1")
 			run(t, n, "kill -KILL $("+pluginProcesses+")")
-			startsIn(t, n, "killed", unitname.Default)
+			startsIn(t, n, "killed", partition.Default)
 		})
 		part("hung", func(t *testing.T) {
 			runtimeWithoutMonitor(t, n, flavour)
 			plugins(t, n, "1")
 			run(t, n, "kill -STOP $("+pluginProcesses+")")
-			startsIn(t, n, "hung", unitname.Default)
+			startsIn(t, n, "hung", partition.Default)
 		})
 		part("hung at its start", func(t *testing.T) {
 			hangs := lab.File{Path: prelaunchedPath, Data: []byte("#!/bin/sh\n: >/run/lab-hangs\nexec sleep 2147483641\n"), Mode: 0o755}
@@ -120,7 +120,7 @@ func TestPrelaunched(t *testing.T) {
 				t.Fatal(err)
 			}
 			runtimeWithoutMonitor(t, n, flavour)
-			startsIn(t, n, "registers-not", unitname.Default)
+			startsIn(t, n, "registers-not", partition.Default)
 			want(t, n, "ls /run/lab-hangs", "/run/lab-hangs") // the runtime has started it
 			want(t, n, "grep -lzx '214748364[1]' /proc/[0-9]*/cmdline 2>/dev/null | wc -l", "0")
 			if err := n.CopyTo(t.Context(), prelaunched()); err != nil {
@@ -146,18 +146,18 @@ func beforeMembers(t *testing.T, n *lab.Node, flavour string) {
 	plugins(t, n, "1")
 	early, late := spec{namespace: "kube-system", name: "early"}, spec{namespace: "kube-system", name: "late"}
 	apply(t, n, early)
-	inSlice(t, n, "kube-system", "early", unitname.Default, v1.PodQOSBestEffort)
-	configure(t, n, partition("1Gi", "0-1"))
+	inSlice(t, n, "kube-system", "early", partition.Default, v1.PodQOSBestEffort)
+	configure(t, n, partitionOf("1Gi", "0-1"))
 	run(t, n, "systemctl start --no-block slices.target")
 	becomes(t, n, "systemctl is-active "+systemSlice+" || true", "active")
 	apply(t, n, late)
-	inSlice(t, n, "kube-system", "late", unitname.System, v1.PodQOSBestEffort)
-	inSlice(t, n, "kube-system", "early", unitname.Default, v1.PodQOSBestEffort)
+	inSlice(t, n, "kube-system", "late", partition.System, v1.PodQOSBestEffort)
+	inSlice(t, n, "kube-system", "early", partition.Default, v1.PodQOSBestEffort)
 	becomes(t, n, "systemctl is-active "+monitorUnit+" || true", "activating")
 	before := containerID(t, n, "kube-system", "late")
 	releaseMonitor(t, n)
-	inSlice(t, n, "kube-system", "early", unitname.System, v1.PodQOSBestEffort)
-	inSlice(t, n, "kube-system", "late", unitname.System, v1.PodQOSBestEffort)
+	inSlice(t, n, "kube-system", "early", partition.System, v1.PodQOSBestEffort)
+	inSlice(t, n, "kube-system", "late", partition.System, v1.PodQOSBestEffort)
 	if containerID(t, n, "kube-system", "late") != before {
 		t.Error("the container that the plugin had placed was restarted")
 	}

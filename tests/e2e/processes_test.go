@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/tests/lab"
 )
 
@@ -21,7 +21,7 @@ type podProcess struct {
 	cgroup string
 	// The slice of the pod names partition and class, and uid with underscores. All are empty for a
 	// process outside of such slices.
-	partition  unitname.PartitionName
+	partition  partition.Name
 	class, uid string
 }
 
@@ -64,7 +64,7 @@ func podProcesses(ctx context.Context, n *lab.Node) ([]podProcess, error) {
 		}
 		p := podProcess{pid: pid, name: f["Name"], cpus: f["Cpus_allowed_list"], cgroup: f["cgroup"]}
 		for part := range strings.SplitSeq(p.cgroup, "/") {
-			if partition, class, uid, ok := unitname.ParsePodSlice(part); ok {
+			if partition, class, uid, ok := partition.ParsePodSlice(part); ok {
 				p.partition, p.class, p.uid = partition, class, uid
 			}
 		}
@@ -76,5 +76,5 @@ func podProcesses(ctx context.Context, n *lab.Node) ([]podProcess, error) {
 // processesOf returns the processes of the containers of a pod, by its UID.
 func processesOf(ctx context.Context, n *lab.Node, uid string) ([]podProcess, error) {
 	all, err := podProcesses(ctx, n)
-	return slices.DeleteFunc(all, func(p podProcess) bool { return p.uid != unitname.EscapeUID(uid) || p.inSandbox() }), err
+	return slices.DeleteFunc(all, func(p podProcess) bool { return p.uid != partition.EscapeUID(uid) || p.inSandbox() }), err
 }

@@ -11,7 +11,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/podmove/report"
 	"node-partition.io/node-partition/tests/lab"
 )
@@ -24,18 +24,18 @@ func TestNothingIsRestarted(t *testing.T) {
 	restarting := slices.DeleteFunc(allFlavours(), func(flavour string) bool { return !placing(flavour) })
 	onEach(t, kinds(restarting, "trixie"), func(t *testing.T, flavour string) {
 		n := lab.ForTest(t, lab.Options{Flavour: flavour, Restore: true})
-		if err := n.CopyTo(t.Context(), append(programs(), kubeletConfig(t, partition("512Mi", "0-1")))...); err != nil {
+		if err := n.CopyTo(t.Context(), append(programs(), kubeletConfig(t, partitionOf("512Mi", "0-1")))...); err != nil {
 			t.Fatal(err)
 		}
 		run(t, n, "systemctl daemon-reload")
 		before := containerID(t, n, "kube-system", "system-agent")
 		run(t, n, "systemctl start slices.target")
 		becomes(t, n, "systemctl is-active "+monitorUnit+" || true", "active")
-		waitsForItsStart(t, n, unitname.Default)
+		waitsForItsStart(t, n, partition.Default)
 		// A pod that is created is placed all the same.
 		created := spec{namespace: "kube-system", name: "created"}
 		apply(t, n, created)
-		inSlice(t, n, "kube-system", "created", unitname.System, v1.PodQOSBestEffort)
+		inSlice(t, n, "kube-system", "created", partition.System, v1.PodQOSBestEffort)
 		remove(t, n, created)
 		if after := containerID(t, n, "kube-system", "system-agent"); after != before {
 			t.Fatal("the static pod was restarted")
@@ -50,12 +50,12 @@ func TestNothingIsRestarted(t *testing.T) {
 
 		placed := containerID(t, n, "kube-system", "system-agent")
 		configure(t, n, "")
-		waitsForItsStart(t, n, unitname.System)
+		waitsForItsStart(t, n, partition.System)
 		want(t, n, "systemctl is-active "+monitorUnit, "active")
 		if after := containerID(t, n, "kube-system", "system-agent"); after != placed {
 			t.Fatal("the static pod was restarted when the partition was switched off")
 		}
-		startsAgain(t, n, unitname.Default)
+		startsAgain(t, n, partition.Default)
 		becomes(t, n, "systemctl is-active "+monitorUnit+" || true", "inactive")
 		want(t, n, "find "+cgroupRoot+" -name 'kubepods-system*'", "")
 	})
@@ -63,7 +63,7 @@ func TestNothingIsRestarted(t *testing.T) {
 
 // waitsForItsStart: the member is in a partition that is not its own, and the monitor's report has
 // the reason.
-func waitsForItsStart(t *testing.T, n *lab.Node, p unitname.PartitionName) {
+func waitsForItsStart(t *testing.T, n *lab.Node, p partition.Name) {
 	t.Helper()
 	eventually(t, n, "the static pod waits for its next start", func(ctx context.Context) (bool, string, error) {
 		found, err := reportOf(ctx, n)
@@ -79,7 +79,7 @@ func waitsForItsStart(t *testing.T, n *lab.Node, p unitname.PartitionName) {
 
 // startsAgain ends the member's container, as a crash does, and waits until the next one is in its
 // place.
-func startsAgain(t *testing.T, n *lab.Node, p unitname.PartitionName) {
+func startsAgain(t *testing.T, n *lab.Node, p partition.Name) {
 	t.Helper()
 	run(t, n, "echo 1 >"+cgroupRoot+scopeOf(t, n, "kube-system", "system-agent")+"/cgroup.kill")
 	inSlice(t, n, "kube-system", "system-agent", p, v1.PodQOSBurstable)

@@ -162,7 +162,7 @@ func servicesMoved(t *testing.T, n *lab.Node) {
 		t.Fatal(err)
 	}
 	const inSlice = "kubeReserved: {memory: 2Gi}\nenforceNodeAllocatable: [pods, kube-reserved]\nkubeReservedCgroup: /kubernetes.slice\n"
-	if err := n.CopyTo(t.Context(), kubeletConfig(t, inSlice+partition("512Mi", "0"))); err != nil {
+	if err := n.CopyTo(t.Context(), kubeletConfig(t, inSlice+partitionOf("512Mi", "0"))); err != nil {
 		t.Fatal(err)
 	}
 	rebooted(t, n)

@@ -15,8 +15,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"node-partition.io/node-partition/internal/unitname"
-	"node-partition.io/node-partition/internal/workload"
+	"node-partition.io/node-partition/internal/partition"
 )
 
 // resourceSection has a type whose members are in the system partition on CPU 1, and another one,
@@ -72,16 +71,16 @@ func resourceGroups() []group {
 		{asking(spec{namespace: operators, name: "deployed", requests: resources("400m", "24Mi"), limits: v1.ResourceList{v1.ResourceCPU: resources("1", "1")[v1.ResourceCPU]}}, "telemetry"),
 			(*typedNode).byDeployment, telemetry, v1.PodQOSBurstable, "0"},
 		{asking(spec{namespace: operators, name: "besteffort"}, "telemetry"), (*typedNode).byDeployment, telemetry, v1.PodQOSBestEffort, "0"},
-		{asking(spec{namespace: operators, name: "daemon", requests: resources("1", "24Mi")}, "management"), (*typedNode).byDaemonSet, unitname.System, v1.PodQOSBurstable, "1"},
+		{asking(spec{namespace: operators, name: "daemon", requests: resources("1", "24Mi")}, "management"), (*typedNode).byDaemonSet, partition.System, v1.PodQOSBurstable, "1"},
 		{asking(spec{namespace: operators, name: "everywhere"}, "telemetry"), (*typedNode).byDaemonSet, telemetry, v1.PodQOSBestEffort, "0"},
 		{asking(spec{namespace: operators, name: "static", requests: small}), (*typedNode).byManifest, telemetry, v1.PodQOSBurstable, "0"},
 		{asking(spec{namespace: operators, name: "manifest"}), (*typedNode).byManifest, telemetry, v1.PodQOSBestEffort, "0"},
 		// A Guaranteed pod is a member by its namespace, and not by annotation.
-		{asking(spec{namespace: operators, name: "guaranteed", requests: steady, limits: steady}, "telemetry"), (*typedNode).byDeployment, unitname.Default, v1.PodQOSGuaranteed, "0-1"},
-		{asking(spec{namespace: operators, name: "steady", requests: steady, limits: steady}, "telemetry"), (*typedNode).byDaemonSet, unitname.Default, v1.PodQOSGuaranteed, "0-1"},
-		{asking(spec{namespace: operators, name: "kept", requests: steady, limits: steady}), (*typedNode).byManifest, unitname.Default, v1.PodQOSGuaranteed, "0-1"},
+		{asking(spec{namespace: operators, name: "guaranteed", requests: steady, limits: steady}, "telemetry"), (*typedNode).byDeployment, partition.Default, v1.PodQOSGuaranteed, "0-1"},
+		{asking(spec{namespace: operators, name: "steady", requests: steady, limits: steady}, "telemetry"), (*typedNode).byDaemonSet, partition.Default, v1.PodQOSGuaranteed, "0-1"},
+		{asking(spec{namespace: operators, name: "kept", requests: steady, limits: steady}), (*typedNode).byManifest, partition.Default, v1.PodQOSGuaranteed, "0-1"},
 		{spec{namespace: string(telemetry), name: "guaranteed", requests: steady, limits: steady}, (*typedNode).byDeployment, telemetry, v1.PodQOSGuaranteed, "0"},
-		{spec{namespace: v1.NamespaceDefault, name: "ordinary", requests: small}, (*typedNode).byDeployment, unitname.Default, v1.PodQOSBurstable, "0-1"},
+		{spec{namespace: v1.NamespaceDefault, name: "ordinary", requests: small}, (*typedNode).byDeployment, partition.Default, v1.PodQOSBurstable, "0-1"},
 	}
 }
 
@@ -107,7 +106,7 @@ func (r *typedNode) convertedAll(t *testing.T) {
 		wanted := g.requests[v1.ResourceCPU]
 		got := has[v1.ResourceCPU]
 		if kind != "" {
-			got = has[v1.ResourceName(workload.Resource(kind))]
+			got = has[v1.ResourceName(partition.WorkloadResource(kind))]
 			wanted.SetScaled(wanted.MilliValue(), 0)
 			if _, is := has[v1.ResourceCPU]; is {
 				t.Errorf("%s/%s requests CPU: %v", g.namespace, g.name, has)
@@ -172,7 +171,7 @@ func (r *typedNode) waits(t *testing.T, s spec, kind string) {
 		}
 		for _, c := range pod.Status.Conditions {
 			if c.Type == v1.PodScheduled && c.Reason == v1.PodReasonUnschedulable && pod.Spec.NodeName == "" {
-				return strings.Contains(c.Message, "Insufficient "+workload.Resource(kind)), c.Message, nil
+				return strings.Contains(c.Message, "Insufficient "+partition.WorkloadResource(kind)), c.Message, nil
 			}
 		}
 		return false, fmt.Sprintf("%+v", pod.Status), nil
@@ -201,7 +200,7 @@ func (r *typedNode) moreThanThePool(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		dir := cgroupRoot + unitname.CgroupPath(unitname.PodSlice(telemetry, v1.PodQOSBurstable, string(pod.UID)))
+		dir := cgroupRoot + partition.CgroupPath(partition.PodSlice(telemetry, v1.PodQOSBurstable, string(pod.UID)))
 		stats, weights = append(stats, dir+"/cpu.stat"), append(weights, dir+"/cpu.weight")
 	}
 	read := func(ctx context.Context, command string) (a, b float64, err error) {
@@ -300,7 +299,7 @@ func (r *typedNode) typeRemoved(t *testing.T) {
 	outside := make([]group, 0, len(wanted))
 	for _, g := range wanted {
 		if g.partition == telemetry {
-			g.partition, g.cpus = unitname.Default, "0-1"
+			g.partition, g.cpus = partition.Default, "0-1"
 		}
 		outside = append(outside, g)
 	}
@@ -414,7 +413,7 @@ func (r *typedNode) bootedAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	inSlice(t, r.Node, operators, "static", telemetry, v1.PodQOSBurstable)
-	inSlice(t, r.Node, members, "system-agent", unitname.System, v1.PodQOSBurstable)
+	inSlice(t, r.Node, members, "system-agent", partition.System, v1.PodQOSBurstable)
 	if err := r.control.Restore(t.Context()); err != nil {
 		t.Fatal(err)
 	}

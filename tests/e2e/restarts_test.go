@@ -9,7 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 )
 
 // TestSoakRestarts: every service that the monitor connects to is restarted, one after the other in
@@ -31,9 +31,9 @@ func TestSoakRestarts(t *testing.T) {
 			run(t, n, restart)
 			s := spec{namespace: "kube-system", name: fmt.Sprintf("after-%d", i), requests: resources("200m", "8Mi")}
 			apply(t, n, s)
-			inSlice(t, n, "kube-system", s.name, unitname.System, v1.PodQOSBurstable)
-			slice := cgroupRoot + unitname.CgroupPath(unitname.PodSlice(unitname.System, v1.PodQOSBurstable, uidOf(t, n, "kube-system", s.name)))
-			defaultSlice := cgroupRoot + unitname.CgroupPath(unitname.PodSlice(unitname.Default, v1.PodQOSBurstable, uidOf(t, n, "kube-system", s.name)))
+			inSlice(t, n, "kube-system", s.name, partition.System, v1.PodQOSBurstable)
+			slice := cgroupRoot + partition.CgroupPath(partition.PodSlice(partition.System, v1.PodQOSBurstable, uidOf(t, n, "kube-system", s.name)))
+			defaultSlice := cgroupRoot + partition.CgroupPath(partition.PodSlice(partition.Default, v1.PodQOSBurstable, uidOf(t, n, "kube-system", s.name)))
 			becomes(t, n, "cat "+slice+"/cpu.weight", run(t, n, "cat "+defaultSlice+"/cpu.weight"))
 			remove(t, n, s)
 			noSlicesLeft(t, n)
@@ -46,13 +46,13 @@ func TestSoakRestarts(t *testing.T) {
 			run(t, n, "systemctl stop "+monitorUnit)
 			s := spec{namespace: "kube-system", name: "missed"}
 			apply(t, n, s)
-			inSlice(t, n, "kube-system", "missed", unitname.Default, v1.PodQOSBestEffort)
+			inSlice(t, n, "kube-system", "missed", partition.Default, v1.PodQOSBestEffort)
 			run(t, n, "systemctl start "+monitorUnit)
-			inSlice(t, n, "kube-system", "missed", unitname.System, v1.PodQOSBestEffort)
+			inSlice(t, n, "kube-system", "missed", partition.System, v1.PodQOSBestEffort)
 			wantMetric(t, n, `nodepartition_misplaced_pods{partition="system",reason="pending"}`, 0)
 			// A stop of the monitor changes nothing.
 			run(t, n, "systemctl stop "+monitorUnit)
-			inSlice(t, n, "kube-system", "missed", unitname.System, v1.PodQOSBestEffort)
+			inSlice(t, n, "kube-system", "missed", partition.System, v1.PodQOSBestEffort)
 			run(t, n, "systemctl start "+monitorUnit)
 			remove(t, n, s)
 			noSlicesLeft(t, n)

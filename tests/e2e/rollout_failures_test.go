@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"node-partition.io/node-partition/internal/kubeletconfig"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/tests/lab"
 )
 
@@ -191,6 +191,6 @@ func (f *fleetNode) until(t *testing.T, succeeds string) {
 // members lists the processes of the member that the node has by itself, where ever they are.
 func (f *fleetNode) members(t *testing.T) string {
 	t.Helper()
-	uid := unitname.EscapeUID(uidOf(t, f.Node, "kube-system", "system-agent"))
+	uid := partition.EscapeUID(uidOf(t, f.Node, "kube-system", "system-agent"))
 	return run(t, f.Node, "find "+cgroupRoot+"kubepods.slice -path '*"+uid+"*' -name cgroup.procs -exec cat {} + | sort -n | xargs")
 }

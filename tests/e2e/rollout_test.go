@@ -23,8 +23,7 @@ import (
 
 	"node-partition.io/node-partition/internal/kubeapi"
 	"node-partition.io/node-partition/internal/kubeletconfig"
-	"node-partition.io/node-partition/internal/nodelabel"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/tests/lab"
 )
 
@@ -33,7 +32,7 @@ const (
 	rolloutNamespace = "node-partition"
 	rolloutName      = "node-partition-rollout"
 	partitionName    = "general"
-	stateLabel       = nodelabel.Prefix + "state"
+	stateLabel       = partition.LabelPrefix + "state"
 )
 
 var nodePartitions = schema.GroupVersionResource{Group: "node-partition.io", Version: "v1alpha1", Resource: "nodepartitions"}
@@ -226,7 +225,7 @@ func (c *rolloutCluster) wantState(t *testing.T, name, version, state, reason st
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := rolled{n.Labels[nodelabel.Version], n.Labels[stateLabel], n.Labels[nodelabel.Prefix+"reason"]}
+	got := rolled{n.Labels[partition.VersionLabel], n.Labels[stateLabel], n.Labels[partition.LabelPrefix+"reason"]}
 	if wanted := (rolled{version, state, reason}); got != wanted {
 		t.Errorf("node %s has the labels %q; want %q: %s", name, got, wanted, c.said(t, name))
 	}
@@ -240,7 +239,7 @@ func (c *rolloutCluster) said(t *testing.T, name string) string {
 		t.Fatal(err)
 	}
 	var record struct{ Message string }
-	if text := n.Annotations[nodelabel.Prefix+"rollout"]; text != "" {
+	if text := n.Annotations[partition.LabelPrefix+"rollout"]; text != "" {
 		if err := json.Unmarshal([]byte(text), &record); err != nil {
 			t.Errorf("%s: %v", text, err)
 		}
@@ -252,7 +251,7 @@ func (c *rolloutCluster) said(t *testing.T, name string) string {
 func (f *fleetNode) active(t *testing.T, memory string) {
 	t.Helper()
 	wantLimits(t, f.Node, memory, "0-1")
-	inSlice(t, f.Node, "kube-system", "system-agent", unitname.System, v1.PodQOSBurstable)
+	inSlice(t, f.Node, "kube-system", "system-agent", partition.System, v1.PodQOSBurstable)
 	f.forgotten(t)
 	want(t, f.Node, "systemctl is-active "+monitorUnit, "active")
 	want(t, f.Node, servicePIDs, f.before.services)
@@ -309,7 +308,7 @@ func (c *rolloutCluster) marked(t *testing.T, f *fleetNode, there bool) {
 		if err != nil {
 			return "", err
 		}
-		if is, got := conditionOf(n, kubeapi.Ready), n.Labels[nodelabel.Section]; is != there || got != section {
+		if is, got := conditionOf(n, kubeapi.Ready), n.Labels[partition.SectionLabel]; is != there || got != section {
 			return fmt.Sprintf("condition %t, section %q; want %q", is, got, section), nil
 		}
 		return "", nil

@@ -8,7 +8,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/tests/lab"
 )
 
@@ -38,7 +38,7 @@ func TestSELinux(t *testing.T) {
 		want(t, n, "getenforce", "Enforcing")
 		partitioned(t, n)
 		startedBeforeKubelet(t, n)
-		inSlice(t, n, "kube-system", "system-agent", unitname.System, v1.PodQOSBurstable)
+		inSlice(t, n, "kube-system", "system-agent", partition.System, v1.PodQOSBurstable)
 		want(t, n, "systemctl status "+systemSlice+" | grep -o 'Active: active'", "Active: active")
 		evictsLeaker(t, n, control)
 	})

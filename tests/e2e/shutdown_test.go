@@ -8,7 +8,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/tests/lab"
 )
 
@@ -33,7 +33,7 @@ const conflicts = `systemctl show -p Id -p Conflicts kubepods.slice "kubepods-sy
 // for each.
 func TestShutdown(t *testing.T) {
 	onEach(t, kinds(allFlavours(), "trixie"), func(t *testing.T, flavour string) {
-		n := lab.ForTest(t, lab.Options{Flavour: flavour, Files: append(programs(), kubeletConfig(t, partition("512Mi", "")),
+		n := lab.ForTest(t, lab.Options{Flavour: flavour, Files: append(programs(), kubeletConfig(t, partitionOf("512Mi", "")),
 			lab.File{Path: "/etc/systemd/system/before-kubelet.service", Data: []byte(beforeKubelet)},
 			lab.File{Path: "/etc/systemd/system/kubelet.service.d/before.conf", Data: []byte("[Unit]\nRequires=before-kubelet.service\n")},
 			// The time that systemd-shutdown gives processes at the very end. It waits for these pods as for
@@ -48,8 +48,8 @@ func TestShutdown(t *testing.T) {
 		}
 		member, other := deaf("kube-system"), deaf("default")
 		apply(t, n, member, other)
-		inSlice(t, n, member.namespace, member.name, unitname.System, v1.PodQOSBestEffort)
-		inSlice(t, n, other.namespace, other.name, unitname.Default, v1.PodQOSBestEffort)
+		inSlice(t, n, member.namespace, member.name, partition.System, v1.PodQOSBestEffort)
+		inSlice(t, n, other.namespace, other.name, partition.Default, v1.PodQOSBestEffort)
 
 		before := run(t, n, "cat /run/before-kubelet")
 		if !strings.Contains(before, "Id=kubepods.slice") || !strings.Contains(before, "Id=kubepods-system.slice") {
@@ -71,7 +71,7 @@ func TestShutdown(t *testing.T) {
 		run(t, n, "systemctl stop "+monitorUnit)
 		configure(t, n, "")
 		notStopped(t, "without the section", run(t, n, conflicts))
-		configure(t, n, partition("512Mi", ""))
+		configure(t, n, partitionOf("512Mi", ""))
 		run(t, n, "systemctl start "+monitorUnit)
 
 		scopes := map[string]string{}

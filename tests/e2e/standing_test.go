@@ -10,13 +10,13 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/tests/lab"
 )
 
 // standing holds the partition, the CPUs and the settings of CPU time of a container.
 type standing struct {
-	partition unitname.PartitionName
+	partition partition.Name
 	class     v1.PodQOSClass
 	// cpus has the CPUs of its processes, each list once.
 	cpus string
@@ -60,12 +60,12 @@ func standings(ctx context.Context, n *lab.Node) (map[string]standing, error) {
 	for line := range strings.Lines(out) {
 		fields := strings.Split(strings.TrimSpace(line), "|")
 		scope := fields[0]
-		partition, class, _, ok := unitname.ParsePodSlice(path.Base(path.Dir(scope)))
+		name, class, _, ok := partition.ParsePodSlice(path.Base(path.Dir(scope)))
 		if !ok || len(fields) != 6 || fields[2] == "" { // it has ended meanwhile
 			continue
 		}
-		all[unitname.ContainerID(path.Base(scope))] = standing{
-			partition, v1.PodQOSClass(class), fields[1], fields[2], fields[3], fields[4], fields[5],
+		all[partition.ContainerID(path.Base(scope))] = standing{
+			name, v1.PodQOSClass(class), fields[1], fields[2], fields[3], fields[4], fields[5],
 		}
 	}
 	return all, nil

@@ -16,7 +16,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"node-partition.io/node-partition/internal/kubeletconfig"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/tests/lab"
 	"node-partition.io/node-partition/tests/testkit"
 )
@@ -174,7 +174,7 @@ func (x extendedNode) merged(t *testing.T) {
 	becomes(t, n, mergedUnits, x.first.unit)
 	becomes(t, n, "systemctl is-active "+systemSlice+" "+monitorUnit+" || true", "active\nactive")
 	wantLimits(t, n, "536870912", "0-1")
-	inSlice(t, n, "kube-system", "system-agent", unitname.System, v1.PodQOSBurstable)
+	inSlice(t, n, "kube-system", "system-agent", partition.System, v1.PodQOSBurstable)
 	want(t, n, "systemd-analyze --man=no verify "+x.first.unit+" 2>&1", "")
 	want(t, n, "findmnt -n -o FSTYPE /usr", "overlay")
 	if now := property(t, n, "kubelet.service", "MainPID"); now != kubelet {
@@ -281,7 +281,7 @@ func (x extendedNode) removed(t *testing.T) {
 	want(t, n, "systemctl show --value -p Upholds local-fs.target", "")
 	becomes(t, n, ourUnits, x.units)
 	becomes(t, n, noPartition, "")
-	inSlice(t, n, "kube-system", "system-agent", unitname.Default, v1.PodQOSBurstable)
+	inSlice(t, n, "kube-system", "system-agent", partition.Default, v1.PodQOSBurstable)
 	wantLines(t, "cgroups", run(t, n, valuesOfAnyBoot), x.values)
 	want(t, n, "ls -d /run/*partition* 2>/dev/null || true", "")
 	want(t, n, "findmnt -n -o FSTYPE /usr; test -e "+generatorPath+" || echo none", "overlay\nnone")
@@ -320,7 +320,7 @@ func mergedEtc(t *testing.T, flavour string) {
 	section(arrivingDocument, merging...)
 	becomes(t, n, runs, "active\nactive")
 	ready(t, n)
-	inSlice(t, n, "kube-system", "system-agent", unitname.System, v1.PodQOSBurstable)
+	inSlice(t, n, "kube-system", "system-agent", partition.System, v1.PodQOSBurstable)
 	restarts := restartsOfMember(t, n) + 1 // the boot's
 	if err := n.Reboot(t.Context()); err != nil {
 		t.Fatal(err)
@@ -344,6 +344,6 @@ func mergedEtc(t *testing.T, flavour string) {
 	section(arrivingDocument, changed...)
 	becomes(t, n, runs, "active\nactive")
 	wantLimits(t, n, "536870912", "0-1")
-	inSlice(t, n, "kube-system", "system-agent", unitname.System, v1.PodQOSBurstable)
+	inSlice(t, n, "kube-system", "system-agent", partition.System, v1.PodQOSBurstable)
 	want(t, n, "systemctl --failed --plain --no-legend", "")
 }

@@ -15,7 +15,7 @@ import (
 func TestSystemCPUs(t *testing.T) {
 	onEach(t, kinds(debians(), "trixie"), func(t *testing.T, flavour string) {
 		n := lab.ForTest(t, lab.Options{
-			Flavour: flavour, Restore: true, Files: []lab.File{installed(), kubeletConfig(t, partition("512Mi", "0"))},
+			Flavour: flavour, Restore: true, Files: []lab.File{installed(), kubeletConfig(t, partitionOf("512Mi", "0"))},
 		})
 		run(t, n, "systemctl start slices.target")
 		if err := n.WaitReady(t.Context()); err != nil {
@@ -33,7 +33,7 @@ func TestSystemCPUs(t *testing.T) {
 				if err := n.WriteFile(t.Context(), "/etc/default/node-partition", []byte(step.settings), 0o644); err != nil {
 					t.Fatal(err)
 				}
-				configure(t, n, partition("512Mi", step.cpus))
+				configure(t, n, partitionOf("512Mi", step.cpus))
 				hostRunsOn(t, n, step.host)
 				want(t, n, "sed -n 's/^Cpus_allowed_list:\t//p' /proc/$(head -qn1 "+user+")/status", "0-1")
 			})

@@ -11,7 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"node-partition.io/node-partition/internal/kubeletconfig"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/tests/lab"
 )
 
@@ -21,7 +21,7 @@ func TestTrial(t *testing.T) {
 	// They differ in how they treat a transient unit at a reload.
 	onEach(t, kinds(debians(), "trixie", "bookworm"), func(t *testing.T, flavour string) {
 		const file, timer = "/root/partition.yaml", "node-partition-trial.timer"
-		document := "apiVersion: " + kubeletconfig.APIVersion + "\nkind: " + kubeletconfig.Kind + "\n" + partition("512Mi", "0-1")
+		document := "apiVersion: " + kubeletconfig.APIVersion + "\nkind: " + kubeletconfig.Kind + "\n" + partitionOf("512Mi", "0-1")
 		n := lab.ForTest(t, lab.Options{Flavour: flavour, Restore: true})
 		if err := n.CopyTo(t.Context(), slices.Concat(programs(), protectingNoPod(flavour), []lab.File{{Path: file, Data: []byte(document), Mode: 0o600}})...); err != nil {
 			t.Fatal(err)
@@ -35,14 +35,14 @@ func TestTrial(t *testing.T) {
 		wentBack := func() {
 			t.Helper()
 			becomes(t, n, "find "+cgroupRoot+" -name 'kubepods-system*'", "")
-			inSlice(t, n, "kube-system", "system-agent", unitname.Default, v1.PodQOSBurstable)
+			inSlice(t, n, "kube-system", "system-agent", partition.Default, v1.PodQOSBurstable)
 			becomes(t, n, "systemctl is-active "+monitorUnit+" || true", "inactive")
 			want(t, n, "ls /run/node-partition/trial.* "+kubeletconfig.OverridePath+" 2>/dev/null || true", "/run/node-partition/trial.lock")
 		}
 
 		t.Run("placed and brought back", func(t *testing.T) {
 			try("1h")
-			inSlice(t, n, "kube-system", "system-agent", unitname.System, v1.PodQOSBurstable)
+			inSlice(t, n, "kube-system", "system-agent", partition.System, v1.PodQOSBurstable)
 			becomes(t, n, "systemctl is-active "+monitorUnit+" || true", "active")
 			want(t, n, monitorPath+" status | grep -o '^Trial  *of "+file+" until'", "Trial       of "+file+" until")
 			// A reload does not restart the timer.
@@ -89,7 +89,7 @@ func TestTrial(t *testing.T) {
 			want(t, n, "cat "+kubeletconfig.OverridePath, strings.TrimSpace(document))
 			reload(t, n)
 			wantLimits(t, n, "536870912", "0-1")
-			inSlice(t, n, "kube-system", "system-agent", unitname.System, v1.PodQOSBurstable)
+			inSlice(t, n, "kube-system", "system-agent", partition.System, v1.PodQOSBurstable)
 			want(t, n, "systemctl show --value -p SourcePath "+systemSlice, kubeletconfig.OverridePath)
 			want(t, n, "ls /run/node-partition/trial.*", "/run/node-partition/trial.lock")
 		})

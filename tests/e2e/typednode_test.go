@@ -17,7 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/tests/lab"
 )
 
@@ -35,7 +35,7 @@ type typedNode struct {
 type group struct {
 	spec
 	make      func(*typedNode, *testing.T, spec)
-	partition unitname.PartitionName
+	partition partition.Name
 	class     v1.PodQOSClass
 	cpus      string
 }

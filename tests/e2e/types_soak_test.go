@@ -16,7 +16,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 )
 
 // soakRounds is the number of times that TestSoakTypes does everything. ROUNDS in the environment
@@ -97,11 +97,11 @@ func newTypesSoak(t *testing.T, flavour string) *typesSoak {
 		group{spec: asks(operators, "static"), make: (*typedNode).byManifest, partition: telemetry, class: v1.PodQOSBurstable, cpus: "0"},
 		group{
 			spec: asking(spec{namespace: operators, name: "manages", requests: small}, "management"), make: (*typedNode).byDeployment,
-			partition: unitname.System, class: v1.PodQOSBurstable, cpus: "1",
+			partition: partition.System, class: v1.PodQOSBurstable, cpus: "1",
 		},
 		group{
 			spec: spec{namespace: v1.NamespaceDefault, name: "ordinary", requests: small}, make: (*typedNode).byDeployment,
-			partition: unitname.Default, class: v1.PodQOSBurstable, cpus: "1",
+			partition: partition.Default, class: v1.PodQOSBurstable, cpus: "1",
 		},
 	)
 	return &typesSoak{r}
@@ -231,7 +231,7 @@ func (s *typesSoak) sample(t *testing.T) (end func() (samples int, late []string
 	uids := s.uids(t)
 	for _, g := range s.groups {
 		if g.partition == telemetry {
-			members[unitname.EscapeUID(uids[g.namespace+"/"+g.name])] = true
+			members[partition.EscapeUID(uids[g.namespace+"/"+g.name])] = true
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())

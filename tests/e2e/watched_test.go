@@ -60,7 +60,7 @@ func TestWatched(t *testing.T) {
 
 // document returns the file of the node with a limit.
 func sectionOf(limit string) string {
-	return "apiVersion: " + kubeletconfig.APIVersion + "\nkind: " + kubeletconfig.Kind + "\n" + partition(limit, "")
+	return "apiVersion: " + kubeletconfig.APIVersion + "\nkind: " + kubeletconfig.Kind + "\n" + partitionOf(limit, "")
 }
 
 // watchedNode is a node whose file is edited.

@@ -16,7 +16,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/tests/lab"
 	"node-partition.io/node-partition/tests/testkit"
 )
@@ -123,7 +123,7 @@ func (w webNode) overTLS(t *testing.T) {
 	const unserved = "metrics and health are not served"
 	becomes(t, w.Node, "("+monitorPath+" check || true) | grep -c '"+unserved+": web configuration "+webFolder+"/web.yml: '", "1")
 	apply(t, w.Node, spec{namespace: "kube-system", name: "meanwhile"})
-	inSlice(t, w.Node, "kube-system", "meanwhile", unitname.System, v1.PodQOSBestEffort)
+	inSlice(t, w.Node, "kube-system", "meanwhile", partition.System, v1.PodQOSBestEffort)
 	w.configure(t, webConfig)
 	eventually(t, w.Node, "a scrape of the repaired monitor", served)
 	w.logged(t, 1, unserved)

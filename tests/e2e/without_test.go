@@ -45,7 +45,7 @@ func TestWithoutPartition(t *testing.T) {
 			want(t, never, "systemctl is-active partition-generator-await-section.path", "active")
 			want(t, never, "journalctl -b -o cat -p notice -t partition-generator", "")
 			// The cause was the missing section: the program works.
-			configure(t, never, partition("512Mi", "0-1"))
+			configure(t, never, partitionOf("512Mi", "0-1"))
 			run(t, never, "systemctl start slices.target")
 			wantLimits(t, never, "536870912", "0-1")
 		})
@@ -55,7 +55,7 @@ func TestWithoutPartition(t *testing.T) {
 		t.Run("node_partition=0", func(t *testing.T) {
 			off := lab.ForTest(t, lab.Options{
 				Flavour:    flavour,
-				Files:      append(programs(), kubeletConfig(t, partition("512Mi", "0-1"))),
+				Files:      append(programs(), kubeletConfig(t, partitionOf("512Mi", "0-1"))),
 				KernelArgs: []string{"node_partition=0"},
 			})
 			if err := off.WaitReady(t.Context()); err != nil {
@@ -66,7 +66,7 @@ func TestWithoutPartition(t *testing.T) {
 			want(t, off, "grep -c '^systemPartition:' "+lab.KubeletConfigPath, "1")
 			want(t, off, generatorPath+" --version", "partition-generator unknown")
 			// A kubelet that limits reserved slices does not start without them.
-			if err := off.CopyTo(t.Context(), kubeletConfig(t, enforced+partition("512Mi", "0-1"))); err != nil {
+			if err := off.CopyTo(t.Context(), kubeletConfig(t, enforced+partitionOf("512Mi", "0-1"))); err != nil {
 				t.Fatal(err)
 			}
 			run(t, off, "systemctl daemon-reload && systemctl restart --no-block kubelet.service")

@@ -14,8 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"node-partition.io/node-partition/internal/cpuweight"
-	"node-partition.io/node-partition/internal/membership"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/podmove/report"
 )
 
@@ -60,12 +59,12 @@ func (e *evictor) cpuOf(t *testing.T, namespace, pod string) (kubelets, ours, co
 	command := func(cgroup string) string {
 		return fmt.Sprintf("cat %s/cpu.weight %s/cpu.max | xargs", cgroupRoot+cgroup, cgroupRoot+cgroup)
 	}
-	slice := func(in unitname.PartitionName) string {
-		return unitname.CgroupPath(unitname.PodSlice(in, p.Status.QOSClass, string(p.UID)))
+	slice := func(in partition.Name) string {
+		return partition.CgroupPath(partition.PodSlice(in, p.Status.QOSClass, string(p.UID)))
 	}
 	_, id, _ := strings.Cut(p.Status.ContainerStatuses[0].ContainerID, "://")
 	scope = run(t, e.Node, "cd "+cgroupRoot+" && ls -d "+slice(telemetry)+"/*-"+id+".scope")
-	return command(slice(unitname.Default)), command(slice(telemetry)), command(scope), scope
+	return command(slice(partition.Default)), command(slice(telemetry)), command(scope), scope
 }
 
 // typesCPU: the slice of a pod and its container have the CPU time of the resource. They keep it
@@ -104,14 +103,14 @@ func (w *workloads) typesCPU(t *testing.T) {
 		t.Errorf("the slices have %+v; want the weights 16 and 39", all)
 	}
 	w.isIn(t, typed{spec{namespace: "operators", name: "limited"}, telemetry,
-		&report.Workload{Type: "telemetry", By: membership.ByAllowedNamespace, MilliCPU: 400}})
+		&report.Workload{Type: "telemetry", By: partition.ByAllowedNamespace, MilliCPU: 400}})
 	becomes(t, w.Node, "journalctl -b -o cat -u "+monitorUnit+" | grep 'is not followed' | grep -c greedy", "1")
 
 	// The pods of the first step request 200m of CPU: one over the API, and a static one. The others
 	// request 1500 of the resource, and the partition has one CPU.
 	total := fmt.Sprint(cpuweight.Linear.Weight(cpuweight.SharesOfMilliCPU(200 + 1000)))
 	becomes(t, w.Node, "cat "+telemetry.Cgroup()+"/cpu.weight", total)
-	becomes(t, w.Node, "cat "+cgroupRoot+unitname.CgroupPath(unitname.QoSSlice(telemetry, v1.PodQOSBurstable))+"/cpu.weight", total)
+	becomes(t, w.Node, "cat "+cgroupRoot+partition.CgroupPath(partition.QoSSlice(telemetry, v1.PodQOSBurstable))+"/cpu.weight", total)
 	for _, f := range audited(t, w.Node) {
 		if strings.Contains(f.Found, "telemetry") {
 			t.Errorf("a finding of check: %+v", f)

@@ -16,8 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"node-partition.io/node-partition/internal/membership"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/podmove/report"
 )
 
@@ -75,7 +74,7 @@ func TestWorkloadTypes(t *testing.T) {
 // typed is a pod, and the place that it has.
 type typed struct {
 	spec
-	partition unitname.PartitionName
+	partition partition.Name
 	want      *report.Workload
 }
 
@@ -84,20 +83,20 @@ func (w *workloads) typesAtCreation(t *testing.T) {
 	small := resources("100m", "16Mi")
 	all := []typed{
 		{asking(spec{namespace: "operators", name: "asks", requests: small}, "telemetry"), telemetry,
-			&report.Workload{Type: "telemetry", By: membership.ByAllowedNamespace}},
+			&report.Workload{Type: "telemetry", By: partition.ByAllowedNamespace}},
 		{asking(spec{namespace: "operators", name: "asks-besteffort"}, "telemetry"), telemetry,
-			&report.Workload{Type: "telemetry", By: membership.ByAllowedNamespace}},
-		{asking(spec{namespace: "operators", name: "manages", requests: small}, "management"), unitname.System,
-			&report.Workload{Type: "management", By: membership.ByAllowedNamespace}},
-		{asking(spec{namespace: members, name: "system-asks", requests: small}, "telemetry"), unitname.System,
-			&report.Workload{By: membership.ByNamespace, Refused: membership.Forbidden}},
-		{spec{namespace: "operators", name: "asks-for-nothing", requests: small}, unitname.Default, nil},
-		{asking(spec{namespace: "operators", name: "guaranteed", requests: small, limits: small}, "telemetry"), unitname.Default,
-			&report.Workload{Type: "telemetry", Refused: membership.IsGuaranteed}},
-		{asking(spec{namespace: "operators", name: "two", requests: small}, "telemetry", "management"), unitname.Default,
-			&report.Workload{Refused: membership.TwoTypes}},
-		{asking(spec{namespace: "operators", name: "unknown", requests: small}, "web"), unitname.Default,
-			&report.Workload{Type: "web", Refused: membership.UnknownType}},
+			&report.Workload{Type: "telemetry", By: partition.ByAllowedNamespace}},
+		{asking(spec{namespace: "operators", name: "manages", requests: small}, "management"), partition.System,
+			&report.Workload{Type: "management", By: partition.ByAllowedNamespace}},
+		{asking(spec{namespace: members, name: "system-asks", requests: small}, "telemetry"), partition.System,
+			&report.Workload{By: partition.ByNamespace, Refused: partition.Forbidden}},
+		{spec{namespace: "operators", name: "asks-for-nothing", requests: small}, partition.Default, nil},
+		{asking(spec{namespace: "operators", name: "guaranteed", requests: small, limits: small}, "telemetry"), partition.Default,
+			&report.Workload{Type: "telemetry", Refused: partition.IsGuaranteed}},
+		{asking(spec{namespace: "operators", name: "two", requests: small}, "telemetry", "management"), partition.Default,
+			&report.Workload{Refused: partition.TwoTypes}},
+		{asking(spec{namespace: "operators", name: "unknown", requests: small}, "web"), partition.Default,
+			&report.Workload{Type: "web", Refused: partition.UnknownType}},
 	}
 	for some := range slices.Chunk(all, atOnce) {
 		for _, pod := range some {
@@ -112,18 +111,18 @@ func (w *workloads) typesAtCreation(t *testing.T) {
 	}
 	static := asking(spec{namespace: "silent", name: "static", requests: small}, "telemetry")
 	apply(t, w.Node, static)
-	reported := func(kind string, p unitname.PartitionName) {
+	reported := func(kind string, p partition.Name) {
 		t.Helper()
 		inSlice(t, w.Node, "silent", "static", p, v1.PodQOSBurstable)
-		w.isIn(t, typed{spec{namespace: "silent", name: "static-" + w.Hostname}, p, &report.Workload{Type: kind, By: membership.ByStatic}})
+		w.isIn(t, typed{spec{namespace: "silent", name: "static-" + w.Hostname}, p, &report.Workload{Type: kind, By: partition.ByStatic}})
 	}
 	reported("telemetry", telemetry)
 	// It moves directly: the pod by which the kubelet replaces it is never restarted. Its requests are
 	// others: the UID is of the manifest, and the kubelet counts ended containers of the same UID.
 	for _, next := range []struct {
 		kind string
-		p    unitname.PartitionName
-	}{{"management", unitname.System}, {"telemetry", telemetry}} {
+		p    partition.Name
+	}{{"management", partition.System}, {"telemetry", telemetry}} {
 		w.replace(t, asking(spec{namespace: "silent", name: "static", requests: resources("90m", "16Mi")}, next.kind))
 		reported(next.kind, next.p)
 		pod, err := w.Pod(t.Context(), "silent", "static")
@@ -184,9 +183,9 @@ func (w *workloads) neverRestarted(t *testing.T, namespace, name string) {
 
 // typesForbidden: an annotation alone gives nothing, and the reason is reported.
 func (w *workloads) typesForbidden(t *testing.T) {
-	for namespace, refused := range map[string]membership.Refusal{"annotated": membership.Forbidden, "silent": membership.Forbidden} {
+	for namespace, refused := range map[string]partition.Refusal{"annotated": partition.Forbidden, "silent": partition.Forbidden} {
 		w.create(t, asking(spec{namespace: namespace, name: "late", requests: resources("10m", "16Mi")}, "telemetry"))
-		w.isIn(t, typed{spec{namespace: namespace, name: "late"}, unitname.Default, &report.Workload{Type: "telemetry", Refused: refused}})
+		w.isIn(t, typed{spec{namespace: namespace, name: "late"}, partition.Default, &report.Workload{Type: "telemetry", Refused: refused}})
 	}
 	becomes(t, w.Node, checked("workload-resource"), "ok workload-resource")
 	want(t, w.Node, checked("workload-rights"), "error workload-rights")
@@ -202,9 +201,9 @@ func checked(name string) string {
 // are placed at their creation.
 func (w *workloads) typesGranted(t *testing.T) {
 	w.mayReadNamespaces(t)
-	allowed := &report.Workload{Type: "telemetry", By: membership.ByNamespaceAnnotation}
+	allowed := &report.Workload{Type: "telemetry", By: partition.ByNamespaceAnnotation}
 	w.isIn(t, typed{spec{namespace: "annotated", name: "late"}, telemetry, allowed})
-	w.isIn(t, typed{spec{namespace: "silent", name: "late"}, unitname.Default, &report.Workload{Type: "telemetry", Refused: membership.NotAllowed}})
+	w.isIn(t, typed{spec{namespace: "silent", name: "late"}, partition.Default, &report.Workload{Type: "telemetry", Refused: partition.NotAllowed}})
 	w.create(t, asking(spec{namespace: "annotated", name: "new", requests: resources("10m", "16Mi")}, "telemetry"))
 	w.isIn(t, typed{spec{namespace: "annotated", name: "new"}, telemetry, allowed})
 	w.neverRestarted(t, "annotated", "new")
@@ -254,11 +253,11 @@ func (w *workloads) typesPrelaunched(t *testing.T) {
 	static.name = "early-static"
 	apply(t, w.Node, static)
 	inside := []typed{
-		{early("annotated"), telemetry, &report.Workload{Type: "telemetry", By: membership.ByNamespaceAnnotation}},
-		{early("operators"), telemetry, &report.Workload{Type: "telemetry", By: membership.ByAllowedNamespace}},
-		{spec{namespace: "silent", name: "early-static-" + w.Hostname}, telemetry, &report.Workload{Type: "telemetry", By: membership.ByStatic}},
+		{early("annotated"), telemetry, &report.Workload{Type: "telemetry", By: partition.ByNamespaceAnnotation}},
+		{early("operators"), telemetry, &report.Workload{Type: "telemetry", By: partition.ByAllowedNamespace}},
+		{spec{namespace: "silent", name: "early-static-" + w.Hostname}, telemetry, &report.Workload{Type: "telemetry", By: partition.ByStatic}},
 	}
-	refused := typed{early("silent"), unitname.Default, &report.Workload{Type: "telemetry", Refused: membership.NotAllowed}}
+	refused := typed{early("silent"), partition.Default, &report.Workload{Type: "telemetry", Refused: partition.NotAllowed}}
 	for _, pod := range []typed{inside[0], inside[1], refused} {
 		w.create(t, pod.spec)
 	}
@@ -266,7 +265,7 @@ func (w *workloads) typesPrelaunched(t *testing.T) {
 	for _, pod := range inside {
 		w.onTelemetry(t, pod.name, uids[pod.namespace+"/"+pod.name])
 	}
-	w.runsIn(t, "silent", "early", unitname.Default, v1.PodQOSBurstable)
+	w.runsIn(t, "silent", "early", partition.Default, v1.PodQOSBurstable)
 	want(t, w.Node, "systemctl is-active "+monitorUnit+" || true", "inactive")
 	run(t, w.Node, "systemctl start "+monitorUnit)
 	if got := placedByPlugin(t, w.Node); got != len(inside) {
@@ -310,9 +309,9 @@ func (w *workloads) typesAlone(t *testing.T) {
 		return now != before && time.Since(away) > time.Minute, now, err
 	})
 	for _, pod := range []typed{
-		{spec{namespace: "annotated", name: "new"}, telemetry, &report.Workload{Type: "telemetry", By: membership.ByNamespaceAnnotation}},
-		{spec{namespace: "operators", name: "asks"}, telemetry, &report.Workload{Type: "telemetry", By: membership.ByAllowedNamespace}},
-		{spec{namespace: "silent", name: "static-" + w.Hostname}, telemetry, &report.Workload{Type: "telemetry", By: membership.ByStatic}},
+		{spec{namespace: "annotated", name: "new"}, telemetry, &report.Workload{Type: "telemetry", By: partition.ByNamespaceAnnotation}},
+		{spec{namespace: "operators", name: "asks"}, telemetry, &report.Workload{Type: "telemetry", By: partition.ByAllowedNamespace}},
+		{spec{namespace: "silent", name: "static-" + w.Hostname}, telemetry, &report.Workload{Type: "telemetry", By: partition.ByStatic}},
 	} {
 		uid := uids[pod.namespace+"/"+pod.name]
 		w.newSandbox(t, pod.name, uid)
@@ -359,7 +358,7 @@ func (w *workloads) newSandbox(t *testing.T, name, uid string) {
 		t.Fatal(err)
 	}
 	// It may be gone already.
-	run(t, w.Node, "systemctl stop "+unitname.PodSlice(telemetry, v1.PodQOSBurstable, uid)+" 2>/dev/null || true")
+	run(t, w.Node, "systemctl stop "+partition.PodSlice(telemetry, v1.PodQOSBurstable, uid)+" 2>/dev/null || true")
 	w.await(t, "another sandbox of "+name, func(ctx context.Context) (bool, string, error) {
 		now, err := w.Sandbox(ctx, uid)
 		return now != before, now, err
@@ -380,9 +379,9 @@ func (w *workloads) onTelemetry(t *testing.T, name, uid string) {
 func (w *workloads) typesWithdrawn(t *testing.T) {
 	w.allow(t, "null")
 	for _, name := range []string{"late", "new"} {
-		w.isIn(t, typed{spec{namespace: "annotated", name: name}, unitname.Default, &report.Workload{Type: "telemetry", Refused: membership.NotAllowed}})
+		w.isIn(t, typed{spec{namespace: "annotated", name: name}, partition.Default, &report.Workload{Type: "telemetry", Refused: partition.NotAllowed}})
 	}
-	w.isIn(t, typed{spec{namespace: "operators", name: "asks"}, telemetry, &report.Workload{Type: "telemetry", By: membership.ByAllowedNamespace}})
+	w.isIn(t, typed{spec{namespace: "operators", name: "asks"}, telemetry, &report.Workload{Type: "telemetry", By: partition.ByAllowedNamespace}})
 }
 
 // typesGivenAgain: the same pods are members again at a pass, once their namespace allows the type
@@ -391,9 +390,9 @@ func (w *workloads) typesGivenAgain(t *testing.T) {
 	before := w.uidsByName(t)
 	w.allow(t, `"telemetry"`)
 	for _, name := range []string{"late", "new"} {
-		w.isIn(t, typed{spec{namespace: "annotated", name: name}, telemetry, &report.Workload{Type: "telemetry", By: membership.ByNamespaceAnnotation}})
+		w.isIn(t, typed{spec{namespace: "annotated", name: name}, telemetry, &report.Workload{Type: "telemetry", By: partition.ByNamespaceAnnotation}})
 	}
-	w.isIn(t, typed{spec{namespace: "silent", name: "late"}, unitname.Default, &report.Workload{Type: "telemetry", Refused: membership.NotAllowed}})
+	w.isIn(t, typed{spec{namespace: "silent", name: "late"}, partition.Default, &report.Workload{Type: "telemetry", Refused: partition.NotAllowed}})
 	if after := w.uidsByName(t); !maps.Equal(after, before) {
 		t.Errorf("the pods are %v; they were %v", after, before)
 	}

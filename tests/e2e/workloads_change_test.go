@@ -16,7 +16,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 )
 
 const (
@@ -34,7 +34,7 @@ const (
 )
 
 // askers is the group whose pods ask for their type by annotation.
-const askers unitname.PartitionName = "askers"
+const askers partition.Name = "askers"
 
 // groups lists the namespaces of the pods. Each but the last has a partition, now and then.
 func groups() []string {
@@ -44,7 +44,7 @@ func groups() []string {
 // layout is the configuration of partitions for the groups.
 type layout struct {
 	// names has the present name of the partition of a group. A group without one is not in it.
-	names map[string]unitname.PartitionName
+	names map[string]partition.Name
 	// exclusive is the group whose partition has CPU 1 for itself; empty for none.
 	exclusive string
 }
@@ -72,13 +72,13 @@ func (l layout) sections() string {
 
 // partition returns where the pods of a group belong. Those that ask for the type belong nowhere
 // while it has another name.
-func (l layout) partition(group string) unitname.PartitionName {
+func (l layout) partition(group string) partition.Name {
 	name, ok := l.names[group]
 	switch {
 	case group == members:
-		return unitname.System
+		return partition.System
 	case !ok, group == string(askers) && name != askers:
-		return unitname.Default
+		return partition.Default
 	default:
 		return name
 	}
@@ -93,7 +93,7 @@ type changing struct {
 	ending int
 	// used holds all names that a partition has had, and moves the number of changes of the place of a
 	// group.
-	used  map[unitname.PartitionName]bool
+	used  map[partition.Name]bool
 	moves map[string]int32
 	// waited is the time that was spent waiting for the ends of pods, one after the other.
 	waited time.Duration
@@ -107,10 +107,10 @@ func TestWorkloadChanges(t *testing.T) {
 	ending := max(fromEnvironment(t, "CHANGE_PODS", changePods)-stayingPods, changeEvery)
 	t.Logf("CHANGE_PODS=%d", ending+stayingPods)
 	onEach(t, kinds(allFlavours(), "trixie"), func(t *testing.T, flavour string) {
-		begin := layout{names: map[string]unitname.PartitionName{string(telemetry): telemetry, string(askers): askers}}
+		begin := layout{names: map[string]partition.Name{string(telemetry): telemetry, string(askers): askers}}
 		c := changing{
 			workloads: newWorkloads(t, flavour, begin.sections()), layout: begin, random: rand.New(rand.NewPCG(seed, 0)),
-			ending: ending, used: map[unitname.PartitionName]bool{telemetry: true, askers: true}, moves: map[string]int32{},
+			ending: ending, used: map[partition.Name]bool{telemetry: true, askers: true}, moves: map[string]int32{},
 		}
 		began := time.Now()
 		over := func(what string) {
@@ -122,7 +122,7 @@ func TestWorkloadChanges(t *testing.T) {
 		over("all other pods have begun, and all that end have ended")
 		c.settled(t)
 		over("each process is in its place")
-		c.untouched(t, unitname.System, unitname.Default)
+		c.untouched(t, partition.System, partition.Default)
 		c.restarts(t)
 		c.leftovers(t)
 		over("nothing is left over")
@@ -156,7 +156,7 @@ func (c *changing) residents(t *testing.T) {
 	t.Helper()
 	for i, group := range groups() {
 		if group != v1.NamespaceDefault {
-			c.namespace(t, unitname.PartitionName(group))
+			c.namespace(t, partition.Name(group))
 		}
 		c.submit(t, c.pod(group, "resident", i)) // they start side by side
 	}
@@ -211,7 +211,7 @@ func (c *changing) change() {
 	case action == 0:
 		delete(c.names, group)
 	case action == 1:
-		c.name(group, c.names[group] != unitname.PartitionName(group))
+		c.name(group, c.names[group] != partition.Name(group))
 	case c.exclusive == group:
 		c.exclusive = ""
 	default:
@@ -223,7 +223,7 @@ func (c *changing) change() {
 // last makes the last change.
 func (c *changing) last() {
 	before := c.layout
-	c.names = map[string]unitname.PartitionName{}
+	c.names = map[string]partition.Name{}
 	order := c.random.Perm(len(groups()) - 1)
 	for _, i := range order[:2] {
 		c.name(groups()[i], c.random.IntN(4) > 0)
@@ -234,7 +234,7 @@ func (c *changing) last() {
 
 // name gives the partition of a group its own name or another one.
 func (c *changing) name(group string, own bool) {
-	name := unitname.PartitionName(group)
+	name := partition.Name(group)
 	if !own {
 		name += "-next"
 	}
@@ -382,7 +382,7 @@ func (c *changing) running(ctx context.Context) (map[string]string, error) {
 		if p.DeletionTimestamp != nil || p.Status.Phase != v1.PodRunning {
 			return nil, fmt.Errorf("%s/%s is %s, deletion at %v", p.Namespace, p.Name, p.Status.Phase, p.DeletionTimestamp)
 		}
-		all[unitname.EscapeUID(string(p.UID))] = p.Namespace
+		all[partition.EscapeUID(string(p.UID))] = p.Namespace
 	}
 	list, err := c.control.Client().CoreV1().Pods("").List(ctx, metav1.ListOptions{})
 	if err == nil && len(list.Items) != len(all) {
@@ -415,9 +415,9 @@ func (c *changing) restarts(t *testing.T) {
 func (c *changing) leftovers(t *testing.T) {
 	t.Helper()
 	present := slices.Collect(maps.Values(c.names))
-	former := slices.DeleteFunc(slices.Collect(maps.Keys(c.used)), func(name unitname.PartitionName) bool { return slices.Contains(present, name) })
-	stemOf := func(name unitname.PartitionName) string { return strings.TrimSuffix(name.Slice(), ".slice") }
-	cgroupsOf := func(name unitname.PartitionName) string {
+	former := slices.DeleteFunc(slices.Collect(maps.Keys(c.used)), func(name partition.Name) bool { return slices.Contains(present, name) })
+	stemOf := func(name partition.Name) string { return strings.TrimSuffix(name.Slice(), ".slice") }
+	cgroupsOf := func(name partition.Name) string {
 		return fmt.Sprintf("find %s -type d '(' -name %s -o -name '%s-*' ')'", cgroupRoot, name.Slice(), stemOf(name))
 	}
 	for _, name := range former {

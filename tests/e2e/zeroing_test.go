@@ -22,8 +22,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-	"node-partition.io/node-partition/internal/unitname"
-	"node-partition.io/node-partition/internal/workload"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/tests/lab"
 )
 
@@ -99,7 +98,7 @@ func through(t *testing.T, r *typedNode) *zeroing {
 // zero sets the resource to zero and measures how long it stays so.
 func (z *zeroing) zero(ctx context.Context) error {
 	amount := func(n *v1.Node) int64 {
-		q := n.Status.Capacity[v1.ResourceName(workload.Resource("telemetry"))]
+		q := n.Status.Capacity[v1.ResourceName(partition.WorkloadResource("telemetry"))]
 		return q.Value()
 	}
 	nodes := z.client.CoreV1().Nodes()
@@ -135,7 +134,7 @@ func TestKubeletThatZeroes(t *testing.T) {
 			group{take("first"), (*typedNode).byDeployment, telemetry, v1.PodQOSBurstable, "0"},
 			group{take("second"), (*typedNode).byDeployment, telemetry, v1.PodQOSBurstable, "0"},
 			group{asking(spec{namespace: operators, name: "static", requests: small}), (*typedNode).byManifest, telemetry, v1.PodQOSBurstable, "0"},
-			group{spec{namespace: operators, name: "other", requests: small}, (*typedNode).byDeployment, unitname.Default, v1.PodQOSBurstable, "0-1"},
+			group{spec{namespace: operators, name: "other", requests: small}, (*typedNode).byDeployment, partition.Default, v1.PodQOSBurstable, "0-1"},
 		)
 		z := through(t, r)
 		for _, step := range []struct {

@@ -24,10 +24,10 @@ import (
 
 	"node-partition.io/node-partition/internal/cgroupfs"
 	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/podsapi"
 	"node-partition.io/node-partition/internal/systemctl"
 	"node-partition.io/node-partition/internal/trialend"
-	"node-partition.io/node-partition/internal/unitname"
 	"node-partition.io/node-partition/tests/fakeapi"
 	"node-partition.io/node-partition/tests/testkit"
 )
@@ -271,7 +271,7 @@ func (n *Node) ServeGRPC(socket string, register func(*grpc.Server)) {
 // Pod is a pod of the fake node: one container, of the pod's name.
 type Pod struct {
 	Namespace, Name, UID string
-	Partition            unitname.PartitionName
+	Partition            partition.Name
 	WorkingSet           string
 	Priority             int32
 	Request              string
@@ -281,12 +281,12 @@ type Pod struct {
 // Pods lists two pods of the partition, of which dns is the candidate, a misplaced pod, and a
 // user's pod. The last two use the most memory.
 var Pods = []Pod{
-	{"kube-system", "dns", UID, unitname.System, "31457280", 10, "10Mi", false},
+	{"kube-system", "dns", UID, partition.System, "31457280", 10, "10Mi", false},
 	{
 		"kube-system",
 		"etcd",
 		"22222222-2222-3333-4444-555555555555",
-		unitname.System,
+		partition.System,
 		"33554432",
 		2_000_001_000,
 		"1Mi",
@@ -296,13 +296,13 @@ var Pods = []Pod{
 		"kube-system",
 		"misplaced",
 		"33333333-2222-3333-4444-555555555555",
-		unitname.Default,
+		partition.Default,
 		"900000000",
 		-10,
 		"1Mi",
 		false,
 	},
-	{"web", "shop", "44444444-2222-3333-4444-555555555555", unitname.Default, "900000000", -10, "1Mi", false},
+	{"web", "shop", "44444444-2222-3333-4444-555555555555", partition.Default, "900000000", -10, "1Mi", false},
 }
 
 func (p Pod) id() string { return strings.Repeat("0", 56) + p.UID[:8] }
@@ -311,7 +311,7 @@ func (p Pod) id() string { return strings.Repeat("0", 56) + p.UID[:8] }
 func (p Pod) scope() string {
 	return filepath.Join(
 		cgroupfs.Mount,
-		unitname.CgroupPath(unitname.PodSlice(p.Partition, v1.PodQOSBurstable, p.UID)),
+		partition.CgroupPath(partition.PodSlice(p.Partition, v1.PodQOSBurstable, p.UID)),
 		"cri-containerd-"+p.id()+".scope",
 	)
 }
@@ -392,7 +392,7 @@ func Guarded(t *testing.T) *Node {
 		})
 	}
 	// The misplaced pod has an empty slice in the partition already.
-	prepared := unitname.CgroupPath(unitname.PodSlice(unitname.System, v1.PodQOSBurstable, Pods[2].UID))
+	prepared := partition.CgroupPath(partition.PodSlice(partition.System, v1.PodQOSBurstable, Pods[2].UID))
 	for name, text := range map[string]string{
 		"memory.max": "max", "memory.current": "0", "memory.stat": "inactive_file 0", "cpu.weight": "1",
 	} {

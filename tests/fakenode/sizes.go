@@ -4,14 +4,14 @@ import (
 	"time"
 
 	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/sizing/sizefile"
-	"node-partition.io/node-partition/internal/unitname"
 )
 
 // Measure writes the record of a partition that ends now. usage returns the usage of its two
 // members in bytes by the time since its beginning.
 func (n *Node) Measure(
-	partition unitname.PartitionName, length time.Duration, usage func(since time.Duration) (agent, backup uint64),
+	partition partition.Name, length time.Duration, usage func(since time.Duration) (agent, backup uint64),
 ) {
 	n.t.Helper()
 	file, err := sizefile.Open(hostfs.FS(n.Root), partition)

@@ -16,7 +16,7 @@ import (
 	"testing"
 
 	"node-partition.io/node-partition/internal/kubeletconfig"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/slices/decision"
 	"node-partition.io/node-partition/tests/generator/golden"
 	"node-partition.io/node-partition/tests/testkit"
@@ -180,7 +180,7 @@ func startSlices(t *testing.T, root string, units map[string]string) {
 	t.Helper()
 	for name := range units {
 		if strings.HasSuffix(name, ".slice") {
-			write(t, root, filepath.Join(unitname.CgroupMount, unitname.CgroupPath(name), "cgroup.events"), "populated 1\n")
+			write(t, root, filepath.Join(partition.CgroupMount, partition.CgroupPath(name), "cgroup.events"), "populated 1\n")
 		}
 	}
 }

@@ -16,7 +16,7 @@ import (
 // literal of its cgroup mount, and the only call that makes it.
 const (
 	rootFile  = "internal/host/host.go"
-	mountFile = "internal/unitname/mount.go"
+	mountFile = "internal/partition/mount.go"
 	mainFile  = "cmd/partition-monitor/main.go"
 )
 

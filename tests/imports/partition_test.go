@@ -28,7 +28,7 @@ func TestOnePartition(t *testing.T) {
 			}
 			for _, use := range partitionNames(file) {
 				if path := filepath.ToSlash(path); !strings.Contains(path, "pkg/slices/config/") && !strings.HasSuffix(path, "internal/node/config.go") {
-					t.Errorf("%s: unitname.%s: take the name of the partition as a parameter", fset.Position(use.Pos()), oneName)
+					t.Errorf("%s: partition.%s: take the name of the partition as a parameter", fset.Position(use.Pos()), oneName)
 				}
 			}
 			return nil
@@ -39,12 +39,12 @@ func TestOnePartition(t *testing.T) {
 	}
 }
 
-// partitionNames returns the uses of unitname.System in a file.
+// partitionNames returns the uses of partition.System in a file.
 func partitionNames(file *ast.File) []*ast.SelectorExpr {
 	var found []*ast.SelectorExpr
 	ast.Inspect(file, func(n ast.Node) bool {
 		if s, ok := n.(*ast.SelectorExpr); ok && s.Sel.Name == oneName {
-			if x, ok := s.X.(*ast.Ident); ok && x.Name == "unitname" {
+			if x, ok := s.X.(*ast.Ident); ok && x.Name == "partition" {
 				found = append(found, s)
 			}
 		}

@@ -138,7 +138,7 @@ func (m maker) of(t reflect.Type) (object, error) {
 }
 
 // partitions returns the schema of the map of partitions. It refuses the names that
-// unitname.PartitionName.Check refuses, but for null, which removes a type of OpenShift's pinning
+// partition.Name.Check refuses, but for null, which removes a type of OpenShift's pinning
 // file.
 func (m maker) partitions(t reflect.Type) (object, error) {
 	section, err := m.of(t)

@@ -18,8 +18,8 @@ import (
 	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/internal/node/control"
 	"node-partition.io/node-partition/internal/node/options"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/state"
-	"node-partition.io/node-partition/internal/unitname"
 	"node-partition.io/node-partition/pkg/slices/config"
 )
 
@@ -133,7 +133,7 @@ func (c *checks) slice(context.Context) []state.Finding {
 // sliceOf compares one running partition with the configuration.
 func (c *checks) sliceOf(want *config.Partition) []state.Finding {
 	slice := want.Name.Slice()
-	path := unitname.CgroupPath(slice)
+	path := partition.CgroupPath(slice)
 	limits, err := c.cgroups.Limits(path)
 	const reload = "systemctl daemon-reload"
 	switch {
@@ -183,7 +183,7 @@ func (c *checks) sliceOf(want *config.Partition) []state.Finding {
 // all reports whether these are all CPUs that pods have. A partition that had a cpuset and has
 // processes gets all CPUs in place of none.
 func (c *checks) all(cpus cpuset.CPUSet) bool {
-	_, pods, err := c.cgroups.CPUs(unitname.CgroupPath(unitname.Default.Slice()))
+	_, pods, err := c.cgroups.CPUs(partition.CgroupPath(partition.Default.Slice()))
 	return err == nil && pods.IsSubsetOf(cpus)
 }
 
@@ -198,7 +198,7 @@ func (c *checks) reserved(context.Context) []state.Finding {
 	root, _ := c.file("", file)
 	var found []state.Finding
 	for _, s := range expected {
-		cgroup := unitname.CgroupPath(s.Name)
+		cgroup := partition.CgroupPath(s.Name)
 		text, _ := c.file(cgroup, file)
 		needs := []string{"cpu", "cpuset", "memory", "pids"}
 		if strings.Contains(cgroup, "/") { // below the root the kubelet enables this one itself

@@ -10,8 +10,8 @@ import (
 	"node-partition.io/node-partition/internal/kubeletargs"
 	"node-partition.io/node-partition/internal/kubeletconfig"
 	"node-partition.io/node-partition/internal/node/allocatable"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/state"
-	"node-partition.io/node-partition/internal/unitname"
 	"node-partition.io/node-partition/pkg/slices/config"
 )
 
@@ -37,7 +37,7 @@ func TestAssignable(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		found := assignable(&config.Partition{Name: unitname.System, CPUs: cpus, Exclusive: test.exclusive}, &settings)
+		found := assignable(&config.Partition{Name: partition.System, CPUs: cpus, Exclusive: test.exclusive}, &settings)
 		if (len(found) == 0) != (test.found == "") || len(found) > 0 && (!strings.Contains(found[0].Found, test.found) || found[0].Change == "") {
 			t.Errorf("%s: %+v; want %q", name, found, test.found)
 		}

@@ -10,10 +10,9 @@ import (
 	"node-partition.io/node-partition/internal/admission/policy"
 	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/kubeapi"
-	"node-partition.io/node-partition/internal/membership"
 	"node-partition.io/node-partition/internal/node/cluster"
 	"node-partition.io/node-partition/internal/node/options"
-	"node-partition.io/node-partition/internal/workload"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/slices/config"
 )
 
@@ -36,7 +35,7 @@ type clusterFacts struct {
 
 // workloadType is a workload type of the configuration.
 type workloadType struct {
-	membership.Workload
+	partition.Workload
 	// mayAsk lists the namespaces whose pods may ask by the configuration.
 	mayAsk []string
 }
@@ -55,7 +54,7 @@ func (f *clusterFacts) resources() []string {
 	var names []string
 	for _, t := range f.types {
 		if t.Advertise {
-			names = append(names, workload.Resource(t.Type))
+			names = append(names, partition.WorkloadResource(t.Type))
 		}
 	}
 	return names

@@ -5,9 +5,9 @@ import (
 
 	"node-partition.io/node-partition/internal/crioconfig"
 	"node-partition.io/node-partition/internal/oneline"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/quantity"
 	"node-partition.io/node-partition/internal/state"
-	"node-partition.io/node-partition/internal/workload"
 )
 
 // crioName is the name by which CRI-O answers.
@@ -28,7 +28,7 @@ func (c *checks) crioWorkloads(context.Context) []state.Finding {
 	for _, entry := range table {
 		for _, w := range c.desired.Workloads {
 			p := c.desired.Partition(w.Partition)
-			if entry.Annotation != workload.TargetPrefix+w.Type || entry.CPUs == "" || p == nil || p.CPUs.IsEmpty() {
+			if entry.Annotation != partition.TargetPrefix+w.Type || entry.CPUs == "" || p == nil || p.CPUs.IsEmpty() {
 				continue
 			}
 			if cpus, err := quantity.ParseCPUs(entry.CPUs); err != nil || !cpus.Equals(p.CPUs) {

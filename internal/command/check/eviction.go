@@ -8,8 +8,8 @@ import (
 
 	"node-partition.io/node-partition/internal/kubeapi"
 	"node-partition.io/node-partition/internal/node/options"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/state"
-	"node-partition.io/node-partition/internal/unitname"
 )
 
 // evictionKernel checks that the kernel has what evictions use.
@@ -19,7 +19,7 @@ func (c *checks) evictionKernel(context.Context) []state.Finding {
 	}
 	var found []state.Finding
 	for _, name := range c.desired.Names {
-		path := unitname.CgroupPath(name.Slice())
+		path := partition.CgroupPath(name.Slice())
 		if _, ok := c.file(path, "memory.current"); ok {
 			found = append(found, c.evictionKernelOf(path)...)
 		}

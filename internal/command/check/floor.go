@@ -9,8 +9,8 @@ import (
 	"node-partition.io/node-partition/internal/cgroupfs"
 	"node-partition.io/node-partition/internal/hostfs"
 	"node-partition.io/node-partition/internal/kubeletconfig"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/state"
-	"node-partition.io/node-partition/internal/unitname"
 	"node-partition.io/node-partition/pkg/slices/config"
 )
 
@@ -33,9 +33,9 @@ func (c *checks) floor(context.Context) []state.Finding {
 }
 
 // partitionProtection checks a partition and kubepods.slice above it.
-func (c *checks) partitionProtection(name unitname.PartitionName, want cgroupfs.Protection) []state.Finding {
-	slice, parent := name.Slice(), unitname.Default.Slice()
-	has, err := c.cgroups.Limits(unitname.CgroupPath(slice))
+func (c *checks) partitionProtection(name partition.Name, want cgroupfs.Protection) []state.Finding {
+	slice, parent := name.Slice(), partition.Default.Slice()
+	has, err := c.cgroups.Limits(partition.CgroupPath(slice))
 	if err != nil {
 		return nil // reported by the check slice
 	}
@@ -43,13 +43,13 @@ func (c *checks) partitionProtection(name unitname.PartitionName, want cgroupfs.
 		return changing(state.Error, "systemctl daemon-reload", "%s: %s (%s)", slice, less, kubeletconfig.SettingsPath)
 	}
 	var found []state.Finding
-	above, err := c.cgroups.Limits(unitname.CgroupPath(parent))
+	above, err := c.cgroups.Limits(partition.CgroupPath(parent))
 	if err != nil {
 		return saying(state.Error, "%v", err)
 	}
 	if less := lacks(above.Protection, want); less != "" {
 		found = append(found, changing(
-			state.Warning, "systemctl start "+unitname.MonitorService+", which sets it, unless the kubelet protects pods itself "+
+			state.Warning, "systemctl start "+partition.MonitorService+", which sets it, unless the kubelet protects pods itself "+
 				"(memoryReservationPolicy: TieredReservation)",
 			"%s: %s: the floor of the partition is effective only as far if the whole node is short of memory", parent, less,
 		)...)
@@ -77,7 +77,7 @@ func (c *checks) partitionProtection(name unitname.PartitionName, want cgroupfs.
 func (c *checks) servicesProtection(want *config.Services) []state.Finding {
 	const boot = "reboot the node: these settings apply from the next boot on"
 	var found []state.Finding
-	levels := strings.Split(unitname.CgroupPath(want.Slice), "/")
+	levels := strings.Split(partition.CgroupPath(want.Slice), "/")
 	for i, slice := range levels {
 		has, err := c.cgroups.Limits(strings.Join(levels[:i+1], "/"))
 		if err != nil {

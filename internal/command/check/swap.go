@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"node-partition.io/node-partition/internal/kubeletconfig"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/state"
-	"node-partition.io/node-partition/internal/unitname"
 )
 
 // swap warns if a partition may use swap, which eviction does not count.
@@ -25,7 +25,7 @@ func (c *checks) swap(context.Context) []state.Finding {
 
 // swapOf checks one partition, which may use want bytes of swap; nil for no bound.
 func (c *checks) swapOf(slice string, want *uint64) []state.Finding {
-	limit, has := c.file(unitname.CgroupPath(slice), "memory.swap.max")
+	limit, has := c.file(partition.CgroupPath(slice), "memory.swap.max")
 	if want != nil && has {
 		if limit != fmt.Sprint(*want) {
 			return changing(

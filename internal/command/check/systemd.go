@@ -6,9 +6,9 @@ import (
 	"strconv"
 	"strings"
 
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/state"
-	"node-partition.io/node-partition/internal/unitname"
-	partition "node-partition.io/node-partition/pkg/slices"
+	units "node-partition.io/node-partition/pkg/slices"
 )
 
 // oldestSystemd is the minimum that README names. 249 of Ubuntu 22.04 sets no SYSTEMD_SCOPE for
@@ -18,18 +18,18 @@ const oldestSystemd = 252
 // ourUnits lists the units whose failure keeps the configuration from being applied, beside the
 // slices of partitions.
 var ourUnits = []string{
-	partition.ApplyPath,
-	partition.ApplyService,
-	partition.LateService,
-	partition.AwaitPath,
-	partition.AwaitService,
-	partition.AwaitSectionPath,
-	partition.AwaitSectionService,
-	partition.WatchPath,
-	partition.WatchService,
-	partition.ReadService,
-	partition.ControllersService,
-	unitname.MonitorService,
+	units.ApplyPath,
+	units.ApplyService,
+	units.LateService,
+	units.AwaitPath,
+	units.AwaitService,
+	units.AwaitSectionPath,
+	units.AwaitSectionService,
+	units.WatchPath,
+	units.WatchService,
+	units.ReadService,
+	units.ControllersService,
+	partition.MonitorService,
 }
 
 // slices returns the slices of the partitions that the node may have.
@@ -89,7 +89,7 @@ func (c *checks) systemd(ctx context.Context) []state.Finding {
 // oomd warns if systemd-oomd may kill in the partition: it kills whole cgroups below one that it
 // watches, by rules of its own. systemd before 261 has no OOMRules.
 func (c *checks) oomd(ctx context.Context) []state.Finding {
-	watched := append([]string{"systemd-oomd.service", "-.slice", unitname.Default.Slice()}, c.slices()...)
+	watched := append([]string{"systemd-oomd.service", "-.slice", partition.Default.Slice()}, c.slices()...)
 	properties := []string{"ManagedOOMSwap", "ManagedOOMMemoryPressure", "OOMRules"}
 	units, err := c.options.Node.Systemd.Show(ctx, "Id,ActiveState,"+strings.Join(properties, ","), watched...)
 	if err != nil {

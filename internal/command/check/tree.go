@@ -15,12 +15,11 @@ import (
 
 	"node-partition.io/node-partition/internal/cgroupfs"
 	"node-partition.io/node-partition/internal/host"
-	"node-partition.io/node-partition/internal/membership"
 	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/internal/node/allocatable"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/podsapi"
 	"node-partition.io/node-partition/internal/state"
-	"node-partition.io/node-partition/internal/unitname"
 	"node-partition.io/node-partition/pkg/slices/config"
 )
 
@@ -31,8 +30,8 @@ type tree struct {
 	kubelet allocatable.Settings
 	// partitions and names are those of the configuration, and members the rules of who belongs.
 	partitions []config.Partition
-	names      []unitname.PartitionName
-	members    membership.Rules
+	names      []partition.Name
+	members    partition.Rules
 	// cgroups holds the files of cgroups by their path below the mount and their name. It has the
 	// slices, and the scopes of containers below kubepods.slice. A file whose controller is off is
 	// missing.
@@ -107,7 +106,7 @@ func (t *tree) add(where, value, expected, change, why string, args ...any) {
 }
 
 // fileOf returns the path of a cgroup's file.
-func fileOf(cgroup, name string) string { return path.Join(unitname.CgroupMount, cgroup, name) }
+func fileOf(cgroup, name string) string { return path.Join(partition.CgroupMount, cgroup, name) }
 
 const (
 	// maxDepth bounds the depth of slices. systemd allows any.
@@ -173,7 +172,7 @@ func (t *tree) walk(cgroups cgroupfs.FS, cgroup string, depth int) error {
 	}
 	for _, name := range children {
 		below := path.Join(cgroup, name)
-		id, slice := unitname.ContainerID(name), strings.HasSuffix(name, ".slice")
+		id, slice := partition.ContainerID(name), strings.HasSuffix(name, ".slice")
 		if !slice && (id == "" || !within(below, kubepods)) {
 			continue
 		}

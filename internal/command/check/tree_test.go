@@ -14,10 +14,9 @@ import (
 	"k8s.io/utils/cpuset"
 
 	"node-partition.io/node-partition/internal/kubeletconfig"
-	"node-partition.io/node-partition/internal/membership"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/podsapi"
 	"node-partition.io/node-partition/internal/state"
-	"node-partition.io/node-partition/internal/unitname"
 	"node-partition.io/node-partition/pkg/slices/config"
 	"node-partition.io/node-partition/tests/fakenode"
 )
@@ -35,7 +34,7 @@ const (
 // healthy returns the tree of a healthy node of two CPUs with a pod of each class.
 func healthy(*testing.T) *tree {
 	tr := &tree{
-		names: []unitname.PartitionName{unitname.System}, cgroups: map[string]map[string]string{}, scopes: map[string]string{},
+		names: []partition.Name{partition.System}, cgroups: map[string]map[string]string{}, scopes: map[string]string{},
 		units: map[string]map[string]string{}, found: map[string]bool{},
 	}
 	tr.kubelet.Config = &kubeletconfig.Merged{}
@@ -114,8 +113,8 @@ func foundIn(t *testing.T, change change) []state.Finding {
 func partitionOn(list string) change {
 	return func(tr *tree) {
 		cpus, _ := cpuset.Parse(list)
-		tr.partitions = []config.Partition{{Name: unitname.System, CPUs: cpus, NodeCPUs: cpuset.New(0, 1)}}
-		tr.members = membership.New(membership.Claim{Partition: unitname.System, Namespaces: []string{"kube-system"}})
+		tr.partitions = []config.Partition{{Name: partition.System, CPUs: cpus, NodeCPUs: cpuset.New(0, 1)}}
+		tr.members = partition.NewRules(partition.Claim{Partition: partition.System, Namespaces: []string{"kube-system"}})
 	}
 }
 

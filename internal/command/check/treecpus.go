@@ -8,8 +8,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/utils/cpuset"
 
-	"node-partition.io/node-partition/internal/membership"
 	"node-partition.io/node-partition/internal/node/allocatable"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/slices/config"
 )
 
@@ -47,9 +47,9 @@ type container struct {
 func (t *tree) containers(p *config.Partition, members bool) []container {
 	var list []container
 	for _, pod := range t.pods {
-		is := t.members.Partition(membership.Pod{
+		is := t.members.Partition(partition.Pod{
 			Namespace: pod.Namespace, Guaranteed: pod.Status.QOSClass == v1.PodQOSGuaranteed,
-			Origin: membership.OriginOf(pod.Annotations),
+			Origin: partition.OriginOf(pod.Annotations),
 		}) == p.Name
 		if pod.Status.Phase != v1.PodRunning || pod.DeletionTimestamp != nil || is != members {
 			continue

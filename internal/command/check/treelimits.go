@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 )
 
 // The files of a cgroup that checks name.
@@ -28,7 +28,7 @@ var properties = map[string]string{
 }
 
 // kubepods is the slice of all pods.
-var kubepods = unitname.Default.Slice()
+var kubepods = partition.Default.Slice()
 
 // within reports whether a cgroup is another, or below it.
 func within(cgroup, other string) bool {
@@ -40,11 +40,11 @@ func within(cgroup, other string) bool {
 // neighbours use.
 func (t *tree) collectiveLimits() {
 	groups := map[string][]string{kubepods: {cpuMax, memoryHigh}}
-	for _, partition := range t.names {
-		for _, slice := range partition.Slices() {
-			groups[unitname.CgroupPath(slice)] = []string{cpuMax, memoryMax, pidsMax}
+	for _, p := range t.names {
+		for _, slice := range p.Slices() {
+			groups[partition.CgroupPath(slice)] = []string{cpuMax, memoryMax, pidsMax}
 		}
-		groups[unitname.CgroupPath(partition.Slice())] = []string{cpuMax, pidsMax}
+		groups[partition.CgroupPath(p.Slice())] = []string{cpuMax, pidsMax}
 	}
 	for cgroup, files := range groups {
 		for _, name := range files {

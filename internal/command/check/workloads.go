@@ -10,8 +10,8 @@ import (
 
 	"node-partition.io/node-partition/internal/admission/policy"
 	"node-partition.io/node-partition/internal/kubeapi"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/state"
-	"node-partition.io/node-partition/internal/unitname"
 )
 
 // workloadResource checks that the Node has the resources of workload types, and so all nodes.
@@ -39,7 +39,7 @@ func resourceFindings(f *clusterFacts) []state.Finding {
 	var found []state.Finding
 	if len(f.lacking) > 0 {
 		found = append(found, changing(
-			state.Error, "systemctl status "+unitname.MonitorService+": the monitor writes it, and logs why it cannot",
+			state.Error, "systemctl status "+partition.MonitorService+": the monitor writes it, and logs why it cannot",
 			"%s: the Node %s has none of it: no pod that requests it is scheduled here", strings.Join(f.lacking, ", "), f.node,
 		)...)
 	}

@@ -11,10 +11,9 @@ import (
 
 	"node-partition.io/node-partition/internal/admission/policy"
 	"node-partition.io/node-partition/internal/kubeapi"
-	"node-partition.io/node-partition/internal/membership"
 	"node-partition.io/node-partition/internal/node/options"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/state"
-	"node-partition.io/node-partition/internal/unitname"
 	"node-partition.io/node-partition/tests/fakeapi"
 	"node-partition.io/node-partition/tests/fakenode"
 )
@@ -46,7 +45,7 @@ func expectLines(t *testing.T, name string, found []state.Finding, want [][]stri
 }
 
 func typeOf(name string) workloadType {
-	return workloadType{Workload: membership.Workload{Type: name, Partition: unitname.PartitionName(name), ByNamespace: true, Advertise: true}}
+	return workloadType{Workload: partition.Workload{Type: name, Partition: partition.Name(name), ByNamespace: true, Advertise: true}}
 }
 
 const coresA, coresB = "a.workload.openshift.io/cores", "b.workload.openshift.io/cores"

@@ -27,7 +27,7 @@ import (
 	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/internal/node/control"
 	"node-partition.io/node-partition/internal/node/options"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/slices/config"
 )
 
@@ -187,8 +187,8 @@ func Write(ctx context.Context, w io.Writer, o Options) error {
 	if err := b.add(kubeletconfig.SettingsPath, settings(root)); err != nil {
 		return err
 	}
-	for _, cgroup := range []string{unitname.Default.Slice(), unitname.MonitorCgroup} {
-		if err := b.addTree(root, path.Join(unitname.CgroupMount, cgroup), ofCgroup, 0); err != nil {
+	for _, cgroup := range []string{partition.Default.Slice(), partition.MonitorCgroup} {
+		if err := b.addTree(root, path.Join(partition.CgroupMount, cgroup), ofCgroup, 0); err != nil {
 			return err
 		}
 	}

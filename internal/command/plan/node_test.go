@@ -13,8 +13,8 @@ import (
 
 	"node-partition.io/node-partition/internal/budget"
 	"node-partition.io/node-partition/internal/node/allocatable"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/podsapi"
-	"node-partition.io/node-partition/internal/unitname"
 	"node-partition.io/node-partition/pkg/slices/config"
 	"node-partition.io/node-partition/tests/fakenode"
 	"node-partition.io/node-partition/tests/generator/golden"
@@ -142,7 +142,7 @@ func TestPlanPartitions(t *testing.T) {
 		}})
 	})
 	p := made(t, n, Options{})
-	want := map[unitname.PartitionName]budget.Members{
+	want := map[partition.Name]budget.Members{
 		"system":      {Pods: 1, MemoryRequestBytes: 7 << 20, MemoryLimitBytes: 17 << 20},
 		"batch":       {Pods: 2, MemoryRequestBytes: 3 << 30, Unlimited: 2},
 		"node-agents": {},

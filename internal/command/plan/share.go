@@ -5,13 +5,13 @@ import (
 	"io"
 
 	"node-partition.io/node-partition/internal/bytesize"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/slices/config"
 )
 
 // Share is a memoryLimit that is a percentage of the node's memory, and what it comes to.
 type Share struct {
-	Partition unitname.PartitionName `json:"partition"`
+	Partition partition.Name `json:"partition"`
 	// Share is the percentage as it is written, such as 12%.
 	Share string `json:"share"`
 	// OfBytes is the memory that it is a share of: the node's in this boot.

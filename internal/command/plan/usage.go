@@ -7,9 +7,8 @@ import (
 
 	"node-partition.io/node-partition/internal/budget"
 	"node-partition.io/node-partition/internal/cgroupfs"
-	"node-partition.io/node-partition/internal/membership"
 	"node-partition.io/node-partition/internal/node"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 )
 
 // Usage is the memory that a slice uses, in bytes.
@@ -31,7 +30,7 @@ const services = "system.slice"
 func readUsage(root cgroupfs.FS, partitions []budget.Share) []Usage {
 	var list []Usage
 	for _, slice := range budgeted(partitions) {
-		path := unitname.CgroupPath(slice)
+		path := partition.CgroupPath(slice)
 		usage, err := root.Usage(path)
 		if err != nil || !usage.HasMemory {
 			continue
@@ -48,9 +47,9 @@ func readUsage(root cgroupfs.FS, partitions []budget.Share) []Usage {
 // budgeted lists the slices of the budget: of all pods, of the partitions, and of the services of
 // the node.
 func budgeted(partitions []budget.Share) []string {
-	all := []string{unitname.Default.Slice(), unitname.First.Slice()} // which may be a kubelet's own
+	all := []string{partition.Default.Slice(), partition.First.Slice()} // which may be a kubelet's own
 	for _, p := range partitions {
-		if p.Name != unitname.First {
+		if p.Name != partition.First {
 			all = append(all, p.Name.Slice())
 		}
 	}
@@ -69,7 +68,7 @@ func hostBytes(usage []Usage) int64 {
 
 // countMembers adds to each share the sums over the members of its partition, where the kubelet
 // serves its Pods API.
-func countMembers(ctx context.Context, socket string, rules membership.Rules, shares []budget.Share) {
+func countMembers(ctx context.Context, socket string, rules partition.Rules, shares []budget.Share) {
 	if len(shares) == 0 {
 		return
 	}
@@ -79,13 +78,13 @@ func countMembers(ctx context.Context, socket string, rules membership.Rules, sh
 	if !known {
 		return
 	}
-	of := map[unitname.PartitionName]*budget.Members{}
+	of := map[partition.Name]*budget.Members{}
 	for i := range shares {
 		shares[i].Members = &budget.Members{}
 		of[shares[i].Name] = shares[i].Members
 	}
 	for _, pod := range pods {
-		m := of[rules.Partition(membership.Pod{
+		m := of[rules.Partition(partition.Pod{
 			Namespace: pod.Namespace, Guaranteed: pod.QoS == v1.PodQOSGuaranteed, Origin: pod.Origin,
 		})]
 		if pod.Ended || m == nil {

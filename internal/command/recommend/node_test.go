@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"node-partition.io/node-partition/internal/node"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/sizing/sizefile"
-	"node-partition.io/node-partition/internal/unitname"
 	"node-partition.io/node-partition/pkg/slices/config"
 	"node-partition.io/node-partition/tests/fakenode"
 )
@@ -47,7 +47,7 @@ func TestRecommendSection(t *testing.T) {
 	t.Parallel()
 	n := fakenode.New(t, fakenode.Configuration("systemPartition:\n  memoryLimit: 2Gi\n  cpuset: \"0\"\n  namespaces: [kube-system, logging]\n"+
 		"  evictionHard: {memory.available: 200Mi}\n"))
-	n.Measure(unitname.System, 30*24*time.Hour, fakenode.Nightly)
+	n.Measure(partition.System, 30*24*time.Hour, fakenode.Nightly)
 	text, a := recommended(t, n, true, Options{})
 	var document struct{ SystemPartition map[string]any }
 	if err := yaml.Unmarshal([]byte(text), &document); err != nil {
@@ -70,7 +70,7 @@ func TestRecommendSection(t *testing.T) {
 		}
 	}
 	c, err := config.LoadWith(string(n.Host().Root), "recommended", []byte(text))
-	if err != nil || c.Partition(unitname.System).Limit != a.LimitBytes {
+	if err != nil || c.Partition(partition.System).Limit != a.LimitBytes {
 		t.Errorf("%v, %+v", err, c.Partitions)
 	}
 }
@@ -82,7 +82,7 @@ func TestRecommendLacks(t *testing.T) {
 	if _, err := Read(Options{Node: n.Host()}); err == nil || !strings.Contains(err.Error(), "nothing was measured") {
 		t.Errorf("%v", err)
 	}
-	n.Measure(unitname.System, 3*time.Hour, fakenode.Nightly)
+	n.Measure(partition.System, 3*time.Hour, fakenode.Nightly)
 	text, a := recommended(t, n, false, Options{})
 	if strings.Contains(text, "systemPartition") || !strings.Contains(text, "# no section: 3h00m were measured, and a limit needs 6h00m: wait") || a.LimitBytes == 0 {
 		t.Errorf("%s", text)
@@ -95,7 +95,7 @@ func TestRecommendLacks(t *testing.T) {
 	n = fakenode.New(t, fakenode.Configuration(""))
 	n.Write("/var/lib/node-partition/sizes", "")
 	root := n.Host().Root
-	file, _ := sizefile.Open(root, unitname.System)
+	file, _ := sizefile.Open(root, partition.System)
 	file.Lacks = "what was used before is not readable"
 	write := func() {
 		t.Helper()
@@ -107,7 +107,7 @@ func TestRecommendLacks(t *testing.T) {
 	for i := range uint64(20 * 60) {
 		if i == 600 { // the node was off
 			write()
-			file, _ = sizefile.Open(root, unitname.System)
+			file, _ = sizefile.Open(root, partition.System)
 			at = at.Add(9 * time.Hour)
 		}
 		at = at.Add(time.Minute)
@@ -170,7 +170,7 @@ func TestRecommendPartitionSection(t *testing.T) {
 			t.Errorf("%s: %+v", name, a)
 		}
 		c, err := config.LoadWith(string(n.Host().Root), "recommended", []byte(text))
-		if err != nil || c.Partition("telemetry").Limit != a.LimitBytes || c.Partition(unitname.System).Limit != 3<<30 {
+		if err != nil || c.Partition("telemetry").Limit != a.LimitBytes || c.Partition(partition.System).Limit != 3<<30 {
 			t.Errorf("%s: %v, %+v", name, err, c.Partitions)
 		}
 	}
@@ -197,7 +197,7 @@ func TestRecommendShare(t *testing.T) {
 		n := fakenode.New(t, fakenode.Configuration(""))
 		n.Write("/etc/kubernetes/node-partition.yaml", fakenode.Configuration(
 			"systemPartition:\n  memoryLimit: 50%\n  namespaces: [kube-system]\n"+test.bounds))
-		n.Measure(unitname.System, week, fakenode.Nightly)
+		n.Measure(partition.System, week, fakenode.Nightly)
 		text, a := recommended(t, n, true, Options{})
 		section := a.SystemPartition
 		if limit, _ := section["memoryLimit"].(string); !strings.HasSuffix(limit, "%") {
@@ -212,7 +212,7 @@ func TestRecommendShare(t *testing.T) {
 			t.Errorf("%q: %d warnings in\n%s", test.bounds, got, text)
 		}
 		c, err := config.LoadWith(string(n.Host().Root), "recommended", []byte(text))
-		if got := c.Partition(unitname.System).Limit; err != nil || got < a.LimitBytes || got > a.LimitBytes+2*mebi {
+		if got := c.Partition(partition.System).Limit; err != nil || got < a.LimitBytes || got > a.LimitBytes+2*mebi {
 			t.Errorf("%q: %v, %+v", test.bounds, err, c.Partitions)
 		}
 	}
@@ -224,8 +224,8 @@ func TestAdviseSoft(t *testing.T) {
 	t.Parallel()
 	n := fakenode.New(t, fakenode.Configuration("systemPartition: {memoryLimit: 2Gi, namespaces: [kube-system], "+
 		"evictionSoft: {memory.available: 20%}, evictionSoftGracePeriod: {memory.available: 1m}}\n"))
-	n.Measure(unitname.System, week, fakenode.Nightly)
-	r, _, err := sizefile.Read(n.Host().Root, unitname.System)
+	n.Measure(partition.System, week, fakenode.Nightly)
+	r, _, err := sizefile.Read(n.Host().Root, partition.System)
 	if a := node.Advise(n.Host().Root, &r); err != nil || a.ThresholdBytes < a.LimitBytes/5-mebi || a.ThresholdBytes > a.LimitBytes/5+mebi {
 		t.Errorf("%d of %d, %v", a.ThresholdBytes, a.LimitBytes, err)
 	}

@@ -20,8 +20,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"node-partition.io/node-partition/internal/kubeletconfig"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/sizing"
-	"node-partition.io/node-partition/internal/unitname"
 )
 
 // FleetOptions holds the flags of the command recommend for many nodes.
@@ -31,16 +31,16 @@ type FleetOptions struct {
 	// By is the label whose values are the shapes of nodes, and Match has more matchers of PromQL.
 	By, Match string
 	// Partition is the partition to compute the limit of; "" means the system partition.
-	Partition unitname.PartitionName
+	Partition partition.Name
 }
 
 // FleetAdvice is the output of the command recommend for many nodes. Its JSON is for scripts: new
 // versions add fields and do not change them.
 type FleetAdvice struct {
-	Partition unitname.PartitionName `json:"partition"`
-	Slice     string                 `json:"slice"`
-	Shapes    []Shape                `json:"shapes"`
-	Warnings  []string               `json:"warnings"`
+	Partition partition.Name `json:"partition"`
+	Slice     string         `json:"slice"`
+	Shapes    []Shape        `json:"shapes"`
+	Warnings  []string       `json:"warnings"`
 }
 
 // Shape is the advice for the nodes of one shape: the limit of the node that needs most. Each node
@@ -87,7 +87,7 @@ func (o FleetOptions) Check() error {
 // ReadFleet reads what the nodes recommend from a Prometheus. An error says what that does not
 // have.
 func ReadFleet(ctx context.Context, o FleetOptions) (FleetAdvice, error) {
-	o.Partition = cmp.Or(o.Partition, unitname.First)
+	o.Partition = cmp.Or(o.Partition, partition.First)
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	client, err := o.client()
@@ -134,11 +134,11 @@ func ReadFleet(ctx context.Context, o FleetOptions) (FleetAdvice, error) {
 func (a *FleetAdvice) document(s *Shape) ([]byte, error) {
 	section := map[string]any{fieldLimit: quantity(s.LimitBytes)}
 	fields := map[string]any{"apiVersion": kubeletconfig.APIVersion, "kind": kubeletconfig.Kind}
-	if a.Partition == unitname.First {
+	if a.Partition == partition.First {
 		section[fieldNamespaces] = []string{"kube-system"}
 		fields[kubeletconfig.SectionField] = section
 	} else {
-		fields[kubeletconfig.WorkloadsField] = map[unitname.PartitionName]any{a.Partition: section}
+		fields[kubeletconfig.WorkloadsField] = map[partition.Name]any{a.Partition: section}
 	}
 	return yaml.Marshal(fields)
 }

@@ -17,9 +17,9 @@ import (
 	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/internal/oneline"
 	"node-partition.io/node-partition/internal/output"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/sizing"
 	"node-partition.io/node-partition/internal/sizing/sizefile"
-	"node-partition.io/node-partition/internal/unitname"
 )
 
 // Options holds the flags of the command recommend.
@@ -27,7 +27,7 @@ type Options struct {
 	// Node is the node that is read.
 	Node host.Node
 	// Partition is the partition to compute the limit of; "" means the system partition.
-	Partition unitname.PartitionName
+	Partition partition.Name
 	// Force asks for a section even if the history is too short for one, or the limit not to be
 	// applied.
 	Force bool
@@ -37,8 +37,8 @@ type Options struct {
 // and do not change them.
 type Advice struct {
 	// Partition is the partition that the limit is for, and Slice its slice.
-	Partition unitname.PartitionName `json:"partition"`
-	Slice     string                 `json:"slice"`
+	Partition partition.Name `json:"partition"`
+	Slice     string         `json:"slice"`
 	// Until is the end of the last minute that was measured.
 	Until time.Time `json:"until"`
 	sizing.Advice
@@ -49,8 +49,8 @@ type Advice struct {
 	Warnings  []string `json:"warnings"`
 	// SystemPartition or WorkloadPartitions has the present section with the recommended limit. They
 	// are absent without any.
-	SystemPartition    map[string]any                            `json:"systemPartition,omitempty"`
-	WorkloadPartitions map[unitname.PartitionName]map[string]any `json:"workloadPartitions,omitempty"`
+	SystemPartition    map[string]any                    `json:"systemPartition,omitempty"`
+	WorkloadPartitions map[partition.Name]map[string]any `json:"workloadPartitions,omitempty"`
 
 	// beside holds the rest of the file that the section is for.
 	beside beside
@@ -59,7 +59,7 @@ type Advice struct {
 // Read computes the advice. It returns an error if nothing was measured. If there is no section
 // that can be applied, the Advice says why, and has figures alone.
 func Read(o Options) (Advice, error) {
-	partition := cmp.Or(o.Partition, unitname.First)
+	partition := cmp.Or(o.Partition, partition.First)
 	r, inRun, err := sizefile.Read(o.Node.Root, partition)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -84,7 +84,7 @@ func Read(o Options) (Advice, error) {
 }
 
 // unmeasured says how a partition is measured.
-func unmeasured(partition unitname.PartitionName) error {
+func unmeasured(partition partition.Name) error {
 	return fmt.Errorf("nothing was measured of partition %q: %s has no minute of it; partition-monitor.service writes it each ten minutes "+
 		"while the partition exists, also one without memoryLimit", partition, sizefile.Dir)
 }

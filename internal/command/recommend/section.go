@@ -9,7 +9,7 @@ import (
 	"node-partition.io/node-partition/internal/bytesize"
 	"node-partition.io/node-partition/internal/hostfs"
 	"node-partition.io/node-partition/internal/kubeletconfig"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/slices/config"
 )
 
@@ -44,7 +44,7 @@ func (a *Advice) section(root hostfs.FS) error {
 	if a.isSystem() {
 		a.SystemPartition = fields
 	} else {
-		a.WorkloadPartitions = map[unitname.PartitionName]map[string]any{a.Partition: fields}
+		a.WorkloadPartitions = map[partition.Name]map[string]any{a.Partition: fields}
 	}
 	text, err := a.document()
 	if err != nil {
@@ -59,7 +59,7 @@ func (a *Advice) section(root hostfs.FS) error {
 }
 
 // isSystem reports whether the limit is for the system partition.
-func (a *Advice) isSystem() bool { return a.Partition == unitname.First }
+func (a *Advice) isSystem() bool { return a.Partition == partition.First }
 
 // present reads the fields of the present section, and what its file has besides.
 func (a *Advice) present(root hostfs.FS) map[string]any {

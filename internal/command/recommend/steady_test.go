@@ -15,7 +15,7 @@ import (
 
 	"node-partition.io/node-partition/internal/budget"
 	"node-partition.io/node-partition/internal/kubeletconfig"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/slices/config"
 	"node-partition.io/node-partition/tests/fakenode"
 )
@@ -40,7 +40,7 @@ func TestRecommendPlanAlerts(t *testing.T) {
 		for _, members := range []uint64{1, 40} {
 			n := fakenode.New(t, fakenode.Configuration(""))
 			n.Write("/proc/meminfo", fmt.Sprintf("MemTotal: %d kB", memory>>10))
-			n.Measure(unitname.System, 30*24*time.Hour, func(time.Duration) (largest, others uint64) {
+			n.Measure(partition.System, 30*24*time.Hour, func(time.Duration) (largest, others uint64) {
 				return peak << 20 / members, peak<<20 - peak<<20/members
 			})
 			for _, cpus := range []int{2, 64, 256} {

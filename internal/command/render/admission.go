@@ -12,8 +12,7 @@ import (
 	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/kubeapi"
 	"node-partition.io/node-partition/internal/kubeletconfig"
-	"node-partition.io/node-partition/internal/unitname"
-	"node-partition.io/node-partition/internal/workload"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/slices/config"
 )
 
@@ -119,7 +118,7 @@ func pools(files, names []string) ([]Workload, error) {
 func named(names []string) ([]policy.Type, error) {
 	var types []policy.Type
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(names))) {
-		err := unitname.PartitionName(name).Check()
+		err := partition.Name(name).Check()
 		if err != nil {
 			return nil, fmt.Errorf("--type=%s: %w", name, err)
 		}
@@ -190,7 +189,7 @@ func ready(ctx context.Context, client *kubeapi.Client, o AdmissionOptions, type
 	var resources []string
 	for _, of := range types {
 		if !of.Unconverted {
-			resources = append(resources, workload.Resource(of.Name))
+			resources = append(resources, partition.WorkloadResource(of.Name))
 		}
 	}
 	lack, err := client.NodesWithout(ctx, o.Selector, resources)

@@ -8,7 +8,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"node-partition.io/node-partition/internal/workload"
+	"node-partition.io/node-partition/internal/partition"
 )
 
 // The files of OpenShift's workload partitioning, by the enhancement.
@@ -41,7 +41,7 @@ func CRIO(all []Workload) (string, error) {
 activation_annotation = "%s"
 annotation_prefix = "resources.workload.openshift.io"
 resources = { "cpushares" = 0, "cpuset" = "%s" }
-`, w.Type, workload.TargetPrefix+w.Type, w.CPUs)
+`, w.Type, partition.TargetPrefix+w.Type, w.CPUs)
 	}
 	return b.String(), nil
 }

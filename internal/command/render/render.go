@@ -10,13 +10,13 @@ import (
 
 	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/kubeletconfig"
-	"node-partition.io/node-partition/internal/membership"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/slices/config"
 )
 
 // Workload is a workload type of the configuration.
 type Workload struct {
-	membership.Workload
+	partition.Workload
 	// CPUs is the list of CPUs of its partition, empty for all.
 	CPUs string
 	// MayAsk lists the namespaces whose pods may ask by the configuration.

@@ -16,8 +16,8 @@ import (
 
 	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/internal/node/options"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/state"
-	"node-partition.io/node-partition/internal/unitname"
 	"node-partition.io/node-partition/pkg/evict"
 	"node-partition.io/node-partition/pkg/podmove"
 	"node-partition.io/node-partition/pkg/podmove/report"
@@ -72,10 +72,10 @@ func TestStatusNode(t *testing.T) {
 	}
 	// Without the Pods API it is unknown whether the kubelet would start the container again.
 	pod := s.Pods[0]
-	if !pod.Member || pod.Partition() != unitname.Default || pod.Containers != 1 || pod.Misplaced != 1 || pod.Reason != report.UnknownPolicy {
+	if !pod.Member || pod.Partition() != partition.Default || pod.Containers != 1 || pod.Misplaced != 1 || pod.Reason != report.UnknownPolicy {
 		t.Errorf("%+v", pod)
 	}
-	if p := s.Partitions[0]; p.Name != unitname.System || p.MemoryBytes != 1<<20 || p.LimitBytes == nil || *p.LimitBytes != 64<<20 || p.CPUWeight != 79 || !slices.Equal(p.Namespaces, []string{"kube-system"}) {
+	if p := s.Partitions[0]; p.Name != partition.System || p.MemoryBytes != 1<<20 || p.LimitBytes == nil || *p.LimitBytes != 64<<20 || p.CPUWeight != 79 || !slices.Equal(p.Namespaces, []string{"kube-system"}) {
 		t.Errorf("%+v", p)
 	}
 	if _, err := os.Stat(n.Root + node.StateDir); err == nil {

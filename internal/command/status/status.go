@@ -20,10 +20,10 @@ import (
 	"node-partition.io/node-partition/internal/node/nodestate"
 	"node-partition.io/node-partition/internal/node/options"
 	"node-partition.io/node-partition/internal/output"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/sizing/sizefile"
 	"node-partition.io/node-partition/internal/state"
 	"node-partition.io/node-partition/internal/terminal"
-	"node-partition.io/node-partition/internal/unitname"
 	"node-partition.io/node-partition/pkg/evict"
 	"node-partition.io/node-partition/pkg/podmove"
 	"node-partition.io/node-partition/pkg/podmove/report"
@@ -114,13 +114,13 @@ func readPods(ctx context.Context, o options.Options, config podmove.Policy) (re
 	// The JSON document has [] and not null.
 	found := report.Report{Time: time.Now(), Pods: append([]report.Pod{}, d.Pods...), Outlived: d.Outlived}
 	capacity := node.MemoryCapacity(o.Node.Root)
-	return found, func(name unitname.PartitionName) []evict.Pod {
+	return found, func(name partition.Name) []evict.Pod {
 		return candidates.Inventory(name, snapshot.Pods, known, capacity)
 	}, nil
 }
 
 // noPods returns no pods: a node that is not asked has none to rank.
-func noPods(unitname.PartitionName) []evict.Pod { return nil }
+func noPods(partition.Name) []evict.Pod { return nil }
 
 // WriteJSON writes a status for scripts.
 func WriteJSON(w io.Writer, status state.Status) error {

@@ -11,9 +11,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"node-partition.io/node-partition/internal/membership"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/state"
-	"node-partition.io/node-partition/internal/unitname"
 	"node-partition.io/node-partition/pkg/evict"
 	"node-partition.io/node-partition/pkg/podmove/report"
 )
@@ -38,23 +37,23 @@ func TestTable(t *testing.T) {
 	s := reportOf(
 		report.Pod{
 			Namespace: "kube-system", Name: "etcd", QoS: v1.PodQOSGuaranteed, Member: true, Containers: 1, LiveMoved: 1, OutsideBytes: 3 << 20,
-			Slice: unitname.PodSlice(unitname.System, v1.PodQOSGuaranteed, uid),
+			Slice: partition.PodSlice(partition.System, v1.PodQOSGuaranteed, uid),
 		},
 		report.Pod{
 			Namespace: "kube-system", Name: "job", QoS: v1.PodQOSBestEffort, Member: true, Containers: 2, Misplaced: 2,
-			Slice: unitname.PodSlice(unitname.Default, v1.PodQOSBestEffort, uid), Reason: report.RestartPolicy, Next: "wait for its end",
+			Slice: partition.PodSlice(partition.Default, v1.PodQOSBestEffort, uid), Reason: report.RestartPolicy, Next: "wait for its end",
 		},
 		report.Pod{
 			Namespace: "kube-system", Name: "storage", QoS: v1.PodQOSGuaranteed, Member: true, Containers: 1, IdleCPUs: "4-5",
-			Slice: unitname.PodSlice(unitname.System, v1.PodQOSGuaranteed, uid),
+			Slice: partition.PodSlice(partition.System, v1.PodQOSGuaranteed, uid),
 		},
 		report.Pod{
-			Namespace: "web", Name: "shop", QoS: v1.PodQOSBurstable, Containers: 1, Slice: unitname.PodSlice(unitname.Default, v1.PodQOSBurstable, uid),
+			Namespace: "web", Name: "shop", QoS: v1.PodQOSBurstable, Containers: 1, Slice: partition.PodSlice(partition.Default, v1.PodQOSBurstable, uid),
 		},
 	)
 	limit := uint64(512 << 20)
 	s.Partitions = []state.Partition{{
-		Name: unitname.System, Slice: unitname.System.Slice(), Types: []string{"infra", "management"},
+		Name: partition.System, Slice: partition.System.Slice(), Types: []string{"infra", "management"},
 		Namespaces: []string{"kube-system", "monitoring"}, MemoryBytes: 100<<20 + 1, LimitBytes: &limit, CPUs: "0-1,3", CPUWeight: 79,
 	}}
 	s.NodeResource = map[string]int64{"management": 4000, "infra": 4000}
@@ -150,7 +149,7 @@ func TestJSON(t *testing.T) {
 func TestJSONFields(t *testing.T) {
 	t.Parallel()
 	limit := uint64(1)
-	asks := &report.Workload{Type: "a", By: membership.ByNamespace, Refused: membership.Forbidden, MilliCPU: 1, Flaw: "flaw"}
+	asks := &report.Workload{Type: "a", By: partition.ByNamespace, Refused: partition.Forbidden, MilliCPU: 1, Flaw: "flaw"}
 	s := reportOf(report.Pod{Reason: report.Pending, Next: "it is moved next", Workload: asks})
 	s.Partitions = []state.Partition{{LimitBytes: &limit, CPUs: "0", UsedBytes: 1, UsedPeakBytes: 2, Types: []string{"a"}, Exclusive: true}}
 	s.Problem, s.NodeResource = "problem", map[string]int64{"a": 2000}
@@ -202,7 +201,7 @@ func guardedStatus() state.Status {
 	s := reportOf()
 	limit := uint64(512 << 20)
 	s.Partitions = []state.Partition{{
-		Name: unitname.System, Slice: unitname.System.Slice(),
+		Name: partition.System, Slice: partition.System.Slice(),
 		Namespaces: []string{"kube-system"}, MemoryBytes: 490 << 20, LimitBytes: &limit, CPUWeight: 79,
 	}}
 	at := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)

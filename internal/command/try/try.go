@@ -19,12 +19,11 @@ import (
 	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/internal/node/trial"
 	"node-partition.io/node-partition/internal/oneline"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/state"
 	"node-partition.io/node-partition/internal/statefile"
 	"node-partition.io/node-partition/internal/systemctl"
 	"node-partition.io/node-partition/internal/trialend"
-	"node-partition.io/node-partition/internal/unitname"
-	"node-partition.io/node-partition/internal/unitpath"
 	"node-partition.io/node-partition/pkg/podmove"
 	"node-partition.io/node-partition/pkg/slices/config"
 	"node-partition.io/node-partition/pkg/slices/decision"
@@ -58,7 +57,7 @@ const (
 // has died. If no partition is left, its condition fails, which is not an error.
 const goBackScript = "rm -f " + nextFile + " " + kubeletconfig.TrialPath + " " + aboutFile +
 	" && systemctl daemon-reload && systemctl start slices.target" +
-	" && ( systemctl start --no-block " + unitname.MonitorService + " || true )"
+	" && ( systemctl start --no-block " + partition.MonitorService + " || true )"
 
 // lockCommands takes the lock that keeps two commands from changing a trial at the same time.
 func lockCommands(n host.Node) (*node.Lock, error) {
@@ -275,7 +274,7 @@ func applySections(ctx context.Context, name, source string, asked *node.Desired
 		if wanted == name {
 			wanted = source
 		}
-		if of != unitpath.Plain(wanted) {
+		if of != partition.PlainPath(wanted) {
 			return fmt.Errorf(
 				"%s was not generated from %s; see journalctl -b -t partition-generator; is partition-generator installed?",
 				slice,

@@ -9,7 +9,7 @@ import (
 	"node-partition.io/node-partition/internal/cgroupfs"
 	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/node"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/slices/config"
 )
 
@@ -30,7 +30,7 @@ func checkUsageOf(cgroups cgroupfs.FS, asked *config.Partition) error {
 	if limit == 0 {
 		return nil
 	}
-	reading, err := cgroups.ReadMemory(unitname.CgroupPath(asked.Name.Slice()))
+	reading, err := cgroups.ReadMemory(partition.CgroupPath(asked.Name.Slice()))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

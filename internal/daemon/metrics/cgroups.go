@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"node-partition.io/node-partition/internal/cgroupfs"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 )
 
 // reader reads cgroups by the names of their slices. The series of a cgroup that is gone, or cannot
@@ -19,13 +19,13 @@ type reader struct {
 }
 
 func (r reader) stat(slice string) (cgroupfs.Stat, error) {
-	stat, err := r.cgroups.Stat(unitname.CgroupPath(slice))
+	stat, err := r.cgroups.Stat(partition.CgroupPath(slice))
 	return stat, r.note(err)
 }
 
 // memory returns an error that is fs.ErrNotExist for a slice without the memory controller, too.
 func (r reader) memory(slice string) (cgroupfs.MemoryReading, error) {
-	memory, err := r.cgroups.Memory(unitname.CgroupPath(slice))
+	memory, err := r.cgroups.Memory(partition.CgroupPath(slice))
 	return memory, r.note(err)
 }
 
@@ -80,8 +80,8 @@ func (c *sliceCollector) Collect(to chan<- prometheus.Metric) {
 	}
 	// The default partition is the rest. The cgroups are read one after the other, so the difference
 	// could be negative.
-	if pods, err := c.stat(unitname.Default.Slice()); err == nil {
-		c.partition(to, string(unitname.Default), pods, pods.MemoryCurrent-min(used, pods.MemoryCurrent))
+	if pods, err := c.stat(partition.Default.Slice()); err == nil {
+		c.partition(to, string(partition.Default), pods, pods.MemoryCurrent-min(used, pods.MemoryCurrent))
 	}
 }
 
@@ -109,7 +109,7 @@ func (c *sliceCollector) outside(to chan<- prometheus.Metric) {
 		return
 	}
 	for _, name := range names {
-		if name == unitname.Default.Slice() || !strings.HasSuffix(name, ".slice") {
+		if name == partition.Default.Slice() || !strings.HasSuffix(name, ".slice") {
 			continue
 		}
 		if memory, err := c.memory(name); err == nil {

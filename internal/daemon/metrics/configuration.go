@@ -7,8 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"node-partition.io/node-partition/internal/budget"
-	"node-partition.io/node-partition/internal/membership"
-	"node-partition.io/node-partition/internal/nodelabel"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/slices/decision"
 )
 
@@ -65,7 +64,7 @@ func (m *Metrics) SetConfiguration(c decision.Decision, problems ...Problem) {
 }
 
 // workloads returns the workload types of the configuration that is followed.
-func (c *configurationCollector) workloads() []membership.Workload {
+func (c *configurationCollector) workloads() []partition.Workload {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.config == nil {
@@ -91,7 +90,7 @@ func (c *configurationCollector) Collect(to chan<- prometheus.Metric) {
 			send(to, c.problem, prometheus.GaugeValue, number(slices.Contains(has, problem)), string(problem))
 		}
 		if config.Section != "" {
-			send(to, c.section, prometheus.GaugeValue, 1, nodelabel.SectionValue(config.Section))
+			send(to, c.section, prometheus.GaugeValue, 1, partition.SectionValue(config.Section))
 		}
 		send(to, c.trial, prometheus.GaugeValue, number(config.Trial))
 		for _, p := range c.partitions.all() {

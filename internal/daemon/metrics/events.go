@@ -5,7 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/podmove"
 )
 
@@ -43,12 +43,12 @@ func newEvents() events {
 	for _, method := range []podmove.Method{podmove.Creation, podmove.Restart, podmove.Live} {
 		e.placementDuration.WithLabelValues(string(method))
 	}
-	e.of(unitname.Default)
+	e.of(partition.Default)
 	return e
 }
 
 // of creates the series of a partition.
-func (e events) of(partition unitname.PartitionName) {
+func (e events) of(partition partition.Name) {
 	for _, method := range []podmove.Method{podmove.Creation, podmove.Restart, podmove.Live} {
 		for _, result := range []string{succeeded, failed} {
 			e.placements.WithLabelValues(string(method), string(partition), result)

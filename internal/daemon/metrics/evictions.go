@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"node-partition.io/node-partition/internal/cgroupfs"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/evict"
 )
 
@@ -53,7 +53,7 @@ func (e evictions) register(to prometheus.Registerer) {
 }
 
 // of returns the recorder of a partition. It creates the series whose labels are known already.
-func (e evictions) of(partition unitname.PartitionName) Evictions {
+func (e evictions) of(partition partition.Name) Evictions {
 	label := prometheus.Labels{"partition": string(partition)}
 	r := Evictions{
 		evictions:   e.evictions.MustCurryWith(label),
@@ -95,7 +95,7 @@ type Evictions struct {
 }
 
 // Evictions returns the recorder of a partition.
-func (m *Metrics) Evictions(partition unitname.PartitionName) Evictions {
+func (m *Metrics) Evictions(partition partition.Name) Evictions {
 	return m.evictions.of(partition)
 }
 

@@ -5,7 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 )
 
 // Members has the memory of a partition's members that the partition's cgroup does not show.
@@ -28,13 +28,13 @@ type Members struct {
 type membersCollector struct {
 	described
 	partitions                              *series
-	of                                      func(unitname.PartitionName) (Members, bool)
+	of                                      func(partition.Name) (Members, bool)
 	request, waiting, recommended, measured *prometheus.Desc
 }
 
 // FollowMembers adds the metrics of the partitions' members, which of returns; false means that
 // they are not known. FollowMembers is called once, before the first scrape.
-func (m *Metrics) FollowMembers(of func(unitname.PartitionName) (Members, bool)) {
+func (m *Metrics) FollowMembers(of func(partition.Name) (Members, bool)) {
 	c := &membersCollector{partitions: &m.partitions, of: of}
 	c.request = c.desc(prefix+"members_memory_request_bytes",
 		"Sum of the memory requests of the members of a partition, wherever they are.", "partition")

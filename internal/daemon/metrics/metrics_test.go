@@ -20,9 +20,8 @@ import (
 	"node-partition.io/node-partition/internal/budget"
 	"node-partition.io/node-partition/internal/cgroupfs"
 	"node-partition.io/node-partition/internal/cluster"
-	"node-partition.io/node-partition/internal/membership"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/thresholds"
-	"node-partition.io/node-partition/internal/unitname"
 	"node-partition.io/node-partition/pkg/evict"
 	"node-partition.io/node-partition/pkg/podmove"
 	"node-partition.io/node-partition/pkg/podmove/report"
@@ -42,26 +41,26 @@ const uid = "0a1b2c3d-0000-4000-8000-00000000000"
 func sampleReport() found {
 	return found{Time: time.Unix(1_780_000_000, 250e6).UTC(), Pods: []report.Pod{
 		{
-			Namespace: "kube-system", Name: "etcd-node", UID: uid + "1", QoS: v1.PodQOSGuaranteed, Member: true, Belongs: unitname.System,
-			Slice: unitname.PodSlice(unitname.System, v1.PodQOSGuaranteed, uid+"1"), Containers: 1, LiveMoved: 1, OutsideBytes: 4096,
+			Namespace: "kube-system", Name: "etcd-node", UID: uid + "1", QoS: v1.PodQOSGuaranteed, Member: true, Belongs: partition.System,
+			Slice: partition.PodSlice(partition.System, v1.PodQOSGuaranteed, uid+"1"), Containers: 1, LiveMoved: 1, OutsideBytes: 4096,
 		},
 		{
-			Namespace: "kube-system", Name: "kube-proxy-x2x4z", UID: uid + "2", QoS: v1.PodQOSBurstable, Member: true, Belongs: unitname.System,
-			Slice: unitname.PodSlice(unitname.System, v1.PodQOSBurstable, uid+"2"), Containers: 2,
+			Namespace: "kube-system", Name: "kube-proxy-x2x4z", UID: uid + "2", QoS: v1.PodQOSBurstable, Member: true, Belongs: partition.System,
+			Slice: partition.PodSlice(partition.System, v1.PodQOSBurstable, uid+"2"), Containers: 2,
 		},
 		{ // its slice was just removed
-			Namespace: "kube-system", Name: "job", UID: uid + "3", QoS: v1.PodQOSBestEffort, Member: true, Belongs: unitname.System,
-			Slice:    unitname.PodSlice(unitname.System, v1.PodQOSBestEffort, uid+"3"),
-			Workload: &report.Workload{Type: "management", By: membership.ByStatic},
+			Namespace: "kube-system", Name: "job", UID: uid + "3", QoS: v1.PodQOSBestEffort, Member: true, Belongs: partition.System,
+			Slice:    partition.PodSlice(partition.System, v1.PodQOSBestEffort, uid+"3"),
+			Workload: &report.Workload{Type: "management", By: partition.ByStatic},
 		},
 		{
-			Namespace: "kube-system", Name: "coredns-1", UID: uid + "4", QoS: v1.PodQOSBurstable, Member: true, Belongs: unitname.System,
-			Slice: unitname.PodSlice(unitname.Default, v1.PodQOSBurstable, uid+"4"), Containers: 1, Misplaced: 1, Reason: report.Pending,
+			Namespace: "kube-system", Name: "coredns-1", UID: uid + "4", QoS: v1.PodQOSBurstable, Member: true, Belongs: partition.System,
+			Slice: partition.PodSlice(partition.Default, v1.PodQOSBurstable, uid+"4"), Containers: 1, Misplaced: 1, Reason: report.Pending,
 		},
 		{
 			Namespace: "web", Name: "shop-1", UID: uid + "5", QoS: v1.PodQOSBurstable,
-			Slice: unitname.PodSlice(unitname.Default, v1.PodQOSBurstable, uid+"5"), Containers: 1,
-			Workload: &report.Workload{Type: "management", Refused: membership.NotAllowed},
+			Slice: partition.PodSlice(partition.Default, v1.PodQOSBurstable, uid+"5"), Containers: 1,
+			Workload: &report.Workload{Type: "management", Refused: partition.NotAllowed},
 		},
 	}, Outlived: []report.Outlived{{Slice: "kubepods-system-pod6.slice", Scope: "crio-7.scope"}}}
 }
@@ -80,13 +79,13 @@ type options struct {
 	Cgroups    cgroupfs.FS
 	PerPod     bool
 	ReadFailed func(error)
-	Partitions []partition
+	Partitions []polled
 	Reports    Reports
 }
 
-// partition is a partition with the report of its last poll.
-type partition struct {
-	Name      unitname.PartitionName
+// polled is a partition with the report of its last poll.
+type polled struct {
+	Name      partition.Name
 	Evictions pollsFunc
 }
 
@@ -106,7 +105,7 @@ func served(o options) *Metrics {
 }
 
 // members returns the memory of the members of a partition that was polled.
-func (o options) members(name unitname.PartitionName) (Members, bool) {
+func (o options) members(name partition.Name) (Members, bool) {
 	known := !o.Reports.Report().Time.IsZero()
 	for _, p := range o.Partitions {
 		if p.Name == name && !p.Evictions().Time.IsZero() {
@@ -117,33 +116,33 @@ func (o options) members(name unitname.PartitionName) (Members, bool) {
 }
 
 // system returns the partition that a node has today.
-func system() []partition { return []partition{{Name: unitname.System, Evictions: margin}} }
+func system() []polled { return []polled{{Name: partition.System, Evictions: margin}} }
 
 // observe counts each kind of event.
 func observe(o *Metrics) {
-	evictions := o.Evictions(unitname.System)
+	evictions := o.Evictions(partition.System)
 	evictions.Signalled(300 * time.Microsecond)
 	evictions.Evicted(evict.Eviction{Verdict: evict.Verdict{Threshold: evict.Hard, Method: evict.Evict}})
 	evictions.Evicted(evict.Eviction{Verdict: evict.Verdict{Threshold: evict.Soft, Method: evict.Restart}, DryRun: true})
 	evictions.Failed(evict.StepAPI)
 	evictions.NoCandidate()
 	evictions.KernelKilled(evict.AtPod, 2)
-	o.Placed(podmove.Placement{Method: podmove.Creation, To: unitname.System, Took: 300 * time.Microsecond})
-	o.Placed(podmove.Placement{Method: podmove.Restart, To: unitname.System, Took: 12 * time.Second, Err: podmove.ErrInVain})
-	o.Placed(podmove.Placement{Method: podmove.Live, To: unitname.Default, Took: 40 * time.Millisecond})
+	o.Placed(podmove.Placement{Method: podmove.Creation, To: partition.System, Took: 300 * time.Microsecond})
+	o.Placed(podmove.Placement{Method: podmove.Restart, To: partition.System, Took: 12 * time.Second, Err: podmove.ErrInVain})
+	o.Placed(podmove.Placement{Method: podmove.Live, To: partition.Default, Took: 40 * time.Millisecond})
 	o.Reconciled(20*time.Millisecond, nil)
 	o.Reconciled(3*time.Second, errors.New("systemd is busy"))
 	o.SetConfiguration(decision.Decision{
 		Section: "0123456789abcdef", Trial: true,
-		Partitions: []decision.Partition{lowering(unitname.System, 512<<20)},
-		Workloads:  []membership.Workload{{Type: "management", Partition: unitname.System}},
+		Partitions: []decision.Partition{lowering(partition.System, 512<<20)},
+		Workloads:  []partition.Workload{{Type: "management", Partition: partition.System}},
 	}, KubeletsFile)
 	o.SetBudget(&budget.Budget{
 		Capacity:     budget.Resources{MemoryBytes: 8 << 30},
 		KubeReserved: budget.Resources{MemoryBytes: 1 << 30},
 		Allocatable:  budget.Resources{MemoryBytes: 7 << 30},
 		Partitions: []budget.Partition{
-			{Name: unitname.System, Resources: budget.Resources{MemoryBytes: 384 << 20}},
+			{Name: partition.System, Resources: budget.Resources{MemoryBytes: 384 << 20}},
 			{Name: telemetry, Resources: budget.Resources{MemoryBytes: 128 << 20}},
 		},
 		Remainder: budget.Resources{MemoryBytes: 7<<30 - 512<<20},

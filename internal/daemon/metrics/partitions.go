@@ -6,7 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 )
 
 // series lists the partitions that have series, but not Default, which is the rest. They come and
@@ -18,7 +18,7 @@ type series struct {
 
 // ofPartition is a partition that has series.
 type ofPartition struct {
-	name unitname.PartitionName
+	name partition.Name
 	// slices lists the slices of the partition, outermost first.
 	slices []string
 	// polls is nil until the evictor of the partition exists.
@@ -46,7 +46,7 @@ func (s *series) set(p ofPartition) {
 }
 
 // remove removes a partition.
-func (s *series) remove(name unitname.PartitionName) {
+func (s *series) remove(name partition.Name) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.list = slices.DeleteFunc(slices.Clone(s.list), func(p ofPartition) bool { return p.name == name })
@@ -55,14 +55,14 @@ func (s *series) remove(name unitname.PartitionName) {
 // Add adds the series of a partition. polls returns what the last poll of its memory found; nil
 // leaves these series out. Add creates all series whose labels are known already, so that rate()
 // includes the first event.
-func (m *Metrics) Add(name unitname.PartitionName, polls Polls) {
+func (m *Metrics) Add(name partition.Name, polls Polls) {
 	m.events.of(name)
 	m.evictions.of(name)
 	m.partitions.set(ofPartition{name, name.Slices(), polls})
 }
 
 // Remove removes the series of a partition that the node has no more.
-func (m *Metrics) Remove(name unitname.PartitionName) {
+func (m *Metrics) Remove(name partition.Name) {
 	m.partitions.remove(name)
 	label := prometheus.Labels{"partition": string(name)}
 	m.events.placements.DeletePartialMatch(label)

@@ -11,15 +11,15 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/thresholds"
-	"node-partition.io/node-partition/internal/unitname"
 	"node-partition.io/node-partition/pkg/evict"
 	"node-partition.io/node-partition/pkg/podmove"
 	"node-partition.io/node-partition/pkg/podmove/report"
 	"node-partition.io/node-partition/pkg/slices/decision"
 )
 
-const telemetry unitname.PartitionName = "telemetry"
+const telemetry partition.Name = "telemetry"
 
 // twoPartitions returns the metrics of a node with the partitions system and telemetry. All events
 // and figures are telemetry's, except the cgroups of testdata/node.
@@ -30,7 +30,7 @@ func twoPartitions(t *testing.T) *Metrics {
 		t.Fatal(err)
 	}
 	file := func(slice, name, text string) {
-		path := filepath.Join(root, unitname.CgroupPath(slice), name)
+		path := filepath.Join(root, partition.CgroupPath(slice), name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -38,13 +38,13 @@ func twoPartitions(t *testing.T) *Metrics {
 			t.Fatal(err)
 		}
 	}
-	burstable := func(p unitname.PartitionName, last string) string {
-		return unitname.PodSlice(p, v1.PodQOSBurstable, uid+last)
+	burstable := func(p partition.Name, last string) string {
+		return partition.PodSlice(p, v1.PodQOSBurstable, uid+last)
 	}
 	for slice, usage := range map[string]string{
 		telemetry.Slice(): "67108864",
-		unitname.QoSSlice(telemetry, v1.PodQOSBurstable): "67108864",
-		burstable(telemetry, "6"):                        "33554432",
+		partition.QoSSlice(telemetry, v1.PodQOSBurstable): "67108864",
+		burstable(telemetry, "6"):                         "33554432",
 	} {
 		file(slice, "memory.current", usage+"\n")
 		file(slice, "memory.stat", "anon 1\ninactive_file 0\n")
@@ -55,16 +55,16 @@ func twoPartitions(t *testing.T) *Metrics {
 		file(slice, "cpu.stat", "usage_usec 1000000\n")
 	}
 	reports := found{Time: time.Unix(1_780_000_000, 0), Outlived: []report.Outlived{
-		{Slice: unitname.PodSlice(telemetry, v1.PodQOSGuaranteed, uid+"8"), Scope: "crio-1.scope"},
+		{Slice: partition.PodSlice(telemetry, v1.PodQOSGuaranteed, uid+"8"), Scope: "crio-1.scope"},
 	}, Pods: []report.Pod{
 		{Namespace: "telemetry", Name: "agent", UID: uid + "6", Slice: burstable(telemetry, "6"), Containers: 1, OutsideBytes: 4096},
 		{Namespace: "web", Name: "lost", UID: uid + "7", Slice: burstable(telemetry, "7"), Containers: 1, Reason: report.Pending},
-		{Namespace: "web", Name: "shop", UID: uid + "5", Slice: burstable(unitname.Default, "5"), Containers: 1},
+		{Namespace: "web", Name: "shop", UID: uid + "5", Slice: burstable(partition.Default, "5"), Containers: 1},
 	}}
 	m := served(options{
 		Cgroups: cgroupfs.FS(root), Reports: reports, PerPod: true, ReadFailed: func(err error) { t.Error(err) },
-		Partitions: []partition{
-			{unitname.System, func() evict.Report { return evict.Report{} }}, // no poll yet
+		Partitions: []polled{
+			{partition.System, func() evict.Report { return evict.Report{} }}, // no poll yet
 			{telemetry, margin},
 		},
 	})
@@ -80,7 +80,7 @@ func twoPartitions(t *testing.T) *Metrics {
 }
 
 // lowering returns a partition whose limit waits.
-func lowering(name unitname.PartitionName, limit uint64) decision.Partition {
+func lowering(name partition.Name, limit uint64) decision.Partition {
 	return decision.Partition{Name: name, Eviction: &thresholds.Thresholds{Limit: limit}, Deferral: &decision.Deferral{}}
 }
 
@@ -161,7 +161,7 @@ func TestMetricsDefaultWithoutOnePartition(t *testing.T) {
 	if err := os.CopyFS(root, os.DirFS("testdata/node")); err != nil {
 		t.Fatal(err)
 	}
-	broken := filepath.Join(root, unitname.CgroupPath(telemetry.Slice()), "memory.current")
+	broken := filepath.Join(root, partition.CgroupPath(telemetry.Slice()), "memory.current")
 	if err := os.MkdirAll(filepath.Dir(broken), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +170,7 @@ func TestMetricsDefaultWithoutOnePartition(t *testing.T) {
 	}
 	text := scrape(t, served(options{
 		Cgroups: cgroupfs.FS(root), Reports: found{},
-		Partitions: []partition{{telemetry, margin}, {unitname.System, margin}},
+		Partitions: []polled{{telemetry, margin}, {partition.System, margin}},
 	}))
 	if !strings.Contains(text, `kubelet_partition_memory_usage_bytes{partition="system"}`) {
 		t.Errorf("system can be read, and is missing:\n%s", text)
@@ -189,7 +189,7 @@ func TestMetricsWithoutLimit(t *testing.T) {
 		r.Hard, r.Soft = 0, 0
 		return r
 	}
-	text := scrape(t, served(options{Cgroups: cgroupfs.FS(t.TempDir()), Reports: found{}, Partitions: []partition{{telemetry, unlimited}}}))
+	text := scrape(t, served(options{Cgroups: cgroupfs.FS(t.TempDir()), Reports: found{}, Partitions: []polled{{telemetry, unlimited}}}))
 	for _, want := range []string{
 		`nodepartition_memory_used_bytes{partition="telemetry"} 1.90840832e+08`,
 		`nodepartition_memory_used_peak_bytes{partition="telemetry"} 2.62144e+08`,

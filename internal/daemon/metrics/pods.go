@@ -3,7 +3,7 @@ package metrics
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 )
 
 // podCollector collects the metrics of each pod in a partition. The kubelet's own metrics of
@@ -28,7 +28,7 @@ func newPodCollector(r reader, reports Reports, partitions *series) *podCollecto
 
 // Collect implements prometheus.Collector.
 func (c *podCollector) Collect(to chan<- prometheus.Metric) {
-	ours := map[unitname.PartitionName]bool{}
+	ours := map[partition.Name]bool{}
 	for _, p := range c.partitions.all() {
 		ours[p.name] = true
 	}
@@ -36,7 +36,7 @@ func (c *podCollector) Collect(to chan<- prometheus.Metric) {
 		if !ours[pod.Partition()] {
 			continue
 		}
-		usage, err := c.cgroups.Usage(unitname.CgroupPath(pod.Slice))
+		usage, err := c.cgroups.Usage(partition.CgroupPath(pod.Slice))
 		if c.note(err) != nil {
 			continue
 		}

@@ -3,7 +3,7 @@ package metrics
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/podmove/report"
 )
 
@@ -51,31 +51,31 @@ func (c *reportCollector) Collect(to chan<- prometheus.Metric) {
 		send(to, c.outside, prometheus.GaugeValue, float64(counts.outside[name]), string(name))
 		send(to, c.outlived, prometheus.GaugeValue, float64(counts.outlived[name]), string(name))
 	}
-	c.running(to, unitname.Default, counts)
+	c.running(to, partition.Default, counts)
 }
 
-func (c *reportCollector) running(to chan<- prometheus.Metric, name unitname.PartitionName, counts counts) {
+func (c *reportCollector) running(to chan<- prometheus.Metric, name partition.Name, counts counts) {
 	send(to, c.podCount, prometheus.GaugeValue, float64(counts.pods[name]), string(name))
 	send(to, c.pods, prometheus.GaugeValue, float64(counts.pods[name]), string(name))
 }
 
 // counts holds the sums of a report by partition.
 type counts struct {
-	pods, outlived map[unitname.PartitionName]int
-	outside        map[unitname.PartitionName]uint64
+	pods, outlived map[partition.Name]int
+	outside        map[partition.Name]uint64
 	misplaced      map[placeAndReason]int
 }
 
 type placeAndReason struct {
-	partition unitname.PartitionName
+	partition partition.Name
 	reason    report.Reason
 }
 
 func count(found report.Report) counts {
 	c := counts{
-		pods:      map[unitname.PartitionName]int{},
-		outlived:  map[unitname.PartitionName]int{},
-		outside:   map[unitname.PartitionName]uint64{},
+		pods:      map[partition.Name]int{},
+		outlived:  map[partition.Name]int{},
+		outside:   map[partition.Name]uint64{},
 		misplaced: map[placeAndReason]int{},
 	}
 	for _, pod := range found.Pods {
@@ -90,7 +90,7 @@ func count(found report.Report) counts {
 		}
 	}
 	for _, scope := range found.Outlived {
-		if partition, _, _, ok := unitname.ParsePodSlice(scope.Slice); ok {
+		if partition, _, _, ok := partition.ParsePodSlice(scope.Slice); ok {
 			c.outlived[partition]++
 		}
 	}
@@ -99,7 +99,7 @@ func count(found report.Report) counts {
 
 // concerned returns the partition that a pod belongs to. If a pod belongs to none, it returns the
 // partition that the pod is in.
-func concerned(pod report.Pod) unitname.PartitionName {
+func concerned(pod report.Pod) partition.Name {
 	if pod.Member {
 		return pod.Belongs
 	}

@@ -17,7 +17,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"node-partition.io/node-partition/internal/cgroupfs"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/podmove/report"
 )
 
@@ -130,7 +130,7 @@ func partitionOf(b *testing.B, root cgroupfs.FS) (r found, files []string) {
 		if err != nil || !entry.IsDir() {
 			return err
 		}
-		if _, qos, uid, ok := unitname.ParsePodSlice(entry.Name()); ok {
+		if _, qos, uid, ok := partition.ParsePodSlice(entry.Name()); ok {
 			r.Pods = append(r.Pods, report.Pod{Namespace: "kube-system", Name: "pod-" + uid, UID: uid, QoS: v1.PodQOSClass(qos), Slice: entry.Name()})
 			add(path, []string{"memory.current", "memory.stat", "cpu.stat"})
 			return fs.SkipDir
@@ -152,7 +152,7 @@ func manyPods(b *testing.B, n int) cgroupfs.FS {
 		b.Fatal(err)
 	}
 	pod := func(uid string) string {
-		return unitname.CgroupPath(unitname.PodSlice(unitname.System, v1.PodQOSBurstable, uid))
+		return partition.CgroupPath(partition.PodSlice(partition.System, v1.PodQOSBurstable, uid))
 	}
 	for i := range n {
 		to := filepath.Join(root, pod(fmt.Sprintf("ffffffff-0000-4000-8000-%012d", i)))

@@ -3,8 +3,7 @@ package metrics
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"node-partition.io/node-partition/internal/membership"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 )
 
 // unknownType is the value of the label type for what the node has no type of: pods can ask for any
@@ -37,13 +36,13 @@ func (c *workloadCollector) Collect(to chan<- prometheus.Metric) {
 		return
 	}
 	type member struct {
-		partition unitname.PartitionName
+		partition partition.Name
 		name      string
-		by        membership.By
+		by        partition.By
 	}
 	type refusal struct {
 		name   string
-		reason membership.Refusal
+		reason partition.Refusal
 	}
 	members, refusals, known := map[member]int{}, map[refusal]int{}, map[string]bool{}
 	for _, t := range types {
@@ -59,20 +58,20 @@ func (c *workloadCollector) Collect(to chan<- prometheus.Metric) {
 		asked := w.Type
 		//guard: what a member by its namespace asks for is not counted as its own type
 		//guard: names that pods ask for are in no label
-		if w.By == membership.ByNamespace || !known[asked] {
+		if w.By == partition.ByNamespace || !known[asked] {
 			asked = unknownType // a member of another type asks for this one, if it has a name at all
 		}
 		refusals[refusal{asked, w.Refused}]++
 	}
 	for _, t := range types {
-		for _, by := range membership.Rights() {
+		for _, by := range partition.Rights() {
 			n := members[member{t.Partition, t.Type, by}]
 			send(to, c.pods, prometheus.GaugeValue, float64(n), string(t.Partition), t.Type, string(by))
 		}
 	}
 	known[unknownType] = true
 	for name := range known {
-		for _, reason := range membership.Refusals() {
+		for _, reason := range partition.Refusals() {
 			send(to, c.refused, prometheus.GaugeValue, float64(refusals[refusal{name, reason}]), name, string(reason))
 		}
 	}

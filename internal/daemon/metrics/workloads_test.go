@@ -9,15 +9,14 @@ import (
 	"time"
 
 	"node-partition.io/node-partition/internal/cgroupfs"
-	"node-partition.io/node-partition/internal/membership"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/podmove/report"
 	"node-partition.io/node-partition/pkg/slices/decision"
 )
 
 // workloads returns the lines of the workload metrics that are not 0, for a node with two types,
 // and their number.
-func workloads(t *testing.T, types []membership.Workload, pods ...report.Pod) (counted []string, all int) {
+func workloads(t *testing.T, types []partition.Workload, pods ...report.Pod) (counted []string, all int) {
 	t.Helper()
 	m := served(options{Cgroups: cgroupfs.FS(t.TempDir()), Partitions: system(), Reports: found{Time: time.Unix(1_780_000_000, 0), Pods: pods}})
 	m.SetConfiguration(decision.Decision{Workloads: types})
@@ -32,10 +31,10 @@ func workloads(t *testing.T, types []membership.Workload, pods ...report.Pod) (c
 	return counted, all
 }
 
-var types = []membership.Workload{{Type: "management", Partition: unitname.System}, {Type: "telemetry", Partition: telemetry}}
+var types = []partition.Workload{{Type: "management", Partition: partition.System}, {Type: "telemetry", Partition: telemetry}}
 
 // pod returns a pod with a workload type.
-func pod(belongs unitname.PartitionName, w report.Workload) report.Pod {
+func pod(belongs partition.Name, w report.Workload) report.Pod {
 	return report.Pod{Belongs: belongs, Workload: &w, Containers: 1}
 }
 
@@ -45,16 +44,16 @@ func TestWorkloadMetrics(t *testing.T) {
 	t.Parallel()
 	got, _ := workloads(
 		t, types,
-		pod(telemetry, report.Workload{Type: "telemetry", By: membership.ByNamespace}),
-		pod(telemetry, report.Workload{Type: "telemetry", By: membership.ByNamespace}),
-		pod(unitname.System, report.Workload{Type: "management", By: membership.ByStatic}),
-		pod(telemetry, report.Workload{Type: "telemetry", By: membership.ByNamespaceAnnotation, Refused: membership.Forbidden}),
-		pod(unitname.Default, report.Workload{Type: "telemetry", Refused: membership.NotAllowed}),
-		pod(unitname.Default, report.Workload{Type: "batch", Refused: membership.UnknownType}),
-		pod(unitname.Default, report.Workload{Refused: membership.TwoTypes}),
+		pod(telemetry, report.Workload{Type: "telemetry", By: partition.ByNamespace}),
+		pod(telemetry, report.Workload{Type: "telemetry", By: partition.ByNamespace}),
+		pod(partition.System, report.Workload{Type: "management", By: partition.ByStatic}),
+		pod(telemetry, report.Workload{Type: "telemetry", By: partition.ByNamespaceAnnotation, Refused: partition.Forbidden}),
+		pod(partition.Default, report.Workload{Type: "telemetry", Refused: partition.NotAllowed}),
+		pod(partition.Default, report.Workload{Type: "batch", Refused: partition.UnknownType}),
+		pod(partition.Default, report.Workload{Refused: partition.TwoTypes}),
 		// A member by its namespace asks for another type: its name is not known.
-		pod(telemetry, report.Workload{Type: "telemetry", By: membership.ByNamespace, Refused: membership.NotAllowed}),
-		report.Pod{Belongs: unitname.System, Member: true},
+		pod(telemetry, report.Workload{Type: "telemetry", By: partition.ByNamespace, Refused: partition.NotAllowed}),
+		report.Pod{Belongs: partition.System, Member: true},
 	)
 	want := []string{
 		`pods{by="namespace",partition="telemetry",type="telemetry"} 3`,
@@ -80,7 +79,7 @@ func TestWorkloadMetricsBounded(t *testing.T) {
 	hostile := make([]report.Pod, 0, many)
 	for n := range many {
 		name := fmt.Sprintf("type-%d\xff\"", n)
-		hostile = append(hostile, pod(unitname.Default, report.Workload{Type: name, Refused: membership.UnknownType}))
+		hostile = append(hostile, pod(partition.Default, report.Workload{Type: name, Refused: partition.UnknownType}))
 	}
 	_, few := workloads(t, types)
 	got, all := workloads(t, types, hostile...)
@@ -102,12 +101,12 @@ func TestWorkloadReasonsDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, reason := range membership.Refusals() {
+	for _, reason := range partition.Refusals() {
 		if !strings.Contains(string(text), "\n| `"+string(reason)+"` | ") {
 			t.Errorf("docs/workload-types.md does not explain %s", reason)
 		}
 	}
-	for _, by := range membership.Rights()[1:] { // the first is the rule that needs no right
+	for _, by := range partition.Rights()[1:] { // the first is the rule that needs no right
 		if !strings.Contains(string(text), " | `"+string(by)+"` |\n") {
 			t.Errorf("docs/workload-types.md does not explain %s", by)
 		}

@@ -6,9 +6,9 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/sizing/sizefile"
 	"node-partition.io/node-partition/internal/state"
-	"node-partition.io/node-partition/internal/unitname"
 	"node-partition.io/node-partition/pkg/evict"
 	"node-partition.io/node-partition/pkg/podmove/report"
 )
@@ -25,8 +25,8 @@ func candidate(name string, priority int32, uses, request uint64, skip evict.Ski
 // member returns a pod in its place.
 func member(name string, qos v1.PodQOSClass) report.Pod {
 	return report.Pod{
-		Namespace: "kube-system", Name: name, UID: name, QoS: qos, Member: true, Belongs: unitname.System, Containers: 1,
-		Slice: unitname.PodSlice(unitname.System, qos, "0a1b2c3d-0000-4000-8000-00000000000"+fmt.Sprint(len(name)%10)),
+		Namespace: "kube-system", Name: name, UID: name, QoS: qos, Member: true, Belongs: partition.System, Containers: 1,
+		Slice: partition.PodSlice(partition.System, qos, "0a1b2c3d-0000-4000-8000-00000000000"+fmt.Sprint(len(name)%10)),
 	}
 }
 
@@ -34,7 +34,7 @@ func member(name string, qos v1.PodQOSClass) report.Pod {
 func outside(name string) report.Pod {
 	return report.Pod{
 		Namespace: "web", Name: name, UID: name, QoS: v1.PodQOSBurstable, Containers: 1,
-		Slice: unitname.PodSlice(unitname.Default, v1.PodQOSBurstable, name),
+		Slice: partition.PodSlice(partition.Default, v1.PodQOSBurstable, name),
 	}
 }
 
@@ -63,7 +63,7 @@ func newNode() Page {
 			member("metrics-server-6d8f4c-q2wvz", v1.PodQOSBurstable), outside("shop-1"),
 		}},
 		Partitions: []state.Partition{{
-			Name: unitname.System, Slice: unitname.System.Slice(), Namespaces: []string{"kube-system"}, CPUWeight: 79,
+			Name: partition.System, Slice: partition.System.Slice(), Namespaces: []string{"kube-system"}, CPUWeight: 79,
 			MemoryBytes: 300 * mi, LimitBytes: &limit, UsedBytes: 184 * mi, UsedPeakBytes: 210 * mi, LastDay: day,
 			Eviction: &state.Eviction{
 				Mode: "on", AvailableBytes: 328 * mi, HardBytes: 64 * mi, SoftBytes: 128 * mi, SoftGrace: 90 * time.Second,
@@ -97,8 +97,8 @@ func newPressed() Page {
 		s.Service = "not ready: runtime: unix:///run/containerd/containerd.sock: no answer"
 		s.Time = now.Add(-7 * time.Minute)
 		s.Pods = append(s.Pods, report.Pod{
-			Namespace: "kube-system", Name: "backup-27a1", UID: "8", QoS: v1.PodQOSBestEffort, Member: true, Belongs: unitname.System, Containers: 2, Misplaced: 2,
-			Slice: unitname.PodSlice(unitname.Default, v1.PodQOSBestEffort, "8"), Reason: report.RestartPolicy,
+			Namespace: "kube-system", Name: "backup-27a1", UID: "8", QoS: v1.PodQOSBestEffort, Member: true, Belongs: partition.System, Containers: 2, Misplaced: 2,
+			Slice: partition.PodSlice(partition.Default, v1.PodQOSBestEffort, "8"), Reason: report.RestartPolicy,
 			Next: "it ends, and its controller starts another: partition-monitor move kube-system/backup-27a1 does not bring it back",
 		})
 		p := &s.Partitions[0]
@@ -109,7 +109,7 @@ func newPressed() Page {
 		failed.Problem, dry.DryRun = "not tried again: the API server does not allow it", true
 		e.Open, e.Last = []evict.Eviction{eviction(now, "log-collector-x7k2p", evict.Restart)}, []evict.Eviction{dry, e.Last[0], failed}
 		s.Partitions = append(s.Partitions, state.Partition{
-			Name: "telemetry", Slice: unitname.PartitionName("telemetry").Slice(), MemoryBytes: 100 * mi, UsedBytes: 80 * mi,
+			Name: "telemetry", Slice: partition.Name("telemetry").Slice(), MemoryBytes: 100 * mi, UsedBytes: 80 * mi,
 			Eviction: &state.Eviction{Mode: "on", NoLimit: true},
 		})
 	})
@@ -127,7 +127,7 @@ func newCrowded() Page {
 		}
 		for i := range 40 {
 			p := member(fmt.Sprintf("lost-%03d", i), v1.PodQOSBurstable)
-			p.Slice, p.Misplaced, p.Reason, p.Next = unitname.PodSlice(unitname.Default, v1.PodQOSBurstable, fmt.Sprint(i)), 1, report.Pending, "it is moved next"
+			p.Slice, p.Misplaced, p.Reason, p.Next = partition.PodSlice(partition.Default, v1.PodQOSBurstable, fmt.Sprint(i)), 1, report.Pending, "it is moved next"
 			s.Pods = append(s.Pods, p, outside(fmt.Sprint("shop-", i)))
 		}
 	})

@@ -22,8 +22,8 @@ import (
 	"node-partition.io/node-partition/internal/bytesize"
 	"node-partition.io/node-partition/internal/node/nodestate"
 	"node-partition.io/node-partition/internal/oneline"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/state"
-	"node-partition.io/node-partition/internal/unitname"
 	"node-partition.io/node-partition/pkg/podmove/report"
 )
 
@@ -130,7 +130,7 @@ func (d drawn) Age() time.Duration { return d.At.Sub(d.Time).Round(time.Second) 
 
 // Members returns the pods that have to do with a partition, those that are misplaced first: its
 // members, and what is in its slice.
-func (d drawn) Members(name unitname.PartitionName) nodestate.Table {
+func (d drawn) Members(name partition.Name) nodestate.Table {
 	var pods []report.Pod
 	for i := range d.Pods {
 		pod := &d.Pods[i]

@@ -16,7 +16,7 @@ import (
 	"node-partition.io/node-partition/internal/cgroupfs"
 	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/node"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/podmove"
 	"node-partition.io/node-partition/pkg/podmove/nri"
 )
@@ -173,7 +173,7 @@ func members(n host.Node) (podmove.Policy, error) {
 // masked reports whether an operator has masked the service, and so wants no pod placed.
 func masked(n host.Node) bool {
 	for _, dir := range []string{"/etc/systemd/system", "/run/systemd/system"} {
-		if target, err := n.Root.Readlink(filepath.Join(dir, unitname.MonitorService)); err == nil && target == os.DevNull {
+		if target, err := n.Root.Readlink(filepath.Join(dir, partition.MonitorService)); err == nil && target == os.DevNull {
 			return true
 		}
 	}

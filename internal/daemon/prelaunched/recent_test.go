@@ -6,14 +6,14 @@ import (
 	"testing/synctest"
 	"time"
 
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/podmove"
 	"node-partition.io/node-partition/pkg/slices/decision"
 )
 
 // in returns a policy of one partition with one namespace.
 func in(namespace string) podmove.Policy {
-	return podmove.Policy{Partitions: []decision.Partition{{Name: unitname.System, Namespaces: []string{namespace}}}}
+	return podmove.Policy{Partitions: []decision.Partition{{Name: partition.System, Namespaces: []string{namespace}}}}
 }
 
 // TestRecent: the configuration is read once for the containers of a few seconds, and for each one

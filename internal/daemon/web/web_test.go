@@ -13,8 +13,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"node-partition.io/node-partition/internal/daemon/page"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/state"
-	"node-partition.io/node-partition/internal/unitname"
 	"node-partition.io/node-partition/pkg/podmove/report"
 )
 
@@ -29,8 +29,8 @@ type fake struct {
 // newFake returns a node on which all is well.
 func newFake() *fake {
 	return &fake{state: state.Status{Service: "ready", Report: report.Report{Pods: []report.Pod{
-		{Namespace: "kube-system", Name: "etcd-node-1", Member: true, Belongs: unitname.System},
-	}}, Partitions: []state.Partition{{Name: unitname.System}}}}
+		{Namespace: "kube-system", Name: "etcd-node-1", Member: true, Belongs: partition.System},
+	}}, Partitions: []state.Partition{{Name: partition.System}}}}
 }
 
 func (f *fake) handler(t *testing.T) http.Handler {

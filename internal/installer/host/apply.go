@@ -12,7 +12,7 @@ import (
 	"node-partition.io/node-partition/internal/installer/record"
 	"node-partition.io/node-partition/internal/installer/store"
 	"node-partition.io/node-partition/internal/oneline"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/podmove/report"
 )
 
@@ -111,7 +111,7 @@ func (h *Host) change(ctx context.Context, state record.State, p *plan, o record
 	} else {
 		// Programs that come to a node with a section: as at its boot.
 		if _, err = h.systemctl(ctx, "start", "slices.target"); err == nil {
-			_, err = h.systemctl(ctx, "start", "--no-block", unitname.MonitorService)
+			_, err = h.systemctl(ctx, "start", "--no-block", partition.MonitorService)
 		}
 	}
 	if err != nil {
@@ -145,9 +145,9 @@ func (h *Host) install(ctx context.Context, p *plan) error {
 	if _, err := h.systemctl(ctx, "daemon-reload"); err != nil {
 		return err
 	}
-	if _, err := h.systemctl(ctx, "try-restart", unitname.MonitorService); err != nil {
+	if _, err := h.systemctl(ctx, "try-restart", partition.MonitorService); err != nil {
 		return outcome.Because(outcome.Verify, "%s does not start with the new files: %w; journalctl -u %[1]s has the reason",
-			unitname.MonitorService, err)
+			partition.MonitorService, err)
 	}
 	return nil
 }
@@ -218,7 +218,7 @@ func (h *Host) unwell(ctx context.Context, cluster Cluster, p *plan, o record.Or
 	case len(status.Partitions) == 0:
 		return fmt.Errorf("no partition is active: %s", status.Problem)
 	case status.Service != "ready":
-		return fmt.Errorf("the service is not ready: %s; journalctl -u %s has the reason", status.Service, unitname.MonitorService)
+		return fmt.Errorf("the service is not ready: %s; journalctl -u %s has the reason", status.Service, partition.MonitorService)
 	}
 	for i := range status.Pods {
 		pod := &status.Pods[i]

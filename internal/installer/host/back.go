@@ -11,7 +11,7 @@ import (
 	"node-partition.io/node-partition/internal/installer/record"
 	"node-partition.io/node-partition/internal/installer/store"
 	"node-partition.io/node-partition/internal/kubeletconfig"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 )
 
 // Back has the node go back if it is time, or at once with now. It may be killed at each point, and
@@ -212,12 +212,12 @@ func (h *Host) dropTrial() error {
 // useOld makes systemd use the files of the version before, as an installation of that would.
 func (h *Host) useOld(ctx context.Context, r *record.Rollout, before []string) error {
 	if r.From != r.To {
-		h.attempt(ctx, "reset-failed", unitname.MonitorService)
+		h.attempt(ctx, "reset-failed", partition.MonitorService)
 		//guard: a monitor that was starting before a roll is not restarted with the old files
-		if slices.Contains(startedStates, r.Before.Units[unitname.MonitorService]) {
+		if slices.Contains(startedStates, r.Before.Units[partition.MonitorService]) {
 			// Settings with which it does not start are gone now. In a boot it waits for the
 			// runtime.
-			h.attempt(ctx, "restart", "--no-block", unitname.MonitorService)
+			h.attempt(ctx, "restart", "--no-block", partition.MonitorService)
 		}
 	}
 	//guard: a way back that was killed while the trial ended leaves the limits of the trial

@@ -11,8 +11,8 @@ import (
 
 	"node-partition.io/node-partition/internal/installer/outcome"
 	"node-partition.io/node-partition/internal/kubeletconfig"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/state"
-	"node-partition.io/node-partition/internal/unitname"
 	"node-partition.io/node-partition/pkg/slices/config"
 )
 
@@ -20,9 +20,9 @@ import (
 // is the one that the others would follow from. It writes nothing.
 func (h *Host) unfit(ctx context.Context) error {
 	//guard: a node without cgroup v2 is refused for that reason, whatever else is wrong
-	if !h.Root.Exists(unitname.CgroupMount + "/cgroup.controllers") {
+	if !h.Root.Exists(partition.CgroupMount + "/cgroup.controllers") {
 		return outcome.Because(outcome.CgroupV1,
-			"this node has no cgroup v2 at %s: boot it with systemd.unified_cgroup_hierarchy=1", unitname.CgroupMount)
+			"this node has no cgroup v2 at %s: boot it with systemd.unified_cgroup_hierarchy=1", partition.CgroupMount)
 	}
 	cmdline, err := h.Root.ReadFile("/proc/cmdline", 64<<10)
 	words := strings.Fields(strings.ReplaceAll(string(cmdline), "-", "_"))
@@ -42,7 +42,7 @@ func (h *Host) unfit(ctx context.Context) error {
 			"%s: featureGates: %s is on: the kubelet makes the system partition itself; switch the gate off, or leave the node out",
 			merged.FileWith("featureGates"), config.Gate)
 	}
-	slice := unitname.Default.Cgroup()
+	slice := partition.Default.Cgroup()
 	if other := strings.TrimSuffix(slice, ".slice"); h.IsFolder(other) && !h.IsFolder(slice) {
 		return outcome.Because(outcome.Cgroupfs,
 			"the pods of this node are in %s, and so the cgroup driver is cgroupfs: set cgroupDriver: systemd, and SystemdCgroup = true for containerd", other)
@@ -69,7 +69,7 @@ func (h *Host) owner(ctx context.Context) error {
 	}
 	_, etc := layouts()
 	for _, folder := range shadows {
-		for _, name := range []string{"/system-generators/partition-generator", "/system/" + unitname.MonitorService} {
+		for _, name := range []string{"/system-generators/partition-generator", "/system/" + partition.MonitorService} {
 			is, err := h.Present(folder + name)
 			if err != nil {
 				return err

@@ -14,7 +14,7 @@ import (
 	"node-partition.io/node-partition/internal/installer/outcome"
 	"node-partition.io/node-partition/internal/installer/record"
 	"node-partition.io/node-partition/internal/installer/store"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 )
 
 // layout says where the files of the programs are on a host.
@@ -33,7 +33,7 @@ type link struct{ path, file string }
 const (
 	generatorFile = "partition-generator"
 	monitorFile   = "partition-monitor"
-	serviceFile   = unitname.MonitorService
+	serviceFile   = partition.MonitorService
 	catalogFile   = "node-partition.catalog"
 )
 

@@ -11,8 +11,8 @@ import (
 	"strings"
 
 	"node-partition.io/node-partition/internal/kubeletconfig"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/trialend"
-	"node-partition.io/node-partition/internal/unitname"
 	"node-partition.io/node-partition/pkg/slices/config"
 )
 
@@ -59,9 +59,9 @@ func (h *Host) switchOff(ctx context.Context) error {
 		return err
 	}
 	// It may have been stopped. If there is nothing to move, its condition fails.
-	h.attempt(ctx, "start", unitname.MonitorService)
+	h.attempt(ctx, "start", partition.MonitorService)
 	h.await(ctx, h.slices(kubepods))
-	h.attempt(ctx, "stop", unitname.MonitorService)
+	h.attempt(ctx, "stop", partition.MonitorService)
 	return ctx.Err()
 }
 
@@ -106,7 +106,7 @@ func (h *Host) pods(slices []string) int {
 		}
 		_ = filepath.WalkDir(root, func(_ string, entry fs.DirEntry, err error) error {
 			if err == nil && entry.IsDir() {
-				if _, _, _, ok := unitname.ParsePodSlice(entry.Name()); ok {
+				if _, _, _, ok := partition.ParsePodSlice(entry.Name()); ok {
 					n++
 					return filepath.SkipDir
 				}
@@ -124,7 +124,7 @@ func (h *Host) runs(ctx context.Context) bool {
 
 // monitorState returns the state of the monitor's unit, empty if it is not known.
 func (h *Host) monitorState(ctx context.Context) string {
-	units, err := h.show(ctx, "ActiveState", unitname.MonitorService)
+	units, err := h.show(ctx, "ActiveState", partition.MonitorService)
 	if err != nil {
 		return ""
 	}

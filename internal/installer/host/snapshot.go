@@ -7,7 +7,7 @@ import (
 
 	"node-partition.io/node-partition/internal/installer/record"
 	"node-partition.io/node-partition/internal/kubeletconfig"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 )
 
 // limits lists the files of a partition's cgroup that a roll may change.
@@ -17,7 +17,7 @@ var limits = []string{"memory.max", "memory.high", "cpuset.cpus"}
 // cgroups.
 const generated = "/run/systemd/generator"
 
-var kubepods = unitname.Default.Cgroup()
+var kubepods = partition.Default.Cgroup()
 
 // slices returns the slices of partitions in a folder, without the kubelet's for a class of pods.
 func (h *Host) slices(folder string) []string {
@@ -27,7 +27,7 @@ func (h *Host) slices(folder string) []string {
 	}
 	var slices []string
 	for _, e := range entries {
-		if name, ok := unitname.ParseSlice(e.Name()); ok && name != unitname.Default {
+		if name, ok := partition.ParseSlice(e.Name()); ok && name != partition.Default {
 			slices = append(slices, e.Name())
 		}
 	}
@@ -59,7 +59,7 @@ func (h *Host) snapshot(ctx context.Context, l layout) (record.Snapshot, error) 
 		s.Files[name] = is
 	}
 	slices := h.slices(kubepods)
-	units := append([]string{unitname.MonitorService}, slices...)
+	units := append([]string{partition.MonitorService}, slices...)
 	states, err := h.show(ctx, "Id,ActiveState", units...)
 	if err != nil {
 		return s, err
@@ -71,7 +71,7 @@ func (h *Host) snapshot(ctx context.Context, l layout) (record.Snapshot, error) 
 	}
 	for _, slice := range append([]string{""}, slices...) {
 		for _, limit := range limits {
-			name := path.Join(unitname.Default.Cgroup(), slice, limit)
+			name := path.Join(partition.Default.Cgroup(), slice, limit)
 			if data, err := h.Root.ReadFile(name, 64<<10); err == nil {
 				s.Cgroups[name] = strings.TrimSpace(string(data))
 			}

@@ -8,7 +8,7 @@ import (
 	"node-partition.io/node-partition/internal/budget"
 	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/kubeletconfig"
-	"node-partition.io/node-partition/internal/membership"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/slices/config"
 )
 
@@ -44,12 +44,12 @@ func BudgetOf(c *kubeletconfig.Merged, capacity *Capacity, partitions []budget.S
 
 // Shares returns the partitions for a budget, with the workload types that they have, and without
 // their members.
-func Shares(partitions []config.Partition, types []membership.Workload) []budget.Share {
+func Shares(partitions []config.Partition, types []partition.Workload) []budget.Share {
 	list := make([]budget.Share, 0, len(partitions))
 	for _, p := range partitions {
 		list = append(list, budget.Share{
 			Name: p.Name, Section: config.SectionPath(p.Name), MemoryLimit: int64(p.Limit), CPUs: p.CPUs, Exclusive: p.Exclusive,
-			Advertised: slices.ContainsFunc(types, func(w membership.Workload) bool {
+			Advertised: slices.ContainsFunc(types, func(w partition.Workload) bool {
 				return w.Advertise && w.Partition == p.Name
 			}),
 		})

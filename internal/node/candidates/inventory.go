@@ -6,8 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/podsapi"
-	"node-partition.io/node-partition/internal/unitname"
 	"node-partition.io/node-partition/pkg/evict"
 	"node-partition.io/node-partition/pkg/podmove"
 )
@@ -17,7 +17,7 @@ import (
 // container are included: one may have been started since, and a pod that has ended may hold
 // memory. capacity is the node's memory in bytes.
 func Inventory(
-	partition unitname.PartitionName, found []podmove.Pod, known map[types.UID]*podsapi.Pod, capacity uint64,
+	partition partition.Name, found []podmove.Pod, known map[types.UID]*podsapi.Pod, capacity uint64,
 ) []evict.Pod {
 	var pods []evict.Pod
 	for i := range found {
@@ -37,7 +37,7 @@ func Inventory(
 func listed(p *podmove.Pod, slice podmove.PodCgroup, k *podsapi.Pod, capacity uint64) evict.Pod {
 	pod := evict.Pod{
 		PodMeta: evict.PodMeta{
-			UID: p.UID, Namespace: p.Namespace, Name: p.Name, QoS: p.QoS, Cgroup: unitname.CgroupPath(slice.Slice),
+			UID: p.UID, Namespace: p.Namespace, Name: p.Name, QoS: p.QoS, Cgroup: partition.CgroupPath(slice.Slice),
 			Static: p.Static,
 		},
 		GracePeriod: v1.DefaultTerminationGracePeriodSeconds * 1e9,
@@ -123,7 +123,7 @@ func Scopes(fs cgroupfs.FS) func(podCgroup string) (map[string]string, error) {
 		}
 		scopes := map[string]string{}
 		for _, unit := range units {
-			if id := unitname.ContainerID(unit); id != "" {
+			if id := partition.ContainerID(unit); id != "" {
 				scopes[id] = podCgroup + "/" + unit
 			}
 		}
@@ -142,7 +142,7 @@ func Containers(found []podmove.Pod, uid string) []evict.Container {
 		for _, c := range found[i].Containers {
 			for _, at := range [][2]string{{c.Slice, c.Unit}, {c.AlsoSlice, c.AlsoUnit}} {
 				if at[1] != "" {
-					cgroup := unitname.CgroupPath(at[0]) + "/" + at[1]
+					cgroup := partition.CgroupPath(at[0]) + "/" + at[1]
 					containers = append(containers, evict.Container{ID: c.ID, Name: c.Name, Cgroup: cgroup})
 				}
 			}

@@ -14,9 +14,8 @@ import (
 
 	"node-partition.io/node-partition/internal/cgroupfs"
 	"node-partition.io/node-partition/internal/cri"
-	"node-partition.io/node-partition/internal/membership"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/podsapi"
-	"node-partition.io/node-partition/internal/unitname"
 	"node-partition.io/node-partition/pkg/evict"
 	"node-partition.io/node-partition/pkg/podmove"
 )
@@ -27,7 +26,7 @@ const (
 )
 
 // inside is the prefix of all cgroups in the partition, and of no other.
-var inside = unitname.CgroupPath(unitname.System.Slice()) + "/"
+var inside = partition.CgroupPath(partition.System.Slice()) + "/"
 
 // placed returns a pod on the node without containers. partitionSlice means that its slice in the
 // partition exists.
@@ -35,9 +34,9 @@ func placed(name string, q v1.PodQOSClass, partitionSlice bool) podmove.Pod {
 	uid := "uid-of-" + name
 	return podmove.Pod{
 		UID: uid, Namespace: "kube-system", Name: name, QoS: q, Exists: true, Ready: true,
-		DefaultCgroup: podmove.PodCgroup{Slice: unitname.PodSlice(unitname.Default, q, uid), Exists: true, Limits: cgroupfs.NoLimits},
+		DefaultCgroup: podmove.PodCgroup{Slice: partition.PodSlice(partition.Default, q, uid), Exists: true, Limits: cgroupfs.NoLimits},
 		Partitions: []podmove.PodCgroup{{
-			Partition: unitname.System, Slice: unitname.PodSlice(unitname.System, q, uid), Exists: partitionSlice, Limits: cgroupfs.NoLimits,
+			Partition: partition.System, Slice: partition.PodSlice(partition.System, q, uid), Exists: partitionSlice, Limits: cgroupfs.NoLimits,
 		}},
 	}
 }
@@ -70,7 +69,7 @@ func told(pods ...*podsapi.Pod) map[types.UID]*podsapi.Pod {
 // one returns the only pod of an inventory.
 func one(t *testing.T, p podmove.Pod, known map[types.UID]*podsapi.Pod) evict.Pod {
 	t.Helper()
-	pods := Inventory(unitname.System, []podmove.Pod{p}, known, capacity)
+	pods := Inventory(partition.System, []podmove.Pod{p}, known, capacity)
 	if len(pods) != 1 {
 		t.Fatalf("%s: %d pods; want one", p.Name, len(pods))
 	}
@@ -122,7 +121,7 @@ func TestInventoryInPartition(t *testing.T) {
 	// The slice, left from an earlier state, has another class than the pod, and the containers are in
 	// it.
 	other := inGuest("other-class", v1.PodQOSBestEffort, none)
-	other.Partitions[0].Slice = unitname.PodSlice(unitname.System, v1.PodQOSBurstable, other.UID)
+	other.Partitions[0].Slice = partition.PodSlice(partition.System, v1.PodQOSBurstable, other.UID)
 	add(other)
 
 	add(inGuest("dns", v1.PodQOSBurstable, none))
@@ -138,7 +137,7 @@ func TestInventoryInPartition(t *testing.T) {
 	}
 	for name, known := range map[string]map[types.UID]*podsapi.Pod{"with the Pods API": told(known...), "without": nil} {
 		var names []string
-		for _, p := range Inventory(unitname.System, found, known, capacity) {
+		for _, p := range Inventory(partition.System, found, known, capacity) {
 			names = append(names, p.Name)
 			if !strings.HasPrefix(p.Cgroup, inside) {
 				t.Errorf("%s: %s would be measured at %s", name, p.Name, p.Cgroup)
@@ -153,7 +152,7 @@ func TestInventoryInPartition(t *testing.T) {
 			t.Errorf("%s: %v; want %v", name, names, want)
 		}
 	}
-	if pods := Inventory(unitname.System, nil, nil, capacity); len(pods) > 0 {
+	if pods := Inventory(partition.System, nil, nil, capacity); len(pods) > 0 {
 		t.Errorf("before the first pass: %v", pods)
 	}
 }
@@ -173,7 +172,7 @@ func TestContainerInTwoScopes(t *testing.T) {
 		}
 		p.Containers = []podmove.Container{c}
 		got := one(t, p, nil).Containers
-		want := []evict.Container{{ID: "1", Name: "dns", Cgroup: unitname.CgroupPath(p.Partitions[0].Slice) + "/partition-cri-containerd-1.scope"}}
+		want := []evict.Container{{ID: "1", Name: "dns", Cgroup: partition.CgroupPath(p.Partitions[0].Slice) + "/partition-cri-containerd-1.scope"}}
 		if !slices.EqualFunc(got, want, func(a, b evict.Container) bool { return a.ID == b.ID && a.Name == b.Name && a.Cgroup == b.Cgroup }) {
 			t.Errorf("swapped %t: %+v; want %+v", swapped, got, want)
 		}
@@ -203,7 +202,7 @@ func TestKubeletValues(t *testing.T) {
 		Containers: map[string]podsapi.Container{"a": {MemoryRequest: 70 * mebi}, "b": {MemoryRequest: 30 * mebi}},
 	}
 	got := one(t, p, told(k))
-	if got.UID != p.UID || got.Namespace != "kube-system" || got.Name != "dns" || got.QoS != v1.PodQOSBurstable || got.Cgroup != unitname.CgroupPath(p.Partitions[0].Slice) {
+	if got.UID != p.UID || got.Namespace != "kube-system" || got.Name != "dns" || got.QoS != v1.PodQOSBurstable || got.Cgroup != partition.CgroupPath(p.Partitions[0].Slice) {
 		t.Errorf("%+v; want who it is and where", got)
 	}
 	if got.Priority != k.Priority || got.Request != 170*mebi || got.Owner != "uid-of-replicaset" || got.GracePeriod != 90*time.Second {
@@ -237,8 +236,8 @@ func TestTerminatingAndStatic(t *testing.T) {
 		"running":                     {},
 		"deleted":                     {known: podsapi.Pod{Terminating: true}, terminating: true},
 		"evicted, or failed":          {known: podsapi.Pod{Ended: true}, terminating: true},
-		"static":                      {known: podsapi.Pod{Origin: membership.Origin{Static: true}}, sandboxStatic: true, static: true},
-		"static by the kubelet alone": {known: podsapi.Pod{Origin: membership.Origin{Static: true}}, static: true},
+		"static":                      {known: podsapi.Pod{Origin: partition.Origin{Static: true}}, sandboxStatic: true, static: true},
+		"static by the kubelet alone": {known: podsapi.Pod{Origin: partition.Origin{Static: true}}, static: true},
 		"static by its sandbox alone": {sandboxStatic: true, static: true},
 	} {
 		p := inGuest("dns", v1.PodQOSBurstable, cri.Resources{})
@@ -303,7 +302,7 @@ func TestEstimates(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	// The memory of the node is unknown if it could not be read.
-	unknown := Inventory(unitname.System, []podmove.Pod{inGuest("p", v1.PodQOSBurstable, cri.Resources{OOMScoreAdj: 900})}, nil, 0)
+	unknown := Inventory(partition.System, []podmove.Pod{inGuest("p", v1.PodQOSBurstable, cri.Resources{OOMScoreAdj: 900})}, nil, 0)
 	if len(unknown) != 1 || unknown[0].Request != 0 || !unknown[0].Estimated {
 		t.Errorf("%+v", unknown)
 	}
@@ -346,7 +345,7 @@ func TestOwners(t *testing.T) {
 func TestContainerScopes(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
-	slice := unitname.CgroupPath(unitname.PodSlice(unitname.System, v1.PodQOSBurstable, "11111111-2222-3333-4444-555555555555"))
+	slice := partition.CgroupPath(partition.PodSlice(partition.System, v1.PodQOSBurstable, "11111111-2222-3333-4444-555555555555"))
 	for _, unit := range []string{
 		"cri-containerd-c1.scope", "partition-cri-containerd-c2.scope", "crio-c3.scope", "partition-crio-c4.scope", "docker-c5.scope",
 		"crio-conmon-c3.scope", "partition-crio-conmon-c4.scope", "kubepods-nested.slice", "some.service", "crio-c6", "docker-c7.mount",
@@ -383,7 +382,7 @@ func TestContainers(t *testing.T) {
 	p.Containers[2].AlsoUnit, p.Containers[2].AlsoSlice = "partition-both.scope", p.DefaultCgroup.Slice
 	p.Containers = append(p.Containers, podmove.Container{ID: "id-nowhere", Name: "nowhere", Running: true})
 	other := inGuest("other", v1.PodQOSBurstable, cri.Resources{})
-	defaultSlice, partitionSlice := unitname.CgroupPath(p.DefaultCgroup.Slice), unitname.CgroupPath(p.Partitions[0].Slice)
+	defaultSlice, partitionSlice := partition.CgroupPath(p.DefaultCgroup.Slice), partition.CgroupPath(p.Partitions[0].Slice)
 	want := []evict.Container{
 		{ID: "id-inside", Name: "inside", Cgroup: partitionSlice + "/cri-containerd-id-inside.scope"},
 		{ID: "id-outside", Name: "outside", Cgroup: defaultSlice + "/cri-containerd-id-outside.scope"},

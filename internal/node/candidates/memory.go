@@ -8,8 +8,8 @@ import (
 
 	"node-partition.io/node-partition/internal/cgroupfs"
 	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/podsapi"
-	"node-partition.io/node-partition/internal/unitname"
 	"node-partition.io/node-partition/pkg/evict"
 	"node-partition.io/node-partition/pkg/podmove"
 )
@@ -20,7 +20,7 @@ import (
 // pod never changes, so what was seen of a UID once stays true.
 type Memory struct {
 	// Partition is the partition whose pods are remembered. It does not change.
-	Partition unitname.PartitionName
+	Partition partition.Name
 
 	mu   sync.Mutex
 	pods map[string]remembered // by UID, as in the names of slices
@@ -46,18 +46,18 @@ func (m *Memory) Note(fs cgroupfs.FS, found []podmove.Pod, known map[types.UID]*
 		if !slice.Exists {
 			continue
 		}
-		pod := m.pods[unitname.EscapeUID(p.UID)]
+		pod := m.pods[partition.EscapeUID(p.UID)]
 		pod.slice, pod.priority = slice.Slice, max(pod.priority, estimatedPriority(p))
 		if k := known[types.UID(p.UID)]; k != nil {
 			pod.kubelet = k
 		}
-		noted[unitname.EscapeUID(p.UID)] = pod
+		noted[partition.EscapeUID(p.UID)] = pod
 	}
 	for uid, pod := range m.pods {
 		if _, found := noted[uid]; found {
 			continue
 		}
-		if fs.Has(unitname.CgroupPath(pod.slice)) {
+		if fs.Has(partition.CgroupPath(pod.slice)) {
 			noted[uid] = pod
 		}
 	}
@@ -111,7 +111,7 @@ func (m *Memory) raise(pods []evict.Pod) {
 	defer m.mu.Unlock()
 	for i := range pods {
 		if p := &pods[i]; p.Estimated {
-			p.Priority = max(p.Priority, m.pods[unitname.EscapeUID(p.UID)].priority)
+			p.Priority = max(p.Priority, m.pods[partition.EscapeUID(p.UID)].priority)
 		}
 	}
 }

@@ -11,9 +11,8 @@ import (
 	"node-partition.io/node-partition/internal/cgroupfs"
 	"node-partition.io/node-partition/internal/cri"
 	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/podsapi"
-	"node-partition.io/node-partition/internal/priority"
-	"node-partition.io/node-partition/internal/unitname"
 	"node-partition.io/node-partition/pkg/podmove"
 )
 
@@ -23,12 +22,12 @@ func TestMemoryForceDeleted(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	db := inGuest("db", v1.PodQOSGuaranteed, cri.Resources{OOMScoreAdj: -997})
-	slice := filepath.Join(root, unitname.CgroupPath(db.Partitions[0].Slice))
+	slice := filepath.Join(root, partition.CgroupPath(db.Partitions[0].Slice))
 	if err := os.MkdirAll(slice, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	reported := told(&podsapi.Pod{UID: db.UID, Name: "db", Priority: 7, MemoryRequest: 70 * mebi, Owner: "set"})
-	m := Memory{Partition: unitname.System}
+	m := Memory{Partition: partition.System}
 	m.Note(cgroupfs.FS(root), []podmove.Pod{db}, reported)
 
 	got := one(t, db, m.complete(nil, true))
@@ -72,25 +71,25 @@ func TestMemoryPriority(t *testing.T) {
 		"in its backoff": func() { c.Running, c.Creating = false, false },
 	} {
 		set()
-		if got := one(t, proxy, nil); got.Priority != priority.NodeCritical {
+		if got := one(t, proxy, nil); got.Priority != partition.NodeCritical {
 			t.Errorf("%s: priority %d", state, got.Priority)
 		}
 	}
 
-	m := Memory{Partition: unitname.System}
+	m := Memory{Partition: partition.System}
 	m.Note(cgroupfs.FS(t.TempDir()), []podmove.Pod{proxy}, nil)
 	proxy.Containers = nil // the runtime has removed it
 	m.Note(cgroupfs.FS(t.TempDir()), []podmove.Pod{proxy}, nil)
-	pods := Inventory(unitname.System, []podmove.Pod{proxy}, nil, capacity)
+	pods := Inventory(partition.System, []podmove.Pod{proxy}, nil, capacity)
 	m.raise(pods)
-	if pods[0].Priority != priority.NodeCritical {
+	if pods[0].Priority != partition.NodeCritical {
 		t.Errorf("between two containers: priority %d", pods[0].Priority)
 	}
-	other := Inventory(unitname.System, []podmove.Pod{inGuest("dns", v1.PodQOSBurstable)}, nil, capacity)
+	other := Inventory(partition.System, []podmove.Pod{inGuest("dns", v1.PodQOSBurstable)}, nil, capacity)
 	if m.raise(other); other[0].Priority != 0 {
 		t.Errorf("another pod: priority %d", other[0].Priority)
 	}
-	reported := Inventory(unitname.System, []podmove.Pod{proxy}, told(&podsapi.Pod{UID: proxy.UID, Priority: 5}), capacity)
+	reported := Inventory(partition.System, []podmove.Pod{proxy}, told(&podsapi.Pod{UID: proxy.UID, Priority: 5}), capacity)
 	if m.raise(reported); reported[0].Priority != 5 {
 		t.Errorf("the kubelet's priority is replaced by %d", reported[0].Priority)
 	}
@@ -103,11 +102,11 @@ func TestMemoryCandidates(t *testing.T) {
 	root := cgroupfs.FS(t.TempDir())
 	db, proxy := inGuest("db", v1.PodQOSGuaranteed), inGuest("kube-proxy", v1.PodQOSBurstable, cri.Resources{OOMScoreAdj: -997})
 	for _, p := range []podmove.Pod{db, proxy} {
-		if err := os.MkdirAll(root.Path(unitname.CgroupPath(p.Partitions[0].Slice)), 0o755); err != nil {
+		if err := os.MkdirAll(root.Path(partition.CgroupPath(p.Partitions[0].Slice)), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
-	m := Memory{Partition: unitname.System}
+	m := Memory{Partition: partition.System}
 	m.Note(root, []podmove.Pod{db, proxy}, told(&podsapi.Pod{UID: db.UID, Namespace: "kube-system", Name: "db", Priority: 7}))
 	proxy.Containers = nil
 	for name, found := range map[string][]podmove.Pod{"both found": {db, proxy}, "neither found": nil} {
@@ -116,7 +115,7 @@ func TestMemoryCandidates(t *testing.T) {
 			t.Fatalf("%s: %+v", name, pods)
 		}
 		for _, p := range pods {
-			if want := map[bool]int32{true: 7, false: priority.NodeCritical}[p.QoS == v1.PodQOSGuaranteed]; p.Priority != want {
+			if want := map[bool]int32{true: 7, false: partition.NodeCritical}[p.QoS == v1.PodQOSGuaranteed]; p.Priority != want {
 				t.Errorf("%s: priority %d of %s, want %d", name, p.Priority, p.Name, want)
 			}
 		}

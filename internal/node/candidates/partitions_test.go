@@ -9,7 +9,7 @@ import (
 	"node-partition.io/node-partition/internal/cgroupfs"
 	"node-partition.io/node-partition/internal/cri"
 	"node-partition.io/node-partition/internal/host"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/evict"
 	"node-partition.io/node-partition/pkg/podmove"
 	"node-partition.io/node-partition/pkg/podmove/report"
@@ -18,11 +18,11 @@ import (
 // TestPartitions: each partition has its own candidates, whether or not a pass has found them.
 func TestPartitions(t *testing.T) {
 	t.Parallel()
-	const appTeam unitname.PartitionName = "app-team"
+	const appTeam partition.Name = "app-team"
 	dns := inGuest("dns", v1.PodQOSBurstable, cri.Resources{})
 	shop := placed("shop", v1.PodQOSBurstable, false)
 	slice := podmove.PodCgroup{
-		Partition: appTeam, Slice: unitname.PodSlice(appTeam, v1.PodQOSBurstable, shop.UID), Exists: true, Limits: cgroupfs.NoLimits,
+		Partition: appTeam, Slice: partition.PodSlice(appTeam, v1.PodQOSBurstable, shop.UID), Exists: true, Limits: cgroupfs.NoLimits,
 	}
 	shop.Partitions = append(shop.Partitions, slice)
 	shop = with(shop, slice, "shop", cri.Resources{})
@@ -30,8 +30,8 @@ func TestPartitions(t *testing.T) {
 	root := cgroupfs.FS(t.TempDir())
 	const late = "99999999-2222-3333-4444-555555555555"
 	for _, path := range []string{
-		unitname.CgroupPath(dns.Partitions[0].Slice), unitname.CgroupPath(slice.Slice),
-		unitname.CgroupPath(unitname.PodSlice(appTeam, v1.PodQOSBestEffort, late)),
+		partition.CgroupPath(dns.Partitions[0].Slice), partition.CgroupPath(slice.Slice),
+		partition.CgroupPath(partition.PodSlice(appTeam, v1.PodQOSBestEffort, late)),
 	} {
 		if err := os.MkdirAll(root.Path(path), 0o755); err != nil {
 			t.Fatal(err)
@@ -44,7 +44,7 @@ func TestPartitions(t *testing.T) {
 		}
 		return found
 	}
-	for partition, want := range map[unitname.PartitionName][]string{unitname.System: {dns.UID}, appTeam: {shop.UID, late}, "batch": nil} {
+	for partition, want := range map[partition.Name][]string{partition.System: {dns.UID}, appTeam: {shop.UID, late}, "batch": nil} {
 		m := Memory{Partition: partition}
 		m.Note(root, found, nil)
 		pods := m.Candidates(host.Node{Cgroups: root, Proc: "/proc"}, found, nil, true, capacity)
@@ -59,12 +59,12 @@ func TestPartitions(t *testing.T) {
 		}
 	}
 	reports := []report.Pod{
-		{UID: dns.UID, Name: "dns", Member: true, Belongs: unitname.System, Containers: 1, Slice: dns.Partitions[0].Slice},
+		{UID: dns.UID, Name: "dns", Member: true, Belongs: partition.System, Containers: 1, Slice: dns.Partitions[0].Slice},
 		// It belongs to the system partition now, and runs where it was.
-		{UID: shop.UID, Name: "shop", Member: true, Belongs: unitname.System, Containers: 1, Misplaced: 1, Slice: slice.Slice},
+		{UID: shop.UID, Name: "shop", Member: true, Belongs: partition.System, Containers: 1, Misplaced: 1, Slice: slice.Slice},
 	}
-	p := Place(unitname.System, reports, found, nil, capacity)
-	if p.Pods != 2 || p.Members != 2 || len(p.Waiting) != 1 || p.Waiting[0].Cgroup != unitname.CgroupPath(slice.Slice) ||
+	p := Place(partition.System, reports, found, nil, capacity)
+	if p.Pods != 2 || p.Members != 2 || len(p.Waiting) != 1 || p.Waiting[0].Cgroup != partition.CgroupPath(slice.Slice) ||
 		len(p.Waiting[0].Containers) != 1 {
 		t.Errorf("%+v, want one that waits in another partition", p)
 	}

@@ -4,8 +4,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/podsapi"
-	"node-partition.io/node-partition/internal/unitname"
 	"node-partition.io/node-partition/pkg/evict"
 	"node-partition.io/node-partition/pkg/podmove"
 	"node-partition.io/node-partition/pkg/podmove/report"
@@ -36,7 +36,7 @@ func (p Placement) Outside(cgroups cgroupfs.FS, warn func(error)) (used uint64) 
 // Place returns where the pods are that a pass has found and reported, with what the kubelet has
 // reported since. capacity is the node's memory in bytes.
 func Place(
-	partition unitname.PartitionName, reports []report.Pod, found []podmove.Pod,
+	name partition.Name, reports []report.Pod, found []podmove.Pod,
 	known map[types.UID]*podsapi.Pod, capacity uint64,
 ) Placement {
 	placed := Placement{Pods: len(reports)}
@@ -46,14 +46,14 @@ func Place(
 	}
 	for i := range reports {
 		found := &reports[i]
-		if found.Belongs != partition {
+		if found.Belongs != name {
 			continue
 		}
 		placed.Members++
-		waits := found.Misplaced > 0 && found.Partition() != partition
+		waits := found.Misplaced > 0 && found.Partition() != name
 		pod := evict.Pod{PodMeta: evict.PodMeta{UID: found.UID, Namespace: found.Namespace, Name: found.Name}}
 		if p := byUID[found.UID]; p != nil {
-			slice := p.Cgroup(partition)
+			slice := p.Cgroup(name)
 			if waits {
 				slice = p.Cgroup(found.Partition())
 			}
@@ -63,7 +63,7 @@ func Place(
 		}
 		placed.RequestBytes += pod.Request
 		if waits {
-			pod.Cgroup = unitname.CgroupPath(found.Slice)
+			pod.Cgroup = partition.CgroupPath(found.Slice)
 			placed.Waiting = append(placed.Waiting, pod)
 		} else {
 			placed.LeftBytes += found.OutsideBytes

@@ -10,8 +10,8 @@ import (
 
 	"node-partition.io/node-partition/internal/cgroupfs"
 	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/podsapi"
-	"node-partition.io/node-partition/internal/unitname"
 	"node-partition.io/node-partition/pkg/evict"
 )
 
@@ -21,7 +21,7 @@ import (
 // the name of the cgroup contains the UID and the class, and requests and priorities are estimated
 // from the scores of their processes. capacity is the node's memory in bytes.
 func unlisted(
-	partition unitname.PartitionName, n host.Node, inventory []evict.Pod,
+	p partition.Name, n host.Node, inventory []evict.Pod,
 	known map[types.UID]*podsapi.Pod, capacity uint64,
 ) []evict.Pod {
 	listed := make(map[string]bool, len(inventory))
@@ -30,21 +30,21 @@ func unlisted(
 	}
 	var reported map[string]*podsapi.Pod // made for the first pod that is not listed
 	var pods []evict.Pod
-	for _, parent := range partition.Slices() {
-		children, err := n.Cgroups.Children(unitname.CgroupPath(parent))
+	for _, parent := range p.Slices() {
+		children, err := n.Cgroups.Children(partition.CgroupPath(parent))
 		if err != nil {
 			continue // unreadable: the next poll reads it again
 		}
 		for _, slice := range children {
-			in, qos, uid, ok := unitname.ParsePodSlice(slice)
-			if !ok || in != partition || listed[unitname.CgroupPath(slice)] {
+			in, qos, uid, ok := partition.ParsePodSlice(slice)
+			if !ok || in != p || listed[partition.CgroupPath(slice)] {
 				continue
 			}
 			pod := evict.Pod{
 				PodMeta: evict.PodMeta{
 					UID:    uid,
 					QoS:    v1.PodQOSClass(qos),
-					Cgroup: unitname.CgroupPath(slice),
+					Cgroup: partition.CgroupPath(slice),
 				},
 				GracePeriod: v1.DefaultTerminationGracePeriodSeconds * 1e9,
 			}
@@ -84,7 +84,7 @@ func unlisted(
 func byEscapedUID(known map[types.UID]*podsapi.Pod) map[string]*podsapi.Pod {
 	escaped := make(map[string]*podsapi.Pod, len(known))
 	for uid, k := range known {
-		escaped[unitname.EscapeUID(string(uid))] = k
+		escaped[partition.EscapeUID(string(uid))] = k
 	}
 	return escaped
 }

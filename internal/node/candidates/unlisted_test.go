@@ -13,8 +13,8 @@ import (
 
 	"node-partition.io/node-partition/internal/cgroupfs"
 	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/podsapi"
-	"node-partition.io/node-partition/internal/unitname"
 	"node-partition.io/node-partition/pkg/evict"
 	"node-partition.io/node-partition/pkg/podmove"
 )
@@ -25,7 +25,7 @@ func TestUnlisted(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	started := func(q v1.PodQOSClass, uid, id string) {
-		scope := filepath.Join(root, unitname.CgroupPath(unitname.PodSlice(unitname.System, q, uid)), "cri-containerd-"+id+".scope")
+		scope := filepath.Join(root, partition.CgroupPath(partition.PodSlice(partition.System, q, uid)), "cri-containerd-"+id+".scope")
 		if err := os.MkdirAll(scope, 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -50,7 +50,7 @@ func TestUnlisted(t *testing.T) {
 		Containers: map[string]podsapi.Container{"main": {ID: id, MemoryRequest: 5 * mebi, StaysEnded: true}},
 	})
 	pods := map[string]evict.Pod{}
-	for _, p := range unlisted(unitname.System, host.Node{Cgroups: cgroupfs.FS(root), Proc: "/proc"}, Inventory(unitname.System, []podmove.Pod{found, late}, known, capacity), known, capacity) {
+	for _, p := range unlisted(partition.System, host.Node{Cgroups: cgroupfs.FS(root), Proc: "/proc"}, Inventory(partition.System, []podmove.Pod{found, late}, known, capacity), known, capacity) {
 		pods[p.UID] = p
 	}
 	if len(pods) != 4 || !pods["uid-of-late"].Unknown {
@@ -69,7 +69,7 @@ func TestUnlisted(t *testing.T) {
 		t.Errorf("%+v; want a static pod, which is protected", p)
 	}
 	// Without a partition there are no pods.
-	if pods := unlisted(unitname.System, host.Node{Cgroups: cgroupfs.FS(t.TempDir()), Proc: "/proc"}, nil, nil, capacity); len(pods) != 0 {
+	if pods := unlisted(partition.System, host.Node{Cgroups: cgroupfs.FS(t.TempDir()), Proc: "/proc"}, nil, nil, capacity); len(pods) != 0 {
 		t.Errorf("%+v", pods)
 	}
 }
@@ -81,11 +81,11 @@ func TestEndedPodKeepsName(t *testing.T) {
 	root := t.TempDir()
 	found := inGuest("dns", v1.PodQOSBurstable)
 	found.Ready = false
-	if err := os.MkdirAll(filepath.Join(root, unitname.CgroupPath(found.Partitions[0].Slice)), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Join(root, partition.CgroupPath(found.Partitions[0].Slice)), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	listed := Inventory(unitname.System, []podmove.Pod{found}, nil, capacity)
-	pods := slices.Concat(listed, unlisted(unitname.System, host.Node{Cgroups: cgroupfs.FS(root), Proc: "/proc"}, listed, nil, capacity))
+	listed := Inventory(partition.System, []podmove.Pod{found}, nil, capacity)
+	pods := slices.Concat(listed, unlisted(partition.System, host.Node{Cgroups: cgroupfs.FS(root), Proc: "/proc"}, listed, nil, capacity))
 	if len(pods) != 1 || pods[0].Unknown || pods[0].Namespace != "kube-system" || pods[0].Name != "dns" {
 		t.Errorf("found %+v, want kube-system/dns", pods)
 	}
@@ -96,7 +96,7 @@ func TestEndedPodKeepsName(t *testing.T) {
 func TestUnlistedNested(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
-	slice := unitname.CgroupPath(unitname.PodSlice(unitname.System, v1.PodQOSBurstable, "11111111-2222-3333-4444-555555555555"))
+	slice := partition.CgroupPath(partition.PodSlice(partition.System, v1.PodQOSBurstable, "11111111-2222-3333-4444-555555555555"))
 	scope := filepath.Join(root, slice, "cri-containerd-"+strings.Repeat("1", 64)+".scope")
 	leaf := filepath.Join(scope, "system.slice/a.service")
 	if err := os.MkdirAll(leaf, 0o755); err != nil {
@@ -129,14 +129,14 @@ func TestUnlistedLinear(t *testing.T) {
 		known := map[types.UID]*podsapi.Pod{}
 		for i := range count {
 			uid := fmt.Sprintf("%08x-1111-2222-3333-444444444444", i)
-			slice := unitname.CgroupPath(unitname.PodSlice(unitname.System, v1.PodQOSBurstable, uid))
+			slice := partition.CgroupPath(partition.PodSlice(partition.System, v1.PodQOSBurstable, uid))
 			if err := os.MkdirAll(filepath.Join(root, slice), 0o755); err != nil {
 				t.Fatal(err)
 			}
 			known[types.UID(uid)] = &podsapi.Pod{UID: uid}
 		}
 		return testing.AllocsPerRun(3, func() {
-			if got := len(unlisted(unitname.System, host.Node{Cgroups: cgroupfs.FS(root), Proc: "/proc"}, nil, known, capacity)); got != count {
+			if got := len(unlisted(partition.System, host.Node{Cgroups: cgroupfs.FS(root), Proc: "/proc"}, nil, known, capacity)); got != count {
 				t.Fatalf("%d pods, want %d", got, count)
 			}
 		}) / float64(count)

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/types"
 
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 )
 
 // Move asks the service to move a pod, and returns the slice of the pod after the move.
@@ -24,7 +24,7 @@ func Move(ctx context.Context, socket string, pod types.NamespacedName) (slice s
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ECONNREFUSED):
 		return "", fmt.Errorf(
 			"%w: the service moves pods, and it is not running; see systemctl status %s",
-			err, unitname.MonitorService,
+			err, partition.MonitorService,
 		)
 	}
 	return "", fmt.Errorf("%w; partition-monitor status shows whether the pod is being moved", err)

@@ -14,14 +14,14 @@ import (
 	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/internal/node/options"
 	"node-partition.io/node-partition/internal/node/trial"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/state"
-	"node-partition.io/node-partition/internal/unitname"
 	"node-partition.io/node-partition/pkg/evict"
 	"node-partition.io/node-partition/pkg/podmove/report"
 )
 
 // Pods returns the pods of a partition that an eviction can choose from.
-type Pods func(unitname.PartitionName) []evict.Pod
+type Pods func(partition.Name) []evict.Pod
 
 // Read reads the partitions of a configuration that are active, and ranks their pods as the service
 // does. report has the places of the pods. What cannot be read is in the Problem.
@@ -62,9 +62,9 @@ func Read(
 }
 
 // readActive reads the cgroup of a partition. It returns false if the partition is not active.
-func readActive(cgroups cgroupfs.FS, name unitname.PartitionName) (state.Partition, bool) {
+func readActive(cgroups cgroupfs.FS, name partition.Name) (state.Partition, bool) {
 	active := state.Partition{Name: name, Slice: name.Slice()}
-	path := unitname.CgroupPath(active.Slice)
+	path := partition.CgroupPath(active.Slice)
 	limits, err := cgroups.Limits(path)
 	if err != nil {
 		return active, false
@@ -86,7 +86,7 @@ func readActive(cgroups cgroupfs.FS, name unitname.PartitionName) (state.Partiti
 // readMemory reads the memory of a partition, and ranks its pods as the service does. It evicts
 // none.
 func readMemory(a *state.Partition, n host.Node, config evict.Settings, pods []evict.Pod) error {
-	reading, err := n.Cgroups.ReadMemory(unitname.CgroupPath(a.Slice))
+	reading, err := n.Cgroups.ReadMemory(partition.CgroupPath(a.Slice))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -100,7 +100,7 @@ func readMemory(a *state.Partition, n host.Node, config evict.Settings, pods []e
 
 // readEviction ranks the pods of a partition whose memory was read.
 func readEviction(
-	n host.Node, name unitname.PartitionName, config evict.Settings, reading cgroupfs.MemoryReading, pods []evict.Pod,
+	n host.Node, name partition.Name, config evict.Settings, reading cgroupfs.MemoryReading, pods []evict.Pod,
 ) (*state.Eviction, error) {
 	history, err := node.ReadEvictions(n, name)
 	if err != nil {

@@ -13,9 +13,9 @@ import (
 	"node-partition.io/node-partition/internal/node/trial"
 	"node-partition.io/node-partition/internal/oneline"
 	"node-partition.io/node-partition/internal/output"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/sizing"
 	"node-partition.io/node-partition/internal/state"
-	"node-partition.io/node-partition/internal/workload"
 	"node-partition.io/node-partition/pkg/evict"
 	"node-partition.io/node-partition/pkg/podmove/report"
 )
@@ -54,7 +54,7 @@ func Facts(s *state.Status) []Fact {
 	if len(s.NodeResource) > 0 {
 		list := make([]string, 0, len(s.NodeResource))
 		for _, one := range slices.Sorted(maps.Keys(s.NodeResource)) {
-			list = append(list, fmt.Sprintf("%s %d", workload.Resource(one), s.NodeResource[one]))
+			list = append(list, fmt.Sprintf("%s %d", partition.WorkloadResource(one), s.NodeResource[one]))
 		}
 		add(Good, "On the Node", "%s", strings.Join(list, ", "))
 	}

@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 
 	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/statefile"
-	"node-partition.io/node-partition/internal/unitname"
 )
 
 const (
@@ -24,7 +24,7 @@ const (
 
 // Read reads the record of a partition of the node at root: the newer of the two. inRun means that
 // it is in Volatile. An error for a record that was never written is fs.ErrNotExist.
-func Read(root hostfs.FS, partition unitname.PartitionName) (r Record, inRun bool, err error) {
+func Read(root hostfs.FS, partition partition.Name) (r Record, inRun bool, err error) {
 	r, err = read(root, Dir, partition)
 	volatile, volatileErr := read(root, Volatile, partition)
 	//guard: a record that is in both folders counts once
@@ -34,7 +34,7 @@ func Read(root hostfs.FS, partition unitname.PartitionName) (r Record, inRun boo
 	return r, false, err
 }
 
-func read(root hostfs.FS, dir string, partition unitname.PartitionName) (r Record, err error) {
+func read(root hostfs.FS, dir string, partition partition.Name) (r Record, err error) {
 	name := path(dir, partition)
 	data, err := root.ReadFile(name, MaxBytes)
 	if err != nil {
@@ -49,12 +49,12 @@ func read(root hostfs.FS, dir string, partition unitname.PartitionName) (r Recor
 	return r, nil
 }
 
-func path(dir string, partition unitname.PartitionName) string {
+func path(dir string, partition partition.Name) string {
 	return filepath.Join(dir, string(partition)+".json")
 }
 
 // check returns an error for a record that this package does not write.
-func (r *Record) check(partition unitname.PartitionName) error {
+func (r *Record) check(partition partition.Name) error {
 	switch {
 	case r.Partition != partition:
 		return fmt.Errorf("it is about partition %q", r.Partition)
@@ -68,7 +68,7 @@ func (r *Record) check(partition unitname.PartitionName) error {
 
 // Open reads the record of a partition, or begins one. An error says why what there was is not
 // continued: the record lacks it, and works.
-func Open(root hostfs.FS, partition unitname.PartitionName) (Record, error) {
+func Open(root hostfs.FS, partition partition.Name) (Record, error) {
 	r, _, err := Read(root, partition)
 	if err == nil {
 		return r, nil

@@ -10,8 +10,8 @@ import (
 	"slices"
 	"time"
 
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/sizing"
-	"node-partition.io/node-partition/internal/unitname"
 )
 
 const (
@@ -29,8 +29,8 @@ const (
 // the last minute: where the clock is set, the whole record moves with it, and no minute is lost or
 // in the future. Amounts are in bytes.
 type Record struct {
-	Version   int                    `json:"version"`
-	Partition unitname.PartitionName `json:"partition"`
+	Version   int            `json:"version"`
+	Partition partition.Name `json:"partition"`
 	// Began is the time of the first Add by the clock of then. It never moves: records with the same
 	// one are states of one record.
 	Began time.Time `json:"began"`

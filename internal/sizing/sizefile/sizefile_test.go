@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/sizing"
-	"node-partition.io/node-partition/internal/unitname"
 )
 
 const mebi = 1 << 20
@@ -40,7 +40,7 @@ func start(t *testing.T) *monitor {
 func (m *monitor) open() error {
 	m.t.Helper()
 	var err error
-	m.file, err = Open(m.root, unitname.System)
+	m.file, err = Open(m.root, partition.System)
 	return err
 }
 
@@ -67,7 +67,7 @@ func (m *monitor) write() {
 // read returns what is on the disk, and its advice.
 func (m *monitor) read() (Record, sizing.Advice) {
 	m.t.Helper()
-	r, _, err := Read(m.root, unitname.System)
+	r, _, err := Read(m.root, partition.System)
 	if err != nil {
 		m.t.Fatal(err)
 	}
@@ -191,7 +191,7 @@ func TestForeign(t *testing.T) {
 		if err := os.WriteFile(name, []byte(data), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := Read(m.root, unitname.System); err == nil || errors.Is(err, fs.ErrNotExist) {
+		if _, _, err := Read(m.root, partition.System); err == nil || errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%s: %v", what, err)
 		}
 		if err := m.open(); err == nil {
@@ -249,7 +249,7 @@ func TestVar(t *testing.T) {
 		m.runs(30, 90)
 		m.write()
 	}
-	if _, inRun, err := Read(m.root, unitname.System); !inRun || err != nil {
+	if _, inRun, err := Read(m.root, partition.System); !inRun || err != nil {
 		t.Fatalf("in /run: %t, %v", inRun, err)
 	}
 	if _, a := m.read(); a.Length() != time.Hour {
@@ -271,7 +271,7 @@ func TestVar(t *testing.T) {
 	}
 	m.runs(10, 90)
 	m.write()
-	r, inRun, err := Read(m.root, unitname.System)
+	r, inRun, err := Read(m.root, partition.System)
 	if _, a := m.read(); inRun || err != nil || a.Length() != 3*time.Hour+20*time.Minute || a.Need.Peak != 100*mebi || len(r.Minutes) != 320 || r.Missing() != 2*time.Hour {
 		t.Errorf("with /var: in /run %t, %v, %s, %d minutes, %s missing", inRun, err, a.Length(), len(r.Minutes), r.Missing())
 	}
@@ -326,7 +326,7 @@ func BenchmarkAdd(b *testing.B) {
 
 // BenchmarkWrite measures the writing of a full file.
 func BenchmarkWrite(b *testing.B) {
-	root, f := hostfs.FS(b.TempDir()), Record{Version: version, Partition: unitname.System}
+	root, f := hostfs.FS(b.TempDir()), Record{Version: version, Partition: partition.System}
 	at := begin
 	for i := range 40 {
 		f.note(fmt.Sprint("kube-system/member-", i), 100<<20)

@@ -9,8 +9,8 @@ import (
 	"sync"
 
 	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/systemd"
-	"node-partition.io/node-partition/internal/unitname"
 )
 
 // Systemd reads, starts and freezes scopes. *systemd.Client implements it.
@@ -63,7 +63,7 @@ type Request struct {
 	// implicitly, without limits.
 	TargetSlice string
 	// NewName is the unit that takes over: LiveScope of Scope on the way into the partition,
-	// RuntimeScope of it on the way out (package unitname).
+	// RuntimeScope of it on the way out (package partition).
 	NewName string
 	// Description is for people.
 	Description string
@@ -106,7 +106,7 @@ func (m Mover) move(ctx context.Context, r Request) (Moved, error) {
 	if !validScope(r.Scope) || !validScope(r.NewName) || r.Scope == r.NewName {
 		return Moved{}, fmt.Errorf("%q to %q: not names of two scopes", r.Scope, r.NewName)
 	}
-	t := &transfer{Mover: m, Request: r, newCgroup: filepath.Join(unitname.CgroupPath(r.TargetSlice), r.NewName)}
+	t := &transfer{Mover: m, Request: r, newCgroup: filepath.Join(partition.CgroupPath(r.TargetSlice), r.NewName)}
 	// systemd and the bus take some milliseconds to answer, so prepare runs beside them.
 	var nodeErr error
 	var reading sync.WaitGroup

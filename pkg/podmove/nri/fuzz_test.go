@@ -6,7 +6,7 @@ import (
 
 	"github.com/containerd/nri/pkg/api"
 
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 )
 
 // FuzzCgroupsPath: whatever a runtime or another plugin gives as the cgroup of a container, the
@@ -20,7 +20,7 @@ func FuzzCgroupsPath(f *testing.F) {
 	f.Add("../../x.slice:a:b", "", uid, "", "")
 	f.Fuzz(func(t *testing.T, present, parent, uid, id, runtime string) {
 		pod := &api.PodSandbox{Uid: uid, Linux: &api.LinuxPodSandbox{CgroupParent: parent}}
-		got, err := cgroupsPath(unitname.System, pod, &api.Container{Id: id, Linux: &api.LinuxContainer{CgroupsPath: present}}, runtime)
+		got, err := cgroupsPath(partition.System, pod, &api.Container{Id: id, Linux: &api.LinuxContainer{CgroupsPath: present}}, runtime)
 		if err != nil {
 			if got != "" {
 				t.Errorf("%q with %v", got, err)
@@ -31,8 +31,8 @@ func FuzzCgroupsPath(f *testing.F) {
 		if i := strings.LastIndexByte(slice, '/'); i >= 0 {
 			slice = slice[i+1:]
 		}
-		partition, _, escaped, known := unitname.ParsePodSlice(slice)
-		if !ok || !known || partition != unitname.System || escaped != unitname.EscapeUID(uid) {
+		name, _, escaped, known := partition.ParsePodSlice(slice)
+		if !ok || !known || name != partition.System || escaped != partition.EscapeUID(uid) {
 			t.Errorf("%q in %q with UID %q goes to %q", present, parent, uid, got)
 		}
 	})

@@ -5,7 +5,7 @@ import (
 
 	"github.com/containerd/nri/pkg/api"
 
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/podmove"
 	"node-partition.io/node-partition/pkg/slices/decision"
 )
@@ -15,7 +15,7 @@ func TestPartitions(t *testing.T) {
 	t.Parallel()
 	const burstable = "kubepods-burstable-pod11111111_2222_3333_4444_555555555555.slice"
 	policy := podmove.Policy{Partitions: []decision.Partition{
-		{Name: unitname.System, Namespaces: []string{"kube-system"}},
+		{Name: partition.System, Namespaces: []string{"kube-system"}},
 		{Name: "app-team", Namespaces: []string{"shop", "cart"}},
 		{Name: "batch", Namespaces: []string{"jobs"}, Off: true},
 	}}
@@ -33,14 +33,14 @@ func TestPartitions(t *testing.T) {
 	}
 	for _, test := range []struct {
 		namespace string
-		to        unitname.PartitionName
+		to        partition.Name
 		want      string
 	}{
-		{"kube-system", unitname.System, placedSlice},
+		{"kube-system", partition.System, placedSlice},
 		{"shop", "app-team", "kubepods-app_team-burstable-pod11111111_2222_3333_4444_555555555555.slice"},
 		{"cart", "app-team", "kubepods-app_team-burstable-pod11111111_2222_3333_4444_555555555555.slice"},
-		{"jobs", unitname.Default, ""},
-		{"default", unitname.Default, ""},
+		{"jobs", partition.Default, ""},
+		{"default", partition.Default, ""},
 	} {
 		pod := &api.PodSandbox{Id: "of " + test.namespace, Uid: uidA, Namespace: test.namespace, Linux: &api.LinuxPodSandbox{CgroupParent: burstable}}
 		c := &api.Container{Id: test.namespace, Linux: &api.LinuxContainer{CgroupsPath: burstable + ":cri-containerd:one"}}

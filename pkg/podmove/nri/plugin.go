@@ -15,8 +15,7 @@ import (
 	"node-partition.io/node-partition/internal/admission"
 	"node-partition.io/node-partition/internal/cgroupfs"
 	"node-partition.io/node-partition/internal/cri"
-	"node-partition.io/node-partition/internal/membership"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/podmove"
 )
 
@@ -142,19 +141,19 @@ func (p *Plugin) RunPodSandbox(ctx context.Context, pod *api.PodSandbox) error {
 
 // announce announces a member, if the kubelet's slice tells its QoS class.
 func (p *Plugin) announce(a podmove.Announcement) {
-	if a.Place.Partition != unitname.Default && a.QoS != "" {
+	if a.Place.Partition != partition.Default && a.QoS != "" {
 		p.Announce(a)
 	}
 }
 
 // awaitNamespace waits for what the API server says of the pod's namespace, if the pod's membership
 // depends on it and it is not known. Its containers are created after the sandbox.
-func (p *Plugin) awaitNamespace(ctx context.Context, pod membership.Pod) {
+func (p *Plugin) awaitNamespace(ctx context.Context, pod partition.Pod) {
 	p.mu.Lock()
 	rules := p.rules
 	p.mu.Unlock()
 	//guard: a sandbox waits only if nothing else decides
-	if p.Await != nil && rules.Place(pod).Refused == membership.NamespaceUnknown {
+	if p.Await != nil && rules.Place(pod).Refused == partition.NamespaceUnknown {
 		p.Await(ctx, pod.Namespace)
 	}
 }
@@ -179,7 +178,7 @@ func (p *Plugin) CreateContainer(
 	defer p.mu.Unlock()
 	place := p.rules.Place(memberOf(pod, p.Cgroups))
 	to := place.Partition
-	if to == unitname.Default {
+	if to == partition.Default {
 		return nil, nil, nil
 	}
 	//guard: an answer after the sandbox announces it
@@ -226,21 +225,21 @@ func (p *Plugin) UpdateContainer(
 }
 
 // memberOf returns what decides about a pod's membership.
-func memberOf(pod *api.PodSandbox, cgroups cgroupfs.FS) membership.Pod {
+func memberOf(pod *api.PodSandbox, cgroups cgroupfs.FS) partition.Pod {
 	qos := qosOf(pod)
-	return membership.Pod{
+	return partition.Pod{
 		//guard: a Guaranteed pod that asks is not placed at its creation
-		Namespace: pod.GetNamespace(), Guaranteed: qos == unitname.Guaranteed,
-		Origin: membership.OriginOf(pod.GetAnnotations()),
-		In: func(partition unitname.PartitionName) bool {
-			return cgroups.Has(unitname.CgroupPath(unitname.PodSlice(partition, qos, pod.GetUid())))
+		Namespace: pod.GetNamespace(), Guaranteed: qos == partition.Guaranteed,
+		Origin: partition.OriginOf(pod.GetAnnotations()),
+		In: func(name partition.Name) bool {
+			return cgroups.Has(partition.CgroupPath(partition.PodSlice(name, qos, pod.GetUid())))
 		},
 	}
 }
 
 // qosOf returns the QoS class of a pod, empty if its cgroup is not a slice of the kubelet.
 func qosOf(pod *api.PodSandbox) string {
-	if _, qos, _, ok := unitname.ParsePodSlice(path.Base(pod.GetLinux().GetCgroupParent())); ok {
+	if _, qos, _, ok := partition.ParsePodSlice(path.Base(pod.GetLinux().GetCgroupParent())); ok {
 		return qos
 	}
 	return ""
@@ -252,7 +251,7 @@ var errForeign = errors.New("is not a pod's slice of the kubelet's systemd cgrou
 // cgroupsPath returns the place of a container in the partition as SLICE:PREFIX:NAME, the form in
 // which runtimes give a systemd cgroup to runc and crun (runc docs/systemd.md). If another plugin
 // has placed the container there, that is its present path.
-func cgroupsPath(target unitname.PartitionName, pod *api.PodSandbox, c *api.Container, runtime string) (string, error) {
+func cgroupsPath(target partition.Name, pod *api.PodSandbox, c *api.Container, runtime string) (string, error) {
 	slice, rest, ok := strings.Cut(c.GetLinux().GetCgroupsPath(), ":")
 	switch {
 	case slice == "":
@@ -267,18 +266,18 @@ func cgroupsPath(target unitname.PartitionName, pod *api.PodSandbox, c *api.Cont
 		)
 	}
 	slice = path.Base(slice)
-	partition, qos, uid, ok := unitname.ParsePodSlice(slice)
-	if ok && partition == target && uid == unitname.EscapeUID(pod.GetUid()) && c.GetLinux().GetCgroupsPath() != "" {
+	name, qos, uid, ok := partition.ParsePodSlice(slice)
+	if ok && name == target && uid == partition.EscapeUID(pod.GetUid()) && c.GetLinux().GetCgroupsPath() != "" {
 		return c.GetLinux().GetCgroupsPath(), nil
 	}
 	//guard: a slice has the UID of the pod that is placed in it
-	if !ok || partition != unitname.Default || uid != unitname.EscapeUID(pod.GetUid()) {
+	if !ok || name != partition.Default || uid != partition.EscapeUID(pod.GetUid()) {
 		return "", fmt.Errorf(
 			"pod %s/%s: container %s: cgroup %q %w",
 			pod.GetNamespace(), pod.GetName(), c.GetName(), slice, errForeign,
 		)
 	}
-	return unitname.PodSlice(target, qos, pod.GetUid()) + ":" + rest, nil
+	return partition.PodSlice(target, qos, pod.GetUid()) + ":" + rest, nil
 }
 
 // scopePrefix returns the prefix of a runtime's scopes: containerd's getCgroupsPath
@@ -309,11 +308,11 @@ func (p *Plugin) Announced(listed func(id string) bool) []cri.Sandbox {
 // IsAnnounced reports whether a sandbox of a pod has begun that the runtime had not listed at the
 // last pass. The UID may be escaped, as in the name of a slice whose pod is gone.
 func (p *Plugin) IsAnnounced(uid string) bool {
-	escaped := unitname.EscapeUID(uid)
+	escaped := partition.EscapeUID(uid)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, a := range p.announced {
-		if unitname.EscapeUID(a.UID) == escaped {
+		if partition.EscapeUID(a.UID) == escaped {
 			return true
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/containerd/nri/pkg/api"
 	v1 "k8s.io/api/core/v1"
 
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/podmove"
 	"node-partition.io/node-partition/pkg/slices/decision"
 )
@@ -25,7 +25,7 @@ func newPlugin() *Plugin {
 
 // members returns a configuration whose members are the pods of a namespace.
 func members(namespace string) podmove.Policy {
-	return podmove.Policy{Partitions: []decision.Partition{{Name: unitname.System, Namespaces: []string{namespace}}}}
+	return podmove.Policy{Partitions: []decision.Partition{{Name: partition.System, Namespaces: []string{namespace}}}}
 }
 
 func TestCgroupsPath(t *testing.T) {
@@ -52,7 +52,7 @@ func TestCgroupsPath(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			pod := &api.PodSandbox{Uid: uidA, Namespace: "kube-system", Linux: &api.LinuxPodSandbox{CgroupParent: test.parent}}
 			c := &api.Container{Id: "one", Name: "main", Linux: &api.LinuxContainer{CgroupsPath: test.path}}
-			got, err := cgroupsPath(unitname.System, pod, c, test.runtime)
+			got, err := cgroupsPath(partition.System, pod, c, test.runtime)
 			if got != test.want || (err == nil) != (test.want != "") {
 				t.Errorf("%q, %v; want %q", got, err, test.want)
 			}
@@ -103,7 +103,7 @@ func TestPluginAnnounced(t *testing.T) {
 	if len(begun) != 1 || begun[0] != "a BestEffort" {
 		t.Errorf("slices prepared for %v, want that of the member", begun)
 	}
-	if !p.IsAnnounced("uid-a") || !p.IsAnnounced(unitname.EscapeUID("uid-b")) {
+	if !p.IsAnnounced("uid-a") || !p.IsAnnounced(partition.EscapeUID("uid-b")) {
 		t.Error("a sandbox that has begun is not announced")
 	}
 	if list := p.Announced(func(id string) bool { return id == "b" }); len(list) != 1 || list[0].ID != "a" || p.IsAnnounced("uid-b") {
@@ -162,7 +162,7 @@ func TestPluginAnswers(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		member := unitname.PodSlice(unitname.Default, v1.PodQOSBurstable, uidA) + ":cri-containerd:x"
+		member := partition.PodSlice(partition.Default, v1.PodQOSBurstable, uidA) + ":cri-containerd:x"
 		create("early", "kube-system", member)
 		create("foreign", "kube-system", "system.slice:cri-containerd:x")
 		create("user's", "default", member)
@@ -209,7 +209,7 @@ func TestPluginNotConnected(t *testing.T) {
 			Id: "s", Uid: uidA, Namespace: "kube-system", Linux: &api.LinuxPodSandbox{CgroupParent: parent},
 		}
 	}
-	member := unitname.PodSlice(unitname.Default, v1.PodQOSGuaranteed, uidA)
+	member := partition.PodSlice(partition.Default, v1.PodQOSGuaranteed, uidA)
 	expect := func(what string, want ...string) {
 		t.Helper()
 		if !slices.Equal(calls, want) {

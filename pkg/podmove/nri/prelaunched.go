@@ -9,7 +9,7 @@ import (
 	"github.com/containerd/nri/pkg/api"
 
 	"node-partition.io/node-partition/internal/cgroupfs"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/podmove"
 )
 
@@ -66,7 +66,7 @@ func (p *Prelaunched) CreateContainer(
 		return nil, nil, nil
 	}
 	to := config.Rules().Partition(memberOf(pod, p.Cgroups))
-	if to == unitname.Default {
+	if to == partition.Default {
 		return nil, nil, nil
 	}
 	p.mu.Lock()

@@ -17,7 +17,7 @@ import (
 	"github.com/containerd/nri/pkg/api"
 	"golang.org/x/sys/unix"
 
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/podmove"
 	"node-partition.io/node-partition/pkg/slices/decision"
 )
@@ -52,7 +52,7 @@ func TestMain(m *testing.M) {
 		Config: func() (podmove.Policy, error) {
 			members, err := os.ReadFile(filepath.Join(home, "members"))
 			return podmove.Policy{Partitions: []decision.Partition{
-				{Name: unitname.System, Namespaces: strings.Fields(string(members))},
+				{Name: partition.System, Namespaces: strings.Fields(string(members))},
 			}}, err
 		},
 		Placed:    func() {},

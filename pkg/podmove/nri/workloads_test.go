@@ -8,8 +8,7 @@ import (
 	"github.com/containerd/nri/pkg/api"
 
 	"node-partition.io/node-partition/internal/cgroupfs"
-	"node-partition.io/node-partition/internal/membership"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/podmove"
 	"node-partition.io/node-partition/pkg/slices/decision"
 )
@@ -24,15 +23,15 @@ func TestRequested(t *testing.T) {
 	known := map[string]bool{}
 	policy := podmove.Policy{
 		Partitions: []decision.Partition{{Name: "telemetry"}},
-		Workloads:  []membership.Workload{{Type: "telemetry", Partition: "telemetry", Allowed: []string{"operators"}, ByNamespace: true}},
-		Allows: func(namespace, _ string) membership.Refusal {
+		Workloads:  []partition.Workload{{Type: "telemetry", Partition: "telemetry", Allowed: []string{"operators"}, ByNamespace: true}},
+		Allows: func(namespace, _ string) partition.Refusal {
 			switch {
 			case known[namespace]:
 				return ""
 			case namespace == "shop":
-				return membership.NotAllowed
+				return partition.NotAllowed
 			}
-			return membership.NamespaceUnknown
+			return partition.NamespaceUnknown
 		},
 	}
 	var awaited, announced []string
@@ -87,7 +86,7 @@ func TestRequested(t *testing.T) {
 	}
 	off := policy
 	off.Partitions = []decision.Partition{{Name: "telemetry", Off: true}}
-	if got := off.Rules().Partition(membership.Pod{Namespace: "operators", Origin: membership.OriginOf(asks)}); got != unitname.Default {
+	if got := off.Rules().Partition(partition.Pod{Namespace: "operators", Origin: partition.OriginOf(asks)}); got != partition.Default {
 		t.Errorf("a type of a partition that is off has members in %s", got)
 	}
 }
@@ -98,11 +97,11 @@ func TestInDoubt(t *testing.T) {
 	t.Parallel()
 	const uid = "11111111_2222_3333_4444_555555555555"
 	asks := map[string]string{"target.workload.openshift.io/telemetry": "{}"}
-	answer := membership.Forbidden
+	answer := partition.Forbidden
 	policy := podmove.Policy{
 		Partitions: []decision.Partition{{Name: "telemetry"}},
-		Workloads:  []membership.Workload{{Type: "telemetry", Partition: "telemetry", ByNamespace: true}},
-		Allows:     func(string, string) membership.Refusal { return answer },
+		Workloads:  []partition.Workload{{Type: "telemetry", Partition: "telemetry", ByNamespace: true}},
+		Allows:     func(string, string) partition.Refusal { return answer },
 	}
 	cgroups := cgroupfs.FS(t.TempDir())
 	var announced []string
@@ -139,12 +138,12 @@ func TestInDoubt(t *testing.T) {
 	if len(announced) != 1 {
 		t.Errorf("announced %q; want the sandbox once, for the limits of its slice", announced)
 	}
-	if err := os.MkdirAll(cgroups.Path(unitname.CgroupPath("kubepods-telemetry-burstable-pod"+uid+".slice")), 0o755); err != nil {
+	if err := os.MkdirAll(cgroups.Path(partition.CgroupPath("kubepods-telemetry-burstable-pod"+uid+".slice")), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	answer = membership.NamespaceUnknown
+	answer = partition.NamespaceUnknown
 	placed("with a slice", true)
-	answer = membership.NotAllowed
+	answer = partition.NotAllowed
 	placed("the namespace says no", false)
 	answer, slice = "", "kubepods-pod"+uid+".slice"
 	pod.Linux.CgroupParent = slice

@@ -9,8 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"node-partition.io/node-partition/internal/bytesize"
-	"node-partition.io/node-partition/internal/membership"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 )
 
 // Report holds the findings of the last pass. It is stored after the pass acted.
@@ -22,7 +21,7 @@ type Report struct {
 	// Outlived lists the scopes with processes that have outlived their pod.
 	Outlived []Outlived `json:"outlived,omitempty"`
 	// Empty lists the partitions that are switched off and have no slice of a pod.
-	Empty []unitname.PartitionName `json:"-"`
+	Empty []partition.Name `json:"-"`
 }
 
 // Pod is the place of a pod and the reason for it.
@@ -34,7 +33,7 @@ type Pod struct {
 	// Member means that the pod belongs to a partition other than the default one.
 	Member bool `json:"member"`
 	// Belongs is the partition that the pod belongs to. It is the same while that is switched off.
-	Belongs unitname.PartitionName `json:"partition"`
+	Belongs partition.Name `json:"partition"`
 	// Workload is the workload type by which it is a member, or that it asks for in vain. It is nil
 	// without one.
 	Workload *Workload `json:"workload,omitempty"`
@@ -84,9 +83,9 @@ func (r Report) Moves() bool {
 type Workload struct {
 	Type string `json:"type,omitempty"`
 	// By is the right by which the pod is a member; empty if it is not.
-	By membership.By `json:"by,omitempty"`
+	By partition.By `json:"by,omitempty"`
 	// Refused is the reason why it does not get the type that it asks for; empty if it does.
-	Refused membership.Refusal `json:"refused,omitempty"`
+	Refused partition.Refusal `json:"refused,omitempty"`
 	// MilliCPU is the CPU time that a member has by the resource of its type, in thousandths of a CPU.
 	MilliCPU int64 `json:"milliCPU,omitempty"`
 	// Flaw describes an annotation about that CPU time that is not followed.
@@ -95,10 +94,10 @@ type Workload struct {
 
 // Partition returns the partition of the pod's slice. It returns Default if Slice is not the slice
 // of a pod.
-func (p Pod) Partition() unitname.PartitionName {
-	part, _, _, ok := unitname.ParsePodSlice(p.Slice)
+func (p Pod) Partition() partition.Name {
+	part, _, _, ok := partition.ParsePodSlice(p.Slice)
 	if !ok {
-		return unitname.Default
+		return partition.Default
 	}
 	return part
 }

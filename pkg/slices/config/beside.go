@@ -7,14 +7,14 @@ import (
 	"k8s.io/utils/cpuset"
 
 	"node-partition.io/node-partition/internal/kubeletconfig"
-	"node-partition.io/node-partition/internal/membership"
+	"node-partition.io/node-partition/internal/partition"
 )
 
 // overlapping validates what partitions must not have in common. Problems within one section
 // are not repeated.
 func overlapping(config *kubeletconfig.Merged, list []Partition, n *node) (warnings []string, err error) {
 	var found problems
-	for _, c := range membership.Conflicts(claims(list)...) {
+	for _, c := range partition.Conflicts(claims(list)...) {
 		//guard: one namespace has one partition
 		if c.First == c.Second {
 			continue

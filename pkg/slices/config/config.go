@@ -17,8 +17,7 @@ import (
 
 	"node-partition.io/node-partition/internal/hostfs"
 	"node-partition.io/node-partition/internal/kubeletconfig"
-	"node-partition.io/node-partition/internal/membership"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 )
 
 const (
@@ -40,10 +39,10 @@ type Config struct {
 	Partitions []Partition
 	// Names lists the names of partitions that the node may have by the configuration: the system
 	// partition, whose cgroup may still exist, and the others of Partitions.
-	Names []unitname.PartitionName
+	Names []partition.Name
 	// Workloads lists the workload types, by name: the partitions beside the system partition, and the
 	// types whose pods are members of that.
-	Workloads []membership.Workload
+	Workloads []partition.Workload
 	// Reserved holds the slices that the kubelet expects, with and without a partition. It is also set
 	// if Load returns an error: the kubelet does not start without them.
 	Reserved Reserved
@@ -72,7 +71,7 @@ type Config struct {
 }
 
 // Partition returns the partition of that name, nil if none is to be made.
-func (c *Config) Partition(name unitname.PartitionName) *Partition {
+func (c *Config) Partition(name partition.Name) *Partition {
 	for i := range c.Partitions {
 		if c.Partitions[i].Name == name {
 			return &c.Partitions[i]
@@ -82,12 +81,12 @@ func (c *Config) Partition(name unitname.PartitionName) *Partition {
 }
 
 // System returns the system partition of KEP-5894, nil if it is not to be made.
-func (c *Config) System() *Partition { return c.Partition(unitname.System) }
+func (c *Config) System() *Partition { return c.Partition(partition.System) }
 
 // IsKubelets reports whether the kubelet makes the partition itself. Then nothing in it is ours:
 // its slices are not to be stopped, nor its pods moved.
-func (c *Config) IsKubelets(p unitname.PartitionName) bool {
-	return p == unitname.System && c.ManagedByKubelet != ""
+func (c *Config) IsKubelets(p partition.Name) bool {
+	return p == partition.System && c.ManagedByKubelet != ""
 }
 
 // AsksOthers reports whether the files ask for a partition beside the system partition, even if
@@ -98,27 +97,27 @@ func (c *Config) AsksOthers() bool {
 }
 
 // MayBeEmpty reports whether a partition is valid without a namespace.
-func MayBeEmpty(p unitname.PartitionName) bool { return p != unitname.System }
+func MayBeEmpty(p partition.Name) bool { return p != partition.System }
 
 // LeaveToKubelet removes the system partition, which the kubelet makes itself, and keeps why.
 func (c *Config) LeaveToKubelet(why string) {
 	c.ManagedByKubelet = why
-	c.Partitions = slices.DeleteFunc(c.Partitions, func(p Partition) bool { return p.Name == unitname.System })
-	c.Workloads = slices.DeleteFunc(c.Workloads, func(w membership.Workload) bool {
-		return w.Partition == unitname.System
+	c.Partitions = slices.DeleteFunc(c.Partitions, func(p Partition) bool { return p.Name == partition.System })
+	c.Workloads = slices.DeleteFunc(c.Workloads, func(w partition.Workload) bool {
+		return w.Partition == partition.System
 	})
 }
 
 // Members returns the rules of who belongs to which partition. allows knows the annotations of
 // namespaces; nil for none.
-func (c *Config) Members(allows membership.Allows) membership.Rules {
-	return membership.New(claims(c.Partitions)...).With(c.Workloads, allows)
+func (c *Config) Members(allows partition.Allows) partition.Rules {
+	return partition.NewRules(claims(c.Partitions)...).With(c.Workloads, allows)
 }
 
-func claims(partitions []Partition) []membership.Claim {
-	claims := make([]membership.Claim, 0, len(partitions))
+func claims(partitions []Partition) []partition.Claim {
+	claims := make([]partition.Claim, 0, len(partitions))
 	for _, p := range partitions {
-		claims = append(claims, membership.Claim{Partition: p.Name, Namespaces: p.Namespaces})
+		claims = append(claims, partition.Claim{Partition: p.Name, Namespaces: p.Namespaces})
 	}
 	return claims
 }
@@ -180,11 +179,11 @@ func (c *Config) partition(root hostfs.FS) error {
 
 // judge validates the sections for the node n and fills in the rest of c.
 func (c *Config) judge(n *node) error {
-	if _, ok := c.sections[unitname.System]; ok && c.Kubelet.Kubelet.FeatureGates[Gate] {
+	if _, ok := c.sections[partition.System]; ok && c.Kubelet.Kubelet.FeatureGates[Gate] {
 		c.ManagedByKubelet = fmt.Sprintf("%s: featureGates: %s is on: the kubelet makes the system partition itself, leaving it alone",
 			c.Kubelet.FileWith("featureGates"), Gate)
 	}
-	var names []unitname.PartitionName
+	var names []partition.Name
 	for _, name := range c.sections.names() {
 		if !c.IsKubelets(name) {
 			names = append(names, name)
@@ -197,7 +196,7 @@ func (c *Config) judge(n *node) error {
 	var kubelets []Partition
 	if c.ManagedByKubelet != "" {
 		// What is wrong with it is the kubelet's business.
-		p, _, _ := newPartition(c.Kubelet, unitname.System, c.sections[unitname.System], n)
+		p, _, _ := newPartition(c.Kubelet, partition.System, c.sections[partition.System], n)
 		kubelets = append(kubelets, *p)
 	}
 	partitions, more, sectionsErr := newPartitions(c.Kubelet, c.sections, names, n, kubelets...)
@@ -224,7 +223,7 @@ func (c *Config) judge(n *node) error {
 // newPartitions validates the sections of partitions, alone and beside each other and those that
 // the kubelet makes. With an error it returns the fields that have none.
 func newPartitions(
-	config *kubeletconfig.Merged, all sections, names []unitname.PartitionName, n *node, kubelets ...Partition,
+	config *kubeletconfig.Merged, all sections, names []partition.Name, n *node, kubelets ...Partition,
 ) (list []Partition, warnings []string, err error) {
 	for _, name := range names {
 		if all[name].isTypeAlone() {
@@ -240,22 +239,22 @@ func newPartitions(
 
 // nameAll lists the partitions that the node may have.
 func (c *Config) nameAll() {
-	c.Names = []unitname.PartitionName{unitname.System}
+	c.Names = []partition.Name{partition.System}
 	for _, p := range c.Partitions {
-		if p.Name != unitname.System {
+		if p.Name != partition.System {
 			c.Names = append(c.Names, p.Name)
 		}
 	}
 }
 
 // SectionFile returns the last file that contributed to the section of a partition.
-func (c *Config) SectionFile(p unitname.PartitionName) string {
+func (c *Config) SectionFile(p partition.Name) string {
 	return c.Kubelet.SectionFileWith(SectionPath(p))
 }
 
 // At returns the file and the name of a field in the section of a partition, and its value, as the
 // beginning of a message.
-func (c *Config) At(p unitname.PartitionName, field string) string {
+func (c *Config) At(p partition.Name, field string) string {
 	path := SectionPath(p) + "." + field
 	return fmt.Sprintf("%s: %s: %s", c.Kubelet.SectionFileWith(path), path, shown(c.sections[p][field]))
 }

@@ -6,7 +6,7 @@ import (
 	"encoding/json"
 
 	"node-partition.io/node-partition/internal/kubeletconfig"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 )
 
 // Identity returns a digest of what the operator has written: the sections, the settings, the gate
@@ -28,7 +28,7 @@ func (c *Config) Identity() string {
 		Workloads sections
 		Settings  map[string]string
 	}{
-		c.Off, c.Kubelet.Kubelet.FeatureGates[Gate], c.sections[unitname.System],
+		c.Off, c.Kubelet.Kubelet.FeatureGates[Gate], c.sections[partition.System],
 		c.sections.workloads(), settings,
 	})
 	digest := sha256.Sum256(text)

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"node-partition.io/node-partition/internal/kubeletconfig"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 )
 
 // The fields of the limit of a partition. The bounds are for a limit that is a share.
@@ -242,7 +242,7 @@ func (c *checker) boundsAlone() {
 // mayShare reports whether the section is from the one file that may have a share. The field of the
 // KEP is a quantity, and a kubelet that knows it does not start with a percentage.
 func (c *checker) mayShare() bool {
-	if c.name == unitname.System {
+	if c.name == partition.System {
 		return c.config.System.Overrides()
 	}
 	return c.config.Workloads.Overrides()

@@ -13,14 +13,14 @@ import (
 
 	"node-partition.io/node-partition/internal/hostfs"
 	"node-partition.io/node-partition/internal/meminfo"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/quantity"
-	"node-partition.io/node-partition/internal/unitname"
 )
 
 // The files with facts about the node. The paths are on the node; tests put a root in front of
 // them.
 const (
-	controllersPath = unitname.CgroupMount + "/cgroup.controllers"
+	controllersPath = partition.CgroupMount + "/cgroup.controllers"
 	presentPath     = "/sys/devices/system/cpu/present"
 	onlinePath      = "/sys/devices/system/cpu/online"
 )

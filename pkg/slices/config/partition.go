@@ -11,14 +11,14 @@ import (
 	"node-partition.io/node-partition/internal/cgroupfs"
 	"node-partition.io/node-partition/internal/kubeletconfig"
 	"node-partition.io/node-partition/internal/oneline"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/quantity"
 	"node-partition.io/node-partition/internal/thresholds"
-	"node-partition.io/node-partition/internal/unitname"
 )
 
 // Partition is a partition to make: a valid section, and the settings outside of it.
 type Partition struct {
-	Name unitname.PartitionName
+	Name partition.Name
 	// Protection is the protected memory of the partition.
 	Protection cgroupfs.Protection
 	// SwapMax bounds the swap space that the partition may use, in bytes; nil for no bound.
@@ -45,7 +45,7 @@ type Partition struct {
 }
 
 // IsSystem reports whether it is the system partition of KEP-5894.
-func (p *Partition) IsSystem() bool { return p.Name == unitname.System }
+func (p *Partition) IsSystem() bool { return p.Name == partition.System }
 
 const (
 	// staticPolicy is the CPU manager policy that assigns CPUs to containers exclusively.
@@ -64,7 +64,7 @@ const (
 type checker struct {
 	config   *kubeletconfig.Merged
 	node     *node
-	name     unitname.PartitionName
+	name     partition.Name
 	section  section
 	problems problems
 	warnings []string
@@ -74,7 +74,7 @@ type checker struct {
 // problem, it returns the fields that have none.
 func newPartition(
 	config *kubeletconfig.Merged,
-	name unitname.PartitionName,
+	name partition.Name,
 	fields section,
 	n *node,
 ) (*Partition, []string, error) {
@@ -86,7 +86,7 @@ func newPartition(
 
 // newRequirements validates what all partitions need of the node, and of the kubelet's settings.
 func newRequirements(config *kubeletconfig.Merged, n *node) (warnings []string, err error) {
-	c := checker{config: config, node: n, name: unitname.First}
+	c := checker{config: config, node: n, name: partition.First}
 	c.cgroups()
 	c.kubelet()
 	return c.warnings, c.problems.err()
@@ -139,8 +139,8 @@ func (c *checker) remark(field, format string, args ...any) {
 }
 
 // knownFields lists the fields that the section of a partition may have.
-func knownFields(p unitname.PartitionName) []string {
-	if p == unitname.System {
+func knownFields(p partition.Name) []string {
+	if p == partition.System {
 		return fieldNames[systemSection]()
 	}
 	return fieldNames[workloadSection]()
@@ -204,7 +204,7 @@ func (c *checker) kubelet() {
 		c.badKubelet("cgroupsPerQOS", "false", "without it the kubelet makes no cgroups for pods; want true")
 	}
 	if k.CgroupRoot != "" && k.CgroupRoot != "/" {
-		c.badKubelet("cgroupRoot", quote(k.CgroupRoot), "partitions are below %s at the root; want / or no value", unitname.Default.Slice())
+		c.badKubelet("cgroupRoot", quote(k.CgroupRoot), "partitions are below %s at the root; want / or no value", partition.Default.Slice())
 	}
 }
 
@@ -232,7 +232,7 @@ func (c *checker) namespaceList(field, example string) (list []string, ok bool) 
 		at := fmt.Sprintf("%s[%d]", field, i)
 		earlier, taken := first[name]
 		switch {
-		case !unitname.IsLabel(name):
+		case !partition.IsLabel(name):
 			c.bad(
 				at, quote(name),
 				"is not the name of a namespace; want an RFC 1123 label: lower case letters, digits and -, at most 63",
@@ -248,7 +248,7 @@ func (c *checker) namespaceList(field, example string) (list []string, ok bool) 
 
 // pods returns the pods that the partition is for, in the words of a message.
 func (c *checker) pods() string {
-	if c.name == unitname.System {
+	if c.name == partition.System {
 		return "system pods"
 	}
 	return "pods"

@@ -14,8 +14,8 @@ import (
 	"k8s.io/utils/cpuset"
 
 	"node-partition.io/node-partition/internal/kubeletconfig"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/thresholds"
-	"node-partition.io/node-partition/internal/unitname"
 )
 
 // planned validates a section, given as JSON, on a node of 4 GiB and four CPUs, of which the last
@@ -43,7 +43,7 @@ func TestNewPartition(t *testing.T) {
 		"evictionSoftGracePeriod": {"memory.available": "1m30s"}, "evictionMaxPodGracePeriod": 30,
 		"evictionMinimumReclaim": {"memory.available": "16Mi"}}`, kubeletconfig.Kubelet{})
 	want := &Partition{
-		Name: unitname.First, MemoryHigh: 966367616, CPUs: cpuset.New(0, 1), NodeCPUs: cpuset.New(0, 1, 2, 3), Namespaces: []string{"a", "b"},
+		Name: partition.First, MemoryHigh: 966367616, CPUs: cpuset.New(0, 1), NodeCPUs: cpuset.New(0, 1, 2, 3), Namespaces: []string{"a", "b"},
 		Thresholds: thresholds.Thresholds{
 			Limit: 1 << 30, Hard: 64 << 20, Soft: 214748368, SoftGrace: 90 * time.Second, MaxPodGrace: 30 * time.Second, MinimumReclaim: 16 << 20,
 		},

@@ -10,7 +10,7 @@ import (
 
 	"node-partition.io/node-partition/internal/kubeletconfig"
 	"node-partition.io/node-partition/internal/oneline"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 )
 
 // cpusetField holds the CPUs of a partition.
@@ -21,13 +21,13 @@ const cpusetField = "cpuset"
 func pinnedElsewhere(config *kubeletconfig.Merged, all sections) []string {
 	var list []string
 	for _, one := range slices.Sorted(maps.Keys(config.Pinning.CPUs)) {
-		name := unitname.PartitionName(one)
+		name := partition.Name(one)
 		section, ok := all[name]
 		if !ok || config.SectionFileWith(SectionPath(name)) == config.Pinning.File {
 			continue
 		}
 		if section.isTypeAlone() {
-			name = unitname.System
+			name = partition.System
 		}
 		var cpus string
 		_ = json.Unmarshal(all[name][cpusetField], &cpus) // another type is an error of the section

@@ -11,7 +11,7 @@ import (
 
 	"node-partition.io/node-partition/internal/hostfs"
 	"node-partition.io/node-partition/internal/oneline"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 )
 
 // Reserved holds the slices that the kubelet expects. With kube-reserved or system-reserved in
@@ -114,7 +114,7 @@ func (r *Reserved) readNode(root hostfs.FS) error {
 // than an operator may think. It returns an empty string for a name without a surprise.
 func (c *Config) surprise(value, slice string) string {
 	literal := strings.TrimPrefix(path.Clean("/"+value), "/")
-	ofSlice := unitname.CgroupPath(slice)
+	ofSlice := partition.CgroupPath(slice)
 	if c.Kubelet.Kubelet.CgroupDriver == "cgroupfs" {
 		if literal == ofSlice {
 			return ""
@@ -131,7 +131,7 @@ func (c *Config) surprise(value, slice string) string {
 	if dir := plainDir(literal); dir != "" && dir != plainDir(ofSlice) {
 		want := "/" + slice
 		if below := strings.ReplaceAll(dir, "/", "-") + "-" + slice; unfitSlice(below) == "" {
-			want += " or /" + unitname.CgroupPath(below)
+			want += " or /" + partition.CgroupPath(below)
 		}
 		return fmt.Sprintf("the kubelet looks for %s, because only the last part counts: making it; want %s", slice, want)
 	}
@@ -190,16 +190,16 @@ func unfitSlice(name string) string {
 		return (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z') && !strings.ContainsRune(":-_.", r)
 	}):
 		return "the name of a slice has letters, digits and :-_. alone, at most 255"
-	case len(unitname.CgroupPath(name)) > maxCgroupPath:
+	case len(partition.CgroupPath(name)) > maxCgroupPath:
 		return "has too many levels"
 	case slices.Contains(strings.Split(stem, "-"), ""):
 		return "each dash in the name of a slice is between two parts (systemd.slice(5))"
-	case isBelow(name, unitname.Default.Slice()):
+	case isBelow(name, partition.Default.Slice()):
 		return "is the kubelet's own, for pods"
 	case name == initSlice:
 		return "is of systemd itself"
 	}
-	for level := range strings.SplitSeq(unitname.CgroupPath(name), "/") {
+	for level := range strings.SplitSeq(partition.CgroupPath(name), "/") {
 		if before, _, _ := strings.Cut(level, "."); level[0] == '_' || before == "" || slices.Contains(escaped, before) {
 			return "systemd gives " + level + " the cgroup _" + level
 		}

@@ -10,7 +10,7 @@ import (
 
 	"node-partition.io/node-partition/internal/hostfs"
 	"node-partition.io/node-partition/internal/kubeletconfig"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 )
 
 // theirs converts the name of a cgroup in the steps of a kubelet with the systemd driver, and
@@ -72,7 +72,7 @@ func TestKubeletSlice(t *testing.T) {
 		if got != test.slice {
 			t.Errorf("%s: the slice is %s, want %s", test.cgroup, got, test.slice)
 		}
-		if at := "/" + unitname.CgroupPath(got); at != test.at {
+		if at := "/" + partition.CgroupPath(got); at != test.at {
 			t.Errorf("%s: the cgroup is %s, want %s", test.cgroup, at, test.at)
 		}
 		if at, err := theirs(test.cgroup); err != nil || at != test.at {
@@ -92,7 +92,7 @@ func FuzzKubeletSlice(f *testing.F) {
 			return
 		}
 		want, err := theirs(cgroup)
-		if got := "/" + unitname.CgroupPath(slice); err != nil || got != want {
+		if got := "/" + partition.CgroupPath(slice); err != nil || got != want {
 			t.Errorf("%q: the cgroup is %q, the kubelet looks for %q, %v", cgroup, got, want, err)
 		}
 	})

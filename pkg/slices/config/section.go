@@ -9,14 +9,14 @@ import (
 
 	"node-partition.io/node-partition/internal/kubeletconfig"
 	"node-partition.io/node-partition/internal/oneline"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 )
 
 // section holds the fields of the section of a partition.
 type section map[string]json.RawMessage
 
 // sections holds the section of each partition that is to be made.
-type sections map[unitname.PartitionName]section
+type sections map[partition.Name]section
 
 // maxWorkloads bounds the number of partitions beside the system partition. Each has three slices,
 // an evictor, and its own series.
@@ -24,8 +24,8 @@ const maxWorkloads = 16
 
 // SectionPath returns the path of the section of a partition in the configuration, such as
 // workloadPartitions.telemetry.
-func SectionPath(p unitname.PartitionName) string {
-	if p == unitname.System {
+func SectionPath(p partition.Name) string {
+	if p == partition.System {
 		return kubeletconfig.SectionField
 	}
 	return workloadPath(p)
@@ -33,18 +33,18 @@ func SectionPath(p unitname.PartitionName) string {
 
 // workloadPath returns the path of an entry of workloadPartitions, which may have the name of the
 // system partition, and is refused then.
-func workloadPath(name unitname.PartitionName) string {
+func workloadPath(name partition.Name) string {
 	return kubeletconfig.WorkloadsField + "." + string(name)
 }
 
 // names returns the partitions that have a section, the system partition first.
-func (s sections) names() []unitname.PartitionName {
-	var names []unitname.PartitionName
-	if _, ok := s[unitname.System]; ok {
-		names = append(names, unitname.System)
+func (s sections) names() []partition.Name {
+	var names []partition.Name
+	if _, ok := s[partition.System]; ok {
+		names = append(names, partition.System)
 	}
 	for _, name := range slices.Sorted(maps.Keys(s)) {
-		if name != unitname.System {
+		if name != partition.System {
 			names = append(names, name)
 		}
 	}
@@ -64,7 +64,7 @@ func (c *Config) HasField(field string) bool {
 // workloads returns the sections without the system partition's.
 func (s sections) workloads() sections {
 	others := maps.Clone(s)
-	delete(others, unitname.System)
+	delete(others, partition.System)
 	return others
 }
 
@@ -74,8 +74,8 @@ func (s sections) workloads() sections {
 func decodeSections(config *kubeletconfig.Merged) (sections, error) {
 	found := sections{}
 	var list problems
-	if fields, ok := decodeSection(config, unitname.System, config.System.JSON, &list); ok && len(fields) > 0 {
-		found[unitname.System] = fields
+	if fields, ok := decodeSection(config, partition.System, config.System.JSON, &list); ok && len(fields) > 0 {
+		found[partition.System] = fields
 	}
 	workloads := decodeWorkloads(config, &list)
 	for _, name := range slices.Sorted(maps.Keys(workloads)) {
@@ -92,18 +92,18 @@ func decodeSections(config *kubeletconfig.Merged) (sections, error) {
 }
 
 // decodeWorkloads returns the sections of the workload partitions that are not null.
-func decodeWorkloads(config *kubeletconfig.Merged, list *problems) map[unitname.PartitionName]json.RawMessage {
+func decodeWorkloads(config *kubeletconfig.Merged, list *problems) map[partition.Name]json.RawMessage {
 	raw := config.Workloads.JSON
 	if len(raw) == 0 {
 		return nil
 	}
-	var workloads map[unitname.PartitionName]json.RawMessage
+	var workloads map[partition.Name]json.RawMessage
 	if err := json.Unmarshal(raw, &workloads); err != nil {
 		list.add(config.Workloads.File, kubeletconfig.WorkloadsField, shown(raw),
 			"is not an object; want e.g. {telemetry: {memoryLimit: 1Gi, namespaces: [telemetry]}}")
 		return nil
 	}
-	maps.DeleteFunc(workloads, func(_ unitname.PartitionName, v json.RawMessage) bool { return isNull(v) })
+	maps.DeleteFunc(workloads, func(_ partition.Name, v json.RawMessage) bool { return isNull(v) })
 	if len(workloads) > maxWorkloads {
 		list.add(config.Workloads.File, kubeletconfig.WorkloadsField, "",
 			"has %d partitions; want at most %d", len(workloads), maxWorkloads)
@@ -117,8 +117,8 @@ var errSystem = errors.New("is the name of the system partition; want the sectio
 	", or another name")
 
 // checkWorkload returns an error if no workload partition may have the name.
-func checkWorkload(name unitname.PartitionName) error {
-	if name == unitname.System {
+func checkWorkload(name partition.Name) error {
+	if name == partition.System {
 		return errSystem
 	}
 	return name.Check()
@@ -127,7 +127,7 @@ func checkWorkload(name unitname.PartitionName) error {
 // decodeSection splits a section into its fields. It reports false for one that is missing, null or
 // not an object.
 func decodeSection(
-	config *kubeletconfig.Merged, name unitname.PartitionName, raw json.RawMessage, list *problems,
+	config *kubeletconfig.Merged, name partition.Name, raw json.RawMessage, list *problems,
 ) (section, bool) {
 	if len(raw) == 0 || isNull(raw) {
 		return nil, false
@@ -135,7 +135,7 @@ func decodeSection(
 	var fields section
 	if err := json.Unmarshal(raw, &fields); err != nil {
 		example := "{memoryLimit: 4Gi, namespaces: [kube-system]}"
-		if name != unitname.System {
+		if name != partition.System {
 			example = "{memoryLimit: 1Gi, namespaces: [" + string(name) + "]}"
 		}
 		path := SectionPath(name)

@@ -10,8 +10,8 @@ import (
 	"node-partition.io/node-partition/internal/cgroupfs"
 	"node-partition.io/node-partition/internal/hostfs"
 	"node-partition.io/node-partition/internal/kubeletconfig"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/thresholds"
-	"node-partition.io/node-partition/internal/unitname"
 )
 
 // readSettings reads settings, "KEY=value KEY=value", of a node with a partition of that limit. It
@@ -19,7 +19,7 @@ import (
 func readSettings(t *testing.T, text string, limit uint64, reserved ...ReservedSlice) (*Config, *Partition, error) {
 	t.Helper()
 	c := &Config{
-		Partitions: []Partition{{Name: unitname.First, Thresholds: thresholds.Thresholds{Limit: limit}, CPUs: cpuset.New(1)}},
+		Partitions: []Partition{{Name: partition.First, Thresholds: thresholds.Thresholds{Limit: limit}, CPUs: cpuset.New(1)}},
 		Kubelet:    &kubeletconfig.Merged{Settings: kubeletconfig.Settings{}},
 		Reserved:   Reserved{Slices: reserved},
 	}

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"node-partition.io/node-partition/internal/kubeletconfig"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 )
 
 // maxStrangers bounds the number of warnings about fields.
@@ -36,7 +36,7 @@ func stranger(name string) string {
 	case isKubelets:
 		return fmt.Sprintf("%s belongs in the kubelet's own configuration, ignoring it here", name)
 	case slices.Contains(fieldNames[systemSection](), name):
-		return unknown + "is " + SectionPath(unitname.System) + "." + name + " meant? Indent it below its section"
+		return unknown + "is " + SectionPath(partition.System) + "." + name + " meant? Indent it below its section"
 	case inSection:
 		return unknown + "is " + SectionPath("NAME") + "." + name + " meant? Indent it below its section"
 	}

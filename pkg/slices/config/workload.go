@@ -6,9 +6,8 @@ import (
 	"slices"
 
 	"node-partition.io/node-partition/internal/kubeletconfig"
-	"node-partition.io/node-partition/internal/membership"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/quantity"
-	"node-partition.io/node-partition/internal/unitname"
 )
 
 // The fields of a workload partition that the system partition does not have.
@@ -40,15 +39,15 @@ func (s section) isTypeAlone() bool {
 // system partition. managed says why the kubelet makes that itself; empty if it does not.
 func newWorkloads(
 	config *kubeletconfig.Merged, all sections, managed string,
-) (list []membership.Workload, warnings []string, err error) {
+) (list []partition.Workload, warnings []string, err error) {
 	for _, name := range all.names() {
-		if name == unitname.System {
+		if name == partition.System {
 			continue
 		}
 		c := checker{config: config, name: name, section: all[name]}
 		w := c.workload(all)
-		if w.Partition == unitname.System && managed != "" {
-			c.warn(partitionField, "%q: does nothing: %s", unitname.System, managed)
+		if w.Partition == partition.System && managed != "" {
+			c.warn(partitionField, "%q: does nothing: %s", partition.System, managed)
 		} else {
 			list = append(list, w)
 		}
@@ -58,10 +57,10 @@ func newWorkloads(
 }
 
 // workload reads the fields of a type.
-func (c *checker) workload(all sections) membership.Workload {
-	w := membership.Workload{Type: string(c.name), Partition: c.name, ByNamespace: true}
+func (c *checker) workload(all sections) partition.Workload {
+	w := partition.Workload{Type: string(c.name), Partition: c.name, ByNamespace: true}
 	if c.section.isTypeAlone() {
-		w.Partition = unitname.System
+		w.Partition = partition.System
 		c.typeAlone(all)
 	}
 	w.Allowed, _ = c.namespaceList(allowedField, "operators") // several types may have the same
@@ -76,7 +75,7 @@ func (c *checker) workload(all sections) membership.Workload {
 // advertised reads whether the Node has the resource of a type. The scheduler does not count such
 // requests as CPU, and promises all CPUs of the node to others: a type without a cpuset would take
 // theirs.
-func (c *checker) advertised(w *membership.Workload, partition section) {
+func (c *checker) advertised(w *partition.Workload, partition section) {
 	var list string
 	if json.Unmarshal(partition[cpusetField], &list) == nil {
 		if cpus, err := quantity.ParseCPUs(list); err == nil { // otherwise the field has the error
@@ -94,18 +93,18 @@ func (c *checker) advertised(w *membership.Workload, partition section) {
 // typeAlone validates a section that makes no partition.
 func (c *checker) typeAlone(all sections) {
 	raw := c.section[partitionField]
-	var value unitname.PartitionName
-	if err := json.Unmarshal(raw, &value); err != nil || value != unitname.System {
-		c.bad(partitionField, shown(raw), "want %s or no value", unitname.System)
+	var value partition.Name
+	if err := json.Unmarshal(raw, &value); err != nil || value != partition.System {
+		c.bad(partitionField, shown(raw), "want %s or no value", partition.System)
 		return
 	}
-	if _, ok := all[unitname.System]; !ok {
+	if _, ok := all[partition.System]; !ok {
 		c.bad(partitionField, shown(raw), "there is no %s; want one, or a cpuset here", kubeletconfig.SectionField)
 	}
 	own := typeFields()
 	for _, field := range knownFields(c.name) {
 		if value := c.section[field]; value != nil && !slices.Contains(own, field) {
-			c.bad(field, shown(value), "does not go with %s: %s; remove one", partitionField, unitname.System)
+			c.bad(field, shown(value), "does not go with %s: %s; remove one", partitionField, partition.System)
 		}
 	}
 	c.unknownFields()

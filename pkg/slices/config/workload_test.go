@@ -6,8 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"node-partition.io/node-partition/internal/membership"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/tests/generator/golden"
 )
 
@@ -29,15 +28,15 @@ workloadPartitions:
   e: {advertise: true}
   f: {advertise: false, cpuset: "2"}
 `))
-	want := []membership.Workload{
+	want := []partition.Workload{
 		{Type: "a", Partition: "a", ByNamespace: true},
-		{Type: "b", Partition: unitname.System, Allowed: []string{"ops"}, CPUs: 2},
-		{Type: "c", Partition: unitname.System, ByNamespace: true, Advertise: true, CPUs: 2},
+		{Type: "b", Partition: partition.System, Allowed: []string{"ops"}, CPUs: 2},
+		{Type: "c", Partition: partition.System, ByNamespace: true, Advertise: true, CPUs: 2},
 		{Type: "d", Partition: "d", ByNamespace: true, Advertise: true, CPUs: 1},
 		{Type: "e", Partition: "e", ByNamespace: true},
 		{Type: "f", Partition: "f", ByNamespace: true, CPUs: 1},
 	}
-	if err != nil || !slices.EqualFunc(config.Workloads, want, membership.Workload.Equal) {
+	if err != nil || !slices.EqualFunc(config.Workloads, want, partition.Workload.Equal) {
 		t.Errorf("%+v, %v; want %+v", config.Workloads, err, want)
 	}
 	const nothing = "mine.yaml: workloadPartitions.e.advertise: does nothing without a cpuset"

@@ -15,10 +15,9 @@ import (
 
 	"node-partition.io/node-partition/internal/cgroupfs"
 	"node-partition.io/node-partition/internal/hostfs"
-	"node-partition.io/node-partition/internal/membership"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/statefile"
 	"node-partition.io/node-partition/internal/thresholds"
-	"node-partition.io/node-partition/internal/unitname"
 	"node-partition.io/node-partition/pkg/slices/config"
 )
 
@@ -50,12 +49,12 @@ type Decision struct {
 	// them those that are off.
 	Partitions []Partition `json:"partitions,omitempty"`
 	// Workloads lists the workload types, by name.
-	Workloads []membership.Workload `json:"workloads,omitempty"`
+	Workloads []partition.Workload `json:"workloads,omitempty"`
 }
 
 // Partition holds what the monitor follows of a partition.
 type Partition struct {
-	Name unitname.PartitionName `json:"name"`
+	Name partition.Name `json:"name"`
 	// Off means that the partition is there, and is not to be made any more. Nothing else is known of
 	// it.
 	Off        bool     `json:"off,omitempty"`
@@ -84,7 +83,7 @@ type Deferral struct {
 // New returns the decision for a configuration that config.Load has returned without an error.
 // deferrals holds the limits that wait, by the name of the partition. off lists the partitions that
 // are there, and that the configuration does not make.
-func New(c *config.Config, deferrals map[unitname.PartitionName]*Deferral, off []unitname.PartitionName) Decision {
+func New(c *config.Config, deferrals map[partition.Name]*Deferral, off []partition.Name) Decision {
 	d := Decision{
 		Version: version, Identity: c.Identity(), Section: c.SectionDigest(), Workloads: c.Workloads,
 		Trial: c.Kubelet.OnTrial(), KubeletsFile: c.KubeletsFile != "", ManagedByKubelet: c.ManagedByKubelet,
@@ -103,7 +102,7 @@ func New(c *config.Config, deferrals map[unitname.PartitionName]*Deferral, off [
 }
 
 // Of returns what is decided about a partition, which is off if nothing is.
-func (d *Decision) Of(name unitname.PartitionName) Partition {
+func (d *Decision) Of(name partition.Name) Partition {
 	for _, p := range d.Partitions {
 		if p.Name == name {
 			return p

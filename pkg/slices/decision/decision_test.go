@@ -12,8 +12,8 @@ import (
 
 	"node-partition.io/node-partition/internal/cgroupfs"
 	"node-partition.io/node-partition/internal/kubeletconfig"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/thresholds"
-	"node-partition.io/node-partition/internal/unitname"
 	"node-partition.io/node-partition/pkg/slices/config"
 )
 
@@ -76,7 +76,7 @@ func TestDecisionText(t *testing.T) {
 			Thresholds: all,
 			Protection: cgroupfs.Protection{Min: 1 << 20, Low: 2 << 20},
 		}, {Name: "telemetry", Thresholds: thresholds.Thresholds{Limit: 2 << 30}, Namespaces: []string{"monitoring"}}},
-	}, map[unitname.PartitionName]*Deferral{"system": {Limit: 1 << 30, InForce: 1<<64 - 1, Warning: `of "this"`}}, []unitname.PartitionName{"batch"})
+	}, map[partition.Name]*Deferral{"system": {Limit: 1 << 30, InForce: 1<<64 - 1, Warning: `of "this"`}}, []partition.Name{"batch"})
 	text, err := want.Text()
 	if err != nil {
 		t.Fatal(err)

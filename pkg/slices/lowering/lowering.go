@@ -26,7 +26,7 @@ import (
 
 	"node-partition.io/node-partition/internal/cgroupfs"
 	"node-partition.io/node-partition/internal/hostfs"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/slices/config"
 	"node-partition.io/node-partition/pkg/slices/decision"
 )
@@ -41,7 +41,7 @@ const EvictsFile = config.StateDir + "/monitor/evicts"
 // that a monitor holds would also show a monitor that was started by hand. But trying that lock
 // means holding it for a moment, and a monitor that starts at that moment would exit. And
 // /proc/locks grows with the locks of all pods.
-const monitorCgroup = unitname.CgroupMount + "/" + unitname.MonitorCgroup
+const monitorCgroup = partition.CgroupMount + "/" + partition.MonitorCgroup
 
 const (
 	// maxBytes bounds a file that holds one fact.
@@ -72,8 +72,8 @@ func Announce(root string, evicts bool) error {
 
 // Find returns the deferrals of the limits that c sets, on the node at root, by the name of the
 // partition. A limit that does not have to wait has none.
-func Find(root string, c *config.Config) map[unitname.PartitionName]*decision.Deferral {
-	found := map[unitname.PartitionName]*decision.Deferral{}
+func Find(root string, c *config.Config) map[partition.Name]*decision.Deferral {
+	found := map[partition.Name]*decision.Deferral{}
 	for i := range c.Partitions {
 		p := &c.Partitions[i]
 		if d := find(hostfs.FS(root), c, p); d != nil {
@@ -128,7 +128,7 @@ func (s state) defers(p *config.Partition) bool {
 		p.Limit < s.memory.Max && p.Limit <= s.memory.Used()
 }
 
-func readState(root hostfs.FS, names unitname.PartitionName) state {
+func readState(root hostfs.FS, names partition.Name) state {
 	memory, err := cgroupfs.FS(root).ReadMemory(names.Cgroup())
 	if err != nil {
 		return state{} // it may be removed at any time
@@ -150,8 +150,8 @@ func monitorEvicts(root hostfs.FS) bool {
 // monitor by hand, has processes after the monitor, too.
 func serviceCgroup(own string) string {
 	_, cgroup, _ := strings.Cut(strings.TrimSpace(own), "0::")
-	if cgroup != path.Clean("/"+cgroup) || path.Base(cgroup) != unitname.MonitorService {
+	if cgroup != path.Clean("/"+cgroup) || path.Base(cgroup) != partition.MonitorService {
 		return monitorCgroup
 	}
-	return unitname.CgroupMount + cgroup
+	return partition.CgroupMount + cgroup
 }

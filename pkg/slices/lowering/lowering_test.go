@@ -9,8 +9,8 @@ import (
 	"node-partition.io/node-partition/internal/cgroupfs"
 	"node-partition.io/node-partition/internal/hostfs"
 	"node-partition.io/node-partition/internal/kubeletconfig"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/thresholds"
-	"node-partition.io/node-partition/internal/unitname"
 	"node-partition.io/node-partition/pkg/slices/config"
 	"node-partition.io/node-partition/pkg/slices/decision"
 )
@@ -18,7 +18,7 @@ import (
 // memory is the reading of a cgroup. Without page cache, usage is Current.
 type memory = cgroupfs.MemoryReading
 
-var names = unitname.System
+var names = partition.System
 
 func put(t *testing.T, path, content string) {
 	t.Helper()
@@ -102,7 +102,7 @@ func TestFind(t *testing.T) {
 			(test.want != 0) != strings.Contains(got.Warning, inUse+" bytes that the partition uses") {
 			t.Errorf("%s: %+v, want %d and %q", name, got, test.want, test.warning)
 		}
-		if got := Find(root, &config.Config{Names: []unitname.PartitionName{names}}); len(got) != 0 {
+		if got := Find(root, &config.Config{Names: []partition.Name{names}}); len(got) != 0 {
 			t.Errorf("%s: without a partition: %+v", name, got)
 		}
 	}

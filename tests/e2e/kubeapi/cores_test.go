@@ -17,7 +17,7 @@ import (
 	ours "node-partition.io/node-partition/internal/cluster"
 	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/kubeapi"
-	"node-partition.io/node-partition/internal/workload"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/tests/testkit"
 )
 
@@ -28,7 +28,7 @@ func (c *cluster) cores(kind string) (capacity, allocatable string) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	name := v1.ResourceName(workload.Resource(kind))
+	name := v1.ResourceName(partition.WorkloadResource(kind))
 	if value, ok := now.Status.Capacity[name]; ok {
 		capacity = value.String()
 	}
@@ -49,7 +49,7 @@ func (c *cluster) wantCores(kind, want string) {
 // kubeletWrites patches the capacity of a type as the node's kubelet does.
 func (c *cluster) kubeletWrites(kind, value string) {
 	c.t.Helper()
-	patch := fmt.Appendf(nil, `{"status":{"capacity":{%[1]q:%[2]q},"allocatable":{%[1]q:%[2]q}}}`, workload.Resource(kind), value)
+	patch := fmt.Appendf(nil, `{"status":{"capacity":{%[1]q:%[2]q},"allocatable":{%[1]q:%[2]q}}}`, partition.WorkloadResource(kind), value)
 	if _, err := c.kubelet.CoreV1().Nodes().Patch(
 		c.t.Context(), node, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status",
 	); err != nil {

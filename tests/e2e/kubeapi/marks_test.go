@@ -19,7 +19,7 @@ import (
 	ours "node-partition.io/node-partition/internal/cluster"
 	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/kubeapi"
-	"node-partition.io/node-partition/internal/nodelabel"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/tests/lab"
 	"node-partition.io/node-partition/tests/testkit"
 )
@@ -68,9 +68,9 @@ func (c *cluster) marked() (labels map[string]string, condition *v1.NodeConditio
 // aNodeStatus returns labels, without one that is empty, and a condition.
 func aNodeStatus(version, section string, status v1.ConditionStatus) kubeapi.NodePatch {
 	m := aCondition(kubeapi.Ready, status)
-	m.Labels = map[string]*string{nodelabel.Version: &version, nodelabel.Section: nil}
+	m.Labels = map[string]*string{partition.VersionLabel: &version, partition.SectionLabel: nil}
 	if section != "" {
-		m.Labels[nodelabel.Section] = &section
+		m.Labels[partition.SectionLabel] = &section
 	}
 	return m
 }
@@ -96,7 +96,7 @@ func patched(client *kubeapi.Client, of string, p kubeapi.NodePatch) error {
 // noNodeStatus returns what removes labels and the condition of aNodeStatus.
 func noNodeStatus() kubeapi.NodePatch {
 	m := aCondition(kubeapi.Ready, "")
-	m.Labels = map[string]*string{nodelabel.Version: nil, nodelabel.Section: nil}
+	m.Labels = map[string]*string{partition.VersionLabel: nil, partition.SectionLabel: nil}
 	return m
 }
 
@@ -110,7 +110,7 @@ func nodeStatusWritten(c *cluster) {
 		c.t.Errorf("%v, %+v after a dry run", labels, condition)
 	}
 	c.want(patched(c.monitor, node, aNodeStatus("0.1.0", "0123456789ab", v1.ConditionTrue)), nil)
-	want := map[string]string{nodelabel.Version: "0.1.0", nodelabel.Section: "0123456789ab"}
+	want := map[string]string{partition.VersionLabel: "0.1.0", partition.SectionLabel: "0123456789ab"}
 	if labels, condition := c.marked(); !maps.Equal(labels, want) || condition == nil || condition.Status != v1.ConditionTrue {
 		c.t.Errorf("%v, %+v; want %v", labels, condition, want)
 	}
@@ -124,7 +124,7 @@ func nodeStatusWritten(c *cluster) {
 		c.t.Errorf("%v, %+v after writes of the kubelet", labels, condition)
 	}
 	c.want(patched(c.monitor, node, aNodeStatus("0.1.0", "", v1.ConditionFalse)), nil)
-	delete(want, nodelabel.Section)
+	delete(want, partition.SectionLabel)
 	if labels, condition := c.marked(); !maps.Equal(labels, want) || condition.Status != v1.ConditionFalse {
 		c.t.Errorf("%v, %+v; want %v", labels, condition, want)
 	}
@@ -132,15 +132,15 @@ func nodeStatusWritten(c *cluster) {
 	_, err = c.admin.CoreV1().Nodes().Patch(c.t.Context(), node, types.MergePatchType, other, metav1.PatchOptions{FieldManager: "partition-rollout"})
 	c.must(err)
 	now, err := c.monitor.PatchNode(c.t.Context(), node, kubeapi.NodePatch{})
-	_, version := now.Labels[nodelabel.Version]
+	_, version := now.Labels[partition.VersionLabel]
 	_, condition := now.Conditions[kubeapi.Ready]
 	if c.want(err, nil); len(now.Labels) != 1 || !version || !condition {
 		c.t.Errorf("ours are %v; want the version and the condition, and not what another has written", now)
 	}
 	left := noNodeStatus()
-	delete(left.Labels, nodelabel.Section)
+	delete(left.Labels, partition.SectionLabel)
 	c.want(patched(c.monitor, node, left), nil)
-	if labels, condition := c.marked(); labels[nodelabel.Section] != "ba9876543210" || len(labels) != 1 || condition != nil {
+	if labels, condition := c.marked(); labels[partition.SectionLabel] != "ba9876543210" || len(labels) != 1 || condition != nil {
 		c.t.Errorf("%v, %+v; want the label of the other alone", labels, condition)
 	}
 	c.want(patched(c.monitor, node, noNodeStatus()), nil)
@@ -266,7 +266,7 @@ func nodeStatusKept(c *cluster) {
 				return status == "" && len(labels) == 0, nil
 			}
 			since = condition.LastTransitionTime.Time
-			return condition.Status == status && labels[nodelabel.Version] == version && labels[nodelabel.Section] == "abababababab", nil
+			return condition.Status == status && labels[partition.VersionLabel] == version && labels[partition.SectionLabel] == "abababababab", nil
 		})
 		return since
 	}

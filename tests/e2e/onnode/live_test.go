@@ -18,8 +18,8 @@ import (
 	"time"
 
 	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/systemd"
-	"node-partition.io/node-partition/internal/unitname"
 	"node-partition.io/node-partition/pkg/podmove/livemove"
 )
 
@@ -54,8 +54,8 @@ func startContainer(tb testing.TB, uid string, processes int, script string, pro
 			return err == nil && strings.HasPrefix(string(comm), "systemd-run")
 		})
 	})
-	return container{s, fromCgroup + "/" + name, toCgroup + "/" + unitname.LiveScope(name), livemove.Request{
-		Scope: name, Cgroup: fromCgroup + "/" + name, TargetSlice: to, NewName: unitname.LiveScope(name),
+	return container{s, fromCgroup + "/" + name, toCgroup + "/" + partition.LiveScope(name), livemove.Request{
+		Scope: name, Cgroup: fromCgroup + "/" + name, TargetSlice: to, NewName: partition.LiveScope(name),
 		Description: "Container of kube-system/" + uid,
 	}}
 }
@@ -139,7 +139,7 @@ func TestLiveMove(t *testing.T) {
 	}
 
 	t.Run("and back", func(t *testing.T) {
-		name, ok := unitname.RuntimeScope(box.request.NewName), unitname.IsLiveMoved(box.request.NewName)
+		name, ok := partition.RuntimeScope(box.request.NewName), partition.IsLiveMoved(box.request.NewName)
 		if !ok || name != box.name {
 			t.Fatalf("the runtime's name is %q", name)
 		}

@@ -17,7 +17,7 @@ import (
 	"github.com/prometheus/procfs"
 
 	"node-partition.io/node-partition/internal/cgroupfs"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/tests/e2e/nodebench/figure"
 )
 
@@ -126,7 +126,7 @@ func monitoredPod(ctx context.Context, s settings) (*pod, *monitor, error) {
 		return nil, nil, err
 	}
 	return p, m, eventually(ctx, "the pod has its slice in the partition", func() bool {
-		limits, err := cgroups.Limits(unitname.CgroupPath(p.slice(unitname.System)))
+		limits, err := cgroups.Limits(partition.CgroupPath(p.slice(partition.System)))
 		return err == nil && limits.MemoryMax == 200<<20
 	})
 }
@@ -275,9 +275,9 @@ func (p *pod) once(ctx context.Context, with bool) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	want := unitname.Default
+	want := partition.Default
 	if with {
-		want = unitname.System
+		want = partition.System
 	}
 	got, err := p.where(id)
 	if err == nil && got != want {

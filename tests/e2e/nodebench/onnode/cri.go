@@ -14,8 +14,8 @@ import (
 
 	"node-partition.io/node-partition/internal/cgroupfs"
 	"node-partition.io/node-partition/internal/cri"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/systemd"
-	"node-partition.io/node-partition/internal/unitname"
 )
 
 const (
@@ -43,8 +43,8 @@ var limits = cgroupfs.Limits{
 	TasksMax:       cgroupfs.Unlimited,
 }
 
-func (p *pod) slice(part unitname.PartitionName) string {
-	return unitname.PodSlice(part, v1.PodQOSBurstable, p.uid)
+func (p *pod) slice(part partition.Name) string {
+	return partition.PodSlice(part, v1.PodQOSBurstable, p.uid)
 }
 
 // startPod creates the slice and the sandbox of a pod.
@@ -58,7 +58,7 @@ func startPod(ctx context.Context, endpoint, uid string, c *systemd.Client) (*po
 		return nil, err
 	}
 	p := &pod{uid: uid, systemd: c, runtime: runtime.NewRuntimeServiceClient(conn)}
-	defaultSlice := p.slice(unitname.Default)
+	defaultSlice := p.slice(partition.Default)
 	if err := c.EnsureSlice(ctx, defaultSlice, "Pod of a benchmark", limits); err != nil {
 		return nil, err
 	}
@@ -71,7 +71,7 @@ func startPod(ctx context.Context, endpoint, uid string, c *systemd.Client) (*po
 		LogDirectory: logs,
 		Labels:       labels("nodebench", uid),
 		Linux: &runtime.LinuxPodSandboxConfig{
-			CgroupParent:    "/" + unitname.CgroupPath(defaultSlice),
+			CgroupParent:    "/" + partition.CgroupPath(defaultSlice),
 			SecurityContext: &runtime.LinuxSandboxSecurityContext{NamespaceOptions: hostNetwork()},
 			Resources:       &runtime.LinuxContainerResources{CpuShares: shares},
 		},
@@ -145,8 +145,8 @@ func (p *pod) end(ctx context.Context) error {
 	_, stopErr := p.runtime.StopPodSandbox(ctx, &runtime.StopPodSandboxRequest{PodSandboxId: p.sandbox})
 	_, removeErr := p.runtime.RemovePodSandbox(ctx, &runtime.RemovePodSandboxRequest{PodSandboxId: p.sandbox})
 	err := errors.Join(stopErr, removeErr)
-	for _, part := range []unitname.PartitionName{unitname.System, unitname.Default} {
-		path := unitname.CgroupPath(p.slice(part))
+	for _, part := range []partition.Name{partition.System, partition.Default} {
+		path := partition.CgroupPath(p.slice(part))
 		err = errors.Join(err, eventually(ctx, "nothing is in "+path, func() bool {
 			populated, err := cgroups.Populated(path)
 			return err == nil && !populated
@@ -159,9 +159,9 @@ func (p *pod) end(ctx context.Context) error {
 func scopeName(id string) string { return "cri-containerd-" + id + ".scope" }
 
 // where returns the partition that a container runs in.
-func (p *pod) where(id string) (unitname.PartitionName, error) {
-	for _, part := range []unitname.PartitionName{unitname.System, unitname.Default} {
-		populated, err := cgroups.Populated(unitname.CgroupPath(p.slice(part)) + "/" + scopeName(id))
+func (p *pod) where(id string) (partition.Name, error) {
+	for _, part := range []partition.Name{partition.System, partition.Default} {
+		populated, err := cgroups.Populated(partition.CgroupPath(p.slice(part)) + "/" + scopeName(id))
 		if err != nil || populated {
 			return part, err
 		}

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/systemd"
-	"node-partition.io/node-partition/internal/unitname"
 	"node-partition.io/node-partition/pkg/podmove/livemove"
 	"node-partition.io/node-partition/tests/e2e/nodebench/figure"
 )
@@ -44,7 +44,7 @@ func move(ctx context.Context, s settings) ([]figure.Figure, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.EnsureSlice(ctx, p.slice(unitname.System), "Pod of a benchmark", limits); err != nil {
+	if err := c.EnsureSlice(ctx, p.slice(partition.System), "Pod of a benchmark", limits); err != nil {
 		return nil, err
 	}
 	id, _, err := p.start(ctx, "sh", "-c", fmt.Sprintf("for i in $(seq %d); do sleep 1000000 & done; wait", processes-1))
@@ -61,10 +61,10 @@ func move(ctx context.Context, s settings) ([]figure.Figure, error) {
 		systemd: c, live: livemove.Mover{Systemd: c, Cgroups: cgroups, StateDir: state},
 		request: livemove.Request{
 			Scope:       scope,
-			Cgroup:      unitname.CgroupPath(p.slice(unitname.Default)) + "/" + scope,
+			Cgroup:      partition.CgroupPath(p.slice(partition.Default)) + "/" + scope,
 			Description: "Container of a benchmark",
-			TargetSlice: p.slice(unitname.System),
-			NewName:     unitname.LiveScope(scope),
+			TargetSlice: p.slice(partition.System),
+			NewName:     partition.LiveScope(scope),
 		},
 	}
 	if err := eventually(ctx, "all processes run", func() bool {
@@ -106,7 +106,7 @@ func move(ctx context.Context, s settings) ([]figure.Figure, error) {
 	err = errors.Join(
 		p.remove(ctx, id),
 		livemove.StopScope(ctx, c, scope),
-		livemove.StopScope(ctx, c, unitname.LiveScope(scope)),
+		livemove.StopScope(ctx, c, partition.LiveScope(scope)),
 		p.end(ctx),
 	)
 	if err != nil {
@@ -163,7 +163,7 @@ func (m *mover) turn(ctx context.Context) error {
 	})
 	m.request.Scope, m.request.NewName = r.NewName, r.Scope
 	m.request.TargetSlice = filepath.Base(filepath.Dir(r.Cgroup))
-	m.request.Cgroup = unitname.CgroupPath(r.TargetSlice) + "/" + r.NewName
+	m.request.Cgroup = partition.CgroupPath(r.TargetSlice) + "/" + r.NewName
 	return err
 }
 

@@ -14,9 +14,9 @@ import (
 
 	"node-partition.io/node-partition/internal/cpuweight"
 	"node-partition.io/node-partition/internal/cri"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/podsapi"
 	"node-partition.io/node-partition/internal/systemd"
-	"node-partition.io/node-partition/internal/unitname"
 	"node-partition.io/node-partition/pkg/podmove"
 	"node-partition.io/node-partition/pkg/podmove/livemove"
 	"node-partition.io/node-partition/pkg/podmove/nri"
@@ -183,8 +183,8 @@ func (n *node) measureStop(ctx context.Context, size int, figures []figure.Figur
 	if err != nil {
 		return nil, err
 	}
-	burstable := unitname.QoSSlice(unitname.System, v1.PodQOSBurstable)
-	left, err := cgroups.Children(unitname.CgroupPath(burstable))
+	burstable := partition.QoSSlice(partition.System, v1.PodQOSBurstable)
+	left, err := cgroups.Children(partition.CgroupPath(burstable))
 	if err != nil {
 		return nil, err
 	}
@@ -208,7 +208,7 @@ func reconcileName(what string, size int) string { return fmt.Sprintf("  %s, %d 
 func (n *node) wantAllPlaced(size int) error {
 	placed := 0
 	for _, pod := range n.reconciler.Report().Pods {
-		if pod.Partition() == unitname.System && pod.Containers == 1 && pod.Misplaced == 0 {
+		if pod.Partition() == partition.System && pod.Containers == 1 && pod.Misplaced == 0 {
 			placed++
 		}
 	}
@@ -234,7 +234,7 @@ func (n *node) build(client *cri.Client) {
 		Tick:     time.Hour,
 	})
 	n.reconciler.SetConfig(podmove.Policy{
-		Partitions: []decision.Partition{{Name: unitname.System, Namespaces: []string{namespace}}},
+		Partitions: []decision.Partition{{Name: partition.System, Namespaces: []string{namespace}}},
 		Mode:       podmove.Never,
 	})
 }
@@ -269,7 +269,7 @@ func (n *node) grow(ctx context.Context, size int) error {
 		}
 		n.kubelet[types.UID(uid)] = knownPod(uid, name)
 		group.Go(func() error {
-			defaultSlice := unitname.PodSlice(unitname.Default, v1.PodQOSBurstable, uid)
+			defaultSlice := partition.PodSlice(partition.Default, v1.PodQOSBurstable, uid)
 			if err := n.systemd.EnsureSlice(ctx, defaultSlice, podmove.Description(namespace, name), limits); err != nil {
 				return err
 			}
@@ -301,7 +301,7 @@ func (n *node) startContainers(ctx context.Context) error {
 		n.scopes = append(n.scopes, scope)
 		n.runtime.addContainer(i, uid)
 		group.Go(func() error {
-			return n.startScope(ctx, unitname.PodSlice(unitname.System, v1.PodQOSBurstable, uid), scope)
+			return n.startScope(ctx, partition.PodSlice(partition.System, v1.PodQOSBurstable, uid), scope)
 		})
 	}
 	return group.Wait()
@@ -338,7 +338,7 @@ func (n *node) endPods(ctx context.Context) error {
 	scopes, defaultSlices := n.scopes, make([]string, 0, len(uids))
 	for i, uid := range uids {
 		scopes = append(scopes, scopeName(idOf('a', i)))
-		defaultSlices = append(defaultSlices, unitname.PodSlice(unitname.Default, v1.PodQOSBurstable, uid))
+		defaultSlices = append(defaultSlices, partition.PodSlice(partition.Default, v1.PodQOSBurstable, uid))
 	}
 	for _, step := range []struct {
 		units []string
@@ -360,7 +360,7 @@ func (n *node) endPods(ctx context.Context) error {
 	n.runtime.clear()
 	clear(n.kubelet)
 	return eventually(ctx, "no scope is left in the partition", func() bool {
-		populated, err := cgroups.Populated(unitname.CgroupPath("kubepods-system.slice"))
+		populated, err := cgroups.Populated(partition.CgroupPath("kubepods-system.slice"))
 		return err == nil && !populated
 	})
 }

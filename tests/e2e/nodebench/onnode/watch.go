@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"node-partition.io/node-partition/internal/cgroupfs"
-	"node-partition.io/node-partition/internal/unitname"
+	"node-partition.io/node-partition/internal/partition"
 )
 
 // watched is the output of watch.
@@ -41,7 +41,7 @@ func watch(ctx context.Context, args []string) error {
 		return err
 	}
 	root := cgroupfs.FS(cgroupfs.Mount)
-	meter, err := root.MemoryMeter(unitname.CgroupPath(unitname.System.Slice()))
+	meter, err := root.MemoryMeter(partition.CgroupPath(partition.System.Slice()))
 	if err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func watch(ctx context.Context, args []string) error {
 	if *node {
 		available = nodeAvailable
 	}
-	before, _, err := root.OOMEvents(unitname.CgroupPath(unitname.System.Slice()))
+	before, _, err := root.OOMEvents(partition.CgroupPath(partition.System.Slice()))
 	if err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ func watch(ctx context.Context, args []string) error {
 		}
 	}
 	took := time.Since(crossed.at)
-	after, _, err := root.OOMEvents(unitname.CgroupPath(unitname.System.Slice()))
+	after, _, err := root.OOMEvents(partition.CgroupPath(partition.System.Slice()))
 	if err != nil {
 		return err
 	}

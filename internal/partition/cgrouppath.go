@@ -1,8 +1,6 @@
-package unitname
+package partition
 
-import (
-	"strings"
-)
+import "strings"
 
 // CgroupPath returns the path of a slice's cgroup below the mount. Each dash in its name is a
 // level: a-b.slice is in a.slice (systemd.slice(5)).

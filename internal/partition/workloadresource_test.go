@@ -1,18 +1,18 @@
-package workload
+package partition
 
 import "testing"
 
 // TestTypeOf: the resource of a type leads back to it, and others belong to no type.
 func TestTypeOf(t *testing.T) {
 	t.Parallel()
-	if name := Resource("management"); name != "management.workload.openshift.io/cores" {
+	if name := WorkloadResource("management"); name != "management.workload.openshift.io/cores" {
 		t.Errorf("resource %q", name)
 	}
-	if got, ok := TypeOf(Resource("a-b")); !ok || got != "a-b" {
+	if got, ok := WorkloadOf(WorkloadResource("a-b")); !ok || got != "a-b" {
 		t.Errorf("%q, %v", got, ok)
 	}
 	for _, name := range []string{"cpu", "example.com/cores", ".workload.openshift.io/cores", "a.workload.openshift.io/cpus"} {
-		if got, ok := TypeOf(name); ok {
+		if got, ok := WorkloadOf(name); ok {
 			t.Errorf("%s: %q", name, got)
 		}
 	}

@@ -1,4 +1,4 @@
-package nodelabel
+package partition
 
 import (
 	"strings"
@@ -33,7 +33,7 @@ func TestSectionValue(t *testing.T) {
 // TestNames: each name is one that the API server takes.
 func TestNames(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{Version, Section} {
+	for _, name := range []string{VersionLabel, SectionLabel} {
 		if problems := validation.IsQualifiedName(name); len(problems) > 0 {
 			t.Errorf("%s: %q", name, problems)
 		}

@@ -1,25 +1,21 @@
-// Package membership decides which partition a pod belongs to. The generator, placement over NRI
+package partition
+
+import "slices"
+
+// This file decides which partition a pod belongs to. The generator, placement over NRI
 // and in passes, the audit, the plan and the status ask it, so that all of them follow one rule.
-package membership
-
-import (
-	"slices"
-
-	"node-partition.io/node-partition/internal/unitname"
-	"node-partition.io/node-partition/internal/workload"
-)
 
 // Claim lists the namespaces whose pods belong to a partition.
 type Claim struct {
-	Partition  unitname.PartitionName
+	Partition  Name
 	Namespaces []string
 }
 
 // Workload is a workload type. A pod that asks for it by annotation belongs to the partition, if it
 // has a right to: its namespace is allowed or is the partition's, or it is a static pod.
 type Workload struct {
-	Type      string                 `json:"type"`
-	Partition unitname.PartitionName `json:"partition"`
+	Type      string `json:"type"`
+	Partition Name   `json:"partition"`
 	// Allowed lists the namespaces whose pods have the right, by the node's own configuration.
 	Allowed []string `json:"allowed,omitempty"`
 	// ByNamespace means that an annotation of the namespace gives the right, too.
@@ -47,11 +43,11 @@ type Pod struct {
 	Origin
 	// In reports whether the pod has a slice in a partition. It is asked only while it is not known
 	// whether the pod's namespace allows its type. Nil means no.
-	In func(unitname.PartitionName) bool
+	In func(Name) bool
 }
 
 // in reports whether the pod has a slice in a partition.
-func (p Pod) in(partition unitname.PartitionName) bool { return p.In != nil && p.In(partition) }
+func (p Pod) in(partition Name) bool { return p.In != nil && p.In(partition) }
 
 // Origin holds what the annotations of a pod, or of its sandbox, say about it.
 type Origin struct {
@@ -59,12 +55,12 @@ type Origin struct {
 	// pod's author says of that.
 	Static bool
 	// Ask is the workload type that the annotations ask for.
-	Ask workload.Ask
+	Ask Ask
 }
 
 // OriginOf reads annotations.
 func OriginOf(annotations map[string]string) Origin {
-	return Origin{Static: isStatic(annotations), Ask: workload.AskOf(annotations)}
+	return Origin{Static: isStatic(annotations), Ask: AskOf(annotations)}
 }
 
 // configSource is the annotation in which the kubelet notes the source of a pod. It overwrites the
@@ -102,8 +98,8 @@ type Refusal string
 
 // The refusals. The first two are flaws of the annotations.
 const (
-	TwoTypes      = Refusal(workload.TwoTypes)
-	BadAnnotation = Refusal(workload.BadAnnotation)
+	TwoTypes      = Refusal(FlawTwoTypes)
+	BadAnnotation = Refusal(FlawBadAnnotation)
 	// UnknownType means that the node has no such type.
 	UnknownType Refusal = "unknown-type"
 	// IsGuaranteed means that the pod has the class Guaranteed.
@@ -132,7 +128,7 @@ func (r Refusal) isDoubt() bool { return r == NamespaceUnknown || r == NoAPI || 
 
 // Place holds where a pod belongs, and why.
 type Place struct {
-	Partition unitname.PartitionName
+	Partition Name
 	// Type is the workload type by which the pod is a member, or would be if it were not refused. It
 	// is empty without one.
 	Type string
@@ -153,14 +149,14 @@ type Allows func(namespace, workload string) Refusal
 // Rules decides which partition a pod belongs to. In its zero value all pods belong to the default
 // partition.
 type Rules struct {
-	namespaces map[string]unitname.PartitionName
+	namespaces map[string]Name
 	workloads  map[string]Workload
 	allows     Allows
 }
 
-// New returns the rules of partitions. If two partitions claim a namespace, the first has it.
-func New(claims ...Claim) Rules {
-	r := Rules{namespaces: map[string]unitname.PartitionName{}}
+// NewRules returns the rules of partitions. If two partitions claim a namespace, the first has it.
+func NewRules(claims ...Claim) Rules {
+	r := Rules{namespaces: map[string]Name{}}
 	for _, claim := range claims {
 		for _, namespace := range claim.Namespaces {
 			if _, taken := r.namespaces[namespace]; !taken {
@@ -216,12 +212,12 @@ func (r Rules) Answers(pods []Pod) Allows {
 }
 
 // Partition returns the partition that a pod belongs to.
-func (r Rules) Partition(p Pod) unitname.PartitionName { return r.Place(p).Partition }
+func (r Rules) Partition(p Pod) Name { return r.Place(p).Partition }
 
 // Place returns the partition that a pod belongs to, and why. An annotation with a right comes
 // before the pod's namespace. One without a right changes nothing.
 func (r Rules) Place(p Pod) Place {
-	place := Place{Partition: unitname.Default}
+	place := Place{Partition: Default}
 	if partition, ok := r.namespaces[p.Namespace]; ok {
 		place = Place{Partition: partition, By: ByNamespace}
 		if _, ok := r.workloads[string(partition)]; ok {
@@ -229,7 +225,7 @@ func (r Rules) Place(p Pod) Place {
 		}
 	}
 	//guard: annotations mean nothing on a node without types
-	if p.Ask == (workload.Ask{}) || len(r.workloads) == 0 {
+	if p.Ask == (Ask{}) || len(r.workloads) == 0 {
 		return place
 	}
 	asked, refused := r.asked(p)
@@ -301,7 +297,7 @@ func (r Rules) asked(p Pod) (Place, Refusal) {
 type Conflict struct {
 	Namespace string
 	// First has the namespace, at FirstIndex. Second is the other claim, and Index its position there.
-	First, Second     unitname.PartitionName
+	First, Second     Name
 	FirstIndex, Index int
 }
 
@@ -309,7 +305,7 @@ type Conflict struct {
 func Conflicts(claims ...Claim) []Conflict {
 	var found []Conflict
 	type owner struct {
-		partition unitname.PartitionName
+		partition Name
 		index     int
 	}
 	owners := map[string]owner{}

@@ -1,8 +1,6 @@
-package unitname
+package partition
 
-import (
-	"testing"
-)
+import "testing"
 
 func TestCgroupPath(t *testing.T) {
 	for slice, want := range map[string]string{

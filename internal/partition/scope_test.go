@@ -1,8 +1,6 @@
-package unitname
+package partition
 
-import (
-	"testing"
-)
+import "testing"
 
 func TestContainerID(t *testing.T) {
 	for unit, want := range map[string]string{

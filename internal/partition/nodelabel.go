@@ -1,22 +1,23 @@
-// Package nodelabel has the labels of a Node that the monitor of the node and the controller of
-// rollout both write and compare.
-package nodelabel
+package partition
 
 import "strings"
 
-// Prefix begins the names of all labels and annotations of ours.
-const Prefix = "node-partition.io/"
+// This file has the labels of a Node that the monitor of the node and the controller of
+// rollout both write and compare.
+
+// LabelPrefix begins the names of all labels and annotations of ours.
+const LabelPrefix = "node-partition.io/"
 
 // The labels of a Node. A Node has no label whose value is empty.
 const (
-	// Version has a version of the programs, as VersionValue writes it.
-	Version = Prefix + "version"
-	// Section has the beginning of a digest of the section, as SectionValue cuts it.
-	Section = Prefix + "section"
+	// VersionLabel has a version of the programs, as VersionValue writes it.
+	VersionLabel = LabelPrefix + "version"
+	// SectionLabel has the beginning of a digest of the section, as SectionValue cuts it.
+	SectionLabel = LabelPrefix + "section"
 )
 
-// maxValue is the longest value of a label (LabelValueMaxLength, apimachinery 0.37.0).
-const maxValue = 63
+// maxLabelValue is the longest value of a label (LabelValueMaxLength, apimachinery 0.37.0).
+const maxLabelValue = 63
 
 // VersionValue returns a version as the value of a label, which has fewer characters to choose
 // from: another one becomes an underscore.
@@ -27,7 +28,7 @@ func VersionValue(version string) string {
 		}
 		return '_'
 	}, version)
-	value = value[:min(len(value), maxValue)]
+	value = value[:min(len(value), maxLabelValue)]
 	return strings.TrimFunc(value, func(r rune) bool { return !isAlphanumeric(r) })
 }
 

@@ -1,4 +1,4 @@
-package workload
+package partition
 
 import (
 	"slices"
@@ -18,18 +18,18 @@ func TestAskOf(t *testing.T) {
 		"one":                {map[string]string{"target.workload.openshift.io/management": value}, Ask{Type: "management"}},
 		"spaces in it":       {map[string]string{"target.workload.openshift.io/a": " {\n \"effect\" : \"PreferredDuringScheduling\" } "}, Ask{Type: "a"}},
 		"no effect":          {map[string]string{"target.workload.openshift.io/a": "{}"}, Ask{Type: "a"}},
-		"required":           {map[string]string{"target.workload.openshift.io/a": `{"effect":"RequiredDuringScheduling"}`}, Ask{Flaw: BadAnnotation}},
-		"another key":        {map[string]string{"target.workload.openshift.io/a": `{"effect":"PreferredDuringScheduling","cpuset":"0"}`}, Ask{Flaw: BadAnnotation}},
-		"only another key":   {map[string]string{"target.workload.openshift.io/a": `{"cpuset":"0"}`}, Ask{Flaw: BadAnnotation}},
-		"not a string":       {map[string]string{"target.workload.openshift.io/a": `{"effect":1}`}, Ask{Flaw: BadAnnotation}},
-		"empty":              {map[string]string{"target.workload.openshift.io/a": ""}, Ask{Flaw: BadAnnotation}},
-		"null":               {map[string]string{"target.workload.openshift.io/a": "null"}, Ask{Flaw: BadAnnotation}},
-		"a list":             {map[string]string{"target.workload.openshift.io/a": "[]"}, Ask{Flaw: BadAnnotation}},
-		"no type":            {map[string]string{"target.workload.openshift.io/": value}, Ask{Flaw: BadAnnotation}},
-		"too long":           {map[string]string{"target.workload.openshift.io/a": value + strings.Repeat(" ", 1<<10)}, Ask{Flaw: BadAnnotation}},
-		"a type of 64 bytes": {map[string]string{"target.workload.openshift.io/" + strings.Repeat("a", 64): value}, Ask{Flaw: BadAnnotation}},
+		"required":           {map[string]string{"target.workload.openshift.io/a": `{"effect":"RequiredDuringScheduling"}`}, Ask{Flaw: FlawBadAnnotation}},
+		"another key":        {map[string]string{"target.workload.openshift.io/a": `{"effect":"PreferredDuringScheduling","cpuset":"0"}`}, Ask{Flaw: FlawBadAnnotation}},
+		"only another key":   {map[string]string{"target.workload.openshift.io/a": `{"cpuset":"0"}`}, Ask{Flaw: FlawBadAnnotation}},
+		"not a string":       {map[string]string{"target.workload.openshift.io/a": `{"effect":1}`}, Ask{Flaw: FlawBadAnnotation}},
+		"empty":              {map[string]string{"target.workload.openshift.io/a": ""}, Ask{Flaw: FlawBadAnnotation}},
+		"null":               {map[string]string{"target.workload.openshift.io/a": "null"}, Ask{Flaw: FlawBadAnnotation}},
+		"a list":             {map[string]string{"target.workload.openshift.io/a": "[]"}, Ask{Flaw: FlawBadAnnotation}},
+		"no type":            {map[string]string{"target.workload.openshift.io/": value}, Ask{Flaw: FlawBadAnnotation}},
+		"too long":           {map[string]string{"target.workload.openshift.io/a": value + strings.Repeat(" ", 1<<10)}, Ask{Flaw: FlawBadAnnotation}},
+		"a type of 64 bytes": {map[string]string{"target.workload.openshift.io/" + strings.Repeat("a", 64): value}, Ask{Flaw: FlawBadAnnotation}},
 		"two": {
-			map[string]string{"target.workload.openshift.io/a": value, "target.workload.openshift.io/b": value}, Ask{Flaw: TwoTypes},
+			map[string]string{"target.workload.openshift.io/a": value, "target.workload.openshift.io/b": value}, Ask{Flaw: FlawTwoTypes},
 		},
 	} {
 		if got := AskOf(test.annotations); got != test.want {
@@ -53,11 +53,11 @@ func TestAllowed(t *testing.T) {
 		},
 		"too long": {map[string]string{"workload.openshift.io/allowed": strings.Repeat("a", 64) + ",b"}, []string{"b"}},
 	} {
-		if got := Allowed(test.annotations); !slices.Equal(got, test.want) {
+		if got := AllowedTypes(test.annotations); !slices.Equal(got, test.want) {
 			t.Errorf("%s: %q; want %q", name, got, test.want)
 		}
 	}
-	if got := Allowed(map[string]string{"workload.openshift.io/allowed": strings.Repeat("a,", 1<<16)}); len(got) != maxAllowed {
+	if got := AllowedTypes(map[string]string{"workload.openshift.io/allowed": strings.Repeat("a,", 1<<16)}); len(got) != maxAllowed {
 		t.Errorf("%d types; want them bounded", len(got))
 	}
 }

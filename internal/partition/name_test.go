@@ -1,4 +1,4 @@
-package unitname
+package partition
 
 import (
 	"strings"
@@ -13,7 +13,7 @@ func TestPodSliceNesting(t *testing.T) {
 		system = node + "kubepods-system.slice/"
 	)
 	for _, test := range []struct {
-		p            PartitionName
+		p            Name
 		q            string
 		parent, path string
 	}{
@@ -68,7 +68,7 @@ func TestParsePodSliceOtherNames(t *testing.T) {
 func TestPodSliceNames(t *testing.T) {
 	const uid = "0b4b4d8e-1c2d-4e5f-8a9b-0c1d2e3f4a5b"
 	for slice, want := range map[string]struct {
-		p   PartitionName
+		p   Name
 		q   string
 		uid string
 	}{
@@ -97,7 +97,7 @@ func TestPodSliceNames(t *testing.T) {
 func TestPartitionNames(t *testing.T) {
 	for got, want := range map[string]string{
 		System.Slice(): "kubepods-system.slice", System.Below(): "kubepods-system-.slice", Default.Slice(): "kubepods.slice",
-		System.Cgroup(): "/sys/fs/cgroup/kubepods.slice/kubepods-system.slice", PartitionName("batch").Slice(): "kubepods-batch.slice",
+		System.Cgroup(): "/sys/fs/cgroup/kubepods.slice/kubepods-system.slice", Name("batch").Slice(): "kubepods-batch.slice",
 	} {
 		if got != want {
 			t.Errorf("got %s, want %s", got, want)
@@ -128,7 +128,7 @@ func TestPartitionNameCheck(t *testing.T) {
 		"tripod":                `contains "pod"`,
 		"my-podman":             `contains "pod"`,
 	} {
-		err := PartitionName(name).Check()
+		err := Name(name).Check()
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%q: %v; want %q", name, err, want)
 		}
@@ -138,7 +138,7 @@ func TestPartitionNameCheck(t *testing.T) {
 // TestPartitionNameDash: systemd nests slices by dashes, so a name with a dash has an underscore in
 // its slices, and each slice leads back to the name.
 func TestPartitionNameDash(t *testing.T) {
-	const batch PartitionName = "my-batch"
+	const batch Name = "my-batch"
 	if got := CgroupPath(batch.Slice()); got != "kubepods.slice/kubepods-my_batch.slice" {
 		t.Errorf("its cgroup is %s", got)
 	}

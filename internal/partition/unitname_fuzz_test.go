@@ -1,4 +1,4 @@
-package unitname
+package partition
 
 import (
 	"path"

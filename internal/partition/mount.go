@@ -1,4 +1,4 @@
-package unitname
+package partition
 
 // CgroupMount is the mount point of the unified hierarchy on a node with systemd, by its name on
 // that node.

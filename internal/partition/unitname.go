@@ -1,4 +1,4 @@
-package unitname
+package partition
 
 import (
 	"errors"
@@ -6,18 +6,18 @@ import (
 	"strings"
 )
 
-// PartitionName is the name of a part of a node's pods. It is the label "partition" of the KEP's
+// Name is the name of a part of a node's pods. It is the label "partition" of the KEP's
 // metrics.
-type PartitionName string
+type Name string
 
 const (
 	// System is the partition of KEP-5894, kubepods-system.slice.
-	System PartitionName = "system"
+	System Name = "system"
 	// First is the partition that was the only one before there were others. Files, figures and texts
 	// of that time do not name it, and those that programs select by keep their form.
 	First = System
 	// Default is kubepods.slice without the partitions below it. The kubelet puts pods there.
-	Default PartitionName = "default"
+	Default Name = "default"
 )
 
 // maxName bounds the name of a partition. The name of a pod's slice has 64 bytes beside it, and
@@ -38,7 +38,7 @@ var (
 // folders below kubepods.slice, and splits their names at "pod" (GetAllPodsFromCgroups,
 // pkg/kubelet/cm/pod_container_manager_linux.go, 1.37): kubepods-podman.slice would be the slice of
 // a pod "man". A partition "burstable" would have the slice of the kubelet's own burstable pods.
-func (p PartitionName) Check() error {
+func (p Name) Check() error {
 	name := string(p)
 	switch {
 	case !IsLabel(name) || len(name) > maxName:
@@ -68,7 +68,7 @@ func IsLabel(name string) bool {
 // (CgroupName.ToSystemd, pkg/kubelet/cm/cgroup_manager_linux.go), and systemd nests slices by the
 // dashes in their names (systemd.slice(5)). So the dashes of a partition's name are underscores
 // there (escapeSystemdCgroupName). No name has an underscore, so that the name can be had back.
-func (p PartitionName) stem() string {
+func (p Name) stem() string {
 	if p == Default {
 		return root
 	}
@@ -76,7 +76,7 @@ func (p PartitionName) stem() string {
 }
 
 // fromStem is the inverse of stem.
-func fromStem(stem string) (PartitionName, bool) {
+func fromStem(stem string) (Name, bool) {
 	if stem == root {
 		return Default, true
 	}
@@ -84,7 +84,7 @@ func fromStem(stem string) (PartitionName, bool) {
 	if !ok || strings.ContainsRune(escaped, '-') {
 		return "", false
 	}
-	p := PartitionName(strings.ReplaceAll(escaped, "_", "-"))
+	p := Name(strings.ReplaceAll(escaped, "_", "-"))
 	//guard: a slice whose name would be the kubelet's is no partition's
 	return p, p.Check() == nil
 }

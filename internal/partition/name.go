@@ -1,4 +1,4 @@
-package unitname
+package partition
 
 import "strings"
 
@@ -7,7 +7,7 @@ const root = "kubepods"
 
 // Slice returns the name of the partition's slice. The slices of its guaranteed pods are directly
 // below it.
-func (p PartitionName) Slice() string { return p.stem() + suffix }
+func (p Name) Slice() string { return p.stem() + suffix }
 
 // The QoS classes, spelled as v1.PodQOSClass of k8s.io/api. They are untyped, and functions take
 // any string type: importing that package would link net/http into the generator, which runs for a
@@ -19,17 +19,17 @@ const (
 )
 
 // QoSSlice returns the name of the slice of the partition's pods of a class.
-func QoSSlice[Q ~string](p PartitionName, q Q) string { return p.stem() + classes[string(q)] + suffix }
+func QoSSlice[Q ~string](p Name, q Q) string { return p.stem() + classes[string(q)] + suffix }
 
 // Below returns the name of drop-ins for all slices whose names begin with the partition's
 // (systemd.unit(5)).
-func (p PartitionName) Below() string { return p.stem() + "-" + suffix }
+func (p Name) Below() string { return p.stem() + "-" + suffix }
 
 // Cgroup returns the path of the partition's cgroup, from the root of the file system.
-func (p PartitionName) Cgroup() string { return CgroupMount + "/" + CgroupPath(p.Slice()) }
+func (p Name) Cgroup() string { return CgroupMount + "/" + CgroupPath(p.Slice()) }
 
 // Slices returns the names of the partition's own slices, outermost first.
-func (p PartitionName) Slices() []string {
+func (p Name) Slices() []string {
 	return []string{p.Slice(), QoSSlice(p, Burstable), QoSSlice(p, BestEffort)}
 }
 
@@ -41,7 +41,7 @@ var classes = map[string]string{Guaranteed: "", Burstable: "-burstable", BestEff
 // PodSlice returns the name of a pod's slice, as the kubelet's systemd driver does
 // (GetPodContainerName of pkg/kubelet/cm). The dashes of the UID are escaped to underscores
 // (escapeSystemdCgroupName), because dashes nest slices.
-func PodSlice[Q ~string](p PartitionName, q Q, uid string) string {
+func PodSlice[Q ~string](p Name, q Q, uid string) string {
 	return p.stem() + classes[string(q)] + podMark + EscapeUID(uid) + suffix
 }
 
@@ -52,7 +52,7 @@ func EscapeUID(uid string) string { return strings.ReplaceAll(uid, "-", "_") }
 
 // ParsePodSlice is the inverse of PodSlice, except that it returns the UID with its dashes still
 // escaped. It reports false for any other name.
-func ParsePodSlice(slice string) (p PartitionName, q, escapedUID string, ok bool) {
+func ParsePodSlice(slice string) (p Name, q, escapedUID string, ok bool) {
 	name, ok := strings.CutSuffix(slice, suffix)
 	if !ok || strings.ContainsRune(name, '/') {
 		return "", "", "", false
@@ -71,8 +71,8 @@ func ParsePodSlice(slice string) (p PartitionName, q, escapedUID string, ok bool
 	return p, q, uid, ok
 }
 
-// ParseSlice is the inverse of PartitionName.Slice. It reports false for any other name.
-func ParseSlice(slice string) (PartitionName, bool) {
+// ParseSlice is the inverse of Name.Slice. It reports false for any other name.
+func ParseSlice(slice string) (Name, bool) {
 	stem, ok := strings.CutSuffix(slice, suffix)
 	if !ok {
 		return "", false

@@ -1,7 +1,8 @@
-// Package priority holds the priorities of the two classes that every cluster has
+package partition
+
+// This file holds the priorities of the two classes that every cluster has
 // (pkg/apis/scheduling/types.go of Kubernetes, a package of k8s.io/kubernetes that no other program
 // can import).
-package priority
 
 const (
 	// ClusterCritical is the priority of system-cluster-critical (SystemCriticalPriority). No class

@@ -1,4 +1,4 @@
-package workload
+package partition
 
 import (
 	"bytes"
@@ -11,9 +11,9 @@ import (
 // value.
 const TargetPrefix = "target.workload.openshift.io/"
 
-// Preferred is the only effect that there is. RequiredDuringScheduling was never implemented, and
-// OpenShift's API server refuses it.
-const Preferred = "PreferredDuringScheduling"
+// PreferredEffect is the only effect that there is. RequiredDuringScheduling was never implemented,
+// and OpenShift's API server refuses it.
+const PreferredEffect = "PreferredDuringScheduling"
 
 // maxValue bounds the value of a target in bytes. The runtime passes up to 64 KiB of annotations.
 const maxValue = 1 << 10
@@ -32,10 +32,10 @@ type Flaw string
 
 // The flaws.
 const (
-	// TwoTypes means that the pod asks for more than one type.
-	TwoTypes Flaw = "two-types"
-	// BadAnnotation means that the value is not the one effect, or that the type cannot be one.
-	BadAnnotation Flaw = "bad-annotation"
+	// FlawTwoTypes means that the pod asks for more than one type.
+	FlawTwoTypes Flaw = "two-types"
+	// FlawBadAnnotation means that the value is not the one effect, or that the type cannot be one.
+	FlawBadAnnotation Flaw = "bad-annotation"
 )
 
 // maxType bounds the name of a type. No partition has a longer one.
@@ -54,9 +54,9 @@ func AskOf(annotations map[string]string) Ask {
 	case targets == 0:
 		return Ask{}
 	case targets > 1:
-		return Ask{Flaw: TwoTypes}
+		return Ask{Flaw: FlawTwoTypes}
 	case found == "" || len(found) > maxType || !isPreferred(value):
-		return Ask{Flaw: BadAnnotation}
+		return Ask{Flaw: FlawBadAnnotation}
 	}
 	return Ask{Type: strings.Clone(found)} // and not a part of the runtime's message
 }
@@ -78,7 +78,7 @@ func isPreferred(value string) bool {
 	case len(object) > 1:
 		return false
 	}
-	return bytes.Equal(bytes.TrimSpace(effect), []byte(`"`+Preferred+`"`))
+	return bytes.Equal(bytes.TrimSpace(effect), []byte(`"`+PreferredEffect+`"`))
 }
 
 // The annotations of a namespace that allow its pods a list of types, divided by commas: what
@@ -102,9 +102,9 @@ func SaysAllowed(annotations map[string]string) bool {
 // maxAllowed bounds the types that a namespace allows. A node has at most 16.
 const maxAllowed = 64
 
-// Allowed returns the types that the annotations of a namespace allow its pods. Spaces around a
-// type do not count: OpenShift does not trim them, and finds no type then.
-func Allowed(annotations map[string]string) []string {
+// AllowedTypes returns the types that the annotations of a namespace allow its pods. Spaces around
+// a type do not count: OpenShift does not trim them, and finds no type then.
+func AllowedTypes(annotations map[string]string) []string {
 	var types []string
 	for _, key := range []string{allowedKey, allowedKeyDocument} {
 		value := annotations[key]

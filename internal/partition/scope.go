@@ -1,8 +1,6 @@
-package unitname
+package partition
 
-import (
-	"strings"
-)
+import "strings"
 
 // livePrefix begins the names of scopes made by live moves. The rest is the name of the runtime's
 // scope, because cAdvisor, in the kubelet and elsewhere, finds a container by the ID in the name of

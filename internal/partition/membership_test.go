@@ -1,12 +1,9 @@
-package membership
+package partition
 
 import (
 	"reflect"
 	"slices"
 	"testing"
-
-	"node-partition.io/node-partition/internal/unitname"
-	"node-partition.io/node-partition/internal/workload"
 )
 
 // TestRules: each namespace has one partition, whichever of two claims comes first, and all other
@@ -14,26 +11,26 @@ import (
 func TestRules(t *testing.T) {
 	t.Parallel()
 	claims := []Claim{
-		{Partition: unitname.System, Namespaces: []string{"kube-system", "ingress"}},
+		{Partition: System, Namespaces: []string{"kube-system", "ingress"}},
 		{Partition: "telemetry", Namespaces: []string{"monitoring", "ingress", "monitoring"}},
 	}
-	rules := New(claims...)
-	for namespace, want := range map[string]unitname.PartitionName{
-		"kube-system": unitname.System, "ingress": unitname.System, "monitoring": "telemetry",
-		"default": unitname.Default, "": unitname.Default,
+	rules := NewRules(claims...)
+	for namespace, want := range map[string]Name{
+		"kube-system": System, "ingress": System, "monitoring": "telemetry",
+		"default": Default, "": Default,
 	} {
 		if got := rules.Partition(Pod{Namespace: namespace}); got != want {
 			t.Errorf("%q: %s; want %s", namespace, got, want)
 		}
 	}
 	want := []Conflict{
-		{Namespace: "ingress", First: unitname.System, Second: "telemetry", FirstIndex: 1, Index: 1},
+		{Namespace: "ingress", First: System, Second: "telemetry", FirstIndex: 1, Index: 1},
 		{Namespace: "monitoring", First: "telemetry", Second: "telemetry", FirstIndex: 0, Index: 2},
 	}
 	if got := Conflicts(claims...); !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v; want %+v", got, want)
 	}
-	if got := (Rules{}).Partition(Pod{Namespace: "kube-system"}); got != unitname.Default {
+	if got := (Rules{}).Partition(Pod{Namespace: "kube-system"}); got != Default {
 		t.Errorf("without a partition: %s", got)
 	}
 }
@@ -41,10 +38,10 @@ func TestRules(t *testing.T) {
 // TestPlace: an annotation counts with a right alone, and comes before the namespace then.
 func TestPlace(t *testing.T) {
 	t.Parallel()
-	asks := func(name string) workload.Ask { return workload.Ask{Type: name} }
-	rules := New(Claim{unitname.System, []string{"kube-system"}}, Claim{"telemetry", []string{"monitoring"}}).With([]Workload{
+	asks := func(name string) Ask { return Ask{Type: name} }
+	rules := NewRules(Claim{System, []string{"kube-system"}}, Claim{"telemetry", []string{"monitoring"}}).With([]Workload{
 		{Type: "telemetry", Partition: "telemetry", Allowed: []string{"operators", "kube-system"}, Advertise: true},
-		{Type: "management", Partition: unitname.System, ByNamespace: true},
+		{Type: "management", Partition: System, ByNamespace: true},
 	}, func(namespace, _ string) Refusal {
 		switch namespace {
 		case "allows":
@@ -54,25 +51,25 @@ func TestPlace(t *testing.T) {
 		}
 		return NotAllowed
 	})
-	member := func(partition unitname.PartitionName, name string, by By) Place {
+	member := func(partition Name, name string, by By) Place {
 		asks := by == ByAllowedNamespace || by == ByStatic
 		return Place{Partition: partition, Type: name, By: by, Resource: asks && name == "telemetry"}
 	}
 	refused := func(name string, why Refusal) Place {
-		return Place{Partition: unitname.Default, Type: name, Refused: why}
+		return Place{Partition: Default, Type: name, Refused: why}
 	}
 	for name, test := range map[string]struct {
 		pod  Pod
 		want Place
 	}{
-		"asks for nothing":               {Pod{Namespace: "shop"}, Place{Partition: unitname.Default}},
-		"by namespace":                   {Pod{Namespace: "kube-system"}, member(unitname.System, "", ByNamespace)},
+		"asks for nothing":               {Pod{Namespace: "shop"}, Place{Partition: Default}},
+		"by namespace":                   {Pod{Namespace: "kube-system"}, member(System, "", ByNamespace)},
 		"by namespace of a type":         {Pod{Namespace: "monitoring"}, member("telemetry", "telemetry", ByNamespace)},
 		"allowed by the configuration":   {Pod{Namespace: "operators", Origin: Origin{Ask: asks("telemetry")}}, member("telemetry", "telemetry", ByAllowedNamespace)},
 		"of the partition's namespace":   {Pod{Namespace: "monitoring", Origin: Origin{Ask: asks("telemetry")}}, Place{Partition: "telemetry", Type: "telemetry", By: ByNamespace, Resource: true}},
 		"before its namespace":           {Pod{Namespace: "kube-system", Origin: Origin{Ask: asks("telemetry")}}, member("telemetry", "telemetry", ByAllowedNamespace)},
 		"not allowed by either":          {Pod{Namespace: "shop", Origin: Origin{Ask: asks("telemetry")}}, refused("telemetry", NotAllowed)},
-		"allowed by its namespace":       {Pod{Namespace: "allows", Origin: Origin{Ask: asks("management")}}, member(unitname.System, "management", ByNamespaceAnnotation)},
+		"allowed by its namespace":       {Pod{Namespace: "allows", Origin: Origin{Ask: asks("management")}}, member(System, "management", ByNamespaceAnnotation)},
 		"a namespace allows no such":     {Pod{Namespace: "allows", Origin: Origin{Ask: asks("telemetry")}}, refused("telemetry", NotAllowed)},
 		"an unknown namespace":           {Pod{Namespace: "new", Origin: Origin{Ask: asks("management")}}, refused("management", NamespaceUnknown)},
 		"static":                         {Pod{Namespace: "shop", Origin: Origin{Static: true, Ask: asks("telemetry")}}, member("telemetry", "telemetry", ByStatic)},
@@ -80,24 +77,24 @@ func TestPlace(t *testing.T) {
 		"guaranteed and static":          {Pod{Namespace: "shop", Guaranteed: true, Origin: Origin{Static: true, Ask: asks("telemetry")}}, refused("telemetry", IsGuaranteed)},
 		"guaranteed, by namespace":       {Pod{Namespace: "monitoring", Guaranteed: true}, member("telemetry", "telemetry", ByNamespace)},
 		"a type that is not there":       {Pod{Namespace: "operators", Origin: Origin{Ask: asks("web")}}, refused("web", UnknownType)},
-		"two types":                      {Pod{Namespace: "operators", Origin: Origin{Ask: workload.Ask{Flaw: workload.TwoTypes}}}, refused("", TwoTypes)},
-		"a bad annotation":               {Pod{Namespace: "operators", Origin: Origin{Ask: workload.Ask{Flaw: workload.BadAnnotation}}}, refused("", BadAnnotation)},
-		"a bad annotation of a member":   {Pod{Namespace: "kube-system", Origin: Origin{Ask: workload.Ask{Flaw: workload.BadAnnotation}}}, Place{Partition: unitname.System, By: ByNamespace, Refused: BadAnnotation}},
+		"two types":                      {Pod{Namespace: "operators", Origin: Origin{Ask: Ask{Flaw: FlawTwoTypes}}}, refused("", TwoTypes)},
+		"a bad annotation":               {Pod{Namespace: "operators", Origin: Origin{Ask: Ask{Flaw: FlawBadAnnotation}}}, refused("", BadAnnotation)},
+		"a bad annotation of a member":   {Pod{Namespace: "kube-system", Origin: Origin{Ask: Ask{Flaw: FlawBadAnnotation}}}, Place{Partition: System, By: ByNamespace, Refused: BadAnnotation}},
 		"refused, and stays by its name": {Pod{Namespace: "monitoring", Origin: Origin{Ask: asks("web")}}, Place{Partition: "telemetry", Type: "telemetry", By: ByNamespace, Refused: UnknownType}},
 	} {
 		if got := rules.Place(test.pod); got != test.want || rules.Partition(test.pod) != test.want.Partition {
 			t.Errorf("%s: %+v; want %+v", name, got, test.want)
 		}
 	}
-	if got := New().Place(Pod{Namespace: "shop", Origin: Origin{Static: true, Ask: asks("telemetry")}}); got != (Place{Partition: unitname.Default}) {
+	if got := NewRules().Place(Pod{Namespace: "shop", Origin: Origin{Static: true, Ask: asks("telemetry")}}); got != (Place{Partition: Default}) {
 		t.Errorf("without a type: %+v; want that annotations mean nothing", got)
 	}
-	unasked := New().With([]Workload{{Type: "a", Partition: "a", ByNamespace: true}}, nil)
+	unasked := NewRules().With([]Workload{{Type: "a", Partition: "a", ByNamespace: true}}, nil)
 	if got := unasked.Place(Pod{Namespace: "shop", Origin: Origin{Ask: asks("a")}}); got != refused("a", NoAPI) {
 		t.Errorf("without an API server: %+v", got)
 	}
 	stays := Place{Partition: "a", Type: "a", By: ByNamespaceAnnotation, Refused: NoAPI}
-	in := func(p unitname.PartitionName) bool { return p == "a" }
+	in := func(p Name) bool { return p == "a" }
 	if got := unasked.Place(Pod{Namespace: "shop", Origin: Origin{Ask: asks("a")}, In: in}); got != stays {
 		t.Errorf("a member whose API server is gone: %+v; want that it stays", got)
 	}
@@ -119,13 +116,13 @@ func TestWorkloadEqual(t *testing.T) {
 // TestMayAsk: a pod that asks is not refused in the namespaces that are listed, and in no other.
 func TestMayAsk(t *testing.T) {
 	t.Parallel()
-	rules := New(Claim{unitname.System, []string{"kube-system"}}, Claim{"telemetry", []string{"monitoring", "logging"}})
+	rules := NewRules(Claim{System, []string{"kube-system"}}, Claim{"telemetry", []string{"monitoring", "logging"}})
 	for _, test := range []struct {
 		Workload
 		want []string
 	}{
 		{Workload{Type: "telemetry", Partition: "telemetry", Allowed: []string{"operators", "monitoring"}}, []string{"logging", "monitoring", "operators"}},
-		{Workload{Type: "management", Partition: unitname.System}, []string{"kube-system"}},
+		{Workload{Type: "management", Partition: System}, []string{"kube-system"}},
 		{Workload{Type: "batch", Partition: "batch"}, nil},
 	} {
 		got := rules.MayAsk(test.Workload)
@@ -133,7 +130,7 @@ func TestMayAsk(t *testing.T) {
 			t.Errorf("%s: %q; want %q", test.Type, got, test.want)
 		}
 		for _, namespace := range []string{"kube-system", "monitoring", "logging", "operators", "shop"} {
-			pod := Pod{Namespace: namespace, Origin: Origin{Ask: workload.Ask{Type: test.Type}}}
+			pod := Pod{Namespace: namespace, Origin: Origin{Ask: Ask{Type: test.Type}}}
 			place := rules.With([]Workload{test.Workload}, nil).Place(pod)
 			if may := slices.Contains(test.want, namespace); may != (place.Refused == "") {
 				t.Errorf("%s in %s: %+v", test.Type, namespace, place)
@@ -149,7 +146,7 @@ func TestOriginOf(t *testing.T) {
 		annotations := map[string]string{
 			"kubernetes.io/config.source": source, "target.workload.openshift.io/a": `{"effect":"PreferredDuringScheduling"}`,
 		}
-		want := Origin{Static: static, Ask: workload.Ask{Type: "a"}}
+		want := Origin{Static: static, Ask: Ask{Type: "a"}}
 		if got := OriginOf(annotations); got != want {
 			t.Errorf("%q: %+v; want %+v", source, got, want)
 		}

@@ -1,4 +1,4 @@
-package unitpath
+package partition
 
 import "testing"
 
@@ -6,7 +6,7 @@ func TestPlain(t *testing.T) {
 	for name, want := range map[string]string{
 		"/etc/a.conf": "/etc/a.conf", "/etc/%n": "/etc", "/a b/c/d": "/", "/a/b\nc/d": "/a", "": "/", "relative": "/relative",
 	} {
-		if got := Plain(name); got != want {
+		if got := PlainPath(name); got != want {
 			t.Errorf("Plain(%q) is %q, want %q", name, got, want)
 		}
 	}

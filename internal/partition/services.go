@@ -1,4 +1,4 @@
-package unitname
+package partition
 
 // MonitorService is started if there is a partition and the monitor is installed.
 const MonitorService = "partition-monitor.service"
