@@ -22,12 +22,10 @@ import (
 	"node-partition.io/node-partition/internal/buildversion"
 	"node-partition.io/node-partition/internal/cgroupfs"
 	"node-partition.io/node-partition/internal/hostfs"
-	"node-partition.io/node-partition/internal/installer/call"
-	"node-partition.io/node-partition/internal/installer/host"
+	"node-partition.io/node-partition/internal/installer"
 	"node-partition.io/node-partition/internal/installer/outcome"
 	"node-partition.io/node-partition/internal/installer/record"
 	"node-partition.io/node-partition/internal/installer/sandbox"
-	"node-partition.io/node-partition/internal/installer/store"
 	"node-partition.io/node-partition/internal/kubeapi"
 	"node-partition.io/node-partition/internal/systemctl"
 	"node-partition.io/node-partition/internal/systemd"
@@ -136,10 +134,10 @@ func caller(ctx context.Context, args []string, at places, stderr io.Writer) out
 		}
 	}
 	options := systemd.Options{Cgroups: cgroupfs.FS(at.root), Timeout: at.patience}
-	s := store.Store{Disk: store.Disk{Root: at.root}, Folder: sandbox.Folder}
+	s := installer.Store{Disk: installer.Disk{Root: at.root}, Folder: sandbox.Folder}
 	bus := "" // the usual ones
 	if exists(at.inPod) {
-		s, bus = store.Store{Folder: at.inPod}, "unix:path="+at.bus
+		s, bus = installer.Store{Folder: at.inPod}, "unix:path="+at.bus
 	} else if exists(at.hostRoot + "/run/systemd/system") {
 		s.Root, bus = hostfs.FS(at.hostRoot), "unix:path="+at.hostRoot+at.bus
 	}
@@ -152,7 +150,7 @@ func caller(ctx context.Context, args []string, at places, stderr io.Writer) out
 		defer close(ended)
 		_ = client.Run(running) // it ends with running
 	}()
-	c := &call.Call{
+	c := &installer.Call{
 		Store: s, ID: strings.ToLower(rand.Text()[:12]), Program: "/proc/self/exe",
 		Systemd: client, Confined: confined(at.confined), UID: at.uid,
 	}
@@ -242,7 +240,7 @@ func (o *options) read() error {
 		return fmt.Errorf("--section: %w", err)
 	}
 	//guard: a section with another digest than it should have is applied
-	if o.sha256 != "" && o.sha256 != store.Digest(data) {
+	if o.sha256 != "" && o.sha256 != installer.Digest(data) {
 		return outcome.Because(outcome.Section, "--section: the file has another SHA-256 than --section-sha256")
 	}
 	o.Section = string(data)
@@ -303,18 +301,18 @@ func onHost(ctx context.Context, args []string, at places, stderr io.Writer) out
 	return usageError(stderr, fmt.Errorf("%v: want back [--now]", args))
 }
 
-func newHost(at places, stderr io.Writer) *host.Host {
-	return &host.Host{
-		Store:   store.Store{Disk: store.Disk{Root: at.root}, Folder: sandbox.Folder},
+func newHost(at places, stderr io.Writer) *installer.Host {
+	return &installer.Host{
+		Store:   installer.Store{Disk: installer.Disk{Root: at.root}, Folder: sandbox.Folder},
 		Payload: at.payload, Version: buildversion.String(),
-		Programs: systemctl.Programs(""), Now: trialend.Now, Label: host.ReadLabel,
-		Cluster: func() (host.Cluster, error) { return cluster(at.root) },
+		Programs: systemctl.Programs(""), Now: trialend.Now, Label: installer.ReadLabel,
+		Cluster: func() (installer.Cluster, error) { return cluster(at.root) },
 		Say:     func(format string, args ...any) { fmt.Fprintf(stderr, format+"\n", args...) },
 	}
 }
 
 // cluster returns a client with the kubelet's kubeconfig, nil if the node has none.
-func cluster(root hostfs.FS) (host.Cluster, error) {
+func cluster(root hostfs.FS) (installer.Cluster, error) {
 	found, err := kubeapi.Find(root)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil

@@ -14,10 +14,10 @@ import (
 	"time"
 
 	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/installer"
 	"node-partition.io/node-partition/internal/installer/outcome"
 	"node-partition.io/node-partition/internal/installer/record"
 	"node-partition.io/node-partition/internal/installer/sandbox"
-	"node-partition.io/node-partition/internal/installer/store"
 )
 
 // placesIn returns places in a folder that is a host without a bus, with a pod's folder of it.
@@ -106,9 +106,9 @@ func TestSection(t *testing.T) {
 		reason  outcome.Reason
 		message string
 	}{
-		strings.Repeat("0", 64):         {outcome.Section, "another SHA-256"},
-		store.Digest([]byte("section")): {outcome.NoBus, "runs as UID 1000"},
-		"":                              {outcome.NoBus, "runs as UID 1000"},
+		strings.Repeat("0", 64):             {outcome.Section, "another SHA-256"},
+		installer.Digest([]byte("section")): {outcome.NoBus, "runs as UID 1000"},
+		"":                                  {outcome.NoBus, "runs as UID 1000"},
 	} {
 		at := placesIn(t)
 		at.uid = 1000
@@ -212,7 +212,7 @@ func TestOnHost(t *testing.T) {
 		t.Errorf("%d", status)
 	}
 	// The host answers a call, and the caller has its answer.
-	s := store.Store{Disk: store.Disk{Root: at.root}, Folder: sandbox.Folder}
+	s := installer.Store{Disk: installer.Disk{Root: at.root}, Folder: sandbox.Folder}
 	asked, err := s.Ask("x2", record.Order{Action: record.Survey, Node: "n", Section: "systemPartition: {}\n"})
 	if err != nil {
 		t.Fatal(err)

@@ -1,4 +1,4 @@
-package store
+package installer
 
 import (
 	"context"
@@ -22,7 +22,7 @@ type Message struct{ file *os.File }
 // message returns the name of a message's file.
 func message(id string) string { return "message-" + id + ".json" }
 
-type content struct {
+type messageContent struct {
 	Order  record.Order     `json:"order"`
 	Answer *outcome.Outcome `json:"answer,omitempty"`
 }
@@ -35,7 +35,7 @@ func (s Store) Ask(id string, o record.Order) (Message, error) {
 		err = unix.Flock(int(m.file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	}
 	if err == nil {
-		err = m.write(content{Order: o})
+		err = m.write(messageContent{Order: o})
 	}
 	return m, err
 }
@@ -44,7 +44,7 @@ func (s Store) Ask(id string, o record.Order) (Message, error) {
 // host waits for the lock of the node: Clean sees by it that somebody waits.
 func (s Store) Take(id string) (Message, record.Order, error) {
 	m, err := s.openMessage(id, 0)
-	c := content{}
+	c := messageContent{}
 	if err == nil {
 		c, err = m.read()
 	}
@@ -110,7 +110,7 @@ func (m Message) WhileRequested(ctx context.Context) (context.Context, context.C
 }
 
 // Reply writes the answer, which Answer returns.
-func (m Message) Reply(o outcome.Outcome) error { return m.write(content{Answer: &o}) }
+func (m Message) Reply(o outcome.Outcome) error { return m.write(messageContent{Answer: &o}) }
 
 // Answer returns the answer, nil if there is none.
 func (m Message) Answer() *outcome.Outcome {
@@ -124,7 +124,7 @@ func (m Message) Answer() *outcome.Outcome {
 // Close ends the call.
 func (m Message) Close() error { return m.file.Close() }
 
-func (m Message) write(c content) error {
+func (m Message) write(c messageContent) error {
 	data, err := json.Marshal(c)
 	if err == nil {
 		err = m.file.Truncate(0)
@@ -135,7 +135,7 @@ func (m Message) write(c content) error {
 	return err
 }
 
-func (m Message) read() (c content, err error) {
+func (m Message) read() (c messageContent, err error) {
 	data, err := io.ReadAll(io.NewSectionReader(m.file, 0, maxState))
 	if err == nil {
 		err = json.Unmarshal(data, &c)

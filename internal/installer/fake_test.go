@@ -1,4 +1,4 @@
-package host
+package installer
 
 import (
 	"context"
@@ -17,7 +17,6 @@ import (
 	"node-partition.io/node-partition/internal/hostfs"
 	"node-partition.io/node-partition/internal/installer/outcome"
 	"node-partition.io/node-partition/internal/installer/record"
-	"node-partition.io/node-partition/internal/installer/store"
 	"node-partition.io/node-partition/internal/kubeapi"
 	"node-partition.io/node-partition/internal/kubeletconfig"
 	"node-partition.io/node-partition/internal/state"
@@ -98,9 +97,9 @@ func newNode(t *testing.T) *node {
 	n.write("/proc/cmdline", "quiet")
 	n.write("/var/lib/kubelet/config.yaml", "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ncgroupDriver: systemd\n")
 	n.write("/etc/systemd/system/multi-user.target.wants/other.service", "")
-	disk := store.Disk{Root: hostfs.FS(n.root), Step: n.step, Sync: func(*os.File) error { return nil }}
+	disk := Disk{Root: hostfs.FS(n.root), Step: n.step, Sync: func(*os.File) error { return nil }}
 	n.h = &Host{
-		Store: store.Store{Disk: disk, Folder: folder}, Programs: n,
+		Store: Store{Disk: disk, Folder: folder}, Programs: n,
 		Cluster: func() (Cluster, error) {
 			if n.alone {
 				return nil, nil

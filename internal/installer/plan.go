@@ -1,4 +1,4 @@
-package host
+package installer
 
 import (
 	"context"
@@ -10,7 +10,6 @@ import (
 
 	"node-partition.io/node-partition/internal/installer/outcome"
 	"node-partition.io/node-partition/internal/installer/record"
-	"node-partition.io/node-partition/internal/installer/store"
 	"node-partition.io/node-partition/internal/kubeletconfig"
 )
 
@@ -39,7 +38,7 @@ func (h *Host) plan(ctx context.Context, state record.State, id string, o record
 		return nil, err
 	}
 	p := &plan{kept: state.Kept != nil}
-	p.By, p.Version, p.Section = id, h.Version, store.Digest([]byte(o.Section))
+	p.By, p.Version, p.Section = id, h.Version, Digest([]byte(o.Section))
 	if p.layout, err = h.layout(readOnly); err != nil {
 		return nil, err
 	}
@@ -92,14 +91,14 @@ func (h *Host) planSection(p *plan, state record.State) error {
 // judge has the new monitor judge the section and the node. It writes to the installer's folder
 // alone.
 func (h *Host) judge(ctx context.Context, p *plan, o record.Order) error {
-	if err := h.WriteBytes(h.In(store.Monitor), p.content.files[monitorFile], 0o755); err != nil {
+	if err := h.WriteBytes(h.In(Monitor), p.content.files[monitorFile], 0o755); err != nil {
 		return err
 	}
-	if err := h.WriteBytes(h.In(store.Section), []byte(o.Section), 0o644); err != nil {
+	if err := h.WriteBytes(h.In(Section), []byte(o.Section), 0o644); err != nil {
 		return err
 	}
-	monitor := h.onDisk(h.In(store.Monitor))
-	if err := h.label(ctx, h.In(store.Monitor)); err != nil {
+	monitor := h.onDisk(h.In(Monitor))
+	if err := h.label(ctx, h.In(Monitor)); err != nil {
 		return err
 	}
 	v, err := h.validate(ctx, monitor)

@@ -1,6 +1,4 @@
-// Package host holds the part of the installer that runs on the host, as a service of its systemd,
-// and the way back.
-package host
+package installer
 
 import (
 	"context"
@@ -13,7 +11,6 @@ import (
 
 	"node-partition.io/node-partition/internal/installer/outcome"
 	"node-partition.io/node-partition/internal/installer/record"
-	"node-partition.io/node-partition/internal/installer/store"
 	"node-partition.io/node-partition/internal/kubeapi"
 	"node-partition.io/node-partition/internal/trialend"
 )
@@ -34,7 +31,7 @@ type Cluster interface {
 
 // Host is the node that is changed.
 type Host struct {
-	store.Store
+	Store
 	// Payload has the files to install, which are a part of this program, and Version is theirs.
 	Payload fs.FS
 	Version string

@@ -1,4 +1,4 @@
-package host
+package installer
 
 import (
 	"context"
@@ -13,7 +13,6 @@ import (
 
 	"node-partition.io/node-partition/internal/installer/outcome"
 	"node-partition.io/node-partition/internal/installer/record"
-	"node-partition.io/node-partition/internal/installer/store"
 	"node-partition.io/node-partition/internal/partition"
 )
 
@@ -140,7 +139,7 @@ func (h *Host) changed(l layout, c content) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		if is != (record.Present{Exists: true, Mode: modes[name], SHA256: store.Digest(c.files[name])}) {
+		if is != (record.Present{Exists: true, Mode: modes[name], SHA256: Digest(c.files[name])}) {
 			return at, nil
 		}
 	}

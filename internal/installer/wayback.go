@@ -1,4 +1,4 @@
-package host
+package installer
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 
 	"node-partition.io/node-partition/internal/installer/record"
 	"node-partition.io/node-partition/internal/installer/sandbox"
-	"node-partition.io/node-partition/internal/installer/store"
 )
 
 // The units of the way back. The timer starts the service at the deadline, and the target does at
@@ -57,7 +56,7 @@ func serviceText() string {
 		"StartLimitIntervalSec=0",
 		"",
 		"[Service]",
-	}, append(sandbox.Lines(false, path.Join(sandbox.Folder, store.Program), "back"),
+	}, append(sandbox.Lines(false, path.Join(sandbox.Folder, Program), "back"),
 		// A reload that fails on a busy node is tried again.
 		//guard: a way back that fails is not tried again
 		"Restart=on-failure",

@@ -1,4 +1,4 @@
-package host
+package installer
 
 import (
 	"context"
@@ -10,7 +10,6 @@ import (
 
 	"node-partition.io/node-partition/internal/installer/outcome"
 	"node-partition.io/node-partition/internal/installer/record"
-	"node-partition.io/node-partition/internal/installer/store"
 	"node-partition.io/node-partition/internal/oneline"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/podmove/report"
@@ -162,7 +161,7 @@ func (h *Host) try(ctx context.Context, p *plan) error {
 		return outcome.Because(outcome.Timeout, "only %s are left, and a trial takes %s or more: use a longer --trial", left, shortest)
 	}
 	_, err = h.Programs.Run(ctx, h.monitor(p.layout),
-		"try", h.onDisk(h.In(store.Section)), "--for="+left.Truncate(time.Second).String())
+		"try", h.onDisk(h.In(Section)), "--for="+left.Truncate(time.Second).String())
 	if err != nil && ctx.Err() == nil {
 		err = outcome.Because(outcome.Section, "%w", err)
 	}
@@ -263,7 +262,7 @@ func (h *Host) readyMembers(ctx context.Context, o record.Order) ([]string, erro
 	if err != nil {
 		return nil, err
 	}
-	v, err := h.validate(ctx, h.onDisk(h.In(store.Monitor)))
+	v, err := h.validate(ctx, h.onDisk(h.In(Monitor)))
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,4 @@
-// Package store keeps the files of the installer on a node: its folder, its state, and the files
-// that it installs. The caller, which may be in a pod, and the host share it.
-package store
+package installer
 
 import (
 	"context"
@@ -27,7 +25,7 @@ const (
 	// Section is the new section. By this name the programs take it for a node-partition.yaml.
 	Section = "node-partition.yaml"
 
-	state = "state.json"
+	stateFile = "state.json"
 )
 
 // maxState bounds the state file and a message, which has a section.
@@ -49,7 +47,7 @@ func (s Store) In(name string) string { return filepath.Join(s.Folder, name) }
 // State reads the state. It returns an empty one if there is none.
 func (s Store) State() (record.State, error) {
 	var known record.State
-	data, err := s.Root.ReadFile(s.In(state), maxState)
+	data, err := s.Root.ReadFile(s.In(stateFile), maxState)
 	if errors.Is(err, fs.ErrNotExist) {
 		return record.State{Format: record.Format}, nil
 	}
@@ -57,7 +55,7 @@ func (s Store) State() (record.State, error) {
 		err = statefile.Decode(data, record.Format, &known)
 	}
 	if err != nil {
-		return known, fmt.Errorf("%s: %w; what this installer has done on the node is not known: see docs/fleet-node.md", s.In(state), err)
+		return known, fmt.Errorf("%s: %w; what this installer has done on the node is not known: see docs/fleet-node.md", s.In(stateFile), err)
 	}
 	return known, nil
 }
@@ -69,7 +67,7 @@ func (s Store) SetState(known record.State) error {
 	if err != nil {
 		return err
 	}
-	return s.WriteBytes(s.In(state), append(data, '\n'), 0o600)
+	return s.WriteBytes(s.In(stateFile), append(data, '\n'), 0o600)
 }
 
 // errLocked means that another process works on the node for the installer.
@@ -122,7 +120,7 @@ func (s Store) Clean(known record.State) error {
 			names = append(names, Program)
 		}
 		if known.Before == nil {
-			names = append(names, state)
+			names = append(names, stateFile)
 		}
 	}
 	for _, name := range names {

@@ -1,4 +1,4 @@
-package host
+package installer
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"node-partition.io/node-partition/internal/installer/record"
-	"node-partition.io/node-partition/internal/installer/store"
 	"node-partition.io/node-partition/internal/kubeletconfig"
 	"node-partition.io/node-partition/internal/partition"
 )
@@ -121,7 +120,7 @@ func (h *Host) goBack(ctx context.Context, state record.State) error {
 		return err
 	}
 	//guard: a disk that the new files have filled keeps the node from going back
-	if err := errors.Join(h.prune(), h.Remove(h.In(store.Monitor))); err != nil {
+	if err := errors.Join(h.prune(), h.Remove(h.In(Monitor))); err != nil {
 		return err
 	}
 	state.Rollout = nil

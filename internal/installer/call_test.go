@@ -1,4 +1,4 @@
-package call
+package installer
 
 import (
 	"context"
@@ -13,7 +13,6 @@ import (
 	"node-partition.io/node-partition/internal/hostfs"
 	"node-partition.io/node-partition/internal/installer/outcome"
 	"node-partition.io/node-partition/internal/installer/record"
-	"node-partition.io/node-partition/internal/installer/store"
 	"node-partition.io/node-partition/internal/systemd"
 )
 
@@ -22,7 +21,7 @@ type fake struct {
 	t *testing.T
 	c *Call
 	// host is the same folder for the installer on the host.
-	host store.Store
+	host Store
 	// units lists the services that were started.
 	units []string
 	// serve is the service; nil for one that ends well.
@@ -37,10 +36,10 @@ func newFake(t *testing.T) *fake {
 	if err := os.WriteFile(program, []byte("program"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	disk := store.Disk{Sync: func(*os.File) error { return nil }}
-	f := &fake{t: t, host: store.Store{Disk: disk, Folder: filepath.Join(dir, "state")}}
+	disk := Disk{Sync: func(*os.File) error { return nil }}
+	f := &fake{t: t, host: Store{Disk: disk, Folder: filepath.Join(dir, "state")}}
 	f.host.Root = hostfs.FS("/")
-	f.c = &Call{Store: store.Store{Disk: disk, Folder: f.host.Folder}, ID: "x1", Program: program, Systemd: f}
+	f.c = &Call{Store: Store{Disk: disk, Folder: f.host.Folder}, ID: "x1", Program: program, Systemd: f}
 	return f
 }
 

@@ -1,7 +1,4 @@
-// Package call has the host's systemd run the installer, in a pod of the node and on the node
-// itself. It brings the program to the installer's folder, starts a service, and returns what that
-// says. It changes nothing else.
-package call
+package installer
 
 import (
 	"context"
@@ -16,9 +13,12 @@ import (
 	"node-partition.io/node-partition/internal/installer/outcome"
 	"node-partition.io/node-partition/internal/installer/record"
 	"node-partition.io/node-partition/internal/installer/sandbox"
-	"node-partition.io/node-partition/internal/installer/store"
 	"node-partition.io/node-partition/internal/systemd"
 )
+
+// This file has the host's systemd run the installer, in a pod of the node and on the node
+// itself. It brings the program to the installer's folder, starts a service, and returns what that
+// says. It changes nothing else.
 
 // Manager is the host's systemd.
 type Manager interface {
@@ -31,7 +31,7 @@ type Manager interface {
 // Call is one call of the installer.
 type Call struct {
 	// Store is the installer's folder, at the path that it has for this process.
-	store.Store
+	Store
 	// ID is unlike that of each other call.
 	ID string
 	// Program is the path of this program.
@@ -83,22 +83,22 @@ func (c *Call) Do(ctx context.Context, o record.Order) outcome.Outcome {
 func (c *Call) unit(suffix string) string { return "partition-install-" + c.ID + suffix + ".service" }
 
 // hostProgram returns the path of the program on the host.
-func (c *Call) hostProgram() string { return path.Join(sandbox.Folder, store.Program) }
+func (c *Call) hostProgram() string { return path.Join(sandbox.Folder, Program) }
 
 // bring copies this program to the installer's folder, unless it is there, and makes the message.
 // Another call that ends takes neither away: they come under one lock. It waits while another call
 // works on the node.
-func (c *Call) bring(ctx context.Context, o record.Order) (store.Message, error) {
+func (c *Call) bring(ctx context.Context, o record.Order) (Message, error) {
 	if err := c.Mkdir(c.Folder, 0o700); err != nil {
-		return store.Message{}, err
+		return Message{}, err
 	}
 	unlock, err := c.Lock(ctx)
 	if err != nil {
-		return store.Message{}, err
+		return Message{}, err
 	}
 	defer unlock()
-	if err := c.Copy(c.Program, c.In(store.Program)); err != nil {
-		return store.Message{}, err
+	if err := c.Copy(c.Program, c.In(Program)); err != nil {
+		return Message{}, err
 	}
 	c.label()
 	return c.Ask(c.ID, o)
@@ -114,7 +114,7 @@ const (
 // label gives the program the label by which the host's systemd may execute it. Where the policy
 // does not let it, systemd's answer says so.
 func (c *Call) label() {
-	path, err := c.Root.Path(c.In(store.Program))
+	path, err := c.Root.Path(c.In(Program))
 	if err != nil || !c.Confined {
 		return
 	}

@@ -1,4 +1,4 @@
-package host
+package installer
 
 import (
 	"context"
@@ -14,7 +14,6 @@ import (
 
 	"node-partition.io/node-partition/internal/installer/outcome"
 	"node-partition.io/node-partition/internal/installer/record"
-	"node-partition.io/node-partition/internal/installer/store"
 	"node-partition.io/node-partition/internal/kubeletconfig"
 	"node-partition.io/node-partition/internal/state"
 )
@@ -673,7 +672,7 @@ func TestStoreFiles(t *testing.T) {
 		n := newNode(t)
 		n.mustApply("v1", section)
 		is, err := n.h.Present(n.h.In("state.json"))
-		if err != nil || is.Mode != 0o600 || n.state().Kept.Section != store.Digest([]byte(section)) {
+		if err != nil || is.Mode != 0o600 || n.state().Kept.Section != Digest([]byte(section)) {
 			t.Errorf("%+v, %+v, %v", is, n.state(), err)
 		}
 	})

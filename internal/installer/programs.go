@@ -1,4 +1,4 @@
-package host
+package installer
 
 import (
 	"context"
@@ -7,7 +7,6 @@ import (
 	"path"
 	"slices"
 
-	"node-partition.io/node-partition/internal/installer/store"
 	"node-partition.io/node-partition/internal/state"
 	"node-partition.io/node-partition/internal/systemctl"
 )
@@ -69,7 +68,7 @@ func (h *Host) check(ctx context.Context, program string) ([]state.Finding, erro
 
 // validate judges the section of the roll for this node.
 func (h *Host) validate(ctx context.Context, program string) (v state.Validation, err error) {
-	err = h.output(ctx, &v, program, "validate", "-o", "json", "--root=/", h.onDisk(h.In(store.Section)))
+	err = h.output(ctx, &v, program, "validate", "-o", "json", "--root=/", h.onDisk(h.In(Section)))
 	return v, err
 }
 

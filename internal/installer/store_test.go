@@ -1,4 +1,4 @@
-package store
+package installer
 
 import (
 	"context"
@@ -130,7 +130,7 @@ func TestState(t *testing.T) {
 	if known, err = s.State(); err != nil || known.Kept.By != "r" || known.Format != record.Format {
 		t.Errorf("%+v, %v", known, err)
 	}
-	if err := s.WriteBytes(s.In(state), []byte(`{"version":99}`), 0o600); err != nil {
+	if err := s.WriteBytes(s.In(stateFile), []byte(`{"version":99}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.State(); !errors.Is(err, statefile.ErrVersion) {
@@ -175,7 +175,7 @@ func TestClean(t *testing.T) {
 		slices.Sort(names)
 		return names
 	}
-	for _, name := range []string{Program, Monitor, Section, state} {
+	for _, name := range []string{Program, Monitor, Section, stateFile} {
 		if err := s.WriteBytes(s.In(name), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -193,8 +193,8 @@ func TestClean(t *testing.T) {
 		known record.State
 		want  []string
 	}{
-		{record.State{Kept: &record.Kept{}}, []string{message("waits"), Program, state}},
-		{record.State{Before: &record.Snapshot{}}, []string{message("waits"), Program, state}},
+		{record.State{Kept: &record.Kept{}}, []string{message("waits"), Program, stateFile}},
+		{record.State{Before: &record.Snapshot{}}, []string{message("waits"), Program, stateFile}},
 		{record.State{}, []string{message("waits"), Program}},
 	} {
 		if err := s.Clean(test.known); err != nil || !slices.Equal(files(), test.want) {
