@@ -23,7 +23,6 @@ import (
 	"node-partition.io/node-partition/internal/cgroupfs"
 	"node-partition.io/node-partition/internal/hostfs"
 	"node-partition.io/node-partition/internal/installer"
-	"node-partition.io/node-partition/internal/installer/outcome"
 	"node-partition.io/node-partition/internal/installer/record"
 	"node-partition.io/node-partition/internal/installer/sandbox"
 	"node-partition.io/node-partition/internal/kubeapi"
@@ -91,15 +90,15 @@ func main() {
 	os.Exit(int(status))
 }
 
-func run(ctx context.Context, args []string, at places, stdout, stderr io.Writer) outcome.Status {
+func run(ctx context.Context, args []string, at places, stdout, stderr io.Writer) record.Status {
 	if len(args) == 1 {
 		switch args[0] {
 		case "--help", "-h", "help":
 			fmt.Fprint(stdout, usage)
-			return outcome.Done
+			return record.Done
 		case "--version", "version":
 			fmt.Fprintln(stdout, "partition-installer", buildversion.String())
-			return outcome.Done
+			return record.Done
 		}
 	}
 	command := ""
@@ -115,22 +114,22 @@ func run(ctx context.Context, args []string, at places, stdout, stderr io.Writer
 	return usageError(stderr, errors.New("want apply or remove"))
 }
 
-func usageError(stderr io.Writer, err error) outcome.Status {
+func usageError(stderr io.Writer, err error) record.Status {
 	fmt.Fprintf(stderr, "partition-installer: error: %v; see partition-installer --help\n", err)
-	return outcome.Usage
+	return record.Usage
 }
 
 // caller has the host's systemd do what the command line says.
-func caller(ctx context.Context, args []string, at places, stderr io.Writer) outcome.Status {
+func caller(ctx context.Context, args []string, at places, stderr io.Writer) record.Status {
 	o, err := parse(args)
 	if err != nil {
-		refused := outcome.Outcome{Status: outcome.Usage, Reason: outcome.Failed, Sentences: []string{err.Error()}}
+		refused := record.Outcome{Status: record.Usage, Reason: record.Failed, Sentences: []string{err.Error()}}
 		terminate(at, refused, io.Discard)
 		return usageError(stderr, err)
 	}
 	if o.Action != record.Remove {
 		if err := o.read(); err != nil {
-			return terminate(at, outcome.Of(outcome.Refused, err), stderr)
+			return terminate(at, record.OutcomeOf(record.Refused, err), stderr)
 		}
 	}
 	options := systemd.Options{Cgroups: cgroupfs.FS(at.root), Timeout: at.patience}
@@ -241,7 +240,7 @@ func (o *options) read() error {
 	}
 	//guard: a section with another digest than it should have is applied
 	if o.sha256 != "" && o.sha256 != installer.Digest(data) {
-		return outcome.Because(outcome.Section, "--section: the file has another SHA-256 than --section-sha256")
+		return record.Because(record.Section, "--section: the file has another SHA-256 than --section-sha256")
 	}
 	o.Section = string(data)
 	return nil
@@ -254,7 +253,7 @@ func isVersion(asked, built string) bool {
 }
 
 // terminate writes the outcome where Kubernetes, and a reader of the log, look for it.
-func terminate(at places, result outcome.Outcome, stderr io.Writer) outcome.Status {
+func terminate(at places, result record.Outcome, stderr io.Writer) record.Status {
 	fmt.Fprintln(stderr, result.Text())
 	file, err := os.OpenFile(at.termination, os.O_WRONLY|os.O_TRUNC, 0)
 	if err == nil {
@@ -275,7 +274,7 @@ func confined(path string) bool {
 }
 
 // onHost runs a command that systemd starts on the host.
-func onHost(ctx context.Context, args []string, at places, stderr io.Writer) outcome.Status {
+func onHost(ctx context.Context, args []string, at places, stderr io.Writer) record.Status {
 	h := newHost(at, stderr)
 	switch {
 	case len(args) == 2 && args[0] == "host":
@@ -290,13 +289,13 @@ func onHost(ctx context.Context, args []string, at places, stderr io.Writer) out
 			}
 		}
 		fmt.Fprintf(stderr, "partition-installer: error: %v\n", err)
-		return outcome.Remains
+		return record.Remains
 	case len(args) <= 2 && args[0] == "back" && (len(args) == 1 || args[1] == "--now"):
 		if err := h.Back(ctx, len(args) == 2); err != nil {
 			fmt.Fprintf(stderr, "partition-installer: error: %v\n", err)
-			return outcome.Remains
+			return record.Remains
 		}
-		return outcome.Done
+		return record.Done
 	}
 	return usageError(stderr, fmt.Errorf("%v: want back [--now]", args))
 }

@@ -15,7 +15,6 @@ import (
 
 	"node-partition.io/node-partition/internal/hostfs"
 	"node-partition.io/node-partition/internal/installer"
-	"node-partition.io/node-partition/internal/installer/outcome"
 	"node-partition.io/node-partition/internal/installer/record"
 	"node-partition.io/node-partition/internal/installer/sandbox"
 )
@@ -72,7 +71,7 @@ func TestUsage(t *testing.T) {
 		"preflight": "want apply or remove",
 	} {
 		var stderr bytes.Buffer
-		if status := run(t.Context(), strings.Fields(line), placesIn(t), os.Stdout, &stderr); status != outcome.Usage || !strings.Contains(stderr.String(), want) {
+		if status := run(t.Context(), strings.Fields(line), placesIn(t), os.Stdout, &stderr); status != record.Usage || !strings.Contains(stderr.String(), want) {
 			t.Errorf("%q: %d, %q; want %q", line, status, stderr.String(), want)
 		}
 	}
@@ -103,12 +102,12 @@ func TestParse(t *testing.T) {
 func TestSection(t *testing.T) {
 	t.Parallel()
 	for sum, want := range map[string]struct {
-		reason  outcome.Reason
+		reason  record.Reason
 		message string
 	}{
-		strings.Repeat("0", 64):             {outcome.Section, "another SHA-256"},
-		installer.Digest([]byte("section")): {outcome.NoBus, "runs as UID 1000"},
-		"":                                  {outcome.NoBus, "runs as UID 1000"},
+		strings.Repeat("0", 64):             {record.Section, "another SHA-256"},
+		installer.Digest([]byte("section")): {record.NoBus, "runs as UID 1000"},
+		"":                                  {record.NoBus, "runs as UID 1000"},
 	} {
 		at := placesIn(t)
 		at.uid = 1000
@@ -119,7 +118,7 @@ func TestSection(t *testing.T) {
 		}
 		status := run(t.Context(), ofPod(section, sum), at, os.Stdout, &bytes.Buffer{})
 		got := message(t, at)
-		if status != outcome.Refused || got["reason"] != string(want.reason) || !strings.Contains(got["message"], want.message) {
+		if status != record.Refused || got["reason"] != string(want.reason) || !strings.Contains(got["message"], want.message) {
 			t.Errorf("%s: %d, %q; want %q", sum, status, got, want)
 		}
 	}
@@ -140,7 +139,7 @@ func TestNoValueIsRepeated(t *testing.T) {
 		var stderr bytes.Buffer
 		status := run(t.Context(), strings.Fields(strings.ReplaceAll(line, "SECRET", secret)), at, os.Stdout, &stderr)
 		message, err := os.ReadFile(at.termination)
-		if status == outcome.Done || err != nil || strings.Contains(stderr.String()+string(message), "c2VjcmV0") {
+		if status == record.Done || err != nil || strings.Contains(stderr.String()+string(message), "c2VjcmV0") {
 			t.Errorf("%q: %d, %v\n%s\n%s", line, status, err, &stderr, message)
 		}
 	}
@@ -151,7 +150,7 @@ func TestHelp(t *testing.T) {
 	t.Parallel()
 	var stdout bytes.Buffer
 	for _, arg := range []string{"--help", "--version"} {
-		if status := run(t.Context(), []string{arg}, places{}, &stdout, &stdout); status != outcome.Done {
+		if status := run(t.Context(), []string{arg}, places{}, &stdout, &stdout); status != record.Done {
 			t.Errorf("%s: %d", arg, status)
 		}
 	}
@@ -167,7 +166,7 @@ func TestNoBus(t *testing.T) {
 	t.Parallel()
 	at := placesIn(t)
 	status := run(t.Context(), []string{"remove", "--node=n", "--version=unknown"}, at, os.Stdout, &bytes.Buffer{})
-	if got := message(t, at); status != outcome.Refused || got["reason"] != "no-bus" {
+	if got := message(t, at); status != record.Refused || got["reason"] != "no-bus" {
 		t.Errorf("%d, %q", status, got)
 	}
 	for _, folder := range []string{at.inPod, filepath.Join(string(at.root), sandbox.Folder)} {
@@ -195,7 +194,7 @@ func TestHostRoot(t *testing.T) {
 		_, _ = bus.Accept()
 		cancel()
 	}()
-	if status := run(ctx, []string{"remove"}, at, os.Stdout, &bytes.Buffer{}); status != outcome.Refused {
+	if status := run(ctx, []string{"remove"}, at, os.Stdout, &bytes.Buffer{}); status != record.Refused {
 		t.Errorf("%d", status)
 	}
 }
@@ -205,10 +204,10 @@ func TestHostRoot(t *testing.T) {
 func TestOnHost(t *testing.T) {
 	t.Parallel()
 	at := placesIn(t)
-	if status := run(t.Context(), []string{"host", "x1"}, at, os.Stdout, &bytes.Buffer{}); status != outcome.Remains {
+	if status := run(t.Context(), []string{"host", "x1"}, at, os.Stdout, &bytes.Buffer{}); status != record.Remains {
 		t.Errorf("%d", status)
 	}
-	if status := run(t.Context(), []string{"back"}, at, os.Stdout, &bytes.Buffer{}); status != outcome.Done {
+	if status := run(t.Context(), []string{"back"}, at, os.Stdout, &bytes.Buffer{}); status != record.Done {
 		t.Errorf("%d", status)
 	}
 	// The host answers a call, and the caller has its answer.
@@ -219,7 +218,7 @@ func TestOnHost(t *testing.T) {
 	}
 	defer asked.Close()
 	status := run(t.Context(), []string{"host", "x2"}, at, os.Stdout, &bytes.Buffer{})
-	if answer := asked.Answer(); answer == nil || answer.Status != outcome.Refused || answer.Reason != outcome.CgroupV1 || status != answer.Status {
+	if answer := asked.Answer(); answer == nil || answer.Status != record.Refused || answer.Reason != record.CgroupV1 || status != answer.Status {
 		t.Errorf("%d, %+v", status, answer)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"node-partition.io/node-partition/internal/installer/outcome"
 	"node-partition.io/node-partition/internal/installer/record"
 	"node-partition.io/node-partition/internal/oneline"
 	"node-partition.io/node-partition/internal/partition"
@@ -34,7 +33,7 @@ func (h *Host) remaining(r *record.Rollout) (time.Duration, error) {
 const margin = 10 * time.Second
 
 // errTime is the cause of the end of a change that takes too long.
-var errTime = outcome.Because(outcome.Timeout, "the time of the trial is over")
+var errTime = record.Because(record.Timeout, "the time of the trial is over")
 
 // within returns a context that ends a time before the node goes back. A program that hangs would
 // hold the lock, and keep the way back from the node: a runtime without a time limit for its start
@@ -52,9 +51,9 @@ func (h *Host) within(
 }
 
 // apply makes the changes of a plan. It goes back if one fails.
-func (h *Host) apply(ctx context.Context, state record.State, p *plan, o record.Order) outcome.Outcome {
+func (h *Host) apply(ctx context.Context, state record.State, p *plan, o record.Order) record.Outcome {
 	if err := h.begin(ctx, &state, p, o); err != nil {
-		return outcome.Of(outcome.Refused, err)
+		return record.OutcomeOf(record.Refused, err)
 	}
 	well, err := h.change(ctx, state, p, o)
 	if err == nil {
@@ -66,7 +65,7 @@ func (h *Host) apply(ctx context.Context, state record.State, p *plan, o record.
 	if err != nil {
 		return h.fail(ctx, p.By, err)
 	}
-	return outcome.Outcome{Sentences: []string{
+	return record.Outcome{Sentences: []string{
 		fmt.Sprintf("kept: version %s, section %s", p.Version, p.Section[:12]), well,
 	}}
 }
@@ -145,7 +144,7 @@ func (h *Host) install(ctx context.Context, p *plan) error {
 		return err
 	}
 	if _, err := h.systemctl(ctx, "try-restart", partition.MonitorService); err != nil {
-		return outcome.Because(outcome.Verify, "%s does not start with the new files: %w; journalctl -u %[1]s has the reason",
+		return record.Because(record.Verify, "%s does not start with the new files: %w; journalctl -u %[1]s has the reason",
 			partition.MonitorService, err)
 	}
 	return nil
@@ -158,12 +157,12 @@ func (h *Host) try(ctx context.Context, p *plan) error {
 	}
 	//guard: a section is tried for less time than its service needs
 	if left < shortest {
-		return outcome.Because(outcome.Timeout, "only %s are left, and a trial takes %s or more: use a longer --trial", left, shortest)
+		return record.Because(record.Timeout, "only %s are left, and a trial takes %s or more: use a longer --trial", left, shortest)
 	}
 	_, err = h.Programs.Run(ctx, h.monitor(p.layout),
 		"try", h.onDisk(h.In(Section)), "--for="+left.Truncate(time.Second).String())
 	if err != nil && ctx.Err() == nil {
-		err = outcome.Because(outcome.Section, "%w", err)
+		err = record.Because(record.Section, "%w", err)
 	}
 	return err
 }
@@ -187,7 +186,7 @@ func (h *Host) verify(ctx context.Context, p *plan, o record.Order) (string, err
 			why = last
 		}
 		if !pause(ctx) {
-			return "", outcome.Because(outcome.Verify, "%w: %w", context.Cause(ctx), why)
+			return "", record.Because(record.Verify, "%w: %w", context.Cause(ctx), why)
 		}
 	}
 	found, err := h.check(ctx, h.monitor(p.layout))
@@ -322,7 +321,7 @@ func (h *Host) tidy(ctx context.Context) error {
 }
 
 // fail has the node go back from a change that has failed.
-func (h *Host) fail(ctx context.Context, id string, cause error) outcome.Outcome {
+func (h *Host) fail(ctx context.Context, id string, cause error) record.Outcome {
 	// Who has called may have given up. The node goes back all the same.
 	ctx = context.WithoutCancel(ctx)
 	state, err := h.State()
@@ -336,16 +335,16 @@ func (h *Host) fail(ctx context.Context, id string, cause error) outcome.Outcome
 	}
 	switch {
 	case err != nil:
-		return outcome.Of(outcome.Remains, cause, fmt.Sprintf(
+		return record.OutcomeOf(record.Remains, cause, fmt.Sprintf(
 			"the node is not as before: the rollback has not ended (%v), and is tried again; journalctl -u %s on the node has the reason", err, backService,
 		))
 	case state.Kept != nil && state.Kept.By == id:
-		return outcome.Outcome{Sentences: []string{
+		return record.Outcome{Sentences: []string{
 			"kept: the section was made permanent before this failed", cause.Error(),
 		}}
 	//guard: the installer does not say that a node is as before when it is not
 	case len(files)+len(rest) > 0:
-		return outcome.Of(outcome.Remains, cause, slices.Concat([]string{notAsBefore}, files, rest)...)
+		return record.OutcomeOf(record.Remains, cause, slices.Concat([]string{notAsBefore}, files, rest)...)
 	}
-	return outcome.Of(outcome.WentBack, cause, outcome.AsBefore)
+	return record.OutcomeOf(record.WentBack, cause, record.AsBefore)
 }

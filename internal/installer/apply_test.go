@@ -12,7 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"node-partition.io/node-partition/internal/installer/outcome"
 	"node-partition.io/node-partition/internal/installer/record"
 	"node-partition.io/node-partition/internal/kubeletconfig"
 	"node-partition.io/node-partition/internal/state"
@@ -46,7 +45,7 @@ func TestApply(t *testing.T) {
 		}
 		before := n.tree()
 		n.steps = nil
-		if got := n.do(n.order("v1", section)); got.Status != outcome.Done || got.Reason != outcome.Unchanged {
+		if got := n.do(n.order("v1", section)); got.Status != record.Done || got.Reason != record.Unchanged {
 			t.Errorf("again: %+v", got)
 		}
 		if len(n.steps) > 0 || len(compare(before, n.tree())) > 0 {
@@ -72,10 +71,10 @@ func TestApply(t *testing.T) {
 		}
 		o := n.order("v3", section)
 		o.MonitorArgs = "--listen=0.0.0.0:9948 --debug"
-		if got := n.do(o); got.Status != outcome.Done || !strings.Contains(n.read(servicePath), `Environment="PARTITION_MONITOR_ARGS=--listen=0.0.0.0:9948 --debug"`) {
+		if got := n.do(o); got.Status != record.Done || !strings.Contains(n.read(servicePath), `Environment="PARTITION_MONITOR_ARGS=--listen=0.0.0.0:9948 --debug"`) {
 			t.Errorf("options of the monitor: %+v, %s", got, n.read(servicePath))
 		}
-		if got := n.do(o); got.Reason != outcome.Unchanged {
+		if got := n.do(o); got.Reason != record.Unchanged {
 			t.Errorf("the same options: %+v", got)
 		}
 	})
@@ -93,7 +92,7 @@ func TestReadOnlyUsr(t *testing.T) {
 		for from, to := range map[string]string{generatorPath: "/etc/systemd/system-generators/partition-generator", servicePath: "/etc/systemd/system/partition-monitor.service"} {
 			n.aliases[from] = to
 		}
-		if got := n.do(o); got.Status != outcome.Done {
+		if got := n.do(o); got.Status != record.Done {
 			t.Fatalf("%+v", got)
 		}
 		if n.read("/etc/systemd/node-partition/current/partition-monitor") != "monitor v1" || n.exists(monitorPath) {
@@ -102,10 +101,10 @@ func TestReadOnlyUsr(t *testing.T) {
 		if !strings.Contains(n.read(servicePath), "\nExecStart=/etc/systemd/node-partition/current/partition-monitor run ") {
 			t.Errorf("%s", n.read(servicePath))
 		}
-		if got := n.do(o); got.Reason != outcome.Unchanged {
+		if got := n.do(o); got.Reason != record.Unchanged {
 			t.Errorf("again: %+v", got)
 		}
-		if got := n.takeOff(); got.Status != outcome.Done {
+		if got := n.takeOff(); got.Status != record.Done {
 			t.Errorf("%+v", got)
 		}
 		n.isAsBefore(before, "")
@@ -120,20 +119,20 @@ func TestSurvey(t *testing.T) {
 		before := n.tree()
 		o := n.order("v1", section)
 		o.Action = record.Survey
-		if got := n.do(o); got.Status != outcome.Done || got.Reason != "" || !strings.Contains(got.Text(), "can have version v1") {
+		if got := n.do(o); got.Status != record.Done || got.Reason != "" || !strings.Contains(got.Text(), "can have version v1") {
 			t.Errorf("%+v", got)
 		}
 		if steps := changedBy(n.steps); len(steps) > 0 || len(compare(before, n.tree())) > 0 || len(n.inFolder()) > 0 {
 			t.Errorf("%v, %v", steps, n.inFolder())
 		}
 		n.problems = []string{"4GB: is 4Gi meant?"}
-		if got := n.do(o); got.Status != outcome.Refused || got.Reason != outcome.Section || len(changedBy(n.steps)) > 0 {
+		if got := n.do(o); got.Status != record.Refused || got.Reason != record.Section || len(changedBy(n.steps)) > 0 {
 			t.Errorf("%+v", got)
 		}
 		n.problems = nil
 		n.mustApply("v1", section)
 		n.steps = nil
-		if got := n.do(o); got.Status != outcome.Done || got.Reason != outcome.Unchanged || len(n.steps) > 0 {
+		if got := n.do(o); got.Status != record.Done || got.Reason != record.Unchanged || len(n.steps) > 0 {
 			t.Errorf("%+v, %v", got, n.steps)
 		}
 	})
@@ -221,7 +220,7 @@ func (n *node) ends(how string, before map[string]string, last string) {
 	n.t.Helper()
 	switch how {
 	case "call":
-		if got := n.takeOffEarlier(); got.Status == outcome.Remains {
+		if got := n.takeOffEarlier(); got.Status == record.Remains {
 			n.t.Errorf("killed before %q: the next call: %+v", last, got)
 		}
 		return
@@ -252,7 +251,7 @@ func (n *node) ends(how string, before map[string]string, last string) {
 }
 
 // takeOffEarlier makes a call that is refused after it has ended what an earlier one has left.
-func (n *node) takeOffEarlier() outcome.Outcome {
+func (n *node) takeOffEarlier() record.Outcome {
 	n.write("/proc/cmdline", "quiet node_partition=0")
 	defer n.write("/proc/cmdline", "quiet")
 	return n.do(n.order(n.h.Version, section))
@@ -281,22 +280,22 @@ func dropRuntime(trees ...map[string]string) {
 func TestStageFails(t *testing.T) {
 	for name, test := range map[string]struct {
 		spoil  func(*node)
-		status outcome.Status
-		reason outcome.Reason
+		status record.Status
+		reason record.Reason
 		says   string
 	}{
-		"install":   {func(n *node) { n.fails["systemctl try-restart"] = "Access denied" }, outcome.WentBack, outcome.Verify, "Access denied"},
-		"the timer": {func(n *node) { n.fails["systemctl restart "+backTimer] = "bad unit" }, outcome.WentBack, outcome.Failed, "bad unit"},
-		"try":       {func(n *node) { n.fails["partition-monitor try /"] = "pods would be evicted at once" }, outcome.WentBack, outcome.Section, "evicted at once"},
+		"install":   {func(n *node) { n.fails["systemctl try-restart"] = "Access denied" }, record.WentBack, record.Verify, "Access denied"},
+		"the timer": {func(n *node) { n.fails["systemctl restart "+backTimer] = "bad unit" }, record.WentBack, record.Failed, "bad unit"},
+		"try":       {func(n *node) { n.fails["partition-monitor try /"] = "pods would be evicted at once" }, record.WentBack, record.Section, "evicted at once"},
 		"verify, the node": {
-			func(n *node) { n.notReady = "KubeletNotReady: PLEG" }, outcome.WentBack, outcome.Verify, "PLEG",
+			func(n *node) { n.notReady = "KubeletNotReady: PLEG" }, record.WentBack, record.Verify, "PLEG",
 		},
 		"verify, the API server answers once": {
-			func(n *node) { n.notReady, n.deaf = "KubeletNotReady: PLEG", true }, outcome.WentBack, outcome.Verify, "PLEG",
+			func(n *node) { n.notReady, n.deaf = "KubeletNotReady: PLEG", true }, record.WentBack, record.Verify, "PLEG",
 		},
 		"verify, a member": {func(n *node) {
 			n.onApplied(func() { n.pods[0].Ready = false })
-		}, outcome.WentBack, outcome.Verify, "kube-system/dns was Ready"},
+		}, record.WentBack, record.Verify, "kube-system/dns was Ready"},
 		"verify, a member that was evicted": {func(n *node) {
 			n.onApplied(func() {
 				n.pods = []podState{
@@ -304,28 +303,28 @@ func TestStageFails(t *testing.T) {
 					{Pod: podID{UID: "u2", Namespace: "kube-system", Name: "dns-in-its-place"}},
 				}
 			})
-		}, outcome.WentBack, outcome.Verify, "kube-system/dns was Ready before, and has failed"},
+		}, record.WentBack, record.Verify, "kube-system/dns was Ready before, and has failed"},
 		"verify, check": {
 			func(n *node) {
 				n.onApplied(func() { n.findings = []state.Finding{{Check: "slice", Grade: state.Error, Found: "memory.max is max"}} })
-			}, outcome.WentBack, outcome.Check, "memory.max is max",
+			}, record.WentBack, record.Check, "memory.max is max",
 		},
-		"keep": {func(n *node) { n.fails["partition-monitor keep"] = "disk full" }, outcome.WentBack, outcome.Failed, "disk full"},
+		"keep": {func(n *node) { n.fails["partition-monitor keep"] = "disk full" }, record.WentBack, record.Failed, "disk full"},
 		"the monitor does not start": {
 			func(n *node) {
 				n.onApplied(func() { n.active["partition-monitor.service"] = false })
-			}, outcome.WentBack, outcome.Verify, "the service is not ready: does not run; journalctl -u partition-monitor.service",
+			}, record.WentBack, record.Verify, "the service is not ready: does not run; journalctl -u partition-monitor.service",
 		},
 		"a static pod stays": {
-			func(n *node) { n.static, n.notReady = true, "gone" }, outcome.Remains, outcome.Verify, "kubepods-system.slice is active",
+			func(n *node) { n.static, n.notReady = true, "gone" }, record.Remains, record.Verify, "kubepods-system.slice is active",
 		},
 		"try --end fails": {
 			func(n *node) {
 				n.notReady = "gone"
 				n.fails["partition-monitor try --end"] = "the bus is gone"
-			}, outcome.Remains, outcome.Verify, "the node is not as before",
+			}, record.Remains, record.Verify, "the node is not as before",
 		},
-		"the end, after all is kept": {func(n *node) { n.fails["systemd-run"] = "systemd is busy" }, outcome.Done, "", "systemd is busy"},
+		"the end, after all is kept": {func(n *node) { n.fails["systemd-run"] = "systemd is busy" }, record.Done, "", "systemd is busy"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -337,10 +336,10 @@ func TestStageFails(t *testing.T) {
 					t.Errorf("%+v; want %d, %s, %q", got, test.status, test.reason, test.says)
 				}
 				differ := compare(before, n.tree())
-				if test.status == outcome.WentBack && (len(differ) > 0 || len(n.inFolder()) > 0) {
+				if test.status == record.WentBack && (len(differ) > 0 || len(n.inFolder()) > 0) {
 					t.Errorf("says that the node is as before: %v, %v", differ, n.inFolder())
 				}
-				if test.status == outcome.Remains && strings.Contains(got.Text(), "is as before:") {
+				if test.status == record.Remains && strings.Contains(got.Text(), "is as before:") {
 					t.Errorf("says that the node is as before: %s", got.Text())
 				}
 			})
@@ -352,9 +351,9 @@ func TestStageFails(t *testing.T) {
 // is kept if the section was permanent by then.
 func TestCallerGone(t *testing.T) {
 	gone := errors.New("the call was given up")
-	for at, want := range map[string]outcome.Status{
-		"systemctl daemon-reload": outcome.WentBack, "partition-monitor try /": outcome.WentBack, "partition-monitor status -o json": outcome.WentBack,
-		"partition-monitor keep": outcome.WentBack,
+	for at, want := range map[string]record.Status{
+		"systemctl daemon-reload": record.WentBack, "partition-monitor try /": record.WentBack, "partition-monitor status -o json": record.WentBack,
+		"partition-monitor keep": record.WentBack,
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			n := newNode(t)
@@ -388,7 +387,7 @@ func TestVerifyMembers(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			n := newNode(t)
 			n.onApplied(func() { n.pods = pods })
-			if got := n.do(n.order("v1", section)); got.Status != outcome.Done {
+			if got := n.do(n.order("v1", section)); got.Status != record.Done {
 				t.Errorf("%s: %+v", name, got)
 			}
 		})
@@ -411,7 +410,7 @@ func TestVerifySays(t *testing.T) {
 			n := newNode(t)
 			test.prepare(n)
 			got := n.do(n.order("v1", section))
-			if got.Status != outcome.Done || !strings.Contains(got.Text(), test.want) || strings.Contains(got.Text(), test.not) {
+			if got.Status != record.Done || !strings.Contains(got.Text(), test.want) || strings.Contains(got.Text(), test.not) {
 				t.Errorf("%s: %+v; want %q", name, got, test.want)
 			}
 		})
@@ -454,7 +453,7 @@ func TestBadOptions(t *testing.T) {
 			before := n.tree()
 			o := n.order("v1", section)
 			o.MonitorArgs = "--bogus"
-			if got := n.do(o); got.Status != outcome.WentBack || got.Reason != outcome.Verify {
+			if got := n.do(o); got.Status != record.WentBack || got.Reason != record.Verify {
 				t.Errorf("%+v", got)
 			}
 			n.isAsBefore(before, "")
@@ -466,44 +465,44 @@ func TestBadOptions(t *testing.T) {
 func TestRefused(t *testing.T) {
 	for name, test := range map[string]struct {
 		spoil  func(*node)
-		reason outcome.Reason
+		reason record.Reason
 	}{
-		"cgroup v1": {func(n *node) { n.remove("/sys/fs/cgroup/cgroup.controllers") }, outcome.CgroupV1},
+		"cgroup v1": {func(n *node) { n.remove("/sys/fs/cgroup/cgroup.controllers") }, record.CgroupV1},
 		"cgroup v1, and check cannot run": {func(n *node) {
 			n.remove("/sys/fs/cgroup/cgroup.controllers")
 			n.fails["systemctl"] = "no"
 			n.fails["partition-monitor"] = "no"
-		}, outcome.CgroupV1},
-		"a foreign file":     {func(n *node) { n.write(monitorPath, "mine") }, outcome.ForeignFile},
-		"a package":          {func(n *node) { n.write(dpkgList, "/.") }, outcome.ForeignFile},
-		"an extension":       {func(n *node) { n.write(extension, "ID=debian") }, outcome.ForeignFile},
-		"another prefix":     {func(n *node) { n.write("/etc/systemd/system-generators/partition-generator", "x") }, outcome.ForeignFile},
-		"another section":    {func(n *node) { n.write(kubeletconfig.OverridePath, otherSection) }, outcome.ForeignFile},
-		"SELinux":            {func(n *node) { n.enforce("system_u:object_r:unlabeled_t:s0") }, outcome.SELinux},
-		"SELinux, of a pod":  {func(n *node) { n.enforce("system_u:object_r:container_file_t:s0:c1,c2") }, outcome.SELinux},
-		"the kubelet's gate": {func(n *node) { n.kubelet("featureGates: {NodeSystemPartition: true}") }, outcome.KubeletGate},
+		}, record.CgroupV1},
+		"a foreign file":     {func(n *node) { n.write(monitorPath, "mine") }, record.ForeignFile},
+		"a package":          {func(n *node) { n.write(dpkgList, "/.") }, record.ForeignFile},
+		"an extension":       {func(n *node) { n.write(extension, "ID=debian") }, record.ForeignFile},
+		"another prefix":     {func(n *node) { n.write("/etc/systemd/system-generators/partition-generator", "x") }, record.ForeignFile},
+		"another section":    {func(n *node) { n.write(kubeletconfig.OverridePath, otherSection) }, record.ForeignFile},
+		"SELinux":            {func(n *node) { n.enforce("system_u:object_r:unlabeled_t:s0") }, record.SELinux},
+		"SELinux, of a pod":  {func(n *node) { n.enforce("system_u:object_r:container_file_t:s0:c1,c2") }, record.SELinux},
+		"the kubelet's gate": {func(n *node) { n.kubelet("featureGates: {NodeSystemPartition: true}") }, record.KubeletGate},
 		"cgroupfs, by the pods": {func(n *node) {
 			n.remove("/sys/fs/cgroup/kubepods.slice")
 			n.write("/sys/fs/cgroup/kubepods/cgroup.procs", "")
-		}, outcome.Cgroupfs},
+		}, record.Cgroupfs},
 		"cgroupfs, by check": {func(n *node) {
 			n.findings = []state.Finding{{Check: "cgroup-driver", Grade: state.Error, Found: "the runtime uses cgroupfs"}}
-		}, outcome.Cgroupfs},
+		}, record.Cgroupfs},
 		"check": {func(n *node) {
 			n.findings = []state.Finding{{Check: "runtime", Grade: state.Error, Found: "does not answer"}}
-		}, outcome.Check},
-		"the section":         {func(n *node) { n.problems = []string{"not a quantity"} }, outcome.Section},
-		"a trial":             {func(n *node) { n.write(kubeletconfig.TrialPath, section) }, outcome.Check},
-		"the kernel's switch": {func(n *node) { n.write("/proc/cmdline", "quiet node_partition=0") }, outcome.Check},
-		"no payload":          {func(n *node) { n.h.Payload = fstest.MapFS{} }, outcome.Failed},
-		"no folder of units":  {func(n *node) { n.remove(filepath.Dir(servicePath)) }, outcome.ForeignFile},
+		}, record.Check},
+		"the section":         {func(n *node) { n.problems = []string{"not a quantity"} }, record.Section},
+		"a trial":             {func(n *node) { n.write(kubeletconfig.TrialPath, section) }, record.Check},
+		"the kernel's switch": {func(n *node) { n.write("/proc/cmdline", "quiet node_partition=0") }, record.Check},
+		"no payload":          {func(n *node) { n.h.Payload = fstest.MapFS{} }, record.Failed},
+		"no folder of units":  {func(n *node) { n.remove(filepath.Dir(servicePath)) }, record.ForeignFile},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t)
 			o := n.order("v1", section)
 			test.spoil(n)
 			before := n.tree()
-			if got := n.do(o); got.Status != outcome.Refused || got.Reason != test.reason {
+			if got := n.do(o); got.Status != record.Refused || got.Reason != test.reason {
 				t.Errorf("%+v; want %s", got, test.reason)
 			}
 			if steps := changedBy(n.steps); len(steps) > 0 {
@@ -522,7 +521,7 @@ func TestEdited(t *testing.T) {
 		n := newNode(t)
 		n.mustApply("v1", section)
 		n.write(kubeletconfig.OverridePath, otherSection)
-		if got := n.do(n.order("v1", section)); got.Status != outcome.Refused || !strings.Contains(got.Text(), kubeletconfig.OverridePath+": was changed") {
+		if got := n.do(n.order("v1", section)); got.Status != record.Refused || !strings.Contains(got.Text(), kubeletconfig.OverridePath+": was changed") {
 			t.Errorf("%+v", got)
 		}
 		n.write(kubeletconfig.OverridePath, section)
@@ -531,7 +530,7 @@ func TestEdited(t *testing.T) {
 			t.Fatal(err)
 		}
 		n.write(filepath.Join("/usr/libexec/node-partition", version, serviceFile), "[Service] mine")
-		if got := n.do(n.order("v1", section)); got.Status != outcome.Refused || got.Reason != outcome.ForeignFile || !strings.Contains(got.Text(), serviceFile+": was changed") {
+		if got := n.do(n.order("v1", section)); got.Status != record.Refused || got.Reason != record.ForeignFile || !strings.Contains(got.Text(), serviceFile+": was changed") {
 			t.Errorf("%+v", got)
 		}
 		// Another version brings its own files.
@@ -541,7 +540,7 @@ func TestEdited(t *testing.T) {
 		}
 		// A link that is gone is made again.
 		n.remove(monitorPath)
-		if got := n.do(n.order("v2", section)); got.Status != outcome.Done || got.Reason == outcome.Unchanged || n.read(monitorPath) != "monitor v2" {
+		if got := n.do(n.order("v2", section)); got.Status != record.Done || got.Reason == record.Unchanged || n.read(monitorPath) != "monitor v2" {
 			t.Errorf("%+v", got)
 		}
 	})
@@ -558,13 +557,13 @@ func TestOneAtATime(t *testing.T) {
 		}
 		time.AfterFunc(time.Minute, unlock)
 		began := time.Now()
-		if got := n.do(n.order("v1", section)); got.Status != outcome.Done || time.Since(began) < time.Minute {
+		if got := n.do(n.order("v1", section)); got.Status != record.Done || time.Since(began) < time.Minute {
 			t.Errorf("after %s: %+v", time.Since(began), got)
 		}
 		n.killedAt(10, func() { n.do(n.order("v2", section)) })
 		o := n.order("v2", section)
 		o.Action = record.Survey
-		if got := n.do(o); got.Status != outcome.Refused || !strings.Contains(got.Text(), "has not ended") {
+		if got := n.do(o); got.Status != record.Refused || !strings.Contains(got.Text(), "has not ended") {
 			t.Errorf("%+v", got)
 		}
 	})
@@ -598,13 +597,13 @@ func TestHangs(t *testing.T) {
 		hangs  string // the beginning of a command line
 		runs   bool   // the program has done its work when it hangs
 		within time.Duration
-		status outcome.Status
+		status record.Status
 	}{
-		"install":                {"systemctl daemon-reload", false, trialTime - margin, outcome.WentBack},
-		"try":                    {"partition-monitor try /", false, trialTime - margin, outcome.WentBack},
-		"try, after its start":   {"partition-monitor try /", true, trialTime - margin, outcome.WentBack},
-		"keep":                   {"partition-monitor keep", false, trialTime, outcome.WentBack},
-		"keep, after the rename": {"partition-monitor keep", true, trialTime, outcome.Done},
+		"install":                {"systemctl daemon-reload", false, trialTime - margin, record.WentBack},
+		"try":                    {"partition-monitor try /", false, trialTime - margin, record.WentBack},
+		"try, after its start":   {"partition-monitor try /", true, trialTime - margin, record.WentBack},
+		"keep":                   {"partition-monitor keep", false, trialTime, record.WentBack},
+		"keep, after the rename": {"partition-monitor keep", true, trialTime, record.Done},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -631,10 +630,10 @@ func TestHangs(t *testing.T) {
 				if took := time.Since(began); !hung || took > test.within+15*time.Second {
 					t.Errorf("hung: %t, for %s; want %s or less", hung, took, test.within)
 				}
-				if got.Status != test.status || !strings.Contains(got.Text(), errTime.Error()) || got.Status != outcome.Done && got.Reason != outcome.Timeout {
+				if got.Status != test.status || !strings.Contains(got.Text(), errTime.Error()) || got.Status != record.Done && got.Reason != record.Timeout {
 					t.Errorf("%+v; want %d, %q", got, test.status, errTime)
 				}
-				if test.status == outcome.Done {
+				if test.status == record.Done {
 					if kept := n.state().Kept; kept == nil || n.read(kubeletconfig.OverridePath) != section {
 						t.Errorf("not kept: %+v", kept)
 					}
@@ -657,7 +656,7 @@ func TestShortTrial(t *testing.T) {
 			return nil
 		}}
 		got := n.do(n.order("v1", section))
-		if got.Status != outcome.WentBack || got.Reason != outcome.Timeout || !strings.Contains(got.Text(), "use a longer --trial") {
+		if got.Status != record.WentBack || got.Reason != record.Timeout || !strings.Contains(got.Text(), "use a longer --trial") {
 			t.Errorf("%+v", got)
 		}
 		if done := strings.Join(n.steps, "\n"); strings.Contains(done, "partition-monitor try /") {

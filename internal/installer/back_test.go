@@ -12,7 +12,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"node-partition.io/node-partition/internal/installer/outcome"
 	"node-partition.io/node-partition/internal/installer/record"
 	"node-partition.io/node-partition/internal/kubeletconfig"
 	"node-partition.io/node-partition/internal/trialend"
@@ -117,16 +116,16 @@ func TestMonitorSettles(t *testing.T) {
 		starts   time.Duration
 		fails    bool // it does not start
 		restarts bool
-		status   outcome.Status
+		status   record.Status
 		says     string
 		within   time.Duration // the time that the way back may take
 	}{
-		"at once":      {"", 0, time.Second, false, true, outcome.WentBack, "is as before", 15 * time.Second},
-		"slow":         {"", 25 * time.Second, 80 * time.Second, false, true, outcome.WentBack, "is as before", 2 * time.Minute},
-		"for ever":     {"", time.Second, time.Hour, false, true, outcome.Remains, "is activating, and was active", 3 * time.Minute},
-		"fails":        {"", time.Second, time.Second, true, true, outcome.Remains, "is failed, and was active", 30 * time.Second},
-		"was starting": {"activating", time.Second, 20 * time.Second, false, true, outcome.WentBack, "is as before", time.Minute},
-		"had failed":   {"failed", 0, 0, false, false, outcome.WentBack, "is as before", 2 * time.Second},
+		"at once":      {"", 0, time.Second, false, true, record.WentBack, "is as before", 15 * time.Second},
+		"slow":         {"", 25 * time.Second, 80 * time.Second, false, true, record.WentBack, "is as before", 2 * time.Minute},
+		"for ever":     {"", time.Second, time.Hour, false, true, record.Remains, "is activating, and was active", 3 * time.Minute},
+		"fails":        {"", time.Second, time.Second, true, true, record.Remains, "is failed, and was active", 30 * time.Second},
+		"was starting": {"activating", time.Second, 20 * time.Second, false, true, record.WentBack, "is as before", time.Minute},
+		"had failed":   {"failed", 0, 0, false, false, record.WentBack, "is as before", 2 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -188,7 +187,7 @@ func TestRollbackFails(t *testing.T) {
 		n.notReady = "gone"
 		free := n.failsAfter("partition-monitor status -o json", "systemctl daemon-reload")
 		got := n.do(n.order("v2", section))
-		if got.Status != outcome.Remains || !strings.Contains(got.Text(), "the rollback has not ended") || n.state().Rollout == nil {
+		if got.Status != record.Remains || !strings.Contains(got.Text(), "the rollback has not ended") || n.state().Rollout == nil {
 			t.Errorf("%+v", got)
 		}
 		free()
@@ -214,7 +213,7 @@ func TestDiskFull(t *testing.T) {
 			n.notReady = "gone"
 			n.onApplied(func() { free = n.stick(n.h.In("state.json")) })
 			got := n.do(n.order("v2", otherSection))
-			if got.Status != outcome.Remains || !strings.Contains(got.Text(), "the rollback has not ended") {
+			if got.Status != record.Remains || !strings.Contains(got.Text(), "the rollback has not ended") {
 				n.t.Errorf("%+v", got)
 			}
 			n.now.Since += trialTime
@@ -230,7 +229,7 @@ func TestDiskFull(t *testing.T) {
 			}
 			n.notReady = "gone"
 			n.onApplied(func() { free = func() {} })
-			if got := n.do(n.order("v2", otherSection)); got.Status != outcome.WentBack {
+			if got := n.do(n.order("v2", otherSection)); got.Status != record.WentBack {
 				n.t.Errorf("%+v", got)
 			}
 			return free
@@ -282,11 +281,11 @@ func TestKeptByTheRename(t *testing.T) {
 				n.now.Since += trialTime
 				n.mustBack()
 			case "call":
-				if got := n.do(n.order("v1", section)); got.Reason != outcome.Unchanged {
+				if got := n.do(n.order("v1", section)); got.Reason != record.Unchanged {
 					t.Errorf("%+v", got)
 				}
 			case "remove":
-				if got := n.takeOff(); got.Status != outcome.Done || got.Reason == outcome.Unchanged {
+				if got := n.takeOff(); got.Status != record.Done || got.Reason == record.Unchanged {
 					t.Errorf("%+v", got)
 				}
 				n.isAsBefore(before, "")

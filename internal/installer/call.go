@@ -10,7 +10,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"node-partition.io/node-partition/internal/installer/outcome"
 	"node-partition.io/node-partition/internal/installer/record"
 	"node-partition.io/node-partition/internal/installer/sandbox"
 	"node-partition.io/node-partition/internal/systemd"
@@ -48,20 +47,20 @@ type Call struct {
 const bound = record.Life + 5*time.Minute
 
 // Do has the host do what is ordered.
-func (c *Call) Do(ctx context.Context, o record.Order) outcome.Outcome {
+func (c *Call) Do(ctx context.Context, o record.Order) record.Outcome {
 	//guard: a caller that systemd would not obey does not wait for its answer
 	if c.UID != 0 {
-		return outcome.Of(outcome.Refused, outcome.Because(outcome.NoBus,
+		return record.OutcomeOf(record.Refused, record.Because(record.NoBus,
 			"this runs as UID %d, and the host's systemd obeys UID 0 alone: run it as root, and in a pod with runAsUser: 0. It needs no capability", c.UID))
 	}
 	// Before anything is written to the host.
 	if _, err := c.Systemd.Version(ctx); err != nil {
-		return outcome.Of(outcome.Refused, outcome.Because(outcome.NoBus,
+		return record.OutcomeOf(record.Refused, record.Because(record.NoBus,
 			"the host's systemd does not answer on the system bus: %w; a pod mounts /run/dbus, and no policy of AppArmor or SELinux may keep it from there", err))
 	}
 	message, err := c.bring(ctx, o)
 	if err != nil {
-		return outcome.Of(outcome.Refused, err)
+		return record.OutcomeOf(record.Refused, err)
 	}
 	defer message.Close()
 	ended, err := c.Systemd.RunService(ctx, c.unit(""), sandbox.Properties(o.Action == record.Survey, c.hostProgram(), "host", c.ID), bound)
@@ -70,7 +69,7 @@ func (c *Call) Do(ctx context.Context, o record.Order) outcome.Outcome {
 		err = errors.Join(err, forgetErr)
 	}
 	if err != nil {
-		return outcome.Of(outcome.Remains, fmt.Errorf("what was done is not known: %w", err),
+		return record.OutcomeOf(record.Remains, fmt.Errorf("what was done is not known: %w", err),
 			"the node goes back by itself when this call is gone, at the end of the trial, or at its next boot")
 	}
 	if answer := message.Answer(); answer != nil {
@@ -134,25 +133,25 @@ const (
 
 // died returns the outcome of a service that has ended without a word. A change that it has begun
 // goes back.
-func (c *Call) died(ctx context.Context, o record.Order, ended systemd.Ended) outcome.Outcome {
+func (c *Call) died(ctx context.Context, o record.Order, ended systemd.Ended) record.Outcome {
 	see := "journalctl -u " + c.unit("") + " on the node has the reason"
 	cause := fmt.Errorf("the service ended with %s (%d) without a message; %s", ended.Result, ended.Status, see)
 	switch {
 	case ended.Status == exitExec && c.Confined:
-		cause = outcome.Because(outcome.SELinux, "systemd may not execute %s: the policy of SELinux does not let it; label the folder bin_t, or install the package", c.hostProgram())
+		cause = record.Because(record.SELinux, "systemd may not execute %s: the policy of SELinux does not let it; label the folder bin_t, or install the package", c.hostProgram())
 	case ended.Status == exitExec:
 		cause = fmt.Errorf("systemd could not execute %s: is its file system mounted noexec?", c.hostProgram())
 	case ended.Status == exitNamespace:
 		cause = fmt.Errorf("systemd could not make the sandbox of the service; %s", see)
 	case ended.Result == "timeout":
-		cause = outcome.Because(outcome.Timeout, "the service did not end in its time; %s", see)
+		cause = record.Because(record.Timeout, "the service did not end in its time; %s", see)
 	}
 	switch {
 	case o.Action == record.Survey || ended.Status == exitExec || ended.Status == exitNamespace:
-		return outcome.Of(outcome.Refused, cause)
+		return record.OutcomeOf(record.Refused, cause)
 	//guard: a removal that dies says that the node is as before
 	case o.Action == record.Remove:
-		return outcome.Of(outcome.Remains, cause, "the removal has not ended: run it again")
+		return record.OutcomeOf(record.Remains, cause, "the removal has not ended: run it again")
 	}
 	back, err := c.Systemd.RunService(ctx, c.unit("-back"), sandbox.Properties(false, c.hostProgram(), "back", "--now"), bound)
 	if err == nil && back.Result != "success" {
@@ -161,10 +160,10 @@ func (c *Call) died(ctx context.Context, o record.Order, ended systemd.Ended) ou
 	state, stateErr := c.State()
 	switch {
 	case err != nil || stateErr != nil:
-		return outcome.Of(outcome.Remains, errors.Join(cause, err, stateErr))
+		return record.OutcomeOf(record.Remains, errors.Join(cause, err, stateErr))
 	//guard: a call that dies after its change was kept has failed
 	case state.Kept != nil && state.Kept.By == c.ID:
-		return outcome.Outcome{Sentences: []string{"kept", cause.Error()}}
+		return record.Outcome{Sentences: []string{"kept", cause.Error()}}
 	}
-	return outcome.Of(outcome.WentBack, cause, outcome.AsBefore)
+	return record.OutcomeOf(record.WentBack, cause, record.AsBefore)
 }

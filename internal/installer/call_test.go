@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"node-partition.io/node-partition/internal/hostfs"
-	"node-partition.io/node-partition/internal/installer/outcome"
 	"node-partition.io/node-partition/internal/installer/record"
 	"node-partition.io/node-partition/internal/systemd"
 )
@@ -60,12 +59,12 @@ func (f *fake) RunService(_ context.Context, name string, properties []systemd.P
 	if f.serve != nil {
 		return f.serve(name)
 	}
-	f.answer(outcome.Outcome{Sentences: []string{"fine"}})
+	f.answer(record.Outcome{Sentences: []string{"fine"}})
 	return systemd.Ended{Result: "success"}, nil
 }
 
 // answer takes the message and replies, as the installer on the host does.
-func (f *fake) answer(o outcome.Outcome) record.Order {
+func (f *fake) answer(o record.Outcome) record.Order {
 	f.t.Helper()
 	m, order, err := f.host.Take("x1")
 	if err == nil {
@@ -100,10 +99,10 @@ func TestDo(t *testing.T) {
 	f := newFake(t)
 	var got record.Order
 	f.serve = func(string) (systemd.Ended, error) {
-		got = f.answer(outcome.Outcome{Sentences: []string{"fine"}})
+		got = f.answer(record.Outcome{Sentences: []string{"fine"}})
 		return systemd.Ended{Result: "success"}, nil
 	}
-	if o := f.c.Do(t.Context(), order); o.Status != outcome.Done || o.Text() != "done: fine" || got != order {
+	if o := f.c.Do(t.Context(), order); o.Status != record.Done || o.Text() != "done: fine" || got != order {
 		t.Errorf("%+v, %+v", o, got)
 	}
 	if got := f.files(); !slices.Equal(got, []string{"partition-installer"}) || !slices.Equal(f.units, []string{"partition-install-x1.service"}) {
@@ -139,10 +138,10 @@ func TestOtherCallEnds(t *testing.T) {
 		if got := f.files(); !slices.Equal(got, []string{"message-x1.json", "partition-installer"}) {
 			t.Errorf("systemd finds %q", got)
 		}
-		f.answer(outcome.Outcome{})
+		f.answer(record.Outcome{})
 		return systemd.Ended{Result: "success"}, nil
 	}
-	if o := f.c.Do(t.Context(), order); o.Status != outcome.Done {
+	if o := f.c.Do(t.Context(), order); o.Status != record.Done {
 		t.Errorf("%+v", o)
 	}
 }
@@ -171,7 +170,7 @@ func TestWhileRequested(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-ctx.Done()
-	if err := context.Cause(ctx); outcome.ReasonOf(err) != outcome.Timeout || !strings.Contains(err.Error(), "given up") {
+	if err := context.Cause(ctx); record.ReasonOf(err) != record.Timeout || !strings.Contains(err.Error(), "given up") {
 		t.Errorf("%v", err)
 	}
 }
@@ -186,7 +185,7 @@ func TestNotBegun(t *testing.T) {
 		f := newFake(t)
 		spoil(f)
 		o := f.c.Do(t.Context(), order)
-		if o.Status != outcome.Refused || o.Reason != outcome.NoBus || !strings.Contains(o.Text(), want) {
+		if o.Status != record.Refused || o.Reason != record.NoBus || !strings.Contains(o.Text(), want) {
 			t.Errorf("%+v; want %q", o, want)
 		}
 		if got := f.files(); len(got) > 0 || len(f.units) > 0 {
@@ -207,20 +206,20 @@ func TestDied(t *testing.T) {
 		confined  bool
 		wentBack  systemd.Ended
 		kept      string // the call that the state says was kept
-		status    outcome.Status
-		reason    outcome.Reason
+		status    record.Status
+		reason    record.Reason
 		goesBacks bool
 	}{
-		"SELinux":         {record.Apply, systemd.Ended{Result: "exit-code", Status: 203}, nil, true, success, "", outcome.Refused, outcome.SELinux, false},
-		"noexec":          {record.Apply, systemd.Ended{Result: "exit-code", Status: 203}, nil, false, success, "", outcome.Refused, outcome.Failed, false},
-		"a survey":        {record.Survey, killed, nil, false, success, "", outcome.Refused, outcome.Failed, false},
-		"goes back":       {record.Apply, killed, nil, false, success, "", outcome.WentBack, outcome.Failed, true},
-		"remains":         {record.Apply, killed, nil, false, systemd.Ended{Result: "exit-code", Status: 4}, "", outcome.Remains, outcome.Failed, true},
-		"too long":        {record.Apply, systemd.Ended{Result: "timeout"}, nil, false, success, "", outcome.WentBack, outcome.Timeout, true},
-		"kept":            {record.Apply, killed, nil, false, success, "x1", outcome.Done, "", true},
-		"another is kept": {record.Apply, killed, nil, false, success, "x0", outcome.WentBack, outcome.Failed, true},
-		"a removal":       {record.Remove, killed, nil, false, success, "x0", outcome.Remains, outcome.Failed, false},
-		"the bus is lost": {record.Apply, systemd.Ended{}, errors.New("no connection"), false, success, "", outcome.Remains, outcome.Failed, false},
+		"SELinux":         {record.Apply, systemd.Ended{Result: "exit-code", Status: 203}, nil, true, success, "", record.Refused, record.SELinux, false},
+		"noexec":          {record.Apply, systemd.Ended{Result: "exit-code", Status: 203}, nil, false, success, "", record.Refused, record.Failed, false},
+		"a survey":        {record.Survey, killed, nil, false, success, "", record.Refused, record.Failed, false},
+		"goes back":       {record.Apply, killed, nil, false, success, "", record.WentBack, record.Failed, true},
+		"remains":         {record.Apply, killed, nil, false, systemd.Ended{Result: "exit-code", Status: 4}, "", record.Remains, record.Failed, true},
+		"too long":        {record.Apply, systemd.Ended{Result: "timeout"}, nil, false, success, "", record.WentBack, record.Timeout, true},
+		"kept":            {record.Apply, killed, nil, false, success, "x1", record.Done, "", true},
+		"another is kept": {record.Apply, killed, nil, false, success, "x0", record.WentBack, record.Failed, true},
+		"a removal":       {record.Remove, killed, nil, false, success, "x0", record.Remains, record.Failed, false},
+		"the bus is lost": {record.Apply, systemd.Ended{}, errors.New("no connection"), false, success, "", record.Remains, record.Failed, false},
 	} {
 		f := newFake(t)
 		f.c.Confined = test.confined
@@ -241,7 +240,7 @@ func TestDied(t *testing.T) {
 		if got.Status != test.status || got.Reason != test.reason {
 			t.Errorf("%s: %+v; want %d, %s", name, got, test.status, test.reason)
 		}
-		if got.Status == outcome.Remains && strings.Contains(got.Text(), "is as before:") {
+		if got.Status == record.Remains && strings.Contains(got.Text(), "is as before:") {
 			t.Errorf("%s: %s", name, got.Text())
 		}
 		if goesBack := len(f.units) == 2; goesBack != test.goesBacks {

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"node-partition.io/node-partition/internal/installer/outcome"
+	"node-partition.io/node-partition/internal/installer/record"
 	"node-partition.io/node-partition/internal/kubeletconfig"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/state"
@@ -21,30 +21,30 @@ import (
 func (h *Host) unfit(ctx context.Context) error {
 	//guard: a node without cgroup v2 is refused for that reason, whatever else is wrong
 	if !h.Root.Exists(partition.CgroupMount + "/cgroup.controllers") {
-		return outcome.Because(outcome.CgroupV1,
+		return record.Because(record.CgroupV1,
 			"this node has no cgroup v2 at %s: boot it with systemd.unified_cgroup_hierarchy=1", partition.CgroupMount)
 	}
 	cmdline, err := h.Root.ReadFile("/proc/cmdline", 64<<10)
 	words := strings.Fields(strings.ReplaceAll(string(cmdline), "-", "_"))
 	if err == nil && slices.Contains(words, config.OffSwitch+"=0") {
-		return outcome.Because(outcome.Check, "%s=0 on the kernel command line switches all partitions off: remove it, and reboot", config.OffSwitch)
+		return record.Because(record.Check, "%s=0 on the kernel command line switches all partitions off: remove it, and reboot", config.OffSwitch)
 	}
 	if err := h.owner(ctx); err != nil {
 		return err
 	}
 	if folder := h.unlabelled(); folder != "" {
-		return outcome.Because(outcome.SELinux,
+		return record.Because(record.SELinux,
 			"SELinux enforces, and %s has no label that its files could take over: restorecon -R it, or label it in the policy", folder)
 	}
 	// What cannot be read, validate says.
 	if merged, _ := kubeletconfig.Load(h.Root); merged != nil && merged.Kubelet.FeatureGates[config.Gate] {
-		return outcome.Because(outcome.KubeletGate,
+		return record.Because(record.KubeletGate,
 			"%s: featureGates: %s is on: the kubelet makes the system partition itself; switch the gate off, or leave the node out",
 			merged.FileWith("featureGates"), config.Gate)
 	}
 	slice := partition.Default.Cgroup()
 	if other := strings.TrimSuffix(slice, ".slice"); h.IsFolder(other) && !h.IsFolder(slice) {
-		return outcome.Because(outcome.Cgroupfs,
+		return record.Because(record.Cgroupfs,
 			"the pods of this node are in %s, and so the cgroup driver is cgroupfs: set cgroupDriver: systemd, and SystemdCgroup = true for containerd", other)
 	}
 	return nil
@@ -63,9 +63,9 @@ var shadows = []string{"/etc/systemd", "/run/systemd", "/usr/local/lib/systemd"}
 func (h *Host) owner(ctx context.Context) error {
 	switch {
 	case h.Root.Exists(dpkgList):
-		return outcome.Because(outcome.ForeignFile, "the package node-partition is installed (dpkg): upgrade the package, or remove it")
+		return record.Because(record.ForeignFile, "the package node-partition is installed (dpkg): upgrade the package, or remove it")
 	case h.Root.Exists(extension):
-		return outcome.Because(outcome.ForeignFile, "the programs come from a system extension: update that, or remove it")
+		return record.Because(record.ForeignFile, "the programs come from a system extension: update that, or remove it")
 	}
 	_, etc := layouts()
 	for _, folder := range shadows {
@@ -75,7 +75,7 @@ func (h *Host) owner(ctx context.Context) error {
 				return err
 			}
 			if is.Exists && !strings.HasPrefix(is.Link, etc.current()+"/") {
-				return outcome.Because(outcome.ForeignFile, "%s goes before the file of this installer: make uninstall with its PREFIX, or remove it", folder+name)
+				return record.Because(record.ForeignFile, "%s goes before the file of this installer: make uninstall with its PREFIX, or remove it", folder+name)
 			}
 		}
 	}
@@ -83,7 +83,7 @@ func (h *Host) owner(ctx context.Context) error {
 	database := h.Root.Exists("/usr/lib/sysimage/rpm") || h.Root.Exists("/var/lib/rpm")
 	if database && h.Root.Exists("/usr/bin/rpm") {
 		if _, err := h.Programs.Run(ctx, "rpm", "-q", "node-partition"); err == nil {
-			return outcome.Because(outcome.ForeignFile, "the package node-partition is installed (rpm): upgrade the package, or remove it")
+			return record.Because(record.ForeignFile, "the package node-partition is installed (rpm): upgrade the package, or remove it")
 		}
 	}
 	return nil
@@ -169,17 +169,17 @@ func (h *Host) label(ctx context.Context, name string) error {
 	}
 	//guard: new files keep the label of their folder under SELinux
 	if _, err := h.Programs.Run(ctx, "chcon", "--reference="+h.onDisk(like), h.onDisk(name)); err != nil {
-		return outcome.Because(outcome.SELinux, "labels of the new files: %w", err)
+		return record.Because(record.SELinux, "labels of the new files: %w", err)
 	}
 	return nil
 }
 
 // reasonOfCheck returns the word for a finding of partition-monitor check.
-func reasonOfCheck(f state.Finding) outcome.Reason {
+func reasonOfCheck(f state.Finding) record.Reason {
 	if f.Check == "cgroup-driver" || f.Check == "kubelet" && strings.Contains(f.Found, "cgroup-driver") {
-		return outcome.Cgroupfs
+		return record.Cgroupfs
 	}
-	return outcome.Check
+	return record.Check
 }
 
 // errorOf returns the error of what partition-monitor check has found, with the first as its
@@ -196,7 +196,7 @@ func errorOf(found []state.Finding) error {
 		}
 		texts = append(texts, text)
 	}
-	return outcome.Because(reasonOfCheck(found[0]), "partition-monitor check: %s", strings.Join(texts, "\n"))
+	return record.Because(reasonOfCheck(found[0]), "partition-monitor check: %s", strings.Join(texts, "\n"))
 }
 
 // errorOfSection returns the error of a section that is not valid here.
@@ -204,11 +204,11 @@ func errorOfSection(v state.Validation) error {
 	if v.Valid {
 		return nil
 	}
-	reason := outcome.Section
+	reason := record.Section
 	texts := make([]string, 0, len(v.Problems))
 	for _, p := range v.Problems {
 		if strings.Contains(p.Field, "cgroupDriver") || strings.Contains(p.Message, "cgroupDriver") {
-			reason = outcome.Cgroupfs
+			reason = record.Cgroupfs
 		}
 		text := p.Message
 		if p.Field != "" {
@@ -216,5 +216,5 @@ func errorOfSection(v state.Validation) error {
 		}
 		texts = append(texts, fmt.Sprintf("%s: %s", p.File, text))
 	}
-	return outcome.Because(reason, "%s", strings.Join(texts, "\n"))
+	return record.Because(reason, "%s", strings.Join(texts, "\n"))
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"node-partition.io/node-partition/internal/installer/outcome"
+	"node-partition.io/node-partition/internal/installer/record"
 )
 
 // TestLabel: where SELinux enforces, the programs get the label of the host's programs, and the
@@ -17,11 +17,11 @@ func TestLabel(t *testing.T) {
 	for name, test := range map[string]struct {
 		enforces bool
 		fails    string
-		status   outcome.Status
+		status   record.Status
 	}{
-		"enforcing":        {true, "", outcome.Done},
-		"it fails":         {true, "/partition-monitor.service", outcome.WentBack},
-		"without a policy": {false, "", outcome.Done},
+		"enforcing":        {true, "", record.Done},
+		"it fails":         {true, "/partition-monitor.service", record.WentBack},
+		"without a policy": {false, "", record.Done},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			n := newNode(t)
@@ -44,7 +44,7 @@ func TestLabel(t *testing.T) {
 				return &ran{}
 			}}
 			got := n.do(n.order("v1", section))
-			if got.Status != test.status || test.fails != "" && (got.Reason != outcome.SELinux || !strings.Contains(got.Text(), "no context")) {
+			if got.Status != test.status || test.fails != "" && (got.Reason != record.SELinux || !strings.Contains(got.Text(), "no context")) {
 				t.Errorf("%s: %+v; want %d", name, got, test.status)
 			}
 			for file, like := range map[string]string{monitorFile: "/usr/bin", generatorFile: "/usr/bin", serviceFile: "/usr/lib/systemd/system"} {

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"node-partition.io/node-partition/internal/hostfs"
-	"node-partition.io/node-partition/internal/installer/outcome"
 	"node-partition.io/node-partition/internal/installer/record"
 	"node-partition.io/node-partition/internal/kubeapi"
 	"node-partition.io/node-partition/internal/kubeletconfig"
@@ -261,9 +260,9 @@ func (n *node) order(version, section string) record.Order {
 }
 
 // do has the installer do what is ordered.
-func (n *node) do(o record.Order) outcome.Outcome { return n.doWithin(n.t.Context(), o) }
+func (n *node) do(o record.Order) record.Outcome { return n.doWithin(n.t.Context(), o) }
 
-func (n *node) doWithin(ctx context.Context, o record.Order) outcome.Outcome {
+func (n *node) doWithin(ctx context.Context, o record.Order) record.Outcome {
 	n.calls++
 	return n.h.Do(ctx, n.call(), o)
 }
@@ -274,13 +273,13 @@ func (n *node) call() string { return fmt.Sprint("call-", n.calls) }
 // mustApply makes a node that has a version and a section.
 func (n *node) mustApply(version, section string) {
 	n.t.Helper()
-	if o := n.do(n.order(version, section)); o.Status != outcome.Done {
+	if o := n.do(n.order(version, section)); o.Status != record.Done {
 		n.t.Fatalf("%s: %+v", version, o)
 	}
 }
 
 // takeOff removes all from the node.
-func (n *node) takeOff() outcome.Outcome { return n.do(record.Order{Action: record.Remove}) }
+func (n *node) takeOff() record.Outcome { return n.do(record.Order{Action: record.Remove}) }
 
 // killedAt does what is ordered, and kills the installer before a step. It reports whether there
 // were as many.

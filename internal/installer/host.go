@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"node-partition.io/node-partition/internal/installer/outcome"
 	"node-partition.io/node-partition/internal/installer/record"
 	"node-partition.io/node-partition/internal/kubeapi"
 	"node-partition.io/node-partition/internal/trialend"
@@ -49,14 +48,14 @@ type Host struct {
 
 // Do does what a call asks for. A change that fails after something was written has gone back
 // before Do returns.
-func (h *Host) Do(ctx context.Context, id string, o record.Order) outcome.Outcome {
+func (h *Host) Do(ctx context.Context, id string, o record.Order) record.Outcome {
 	unlock, err := h.Lock(ctx)
 	if err != nil {
-		return outcome.Of(outcome.Refused, err)
+		return record.OutcomeOf(record.Refused, err)
 	}
 	defer unlock()
 	if err := h.Forget(id); err != nil {
-		return outcome.Of(outcome.Refused, err)
+		return record.OutcomeOf(record.Refused, err)
 	}
 	result := h.do(ctx, id, o)
 	state, err := h.State()
@@ -69,22 +68,22 @@ func (h *Host) Do(ctx context.Context, id string, o record.Order) outcome.Outcom
 	return result
 }
 
-func (h *Host) do(ctx context.Context, id string, o record.Order) outcome.Outcome {
+func (h *Host) do(ctx context.Context, id string, o record.Order) record.Outcome {
 	if o.Action != record.Survey {
 		if err := h.endEarlier(ctx); err != nil {
-			return outcome.Of(outcome.Remains, fmt.Errorf("what an earlier call has left: %w", err))
+			return record.OutcomeOf(record.Remains, fmt.Errorf("what an earlier call has left: %w", err))
 		}
 	}
 	state, err := h.State()
 	if err != nil {
-		return outcome.Of(outcome.Refused, err)
+		return record.OutcomeOf(record.Refused, err)
 	}
 	if o.Action == record.Remove {
 		return h.remove(ctx, state)
 	}
 	p, err := h.plan(ctx, state, id, o)
 	if err == nil && p.nothing() {
-		return outcome.Outcome{Reason: outcome.Unchanged, Sentences: []string{
+		return record.Outcome{Reason: record.Unchanged, Sentences: []string{
 			fmt.Sprintf("nothing to do: version %s and this section are kept on the node", h.Version),
 		}}
 	}
@@ -92,10 +91,10 @@ func (h *Host) do(ctx context.Context, id string, o record.Order) outcome.Outcom
 		err = h.judge(ctx, p, o)
 	}
 	if err != nil {
-		return outcome.Of(outcome.Refused, err)
+		return record.OutcomeOf(record.Refused, err)
 	}
 	if o.Action == record.Survey {
-		return outcome.Outcome{Sentences: []string{fmt.Sprintf("this node can have version %s and the section", h.Version)}}
+		return record.Outcome{Sentences: []string{fmt.Sprintf("this node can have version %s and the section", h.Version)}}
 	}
 	return h.apply(ctx, state, p, o)
 }
@@ -111,7 +110,7 @@ func (h *Host) endEarlier(ctx context.Context) error {
 		return err
 	}
 	if h.isOurOff() && state.Kept != nil {
-		if o := h.remove(ctx, state); o.Status != outcome.Done {
+		if o := h.remove(ctx, state); o.Status != record.Done {
 			return errors.New(o.Text())
 		}
 	}

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 
-	"node-partition.io/node-partition/internal/installer/outcome"
 	"node-partition.io/node-partition/internal/installer/record"
 	"node-partition.io/node-partition/internal/partition"
 )
@@ -75,7 +74,7 @@ func (h *Host) layout(readOnly string) (layout, error) {
 	case readOnly == "":
 		return usr, nil
 	case h.Root.Exists(usr.current()):
-		return usr, outcome.Because(outcome.ReadOnlyUsr, "%s is mounted read-only, and this installer has its files there: mount it read-write", readOnly)
+		return usr, record.Because(record.ReadOnlyUsr, "%s is mounted read-only, and this installer has its files there: mount it read-write", readOnly)
 	}
 	return etc, nil
 }
@@ -166,7 +165,7 @@ func (h *Host) missing(l layout) ([]link, error) {
 		}
 	}
 	if len(foreign) > 0 {
-		return nil, outcome.Because(outcome.ForeignFile, "%s", strings.Join(foreign, "\n"))
+		return nil, record.Because(record.ForeignFile, "%s", strings.Join(foreign, "\n"))
 	}
 	return missing, nil
 }

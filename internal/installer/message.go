@@ -10,7 +10,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"node-partition.io/node-partition/internal/installer/outcome"
 	"node-partition.io/node-partition/internal/installer/record"
 )
 
@@ -23,8 +22,8 @@ type Message struct{ file *os.File }
 func message(id string) string { return "message-" + id + ".json" }
 
 type messageContent struct {
-	Order  record.Order     `json:"order"`
-	Answer *outcome.Outcome `json:"answer,omitempty"`
+	Order  record.Order    `json:"order"`
+	Answer *record.Outcome `json:"answer,omitempty"`
 }
 
 // Ask makes the message of a call. Its lock is held for as long as the caller lives. The caller
@@ -92,7 +91,7 @@ func (s Store) openMessage(id string, flags int) (Message, error) {
 }
 
 // errGone means that nobody waits for the answer.
-var errGone = outcome.Because(outcome.Timeout, "the call was given up: its pod or its terminal is gone")
+var errGone = record.Because(record.Timeout, "the call was given up: its pod or its terminal is gone")
 
 // WhileRequested returns a context that ends when the caller does.
 func (m Message) WhileRequested(ctx context.Context) (context.Context, context.CancelCauseFunc) {
@@ -110,10 +109,10 @@ func (m Message) WhileRequested(ctx context.Context) (context.Context, context.C
 }
 
 // Reply writes the answer, which Answer returns.
-func (m Message) Reply(o outcome.Outcome) error { return m.write(messageContent{Answer: &o}) }
+func (m Message) Reply(o record.Outcome) error { return m.write(messageContent{Answer: &o}) }
 
 // Answer returns the answer, nil if there is none.
-func (m Message) Answer() *outcome.Outcome {
+func (m Message) Answer() *record.Outcome {
 	c, err := m.read()
 	if err != nil {
 		return nil

@@ -8,7 +8,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"node-partition.io/node-partition/internal/installer/outcome"
 	"node-partition.io/node-partition/internal/installer/record"
 	"node-partition.io/node-partition/internal/kubeletconfig"
 )
@@ -59,7 +58,7 @@ func (h *Host) plan(ctx context.Context, state record.State, id string, o record
 		}
 		//guard: a file of ours that was changed since counts as ours
 		if name != "" {
-			return nil, outcome.Because(outcome.ForeignFile, "%s: was changed after this installer wrote it; run partition-installer remove first", name)
+			return nil, record.Because(record.ForeignFile, "%s: was changed after this installer wrote it; run partition-installer remove first", name)
 		}
 	}
 	return p, h.planSection(p, state)
@@ -74,16 +73,16 @@ func (h *Host) planSection(p *plan, state record.State) error {
 	p.Tries = was.SHA256 != p.Section
 	switch {
 	case was.Kind != "":
-		return outcome.Because(outcome.ForeignFile, "%s is %s; put a file there, or remove it", kubeletconfig.OverridePath, was.Kind)
+		return record.Because(record.ForeignFile, "%s is %s; put a file there, or remove it", kubeletconfig.OverridePath, was.Kind)
 	case !p.Tries || !was.Exists:
 	case state.Kept == nil:
-		return outcome.Because(outcome.ForeignFile, "%s: has another section; remove it, or leave the node out", kubeletconfig.OverridePath)
+		return record.Because(record.ForeignFile, "%s: has another section; remove it, or leave the node out", kubeletconfig.OverridePath)
 	case was.SHA256 != state.Kept.Section:
-		return outcome.Because(outcome.ForeignFile, "%s: was changed after this installer wrote it; put the change into the section, or leave the node out",
+		return record.Because(record.ForeignFile, "%s: was changed after this installer wrote it; put the change into the section, or leave the node out",
 			kubeletconfig.OverridePath)
 	}
 	if h.Root.Exists(kubeletconfig.TrialPath) {
-		return outcome.Because(outcome.Check, "a trial runs on this node: partition-monitor keep or partition-monitor try --end ends it")
+		return record.Because(record.Check, "a trial runs on this node: partition-monitor keep or partition-monitor try --end ends it")
 	}
 	return nil
 }
@@ -131,7 +130,7 @@ func (h *Host) writable(l layout) error {
 		}
 		switch err := unix.Access(h.onDisk(folder), unix.W_OK); {
 		case errors.Is(err, unix.EROFS):
-			return outcome.Because(outcome.ReadOnlyUsr, "%s cannot be written: it is on a read-only file system; see docs/support.md for such hosts", folder)
+			return record.Because(record.ReadOnlyUsr, "%s cannot be written: it is on a read-only file system; see docs/support.md for such hosts", folder)
 		case err != nil:
 			return fmt.Errorf("%s cannot be written: %w; lsattr -d %s shows whether it is immutable", folder, err, folder)
 		}

@@ -6,14 +6,13 @@ import (
 	"fmt"
 	"slices"
 
-	"node-partition.io/node-partition/internal/installer/outcome"
 	"node-partition.io/node-partition/internal/installer/record"
 	"node-partition.io/node-partition/internal/kubeletconfig"
 )
 
 // remove switches the partitions off, and removes what this installer has on the node. It may be
 // killed at each point, and called again.
-func (h *Host) remove(ctx context.Context, state record.State) outcome.Outcome {
+func (h *Host) remove(ctx context.Context, state record.State) record.Outcome {
 	owned := h.owner(ctx)
 	if state.Kept == nil {
 		if owned != nil {
@@ -23,7 +22,7 @@ func (h *Host) remove(ctx context.Context, state record.State) outcome.Outcome {
 	}
 	//guard: a removal takes away the partition of a package
 	if owned != nil {
-		return outcome.Of(outcome.Refused, fmt.Errorf("somebody else has installed the programs since: %w", owned))
+		return record.OutcomeOf(record.Refused, fmt.Errorf("somebody else has installed the programs since: %w", owned))
 	}
 	sentences, err := h.takeOff(ctx, state.Kept)
 	if err == nil {
@@ -33,15 +32,15 @@ func (h *Host) remove(ctx context.Context, state record.State) outcome.Outcome {
 		err = h.SetState(record.State{})
 	}
 	if err != nil {
-		return outcome.Of(outcome.Remains, err, "the removal has not ended: run it again")
+		return record.OutcomeOf(record.Remains, err, "the removal has not ended: run it again")
 	}
-	return outcome.Outcome{Sentences: append([]string{"removed: the partition is off, and the files are gone"}, sentences...)}
+	return record.Outcome{Sentences: append([]string{"removed: the partition is off, and the files are gone"}, sentences...)}
 }
 
 // nothingToRemove tidies up on a node without an installation. What is not as before a change that
 // went back is said each time, and only a file makes it an error: pods that stay in a slice may do
 // so after every removal.
-func (h *Host) nothingToRemove(ctx context.Context, state record.State) outcome.Outcome {
+func (h *Host) nothingToRemove(ctx context.Context, state record.State) record.Outcome {
 	var files, rest, remains []string
 	err := h.tidy(ctx)
 	if err == nil && state.Before != nil {
@@ -59,11 +58,11 @@ func (h *Host) nothingToRemove(ctx context.Context, state record.State) outcome.
 	const nothing = "this installer has nothing on the node"
 	switch {
 	case err != nil:
-		return outcome.Of(outcome.Remains, err)
+		return record.OutcomeOf(record.Remains, err)
 	case len(files) > 0:
-		return outcome.Of(outcome.Remains, errors.New(nothing), remains...)
+		return record.OutcomeOf(record.Remains, errors.New(nothing), remains...)
 	}
-	return outcome.Outcome{Reason: outcome.Unchanged, Sentences: append([]string{"nothing to do: " + nothing}, remains...)}
+	return record.Outcome{Reason: record.Unchanged, Sentences: append([]string{"nothing to do: " + nothing}, remains...)}
 }
 
 func (h *Host) takeOff(ctx context.Context, kept *record.Kept) (sentences []string, err error) {

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"node-partition.io/node-partition/internal/installer/outcome"
+	"node-partition.io/node-partition/internal/installer/record"
 	"node-partition.io/node-partition/internal/kubeletconfig"
 )
 
@@ -17,7 +17,7 @@ func TestRemove(t *testing.T) {
 		n := newNode(t)
 		before := n.tree()
 		n.mustApply("v1", section)
-		if got := n.takeOff(); got.Status != outcome.Done || got.Reason != "" {
+		if got := n.takeOff(); got.Status != record.Done || got.Reason != "" {
 			t.Fatalf("%+v", got)
 		}
 		n.isAsBefore(before, "")
@@ -25,7 +25,7 @@ func TestRemove(t *testing.T) {
 			t.Errorf("left: %q", left)
 		}
 		n.steps = nil
-		if got := n.takeOff(); got.Status != outcome.Done || got.Reason != outcome.Unchanged {
+		if got := n.takeOff(); got.Status != record.Done || got.Reason != record.Unchanged {
 			t.Errorf("again: %+v", got)
 		}
 		if steps := changedBy(n.steps); len(steps) > 0 || len(n.inFolder()) > 0 {
@@ -42,7 +42,7 @@ func TestRemoveEdited(t *testing.T) {
 		n.write(servicePath, "mine")
 		n.write(kubeletconfig.OverridePath, otherSection)
 		got := n.takeOff()
-		if got.Status != outcome.Done || !strings.Contains(got.Text(), kubeletconfig.OverridePath+" stays") || !strings.Contains(got.Text(), servicePath+" stays") || n.read(servicePath) != "mine" {
+		if got.Status != record.Done || !strings.Contains(got.Text(), kubeletconfig.OverridePath+" stays") || !strings.Contains(got.Text(), servicePath+" stays") || n.read(servicePath) != "mine" {
 			t.Errorf("%+v", got)
 		}
 		if n.read(kubeletconfig.OverridePath) != otherSection || n.read(systemSlice+"/memory.max") != "" {
@@ -61,11 +61,11 @@ func TestRemoveKilled(t *testing.T) {
 			n.mustApply("v1", section)
 			alive := !n.killedAt(at, func() { n.takeOff() })
 			if at%2 == 0 && !alive {
-				if got := n.do(n.order("v1", section)); got.Status != outcome.Done || n.read(kubeletconfig.OverridePath) != section || n.read(monitorPath) != "monitor v1" {
+				if got := n.do(n.order("v1", section)); got.Status != record.Done || n.read(kubeletconfig.OverridePath) != section || n.read(monitorPath) != "monitor v1" {
 					t.Errorf("%d: an apply: %+v", at, got)
 				}
 			}
-			if got := n.takeOff(); got.Status != outcome.Done {
+			if got := n.takeOff(); got.Status != record.Done {
 				t.Errorf("%d: %+v", at, got)
 			}
 			n.isAsBefore(before, at)
@@ -87,7 +87,7 @@ func TestRemoveUnderWay(t *testing.T) {
 		before := n.tree()
 		n.mustApply("v1", section)
 		n.killIn("partition-monitor status -o json", n.order("v2", otherSection))
-		if got := n.takeOff(); got.Status != outcome.Done || got.Reason != "" {
+		if got := n.takeOff(); got.Status != record.Done || got.Reason != "" {
 			t.Errorf("%+v", got)
 		}
 		n.isAsBefore(before, "")
@@ -101,7 +101,7 @@ func TestRemoveStaticPods(t *testing.T) {
 		n.mustApply("v1", section)
 		n.static = true
 		n.startSlices()
-		if got := n.takeOff(); got.Status != outcome.Done || !strings.Contains(got.Text(), "until they start again: 1") {
+		if got := n.takeOff(); got.Status != record.Done || !strings.Contains(got.Text(), "until they start again: 1") {
 			t.Errorf("%+v", got)
 		}
 		if !slices.Contains(n.steps, "systemctl set-property --runtime kubepods-system.slice Markers=") {
@@ -116,18 +116,18 @@ func TestRemoveStaticPods(t *testing.T) {
 func TestRemoveRemains(t *testing.T) {
 	for name, test := range map[string]struct {
 		spoil, mend func(*node)
-		status      outcome.Status
+		status      record.Status
 		says        string
 	}{
 		"a link": {
 			func(n *node) { n.write(servicePath, "mine") }, func(n *node) { n.remove(servicePath) },
-			outcome.Remains, servicePath + " is there, and was not",
+			record.Remains, servicePath + " is there, and was not",
 		},
-		"a slice":           {func(n *node) { n.static = true }, func(n *node) { n.remove(systemSlice) }, outcome.Done, "kubepods-system.slice is active"},
-		"a slice, and boot": {func(n *node) { n.static = true }, (*node).reboot, outcome.Done, "kubepods-system.slice is active"},
+		"a slice":           {func(n *node) { n.static = true }, func(n *node) { n.remove(systemSlice) }, record.Done, "kubepods-system.slice is active"},
+		"a slice, and boot": {func(n *node) { n.static = true }, (*node).reboot, record.Done, "kubepods-system.slice is active"},
 		"a link that a package takes": {
 			func(n *node) { n.write(servicePath, "mine") }, func(n *node) { n.write(dpkgList, "/.") },
-			outcome.Remains, servicePath + " is there, and was not",
+			record.Remains, servicePath + " is there, and was not",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -135,11 +135,11 @@ func TestRemoveRemains(t *testing.T) {
 				n := newNode(t)
 				n.notReady = "gone"
 				n.onApplied(func() { test.spoil(n); n.startSlices() })
-				if got := n.do(n.order("v1", section)); got.Status != outcome.Remains {
+				if got := n.do(n.order("v1", section)); got.Status != record.Remains {
 					t.Fatalf("%+v", got)
 				}
 				if name == "a slice" { // which another change that goes back does not forget
-					if got := n.do(n.order("v2", section)); got.Status != outcome.Remains || !strings.Contains(got.Text(), test.says) {
+					if got := n.do(n.order("v2", section)); got.Status != record.Remains || !strings.Contains(got.Text(), test.says) {
 						t.Errorf("another change: %+v", got)
 					}
 				}
@@ -149,7 +149,7 @@ func TestRemoveRemains(t *testing.T) {
 					}
 				}
 				test.mend(n)
-				if got := n.takeOff(); got.Status != outcome.Done || strings.Contains(got.Text(), "not as before") || len(n.inFolder()) > 0 {
+				if got := n.takeOff(); got.Status != record.Done || strings.Contains(got.Text(), "not as before") || len(n.inFolder()) > 0 {
 					t.Errorf("mended: %+v, %q", got, n.inFolder())
 				}
 			})
@@ -165,7 +165,7 @@ func TestRemoveOwned(t *testing.T) {
 		n.write(dpkgList, "/.")
 		before := n.tree()
 		got := n.takeOff()
-		if got.Status != outcome.Refused || got.Reason != outcome.ForeignFile || !strings.Contains(got.Text(), "the package node-partition is installed") {
+		if got.Status != record.Refused || got.Reason != record.ForeignFile || !strings.Contains(got.Text(), "the package node-partition is installed") {
 			t.Errorf("%+v", got)
 		}
 		n.isAsBefore(before, "")

@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"node-partition.io/node-partition/internal/hostfs"
-	"node-partition.io/node-partition/internal/installer/outcome"
 	"node-partition.io/node-partition/internal/installer/record"
 	"node-partition.io/node-partition/internal/statefile"
 )
@@ -233,10 +232,10 @@ func TestMessage(t *testing.T) {
 	if names, err := s.Root.Names("/", maxEntries); err != nil || len(names) > 0 {
 		t.Errorf("%q, %v", names, err)
 	}
-	if err := errors.Join(taken.Reply(outcome.Outcome{Status: outcome.Refused, Reason: outcome.Check}), taken.Close()); err != nil {
+	if err := errors.Join(taken.Reply(record.Outcome{Status: record.Refused, Reason: record.Check}), taken.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if answer := asked.Answer(); answer == nil || answer.Status != outcome.Refused || answer.Reason != outcome.Check {
+	if answer := asked.Answer(); answer == nil || answer.Status != record.Refused || answer.Reason != record.Check {
 		t.Errorf("%+v", answer)
 	}
 	if _, _, err := s.Take("a"); err == nil {

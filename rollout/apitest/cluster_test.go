@@ -34,7 +34,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
-	installer "node-partition.io/node-partition/internal/installer/outcome"
+	"node-partition.io/node-partition/internal/installer/record"
 	"node-partition.io/node-partition/rollout/api/v1alpha1"
 	"node-partition.io/node-partition/rollout/controller"
 	"node-partition.io/node-partition/rollout/nodepod"
@@ -81,7 +81,7 @@ type cluster struct {
 
 type exit struct {
 	status  int32
-	message installer.Termination
+	message record.Termination
 }
 
 func newCluster(t *testing.T) *cluster {
@@ -332,7 +332,7 @@ func (c *cluster) ran(since int) []string {
 }
 
 // exits sets how the pods of a node end.
-func (c *cluster) ends(node string, status int32, message installer.Termination) {
+func (c *cluster) ends(node string, status int32, message record.Termination) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.exits[node] = exit{status, message}

@@ -21,7 +21,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	installer "node-partition.io/node-partition/internal/installer/outcome"
 	"node-partition.io/node-partition/internal/installer/record"
 	"node-partition.io/node-partition/rollout/api/v1alpha1"
 	"node-partition.io/node-partition/rollout/plan"
@@ -44,8 +43,8 @@ func TestThousands(t *testing.T) {
 	c.nodes(names...)
 	share := max(1, *many*5/100)
 	stop := c.run(nil)
-	c.ends(names[*many/10], 1, installer.Termination{Reason: "verify"})
-	c.ends(names[*many/10+1], 1, installer.Termination{Reason: "verify"})
+	c.ends(names[*many/10], 1, record.Termination{Reason: "verify"})
+	c.ends(names[*many/10+1], 1, record.Termination{Reason: "verify"})
 	began := time.Now()
 	c.partition()
 	status := c.await(v1alpha1.Progressing, metav1.ConditionFalse, "Stopped")
@@ -148,7 +147,7 @@ func TestLife(t *testing.T) {
 	c := newCluster(t)
 	c.nodes("a", "b", "c", "d")
 	c.run(nil)
-	c.ends("b", 3, installer.Termination{Reason: "foreign-file", Message: "a package has it"})
+	c.ends("b", 3, record.Termination{Reason: "foreign-file", Message: "a package has it"})
 	c.partition(func(p *v1alpha1.NodePartition) {
 		p.Spec.Rollout.SurveyOnly, p.Spec.Rollout.MaxUnavailable = true, intstr.FromInt32(1)
 		p.Spec.Rollout.Trial.Duration = 90500 * time.Millisecond
@@ -158,7 +157,7 @@ func TestLife(t *testing.T) {
 	if surveyed.Nodes.Refused != 1 || c.labelled("node-partition.io/version") != 0 {
 		t.Errorf("a survey: %+v", surveyed.Nodes)
 	}
-	c.ends("b", 0, installer.Termination{})
+	c.ends("b", 0, record.Termination{})
 	made := len(c.ran(0))
 	c.change(func(p *v1alpha1.NodePartition) { p.Spec.Rollout.SurveyOnly = false })
 	c.await(v1alpha1.Progressing, metav1.ConditionFalse, "Waiting")

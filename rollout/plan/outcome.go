@@ -9,7 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	installer "node-partition.io/node-partition/internal/installer/outcome"
+	"node-partition.io/node-partition/internal/installer/record"
 	"node-partition.io/node-partition/internal/oneline"
 )
 
@@ -117,19 +117,19 @@ func unended(p *v1.Pod, n *v1.Node, now time.Time) outcome {
 // ofTermination returns the outcome of a container that has ended. The exit status decides: the
 // message is for the reason.
 func ofTermination(t v1.ContainerStateTerminated, mode Mode) outcome {
-	var m installer.Termination
+	var m record.Termination
 	if json.Unmarshal([]byte(t.Message), &m) != nil {
-		m = installer.Termination{Message: t.Message}
+		m = record.Termination{Message: t.Message}
 	}
 	if len(validation.IsValidLabelValue(string(m.Reason))) > 0 {
 		m.Reason = ""
 	}
 	o := outcome{reason: string(m.Reason), message: m.Message}
-	switch installer.Status(t.ExitCode) {
-	case installer.Done:
+	switch record.Status(t.ExitCode) {
+	case record.Done:
 		o.state = map[Mode]string{Apply: Kept, Survey: surveyed, Remove: removed}[mode]
 		return o
-	case installer.Refused:
+	case record.Refused:
 		o.state, o.untouched = Refused, true
 	default:
 		o.state = Failed

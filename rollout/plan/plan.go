@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	installer "node-partition.io/node-partition/internal/installer/outcome"
+	"node-partition.io/node-partition/internal/installer/record"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/rollout/api/v1alpha1"
 )
@@ -376,7 +376,7 @@ func (r *roll) record(m member, p *v1.Pod, o outcome) member {
 	end := End{Node: m.Node, Labels: map[string]*string{}, State: o.state, Reason: o.reason, Message: o.message}
 	switch o.state {
 	case Kept:
-		after.Unchanged, after.Message = o.reason == string(installer.Unchanged), ""
+		after.Unchanged, after.Message = o.reason == string(record.Unchanged), ""
 		end.set(StateLabel, Kept)
 		end.set(partition.VersionLabel, partition.VersionValue(p.Annotations[VersionAnnotation]))
 		end.set(partition.SectionLabel, partition.SectionValue(p.Annotations[HashAnnotation]))

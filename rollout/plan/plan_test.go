@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	installer "node-partition.io/node-partition/internal/installer/outcome"
+	"node-partition.io/node-partition/internal/installer/record"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/rollout/api/v1alpha1"
 )
@@ -127,7 +127,7 @@ func ofOther() func(*v1.Pod) {
 }
 
 // ends has the container end with a status and a termination message.
-func ends(status int32, t installer.Termination) func(*v1.Pod) {
+func ends(status int32, t record.Termination) func(*v1.Pod) {
 	return func(p *v1.Pod) {
 		text, _ := json.Marshal(t)
 		p.Status.Phase = v1.PodSucceeded
@@ -335,36 +335,36 @@ func TestDecide(t *testing.T) {
 
 		{"a node is kept", func() *world {
 			w := pool(9, share(intstr.FromInt32(1)))
-			w.pod("a", Apply, ends(0, installer.Termination{}))
+			w.pod("a", Apply, ends(0, record.Termination{}))
 			return w
 		}, map[string]string{"ends": "a kept v2 abababababab and its pod", "starts": "", "nodes": "9/1/1/0/0/0"}},
 		{"the clock of a node does not count", func() *world {
 			w := pool(9, share(intstr.FromInt32(2)))
-			w.pod("a", Apply, ends(0, installer.Termination{}), finished(24*time.Hour))
-			w.pod("b", Apply, ends(1, installer.Termination{Reason: "verify"}), finished(-24*time.Hour))
+			w.pod("a", Apply, ends(0, record.Termination{}), finished(24*time.Hour))
+			w.pod("b", Apply, ends(1, record.Termination{Reason: "verify"}), finished(-24*time.Hour))
 			return w
 		}, map[string]string{"ends": "a kept v2 abababababab and its pod, b failed verify", "candidates": "c d e f g h i",
 			"again": "1m0s", "nodes": "9/1/1/1/0/0"}},
 		{"one on which nothing was done", func() *world {
 			w := pool(9, share(intstr.FromInt32(1)))
-			w.pod("a", Apply, ends(0, installer.Termination{Reason: installer.Unchanged}))
+			w.pod("a", Apply, ends(0, record.Termination{Reason: record.Unchanged}))
 			return w
 		}, map[string]string{"ends": "a kept v2 abababababab and its pod", "starts": "apply b", "nodes": "9/1/0/0/0/0"}},
 		{"a node fails, and its log stays", func() *world {
 			w := pool(9)
-			w.pod("a", Apply, ends(1, installer.Termination{Reason: "verify", Message: "no"}))
+			w.pod("a", Apply, ends(1, record.Termination{Reason: "verify", Message: "no"}))
 			return w
 		}, map[string]string{"ends": "a failed verify", "starts": "apply b", "nodes": "9/0/0/1/0/0", v1alpha1.Degraded: "True NodesFailed: failed: 1 verify (a)"}},
 		{"a failure is recorded once", func() *world {
 			w := pool(9)
-			w.pod("a", Apply, ends(1, installer.Termination{Reason: "verify"}))
+			w.pod("a", Apply, ends(1, record.Termination{Reason: "verify"}))
 			w.tried("a", Failed, time.Second, 1, func(r *Record) { r.Pod = "uid-a" })
 			return w
 		}, map[string]string{"ends": "", "deletes": "", "starts": "apply b", "nodes": "9/0/0/1/0/0"}},
 		{"one more failure than maxFailures stops", func() *world {
 			w := pool(9)
 			w.tried("a", Failed, time.Second, 1)
-			w.pod("b", Apply, ends(1, installer.Termination{Reason: "verify"}))
+			w.pod("b", Apply, ends(1, record.Termination{Reason: "verify"}))
 			return w
 		}, map[string]string{"ends": "b failed verify", "starts": "", "candidates": "", "nodes": "9/0/0/2/0/0",
 			v1alpha1.Progressing: "False Stopped: 2 nodes failed, and maxFailures is 1: 1 check (a); 1 verify (b)...",
@@ -407,27 +407,27 @@ func TestDecide(t *testing.T) {
 			w := pool(9)
 			w.tried("a", Failed, 11*time.Minute, 1)
 			w.tried("b", Failed, 7*time.Hour, 90, func(r *Record) { r.Pod = "uid-b" })
-			w.pod("a", Apply, ends(3, installer.Termination{Reason: "foreign-file"}))
-			w.pod("b", Apply, ends(1, installer.Termination{Reason: "verify"}))
+			w.pod("a", Apply, ends(3, record.Termination{Reason: "foreign-file"}))
+			w.pod("b", Apply, ends(1, record.Termination{Reason: "verify"}))
 			return w
 		}, map[string]string{"ends": "a and its pod", "deletes": "pod-b", "nodes": "9/0/0/2/0/0", "again": "20m0s"}},
 		{"one of another section is judged anew", func() *world {
 			w := pool(9)
 			w.tried("a", Failed, time.Minute, 1, func(r *Record) { r.Want = "other" })
-			w.pod("a", Apply, ends(3, installer.Termination{Reason: "foreign-file"}))
+			w.pod("a", Apply, ends(3, record.Termination{Reason: "foreign-file"}))
 			return w
 		}, map[string]string{"ends": "a refused foreign-file and its pod", "nodes": "9/0/0/0/0/1"}},
 		{"the pod of the last try goes before the next", func() *world {
 			w := pool(1)
 			w.tried("a", Failed, 11*time.Minute, 1, func(r *Record) { r.Pod = "uid-a" })
-			w.pod("a", Apply, ends(1, installer.Termination{Reason: "verify"}))
+			w.pod("a", Apply, ends(1, record.Termination{Reason: "verify"}))
 			return w
 		}, map[string]string{"candidates": "a", "deletes": "pod-a"}},
 		{"no other node is begun while the pod of the last try goes", func() *world {
 			w := pool(2, share(intstr.FromInt32(1)))
 			w.tried("a", Failed, time.Second, 1, func(r *Record) { r.Pod = "uid-a" })
 			delete(w.node("a").Labels, StateLabel) // by an operator, who asks for another try
-			w.pod("a", Apply, ends(1, installer.Termination{Reason: "verify"}))
+			w.pod("a", Apply, ends(1, record.Termination{Reason: "verify"}))
 			return w
 		}, map[string]string{"starts": "apply a", "deletes": "pod-a"}},
 		{"a failure of another section does not count", func() *world {
@@ -448,20 +448,20 @@ func TestDecide(t *testing.T) {
 			w := pool(9)
 			w.tried("b", Refused, time.Second, 1)
 			w.tried("c", Refused, time.Second, 1)
-			w.pod("a", Apply, ends(3, installer.Termination{Reason: "foreign-file"}))
+			w.pod("a", Apply, ends(3, record.Termination{Reason: "foreign-file"}))
 			return w
 		}, map[string]string{"ends": "a refused foreign-file and its pod", "starts": "apply d", "nodes": "9/0/0/0/0/3",
 			v1alpha1.Degraded: "False AsExpected: "}},
 		{"a pod that was evicted is none", func() *world {
 			w := pool(1)
-			w.pod("a", Apply, ends(143, installer.Termination{}), func(p *v1.Pod) {
+			w.pod("a", Apply, ends(143, record.Termination{}), func(p *v1.Pod) {
 				p.Status.Conditions = []v1.PodCondition{{Type: v1.DisruptionTarget, Status: v1.ConditionTrue}}
 			})
 			return w
 		}, map[string]string{"ends": "a skipped interrupted and its pod", "nodes": "1/0/0/0/1/0"}},
 		{"a deadline", func() *world {
 			w := pool(1)
-			w.pod("a", Apply, ends(137, installer.Termination{}), func(p *v1.Pod) { p.Status.Reason = "DeadlineExceeded" })
+			w.pod("a", Apply, ends(137, record.Termination{}), func(p *v1.Pod) { p.Status.Reason = "DeadlineExceeded" })
 			return w
 		}, map[string]string{"ends": "a failed timeout"}},
 
@@ -495,13 +495,13 @@ func TestDecide(t *testing.T) {
 		{"a spot node that is cordoned in its try is none", func() *world {
 			w := pool(2, share(intstr.FromInt32(1)))
 			w.node("a").Spec.Unschedulable = true
-			w.pod("a", Apply, ends(143, installer.Termination{Reason: "error"}))
+			w.pod("a", Apply, ends(143, record.Termination{Reason: "error"}))
 			return w
 		}, map[string]string{"ends": "", "deletes": "pod-a", "starts": "apply b", "nodes": "2/0/0/0/1/0"}},
 		{"nor is one that is marked by its cloud", func() *world {
 			w := pool(2)
 			w.node("a").Spec.Taints = []v1.Taint{{Key: "karpenter.sh/disrupted", Effect: v1.TaintEffectNoSchedule}}
-			w.pod("a", Apply, ends(1, installer.Termination{}))
+			w.pod("a", Apply, ends(1, record.Termination{}))
 			return w
 		}, map[string]string{"ends": "", "deletes": "pod-a"}},
 		{"nor one that is gone", func() *world {
@@ -570,13 +570,13 @@ func TestDecide(t *testing.T) {
 
 		{"paused", func() *world {
 			w := pool(9, rollout(func(r *v1alpha1.Rollout) { r.Paused = true }))
-			w.pod("a", Apply, ends(0, installer.Termination{}))
+			w.pod("a", Apply, ends(0, record.Termination{}))
 			return w
 		}, map[string]string{"starts": "", "ends": "a kept v2 abababababab and its pod", v1alpha1.Progressing: "False Paused: 1 of 9 nodes are current"}},
 		{"a section that is refused", func() *world {
 			w := pool(9)
 			w.Invalid = errors.New("systemPartition.memoryLimit: no")
-			w.pod("a", Apply, ends(0, installer.Termination{}))
+			w.pod("a", Apply, ends(0, record.Termination{}))
 			return w
 		}, map[string]string{"starts": "", "ends": "a kept v2 abababababab and its pod",
 			v1alpha1.Accepted: "False Invalid: systemPartition.memoryLimit: no", v1alpha1.Progressing: "False NotAccepted: ", v1alpha1.Available: "False NotAccepted..."}},
@@ -624,14 +624,14 @@ func TestDecide(t *testing.T) {
 		{"also one that has failed, until that is recorded", func() *world {
 			w := pool(1)
 			w.other()
-			w.pod("a", Apply, ofOther(), ends(1, installer.Termination{Reason: "verify"}))
+			w.pod("a", Apply, ofOther(), ends(1, record.Termination{Reason: "verify"}))
 			return w
 		}, map[string]string{"candidates": "", "deletes": "", "ends": "", "again": "1s"}},
 		{"then it goes", func() *world {
 			w := pool(1)
 			w.other()
 			w.tried("a", Failed, time.Second, 1, func(r *Record) { r.Partition, r.Pod = "other", "uid-a" })
-			w.pod("a", Apply, ofOther(), ends(1, installer.Termination{Reason: "verify"}))
+			w.pod("a", Apply, ofOther(), ends(1, record.Termination{Reason: "verify"}))
 			return w
 		}, map[string]string{"candidates": "", "deletes": "pod-a", "ends": "", "again": "1s"}},
 		{"but its log stays while the other one has the node", func() *world {
@@ -639,7 +639,7 @@ func TestDecide(t *testing.T) {
 			w.other()
 			w.node("a").Labels["gpu"] = "yes"
 			w.tried("a", Failed, time.Second, 1, func(r *Record) { r.Partition, r.Pod = "other", "uid-a" })
-			w.pod("a", Apply, ofOther(), ends(1, installer.Termination{Reason: "verify"}))
+			w.pod("a", Apply, ofOther(), ends(1, record.Termination{Reason: "verify"}))
 			return w
 		}, map[string]string{"candidates": "", "deletes": "", "ends": "", "again": "1s"}},
 		{"a pod of a NodePartition that is gone is deleted", func() *world {
@@ -652,9 +652,9 @@ func TestDecide(t *testing.T) {
 			"starts": "survey a, survey b...", v1alpha1.Progressing: "True Surveying: no node has refused"}},
 		{"what it finds", func() *world {
 			w := pool(3, rollout(func(r *v1alpha1.Rollout) { r.SurveyOnly = true }))
-			w.pod("a", Survey, ends(3, installer.Termination{Reason: "foreign-file"}))
-			w.pod("b", Survey, ends(3, installer.Termination{Reason: "foreign-file"}))
-			w.pod("c", Survey, ends(0, installer.Termination{}))
+			w.pod("a", Survey, ends(3, record.Termination{Reason: "foreign-file"}))
+			w.pod("b", Survey, ends(3, record.Termination{Reason: "foreign-file"}))
+			w.pod("c", Survey, ends(0, record.Termination{}))
 			return w
 		}, map[string]string{"starts": "", "nodes": "3/0/0/0/0/2", v1alpha1.Progressing: "False Surveyed: refused: 2 foreign-file (a, b)",
 			"ends": "a refused foreign-file and its pod, b refused foreign-file and its pod, c and its pod"}},
@@ -664,12 +664,12 @@ func TestDecide(t *testing.T) {
 			for i := range 40 {
 				w.kept(name(i))
 			}
-			w.pod("a", Remove, ends(0, installer.Termination{}))
+			w.pod("a", Remove, ends(0, record.Termination{}))
 			return w
 		}, map[string]string{"starts": "remove b, remove c", "ends": "a cleared and its pod", "finished": "false", v1alpha1.Progressing: "True Removing: 39 nodes have the partition"}},
 		{"an end of a removal is written once", func() *world {
 			w := pool(1, deleted)
-			w.pod("a", Remove, ends(0, installer.Termination{}))
+			w.pod("a", Remove, ends(0, record.Termination{}))
 			return w
 		}, map[string]string{"ends": "", "deletes": "pod-a", "finished": "false"}},
 		{"a removal is not paused, and a taint does not stop it", func() *world {
@@ -689,14 +689,14 @@ func TestDecide(t *testing.T) {
 		{"a removal that fails is tried again", func() *world {
 			w := pool(1, deleted)
 			w.kept("a")
-			w.pod("a", Remove, ends(4, installer.Termination{Reason: "error", Message: "busy"}))
+			w.pod("a", Remove, ends(4, record.Termination{Reason: "error", Message: "busy"}))
 			return w
 		}, map[string]string{"ends": "a failed error", "starts": "", "finished": "false", "again": "10m0s", v1alpha1.Degraded: "True NodesFailed: failed: 1 error (a)"}},
 		{"and also one of a cordoned node", func() *world {
 			w := pool(1, deleted)
 			w.kept("a")
 			w.node("a").Spec.Unschedulable = true
-			w.pod("a", Remove, ends(4, installer.Termination{Reason: "error", Message: "busy"}))
+			w.pod("a", Remove, ends(4, record.Termination{Reason: "error", Message: "busy"}))
 			return w
 		}, map[string]string{"ends": "a failed error", "deletes": "", "starts": "", "again": "10m0s", v1alpha1.Degraded: "True NodesFailed: failed: 1 error (a)"}},
 		{"a node that never had it is only forgotten", func() *world {
@@ -706,8 +706,8 @@ func TestDecide(t *testing.T) {
 		}, map[string]string{"starts": "", "ends": "a cleared", "finished": "true"}},
 		{"after the end of its try", func() *world {
 			w := pool(3, deleted)
-			w.pod("a", Survey, ends(0, installer.Termination{}))
-			w.pod("b", Survey, ends(3, installer.Termination{Reason: "foreign-file"}))
+			w.pod("a", Survey, ends(0, record.Termination{}))
+			w.pod("b", Survey, ends(3, record.Termination{Reason: "foreign-file"}))
 			w.pod("c", Apply, pending(6*time.Minute, ""))
 			return w
 		}, map[string]string{"starts": "", "again": "1s", "finished": "false",
@@ -726,7 +726,7 @@ func TestDecide(t *testing.T) {
 		{"a node whose first try nobody saw end is cleaned", func() *world {
 			w := pool(2)
 			w.claim()
-			w.pod("b", Apply, ends(3, installer.Termination{}), first)
+			w.pod("b", Apply, ends(3, record.Termination{}), first)
 			deleted(w.Partition)
 			w.Partition.Spec.Rollout.MaxUnavailable = intstr.FromInt32(2)
 			return w
@@ -750,7 +750,7 @@ func TestDecide(t *testing.T) {
 		{"nor if a survey was all", func() *world {
 			w := pool(1, rollout(func(r *v1alpha1.Rollout) { r.SurveyOnly = true }))
 			w.claim()
-			w.pod("a", Survey, ends(0, installer.Termination{}))
+			w.pod("a", Survey, ends(0, record.Termination{}))
 			w.decideAgain()
 			deleted(w.Partition)
 			return w
@@ -794,7 +794,7 @@ func TestDecide(t *testing.T) {
 		{"and does not have the failure of the one before", func() *world {
 			w := pool(2)
 			w.tried("a", Failed, time.Minute, 1, func(r *Record) { r.Pod = "uid-a" })
-			w.pod("a", Apply, ends(1, installer.Termination{Reason: "check"}))
+			w.pod("a", Apply, ends(1, record.Termination{Reason: "check"}))
 			w.node("a").Status.NodeInfo.MachineID = "another"
 			return w
 		}, map[string]string{"ends": "", "deletes": "pod-a", "starts": "apply a", "nodes": "2/0/0/0/0/0"}},
@@ -803,7 +803,7 @@ func TestDecide(t *testing.T) {
 			w.claim()
 			w.pod("a", Apply, first, pending(6*time.Minute, "ContainerCreating"))
 			w.decideAgain()
-			w.pod("a", Apply, first, ends(0, installer.Termination{}), func(p *v1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: now} })
+			w.pod("a", Apply, first, ends(0, record.Termination{}), func(p *v1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: now} })
 			return w
 		}, map[string]string{"ends": "a kept v2 abababababab"}},
 		{"and may have started on a node that is not Ready", func() *world {
@@ -822,8 +822,8 @@ func TestDecide(t *testing.T) {
 		}, map[string]string{"finished": "false", "starts": ""}},
 		{"and it is taken off a node whose first try has just ended", func() *world {
 			w := pool(2, deleted)
-			w.pod("a", Apply, ends(0, installer.Termination{}))
-			w.pod("b", Apply, ends(1, installer.Termination{Reason: "verify"}))
+			w.pod("a", Apply, ends(0, record.Termination{}))
+			w.pod("b", Apply, ends(1, record.Termination{Reason: "verify"}))
 			return w
 		}, map[string]string{"ends": "a kept v2 abababababab and its pod, b failed verify", "finished": "false", "again": "1s"}},
 		{"a node that is no longer selected keeps it", func() *world {

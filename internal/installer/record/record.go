@@ -1,5 +1,3 @@
-// Package record holds what the installer knows of a node, and what it is asked for. It reads and
-// writes nothing.
 package record
 
 import (

@@ -1,6 +1,4 @@
-// Package outcome holds the result of a call of the installer: an exit status, a reason of one
-// word, and sentences for people. It is plain data.
-package outcome
+package record
 
 import (
 	"encoding/json"
@@ -10,6 +8,9 @@ import (
 
 	"node-partition.io/node-partition/internal/oneline"
 )
+
+// This file holds the result of a call of the installer: an exit status, a reason of one
+// word, and sentences for people. It is plain data.
 
 // Reason is a word for a label of the Node. The words never change.
 type Reason string
@@ -133,7 +134,7 @@ func ReasonOf(err error) Reason {
 	return Failed
 }
 
-// Of returns the outcome of an error.
-func Of(status Status, err error, more ...string) Outcome {
+// OutcomeOf returns the outcome of an error.
+func OutcomeOf(status Status, err error, more ...string) Outcome {
 	return Outcome{Status: status, Reason: ReasonOf(err), Sentences: append([]string{err.Error()}, more...)}
 }

@@ -1,4 +1,4 @@
-package outcome
+package record
 
 import (
 	"encoding/json"
@@ -17,8 +17,8 @@ func TestTermination(t *testing.T) {
 		outcome Outcome
 		want    string
 	}{
-		{Of(Refused, err, "second\nline"), `{"message":"node one: the driver is cgroupfs; second; line","reason":"cgroupfs"}`},
-		{Of(Remains, errors.New("x")), `{"message":"x","reason":"error"}`},
+		{OutcomeOf(Refused, err, "second\nline"), `{"message":"node one: the driver is cgroupfs; second; line","reason":"cgroupfs"}`},
+		{OutcomeOf(Remains, errors.New("x")), `{"message":"x","reason":"error"}`},
 		{Outcome{Sentences: []string{"a", "b"}}, `{"message":"a; b","reason":""}`},
 		{Outcome{Reason: Unchanged, Sentences: []string{"a"}}, `{"message":"a","reason":"unchanged"}`},
 	} {
@@ -37,13 +37,13 @@ func TestTermination(t *testing.T) {
 // TestText: the first line has the reason, and an error without one has a word, too.
 func TestText(t *testing.T) {
 	t.Parallel()
-	if got := Of(WentBack, errors.New("x")).Reason; got != Failed {
+	if got := OutcomeOf(WentBack, errors.New("x")).Reason; got != Failed {
 		t.Errorf("an error without a reason: %q", got)
 	}
 	if got := (Outcome{Sentences: []string{"kept"}}).Text(); got != "done: kept" {
 		t.Errorf("%q", got)
 	}
-	if got := Of(Refused, Because(Check, "no"), "more").Text(); got != "check: no\nmore" {
+	if got := OutcomeOf(Refused, Because(Check, "no"), "more").Text(); got != "check: no\nmore" {
 		t.Errorf("%q", got)
 	}
 }
