@@ -33,15 +33,15 @@ func sources(t *testing.T, roots ...string) map[string]*ast.File {
 	return files
 }
 
-// text returns the value of an expression of string literals, without its other operands.
-func text(e ast.Expr) string {
+// literal returns the value of an expression of string literals, without its other operands.
+func literal(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.BasicLit:
 		if s, err := strconv.Unquote(e.Value); err == nil && e.Kind == token.STRING {
 			return s
 		}
 	case *ast.BinaryExpr:
-		return text(e.X) + text(e.Y)
+		return literal(e.X) + literal(e.Y)
 	}
 	return ""
 }
@@ -77,7 +77,7 @@ func TestLogMessagesAreDocumented(t *testing.T) {
 			if !ok || method.Sel.Name != "Error" && method.Sel.Name != "Warn" && method.Sel.Name != "Info" {
 				return true
 			}
-			message := text(call.Args[0])
+			message := literal(call.Args[0])
 			if message == "" {
 				return true // another type's method, or a message from elsewhere
 			}
@@ -104,7 +104,7 @@ func TestDocumentedMessagesExist(t *testing.T) {
 	for _, file := range sources(t, "../../cmd", "../../pkg", "../../internal") {
 		ast.Inspect(file, func(node ast.Node) bool {
 			if e, ok := node.(ast.Expr); ok {
-				if s := text(e); s != "" {
+				if s := literal(e); s != "" {
 					ours.WriteString(s + "\n")
 					_, isSum := e.(*ast.BinaryExpr)
 					return !isSum

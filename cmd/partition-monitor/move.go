@@ -12,7 +12,7 @@ import (
 	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/internal/node/control"
-	"node-partition.io/node-partition/internal/oneline"
+	"node-partition.io/node-partition/internal/text"
 )
 
 func moveCommand(n host.Node) *cli.Command {
@@ -37,7 +37,7 @@ func moveCommand(n host.Node) *cli.Command {
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(c.App.Writer, "%s is in %s.\n", pod, oneline.Terminal(slice))
+			_, err = fmt.Fprintf(c.App.Writer, "%s is in %s.\n", pod, text.Terminal(slice))
 			return err
 		},
 	}

@@ -7,8 +7,8 @@ import (
 
 	"node-partition.io/node-partition/internal/command/recommend"
 	"node-partition.io/node-partition/internal/host"
-	"node-partition.io/node-partition/internal/oneline"
 	"node-partition.io/node-partition/internal/partition"
+	"node-partition.io/node-partition/internal/text"
 )
 
 const (
@@ -70,7 +70,7 @@ func recommendCommand(n host.Node) *cli.Command {
 // of it has to see them, too.
 func showWarnings(c *cli.Context, warnings []string) {
 	for _, warning := range warnings {
-		fmt.Fprintf(c.App.ErrWriter, "partition-monitor: warning: %s\n", oneline.Terminal(warning))
+		fmt.Fprintf(c.App.ErrWriter, "partition-monitor: warning: %s\n", text.Terminal(warning))
 	}
 }
 

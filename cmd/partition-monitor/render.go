@@ -15,7 +15,7 @@ import (
 	"node-partition.io/node-partition/internal/command/render"
 	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/node/options"
-	"node-partition.io/node-partition/internal/oneline"
+	"node-partition.io/node-partition/internal/text"
 )
 
 const (
@@ -148,10 +148,10 @@ func renderPod(c *cli.Context, _ host.Node, file string) error {
 	}
 	converted, warning, err := render.Pod(manifest, strings.Join(types, ""))
 	if err != nil {
-		return fmt.Errorf("%s: %w", oneline.Terminal(name), err)
+		return fmt.Errorf("%s: %w", text.Terminal(name), err)
 	}
 	if warning != "" {
-		fmt.Fprintf(c.App.ErrWriter, "partition-monitor: warning: %s: %s\n", oneline.Terminal(name), oneline.Terminal(warning))
+		fmt.Fprintf(c.App.ErrWriter, "partition-monitor: warning: %s: %s\n", text.Terminal(name), text.Terminal(warning))
 	}
 	_, err = c.App.Writer.Write(converted)
 	return err
@@ -201,7 +201,7 @@ func renderAdmission(c *cli.Context, n host.Node, _ string) error {
 	}
 	manifests, warnings, err := render.Admission(c.Context, o)
 	for _, warning := range warnings {
-		fmt.Fprintf(c.App.ErrWriter, "partition-monitor: warning: %s\n", oneline.Terminal(warning))
+		fmt.Fprintf(c.App.ErrWriter, "partition-monitor: warning: %s\n", text.Terminal(warning))
 	}
 	if err != nil {
 		return err

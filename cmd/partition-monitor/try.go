@@ -11,7 +11,7 @@ import (
 	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/kubeletconfig"
 	"node-partition.io/node-partition/internal/node/trial"
-	"node-partition.io/node-partition/internal/oneline"
+	"node-partition.io/node-partition/internal/text"
 )
 
 const (
@@ -76,6 +76,6 @@ func startCommand(c *cli.Context, n host.Node, file string) error {
 partition-monitor status      shows its effect
 partition-monitor keep        keeps it, in %s
 partition-monitor try --end   goes back at once
-`, oneline.Terminal(running.From), running.Until.Format(trial.TimeOfDay), kubeletconfig.OverridePath)
+`, text.Terminal(running.From), running.Until.Format(trial.TimeOfDay), kubeletconfig.OverridePath)
 	return err
 }

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"node-partition.io/node-partition/internal/cpuweight"
-	"node-partition.io/node-partition/internal/quantity"
+	"node-partition.io/node-partition/internal/text"
 )
 
 // container is a container or an init container, which may be a sidecar. An ephemeral container has
@@ -47,7 +47,7 @@ func (c container) converted(workload string, annotations map[string]string) (mi
 		return 0, false
 	}
 	milli, ok = q.AsInt64()
-	if !ok || milli < 0 || milli > quantity.MaxMilliCPU {
+	if !ok || milli < 0 || milli > text.MaxMilliCPU {
 		return 0, false
 	}
 	found := annotation.FindStringSubmatch(annotations[resourcesKey(c.name)])

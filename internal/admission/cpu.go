@@ -11,7 +11,7 @@ import (
 	sums "k8s.io/component-helpers/resource"
 
 	"node-partition.io/node-partition/internal/cpuweight"
-	"node-partition.io/node-partition/internal/quantity"
+	"node-partition.io/node-partition/internal/text"
 )
 
 // CPU is CPU time in thousandths of a CPU. Zero means none.
@@ -46,7 +46,7 @@ func CPUOf(pod *v1.Pod, workload string) PodCPU {
 	all := PodCPU{Type: workload}
 	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range list {
-			request := boundedBy(list[i].Resources.Requests[name], quantity.MaxMilliCPU)
+			request := boundedBy(list[i].Resources.Requests[name], text.MaxMilliCPU)
 			//guard: the annotation of a container without the resource is not read
 			if request <= 0 {
 				continue
@@ -65,7 +65,7 @@ func CPUOf(pod *v1.Pod, workload string) PodCPU {
 		return all
 	}
 	requests := sums.PodRequests(pod, sums.PodResourcesOptions{})
-	all.CPU = CPU{boundedBy(requests[name], quantity.MaxMilliCPU), all.limit(pod)}
+	all.CPU = CPU{boundedBy(requests[name], text.MaxMilliCPU), all.limit(pod)}
 	return all
 }
 
@@ -87,7 +87,7 @@ func Annotated(annotations map[string]string, workload string) PodCPU {
 		}
 		request, err := strconv.ParseInt(value, 10, 64)
 		//guard: an annotated request has bounds
-		if err != nil || request <= 0 || request > quantity.MaxMilliCPU {
+		if err != nil || request <= 0 || request > text.MaxMilliCPU {
 			err = fmt.Errorf("%s is not a whole number of thousandths of a CPU", key)
 		}
 		var limit int64
@@ -136,7 +136,7 @@ func (p PodCPU) limit(pod *v1.Pod) int64 {
 	} {
 		for i := range *from {
 			c := &(*from)[i]
-			milli := quantity.MilliCPU(c.Resources.Limits[v1.ResourceCPU])
+			milli := text.MilliCPU(c.Resources.Limits[v1.ResourceCPU])
 			if milli <= 0 {
 				milli = p.Containers[c.Name].Limit
 			}
@@ -150,7 +150,7 @@ func (p PodCPU) limit(pod *v1.Pod) int64 {
 		}
 	}
 	sum := sums.PodLimits(limited, sums.PodResourcesOptions{})
-	return quantity.MilliCPU(sum[v1.ResourceCPU])
+	return text.MilliCPU(sum[v1.ResourceCPU])
 }
 
 // maxAnnotation bounds the annotation of a container in bytes. A conversion writes 40 at most.

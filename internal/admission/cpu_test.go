@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"node-partition.io/node-partition/internal/cpuweight"
-	"node-partition.io/node-partition/internal/quantity"
+	"node-partition.io/node-partition/internal/text"
 )
 
 // requesting returns a container that requests an amount of a resource; none if it is empty.
@@ -59,7 +59,7 @@ func TestCPUOf(t *testing.T) {
 		"a limit that overflows":          {key, `{"cpulimit":1e99}`, "1", CPU{Request: 1}, "from 1 to 256000"},
 		"something else":                  {key, `[1]`, "1", CPU{Request: 1}, "is not an object"},
 		"too long":                        {key, strings.Repeat(" ", 1<<10) + `{"cpulimit":1}`, "1", CPU{Request: 1}, "is not an object"},
-		"more than all nodes have":        {"", "", "9223372036854775807", CPU{Request: quantity.MaxMilliCPU}, ""},
+		"more than all nodes have":        {"", "", "9223372036854775807", CPU{Request: text.MaxMilliCPU}, ""},
 		"the document's, of the request":  {document, "400", "400", CPU{Request: 400}, ""},
 		"the document's, of another size": {document, "4000", "400", CPU{Request: 400}, document + " is not 400"},
 		"the document's, no number":       {document, "x", "400", CPU{Request: 400}, document + " is not 400"},
@@ -107,8 +107,8 @@ func TestCPUOfPod(t *testing.T) {
 		"one with a limit of CPU":       {nil, []v1.Container{cores("a", "400"), cpu("b", "1")}, map[string]int{"a": 500}, CPU{400, 1500}},
 		"an init container with a":      {[]v1.Container{cores("i", "10")}, []v1.Container{cores("a", "400")}, map[string]int{"a": 500, "i": 900}, CPU{400, 900}},
 		"an init container without":     {[]v1.Container{cores("i", "10")}, []v1.Container{cores("a", "400")}, map[string]int{"a": 500}, CPU{Request: 400}},
-		"a sum that would overflow":     {nil, []v1.Container{cores("a", "9223372036854775807"), cores("b", "9223372036854775807")}, nil, CPU{Request: quantity.MaxMilliCPU}},
-		"a limit of CPU beyond numbers": {nil, []v1.Container{cores("a", "1"), cpu("b", "9223372036854775807")}, map[string]int{"a": 1}, CPU{1, quantity.MaxMilliCPU}},
+		"a sum that would overflow":     {nil, []v1.Container{cores("a", "9223372036854775807"), cores("b", "9223372036854775807")}, nil, CPU{Request: text.MaxMilliCPU}},
+		"a limit of CPU beyond numbers": {nil, []v1.Container{cores("a", "1"), cpu("b", "9223372036854775807")}, map[string]int{"a": 1}, CPU{1, text.MaxMilliCPU}},
 	} {
 		pod := &v1.Pod{Spec: v1.PodSpec{InitContainers: test.init, Containers: test.containers}}
 		pod.Annotations = map[string]string{}
@@ -173,7 +173,7 @@ func FuzzCPUOf(f *testing.F) {
 		annotations := map[string]string{resourcesKey("main"): shipped, documentKey("management", "main"): document}
 		pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: maps.Clone(annotations)}, Spec: v1.PodSpec{Containers: []v1.Container{c}}}
 		got := CPUOf(pod, "management")
-		if got.Request != min(max(request, 0), quantity.MaxMilliCPU) || got.Limit < 0 || got.Limit > cpuweight.MaxMilliCPU || len(got.Flaw) > 256 {
+		if got.Request != min(max(request, 0), text.MaxMilliCPU) || got.Limit < 0 || got.Limit > cpuweight.MaxMilliCPU || len(got.Flaw) > 256 {
 			t.Errorf("%+v", got)
 		}
 		said := Annotated(annotations, "management")

@@ -6,7 +6,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"node-partition.io/node-partition/internal/quantity"
+	"node-partition.io/node-partition/internal/text"
 )
 
 // Edit holds what a conversion changes in a pod. Its zero value changes nothing.
@@ -39,12 +39,12 @@ func (e *Edit) share(workload, container, value string, document int64) {
 // move converts the CPU of a container, which has some.
 func (e *Edit) move(workload string, c container) {
 	request, _ := c.request(v1.ResourceCPU)
-	milli := quantity.MilliCPU(request)
+	milli := text.MilliCPU(request)
 	if e.Milli == nil {
 		e.Milli = map[string]int64{}
 	}
 	e.Milli[c.name] = milli
-	e.share(workload, c.name, annotationOf(milli, quantity.MilliCPU(c.limits[v1.ResourceCPU])), milli)
+	e.share(workload, c.name, annotationOf(milli, text.MilliCPU(c.limits[v1.ResourceCPU])), milli)
 }
 
 // skip returns the edit of a pod that is not converted: it does not ask any more, and a runtime

@@ -8,7 +8,7 @@ import (
 	"k8s.io/utils/cpuset"
 
 	"node-partition.io/node-partition/internal/partition"
-	"node-partition.io/node-partition/internal/quantity"
+	"node-partition.io/node-partition/internal/text"
 )
 
 // Input holds what a budget is computed from.
@@ -129,7 +129,7 @@ func parseCPUs(list string) (cpuset.CPUSet, error) {
 	if list == "" {
 		return cpuset.New(), nil
 	}
-	cpus, err := quantity.ParseCPUs(list)
+	cpus, err := text.ParseCPUs(list)
 	if err != nil {
 		return cpus, fmt.Errorf("reservedSystemCPUs: %q is not a list of CPUs; the kubelet does not start with it", list)
 	}

@@ -10,7 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"node-partition.io/node-partition/internal/quantity"
+	"node-partition.io/node-partition/internal/text"
 )
 
 // The signals of evictionHard that reduce Node Allocatable (hardEvictionReservation,
@@ -62,7 +62,7 @@ func parseThreshold(value string, capacity resource.Quantity) (resource.Quantity
 		}
 		return resource.Quantity{}, errors.New("is not between 0% and 100%")
 	}
-	q, err := quantity.Parse(value)
+	q, err := text.ParseQuantity(value)
 	switch {
 	case err != nil:
 		return q, err

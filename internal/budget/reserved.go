@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/cpuset"
 
-	"node-partition.io/node-partition/internal/quantity"
+	"node-partition.io/node-partition/internal/text"
 )
 
 // reservations holds the resources that the kubelet keeps from pods.
@@ -81,7 +81,7 @@ func parseReserved(name, value string) (resource.Quantity, error) {
 			"cannot be reserved; want cpu, memory, ephemeral-storage or pid",
 		)
 	}
-	q, err := quantity.Parse(value)
+	q, err := text.ParseQuantity(value)
 	switch {
 	case err != nil:
 		return q, err

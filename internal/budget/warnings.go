@@ -7,7 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/utils/cpuset"
 
-	"node-partition.io/node-partition/internal/bytesize"
+	"node-partition.io/node-partition/internal/text"
 )
 
 // staticPolicy is the CPU manager policy that assigns CPUs to containers exclusively.
@@ -60,7 +60,7 @@ func (w *remarks) enforced(k *Kubelet, b *Budget) {
 	} {
 		if k.enforces(s.enforce) && s.cgroup != "" && s.memory > 0 {
 			w.add("enforceNodeAllocatable has %s: the kubelet sets memory.max of %s to %s, and the kernel kills services "+
-				"there at that limit; %s-compressible limits CPU alone", s.enforce, s.cgroup, bytesize.Round(s.memory), s.enforce)
+				"there at that limit; %s-compressible limits CPU alone", s.enforce, s.cgroup, text.RoundBytes(s.memory), s.enforce)
 		}
 	}
 }
@@ -99,12 +99,12 @@ func (w *remarks) memory(p *Share) {
 		if m.MemoryRequestBytes > limit {
 			w.add("%s.memoryLimit of %s is below the requests of its %d pods, %s: "+
 				"pods are evicted that use no more than they request",
-				p.Section, bytesize.Round(limit), m.Pods, bytesize.Round(m.MemoryRequestBytes))
+				p.Section, text.RoundBytes(limit), m.Pods, text.RoundBytes(m.MemoryRequestBytes))
 		}
 		if m.MemoryLimitBytes > limit {
 			w.add("%s.memoryLimit of %s is below the sum of the memory limits of its pods, %s "+
 				"(%d of %d pods have none): pods may be evicted below their own limits",
-				p.Section, bytesize.Round(limit), bytesize.Round(m.MemoryLimitBytes), m.Unlimited, m.Pods)
+				p.Section, text.RoundBytes(limit), text.RoundBytes(m.MemoryLimitBytes), m.Unlimited, m.Pods)
 		}
 	}
 }
@@ -128,8 +128,8 @@ func short(in *Input, b *Budget, reserved cpuset.CPUSet) []string {
 	}
 	if left := b.Remainder.MemoryBytes; limits > 0 && left < b.Capacity.MemoryBytes/10 {
 		w.add("%s: %s leaves %s of the node's %s for user pods, with reservations and the eviction threshold: less than 10 %%; "+
-			"want less", strings.Join(limited, ", "), bytesize.Round(limits), bytesize.Round(left),
-			bytesize.Round(b.Capacity.MemoryBytes))
+			"want less", strings.Join(limited, ", "), text.RoundBytes(limits), text.RoundBytes(left),
+			text.RoundBytes(b.Capacity.MemoryBytes))
 	}
 	if !cpus.IsEmpty() && in.CPUs.IsSubsetOf(cpus.Union(reserved)) {
 		w.add("%s: %s leaves user pods none of the node's CPUs %s for themselves; want fewer, or no cpuset",
@@ -156,7 +156,7 @@ func (w *remarks) forgotten(in *Input, b *Budget) {
 	}
 	services := ""
 	if in.HostBytes > 0 {
-		services = fmt.Sprintf(" in addition to the %s that services of the node use", bytesize.Round(in.HostBytes))
+		services = fmt.Sprintf(" in addition to the %s that services of the node use", text.RoundBytes(in.HostBytes))
 	}
 	// The static memory manager compares the sums (validateReservedMemory,
 	// pkg/kubelet/cm/memorymanager).
@@ -166,5 +166,5 @@ func (w *remarks) forgotten(in *Input, b *Budget) {
 	}
 	w.add("kubeReserved and systemReserved, %s of memory, do not include the %s%s: the scheduler promises %s of "+
 		"%s memoryLimit to user pods too; raise %s by that, or accept that user pods have less than promised",
-		bytesize.Round(reserved), partition, services, bytesize.Round(share), its, raise)
+		text.RoundBytes(reserved), partition, services, text.RoundBytes(share), its, raise)
 }

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"node-partition.io/node-partition/internal/kubeapi"
-	"node-partition.io/node-partition/internal/oneline"
+	"node-partition.io/node-partition/internal/text"
 )
 
 // Result is the result of an attempt to write something to the API server.
@@ -60,7 +60,7 @@ const maxMessage = 1000
 
 // Record records a fault. It returns at once, and may be called from any goroutine.
 func (r *Recorder) Record(f Occurrence) {
-	f.Message = oneline.Record(f.Message, maxMessage)
+	f.Message = text.Record(f.Message, maxMessage)
 	r.mu.Lock()
 	added := r.table.add(f, time.Now())
 	r.mu.Unlock()

@@ -7,8 +7,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"node-partition.io/node-partition/internal/kubeapi"
-	"node-partition.io/node-partition/internal/oneline"
 	"node-partition.io/node-partition/internal/partition"
+	"node-partition.io/node-partition/internal/text"
 )
 
 // Facts holds what the labels and the readiness follow from.
@@ -50,9 +50,9 @@ const maxText = 500
 func judge(f Facts) v1.NodeCondition {
 	switch {
 	case f.Hangs != nil:
-		return condition(kubeapi.Ready, v1.ConditionUnknown, reasonHangs, "a part of partition-monitor hangs: "+text(f.Hangs))
+		return condition(kubeapi.Ready, v1.ConditionUnknown, reasonHangs, "a part of partition-monitor hangs: "+textOf(f.Hangs))
 	case f.Refused != nil:
-		return condition(kubeapi.Ready, v1.ConditionFalse, reasonRefused, text(f.Refused))
+		return condition(kubeapi.Ready, v1.ConditionFalse, reasonRefused, textOf(f.Refused))
 	case len(f.Inactive) > 0:
 		names := make([]string, 0, len(f.Inactive))
 		for _, name := range f.Inactive {
@@ -62,12 +62,12 @@ func judge(f Facts) v1.NodeCondition {
 	case !f.Passed:
 		message := "the first reconcile of the pods has not ended"
 		if f.Unready != nil {
-			message += ": " + text(f.Unready)
+			message += ": " + textOf(f.Unready)
 		}
 		return condition(kubeapi.Ready, v1.ConditionUnknown, reasonStarting, message)
 	case f.Unready != nil:
 		return condition(kubeapi.Ready, v1.ConditionUnknown, reasonUnready,
-			"pods cannot be placed at the moment: "+text(f.Unready))
+			"pods cannot be placed at the moment: "+textOf(f.Unready))
 	case f.Misplaced > 0:
 		return condition(kubeapi.Ready, v1.ConditionFalse, reasonMisplaced,
 			fmt.Sprintf("pods that are not where they belong: %d; partition-monitor status on the node lists them", f.Misplaced))
@@ -79,5 +79,5 @@ func condition(kind v1.NodeConditionType, status v1.ConditionStatus, reason, mes
 	return v1.NodeCondition{Type: kind, Status: status, Reason: reason, Message: message}
 }
 
-// text returns the text of an error, which may have several lines, on one.
-func text(err error) string { return oneline.Record(oneline.Terminal(err.Error()), maxText) }
+// textOf returns the text of an error, which may have several lines, on one.
+func textOf(err error) string { return text.Record(text.Terminal(err.Error()), maxText) }

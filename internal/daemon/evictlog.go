@@ -6,10 +6,10 @@ import (
 	"strings"
 	"time"
 
-	"node-partition.io/node-partition/internal/bytesize"
 	"node-partition.io/node-partition/internal/journallog"
 	"node-partition.io/node-partition/internal/node/options"
 	"node-partition.io/node-partition/internal/partition"
+	"node-partition.io/node-partition/internal/text"
 	"node-partition.io/node-partition/pkg/evict"
 )
 
@@ -130,9 +130,9 @@ func (j evictionJournal) Evicting(e evict.Eviction) {
 	}
 	j.of(e, idEvicting).
 		Warn(textAbout(j.partition, what), "threshold", e.Threshold,
-			"available", bytesize.Text(e.AvailableBytes), "below", bytesize.Text(e.AtBytes),
-			"limit", bytesize.Text(e.LimitBytes), "working-set", bytesize.Text(e.WorkingSetBytes),
-			"request", bytesize.Text(e.RequestBytes),
+			"available", text.Bytes(e.AvailableBytes), "below", text.Bytes(e.AtBytes),
+			"limit", text.Bytes(e.LimitBytes), "working-set", text.Bytes(e.WorkingSetBytes),
+			"request", text.Bytes(e.RequestBytes),
 			"estimated", e.Estimated, "priority", e.Priority, "grace", e.Grace)
 }
 
@@ -180,7 +180,7 @@ func (j evictionJournal) NoCandidate(d evict.Decision) {
 	}
 	j.log.Error(
 		textAbout(j.partition, noCandidateText(d)), journallog.MessageID, idNoCandidate, "available",
-		bytesize.Text(d.Available), "below", bytesize.Text(d.At), "of-no-pod", bytesize.Text(d.Ownerless),
+		text.Bytes(d.Available), "below", text.Bytes(d.At), "of-no-pod", text.Bytes(d.Ownerless),
 		"pods", strings.Join(pods, ", "),
 	)
 }

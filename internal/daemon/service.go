@@ -14,9 +14,9 @@ import (
 
 	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/node"
-	"node-partition.io/node-partition/internal/oneline"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/systemd"
+	"node-partition.io/node-partition/internal/text"
 	"node-partition.io/node-partition/pkg/podmove/report"
 )
 
@@ -89,13 +89,13 @@ func summary(
 ) string {
 	line := whereabouts(found, partitions...)
 	if err != nil {
-		line = "Failing, retrying: " + oneline.Terminal(err.Error())
+		line = "Failing, retrying: " + text.Terminal(err.Error())
 	}
 	if problem != "" {
 		line += "; " + problem
 	}
 	if unserved != nil {
-		line += "; metrics and health are not served: " + oneline.Terminal(unserved.Error())
+		line += "; metrics and health are not served: " + text.Terminal(unserved.Error())
 	}
 	return line
 }

@@ -5,7 +5,7 @@ import (
 	"io"
 	"os"
 
-	"node-partition.io/node-partition/internal/oneline"
+	"node-partition.io/node-partition/internal/text"
 )
 
 // The syslog levels (RFC 5424) and the facility of daemons. With facility 0 journald would file a
@@ -72,7 +72,7 @@ func (l *Log) all(level int, lines []string) {
 
 // log writes one record with one write(2): each write to /dev/kmsg is a record.
 func (l *Log) log(level int, format string, args ...any) {
-	text := oneline.Record(fmt.Sprintf(format, args...), maxRecord)
+	text := text.Record(fmt.Sprintf(format, args...), maxRecord)
 	if l.kernel {
 		_, _ = fmt.Fprintf(l.out, "<%d>partition-generator[%d]: %s\n", daemon|level, os.Getpid(), text)
 		return

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"node-partition.io/node-partition/internal/installer/record"
-	"node-partition.io/node-partition/internal/oneline"
 	"node-partition.io/node-partition/internal/partition"
+	"node-partition.io/node-partition/internal/text"
 	"node-partition.io/node-partition/pkg/podmove/report"
 )
 
@@ -83,7 +83,7 @@ func (h *Host) begin(ctx context.Context, state *record.State, p *plan, o record
 	}
 	if r.Ready, err = h.readyMembers(ctx, o); err != nil {
 		h.Say("which members are Ready is not known: %v", err)
-		r.ReadyUnknown = oneline.Terminal(err.Error())
+		r.ReadyUnknown = text.Terminal(err.Error())
 	}
 	state.Rollout = r
 	return h.SetState(*state)

@@ -12,7 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 	sigsyaml "sigs.k8s.io/yaml"
 
-	"node-partition.io/node-partition/internal/oneline"
+	"node-partition.io/node-partition/internal/text"
 )
 
 // The bounds of reading. A full dump of a kubelet's configuration has 6 KB.
@@ -53,7 +53,7 @@ type errOtherKind struct{ apiVersion, kind string }
 
 func (e *errOtherKind) Error() string {
 	return fmt.Sprintf("apiVersion %s, kind %s; want apiVersion %s, kind %s",
-		oneline.Quote(e.apiVersion), oneline.Quote(e.kind), APIVersion, Kind)
+		text.Quote(e.apiVersion), text.Quote(e.kind), APIVersion, Kind)
 }
 
 // parseDocument parses the content of a file. It accepts YAML and JSON, as the kubelet does. If the
@@ -89,7 +89,7 @@ func stringField(fields map[string]json.RawMessage, name string, value *string) 
 		return nil
 	}
 	if err := json.Unmarshal(raw, value); err != nil {
-		return fmt.Errorf("%s: %s is not a string", name, oneline.ASCII(string(raw)))
+		return fmt.Errorf("%s: %s is not a string", name, text.ASCII(string(raw)))
 	}
 	return nil
 }
@@ -117,7 +117,7 @@ func toJSON(data []byte) (converted []byte, plain bool, err error) {
 		converted, err = sigsyaml.YAMLToJSON(data)
 	}
 	if err != nil {
-		return nil, false, fmt.Errorf("not YAML or JSON: %s", oneline.ASCII(err.Error()))
+		return nil, false, fmt.Errorf("not YAML or JSON: %s", text.ASCII(err.Error()))
 	}
 	return converted, plain, nil
 }
@@ -131,7 +131,7 @@ func checkExpansion(data []byte) error {
 	var node yaml.Node
 	// Only the first document, as in the conversion.
 	if err := yaml.NewDecoder(bytes.NewReader(data)).Decode(&node); err != nil {
-		return fmt.Errorf("not YAML or JSON: %s", oneline.ASCII(err.Error()))
+		return fmt.Errorf("not YAML or JSON: %s", text.ASCII(err.Error()))
 	}
 	sizes := expansion{sizes: map[*yaml.Node]int{}}
 	if sizes.of(&node) > maxExpandedBytes {

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"node-partition.io/node-partition/internal/hostfs"
-	"node-partition.io/node-partition/internal/oneline"
+	"node-partition.io/node-partition/internal/text"
 )
 
 // LoadFiles reads the files of a kubelet that was started with --config=file and --config-dir=dir.
@@ -69,7 +69,7 @@ func (c *Merged) decode(target any, values map[string]json.RawMessage) error {
 		reflect.ValueOf(f.value).Elem().SetZero() // a part of a list or map may have been decoded
 		if first == nil {
 			first = fmt.Errorf("%s: %s: %s has the wrong type; see the kubelet's KubeletConfiguration (v1beta1)",
-				c.FileWith(f.name), f.name, oneline.ASCII(string(raw)))
+				c.FileWith(f.name), f.name, text.ASCII(string(raw)))
 		}
 	}
 	return first

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"node-partition.io/node-partition/internal/oneline"
+	"node-partition.io/node-partition/internal/text"
 )
 
 // nearMisses warns of a section under a similar name: the kubelet ignores an unknown field, and so
@@ -15,7 +15,7 @@ func (l *loader) nearMisses(doc document) {
 	for _, name := range slices.Sorted(maps.Keys(doc.fields)) {
 		if isNearlySection(name) {
 			l.config.Warnings = append(l.config.Warnings, fmt.Sprintf(
-				"%s: unknown field %s, ignoring; known are %s", doc.path, oneline.Quote(name), strings.Join(sectionFields(), " and ")))
+				"%s: unknown field %s, ignoring; known are %s", doc.path, text.Quote(name), strings.Join(sectionFields(), " and ")))
 		}
 	}
 }

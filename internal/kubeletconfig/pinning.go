@@ -11,7 +11,7 @@ import (
 	"slices"
 
 	"node-partition.io/node-partition/internal/hostfs"
-	"node-partition.io/node-partition/internal/oneline"
+	"node-partition.io/node-partition/internal/text"
 )
 
 // pinningPath holds OpenShift's workload types of a node, with the CPUs of each:
@@ -139,7 +139,7 @@ func parsePinning(name string, data []byte) (p Pinning, warnings []string, err e
 	for _, one := range slices.Sorted(maps.Keys(types)) {
 		p.CPUs[one] = ""
 		for _, field := range slices.Sorted(maps.Keys(types[one])) {
-			at, raw := fmt.Sprintf("%s: %s.%s", name, oneline.ASCII(one), oneline.ASCII(field)), types[one][field]
+			at, raw := fmt.Sprintf("%s: %s.%s", name, text.ASCII(one), text.ASCII(field)), types[one][field]
 			if field != pinningCPUs {
 				warnings = append(warnings, at+": not a field of the pinning file, ignoring it")
 				continue
@@ -147,7 +147,7 @@ func parsePinning(name string, data []byte) (p Pinning, warnings []string, err e
 			var cpus string
 			if err := json.Unmarshal(raw, &cpus); err != nil {
 				return Pinning{}, nil, fmt.Errorf(
-					`%s: %s is not a string; want a list of CPUs such as "0-1"`, at, oneline.ASCII(string(raw)),
+					`%s: %s is not a string; want a list of CPUs such as "0-1"`, at, text.ASCII(string(raw)),
 				)
 			}
 			p.CPUs[one] = cpus

@@ -8,7 +8,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"node-partition.io/node-partition/internal/oneline"
+	"node-partition.io/node-partition/internal/text"
 )
 
 // maxRepeated bounds the number of remarks about fields that are there twice.
@@ -70,7 +70,7 @@ func (r *repeated) find(n *yaml.Node) {
 				r.more++
 			case twice:
 				r.list = append(r.list, fmt.Sprintf("%s: is in line %d, and again in line %d, which counts; remove one",
-					oneline.ASCII(child.Value), before, child.Line))
+					text.ASCII(child.Value), before, child.Line))
 			}
 			lines[child.Value] = child.Line
 		}

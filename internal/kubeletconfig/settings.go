@@ -13,8 +13,8 @@ import (
 	"github.com/hashicorp/go-envparse"
 
 	"node-partition.io/node-partition/internal/hostfs"
-	"node-partition.io/node-partition/internal/oneline"
 	"node-partition.io/node-partition/internal/partition"
+	"node-partition.io/node-partition/internal/text"
 )
 
 // SettingsPath holds the settings that partition-generator and partition-monitor share, as
@@ -117,7 +117,7 @@ func parseSettings(data []byte) (Settings, error) {
 			want = of.or + ", or " + want
 		}
 		err = errors.Join(err, fmt.Errorf("%s: %s: %s is not a path that a unit can contain; want %s",
-			SettingsPath, of.key, oneline.Quote(value), want))
+			SettingsPath, of.key, text.Quote(value), want))
 		delete(s, of.key)
 	}
 	return s, err

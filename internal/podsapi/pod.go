@@ -11,7 +11,7 @@ import (
 
 	"node-partition.io/node-partition/internal/admission"
 	"node-partition.io/node-partition/internal/partition"
-	"node-partition.io/node-partition/internal/quantity"
+	"node-partition.io/node-partition/internal/text"
 )
 
 // Pod holds the properties of a pod that the kubelet has and the runtime does not.
@@ -121,7 +121,7 @@ func newPod(p *v1.Pod) *Pod {
 		pod.GracePeriod = time.Duration(min(max(*seconds, 0), maxGraceSeconds)) * time.Second
 	}
 	requests := resource.PodRequests(p, resource.PodResourcesOptions{})
-	pod.MilliCPU = quantity.MilliCPU(*requests.Cpu())
+	pod.MilliCPU = text.MilliCPU(*requests.Cpu())
 	pod.MemoryRequest = requests.Memory().Value()
 	pod.MemoryLimit = memoryLimit(p)
 	if pod.Ask.Type != "" {
@@ -176,8 +176,8 @@ func ready(p *v1.Pod) bool {
 func (pod *Pod) add(p *v1.Pod, c *v1.Container, order int, known Container) {
 	known.Order = order
 	known.MemoryRequest = c.Resources.Requests.Memory().Value()
-	known.MilliCPU = quantity.MilliCPU(*c.Resources.Requests.Cpu())
-	known.MilliLimit = quantity.MilliCPU(*c.Resources.Limits.Cpu())
+	known.MilliCPU = text.MilliCPU(*c.Resources.Requests.Cpu())
+	known.MilliLimit = text.MilliCPU(*c.Resources.Limits.Cpu())
 	if c.RestartPolicy != nil {
 		known.RestartPolicy = *c.RestartPolicy
 	}

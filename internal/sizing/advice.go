@@ -5,7 +5,7 @@ import (
 	"math"
 	"time"
 
-	"node-partition.io/node-partition/internal/bytesize"
+	"node-partition.io/node-partition/internal/text"
 )
 
 const (
@@ -75,7 +75,7 @@ func (a *Advice) Length() time.Duration { return time.Duration(a.Seconds) * time
 // Claim says what the limit promises, and what that stands on.
 func (a *Advice) Claim() string {
 	return fmt.Sprintf("%s: for %d members and %s, 1 of %d such nodes would exceed it in the %s after",
-		bytesize.Text(a.LimitBytes), a.Members, Text(a.Length()), Beyond, Text(a.Need.Ahead))
+		text.Bytes(a.LimitBytes), a.Members, Text(a.Length()), Beyond, Text(a.Need.Ahead))
 }
 
 // Text returns a duration for people.

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"node-partition.io/node-partition/internal/oneline"
+	"node-partition.io/node-partition/internal/text"
 )
 
 // Programs is the folder of the programs of systemd. It is empty for the search path.
@@ -76,12 +76,12 @@ func (p Programs) Run(ctx context.Context, name string, args ...string) (string,
 	// A child of the program may keep its output open after ctx has ended.
 	cmd.WaitDelay = waitDelay
 	if err := cmd.Run(); err != nil {
-		text := cmp.Or(strings.TrimSpace(stderr.String()), strings.TrimSpace(stdout.String()))
+		content := cmp.Or(strings.TrimSpace(stderr.String()), strings.TrimSpace(stdout.String()))
 		switch {
 		case ctx.Err() != nil:
 			err = context.Cause(ctx)
-		case text != "":
-			err = errors.New(oneline.Terminal(text))
+		case content != "":
+			err = errors.New(text.Terminal(content))
 		}
 		name = filepath.Base(name)
 		if len(args) > 0 {

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"node-partition.io/node-partition/internal/installer/record"
-	"node-partition.io/node-partition/internal/oneline"
+	"node-partition.io/node-partition/internal/text"
 )
 
 // ContainerName is the name of the one container of the pod of a node.
@@ -65,7 +65,7 @@ func outcomeOf(p *v1.Pod, n *v1.Node, now time.Time) outcome {
 	}
 	t := c.State.Terminated
 	o := ofTermination(*t, Mode(p.Annotations[ModeAnnotation]))
-	o.message = oneline.Record(o.message, maxMessage)
+	o.message = text.Record(o.message, maxMessage)
 	if o.ended = t.FinishedAt.Time; o.ended.IsZero() {
 		o.ended = now
 	}
@@ -110,7 +110,7 @@ func unended(p *v1.Pod, n *v1.Node, now time.Time) outcome {
 			o.reason, o.message = "unschedulable", condition.Message
 		}
 	}
-	o.message = oneline.Record(o.message, maxMessage)
+	o.message = text.Record(o.message, maxMessage)
 	return o
 }
 

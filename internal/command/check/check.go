@@ -13,10 +13,10 @@ import (
 
 	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/internal/node/options"
-	"node-partition.io/node-partition/internal/oneline"
 	"node-partition.io/node-partition/internal/output"
 	"node-partition.io/node-partition/internal/state"
 	"node-partition.io/node-partition/internal/terminal"
+	"node-partition.io/node-partition/internal/text"
 )
 
 // Node checks the node, in the order in which an operator needs the results: first the
@@ -77,29 +77,29 @@ func grades() []state.Grade {
 // WriteText writes findings for people: errors first, and how many there are at the end. Checks
 // that have found the same share a line.
 func WriteText(w io.Writer, found []state.Finding) error {
-	var text strings.Builder
+	var content strings.Builder
 	lines := joined(found)
 	slices.SortStableFunc(lines, func(a, b state.Finding) int {
 		return slices.Index(grades(), a.Grade) - slices.Index(grades(), b.Grade)
 	})
 	const margin = 8 // behind the grade
 	for _, f := range lines {
-		fmt.Fprintf(&text, "%-*s%s: %s\n", margin, f.Grade, f.Check, oneline.Terminal(f.Found))
+		fmt.Fprintf(&content, "%-*s%s: %s\n", margin, f.Grade, f.Check, text.Terminal(f.Found))
 		below := func(format string, args ...any) {
-			fmt.Fprintf(&text, "%*s%s\n", margin, "", fmt.Sprintf(format, args...))
+			fmt.Fprintf(&content, "%*s%s\n", margin, "", fmt.Sprintf(format, args...))
 		}
 		for _, l := range f.Looked {
-			below("file: %s: %s", oneline.Terminal(l.Path), oneline.Terminal(l.Result))
+			below("file: %s: %s", text.Terminal(l.Path), text.Terminal(l.Result))
 		}
 		if f.Change != "" {
-			below("change: %s", oneline.Terminal(f.Change))
+			below("change: %s", text.Terminal(f.Change))
 		}
 		if f.Docs != "" {
 			below("see: %s", f.Docs)
 		}
 	}
-	fmt.Fprintf(&text, "%s\n", counts(found))
-	return terminal.Write(w, text.String(), margin, terminal.Severities)
+	fmt.Fprintf(&content, "%s\n", counts(found))
+	return terminal.Write(w, content.String(), margin, terminal.Severities)
 }
 
 // joined joins findings that say the same, such as "not asked" of each check that asks a service:

@@ -4,10 +4,9 @@ import (
 	"context"
 
 	"node-partition.io/node-partition/internal/crioconfig"
-	"node-partition.io/node-partition/internal/oneline"
 	"node-partition.io/node-partition/internal/partition"
-	"node-partition.io/node-partition/internal/quantity"
 	"node-partition.io/node-partition/internal/state"
+	"node-partition.io/node-partition/internal/text"
 )
 
 // crioName is the name by which CRI-O answers.
@@ -31,11 +30,11 @@ func (c *checks) crioWorkloads(context.Context) []state.Finding {
 			if entry.Annotation != partition.TargetPrefix+w.Type || entry.CPUs == "" || p == nil || p.CPUs.IsEmpty() {
 				continue
 			}
-			if cpus, err := quantity.ParseCPUs(entry.CPUs); err != nil || !cpus.Equals(p.CPUs) {
+			if cpus, err := text.ParseCPUs(entry.CPUs); err != nil || !cpus.Equals(p.CPUs) {
 				found = append(found, changing(
 					state.Warning, "write the CPUs of the partition there, as partition-monitor render crio does, or remove the entry",
 					"CRI-O gives a container with %s CPUs %s by %s, and its partition has the CPUs %s",
-					entry.Annotation, oneline.ASCII(entry.CPUs), entry.File, p.CPUs,
+					entry.Annotation, text.ASCII(entry.CPUs), entry.File, p.CPUs,
 				)...)
 			}
 		}

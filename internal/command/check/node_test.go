@@ -31,8 +31,8 @@ func endpoint(socket string) flag {
 	return func(o *options.Options, n *fakenode.Node) { o.Runtime = n.Host().Endpoint(socket) }
 }
 
-// text returns what check writes for people about a node, with the paths of the node.
-func text(t *testing.T, n *fakenode.Node, ignored []string, flags ...flag) (out string, found []state.Finding) {
+// textOf returns what check writes for people about a node, with the paths of the node.
+func textOf(t *testing.T, n *fakenode.Node, ignored []string, flags ...flag) (out string, found []state.Finding) {
 	t.Helper()
 	o := n.Options()
 	for _, set := range flags {
@@ -60,7 +60,7 @@ func expect(t *testing.T, n *fakenode.Node, result bool, want []string, flags ..
 
 func expectIgnoring(t *testing.T, n *fakenode.Node, ignored []string, result bool, want []string, flags ...flag) {
 	t.Helper()
-	stdout, found := text(t, n, ignored, flags...)
+	stdout, found := textOf(t, n, ignored, flags...)
 	if failed := slices.ContainsFunc(found, func(f state.Finding) bool { return f.Grade == state.Error }); failed == result {
 		t.Errorf("an error: %t; want %t", failed, !result)
 	}
@@ -91,7 +91,7 @@ func TestCheckOK(t *testing.T) {
 	t.Parallel()
 	n := fakenode.Whole(t)
 	n.MonitorAnswers(http.StatusOK, "ok\n")
-	stdout, _ := text(t, n, nil)
+	stdout, _ := textOf(t, n, nil)
 	var ok []string
 	for line := range strings.Lines(stdout) {
 		if names, found := strings.CutPrefix(line, "ok "); found {
@@ -384,7 +384,7 @@ func TestCheckJSON(t *testing.T) {
 	t.Parallel()
 	n := fakenode.Whole(t)
 	n.Partition("max")
-	_, found := text(t, n, nil)
+	_, found := textOf(t, n, nil)
 	var document bytes.Buffer
 	var got struct{ Findings []state.Finding }
 	if err := errors.Join(WriteJSON(&document, found), json.Unmarshal(document.Bytes(), &got)); err != nil {
@@ -424,7 +424,7 @@ func TestCheckCPUManager(t *testing.T) {
 		"1":   "cpu-manager: as the kubelet, systemd and the configuration set it\n",
 	} {
 		n.Cgroup(scope, map[string]string{"cpuset.cpus.effective": cpus})
-		if stdout, _ := text(t, n, nil); !strings.Contains(stdout, want) {
+		if stdout, _ := textOf(t, n, nil); !strings.Contains(stdout, want) {
 			t.Errorf("want %q in\n%s", want, stdout)
 		}
 	}

@@ -59,7 +59,7 @@ func TestRuntimeEndpoint(t *testing.T) {
 			n := fakenode.New(t, fakenode.Valid("kube-system"))
 			n.Partition("67108864")
 			test.prepare(n)
-			stdout, _ := text(t, n, nil, test.flags...)
+			stdout, _ := textOf(t, n, nil, test.flags...)
 			if !strings.Contains(stdout, "containerd v2.3.7 at ") || !strings.Contains(stdout, test.want+"\n") {
 				t.Errorf("want %s in\n%s", test.want, stdout)
 			}
@@ -103,7 +103,7 @@ func TestCheckDeaf(t *testing.T) {
 	n.RemoveAll(podsapi.DefaultSocket)
 	n.ServeGRPC(podsapi.DefaultSocket, func(s *grpc.Server) { podsv1alpha1.RegisterPodsServer(s, d) })
 	n.ServeGRPC(elsewhere, func(s *grpc.Server) { runtime.RegisterRuntimeServiceServer(s, d) })
-	stdout, _ := text(t, n, nil, endpoint(elsewhere))
+	stdout, _ := textOf(t, n, nil, endpoint(elsewhere))
 	for _, want := range []string{"error   runtime: ", "ok      cpu-manager: not compared: ", "warning second-writer: "} {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("want %q in\n%s", want, stdout)

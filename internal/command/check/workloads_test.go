@@ -161,7 +161,7 @@ func TestCheckWorkloadsPolicy(t *testing.T) {
 	const policies = "GET /apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/" + policy.Name
 	n.Cluster.Objects = map[string]string{ownNode: `{"status":{"allocatable":{"` + coresA + `":"4k"}}}`}
 	n.Cluster.Answers[policies] = http.StatusNotFound
-	if stdout, _ := text(t, n, nil); strings.Contains(stdout, "the policy ") {
+	if stdout, _ := textOf(t, n, nil); strings.Contains(stdout, "the policy ") {
 		t.Errorf("a finding about policies, which the cluster does not have, in\n%s", stdout)
 	}
 	delete(n.Cluster.Answers, policies)
@@ -195,7 +195,7 @@ func TestCheckWorkloadsWithoutAPI(t *testing.T) {
 	expect(t, n, passes, []string{"warning workload-resource: the API server is not queried (--kubeconfig): whether the Node has " + coresA},
 		func(o *options.Options, _ *fakenode.Node) { o.Eviction.Kubeconfig = options.KubeconfigNone })
 	n.Cluster.Close()
-	stdout, _ := text(t, n, nil)
+	stdout, _ := textOf(t, n, nil)
 	if strings.Count(stdout, "cannot be reached") != 2 || !strings.Contains(stdout, "warning eviction-api, events: ") || !strings.Contains(stdout, "warning workload-resource: whether the Node has "+coresA+" is not known: API server ") {
 		t.Errorf("want the API server by eviction-api and events in a line, and by workload-resource, in\n%s", stdout)
 	}
@@ -207,7 +207,7 @@ func TestCheckWorkloadsForeign(t *testing.T) {
 	n := typed(t)
 	n.Write("/etc/crio/crio.conf.d/01-workload", "[crio.runtime.workloads.a]\nactivation_annotation = \"target.workload.openshift.io/a\"\nresources = { \"cpushares\" = 0, \"cpuset\" = \"0-1\" }")
 	n.Write("/etc/kubernetes/openshift-workload-pinning", `{"a": {"cpuset": "0"}}`)
-	stdout, _ := text(t, n, nil, func(o *options.Options, _ *fakenode.Node) { o.Node.Foreign = true })
+	stdout, _ := textOf(t, n, nil, func(o *options.Options, _ *fakenode.Node) { o.Node.Foreign = true })
 	for _, part := range []string{
 		"warning crio-workloads: CRI-O gives a container with target.workload.openshift.io/a CPUs 0-1 by /etc/crio/crio.conf.d/01-workload, and its partition has the CPUs 1",
 		`warning configuration: /etc/kubernetes/openshift-workload-pinning: a.cpuset: "0": /etc/kubernetes/node-partition.yaml: systemPartition.cpuset is "1", and counts`,
@@ -238,7 +238,7 @@ func TestCheckCRIO(t *testing.T) {
 	said := func(annotation, cpus, want string) {
 		t.Helper()
 		entry(annotation, cpus)
-		if stdout, _ := text(t, n, nil, foreign); !strings.Contains(stdout, want) {
+		if stdout, _ := textOf(t, n, nil, foreign); !strings.Contains(stdout, want) {
 			t.Errorf("want %q in\n%s", want, stdout)
 		}
 	}
@@ -248,7 +248,7 @@ func TestCheckCRIO(t *testing.T) {
 	said(ours, "0-1", "warning crio-workloads: CRI-O gives a container with "+ours+" CPUs 0-1 by /etc/crio/crio.conf, and its partition has the CPUs 1")
 	said(ours, "all", "warning crio-workloads: CRI-O gives a container with "+ours+" CPUs all by ")
 	n.Write("/etc/crio/crio.conf", "[")
-	if stdout, _ := text(t, n, nil, foreign); !strings.Contains(stdout, "warning crio-workloads: whether CRI-O gives CPUs by an annotation is not known") {
+	if stdout, _ := textOf(t, n, nil, foreign); !strings.Contains(stdout, "warning crio-workloads: whether CRI-O gives CPUs by an annotation is not known") {
 		t.Error(stdout)
 	}
 }

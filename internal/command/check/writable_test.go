@@ -21,7 +21,7 @@ func TestNodeWritable(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if out, _ := text(t, n, nil); strings.Contains(out, open) {
+	if out, _ := textOf(t, n, nil); strings.Contains(out, open) {
 		t.Errorf("of a node whose files are its owner's: %s", out)
 	}
 	const override = "/etc/kubernetes/node-partition.yaml"
@@ -36,14 +36,14 @@ func TestNodeWritable(t *testing.T) {
 		"/etc/kubernetes":                    {0o777, 0o755},
 	} {
 		chmod(name, modes[0])
-		out, _ := text(t, n, nil)
+		out, _ := textOf(t, n, nil)
 		if !strings.Contains(out, name+" "+open) || !strings.Contains(out, "chmod go-w "+name+"\n") {
 			t.Errorf("%s with mode %o: %s", name, modes[0], out)
 		}
 		chmod(name, modes[1])
 	}
 	chmod("/srv/elsewhere", os.ModeSticky|0o777)
-	if out, _ := text(t, n, nil); strings.Contains(out, open) {
+	if out, _ := textOf(t, n, nil); strings.Contains(out, open) {
 		t.Errorf("of a folder in which nobody replaces another's files: %s", out)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"k8s.io/utils/cpuset"
 
 	"node-partition.io/node-partition/internal/node/allocatable"
-	"node-partition.io/node-partition/internal/quantity"
+	"node-partition.io/node-partition/internal/text"
 )
 
 // storage is the name of ephemeral storage on the command line.
@@ -27,15 +27,15 @@ func isHugePages(name string) bool {
 	if !ok {
 		return false
 	}
-	q, err := quantity.Parse(size)
+	q, err := text.ParseQuantity(size)
 	return err == nil && q.Sign() > 0
 }
 
 // ParseCapacity parses the capacity of another node, such as cpu=16,memory=32Gi,storage=100Gi. CPUs
 // and memory are required; storage and hugepages-SIZE may be there. The CPUs are numbered from 0.
-func ParseCapacity(text string) (*allocatable.Capacity, error) {
+func ParseCapacity(content string) (*allocatable.Capacity, error) {
 	list := v1.ResourceList{}
-	for pair := range strings.SplitSeq(text, ",") {
+	for pair := range strings.SplitSeq(content, ",") {
 		name, value, _ := strings.Cut(pair, "=")
 		name = strings.TrimSpace(name)
 		if name == storage {
@@ -50,7 +50,7 @@ func ParseCapacity(text string) (*allocatable.Capacity, error) {
 		if _, twice := list[v1.ResourceName(name)]; twice {
 			return nil, fmt.Errorf("%s is there twice", name)
 		}
-		q, err := quantity.Parse(strings.TrimSpace(value))
+		q, err := text.ParseQuantity(strings.TrimSpace(value))
 		switch {
 		case err != nil:
 			return nil, fmt.Errorf("%s: %q %w; want e.g. cpu=16,memory=32Gi,storage=100Gi", name, value, err)

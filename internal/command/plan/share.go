@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"io"
 
-	"node-partition.io/node-partition/internal/bytesize"
 	"node-partition.io/node-partition/internal/partition"
+	"node-partition.io/node-partition/internal/text"
 	"node-partition.io/node-partition/pkg/slices/config"
 )
 
@@ -46,7 +46,7 @@ func writeShares(w io.Writer, p *Plan) {
 		if s.Bound != "" {
 			by = s.Bound
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", s.Partition, s.Share, bytesize.Round(int64(s.OfBytes)),
-			bytesize.Round(int64(s.MemoryLimitBytes)), by)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", s.Partition, s.Share, text.RoundBytes(int64(s.OfBytes)),
+			text.RoundBytes(int64(s.MemoryLimitBytes)), by)
 	}
 }

@@ -11,11 +11,10 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"node-partition.io/node-partition/internal/budget"
-	"node-partition.io/node-partition/internal/bytesize"
 	"node-partition.io/node-partition/internal/node/allocatable"
-	"node-partition.io/node-partition/internal/oneline"
 	"node-partition.io/node-partition/internal/output"
 	"node-partition.io/node-partition/internal/terminal"
+	"node-partition.io/node-partition/internal/text"
 )
 
 // WriteJSON writes a plan for scripts.
@@ -35,7 +34,7 @@ func WriteYAML(w io.Writer, p Plan) error {
 
 // WriteTable writes a plan for people.
 func WriteTable(w io.Writer, p Plan) error {
-	from := fmt.Sprintf("Configuration  %s\n\n", oneline.Terminal(origin(p.Configuration)))
+	from := fmt.Sprintf("Configuration  %s\n\n", text.Terminal(origin(p.Configuration)))
 	if err := terminal.Write(w, from, len("Configuration  "), nil); err != nil {
 		return err
 	}
@@ -50,7 +49,7 @@ func WriteTable(w io.Writer, p Plan) error {
 	}
 	var warnings strings.Builder
 	for _, warning := range p.Warnings {
-		fmt.Fprintf(&warnings, "\nwarning: %s\n", oneline.Terminal(warning))
+		fmt.Fprintf(&warnings, "\nwarning: %s\n", text.Terminal(warning))
 	}
 	return terminal.Write(w, warnings.String(), len("warning: "), terminal.Severities)
 }
@@ -70,7 +69,7 @@ func writeBudget(w io.Writer, p *Plan) {
 	fmt.Fprintln(w, "BUDGET\tCPU\tMEMORY\tSTORAGE")
 	row := func(name string, amount budget.Resources) {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", name, cpuText(amount.MilliCPU),
-			bytesize.Round(amount.MemoryBytes), storageText(amount.StorageBytes))
+			text.RoundBytes(amount.MemoryBytes), storageText(amount.StorageBytes))
 	}
 	row("capacity", p.Capacity)
 	row("- kubeReserved", p.KubeReserved)
@@ -95,7 +94,7 @@ func writeMembers(w io.Writer, p *Plan) {
 	for i := range p.Partitions {
 		if m := p.Partitions[i].Members; m != nil {
 			fmt.Fprintf(w, "partition %s\t%d\t%s\t%s\t%d\n", p.Partitions[i].Name, m.Pods,
-				bytesize.Round(m.MemoryRequestBytes), bytesize.Round(m.MemoryLimitBytes), m.Unlimited)
+				text.RoundBytes(m.MemoryRequestBytes), text.RoundBytes(m.MemoryLimitBytes), m.Unlimited)
 		}
 	}
 }
@@ -124,9 +123,9 @@ func writeUsage(w io.Writer, p *Plan) {
 	for _, u := range p.Usage {
 		peak := "-"
 		if u.PeakBytes != nil {
-			peak = bytesize.Text(*u.PeakBytes)
+			peak = text.Bytes(*u.PeakBytes)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", u.Slice, bytesize.Text(u.MemoryBytes), bytesize.Text(u.WorkingSetBytes), peak)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", u.Slice, text.Bytes(u.MemoryBytes), text.Bytes(u.WorkingSetBytes), peak)
 	}
 }
 
@@ -139,5 +138,5 @@ func storageText(bytes *int64) string {
 	if bytes == nil {
 		return "-"
 	}
-	return bytesize.Round(*bytes)
+	return text.RoundBytes(*bytes)
 }

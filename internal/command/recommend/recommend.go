@@ -12,14 +12,13 @@ import (
 	"strings"
 	"time"
 
-	"node-partition.io/node-partition/internal/bytesize"
 	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/node"
-	"node-partition.io/node-partition/internal/oneline"
 	"node-partition.io/node-partition/internal/output"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/sizing"
 	"node-partition.io/node-partition/internal/sizing/sizefile"
+	"node-partition.io/node-partition/internal/text"
 )
 
 // Options holds the flags of the command recommend.
@@ -100,7 +99,7 @@ func (a *Advice) judge(r *sizefile.Record, inRun bool, memory uint64) {
 	}
 	if memory > 0 && a.LimitBytes >= memory {
 		a.NoSection = append(a.NoSection, fmt.Sprintf("the limit of %s is not below the memory of the node, %s: it protects nothing; "+
-			"give the pods of the partition less to do, or the node more memory", bytesize.Text(a.LimitBytes), bytesize.Text(memory)))
+			"give the pods of the partition less to do, or the node more memory", text.Bytes(a.LimitBytes), text.Bytes(memory)))
 	}
 	if missing := r.Missing(); missing > length/10 {
 		a.warn("in addition to the %s, %s were not measured, because the monitor did not run", sizing.Text(length), sizing.Text(missing))
@@ -117,14 +116,14 @@ func (a *Advice) judge(r *sizefile.Record, inRun bool, memory uint64) {
 	if l := a.Leak; l != nil {
 		a.warn("%s grows without returning: the partition used %s at least, and now %s. The limit has room for what is in use, and not for what it will add; "+
 			"give it a memory limit, or restart it, unless it is a cache or a cluster that grows",
-			cmp.Or(l.Member, "the partition"), bytesize.Text(l.From), bytesize.Text(l.To))
+			cmp.Or(l.Member, "the partition"), text.Bytes(l.From), text.Bytes(l.To))
 	}
 }
 
 // Verdict returns an error if there is no section.
 func (a *Advice) Verdict() error {
 	if a.SystemPartition == nil && a.WorkloadPartitions == nil {
-		return fmt.Errorf("no section: %s", oneline.Terminal(strings.Join(a.NoSection, "; ")))
+		return fmt.Errorf("no section: %s", text.Terminal(strings.Join(a.NoSection, "; ")))
 	}
 	return nil
 }
@@ -135,7 +134,7 @@ func (a *Advice) warn(format string, args ...any) {
 
 // reasons returns the rows of the table: a figure, its amount, and what it stands on.
 func (a *Advice) reasons() [][]string {
-	amount := func(bytes float64) string { return bytesize.Text(uint64(bytes)) }
+	amount := func(bytes float64) string { return text.Bytes(uint64(bytes)) }
 	n := &a.Need
 	of := cmp.Or(a.LargestMember, "twice the mean")
 	rows := [][]string{
@@ -146,9 +145,9 @@ func (a *Advice) reasons() [][]string {
 		{"spread", amount(n.Spread), "from one hour to the next"},
 		{"drift", amount(n.Drift), "of all members together, a hundredth in a week"},
 		{"need", amount(n.Bytes), "the peak, or level + 2.81 x sqrt(growth² + spread² + drift²)"},
-		{"requests", bytesize.Text(a.RequestBytes), "of the members, whom no limit is below"},
-		{"threshold", bytesize.Text(a.ThresholdBytes), "the margin at which the partition evicts"},
-		{"memoryLimit", bytesize.Text(a.LimitBytes), "need or requests, and the threshold, rounded up"},
+		{"requests", text.Bytes(a.RequestBytes), "of the members, whom no limit is below"},
+		{"threshold", text.Bytes(a.ThresholdBytes), "the margin at which the partition evicts"},
+		{"memoryLimit", text.Bytes(a.LimitBytes), "need or requests, and the threshold, rounded up"},
 	}
 	return slices.DeleteFunc(rows, func(row []string) bool { return row[0] == "requests" && a.RequestBytes == 0 })
 }

@@ -6,10 +6,10 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"node-partition.io/node-partition/internal/bytesize"
 	"node-partition.io/node-partition/internal/hostfs"
 	"node-partition.io/node-partition/internal/kubeletconfig"
 	"node-partition.io/node-partition/internal/partition"
+	"node-partition.io/node-partition/internal/text"
 	"node-partition.io/node-partition/pkg/slices/config"
 )
 
@@ -138,7 +138,7 @@ func (a *Advice) asPercentage(root hostfs.FS, fields map[string]any) {
 	percentage, ok := p.Share.Percentage(bytes)
 	if !ok {
 		a.warn("the present memoryLimit is a percentage, and the recommended one is not below the node's memory of %s",
-			bytesize.Text(p.Share.OfBytes))
+			text.Bytes(p.Share.OfBytes))
 		return
 	}
 	fields[fieldLimit] = percentage
@@ -153,7 +153,7 @@ func (a *Advice) widen(fields map[string]any, field string, bound uint64, counts
 	}
 	fields[field] = quantity(a.LimitBytes)
 	a.warn("%s is %s in the recommendation, and was %s, which would count in place of the percentage; other nodes with the file get it, too",
-		field, bytesize.Text(a.LimitBytes), bytesize.Text(bound))
+		field, text.Bytes(a.LimitBytes), text.Bytes(bound))
 }
 
 // quantity returns bytes, which are whole mebibytes, as a quantity.

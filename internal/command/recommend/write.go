@@ -7,9 +7,8 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"node-partition.io/node-partition/internal/bytesize"
-	"node-partition.io/node-partition/internal/oneline"
 	"node-partition.io/node-partition/internal/output"
+	"node-partition.io/node-partition/internal/text"
 )
 
 // WriteJSON writes an advice for scripts.
@@ -36,23 +35,23 @@ func WriteYAML(w io.Writer, a Advice) error {
 
 // comment writes one line that YAML ignores, whatever its arguments contain.
 func comment(w io.Writer, format string, args ...any) {
-	fmt.Fprintf(w, "# %s\n", oneline.Terminal(fmt.Sprintf(format, args...)))
+	fmt.Fprintf(w, "# %s\n", text.Terminal(fmt.Sprintf(format, args...)))
 }
 
 // table writes rows as comments.
 func table(w io.Writer, rows [][]string) error {
-	var text bytes.Buffer
-	t := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	var content bytes.Buffer
+	t := tabwriter.NewWriter(&content, 0, 0, 2, ' ', 0)
 	for _, row := range rows {
 		for i, cell := range row {
-			row[i] = oneline.Terminal(cell)
+			row[i] = text.Terminal(cell)
 		}
 		fmt.Fprintln(t, strings.Join(row, "\t"))
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	for line := range strings.Lines(text.String()) {
+	for line := range strings.Lines(content.String()) {
 		fmt.Fprintf(w, "#   %s\n", strings.TrimRight(line, " \n"))
 	}
 	return nil
@@ -77,7 +76,7 @@ func WriteFleetYAML(w io.Writer, a FleetAdvice) error {
 		s := &a.Shapes[i]
 		fmt.Fprintln(w, "---")
 		comment(w, "memoryLimit of partition %s on nodes of %s, %s: what %s needs. %s do for 9 in 10.",
-			a.Partition, s.Shape, bytesize.Text(s.LimitBytes), s.Node, bytesize.Text(s.MostBytes))
+			a.Partition, s.Shape, text.Bytes(s.LimitBytes), s.Node, text.Bytes(s.MostBytes))
 		text, err := a.document(s)
 		if err != nil {
 			return err

@@ -18,11 +18,11 @@ import (
 	"node-partition.io/node-partition/internal/kubeletconfig"
 	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/internal/node/trial"
-	"node-partition.io/node-partition/internal/oneline"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/state"
 	"node-partition.io/node-partition/internal/statefile"
 	"node-partition.io/node-partition/internal/systemctl"
+	"node-partition.io/node-partition/internal/text"
 	"node-partition.io/node-partition/internal/trialend"
 	"node-partition.io/node-partition/pkg/podmove"
 	"node-partition.io/node-partition/pkg/slices/config"
@@ -166,7 +166,7 @@ func checkRollback(n host.Node) (node.Followed, error) {
 	case err != nil:
 		return present, fmt.Errorf(
 			"the present configuration is not valid, and a trial could not go back to it: %s; repair it first",
-			oneline.Terminal(err.Error()),
+			text.Terminal(err.Error()),
 		)
 	case files.NotApplied != nil:
 		return present, fmt.Errorf("%w, and then try; the end of a trial applies the files as they are on disk", files.NotApplied)

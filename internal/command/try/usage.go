@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"io/fs"
 
-	"node-partition.io/node-partition/internal/bytesize"
 	"node-partition.io/node-partition/internal/cgroupfs"
 	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/internal/partition"
+	"node-partition.io/node-partition/internal/text"
 	"node-partition.io/node-partition/pkg/slices/config"
 )
 
@@ -42,7 +42,7 @@ func checkUsageOf(cgroups cgroupfs.FS, asked *config.Partition) error {
 		return fmt.Errorf(
 			"memoryLimit %s, with a threshold of %s, is below what the partition uses now, %s: pods would be evicted at once; "+
 				"want %s or more (partition-monitor recommend), or --force",
-			bytesize.Text(limit), bytesize.Text(hard), bytesize.Text(used), bytesize.Text(enough(asked, used)),
+			text.Bytes(limit), text.Bytes(hard), text.Bytes(used), text.Bytes(enough(asked, used)),
 		)
 	}
 	return nil

@@ -7,11 +7,10 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"node-partition.io/node-partition/internal/bytesize"
-	"node-partition.io/node-partition/internal/oneline"
 	"node-partition.io/node-partition/internal/output"
 	"node-partition.io/node-partition/internal/state"
 	"node-partition.io/node-partition/internal/terminal"
+	"node-partition.io/node-partition/internal/text"
 )
 
 // WriteJSON writes a result for scripts.
@@ -19,10 +18,10 @@ func WriteJSON(w io.Writer, r state.Validation) error { return output.JSON(w, r)
 
 // WriteText writes a result for people: problems first, and the verdict at the end.
 func WriteText(w io.Writer, r state.Validation) error {
-	var text strings.Builder
+	var content strings.Builder
 	const margin = 9 // behind the grade
 	line := func(grade, format string, args ...any) {
-		fmt.Fprintf(&text, "%-*s%s\n", margin, grade, oneline.Terminal(fmt.Sprintf(format, args...)))
+		fmt.Fprintf(&content, "%-*s%s\n", margin, grade, text.Terminal(fmt.Sprintf(format, args...)))
 	}
 	for i := range r.Problems {
 		line("error", "%s", textOf(r.Problems[i]))
@@ -34,7 +33,7 @@ func WriteText(w io.Writer, r state.Validation) error {
 		line("ok", "partition %s: %s", r.Partitions[i].Name, textOfSection(&r.Partitions[i]))
 	}
 	if l := r.Left; l != nil {
-		line("ok", "left for user pods: %s of %s, %s CPUs", bytesize.Round(l.MemoryBytes), bytesize.Round(l.OfMemoryBytes),
+		line("ok", "left for user pods: %s of %s, %s CPUs", text.RoundBytes(l.MemoryBytes), text.RoundBytes(l.OfMemoryBytes),
 			resource.NewMilliQuantity(l.MilliCPU, resource.DecimalSI))
 	}
 	for _, left := range r.NotChecked {
@@ -51,9 +50,9 @@ func WriteText(w io.Writer, r state.Validation) error {
 	if r.AsItHas != "" {
 		as += " (it has " + r.AsItHas + ")"
 	}
-	fmt.Fprintf(&text, "%s %s%s: %s, %s\n", oneline.Terminal(r.File), verdict, as,
+	fmt.Fprintf(&content, "%s %s%s: %s, %s\n", text.Terminal(r.File), verdict, as,
 		count(len(r.Problems), "error"), count(len(r.Warnings), "warning"))
-	return terminal.Write(w, text.String(), margin, terminal.Severities)
+	return terminal.Write(w, content.String(), margin, terminal.Severities)
 }
 
 func count(n int, what string) string {
@@ -72,16 +71,16 @@ func textOfSection(p *state.Section) string {
 	case p.Share != "":
 		limit = fmt.Sprintf(
 			"memoryLimit %s, %s of %s",
-			bytesize.Round(int64(p.MemoryLimitBytes)), p.Share, bytesize.Round(int64(p.ShareOfBytes)),
+			text.RoundBytes(int64(p.MemoryLimitBytes)), p.Share, text.RoundBytes(int64(p.ShareOfBytes)),
 		)
 		if p.Bound != "" {
 			limit += " by " + p.Bound
 		}
 	case p.MemoryLimitBytes > 0:
-		limit = "memoryLimit " + bytesize.Round(int64(p.MemoryLimitBytes))
+		limit = "memoryLimit " + text.RoundBytes(int64(p.MemoryLimitBytes))
 	}
 	if p.EvictsBelowBytes > 0 {
-		limit += ", evicts below " + bytesize.Round(int64(p.EvictsBelowBytes))
+		limit += ", evicts below " + text.RoundBytes(int64(p.EvictsBelowBytes))
 	}
 	cpus := "all CPUs"
 	if p.CPUs != "" {

@@ -19,11 +19,10 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"node-partition.io/node-partition/internal/bytesize"
 	"node-partition.io/node-partition/internal/node/nodestate"
-	"node-partition.io/node-partition/internal/oneline"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/state"
+	"node-partition.io/node-partition/internal/text"
 	"node-partition.io/node-partition/pkg/podmove/report"
 )
 
@@ -44,7 +43,7 @@ var (
 	// parsed is the template, for the first page. Most runs of the program serve none.
 	parsed = sync.OnceValue(func() *template.Template {
 		return template.Must(template.New("page").Funcs(template.FuncMap{
-			"bytes": bytesize.Text, "clean": clean, "class": class, "fold": fold, "scale": scale,
+			"bytes": text.Bytes, "clean": clean, "class": class, "fold": fold, "scale": scale,
 			"largest": func(limit *uint64, used uint64) uint64 {
 				if limit == nil {
 					return used
@@ -170,21 +169,21 @@ func scale(bytes, whole, length uint64) int {
 
 // clean returns foreign text on one line, cut if it is long. A question mark is in place of what
 // would turn the text after it around.
-func clean(text string) string {
+func clean(content string) string {
 	const most = 400
-	text = strings.Map(func(r rune) rune {
+	content = strings.Map(func(r rune) rune {
 		//guard: a name does not turn the text after it around
 		if unicode.Is(unicode.Bidi_Control, r) {
 			return '?'
 		}
 		return r
-	}, oneline.Terminal(text))
-	if len(text) <= most {
-		return text
+	}, text.Terminal(content))
+	if len(content) <= most {
+		return content
 	}
 	end := most
-	for !utf8.RuneStart(text[end]) {
+	for !utf8.RuneStart(content[end]) {
 		end--
 	}
-	return text[:end] + "…"
+	return content[:end] + "…"
 }

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"node-partition.io/node-partition/internal/oneline"
+	"node-partition.io/node-partition/internal/text"
 )
 
 // This file holds the result of a call of the installer: an exit status, a reason of one
@@ -79,7 +79,7 @@ func (o Outcome) Text() string {
 	}
 	lines := make([]string, 0, len(o.Sentences))
 	for _, s := range o.Sentences {
-		lines = append(lines, oneline.Terminal(s))
+		lines = append(lines, text.Terminal(s))
 	}
 	return word + ": " + strings.Join(lines, "\n")
 }
@@ -103,7 +103,7 @@ type Termination struct {
 // Termination returns the JSON for /dev/termination-log.
 func (o Outcome) Termination() string {
 	data, err := json.Marshal(Termination{
-		Message: oneline.Record(oneline.Terminal(strings.Join(o.Sentences, "\n")), maxMessage), Reason: o.Reason,
+		Message: text.Record(text.Terminal(strings.Join(o.Sentences, "\n")), maxMessage), Reason: o.Reason,
 	})
 	if err != nil {
 		return err.Error()

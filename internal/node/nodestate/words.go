@@ -9,13 +9,12 @@ import (
 	"strings"
 	"time"
 
-	"node-partition.io/node-partition/internal/bytesize"
 	"node-partition.io/node-partition/internal/node/trial"
-	"node-partition.io/node-partition/internal/oneline"
 	"node-partition.io/node-partition/internal/output"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/sizing"
 	"node-partition.io/node-partition/internal/state"
+	"node-partition.io/node-partition/internal/text"
 	"node-partition.io/node-partition/pkg/evict"
 	"node-partition.io/node-partition/pkg/podmove/report"
 )
@@ -46,7 +45,7 @@ type Table struct {
 func Facts(s *state.Status) []Fact {
 	var facts []Fact
 	add := func(l Level, name, format string, args ...any) {
-		facts = append(facts, Fact{l, name, oneline.Terminal(fmt.Sprintf(format, args...))})
+		facts = append(facts, Fact{l, name, text.Terminal(fmt.Sprintf(format, args...))})
 	}
 	if len(s.Partitions) == 0 {
 		add(Caution, "Partition", "none is active")
@@ -94,27 +93,27 @@ func PartitionFacts(p *state.Partition) []Fact {
 	add("Namespaces", "%s", strings.Join(p.Namespaces, ", "))
 	limit := "no limit"
 	if p.LimitBytes != nil {
-		limit = bytesize.Text(*p.LimitBytes)
+		limit = text.Bytes(*p.LimitBytes)
 	}
-	add("Memory", "%s of %s", bytesize.Text(p.MemoryBytes), limit)
+	add("Memory", "%s of %s", text.Bytes(p.MemoryBytes), limit)
 	if p.UsedBytes > 0 {
 		peak := ""
 		if p.UsedPeakBytes > 0 {
-			most, minutes := bytesize.Text(p.UsedPeakBytes), evict.PeakWindow.Minutes()
+			most, minutes := text.Bytes(p.UsedPeakBytes), evict.PeakWindow.Minutes()
 			peak = fmt.Sprintf(", %s at most in the last %.0f minutes", most, minutes)
 		}
-		add("Used", "%s as eviction counts it%s", bytesize.Text(p.UsedBytes), peak)
+		add("Used", "%s as eviction counts it%s", text.Bytes(p.UsedBytes), peak)
 	}
 	if d := p.LastDay; d != nil {
-		most, at := bytesize.Text(d.PeakBytes), output.Time(d.PeakTime)
+		most, at := text.Bytes(d.PeakBytes), output.Time(d.PeakTime)
 		add("Last day", "%s at most, at %s, of %s", most, at, sizing.Text(d.Length()))
 	}
 	if p.SwapBytes > 0 {
-		add("Swap", "%s", bytesize.Text(p.SwapBytes))
+		add("Swap", "%s", text.Bytes(p.SwapBytes))
 	}
 	if p.MinBytes > 0 || p.LowBytes > 0 {
 		low := max(p.MinBytes, p.LowBytes)
-		add("Protected", "%s always, %s if possible", bytesize.Text(p.MinBytes), bytesize.Text(low))
+		add("Protected", "%s always, %s if possible", text.Bytes(p.MinBytes), text.Bytes(low))
 	}
 	if p.CPUs != "" {
 		exclusive := ""
@@ -134,36 +133,36 @@ func EvictionFacts(p *state.Partition) []Fact {
 	if e == nil {
 		return nil
 	}
-	var text strings.Builder
-	text.WriteString(e.Mode)
+	var content strings.Builder
+	content.WriteString(e.Mode)
 	switch {
 	case e.Mode == "off":
 	case e.NoLimit:
-		text.WriteString(", without a memory limit: the partition only sets CPU weights and reports usage")
+		content.WriteString(", without a memory limit: the partition only sets CPU weights and reports usage")
 	default:
-		fmt.Fprintf(&text, ", %s available", bytesize.Text(e.AvailableBytes))
+		fmt.Fprintf(&content, ", %s available", text.Bytes(e.AvailableBytes))
 		if e.HardBytes+e.SoftBytes == 0 {
-			text.WriteString(", without a threshold")
+			content.WriteString(", without a threshold")
 		}
 		if e.HardBytes > 0 {
-			fmt.Fprintf(&text, ", evicts below %s", bytesize.Text(e.HardBytes))
+			fmt.Fprintf(&content, ", evicts below %s", text.Bytes(e.HardBytes))
 		}
 		if e.SoftBytes > 0 {
-			fmt.Fprintf(&text, ", or below %s for %s", bytesize.Text(e.SoftBytes), e.SoftGrace)
+			fmt.Fprintf(&content, ", or below %s for %s", text.Bytes(e.SoftBytes), e.SoftGrace)
 		}
 		if left := margin(e.AvailableBytes, e.HardBytes, e.SoftBytes); left != "" {
-			fmt.Fprintf(&text, ": %s", left)
+			fmt.Fprintf(&content, ": %s", left)
 		}
 		if e.Crossed != "" {
-			fmt.Fprintf(&text, "; BELOW THE %s THRESHOLD NOW", e.Crossed)
+			fmt.Fprintf(&content, "; BELOW THE %s THRESHOLD NOW", e.Crossed)
 			if !slices.ContainsFunc(e.Order, func(c state.Candidate) bool { return c.Skip == "" }) {
-				text.WriteString(", and no pod can be evicted: the kernel will kill at the limit")
+				content.WriteString(", and no pod can be evicted: the kernel will kill at the limit")
 			}
 		}
 	}
-	facts := []Fact{{level(p), "Eviction", text.String()}}
+	facts := []Fact{{level(p), "Eviction", content.String()}}
 	if evict.LeftBehind(e.OwnerlessBytes, len(e.Order)) > 0 {
-		facts = append(facts, Fact{Text: bytesize.Text(e.OwnerlessBytes) + " belong to no pod that runs in it"})
+		facts = append(facts, Fact{Text: text.Bytes(e.OwnerlessBytes) + " belong to no pod that runs in it"})
 	}
 	if e.Estimated {
 		facts = append(facts, Fact{Text: "requests and priorities are estimated: the kubelet serves no Pods API"})
@@ -192,23 +191,23 @@ func level(p *state.Partition) Level {
 // margin describes the memory of which available bytes are left, until the nearest threshold or
 // beyond the hard one first. It is empty without a threshold.
 func margin(available, hard, soft uint64) string {
-	var text string
+	var content string
 	switch {
 	case hard == 0 && soft == 0:
 		return ""
 	case available < hard:
-		return bytesize.Text(hard-available) + " beyond the hard threshold"
+		return text.Bytes(hard-available) + " beyond the hard threshold"
 	case soft <= hard:
-		return bytesize.Text(available-hard) + " until an eviction"
+		return text.Bytes(available-hard) + " until an eviction"
 	case available < soft:
-		text = bytesize.Text(soft-available) + " beyond the soft threshold"
+		content = text.Bytes(soft-available) + " beyond the soft threshold"
 	default:
-		text = bytesize.Text(available-soft) + " until the soft threshold"
+		content = text.Bytes(available-soft) + " until the soft threshold"
 	}
 	if hard > 0 {
-		text += ", " + bytesize.Text(available-hard) + " until an eviction at once"
+		content += ", " + text.Bytes(available-hard) + " until an eviction at once"
 	}
-	return text
+	return content
 }
 
 // Order returns the pods of a partition in the order of evictions.
@@ -223,7 +222,7 @@ func Order(e *state.Eviction) Table {
 			place += ": " + string(c.Skip)
 		}
 		t.add(place, c.Namespace, c.Name, strconv.Itoa(int(c.Priority)),
-			bytesize.Text(c.WorkingSetBytes), bytesize.Text(c.RequestBytes))
+			text.Bytes(c.WorkingSetBytes), text.Bytes(c.RequestBytes))
 	}
 	return t
 }
@@ -249,7 +248,7 @@ func Evictions(e *state.Eviction) Table {
 	t := Table{Head: []string{"EVICTED", "NAMESPACE", "POD", "THRESHOLD", "METHOD", "USED", "REQUESTED", "REMARKS"}}
 	row := func(of evict.Eviction, remark string) {
 		t.add(of.Time.Format(time.RFC3339), of.Namespace, of.Name, string(of.Threshold), string(of.Method),
-			bytesize.Text(of.WorkingSetBytes), bytesize.Text(of.RequestBytes), remark)
+			text.Bytes(of.WorkingSetBytes), text.Bytes(of.RequestBytes), remark)
 	}
 	for _, of := range e.Last[max(0, len(e.Last)-shownEvictions):] {
 		remark := cmp.Or(of.Problem, "-")
@@ -285,7 +284,7 @@ func PodsTable(pods []report.Pod) Table {
 // add adds a row. Cells with texts of others stay in one line.
 func (t *Table) add(cells ...string) {
 	for i := range cells {
-		cells[i] = oneline.Terminal(cells[i])
+		cells[i] = text.Terminal(cells[i])
 	}
 	t.Rows = append(t.Rows, cells)
 }

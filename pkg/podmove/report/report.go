@@ -8,8 +8,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"node-partition.io/node-partition/internal/bytesize"
 	"node-partition.io/node-partition/internal/partition"
+	"node-partition.io/node-partition/internal/text"
 )
 
 // Report holds the findings of the last pass. It is stored after the pass acted.
@@ -111,7 +111,7 @@ func (p Pod) Place() string {
 	case p.IdleCPUs != "":
 		return "has CPUs " + p.IdleCPUs + " exclusively, outside the partition's cpuset: they are idle"
 	case p.LiveMoved > 0:
-		return "moved live, " + bytesize.Text(p.OutsideBytes) + " stayed outside"
+		return "moved live, " + text.Bytes(p.OutsideBytes) + " stayed outside"
 	}
 	return ""
 }

@@ -14,7 +14,7 @@ import (
 	"node-partition.io/node-partition/internal/hostfs"
 	"node-partition.io/node-partition/internal/meminfo"
 	"node-partition.io/node-partition/internal/partition"
-	"node-partition.io/node-partition/internal/quantity"
+	"node-partition.io/node-partition/internal/text"
 )
 
 // The files with facts about the node. The paths are on the node; tests put a root in front of
@@ -136,7 +136,7 @@ func readCPUs(root hostfs.FS, name string) (cpuset.CPUSet, error) {
 	if err != nil {
 		return cpuset.New(), err
 	}
-	cpus, err := quantity.ParseCPUs(strings.TrimSpace(string(data)))
+	cpus, err := text.ParseCPUs(strings.TrimSpace(string(data)))
 	if err != nil {
 		return cpuset.New(), fmt.Errorf("%s: %s: %w", name, quote(strings.TrimSpace(string(data))), err)
 	}

@@ -10,9 +10,8 @@ import (
 
 	"node-partition.io/node-partition/internal/cgroupfs"
 	"node-partition.io/node-partition/internal/kubeletconfig"
-	"node-partition.io/node-partition/internal/oneline"
 	"node-partition.io/node-partition/internal/partition"
-	"node-partition.io/node-partition/internal/quantity"
+	"node-partition.io/node-partition/internal/text"
 	"node-partition.io/node-partition/internal/thresholds"
 )
 
@@ -271,7 +270,7 @@ func (c *checker) cpus() cpuset.CPUSet {
 		}
 		return none
 	}
-	cpus, err := quantity.ParseCPUs(list)
+	cpus, err := text.ParseCPUs(list)
 	if err != nil {
 		c.bad(field, quote(list), "%v", err)
 		return none
@@ -311,7 +310,7 @@ func (c *checker) reserved(cpus cpuset.CPUSet, list string) {
 		}
 		return
 	}
-	reserved, err := quantity.ParseCPUs(k.ReservedSystemCPUs)
+	reserved, err := text.ParseCPUs(k.ReservedSystemCPUs)
 	if err != nil {
 		c.badKubelet(field, quote(k.ReservedSystemCPUs), "%v", err)
 		return
@@ -324,9 +323,9 @@ func (c *checker) reserved(cpus cpuset.CPUSet, list string) {
 // shown returns a JSON value for a message: a string quoted, anything else unchanged but for unfit
 // characters.
 func shown(raw json.RawMessage) string {
-	var text string
-	if json.Unmarshal(raw, &text) == nil {
-		return quote(text)
+	var content string
+	if json.Unmarshal(raw, &content) == nil {
+		return quote(content)
 	}
-	return oneline.ASCII(string(raw))
+	return text.ASCII(string(raw))
 }

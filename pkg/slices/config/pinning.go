@@ -9,8 +9,8 @@ import (
 	"k8s.io/utils/cpuset"
 
 	"node-partition.io/node-partition/internal/kubeletconfig"
-	"node-partition.io/node-partition/internal/oneline"
 	"node-partition.io/node-partition/internal/partition"
+	"node-partition.io/node-partition/internal/text"
 )
 
 // cpusetField holds the CPUs of a partition.
@@ -35,7 +35,7 @@ func pinnedElsewhere(config *kubeletconfig.Merged, all sections) []string {
 			path := SectionPath(name) + "." + cpusetField
 			list = append(list, fmt.Sprintf(
 				"%s: %s.%s: %s: %s: %s is %s, and counts; want the same list in both",
-				config.Pinning.File, oneline.ASCII(one), cpusetField, quote(pinned),
+				config.Pinning.File, text.ASCII(one), cpusetField, quote(pinned),
 				config.SectionFileWith(path), path, quote(cpus),
 			))
 		}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"node-partition.io/node-partition/internal/oneline"
+	"node-partition.io/node-partition/internal/text"
 )
 
 // Problem describes one error in the configuration, or one reason why the node cannot have a
@@ -51,7 +51,7 @@ func (l problems) about(field string) bool {
 
 func (l problems) err() error { return errors.Join(l...) }
 
-func quote(s string) string { return oneline.Quote(s) }
+func quote(s string) string { return text.Quote(s) }
 
 // Problems splits an error made by errors.Join, so that each problem gets a separate line.
 func Problems(err error) []error {

@@ -7,7 +7,7 @@ import (
 	"math"
 	"strings"
 
-	"node-partition.io/node-partition/internal/quantity"
+	"node-partition.io/node-partition/internal/text"
 )
 
 // wantQuantity ends the errors about a quantity.
@@ -26,12 +26,12 @@ func parseBytes(raw json.RawMessage, least int) (uint64, error) {
 
 // parseQuantity parses a quantity of bytes. The result is between least, which is 0 or 1, and
 // math.MaxInt64.
-func parseQuantity(text string, least int) (uint64, error) {
+func parseQuantity(content string, least int) (uint64, error) {
 	// resource.Quantity takes "Gi" and "." for zero (apimachinery 0.37.0).
-	if number := strings.TrimLeft(text, "+-."); number == "" || number[0] < '0' || number[0] > '9' {
+	if number := strings.TrimLeft(content, "+-."); number == "" || number[0] < '0' || number[0] > '9' {
 		return 0, errors.New("is not a quantity; " + wantQuantity)
 	}
-	q, err := quantity.Parse(text)
+	q, err := text.ParseQuantity(content)
 	if err != nil {
 		return 0, fmt.Errorf("%w; %s", err, wantQuantity)
 	}

@@ -10,8 +10,8 @@ import (
 	"k8s.io/utils/cpuset"
 
 	"node-partition.io/node-partition/internal/hostfs"
-	"node-partition.io/node-partition/internal/oneline"
 	"node-partition.io/node-partition/internal/partition"
+	"node-partition.io/node-partition/internal/text"
 )
 
 // Reserved holds the slices that the kubelet expects. With kube-reserved or system-reserved in
@@ -120,7 +120,7 @@ func (c *Config) surprise(value, slice string) string {
 			return ""
 		}
 		return fmt.Sprintf("with cgroupDriver cgroupfs the kubelet looks for the cgroup /%s, which no slice has: making %s; "+
-			"want cgroupDriver systemd", oneline.ASCII(literal), slice)
+			"want cgroupDriver systemd", text.ASCII(literal), slice)
 	}
 	last := path.Base(literal)
 	if ext := path.Ext(last); ext == ".service" || ext == ".scope" {

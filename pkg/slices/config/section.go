@@ -8,8 +8,8 @@ import (
 	"slices"
 
 	"node-partition.io/node-partition/internal/kubeletconfig"
-	"node-partition.io/node-partition/internal/oneline"
 	"node-partition.io/node-partition/internal/partition"
+	"node-partition.io/node-partition/internal/text"
 )
 
 // section holds the fields of the section of a partition.
@@ -81,7 +81,7 @@ func decodeSections(config *kubeletconfig.Merged) (sections, error) {
 	for _, name := range slices.Sorted(maps.Keys(workloads)) {
 		path := workloadPath(name)
 		if err := checkWorkload(name); err != nil {
-			list.add(config.SectionFileWith(path), oneline.ASCII(path), "", "%v", err)
+			list.add(config.SectionFileWith(path), text.ASCII(path), "", "%v", err)
 			continue
 		}
 		if fields, ok := decodeSection(config, name, workloads[name], &list); ok {

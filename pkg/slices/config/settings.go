@@ -14,7 +14,7 @@ import (
 	"node-partition.io/node-partition/internal/hostfs"
 	"node-partition.io/node-partition/internal/kubeletconfig"
 	"node-partition.io/node-partition/internal/meminfo"
-	"node-partition.io/node-partition/internal/oneline"
+	"node-partition.io/node-partition/internal/text"
 )
 
 // Services holds the settings for the services of the kubelet and of the container runtime. Its
@@ -94,14 +94,14 @@ func (c *Config) settings(root hostfs.FS, broken bool) error {
 func (s *settings) unknown() {
 	for _, key := range s.values.Unknown() {
 		if strings.HasPrefix(key, kubeletconfig.IRQPrefix) {
-			s.warn(oneline.ASCII(key), "unknown setting, ignoring; docs/cgroups.md says what keeps interrupts off CPUs")
+			s.warn(text.ASCII(key), "unknown setting, ignoring; docs/cgroups.md says what keeps interrupts off CPUs")
 			continue
 		}
 		family, _, _ := strings.Cut(key, "_")
 		known := slices.DeleteFunc(kubeletconfig.KnownKeys(), func(k string) bool {
 			return !strings.HasPrefix(k, family+"_")
 		})
-		s.warn(oneline.ASCII(key), "unknown setting, ignoring; known are %s", strings.Join(known, ", "))
+		s.warn(text.ASCII(key), "unknown setting, ignoring; known are %s", strings.Join(known, ", "))
 	}
 }
 
@@ -195,7 +195,7 @@ func (s *settings) hostCPUs(k *kubeletconfig.Merged) cpuset.CPUSet {
 		// getCgroupConfig, pkg/kubelet/cm/node_container_manager_linux.go
 		if name := kubeletSlice(of.cgroup); name == systemSlice || name == userSlice {
 			s.warn(kubeletconfig.SystemCPUsKey, "%s: %s is %s: a kubelet that enforces it without the static CPU manager gives %s all CPUs, which wins",
-				k.FileWith(of.field), of.field, oneline.Quote(of.cgroup), name)
+				k.FileWith(of.field), of.field, text.Quote(of.cgroup), name)
 		}
 	}
 	return cpus

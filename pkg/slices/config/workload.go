@@ -7,7 +7,7 @@ import (
 
 	"node-partition.io/node-partition/internal/kubeletconfig"
 	"node-partition.io/node-partition/internal/partition"
-	"node-partition.io/node-partition/internal/quantity"
+	"node-partition.io/node-partition/internal/text"
 )
 
 // The fields of a workload partition that the system partition does not have.
@@ -78,7 +78,7 @@ func (c *checker) workload(all sections) partition.Workload {
 func (c *checker) advertised(w *partition.Workload, partition section) {
 	var list string
 	if json.Unmarshal(partition[cpusetField], &list) == nil {
-		if cpus, err := quantity.ParseCPUs(list); err == nil { // otherwise the field has the error
+		if cpus, err := text.ParseCPUs(list); err == nil { // otherwise the field has the error
 			w.CPUs = cpus.Size()
 		}
 	}

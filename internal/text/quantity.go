@@ -1,5 +1,4 @@
-// Package quantity parses quantities of Kubernetes and lists of CPUs in bounded time.
-package quantity
+package text
 
 import (
 	"errors"
@@ -11,8 +10,8 @@ import (
 // errNotQuantity is returned if the text is not a quantity, or is too long.
 var errNotQuantity = errors.New("is not a quantity")
 
-// Parse parses a quantity such as 500m or 4Gi.
-func Parse(text string) (resource.Quantity, error) {
+// ParseQuantity parses a quantity such as 500m or 4Gi.
+func ParseQuantity(text string) (resource.Quantity, error) {
 	if !bounded(text) {
 		return resource.Quantity{}, errNotQuantity
 	}

@@ -1,5 +1,4 @@
-// Package bytesize writes numbers of bytes for people.
-package bytesize
+package text
 
 import (
 	"strconv"
@@ -7,8 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Text returns a number of bytes as Kubernetes writes it, in whole mebibytes above one.
-func Text(bytes uint64) string {
+// Bytes returns a number of bytes as Kubernetes writes it, in whole mebibytes above one.
+func Bytes(bytes uint64) string {
 	const mebi = 1 << 20
 	if bytes >= mebi {
 		return strconv.FormatUint(bytes/mebi, 10) + "Mi"
@@ -16,9 +15,9 @@ func Text(bytes uint64) string {
 	return resource.NewQuantity(int64(bytes), resource.BinarySI).String()
 }
 
-// Round returns a number of bytes as Kubernetes writes it: exact if that is short, or else in whole
-// mebibytes.
-func Round(bytes int64) string {
+// RoundBytes returns a number of bytes as Kubernetes writes it: exact if that is short, or else in
+// whole mebibytes.
+func RoundBytes(bytes int64) string {
 	const short, mebi = len("16384Mi"), 1 << 20
 	exact := resource.NewQuantity(bytes, resource.BinarySI).String()
 	if len(exact) <= short {

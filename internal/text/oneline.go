@@ -1,7 +1,4 @@
-// Package oneline makes one line of foreign text, such as file names, values of a configuration and
-// answers of other programs. The result has no control character of ASCII, and so neither a second
-// line nor an escape sequence.
-package oneline
+package text
 
 import (
 	"strconv"
@@ -9,6 +6,10 @@ import (
 	"unicode"
 	"unicode/utf8"
 )
+
+// This file makes one line of foreign text, such as file names, values of a configuration and
+// answers of other programs. The result has no control character of ASCII, and so neither a second
+// line nor an escape sequence.
 
 // maxInMessage is the number of bytes of a value that an error message repeats. A record of the
 // kernel log holds about 1,000 bytes in all (PRINTKRB_RECORD_MAX is 1024, kernel 6.12).

@@ -1,4 +1,4 @@
-package quantity
+package text
 
 import (
 	"math"
@@ -15,7 +15,7 @@ func FuzzQuantity(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		q, err := Parse(text)
+		q, err := ParseQuantity(text)
 		if err != nil {
 			return
 		}

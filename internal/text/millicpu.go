@@ -1,4 +1,4 @@
-package quantity
+package text
 
 import "k8s.io/apimachinery/pkg/api/resource"
 
