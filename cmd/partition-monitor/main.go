@@ -16,7 +16,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"node-partition.io/node-partition/internal/host"
-	"node-partition.io/node-partition/internal/terminal"
+	"node-partition.io/node-partition/internal/output"
 	"node-partition.io/node-partition/pkg/podmove/nri"
 	"node-partition.io/node-partition/pkg/slices/config"
 )
@@ -176,9 +176,9 @@ func withSignals(action cli.ActionFunc) cli.ActionFunc {
 // withProgress shows on a terminal that a command which takes long still works.
 func withProgress(action cli.ActionFunc, stderr io.Writer) cli.ActionFunc {
 	return func(c *cli.Context) error {
-		stop := terminal.Of(stderr).Progress(stderr, c.Command.Name)
+		stop := output.TerminalOf(stderr).Progress(stderr, c.Command.Name)
 		defer stop()
-		c.App.Writer, c.App.ErrWriter = terminal.Before(c.App.Writer, stop), terminal.Before(c.App.ErrWriter, stop)
+		c.App.Writer, c.App.ErrWriter = output.Before(c.App.Writer, stop), output.Before(c.App.ErrWriter, stop)
 		return action(c)
 	}
 }

@@ -1,5 +1,3 @@
-// Package output has the forms that several commands show values in: JSON for scripts, and times
-// for people.
 package output
 
 import (

@@ -15,7 +15,6 @@ import (
 	"node-partition.io/node-partition/internal/node/options"
 	"node-partition.io/node-partition/internal/output"
 	"node-partition.io/node-partition/internal/state"
-	"node-partition.io/node-partition/internal/terminal"
 	"node-partition.io/node-partition/internal/text"
 )
 
@@ -99,7 +98,7 @@ func WriteText(w io.Writer, found []state.Finding) error {
 		}
 	}
 	fmt.Fprintf(&content, "%s\n", counts(found))
-	return terminal.Write(w, content.String(), margin, terminal.Severities)
+	return output.Write(w, content.String(), margin, output.Severities)
 }
 
 // joined joins findings that say the same, such as "not asked" of each check that asks a service:

@@ -13,7 +13,6 @@ import (
 	"node-partition.io/node-partition/internal/budget"
 	"node-partition.io/node-partition/internal/node/allocatable"
 	"node-partition.io/node-partition/internal/output"
-	"node-partition.io/node-partition/internal/terminal"
 	"node-partition.io/node-partition/internal/text"
 )
 
@@ -35,7 +34,7 @@ func WriteYAML(w io.Writer, p Plan) error {
 // WriteTable writes a plan for people.
 func WriteTable(w io.Writer, p Plan) error {
 	from := fmt.Sprintf("Configuration  %s\n\n", text.Terminal(origin(p.Configuration)))
-	if err := terminal.Write(w, from, len("Configuration  "), nil); err != nil {
+	if err := output.Write(w, from, len("Configuration  "), nil); err != nil {
 		return err
 	}
 	for _, write := range []func(io.Writer, *Plan){
@@ -51,7 +50,7 @@ func WriteTable(w io.Writer, p Plan) error {
 	for _, warning := range p.Warnings {
 		fmt.Fprintf(&warnings, "\nwarning: %s\n", text.Terminal(warning))
 	}
-	return terminal.Write(w, warnings.String(), len("warning: "), terminal.Severities)
+	return output.Write(w, warnings.String(), len("warning: "), output.Severities)
 }
 
 func origin(c allocatable.Origin) string {

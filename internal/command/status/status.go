@@ -23,7 +23,6 @@ import (
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/sizing/sizefile"
 	"node-partition.io/node-partition/internal/state"
-	"node-partition.io/node-partition/internal/terminal"
 	"node-partition.io/node-partition/pkg/evict"
 	"node-partition.io/node-partition/pkg/podmove"
 	"node-partition.io/node-partition/pkg/podmove/report"
@@ -166,12 +165,12 @@ func writeFacts(w io.Writer, facts []nodestate.Fact) error {
 		fmt.Fprintf(&text, "%-*s%s\n", margin, f.Name+" ", f.Text)
 		switch f.Level {
 		case nodestate.Alarm:
-			styles[f.Name] = terminal.Alarm
+			styles[f.Name] = output.Alarm
 		case nodestate.Caution:
-			styles[f.Name] = terminal.Caution
+			styles[f.Name] = output.Caution
 		}
 	}
-	return terminal.Write(w, text.String(), margin, styles)
+	return output.Write(w, text.String(), margin, styles)
 }
 
 // writeTable writes an empty line and a table.

@@ -6,8 +6,8 @@ import (
 	"io"
 	"time"
 
+	"node-partition.io/node-partition/internal/output"
 	"node-partition.io/node-partition/internal/state"
-	"node-partition.io/node-partition/internal/terminal"
 )
 
 // interval is the time between two readings of Watch.
@@ -24,7 +24,7 @@ func Watch(
 		if err != nil {
 			return err
 		}
-		if err := terminal.Redraw(w, func(w io.Writer) error { return write(w, status) }); err != nil {
+		if err := output.Redraw(w, func(w io.Writer) error { return write(w, status) }); err != nil {
 			return err
 		}
 	}

@@ -9,7 +9,6 @@ import (
 
 	"node-partition.io/node-partition/internal/output"
 	"node-partition.io/node-partition/internal/state"
-	"node-partition.io/node-partition/internal/terminal"
 	"node-partition.io/node-partition/internal/text"
 )
 
@@ -52,7 +51,7 @@ func WriteText(w io.Writer, r state.Validation) error {
 	}
 	fmt.Fprintf(&content, "%s %s%s: %s, %s\n", text.Terminal(r.File), verdict, as,
 		count(len(r.Problems), "error"), count(len(r.Warnings), "warning"))
-	return terminal.Write(w, content.String(), margin, terminal.Severities)
+	return output.Write(w, content.String(), margin, output.Severities)
 }
 
 func count(n int, what string) string {

@@ -1,6 +1,4 @@
-// Package terminal wraps and colours text for a person at a terminal, and leaves it as it is for
-// files and pipes.
-package terminal
+package output
 
 import (
 	"io"
@@ -19,9 +17,9 @@ type Terminal struct {
 	Moves, Colours bool
 }
 
-// Of returns the abilities of a file. Another value than a file is not one, and TERM=dumb has no
-// abilities. Colours are not wanted with NO_COLOR (no-color.org).
-func Of(file any) Terminal {
+// TerminalOf returns the abilities of a file. Another value than a file is not one, and TERM=dumb
+// has no abilities. Colours are not wanted with NO_COLOR (no-color.org).
+func TerminalOf(file any) Terminal {
 	f, ok := file.(term.File)
 	name := os.Getenv("TERM")
 	if !ok || !term.IsTerminal(f.Fd()) || name == "" || name == "dumb" {
@@ -50,7 +48,7 @@ var Severities = map[string]ansi.Style{
 // two columns further in than its beginning. The word of styles that a line begins with has its
 // style there. To a file or a pipe Write writes the text as it is.
 func Write(w io.Writer, text string, column int, styles map[string]ansi.Style) error {
-	on := Of(w)
+	on := TerminalOf(w)
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {
 		indent := column

@@ -1,4 +1,4 @@
-package terminal
+package output
 
 import (
 	"bytes"
@@ -10,15 +10,15 @@ import (
 	"github.com/charmbracelet/x/term"
 )
 
-// clear moves the cursor to the first line, and erases what is on the screen.
-const clear = "\x1b[H\x1b[2J"
+// clearScreen moves the cursor to the first line, and erases what is on the screen.
+const clearScreen = "\x1b[H\x1b[2J"
 
 // Redraw has write write in place of what a terminal shows, as watch(1) does. What the terminal has
 // no rows for is left out and counted. To a file, a pipe or a terminal whose cursor does not move
 // it is written as it is.
 func Redraw(w io.Writer, write func(io.Writer) error) error {
 	file, ok := w.(term.File)
-	if !ok || !Of(file).Moves {
+	if !ok || !TerminalOf(file).Moves {
 		return write(w)
 	}
 	s := screen{File: file}
@@ -29,7 +29,7 @@ func Redraw(w io.Writer, write func(io.Writer) error) error {
 	if width, height, err := term.GetSize(file.Fd()); err == nil && width > 0 && height > 0 {
 		text = cut(text, width, height)
 	}
-	_, err := io.WriteString(w, clear+text)
+	_, err := io.WriteString(w, clearScreen+text)
 	return err
 }
 

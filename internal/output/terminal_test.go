@@ -1,4 +1,4 @@
-package terminal
+package output
 
 import (
 	"bytes"
@@ -88,7 +88,7 @@ func TestRedraw(t *testing.T) {
 		t.Setenv("TERM", term)
 		tty, screen := testkit.OpenTerminal(t, 32)
 		err := Redraw(tty, func(w io.Writer) error {
-			if (Of(w) == Terminal{}) != (term == "dumb") {
+			if (TerminalOf(w) == Terminal{}) != (term == "dumb") {
 				t.Errorf("TERM=%s: what is drawn does not know the terminal", term)
 			}
 			return Write(w, test.text, 8, nil)
@@ -116,7 +116,7 @@ func TestOf(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = file.Close() })
 	for name, value := range map[string]any{"a file": file, "a buffer": &bytes.Buffer{}, "nothing": nil} {
-		if got := Of(value); got != (Terminal{}) {
+		if got := TerminalOf(value); got != (Terminal{}) {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
@@ -132,7 +132,7 @@ func TestOf(t *testing.T) {
 	} {
 		t.Setenv("TERM", test.term)
 		t.Setenv("NO_COLOR", test.noColor)
-		if got := Of(tty); got != test.want {
+		if got := TerminalOf(tty); got != test.want {
 			t.Errorf("TERM=%s NO_COLOR=%s: %+v; want %+v", test.term, test.noColor, got, test.want)
 		}
 	}
