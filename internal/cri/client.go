@@ -1,6 +1,3 @@
-// Package cri reads pods and containers from the container runtime over the Container Runtime
-// Interface. It identifies them by the metadata that the kubelet gave them in its requests, and not
-// by labels: no author of a pod can write the metadata.
 package cri
 
 import (

@@ -3,7 +3,7 @@ package check
 import (
 	"context"
 
-	"node-partition.io/node-partition/internal/crioconfig"
+	"node-partition.io/node-partition/internal/cri"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/state"
 	"node-partition.io/node-partition/internal/text"
@@ -19,7 +19,7 @@ func (c *checks) crioWorkloads(context.Context) []state.Finding {
 	if c.runtimeName != "" && c.runtimeName != crioName {
 		return saying(state.OK, "the runtime %s has no table of workloads", c.runtimeName)
 	}
-	table, err := crioconfig.Workloads(c.options.Node.Root)
+	table, err := cri.CRIOWorkloads(c.options.Node.Root)
 	if err != nil {
 		return saying(state.Warning, "whether CRI-O gives CPUs by an annotation is not known: %v", err)
 	}
