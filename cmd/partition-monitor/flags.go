@@ -8,8 +8,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/internal/kubelet"
 	"node-partition.io/node-partition/internal/node/options"
-	"node-partition.io/node-partition/internal/podsapi"
 	"node-partition.io/node-partition/pkg/evict"
 	"node-partition.io/node-partition/pkg/podmove"
 	"node-partition.io/node-partition/pkg/podmove/nri"
@@ -33,7 +33,7 @@ func commonFlags(more ...cli.Flag) []cli.Flag {
 	}, more...)
 }
 
-func podsAPIFlag() cli.Flag { return textFlag(options.FlagPods, podsapi.DefaultSocket) }
+func podsAPIFlag() cli.Flag { return textFlag(options.FlagPods, kubelet.PodsSocket) }
 
 func textFlag(name, value string) cli.Flag {
 	return &cli.StringFlag{Name: name, Usage: options.Usage(name), Value: value}

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/kubelet"
 	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/internal/partition"
-	"node-partition.io/node-partition/internal/podsapi"
 	"node-partition.io/node-partition/pkg/evict"
 	"node-partition.io/node-partition/pkg/podmove"
 	"node-partition.io/node-partition/pkg/podmove/nri"
@@ -36,7 +36,7 @@ func (a *hangingAPI) Available() bool {
 func idleReconciler(t *testing.T) *podmove.Reconciler {
 	t.Helper()
 	return podmove.New(podmove.Options{
-		Gatherer: &podmove.Gatherer{Cgroups: cgroupfs.FS(t.TempDir()), Runtime: &node.Runtime{}, Kubelet: &podsapi.Watcher{}},
+		Gatherer: &podmove.Gatherer{Cgroups: cgroupfs.FS(t.TempDir()), Runtime: &node.Runtime{}, Kubelet: &kubelet.Watcher{}},
 		Units:    units{}, Mover: mover{}, Placer: &nri.Plugin{}, Events: &placementEvents{},
 		NRI:   func() podmove.NRIState { return podmove.Working },
 		Table: &podmove.Table{}, Signals: podmove.NewSignals(), Tick: time.Hour,

@@ -20,11 +20,11 @@ import (
 	"node-partition.io/node-partition/internal/daemon/metrics"
 	"node-partition.io/node-partition/internal/daemon/textfile"
 	"node-partition.io/node-partition/internal/journallog"
+	"node-partition.io/node-partition/internal/kubelet"
 	"node-partition.io/node-partition/internal/node"
 	nodecontrol "node-partition.io/node-partition/internal/node/control"
 	"node-partition.io/node-partition/internal/node/options"
 	"node-partition.io/node-partition/internal/partition"
-	"node-partition.io/node-partition/internal/podsapi"
 	"node-partition.io/node-partition/internal/systemd"
 	"node-partition.io/node-partition/pkg/evict"
 	"node-partition.io/node-partition/pkg/podmove"
@@ -138,9 +138,9 @@ func (m *monitor) build() {
 		Documentation: config.Documentation,
 	})
 	m.overdue = overdue{seen: make(chan struct{}), reload: m.units.Reload, log: m.log}
-	kubelet := m.connected("kubelet")
-	m.kubelet = podsapi.NewWatcher(m.options.PodsAPI, m.signals.Wake, func(up bool) {
-		if kubelet(up); up {
+	reached := m.connected("kubelet")
+	m.kubelet = kubelet.NewWatcher(m.options.PodsAPI, m.signals.Wake, func(up bool) {
+		if reached(up); up {
 			m.marks.KubeletStarted()
 		}
 	})

@@ -8,10 +8,10 @@ import (
 	"node-partition.io/node-partition/internal/cluster"
 	"node-partition.io/node-partition/internal/daemon/metrics"
 	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/internal/kubelet"
 	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/internal/node/options"
 	"node-partition.io/node-partition/internal/partition"
-	"node-partition.io/node-partition/internal/podsapi"
 	"node-partition.io/node-partition/internal/systemd"
 	"node-partition.io/node-partition/pkg/podmove"
 	"node-partition.io/node-partition/pkg/slices/decision"
@@ -24,7 +24,7 @@ func TestNewPartition(t *testing.T) {
 	m := &monitor{shared: shared{
 		options: Options{Options: options.Options{Node: host.Below(t.TempDir())}}, log: slog.New(slog.DiscardHandler),
 		metrics: metrics.New(metrics.Options{}), signals: podmove.NewSignals(), units: &systemd.Client{}, runtime: &node.Runtime{},
-		kubelet: &podsapi.Watcher{},
+		kubelet: &kubelet.Watcher{},
 	}}
 	m.api = cluster.NewReporter(m.options.Node, options.KubeconfigNone, m.log)
 	m.burst = 3 << 30

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"node-partition.io/node-partition/internal/hostfs"
-	"node-partition.io/node-partition/internal/kubeletargs"
+	"node-partition.io/node-partition/internal/kubelet"
 )
 
 // kubeletSeen holds the command line of the kubelet at the last check.
@@ -16,7 +16,7 @@ type kubeletSeen struct{ args []string }
 // changed reports whether another kubelet is running than at the last check. It logs once if that
 // one puts its pods elsewhere.
 func (k *kubeletSeen) changed(root hostfs.FS, log *slog.Logger) bool {
-	kubelet, err := kubeletargs.Running(root)
+	kubelet, err := kubelet.Running(root)
 	if err != nil || slices.Equal(kubelet.Args, k.args) {
 		return false
 	}
@@ -35,11 +35,11 @@ func (k *kubeletSeen) changed(root hostfs.FS, log *slog.Logger) bool {
 const commandTimeout = time.Second
 
 // serviceCommand returns the command line of a service.
-func (m *monitor) serviceCommand(ctx context.Context, service string) (kubeletargs.Command, error) {
+func (m *monitor) serviceCommand(ctx context.Context, service string) (kubelet.Command, error) {
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
 	command, err := m.units.Command(ctx, service)
-	return kubeletargs.Command(command), err
+	return kubelet.Command(command), err
 }
 
 // lookAtKubelet applies the command line of a kubelet that was started after us, or that systemd

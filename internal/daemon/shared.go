@@ -7,8 +7,8 @@ import (
 
 	"node-partition.io/node-partition/internal/cluster"
 	"node-partition.io/node-partition/internal/daemon/metrics"
+	"node-partition.io/node-partition/internal/kubelet"
 	"node-partition.io/node-partition/internal/node"
-	"node-partition.io/node-partition/internal/podsapi"
 	"node-partition.io/node-partition/internal/systemd"
 	"node-partition.io/node-partition/pkg/podmove"
 	"node-partition.io/node-partition/pkg/podmove/livemove"
@@ -22,7 +22,7 @@ type shared struct {
 
 	metrics    *metrics.Metrics
 	units      *systemd.Client
-	kubelet    *podsapi.Watcher
+	kubelet    *kubelet.Watcher
 	runtime    *node.Runtime
 	live       livemove.Mover
 	plugin     *nri.Plugin

@@ -8,7 +8,7 @@ import (
 	"github.com/kballard/go-shellquote"
 
 	"node-partition.io/node-partition/internal/host"
-	"node-partition.io/node-partition/internal/kubeletargs"
+	"node-partition.io/node-partition/internal/kubelet"
 	"node-partition.io/node-partition/internal/kubeletconfig"
 	partition "node-partition.io/node-partition/pkg/slices/config"
 )
@@ -16,11 +16,11 @@ import (
 // ServiceCommand returns the command line of a service. It is empty if the service does not exist,
 // or if it is disabled and no other unit starts it: another program may have replaced that kubelet,
 // as k3s does.
-type ServiceCommand func(ctx context.Context, service string) (kubeletargs.Command, error)
+type ServiceCommand func(ctx context.Context, service string) (kubelet.Command, error)
 
 // AskSystemctl returns a ServiceCommand for commands, which have no connection to systemd.
 func AskSystemctl(n host.Node) ServiceCommand {
-	return func(ctx context.Context, service string) (command kubeletargs.Command, err error) {
+	return func(ctx context.Context, service string) (command kubelet.Command, err error) {
 		units, err := n.Systemd.Show(ctx, "ExecStart,Environment,EnvironmentFiles,UnitFileState,WantedBy,RequiredBy,TriggeredBy", service)
 		if err != nil || len(units) == 0 || isIdle(units[0]) {
 			return command, err
@@ -59,11 +59,11 @@ func kubeletsEndpoint(ctx context.Context, n host.Node, command ServiceCommand) 
 	return n.Endpoint(config.RuntimeEndpoint), sure
 }
 
-func kubeletsFlags(ctx context.Context, n host.Node, command ServiceCommand) (flags kubeletargs.Flags, sure bool) {
-	if kubelet, err := kubeletargs.Running(n.Root); err == nil {
+func kubeletsFlags(ctx context.Context, n host.Node, command ServiceCommand) (flags kubelet.Flags, sure bool) {
+	if kubelet, err := kubelet.Running(n.Root); err == nil {
 		return kubelet.Flags, true
 	}
-	service, err := command(ctx, kubeletargs.Service)
+	service, err := command(ctx, kubelet.Service)
 	//guard: before the kubelet runs, its unit says which runtime it uses
 	return service.Flags(n.Root), err == nil
 }
@@ -72,7 +72,7 @@ func kubeletsFlags(ctx context.Context, n host.Node, command ServiceCommand) (fl
 // if it does not or no kubelet runs. It adds the kubelet's command line: a feature gate in its
 // configuration is already in the plan.
 func RunningYields(n host.Node) string {
-	kubelet, err := kubeletargs.Running(n.Root)
+	kubelet, err := kubelet.Running(n.Root)
 	if err != nil {
 		return ""
 	}

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"node-partition.io/node-partition/internal/host"
-	"node-partition.io/node-partition/internal/kubeletargs"
+	"node-partition.io/node-partition/internal/kubelet"
 )
 
 const (
@@ -63,12 +63,12 @@ type unit struct {
 	asked  []string
 }
 
-func (u *unit) command(_ context.Context, service string) (kubeletargs.Command, error) {
+func (u *unit) command(_ context.Context, service string) (kubelet.Command, error) {
 	u.asked = append(u.asked, service)
 	if u.silent {
-		return kubeletargs.Command{}, errors.New("no connection to systemd")
+		return kubelet.Command{}, errors.New("no connection to systemd")
 	}
-	return kubeletargs.Command{
+	return kubelet.Command{
 		Args:        []string{"/usr/bin/kubelet", "--config=/var/lib/kubelet/config.yaml", "$KUBELET_RUNTIME_ARGS"},
 		Environment: []string{"KUBELET_RUNTIME_ARGS=--container-runtime-endpoint=unix://" + crio},
 	}, nil

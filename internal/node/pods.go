@@ -4,16 +4,16 @@ import (
 	"context"
 	"time"
 
-	"node-partition.io/node-partition/internal/podsapi"
+	"node-partition.io/node-partition/internal/kubelet"
 )
 
 // podsAPITimeout bounds the wait for the kubelet's list of pods.
 const podsAPITimeout = 2 * time.Second
 
 // ListPods returns a watcher with the kubelet's pods. Without the Pods API the watcher has none.
-func ListPods(ctx context.Context, socket string) *podsapi.Watcher {
+func ListPods(ctx context.Context, socket string) *kubelet.Watcher {
 	told := make(chan struct{}, 1)
-	watcher := podsapi.NewWatcher(socket, func() {}, func(bool) {
+	watcher := kubelet.NewWatcher(socket, func() {}, func(bool) {
 		select {
 		case told <- struct{}{}:
 		default:

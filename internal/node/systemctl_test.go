@@ -4,7 +4,7 @@ import (
 	"reflect"
 	"testing"
 
-	"node-partition.io/node-partition/internal/kubeletargs"
+	"node-partition.io/node-partition/internal/kubelet"
 	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/tests/fakenode"
 )
@@ -19,7 +19,7 @@ EnvironmentFiles=/var/lib/kubelet/kubeadm-flags.env (ignore_errors=yes)
 EnvironmentFiles=/etc/default/kubelet (ignore_errors=no)`, "")
 	ask := node.AskSystemctl(n.Host())
 	got, err := ask(t.Context(), "kubelet.service")
-	want := kubeletargs.Command{
+	want := kubelet.Command{
 		Args: []string{"/usr/bin/kubelet", "$A", "--v=2"}, Environment: []string{"A=--config=/a", "B=c d"},
 		Files: []string{"/var/lib/kubelet/kubeadm-flags.env", "/etc/default/kubelet"},
 	}

@@ -10,8 +10,8 @@ import (
 	"node-partition.io/node-partition/internal/cgroupfs"
 	"node-partition.io/node-partition/internal/cpuweight"
 	"node-partition.io/node-partition/internal/cri"
+	"node-partition.io/node-partition/internal/kubelet"
 	"node-partition.io/node-partition/internal/partition"
-	"node-partition.io/node-partition/internal/podsapi"
 	"node-partition.io/node-partition/pkg/podmove/report"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -338,27 +338,27 @@ func TestPrepareRequestedCPU(t *testing.T) {
 	converted.Requested = podCPU(200, 0)
 	for name, test := range map[string]struct {
 		policy   Policy
-		reported *podsapi.Pod
+		reported *kubelet.Pod
 		last     PodTime
 		want     uint64
 		sandbox  cri.Sandbox
 	}{
-		"reported":                {advertised(""), &podsapi.Pod{Requested: podCPU(1000, 0)}, PodTime{PodCPU: podCPU(400, 0)}, 39, plain},
-		"reported, for nothing":   {advertised(""), &podsapi.Pod{Requested: podCPU(0, 0)}, PodTime{PodCPU: podCPU(400, 0)}, 4, plain},
-		"reported, for CPU alone": {advertised(""), &podsapi.Pod{Requested: podCPU(0, 0), MilliCPU: 1000}, PodTime{PodCPU: podCPU(400, 0)}, 4, plain},
+		"reported":                {advertised(""), &kubelet.Pod{Requested: podCPU(1000, 0)}, PodTime{PodCPU: podCPU(400, 0)}, 39, plain},
+		"reported, for nothing":   {advertised(""), &kubelet.Pod{Requested: podCPU(0, 0)}, PodTime{PodCPU: podCPU(400, 0)}, 4, plain},
+		"reported, for CPU alone": {advertised(""), &kubelet.Pod{Requested: podCPU(0, 0), MilliCPU: 1000}, PodTime{PodCPU: podCPU(400, 0)}, 4, plain},
 		"reported, another type": {
-			advertised(""), &podsapi.Pod{Requested: admission.PodCPU{Type: "web", CPU: admission.CPU{Request: 1000}}}, PodTime{PodCPU: podCPU(400, 0)}, 16, plain,
+			advertised(""), &kubelet.Pod{Requested: admission.PodCPU{Type: "web", CPU: admission.CPU{Request: 1000}}}, PodTime{PodCPU: podCPU(400, 0)}, 16, plain,
 		},
 		"not reported":            {advertised(""), nil, PodTime{PodCPU: podCPU(400, 0)}, 16, plain},
 		"beside a request of CPU": {advertised(""), nil, PodTime{podCPU(400, 0), 600}, 39, plain},
 		"not known":               {advertised(""), nil, PodTime{}, 4, plain},
-		"not advertised":          {asking(""), &podsapi.Pod{Requested: podCPU(1000, 0)}, PodTime{}, 4, plain},
+		"not advertised":          {asking(""), &kubelet.Pod{Requested: podCPU(1000, 0)}, PodTime{}, 4, plain},
 		"annotated":               {advertised(""), nil, PodTime{}, 8, converted},
 		"annotated, and known":    {advertised(""), nil, PodTime{PodCPU: podCPU(1000, 0)}, 39, converted},
-		"annotated, and reported": {advertised(""), &podsapi.Pod{Requested: podCPU(0, 0)}, PodTime{}, 4, converted},
+		"annotated, and reported": {advertised(""), &kubelet.Pod{Requested: podCPU(0, 0)}, PodTime{}, 4, converted},
 	} {
 		h := newHost(t)
-		h.pods = map[types.UID]*podsapi.Pod{}
+		h.pods = map[types.UID]*kubelet.Pod{}
 		if test.reported != nil {
 			h.pods[uidA] = test.reported
 		}

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"node-partition.io/node-partition/internal/cri"
+	"node-partition.io/node-partition/internal/kubelet"
 	"node-partition.io/node-partition/internal/partition"
-	"node-partition.io/node-partition/internal/podsapi"
 )
 
 // BenchmarkSteadyReconcile measures a pass with nothing to do, without other programs: the cgroups
@@ -46,7 +46,7 @@ func steadyReconcile(b *testing.B, pods int, quiet bool) {
 // placedPods returns a node with pods of one container, each in its place.
 func placedPods(b *testing.B, count int) *node {
 	b.Helper()
-	n := &node{root: b.TempDir(), pods: map[types.UID]*podsapi.Pod{}}
+	n := &node{root: b.TempDir(), pods: map[types.UID]*kubelet.Pod{}}
 	files := map[string]string{
 		"memory.max": "268435456", "memory.high": "max", "memory.min": "0", "memory.low": "0", "cpu.weight": "4", "cpu.max": "50000 100000", "pids.max": "max",
 	}
@@ -67,9 +67,9 @@ func placedPods(b *testing.B, count int) *node {
 		}
 		n.sandboxes = append(n.sandboxes, cri.Sandbox{ID: sandbox, UID: uid, Namespace: "kube-system", Name: fmt.Sprint("pod-", i), Ready: true})
 		n.containers = append(n.containers, cri.Container{ID: container, SandboxID: sandbox, Name: "main", State: cri.Running})
-		n.pods[types.UID(uid)] = &podsapi.Pod{
+		n.pods[types.UID(uid)] = &kubelet.Pod{
 			UID: uid, Namespace: "kube-system", Name: fmt.Sprint("pod-", i), QoS: "Burstable", RestartPolicy: "Always", MilliCPU: 100,
-			Containers: map[string]podsapi.Container{"main": {}},
+			Containers: map[string]kubelet.Container{"main": {}},
 		}
 	}
 	return n

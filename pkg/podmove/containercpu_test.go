@@ -18,8 +18,8 @@ import (
 	"node-partition.io/node-partition/internal/cgroupfs"
 	"node-partition.io/node-partition/internal/cpuweight"
 	"node-partition.io/node-partition/internal/cri"
+	"node-partition.io/node-partition/internal/kubelet"
 	"node-partition.io/node-partition/internal/partition"
-	"node-partition.io/node-partition/internal/podsapi"
 )
 
 const scopeA = "cri-containerd-ca.scope"
@@ -217,7 +217,7 @@ func (h *host) resets() {
 }
 
 func (h *host) reports(asked admission.PodCPU) {
-	h.pods = map[types.UID]*podsapi.Pod{uidA: {UID: uidA, Requested: asked, Containers: map[string]podsapi.Container{"main": {}}}}
+	h.pods = map[types.UID]*kubelet.Pod{uidA: {UID: uidA, Requested: asked, Containers: map[string]kubelet.Container{"main": {}}}}
 }
 
 // changed returns what was done since the last call about weights and limits.

@@ -9,8 +9,8 @@ import (
 
 	"node-partition.io/node-partition/internal/cgroupfs"
 	"node-partition.io/node-partition/internal/cpuweight"
+	"node-partition.io/node-partition/internal/kubelet"
 	"node-partition.io/node-partition/internal/partition"
-	"node-partition.io/node-partition/internal/podsapi"
 	"node-partition.io/node-partition/pkg/podmove/report"
 	"node-partition.io/node-partition/pkg/slices/decision"
 )
@@ -23,7 +23,7 @@ func pod(uid string, p partition.Name, change ...func(*Pod)) Pod {
 	unit := "cri-containerd-c" + uid + ".scope"
 	result := Pod{
 		UID: uid, Namespace: "kube-system", Name: "pod-" + uid, QoS: v1.PodQOSBurstable, Ready: true, Exists: true, MilliCPU: 100,
-		Kubelet:       &podsapi.Pod{GracePeriod: 7 * time.Second},
+		Kubelet:       &kubelet.Pod{GracePeriod: 7 * time.Second},
 		DefaultCgroup: PodCgroup{Slice: defaultSlice, Exists: true, Limits: limited},
 		Partitions:    []PodCgroup{{Partition: partition.System, Slice: partitionSlice}},
 	}
@@ -214,7 +214,7 @@ func TestDecideOneAtATime(t *testing.T) {
 func TestDecideSidecarsLast(t *testing.T) {
 	p := pod("a", partition.Default, func(p *Pod) {
 		at := func(name string, order int, sidecar bool) Container {
-			return Container{ID: name, Name: name, Running: true, Restarts: true, Container: podsapi.Container{Order: order, Sidecar: sidecar}, Unit: "cri-containerd-" + name + ".scope", Slice: p.DefaultCgroup.Slice}
+			return Container{ID: name, Name: name, Running: true, Restarts: true, Container: kubelet.Container{Order: order, Sidecar: sidecar}, Unit: "cri-containerd-" + name + ".scope", Slice: p.DefaultCgroup.Slice}
 		}
 		p.Containers = []Container{at("proxy", 0, true), at("second-proxy", 1, true), at("main", 0, false), at("other", 1, false)}
 	})
@@ -393,7 +393,7 @@ func TestDecideProtect(t *testing.T) {
 // far.
 func TestPodTerminate(t *testing.T) {
 	t.Parallel()
-	known := &podsapi.Pod{GracePeriod: time.Minute}
+	known := &kubelet.Pod{GracePeriod: time.Minute}
 	reported, unreported := Pod{Kubelet: known}, Pod{}
 	for _, p := range []*Pod{&reported, &unreported} {
 		p.terminate()

@@ -15,8 +15,8 @@ import (
 	"node-partition.io/node-partition/internal/cgroupfs"
 	"node-partition.io/node-partition/internal/cpuweight"
 	"node-partition.io/node-partition/internal/cri"
+	"node-partition.io/node-partition/internal/kubelet"
 	"node-partition.io/node-partition/internal/partition"
-	"node-partition.io/node-partition/internal/podsapi"
 )
 
 // Runtime reads from the container runtime. *cri.Client implements it.
@@ -30,10 +30,10 @@ type Runtime interface {
 	Process(ctx context.Context, id string) (pid int, running bool, err error)
 }
 
-// Kubelet reads from the kubelet. *podsapi.Watcher implements it.
+// Kubelet reads from the kubelet. *kubelet.Watcher implements it.
 type Kubelet interface {
 	// Pods returns the pods by UID as the kubelet reported them last, and whether it ever has.
-	Pods() (map[types.UID]*podsapi.Pod, bool)
+	Pods() (map[types.UID]*kubelet.Pod, bool)
 	// Answers reports whether the kubelet reports its pods now, and has reported all of them.
 	Answers() bool
 }
@@ -83,7 +83,7 @@ type reading struct {
 	partitions []partition.Name
 	containers []cri.Container
 	// known are the pods that the kubelet reports.
-	known map[types.UID]*podsapi.Pod
+	known map[types.UID]*kubelet.Pod
 	// asking means that a pod asks for a workload type.
 	asking bool
 	// limits replaces Gatherer.limits. same means that those hold on.
@@ -320,7 +320,7 @@ func (r *reading) complete(
 }
 
 // slicesOf adds the slices of a pod, without their limits. It returns slices of another class.
-func (r *reading) slicesOf(pod *Pod, found []foundSlice, known *podsapi.Pod, containers []cri.Container) []Pod {
+func (r *reading) slicesOf(pod *Pod, found []foundSlice, known *kubelet.Pod, containers []cri.Container) []Pod {
 	reported := v1.PodQOSClass("")
 	if known != nil {
 		reported = known.QoS

@@ -17,8 +17,8 @@ import (
 	"node-partition.io/node-partition/internal/admission"
 	"node-partition.io/node-partition/internal/cgroupfs"
 	"node-partition.io/node-partition/internal/cri"
+	"node-partition.io/node-partition/internal/kubelet"
 	"node-partition.io/node-partition/internal/partition"
-	"node-partition.io/node-partition/internal/podsapi"
 	"node-partition.io/node-partition/pkg/podmove/report"
 )
 
@@ -34,7 +34,7 @@ type node struct {
 	pids          map[string]int
 	processCalls  int // counts calls of Process
 	announced     []cri.Sandbox
-	pods          map[types.UID]*podsapi.Pod
+	pods          map[types.UID]*kubelet.Pod
 	silent        bool // the kubelet has reported pods, and is away
 	err           error
 }
@@ -51,7 +51,7 @@ func (n *node) Process(_ context.Context, id string) (pid int, running bool, err
 	return pid, running, nil
 }
 func (n *node) Announced(func(string) bool) []cri.Sandbox { return n.announced }
-func (n *node) Pods() (map[types.UID]*podsapi.Pod, bool)  { return n.pods, n.pods != nil }
+func (n *node) Pods() (map[types.UID]*kubelet.Pod, bool)  { return n.pods, n.pods != nil }
 func (n *node) Answers() bool                             { return n.pods != nil && !n.silent }
 func (n *node) gatherer() *Gatherer {
 	return &Gatherer{Cgroups: cgroupfs.FS(n.root), Runtime: n, Kubelet: n, Announced: n, Proc: filepath.Join(n.root, "proc")}
@@ -118,9 +118,9 @@ func (n *node) only() Pod {
 
 func TestGatherer(t *testing.T) {
 	n := newNode(t)
-	n.pods = map[types.UID]*podsapi.Pod{uidA: {
+	n.pods = map[types.UID]*kubelet.Pod{uidA: {
 		UID: uidA, RestartPolicy: v1.RestartPolicyAlways, GracePeriod: 3 * time.Second, MilliCPU: 100,
-		Containers: map[string]podsapi.Container{"main": {}},
+		Containers: map[string]kubelet.Container{"main": {}},
 	}}
 	pods := n.gather()
 	if len(pods) != 1 {
@@ -192,7 +192,7 @@ func TestGathererAnnotated(t *testing.T) {
 			t.Errorf("init containers %v: pod %+v, container %+v; want %d and 400", test.states, pod.Annotated, main, test.want)
 		}
 	}
-	n.pods = map[types.UID]*podsapi.Pod{uidA: {UID: uidA, Containers: map[string]podsapi.Container{"main": {}}}}
+	n.pods = map[types.UID]*kubelet.Pod{uidA: {UID: uidA, Containers: map[string]kubelet.Container{"main": {}}}}
 	if pod := n.only(); pod.Annotated.Type != "" || pod.Containers[len(pod.Containers)-1].asked.Request != 0 {
 		t.Errorf("a pod that the kubelet reports: %+v", pod)
 	}
@@ -279,7 +279,7 @@ func TestGathererLeftOverScope(t *testing.T) {
 		}, false, false},
 		"the kubelet has a slice of the pod": {func(n *node) { n.cgroup(defaultB, nil) }, false, false},
 		"the kubelet reports the pod": {func(n *node) {
-			n.pods = map[types.UID]*podsapi.Pod{uidB: {UID: uidB, Namespace: "kube-system", Name: "b"}}
+			n.pods = map[types.UID]*kubelet.Pod{uidB: {UID: uidB, Namespace: "kube-system", Name: "b"}}
 		}, false, false},
 		"the runtime announced its sandbox": {func(n *node) {
 			n.announced = []cri.Sandbox{{ID: "pause2", UID: uidB, Namespace: "kube-system", Name: "b", Ready: true}}
@@ -373,7 +373,7 @@ func TestGathererLiveMoved(t *testing.T) {
 func TestGathererHalfMoved(t *testing.T) {
 	n := newNode(t)
 	n.cgroup(partitionA+"/partition-cri-containerd-one.scope", map[string]string{"memory.current": "1"})
-	n.pods = map[types.UID]*podsapi.Pod{uidA: {RestartPolicy: v1.RestartPolicyAlways}}
+	n.pods = map[types.UID]*kubelet.Pod{uidA: {RestartPolicy: v1.RestartPolicyAlways}}
 	pod := n.only()
 	for state, want := range map[NRIState]string{Unavailable: "cri-containerd-one.scope"} {
 		d := Decide(snapshot(func(s *Snapshot) { s.NRI = state }, pod))
@@ -488,7 +488,7 @@ func removeAll(t *testing.T, path string) {
 // report, would not be started again. While it runs outside, its pod is not restarted, but may be
 // moved live.
 func TestGathererEphemeralContainer(t *testing.T) {
-	for name, known := range map[string]map[string]podsapi.Container{
+	for name, known := range map[string]map[string]kubelet.Container{
 		"reported": {"main": {}, "debugger-abcde": {Ephemeral: true}},
 		"unknown":  {"main": {}},
 	} {
@@ -496,7 +496,7 @@ func TestGathererEphemeralContainer(t *testing.T) {
 			n := newNode(t)
 			n.cgroup(defaultA+"/cri-containerd-dbg.scope", nil)
 			n.containers = append(n.containers, cri.Container{ID: "dbg", SandboxID: "pause1", Name: "debugger-abcde", State: cri.Running})
-			n.pods = map[types.UID]*podsapi.Pod{uidA: {UID: uidA, RestartPolicy: v1.RestartPolicyAlways, Containers: known}}
+			n.pods = map[types.UID]*kubelet.Pod{uidA: {UID: uidA, RestartPolicy: v1.RestartPolicyAlways, Containers: known}}
 			pods := n.gather()
 			if d := Decide(snapshot(nil, pods...)); d.Move != nil || d.Pods[0].Reason != report.RestartPolicy {
 				t.Errorf("move %+v, reported %+v; want the session left alone", d.Move, d.Pods)

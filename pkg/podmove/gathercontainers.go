@@ -9,8 +9,8 @@ import (
 	"node-partition.io/node-partition/internal/cgroupfs"
 	"node-partition.io/node-partition/internal/cpuweight"
 	"node-partition.io/node-partition/internal/cri"
+	"node-partition.io/node-partition/internal/kubelet"
 	"node-partition.io/node-partition/internal/partition"
-	"node-partition.io/node-partition/internal/podsapi"
 )
 
 // locate returns a container of the runtime's list with the places that it was found in.
@@ -34,7 +34,7 @@ func (g *Gatherer) locate(ctx context.Context, pod *Pod, c cri.Container, places
 }
 
 // reported adds what the kubelet reports about a container.
-func (c *Container) reported(known *podsapi.Pod) {
+func (c *Container) reported(known *kubelet.Pod) {
 	k, ok := known.Containers[c.Name]
 	c.Container, c.asked = k, known.Requested.Containers[c.Name]
 	// A container that is no longer in the pod's spec is not started again.
@@ -182,7 +182,7 @@ func (g *Gatherer) unclaimed(slice string, listed map[string]bool) func(scope, i
 // restarts reports whether the kubelet starts a container again whatever its exit status is.
 // OnFailure does not if the container exits with 0 at SIGTERM. A container's own policy comes
 // before the pod's (KEP-5307).
-func restarts(pod v1.RestartPolicy, c podsapi.Container) bool {
+func restarts(pod v1.RestartPolicy, c kubelet.Container) bool {
 	switch {
 	case c.Sidecar:
 		return true

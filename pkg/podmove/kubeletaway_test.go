@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"node-partition.io/node-partition/internal/cri"
+	"node-partition.io/node-partition/internal/kubelet"
 	"node-partition.io/node-partition/internal/partition"
-	"node-partition.io/node-partition/internal/podsapi"
 	"node-partition.io/node-partition/pkg/podmove/report"
 )
 
@@ -112,7 +112,7 @@ func TestReconcilerKubeletAwayBetween(t *testing.T) {
 				h.comesBack = partitionA
 				h.cgroup(defaultA+"/cri-containerd-three.scope", map[string]string{"cpu.weight": "4"})
 				h.containers = append(h.containers, cri.Container{ID: "three", SandboxID: "pause1", Name: "side", State: cri.Running})
-				h.pods[uidA].Containers["side"] = podsapi.Container{}
+				h.pods[uidA].Containers["side"] = kubelet.Container{}
 				r, e := h.reconciler(test.nri, members)
 				if test.first {
 					r.options.Units = &late{h, sync.OnceFunc(func() { h.away(true) })}

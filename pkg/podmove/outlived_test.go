@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"node-partition.io/node-partition/internal/cri"
+	"node-partition.io/node-partition/internal/kubelet"
 	"node-partition.io/node-partition/internal/partition"
-	"node-partition.io/node-partition/internal/podsapi"
 	"node-partition.io/node-partition/pkg/podmove/report"
 )
 
@@ -25,7 +25,7 @@ const (
 
 // outlive puts a process of a pod that is gone into the partition. Runtime and kubelet answer.
 func (n *node) outlive() {
-	n.pods = map[types.UID]*podsapi.Pod{uidA: {UID: uidA}}
+	n.pods = map[types.UID]*kubelet.Pod{uidA: {UID: uidA}}
 	n.cgroup(partitionB+"/"+leftScope, map[string]string{"cgroup.events": "populated 1\nfrozen 0"})
 	// CRI-O's monitor of a container is no container.
 	n.cgroup(partitionB+"/crio-conmon-"+leftID+".scope", map[string]string{"cgroup.events": "populated 1"})
@@ -48,7 +48,7 @@ func TestGathererOutlived(t *testing.T) {
 		},
 		"the kubelet is away": {change: func(n *node) { n.silent = true }, want: result{true, true, false}},
 		"the kubelet reported the pod, and is away": {change: func(n *node) {
-			n.pods[uidB] = &podsapi.Pod{UID: uidB, Namespace: "kube-system", Name: "b"}
+			n.pods[uidB] = &kubelet.Pod{UID: uidB, Namespace: "kube-system", Name: "b"}
 			n.silent = true
 		}, want: result{true, true, false}},
 		"the kubelet was away": {
@@ -59,7 +59,7 @@ func TestGathererOutlived(t *testing.T) {
 			want: result{true, false, false},
 		},
 		"the kubelet reports the pod": {
-			change: func(n *node) { n.pods[uidB] = &podsapi.Pod{UID: uidB, Namespace: "kube-system", Name: "b"} },
+			change: func(n *node) { n.pods[uidB] = &kubelet.Pod{UID: uidB, Namespace: "kube-system", Name: "b"} },
 		},
 		"the kubelet has a slice of the pod": {change: func(n *node) { n.cgroup(defaultB, nil) }},
 		"the kubelet had a slice of the pod": {

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/kubelet"
 	"node-partition.io/node-partition/internal/partition"
-	"node-partition.io/node-partition/internal/podsapi"
 	"node-partition.io/node-partition/pkg/podmove/report"
 	"node-partition.io/node-partition/pkg/slices/decision"
 )
@@ -292,8 +292,8 @@ func TestGathererPartitions(t *testing.T) {
 	removeAll(t, filepath.Join(n.root, defaultA, "cri-containerd-one.scope"))
 	n.cgroup(path(telemetry, uidA)+"/cri-containerd-one.scope", map[string]string{"cpu.weight": "4"})
 	n.cgroup(path(appTeam, uidB), nil) // left over
-	n.pods = map[types.UID]*podsapi.Pod{uidA: {
-		UID: uidA, RestartPolicy: v1.RestartPolicyAlways, MilliCPU: 100, Containers: map[string]podsapi.Container{"main": {}},
+	n.pods = map[types.UID]*kubelet.Pod{uidA: {
+		UID: uidA, RestartPolicy: v1.RestartPolicyAlways, MilliCPU: 100, Containers: map[string]kubelet.Container{"main": {}},
 	}}
 	others := Policy{Mode: Auto, Partitions: three().Partitions[:2]}
 	s, err := n.gatherer().Snapshot(t.Context(), others, Working)

@@ -21,8 +21,8 @@ import (
 
 	"node-partition.io/node-partition/internal/cgroupfs"
 	"node-partition.io/node-partition/internal/cri"
+	"node-partition.io/node-partition/internal/kubelet"
 	"node-partition.io/node-partition/internal/partition"
-	"node-partition.io/node-partition/internal/podsapi"
 	"node-partition.io/node-partition/pkg/podmove/report"
 )
 
@@ -230,9 +230,9 @@ func (e *events) NotReady(m Move)                    { e.fail(errors.New("not re
 func newHost(t *testing.T) *host {
 	t.Helper()
 	h := &host{node: newNode(t)}
-	h.pods = map[types.UID]*podsapi.Pod{uidA: {
+	h.pods = map[types.UID]*kubelet.Pod{uidA: {
 		UID: uidA, RestartPolicy: v1.RestartPolicyAlways, GracePeriod: 3 * time.Second, MilliCPU: 100,
-		Containers: map[string]podsapi.Container{"main": {}},
+		Containers: map[string]kubelet.Container{"main": {}},
 	}}
 	for _, slice := range []string{"kubepods-system.slice", "kubepods-system-burstable.slice"} {
 		h.cgroup(partition.CgroupPath(slice), map[string]string{"cpu.weight": "100"})
@@ -389,8 +389,8 @@ func (h *host) secondPod() {
 	h.cgroup(defaultSlice+"/cri-containerd-two.scope", nil)
 	h.sandboxes = append(h.sandboxes, cri.Sandbox{ID: "pause2", UID: uidB, Namespace: "kube-system", Name: "b", Ready: true})
 	h.containers = append(h.containers, cri.Container{ID: "two", SandboxID: "pause2", Name: "main", State: cri.Running})
-	h.pods[uidB] = &podsapi.Pod{
-		UID: uidB, RestartPolicy: v1.RestartPolicyAlways, GracePeriod: 3 * time.Second, Containers: map[string]podsapi.Container{"main": {}},
+	h.pods[uidB] = &kubelet.Pod{
+		UID: uidB, RestartPolicy: v1.RestartPolicyAlways, GracePeriod: 3 * time.Second, Containers: map[string]kubelet.Container{"main": {}},
 	}
 }
 
@@ -609,7 +609,7 @@ func TestReconcilerOvertakenBetweenContainers(t *testing.T) {
 				h.comesBack = partitionA
 				h.cgroup(defaultA+"/cri-containerd-three.scope", map[string]string{"cpu.weight": "4"})
 				h.containers = append(h.containers, cri.Container{ID: "three", SandboxID: "pause1", Name: "side", State: cri.Running})
-				h.pods[uidA].Containers["side"] = podsapi.Container{}
+				h.pods[uidA].Containers["side"] = kubelet.Container{}
 				r, e := h.reconciler(Working, members)
 				start(t, r)
 				h.awaitRestart()
@@ -682,13 +682,13 @@ func (h *host) ready(id string, ready bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	pod := *h.pods[uidA]
-	pod.Ready, pod.Containers = ready, map[string]podsapi.Container{"main": {ID: id, Ready: ready}}
+	pod.Ready, pod.Containers = ready, map[string]kubelet.Container{"main": {ID: id, Ready: ready}}
 	h.pods = maps.Clone(h.pods)
 	h.pods[uidA] = &pod
 }
 
 // Pods implements Kubelet.
-func (h *host) Pods() (map[types.UID]*podsapi.Pod, bool) {
+func (h *host) Pods() (map[types.UID]*kubelet.Pod, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.node.Pods()

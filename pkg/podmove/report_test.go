@@ -8,8 +8,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"node-partition.io/node-partition/internal/kubelet"
 	"node-partition.io/node-partition/internal/partition"
-	"node-partition.io/node-partition/internal/podsapi"
 	"node-partition.io/node-partition/pkg/podmove/report"
 )
 
@@ -239,9 +239,9 @@ func TestDecideMoveFields(t *testing.T) {
 // ends nothing, and keeps their order.
 func TestInOrder(t *testing.T) {
 	list := []Container{
-		{Name: "proxy", Container: podsapi.Container{Order: 0, Sidecar: true}}, {Name: "b", Container: podsapi.Container{Order: 1}},
-		{Name: "log", Container: podsapi.Container{Order: 1, Sidecar: true}}, {Name: "c", Container: podsapi.Container{Order: 2}},
-		{Name: "mesh", Container: podsapi.Container{Order: 2, Sidecar: true}}, {Name: "a", Container: podsapi.Container{Order: 0}},
+		{Name: "proxy", Container: kubelet.Container{Order: 0, Sidecar: true}}, {Name: "b", Container: kubelet.Container{Order: 1}},
+		{Name: "log", Container: kubelet.Container{Order: 1, Sidecar: true}}, {Name: "c", Container: kubelet.Container{Order: 2}},
+		{Name: "mesh", Container: kubelet.Container{Order: 2, Sidecar: true}}, {Name: "a", Container: kubelet.Container{Order: 0}},
 	}
 	for method, want := range map[Method][]string{
 		Restart: {"a", "b", "c", "mesh", "log", "proxy"},

@@ -9,8 +9,8 @@ import (
 	"node-partition.io/node-partition/internal/cgroupfs"
 	"node-partition.io/node-partition/internal/cpuweight"
 	"node-partition.io/node-partition/internal/cri"
+	"node-partition.io/node-partition/internal/kubelet"
 	"node-partition.io/node-partition/internal/partition"
-	"node-partition.io/node-partition/internal/podsapi"
 	"node-partition.io/node-partition/pkg/podmove/report"
 )
 
@@ -110,7 +110,7 @@ type Pod struct {
 	// cgroups are left.
 	Exists bool
 	// Kubelet holds what the kubelet reports about it. It is nil if the kubelet does not report it.
-	Kubelet *podsapi.Pod
+	Kubelet *kubelet.Pod
 	// MilliCPU is its CPU request in thousandths of a CPU. It is estimated from the containers if the
 	// kubelet does not report it.
 	MilliCPU int64
@@ -189,7 +189,7 @@ func (p *Pod) units() []string {
 
 // terminate marks a pod as terminating, whatever the kubelet has reported.
 func (p *Pod) terminate() {
-	known := podsapi.Pod{}
+	known := kubelet.Pod{}
 	if p.Kubelet != nil {
 		known = *p.Kubelet
 	}
@@ -226,7 +226,7 @@ type Container struct {
 	// Creating means that the runtime has created it and has yet to start it.
 	Creating bool
 	// Container is known if the kubelet reports the pod. Otherwise MilliCPU is estimated.
-	podsapi.Container
+	kubelet.Container
 	// asked is its CPU time by the resource of a type, by the annotations of the sandbox if the
 	// kubelet does not report the pod.
 	asked admission.CPU

@@ -24,8 +24,8 @@ import (
 
 	"node-partition.io/node-partition/internal/cgroupfs"
 	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/internal/kubelet"
 	"node-partition.io/node-partition/internal/partition"
-	"node-partition.io/node-partition/internal/podsapi"
 	"node-partition.io/node-partition/internal/systemctl"
 	"node-partition.io/node-partition/internal/trialend"
 	"node-partition.io/node-partition/tests/fakeapi"
@@ -259,7 +259,7 @@ func (n *Node) ServePods() {
 
 func (n *Node) servePods(api podsv1alpha1.PodsServer) {
 	n.t.Helper()
-	n.ServeGRPC(podsapi.DefaultSocket, func(s *grpc.Server) { podsv1alpha1.RegisterPodsServer(s, api) })
+	n.ServeGRPC(kubelet.PodsSocket, func(s *grpc.Server) { podsv1alpha1.RegisterPodsServer(s, api) })
 }
 
 // ServeGRPC serves what register registers at a socket until the test ends.
@@ -316,8 +316,8 @@ func (p Pod) scope() string {
 	)
 }
 
-// kubelet returns the kubelet with Pods.
-func kubelet() (k Kubelet) {
+// newKubelet returns the kubelet with Pods.
+func newKubelet() (k Kubelet) {
 	for _, p := range Pods {
 		pod := v1.Pod{
 			ObjectMeta: metav1.ObjectMeta{
@@ -410,7 +410,7 @@ func Guarded(t *testing.T) *Node {
 // TellPods serves the kubelet's Pods API with Pods.
 func (n *Node) TellPods() {
 	n.t.Helper()
-	n.servePods(kubelet())
+	n.servePods(newKubelet())
 }
 
 // Killed returns the pods whose container was killed.

@@ -5,9 +5,9 @@ import (
 	"net/http"
 	"time"
 
+	"node-partition.io/node-partition/internal/kubelet"
 	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/internal/node/options"
-	"node-partition.io/node-partition/internal/podsapi"
 	"node-partition.io/node-partition/pkg/evict"
 	"node-partition.io/node-partition/pkg/podmove"
 	"node-partition.io/node-partition/pkg/podmove/nri"
@@ -17,7 +17,7 @@ import (
 func (n *Node) Options() options.Options {
 	h := n.Host()
 	return options.Options{
-		Node: h, NRI: h.Path(nri.DefaultSocket), PodsAPI: h.Path(podsapi.DefaultSocket), Mode: podmove.Auto,
+		Node: h, NRI: h.Path(nri.DefaultSocket), PodsAPI: h.Path(kubelet.PodsSocket), Mode: podmove.Auto,
 		Events: true,
 		Eviction: options.Eviction{
 			Kubeconfig: options.KubeconfigAuto,

@@ -7,7 +7,7 @@ import (
 
 	"k8s.io/utils/cpuset"
 
-	"node-partition.io/node-partition/internal/kubeletargs"
+	"node-partition.io/node-partition/internal/kubelet"
 	"node-partition.io/node-partition/internal/kubeletconfig"
 	"node-partition.io/node-partition/internal/node/allocatable"
 	"node-partition.io/node-partition/internal/partition"
@@ -47,7 +47,7 @@ func TestAssignable(t *testing.T) {
 // TestOtherTree: a kubelet that was started with another cgroup root is an error that names it.
 func TestOtherTree(t *testing.T) {
 	t.Parallel()
-	var flags kubeletargs.Flags
+	var flags kubelet.Flags
 	if found := otherTree(&flags); found != nil {
 		t.Errorf("%+v for a kubelet without the flag", found)
 	}

@@ -11,7 +11,7 @@ import (
 
 	"k8s.io/utils/cpuset"
 
-	"node-partition.io/node-partition/internal/kubeletargs"
+	"node-partition.io/node-partition/internal/kubelet"
 	"node-partition.io/node-partition/internal/kubeletconfig"
 	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/internal/node/allocatable"
@@ -131,20 +131,20 @@ func (c *checks) trial(ctx context.Context) []state.Finding {
 // kubelet compares the command line of the running kubelet with the configuration that the
 // generator reads.
 func (c *checks) kubelet(context.Context) []state.Finding {
-	kubelet, err := kubeletargs.Running(c.options.Node.Root)
-	if errors.Is(err, kubeletargs.ErrNotRunning) {
+	process, err := kubelet.Running(c.options.Node.Root)
+	if errors.Is(err, kubelet.ErrNotRunning) {
 		return saying(state.OK, "%v: there is no command line to compare with", err)
 	}
 	if err != nil {
 		return saying(state.Warning, "%v", err)
 	}
-	found := otherTree(&kubelet.Flags)
+	found := otherTree(&process.Flags)
 	settings := "set %s=%s in " + kubeletconfig.SettingsPath + ", and systemctl daemon-reload"
-	if file := kubelet.Config; file != "" && !slices.Contains(c.config.Files, filepath.Clean(file)) {
+	if file := process.Config; file != "" && !slices.Contains(c.config.Files, filepath.Clean(file)) {
 		found = append(found, changing(state.Warning, fmt.Sprintf(settings, "KUBELET_CONFIG", file),
 			"the running kubelet was started with --config=%s, which is not read here: %s", file, orNone(c.config.Files))...)
 	}
-	if dir := kubelet.ConfigDir; dir != "" && !slices.ContainsFunc(c.config.Looked, func(l kubeletconfig.Look) bool {
+	if dir := process.ConfigDir; dir != "" && !slices.ContainsFunc(c.config.Looked, func(l kubeletconfig.Look) bool {
 		return l.Path == filepath.Clean(dir) || strings.HasPrefix(l.Path, filepath.Clean(dir)+"/")
 	}) {
 		found = append(found, changing(state.Warning, fmt.Sprintf(settings, "KUBELET_CONFIG_DIR", dir),
@@ -160,7 +160,7 @@ func (c *checks) kubelet(context.Context) []state.Finding {
 		}
 	}
 	if found == nil {
-		found = saying(state.OK, "process %d uses the same configuration", kubelet.PID)
+		found = saying(state.OK, "process %d uses the same configuration", process.PID)
 	}
 	return found
 }
@@ -188,7 +188,7 @@ func assignable(p *config.Partition, kubelet *allocatable.Settings) []state.Find
 
 // otherTree reports a kubelet whose pods never come into the partition. The generator refuses the
 // same settings in the kubelet's configuration. It cannot see a command line.
-func otherTree(flags *kubeletargs.Flags) []state.Finding {
+func otherTree(flags *kubelet.Flags) []state.Finding {
 	flag := flags.OtherTree()
 	if flag == "" {
 		return nil

@@ -3,7 +3,7 @@ package check
 import (
 	"context"
 
-	"node-partition.io/node-partition/internal/kubeletargs"
+	"node-partition.io/node-partition/internal/kubelet"
 	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/internal/state"
 )
@@ -38,7 +38,7 @@ func (c *checks) driver(ctx context.Context) []state.Finding {
 		return saying(state.Warning, "%v", err)
 	}
 	configured, from := c.config.Kubelet.CgroupDriver, "the kubelet's configuration"
-	if kubelet, err := kubeletargs.Running(c.options.Node.Root); err == nil && kubelet.CgroupDriver != "" {
+	if kubelet, err := kubelet.Running(c.options.Node.Root); err == nil && kubelet.CgroupDriver != "" {
 		configured, from = kubelet.CgroupDriver, "the kubelet's --cgroup-driver"
 	}
 	switch {

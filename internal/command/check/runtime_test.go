@@ -10,7 +10,7 @@ import (
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 	podsv1alpha1 "k8s.io/kubelet/pkg/apis/pods/v1alpha1"
 
-	"node-partition.io/node-partition/internal/podsapi"
+	"node-partition.io/node-partition/internal/kubelet"
 	"node-partition.io/node-partition/tests/fakenode"
 )
 
@@ -100,8 +100,8 @@ func TestCheckDeaf(t *testing.T) {
 	t.Parallel()
 	n := fakenode.Audited(t)
 	d := &deaf{}
-	n.RemoveAll(podsapi.DefaultSocket)
-	n.ServeGRPC(podsapi.DefaultSocket, func(s *grpc.Server) { podsv1alpha1.RegisterPodsServer(s, d) })
+	n.RemoveAll(kubelet.PodsSocket)
+	n.ServeGRPC(kubelet.PodsSocket, func(s *grpc.Server) { podsv1alpha1.RegisterPodsServer(s, d) })
 	n.ServeGRPC(elsewhere, func(s *grpc.Server) { runtime.RegisterRuntimeServiceServer(s, d) })
 	stdout, _ := textOf(t, n, nil, endpoint(elsewhere))
 	for _, want := range []string{"error   runtime: ", "ok      cpu-manager: not compared: ", "warning second-writer: "} {

@@ -15,10 +15,10 @@ import (
 
 	"node-partition.io/node-partition/internal/cgroupfs"
 	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/internal/kubelet"
 	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/internal/node/allocatable"
 	"node-partition.io/node-partition/internal/partition"
-	"node-partition.io/node-partition/internal/podsapi"
 	"node-partition.io/node-partition/internal/state"
 	"node-partition.io/node-partition/pkg/slices/config"
 )
@@ -160,7 +160,7 @@ func (c *checks) kubeletsPods(ctx context.Context) ([]*v1.Pod, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	return podsapi.List(ctx, c.options.PodsAPI)
+	return kubelet.ListPods(ctx, c.options.PodsAPI)
 }
 
 // walk reads the slices and the scopes of containers below a cgroup, which is depth slices deep. It

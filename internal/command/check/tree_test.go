@@ -13,9 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/cpuset"
 
+	"node-partition.io/node-partition/internal/kubelet"
 	"node-partition.io/node-partition/internal/kubeletconfig"
 	"node-partition.io/node-partition/internal/partition"
-	"node-partition.io/node-partition/internal/podsapi"
 	"node-partition.io/node-partition/internal/state"
 	"node-partition.io/node-partition/pkg/slices/config"
 	"node-partition.io/node-partition/tests/fakenode"
@@ -235,7 +235,7 @@ func TestCheckTree(t *testing.T) {
 		"warning second-writer: /sys/fs/cgroup/kubepods.slice/kubepods-besteffort.slice/cpu.weight is 1; expected 50: ",
 		"change: echo 50 > /sys/fs/cgroup/kubepods.slice/kubepods-besteffort.slice/cpu.weight\n", "see: /usr/share/doc/node-partition/troubleshooting/second-writer.md\n",
 	})
-	n.RemoveAll(podsapi.DefaultSocket)
+	n.RemoveAll(kubelet.PodsSocket)
 	expect(t, n, fails, []string{"ok      cpu-manager: not compared: "})
 	n.RemoveAll("/sys/fs/cgroup/kubepods.slice")
 	expect(t, n, fails, []string{"warning second-writer, collective-limit, cpu-manager: /sys/fs/cgroup/kubepods.slice does not exist: the kubelet has not started yet"})

@@ -12,9 +12,9 @@ import (
 	podsv1alpha1 "k8s.io/kubelet/pkg/apis/pods/v1alpha1"
 
 	"node-partition.io/node-partition/internal/budget"
+	"node-partition.io/node-partition/internal/kubelet"
 	"node-partition.io/node-partition/internal/node/allocatable"
 	"node-partition.io/node-partition/internal/partition"
-	"node-partition.io/node-partition/internal/podsapi"
 	"node-partition.io/node-partition/pkg/slices/config"
 	"node-partition.io/node-partition/tests/fakenode"
 	"node-partition.io/node-partition/tests/generator/golden"
@@ -24,7 +24,7 @@ import (
 // socket.
 func made(t *testing.T, n *fakenode.Node, o Options) Plan {
 	t.Helper()
-	o.Node, o.PodsAPI = n.Host(), n.Host().Path(podsapi.DefaultSocket)
+	o.Node, o.PodsAPI = n.Host(), n.Host().Path(kubelet.PodsSocket)
 	read, err := Read(t.Context(), o)
 	if err != nil {
 		t.Fatalf("%+v: %v", o, err)

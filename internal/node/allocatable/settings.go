@@ -9,7 +9,7 @@ import (
 
 	"node-partition.io/node-partition/internal/budget"
 	"node-partition.io/node-partition/internal/hostfs"
-	"node-partition.io/node-partition/internal/kubeletargs"
+	"node-partition.io/node-partition/internal/kubelet"
 	"node-partition.io/node-partition/internal/kubeletconfig"
 	"node-partition.io/node-partition/pkg/slices/config"
 )
@@ -82,13 +82,13 @@ func ReadSettings(root hostfs.FS, files []string) (Settings, error) {
 // readRunning reads the settings of the running kubelet: the files that its command line names, and
 // its flags. Without a running kubelet it reads the files of c.
 func (k *Settings) readRunning(root hostfs.FS, c *kubeletconfig.Merged) error {
-	process, err := kubeletargs.Running(root)
+	process, err := kubelet.Running(root)
 	switch {
-	case errors.Is(err, kubeletargs.ErrNotRunning) && len(c.Files) == 0:
+	case errors.Is(err, kubelet.ErrNotRunning) && len(c.Files) == 0:
 		k.Notes = append(k.Notes, "no configuration of the kubelet was found: its defaults are used")
 		k.Config, k.Kubelet.EvictionHard = c, budget.DefaultEvictionHard()
 		return nil
-	case errors.Is(err, kubeletargs.ErrNotRunning):
+	case errors.Is(err, kubelet.ErrNotRunning):
 		k.Notes = append(k.Notes, fmt.Sprintf("%v: flags of a kubelet are not a part of this plan", err))
 		return k.read(c)
 	case err != nil:

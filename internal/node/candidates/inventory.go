@@ -6,8 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/kubelet"
 	"node-partition.io/node-partition/internal/partition"
-	"node-partition.io/node-partition/internal/podsapi"
 	"node-partition.io/node-partition/pkg/evict"
 	"node-partition.io/node-partition/pkg/podmove"
 )
@@ -17,7 +17,7 @@ import (
 // container are included: one may have been started since, and a pod that has ended may hold
 // memory. capacity is the node's memory in bytes.
 func Inventory(
-	partition partition.Name, found []podmove.Pod, known map[types.UID]*podsapi.Pod, capacity uint64,
+	partition partition.Name, found []podmove.Pod, known map[types.UID]*kubelet.Pod, capacity uint64,
 ) []evict.Pod {
 	var pods []evict.Pod
 	for i := range found {
@@ -34,7 +34,7 @@ func Inventory(
 
 // listed returns a pod with the containers that it has in one of its slices. k is nil if the
 // kubelet has not reported it.
-func listed(p *podmove.Pod, slice podmove.PodCgroup, k *podsapi.Pod, capacity uint64) evict.Pod {
+func listed(p *podmove.Pod, slice podmove.PodCgroup, k *kubelet.Pod, capacity uint64) evict.Pod {
 	pod := evict.Pod{
 		PodMeta: evict.PodMeta{
 			UID: p.UID, Namespace: p.Namespace, Name: p.Name, QoS: p.QoS, Cgroup: partition.CgroupPath(slice.Slice),
@@ -69,7 +69,7 @@ func scopeIn(c podmove.Container, slice string) (string, bool) {
 
 func container(
 	c podmove.Container,
-	known *podsapi.Pod,
+	known *kubelet.Pod,
 	pod evict.Pod,
 	slice podmove.PodCgroup,
 	unit string,
@@ -91,7 +91,7 @@ func container(
 	return out
 }
 
-func fromKubelet(pod *evict.Pod, k *podsapi.Pod) {
+func fromKubelet(pod *evict.Pod, k *kubelet.Pod) {
 	//guard: a container that stays ended ends its pod for good
 	pod.EndsForGood = k.EndsWhenKilled()
 	pod.Priority, pod.Request, pod.GracePeriod = k.Priority, uint64(max(k.MemoryRequest, 0)), k.GracePeriod

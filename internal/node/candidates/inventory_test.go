@@ -14,8 +14,8 @@ import (
 
 	"node-partition.io/node-partition/internal/cgroupfs"
 	"node-partition.io/node-partition/internal/cri"
+	"node-partition.io/node-partition/internal/kubelet"
 	"node-partition.io/node-partition/internal/partition"
-	"node-partition.io/node-partition/internal/podsapi"
 	"node-partition.io/node-partition/pkg/evict"
 	"node-partition.io/node-partition/pkg/podmove"
 )
@@ -58,8 +58,8 @@ func inGuest(name string, q v1.PodQOSClass, resources ...cri.Resources) podmove.
 }
 
 // told returns pods as the kubelet's Pods API reports them.
-func told(pods ...*podsapi.Pod) map[types.UID]*podsapi.Pod {
-	known := map[types.UID]*podsapi.Pod{}
+func told(pods ...*kubelet.Pod) map[types.UID]*kubelet.Pod {
+	known := map[types.UID]*kubelet.Pod{}
 	for _, p := range pods {
 		known[types.UID(p.UID)] = p
 	}
@@ -67,7 +67,7 @@ func told(pods ...*podsapi.Pod) map[types.UID]*podsapi.Pod {
 }
 
 // one returns the only pod of an inventory.
-func one(t *testing.T, p podmove.Pod, known map[types.UID]*podsapi.Pod) evict.Pod {
+func one(t *testing.T, p podmove.Pod, known map[types.UID]*kubelet.Pod) evict.Pod {
 	t.Helper()
 	pods := Inventory(partition.System, []podmove.Pod{p}, known, capacity)
 	if len(pods) != 1 {
@@ -131,11 +131,11 @@ func TestInventoryInPartition(t *testing.T) {
 	half = with(half, half.Partitions[0], "inside", none)
 	add(half)
 
-	known := make([]*podsapi.Pod, 0, len(found))
+	known := make([]*kubelet.Pod, 0, len(found))
 	for _, p := range found {
-		known = append(known, &podsapi.Pod{UID: p.UID, QoS: p.QoS})
+		known = append(known, &kubelet.Pod{UID: p.UID, QoS: p.QoS})
 	}
-	for name, known := range map[string]map[types.UID]*podsapi.Pod{"with the Pods API": told(known...), "without": nil} {
+	for name, known := range map[string]map[types.UID]*kubelet.Pod{"with the Pods API": told(known...), "without": nil} {
 		var names []string
 		for _, p := range Inventory(partition.System, found, known, capacity) {
 			names = append(names, p.Name)
@@ -197,9 +197,9 @@ func TestKubeletValues(t *testing.T) {
 	t.Parallel()
 	p := inGuest("dns", v1.PodQOSBurstable, cri.Resources{OOMScoreAdj: 500, MemoryLimit: 7 * mebi}, cri.Resources{OOMScoreAdj: -997})
 	p.Partitions[0].Limits.MemoryMax = 9 * mebi
-	k := &podsapi.Pod{
+	k := &kubelet.Pod{
 		UID: p.UID, Priority: 2_000_000_000, MemoryRequest: 170 * mebi, Owner: "uid-of-replicaset", GracePeriod: 90 * time.Second,
-		Containers: map[string]podsapi.Container{"a": {MemoryRequest: 70 * mebi}, "b": {MemoryRequest: 30 * mebi}},
+		Containers: map[string]kubelet.Container{"a": {MemoryRequest: 70 * mebi}, "b": {MemoryRequest: 30 * mebi}},
 	}
 	got := one(t, p, told(k))
 	if got.UID != p.UID || got.Namespace != "kube-system" || got.Name != "dns" || got.QoS != v1.PodQOSBurstable || got.Cgroup != partition.CgroupPath(p.Partitions[0].Slice) {
@@ -219,7 +219,7 @@ func TestKubeletValues(t *testing.T) {
 		t.Errorf("%+v", debug)
 	}
 	// A grace period of 0 and a negative priority are values, too.
-	if got := one(t, p, told(&podsapi.Pod{UID: p.UID, Priority: -5})); got.GracePeriod != 0 || got.Priority != -5 {
+	if got := one(t, p, told(&kubelet.Pod{UID: p.UID, Priority: -5})); got.GracePeriod != 0 || got.Priority != -5 {
 		t.Errorf("%+v; want no grace, priority -5", got)
 	}
 }
@@ -229,15 +229,15 @@ func TestKubeletValues(t *testing.T) {
 func TestTerminatingAndStatic(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		known               podsapi.Pod
+		known               kubelet.Pod
 		sandboxStatic       bool
 		terminating, static bool
 	}{
 		"running":                     {},
-		"deleted":                     {known: podsapi.Pod{Terminating: true}, terminating: true},
-		"evicted, or failed":          {known: podsapi.Pod{Ended: true}, terminating: true},
-		"static":                      {known: podsapi.Pod{Origin: partition.Origin{Static: true}}, sandboxStatic: true, static: true},
-		"static by the kubelet alone": {known: podsapi.Pod{Origin: partition.Origin{Static: true}}, static: true},
+		"deleted":                     {known: kubelet.Pod{Terminating: true}, terminating: true},
+		"evicted, or failed":          {known: kubelet.Pod{Ended: true}, terminating: true},
+		"static":                      {known: kubelet.Pod{Origin: partition.Origin{Static: true}}, sandboxStatic: true, static: true},
+		"static by the kubelet alone": {known: kubelet.Pod{Origin: partition.Origin{Static: true}}, static: true},
 		"static by its sandbox alone": {sandboxStatic: true, static: true},
 	} {
 		p := inGuest("dns", v1.PodQOSBurstable, cri.Resources{})
@@ -312,7 +312,7 @@ func TestEstimates(t *testing.T) {
 // is its own owner, within its namespace.
 func TestOwners(t *testing.T) {
 	t.Parallel()
-	owner := func(namespace, name string, known *podsapi.Pod) string {
+	owner := func(namespace, name string, known *kubelet.Pod) string {
 		p := inGuest(name, v1.PodQOSBurstable, cri.Resources{})
 		p.Namespace = namespace
 		if known == nil {
@@ -321,7 +321,7 @@ func TestOwners(t *testing.T) {
 		known.UID = p.UID
 		return one(t, p, told(known)).Owner
 	}
-	bare := func(namespace, name string) string { return owner(namespace, name, &podsapi.Pod{}) }
+	bare := func(namespace, name string) string { return owner(namespace, name, &kubelet.Pod{}) }
 	if got := bare("kube-system", "etcd"); got != "kube-system/etcd" {
 		t.Errorf("a pod without a controller: %q", got)
 	}
@@ -329,7 +329,7 @@ func TestOwners(t *testing.T) {
 	if bare("kube-system", "dns-abcde") == bare("kube-system", "dns-fghij") || bare("a", "p") == bare("b", "p") {
 		t.Error("two pods without a controller are one")
 	}
-	if a, b := owner("x", "dns-1", &podsapi.Pod{Owner: "7"}), owner("x", "dns-2", &podsapi.Pod{Owner: "7"}); a != b || a != "7" {
+	if a, b := owner("x", "dns-1", &kubelet.Pod{Owner: "7"}), owner("x", "dns-2", &kubelet.Pod{Owner: "7"}); a != b || a != "7" {
 		t.Errorf("%q and %q of one controller", a, b)
 	}
 	if a, b := owner("kube-system", "kube-proxy-x7k2p", nil), owner("kube-system", "kube-proxy-bcdfg", nil); a != b || a == "" {

@@ -8,8 +8,8 @@ import (
 
 	"node-partition.io/node-partition/internal/cgroupfs"
 	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/internal/kubelet"
 	"node-partition.io/node-partition/internal/partition"
-	"node-partition.io/node-partition/internal/podsapi"
 	"node-partition.io/node-partition/pkg/evict"
 	"node-partition.io/node-partition/pkg/podmove"
 )
@@ -29,14 +29,14 @@ type Memory struct {
 // remembered holds the last report of the kubelet about a pod, nil if there was none, and
 // the highest priority that its containers have shown.
 type remembered struct {
-	kubelet  *podsapi.Pod
+	kubelet  *kubelet.Pod
 	priority int32
 	slice    string // in the partition
 }
 
 // Note remembers the pods that a pass has found, with what the kubelet has reported. It forgets a
 // pod that the pass has not found and whose slice in the partition is gone.
-func (m *Memory) Note(fs cgroupfs.FS, found []podmove.Pod, known map[types.UID]*podsapi.Pod) {
+func (m *Memory) Note(fs cgroupfs.FS, found []podmove.Pod, known map[types.UID]*kubelet.Pod) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	noted := make(map[string]remembered, len(found))
@@ -67,7 +67,7 @@ func (m *Memory) Note(fs cgroupfs.FS, found []podmove.Pod, known map[types.UID]*
 // Candidates returns the pods of the Inventory and those that no pass has found yet, with what is
 // remembered of them. told means that the kubelet has reported its pods since the start.
 func (m *Memory) Candidates(
-	n host.Node, found []podmove.Pod, known map[types.UID]*podsapi.Pod, told bool, capacity uint64,
+	n host.Node, found []podmove.Pod, known map[types.UID]*kubelet.Pod, told bool, capacity uint64,
 ) []evict.Pod {
 	//guard: a pod that is deleted with force keeps what was known of it
 	known = m.complete(known, told)
@@ -80,7 +80,7 @@ func (m *Memory) Candidates(
 
 // complete returns the kubelet's pods with those that it reported earlier and that still have a
 // slice in the partition. If the kubelet has reported its pods since, those are being deleted.
-func (m *Memory) complete(known map[types.UID]*podsapi.Pod, told bool) map[types.UID]*podsapi.Pod {
+func (m *Memory) complete(known map[types.UID]*kubelet.Pod, told bool) map[types.UID]*kubelet.Pod {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	complete := known
@@ -97,7 +97,7 @@ func (m *Memory) complete(known map[types.UID]*podsapi.Pod, told bool) map[types
 		if len(complete) == len(known) {
 			complete = maps.Clone(known)
 			if complete == nil {
-				complete = map[types.UID]*podsapi.Pod{}
+				complete = map[types.UID]*kubelet.Pod{}
 			}
 		}
 		complete[types.UID(k.UID)] = k

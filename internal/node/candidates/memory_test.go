@@ -11,8 +11,8 @@ import (
 	"node-partition.io/node-partition/internal/cgroupfs"
 	"node-partition.io/node-partition/internal/cri"
 	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/internal/kubelet"
 	"node-partition.io/node-partition/internal/partition"
-	"node-partition.io/node-partition/internal/podsapi"
 	"node-partition.io/node-partition/pkg/podmove"
 )
 
@@ -26,7 +26,7 @@ func TestMemoryForceDeleted(t *testing.T) {
 	if err := os.MkdirAll(slice, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	reported := told(&podsapi.Pod{UID: db.UID, Name: "db", Priority: 7, MemoryRequest: 70 * mebi, Owner: "set"})
+	reported := told(&kubelet.Pod{UID: db.UID, Name: "db", Priority: 7, MemoryRequest: 70 * mebi, Owner: "set"})
 	m := Memory{Partition: partition.System}
 	m.Note(cgroupfs.FS(root), []podmove.Pod{db}, reported)
 
@@ -41,7 +41,7 @@ func TestMemoryForceDeleted(t *testing.T) {
 		t.Errorf("the kubelet's own report is replaced: %+v", known)
 	}
 
-	others := told(&podsapi.Pod{UID: "other"})
+	others := told(&kubelet.Pod{UID: "other"})
 	if known := m.complete(others, true); len(known) != 2 || len(others) != 1 {
 		t.Errorf("complete %+v, of %+v", known, others)
 	}
@@ -89,7 +89,7 @@ func TestMemoryPriority(t *testing.T) {
 	if m.raise(other); other[0].Priority != 0 {
 		t.Errorf("another pod: priority %d", other[0].Priority)
 	}
-	reported := Inventory(partition.System, []podmove.Pod{proxy}, told(&podsapi.Pod{UID: proxy.UID, Priority: 5}), capacity)
+	reported := Inventory(partition.System, []podmove.Pod{proxy}, told(&kubelet.Pod{UID: proxy.UID, Priority: 5}), capacity)
 	if m.raise(reported); reported[0].Priority != 5 {
 		t.Errorf("the kubelet's priority is replaced by %d", reported[0].Priority)
 	}
@@ -107,7 +107,7 @@ func TestMemoryCandidates(t *testing.T) {
 		}
 	}
 	m := Memory{Partition: partition.System}
-	m.Note(root, []podmove.Pod{db, proxy}, told(&podsapi.Pod{UID: db.UID, Namespace: "kube-system", Name: "db", Priority: 7}))
+	m.Note(root, []podmove.Pod{db, proxy}, told(&kubelet.Pod{UID: db.UID, Namespace: "kube-system", Name: "db", Priority: 7}))
 	proxy.Containers = nil
 	for name, found := range map[string][]podmove.Pod{"both found": {db, proxy}, "neither found": nil} {
 		pods := m.Candidates(host.Node{Cgroups: root, Proc: "/proc"}, found, nil, true, capacity)

@@ -4,8 +4,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/kubelet"
 	"node-partition.io/node-partition/internal/partition"
-	"node-partition.io/node-partition/internal/podsapi"
 	"node-partition.io/node-partition/pkg/evict"
 	"node-partition.io/node-partition/pkg/podmove"
 	"node-partition.io/node-partition/pkg/podmove/report"
@@ -37,7 +37,7 @@ func (p Placement) Outside(cgroups cgroupfs.FS, warn func(error)) (used uint64) 
 // reported since. capacity is the node's memory in bytes.
 func Place(
 	name partition.Name, reports []report.Pod, found []podmove.Pod,
-	known map[types.UID]*podsapi.Pod, capacity uint64,
+	known map[types.UID]*kubelet.Pod, capacity uint64,
 ) Placement {
 	placed := Placement{Pods: len(reports)}
 	byUID := make(map[string]*podmove.Pod, len(found))

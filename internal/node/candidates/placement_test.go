@@ -6,8 +6,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"node-partition.io/node-partition/internal/cri"
+	"node-partition.io/node-partition/internal/kubelet"
 	"node-partition.io/node-partition/internal/partition"
-	"node-partition.io/node-partition/internal/podsapi"
 	"node-partition.io/node-partition/pkg/podmove"
 	"node-partition.io/node-partition/pkg/podmove/report"
 )
@@ -35,7 +35,7 @@ func TestPlaceWaiting(t *testing.T) {
 	if w := p.Waiting[0]; w.UID != etcd.UID || w.Cgroup != partition.CgroupPath(etcd.DefaultCgroup.Slice) {
 		t.Errorf("%+v", w)
 	}
-	known := told(&podsapi.Pod{UID: etcd.UID, MemoryRequest: 100 * mebi}, &podsapi.Pod{UID: dns.UID, MemoryRequest: 70 * mebi})
+	known := told(&kubelet.Pod{UID: etcd.UID, MemoryRequest: 100 * mebi}, &kubelet.Pod{UID: dns.UID, MemoryRequest: 70 * mebi})
 	p = Place(partition.System, reports, found, known, capacity)
 	if p.RequestBytes != 170*mebi || p.Waiting[0].Request != 100*mebi {
 		t.Errorf("%+v", p)

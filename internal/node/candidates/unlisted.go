@@ -10,8 +10,8 @@ import (
 
 	"node-partition.io/node-partition/internal/cgroupfs"
 	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/internal/kubelet"
 	"node-partition.io/node-partition/internal/partition"
-	"node-partition.io/node-partition/internal/podsapi"
 	"node-partition.io/node-partition/pkg/evict"
 )
 
@@ -22,13 +22,13 @@ import (
 // from the scores of their processes. capacity is the node's memory in bytes.
 func unlisted(
 	p partition.Name, n host.Node, inventory []evict.Pod,
-	known map[types.UID]*podsapi.Pod, capacity uint64,
+	known map[types.UID]*kubelet.Pod, capacity uint64,
 ) []evict.Pod {
 	listed := make(map[string]bool, len(inventory))
 	for _, pod := range inventory {
 		listed[pod.Cgroup] = true
 	}
-	var reported map[string]*podsapi.Pod // made for the first pod that is not listed
+	var reported map[string]*kubelet.Pod // made for the first pod that is not listed
 	var pods []evict.Pod
 	for _, parent := range p.Slices() {
 		children, err := n.Cgroups.Children(partition.CgroupPath(parent))
@@ -81,8 +81,8 @@ func unlisted(
 }
 
 // byEscapedUID returns the pods by their UIDs as in the names of slices.
-func byEscapedUID(known map[types.UID]*podsapi.Pod) map[string]*podsapi.Pod {
-	escaped := make(map[string]*podsapi.Pod, len(known))
+func byEscapedUID(known map[types.UID]*kubelet.Pod) map[string]*kubelet.Pod {
+	escaped := make(map[string]*kubelet.Pod, len(known))
 	for uid, k := range known {
 		escaped[partition.EscapeUID(string(uid))] = k
 	}

@@ -13,8 +13,8 @@ import (
 
 	"node-partition.io/node-partition/internal/cgroupfs"
 	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/internal/kubelet"
 	"node-partition.io/node-partition/internal/partition"
-	"node-partition.io/node-partition/internal/podsapi"
 	"node-partition.io/node-partition/pkg/evict"
 	"node-partition.io/node-partition/pkg/podmove"
 )
@@ -45,9 +45,9 @@ func TestUnlisted(t *testing.T) {
 	// The UID of a static pod is a hash from the kubelet.
 	static := "0123456789abcdef0123456789abcdef"
 	started(v1.PodQOSBurstable, static, strings.Repeat("5", 64))
-	known := told(&podsapi.Pod{
+	known := told(&kubelet.Pod{
 		UID: "11111111-2222-3333-4444-555555555555", Namespace: "kube-system", Name: "newcomer", Priority: 7, MemoryRequest: 5 * mebi, Owner: "set",
-		Containers: map[string]podsapi.Container{"main": {ID: id, MemoryRequest: 5 * mebi, StaysEnded: true}},
+		Containers: map[string]kubelet.Container{"main": {ID: id, MemoryRequest: 5 * mebi, StaysEnded: true}},
 	})
 	pods := map[string]evict.Pod{}
 	for _, p := range unlisted(partition.System, host.Node{Cgroups: cgroupfs.FS(root), Proc: "/proc"}, Inventory(partition.System, []podmove.Pod{found, late}, known, capacity), known, capacity) {
@@ -126,14 +126,14 @@ func TestUnlistedNested(t *testing.T) {
 func TestUnlistedLinear(t *testing.T) {
 	perPod := func(count int) float64 {
 		root := t.TempDir()
-		known := map[types.UID]*podsapi.Pod{}
+		known := map[types.UID]*kubelet.Pod{}
 		for i := range count {
 			uid := fmt.Sprintf("%08x-1111-2222-3333-444444444444", i)
 			slice := partition.CgroupPath(partition.PodSlice(partition.System, v1.PodQOSBurstable, uid))
 			if err := os.MkdirAll(filepath.Join(root, slice), 0o755); err != nil {
 				t.Fatal(err)
 			}
-			known[types.UID(uid)] = &podsapi.Pod{UID: uid}
+			known[types.UID(uid)] = &kubelet.Pod{UID: uid}
 		}
 		return testing.AllocsPerRun(3, func() {
 			if got := len(unlisted(partition.System, host.Node{Cgroups: cgroupfs.FS(root), Proc: "/proc"}, nil, known, capacity)); got != count {

@@ -7,7 +7,7 @@ import (
 
 	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/kubeapi"
-	"node-partition.io/node-partition/internal/kubeletargs"
+	"node-partition.io/node-partition/internal/kubelet"
 	"node-partition.io/node-partition/internal/node/options"
 )
 
@@ -38,7 +38,7 @@ func NodeName(n host.Node, client *kubeapi.Client) string {
 		return name
 	}
 	name := Hostname()
-	if kubelet, err := kubeletargs.Running(n.Root); err == nil && kubelet.Hostname != "" {
+	if kubelet, err := kubelet.Running(n.Root); err == nil && kubelet.Hostname != "" {
 		name = kubelet.Hostname
 	}
 	return strings.ToLower(strings.TrimSpace(name))

@@ -14,8 +14,8 @@ import (
 
 	"node-partition.io/node-partition/internal/cpuweight"
 	"node-partition.io/node-partition/internal/cri"
+	"node-partition.io/node-partition/internal/kubelet"
 	"node-partition.io/node-partition/internal/partition"
-	"node-partition.io/node-partition/internal/podsapi"
 	"node-partition.io/node-partition/internal/systemd"
 	"node-partition.io/node-partition/pkg/podmove"
 	"node-partition.io/node-partition/pkg/podmove/livemove"
@@ -43,7 +43,7 @@ const (
 type node struct {
 	systemd *systemd.Client
 	runtime *runtimeServer
-	kubelet kubelet
+	kubelet fakeKubelet
 	scopes  []string // of containers
 	passed  chan time.Duration
 	err     error // of the last pass
@@ -60,7 +60,7 @@ func reconcile(ctx context.Context, _ settings) ([]figure.Figure, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &node{systemd: c, kubelet: kubelet{}, passed: make(chan time.Duration, 1)}
+	n := &node{systemd: c, kubelet: fakeKubelet{}, passed: make(chan time.Duration, 1)}
 	client, err := n.serve(ctx)
 	if err != nil {
 		return nil, err
@@ -279,8 +279,8 @@ func (n *node) grow(ctx context.Context, size int) error {
 	return group.Wait()
 }
 
-func knownPod(uid, name string) *podsapi.Pod {
-	return &podsapi.Pod{
+func knownPod(uid, name string) *kubelet.Pod {
+	return &kubelet.Pod{
 		UID:           uid,
 		Namespace:     namespace,
 		Name:          name,
@@ -288,7 +288,7 @@ func knownPod(uid, name string) *podsapi.Pod {
 		RestartPolicy: "Always",
 		GracePeriod:   30 * time.Second,
 		MilliCPU:      100,
-		Containers:    map[string]podsapi.Container{"main": {}},
+		Containers:    map[string]kubelet.Container{"main": {}},
 	}
 }
 
@@ -368,11 +368,11 @@ func (n *node) endPods(ctx context.Context) error {
 // idOf returns the ID of a container or a sandbox.
 func idOf(kind rune, i int) string { return fmt.Sprintf("%c%063x", kind, i) }
 
-// kubelet is a podmove.Kubelet. It copies the map, as the real one does.
-type kubelet map[types.UID]*podsapi.Pod
+// fakeKubelet is a podmove.Kubelet. It copies the map, as the real one does.
+type fakeKubelet map[types.UID]*kubelet.Pod
 
-func (k kubelet) Pods() (map[types.UID]*podsapi.Pod, bool) { return maps.Clone(k), true }
-func (k kubelet) Answers() bool                            { return true }
+func (k fakeKubelet) Pods() (map[types.UID]*kubelet.Pod, bool) { return maps.Clone(k), true }
+func (k fakeKubelet) Answers() bool                            { return true }
 
 // units adapts systemd for the reconciler as partition-monitor does.
 type units struct{ *systemd.Client }

@@ -1,4 +1,4 @@
-package kubeletargs
+package kubelet
 
 import "testing"
 
@@ -57,7 +57,7 @@ func TestCommand(t *testing.T) {
 		"no braces in a word":     {with(start("--config=$A"), "A=x"), nil, Flags{Config: "$A"}},
 		"the program alone":       {start(), nil, Flags{}},
 	} {
-		got := test.command.Flags(node(t, test.files))
+		got := test.command.Flags(nodeWith(t, test.files))
 		if got.Config != test.want.Config || got.ConfigDir != test.want.ConfigDir || got.RuntimeEndpoint != test.want.RuntimeEndpoint {
 			t.Errorf("%s: %+v; want %+v", name, got, test.want)
 		}

@@ -1,4 +1,4 @@
-package kubeletargs
+package kubelet
 
 import (
 	"regexp"

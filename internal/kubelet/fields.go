@@ -1,4 +1,4 @@
-package kubeletargs
+package kubelet
 
 import (
 	"encoding/csv"
@@ -17,22 +17,22 @@ type field struct {
 // fields lists the flags that replace a field, of those that bear on the partition and on the
 // budget of the node.
 var fields = map[string]field{
-	"cgroup-root":                      {"cgroupRoot", text},
+	"cgroup-root":                      {"cgroupRoot", plainText},
 	"cgroups-per-qos":                  {"cgroupsPerQOS", yesNo},
-	"cpu-manager-policy":               {"cpuManagerPolicy", text},
+	"cpu-manager-policy":               {"cpuManagerPolicy", plainText},
 	"cpu-manager-policy-options":       {"cpuManagerPolicyOptions", pairs("=")},
 	"enforce-node-allocatable":         {"enforceNodeAllocatable", list},
 	"eviction-hard":                    {"evictionHard", pairs("<")},
 	"kube-reserved":                    {"kubeReserved", pairs("=")},
-	"kube-reserved-cgroup":             {"kubeReservedCgroup", text},
+	"kube-reserved-cgroup":             {"kubeReservedCgroup", plainText},
 	"local-storage-capacity-isolation": {"localStorageCapacityIsolation", yesNo},
-	"memory-manager-policy":            {"memoryManagerPolicy", text},
-	"reserved-cpus":                    {"reservedSystemCPUs", text},
+	"memory-manager-policy":            {"memoryManagerPolicy", plainText},
+	"reserved-cpus":                    {"reservedSystemCPUs", plainText},
 	"system-reserved":                  {"systemReserved", pairs("=")},
-	"system-reserved-cgroup":           {"systemReservedCgroup", text},
+	"system-reserved-cgroup":           {"systemReservedCgroup", plainText},
 }
 
-func text(_ any, value string) any { return value }
+func plainText(_ any, value string) any { return value }
 
 func yesNo(_ any, value string) any {
 	if on, err := strconv.ParseBool(value); err == nil {

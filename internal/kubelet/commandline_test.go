@@ -1,4 +1,4 @@
-package kubeletargs
+package kubelet
 
 import (
 	"errors"
@@ -71,8 +71,8 @@ func TestGateOn(t *testing.T) {
 	}
 }
 
-// node makes a root with files.
-func node(t *testing.T, files map[string]string) hostfs.FS {
+// nodeWith makes a root with files.
+func nodeWith(t *testing.T, files map[string]string) hostfs.FS {
 	t.Helper()
 	root := t.TempDir()
 	for name, text := range files {
@@ -114,7 +114,7 @@ func TestRunning(t *testing.T) {
 		"between two": {map[string]string{units[0] + "/cgroup.procs": ""}, ""},
 		"by its name": {map[string]string{units[0] + "/cgroup.procs": "7\n", "/proc/7/cmdline": "kubelet\x00--config\x00/right\x00"}, "/right"},
 	} {
-		got, err := Running(node(t, test.files))
+		got, err := Running(nodeWith(t, test.files))
 		if got.Config != test.want || errors.Is(err, ErrNotRunning) != (test.want == "") {
 			t.Errorf("%s: %+v, %v; want %q", name, got, err, test.want)
 		}

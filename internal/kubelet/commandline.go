@@ -1,6 +1,4 @@
-// Package kubeletargs reads the command line of the running kubelet. Its flags override the
-// configuration file, and one of them names that file.
-package kubeletargs
+package kubelet
 
 import (
 	"errors"

@@ -1,6 +1,4 @@
-// Package podsapi follows the pods of the kubelet over its Pods API (KEP-4188; served by default
-// since 1.37).
-package podsapi
+package kubelet
 
 import (
 	"context"
@@ -19,9 +17,9 @@ import (
 	podsv1alpha1 "k8s.io/kubelet/pkg/apis/pods/v1alpha1"
 )
 
-// DefaultSocket is the socket of the kubelet's Pods API (DefaultPodsAPISocket below its root
+// PodsSocket is the socket of the kubelet's Pods API (DefaultPodsAPISocket below its root
 // directory; seen with 1.37.0).
-const DefaultSocket = "/var/lib/kubelet/pods-api/pods-api.sock"
+const PodsSocket = "/var/lib/kubelet/pods-api/pods-api.sock"
 
 // Watcher keeps the pods of the kubelet in memory.
 type Watcher struct {

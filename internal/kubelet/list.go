@@ -1,4 +1,4 @@
-package podsapi
+package kubelet
 
 import (
 	"context"
@@ -10,9 +10,9 @@ import (
 	podsv1alpha1 "k8s.io/kubelet/pkg/apis/pods/v1alpha1"
 )
 
-// List returns the pods of the kubelet at a socket, as the kubelet has them. It waits for the
+// ListPods returns the pods of the kubelet at a socket, as the kubelet has them. It waits for the
 // kubelet until ctx ends.
-func List(ctx context.Context, socket string) ([]*v1.Pod, error) {
+func ListPods(ctx context.Context, socket string) ([]*v1.Pod, error) {
 	conn, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxList)))
 	if err != nil {

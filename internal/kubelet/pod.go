@@ -1,4 +1,4 @@
-package podsapi
+package kubelet
 
 import (
 	"slices"

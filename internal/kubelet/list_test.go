@@ -1,4 +1,4 @@
-package podsapi
+package kubelet
 
 import (
 	"context"
@@ -46,7 +46,7 @@ func TestList(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pods, err := List(t.Context(), serve(t, lister{pods: [][]byte{data}}))
+	pods, err := ListPods(t.Context(), serve(t, lister{pods: [][]byte{data}}))
 	if err != nil || len(pods) != 1 || pods[0].Name != "dns" || pods[0].Status.QOSClass != v1.PodQOSBurstable {
 		t.Errorf("%v, %v", pods, err)
 	}
@@ -63,7 +63,7 @@ func TestListErrors(t *testing.T) {
 		ctx    context.Context
 		socket string
 	}{{ended, "/nonexistent/s"}, {t.Context(), old}, {t.Context(), broken}} {
-		_, err := List(test.ctx, test.socket)
+		_, err := ListPods(test.ctx, test.socket)
 		if err == nil || !strings.Contains(err.Error(), test.socket) || errors.Is(err, os.ErrNotExist) {
 			t.Errorf("%s: %v", test.socket, err)
 		}
