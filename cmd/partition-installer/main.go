@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"node-partition.io/node-partition/internal/buildversion"
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/hostfs"
 	"node-partition.io/node-partition/internal/installer"
 	"node-partition.io/node-partition/internal/installer/record"
@@ -132,7 +132,7 @@ func caller(ctx context.Context, args []string, at places, stderr io.Writer) rec
 			return terminate(at, record.OutcomeOf(record.Refused, err), stderr)
 		}
 	}
-	options := systemd.Options{Cgroups: cgroupfs.FS(at.root), Timeout: at.patience}
+	options := systemd.Options{Cgroups: cgroups.FS(at.root), Timeout: at.patience}
 	s := installer.Store{Disk: installer.Disk{Root: at.root}, Folder: sandbox.Folder}
 	bus := "" // the usual ones
 	if exists(at.inPod) {

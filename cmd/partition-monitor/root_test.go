@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/generator"
 	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/trialend"
@@ -120,7 +120,7 @@ func TestRootAsksNothing(t *testing.T) {
 	here := host.Below(otherNode(t, map[string]string{
 		"/var/lib/kubelet/config.yaml": fakenode.Valid("of-this-machine"), "/proc/meminfo": "MemTotal: 1 kB", "/proc/swaps": "Filename\n/swap of-this-machine",
 	}))
-	here.Cgroups = cgroupfs.FS(t.TempDir())
+	here.Cgroups = cgroups.FS(t.TempDir())
 	listen := "--listen=" + strings.TrimPrefix(server.URL, "http://")
 	for _, args := range [][]string{
 		{"plan", "--pods-api-socket=" + socket},

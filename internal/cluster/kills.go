@@ -1,7 +1,7 @@
 package cluster
 
 import (
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/partition"
 )
 
@@ -11,7 +11,7 @@ import (
 // is left out.
 type Kills struct {
 	// Cgroups is the mount.
-	Cgroups cgroupfs.FS
+	Cgroups cgroups.FS
 	// Partition is the name of the partition.
 	Partition partition.Name
 
@@ -20,7 +20,7 @@ type Kills struct {
 	ahead uint64 // kills that were found in pods, and not in total yet
 }
 
-// killCounts holds the two counts of cgroupfs.FS.Kills.
+// killCounts holds the two counts of cgroups.FS.Kills.
 type killCounts struct{ killed, atOwnLimit uint64 }
 
 // Since returns the processes that were killed at the limit of the partition since the last call,

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/partition"
 )
 
@@ -35,7 +35,7 @@ func TestKills(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	k := Kills{Cgroups: cgroupfs.FS(root), Partition: partition.System}
+	k := Kills{Cgroups: cgroups.FS(root), Partition: partition.System}
 	want := func(what string, expected map[string]uint64, unknown uint64) {
 		t.Helper()
 		if got, others := k.Since(); !maps.Equal(got, expected) || others != unknown {
@@ -92,7 +92,7 @@ func TestKillsPartitions(t *testing.T) {
 	partitions := []partition.Name{partition.System, "telemetry", "telemetry-edge"}
 	kills, pods := map[partition.Name]*Kills{}, map[partition.Name]string{}
 	for _, p := range partitions {
-		kills[p] = &Kills{Cgroups: cgroupfs.FS(root), Partition: p}
+		kills[p] = &Kills{Cgroups: cgroups.FS(root), Partition: p}
 		pods[p] = partition.CgroupPath(partition.PodSlice(p, partition.Burstable, "1"))
 		write(partition.CgroupPath(p.Slice()), 0, 0)
 		write(pods[p], 0, 0)

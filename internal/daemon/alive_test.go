@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/kubelet"
 	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/internal/partition"
@@ -36,7 +36,7 @@ func (a *hangingAPI) Available() bool {
 func idleReconciler(t *testing.T) *podmove.Reconciler {
 	t.Helper()
 	return podmove.New(podmove.Options{
-		Gatherer: &podmove.Gatherer{Cgroups: cgroupfs.FS(t.TempDir()), Runtime: &node.Runtime{}, Kubelet: &kubelet.Watcher{}},
+		Gatherer: &podmove.Gatherer{Cgroups: cgroups.FS(t.TempDir()), Runtime: &node.Runtime{}, Kubelet: &kubelet.Watcher{}},
 		Units:    units{}, Mover: mover{}, Placer: &nri.Plugin{}, Events: &placementEvents{},
 		NRI:   func() podmove.NRIState { return podmove.Working },
 		Table: &podmove.Table{}, Signals: podmove.NewSignals(), Tick: time.Hour,
@@ -50,7 +50,7 @@ func TestAliveEviction(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		evictor, err := evict.New(evict.Options{
 			Partition: partition.System,
-			Cgroups:   cgroupfs.FS(t.TempDir()),
+			Cgroups:   cgroups.FS(t.TempDir()),
 			Inventory: evict.Inventory{
 				Pods: func() []evict.Pod { return nil }, Known: func() bool { return true }, Refresh: func() {},
 				Scopes: func(string) (map[string]string, error) { return nil, nil },

@@ -15,7 +15,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/cluster"
 	"node-partition.io/node-partition/internal/daemon/metrics"
 	"node-partition.io/node-partition/internal/host"
@@ -69,7 +69,7 @@ func TestClusterKilledSince(t *testing.T) {
 	}
 	dns := evict.Pod{PodMeta: evict.PodMeta{UID: "1", Namespace: "kube-system", Name: "dns", Cgroup: pod}}
 	c := &clusterEvents{
-		kills: cluster.Kills{Cgroups: cgroupfs.FS(root), Partition: partition.System},
+		kills: cluster.Kills{Cgroups: cgroups.FS(root), Partition: partition.System},
 		pods:  func() []evict.Pod { return []evict.Pod{dns} },
 	}
 	reasons := func(limit evict.KilledAt) string {
@@ -249,7 +249,7 @@ func TestClusterPartitionKills(t *testing.T) {
 		write(partition.CgroupPath(name.Slice()), 0)
 		write(pod, 0)
 		c = &clusterEvents{
-			partition: name, kills: cluster.Kills{Cgroups: cgroupfs.FS(root), Partition: name},
+			partition: name, kills: cluster.Kills{Cgroups: cgroups.FS(root), Partition: name},
 			pods: func() []evict.Pod {
 				return []evict.Pod{{PodMeta: evict.PodMeta{UID: "1", Name: string(name), Cgroup: pod}}}
 			},

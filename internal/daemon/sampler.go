@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/hostfs"
 	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/internal/node/candidates"
@@ -28,7 +28,7 @@ type polls interface {
 // sampler records what each partition uses, by the minute.
 type sampler struct {
 	root       hostfs.FS
-	cgroups    cgroupfs.FS
+	cgroups    cgroups.FS
 	partitions func() map[partition.Name]polls
 	placement  func(partition.Name) (candidates.Placement, bool)
 	warn       func(error)

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/hostfs"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/systemctl"
@@ -21,7 +21,7 @@ type Node struct {
 	// Root is the root directory.
 	Root hostfs.FS
 	// Cgroups is the mount of the cgroups.
-	Cgroups cgroupfs.FS
+	Cgroups cgroups.FS
 	// Proc is the mount point of procfs.
 	Proc string
 	// Systemd holds the programs of systemd.
@@ -38,13 +38,13 @@ const (
 )
 
 // This returns the running node.
-func This() Node { return Node{Root: root, Cgroups: cgroupfs.Mount, Proc: proc} }
+func This() Node { return Node{Root: root, Cgroups: cgroups.Mount, Proc: proc} }
 
 // Below returns the node whose files are below dir. It answers like the running one: a test has
 // sockets there.
 func Below(dir string) Node {
 	n := Node{Root: hostfs.FS(dir)}
-	n.Cgroups, n.Proc = cgroupfs.FS(n.Path(cgroupfs.Mount)), n.Path(proc)
+	n.Cgroups, n.Proc = cgroups.FS(n.Path(cgroups.Mount)), n.Path(proc)
 	return n
 }
 

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 )
 
 // Options holds the addresses and the callbacks of a Client. Without an address it is for the
@@ -28,7 +28,7 @@ type Options struct {
 	// Timeout bounds each method, on top of the deadline of its context; 0 means defaultTimeout.
 	Timeout time.Duration
 	// Cgroups is the mount of the cgroups of the units; needed.
-	Cgroups cgroupfs.FS
+	Cgroups cgroups.FS
 	// Path returns the path of a file of the node. Without Path a file has the name that it has there.
 	Path func(name string) string
 	// BusAddress is a D-Bus address; empty means the system bus.

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"testing"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/tests/testkit"
 )
 
@@ -44,7 +44,7 @@ var podSettings = map[string]struct{ property, lost string }{
 func TestKubeletPodSettings(t *testing.T) {
 	t.Parallel()
 	properties := map[string]bool{}
-	for _, p := range limitProperties(cgroupfs.NoLimits) {
+	for _, p := range limitProperties(cgroups.NoLimits) {
 		properties[p.Name] = true
 	}
 	page, err := os.ReadFile("../../docs/cgroups.md")

@@ -4,7 +4,7 @@ import (
 	sd "github.com/coreos/go-systemd/v22/dbus"
 	"github.com/godbus/dbus/v5"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 )
 
 // Property is a setting of a unit, with its name on D-Bus (org.freedesktop.systemd1(5)). The type
@@ -57,7 +57,7 @@ func variants(properties []Property) []sd.Property {
 // limitProperties returns the limits as properties, which the kubelet's systemd driver sets too
 // (genV2ResourcesProperties, opencontainers/cgroups systemd/v2.go). It always returns all of them,
 // because setting a limit to infinity lifts it.
-func limitProperties(l cgroupfs.Limits) []Property {
+func limitProperties(l cgroups.Limits) []Property {
 	return []Property{
 		{"MemoryMax", l.MemoryMax},
 		{"MemoryHigh", l.MemoryHigh},

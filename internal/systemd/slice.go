@@ -7,14 +7,14 @@ import (
 	"os"
 	"path/filepath"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/partition"
 )
 
 // EnsureSlice makes a slice with these limits, or applies them to the existing slice of that name.
 // That one is ours, or was implicitly created by systemd, without limits, when a scope was started
 // in it.
-func (c *Client) EnsureSlice(ctx context.Context, name, description string, limits cgroupfs.Limits) error {
+func (c *Client) EnsureSlice(ctx context.Context, name, description string, limits cgroups.Limits) error {
 	properties := limitProperties(limits)
 	err := c.do(ctx, func(ctx context.Context, conn *connection) error {
 		return conn.job(ctx, func(result chan<- string) error {
@@ -45,7 +45,7 @@ func (c *Client) EnsureSlice(ctx context.Context, name, description string, limi
 // checkLimits checks that a slice has its limits, and otherwise sets them again. An implicitly
 // created slice whose limits were set keeps those over the ones of a later StartTransientUnit (seen
 // with 252.39).
-func (c *Client) checkLimits(ctx context.Context, name string, want cgroupfs.Limits) error {
+func (c *Client) checkLimits(ctx context.Context, name string, want cgroups.Limits) error {
 	got, err := c.options.Cgroups.Limits(partition.CgroupPath(name))
 	if err != nil {
 		return fmt.Errorf("starting %s: systemd reports success, but: %w", name, err)
@@ -74,7 +74,7 @@ func (c *Client) sliceProperties(description string, limits []Property) []Proper
 }
 
 // SetLimits changes the limits of a slice until the next boot.
-func (c *Client) SetLimits(ctx context.Context, name string, limits cgroupfs.Limits) error {
+func (c *Client) SetLimits(ctx context.Context, name string, limits cgroups.Limits) error {
 	return c.set(ctx, name, limitProperties(limits)...)
 }
 
@@ -84,7 +84,7 @@ func (c *Client) SetCPUWeight(ctx context.Context, name string, weight uint64) e
 }
 
 // SetMemoryProtection changes the protected memory of a slice until the next boot or Revert.
-func (c *Client) SetMemoryProtection(ctx context.Context, name string, p cgroupfs.Protection) error {
+func (c *Client) SetMemoryProtection(ctx context.Context, name string, p cgroups.Protection) error {
 	return c.set(ctx, name, Property{"MemoryMin", p.Min}, Property{"MemoryLow", p.Low})
 }
 

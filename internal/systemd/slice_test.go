@@ -9,16 +9,16 @@ import (
 	"testing"
 	"time"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/partition"
 )
 
 const slice = "kubepods-system-burstable-pod1.slice"
 
-var limits = cgroupfs.Limits{MemoryMax: 1 << 30, MemoryHigh: 900 << 20, CPUWeight: 39, CPUQuotaPerSec: 250_000, CPUQuotaPeriod: 100_000, TasksMax: 1000, Protection: cgroupfs.Protection{Low: 1 << 20}}
+var limits = cgroups.Limits{MemoryMax: 1 << 30, MemoryHigh: 900 << 20, CPUWeight: 39, CPUQuotaPerSec: 250_000, CPUQuotaPeriod: 100_000, TasksMax: 1000, Protection: cgroups.Protection{Low: 1 << 20}}
 
 // cgroup makes a folder with the files of the slice's cgroup.
-func cgroup(t *testing.T, files map[string]string) cgroupfs.FS {
+func cgroup(t *testing.T, files map[string]string) cgroups.FS {
 	t.Helper()
 	root := t.TempDir()
 	dir := filepath.Join(root, partition.CgroupPath(slice))
@@ -30,7 +30,7 @@ func cgroup(t *testing.T, files map[string]string) cgroupfs.FS {
 			t.Fatal(err)
 		}
 	}
-	return cgroupfs.FS(root)
+	return cgroups.FS(root)
 }
 
 var limited = map[string]string{"memory.max": "1073741824", "memory.high": "943718400", "cpu.weight": "39", "cpu.max": "25000 100000", "pids.max": "1000", "memory.low": "1048576"}

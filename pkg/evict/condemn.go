@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 )
 
 // condemnPatience is the time for which Kill waits for the kernel to lower a limit. The kernel
@@ -27,7 +27,7 @@ const condemnPatience = time.Second
 // (TestSoakStorms, kernel 6.12). A limit of half is met when the largest process has ended, and
 // needs no kill of what holds a few pages.
 func condemn(dir string, patience time.Duration) {
-	usage, err := cgroupfs.FS(dir).MemoryCurrent("")
+	usage, err := cgroups.FS(dir).MemoryCurrent("")
 	if err != nil {
 		return // it has ended
 	}
@@ -49,20 +49,20 @@ func condemn(dir string, patience time.Duration) {
 // giveBack writes the limit that a container had before it was condemned, if it has a lower one:
 // the program may have ended before the kill, and the kernel need not have killed. It returns
 // fs.ErrNotExist if the container has ended.
-func giveBack(cgroups cgroupfs.FS, c Container) error {
+func giveBack(tree cgroups.FS, c Container) error {
 	if c.MemoryMax == 0 {
 		return nil
 	}
-	present, err := cgroups.MemoryMax(c.Cgroup)
+	present, err := tree.MemoryMax(c.Cgroup)
 	//guard: a limit that was raised since is not given back
 	if err != nil || present >= c.MemoryMax {
 		return err
 	}
 	text := "max"
-	if c.MemoryMax != cgroupfs.Unlimited {
+	if c.MemoryMax != cgroups.Unlimited {
 		text = strconv.FormatUint(c.MemoryMax, 10)
 	}
-	file, err := os.OpenFile(filepath.Join(cgroups.Path(c.Cgroup), "memory.max"), os.O_WRONLY|os.O_TRUNC, 0)
+	file, err := os.OpenFile(filepath.Join(tree.Path(c.Cgroup), "memory.max"), os.O_WRONLY|os.O_TRUNC, 0)
 	if err == nil {
 		_, err = file.WriteString(text)
 		err = errors.Join(err, file.Close())

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 )
 
 // TestKillerCondemns: at the limit of a cgroup above, the kernel's OOM killer is to kill before
@@ -111,7 +111,7 @@ func TestGiveBackRaised(t *testing.T) {
 		if err := os.WriteFile(path, []byte(present), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		err := giveBack(cgroupfs.FS(dir), Container{ID: "a", Cgroup: ".", MemoryMax: 8192})
+		err := giveBack(cgroups.FS(dir), Container{ID: "a", Cgroup: ".", MemoryMax: 8192})
 		if text, _ := os.ReadFile(path); err != nil || string(text) != want {
 			t.Errorf("%s became %q, %v; want %s", present, text, err, want)
 		}

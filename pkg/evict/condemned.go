@@ -3,7 +3,7 @@ package evict
 import (
 	"sync"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 )
 
 // condemned counts the processes that the kernel has killed for the program (condemn). They are
@@ -21,7 +21,7 @@ type condemned struct {
 type kernelCount struct{ before, last uint64 }
 
 // add begins to count in a cgroup, unless it has begun before.
-func (c *condemned) add(cgroups cgroupfs.FS, cgroup string) {
+func (c *condemned) add(cgroups cgroups.FS, cgroup string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if _, known := c.counts[cgroup]; known {
@@ -38,7 +38,7 @@ func (c *condemned) add(cgroups cgroupfs.FS, cgroup string) {
 }
 
 // total returns the number of processes that the kernel has killed for the program in this run.
-func (c *condemned) total(cgroups cgroupfs.FS) uint64 {
+func (c *condemned) total(cgroups cgroups.FS) uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	sum := uint64(0)

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 )
 
 // TestContainersEndedMeanwhile: a container that ends between the open and the write of cgroup.kill
@@ -83,7 +83,7 @@ func TestContainersKillUnread(t *testing.T) {
 	if err := os.MkdirAll(root+"/a/cgroup.events", 0o755); err != nil {
 		t.Fatal(err)
 	}
-	c := containers{Options: &Options{Cgroups: cgroupfs.FS(root), Actions: Actions{
+	c := containers{Options: &Options{Cgroups: cgroups.FS(root), Actions: Actions{
 		Kill: func(string, bool) error { return unix.EMFILE },
 	}}}
 	if err := c.kill(Container{ID: "a", Cgroup: "a"}, false); !errors.Is(err, unix.EMFILE) {

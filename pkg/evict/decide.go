@@ -60,7 +60,7 @@ type Decision struct {
 	State State
 	// Crossed is the threshold that available memory has fallen below, empty for none.
 	Crossed Threshold
-	// Limit is the guarded limit in bytes (cgroupfs.Unlimited for none). Available is the
+	// Limit is the guarded limit in bytes (cgroups.Unlimited for none). Available is the
 	// memory left below it. At is the threshold that Available is compared with.
 	Limit, Available, At uint64
 	// Victim is the pod to evict now, nil for none.

@@ -8,7 +8,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/thresholds"
 )
@@ -26,7 +26,7 @@ var guarded = Settings{
 func snapshotOf(left int, pods ...Pod) Situation {
 	return Situation{
 		Now: noon, Config: guarded, API: true, Pods: pods,
-		Memory: cgroupfs.MemoryReading{Current: uint64(1000-left) * mi, Max: 1000 * mi}, State: State{Cooldown: map[string]time.Time{}},
+		Memory: cgroups.MemoryReading{Current: uint64(1000-left) * mi, Max: 1000 * mi}, State: State{Cooldown: map[string]time.Time{}},
 	}
 }
 
@@ -81,7 +81,7 @@ func TestDecideThresholds(t *testing.T) {
 			for i, step := range test.steps {
 				snapshot := Situation{
 					Now: noon.Add(step.at), Config: config, State: state,
-					Memory: cgroupfs.MemoryReading{Current: uint64(1000-step.left) * mi, Max: 1000 * mi},
+					Memory: cgroups.MemoryReading{Current: uint64(1000-step.left) * mi, Max: 1000 * mi},
 				}
 				d := Decide(snapshot)
 				if d.Crossed != step.want {
@@ -103,7 +103,7 @@ func TestDecideThresholds(t *testing.T) {
 // the last byte of anything else does.
 func TestDecideReclaimableMemory(t *testing.T) {
 	a := sized("a", 0, 500, 0)
-	for name, memory := range map[string]cgroupfs.MemoryReading{
+	for name, memory := range map[string]cgroups.MemoryReading{
 		"inactive page cache": {InactiveFile: 800 * mi},
 		"active page cache":   {ActiveFile: 800 * mi},
 		"all of them":         {InactiveFile: 300 * mi, ActiveFile: 300 * mi, SlabReclaimable: 400 * mi},
@@ -150,9 +150,9 @@ func TestDecideLowerOfTwoLimits(t *testing.T) {
 	} {
 		s := snapshotOf(0, sized("a", 0, 100, 0))
 		s.Config.Limit, s.Config.Soft, s.Config.Lowering = test.limit*mi, 0, test.limit < test.max
-		s.Memory = cgroupfs.MemoryReading{Current: test.used * mi, Max: test.max * mi}
+		s.Memory = cgroups.MemoryReading{Current: test.used * mi, Max: test.max * mi}
 		if test.max == math.MaxUint64 {
-			s.Memory.Max = cgroupfs.Unlimited
+			s.Memory.Max = cgroups.Unlimited
 		}
 		d := Decide(s)
 		if d.Available != test.left*mi || d.Crossed != test.crossed || d.LowerLimit != test.lower {
@@ -166,7 +166,7 @@ func TestDecideLowerOfTwoLimits(t *testing.T) {
 
 func TestDecideLowerLimitDelayed(t *testing.T) {
 	lowered := snapshotOf(0)
-	lowered.Config.Limit, lowered.Config.Lowering, lowered.Memory = 900*mi, true, cgroupfs.MemoryReading{Current: 500 * mi, Max: 1000 * mi}
+	lowered.Config.Limit, lowered.Config.Lowering, lowered.Memory = 900*mi, true, cgroups.MemoryReading{Current: 500 * mi, Max: 1000 * mi}
 	if !Decide(lowered).LowerLimit {
 		t.Fatal("with nothing to wait for it is not lowered")
 	}
@@ -366,7 +366,7 @@ func TestDecideLowerLimitNextPage(t *testing.T) {
 	for used, want := range map[uint64]bool{900*mi - 1: true, 900 * mi: false, 900*mi + 1: false} {
 		s := snapshotOf(0)
 		s.Config = Settings{Thresholds: thresholds.Thresholds{Limit: 900 * mi}, Lowering: true}
-		s.Memory = cgroupfs.MemoryReading{Current: used, Max: 1000 * mi}
+		s.Memory = cgroups.MemoryReading{Current: used, Max: 1000 * mi}
 		if d := Decide(s); d.LowerLimit != want || d.Crossed != "" {
 			t.Errorf("%d used: lowers it: %t, crossed %q; want %t", used, d.LowerLimit, d.Crossed, want)
 		}
@@ -382,7 +382,7 @@ func TestSnapshotEffective(t *testing.T) {
 		limit, max       uint64
 		hard, soft, more uint64 // more is MinimumReclaim
 	}{
-		"none":                       {limit, cgroupfs.Unlimited, 100 * mi, 200 * mi, 50 * mi},
+		"none":                       {limit, cgroups.Unlimited, 100 * mi, 200 * mi, 50 * mi},
 		"waiting to be lowered":      {limit, 2 * limit, 100 * mi, 200 * mi, 50 * mi},
 		"the configured one":         {limit, limit, 100 * mi, 200 * mi, 50 * mi},
 		"rounded to pages of 4 KiB":  {limit + 4095, limit, 100 * mi, 200 * mi, 50 * mi},
@@ -395,7 +395,7 @@ func TestSnapshotEffective(t *testing.T) {
 		"lower by a byte less than the rounding": {1 << 30, 1<<30 - rounding + 1, 100 * mi, 200 * mi, 50 * mi},
 		"a limit below the rounding":             {4096, 4095, 100 * mi, 200 * mi, 50 * mi},
 	} {
-		s := Situation{Config: guarded, Memory: cgroupfs.MemoryReading{Max: test.max}}
+		s := Situation{Config: guarded, Memory: cgroups.MemoryReading{Max: test.max}}
 		s.Config.Limit, s.Config.MinimumReclaim = test.limit, 50*mi
 		c := s.Effective()
 		if c.Hard != test.hard || c.Soft != test.soft || c.MinimumReclaim != test.more {

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/thresholds"
 )
 
@@ -134,7 +134,7 @@ func TestNextPoll(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := Situation{Now: noon, Config: test.config, Memory: cgroupfs.MemoryReading{Current: 1000*mi - test.available, Max: 1000 * mi}}
+			s := Situation{Now: noon, Config: test.config, Memory: cgroups.MemoryReading{Current: 1000*mi - test.available, Max: 1000 * mi}}
 			test.decision.Available = test.available
 			if got := nextPoll(s, test.decision, test.open, 0, burst); got != test.want {
 				t.Errorf("the next poll is in %s, want %s", got, test.want)

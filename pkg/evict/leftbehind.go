@@ -6,7 +6,7 @@ import (
 )
 
 // Ownerless returns the memory in bytes of a partition that belongs to no pod that runs in it,
-// given its usage and its pods' (cgroupfs.MemoryReading.Used). When the cgroup of a pod is
+// given its usage and its pods' (cgroups.MemoryReading.Used). When the cgroup of a pod is
 // removed the kernel charges what the pod has left to the cgroup above (reparenting,
 // mm/memcontrol.c): files on a tmpfs of the node, as in a hostPath below /dev/shm or /run. A pod
 // that was moved out alive has left all that it used. Evicting another pod does not bring it back.

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/thresholds"
 )
 
@@ -27,7 +27,7 @@ func newWatched(t *testing.T, l *Lookout) *watched {
 	t.Helper()
 	w := &watched{t: t}
 	root := t.TempDir()
-	w.watch = &watch{Options: &Options{Cgroups: cgroupfs.FS(root), Lookout: l}}
+	w.watch = &watch{Options: &Options{Cgroups: cgroups.FS(root), Lookout: l}}
 	for name, content := range map[string]string{
 		"memory.current": "0\n", "memory.max": "1048576000\n", "memory.stat": "", "memory.events.local": "",
 	} {
@@ -48,7 +48,7 @@ func (w *watched) polled() {
 	w.statAt = time.Now().Add(time.Hour)
 	w.calm = &Situation{
 		Now: time.Now(), Config: Settings{Thresholds: thresholds.Thresholds{Limit: 1000 * mi, Hard: 100 * mi}},
-		Memory: cgroupfs.MemoryReading{Max: 1000 * mi},
+		Memory: cgroups.MemoryReading{Max: 1000 * mi},
 	}
 }
 
@@ -312,13 +312,13 @@ func TestCalm(t *testing.T) {
 		"a threshold is crossed": {func(_ *Situation, d *Decision, _ *[]execution) { d.Crossed = Soft }, false},
 		"files may come back":    {func(_ *Situation, d *Decision, _ *[]execution) { d.State.Unreclaimable = map[string]uint64{"tmpfs": 1} }, false},
 		"switched off":           {func(s *Situation, _ *Decision, _ *[]execution) { s.Config.Off = true }, false},
-		"no limit":               {func(s *Situation, _ *Decision, _ *[]execution) { s.Memory.Max = cgroupfs.Unlimited }, false},
+		"no limit":               {func(s *Situation, _ *Decision, _ *[]execution) { s.Memory.Max = cgroups.Unlimited }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := Situation{
 				Now: noon, Config: Settings{Thresholds: thresholds.Thresholds{Limit: 1000 * mi, Hard: 100 * mi}},
-				Memory: cgroupfs.MemoryReading{Current: 150 * mi, Max: 1000 * mi},
+				Memory: cgroups.MemoryReading{Current: 150 * mi, Max: 1000 * mi},
 			}
 			d := Decision{Available: 850 * mi}
 			var open []execution

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/partition"
 )
 
@@ -56,7 +56,7 @@ type Manager struct {
 	usage map[string]Usage
 
 	// The goroutine in Run owns these. meters reads the pods while a threshold is crossed, nil before.
-	meters  *cgroupfs.MemoryMeters
+	meters  *cgroups.MemoryMeters
 	rest    rest
 	notices notices
 }

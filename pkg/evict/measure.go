@@ -5,23 +5,23 @@ import (
 	"io/fs"
 	"slices"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 )
 
 // Measure returns the pods with their usage. It drops pods whose cgroup is gone, and pods with
 // neither processes nor memory. If a cgroup cannot be read, it calls warn and returns the pod with
 // Measured false.
-func Measure(cgroups cgroupfs.FS, pods []Pod, warn func(error)) []Pod {
+func Measure(cgroups cgroups.FS, pods []Pod, warn func(error)) []Pod {
 	return measure(pods, warn, byPath(cgroups))
 }
 
 // reader reads a cgroup: whether a process runs in it, and its memory.
-type reader func(cgroup string) (populated bool, memory cgroupfs.MemoryReading, err error)
+type reader func(cgroup string) (populated bool, memory cgroups.MemoryReading, err error)
 
-func byPath(cgroups cgroupfs.FS) reader {
-	return func(cgroup string) (bool, cgroupfs.MemoryReading, error) {
-		populated, err := cgroups.Populated(cgroup)
-		memory, memoryErr := cgroups.Memory(cgroup)
+func byPath(tree cgroups.FS) reader {
+	return func(cgroup string) (bool, cgroups.MemoryReading, error) {
+		populated, err := tree.Populated(cgroup)
+		memory, memoryErr := tree.Memory(cgroup)
 		return populated || err != nil, memory, memoryErr
 	}
 }
@@ -33,7 +33,7 @@ func (m *Manager) metered() reader {
 		m.meters = m.Cgroups.MemoryMeters()
 	}
 	path := byPath(m.Cgroups)
-	return func(cgroup string) (bool, cgroupfs.MemoryReading, error) {
+	return func(cgroup string) (bool, cgroups.MemoryReading, error) {
 		if populated, memory, ok := m.meters.Read(cgroup, m.watch.minimum(cgroup)); ok {
 			return populated, memory, nil
 		}

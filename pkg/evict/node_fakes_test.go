@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 )
 
 func (n *node) list() []Pod {
@@ -74,7 +74,7 @@ func (n *node) scopes(cgroup string) (map[string]string, error) {
 	if n.scopesErr != nil {
 		return nil, n.scopesErr
 	}
-	units, err := cgroupfs.FS(n.root).Children(cgroup)
+	units, err := cgroups.FS(n.root).Children(cgroup)
 	scopes := map[string]string{}
 	for _, unit := range units {
 		id, _ := strings.CutPrefix(strings.TrimSuffix(unit, ".scope"), "cri-containerd-")

@@ -14,7 +14,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/partition"
 )
 
@@ -538,7 +538,7 @@ func (n *node) state() string {
 func (n *node) options() Options {
 	return Options{
 		Partition: n.name,
-		Cgroups:   cgroupfs.FS(n.root),
+		Cgroups:   cgroups.FS(n.root),
 		Inventory: Inventory{Pods: n.list, Known: n.isKnown, Refresh: n.refreshPods, Scopes: n.scopes, Rest: n.restOf},
 		Actions: Actions{
 			Kill: n.kill, Runtime: (*nodeRuntime)(n), Mark: n.mark, API: (*nodeAPI)(n), LowerLimit: n.lowerLimit,

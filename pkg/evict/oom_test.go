@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 )
 
 // kernelKills counts the kills that it is told of, and ignores warnings.
@@ -26,7 +26,7 @@ func TestWatchCountsOnce(t *testing.T) {
 	dir, told := cgroup(t), &kernelKills{}
 	condemned := uint64(0)
 	w := watch{
-		Options:   &Options{Cgroups: cgroupfs.FS(dir), Events: told, slice: "."},
+		Options:   &Options{Cgroups: cgroups.FS(dir), Events: told, slice: "."},
 		condemned: func() uint64 { return condemned },
 	}
 	count := func(killed, mine int) {

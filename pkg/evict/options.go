@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/partition"
 )
 
@@ -13,7 +13,7 @@ import (
 type Options struct {
 	// Partition is the name of the partition, and Cgroups the mount that its slice is in.
 	Partition partition.Name
-	Cgroups   cgroupfs.FS
+	Cgroups   cgroups.FS
 	Inventory
 	Actions
 	// Store carries the state over to the next run of the program. Each partition has its own.

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// peaks collects the largest usage as eviction counts it (cgroupfs.MemoryReading.Used), in bytes:
+// peaks collects the largest usage as eviction counts it (cgroups.MemoryReading.Used), in bytes:
 // since the last call of TakePeak, and recently.
 type peaks struct {
 	mu     sync.Mutex

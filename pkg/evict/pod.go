@@ -65,7 +65,7 @@ type Container struct {
 	WorkingSet uint64 `json:"workingSetBytes"`
 	// Request for memory in bytes.
 	Request uint64 `json:"requestBytes"`
-	// MemoryMax was its memory.max in bytes, cgroupfs.Unlimited for none, before the kernel was
+	// MemoryMax was its memory.max in bytes, cgroups.Unlimited for none, before the kernel was
 	// made to kill in it (condemn). It is 0 if that was not begun.
 	MemoryMax uint64 `json:"memoryMaxBytes,omitempty"`
 }
@@ -75,7 +75,7 @@ type Usage struct {
 	// WorkingSet in bytes is usage without inactive page cache, by which the kubelet ranks pods
 	// (memoryUsage, pkg/kubelet/eviction/helpers.go).
 	WorkingSet uint64
-	// Used in bytes is the memory that the kernel cannot reclaim (cgroupfs.MemoryReading.Used). About
+	// Used in bytes is the memory that the kernel cannot reclaim (cgroups.MemoryReading.Used). About
 	// that much more is available in the partition after the pod has ended.
 	Used uint64
 }

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/thresholds"
 )
@@ -15,9 +15,9 @@ type Report struct {
 	// Time of the poll; zero before the first.
 	Time time.Time `json:"time"`
 	// Memory of the partition, and the memory Available below its limit, in bytes.
-	Memory    cgroupfs.MemoryReading `json:"memory"`
-	Available uint64                 `json:"available"`
-	// UsedPeak is the largest usage in bytes (cgroupfs.MemoryReading.Used) of the last PeakWindow, by
+	Memory    cgroups.MemoryReading `json:"memory"`
+	Available uint64                `json:"available"`
+	// UsedPeak is the largest usage in bytes (cgroups.MemoryReading.Used) of the last PeakWindow, by
 	// the readings that this program has taken in it.
 	UsedPeak uint64 `json:"usedPeak"`
 	// Ownerless is the memory in bytes that belongs to no pod that runs in the partition (Ownerless).

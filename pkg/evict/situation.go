@@ -3,14 +3,14 @@ package evict
 import (
 	"time"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 )
 
 // Situation holds the input of Decide: plain data.
 type Situation struct {
 	Now    time.Time
 	Config Settings
-	Memory cgroupfs.MemoryReading
+	Memory cgroups.MemoryReading
 	// Evidence holds what the kernel has counted at the partition's limit.
 	Evidence evidence
 	// Pods lists the pods in the partition with their usage. It is filled only if underPressure
@@ -67,7 +67,7 @@ func (s Situation) limit() uint64 {
 }
 
 // unlimited reports whether there is no limit to guard.
-func (s Situation) unlimited() bool { return s.limit() == cgroupfs.Unlimited }
+func (s Situation) unlimited() bool { return s.limit() == cgroups.Unlimited }
 
 // Effective returns the configuration for the limit in force. That limit may be below the
 // configured one, because a raised limit is about to be applied, or because an operator has
@@ -93,5 +93,5 @@ const nearLimit = 16 << 20
 // atLimit reports whether the kernel may be about to kill at the limit in force.
 func (s Situation) atLimit() bool {
 	//guard: with room left no limit of a container is lowered
-	return s.Memory.Max != cgroupfs.Unlimited && s.Memory.Available(s.Memory.Max) < nearLimit
+	return s.Memory.Max != cgroups.Unlimited && s.Memory.Available(s.Memory.Max) < nearLimit
 }

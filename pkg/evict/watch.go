@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 )
 
 const (
@@ -25,7 +25,7 @@ type watch struct {
 	*Options
 	// condemned returns the number of processes that the kernel has killed for the program.
 	condemned func() uint64
-	meter     *cgroupfs.MemoryMeter
+	meter     *cgroups.MemoryMeter
 	// statAt is the time at which memory.stat was last read, and statCurrent memory.current then, in
 	// bytes.
 	statAt      time.Time

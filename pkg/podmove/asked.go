@@ -2,7 +2,7 @@ package podmove
 
 import (
 	"node-partition.io/node-partition/internal/admission"
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/cpuweight"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/podmove/report"
@@ -64,7 +64,7 @@ func (p *Pod) isFlawless() bool {
 
 // limitsIn returns the limits of the slice of a pod in a partition: the limits of the kubelet's
 // slice of it, with the CPU time that the pod has by the resource of its type.
-func (s Snapshot) limitsIn(pod *Pod, place partition.Place, in partition.Name) cgroupfs.Limits {
+func (s Snapshot) limitsIn(pod *Pod, place partition.Place, in partition.Name) cgroups.Limits {
 	asked, ok := s.asked(pod, place)
 	//guard: the slice of another partition has no CPU time of the resource
 	if !ok || place.Partition != in {
@@ -102,10 +102,10 @@ func (s Snapshot) reportRequested(pod *Pod, place partition.Place, out *report.W
 // withRequested returns the limits that the kubelet would have given the slice of a pod if the
 // resource were CPU (ResourceConfigForPod, pkg/kubelet/cm/helpers_linux.go). milli is the CPU
 // request of the pod. A quota of the kubelet stays.
-func withRequested(mirrored cgroupfs.Limits, milli int64, asked admission.CPU, f cpuweight.Formula) cgroupfs.Limits {
+func withRequested(mirrored cgroups.Limits, milli int64, asked admission.CPU, f cpuweight.Formula) cgroups.Limits {
 	mirrored.CPUWeight = max(mirrored.CPUWeight, weightOf(f, milli, asked.Request))
 	//guard: a quota of the kubelet stays
-	if asked.Limit > 0 && mirrored.CPUQuotaPerSec == cgroupfs.Unlimited {
+	if asked.Limit > 0 && mirrored.CPUQuotaPerSec == cgroups.Unlimited {
 		mirrored.CPUQuotaPerSec = quotaPerSec(asked.Limit, mirrored.CPUQuotaPeriod)
 	}
 	return mirrored

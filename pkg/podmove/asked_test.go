@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"node-partition.io/node-partition/internal/admission"
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/cpuweight"
 	"node-partition.io/node-partition/internal/cri"
 	"node-partition.io/node-partition/internal/kubelet"
@@ -42,8 +42,8 @@ func podCPU(request, limit int64) admission.PodCPU {
 }
 
 // unlimited are the limits of the kubelet's slice of a pod that requests memory alone.
-var unlimited = cgroupfs.Limits{
-	MemoryMax: 256 << 20, MemoryHigh: cgroupfs.Unlimited, CPUWeight: 1, CPUQuotaPerSec: cgroupfs.Unlimited, CPUQuotaPeriod: 100_000,
+var unlimited = cgroups.Limits{
+	MemoryMax: 256 << 20, MemoryHigh: cgroups.Unlimited, CPUWeight: 1, CPUQuotaPerSec: cgroups.Unlimited, CPUQuotaPeriod: 100_000,
 	TasksMax: 1000,
 }
 
@@ -54,7 +54,7 @@ func requests(request, limit int64) func(*Pod) {
 		p.MilliCPU, p.DefaultCgroup.Limits = 0, unlimited
 		p.Kubelet.Requested = podCPU(request, limit)
 		p.Containers[0].asked = p.Kubelet.Requested.Containers["main"]
-		p.Containers[0].CPU = cgroupfs.CPU{Weight: 1, Quota: cgroupfs.Unlimited, Period: 100_000}
+		p.Containers[0].CPU = cgroups.CPU{Weight: 1, Quota: cgroups.Unlimited, Period: 100_000}
 	}
 }
 
@@ -94,13 +94,13 @@ func TestDecideRequested(t *testing.T) {
 		weight, quota, partition uint64
 	}{
 		"asks":                        {advertised(""), requests(400, 500), 16, 500_000, 16},
-		"one CPU":                     {advertised(""), requests(1000, 0), 39, cgroupfs.Unlimited, 39},
+		"one CPU":                     {advertised(""), requests(1000, 0), 39, cgroups.Unlimited, 39},
 		"a limit of no whole percent": {advertised(""), requests(400, 505), 16, 510_000, 16},
 		"the smallest limit":          {advertised(""), requests(1, 1), 1, 10_000, 1},
-		"nothing of the resource":     {advertised(""), requests(0, 0), 1, cgroupfs.Unlimited, 1},
-		"right in doubt":              {advertised(partition.Forbidden), requests(400, 0), 16, cgroupfs.Unlimited, 16},
-		"the type has no resource":    {notAdvertised, requests(400, 500), 1, cgroupfs.Unlimited, 1},
-		"any number":                  {advertised(""), requests(math.MaxInt64, 0), 10_000, cgroupfs.Unlimited, 10_000},
+		"nothing of the resource":     {advertised(""), requests(0, 0), 1, cgroups.Unlimited, 1},
+		"right in doubt":              {advertised(partition.Forbidden), requests(400, 0), 16, cgroups.Unlimited, 16},
+		"the type has no resource":    {notAdvertised, requests(400, 500), 1, cgroups.Unlimited, 1},
+		"any number":                  {advertised(""), requests(math.MaxInt64, 0), 10_000, cgroups.Unlimited, 10_000},
 		"beside a request of CPU": {advertised(""), func(p *Pod) {
 			requests(400, 700)(p)
 			p.MilliCPU, p.DefaultCgroup.Limits = 600, limited // which has another quota
@@ -108,11 +108,11 @@ func TestDecideRequested(t *testing.T) {
 		"another type by now": {advertised(""), func(p *Pod) {
 			another(p)
 			p.Kubelet.Requested.Type = "web"
-		}, 1, cgroupfs.Unlimited, 1},
+		}, 1, cgroups.Unlimited, 1},
 		"a member by its namespace": {advertised(""), func(p *Pod) {
 			another(p)
 			p.Ask.Type, p.Namespace = "", "monitoring"
-		}, 1, cgroupfs.Unlimited, 1},
+		}, 1, cgroups.Unlimited, 1},
 	} {
 		pod := in("shop-2", telemetry, test.change)
 		pod.Partitions[1].Limits.TasksMax = 1 // differs: the decision has the limits
@@ -142,8 +142,8 @@ func TestDecideRequestedElsewhere(t *testing.T) {
 	d := decided(advertised(""), CPURecord{}, pod)
 	ours := unlimited
 	ours.CPUWeight, ours.CPUQuotaPerSec = 16, 500_000
-	want := map[string]cgroupfs.Limits{pod.Cgroup(partition.System).Slice: unlimited, pod.Cgroup(telemetry).Slice: ours}
-	got := map[string]cgroupfs.Limits{}
+	want := map[string]cgroups.Limits{pod.Cgroup(partition.System).Slice: unlimited, pod.Cgroup(telemetry).Slice: ours}
+	got := map[string]cgroups.Limits{}
 	for _, slice := range d.Ensure {
 		got[slice.Name] = slice.Limits
 	}
@@ -240,7 +240,7 @@ func TestDecideAnnotated(t *testing.T) {
 		pod := in("shop-2", telemetry, test.change)
 		pod.Partitions[1].Limits.TasksMax = 1
 		d := decided(test.policy, CPURecord{Pods: map[string]PodTime{"a": test.last}}, pod)
-		if len(d.Ensure) != 1 || d.Ensure[0].Limits.CPUWeight != test.weight || d.Ensure[0].Limits.CPUQuotaPerSec != cgroupfs.Unlimited {
+		if len(d.Ensure) != 1 || d.Ensure[0].Limits.CPUWeight != test.weight || d.Ensure[0].Limits.CPUQuotaPerSec != cgroups.Unlimited {
 			t.Errorf("%s: %+v; want the weight %d", name, d.Ensure, test.weight)
 		}
 		if test.found.Refused == "" && d.weightOfSlice("kubepods-telemetry.slice") != test.weight {
@@ -365,7 +365,7 @@ func TestPrepareRequestedCPU(t *testing.T) {
 		r, _ := h.reconciler(Working, test.policy)
 		r.recorded.CPURecord = CPURecord{Pods: map[string]PodTime{uidA: test.last}}
 		r.prepare(t.Context(), announced(test.policy, test.sandbox))
-		limits, err := cgroupfs.FS(h.root).Limits(partition.CgroupPath(partition.PodSlice(telemetry, "Burstable", uidA)))
+		limits, err := cgroups.FS(h.root).Limits(partition.CgroupPath(partition.PodSlice(telemetry, "Burstable", uidA)))
 		if err != nil || limits.CPUWeight != test.want {
 			t.Errorf("%s: weight %d, %v; want %d", name, limits.CPUWeight, err, test.want)
 		}

@@ -3,7 +3,7 @@ package podmove
 import (
 	"cmp"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/cpuweight"
 	"node-partition.io/node-partition/internal/partition"
 )
@@ -18,13 +18,13 @@ type CPUTime struct {
 }
 
 // is reports whether a cgroup has this CPU time.
-func (t CPUTime) is(present cgroupfs.CPU) bool {
+func (t CPUTime) is(present cgroups.CPU) bool {
 	return t.Weight == present.Weight && (t.QuotaPerSec == 0 || isQuota(t.QuotaPerSec, present))
 }
 
 // isQuota reports whether a cgroup has a quota, in microseconds per second.
-func isQuota(perSec uint64, present cgroupfs.CPU) bool {
-	if perSec == cgroupfs.Unlimited || present.Quota == cgroupfs.Unlimited {
+func isQuota(perSec uint64, present cgroups.CPU) bool {
+	if perSec == cgroups.Unlimited || present.Quota == cgroups.Unlimited {
 		return perSec == present.Quota
 	}
 	//guard: a quota is compared by its period
@@ -85,7 +85,7 @@ func (d *Decision) giveCPU(s Snapshot, c *Container, had *CPUTime) {
 	want.QuotaPerSec = c.quota(before)
 	set := want
 	if want.QuotaPerSec == 0 && c.hasQuotaOf(before) {
-		set.QuotaPerSec = cgroupfs.Unlimited
+		set.QuotaPerSec = cgroups.Unlimited
 	}
 	switch {
 	//guard: a scope that has its CPU time is not set again
@@ -108,7 +108,7 @@ func (c *Container) quota(before CPUTime) uint64 {
 	}
 	quota := quotaPerSec(c.asked.Limit, c.CPU.Period)
 	//guard: a quota that another program has set is not replaced
-	if c.CPU.Quota == cgroupfs.Unlimited || c.hasQuotaOf(before) || isQuota(quota, c.CPU) {
+	if c.CPU.Quota == cgroups.Unlimited || c.hasQuotaOf(before) || isQuota(quota, c.CPU) {
 		return quota
 	}
 	return 0
@@ -132,7 +132,7 @@ func (d *Decision) takeCPU(s Snapshot, c *Container, had CPUTime) {
 		want.Weight = weightOf(s.CPU.Runtime, c.MilliCPU, 0)
 	}
 	if c.hasQuotaOf(had) {
-		want.QuotaPerSec = cgroupfs.Unlimited
+		want.QuotaPerSec = cgroups.Unlimited
 	}
 	if !want.is(c.CPU) {
 		d.Scopes = append(d.Scopes, ScopeSpec{c.Unit, want})

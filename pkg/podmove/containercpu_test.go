@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"node-partition.io/node-partition/internal/admission"
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/cpuweight"
 	"node-partition.io/node-partition/internal/cri"
 	"node-partition.io/node-partition/internal/kubelet"
@@ -29,9 +29,9 @@ const scopeA = "cri-containerd-ca.scope"
 // back when it has no right any more. Whatever another program has set stays.
 func TestDecideContainerCPU(t *testing.T) {
 	t.Parallel()
-	const none = cgroupfs.Unlimited
+	const none = cgroups.Unlimited
 	has := func(weight, quota uint64) func(*Pod) {
-		return func(p *Pod) { p.Containers[0].CPU = cgroupfs.CPU{Weight: weight, Quota: quota, Period: 100_000} }
+		return func(p *Pod) { p.Containers[0].CPU = cgroups.CPU{Weight: weight, Quota: quota, Period: 100_000} }
 	}
 	with := func(changes ...func(*Pod)) func(*Pod) {
 		return func(p *Pod) {
@@ -321,7 +321,7 @@ func TestReconcilerCPUTimeRefused(t *testing.T) {
 func TestRecord(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "placement.json")
-	want := record{cgroupfs.Protection{Min: 3 << 20, Low: 5}, newCPURecord()}
+	want := record{cgroups.Protection{Min: 3 << 20, Low: 5}, newCPURecord()}
 	want.Pods[uidA], want.Scopes[scopeA] = PodTime{admission.PodCPU{Type: "telemetry", CPU: admission.CPU{Request: 400}}, 600}, CPUTime{16, 500_000}
 	r := Reconciler{options: Options{RecordFile: path}}
 	if err := r.record(want); err != nil {

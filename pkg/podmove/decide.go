@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/podmove/report"
 	"node-partition.io/node-partition/pkg/slices/decision"
@@ -27,7 +27,7 @@ type Decision struct {
 	// that does.
 	Protect []ProtectSpec
 	// Raised is the protected memory that kubepods.slice has for all floors after the pass.
-	Raised cgroupfs.Protection
+	Raised cgroups.Protection
 	// KillScopes lists the scopes to end, with the processes in them: see Pod.Orphans.
 	KillScopes []string
 	// Outlived lists the scopes with processes that have outlived their pod.
@@ -55,7 +55,7 @@ func (d *Decision) acts() bool {
 // SliceSpec is a slice of a pod in a partition.
 type SliceSpec struct {
 	Name, Description string
-	Limits            cgroupfs.Limits
+	Limits            cgroups.Limits
 }
 
 // StopSpec is a slice to stop, and its pod.
@@ -70,7 +70,7 @@ type WeightSpec struct {
 // ProtectSpec is a slice, and its memory.min and memory.low.
 type ProtectSpec struct {
 	Slice  string
-	Memory cgroupfs.Protection
+	Memory cgroups.Protection
 }
 
 // Move is a pod to move and the method.

@@ -7,7 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/cpuweight"
 	"node-partition.io/node-partition/internal/kubelet"
 	"node-partition.io/node-partition/internal/partition"
@@ -15,7 +15,7 @@ import (
 	"node-partition.io/node-partition/pkg/slices/decision"
 )
 
-var limited = cgroupfs.Limits{MemoryMax: 256 << 20, MemoryHigh: 240 << 20, CPUWeight: 4, CPUQuotaPerSec: 500_000, CPUQuotaPeriod: 100_000, TasksMax: 1000}
+var limited = cgroups.Limits{MemoryMax: 256 << 20, MemoryHigh: 240 << 20, CPUWeight: 4, CPUQuotaPerSec: 500_000, CPUQuotaPeriod: 100_000, TasksMax: 1000}
 
 // pod returns a burstable pod of kube-system that runs one container in partition p.
 func pod(uid string, p partition.Name, change ...func(*Pod)) Pod {
@@ -258,7 +258,7 @@ func TestDecideSlices(t *testing.T) {
 		{"as the kubelet's", nil, pod("a", partition.System), false, false},
 		{"before its first container", nil, pod("a", partition.Default, func(p *Pod) { p.Containers, p.DefaultCgroup.Units = nil, nil }), true, false},
 		{"resized", nil, pod("a", partition.System, func(p *Pod) { p.DefaultCgroup.Limits.MemoryMax *= 2 }), true, false},
-		{"made by systemd, without limits", nil, pod("a", partition.System, func(p *Pod) { p.Partitions[0].Limits = cgroupfs.NoLimits }), true, false},
+		{"made by systemd, without limits", nil, pod("a", partition.System, func(p *Pod) { p.Partitions[0].Limits = cgroups.NoLimits }), true, false},
 		{"of no member", nil, pod("a", partition.Default, inNamespace("default")), false, false},
 		{"pod gone", nil, pod("a", partition.System, gone), false, true},
 		{"pod gone, its files in memory not unmounted", nil, pod("a", partition.System, gone, inDefault), false, false},
@@ -345,39 +345,39 @@ func TestDecideProtect(t *testing.T) {
 	guaranteed := func(p *Pod) { p.QoS, p.DefaultCgroup.Limits.Protection.Min = v1.PodQOSGuaranteed, 1<<20 }
 	// left turns a pod into one whose containers have ended. It keeps the given protection, because it
 	// may be charged for what they left behind.
-	left := func(kept cgroupfs.Protection) func(*Pod) {
+	left := func(kept cgroups.Protection) func(*Pod) {
 		return func(p *Pod) { p.Containers, p.Partitions[0].Limits.Protection = nil, kept }
 	}
-	none := map[string]cgroupfs.Protection{"kubepods-system.slice": {}, "kubepods-system-burstable.slice": {}}
+	none := map[string]cgroups.Protection{"kubepods-system.slice": {}, "kubepods-system-burstable.slice": {}}
 	for name, test := range map[string]struct {
 		pods    []Pod
-		present map[string]cgroupfs.Protection
+		present map[string]cgroups.Protection
 		want    []ProtectSpec
 	}{
 		"the kubelet protects nothing": {[]Pod{pod("a", partition.System)}, none, nil},
 		"two burstable and a guaranteed": {
 			[]Pod{pod("a", partition.System, protected(1<<20)), pod("b", partition.System, protected(2<<20)), pod("c", partition.System, guaranteed)}, none,
 			[]ProtectSpec{
-				{"kubepods-system-burstable.slice", cgroupfs.Protection{Low: 3 << 20}},
-				{"kubepods-system.slice", cgroupfs.Protection{Min: 1 << 20, Low: 3 << 20}},
+				{"kubepods-system-burstable.slice", cgroups.Protection{Low: 3 << 20}},
+				{"kubepods-system.slice", cgroups.Protection{Min: 1 << 20, Low: 3 << 20}},
 			},
 		},
 		"of a burstable and a guaranteed pod that left": {
-			[]Pod{pod("a", partition.System, left(cgroupfs.Protection{Low: 1 << 20})), pod("b", partition.System, guaranteed, left(cgroupfs.Protection{Min: 2 << 20}))}, none,
+			[]Pod{pod("a", partition.System, left(cgroups.Protection{Low: 1 << 20})), pod("b", partition.System, guaranteed, left(cgroups.Protection{Min: 2 << 20}))}, none,
 			[]ProtectSpec{
-				{"kubepods-system-burstable.slice", cgroupfs.Protection{Low: 1 << 20}},
-				{"kubepods-system.slice", cgroupfs.Protection{Min: 2 << 20, Low: 1 << 20}},
+				{"kubepods-system-burstable.slice", cgroups.Protection{Low: 1 << 20}},
+				{"kubepods-system.slice", cgroups.Protection{Min: 2 << 20, Low: 1 << 20}},
 			},
 		},
 		"not of a pod elsewhere": {[]Pod{pod("a", partition.Default, protected(1<<20))}, none, nil},
 		"no longer": {
-			nil, map[string]cgroupfs.Protection{"kubepods-system.slice": {Low: 1 << 20}},
-			[]ProtectSpec{{"kubepods-system.slice", cgroupfs.Protection{}}},
+			nil, map[string]cgroups.Protection{"kubepods-system.slice": {Low: 1 << 20}},
+			[]ProtectSpec{{"kubepods-system.slice", cgroups.Protection{}}},
 		},
 		"more than there is": {
-			[]Pod{pod("a", partition.System, protected(cgroupfs.Unlimited)), pod("b", partition.System, protected(1))},
-			map[string]cgroupfs.Protection{"kubepods-system.slice": {}},
-			[]ProtectSpec{{"kubepods-system.slice", cgroupfs.Protection{Low: cgroupfs.Unlimited}}},
+			[]Pod{pod("a", partition.System, protected(cgroups.Unlimited)), pod("b", partition.System, protected(1))},
+			map[string]cgroups.Protection{"kubepods-system.slice": {}},
+			[]ProtectSpec{{"kubepods-system.slice", cgroups.Protection{Low: cgroups.Unlimited}}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

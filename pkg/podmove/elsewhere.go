@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/partition"
 )
 
@@ -79,7 +79,7 @@ func (g *Gatherer) idleCPUs(scope string) string {
 	// rounded up: 996m is a whole CPU here.
 	limits, err := g.Cgroups.Limits(scope)
 	quota := limits.CPUQuotaPerSec
-	if err != nil || quota != cgroupfs.Unlimited && quota != uint64(given.Size())*1_000_000 {
+	if err != nil || quota != cgroups.Unlimited && quota != uint64(given.Size())*1_000_000 {
 		return ""
 	}
 	return given.String()

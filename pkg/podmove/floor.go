@@ -3,7 +3,7 @@ package podmove
 import (
 	"slices"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/partition"
 )
 
@@ -23,7 +23,7 @@ func (d *Decision) raiseParent(s Snapshot) {
 		return
 	}
 	d.Raised = s.Config.floor()
-	target := cgroupfs.Protection{
+	target := cgroups.Protection{
 		Min: raised(present.Min, s.Raised.Min, d.Raised.Min),
 		Low: raised(present.Low, s.Raised.Low, d.Raised.Low),
 	}
@@ -44,8 +44,8 @@ func raised(present, former, want uint64) uint64 {
 
 // readParent adds the protected memory of kubepods.slice to a snapshot, if there is a floor or was
 // one.
-func (g *Gatherer) readParent(s *Snapshot, protections cgroupfs.Protection) {
-	if protections == (cgroupfs.Protection{}) {
+func (g *Gatherer) readParent(s *Snapshot, protections cgroups.Protection) {
+	if protections == (cgroups.Protection{}) {
 		return
 	}
 	slice := partition.Default.Slice()
@@ -58,6 +58,6 @@ func (g *Gatherer) readParent(s *Snapshot, protections cgroupfs.Protection) {
 // kubepods.slice.
 func (s Snapshot) kubeletProtects() bool {
 	return slices.ContainsFunc(s.Pods, func(pod Pod) bool {
-		return pod.DefaultCgroup.Limits.Protection != cgroupfs.Protection{}
+		return pod.DefaultCgroup.Limits.Protection != cgroups.Protection{}
 	})
 }

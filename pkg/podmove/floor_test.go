@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/partition"
 )
 
@@ -20,7 +20,7 @@ import (
 // kubepods.slice has as much, unless the kubelet or an operator protects it.
 func TestDecideProtection(t *testing.T) {
 	t.Parallel()
-	type protection = cgroupfs.Protection
+	type protection = cgroups.Protection
 	const mebi = 1 << 20
 	floor := func(minimum, low uint64) func(*Snapshot) {
 		return func(s *Snapshot) { s.Config.Partitions[0].Protection = protection{Min: minimum, Low: low} }
@@ -113,7 +113,7 @@ func withProtection(minimum uint64) Policy {
 // parentProtection returns memory.min of kubepods.slice.
 func (h *host) parentProtection(t *testing.T) uint64 {
 	t.Helper()
-	limits, err := cgroupfs.FS(h.root).Limits(partition.CgroupPath(partition.Default.Slice()))
+	limits, err := cgroups.FS(h.root).Limits(partition.CgroupPath(partition.Default.Slice()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +170,7 @@ type silentSystemd struct {
 	silent atomic.Bool
 }
 
-func (s *silentSystemd) SetMemoryProtection(ctx context.Context, name string, p cgroupfs.Protection) error {
+func (s *silentSystemd) SetMemoryProtection(ctx context.Context, name string, p cgroups.Protection) error {
 	if s.silent.Load() {
 		return errors.New("no answer")
 	}

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"node-partition.io/node-partition/internal/admission"
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/cpuweight"
 	"node-partition.io/node-partition/internal/cri"
 	"node-partition.io/node-partition/internal/kubelet"
@@ -40,7 +40,7 @@ type Kubelet interface {
 
 // Gatherer reads the node for a Snapshot.
 type Gatherer struct {
-	Cgroups cgroupfs.FS
+	Cgroups cgroups.FS
 	Runtime Runtime
 	Kubelet Kubelet
 	// Announced may be nil. Then a pod counts once the runtime lists it.
@@ -57,7 +57,7 @@ type Gatherer struct {
 	outlived  outlived
 	// limits holds the limits of pods' slices at the last reading, by the name of the slice. quiet
 	// means that nothing can have changed them since: they are not read again.
-	limits map[string]cgroupfs.Limits
+	limits map[string]cgroups.Limits
 	quiet  bool
 }
 
@@ -87,7 +87,7 @@ type reading struct {
 	// asking means that a pod asks for a workload type.
 	asking bool
 	// limits replaces Gatherer.limits. same means that those hold on.
-	limits map[string]cgroupfs.Limits
+	limits map[string]cgroups.Limits
 	same   bool
 }
 
@@ -116,7 +116,7 @@ func (g *Gatherer) pods(ctx context.Context, partitions []partition.Name) (pods 
 	// Only a kubelet that answers sends an event for each resize.
 	//guard: a kubelet that is away does not tell of a resize
 	r.same = g.quiet && answers && g.outlived.answers
-	r.limits = make(map[string]cgroupfs.Limits, len(g.limits))
+	r.limits = make(map[string]cgroups.Limits, len(g.limits))
 
 	byUID, of := group(sandboxes, containers)
 	for _, pod := range byUID {
@@ -469,8 +469,8 @@ func (g *Gatherer) snapshot(ctx context.Context, c Policy, rules Rules, nri NRIS
 // slices returns the present weights of the partitions' slices, and their protected memory.
 func (g *Gatherer) slices(
 	partitions []partition.Name,
-) (weights map[string]uint64, protected map[string]cgroupfs.Protection) {
-	weights, protected = map[string]uint64{}, map[string]cgroupfs.Protection{}
+) (weights map[string]uint64, protected map[string]cgroups.Protection) {
+	weights, protected = map[string]uint64{}, map[string]cgroups.Protection{}
 	for _, p := range partitions {
 		for _, slice := range []string{p.Slice(), partition.QoSSlice(p, v1.PodQOSBurstable)} {
 			if limits, err := g.Cgroups.Limits(partition.CgroupPath(slice)); err == nil {

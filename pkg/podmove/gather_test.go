@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"node-partition.io/node-partition/internal/admission"
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/cri"
 	"node-partition.io/node-partition/internal/kubelet"
 	"node-partition.io/node-partition/internal/partition"
@@ -54,7 +54,7 @@ func (n *node) Announced(func(string) bool) []cri.Sandbox { return n.announced }
 func (n *node) Pods() (map[types.UID]*kubelet.Pod, bool)  { return n.pods, n.pods != nil }
 func (n *node) Answers() bool                             { return n.pods != nil && !n.silent }
 func (n *node) gatherer() *Gatherer {
-	return &Gatherer{Cgroups: cgroupfs.FS(n.root), Runtime: n, Kubelet: n, Announced: n, Proc: filepath.Join(n.root, "proc")}
+	return &Gatherer{Cgroups: cgroups.FS(n.root), Runtime: n, Kubelet: n, Announced: n, Proc: filepath.Join(n.root, "proc")}
 }
 
 // found returns the pods of the system partition's node.
@@ -130,7 +130,7 @@ func TestGatherer(t *testing.T) {
 	if pod.QoS != v1.PodQOSBurstable || !pod.Ready || !pod.Exists || pod.MilliCPU != 100 || pod.Kubelet == nil || pod.Kubelet.GracePeriod != 3*time.Second {
 		t.Errorf("pod is %+v", pod)
 	}
-	want := cgroupfs.Limits{MemoryMax: 256 << 20, MemoryHigh: cgroupfs.Unlimited, CPUWeight: 4, CPUQuotaPerSec: 500_000, CPUQuotaPeriod: 100_000, TasksMax: cgroupfs.Unlimited}
+	want := cgroups.Limits{MemoryMax: 256 << 20, MemoryHigh: cgroups.Unlimited, CPUWeight: 4, CPUQuotaPerSec: 500_000, CPUQuotaPeriod: 100_000, TasksMax: cgroups.Unlimited}
 	if !pod.DefaultCgroup.Exists || pod.DefaultCgroup.Limits != want || pod.Partitions[0].Exists || pod.Partitions[0].Slice != filepath.Base(partitionA) {
 		t.Errorf("default slice %+v, partition slice %+v", pod.DefaultCgroup, pod.Partitions[0])
 	}

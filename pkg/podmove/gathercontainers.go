@@ -6,7 +6,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/cpuweight"
 	"node-partition.io/node-partition/internal/cri"
 	"node-partition.io/node-partition/internal/kubelet"
@@ -97,9 +97,9 @@ func (r *reading) inspect(pod *Pod, c *Container) {
 }
 
 // cpu reads the CPU time of a scope, if a pod of the node asks for a type.
-func (r *reading) cpu(path string) (cgroupfs.CPU, error) {
+func (r *reading) cpu(path string) (cgroups.CPU, error) {
 	if !r.asking {
-		return cgroupfs.CPU{}, nil
+		return cgroups.CPU{}, nil
 	}
 	return r.Cgroups.CPU(path)
 }

@@ -10,7 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/kubelet"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/podmove/report"
@@ -36,10 +36,10 @@ func three() Policy {
 func partitioned(change func(*Snapshot), pods ...Pod) Snapshot {
 	s := snapshot(func(s *Snapshot) {
 		s.Config = three()
-		s.Weights, s.Protected = map[string]uint64{}, map[string]cgroupfs.Protection{"kubepods.slice": {}}
+		s.Weights, s.Protected = map[string]uint64{}, map[string]cgroups.Protection{"kubepods.slice": {}}
 		for _, p := range s.Config.Partitions {
 			for _, slice := range []string{p.Name.Slice(), partition.QoSSlice(p.Name, v1.PodQOSBurstable)} {
-				s.Weights[slice], s.Protected[slice] = 1, cgroupfs.Protection{}
+				s.Weights[slice], s.Protected[slice] = 1, cgroups.Protection{}
 			}
 		}
 		if change != nil {
@@ -142,9 +142,9 @@ func TestDecidePartitionWeights(t *testing.T) {
 	const mebi = 1 << 20
 	small := func(p *Pod) { p.MilliCPU = 300 }
 	protections := func(s *Snapshot) {
-		s.Config.Partitions[0].Protection = cgroupfs.Protection{Min: 4 * mebi}
-		s.Config.Partitions[1].Protection = cgroupfs.Protection{Min: 2 * mebi, Low: mebi}
-		s.Config.Partitions[2].Protection = cgroupfs.Protection{Low: 8 * mebi}
+		s.Config.Partitions[0].Protection = cgroups.Protection{Min: 4 * mebi}
+		s.Config.Partitions[1].Protection = cgroups.Protection{Min: 2 * mebi, Low: mebi}
+		s.Config.Partitions[2].Protection = cgroups.Protection{Low: 8 * mebi}
 	}
 	d := Decide(partitioned(protections, in("kube-system", partition.System, small), in("shop", appTeam)))
 	wantWeights := []WeightSpec{
@@ -154,11 +154,11 @@ func TestDecidePartitionWeights(t *testing.T) {
 	if !slices.Equal(d.Weights, wantWeights) {
 		t.Errorf("weights %+v, want %+v", d.Weights, wantWeights)
 	}
-	sum := cgroupfs.Protection{Min: 6 * mebi, Low: 9 * mebi}
+	sum := cgroups.Protection{Min: 6 * mebi, Low: 9 * mebi}
 	want := []ProtectSpec{
-		{"kubepods-system.slice", cgroupfs.Protection{Min: 4 * mebi}},
-		{"kubepods-telemetry.slice", cgroupfs.Protection{Min: 2 * mebi, Low: mebi}},
-		{"kubepods-app_team.slice", cgroupfs.Protection{Low: 8 * mebi}},
+		{"kubepods-system.slice", cgroups.Protection{Min: 4 * mebi}},
+		{"kubepods-telemetry.slice", cgroups.Protection{Min: 2 * mebi, Low: mebi}},
+		{"kubepods-app_team.slice", cgroups.Protection{Low: 8 * mebi}},
 		{"kubepods.slice", sum},
 	}
 	if !slices.Equal(d.Protect, want) || d.Raised != sum {
@@ -170,7 +170,7 @@ func TestDecidePartitionWeights(t *testing.T) {
 		s.Raised, s.Protected["kubepods.slice"] = sum, sum
 		off(telemetry)(s)
 	}))
-	want = []ProtectSpec{want[0], want[2], {"kubepods.slice", cgroupfs.Protection{Min: 4 * mebi, Low: 8 * mebi}}}
+	want = []ProtectSpec{want[0], want[2], {"kubepods.slice", cgroups.Protection{Min: 4 * mebi, Low: 8 * mebi}}}
 	if !slices.Equal(d.Protect, want) || len(d.Weights) != 0 {
 		t.Errorf("protects %+v, weights %+v; want %+v and none", d.Protect, d.Weights, want)
 	}

@@ -3,7 +3,7 @@ package podmove
 import (
 	"slices"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/slices/decision"
 )
@@ -37,8 +37,8 @@ func (p Policy) Namespaces() []string {
 
 // floor returns the sum of the floors: what each partition has of protected memory at least,
 // whatever its pods have. kubepods.slice has to have as much.
-func (p Policy) floor() cgroupfs.Protection {
-	var sum cgroupfs.Protection
+func (p Policy) floor() cgroups.Protection {
+	var sum cgroups.Protection
 	for i := range p.Partitions {
 		if !p.Partitions[i].Off {
 			sum = sum.Plus(p.Partitions[i].Protection)

@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 )
 
 // TestReconcilerQuiet: while nothing happens, passes do not read the limits of pods, and one in
@@ -51,7 +51,7 @@ func TestReconcilerQuiet(t *testing.T) {
 				for {
 					<-time.After(500 * time.Millisecond)
 					synctest.Wait()
-					limits, err := cgroupfs.FS(h.root).Limits(partitionA)
+					limits, err := cgroups.FS(h.root).Limits(partitionA)
 					if err != nil {
 						t.Fatal(err)
 					}

@@ -9,7 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/cpuweight"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/podmove/report"
@@ -18,13 +18,13 @@ import (
 // Units changes units of systemd. *systemd.Client implements it.
 type Units interface {
 	// EnsureSlice creates a slice, or changes the limits of an existing one.
-	EnsureSlice(ctx context.Context, name, description string, limits cgroupfs.Limits) error
+	EnsureSlice(ctx context.Context, name, description string, limits cgroups.Limits) error
 	// SetCPUWeight sets the weight of a slice.
 	SetCPUWeight(ctx context.Context, name string, weight uint64) error
 	// SetMemoryProtection sets memory.min and memory.low of a slice.
-	SetMemoryProtection(ctx context.Context, name string, p cgroupfs.Protection) error
+	SetMemoryProtection(ctx context.Context, name string, p cgroups.Protection) error
 	// SetScopeCPU sets the weight of a container's scope, and its quota in microseconds per second. A
-	// quota of 0 stays as it is, and cgroupfs.Unlimited lifts it. It returns nil for a scope that is
+	// quota of 0 stays as it is, and cgroups.Unlimited lifts it. It returns nil for a scope that is
 	// gone.
 	SetScopeCPU(ctx context.Context, name string, weight, quotaPerSec uint64) error
 	// StopSlice stops an empty slice and removes the properties that were set on it.

@@ -19,7 +19,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/cri"
 	"node-partition.io/node-partition/internal/kubelet"
 	"node-partition.io/node-partition/internal/partition"
@@ -65,17 +65,17 @@ func (h *host) Containers(context.Context) ([]cri.Container, error) {
 	return slices.Clone(h.containers), h.err
 }
 
-func (h *host) EnsureSlice(_ context.Context, name, description string, limits cgroupfs.Limits) error {
+func (h *host) EnsureSlice(_ context.Context, name, description string, limits cgroups.Limits) error {
 	h.do("ensure " + description)
 	if h.broken != nil {
 		return h.broken
 	}
 	quota := "max"
-	if limits.CPUQuotaPerSec != cgroupfs.Unlimited {
+	if limits.CPUQuotaPerSec != cgroups.Unlimited {
 		quota = fmt.Sprint(limits.CPUQuotaPerSec * limits.CPUQuotaPeriod / 1_000_000)
 	}
 	text := func(v uint64) string {
-		if v == cgroupfs.Unlimited {
+		if v == cgroups.Unlimited {
 			return "max"
 		}
 		return fmt.Sprint(v)
@@ -105,7 +105,7 @@ func (h *host) SetScopeCPU(_ context.Context, name string, weight, quotaPerSec u
 		files := map[string]string{"cpu.weight": fmt.Sprint(weight)}
 		switch quotaPerSec {
 		case 0:
-		case cgroupfs.Unlimited:
+		case cgroups.Unlimited:
 			files["cpu.max"] = "max 100000"
 		default:
 			files["cpu.max"] = fmt.Sprint(quotaPerSec/10, " 100000")
@@ -115,7 +115,7 @@ func (h *host) SetScopeCPU(_ context.Context, name string, weight, quotaPerSec u
 	})
 }
 
-func (h *host) SetMemoryProtection(_ context.Context, name string, p cgroupfs.Protection) error {
+func (h *host) SetMemoryProtection(_ context.Context, name string, p cgroups.Protection) error {
 	h.do(fmt.Sprintf("protect %s %d %d", name, p.Min, p.Low))
 	h.cgroup(partition.CgroupPath(name), map[string]string{"memory.min": fmt.Sprint(p.Min), "memory.low": fmt.Sprint(p.Low)})
 	return h.broken
@@ -242,7 +242,7 @@ func newHost(t *testing.T) *host {
 
 func (h *host) reconciler(nri NRIState, c Policy) (*Reconciler, *events) {
 	e := &events{}
-	o := idle(&Gatherer{Cgroups: cgroupfs.FS(h.root), Runtime: h, Kubelet: h, Announced: h.node, Proc: filepath.Join(h.root, "proc")}, nri)
+	o := idle(&Gatherer{Cgroups: cgroups.FS(h.root), Runtime: h, Kubelet: h, Announced: h.node, Proc: filepath.Join(h.root, "proc")}, nri)
 	o.Placer, o.Units, o.Mover, o.Events = &h.placer, h, h, e
 	return made(h.t, o, c), e
 }
@@ -567,7 +567,7 @@ type late struct {
 	change func()
 }
 
-func (l *late) EnsureSlice(ctx context.Context, name, description string, limits cgroupfs.Limits) error {
+func (l *late) EnsureSlice(ctx context.Context, name, description string, limits cgroups.Limits) error {
 	l.change()
 	return l.host.EnsureSlice(ctx, name, description, limits)
 }
@@ -702,7 +702,7 @@ type sluggish struct {
 	began, ended []time.Time
 }
 
-func (s *sluggish) EnsureSlice(ctx context.Context, _, _ string, _ cgroupfs.Limits) error {
+func (s *sluggish) EnsureSlice(ctx context.Context, _, _ string, _ cgroups.Limits) error {
 	s.began = append(s.began, time.Now())
 	defer func() { s.ended = append(s.ended, time.Now()) }()
 	select {

@@ -3,7 +3,7 @@ package podmove
 import (
 	"fmt"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/statefile"
 )
 
@@ -11,7 +11,7 @@ import (
 // it from its file: what is configured may have changed while none ran.
 type record struct {
 	// Raised is the protected memory that kubepods.slice may have for the floors of partitions.
-	Raised cgroupfs.Protection `json:"raised"`
+	Raised cgroups.Protection `json:"raised"`
 	CPURecord
 }
 

@@ -6,7 +6,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"node-partition.io/node-partition/internal/admission"
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/cpuweight"
 	"node-partition.io/node-partition/internal/cri"
 	"node-partition.io/node-partition/internal/kubelet"
@@ -32,10 +32,10 @@ type Snapshot struct {
 	Weights map[string]uint64
 	// Protected holds the protected memory of the partitions' slices, by name, and of kubepods.slice
 	// if there is a floor or was one.
-	Protected map[string]cgroupfs.Protection
+	Protected map[string]cgroups.Protection
 	// Raised is the largest protected memory that kubepods.slice may have for a floor: Decision.Raised
 	// of the last pass that did everything, or of those since then.
-	Raised cgroupfs.Protection
+	Raised cgroups.Protection
 	// Formula is the formula that the kubelet uses.
 	Formula cpuweight.Formula
 	// CPU holds the figures of earlier passes about the CPU time of members by annotation.
@@ -208,7 +208,7 @@ type PodCgroup struct {
 	Slice string
 	// Exists means that its cgroup is there. The other fields but Slice hold only then.
 	Exists bool
-	Limits cgroupfs.Limits
+	Limits cgroups.Limits
 	// Units lists the cgroups in it.
 	Units []string
 	// Bytes is the memory that is charged to it and not to a cgroup below it. It is only read where a
@@ -246,7 +246,7 @@ type Container struct {
 	IdleCPUs string
 	// CPU is the CPU time of its scope. It is read if a pod of the node asks for a type, and otherwise
 	// zero.
-	CPU cgroupfs.CPU
+	CPU cgroups.CPU
 	// OwnCgroups means that it has cgroups below its scope.
 	OwnCgroups bool
 	// Resources holds the resources it was created with, in whatever state it is. They are read only

@@ -6,7 +6,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/cpuweight"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/slices/decision"
@@ -113,7 +113,7 @@ func (d *Decision) weights(s Snapshot, p *decision.Partition, pods []Pod, places
 // resource of a type. A pod's protection has an effect as far as the slices above it have as much.
 type load struct {
 	milli, cores int64
-	memory       cgroupfs.Protection
+	memory       cgroups.Protection
 }
 
 func (l *load) add(m load) {

@@ -6,7 +6,7 @@ import (
 
 	"k8s.io/utils/cpuset"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/hostfs"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/slices/config"
@@ -177,6 +177,6 @@ func boundToCPUs(root hostfs.FS, cgroup string) bool {
 	if err != nil || strings.TrimSpace(string(list)) == "" {
 		return false
 	}
-	populated, err := cgroupfs.FS(root).Populated(cgroup)
+	populated, err := cgroups.FS(root).Populated(cgroup)
 	return err == nil && populated
 }

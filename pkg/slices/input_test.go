@@ -9,7 +9,7 @@ import (
 
 	"github.com/coreos/go-systemd/v22/unit"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/pkg/slices/config"
 	"node-partition.io/node-partition/tests/generator/golden"
 )
@@ -44,7 +44,7 @@ func TestAddServiceSlices(t *testing.T) {
 		want     []string
 	}{
 		"nothing":                 {config.Services{}, []string{"CPUWeight=100"}},
-		"protected":               {config.Services{Slice: "kube.slice", Protection: cgroupfs.Protection{Min: 1 << 20}}, []string{"MemoryMin=1048576", "CPUWeight=100"}},
+		"protected":               {config.Services{Slice: "kube.slice", Protection: cgroups.Protection{Min: 1 << 20}}, []string{"MemoryMin=1048576", "CPUWeight=100"}},
 		"weight":                  {config.Services{Slice: "kube.slice", CPUWeight: 300}, []string{"CPUWeight=300"}},
 		"weight of another slice": {config.Services{Slice: "other.slice", CPUWeight: 300}, []string{"CPUWeight=100"}},
 	} {

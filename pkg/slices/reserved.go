@@ -8,7 +8,7 @@ import (
 
 	"github.com/coreos/go-systemd/v22/unit"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/hostfs"
 	"node-partition.io/node-partition/internal/kubeletconfig"
 	"node-partition.io/node-partition/internal/partition"
@@ -145,7 +145,7 @@ func servicesProtection(s config.Services) []*unit.UnitOption {
 }
 
 // memoryProtection returns the settings for protected memory.
-func memoryProtection(p cgroupfs.Protection) []*unit.UnitOption {
+func memoryProtection(p cgroups.Protection) []*unit.UnitOption {
 	var options []*unit.UnitOption
 	for _, part := range []struct {
 		name  string

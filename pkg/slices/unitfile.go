@@ -10,7 +10,7 @@ import (
 	"github.com/coreos/go-systemd/v22/unit"
 	"k8s.io/utils/cpuset"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/kubeletconfig"
 	"node-partition.io/node-partition/internal/latemount"
 	"node-partition.io/node-partition/internal/partition"
@@ -250,7 +250,7 @@ func keptUnits(names []partition.Name) []string {
 func memoryLimits(p *config.Partition, deferral *decision.Deferral) []*unit.UnitOption {
 	bytes := func(name string, n uint64) *unit.UnitOption { return option("Slice", name, strconv.FormatUint(n, 10)) }
 	switch {
-	case p.Limit == 0, deferral != nil && deferral.InForce == cgroupfs.Unlimited:
+	case p.Limit == 0, deferral != nil && deferral.InForce == cgroups.Unlimited:
 		return nil
 	case deferral != nil:
 		return []*unit.UnitOption{bytes("MemoryMax", deferral.InForce)}

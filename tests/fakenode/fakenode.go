@@ -22,7 +22,7 @@ import (
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 	podsv1alpha1 "k8s.io/kubelet/pkg/apis/pods/v1alpha1"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/kubelet"
 	"node-partition.io/node-partition/internal/partition"
@@ -310,7 +310,7 @@ func (p Pod) id() string { return strings.Repeat("0", 56) + p.UID[:8] }
 // scope returns the path of the container's scope, below the root of the node.
 func (p Pod) scope() string {
 	return filepath.Join(
-		cgroupfs.Mount,
+		cgroups.Mount,
 		partition.CgroupPath(partition.PodSlice(p.Partition, v1.PodQOSBurstable, p.UID)),
 		"cri-containerd-"+p.id()+".scope",
 	)
@@ -396,7 +396,7 @@ func Guarded(t *testing.T) *Node {
 	for name, text := range map[string]string{
 		"memory.max": "max", "memory.current": "0", "memory.stat": "inactive_file 0", "cpu.weight": "1",
 	} {
-		n.Write(filepath.Join(cgroupfs.Mount, prepared, name), text)
+		n.Write(filepath.Join(cgroups.Mount, prepared, name), text)
 	}
 	for name, text := range map[string]string{
 		"memory.events": "oom 0\noom_kill 0", "memory.events.local": "oom 0\noom_kill 0",

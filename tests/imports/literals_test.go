@@ -84,7 +84,7 @@ func places(file *ast.File) []place {
 			}
 		case *ast.SelectorExpr:
 			switch text := selector(e); text {
-			case "cgroupfs.Mount":
+			case "cgroups.Mount":
 				found = append(found, place{e.Pos(), text, rootFile})
 			case "host.This":
 				found = append(found, place{e.Pos(), text, mainFile})
@@ -129,7 +129,7 @@ func TestPlaces(t *testing.T) {
 		`var a = strings.Split("a/b", "/")`:            "",
 		`var a = "a" + "/" + "b"`:                      "",
 		`var a = "/sys/fs/cgroup/kubepods.slice"`:      mountFile,
-		`var a = options{Cgroups: cgroupfs.Mount}`:     rootFile,
+		`var a = options{Cgroups: cgroups.Mount}`:      rootFile,
 		`func f() { status.Read(ctx, host.This(), o)}`: mainFile,
 	} {
 		file, err := parser.ParseFile(token.NewFileSet(), "a.go", "package a\n"+source, 0)

@@ -62,7 +62,7 @@ func (c *checks) run(ctx context.Context, k check) []state.Finding {
 		return nil
 	case n.Answers() != nil && k.needs == services:
 		return saying(state.Warning, "%v", n.Answers())
-	case err != nil && k.needs == cgroups:
+	case err != nil && k.needs == cgroupFiles:
 		return saying(state.Warning, "%v", err)
 	}
 	return k.look(c, ctx)

@@ -13,7 +13,7 @@ import (
 
 	"k8s.io/utils/cpuset"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/kubeletconfig"
 	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/internal/node/control"
@@ -37,7 +37,7 @@ type needs int
 
 const (
 	files needs = iota
-	cgroups
+	cgroupFiles
 	services
 	// api is the cluster. Checks that need it are left out on another node, whose credentials are not
 	// to be used here.
@@ -58,15 +58,15 @@ var allChecks = []check{
 	{"trial", (*checks).trial, files},
 	{"kubelet", (*checks).kubelet, files},
 	{"systemd", (*checks).systemd, services},
-	{"slice", (*checks).slice, cgroups},
-	{"reserved", (*checks).reserved, cgroups},
-	{"floor", (*checks).floor, cgroups},
+	{"slice", (*checks).slice, cgroupFiles},
+	{"reserved", (*checks).reserved, cgroupFiles},
+	{"floor", (*checks).floor, cgroupFiles},
 	{"runtime", (*checks).container, services},
 	{"cgroup-driver", (*checks).driver, services},
 	{"nri", (*checks).served, services},
 	{"pods-api", (*checks).pods, services},
 	{"namespaces", (*checks).namespaces, services},
-	{"eviction-kernel", (*checks).evictionKernel, cgroups},
+	{"eviction-kernel", (*checks).evictionKernel, cgroupFiles},
 	{"eviction-api", (*checks).evictionAPI, services},
 	{"events", (*checks).events, services},
 	{"workload-resource", (*checks).workloadResource, api},
@@ -78,8 +78,8 @@ var allChecks = []check{
 	// The first compares cgroups with systemd's properties: a file that somebody has written beside
 	// systemd has that finding, and no other.
 	{"second-writer", compared(ofSystemd, (*tree).secondWriters), services},
-	{"collective-limit", compared(always, (*tree).collectiveLimits), cgroups},
-	{"cpu-manager", compared(ofPods, (*tree).cpuManager), cgroups},
+	{"collective-limit", compared(always, (*tree).collectiveLimits), cgroupFiles},
+	{"cpu-manager", compared(ofPods, (*tree).cpuManager), cgroupFiles},
 }
 
 // Names returns the names of all checks, in their order.
@@ -94,7 +94,7 @@ func Names() []string {
 // checks holds the input of the checks, and what they have read for later ones.
 type checks struct {
 	runtime *node.Runtime
-	cgroups cgroupfs.FS
+	cgroups cgroups.FS
 	options options.Options
 
 	desired *node.Desired
@@ -154,7 +154,7 @@ func (c *checks) sliceOf(want *config.Partition) []state.Finding {
 			found,
 			changing(state.Error, reload, "%s: %s is %s; the configuration asks for %s", slice, file, is, wanted)...)
 	}
-	if want.Limit == 0 && limits.MemoryMax != cgroupfs.Unlimited {
+	if want.Limit == 0 && limits.MemoryMax != cgroups.Unlimited {
 		differs("memory.max", maxText(limits.MemoryMax), "none")
 	}
 	if want.Limit > 0 && limits.MemoryMax != wholePages(want.Limit) {
@@ -232,7 +232,7 @@ func (c *checks) file(cgroup, name string) (string, bool) {
 }
 
 func maxText(value uint64) string {
-	if value == cgroupfs.Unlimited {
+	if value == cgroups.Unlimited {
 		return "max"
 	}
 	return fmt.Sprint(value)

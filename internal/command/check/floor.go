@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/hostfs"
 	"node-partition.io/node-partition/internal/kubeletconfig"
 	"node-partition.io/node-partition/internal/partition"
@@ -19,7 +19,7 @@ import (
 func (c *checks) floor(context.Context) []state.Finding {
 	var found []state.Finding
 	for _, p := range c.desired.Partitions {
-		if p.Protection != (cgroupfs.Protection{}) {
+		if p.Protection != (cgroups.Protection{}) {
 			found = append(found, c.partitionProtection(p.Name, p.Protection)...)
 		}
 	}
@@ -33,7 +33,7 @@ func (c *checks) floor(context.Context) []state.Finding {
 }
 
 // partitionProtection checks a partition and kubepods.slice above it.
-func (c *checks) partitionProtection(name partition.Name, want cgroupfs.Protection) []state.Finding {
+func (c *checks) partitionProtection(name partition.Name, want cgroups.Protection) []state.Finding {
 	slice, parent := name.Slice(), partition.Default.Slice()
 	has, err := c.cgroups.Limits(partition.CgroupPath(slice))
 	if err != nil {
@@ -103,7 +103,7 @@ func (c *checks) servicesProtection(want *config.Services) []state.Finding {
 }
 
 // lacks returns what the protection of a cgroup lacks, and "" if it lacks nothing.
-func lacks(has cgroupfs.Protection, want cgroupfs.Protection) string {
+func lacks(has cgroups.Protection, want cgroups.Protection) string {
 	for _, of := range []struct {
 		file      string
 		has, want uint64

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/kubelet"
 	"node-partition.io/node-partition/internal/node"
@@ -165,7 +165,7 @@ func (c *checks) kubeletsPods(ctx context.Context) ([]*v1.Pod, error) {
 
 // walk reads the slices and the scopes of containers below a cgroup, which is depth slices deep. It
 // leaves out what is below the slice of users, and the services.
-func (t *tree) walk(cgroups cgroupfs.FS, cgroup string, depth int) error {
+func (t *tree) walk(cgroups cgroups.FS, cgroup string, depth int) error {
 	children, err := cgroups.Children(cgroup)
 	if err != nil {
 		return err

@@ -6,7 +6,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"node-partition.io/node-partition/internal/budget"
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/internal/partition"
 )
@@ -27,7 +27,7 @@ const services = "system.slice"
 
 // readUsage reads the slices of the budget. A slice that is not there, or whose memory is not
 // accounted, is left out.
-func readUsage(root cgroupfs.FS, partitions []budget.Share) []Usage {
+func readUsage(root cgroups.FS, partitions []budget.Share) []Usage {
 	var list []Usage
 	for _, slice := range budgeted(partitions) {
 		path := partition.CgroupPath(slice)

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/internal/partition"
@@ -25,7 +25,7 @@ func checkUsage(n host.Node, asked *node.Desired) error {
 	return nil
 }
 
-func checkUsageOf(cgroups cgroupfs.FS, asked *config.Partition) error {
+func checkUsageOf(cgroups cgroups.FS, asked *config.Partition) error {
 	limit := asked.Limit
 	if limit == 0 {
 		return nil

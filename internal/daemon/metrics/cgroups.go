@@ -7,24 +7,24 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/partition"
 )
 
 // reader reads cgroups by the names of their slices. The series of a cgroup that is gone, or cannot
 // be read, are absent.
 type reader struct {
-	cgroups cgroupfs.FS
+	cgroups cgroups.FS
 	failed  func(error)
 }
 
-func (r reader) stat(slice string) (cgroupfs.Stat, error) {
+func (r reader) stat(slice string) (cgroups.Stat, error) {
 	stat, err := r.cgroups.Stat(partition.CgroupPath(slice))
 	return stat, r.note(err)
 }
 
 // memory returns an error that is fs.ErrNotExist for a slice without the memory controller, too.
-func (r reader) memory(slice string) (cgroupfs.MemoryReading, error) {
+func (r reader) memory(slice string) (cgroups.MemoryReading, error) {
 	memory, err := r.cgroups.Memory(partition.CgroupPath(slice))
 	return memory, r.note(err)
 }
@@ -122,19 +122,19 @@ func (c *sliceCollector) outside(to chan<- prometheus.Metric) {
 func (c *sliceCollector) partition(
 	to chan<- prometheus.Metric,
 	partition string,
-	stat cgroupfs.Stat,
+	stat cgroups.Stat,
 	usage uint64,
 ) {
 	if !stat.HasMemory {
 		return
 	}
 	send(to, c.usage, prometheus.GaugeValue, float64(usage), partition)
-	if stat.MemoryMax != cgroupfs.Unlimited {
+	if stat.MemoryMax != cgroups.Unlimited {
 		send(to, c.limit, prometheus.GaugeValue, float64(stat.MemoryMax), partition)
 	}
 }
 
-func (c *sliceCollector) slice(to chan<- prometheus.Metric, partition, slice string, stat cgroupfs.Stat) {
+func (c *sliceCollector) slice(to chan<- prometheus.Metric, partition, slice string, stat cgroups.Stat) {
 	for _, m := range c.metrics {
 		if value, ok := m.value(stat); ok {
 			send(to, m.desc, m.kind, value, partition, slice)
@@ -148,7 +148,7 @@ func (c *sliceCollector) slice(to chan<- prometheus.Metric, partition, slice str
 func (c *sliceCollector) waited(
 	to chan<- prometheus.Metric,
 	partition, slice, resource string,
-	p cgroupfs.Pressure,
+	p cgroups.Pressure,
 ) {
 	if p.Known {
 		send(to, c.pressure, prometheus.CounterValue, p.Some.Total.Seconds(), partition, slice, resource, "some")

@@ -6,7 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/evict"
 )
@@ -169,7 +169,7 @@ func (c *marginCollector) partition(to chan<- prometheus.Metric, partition strin
 	send(to, c.used, prometheus.GaugeValue, float64(report.Memory.Used()), partition)
 	send(to, c.peak, prometheus.GaugeValue, float64(report.UsedPeak), partition)
 	send(to, c.ownerless, prometheus.GaugeValue, float64(report.Ownerless), partition)
-	if report.Limit != cgroupfs.Unlimited {
+	if report.Limit != cgroups.Unlimited {
 		send(to, c.available, prometheus.GaugeValue, float64(report.Available), partition)
 	}
 	for _, t := range []struct {

@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	dto "github.com/prometheus/client_model/go"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/pkg/evict"
 	"node-partition.io/node-partition/pkg/podmove/report"
 )
@@ -19,7 +19,7 @@ type Options struct {
 	// Version of the program.
 	Version string
 	// Cgroups is the root of the cgroups; needed.
-	Cgroups cgroupfs.FS
+	Cgroups cgroups.FS
 	// PerPod adds series for each pod of the partitions. They remain in Prometheus after the pod is
 	// gone.
 	PerPod bool

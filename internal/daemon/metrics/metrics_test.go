@@ -18,7 +18,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"node-partition.io/node-partition/internal/budget"
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/cluster"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/thresholds"
@@ -69,14 +69,14 @@ func sampleReport() found {
 func margin() evict.Report {
 	return evict.Report{
 		Time: time.Unix(1_780_000_000, 0), Available: 300 << 20, Thresholds: thresholds.Thresholds{Hard: 100 << 20, Soft: 200 << 20},
-		Memory: cgroupfs.MemoryReading{Current: 212 << 20, InactiveFile: 20 << 20, ActiveFile: 10 << 20}, UsedPeak: 250 << 20,
+		Memory: cgroups.MemoryReading{Current: 212 << 20, InactiveFile: 20 << 20, ActiveFile: 10 << 20}, UsedPeak: 250 << 20,
 	}
 }
 
 // options holds what a test serves.
 type options struct {
 	Version    string
-	Cgroups    cgroupfs.FS
+	Cgroups    cgroups.FS
 	PerPod     bool
 	ReadFailed func(error)
 	Partitions []polled
@@ -217,7 +217,7 @@ func TestMetricsText(t *testing.T) {
 // controllers and before the first pass.
 func TestMetricsTextAtStart(t *testing.T) {
 	t.Parallel()
-	m := served(options{Version: "v1.2.3", Cgroups: cgroupfs.FS(t.TempDir()), Partitions: system(), Reports: found{}, PerPod: true})
+	m := served(options{Version: "v1.2.3", Cgroups: cgroups.FS(t.TempDir()), Partitions: system(), Reports: found{}, PerPod: true})
 	golden(t, "expected-at-start.txt", withoutGo(scrape(t, m)))
 }
 
@@ -248,7 +248,7 @@ func TestMetricsUnreadableCgroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	var failed []error
-	m := served(options{Cgroups: cgroupfs.FS(root), Partitions: system(), Reports: sampleReport(), ReadFailed: func(err error) { failed = append(failed, err) }})
+	m := served(options{Cgroups: cgroups.FS(root), Partitions: system(), Reports: sampleReport(), ReadFailed: func(err error) { failed = append(failed, err) }})
 	text := scrape(t, m)
 	if len(failed) != 1 || !strings.Contains(failed[0].Error(), broken) {
 		t.Errorf("told of %v, want one error that names %s", failed, broken)

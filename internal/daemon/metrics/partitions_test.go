@@ -10,7 +10,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/thresholds"
 	"node-partition.io/node-partition/pkg/evict"
@@ -62,7 +62,7 @@ func twoPartitions(t *testing.T) *Metrics {
 		{Namespace: "web", Name: "shop", UID: uid + "5", Slice: burstable(partition.Default, "5"), Containers: 1},
 	}}
 	m := served(options{
-		Cgroups: cgroupfs.FS(root), Reports: reports, PerPod: true, ReadFailed: func(err error) { t.Error(err) },
+		Cgroups: cgroups.FS(root), Reports: reports, PerPod: true, ReadFailed: func(err error) { t.Error(err) },
 		Partitions: []polled{
 			{partition.System, func() evict.Report { return evict.Report{} }}, // no poll yet
 			{telemetry, margin},
@@ -169,7 +169,7 @@ func TestMetricsDefaultWithoutOnePartition(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := scrape(t, served(options{
-		Cgroups: cgroupfs.FS(root), Reports: found{},
+		Cgroups: cgroups.FS(root), Reports: found{},
 		Partitions: []polled{{telemetry, margin}, {partition.System, margin}},
 	}))
 	if !strings.Contains(text, `kubelet_partition_memory_usage_bytes{partition="system"}`) {
@@ -185,11 +185,11 @@ func TestMetricsWithoutLimit(t *testing.T) {
 	t.Parallel()
 	unlimited := func() evict.Report {
 		r := margin()
-		r.Limit, r.Memory.Max = cgroupfs.Unlimited, cgroupfs.Unlimited
+		r.Limit, r.Memory.Max = cgroups.Unlimited, cgroups.Unlimited
 		r.Hard, r.Soft = 0, 0
 		return r
 	}
-	text := scrape(t, served(options{Cgroups: cgroupfs.FS(t.TempDir()), Reports: found{}, Partitions: []polled{{telemetry, unlimited}}}))
+	text := scrape(t, served(options{Cgroups: cgroups.FS(t.TempDir()), Reports: found{}, Partitions: []polled{{telemetry, unlimited}}}))
 	for _, want := range []string{
 		`nodepartition_memory_used_bytes{partition="telemetry"} 1.90840832e+08`,
 		`nodepartition_memory_used_peak_bytes{partition="telemetry"} 2.62144e+08`,

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/podmove/report"
 )
@@ -29,7 +29,7 @@ const scrapeRoot = "SCRAPE_ROOT"
 // meet the same load of the machine. On a busy machine only the ratio of processor time is
 // meaningful, because a scrape consists of goroutines that wait for each other.
 func BenchmarkScrape(b *testing.B) {
-	root := cgroupfs.FS(os.Getenv(scrapeRoot))
+	root := cgroups.FS(os.Getenv(scrapeRoot))
 	if root == "" {
 		root = manyPods(b, 500)
 	}
@@ -100,7 +100,7 @@ func (*nowhere) WriteHeader(int)             {}
 
 // partitionOf returns the pods in the partition of a hierarchy, and the files that a scrape reads
 // there.
-func partitionOf(b *testing.B, root cgroupfs.FS) (r found, files []string) {
+func partitionOf(b *testing.B, root cgroups.FS) (r found, files []string) {
 	b.Helper()
 	all := []string{
 		"memory.current", "memory.stat", "memory.max", "memory.swap.current", "memory.events", "memory.events.local",
@@ -145,7 +145,7 @@ func partitionOf(b *testing.B, root cgroupfs.FS) (r found, files []string) {
 }
 
 // manyPods returns a copy of testdata/node with n copies of its burstable pod.
-func manyPods(b *testing.B, n int) cgroupfs.FS {
+func manyPods(b *testing.B, n int) cgroups.FS {
 	b.Helper()
 	root := b.TempDir()
 	if err := os.CopyFS(root, os.DirFS("testdata/node")); err != nil {
@@ -160,5 +160,5 @@ func manyPods(b *testing.B, n int) cgroupfs.FS {
 			b.Fatal(err)
 		}
 	}
-	return cgroupfs.FS(root)
+	return cgroups.FS(root)
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/podmove/report"
 	"node-partition.io/node-partition/pkg/slices/decision"
@@ -18,7 +18,7 @@ import (
 // and their number.
 func workloads(t *testing.T, types []partition.Workload, pods ...report.Pod) (counted []string, all int) {
 	t.Helper()
-	m := served(options{Cgroups: cgroupfs.FS(t.TempDir()), Partitions: system(), Reports: found{Time: time.Unix(1_780_000_000, 0), Pods: pods}})
+	m := served(options{Cgroups: cgroups.FS(t.TempDir()), Partitions: system(), Reports: found{Time: time.Unix(1_780_000_000, 0), Pods: pods}})
 	m.SetConfiguration(decision.Decision{Workloads: types})
 	for line := range strings.Lines(scrape(t, m)) {
 		if line, ok := strings.CutPrefix(strings.TrimSpace(line), prefix+"workload_"); ok {

@@ -13,7 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/internal/partition"
@@ -39,7 +39,7 @@ type plugin struct {
 	log *slog.Logger
 	// connection identifies the connection of the service to the runtime, empty for none.
 	connection func() string
-	cgroups    cgroupfs.FS
+	cgroups    cgroups.FS
 	// members returns the present configuration.
 	members func() (podmove.Policy, error)
 	// serve serves the runtime until ctx ends or the runtime closes the connection.

@@ -5,7 +5,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/kubelet"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/evict"
@@ -84,7 +84,7 @@ func container(
 		return out // the runtime reports no score: the kubelet gives a burstable container none of 0
 	}
 	limit := c.Resources.MemoryLimit
-	if limit == 0 && slice.Limits.MemoryMax != cgroupfs.Unlimited {
+	if limit == 0 && slice.Limits.MemoryMax != cgroups.Unlimited {
 		limit = slice.Limits.MemoryMax // of a guaranteed pod with limits for the pod as a whole
 	}
 	out.Request = evict.EstimateRequest(pod.QoS, c.Resources.OOMScoreAdj, limit, capacity)
@@ -115,7 +115,7 @@ func estimate(pod *evict.Pod, p *podmove.Pod, limit uint64) {
 
 // Scopes returns a function that returns the scopes of containers in the slice of a pod, by
 // container ID.
-func Scopes(fs cgroupfs.FS) func(podCgroup string) (map[string]string, error) {
+func Scopes(fs cgroups.FS) func(podCgroup string) (map[string]string, error) {
 	return func(podCgroup string) (map[string]string, error) {
 		units, err := fs.Children(podCgroup)
 		if err != nil {

@@ -12,7 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/cri"
 	"node-partition.io/node-partition/internal/kubelet"
 	"node-partition.io/node-partition/internal/partition"
@@ -34,9 +34,9 @@ func placed(name string, q v1.PodQOSClass, partitionSlice bool) podmove.Pod {
 	uid := "uid-of-" + name
 	return podmove.Pod{
 		UID: uid, Namespace: "kube-system", Name: name, QoS: q, Exists: true, Ready: true,
-		DefaultCgroup: podmove.PodCgroup{Slice: partition.PodSlice(partition.Default, q, uid), Exists: true, Limits: cgroupfs.NoLimits},
+		DefaultCgroup: podmove.PodCgroup{Slice: partition.PodSlice(partition.Default, q, uid), Exists: true, Limits: cgroups.NoLimits},
 		Partitions: []podmove.PodCgroup{{
-			Partition: partition.System, Slice: partition.PodSlice(partition.System, q, uid), Exists: partitionSlice, Limits: cgroupfs.NoLimits,
+			Partition: partition.System, Slice: partition.PodSlice(partition.System, q, uid), Exists: partitionSlice, Limits: cgroups.NoLimits,
 		}},
 	}
 }
@@ -357,7 +357,7 @@ func TestContainerScopes(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(root, slice, "docker-file.scope"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	scopes := Scopes(cgroupfs.FS(root))
+	scopes := Scopes(cgroups.FS(root))
 	got, err := scopes(slice)
 	want := map[string]string{
 		"c1": slice + "/cri-containerd-c1.scope", "c2": slice + "/partition-cri-containerd-c2.scope", "c3": slice + "/crio-c3.scope",

@@ -6,7 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/kubelet"
 	"node-partition.io/node-partition/internal/partition"
@@ -36,7 +36,7 @@ type remembered struct {
 
 // Note remembers the pods that a pass has found, with what the kubelet has reported. It forgets a
 // pod that the pass has not found and whose slice in the partition is gone.
-func (m *Memory) Note(fs cgroupfs.FS, found []podmove.Pod, known map[types.UID]*kubelet.Pod) {
+func (m *Memory) Note(fs cgroups.FS, found []podmove.Pod, known map[types.UID]*kubelet.Pod) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	noted := make(map[string]remembered, len(found))

@@ -8,7 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/cri"
 	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/kubelet"
@@ -28,7 +28,7 @@ func TestMemoryForceDeleted(t *testing.T) {
 	}
 	reported := told(&kubelet.Pod{UID: db.UID, Name: "db", Priority: 7, MemoryRequest: 70 * mebi, Owner: "set"})
 	m := Memory{Partition: partition.System}
-	m.Note(cgroupfs.FS(root), []podmove.Pod{db}, reported)
+	m.Note(cgroups.FS(root), []podmove.Pod{db}, reported)
 
 	got := one(t, db, m.complete(nil, true))
 	if got.Estimated || got.Priority != 7 || got.Request != 70*mebi || got.Owner != "set" || !got.Terminating {
@@ -47,14 +47,14 @@ func TestMemoryForceDeleted(t *testing.T) {
 	}
 
 	// Its sandbox is gone, and a process is left.
-	m.Note(cgroupfs.FS(root), nil, nil)
+	m.Note(cgroups.FS(root), nil, nil)
 	if known := m.complete(nil, true); len(known) != 1 {
 		t.Errorf("forgotten while its slice is there: %+v", known)
 	}
 	if err := os.RemoveAll(slice); err != nil {
 		t.Fatal(err)
 	}
-	m.Note(cgroupfs.FS(root), nil, nil)
+	m.Note(cgroups.FS(root), nil, nil)
 	if known := m.complete(nil, true); len(known) != 0 || len(m.pods) != 0 {
 		t.Errorf("still known: %+v", known)
 	}
@@ -77,9 +77,9 @@ func TestMemoryPriority(t *testing.T) {
 	}
 
 	m := Memory{Partition: partition.System}
-	m.Note(cgroupfs.FS(t.TempDir()), []podmove.Pod{proxy}, nil)
+	m.Note(cgroups.FS(t.TempDir()), []podmove.Pod{proxy}, nil)
 	proxy.Containers = nil // the runtime has removed it
-	m.Note(cgroupfs.FS(t.TempDir()), []podmove.Pod{proxy}, nil)
+	m.Note(cgroups.FS(t.TempDir()), []podmove.Pod{proxy}, nil)
 	pods := Inventory(partition.System, []podmove.Pod{proxy}, nil, capacity)
 	m.raise(pods)
 	if pods[0].Priority != partition.NodeCritical {
@@ -99,7 +99,7 @@ func TestMemoryPriority(t *testing.T) {
 // one that it has not.
 func TestMemoryCandidates(t *testing.T) {
 	t.Parallel()
-	root := cgroupfs.FS(t.TempDir())
+	root := cgroups.FS(t.TempDir())
 	db, proxy := inGuest("db", v1.PodQOSGuaranteed), inGuest("kube-proxy", v1.PodQOSBurstable, cri.Resources{OOMScoreAdj: -997})
 	for _, p := range []podmove.Pod{db, proxy} {
 		if err := os.MkdirAll(root.Path(partition.CgroupPath(p.Partitions[0].Slice)), 0o755); err != nil {

@@ -6,7 +6,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/cri"
 	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/partition"
@@ -22,12 +22,12 @@ func TestPartitions(t *testing.T) {
 	dns := inGuest("dns", v1.PodQOSBurstable, cri.Resources{})
 	shop := placed("shop", v1.PodQOSBurstable, false)
 	slice := podmove.PodCgroup{
-		Partition: appTeam, Slice: partition.PodSlice(appTeam, v1.PodQOSBurstable, shop.UID), Exists: true, Limits: cgroupfs.NoLimits,
+		Partition: appTeam, Slice: partition.PodSlice(appTeam, v1.PodQOSBurstable, shop.UID), Exists: true, Limits: cgroups.NoLimits,
 	}
 	shop.Partitions = append(shop.Partitions, slice)
 	shop = with(shop, slice, "shop", cri.Resources{})
 	found := []podmove.Pod{dns, shop}
-	root := cgroupfs.FS(t.TempDir())
+	root := cgroups.FS(t.TempDir())
 	const late = "99999999-2222-3333-4444-555555555555"
 	for _, path := range []string{
 		partition.CgroupPath(dns.Partitions[0].Slice), partition.CgroupPath(slice.Slice),

@@ -3,7 +3,7 @@ package candidates
 import (
 	"k8s.io/apimachinery/pkg/types"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/kubelet"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/evict"
@@ -26,7 +26,7 @@ type Placement struct {
 
 // Outside returns the memory of the waiting members outside of the partition, as eviction counts
 // it.
-func (p Placement) Outside(cgroups cgroupfs.FS, warn func(error)) (used uint64) {
+func (p Placement) Outside(cgroups cgroups.FS, warn func(error)) (used uint64) {
 	for _, pod := range evict.Measure(cgroups, p.Waiting, warn) {
 		used += pod.Usage.Used
 	}

@@ -8,7 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/kubelet"
 	"node-partition.io/node-partition/internal/partition"
@@ -122,7 +122,7 @@ const maxDepth = 6
 // children have controllers has no process of its own (the "no internal processes" rule of
 // Documentation/admin-guide/cgroup-v2.rst): with systemd or Docker in a container they are in
 // leaves.
-func process(fs cgroupfs.FS, cgroup string, depth int) string {
+func process(fs cgroups.FS, cgroup string, depth int) string {
 	procs, err := fs.ReadFile(cgroup, "cgroup.procs")
 	if err != nil {
 		return ""

@@ -11,7 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/kubelet"
 	"node-partition.io/node-partition/internal/partition"
@@ -50,7 +50,7 @@ func TestUnlisted(t *testing.T) {
 		Containers: map[string]kubelet.Container{"main": {ID: id, MemoryRequest: 5 * mebi, StaysEnded: true}},
 	})
 	pods := map[string]evict.Pod{}
-	for _, p := range unlisted(partition.System, host.Node{Cgroups: cgroupfs.FS(root), Proc: "/proc"}, Inventory(partition.System, []podmove.Pod{found, late}, known, capacity), known, capacity) {
+	for _, p := range unlisted(partition.System, host.Node{Cgroups: cgroups.FS(root), Proc: "/proc"}, Inventory(partition.System, []podmove.Pod{found, late}, known, capacity), known, capacity) {
 		pods[p.UID] = p
 	}
 	if len(pods) != 4 || !pods["uid-of-late"].Unknown {
@@ -69,7 +69,7 @@ func TestUnlisted(t *testing.T) {
 		t.Errorf("%+v; want a static pod, which is protected", p)
 	}
 	// Without a partition there are no pods.
-	if pods := unlisted(partition.System, host.Node{Cgroups: cgroupfs.FS(t.TempDir()), Proc: "/proc"}, nil, nil, capacity); len(pods) != 0 {
+	if pods := unlisted(partition.System, host.Node{Cgroups: cgroups.FS(t.TempDir()), Proc: "/proc"}, nil, nil, capacity); len(pods) != 0 {
 		t.Errorf("%+v", pods)
 	}
 }
@@ -85,7 +85,7 @@ func TestEndedPodKeepsName(t *testing.T) {
 		t.Fatal(err)
 	}
 	listed := Inventory(partition.System, []podmove.Pod{found}, nil, capacity)
-	pods := slices.Concat(listed, unlisted(partition.System, host.Node{Cgroups: cgroupfs.FS(root), Proc: "/proc"}, listed, nil, capacity))
+	pods := slices.Concat(listed, unlisted(partition.System, host.Node{Cgroups: cgroups.FS(root), Proc: "/proc"}, listed, nil, capacity))
 	if len(pods) != 1 || pods[0].Unknown || pods[0].Namespace != "kube-system" || pods[0].Name != "dns" {
 		t.Errorf("found %+v, want kube-system/dns", pods)
 	}
@@ -107,16 +107,16 @@ func TestUnlistedNested(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := process(cgroupfs.FS(root), slice+"/"+filepath.Base(scope), maxDepth); got != fmt.Sprint(os.Getpid()) {
+	if got := process(cgroups.FS(root), slice+"/"+filepath.Base(scope), maxDepth); got != fmt.Sprint(os.Getpid()) {
 		t.Errorf("process %q, want %d", got, os.Getpid())
 	}
-	if got := process(cgroupfs.FS(root), slice+"/"+filepath.Base(scope), 1); got != "" {
+	if got := process(cgroups.FS(root), slice+"/"+filepath.Base(scope), 1); got != "" {
 		t.Errorf("process %q, deeper than the search goes", got)
 	}
 	if err := os.RemoveAll(leaf); err != nil {
 		t.Fatal(err)
 	}
-	if got := process(cgroupfs.FS(root), slice+"/"+filepath.Base(scope), maxDepth); got != "" {
+	if got := process(cgroups.FS(root), slice+"/"+filepath.Base(scope), maxDepth); got != "" {
 		t.Errorf("process %q of an empty scope", got)
 	}
 }
@@ -136,7 +136,7 @@ func TestUnlistedLinear(t *testing.T) {
 			known[types.UID(uid)] = &kubelet.Pod{UID: uid}
 		}
 		return testing.AllocsPerRun(3, func() {
-			if got := len(unlisted(partition.System, host.Node{Cgroups: cgroupfs.FS(root), Proc: "/proc"}, nil, known, capacity)); got != count {
+			if got := len(unlisted(partition.System, host.Node{Cgroups: cgroups.FS(root), Proc: "/proc"}, nil, known, capacity)); got != count {
 				t.Fatalf("%d pods, want %d", got, count)
 			}
 		}) / float64(count)

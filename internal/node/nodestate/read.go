@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/internal/node/options"
@@ -62,22 +62,22 @@ func Read(
 }
 
 // readActive reads the cgroup of a partition. It returns false if the partition is not active.
-func readActive(cgroups cgroupfs.FS, name partition.Name) (state.Partition, bool) {
+func readActive(tree cgroups.FS, name partition.Name) (state.Partition, bool) {
 	active := state.Partition{Name: name, Slice: name.Slice()}
 	path := partition.CgroupPath(active.Slice)
-	limits, err := cgroups.Limits(path)
+	limits, err := tree.Limits(path)
 	if err != nil {
 		return active, false
 	}
 	active.CPUWeight = limits.CPUWeight
 	active.MinBytes, active.LowBytes = limits.Protection.Min, limits.Protection.Low
-	if limits.MemoryMax != cgroupfs.Unlimited {
+	if limits.MemoryMax != cgroups.Unlimited {
 		active.LimitBytes = &limits.MemoryMax
 	}
-	if bytes, err := cgroups.MemoryCurrent(path); err == nil {
+	if bytes, err := tree.MemoryCurrent(path); err == nil {
 		active.MemoryBytes = bytes
 	}
-	if bytes, err := cgroups.SwapCurrent(path); err == nil {
+	if bytes, err := tree.SwapCurrent(path); err == nil {
 		active.SwapBytes = bytes
 	}
 	return active, true
@@ -100,7 +100,7 @@ func readMemory(a *state.Partition, n host.Node, config evict.Settings, pods []e
 
 // readEviction ranks the pods of a partition whose memory was read.
 func readEviction(
-	n host.Node, name partition.Name, config evict.Settings, reading cgroupfs.MemoryReading, pods []evict.Pod,
+	n host.Node, name partition.Name, config evict.Settings, reading cgroups.MemoryReading, pods []evict.Pod,
 ) (*state.Eviction, error) {
 	history, err := node.ReadEvictions(n, name)
 	if err != nil {
@@ -132,7 +132,7 @@ func readEviction(
 		Open:            append([]evict.Eviction{}, history.Open...),
 		Last:            append([]evict.Eviction{}, history.Last...),
 	}
-	if decision.Limit == cgroupfs.Unlimited {
+	if decision.Limit == cgroups.Unlimited {
 		s.NoLimit, s.AvailableBytes = true, 0
 	}
 	switch {

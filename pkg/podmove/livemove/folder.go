@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 )
 
 // folder reads many small files of one directory, with three system calls each. os.ReadFile needs
@@ -21,7 +21,7 @@ type folder struct {
 }
 
 func openFolder(name string) (*folder, error) {
-	fd, err := cgroupfs.Uninterrupted(
+	fd, err := cgroups.Uninterrupted(
 		func() (int, error) { return unix.Open(name, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0) },
 	)
 	if err != nil {
@@ -35,7 +35,7 @@ func (f *folder) close() { _ = unix.Close(f.fd) } // of an O_PATH descriptor
 // read returns the text of a file. The kernel returns as much of it at once as the buffer holds
 // (seq_read_iter, fs/seq_file.c).
 func (f *folder) read(name string) (string, error) {
-	n, err := cgroupfs.ReadAt(f.fd, name, f.buffer[:])
+	n, err := cgroups.ReadAt(f.fd, name, f.buffer[:])
 	if err != nil {
 		return "", &fs.PathError{Op: "read", Path: filepath.Join(f.name, name), Err: err}
 	}

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/systemd"
 )
 
@@ -224,7 +224,7 @@ func node(t *testing.T) (*fake, Mover, Request, string) {
 		write(t, filepath.Join(dir, name), text)
 	}
 	f := &fake{properties: systemd.PropertiesOf(systemd.Property{Name: "ControlGroup", Value: "/" + r.Cgroup})}
-	return f, Mover{Systemd: f, Cgroups: cgroupfs.FS(root), StateDir: filepath.Join(t.TempDir(), "moving")}, r, dir
+	return f, Mover{Systemd: f, Cgroups: cgroups.FS(root), StateDir: filepath.Join(t.TempDir(), "moving")}, r, dir
 }
 
 func write(t *testing.T, name, text string) {

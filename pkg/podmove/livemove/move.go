@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"sync"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/systemd"
 )
@@ -40,7 +40,7 @@ var errIncomplete = errors.New("moved in part")
 type Mover struct {
 	Systemd Systemd
 	// Cgroups is the mount point of cgroup v2.
-	Cgroups cgroupfs.FS
+	Cgroups cgroups.FS
 	// StateDir is a directory of ours on a tmpfs, for the records that Recover needs.
 	StateDir string
 	// FreezeFirst freezes every container from the start, and not only those that fork faster than

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 )
 
 // kernel has what files alone do not do: it moves processes between cgroups, and gives them to
@@ -112,7 +112,7 @@ func (p process) in(proc *folder, cgroup string) bool {
 // ended reports whether the process has exited, so that its PID may belong to another one.
 func (p process) ended() bool {
 	fds := []unix.PollFd{{Fd: int32(p.fd), Events: unix.POLLIN}}
-	n, err := cgroupfs.Uninterrupted(func() (int, error) { return unix.Poll(fds, 0) })
+	n, err := cgroups.Uninterrupted(func() (int, error) { return unix.Poll(fds, 0) })
 	return err == nil && n > 0
 }
 
@@ -122,7 +122,7 @@ func (ps processes) ended() []uint32 {
 	for i, p := range ps {
 		fds[i] = unix.PollFd{Fd: int32(p.fd), Events: unix.POLLIN}
 	}
-	if n, err := cgroupfs.Uninterrupted(func() (int, error) { return unix.Poll(fds, 0) }); err != nil || n == 0 {
+	if n, err := cgroups.Uninterrupted(func() (int, error) { return unix.Poll(fds, 0) }); err != nil || n == 0 {
 		return nil
 	}
 	var ended []uint32

@@ -13,7 +13,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"node-partition.io/node-partition/internal/admission"
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/cri"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/podmove"
@@ -31,7 +31,7 @@ type Plugin struct {
 	// Connection is called when the runtime has connected (true) or disconnected.
 	Connection func(up bool)
 	// Cgroups shows in which partitions a pod is already.
-	Cgroups cgroupfs.FS
+	Cgroups cgroups.FS
 	// Await waits a moment for what the API server says of a namespace, on which a pod's membership
 	// depends. It is nil for a plugin that asks no API server.
 	Await func(ctx context.Context, namespace string)
@@ -225,7 +225,7 @@ func (p *Plugin) UpdateContainer(
 }
 
 // memberOf returns what decides about a pod's membership.
-func memberOf(pod *api.PodSandbox, cgroups cgroupfs.FS) partition.Pod {
+func memberOf(pod *api.PodSandbox, cgroups cgroups.FS) partition.Pod {
 	qos := qosOf(pod)
 	return partition.Pod{
 		//guard: a Guaranteed pod that asks is not placed at its creation

@@ -8,7 +8,7 @@ import (
 
 	"github.com/containerd/nri/pkg/api"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/podmove"
 )
@@ -21,7 +21,7 @@ type Prelaunched struct {
 	// runtime waits for it.
 	Config func() (podmove.Policy, error)
 	// Cgroups shows in which partitions a pod is already.
-	Cgroups cgroupfs.FS
+	Cgroups cgroups.FS
 	// Placed is called for each container that the plugin has placed, NotPlaced with the reason why a
 	// container is left where it is, which may be that of a member.
 	Placed    func()

@@ -7,7 +7,7 @@ import (
 
 	"github.com/containerd/nri/pkg/api"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/podmove"
 	"node-partition.io/node-partition/pkg/slices/decision"
@@ -103,7 +103,7 @@ func TestInDoubt(t *testing.T) {
 		Workloads:  []partition.Workload{{Type: "telemetry", Partition: "telemetry", ByNamespace: true}},
 		Allows:     func(string, string) partition.Refusal { return answer },
 	}
-	cgroups := cgroupfs.FS(t.TempDir())
+	cgroups := cgroups.FS(t.TempDir())
 	var announced []string
 	p := &Plugin{
 		Wake: func() {}, Connection: func(bool) {}, Cgroups: cgroups,

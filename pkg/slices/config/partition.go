@@ -8,7 +8,7 @@ import (
 
 	"k8s.io/utils/cpuset"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/kubeletconfig"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/text"
@@ -19,7 +19,7 @@ import (
 type Partition struct {
 	Name partition.Name
 	// Protection is the protected memory of the partition.
-	Protection cgroupfs.Protection
+	Protection cgroups.Protection
 	// SwapMax bounds the swap space that the partition may use, in bytes; nil for no bound.
 	SwapMax *uint64
 	// Thresholds holds the limit and the thresholds of eviction, in bytes. Without a limit the

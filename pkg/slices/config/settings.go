@@ -10,7 +10,7 @@ import (
 
 	"k8s.io/utils/cpuset"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/hostfs"
 	"node-partition.io/node-partition/internal/kubeletconfig"
 	"node-partition.io/node-partition/internal/meminfo"
@@ -29,7 +29,7 @@ type Services struct {
 	// Delegate means Delegate=yes, also if there is no partition.
 	Delegate bool
 	// Protection is the protected memory of Slice.
-	Protection cgroupfs.Protection
+	Protection cgroups.Protection
 	// CPUWeight is the weight of Slice, 1 to 10000; 0 for the default, 100.
 	CPUWeight int
 }
@@ -42,7 +42,7 @@ func (s *Services) IsZero() bool {
 
 // HasProtection reports whether Slice has protected memory or a weight.
 func (s *Services) HasProtection() bool {
-	return s.Protection != cgroupfs.Protection{} || s.CPUWeight != 0
+	return s.Protection != cgroups.Protection{} || s.CPUWeight != 0
 }
 
 const (
@@ -144,7 +144,7 @@ func (s *settings) services(reserved []ReservedSlice) Services {
 
 // partition reads the settings of the system partition, and returns its protected memory. Other
 // partitions have no settings.
-func (s *settings) partition() cgroupfs.Protection {
+func (s *settings) partition() cgroups.Protection {
 	minKey, lowKey := kubeletconfig.PartitionMemoryMinKey, kubeletconfig.PartitionMemoryLowKey
 	p, before := s.system, s.warnings
 	if p == nil {
@@ -172,7 +172,7 @@ func (s *settings) partition() cgroupfs.Protection {
 			s.warn(key, "does nothing without %s", kubeletconfig.SectionField)
 		}
 	}
-	return cgroupfs.Protection{}
+	return cgroups.Protection{}
 }
 
 // atMost lowers protected memory to a limit.
@@ -203,7 +203,7 @@ func (s *settings) hostCPUs(k *kubeletconfig.Merged) cpuset.CPUSet {
 
 // allProtected compares all protected memory with the memory of the node. A node whose size cannot
 // be read has no partition.
-func (s *settings) allProtected(root hostfs.FS, partition, services cgroupfs.Protection) {
+func (s *settings) allProtected(root hostfs.FS, partition, services cgroups.Protection) {
 	sum := max(partition.Min, partition.Low) + max(services.Min, services.Low)
 	if total, err := meminfo.Total(root); err == nil && sum > 0 && sum >= uint64(total) {
 		s.warnings = append(s.warnings, fmt.Sprintf(
@@ -266,12 +266,12 @@ func (s *settings) number(key string, least, most, example int) *int {
 }
 
 // protection reads protected memory.
-func (s *settings) protection(minKey, lowKey string) cgroupfs.Protection {
-	return cgroupfs.Protection{Min: s.bytes(minKey, ""), Low: s.bytes(lowKey, "")}
+func (s *settings) protection(minKey, lowKey string) cgroups.Protection {
+	return cgroups.Protection{Min: s.bytes(minKey, ""), Low: s.bytes(lowKey, "")}
 }
 
 // lowAbove warns of memory that is protected as a last resort and never reclaimed anyway.
-func (s *settings) lowAbove(key string, p cgroupfs.Protection) {
+func (s *settings) lowAbove(key string, p cgroups.Protection) {
 	if p.Low > 0 && p.Low <= p.Min {
 		s.warn(key, "does nothing: it is not above the %d bytes that are never reclaimed", p.Min)
 	}

@@ -7,7 +7,7 @@ import (
 
 	"k8s.io/utils/cpuset"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/hostfs"
 	"node-partition.io/node-partition/internal/kubeletconfig"
 	"node-partition.io/node-partition/internal/partition"
@@ -97,7 +97,7 @@ func TestSettingsServices(t *testing.T) {
 // the limit in whole pages. memory.low has no effect up to memory.min.
 func TestSettingsPartition(t *testing.T) {
 	t.Parallel()
-	type protection = cgroupfs.Protection
+	type protection = cgroups.Protection
 	for _, test := range []struct {
 		settings string
 		limit    uint64

@@ -13,7 +13,7 @@ import (
 	"fmt"
 	"io/fs"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/hostfs"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/statefile"
@@ -65,7 +65,7 @@ type Partition struct {
 	// Eviction has the thresholds of eviction, nil for a partition that is off.
 	Eviction *thresholds.Thresholds `json:"eviction,omitempty"`
 	// Protection is the protected memory of the partition.
-	Protection cgroupfs.Protection `json:"floor,omitzero"`
+	Protection cgroups.Protection `json:"floor,omitzero"`
 	// Deferral is nil if the units have the configured limit.
 	Deferral *Deferral `json:"deferral,omitempty"`
 }
@@ -74,7 +74,7 @@ type Partition struct {
 type Deferral struct {
 	// Limit is the configured limit, in bytes.
 	Limit uint64 `json:"limit"`
-	// InForce is the limit that the units have meanwhile, in bytes; cgroupfs.Unlimited for none.
+	// InForce is the limit that the units have meanwhile, in bytes; cgroups.Unlimited for none.
 	InForce uint64 `json:"inForce"`
 	// Warning is for the operator.
 	Warning string `json:"warning"`

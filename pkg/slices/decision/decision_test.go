@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/kubeletconfig"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/thresholds"
@@ -74,7 +74,7 @@ func TestDecisionText(t *testing.T) {
 		Partitions: []config.Partition{{
 			Name: "system", Namespaces: []string{"kube-system"},
 			Thresholds: all,
-			Protection: cgroupfs.Protection{Min: 1 << 20, Low: 2 << 20},
+			Protection: cgroups.Protection{Min: 1 << 20, Low: 2 << 20},
 		}, {Name: "telemetry", Thresholds: thresholds.Thresholds{Limit: 2 << 30}, Namespaces: []string{"monitoring"}}},
 	}, map[partition.Name]*Deferral{"system": {Limit: 1 << 30, InForce: 1<<64 - 1, Warning: `of "this"`}}, []partition.Name{"batch"})
 	text, err := want.Text()
@@ -91,10 +91,10 @@ func TestDecisionText(t *testing.T) {
 		t.Fatalf("%+v; want two partitions, and one that is off", got.Partitions)
 	}
 	system, telemetry := got.Partitions[0], got.Partitions[1]
-	if *system.Eviction != all || system.Protection != (cgroupfs.Protection{Min: 1 << 20, Low: 2 << 20}) || system.Deferral == nil {
+	if *system.Eviction != all || system.Protection != (cgroups.Protection{Min: 1 << 20, Low: 2 << 20}) || system.Deferral == nil {
 		t.Errorf("%+v; want %+v", system, all)
 	}
-	if telemetry.Name != "telemetry" || telemetry.Deferral != nil || telemetry.Eviction.Limit != 2<<30 || telemetry.Protection != (cgroupfs.Protection{}) {
+	if telemetry.Name != "telemetry" || telemetry.Deferral != nil || telemetry.Eviction.Limit != 2<<30 || telemetry.Protection != (cgroups.Protection{}) {
 		t.Errorf("%+v; want the other partition, without anything of the first", telemetry)
 	}
 }

@@ -24,7 +24,7 @@ import (
 	"path"
 	"strings"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/hostfs"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/slices/config"
@@ -90,7 +90,7 @@ func find(root hostfs.FS, c *config.Config, p *config.Partition) *decision.Defer
 	}
 	used, at := s.memory.Used(), c.At(p.Name, "memoryLimit")
 	d := &decision.Deferral{Limit: p.Limit, InForce: s.memory.Max}
-	if d.InForce == cgroupfs.Unlimited {
+	if d.InForce == cgroups.Unlimited {
 		d.Warning = fmt.Sprintf(
 			"%s: is not above the %d bytes that the partition uses without page cache: leaving it without a limit "+
 				"until partition-monitor has evicted down to this one; it reloads systemd then",
@@ -112,7 +112,7 @@ func find(root hostfs.FS, c *config.Config, p *config.Partition) *decision.Defer
 // state holds the facts from which the generator decides.
 type state struct {
 	// memory is the memory of the active partition; the zero value if the partition is inactive.
-	memory cgroupfs.MemoryReading
+	memory cgroups.MemoryReading
 	// monitor means that a monitor runs and evicts.
 	monitor bool
 	// operator means that an operator has set the limit by hand. That limit takes precedence.
@@ -129,7 +129,7 @@ func (s state) defers(p *config.Partition) bool {
 }
 
 func readState(root hostfs.FS, names partition.Name) state {
-	memory, err := cgroupfs.FS(root).ReadMemory(names.Cgroup())
+	memory, err := cgroups.FS(root).ReadMemory(names.Cgroup())
 	if err != nil {
 		return state{} // it may be removed at any time
 	}
@@ -141,7 +141,7 @@ func monitorEvicts(root hostfs.FS) bool {
 	if err != nil {
 		return false
 	}
-	runs, err := cgroupfs.FS(root).Populated(serviceCgroup(string(own)))
+	runs, err := cgroups.FS(root).Populated(serviceCgroup(string(own)))
 	return err == nil && runs
 }
 

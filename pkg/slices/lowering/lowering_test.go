@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/hostfs"
 	"node-partition.io/node-partition/internal/kubeletconfig"
 	"node-partition.io/node-partition/internal/partition"
@@ -16,7 +16,7 @@ import (
 )
 
 // memory is the reading of a cgroup. Without page cache, usage is Current.
-type memory = cgroupfs.MemoryReading
+type memory = cgroups.MemoryReading
 
 var names = partition.System
 
@@ -52,7 +52,7 @@ func TestStateDefers(t *testing.T) {
 		"equal":                    {lowered, memory{Max: 200 * mi, Current: 200 * mi}, true, false, false},
 		"raised":                   {lowered, memory{Max: 100 * mi, Current: 300 * mi}, true, false, false},
 		"not read":                 {lowered, memory{}, true, false, false},
-		"no limit before":          {lowered, memory{Max: cgroupfs.Unlimited, Current: 300 * mi}, true, true, false},
+		"no limit before":          {lowered, memory{Max: cgroups.Unlimited, Current: 300 * mi}, true, true, false},
 		"limit removed":            {config.Partition{}, memory{Max: 400 * mi, Current: 300 * mi}, true, false, false},
 		"no threshold at all":      {never, memory{Max: 400 * mi, Current: 300 * mi}, true, false, false},
 		"the soft threshold alone": {soft, memory{Max: 400 * mi, Current: 300 * mi}, true, true, false},
@@ -76,7 +76,7 @@ func TestFind(t *testing.T) {
 		warning string
 	}{
 		"from a limit":       {"8589934592", lower, 8 << 30, "keeping the present limit of 8589934592 bytes"},
-		"from no limit":      {"max", lower, cgroupfs.Unlimited, "leaving it without a limit"},
+		"from no limit":      {"max", lower, cgroups.Unlimited, "leaving it without a limit"},
 		"above what is used": {"8589934592", 7 << 30, 0, ""},
 	} {
 		root := t.TempDir()
@@ -121,15 +121,15 @@ func TestMonitorEvicts(t *testing.T) {
 		"has ended, and is gone": {map[string]string{EvictsFile: ""}, false},
 		"was never there":        {nil, false},
 		"runs in a slice of an operator": {map[string]string{
-			cgroupfs.Mount + "/kubernetes.slice/partition-monitor.service/cgroup.events": "populated 1\n",
+			cgroups.Mount + "/kubernetes.slice/partition-monitor.service/cgroup.events": "populated 1\n",
 			EvictsFile: "0::/kubernetes.slice/partition-monitor.service\n",
 		}, true},
 		"has ended in a slice of an operator": {map[string]string{
-			events: "populated 1\n", cgroupfs.Mount + "/kubernetes.slice/partition-monitor.service/cgroup.events": "populated 0\n",
+			events: "populated 1\n", cgroups.Mount + "/kubernetes.slice/partition-monitor.service/cgroup.events": "populated 0\n",
 			EvictsFile: "0::/kubernetes.slice/partition-monitor.service\n",
 		}, false},
 		"ended in the session of a login": {map[string]string{
-			cgroupfs.Mount + "/user.slice/session-1.scope/cgroup.events": "populated 1\n", EvictsFile: "0::/user.slice/session-1.scope\n",
+			cgroups.Mount + "/user.slice/session-1.scope/cgroup.events": "populated 1\n", EvictsFile: "0::/user.slice/session-1.scope\n",
 		}, false},
 		"a path that leads elsewhere": {map[string]string{
 			"/tmp/partition-monitor.service/cgroup.events": "populated 1\n", EvictsFile: "0::/../../../tmp/partition-monitor.service\n",

@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/systemd"
 	"node-partition.io/node-partition/pkg/podmove/livemove"
@@ -62,14 +62,14 @@ func startContainer(tb testing.TB, uid string, processes int, script string, pro
 
 func mover(tb testing.TB, s livemove.Systemd) livemove.Mover {
 	tb.Helper()
-	return livemove.Mover{Systemd: s, Cgroups: cgroups, StateDir: filepath.Join(tb.TempDir(), "moving")}
+	return livemove.Mover{Systemd: s, Cgroups: tree, StateDir: filepath.Join(tb.TempDir(), "moving")}
 }
 
 // wantWhole: no process is left behind or frozen, and no record stays.
 func (c container) wantWhole(tb testing.TB, m livemove.Mover) {
 	tb.Helper()
 	eventually(tb, "the old scope is gone", func() bool {
-		_, err := os.Stat(filepath.Join(cgroupfs.Mount, c.cgroup))
+		_, err := os.Stat(filepath.Join(cgroups.Mount, c.cgroup))
 		return errors.Is(err, os.ErrNotExist)
 	})
 	if got := file(tb, c.newCgroup, "cgroup.freeze"); got != "0" {
@@ -100,7 +100,7 @@ func TestLiveMove(t *testing.T) {
 		"memory.oom.group": "1", "cpu.max": "12345 67000", "cpu.max.burst": "1000", "hugetlb.2MB.max": "4194304",
 		"memory.high": "100000000", "io.max": "254:0 wiops=77", "cgroup.max.depth": "3",
 	} {
-		if err := os.WriteFile(filepath.Join(cgroupfs.Mount, box.cgroup, name), []byte(value), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(cgroups.Mount, box.cgroup, name), []byte(value), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -366,13 +366,13 @@ func (k killer) Freeze(ctx context.Context, name string) error {
 
 // moveAndDie runs in the process that is to be killed.
 func moveAndDie() {
-	c := systemd.New(systemd.Options{Cgroups: cgroups})
+	c := systemd.New(systemd.Options{Cgroups: tree})
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	go func() { _ = c.Run(ctx) }()
 	var r livemove.Request
 	r.Scope, r.Cgroup, r.TargetSlice, r.NewName = os.Getenv("SCOPE"), os.Getenv("CGROUP"), os.Getenv("SLICE"), os.Getenv("NEWNAME")
-	m := livemove.Mover{Systemd: killer{c}, Cgroups: cgroups, StateDir: os.Getenv("STATE"), FreezeFirst: true}
+	m := livemove.Mover{Systemd: killer{c}, Cgroups: tree, StateDir: os.Getenv("STATE"), FreezeFirst: true}
 	_, err := m.Move(ctx, r)
 	println("not killed:", err)
 }
@@ -398,7 +398,7 @@ func TestKilledWhileFrozen(t *testing.T) {
 		t.Fatalf("cgroup.freeze is %s: it does not stand still", got)
 	}
 	c := connect(t, systemd.Options{})
-	m := livemove.Mover{Systemd: c, Cgroups: cgroups, StateDir: state}
+	m := livemove.Mover{Systemd: c, Cgroups: tree, StateDir: state}
 	if _, err := m.Move(t.Context(), box.request); !errors.Is(err, livemove.ErrPaused) {
 		t.Errorf("a move before the recovery: %v", err)
 	}
@@ -450,7 +450,7 @@ func TestRefusals(t *testing.T) {
 	c := connect(t, systemd.Options{})
 	m := mover(t, c)
 	box := startContainer(t, "ref", 2, "sleep 1000 & wait")
-	dir := filepath.Join(cgroupfs.Mount, box.cgroup)
+	dir := filepath.Join(cgroups.Mount, box.cgroup)
 
 	if err := os.Mkdir(filepath.Join(dir, "inner"), 0o755); err != nil {
 		t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/systemd"
 	"node-partition.io/node-partition/tests/testkit"
 )
@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-const cgroups = cgroupfs.FS(cgroupfs.Mount)
+const tree = cgroups.FS(cgroups.Mount)
 
 // patience bounds the wait for a systemd that reloads, which takes ten seconds on a busy machine.
 const patience = time.Minute
@@ -49,7 +49,7 @@ func connect(tb testing.TB, o systemd.Options) *systemd.Client {
 		o.Timeout = patience
 	}
 	if o.Cgroups == "" {
-		o.Cgroups = cgroups
+		o.Cgroups = tree
 	}
 	c := systemd.New(o)
 	testkit.Background(tb, c.Run)
@@ -85,7 +85,7 @@ func shell(tb testing.TB, command string) string {
 // file reads a file of a cgroup.
 func file(tb testing.TB, cgroup, name string) string {
 	tb.Helper()
-	data, err := os.ReadFile(filepath.Join(cgroupfs.Mount, cgroup, name))
+	data, err := os.ReadFile(filepath.Join(cgroups.Mount, cgroup, name))
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -93,9 +93,9 @@ func file(tb testing.TB, cgroup, name string) string {
 }
 
 // wantLimits compares limits with those in the kernel.
-func wantLimits(tb testing.TB, cgroup string, want cgroupfs.Limits) {
+func wantLimits(tb testing.TB, cgroup string, want cgroups.Limits) {
 	tb.Helper()
-	got, err := cgroups.Limits(cgroup)
+	got, err := tree.Limits(cgroup)
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/godbus/dbus/v5"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/systemd"
 )
 
@@ -42,7 +42,7 @@ func TestSignals(t *testing.T) {
 	eventually(t, "notified of the connection", func() bool { return n.wakes.Load() == 1 && n.reloads.Load() == 1 && n.ups.Load() == 1 })
 
 	// kubepods-busprobe.slice belongs to no pod.
-	if err := c.EnsureSlice(t.Context(), "kubepods-busprobe.slice", "", cgroupfs.NoLimits); err != nil {
+	if err := c.EnsureSlice(t.Context(), "kubepods-busprobe.slice", "", cgroups.NoLimits); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "notified of a new slice", func() bool { return n.wakes.Load() > 1 })

@@ -11,14 +11,14 @@ import (
 	"strings"
 	"testing"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/systemd"
 )
 
-var limits = cgroupfs.Limits{
-	MemoryMax: 200 << 20, MemoryHigh: cgroupfs.Unlimited,
+var limits = cgroups.Limits{
+	MemoryMax: 200 << 20, MemoryHigh: cgroups.Unlimited,
 	CPUWeight: 20, CPUQuotaPerSec: 250_000, CPUQuotaPeriod: 100_000, TasksMax: 100,
-	Protection: cgroupfs.Protection{Min: 1 << 20, Low: 2 << 20},
+	Protection: cgroups.Protection{Min: 1 << 20, Low: 2 << 20},
 }
 
 // pod returns the name of a pod's slice in the project's form, and its cgroup.
@@ -47,7 +47,7 @@ func TestSlice(t *testing.T) {
 
 	t.Run("again", func(t *testing.T) {
 		more := limits
-		more.MemoryMax, more.CPUQuotaPerSec = cgroupfs.Unlimited, cgroupfs.Unlimited
+		more.MemoryMax, more.CPUQuotaPerSec = cgroups.Unlimited, cgroups.Unlimited
 		before := c.Calls()
 		if err := c.EnsureSlice(t.Context(), slice, "Pod kube-system/b", more); err != nil {
 			t.Fatal(err)
@@ -90,13 +90,13 @@ func TestSlice(t *testing.T) {
 func TestWithoutLimits(t *testing.T) {
 	c := connect(t, systemd.Options{})
 	slice, cgroup := pod("n")
-	if err := c.EnsureSlice(t.Context(), slice, "nothing", cgroupfs.NoLimits); err != nil {
+	if err := c.EnsureSlice(t.Context(), slice, "nothing", cgroups.NoLimits); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"memory.max", "cpu.weight", "cpu.max", "pids.max", "io.stat"} {
 		file(t, cgroup, name)
 	}
-	wantLimits(t, cgroup, cgroupfs.NoLimits)
+	wantLimits(t, cgroup, cgroups.NoLimits)
 	if err := c.StopSlice(t.Context(), slice); err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func TestImplicitSlice(t *testing.T) {
 	c := connect(t, systemd.Options{})
 	slice, cgroup := pod("i")
 	scope := startScope(t, slice, "busprobe-i.scope", "sleep 1000")
-	wantLimits(t, cgroup, cgroupfs.NoLimits)
+	wantLimits(t, cgroup, cgroups.NoLimits)
 	before := c.Calls()
 	if err := c.EnsureSlice(t.Context(), slice, "Pod kube-system/i", limits); err != nil {
 		t.Fatal(err)
@@ -162,7 +162,7 @@ func TestImplicitSliceWithLimits(t *testing.T) {
 // with it.
 func TestStopWhileStarting(t *testing.T) {
 	// This client searches for processes in an empty folder.
-	blind := connect(t, systemd.Options{Cgroups: cgroupfs.FS(t.TempDir())})
+	blind := connect(t, systemd.Options{Cgroups: cgroups.FS(t.TempDir())})
 	c := connect(t, systemd.Options{})
 	slice, cgroup := pod("w")
 	scope := startScope(t, slice, "busprobe-w.scope", "sleep 1000")
@@ -202,7 +202,7 @@ systemctl daemon-reload; systemctl start busstatic.slice`)
 	if got := file(t, "busstatic.slice", "cpu.weight"); got != "55" {
 		t.Errorf("cpu.weight is %s", got)
 	}
-	if err := c.SetMemoryProtection(t.Context(), "busstatic.slice", cgroupfs.Protection{Min: 1 << 20, Low: 2 << 20}); err != nil {
+	if err := c.SetMemoryProtection(t.Context(), "busstatic.slice", cgroups.Protection{Min: 1 << 20, Low: 2 << 20}); err != nil {
 		t.Fatal(err)
 	}
 	if least, low := file(t, "busstatic.slice", "memory.min"), file(t, "busstatic.slice", "memory.low"); least != "1048576" || low != "2097152" {

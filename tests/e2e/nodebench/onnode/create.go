@@ -16,7 +16,7 @@ import (
 
 	"github.com/prometheus/procfs"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/tests/e2e/nodebench/figure"
 )
@@ -43,7 +43,7 @@ type monitor struct {
 func (m *monitor) start(ctx context.Context) error {
 	m.cmd = exec.CommandContext(ctx, monitorProgram, "run", "--listen", monitorAddress)
 	m.cmd.Stdout, m.cmd.Stderr = m.log, m.log
-	dir := filepath.Join(cgroupfs.Mount, monitorCgroup)
+	dir := filepath.Join(cgroups.Mount, monitorCgroup)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
@@ -126,7 +126,7 @@ func monitoredPod(ctx context.Context, s settings) (*pod, *monitor, error) {
 		return nil, nil, err
 	}
 	return p, m, eventually(ctx, "the pod has its slice in the partition", func() bool {
-		limits, err := cgroups.Limits(partition.CgroupPath(p.slice(partition.System)))
+		limits, err := tree.Limits(partition.CgroupPath(p.slice(partition.System)))
 		return err == nil && limits.MemoryMax == 200<<20
 	})
 }

@@ -12,7 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/cri"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/systemd"
@@ -21,7 +21,7 @@ import (
 const (
 	namespace = "kube-system"
 	image     = "lab.local/busybox:1"
-	cgroups   = cgroupfs.FS(cgroupfs.Mount)
+	tree      = cgroups.FS(cgroups.Mount)
 )
 
 // pod is a pod that is made as the kubelet makes pods, but unknown to the kubelet.
@@ -34,13 +34,13 @@ type pod struct {
 	count   uint32 // of containers so far
 }
 
-var limits = cgroupfs.Limits{
+var limits = cgroups.Limits{
 	MemoryMax:      200 << 20,
-	MemoryHigh:     cgroupfs.Unlimited,
+	MemoryHigh:     cgroups.Unlimited,
 	CPUWeight:      20,
-	CPUQuotaPerSec: cgroupfs.Unlimited,
+	CPUQuotaPerSec: cgroups.Unlimited,
 	CPUQuotaPeriod: 100_000,
-	TasksMax:       cgroupfs.Unlimited,
+	TasksMax:       cgroups.Unlimited,
 }
 
 func (p *pod) slice(part partition.Name) string {
@@ -148,7 +148,7 @@ func (p *pod) end(ctx context.Context) error {
 	for _, part := range []partition.Name{partition.System, partition.Default} {
 		path := partition.CgroupPath(p.slice(part))
 		err = errors.Join(err, eventually(ctx, "nothing is in "+path, func() bool {
-			populated, err := cgroups.Populated(path)
+			populated, err := tree.Populated(path)
 			return err == nil && !populated
 		}), p.systemd.StopSlice(ctx, p.slice(part)))
 	}
@@ -161,7 +161,7 @@ func scopeName(id string) string { return "cri-containerd-" + id + ".scope" }
 // where returns the partition that a container runs in.
 func (p *pod) where(id string) (partition.Name, error) {
 	for _, part := range []partition.Name{partition.System, partition.Default} {
-		populated, err := cgroups.Populated(partition.CgroupPath(p.slice(part)) + "/" + scopeName(id))
+		populated, err := tree.Populated(partition.CgroupPath(p.slice(part)) + "/" + scopeName(id))
 		if err != nil || populated {
 			return part, err
 		}

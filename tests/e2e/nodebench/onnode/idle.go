@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/tests/e2e/nodebench/figure"
 )
 
@@ -91,7 +91,7 @@ func idle(ctx context.Context, s settings) ([]figure.Figure, error) {
 // cpuTime returns the CPU time of the processes in a cgroup, CPUUsageNSec= of systemctl show. An
 // empty path is the whole node.
 func cpuTime(cgroup string) (time.Duration, error) {
-	data, err := os.ReadFile(filepath.Join(cgroupfs.Mount, cgroup, "cpu.stat"))
+	data, err := os.ReadFile(filepath.Join(cgroups.Mount, cgroup, "cpu.stat"))
 	if err != nil {
 		return 0, err
 	}
@@ -106,7 +106,7 @@ func cpuTime(cgroup string) (time.Duration, error) {
 
 // memory returns the memory of the monitor, in bytes.
 func memory() (charged, resident float64, err error) {
-	current, err := cgroups.MemoryCurrent("system.slice/" + monitorUnit)
+	current, err := tree.MemoryCurrent("system.slice/" + monitorUnit)
 	if err != nil {
 		return 0, 0, err
 	}

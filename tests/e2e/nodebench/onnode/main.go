@@ -100,7 +100,7 @@ func pause(ctx context.Context, d time.Duration) error {
 // connect returns a client that is connected until ctx ends.
 func connect(ctx context.Context) (*systemd.Client, error) {
 	// Longer than the monitor's timeout, because slow answers are to be measured.
-	c := systemd.New(systemd.Options{Cgroups: cgroups, Timeout: time.Minute})
+	c := systemd.New(systemd.Options{Cgroups: tree, Timeout: time.Minute})
 	go func() { _ = c.Run(ctx) }()
 	return c, eventually(ctx, "connected with systemd", c.Connected)
 }

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/systemd"
 	"node-partition.io/node-partition/pkg/podmove/livemove"
@@ -58,7 +58,7 @@ func move(ctx context.Context, s settings) ([]figure.Figure, error) {
 	defer os.RemoveAll(state)
 	scope := scopeName(id)
 	m := &mover{
-		systemd: c, live: livemove.Mover{Systemd: c, Cgroups: cgroups, StateDir: state},
+		systemd: c, live: livemove.Mover{Systemd: c, Cgroups: tree, StateDir: state},
 		request: livemove.Request{
 			Scope:       scope,
 			Cgroup:      partition.CgroupPath(p.slice(partition.Default)) + "/" + scope,
@@ -157,8 +157,8 @@ func (m *mover) turn(ctx context.Context) error {
 	r := m.request
 	err := eventually(ctx, r.Scope+" is gone", func() bool {
 		_, err := m.systemd.ScopeProperties(ctx, r.Scope)
-		populated, popErr := cgroups.Populated(r.Cgroup)
-		_, there := os.Lstat(filepath.Join(cgroupfs.Mount, r.Cgroup))
+		populated, popErr := tree.Populated(r.Cgroup)
+		_, there := os.Lstat(filepath.Join(cgroups.Mount, r.Cgroup))
 		return errors.Is(err, systemd.ErrNoUnit) && popErr == nil && !populated && errors.Is(there, os.ErrNotExist)
 	})
 	m.request.Scope, m.request.NewName = r.NewName, r.Scope
@@ -168,7 +168,7 @@ func (m *mover) turn(ctx context.Context) error {
 }
 
 func (m *mover) pids() ([]uint32, error) {
-	data, err := os.ReadFile(filepath.Join(cgroupfs.Mount, m.request.Cgroup, "cgroup.procs"))
+	data, err := os.ReadFile(filepath.Join(cgroups.Mount, m.request.Cgroup, "cgroup.procs"))
 	if err != nil {
 		return nil, err
 	}

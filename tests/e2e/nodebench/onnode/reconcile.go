@@ -184,7 +184,7 @@ func (n *node) measureStop(ctx context.Context, size int, figures []figure.Figur
 		return nil, err
 	}
 	burstable := partition.QoSSlice(partition.System, v1.PodQOSBurstable)
-	left, err := cgroups.Children(partition.CgroupPath(burstable))
+	left, err := tree.Children(partition.CgroupPath(burstable))
 	if err != nil {
 		return nil, err
 	}
@@ -223,7 +223,7 @@ func (n *node) build(client *cri.Client) {
 	signals := podmove.NewSignals()
 	placer := &nri.Plugin{Wake: func() {}, Announce: signals.Announce, Connection: func(bool) {}}
 	n.reconciler = podmove.New(podmove.Options{
-		Gatherer: &podmove.Gatherer{Cgroups: cgroups, Runtime: client, Kubelet: n.kubelet, Announced: placer},
+		Gatherer: &podmove.Gatherer{Cgroups: tree, Runtime: client, Kubelet: n.kubelet, Announced: placer},
 		Units:    units{n.systemd},
 		Mover:    nobodyMoves{},
 		Placer:   placer,
@@ -360,7 +360,7 @@ func (n *node) endPods(ctx context.Context) error {
 	n.runtime.clear()
 	clear(n.kubelet)
 	return eventually(ctx, "no scope is left in the partition", func() bool {
-		populated, err := cgroups.Populated(partition.CgroupPath("kubepods-system.slice"))
+		populated, err := tree.Populated(partition.CgroupPath("kubepods-system.slice"))
 		return err == nil && !populated
 	})
 }

@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"node-partition.io/node-partition/internal/cgroupfs"
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/partition"
 )
 
@@ -40,7 +40,7 @@ func watch(ctx context.Context, args []string) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	root := cgroupfs.FS(cgroupfs.Mount)
+	root := cgroups.FS(cgroups.Mount)
 	meter, err := root.MemoryMeter(partition.CgroupPath(partition.System.Slice()))
 	if err != nil {
 		return err
@@ -116,7 +116,7 @@ type process string
 
 // findProcess finds the first process of a container.
 func findProcess(container string) (process, error) {
-	const pods = cgroupfs.Mount + "/kubepods.slice"
+	const pods = cgroups.Mount + "/kubepods.slice"
 	for _, pattern := range []string{"*-pod*.slice/*", "*.slice/*-pod*.slice/*", "*.slice/*.slice/*-pod*.slice/*"} {
 		scopes, err := filepath.Glob(filepath.Join(pods, pattern+container+".scope/cgroup.procs"))
 		if err != nil {
@@ -162,7 +162,7 @@ func (p process) signalled() (bool, error) {
 }
 
 // partitionAvailable returns the available memory as pkg/evict computes it.
-func partitionAvailable(meter *cgroupfs.MemoryMeter) (uint64, error) {
+func partitionAvailable(meter *cgroups.MemoryMeter) (uint64, error) {
 	reading, err := meter.Read(func(uint64, uint64) bool { return false })
 	if err != nil {
 		return 0, err
@@ -175,7 +175,7 @@ func partitionAvailable(meter *cgroupfs.MemoryMeter) (uint64, error) {
 // opencontainers/cgroups fs2/memory.go), and its inactive_file is in its memory.stat.
 func nodeAvailable() (uint64, error) {
 	values := map[string]uint64{}
-	for _, file := range []string{"/proc/meminfo", cgroupfs.Mount + "/memory.stat"} {
+	for _, file := range []string{"/proc/meminfo", cgroups.Mount + "/memory.stat"} {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			return 0, err

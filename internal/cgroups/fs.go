@@ -1,6 +1,4 @@
-// Package cgroupfs reads the cgroup v2 file system below kubepods.slice. It writes nothing: cgroups
-// with a systemd unit are changed through systemd, which would overwrite other changes.
-package cgroupfs
+package cgroups
 
 import (
 	"cmp"

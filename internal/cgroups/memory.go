@@ -1,4 +1,4 @@
-package cgroupfs
+package cgroups
 
 // MemoryReading holds the six values from which the memory usage of a cgroup is computed, in bytes.
 type MemoryReading struct {
