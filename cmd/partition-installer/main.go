@@ -21,12 +21,11 @@ import (
 
 	"node-partition.io/node-partition/internal/buildversion"
 	"node-partition.io/node-partition/internal/cgroups"
-	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/installer"
 	"node-partition.io/node-partition/internal/installer/record"
 	"node-partition.io/node-partition/internal/installer/sandbox"
 	"node-partition.io/node-partition/internal/kubeapi"
-	"node-partition.io/node-partition/internal/systemctl"
 	"node-partition.io/node-partition/internal/systemd"
 	"node-partition.io/node-partition/internal/trialend"
 )
@@ -58,7 +57,7 @@ Exit status: 0 done; 1 failed, and the node is as before; 2 wrong options;
 
 // The places that a test replaces.
 type places struct {
-	root        hostfs.FS // of the host
+	root        host.Root // of the host
 	termination string
 	// inPod is the installer's folder of the host in a pod of the roll-out. hostRoot is the root of
 	// the host in a pod of system-upgrade-controller, or of kubectl debug.
@@ -138,7 +137,7 @@ func caller(ctx context.Context, args []string, at places, stderr io.Writer) rec
 	if exists(at.inPod) {
 		s, bus = installer.Store{Folder: at.inPod}, "unix:path="+at.bus
 	} else if exists(at.hostRoot + "/run/systemd/system") {
-		s.Root, bus = hostfs.FS(at.hostRoot), "unix:path="+at.hostRoot+at.bus
+		s.Root, bus = host.Root(at.hostRoot), "unix:path="+at.hostRoot+at.bus
 	}
 	// A pod has no other way to systemd.
 	options.BusAddress, options.PrivateAddress = bus, bus
@@ -231,7 +230,7 @@ const maxSection = 256 << 10
 
 // read reads the section.
 func (o *options) read() error {
-	data, err := hostfs.FS("").ReadFile(o.section, maxSection)
+	data, err := host.Root("").ReadFile(o.section, maxSection)
 	if err != nil {
 		if inner := errors.Unwrap(err); inner != nil {
 			err = inner // the path is a value
@@ -304,14 +303,14 @@ func newHost(at places, stderr io.Writer) *installer.Host {
 	return &installer.Host{
 		Store:   installer.Store{Disk: installer.Disk{Root: at.root}, Folder: sandbox.Folder},
 		Payload: at.payload, Version: buildversion.String(),
-		Programs: systemctl.Programs(""), Now: trialend.Now, Label: installer.ReadLabel,
+		Programs: host.Programs(""), Now: trialend.Now, Label: installer.ReadLabel,
 		Cluster: func() (installer.Cluster, error) { return cluster(at.root) },
 		Say:     func(format string, args ...any) { fmt.Fprintf(stderr, format+"\n", args...) },
 	}
 }
 
 // cluster returns a client with the kubelet's kubeconfig, nil if the node has none.
-func cluster(root hostfs.FS) (installer.Cluster, error) {
+func cluster(root host.Root) (installer.Cluster, error) {
 	found, err := kubeapi.Find(root)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil

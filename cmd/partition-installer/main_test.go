@@ -13,7 +13,7 @@ import (
 	"testing/fstest"
 	"time"
 
-	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/installer"
 	"node-partition.io/node-partition/internal/installer/record"
 	"node-partition.io/node-partition/internal/installer/sandbox"
@@ -24,7 +24,7 @@ func placesIn(t *testing.T) places {
 	t.Helper()
 	dir := t.TempDir()
 	at := places{
-		root: hostfs.FS(dir), termination: filepath.Join(dir, "termination"), inPod: filepath.Join(dir, "state"),
+		root: host.Root(dir), termination: filepath.Join(dir, "termination"), inPod: filepath.Join(dir, "state"),
 		confined: filepath.Join(dir, "none"), hostRoot: filepath.Join(dir, "none"), bus: filepath.Join(dir, "no-bus"), patience: 1, payload: fstest.MapFS{},
 	}
 	if err := os.WriteFile(at.termination, nil, 0o600); err != nil {

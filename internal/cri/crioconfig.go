@@ -11,7 +11,7 @@ import (
 
 	"github.com/BurntSushi/toml"
 
-	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/host"
 )
 
 // The files of CRI-O's configuration, without flags of its command line.
@@ -43,7 +43,7 @@ type CRIOWorkload struct {
 
 // CRIOWorkloads returns the table by name. It is empty where there is no configuration of CRI-O. A
 // later file replaces an entry as a whole (UpdateFromPath, pkg/config, CRI-O 1.34).
-func CRIOWorkloads(root hostfs.FS) ([]CRIOWorkload, error) {
+func CRIOWorkloads(root host.Root) ([]CRIOWorkload, error) {
 	files := []string{mainPath}
 	below, err := walk(root, dropinDir, 0)
 	if err != nil {
@@ -97,7 +97,7 @@ func add(table map[string]CRIOWorkload, file string, data []byte) error {
 }
 
 // walk lists the files below a folder in the order in which CRI-O reads them.
-func walk(root hostfs.FS, dir string, depth int) ([]string, error) {
+func walk(root host.Root, dir string, depth int) ([]string, error) {
 	entries, err := root.ReadDir(dir, maxEntries)
 	if errors.Is(err, fs.ErrNotExist) || depth > maxDepth {
 		return nil, nil

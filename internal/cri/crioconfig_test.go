@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/host"
 )
 
 // TestWorkloads: a later file replaces an entry as a whole. A table may be written inline.
@@ -46,7 +46,7 @@ func TestWorkloads(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		got, err := CRIOWorkloads(hostfs.FS(root))
+		got, err := CRIOWorkloads(host.Root(root))
 		if !slices.Equal(got, test.want) || (err == nil) != (test.err == "") || err != nil && !strings.HasPrefix(err.Error(), test.err) {
 			t.Errorf("%s: %+v, %v; want %+v, %q", name, got, err, test.want, test.err)
 		}

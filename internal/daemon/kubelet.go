@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/kubelet"
 )
 
@@ -15,7 +15,7 @@ type kubeletSeen struct{ args []string }
 
 // changed reports whether another kubelet is running than at the last check. It logs once if that
 // one puts its pods elsewhere.
-func (k *kubeletSeen) changed(root hostfs.FS, log *slog.Logger) bool {
+func (k *kubeletSeen) changed(root host.Root, log *slog.Logger) bool {
 	kubelet, err := kubelet.Running(root)
 	if err != nil || slices.Equal(kubelet.Args, k.args) {
 		return false

@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/systemd"
 )
 
@@ -46,7 +46,7 @@ func TestKubeletElsewhere(t *testing.T) {
 	} {
 		write("proc/7/cmdline", strings.ReplaceAll(step.args, " ", "\x00")+"\x00")
 		journal.Reset()
-		if changed := seen.changed(hostfs.FS(root), log); changed != step.changed {
+		if changed := seen.changed(host.Root(root), log); changed != step.changed {
 			t.Errorf("%s: changed %t; want %t", step.args, changed, step.changed)
 		}
 		if line := journal.String(); (step.says == "") != (line == "") || !strings.Contains(line, step.says) {

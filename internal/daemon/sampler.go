@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"node-partition.io/node-partition/internal/cgroups"
-	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/internal/node/candidates"
 	"node-partition.io/node-partition/internal/partition"
@@ -27,7 +27,7 @@ type polls interface {
 
 // sampler records what each partition uses, by the minute.
 type sampler struct {
-	root       hostfs.FS
+	root       host.Root
 	cgroups    cgroups.FS
 	partitions func() map[partition.Name]polls
 	placement  func(partition.Name) (candidates.Placement, bool)

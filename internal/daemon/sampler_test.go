@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"node-partition.io/node-partition/internal/cgroups"
-	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/node/candidates"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/sizing/sizefile"
@@ -61,7 +61,7 @@ func newTestSampler(tb testing.TB, of *polled) *sampler {
 	of.pods = []evict.Pod{cgroup(tb, root, "inside", 30<<20)}
 	outside := cgroup(tb, root, "outside", 7<<20)
 	return &sampler{
-		root: hostfs.FS(tb.TempDir()), cgroups: cgroups.FS(root), files: map[partition.Name]sampled{},
+		root: host.Root(tb.TempDir()), cgroups: cgroups.FS(root), files: map[partition.Name]sampled{},
 		partitions: func() map[partition.Name]polls { return map[partition.Name]polls{partition.System: of} },
 		placement: func(partition.Name) (candidates.Placement, bool) {
 			return candidates.Placement{Members: 2, RequestBytes: 50 << 20, LeftBytes: 1 << 20, Waiting: []evict.Pod{outside}}, true

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/internal/partition"
-	"node-partition.io/node-partition/internal/statefile"
 	"node-partition.io/node-partition/pkg/evict"
 	"node-partition.io/node-partition/pkg/podmove"
 	"node-partition.io/node-partition/tests/fakenode"
@@ -48,7 +48,7 @@ func TestTakenWhileEvicting(t *testing.T) {
 			}
 			n.Write("/run/node-partition/monitor/kept", "")
 			history := evict.History{Version: 1, Open: []evict.Eviction{open}}
-			if err := statefile.Write(file, history, 0o600); err != nil {
+			if err := host.WriteState(file, history, 0o600); err != nil {
 				t.Fatal(err)
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

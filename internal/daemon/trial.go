@@ -5,7 +5,7 @@ import (
 	"log/slog"
 	"time"
 
-	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/node/trial"
 )
 
@@ -40,7 +40,7 @@ func (o overdue) run(ctx context.Context) error {
 }
 
 // look makes run act. It does not block a pass.
-func (o overdue) look(root hostfs.FS) {
+func (o overdue) look(root host.Root) {
 	if !trial.Overdue(root) {
 		return
 	}

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/kubeletconfig"
 	"node-partition.io/node-partition/pkg/slices"
 	"node-partition.io/node-partition/pkg/slices/decision"
@@ -68,7 +68,7 @@ func (j judge) settled() bool {
 	recorded := decision.ReadWatch(j.root)
 	switch {
 	//guard: an edit waits for the end of a trial
-	case hostfs.FS(j.root).Exists(kubeletconfig.TrialPath), !input.Watched():
+	case host.Root(j.root).Exists(kubeletconfig.TrialPath), !input.Watched():
 		return true
 	case err != nil:
 		return recorded.Refused == err.Error()
@@ -177,7 +177,7 @@ const unread = "\x00"
 
 // contentOf returns the content of the file, or the reason why it has none.
 func contentOf(root string) string {
-	data, err := hostfs.FS(root).ReadFile(kubeletconfig.OverridePath, maxContent)
+	data, err := host.Root(root).ReadFile(kubeletconfig.OverridePath, maxContent)
 	if err != nil {
 		return unread + err.Error()
 	}

@@ -1,5 +1,3 @@
-// Package host holds the places at which a node is read: its root directory, its cgroups and its
-// processes. A program makes one Node, and passes it on to all that reads the node.
 package host
 
 import (
@@ -11,21 +9,19 @@ import (
 	"strings"
 
 	"node-partition.io/node-partition/internal/cgroups"
-	"node-partition.io/node-partition/internal/hostfs"
 	"node-partition.io/node-partition/internal/partition"
-	"node-partition.io/node-partition/internal/systemctl"
 )
 
 // Node is a node that is read: the running one, or one whose files are below a folder.
 type Node struct {
 	// Root is the root directory.
-	Root hostfs.FS
+	Root Root
 	// Cgroups is the mount of the cgroups.
 	Cgroups cgroups.FS
 	// Proc is the mount point of procfs.
 	Proc string
 	// Systemd holds the programs of systemd.
-	Systemd systemctl.Programs
+	Systemd Programs
 	// Foreign means that the files belong to another node: a mounted disk, or an unpacked sosreport.
 	// Its systemd, its kubelet and its runtime do not answer here.
 	Foreign bool
@@ -43,7 +39,7 @@ func This() Node { return Node{Root: root, Cgroups: cgroups.Mount, Proc: proc} }
 // Below returns the node whose files are below dir. It answers like the running one: a test has
 // sockets there.
 func Below(dir string) Node {
-	n := Node{Root: hostfs.FS(dir)}
+	n := Node{Root: Root(dir)}
 	n.Cgroups, n.Proc = cgroups.FS(n.Path(cgroups.Mount)), n.Path(proc)
 	return n
 }

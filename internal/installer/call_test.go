@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/installer/record"
 	"node-partition.io/node-partition/internal/systemd"
 )
@@ -37,7 +37,7 @@ func newFake(t *testing.T) *fake {
 	}
 	disk := Disk{Sync: func(*os.File) error { return nil }}
 	f := &fake{t: t, host: Store{Disk: disk, Folder: filepath.Join(dir, "state")}}
-	f.host.Root = hostfs.FS("/")
+	f.host.Root = host.Root("/")
 	f.c = &Call{Store: Store{Disk: disk, Folder: f.host.Folder}, ID: "x1", Program: program, Systemd: f}
 	return f
 }

@@ -14,7 +14,7 @@ import (
 	"testing/fstest"
 	"time"
 
-	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/installer/record"
 	"node-partition.io/node-partition/internal/kubeapi"
 	"node-partition.io/node-partition/internal/kubeletconfig"
@@ -96,7 +96,7 @@ func newNode(t *testing.T) *node {
 	n.write("/proc/cmdline", "quiet")
 	n.write("/var/lib/kubelet/config.yaml", "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ncgroupDriver: systemd\n")
 	n.write("/etc/systemd/system/multi-user.target.wants/other.service", "")
-	disk := Disk{Root: hostfs.FS(n.root), Step: n.step, Sync: func(*os.File) error { return nil }}
+	disk := Disk{Root: host.Root(n.root), Step: n.step, Sync: func(*os.File) error { return nil }}
 	n.h = &Host{
 		Store: Store{Disk: disk, Folder: folder}, Programs: n,
 		Cluster: func() (Cluster, error) {
@@ -127,7 +127,7 @@ func (n *node) read(name string) string {
 	if alias, is := n.aliases[name]; is {
 		name = alias
 	}
-	data, err := hostfs.FS(n.root).ReadFile(name, 1<<20)
+	data, err := host.Root(n.root).ReadFile(name, 1<<20)
 	if err != nil {
 		return ""
 	}

@@ -7,8 +7,8 @@ import (
 	"path"
 	"slices"
 
+	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/state"
-	"node-partition.io/node-partition/internal/systemctl"
 )
 
 func (h *Host) systemctl(ctx context.Context, args ...string) (string, error) {
@@ -21,7 +21,7 @@ func (h *Host) show(ctx context.Context, properties string, units ...string) ([]
 	if err != nil {
 		return nil, err
 	}
-	return systemctl.Parse(text), nil
+	return host.ParseShow(text), nil
 }
 
 // monitor returns the partition-monitor that is in force in a layout.

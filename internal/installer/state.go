@@ -12,8 +12,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/installer/record"
-	"node-partition.io/node-partition/internal/statefile"
 )
 
 // The names in the folder, beside those of messages.
@@ -52,7 +52,7 @@ func (s Store) State() (record.State, error) {
 		return record.State{Format: record.Format}, nil
 	}
 	if err == nil {
-		err = statefile.Decode(data, record.Format, &known)
+		err = host.DecodeState(data, record.Format, &known)
 	}
 	if err != nil {
 		return known, fmt.Errorf("%s: %w; what this installer has done on the node is not known: see docs/fleet-node.md", s.In(stateFile), err)

@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/installer/record"
 )
 
@@ -21,7 +21,7 @@ import (
 // may be killed between any two steps.
 type Disk struct {
 	// Root is the root of the names that the methods take.
-	Root hostfs.FS
+	Root host.Root
 	// Step is called before each change, with what it is about to do; nil for none. A test ends the
 	// program there.
 	Step func(what string)

@@ -10,9 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/installer/record"
-	"node-partition.io/node-partition/internal/statefile"
 )
 
 // TestSynced: a file is on disk, whole and with its mode, before the rename to its name, and the
@@ -22,7 +21,7 @@ func TestSynced(t *testing.T) {
 	root := t.TempDir()
 	var happened []string
 	d := Disk{
-		Root: hostfs.FS(root),
+		Root: host.Root(root),
 		Step: func(what string) { happened = append(happened, what) },
 		Sync: func(file *os.File) error {
 			info, err := file.Stat()
@@ -66,7 +65,7 @@ func TestWriteFollowsNoLink(t *testing.T) {
 	if err := errors.Join(os.WriteFile(victim, []byte("x"), 0o600), os.Symlink(victim, temporary(filepath.Join(root, "file")))); err != nil {
 		t.Fatal(err)
 	}
-	d := Disk{Root: hostfs.FS(root)}
+	d := Disk{Root: host.Root(root)}
 	if err := d.WriteBytes("/file", []byte("new"), 0o644); err == nil {
 		t.Error("written through a link")
 	}
@@ -79,7 +78,7 @@ func TestWriteFollowsNoLink(t *testing.T) {
 func TestPresent(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
-	d := Disk{Root: hostfs.FS(root)}
+	d := Disk{Root: host.Root(root)}
 	if err := errors.Join(d.WriteBytes("/file", []byte("x"), 0o640), d.Mkdir("/a/b", 0o755), d.Link("file", "/link"), d.Link("file", "/link")); err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +117,7 @@ func TestPresent(t *testing.T) {
 // TestState: an empty folder has an empty state, and one of another version is refused.
 func TestState(t *testing.T) {
 	t.Parallel()
-	s := Store{Disk: Disk{Root: hostfs.FS(t.TempDir())}, Folder: "/"}
+	s := Store{Disk: Disk{Root: host.Root(t.TempDir())}, Folder: "/"}
 	known, err := s.State()
 	if err != nil || known.Kept != nil || known.Rollout != nil {
 		t.Errorf("%+v, %v", known, err)
@@ -132,7 +131,7 @@ func TestState(t *testing.T) {
 	if err := s.WriteBytes(s.In(stateFile), []byte(`{"version":99}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.State(); !errors.Is(err, statefile.ErrVersion) {
+	if _, err := s.State(); !errors.Is(err, host.ErrStateVersion) {
 		t.Errorf("%v", err)
 	}
 }
@@ -141,7 +140,7 @@ func TestState(t *testing.T) {
 // given back twice.
 func TestLock(t *testing.T) {
 	t.Parallel()
-	s := Store{Disk: Disk{Root: hostfs.FS(t.TempDir())}, Folder: "/"}
+	s := Store{Disk: Disk{Root: host.Root(t.TempDir())}, Folder: "/"}
 	unlock, err := s.Lock(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -165,7 +164,7 @@ func TestLock(t *testing.T) {
 func TestClean(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
-	s := Store{Disk: Disk{Root: hostfs.FS(root)}, Folder: "/"}
+	s := Store{Disk: Disk{Root: host.Root(root)}, Folder: "/"}
 	files := func() []string {
 		names, err := s.Root.Names("/", maxEntries)
 		if err != nil {
@@ -209,7 +208,7 @@ func TestClean(t *testing.T) {
 func TestMessage(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
-	s := Store{Disk: Disk{Root: hostfs.FS(root)}, Folder: "/"}
+	s := Store{Disk: Disk{Root: host.Root(root)}, Folder: "/"}
 	order := record.Order{Action: record.Apply, Section: strings.Repeat("x", 1000)}
 	asked, err := s.Ask("a", order)
 	if err != nil {

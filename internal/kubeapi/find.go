@@ -9,7 +9,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/host"
 )
 
 // kubeconfigs lists the paths of kubelets' kubeconfigs, in the order in which they are tried.
@@ -29,7 +29,7 @@ const maxKubeconfig = 1 << 20
 // Find returns the path of the kubelet's kubeconfig on the node, and an fs.ErrNotExist if there is
 // none. A kubelet that runs static pods alone has none, and one that has not joined yet has none
 // yet.
-func Find(root hostfs.FS) (string, error) {
+func Find(root host.Root) (string, error) {
 	var unfit []string
 	for _, path := range kubeconfigs {
 		err := checkKubeconfig(root, path)
@@ -49,7 +49,7 @@ func Find(root hostfs.FS) (string, error) {
 }
 
 // checkKubeconfig returns nil for a kubeconfig.
-func checkKubeconfig(root hostfs.FS, path string) error {
+func checkKubeconfig(root host.Root, path string) error {
 	data, err := root.ReadFile(path, maxKubeconfig)
 	if err != nil {
 		return err

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/host"
 )
 
 const (
@@ -50,7 +50,7 @@ func TestFind(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			got, err := Find(hostfs.FS(root))
+			got, err := Find(host.Root(root))
 			if test.want < 0 {
 				if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), test.text) || !strings.Contains(err.Error(), "--kubeconfig") {
 					t.Errorf("%q, %v; want an error that has %q", got, err, test.text)

@@ -5,7 +5,7 @@ import (
 	"io"
 	"path"
 
-	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/host"
 )
 
 // programs lists the paths of a kubelet that was started by its name alone: systemd's search path,
@@ -21,7 +21,7 @@ var programs = []string{
 // Knows reports whether the kubelet's program on the node at root contains a text, such as the name
 // of a feature gate. A kubelet does not list its gates on its command line, and asking it takes
 // credentials. A program that cannot be read counts as containing the text.
-func (p Process) Knows(root hostfs.FS, text string) bool {
+func (p Process) Knows(root host.Root, text string) bool {
 	names := programs
 	if len(p.Args) > 0 && path.IsAbs(p.Args[0]) {
 		names = []string{p.Args[0]}

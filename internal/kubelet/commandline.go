@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/partition"
 )
 
@@ -35,7 +35,7 @@ const (
 // search returns the cgroups of the service in slices below dir, as SERVICES_SLICE or an operator's
 // drop-in makes them. A process elsewhere that calls itself kubelet does not count: no pod must be
 // able to pass for the kubelet. So it leaves out the slices of pods and of users.
-func search(root hostfs.FS, dir string, depth int) []string {
+func search(root host.Root, dir string, depth int) []string {
 	entries, err := root.ReadDir(dir, maxEntries)
 	if err != nil || depth > maxDepth {
 		return nil
@@ -69,7 +69,7 @@ type Process struct {
 }
 
 // Running returns the kubelet of the node's kubelet.service.
-func Running(root hostfs.FS) (Process, error) {
+func Running(root host.Root) (Process, error) {
 	process, err := running(root, units)
 	if errors.Is(err, ErrNotRunning) {
 		return running(root, search(root, mount, 0))
@@ -78,7 +78,7 @@ func Running(root hostfs.FS) (Process, error) {
 }
 
 // running returns the kubelet in one of the cgroups.
-func running(root hostfs.FS, cgroups []string) (Process, error) {
+func running(root host.Root, cgroups []string) (Process, error) {
 	for _, unit := range cgroups {
 		pids, err := root.ReadFile(path.Join(unit, "cgroup.procs"), maxBytes)
 		if errors.Is(err, fs.ErrNotExist) {

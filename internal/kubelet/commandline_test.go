@@ -9,7 +9,7 @@ import (
 	"testing"
 	"testing/iotest"
 
-	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/host"
 )
 
 func TestParse(t *testing.T) {
@@ -72,7 +72,7 @@ func TestGateOn(t *testing.T) {
 }
 
 // nodeWith makes a root with files.
-func nodeWith(t *testing.T, files map[string]string) hostfs.FS {
+func nodeWith(t *testing.T, files map[string]string) host.Root {
 	t.Helper()
 	root := t.TempDir()
 	for name, text := range files {
@@ -84,7 +84,7 @@ func nodeWith(t *testing.T, files map[string]string) hostfs.FS {
 			t.Fatal(err)
 		}
 	}
-	return hostfs.FS(root)
+	return host.Root(root)
 }
 
 // TestRunning: the kubelet is the process of its service, and no other process of that name.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/kballard/go-shellquote"
 
-	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/host"
 )
 
 // Command is the command line of the kubelet's service as systemd holds it, which is empty if there
@@ -20,7 +20,7 @@ type Command struct {
 
 // Flags returns the flags that the kubelet will have when its service starts. A file that cannot be
 // read sets no variable.
-func (c Command) Flags(root hostfs.FS) Flags {
+func (c Command) Flags(root host.Root) Flags {
 	args := c.expanded(root)
 	return parse(args[min(1, len(args)):])
 }
@@ -33,7 +33,7 @@ var (
 
 // expanded returns the arguments with the values of variables, by systemd.service(5), "Command
 // lines": a lone $NAME becomes the words of the value, and ${NAME} its text.
-func (c Command) expanded(root hostfs.FS) []string {
+func (c Command) expanded(root host.Root) []string {
 	values := c.values(root)
 	var args []string
 	for _, word := range c.Args {
@@ -51,7 +51,7 @@ func (c Command) expanded(root hostfs.FS) []string {
 
 // values returns the environment variables. Those of files come before the others
 // (systemd.exec(5), EnvironmentFile=).
-func (c Command) values(root hostfs.FS) map[string]string {
+func (c Command) values(root host.Root) map[string]string {
 	values := map[string]string{}
 	assign := func(assignment string) {
 		name, value, _ := strings.Cut(assignment, "=")

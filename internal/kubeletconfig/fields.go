@@ -6,7 +6,7 @@ import (
 	"reflect"
 	"strings"
 
-	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/text"
 )
 
@@ -15,7 +15,7 @@ import (
 // does LoadFiles. More files are merged over the first like drop-ins. A section that one file alone
 // has, which has nothing else, overrides, as one of OverridePath does. LoadFiles reads neither that
 // nor TrialPath, and does not decode Kubelet.
-func LoadFiles(root hostfs.FS, dir string, files ...string) (*Merged, error) {
+func LoadFiles(root host.Root, dir string, files ...string) (*Merged, error) {
 	l := loader{root: root, left: maxTotalBytes, config: &Merged{hasMain: len(files) > 0}}
 	for _, name := range files {
 		if err := l.add(l.read(name)); err != nil {

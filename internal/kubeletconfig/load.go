@@ -8,8 +8,7 @@ import (
 	"path"
 	"slices"
 
-	"node-partition.io/node-partition/internal/hostfs"
-	"node-partition.io/node-partition/internal/latemount"
+	"node-partition.io/node-partition/internal/host"
 )
 
 // OverridePath holds the sections of partitions for a kubelet that must not see them, in a
@@ -72,7 +71,7 @@ const (
 // Looked, Late and Awaited. With an error the Config has these, RuntimeEndpoint, and as much of
 // Kubelet as could be read, because the kubelet needs its reserved cgroups also if a section or a
 // setting is broken. Without a valid KUBELET_CONFIG the well-known places are read.
-func Load(root hostfs.FS) (*Merged, error) { return LoadWith(root, nil) }
+func Load(root host.Root) (*Merged, error) { return LoadWith(root, nil) }
 
 // Candidate is a document that is not in force yet. Messages call it Name.
 type Candidate struct {
@@ -82,10 +81,10 @@ type Candidate struct {
 
 // LoadWith is Load with a document in place of OverridePath and TrialPath, to validate the document
 // before it is written there; nil for none.
-func LoadWith(root hostfs.FS, candidate *Candidate) (*Merged, error) {
+func LoadWith(root host.Root, candidate *Candidate) (*Merged, error) {
 	settings, err := readSettings(root)
 	l := loader{
-		root: root, candidate: candidate, mounts: latemount.Read(root), left: maxTotalBytes,
+		root: root, candidate: candidate, mounts: host.ReadMounts(root), left: maxTotalBytes,
 		config: &Merged{Settings: settings},
 	}
 	err = errors.Join(err, l.load(settings))
@@ -175,10 +174,10 @@ func (l *loader) mainIsLate() bool {
 }
 
 type loader struct {
-	root    hostfs.FS
+	root    host.Root
 	left    int64    // bytes that may still be read
 	missing []string // checked and not found
-	mounts  *latemount.Mounts
+	mounts  *host.Mounts
 	config  *Merged
 
 	mainFiles []string // paths checked for a main file
@@ -208,10 +207,10 @@ func (l *loader) read(name string) (document, error) {
 // parse parses the result of reading a file.
 func (l *loader) parse(name string, data []byte, err error) (document, error) {
 	if len(data) > maxFileBytes {
-		err = fmt.Errorf("%s: %w: more than %d bytes", name, hostfs.ErrTooLarge, maxFileBytes)
+		err = fmt.Errorf("%s: %w: more than %d bytes", name, host.ErrTooLarge, maxFileBytes)
 	}
 	if err != nil {
-		if errors.Is(err, hostfs.ErrTooLarge) {
+		if errors.Is(err, host.ErrTooLarge) {
 			return document{}, fmt.Errorf("%w; a kubelet's configuration is at most %d bytes, %d with its drop-ins",
 				err, maxFileBytes, maxTotalBytes)
 		}

@@ -8,13 +8,13 @@ import (
 	"strings"
 	"testing"
 
-	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/host"
 )
 
 const head = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
 
 // tree makes a root with files. Content that begins with "-> " makes a link.
-func tree(t *testing.T, files map[string]string) hostfs.FS {
+func tree(t *testing.T, files map[string]string) host.Root {
 	t.Helper()
 	root := t.TempDir()
 	for name, content := range files {
@@ -32,7 +32,7 @@ func tree(t *testing.T, files map[string]string) hostfs.FS {
 			t.Fatal(err)
 		}
 	}
-	return hostfs.FS(root)
+	return host.Root(root)
 }
 
 // TestLoadMerge: the merge of a main file and drop-ins equals the kubelet's

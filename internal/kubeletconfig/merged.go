@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 
-	"node-partition.io/node-partition/internal/latemount"
+	"node-partition.io/node-partition/internal/host"
 )
 
 // Section is one of the two sections of the merged configuration.
@@ -39,7 +39,7 @@ type Merged struct {
 	// Looked lists the paths that were checked for a configuration, in their order, read or not.
 	Looked []Look
 	// Late lists paths that may still appear during the boot.
-	Late latemount.Late
+	Late host.Late
 	// Idle lists the usual places below an automount point with nothing mounted, which count as
 	// missing.
 	Idle []string
@@ -47,7 +47,7 @@ type Merged struct {
 	// cloud-init, or the first start of k3s; a section in OverridePath. It is empty if there is a
 	// section.
 	Awaited Awaited
-	// Watchable means that a path unit may watch OverridePath: see latemount.Mounts.Watchable.
+	// Watchable means that a path unit may watch OverridePath: see host.Mounts.Watchable.
 	Watchable bool
 	// Warnings lists remarks that are not errors.
 	Warnings []string
@@ -69,7 +69,7 @@ type Awaited struct {
 	Files []string
 	// Globs lists patterns for drop-ins. They are for a kubelet that has only drop-ins, as with k3s.
 	Globs []string
-	// Unwatched lists files and folders that no path unit may watch: see latemount.Mounts.Watchable.
+	// Unwatched lists files and folders that no path unit may watch: see host.Mounts.Watchable.
 	Unwatched []string
 }
 

@@ -10,7 +10,7 @@ import (
 	"path"
 	"slices"
 
-	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/text"
 )
 
@@ -59,7 +59,7 @@ func (l *loader) pinning(setting string) error {
 		))
 		return nil
 	}
-	if errors.Is(err, hostfs.ErrTooLarge) {
+	if errors.Is(err, host.ErrTooLarge) {
 		return fmt.Errorf("%w; OpenShift's pinning file is at most %d bytes", err, maxPinningBytes)
 	}
 	if err != nil {
@@ -161,7 +161,7 @@ const openShiftKey = "OPENSHIFT_VERSION"
 
 // openShift returns what shows that the node is OpenShift's own, empty if nothing does. Its nodes
 // have openShiftKey in os-release; MicroShift runs a kubelet on any system.
-func openShift(root hostfs.FS) string {
+func openShift(root host.Root) string {
 	for _, name := range []string{"/etc/os-release", "/usr/lib/os-release"} {
 		data, err := root.ReadFile(name, maxPinningBytes)
 		if err != nil {

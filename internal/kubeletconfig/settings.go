@@ -12,7 +12,7 @@ import (
 
 	"github.com/hashicorp/go-envparse"
 
-	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/text"
 )
@@ -91,7 +91,7 @@ func (s Settings) Unknown() []string {
 // readSettings reads SettingsPath. A missing file means no settings. With an error, which joins one
 // for each line that is wrong, it returns the others: a typo in a line for services must not hide
 // the kubelet's configuration.
-func readSettings(root hostfs.FS) (Settings, error) {
+func readSettings(root host.Root) (Settings, error) {
 	data, err := root.ReadFile(SettingsPath, maxSettingsBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil

@@ -7,14 +7,13 @@ import (
 
 	"k8s.io/utils/cpuset"
 
-	"node-partition.io/node-partition/internal/hostfs"
-	"node-partition.io/node-partition/internal/meminfo"
+	"node-partition.io/node-partition/internal/host"
 )
 
 // MemoryCapacity returns the memory of the node at root in bytes. If it cannot be read,
 // MemoryCapacity returns 0, and all estimates of requests are 0.
-func MemoryCapacity(root hostfs.FS) uint64 {
-	total, _ := meminfo.Total(root)
+func MemoryCapacity(root host.Root) uint64 {
+	total, _ := host.MemoryTotal(root)
 	return uint64(total)
 }
 
@@ -26,7 +25,7 @@ const (
 
 // OnlineCPUs returns the CPUs of the node at root that are online. Those that a process may use, by
 // which the Go runtime counts, can be fewer.
-func OnlineCPUs(root hostfs.FS) (cpuset.CPUSet, error) {
+func OnlineCPUs(root host.Root) (cpuset.CPUSet, error) {
 	text, err := root.ReadFile(onlinePath, maxFactBytes)
 	if err != nil {
 		return cpuset.CPUSet{}, err
@@ -44,7 +43,7 @@ const statErrorPages = 2 * 64
 
 // leastThreshold returns the lower bound in bytes of the default threshold for the CPUs of the node
 // at root, beside the 32 MiB that each node has; 0 if they are not known.
-func leastThreshold(root hostfs.FS) uint64 {
+func leastThreshold(root host.Root) uint64 {
 	cpus, _ := OnlineCPUs(root)
 	return uint64(cpus.Size() * os.Getpagesize() * statErrorPages)
 }

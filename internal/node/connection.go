@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"node-partition.io/node-partition/internal/host"
-	"node-partition.io/node-partition/internal/statefile"
 	"node-partition.io/node-partition/pkg/slices/config"
 )
 
@@ -34,7 +33,7 @@ func AnnounceConnection(n host.Node, up bool) error {
 func announceConnection(path string, up bool) error {
 	var err error
 	if up {
-		err = statefile.Write(path, connection{time.Now().UTC(), os.Getpid()}, 0o600)
+		err = host.WriteState(path, connection{time.Now().UTC(), os.Getpid()}, 0o600)
 	} else if err = os.Remove(path); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -50,7 +49,7 @@ func Connection(n host.Node) string { return readConnection(n.Path(connectionFil
 
 func readConnection(path string) string {
 	var c connection
-	if err := statefile.Read(path, &c); err != nil {
+	if err := host.ReadState(path, &c); err != nil {
 		return ""
 	}
 	if err := unix.Kill(c.PID, 0); errors.Is(err, unix.ESRCH) {

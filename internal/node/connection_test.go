@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"node-partition.io/node-partition/internal/statefile"
+	"node-partition.io/node-partition/internal/host"
 )
 
 // TestConnectionIdentity: each connection of the service has an identity of its own, and none after
@@ -54,7 +54,7 @@ func TestConnectionOfKilled(t *testing.T) {
 	if err := service.Start(); err != nil {
 		t.Fatal(err)
 	}
-	if err := statefile.Write(path, connection{time.Now(), service.Process.Pid}, 0o600); err != nil {
+	if err := host.WriteState(path, connection{time.Now(), service.Process.Pid}, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if got := readConnection(path); got == "" {

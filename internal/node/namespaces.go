@@ -10,7 +10,6 @@ import (
 
 	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/partition"
-	"node-partition.io/node-partition/internal/statefile"
 	"node-partition.io/node-partition/pkg/slices/config"
 )
 
@@ -102,7 +101,7 @@ type namespacesFile struct {
 func ReadNamespaces(n host.Node) (Namespaces, error) {
 	var file namespacesFile
 	path := n.Path(NamespacesFile)
-	err := statefile.ReadVersion(path, namespacesVersion, &file)
+	err := host.ReadStateVersion(path, namespacesVersion, &file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return Namespaces{}, nil
 	}
@@ -114,7 +113,7 @@ func ReadNamespaces(n host.Node) (Namespaces, error) {
 
 // WriteNamespaces replaces NamespacesFile.
 func WriteNamespaces(n host.Node, all Namespaces) error {
-	err := statefile.Write(n.Path(NamespacesFile), namespacesFile{namespacesVersion, all}, 0o600)
+	err := host.WriteState(n.Path(NamespacesFile), namespacesFile{namespacesVersion, all}, 0o600)
 	if err != nil {
 		return fmt.Errorf("state of the monitor: %w", err)
 	}

@@ -1,7 +1,7 @@
 package node
 
 import (
-	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/sizing"
 	"node-partition.io/node-partition/internal/sizing/sizefile"
 	"node-partition.io/node-partition/pkg/slices/config"
@@ -9,7 +9,7 @@ import (
 
 // Advise returns the memoryLimit for what a partition of the node at root has used. The threshold
 // within it is that of the present section, and else the default for the CPUs of the node.
-func Advise(root hostfs.FS, r *sizefile.Record) sizing.Advice {
+func Advise(root host.Root, r *sizefile.Record) sizing.Advice {
 	c, _ := config.Load(string(root)) // a section that is not valid has no threshold
 	p := c.Partition(r.Partition)
 	return r.Advise(func(limit uint64) uint64 {

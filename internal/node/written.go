@@ -8,7 +8,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"node-partition.io/node-partition/internal/host"
-	"node-partition.io/node-partition/internal/statefile"
 	"node-partition.io/node-partition/pkg/slices/config"
 )
 
@@ -47,7 +46,7 @@ func (w Written) IsEmpty() bool {
 func ReadWritten(n host.Node) (Written, error) {
 	var w Written
 	path := n.Path(WrittenFile)
-	err := statefile.ReadVersion(path, writtenVersion, &w)
+	err := host.ReadStateVersion(path, writtenVersion, &w)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return Written{}, fmt.Errorf("%s: %w; remove it", path, err)
 	}
@@ -57,7 +56,7 @@ func ReadWritten(n host.Node) (Written, error) {
 // WriteWritten replaces WrittenFile.
 func WriteWritten(n host.Node, w Written) error {
 	w.Version = writtenVersion
-	if err := statefile.Write(n.Path(WrittenFile), w, 0o600); err != nil {
+	if err := host.WriteState(n.Path(WrittenFile), w, 0o600); err != nil {
 		return fmt.Errorf("state of the monitor: %w", err)
 	}
 	return nil

@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/kubeletconfig"
 	"node-partition.io/node-partition/pkg/slices/config"
 )
@@ -62,7 +62,7 @@ func (m Moment) Over(now Moment) bool {
 // Of returns the end of the trial on the node at root, and the file that is tried. It returns false
 // if no trial is running, or if its end is not known.
 func Of(root string) (end Moment, from string, ok bool) {
-	node := hostfs.FS(root)
+	node := host.Root(root)
 	if !node.Exists(kubeletconfig.TrialPath) {
 		return Moment{}, "", false
 	}
@@ -80,7 +80,7 @@ func Of(root string) (end Moment, from string, ok bool) {
 // Remove removes the files of the trial on the node at root, the section first.
 func Remove(root string) error {
 	for _, name := range []string{NextFile, kubeletconfig.TrialPath, AboutFile} {
-		path, err := hostfs.FS(root).Path(name)
+		path, err := host.Root(root).Path(name)
 		if err == nil {
 			err = os.Remove(path)
 		}

@@ -6,7 +6,7 @@ import (
 	"io/fs"
 	"time"
 
-	"node-partition.io/node-partition/internal/statefile"
+	"node-partition.io/node-partition/internal/host"
 )
 
 // History is the content of the state file: the state that must survive a restart, and the last
@@ -39,7 +39,7 @@ const stateVersion = 1
 func (s Store) Read() (History, error) {
 	var h History
 	//guard: a state file of another version is dropped
-	err := statefile.ReadVersion(string(s), stateVersion, &h)
+	err := host.ReadStateVersion(string(s), stateVersion, &h)
 	switch {
 	case err == nil:
 		return h, nil
@@ -54,7 +54,7 @@ func (s Store) Read() (History, error) {
 // write replaces the whole file.
 func (s Store) write(h History) error {
 	h.Version = stateVersion
-	if err := statefile.Write(string(s), h, 0o600); err != nil {
+	if err := host.WriteState(string(s), h, 0o600); err != nil {
 		return fmt.Errorf("state of evictions: %w", err)
 	}
 	return nil

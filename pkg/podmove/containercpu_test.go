@@ -190,7 +190,7 @@ func TestRuntimeFormula(t *testing.T) {
 }
 
 // converted makes the pod of a host one that admission has converted, in its partition.
-func (h *host) converted() {
+func (h *fakeHost) converted() {
 	h.sandboxes[0].Namespace = "shop-2"
 	h.sandboxes[0].Ask.Type = "telemetry"
 	slice := partition.CgroupPath(partition.PodSlice(telemetry, "Burstable", uidA))
@@ -211,17 +211,17 @@ func (h *host) converted() {
 const convertedScope = "/cri-containerd-one.scope"
 
 // resets gives the container the kubelet's values, as the runtime does at a resize.
-func (h *host) resets() {
+func (h *fakeHost) resets() {
 	slice := partition.CgroupPath(partition.PodSlice(telemetry, "Burstable", uidA))
 	h.cgroup(slice+convertedScope, map[string]string{"cpu.weight": "1", "cpu.max": "max 100000"})
 }
 
-func (h *host) reports(asked admission.PodCPU) {
+func (h *fakeHost) reports(asked admission.PodCPU) {
 	h.pods = map[types.UID]*kubelet.Pod{uidA: {UID: uidA, Requested: asked, Containers: map[string]kubelet.Container{"main": {}}}}
 }
 
 // changed returns what was done since the last call about weights and limits.
-func (h *host) changed() []string {
+func (h *fakeHost) changed() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	did := h.did

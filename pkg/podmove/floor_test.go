@@ -111,7 +111,7 @@ func withProtection(minimum uint64) Policy {
 }
 
 // parentProtection returns memory.min of kubepods.slice.
-func (h *host) parentProtection(t *testing.T) uint64 {
+func (h *fakeHost) parentProtection(t *testing.T) uint64 {
 	t.Helper()
 	limits, err := cgroups.FS(h.root).Limits(partition.CgroupPath(partition.Default.Slice()))
 	if err != nil {
@@ -166,7 +166,7 @@ func TestReconcilerProtectionAfterRestart(t *testing.T) {
 
 // silentSystemd does not answer requests for protected memory while it is silent.
 type silentSystemd struct {
-	*host
+	*fakeHost
 	silent atomic.Bool
 }
 
@@ -174,7 +174,7 @@ func (s *silentSystemd) SetMemoryProtection(ctx context.Context, name string, p 
 	if s.silent.Load() {
 		return errors.New("no answer")
 	}
-	return s.host.SetMemoryProtection(ctx, name, p)
+	return s.fakeHost.SetMemoryProtection(ctx, name, p)
 }
 
 // TestReconcilerProtectionSystemdSilent: the floor is removed while systemd does not answer. A
@@ -184,7 +184,7 @@ func TestReconcilerProtectionSystemdSilent(t *testing.T) {
 		h := newHost(t)
 		h.comesBack = partitionA
 		r, _ := h.reconciler(Working, withProtection(64<<20))
-		units := &silentSystemd{host: h}
+		units := &silentSystemd{fakeHost: h}
 		r.options.Units, r.options.RecordFile = units, filepath.Join(t.TempDir(), "placement.json")
 		start(t, r)
 		<-time.After(time.Minute)

@@ -27,11 +27,11 @@ func TestReconcilerKubeletAway(t *testing.T) {
 	for name, test := range map[string]struct {
 		comesBack     string
 		before, after Policy
-		change        func(*host)
+		change        func(*fakeHost)
 	}{
-		"a namespace is added":          {partitionA, inSystem("other"), members, func(*host) {}},
-		"the partition is switched off": {defaultA, members, off, (*host).placed},
-		"a right is withdrawn":          {defaultA, asks, withdrawn, (*host).placedByRight},
+		"a namespace is added":          {partitionA, inSystem("other"), members, func(*fakeHost) {}},
+		"the partition is switched off": {defaultA, members, off, (*fakeHost).placed},
+		"a right is withdrawn":          {defaultA, asks, withdrawn, (*fakeHost).placedByRight},
 	} {
 		for _, mode := range []Mode{Auto, OnlyRestart} {
 			t.Run(name+", "+string(mode), func(t *testing.T) {
@@ -64,27 +64,27 @@ func TestReconcilerKubeletAway(t *testing.T) {
 }
 
 // away makes the kubelet stop, or start.
-func (h *host) away(away bool) {
+func (h *fakeHost) away(away bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.silent = away
 }
 
 // Answers implements Kubelet.
-func (h *host) Answers() bool {
+func (h *fakeHost) Answers() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.node.Answers()
 }
 
 // placed puts the first pod into the partition.
-func (h *host) placed() {
+func (h *fakeHost) placed() {
 	h.cgroup(partitionA+"/cri-containerd-one.scope", nil)
 	removeAll(h.t, h.root+"/"+defaultA+"/cri-containerd-one.scope")
 }
 
 // placedByRight puts the first pod into telemetry, for which it asks.
-func (h *host) placedByRight() {
+func (h *fakeHost) placedByRight() {
 	h.asksForTelemetry()
 	h.sandboxes, h.containers = h.sandboxes[:1], slices.DeleteFunc(h.containers, func(c cri.Container) bool { return c.ID == "two" })
 	h.cgroup(partition.CgroupPath(partition.PodSlice("telemetry", "Burstable", uidA))+"/cri-containerd-one.scope", nil)
@@ -146,7 +146,7 @@ func TestReconcilerKubeletAwayBetween(t *testing.T) {
 
 // restartsInVain starts to move two pods by restarts. The container of the first, which is Ready or
 // not, does not come back.
-func restartsInVain(t *testing.T, mode Mode, ready bool) (*host, *Reconciler, *events) {
+func restartsInVain(t *testing.T, mode Mode, ready bool) (*fakeHost, *Reconciler, *events) {
 	t.Helper()
 	h := newHost(t)
 	h.secondPod()
@@ -159,7 +159,7 @@ func restartsInVain(t *testing.T, mode Mode, ready bool) (*host, *Reconciler, *e
 }
 
 // comesLate has the container of the first pod come back, Ready or not.
-func (h *host) comesLate(ready bool) {
+func (h *fakeHost) comesLate(ready bool) {
 	h.cgroup(partitionA+"/cri-containerd-late.scope", nil)
 	h.mu.Lock()
 	h.containers = append(h.containers, cri.Container{ID: "late", SandboxID: "pause1", Name: "main", State: cri.Running})

@@ -20,7 +20,7 @@ import (
 var podA = types.NamespacedName{Namespace: "kube-system", Name: "a"}
 
 // static makes the first pod of a host one that is not restarted without an order.
-func (h *host) static() {
+func (h *fakeHost) static() {
 	for i := range h.sandboxes {
 		h.sandboxes[i].Static = true
 	}
@@ -51,7 +51,7 @@ func (r *Reconciler) left() int {
 }
 
 // reconciling returns a host, which change has changed, and its reconciler, which runs.
-func reconciling(t *testing.T, nri NRIState, change func(*host)) (*host, *Reconciler, *events) {
+func reconciling(t *testing.T, nri NRIState, change func(*fakeHost)) (*fakeHost, *Reconciler, *events) {
 	t.Helper()
 	h := newHost(t)
 	change(h)
@@ -75,7 +75,7 @@ func unanswered(t *testing.T, answer <-chan error) {
 // Ready again.
 func TestMoveNow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h, r, e := reconciling(t, Working, func(h *host) {
+		h, r, e := reconciling(t, Working, func(h *fakeHost) {
 			h.comesBack = partitionA
 			h.static()
 			h.ready("one", true)
@@ -139,7 +139,7 @@ func TestMoveNowRefused(t *testing.T) {
 	tests := []struct {
 		name   string
 		nri    NRIState
-		change func(*host)
+		change func(*fakeHost)
 		pod    types.NamespacedName
 		want   error
 		text   string
@@ -147,13 +147,13 @@ func TestMoveNowRefused(t *testing.T) {
 		{"unknown pod", Working, nil, types.NamespacedName{Namespace: "kube-system", Name: "b"}, ErrNoPod, "kube-system/b"},
 		{"pod of another namespace", Working, nil, types.NamespacedName{Namespace: "default", Name: "a"}, ErrNoPod, "default/a"},
 		{"no NRI", Awaited, nil, podA, ErrNotMoved, "no-nri"},
-		{"kubelet is away", Working, func(h *host) { h.silent = true }, podA, ErrNotMoved, "no-kubelet"},
-		{"kubelet does not report", Working, func(h *host) { h.pods = nil }, podA, ErrNotMoved, "unknown-restart-policy"},
+		{"kubelet is away", Working, func(h *fakeHost) { h.silent = true }, podA, ErrNotMoved, "no-kubelet"},
+		{"kubelet does not report", Working, func(h *fakeHost) { h.pods = nil }, podA, ErrNotMoved, "unknown-restart-policy"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h, r, _ := reconciling(t, test.nri, func(h *host) {
+				h, r, _ := reconciling(t, test.nri, func(h *fakeHost) {
 					h.comesBack = partitionA
 					h.static()
 					if test.change != nil {
@@ -182,7 +182,7 @@ func TestMoveNowRefused(t *testing.T) {
 // TestMoveNowFails: an order is good for one attempt.
 func TestMoveNowFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h, r, _ := reconciling(t, Working, func(h *host) {
+		h, r, _ := reconciling(t, Working, func(h *fakeHost) {
 			h.comesBack = defaultA
 			h.static()
 		})
@@ -210,7 +210,7 @@ func TestMoveNowFails(t *testing.T) {
 // has begun continues.
 func TestMoveNowWithdrawn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h, r, _ := reconciling(t, Working, func(h *host) {
+		h, r, _ := reconciling(t, Working, func(h *fakeHost) {
 			h.comesBack = partitionA
 			h.static()
 			h.pods[uidA].Initializing = true
@@ -259,7 +259,7 @@ func TestMoveNowWithdrawn(t *testing.T) {
 // TestMoveNowNeverReady: the answer says that a pod is in its place and does not become Ready.
 func TestMoveNowNeverReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h, r, _ := reconciling(t, Working, func(h *host) {
+		h, r, _ := reconciling(t, Working, func(h *fakeHost) {
 			h.comesBack = partitionA
 			h.static()
 			h.ready("one", true)
@@ -276,7 +276,7 @@ func TestMoveNowNeverReady(t *testing.T) {
 // TestMoveNowPodDeleted: the pod is deleted while its container is restarted.
 func TestMoveNowPodDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h, r, _ := reconciling(t, Working, func(h *host) {
+		h, r, _ := reconciling(t, Working, func(h *fakeHost) {
 			h.static()
 			h.ready("one", true)
 		})
@@ -296,7 +296,7 @@ func TestMoveNowPodDeleted(t *testing.T) {
 // TestMoveNowLive: a live move that had failed is ordered, and succeeds at once.
 func TestMoveNowLive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h, r, _ := reconciling(t, Unavailable, func(h *host) { h.broken = errors.New("systemd is busy") })
+		h, r, _ := reconciling(t, Unavailable, func(h *fakeHost) { h.broken = errors.New("systemd is busy") })
 		<-time.After(10 * time.Minute) // its next attempt is up to 30 minutes away
 		synctest.Wait()
 		h.broken = nil
@@ -314,7 +314,7 @@ func TestMoveNowLive(t *testing.T) {
 // the end of that move.
 func TestMoveNowDuringMove(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h, r, _ := reconciling(t, Working, func(h *host) {
+		h, r, _ := reconciling(t, Working, func(h *fakeHost) {
 			h.comesBack = defaultA // in the old place: the move fails
 		})
 		<-time.After(3 * time.Second)
@@ -345,11 +345,11 @@ func TestMoveNowCrashLoop(t *testing.T) {
 }
 
 // leaves restarts a container of the partition, whose scope disappears with it.
-type leaves struct{ *host }
+type leaves struct{ *fakeHost }
 
 func (l leaves) Restart(ctx context.Context, id string, grace time.Duration) error {
 	removeAll(l.t, filepath.Join(l.root, partitionA, "cri-containerd-"+id+".scope"))
-	return l.host.Restart(ctx, id, grace)
+	return l.fakeHost.Restart(ctx, id, grace)
 }
 
 // TestMoveNowLastPod: when the last pod has left a partition that is switched off, Run ends
@@ -402,7 +402,7 @@ func TestMoveNowLastPod(t *testing.T) {
 // TestMoveNowReconcilesFail: no pass can take the order, and the answer has the reason.
 func TestMoveNowReconcilesFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h, r, _ := reconciling(t, Working, func(h *host) { h.static() })
+		h, r, _ := reconciling(t, Working, func(h *fakeHost) { h.static() })
 		<-time.After(time.Minute)
 		h.mu.Lock()
 		h.err = errors.New("the runtime does not answer")

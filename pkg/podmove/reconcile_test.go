@@ -26,8 +26,8 @@ import (
 	"node-partition.io/node-partition/pkg/podmove/report"
 )
 
-// host is a node in a folder. Its systemd, runtime and kubelet carry out every request.
-type host struct {
+// fakeHost is a node in a folder. Its systemd, runtime and kubelet carry out every request.
+type fakeHost struct {
 	*node
 	mu sync.Mutex
 	// did lists the requests in order.
@@ -41,31 +41,31 @@ type host struct {
 	broken error
 }
 
-func (h *host) do(what string) {
+func (h *fakeHost) do(what string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.did = append(h.did, what)
 }
 
-func (h *host) all() []string {
+func (h *fakeHost) all() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Clone(h.did)
 }
 
-func (h *host) Sandboxes(ctx context.Context) ([]cri.Sandbox, error) {
+func (h *fakeHost) Sandboxes(ctx context.Context) ([]cri.Sandbox, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.node.Sandboxes(ctx)
 }
 
-func (h *host) Containers(context.Context) ([]cri.Container, error) {
+func (h *fakeHost) Containers(context.Context) ([]cri.Container, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Clone(h.containers), h.err
 }
 
-func (h *host) EnsureSlice(_ context.Context, name, description string, limits cgroups.Limits) error {
+func (h *fakeHost) EnsureSlice(_ context.Context, name, description string, limits cgroups.Limits) error {
 	h.do("ensure " + description)
 	if h.broken != nil {
 		return h.broken
@@ -87,13 +87,13 @@ func (h *host) EnsureSlice(_ context.Context, name, description string, limits c
 	return nil
 }
 
-func (h *host) SetCPUWeight(_ context.Context, name string, weight uint64) error {
+func (h *fakeHost) SetCPUWeight(_ context.Context, name string, weight uint64) error {
 	h.do(fmt.Sprintf("weight %s %d", name, weight))
 	h.cgroup(partition.CgroupPath(name), map[string]string{"cpu.weight": fmt.Sprint(weight)})
 	return h.broken
 }
 
-func (h *host) SetScopeCPU(_ context.Context, name string, weight, quotaPerSec uint64) error {
+func (h *fakeHost) SetScopeCPU(_ context.Context, name string, weight, quotaPerSec uint64) error {
 	h.do(fmt.Sprintf("cpu %s %d %d", name, weight, quotaPerSec))
 	if h.broken != nil {
 		return h.broken
@@ -115,21 +115,21 @@ func (h *host) SetScopeCPU(_ context.Context, name string, weight, quotaPerSec u
 	})
 }
 
-func (h *host) SetMemoryProtection(_ context.Context, name string, p cgroups.Protection) error {
+func (h *fakeHost) SetMemoryProtection(_ context.Context, name string, p cgroups.Protection) error {
 	h.do(fmt.Sprintf("protect %s %d %d", name, p.Min, p.Low))
 	h.cgroup(partition.CgroupPath(name), map[string]string{"memory.min": fmt.Sprint(p.Min), "memory.low": fmt.Sprint(p.Low)})
 	return h.broken
 }
 
-func (h *host) StopSlice(_ context.Context, name string) error {
+func (h *fakeHost) StopSlice(_ context.Context, name string) error {
 	h.do("stop " + name)
 	return os.RemoveAll(filepath.Join(h.root, partition.CgroupPath(name)))
 }
 
-func (h *host) StopScope(_ context.Context, name string) error { h.do("kill " + name); return nil }
+func (h *fakeHost) StopScope(_ context.Context, name string) error { h.do("kill " + name); return nil }
 
 // Restart ends a container, and starts it again ten seconds later, as the kubelet does.
-func (h *host) Restart(_ context.Context, id string, grace time.Duration) error {
+func (h *fakeHost) Restart(_ context.Context, id string, grace time.Duration) error {
 	h.do(fmt.Sprintf("restart %s %s", id, grace))
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -158,7 +158,7 @@ func (h *host) Restart(_ context.Context, id string, grace time.Duration) error 
 	return nil
 }
 
-func (h *host) Live(_ context.Context, from, scope, to, newScope, _ string) error {
+func (h *fakeHost) Live(_ context.Context, from, scope, to, newScope, _ string) error {
 	h.do("live " + newScope)
 	if h.broken != nil {
 		return h.broken
@@ -227,9 +227,9 @@ func (e *events) NotPrepared(_, _ string, err error) { e.fail(err) }
 func (e *events) NotReady(m Move)                    { e.fail(errors.New("not ready: " + m.Name)) }
 
 // newHost returns a host with one pod of kube-system, in the default partition.
-func newHost(t *testing.T) *host {
+func newHost(t *testing.T) *fakeHost {
 	t.Helper()
-	h := &host{node: newNode(t)}
+	h := &fakeHost{node: newNode(t)}
 	h.pods = map[types.UID]*kubelet.Pod{uidA: {
 		UID: uidA, RestartPolicy: v1.RestartPolicyAlways, GracePeriod: 3 * time.Second, MilliCPU: 100,
 		Containers: map[string]kubelet.Container{"main": {}},
@@ -240,7 +240,7 @@ func newHost(t *testing.T) *host {
 	return h
 }
 
-func (h *host) reconciler(nri NRIState, c Policy) (*Reconciler, *events) {
+func (h *fakeHost) reconciler(nri NRIState, c Policy) (*Reconciler, *events) {
 	e := &events{}
 	o := idle(&Gatherer{Cgroups: cgroups.FS(h.root), Runtime: h, Kubelet: h, Announced: h.node, Proc: filepath.Join(h.root, "proc")}, nri)
 	o.Placer, o.Units, o.Mover, o.Events = &h.placer, h, h, e
@@ -249,7 +249,7 @@ func (h *host) reconciler(nri NRIState, c Policy) (*Reconciler, *events) {
 
 // idle returns the options of a reconciler whose parts do nothing.
 func idle(g *Gatherer, nri NRIState) Options {
-	h := &host{}
+	h := &fakeHost{}
 	return Options{
 		Gatherer: g, Units: h, Mover: h, Placer: &fakePlacer{}, Events: &events{}, NRI: func() NRIState { return nri },
 		Table: &Table{}, Signals: NewSignals(), Tick: 30 * time.Second,
@@ -362,7 +362,7 @@ func TestReconcilerRestart(t *testing.T) {
 }
 
 // restarts counts the containers that were stopped to be moved.
-func (h *host) restarts() (n int) {
+func (h *fakeHost) restarts() (n int) {
 	for _, what := range h.all() {
 		if strings.HasPrefix(what, "restart ") {
 			n++
@@ -372,7 +372,7 @@ func (h *host) restarts() (n int) {
 }
 
 // awaitRestart returns within a second after the first container was stopped.
-func (h *host) awaitRestart() {
+func (h *fakeHost) awaitRestart() {
 	h.t.Helper()
 	for range 60 {
 		if h.restarts() > 0 {
@@ -384,7 +384,7 @@ func (h *host) awaitRestart() {
 }
 
 // secondPod adds another member in the default partition to a host.
-func (h *host) secondPod() {
+func (h *fakeHost) secondPod() {
 	const defaultSlice = "kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod11111111_2222_3333_4444_666666666666.slice"
 	h.cgroup(defaultSlice+"/cri-containerd-two.scope", nil)
 	h.sandboxes = append(h.sandboxes, cri.Sandbox{ID: "pause2", UID: uidB, Namespace: "kube-system", Name: "b", Ready: true})
@@ -483,7 +483,7 @@ func (r *right) policy() Policy {
 
 // asksForTelemetry gives the first pod of a host another namespace, and a right to telemetry by
 // that. The second one is a member by its own.
-func (h *host) asksForTelemetry() {
+func (h *fakeHost) asksForTelemetry() {
 	h.secondPod()
 	h.sandboxes[0].Namespace, h.sandboxes[0].Ask.Type = "a-shop-2", "telemetry" // its turn is first
 	for _, slice := range []string{"kubepods-telemetry.slice", "kubepods-telemetry-burstable.slice"} {
@@ -563,13 +563,13 @@ func TestReconcilerOvertakenAtOnce(t *testing.T) {
 
 // late is a systemd that changes something when it is asked for a slice.
 type late struct {
-	*host
+	*fakeHost
 	change func()
 }
 
 func (l *late) EnsureSlice(ctx context.Context, name, description string, limits cgroups.Limits) error {
 	l.change()
-	return l.host.EnsureSlice(ctx, name, description, limits)
+	return l.fakeHost.EnsureSlice(ctx, name, description, limits)
 }
 
 // TestReconcilerForbiddenAtOnce: an operator forbids moves after the decision of the pass that
@@ -678,7 +678,7 @@ func TestReconcilerAwaitsReady(t *testing.T) {
 }
 
 // ready makes the kubelet report that container for the first pod, and whether it is ready.
-func (h *host) ready(id string, ready bool) {
+func (h *fakeHost) ready(id string, ready bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	pod := *h.pods[uidA]
@@ -688,7 +688,7 @@ func (h *host) ready(id string, ready bool) {
 }
 
 // Pods implements Kubelet.
-func (h *host) Pods() (map[types.UID]*kubelet.Pod, bool) {
+func (h *fakeHost) Pods() (map[types.UID]*kubelet.Pod, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.node.Pods()
@@ -697,7 +697,7 @@ func (h *host) Pods() (map[types.UID]*kubelet.Pod, bool) {
 // sluggish is a systemd that takes its time for a slice, and does not make it. So each pass takes
 // that time, and another one follows.
 type sluggish struct {
-	*host
+	*fakeHost
 	takes        time.Duration
 	began, ended []time.Time
 }
@@ -727,7 +727,7 @@ func TestReconcilerSlowReconciles(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := newHost(t)
 				r, _ := h.reconciler(Working, members)
-				s := &sluggish{host: h, takes: takes}
+				s := &sluggish{fakeHost: h, takes: takes}
 				r.options.Units = s
 				start(t, r)
 				for range 4000 {

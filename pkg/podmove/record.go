@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"node-partition.io/node-partition/internal/cgroups"
-	"node-partition.io/node-partition/internal/statefile"
+	"node-partition.io/node-partition/internal/host"
 )
 
 // record holds what passes have set on cgroups that others made. A monitor that starts again reads
@@ -28,7 +28,7 @@ const recordVersion = 1
 // figures from the kubelet, and leaves values alone that it does not know.
 func readRecord(path string) record {
 	var file recordFile
-	if statefile.ReadVersion(path, recordVersion, &file) != nil {
+	if host.ReadStateVersion(path, recordVersion, &file) != nil {
 		return record{}
 	}
 	return file.record
@@ -53,7 +53,7 @@ func (r *Reconciler) record(next record) error {
 		return nil
 	}
 	if path := r.options.RecordFile; path != "" {
-		if err := statefile.Write(path, recordFile{recordVersion, next}, 0o600); err != nil {
+		if err := host.WriteState(path, recordFile{recordVersion, next}, 0o600); err != nil {
 			return fmt.Errorf("recording what was set on cgroups of others: %w", err)
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"k8s.io/utils/cpuset"
 
 	"node-partition.io/node-partition/internal/cgroups"
-	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/slices/config"
 	"node-partition.io/node-partition/pkg/slices/decision"
@@ -66,7 +66,7 @@ type Input struct {
 func Load(root string, output Output) (*Input, error) {
 	settings, err := config.Load(root)
 	in := &Input{config: settings, valid: err == nil, names: settings.Names}
-	node := hostfs.FS(root)
+	node := host.Root(root)
 	in.ownSlices = ownSlices(node, sliceNames(settings))
 	if len(settings.Partitions) > 0 || len(settings.Reserved.Slices) > 0 || !settings.Services.IsZero() {
 		in.services = installedServices(node)
@@ -136,7 +136,7 @@ func Load(root string, output Output) (*Input, error) {
 // systemd 257.13). It moves the pods back and stops the slices. A monitor that runs does so by
 // itself. A kubelet that wants it would keep its unit in memory until the next daemon-reload, and
 // its After= would keep the slice's unit (TestLiveMove, systemd 252).
-func monitorRuns(node hostfs.FS) bool {
+func monitorRuns(node host.Root) bool {
 	return node.Exists(partition.CgroupMount + "/" + partition.MonitorCgroup)
 }
 
@@ -164,7 +164,7 @@ func idleSource(source string, idle []string) error {
 
 // keepsCPUs reports whether the kernel keeps a former list of CPUs, of a partition without one now.
 // A list that an operator has set by hand is not a former one: ours would extend it to all CPUs.
-func keepsCPUs(root hostfs.FS, name partition.Name) bool {
+func keepsCPUs(root host.Root, name partition.Name) bool {
 	return boundToCPUs(root, name.Cgroup()) && !lowering.OperatorSets(root, name.Slice(), "AllowedCPUs")
 }
 
@@ -172,7 +172,7 @@ func keepsCPUs(root hostfs.FS, name partition.Name) bool {
 const maxCPUList = 64 << 10
 
 // boundToCPUs reports whether a cgroup has a private list of CPUs, and processes.
-func boundToCPUs(root hostfs.FS, cgroup string) bool {
+func boundToCPUs(root host.Root, cgroup string) bool {
 	list, err := root.ReadFile(cgroup+"/cpuset.cpus", maxCPUList)
 	if err != nil || strings.TrimSpace(string(list)) == "" {
 		return false

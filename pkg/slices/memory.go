@@ -5,7 +5,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"node-partition.io/node-partition/internal/statefile"
+	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/pkg/slices/config"
 )
 
@@ -19,12 +19,12 @@ func (o Output) keepMemory(plan *Plan) error {
 	}
 	path := filepath.Join(o.state, filepath.Base(config.MemoryFile))
 	var kept config.BootedMemory
-	if statefile.Read(path, &kept) == nil && kept.TotalBytes == bytes {
+	if host.ReadState(path, &kept) == nil && kept.TotalBytes == bytes {
 		return nil
 	}
 	err := os.MkdirAll(o.state, 0o755)
 	if err == nil {
-		err = statefile.Write(path, config.BootedMemory{TotalBytes: bytes}, 0o644)
+		err = host.WriteState(path, config.BootedMemory{TotalBytes: bytes}, 0o644)
 	}
 	if err != nil {
 		return fmt.Errorf("keeping the size of the memory: %w", err)

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"syscall"
 
-	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/slices/config"
 	"node-partition.io/node-partition/pkg/slices/decision"
@@ -94,7 +94,7 @@ func (o Output) kept(names []string) (map[string]string, error) {
 	}
 	last := o.last()
 	for _, name := range names {
-		data, err := hostfs.FS("").ReadFile(filepath.Join(last, name), maxUnitBytes)
+		data, err := host.Root("").ReadFile(filepath.Join(last, name), maxUnitBytes)
 		switch {
 		case err == nil:
 			kept[name] = string(data)

@@ -9,7 +9,7 @@ import (
 	"github.com/coreos/go-systemd/v22/unit"
 
 	"node-partition.io/node-partition/internal/cgroups"
-	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/kubeletconfig"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/slices/config"
@@ -80,7 +80,7 @@ func above(slice string) []string {
 }
 
 // ownSlices returns the names that have a unit file on the node.
-func ownSlices(root hostfs.FS, names []string) []string {
+func ownSlices(root host.Root, names []string) []string {
 	return slices.DeleteFunc(names, func(name string) bool { return !installed(root, name) })
 }
 

@@ -4,7 +4,7 @@ import (
 	"path"
 	"slices"
 
-	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/partition"
 )
 
@@ -16,13 +16,13 @@ var unitDirs = []string{
 
 // installedServices returns kubeletServices, runtimeServices and partition.MonitorService, without
 // services that are not installed.
-func installedServices(root hostfs.FS) []string {
+func installedServices(root host.Root) []string {
 	return ofInstalled(root, slices.Concat(kubeletServices, runtimeServices, []string{partition.MonitorService}))
 }
 
 // ofInstalled returns the services that are installed. Who names others in After= or Before=
 // makes systemd load a unit for each, which "systemctl list-units --all" shows as not-found.
-func ofInstalled(root hostfs.FS, services []string) []string {
+func ofInstalled(root host.Root, services []string) []string {
 	var list []string
 	for _, service := range services {
 		//guard: a service that the node does not have is not named
@@ -34,6 +34,6 @@ func ofInstalled(root hostfs.FS, services []string) []string {
 }
 
 // installed reports whether the node has a unit file of that name.
-func installed(root hostfs.FS, name string) bool {
+func installed(root host.Root, name string) bool {
 	return slices.ContainsFunc(unitDirs, func(dir string) bool { return root.Exists(path.Join(dir, name)) })
 }

@@ -11,8 +11,8 @@ import (
 	"k8s.io/utils/cpuset"
 
 	"node-partition.io/node-partition/internal/cgroups"
+	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/kubeletconfig"
-	"node-partition.io/node-partition/internal/latemount"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/slices/config"
 	"node-partition.io/node-partition/pkg/slices/decision"
@@ -423,7 +423,7 @@ func before(services []string) []*unit.UnitOption {
 // lateService reloads systemd, which runs the generator again, once the file systems of the
 // boot are mounted. Then it starts the new units. systemd's own initrd-parse-etc.service does
 // the same for /etc. If nothing is awaited, it does so only if one of the paths has come.
-func lateService(late latemount.Late, awaiting bool, services []string) []*unit.UnitOption {
+func lateService(late host.Late, awaiting bool, services []string) []*unit.UnitOption {
 	options := []*unit.UnitOption{
 		option("Unit", "Description", "Read the System Partition's Configuration Once It Is Mounted"),
 		option("Unit", "Documentation", config.Documentation),

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/kubeletconfig"
-	"node-partition.io/node-partition/internal/latemount"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/thresholds"
 	"node-partition.io/node-partition/pkg/slices/config"
@@ -34,26 +34,26 @@ func contents(files []UnitFile) map[string]string {
 // TestUnitsKept: the units that apply changes stay until the end of a partition. The services
 // that reload systemd do not change while they run.
 func TestUnitsKept(t *testing.T) {
-	late := latemount.Late{Paths: []string{"/var/lib/kubelet/config.yaml"}, MountUnits: []string{"var.mount"}}
+	late := host.Late{Paths: []string{"/var/lib/kubelet/config.yaml"}, MountUnits: []string{"var.mount"}}
 	keptLate := map[string]string{LateService: "kept"}
 	keptAll := map[string]string{LateService: "kept", ApplyPath: "kept", ApplyService: "kept"}
 	const wants = "multi-user.target.d/" + dropinName
 	for name, test := range map[string]struct {
 		partition bool
-		late      latemount.Late
+		late      host.Late
 		kept      map[string]string
 		want      string // the units and the drop-in for LateService; * marks a kept one
 	}{
-		"nothing":                          {false, latemount.Late{}, nil, ""},
-		"a partition":                      {true, latemount.Late{}, nil, "path service"},
-		"a partition, again":               {true, latemount.Late{}, map[string]string{ApplyPath: "kept", ApplyService: "kept"}, "path service"},
-		"a partition that ends":            {false, latemount.Late{}, map[string]string{ApplyPath: "kept", ApplyService: "kept"}, "path* service*"},
+		"nothing":                          {false, host.Late{}, nil, ""},
+		"a partition":                      {true, host.Late{}, nil, "path service"},
+		"a partition, again":               {true, host.Late{}, map[string]string{ApplyPath: "kept", ApplyService: "kept"}, "path service"},
+		"a partition that ends":            {false, host.Late{}, map[string]string{ApplyPath: "kept", ApplyService: "kept"}, "path* service*"},
 		"a late file system":               {false, late, nil, "late wants"},
 		"a late file system, again":        {false, late, keptLate, "late* wants"},
-		"a late file system is there":      {true, latemount.Late{}, keptLate, "late* wants path service"},
+		"a late file system is there":      {true, host.Late{}, keptLate, "late* wants path service"},
 		"a partition and a late one":       {true, late, nil, "late wants path service"},
 		"a partition and a late one again": {true, late, keptAll, "late* wants path service"},
-		"all has ended":                    {false, latemount.Late{}, keptAll, "late* wants path* service*"},
+		"all has ended":                    {false, host.Late{}, keptAll, "late* wants path* service*"},
 	} {
 		in := inputOf(nil)
 		if test.partition {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/coreos/go-systemd/v22/unit"
 
-	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/kubeletconfig"
 	"node-partition.io/node-partition/pkg/slices/config"
 	"node-partition.io/node-partition/pkg/slices/decision"
@@ -23,7 +23,7 @@ var programDirs = []string{
 }
 
 // programPath returns the path at which systemd finds this program.
-func programPath(root hostfs.FS) string {
+func programPath(root host.Root) string {
 	last := programDirs[len(programDirs)-1]
 	for _, dir := range programDirs {
 		if root.Exists(path.Join(dir, program)) {
@@ -36,7 +36,7 @@ func programPath(root hostfs.FS) string {
 
 // watched returns the path of this program if the file at OverridePath is to be watched, and can
 // be. It is empty otherwise.
-func watched(root hostfs.FS, c *config.Config) string {
+func watched(root host.Root, c *config.Config) string {
 	if !c.Kubelet.Settings.Watches() || !c.Kubelet.Watchable {
 		return ""
 	}

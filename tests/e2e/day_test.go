@@ -14,7 +14,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/kubeletconfig"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/sizing/sizefile"
@@ -304,7 +304,7 @@ func week(t *testing.T) lab.File {
 	t.Helper()
 	const length, mebi = 8 * 24 * time.Hour, 1 << 20
 	root := t.TempDir()
-	file, err := sizefile.Open(hostfs.FS(root), partition.System)
+	file, err := sizefile.Open(host.Root(root), partition.System)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -315,7 +315,7 @@ func week(t *testing.T) lab.File {
 			Usage: map[string]uint64{"kube-system/dns": 60 * mebi, "kube-system/proxy": weekPeak - 60*mebi},
 		})
 	}
-	if err := file.Write(hostfs.FS(root)); err != nil {
+	if err := file.Write(host.Root(root)); err != nil {
 		t.Fatal(err)
 	}
 	const path = sizefile.Dir + "/system.json"

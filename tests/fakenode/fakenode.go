@@ -26,7 +26,6 @@ import (
 	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/kubelet"
 	"node-partition.io/node-partition/internal/partition"
-	"node-partition.io/node-partition/internal/systemctl"
 	"node-partition.io/node-partition/internal/trialend"
 	"node-partition.io/node-partition/tests/fakeapi"
 	"node-partition.io/node-partition/tests/testkit"
@@ -47,7 +46,7 @@ type Node struct {
 // Host returns the node for those who read one. Its systemd is the script of Systemctl.
 func (n *Node) Host() host.Node {
 	h := host.Below(n.Root)
-	h.Systemd = systemctl.Programs(filepath.Join(n.Root, "bin"))
+	h.Systemd = host.Programs(filepath.Join(n.Root, "bin"))
 	return h
 }
 

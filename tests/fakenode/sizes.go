@@ -3,7 +3,7 @@ package fakenode
 import (
 	"time"
 
-	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/sizing/sizefile"
 )
@@ -14,7 +14,7 @@ func (n *Node) Measure(
 	partition partition.Name, length time.Duration, usage func(since time.Duration) (agent, backup uint64),
 ) {
 	n.t.Helper()
-	file, err := sizefile.Open(hostfs.FS(n.Root), partition)
+	file, err := sizefile.Open(host.Root(n.Root), partition)
 	if err != nil {
 		n.t.Fatal(err)
 	}
@@ -26,7 +26,7 @@ func (n *Node) Measure(
 			Usage: map[string]uint64{"kube-system/agent": agent, "kube-system/backup": backup},
 		})
 	}
-	if err := file.Write(hostfs.FS(n.Root)); err != nil {
+	if err := file.Write(host.Root(n.Root)); err != nil {
 		n.t.Fatal(err)
 	}
 }

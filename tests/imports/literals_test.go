@@ -123,7 +123,7 @@ func selector(e *ast.SelectorExpr) string {
 func TestPlaces(t *testing.T) {
 	t.Parallel()
 	for source, want := range map[string]string{
-		`var a = hostfs.FS("/")`:                       rootFile,
+		`var a = host.Root("/")`:                       rootFile,
 		`const a = "/"`:                                rootFile,
 		`func f() { config.Load("/") }`:                rootFile,
 		`var a = strings.Split("a/b", "/")`:            "",

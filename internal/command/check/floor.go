@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"node-partition.io/node-partition/internal/cgroups"
-	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/kubeletconfig"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/state"
@@ -140,7 +140,7 @@ const maxSysfs = 64 << 10
 
 // generations reports whether the multi-generational LRU is on. It skips a cgroup below memory.low
 // once, and reclaims it then (shrink_one, mm/vmscan.c).
-func generations(root hostfs.FS) bool {
+func generations(root host.Root) bool {
 	text, err := root.ReadFile(generationsPath, maxSysfs)
 	if err != nil {
 		return false

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/host"
 )
 
 func TestRecursive(t *testing.T) {
@@ -37,11 +37,11 @@ func TestGenerations(t *testing.T) {
 		if err := os.WriteFile(path, []byte(page), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if got := generations(hostfs.FS(root)); got != want {
+		if got := generations(host.Root(root)); got != want {
 			t.Errorf("%q: %t, want %t", text, got, want)
 		}
 	}
-	if generations(hostfs.FS(t.TempDir())) {
+	if generations(host.Root(t.TempDir())) {
 		t.Error("a kernel without the switch has it on")
 	}
 }

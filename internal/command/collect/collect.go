@@ -22,7 +22,7 @@ import (
 
 	"node-partition.io/node-partition/internal/command/check"
 	"node-partition.io/node-partition/internal/command/status"
-	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/kubeletconfig"
 	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/internal/node/control"
@@ -122,7 +122,7 @@ func (b *bundle) add(name string, data []byte) error {
 
 // addTree adds a file, or the files below a folder whose names are wanted. What is gone, or has no
 // content on this kernel, is left out.
-func (b *bundle) addTree(root hostfs.FS, name string, wanted func(string) bool, depth int) error {
+func (b *bundle) addTree(root host.Root, name string, wanted func(string) bool, depth int) error {
 	info, err := root.Lstat(name)
 	switch {
 	case err != nil:
@@ -196,7 +196,7 @@ func Write(ctx context.Context, w io.Writer, o Options) error {
 }
 
 // settings returns the lines with our settings. The same file may have the password of a proxy.
-func settings(root hostfs.FS) []byte {
+func settings(root host.Root) []byte {
 	var ours bytes.Buffer
 	data, _ := root.ReadFile(kubeletconfig.SettingsPath, maxBytes) // check reports it
 	for line := range bytes.Lines(data) {

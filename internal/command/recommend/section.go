@@ -6,7 +6,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/kubeletconfig"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/text"
@@ -33,7 +33,7 @@ const (
 )
 
 // section puts the recommended limit into the present section.
-func (a *Advice) section(root hostfs.FS) error {
+func (a *Advice) section(root host.Root) error {
 	fields := a.present(root)
 	if a.isSystem() && fields[fieldNamespaces] == nil {
 		fields[fieldNamespaces] = []string{"kube-system"}
@@ -62,7 +62,7 @@ func (a *Advice) section(root hostfs.FS) error {
 func (a *Advice) isSystem() bool { return a.Partition == partition.First }
 
 // present reads the fields of the present section, and what its file has besides.
-func (a *Advice) present(root hostfs.FS) map[string]any {
+func (a *Advice) present(root host.Root) map[string]any {
 	fields := map[string]any{}
 	present, err := kubeletconfig.Load(root)
 	var own json.RawMessage
@@ -128,7 +128,7 @@ func (a *Advice) document() ([]byte, error) {
 
 // asPercentage writes the recommended limit as a percentage of the node's memory if the present
 // section has one: its file may be the file of nodes of other sizes, too.
-func (a *Advice) asPercentage(root hostfs.FS, fields map[string]any) {
+func (a *Advice) asPercentage(root host.Root, fields map[string]any) {
 	c, _ := config.Load(string(root)) // a section that is not valid has no share, and a warning
 	p := c.Partition(a.Partition)
 	if p == nil || p.Share == nil {

@@ -20,8 +20,6 @@ import (
 	"node-partition.io/node-partition/internal/node/trial"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/state"
-	"node-partition.io/node-partition/internal/statefile"
-	"node-partition.io/node-partition/internal/systemctl"
 	"node-partition.io/node-partition/internal/text"
 	"node-partition.io/node-partition/internal/trialend"
 	"node-partition.io/node-partition/pkg/podmove"
@@ -187,7 +185,7 @@ func prepareTrial(n host.Node, from string, data []byte, d time.Duration) (state
 	}
 	end.Since += d
 	t := state.Trial{From: from, Until: time.Now().Add(d).Truncate(time.Second), End: end, Override: override}
-	err = statefile.Write(n.Path(aboutFile), t, 0o644)
+	err = host.WriteState(n.Path(aboutFile), t, 0o644)
 	if err == nil {
 		err = os.WriteFile(n.Path(nextFile), data, 0o644)
 	}
@@ -215,7 +213,7 @@ func startTimer(ctx context.Context, d time.Duration) error {
 	if err != nil {
 		return err
 	}
-	_, err = systemctl.Run(
+	_, err = host.Run(
 		ctx,
 		"systemd-run", "--quiet", "--collect", "--unit="+trial.Unit,
 		"--description=End of a Trial of the System Partition",
@@ -243,7 +241,7 @@ func startTimer(ctx context.Context, d time.Duration) error {
 // the start of the service manager.
 func sinceStartup(ctx context.Context, d time.Duration) (string, error) {
 	const property = "UserspaceTimestampMonotonic"
-	said, err := systemctl.Show(ctx, property)
+	said, err := host.ShowUnits(ctx, property)
 	if err != nil {
 		return "", err
 	}
@@ -283,7 +281,7 @@ func applySections(ctx context.Context, name, source string, asked *node.Desired
 		}
 		// The slice wants the partition's other units. Without a unit file systemd would create the slice
 		// implicitly, without limits.
-		if _, err = systemctl.Run(ctx, "systemctl", "start", slice); err != nil {
+		if _, err = host.Run(ctx, "systemctl", "start", slice); err != nil {
 			return err
 		}
 	}
@@ -308,14 +306,14 @@ func switchedOff(name string, present node.Followed, asked *node.Desired) []stri
 }
 
 func reloadSystemd(ctx context.Context) error {
-	_, err := systemctl.Run(ctx, "systemctl", "daemon-reload")
+	_, err := host.Run(ctx, "systemctl", "daemon-reload")
 	return err
 }
 
 // sectionSource returns the file from which the unit of a partition was generated, empty if systemd
 // has no such unit.
 func sectionSource(ctx context.Context, slice string) (string, error) {
-	said, err := systemctl.Show(ctx, "SourcePath", slice)
+	said, err := host.ShowUnits(ctx, "SourcePath", slice)
 	if err != nil {
 		return "", err
 	}
@@ -324,7 +322,7 @@ func sectionSource(ctx context.Context, slice string) (string, error) {
 
 // goBack ends the trial as the timer's service does, and stops the timer.
 func goBack(ctx context.Context, n host.Node) error {
-	if _, err := systemctl.Run(ctx, "/bin/sh", "-c", goBackScript); err != nil {
+	if _, err := host.Run(ctx, "/bin/sh", "-c", goBackScript); err != nil {
 		return fmt.Errorf("going back: %w; the timer retries", err)
 	}
 	return errors.Join(leftTrial(ctx, n), stopTimer(ctx))
@@ -348,11 +346,11 @@ func leftTrial(ctx context.Context, n host.Node) error {
 }
 
 func stopTimer(ctx context.Context) error {
-	units, err := systemctl.Show(ctx, "LoadState", trial.Timer)
+	units, err := host.ShowUnits(ctx, "LoadState", trial.Timer)
 	if err != nil || units[0]["LoadState"] != "loaded" {
 		return err
 	}
-	_, err = systemctl.Run(ctx, "systemctl", "stop", trial.Timer)
+	_, err = host.Run(ctx, "systemctl", "stop", trial.Timer)
 	return err
 }
 

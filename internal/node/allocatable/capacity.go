@@ -15,8 +15,6 @@ import (
 
 	"node-partition.io/node-partition/internal/budget"
 	"node-partition.io/node-partition/internal/host"
-	"node-partition.io/node-partition/internal/hostfs"
-	"node-partition.io/node-partition/internal/meminfo"
 	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/pkg/slices/config"
 )
@@ -45,7 +43,7 @@ func ReadCapacity(n host.Node, rootDir string) (*Capacity, error) {
 	if err != nil {
 		return nil, err
 	}
-	memory, err := meminfo.Total(n.Root)
+	memory, err := host.MemoryTotal(n.Root)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +76,7 @@ func ReadCapacity(n host.Node, rootDir string) (*Capacity, error) {
 
 // addHugePages adds the huge pages of each size (GetHugePagesInfo of cAdvisor). A kernel without
 // huge pages has no such folder.
-func addHugePages(root hostfs.FS, list v1.ResourceList) error {
+func addHugePages(root host.Root, list v1.ResourceList) error {
 	entries, err := root.ReadDir(hugePagesPath, maxSizes)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 
 	"node-partition.io/node-partition/internal/budget"
-	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/kubelet"
 	"node-partition.io/node-partition/internal/kubeletconfig"
 	"node-partition.io/node-partition/pkg/slices/config"
@@ -52,7 +52,7 @@ func (k *Settings) Input(c *Capacity) budget.Input {
 const defaultRootDir = "/var/lib/kubelet"
 
 // ReadSettings reads the configuration of the node at root, or files in place of it.
-func ReadSettings(root hostfs.FS, files []string) (Settings, error) {
+func ReadSettings(root host.Root, files []string) (Settings, error) {
 	k := Settings{RootDir: defaultRootDir, From: Origin{Files: []string{}}}
 	if len(files) > 0 {
 		names := make([]string, 0, len(files))
@@ -81,7 +81,7 @@ func ReadSettings(root hostfs.FS, files []string) (Settings, error) {
 
 // readRunning reads the settings of the running kubelet: the files that its command line names, and
 // its flags. Without a running kubelet it reads the files of c.
-func (k *Settings) readRunning(root hostfs.FS, c *kubeletconfig.Merged) error {
+func (k *Settings) readRunning(root host.Root, c *kubeletconfig.Merged) error {
 	process, err := kubelet.Running(root)
 	switch {
 	case errors.Is(err, kubelet.ErrNotRunning) && len(c.Files) == 0:

@@ -9,10 +9,8 @@ import (
 	"time"
 
 	"node-partition.io/node-partition/internal/host"
-	"node-partition.io/node-partition/internal/hostfs"
 	"node-partition.io/node-partition/internal/kubeletconfig"
 	"node-partition.io/node-partition/internal/state"
-	"node-partition.io/node-partition/internal/statefile"
 	"node-partition.io/node-partition/internal/trialend"
 )
 
@@ -35,7 +33,7 @@ func Read(n host.Node) (*state.Trial, error) {
 		return nil, err
 	}
 	running := &state.Trial{From: "a file"}
-	if err := statefile.Read(n.Path(trialend.AboutFile), running); err != nil {
+	if err := host.ReadState(n.Path(trialend.AboutFile), running); err != nil {
 		return running, fmt.Errorf("a trial is running, and its description cannot be read: %w", err)
 	}
 	if now, err := trialend.Now(); n.Answers() == nil && err == nil && running.End.Boot == now.Boot {
@@ -45,7 +43,7 @@ func Read(n host.Node) (*state.Trial, error) {
 }
 
 // Overdue reports whether a trial on the node at root should have ended a while ago.
-func Overdue(root hostfs.FS) bool {
+func Overdue(root host.Root) bool {
 	end, _, ok := trialend.Of(string(root))
 	now, err := trialend.Now()
 	return ok && err == nil && isLate(end, now)

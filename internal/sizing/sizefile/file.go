@@ -7,9 +7,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/partition"
-	"node-partition.io/node-partition/internal/statefile"
 )
 
 const (
@@ -24,7 +23,7 @@ const (
 
 // Read reads the record of a partition of the node at root: the newer of the two. inRun means that
 // it is in Volatile. An error for a record that was never written is fs.ErrNotExist.
-func Read(root hostfs.FS, partition partition.Name) (r Record, inRun bool, err error) {
+func Read(root host.Root, partition partition.Name) (r Record, inRun bool, err error) {
 	r, err = read(root, Dir, partition)
 	volatile, volatileErr := read(root, Volatile, partition)
 	//guard: a record that is in both folders counts once
@@ -34,13 +33,13 @@ func Read(root hostfs.FS, partition partition.Name) (r Record, inRun bool, err e
 	return r, false, err
 }
 
-func read(root hostfs.FS, dir string, partition partition.Name) (r Record, err error) {
+func read(root host.Root, dir string, partition partition.Name) (r Record, err error) {
 	name := path(dir, partition)
 	data, err := root.ReadFile(name, MaxBytes)
 	if err != nil {
 		return r, err
 	}
-	if err = statefile.Decode(data, version, &r); err == nil {
+	if err = host.DecodeState(data, version, &r); err == nil {
 		err = r.check(partition)
 	}
 	if err != nil {
@@ -68,7 +67,7 @@ func (r *Record) check(partition partition.Name) error {
 
 // Open reads the record of a partition, or begins one. An error says why what there was is not
 // continued: the record lacks it, and works.
-func Open(root hostfs.FS, partition partition.Name) (Record, error) {
+func Open(root host.Root, partition partition.Name) (Record, error) {
 	r, _, err := Read(root, partition)
 	if err == nil {
 		return r, nil
@@ -83,7 +82,7 @@ func Open(root hostfs.FS, partition partition.Name) (Record, error) {
 
 // Write writes the record to Dir, or where that cannot be written to Volatile. It returns an error
 // only if it is in neither. One writer may have a record.
-func (r *Record) Write(root hostfs.FS) error {
+func (r *Record) Write(root host.Root) error {
 	if r.To.IsZero() {
 		return nil // it has nothing
 	}
@@ -104,7 +103,7 @@ func (r *Record) Write(root hostfs.FS) error {
 	return nil
 }
 
-func (r *Record) write(root hostfs.FS, dir string) error {
+func (r *Record) write(root host.Root, dir string) error {
 	name, err := root.Path(path(dir, r.Partition))
 	if err != nil {
 		return err
@@ -112,5 +111,5 @@ func (r *Record) write(root hostfs.FS, dir string) error {
 	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 		return err
 	}
-	return statefile.WriteDisk(name, r, 0o600)
+	return host.WriteStateDisk(name, r, 0o600)
 }

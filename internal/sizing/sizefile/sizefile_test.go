@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/sizing"
 )
@@ -22,14 +22,14 @@ var begin = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 // monitor is a monitor that records, with a clock of its own.
 type monitor struct {
 	t    *testing.T
-	root hostfs.FS
+	root host.Root
 	now  time.Time
 	file Record
 }
 
 func start(t *testing.T) *monitor {
 	t.Helper()
-	m := &monitor{t: t, root: hostfs.FS(t.TempDir()), now: begin}
+	m := &monitor{t: t, root: host.Root(t.TempDir()), now: begin}
 	if err := m.open(); err != nil {
 		t.Fatal(err)
 	}
@@ -326,7 +326,7 @@ func BenchmarkAdd(b *testing.B) {
 
 // BenchmarkWrite measures the writing of a full file.
 func BenchmarkWrite(b *testing.B) {
-	root, f := hostfs.FS(b.TempDir()), Record{Version: version, Partition: partition.System}
+	root, f := host.Root(b.TempDir()), Record{Version: version, Partition: partition.System}
 	at := begin
 	for i := range 40 {
 		f.note(fmt.Sprint("kube-system/member-", i), 100<<20)

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"node-partition.io/node-partition/internal/statefile"
+	"node-partition.io/node-partition/internal/host"
 )
 
 // record holds what is needed to finish a move that was killed on the way. It exists from before
@@ -31,7 +31,7 @@ func (r record) write(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	return statefile.Write(filepath.Join(dir, r.Scope+recordSuffix), r, 0o600)
+	return host.WriteState(filepath.Join(dir, r.Scope+recordSuffix), r, 0o600)
 }
 
 func (r record) remove(dir string) error {
@@ -48,7 +48,7 @@ func readRecords(dir string) ([]record, error) {
 	var broken []error
 	for _, name := range names {
 		var r record
-		err := statefile.Read(name, &r)
+		err := host.ReadState(name, &r)
 		if err == nil && r.Scope != strings.TrimSuffix(filepath.Base(name), recordSuffix) {
 			err = errors.New("it is of another scope")
 		}

@@ -15,7 +15,7 @@ import (
 
 	"k8s.io/utils/cpuset"
 
-	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/kubeletconfig"
 	"node-partition.io/node-partition/internal/partition"
 )
@@ -125,15 +125,15 @@ func claims(partitions []Partition) []partition.Claim {
 // Load reads the configuration of the node at root, "/" except in tests. If it returns an error,
 // nothing of the configuration is applied but Reserved: Partitions is empty, and the error joins
 // one error for each problem in the section and in the settings for services and of the partition.
-func Load(root string) (*Config, error) { return load(hostfs.FS(root), nil) }
+func Load(root string) (*Config, error) { return load(host.Root(root), nil) }
 
 // LoadWith is Load with a document in place of kubeletconfig.OverridePath. Messages call the
 // document name. It validates a section before the section is in force.
 func LoadWith(root, name string, data []byte) (*Config, error) {
-	return load(hostfs.FS(root), &kubeletconfig.Candidate{Name: name, Data: data})
+	return load(host.Root(root), &kubeletconfig.Candidate{Name: name, Data: data})
 }
 
-func load(root hostfs.FS, candidate *kubeletconfig.Candidate) (*Config, error) {
+func load(root host.Root, candidate *kubeletconfig.Candidate) (*Config, error) {
 	c := &Config{Kubelet: &kubeletconfig.Merged{}}
 	var err error
 	defer c.nameAll()
@@ -164,7 +164,7 @@ func load(root hostfs.FS, candidate *kubeletconfig.Candidate) (*Config, error) {
 }
 
 // partition reads the sections, and the facts of the node that they are validated against.
-func (c *Config) partition(root hostfs.FS) error {
+func (c *Config) partition(root host.Root) error {
 	found, err := decodeSections(c.Kubelet)
 	if len(found) == 0 {
 		return err

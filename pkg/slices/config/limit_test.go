@@ -9,7 +9,7 @@ import (
 
 	"k8s.io/utils/cpuset"
 
-	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/kubeletconfig"
 	"node-partition.io/node-partition/tests/generator/golden"
 )
@@ -178,7 +178,7 @@ func TestBootMemory(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := BootMemory(hostfs.FS(root)); err == nil {
+	if _, err := BootMemory(host.Root(root)); err == nil {
 		t.Error("a node without /proc has memory")
 	}
 	write("proc/meminfo", "MemTotal: 2048 kB\n")
@@ -191,7 +191,7 @@ func TestBootMemory(t *testing.T) {
 		`{"totalBytes":1e30}`:        2048 << 10,
 	} {
 		write(MemoryFile, text)
-		if got, err := BootMemory(hostfs.FS(root)); err != nil || got != want {
+		if got, err := BootMemory(host.Root(root)); err != nil || got != want {
 			t.Errorf("%q: %d, %v; want %d", text, got, err, want)
 		}
 	}

@@ -11,8 +11,7 @@ import (
 
 	"k8s.io/utils/cpuset"
 
-	"node-partition.io/node-partition/internal/hostfs"
-	"node-partition.io/node-partition/internal/meminfo"
+	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/text"
 )
@@ -42,7 +41,7 @@ type node struct {
 // Size is the size of a node that sections are validated for. It need not be the node that runs us.
 // The zero value is a node of which nothing is known: what depends on its size is not validated.
 type Size struct {
-	// MemoryBytes is the memory of the node (meminfo.Total).
+	// MemoryBytes is the memory of the node (host.MemoryTotal).
 	MemoryBytes uint64
 	// BootBytes is the memory that a share is of (BootMemory). 0 means MemoryBytes.
 	BootBytes uint64
@@ -51,8 +50,8 @@ type Size struct {
 }
 
 // SizeOf returns the size of the node at root.
-func SizeOf(root hostfs.FS) (s Size, err error) {
-	memory, err := meminfo.Total(root)
+func SizeOf(root host.Root) (s Size, err error) {
+	memory, err := host.MemoryTotal(root)
 	if err != nil {
 		return s, err
 	}
@@ -74,7 +73,7 @@ func (s Size) boot() uint64 { return cmp.Or(s.BootBytes, s.MemoryBytes) }
 func (n *node) knowsCPUs() bool { return !n.CPUs.IsEmpty() }
 
 // readNode reads the facts below root.
-func readNode(root hostfs.FS) (*node, error) {
+func readNode(root host.Root) (*node, error) {
 	n := &node{}
 	var err error
 	if n.controllers, err = readControllers(root); err != nil {
@@ -93,7 +92,7 @@ const MemoryFile = StateDir + "/memory.json"
 
 // BootedMemory is the content of MemoryFile.
 type BootedMemory struct {
-	// TotalBytes is the memory of the node, as meminfo.Total returned it.
+	// TotalBytes is the memory of the node, as host.MemoryTotal returned it.
 	TotalBytes uint64 `json:"totalBytes"`
 }
 
@@ -103,7 +102,7 @@ type BootedMemory struct {
 // a reload of systemd for another reason must not change a limit by that.
 //
 // A file that cannot be read counts as missing: the generator then writes it again.
-func BootMemory(root hostfs.FS) (uint64, error) {
+func BootMemory(root host.Root) (uint64, error) {
 	if data, err := root.ReadFile(MemoryFile, maxFactBytes); err == nil {
 		var kept BootedMemory
 		//guard: memory that was added counts from the next boot
@@ -111,16 +110,16 @@ func BootMemory(root hostfs.FS) (uint64, error) {
 			return kept.TotalBytes, nil
 		}
 	}
-	memory, err := meminfo.Total(root)
+	memory, err := host.MemoryTotal(root)
 	return uint64(memory), err
 }
 
 // PresentCPUs returns the CPUs that the node has, online or not.
-func PresentCPUs(root hostfs.FS) (cpuset.CPUSet, error) { return readCPUs(root, presentPath) }
+func PresentCPUs(root host.Root) (cpuset.CPUSet, error) { return readCPUs(root, presentPath) }
 
 // readControllers returns nil without an error on cgroup v1 and hybrid nodes, where the file is not
 // at the top of /sys/fs/cgroup.
-func readControllers(root hostfs.FS) ([]string, error) {
+func readControllers(root host.Root) ([]string, error) {
 	data, err := root.ReadFile(controllersPath, maxFactBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -131,7 +130,7 @@ func readControllers(root hostfs.FS) ([]string, error) {
 	return strings.Fields(string(data)), nil
 }
 
-func readCPUs(root hostfs.FS, name string) (cpuset.CPUSet, error) {
+func readCPUs(root host.Root, name string) (cpuset.CPUSet, error) {
 	data, err := root.ReadFile(name, maxFactBytes)
 	if err != nil {
 		return cpuset.New(), err

@@ -3,7 +3,7 @@ package config
 import (
 	"strings"
 
-	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/host"
 )
 
 // OffSwitch is the word on the kernel command line that switches the partition off for one boot.
@@ -14,7 +14,7 @@ const cmdlinePath = "/proc/cmdline"
 // SwitchedOff reports whether the kernel command line has node_partition=0, or another of systemd's
 // words for no. As with systemd's own switches, the last occurrence counts. If the command line
 // cannot be read, it returns true with the error.
-func SwitchedOff(root hostfs.FS) (bool, error) {
+func SwitchedOff(root host.Root) (bool, error) {
 	data, err := root.ReadFile(cmdlinePath, maxFactBytes)
 	if err != nil {
 		return true, err

@@ -9,7 +9,7 @@ import (
 
 	"k8s.io/utils/cpuset"
 
-	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/text"
 )
@@ -49,7 +49,7 @@ const (
 
 // reserve finds the reserved slices. The name of one that cannot be made is a warning, and not an
 // error: no partition depends on it.
-func (c *Config) reserve(root hostfs.FS) error {
+func (c *Config) reserve(root host.Root) error {
 	k := &c.Kubelet.Kubelet
 	for _, cgroup := range []struct{ enforcement, field, value string }{
 		{"kube-reserved", "kubeReservedCgroup", k.KubeReservedCgroup},
@@ -100,7 +100,7 @@ func (c *Config) reserve(root hostfs.FS) error {
 }
 
 // readNode reads the facts that the reserved slices depend on.
-func (r *Reserved) readNode(root hostfs.FS) error {
+func (r *Reserved) readNode(root host.Root) error {
 	controllers, err := readControllers(root)
 	if err != nil {
 		return err

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/kubeletconfig"
 	"node-partition.io/node-partition/internal/partition"
 )
@@ -124,13 +124,13 @@ func TestUnfitSlice(t *testing.T) {
 }
 
 // testNode returns the root of the node of tests/generator.
-func testNode(t *testing.T) hostfs.FS {
+func testNode(t *testing.T) host.Root {
 	t.Helper()
 	root, err := filepath.Abs("../../../tests/generator/node")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return hostfs.FS(root)
+	return host.Root(root)
 }
 
 // TestReserveNames: which names an operator is warned of, and which slices are made.

@@ -11,9 +11,8 @@ import (
 	"k8s.io/utils/cpuset"
 
 	"node-partition.io/node-partition/internal/cgroups"
-	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/kubeletconfig"
-	"node-partition.io/node-partition/internal/meminfo"
 	"node-partition.io/node-partition/internal/text"
 )
 
@@ -73,7 +72,7 @@ func (s *settings) warn(key, format string, args ...any) {
 
 // settings reads the settings once the partitions are known. With broken sections they are not. The
 // error lists every problem.
-func (c *Config) settings(root hostfs.FS, broken bool) error {
+func (c *Config) settings(root host.Root, broken bool) error {
 	s := settings{values: c.Kubelet.Settings, broken: broken}
 	if !broken {
 		s.system = c.System()
@@ -203,9 +202,9 @@ func (s *settings) hostCPUs(k *kubeletconfig.Merged) cpuset.CPUSet {
 
 // allProtected compares all protected memory with the memory of the node. A node whose size cannot
 // be read has no partition.
-func (s *settings) allProtected(root hostfs.FS, partition, services cgroups.Protection) {
+func (s *settings) allProtected(root host.Root, partition, services cgroups.Protection) {
 	sum := max(partition.Min, partition.Low) + max(services.Min, services.Low)
-	if total, err := meminfo.Total(root); err == nil && sum > 0 && sum >= uint64(total) {
+	if total, err := host.MemoryTotal(root); err == nil && sum > 0 && sum >= uint64(total) {
 		s.warnings = append(s.warnings, fmt.Sprintf(
 			"%s: the protected memory of partition and services, %d bytes, is not below the node's memory of %d bytes: "+
 				"the kernel has nothing else to reclaim, and kills; want less", kubeletconfig.SettingsPath, sum, total))

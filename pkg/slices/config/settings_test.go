@@ -8,7 +8,7 @@ import (
 	"k8s.io/utils/cpuset"
 
 	"node-partition.io/node-partition/internal/cgroups"
-	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/kubeletconfig"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/thresholds"
@@ -27,7 +27,7 @@ func readSettings(t *testing.T, text string, limit uint64, reserved ...ReservedS
 		key, value, _ := strings.Cut(setting, "=")
 		c.Kubelet.Settings[key] = strings.ReplaceAll(value, "+", " ")
 	}
-	err := c.settings(hostfs.FS(t.TempDir()), false)
+	err := c.settings(host.Root(t.TempDir()), false)
 	return c, &c.Partitions[0], err
 }
 
@@ -183,7 +183,7 @@ func TestSettingsBroken(t *testing.T) {
 	c := &Config{Kubelet: &kubeletconfig.Merged{Settings: kubeletconfig.Settings{
 		"PARTITION_MEMORY_MIN": "1Gi", "SYSTEM_CPUS": "partition", "SERVICES_SLICES": "a.slice",
 	}}}
-	err := c.settings(hostfs.FS(t.TempDir()), true)
+	err := c.settings(host.Root(t.TempDir()), true)
 	if err != nil || len(c.Warnings) != 1 || !strings.Contains(c.Warnings[0], "SERVICES_SLICES: unknown setting") {
 		t.Errorf("%q, %v; want the unknown setting alone", c.Warnings, err)
 	}

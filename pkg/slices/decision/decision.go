@@ -14,9 +14,8 @@ import (
 	"io/fs"
 
 	"node-partition.io/node-partition/internal/cgroups"
-	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/partition"
-	"node-partition.io/node-partition/internal/statefile"
 	"node-partition.io/node-partition/internal/thresholds"
 	"node-partition.io/node-partition/pkg/slices/config"
 )
@@ -133,7 +132,7 @@ const (
 // parse parses the file of this version.
 func parse(data []byte) (*Decision, error) {
 	d := &Decision{}
-	if err := statefile.Decode(data, version, d); err != nil {
+	if err := host.DecodeState(data, version, d); err != nil {
 		return nil, err
 	}
 	if d.Identity == "" {
@@ -157,7 +156,7 @@ func parse(data []byte) (*Decision, error) {
 //
 // A run of the generator sets the units aside for a moment, hence the second look.
 func Read(root string) (*Decision, error) {
-	node := hostfs.FS(root)
+	node := host.Root(root)
 	for _, dir := range []string{generatorDir, unitsDir, oldDir, unitsDir} {
 		path := dir + "/" + FileName
 		data, err := node.ReadFile(path, maxBytes)

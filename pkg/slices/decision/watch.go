@@ -7,8 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"node-partition.io/node-partition/internal/hostfs"
-	"node-partition.io/node-partition/internal/statefile"
+	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/pkg/slices/config"
 )
 
@@ -29,7 +28,7 @@ type Watch struct {
 // missing or cannot be read: what is in it decides nothing but whether the same is said twice.
 func ReadWatch(root string) Watch {
 	var w Watch
-	data, err := hostfs.FS(root).ReadFile(WatchFile, maxBytes)
+	data, err := host.Root(root).ReadFile(WatchFile, maxBytes)
 	if err != nil || json.Unmarshal(data, &w) != nil {
 		return Watch{}
 	}
@@ -48,5 +47,5 @@ func (w Watch) Write(root string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	return statefile.Write(path, w, 0o644)
+	return host.WriteState(path, w, 0o644)
 }

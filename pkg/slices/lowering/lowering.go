@@ -25,7 +25,7 @@ import (
 	"strings"
 
 	"node-partition.io/node-partition/internal/cgroups"
-	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/slices/config"
 	"node-partition.io/node-partition/pkg/slices/decision"
@@ -53,7 +53,7 @@ const (
 // Announce records on the node at root for the generator whether the monitor evicts. The generator
 // defers a lowered limit only to a monitor that does.
 func Announce(root string, evicts bool) error {
-	file, err := hostfs.FS(root).Path(EvictsFile)
+	file, err := host.Root(root).Path(EvictsFile)
 	if err != nil {
 		return err
 	}
@@ -76,14 +76,14 @@ func Find(root string, c *config.Config) map[partition.Name]*decision.Deferral {
 	found := map[partition.Name]*decision.Deferral{}
 	for i := range c.Partitions {
 		p := &c.Partitions[i]
-		if d := find(hostfs.FS(root), c, p); d != nil {
+		if d := find(host.Root(root), c, p); d != nil {
 			found[p.Name] = d
 		}
 	}
 	return found
 }
 
-func find(root hostfs.FS, c *config.Config, p *config.Partition) *decision.Deferral {
+func find(root host.Root, c *config.Config, p *config.Partition) *decision.Deferral {
 	s := readState(root, p.Name)
 	if !s.defers(p) {
 		return nil
@@ -128,7 +128,7 @@ func (s state) defers(p *config.Partition) bool {
 		p.Limit < s.memory.Max && p.Limit <= s.memory.Used()
 }
 
-func readState(root hostfs.FS, names partition.Name) state {
+func readState(root host.Root, names partition.Name) state {
 	memory, err := cgroups.FS(root).ReadMemory(names.Cgroup())
 	if err != nil {
 		return state{} // it may be removed at any time
@@ -136,7 +136,7 @@ func readState(root hostfs.FS, names partition.Name) state {
 	return state{memory: memory, monitor: monitorEvicts(root), operator: OperatorSets(root, names.Slice(), "MemoryMax")}
 }
 
-func monitorEvicts(root hostfs.FS) bool {
+func monitorEvicts(root host.Root) bool {
 	own, err := root.ReadFile(EvictsFile, maxBytes)
 	if err != nil {
 		return false

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"node-partition.io/node-partition/internal/cgroups"
-	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/kubeletconfig"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/thresholds"
@@ -139,7 +139,7 @@ func TestMonitorEvicts(t *testing.T) {
 		for path, content := range test.files {
 			put(t, filepath.Join(root, path), content)
 		}
-		if got := monitorEvicts(hostfs.FS(root)); got != test.want {
+		if got := monitorEvicts(host.Root(root)); got != test.want {
 			t.Errorf("%s: %t, want %t", name, got, test.want)
 		}
 	}
@@ -196,7 +196,7 @@ func TestOperatorSets(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if got := OperatorSets(hostfs.FS(root), "kubepods-system.slice", "MemoryMax"); got != test.want {
+		if got := OperatorSets(host.Root(root), "kubepods-system.slice", "MemoryMax"); got != test.want {
 			t.Errorf("%s: %t, want %t", name, got, test.want)
 		}
 	}

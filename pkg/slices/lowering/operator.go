@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"node-partition.io/node-partition/internal/hostfs"
+	"node-partition.io/node-partition/internal/host"
 )
 
 // dropinPlaces lists the directories in which an operator's drop-ins may be, the first that counts
@@ -38,7 +38,7 @@ var unitPlaces = []string{
 // operator's value wins over the value in our unit file. A unit file of the operator's own replaces
 // ours and sets every property, because a property that it leaves out is not ours either. For
 // AllowedCPUs, systemd adds the lists of a unit file and of its drop-ins up.
-func OperatorSets(root hostfs.FS, slice, property string) bool {
+func OperatorSets(root host.Root, slice, property string) bool {
 	for _, place := range unitPlaces {
 		if root.Exists(path.Join(place, slice)) {
 			return true
@@ -64,7 +64,7 @@ func OperatorSets(root hostfs.FS, slice, property string) bool {
 // dropins returns the texts of the drop-ins of a slice, in the order in which systemd applies them:
 // by their names. Of files of the same name the first counts, also if it is a link to /dev/null
 // (unit_file_find_dropin_paths, src/shared/dropin.c; conf_files_list_strv, src/basic/conf-files.c).
-func dropins(root hostfs.FS, slice string) []string {
+func dropins(root host.Root, slice string) []string {
 	texts := map[string]string{}
 	for _, dir := range dropinDirs(slice) {
 		entries, err := root.ReadDir(dir, maxDropins)

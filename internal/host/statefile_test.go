@@ -1,4 +1,4 @@
-package statefile
+package host
 
 import (
 	"errors"
@@ -20,11 +20,11 @@ func TestWriteThenRead(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "state.json")
 	for _, mode := range []fs.FileMode{0o600, 0o400} { // such as a usual umask leaves alone
-		if err := Write(path, content{[]string{"a", "b"}}, mode); err != nil {
+		if err := WriteState(path, content{[]string{"a", "b"}}, mode); err != nil {
 			t.Fatal(err)
 		}
 		var got content
-		if err := Read(path, &got); err != nil || len(got.Words) != 2 || got.Words[1] != "b" {
+		if err := ReadState(path, &got); err != nil || len(got.Words) != 2 || got.Words[1] != "b" {
 			t.Errorf("read %v, %v", got, err)
 		}
 		if info, err := os.Stat(path); err != nil || info.Mode() != mode {
@@ -57,15 +57,15 @@ func TestReadVersion(t *testing.T) {
 			t.Fatal(err)
 		}
 		var got content
-		err := ReadVersion(path, 2, &got)
+		err := ReadStateVersion(path, 2, &got)
 		if want == "" && (err != nil || len(got.Words) != 1) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %v, %v; want %q", text, got, err, want)
 		}
-		if errors.Is(err, ErrVersion) != strings.Contains(want, "it has version") {
+		if errors.Is(err, ErrStateVersion) != strings.Contains(want, "it has version") {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
-	if err := ReadVersion(path+".none", 2, new(content)); !errors.Is(err, fs.ErrNotExist) {
+	if err := ReadStateVersion(path+".none", 2, new(content)); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without a file: %v", err)
 	}
 }
@@ -76,7 +76,7 @@ func TestWriteReplacesWhole(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state.json")
 	long, short := strings.Repeat("a", 1<<16), "x"
 	write := func(word string) {
-		if err := Write(path, content{[]string{word}}, 0o600); err != nil {
+		if err := WriteState(path, content{[]string{word}}, 0o600); err != nil {
 			t.Error(err)
 		}
 	}
@@ -98,7 +98,7 @@ func TestWriteReplacesWhole(t *testing.T) {
 		default:
 		}
 		var got content
-		if err := Read(path, &got); err != nil || len(got.Words) != 1 || got.Words[0] != long && got.Words[0] != short {
+		if err := ReadState(path, &got); err != nil || len(got.Words) != 1 || got.Words[0] != long && got.Words[0] != short {
 			t.Fatalf("read %.80v, %v", got, err)
 		}
 	}
@@ -110,7 +110,7 @@ func TestWriteAfterKill(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "state.json")
-	if err := Write(path, content{[]string{"old"}}, 0o600); err != nil {
+	if err := WriteState(path, content{[]string{"old"}}, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	half := filepath.Join(dir, ".state.json.new")
@@ -121,13 +121,13 @@ func TestWriteAfterKill(t *testing.T) {
 		t.Errorf("state files are %q, %v", all, err)
 	}
 	var got content
-	if err := Read(path, &got); err != nil || got.Words[0] != "old" {
+	if err := ReadState(path, &got); err != nil || got.Words[0] != "old" {
 		t.Errorf("read %v, %v", got, err)
 	}
-	if err := Write(path, content{[]string{"new"}}, 0o600); err != nil {
+	if err := WriteState(path, content{[]string{"new"}}, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := Read(path, &got); err != nil || got.Words[0] != "new" {
+	if err := ReadState(path, &got); err != nil || got.Words[0] != "new" {
 		t.Errorf("read %v, %v", got, err)
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
@@ -147,7 +147,7 @@ func TestWriteFails(t *testing.T) {
 		filepath.Join(dir, "none", "a.json"):  content{},
 		filepath.Join(dir, "not-a-json.json"): math.NaN(),
 	} {
-		if err := Write(path, v, 0o600); err == nil {
+		if err := WriteState(path, v, 0o600); err == nil {
 			t.Errorf("%s is written", path)
 		}
 	}
@@ -160,11 +160,11 @@ func TestReadFails(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	var got content
-	if err := Read(filepath.Join(dir, "none.json"), &got); !errors.Is(err, fs.ErrNotExist) {
+	if err := ReadState(filepath.Join(dir, "none.json"), &got); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("of nothing: %v", err)
 	}
 	var about *fs.PathError
-	if err := Read(dir, &got); !errors.As(err, &about) || about.Path != dir {
+	if err := ReadState(dir, &got); !errors.As(err, &about) || about.Path != dir {
 		t.Errorf("of a folder: %v", err)
 	}
 	for _, text := range []string{"", "{", `{"words":1}`, "\x00\x00", "words: [a]"} {
@@ -172,7 +172,7 @@ func TestReadFails(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := Read(path, &got); err == nil || errors.As(err, &about) {
+		if err := ReadState(path, &got); err == nil || errors.As(err, &about) {
 			t.Errorf("of %q: %v; want an error about the content", text, err)
 		}
 	}
@@ -191,7 +191,7 @@ func TestReadForeign(t *testing.T) {
 	}
 	for _, path := range []string{fifo, sparse, "/dev/zero"} {
 		var about *fs.PathError
-		for _, err := range []error{Read(path, new(content)), ReadVersion(path, 1, new(content))} {
+		for _, err := range []error{ReadState(path, new(content)), ReadStateVersion(path, 1, new(content))} {
 			if !errors.As(err, &about) || about.Path != path {
 				t.Errorf("%s: %v", path, err)
 			}

@@ -1,6 +1,4 @@
-// Package systemctl queries systemd through its own programs, which every user may run. The daemon
-// also waits for signals, so it uses D-Bus (internal/systemd).
-package systemctl
+package host
 
 import (
 	"bytes"
@@ -16,11 +14,14 @@ import (
 	"node-partition.io/node-partition/internal/text"
 )
 
+// This file queries systemd through its own programs, which every user may run. The daemon
+// also waits for signals, so it uses D-Bus (internal/systemd).
+
 // Programs is the folder of the programs of systemd. It is empty for the search path.
 type Programs string
 
-// Show is Programs.Show of the search path.
-func Show(ctx context.Context, properties string, units ...string) ([]map[string]string, error) {
+// ShowUnits is Programs.Show of the search path.
+func ShowUnits(ctx context.Context, properties string, units ...string) ([]map[string]string, error) {
 	return Programs("").Show(ctx, properties, units...)
 }
 
@@ -39,11 +40,11 @@ func (p Programs) Show(ctx context.Context, properties string, units ...string) 
 	if err != nil {
 		return nil, err
 	}
-	return Parse(text), nil
+	return ParseShow(text), nil
 }
 
-// Parse returns the properties in an output of systemctl show, as Show does.
-func Parse(text string) []map[string]string {
+// ParseShow returns the properties in an output of systemctl show, as Show does.
+func ParseShow(text string) []map[string]string {
 	var all []map[string]string
 	for block := range strings.SplitSeq(strings.TrimSpace(text), "\n\n") {
 		values := map[string]string{}

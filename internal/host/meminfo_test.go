@@ -1,12 +1,10 @@
-package meminfo
+package host
 
 import (
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"node-partition.io/node-partition/internal/hostfs"
 )
 
 func TestTotal(t *testing.T) {
@@ -23,15 +21,15 @@ func TestTotal(t *testing.T) {
 		if err := os.Mkdir(filepath.Join(root, "proc"), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(root, path), []byte(test.content), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(root, meminfoPath), []byte(test.content), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		got, err := Total(hostfs.FS(root))
+		got, err := MemoryTotal(Root(root))
 		if got != test.want || (err == nil) != (test.err == "") || err != nil && !strings.HasPrefix(err.Error(), test.err) {
 			t.Errorf("%s: %d, %v; want %d, %q", name, got, err, test.want, test.err)
 		}
 	}
-	if _, err := Total(hostfs.FS(t.TempDir())); err == nil || !strings.HasPrefix(err.Error(), path+": ") {
+	if _, err := MemoryTotal(Root(t.TempDir())); err == nil || !strings.HasPrefix(err.Error(), meminfoPath+": ") {
 		t.Errorf("without /proc: %v; want an error that names it", err)
 	}
 }

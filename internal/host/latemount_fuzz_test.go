@@ -1,12 +1,10 @@
-package latemount
+package host
 
 import (
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"node-partition.io/node-partition/internal/hostfs"
 )
 
 // FuzzMounts: with any fstab and mountinfo, each awaited unit is the mount unit of the path or of a
@@ -25,7 +23,7 @@ func FuzzMounts(f *testing.F) {
 				t.Fatal(err)
 			}
 		}
-		late := Read(hostfs.FS(root)).Late([]string{name}, nil)
+		late := ReadMounts(Root(root)).Late([]string{name}, nil)
 		for _, unit := range append(late.MountUnits, late.OnDemand...) {
 			if unit != "etc.mount" && !strings.HasPrefix(unit, "etc-kubernetes") || strings.ContainsAny(unit, "/ \n%") {
 				t.Errorf("waits for %q", unit)
@@ -36,6 +34,6 @@ func FuzzMounts(f *testing.F) {
 				t.Errorf("%q is late", path)
 			}
 		}
-		Read(hostfs.FS(root)).Watchable(name)
+		ReadMounts(Root(root)).Watchable(name)
 	})
 }

@@ -1,4 +1,4 @@
-package latemount
+package host
 
 import (
 	"os"
@@ -6,12 +6,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"node-partition.io/node-partition/internal/hostfs"
 )
 
 // tree makes a root with files. A content that begins with "-> " is the target of a link.
-func tree(t *testing.T, files map[string]string) hostfs.FS {
+func tree(t *testing.T, files map[string]string) Root {
 	t.Helper()
 	root := t.TempDir()
 	for name, content := range files {
@@ -27,7 +25,7 @@ func tree(t *testing.T, files map[string]string) hostfs.FS {
 			t.Fatal(err)
 		}
 	}
-	return hostfs.FS(root)
+	return Root(root)
 }
 
 func TestLate(t *testing.T) {
@@ -70,7 +68,7 @@ func TestLate(t *testing.T) {
 		"a mount of something else": {onVar("LABEL=v /var/lib/kubelet-data ext4\nLABEL=v /home ext4\nswap none swap\nbroken"), nil, nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			late := Read(tree(t, test.files)).Late(missing, nil)
+			late := ReadMounts(tree(t, test.files)).Late(missing, nil)
 			if !slices.Equal(late.Paths, test.paths) || !slices.Equal(late.MountUnits, test.atBoot) || !slices.Equal(late.OnDemand, test.demands) ||
 				late.Bare != (name == "a bare /var") || late.AtBoot() != (late.Bare || len(test.atBoot) > 0) {
 				t.Errorf("%+v; want the paths %q, at boot %q, on demand %q", late, test.paths, test.atBoot, test.demands)
@@ -82,7 +80,7 @@ func TestLate(t *testing.T) {
 // TestLateOthers: a folder that is there, below the place of a file system that is not, counts for
 // its mount alone.
 func TestLateOthers(t *testing.T) {
-	late := Read(tree(t, map[string]string{"/etc/fstab": "LABEL=v /srv ext4 noauto\n"})).Late(nil, []string{"/srv/kubelet.conf.d"})
+	late := ReadMounts(tree(t, map[string]string{"/etc/fstab": "LABEL=v /srv ext4 noauto\n"})).Late(nil, []string{"/srv/kubelet.conf.d"})
 	if len(late.Paths) > 0 || !slices.Equal(late.OnDemand, []string{"srv.mount"}) {
 		t.Errorf("%+v; want srv.mount on demand", late)
 	}
@@ -93,7 +91,7 @@ func TestLateOthers(t *testing.T) {
 func TestWatchable(t *testing.T) {
 	const mounts = "22 1 254:0 / / rw - ext4 /dev/vda rw\n30 22 254:16 / /local rw - ext4 /dev/vdb rw\n" +
 		"31 22 0:40 / /server rw - nfs4 host:/ rw\n32 31 254:17 / /server/disk rw - ext4 /dev/vdc rw\n33 22 0:41 / /auto rw - autofs systemd-1 rw\n"
-	m := Read(tree(t, map[string]string{"/etc/fstab": "LABEL=n /not ext4 noauto\nLABEL=l /local ext4 noauto\n", "/proc/self/mountinfo": mounts}))
+	m := ReadMounts(tree(t, map[string]string{"/etc/fstab": "LABEL=n /not ext4 noauto\nLABEL=l /local ext4 noauto\n", "/proc/self/mountinfo": mounts}))
 	for name, want := range map[string]bool{
 		"/etc/a": true, "/local/a": true, "/server/a": false, "/server/disk/a": true, "/auto/a": false, "/auto": false, "/not/a": false, "/nothing": true,
 	} {
@@ -133,7 +131,7 @@ func TestLinks(t *testing.T) {
 		"to another place in /etc": {map[string]string{"/etc/kubernetes": "-> k8s", "/etc/fstab": nofail, "/proc/self/mountinfo": root}, nil, false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := Read(tree(t, test.files))
+			m := ReadMounts(tree(t, test.files))
 			if late := m.Late([]string{section}, nil); !slices.Equal(late.OnDemand, test.demands) || len(late.MountUnits) > 0 {
 				t.Errorf("%+v; want %q", late, test.demands)
 			}

@@ -1,4 +1,4 @@
-package systemctl
+package host
 
 import (
 	"context"

@@ -1,6 +1,4 @@
-// Package latemount finds file systems that are announced and not mounted: the files on them may
-// appear later. It reads fstab(5), the mount units and the current mounts.
-package latemount
+package host
 
 import (
 	"bytes"
@@ -11,9 +9,10 @@ import (
 
 	"github.com/coreos/go-systemd/v22/unit"
 	"github.com/moby/sys/mountinfo"
-
-	"node-partition.io/node-partition/internal/hostfs"
 )
+
+// This file finds file systems that are announced and not mounted: the files on them may
+// appear later. It reads fstab(5), the mount units and the current mounts.
 
 const (
 	fstabPath     = "/etc/fstab"
@@ -63,7 +62,7 @@ func (l Late) AtBoot() bool { return l.Bare || len(l.MountUnits) > 0 }
 
 // Mounts holds the file systems of a node that are announced, and those that are mounted.
 type Mounts struct {
-	root    hostfs.FS
+	root    Root
 	fstab   map[string]entry
 	units   map[string]bool     // mount points of mount units; nil if they were not read yet
 	links   map[string]string   // targets by path, empty for other files
@@ -78,8 +77,8 @@ type entry struct {
 	optional bool
 }
 
-// Read returns the mounts of the node at root.
-func Read(root hostfs.FS) *Mounts {
+// ReadMounts returns the mounts of the node at root.
+func ReadMounts(root Root) *Mounts {
 	return &Mounts{root: root, fstab: readFstab(root), links: map[string]string{}, waits: map[string][]string{}}
 }
 
@@ -235,7 +234,7 @@ func (m *Mounts) link(name string, blind bool) string {
 }
 
 // readFstab returns the entries of /etc/fstab by mount point.
-func readFstab(root hostfs.FS) map[string]entry {
+func readFstab(root Root) map[string]entry {
 	points := map[string]entry{}
 	data, err := root.ReadFile(fstabPath, maxFstabBytes)
 	if err != nil {

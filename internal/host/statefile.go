@@ -1,6 +1,4 @@
-// Package statefile writes and reads files of JSON. A reader gets the old content or the new one,
-// at whatever time it reads and at whatever time the writer is killed.
-package statefile
+package host
 
 import (
 	"encoding/json"
@@ -9,21 +7,24 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-
-	"node-partition.io/node-partition/internal/hostfs"
 )
 
-// Write replaces the file at path with v as one line of JSON. The folder has to exist. Write does
-// not synchronise the file with a disk: most state files are on a tmpfs. There must be one writer
-// at a time.
+// This file writes and reads files of JSON. A reader gets the old content or the new one,
+// at whatever time it reads and at whatever time the writer is killed.
+
+// WriteState replaces the file at path with v as one line of JSON. The folder has to exist. Write
+// does not synchronise the file with a disk: most state files are on a tmpfs. There must be one
+// writer at a time.
 //
 // The temporary file always has the same name, so a program that is killed again and again leaves
 // one of them. The next Write overwrites it.
-func Write(path string, v any, mode fs.FileMode) error { return write(path, v, mode, 0) }
+func WriteState(path string, v any, mode fs.FileMode) error { return write(path, v, mode, 0) }
 
-// WriteDisk is Write for a file on a disk: after a power loss it has the old content or the new
-// one.
-func WriteDisk(path string, v any, mode fs.FileMode) error { return write(path, v, mode, os.O_SYNC) }
+// WriteStateDisk is Write for a file on a disk: after a power loss it has the old content or the
+// new one.
+func WriteStateDisk(path string, v any, mode fs.FileMode) error {
+	return write(path, v, mode, os.O_SYNC)
+}
 
 func write(path string, v any, mode fs.FileMode, flag int) error {
 	data, err := json.Marshal(v)
@@ -45,9 +46,9 @@ func write(path string, v any, mode fs.FileMode, flag int) error {
 	return err
 }
 
-// Read decodes the file at path into v. An error about the file is an *fs.PathError. Every other
-// error is about its content and does not name the file.
-func Read(path string, v any) error {
+// ReadState decodes the file at path into v. An error about the file is an *fs.PathError. Every
+// other error is about its content and does not name the file.
+func ReadState(path string, v any) error {
 	data, err := read(path)
 	if err != nil {
 		return err
@@ -61,28 +62,28 @@ const maxBytes = 16 << 20
 // read reads a file, which in an unpacked archive may be anything.
 func read(path string) ([]byte, error) {
 	//guard: a state file that is none is not waited for
-	data, err := hostfs.FS("").ReadFile(path, maxBytes)
+	data, err := Root("").ReadFile(path, maxBytes)
 	if err != nil {
 		return nil, &fs.PathError{Op: "read", Path: path, Err: errors.Unwrap(err)}
 	}
 	return data, nil
 }
 
-// ErrVersion means that another version of the program has written a file.
-var ErrVersion = errors.New("another version of the program has written it")
+// ErrStateVersion means that another version of the program has written a file.
+var ErrStateVersion = errors.New("another version of the program has written it")
 
-// ReadVersion is Read for a file that names its version: Decode has the rest.
-func ReadVersion(path string, known int, v any) error {
+// ReadStateVersion is Read for a file that names its version: Decode has the rest.
+func ReadStateVersion(path string, known int, v any) error {
 	data, err := read(path)
 	if err != nil {
 		return err
 	}
-	return Decode(data, known, v)
+	return DecodeState(data, known, v)
 }
 
-// Decode decodes the content of a file into v. It returns ErrVersion for another version than
-// known, whose fields may have other types: nothing else of it is decoded.
-func Decode(data []byte, known int, v any) error {
+// DecodeState decodes the content of a file into v. It returns ErrStateVersion for another version
+// than known, whose fields may have other types: nothing else of it is decoded.
+func DecodeState(data []byte, known int, v any) error {
 	var stamp struct {
 		Version int `json:"version"`
 	}
@@ -91,7 +92,7 @@ func Decode(data []byte, known int, v any) error {
 	}
 	//guard: a state file of another version is not guessed at
 	if stamp.Version != known {
-		return fmt.Errorf("%w: it has version %d, and this program reads version %d", ErrVersion, stamp.Version, known)
+		return fmt.Errorf("%w: it has version %d, and this program reads version %d", ErrStateVersion, stamp.Version, known)
 	}
 	return json.Unmarshal(data, v)
 }

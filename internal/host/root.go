@@ -1,9 +1,4 @@
-// Package hostfs reads files of the node below one root, with bounds.
-//
-// A systemd generator runs inside the boot: a file that never ends, a FIFO without a writer or a
-// directory of a million entries must be an error, not a boot that hangs. The generator reads
-// everything through this package, so that one root (PARTITION_ROOT) turns a folder into a node.
-package hostfs
+package host
 
 import (
 	"cmp"
@@ -19,8 +14,15 @@ import (
 	securejoin "github.com/cyphar/filepath-securejoin"
 )
 
-// FS is the root below which a node's files are read. The empty string and "/" are the node itself.
-type FS string
+// This file reads files of the node below one root, with bounds.
+//
+// A systemd generator runs inside the boot: a file that never ends, a FIFO without a writer or a
+// directory of a million entries must be an error, not a boot that hangs. The generator reads
+// everything through this package, so that one root (PARTITION_ROOT) turns a folder into a node.
+
+// Root is the root below which a node's files are read. The empty string and "/" are the node
+// itself.
+type Root string
 
 // Sentinel errors, wrapped with the path that caused them.
 var (
@@ -32,7 +34,7 @@ var (
 
 // Path returns the path of name on the machine that runs us. Inside a root other than "/", it
 // follows symbolic links as if that root were "/", as chroot(2) would.
-func (f FS) Path(name string) (string, error) {
+func (f Root) Path(name string) (string, error) {
 	if f == "" || f == "/" {
 		return name, nil
 	}
@@ -46,7 +48,7 @@ func (f FS) Path(name string) (string, error) {
 // ReadFile returns the content of the regular file name, at most limit bytes of it. It returns
 // ErrTooLarge for a larger file, and errNotRegular for anything that is not a regular file. It
 // never blocks in open(2).
-func (f FS) ReadFile(name string, limit int64) ([]byte, error) {
+func (f Root) ReadFile(name string, limit int64) ([]byte, error) {
 	file, info, err := f.open(name)
 	if err != nil {
 		return nil, err
@@ -68,12 +70,12 @@ func (f FS) ReadFile(name string, limit int64) ([]byte, error) {
 }
 
 // Open opens the regular file name for reading, as ReadFile does.
-func (f FS) Open(name string) (*os.File, error) {
+func (f Root) Open(name string) (*os.File, error) {
 	file, _, err := f.open(name)
 	return file, err
 }
 
-func (f FS) open(name string) (*os.File, fs.FileInfo, error) {
+func (f Root) open(name string) (*os.File, fs.FileInfo, error) {
 	path, err := f.Path(name)
 	if err != nil {
 		return nil, nil, err
@@ -102,7 +104,7 @@ func (f FS) open(name string) (*os.File, fs.FileInfo, error) {
 }
 
 // Exists reports whether name exists, of whatever type. It follows links.
-func (f FS) Exists(name string) bool {
+func (f Root) Exists(name string) bool {
 	path, err := f.Path(name)
 	if err != nil {
 		return false
@@ -113,7 +115,7 @@ func (f FS) Exists(name string) bool {
 
 // ReadDir returns the entries of the directory name, sorted by name as filepath.WalkDir sorts them.
 // It returns ErrTooLarge for a directory with more than limit entries.
-func (f FS) ReadDir(name string, limit int) ([]fs.DirEntry, error) {
+func (f Root) ReadDir(name string, limit int) ([]fs.DirEntry, error) {
 	entries, err := list(f, name, limit, (*os.File).ReadDir)
 	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return cmp.Compare(a.Name(), b.Name()) })
 	return entries, err
@@ -121,12 +123,12 @@ func (f FS) ReadDir(name string, limit int) ([]fs.DirEntry, error) {
 
 // Names returns the names in the directory name, in no order. It returns ErrTooLarge for a
 // directory with more than limit entries.
-func (f FS) Names(name string, limit int) ([]string, error) {
+func (f Root) Names(name string, limit int) ([]string, error) {
 	return list(f, name, limit, (*os.File).Readdirnames)
 }
 
 // list reads a directory, as far as read does, within the limit.
-func list[T any](f FS, name string, limit int, read func(*os.File, int) ([]T, error)) ([]T, error) {
+func list[T any](f Root, name string, limit int, read func(*os.File, int) ([]T, error)) ([]T, error) {
 	path, err := f.Path(name)
 	if err != nil {
 		return nil, err
@@ -147,7 +149,7 @@ func list[T any](f FS, name string, limit int, read func(*os.File, int) ([]T, er
 }
 
 // Lstat calls lstat(2) for name. It follows links on the way, but not the last component.
-func (f FS) Lstat(name string) (fs.FileInfo, error) {
+func (f Root) Lstat(name string) (fs.FileInfo, error) {
 	dir, err := f.Path(filepath.Dir(name))
 	if err != nil {
 		return nil, err
@@ -161,7 +163,7 @@ func (f FS) Lstat(name string) (fs.FileInfo, error) {
 
 // Readlink returns the target of the symbolic link name. It follows links on the way, but not the
 // last component.
-func (f FS) Readlink(name string) (string, error) {
+func (f Root) Readlink(name string) (string, error) {
 	dir, err := f.Path(filepath.Dir(name))
 	if err != nil {
 		return "", err

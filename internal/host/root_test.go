@@ -1,4 +1,4 @@
-package hostfs
+package host
 
 import (
 	"errors"
@@ -51,7 +51,7 @@ func TestReadFile(t *testing.T) {
 		{"/etc/fifo", 10, "", errNotRegular},
 		{"/etc", 10, "", errNotRegular},
 	} {
-		data, err := FS(root).ReadFile(test.name, test.limit)
+		data, err := Root(root).ReadFile(test.name, test.limit)
 		if string(data) != test.want || !errors.Is(err, test.err) {
 			t.Errorf("ReadFile(%s, %d): %q, %v; want %q, %v", test.name, test.limit, data, err, test.want, test.err)
 		}
@@ -60,11 +60,11 @@ func TestReadFile(t *testing.T) {
 
 // TestReadFileKernel: files in /proc have the size 0, and are read all the same.
 func TestReadFileKernel(t *testing.T) {
-	data, err := FS("/").ReadFile("/proc/self/status", 1<<16)
+	data, err := Root("/").ReadFile("/proc/self/status", 1<<16)
 	if err != nil || len(data) == 0 {
 		t.Errorf("%d bytes, %v", len(data), err)
 	}
-	if _, err := FS("").ReadFile("/proc/self/status", 10); !errors.Is(err, ErrTooLarge) {
+	if _, err := Root("").ReadFile("/proc/self/status", 10); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("%v, want %v", err, ErrTooLarge)
 	}
 }
@@ -76,20 +76,20 @@ func TestReadDir(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	entries, err := FS(root).ReadDir("/", 3)
+	entries, err := Root(root).ReadDir("/", 3)
 	if err != nil || len(entries) != 3 || entries[0].Name() != "a" || entries[2].Name() != "c" {
 		t.Errorf("%v, %v; want a, b, c", entries, err)
 	}
-	if _, err := FS(root).ReadDir("/", 2); !errors.Is(err, ErrTooLarge) {
+	if _, err := Root(root).ReadDir("/", 2); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("%v, want %v", err, ErrTooLarge)
 	}
-	if names, err := FS(root).Names("/", 3); err != nil || len(names) != 3 {
+	if names, err := Root(root).Names("/", 3); err != nil || len(names) != 3 {
 		t.Errorf("%q, %v; want three names", names, err)
 	}
-	if names, err := FS(root).Names("/", 2); !errors.Is(err, ErrTooLarge) || len(names) > 0 {
+	if names, err := Root(root).Names("/", 2); !errors.Is(err, ErrTooLarge) || len(names) > 0 {
 		t.Errorf("%q, %v, want %v", names, err, ErrTooLarge)
 	}
-	if _, err := FS(root).ReadDir("/a", 2); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := Root(root).ReadDir("/a", 2); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("%v, want %v", err, fs.ErrNotExist)
 	}
 }
