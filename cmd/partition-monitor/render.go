@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"node-partition.io/node-partition/internal/admission/policy"
+	"node-partition.io/node-partition/internal/admission"
 	"node-partition.io/node-partition/internal/command/render"
 	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/node/options"
@@ -189,8 +189,8 @@ func renderAdmission(c *cli.Context, n host.Node, _ string) error {
 		Remove: c.Bool(flagRemove),
 	}
 	switch {
-	case !slices.Contains([]string{"", policy.V1, policy.V1Beta1}, o.APIVersion):
-		return usageError{fmt.Errorf("--%s=%s: want %s or %s", flagAPIVersion, o.APIVersion, policy.V1, policy.V1Beta1)}
+	case !slices.Contains([]string{"", admission.PolicyV1, admission.PolicyV1Beta1}, o.APIVersion):
+		return usageError{fmt.Errorf("--%s=%s: want %s or %s", flagAPIVersion, o.APIVersion, admission.PolicyV1, admission.PolicyV1Beta1)}
 	case c.IsSet(options.FlagKubeconfig) && o.Kubeconfig == "":
 		return usageError{fmt.Errorf("--%s: want a file", options.FlagKubeconfig)}
 	case o.Selector != "" && o.Kubeconfig == "":

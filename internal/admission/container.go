@@ -7,7 +7,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"node-partition.io/node-partition/internal/cpuweight"
 	"node-partition.io/node-partition/internal/text"
 )
 
@@ -70,5 +69,5 @@ func annotationOf(milli, limit int64) string {
 }
 
 func sharesOf(milli int64) string {
-	return strconv.FormatUint(cpuweight.SharesOfMilliCPU(milli), 10)
+	return strconv.FormatUint(SharesOfMilliCPU(milli), 10)
 }

@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	sums "k8s.io/component-helpers/resource"
 
-	"node-partition.io/node-partition/internal/cpuweight"
 	"node-partition.io/node-partition/internal/text"
 )
 
@@ -102,7 +101,7 @@ func Annotated(annotations map[string]string, workload string) PodCPU {
 			all.Containers = map[string]CPU{}
 		}
 		all.Containers[name] = CPU{request, limit}
-		all.Request = cpuweight.Plus(all.Request, request)
+		all.Request = AddMilliCPU(all.Request, request)
 	}
 	return all
 }
@@ -112,7 +111,7 @@ func (p PodCPU) Without(left func(container string) bool) PodCPU {
 	p.Request = 0
 	for name, of := range p.Containers {
 		if !left(name) {
-			p.Request = cpuweight.Plus(p.Request, of.Request)
+			p.Request = AddMilliCPU(p.Request, of.Request)
 		}
 	}
 	return p
@@ -183,8 +182,8 @@ func annotated(annotations map[string]string, workload, container string, reques
 	}
 	limit, err := found.Limit.Int64()
 	//guard: a CPU limit of an annotation has bounds
-	if err != nil || limit <= 0 || limit > cpuweight.MaxMilliCPU {
-		return 0, fmt.Errorf("cpulimit of %s is not a whole number from 1 to %d, in thousandths of a CPU", key, cpuweight.MaxMilliCPU)
+	if err != nil || limit <= 0 || limit > MaxMilliCPU {
+		return 0, fmt.Errorf("cpulimit of %s is not a whole number from 1 to %d, in thousandths of a CPU", key, MaxMilliCPU)
 	}
 	return limit, nil
 }

@@ -8,7 +8,6 @@ import (
 
 	"node-partition.io/node-partition/internal/admission"
 	"node-partition.io/node-partition/internal/cgroups"
-	"node-partition.io/node-partition/internal/cpuweight"
 	"node-partition.io/node-partition/internal/cri"
 	"node-partition.io/node-partition/internal/kubelet"
 	"node-partition.io/node-partition/internal/partition"
@@ -62,7 +61,7 @@ func requests(request, limit int64) func(*Pod) {
 func decided(c Policy, record CPURecord, pods ...Pod) Decision {
 	s := partitioned(func(s *Snapshot) {
 		s.Config = c
-		s.CPU = CPUState{CPURecord: record, Runtime: cpuweight.Linear}
+		s.CPU = CPUState{CPURecord: record, Runtime: admission.LinearWeight}
 		for slice := range s.Weights {
 			s.Weights[slice] = 7777 // no partition has it
 		}

@@ -3,8 +3,8 @@ package podmove
 import (
 	"cmp"
 
+	"node-partition.io/node-partition/internal/admission"
 	"node-partition.io/node-partition/internal/cgroups"
-	"node-partition.io/node-partition/internal/cpuweight"
 	"node-partition.io/node-partition/internal/partition"
 )
 
@@ -141,21 +141,21 @@ func (d *Decision) takeCPU(s Snapshot, c *Container, had CPUTime) {
 }
 
 // weightOf returns the weight of a CPU request and of a request of the resource together.
-func weightOf(f cpuweight.Formula, milli, cores int64) uint64 {
-	return f.Weight(cpuweight.SharesOfMilliCPU(cpuweight.Plus(milli, cores)))
+func weightOf(f admission.WeightFormula, milli, cores int64) uint64 {
+	return f.Weight(admission.SharesOfMilliCPU(admission.AddMilliCPU(milli, cores)))
 }
 
 // hasKubeletWeight reports whether a container has the weight of its CPU request, by either
 // formula.
 func (c *Container) hasKubeletWeight() bool {
-	return c.CPU.Weight == weightOf(cpuweight.Linear, c.MilliCPU, 0) ||
-		c.CPU.Weight == weightOf(cpuweight.Quadratic, c.MilliCPU, 0)
+	return c.CPU.Weight == weightOf(admission.LinearWeight, c.MilliCPU, 0) ||
+		c.CPU.Weight == weightOf(admission.QuadraticWeight, c.MilliCPU, 0)
 }
 
 // runtimeFormula returns the formula by which the runtime has written the scopes of containers, as
 // kubeletFormula does for the slices of pods. Containers with ours show nothing. Nor does one that
 // does not run, because it has no weight.
-func runtimeFormula(pods []Pod, present cpuweight.Formula) cpuweight.Formula {
+func runtimeFormula(pods []Pod, present admission.WeightFormula) admission.WeightFormula {
 	return shownByAll(present, func(yield func(milli int64, weight uint64) bool) {
 		for i := range pods {
 			for _, c := range pods[i].Containers {

@@ -16,7 +16,6 @@ import (
 
 	"node-partition.io/node-partition/internal/admission"
 	"node-partition.io/node-partition/internal/cgroups"
-	"node-partition.io/node-partition/internal/cpuweight"
 	"node-partition.io/node-partition/internal/cri"
 	"node-partition.io/node-partition/internal/kubelet"
 	"node-partition.io/node-partition/internal/partition"
@@ -122,7 +121,7 @@ func TestDecideContainerCPUMoving(t *testing.T) {
 	t.Parallel()
 	s := partitioned(func(s *Snapshot) {
 		s.Config, s.Moving = advertised(""), "a"
-		s.CPU.Runtime = cpuweight.Linear
+		s.CPU.Runtime = admission.LinearWeight
 	}, in("shop-2", telemetry, requests(400, 0)))
 	s.Rules = s.Config.Rules().now(s.Pods)
 	if d := Decide(s); len(d.Scopes) > 0 {
@@ -171,17 +170,17 @@ func TestRuntimeFormula(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		pods          []Pod
-		present, want cpuweight.Formula
+		present, want admission.WeightFormula
 	}{
-		"nothing":         {nil, cpuweight.Quadratic, cpuweight.Quadratic},
-		"the other":       {[]Pod{runs(1000, 100)}, cpuweight.Linear, cpuweight.Quadratic},
-		"both":            {[]Pod{runs(1000, 100), runs(1000, 39)}, cpuweight.Linear, cpuweight.Linear},
-		"neither":         {[]Pod{runs(1000, 77)}, cpuweight.Linear, cpuweight.Linear},
-		"no request":      {[]Pod{runs(0, 1)}, cpuweight.Quadratic, cpuweight.Quadratic},
-		"a request of it": {[]Pod{runs(1000, 100, func(p *Pod) { p.Containers[0].asked.Request = 1 })}, cpuweight.Linear, cpuweight.Linear},
-		"not reported":    {[]Pod{runs(0, 100, func(p *Pod) { p.Kubelet = nil })}, cpuweight.Linear, cpuweight.Linear},
-		"being deleted":   {[]Pod{runs(1000, 100, (*Pod).terminate)}, cpuweight.Linear, cpuweight.Quadratic},
-		"not running":     {[]Pod{runs(1000, 0, func(p *Pod) { p.Containers[0].Running = false })}, cpuweight.Linear, cpuweight.Linear},
+		"nothing":         {nil, admission.QuadraticWeight, admission.QuadraticWeight},
+		"the other":       {[]Pod{runs(1000, 100)}, admission.LinearWeight, admission.QuadraticWeight},
+		"both":            {[]Pod{runs(1000, 100), runs(1000, 39)}, admission.LinearWeight, admission.LinearWeight},
+		"neither":         {[]Pod{runs(1000, 77)}, admission.LinearWeight, admission.LinearWeight},
+		"no request":      {[]Pod{runs(0, 1)}, admission.QuadraticWeight, admission.QuadraticWeight},
+		"a request of it": {[]Pod{runs(1000, 100, func(p *Pod) { p.Containers[0].asked.Request = 1 })}, admission.LinearWeight, admission.LinearWeight},
+		"not reported":    {[]Pod{runs(0, 100, func(p *Pod) { p.Kubelet = nil })}, admission.LinearWeight, admission.LinearWeight},
+		"being deleted":   {[]Pod{runs(1000, 100, (*Pod).terminate)}, admission.LinearWeight, admission.QuadraticWeight},
+		"not running":     {[]Pod{runs(1000, 0, func(p *Pod) { p.Containers[0].Running = false })}, admission.LinearWeight, admission.LinearWeight},
 	} {
 		if got := runtimeFormula(test.pods, test.present); got.Name != test.want.Name {
 			t.Errorf("%s: %s; want %s", name, got.Name, test.want.Name)

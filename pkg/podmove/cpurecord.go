@@ -4,7 +4,6 @@ import (
 	"maps"
 
 	"node-partition.io/node-partition/internal/admission"
-	"node-partition.io/node-partition/internal/cpuweight"
 	"node-partition.io/node-partition/internal/partition"
 )
 
@@ -43,7 +42,7 @@ type CPUState struct {
 	// CPURecord is the record of earlier passes.
 	CPURecord
 	// Runtime is the formula that the runtime uses.
-	Runtime cpuweight.Formula
+	Runtime admission.WeightFormula
 	// recorded has the scopes of the record by the ID of their container.
 	recorded map[string]string
 }

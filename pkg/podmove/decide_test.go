@@ -7,8 +7,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"node-partition.io/node-partition/internal/admission"
 	"node-partition.io/node-partition/internal/cgroups"
-	"node-partition.io/node-partition/internal/cpuweight"
 	"node-partition.io/node-partition/internal/kubelet"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/podmove/report"
@@ -51,7 +51,7 @@ func switchOff(s *Snapshot) { s.Config.Partitions[0].Off = true }
 
 func snapshot(change func(*Snapshot), pods ...Pod) Snapshot {
 	s := Snapshot{
-		Config: inSystem("kube-system"), Pods: pods, NRI: Working, KubeletAnswers: true, Formula: cpuweight.Linear,
+		Config: inSystem("kube-system"), Pods: pods, NRI: Working, KubeletAnswers: true, Formula: admission.LinearWeight,
 		Weights: map[string]uint64{"kubepods-system.slice": 1, "kubepods-system-burstable.slice": 1},
 	}
 	if change != nil {
@@ -294,7 +294,7 @@ func TestDecideSlices(t *testing.T) {
 
 func TestDecideWeights(t *testing.T) {
 	guaranteed := func(p *Pod) { p.QoS, p.MilliCPU = v1.PodQOSGuaranteed, 1000 }
-	quadratic := func(s *Snapshot) { s.Formula = cpuweight.Quadratic }
+	quadratic := func(s *Snapshot) { s.Formula = admission.QuadraticWeight }
 	ended := func(p *Pod) { p.Containers[0].Running = false }
 	small := func(uid string) Pod { return pod(uid, partition.System, func(p *Pod) { p.MilliCPU = 300 }) }
 	tests := []struct {

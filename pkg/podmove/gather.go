@@ -13,7 +13,6 @@ import (
 
 	"node-partition.io/node-partition/internal/admission"
 	"node-partition.io/node-partition/internal/cgroups"
-	"node-partition.io/node-partition/internal/cpuweight"
 	"node-partition.io/node-partition/internal/cri"
 	"node-partition.io/node-partition/internal/kubelet"
 	"node-partition.io/node-partition/internal/partition"
@@ -462,7 +461,7 @@ func (g *Gatherer) snapshot(ctx context.Context, c Policy, rules Rules, nri NRIS
 	weights, protected := g.slices(c.names())
 	return Snapshot{
 		Config: c, Rules: rules, Pods: pods, NRI: nri, KubeletAnswers: g.outlived.answers,
-		Weights: weights, Protected: protected, Formula: cpuweight.Linear, CPU: CPUState{Runtime: cpuweight.Linear},
+		Weights: weights, Protected: protected, Formula: admission.LinearWeight, CPU: CPUState{Runtime: admission.LinearWeight},
 	}, nil
 }
 

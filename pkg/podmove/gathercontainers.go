@@ -6,8 +6,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"node-partition.io/node-partition/internal/admission"
 	"node-partition.io/node-partition/internal/cgroups"
-	"node-partition.io/node-partition/internal/cpuweight"
 	"node-partition.io/node-partition/internal/cri"
 	"node-partition.io/node-partition/internal/kubelet"
 	"node-partition.io/node-partition/internal/partition"
@@ -72,7 +72,7 @@ func (g *Gatherer) estimate(ctx context.Context, pod *Pod, container *Container)
 		return err
 	}
 	// The minimum means no request.
-	if shares := container.Resources.Shares; shares > cpuweight.MinShares {
+	if shares := container.Resources.Shares; shares > admission.MinShares {
 		container.MilliCPU = int64((shares*1000 + 1023) / 1024)
 		pod.MilliCPU += container.MilliCPU
 	}

@@ -9,8 +9,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"node-partition.io/node-partition/internal/admission"
 	"node-partition.io/node-partition/internal/cgroups"
-	"node-partition.io/node-partition/internal/cpuweight"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/podmove/report"
 )
@@ -51,7 +51,7 @@ type Reconciler struct {
 }
 
 // formulas holds the formulas of cpu.weight that the kubelet and the runtime use.
-type formulas struct{ formula, runtime cpuweight.Formula }
+type formulas struct{ formula, runtime admission.WeightFormula }
 
 // passing holds the state of the passes.
 type passing struct {
@@ -102,7 +102,7 @@ const (
 // New returns a Reconciler that has no configuration yet.
 func New(o Options) *Reconciler {
 	return &Reconciler{
-		Signals: o.Signals, options: o, formulas: formulas{cpuweight.Linear, cpuweight.Linear},
+		Signals: o.Signals, options: o, formulas: formulas{admission.LinearWeight, admission.LinearWeight},
 		flaws:   map[string]string{},
 		passing: passing{passed: make(chan struct{}), beat: time.Now()},
 		moves:   moves{failed: map[string]failure{}, underway: map[string]*underway{}},

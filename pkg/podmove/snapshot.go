@@ -7,7 +7,6 @@ import (
 
 	"node-partition.io/node-partition/internal/admission"
 	"node-partition.io/node-partition/internal/cgroups"
-	"node-partition.io/node-partition/internal/cpuweight"
 	"node-partition.io/node-partition/internal/cri"
 	"node-partition.io/node-partition/internal/kubelet"
 	"node-partition.io/node-partition/internal/partition"
@@ -37,7 +36,7 @@ type Snapshot struct {
 	// of the last pass that did everything, or of those since then.
 	Raised cgroups.Protection
 	// Formula is the formula that the kubelet uses.
-	Formula cpuweight.Formula
+	Formula admission.WeightFormula
 	// CPU holds the figures of earlier passes about the CPU time of members by annotation.
 	CPU CPUState
 	// Moving is the UID of the pod that is being moved, empty for none.

@@ -6,8 +6,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"node-partition.io/node-partition/internal/admission"
 	"node-partition.io/node-partition/internal/cgroups"
-	"node-partition.io/node-partition/internal/cpuweight"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/slices/decision"
 )
@@ -20,7 +20,7 @@ import (
 //
 // If the kubelet does not report the requests, they are an approximation and distinguish nothing.
 // Kubelets that cannot report them, before 1.37, have the linear formula.
-func kubeletFormula(pods []Pod, present cpuweight.Formula) cpuweight.Formula {
+func kubeletFormula(pods []Pod, present admission.WeightFormula) admission.WeightFormula {
 	return shownByAll(present, func(yield func(milli int64, weight uint64) bool) {
 		for _, pod := range pods {
 			if !pod.DefaultCgroup.Exists || pod.Kubelet == nil || pod.Kubelet.Ends() {
@@ -35,10 +35,10 @@ func kubeletFormula(pods []Pod, present cpuweight.Formula) cpuweight.Formula {
 
 // shownByAll returns the formula that CPU requests and their weights show: the present one if any
 // of them shows it, or if none shows one.
-func shownByAll(present cpuweight.Formula, weights iter.Seq2[int64, uint64]) cpuweight.Formula {
+func shownByAll(present admission.WeightFormula, weights iter.Seq2[int64, uint64]) admission.WeightFormula {
 	found := present
 	for milli, weight := range weights {
-		f, ok := shownBy(cpuweight.SharesOfMilliCPU(milli), weight)
+		f, ok := shownBy(admission.SharesOfMilliCPU(milli), weight)
 		switch {
 		case !ok:
 		case f.Name == present.Name:
@@ -52,16 +52,16 @@ func shownByAll(present cpuweight.Formula, weights iter.Seq2[int64, uint64]) cpu
 
 // shownBy returns the formula that converts shares into a weight, and false if it is neither or
 // both.
-func shownBy(shares, weight uint64) (cpuweight.Formula, bool) {
-	linear, quadratic := cpuweight.Linear.Weight(shares), cpuweight.Quadratic.Weight(shares)
+func shownBy(shares, weight uint64) (admission.WeightFormula, bool) {
+	linear, quadratic := admission.LinearWeight.Weight(shares), admission.QuadraticWeight.Weight(shares)
 	switch {
 	case linear == quadratic:
 	case weight == linear:
-		return cpuweight.Linear, true
+		return admission.LinearWeight, true
 	case weight == quadratic:
-		return cpuweight.Quadratic, true
+		return admission.QuadraticWeight, true
 	}
-	return cpuweight.Formula{}, false
+	return admission.WeightFormula{}, false
 }
 
 // weights decides about the weights and the protected memory of a partition and of its burstable
@@ -117,7 +117,7 @@ type load struct {
 }
 
 func (l *load) add(m load) {
-	l.milli, l.cores = cpuweight.Plus(l.milli, m.milli), cpuweight.Plus(l.cores, m.cores)
+	l.milli, l.cores = admission.AddMilliCPU(l.milli, m.milli), admission.AddMilliCPU(l.cores, m.cores)
 	l.memory = l.memory.Plus(m.memory)
 }
 

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"node-partition.io/node-partition/internal/cpuweight"
+	"node-partition.io/node-partition/internal/admission"
 	"node-partition.io/node-partition/internal/partition"
 )
 
@@ -18,25 +18,25 @@ func TestKubeletFormula(t *testing.T) {
 	unreported := func(p *Pod) { p.Kubelet = nil }
 	for name, test := range map[string]struct {
 		pods    []Pod
-		present cpuweight.Formula
-		want    cpuweight.Formula
+		present admission.WeightFormula
+		want    admission.WeightFormula
 	}{
-		"nothing seen":              {nil, cpuweight.Linear, cpuweight.Linear},
-		"nothing seen any more":     {nil, cpuweight.Quadratic, cpuweight.Quadratic},
-		"linear":                    {[]Pod{kubelets("a", 12)}, cpuweight.Linear, cpuweight.Linear},
-		"the kubelet was upgraded":  {[]Pod{kubelets("a", 40)}, cpuweight.Linear, cpuweight.Quadratic},
-		"the kubelet was put back":  {[]Pod{kubelets("a", 12)}, cpuweight.Quadratic, cpuweight.Linear},
-		"a resize is under way":     {[]Pod{kubelets("a", 77)}, cpuweight.Quadratic, cpuweight.Quadratic},
-		"requests are approximated": {[]Pod{kubelets("a", 40, unreported)}, cpuweight.Linear, cpuweight.Linear},
+		"nothing seen":              {nil, admission.LinearWeight, admission.LinearWeight},
+		"nothing seen any more":     {nil, admission.QuadraticWeight, admission.QuadraticWeight},
+		"linear":                    {[]Pod{kubelets("a", 12)}, admission.LinearWeight, admission.LinearWeight},
+		"the kubelet was upgraded":  {[]Pod{kubelets("a", 40)}, admission.LinearWeight, admission.QuadraticWeight},
+		"the kubelet was put back":  {[]Pod{kubelets("a", 12)}, admission.QuadraticWeight, admission.LinearWeight},
+		"a resize is under way":     {[]Pod{kubelets("a", 77)}, admission.QuadraticWeight, admission.QuadraticWeight},
+		"requests are approximated": {[]Pod{kubelets("a", 40, unreported)}, admission.LinearWeight, admission.LinearWeight},
 		"marked terminating by an eviction": {
-			[]Pod{kubelets("a", 40, unreported, (*Pod).terminate)}, cpuweight.Linear, cpuweight.Linear,
+			[]Pod{kubelets("a", 40, unreported, (*Pod).terminate)}, admission.LinearWeight, admission.LinearWeight,
 		},
 		"its slice is not there": {
-			[]Pod{kubelets("a", 40, func(p *Pod) { p.DefaultCgroup.Exists = false })}, cpuweight.Linear, cpuweight.Linear,
+			[]Pod{kubelets("a", 40, func(p *Pod) { p.DefaultCgroup.Exists = false })}, admission.LinearWeight, admission.LinearWeight,
 		},
 		"no request": {
 			[]Pod{kubelets("a", 1), pod("b", partition.Default, func(p *Pod) { p.MilliCPU, p.DefaultCgroup.Limits.CPUWeight = 0, 1 })},
-			cpuweight.Quadratic, cpuweight.Quadratic,
+			admission.QuadraticWeight, admission.QuadraticWeight,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -51,7 +51,7 @@ func TestKubeletFormula(t *testing.T) {
 // order they are found.
 func TestKubeletFormulaTwoKubelets(t *testing.T) {
 	pods := []Pod{kubelets("a", 12), kubelets("b", 40), kubelets("c", 77)}
-	for _, present := range []cpuweight.Formula{cpuweight.Linear, cpuweight.Quadratic} {
+	for _, present := range []admission.WeightFormula{admission.LinearWeight, admission.QuadraticWeight} {
 		for shift := range pods {
 			if got := kubeletFormula(slices.Concat(pods[shift:], pods[:shift]), present); got.Name != present.Name {
 				t.Errorf("formula %q has become %q", present.Name, got.Name)

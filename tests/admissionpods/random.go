@@ -8,12 +8,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"node-partition.io/node-partition/internal/admission/policy"
+	"node-partition.io/node-partition/internal/admission"
 )
 
 // RandomTypes returns the types that random pods ask for, and one that they ask for is missing.
-func RandomTypes() []policy.Type {
-	return []policy.Type{
+func RandomTypes() []admission.Type {
+	return []admission.Type{
 		{Name: "a", Namespaces: []string{"listed-0", "listed-1", "listed-2", "listed-3"}, ByNamespace: true},
 		{Name: "b", ByNamespace: true},
 		{Name: "d", Namespaces: []string{"unlisted-0", "unlisted-3"}, Unconverted: true},

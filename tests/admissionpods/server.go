@@ -7,7 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"node-partition.io/node-partition/internal/admission/policy"
+	"node-partition.io/node-partition/internal/admission"
 	"node-partition.io/node-partition/internal/partition"
 )
 
@@ -21,10 +21,10 @@ type Server struct {
 }
 
 // AdmissionTypes returns the types of the table by name. The node's rule says who may ask.
-func (t Table) AdmissionTypes() []policy.Type {
-	types := make([]policy.Type, 0, len(t.Types))
+func (t Table) AdmissionTypes() []admission.Type {
+	types := make([]admission.Type, 0, len(t.Types))
 	for _, w := range t.workloads() {
-		types = append(types, policy.Type{
+		types = append(types, admission.Type{
 			Name: w.Type, Namespaces: t.rules().MayAsk(w), ByNamespace: w.ByNamespace, Unconverted: !w.Advertise,
 		})
 	}

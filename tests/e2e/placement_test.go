@@ -16,7 +16,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"node-partition.io/node-partition/internal/cpuweight"
+	"node-partition.io/node-partition/internal/admission"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/tests/lab"
 )
@@ -78,12 +78,12 @@ func qosSlices(t *testing.T, n *lab.Node, flavour string) {
 	}
 	// system-agent has 100m (tests/lab), on top of 300m and 700m. The kubelet's formula counts, as its
 	// slice of 300m shows, and not the runtime's: forky's runtime uses another one.
-	formula := cpuweight.Linear
+	formula := admission.LinearWeight
 	uid := uidOf(t, n, "kube-system", "guaranteed")
-	shares := cpuweight.SharesOfMilliCPU(300)
+	shares := admission.SharesOfMilliCPU(300)
 	kubelets := partition.CgroupPath(partition.PodSlice(partition.Default, v1.PodQOSGuaranteed, uid))
 	if weight := file(t, n, kubelets, "cpu.weight"); weight != formula.Weight(shares) {
-		formula = cpuweight.Quadratic
+		formula = admission.QuadraticWeight
 		if want := formula.Weight(shares); weight != want {
 			t.Fatalf("the kubelet gave 300m the weight %d, which neither formula gives", weight)
 		}
@@ -93,7 +93,7 @@ func qosSlices(t *testing.T, n *lab.Node, flavour string) {
 	weights := func(system, burstable int64) {
 		t.Helper()
 		weight := func(milli int64) string {
-			return strconv.FormatUint(formula.Weight(cpuweight.SharesOfMilliCPU(milli)), 10)
+			return strconv.FormatUint(formula.Weight(admission.SharesOfMilliCPU(milli)), 10)
 		}
 		becomes(t, n, "cat "+systemCgroup+"/cpu.weight", weight(system))
 		becomes(t, n, "cat "+systemCgroup+"/kubepods-system-burstable.slice/cpu.weight", weight(burstable))

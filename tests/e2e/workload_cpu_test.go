@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"node-partition.io/node-partition/internal/cpuweight"
+	"node-partition.io/node-partition/internal/admission"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/podmove/report"
 )
@@ -77,9 +77,9 @@ func (w *workloads) typesCPU(t *testing.T) {
 		{converted("besteffort", "", `{"cpushares":2}`), 0, noLimit},
 		{converted("greedy", "100", `{"cpushares":262144,"cpulimit":1}`), 100, noLimit}, // not followed
 	}
-	runtime := cpuweight.Linear
+	runtime := admission.LinearWeight
 	if strings.HasPrefix(w.Flavour, "forky") {
-		runtime = cpuweight.Quadratic
+		runtime = admission.QuadraticWeight
 	}
 	for _, pod := range pods {
 		w.submit(t, pod.spec)
@@ -88,10 +88,10 @@ func (w *workloads) typesCPU(t *testing.T) {
 	all := map[string]commands{}
 	for _, pod := range pods {
 		kubelets, slice, container, scope := w.cpuOf(t, pod.namespace, pod.name)
-		shares := cpuweight.SharesOfMilliCPU(pod.milli)
+		shares := admission.SharesOfMilliCPU(pod.milli)
 		c := commands{
 			slice, container, scope,
-			fmt.Sprint(cpuweight.Linear.Weight(shares), " ", pod.limit), fmt.Sprint(runtime.Weight(shares), " ", pod.limit),
+			fmt.Sprint(admission.LinearWeight.Weight(shares), " ", pod.limit), fmt.Sprint(runtime.Weight(shares), " ", pod.limit),
 		}
 		all[pod.name] = c
 		becomes(t, w.Node, c.slice, c.sliceSays)
@@ -108,7 +108,7 @@ func (w *workloads) typesCPU(t *testing.T) {
 
 	// The pods of the first step request 200m of CPU: one over the API, and a static one. The others
 	// request 1500 of the resource, and the partition has one CPU.
-	total := fmt.Sprint(cpuweight.Linear.Weight(cpuweight.SharesOfMilliCPU(200 + 1000)))
+	total := fmt.Sprint(admission.LinearWeight.Weight(admission.SharesOfMilliCPU(200 + 1000)))
 	becomes(t, w.Node, "cat "+telemetry.Cgroup()+"/cpu.weight", total)
 	becomes(t, w.Node, "cat "+cgroupRoot+partition.CgroupPath(partition.QoSSlice(telemetry, v1.PodQOSBurstable))+"/cpu.weight", total)
 	for _, f := range audited(t, w.Node) {

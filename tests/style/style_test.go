@@ -152,7 +152,7 @@ func TestYAML(t *testing.T) {
 		_, all := run(t, yamllint, append([]string{"-c", "tests/style/yamllint.yaml", "-f", "parsable"}, files...)...)
 		return all
 	}
-	files := tracked(t, "*.yaml", "*.yml", ":!rollout/chart/templates", ":!internal/admission/policy/policy.yaml")
+	files := tracked(t, "*.yaml", "*.yml", ":!rollout/chart/templates", ":!internal/admission/policy.yaml")
 	dir := t.TempDir()
 	examples := 0
 	for _, document := range tracked(t, "*.md") {

@@ -7,7 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"node-partition.io/node-partition/internal/admission/policy"
+	"node-partition.io/node-partition/internal/admission"
 	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/kubeapi"
 	"node-partition.io/node-partition/internal/node/cluster"
@@ -127,7 +127,7 @@ func (f *clusterFacts) ask(ctx context.Context, client *kubeapi.Client) {
 			return
 		}
 	}
-	f.policy, _ = client.Policy(ctx, policy.Name)
+	f.policy, _ = client.Policy(ctx, admission.PolicyName)
 }
 
 // rightTo returns the error of a request, nil if only its object does not exist.

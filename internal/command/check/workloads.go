@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"node-partition.io/node-partition/internal/admission/policy"
+	"node-partition.io/node-partition/internal/admission"
 	"node-partition.io/node-partition/internal/kubeapi"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/state"
@@ -57,9 +57,9 @@ func (f *clusterFacts) stale() []state.Finding {
 		return nil
 	}
 	const apply = "apply the output of partition-monitor render admission again, with --config=FILE for each pool of nodes"
-	var rendered []policy.Type
-	if err := json.Unmarshal([]byte(f.policy.Annotations[policy.TypesKey]), &rendered); err != nil {
-		return changing(state.Warning, apply, "the policy %s does not say for which types it was rendered", policy.Name)
+	var rendered []admission.Type
+	if err := json.Unmarshal([]byte(f.policy.Annotations[admission.TypesKey]), &rendered); err != nil {
+		return changing(state.Warning, apply, "the policy %s does not say for which types it was rendered", admission.PolicyName)
 	}
 	var differ []string
 	for i := range f.types {
@@ -68,20 +68,20 @@ func (f *clusterFacts) stale() []state.Finding {
 	}
 	var found []state.Finding
 	if len(differ) > 0 {
-		found = changing(state.Warning, apply, "the policy %s is not of this configuration: %s", policy.Name, strings.Join(differ, ", "))
+		found = changing(state.Warning, apply, "the policy %s is not of this configuration: %s", admission.PolicyName, strings.Join(differ, ", "))
 	}
 	if !f.policy.Denies {
 		found = append(found, changing(
 			state.Warning, "apply the output of partition-monitor render admission again, or remove the policies with render admission --remove",
-			"the policy %s has no binding that denies: users may set the annotations and resources of workload types", policy.Name,
+			"the policy %s has no binding that denies: users may set the annotations and resources of workload types", admission.PolicyName,
 		)...)
 	}
 	return found
 }
 
 // differences returns where the rendered types give a type less than the configuration does.
-func (t *workloadType) differences(rendered []policy.Type) []string {
-	at := slices.IndexFunc(rendered, func(r policy.Type) bool { return r.Name == t.Type })
+func (t *workloadType) differences(rendered []admission.Type) []string {
+	at := slices.IndexFunc(rendered, func(r admission.Type) bool { return r.Name == t.Type })
 	if at == -1 {
 		return []string{"it does not have the type " + t.Type}
 	}

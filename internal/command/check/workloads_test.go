@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"node-partition.io/node-partition/internal/admission/policy"
+	"node-partition.io/node-partition/internal/admission"
 	"node-partition.io/node-partition/internal/kubeapi"
 	"node-partition.io/node-partition/internal/node/options"
 	"node-partition.io/node-partition/internal/partition"
@@ -128,7 +128,7 @@ func TestStale(t *testing.T) {
 		"audited":   {`[{"name":"a","namespaces":["logging","ops"],"byNamespace":true},{"name":"b"}]`, true, [][]string{{"warning ", "has no binding that denies", "--remove"}}},
 	} {
 		f := clusterFacts{types: []workloadType{own, plain}, policy: &kubeapi.Policy{
-			Annotations: map[string]string{policy.TypesKey: test.rendered}, Denies: !test.audited,
+			Annotations: map[string]string{admission.TypesKey: test.rendered}, Denies: !test.audited,
 		}}
 		expectLines(t, name, f.stale(), test.want)
 	}
@@ -158,14 +158,14 @@ const ownNode = "GET /api/v1/nodes/" + fakeapi.Node
 func TestCheckWorkloadsPolicy(t *testing.T) {
 	t.Parallel()
 	n := typed(t)
-	const policies = "GET /apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/" + policy.Name
+	const policies = "GET /apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/" + admission.PolicyName
 	n.Cluster.Objects = map[string]string{ownNode: `{"status":{"allocatable":{"` + coresA + `":"4k"}}}`}
 	n.Cluster.Answers[policies] = http.StatusNotFound
 	if stdout, _ := textOf(t, n, nil); strings.Contains(stdout, "the policy ") {
 		t.Errorf("a finding about policies, which the cluster does not have, in\n%s", stdout)
 	}
 	delete(n.Cluster.Answers, policies)
-	n.Cluster.Objects[policies] = `{"metadata":{"annotations":{"` + policy.TypesKey + `":"[]"}}}`
+	n.Cluster.Objects[policies] = `{"metadata":{"annotations":{"` + admission.TypesKey + `":"[]"}}}`
 	const stale = "warning workload-resource: the policy node-partition-workloads is not of this configuration: it does not have the type a"
 	expect(t, n, passes, []string{stale, "see: /usr/share/doc/node-partition/troubleshooting/workload-resource.md\n"})
 	without := strings.Replace(systemSection+typesSection, "ops]", "ops], advertise: false", 1)
@@ -177,7 +177,7 @@ func TestCheckWorkloadsPolicy(t *testing.T) {
 func TestCheckWorkloadsKubelet(t *testing.T) {
 	t.Parallel()
 	n := typed(t)
-	n.Cluster.Answers["GET /apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/"+policy.Name] = http.StatusForbidden
+	n.Cluster.Answers["GET /apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/"+admission.PolicyName] = http.StatusForbidden
 	n.Cluster.Objects = map[string]string{ownNode: `{"status":{"allocatable":{"` + coresA + `":"4k"}}}`}
 	expect(t, n, passes, []string{"ok      workload-resource: the Node " + fakeapi.Node + " has " + coresA, "ok      workload-rights: "})
 	n.Cluster.Objects[ownNode] = `{"status":{"allocatable":{"cpu":"4"}}}`

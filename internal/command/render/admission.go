@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"node-partition.io/node-partition/internal/admission/policy"
+	"node-partition.io/node-partition/internal/admission"
 	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/kubeapi"
 	"node-partition.io/node-partition/internal/kubeletconfig"
@@ -42,7 +42,7 @@ type AdmissionOptions struct {
 // cluster. With a kubeconfig, it returns an error while a node of the cluster lacks the resource of
 // a type: no pod of the type would be scheduled there.
 func Admission(ctx context.Context, o AdmissionOptions) (manifests string, warnings []string, err error) {
-	c := policy.Cluster{APIVersion: o.APIVersion, ValidatingOnly: o.ValidatingOnly}
+	c := admission.PolicyCluster{APIVersion: o.APIVersion, ValidatingOnly: o.ValidatingOnly}
 	if !o.Remove {
 		if c.Types, err = admissionTypes(o); err != nil {
 			return "", nil, err
@@ -54,19 +54,19 @@ func Admission(ctx context.Context, o AdmissionOptions) (manifests string, warni
 		}
 	}
 	if c.APIVersion == "" {
-		c.APIVersion = policy.V1
+		c.APIVersion = admission.PolicyV1
 	}
 	if o.Remove {
-		manifests, err = policy.Removal(c)
+		manifests, err = admission.PolicyRemoval(c)
 	} else {
-		manifests, err = policy.Render(c)
+		manifests, err = admission.Policies(c)
 	}
 	return manifests, warnings, err
 }
 
 // admissionTypes returns the types of the configuration. Where there is no configuration, as on the
 // machine of an administrator, the annotations of namespaces allow the named types.
-func admissionTypes(o AdmissionOptions) ([]policy.Type, error) {
+func admissionTypes(o AdmissionOptions) ([]admission.Type, error) {
 	all, err := Workloads(o.Node, o.Types)
 	if len(o.Files) > 0 {
 		all, err = pools(o.Files, o.Types)
@@ -79,13 +79,13 @@ func admissionTypes(o AdmissionOptions) ([]policy.Type, error) {
 
 // merged returns the types of several pools, each name once. Its pods may ask where one pool allows
 // it, and are converted if one pool has the resource.
-func merged(all []Workload) []policy.Type {
-	var types []policy.Type
+func merged(all []Workload) []admission.Type {
+	var types []admission.Type
 	for _, w := range all {
-		at := slices.IndexFunc(types, func(t policy.Type) bool { return t.Name == w.Type })
+		at := slices.IndexFunc(types, func(t admission.Type) bool { return t.Name == w.Type })
 		if at == -1 {
 			at = len(types)
-			types = append(types, policy.Type{Name: w.Type, Unconverted: true})
+			types = append(types, admission.Type{Name: w.Type, Unconverted: true})
 		}
 		t := &types[at]
 		t.Namespaces = slices.Compact(slices.Sorted(slices.Values(slices.Concat(t.Namespaces, w.MayAsk))))
@@ -115,14 +115,14 @@ func pools(files, names []string) ([]Workload, error) {
 	return selected(all, names)
 }
 
-func named(names []string) ([]policy.Type, error) {
-	var types []policy.Type
+func named(names []string) ([]admission.Type, error) {
+	var types []admission.Type
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(names))) {
 		err := partition.Name(name).Check()
 		if err != nil {
 			return nil, fmt.Errorf("--type=%s: %w", name, err)
 		}
-		types = append(types, policy.Type{Name: name, ByNamespace: true})
+		types = append(types, admission.Type{Name: name, ByNamespace: true})
 	}
 	return types, nil
 }
@@ -131,26 +131,26 @@ const admissionGroup = "admissionregistration.k8s.io"
 
 // ask completes c by what the cluster says. It returns why the cluster is not ready, and what in it
 // does not go with a conversion.
-func ask(ctx context.Context, o AdmissionOptions, c *policy.Cluster) (warnings []string, err error) {
+func ask(ctx context.Context, o AdmissionOptions, c *admission.PolicyCluster) (warnings []string, err error) {
 	client, err := kubeapi.New(o.Kubeconfig)
 	if err != nil {
 		return nil, err
 	}
 	if o.ValidatingOnly {
-		served, err := client.ServedVersion(ctx, admissionGroup, "validatingadmissionpolicies", policy.V1)
+		served, err := client.ServedVersion(ctx, admissionGroup, "validatingadmissionpolicies", admission.PolicyV1)
 		if err == nil && served == "" {
 			err = fmt.Errorf("API server %s: serves no ValidatingAdmissionPolicy v1: want Kubernetes 1.30 or later", client.Server())
 		}
 		return nil, err
 	}
-	served, err := client.ServedVersion(ctx, admissionGroup, "mutatingadmissionpolicies", policy.V1, policy.V1Beta1)
+	served, err := client.ServedVersion(ctx, admissionGroup, "mutatingadmissionpolicies", admission.PolicyV1, admission.PolicyV1Beta1)
 	switch {
 	case err != nil:
 		return nil, err
 	case served == "":
 		return nil, fmt.Errorf("API server %s: serves no MutatingAdmissionPolicy: want Kubernetes 1.36 or later, or 1.34 with "+
 			"--feature-gates=MutatingAdmissionPolicy=true and --runtime-config=%s/%s=true, or take --validating-only",
-			client.Server(), admissionGroup, policy.V1Beta1)
+			client.Server(), admissionGroup, admission.PolicyV1Beta1)
 	case c.APIVersion == "":
 		c.APIVersion = served
 	}
@@ -185,7 +185,7 @@ func harmed(ctx context.Context, client *kubeapi.Client) (warnings []string, err
 
 // ready returns an error for each resource that a node lacks. Pools with different types lack some:
 // there one node has to have it.
-func ready(ctx context.Context, client *kubeapi.Client, o AdmissionOptions, types []policy.Type) error {
+func ready(ctx context.Context, client *kubeapi.Client, o AdmissionOptions, types []admission.Type) error {
 	var resources []string
 	for _, of := range types {
 		if !of.Unconverted {

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"node-partition.io/node-partition/internal/admission/policy"
+	"node-partition.io/node-partition/internal/admission"
 )
 
 // podWith returns a pod of one container with annotations.
@@ -34,7 +34,7 @@ func numbered(n int, prefix string) map[string]string {
 // of an API server's limits: a million for an expression, about 0.1 s.
 func TestCost(t *testing.T) {
 	t.Parallel()
-	convert, judge := rendered(t, policy.Type{Name: "a", ByNamespace: true}).compile(t)
+	convert, judge := rendered(t, admission.Type{Name: "a", ByNamespace: true}).compile(t)
 	in := namespaced("n", map[string]string{"workload.openshift.io/allowed": "a"})
 	asks := map[string]string{"target.workload.openshift.io/a": `{"effect":"PreferredDuringScheduling"}`}
 	plus := func(all, more map[string]string) map[string]string {
@@ -88,7 +88,7 @@ func TestCost(t *testing.T) {
 // TestCostOfContainers: the largest pod that is converted, and what is larger.
 func TestCostOfContainers(t *testing.T) {
 	t.Parallel()
-	convert, judge := rendered(t, policy.Type{Name: "a", ByNamespace: true}).compile(t)
+	convert, judge := rendered(t, admission.Type{Name: "a", ByNamespace: true}).compile(t)
 	in := namespaced("n", map[string]string{"workload.openshift.io/allowed": "a"})
 	const most = 300_000
 	pod := func(containers, resources int) *v1.Pod {
@@ -107,11 +107,11 @@ func TestCostOfContainers(t *testing.T) {
 		pod     *v1.Pod
 		refused bool
 	}{
-		"as many containers as there can be": {pod(policy.MaxContainers, 2), false},
-		"as many resources as there can be":  {pod(50, policy.MaxResources-1), false},
-		"more containers":                    {pod(policy.MaxContainers+1, 2), true},
+		"as many containers as there can be": {pod(admission.MaxContainers, 2), false},
+		"as many resources as there can be":  {pod(50, admission.MaxResources-1), false},
+		"more containers":                    {pod(admission.MaxContainers+1, 2), true},
 		"thousands of containers":            {pod(3000, 2), true},
-		"more resources":                     {pod(1, policy.MaxResources+1), true},
+		"more resources":                     {pod(1, admission.MaxResources+1), true},
 		"thousands of resources":             {pod(1, 10_000), true},
 	} {
 		for range 2 { // a second pass changes nothing

@@ -22,7 +22,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/yaml"
 
-	"node-partition.io/node-partition/internal/admission/policy"
+	"node-partition.io/node-partition/internal/admission"
 )
 
 // policies holds the rendered policies about pods.
@@ -31,9 +31,9 @@ type policies struct {
 	validating admissionv1.ValidatingAdmissionPolicy
 }
 
-func rendered(t *testing.T, types ...policy.Type) policies {
+func rendered(t *testing.T, types ...admission.Type) policies {
 	t.Helper()
-	text, err := policy.Render(policy.Cluster{Types: types, APIVersion: policy.V1})
+	text, err := admission.Policies(admission.PolicyCluster{Types: types, APIVersion: admission.PolicyV1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +42,7 @@ func rendered(t *testing.T, types ...policy.Type) policies {
 		var meta metav1.PartialObjectMetadata
 		err := yaml.Unmarshal([]byte(document), &meta)
 		switch {
-		case err == nil && meta.Name != policy.Name:
+		case err == nil && meta.Name != admission.PolicyName:
 		case err == nil && meta.Kind == "MutatingAdmissionPolicy":
 			err = yaml.UnmarshalStrict([]byte(document), &p.mutating)
 		case err == nil && meta.Kind == "ValidatingAdmissionPolicy":

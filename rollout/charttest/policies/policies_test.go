@@ -14,7 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/cel/environment"
 	"sigs.k8s.io/yaml"
 
-	"node-partition.io/node-partition/internal/admission/policy"
+	"node-partition.io/node-partition/internal/admission"
 	"node-partition.io/node-partition/tests/admissionpods"
 )
 
@@ -121,7 +121,7 @@ func TestRandomPods(t *testing.T) {
 // expressions of the minor version before its own.
 func TestVersions(t *testing.T) {
 	t.Parallel()
-	p := rendered(t, policy.Type{Name: "a", ByNamespace: true})
+	p := rendered(t, admission.Type{Name: "a", ByNamespace: true})
 	for server := uint(30); server <= newest+1; server++ {
 		v, m := p.validating.Spec, p.mutating.Spec
 		got := compile(t, server-1, environment.NewExpressions, v.MatchConditions, v.Variables, v.Validations, nil)

@@ -8,14 +8,14 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"node-partition.io/node-partition/internal/admission/policy"
+	"node-partition.io/node-partition/internal/admission"
 )
 
 // TestUpdate: what a conversion has written stays while the pod is there. The target may be written
 // in another form of the same value, as by a second kubectl apply.
 func TestUpdate(t *testing.T) {
 	t.Parallel()
-	_, judge := rendered(t, policy.Type{Name: "a", ByNamespace: true}).compile(t)
+	_, judge := rendered(t, admission.Type{Name: "a", ByNamespace: true}).compile(t)
 	in := namespaced("n", map[string]string{"workload.openshift.io/allowed": "a"})
 	const target, shares, document = "target.workload.openshift.io/a", "resources.workload.openshift.io/c", "io.openshift.workload.a.cpushares/c"
 	pod := podWith(map[string]string{target: `{"effect":"PreferredDuringScheduling"}`, shares: `{"cpushares":409}`, document: "400"})
@@ -47,7 +47,7 @@ func TestUpdate(t *testing.T) {
 		"memory of a container":  {"resize", func(p *v1.Pod) { p.Spec.Containers[0].Resources.Requests["memory"] = resource.MustParse("1Mi") }, ""},
 		"an ephemeral container": {"ephemeralcontainers", func(p *v1.Pod) { p.Spec.EphemeralContainers = make([]v1.EphemeralContainer, 1) }, ""},
 		"annotations beyond the most": {"", func(p *v1.Pod) {
-			for key := range numbered(policy.MaxAnnotations, "") {
+			for key := range numbered(admission.MaxAnnotations, "") {
 				p.Annotations[key] = ""
 			}
 		}, "more than 256"},
@@ -71,7 +71,7 @@ func TestUpdate(t *testing.T) {
 // TestBinding: a binding copies its annotations to the pod, so it has none of these.
 func TestBinding(t *testing.T) {
 	t.Parallel()
-	_, judge := rendered(t, policy.Type{Name: "a", ByNamespace: true}).compile(t)
+	_, judge := rendered(t, admission.Type{Name: "a", ByNamespace: true}).compile(t)
 	in := namespaced("n", map[string]string{"workload.openshift.io/allowed": "a"})
 	for key, refused := range map[string]bool{
 		"": false, "scheduler/zone": false,

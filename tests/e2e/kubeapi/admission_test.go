@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-	"node-partition.io/node-partition/internal/admission/policy"
+	"node-partition.io/node-partition/internal/admission"
 	"node-partition.io/node-partition/internal/command/render"
 	"node-partition.io/node-partition/tests/admissionpods"
 	"node-partition.io/node-partition/tests/fakenode"
@@ -26,7 +26,7 @@ import (
 
 // TestAdmission: pods become on an API server what they become in Go.
 func TestAdmission(t *testing.T) {
-	admissionOn(newCluster(t), policy.V1)
+	admissionOn(newCluster(t), admission.PolicyV1)
 }
 
 // TestAdmissionVersions: so they do on older API servers, which have to be told to serve policies
@@ -34,10 +34,10 @@ func TestAdmission(t *testing.T) {
 func TestAdmissionVersions(t *testing.T) {
 	for _, minor := range lab.APIServers() {
 		t.Run(minor, func(t *testing.T) {
-			version := policy.V1
+			version := admission.PolicyV1
 			var args []string
 			if minor == "1.34" || minor == "1.35" {
-				version = policy.V1Beta1
+				version = admission.PolicyV1Beta1
 				args = []string{
 					"--feature-gates=MutatingAdmissionPolicy=true", "--runtime-config=admissionregistration.k8s.io/v1beta1=true",
 				}
@@ -52,7 +52,7 @@ func admissionOn(c *cluster, version string) {
 	table, wanted := admissionpods.Load(c.t)
 	renderedForCluster(c, version)
 	c.namespaces(table)
-	c.apply(rendered(c.t, table, policy.Cluster{APIVersion: version}))
+	c.apply(rendered(c.t, table, admission.PolicyCluster{APIVersion: version}))
 	c.apply(strings.ReplaceAll(injector, "VERSION", version))
 	c.admissionStarted()
 	for name, test := range map[string]func(*cluster){
@@ -73,10 +73,10 @@ func admissionOn(c *cluster, version string) {
 	}
 }
 
-func rendered(t *testing.T, table admissionpods.Table, cluster policy.Cluster) string {
+func rendered(t *testing.T, table admissionpods.Table, cluster admission.PolicyCluster) string {
 	t.Helper()
 	cluster.Types = append(table.AdmissionTypes(), admissionpods.RandomTypes()...)
-	text, err := policy.Render(cluster)
+	text, err := admission.Policies(cluster)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -503,7 +503,7 @@ func TestAdmissionWithoutMutation(t *testing.T) {
 	c := newCluster(t)
 	table, _ := admissionpods.Load(t)
 	c.namespaces(table)
-	c.apply(rendered(t, table, policy.Cluster{ValidatingOnly: true}))
+	c.apply(rendered(t, table, admission.PolicyCluster{ValidatingOnly: true}))
 	c.eventually("pods are validated", func(ctx context.Context) (bool, error) {
 		pod := asking("plain")
 		_, err := c.create(ctx, pod)

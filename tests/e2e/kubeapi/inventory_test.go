@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-	"node-partition.io/node-partition/internal/admission/policy"
+	"node-partition.io/node-partition/internal/admission"
 	"node-partition.io/node-partition/internal/kubeapi"
 )
 
@@ -97,7 +97,7 @@ func bounds(c *cluster) {
 		c.must(err)
 		c.eventually(name+" refuses a converted pod", func(ctx context.Context) (bool, error) { return try(ctx) != nil, nil })
 	}
-	if has, err := admin.Policy(ctx, policy.Name); err != nil || has == nil || !has.Denies || has.Annotations[policy.TypesKey] == "" {
+	if has, err := admin.Policy(ctx, admission.PolicyName); err != nil || has == nil || !has.Denies || has.Annotations[admission.TypesKey] == "" {
 		c.t.Errorf("the policy: %+v, %v", has, err)
 	}
 	if has, err := admin.Policy(ctx, "another"); has != nil || err != nil {

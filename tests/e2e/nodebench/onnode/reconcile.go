@@ -12,7 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"node-partition.io/node-partition/internal/cpuweight"
+	"node-partition.io/node-partition/internal/admission"
 	"node-partition.io/node-partition/internal/cri"
 	"node-partition.io/node-partition/internal/kubelet"
 	"node-partition.io/node-partition/internal/partition"
@@ -327,7 +327,7 @@ func (n *node) startScope(ctx context.Context, slice, scope string) error {
 		{Name: "CPUAccounting", Value: true},
 		{Name: "IOAccounting", Value: true},
 		{Name: "TasksAccounting", Value: true},
-		{Name: "CPUWeight", Value: cpuweight.Quadratic.Weight(shares)},
+		{Name: "CPUWeight", Value: admission.QuadraticWeight.Weight(shares)},
 	}, []uint32{uint32(cmd.Process.Pid)})
 }
 

@@ -1,6 +1,4 @@
-// Package policy writes the rules of a conversion as policies for a stock API server, in CEL, and
-// the other manifests that a cluster needs for workload types.
-package policy
+package admission
 
 import (
 	_ "embed"
@@ -13,9 +11,10 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
-
-	"node-partition.io/node-partition/internal/admission"
 )
+
+// This file writes the rules of a conversion as policies for a stock API server, in CEL, and
+// the other manifests that a cluster needs for workload types.
 
 // Type is a workload type that all nodes of a cluster have.
 type Type struct {
@@ -39,8 +38,8 @@ const (
 	MaxResources   = 32
 )
 
-// Cluster describes a cluster.
-type Cluster struct {
+// PolicyCluster describes a cluster.
+type PolicyCluster struct {
 	// Types lists the workload types that all its nodes have.
 	Types []Type
 	// APIVersion is the version of MutatingAdmissionPolicy that the API server serves: V1 or V1Beta1.
@@ -53,22 +52,22 @@ type Cluster struct {
 // The versions of MutatingAdmissionPolicy: Kubernetes serves the first from 1.36 on, and the second
 // from 1.34 on, if both a feature gate and the version are switched on.
 const (
-	V1      = "v1"
-	V1Beta1 = "v1beta1"
+	PolicyV1      = "v1"
+	PolicyV1Beta1 = "v1beta1"
 )
 
 //go:embed policy.yaml
 var manifests string
 
-// Name is the name of the policies about pods, and of their bindings.
-const Name = "node-partition-workloads"
+// PolicyName is the name of the policies about pods, and of their bindings.
+const PolicyName = "node-partition-workloads"
 
 // TypesKey is the annotation of the ValidatingAdmissionPolicy with the types that it was rendered
 // for, as a JSON list of Type.
 const TypesKey = "node-partition.io/workload-types"
 
-// Render returns the manifests as YAML documents.
-func Render(c Cluster) (string, error) {
+// Policies returns the manifests as YAML documents.
+func Policies(c PolicyCluster) (string, error) {
 	if len(c.Types) == 0 {
 		return "", errors.New("no workload type")
 	}
@@ -86,8 +85,8 @@ func Render(c Cluster) (string, error) {
 		"APIVersion": c.APIVersion, "ValidatingOnly": c.ValidatingOnly, "Namespaces": namespaces, "Asks": len(asking) > 0,
 		"Asking": literal(asking), "Converting": literal(converting), "TypesKey": TypesKey, "TypesJSON": string(list),
 		"MaxAnnotations": MaxAnnotations, "MaxContainers": MaxContainers, "MaxResources": MaxResources,
-		"Asked": admission.Requested, "Guaranteed": admission.GuaranteedWarning, "PodLevel": admission.PodLevelWarning,
-		"TwoTypes": admission.TwoTypes, "Effect": admission.BadEffect, "Resource": admission.ForeignResource,
+		"Asked": Requested, "Guaranteed": GuaranteedWarning, "PodLevel": PodLevelWarning,
+		"TwoTypes": TwoTypes, "Effect": BadEffect, "Resource": ForeignResource,
 		"Fields":  []string{"requests", "limits"},
 		"Amounts": []string{"capacity", "allocatable"},
 		"Lists": map[string]string{
@@ -97,10 +96,11 @@ func Render(c Cluster) (string, error) {
 	return text.String(), err
 }
 
-// Removal returns the names of the objects that Render makes, as YAML documents to delete them by.
-func Removal(c Cluster) (string, error) {
+// PolicyRemoval returns the names of the objects that Render makes, as YAML documents to delete
+// them by.
+func PolicyRemoval(c PolicyCluster) (string, error) {
 	c.Types = []Type{{Name: "any", ByNamespace: true}}
-	text, err := Render(c)
+	text, err := Policies(c)
 	if err != nil {
 		return "", err
 	}

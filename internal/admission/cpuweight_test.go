@@ -1,4 +1,4 @@
-package cpuweight
+package admission
 
 import (
 	"math"
@@ -48,10 +48,10 @@ func TestFormulaWeight(t *testing.T) {
 		{4096, 157, 303}, {8192, 313, 532}, {10240, 391, 639}, {16384, 625, 942}, {65536, 2500, 3023}, {131072, 5000, 5478},
 		{262_143, 9999, 10000}, {262_144, 10000, 10000}, {300_000, 10000, 10000},
 	} {
-		if got := Linear.Weight(test.shares); got != test.linear {
+		if got := LinearWeight.Weight(test.shares); got != test.linear {
 			t.Errorf("linear: %d shares have the weight %d, want %d", test.shares, got, test.linear)
 		}
-		if got := Quadratic.Weight(test.shares); got != test.quadratic {
+		if got := QuadraticWeight.Weight(test.shares); got != test.quadratic {
 			t.Errorf("quadratic: %d shares have the weight %d, want %d", test.shares, got, test.quadratic)
 		}
 	}
@@ -61,7 +61,7 @@ func TestFormulaWeight(t *testing.T) {
 // range of the kernel, and the kubelet's inverse of the linear formula (cpuWeightToCPUShares,
 // pkg/kubelet/cm/cgroup_v2_manager_linux.go) comes back to at most the shares.
 func TestFormulaRange(t *testing.T) {
-	for _, f := range []Formula{Linear, Quadratic} {
+	for _, f := range []WeightFormula{LinearWeight, QuadraticWeight} {
 		last := uint64(1)
 		for shares := uint64(2); shares <= 262_144; shares++ {
 			weight := f.Weight(shares)
@@ -69,7 +69,7 @@ func TestFormulaRange(t *testing.T) {
 				t.Fatalf("%s: %d shares have the weight %d, one share less has %d", f.Name, shares, weight, last)
 			}
 			last = weight
-			if back := (weight-1)*262142/9999 + 2; f.Name == Linear.Name && (back > shares || shares-back > 27) {
+			if back := (weight-1)*262142/9999 + 2; f.Name == LinearWeight.Name && (back > shares || shares-back > 27) {
 				t.Fatalf("the weight %d of %d shares is one of %d shares", weight, shares, back)
 			}
 		}

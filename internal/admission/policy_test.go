@@ -1,4 +1,4 @@
-package policy
+package admission
 
 import (
 	"slices"
@@ -26,14 +26,14 @@ func TestRender(t *testing.T) {
 	slices.Sort(validating)
 	types := []Type{{Name: "a", Namespaces: []string{"y", "x", "y"}}, {Name: "b", ByNamespace: true}, {Name: "c"}}
 	for name, test := range map[string]struct {
-		cluster Cluster
+		cluster PolicyCluster
 		want    []string
 	}{
-		"v1":              {Cluster{Types: types, APIVersion: V1}, all},
-		"v1beta1":         {Cluster{Types: types, APIVersion: V1Beta1}, all},
-		"validating only": {Cluster{Types: types, ValidatingOnly: true}, validating},
+		"v1":              {PolicyCluster{Types: types, APIVersion: PolicyV1}, all},
+		"v1beta1":         {PolicyCluster{Types: types, APIVersion: PolicyV1Beta1}, all},
+		"validating only": {PolicyCluster{Types: types, ValidatingOnly: true}, validating},
 	} {
-		text, err := Render(test.cluster)
+		text, err := Policies(test.cluster)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -52,8 +52,8 @@ func TestRender(t *testing.T) {
 		if !slices.Equal(got, test.want) {
 			t.Errorf("%s: %v; want %v", name, got, test.want)
 		}
-		if !strings.Contains(text, "kind: ValidatingAdmissionPolicyBinding\nmetadata:\n  name: "+Name+"\n") {
-			t.Errorf("%s: no binding %s", name, Name)
+		if !strings.Contains(text, "kind: ValidatingAdmissionPolicyBinding\nmetadata:\n  name: "+PolicyName+"\n") {
+			t.Errorf("%s: no binding %s", name, PolicyName)
 		}
 		for _, want := range []string{"{'a': ['x', 'y'], 'b': [''], 'c': ['']}", "variables.type in ['b'] &&"} {
 			if !strings.Contains(text, want) {
@@ -61,7 +61,7 @@ func TestRender(t *testing.T) {
 			}
 		}
 	}
-	if _, err := Render(Cluster{}); err == nil {
+	if _, err := Policies(PolicyCluster{}); err == nil {
 		t.Error("no error without a type")
 	}
 }

@@ -1,13 +1,14 @@
-// Package cpuweight converts CPU requests and CPU shares into the cpu.weight of cgroup v2, by the
-// formulas of kubelets and of container runtimes.
-package cpuweight
+package admission
 
 import "github.com/opencontainers/cgroups"
 
-// Formula converts CPU shares, 2 to 262144, into a cpu.weight, 1 to 10000. Two formulas are in use.
-// Siblings share CPU in the ratio of their weights, so the siblings of a cgroup have to be weighed
-// by the same one.
-type Formula struct {
+// This file converts CPU requests and CPU shares into the cpu.weight of cgroup v2, by the
+// formulas of kubelets and of container runtimes.
+
+// WeightFormula converts CPU shares, 2 to 262144, into a cpu.weight, 1 to 10000. Two formulas are
+// in use. Siblings share CPU in the ratio of their weights, so the siblings of a cgroup have to be
+// weighed by the same one.
+type WeightFormula struct {
 	// Name is for people: linear or quadratic.
 	Name string
 	// Weight converts.
@@ -15,14 +16,14 @@ type Formula struct {
 }
 
 var (
-	// Linear is the older formula, which converts one CPU to 39: the kubelet up to 1.37.0
+	// LinearWeight is the older formula, which converts one CPU to 39: the kubelet up to 1.37.0
 	// (getCPUWeight, pkg/kubelet/cm/cgroup_manager_linux.go), runc before 1.3.2, crun before 1.23.
-	Linear = Formula{"linear", func(shares uint64) uint64 {
+	LinearWeight = WeightFormula{"linear", func(shares uint64) uint64 {
 		return 1 + (min(max(shares, MinShares), maxShares)-MinShares)*9999/262142
 	}}
-	// Quadratic is the newer formula, which converts one CPU to 100, the kernel's default
+	// QuadraticWeight is the newer formula, which converts one CPU to 100, the kernel's default
 	// (opencontainers/cgroups 0.0.3; the Kubernetes blog of January 2026 explains why).
-	Quadratic = Formula{"quadratic", cgroups.ConvertCPUSharesToCgroupV2Value}
+	QuadraticWeight = WeightFormula{"quadratic", cgroups.ConvertCPUSharesToCgroupV2Value}
 )
 
 // MinShares are the shares of a container without a CPU request (MinShares,
@@ -41,9 +42,9 @@ func SharesOfMilliCPU(milli int64) uint64 {
 	return max(uint64(bounded(milli))*1024/1000, MinShares)
 }
 
-// Plus returns the sum of two CPU requests in thousandths of a CPU. It does not overflow: no sum is
-// larger than the request with the most shares.
-func Plus(a, b int64) int64 {
+// AddMilliCPU returns the sum of two CPU requests in thousandths of a CPU. It does not overflow: no
+// sum is larger than the request with the most shares.
+func AddMilliCPU(a, b int64) int64 {
 	//guard: sums of requests do not overflow
 	return bounded(bounded(a) + bounded(b))
 }
