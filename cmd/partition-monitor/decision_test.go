@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"node-partition.io/node-partition/pkg/slices"
 	"node-partition.io/node-partition/pkg/slices/decision"
-	"node-partition.io/node-partition/pkg/slices/lowering"
 	"node-partition.io/node-partition/tests/fakenode"
 )
 
@@ -17,7 +17,7 @@ func TestDeferralRemains(t *testing.T) {
 	n.Partition("134217728")
 	n.Write(fakenode.SystemCgroup+"/memory.current", "104857600")
 	n.Write("/sys/fs/cgroup/system.slice/partition-monitor.service/cgroup.events", "populated 1\nfrozen 0")
-	n.Write(lowering.EvictsFile, "")
+	n.Write(slices.EvictsFile, "")
 	if said := n.Generate(0); !strings.Contains(said, "keeping the present limit of 134217728 bytes") {
 		t.Fatalf("%q", said)
 	}

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"node-partition.io/node-partition/pkg/slices/lowering"
+	"node-partition.io/node-partition/pkg/slices"
 	"node-partition.io/node-partition/tests/fakenode"
 )
 
@@ -80,7 +80,7 @@ func TestEvictsFile(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, fakenode.Valid("kube-system"))
 	n.Partition("67108864")
-	marker := filepath.Join(n.Root, lowering.EvictsFile)
+	marker := filepath.Join(n.Root, slices.EvictsFile)
 	for _, step := range []struct {
 		configuration string
 		status        int // of the generator
@@ -109,9 +109,9 @@ func TestEvictsFile(t *testing.T) {
 func TestEvictsFileFails(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, fakenode.Valid("kube-system"))
-	n.Write(lowering.EvictsFile+"/in-the-way", "")
+	n.Write(slices.EvictsFile+"/in-the-way", "")
 	for _, flag := range []string{"--eviction=on", "--eviction=off"} {
-		if stderr := n.serveOnce(flag); !strings.Contains(stderr, "recording for the generator whether pods are evicted failed") || !strings.Contains(stderr, lowering.EvictsFile) {
+		if stderr := n.serveOnce(flag); !strings.Contains(stderr, "recording for the generator whether pods are evicted failed") || !strings.Contains(stderr, slices.EvictsFile) {
 			t.Errorf("%s: %s", flag, stderr)
 		}
 	}

@@ -7,8 +7,8 @@ import (
 	"node-partition.io/node-partition/internal/cluster"
 	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/pkg/podmove"
+	"node-partition.io/node-partition/pkg/slices"
 	"node-partition.io/node-partition/pkg/slices/decision"
-	"node-partition.io/node-partition/pkg/slices/lowering"
 )
 
 // reload follows what the generator has decided: after a reload of systemd, at SIGHUP, and when an
@@ -81,7 +81,7 @@ func (m *monitor) follow(c node.Followed) {
 	m.reconciler.SetConfig(policy)
 	m.endTaken()
 	m.marks.Follow(c.Advertised())
-	if err := lowering.Announce(string(m.options.Node.Root), evicts); err != nil {
+	if err := slices.AnnounceEviction(string(m.options.Node.Root), evicts); err != nil {
 		m.log.Error(
 			"recording for the generator whether pods are evicted failed; it may apply a lowered memoryLimit at once",
 			"error", err,

@@ -2,8 +2,7 @@
 // the partition, its QoS slices, slices that the kubelet expects for reserved resources, and
 // drop-ins for the services of the kubelet and of the runtime.
 //
-// It works in two steps, as a generator should: Load reads everything, NewPlan decides, and Output
-// writes everything. Nothing here talks to D-Bus or the network. No text of a configuration file
-// reaches a unit: units are written from parsed numbers, CPU sets, fixed names and checked names of
-// slices.
+// Load reads everything, NewPlan decides from that alone, and Output writes all or nothing. Nothing
+// here has a clock, D-Bus or the network. No text of a configuration file reaches a unit: units are
+// written from parsed numbers, CPU sets, fixed names and checked names of slices.
 package slices

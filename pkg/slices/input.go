@@ -11,7 +11,6 @@ import (
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/slices/config"
 	"node-partition.io/node-partition/pkg/slices/decision"
-	"node-partition.io/node-partition/pkg/slices/lowering"
 )
 
 // Input holds everything that a plan is made from.
@@ -110,7 +109,7 @@ func Load(root string, output Output) (*Input, error) {
 		in.valid = false
 		return in, err
 	}
-	in.deferrals = lowering.Find(root, settings)
+	in.deferrals = Deferrals(root, settings)
 	in.keepsCPUs = map[partition.Name]bool{}
 	for i := range settings.Partitions {
 		p := &settings.Partitions[i]
@@ -165,7 +164,7 @@ func idleSource(source string, idle []string) error {
 // keepsCPUs reports whether the kernel keeps a former list of CPUs, of a partition without one now.
 // A list that an operator has set by hand is not a former one: ours would extend it to all CPUs.
 func keepsCPUs(root host.Root, name partition.Name) bool {
-	return boundToCPUs(root, name.Cgroup()) && !lowering.OperatorSets(root, name.Slice(), "AllowedCPUs")
+	return boundToCPUs(root, name.Cgroup()) && !OperatorSets(root, name.Slice(), "AllowedCPUs")
 }
 
 // maxCPUList bounds a list of CPUs. The longest, of 8192 CPUs that alternate, has 20 KB.

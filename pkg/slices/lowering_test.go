@@ -1,4 +1,4 @@
-package lowering
+package slices
 
 import (
 	"os"
@@ -20,7 +20,7 @@ type memory = cgroups.MemoryReading
 
 var names = partition.System
 
-func put(t *testing.T, path, content string) {
+func putFile(t *testing.T, path, content string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		t.Fatal(err)
@@ -83,12 +83,12 @@ func TestFind(t *testing.T) {
 		for file, content := range map[string]string{
 			"memory.max": test.max + "\n", "memory.current": inUse + "\n", "memory.stat": "inactive_file 0\nactive_file 0\nslab_reclaimable 0\n",
 		} {
-			put(t, filepath.Join(root, names.Cgroup(), file), content)
+			putFile(t, filepath.Join(root, names.Cgroup(), file), content)
 		}
-		put(t, filepath.Join(root, monitorCgroup, "cgroup.events"), "populated 1\n")
-		put(t, filepath.Join(root, EvictsFile), "")
+		putFile(t, filepath.Join(root, monitorCgroup, "cgroup.events"), "populated 1\n")
+		putFile(t, filepath.Join(root, EvictsFile), "")
 		others := config.Partition{Name: "telemetry", Thresholds: thresholds.Thresholds{Limit: 1, Hard: 1}}
-		deferrals := Find(root, &config.Config{
+		deferrals := Deferrals(root, &config.Config{
 			Kubelet: &kubeletconfig.Merged{}, Partitions: []config.Partition{{Name: names, Thresholds: thresholds.Thresholds{Limit: test.limit, Hard: 1}}, others},
 		})
 		if deferrals["telemetry"] != nil {
@@ -102,7 +102,7 @@ func TestFind(t *testing.T) {
 			(test.want != 0) != strings.Contains(got.Warning, inUse+" bytes that the partition uses") {
 			t.Errorf("%s: %+v, want %d and %q", name, got, test.want, test.warning)
 		}
-		if got := Find(root, &config.Config{Names: []partition.Name{names}}); len(got) != 0 {
+		if got := Deferrals(root, &config.Config{Names: []partition.Name{names}}); len(got) != 0 {
 			t.Errorf("%s: without a partition: %+v", name, got)
 		}
 	}
@@ -137,7 +137,7 @@ func TestMonitorEvicts(t *testing.T) {
 	} {
 		root := t.TempDir()
 		for path, content := range test.files {
-			put(t, filepath.Join(root, path), content)
+			putFile(t, filepath.Join(root, path), content)
 		}
 		if got := monitorEvicts(host.Root(root)); got != test.want {
 			t.Errorf("%s: %t, want %t", name, got, test.want)
@@ -188,10 +188,10 @@ func TestOperatorSets(t *testing.T) {
 		root := t.TempDir()
 		for path, content := range test.files {
 			if content != "null" {
-				put(t, root+path, content)
+				putFile(t, root+path, content)
 				continue
 			}
-			put(t, filepath.Join(root, filepath.Dir(path), "README"), "")
+			putFile(t, filepath.Join(root, filepath.Dir(path), "README"), "")
 			if err := os.Symlink("/dev/null", root+path); err != nil {
 				t.Fatal(err)
 			}

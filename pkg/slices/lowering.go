@@ -1,20 +1,4 @@
-// Package lowering holds both ends of a memory limit that is lowered below the partition's usage.
-//
-// The kernel does not refuse a memory.max below usage: it kills, in its own order, until usage fits
-// (memory_max_write, mm/memcontrol.c). So the monitor evicts, and the limit in force stays
-// meanwhile:
-//
-//  1. A monitor that evicts writes EvictsFile. A monitor that does not evict removes it (Announce).
-//  2. The operator lowers memoryLimit and reloads systemd. The generator finds that the limit has
-//     to wait (Find). It writes units with the limit in force, and without memoryHigh.
-//     It writes the deferral into its decision (pkg/slices/decision).
-//  3. The monitor reads the decision after the reload. It evicts down to the configured limit, and
-//     then reloads systemd. If usage is below by then, it reloads at once.
-//  4. The generator finds usage below the limit. It writes the limit, and no deferral.
-//
-// Only the generator compares limit and usage: usage changes between two readings. Without a
-// running monitor that evicts, the limit does not wait.
-package lowering
+package slices
 
 import (
 	"errors"
@@ -30,6 +14,23 @@ import (
 	"node-partition.io/node-partition/pkg/slices/config"
 	"node-partition.io/node-partition/pkg/slices/decision"
 )
+
+// This file holds both ends of a memory limit that is lowered below the partition's usage.
+//
+// The kernel does not refuse a memory.max below usage: it kills, in its own order, until usage fits
+// (memory_max_write, mm/memcontrol.c). So the monitor evicts, and the limit in force stays
+// meanwhile:
+//
+//  1. A monitor that evicts writes EvictsFile. One that does not removes it (AnnounceEviction).
+//  2. The operator lowers memoryLimit and reloads systemd. The generator finds that the limit has
+//     to wait (Deferrals). It writes units with the limit in force, and without memoryHigh.
+//     It writes the deferral into its decision (pkg/slices/decision).
+//  3. The monitor reads the decision after the reload. It evicts down to the configured limit, and
+//     then reloads systemd. If usage is below by then, it reloads at once.
+//  4. The generator finds usage below the limit. It writes the limit, and no deferral.
+//
+// Only the generator compares limit and usage: usage changes between two readings. Without a
+// running monitor that evicts, the limit does not wait.
 
 // EvictsFile exists while a monitor evicts, and after a monitor that evicted has ended. It holds
 // the cgroup of that monitor, whose service an operator may have put into any slice. A monitor that
@@ -50,9 +51,9 @@ const (
 	maxDropins = 1000
 )
 
-// Announce records on the node at root for the generator whether the monitor evicts. The generator
-// defers a lowered limit only to a monitor that does.
-func Announce(root string, evicts bool) error {
+// AnnounceEviction records on the node at root for the generator whether the monitor evicts. The
+// generator defers a lowered limit only to a monitor that does.
+func AnnounceEviction(root string, evicts bool) error {
 	file, err := host.Root(root).Path(EvictsFile)
 	if err != nil {
 		return err
@@ -70,9 +71,9 @@ func Announce(root string, evicts bool) error {
 	return nil
 }
 
-// Find returns the deferrals of the limits that c sets, on the node at root, by the name of the
-// partition. A limit that does not have to wait has none.
-func Find(root string, c *config.Config) map[partition.Name]*decision.Deferral {
+// Deferrals returns the deferrals of the limits that c sets, on the node at root, by the name of
+// the partition. A limit that does not have to wait has none.
+func Deferrals(root string, c *config.Config) map[partition.Name]*decision.Deferral {
 	found := map[partition.Name]*decision.Deferral{}
 	for i := range c.Partitions {
 		p := &c.Partitions[i]
