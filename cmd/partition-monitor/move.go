@@ -11,7 +11,6 @@ import (
 
 	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/node"
-	"node-partition.io/node-partition/internal/node/control"
 	"node-partition.io/node-partition/internal/text"
 )
 
@@ -33,7 +32,7 @@ func moveCommand(n host.Node) *cli.Command {
 			if err != nil {
 				return err
 			}
-			slice, err := control.Move(c.Context, n.Path(node.ControlSocket), pod)
+			slice, err := node.MovePod(c.Context, n.Path(node.ControlSocket), pod)
 			if err != nil {
 				return err
 			}

@@ -11,7 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"node-partition.io/node-partition/internal/host"
-	"node-partition.io/node-partition/internal/node/options"
+	"node-partition.io/node-partition/internal/node"
 )
 
 var update = flag.Bool("update", false, "write the options into the manual pages and the file of settings")
@@ -87,18 +87,18 @@ func namesOf(c *cli.Command, page string) string {
 
 // itemsOf returns the items of a command's flags. Those of run have the text of package options,
 // the others their line of help. What a command has in common with run is one item.
-func itemsOf(c *cli.Command, item func(names []string, f options.Flag, value, preset string) string) string {
+func itemsOf(c *cli.Command, item func(names []string, f node.Flag, value, preset string) string) string {
 	var list strings.Builder
 	var shared []string
 	for _, f := range c.Flags {
 		help := f.(cli.DocGenerationFlag)
-		described := options.Flag{Name: f.Names()[0], Text: help.GetUsage()}
-		for _, of := range options.Flags {
+		described := node.Flag{Name: f.Names()[0], Text: help.GetUsage()}
+		for _, of := range node.Flags {
 			if c.Name == "run" && of.Name == described.Name {
 				described = of
 			}
 		}
-		if c.Name != "run" && described.Text == options.Usage(described.Name) {
+		if c.Name != "run" && described.Text == node.FlagUsage(described.Name) {
 			shared = append(shared, "Fl -"+described.Name)
 			continue
 		}
@@ -118,7 +118,7 @@ func itemsOf(c *cli.Command, item func(names []string, f options.Flag, value, pr
 }
 
 // settingsItem returns a flag as a comment of a file of settings.
-func settingsItem(_ []string, f options.Flag, value, preset string) string {
+func settingsItem(_ []string, f node.Flag, value, preset string) string {
 	head := "#   --" + f.Name
 	if value != "" {
 		head += "=" + value
@@ -134,7 +134,7 @@ func settingsItem(_ []string, f options.Flag, value, preset string) string {
 var word = regexp.MustCompile("`([^`]*)`([.,:;)]*)")
 
 // manualItem returns a flag as an item of a list in mdoc(7).
-func manualItem(names []string, f options.Flag, value, preset string) string {
+func manualItem(names []string, f node.Flag, value, preset string) string {
 	var heads []string
 	for _, name := range names {
 		head, between := "Fl "+name, " Ar "

@@ -7,7 +7,7 @@ import (
 
 	"node-partition.io/node-partition/internal/command/plan"
 	"node-partition.io/node-partition/internal/host"
-	"node-partition.io/node-partition/internal/node/options"
+	"node-partition.io/node-partition/internal/node"
 )
 
 const (
@@ -48,7 +48,7 @@ func planCommand(n host.Node) *cli.Command {
 			if err != nil {
 				return err
 			}
-			o := plan.Options{Node: n, Files: c.StringSlice(flagConfig), PodsAPI: n.Path(c.String(options.FlagPods))}
+			o := plan.Options{Node: n, Files: c.StringSlice(flagConfig), PodsAPI: n.Path(c.String(node.FlagPods))}
 			if c.IsSet(flagCapacity) {
 				if o.Capacity, err = plan.ParseCapacity(c.String(flagCapacity)); err != nil {
 					return usageError{fmt.Errorf("--%s=%s: %w", flagCapacity, c.String(flagCapacity), err)}

@@ -14,7 +14,7 @@ import (
 	"node-partition.io/node-partition/internal/admission"
 	"node-partition.io/node-partition/internal/command/render"
 	"node-partition.io/node-partition/internal/host"
-	"node-partition.io/node-partition/internal/node/options"
+	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/internal/text"
 )
 
@@ -47,7 +47,7 @@ func renderings() []rendered {
 		{
 			name: "admission",
 			flags: []string{
-				flagType, flagConfig, options.FlagKubeconfig, flagSelector, flagAPIVersion, flagValidatingOnly, flagRemove,
+				flagType, flagConfig, node.FlagKubeconfig, flagSelector, flagAPIVersion, flagValidatingOnly, flagRemove,
 			},
 			write: renderAdmission,
 		},
@@ -68,7 +68,7 @@ func renderCommand(n host.Node) *cli.Command {
 			},
 			&cli.StringFlag{Name: flagRole, Usage: "for machineconfig: the `ROLE` of the machines", Value: "master"},
 			&cli.StringFlag{
-				Name:  options.FlagKubeconfig,
+				Name:  node.FlagKubeconfig,
 				Usage: "for admission: the kubeconfig `FILE` of a user who may list nodes; an error if a node lacks the resource of a type",
 			},
 			&cli.StringFlag{
@@ -184,17 +184,17 @@ func renderMachineConfig(c *cli.Context, n host.Node, file string) error {
 func renderAdmission(c *cli.Context, n host.Node, _ string) error {
 	o := render.AdmissionOptions{
 		Node: n, Files: c.StringSlice(flagConfig), Types: c.StringSlice(flagType),
-		Kubeconfig: c.String(options.FlagKubeconfig),
+		Kubeconfig: c.String(node.FlagKubeconfig),
 		Selector:   c.String(flagSelector), APIVersion: c.String(flagAPIVersion), ValidatingOnly: c.Bool(flagValidatingOnly),
 		Remove: c.Bool(flagRemove),
 	}
 	switch {
 	case !slices.Contains([]string{"", admission.PolicyV1, admission.PolicyV1Beta1}, o.APIVersion):
 		return usageError{fmt.Errorf("--%s=%s: want %s or %s", flagAPIVersion, o.APIVersion, admission.PolicyV1, admission.PolicyV1Beta1)}
-	case c.IsSet(options.FlagKubeconfig) && o.Kubeconfig == "":
-		return usageError{fmt.Errorf("--%s: want a file", options.FlagKubeconfig)}
+	case c.IsSet(node.FlagKubeconfig) && o.Kubeconfig == "":
+		return usageError{fmt.Errorf("--%s: want a file", node.FlagKubeconfig)}
 	case o.Selector != "" && o.Kubeconfig == "":
-		return usageError{fmt.Errorf("--%s: needs --%s", flagSelector, options.FlagKubeconfig)}
+		return usageError{fmt.Errorf("--%s: needs --%s", flagSelector, node.FlagKubeconfig)}
 	}
 	if _, err := labels.Parse(o.Selector); err != nil {
 		return usageError{fmt.Errorf("--%s=%s: %w", flagSelector, o.Selector, err)}

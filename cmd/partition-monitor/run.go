@@ -13,7 +13,7 @@ import (
 	"node-partition.io/node-partition/internal/daemon"
 	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/journallog"
-	"node-partition.io/node-partition/internal/node/options"
+	"node-partition.io/node-partition/internal/node"
 )
 
 func runCommand(n host.Node) *cli.Command {
@@ -21,36 +21,36 @@ func runCommand(n host.Node) *cli.Command {
 		Name:  "run",
 		Usage: "place pods, keep limits and weights in step, evict, and serve metrics: partition-monitor.service runs it",
 		Flags: commonFlags(
-			textFlag(options.FlagWebConfig, ""),
-			textFlag(options.FlagTextfile, ""),
-			durationFlag(options.FlagTick, 30*time.Second),
-			boolFlag(options.FlagPerPod),
-			boolFlag(options.FlagDebug),
+			textFlag(node.FlagWebConfig, ""),
+			textFlag(node.FlagTextfile, ""),
+			durationFlag(node.FlagTick, 30*time.Second),
+			boolFlag(node.FlagPerPod),
+			boolFlag(node.FlagDebug),
 		),
 		Action: func(c *cli.Context) error {
 			common, err := readOptions(c, n)
 			if err != nil {
 				return err
 			}
-			if c.Duration(options.FlagTick) < time.Second {
-				return usageError{fmt.Errorf("--%s=%s: want a second or more", options.FlagTick, c.Duration(options.FlagTick))}
+			if c.Duration(node.FlagTick) < time.Second {
+				return usageError{fmt.Errorf("--%s=%s: want a second or more", node.FlagTick, c.Duration(node.FlagTick))}
 			}
-			webConfig, err := readPath(c, n, options.FlagWebConfig)
+			webConfig, err := readPath(c, n, node.FlagWebConfig)
 			if err != nil {
 				return err
 			}
-			folder, err := readPath(c, n, options.FlagTextfile)
+			folder, err := readPath(c, n, node.FlagTextfile)
 			if err != nil {
 				return err
 			}
 			level := slog.LevelInfo
-			if c.Bool(options.FlagDebug) {
+			if c.Bool(node.FlagDebug) {
 				level = slog.LevelDebug
 			}
 			return daemon.Run(c.Context, daemon.Options{
 				Options: common,
-				Tick:    c.Duration(options.FlagTick),
-				PerPod:  c.Bool(options.FlagPerPod),
+				Tick:    c.Duration(node.FlagTick),
+				PerPod:  c.Bool(node.FlagPerPod),
 				Version: buildversion.String(),
 				Log:     journallog.New(os.Stderr, level),
 

@@ -11,7 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"node-partition.io/node-partition/internal/host"
-	"node-partition.io/node-partition/internal/node/options"
+	"node-partition.io/node-partition/internal/node"
 )
 
 // TestApplyServiceFlags: status and check use the flags of the running service, unless the user
@@ -52,7 +52,7 @@ func TestApplyServiceFlags(t *testing.T) {
 			app := newApp(host.This(), &stderr, &stderr)
 			app.Command("status").Action = func(c *cli.Context) error {
 				applyServiceFlags(c, n)
-				got = fmt.Sprint(c.String(options.FlagListen), " ", c.String(options.FlagMove), " ", c.Duration(options.FlagCooldown))
+				got = fmt.Sprint(c.String(node.FlagListen), " ", c.String(node.FlagMove), " ", c.Duration(node.FlagCooldown))
 				return nil
 			}
 			if err := runApp(t, app, append([]string{"status"}, tc.user...)...); err != nil {

@@ -9,7 +9,6 @@ import (
 	"node-partition.io/node-partition/internal/command/status"
 	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/node"
-	"node-partition.io/node-partition/internal/node/options"
 	"node-partition.io/node-partition/internal/state"
 )
 
@@ -71,7 +70,7 @@ const (
 )
 
 // await waits as the flags say.
-func await(c *cli.Context, n host.Node, o options.Options) error {
+func await(c *cli.Context, n host.Node, o node.Options) error {
 	timeout := c.Duration(flagTimeout)
 	switch {
 	case timeout < 0:

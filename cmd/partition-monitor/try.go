@@ -10,7 +10,7 @@ import (
 	"node-partition.io/node-partition/internal/command/try"
 	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/kubeletconfig"
-	"node-partition.io/node-partition/internal/node/trial"
+	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/internal/text"
 )
 
@@ -76,6 +76,6 @@ func startCommand(c *cli.Context, n host.Node, file string) error {
 partition-monitor status      shows its effect
 partition-monitor keep        keeps it, in %s
 partition-monitor try --end   goes back at once
-`, text.Terminal(running.From), running.Until.Format(trial.TimeOfDay), kubeletconfig.OverridePath)
+`, text.Terminal(running.From), running.Until.Format(node.TimeOfDay), kubeletconfig.OverridePath)
 	return err
 }

@@ -13,8 +13,7 @@ import (
 
 	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/kubeapi"
-	"node-partition.io/node-partition/internal/node/cluster"
-	"node-partition.io/node-partition/internal/node/options"
+	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/pkg/evict"
 )
 
@@ -39,7 +38,7 @@ type Reporter struct {
 // NewReporter returns a Reporter for the node n that has no client yet. kubeconfig is the value of
 // the flag.
 func NewReporter(n host.Node, kubeconfig string, log *slog.Logger) *Reporter {
-	return &Reporter{host: n, kubeconfig: kubeconfig, node: cluster.Hostname(), log: log}
+	return &Reporter{host: n, kubeconfig: kubeconfig, node: node.Hostname(), log: log}
 }
 
 // lookAgain is the interval at which Run checks the kubeconfig. It is also the time for which an
@@ -68,7 +67,7 @@ func (a *Reporter) Run(ctx context.Context) error {
 
 // Look returns a client for the kubeconfig as it is now, or nil if there is none.
 func (a *Reporter) Look() *kubeapi.Client {
-	if a.kubeconfig == options.KubeconfigNone {
+	if a.kubeconfig == node.KubeconfigNone {
 		return nil
 	}
 	a.looking.Lock()
@@ -78,7 +77,7 @@ func (a *Reporter) Look() *kubeapi.Client {
 		return present
 	}
 	before := describe(a.places())
-	client, path, err := cluster.Open(a.host, a.kubeconfig)
+	client, path, err := node.OpenCluster(a.host, a.kubeconfig)
 	if err == nil && a.timeout > 0 {
 		client.Timeout = a.timeout
 	}
@@ -112,7 +111,7 @@ func (a *Reporter) present() *kubeapi.Client {
 // places lists the paths that are searched for a kubeconfig. One before the present one may appear
 // later.
 func (a *Reporter) places() []string {
-	if a.kubeconfig == options.KubeconfigAuto {
+	if a.kubeconfig == node.KubeconfigAuto {
 		return kubeapi.Places()
 	}
 	return []string{a.kubeconfig}
@@ -149,7 +148,7 @@ func (a *Reporter) call(ctx context.Context, send func(context.Context, *kubeapi
 		a.mu.Unlock()
 	case errors.Is(err, kubeapi.ErrForbidden), errors.Is(err, kubeapi.ErrStatic):
 		// It is about this pod: a policy may be of its namespace.
-	case err != nil && a.kubeconfig == options.KubeconfigNone:
+	case err != nil && a.kubeconfig == node.KubeconfigNone:
 	default:
 		return err
 	}
@@ -196,7 +195,7 @@ func withoutDeadline(ctx context.Context) (context.Context, context.CancelFunc) 
 // request without an answer does not cut off an eviction's request.
 func (a *Reporter) Try(ctx context.Context, ask func(context.Context, *kubeapi.Client, string) error) error {
 	return a.ask(ctx, func(client *kubeapi.Client) error {
-		return ask(ctx, client.Background(), cluster.NodeName(a.host, client))
+		return ask(ctx, client.Background(), node.NameInCluster(a.host, client))
 	})
 }
 

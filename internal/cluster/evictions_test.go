@@ -16,8 +16,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"node-partition.io/node-partition/internal/kubeapi"
-	"node-partition.io/node-partition/internal/node/cluster"
-	"node-partition.io/node-partition/internal/node/options"
+	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/pkg/evict"
 	"node-partition.io/node-partition/tests/fakeapi"
 	"node-partition.io/node-partition/tests/testkit"
@@ -318,7 +317,7 @@ func TestTry(t *testing.T) {
 	if err := a.Try(t.Context(), event); err != nil || len(old.Happened()) != 1 {
 		t.Fatalf("%v, %d events", err, len(old.Happened()))
 	}
-	if got, want := old.Happened()[0].InvolvedObject.Name, strings.ToLower(cluster.Hostname()); got != want {
+	if got, want := old.Happened()[0].InvolvedObject.Name, strings.ToLower(node.Hostname()); got != want {
 		t.Errorf("about %q; want %q, for the kubeconfig has no certificate", got, want)
 	}
 	old.Answer(fakeapi.PostNodeEvent, http.StatusForbidden)
@@ -329,7 +328,7 @@ func TestTry(t *testing.T) {
 	if err := a.Try(t.Context(), event); err != nil || len(renewed.Happened()) != 1 {
 		t.Errorf("%v, %d events; want one at the new server", err, len(renewed.Happened()))
 	}
-	none, _ := newReporter(options.KubeconfigNone)
+	none, _ := newReporter(node.KubeconfigNone)
 	if err := none.Try(t.Context(), event); !errors.Is(err, kubeapi.ErrNoClient) {
 		t.Errorf("%v; want that there is none", err)
 	}
@@ -339,7 +338,7 @@ func TestTry(t *testing.T) {
 // it.
 func TestKubeconfigNone(t *testing.T) {
 	t.Parallel()
-	a, log := newReporter(options.KubeconfigNone)
+	a, log := newReporter(node.KubeconfigNone)
 	if a.Available() || log.String() != "" {
 		t.Errorf("available, or log %q", log)
 	}

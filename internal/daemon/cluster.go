@@ -6,7 +6,7 @@ import (
 
 	"node-partition.io/node-partition/internal/cluster"
 	"node-partition.io/node-partition/internal/kubeapi"
-	"node-partition.io/node-partition/internal/node/options"
+	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/evict"
 )
@@ -29,7 +29,7 @@ const (
 )
 
 // hasCluster reports whether the API server is spoken to at all.
-func (m *monitor) hasCluster() bool { return m.options.Eviction.Kubeconfig != options.KubeconfigNone }
+func (m *monitor) hasCluster() bool { return m.options.Eviction.Kubeconfig != node.KubeconfigNone }
 
 // newRecorder returns what records faults where operators of the cluster look; nil if nothing does.
 func (m *monitor) newRecorder() *cluster.Recorder {

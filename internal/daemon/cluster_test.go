@@ -20,7 +20,7 @@ import (
 	"node-partition.io/node-partition/internal/daemon/metrics"
 	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/kubeapi"
-	"node-partition.io/node-partition/internal/node/options"
+	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/evict"
 	"node-partition.io/node-partition/tests/fakeapi"
@@ -174,9 +174,9 @@ func TestClusterForbidden(t *testing.T) {
 // kubelet waits for nothing.
 func TestClusterNone(t *testing.T) {
 	t.Parallel()
-	for name, o := range map[string]options.Options{
-		"no kubeconfig": {Events: true, NodeCondition: true, NodeStatus: true, Eviction: options.Eviction{Kubeconfig: options.KubeconfigNone}},
-		"not asked for": {Eviction: options.Eviction{Kubeconfig: options.KubeconfigAuto}},
+	for name, o := range map[string]node.Options{
+		"no kubeconfig": {Events: true, NodeCondition: true, NodeStatus: true, Eviction: node.Eviction{Kubeconfig: node.KubeconfigNone}},
+		"not asked for": {Eviction: node.Eviction{Kubeconfig: node.KubeconfigAuto}},
 	} {
 		m := &monitor{shared: shared{options: Options{Options: o}}}
 		if m.newRecorder() != nil {
@@ -186,8 +186,8 @@ func TestClusterNone(t *testing.T) {
 			t.Errorf("%s: the kubelet waits: %v", name, err)
 		}
 	}
-	m := &monitor{shared: shared{options: Options{Options: options.Options{
-		Events: true, Eviction: options.Eviction{Kubeconfig: options.KubeconfigAuto},
+	m := &monitor{shared: shared{options: Options{Options: node.Options{
+		Events: true, Eviction: node.Eviction{Kubeconfig: node.KubeconfigAuto},
 	}}}}
 	m.metrics = &metrics.Metrics{}
 	if m.newRecorder() == nil {

@@ -6,7 +6,6 @@ import (
 	"node-partition.io/node-partition/internal/budget"
 	"node-partition.io/node-partition/internal/daemon/metrics"
 	"node-partition.io/node-partition/internal/node"
-	"node-partition.io/node-partition/internal/node/allocatable"
 )
 
 // configured computes the metrics of the configuration and of the budget of the node.
@@ -35,7 +34,7 @@ func (m *monitor) setConfigured(c node.Followed) {
 func (m *monitor) setBudget() {
 	m.configured.mu.Lock()
 	defer m.configured.mu.Unlock()
-	budget, err := allocatable.Budget(m.options.Node, shares(m.configured.followed))
+	budget, err := node.Budget(m.options.Node, shares(m.configured.followed))
 	if err != nil {
 		m.log.Debug("there are no metrics of the budget", "error", err)
 		m.metrics.SetBudget(nil)

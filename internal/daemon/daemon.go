@@ -22,8 +22,6 @@ import (
 	"node-partition.io/node-partition/internal/journallog"
 	"node-partition.io/node-partition/internal/kubelet"
 	"node-partition.io/node-partition/internal/node"
-	nodecontrol "node-partition.io/node-partition/internal/node/control"
-	"node-partition.io/node-partition/internal/node/options"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/systemd"
 	"node-partition.io/node-partition/pkg/evict"
@@ -35,7 +33,7 @@ import (
 
 // Options holds the settings of the daemon. All fields are needed.
 type Options struct {
-	options.Options
+	node.Options
 	// Tick is the longest time between two reconciles.
 	Tick time.Duration
 	// PerPod adds metrics of each pod.
@@ -257,7 +255,7 @@ func (m *monitor) serve(ctx context.Context) error {
 // serveControl answers commands until ctx ends. Only the command move depends on it.
 func (m *monitor) serveControl(ctx context.Context) error {
 	err := control.Serve(ctx, m.options.Node.Path(node.ControlSocket), control.Requests{
-		Pods: m.reconciler, Ready: m, Listening: m.listening.served.Err, Web: m.webHandler(nodecontrol.Host),
+		Pods: m.reconciler, Ready: m, Listening: m.listening.served.Err, Web: m.webHandler(node.ControlHost),
 	})
 	if err != nil && ctx.Err() == nil {
 		m.log.Error(

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"node-partition.io/node-partition/internal/node"
-	"node-partition.io/node-partition/internal/node/candidates"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/evict"
 )
@@ -51,7 +50,7 @@ func (m *monitor) lookOut(ctx context.Context) error {
 
 // newPartition returns a partition whose eviction is connected to the parts of the node.
 func (m *monitor) newPartition(name partition.Name) (*followedPartition, error) {
-	p, fs := &followedPartition{name: name, remembered: &candidates.Memory{Partition: name}}, m.options.Node.Cgroups
+	p, fs := &followedPartition{name: name, remembered: &node.PodMemory{Partition: name}}, m.options.Node.Cgroups
 	capacity, started := node.MemoryCapacity(m.options.Node.Root), time.Now()
 	pods := func() []evict.Pod {
 		known, told := m.kubelet.Pods()
@@ -71,8 +70,8 @@ func (m *monitor) newPartition(name partition.Name) (*followedPartition, error) 
 				return told || time.Since(started) >= kubeletPatience || !node.IsSocket(m.options.PodsAPI)
 			},
 			Refresh: m.signals.Urge,
-			Scopes:  candidates.Scopes(fs),
-			Rest:    func(uid string) []evict.Container { return candidates.Containers(m.table.Pods(), uid) },
+			Scopes:  node.ContainerScopes(fs),
+			Rest:    func(uid string) []evict.Container { return node.CandidateContainers(m.table.Pods(), uid) },
 		},
 		Actions: evict.Actions{
 			Kill:    func(cgroup string, atLimit bool) error { return m.killer.Kill(fs.Path(cgroup), atLimit) },

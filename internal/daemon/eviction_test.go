@@ -10,7 +10,6 @@ import (
 	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/kubelet"
 	"node-partition.io/node-partition/internal/node"
-	"node-partition.io/node-partition/internal/node/options"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/systemd"
 	"node-partition.io/node-partition/pkg/podmove"
@@ -22,11 +21,11 @@ import (
 func TestNewPartition(t *testing.T) {
 	t.Parallel()
 	m := &monitor{shared: shared{
-		options: Options{Options: options.Options{Node: host.Below(t.TempDir())}}, log: slog.New(slog.DiscardHandler),
+		options: Options{Options: node.Options{Node: host.Below(t.TempDir())}}, log: slog.New(slog.DiscardHandler),
 		metrics: metrics.New(metrics.Options{}), signals: podmove.NewSignals(), units: &systemd.Client{}, runtime: &node.Runtime{},
 		kubelet: &kubelet.Watcher{},
 	}}
-	m.api = cluster.NewReporter(m.options.Node, options.KubeconfigNone, m.log)
+	m.api = cluster.NewReporter(m.options.Node, node.KubeconfigNone, m.log)
 	m.burst = 3 << 30
 	m.keep(followed(partition.System, "telemetry"))
 	system, other := m.partitions.of(partition.System), m.partitions.of("telemetry")

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"node-partition.io/node-partition/internal/journallog"
-	"node-partition.io/node-partition/internal/node/options"
+	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/text"
 	"node-partition.io/node-partition/pkg/evict"
@@ -199,10 +199,10 @@ func noCandidateText(d evict.Decision) string {
 	}
 	if slices.ContainsFunc(d.Order, func(c evict.Candidate) bool { return c.Skip == evict.SkipWithinRequest }) {
 		return "the memory of the system partition is low because a protected pod uses more than it requests, and no pod within its request " +
-			"is evicted for it: the kernel will kill at the limit; limit that pod, or protect fewer with --" + options.FlagProtected
+			"is evicted for it: the kernel will kill at the limit; limit that pod, or protect fewer with --" + node.FlagProtected
 	}
 	return "the memory of the system partition is low and all its pods are protected: the kernel will kill at the limit; raise memoryLimit, " +
-		"or protect fewer with --" + options.FlagProtected
+		"or protect fewer with --" + node.FlagProtected
 }
 
 // KernelKilled logs at which limit the kernel has killed.

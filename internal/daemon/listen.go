@@ -13,8 +13,7 @@ import (
 
 	"node-partition.io/node-partition/internal/daemon/textfile"
 	"node-partition.io/node-partition/internal/daemon/web"
-	"node-partition.io/node-partition/internal/node/nodestate"
-	"node-partition.io/node-partition/internal/node/options"
+	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/state"
 	"node-partition.io/node-partition/pkg/evict"
@@ -85,7 +84,7 @@ func checkListen(ctx context.Context, address string) error {
 	if err := web.CheckAddress(ctx, address); err != nil {
 		return fmt.Errorf(
 			"metrics: --%s: %w; name another address, or none with --%s=",
-			options.FlagListen, err, options.FlagListen,
+			node.FlagListen, err, node.FlagListen,
 		)
 	}
 	return nil
@@ -134,7 +133,7 @@ func (m *monitor) webHandler(host string) http.Handler {
 // state reads the state of the node by what is followed and by the last pass.
 func (m *monitor) state() state.Status {
 	found := m.reconciler.Report()
-	s := nodestate.Read(
+	s := node.ReadStatus(
 		m.options.Node, m.options.Eviction, m.configured.now(), found,
 		func(name partition.Name) []evict.Pod {
 			if p := m.partitions.of(name); p != nil {

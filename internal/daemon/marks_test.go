@@ -15,7 +15,6 @@ import (
 
 	"node-partition.io/node-partition/internal/kubeapi"
 	"node-partition.io/node-partition/internal/node"
-	"node-partition.io/node-partition/internal/node/options"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/podmove"
 	"node-partition.io/node-partition/tests/fakeapi"
@@ -76,7 +75,7 @@ func TestRunNodeStatus(t *testing.T) {
 		t.Errorf("%v, %+v", labels, condition)
 	}
 	cluster.Came()
-	during(func(o *Options) { o.Eviction.Kubeconfig = options.KubeconfigNone }, func(address string) {
+	during(func(o *Options) { o.Eviction.Kubeconfig = node.KubeconfigNone }, func(address string) {
 		within(t, "it runs", func() bool {
 			return strings.Contains(scraped(t.Context(), address), `nodepartition_source_connected{source="runtime"} 1`)
 		})

@@ -3,19 +3,18 @@ package daemon
 import (
 	"node-partition.io/node-partition/internal/daemon/metrics"
 	"node-partition.io/node-partition/internal/node"
-	"node-partition.io/node-partition/internal/node/candidates"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/sizing"
 )
 
 // placement returns where the pods of a partition are by the last pass, and false before the first.
-func (m *monitor) placement(partition partition.Name) (candidates.Placement, bool) {
+func (m *monitor) placement(partition partition.Name) (node.Placement, bool) {
 	report := m.table.Report()
 	if report.Time.IsZero() {
-		return candidates.Placement{}, false
+		return node.Placement{}, false
 	}
 	known, _ := m.kubelet.Pods()
-	return candidates.Place(
+	return node.PlacementOf(
 		partition, report.Pods, m.table.Pods(), known, node.MemoryCapacity(m.options.Node.Root),
 	), true
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"sync"
 
-	"node-partition.io/node-partition/internal/node/candidates"
+	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/evict"
 )
@@ -14,7 +14,7 @@ import (
 type followedPartition struct {
 	name partition.Name
 	// remembered holds what was known of its pods.
-	remembered *candidates.Memory
+	remembered *node.PodMemory
 	evictor    *evict.Manager
 	// kills records the kernel's kills in it; nil if nothing does.
 	kills *clusterEvents

@@ -9,7 +9,6 @@ import (
 	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/node"
-	"node-partition.io/node-partition/internal/node/candidates"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/sizing"
 	"node-partition.io/node-partition/internal/sizing/sizefile"
@@ -30,7 +29,7 @@ type sampler struct {
 	root       host.Root
 	cgroups    cgroups.FS
 	partitions func() map[partition.Name]polls
-	placement  func(partition.Name) (candidates.Placement, bool)
+	placement  func(partition.Name) (node.Placement, bool)
 	warn       func(error)
 
 	mu    sync.Mutex
@@ -119,7 +118,7 @@ func (s *sampler) sample(now time.Time, took time.Duration) {
 }
 
 // measure measures the members, inside and outside of the partition.
-func (s *sampler) measure(of polls, placed candidates.Placement, peak uint64) sizefile.Minute {
+func (s *sampler) measure(of polls, placed node.Placement, peak uint64) sizefile.Minute {
 	minute := sizefile.Minute{
 		Used: peak + placed.LeftBytes, Members: placed.Members, RequestBytes: placed.RequestBytes,
 		Usage: map[string]uint64{},

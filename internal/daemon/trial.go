@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"node-partition.io/node-partition/internal/host"
-	"node-partition.io/node-partition/internal/node/trial"
+	"node-partition.io/node-partition/internal/node"
 )
 
 // overdue ends trials that are over and that their timer has not ended. It reloads systemd: the
@@ -41,7 +41,7 @@ func (o overdue) run(ctx context.Context) error {
 
 // look makes run act. It does not block a pass.
 func (o overdue) look(root host.Root) {
-	if !trial.Overdue(root) {
+	if !node.TrialOverdue(root) {
 		return
 	}
 	o.note()

@@ -1,14 +1,13 @@
 package node
 
 import (
-	"node-partition.io/node-partition/internal/node/options"
 	"node-partition.io/node-partition/pkg/evict"
 	"node-partition.io/node-partition/pkg/slices/decision"
 )
 
 // EvictionOf returns the settings for a partition of a configuration: those of the flags, with its
 // thresholds. Without any, eviction is off.
-func (f *Followed) EvictionOf(p *decision.Partition, flags options.Eviction) evict.Settings {
+func (f *Followed) EvictionOf(p *decision.Partition, flags Eviction) evict.Settings {
 	s := flags.Settings
 	if p.Eviction != nil {
 		s.Thresholds = *p.Eviction

@@ -7,20 +7,19 @@ import (
 
 	"node-partition.io/node-partition/internal/kubelet"
 	"node-partition.io/node-partition/internal/node"
-	"node-partition.io/node-partition/internal/node/options"
 	"node-partition.io/node-partition/pkg/evict"
 	"node-partition.io/node-partition/pkg/podmove"
 	"node-partition.io/node-partition/pkg/podmove/nri"
 )
 
 // Options returns the options of the command line without flags.
-func (n *Node) Options() options.Options {
+func (n *Node) Options() node.Options {
 	h := n.Host()
-	return options.Options{
+	return node.Options{
 		Node: h, NRI: h.Path(nri.DefaultSocket), PodsAPI: h.Path(kubelet.PodsSocket), Mode: podmove.Auto,
 		Events: true,
-		Eviction: options.Eviction{
-			Kubeconfig: options.KubeconfigAuto,
+		Eviction: node.Eviction{
+			Kubeconfig: node.KubeconfigAuto,
 			Settings:   evict.Settings{Protected: evict.DefaultProtected, Cooldown: 5 * time.Minute},
 		},
 	}

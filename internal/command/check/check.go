@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"node-partition.io/node-partition/internal/node"
-	"node-partition.io/node-partition/internal/node/options"
 	"node-partition.io/node-partition/internal/output"
 	"node-partition.io/node-partition/internal/state"
 	"node-partition.io/node-partition/internal/text"
@@ -20,7 +19,7 @@ import (
 
 // Node checks the node, in the order in which an operator needs the results: first the
 // configuration. Findings of the checks in ignored have the grade Ignored, unless they are OK.
-func Node(ctx context.Context, o options.Options, ignored []string) []state.Finding {
+func Node(ctx context.Context, o node.Options, ignored []string) []state.Finding {
 	c := &checks{
 		options: o, cgroups: o.Node.Cgroups,
 		runtime: node.NewRuntime(o.Node, o.Runtime, node.AskSystemctl(o.Node), func(bool) {}),

@@ -16,8 +16,6 @@ import (
 	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/kubeletconfig"
 	"node-partition.io/node-partition/internal/node"
-	"node-partition.io/node-partition/internal/node/control"
-	"node-partition.io/node-partition/internal/node/options"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/state"
 	"node-partition.io/node-partition/pkg/slices/config"
@@ -95,7 +93,7 @@ func Names() []string {
 type checks struct {
 	runtime *node.Runtime
 	cgroups cgroups.FS
-	options options.Options
+	options node.Options
 
 	desired *node.Desired
 	config  *kubeletconfig.Merged
@@ -239,7 +237,7 @@ func maxText(value uint64) string {
 }
 
 func (c *checks) service(ctx context.Context) []state.Finding {
-	running := control.Service{Socket: c.options.Node.Path(node.ControlSocket), Listen: c.options.Listen}
+	running := node.Service{Socket: c.options.Node.Path(node.ControlSocket), Listen: c.options.Listen}
 	if service := running.Ready(ctx); service != "ready" {
 		return saying(state.Warning, "%s", service)
 	}

@@ -9,7 +9,7 @@ import (
 
 	"node-partition.io/node-partition/internal/kubelet"
 	"node-partition.io/node-partition/internal/kubeletconfig"
-	"node-partition.io/node-partition/internal/node/allocatable"
+	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/state"
 	"node-partition.io/node-partition/pkg/slices/config"
@@ -31,7 +31,7 @@ func TestAssignable(t *testing.T) {
 		"without a cpuset":  {"static", "0", "", false, ""},
 		"not a list of any": {"static", "0-", "1", false, ""},
 	} {
-		settings := allocatable.Settings{Config: &kubeletconfig.Merged{}}
+		settings := node.Settings{Config: &kubeletconfig.Merged{}}
 		settings.Kubelet.CPUManagerPolicy, settings.Kubelet.ReservedSystemCPUs = test.policy, test.reserved
 		cpus, err := cpuset.Parse(test.cpus)
 		if err != nil {

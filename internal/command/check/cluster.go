@@ -10,8 +10,7 @@ import (
 	"node-partition.io/node-partition/internal/admission"
 	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/kubeapi"
-	"node-partition.io/node-partition/internal/node/cluster"
-	"node-partition.io/node-partition/internal/node/options"
+	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/slices/config"
 )
@@ -92,21 +91,21 @@ func (c *checks) cluster(ctx context.Context) *clusterFacts {
 // apiServer returns a client of the API server and the path of its kubeconfig, or the reason why it
 // is not asked.
 func (c *checks) apiServer() (*kubeapi.Client, string, error) {
-	if c.options.Eviction.Kubeconfig == options.KubeconfigNone {
-		return nil, "", errors.New("the API server is not queried (--" + options.FlagKubeconfig + ")")
+	if c.options.Eviction.Kubeconfig == node.KubeconfigNone {
+		return nil, "", errors.New("the API server is not queried (--" + node.FlagKubeconfig + ")")
 	}
-	return cluster.Open(c.options.Node, c.options.Eviction.Kubeconfig)
+	return node.OpenCluster(c.options.Node, c.options.Eviction.Kubeconfig)
 }
 
 // nodeName returns the name of the node in the cluster. An administrator's certificate does not
 // have it, and the kubelet's does.
 func nodeName(n host.Node, client *kubeapi.Client) string {
 	if client.Node() == "" {
-		if kubelets, _, err := cluster.Open(n, options.KubeconfigAuto); err == nil && kubelets.Node() != "" {
+		if kubelets, _, err := node.OpenCluster(n, node.KubeconfigAuto); err == nil && kubelets.Node() != "" {
 			return kubelets.Node()
 		}
 	}
-	return cluster.NodeName(n, client)
+	return node.NameInCluster(n, client)
 }
 
 // ask sends the requests. It ends at an API server that does not answer. A kubelet's user may send

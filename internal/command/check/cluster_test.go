@@ -8,7 +8,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-	"node-partition.io/node-partition/internal/node/options"
+	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/tests/fakenode"
 	"node-partition.io/node-partition/tests/testkit"
 )
@@ -38,5 +38,5 @@ func TestCheckNodeName(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect(t, n, fails, []string{"error   workload-resource: " + coresA + ": the Node worker-2 has none of it"},
-		func(o *options.Options, _ *fakenode.Node) { o.Eviction.Kubeconfig = admin })
+		func(o *node.Options, _ *fakenode.Node) { o.Eviction.Kubeconfig = admin })
 }

@@ -14,8 +14,6 @@ import (
 	"node-partition.io/node-partition/internal/kubelet"
 	"node-partition.io/node-partition/internal/kubeletconfig"
 	"node-partition.io/node-partition/internal/node"
-	"node-partition.io/node-partition/internal/node/allocatable"
-	"node-partition.io/node-partition/internal/node/trial"
 	"node-partition.io/node-partition/internal/state"
 	"node-partition.io/node-partition/pkg/slices/config"
 )
@@ -77,8 +75,8 @@ func (c *checks) configuration(context.Context) []state.Finding {
 			found = append(found, f)
 		}
 		// Of a kubelet's configuration that cannot be computed plan says why.
-		shares := allocatable.Shares(desired.Partitions, desired.Workloads)
-		if b, err := allocatable.Budget(c.options.Node, shares); err == nil {
+		shares := node.BudgetShares(desired.Partitions, desired.Workloads)
+		if b, err := node.Budget(c.options.Node, shares); err == nil {
 			for _, short := range b.Short {
 				found = append(found, state.Finding{Grade: state.Warning, Found: short})
 			}
@@ -101,7 +99,7 @@ func limitText(p *config.Partition) string {
 // trial warns of a running trial, and reports one that does not end as it should.
 func (c *checks) trial(ctx context.Context) []state.Finding {
 	const change = "partition-monitor keep makes it permanent, partition-monitor try --end goes back"
-	running, err := trial.Read(c.options.Node)
+	running, err := node.ReadTrial(c.options.Node)
 	switch {
 	case err != nil:
 		return changing(state.Warning, change, "%v", err)
@@ -109,19 +107,19 @@ func (c *checks) trial(ctx context.Context) []state.Finding {
 		return saying(state.OK, "no trial is running")
 	}
 	if c.options.Node.Answers() != nil { // its timer and its clock are elsewhere
-		return changing(state.Warning, change, "%s is tried until %s", running.From, running.Until.Format(trial.TimeOfDay))
+		return changing(state.Warning, change, "%s is tried until %s", running.From, running.Until.Format(node.TimeOfDay))
 	}
-	if waits, err := trial.TimerRuns(ctx, c.options.Node); err == nil && !waits {
+	if waits, err := node.TrialTimerRuns(ctx, c.options.Node); err == nil && !waits {
 		return changing(
 			state.Error, change,
 			"the trial of %s has no timer; partition-monitor.service, or else the next daemon-reload, ends it after %s",
-			running.From, running.Until.Format(trial.TimeOfDay),
+			running.From, running.Until.Format(node.TimeOfDay),
 		)
 	}
-	until := running.Until.Format(trial.TimeOfDay)
+	until := running.Until.Format(node.TimeOfDay)
 	if running.Late() > time.Minute {
 		return changing(
-			state.Error, "journalctl -u "+trial.Unit+" shows what fails",
+			state.Error, "journalctl -u "+node.TrialUnit+" shows what fails",
 			"the trial of %s was to end at %s, and still runs", running.From, until,
 		)
 	}
@@ -151,7 +149,7 @@ func (c *checks) kubelet(context.Context) []state.Finding {
 			"the running kubelet was started with --config-dir=%s, whose drop-ins are not read here", dir)...)
 	}
 	if len(c.desired.Partitions) > 0 {
-		settings, err := allocatable.ReadSettings(c.options.Node.Root, nil)
+		settings, err := node.ReadSettings(c.options.Node.Root, nil)
 		if err != nil {
 			return append(found, saying(state.Warning, "%v", err)...)
 		}
@@ -168,7 +166,7 @@ func (c *checks) kubelet(context.Context) []state.Finding {
 // assignable finds CPUs of the partition that the static policy may assign to a container of a
 // user: it assigns CPUs that are not reserved. Only flags of the kubelet lead to this, because a
 // section beside such a configuration file is refused.
-func assignable(p *config.Partition, kubelet *allocatable.Settings) []state.Finding {
+func assignable(p *config.Partition, kubelet *node.Settings) []state.Finding {
 	const field = "reservedSystemCPUs"
 	reserved, err := cpuset.Parse(kubelet.Kubelet.ReservedSystemCPUs)
 	outside := p.CPUs.Difference(reserved)

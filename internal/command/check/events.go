@@ -5,29 +5,28 @@ import (
 	"errors"
 
 	"node-partition.io/node-partition/internal/kubeapi"
-	"node-partition.io/node-partition/internal/node/cluster"
-	"node-partition.io/node-partition/internal/node/options"
+	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/internal/state"
 )
 
 // events asks the API server whether it would accept Events, and conditions and labels of the node.
 func (c *checks) events(ctx context.Context) []state.Finding {
 	o := &c.options
-	if o.Eviction.Kubeconfig == options.KubeconfigNone || !o.Events && !o.NodeCondition && !o.NodeStatus {
+	if o.Eviction.Kubeconfig == node.KubeconfigNone || !o.Events && !o.NodeCondition && !o.NodeStatus {
 		return saying(
 			state.OK, "neither Events nor a condition of the node are written (--%s, --%s, --%s, --%s)",
-			options.FlagEvents, options.FlagCondition, options.FlagNodeStatus, options.FlagKubeconfig,
+			node.FlagEvents, node.FlagCondition, node.FlagNodeStatus, node.FlagKubeconfig,
 		)
 	}
 	client, path, err := c.apiServer()
 	if err != nil {
-		return changing(state.Warning, "set a kubeconfig with --"+options.FlagKubeconfig+" if the node belongs to a cluster",
+		return changing(state.Warning, "set a kubeconfig with --"+node.FlagKubeconfig+" if the node belongs to a cluster",
 			"%v: Events wait for it", err)
 	}
 	if c.unreachable != nil {
 		return saying(state.Warning, "%v", c.unreachable)
 	}
-	name := cluster.NodeName(c.options.Node, client)
+	name := node.NameInCluster(c.options.Node, client)
 	if c.options.Events {
 		err = client.EventRights(ctx, name)
 	}
@@ -38,7 +37,7 @@ func (c *checks) events(ctx context.Context) []state.Finding {
 	switch {
 	case errors.Is(err, kubeapi.ErrGone):
 		return changing(
-			state.Warning, "set a kubeconfig of the kubelet with --"+options.FlagKubeconfig,
+			state.Warning, "set a kubeconfig of the kubelet with --"+node.FlagKubeconfig,
 			"the cluster has no node %q, and Events about it are hard to find: %v", name, err,
 		)
 	case err != nil:

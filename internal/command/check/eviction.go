@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 
 	"node-partition.io/node-partition/internal/kubeapi"
-	"node-partition.io/node-partition/internal/node/options"
+	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/state"
 )
@@ -15,7 +15,7 @@ import (
 // evictionKernel checks that the kernel has what evictions use.
 func (c *checks) evictionKernel(context.Context) []state.Finding {
 	if c.options.Eviction.Off {
-		return saying(state.OK, "--%s=off", options.FlagEviction)
+		return saying(state.OK, "--%s=off", node.FlagEviction)
 	}
 	var found []state.Finding
 	for _, name := range c.desired.Names {
@@ -64,17 +64,17 @@ func (c *checks) protectedMemory(path string) []state.Finding {
 
 // evictionAPI asks the API server whether it would accept the report of an eviction.
 func (c *checks) evictionAPI(ctx context.Context) []state.Finding {
-	if c.options.Eviction.Off || c.options.Eviction.Kubeconfig == options.KubeconfigNone {
+	if c.options.Eviction.Off || c.options.Eviction.Kubeconfig == node.KubeconfigNone {
 		return saying(
 			state.OK,
 			"evictions are not reported to the API server (--%s, --%s)",
-			options.FlagEviction,
-			options.FlagKubeconfig,
+			node.FlagEviction,
+			node.FlagKubeconfig,
 		)
 	}
 	client, path, err := c.apiServer()
 	if err != nil {
-		return changing(state.Warning, "set a kubeconfig with --"+options.FlagKubeconfig+" if the node belongs to a cluster",
+		return changing(state.Warning, "set a kubeconfig with --"+node.FlagKubeconfig+" if the node belongs to a cluster",
 			"%v: pods are restarted, and not evicted for good", err)
 	}
 	namespace := "kube-system"

@@ -15,20 +15,19 @@ import (
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"node-partition.io/node-partition/internal/node"
-	"node-partition.io/node-partition/internal/node/options"
 	"node-partition.io/node-partition/internal/state"
 	"node-partition.io/node-partition/tests/fakenode"
 )
 
 // flag changes the options as a flag does.
-type flag func(o *options.Options, n *fakenode.Node)
+type flag func(o *node.Options, n *fakenode.Node)
 
 func listen(address string) flag {
-	return func(o *options.Options, _ *fakenode.Node) { o.Listen = address }
+	return func(o *node.Options, _ *fakenode.Node) { o.Listen = address }
 }
 
 func endpoint(socket string) flag {
-	return func(o *options.Options, n *fakenode.Node) { o.Runtime = n.Host().Endpoint(socket) }
+	return func(o *node.Options, n *fakenode.Node) { o.Runtime = n.Host().Endpoint(socket) }
 }
 
 // textOf returns what check writes for people about a node, with the paths of the node.
@@ -369,7 +368,7 @@ func TestCheckRights(t *testing.T) {
 	expect(t, n, passes, []string{"ok      eviction-api: "})
 	n.Cluster.Close()
 	expect(t, n, passes, []string{"warning eviction-api, events: API server ", "cannot be reached"})
-	expect(t, n, passes, []string{"ok      eviction-api: evictions are not reported to the API server"}, func(o *options.Options, _ *fakenode.Node) { o.Eviction.Kubeconfig = options.KubeconfigNone })
+	expect(t, n, passes, []string{"ok      eviction-api: evictions are not reported to the API server"}, func(o *node.Options, _ *fakenode.Node) { o.Eviction.Kubeconfig = node.KubeconfigNone })
 }
 
 // TestCheckIgnore: an ignored finding does not count, and is shown.

@@ -8,7 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/utils/cpuset"
 
-	"node-partition.io/node-partition/internal/node/allocatable"
+	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/slices/config"
 )
@@ -117,7 +117,7 @@ func (t *tree) sharedReservation(p *config.Partition) bool {
 // start with the state of another policy. Without that state it may assign CPUs on which containers
 // run already, so the node is drained first
 // (kubernetes.io/docs/tasks/administer-cluster/cpu-management-policies).
-func restart(kubelet *allocatable.Settings) string {
+func restart(kubelet *node.Settings) string {
 	const state = "/var/lib/kubelet/cpu_manager_state"
 	if kubelet.From.KubeletPID == 0 { // k3s and RKE2: there is no kubelet.service
 		return "drain the node, stop the service that runs the kubelet, remove " + state + ", and start the service"

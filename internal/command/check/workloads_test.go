@@ -11,7 +11,7 @@ import (
 
 	"node-partition.io/node-partition/internal/admission"
 	"node-partition.io/node-partition/internal/kubeapi"
-	"node-partition.io/node-partition/internal/node/options"
+	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/state"
 	"node-partition.io/node-partition/tests/fakeapi"
@@ -193,7 +193,7 @@ func TestCheckWorkloadsWithoutAPI(t *testing.T) {
 	t.Parallel()
 	n := typed(t)
 	expect(t, n, passes, []string{"warning workload-resource: the API server is not queried (--kubeconfig): whether the Node has " + coresA},
-		func(o *options.Options, _ *fakenode.Node) { o.Eviction.Kubeconfig = options.KubeconfigNone })
+		func(o *node.Options, _ *fakenode.Node) { o.Eviction.Kubeconfig = node.KubeconfigNone })
 	n.Cluster.Close()
 	stdout, _ := textOf(t, n, nil)
 	if strings.Count(stdout, "cannot be reached") != 2 || !strings.Contains(stdout, "warning eviction-api, events: ") || !strings.Contains(stdout, "warning workload-resource: whether the Node has "+coresA+" is not known: API server ") {
@@ -207,7 +207,7 @@ func TestCheckWorkloadsForeign(t *testing.T) {
 	n := typed(t)
 	n.Write("/etc/crio/crio.conf.d/01-workload", "[crio.runtime.workloads.a]\nactivation_annotation = \"target.workload.openshift.io/a\"\nresources = { \"cpushares\" = 0, \"cpuset\" = \"0-1\" }")
 	n.Write("/etc/kubernetes/openshift-workload-pinning", `{"a": {"cpuset": "0"}}`)
-	stdout, _ := textOf(t, n, nil, func(o *options.Options, _ *fakenode.Node) { o.Node.Foreign = true })
+	stdout, _ := textOf(t, n, nil, func(o *node.Options, _ *fakenode.Node) { o.Node.Foreign = true })
 	for _, part := range []string{
 		"warning crio-workloads: CRI-O gives a container with target.workload.openshift.io/a CPUs 0-1 by /etc/crio/crio.conf.d/01-workload, and its partition has the CPUs 1",
 		`warning configuration: /etc/kubernetes/openshift-workload-pinning: a.cpuset: "0": /etc/kubernetes/node-partition.yaml: systemPartition.cpuset is "1", and counts`,
@@ -234,7 +234,7 @@ func TestCheckCRIO(t *testing.T) {
 		n.Write("/etc/crio/crio.conf", "[crio.runtime.workloads.x]\nactivation_annotation = '"+annotation+"'\nresources = { cpuset = '"+cpus+"' }")
 	}
 	const ours, fine = "target.workload.openshift.io/a", "ok      crio-workloads: CRI-O gives no other CPUs"
-	foreign := func(o *options.Options, _ *fakenode.Node) { o.Node.Foreign = true } // no runtime answers
+	foreign := func(o *node.Options, _ *fakenode.Node) { o.Node.Foreign = true } // no runtime answers
 	said := func(annotation, cpus, want string) {
 		t.Helper()
 		entry(annotation, cpus)

@@ -9,7 +9,7 @@ import (
 
 	"node-partition.io/node-partition/internal/kubeapi"
 	"node-partition.io/node-partition/internal/kubeletconfig"
-	"node-partition.io/node-partition/internal/node/options"
+	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/internal/state"
 )
 
@@ -26,8 +26,8 @@ func (c *checks) writable() []state.Finding {
 		names = append(names, looked.Path) // also one that is missing, and may be made
 	}
 	switch c.options.Eviction.Kubeconfig {
-	case options.KubeconfigNone:
-	case options.KubeconfigAuto:
+	case node.KubeconfigNone:
+	case node.KubeconfigAuto:
 		if found, err := kubeapi.Find(n.Root); err == nil {
 			names = append(names, found)
 		}

@@ -25,15 +25,13 @@ import (
 	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/kubeletconfig"
 	"node-partition.io/node-partition/internal/node"
-	"node-partition.io/node-partition/internal/node/control"
-	"node-partition.io/node-partition/internal/node/options"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/slices/config"
 )
 
 // Options holds what a bundle is made with. All fields are needed.
 type Options struct {
-	options.Options
+	node.Options
 	// Version of the program.
 	Version string
 	// Args is the command line of the running service, nil if it does not run.
@@ -239,7 +237,7 @@ func parts(o Options) []part {
 			return out.Bytes(), err
 		}},
 		{"metrics.txt", func(ctx context.Context) ([]byte, error) {
-			page, err := (control.Service{Socket: o.Node.Path(node.ControlSocket), Listen: o.Listen}).Metrics(ctx)
+			page, err := (node.Service{Socket: o.Node.Path(node.ControlSocket), Listen: o.Listen}).Metrics(ctx)
 			return []byte(page), err
 		}},
 		{"options.txt", func(context.Context) ([]byte, error) { return []byte(strings.Join(o.Args, "\n")), nil }},

@@ -8,7 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/utils/cpuset"
 
-	"node-partition.io/node-partition/internal/node/allocatable"
+	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/internal/text"
 )
 
@@ -33,7 +33,7 @@ func isHugePages(name string) bool {
 
 // ParseCapacity parses the capacity of another node, such as cpu=16,memory=32Gi,storage=100Gi. CPUs
 // and memory are required; storage and hugepages-SIZE may be there. The CPUs are numbered from 0.
-func ParseCapacity(content string) (*allocatable.Capacity, error) {
+func ParseCapacity(content string) (*node.Capacity, error) {
 	list := v1.ResourceList{}
 	for pair := range strings.SplitSeq(content, ",") {
 		name, value, _ := strings.Cut(pair, "=")
@@ -73,5 +73,5 @@ func ParseCapacity(content string) (*allocatable.Capacity, error) {
 	for i := range cpus {
 		cpus[i] = i
 	}
-	return &allocatable.Capacity{Resources: list, CPUs: cpuset.New(cpus...)}, nil
+	return &node.Capacity{Resources: list, CPUs: cpuset.New(cpus...)}, nil
 }

@@ -13,7 +13,7 @@ import (
 
 	"node-partition.io/node-partition/internal/budget"
 	"node-partition.io/node-partition/internal/kubelet"
-	"node-partition.io/node-partition/internal/node/allocatable"
+	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/slices/config"
 	"node-partition.io/node-partition/tests/fakenode"
@@ -39,7 +39,7 @@ func made(t *testing.T, n *fakenode.Node, o Options) Plan {
 }
 
 // capacityOf returns the capacity of a flag.
-func capacityOf(t *testing.T, text string) *allocatable.Capacity {
+func capacityOf(t *testing.T, text string) *node.Capacity {
 	t.Helper()
 	c, err := ParseCapacity(text)
 	if err != nil {

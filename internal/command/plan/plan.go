@@ -9,7 +9,6 @@ import (
 	"node-partition.io/node-partition/internal/budget"
 	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/node"
-	"node-partition.io/node-partition/internal/node/allocatable"
 	"node-partition.io/node-partition/pkg/slices/config"
 )
 
@@ -19,7 +18,7 @@ type Options struct {
 	Node host.Node
 	// Capacity is the capacity of another node, nil for this one. With it, no pods and no cgroups are
 	// read.
-	Capacity *allocatable.Capacity
+	Capacity *node.Capacity
 	// Files lists configuration files to use in place of the node's: the first is the kubelet's, and
 	// the others are merged over it. It is empty for the configuration of this node.
 	Files []string
@@ -32,7 +31,7 @@ type Options struct {
 type Plan struct {
 	budget.Budget
 	// Configuration is the configuration that the budget is computed from.
-	Configuration allocatable.Origin `json:"configuration"`
+	Configuration node.Origin `json:"configuration"`
 	// Members is of the system partition, as in Partitions. It is absent where the pods are not known.
 	Members *budget.Members `json:"members,omitempty"`
 	// Usage lists the slices that are there. It is absent for another node.
@@ -50,14 +49,14 @@ type Plan struct {
 // Invalid.
 func Read(ctx context.Context, o Options) (Plan, error) {
 	var p Plan
-	kubelet, err := allocatable.ReadSettings(o.Node.Root, o.Files)
+	kubelet, err := node.ReadSettings(o.Node.Root, o.Files)
 	if err != nil {
 		return p, err
 	}
 	p.Configuration = kubelet.From
 	capacity := o.Capacity
 	if capacity == nil {
-		if capacity, err = allocatable.ReadCapacity(o.Node, kubelet.RootDir); err != nil {
+		if capacity, err = node.ReadCapacity(o.Node, kubelet.RootDir); err != nil {
 			return p, missingCapacity(o.Node, err)
 		}
 	}
@@ -77,7 +76,7 @@ func Read(ctx context.Context, o Options) (Plan, error) {
 		partitions = nil
 		notes = append(notes, fmt.Sprintf("%s=0 on the kernel command line switches the partition off", config.OffSwitch))
 	}
-	in.Partitions = allocatable.Shares(partitions, draft.Workloads)
+	in.Partitions = node.BudgetShares(partitions, draft.Workloads)
 	p.Shares = sharesOfMemory(partitions)
 	if o.Capacity == nil && !o.Node.Foreign {
 		countMembers(ctx, o.PodsAPI, draft.Members(node.AllowedByFile(o.Node)), in.Partitions)

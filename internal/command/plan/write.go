@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"node-partition.io/node-partition/internal/budget"
-	"node-partition.io/node-partition/internal/node/allocatable"
+	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/internal/output"
 	"node-partition.io/node-partition/internal/text"
 )
@@ -53,7 +53,7 @@ func WriteTable(w io.Writer, p Plan) error {
 	return output.Write(w, warnings.String(), len("warning: "), output.Severities)
 }
 
-func origin(c allocatable.Origin) string {
+func origin(c node.Origin) string {
 	from := append([]string{}, c.Files...)
 	if c.KubeletPID != 0 {
 		from = append(from, fmt.Sprintf("command line of process %d", c.KubeletPID))

@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"node-partition.io/node-partition/internal/node"
-	"node-partition.io/node-partition/internal/node/control"
-	"node-partition.io/node-partition/internal/node/options"
 )
 
 var (
@@ -24,16 +22,16 @@ const lookEvery = time.Second
 // Await waits until the partition is active and the service ready or, while all partitions are
 // switched off, until no pod is leaving them; for timeout at most if that is not 0. The error of a
 // wait that ended has the reason.
-func Await(ctx context.Context, o options.Options, socket string, timeout time.Duration) error {
+func Await(ctx context.Context, o node.Options, socket string, timeout time.Duration) error {
 	waiting := ctx
 	if timeout > 0 {
 		var cancel context.CancelFunc
 		waiting, cancel = context.WithTimeoutCause(ctx, timeout, errNotInTime)
 		defer cancel()
 	}
-	err := control.AwaitReady(waiting, socket)
+	err := node.AwaitReady(waiting, socket)
 	if errors.Is(err, errNotInTime) {
-		return fmt.Errorf("not ready after %s: %s", timeout, control.Service{Socket: socket, Listen: o.Listen}.Ready(ctx))
+		return fmt.Errorf("not ready after %s: %s", timeout, node.Service{Socket: socket, Listen: o.Listen}.Ready(ctx))
 	}
 	for err == nil && isLeaving(ctx, o) { // a look may take longer than the wait
 		select {
@@ -48,7 +46,7 @@ func Await(ctx context.Context, o options.Options, socket string, timeout time.D
 // isLeaving reports whether all partitions are switched off, and a pod is leaving one. It decides
 // that by itself: the last pass of the service may have been before they were switched off. Pods
 // that are not known do not leave.
-func isLeaving(ctx context.Context, o options.Options) bool {
+func isLeaving(ctx context.Context, o node.Options) bool {
 	config, err := node.Load(o.Node, o.Mode)
 	policy := config.Policy()
 	if err != nil || !policy.Off() {

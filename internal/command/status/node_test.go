@@ -15,7 +15,6 @@ import (
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"node-partition.io/node-partition/internal/node"
-	"node-partition.io/node-partition/internal/node/options"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/state"
 	"node-partition.io/node-partition/pkg/evict"
@@ -28,7 +27,7 @@ import (
 const evictionsFile = "/run/node-partition/monitor/evictions.json"
 
 // flag changes the options as a flag does.
-type flag func(*options.Options)
+type flag func(*node.Options)
 
 // shown returns the status of a node, as it is written in JSON, and the table.
 func shown(t *testing.T, n *fakenode.Node, flags ...flag) (s state.Status, table string) {
@@ -82,7 +81,7 @@ func TestStatusNode(t *testing.T) {
 		t.Errorf("status has made %s", node.StateDir)
 	}
 	// With --move, status shows the effect of that mode.
-	_, stdout := shown(t, n, func(o *options.Options) { o.Mode = podmove.Never })
+	_, stdout := shown(t, n, func(o *node.Options) { o.Mode = podmove.Never })
 	if !strings.Contains(stdout, "forbidden: partition-monitor move kube-system/dns, or delete the pod") {
 		t.Errorf("%s", stdout)
 	}
@@ -184,7 +183,7 @@ func TestStatusUsed(t *testing.T) {
 			}
 			_, _ = io.WriteString(w, test.found) // fails if the client has disconnected
 		})
-		s, stdout := shown(t, n, func(*options.Options) {})
+		s, stdout := shown(t, n, func(*node.Options) {})
 		end()
 		if p := s.Partitions[0]; p.UsedBytes != 60<<20 || p.UsedPeakBytes != test.peak || !strings.Contains(stdout, "\nUsed        "+test.line) {
 			t.Errorf("%s: %+v; want %d, %q:\n%s", name, p, test.peak, test.line, stdout)
@@ -227,14 +226,14 @@ func TestStatusEviction(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return func(o *options.Options) { o.Eviction.Protected = protected }
+		return func(o *node.Options) { o.Eviction.Protected = protected }
 	}
 	for name, test := range map[string]struct {
 		set   flag
 		parts []string
 	}{
-		"--eviction=off":                          {func(o *options.Options) { o.Eviction.Off = true }, []string{"Eviction    off\n"}},
-		"--eviction=dry-run":                      {func(o *options.Options) { o.Eviction.DryRun = true }, []string{"Eviction    dry-run, 10Mi available"}},
+		"--eviction=off":                          {func(o *node.Options) { o.Eviction.Off = true }, []string{"Eviction    off\n"}},
+		"--eviction=dry-run":                      {func(o *node.Options) { o.Eviction.DryRun = true }, []string{"Eviction    dry-run, 10Mi available"}},
 		"--eviction-protect=none":                 {protect("none"), []string{"2.              kube-system  etcd"}},
 		"--eviction-protect=node-critical":        {protect("node-critical"), []string{"never: node-critical  kube-system  etcd"}},
 		"--eviction-protect=static,node-critical": {protect("static,node-critical"), []string{"never: static   kube-system  etcd", "next            kube-system  dns"}},

@@ -15,10 +15,6 @@ import (
 
 	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/node"
-	"node-partition.io/node-partition/internal/node/candidates"
-	"node-partition.io/node-partition/internal/node/control"
-	"node-partition.io/node-partition/internal/node/nodestate"
-	"node-partition.io/node-partition/internal/node/options"
 	"node-partition.io/node-partition/internal/output"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/sizing/sizefile"
@@ -29,13 +25,13 @@ import (
 )
 
 // Read reads the node and queries the service, if it is running.
-func Read(ctx context.Context, o options.Options) (state.Status, error) {
+func Read(ctx context.Context, o node.Options) (state.Status, error) {
 	config, _ := node.Load(o.Node, o.Mode) // its Problem has the error
 	found, pods, err := readPods(ctx, o, config.Policy())
 	if ctx.Err() != nil {
 		return state.Status{}, ctx.Err()
 	}
-	status := nodestate.Read(o.Node, o.Eviction, config, found, pods)
+	status := node.ReadStatus(o.Node, o.Eviction, config, found, pods)
 	for i := range status.Partitions {
 		p := &status.Partitions[i]
 		if record, _, err := sizefile.Read(o.Node.Root, p.Name); err == nil {
@@ -50,7 +46,7 @@ func Read(ctx context.Context, o options.Options) (state.Status, error) {
 		status.PodsUnknown = err.Error()
 	}
 	if o.Node.Answers() == nil {
-		add(&status, control.Service{Socket: o.Node.Path(node.ControlSocket), Listen: o.Listen}.LastReport(ctx))
+		add(&status, node.Service{Socket: o.Node.Path(node.ControlSocket), Listen: o.Listen}.LastReport(ctx))
 	}
 	return status, nil
 }
@@ -80,16 +76,16 @@ func add(s *state.Status, told state.Status) {
 }
 
 // service returns whether the service is ready, or why it was not asked.
-func service(ctx context.Context, o options.Options) string {
+func service(ctx context.Context, o node.Options) string {
 	if err := o.Node.Answers(); err != nil {
 		return err.Error()
 	}
-	return (control.Service{Socket: o.Node.Path(node.ControlSocket), Listen: o.Listen}).Ready(ctx)
+	return (node.Service{Socket: o.Node.Path(node.ControlSocket), Listen: o.Listen}).Ready(ctx)
 }
 
 // readPods reads the node as a pass of the service does, and changes nothing. It returns a report
 // of all pods, and the inventory of the partitions.
-func readPods(ctx context.Context, o options.Options, config podmove.Policy) (report.Report, nodestate.Pods, error) {
+func readPods(ctx context.Context, o node.Options, config podmove.Policy) (report.Report, node.Pods, error) {
 	none := report.Report{Time: time.Now(), Pods: []report.Pod{}}
 	if err := o.Node.Answers(); err != nil {
 		return none, noPods, fmt.Errorf("pods: %w", err)
@@ -114,7 +110,7 @@ func readPods(ctx context.Context, o options.Options, config podmove.Policy) (re
 	found := report.Report{Time: time.Now(), Pods: append([]report.Pod{}, d.Pods...), Outlived: d.Outlived}
 	capacity := node.MemoryCapacity(o.Node.Root)
 	return found, func(name partition.Name) []evict.Pod {
-		return candidates.Inventory(name, snapshot.Pods, known, capacity)
+		return node.Candidates(name, snapshot.Pods, known, capacity)
 	}, nil
 }
 
@@ -128,45 +124,45 @@ func WriteJSON(w io.Writer, status state.Status) error {
 
 // WriteTable writes a status for people.
 func WriteTable(w io.Writer, status state.Status) error {
-	var facts []nodestate.Fact
+	var facts []node.Fact
 	for i := range status.Partitions {
-		facts = append(facts, nodestate.PartitionFacts(&status.Partitions[i])...)
+		facts = append(facts, node.PartitionFacts(&status.Partitions[i])...)
 	}
-	errs := []error{writeFacts(w, append(facts, nodestate.Facts(&status)...))}
+	errs := []error{writeFacts(w, append(facts, node.Facts(&status)...))}
 	for i := range status.Partitions {
 		p := &status.Partitions[i]
 		if p.Eviction == nil {
 			continue
 		}
-		facts := nodestate.EvictionFacts(p)
+		facts := node.EvictionFacts(p)
 		if len(status.Partitions) > 1 {
 			facts[0].Name += " of " + string(p.Name)
 		}
 		_, err := fmt.Fprintln(w)
 		errs = append(errs, err, writeFacts(w, facts))
-		for _, table := range []nodestate.Table{nodestate.Order(p.Eviction), nodestate.Evictions(p.Eviction)} {
+		for _, table := range []node.Table{node.Order(p.Eviction), node.Evictions(p.Eviction)} {
 			if len(table.Rows) > 0 {
 				errs = append(errs, writeTable(w, table))
 			}
 		}
 	}
 	if status.PodsUnknown == "" {
-		errs = append(errs, writeTable(w, nodestate.PodsTable(status.Pods)))
+		errs = append(errs, writeTable(w, node.PodsTable(status.Pods)))
 	}
 	return errors.Join(errs...)
 }
 
 // writeFacts writes a line for each fact.
-func writeFacts(w io.Writer, facts []nodestate.Fact) error {
+func writeFacts(w io.Writer, facts []node.Fact) error {
 	const margin = 12 // behind the name of what a line shows
 	var text strings.Builder
 	styles := map[string]ansi.Style{}
 	for _, f := range facts {
 		fmt.Fprintf(&text, "%-*s%s\n", margin, f.Name+" ", f.Text)
 		switch f.Level {
-		case nodestate.Alarm:
+		case node.Alarm:
 			styles[f.Name] = output.Alarm
-		case nodestate.Caution:
+		case node.Caution:
 			styles[f.Name] = output.Caution
 		}
 	}
@@ -174,7 +170,7 @@ func writeFacts(w io.Writer, facts []nodestate.Fact) error {
 }
 
 // writeTable writes an empty line and a table.
-func writeTable(w io.Writer, t nodestate.Table) error {
+func writeTable(w io.Writer, t node.Table) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table)
 	for _, row := range append([][]string{t.Head}, t.Rows...) {

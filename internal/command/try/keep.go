@@ -12,7 +12,7 @@ import (
 
 	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/kubeletconfig"
-	"node-partition.io/node-partition/internal/node/trial"
+	"node-partition.io/node-partition/internal/node"
 )
 
 // Keep makes the trial permanent.
@@ -22,7 +22,7 @@ func Keep(ctx context.Context, n host.Node) error {
 		return err
 	}
 	defer lock.Close()
-	running, err := trial.Read(n)
+	running, err := node.ReadTrial(n)
 	if err != nil {
 		return err
 	}

@@ -17,7 +17,6 @@ import (
 	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/kubeletconfig"
 	"node-partition.io/node-partition/internal/node"
-	"node-partition.io/node-partition/internal/node/trial"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/state"
 	"node-partition.io/node-partition/internal/text"
@@ -82,7 +81,7 @@ func Start(
 		return state.Trial{}, nil, err
 	}
 	defer lock.Close()
-	if running, err := trial.Read(n); running != nil {
+	if running, err := node.ReadTrial(n); running != nil {
 		return state.Trial{}, nil, errors.Join(errRuns, err)
 	} else if err != nil {
 		return state.Trial{}, nil, err
@@ -125,7 +124,7 @@ func Start(
 
 // errNone is the error of Keep and End without a trial.
 var errNone = errors.New(
-	"no trial is running: it was ended, its time is over (see journalctl -u " + trial.Unit + "), or the node was rebooted; partition-monitor try starts one",
+	"no trial is running: it was ended, its time is over (see journalctl -u " + node.TrialUnit + "), or the node was rebooted; partition-monitor try starts one",
 )
 
 var errRuns = errors.New(
@@ -215,7 +214,7 @@ func startTimer(ctx context.Context, d time.Duration) error {
 	}
 	_, err = host.Run(
 		ctx,
-		"systemd-run", "--quiet", "--collect", "--unit="+trial.Unit,
+		"systemd-run", "--quiet", "--collect", "--unit="+node.TrialUnit,
 		"--description=End of a Trial of the System Partition",
 		// OnActiveSec= starts over at each daemon-reload, also at our own (systemd issue 31914).
 		"--on-startup="+after, "--timer-property=AccuracySec=100ms",
@@ -346,11 +345,11 @@ func leftTrial(ctx context.Context, n host.Node) error {
 }
 
 func stopTimer(ctx context.Context) error {
-	units, err := host.ShowUnits(ctx, "LoadState", trial.Timer)
+	units, err := host.ShowUnits(ctx, "LoadState", node.Timer)
 	if err != nil || units[0]["LoadState"] != "loaded" {
 		return err
 	}
-	_, err = host.Run(ctx, "systemctl", "stop", trial.Timer)
+	_, err = host.Run(ctx, "systemctl", "stop", node.Timer)
 	return err
 }
 
@@ -361,10 +360,10 @@ func End(ctx context.Context, n host.Node) error {
 		return err
 	}
 	defer lock.Close()
-	running, err := trial.Read(n)
+	running, err := node.ReadTrial(n)
 	if running == nil && err == nil {
 		// A trial that was interrupted before it began has a timer and no section.
-		if waits, err := trial.TimerRuns(ctx, n); err != nil || !waits {
+		if waits, err := node.TrialTimerRuns(ctx, n); err != nil || !waits {
 			return errors.Join(err, errNone)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"node-partition.io/node-partition/internal/budget"
 	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/kubeletconfig"
-	"node-partition.io/node-partition/internal/node/allocatable"
+	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/internal/state"
 	"node-partition.io/node-partition/pkg/slices/config"
 )
@@ -92,9 +92,9 @@ func leave(r *state.Validation, found *config.Config, size config.Size) error {
 	if size.MemoryBytes == 0 || size.CPUs.IsEmpty() || len(found.Partitions) == 0 {
 		return nil
 	}
-	b, err := allocatable.BudgetOf(found.Kubelet, &allocatable.Capacity{
+	b, err := node.BudgetOf(found.Kubelet, &node.Capacity{
 		Resources: budget.List(int64(size.CPUs.Size())*1000, int64(size.MemoryBytes)), CPUs: size.CPUs,
-	}, allocatable.Shares(found.Partitions, found.Workloads))
+	}, node.BudgetShares(found.Partitions, found.Workloads))
 	if err != nil {
 		return err
 	}

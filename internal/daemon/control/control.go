@@ -1,6 +1,6 @@
 // Package control serves the requests of an operator at a socket that only root may open: the move
 // of a pod, and the wait until the service is ready. The commands send them
-// (internal/node/control).
+// (internal/node).
 package control
 
 import (
@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"node-partition.io/node-partition/internal/daemon/web"
-	"node-partition.io/node-partition/internal/node/control"
+	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/pkg/podmove"
 )
 
@@ -61,13 +61,13 @@ func Serve(ctx context.Context, path string, r Requests) error {
 			}
 		})
 	}
-	handle(control.MovePattern, func(ctx context.Context, w http.ResponseWriter, request *http.Request) {
+	handle(node.MovePattern, func(ctx context.Context, w http.ResponseWriter, request *http.Request) {
 		answerMove(ctx, w, request, r.Pods)
 	})
-	handle(control.ReadyPattern, func(ctx context.Context, w http.ResponseWriter, _ *http.Request) {
+	handle(node.ReadyPattern, func(ctx context.Context, w http.ResponseWriter, _ *http.Request) {
 		answerReady(ctx, w, r.Ready)
 	})
-	mux.HandleFunc(control.ListeningPattern, func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc(node.ListeningPattern, func(w http.ResponseWriter, _ *http.Request) {
 		if err := r.Listening(); err != nil {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		}

@@ -19,7 +19,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"node-partition.io/node-partition/internal/node/nodestate"
+	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/state"
 	"node-partition.io/node-partition/internal/text"
@@ -51,8 +51,8 @@ var (
 				return max(*limit, used)
 			},
 			"below":  func(limit *uint64, left uint64) uint64 { return *limit - min(left, *limit) },
-			"facts":  nodestate.PartitionFacts,
-			"evicts": nodestate.EvictionFacts, "order": nodestate.Order, "evicted": nodestate.Evictions,
+			"facts":  node.PartitionFacts,
+			"evicts": node.EvictionFacts, "order": node.Order, "evicted": node.Evictions,
 		}).Parse(pageText))
 	})
 	// Policy forbids a browser to load anything. The style is part of the page, and the policy has its
@@ -103,23 +103,23 @@ func (p Page) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 }
 
 // Facts returns what there is to say of the node.
-func (d drawn) Facts() []nodestate.Fact { return nodestate.Facts(&d.Status) }
+func (d drawn) Facts() []node.Fact { return node.Facts(&d.Status) }
 
 // Verdict returns what an operator should know, the worst first; one fact that is good if there is
 // nothing.
-func (d drawn) Verdict() []nodestate.Fact {
+func (d drawn) Verdict() []node.Fact {
 	facts := d.Facts()
 	for i := range d.Partitions {
-		of := nodestate.EvictionFacts(&d.Partitions[i])
+		of := node.EvictionFacts(&d.Partitions[i])
 		for j := range of {
 			of[j].Name += " in " + string(d.Partitions[i].Name)
 		}
 		facts = append(facts, of...)
 	}
-	facts = slices.DeleteFunc(facts, func(f nodestate.Fact) bool { return f.Level == nodestate.Good })
-	slices.SortStableFunc(facts, func(a, b nodestate.Fact) int { return cmp.Compare(b.Level, a.Level) })
+	facts = slices.DeleteFunc(facts, func(f node.Fact) bool { return f.Level == node.Good })
+	slices.SortStableFunc(facts, func(a, b node.Fact) int { return cmp.Compare(b.Level, a.Level) })
 	if len(facts) == 0 {
-		return []nodestate.Fact{{Text: "All pods are in their place, and no partition is short of memory."}}
+		return []node.Fact{{Text: "All pods are in their place, and no partition is short of memory."}}
 	}
 	return facts
 }
@@ -129,7 +129,7 @@ func (d drawn) Age() time.Duration { return d.At.Sub(d.Time).Round(time.Second) 
 
 // Members returns the pods that have to do with a partition, those that are misplaced first: its
 // members, and what is in its slice.
-func (d drawn) Members(name partition.Name) nodestate.Table {
+func (d drawn) Members(name partition.Name) node.Table {
 	var pods []report.Pod
 	for i := range d.Pods {
 		pod := &d.Pods[i]
@@ -138,29 +138,29 @@ func (d drawn) Members(name partition.Name) nodestate.Table {
 		}
 	}
 	slices.SortStableFunc(pods, func(a, b report.Pod) int { return cmp.Compare(b.Misplaced, a.Misplaced) })
-	return nodestate.PodsTable(pods)
+	return node.PodsTable(pods)
 }
 
 // folded is a table of which the page shows a part at once.
 type folded struct {
-	Shown, Folded nodestate.Table
+	Shown, Folded node.Table
 	// Left counts the rows that the page leaves out.
 	Left int
 }
 
-func fold(t nodestate.Table) folded {
+func fold(t node.Table) folded {
 	shown := min(shownRows, len(t.Rows))
 	//guard: a table of the page is bounded
 	most := min(mostRows, len(t.Rows))
 	return folded{
-		nodestate.Table{Head: t.Head, Rows: t.Rows[:shown]},
-		nodestate.Table{Head: t.Head, Rows: t.Rows[shown:most]},
+		node.Table{Head: t.Head, Rows: t.Rows[:shown]},
+		node.Table{Head: t.Head, Rows: t.Rows[shown:most]},
 		len(t.Rows) - most,
 	}
 }
 
 // class returns the class of page.css for a level.
-func class(l nodestate.Level) string { return [...]string{"good", "warning", "bad"}[l] }
+func class(l node.Level) string { return [...]string{"good", "warning", "bad"}[l] }
 
 // scale returns the place of an amount on a line of a length that ends at another amount.
 func scale(bytes, whole, length uint64) int {

@@ -1,0 +1,56 @@
+package node
+
+import (
+	"slices"
+
+	"node-partition.io/node-partition/internal/budget"
+	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/internal/kubeletconfig"
+	"node-partition.io/node-partition/internal/partition"
+	"node-partition.io/node-partition/pkg/slices/config"
+)
+
+// Budget computes the budget of the node n with partitions, from the configuration of the running
+// kubelet and the capacity of the node. It does not read pods.
+func Budget(n host.Node, partitions []budget.Share) (budget.Budget, error) {
+	settings, err := ReadSettings(n.Root, nil)
+	if err != nil {
+		return budget.Budget{}, err
+	}
+	capacity, err := ReadCapacity(n, settings.RootDir)
+	if err != nil {
+		return budget.Budget{}, err
+	}
+	in := settings.Input(capacity)
+	in.Partitions = partitions
+	return budget.Compute(in)
+}
+
+// BudgetOf computes the budget of a node of a capacity from the files of c alone.
+func BudgetOf(c *kubeletconfig.Merged, capacity *Capacity, partitions []budget.Share) (budget.Budget, error) {
+	var settings Settings
+	if err := settings.read(c); err != nil {
+		return budget.Budget{}, err
+	}
+	if settings.Kubelet.EvictionHard == nil { // no file of a kubelet
+		settings.Kubelet.EvictionHard = budget.DefaultEvictionHard()
+	}
+	in := settings.Input(capacity)
+	in.Partitions = partitions
+	return budget.Compute(in)
+}
+
+// BudgetShares returns the partitions for a budget, with the workload types that they have, and
+// without their members.
+func BudgetShares(partitions []config.Partition, types []partition.Workload) []budget.Share {
+	list := make([]budget.Share, 0, len(partitions))
+	for _, p := range partitions {
+		list = append(list, budget.Share{
+			Name: p.Name, Section: config.SectionPath(p.Name), MemoryLimit: int64(p.Limit), CPUs: p.CPUs, Exclusive: p.Exclusive,
+			Advertised: slices.ContainsFunc(types, func(w partition.Workload) bool {
+				return w.Advertise && w.Partition == p.Name
+			}),
+		})
+	}
+	return list
+}
