@@ -18,7 +18,6 @@ import (
 	"node-partition.io/node-partition/internal/cluster"
 	"node-partition.io/node-partition/internal/daemon/control"
 	"node-partition.io/node-partition/internal/daemon/metrics"
-	"node-partition.io/node-partition/internal/daemon/textfile"
 	"node-partition.io/node-partition/internal/journallog"
 	"node-partition.io/node-partition/internal/kubelet"
 	"node-partition.io/node-partition/internal/node"
@@ -99,7 +98,7 @@ func Run(ctx context.Context, o Options) error {
 		m.options.Textfile = ""
 	}
 	claim := o.Node.Path(filepath.Join(node.StateDir, "textfile"))
-	if err := textfile.Claim(claim, m.options.Textfile); err != nil {
+	if err := metrics.ClaimTextfile(claim, m.options.Textfile); err != nil {
 		log.Warn("the metrics that an earlier run has written for node_exporter may stay", "error", err)
 	}
 	if why != "" {

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"node-partition.io/node-partition/internal/daemon/textfile"
+	"node-partition.io/node-partition/internal/daemon/metrics"
 	"node-partition.io/node-partition/internal/daemon/web"
 	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/internal/partition"
@@ -166,7 +166,7 @@ func (m *monitor) serveTextfile(ctx context.Context) error {
 	if m.options.Textfile == "" {
 		return nil
 	}
-	return textfile.Writer{
+	return metrics.Textfile{
 		Folder: m.options.Textfile, Gatherer: m.metrics,
 		Changed: m.listening.written.note,
 	}.Run(ctx)
@@ -178,7 +178,7 @@ func (m *monitor) removeTextfile() {
 	if m.options.Textfile == "" || !m.listening.ended.Load() {
 		return
 	}
-	if err := textfile.Remove(m.options.Textfile); err != nil {
+	if err := metrics.RemoveTextfile(m.options.Textfile); err != nil {
 		m.log.Warn("the metrics for node_exporter are left over", "error", err)
 	}
 }

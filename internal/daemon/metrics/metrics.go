@@ -1,5 +1,3 @@
-// Package metrics has the Prometheus metrics of partition-monitor: its own work, counted as it
-// happens, and the usage of the partitions' cgroups, read at each scrape.
 package metrics
 
 import (

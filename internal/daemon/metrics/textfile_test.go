@@ -1,4 +1,4 @@
-package textfile
+package metrics
 
 import (
 	"context"
@@ -47,7 +47,7 @@ func TestRun(t *testing.T) {
 		written := make(chan error)
 		ctx, stop := context.WithCancel(t.Context())
 		result := make(chan error, 1)
-		w := Writer{Folder: folder, Gatherer: gatherer, Changed: func(err error) { written <- err }}
+		w := Textfile{Folder: folder, Gatherer: gatherer, Changed: func(err error) { written <- err }}
 		go func() { result <- w.Run(ctx) }()
 		for _, value := range []string{"1", "2"} {
 			if err := <-written; err != nil {
@@ -94,25 +94,25 @@ func TestClaim(t *testing.T) {
 		{"the first", one, true, false}, {"a restart", one, true, false}, {"another folder", other, false, true},
 		{"no more", "", false, false}, {"never", "", false, false},
 	} {
-		if err := Claim(record, step.folder); err != nil {
+		if err := ClaimTextfile(record, step.folder); err != nil {
 			t.Errorf("%s: %v", step.what, err)
 		}
 		if step.folder != "" {
-			if err := (Writer{Gatherer: prometheus.NewRegistry()}).write(filepath.Join(step.folder, file)); err != nil {
+			if err := (Textfile{Gatherer: prometheus.NewRegistry()}).write(filepath.Join(step.folder, file)); err != nil {
 				t.Fatal(err)
 			}
 		}
 		there(step.what, one, step.one)
 		there(step.what, other, step.other)
 	}
-	if err := errors.Join(Remove(one), os.WriteFile(filepath.Join(one, file), nil, 0o600), Remove(one)); err != nil {
+	if err := errors.Join(RemoveTextfile(one), os.WriteFile(filepath.Join(one, file), nil, 0o600), RemoveTextfile(one)); err != nil {
 		t.Error(err)
 	}
 	there("removed", one, false)
 }
 
 // sameTwice expects an error with a text, twice. Another text would be logged again.
-func sameTwice(t *testing.T, w Writer, path, want string) {
+func sameTwice(t *testing.T, w Textfile, path, want string) {
 	t.Helper()
 	first, second := w.write(path), w.write(path)
 	if first == nil || second == nil || first.Error() != second.Error() || !strings.Contains(first.Error(), want) {
@@ -124,7 +124,7 @@ func sameTwice(t *testing.T, w Writer, path, want string) {
 func TestFolder(t *testing.T) {
 	t.Parallel()
 	gatherer, _ := registry(t)
-	w := Writer{Folder: filepath.Join(t.TempDir(), "missing"), Gatherer: gatherer}
+	w := Textfile{Folder: filepath.Join(t.TempDir(), "missing"), Gatherer: gatherer}
 	sameTwice(t, w, filepath.Join(w.Folder, file), w.Folder)
 	taken := filepath.Join(t.TempDir(), file)
 	if err := os.Mkdir(taken, 0o700); err != nil {
@@ -149,7 +149,7 @@ func TestFolderFull(t *testing.T) {
 		return
 	}
 	gatherer, _ := registry(t)
-	w := Writer{Gatherer: gatherer}
+	w := Textfile{Gatherer: gatherer}
 	full := t.TempDir()
 	if err := unix.Mount("none", full, "tmpfs", 0, "size=4k"); err != nil {
 		t.Fatal(err)

@@ -1,6 +1,4 @@
-// Package textfile writes metrics to a file for the textfile collector of node_exporter, which
-// serves them with its own: a node needs no second port.
-package textfile
+package metrics
 
 import (
 	"bytes"
@@ -18,14 +16,17 @@ import (
 	"github.com/prometheus/common/expfmt"
 )
 
+// This file writes metrics to a file for the textfile collector of node_exporter, which
+// serves them with its own: a node needs no second port.
+
 // file is the name of the file. The collector reads files that end with ".prom".
 const file = "node_partition.prom"
 
 // interval is the time between two files. Most Prometheus servers scrape less often than each 15 s.
 const interval = 15 * time.Second
 
-// Writer writes the file again and again.
-type Writer struct {
+// Textfile writes the file again and again.
+type Textfile struct {
 	// Folder is the one that node_exporter reads (--collector.textfile.directory).
 	Folder   string
 	Gatherer prometheus.Gatherer
@@ -33,25 +34,26 @@ type Writer struct {
 	Changed func(error)
 }
 
-// Claim notes in a record that the file of a folder is written from now on; of none if that is
-// empty. It removes the file that an earlier run has written elsewhere. The record has to outlive
-// this program, and not the boot.
-func Claim(record, folder string) error {
+// ClaimTextfile notes in a record that the file of a folder is written from now on; of none if that
+// is empty. It removes the file that an earlier run has written elsewhere. The record has to
+// outlive this program, and not the boot.
+func ClaimTextfile(record, folder string) error {
 	before, err := os.ReadFile(record)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	if len(before) > 0 && string(before) != folder {
-		err = Remove(string(before))
+		err = RemoveTextfile(string(before))
 	} else {
 		err = nil
 	}
 	return errors.Join(err, os.WriteFile(record, []byte(folder), 0o600))
 }
 
-// Remove removes the file of a folder, because there is no partition any more. A service that is
-// only restarted keeps it: the collector has the time of the file in node_textfile_mtime_seconds.
-func Remove(folder string) error {
+// RemoveTextfile removes the file of a folder, because there is no partition any more. A service
+// that is only restarted keeps it: the collector has the time of the file in
+// node_textfile_mtime_seconds.
+func RemoveTextfile(folder string) error {
 	if err := os.Remove(filepath.Join(folder, file)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -59,7 +61,7 @@ func Remove(folder string) error {
 }
 
 // Run writes the file until ctx ends.
-func (w Writer) Run(ctx context.Context) error {
+func (w Textfile) Run(ctx context.Context) error {
 	path := filepath.Join(w.Folder, file)
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
@@ -74,7 +76,7 @@ func (w Writer) Run(ctx context.Context) error {
 }
 
 // write replaces the file by rename, so that no reader finds a part of it.
-func (w Writer) write(path string) error {
+func (w Textfile) write(path string) error {
 	families, err := w.Gatherer.Gather()
 	if len(families) == 0 && err != nil { // a partial scrape is better than an error, as on the port
 		return fmt.Errorf("%s: %w", path, err)
