@@ -275,7 +275,7 @@ soak: setup-node
 ## pictures: the page of the monitor, as Chromium draws it, beside the pictures that are kept
 pictures:
 	@tests/setup pictures
-	$(GO) test -tags pictures -count 1 -run '^TestPictures' ./internal/daemon/page
+	$(GO) test -tags pictures -count 1 -run '^TestPictures' ./internal/daemon/web
 
 ## vet: gofmt, go vet
 vet:

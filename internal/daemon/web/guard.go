@@ -6,8 +6,6 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-
-	"node-partition.io/node-partition/internal/daemon/page"
 )
 
 // guard answers only requests that are meant for this server, and forbids browsers to do more with
@@ -15,7 +13,7 @@ import (
 func guard(allowed hosts, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		header := w.Header()
-		header.Set("Content-Security-Policy", page.Policy)
+		header.Set("Content-Security-Policy", Policy)
 		header.Set("X-Content-Type-Options", "nosniff")
 		header.Set("Referrer-Policy", "no-referrer")
 		header.Set("Cross-Origin-Resource-Policy", "same-origin")

@@ -1,10 +1,3 @@
-// Package web is the HTTP server of partition-monitor: metrics, health, the state of the node, and
-// a page for people. It changes nothing and asks for no password, so its address should be a
-// loopback address.
-//
-// The state is what the daemon holds, and what files and cgroups say: no request leads to one to
-// systemd, the runtime, the kubelet or the API server. However many ask, and whether they read or
-// not, connections are few, and an answer is made once in a second.
 package web
 
 import (
@@ -15,7 +8,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"node-partition.io/node-partition/internal/daemon/page"
 	"node-partition.io/node-partition/internal/state"
 )
 
@@ -50,8 +42,8 @@ func Handler(o Options) http.Handler {
 	mux.HandleFunc("GET /healthz", health(o.Alive))
 	mux.HandleFunc("GET /readyz", health(o.Ready))
 	mux.Handle("GET /report", keep(http.HandlerFunc(o.report), ""))
-	refreshing := keep(page.Page{Node: o.Node, Version: o.Version, State: o.State}, "")
-	still := keep(page.Page{Node: o.Node, Version: o.Version, State: o.State, Still: true}, "")
+	refreshing := keep(Page{Node: o.Node, Version: o.Version, State: o.State}, "")
+	still := keep(Page{Node: o.Node, Version: o.Version, State: o.State, Still: true}, "")
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Get("refresh") == "off" {
 			still.ServeHTTP(w, r)

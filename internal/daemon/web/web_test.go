@@ -12,7 +12,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"node-partition.io/node-partition/internal/daemon/page"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/state"
 	"node-partition.io/node-partition/pkg/podmove/report"
@@ -88,7 +87,7 @@ func TestHandlerPaths(t *testing.T) {
 		if status == 405 && header.Get("Allow") != "GET, HEAD" {
 			t.Errorf("%s %s: Allow is %q", test.method, test.path, header.Get("Allow"))
 		}
-		for name, want := range map[string]string{"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store", "Content-Security-Policy": page.Policy} {
+		for name, want := range map[string]string{"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store", "Content-Security-Policy": Policy} {
 			if header.Get(name) != want {
 				t.Errorf("%s %s: %s is %q, want %q", test.method, test.path, name, header.Get(name), want)
 			}

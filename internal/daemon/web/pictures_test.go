@@ -1,6 +1,6 @@
 //go:build pictures
 
-package page
+package web
 
 import (
 	"bytes"

@@ -1,6 +1,4 @@
-// Package page draws the state of a node for people: the same values and words as the command
-// status writes, with a picture of the memory of each partition and of its last day.
-package page
+package web
 
 import (
 	"bytes"
@@ -25,6 +23,9 @@ import (
 	"node-partition.io/node-partition/internal/text"
 	"node-partition.io/node-partition/pkg/podmove/report"
 )
+
+// This file draws the state of a node for people: the same values and words as the command
+// status writes, with a picture of the memory of each partition and of its last day.
 
 const (
 	// refreshInterval is the number of seconds after which a browser asks for the page again.
