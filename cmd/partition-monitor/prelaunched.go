@@ -5,7 +5,7 @@ import (
 	"log/slog"
 	"os"
 
-	"node-partition.io/node-partition/internal/daemon/prelaunched"
+	"node-partition.io/node-partition/internal/daemon"
 	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/journallog"
 )
@@ -16,7 +16,7 @@ func runPrelaunched(ctx context.Context, n host.Node) int {
 	// Containers wait for us, and we do not wait for journald.
 	log := journallog.NewQueue(journallog.NewJournal(os.Stderr, slog.LevelInfo).Handler())
 	defer log.Close()
-	if err := prelaunched.Run(ctx, n, slog.New(log)); err != nil {
+	if err := daemon.RunPrelaunched(ctx, n, slog.New(log)); err != nil {
 		return exitProblem // Run has logged it
 	}
 	return exitOK

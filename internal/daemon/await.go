@@ -53,7 +53,7 @@ func (c *changes) await(ctx context.Context, check func() error) error {
 // errInactive means that the slice of a partition does not exist.
 var errInactive = errors.New("is not active")
 
-// AwaitReady implements control.Readiness. A service that has no partition has nothing to be ready
+// AwaitReady implements Readiness. A service that has no partition has nothing to be ready
 // for.
 func (m *monitor) AwaitReady(ctx context.Context) error {
 	return m.changes.await(ctx, func() error {

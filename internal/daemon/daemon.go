@@ -1,5 +1,3 @@
-// Package daemon implements partition-monitor.service: it places pods, updates limits and weights,
-// evicts, and serves metrics and health.
 package daemon
 
 import (
@@ -16,7 +14,6 @@ import (
 	"time"
 
 	"node-partition.io/node-partition/internal/cluster"
-	"node-partition.io/node-partition/internal/daemon/control"
 	"node-partition.io/node-partition/internal/daemon/metrics"
 	"node-partition.io/node-partition/internal/journallog"
 	"node-partition.io/node-partition/internal/kubelet"
@@ -253,7 +250,7 @@ func (m *monitor) serve(ctx context.Context) error {
 
 // serveControl answers commands until ctx ends. Only the command move depends on it.
 func (m *monitor) serveControl(ctx context.Context) error {
-	err := control.Serve(ctx, m.options.Node.Path(node.ControlSocket), control.Requests{
+	err := ServeControl(ctx, m.options.Node.Path(node.ControlSocket), Requests{
 		Pods: m.reconciler, Ready: m, Listening: m.listening.served.Err, Web: m.webHandler(node.ControlHost),
 	})
 	if err != nil && ctx.Err() == nil {

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/types"
 
-	server "node-partition.io/node-partition/internal/daemon/control"
+	"node-partition.io/node-partition/internal/daemon"
 	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/pkg/podmove"
 )
@@ -26,19 +26,19 @@ func (m oneMove) MoveNow(ctx context.Context, pod types.NamespacedName) (string,
 }
 
 // serve serves a control socket until stop is called or the test ends.
-func serve(t *testing.T, pods server.Mover) (socket string, stop func() error) {
+func serve(t *testing.T, pods daemon.Mover) (socket string, stop func() error) {
 	t.Helper()
 	return serveAt(t, filepath.Join(t.TempDir(), "control"), pods, nil)
 }
 
-func serveAt(t *testing.T, path string, pods server.Mover, ready server.Readiness) (socket string, stop func() error) {
+func serveAt(t *testing.T, path string, pods daemon.Mover, ready daemon.Readiness) (socket string, stop func() error) {
 	t.Helper()
-	return serveRequests(t, path, server.Requests{
+	return serveRequests(t, path, daemon.Requests{
 		Pods: pods, Ready: ready, Listening: func() error { return nil }, Web: http.NotFoundHandler(),
 	})
 }
 
-func serveRequests(t *testing.T, path string, requests server.Requests) (socket string, stop func() error) {
+func serveRequests(t *testing.T, path string, requests daemon.Requests) (socket string, stop func() error) {
 	t.Helper()
 	socket = path
 	// One is left from a run that was killed.
@@ -48,7 +48,7 @@ func serveRequests(t *testing.T, path string, requests server.Requests) (socket 
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- server.Serve(ctx, socket, requests)
+		ended <- daemon.ServeControl(ctx, socket, requests)
 	}()
 	t.Cleanup(cancel)
 	for {

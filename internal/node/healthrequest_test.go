@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"testing"
 
-	server "node-partition.io/node-partition/internal/daemon/control"
+	"node-partition.io/node-partition/internal/daemon"
 	"node-partition.io/node-partition/internal/node"
 )
 
@@ -35,7 +35,7 @@ func TestQueries(t *testing.T) {
 		}
 	})
 	socket := filepath.Join(t.TempDir(), "control")
-	serveRequests(t, socket, server.Requests{
+	serveRequests(t, socket, daemon.Requests{
 		Web: answers, Listening: func() error { return errors.New("web.yml: no such file") },
 	})
 	for _, listen := range []string{address, ""} {

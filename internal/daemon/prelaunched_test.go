@@ -1,4 +1,4 @@
-package prelaunched
+package daemon
 
 import (
 	"bytes"
@@ -16,19 +16,19 @@ import (
 	"node-partition.io/node-partition/tests/fakenode"
 )
 
-// state is the connection of a service that a test changes.
-type state struct {
+// connectionState is the connection of a service that a test changes.
+type connectionState struct {
 	mu sync.Mutex
 	id string
 }
 
-func (s *state) set(id string) {
+func (s *connectionState) set(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.id = id
 }
 
-func (s *state) get() string {
+func (s *connectionState) get() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.id
@@ -36,7 +36,7 @@ func (s *state) get() string {
 
 // run is a plugin that runs.
 type run struct {
-	service state
+	service connectionState
 	log     bytes.Buffer
 	stub    *nri.Prelaunched
 	stop    context.CancelFunc

@@ -1,7 +1,4 @@
-// Package control serves the requests of an operator at a socket that only root may open: the move
-// of a pod, and the wait until the service is ready. The commands send them
-// (internal/node).
-package control
+package daemon
 
 import (
 	"context"
@@ -42,9 +39,9 @@ type Requests struct {
 	Web http.Handler
 }
 
-// Serve serves requests at the socket until ctx ends. The caller holds the lock of the service, so
-// a socket that exists is left from a run that was killed.
-func Serve(ctx context.Context, path string, r Requests) error {
+// ServeControl serves requests at the socket until ctx ends. The caller holds the lock of the
+// service, so a socket that exists is left from a run that was killed.
+func ServeControl(ctx context.Context, path string, r Requests) error {
 	listener, err := listen(ctx, path)
 	if err != nil {
 		return err

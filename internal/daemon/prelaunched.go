@@ -1,8 +1,4 @@
-// Package prelaunched is partition-monitor as a plugin that the runtime starts by itself, before it
-// serves its first request. Where the runtime and the kubelet are one service, no other service can
-// be started between the two. The plugin places members until partition-monitor.service is
-// connected, and ends then.
-package prelaunched
+package daemon
 
 import (
 	"context"
@@ -20,6 +16,11 @@ import (
 	"node-partition.io/node-partition/pkg/podmove"
 	"node-partition.io/node-partition/pkg/podmove/nri"
 )
+
+// This file is partition-monitor as a plugin that the runtime starts by itself, before it
+// serves its first request. Where the runtime and the kubelet are one service, no other service can
+// be started between the two. The plugin places members until partition-monitor.service is
+// connected, and ends then.
 
 const (
 	// handover is the time from the connection of the service to our end. The service records its
@@ -46,9 +47,9 @@ type plugin struct {
 	serve func(context.Context, *nri.Prelaunched) error
 }
 
-// Run places members until the service is connected, the runtime closes the connection, or ctx
-// ends.
-func Run(ctx context.Context, n host.Node, log *slog.Logger) error {
+// RunPrelaunched places members until the service is connected, the runtime closes the connection,
+// or ctx ends.
+func RunPrelaunched(ctx context.Context, n host.Node, log *slog.Logger) error {
 	if err := raisePriority(); err != nil { // without CAP_SYS_NICE, as in a container
 		log.Debug("the pre-launched plugin runs at default priority", "error", err)
 	}

@@ -1,4 +1,4 @@
-package prelaunched
+package daemon
 
 import (
 	"errors"
