@@ -44,7 +44,7 @@ func TestPictures(t *testing.T) {
 		dark          bool
 	}{
 		// The first is in the README, too.
-		{"../../../../docs/page", newNode, 900, 1560, false},
+		{"../../../docs/page", newNode, 900, 1560, false},
 		{"normal-360-dark", newNode, 360, 1400, true},
 		{"pressed-dark", newPressed, 900, 1700, true},
 		{"pressed-360", newPressed, 360, 2600, false},
