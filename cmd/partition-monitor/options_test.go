@@ -135,7 +135,7 @@ var word = regexp.MustCompile("`([^`]*)`([.,:;)]*)")
 
 // manualItem returns a flag as an item of a list in mdoc(7).
 func manualItem(names []string, f node.Flag, value, preset string) string {
-	var heads []string
+	heads := make([]string, 0, len(names))
 	for _, name := range names {
 		head, between := "Fl "+name, " Ar "
 		if len(name) > 1 {

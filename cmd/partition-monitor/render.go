@@ -190,7 +190,8 @@ func renderAdmission(c *cli.Context, n host.Node, _ string) error {
 	}
 	switch {
 	case !slices.Contains([]string{"", admission.PolicyV1, admission.PolicyV1Beta1}, o.APIVersion):
-		return usageError{fmt.Errorf("--%s=%s: want %s or %s", flagAPIVersion, o.APIVersion, admission.PolicyV1, admission.PolicyV1Beta1)}
+		return usageError{fmt.Errorf("--%s=%s: want %s or %s",
+			flagAPIVersion, o.APIVersion, admission.PolicyV1, admission.PolicyV1Beta1)}
 	case c.IsSet(node.FlagKubeconfig) && o.Kubeconfig == "":
 		return usageError{fmt.Errorf("--%s: want a file", node.FlagKubeconfig)}
 	case o.Selector != "" && o.Kubeconfig == "":

@@ -50,7 +50,8 @@ const maxText = 500
 func judge(f Facts) v1.NodeCondition {
 	switch {
 	case f.Hangs != nil:
-		return condition(kubeapi.Ready, v1.ConditionUnknown, reasonHangs, "a part of partition-monitor hangs: "+textOf(f.Hangs))
+		return condition(kubeapi.Ready, v1.ConditionUnknown, reasonHangs,
+			"a part of partition-monitor hangs: "+textOf(f.Hangs))
 	case f.Refused != nil:
 		return condition(kubeapi.Ready, v1.ConditionFalse, reasonRefused, textOf(f.Refused))
 	case len(f.Inactive) > 0:

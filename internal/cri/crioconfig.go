@@ -27,9 +27,9 @@ const (
 	maxDepth   = 8
 )
 
-// CRIOWorkload is an entry of CRI-O's table of workloads: a pod with the annotation gets the
+// ConfiguredWorkload is an entry of CRI-O's table of workloads: a pod with the annotation gets the
 // resources.
-type CRIOWorkload struct {
+type ConfiguredWorkload struct {
 	// Name is its key in the table, and File the file that has it.
 	Name, File string
 	// Annotation activates it, whatever its value.
@@ -41,15 +41,15 @@ type CRIOWorkload struct {
 	Allows string
 }
 
-// CRIOWorkloads returns the table by name. It is empty where there is no configuration of CRI-O. A
+// ConfiguredWorkloads returns the table by name. It is empty where there is no configuration of CRI-O. A
 // later file replaces an entry as a whole (UpdateFromPath, pkg/config, CRI-O 1.34).
-func CRIOWorkloads(root host.Root) ([]CRIOWorkload, error) {
+func ConfiguredWorkloads(root host.Root) ([]ConfiguredWorkload, error) {
 	files := []string{mainPath}
 	below, err := walk(root, dropinDir, 0)
 	if err != nil {
 		return nil, err
 	}
-	table := map[string]CRIOWorkload{}
+	table := map[string]ConfiguredWorkload{}
 	for _, file := range append(files, below...) {
 		data, err := root.ReadFile(file, maxBytes)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -63,7 +63,7 @@ func CRIOWorkloads(root host.Root) ([]CRIOWorkload, error) {
 		}
 	}
 	names := slices.Sorted(maps.Keys(table))
-	list := make([]CRIOWorkload, 0, len(names))
+	list := make([]ConfiguredWorkload, 0, len(names))
 	for _, name := range names {
 		list = append(list, table[name])
 	}
@@ -71,7 +71,7 @@ func CRIOWorkloads(root host.Root) ([]CRIOWorkload, error) {
 }
 
 // add adds the entries of a file.
-func add(table map[string]CRIOWorkload, file string, data []byte) error {
+func add(table map[string]ConfiguredWorkload, file string, data []byte) error {
 	var document struct {
 		CRIO struct {
 			Runtime struct {
@@ -89,7 +89,7 @@ func add(table map[string]CRIOWorkload, file string, data []byte) error {
 		return fmt.Errorf("%s: %w", file, err)
 	}
 	for name, w := range document.CRIO.Runtime.Workloads {
-		table[name] = CRIOWorkload{
+		table[name] = ConfiguredWorkload{
 			Name: name, File: file, Annotation: w.Annotation, CPUs: w.Resources.CPUs, Allows: strings.Join(w.Allows, ", "),
 		}
 	}

@@ -17,21 +17,21 @@ func TestWorkloads(t *testing.T) {
 	const a = "[crio.runtime.workloads.a]\nactivation_annotation = \"x/a\"\n"
 	for name, test := range map[string]struct {
 		files map[string]string
-		want  []CRIOWorkload
+		want  []ConfiguredWorkload
 		err   string
 	}{
 		"nothing":    {nil, nil, ""},
 		"no table":   {map[string]string{mainPath: "[crio.runtime]\nselinux = false\n[crio.api]\nlisten = \"/x\""}, nil, ""},
-		"main":       {map[string]string{mainPath: a + "resources = { \"cpushares\" = 0, \"cpuset\" = \"0-1\" }"}, []CRIOWorkload{{"a", mainPath, "x/a", "0-1", ""}}, ""},
-		"a subtable": {map[string]string{mainPath: a + "[crio.runtime.workloads.a.resources]\ncpuset = \"2\"\ncpushares = 5"}, []CRIOWorkload{{"a", mainPath, "x/a", "2", ""}}, ""},
-		"dotted":     {map[string]string{mainPath: "crio.runtime.workloads.\"a b\".activation_annotation = 'x'"}, []CRIOWorkload{{"a b", mainPath, "x", "", ""}}, ""},
+		"main":       {map[string]string{mainPath: a + "resources = { \"cpushares\" = 0, \"cpuset\" = \"0-1\" }"}, []ConfiguredWorkload{{"a", mainPath, "x/a", "0-1", ""}}, ""},
+		"a subtable": {map[string]string{mainPath: a + "[crio.runtime.workloads.a.resources]\ncpuset = \"2\"\ncpushares = 5"}, []ConfiguredWorkload{{"a", mainPath, "x/a", "2", ""}}, ""},
+		"dotted":     {map[string]string{mainPath: "crio.runtime.workloads.\"a b\".activation_annotation = 'x'"}, []ConfiguredWorkload{{"a b", mainPath, "x", "", ""}}, ""},
 		"drop-ins": {map[string]string{
 			mainPath: a + "resources = {cpuset = \"0\"}", dropinDir + "/2": a, dropinDir + "/1": strings.ReplaceAll(a, "a]", "b]") + "resources = {cpuset = \"1\"}",
 			dropinDir + "/0/9": strings.ReplaceAll(a, "x/a", "y") + "resources = {cpuset = \"9\"}",
-		}, []CRIOWorkload{{"a", dropinDir + "/2", "x/a", "", ""}, {"b", dropinDir + "/1", "x/a", "1", ""}}, ""},
+		}, []ConfiguredWorkload{{"a", dropinDir + "/2", "x/a", "", ""}, {"b", dropinDir + "/1", "x/a", "1", ""}}, ""},
 		"allowed annotations": {
 			map[string]string{mainPath: a + "allowed_annotations = [\"io.kubernetes.cri-o.Devices\", \"io.kubernetes.cri-o.userns-mode\"]"},
-			[]CRIOWorkload{{"a", mainPath, "x/a", "", "io.kubernetes.cri-o.Devices, io.kubernetes.cri-o.userns-mode"}}, "",
+			[]ConfiguredWorkload{{"a", mainPath, "x/a", "", "io.kubernetes.cri-o.Devices, io.kubernetes.cri-o.userns-mode"}}, "",
 		},
 		"not TOML":     {map[string]string{dropinDir + "/1": "a\n"}, nil, dropinDir + "/1: toml: line 1"},
 		"another type": {map[string]string{mainPath: "[crio.runtime.workloads]\na = 7"}, nil, mainPath + ": "},
@@ -46,7 +46,7 @@ func TestWorkloads(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		got, err := CRIOWorkloads(host.Root(root))
+		got, err := ConfiguredWorkloads(host.Root(root))
 		if !slices.Equal(got, test.want) || (err == nil) != (test.err == "") || err != nil && !strings.HasPrefix(err.Error(), test.err) {
 			t.Errorf("%s: %+v, %v; want %+v, %q", name, got, err, test.want, test.err)
 		}
@@ -58,7 +58,7 @@ func FuzzAdd(f *testing.F) {
 	f.Add([]byte("[crio.runtime.workloads.a]\nactivation_annotation = \"x\"\nresources = { \"cpuset\" = \"0-1\" }"))
 	f.Add([]byte("crio.runtime.workloads = {a = {}}"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		once := map[string]CRIOWorkload{}
+		once := map[string]ConfiguredWorkload{}
 		if add(once, "f", data) != nil {
 			return
 		}

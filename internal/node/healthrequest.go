@@ -114,7 +114,9 @@ func (s Service) get(ctx context.Context, path string) (status int, text []byte,
 	return status, text, false, err
 }
 
-func askService(ctx context.Context, by *http.Transport, method, host, path string) (status int, text []byte, err error) {
+func askService(
+	ctx context.Context, by *http.Transport, method, host, path string,
+) (status int, text []byte, err error) {
 	request, err := http.NewRequestWithContext(ctx, method, "http://"+host+path, http.NoBody)
 	if err != nil {
 		return 0, nil, err

@@ -101,7 +101,9 @@ func (s Snapshot) reportRequested(pod *Pod, place partition.Place, out *report.W
 // withRequested returns the limits that the kubelet would have given the slice of a pod if the
 // resource were CPU (ResourceConfigForPod, pkg/kubelet/cm/helpers_linux.go). milli is the CPU
 // request of the pod. A quota of the kubelet stays.
-func withRequested(mirrored cgroups.Limits, milli int64, asked admission.CPU, f admission.WeightFormula) cgroups.Limits {
+func withRequested(
+	mirrored cgroups.Limits, milli int64, asked admission.CPU, f admission.WeightFormula,
+) cgroups.Limits {
 	mirrored.CPUWeight = max(mirrored.CPUWeight, weightOf(f, milli, asked.Request))
 	//guard: a quota of the kubelet stays
 	if asked.Limit > 0 && mirrored.CPUQuotaPerSec == cgroups.Unlimited {

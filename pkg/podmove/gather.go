@@ -461,7 +461,8 @@ func (g *Gatherer) snapshot(ctx context.Context, c Policy, rules Rules, nri NRIS
 	weights, protected := g.slices(c.names())
 	return Snapshot{
 		Config: c, Rules: rules, Pods: pods, NRI: nri, KubeletAnswers: g.outlived.answers,
-		Weights: weights, Protected: protected, Formula: admission.LinearWeight, CPU: CPUState{Runtime: admission.LinearWeight},
+		Weights: weights, Protected: protected, Formula: admission.LinearWeight,
+		CPU: CPUState{Runtime: admission.LinearWeight},
 	}, nil
 }
 

@@ -26,7 +26,8 @@ func Foreign(pod *v1.Pod) (found []string) {
 			decoder := json.NewDecoder(strings.NewReader(value))
 			decoder.DisallowUnknownFields()
 			var says struct{ CPUShares, CPULimit int64 }
-			if err := decoder.Decode(&says); err != nil || !there || says.CPUShares != min(max(request.Value()*1024/1000, 2), 262144) {
+			shares := min(max(request.Value()*1024/1000, 2), 262144)
+			if err := decoder.Decode(&says); err != nil || !there || says.CPUShares != shares {
 				found = append(found, key+"="+value)
 			}
 		} else if strings.HasPrefix(key, "io.openshift.workload.") {

@@ -526,7 +526,8 @@ func Audited(t *testing.T) *Node {
 	const slice = "kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-poduid_shop.slice"
 	for _, cgroup := range []string{"kubepods.slice", "kubepods.slice/kubepods-besteffort.slice", slice, slice + "/cri-containerd-abc.scope"} {
 		n.Cgroup(cgroup, map[string]string{
-			"cpu.max": "max 100000", "memory.max": "max", "memory.high": "max", "pids.max": "max", "cpuset.cpus": "", "cpu.weight": "1",
+			"cpu.max": "max 100000", "memory.max": "max", "memory.high": "max", "pids.max": "max",
+			"cpuset.cpus": "", "cpu.weight": "1",
 		})
 	}
 	pod := PodOf("web", "shop", "0", "")

@@ -19,7 +19,7 @@ func (c *checks) crioWorkloads(context.Context) []state.Finding {
 	if c.runtimeName != "" && c.runtimeName != crioName {
 		return saying(state.OK, "the runtime %s has no table of workloads", c.runtimeName)
 	}
-	table, err := cri.CRIOWorkloads(c.options.Node.Root)
+	table, err := cri.ConfiguredWorkloads(c.options.Node.Root)
 	if err != nil {
 		return saying(state.Warning, "whether CRI-O gives CPUs by an annotation is not known: %v", err)
 	}

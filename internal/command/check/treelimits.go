@@ -24,7 +24,8 @@ const (
 // properties holds the properties of a unit by the name of the file that systemd writes
 // (systemd.resource-control(5)).
 var properties = map[string]string{
-	cpuWeight: "CPUWeight", memoryMax: "MemoryMax", memoryHigh: "MemoryHigh", swapMax: "MemorySwapMax", pidsMax: "TasksMax",
+	cpuWeight: "CPUWeight", memoryMax: "MemoryMax", memoryHigh: "MemoryHigh",
+	swapMax: "MemorySwapMax", pidsMax: "TasksMax",
 }
 
 // kubepods is the slice of all pods.

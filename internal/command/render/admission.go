@@ -143,7 +143,8 @@ func ask(ctx context.Context, o AdmissionOptions, c *admission.PolicyCluster) (w
 		}
 		return nil, err
 	}
-	served, err := client.ServedVersion(ctx, admissionGroup, "mutatingadmissionpolicies", admission.PolicyV1, admission.PolicyV1Beta1)
+	served, err := client.ServedVersion(ctx, admissionGroup, "mutatingadmissionpolicies",
+		admission.PolicyV1, admission.PolicyV1Beta1)
 	switch {
 	case err != nil:
 		return nil, err
