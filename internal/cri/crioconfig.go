@@ -41,8 +41,8 @@ type ConfiguredWorkload struct {
 	Allows string
 }
 
-// ConfiguredWorkloads returns the table by name. It is empty where there is no configuration of CRI-O. A
-// later file replaces an entry as a whole (UpdateFromPath, pkg/config, CRI-O 1.34).
+// ConfiguredWorkloads returns the table by name. It is empty where there is no configuration of
+// CRI-O. A later file replaces an entry as a whole (UpdateFromPath, pkg/config, CRI-O 1.34).
 func ConfiguredWorkloads(root host.Root) ([]ConfiguredWorkload, error) {
 	files := []string{mainPath}
 	below, err := walk(root, dropinDir, 0)
