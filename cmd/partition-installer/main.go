@@ -1,5 +1,5 @@
 // Command partition-installer gives a node its system partition, and takes it off. A pod of the
-// roll-out, an operator and other tools run the same two commands (docs/fleet-node.md). They
+// rollout, an operator and other tools run the same two commands (docs/fleet-node.md). They
 // have the host's systemd run this program again, which does the work.
 package main
 
@@ -59,7 +59,7 @@ Exit status: 0 done; 1 failed, and the node is as before; 2 wrong options;
 type places struct {
 	root        host.Root // of the host
 	termination string
-	// inPod is the installer's folder of the host in a pod of the roll-out. hostRoot is the root of
+	// inPod is the installer's folder of the host in a pod of the rollout. hostRoot is the root of
 	// the host in a pod of system-upgrade-controller, or of kubectl debug.
 	inPod, hostRoot string
 	// confined is the file with the label of a process, by which a policy of SELinux is seen.

@@ -199,7 +199,7 @@ func TestHostRoot(t *testing.T) {
 	}
 }
 
-// TestOnHost: a service that nobody has asked for does nothing, and a way back without a change is
+// TestOnHost: a service that nobody has asked for does nothing, and a rollback without a change is
 // none.
 func TestOnHost(t *testing.T) {
 	t.Parallel()

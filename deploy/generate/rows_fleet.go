@@ -121,7 +121,7 @@ func fleet() row {
 	}}
 }
 
-// annotations marks on all panels when a roll changed nodes, and when pods were evicted.
+// annotations marks on all panels when a rollout changed nodes, and when pods were evicted.
 func annotations() []annotation {
 	return []annotation{
 		newAnnotation("New version", "blue", `cluster_job_version:nodepartition_changed:count{FLEET}`,

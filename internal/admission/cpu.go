@@ -94,7 +94,7 @@ func Annotated(annotations map[string]string, workload string) PodCPU {
 			limit, err = annotated(annotations, workload, name, request)
 		}
 		if err != nil {
-			all.Flaw = max(all.Flaw, fmt.Sprintf("container %s: %v", name, err)) // the same in each pass
+			all.Flaw = max(all.Flaw, fmt.Sprintf("container %s: %v", name, err)) // the same in each reconcile
 			continue
 		}
 		if all.Containers == nil {

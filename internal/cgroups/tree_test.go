@@ -39,4 +39,4 @@ func TestChildren(t *testing.T) {
 	}
 }
 
-// BenchmarkChildren reads 500 cgroups with sixty files each, as a pass over 500 pods does.
+// BenchmarkChildren reads 500 cgroups with sixty files each, as a reconcile over 500 pods does.

@@ -21,7 +21,7 @@ type Facts struct {
 	Refused error
 	// Inactive lists the partitions that are switched on and have no cgroup.
 	Inactive []partition.Name
-	// Passed means that a pass over the pods has ended.
+	// Passed means that a reconcile of the pods has ended.
 	Passed bool
 	// Unready is an error if pods cannot be placed, for another reason than Refused.
 	Unready error

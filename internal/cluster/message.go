@@ -51,7 +51,7 @@ func message(e evict.Eviction, pod *v1.Pod) (text string, annotations map[string
 	var names, usages []string
 	for _, c := range e.Containers {
 		if c.Name == "" {
-			continue // it was just started: the next pass finds its name
+			continue // it was just started: the next reconcile finds its name
 		}
 		usage, request := bytes(c.WorkingSet), *bytes(c.Request)
 		if pod != nil {

@@ -294,7 +294,7 @@ func TestStopContextEnds(t *testing.T) {
 	}
 }
 
-// Calls that read are bounded, so that a hanging runtime does not delay a pass for longer.
+// Calls that read are bounded, so that a hanging runtime does not delay a reconcile for longer.
 func TestClientReadDeadlines(t *testing.T) {
 	t.Parallel()
 	f := &fake{statuses: map[string]*runtime.ContainerStatusResponse{"c1": {}}}

@@ -185,7 +185,7 @@ func (m *monitor) recoverMoves(ctx context.Context) {
 	}
 }
 
-// afterReconcile is called after each pass.
+// afterReconcile is called after each reconcile.
 func (m *monitor) afterReconcile() {
 	for _, p := range m.partitions.all() {
 		p.note(&m.shared)
@@ -198,7 +198,7 @@ func (m *monitor) afterReconcile() {
 }
 
 // comeAndGo starts the slices of new partitions, and ends those that are empty or the kubelet's. It
-// takes a few calls of systemd at most, and less time than a pass may.
+// takes a few calls of systemd at most, and less time than a reconcile may.
 func (m *monitor) comeAndGo(empty []partition.Name) {
 	m.partitions.changing.Lock() // not in the time below: a reload may end an evictor
 	defer m.partitions.changing.Unlock()

@@ -132,7 +132,7 @@ func TestReloadUndecided(t *testing.T) {
 		if mode := m.reconciler.Config().Mode; mode != podmove.Never {
 			t.Errorf("%s: moves with %q", name, mode)
 		}
-		m.reconciler.SetConfig(before) // would be seen if it followed at each pass, which begins another
+		m.reconciler.SetConfig(before) // would be seen if it followed at each reconcile, which begins another
 		m.reload()
 		if got := m.reconciler.Config(); got.Mode != before.Mode || !reflect.DeepEqual(got.Partitions, before.Partitions) || len(calls.calls) != 0 || len(m.partitions.names()) != 2 {
 			t.Errorf("%s: follows %+v by %q, and did %q", name, got.Partitions, got.Mode, calls.calls)
@@ -158,8 +158,8 @@ func TestReloadUndecided(t *testing.T) {
 	}
 }
 
-// TestCameBackDuringReload: the last pass of a partition that is off waits for a reload that is
-// under way, and what it reads after that is not followed by an older decision.
+// TestCameBackDuringReload: the last reconcile of a partition that is off waits for a reload that
+// is under way, and what it reads after that is not followed by an older decision.
 func TestCameBackDuringReload(t *testing.T) {
 	t.Parallel()
 	m, n, _, _ := built(t)

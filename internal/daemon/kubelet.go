@@ -31,7 +31,7 @@ func (k *kubeletSeen) changed(root host.Root, log *slog.Logger) bool {
 }
 
 // commandTimeout bounds the wait for systemd to say what a command line is: the runtime is looked
-// for in a pass.
+// for in a reconcile.
 const commandTimeout = time.Second
 
 // serviceCommand returns the command line of a service.

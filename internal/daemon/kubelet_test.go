@@ -55,7 +55,7 @@ func TestKubeletElsewhere(t *testing.T) {
 	}
 }
 
-// TestServiceCommandSilent: a pass that looks for the runtime does not wait long for systemd.
+// TestServiceCommandSilent: a reconcile that looks for the runtime does not wait long for systemd.
 func TestServiceCommandSilent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

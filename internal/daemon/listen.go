@@ -130,7 +130,7 @@ func (m *monitor) webHandler(host string) http.Handler {
 	})
 }
 
-// state reads the state of the node by what is followed and by the last pass.
+// state reads the state of the node by what is followed and by the last reconcile.
 func (m *monitor) state() state.Status {
 	found := m.reconciler.Report()
 	s := node.ReadStatus(

@@ -7,7 +7,8 @@ import (
 	"node-partition.io/node-partition/internal/sizing"
 )
 
-// placement returns where the pods of a partition are by the last pass, and false before the first.
+// placement returns where the pods of a partition are by the last reconcile, and false before the
+// first.
 func (m *monitor) placement(partition partition.Name) (node.Placement, bool) {
 	report := m.table.Report()
 	if report.Time.IsZero() {

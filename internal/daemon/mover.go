@@ -32,7 +32,7 @@ func (m mover) Live(ctx context.Context, from, scope, to, newScope, description 
 	return err
 }
 
-// units is the client of systemd with the methods that a pass needs.
+// units is the client of systemd with the methods that a reconcile needs.
 type units struct{ *systemd.Client }
 
 func (u units) StopScope(ctx context.Context, name string) error {

@@ -42,7 +42,7 @@ func (p *followedPartition) stop() {
 	p.parts.Wait()
 }
 
-// note remembers the pods that a pass has found in the partition.
+// note remembers the pods that a reconcile has found in the partition.
 func (p *followedPartition) note(s *shared) {
 	known, _ := s.kubelet.Pods()
 	p.remembered.Note(s.options.Node.Cgroups, s.table.Pods(), known)

@@ -20,8 +20,8 @@ type partitions struct {
 	// failed logs that the slice of a partition could not be started.
 	failed func(error)
 
-	// changing is held while a configuration is followed, and while partitions are ended: what a pass
-	// found empty may be switched on again meanwhile.
+	// changing is held while a configuration is followed, and while partitions are ended: what a
+	// reconcile found empty may be switched on again meanwhile.
 	changing sync.Mutex
 	// yielded means that the kubelet makes all partitions itself, and that the daemon ends.
 	yielded bool

@@ -95,7 +95,7 @@ func (m *monitor) apply(c node.Followed) {
 }
 
 // TestRemoveEmpty: a partition that is off and empty loses its slices, its evictor and its series
-// while the other one stays. What a pass found does not count any more once it is on again.
+// while the other one stays. What a reconcile found does not count any more once it is on again.
 func TestRemoveEmpty(t *testing.T) {
 	t.Parallel()
 	m, n, calls, _ := built(t)

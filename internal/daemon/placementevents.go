@@ -14,7 +14,7 @@ import (
 type placementEvents struct {
 	metrics *metrics.Metrics
 	log     *slog.Logger
-	// passed is called after each pass.
+	// passed is called after each reconcile.
 	passed func()
 	passes attempts
 }
@@ -26,7 +26,8 @@ func newPlacementEvents(m *metrics.Metrics, log *slog.Logger, passed func()) *pl
 	}}
 }
 
-// Reconciled logs a pass that fails for a new reason, and the first one that succeeds after that.
+// Reconciled logs a reconcile that fails for a new reason, and the first one that succeeds after
+// that.
 func (e *placementEvents) Reconciled(took time.Duration, err error) {
 	e.metrics.Reconciled(took, err)
 	e.passes.note(err)

@@ -120,7 +120,7 @@ func TestSampler(t *testing.T) {
 	})
 }
 
-// TestSamplerUnknown: before the first pass nothing is known of the members, and nothing is
+// TestSamplerUnknown: before the first reconcile nothing is known of the members, and nothing is
 // recorded.
 func TestSamplerUnknown(t *testing.T) {
 	t.Parallel()

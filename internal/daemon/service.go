@@ -26,8 +26,8 @@ type service struct {
 	last string
 }
 
-// readyTimeout limits how long the kubelet, which is ordered after us, waits for the first pass and
-// for NRI. Pods that start earlier are found and moved.
+// readyTimeout limits how long the kubelet, which is ordered after us, waits for the first
+// reconcile and for NRI. Pods that start earlier are found and moved.
 const readyTimeout = 10 * time.Second
 
 // status sets the line that systemctl status shows.
@@ -82,8 +82,8 @@ func (s *service) run(ctx context.Context, alive, ready func() error) error {
 	}
 }
 
-// summary returns the status line. err is the error of the last pass, problem says what the error
-// of the configuration means, and unserved is the reason why there are no metrics.
+// summary returns the status line. err is the error of the last reconcile, problem says what the
+// error of the configuration means, and unserved is the reason why there are no metrics.
 func summary(
 	found report.Report, partitions []partition.Name, err error, problem string, unserved error,
 ) string {

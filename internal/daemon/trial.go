@@ -12,7 +12,7 @@ import (
 // overdue ends trials that are over and that their timer has not ended. It reloads systemd: the
 // generator, which runs then, goes back. This program cannot write there.
 type overdue struct {
-	seen   chan struct{} // unbuffered: a pass has seen such a trial
+	seen   chan struct{} // unbuffered: a reconcile has seen such a trial
 	reload func(context.Context) error
 	log    *slog.Logger
 }
@@ -39,7 +39,7 @@ func (o overdue) run(ctx context.Context) error {
 	}
 }
 
-// look makes run act. It does not block a pass.
+// look makes run act. It does not block a reconcile.
 func (o overdue) look(root host.Root) {
 	if !node.TrialOverdue(root) {
 		return

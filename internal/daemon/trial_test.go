@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// TestOverdue: systemd is reloaded for a trial that is over, once a minute, for as long as a pass
-// sees the trial. A pass never waits for that.
+// TestOverdue: systemd is reloaded for a trial that is over, once a minute, for as long as a
+// reconcile sees the trial. A reconcile never waits for that.
 func TestOverdue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -36,7 +36,7 @@ const margin = 10 * time.Second
 var errTime = record.Because(record.Timeout, "the time of the trial is over")
 
 // within returns a context that ends a time before the node goes back. A program that hangs would
-// hold the lock, and keep the way back from the node: a runtime without a time limit for its start
+// hold the lock, and keep the rollback from the node: a runtime without a time limit for its start
 // does (TimeoutStartSec=0 of crio.service).
 func (h *Host) within(
 	ctx context.Context, r *record.Rollout, before time.Duration,
@@ -311,7 +311,7 @@ func (h *Host) finish(ctx context.Context, state record.State) error {
 	return h.tidy(ctx)
 }
 
-// tidy removes what a change needs only while it is under way. The way back is the last: it does
+// tidy removes what a change needs only while it is under way. The rollback is the last: it does
 // the rest of a tidy that was killed.
 func (h *Host) tidy(ctx context.Context) error {
 	if err := h.prune(); err != nil {

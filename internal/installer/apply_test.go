@@ -22,7 +22,7 @@ func changedBy(steps []string) []string {
 	return slices.DeleteFunc(slices.Clone(steps), func(s string) bool { return strings.Contains(s, folder+"/") })
 }
 
-// TestApply: a node gets programs and a section, and the way back is gone afterwards. A second call
+// TestApply: a node gets programs and a section, and the rollback is gone afterwards. A second call
 // of the same changes nothing. Another version, another section, and both replace the first, and
 // the links stay as they are.
 func TestApply(t *testing.T) {
@@ -234,7 +234,7 @@ func (n *node) ends(how string, before map[string]string, last string) {
 		}
 	}
 	if n.state().Rollout != nil {
-		// The way back was not armed yet. Its own unit files are all that there is, and the next call
+		// The rollback was not armed yet. Its own unit files are all that there is, and the next call
 		// has the node go back.
 		if name := unarmed(before, n.tree()); name != "" && n.now.Boot == "one" {
 			n.t.Errorf("killed before %q: no way back, and %s", last, name)
@@ -257,7 +257,7 @@ func (n *node) takeOffEarlier() record.Outcome {
 	return n.do(n.order(n.h.Version, section))
 }
 
-// unarmed returns the first difference between trees that is not a file of the way back.
+// unarmed returns the first difference between trees that is not a file of the rollback.
 func unarmed(before, after map[string]string) string {
 	for _, d := range compare(before, after) {
 		if !strings.Contains(d, "partition-install-back") && !strings.Contains(d, "timers.target.wants") {
@@ -590,7 +590,7 @@ func (a around) Run(ctx context.Context, name string, args ...string) (string, e
 	return a.Runner.Run(ctx, name, args...)
 }
 
-// TestHangs: a program that never returns ends before the deadline: the way back needs the lock.
+// TestHangs: a program that never returns ends before the deadline: the rollback needs the lock.
 // After the rename of the section all is kept all the same.
 func TestHangs(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -626,7 +626,7 @@ func TestHangs(t *testing.T) {
 				}}
 				began := time.Now()
 				got := n.do(n.order("v1", section))
-				// The way back takes a few seconds more.
+				// The rollback takes a few seconds more.
 				if took := time.Since(began); !hung || took > test.within+15*time.Second {
 					t.Errorf("hung: %t, for %s; want %s or less", hung, took, test.within)
 				}

@@ -59,8 +59,8 @@ func (h *Host) remains(ctx context.Context, before *record.Snapshot) (files, res
 	return files, rest, err
 }
 
-// endRollout goes back, or finishes a roll that has made its section permanent. The rename decides
-// that it is kept, also if it was killed after it.
+// endRollout goes back, or finishes a rollout that has made its section permanent. The rename
+// decides that it is kept, also if it was killed after it.
 func (h *Host) endRollout(ctx context.Context, state record.State) error {
 	r := state.Rollout
 	//guard: the section decides whether a roll that was killed in keep is kept
@@ -80,7 +80,7 @@ func (h *Host) endRollout(ctx context.Context, state record.State) error {
 	return h.goBack(ctx, state)
 }
 
-// goBack undoes a roll.
+// goBack undoes a rollout.
 func (h *Host) goBack(ctx context.Context, state record.State) error {
 	r := state.Rollout
 	if !r.Failed {
@@ -146,7 +146,7 @@ func layoutOf(before *record.Snapshot) layout {
 	return usr
 }
 
-// endTrial ends the trial of the roll, if it runs.
+// endTrial ends the trial of the rollout, if it runs.
 func (h *Host) endTrial(ctx context.Context, r *record.Rollout) error {
 	if !r.Tries || h.isOurOff() {
 		return nil
@@ -165,7 +165,8 @@ func (h *Host) endTrial(ctx context.Context, r *record.Rollout) error {
 	return err
 }
 
-// putBack puts the files back that a roll has changed. The folder of its version is removed later.
+// putBack puts the files back that a rollout has changed. The folder of its version is removed
+// later.
 func (h *Host) putBack(r *record.Rollout) error {
 	l := layoutOf(&r.Before)
 	if err := h.unlink(l, r.Before.Files); err != nil {

@@ -32,7 +32,7 @@ func (n *node) killIn(line string, o record.Order) {
 	n.h.Programs = n
 }
 
-// TestRollbackKilled: the way back is killed before each step, too, and the next one finishes it.
+// TestRollbackKilled: the rollback is killed before each step, too, and the next one finishes it.
 func TestRollbackKilled(t *testing.T) {
 	for name, had := range map[string]bool{"first": false, "another": true} {
 		t.Run(name, func(t *testing.T) {
@@ -118,7 +118,7 @@ func TestMonitorSettles(t *testing.T) {
 		restarts bool
 		status   record.Status
 		says     string
-		within   time.Duration // the time that the way back may take
+		within   time.Duration // the time that the rollback may take
 	}{
 		"at once":      {"", 0, time.Second, false, true, record.WentBack, "is as before", 15 * time.Second},
 		"slow":         {"", 25 * time.Second, 80 * time.Second, false, true, record.WentBack, "is as before", 2 * time.Minute},
@@ -177,8 +177,8 @@ func TestMonitorSettles(t *testing.T) {
 	}
 }
 
-// TestRollbackFails: an attempt of the way back fails. The call says so, the timer tries again, and
-// a way back that fails is no end.
+// TestRollbackFails: an attempt of the rollback fails. The call says so, the timer tries again, and
+// a rollback that fails is no end.
 func TestRollbackFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t)

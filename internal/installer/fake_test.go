@@ -38,7 +38,7 @@ const (
 type killed struct{}
 
 // node is a node in a folder. It is the Runner of its Host: systemd, the generator and the monitor,
-// as far as a roll sees them.
+// as far as a rollout sees them.
 type node struct {
 	t    *testing.T
 	root string
@@ -49,7 +49,7 @@ type node struct {
 	killAt int
 	// killStep is a step at which it is killed.
 	killStep string
-	// active holds the units that run. The timer of the way back is one of them.
+	// active holds the units that run. The timer of the rollback is one of them.
 	active map[string]bool
 	// between is the state of a monitor that is not active, such as activating; empty for inactive.
 	between string
@@ -71,7 +71,7 @@ type node struct {
 	calls    int
 	// aliases has the paths at which a host with another layout has files.
 	aliases  map[string]string
-	goesBack bool   // the service of the way back runs
+	goesBack bool   // the service of the rollback runs
 	applied  func() // called when a trial has begun; nil for none
 }
 
@@ -346,7 +346,7 @@ func (n *node) mustBack() {
 	}
 }
 
-// back is the service of the way back.
+// back is the service of the rollback.
 func (n *node) back(ctx context.Context) error {
 	n.goesBack = n.read(filepath.Join(unitFolder, backService)) != ""
 	defer func() { n.goesBack = false }()

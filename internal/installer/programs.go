@@ -66,7 +66,7 @@ func (h *Host) check(ctx context.Context, program string) ([]state.Finding, erro
 	return slices.DeleteFunc(all.Findings, func(f state.Finding) bool { return f.Grade != state.Error }), err
 }
 
-// validate judges the section of the roll for this node.
+// validate judges the section of the rollout for this node.
 func (h *Host) validate(ctx context.Context, program string) (v state.Validation, err error) {
 	err = h.output(ctx, &v, program, "validate", "-o", "json", "--root=/", h.onDisk(h.In(Section)))
 	return v, err

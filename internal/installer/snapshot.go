@@ -10,7 +10,7 @@ import (
 	"node-partition.io/node-partition/internal/partition"
 )
 
-// limits lists the files of a partition's cgroup that a roll may change.
+// limits lists the files of a partition's cgroup that a rollout may change.
 var limits = []string{"memory.max", "memory.high", "cpuset.cpus"}
 
 // The folders that have the slices of partitions: the units that the generator has made, and the

@@ -11,7 +11,7 @@ import (
 	"node-partition.io/node-partition/internal/installer/sandbox"
 )
 
-// The units of the way back. The timer starts the service at the deadline, and the target does at
+// The units of the rollback. The timer starts the service at the deadline, and the target does at
 // the next boot: the service itself knows whether it is time.
 const (
 	backService = "partition-install-back.service"
@@ -30,19 +30,19 @@ var (
 	timerLink = wanted{"../" + backTimer, path.Join(unitFolder, "timers.target.wants", backTimer)}
 )
 
-// backPaths lists the files of the way back in the order in which they are removed. The service is
-// the last: as long as it is there, the way back can be called again to remove the rest.
+// backPaths lists the files of the rollback in the order in which they are removed. The service is
+// the last: as long as it is there, the rollback can be called again to remove the rest.
 func backPaths() []string {
 	return []string{
 		timerLink.path, path.Join(unitFolder, backTimer), bootLink.path, path.Join(unitFolder, backService),
 	}
 }
 
-// kubelets lists the services of kubelets, which wait for a way back at a boot: the pods are to
+// kubelets lists the services of kubelets, which wait for a rollback at a boot: the pods are to
 // start with the programs that stay.
 const kubelets = "kubelet.service k3s.service k3s-agent.service rke2-server.service rke2-agent.service"
 
-// serviceText returns the unit file of the service of the way back. It is all that is needed to go
+// serviceText returns the unit file of the service of the rollback. It is all that is needed to go
 // back, beside the installer's folder.
 func serviceText() string {
 	return strings.Join(append([]string{
@@ -85,7 +85,7 @@ Unit=%[3]s
 `, sinceBoot.Milliseconds(), fromNow.Milliseconds(), backService)
 }
 
-// prepareRollback writes the units of the way back, and starts its timer.
+// prepareRollback writes the units of the rollback, and starts its timer.
 func (h *Host) prepareRollback(ctx context.Context, r *record.Rollout) error {
 	now, err := h.Now()
 	if err != nil {
@@ -116,7 +116,7 @@ func (h *Host) prepareRollback(ctx context.Context, r *record.Rollout) error {
 	return err
 }
 
-// removeRollback removes the units of the way back, if there are some.
+// removeRollback removes the units of the rollback, if there are some.
 func (h *Host) removeRollback(ctx context.Context) error {
 	some := false
 	for _, name := range backPaths() {
@@ -143,11 +143,11 @@ func (h *Host) removeRollback(ctx context.Context) error {
 	// Last: killed before, the timer starts the service once more, which removes what is left. The
 	// service may be this process, and ends by itself.
 	if _, err := h.systemctl(ctx, "stop", backTimer); err != nil {
-		h.Say("%v", err) // it is not loaded if the roll was interrupted before a reload
+		h.Say("%v", err) // it is not loaded if the rollout was interrupted before a reload
 	}
 	// systemd forgets the units when the service has ended, which may be this process. A reload before
 	// would leave the service without its unit file, and so with the default of TimeoutStartSec=.
-	// systemd ended a way back that had run for more than 90 s (257). It refuses a reload that exceeds
+	// systemd ended a rollback that had run for more than 90 s (257). It refuses a reload that exceeds
 	// ReloadLimitBurst= (systemd-system.conf(5)).
 	_, err := h.Programs.Run(ctx,
 		"systemd-run", "--quiet", "--collect", "--no-block", "--description=Reload after a Way Back",

@@ -8,7 +8,7 @@ import (
 	"node-partition.io/node-partition/internal/installer/sandbox"
 )
 
-// TestRollbackUnits: the text of the units, whose every line is a promise: the way back is tried
+// TestRollbackUnits: the text of the units, whose every line is a promise: the rollback is tried
 // again for as long as it takes, before the kubelet at a boot, and not before its folder is
 // mounted. No target that is isolated stops its timer.
 func TestRollbackUnits(t *testing.T) {

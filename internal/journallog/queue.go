@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// queued bounds the records that wait. A pass over all pods of a node writes fewer.
+	// queued bounds the records that wait. A reconcile of all pods of a node writes fewer.
 	queued = 256
 	// lastWait bounds Close.
 	lastWait = time.Second

@@ -15,7 +15,7 @@ import (
 	"node-partition.io/node-partition/pkg/podmove/report"
 )
 
-// TestPartitions: each partition has its own candidates, whether or not a pass has found them.
+// TestPartitions: each partition has its own candidates, whether or not a reconcile has found them.
 func TestPartitions(t *testing.T) {
 	t.Parallel()
 	const appTeam partition.Name = "app-team"

@@ -11,8 +11,8 @@ import (
 	"node-partition.io/node-partition/pkg/podmove"
 )
 
-// Candidates returns the pods that an eviction can choose from: those that a pass has found with a
-// slice in the partition, with what the kubelet has reported since. Pods without a running
+// Candidates returns the pods that an eviction can choose from: those that a reconcile has found
+// with a slice in the partition, with what the kubelet has reported since. Pods without a running
 // container are included: one may have been started since, and a pod that has ended may hold
 // memory. capacity is the node's memory in bytes.
 func Candidates(

@@ -77,8 +77,8 @@ func one(t *testing.T, p podmove.Pod, known map[types.UID]*kubelet.Pod) evict.Po
 }
 
 // TestInventoryInPartition: no pod outside the partition is a candidate, because its eviction would
-// not free memory of the partition. A pod whose sandbox runs may have a container that no pass has
-// seen. evict.Measure drops it if no process runs in its slice.
+// not free memory of the partition. A pod whose sandbox runs may have a container that no reconcile
+// has seen. evict.Measure drops it if no process runs in its slice.
 func TestInventoryInPartition(t *testing.T) {
 	t.Parallel()
 	var found []podmove.Pod

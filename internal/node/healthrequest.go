@@ -24,8 +24,8 @@ type Service struct {
 	Listen string
 }
 
-// LastReport queries the service for the state of the node as it knows it: by its last pass, and
-// with the usage of the last minutes. It returns an empty one if the service does not answer.
+// LastReport queries the service for the state of the node as it knows it: by its last reconcile,
+// and with the usage of the last minutes. It returns an empty one if the service does not answer.
 func (s Service) LastReport(ctx context.Context) state.Status {
 	status, text, _, err := s.get(ctx, "/report")
 	var report state.Status

@@ -33,8 +33,8 @@ func (p Placement) Outside(cgroups cgroups.FS, warn func(error)) (used uint64) {
 	return used
 }
 
-// PlacementOf returns where the pods are that a pass has found and reported, with what the kubelet
-// has reported since. capacity is the node's memory in bytes.
+// PlacementOf returns where the pods are that a reconcile has found and reported, with what the
+// kubelet has reported since. capacity is the node's memory in bytes.
 func PlacementOf(
 	name partition.Name, reports []report.Pod, found []podmove.Pod,
 	known map[types.UID]*kubelet.Pod, capacity uint64,

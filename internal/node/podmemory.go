@@ -34,8 +34,8 @@ type remembered struct {
 	slice    string // in the partition
 }
 
-// Note remembers the pods that a pass has found, with what the kubelet has reported. It forgets a
-// pod that the pass has not found and whose slice in the partition is gone.
+// Note remembers the pods that a reconcile has found, with what the kubelet has reported. It
+// forgets a pod that the reconcile has not found and whose slice in the partition is gone.
 func (m *PodMemory) Note(fs cgroups.FS, found []podmove.Pod, known map[types.UID]*kubelet.Pod) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -64,8 +64,8 @@ func (m *PodMemory) Note(fs cgroups.FS, found []podmove.Pod, known map[types.UID
 	m.pods = noted
 }
 
-// Candidates returns the pods of the Inventory and those that no pass has found yet, with what is
-// remembered of them. told means that the kubelet has reported its pods since the start.
+// Candidates returns the pods of the Inventory and those that no reconcile has found yet, with what
+// is remembered of them. told means that the kubelet has reported its pods since the start.
 func (m *PodMemory) Candidates(
 	n host.Node, found []podmove.Pod, known map[types.UID]*kubelet.Pod, told bool, capacity uint64,
 ) []evict.Pod {

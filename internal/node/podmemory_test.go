@@ -95,8 +95,8 @@ func TestMemoryPriority(t *testing.T) {
 	}
 }
 
-// TestMemoryCandidates: what is remembered counts for a pod that the last pass has found, and for
-// one that it has not.
+// TestMemoryCandidates: what is remembered counts for a pod that the last reconcile has found, and
+// for one that it has not.
 func TestMemoryCandidates(t *testing.T) {
 	t.Parallel()
 	root := cgroups.FS(t.TempDir())

@@ -15,11 +15,12 @@ import (
 	"node-partition.io/node-partition/pkg/evict"
 )
 
-// unlisted returns the pods in the partition that are not in the inventory of the last pass. They
-// have just been started, which is when a program that takes all memory takes it. The pass may have
-// seen the pod before its slice existed. The kubelet's Pods API has most of them. For the others,
-// the name of the cgroup contains the UID and the class, and requests and priorities are estimated
-// from the scores of their processes. capacity is the node's memory in bytes.
+// unlisted returns the pods in the partition that are not in the inventory of the last reconcile.
+// They have just been started, which is when a program that takes all memory takes it. The
+// reconcile may have seen the pod before its slice existed. The kubelet's Pods API has most of
+// them. For the others, the name of the cgroup contains the UID and the class, and requests and
+// priorities are estimated from the scores of their processes. capacity is the node's memory in
+// bytes.
 func unlisted(
 	p partition.Name, n host.Node, inventory []evict.Pod,
 	known map[types.UID]*kubelet.Pod, capacity uint64,
@@ -69,7 +70,7 @@ func unlisted(
 				// pkg/kubelet/config/common.go). A UID of the API server has dashes, which are underscores in
 				// the name of the slice.
 				pod.Static = !strings.Contains(uid, "_")
-				// An eviction that begins now belongs to the same pod when a pass has found it.
+				// An eviction that begins now belongs to the same pod when a reconcile has found it.
 				//guard: an unknown pod has the UID that it has when a pass has found it
 				pod.UID = strings.ReplaceAll(uid, "_", "-")
 				estimateByScore(n, &pod, capacity)

@@ -19,8 +19,8 @@ import (
 	"node-partition.io/node-partition/pkg/podmove"
 )
 
-// TestUnlisted: a pod that runs in the partition and that no pass has found is a candidate, too. It
-// has its name and its values if the kubelet reports them.
+// TestUnlisted: a pod that runs in the partition and that no reconcile has found is a candidate,
+// too. It has its name and its values if the kubelet reports them.
 func TestUnlisted(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
@@ -39,7 +39,7 @@ func TestUnlisted(t *testing.T) {
 	started(v1.PodQOSBestEffort, "22222222-2222-3333-4444-555555555555", strings.Repeat("2", 64))
 	found := inGuest("dns", v1.PodQOSBurstable)
 	started(v1.PodQOSBurstable, found.UID, strings.Repeat("3", 64))
-	// A pass has seen this pod before it had a slice in the partition.
+	// A reconcile has seen this pod before it had a slice in the partition.
 	late := placed("late", v1.PodQOSBurstable, false)
 	started(v1.PodQOSBurstable, late.UID, strings.Repeat("4", 64))
 	// The UID of a static pod is a hash from the kubelet.

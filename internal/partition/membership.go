@@ -2,8 +2,8 @@ package partition
 
 import "slices"
 
-// This file decides which partition a pod belongs to. The generator, placement over NRI
-// and in passes, the audit, the plan and the status ask it, so that all of them follow one rule.
+// This file decides which partition a pod belongs to. The generator, placement over NRI and in
+// reconciles, the audit, the plan and the status ask it, so that all of them follow one rule.
 
 // Claim lists the namespaces whose pods belong to a partition.
 type Claim struct {

@@ -18,7 +18,7 @@ func TestContainerID(t *testing.T) {
 }
 
 // TestLiveScope: a scope that is moved live gets another name each time, and the runtime's on the
-// way back. All of them show the container.
+// rollback. All of them show the container.
 func TestLiveScope(t *testing.T) {
 	t.Parallel()
 	const runtime = "cri-containerd-abc.scope"

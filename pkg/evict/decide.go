@@ -275,7 +275,7 @@ func (s Situation) stays(p Pod) uint64 {
 	return min(s.State.Unreclaimable[p.UID], p.Usage.Used)
 }
 
-// unknownPatience limits the time for which an unknown pod delays evictions. A pass takes
+// unknownPatience limits the time for which an unknown pod delays evictions. A reconcile takes
 // longer if the runtime is slow, which it is when memory is low.
 const unknownPatience = 5 * time.Second
 

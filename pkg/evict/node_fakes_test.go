@@ -55,7 +55,7 @@ func (n *node) unknown() []Pod {
 	return pods
 }
 
-// refresh identifies the unknown pods after a pass.
+// refresh identifies the unknown pods after a reconcile.
 func (n *node) refreshPods() {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -43,7 +43,7 @@ type node struct {
 	listed []Pod
 	// awaited means that requests and priorities of the pods are not known yet.
 	awaited bool
-	// reconcileTakes is the duration of a pass, after which all pods are listed.
+	// reconcileTakes is the duration of a reconcile, after which all pods are listed.
 	reconcileTakes time.Duration
 	passing        bool
 	// ends is the time that a killed container takes to end.

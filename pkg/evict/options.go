@@ -38,7 +38,7 @@ type Inventory struct {
 	// Known reports whether Pods has the pods' requests and priorities, as far as they can be known.
 	// It is false while the kubelet is about to tell them. It returns at once.
 	Known func() bool
-	// Refresh starts a pass that identifies the unknown pods. It returns at once.
+	// Refresh starts a reconcile that identifies the unknown pods. It returns at once.
 	Refresh func()
 	// Scopes lists the scopes of containers below a pod's cgroup by container ID, including containers
 	// that were just started.

@@ -40,8 +40,9 @@ type Pod struct {
 	// have ended: a grace period may be ten minutes, and a leak does not wait. The kubelet treats them
 	// so, too (isPodInactive, pkg/kubelet/kubelet_pods.go, 1.37).
 	Terminating bool
-	// Unknown pods have a cgroup in the partition and processes, and neither a pass nor the kubelet
-	// has identified them. Their UID and class are in the cgroup's name; their name is not known.
+	// Unknown pods have a cgroup in the partition and processes, and neither a reconcile nor the
+	// kubelet has identified them. Their UID and class are in the cgroup's name; their name is not
+	// known.
 	Unknown bool
 	// Empty pods have no process left, and memory that outlives processes: files of an emptyDir with
 	// the medium Memory, /dev/shm.

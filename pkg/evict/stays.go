@@ -17,7 +17,8 @@ func (x *executor) forgetUnreclaimable(now time.Time) {
 	begin := time.Now()
 	defer func() { x.unreclaimableUntil = now.Add(restFor(time.Since(begin))) }()
 	pods, changed := x.Pods(), false
-	// Before the kubelet and the first pass have identified the pods, a missing pod may still exist.
+	// Before the kubelet and the first reconcile have identified the pods, a missing pod may still
+	// exist.
 	complete := x.Known() && len(pods) > 0 && !slices.ContainsFunc(pods, func(p Pod) bool { return p.Unknown })
 	for uid, bytes := range x.state.Unreclaimable {
 		i := slices.IndexFunc(pods, func(p Pod) bool { return p.UID == uid })

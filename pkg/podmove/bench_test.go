@@ -14,9 +14,9 @@ import (
 	"node-partition.io/node-partition/internal/partition"
 )
 
-// BenchmarkSteadyReconcile measures a pass with nothing to do, without other programs: the cgroups
-// are files of a tmpfs or a disk, and the lists of runtime and kubelet are in memory. A quiet pass
-// is one that no event has caused.
+// BenchmarkSteadyReconcile measures a reconcile with nothing to do, without other programs: the
+// cgroups are files of a tmpfs or a disk, and the lists of runtime and kubelet are in memory. A
+// quiet pass is one that no event has caused.
 func BenchmarkSteadyReconcile(b *testing.B) {
 	for _, pods := range []int{50, 500} {
 		b.Run(fmt.Sprint(pods), func(b *testing.B) { steadyReconcile(b, pods, false) })

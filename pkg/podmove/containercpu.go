@@ -75,7 +75,7 @@ func (d *Decision) containerCPU(s Snapshot, pod *Pod, place partition.Place) {
 }
 
 // giveCPU decides about the scope of a container that requests the resource. had holds the values
-// of an earlier pass, nil for none.
+// of an earlier reconcile, nil for none.
 func (d *Decision) giveCPU(s Snapshot, c *Container, had *CPUTime) {
 	before := CPUTime{}
 	if had != nil {
@@ -100,7 +100,7 @@ func (d *Decision) giveCPU(s Snapshot, c *Container, had *CPUTime) {
 }
 
 // quota returns the quota of the limit that an annotation sets, 0 for none. The quota of another
-// program stays: it is neither of an earlier pass nor of this limit, and the kubelet gives a
+// program stays: it is neither of an earlier reconcile nor of this limit, and the kubelet gives a
 // container without a CPU limit none.
 func (c *Container) quota(before CPUTime) uint64 {
 	if c.MilliLimit > 0 || c.asked.Limit <= 0 {
@@ -114,8 +114,8 @@ func (c *Container) quota(before CPUTime) uint64 {
 	return 0
 }
 
-// hasQuotaOf reports whether a container has the quota that an earlier pass has set, and no limit
-// of its spec, whose quota the runtime sets.
+// hasQuotaOf reports whether a container has the quota that an earlier reconcile has set, and no
+// limit of its spec, whose quota the runtime sets.
 func (c *Container) hasQuotaOf(before CPUTime) bool {
 	//guard: a quota that another program has set is not lifted
 	//guard: a quota of a CPU limit is not lifted
@@ -123,7 +123,7 @@ func (c *Container) hasQuotaOf(before CPUTime) bool {
 }
 
 // takeCPU gives the scope of a container that had CPU time of the resource the values of the
-// kubelet. A value that is not the one of an earlier pass stays: the runtime has written the
+// kubelet. A value that is not the one of an earlier reconcile stays: the runtime has written the
 // kubelet's since, or another program its own.
 func (d *Decision) takeCPU(s Snapshot, c *Container, had CPUTime) {
 	want := CPUTime{Weight: c.CPU.Weight}

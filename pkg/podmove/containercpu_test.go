@@ -228,10 +228,10 @@ func (h *fakeHost) changed() []string {
 	return did
 }
 
-// TestReconcilerCPUTime: a converted pod has its CPU time after one pass, and a pass that finds it
-// does nothing. A resize is followed by the next one. A monitor that starts again while the kubelet
-// is away changes nothing, gives the kubelet's values back when the resource goes, and forgets what
-// systemd keeps of a container that has ended.
+// TestReconcilerCPUTime: a converted pod has its CPU time after one reconcile, and a reconcile that
+// finds it does nothing. A resize is followed by the next one. A monitor that starts again while
+// the kubelet is away changes nothing, gives the kubelet's values back when the resource goes, and
+// forgets what systemd keeps of a container that has ended.
 func TestReconcilerCPUTime(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
@@ -281,8 +281,8 @@ func TestReconcilerCPUTime(t *testing.T) {
 	pass(r)
 }
 
-// TestReconcilerCPUTimeRefused: systemd that does not answer is an error of the pass, and the next
-// pass tries again. The file has what may have been done.
+// TestReconcilerCPUTimeRefused: systemd that does not answer is an error of the reconcile, and the
+// next pass tries again. The file has what may have been done.
 func TestReconcilerCPUTimeRefused(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)

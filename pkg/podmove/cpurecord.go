@@ -68,9 +68,10 @@ func (r CPURecord) byContainer() map[string]string {
 	return names
 }
 
-// until returns the record while a pass is carried out that ends with next. A scope that changes
-// keeps the values of an earlier pass: if systemd does not answer, they are still there, and the
-// next pass has to know them as ours. It knows the new ones in any case, because it wants them.
+// until returns the record while a reconcile is carried out that ends with next. A scope that
+// changes keeps the values of an earlier reconcile: if systemd does not answer, they are still
+// there, and the next reconcile has to know them as ours. It knows the new ones in any case,
+// because it wants them.
 func (r CPURecord) until(next CPURecord, changes []ScopeSpec) CPURecord {
 	both := CPURecord{Pods: next.Pods, Scopes: maps.Clone(next.Scopes)}
 	names := r.byContainer() // a live move has given the scope another name

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestCPURecordUntil: while a pass is carried out, which may fail, only what it changes has the
-// values of earlier passes. Another step that fails for days must not keep wrong ones.
+// TestCPURecordUntil: while a reconcile is carried out, which may fail, only what it changes has
+// the values of earlier passes. Another step that fails for days must not keep wrong ones.
 func TestCPURecordUntil(t *testing.T) {
 	t.Parallel()
 	old, now := CPUTime{Weight: 16}, CPUTime{Weight: 39}

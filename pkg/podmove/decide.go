@@ -13,7 +13,7 @@ import (
 	"node-partition.io/node-partition/pkg/slices/decision"
 )
 
-// Decision lists what a pass has to do, in this order, and what it found.
+// Decision lists what a reconcile has to do, in this order, and what it found.
 type Decision struct {
 	// Ensure lists the slices of pods to create or to give other limits.
 	Ensure []SliceSpec
@@ -21,12 +21,12 @@ type Decision struct {
 	Weights []WeightSpec
 	// Scopes lists the scopes of containers whose CPU time changes.
 	Scopes []ScopeSpec
-	// CPU is the record after the pass.
+	// CPU is the record after the reconcile.
 	CPU CPURecord
 	// Protect lists the partitions' own slices whose protected memory changes, and kubepods.slice if
 	// that does.
 	Protect []ProtectSpec
-	// Raised is the protected memory that kubepods.slice has for all floors after the pass.
+	// Raised is the protected memory that kubepods.slice has for all floors after the reconcile.
 	Raised cgroups.Protection
 	// KillScopes lists the scopes to end, with the processes in them: see Pod.Orphans.
 	KillScopes []string
@@ -47,7 +47,7 @@ type Decision struct {
 	Pods []report.Pod
 }
 
-// acts reports whether the pass changes something.
+// acts reports whether the reconcile changes something.
 func (d *Decision) acts() bool {
 	return len(d.Ensure)+len(d.Weights)+len(d.Scopes)+len(d.Protect)+len(d.KillScopes)+len(d.Stop) > 0 || d.Move != nil
 }
@@ -88,8 +88,8 @@ type Move struct {
 	WasReady bool
 }
 
-// Decide compares the node with its configuration and returns what a pass has to do. It touches
-// nothing.
+// Decide compares the node with its configuration and returns what a reconcile has to do. It
+// touches nothing.
 func Decide(s Snapshot) Decision {
 	d := Decision{CPU: newCPURecord()}
 	s.CPU.recorded = s.CPU.byContainer()

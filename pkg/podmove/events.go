@@ -22,22 +22,22 @@ const (
 // Events notifies the program, for its metrics and its journal. The methods return at once and may
 // be called from any goroutine.
 type Events interface {
-	// Reconciled is called after each pass. err is nil if the pass did everything.
+	// Reconciled is called after each reconcile. err is nil if the reconcile did everything.
 	Reconciled(took time.Duration, err error)
 	// Moving is called before a running container is moved.
 	Moving(m Move, c Container)
 	// Placed is called for each container that was placed or failed to be.
 	Placed(p Placement)
 	// NotPrepared is called when a pod's slice could not be created before its first container. The
-	// next pass creates it.
+	// next reconcile creates it.
 	NotPrepared(namespace, pod string, err error)
 	// NotReady is called when a restarted pod is in its place and has not become Ready within
 	// moveTimeout. The other pods keep waiting for it, except with OnlyRestart.
 	NotReady(m Move)
 	// Killing is called before a scope is ended whose container is gone, with the processes in it.
 	Killing(scope string)
-	// NotFollowed is called when a pass finds an annotation about the CPU time of a pod that is not
-	// followed, once for each text. flaw describes it.
+	// NotFollowed is called when a reconcile finds an annotation about the CPU time of a pod that
+	// is not followed, once for each text. flaw describes it.
 	NotFollowed(pod report.Pod, flaw string)
 	// Outlived is called for each scope that is Due, before its processes are killed.
 	Outlived(o report.Outlived)

@@ -32,8 +32,8 @@ func (d *Decision) raiseParent(s Snapshot) {
 	}
 }
 
-// raised returns the protection that replaces present. An earlier pass set former, or less if it
-// failed. A larger one is an operator's, and stays.
+// raised returns the protection that replaces present. An earlier reconcile set former, or less if
+// it failed. A larger one is an operator's, and stays.
 func raised(present, former, want uint64) uint64 {
 	//guard: protection that an earlier pass has set is taken back
 	if present <= former || present < want {

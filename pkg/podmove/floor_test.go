@@ -178,7 +178,7 @@ func (s *silentSystemd) SetMemoryProtection(ctx context.Context, name string, p 
 }
 
 // TestReconcilerProtectionSystemdSilent: the floor is removed while systemd does not answer. A
-// later pass lowers kubepods.slice.
+// later reconcile lowers kubepods.slice.
 func TestReconcilerProtectionSystemdSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(t)
@@ -202,7 +202,8 @@ func TestReconcilerProtectionSystemdSilent(t *testing.T) {
 	})
 }
 
-// TestReconcilerWithoutProtection: a pass does not read kubepods.slice, and no record is written.
+// TestReconcilerWithoutProtection: a reconcile does not read kubepods.slice, and no record is
+// written.
 func TestReconcilerWithoutProtection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(t)

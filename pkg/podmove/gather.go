@@ -75,7 +75,7 @@ func hasDefault(found []foundSlice) bool {
 	return len(found) > 0 && found[0].Partition == partition.Default
 }
 
-// reading holds what the pods of a pass are read with.
+// reading holds what the pods of a reconcile are read with.
 type reading struct {
 	*Gatherer
 	// partitions lists the partitions of the policy. A slice of another name is somebody else's.

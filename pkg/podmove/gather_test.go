@@ -199,8 +199,8 @@ func TestGathererAnnotated(t *testing.T) {
 }
 
 // TestGathererEndedContainerScore: without the Pods API the resources of a container that has ended
-// are read, because its score shows the priority of its pod. It requests nothing, and no pass fails
-// because the runtime has just removed it.
+// are read, because its score shows the priority of its pod. It requests nothing, and no reconcile
+// fails because the runtime has just removed it.
 func TestGathererEndedContainerScore(t *testing.T) {
 	n := newNode(t)
 	n.shares["one"] = 102
@@ -246,7 +246,7 @@ func TestGathererLeftOverSlice(t *testing.T) {
 	}
 }
 
-// passes returns a function that makes one pass after the other.
+// passes returns a function that makes one reconcile after the other.
 func passes(n *node) func() Decision {
 	g := n.gatherer()
 	return func() Decision {
@@ -302,7 +302,7 @@ func TestGathererLeftOverScope(t *testing.T) {
 				if d := pass(); slices.Equal(d.KillScopes, []string{scope}) != test.ended {
 					t.Errorf("ends %q; want that it ends %s: %t", d.KillScopes, scope, test.ended)
 				}
-				// It is still there. It is not ended again with each pass.
+				// It is still there. It is not ended again with each reconcile.
 				if d := pass(); len(d.KillScopes) != 0 || d.Wait {
 					t.Errorf("right afterwards: ends %q, waits %t", d.KillScopes, d.Wait)
 				}

@@ -91,8 +91,8 @@ func (h *fakeHost) placedByRight() {
 	removeAll(h.t, h.root+"/"+defaultA+"/cri-containerd-one.scope")
 }
 
-// TestReconcilerKubeletAwayBetween: the kubelet goes away after a pass has decided to move a pod of
-// two containers: before the first one is stopped, or while it is restarted. No container is
+// TestReconcilerKubeletAwayBetween: the kubelet goes away after a reconcile has decided to move a
+// pod of two containers: before the first one is stopped, or while it is restarted. No container is
 // stopped from then on until the kubelet is back. A live move goes on without it.
 func TestReconcilerKubeletAwayBetween(t *testing.T) {
 	for name, test := range map[string]struct {

@@ -25,9 +25,9 @@ const (
 type leftOvers map[string]time.Time
 
 // find returns the scopes among units that are to be ended now, and whether some are too young. It
-// adds all of them to next, for the next pass. The units are in a slice of the partition whose pod
-// neither the runtime nor the kubelet reports, and of which the kubelet has no slice. live reports
-// whether a scope has a process, or the runtime reports its container.
+// adds all of them to next, for the next reconcile. The units are in a slice of the partition whose
+// pod neither the runtime nor the kubelet reports, and of which the kubelet has no slice. live
+// reports whether a scope has a process, or the runtime reports its container.
 func (l leftOvers) find(
 	units []string, live func(scope, id string) bool, now time.Time, next leftOvers,
 ) (ended []string, young bool) {

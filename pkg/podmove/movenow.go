@@ -18,13 +18,13 @@ import (
 // Ready again. It does not lift what would leave the pod stopped or in the same place: no NRI, a
 // restartPolicy that does not bring it back, a pod that starts or ends. It is good for one attempt:
 //
-//	given -> resolved to a UID by each pass -> begun: a move of the pod is under way -> answered
+//	given -> resolved to a UID by each reconcile -> begun: a move of the pod is under way -> answered
 //	  |                |
-//	  |                +-> answered: in its place, refused, no such pod, the pass failed
+//	  |                +-> answered: in its place, refused, no such pod, the reconcile failed
 //	  +-> withdrawn: the caller stopped waiting
 type order struct {
 	pod types.NamespacedName
-	// uid is the UID of the pod that the last pass found. It is empty before.
+	// uid is the UID of the pod that the last reconcile found. It is empty before.
 	uid string
 	// begun means that a move is under way, and its end answers the order.
 	begun bool
@@ -190,8 +190,8 @@ type underway struct {
 	// placed means that the pod is in its place and not Ready yet.
 	placed bool
 	orders []*order
-	// elsewhere means that it belongs to another partition by the last pass, and overtaken that it may
-	// have since the move was decided.
+	// elsewhere means that it belongs to another partition by the last reconcile, and overtaken
+	// that it may have since the move was decided.
 	elsewhere, overtaken bool
 }
 
@@ -222,7 +222,7 @@ func (r *Reconciler) overtake(pods []Pod, rules Rules) {
 }
 
 // end answers the orders of a move. It is called with mu held, together with the other effects of
-// the end of the move: the next pass may begin another one.
+// the end of the move: the next reconcile may begin another one.
 func (r *Reconciler) end(u *underway, err error) {
 	if r.underway[u.UID] == u {
 		delete(r.underway, u.UID)
@@ -242,8 +242,8 @@ func (u *underway) answer(err error) {
 	u.orders = nil
 }
 
-// giveBack returns the orders of a move that has not begun, for the next pass. It is called with mu
-// held.
+// giveBack returns the orders of a move that has not begun, for the next reconcile. It is called
+// with mu held.
 func (u *underway) giveBack() []*order {
 	orders := u.orders
 	for _, o := range orders {

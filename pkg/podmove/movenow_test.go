@@ -108,7 +108,7 @@ func TestMoveNow(t *testing.T) {
 }
 
 // TestMoveNowOvertaken: the configuration changes between the decision to follow an order and the
-// move. The order is followed by the next pass, because the pod belongs where it did.
+// move. The order is followed by the next reconcile, because the pod belongs where it did.
 func TestMoveNowOvertaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(t)
@@ -399,7 +399,7 @@ func TestMoveNowLastPod(t *testing.T) {
 	})
 }
 
-// TestMoveNowReconcilesFail: no pass can take the order, and the answer has the reason.
+// TestMoveNowReconcilesFail: no reconcile can take the order, and the answer has the reason.
 func TestMoveNowReconcilesFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, r, _ := reconciling(t, Working, func(h *fakeHost) { h.static() })
@@ -455,8 +455,8 @@ func TestNamed(t *testing.T) {
 	}
 }
 
-// TestMoveNowWithdrawnAtOnce: an order is withdrawn after the pass that follows it has read the
-// node. A protected pod is not restarted for it.
+// TestMoveNowWithdrawnAtOnce: an order is withdrawn after the reconcile that follows it has read
+// the node. A protected pod is not restarted for it.
 func TestMoveNowWithdrawnAtOnce(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)

@@ -61,7 +61,7 @@ func (r *Reconciler) move(ctx context.Context, m *Move) {
 	case pointless && moved == 0:
 		//guard: an order waits for a move that begins
 		r.orders = append(r.orders, u.giveBack()...)
-	case pointless: // the next pass decides
+	case pointless: // the next reconcile decides
 	case err != nil:
 		f := r.failed[m.UID]
 		f.until = time.Now().Add(min(firstBackoff<<min(f.times, 10), maxBackoff))
@@ -102,12 +102,12 @@ var (
 	// errNoKubelet means that the kubelet stopped to answer before the container was stopped.
 	errNoKubelet = errors.New("the kubelet does not answer")
 	// errOvertaken means that the pod may have belonged elsewhere since the move was decided. The
-	// container may have come back where it belongs now, and the next pass decides that.
+	// container may have come back where it belongs now, and the next reconcile decides that.
 	errOvertaken = errors.New("the configuration or the pod's right has changed meanwhile")
 )
 
-// elsewhere returns what it means that a moved container came back in another place. The pass that
-// found it there has asked for the pod's right after that.
+// elsewhere returns what it means that a moved container came back in another place. The reconcile
+// that found it there has asked for the pod's right after that.
 func (r *Reconciler) elsewhere(m *Move) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -119,7 +119,7 @@ func (r *Reconciler) elsewhere(m *Move) error {
 
 // pointless returns why the next container is not touched: the pod belongs elsewhere, or nothing
 // would start the container again. Before the first one it is enough that the pod may belong
-// elsewhere: nothing is lost, and the next pass decides again.
+// elsewhere: nothing is lost, and the next reconcile decides again.
 func (r *Reconciler) pointless(m *Move, container int) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -181,7 +181,7 @@ func (r *Reconciler) await(ctx context.Context, u *underway, m *Move, missing bo
 				return
 			}
 		case <-ctx.Done():
-			// It is in its place, and no pass follows: the partition may be switched off and empty now.
+			// It is in its place, and no reconcile follows: the partition may be switched off and empty now.
 			r.mu.Lock()
 			r.end(u, nil)
 			r.mu.Unlock()

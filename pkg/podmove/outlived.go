@@ -22,14 +22,14 @@ const (
 // own slice of a pod that is gone (tryKillingCgroupProcesses,
 // pkg/kubelet/cm/pod_container_manager_linux.go, 1.37). It does not look for pods in the partition.
 type outlived struct {
-	// answers means that the kubelet has reported its pods in the last pass.
+	// answers means that the kubelet has reported its pods in the last reconcile.
 	answers bool
 	// due has the time at which each scope is due.
 	due map[string]time.Time
 }
 
-// next returns the value for the next pass. A kubelet that did not report its pods in the last pass
-// and does now, or the other way round, has to be asked for outlivedAge again.
+// next returns the value for the next reconcile. A kubelet that did not report its pods in the last
+// reconcile and does now, or the other way round, has to be asked for outlivedAge again.
 func (o *outlived) next(answers bool) outlived {
 	if answers != o.answers {
 		//guard: a kubelet that was away begins the minute again

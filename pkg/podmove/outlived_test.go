@@ -37,8 +37,8 @@ func TestGathererOutlived(t *testing.T) {
 	defaultB := "kubepods.slice/" + partition.PodSlice(partition.Default, v1.PodQOSGuaranteed, uidB)
 	type result struct{ reported, due, killed bool }
 	for name, test := range map[string]struct {
-		change func(*node) // before the first pass
-		midway func(*node) // after the first pass; there is another, and then midway2
+		change func(*node) // before the first reconcile
+		midway func(*node) // after the first reconcile; there is another, and then midway2
 		again  func(*node)
 		want   result
 	}{

@@ -10,8 +10,9 @@ import (
 )
 
 // TestReconcilerQuiet: while nothing happens, passes do not read the limits of pods, and one in
-// five minutes does. An event has the limits read, and the pass after it reads them again, because
-// the kubelet may write after the event. Without a kubelet that answers, each pass reads them.
+// five minutes does. An event has the limits read, and the reconcile after it reads them again,
+// because the kubelet may write after the event. Without a kubelet that answers, each reconcile
+// reads them.
 func TestReconcilerQuiet(t *testing.T) {
 	for name, test := range map[string]struct {
 		away   bool

@@ -44,7 +44,7 @@ type Reconciler struct {
 	passing
 	moves
 	formulas
-	// recorded holds what the last pass has set, and stored what is in the file of that.
+	// recorded holds what the last reconcile has set, and stored what is in the file of that.
 	recorded, stored record
 	// flaws holds the annotations that were reported as not followed, by the UID of the pod.
 	flaws map[string]string
@@ -55,7 +55,7 @@ type formulas struct{ formula, runtime admission.WeightFormula }
 
 // passing holds the state of the passes.
 type passing struct {
-	passed  chan struct{} // closed at the end of each pass
+	passed  chan struct{} // closed at the end of each reconcile
 	passes  int
 	lastErr error
 	beat    time.Time
@@ -82,19 +82,20 @@ type failure struct {
 }
 
 const (
-	// retryInterval is the time to the next pass if something is about to change without an event.
+	// retryInterval is the time to the next reconcile if something is about to change without an
+	// event.
 	retryInterval = time.Second
-	// A pass begins after debounce without a wake-up, and at most maxDebounce after the first one, so
-	// that containers that start or stop get the CPU first. Only in-place resizes wait for a pass: new
-	// containers are placed, and the slices of their pods made, without one.
+	// A reconcile begins after debounce without a wake-up, and at most maxDebounce after the first
+	// one, so that containers that start or stop get the CPU first. Only in-place resizes wait for
+	// a reconcile: new containers are placed, and the slices of their pods made, without one.
 	debounce, maxDebounce = 500 * time.Millisecond, 2 * time.Second
-	// maxPause bounds how long a slow pass delays the next one, which may find urgent work.
+	// maxPause bounds how long a slow reconcile delays the next one, which may find urgent work.
 	maxPause = 5 * time.Second
-	// fullLook is the number of passes of which one reads the limits of all pods although nothing has
-	// happened since the last one. The pass after an event and the next one read them, too: a write of
-	// the kubelet's may come after its event.
+	// fullLook is the number of reconciles of which one reads the limits of all pods although
+	// nothing has happened since the last one. The reconcile after an event and the next one read
+	// them, too: a write of the kubelet's may come after its event.
 	fullLook = 10
-	// reconcileTimeout bounds a pass. While systemd does not answer, each of five hundred slices
+	// reconcileTimeout bounds a reconcile. While systemd does not answer, each of five hundred slices
 	// takes the client's timeout.
 	reconcileTimeout = 30 * time.Second
 )
@@ -109,25 +110,25 @@ func New(o Options) *Reconciler {
 	}
 }
 
-// SetConfig sets another configuration, which the next pass follows.
+// SetConfig sets another configuration, which the next reconcile follows.
 func (r *Reconciler) SetConfig(c Policy) {
 	r.mu.Lock()
 	if !r.config.sameMembers(c) {
 		for _, u := range r.underway {
 			//guard: a move does not begin after it was forbidden
-			u.overtaken = true // no pass may see it, if it changes back
+			u.overtaken = true // no reconcile may see it, if it changes back
 		}
 		r.forgive()
 	}
 	r.config, r.rules = c, c.Rules()
 	rules := r.rules
-	r.overtake(r.options.Table.Pods(), rules) // a live move goes on without a pass
+	r.overtake(r.options.Table.Pods(), rules) // a live move goes on without a reconcile
 	r.mu.Unlock()
 	r.options.Placer.SetRules(rules)
 	r.Wake()
 }
 
-// Config returns the configuration that the next pass follows.
+// Config returns the configuration that the next reconcile follows.
 func (r *Reconciler) Config() Policy {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -144,10 +145,10 @@ func (r *Reconciler) forgive() {
 	}
 }
 
-// Report returns the report of the last pass.
+// Report returns the report of the last reconcile.
 func (r *Reconciler) Report() report.Report { return r.options.Table.Report() }
 
-// Err returns why the last pass failed. It returns nil if the pass did everything.
+// Err returns why the last reconcile failed. It returns nil if the reconcile did everything.
 func (r *Reconciler) Err() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -157,7 +158,7 @@ func (r *Reconciler) Err() error {
 // errNoReconcile means that no reconcile has finished yet.
 var errNoReconcile = errors.New("no reconcile has finished yet")
 
-// Ready returns nil if the last pass did everything, and otherwise the reason.
+// Ready returns nil if the last reconcile did everything, and otherwise the reason.
 func (r *Reconciler) Ready() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -301,7 +302,7 @@ func (r *Reconciler) pass(ctx context.Context) (Decision, error) {
 	return decision, err
 }
 
-// snapshot reads the input of a pass's decision.
+// snapshot reads the input of a reconcile's decision.
 func (r *Reconciler) snapshot(ctx context.Context) (Snapshot, error) {
 	r.mu.Lock()
 	config, rules, protections := r.config, r.rules, r.recorded.Raised.AtLeast(r.config.floor())
@@ -444,7 +445,7 @@ func (r *Reconciler) prepare(ctx context.Context, a Announcement) {
 	defaultSlice := partition.CgroupPath(partition.PodSlice(partition.Default, a.QoS, a.UID))
 	limits, err := r.options.Gatherer.Cgroups.Limits(defaultSlice)
 	if err != nil {
-		r.Wake() // a pass creates it, or finds the pod gone
+		r.Wake() // a reconcile creates it, or finds the pod gone
 		return
 	}
 	if a.Place.Resource {

@@ -174,7 +174,7 @@ type events struct {
 	failed   []error
 	all      bool // no pod is restarted
 	passes   int
-	last     string // error of a pass
+	last     string // error of a reconcile
 	outlived []report.Outlived
 }
 
@@ -269,8 +269,8 @@ func announced(c Policy, s cri.Sandbox) Announcement {
 	return Announcement{s, v1.PodQOSBurstable, c.Rules().Place(partition.Pod{Namespace: s.Namespace, Origin: s.Origin})}
 }
 
-// TestReconcilerAnnounces: the slice of an announced member is made without a pass. If too many are
-// announced at once, a pass makes the rest.
+// TestReconcilerAnnounces: the slice of an announced member is made without a reconcile. If too
+// many are announced at once, a reconcile makes the rest.
 func TestReconcilerAnnounces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(t)
@@ -300,7 +300,7 @@ func TestReconcilerAnnounces(t *testing.T) {
 }
 
 // TestReconcilerAnnouncesBeforeRecovery: a pod that starts while an interrupted move is finished
-// gets its slice at once, and the first pass waits.
+// gets its slice at once, and the first reconcile waits.
 func TestReconcilerAnnouncesBeforeRecovery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(t)
@@ -572,7 +572,7 @@ func (l *late) EnsureSlice(ctx context.Context, name, description string, limits
 	return l.fakeHost.EnsureSlice(ctx, name, description, limits)
 }
 
-// TestReconcilerForbiddenAtOnce: an operator forbids moves after the decision of the pass that
+// TestReconcilerForbiddenAtOnce: an operator forbids moves after the decision of the reconcile that
 // would move a pod, and before it is moved.
 func TestReconcilerForbiddenAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -694,8 +694,8 @@ func (h *fakeHost) Pods() (map[types.UID]*kubelet.Pod, bool) {
 	return h.node.Pods()
 }
 
-// sluggish is a systemd that takes its time for a slice, and does not make it. So each pass takes
-// that time, and another one follows.
+// sluggish is a systemd that takes its time for a slice, and does not make it. So each reconcile
+// takes that time, and another one follows.
 type sluggish struct {
 	*fakeHost
 	takes        time.Duration
@@ -714,7 +714,7 @@ func (s *sluggish) EnsureSlice(ctx context.Context, _, _ string, _ cgroups.Limit
 }
 
 // TestReconcilerSlowReconciles: passes take at most a fifth of the time, however many events
-// arrive. The pause after a slow one is five seconds, and a pass takes thirty at most. The
+// arrive. The pause after a slow one is five seconds, and a reconcile takes thirty at most. The
 // reconciler stays alive all the time.
 func TestReconcilerSlowReconciles(t *testing.T) {
 	for takes, want := range map[time.Duration]struct{ pass, pause time.Duration }{
@@ -847,8 +847,8 @@ func TestReconcilerAnnounced(t *testing.T) {
 	})
 }
 
-// TestReconcilerDebounce: a pass waits until wake-ups have stopped, but not for ever, and none is
-// lost.
+// TestReconcilerDebounce: a reconcile waits until wake-ups have stopped, but not for ever, and none
+// is lost.
 func TestReconcilerDebounce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(t)
@@ -905,8 +905,8 @@ func TestReconcilerRuntimeFails(t *testing.T) {
 	})
 }
 
-// TestReconcilerFailedReconcile: a pass that could not read the node leaves the report, and what is
-// known of a pod that was stopped in vain, as they were.
+// TestReconcilerFailedReconcile: a reconcile that could not read the node leaves the report, and
+// what is known of a pod that was stopped in vain, as they were.
 func TestReconcilerFailedReconcile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(t)

@@ -24,8 +24,8 @@ type recordFile struct {
 // recordVersion is the version of the file.
 const recordVersion = 1
 
-// readRecord reads a record. A file that is missing or broken counts as none: a pass learns the
-// figures from the kubelet, and leaves values alone that it does not know.
+// readRecord reads a record. A file that is missing or broken counts as none: a reconcile learns
+// the figures from the kubelet, and leaves values alone that it does not know.
 func readRecord(path string) record {
 	var file recordFile
 	if host.ReadStateVersion(path, recordVersion, &file) != nil {

@@ -32,7 +32,7 @@ func NewSignals() *Signals {
 	}
 }
 
-// Wake requests a pass soon. It returns at once.
+// Wake requests a reconcile soon. It returns at once.
 func (s *Signals) Wake() {
 	select {
 	case s.wake <- struct{}{}:
@@ -40,7 +40,7 @@ func (s *Signals) Wake() {
 	}
 }
 
-// Urge requests a pass now: eviction needs the pods before memory runs out, or an operator has
+// Urge requests a reconcile now: eviction needs the pods before memory runs out, or an operator has
 // ordered a move. It returns at once.
 func (s *Signals) Urge() {
 	select {
@@ -55,6 +55,6 @@ func (s *Signals) Announce(a Announcement) {
 	select {
 	case s.announced <- a:
 	default:
-		s.Wake() // a pass makes all of them
+		s.Wake() // a reconcile makes all of them
 	}
 }

@@ -33,7 +33,7 @@ type Snapshot struct {
 	// if there is a floor or was one.
 	Protected map[string]cgroups.Protection
 	// Raised is the largest protected memory that kubepods.slice may have for a floor: Decision.Raised
-	// of the last pass that did everything, or of those since then.
+	// of the last reconcile that did everything, or of those since then.
 	Raised cgroups.Protection
 	// Formula is the formula that the kubelet uses.
 	Formula admission.WeightFormula

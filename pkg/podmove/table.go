@@ -18,7 +18,7 @@ type Table struct {
 	evicting map[partition.Name]map[string]bool
 }
 
-// Pods returns the pods that the last pass found. They must not be changed.
+// Pods returns the pods that the last reconcile found. They must not be changed.
 func (t *Table) Pods() []Pod {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -32,7 +32,7 @@ func (t *Table) setPods(pods []Pod) {
 	t.pods = pods
 }
 
-// Report returns the report of the last pass. Its Time is zero before the end of the first.
+// Report returns the report of the last reconcile. Its Time is zero before the end of the first.
 func (t *Table) Report() report.Report {
 	t.mu.Lock()
 	defer t.mu.Unlock()

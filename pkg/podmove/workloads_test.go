@@ -73,8 +73,8 @@ func TestDecideGuaranteedAsks(t *testing.T) {
 	}
 }
 
-// TestRulesNow: each question of a pass has one answer, however often it is asked and whatever is
-// learned meanwhile.
+// TestRulesNow: each question of a reconcile has one answer, however often it is asked and whatever
+// is learned meanwhile.
 func TestRulesNow(t *testing.T) {
 	t.Parallel()
 	c, answers := asking(""), []partition.Refusal{"", partition.NotAllowed}

@@ -31,8 +31,8 @@ var (
 	away = flag.Duration("away", 5*time.Minute, "how long the API server is away in TestThousands")
 )
 
-// TestThousands: a roll over 5,000 nodes. It stops at failures and goes on, its API server is away,
-// its leader is killed, and it is taken off again.
+// TestThousands: a rollout over 5,000 nodes. It stops at failures and goes on, its API server is
+// away, its leader is killed, and it is taken off again.
 func TestThousands(t *testing.T) {
 	c := newCluster(t)
 	c.patience = 20 * time.Minute
@@ -275,7 +275,7 @@ func TestKilled(t *testing.T) {
 	t.Logf("%d leaders until all nodes had it, %d until none", kept, removed)
 }
 
-// TestFaults: answers that an API server gives in bad times. The roll ends all the same.
+// TestFaults: answers that an API server gives in bad times. The rollout ends all the same.
 func TestFaults(t *testing.T) {
 	c := newCluster(t)
 	names := make([]string, 40)

@@ -1,4 +1,4 @@
-// Package plan decides what a roll-out does next: which nodes change, what is written of those that
+// Package plan decides what a rollout does next: which nodes change, what is written of those that
 // have ended, and what the status says. It is pure: it reads objects and a time, and changes
 // nothing.
 package plan

@@ -229,7 +229,7 @@ func (a *attacked) all(t *testing.T, policies bool) {
 	}
 	a.gainNothing(t, in)
 	a.saysWhy(t, in, policies)
-	// A pass of the monitor, which reads all pods again, changes nothing.
+	// A reconcile of the monitor, which reads all pods again, changes nothing.
 	run(t, a.Node, "systemctl restart "+monitorUnit)
 	becomes(t, a.Node, "systemctl is-active "+monitorUnit, "active")
 	a.saysWhy(t, in, policies)

@@ -112,7 +112,7 @@ type wish struct {
 }
 
 // write writes the section of a wish, and returns the arguments of the installer, as a pod of the
-// roll-out has them. The section is in a folder.
+// rollout has them. The section is in a folder.
 func (f *fleetNode) write(t *testing.T, w wish, folder string) []string {
 	t.Helper()
 	document := "apiVersion: " + kubeletconfig.APIVersion + "\nkind: " + kubeletconfig.Kind + "\n" + w.section
@@ -128,7 +128,7 @@ func (f *fleetNode) write(t *testing.T, w wish, folder string) []string {
 // termination is the termination message of the installer.
 type termination struct{ Reason, Message string }
 
-// apply runs the installer in a pod, as the roll-out does.
+// apply runs the installer in a pod, as the rollout does.
 func (f *fleetNode) apply(t *testing.T, w wish) (said termination, status int32) {
 	t.Helper()
 	return f.inPod(t, f.write(t, w, "/section"))
@@ -234,7 +234,7 @@ func (f *fleetNode) asBefore(t *testing.T) {
 	t.Helper()
 	// A folder that is empty stays until the next boot.
 	run(t, f.Node, "rmdir /run/node-partition 2>/dev/null || true")
-	// The kubelet writes the weights of the classes every minute, and the pods of a roll count.
+	// The kubelet writes the weights of the classes every minute, and the pods of a rollout count.
 	becomes(t, f.Node, values(ofSlices), f.before.cgroups)
 	f.before.removed(t, f.Node)
 	f.forgotten(t)
@@ -243,14 +243,14 @@ func (f *fleetNode) asBefore(t *testing.T) {
 	want(t, f.Node, f.others, f.untouched)
 }
 
-// forgotten: the units of the way back are gone, and systemd has been reloaded since.
+// forgotten: the units of the rollback are gone, and systemd has been reloaded since.
 func (f *fleetNode) forgotten(t *testing.T) {
 	t.Helper()
 	want(t, f.Node, rollbackUnits, "")
 	becomes(t, f.Node, "systemctl show -P LoadState partition-install-back.timer", "not-found")
 }
 
-// wentBack waits until the way back has ended, and its units are gone.
+// wentBack waits until the rollback has ended, and its units are gone.
 func (f *fleetNode) wentBack(t *testing.T) {
 	t.Helper()
 	becomes(t, f.Node, rollbackUnits, "")

@@ -49,7 +49,7 @@ var conmonBesideContainer = lab.File{
 
 // TestSoakMembers: the CPUs of 200 running members change 100 times, for themselves or not, at a
 // daemon-reload each. After each of them every process of a member is on the CPUs of the partition
-// and every other one where it may be, after one pass at most, and nothing was restarted.
+// and every other one where it may be, after one reconcile at most, and nothing was restarted.
 //
 // It runs on CRI-O. With containerd each pod has a shim, which takes 2 to 3 % of an emulated CPU
 // while it does nothing (tests/lab/README.md): 200 of them would take all of the node. conmon
@@ -226,8 +226,8 @@ func (s *membersSoak) change(t *testing.T, i int) {
 }
 
 // inPlace waits until every process of a pod is on the CPUs that the pool leaves it. It returns the
-// number of passes that have ended meanwhile. The first of them may have begun before the reload
-// was over. So it is too late after the second.
+// number of reconciles that have ended meanwhile. The first of them may have begun before the
+// reload was over. So it is too late after the second.
 func (s *membersSoak) inPlace(t *testing.T, change int) (passes float64) {
 	t.Helper()
 	begun, err := metric(t.Context(), s.Node, reconcilesEnded)

@@ -33,7 +33,7 @@ func spoiledNodes() []spoiled {
 	)
 	return []spoiled{
 		{
-			// The unit files of the way back can be written, and the link to one cannot.
+			// The unit files of the rollback can be written, and the link to one cannot.
 			name: "half a way back", reason: "error", says: wants,
 			spoil: "mkdir -p " + wants + " && chattr +i " + wants, mend: "chattr -i " + wants + " && rmdir --ignore-fail-on-non-empty " + wants,
 		},
@@ -68,7 +68,7 @@ func TestRolloutFailures(t *testing.T) {
 			c.wants(t, half)
 			c.label(t, second.Name, `{"`+stateLabel+`": null}`)
 		}
-		// failed: the try of the second node has failed, and the roll has stopped.
+		// failed: the try of the second node has failed, and the rollout has stopped.
 		failed := func(t *testing.T, reason, says string) {
 			t.Helper()
 			c.becomes(t, second.Name+" has failed", func(ctx context.Context) (string, error) {

@@ -27,7 +27,7 @@ import (
 	"node-partition.io/node-partition/tests/lab"
 )
 
-// The objects of a roll-out.
+// The objects of a rollout.
 const (
 	rolloutNamespace = "node-partition"
 	rolloutName      = "node-partition-rollout"
@@ -215,10 +215,10 @@ func (c *rolloutCluster) current(t *testing.T) {
 	c.condition(t, "Available", metav1.ConditionTrue, "Current")
 }
 
-// rolled holds the labels of a roll.
+// rolled holds the labels of a rollout.
 type rolled struct{ version, state, reason string }
 
-// wantState checks the labels of a roll that a node has.
+// wantState checks the labels of a rollout that a node has.
 func (c *rolloutCluster) wantState(t *testing.T, name, version, state, reason string) {
 	t.Helper()
 	n, err := c.node(t.Context(), name)
@@ -247,7 +247,8 @@ func (c *rolloutCluster) said(t *testing.T, name string) string {
 	return record.Message
 }
 
-// active: a partition of that much memory is in force on a node, and nothing of the roll is left.
+// active: a partition of that much memory is in force on a node, and nothing of the rollout is
+// left.
 func (f *fleetNode) active(t *testing.T, memory string) {
 	t.Helper()
 	wantLimits(t, f.Node, memory, "0-1")
@@ -258,7 +259,7 @@ func (f *fleetNode) active(t *testing.T, memory string) {
 	want(t, f.Node, f.others, f.untouched)
 }
 
-// still holds what a roll without a change leaves as it is.
+// still holds what a rollout without a change leaves as it is.
 type still struct{ files, reloads, monitor, services, processes string }
 
 func (f *fleetNode) still(t *testing.T) still {

@@ -220,7 +220,7 @@ func (x extendedNode) loaded(t *testing.T) {
 }
 
 // refreshed: another version restarts the monitor and touches no pod. So does the
-// way back to the version before. The same version once more restarts nothing.
+// rollback to the version before. The same version once more restarts nothing.
 func (x extendedNode) refreshed(t *testing.T) {
 	n := x.Node
 	x.loaded(t)
@@ -245,7 +245,7 @@ func (x extendedNode) refreshed(t *testing.T) {
 	ready(t, n)
 	want(t, n, "systemctl show --value -p MainPID "+monitorUnit, monitor)
 	want(t, n, podPIDs, processes)
-	becomes(t, n, values(""), all) // the monitor writes weights at its next pass
+	becomes(t, n, values(""), all) // the monitor writes weights at its next reconcile
 	if now := property(t, n, "kubelet.service", "MainPID"); now != kubelet {
 		t.Errorf("the kubelet was restarted: %s, was %s", now, kubelet)
 	}
@@ -269,7 +269,7 @@ func (x extendedNode) unmerged(t *testing.T) {
 	wantLimits(t, n, "536870912", "0-1")
 	want(t, n, "systemctl is-active "+systemSlice+" "+monitorUnit, "active\nactive")
 	want(t, n, podPIDs, processes)
-	becomes(t, n, values(""), all) // the monitor writes weights at its next pass
+	becomes(t, n, values(""), all) // the monitor writes weights at its next reconcile
 }
 
 // removed: the commands of docs/support.md leave the node as it was. The other extension stays.

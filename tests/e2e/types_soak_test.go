@@ -30,8 +30,8 @@ const exclusiveTypes = "crashLoopBackOff: {maxContainerRestartPeriod: 1s}\n" +
 	"  telemetry: {cpuset: \"0\", exclusive: true, namespaces: [telemetry], allowedNamespaces: [operators]}\n"
 
 // TestSoakTypes: all on which members of types depend is restarted, removed and overwritten, in
-// random order. No process of a member is off the CPUs of its type for longer than a pass, and no
-// other process on the CPU that a type has for itself. No pod is replaced.
+// random order. No process of a member is off the CPUs of its type for longer than a reconcile, and
+// no other process on the CPU that a type has for itself. No pod is replaced.
 func TestSoakTypes(t *testing.T) {
 	rounds := fromEnvironment(t, "ROUNDS", soakRounds)
 	t.Logf("ROUNDS=%d", rounds)
@@ -224,7 +224,8 @@ func (s *typesSoak) uids(t *testing.T) map[string]string {
 
 // sample reads all processes of pods again and again, until the function is called that it returns.
 // That returns the number of samples, and a message for each process that was on CPUs of others
-// when the second pass had ended since it was first seen there: the first may have begun before.
+// when the second reconcile had ended since it was first seen there: the first may have begun
+// before.
 func (s *typesSoak) sample(t *testing.T) (end func() (samples int, late []string)) {
 	t.Helper()
 	members := map[string]bool{}
@@ -264,13 +265,13 @@ func (s *typesSoak) sample(t *testing.T) (end func() (samples int, late []string
 type misplacements struct {
 	// members has the pods of the type with a CPU for itself, by their UIDs as slices have them.
 	members map[string]bool
-	// since has the number of passes that had ended when a process was first seen so.
+	// since has the number of reconciles that had ended when a process was first seen so.
 	since   map[string]float64
 	samples int
 	late    []string
 }
 
-// note adds a sample, before which a number of passes had ended.
+// note adds a sample, before which a number of reconciles had ended.
 func (m *misplacements) note(all []podProcess, ended float64) {
 	m.samples++
 	wrong := map[string]float64{}

@@ -197,8 +197,8 @@ func checked(name string) string {
 	return monitorPath + " check | grep -E '^[a-z]+ +" + name + ":' | tr -s ' ' | cut -d: -f1 | sort -u"
 }
 
-// typesGranted: with the right to read namespaces the next pass moves what is allowed, and new pods
-// are placed at their creation.
+// typesGranted: with the right to read namespaces the next reconcile moves what is allowed, and new
+// pods are placed at their creation.
 func (w *workloads) typesGranted(t *testing.T) {
 	w.mayReadNamespaces(t)
 	allowed := &report.Workload{Type: "telemetry", By: partition.ByNamespaceAnnotation}
@@ -384,8 +384,8 @@ func (w *workloads) typesWithdrawn(t *testing.T) {
 	w.isIn(t, typed{spec{namespace: "operators", name: "asks"}, telemetry, &report.Workload{Type: "telemetry", By: partition.ByAllowedNamespace}})
 }
 
-// typesGivenAgain: the same pods are members again at a pass, once their namespace allows the type
-// again, and others do not move.
+// typesGivenAgain: the same pods are members again at a reconcile, once their namespace allows the
+// type again, and others do not move.
 func (w *workloads) typesGivenAgain(t *testing.T) {
 	before := w.uidsByName(t)
 	w.allow(t, `"telemetry"`)

@@ -44,8 +44,8 @@ func Await(ctx context.Context, o node.Options, socket string, timeout time.Dura
 }
 
 // isLeaving reports whether all partitions are switched off, and a pod is leaving one. It decides
-// that by itself: the last pass of the service may have been before they were switched off. Pods
-// that are not known do not leave.
+// that by itself: the last reconcile of the service may have been before they were switched off.
+// Pods that are not known do not leave.
 func isLeaving(ctx context.Context, o node.Options) bool {
 	config, err := node.Load(o.Node, o.Mode)
 	policy := config.Policy()

@@ -8,7 +8,7 @@ import (
 	"node-partition.io/node-partition/tests/fakenode"
 )
 
-// TestIsLeaving: pods leave partitions that are all switched off, whatever the last pass of a
+// TestIsLeaving: pods leave partitions that are all switched off, whatever the last reconcile of a
 // service has seen. Nothing leaves a partition that is on, or one of which that is not known.
 func TestIsLeaving(t *testing.T) {
 	t.Parallel()

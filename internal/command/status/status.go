@@ -81,8 +81,8 @@ func service(ctx context.Context, o node.Options) string {
 	return (node.Service{Socket: o.Node.Path(node.ControlSocket), Listen: o.Listen}).Ready(ctx)
 }
 
-// readPods reads the node as a pass of the service does, and changes nothing. It returns a report
-// of all pods, and the inventory of the partitions.
+// readPods reads the node as a reconcile of the service does, and changes nothing. It returns a
+// report of all pods, and the inventory of the partitions.
 func readPods(ctx context.Context, o node.Options, config podmove.Policy) (report.Report, node.Pods, error) {
 	none := report.Report{Time: time.Now(), Pods: []report.Pod{}}
 	if err := o.Node.Answers(); err != nil {

@@ -9,7 +9,7 @@ import (
 	"node-partition.io/node-partition/pkg/podmove"
 )
 
-// events counts the work of passes.
+// events counts the work of reconciles.
 type events struct {
 	placements        *prometheus.CounterVec
 	placementDuration *prometheus.HistogramVec
@@ -72,7 +72,7 @@ func (m *Metrics) Placed(p podmove.Placement) {
 	m.events.placementDuration.WithLabelValues(string(p.Method)).Observe(p.Took.Seconds())
 }
 
-// Reconciled counts a pass.
+// Reconciled counts a reconcile.
 func (m *Metrics) Reconciled(took time.Duration, err error) {
 	m.events.reconcileDuration.Observe(took.Seconds())
 	if err != nil {

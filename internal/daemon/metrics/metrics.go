@@ -33,7 +33,7 @@ type Polls interface {
 	Report() evict.Report
 }
 
-// Reports returns the report of the last pass; its Time is zero before the end of the first.
+// Reports returns the report of the last reconcile; its Time is zero before the end of the first.
 type Reports interface {
 	Report() report.Report
 }

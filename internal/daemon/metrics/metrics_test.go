@@ -214,7 +214,7 @@ func TestMetricsText(t *testing.T) {
 }
 
 // TestMetricsTextAtStart: the metrics before any event, on a node without a partition, without
-// controllers and before the first pass.
+// controllers and before the first reconcile.
 func TestMetricsTextAtStart(t *testing.T) {
 	t.Parallel()
 	m := served(options{Version: "v1.2.3", Cgroups: cgroups.FS(t.TempDir()), Partitions: system(), Reports: found{}, PerPod: true})

@@ -7,8 +7,8 @@ import (
 	"node-partition.io/node-partition/pkg/podmove/report"
 )
 
-// reportCollector collects the results of the last pass. It has no metrics before the end of the
-// first: zero pods would be wrong.
+// reportCollector collects the results of the last reconcile. It has no metrics before the end of
+// the first: zero pods would be wrong.
 type reportCollector struct {
 	described
 	reports                                                     Reports

@@ -10,8 +10,8 @@ import (
 // number of names. No type has that name, because it is not a label by RFC 1123.
 const unknownType = "unknown_type"
 
-// workloadCollector collects which pods have a workload type, by the last pass. It has no metrics
-// before the end of the first, and on a node without types.
+// workloadCollector collects which pods have a workload type, by the last reconcile. It has no
+// metrics before the end of the first, and on a node without types.
 type workloadCollector struct {
 	described
 	reports       Reports

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestTermination: the message is JSON that the roll-out reads, with one line for people, and fits
+// TestTermination: the message is JSON that the rollout reads, with one line for people, and fits
 // the kubelet's limit.
 func TestTermination(t *testing.T) {
 	t.Parallel()

@@ -65,7 +65,7 @@ type Order struct {
 	Section string `json:"section,omitempty"`
 	// MonitorArgs has the options of the monitor, with a space between two of them.
 	MonitorArgs string `json:"monitorArgs,omitempty"`
-	// Trial is the time from the first change to the way back.
+	// Trial is the time from the first change to the rollback.
 	Trial time.Duration `json:"trial,omitempty"`
 }
 
@@ -81,7 +81,7 @@ type Kept struct {
 
 // Rollout is a change of a node that has not ended.
 type Rollout struct {
-	// Kept is the installation once the roll is kept.
+	// Kept is the installation once the rollout is kept.
 	Kept
 	// From is the folder of the version that the node had, empty for none, and To of the new one.
 	From string `json:"from,omitempty"`
@@ -94,7 +94,7 @@ type Rollout struct {
 	Deadline trialend.Moment `json:"deadline"`
 	// Failed means that the node goes back before the deadline.
 	Failed bool `json:"failed,omitempty"`
-	// Before is the node before the roll.
+	// Before is the node before the rollout.
 	Before Snapshot `json:"before"`
 	// Ready lists the UIDs of the members of the section that were Ready before.
 	Ready []string `json:"ready,omitempty"`
@@ -102,7 +102,7 @@ type Rollout struct {
 	ReadyUnknown string `json:"readyUnknown,omitempty"`
 }
 
-// Due reports whether a roll has to go back at a time.
+// Due reports whether a rollout has to go back at a time.
 func (r *Rollout) Due(now trialend.Moment) bool {
 	return r.Failed || r.Deadline.Over(now)
 }

@@ -6,11 +6,11 @@ import (
 	"slices"
 )
 
-// Snapshot is a node as far as a roll may change it.
+// Snapshot is a node as far as a rollout may change it.
 type Snapshot struct {
 	// Boot is the kernel's ID of the boot.
 	Boot string `json:"boot"`
-	// Files holds what is at each path that a roll may write.
+	// Files holds what is at each path that a rollout may write.
 	Files map[string]Present `json:"files"`
 	// Units holds the state of units, such as active, by their names.
 	Units map[string]string `json:"units"`

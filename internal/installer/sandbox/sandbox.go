@@ -16,7 +16,7 @@ import (
 const Folder = "/var/lib/node-partition/installer"
 
 const (
-	// etc has the unit files of the way back, and of the programs where /usr is read-only.
+	// etc has the unit files of the rollback, and of the programs where /usr is read-only.
 	etc = "/etc/systemd"
 	// section has node-partition.yaml.
 	section = "/etc/kubernetes"
@@ -152,7 +152,7 @@ func Properties(survey bool, program string, args ...string) []systemd.Property 
 	return all
 }
 
-// Lines returns the same as lines of a section [Service], for the unit file of the way back.
+// Lines returns the same as lines of a section [Service], for the unit file of the rollback.
 func Lines(survey bool, program string, args ...string) []string {
 	lines := []string{"ExecStart=" + strings.Join(append([]string{program}, args...), " ")}
 	for _, set := range settings(survey) {

@@ -78,7 +78,7 @@ func TestSignatures(t *testing.T) {
 	}
 }
 
-// TestLines: the unit file of the way back has the same sandbox as the transient unit.
+// TestLines: the unit file of the rollback has the same sandbox as the transient unit.
 func TestLines(t *testing.T) {
 	t.Parallel()
 	lines := Lines(false, program, "back")

@@ -24,8 +24,8 @@ import (
 // answer: after two seconds it ends the connection and starts the container where it was
 // (plugin_request_timeout of containerd and CRI-O).
 type Plugin struct {
-	// Wake is called when a pass has something to do, Announce when a sandbox of a member begins. They
-	// return at once.
+	// Wake is called when a reconcile has something to do, Announce when a sandbox of a member
+	// begins. They return at once.
 	Wake     func()
 	Announce func(podmove.Announcement)
 	// Connection is called when the runtime has connected (true) or disconnected.
@@ -193,7 +193,7 @@ func (p *Plugin) CreateContainer(
 		p.answered[c.GetId()] = podmove.Answer{Took: time.Since(begin), At: begin, To: to, Err: err}
 	}
 	if err != nil {
-		// An error here would prevent the creation of the container. The next pass reports it.
+		// An error here would prevent the creation of the container. The next reconcile reports it.
 		return nil, nil, nil
 	}
 	return adjustment(c, target), nil, nil
@@ -306,7 +306,7 @@ func (p *Plugin) Announced(listed func(id string) bool) []cri.Sandbox {
 }
 
 // IsAnnounced reports whether a sandbox of a pod has begun that the runtime had not listed at the
-// last pass. The UID may be escaped, as in the name of a slice whose pod is gone.
+// last reconcile. The UID may be escaped, as in the name of a slice whose pod is gone.
 func (p *Plugin) IsAnnounced(uid string) bool {
 	escaped := partition.EscapeUID(uid)
 	p.mu.Lock()

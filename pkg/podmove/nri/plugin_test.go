@@ -245,7 +245,7 @@ func TestPluginNotConnected(t *testing.T) {
 
 const uidA = "11111111-2222-3333-4444-555555555555"
 
-// TestPluginWakes: what changes the pods of the node, or their limits, leads to a pass.
+// TestPluginWakes: what changes the pods of the node, or their limits, leads to a reconcile.
 func TestPluginWakes(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()

@@ -1,5 +1,5 @@
-// Package report has the places of pods as a pass of placement finds them. It is plain data, which
-// programs decode that place no pod.
+// Package report has the places of pods as a reconcile of placement finds them. It is plain data,
+// which programs decode that place no pod.
 package report
 
 import (
@@ -12,9 +12,9 @@ import (
 	"node-partition.io/node-partition/internal/text"
 )
 
-// Report holds the findings of the last pass. It is stored after the pass acted.
+// Report holds the findings of the last reconcile. It is stored after the reconcile acted.
 type Report struct {
-	// Time is the end of the pass.
+	// Time is the end of the reconcile.
 	Time time.Time `json:"time"`
 	// Pods lists the pods with a running sandbox or running containers, by namespace and name.
 	Pods []Pod `json:"pods"`
@@ -182,6 +182,6 @@ type Outlived struct {
 	// Kill means that the kubelet reports its pods now, and not this one. Without the Pods API only
 	// the missing slice shows that the pod is gone, which is too little for a kill.
 	Kill bool `json:"-"`
-	// Due means that all this has been so in each pass for outlivedAge.
+	// Due means that all this has been so in each reconcile for outlivedAge.
 	Due bool `json:"-"`
 }

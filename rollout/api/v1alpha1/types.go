@@ -1,4 +1,4 @@
-// Package v1alpha1 has the API of a roll-out: the type NodePartition.
+// Package v1alpha1 has the API of a rollout: the type NodePartition.
 //
 // controller-gen writes the definition and the deep copies from it (make generate).
 //

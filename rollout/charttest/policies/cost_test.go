@@ -114,7 +114,7 @@ func TestCostOfContainers(t *testing.T) {
 		"more resources":                     {pod(1, admission.MaxResources+1), true},
 		"thousands of resources":             {pod(1, 10_000), true},
 	} {
-		for range 2 { // a second pass changes nothing
+		for range 2 { // a second reconcile changes nothing
 			if cost := convert.convert(t, request{object: test.pod.DeepCopy(), namespace: in}, test.pod); cost > most {
 				t.Errorf("%s: a conversion costs %d; want at most %d", name, cost, most)
 			}

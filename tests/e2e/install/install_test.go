@@ -241,7 +241,7 @@ func TestInstalledIsComplete(t *testing.T) {
 			t.Errorf("%s: %q, %v", pattern, sources, err)
 		}
 		for _, source := range sources {
-			// The image alone has what a roll runs.
+			// The image alone has what a rollout runs.
 			if !listed[source] && source != "../../../cmd/partition-installer" {
 				t.Errorf("deploy/installed does not have %s", strings.TrimPrefix(source, "../../../"))
 			}

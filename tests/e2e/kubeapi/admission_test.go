@@ -355,7 +355,7 @@ func manyContainers(c *cluster) {
 			c.t.Errorf("%s is not converted", container.Name)
 		}
 	}
-	// A second pass over it.
+	// A second reconcile over it.
 	again := got.DeepCopy()
 	again.ObjectMeta = metav1.ObjectMeta{GenerateName: "again-", Namespace: got.Namespace, Annotations: got.Annotations}
 	twice, err := c.create(c.t.Context(), again)

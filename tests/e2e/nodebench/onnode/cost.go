@@ -9,7 +9,7 @@ import (
 	"node-partition.io/node-partition/tests/e2e/nodebench/figure"
 )
 
-// afterwards is the time for the work after a container has ended: a pass begins half a
+// afterwards is the time for the work after a container has ended: a reconcile begins half a
 // second after the last event.
 const afterwards = 2 * time.Second
 

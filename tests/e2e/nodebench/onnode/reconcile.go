@@ -46,7 +46,7 @@ type node struct {
 	kubelet fakeKubelet
 	scopes  []string // of containers
 	passed  chan time.Duration
-	err     error // of the last pass
+	err     error // of the last reconcile
 
 	reconciler *podmove.Reconciler
 }
@@ -119,7 +119,7 @@ func (n *node) measure(
 	if err := n.startContainers(ctx); err != nil {
 		return nil, err
 	}
-	// The first pass after that sets the partition's weights.
+	// The first reconcile after that sets the partition's weights.
 	for range 2 {
 		if _, _, err := n.pass(ctx, true); err != nil {
 			return nil, err
@@ -162,8 +162,8 @@ func (n *node) measure(
 	return n.measureStop(ctx, size, figures)
 }
 
-// makeAll creates all slices. On a very busy machine a pass ends before that, and the next one
-// continues. The time between passes does not count.
+// makeAll creates all slices. On a very busy machine a reconcile ends before that, and the next one
+// continues. The time between reconciles does not count.
 func (n *node) makeAll(ctx context.Context) (took time.Duration, calls uint64, count int, err error) {
 	for count = 1; ; count++ {
 		more, moreCalls, err := n.pass(ctx, count == 1) // the others start by themselves
@@ -239,8 +239,8 @@ func (n *node) build(client *cri.Client) {
 	})
 }
 
-// pass waits for one pass, which it requests if wake is true. It returns how long the pass took and
-// how many D-Bus calls it made.
+// pass waits for one reconcile, which it requests if wake is true. It returns how long the
+// reconcile took and how many D-Bus calls it made.
 func (n *node) pass(ctx context.Context, wake bool) (took time.Duration, calls uint64, err error) {
 	before := n.systemd.Calls()
 	if wake {
@@ -390,7 +390,7 @@ func (nobodyMoves) Live(context.Context, string, string, string, string, string)
 	return errMoved
 }
 
-// observer is notified of passes.
+// observer is notified of reconciles.
 type observer struct{ *node }
 
 func (o observer) Reconciled(took time.Duration, err error) {
