@@ -85,7 +85,7 @@ func namesOf(c *cli.Command, page string) string {
 	return text
 }
 
-// itemsOf returns the items of a command's flags. Those of run have the text of package options,
+// itemsOf returns the items of a command's flags. Those of run have the text of node.Flags,
 // the others their line of help. What a command has in common with run is one item.
 func itemsOf(c *cli.Command, item func(names []string, f node.Flag, value, preset string) string) string {
 	var list strings.Builder

@@ -8,7 +8,7 @@ import (
 	"github.com/coreos/go-systemd/v22/unit"
 )
 
-// TestService: the service has the rights that the README names, and no others.
+// TestService: the service has the rights that SECURITY.md names, and no others.
 func TestService(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../units/partition-monitor.service")

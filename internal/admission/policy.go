@@ -96,7 +96,7 @@ func Policies(c PolicyCluster) (string, error) {
 	return text.String(), err
 }
 
-// PolicyRemoval returns the names of the objects that Render makes, as YAML documents to delete
+// PolicyRemoval returns the names of the objects that Policies makes, as YAML documents to delete
 // them by.
 func PolicyRemoval(c PolicyCluster) (string, error) {
 	c.Types = []Type{{Name: "any", ByNamespace: true}}

@@ -12,9 +12,9 @@ import (
 
 // ConvertStatic returns what a conversion changes in the manifest of a static pod, by the rules and
 // with the errors of OpenShift's kubelet (pkg/kubelet/managed, openshift/kubernetes). No API server
-// sees such a pod before it runs. Some rules differ from those of package policy: a container has
-// requests of CPU and of memory or of neither, a BestEffort pod stays as it is, and no namespace is
-// asked.
+// sees such a pod before it runs. Some rules differ from those of the policies (policy.yaml): a
+// container has requests of CPU and of memory or of neither, a BestEffort pod stays as it is, and
+// no namespace is asked.
 func ConvertStatic(pod *v1.Pod) (Edit, error) {
 	ask := partition.AskOf(pod.Annotations)
 	switch ask.Flaw {

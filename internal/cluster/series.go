@@ -8,7 +8,7 @@ import (
 	"node-partition.io/node-partition/internal/kubeapi"
 )
 
-// Occurrence is an occurrence that an operator looks for in the cluster. Equal faults are counted
+// Occurrence is something that an operator looks for in the cluster. Equal faults are counted
 // in one event, so Message holds no figure that changes each time.
 type Occurrence struct {
 	// Pod is the pod that it is about. The zero value means that it is about the node.

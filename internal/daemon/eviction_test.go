@@ -16,7 +16,7 @@ import (
 	"node-partition.io/node-partition/pkg/slices/decision"
 )
 
-// TestNewPartition: the partitions of a node have the evictors, files, sinks and memories of their
+// TestNewPartition: the partitions of a node have the evictors, files, events and memories of their
 // own, and share the table of pods, in which neither removes the marks of the other.
 func TestNewPartition(t *testing.T) {
 	t.Parallel()

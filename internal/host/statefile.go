@@ -12,16 +12,16 @@ import (
 // This file writes and reads files of JSON. A reader gets the old content or the new one,
 // at whatever time it reads and at whatever time the writer is killed.
 
-// WriteState replaces the file at path with v as one line of JSON. The folder has to exist. Write
+// WriteState replaces the file at path with v as one line of JSON. The folder has to exist. It
 // does not synchronise the file with a disk: most state files are on a tmpfs. There must be one
 // writer at a time.
 //
 // The temporary file always has the same name, so a program that is killed again and again leaves
-// one of them. The next Write overwrites it.
+// one of them. The next call overwrites it.
 func WriteState(path string, v any, mode fs.FileMode) error { return write(path, v, mode, 0) }
 
-// WriteStateDisk is Write for a file on a disk: after a power loss it has the old content or the
-// new one.
+// WriteStateDisk is WriteState for a file on a disk: after a power loss it has the old content or
+// the new one.
 func WriteStateDisk(path string, v any, mode fs.FileMode) error {
 	return write(path, v, mode, os.O_SYNC)
 }
@@ -72,7 +72,7 @@ func read(path string) ([]byte, error) {
 // ErrStateVersion means that another version of the program has written a file.
 var ErrStateVersion = errors.New("another version of the program has written it")
 
-// ReadStateVersion is Read for a file that names its version: Decode has the rest.
+// ReadStateVersion is ReadState for a file that names its version: DecodeState has the rest.
 func ReadStateVersion(path string, known int, v any) error {
 	data, err := read(path)
 	if err != nil {

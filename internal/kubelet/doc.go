@@ -2,6 +2,6 @@
 // default since 1.37), and its command line, whose flags override the configuration file, and one
 // of which names that file.
 //
-// It asks the process. What the files of the kubelet say is in internal/kubeletconfig, which the
-// generator links, and this package it does not.
+// It asks the process. What the files of the kubelet say is in internal/kubeletconfig. The
+// generator links that package, and not this one.
 package kubelet

@@ -50,7 +50,7 @@ func (c *Merged) merged(
 		fields[name], _ = json.Marshal(value) // of JSON
 	}
 	for name, value := range c.flags {
-		fields[name], _ = json.Marshal(value) // of texts and booleans
+		fields[name], _ = json.Marshal(value) // of texts, switches, lists and maps
 	}
 	return fields, nil
 }

@@ -4,5 +4,5 @@
 // the files that the daemon leaves in /run. It also has the requests to the running service, which
 // internal/daemon answers.
 //
-// It uses no command and no part of the daemon. What only one of them reads is not here.
+// It uses no command and no part of the daemon.
 package node

@@ -16,7 +16,7 @@ import (
 const (
 	// TrialUnit is the name of the service that ends a trial, without its suffix.
 	TrialUnit = "node-partition-trial"
-	// Timer is the name of the timer that starts Unit.
+	// Timer is the name of the timer that starts TrialUnit.
 	Timer = TrialUnit + ".timer"
 )
 

@@ -301,7 +301,7 @@ type Conflict struct {
 	FirstIndex, Index int
 }
 
-// Conflicts returns the claims that New ignores, in their order.
+// Conflicts returns the claims that NewRules ignores, in their order.
 func Conflicts(claims ...Claim) []Conflict {
 	var found []Conflict
 	type owner struct {

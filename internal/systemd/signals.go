@@ -51,7 +51,7 @@ func subscribe(ctx context.Context, conn *connection) error {
 // signalFilter receives signals from godbus, one at a time and in order. It drops signals that do
 // not come from systemd: a match rule keeps broadcasts away, but not a signal addressed to our
 // unique name, which the policy of the system bus lets every user send. Only the signals that
-// reconcile reach go-systemd.
+// it lets through reach go-systemd.
 type signalFilter struct {
 	dbus.SignalHandler
 	dbus.SignalRegistrar

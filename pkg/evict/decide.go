@@ -150,10 +150,12 @@ func Decide(s Situation) Decision {
 	left := s.leftBehind()
 	// Sums over all pods, evicted ones too: the memory that stays, and what pods that are passed over
 	// for it use beyond their requests. At the first decision of a shortage a pod that uses more than
-	// it requests may be the one that grows: it does not wait for memory of no pod.
+	// it requests may be the one that grows: it does not wait for memory of no pod, unless an eviction
+	// has just left some and the shortage is what is left of that one.
 	stays, excess := uint64(0), left
 	//guard: files that outlive their pod do not let other pods wait
-	if state.Base > 0 {
+	//guard: an eviction that left files is not followed by another one for them
+	if state.Base > 0 || s.evictedLately() {
 		stays = left
 	}
 	for _, pod := range rank(s.Pods) {
@@ -273,6 +275,16 @@ func (s Situation) stays(p Pod) uint64 {
 		return p.Usage.Used
 	}
 	return min(s.State.Unreclaimable[p.UID], p.Usage.Used)
+}
+
+// evictedLately reports whether the owner of an evicted pod is still in its cooldown.
+func (s Situation) evictedLately() bool {
+	for _, until := range s.State.Cooldown {
+		if s.Now.Before(until) {
+			return true
+		}
+	}
+	return false
 }
 
 // unknownPatience limits the time for which an unknown pod delays evictions. A reconcile takes

@@ -12,7 +12,8 @@ func (x *executor) load(cooldown time.Duration) {
 		x.Events.Failed(Eviction{}, StepState, err) // and begin with an empty state
 	}
 	x.state, x.watch.earlier = history.Shortage.restore(time.Now())
-	x.state.Open, x.state.Cooldown, x.state.Unreclaimable = executions(history.Open), history.Cooldown, history.Unreclaimable
+	x.state.Open, x.state.Cooldown = executions(history.Open), history.Cooldown
+	x.state.Unreclaimable = history.Unreclaimable
 	x.last = executions(history.Last)
 	if x.state.Cooldown == nil {
 		x.state.Cooldown = map[string]time.Time{}

@@ -49,8 +49,8 @@ func (x *executor) checkLeft(e *execution, used uint64) {
 	after := Ownerless(used, Measure(x.Cgroups, x.Pods(), x.warn))
 	left := after - min(e.OwnerlessBytes, after)
 	//guard: a pod that grows while another ends has left nothing behind
-	if e.UsedBytes == 0 || left < e.UsedBytes/2 || e.Problem != "" {
-		return // it was not measured, other pods have grown, or there is more to say
+	if e.UsedBytes == 0 || left < e.UsedBytes/2 || used+e.UsedBytes/2 <= e.PartitionBytes || e.Problem != "" {
+		return // it was not measured, other pods have grown, it is back, or there is more to say
 	}
 	e.Problem = fmt.Sprintf(
 		"%d of %d bytes are still in %s and belong to no pod: files on a tmpfs of the node (a hostPath below "+

@@ -50,6 +50,13 @@ func TestManagerFilesOutliveTheirPod(t *testing.T) {
 		if !told {
 			n.t.Error("no event says that the memory belongs to no pod")
 		}
+		for _, uses := range []uint64{230, 255} { // the threshold is left, and crossed again
+			n.set(func() { n.pod("modest").containers[0].uses = uses * mi })
+			n.run(m, time.Minute)
+		}
+		if got := evictedNames(n); got != "" {
+			n.t.Errorf("stopped %q at the threshold again, for files that an eviction has left", got)
+		}
 		n.stop(m)
 		n.boot()
 		m = n.started(hardOnly)

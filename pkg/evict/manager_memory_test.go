@@ -255,7 +255,7 @@ func TestExecutorForgetUnreclaimable(t *testing.T) {
 	})
 }
 
-// TestExecutorForgetUnreclaimablePodsUnknown: State.Stays is kept until the pods are known.
+// TestExecutorForgetUnreclaimablePodsUnknown: State.Unreclaimable is kept until the pods are known.
 func TestExecutorForgetUnreclaimablePodsUnknown(t *testing.T) {
 	bubble(t, func(n *node) {
 		n.noAPI, n.restarts, n.restarted = true, 10*time.Second, mi

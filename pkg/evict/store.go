@@ -17,7 +17,7 @@ type History struct {
 	Open []Eviction `json:"open,omitempty"`
 	// Cooldown is State.Cooldown.
 	Cooldown map[string]time.Time `json:"cooldown,omitempty"`
-	// Unreclaimable is State.Stays.
+	// Unreclaimable is State.Unreclaimable.
 	Unreclaimable map[string]uint64 `json:"stays,omitempty"`
 	// Last lists closed evictions, the newest last.
 	Last []Eviction `json:"last,omitempty"`

@@ -1,6 +1,8 @@
 package podmove
 
 import (
+	"errors"
+	"io/fs"
 	"maps"
 	"math"
 	"slices"
@@ -324,6 +326,26 @@ func TestQuotaPerSec(t *testing.T) {
 		if got := quotaPerSec(test.milli, test.period); got != test.want {
 			t.Errorf("%dm in a period of %d µs: %d µs per second; want %d", test.milli, test.period, got, test.want)
 		}
+	}
+}
+
+// TestPrepareSwitchedOff: a partition that is switched off between the announcement of a sandbox
+// and the work for it gets no slice.
+func TestPrepareSwitchedOff(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	off := asking("")
+	off.Partitions = slices.Clone(off.Partitions)
+	for i := range off.Partitions {
+		off.Partitions[i].Off = true
+	}
+	r, _ := h.reconciler(Working, off)
+	pod := cri.Sandbox{UID: uidA, Namespace: "shop-2", Name: "a"}
+	pod.Ask.Type = "telemetry"
+	r.prepare(t.Context(), announced(asking(""), pod))
+	slice := partition.CgroupPath(partition.PodSlice(telemetry, "Burstable", uidA))
+	if _, err := cgroups.FS(h.root).Limits(slice); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%s was made: %v", slice, err)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/podmove/report"
+	"node-partition.io/node-partition/pkg/slices/decision"
 )
 
 // Units changes units of systemd. *systemd.Client implements it.
@@ -441,7 +443,14 @@ func (r *Reconciler) prepareAll(ctx context.Context) {
 func (r *Reconciler) prepare(ctx context.Context, a Announcement) {
 	r.mu.Lock()
 	last, formula, most := r.recorded.Pods[a.UID], r.formula, r.config.ownCPU(a.Place.Partition)
+	on := slices.ContainsFunc(r.config.Partitions, func(p decision.Partition) bool {
+		return p.Name == a.Place.Partition && !p.Off
+	})
 	r.mu.Unlock()
+	//guard: no slice is made in a partition that was switched off since the sandbox began
+	if !on {
+		return
+	}
 	defaultSlice := partition.CgroupPath(partition.PodSlice(partition.Default, a.QoS, a.UID))
 	limits, err := r.options.Gatherer.Cgroups.Limits(defaultSlice)
 	if err != nil {

@@ -28,7 +28,8 @@ func RandomNamespaces() []*v1.Namespace {
 			nil, {"workload.openshift.io/allowed": "a,b"}, {"allowed.workload.openshift.io": " a"},
 			{"workload.openshift.io/allowed": "c"},
 		} {
-			all = append(all, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name + strconv.Itoa(i), Annotations: annotations}})
+			of := metav1.ObjectMeta{Name: name + strconv.Itoa(i), Annotations: annotations}
+			all = append(all, &v1.Namespace{ObjectMeta: of})
 		}
 	}
 	return all

@@ -17,7 +17,7 @@ type State struct {
 	// Kept is the installation that stays; nil without one.
 	Kept *Kept `json:"kept,omitempty"`
 	// Rollout is the change that has not ended; nil without one.
-	Rollout *Rollout `json:"rollout,omitempty"`
+	Rollout *Rollout `json:"roll,omitempty"`
 	// Before is the node before the last change, if that went back and not all was as before; else
 	// nil.
 	Before *Snapshot `json:"before,omitempty"`

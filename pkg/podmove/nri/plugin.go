@@ -182,7 +182,7 @@ func (p *Plugin) CreateContainer(
 		return nil, nil, nil
 	}
 	//guard: an answer after the sandbox announces it
-	if a, ok := p.announced[pod.GetId()]; ok && a.Place.Partition != to {
+	if a, ok := p.announced[pod.GetId()]; ok && a.Place != place {
 		// The API server has answered since, or the configuration has changed.
 		a.Place = place
 		p.announced[pod.GetId()] = a
