@@ -127,8 +127,13 @@ func TestMoveNowOvertaken(t *testing.T) {
 		unanswered(t, answer)
 		h.ready("again", true)
 		r.Wake()
-		if err := <-answer; err != nil || h.restarts() != 1 || len(e.failed) > 0 {
-			t.Errorf("%v, %d restarts, failures %v", err, h.restarts(), e.failed)
+		select {
+		case err := <-answer:
+			if err != nil || h.restarts() != 1 || len(e.failed) > 0 {
+				t.Errorf("%v, %d restarts, failures %v", err, h.restarts(), e.failed)
+			}
+		case <-time.After(10 * time.Minute):
+			t.Error("no answer: the order was lost")
 		}
 	})
 }
