@@ -10,7 +10,6 @@ import (
 	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/podmove/report"
-	"node-partition.io/node-partition/pkg/slices/decision"
 )
 
 // Decision lists what a reconcile has to do, in this order, and what it found.
@@ -175,12 +174,7 @@ func (s Snapshot) holdsMemory(pod *Pod, to partition.Name, cgroup *PodCgroup) bo
 	//guard: a slice that a pod has left alive stays while memory is charged to it
 	stays := pod.Namespace == "" || to == cgroup.Partition || cgroup.Bytes > 0
 	//guard: a pod's slice stays while its files in memory are mounted
-	return pod.DefaultCgroup.Exists && s.isOn(cgroup.Partition) && stays
-}
-
-// isOn reports whether a partition is switched on.
-func (s Snapshot) isOn(name partition.Name) bool {
-	return slices.ContainsFunc(s.Config.Partitions, func(p decision.Partition) bool { return p.Name == name && !p.Off })
+	return pod.DefaultCgroup.Exists && s.Config.isOn(cgroup.Partition) && stays
 }
 
 // Description returns the description of a pod's slice, which systemctl status shows. It names the

@@ -26,6 +26,11 @@ func (p Policy) Off() bool {
 	return !slices.ContainsFunc(p.Partitions, func(p decision.Partition) bool { return !p.Off })
 }
 
+// isOn reports whether a partition is switched on.
+func (p Policy) isOn(name partition.Name) bool {
+	return slices.ContainsFunc(p.Partitions, func(p decision.Partition) bool { return p.Name == name && !p.Off })
+}
+
 // Namespaces returns the namespaces of all partitions, also of those that are switched off.
 func (p Policy) Namespaces() []string {
 	var all []string

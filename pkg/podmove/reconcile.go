@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -14,7 +13,6 @@ import (
 	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/podmove/report"
-	"node-partition.io/node-partition/pkg/slices/decision"
 )
 
 // Units changes units of systemd. *systemd.Client implements it.
@@ -443,9 +441,7 @@ func (r *Reconciler) prepareAll(ctx context.Context) {
 func (r *Reconciler) prepare(ctx context.Context, a Announcement) {
 	r.mu.Lock()
 	last, formula, most := r.recorded.Pods[a.UID], r.formula, r.config.ownCPU(a.Place.Partition)
-	on := slices.ContainsFunc(r.config.Partitions, func(p decision.Partition) bool {
-		return p.Name == a.Place.Partition && !p.Off
-	})
+	on := r.config.isOn(a.Place.Partition)
 	r.mu.Unlock()
 	//guard: no slice is made in a partition that was switched off since the sandbox began
 	if !on {
