@@ -207,6 +207,7 @@ func parse(args []string) (o options, err error) {
 		}
 		o.Node = strings.ToLower(o.Node) // as the kubelet does (GetHostname, pkg/util/node, v1.37.0)
 	}
+	trialErr := record.CheckTrial(o.Trial)
 	switch {
 	case flags.NArg() > 0:
 		return o, errors.New("want options and no argument")
@@ -216,8 +217,8 @@ func parse(args []string) (o options, err error) {
 		return o, nil
 	case o.section == "":
 		return o, errors.New("--section: want the file of the section")
-	case record.CheckTrial(o.Trial) != nil:
-		return o, fmt.Errorf("--trial: %w", record.CheckTrial(o.Trial))
+	case trialErr != nil:
+		return o, fmt.Errorf("--trial: %w", trialErr)
 	case !monitorArgs.MatchString(o.MonitorArgs):
 		return o, errors.New("--monitor-args: want options such as --listen=[::]:9948 with one space between two of them, and no quotes, $ and %")
 	}

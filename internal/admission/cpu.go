@@ -182,8 +182,8 @@ func annotated(annotations map[string]string, workload, container string, reques
 	}
 	limit, err := found.Limit.Int64()
 	//guard: a CPU limit of an annotation has bounds
-	if err != nil || limit <= 0 || limit > MaxMilliCPU {
-		return 0, fmt.Errorf("cpulimit of %s is not a whole number from 1 to %d, in thousandths of a CPU", key, MaxMilliCPU)
+	if err != nil || limit <= 0 || limit > maxWeighed {
+		return 0, fmt.Errorf("cpulimit of %s is not a whole number from 1 to %d, in thousandths of a CPU", key, maxWeighed)
 	}
 	return limit, nil
 }

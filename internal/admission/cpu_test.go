@@ -145,7 +145,7 @@ func TestAnnotated(t *testing.T) {
 		"a negative number":           {map[string]string{document + "a": "-400"}, nil, 0, "is not a whole number"},
 		"a number that overflows":     {map[string]string{document + "a": "9223372036854775808"}, nil, 0, "is not a whole number"},
 		"of another type":             {map[string]string{"io.openshift.workload.web.cpushares/a": "400"}, nil, 0, ""},
-		"more than there are shares":  {map[string]string{document + "a": "1000000000", document + "b": "1000000000"}, map[string]CPU{"a": {Request: 1_000_000_000}, "b": {Request: 1_000_000_000}}, MaxMilliCPU, ""},
+		"more than there are shares":  {map[string]string{document + "a": "1000000000", document + "b": "1000000000"}, map[string]CPU{"a": {Request: 1_000_000_000}, "b": {Request: 1_000_000_000}}, maxWeighed, ""},
 	} {
 		got := Annotated(test.annotations, "management")
 		if !maps.Equal(got.Containers, test.want) || got.CPU != (CPU{Request: test.sum}) || got.Type != "management" {
@@ -154,7 +154,7 @@ func TestAnnotated(t *testing.T) {
 		if !strings.Contains(got.Flaw, test.flaw) || (got.Flaw == "") != (test.flaw == "") {
 			t.Errorf("%s: the flaw is %q; want %q", name, got.Flaw, test.flaw)
 		}
-		if rest := got.Without(func(name string) bool { return name == "b" }); rest.Request != min(got.Containers["a"].Request, MaxMilliCPU) {
+		if rest := got.Without(func(name string) bool { return name == "b" }); rest.Request != min(got.Containers["a"].Request, maxWeighed) {
 			t.Errorf("%s: %+v without b", name, rest)
 		}
 	}
@@ -172,16 +172,16 @@ func FuzzCPUOf(f *testing.F) {
 		annotations := map[string]string{resourcesKey("main"): shipped, documentKey("management", "main"): document}
 		pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: maps.Clone(annotations)}, Spec: v1.PodSpec{Containers: []v1.Container{c}}}
 		got := CPUOf(pod, "management")
-		if got.Request != min(max(request, 0), text.MaxMilliCPU) || got.Limit < 0 || got.Limit > MaxMilliCPU || len(got.Flaw) > 256 {
+		if got.Request != min(max(request, 0), text.MaxMilliCPU) || got.Limit < 0 || got.Limit > maxWeighed || len(got.Flaw) > 256 {
 			t.Errorf("%+v", got)
 		}
 		said := Annotated(annotations, "management")
 		for name, of := range said.Containers {
-			if of.Request <= 0 || of.Limit < 0 || of.Limit > MaxMilliCPU || name != "main" {
+			if of.Request <= 0 || of.Limit < 0 || of.Limit > maxWeighed || name != "main" {
 				t.Errorf("by its annotations: %+v", said)
 			}
 		}
-		if said.Request < 0 || said.Request > MaxMilliCPU || len(said.Flaw) > 256 {
+		if said.Request < 0 || said.Request > maxWeighed || len(said.Flaw) > 256 {
 			t.Errorf("by its annotations: %+v", said)
 		}
 		if got.Request == 0 && (got.Limit != 0 || got.Flaw != "") {

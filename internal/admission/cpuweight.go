@@ -32,9 +32,9 @@ const MinShares = 2
 
 const maxShares = 262144 // MaxShares, same file
 
-// MaxMilliCPU is the CPU request with the most shares, in thousandths of a CPU: 256 CPUs. A larger
+// maxWeighed is the CPU request with the most shares, in thousandths of a CPU: 256 CPUs. A larger
 // one counts as it.
-const MaxMilliCPU = maxShares * 1000 / 1024
+const maxWeighed = maxShares * 1000 / 1024
 
 // SharesOfMilliCPU converts a CPU request in thousandths of a CPU as the kubelet does
 // (MilliCPUToShares, pkg/kubelet/cm/helpers_linux.go): no request is the minimum.
@@ -49,4 +49,4 @@ func AddMilliCPU(a, b int64) int64 {
 	return bounded(bounded(a) + bounded(b))
 }
 
-func bounded(milli int64) int64 { return min(max(milli, 0), MaxMilliCPU) }
+func bounded(milli int64) int64 { return min(max(milli, 0), maxWeighed) }

@@ -85,8 +85,8 @@ func Policies(c PolicyCluster) (string, error) {
 		"APIVersion": c.APIVersion, "ValidatingOnly": c.ValidatingOnly, "Namespaces": namespaces, "Asks": len(asking) > 0,
 		"Asking": literal(asking), "Converting": literal(converting), "TypesKey": TypesKey, "TypesJSON": string(list),
 		"MaxAnnotations": MaxAnnotations, "MaxContainers": MaxContainers, "MaxResources": MaxResources,
-		"Asked": Requested, "Guaranteed": GuaranteedWarning, "PodLevel": PodLevelWarning,
-		"TwoTypes": TwoTypes, "Effect": BadEffect, "Resource": ForeignResource,
+		"Asked": Requested, "Guaranteed": guaranteedWarning, "PodLevel": podLevelWarning,
+		"TwoTypes": twoTypes, "Effect": badEffect, "Resource": foreignResource,
 		"Fields":  []string{"requests", "limits"},
 		"Amounts": []string{"capacity", "allocatable"},
 		"Lists": map[string]string{

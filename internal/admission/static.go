@@ -19,9 +19,9 @@ func ConvertStatic(pod *v1.Pod) (Edit, error) {
 	ask := partition.AskOf(pod.Annotations)
 	switch ask.Flaw {
 	case partition.FlawTwoTypes:
-		return Edit{}, errors.New(TwoTypes)
+		return Edit{}, errors.New(twoTypes)
 	case partition.FlawBadAnnotation:
-		return Edit{}, errors.New(BadEffect)
+		return Edit{}, errors.New(badEffect)
 	}
 	e := Edit{Remove: strip(pod.Annotations)}
 	if ask.Type == "" {
@@ -31,9 +31,9 @@ func ConvertStatic(pod *v1.Pod) (Edit, error) {
 	class := classOf(containers)
 	switch {
 	case pod.Spec.Resources != nil:
-		return skip(pod.Annotations, ask.Type, PodLevelWarning), nil
+		return skip(pod.Annotations, ask.Type, podLevelWarning), nil
 	case class == v1.PodQOSGuaranteed:
-		return skip(pod.Annotations, ask.Type, GuaranteedWarning), nil
+		return skip(pod.Annotations, ask.Type, guaranteedWarning), nil
 	}
 	e.asks(ask.Type)
 	for _, c := range containers {
@@ -58,7 +58,7 @@ func (e *Edit) static(name string, c container, annotations map[string]string) e
 	case converted:
 		e.share(name, c.name, annotations[resourcesKey(c.name)], milli)
 	case hasResource:
-		return fmt.Errorf("container %s: %s", c.name, ForeignResource)
+		return fmt.Errorf("container %s: %s", c.name, foreignResource)
 	case hasMemory:
 		return fmt.Errorf("managed container %s does not have cpu requests", c.name)
 	}

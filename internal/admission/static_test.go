@@ -50,11 +50,11 @@ func TestStatic(t *testing.T) {
 		},
 		"guaranteed": {
 			annotations: target, spec: `containers: [{name: c, resources: {limits: {cpu: 400m, memory: 1Mi}}}]`,
-			set: map[string]string{warningKey: GuaranteedWarning}, remove: []string{"target.workload.openshift.io/a"},
+			set: map[string]string{warningKey: guaranteedWarning}, remove: []string{"target.workload.openshift.io/a"},
 		},
 		"pod-level resources": {
 			annotations: target, spec: `resources: {}, containers: [{name: c, resources: {requests: {cpu: 400m, memory: 1Mi}}}]`,
-			set: map[string]string{warningKey: PodLevelWarning}, remove: []string{"target.workload.openshift.io/a"},
+			set: map[string]string{warningKey: podLevelWarning}, remove: []string{"target.workload.openshift.io/a"},
 		},
 		"no type": {
 			annotations: `resources.workload.openshift.io/c: x`, spec: `containers: [{name: c, resources: {requests: {cpu: 400m}}}]`,
@@ -80,17 +80,17 @@ func TestStatic(t *testing.T) {
 		},
 		"the resource alone": {
 			annotations: target, spec: `containers: [{name: c, resources: {limits: {a.workload.openshift.io/cores: 400}, requests: {memory: 1Mi}}}]`,
-			problem: "container c: " + ForeignResource,
+			problem: "container c: " + foreignResource,
 		},
 		"the resource of a user": {
 			annotations: target, spec: `containers: [{name: c, resources: {requests: {a.workload.openshift.io/cores: 400, memory: 1Mi}}}]`,
-			problem: "container c: " + ForeignResource,
+			problem: "container c: " + foreignResource,
 		},
 		"two types": {
-			annotations: target + `, target.workload.openshift.io/b: "{}"`, spec: `containers: [{name: c}]`, problem: TwoTypes,
+			annotations: target + `, target.workload.openshift.io/b: "{}"`, spec: `containers: [{name: c}]`, problem: twoTypes,
 		},
 		"another effect": {
-			annotations: `target.workload.openshift.io/a: '{"effect":"Required"}'`, spec: `containers: [{name: c}]`, problem: BadEffect,
+			annotations: `target.workload.openshift.io/a: '{"effect":"Required"}'`, spec: `containers: [{name: c}]`, problem: badEffect,
 		},
 	} {
 		var pod v1.Pod

@@ -8,11 +8,11 @@ const Requested = `{"effect":"` + partition.PreferredEffect + `"}`
 // What is said of pods that are not converted, or refused. Package policy says the same. None has
 // an apostrophe. The first two words of a warning are OpenShift's.
 const (
-	GuaranteedWarning = "skip pod CPUs requests modifications because it has guaranteed QoS class"
-	PodLevelWarning   = "skip pod CPUs requests modifications because it has pod-level resources"
-	TwoTypes          = "the pod can not have more than one workload annotation"
-	BadEffect         = `want the value {"effect": "PreferredDuringScheduling"} of a workload annotation: ` +
+	guaranteedWarning = "skip pod CPUs requests modifications because it has guaranteed QoS class"
+	podLevelWarning   = "skip pod CPUs requests modifications because it has pod-level resources"
+	twoTypes          = "the pod can not have more than one workload annotation"
+	badEffect         = `want the value {"effect": "PreferredDuringScheduling"} of a workload annotation: ` +
 		"it is the only effect that is supported"
-	ForeignResource = "a container can not request workload resources: want a request of cpu, which is converted, " +
+	foreignResource = "a container can not request workload resources: want a request of cpu, which is converted, " +
 		"in a pod with one workload annotation"
 )

@@ -42,7 +42,7 @@ func Load(node host.Node, mode podmove.Mode) (Followed, error) {
 		return f, f.Problem
 	}
 	f.Decision = *decided
-	if why := RunningYields(node); why != "" {
+	if why := runningYields(node); why != "" {
 		f.ManagedByKubelet = why
 	}
 	//guard: nothing is followed beside a kubelet that makes the partition
@@ -134,7 +134,7 @@ func ReadDesired(node host.Node) (*Desired, error) {
 // returned.
 func NewDesired(node host.Node, c *config.Config, err error) (*Desired, error) {
 	d := &Desired{Config: c}
-	if why := RunningYields(node); why != "" {
+	if why := runningYields(node); why != "" {
 		d.LeaveToKubelet(why)
 	}
 	return d, err

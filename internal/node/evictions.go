@@ -22,8 +22,8 @@ func EvictionFile(n host.Node, p partition.Name) evict.Store {
 	return evict.Store(n.Path(config.StateDir + "/monitor/evictions" + name + ".json"))
 }
 
-// ReadEvictions reads the evictions of a partition that the service has written.
-func ReadEvictions(n host.Node, partition partition.Name) (evict.History, error) {
+// readEvictions reads the evictions of a partition that the service has written.
+func readEvictions(n host.Node, partition partition.Name) (evict.History, error) {
 	history, err := EvictionFile(n, partition).Read()
 	if errors.Is(err, os.ErrPermission) {
 		return history, fmt.Errorf("%w; it has to run as root", err)

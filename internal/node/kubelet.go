@@ -68,10 +68,10 @@ func kubeletsFlags(ctx context.Context, n host.Node, command ServiceCommand) (fl
 	return service.Flags(n.Root), err == nil
 }
 
-// RunningYields returns the reason if the running kubelet of n makes the partition itself, and ""
+// runningYields returns the reason if the running kubelet of n makes the partition itself, and ""
 // if it does not or no kubelet runs. It adds the kubelet's command line: a feature gate in its
 // configuration is already in the plan.
-func RunningYields(n host.Node) string {
+func runningYields(n host.Node) string {
 	kubelet, err := kubelet.Running(n.Root)
 	if err != nil {
 		return ""

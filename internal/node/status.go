@@ -100,7 +100,7 @@ func readMemory(a *state.Partition, n host.Node, config evict.Settings, pods []e
 func readEviction(
 	n host.Node, name partition.Name, config evict.Settings, reading cgroups.MemoryReading, pods []evict.Pod,
 ) (*state.Eviction, error) {
-	history, err := ReadEvictions(n, name)
+	history, err := readEvictions(n, name)
 	if err != nil {
 		return nil, err
 	}

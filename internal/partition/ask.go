@@ -88,17 +88,6 @@ const (
 	allowedKeyDocument = "allowed.workload.openshift.io"
 )
 
-// SaysAllowed reports whether the annotations of a namespace say which types it allows, even if
-// they allow none.
-func SaysAllowed(annotations map[string]string) bool {
-	for _, key := range []string{allowedKey, allowedKeyDocument} {
-		if _, says := annotations[key]; says {
-			return true
-		}
-	}
-	return false
-}
-
 // maxAllowed bounds the types that a namespace allows. A node has at most 16.
 const maxAllowed = 64
 

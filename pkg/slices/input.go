@@ -164,7 +164,7 @@ func idleSource(source string, idle []string) error {
 // keepsCPUs reports whether the kernel keeps a former list of CPUs, of a partition without one now.
 // A list that an operator has set by hand is not a former one: ours would extend it to all CPUs.
 func keepsCPUs(root host.Root, name partition.Name) bool {
-	return boundToCPUs(root, name.Cgroup()) && !OperatorSets(root, name.Slice(), "AllowedCPUs")
+	return boundToCPUs(root, name.Cgroup()) && !operatorSets(root, name.Slice(), "AllowedCPUs")
 }
 
 // maxCPUList bounds a list of CPUs. The longest, of 8192 CPUs that alternate, has 20 KB.

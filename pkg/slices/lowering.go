@@ -134,7 +134,7 @@ func readState(root host.Root, names partition.Name) state {
 	if err != nil {
 		return state{} // it may be removed at any time
 	}
-	return state{memory: memory, monitor: monitorEvicts(root), operator: OperatorSets(root, names.Slice(), "MemoryMax")}
+	return state{memory: memory, monitor: monitorEvicts(root), operator: operatorSets(root, names.Slice(), "MemoryMax")}
 }
 
 func monitorEvicts(root host.Root) bool {

@@ -196,7 +196,7 @@ func TestOperatorSets(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if got := OperatorSets(host.Root(root), "kubepods-system.slice", "MemoryMax"); got != test.want {
+		if got := operatorSets(host.Root(root), "kubepods-system.slice", "MemoryMax"); got != test.want {
 			t.Errorf("%s: %t, want %t", name, got, test.want)
 		}
 	}

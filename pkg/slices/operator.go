@@ -33,12 +33,12 @@ var unitPlaces = []string{
 	"/run/systemd/system.attached",
 }
 
-// OperatorSets reports whether an operator has set a property of a slice by hand, such as
+// operatorSets reports whether an operator has set a property of a slice by hand, such as
 // MemoryMax: with "systemctl set-property", "systemctl edit" or a drop-in of any kind. The
 // operator's value wins over the value in our unit file. A unit file of the operator's own replaces
 // ours and sets every property, because a property that it leaves out is not ours either. For
 // AllowedCPUs, systemd adds the lists of a unit file and of its drop-ins up.
-func OperatorSets(root host.Root, slice, property string) bool {
+func operatorSets(root host.Root, slice, property string) bool {
 	for _, place := range unitPlaces {
 		if root.Exists(path.Join(place, slice)) {
 			return true
