@@ -7,10 +7,11 @@ import (
 )
 
 const (
-	// maxSection bounds the read of a section. A section may have less: try and validate report one
-	// that is too large.
+	// maxSection bounds the read of a section, in bytes. try and validate report a section that is too
+	// large: their own bound is lower.
 	maxSection = 1 << 20
-	// maxManifest bounds that of a manifest. render.Pod refuses one that is as long.
+	// maxManifest bounds the read of a manifest, in bytes. render.Pod refuses a manifest of that
+	// length.
 	maxManifest = 11 << 20
 )
 

@@ -64,7 +64,7 @@ func TestServiceSizes(t *testing.T) {
 	n.TellPods()
 	n.Write("/var/lib/node-partition/sizes/system.json", "damaged")
 	damaged := false
-	// There is no systemd here: the reconcile has found the pods, and fails.
+	// No systemd runs here. The reconcile finds the pods, and then fails.
 	n.evicting("reconciling failed", func(line string) {
 		damaged = damaged || strings.Contains(line, "not recorded whole") && strings.Contains(line, "sizes/system.json")
 	}, "--eviction=dry-run")
