@@ -120,20 +120,3 @@ func TestAccelWanted(t *testing.T) {
 		})
 	}
 }
-
-// TestAccelOfAnotherArchitecture: nodes of another architecture are emulated, without a try.
-func TestAccelOfAnotherArchitecture(t *testing.T) {
-	for wanted, fail := range map[string]string{"": "", "tcg": "", "kvm": "a node of arm64 is emulated here"} {
-		h := newAccelHost(t, wanted)
-		img := fakeQemu(t, startingGuest)
-		img.arch = arm64
-		got, err := h.choose(t, img)
-		if fail == "" && (err != nil || got != softwareEmulation) ||
-			fail != "" && (err == nil || !strings.Contains(err.Error(), fail)) {
-			t.Errorf("LAB_ACCEL=%s: %s, %v", wanted, got, err)
-		}
-		if len(h.told) > 0 {
-			t.Errorf("LAB_ACCEL=%s: told %q", wanted, h.told)
-		}
-	}
-}

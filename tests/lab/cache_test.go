@@ -10,37 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/fstest"
 	"time"
 )
-
-func TestKeyOf(t *testing.T) {
-	keyFor := func(inputs ...any) key {
-		t.Helper()
-		k, err := keyOf(inputs...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return k
-	}
-	trixie, bookworm := Flavours()[0], Flavours()[1]
-	if again := keyFor(trixie, 1); again != keyFor(trixie, 1) {
-		t.Error("the same inputs have different keys")
-	}
-	different := map[key]string{}
-	for name, k := range map[string]key{
-		"trixie": keyFor(trixie), "bookworm": keyFor(bookworm), "two": keyFor(trixie, bookworm), "joined": keyFor("ab"), "split": keyFor("a", "b"),
-		"empty": keyFor(), "hashes": keyFor(map[string]string{"a": "1"}), "other hashes": keyFor(map[string]string{"a": "2"}),
-	} {
-		if other, ok := different[k]; ok {
-			t.Errorf("%s and %s have the same key", name, other)
-		}
-		different[k] = name
-	}
-	if _, err := keyOf(func() {}); err == nil {
-		t.Error("a function has a key")
-	}
-}
 
 func TestEnsureBuildsOnce(t *testing.T) {
 	c := cache{Dir: t.TempDir()}
@@ -140,21 +111,6 @@ func TestLockFileEndsWithItsContext(t *testing.T) {
 	unlock()
 }
 
-func TestDefaultCache(t *testing.T) {
-	for _, tc := range []struct{ own, xdg, home, want string }{
-		{"/own", "/xdg", "/home/u", "/own"},
-		{"", "/xdg", "/home/u", "/xdg/node-partition"},
-		{"", "", "/home/u", "/home/u/.cache/node-partition"},
-	} {
-		t.Setenv("NODE_PARTITION_CACHE", tc.own)
-		t.Setenv("XDG_CACHE_HOME", tc.xdg)
-		t.Setenv("HOME", tc.home)
-		if c, err := defaultCache(); err != nil || c.Dir != tc.want {
-			t.Errorf("%+v: %q, %v", tc, c.Dir, err)
-		}
-	}
-}
-
 // TestDefaultCacheRefuses: the command and the script that builds it refuse the same folders, in
 // the same words.
 func TestDefaultCacheRefuses(t *testing.T) {
@@ -180,38 +136,5 @@ func TestDefaultCacheRefuses(t *testing.T) {
 		if scriptErr == nil || string(out) != "lab: "+err.Error()+"\n" {
 			t.Errorf("%+v: the script: %v: %q, want %q", tc, scriptErr, out, err)
 		}
-	}
-}
-
-func TestHashTree(t *testing.T) {
-	tree := fstest.MapFS{"a/x": {Data: []byte("1")}, "b/y": {Data: []byte("1")}, "c/z": {Data: []byte("2")}}
-	sums, err := hashTree(tree, "a", "c")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(sums) != 2 || sums["a/x"] == "" || sums["a/x"] == sums["c/z"] {
-		t.Errorf("sums %v", sums)
-	}
-	if _, err := hashTree(tree, "missing"); err == nil {
-		t.Error("a missing folder has a hash")
-	}
-}
-
-func TestWriteFileAtomic(t *testing.T) {
-	dir := t.TempDir()
-	path := filepath.Join(dir, "f")
-	for _, text := range []string{"one", "two"} {
-		if err := writeFileAtomic(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if data, err := os.ReadFile(path); err != nil || string(data) != text {
-			t.Errorf("%q, %v", data, err)
-		}
-	}
-	if entries, _ := os.ReadDir(dir); len(entries) != 1 {
-		t.Errorf("left over: %v", entries)
-	}
-	if err := writeFileAtomic(filepath.Join(dir, "missing", "f"), nil, 0o600); err == nil {
-		t.Error("wrote into a folder that is not there")
 	}
 }

@@ -401,20 +401,10 @@ func (p *ControlPlane) Interrupt() error {
 	return nil
 }
 
-// hang makes the API server stop answering until Restore. The kernel still accepts connections for
-// it, so only a deadline ends a request. A request without an answer may still be carried out
-// later.
-func (p *ControlPlane) hang() error {
-	if err := p.apiserver.pause(); err != nil {
-		return fmt.Errorf("hang the API server: %w", err)
-	}
-	return nil
-}
-
-// Restore ends Interrupt and Hang, and returns when the API server is ready: on the same port, with
-// the same keys and objects. After Interrupt, kubelets and controllers may come back a minute
-// later: they wait longer after each refusal, up to between 30 s and a minute (defaultBackoffMax,
-// client-go/tools/cache/reflector.go, 0.37). After Hang they continue at once.
+// Restore ends Interrupt, and returns when the API server is ready: on the same port, with the same
+// keys and objects. Kubelets and controllers may come back a minute later: they wait longer after
+// each refusal, up to between 30 s and a minute (defaultBackoffMax,
+// client-go/tools/cache/reflector.go, 0.37).
 func (p *ControlPlane) Restore(ctx context.Context) error {
 	if err := p.restore(ctx); err != nil {
 		return fmt.Errorf("restore the API server: %w", err)
@@ -423,12 +413,6 @@ func (p *ControlPlane) Restore(ctx context.Context) error {
 }
 
 func (p *ControlPlane) restore(ctx context.Context) error {
-	if p.apiserver.err() == nil {
-		if err := p.apiserver.resume(); err != nil {
-			return err
-		}
-		return p.waitReady(ctx)
-	}
 	apiserver, err := p.restart()
 	if err != nil {
 		return err
@@ -437,8 +421,7 @@ func (p *ControlPlane) restore(ctx context.Context) error {
 	return p.waitReady(ctx)
 }
 
-// Stop ends the control plane at once, even one that is interrupted or hangs, and removes all its
-// files.
+// Stop ends the control plane at once, even one that is interrupted, and removes all its files.
 func (p *ControlPlane) Stop() error {
 	if err := p.kill(); err != nil {
 		return fmt.Errorf("stop the control plane: %w", err)

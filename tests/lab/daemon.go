@@ -11,8 +11,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // daemon is a program of the control plane that runs on this machine. The kernel kills it when this
@@ -84,34 +82,7 @@ func (d *daemon) messages() (string, error) {
 	return string(log[d.began:]), nil
 }
 
-// pause stops the program, and returns when none of its threads runs: until then it might still
-// answer.
-func (d *daemon) pause() error {
-	if err := d.command.Process.Signal(unix.SIGSTOP); err != nil {
-		return fmt.Errorf("pause %s: %w", d.name, err)
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-	defer cancel()
-	ctx, stop := whileRunning(ctx, d)
-	defer stop()
-	return waitFor(ctx, d.name+" paused", 10*time.Millisecond, func(context.Context) (bool, string, error) {
-		// The kernel notifies the parent of a stop when the last thread has stopped. WNOWAIT leaves the
-		// notification in place for the goroutine that waits for the end.
-		var info unix.Siginfo
-		err := unix.Waitid(unix.P_PID, d.command.Process.Pid, &info, unix.WSTOPPED|unix.WNOHANG|unix.WNOWAIT, nil)
-		return info.Signo != 0, "", err
-	})
-}
-
-// resume lets a paused program run again.
-func (d *daemon) resume() error {
-	if err := d.command.Process.Signal(unix.SIGCONT); err != nil {
-		return fmt.Errorf("resume %s: %w", d.name, err)
-	}
-	return nil
-}
-
-// kill ends the program at once, even a paused one, and waits until it is gone. It returns no error
+// kill ends the program at once and waits until it is gone. It returns no error
 // if the program has ended, or was never started.
 func (d *daemon) kill() error {
 	if d == nil {

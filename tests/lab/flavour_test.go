@@ -45,25 +45,6 @@ func TestFlavours(t *testing.T) {
 	}
 }
 
-// TestFlavoursWithC: only nodes with a program in C make the lab install a compiler for C.
-func TestFlavoursWithC(t *testing.T) {
-	var with []string
-	for _, f := range AllFlavours() {
-		if f.hasC() {
-			with = append(with, f.Name)
-		}
-	}
-	if want := []string{"trixie", "crio", "selinux"}; !slices.Equal(with, want) {
-		t.Errorf("%q, want %q", with, want)
-	}
-	all, forC := missingPackages(true), []string{"gcc", "pkgconf", "libc6-dev", "libseccomp-dev"}
-	for _, pkg := range missingPackages(false) {
-		if !slices.Contains(all, pkg) || slices.Contains(forC, pkg) {
-			t.Errorf("without C: %s is missing; with C: %q", pkg, all)
-		}
-	}
-}
-
 // checkPinned checks that a program's module pins the version in Program.Version, and lists its
 // packages as tools: otherwise "go mod tidy" would drop their dependencies.
 func checkPinned(t *testing.T, sources string, p Program) {
@@ -110,60 +91,5 @@ func TestFlavourByName(t *testing.T) {
 		if err != nil || f.Name != tc.name || f.Programs[0].Version != tc.kubelet || !strings.HasSuffix(f.Summary, "kubelet "+tc.kubelet) {
 			t.Errorf("%q: %+v, %v", name, f, err)
 		}
-	}
-}
-
-// TestEverythingLeavesOutWhatIsOnRequest: flavours on request are not prepared by default, which
-// would cost minutes.
-func TestEverythingLeavesOutWhatIsOnRequest(t *testing.T) {
-	w := Everything()
-	if want := []string{"trixie", "bookworm", "crio", "forky"}; !w.ControlPlane || !slices.Equal(w.Flavours, want) {
-		t.Errorf("%+v, want %q", w, want)
-	}
-}
-
-// TestOlderKubeletIsTheOnlyDifference: an older kubelet makes another image of the same Debian and
-// the same runtime.
-func TestOlderKubeletIsTheOnlyDifference(t *testing.T) {
-	current, err := FlavourByName("trixie")
-	if err != nil {
-		t.Fatal(err)
-	}
-	older, err := FlavourByName("trixie+kubelet-1.35")
-	if err != nil {
-		t.Fatal(err)
-	}
-	names := func(f Flavour) (names []string) {
-		for _, p := range f.Programs {
-			names = append(names, p.Name)
-		}
-		return names
-	}
-	if !slices.Equal(names(current), []string{"kubelet-1.37", "containerd-2.3", "runc-1.2"}) || !slices.Equal(names(older), []string{"kubelet-1.35", "containerd-2.3", "runc-1.2"}) {
-		t.Errorf("%q, %q", names(current), names(older))
-	}
-	a, err := debianKey(current)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if b, err := debianKey(older); err != nil || a != b {
-		t.Errorf("%s, %s, %v", a, b, err)
-	}
-}
-
-// TestFlavoursShareDebian: both flavours of Debian 13 have one installation.
-func TestFlavoursShareDebian(t *testing.T) {
-	var keys []key
-	for _, f := range Flavours() {
-		key, err := debianKey(f)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !slices.Contains(keys, key) {
-			keys = append(keys, key)
-		}
-	}
-	if len(keys) != 3 {
-		t.Errorf("%d installations for %d flavours", len(keys), len(Flavours()))
 	}
 }

@@ -250,12 +250,6 @@ func (n *Node) Run(ctx context.Context, cmd string) (string, error) {
 	return n.conn.run(ctx, cmd)
 }
 
-// readFile returns the content of a file.
-func (n *Node) readFile(ctx context.Context, path string) ([]byte, error) {
-	out, err := n.Run(ctx, "cat "+quote(path))
-	return []byte(out), err
-}
-
 // WriteFile writes a file and the folders above it. A mode of 0 is 0644.
 func (n *Node) WriteFile(ctx context.Context, path string, data []byte, mode fs.FileMode) error {
 	return n.CopyTo(ctx, File{Path: path, Data: data, Mode: mode})

@@ -98,12 +98,3 @@ func TestQueueIsJoinedWhileOthersLook(t *testing.T) {
 		t.Error(err)
 	}
 }
-
-func TestPlacesRefusesNonsense(t *testing.T) {
-	for _, text := range []string{"0", "-1", "many"} {
-		t.Setenv(placesEnv, text)
-		if _, err := Places(); err == nil {
-			t.Errorf("%s=%s is taken", placesEnv, text)
-		}
-	}
-}

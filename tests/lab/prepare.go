@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -237,19 +236,21 @@ func (c cache) makeAll(
 
 // inOrder makes the parts of a list in their order, atATime of them at a time.
 func inOrder(ctx context.Context, group *errgroup.Group, list []*part, atATime int) {
-	var next atomic.Int64
-	for range atATime {
-		group.Go(func() error {
-			for {
-				i := int(next.Add(1)) - 1
-				if i >= len(list) {
-					return nil
+	group.Go(func() error {
+		side, ctx := errgroup.WithContext(ctx)
+		side.SetLimit(atATime)
+		for _, p := range list {
+			side.Go(func() error {
+				if ctx.Err() != nil {
+					return context.Cause(ctx)
 				}
-				if err := list[i].make(ctx); err != nil {
-					return fmt.Errorf("prepare %s: %w", list[i].name, err)
+				if err := p.make(ctx); err != nil {
+					return fmt.Errorf("prepare %s: %w", p.name, err)
 				}
-				close(list[i].made)
-			}
-		})
-	}
+				close(p.made)
+				return nil
+			})
+		}
+		return side.Wait()
+	})
 }

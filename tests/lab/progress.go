@@ -2,8 +2,6 @@ package lab
 
 import (
 	"fmt"
-	"regexp"
-	"strings"
 	"time"
 )
 
@@ -40,28 +38,10 @@ func buildStep(p Program) string { return "building " + p.cacheName() + " " + p.
 
 func ofFlavour(f Flavour, line string) string { return f.Name + ": " + line }
 
-// stepBegins ends the line with which a step begins.
-const stepBegins = " ..."
-
-// stepEnded matches the line with which a step ends.
-var stepEnded = regexp.MustCompile(`^(.+): [0-9]+\.[0-9] s$`)
-
 // BeginStep reports the begin of a long step to progress. The returned function reports how long it
 // took.
 func BeginStep(progress func(string), name string) (done func()) {
 	began := time.Now()
-	progress(name + stepBegins)
+	progress(name + " ...")
 	return func() { progress(fmt.Sprintf("%s: %.1f s", name, time.Since(began).Seconds())) }
-}
-
-// ReadStep returns the name of the step that begins or ends with a line of progress. For any other
-// line the name is empty.
-func ReadStep(line string) (name string, over bool) {
-	if name, begins := strings.CutSuffix(line, stepBegins); begins {
-		return name, false
-	}
-	if m := stepEnded.FindStringSubmatch(line); m != nil {
-		return m[1], true
-	}
-	return "", false
 }

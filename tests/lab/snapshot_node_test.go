@@ -5,87 +5,9 @@ package lab
 import (
 	"os"
 	"os/exec"
-	"strconv"
 	"strings"
 	"testing"
-	"time"
 )
-
-// TestNodeRestored restores two nodes from one snapshot, one after the other. Their pods run, their
-// clocks follow this machine's, neither sees the other's writes, and their random numbers differ.
-func TestNodeRestored(t *testing.T) {
-	t.Parallel()
-	random := map[string]bool{}
-	for i := range 2 {
-		restored(t, i, random).finish()
-	}
-}
-
-// TestSoakRestore restores twenty nodes, one after the other, and reboots the last one.
-func TestSoakRestore(t *testing.T) {
-	t.Parallel()
-	const times = 20
-	random := map[string]bool{}
-	for i := range times {
-		began := time.Now()
-		n := restored(t, i, random)
-		t.Logf("restore %d: ready after %.1f s", i, time.Since(began).Seconds())
-		if i == times-1 {
-			rebooted(t, n, strconv.Itoa(i))
-		}
-		n.finish()
-	}
-}
-
-// rebooted reboots a restored node, which then boots its own disk.
-func rebooted(t *testing.T, n *Node, mark string) {
-	t.Helper()
-	boot, err := n.bootID(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := n.Reboot(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := n.WaitReady(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if again, err := n.bootID(t.Context()); err != nil || again == boot {
-		t.Errorf("boot ID %s after the reboot, %s before: %v", again, boot, err)
-	}
-	if text, err := n.readFile(t.Context(), "/root/mark"); err != nil || strings.TrimSpace(string(text)) != mark {
-		t.Errorf("after the reboot the node's own file says %q, want %s: %v", text, mark, err)
-	}
-	if _, err := n.Run(t.Context(), "journalctl -q -b -1 -n 1 -u kubelet"); err != nil {
-		t.Errorf("the journal of the boot before: %v", err)
-	}
-}
-
-// restored restores a node whose pods run, checks it, and leaves a mark on its disk.
-func restored(t *testing.T, i int, random map[string]bool) *Node {
-	t.Helper()
-	n := ForTest(t, Options{Restore: true})
-	if err := n.WaitReady(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	out, err := n.Run(t.Context(), "date +%s; head -c 16 /dev/urandom | od -An -tx1 | tr -d ' '; cat /root/mark 2>/dev/null; echo "+strconv.Itoa(i)+" >/root/mark; sync")
-	if err != nil {
-		t.Fatal(err)
-	}
-	fields := strings.Fields(out)
-	if len(fields) != 2 {
-		t.Fatalf("restore %d: the node says %q, want a time and random bytes, and no mark of another node", i, out)
-	}
-	const tolerance = 5 // seconds
-	if seconds, err := strconv.ParseInt(fields[0], 10, 64); err != nil || max(seconds, time.Now().Unix())-min(seconds, time.Now().Unix()) > tolerance {
-		t.Errorf("restore %d: the node's clock says %s, here it is %d", i, fields[0], time.Now().Unix())
-	}
-	if random[fields[1]] {
-		t.Errorf("restore %d: random bytes %s for the second time", i, fields[1])
-	}
-	random[fields[1]] = true
-	return n
-}
 
 // dirtyChild is set for TestDirtyChild.
 const dirtyChild = "LAB_TEST_DIRTY_CHILD"

@@ -13,9 +13,6 @@ import (
 // collectTimeout bounds Collect after a failed test: the node may not answer at all.
 const collectTimeout = 2 * time.Minute
 
-// usageTimeout is for one command on a node that answers.
-const usageTimeout = 20 * time.Second
-
 // ForTest starts a node and stops it when the test ends. Stop ends it earlier and makes room for
 // another node. If the test has failed, ForTest collects what explains it, into $LAB_ARTIFACTS or
 // into a folder of the cache. The test's log names the folder. If the lab cannot run, the test
@@ -78,12 +75,6 @@ func (c cache) nodeForTest(
 	}
 	held = false
 	up := time.Now()
-	var atStart usage
-	if o.Restore {
-		if atStart, err = n.usage(tb.Context()); err != nil {
-			tb.Logf("lab: %v", err)
-		}
-	}
 	n.release = sync.OnceFunc(release)
 	n.finish = sync.OnceFunc(func() {
 		defer n.release()
@@ -95,13 +86,6 @@ func (c cache) nodeForTest(
 			n.conn.commands())
 		// The test's own context has ended by now.
 		ctx := context.Background()
-		if n.process.alive() {
-			usageCtx, cancel := context.WithTimeout(ctx, usageTimeout)
-			defer cancel()
-			if used, err := n.usage(usageCtx); err == nil { // a node that hangs is reported elsewhere
-				tb.Logf("lab: %s: CPU time in the node's own measure: %s", n.Name, used.since(atStart))
-			}
-		}
 		if tb.Failed() {
 			collectCtx, cancel := context.WithTimeout(ctx, collectTimeout)
 			defer cancel()

@@ -10,23 +10,6 @@ import (
 	"time"
 )
 
-func TestWaitForSeesTheEvent(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		looks := 0
-		began := time.Now()
-		err := waitFor(t.Context(), "three", time.Second, func(context.Context) (bool, string, error) {
-			looks++
-			if looks < 3 {
-				return false, "", errors.New("refused")
-			}
-			return true, "", nil
-		})
-		if err != nil || looks != 3 || time.Since(began) != 2*time.Second {
-			t.Errorf("%d looks in %s: %v", looks, time.Since(began), err)
-		}
-	})
-}
-
 func TestWaitForSaysWhatItSawLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		refused := errors.New("connection refused")
@@ -99,33 +82,4 @@ func TestPauseAfter(t *testing.T) {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
 		}
 	}
-}
-
-func TestCommandError(t *testing.T) {
-	err := error(&CommandError{Node: "n", Command: "false", Status: 1, Stdout: "out", Stderr: "why\n"})
-	if err.Error() != "node n: false: status 1: why" {
-		t.Errorf("%q", err)
-	}
-	err = &CommandError{Node: "n", Command: "sleep 9", Status: 143, Stdout: "out"}
-	if err.Error() != "node n: sleep 9: status 143: out" {
-		t.Errorf("%q", err)
-	}
-}
-
-func TestWithDefaultTimeout(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		began := time.Now()
-		ctx, cancel := withDefaultTimeout(t.Context())
-		defer cancel()
-		<-ctx.Done()
-		if time.Since(began) != defaultTimeout || !errors.Is(context.Cause(ctx), context.DeadlineExceeded) || !strings.Contains(context.Cause(ctx).Error(), "3m0s") {
-			t.Errorf("after %s: %v", time.Since(began), context.Cause(ctx))
-		}
-		own, cancelOwn := context.WithTimeout(t.Context(), time.Hour)
-		defer cancelOwn()
-		if kept, cancel := withDefaultTimeout(own); kept != own {
-			cancel()
-			t.Error("a deadline was replaced")
-		}
-	})
 }

@@ -34,39 +34,6 @@ const (
 `
 )
 
-// The steps of a first demo that lab.Missing does not list, see references.
-const (
-	buildingPrograms = "building the programs"
-	booting          = "booting " + demoName
-	startingPods     = "starting the pods"
-	switchingOn      = "switching the partition on"
-	showing          = "showing the partition"
-)
-
-// demoPlan returns the steps of a first demo.
-func demoPlan(missing []lab.Step) []planned {
-	own := []string{booting, startingPods, switchingOn, showing}
-	plan := make([]planned, 0, 1+len(missing)+len(own))
-	plan = append(plan, planned{name: buildingPrograms})
-	before := make([]string, 0, len(missing))
-	for _, s := range missing {
-		plan = append(plan, planned{name: s.Name, after: s.After})
-		before = append(before, s.Name)
-	}
-	for _, name := range own {
-		if name == switchingOn {
-			before = append(before, buildingPrograms)
-		}
-		plan = append(plan, planned{name: name, after: before})
-		before = []string{name}
-	}
-	known := references()
-	for i := range plan {
-		plan[i].reference = time.Duration(known[plan[i].name] * float64(time.Second))
-	}
-	return plan
-}
-
 // demo gives a running node a system partition and shows it. "make demo" calls it, and has it build
 // the programs.
 func demo(c *cli.Context) error {
@@ -92,37 +59,30 @@ func demo(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	missing, err := lab.Missing(flavour)
+	made, err := lab.Made(flavour)
 	if err != nil {
 		return err
 	}
 	if err := stopEarlier(ctx); err != nil {
 		return err
 	}
-	now := time.Now()
-	first := len(missing) > 0
-	var plan []planned
-	if first {
-		plan = demoPlan(missing)
-	}
-	r := newRun(progress(), beganAt(os.Getenv("LAB_BEGAN"), now), now, plan)
-	if first {
-		r.announce(os.Stdout, missing)
-	}
-	node, err := ready(ctx, r, start{flavour: flavour, restore: !first, build: build}, files, config)
+	tell := progress()
+	// The first demo of a flavour would make the snapshot only to restore it: it boots the node.
+	node, err := startNode(ctx, lab.Options{
+		Name: demoName, Flavour: flavour, Restore: made, Detached: true, Progress: tell,
+	}, build)
 	if err != nil {
 		return err
 	}
-	done := r.step(showing)
-	if err := show(ctx, node); err != nil {
+	done := lab.BeginStep(tell, "switching the partition on")
+	err = switchOn(ctx, node, files, config)
+	if err == nil {
+		done()
+		err = show(ctx, node)
+	}
+	if err != nil {
 		// No message has named the node yet, so it must not stay behind.
 		return errors.Join(err, node.Stop(context.WithoutCancel(ctx)))
-	}
-	done()
-	if first {
-		if err := r.writeTimes(os.Stdout, time.Now()); err != nil {
-			return err
-		}
 	}
 	fmt.Printf(
 		"\nThe node runs on.\n  log in:  tests/lab/lab ssh %s\n  stop it: tests/lab/lab down %s\n",
@@ -131,53 +91,24 @@ func demo(c *cli.Context) error {
 	return nil
 }
 
-// start describes how a demo gets its node and its programs.
-type start struct {
-	flavour string
-	// restore takes the node from a snapshot. The first demo of a flavour would make the snapshot only
-	// to restore it: it boots the node.
-	restore bool
-	// build is a command of the shell that builds the programs, or empty.
-	build string
-}
-
-// ready returns the node with its partition switched on. While that lasts, the run reports what it
-// does. From there on the demo has other things to print.
-func ready(ctx context.Context, r *run, s start, files []lab.File, config lab.File) (*lab.Node, error) {
-	stop := r.report(ctx)
-	defer stop()
-	node, err := startNode(ctx, r, s)
-	if err != nil {
-		return nil, err
-	}
-	done := r.step(switchingOn)
-	if err := switchOn(ctx, node, files, config); err != nil {
-		return nil, errors.Join(err, node.Stop(context.WithoutCancel(ctx)))
-	}
-	done()
-	return node, nil
-}
-
-// startNode starts a node and waits until its pods run. Beside that it builds the programs.
-func startNode(ctx context.Context, r *run, s start) (*lab.Node, error) {
+// startNode starts a node and waits until its pods run. Beside that it builds the programs, unless
+// the command that does is empty.
+func startNode(ctx context.Context, o lab.Options, build string) (*lab.Node, error) {
 	var node *lab.Node
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.Go(func() (err error) {
-		node, err = lab.Start(groupCtx, lab.Options{
-			Name: demoName, Flavour: s.flavour, Restore: s.restore, Detached: true, Progress: r.progress,
-		})
-		if err != nil {
+		if node, err = lab.Start(groupCtx, o); err != nil {
 			return err
 		}
-		done := r.step(startingPods)
+		done := lab.BeginStep(o.Progress, "starting the pods")
 		if err := node.WaitReady(groupCtx); err != nil {
 			return err
 		}
 		done()
 		return nil
 	})
-	if s.build != "" {
-		group.Go(func() error { return buildPrograms(groupCtx, r, s.build) })
+	if build != "" {
+		group.Go(func() error { return buildPrograms(groupCtx, o.Progress, build) })
 	}
 	err := group.Wait()
 	if err != nil && node != nil {
@@ -192,8 +123,8 @@ func startNode(ctx context.Context, r *run, s start) (*lab.Node, error) {
 // buildPrograms runs a command of the shell. Its output is shown if it fails. The command has the
 // lowest priority: a first demo waits for the kubelet longer than for the programs, and a node that
 // boots does not keep two cores busy.
-func buildPrograms(ctx context.Context, r *run, command string) error {
-	done := r.step(buildingPrograms)
+func buildPrograms(ctx context.Context, tell func(string), command string) error {
+	done := lab.BeginStep(tell, "building the programs")
 	cmd := exec.CommandContext(ctx, "nice", "-n", "19", "sh", "-c", command)
 	// The compilers that it starts end with it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
