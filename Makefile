@@ -23,9 +23,9 @@ GOLANGCI_LINT_VERSION := v2.12.2
 # One runner for all tests, always with the same flags, so that go test's cache has the results of
 # tests that have passed.
 RUN_TESTS := $(GO) run ./tests/run
-# The lab limits how many machines run at once. go test does not track virtual machines, so node
-# tests are never cached.
-NODE_TESTS = $(RUN_TESTS) -C $(1) -tags node -lines subtest -count 1 -p 8 -parallel 8
+# Tests of the module in the folder $(1), with $(2) for the runner. The lab limits how many machines
+# run at once. go test does not track virtual machines, so node tests are never cached.
+NODE_TESTS = $(RUN_TESTS) -C $(1) -tests $(2) -- -tags node -count 1 -p 8 -parallel 8
 # In tests/e2e, a module of its own as the lab is.
 NODE_PACKAGES := node-partition.io/node-partition/tests/lab ./kubeapi .
 # Modules of their own, whose dependencies are not those of the programs: the lab, the tests on it,
@@ -37,8 +37,8 @@ MODULES = tests/lab tests/e2e tests/fleet deploy/generate deploy/image rollout r
 SLOW_MODULES = deploy/package deploy/fleet tests/sizebench
 VET = for module in . $(MODULES); do $(COMPILE) -C $$module vet -tags node ./... || exit; done
 # The controller and its chart on an API server.
-ROLLOUT_TESTS = $(call NODE_TESTS,rollout) -timeout 1h $(1) ./apitest
-HELM_TESTS = $(call NODE_TESTS,rollout/charttest) -timeout 1h -run '^TestHelm' .
+ROLLOUT_TESTS = $(call NODE_TESTS,rollout,$(1)) -timeout 1h $(2) ./apitest
+HELM_TESTS = $(call NODE_TESTS,rollout/charttest,-run '^TestHelm') -timeout 1h .
 # Each kind of node has to be seen by at least one test.
 WANT = -want "$${LAB_FLAVOURS:-$$(tests/lab/lab flavours)}"
 # The lines of tests/long as a pattern of go test, each for a whole name.
@@ -226,8 +226,8 @@ setup-node:
 test-unit:
 	@tests/setup unit
 	$(VET)
-	CGO_ENABLED=1 $(RUN_TESTS) -race -lines package -timeout 20m ./cmd/... ./internal/... ./pkg/...
-	$(RUN_TESTS) -lines package -timeout 20m ./tests/...
+	CGO_ENABLED=1 $(RUN_TESTS) -- -race -timeout 20m ./cmd/... ./internal/... ./pkg/...
+	$(RUN_TESTS) -- -timeout 20m ./tests/...
 	@# Not from the cache of go test, which does not look at files outside of a module.
 	for module in $(MODULES); do $(COMPILE) -C $$module test -count 1 ./... || exit; done
 
@@ -236,15 +236,15 @@ ifdef RUN
 e2e: export LAB_FLAVOURS := $(ONE)
 e2e: setup-node
 	tests/lab/lab prepare $(ONE)
-	$(call NODE_TESTS,tests/e2e) -timeout 1h -each -run '$(RUN)' $(if $(FLAVOUR),-want $(FLAVOUR)) $(NODE_PACKAGES)
+	$(call NODE_TESTS,tests/e2e,-run '$(RUN)' $(if $(FLAVOUR),-want $(FLAVOUR))) -timeout 1h $(NODE_PACKAGES)
 else
 # Each test on the kinds of nodes that differ in what it shows. Debian's testing, which changes
 # every day, is not among them: a change of ours does not wait for one there (.ci/nightly).
 STABLE = trixie bookworm crio
 e2e: setup-node
 	tests/lab/lab prepare $(STABLE)
-	$(call NODE_TESTS,tests/e2e) -timeout 80m -skip '$(LONG)$(NAMED)|^Test.+$$/^forky$$' -want "$${LAB_FLAVOURS:-$(STABLE)}" $(NODE_PACKAGES)
-	$(call ROLLOUT_TESTS,-skip '$(LONG)')
+	$(call NODE_TESTS,tests/e2e,-want "$${LAB_FLAVOURS:-$(STABLE)}") -timeout 80m -skip '$(LONG)$(NAMED)|^Test.+$$/^forky$$' $(NODE_PACKAGES)
+	$(call ROLLOUT_TESTS,,-skip '$(LONG)')
 	$(HELM_TESTS)
 endif
 
@@ -252,7 +252,7 @@ endif
 test-nodes: export LAB_FLAVOURS := $(or $(FLAVOUR),$(LAB_FLAVOURS))
 test-nodes: setup-node
 	tests/lab/lab prepare $(FLAVOUR)
-	LAB_EVERYTHING=1 $(call NODE_TESTS,tests/e2e) -timeout 3h $(if $(RUN),-run '$(RUN)',$(WANT)) -skip '^TestSoak$(NAMED)' $(NODE_PACKAGES)
+	LAB_EVERYTHING=1 $(call NODE_TESTS,tests/e2e,$(if $(RUN),-run '$(RUN)',$(WANT))) -timeout 3h -skip '^TestSoak$(NAMED)' $(NODE_PACKAGES)
 
 ## test-rollout: the controller on an API server with 5,000 Nodes, or those of RUN=; a quarter of an hour
 test-rollout: setup-node
@@ -270,7 +270,7 @@ test-older:
 ## soak: pods come and go for hours while the monitor's memory stays flat, and everything is killed, restarted and reloaded: every TestSoak, or those of RUN=
 soak: setup-node
 	tests/lab/lab prepare
-	$(call NODE_TESTS,tests/e2e) -timeout 6h -run '$(or $(RUN),^TestSoak)' $(NODE_PACKAGES)
+	$(call NODE_TESTS,tests/e2e,-run '$(or $(RUN),^TestSoak)') -timeout 6h $(NODE_PACKAGES)
 
 ## pictures: the page of the monitor, as Chromium draws it, beside the pictures that are kept
 pictures:

@@ -5,9 +5,12 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -15,7 +18,8 @@ import (
 // named matches a test that a document names as code, up to a slash before one of its parts.
 var named = regexp.MustCompile("`(Test[A-Z]\\w*)(?:/[^`]*)?`")
 
-// TestNamedTests: each test that a document names as the one that shows something is in the tree.
+// TestNamedTests: each test that a document names as the one that shows something, and each of
+// tests/long, is in the tree.
 func TestNamedTests(t *testing.T) {
 	t.Parallel()
 	const root = "../.."
@@ -44,6 +48,19 @@ func TestNamedTests(t *testing.T) {
 	for name, document := range names {
 		if !tests[name] {
 			t.Errorf("%s names %s, which is not in the tree", document, name)
+		}
+	}
+	long, err := os.ReadFile(root + "/tests/long")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(long)) {
+		pattern, _, _ := strings.Cut(strings.TrimSpace(line), "/")
+		if strings.HasPrefix(pattern, "Test") && !slices.ContainsFunc(slices.Collect(maps.Keys(tests)), func(name string) bool {
+			matches, err := path.Match(pattern, name)
+			return err == nil && matches
+		}) {
+			t.Errorf("tests/long: no test has the name %s", pattern)
 		}
 	}
 	if len(names) == 0 {
