@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -31,7 +32,38 @@ const (
 	// memberUIDs and userUIDs are the prefixes of the UIDs of members and of other pods, by which the
 	// sampler distinguishes them.
 	memberUIDs, userUIDs = "aaaa", "5eea"
+	// reconcilesEnded counts the passes that have ended.
+	reconcilesEnded = "nodepartition_reconcile_duration_seconds_count"
 )
+
+// fromEnvironment returns a number in a variable of the environment, or another one without it.
+func fromEnvironment(t *testing.T, name string, without int) int {
+	t.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return without
+	}
+	number, err := strconv.Atoi(text)
+	if err != nil || number < 1 {
+		t.Fatalf("%s=%s: want a number above 0", name, text)
+	}
+	return number
+}
+
+// seedFrom returns the seed in a variable of the environment, or another one without it. It logs
+// the seed: a test with the same one does the same.
+func seedFrom(t *testing.T, name string) uint64 {
+	t.Helper()
+	seed := uint64(time.Now().UnixNano())
+	if text := os.Getenv(name); text != "" {
+		var err error
+		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("%s=%d", name, seed)
+	return seed
+}
 
 // TestSoakChurn creates and deletes 100 pods in random order: undisturbed, while the monitor is
 // killed, and while systemd is reloaded and re-executed.

@@ -29,12 +29,22 @@ func (e exclusive) sections() string {
 		"workloadPartitions:\n  telemetry: {%snamespaces: [telemetry]}\n", fields[partition.System], fields[telemetry])
 }
 
+// conmonBesideContainer has CRI-O put each conmon into the slice of the pod, as OpenShift does, and
+// not into system.slice. So each of them has to be on the CPUs that the partition leaves the pod.
+var conmonBesideContainer = lab.File{
+	Path: "/etc/crio/crio.conf.d/50-conmon", Data: []byte("[crio.runtime]\nconmon_cgroup = \"pod\"\n"),
+}
+
 // TestExclusive: exclusive CPUs are taken from all other pods, given back, and changed, while they
 // run. So it is with systemd 252, 257 and 262.
 func TestExclusive(t *testing.T) {
 	onEach(t, kinds(allFlavours(), "bookworm", "trixie", "forky"), func(t *testing.T, flavour string) {
-		w := newWorkloads(t, flavour, exclusive{telemetry, "0", true}.sections())
+		w := newWorkloads(t, flavour, exclusive{telemetry, "0", true}.sections(), conmonBesideContainer)
 		n := w.Node
+		if runtime := runtimeUnit(flavour); runtime == "crio.service" {
+			run(t, n, "systemctl restart "+runtime)
+			ready(t, n)
+		}
 		w.namespace(t, telemetry)
 		for _, p := range []partition.Name{partition.System, telemetry, partition.Default} {
 			w.threePods(t, p)

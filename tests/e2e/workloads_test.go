@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"node-partition.io/node-partition/internal/partition"
+	"node-partition.io/node-partition/tests/lab"
 )
 
 // The partitions of TestWorkloads, and the namespace of each.
@@ -62,9 +63,9 @@ type workloads struct {
 	late  int // rounds of pods that are created while something else happens
 }
 
-func newWorkloads(t *testing.T, flavour, sections string) *workloads {
+func newWorkloads(t *testing.T, flavour, sections string, files ...lab.File) *workloads {
 	t.Helper()
-	n, control := joined(t, flavour, sections)
+	n, control := joined(t, flavour, sections, files...)
 	return &workloads{
 		evictor: &evictor{Node: n, control: control, leakers: map[string]bool{}}, leaks: map[partition.Name]string{},
 	}
