@@ -235,7 +235,7 @@ func TestInstalledIsComplete(t *testing.T) {
 		}
 		listed[entry.Source] = true
 	}
-	for _, pattern := range []string{"cmd/*", "units/*", "man/*", "docs/*.md", "deploy/grafana/*.json"} {
+	for _, pattern := range []string{"cmd/*", "units/*", "man/*", "docs/*.md", "docs/troubleshooting/*.md", "deploy/grafana/*.json"} {
 		sources, err := filepath.Glob("../../../" + pattern)
 		if err != nil || len(sources) == 0 {
 			t.Errorf("%s: %q, %v", pattern, sources, err)
