@@ -62,7 +62,7 @@ func run(ctx context.Context, args []string) error {
 		&parts,
 		"parts",
 		"create,cost,move,reconcile,idle,eviction",
-		"what to measure; a scrape comes with reconcile; boot, five boots of three kinds, and partitions, four beside one, are on request",
+		"what to measure; a scrape comes with reconcile",
 	)
 	flags.IntVar(&o.rounds, "rounds", 30, "rounds of four containers each way; the live move has twice as many, of one")
 	flags.IntVar(&o.pods, "pods", 100, "pods of the partition of an idle node")

@@ -108,8 +108,6 @@ func (b *bench) node(ctx context.Context, name string) (all []measured, err erro
 		{bare, []part{{"create", true, b.create}, {"move", false, b.move}, {"reconcile", true, b.reconcile}}},
 		{counting, []part{{"cost", true, b.cost}}},
 		{whole, []part{{"idle", true, b.idle}}},
-		{whole, []part{{"partitions", true, b.partitions}}},
-		{whole, []part{{"boot", false, b.boot}}},
 	} {
 		parts := slices.DeleteFunc(group.parts, func(p part) bool { return !b.wants(p.name) || p.nri && !flavour.NRI })
 		if len(parts) == 0 {
@@ -290,11 +288,6 @@ func (b *bench) idle(ctx context.Context, n *lab.Node, _ lab.Flavour) ([]figure.
 	case <-time.After(calm):
 	}
 	return measure(ctx, n, fmt.Sprintf("idle -pods %d -for %s", b.pods, b.idleFor))
-}
-
-// partitions measures the monitor with one partition and with four.
-func (b *bench) partitions(ctx context.Context, n *lab.Node, _ lab.Flavour) ([]figure.Figure, error) {
-	return measure(ctx, n, fmt.Sprintf("partitions -for %s", b.idleFor))
 }
 
 // startPods returns when the pods run.
