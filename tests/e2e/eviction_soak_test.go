@@ -37,8 +37,8 @@ func (e *evictor) failed(t *testing.T, name string) {
 	})
 }
 
-// TestSoakEviction evicts twenty times, and twenty times more with the monitor killed in the
-// middle.
+// TestSoakEviction evicts twenty times with the monitor killed in the middle. TestSoakRamps evicts
+// undisturbed.
 func TestSoakEviction(t *testing.T) {
 	onEach(t, kinds(allFlavours(), allFlavours()...), func(t *testing.T, flavour string) {
 		killer := filepath.Join(t.TempDir(), "killer")
@@ -46,7 +46,6 @@ func TestSoakEviction(t *testing.T) {
 			t.Fatal(err)
 		}
 		e := newEvictor(t, flavour, lab.File{Path: "/usr/local/bin/killer", Source: killer, Mode: 0o755})
-		t.Run("slow growth", func(t *testing.T) { e.slowGrowth(t, 20) })
 		t.Run("killed", func(t *testing.T) { e.killed(t, 20) })
 	})
 }

@@ -47,7 +47,6 @@ func newApp() *cli.App {
 						Usage:     "put a file into the node before it boots: `HOST:GUEST`",
 						KeepSpace: true,
 					},
-					&cli.StringFlag{Name: "config", Usage: "kubelet configuration `FILE` instead of the default one"},
 					&cli.StringSliceFlag{Name: "kernel-arg", Usage: "add `ARG` to the kernel's command line"},
 					&cli.BoolFlag{Name: "late-var", Usage: "have /var on a file system that systemd mounts"},
 					&cli.BoolFlag{Name: "no-pods", Usage: "leave out the default static pods"},
@@ -73,12 +72,6 @@ func newApp() *cli.App {
 				ArgsUsage: "NAME...",
 				Action:    down,
 				Flags:     []cli.Flag{&cli.BoolFlag{Name: "all", Usage: "all nodes that were started with up"}},
-			},
-			{
-				Name:      "logs",
-				Usage:     "print a node's console",
-				ArgsUsage: "NAME",
-				Action:    logs,
 			},
 			{
 				Name:   "demo",
@@ -145,9 +138,6 @@ func up(c *cli.Context) error {
 			return fmt.Errorf("--file %s: want HOST:GUEST with an absolute GUEST", pair)
 		}
 		files = append(files, lab.File{Source: host, Path: guest})
-	}
-	if config := c.String("config"); config != "" {
-		files = append(files, lab.File{Source: config, Path: lab.KubeletConfigPath})
 	}
 	tell := progress()
 	n, err := lab.Start(c.Context, lab.Options{
@@ -242,19 +232,6 @@ func down(c *cli.Context) error {
 		tell(name + " is down")
 	}
 	return errors.Join(failed...)
-}
-
-func logs(c *cli.Context) error {
-	n, err := lab.Open(c.Context, c.Args().First())
-	if err != nil {
-		return err
-	}
-	data, err := os.ReadFile(n.ConsolePath())
-	if err != nil {
-		return err
-	}
-	_, err = c.App.Writer.Write(data)
-	return err
 }
 
 func collect(c *cli.Context) error {

@@ -21,7 +21,6 @@ func TestApp(t *testing.T) {
 		{args: "down nope", fail: "there is none of this name"},
 		{args: "ssh", fail: "which node"},
 		{args: "ssh nope -- true", fail: "there is none of this name"},
-		{args: "logs nope", fail: "there is none of this name"},
 		{args: "collect nope", fail: "want a node and a folder"},
 		{args: "up --name Bad_", fail: "not a DNS label"},
 		{args: "up --flavour x", fail: "not known"},
