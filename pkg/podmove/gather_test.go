@@ -306,7 +306,7 @@ func TestGathererLeftOverScope(t *testing.T) {
 				if d := pass(); len(d.KillScopes) != 0 || d.Wait {
 					t.Errorf("right afterwards: ends %q, waits %t", d.KillScopes, d.Wait)
 				}
-				<-time.After(leftOverRetry)
+				<-time.After(endAgain)
 				if d := pass(); slices.Equal(d.KillScopes, []string{scope}) != test.ended {
 					t.Errorf("later ends %q; want that it ends %s: %t", d.KillScopes, scope, test.ended)
 				}
@@ -363,10 +363,12 @@ func TestGathererLiveMoved(t *testing.T) {
 	if pod := n.only(); len(pod.Orphans) != 1 {
 		t.Errorf("orphans %+v, want the scope of a container that was removed", pod.Orphans)
 	}
+	// It is ended at once, and not reported beside that.
 	n.sandboxes = nil
-	pods := n.gather()
-	if d := Decide(snapshot(nil, pods...)); len(d.KillScopes) != 1 {
-		t.Errorf("kills %+v, want the scope of a pod that is gone", d.KillScopes)
+	n.cgroup(partitionA+"/partition-cri-containerd-one.scope", map[string]string{"cgroup.events": "populated 1"})
+	removeAll(t, filepath.Join(n.root, defaultA))
+	if d := Decide(snapshot(nil, n.gather()...)); len(d.KillScopes) != 1 || len(d.Outlived) > 0 {
+		t.Errorf("kills %+v, reports %+v; want the scope of a pod that is gone", d.KillScopes, d.Outlived)
 	}
 }
 

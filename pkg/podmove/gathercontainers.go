@@ -155,30 +155,6 @@ func liveMoved(units []string) []string {
 	return moved
 }
 
-// live returns a function that reports whether a scope in the slice has a process, or the runtime
-// reports its container. A scope that cannot be read counts as one with a process.
-func (g *Gatherer) live(slice string, listed map[string]bool) func(scope, id string) bool {
-	return func(scope, id string) bool {
-		if listed[id] {
-			return true
-		}
-		populated, err := g.Cgroups.Populated(partition.CgroupPath(slice) + "/" + scope)
-		return err != nil || populated
-	}
-}
-
-// unclaimed returns a function that reports whether a scope in the slice has a process, and the
-// runtime does not report its container. A scope that cannot be read does not count.
-func (g *Gatherer) unclaimed(slice string, listed map[string]bool) func(scope, id string) bool {
-	return func(scope, id string) bool {
-		if listed[id] {
-			return false
-		}
-		populated, err := g.Cgroups.Populated(partition.CgroupPath(slice) + "/" + scope)
-		return err == nil && populated
-	}
-}
-
 // restarts reports whether the kubelet starts a container again whatever its exit status is.
 // OnFailure does not if the container exits with 0 at SIGTERM. A container's own policy comes
 // before the pod's (KEP-5307).

@@ -121,7 +121,7 @@ type Pod struct {
 	// Containers lists the containers that the runtime has not removed.
 	Containers []Container
 	// Orphans lists the scopes in its slices that no program but this one ends: live moves made them
-	// and their container has ended, or they were left over empty (leftOvers).
+	// and their container has ended, or they were left over empty (forgotten).
 	Orphans []string
 	// Outlived lists the scopes in its slice of a partition with processes that have outlived it.
 	Outlived []report.Outlived
