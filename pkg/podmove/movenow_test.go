@@ -43,11 +43,7 @@ func moveNow(ctx context.Context, r *Reconciler, pod types.NamespacedName) <-cha
 func (r *Reconciler) left() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	n := len(r.orders)
-	for _, u := range r.underway {
-		n += len(u.orders)
-	}
-	return n
+	return len(r.orders)
 }
 
 // reconciling returns a host, which change has changed, and its reconciler, which runs.
