@@ -13,7 +13,7 @@ import (
 // Budget computes the budget of the node n with partitions, from the configuration of the running
 // kubelet and the capacity of the node. It does not read pods.
 func Budget(n host.Node, partitions []budget.Share) (budget.Budget, error) {
-	settings, err := ReadSettings(n.Root, nil)
+	settings, err := ReadKubeletSettings(n.Root, nil)
 	if err != nil {
 		return budget.Budget{}, err
 	}
@@ -28,7 +28,7 @@ func Budget(n host.Node, partitions []budget.Share) (budget.Budget, error) {
 
 // BudgetOf computes the budget of a node of a capacity from the files of c alone.
 func BudgetOf(c *kubeletconfig.Merged, capacity *Capacity, partitions []budget.Share) (budget.Budget, error) {
-	var settings Settings
+	var settings KubeletSettings
 	if err := settings.read(c); err != nil {
 		return budget.Budget{}, err
 	}

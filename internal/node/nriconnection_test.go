@@ -21,7 +21,7 @@ func TestConnectionIdentity(t *testing.T) {
 	}
 	seen := map[string]bool{}
 	for range 3 {
-		if err := announceConnection(path, true); err != nil {
+		if err := recordConnection(path, true); err != nil {
 			t.Fatal(err)
 		}
 		got := readConnection(path)
@@ -31,7 +31,7 @@ func TestConnectionIdentity(t *testing.T) {
 		seen[got] = true
 	}
 	for range 2 { // also if there is none
-		if err := announceConnection(path, false); err != nil {
+		if err := recordConnection(path, false); err != nil {
 			t.Fatal(err)
 		}
 		if got := readConnection(path); got != "" {
@@ -76,7 +76,7 @@ func TestConnectionFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, up := range []bool{true, false} {
-		if err := announceConnection(folder, up); err == nil || !strings.Contains(err.Error(), folder) {
+		if err := recordConnection(folder, up); err == nil || !strings.Contains(err.Error(), folder) {
 			t.Errorf("%t: %v, want the path", up, err)
 		}
 	}

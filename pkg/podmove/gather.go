@@ -189,13 +189,13 @@ func (r *reading) gone(found podCgroups, answers bool) []Pod {
 			reported[partition.EscapeUID(string(uid))] = true
 		}
 	}
-	for escaped, slices := range found {
-		for _, slice := range slices {
+	for escaped, all := range found {
+		for _, slice := range all {
 			if slice.Partition == partition.Default {
 				continue
 			}
-			pod := leftOver(escaped, slice, slices, liveMoved(slice.Units))
-			if !hasDefault(slices) && !reported[escaped] {
+			pod := leftOver(escaped, slice, all, liveMoved(slice.Units))
+			if !hasDefault(all) && !reported[escaped] {
 				r.addForgotten(&pod, slice.PodCgroup, listed, now, next)
 			}
 			pods = append(pods, pod)
@@ -209,11 +209,11 @@ func (r *reading) gone(found podCgroups, answers bool) []Pod {
 // scope.
 func lacking(pods map[string]*Pod, of map[string][]cri.Container, found podCgroups) bool {
 	for uid, pod := range pods {
-		slices := found[partition.EscapeUID(uid)]
-		if pod.Ready && !hasDefault(slices) {
+		all := found[partition.EscapeUID(uid)]
+		if pod.Ready && !hasDefault(all) {
 			return true
 		}
-		scopes := scopesIn(slices)
+		scopes := scopesIn(all)
 		for _, c := range of[uid] {
 			if c.State == cri.Running && len(scopes[c.ID]) == 0 {
 				return true

@@ -53,7 +53,7 @@ func WriteTable(w io.Writer, p Plan) error {
 	return output.Write(w, warnings.String(), len("warning: "), output.Severities)
 }
 
-func origin(c node.Origin) string {
+func origin(c node.KubeletOrigin) string {
 	from := append([]string{}, c.Files...)
 	if c.KubeletPID != 0 {
 		from = append(from, fmt.Sprintf("command line of process %d", c.KubeletPID))

@@ -20,7 +20,7 @@ import (
 func sample(t *testing.T) Plan {
 	t.Helper()
 	p := Plan{
-		Configuration: node.Origin{Files: []string{"/var/lib/kubelet/config.yaml"}, KubeletPID: 812},
+		Configuration: node.KubeletOrigin{Files: []string{"/var/lib/kubelet/config.yaml"}, KubeletPID: 812},
 		Members:       &budget.Members{Pods: 5, MemoryRequestBytes: 300 << 20, MemoryLimitBytes: 1 << 30, Unlimited: 2},
 		Usage:         []Usage{{Slice: "kubepods.slice", MemoryBytes: 3 << 30, WorkingSetBytes: 2 << 30, PeakBytes: new(uint64(4 << 30))}, {Slice: "system.slice", MemoryBytes: 1 << 30, WorkingSetBytes: 700 << 20}},
 	}
@@ -71,7 +71,7 @@ func TestWriteTable(t *testing.T) {
 	// Without a node and without files.
 	out.Reset()
 	p = sample(t)
-	p.Configuration, p.Usage, p.Warnings = node.Origin{}, nil, []string{"a\nb\x1b[31m"}
+	p.Configuration, p.Usage, p.Warnings = node.KubeletOrigin{}, nil, []string{"a\nb\x1b[31m"}
 	p.Partitions[0].Members = nil
 	if err := WriteTable(&out, p); err != nil || !strings.HasPrefix(out.String(), "Configuration  none\n") ||
 		strings.Contains(out.String(), "SLICE") || strings.Contains(out.String(), "PODS OF") || !strings.HasSuffix(out.String(), "\nwarning: a; b?[31m\n") {
@@ -123,7 +123,7 @@ warning: systemPartition.memoryLimit, workloadPartitions.batch.memoryLimit, work
 warning: kubeReserved and systemReserved, 5Gi of memory, do not include the partitions: the scheduler promises 9940Mi of their memoryLimit to user pods too; raise systemReserved by that, or accept that user pods have less than promised
 `
 	p := sample(t)
-	p.Configuration = node.Origin{}
+	p.Configuration = node.KubeletOrigin{}
 	p.Usage = []Usage{
 		{Slice: "kubepods-system.slice", MemoryBytes: 100 << 20, WorkingSetBytes: 50 << 20},
 		{Slice: "kubepods-node_agents.slice", MemoryBytes: 200 << 20, WorkingSetBytes: 60 << 20},

@@ -126,7 +126,7 @@ func WriteTable(w io.Writer, status state.Status) error {
 	for i := range status.Partitions {
 		facts = append(facts, node.PartitionFacts(&status.Partitions[i])...)
 	}
-	errs := []error{writeFacts(w, append(facts, node.Facts(&status)...))}
+	errs := []error{writeFacts(w, append(facts, node.NodeFacts(&status)...))}
 	for i := range status.Partitions {
 		p := &status.Partitions[i]
 		if p.Eviction == nil {
@@ -138,7 +138,7 @@ func WriteTable(w io.Writer, status state.Status) error {
 		}
 		_, err := fmt.Fprintln(w)
 		errs = append(errs, err, writeFacts(w, facts))
-		for _, table := range []node.Table{node.Order(p.Eviction), node.Evictions(p.Eviction)} {
+		for _, table := range []node.Table{node.OrderTable(p.Eviction), node.EvictionsTable(p.Eviction)} {
 			if len(table.Rows) > 0 {
 				errs = append(errs, writeTable(w, table))
 			}
