@@ -7,7 +7,7 @@ import (
 
 	"node-partition.io/node-partition/internal/budget"
 	"node-partition.io/node-partition/internal/cgroups"
-	"node-partition.io/node-partition/internal/node"
+	"node-partition.io/node-partition/internal/kubelet"
 	"node-partition.io/node-partition/internal/partition"
 )
 
@@ -72,9 +72,7 @@ func countMembers(ctx context.Context, socket string, rules partition.Rules, sha
 	if len(shares) == 0 {
 		return
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	pods, known := node.ListPods(ctx, socket).Pods()
+	pods, known := kubelet.Listed(ctx, socket).Pods()
 	if !known {
 		return
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/internal/kubelet"
 	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/internal/output"
 	"node-partition.io/node-partition/internal/partition"
@@ -88,12 +89,10 @@ func readPods(ctx context.Context, o node.Options, config podmove.Policy) (repor
 	if err := o.Node.Answers(); err != nil {
 		return none, noPods, fmt.Errorf("pods: %w", err)
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	kubelet := node.ListPods(ctx, o.PodsAPI)
+	pods := kubelet.Listed(ctx, o.PodsAPI)
 	runtime := node.NewRuntime(o.Node, o.Runtime, node.AskSystemctl(o.Node), func(bool) {})
 	defer runtime.Close() // Watch reads every other second
-	gatherer := podmove.Gatherer{Cgroups: o.Node.Cgroups, Proc: o.Node.Proc, Kubelet: kubelet, Runtime: runtime}
+	gatherer := podmove.Gatherer{Cgroups: o.Node.Cgroups, Proc: o.Node.Proc, Kubelet: pods, Runtime: runtime}
 	nri := podmove.Unavailable
 	if node.Served(ctx, o.NRI) == nil {
 		nri = podmove.Working
@@ -102,7 +101,7 @@ func readPods(ctx context.Context, o node.Options, config podmove.Policy) (repor
 	if err != nil {
 		return none, noPods, err
 	}
-	known, _ := kubelet.Pods()
+	known, _ := pods.Pods()
 	d := podmove.Decide(snapshot)
 	// The JSON document has [] and not null.
 	found := report.Report{Time: time.Now(), Pods: append([]report.Pod{}, d.Pods...), Outlived: d.Outlived}
