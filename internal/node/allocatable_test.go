@@ -12,7 +12,7 @@ import (
 func TestBudget(t *testing.T) {
 	t.Parallel()
 	const limit = 64 << 20
-	with, err := Budget(host.This(), []budget.Share{{Name: "system", MemoryLimit: limit}})
+	with, err := Budget(host.This(), []budget.Partition{{Name: "system", Resources: budget.Resources{MemoryBytes: limit}}})
 	if err != nil {
 		t.Fatal(err)
 	}

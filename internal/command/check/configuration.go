@@ -75,7 +75,7 @@ func (c *checks) configuration(context.Context) []state.Finding {
 			found = append(found, f)
 		}
 		// Of a kubelet's configuration that cannot be computed plan says why.
-		shares := node.BudgetShares(desired.Partitions, desired.Workloads)
+		shares := node.BudgetPartitions(desired.Partitions, desired.Workloads)
 		if b, err := node.Budget(c.options.Node, shares); err == nil {
 			for _, short := range b.Short {
 				found = append(found, state.Finding{Grade: state.Warning, Found: short})

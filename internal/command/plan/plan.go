@@ -74,7 +74,7 @@ func Read(ctx context.Context, o Options) (Plan, error) {
 		partitions = nil
 		notes = append(notes, fmt.Sprintf("%s=0 on the kernel command line switches the partition off", config.OffSwitch))
 	}
-	in.Partitions = node.BudgetShares(partitions, draft.Workloads)
+	in.Partitions = node.BudgetPartitions(partitions, draft.Workloads)
 	p.Shares = sharesOfMemory(partitions)
 	if o.Capacity == nil && !o.Node.Foreign {
 		countMembers(ctx, o.PodsAPI, draft.Members(node.AllowedByFile(o.Node)), in.Partitions)

@@ -107,8 +107,8 @@ func writePools(w io.Writer, p *Plan) {
 		}
 		fmt.Fprintf(w, "%s\t%s\t%d\n", name, cpus, pool.Count)
 	}
-	for _, partition := range p.CPUPools.Partitions {
-		row("partition "+string(partition.Name), partition.Pool)
+	for i := range p.Partitions {
+		row("partition "+string(p.Partitions[i].Name), p.Partitions[i].Pool)
 	}
 	row("reserved", p.CPUPools.Reserved)
 	row("shared", p.CPUPools.Shared)

@@ -25,7 +25,7 @@ func sample(t *testing.T) Plan {
 		Usage:         []Usage{{Slice: "kubepods.slice", MemoryBytes: 3 << 30, WorkingSetBytes: 2 << 30, PeakBytes: new(uint64(4 << 30))}, {Slice: "system.slice", MemoryBytes: 1 << 30, WorkingSetBytes: 700 << 20}},
 	}
 	in := nodeOf(t, "cpu=16,memory=32Gi,storage=100Gi")
-	in.Partitions = node.BudgetShares([]config.Partition{{Name: "system", Thresholds: thresholds.Thresholds{Limit: 4 << 30}, CPUs: cpuset.New(3, 4)}}, nil)
+	in.Partitions = node.BudgetPartitions([]config.Partition{{Name: "system", Thresholds: thresholds.Thresholds{Limit: 4 << 30}, CPUs: cpuset.New(3, 4)}}, nil)
 	in.Partitions[0].Members = p.Members
 	var err error
 	if p.Budget, err = budget.Compute(in); err != nil {
@@ -135,7 +135,7 @@ warning: kubeReserved and systemReserved, 5Gi of memory, do not include the part
 	}
 	p.Shares = sharesOfMemory(partitions)
 	in := nodeOf(t, "cpu=16,memory=32Gi")
-	in.Partitions = node.BudgetShares(partitions, nil)
+	in.Partitions = node.BudgetPartitions(partitions, nil)
 	in.Partitions[0].Members = p.Members
 	in.Partitions[1].Members = &budget.Members{
 		Pods: 40, MemoryRequestBytes: 17 << 30, MemoryLimitBytes: 2 << 30, Unlimited: 39,
@@ -180,10 +180,10 @@ func TestWriteJSON(t *testing.T) {
 		}
 	}
 	const members = `"members":{"pods":5,"memoryRequestBytes":314572800,"memoryLimitBytes":1073741824,"unlimited":2}`
-	const system = `{"name":"system","slice":"kubepods-system.slice",`
 	for path, want := range map[string]string{
-		"partitions": `[` + system + `"milliCPU":2000,"memoryBytes":4294967296,` + members + `}]`,
-		"cpuPools":   `{"partitions":[` + system + `"cpus":"3-4","count":2}],"reserved":{"cpus":"0-3","count":4},"shared":{"cpus":"5-15","count":11}}`,
+		"partitions": `[{"name":"system","slice":"kubepods-system.slice","milliCPU":2000,"memoryBytes":4294967296,"pool":{"cpus":"3-4","count":2},` +
+			members + `}]`,
+		"cpuPools": `{"reserved":{"cpus":"0-3","count":4},"shared":{"cpus":"5-15","count":11}}`,
 	} {
 		var expected any
 		if err := json.Unmarshal([]byte(want), &expected); err != nil || !reflect.DeepEqual(got[path], expected) {
