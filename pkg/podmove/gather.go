@@ -286,7 +286,7 @@ func (r *reading) complete(
 		} else if err := r.estimate(ctx, pod, &container); err != nil {
 			return nil, err
 		}
-		r.inspect(pod, &container)
+		r.inspect(&container)
 		for _, unit := range []string{container.Unit, container.AlsoUnit} {
 			if c.State == cri.Exited && partition.IsLiveMoved(unit) {
 				pod.Orphans = append(pod.Orphans, unit)

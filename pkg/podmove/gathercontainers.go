@@ -80,16 +80,13 @@ func (g *Gatherer) estimate(ctx context.Context, pod *Pod, container *Container)
 }
 
 // inspect adds what the scope of a running container shows.
-func (r *reading) inspect(pod *Pod, c *Container) {
+func (r *reading) inspect(c *Container) {
 	if !c.Running || c.Unit == "" {
 		return
 	}
 	path := partition.CgroupPath(c.Slice) + "/" + c.Unit
 	if own, err := r.Cgroups.HasChildren(path); err == nil {
 		c.OwnCgroups = own
-	}
-	if pod.QoS == v1.PodQOSGuaranteed && pod.inPartition(c.Slice) {
-		c.IdleCPUs = r.idleCPUs(path)
 	}
 	if cpu, err := r.cpu(path); err == nil {
 		c.CPU = cpu

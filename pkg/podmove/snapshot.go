@@ -241,8 +241,6 @@ type Container struct {
 	// AlsoUnit and AlsoSlice are the second place of a container whose live move ended half-way, with
 	// processes in both.
 	AlsoUnit, AlsoSlice string
-	// IdleCPUs lists the CPUs that it was given alone and cannot use. It is empty for none.
-	IdleCPUs string
 	// CPU is the CPU time of its scope. It is read if a pod of the node asks for a type, and otherwise
 	// zero.
 	CPU cgroups.CPU
