@@ -76,8 +76,8 @@ func readOptions(c *cli.Context, n host.Node) (node.Options, error) {
 }
 
 // readEviction returns the options of the flags for eviction, or a usageError.
-func readEviction(c *cli.Context, n host.Node) (node.Eviction, error) {
-	e := node.Eviction{Kubeconfig: c.String(node.FlagKubeconfig)}
+func readEviction(c *cli.Context, n host.Node) (node.EvictionFlags, error) {
+	e := node.EvictionFlags{Kubeconfig: c.String(node.FlagKubeconfig)}
 	e.Cooldown = c.Duration(node.FlagCooldown)
 	if filepath.IsAbs(e.Kubeconfig) {
 		e.Kubeconfig = n.Path(e.Kubeconfig)

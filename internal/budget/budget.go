@@ -23,27 +23,31 @@ type Input struct {
 	// CPUs holds the CPUs of the node. Their number is the capacity of CPUs.
 	CPUs cpuset.CPUSet
 	// Partitions lists the partitions to make.
-	Partitions []Share
+	Partitions []Partition
 	// HostBytes is the working set of the services of the node (system.slice), 0 where it is not
 	// known.
 	HostBytes int64
 }
 
-// Share holds the settings of a partition that make up the budget, and its pods.
-type Share struct {
-	Name partition.Name
-	// Section is the path of its section in the configuration. Warnings begin with it.
-	Section string
-	// MemoryLimit is in bytes, 0 for none.
-	MemoryLimit int64
-	// CPUs is empty if the partition runs on all CPUs.
-	CPUs cpuset.CPUSet
-	// Exclusive means that no other pod runs on CPUs.
-	Exclusive bool
-	// Advertised means that a workload type of the partition has a resource on the Node.
-	Advertised bool
+// Partition is a partition in the budget. Compute adds Slice, MilliCPU and Pool.
+type Partition struct {
+	Name  partition.Name `json:"name"`
+	Slice string         `json:"slice"`
+	// Resources has its share of Node Allocatable: MemoryBytes is its limit, 0 for none, and MilliCPU
+	// its CPUs, 0 if it runs on all.
+	Resources
+	// Pool holds the CPUs that it runs on: without a cpuset all that are exclusive to no other.
+	Pool Pool `json:"pool"`
 	// Members is nil where the pods of the node are not known.
-	Members *Members
+	Members *Members `json:"members,omitempty"`
+	// Section is the path of its section in the configuration. Warnings begin with it.
+	Section string `json:"-"`
+	// CPUs is empty if the partition runs on all CPUs.
+	CPUs cpuset.CPUSet `json:"-"`
+	// Exclusive means that no other pod runs on CPUs.
+	Exclusive bool `json:"-"`
+	// Advertised means that a workload type of the partition has a resource on the Node.
+	Advertised bool `json:"-"`
 }
 
 // Members holds sums over the pods of the partition.
@@ -83,15 +87,6 @@ type Budget struct {
 	Short []string `json:"-"`
 }
 
-// Partition holds the share of a partition in Node Allocatable. Its CPUs are 0 if it runs on all.
-type Partition struct {
-	Name  partition.Name `json:"name"`
-	Slice string         `json:"slice"`
-	Resources
-	// Members is absent where the pods of the node are not known.
-	Members *Members `json:"members,omitempty"`
-}
-
 // Compute returns the budget of a node. The error lists the values of the kubelet's configuration
 // that the kubelet refuses.
 func Compute(in Input) (Budget, error) {
@@ -116,9 +111,10 @@ func Compute(in Input) (Budget, error) {
 		EvictionThreshold: resources(threshold, in.Capacity),
 		HugePagesBytes:    hugePages(in.Capacity),
 		Allocatable:       resources(left, in.Capacity),
-		CPUPools:          pools(in.CPUs, reservedCPUs, in.Partitions),
+		Partitions:        append([]Partition{}, in.Partitions...),
 	}
-	b.Partitions, b.Remainder = split(b.Allocatable, in.Partitions, reservedCPUs)
+	b.CPUPools = pools(in.CPUs, reservedCPUs, b.Partitions)
+	b.Remainder = split(b.Allocatable, b.Partitions, reservedCPUs)
 	b.PromisedBytes = promised(in.Partitions)
 	b.Warnings = append([]string{}, warnings(&in, &b, reservedCPUs, exceeded(in.Capacity, reserved, threshold))...)
 	return b, nil

@@ -102,7 +102,7 @@ func TestComputeExample(t *testing.T) {
 		t.Errorf("warnings %q; want an empty list", b.Warnings)
 	}
 	// With a partition of 4Gi on CPUs 0-3: 29196Mi - 4096Mi = 25100Mi and 14.5 - 4 = 10.5 CPUs remain.
-	in.Partitions = []Share{{Name: "system", MemoryLimit: 4 * gibi, CPUs: cpus(t, "0-3")}}
+	in.Partitions = []Partition{{Name: "system", Resources: Resources{MemoryBytes: 4 * gibi}, CPUs: cpus(t, "0-3")}}
 	if b, err = Compute(in); err != nil {
 		t.Fatal(err)
 	}
@@ -224,23 +224,23 @@ func TestSplit(t *testing.T) {
 	t.Parallel()
 	whole := Resources{MilliCPU: 10_000, MemoryBytes: 10 * gibi}
 	for name, test := range map[string]struct {
-		partition            []Share
+		partition            []Partition
 		reserved             string
 		wantPart, wantRemain string
 	}{
 		"none":                   {nil, "", amounts(0, 0), amounts(10_000, 10*gibi)},
-		"no limit, no cpuset":    {[]Share{{}}, "0-1", amounts(0, 0), amounts(10_000, 10*gibi)},
-		"CPUs that are reserved": {[]Share{{MemoryLimit: gibi, CPUs: cpus(t, "0-1")}}, "0-3", amounts(2000, gibi), amounts(10_000, 9*gibi)},
-		"one CPU that is not":    {[]Share{{MemoryLimit: gibi, CPUs: cpus(t, "1-2")}}, "0-1", amounts(2000, gibi), amounts(9000, 9*gibi)},
+		"no limit, no cpuset":    {[]Partition{{}}, "0-1", amounts(0, 0), amounts(10_000, 10*gibi)},
+		"CPUs that are reserved": {[]Partition{{Resources: Resources{MemoryBytes: gibi}, CPUs: cpus(t, "0-1")}}, "0-3", amounts(2000, gibi), amounts(10_000, 9*gibi)},
+		"one CPU that is not":    {[]Partition{{Resources: Resources{MemoryBytes: gibi}, CPUs: cpus(t, "1-2")}}, "0-1", amounts(2000, gibi), amounts(9000, 9*gibi)},
 		"two": {
-			[]Share{{Name: "system", MemoryLimit: gibi, CPUs: cpus(t, "0-1")}, {Name: "batch", MemoryLimit: 2 * gibi, CPUs: cpus(t, "1-3")}}, "0",
+			[]Partition{{Name: "system", Resources: Resources{MemoryBytes: gibi}, CPUs: cpus(t, "0-1")}, {Name: "batch", Resources: Resources{MemoryBytes: 2 * gibi}, CPUs: cpus(t, "1-3")}}, "0",
 			amounts(3000, 2*gibi), amounts(7_000, 7*gibi),
 		},
-		"more than is left of either": {[]Share{{MemoryLimit: 11 * gibi, CPUs: cpus(t, "0-10")}}, "", amounts(11_000, 11*gibi), amounts(0, 0)},
+		"more than is left of either": {[]Partition{{Resources: Resources{MemoryBytes: 11 * gibi}, CPUs: cpus(t, "0-10")}}, "", amounts(11_000, 11*gibi), amounts(0, 0)},
 	} {
-		partitions, remainder := split(whole, test.partition, cpus(t, test.reserved))
+		remainder := split(whole, test.partition, cpus(t, test.reserved))
 		var partition Resources
-		for _, p := range partitions {
+		for _, p := range test.partition {
 			partition = p.Resources
 		}
 		if partition.String() != test.wantPart || remainder.String() != test.wantRemain {

@@ -10,18 +10,16 @@ import "k8s.io/utils/cpuset"
 // The KEP calls the partition's CPUs dedicated. Node Allocatable does not include
 // reservedSystemCPUs; the partition's other CPUs reduce the remainder. A partition without a cpuset
 // has no dedicated CPUs.
-func split(allocatable Resources, of []Share, reserved cpuset.CPUSet) (partitions []Partition, remainder Resources) {
-	partitions, remainder = make([]Partition, 0, len(of)), allocatable
-	for _, p := range of {
-		partitions = append(partitions, Partition{
-			Name: p.Name, Slice: p.Name.Slice(),
-			Resources: Resources{MilliCPU: milli(p.CPUs), MemoryBytes: p.MemoryLimit}, Members: p.Members,
-		})
+func split(allocatable Resources, of []Partition, reserved cpuset.CPUSet) (remainder Resources) {
+	remainder = allocatable
+	for i := range of {
+		p := &of[i]
+		p.Slice, p.MilliCPU = p.Name.Slice(), milli(p.CPUs)
 		remainder.MilliCPU = max(0, remainder.MilliCPU-milli(p.CPUs.Difference(reserved)))
-		remainder.MemoryBytes = max(0, remainder.MemoryBytes-p.MemoryLimit)
+		remainder.MemoryBytes = max(0, remainder.MemoryBytes-p.MemoryBytes)
 		reserved = reserved.Union(p.CPUs) // two partitions may share CPUs
 	}
-	return partitions, remainder
+	return remainder
 }
 
 // milli returns a number of CPUs in thousandths.
@@ -30,14 +28,14 @@ func milli(cpus cpuset.CPUSet) int64 { return int64(cpus.Size()) * 1000 }
 // promised returns the memory of the partitions that the scheduler also promises to user pods. It
 // subtracts the requests of the members from Node Allocatable, and nothing for the rest of
 // memoryLimit, up to which the members may grow.
-func promised(partitions []Share) int64 {
+func promised(partitions []Partition) int64 {
 	var sum int64
 	for _, p := range partitions {
 		if p.Members == nil {
-			sum += p.MemoryLimit
+			sum += p.MemoryBytes
 			continue
 		}
-		sum += max(0, p.MemoryLimit-p.Members.MemoryRequestBytes)
+		sum += max(0, p.MemoryBytes-p.Members.MemoryRequestBytes)
 	}
 	return sum
 }

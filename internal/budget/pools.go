@@ -1,15 +1,9 @@
 package budget
 
-import (
-	"k8s.io/utils/cpuset"
+import "k8s.io/utils/cpuset"
 
-	"node-partition.io/node-partition/internal/partition"
-)
-
-// Pools divides the CPUs of a node.
+// Pools divides the CPUs of a node. Those of the partitions are in Budget.Partitions.
 type Pools struct {
-	// Partitions lists the CPUs of the partitions. It is empty, and not nil, without a partition.
-	Partitions []PartitionPool `json:"partitions"`
 	// Reserved holds reservedSystemCPUs. The partitions' CPUs should be among them.
 	Reserved Pool `json:"reserved"`
 	// Shared holds the CPUs that are in no other list. The static CPU manager assigns them to
@@ -24,31 +18,24 @@ type Pool struct {
 	Count int    `json:"count"`
 }
 
-// PartitionPool is the CPUs of a partition: without a cpuset all that are exclusive to no other.
-type PartitionPool struct {
-	Name  partition.Name `json:"name"`
-	Slice string         `json:"slice"`
-	Pool
-}
-
-func pools(all, reserved cpuset.CPUSet, of []Share) Pools {
-	partitions := make([]PartitionPool, 0, len(of))
+// pools returns the pools of all and adds those of the partitions.
+func pools(all, reserved cpuset.CPUSet, of []Partition) Pools {
 	shared, others := all.Difference(reserved), all
 	for _, p := range of {
 		if p.Exclusive {
 			others = others.Difference(p.CPUs)
 		}
 	}
-	for _, p := range of {
-		cpus := p.CPUs
+	for i := range of {
+		cpus := of[i].CPUs
 		if cpus.IsEmpty() {
 			cpus = others
 		} else {
 			shared = shared.Difference(cpus)
 		}
-		partitions = append(partitions, PartitionPool{p.Name, p.Name.Slice(), pool(cpus)})
+		of[i].Pool = pool(cpus)
 	}
-	return Pools{Partitions: partitions, Reserved: pool(reserved), Shared: pool(shared)}
+	return Pools{Reserved: pool(reserved), Shared: pool(shared)}
 }
 
 func pool(cpus cpuset.CPUSet) Pool { return Pool{CPUs: cpus.String(), Count: cpus.Size()} }

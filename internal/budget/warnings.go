@@ -24,8 +24,8 @@ func warnings(in *Input, b *Budget, reserved cpuset.CPUSet, over []v1.ResourceNa
 	w.reservations(b, over)
 	w.enforced(&in.Kubelet, b)
 	for i := range in.Partitions {
-		w.cpus(in, b, &in.Partitions[i], reserved)
-		w.memory(&in.Partitions[i])
+		w.cpus(in, b, &b.Partitions[i], reserved)
+		w.memory(&b.Partitions[i])
 	}
 	b.Short = short(in, b, reserved)
 	w = append(w, b.Short...)
@@ -67,7 +67,7 @@ func (w *remarks) enforced(k *Kubelet, b *Budget) {
 
 // cpus warns of CPUs of the partition that are not kept for the system. The scheduler counts them,
 // also where no other pod runs on them.
-func (w *remarks) cpus(in *Input, b *Budget, p *Share, reserved cpuset.CPUSet) {
+func (w *remarks) cpus(in *Input, b *Budget, p *Partition, reserved cpuset.CPUSet) {
 	cpus := p.CPUs
 	switch outside := cpus.Difference(reserved); {
 	case outside.IsEmpty():
@@ -90,8 +90,8 @@ func (w *remarks) cpus(in *Input, b *Budget, p *Share, reserved cpuset.CPUSet) {
 }
 
 // memory warns of a memoryLimit that the members do not fit into.
-func (w *remarks) memory(p *Share) {
-	limit := p.MemoryLimit
+func (w *remarks) memory(p *Partition) {
+	limit := p.MemoryBytes
 	if limit == 0 {
 		return
 	}
@@ -117,9 +117,9 @@ func short(in *Input, b *Budget, reserved cpuset.CPUSet) []string {
 	cpus := cpuset.New()
 	for i := range in.Partitions {
 		p := &in.Partitions[i]
-		if p.MemoryLimit > 0 {
+		if p.MemoryBytes > 0 {
 			limited = append(limited, p.Section+".memoryLimit")
-			limits += p.MemoryLimit
+			limits += p.MemoryBytes
 		}
 		if !p.CPUs.IsEmpty() {
 			placed = append(placed, p.Section+".cpuset")

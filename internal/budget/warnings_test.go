@@ -11,16 +11,16 @@ func TestWarnings(t *testing.T) {
 	t.Parallel()
 	type values = map[string]string
 	reserved := Kubelet{ReservedSystemCPUs: "0-3", SystemReserved: values{"memory": "4Gi"}}
-	partition := func(limit int64, list string) *Share {
-		return &Share{Name: "system", Section: "systemPartition", MemoryLimit: limit, CPUs: cpus(t, list)}
+	partition := func(limit int64, list string) *Partition {
+		return &Partition{Name: "system", Section: "systemPartition", Resources: Resources{MemoryBytes: limit}, CPUs: cpus(t, list)}
 	}
-	advertised := func(list string) *Share {
-		return &Share{Name: "batch", Section: "workloadPartitions.batch", CPUs: cpus(t, list), Advertised: true}
+	advertised := func(list string) *Partition {
+		return &Partition{Name: "batch", Section: "workloadPartitions.batch", CPUs: cpus(t, list), Advertised: true}
 	}
 	for name, test := range map[string]struct {
 		kubelet   Kubelet
 		capacity  string
-		partition *Share
+		partition *Partition
 		members   *Members
 		host      int64
 		want      []string
@@ -80,7 +80,7 @@ func TestWarnings(t *testing.T) {
 		},
 		"all CPUs but one": {partition: partition(0, "0-6")},
 		"exclusive CPUs that are not reserved": {
-			kubelet: reserved, partition: &Share{Name: "batch", Section: "workloadPartitions.batch", CPUs: cpus(t, "3-4"), Exclusive: true},
+			kubelet: reserved, partition: &Partition{Name: "batch", Section: "workloadPartitions.batch", CPUs: cpus(t, "3-4"), Exclusive: true},
 			want: []string{"workloadPartitions.batch.cpuset: CPU 4 is not one of reservedSystemCPUs, 0-3: the scheduler promises it to user pods, which are kept off it"},
 		},
 		"below requests and limits": {
@@ -106,9 +106,9 @@ func TestWarnings(t *testing.T) {
 		},
 		"no limit": {partition: partition(0, ""), members: &Members{Pods: 1, MemoryRequestBytes: gibi, MemoryLimitBytes: gibi}, host: gibi},
 	} {
-		var partitions []Share
+		var partitions []Partition
 		if test.partition != nil {
-			partitions = []Share{*test.partition}
+			partitions = []Partition{*test.partition}
 			partitions[0].Members = test.members
 		}
 		b, err := Compute(Input{

@@ -175,8 +175,8 @@ func TestClusterForbidden(t *testing.T) {
 func TestClusterNone(t *testing.T) {
 	t.Parallel()
 	for name, o := range map[string]node.Options{
-		"no kubeconfig": {Events: true, NodeCondition: true, NodeStatus: true, Eviction: node.Eviction{Kubeconfig: node.KubeconfigNone}},
-		"not asked for": {Eviction: node.Eviction{Kubeconfig: node.KubeconfigAuto}},
+		"no kubeconfig": {Events: true, NodeCondition: true, NodeStatus: true, Eviction: node.EvictionFlags{Kubeconfig: node.KubeconfigNone}},
+		"not asked for": {Eviction: node.EvictionFlags{Kubeconfig: node.KubeconfigAuto}},
 	} {
 		m := &monitor{shared: shared{options: Options{Options: o}}}
 		if m.newRecorder() != nil {
@@ -187,7 +187,7 @@ func TestClusterNone(t *testing.T) {
 		}
 	}
 	m := &monitor{shared: shared{options: Options{Options: node.Options{
-		Events: true, Eviction: node.Eviction{Kubeconfig: node.KubeconfigAuto},
+		Events: true, Eviction: node.EvictionFlags{Kubeconfig: node.KubeconfigAuto},
 	}}}}
 	m.metrics = &metrics.Metrics{}
 	if m.newRecorder() == nil {

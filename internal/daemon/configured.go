@@ -44,12 +44,12 @@ func (m *monitor) setBudget() {
 }
 
 // shares returns the memory limits that are followed, for the budget.
-func shares(c node.Followed) []budget.Share {
-	list := make([]budget.Share, 0, len(c.Partitions))
+func shares(c node.Followed) []budget.Partition {
+	list := make([]budget.Partition, 0, len(c.Partitions))
 	for _, p := range c.Partitions {
-		share := budget.Share{Name: p.Name}
+		share := budget.Partition{Name: p.Name}
 		if p.Eviction != nil {
-			share.MemoryLimit = int64(p.Eviction.Limit)
+			share.MemoryBytes = int64(p.Eviction.Limit)
 		}
 		list = append(list, share)
 	}

@@ -15,8 +15,8 @@ type socket struct {
 }
 
 // listen makes the socket under another name and renames it: bind(2) creates the file, listen(2)
-// comes after that, and a client that is woken by the file (AwaitReady) would be refused in between
-// and wait for a file that is there. The same keeps others from a socket without its mode.
+// comes after that, and a client would be refused in between. The same keeps others from a socket
+// without its mode.
 func listen(ctx context.Context, path string) (*socket, error) {
 	//guard: the control socket appears when it answers
 	made := path + ".new"
@@ -43,7 +43,7 @@ func listen(ctx context.Context, path string) (*socket, error) {
 	return &socket{listener, path}, nil
 }
 
-// Close removes the file first: who finds none waits for the next one.
+// Close removes the file first: who finds none asks again.
 func (s *socket) Close() error {
 	err := os.Remove(s.path)
 	if errors.Is(err, fs.ErrNotExist) {

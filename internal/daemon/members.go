@@ -9,13 +9,13 @@ import (
 
 // placement returns where the pods of a partition are by the last reconcile, and false before the
 // first.
-func (m *monitor) placement(partition partition.Name) (node.Placement, bool) {
+func (m *monitor) placement(partition partition.Name) (node.MemberPlaces, bool) {
 	report := m.table.Report()
 	if report.Time.IsZero() {
-		return node.Placement{}, false
+		return node.MemberPlaces{}, false
 	}
 	known, _ := m.kubelet.Pods()
-	return node.PlacementOf(
+	return node.MemberPlacesOf(
 		partition, report.Pods, m.table.Pods(), known, node.MemoryCapacity(m.options.Node.Root),
 	), true
 }

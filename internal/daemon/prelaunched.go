@@ -54,7 +54,7 @@ func RunPrelaunched(ctx context.Context, n host.Node, log *slog.Logger) error {
 		log.Debug("the pre-launched plugin runs at default priority", "error", err)
 	}
 	p := plugin{
-		log: log, cgroups: n.Cgroups, connection: func() string { return node.Connection(n) },
+		log: log, cgroups: n.Cgroups, connection: func() string { return node.NRIConnection(n) },
 		members: func() (podmove.Policy, error) { return members(n) }, serve: nri.ServePrelaunched,
 	}
 	return p.run(ctx)

@@ -93,7 +93,7 @@ func (m *monitor) nriConnected(up bool) {
 func (m *monitor) recordNRI() {
 	m.connections.recording.Lock()
 	defer m.connections.recording.Unlock()
-	if err := node.AnnounceConnection(m.options.Node, m.plugin.Connected()); err != nil {
+	if err := node.RecordNRIConnection(m.options.Node, m.plugin.Connected()); err != nil {
 		m.log.Error(
 			"recording the connection over NRI failed; the pre-launched plugin may exit too late or too early",
 			"error",

@@ -29,7 +29,7 @@ type sampler struct {
 	root       host.Root
 	cgroups    cgroups.FS
 	partitions func() map[partition.Name]polls
-	placement  func(partition.Name) (node.Placement, bool)
+	placement  func(partition.Name) (node.MemberPlaces, bool)
 	warn       func(error)
 
 	mu    sync.Mutex
@@ -118,7 +118,7 @@ func (s *sampler) sample(now time.Time, took time.Duration) {
 }
 
 // measure measures the members, inside and outside of the partition.
-func (s *sampler) measure(of polls, placed node.Placement, peak uint64) sizefile.Minute {
+func (s *sampler) measure(of polls, placed node.MemberPlaces, peak uint64) sizefile.Minute {
 	minute := sizefile.Minute{
 		Used: peak + placed.LeftBytes, Members: placed.Members, RequestBytes: placed.RequestBytes,
 		Usage: map[string]uint64{},

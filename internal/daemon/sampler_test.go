@@ -63,8 +63,8 @@ func newTestSampler(tb testing.TB, of *polled) *sampler {
 	return &sampler{
 		root: host.Root(tb.TempDir()), cgroups: cgroups.FS(root), files: map[partition.Name]sampled{},
 		partitions: func() map[partition.Name]polls { return map[partition.Name]polls{partition.System: of} },
-		placement: func(partition.Name) (node.Placement, bool) {
-			return node.Placement{Members: 2, RequestBytes: 50 << 20, LeftBytes: 1 << 20, Waiting: []evict.Pod{outside}}, true
+		placement: func(partition.Name) (node.MemberPlaces, bool) {
+			return node.MemberPlaces{Members: 2, RequestBytes: 50 << 20, LeftBytes: 1 << 20, Waiting: []evict.Pod{outside}}, true
 		},
 		warn: func(err error) { tb.Error(err) },
 	}
@@ -126,7 +126,7 @@ func TestSamplerUnknown(t *testing.T) {
 	t.Parallel()
 	of := &polled{}
 	s := newTestSampler(t, of)
-	s.placement = func(partition.Name) (node.Placement, bool) { return node.Placement{}, false }
+	s.placement = func(partition.Name) (node.MemberPlaces, bool) { return node.MemberPlaces{}, false }
 	s.sample(time.Now(), time.Minute)
 	if file := s.files[partition.System]; len(file.Minutes) != 1 || file.Minutes[0] != 0 || file.Day() != nil {
 		t.Errorf("%v", file.Minutes)

@@ -3,10 +3,13 @@ package kubelet
 import (
 	"context"
 	"fmt"
+	"os"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	podsv1alpha1 "k8s.io/kubelet/pkg/apis/pods/v1alpha1"
 )
 
@@ -32,6 +35,30 @@ func ListPods(ctx context.Context, socket string) ([]*v1.Pod, error) {
 		pods = append(pods, pod)
 	}
 	return pods, nil
+}
+
+// listTimeout bounds the wait of Listed.
+const listTimeout = 2 * time.Second
+
+// Listed returns a Watcher that does not run, with the pods that the kubelet has now. It has none if
+// there is no socket, or if the kubelet does not answer in time.
+func Listed(ctx context.Context, socket string) *Watcher {
+	w := NewWatcher(socket, func() {}, func(bool) {})
+	if _, err := os.Stat(socket); err != nil {
+		return w
+	}
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	pods, err := ListPods(ctx, socket)
+	if err != nil {
+		return w
+	}
+	listed := make(map[types.UID]*Pod, len(pods))
+	for _, pod := range pods {
+		listed[pod.UID] = newPod(pod)
+	}
+	w.replace(listed)
+	return w
 }
 
 // maxList bounds the list. A pod of the API is at most 1.5 MiB, which etcd's request may have, and

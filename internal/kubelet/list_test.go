@@ -46,9 +46,17 @@ func TestList(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pods, err := ListPods(t.Context(), serve(t, lister{pods: [][]byte{data}}))
+	socket := serve(t, lister{pods: [][]byte{data}})
+	pods, err := ListPods(t.Context(), socket)
 	if err != nil || len(pods) != 1 || pods[0].Name != "dns" || pods[0].Status.QOSClass != v1.PodQOSBurstable {
 		t.Errorf("%v, %v", pods, err)
+	}
+	w := Listed(t.Context(), socket)
+	if known, told := w.Pods(); !told || !w.Answers() || len(known) != 1 || known[pod.UID].Name != "dns" {
+		t.Errorf("%+v, %t", known, told)
+	}
+	if known, told := Listed(t.Context(), socket+"none").Pods(); told || len(known) > 0 {
+		t.Errorf("without a socket: %+v, %t", known, told)
 	}
 }
 

@@ -42,8 +42,6 @@ type Pod struct {
 	// Requested is the CPU time that the pod has by the resource of the workload type that it asks
 	// for. It is zero for a pod that asks for none.
 	Requested admission.PodCPU
-	// HostPID pods share the node's PID namespace.
-	HostPID bool
 	// Initializing pods have init containers that have not ended yet.
 	Initializing bool
 	// Ready is the pod's condition of that name.
@@ -111,7 +109,6 @@ func newPod(p *v1.Pod) *Pod {
 		Origin:       partition.OriginOf(p.Annotations),
 		Ended:        p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed,
 		GracePeriod:  defaultGracePeriod,
-		HostPID:      p.Spec.HostPID,
 		Initializing: initializing(p),
 		Ready:        ready(p),
 		Containers:   make(map[string]Container, len(p.Spec.Containers)+len(p.Spec.InitContainers)),

@@ -8,7 +8,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
+
+	"node-partition.io/node-partition/internal/partition"
 )
 
 func cpu(request string) v1.ResourceList { return of(v1.ResourceCPU, request) }
@@ -45,10 +46,13 @@ func restarting(c v1.Container) v1.Container {
 func TestNewPod(t *testing.T) {
 	t.Parallel()
 	pod := &v1.Pod{
-		ObjectMeta: metav1.ObjectMeta{UID: "1111-2222", Namespace: "kube-system", Name: "dns"},
+		ObjectMeta: metav1.ObjectMeta{
+			UID: "1111-2222", Namespace: "kube-system", Name: "dns", Annotations: map[string]string{"kubernetes.io/config.source": "file"},
+			OwnerReferences: []metav1.OwnerReference{{UID: "1"}, {UID: "2", Controller: new(true)}},
+		},
 		Spec: v1.PodSpec{
 			RestartPolicy:  v1.RestartPolicyAlways,
-			HostPID:        true,
+			Priority:       new(int32(-10)),
 			InitContainers: []v1.Container{container("setup", "1"), sidecar("log", "100m")},
 			Containers:     []v1.Container{container("dns", "250m"), container("probe", "")},
 		},
@@ -58,7 +62,7 @@ func TestNewPod(t *testing.T) {
 		UID: "1111-2222", Namespace: "kube-system", Name: "dns",
 		QoS: v1.PodQOSBurstable, RestartPolicy: v1.RestartPolicyAlways, GracePeriod: 30 * time.Second,
 		MilliCPU: 1000, // the init container runs before the sidecar
-		HostPID:  true, Initializing: true,
+		Priority: -10, Origin: partition.Origin{Static: true}, Owner: "2", Initializing: true,
 		Containers: map[string]Container{
 			"setup": {Init: true, MilliCPU: 1000},
 			"log":   {Sidecar: true, Order: 1, RestartPolicy: v1.ContainerRestartPolicyAlways, MilliCPU: 100},
@@ -157,12 +161,6 @@ func TestNewPodRequests(t *testing.T) {
 			v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{container("a", "100u")}}},
 			1, 1,
 		},
-		"greatest init container": {
-			v1.Pod{Spec: v1.PodSpec{
-				InitContainers: []v1.Container{container("i", "2"), container("j", "1")}, Containers: []v1.Container{container("a", "100m")},
-			}},
-			2000, 3,
-		},
 		// A sidecar counts beside the containers, and beside init containers that come after it.
 		"sidecar": {
 			v1.Pod{Spec: v1.PodSpec{
@@ -170,17 +168,6 @@ func TestNewPodRequests(t *testing.T) {
 				Containers:     []v1.Container{container("a", "100m")},
 			}},
 			1300, 4,
-		},
-		"overhead": {
-			v1.Pod{Spec: v1.PodSpec{Overhead: cpu("250m"), Containers: []v1.Container{container("a", "100m")}}},
-			350, 1,
-		},
-		"request of the pod": {
-			v1.Pod{Spec: v1.PodSpec{
-				Resources:  &v1.ResourceRequirements{Requests: cpu("2")},
-				Containers: []v1.Container{container("a", "100m")},
-			}},
-			2000, 1,
 		},
 		// A resize to 2 that the node has not allocated, because it is deferred or infeasible.
 		"growing": {
@@ -252,107 +239,6 @@ func TestNewPodInitializing(t *testing.T) {
 		pod := &v1.Pod{Spec: v1.PodSpec{InitContainers: test.init}, Status: v1.PodStatus{InitContainerStatuses: test.statuses}}
 		if got := newPod(pod).Initializing; got != test.want {
 			t.Errorf("%s: %t; want %t", name, got, test.want)
-		}
-	}
-}
-
-// The memory of a pod is counted as its CPU is: the kubelet ranks pods by it for an eviction.
-func TestNewPodMemoryRequests(t *testing.T) {
-	t.Parallel()
-	const mebi = 1 << 20
-	for name, test := range map[string]struct {
-		pod        v1.Pod
-		pods       int64 // the pod's request
-		containers map[string]int64
-	}{
-		"none": {v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{takes("a", "")}}}, 0, map[string]int64{"a": 0}},
-		// A CPU request is no memory request.
-		"CPU alone": {v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{container("a", "2")}}}, 0, map[string]int64{"a": 0}},
-		"sum": {
-			v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{takes("a", "70Mi"), takes("b", "1M"), takes("c", "")}}},
-			70*mebi + 1_000_000, map[string]int64{"a": 70 * mebi, "b": 1_000_000, "c": 0},
-		},
-		"a fraction of a byte": {v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{takes("a", "100m")}}}, 1, map[string]int64{"a": 1}},
-		// The request of the whole pod counts in place of those of its containers; overhead is added to
-		// it.
-		"request of the pod": {
-			v1.Pod{Spec: v1.PodSpec{
-				Resources: &v1.ResourceRequirements{Requests: memory("300Mi")}, Overhead: memory("20Mi"),
-				InitContainers: []v1.Container{takes("i", "400Mi")}, Containers: []v1.Container{takes("a", "50Mi"), takes("b", "")},
-			}},
-			320 * mebi, map[string]int64{"i": 400 * mebi, "a": 50 * mebi, "b": 0},
-		},
-	} {
-		pod := newPod(&test.pod)
-		if pod.MemoryRequest != test.pods {
-			t.Errorf("%s: %d for the pod; want %d", name, pod.MemoryRequest, test.pods)
-		}
-		for c, want := range test.containers {
-			if got := pod.Containers[c].MemoryRequest; got != want {
-				t.Errorf("%s: %d for container %s; want %d", name, got, c, want)
-			}
-		}
-		if len(pod.Containers) != len(test.containers) {
-			t.Errorf("%s: containers %v", name, pod.Containers)
-		}
-	}
-}
-
-// The source of a pod is in the annotation that the kubelet writes itself, and not in those of a
-// pod's author.
-func TestNewPodStatic(t *testing.T) {
-	t.Parallel()
-	const source = "kubernetes.io/config.source"
-	for name, test := range map[string]struct {
-		annotations map[string]string
-		want        bool
-	}{
-		"of the API server": {map[string]string{source: "api"}, false},
-		"of a file":         {map[string]string{source: "file"}, true},
-		"of a URL":          {map[string]string{source: "http"}, true},
-		// A kubelet always writes it. Without it the source is unknown: the API server is called, which
-		// knows mirrors.
-		"without":   {nil, false},
-		"empty":     {map[string]string{source: ""}, false},
-		"a mirror?": {map[string]string{source: "api", v1.MirrorPodAnnotationKey: "x", "kubernetes.io/config.hash": "x"}, false},
-	} {
-		if got := newPod(&v1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: test.annotations}}).Static; got != test.want {
-			t.Errorf("%s: %t; want %t", name, got, test.want)
-		}
-	}
-}
-
-// The owner is the controller that would create the pod again, and no other owner.
-func TestNewPodOwner(t *testing.T) {
-	t.Parallel()
-	owner := func(uid types.UID, controller *bool) metav1.OwnerReference {
-		return metav1.OwnerReference{UID: uid, Controller: controller}
-	}
-	for name, test := range map[string]struct {
-		owners []metav1.OwnerReference
-		want   string
-	}{
-		"none":              {nil, ""},
-		"a controller":      {[]metav1.OwnerReference{owner("1", new(true))}, "1"},
-		"no controller":     {[]metav1.OwnerReference{owner("1", nil), owner("2", new(false))}, ""},
-		"among others":      {[]metav1.OwnerReference{owner("1", nil), owner("2", new(true)), owner("3", new(false))}, "2"},
-		"the node: mirrors": {[]metav1.OwnerReference{owner("node", new(true))}, "node"},
-	} {
-		if got := newPod(&v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "9", OwnerReferences: test.owners}}).Owner; got != test.want {
-			t.Errorf("%s: %q; want %q", name, got, test.want)
-		}
-	}
-}
-
-func TestNewPodPriority(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct {
-		priority *int32
-		want     int32
-	}{"none": {nil, 0}, "negative": {new(int32(-10)), -10}, "system-node-critical": {new(int32(2_000_001_000)), 2_000_001_000}} {
-		// The class is a name. The API server has written its priority.
-		if got := newPod(&v1.Pod{Spec: v1.PodSpec{Priority: test.priority, PriorityClassName: "system-cluster-critical"}}).Priority; got != test.want {
-			t.Errorf("%s: %d; want %d", name, got, test.want)
 		}
 	}
 }

@@ -12,8 +12,8 @@ import (
 
 // Budget computes the budget of the node n with partitions, from the configuration of the running
 // kubelet and the capacity of the node. It does not read pods.
-func Budget(n host.Node, partitions []budget.Share) (budget.Budget, error) {
-	settings, err := ReadSettings(n.Root, nil)
+func Budget(n host.Node, partitions []budget.Partition) (budget.Budget, error) {
+	settings, err := ReadKubeletSettings(n.Root, nil)
 	if err != nil {
 		return budget.Budget{}, err
 	}
@@ -27,8 +27,8 @@ func Budget(n host.Node, partitions []budget.Share) (budget.Budget, error) {
 }
 
 // BudgetOf computes the budget of a node of a capacity from the files of c alone.
-func BudgetOf(c *kubeletconfig.Merged, capacity *Capacity, partitions []budget.Share) (budget.Budget, error) {
-	var settings Settings
+func BudgetOf(c *kubeletconfig.Merged, capacity *Capacity, partitions []budget.Partition) (budget.Budget, error) {
+	var settings KubeletSettings
 	if err := settings.read(c); err != nil {
 		return budget.Budget{}, err
 	}
@@ -40,13 +40,14 @@ func BudgetOf(c *kubeletconfig.Merged, capacity *Capacity, partitions []budget.S
 	return budget.Compute(in)
 }
 
-// BudgetShares returns the partitions for a budget, with the workload types that they have, and
+// BudgetPartitions returns the partitions for a budget, with the workload types that they have, and
 // without their members.
-func BudgetShares(partitions []config.Partition, types []partition.Workload) []budget.Share {
-	list := make([]budget.Share, 0, len(partitions))
+func BudgetPartitions(partitions []config.Partition, types []partition.Workload) []budget.Partition {
+	list := make([]budget.Partition, 0, len(partitions))
 	for _, p := range partitions {
-		list = append(list, budget.Share{
-			Name: p.Name, Section: config.SectionPath(p.Name), MemoryLimit: int64(p.Limit), CPUs: p.CPUs, Exclusive: p.Exclusive,
+		list = append(list, budget.Partition{
+			Name: p.Name, Section: config.SectionPath(p.Name), Resources: budget.Resources{MemoryBytes: int64(p.Limit)},
+			CPUs: p.CPUs, Exclusive: p.Exclusive,
 			Advertised: slices.ContainsFunc(types, func(w partition.Workload) bool {
 				return w.Advertise && w.Partition == p.Name
 			}),

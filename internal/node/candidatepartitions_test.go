@@ -63,12 +63,12 @@ func TestPartitions(t *testing.T) {
 		// It belongs to the system partition now, and runs where it was.
 		{UID: shop.UID, Name: "shop", Member: true, Belongs: partition.System, Containers: 1, Misplaced: 1, Slice: slice.Slice},
 	}
-	p := PlacementOf(partition.System, reports, found, nil, capacity)
+	p := MemberPlacesOf(partition.System, reports, found, nil, capacity)
 	if p.Pods != 2 || p.Members != 2 || len(p.Waiting) != 1 || p.Waiting[0].Cgroup != partition.CgroupPath(slice.Slice) ||
 		len(p.Waiting[0].Containers) != 1 {
 		t.Errorf("%+v, want one that waits in another partition", p)
 	}
-	if p := PlacementOf(appTeam, reports, found, nil, capacity); p.Members != 0 || len(p.Waiting) != 0 {
+	if p := MemberPlacesOf(appTeam, reports, found, nil, capacity); p.Members != 0 || len(p.Waiting) != 0 {
 		t.Errorf("%+v, want no member", p)
 	}
 }

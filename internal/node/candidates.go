@@ -16,12 +16,12 @@ import (
 // container are included: one may have been started since, and a pod that has ended may hold
 // memory. capacity is the node's memory in bytes.
 func Candidates(
-	partition partition.Name, found []podmove.Pod, known map[types.UID]*kubelet.Pod, capacity uint64,
+	in partition.Name, found []podmove.Pod, known map[types.UID]*kubelet.Pod, capacity uint64,
 ) []evict.Pod {
 	var pods []evict.Pod
 	for i := range found {
 		p := &found[i]
-		slice := p.Cgroup(partition)
+		slice := p.Cgroup(in)
 		//guard: pods outside of the partition are no candidates
 		if !p.Exists || !slice.Exists {
 			continue

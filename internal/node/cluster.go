@@ -36,8 +36,8 @@ func NameInCluster(n host.Node, client *kubeapi.Client) string {
 		return name
 	}
 	name := Hostname()
-	if kubelet, err := kubelet.Running(n.Root); err == nil && kubelet.Hostname != "" {
-		name = kubelet.Hostname
+	if process, err := kubelet.Running(n.Root); err == nil && process.Hostname != "" {
+		name = process.Hostname
 	}
 	return strings.ToLower(strings.TrimSpace(name))
 }

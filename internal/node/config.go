@@ -2,10 +2,14 @@ package node
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 
 	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/internal/kubelet"
+	"node-partition.io/node-partition/internal/kubeletconfig"
 	"node-partition.io/node-partition/internal/partition"
+	"node-partition.io/node-partition/pkg/evict"
 	"node-partition.io/node-partition/pkg/podmove"
 	"node-partition.io/node-partition/pkg/slices/config"
 	"node-partition.io/node-partition/pkg/slices/decision"
@@ -92,61 +96,56 @@ func AnyActive(node host.Node) bool {
 	})
 }
 
-// Desired is the configuration in the files, for commands that judge it.
-type Desired struct {
-	*config.Config
-	// Deferrals holds, by partition, the limits that the generator has not applied for now.
-	Deferrals map[partition.Name]*decision.Deferral
-	// NotApplied is why the generator's decision is not about these files, nil if it is.
-	NotApplied error
-}
-
-// ErrNotApplied means that the files were changed since the generator has decided.
-var ErrNotApplied = errors.New("the configuration was changed and is not applied yet: systemctl daemon-reload")
-
-// ReadDesired reads the configuration in the files as the generator does, and compares it with the
-// generator's decision. Unlike the generator, which runs before the kubelet, it sees the kubelet's
-// command line.
-func ReadDesired(node host.Node) (*Desired, error) {
-	c, err := config.Load(string(node.Root))
-	if missing := missingFacts(node); err != nil && missing != nil {
-		err = missing
-	}
-	desired, err := NewDesired(node, c, err)
-	if err != nil && desired.ManagedByKubelet != "" && !desired.AsksOthers() {
-		err = nil // what is invalid is the kubelet's business
-	}
-	decided, readErr := read(node)
-	switch {
-	case errors.Is(readErr, decision.ErrNone) && (node.Foreign || len(desired.Partitions) == 0 && !AnyActive(node)):
-	case readErr != nil:
-		desired.NotApplied = readErr
-	//guard: a limit that waits is that of the configuration that was decided
-	case err == nil && !desired.Off && decided.Identity != desired.Identity():
-		desired.NotApplied = ErrNotApplied
-	case err == nil:
-		desired.defers(decided)
-	}
-	return desired, err
-}
-
-// NewDesired returns the desired state of a configuration that config.Load or config.LoadWith has
-// returned.
-func NewDesired(node host.Node, c *config.Config, err error) (*Desired, error) {
-	d := &Desired{Config: c}
-	if why := runningYields(node); why != "" {
-		d.LeaveToKubelet(why)
-	}
-	return d, err
-}
-
-// defers adds the limits that wait by the decision about the files.
-func (d *Desired) defers(decided *decision.Decision) {
-	d.Deferrals = map[partition.Name]*decision.Deferral{}
-	for i := range decided.Partitions {
-		if p := &decided.Partitions[i]; p.Deferral != nil {
-			d.Deferrals[p.Name] = p.Deferral
-			d.Warnings = append(d.Warnings, p.Deferral.Warning)
+// Types lists the workload types whose pods are members of a partition.
+func (f Followed) Types(of partition.Name) []string {
+	var types []string
+	for _, w := range f.Workloads {
+		if w.Partition == of {
+			types = append(types, w.Type)
 		}
 	}
+	return types
+}
+
+// Advertised lists the workload types whose resource is to be on the Node.
+func (f Followed) Advertised() []string {
+	var types []string
+	for _, w := range f.Workloads {
+		if w.Advertise {
+			types = append(types, w.Type)
+		}
+	}
+	return types
+}
+
+// EvictionOf returns the settings for a partition of a configuration: those of the flags, with its
+// thresholds. Without any, eviction is off.
+func (f *Followed) EvictionOf(p *decision.Partition, flags EvictionFlags) evict.Settings {
+	s := flags.Settings
+	if p.Eviction != nil {
+		s.Thresholds = *p.Eviction
+	}
+	s.Lowering = p.Deferral != nil
+	//guard: nothing is evicted while it is not known what to follow
+	s.Off = s.Off || p.Eviction == nil || f.Unknown
+	return s
+}
+
+// runningYields returns the reason if the running kubelet of n makes the partition itself, and ""
+// if it does not or no kubelet runs. It adds the kubelet's command line: a feature gate in its
+// configuration is already in the plan.
+func runningYields(n host.Node) string {
+	process, err := kubelet.Running(n.Root)
+	if err != nil {
+		return ""
+	}
+	files, _ := kubeletconfig.Load(n.Root)
+	knows := func() bool { return process.Knows(n.Root, config.Gate) }
+	if !process.GateOn(config.Gate, files.Kubelet.FeatureGates, knows) {
+		return ""
+	}
+	return fmt.Sprintf(
+		"command line and configuration of the running kubelet (process %d): feature gates: %s is on: the kubelet makes the "+
+			"system partition itself, leaving it alone", process.PID, config.Gate,
+	)
 }

@@ -23,8 +23,8 @@ func EvictionFile(n host.Node, p partition.Name) evict.Store {
 }
 
 // readEvictions reads the evictions of a partition that the service has written.
-func readEvictions(n host.Node, partition partition.Name) (evict.History, error) {
-	history, err := EvictionFile(n, partition).Read()
+func readEvictions(n host.Node, p partition.Name) (evict.History, error) {
+	history, err := EvictionFile(n, p).Read()
 	if errors.Is(err, os.ErrPermission) {
 		return history, fmt.Errorf("%w; it has to run as root", err)
 	}

@@ -14,16 +14,16 @@ import (
 	"node-partition.io/node-partition/pkg/slices/config"
 )
 
-// Origin is the origin of the kubelet's settings.
-type Origin struct {
+// KubeletOrigin is the origin of the kubelet's settings.
+type KubeletOrigin struct {
 	// Files lists the configuration files that were read, in the order of merging.
 	Files []string `json:"files"`
 	// KubeletPID is the process whose command line was read. It is absent if none was.
 	KubeletPID int `json:"kubeletPID,omitempty"`
 }
 
-// Settings holds the settings of a kubelet, and the section of the partition.
-type Settings struct {
+// KubeletSettings holds the settings of a kubelet, and the section of the partition.
+type KubeletSettings struct {
 	// Kubelet holds the fields of its configuration, with its flags.
 	Kubelet budget.Kubelet
 	// IgnoreEviction is the flag of that name.
@@ -31,7 +31,7 @@ type Settings struct {
 	// RootDir is on the file system whose size is the capacity of storage.
 	RootDir string
 	// From is the origin of the settings.
-	From Origin
+	From KubeletOrigin
 	// Config is the configuration that the settings are from: the one of the running kubelet, with its
 	// flags, or else that of the files.
 	Config *kubeletconfig.Merged
@@ -44,16 +44,16 @@ type Settings struct {
 }
 
 // Input returns the input of a budget without a partition.
-func (k *Settings) Input(c *Capacity) budget.Input {
+func (k *KubeletSettings) Input(c *Capacity) budget.Input {
 	return budget.Input{Kubelet: k.Kubelet, IgnoreEviction: k.IgnoreEviction, Capacity: c.Resources, CPUs: c.CPUs}
 }
 
 // defaultRootDir is the default of --root-dir (cmd/kubelet/app/options/options.go).
 const defaultRootDir = "/var/lib/kubelet"
 
-// ReadSettings reads the configuration of the node at root, or files in place of it.
-func ReadSettings(root host.Root, files []string) (Settings, error) {
-	k := Settings{RootDir: defaultRootDir, From: Origin{Files: []string{}}}
+// ReadKubeletSettings reads the configuration of the node at root, or files in place of it.
+func ReadKubeletSettings(root host.Root, files []string) (KubeletSettings, error) {
+	k := KubeletSettings{RootDir: defaultRootDir, From: KubeletOrigin{Files: []string{}}}
 	if len(files) > 0 {
 		names := make([]string, 0, len(files))
 		for _, name := range files {
@@ -81,7 +81,7 @@ func ReadSettings(root host.Root, files []string) (Settings, error) {
 
 // readRunning reads the settings of the running kubelet: the files that its command line names, and
 // its flags. Without a running kubelet it reads the files of c.
-func (k *Settings) readRunning(root host.Root, c *kubeletconfig.Merged) error {
+func (k *KubeletSettings) readRunning(root host.Root, c *kubeletconfig.Merged) error {
 	process, err := kubelet.Running(root)
 	switch {
 	case errors.Is(err, kubelet.ErrNotRunning) && len(c.Files) == 0:
@@ -118,7 +118,7 @@ func (k *Settings) readRunning(root host.Root, c *kubeletconfig.Merged) error {
 func below(name string) string { return path.Join("/", name) }
 
 // read decodes the fields of the budget from the files of c.
-func (k *Settings) read(c *kubeletconfig.Merged) error {
+func (k *KubeletSettings) read(c *kubeletconfig.Merged) error {
 	k.Config, k.From.Files = c, append([]string{}, c.Files...)
 	return c.DecodeInto(&k.Kubelet, setDefaults)
 }

@@ -22,7 +22,7 @@ type Options struct {
 	// Mode selects the methods to move running pods.
 	Mode podmove.Mode
 	// Eviction has the flags of eviction.
-	Eviction Eviction
+	Eviction EvictionFlags
 	// Events means that faults are recorded as Events at the API server, and NodeCondition that the
 	// node has a condition there. Both need Eviction.Kubeconfig.
 	Events, NodeCondition bool
@@ -31,14 +31,14 @@ type Options struct {
 	NodeStatus bool
 }
 
-// Values of Eviction.Kubeconfig that are not paths.
+// Values of EvictionFlags.Kubeconfig that are not paths.
 const (
 	KubeconfigAuto = "auto" // the kubelet's
 	KubeconfigNone = "none"
 )
 
-// Eviction holds the flags of eviction.
-type Eviction struct {
+// EvictionFlags holds the flags of eviction.
+type EvictionFlags struct {
 	// Settings has what the flags set for all partitions.
 	evict.Settings
 	// Kubeconfig is a path, KubeconfigAuto or KubeconfigNone.

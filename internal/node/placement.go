@@ -11,8 +11,8 @@ import (
 	"node-partition.io/node-partition/pkg/podmove/report"
 )
 
-// Placement tells in which cgroups the pods of the node are.
-type Placement struct {
+// MemberPlaces tells in which cgroups the pods of the node are.
+type MemberPlaces struct {
 	// Pods counts all pods, and Members the partition's members, wherever they are. RequestBytes is
 	// the sum of the memory requests of the members.
 	Pods, Members int
@@ -26,20 +26,20 @@ type Placement struct {
 
 // Outside returns the memory of the waiting members outside of the partition, as eviction counts
 // it.
-func (p Placement) Outside(cgroups cgroups.FS, warn func(error)) (used uint64) {
-	for _, pod := range evict.Measure(cgroups, p.Waiting, warn) {
+func (p MemberPlaces) Outside(tree cgroups.FS, warn func(error)) (used uint64) {
+	for _, pod := range evict.Measure(tree, p.Waiting, warn) {
 		used += pod.Usage.Used
 	}
 	return used
 }
 
-// PlacementOf returns where the pods are that a reconcile has found and reported, with what the
+// MemberPlacesOf returns where the pods are that a reconcile has found and reported, with what the
 // kubelet has reported since. capacity is the node's memory in bytes.
-func PlacementOf(
+func MemberPlacesOf(
 	name partition.Name, reports []report.Pod, found []podmove.Pod,
 	known map[types.UID]*kubelet.Pod, capacity uint64,
-) Placement {
-	placed := Placement{Pods: len(reports)}
+) MemberPlaces {
+	placed := MemberPlaces{Pods: len(reports)}
 	byUID := make(map[string]*podmove.Pod, len(found))
 	for i := range found {
 		byUID[found[i].UID] = &found[i]

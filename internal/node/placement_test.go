@@ -27,7 +27,7 @@ func TestPlaceWaiting(t *testing.T) {
 		{UID: web.UID, Name: "web", Containers: 1, Slice: web.DefaultCgroup.Slice, OutsideBytes: 3},
 	}
 	found := []podmove.Pod{etcd, dns, web}
-	p := PlacementOf(partition.System, reports, found, nil, capacity)
+	p := MemberPlacesOf(partition.System, reports, found, nil, capacity)
 	// 10 % and 5 % of the node, less the 3 that the kubelet keeps apart (EstimateRequest).
 	if p.Pods != 3 || p.Members != 2 || p.LeftBytes != 5 || len(p.Waiting) != 1 || p.Waiting[0].Request < 190*mebi || p.RequestBytes < 280*mebi {
 		t.Fatalf("%+v", p)
@@ -36,13 +36,13 @@ func TestPlaceWaiting(t *testing.T) {
 		t.Errorf("%+v", w)
 	}
 	known := told(&kubelet.Pod{UID: etcd.UID, MemoryRequest: 100 * mebi}, &kubelet.Pod{UID: dns.UID, MemoryRequest: 70 * mebi})
-	p = PlacementOf(partition.System, reports, found, known, capacity)
+	p = MemberPlacesOf(partition.System, reports, found, known, capacity)
 	if p.RequestBytes != 170*mebi || p.Waiting[0].Request != 100*mebi {
 		t.Errorf("%+v", p)
 	}
 	// With the partition switched off a pod that is still in it does not wait outside.
 	reports[0].Slice = etcd.Partitions[0].Slice
-	if p := PlacementOf(partition.System, reports, found, known, capacity); len(p.Waiting) != 0 {
+	if p := MemberPlacesOf(partition.System, reports, found, known, capacity); len(p.Waiting) != 0 {
 		t.Errorf("%+v", p.Waiting)
 	}
 }

@@ -1,6 +1,8 @@
 package node
 
 import (
+	"os"
+
 	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/sizing"
 	"node-partition.io/node-partition/internal/sizing/sizefile"
@@ -18,4 +20,15 @@ func Advise(root host.Root, r *sizefile.Record) sizing.Advice {
 		}
 		return p.At(limit).Nearest()
 	})
+}
+
+// statErrorPages is the part of the least threshold for each CPU, in pages: twice what memory.stat
+// may leave out (statErrorBytes, pkg/slices/config).
+const statErrorPages = 2 * 64
+
+// leastThreshold returns the lower bound in bytes of the default threshold for the CPUs of the node
+// at root, beside the 32 MiB that each node has; 0 if they are not known.
+func leastThreshold(root host.Root) uint64 {
+	cpus, _ := OnlineCPUs(root)
+	return uint64(cpus.Size() * os.Getpagesize() * statErrorPages)
 }

@@ -24,7 +24,7 @@ type Pods func(partition.Name) []evict.Pod
 // ReadStatus reads the partitions of a configuration that are active, and ranks their pods as the
 // service does. report has the places of the pods. What cannot be read is in the Problem.
 func ReadStatus(
-	n host.Node, flags Eviction, config Followed, found report.Report, pods Pods,
+	n host.Node, flags EvictionFlags, config Followed, found report.Report, pods Pods,
 ) state.Status {
 	status := state.Status{Partitions: []state.Partition{}, Problem: config.ManagedByKubelet, Report: found}
 	if config.Problem != nil {

@@ -40,8 +40,8 @@ type Table struct {
 	Rows [][]string
 }
 
-// Facts returns what there is to say of the node as a whole.
-func Facts(s *state.Status) []Fact {
+// NodeFacts returns what there is to say of the node as a whole.
+func NodeFacts(s *state.Status) []Fact {
 	var facts []Fact
 	add := func(l Level, name, format string, args ...any) {
 		facts = append(facts, Fact{l, name, text.Terminal(fmt.Sprintf(format, args...))})
@@ -209,8 +209,8 @@ func margin(available, hard, soft uint64) string {
 	return content
 }
 
-// Order returns the pods of a partition in the order of evictions.
-func Order(e *state.Eviction) Table {
+// OrderTable returns the pods of a partition in the order of evictions.
+func OrderTable(e *state.Eviction) Table {
 	t := Table{Head: []string{"EVICTION ORDER", "NAMESPACE", "POD", "PRIORITY", "WORKING SET", "REQUESTS"}}
 	candidates := 0
 	for _, c := range e.Order {
@@ -242,8 +242,8 @@ func turn(skip evict.Skip, after int) string {
 // shownEvictions is the number of ended evictions in a table.
 const shownEvictions = 5
 
-// Evictions returns the last evictions, and those in progress.
-func Evictions(e *state.Eviction) Table {
+// EvictionsTable returns the last evictions, and those in progress.
+func EvictionsTable(e *state.Eviction) Table {
 	t := Table{Head: []string{"EVICTED", "NAMESPACE", "POD", "THRESHOLD", "METHOD", "USED", "REQUESTED", "REMARKS"}}
 	row := func(of evict.Eviction, remark string) {
 		t.add(of.Time.Format(time.RFC3339), of.Namespace, of.Name, string(of.Threshold), string(of.Method),

@@ -16,8 +16,8 @@ import (
 const (
 	// TrialUnit is the name of the service that ends a trial, without its suffix.
 	TrialUnit = "node-partition-trial"
-	// Timer is the name of the timer that starts TrialUnit.
-	Timer = TrialUnit + ".timer"
+	// TrialTimer is the name of the timer that starts TrialUnit.
+	TrialTimer = TrialUnit + ".timer"
 )
 
 // TimeOfDay is the layout of times in messages.
@@ -58,7 +58,7 @@ func isLate(end, now trialend.Moment) bool {
 
 // TrialTimerRuns reports whether systemd will end the trial, or is about to.
 func TrialTimerRuns(ctx context.Context, n host.Node) (bool, error) {
-	units, err := n.Systemd.Show(ctx, "ActiveState", Timer, TrialUnit+".service")
+	units, err := n.Systemd.Show(ctx, "ActiveState", TrialTimer, TrialUnit+".service")
 	if err != nil {
 		return false, err
 	}

@@ -4,12 +4,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/host"
@@ -74,23 +72,6 @@ func TestUnlisted(t *testing.T) {
 	}
 }
 
-// TestEndedPodKeepsName: a pod that has ended keeps its slice while the kubelet's slice of it
-// exists. Its memory is attributed to the pod by name.
-func TestEndedPodKeepsName(t *testing.T) {
-	t.Parallel()
-	root := t.TempDir()
-	found := inGuest("dns", v1.PodQOSBurstable)
-	found.Ready = false
-	if err := os.MkdirAll(filepath.Join(root, partition.CgroupPath(found.Partitions[0].Slice)), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	listed := Candidates(partition.System, []podmove.Pod{found}, nil, capacity)
-	pods := slices.Concat(listed, unlisted(partition.System, host.Node{Cgroups: cgroups.FS(root), Proc: "/proc"}, listed, nil, capacity))
-	if len(pods) != 1 || pods[0].Unknown || pods[0].Namespace != "kube-system" || pods[0].Name != "dns" {
-		t.Errorf("found %+v, want kube-system/dns", pods)
-	}
-}
-
 // TestUnlistedNested: with systemd or Docker in a container its processes are in cgroups below the
 // scope, and show its score there.
 func TestUnlistedNested(t *testing.T) {
@@ -118,30 +99,5 @@ func TestUnlistedNested(t *testing.T) {
 	}
 	if got := process(cgroups.FS(root), slice+"/"+filepath.Base(scope), maxDepth); got != "" {
 		t.Errorf("process %q of an empty scope", got)
-	}
-}
-
-// TestUnlistedLinear: the work for each pod does not grow with the number of pods. Before the first
-// pass all pods are unlisted.
-func TestUnlistedLinear(t *testing.T) {
-	perPod := func(count int) float64 {
-		root := t.TempDir()
-		known := map[types.UID]*kubelet.Pod{}
-		for i := range count {
-			uid := fmt.Sprintf("%08x-1111-2222-3333-444444444444", i)
-			slice := partition.CgroupPath(partition.PodSlice(partition.System, v1.PodQOSBurstable, uid))
-			if err := os.MkdirAll(filepath.Join(root, slice), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			known[types.UID(uid)] = &kubelet.Pod{UID: uid}
-		}
-		return testing.AllocsPerRun(3, func() {
-			if got := len(unlisted(partition.System, host.Node{Cgroups: cgroups.FS(root), Proc: "/proc"}, nil, known, capacity)); got != count {
-				t.Fatalf("%d pods, want %d", got, count)
-			}
-		}) / float64(count)
-	}
-	if few, many := perPod(50), perPod(400); many > 2*few {
-		t.Errorf("%.0f allocations for each of 400 pods, and %.0f for each of 50", many, few)
 	}
 }

@@ -65,35 +65,6 @@ func TestParsePodSliceOtherNames(t *testing.T) {
 	}
 }
 
-func TestPodSliceNames(t *testing.T) {
-	const uid = "0b4b4d8e-1c2d-4e5f-8a9b-0c1d2e3f4a5b"
-	for slice, want := range map[string]struct {
-		p   Name
-		q   string
-		uid string
-	}{
-		"kubepods-pod0b4b4d8e_1c2d_4e5f_8a9b_0c1d2e3f4a5b.slice":                   {Default, Guaranteed, uid},
-		"kubepods-burstable-pod0b4b4d8e_1c2d_4e5f_8a9b_0c1d2e3f4a5b.slice":         {Default, Burstable, uid},
-		"kubepods-besteffort-pod0b4b4d8e_1c2d_4e5f_8a9b_0c1d2e3f4a5b.slice":        {Default, BestEffort, uid},
-		"kubepods-system-pod0b4b4d8e_1c2d_4e5f_8a9b_0c1d2e3f4a5b.slice":            {System, Guaranteed, uid},
-		"kubepods-system-burstable-pod0b4b4d8e_1c2d_4e5f_8a9b_0c1d2e3f4a5b.slice":  {System, Burstable, uid},
-		"kubepods-system-besteffort-pod0b4b4d8e_1c2d_4e5f_8a9b_0c1d2e3f4a5b.slice": {System, BestEffort, uid},
-	} {
-		if got := PodSlice(want.p, want.q, want.uid); got != slice {
-			t.Errorf("slice of %+v is %s, want %s", want, got, slice)
-		}
-		p, q, _, ok := ParsePodSlice(slice)
-		if !ok || p != want.p || q != want.q {
-			t.Errorf("%s is %s %s %t, want %+v", slice, p, q, ok, want)
-		}
-	}
-	for _, slice := range []string{"", "kubepods.slice", "kubepods-burstable.slice", "kubepods-pod.slice", "kubepods-poda-b.slice", "kubepods-poda", "system.slice"} {
-		if _, _, _, ok := ParsePodSlice(slice); ok {
-			t.Errorf("%q passes for a pod's slice", slice)
-		}
-	}
-}
-
 func TestPartitionNames(t *testing.T) {
 	for got, want := range map[string]string{
 		System.Slice(): "kubepods-system.slice", System.Below(): "kubepods-system-.slice", Default.Slice(): "kubepods.slice",

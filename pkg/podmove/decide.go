@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"node-partition.io/node-partition/internal/cgroups"
@@ -236,9 +235,6 @@ func (p *placing) count(c Container, out *report.Pod) {
 	if c.AlsoSlice != "" && c.Slice == p.slice {
 		// One half is in its place. The other half has to move.
 		c.Slice, c.Unit, c.AlsoSlice, c.AlsoUnit = c.AlsoSlice, c.AlsoUnit, c.Slice, c.Unit
-	}
-	if c.IdleCPUs != "" {
-		out.IdleCPUs = strings.TrimPrefix(out.IdleCPUs+","+c.IdleCPUs, ",")
 	}
 	if partition.IsLiveMoved(c.Unit) {
 		out.LiveMoved++

@@ -211,20 +211,31 @@ func TestDecideOneAtATime(t *testing.T) {
 	}
 }
 
-func TestDecideSidecarsLast(t *testing.T) {
-	p := pod("a", partition.Default, func(p *Pod) {
-		at := func(name string, order int, sidecar bool) Container {
-			return Container{ID: name, Name: name, Running: true, Restarts: true, Container: kubelet.Container{Order: order, Sidecar: sidecar}, Unit: "cri-containerd-" + name + ".scope", Slice: p.DefaultCgroup.Slice}
-		}
-		p.Containers = []Container{at("proxy", 0, true), at("second-proxy", 1, true), at("main", 0, false), at("other", 1, false)}
-	})
-	containers := Decide(snapshot(nil, p)).Move.Containers
-	names := make([]string, 0, len(containers))
-	for _, c := range containers {
-		names = append(names, c.Name)
+// TestDecideOrder: sidecars are moved last, so that the others end before the sidecars that they
+// need. A restart ends sidecars from the last to the first, as the kubelet does. A live move ends
+// nothing, and keeps their order.
+func TestDecideOrder(t *testing.T) {
+	at := func(name string, order int, sidecar bool) Container {
+		return Container{ID: name, Name: name, Running: true, Restarts: true, Container: kubelet.Container{Order: order, Sidecar: sidecar}, Unit: "cri-containerd-" + name + ".scope"}
 	}
-	if want := []string{"main", "other", "second-proxy", "proxy"}; !slices.Equal(names, want) {
-		t.Errorf("restarted in the order %v, want %v", names, want)
+	list := []Container{at("proxy", 0, true), at("b", 1, false), at("log", 1, true), at("c", 2, false), at("mesh", 2, true), at("a", 0, false)}
+	for state, want := range map[NRIState][]string{
+		Working:     {"a", "b", "c", "mesh", "log", "proxy"},
+		Unavailable: {"a", "b", "c", "proxy", "log", "mesh"},
+	} {
+		for shift := range list {
+			p := pod("a", partition.Default, func(p *Pod) { p.Containers = slices.Concat(list[shift:], list[:shift]) })
+			for i := range p.Containers {
+				p.Containers[i].Slice = p.DefaultCgroup.Slice
+			}
+			var got []string
+			for _, c := range Decide(snapshot(func(s *Snapshot) { s.NRI = state }, p)).Move.Containers {
+				got = append(got, c.Name)
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("NRI %d: moved in the order %q, want %q", state, got, want)
+			}
+		}
 	}
 }
 
@@ -268,7 +279,8 @@ func TestDecideSlices(t *testing.T) {
 		{"pod gone, a container still being removed", nil, pod("a", partition.System, func(p *Pod) { p.Exists, p.Ready = false, false }), false, false},
 		{"pod ended", nil, pod("a", partition.System, gone, func(p *Pod) { p.Exists = true }), false, true},
 		{"pod ended, its files in memory not unmounted", nil, pod("a", partition.System, gone, inDefault, func(p *Pod) { p.Exists = true }), false, false},
-		{"kubelet's slice gone first", nil, pod("a", partition.System, func(p *Pod) { p.DefaultCgroup.Exists = false }), false, false},
+		// Limits of zero would have the kernel kill all of the pod.
+		{"kubelet's slice gone first", nil, pod("a", partition.System, func(p *Pod) { p.DefaultCgroup = PodCgroup{Slice: p.DefaultCgroup.Slice} }), false, false},
 		{"no member any more, and moved", nil, pod("a", partition.Default, inNamespace("default"), func(p *Pod) { p.Partitions[0].Exists = true }), false, true},
 		{
 			"no member any more, and its memory stays charged", nil,
@@ -403,16 +415,5 @@ func TestPodTerminate(t *testing.T) {
 	}
 	if reported.Kubelet.GracePeriod != time.Minute || known.Terminating {
 		t.Errorf("%+v of %+v", reported.Kubelet, known)
-	}
-}
-
-// TestDecideNoDefaultSlice: the kubelet's slice of a pod that runs is gone, and there is nothing to
-// mirror. Limits of zero would have the kernel kill all of the pod.
-func TestDecideNoDefaultSlice(t *testing.T) {
-	t.Parallel()
-	p := pod("a", partition.System)
-	p.DefaultCgroup = PodCgroup{Slice: p.DefaultCgroup.Slice}
-	if d := Decide(snapshot(nil, p)); len(d.Ensure) > 0 {
-		t.Errorf("gives %+v", d.Ensure)
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/partition"
 )
 
@@ -63,26 +62,6 @@ func (g *Gatherer) whereIs(ctx context.Context, id string) (cgroup string, ok bo
 	}
 	g.elsewhere[id] = found
 	return found, true
-}
-
-// idleCPUs returns the CPUs that a container was given alone if its partition has none of them. The
-// static CPU manager gives whole CPUs to a v1.PodQOSGuaranteed container alone, and ignores
-// partitions.
-func (g *Gatherer) idleCPUs(scope string) string {
-	given, effective, err := g.Cgroups.CPUs(scope)
-	if err != nil || given.Intersection(effective).Size() > 0 {
-		return "" // gone by now, or without the controller: its CPUs are not limited
-	}
-	// With strict-cpu-reservation the CPUs that containers share are outside the partition too. A
-	// container with a part of a CPU has those. Its quota is the part. The kubelet gives a container
-	// with whole CPUs as much quota, or none (DisableCPUQuotaWithExclusiveCPUs, 1.33). The quota is
-	// rounded up: 996m is a whole CPU here.
-	limits, err := g.Cgroups.Limits(scope)
-	quota := limits.CPUQuotaPerSec
-	if err != nil || quota != cgroups.Unlimited && quota != uint64(given.Size())*1_000_000 {
-		return ""
-	}
-	return given.String()
 }
 
 // errNoCgroup means that /proc/PID/cgroup has no line of cgroup v2.

@@ -52,8 +52,7 @@ type Gatherer struct {
 	resources map[string]cri.Resources
 	// elsewhere holds the cgroups of containers outside their pod's slices, by ID. They are read once.
 	elsewhere map[string]string
-	leftOvers leftOvers
-	outlived  outlived
+	forgotten forgotten
 	// limits holds the limits of pods' slices at the last reading, by the name of the slice. quiet
 	// means that nothing can have changed them since: they are not read again.
 	limits map[string]cgroups.Limits
@@ -97,7 +96,7 @@ func (g *Gatherer) pods(ctx context.Context, partitions []partition.Name) (pods 
 	defer func() {
 		if err != nil {
 			//guard: a runtime that was away begins the minute again
-			g.outlived = outlived{} // whoever did not answer may have the pods
+			g.forgotten = forgotten{} // whoever did not answer may have the pods
 		}
 	}()
 	r := reading{Gatherer: g, partitions: partitions}
@@ -114,7 +113,7 @@ func (g *Gatherer) pods(ctx context.Context, partitions []partition.Name) (pods 
 	r.known, _ = g.Kubelet.Pods()
 	// Only a kubelet that answers sends an event for each resize.
 	//guard: a kubelet that is away does not tell of a resize
-	r.same = g.quiet && answers && g.outlived.answers
+	r.same = g.quiet && answers && g.forgotten.answers
 	r.limits = make(map[string]cgroups.Limits, len(g.limits))
 
 	byUID, of := group(sandboxes, containers)
@@ -177,8 +176,7 @@ func group(sandboxes []cri.Sandbox, containers []cri.Container) (map[string]*Pod
 // means that the kubelet reports its pods.
 func (r *reading) gone(found podCgroups, answers bool) []Pod {
 	var pods []Pod
-	next, now := leftOvers{}, time.Now()
-	outlivedNow := r.outlived.next(answers)
+	next, now := r.forgotten.next(answers), time.Now()
 	listed, reported := map[string]bool{}, map[string]bool{}
 	if len(found) > 0 {
 		for _, c := range r.containers {
@@ -191,24 +189,19 @@ func (r *reading) gone(found podCgroups, answers bool) []Pod {
 			reported[partition.EscapeUID(string(uid))] = true
 		}
 	}
-	for escaped, slices := range found {
-		for _, slice := range slices {
+	for escaped, all := range found {
+		for _, slice := range all {
 			if slice.Partition == partition.Default {
 				continue
 			}
-			pod := leftOver(escaped, slice, slices, liveMoved(slice.Units))
-			if !hasDefault(slices) && !reported[escaped] {
-				live := r.live(slice.Slice, listed)
-				var ended []string
-				ended, pod.Settling = r.leftOvers.find(slice.Units, live, now, next)
-				pod.Orphans = append(pod.Orphans, ended...)
-				unclaimed := r.unclaimed(slice.Slice, listed)
-				pod.Outlived = r.outlived.find(slice.PodCgroup, unclaimed, now, outlivedNow)
+			pod := leftOver(escaped, slice, all, liveMoved(slice.Units))
+			if !hasDefault(all) && !reported[escaped] {
+				r.addForgotten(&pod, slice.PodCgroup, listed, now, next)
 			}
 			pods = append(pods, pod)
 		}
 	}
-	r.leftOvers, r.outlived = next, outlivedNow
+	r.forgotten = next
 	return pods
 }
 
@@ -216,11 +209,11 @@ func (r *reading) gone(found podCgroups, answers bool) []Pod {
 // scope.
 func lacking(pods map[string]*Pod, of map[string][]cri.Container, found podCgroups) bool {
 	for uid, pod := range pods {
-		slices := found[partition.EscapeUID(uid)]
-		if pod.Ready && !hasDefault(slices) {
+		all := found[partition.EscapeUID(uid)]
+		if pod.Ready && !hasDefault(all) {
 			return true
 		}
-		scopes := scopesIn(slices)
+		scopes := scopesIn(all)
 		for _, c := range of[uid] {
 			if c.State == cri.Running && len(scopes[c.ID]) == 0 {
 				return true
@@ -293,7 +286,7 @@ func (r *reading) complete(
 		} else if err := r.estimate(ctx, pod, &container); err != nil {
 			return nil, err
 		}
-		r.inspect(pod, &container)
+		r.inspect(&container)
 		for _, unit := range []string{container.Unit, container.AlsoUnit} {
 			if c.State == cri.Exited && partition.IsLiveMoved(unit) {
 				pod.Orphans = append(pod.Orphans, unit)
@@ -460,7 +453,7 @@ func (g *Gatherer) snapshot(ctx context.Context, c Policy, rules Rules, nri NRIS
 	}
 	weights, protected := g.slices(c.names())
 	return Snapshot{
-		Config: c, Rules: rules, Pods: pods, NRI: nri, KubeletAnswers: g.outlived.answers,
+		Config: c, Rules: rules, Pods: pods, NRI: nri, KubeletAnswers: g.forgotten.answers,
 		Weights: weights, Protected: protected, Formula: admission.LinearWeight,
 		CPU: CPUState{Runtime: admission.LinearWeight},
 	}, nil

@@ -306,7 +306,7 @@ func TestGathererLeftOverScope(t *testing.T) {
 				if d := pass(); len(d.KillScopes) != 0 || d.Wait {
 					t.Errorf("right afterwards: ends %q, waits %t", d.KillScopes, d.Wait)
 				}
-				<-time.After(leftOverRetry)
+				<-time.After(endAgain)
 				if d := pass(); slices.Equal(d.KillScopes, []string{scope}) != test.ended {
 					t.Errorf("later ends %q; want that it ends %s: %t", d.KillScopes, scope, test.ended)
 				}
@@ -363,10 +363,12 @@ func TestGathererLiveMoved(t *testing.T) {
 	if pod := n.only(); len(pod.Orphans) != 1 {
 		t.Errorf("orphans %+v, want the scope of a container that was removed", pod.Orphans)
 	}
+	// It is ended at once, and not reported beside that.
 	n.sandboxes = nil
-	pods := n.gather()
-	if d := Decide(snapshot(nil, pods...)); len(d.KillScopes) != 1 {
-		t.Errorf("kills %+v, want the scope of a pod that is gone", d.KillScopes)
+	n.cgroup(partitionA+"/partition-cri-containerd-one.scope", map[string]string{"cgroup.events": "populated 1"})
+	removeAll(t, filepath.Join(n.root, defaultA))
+	if d := Decide(snapshot(nil, n.gather()...)); len(d.KillScopes) != 1 || len(d.Outlived) > 0 {
+		t.Errorf("kills %+v, reports %+v; want the scope of a pod that is gone", d.KillScopes, d.Outlived)
 	}
 }
 
@@ -538,33 +540,5 @@ func TestGathererQoSChange(t *testing.T) {
 	}
 	if len(d.Stop) != 1 || d.Stop[0].Slice != filepath.Base(partitionA) {
 		t.Errorf("stops %+v, want the old slice", d.Stop)
-	}
-}
-
-// TestGathererIdleCPUs: the report lists CPUs that the static CPU manager gives to a member and
-// that it cannot use.
-func TestGathererIdleCPUs(t *testing.T) {
-	const defaultSlice = "kubepods.slice/kubepods-pod11111111_2222_3333_4444_666666666666.slice"
-	for name, test := range map[string]struct{ given, effective, quota, want string }{
-		"whole CPUs of its own": {"4-5,8", "0-1", "max", "4-5,8"},
-		"whole CPUs, limited":   {"4-5", "0-1", "200000", "4-5"},
-		"all that are shared":   {"0-3,6-7", "0-1", "50000", ""},
-		"shared strictly":       {"4-7", "0-1", "150000", ""},
-		"nearly a CPU, shared":  {"4-7", "0-1", "99600", ""},
-		"no CPU manager":        {"", "0-1", "max", ""},
-		"no partition's CPUs":   {"4-5", "4-5", "max", ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			n := newNode(t)
-			n.cgroup(defaultSlice, nil)
-			n.cgroup(partitionB+"/cri-containerd-two.scope", map[string]string{
-				"cpuset.cpus": test.given, "cpuset.cpus.effective": test.effective, "cpu.max": test.quota + " 100000",
-			})
-			n.sandboxes = []cri.Sandbox{{ID: "pause2", UID: uidB, Namespace: "kube-system", Name: "b", Ready: true}}
-			n.containers = []cri.Container{{ID: "two", SandboxID: "pause2", Name: "main", State: cri.Running}}
-			if d := Decide(snapshot(nil, n.gather()...)); len(d.Pods) != 1 || d.Pods[0].IdleCPUs != test.want {
-				t.Errorf("reported %+v, want idle %q", d.Pods, test.want)
-			}
-		})
 	}
 }

@@ -80,16 +80,13 @@ func (g *Gatherer) estimate(ctx context.Context, pod *Pod, container *Container)
 }
 
 // inspect adds what the scope of a running container shows.
-func (r *reading) inspect(pod *Pod, c *Container) {
+func (r *reading) inspect(c *Container) {
 	if !c.Running || c.Unit == "" {
 		return
 	}
 	path := partition.CgroupPath(c.Slice) + "/" + c.Unit
 	if own, err := r.Cgroups.HasChildren(path); err == nil {
 		c.OwnCgroups = own
-	}
-	if pod.QoS == v1.PodQOSGuaranteed && pod.inPartition(c.Slice) {
-		c.IdleCPUs = r.idleCPUs(path)
 	}
 	if cpu, err := r.cpu(path); err == nil {
 		c.CPU = cpu
@@ -153,30 +150,6 @@ func liveMoved(units []string) []string {
 		}
 	}
 	return moved
-}
-
-// live returns a function that reports whether a scope in the slice has a process, or the runtime
-// reports its container. A scope that cannot be read counts as one with a process.
-func (g *Gatherer) live(slice string, listed map[string]bool) func(scope, id string) bool {
-	return func(scope, id string) bool {
-		if listed[id] {
-			return true
-		}
-		populated, err := g.Cgroups.Populated(partition.CgroupPath(slice) + "/" + scope)
-		return err != nil || populated
-	}
-}
-
-// unclaimed returns a function that reports whether a scope in the slice has a process, and the
-// runtime does not report its container. A scope that cannot be read does not count.
-func (g *Gatherer) unclaimed(slice string, listed map[string]bool) func(scope, id string) bool {
-	return func(scope, id string) bool {
-		if listed[id] {
-			return false
-		}
-		populated, err := g.Cgroups.Populated(partition.CgroupPath(slice) + "/" + scope)
-		return err == nil && populated
-	}
 }
 
 // restarts reports whether the kubelet starts a container again whatever its exit status is.

@@ -26,9 +26,9 @@ type order struct {
 	pod types.NamespacedName
 	// uid is the UID of the pod that the last reconcile found. It is empty before.
 	uid string
-	// begun means that a move is under way, and its end answers the order.
-	begun bool
-	done  chan outcome
+	// move is the move of the pod whose end answers the order. It is nil until one has begun.
+	move *underway
+	done chan outcome
 }
 
 // outcome is the answer to an order.
@@ -61,20 +61,14 @@ func (r *Reconciler) MoveNow(ctx context.Context, pod types.NamespacedName) (sli
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if o.begun {
-		for _, u := range r.underway {
-			u.orders = slices.DeleteFunc(u.orders, func(other *order) bool { return other == o })
-		}
+	r.drop(o)
+	if o.move != nil {
 		return "", fmt.Errorf("%s is being moved, and the move continues: %w", pod, context.Cause(ctx))
 	}
-	r.drop(o)
 	return "", fmt.Errorf("%w: %s: %w", ErrNotMoved, pod, context.Cause(ctx))
 }
 
-// answer ends an order. It is called with mu held.
-func (o *order) answer(slice string, err error) { o.done <- outcome{slice, err} }
-
-// drop removes an order from those that have not begun. It is called with mu held.
+// drop removes an order. It is called with mu held.
 func (r *Reconciler) drop(o *order) {
 	r.orders = slices.DeleteFunc(r.orders, func(other *order) bool { return other == o })
 }
@@ -83,15 +77,14 @@ func (r *Reconciler) drop(o *order) {
 // answers those whose pod is not on the node. It is called with mu held.
 func (r *Reconciler) takeOrders(pods []Pod) map[string]bool {
 	ordered := map[string]bool{}
-	for _, o := range slices.Clone(r.orders) {
+	r.answer(nil, func(o *order) *outcome {
 		if pod, ok := named(pods, o.pod); ok {
 			o.uid = pod.UID
 			ordered[o.uid] = true
-			continue
+			return nil
 		}
-		r.drop(o)
-		o.answer("", fmt.Errorf("%s: %w", o.pod, ErrNoPod))
-	}
+		return &outcome{err: fmt.Errorf("%s: %w", o.pod, ErrNoPod)}
+	})
 	return ordered
 }
 
@@ -124,35 +117,26 @@ func named(pods []Pod, name types.NamespacedName) (Pod, bool) {
 func (r *Reconciler) judgeOrders(s Snapshot, d *Decision) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var move *underway
 	if d.Move != nil {
-		given := slices.ContainsFunc(r.orders, func(o *order) bool { return o.uid == d.Move.UID })
+		given := slices.ContainsFunc(r.orders, func(o *order) bool { return o.move == nil && o.uid == d.Move.UID })
 		//guard: a move for an order that was withdrawn does not begin
 		if s.Ordered[d.Move.UID] && !given {
 			d.Move, d.Wait = nil, true
 		} else {
-			move = r.begin(d.Move)
+			move := r.begin(d.Move)
 			//guard: a move that was overtaken before it began does not begin
 			move.overtaken = !s.Config.sameMembers(r.config.with(s.Config.names()))
 		}
 	}
-	for _, o := range slices.Clone(r.orders) {
-		switch current := r.underway[o.uid]; {
-		case o.uid == "":
-			continue // given after the snapshot
-		case move != nil && move.UID == o.uid:
-			move.attach(o)
-		case current != nil:
-			current.attach(o)
-		default:
-			answer := verdict(d.Pods, o)
-			if answer == nil {
-				continue
-			}
-			o.done <- *answer
+	r.answer(nil, func(o *order) *outcome {
+		if o.uid == "" {
+			return nil // given after the snapshot
 		}
-		r.drop(o)
-	}
+		if o.move = r.underway[o.uid]; o.move != nil {
+			return nil
+		}
+		return verdict(d.Pods, o)
+	})
 }
 
 // verdict returns the answer to an order for a pod that is not being moved. It returns nil if the
@@ -178,10 +162,24 @@ func verdict(reports []report.Pod, o *order) *outcome {
 func (r *Reconciler) refuseOrders(why error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, o := range r.orders {
-		o.answer("", fmt.Errorf("%w: %s: %w", ErrNotMoved, o.pod, why))
-	}
-	r.orders = nil
+	r.answer(nil, func(o *order) *outcome {
+		return &outcome{err: fmt.Errorf("%w: %s: %w", ErrNotMoved, o.pod, why)}
+	})
+}
+
+// answer asks for the outcome of each order of a move, and of those that have not begun if the move
+// is nil. It ends those that have one. It is called with mu held.
+func (r *Reconciler) answer(u *underway, of func(*order) *outcome) {
+	r.orders = slices.DeleteFunc(r.orders, func(o *order) bool {
+		if o.move != u {
+			return false
+		}
+		answer := of(o)
+		if answer != nil {
+			o.done <- *answer
+		}
+		return answer != nil
+	})
 }
 
 // underway is a pod that is being moved, or that was restarted and is not Ready again.
@@ -189,16 +187,9 @@ type underway struct {
 	*Move
 	// placed means that the pod is in its place and not Ready yet.
 	placed bool
-	orders []*order
 	// elsewhere means that it belongs to another partition by the last reconcile, and overtaken
 	// that it may have since the move was decided.
 	elsewhere, overtaken bool
-}
-
-// attach makes the end of the move answer an order. It is called with mu held.
-func (u *underway) attach(o *order) {
-	o.begun = true
-	u.orders = append(u.orders, o)
 }
 
 // begin records a move. It is called with mu held.
@@ -231,26 +222,12 @@ func (r *Reconciler) end(u *underway, err error) {
 	if err == nil && !there {
 		err = fmt.Errorf("%s was deleted while it was moved: %w", u.fullName(), ErrNoPod)
 	}
-	u.answer(err)
+	r.moved(u, err)
 }
 
-// answer answers the orders of a move. It is called with mu held.
-func (u *underway) answer(err error) {
-	for _, o := range u.orders {
-		o.answer(u.Slice, err)
-	}
-	u.orders = nil
-}
-
-// giveBack returns the orders of a move that has not begun, for the next reconcile. It is called
-// with mu held.
-func (u *underway) giveBack() []*order {
-	orders := u.orders
-	for _, o := range orders {
-		o.begun = false
-	}
-	u.orders = nil
-	return orders
+// moved answers the orders of a move. It is called with mu held.
+func (r *Reconciler) moved(u *underway, err error) {
+	r.answer(u, func(*order) *outcome { return &outcome{u.Slice, err} })
 }
 
 // awaitedPods returns the pods that were restarted and are not Ready again, by namespace and name.

@@ -43,11 +43,7 @@ func moveNow(ctx context.Context, r *Reconciler, pod types.NamespacedName) <-cha
 func (r *Reconciler) left() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	n := len(r.orders)
-	for _, u := range r.underway {
-		n += len(u.orders)
-	}
-	return n
+	return len(r.orders)
 }
 
 // reconciling returns a host, which change has changed, and its reconciler, which runs.
@@ -154,6 +150,11 @@ func TestMoveNowRefused(t *testing.T) {
 		{"no NRI", Awaited, nil, podA, ErrNotMoved, "no-nri"},
 		{"kubelet is away", Working, func(h *fakeHost) { h.silent = true }, podA, ErrNotMoved, "no-kubelet"},
 		{"kubelet does not report", Working, func(h *fakeHost) { h.pods = nil }, podA, ErrNotMoved, "unknown-restart-policy"},
+		{"the runtime does not answer", Working, func(h *fakeHost) { h.err = errors.New("connection refused") }, podA, ErrNotMoved, "connection refused"},
+		{"between two starts", Working, func(h *fakeHost) {
+			h.containers[0].State = cri.Exited
+			removeAll(h.t, h.root+"/"+defaultA+"/cri-containerd-one.scope")
+		}, podA, ErrNotMoved, "none of its containers runs"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -333,22 +334,6 @@ func TestMoveNowDuringMove(t *testing.T) {
 	})
 }
 
-// TestMoveNowCrashLoop: between two starts of its container a pod has no place.
-func TestMoveNowCrashLoop(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newHost(t)
-		h.static()
-		h.containers[0].State = cri.Exited
-		removeAll(t, h.root+"/"+defaultA+"/cri-containerd-one.scope")
-		r, _ := h.reconciler(Working, members)
-		start(t, r)
-		<-time.After(time.Minute)
-		if slice, err := r.MoveNow(t.Context(), podA); !errors.Is(err, ErrNotMoved) {
-			t.Errorf("answered %q, %v; no container of it runs", slice, err)
-		}
-	})
-}
-
 // leaves restarts a container of the partition, whose scope disappears with it.
 type leaves struct{ *fakeHost }
 
@@ -400,20 +385,6 @@ func TestMoveNowLastPod(t *testing.T) {
 		defer r.mu.Unlock()
 		if awaited := r.awaitedPods(); awaited != "" {
 			t.Errorf("an hour later %s is waited for", awaited)
-		}
-	})
-}
-
-// TestMoveNowReconcilesFail: no reconcile can take the order, and the answer has the reason.
-func TestMoveNowReconcilesFail(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h, r, _ := reconciling(t, Working, func(h *fakeHost) { h.static() })
-		<-time.After(time.Minute)
-		h.mu.Lock()
-		h.err = errors.New("the runtime does not answer")
-		h.mu.Unlock()
-		if _, err := r.MoveNow(t.Context(), podA); !errors.Is(err, ErrNotMoved) || !strings.Contains(err.Error(), "the runtime does not answer") {
-			t.Errorf("answered %v", err)
 		}
 	})
 }

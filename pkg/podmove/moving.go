@@ -60,7 +60,7 @@ func (r *Reconciler) move(ctx context.Context, m *Move) {
 	switch {
 	case pointless && moved == 0:
 		//guard: an order waits for a move that begins
-		r.orders = append(r.orders, u.giveBack()...)
+		r.answer(u, func(o *order) *outcome { o.move = nil; return nil })
 	case pointless: // the next reconcile decides
 	case err != nil:
 		f := r.failed[m.UID]
@@ -79,7 +79,7 @@ func (r *Reconciler) move(ctx context.Context, m *Move) {
 	missing := errors.Is(err, ErrInVain) && !errors.Is(err, ErrWrongPlace)
 	u.placed = missing || (err == nil || pointless && moved > 0) && m.Method == Restart && m.WasReady
 	if u.placed && err != nil {
-		u.answer(err)
+		r.moved(u, err)
 	}
 	if !u.placed {
 		r.end(u, err)
@@ -173,7 +173,7 @@ func (r *Reconciler) await(ctx context.Context, u *underway, m *Move, missing bo
 			if mode == OnlyRestart {
 				r.end(u, err)
 			} else {
-				u.answer(err)
+				r.moved(u, err)
 			}
 			r.mu.Unlock()
 			r.Wake()

@@ -65,7 +65,7 @@ type passing struct {
 type moves struct {
 	moving   string
 	underway map[string]*underway // by UID
-	orders   []*order             // not begun
+	orders   []*order             // not answered
 	failed   map[string]failure
 	// restartsFail means that a restarted container came back in the wrong place. It holds until the
 	// runtime connects again (connections counts that) or the configuration changes.

@@ -1,14 +1,11 @@
 package podmove
 
 import (
-	"reflect"
 	"slices"
 	"testing"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 
-	"node-partition.io/node-partition/internal/kubelet"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/podmove/report"
 )
@@ -186,89 +183,6 @@ func TestDecideWait(t *testing.T) {
 				t.Error("waits for a pod alone, and not for it among others")
 			}
 		})
-	}
-}
-
-// TestDecideMoveFields: a Move has everything that the mover needs.
-func TestDecideMoveFields(t *testing.T) {
-	want := Move{
-		To: partition.System, Method: Restart,
-		Slice: partition.PodSlice(partition.System, v1.PodQOSBurstable, "a"), GracePeriod: 7 * time.Second,
-	}
-	for name, test := range map[string]struct {
-		change func(*Snapshot)
-		pod    Pod
-		want   func(*Move)
-	}{
-		"restarted": {nil, pod("a", partition.Default), func(*Move) {}},
-		"only restarts are allowed": {
-			func(s *Snapshot) { s.Config.Mode = OnlyRestart }, pod("a", partition.Default), func(*Move) {},
-		},
-		"live": {
-			func(s *Snapshot) { s.NRI = Unavailable }, pod("a", partition.Default), func(m *Move) { m.Method = Live },
-		},
-		"grace period not reported": {
-			func(s *Snapshot) { s.Config.Mode = OnlyLive },
-			pod("a", partition.Default, func(p *Pod) { p.Kubelet = nil }),
-			func(m *Move) { m.Method, m.GracePeriod = Live, 30*time.Second },
-		},
-		"back to the default partition": {
-			func(s *Snapshot) { switchOff(s) }, pod("a", partition.System),
-			func(m *Move) {
-				m.To, m.Slice = partition.Default, partition.PodSlice(partition.Default, v1.PodQOSBurstable, "a")
-			},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			want := want
-			test.want(&want)
-			d := Decide(snapshot(test.change, test.pod))
-			if d.Move == nil || len(d.Move.Containers) != 1 || d.Move.Containers[0].Name != "main" || d.Move.UID != "a" {
-				t.Fatalf("move is %+v, want one of container main", d.Move)
-			}
-			want.Containers, want.Pod = d.Move.Containers, d.Move.Pod
-			if !reflect.DeepEqual(*d.Move, want) {
-				t.Errorf("move is %+v, want %+v", *d.Move, want)
-			}
-		})
-	}
-}
-
-// TestInOrder: sidecars last, so that the others end before the sidecars that
-// they need. A restart ends sidecars from the last to the first, as the kubelet does. A live move
-// ends nothing, and keeps their order.
-func TestInOrder(t *testing.T) {
-	list := []Container{
-		{Name: "proxy", Container: kubelet.Container{Order: 0, Sidecar: true}}, {Name: "b", Container: kubelet.Container{Order: 1}},
-		{Name: "log", Container: kubelet.Container{Order: 1, Sidecar: true}}, {Name: "c", Container: kubelet.Container{Order: 2}},
-		{Name: "mesh", Container: kubelet.Container{Order: 2, Sidecar: true}}, {Name: "a", Container: kubelet.Container{Order: 0}},
-	}
-	for method, want := range map[Method][]string{
-		Restart: {"a", "b", "c", "mesh", "log", "proxy"},
-		Live:    {"a", "b", "c", "proxy", "log", "mesh"},
-	} {
-		for shift := range list {
-			got := make([]string, 0, len(list))
-			for _, c := range inOrder(slices.Concat(list[shift:], list[:shift]), method) {
-				got = append(got, c.Name)
-			}
-			if !slices.Equal(got, want) {
-				t.Errorf("%s: moved in the order %q, want %q", method, got, want)
-			}
-		}
-	}
-}
-
-// TestDecideKillScopes: scopes of containers that have ended are killed, also scopes of pods that
-// are gone.
-func TestDecideKillScopes(t *testing.T) {
-	orphan := func(names ...string) func(*Pod) { return func(p *Pod) { p.Orphans = names } }
-	gone := func(p *Pod) { p.Exists, p.Ready, p.Containers = false, false, nil }
-	d := Decide(snapshot(nil,
-		pod("a", partition.System, orphan("one", "two")), pod("b", partition.System), pod("c", partition.System, orphan("three"), gone),
-	))
-	if want := []string{"one", "two", "three"}; !slices.Equal(d.KillScopes, want) {
-		t.Errorf("kills %q, want %q", d.KillScopes, want)
 	}
 }
 

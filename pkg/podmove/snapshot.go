@@ -121,7 +121,7 @@ type Pod struct {
 	// Containers lists the containers that the runtime has not removed.
 	Containers []Container
 	// Orphans lists the scopes in its slices that no program but this one ends: live moves made them
-	// and their container has ended, or they were left over empty (leftOvers).
+	// and their container has ended, or they were left over empty (forgotten).
 	Orphans []string
 	// Outlived lists the scopes in its slice of a partition with processes that have outlived it.
 	Outlived []report.Outlived
@@ -146,7 +146,7 @@ func (p *Pod) member() partition.Pod {
 	return partition.Pod{
 		//guard: a Guaranteed pod that asks is not moved
 		Namespace: p.Namespace, Guaranteed: p.QoS == v1.PodQOSGuaranteed, Origin: p.Origin,
-		In: func(partition partition.Name) bool { return p.Cgroup(partition).Exists },
+		In: func(in partition.Name) bool { return p.Cgroup(in).Exists },
 	}
 }
 
@@ -241,8 +241,6 @@ type Container struct {
 	// AlsoUnit and AlsoSlice are the second place of a container whose live move ended half-way, with
 	// processes in both.
 	AlsoUnit, AlsoSlice string
-	// IdleCPUs lists the CPUs that it was given alone and cannot use. It is empty for none.
-	IdleCPUs string
 	// CPU is the CPU time of its scope. It is read if a pod of the node asks for a type, and otherwise
 	// zero.
 	CPU cgroups.CPU

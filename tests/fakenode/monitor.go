@@ -18,7 +18,7 @@ func (n *Node) Options() node.Options {
 	return node.Options{
 		Node: h, NRI: h.Path(nri.DefaultSocket), PodsAPI: h.Path(kubelet.PodsSocket), Mode: podmove.Auto,
 		Events: true,
-		Eviction: node.Eviction{
+		Eviction: node.EvictionFlags{
 			Kubeconfig: node.KubeconfigAuto,
 			Settings:   evict.Settings{Protected: evict.DefaultProtected, Cooldown: 5 * time.Minute},
 		},

@@ -31,7 +31,7 @@ func TestAssignable(t *testing.T) {
 		"without a cpuset":  {"static", "0", "", false, ""},
 		"not a list of any": {"static", "0-", "1", false, ""},
 	} {
-		settings := node.Settings{Config: &kubeletconfig.Merged{}}
+		settings := node.KubeletSettings{Config: &kubeletconfig.Merged{}}
 		settings.Kubelet.CPUManagerPolicy, settings.Kubelet.ReservedSystemCPUs = test.policy, test.reserved
 		cpus, err := cpuset.Parse(test.cpus)
 		if err != nil {

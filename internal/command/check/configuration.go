@@ -75,7 +75,7 @@ func (c *checks) configuration(context.Context) []state.Finding {
 			found = append(found, f)
 		}
 		// Of a kubelet's configuration that cannot be computed plan says why.
-		shares := node.BudgetShares(desired.Partitions, desired.Workloads)
+		shares := node.BudgetPartitions(desired.Partitions, desired.Workloads)
 		if b, err := node.Budget(c.options.Node, shares); err == nil {
 			for _, short := range b.Short {
 				found = append(found, state.Finding{Grade: state.Warning, Found: short})
@@ -149,7 +149,7 @@ func (c *checks) kubelet(context.Context) []state.Finding {
 			"the running kubelet was started with --config-dir=%s, whose drop-ins are not read here", dir)...)
 	}
 	if len(c.desired.Partitions) > 0 {
-		settings, err := node.ReadSettings(c.options.Node.Root, nil)
+		settings, err := node.ReadKubeletSettings(c.options.Node.Root, nil)
 		if err != nil {
 			return append(found, saying(state.Warning, "%v", err)...)
 		}
@@ -166,7 +166,7 @@ func (c *checks) kubelet(context.Context) []state.Finding {
 // assignable finds CPUs of the partition that the static policy may assign to a container of a
 // user: it assigns CPUs that are not reserved. Only flags of the kubelet lead to this, because a
 // section beside such a configuration file is refused.
-func assignable(p *config.Partition, kubelet *node.Settings) []state.Finding {
+func assignable(p *config.Partition, kubelet *node.KubeletSettings) []state.Finding {
 	const field = "reservedSystemCPUs"
 	reserved, err := cpuset.Parse(kubelet.Kubelet.ReservedSystemCPUs)
 	outside := p.CPUs.Difference(reserved)

@@ -26,7 +26,7 @@ import (
 // what the kubelet, systemd and the configuration say about them. It is read at once.
 type tree struct {
 	// kubelet has the settings of the running kubelet, or of the files without one.
-	kubelet node.Settings
+	kubelet node.KubeletSettings
 	// partitions and names are those of the configuration, and members the rules of who belongs.
 	partitions []config.Partition
 	names      []partition.Name
@@ -134,7 +134,7 @@ func (c *checks) readTree(ctx context.Context) (*tree, error) {
 		found: map[string]bool{},
 	}
 	var err error
-	if t.kubelet, err = node.ReadSettings(n.Root, nil); err != nil {
+	if t.kubelet, err = node.ReadKubeletSettings(n.Root, nil); err != nil {
 		return nil, err
 	}
 	t.pods, t.podsUnknown = c.kubeletsPods(ctx)

@@ -117,7 +117,7 @@ func (t *tree) sharedReservation(p *config.Partition) bool {
 // start with the state of another policy. Without that state it may assign CPUs on which containers
 // run already, so the node is drained first
 // (kubernetes.io/docs/tasks/administer-cluster/cpu-management-policies).
-func restart(kubelet *node.Settings) string {
+func restart(kubelet *node.KubeletSettings) string {
 	const state = "/var/lib/kubelet/cpu_manager_state"
 	if kubelet.From.KubeletPID == 0 { // k3s and RKE2: there is no kubelet.service
 		return "drain the node, stop the service that runs the kubelet, remove " + state + ", and start the service"

@@ -29,7 +29,7 @@ type Options struct {
 type Plan struct {
 	budget.Budget
 	// Configuration is the configuration that the budget is computed from.
-	Configuration node.Origin `json:"configuration"`
+	Configuration node.KubeletOrigin `json:"configuration"`
 	// Members is of the system partition, as in Partitions. It is absent where the pods are not known.
 	Members *budget.Members `json:"members,omitempty"`
 	// Usage lists the slices that are there. It is absent for another node.
@@ -47,7 +47,7 @@ type Plan struct {
 // Invalid.
 func Read(ctx context.Context, o Options) (Plan, error) {
 	var p Plan
-	kubelet, err := node.ReadSettings(o.Node.Root, o.Files)
+	kubelet, err := node.ReadKubeletSettings(o.Node.Root, o.Files)
 	if err != nil {
 		return p, err
 	}
@@ -74,7 +74,7 @@ func Read(ctx context.Context, o Options) (Plan, error) {
 		partitions = nil
 		notes = append(notes, fmt.Sprintf("%s=0 on the kernel command line switches the partition off", config.OffSwitch))
 	}
-	in.Partitions = node.BudgetShares(partitions, draft.Workloads)
+	in.Partitions = node.BudgetPartitions(partitions, draft.Workloads)
 	p.Shares = sharesOfMemory(partitions)
 	if o.Capacity == nil && !o.Node.Foreign {
 		countMembers(ctx, o.PodsAPI, draft.Members(node.AllowedByFile(o.Node)), in.Partitions)

@@ -7,7 +7,7 @@ import (
 
 	"node-partition.io/node-partition/internal/budget"
 	"node-partition.io/node-partition/internal/cgroups"
-	"node-partition.io/node-partition/internal/node"
+	"node-partition.io/node-partition/internal/kubelet"
 	"node-partition.io/node-partition/internal/partition"
 )
 
@@ -27,7 +27,7 @@ const services = "system.slice"
 
 // readUsage reads the slices of the budget. A slice that is not there, or whose memory is not
 // accounted, is left out.
-func readUsage(root cgroups.FS, partitions []budget.Share) []Usage {
+func readUsage(root cgroups.FS, partitions []budget.Partition) []Usage {
 	var list []Usage
 	for _, slice := range budgeted(partitions) {
 		path := partition.CgroupPath(slice)
@@ -46,7 +46,7 @@ func readUsage(root cgroups.FS, partitions []budget.Share) []Usage {
 
 // budgeted lists the slices of the budget: of all pods, of the partitions, and of the services of
 // the node.
-func budgeted(partitions []budget.Share) []string {
+func budgeted(partitions []budget.Partition) []string {
 	all := []string{partition.Default.Slice(), partition.First.Slice()} // which may be a kubelet's own
 	for _, p := range partitions {
 		if p.Name != partition.First {
@@ -68,13 +68,11 @@ func hostBytes(usage []Usage) int64 {
 
 // countMembers adds to each share the sums over the members of its partition, where the kubelet
 // serves its Pods API.
-func countMembers(ctx context.Context, socket string, rules partition.Rules, shares []budget.Share) {
+func countMembers(ctx context.Context, socket string, rules partition.Rules, shares []budget.Partition) {
 	if len(shares) == 0 {
 		return
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	pods, known := node.ListPods(ctx, socket).Pods()
+	pods, known := kubelet.Listed(ctx, socket).Pods()
 	if !known {
 		return
 	}

@@ -53,7 +53,7 @@ func WriteTable(w io.Writer, p Plan) error {
 	return output.Write(w, warnings.String(), len("warning: "), output.Severities)
 }
 
-func origin(c node.Origin) string {
+func origin(c node.KubeletOrigin) string {
 	from := append([]string{}, c.Files...)
 	if c.KubeletPID != 0 {
 		from = append(from, fmt.Sprintf("command line of process %d", c.KubeletPID))
@@ -107,8 +107,8 @@ func writePools(w io.Writer, p *Plan) {
 		}
 		fmt.Fprintf(w, "%s\t%s\t%d\n", name, cpus, pool.Count)
 	}
-	for _, partition := range p.CPUPools.Partitions {
-		row("partition "+string(partition.Name), partition.Pool)
+	for i := range p.Partitions {
+		row("partition "+string(p.Partitions[i].Name), p.Partitions[i].Pool)
 	}
 	row("reserved", p.CPUPools.Reserved)
 	row("shared", p.CPUPools.Shared)

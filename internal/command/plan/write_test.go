@@ -20,12 +20,12 @@ import (
 func sample(t *testing.T) Plan {
 	t.Helper()
 	p := Plan{
-		Configuration: node.Origin{Files: []string{"/var/lib/kubelet/config.yaml"}, KubeletPID: 812},
+		Configuration: node.KubeletOrigin{Files: []string{"/var/lib/kubelet/config.yaml"}, KubeletPID: 812},
 		Members:       &budget.Members{Pods: 5, MemoryRequestBytes: 300 << 20, MemoryLimitBytes: 1 << 30, Unlimited: 2},
 		Usage:         []Usage{{Slice: "kubepods.slice", MemoryBytes: 3 << 30, WorkingSetBytes: 2 << 30, PeakBytes: new(uint64(4 << 30))}, {Slice: "system.slice", MemoryBytes: 1 << 30, WorkingSetBytes: 700 << 20}},
 	}
 	in := nodeOf(t, "cpu=16,memory=32Gi,storage=100Gi")
-	in.Partitions = node.BudgetShares([]config.Partition{{Name: "system", Thresholds: thresholds.Thresholds{Limit: 4 << 30}, CPUs: cpuset.New(3, 4)}}, nil)
+	in.Partitions = node.BudgetPartitions([]config.Partition{{Name: "system", Thresholds: thresholds.Thresholds{Limit: 4 << 30}, CPUs: cpuset.New(3, 4)}}, nil)
 	in.Partitions[0].Members = p.Members
 	var err error
 	if p.Budget, err = budget.Compute(in); err != nil {
@@ -71,7 +71,7 @@ func TestWriteTable(t *testing.T) {
 	// Without a node and without files.
 	out.Reset()
 	p = sample(t)
-	p.Configuration, p.Usage, p.Warnings = node.Origin{}, nil, []string{"a\nb\x1b[31m"}
+	p.Configuration, p.Usage, p.Warnings = node.KubeletOrigin{}, nil, []string{"a\nb\x1b[31m"}
 	p.Partitions[0].Members = nil
 	if err := WriteTable(&out, p); err != nil || !strings.HasPrefix(out.String(), "Configuration  none\n") ||
 		strings.Contains(out.String(), "SLICE") || strings.Contains(out.String(), "PODS OF") || !strings.HasSuffix(out.String(), "\nwarning: a; b?[31m\n") {
@@ -123,7 +123,7 @@ warning: systemPartition.memoryLimit, workloadPartitions.batch.memoryLimit, work
 warning: kubeReserved and systemReserved, 5Gi of memory, do not include the partitions: the scheduler promises 9940Mi of their memoryLimit to user pods too; raise systemReserved by that, or accept that user pods have less than promised
 `
 	p := sample(t)
-	p.Configuration = node.Origin{}
+	p.Configuration = node.KubeletOrigin{}
 	p.Usage = []Usage{
 		{Slice: "kubepods-system.slice", MemoryBytes: 100 << 20, WorkingSetBytes: 50 << 20},
 		{Slice: "kubepods-node_agents.slice", MemoryBytes: 200 << 20, WorkingSetBytes: 60 << 20},
@@ -135,7 +135,7 @@ warning: kubeReserved and systemReserved, 5Gi of memory, do not include the part
 	}
 	p.Shares = sharesOfMemory(partitions)
 	in := nodeOf(t, "cpu=16,memory=32Gi")
-	in.Partitions = node.BudgetShares(partitions, nil)
+	in.Partitions = node.BudgetPartitions(partitions, nil)
 	in.Partitions[0].Members = p.Members
 	in.Partitions[1].Members = &budget.Members{
 		Pods: 40, MemoryRequestBytes: 17 << 30, MemoryLimitBytes: 2 << 30, Unlimited: 39,
@@ -180,10 +180,10 @@ func TestWriteJSON(t *testing.T) {
 		}
 	}
 	const members = `"members":{"pods":5,"memoryRequestBytes":314572800,"memoryLimitBytes":1073741824,"unlimited":2}`
-	const system = `{"name":"system","slice":"kubepods-system.slice",`
 	for path, want := range map[string]string{
-		"partitions": `[` + system + `"milliCPU":2000,"memoryBytes":4294967296,` + members + `}]`,
-		"cpuPools":   `{"partitions":[` + system + `"cpus":"3-4","count":2}],"reserved":{"cpus":"0-3","count":4},"shared":{"cpus":"5-15","count":11}}`,
+		"partitions": `[{"name":"system","slice":"kubepods-system.slice","milliCPU":2000,"memoryBytes":4294967296,"pool":{"cpus":"3-4","count":2},` +
+			members + `}]`,
+		"cpuPools": `{"reserved":{"cpus":"0-3","count":4},"shared":{"cpus":"5-15","count":11}}`,
 	} {
 		var expected any
 		if err := json.Unmarshal([]byte(want), &expected); err != nil || !reflect.DeepEqual(got[path], expected) {

@@ -105,8 +105,8 @@ func planned(t *testing.T, a Advice, count int) []string {
 			EvictionHard:   budget.DefaultEvictionHard(),
 		},
 		Capacity: budget.List(int64(count)*1000, memory), CPUs: all,
-		Partitions: []budget.Share{{
-			Name: section.Name, MemoryLimit: int64(section.Limit),
+		Partitions: []budget.Partition{{
+			Name: section.Name, Resources: budget.Resources{MemoryBytes: int64(section.Limit)},
 			Members: &budget.Members{Pods: 1, MemoryRequestBytes: int64(a.RequestBytes), Unlimited: 1},
 		}},
 		HostBytes: 520 << 20,

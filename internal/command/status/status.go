@@ -12,6 +12,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/internal/kubelet"
 	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/internal/output"
 	"node-partition.io/node-partition/internal/partition"
@@ -88,12 +89,10 @@ func readPods(ctx context.Context, o node.Options, config podmove.Policy) (repor
 	if err := o.Node.Answers(); err != nil {
 		return none, noPods, fmt.Errorf("pods: %w", err)
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	kubelet := node.ListPods(ctx, o.PodsAPI)
+	pods := kubelet.Listed(ctx, o.PodsAPI)
 	runtime := node.NewRuntime(o.Node, o.Runtime, node.AskSystemctl(o.Node), func(bool) {})
 	defer runtime.Close() // Watch reads every other second
-	gatherer := podmove.Gatherer{Cgroups: o.Node.Cgroups, Proc: o.Node.Proc, Kubelet: kubelet, Runtime: runtime}
+	gatherer := podmove.Gatherer{Cgroups: o.Node.Cgroups, Proc: o.Node.Proc, Kubelet: pods, Runtime: runtime}
 	nri := podmove.Unavailable
 	if node.Served(ctx, o.NRI) == nil {
 		nri = podmove.Working
@@ -102,7 +101,7 @@ func readPods(ctx context.Context, o node.Options, config podmove.Policy) (repor
 	if err != nil {
 		return none, noPods, err
 	}
-	known, _ := kubelet.Pods()
+	known, _ := pods.Pods()
 	d := podmove.Decide(snapshot)
 	// The JSON document has [] and not null.
 	found := report.Report{Time: time.Now(), Pods: append([]report.Pod{}, d.Pods...), Outlived: d.Outlived}
@@ -126,7 +125,7 @@ func WriteTable(w io.Writer, status state.Status) error {
 	for i := range status.Partitions {
 		facts = append(facts, node.PartitionFacts(&status.Partitions[i])...)
 	}
-	errs := []error{writeFacts(w, append(facts, node.Facts(&status)...))}
+	errs := []error{writeFacts(w, append(facts, node.NodeFacts(&status)...))}
 	for i := range status.Partitions {
 		p := &status.Partitions[i]
 		if p.Eviction == nil {
@@ -138,7 +137,7 @@ func WriteTable(w io.Writer, status state.Status) error {
 		}
 		_, err := fmt.Fprintln(w)
 		errs = append(errs, err, writeFacts(w, facts))
-		for _, table := range []node.Table{node.Order(p.Eviction), node.Evictions(p.Eviction)} {
+		for _, table := range []node.Table{node.OrderTable(p.Eviction), node.EvictionsTable(p.Eviction)} {
 			if len(table.Rows) > 0 {
 				errs = append(errs, writeTable(w, table))
 			}

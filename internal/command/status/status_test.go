@@ -44,10 +44,6 @@ func TestTable(t *testing.T) {
 			Slice: partition.PodSlice(partition.Default, v1.PodQOSBestEffort, uid), Reason: report.RestartPolicy, Next: "wait for its end",
 		},
 		report.Pod{
-			Namespace: "kube-system", Name: "storage", QoS: v1.PodQOSGuaranteed, Member: true, Containers: 1, IdleCPUs: "4-5",
-			Slice: partition.PodSlice(partition.System, v1.PodQOSGuaranteed, uid),
-		},
-		report.Pod{
 			Namespace: "web", Name: "shop", QoS: v1.PodQOSBurstable, Containers: 1, Slice: partition.PodSlice(partition.Default, v1.PodQOSBurstable, uid),
 		},
 	)
@@ -67,12 +63,11 @@ CPU weight  79
 On the Node infra.workload.openshift.io/cores 4000, management.workload.openshift.io/cores 4000
 Service     ready
 Problem     config.yaml: memoryLimit: x; config.yaml: cpuset: y
-Misplaced   1 of 4 pods
+Misplaced   1 of 3 pods
 
 NAMESPACE    POD      QOS         MEMBER  PARTITION  CONTAINERS  MISPLACED  WHY
 kube-system  etcd     Guaranteed  yes     system     1           0          moved live, 3Mi stayed outside
 kube-system  job      BestEffort  yes     default    2           2          restart-policy: wait for its end
-kube-system  storage  Guaranteed  yes     system     1           0          has CPUs 4-5 exclusively, outside the partition's cpuset: they are idle
 web          shop     Burstable   no      default    1           0          -
 `
 	if got := table(t, s); got != want {

@@ -343,11 +343,11 @@ func leftTrial(ctx context.Context, n host.Node) error {
 }
 
 func stopTimer(ctx context.Context) error {
-	units, err := host.ShowUnits(ctx, "LoadState", node.Timer)
+	units, err := host.ShowUnits(ctx, "LoadState", node.TrialTimer)
 	if err != nil || units[0]["LoadState"] != "loaded" {
 		return err
 	}
-	_, err = host.Run(ctx, "systemctl", "stop", node.Timer)
+	_, err = host.Run(ctx, "systemctl", "stop", node.TrialTimer)
 	return err
 }
 

@@ -94,7 +94,7 @@ func leave(r *state.Validation, found *config.Config, size config.Size) error {
 	}
 	b, err := node.BudgetOf(found.Kubelet, &node.Capacity{
 		Resources: budget.List(int64(size.CPUs.Size())*1000, int64(size.MemoryBytes)), CPUs: size.CPUs,
-	}, node.BudgetShares(found.Partitions, found.Workloads))
+	}, node.BudgetPartitions(found.Partitions, found.Workloads))
 	if err != nil {
 		return err
 	}

@@ -53,7 +53,7 @@ var (
 			},
 			"below":  func(limit *uint64, left uint64) uint64 { return *limit - min(left, *limit) },
 			"facts":  node.PartitionFacts,
-			"evicts": node.EvictionFacts, "order": node.Order, "evicted": node.Evictions,
+			"evicts": node.EvictionFacts, "order": node.OrderTable, "evicted": node.EvictionsTable,
 		}).Parse(pageText))
 	})
 	// Policy forbids a browser to load anything. The style is part of the page, and the policy has its
@@ -104,7 +104,7 @@ func (p Page) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 }
 
 // Facts returns what there is to say of the node.
-func (d drawn) Facts() []node.Fact { return node.Facts(&d.Status) }
+func (d drawn) Facts() []node.Fact { return node.NodeFacts(&d.Status) }
 
 // Verdict returns what an operator should know, the worst first; one fact that is good if there is
 // nothing.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"sync"
 
 	"node-partition.io/node-partition/internal/cgroups"
@@ -79,9 +80,6 @@ type Moved struct {
 	Rounds int
 	// Froze means that the container was frozen for the move.
 	Froze bool
-	// OutsideBytes is the memory that was charged to the old scope. It stays charged to the slices
-	// above that one until it is freed.
-	OutsideBytes uint64
 }
 
 // softRounds bounds how often processes are moved without freezing. Most containers that fork need
@@ -103,7 +101,7 @@ func (m Mover) Move(ctx context.Context, r Request) (Moved, error) {
 }
 
 func (m Mover) move(ctx context.Context, r Request) (Moved, error) {
-	if !validScope(r.Scope) || !validScope(r.NewName) || r.Scope == r.NewName {
+	if !strings.HasSuffix(r.Scope, ".scope") || r.Scope == r.NewName {
 		return Moved{}, fmt.Errorf("%q to %q: not names of two scopes", r.Scope, r.NewName)
 	}
 	t := &transfer{Mover: m, Request: r, newCgroup: filepath.Join(partition.CgroupPath(r.TargetSlice), r.NewName)}

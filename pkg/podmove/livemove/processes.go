@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -116,27 +115,10 @@ func (p process) ended() bool {
 	return err == nil && n > 0
 }
 
-// ended returns the PIDs of the processes that have exited.
-func (ps processes) ended() []uint32 {
-	fds := make([]unix.PollFd, len(ps))
-	for i, p := range ps {
-		fds[i] = unix.PollFd{Fd: int32(p.fd), Events: unix.POLLIN}
-	}
-	if n, err := cgroups.Uninterrupted(func() (int, error) { return unix.Poll(fds, 0) }); err != nil || n == 0 {
-		return nil
-	}
-	var ended []uint32
-	for i, p := range ps {
-		if fds[i].Revents != 0 {
-			ended = append(ended, p.pid)
-		}
-	}
-	return ended
-}
-
 // moveTo moves processes into the cgroup dir. AttachProcessesToUnit of systemd does the same, but
 // refuses all of them if one has ended, and takes a thousand times as long. In a scope with
-// Delegate=yes it is not needed.
+// Delegate=yes it is not needed. The kernel takes no file descriptors of processes there. PIDs
+// repeat after four million processes (kernel.pid_max as systemd sets it).
 func (ps processes) moveTo(dir string) error {
 	f, err := os.OpenFile(filepath.Join(dir, "cgroup.procs"), os.O_WRONLY, 0)
 	if err != nil {
@@ -153,28 +135,11 @@ func (ps processes) moveTo(dir string) error {
 			return fmt.Errorf("moving process %d: %w", p.pid, err)
 		}
 	}
-	return ps.strangers(dir)
+	return nil
 }
 
 func (ps processes) release() {
 	for _, p := range ps {
 		_ = unix.Close(p.fd)
 	}
-}
-
-// strangers returns an error if a PID was reused between our check and the kernel's reading it, and
-// that other process was moved. This cannot be undone, because its old cgroup is unknown. The
-// kernel takes no file descriptors of processes there. PIDs repeat after four million processes
-// (kernel.pid_max as systemd sets it), so this is very unlikely.
-func (ps processes) strangers(dir string) error {
-	ended := ps.ended()
-	if len(ended) == 0 {
-		return nil
-	}
-	there, err := readPIDs(dir)
-	ended = slices.DeleteFunc(ended, func(pid uint32) bool { return !slices.Contains(there, pid) })
-	if len(ended) > 0 {
-		return fmt.Errorf("processes %d ended while they were moved, and others with these numbers are in %s now", ended, dir)
-	}
-	return err
 }

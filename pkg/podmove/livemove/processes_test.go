@@ -78,24 +78,3 @@ func TestHoldElsewhere(t *testing.T) {
 		t.Errorf("%d file descriptors of processes are open; want %d", after, before)
 	}
 }
-
-// TestProcessIn: only the very cgroup counts, not one above or below it.
-func TestProcessIn(t *testing.T) {
-	dir := t.TempDir()
-	write(t, filepath.Join(dir, "7/cgroup"), "0::/kubepods.slice/a.scope")
-	proc, err := openFolder(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer proc.close()
-	for cgroup, want := range map[string]bool{
-		"kubepods.slice/a.scope": true, "kubepods.slice": false, "kubepods.slice/a.scope/init": false, "kubepods.slice/b.scope": false,
-	} {
-		if got := (process{pid: 7}).in(proc, cgroup); got != want {
-			t.Errorf("%s: %t, want %t", cgroup, got, want)
-		}
-	}
-	if (process{pid: 8}).in(proc, "kubepods.slice/a.scope") {
-		t.Error("a process that is gone is in a cgroup")
-	}
-}

@@ -28,15 +28,14 @@ func (t *transfer) prepare() error {
 		return err
 	}
 	t.record = record{Scope: t.Scope, Cgroup: t.Cgroup, NewCgroup: t.newCgroup}
-	var anchorErr, controlsErr, ownerErr, memoryErr error
+	var anchorErr, controlsErr, ownerErr error
 	// The anchor takes as long to start as the files take to read, on another CPU.
 	var starting sync.WaitGroup
 	starting.Go(func() { t.anchor, anchorErr = newAnchor() })
 	t.record.Controls, controlsErr = readControls(t.dir(t.Cgroup))
 	t.record.Owner, ownerErr = ownerOf(t.dir(t.Cgroup))
-	t.moved.OutsideBytes, memoryErr = t.Cgroups.MemoryCurrent(t.Cgroup)
 	starting.Wait()
-	if err := errors.Join(controlsErr, ownerErr, memoryErr); err != nil {
+	if err := errors.Join(controlsErr, ownerErr); err != nil {
 		if absent(err) {
 			return fmt.Errorf("%w: %w", ErrGone, err)
 		}

@@ -42,7 +42,8 @@ func TestPartitions(t *testing.T) {
 		{"jobs", partition.Default, ""},
 		{"default", partition.Default, ""},
 	} {
-		pod := &api.PodSandbox{Id: "of " + test.namespace, Uid: uidA, Namespace: test.namespace, Linux: &api.LinuxPodSandbox{CgroupParent: burstable}}
+		labels := map[string]string{"io.kubernetes.pod.namespace": "kube-system"} // the author of a pod can write these
+		pod := &api.PodSandbox{Id: "of " + test.namespace, Uid: uidA, Namespace: test.namespace, Labels: labels, Annotations: labels, Linux: &api.LinuxPodSandbox{CgroupParent: burstable}}
 		c := &api.Container{Id: test.namespace, Linux: &api.LinuxContainer{CgroupsPath: burstable + ":cri-containerd:one"}}
 		want := ""
 		if test.want != "" {

@@ -225,14 +225,14 @@ func (p *Plugin) UpdateContainer(
 }
 
 // memberOf returns what decides about a pod's membership.
-func memberOf(pod *api.PodSandbox, cgroups cgroups.FS) partition.Pod {
+func memberOf(pod *api.PodSandbox, tree cgroups.FS) partition.Pod {
 	qos := qosOf(pod)
 	return partition.Pod{
 		//guard: a Guaranteed pod that asks is not placed at its creation
 		Namespace: pod.GetNamespace(), Guaranteed: qos == partition.Guaranteed,
 		Origin: partition.OriginOf(pod.GetAnnotations()),
 		In: func(name partition.Name) bool {
-			return cgroups.Has(partition.CgroupPath(partition.PodSlice(name, qos, pod.GetUid())))
+			return tree.Has(partition.CgroupPath(partition.PodSlice(name, qos, pod.GetUid())))
 		},
 	}
 }

@@ -63,33 +63,6 @@ func TestCgroupsPath(t *testing.T) {
 	}
 }
 
-func TestPluginMembersByNamespace(t *testing.T) {
-	p := newPlugin()
-	if _, err := p.Synchronize(t.Context(), nil, nil); err != nil {
-		t.Fatal(err)
-	}
-	container := &api.Container{Id: "one", Linux: &api.LinuxContainer{CgroupsPath: "kubepods-pod" + strings.ReplaceAll(uidA, "-", "_") + ".slice:cri-containerd:one"}}
-	for namespace, member := range map[string]bool{"kube-system": true, "kube-system-2": false, "kube": false, "": false, "default": false} {
-		// The author of a pod can write these, and the kubelet passes them on.
-		labels := map[string]string{"io.kubernetes.pod.namespace": "kube-system"}
-		pod := &api.PodSandbox{Id: "s", Uid: uidA, Namespace: namespace, Labels: labels, Annotations: labels, Linux: &api.LinuxPodSandbox{}}
-		adjust, _, err := p.CreateContainer(t.Context(), pod, container)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := adjust.GetLinux().GetCgroupsPath() != ""; got != member {
-			t.Errorf("namespace %q: placed is %t, want %t", namespace, got, member)
-		}
-	}
-	off := members("kube-system")
-	off.Partitions[0].Off = true
-	p.SetRules(off.Rules())
-	adjust, _, _ := p.CreateContainer(t.Context(), &api.PodSandbox{Uid: uidA, Namespace: "kube-system"}, container)
-	if adjust != nil {
-		t.Error("placed a container though the partition is switched off")
-	}
-}
-
 func TestPluginAnnounced(t *testing.T) {
 	var begun []string
 	p := newPlugin()
@@ -237,6 +210,10 @@ func TestPluginNotConnected(t *testing.T) {
 	expect("connected", "up", "wake")
 	_ = p.RunPodSandbox(t.Context(), sandbox("kubepods"))
 	expect("a sandbox that is in no pod's slice")
+	_ = p.RemovePodSandbox(t.Context(), sandbox("kubepods"))
+	expect("a sandbox removed", "wake")
+	_, _ = p.UpdateContainer(t.Context(), nil, nil, nil)
+	expect("other limits", "wake")
 	p.disconnected()
 	expect("disconnected", "down", "wake")
 	p.disconnected()
@@ -244,26 +221,3 @@ func TestPluginNotConnected(t *testing.T) {
 }
 
 const uidA = "11111111-2222-3333-4444-555555555555"
-
-// TestPluginWakes: what changes the pods of the node, or their limits, leads to a reconcile.
-func TestPluginWakes(t *testing.T) {
-	t.Parallel()
-	ctx := t.Context()
-	for name, event := range map[string]func(*Plugin) (any, error){
-		"connected":         func(p *Plugin) (any, error) { return p.Synchronize(ctx, nil, nil) },
-		"a sandbox removed": func(p *Plugin) (any, error) { return p, p.RemovePodSandbox(ctx, &api.PodSandbox{Id: "s"}) },
-		"other limits":      func(p *Plugin) (any, error) { return p.UpdateContainer(ctx, nil, nil, nil) },
-		"disconnected": func(p *Plugin) (any, error) {
-			p.connected = true
-			p.disconnected()
-			return p, t.Context().Err()
-		},
-	} {
-		woken := 0
-		p := newPlugin()
-		p.Wake = func() { woken++ }
-		if _, err := event(p); err != nil || woken != 1 {
-			t.Errorf("%s: woken %d times, %v; want once", name, woken, err)
-		}
-	}
-}

@@ -141,26 +141,6 @@ func (r *prelaunching) plugin() int {
 	return pid
 }
 
-// stop stops the plugin, and returns once all its threads have stopped. kill(2) returns before: one
-// thread takes the signal, and until it runs the others answer requests.
-func (r *prelaunching) stop() {
-	r.t.Helper()
-	pid := r.plugin()
-	if err := unix.Kill(pid, unix.SIGSTOP); err != nil {
-		r.t.Fatal(err)
-	}
-	for {
-		// WNOWAIT leaves the process to the runtime, which waits for its end.
-		err := unix.Waitid(unix.P_PID, pid, nil, unix.WSTOPPED|unix.WNOWAIT, nil)
-		if err == nil {
-			return
-		}
-		if !errors.Is(err, unix.EINTR) {
-			r.t.Fatalf("waiting until process %d stops: %v", pid, err)
-		}
-	}
-}
-
 // awaitEnd waits until the runtime has taken the end of a process.
 func (r *prelaunching) awaitEnd(pid int) {
 	r.t.Helper()
@@ -171,25 +151,6 @@ func (r *prelaunching) awaitEnd(pid int) {
 			r.t.Fatalf("process %d has not ended in two minutes", pid)
 		case <-time.After(10 * time.Millisecond):
 		}
-	}
-}
-
-// impatient gives the answers of plugins less time than by default.
-func impatient(t *testing.T) {
-	t.Helper()
-	adaptation.SetPluginRequestTimeout(time.Second)
-	t.Cleanup(func() { adaptation.SetPluginRequestTimeout(adaptation.DefaultPluginRequestTimeout) })
-}
-
-// TestPrelaunchedFirstContainer: the first container of a runtime that has just started is placed,
-// although no service is connected, and a container of another namespace is left alone.
-func TestPrelaunchedFirstContainer(t *testing.T) {
-	r := startPrelaunching(t, "kube-system", "91-"+nameWorks)
-	if got := r.create("kube-system"); got != placedSlice {
-		t.Errorf("placed at %q, want %s", got, placedSlice)
-	}
-	if got := r.create("default"); got != "" {
-		t.Errorf("a container of another namespace was placed at %q", got)
 	}
 }
 
@@ -276,28 +237,10 @@ func TestPrelaunchedHandedOver(t *testing.T) {
 	r.awaitEnd(r.plugin())
 }
 
-// TestPrelaunchedHangs: the first container waits for a plugin that hangs, and starts where the
-// kubelet put it. The runtime ends the plugin.
-func TestPrelaunchedHangs(t *testing.T) {
-	r := startPrelaunching(t, "kube-system", "91-"+nameWorks)
-	impatient(t)
-	r.stop()
-	for range 3 {
-		if got := r.create("kube-system"); got != "" {
-			t.Errorf("placed at %q by a plugin that hangs", got)
-		}
-	}
-	r.awaitEnd(r.plugin())
-}
-
 // TestPrelaunchedNeverRegisters: a runtime starts without a plugin that exits or hangs at its
-// start, and with the next plugin.
+// start, or whose program was removed, and with the next plugin.
 func TestPrelaunchedNeverRegisters(t *testing.T) {
-	r := startPrelaunching(t, "kube-system", "10-"+nameExits, "11-"+nameHangs)
-	if got := r.create("kube-system"); got != "" {
-		t.Errorf("placed at %q by no plugin", got)
-	}
-	r = startPrelaunching(t, "kube-system", "10-"+nameExits, "11-"+nameHangs, "91-"+nameWorks)
+	r := startPrelaunching(t, "kube-system", "09-"+nameMissing, "10-"+nameExits, "11-"+nameHangs, "91-"+nameWorks)
 	if got := r.create("kube-system"); got != placedSlice {
 		t.Errorf("placed at %q, want %s", got, placedSlice)
 	}

@@ -49,9 +49,6 @@ type Pod struct {
 	LiveMoved int `json:"liveMoved"`
 	// OutsideBytes is memory that a live move left charged to the slice that the pod was in.
 	OutsideBytes uint64 `json:"outsideBytes"`
-	// IdleCPUs lists CPUs that the static CPU manager gave to one of its containers alone. The
-	// container cannot use them, because they are not the partition's.
-	IdleCPUs string `json:"idleCPUs,omitempty"`
 	// Reason explains why the pod is misplaced, in a few words without names (a metric label). It is
 	// empty if the pod is in its place.
 	Reason Reason `json:"reason,omitempty"`
@@ -108,8 +105,6 @@ func (p Pod) Place() string {
 	switch {
 	case p.Reason != "":
 		return p.Next
-	case p.IdleCPUs != "":
-		return "has CPUs " + p.IdleCPUs + " exclusively, outside the partition's cpuset: they are idle"
 	case p.LiveMoved > 0:
 		return "moved live, " + text.Bytes(p.OutsideBytes) + " stayed outside"
 	}

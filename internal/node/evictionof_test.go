@@ -13,7 +13,7 @@ import (
 // evictions is told to eviction, and nothing is evicted by a decision that is not known any more.
 func TestEvictionOf(t *testing.T) {
 	t.Parallel()
-	flags := Eviction{Settings: evict.Settings{Protected: evict.DefaultProtected, Cooldown: time.Minute, DryRun: true}}
+	flags := EvictionFlags{Settings: evict.Settings{Protected: evict.DefaultProtected, Cooldown: time.Minute, DryRun: true}}
 	some := thresholds.Thresholds{Limit: 1, Hard: 2, Soft: 3, SoftGrace: 4, MaxPodGrace: 5, MinimumReclaim: 6}
 	on := flags.Settings
 	on.Thresholds = some
@@ -24,7 +24,7 @@ func TestEvictionOf(t *testing.T) {
 	for name, test := range map[string]struct {
 		from  Followed
 		of    decision.Partition
-		flags Eviction
+		flags EvictionFlags
 		want  evict.Settings
 	}{
 		"on":                 {Followed{}, decision.Partition{Eviction: &some}, flags, on},

@@ -24,13 +24,13 @@ type connection struct {
 	PID   int       `json:"pid"`
 }
 
-// AnnounceConnection records for the pre-launched plugin whether the service is connected to the
+// RecordNRIConnection records for the pre-launched plugin whether the service is connected to the
 // runtime over NRI.
-func AnnounceConnection(n host.Node, up bool) error {
-	return announceConnection(n.Path(connectionFile), up)
+func RecordNRIConnection(n host.Node, up bool) error {
+	return recordConnection(n.Path(connectionFile), up)
 }
 
-func announceConnection(path string, up bool) error {
+func recordConnection(path string, up bool) error {
 	var err error
 	if up {
 		err = host.WriteState(path, connection{time.Now().UTC(), os.Getpid()}, 0o600)
@@ -43,9 +43,9 @@ func announceConnection(path string, up bool) error {
 	return nil
 }
 
-// Connection identifies the present connection of the service to the runtime. It is empty if there
+// NRIConnection identifies the present connection of the service to the runtime. It is empty if there
 // is none, or if the service that has recorded it has ended.
-func Connection(n host.Node) string { return readConnection(n.Path(connectionFile)) }
+func NRIConnection(n host.Node) string { return readConnection(n.Path(connectionFile)) }
 
 func readConnection(path string) string {
 	var c connection

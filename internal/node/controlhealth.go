@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net"
 	"net/http"
@@ -74,9 +73,6 @@ func (s Service) Metrics(ctx context.Context) (string, error) {
 	return string(page), err
 }
 
-// maxAnswer bounds a response of the service. A thousand pods take half a megabyte.
-const maxAnswer = 8 << 20
-
 // answerTimeout bounds a request to the service.
 const answerTimeout = 2 * time.Second
 
@@ -112,20 +108,4 @@ func (s Service) get(ctx context.Context, path string) (status int, text []byte,
 		err = errProtected
 	}
 	return status, text, false, err
-}
-
-func askService(
-	ctx context.Context, by *http.Transport, method, host, path string,
-) (status int, text []byte, err error) {
-	request, err := http.NewRequestWithContext(ctx, method, "http://"+host+path, http.NoBody)
-	if err != nil {
-		return 0, nil, err
-	}
-	answer, err := (&http.Client{Transport: by}).Do(request)
-	if err != nil {
-		return 0, nil, err
-	}
-	defer answer.Body.Close()
-	text, err = io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
-	return answer.StatusCode, text, err
 }

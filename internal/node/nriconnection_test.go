@@ -4,7 +4,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -21,7 +20,7 @@ func TestConnectionIdentity(t *testing.T) {
 	}
 	seen := map[string]bool{}
 	for range 3 {
-		if err := announceConnection(path, true); err != nil {
+		if err := recordConnection(path, true); err != nil {
 			t.Fatal(err)
 		}
 		got := readConnection(path)
@@ -31,7 +30,7 @@ func TestConnectionIdentity(t *testing.T) {
 		seen[got] = true
 	}
 	for range 2 { // also if there is none
-		if err := announceConnection(path, false); err != nil {
+		if err := recordConnection(path, false); err != nil {
 			t.Fatal(err)
 		}
 		if got := readConnection(path); got != "" {
@@ -66,18 +65,5 @@ func TestConnectionOfKilled(t *testing.T) {
 	_ = service.Wait() // the error is the signal
 	if got := readConnection(path); got != "" {
 		t.Errorf("%q of a service that was killed", got)
-	}
-}
-
-func TestConnectionFails(t *testing.T) {
-	t.Parallel()
-	folder := filepath.Join(t.TempDir(), "nri.json")
-	if err := os.MkdirAll(filepath.Join(folder, "x"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	for _, up := range []bool{true, false} {
-		if err := announceConnection(folder, up); err == nil || !strings.Contains(err.Error(), folder) {
-			t.Errorf("%t: %v, want the path", up, err)
-		}
 	}
 }

@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
 	"github.com/kballard/go-shellquote"
@@ -10,7 +9,6 @@ import (
 	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/kubelet"
 	"node-partition.io/node-partition/internal/kubeletconfig"
-	partition "node-partition.io/node-partition/pkg/slices/config"
 )
 
 // ServiceCommand returns the command line of a service. It is empty if the service does not exist,
@@ -55,39 +53,15 @@ func kubeletsEndpoint(ctx context.Context, n host.Node, command ServiceCommand) 
 	if flags.RuntimeEndpoint != "" {
 		return n.Endpoint(flags.RuntimeEndpoint), sure
 	}
-	config, _ := kubeletconfig.Load(n.Root) // an invalid section does not concern the endpoint
-	return n.Endpoint(config.RuntimeEndpoint), sure
+	files, _ := kubeletconfig.Load(n.Root) // an invalid section does not concern the endpoint
+	return n.Endpoint(files.RuntimeEndpoint), sure
 }
 
 func kubeletsFlags(ctx context.Context, n host.Node, command ServiceCommand) (flags kubelet.Flags, sure bool) {
-	if kubelet, err := kubelet.Running(n.Root); err == nil {
-		return kubelet.Flags, true
+	if process, err := kubelet.Running(n.Root); err == nil {
+		return process.Flags, true
 	}
 	service, err := command(ctx, kubelet.Service)
 	//guard: before the kubelet runs, its unit says which runtime it uses
 	return service.Flags(n.Root), err == nil
-}
-
-// runningYields returns the reason if the running kubelet of n makes the partition itself, and ""
-// if it does not or no kubelet runs. It adds the kubelet's command line: a feature gate in its
-// configuration is already in the plan.
-func runningYields(n host.Node) string {
-	kubelet, err := kubelet.Running(n.Root)
-	if err != nil {
-		return ""
-	}
-	config, _ := kubeletconfig.Load(n.Root)
-	if !kubelet.GateOn(
-		partition.Gate,
-		config.Kubelet.FeatureGates,
-		func() bool { return kubelet.Knows(n.Root, partition.Gate) },
-	) {
-		return ""
-	}
-	return fmt.Sprintf(
-		"command line and configuration of the running kubelet (process %d): feature gates: %s is on: the kubelet makes the "+
-			"system partition itself, leaving it alone",
-		kubelet.PID,
-		partition.Gate,
-	)
 }

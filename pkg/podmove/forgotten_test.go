@@ -194,15 +194,3 @@ func TestReconcilerOutlived(t *testing.T) {
 		})
 	}
 }
-
-// TestOutlivedLiveMoved: a scope that a live move made is ended at once when its pod is gone, and
-// is not reported beside that.
-func TestOutlivedLiveMoved(t *testing.T) {
-	t.Parallel()
-	slice := PodCgroup{Slice: filepath.Base(partitionB), Units: []string{"partition-" + leftScope, leftScope}}
-	o := &outlived{}
-	found := o.find(slice, func(string, string) bool { return true }, time.Now(), o.next(true))
-	if len(found) != 1 || found[0].Scope != leftScope {
-		t.Errorf("%+v, want %s alone", found, leftScope)
-	}
-}
