@@ -199,7 +199,7 @@ func (c *Config) judge(n *node) error {
 	if err = errors.Join(err, sectionsErr, workloadsErr); err != nil {
 		return err
 	}
-	if file := c.Kubelet.System.File; c.System() != nil && !c.Kubelet.System.Overrides() {
+	if file := c.Kubelet.System.File; c.System() != nil && !c.Kubelet.System.Overrides {
 		c.KubeletsFile = fmt.Sprintf(
 			"%s: the section %s is in the kubelet's own configuration: a kubelet that knows it does not start with it while its "+
 				"feature gate %s is off, and kubeadm upgrade rewrites the file; move the section to %s",
