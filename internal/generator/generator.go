@@ -1,6 +1,7 @@
 package generator
 
 import (
+	"errors"
 	"fmt"
 	stdslices "slices"
 	"strings"
@@ -69,7 +70,7 @@ func write(output slices.Output, plan *slices.Plan, log *Log) int {
 		return 0
 	}
 	restored, restoreErr := output.Restore(plan.Apply)
-	if hasPartition(restored, plan) || slices.IsConflict(err) || len(plan.Units) == 0 {
+	if hasPartition(restored, plan) || errors.Is(err, slices.ErrConflict) || len(plan.Units) == 0 {
 		log.Errorf("%v", err)
 		sayKept(hasPartition(restored, plan), restoreErr, repairCause, log)
 		return 1

@@ -81,6 +81,11 @@ type Look struct {
 	Result string `json:"result"`
 }
 
+// WithoutSections returns the kubelet's own settings, and where they were looked for.
+func (c *Merged) WithoutSections() *Merged {
+	return &Merged{Kubelet: c.Kubelet, Files: c.Files, Looked: c.Looked, docs: c.docs}
+}
+
 // FileWith returns the file to change for a field of the kubelet's configuration: the last file
 // that sets it, or else the last file that was read.
 func (c *Merged) FileWith(field string) string {
