@@ -33,7 +33,7 @@ func (c *Client) EnsureSlice(ctx context.Context, name, description string, limi
 		// An existing unit accepts only changes of its limits and its description.
 		err = c.set(ctx, name, append(properties, Property{"Description", description})...)
 		if err == nil {
-			err = c.start(ctx, name)
+			err = c.StartConfiguredSlice(ctx, name)
 		}
 	}
 	if err != nil {
@@ -94,15 +94,6 @@ func (c *Client) set(ctx context.Context, name string, properties ...Property) e
 	}))
 }
 
-func (c *Client) start(ctx context.Context, name string) error {
-	return named("starting", name, c.do(ctx, func(ctx context.Context, conn *connection) error {
-		return conn.job(ctx, func(result chan<- string) error {
-			_, err := conn.api.StartUnitContext(ctx, name, "replace", result)
-			return err
-		})
-	}))
-}
-
 // StopSlice stops an empty slice and removes the settings made on it. It returns ErrPopulated if
 // the slice has processes, and nil if there is no such slice.
 func (c *Client) StopSlice(ctx context.Context, name string) error {
@@ -133,7 +124,12 @@ func (c *Client) stopEmpty(ctx context.Context, name string) error {
 // StartConfiguredSlice starts a slice that has a unit file, and what that wants. It returns
 // ErrNoUnit if there is no such file.
 func (c *Client) StartConfiguredSlice(ctx context.Context, name string) error {
-	return c.start(ctx, name)
+	return named("starting", name, c.do(ctx, func(ctx context.Context, conn *connection) error {
+		return conn.job(ctx, func(result chan<- string) error {
+			_, err := conn.api.StartUnitContext(ctx, name, "replace", result)
+			return err
+		})
+	}))
 }
 
 // StopConfiguredSlice stops an empty slice that has a unit file, and removes the weight and the
