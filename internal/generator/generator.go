@@ -1,6 +1,7 @@
 package generator
 
 import (
+	"errors"
 	"fmt"
 	stdslices "slices"
 	"strings"
@@ -29,7 +30,13 @@ func Run(root, dir string, now trialend.Moment, log *Log) int {
 	if err != nil {
 		// Log the errors and their consequence first: the kernel log takes ten records from us.
 		log.all(levelError, lines(err))
-		keepLast(root, output, plan, repair{refused: err, watched: input.Watched()}, log)
+		keepLast(root, output, plan, func(units []string) string {
+			// The units in force may be of a time when the file was not to be watched.
+			if input.Watched() && stdslices.Contains(units, slices.WatchPath) && onlyOverride(err) {
+				return repairFile
+			}
+			return repairConfiguration
+		}, log)
 		log.all(levelWarning, plan.Warnings)
 		//guard: what is refused is recorded for a monitor that follows the last good configuration
 		if output.IsSystemds() && (input.Watched() || inForce(root)) {
@@ -69,7 +76,7 @@ func write(output slices.Output, plan *slices.Plan, log *Log) int {
 		return 0
 	}
 	restored, restoreErr := output.Restore(plan.Apply)
-	if hasPartition(restored, plan) || slices.IsConflict(err) || len(plan.Units) == 0 {
+	if hasPartition(restored, plan) || errors.Is(err, slices.ErrConflict) || len(plan.Units) == 0 {
 		log.Errorf("%v", err)
 		sayKept(hasPartition(restored, plan), restoreErr, repairCause, log)
 		return 1
@@ -95,13 +102,14 @@ func write(output slices.Output, plan *slices.Plan, log *Log) int {
 // lead to a partition, and the slices that the kubelet does not start without. It also writes plan
 // if these slices, or the units that watch the file, are missing from last good units without a
 // partition, such as those that waited for the kubelet's configuration. What was decided stays.
-func keepLast(root string, output slices.Output, plan *slices.Plan, r repair, log *Log) {
+// remedy says what to do while units are in force.
+func keepLast(root string, output slices.Output, plan *slices.Plan, remedy func(units []string) string, log *Log) {
 	if decided, err := decision.Read(root); err == nil {
 		//guard: a partition that is off stays off while a later file is broken
 		plan.Decision = *decided
 	}
 	if last, err := output.Last(); err == nil && !hasPartition(last, plan) && lacks(last, plan) {
-		sayKept(false, nil, r.with(paths(plan)), log)
+		sayKept(false, nil, remedy(paths(plan)), log)
 		write(output, plan, log)
 		return
 	}
@@ -110,7 +118,7 @@ func keepLast(root string, output slices.Output, plan *slices.Plan, r repair, lo
 	if len(units) == 0 {
 		units = paths(plan)
 	}
-	sayKept(hasPartition(restored, plan), err, r.with(units), log)
+	sayKept(hasPartition(restored, plan), err, remedy(units), log)
 	if err == nil && len(restored) == 0 && len(plan.Config.Partitions) == 0 {
 		write(output, plan, log)
 	}
@@ -161,23 +169,8 @@ const (
 	repairCause         = "Repair the cause and run systemctl daemon-reload"
 )
 
-// repair holds what decides how a repaired configuration gets into force.
-type repair struct {
-	refused error
-	// watched means that the file at kubeletconfig.OverridePath is to be watched.
-	watched bool
-}
-
-// with says what to do while units are in force, which may be of a time when the file was
-// not to be watched. A repair of another file than that one needs a reload.
-func (r repair) with(units []string) string {
-	if r.watched && stdslices.Contains(units, slices.WatchPath) && onlyOverride(r.refused) {
-		return repairFile
-	}
-	return repairConfiguration
-}
-
-// onlyOverride reports whether all problems are in the file at kubeletconfig.OverridePath.
+// onlyOverride reports whether all problems are in the file at kubeletconfig.OverridePath. A repair
+// of another one needs a reload.
 func onlyOverride(refused error) bool {
 	return !stdslices.ContainsFunc(lines(refused), func(line string) bool {
 		return !strings.HasPrefix(line, kubeletconfig.OverridePath+": ")

@@ -60,7 +60,7 @@ func (l *loader) markAlone() {
 	for _, name := range sectionFields() {
 		have := slices.DeleteFunc(slices.Clone(l.config.docs), func(d document) bool { _, ok := d.fields[name]; return !ok })
 		if len(have) == 1 && have[0].standsIn() {
-			l.config.section(name).overridden = true
+			l.config.section(name).Overrides = true
 		}
 	}
 }

@@ -29,7 +29,7 @@ func TestLoadDocument(t *testing.T) {
 		{"a/node-partition.yaml", section + "cgroupDriver: systemd\nmaxPods: 5\n", true, "", "cgroupDriver maxPods", ""},
 	} {
 		c, err := LoadDocument(test.name, []byte(head+test.text))
-		if err != nil || c.System.Overrides() != test.overrides || string(c.System.JSON) != `{"cpuset":"1"}` || c.OfKubelet() != test.ofKubelet {
+		if err != nil || c.System.Overrides != test.overrides || string(c.System.JSON) != `{"cpuset":"1"}` || c.OfKubelet() != test.ofKubelet {
 			t.Errorf("%s %q: %v, %+v, %q", test.name, test.text, err, c.System, c.OfKubelet())
 		}
 		file, strangers := c.Strangers()
@@ -74,7 +74,7 @@ func TestLoadFilesOverrides(t *testing.T) {
 			names = append(names, filepath.Join("/", name+".yaml"))
 		}
 		c, err := LoadFiles(root, "", names...)
-		if err != nil || c.System.Overrides() != want || !slices.Equal(c.Files, names) {
+		if err != nil || c.System.Overrides != want || !slices.Equal(c.Files, names) {
 			t.Errorf("%s: %v, %+v; want %v", files, err, c.System, want)
 		}
 	}

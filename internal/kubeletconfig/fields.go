@@ -32,16 +32,11 @@ func LoadFiles(root host.Root, dir string, files ...string) (*Merged, error) {
 	return l.config, nil
 }
 
-// CommandLine is where a field is from that a flag of the kubelet sets.
-const CommandLine = "the kubelet's command line"
+// commandLine is where a field is from that a flag of the kubelet sets.
+const commandLine = "the kubelet's command line"
 
 // SetFlags replaces fields of the files by those that flags of the kubelet set.
-func (c *Merged) SetFlags(fields map[string]any) {
-	c.flags = fields
-	for name := range fields {
-		c.origin[name] = CommandLine
-	}
-}
+func (c *Merged) SetFlags(fields map[string]any) { c.flags = fields }
 
 // DecodeInto decodes the merged configuration into the struct that target points to: each field of
 // the configuration into the field of the struct that has its name in JSON. Load decodes the fields
@@ -49,8 +44,7 @@ func (c *Merged) SetFlags(fields map[string]any) {
 // of the main file, if there is one, before the drop-ins are merged over them. It may be nil. The
 // error is about the first field, in the order of the struct, that has the wrong type.
 func (c *Merged) DecodeInto(target any, setDefaults func(main map[string]json.RawMessage) error) error {
-	// Not into c.origin, which the sections that override have changed since.
-	values, err := c.merged(map[string]string{}, setDefaults)
+	values, err := c.merged(setDefaults)
 	if err != nil {
 		return err
 	}

@@ -46,7 +46,7 @@ func TestFields(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		fields, err := c.merged(map[string]string{}, setDefaults)
+		fields, err := c.merged(setDefaults)
 		text := map[string]string{}
 		for field, raw := range fields {
 			if field == "evictionHard" || field == "maxPods" {
@@ -65,7 +65,7 @@ func TestFields(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if fields, err := node.merged(map[string]string{}, setDefaults); err != nil || string(fields["maxPods"]) != "8" {
+	if fields, err := node.merged(setDefaults); err != nil || string(fields["maxPods"]) != "8" {
 		t.Errorf("%s, %v", fields, err)
 	}
 }
@@ -86,7 +86,7 @@ func TestFieldsErrors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.merged(map[string]string{}, func(map[string]json.RawMessage) error { return errors.New("no") }); err == nil || err.Error() != "/k.yaml: no" {
+	if _, err := c.merged(func(map[string]json.RawMessage) error { return errors.New("no") }); err == nil || err.Error() != "/k.yaml: no" {
 		t.Errorf("%v", err)
 	}
 	var limits struct {
@@ -141,7 +141,7 @@ func TestSetFlags(t *testing.T) {
 	if err := c.DecodeInto(&got, nil); err != nil || len(got.EvictionHard) != 1 || got.EvictionHard["a"] != "3" || got.CgroupsPerQOS == nil || got.MaxPods != 5 {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if c.FileWith("evictionHard") != CommandLine || c.FileWith("maxPods") != "/k.yaml" {
+	if c.FileWith("evictionHard") != commandLine || c.FileWith("maxPods") != "/k.yaml" {
 		t.Errorf("%s, %s", c.FileWith("evictionHard"), c.FileWith("maxPods"))
 	}
 }

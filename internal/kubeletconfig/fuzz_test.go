@@ -30,7 +30,7 @@ func FuzzMerge(f *testing.F) {
 	f.Add(`{"a":1,"b":{"c":[1],"d":null}}`, `{"b":{"c":null,"d":{"e":1.50,"f":null}},"a":{"x":null}}`)
 	f.Add(`{"a":null}`, `{"a":{}}`)
 	f.Fuzz(func(t *testing.T, main, dropin string) {
-		c := Merged{origin: map[string]string{}}
+		var c Merged
 		for i, text := range []string{main, dropin} {
 			doc := document{path: strconv.Itoa(i)}
 			if json.Unmarshal([]byte(text), &doc.fields) != nil || doc.fields == nil {
@@ -38,7 +38,7 @@ func FuzzMerge(f *testing.F) {
 			}
 			c.docs = append(c.docs, doc)
 		}
-		fields, err := c.merged(c.origin, nil)
+		fields, err := c.merged(nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -50,8 +50,8 @@ func FuzzMerge(f *testing.F) {
 			t.Errorf("%s, %v; want %s", ours, err, theirs)
 		}
 		for name := range c.docs[1].fields {
-			if c.origin[name] != "1" {
-				t.Errorf("%q comes from %q", name, c.origin[name])
+			if file := fileOf(c.docs, name); file != "1" {
+				t.Errorf("%q comes from %q", name, file)
 			}
 		}
 	})

@@ -233,20 +233,3 @@ func TestLoadReserved(t *testing.T) {
 		}
 	}
 }
-
-// TestMergeDeep: the path of a field is recorded as deep as a message names one. A path of each
-// level would take memory with the square of the levels.
-func TestMergeDeep(t *testing.T) {
-	const deep = 3000
-	c, err := Load(tree(t, map[string]string{
-		"/var/lib/kubelet/config.yaml": head + "systemPartition: " + strings.Repeat("{a: ", deep) + "1" + strings.Repeat("}", deep),
-	}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for path := range c.origin {
-		if len(path) > 100 {
-			t.Fatalf("the origin of %.100s... is recorded", path)
-		}
-	}
-}

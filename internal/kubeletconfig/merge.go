@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"slices"
 	"strings"
 )
 
@@ -15,24 +16,19 @@ import (
 // section, to move pods back.
 const endpointField = "containerRuntimeEndpoint"
 
-// merge merges the documents, and takes section and endpoint from the result.
+// merge merges the documents, and takes sections and endpoint from the result.
 func (l *loader) merge() {
 	c := l.config
-	c.origin = map[string]string{}
-	c.fields, _ = c.merged(c.origin, nil)
+	c.fields, _ = c.merged(nil)
 	_ = json.Unmarshal(c.fields[endpointField], &c.RuntimeEndpoint) // ignored if of another type
 	for _, name := range sectionFields() {
-		*c.section(name) = Section{JSON: c.fields[name], File: c.origin[name]}
+		*c.section(name) = Section{JSON: c.fields[name], File: fileOf(c.docs, name), from: c.docs}
 	}
 }
 
-// merged returns the fields of all documents and flags, and records in of the file that each is
-// from.
-// setDefaults changes those of the main file, if there is one, before the drop-ins are merged over
-// it; nil for no change.
-func (c *Merged) merged(
-	of map[string]string, setDefaults func(main map[string]json.RawMessage) error,
-) (map[string]json.RawMessage, error) {
+// merged returns the fields of all documents and flags. setDefaults changes those of the main file,
+// if there is one, before the drop-ins are merged over it; nil for no change.
+func (c *Merged) merged(setDefaults func(main map[string]json.RawMessage) error) (map[string]json.RawMessage, error) {
 	merged := map[string]any{}
 	for i, doc := range c.docs {
 		fields := doc.fields
@@ -42,8 +38,11 @@ func (c *Merged) merged(
 				return nil, fmt.Errorf("%s: %w", doc.path, err)
 			}
 		}
-		file := origin{file: doc.path, of: of, patch: i > 0}
-		file.over(merged, treeOf(fields), "", 0)
+		if tree := treeOf(fields); i == 0 {
+			merged = tree
+		} else {
+			patch(merged, tree)
+		}
 	}
 	fields := map[string]json.RawMessage{}
 	for name, value := range merged {
@@ -64,56 +63,56 @@ func treeOf(fields map[string]json.RawMessage) (tree map[string]any) {
 	return tree
 }
 
-// origin is a file that is merged. It is a patch over the files before it, or the first one.
-type origin struct {
-	file  string
-	of    map[string]string
-	patch bool
-}
-
-// originLevels is the number of levels of which the origin is recorded: a message names a field of
-// a section in workloadPartitions at most.
-const originLevels = 3
-
-// over merges fields of the file over an object of the files before it, as the kubelet does (RFC
-// 7386): objects are merged, and everything else is replaced. A null of a patch removes. It records
-// the file as the origin of each field. path is that of the object, and ends with a dot.
-func (o origin) over(object, fields map[string]any, path string, level int) {
+// patch merges fields over an object as the kubelet does (RFC 7386): objects are merged, everything
+// else is replaced, and null removes.
+func patch(object, fields map[string]any) {
 	for name, value := range fields {
-		below := path
-		//guard: the path of a field is not written out at each level
-		if level < originLevels {
-			below += name
-			o.of[below] = o.file
-			below += "."
-		}
 		inner, isObject := value.(map[string]any)
-		before, _ := object[name].(map[string]any)
-		if !isObject {
-			o.forget(before, below, level+1)
-		}
 		switch {
-		case value == nil && o.patch:
+		case value == nil:
 			delete(object, name)
 		case !isObject:
 			object[name] = value
 		default:
+			before, _ := object[name].(map[string]any)
 			if before == nil {
 				before = map[string]any{}
 				object[name] = before
 			}
-			o.over(before, inner, below, level+1)
+			patch(before, inner)
 		}
 	}
 }
 
-// forget drops the origins of the fields below an object that a file has removed or replaced.
-func (o origin) forget(object map[string]any, path string, level int) {
-	for name, value := range object {
-		if level < originLevels {
-			delete(o.of, path+name)
-			inner, _ := value.(map[string]any)
-			o.forget(inner, path+name+".", level+1)
+// fileOf returns the last document that sets a field, by its path such as
+// systemPartition.memoryLimit. It is empty if none does, or if a later one has removed or replaced
+// what the field is in.
+func fileOf(docs []document, path string) string {
+	for _, doc := range slices.Backward(docs) {
+		if sets, replaces := doc.sets(path); sets {
+			return doc.path
+		} else if replaces {
+			break
+		}
+	}
+	return ""
+}
+
+// sets reports whether a document has a field, and whether it has something that is no object in
+// place of what the field is in. The name of a field may have dots.
+func (d document) sets(path string) (sets, replaces bool) {
+	for fields := d.fields; ; {
+		if _, ok := fields[path]; ok {
+			return true, false
+		}
+		name, rest, _ := strings.Cut(path, ".")
+		raw, ok := fields[name]
+		if !ok {
+			return false, false
+		}
+		fields, path = nil, rest
+		if json.Unmarshal(raw, &fields) != nil || fields == nil {
+			return false, true
 		}
 	}
 }
@@ -162,8 +161,7 @@ func (l *loader) tried(doc document, err error) error {
 	l.config.overriding = doc
 	for _, name := range sectionFields() {
 		if section, ok := doc.fields[name]; ok {
-			*l.config.section(name) = Section{JSON: section, File: doc.path, overridden: true}
-			maps.DeleteFunc(l.config.origin, func(at, _ string) bool { return strings.HasPrefix(at, name+".") })
+			*l.config.section(name) = Section{JSON: section, File: doc.path, Overrides: true}
 		}
 	}
 	return nil

@@ -13,12 +13,11 @@ type Section struct {
 	JSON json.RawMessage
 	// File is the last file that contributed to it.
 	File string
-	// overridden means that it does not come from the kubelet's own files.
-	overridden bool
+	// Overrides means that it comes from OverridePath or from a document in its place.
+	Overrides bool
+	// from lists the documents that it was merged from, if it is not of one alone.
+	from []document
 }
-
-// Overrides reports whether the section comes from OverridePath or from a document in its place.
-func (s Section) Overrides() bool { return s.overridden }
 
 // Merged is the part of the kubelet's configuration that bears on partitions.
 type Merged struct {
@@ -53,7 +52,6 @@ type Merged struct {
 	Warnings []string
 
 	fields map[string]json.RawMessage // of all documents
-	origin map[string]string          // path of a field, as in a message -> last file that has it
 	// docs holds the documents of Files. hasMain means that the first is a main file.
 	docs    []document
 	hasMain bool
@@ -83,11 +81,19 @@ type Look struct {
 	Result string `json:"result"`
 }
 
+// WithoutSections returns the kubelet's own settings, and where they were looked for.
+func (c *Merged) WithoutSections() *Merged {
+	return &Merged{Kubelet: c.Kubelet, Files: c.Files, Looked: c.Looked, docs: c.docs}
+}
+
 // FileWith returns the file to change for a field of the kubelet's configuration: the last file
 // that sets it, or else the last file that was read.
 func (c *Merged) FileWith(field string) string {
-	if name, ok := c.origin[field]; ok {
-		return name
+	if _, ok := c.flags[field]; ok {
+		return commandLine
+	}
+	if file := fileOf(c.docs, field); file != "" {
+		return file
 	}
 	if len(c.Files) > 0 {
 		return c.Files[len(c.Files)-1]
@@ -99,12 +105,13 @@ func (c *Merged) FileWith(field string) string {
 // systemPartition.memoryLimit: the last file that sets it, or else what is above it in the section.
 func (c *Merged) SectionFileWith(path string) string {
 	name, _, _ := strings.Cut(path, ".")
+	s := c.section(name)
 	for at := path; at != name; at = at[:strings.LastIndexByte(at, '.')] {
-		if file, ok := c.origin[at]; ok {
+		if file := fileOf(s.from, at); file != "" {
 			return file
 		}
 	}
-	return c.section(name).File
+	return s.File
 }
 
 // OverrideDigest returns the SHA-256 of the bytes of the document whose sections override, in

@@ -97,22 +97,26 @@ func (l *loader) addPinned() error {
 	if !ok {
 		return nil // whoever validates the section reports it
 	}
+	added := map[string]map[string]string{}
 	for name, cpus := range c.Pinning.CPUs {
 		//guard: a section counts before the pinning file
 		if _, ok := workloads[name]; ok {
 			continue
 		}
-		section := map[string]string{}
+		added[name] = map[string]string{}
 		if cpus != "" {
-			section[pinningCPUs] = cpus
+			added[name][pinningCPUs] = cpus
 		}
-		workloads[name], _ = json.Marshal(section) // of texts
-		c.origin[WorkloadsField+"."+name] = c.Pinning.File
+		workloads[name], _ = json.Marshal(added[name]) // of texts
 	}
 	if len(workloads) == 0 {
 		return nil
 	}
 	c.Workloads.File = cmp.Or(c.Workloads.File, c.Pinning.File)
+	types, _ := json.Marshal(added) // of texts
+	c.Workloads.from = append(slices.Clip(c.Workloads.from), document{
+		path: c.Pinning.File, fields: map[string]json.RawMessage{WorkloadsField: types},
+	})
 	var err error
 	c.Workloads.JSON, err = json.Marshal(workloads)
 	return err

@@ -105,7 +105,7 @@ func FuzzPinning(f *testing.F) {
 			}
 			return
 		}
-		l := &loader{config: &Merged{Pinning: p, origin: map[string]string{}}}
+		l := &loader{config: &Merged{Pinning: p}}
 		if err := l.addPinned(); err != nil {
 			t.Fatal(err)
 		}

@@ -1,6 +1,7 @@
 package systemd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -68,27 +69,20 @@ type Client struct {
 
 // New returns a client that does nothing until Run is called.
 func New(o Options) *Client {
-	setDefault(&o.Timeout, defaultTimeout)
+	o.Timeout = cmp.Or(o.Timeout, defaultTimeout)
 	path := o.Path
 	if path == nil {
 		path = func(name string) string { return name }
 	}
-	setDefault(&o.BusAddress, "unix:path="+path(systemBus))
-	setDefault(&o.PrivateAddress, "unix:path="+path(privateSocket))
-	setDefault(&o.ControlDir, path(runtimeControl))
+	o.BusAddress = cmp.Or(o.BusAddress, "unix:path="+path(systemBus))
+	o.PrivateAddress = cmp.Or(o.PrivateAddress, "unix:path="+path(privateSocket))
+	o.ControlDir = cmp.Or(o.ControlDir, path(runtimeControl))
 	setNoop(&o.Wake)
 	setNoop(&o.OnReloaded)
 	if o.OnConnected == nil {
 		o.OnConnected = func(bool) {}
 	}
 	return &Client{options: o, changed: make(chan struct{}), notices: newNotices()}
-}
-
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }
 
 func setNoop(f *func()) {

@@ -22,15 +22,6 @@ var (
 	errLost = errors.New("the connection was lost")
 )
 
-// connectError holds the reasons why neither the bus nor the private socket led to systemd.
-type connectError struct{ Bus, Direct error }
-
-func (e *connectError) Error() string {
-	return fmt.Sprintf("%v; and without the bus: %v", e.Bus, e.Direct)
-}
-
-func (e *connectError) Unwrap() []error { return []error{e.Bus, e.Direct} }
-
 // interrupted reports whether a call may not have reached systemd, or its answer may not have
 // reached us. While systemd re-executes, calls under way end with NoReply. Then, until systemd is
 // back, calls end with dbus-daemon's errors for a name that it cannot start.
@@ -57,15 +48,27 @@ func interrupted(err error, conn *connection) bool {
 	return strings.HasPrefix(e.Name, bus+"Spawn.")
 }
 
+// The names of systemd's errors that are acted upon.
+const (
+	unitExists = busName + ".UnitExists"
+	noSuchUnit = busName + ".NoSuchUnit"
+)
+
+// isError reports whether systemd or the bus answered with the error of a name.
+func isError(err error, name string) bool {
+	var e dbus.Error
+	return errors.As(err, &e) && e.Name == name
+}
+
 // named wraps err with the action and the unit. It turns systemd's errors that callers act upon
 // into errors of this package.
 func named(what, unit string, err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case isError(err, "org.freedesktop.systemd1.UnitExists"):
+	case isError(err, unitExists):
 		err = fmt.Errorf("%w: %w", ErrUnitExists, err)
-	case isError(err, "org.freedesktop.systemd1.NoSuchUnit"):
+	case isError(err, noSuchUnit):
 		err = fmt.Errorf("%w: %w", ErrNoUnit, err)
 	case errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, errNotConnected):
 		err = fmt.Errorf("systemd does not answer: %w", err)

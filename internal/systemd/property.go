@@ -43,9 +43,6 @@ type InterfaceRule struct {
 	Names []string
 }
 
-// Signature returns the type of a property on the wire, in D-Bus' letters.
-func Signature(p Property) string { return dbus.SignatureOf(p.Value).String() }
-
 func variants(properties []Property) []sd.Property {
 	out := make([]sd.Property, len(properties))
 	for i, p := range properties {

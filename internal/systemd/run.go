@@ -2,6 +2,7 @@ package systemd
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -81,7 +82,7 @@ func (c *Client) connect(ctx context.Context) (*connection, error) {
 	}
 	conn, err := c.dial(ctx, c.options.PrivateAddress, direct)
 	if err != nil {
-		return nil, &connectError{Bus: busErr, Direct: err}
+		return nil, fmt.Errorf("%w; and without the bus: %w", busErr, err)
 	}
 	return conn, nil
 }

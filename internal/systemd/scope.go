@@ -11,15 +11,6 @@ import (
 // Properties holds properties of a unit, as systemd returns them.
 type Properties map[string]dbus.Variant
 
-// PropertiesOf returns Properties with the given values, for fakes of systemd.
-func PropertiesOf(values ...Property) Properties {
-	all := Properties{}
-	for _, v := range variants(values) {
-		all[v.Name] = v.Value
-	}
-	return all
-}
-
 // Get stores a property into the variable that to points to, which has the type that Property has
 // for it. It reports false if systemd does not have the property, or has it with another type.
 func (p Properties) Get(name string, to any) bool {

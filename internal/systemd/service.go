@@ -62,7 +62,7 @@ func (c *connection) runService(ctx context.Context, name string, properties []P
 	switch {
 	case errors.As(err, &failed):
 		return nil // its properties say more
-	case isError(err, "org.freedesktop.systemd1.UnitExists"):
+	case isError(err, unitExists):
 		return c.awaitEnd(ctx, name)
 	}
 	return err
@@ -106,7 +106,7 @@ func (c *connection) clear(ctx context.Context, name string) error {
 	case state == "failed":
 		err = c.api.ResetFailedUnitContext(ctx, name)
 	}
-	if isError(err, "org.freedesktop.systemd1.NoSuchUnit") {
+	if isError(err, noSuchUnit) {
 		return nil // systemd has forgotten it just now
 	}
 	return err

@@ -2,7 +2,6 @@ package systemd
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"sync"
 
@@ -42,7 +41,7 @@ func listen(ctx context.Context, conn *connection) error {
 // and only until it leaves the bus itself.
 func subscribe(ctx context.Context, conn *connection) error {
 	err := conn.signals.Object(busName, objectPath).CallWithContext(ctx, manager+".Subscribe", 0).Err
-	if isError(err, "org.freedesktop.systemd1.AlreadySubscribed") {
+	if isError(err, busName+".AlreadySubscribed") {
 		return nil
 	}
 	return err
@@ -163,18 +162,4 @@ func bodyAt[T any](s *dbus.Signal, i int) T {
 // ofPods reports whether a unit may be a slice of pods or a scope of a container.
 func ofPods(unit string) bool {
 	return strings.HasSuffix(unit, ".scope") || strings.HasSuffix(unit, ".slice") && strings.HasPrefix(unit, "kubepods")
-}
-
-// isError reports whether systemd or the bus answered with an error of one of these names.
-func isError(err error, names ...string) bool {
-	var e dbus.Error
-	if !errors.As(err, &e) {
-		return false
-	}
-	for _, name := range names {
-		if e.Name == name {
-			return true
-		}
-	}
-	return false
 }

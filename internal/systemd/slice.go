@@ -33,7 +33,7 @@ func (c *Client) EnsureSlice(ctx context.Context, name, description string, limi
 		// An existing unit accepts only changes of its limits and its description.
 		err = c.set(ctx, name, append(properties, Property{"Description", description})...)
 		if err == nil {
-			err = c.start(ctx, name)
+			err = c.StartConfiguredSlice(ctx, name)
 		}
 	}
 	if err != nil {
@@ -94,18 +94,17 @@ func (c *Client) set(ctx context.Context, name string, properties ...Property) e
 	}))
 }
 
-func (c *Client) start(ctx context.Context, name string) error {
-	return named("starting", name, c.do(ctx, func(ctx context.Context, conn *connection) error {
-		return conn.job(ctx, func(result chan<- string) error {
-			_, err := conn.api.StartUnitContext(ctx, name, "replace", result)
-			return err
-		})
-	}))
-}
-
 // StopSlice stops an empty slice and removes the settings made on it. It returns ErrPopulated if
 // the slice has processes, and nil if there is no such slice.
 func (c *Client) StopSlice(ctx context.Context, name string) error {
+	if err := c.stopEmpty(ctx, name); err != nil {
+		return err
+	}
+	return c.forget(ctx, name)
+}
+
+// stopEmpty stops a slice that has no processes.
+func (c *Client) stopEmpty(ctx context.Context, name string) error {
 	switch populated, err := c.options.Cgroups.Populated(partition.CgroupPath(name)); {
 	case errors.Is(err, os.ErrNotExist):
 	case err != nil:
@@ -116,29 +115,28 @@ func (c *Client) StopSlice(ctx context.Context, name string) error {
 	// A container may start at this moment. A stop with dependencies would stop its scope too; without
 	// them the scope stays.
 	//guard: a slice is stopped without what depends on it
-	if err := c.stop(ctx, name, "ignore-dependencies"); err != nil && !errors.Is(err, ErrNoUnit) {
+	if err := c.stop(ctx, name, "ignore-dependencies"); !errors.Is(err, ErrNoUnit) {
 		return err
 	}
-	return c.forget(ctx, name)
+	return nil
 }
 
 // StartConfiguredSlice starts a slice that has a unit file, and what that wants. It returns
 // ErrNoUnit if there is no such file.
 func (c *Client) StartConfiguredSlice(ctx context.Context, name string) error {
-	return c.start(ctx, name)
+	return named("starting", name, c.do(ctx, func(ctx context.Context, conn *connection) error {
+		return conn.job(ctx, func(result chan<- string) error {
+			_, err := conn.api.StartUnitContext(ctx, name, "replace", result)
+			return err
+		})
+	}))
 }
 
 // StopConfiguredSlice stops an empty slice that has a unit file, and removes the weight and the
-// memory protection that were set on it. An operator's settings in /etc stay.
+// memory protection that were set on it. An operator's settings in /etc stay. It returns the errors
+// of StopSlice.
 func (c *Client) StopConfiguredSlice(ctx context.Context, name string) error {
-	populated, err := c.options.Cgroups.Populated(partition.CgroupPath(name))
-	if err != nil {
-		return fmt.Errorf("stopping %s: %w", name, err)
-	}
-	if populated {
-		return fmt.Errorf("stopping %s: %w", name, ErrPopulated)
-	}
-	if err := c.stop(ctx, name, "ignore-dependencies"); err != nil && !errors.Is(err, ErrNoUnit) {
+	if err := c.stopEmpty(ctx, name); err != nil {
 		return err
 	}
 	return c.Revert(ctx, name)

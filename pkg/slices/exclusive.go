@@ -36,9 +36,6 @@ func exclusiveDropins() []string {
 	return dropins
 }
 
-// restrictsOthers reports whether the drop-in for all slices is written.
-func (in *Input) restrictsOthers() bool { return !in.nodeCPUs.IsEmpty() }
-
 // wasExclusive reports whether an output of this boot has the drop-in for all slices.
 func (in *Input) wasExclusive() bool {
 	_, was := in.kept[exclusiveDropins()[0]]
@@ -50,7 +47,7 @@ func (in *Input) othersCPUs() cpuset.CPUSet { return in.nodeCPUs.Difference(in.e
 
 // addExclusive keeps all slices below kubepods.slice off the exclusive CPUs.
 func addExclusive(add func(string, ...*unit.UnitOption), in *Input) {
-	if !in.restrictsOthers() {
+	if !in.restrictsOthers {
 		return
 	}
 	for i, path := range exclusiveDropins() {
@@ -69,7 +66,7 @@ func addExclusive(add func(string, ...*unit.UnitOption), in *Input) {
 }
 
 // restrictsRunning reports whether slices of the kubelet have to be restricted that exist already.
-func (in *Input) restrictsRunning() bool { return in.restrictsOthers() && in.podsRun }
+func (in *Input) restrictsRunning() bool { return in.restrictsOthers && in.podsRun }
 
 // applyToAll makes systemd write the CPUs of all active slices below kubepods.slice.
 const applyToAll = `/bin/sh -c "cd ` + partition.CgroupMount + `/kubepods.slice && r=0; for s in kubepods-*.slice; do ` + applyEach

@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	"github.com/coreos/go-systemd/v22/unit"
-	"k8s.io/utils/cpuset"
 )
 
 // hostUnits lists the units that hold every process of the node outside of pods, and of slices that
@@ -40,12 +39,4 @@ func addHost(add func(string, ...*unit.UnitOption), in *Input) {
 		// systemd adds lists of several files up. An empty one discards those before it.
 		add(path, option(section, "AllowedCPUs", ""), option(section, "AllowedCPUs", in.hostCPUs.String()))
 	}
-}
-
-// hostCPUs returns the CPUs of hostUnits; empty for no restriction, and none earlier in this boot.
-func hostCPUs(in *Input, all func() (cpuset.CPUSet, error)) (cpuset.CPUSet, error) {
-	if cpus := in.config.HostCPUs; !cpus.IsEmpty() || !in.wasOnHostCPUs() {
-		return cpus, nil
-	}
-	return all()
 }

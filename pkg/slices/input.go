@@ -39,20 +39,19 @@ type Input struct {
 	// names lists the partitions that the node may have: by the configuration, and by an output of
 	// this boot.
 	names []partition.Name
-	// podsRun means that the kubelet has made its slices. It is set together with nodeCPUs.
+	// restrictsOthers means that CPUs are exclusive, or were in this boot.
+	restrictsOthers bool
+	// podsRun means that the kubelet has made its slices. It is set together with restrictsOthers.
 	podsRun bool
 	// running holds the partitions whose cgroup exists.
 	running map[partition.Name]bool
 	// keepsCPUs holds the partitions that have a list of CPUs that they cannot be without.
 	keepsCPUs map[partition.Name]bool
-	// presentCPUs holds all CPUs of the node, if keepsCPUs has a partition that is not made any
-	// more.
-	presentCPUs cpuset.CPUSet
 	// exclusive holds the CPUs that are kept for one partition each.
 	exclusive cpuset.CPUSet
 	// hostCPUs holds the CPUs of the units in hostUnits; empty for no restriction.
 	hostCPUs cpuset.CPUSet
-	// nodeCPUs holds the CPUs of the node. It is set if CPUs are exclusive, or were in this boot.
+	// nodeCPUs holds the CPUs of the node. It is set if a unit has the rest of them, or all.
 	nodeCPUs cpuset.CPUSet
 	// deferrals holds, by partition, the limits that have to wait for evictions.
 	deferrals map[partition.Name]*decision.Deferral
@@ -97,37 +96,38 @@ func Load(root string, output Output) (*Input, error) {
 	if err != nil {
 		return in, err
 	}
-	if in.exclusive = config.ExclusiveCPUs(settings.Partitions); !in.exclusive.IsEmpty() || in.wasExclusive() {
-		in.podsRun = node.Exists(partition.Default.Cgroup())
-		if in.nodeCPUs, err = config.PresentCPUs(node); err != nil {
-			in.valid = false
-			return in, err
-		}
-	}
-	present := func() (cpuset.CPUSet, error) { return config.PresentCPUs(node) }
-	if in.hostCPUs, err = hostCPUs(in, present); err != nil {
+	if err = in.readCPUs(node); err != nil {
 		in.valid = false
 		return in, err
 	}
-	in.deferrals = Deferrals(root, settings)
-	in.keepsCPUs = map[partition.Name]bool{}
-	for i := range settings.Partitions {
-		p := &settings.Partitions[i]
-		in.keepsCPUs[p.Name] = in.running[p.Name] && p.CPUs.IsEmpty() && keepsCPUs(node, p.Name)
-	}
-	for _, name := range in.removed() {
-		if !keepsCPUs(node, name) {
-			continue
-		}
-		if in.presentCPUs, err = config.PresentCPUs(node); err != nil {
-			in.valid = false
-			return in, err
-		}
-		in.keepsCPUs[name] = true
-	}
+	in.deferrals = deferrals(node, settings)
 	//guard: a kubelet that starts does not want a monitor that runs, which would keep units loaded
 	in.empties = in.hasMonitor && len(in.present()) > len(settings.Partitions) && !monitorRuns(node)
 	return in, nil
+}
+
+// readCPUs finds which units have lists of CPUs that no section has, and reads the CPUs of the node
+// for them.
+func (in *Input) readCPUs(node host.Root) (err error) {
+	in.exclusive = config.ExclusiveCPUs(in.config.Partitions)
+	in.restrictsOthers = !in.exclusive.IsEmpty() || in.wasExclusive()
+	in.podsRun = in.restrictsOthers && node.Exists(partition.Default.Cgroup())
+	in.keepsCPUs = map[partition.Name]bool{}
+	for _, name := range in.present() {
+		p := in.config.Partition(name)
+		if in.running[name] && (p == nil || p.CPUs.IsEmpty()) && keepsCPUs(node, name) {
+			in.keepsCPUs[name] = true
+		}
+	}
+	in.hostCPUs = in.config.HostCPUs
+	noMore := in.hostCPUs.IsEmpty() && in.wasOnHostCPUs()
+	if in.restrictsOthers || noMore || len(in.keepsCPUs) > 0 {
+		in.nodeCPUs, err = config.PresentCPUs(node)
+	}
+	if noMore {
+		in.hostCPUs = in.nodeCPUs
+	}
+	return err
 }
 
 // monitorRuns reports whether systemd has the monitor's service running. A soft-reboot keeps the

@@ -23,7 +23,7 @@ import (
 //
 //  1. A monitor that evicts writes EvictsFile. One that does not removes it (AnnounceEviction).
 //  2. The operator lowers memoryLimit and reloads systemd. The generator finds that the limit has
-//     to wait (Deferrals). It writes units with the limit in force, and without memoryHigh.
+//     to wait (deferrals). It writes units with the limit in force, and without memoryHigh.
 //     It writes the deferral into its decision (pkg/slices/decision).
 //  3. The monitor reads the decision after the reload. It evicts down to the configured limit, and
 //     then reloads systemd. If usage is below by then, it reloads at once.
@@ -71,70 +71,36 @@ func AnnounceEviction(root string, evicts bool) error {
 	return nil
 }
 
-// Deferrals returns the deferrals of the limits that c sets, on the node at root, by the name of
-// the partition. A limit that does not have to wait has none.
-func Deferrals(root string, c *config.Config) map[partition.Name]*decision.Deferral {
+// deferrals returns the limits of c that have to wait on the node at root, by partition.
+func deferrals(root host.Root, c *config.Config) map[partition.Name]*decision.Deferral {
 	found := map[partition.Name]*decision.Deferral{}
 	for i := range c.Partitions {
 		p := &c.Partitions[i]
-		if d := find(host.Root(root), c, p); d != nil {
-			found[p.Name] = d
+		memory, err := cgroups.FS(root).ReadMemory(p.Name.Cgroup())
+		if err != nil || !defers(p, memory) || !monitorEvicts(root) {
+			continue // the cgroup may be removed at any time
 		}
+		// A limit that an operator has set stays in force whatever we write.
+		//guard: an operator's limit is not deferred
+		if operatorSets(root, p.Name.Slice(), "MemoryMax") {
+			continue
+		}
+		until := fmt.Sprintf("keeping the present limit of %d bytes until partition-monitor has evicted down to the new one", memory.Max)
+		if memory.Max == cgroups.Unlimited {
+			until = "leaving it without a limit until partition-monitor has evicted down to this one"
+		}
+		found[p.Name] = &decision.Deferral{Limit: p.Limit, InForce: memory.Max, Warning: fmt.Sprintf(
+			"%s: is not above the %d bytes that the partition uses without page cache: %s; it reloads systemd then",
+			c.At(p.Name, "memoryLimit"), memory.Used(), until,
+		)}
 	}
 	return found
 }
 
-func find(root host.Root, c *config.Config, p *config.Partition) *decision.Deferral {
-	s := readState(root, p.Name)
-	if !s.defers(p) {
-		return nil
-	}
-	used, at := s.memory.Used(), c.At(p.Name, "memoryLimit")
-	d := &decision.Deferral{Limit: p.Limit, InForce: s.memory.Max}
-	if d.InForce == cgroups.Unlimited {
-		d.Warning = fmt.Sprintf(
-			"%s: is not above the %d bytes that the partition uses without page cache: leaving it without a limit "+
-				"until partition-monitor has evicted down to this one; it reloads systemd then",
-			at,
-			used,
-		)
-	} else {
-		d.Warning = fmt.Sprintf(
-			"%s: is not above the %d bytes that the partition uses without page cache: keeping the present limit of "+
-				"%d bytes until partition-monitor has evicted down to the new one; it reloads systemd then",
-			at,
-			used,
-			d.InForce,
-		)
-	}
-	return d
-}
-
-// state holds the facts from which the generator decides.
-type state struct {
-	// memory is the memory of the active partition; the zero value if the partition is inactive.
-	memory cgroups.MemoryReading
-	// monitor means that a monitor runs and evicts.
-	monitor bool
-	// operator means that an operator has set the limit by hand. That limit takes precedence.
-	operator bool
-}
-
-// defers reports whether the limit of p has to wait for the monitor to evict. It does not count on
-// swap, and neither does the kubelet. A limit set by an operator stays in force whatever we write,
-// so nothing waits for it.
-func (s state) defers(p *config.Partition) bool {
-	//guard: an operator's limit is not deferred
-	return p.Nearest() > 0 && s.monitor && !s.operator && p.Limit > 0 &&
-		p.Limit < s.memory.Max && p.Limit <= s.memory.Used()
-}
-
-func readState(root host.Root, names partition.Name) state {
-	memory, err := cgroups.FS(root).ReadMemory(names.Cgroup())
-	if err != nil {
-		return state{} // it may be removed at any time
-	}
-	return state{memory: memory, monitor: monitorEvicts(root), operator: operatorSets(root, names.Slice(), "MemoryMax")}
+// defers reports whether the limit of p would make the kernel kill. It does not count on swap, and
+// neither does the kubelet.
+func defers(p *config.Partition, memory cgroups.MemoryReading) bool {
+	return p.Nearest() > 0 && p.Limit > 0 && p.Limit < memory.Max && p.Limit <= memory.Used()
 }
 
 func monitorEvicts(root host.Root) bool {

@@ -1,9 +1,10 @@
 package slices
 
 import (
+	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"node-partition.io/node-partition/internal/cgroups"
@@ -12,98 +13,42 @@ import (
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/thresholds"
 	"node-partition.io/node-partition/pkg/slices/config"
-	"node-partition.io/node-partition/pkg/slices/decision"
 )
 
-// memory is the reading of a cgroup. Without page cache, usage is Current.
-type memory = cgroups.MemoryReading
-
-var names = partition.System
-
-func putFile(t *testing.T, path, content string) {
-	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// TestStateDefers: a limit waits for evictions only if it is lowered to usage or below it. Usage
-// can be above the limit in force (memory_max_write).
-func TestStateDefers(t *testing.T) {
+// TestDeferrals: a limit waits for evictions only if it is lowered to usage or below it, a pod may
+// be evicted, and the limit is not an operator's.
+func TestDeferrals(t *testing.T) {
 	const mi = 1 << 20
-	lowered := config.Partition{Thresholds: thresholds.Thresholds{Limit: 200 * mi, Hard: 32 * mi}}
-	never, soft := lowered, lowered
-	never.Hard = 0
-	soft.Hard, soft.Soft = 0, mi
+	hard := thresholds.Thresholds{Limit: 200 * mi, Hard: 32 * mi}
+	operator := map[string]string{"/etc/systemd/system.control/kubepods-system.slice.d/50-MemoryMax.conf": "[Slice]\nMemoryMax=8G\n"}
 	for name, test := range map[string]struct {
-		partition config.Partition
-		memory    memory
-		monitor   bool
-		want      bool
-		operator  bool
+		thresholds thresholds.Thresholds
+		max, usage int
+		files      map[string]string
+		waits      bool
 	}{
-		"used":                     {lowered, memory{Max: 400 * mi, Current: 300 * mi}, true, true, false},
-		"used exactly":             {lowered, memory{Max: 400 * mi, Current: 200 * mi}, true, true, false},
-		"used less":                {lowered, memory{Max: 400 * mi, Current: 200*mi - 1}, true, false, false},
-		"used, no monitor":         {lowered, memory{Max: 400 * mi, Current: 300 * mi}, false, false, false},
-		"equal":                    {lowered, memory{Max: 200 * mi, Current: 200 * mi}, true, false, false},
-		"raised":                   {lowered, memory{Max: 100 * mi, Current: 300 * mi}, true, false, false},
-		"not read":                 {lowered, memory{}, true, false, false},
-		"no limit before":          {lowered, memory{Max: cgroups.Unlimited, Current: 300 * mi}, true, true, false},
-		"limit removed":            {config.Partition{}, memory{Max: 400 * mi, Current: 300 * mi}, true, false, false},
-		"no threshold at all":      {never, memory{Max: 400 * mi, Current: 300 * mi}, true, false, false},
-		"the soft threshold alone": {soft, memory{Max: 400 * mi, Current: 300 * mi}, true, true, false},
-		"an operator's limit":      {lowered, memory{Max: 400 * mi, Current: 300 * mi}, true, false, true},
-	} {
-		s := state{memory: test.memory, monitor: test.monitor, operator: test.operator}
-		if got := s.defers(&test.partition); got != test.want {
-			t.Errorf("%s: %v, want %v", name, got, test.want)
-		}
-	}
-}
-
-// TestFind: a limit below the usage waits for a monitor that evicts. The limit in force stays until
-// then, and the warning names it.
-func TestFind(t *testing.T) {
-	const inUse, lower = "6442450944", 4 << 30
-	for name, test := range map[string]struct {
-		max     string
-		limit   uint64
-		want    uint64
-		warning string
-	}{
-		"from a limit":       {"8589934592", lower, 8 << 30, "keeping the present limit of 8589934592 bytes"},
-		"from no limit":      {"max", lower, cgroups.Unlimited, "leaving it without a limit"},
-		"above what is used": {"8589934592", 7 << 30, 0, ""},
+		"to the usage":             {hard, 400 * mi, 200 * mi, nil, true},
+		"above the usage":          {hard, 400 * mi, 200*mi - 1, nil, false},
+		"not lowered":              {hard, 200 * mi, 200 * mi, nil, false},
+		"the soft threshold alone": {thresholds.Thresholds{Limit: 200 * mi, Soft: mi}, 400 * mi, 300 * mi, nil, true},
+		"an operator's limit":      {hard, 400 * mi, 300 * mi, operator, false},
 	} {
 		root := t.TempDir()
-		for file, content := range map[string]string{
-			"memory.max": test.max + "\n", "memory.current": inUse + "\n", "memory.stat": "inactive_file 0\nactive_file 0\nslab_reclaimable 0\n",
-		} {
-			putFile(t, filepath.Join(root, names.Cgroup(), file), content)
+		files := map[string]string{
+			partition.System.Cgroup() + "/memory.max":     fmt.Sprintln(test.max),
+			partition.System.Cgroup() + "/memory.current": fmt.Sprintln(test.usage),
+			partition.System.Cgroup() + "/memory.stat":    "inactive_file 0\nactive_file 0\nslab_reclaimable 0\n",
+			monitorCgroup + "/cgroup.events":              "populated 1\n", EvictsFile: "",
 		}
-		putFile(t, filepath.Join(root, monitorCgroup, "cgroup.events"), "populated 1\n")
-		putFile(t, filepath.Join(root, EvictsFile), "")
-		others := config.Partition{Name: "telemetry", Thresholds: thresholds.Thresholds{Limit: 1, Hard: 1}}
-		deferrals := Deferrals(root, &config.Config{
-			Kubelet: &kubeletconfig.Merged{}, Partitions: []config.Partition{{Name: names, Thresholds: thresholds.Thresholds{Limit: test.limit, Hard: 1}}, others},
-		})
-		if deferrals["telemetry"] != nil {
-			t.Errorf("%s: the limit of a partition that does not run waits: %+v", name, deferrals["telemetry"])
+		maps.Copy(files, test.files)
+		for path, content := range files {
+			put(t, filepath.Join(root, path), content)
 		}
-		got := deferrals[names]
-		if got == nil {
-			got = &decision.Deferral{}
-		}
-		if got.InForce != test.want || !strings.Contains(got.Warning, test.warning) ||
-			(test.want != 0) != strings.Contains(got.Warning, inUse+" bytes that the partition uses") {
-			t.Errorf("%s: %+v, want %d and %q", name, got, test.want, test.warning)
-		}
-		if got := Deferrals(root, &config.Config{Names: []partition.Name{names}}); len(got) != 0 {
-			t.Errorf("%s: without a partition: %+v", name, got)
+		found := deferrals(host.Root(root), &config.Config{Kubelet: &kubeletconfig.Merged{}, Partitions: []config.Partition{
+			{Name: partition.System, Thresholds: test.thresholds}, {Name: "does-not-run", Thresholds: hard},
+		}})
+		if d := found[partition.System]; (d != nil) != test.waits || d != nil && d.InForce != 400*mi || found["does-not-run"] != nil {
+			t.Errorf("%s: %+v; want it to wait: %t", name, found, test.waits)
 		}
 	}
 }
@@ -137,7 +82,7 @@ func TestMonitorEvicts(t *testing.T) {
 	} {
 		root := t.TempDir()
 		for path, content := range test.files {
-			putFile(t, filepath.Join(root, path), content)
+			put(t, filepath.Join(root, path), content)
 		}
 		if got := monitorEvicts(host.Root(root)); got != test.want {
 			t.Errorf("%s: %t, want %t", name, got, test.want)
@@ -188,10 +133,10 @@ func TestOperatorSets(t *testing.T) {
 		root := t.TempDir()
 		for path, content := range test.files {
 			if content != "null" {
-				putFile(t, root+path, content)
+				put(t, root+path, content)
 				continue
 			}
-			putFile(t, filepath.Join(root, filepath.Dir(path), "README"), "")
+			put(t, filepath.Join(root, filepath.Dir(path), "README"), "")
 			if err := os.Symlink("/dev/null", root+path); err != nil {
 				t.Fatal(err)
 			}

@@ -209,8 +209,9 @@ func (o Output) WritePlain(plan *Plan) error {
 		return fmt.Errorf("writing to the generator directory: %w", err)
 	}
 	for _, name := range all {
-		if _, err := os.Lstat(filepath.Join(o.dir, name)); err == nil {
-			return &errConflict{filepath.Join(o.dir, name)}
+		path := filepath.Join(o.dir, name)
+		if _, err := os.Lstat(path); err == nil {
+			return fmt.Errorf("%s: %w", path, ErrConflict)
 		}
 	}
 	for _, u := range plainOrder(plan.Units) {
@@ -229,16 +230,8 @@ func (o Output) WritePlain(plan *Plan) error {
 	return nil
 }
 
-// errConflict means that another generator has made a file with the name of ours.
-type errConflict struct{ path string }
-
-func (e *errConflict) Error() string {
-	return e.path + ": made by something else already; remove what makes it, or partition-generator"
-}
-
-// IsConflict reports whether units could not be written because another generator has made a file
-// of the same name.
-func IsConflict(err error) bool { return errors.As(err, new(*errConflict)) }
+// ErrConflict means that another generator has made a file with the name of ours.
+var ErrConflict = errors.New("made by something else already; remove what makes it, or partition-generator")
 
 // plainOrder sorts units that start others to the end. A run that is killed then leaves slices that
 // no unit starts, and not a drop-in that starts slices without limits.
@@ -331,7 +324,7 @@ func (o Output) link(names []string) error {
 			if have, _ := os.Readlink(path); have == target {
 				continue // a directory that was not emptied, unlike systemd's
 			}
-			return &errConflict{path}
+			return fmt.Errorf("%s: %w", path, ErrConflict)
 		}
 		if err != nil {
 			return fmt.Errorf("writing to the generator directory: %w", err)

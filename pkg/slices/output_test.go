@@ -1,6 +1,7 @@
 package slices
 
 import (
+	"errors"
 	"maps"
 	"os"
 	"path/filepath"
@@ -295,7 +296,7 @@ func TestOutputWritePlainConflict(t *testing.T) {
 	put(t, filepath.Join(o.dir, "b.slice"), "foreign")
 	err := o.WritePlain(planOf(map[string]string{"a.slice": "[Unit]\n", "b.slice": "[Unit]\n"}))
 	wantErr(t, err, "b.slice: made by something else already")
-	if !IsConflict(err) {
+	if !errors.Is(err, ErrConflict) {
 		t.Errorf("%v is no conflict", err)
 	}
 	wantSeen(t, o, map[string]string{"b.slice": "foreign"})

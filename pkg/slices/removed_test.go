@@ -35,7 +35,7 @@ func TestRemovedPartition(t *testing.T) {
 		in := inputOf(p)
 		in.running = map[partition.Name]bool{partition.System: test.running}
 		in.keepsCPUs = map[partition.Name]bool{partition.System: test.keeps}
-		in.kept, in.presentCPUs = test.kept, cpuset.New(0, 1, 2, 3)
+		in.kept, in.nodeCPUs = test.kept, cpuset.New(0, 1, 2, 3)
 		got := contents(units(in))[dropin]
 		if !strings.HasSuffix(got, test.want) || (test.want == "") != (got == "") {
 			t.Errorf("%s: %q; want %q", name, got, test.want)

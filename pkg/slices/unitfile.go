@@ -153,12 +153,7 @@ func addSlices(add func(string, ...*unit.UnitOption), in *Input, p *config.Parti
 		wants = append(wants, partition.MonitorService)
 	}
 	section := func(description string, more ...*unit.UnitOption) []*unit.UnitOption {
-		return append([]*unit.UnitOption{
-			option("Unit", "Description", description),
-			option("Unit", "Documentation", config.Documentation),
-			option("Unit", "SourcePath", source),
-			outlivesShutdown(),
-		}, more...)
+		return append(about(description, option("Unit", "SourcePath", source), outlivesShutdown()), more...)
 	}
 	whole := append(section(title(name),
 		option("Unit", "Wants", strings.Join(wants, " "))), memoryLimits(p, in.deferrals[name])...)
@@ -182,19 +177,19 @@ func allowedCPUs(in *Input, p *config.Partition) cpuset.CPUSet {
 	if !p.CPUs.IsEmpty() {
 		return p.CPUs
 	}
-	return in.withoutList(p.Name, p.NodeCPUs)
+	return in.withoutList(p.Name)
 }
 
 // withoutList returns the CPUs of a partition for which no section has any; empty for no list. It
 // has the CPUs that other pods have. The kernel does not accept an empty list for a cpuset that had
 // one and has processes (validate_change, kernel/cgroup/cpuset.c: ENOSPC, seen with 6.12). Such a
 // partition gets all CPUs.
-func (in *Input) withoutList(name partition.Name, all cpuset.CPUSet) cpuset.CPUSet {
+func (in *Input) withoutList(name partition.Name) cpuset.CPUSet {
 	switch {
-	case in.restrictsOthers():
+	case in.restrictsOthers:
 		return in.othersCPUs()
 	case in.keepsCPUs[name]:
-		return all
+		return in.nodeCPUs
 	default:
 		return cpuset.New()
 	}
@@ -269,15 +264,13 @@ func memoryLimits(p *config.Partition, deferral *decision.Deferral) []*unit.Unit
 // generators. systemd checks a path unit again when the reload is over.
 func addApply(add func(string, ...*unit.UnitOption), in *Input) {
 	partitions := in.applied()
-	add(ApplyPath,
-		option("Unit", "Description", "Watch for Changed Limits of the System Partition"),
-		option("Unit", "Documentation", config.Documentation),
+	add(ApplyPath, about("Watch for Changed Limits of the System Partition",
 		option("Unit", "StartLimitIntervalSec", "0"),
 		option("Path", "PathExists", validFlag),
 		// Reloads may come one after the other, as with "systemctl enable --now" of many units, and
 		// each starts the service. A limit that is met makes the path unit fail, and no later
 		// change would be applied. 255 and later keep the count over reloads.
-		option("Path", "TriggerLimitIntervalSec", "0"))
+		option("Path", "TriggerLimitIntervalSec", "0"))...)
 	limited := make([]string, 0, len(partitions)+len(hostUnits))
 	for _, name := range partitions {
 		limited = append(limited, name.Slice())
@@ -289,20 +282,18 @@ func addApply(add func(string, ...*unit.UnitOption), in *Input) {
 	if len(limited) > 0 {
 		writes = append(writes, option("Service", "ExecStart", applyTo(limited)))
 	}
-	if in.restrictsOthers() {
+	if in.restrictsOthers {
 		writes = append(writes, option("Service", "ExecStart", applyToAll))
 	}
 	if in.watches() {
 		writes = append(writes, option("Service", "ExecStart", "/usr/bin/systemctl start --no-block "+ReadService))
 	}
-	add(ApplyService, slices.Concat([]*unit.UnitOption{
-		option("Unit", "Description", "Apply Changed Limits of the System Partition"),
-		option("Unit", "Documentation", config.Documentation),
+	add(ApplyService, slices.Concat(about("Apply Changed Limits of the System Partition",
 		option("Unit", "StartLimitIntervalSec", "0"),
 		option("Service", "Type", "oneshot"),
 		// Remove the flag first: a flag that is raised during the call is for another call.
 		option("Service", "ExecStart", "/usr/bin/rm -f "+validFlag),
-	}, writes, []*unit.UnitOption{
+	), writes, []*unit.UnitOption{
 		// There is no start limit, so this delay keeps a service that cannot succeed from taking all of
 		// the node's time.
 		option("Service", "Restart", "on-failure"),
@@ -424,10 +415,7 @@ func before(services []string) []*unit.UnitOption {
 // boot are mounted. Then it starts the new units. systemd's own initrd-parse-etc.service does
 // the same for /etc. If nothing is awaited, it does so only if one of the paths has come.
 func lateService(late host.Late, awaiting bool, services []string) []*unit.UnitOption {
-	options := []*unit.UnitOption{
-		option("Unit", "Description", "Read the System Partition's Configuration Once It Is Mounted"),
-		option("Unit", "Documentation", config.Documentation),
-	}
+	options := about("Read the System Partition's Configuration Once It Is Mounted")
 	// Only ordering: RequiresMountsFor= would pull in mounts that the node does not make by itself.
 	if len(late.MountUnits) > 0 {
 		options = append(options, option("Unit", "After", strings.Join(late.MountUnits, " ")))
@@ -457,14 +445,10 @@ func lateMountInstance(mount string) string {
 // ordered after the mount still finds the partition. ConditionPathIsMountPoint= would be true
 // for an automount too.
 func lateMountService(services []string) []*unit.UnitOption {
-	options := []*unit.UnitOption{
-		option("Unit", "Description", "Read the System Partition's Configuration in a New Mount"),
-		option("Unit", "Documentation", config.Documentation),
-	}
-	options = append(options, before(services)...)
-	options = append(options, oneshot()...)
-	options = append(options, option("Service", "ExecCondition", "/usr/bin/systemctl is-active --quiet %i.mount"))
-	return append(options, reloads()...)
+	mounted := option("Service", "ExecCondition", "/usr/bin/systemctl is-active --quiet %i.mount")
+	return slices.Concat(
+		about("Read the System Partition's Configuration in a New Mount"), before(services), append(oneshot(), mounted), reloads(),
+	)
 }
 
 // oneshot keeps a service from running a second time in the same boot.
@@ -563,10 +547,7 @@ func addAwait(add func(string, ...*unit.UnitOption), in *Input) string {
 	if path == "" {
 		return ""
 	}
-	watch := append([]*unit.UnitOption{
-		option("Unit", "Description", "Watch for a Configuration of the System Partition"),
-		option("Unit", "Documentation", config.Documentation),
-	}, watchesFrom(in)...)
+	watch := about("Watch for a Configuration of the System Partition", watchesFrom(in)...)
 	for _, name := range awaitedFiles(in) {
 		watch = append(watch, option("Path", "PathExists", name))
 	}
@@ -576,10 +557,7 @@ func addAwait(add func(string, ...*unit.UnitOption), in *Input) string {
 	add(path, watch...)
 	if _, kept := in.kept[service]; !kept {
 		add(service, slices.Concat(
-			[]*unit.UnitOption{
-				option("Unit", "Description", "Read the System Partition's Configuration Once There Is One"),
-				option("Unit", "Documentation", config.Documentation),
-			},
+			about("Read the System Partition's Configuration Once There Is One"),
 			// A kubelet that is started right after its configuration is made waits for the partition.
 			// Not before the monitor, which the new units start: systemd would load it on each node
 			// without a section.
@@ -605,6 +583,13 @@ func settled(service string) []*unit.UnitOption {
 		wait += "; test -e " + kubeletconfig.OverridePath
 	}
 	return []*unit.UnitOption{option("Service", "ExecCondition", "/bin/sh -c \""+wait+"\"")}
+}
+
+// about returns what systemctl status shows of a unit, and more settings.
+func about(description string, more ...*unit.UnitOption) []*unit.UnitOption {
+	return append([]*unit.UnitOption{
+		option("Unit", "Description", description), option("Unit", "Documentation", config.Documentation),
+	}, more...)
 }
 
 func option(section, name, value string) *unit.UnitOption {

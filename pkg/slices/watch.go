@@ -74,27 +74,21 @@ func addWatch(add func(string, ...*unit.UnitOption), in *Input) string {
 	if !in.watches() {
 		return ""
 	}
-	about := func(description string) []*unit.UnitOption {
-		return []*unit.UnitOption{
-			option("Unit", "Description", description),
-			option("Unit", "Documentation", config.Documentation),
-			// Editors write a file several times, and programs may do so for hours.
-			option("Unit", "StartLimitIntervalSec", "0"),
-		}
-	}
-	add(WatchPath, slices.Concat(about("Watch the Configuration of the System Partition"), watchesFrom(in), []*unit.UnitOption{
+	// Editors write a file several times, and programs may do so for hours.
+	unlimited := option("Unit", "StartLimitIntervalSec", "0")
+	add(WatchPath, slices.Concat(about("Watch the Configuration of the System Partition", unlimited), watchesFrom(in), []*unit.UnitOption{
 		option("Unit", "Wants", ReadService),
 		option("Path", "PathChanged", kubeletconfig.OverridePath),
 		option("Path", "TriggerLimitIntervalSec", "0"),
 	})...)
-	add(WatchService, append(about("Have a Changed Configuration of the System Partition Read"),
+	add(WatchService, about("Have a Changed Configuration of the System Partition Read", unlimited,
 		option("Unit", "After", ReadService),
 		option("Service", "Type", "oneshot"),
 		option("Service", "ExecStart", "/usr/bin/systemctl start --no-block "+ReadService),
 		option("Service", "LogLevelMax", "notice"))...)
 	// A reload starts nothing that an active unit wants. So a watch that begins with a reload, as
 	// after an upgrade, is started here: ApplyService starts ReadService after each reload.
-	read := append(about("Read a Changed Configuration of the System Partition"),
+	read := about("Read a Changed Configuration of the System Partition", unlimited,
 		//guard: a watch that begins with a reload is started
 		option("Unit", "After", WatchPath), option("Unit", "Wants", WatchPath))
 	// A kubelet that is started now waits for the partition.

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/internal/output"
@@ -20,7 +21,8 @@ import (
 func Node(ctx context.Context, o node.Options, ignored []string) []state.Finding {
 	c := &checks{
 		options: o, cgroups: o.Node.Cgroups,
-		runtime: node.NewRuntime(o.Node, o.Runtime, node.AskSystemctl(o.Node), func(bool) {}),
+		runtime:  node.NewRuntime(o.Node, o.Runtime, node.AskSystemctl(o.Node), func(bool) {}),
+		settings: sync.OnceValues(func() (node.Settings, error) { return node.ReadSettings(o.Node.Root, nil) }),
 	}
 	var found []state.Finding
 	for _, k := range allChecks {

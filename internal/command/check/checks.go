@@ -14,7 +14,6 @@ import (
 	"k8s.io/utils/cpuset"
 
 	"node-partition.io/node-partition/internal/cgroups"
-	"node-partition.io/node-partition/internal/kubeletconfig"
 	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/state"
@@ -96,8 +95,9 @@ type checks struct {
 	options node.Options
 
 	desired *node.Desired
-	config  *kubeletconfig.Merged
-	yields  bool
+	// settings reads the settings of the kubelet, once.
+	settings func() (node.Settings, error)
+	yields   bool
 	// runtimeName is the name of the runtime that has answered; empty without an answer.
 	runtimeName string
 	// unreachable is the error of an API server that has not answered; nil before.

@@ -22,7 +22,6 @@ func (c *checks) configuration(context.Context) []state.Finding {
 	var found []state.Finding
 	desired, err := node.ReadDesired(c.options.Node)
 	c.desired = desired
-	c.config, _ = kubeletconfig.Load(c.options.Node.Root) // the same error as from ReadDesired
 	found = append(found, c.writable()...)
 	for _, warning := range desired.Warnings {
 		found = append(found, state.Finding{Grade: state.Warning, Found: warning})
@@ -39,7 +38,7 @@ func (c *checks) configuration(context.Context) []state.Finding {
 			Grade: grade, Found: desired.NotApplied.Error(), Change: "systemctl daemon-reload",
 		})
 	}
-	looked := c.config.Looked
+	looked := desired.Kubelet.Looked
 	switch {
 	case desired.ManagedByKubelet != "":
 		c.yields = true
@@ -138,18 +137,18 @@ func (c *checks) kubelet(context.Context) []state.Finding {
 	}
 	found := otherTree(&process.Flags)
 	settings := "set %s=%s in " + kubeletconfig.SettingsPath + ", and systemctl daemon-reload"
-	if file := process.Config; file != "" && !slices.Contains(c.config.Files, filepath.Clean(file)) {
+	if file := process.Config; file != "" && !slices.Contains(c.desired.Kubelet.Files, filepath.Clean(file)) {
 		found = append(found, changing(state.Warning, fmt.Sprintf(settings, "KUBELET_CONFIG", file),
-			"the running kubelet was started with --config=%s, which is not read here: %s", file, orNone(c.config.Files))...)
+			"the running kubelet was started with --config=%s, which is not read here: %s", file, orNone(c.desired.Kubelet.Files))...)
 	}
-	if dir := process.ConfigDir; dir != "" && !slices.ContainsFunc(c.config.Looked, func(l kubeletconfig.Look) bool {
+	if dir := process.ConfigDir; dir != "" && !slices.ContainsFunc(c.desired.Kubelet.Looked, func(l kubeletconfig.Look) bool {
 		return l.Path == filepath.Clean(dir) || strings.HasPrefix(l.Path, filepath.Clean(dir)+"/")
 	}) {
 		found = append(found, changing(state.Warning, fmt.Sprintf(settings, "KUBELET_CONFIG_DIR", dir),
 			"the running kubelet was started with --config-dir=%s, whose drop-ins are not read here", dir)...)
 	}
 	if len(c.desired.Partitions) > 0 {
-		settings, err := node.ReadKubeletSettings(c.options.Node.Root, nil)
+		settings, err := c.settings()
 		if err != nil {
 			return append(found, saying(state.Warning, "%v", err)...)
 		}

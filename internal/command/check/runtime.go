@@ -37,7 +37,7 @@ func (c *checks) driver(ctx context.Context) []state.Finding {
 	if err != nil {
 		return saying(state.Warning, "%v", err)
 	}
-	configured, from := c.config.Kubelet.CgroupDriver, "the kubelet's configuration"
+	configured, from := c.desired.Kubelet.Kubelet.CgroupDriver, "the kubelet's configuration"
 	if kubelet, err := kubelet.Running(c.options.Node.Root); err == nil && kubelet.CgroupDriver != "" {
 		configured, from = kubelet.CgroupDriver, "the kubelet's --cgroup-driver"
 	}

@@ -134,7 +134,7 @@ func (c *checks) readTree(ctx context.Context) (*tree, error) {
 		found: map[string]bool{},
 	}
 	var err error
-	if t.kubelet, err = node.ReadKubeletSettings(n.Root, nil); err != nil {
+	if t.kubelet, err = c.settings(); err != nil {
 		return nil, err
 	}
 	t.pods, t.podsUnknown = c.kubeletsPods(ctx)

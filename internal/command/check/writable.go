@@ -22,7 +22,7 @@ func (c *checks) writable() []state.Finding {
 		return nil
 	}
 	names := []string{kubeletconfig.SettingsPath}
-	for _, looked := range c.config.Looked {
+	for _, looked := range c.desired.Kubelet.Looked {
 		names = append(names, looked.Path) // also one that is missing, and may be made
 	}
 	switch c.options.Eviction.Kubeconfig {

@@ -70,13 +70,13 @@ func (a *Advice) present(root host.Root) map[string]any {
 	case err != nil:
 	case a.isSystem():
 		own = present.System.JSON
-		if present.Workloads.Overrides() {
+		if present.Workloads.Overrides {
 			a.beside.workloads = present.Workloads.JSON
 		}
 	default:
 		err = unmarshal(present.Workloads.JSON, &a.beside.others)
 		own = a.beside.others[string(a.Partition)]
-		if present.System.Overrides() {
+		if present.System.Overrides {
 			a.beside.system = present.System.JSON
 		}
 	}

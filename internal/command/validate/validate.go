@@ -43,7 +43,7 @@ func File(o Options) (state.Validation, error) {
 		Partitions: []state.Section{}, NotChecked: []string{},
 	}
 	alone, err := kubeletconfig.LoadDocument(o.Name, o.Data)
-	overrides := alone.System.Overrides() || alone.Workloads.Overrides()
+	overrides := alone.System.Overrides || alone.Workloads.Overrides
 	switch {
 	case overrides:
 		r.As = ours

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"node-partition.io/node-partition/internal/systemd"
+	"github.com/godbus/dbus/v5"
 )
 
 const program = Folder + "/partition-installer"
@@ -72,7 +72,7 @@ func TestSignatures(t *testing.T) {
 		"ConfigurationDirectory": "as", "ConfigurationDirectoryMode": "u",
 	}
 	for _, p := range Properties(false, program, "back") {
-		if got := systemd.Signature(p); got != types[p.Name] {
+		if got := dbus.SignatureOf(p.Value).String(); got != types[p.Name] {
 			t.Errorf("%s has the type %q; want %q", p.Name, got, types[p.Name])
 		}
 	}

@@ -11,15 +11,26 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/godbus/dbus/v5"
+
 	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/systemd"
 )
 
 // Tests that need a kernel's cgroups and a systemd are in tests/e2e/onnode.
 
+// propertiesOf returns properties as systemd does.
+func propertiesOf(values ...systemd.Property) systemd.Properties {
+	all := systemd.Properties{}
+	for _, v := range values {
+		all[v.Name] = dbus.MakeVariant(v.Value)
+	}
+	return all
+}
+
 func TestProperties(t *testing.T) {
 	rules := []systemd.DeviceRule{{Node: "/dev/null", Access: "rwm"}, {Node: "char-pts", Access: "rw"}}
-	old := systemd.PropertiesOf(
+	old := propertiesOf(
 		systemd.Property{Name: "DevicePolicy", Value: "strict"},
 		systemd.Property{Name: "DeviceAllow", Value: rules},
 		systemd.Property{Name: "MemoryMax", Value: uint64(1 << 20)},
@@ -77,7 +88,7 @@ func TestPropertiesCarried(t *testing.T) {
 			value = one.Interface()
 		}
 		want := systemd.Property{Name: c.name, Value: value}
-		got := Properties(systemd.PropertiesOf(want), "a.slice", "")
+		got := Properties(propertiesOf(want), "a.slice", "")
 		if !slices.ContainsFunc(got, func(p systemd.Property) bool { return reflect.DeepEqual(p, want) }) {
 			t.Errorf("%v is lost: %v", want, got)
 		}
@@ -212,7 +223,7 @@ func node(t *testing.T) (*fake, Mover, Request, string) {
 	} {
 		write(t, filepath.Join(dir, name), text)
 	}
-	f := &fake{properties: systemd.PropertiesOf(systemd.Property{Name: "ControlGroup", Value: "/" + r.Cgroup})}
+	f := &fake{properties: propertiesOf(systemd.Property{Name: "ControlGroup", Value: "/" + r.Cgroup})}
 	return f, Mover{Systemd: f, Cgroups: cgroups.FS(root), StateDir: filepath.Join(t.TempDir(), "moving")}, r, dir
 }
 
@@ -265,7 +276,7 @@ func TestMoveRefused(t *testing.T) {
 // TestMove: the new scope has the properties and the files of the old one.
 func TestMove(t *testing.T) {
 	f, m, r, dir := node(t)
-	f.properties = systemd.PropertiesOf(systemd.Property{Name: "ControlGroup", Value: "/" + r.Cgroup},
+	f.properties = propertiesOf(systemd.Property{Name: "ControlGroup", Value: "/" + r.Cgroup},
 		systemd.Property{Name: "MemoryMax", Value: uint64(1 << 30)}, systemd.Property{Name: "DevicePolicy", Value: "strict"})
 	limits := map[string]string{
 		"memory.max": "1073741824", "cpu.max": "12345 67000", "hugetlb.2MB.max": "4194304", "cpu.weight": "33", "pids.max": "max", "memory.oom.group": "1",

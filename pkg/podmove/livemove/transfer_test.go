@@ -168,7 +168,7 @@ func TestTransferInPart(t *testing.T) {
 	}
 	w.wants([]uint32{9}, []uint32{7, 8})
 	w.startErr = systemd.ErrUnitExists
-	w.there = systemd.PropertiesOf(
+	w.there = propertiesOf(
 		systemd.Property{Name: "ControlGroup", Value: "/kubepods.slice/kubepods-system.slice/" + w.NewName}, systemd.Property{Name: "Result", Value: "success"},
 	)
 	if _, err := w.Move(t.Context(), w.Request); err != nil || len(w.records()) > 0 {
@@ -193,7 +193,7 @@ func TestTransferNameTaken(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.startErr = systemd.ErrUnitExists
-			w.there = systemd.PropertiesOf(
+			w.there = propertiesOf(
 				systemd.Property{Name: "ControlGroup", Value: test.cgroup}, systemd.Property{Name: "Result", Value: test.result},
 			)
 			w.put(w.newDir(), "cgroup.events", map[bool]string{true: "populated 1", false: "populated 0"}[test.populated])

@@ -55,8 +55,8 @@ type Config struct {
 	// Warnings lists remarks on a configuration that is valid all the same. Each says what happens
 	// next.
 	Warnings []string
-	// Kubelet is the configuration that holds the section. It is never nil, and it is empty if Off is
-	// set.
+	// Kubelet is the configuration that holds the section. It is never nil. If Off is set, only the
+	// kubelet's own settings are in it.
 	Kubelet *kubeletconfig.Merged
 
 	sections sections
@@ -87,9 +87,6 @@ func (c *Config) AsksOthers() bool {
 	var none problems
 	return len(decodeWorkloads(c.Kubelet, &none)) > 0 || none.err() != nil
 }
-
-// MayBeEmpty reports whether a partition is valid without a namespace.
-func MayBeEmpty(p partition.Name) bool { return p != partition.System }
 
 // LeaveToKubelet removes the system partition, which the kubelet makes itself, and keeps why.
 func (c *Config) LeaveToKubelet(why string) {
@@ -126,19 +123,18 @@ func LoadWith(root, name string, data []byte) (*Config, error) {
 }
 
 func load(root host.Root, candidate *kubeletconfig.Candidate) (*Config, error) {
-	c := &Config{Kubelet: &kubeletconfig.Merged{}}
-	var err error
+	c := &Config{}
+	var offErr, err error
 	defer c.nameAll()
-	if c.Off, err = SwitchedOff(root); err != nil || c.Off {
-		// Reserved slices and nothing else, and no error: with the off switch no broken file is in the
-		// way.
-		var alone Config
-		alone.Kubelet, _ = kubeletconfig.LoadWith(root, candidate)
-		_ = alone.reserve(root)
-		c.Reserved, c.Warnings = alone.Reserved, alone.Warnings
-		return c, err
-	}
+	c.Off, offErr = SwitchedOff(root)
 	c.Kubelet, err = kubeletconfig.LoadWith(root, candidate)
+	if c.Off {
+		// Reserved slices and nothing else, and no error: with the off switch no broken file is in the
+		// way, and nothing is awaited.
+		_ = c.reserve(root)
+		c.Kubelet = c.Kubelet.WithoutSections()
+		return c, offErr
+	}
 	c.Warnings = slices.Concat(c.Kubelet.Warnings, strangers(c.Kubelet))
 	if reserveErr := c.reserve(root); err == nil {
 		err = reserveErr
@@ -199,7 +195,7 @@ func (c *Config) judge(n *node) error {
 	if err = errors.Join(err, sectionsErr, workloadsErr); err != nil {
 		return err
 	}
-	if file := c.Kubelet.System.File; c.System() != nil && !c.Kubelet.System.Overrides() {
+	if file := c.Kubelet.System.File; c.System() != nil && !c.Kubelet.System.Overrides {
 		c.KubeletsFile = fmt.Sprintf(
 			"%s: the section %s is in the kubelet's own configuration: a kubelet that knows it does not start with it while its "+
 				"feature gate %s is off, and kubeadm upgrade rewrites the file; move the section to %s",

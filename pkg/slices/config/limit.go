@@ -243,9 +243,9 @@ func (c *checker) boundsAlone() {
 // KEP is a quantity, and a kubelet that knows it does not start with a percentage.
 func (c *checker) mayShare() bool {
 	if c.name == partition.System {
-		return c.config.System.Overrides()
+		return c.config.System.Overrides
 	}
-	return c.config.Workloads.Overrides()
+	return c.config.Workloads.Overrides
 }
 
 // elsewhere reports a field that only the other file may have.

@@ -210,7 +210,7 @@ func (c *checker) kubelet() {
 func (c *checker) namespaces() []string {
 	const field = "namespaces"
 	list, ok := c.namespaceList(field, "kube-system")
-	if ok && len(list) == 0 && !MayBeEmpty(c.name) {
+	if ok && len(list) == 0 && c.name == partition.System {
 		c.bad(field, "", "names no namespace; want at least one, e.g. [kube-system]")
 	}
 	return list
