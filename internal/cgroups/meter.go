@@ -17,10 +17,8 @@ type MemoryMeter struct {
 	root               FS
 	cgroup, path       string
 	current, max, stat int
-	// reserves lists the slices below with memory.min, as they were at listedAt, and minimum has their
-	// settings by path.
+	// reserves lists the slices below with memory.min, as they were at listedAt.
 	reserves []reserve
-	minimum  map[string]uint64
 	listedAt time.Time
 	buffer   [maxFile]byte
 }
@@ -86,10 +84,6 @@ func (m *MemoryMeter) Read(enough func(current, limit uint64) bool) (MemoryReadi
 	r.Protected, err = m.protected()
 	return r, err
 }
-
-// Minimum returns the memory.min in bytes of a cgroup of a pod below, as it was when the slices
-// were last listed: reservesInterval ago at most after a Read with memory.stat.
-func (m *MemoryMeter) Minimum(cgroup string) uint64 { return m.minimum[cgroup] }
 
 // read reads the cgroup without its limit and without those below. Memory that is freed between two
 // reads must not count as used: memory.current is read before and after memory.stat, and the

@@ -61,7 +61,7 @@ func (m *Manager) readAgain(pods []Pod, unstoppable map[string]bool) []Pod {
 			continue
 		}
 		p.Empty = true
-		if now := measure([]Pod{p}, m.warnings.warn, m.metered()); len(now) > 0 && now[0].Measured {
+		if now := Measure(m.Cgroups, []Pod{p}, m.warnings.warn); len(now) > 0 && now[0].Measured {
 			left = append(left, now[0])
 		} else if len(now) > 0 {
 			left = append(left, p)

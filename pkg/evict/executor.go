@@ -207,7 +207,7 @@ func (x *executor) reclaim(ctx context.Context, s Situation, e *execution) {
 	switch do {
 	case readPartition:
 		// Read again after the pod: the poll may have read the partition before the processes ended.
-		x.checkLeft(e, x.watch.used())
+		x.checkLeft(e, x.watch.present())
 	case escalate:
 		x.state.Cooldown[e.Owner] = time.Now().Add(s.Config.Cooldown)
 		x.save()

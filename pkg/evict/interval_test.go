@@ -92,9 +92,8 @@ func TestNextPollWhileHeld(t *testing.T) {
 			s := snapshotOf(80, sized("tmpfs", 0, 400, 0), sized("a", 0, 500, 0))
 			s.State = test.state
 			d := Decide(s)
-			var g grown
-			g.poll(noon.Add(-10*time.Millisecond), s.Memory.Used()-test.grown)
-			if got := nextPoll(s, d, nil, g.poll(s.Now, s.Memory.Used()), maxBurst); d.Held == "" || got > test.most || test.grown == 0 && got < test.most {
+			w := watch{used: s.Memory.Used() - test.grown, polledAt: noon.Add(-10 * time.Millisecond)}
+			if got := nextPoll(s, d, nil, w.grown(s.Now, s.Memory.Used()), maxBurst); d.Held == "" || got > test.most || test.grown == 0 && got < test.most {
 				t.Errorf("held %q, the next poll is in %s, want %s", d.Held, got, test.most)
 			}
 		})

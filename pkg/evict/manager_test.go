@@ -215,40 +215,36 @@ func TestManagerKernelKills(t *testing.T) {
 		c := hardOnly
 		c.Hard = 0
 		m := n.started(c)
-		// happen sets the counts of the kernel, and whether it has reported a change.
-		happen := func(killed, atLimit int, reported bool) {
+		// happen sets the counts of the kernel, which are read once a second far from the limit.
+		happen := func(killed, atLimit int) {
 			n.files(systemCgroup, map[string]string{"memory.events": oomEvents(atLimit+5, killed), "memory.events.local": oomEvents(atLimit, 0)})
-			m.watch.reported = reported
 			n.run(m, statInterval)
 		}
-		happen(7, 3, false) // before the first poll
+		happen(7, 3) // before the first poll
 		n.expectEvents()
-		happen(8, 3, true)
+		happen(8, 3)
 		n.expectEvents("count killed at pod 1", "killed at pod 1")
-		happen(10, 4, true)
+		happen(10, 4)
 		n.expectEvents("count killed at partition 2", "killed at partition 2")
-		happen(10, 4, true)
+		happen(10, 4)
 		n.expectEvents()
-		happen(11, 4, false) // events of cgroups below are read once a second
-		n.expectEvents("count killed at pod 1", "killed at pod 1")
-		happen(12, 4, true)
+		n.run(m, killFollows)
+		happen(11, 4)
 		n.expectEvents("count killed at pod 1", "killed at pod 1")
 		// The kernel counts the limit before the process, and a poll may come in between.
-		n.files(systemCgroup, map[string]string{"memory.events": oomEvents(10, 12), "memory.events.local": oomEvents(5, 0)})
-		m.watch.reported = true
-		n.run(m, 10*time.Millisecond)
+		happen(11, 5)
 		n.expectEvents()
-		happen(13, 5, true)
+		happen(12, 5)
 		n.expectEvents("count killed at partition 1", "killed at partition 1")
 		// No process was killed at this limit. One is killed a minute later, at the limit of a pod.
-		happen(13, 6, true)
+		happen(12, 6)
 		n.run(m, time.Minute)
-		happen(14, 6, true)
+		happen(13, 6)
 		n.expectEvents("count killed at pod 1", "killed at pod 1")
 		// The counts of a partition that was created again begin at zero.
 		m.watch.close()
-		happen(2, 1, false)
-		happen(3, 1, true)
+		happen(2, 1)
+		happen(3, 1)
 		n.expectEvents("count killed at pod 1", "killed at pod 1")
 		n.expect()
 	})

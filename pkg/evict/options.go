@@ -9,7 +9,7 @@ import (
 	"node-partition.io/node-partition/internal/partition"
 )
 
-// Options lists the inputs and outputs of a Manager. All but Burst and Lookout are required.
+// Options lists the inputs and outputs of a Manager. All but Burst are required.
 type Options struct {
 	// Partition is the name of the partition, and Cgroups the mount that its slice is in.
 	Partition partition.Name
@@ -20,11 +20,8 @@ type Options struct {
 	Store Store
 	// Burst is the growth of the partition, in bytes per second, that may set in without warning
 	// (MeasureBurst); 0 for maxBurst. It is the same for all partitions of a node.
-	Burst float64
-	// Lookout watches the partition while it is far from its thresholds, nil for none. It is the same
-	// for all partitions of a node.
-	Lookout *Lookout
-	Events  Events
+	Burst  float64
+	Events Events
 
 	// slice is the path of the partition below the mount.
 	slice string

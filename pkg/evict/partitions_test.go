@@ -98,7 +98,6 @@ func TestPartitionsKernelKills(t *testing.T) {
 		other.set(func() {
 			other.kernel.ooms, other.kernel.kills = 3, 2
 			other.writeCounts()
-			other.wake()
 		})
 		bothRun(n, m, other, ofOther, 2*time.Second)
 		n.expectEvents()

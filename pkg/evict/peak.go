@@ -24,7 +24,7 @@ func (p *peaks) note(now time.Time, used uint64) {
 
 // TakePeak returns the largest usage since its last call, in bytes, and false if there is no
 // reading. It costs none: polls have noted them. Each poll near the threshold reads memory.stat, on
-// which the usage depends, and far from it one in statInterval or in steadyInterval.
+// which the usage depends, and far from it one in statInterval.
 func (m *Manager) TakePeak() (used uint64, noted bool) {
 	p := &m.peaks
 	p.mu.Lock()
