@@ -129,21 +129,6 @@ func (m *MemoryMeter) text(fd int, name string) ([]byte, error) {
 	return m.buffer[:n], nil
 }
 
-// WorkingSet returns the memory in bytes that a cgroup uses without inactive page cache
-// (Usage.WorkingSet), in two reads.
-func (f FS) WorkingSet(cgroup string) (uint64, error) {
-	files := files{root: f, cgroup: cgroup}
-	var usage Usage
-	files.memory(&usage)
-	if err := files.result(); err != nil {
-		return 0, err
-	}
-	if !usage.HasMemory {
-		return 0, fmt.Errorf("%s: %w: the memory controller is off", filepath.Join(string(f), cgroup), fs.ErrNotExist)
-	}
-	return usage.WorkingSet(), nil
-}
-
 // Memory reads the memory of a cgroup once, without its limit, in three reads. It has Protected
 // as far as the cgroup's own memory.min protects it from reclaim for a cgroup above.
 func (f FS) Memory(cgroup string) (MemoryReading, error) {
@@ -177,14 +162,6 @@ func (f FS) OOMEvents(cgroup string) (killed, atLimit uint64, err error) {
 	files.memoryEvents("memory.events", &all)
 	files.memoryEvents("memory.events.local", &local)
 	return all.OOMKill, local.OOM, files.result()
-}
-
-// MemoryPressure reads memory.pressure of a cgroup.
-func (f FS) MemoryPressure(cgroup string) (Pressure, error) {
-	files := files{root: f, cgroup: cgroup}
-	var pressure Pressure
-	files.pressure("memory.pressure", &pressure)
-	return pressure, files.result()
 }
 
 // Kills returns two counts of a cgroup and those below it (memory.events): the processes that were

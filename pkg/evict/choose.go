@@ -96,7 +96,8 @@ func (m *Manager) stoppable(p Pod) []Container {
 		return signalled[c.Cgroup] || m.containers.empty(c.Cgroup)
 	})
 	for i := range list {
-		list[i].WorkingSet, _ = m.Cgroups.WorkingSet(list[i].Cgroup) // for the message only
+		reading, _ := m.Cgroups.Memory(list[i].Cgroup) // for the message only
+		list[i].WorkingSet = reading.WorkingSet()
 	}
 	return list
 }

@@ -156,7 +156,7 @@ func TestDecideOutOfMemoryWhileHeld(t *testing.T) {
 	t.Parallel()
 	unknown := with(sized("unknown", 0, 400, 0), func(p *Pod) { p.Unknown = true })
 	dying := proof
-	dying.killedAt = noon.Add(-oomSettle)
+	dying.KilledAt = noon.Add(-oomSettle)
 	for name, test := range map[string]struct {
 		state    State
 		evidence evidence
@@ -184,7 +184,7 @@ func TestDecideOutOfMemoryWhileHeld(t *testing.T) {
 }
 
 // proof is an oom of a second ago that nothing has answered.
-var proof = evidence{since: noon.Add(-oomSettle), lastAt: noon.Add(-oomSettle), quietAt: noon.Add(-oomSettle)}
+var proof = evidence{since: noon.Add(-oomSettle), LastAt: noon.Add(-oomSettle), QuietAt: noon.Add(-oomSettle)}
 
 // TestDecideRemainsGrow: a pod whose memory stays is stopped again if it is the one that grows, and
 // no other pod is stopped for it.

@@ -13,17 +13,19 @@ import "time"
 // before the last eviction has ended proves nothing. A later one does if memory is still short
 // when nothing ends any more.
 type evidence struct {
-	// since is the time of the first oom that nothing has answered, zero for none. lastAt is
-	// the time of the last one (TestManagerOOMSlabs, TestManagerOOMLongAgo).
-	since, lastAt time.Time
-	// killedAt is the time of the first kill at the partition's limit since which memory is short,
+	// since is the time of the first oom that nothing has answered, zero for none. It is not carried
+	// over to another run: the counts that a run finds at its start are its base. LastAt is the time
+	// of the last one (TestManagerOOMSlabs, TestManagerOOMLongAgo).
+	since  time.Time
+	LastAt time.Time `json:"lastAt,omitzero"`
+	// KilledAt is the time of the first kill at the partition's limit since which memory is short,
 	// zero for none. Its memory is awaited (dying). If that does not come back the kill was in
 	// vain (TestManagerOOMBeforeSignal, TestManagerKernelKillInVain).
-	killedAt time.Time
-	// quietAt is the time of the last of three events: an oom that began since, a kill, a fall
-	// of the usage. used is the usage then, or its maximum since (TestEvidenceNext).
-	quietAt time.Time
-	used    uint64
+	KilledAt time.Time `json:"killedAt,omitzero"`
+	// QuietAt is the time of the last of three events: an oom that began since, a kill, a fall
+	// of the usage. Used is the usage then, or its maximum since (TestEvidenceNext).
+	QuietAt time.Time `json:"quietAt,omitzero"`
+	Used    uint64    `json:"used,omitempty"`
 }
 
 const (
@@ -52,7 +54,7 @@ type counted struct{ oom, killed bool }
 func (e evidence) next(now time.Time, c counted, ending bool, s Situation) evidence {
 	used, config := s.Memory.Used(), s.Effective()
 	short := s.leftOver(slabsStuck) < config.Nearest()+config.MinimumReclaim
-	quiet := now.Sub(e.lastAt) // before the oom of now
+	quiet := now.Sub(e.LastAt) // before the oom of now
 	switch {
 	case quiet < oomPause:
 	//guard: an oom that has proved nothing is forgotten
@@ -63,29 +65,29 @@ func (e evidence) next(now time.Time, c counted, ending bool, s Situation) evide
 		e.since = now // about page cache
 	}
 	if c.oom && e.since.IsZero() {
-		e.since, e.quietAt, e.used = now, now, used
+		e.since, e.QuietAt, e.Used = now, now, used
 	}
 	if c.oom {
-		e.lastAt = now
+		e.LastAt = now
 	}
 	//guard: a kill after one in vain is awaited
-	if c.killed && (e.killedAt.IsZero() || quiet >= endTimeout) {
-		e.killedAt, e.quietAt, e.used = now, now, used
+	if c.killed && (e.KilledAt.IsZero() || quiet >= endTimeout) {
+		e.KilledAt, e.QuietAt, e.Used = now, now, used
 	}
 	//guard: kills in vain are not awaited one after another
 	if c.killed && e.dying(now) {
-		e.quietAt, e.used = now, used
+		e.QuietAt, e.Used = now, used
 	}
 	switch began := e.began(); {
-	case used > e.used:
-		e.used = used
+	case used > e.Used:
+		e.Used = used
 	//guard: usage that flutters does not hide an oom for ever
-	case used+e.used/reclaimSteps <= e.used && now.Sub(began) < endTimeout:
-		e.quietAt, e.used = now, used
+	case used+e.Used/reclaimSteps <= e.Used && now.Sub(began) < endTimeout:
+		e.QuietAt, e.Used = now, used
 	}
 	//guard: a kill whose memory is back is over
-	if !short && !e.killedAt.IsZero() {
-		e.killedAt, e.since = time.Time{}, time.Time{} // the kill was the answer
+	if !short && !e.KilledAt.IsZero() {
+		e.KilledAt, e.since = time.Time{}, time.Time{} // the kill was the answer
 	}
 	//guard: an oom with memory left proves nothing
 	if ending || s.leftOver(cacheStuck) >= config.Hard {
@@ -97,20 +99,20 @@ func (e evidence) next(now time.Time, c counted, ending bool, s Situation) evide
 // began returns the time at which the present shortage began.
 func (e evidence) began() time.Time {
 	//guard: a kill is awaited where an eviction has just ended
-	if e.killedAt.After(e.since) {
-		return e.killedAt
+	if e.KilledAt.After(e.since) {
+		return e.KilledAt
 	}
 	return e.since
 }
 
 // dying reports whether the memory of a process that the kernel has killed is awaited.
 func (e evidence) dying(now time.Time) bool {
-	return now.Sub(e.quietAt) < reapTimeout && now.Sub(e.killedAt) < endTimeout
+	return now.Sub(e.QuietAt) < reapTimeout && now.Sub(e.KilledAt) < endTimeout
 }
 
 // freeing reports whether such a process frees memory, as freeing does for evictions.
 func (e evidence) freeing(now time.Time) bool {
-	return e.dying(now) && now.Sub(e.quietAt) < freeingWindow
+	return e.dying(now) && now.Sub(e.QuietAt) < freeingWindow
 }
 
 // stuck is the memory that the kernel counts as reclaimable and could not reclaim.
@@ -127,13 +129,13 @@ const (
 // stuck returns the memory that ooms prove to be stuck.
 func (s Situation) stuck() stuck {
 	e, hard := s.Evidence, s.Effective().Hard
-	if e.since.IsZero() || e.dying(s.Now) || s.Now.Sub(e.quietAt) < oomSettle {
+	if e.since.IsZero() || e.dying(s.Now) || s.Now.Sub(e.QuietAt) < oomSettle {
 		return nothingStuck
 	}
 	switch {
 	case s.leftOver(slabsStuck) < hard:
 		return slabsStuck
-	case s.leftOver(cacheStuck) < hard && e.lastAt.Sub(e.since) >= cachePatience:
+	case s.leftOver(cacheStuck) < hard && e.LastAt.Sub(e.since) >= cachePatience:
 		return cacheStuck
 	}
 	return nothingStuck

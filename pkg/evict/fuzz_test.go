@@ -33,7 +33,7 @@ func FuzzStore(f *testing.F) {
 		executions(h.Open)
 		state, e := h.Shortage.restore(noon)
 		for what, late := range map[string]bool{
-			"softSince": state.SoftSince.After(noon), "killedAt": e.killedAt.After(noon), "quietAt": e.quietAt.After(noon),
+			"softSince": state.SoftSince.After(noon), "killedAt": e.KilledAt.After(noon), "quietAt": e.QuietAt.After(noon),
 			"dying": e.dying(noon.Add(endTimeout)),
 		} {
 			if late {

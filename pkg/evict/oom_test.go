@@ -70,7 +70,7 @@ func TestWatchMadeAgain(t *testing.T) {
 	bubble(t, func(n *node) {
 		m := n.started(hardOnly)
 		defer n.stop(m)
-		m.watch.earlier = evidence{killedAt: time.Now(), quietAt: time.Now(), used: mi}
+		m.watch.earlier = evidence{KilledAt: time.Now(), QuietAt: time.Now(), Used: mi}
 		m.step(n.ctx)
 		m.watch.close()
 		if err := m.watch.open(); err != nil || m.watch.evidence != (evidence{}) {

@@ -3,36 +3,28 @@ package evict
 import (
 	"testing"
 	"time"
-
-	"node-partition.io/node-partition/internal/thresholds"
 )
 
-// TestManagerTakePeak: a peak between two calls is known, although usage has fallen since. The next
-// call begins again.
-func TestManagerTakePeak(t *testing.T) {
+// TestManagerPeak: the peak of a minute is known, although usage has fallen since. It ends with the
+// minute, ten seconds later at most.
+func TestManagerPeak(t *testing.T) {
 	bubble(t, func(n *node) {
-		// It polls each second.
-		m := n.started(Settings{Thresholds: thresholds.Thresholds{Limit: 1000 * mi}, Off: true})
-		n.run(m, 2*time.Second)
-		first, noted := m.TakePeak()
-		if !noted || first != m.Report().Memory.Used() {
-			n.t.Errorf("%d, %t; want the present usage", first, noted)
+		m := n.manager(Settings{})
+		if _, noted := m.Peak(time.Minute); noted {
+			n.t.Error("a peak before the first poll")
 		}
-		n.set(func() { n.pod("modest").containers[0].uses += 700 * mi })
+		n.run(m, 2*time.Second)
+		used := m.Report().Memory.Used()
+		n.set(func() { n.pod("modest").containers[0].uses += 700 * mi; n.cache[0] += 300 * mi })
 		n.run(m, 2*time.Second)
 		n.set(func() { n.pod("modest").containers[0].uses -= 700 * mi })
-		n.run(m, 2*time.Second)
-		if peak, _ := m.TakePeak(); peak != first+700*mi {
-			n.t.Errorf("%d; want a peak of %d", peak, first+700*mi)
+		n.run(m, 55*time.Second)
+		if peak, noted := m.Peak(time.Minute); !noted || peak != used+700*mi {
+			n.t.Errorf("%d, %t; want a peak of %d", peak, noted, used+700*mi)
 		}
-		if again, noted := m.TakePeak(); noted {
-			n.t.Errorf("%d before the next poll", again)
-		}
-		// Page cache is no usage.
-		n.set(func() { n.cache[0] += 300 * mi })
-		n.run(m, 2*time.Second)
-		if cached, _ := m.TakePeak(); cached != first {
-			n.t.Errorf("%d; want the usage of %d beside more page cache", cached, first)
+		n.run(m, 16*time.Second)
+		if peak, _ := m.Peak(time.Minute); peak != used {
+			n.t.Errorf("%d; want the usage of %d, without page cache", peak, used)
 		}
 	})
 }
@@ -92,19 +84,19 @@ func TestReportUsedPeakAfterFailure(t *testing.T) {
 	})
 }
 
-// TestRecent: the last five minutes are whole at any moment, and older usage is forgotten ten
+// TestPeaks: the last five minutes are whole at any moment, and older usage is forgotten ten
 // seconds later at most, also if nothing was noted for long.
-func TestRecent(t *testing.T) {
+func TestPeaks(t *testing.T) {
 	t.Parallel()
 	start := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 	for _, peak := range []time.Duration{0, time.Second, 9999 * time.Millisecond, 10 * time.Second, 299 * time.Second} {
 		for _, step := range []time.Duration{time.Second, 7 * time.Second, 301 * time.Second, time.Hour} {
-			var r recent
+			var r peaks
 			r.note(start, 1)
 			r.note(start.Add(peak), 9)
 			for after := step; after <= 2*time.Hour; after += step {
 				now := start.Add(peak + after)
-				switch got := r.most(now); {
+				switch got := r.most(now, PeakWindow); {
 				case after <= PeakWindow && got != 9:
 					t.Fatalf("a peak at %s is forgotten after %s: %d", peak, after, got)
 				case after > PeakWindow+peakSlot && got == 9:

@@ -41,7 +41,7 @@ func (m *Manager) Report() Report {
 func (m *Manager) publish(s Situation, d Decision) {
 	report := Report{
 		Partition: m.Partition, Time: s.Now, Memory: s.Memory, Available: d.Available, Thresholds: s.Effective().Thresholds,
-		UsedPeak: m.peaks.used(s.Now), Ownerless: m.ownerless.bytes,
+		UsedPeak: m.peaks.most(s.Now, PeakWindow), Ownerless: m.ownerless.bytes,
 		Crossed: d.Crossed, NoCandidate: d.NoCandidate,
 	}
 	report.Limit = s.limit()

@@ -1,6 +1,7 @@
 package evict
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -174,9 +175,9 @@ func (r *reporter) confirm(ctx context.Context, e Eviction) error {
 }
 
 // retry calls the API server for apiTimeout, and once at least.
-func (r *reporter) retry(ctx context.Context, e Eviction, call func(context.Context, Eviction) error) error {
-	deadline := time.NewTimer(apiTimeout)
-	defer deadline.Stop()
+func (r *reporter) retry(ctx context.Context, e Eviction, call func(context.Context, Eviction) error) (err error) {
+	within, cancel := context.WithTimeout(ctx, apiTimeout)
+	defer cancel()
 	delay := wait.Backoff{
 		Duration: 50 * time.Millisecond,
 		Factor:   2,
@@ -184,19 +185,11 @@ func (r *reporter) retry(ctx context.Context, e Eviction, call func(context.Cont
 		Steps:    1 << 30,
 		Cap:      2 * time.Second,
 	}.DelayFunc()
-	for {
+	_ = delay.Until(within, true, true, func(context.Context) (bool, error) { // err says how it has ended
 		attempt, cancel := context.WithTimeout(ctx, apiAttempt)
-		err := call(attempt, e)
-		cancel()
-		if err == nil || errors.Is(err, ErrFinal) {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-deadline.C:
-			return err
-		case <-time.After(delay()):
-		}
-	}
+		defer cancel()
+		err = call(attempt, e)
+		return err == nil || errors.Is(err, ErrFinal), nil
+	})
+	return cmp.Or(ctx.Err(), err)
 }
