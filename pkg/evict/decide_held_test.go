@@ -137,18 +137,6 @@ func TestDecideFreesHalf(t *testing.T) {
 	}
 }
 
-// TestDecideOutOfMemoryUnreclaimable: a little memory that stays does not hold evictions back if
-// slabs hold the rest.
-func TestDecideOutOfMemoryUnreclaimable(t *testing.T) {
-	t.Parallel()
-	s := snapshotOf(300, sized("tmpfs", 0, 1, 0), sized("a", 0, 500, 0))
-	s.Memory.Current, s.Memory.SlabReclaimable, s.Evidence = 990*mi, 580*mi, proof
-	s.State.Unreclaimable = map[string]uint64{"tmpfs": mi}
-	if d := Decide(s); d.Victim == nil || d.Victim.Name != "a" {
-		t.Errorf("held %q, victim %+v", d.Held, d.Victim)
-	}
-}
-
 // TestDecideOutOfMemoryWhileHeld: if all memory has gone between two polls, an eviction does
 // not wait until half of nothing is lost. It does wait for memory that is about to come back,
 // and no pod is evicted for memory that stays.

@@ -4,14 +4,9 @@ import "time"
 
 // evidence holds what the kernel has counted at the partition's limit, and what followed. It
 // matters where the sum of available memory does not: slabs of open files count half as
-// reclaimable, and page cache as a whole.
-//
-// An oom proves little by itself. The kernel counts it at every allocation that finds nothing
-// to reclaim, before it knows whether a process has to be killed (mem_cgroup_oom,
-// mm/memcontrol.c): all the time while a killed process ends, and also where it finds a process
-// that is ending and kills none (task_will_free_mem, mm/oom_kill.c). So an oom that was counted
-// before the last eviction has ended proves nothing. A later one does if memory is still short
-// when nothing ends any more.
+// reclaimable. An oom proves little by itself: the kernel counts it at every allocation that finds
+// nothing to reclaim (mem_cgroup_oom, mm/memcontrol.c), all the time while a process ends
+// (docs/eviction.md). It proves something if memory is still short when nothing ends any more.
 type evidence struct {
 	// since is the time of the first oom that nothing has answered, zero for none. It is not carried
 	// over to another run: the counts that a run finds at its start are its base. LastAt is the time
@@ -40,9 +35,6 @@ const (
 	// oomPause is the time without an oom after which the next one is about something else. A process
 	// that cannot go on allocates again at once.
 	oomPause = 3 * time.Second
-	// cachePatience is the time over which ooms have to be counted before page cache counts as
-	// used: writing dirty pages back takes time.
-	cachePatience = 10 * time.Second
 )
 
 // counted is the growth of the kernel's counts since the last reading: of oom of the partition,
@@ -53,16 +45,11 @@ type counted struct{ oom, killed bool }
 // which s has. ending means that an eviction has not ended, or ended just now.
 func (e evidence) next(now time.Time, c counted, ending bool, s Situation) evidence {
 	used, config := s.Memory.Used(), s.Effective()
-	short := s.leftOver(slabsStuck) < config.Nearest()+config.MinimumReclaim
+	short := s.leftWithSlabs() < config.Nearest()+config.MinimumReclaim
 	quiet := now.Sub(e.LastAt) // before the oom of now
-	switch {
-	case quiet < oomPause:
 	//guard: an oom that has proved nothing is forgotten
-	case s.leftOver(slabsStuck) >= config.Hard:
-		e.since = time.Time{} // it has proved nothing
-	case c.oom && !e.since.IsZero():
-		//guard: an oom of a later time begins anew for page cache
-		e.since = now // about page cache
+	if quiet >= oomPause && s.leftWithSlabs() >= config.Hard {
+		e.since = time.Time{}
 	}
 	if c.oom && e.since.IsZero() {
 		e.since, e.QuietAt, e.Used = now, now, used
@@ -90,7 +77,7 @@ func (e evidence) next(now time.Time, c counted, ending bool, s Situation) evide
 		e.KilledAt, e.since = time.Time{}, time.Time{} // the kill was the answer
 	}
 	//guard: an oom with memory left proves nothing
-	if ending || s.leftOver(cacheStuck) >= config.Hard {
+	if ending || s.free() >= config.Hard {
 		e.since = time.Time{}
 	}
 	return e
@@ -115,43 +102,24 @@ func (e evidence) freeing(now time.Time) bool {
 	return e.dying(now) && now.Sub(e.QuietAt) < freeingWindow
 }
 
-// stuck is the memory that the kernel counts as reclaimable and could not reclaim.
-type stuck int
-
-const (
-	nothingStuck stuck = iota
-	// slabsStuck: no part of the slabs can be reclaimed.
-	slabsStuck
-	// cacheStuck: page cache cannot be reclaimed either.
-	cacheStuck
-)
-
-// stuck returns the memory that ooms prove to be stuck.
-func (s Situation) stuck() stuck {
-	e, hard := s.Evidence, s.Effective().Hard
-	if e.since.IsZero() || e.dying(s.Now) || s.Now.Sub(e.QuietAt) < oomSettle {
-		return nothingStuck
-	}
-	switch {
-	case s.leftOver(slabsStuck) < hard:
-		return slabsStuck
-	case s.leftOver(cacheStuck) < hard && e.LastAt.Sub(e.since) >= cachePatience:
-		return cacheStuck
-	}
-	return nothingStuck
+// stuck reports whether ooms prove that no part of the slabs can be reclaimed.
+func (s Situation) stuck() bool {
+	e := s.Evidence
+	return !e.since.IsZero() && !e.dying(s.Now) && s.Now.Sub(e.QuietAt) >= oomSettle && s.leftWithSlabs() < s.Effective().Hard
 }
 
 // left returns the memory left below the limit, in bytes, as far as it can be used.
-func (s Situation) left() uint64 { return s.leftOver(s.stuck()) }
-
-// leftOver returns the memory left below the limit, in bytes, if some is stuck.
-func (s Situation) leftOver(which stuck) uint64 {
-	used := s.Memory.Used()
-	switch which {
-	case slabsStuck:
-		used = s.Memory.UsedWithSlabs()
-	case cacheStuck:
-		used = s.Memory.Current
+func (s Situation) left() uint64 {
+	if s.stuck() {
+		return s.leftWithSlabs()
 	}
-	return s.limit() - min(used, s.limit())
+	return s.Memory.Available(s.limit())
 }
+
+// leftWithSlabs returns the memory left below the limit, in bytes, if the slabs count in full.
+func (s Situation) leftWithSlabs() uint64 {
+	return s.limit() - min(s.Memory.UsedWithSlabs(), s.limit())
+}
+
+// free returns the memory left below the limit, in bytes, before anything is reclaimed.
+func (s Situation) free() uint64 { return s.limit() - min(s.Memory.Current, s.limit()) }

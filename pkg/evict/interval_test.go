@@ -155,7 +155,7 @@ func TestTogether(t *testing.T) {
 		{1000 * ms, 249 * ms, 125 * ms},
 		{1000 * ms, 250 * ms, 250 * ms},
 		{1001 * ms, 250 * ms, 249 * ms},
-		{1249 * ms, 250 * ms, 250 * ms}, // not at once
+		{1249 * ms, 250 * ms, 126 * ms}, // not at once
 		{1300 * ms, 250 * ms, 200 * ms},
 		{1300 * ms, time.Second, 950 * ms},
 		{1500 * ms, time.Second, time.Second},

@@ -43,8 +43,6 @@ type Manager struct {
 		at   time.Time
 		open int // evictions
 	}
-	// lowerings is changed when a reload fails.
-	lowerings lowerings
 
 	// ownerless is the memory that belongs to no pod, as it was last measured.
 	ownerless struct {
@@ -55,12 +53,8 @@ type Manager struct {
 	usage map[string]Usage
 
 	// The goroutine in Run owns these.
-	rest    rest
-	notices notices
-}
-
-// notices paces what is reported of a state that lasts.
-type notices struct {
+	rest      rest
+	lowerings lowerings
 	// noCandidateAt is the time of the last call of Events.NoCandidate.
 	noCandidateAt time.Time
 	// raisedAt is the time since which the limit in force is above the configured one.
@@ -175,7 +169,7 @@ func (m *Manager) poll(ctx context.Context) (time.Duration, error) {
 		return 0, readErr
 	}
 	// The kernel meets the limit only where memory.current is near it.
-	grew := m.watch.count(s.Now, freed || s.leftOver(cacheStuck) < s.Effective().Nearest())
+	grew := m.watch.count(s.Now, freed || s.free() < s.Effective().Nearest())
 	if freed || grew != (counted{}) {
 		// The first reading may be from before the processes ended, or before the kernel counted.
 		if err := m.read(&s); err != nil {

@@ -55,21 +55,3 @@ func (v *eventsOf) Evicted(e Eviction, took time.Duration) {
 	v.Events.Evicted(e, took)
 	v.evicted <- e.Name
 }
-
-// TestManagerRunNoPartition: the partition is created later, or the program ends before.
-func TestManagerRunNoPartition(t *testing.T) {
-	n := busyNode(t, newDisk(t))
-	defer n.cancel()
-	m := n.manager(hardOnly)
-	m.slice = "kubepods.slice/kubepods-none.slice"
-	ended := make(chan error, 1)
-	go func() { ended <- m.Run(n.ctx) }()
-	n.cancel()
-	if err := <-ended; !errors.Is(err, context.Canceled) {
-		t.Errorf("ended by %v", err)
-	}
-	if !m.Report().Time.IsZero() {
-		t.Error("there is a report of nothing")
-	}
-	n.expect()
-}

@@ -35,8 +35,7 @@ func Measure(cgroups cgroups.FS, pods []Pod, warn func(error)) []Pod {
 }
 
 // measured returns the pods of the partition with their usage. A pod that cannot be read keeps its
-// last usage. Without one it counts as using what it requests: the kubelet evicts a pod without
-// usage first, for whom that is a state of seconds after its start, and no failed read of a file.
+// last usage. Without one it counts as using what it requests.
 func (m *Manager) measured() []Pod {
 	pods := Measure(m.Cgroups, m.Pods(), m.warnings.warn)
 	usage := map[string]Usage{}

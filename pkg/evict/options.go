@@ -3,6 +3,7 @@ package evict
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"time"
 
 	"node-partition.io/node-partition/internal/cgroups"
@@ -64,26 +65,10 @@ func (o *Options) check() error {
 	if err := o.Partition.Check(); err != nil {
 		return fmt.Errorf("eviction: Partition %q %w", o.Partition, err)
 	}
-	for _, field := range []struct {
-		name string
-		set  bool
-	}{
-		{"Cgroups", o.Cgroups != ""},
-		{"Pods", o.Pods != nil},
-		{"Known", o.Known != nil},
-		{"Refresh", o.Refresh != nil},
-		{"Scopes", o.Scopes != nil},
-		{"Rest", o.Rest != nil},
-		{"Kill", o.Kill != nil},
-		{"Runtime", o.Runtime != nil},
-		{"Mark", o.Mark != nil},
-		{"API", o.API != nil},
-		{"LowerLimit", o.LowerLimit != nil},
-		{"Store", o.Store != ""},
-		{"Events", o.Events != nil},
-	} {
-		if !field.set {
-			return fmt.Errorf("eviction of partition %s: evict.Options has no %s", o.Partition, field.name)
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[Options]()) {
+		required := !field.Anonymous && field.IsExported() && field.Name != "Burst"
+		if required && reflect.ValueOf(o).Elem().FieldByIndex(field.Index).IsZero() {
+			return fmt.Errorf("eviction of partition %s: evict.Options has no %s", o.Partition, field.Name)
 		}
 	}
 	return nil

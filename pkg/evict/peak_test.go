@@ -23,43 +23,11 @@ func TestManagerPeak(t *testing.T) {
 			n.t.Errorf("%d, %t; want a peak of %d", peak, noted, used+700*mi)
 		}
 		n.run(m, 16*time.Second)
-		if peak, _ := m.Peak(time.Minute); peak != used {
-			n.t.Errorf("%d; want the usage of %d, without page cache", peak, used)
+		peak, _ := m.Peak(time.Minute)
+		if r := m.Report(); peak != used || r.Memory.Used() != used || r.UsedPeak != used+700*mi {
+			n.t.Errorf("%d, %+v; want the usage of %d, without page cache, and the peak in the report", peak, r, used)
 		}
 	})
-}
-
-// TestReportUsedPeak: a peak is reported for five minutes, however often the report is read, with a
-// limit and without one. Page cache does not count.
-func TestReportUsedPeak(t *testing.T) {
-	for name, limit := range map[string]string{"a limit": number(10_000 * mi), "no limit": "max\n"} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(n *node) {
-				n.remove(systemCgroup + "/memory.max")
-				n.files(systemCgroup, map[string]string{"memory.max": limit})
-				m := n.started(Settings{})
-				n.run(m, time.Second)
-				before := m.Report()
-				if before.UsedPeak != before.Memory.Used() || before.UsedPeak == 0 {
-					n.t.Fatalf("%+v; want the present usage", before)
-				}
-				high := before.UsedPeak + 700*mi
-				n.set(func() { n.pod("modest").containers[0].uses += 700 * mi; n.cache[0] += 900 * mi })
-				n.run(m, 2*time.Second)
-				n.set(func() { n.pod("modest").containers[0].uses -= 700 * mi })
-				for range 290 {
-					n.run(m, time.Second)
-					if r := m.Report(); r.UsedPeak != high {
-						n.t.Fatalf("%+v; want a peak of %d", r, high)
-					}
-				}
-				n.run(m, 30*time.Second)
-				if r := m.Report(); r.UsedPeak != before.UsedPeak || r.Memory.Used() != before.UsedPeak {
-					n.t.Errorf("%+v; want a peak of %d", r, before.UsedPeak)
-				}
-			})
-		})
-	}
 }
 
 // TestReportUsedPeakAfterFailure: after a failed poll a report counts no page cache as used either,

@@ -2,7 +2,6 @@ package evict
 
 import (
 	"fmt"
-	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -123,29 +122,4 @@ func TestManagerRestConfig(t *testing.T) {
 			n.t.Errorf("did %q after the end of the dry run", did)
 		}
 	})
-}
-
-// TestChooseMany: pods whose containers have all ended since the list are left out together. What
-// that takes grows with their number.
-func TestChooseMany(t *testing.T) {
-	takes := func(pods int) uint64 {
-		n := newNode(t, newDisk(t))
-		defer n.cancel()
-		for i := range pods {
-			n.start(sized(fmt.Sprint("p", i), int32(i%7), 0, i%11), 1+i%13)
-		}
-		listed := n.list()
-		m := n.started(hardOnly)
-		m.Pods = func() []Pod { return listed }
-		m.Scopes = func(string) (map[string]string, error) { return map[string]string{}, nil }
-		s := snapshotOf(5, m.measured()...)
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		m.choose(&s)
-		runtime.ReadMemStats(&after)
-		return after.TotalAlloc - before.TotalAlloc
-	}
-	if few, many := takes(50), takes(200); many > 8*few {
-		t.Errorf("%d bytes for 50 pods, %d for 200: more than in proportion", few, many)
-	}
 }

@@ -20,7 +20,6 @@ func TestWaits(t *testing.T) {
 		"for half of the memory of a restart":           {drainTimeout, 2 * time.Second},
 		"after a kill by the kernel":                    {reapTimeout, 3 * time.Second},
 		"while a pod is unknown":                        {unknownPatience, 5 * time.Second},
-		"for page cache to prove stuck":                 {cachePatience, 10 * time.Second},
 		"until an oom is forgotten":                     {oomPause, 3 * time.Second},
 		"for an oom to prove something":                 {oomSettle, time.Second},
 		"for memory to be taken back":                   {reapPatience, 20 * time.Millisecond},
