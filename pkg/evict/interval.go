@@ -8,9 +8,9 @@ const (
 	minPollInterval = 2 * time.Millisecond
 	// maxPollInterval applies far from the threshold. Polling more often does not catch a faster
 	// growth: TestMargin finds the same thresholds with 100 ms.
-	maxPollInterval = 250 * time.Millisecond
+	maxPollInterval = 500 * time.Millisecond
 	// minTogether is the shortest interval at which partitions are polled together.
-	minTogether = maxPollInterval / 16
+	minTogether = maxPollInterval / 32
 	// heldPollInterval applies while a threshold is crossed and no pod is evicted. The pods are read
 	// as often at most (rest).
 	heldPollInterval = 100 * time.Millisecond

@@ -75,13 +75,13 @@ func TestPeaks(t *testing.T) {
 	}
 }
 
-// TestWatchStatDue: of polls that are 250 ms apart, a little early or late, the one after a second
+// TestWatchStatDue: of polls that are 500 ms apart, a little early or late, the one after a second
 // reads memory.stat, and none earlier.
 func TestWatchStatDue(t *testing.T) {
 	t.Parallel()
 	w := watch{statAt: noon}
 	for after, want := range map[time.Duration]bool{
-		750 * time.Millisecond: false, 760 * time.Millisecond: false, 990 * time.Millisecond: true, time.Second: true, 2 * time.Second: true,
+		500 * time.Millisecond: false, 510 * time.Millisecond: false, 990 * time.Millisecond: true, time.Second: true, 2 * time.Second: true,
 	} {
 		if got := w.statDue(noon.Add(after)); got != want {
 			t.Errorf("after %s: %t", after, got)
