@@ -24,7 +24,6 @@ var readers = map[string]func(f FS, cgroup string) (any, error){
 	"ReadFile":      func(f FS, c string) (any, error) { return f.ReadFile(c, "cgroup.procs") },
 	"Stat":          func(f FS, c string) (any, error) { return f.Stat(c) },
 	"Usage":         func(f FS, c string) (any, error) { return f.Usage(c) },
-	"WorkingSet":    func(f FS, c string) (any, error) { return f.WorkingSet(c) },
 	"MemoryMeter": func(f FS, c string) (any, error) {
 		m, err := f.MemoryMeter(c)
 		if err == nil {

@@ -17,10 +17,8 @@ type MemoryMeter struct {
 	root               FS
 	cgroup, path       string
 	current, max, stat int
-	// reserves lists the slices below with memory.min, as they were at listedAt, and minimum has their
-	// settings by path.
+	// reserves lists the slices below with memory.min, as they were at listedAt.
 	reserves []reserve
-	minimum  map[string]uint64
 	listedAt time.Time
 	buffer   [maxFile]byte
 }
@@ -87,10 +85,6 @@ func (m *MemoryMeter) Read(enough func(current, limit uint64) bool) (MemoryReadi
 	return r, err
 }
 
-// Minimum returns the memory.min in bytes of a cgroup of a pod below, as it was when the slices
-// were last listed: reservesInterval ago at most after a Read with memory.stat.
-func (m *MemoryMeter) Minimum(cgroup string) uint64 { return m.minimum[cgroup] }
-
 // read reads the cgroup without its limit and without those below. Memory that is freed between two
 // reads must not count as used: memory.current is read before and after memory.stat, and the
 // smaller value counts.
@@ -135,21 +129,6 @@ func (m *MemoryMeter) text(fd int, name string) ([]byte, error) {
 	return m.buffer[:n], nil
 }
 
-// WorkingSet returns the memory in bytes that a cgroup uses without inactive page cache
-// (Usage.WorkingSet), in two reads.
-func (f FS) WorkingSet(cgroup string) (uint64, error) {
-	files := files{root: f, cgroup: cgroup}
-	var usage Usage
-	files.memory(&usage)
-	if err := files.result(); err != nil {
-		return 0, err
-	}
-	if !usage.HasMemory {
-		return 0, fmt.Errorf("%s: %w: the memory controller is off", filepath.Join(string(f), cgroup), fs.ErrNotExist)
-	}
-	return usage.WorkingSet(), nil
-}
-
 // Memory reads the memory of a cgroup once, without its limit, in three reads. It has Protected
 // as far as the cgroup's own memory.min protects it from reclaim for a cgroup above.
 func (f FS) Memory(cgroup string) (MemoryReading, error) {
@@ -183,14 +162,6 @@ func (f FS) OOMEvents(cgroup string) (killed, atLimit uint64, err error) {
 	files.memoryEvents("memory.events", &all)
 	files.memoryEvents("memory.events.local", &local)
 	return all.OOMKill, local.OOM, files.result()
-}
-
-// MemoryPressure reads memory.pressure of a cgroup.
-func (f FS) MemoryPressure(cgroup string) (Pressure, error) {
-	files := files{root: f, cgroup: cgroup}
-	var pressure Pressure
-	files.pressure("memory.pressure", &pressure)
-	return pressure, files.result()
 }
 
 // Kills returns two counts of a cgroup and those below it (memory.events): the processes that were

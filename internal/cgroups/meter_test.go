@@ -148,22 +148,6 @@ func TestMemoryMeterRemoved(t *testing.T) {
 	}
 }
 
-func TestWorkingSet(t *testing.T) {
-	t.Parallel()
-	for cgroup, want := range map[string]uint64{"all": 80 << 20, "old": 0} {
-		if got, err := sample.WorkingSet(cgroup); err != nil || got != want {
-			t.Errorf("%s: got %d, %v; want %d", cgroup, got, err, want)
-		}
-	}
-	if _, err := sample.WorkingSet("gone.slice"); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("got %v, want fs.ErrNotExist", err)
-	}
-	_, err := sample.WorkingSet("off")
-	if err == nil || !strings.Contains(err.Error(), "the memory controller is off") {
-		t.Errorf("got %v, want that the controller is off", err)
-	}
-}
-
 func TestOOMEvents(t *testing.T) {
 	t.Parallel()
 	for cgroup, want := range map[string][2]uint64{"all": {5, 1}, "old": {0, 0}, "off": {0, 0}} {

@@ -98,10 +98,7 @@ func (m *MemoryMeter) protected() (uint64, error) {
 			m.closeReserves()
 			return 0, err
 		}
-		m.listedAt, m.minimum = now, map[string]uint64{}
-		for _, r := range m.reserves {
-			m.minimum[r.cgroup] = r.min
-		}
+		m.listedAt = now
 	}
 	sum := uint64(0)
 	for _, r := range m.reserves {

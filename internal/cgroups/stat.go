@@ -14,9 +14,6 @@ type Usage struct {
 	// InactiveFile is the part of MemoryCurrent, in bytes, that the kernel reclaims first: page cache
 	// that was not used recently (memory.stat).
 	InactiveFile uint64
-	// FileMapped is the part of MemoryCurrent, in bytes, that is page cache which processes have
-	// mapped: the text of programs, and files such as the database of etcd (memory.stat).
-	FileMapped uint64
 	// CPUTime was used since the cgroup was created (usage_usec of cpu.stat). It does not need the cpu
 	// controller.
 	CPUTime time.Duration
@@ -62,8 +59,6 @@ type Stat struct {
 // MemoryEvents holds counts since the cgroup was created (memory.events in the kernel's
 // cgroup-v2.rst).
 type MemoryEvents struct {
-	// High counts reclaims because of memory.high.
-	High uint64
 	// Max counts the times that usage was about to go over memory.max.
 	Max uint64
 	// OOM counts allocations that were about to fail at the limit, in the cgroup with that limit.
@@ -116,17 +111,11 @@ func (f FS) Stat(path string) (Stat, error) {
 
 func (f *files) memory(usage *Usage) {
 	usage.HasMemory = f.number("memory.current", &usage.MemoryCurrent)
-	f.keyed("memory.stat", keyed{"inactive_file", &usage.InactiveFile}, keyed{"file_mapped", &usage.FileMapped})
+	f.keyed("memory.stat", keyed{"inactive_file", &usage.InactiveFile})
 }
 
 func (f *files) memoryEvents(name string, events *MemoryEvents) {
-	f.keyed(
-		name,
-		keyed{"high", &events.High},
-		keyed{"max", &events.Max},
-		keyed{"oom", &events.OOM},
-		keyed{"oom_kill", &events.OOMKill},
-	)
+	f.keyed(name, keyed{"max", &events.Max}, keyed{"oom", &events.OOM}, keyed{"oom_kill", &events.OOMKill})
 }
 
 // microseconds converts a count of the kernel; a time.Duration ends at 292 years.

@@ -12,19 +12,11 @@ type Pressure struct {
 	// Known is false if the kernel does not measure it: before Linux 4.20, with psi=0, or with 0 in
 	// cgroup.pressure.
 	Known bool
-	// Some is the time in which at least one process waited.
-	Some Stall
+	// Some is the time since the cgroup was created in which at least one process waited.
+	Some time.Duration
 	// Full is the time in which all processes that were not idle waited. It is zero for the CPU before
 	// Linux 5.13.
-	Full Stall
-}
-
-// Stall is one line of a pressure file.
-type Stall struct {
-	// Avg10 is the share of the last ten seconds, in percent.
-	Avg10 float64
-	// Total is the time since the cgroup was created.
-	Total time.Duration
+	Full time.Duration
 }
 
 // pressure reads a pressure file. The parser of procfs reads /proc/pressure only, and uses Sscanf,
@@ -56,9 +48,9 @@ func parsePressure(data []byte) (Pressure, error) {
 		var err error
 		switch string(kind) {
 		case "some":
-			pressure.Some, err = parseStall(values)
+			pressure.Some, err = parseTotal(values)
 		case "full":
-			pressure.Full, err = parseStall(values)
+			pressure.Full, err = parseTotal(values)
 		}
 		if err != nil {
 			return Pressure{}, fmt.Errorf("%s: %w", string(kind), err)
@@ -67,24 +59,9 @@ func parsePressure(data []byte) (Pressure, error) {
 	return pressure, nil
 }
 
-func parseStall(values []byte) (Stall, error) {
-	var stall Stall
-	for len(values) > 0 {
-		var field []byte
-		field, values, _ = bytes.Cut(values, space)
-		key, value, _ := bytes.Cut(field, []byte("="))
-		var err error
-		switch string(key) {
-		case "avg10":
-			stall.Avg10, err = strconv.ParseFloat(string(value), 64)
-		case "total":
-			var usec uint64
-			usec, err = strconv.ParseUint(string(value), 10, 64)
-			stall.Total = microseconds(usec)
-		}
-		if err != nil {
-			return Stall{}, fmt.Errorf("%s: %w", string(key), err)
-		}
-	}
-	return stall, nil
+// parseTotal parses the total of a line, in microseconds.
+func parseTotal(values []byte) (time.Duration, error) {
+	_, total, _ := bytes.Cut(values, []byte("total="))
+	usec, err := strconv.ParseUint(string(total), 10, 64)
+	return microseconds(usec), err
 }

@@ -21,15 +21,15 @@ func TestStat(t *testing.T) {
 	}{
 		// Linux 6.12 with all controllers.
 		"all": {Stat{
-			Usage:     Usage{HasMemory: true, MemoryCurrent: 100 << 20, InactiveFile: 20 << 20, FileMapped: 16 << 20, CPUTime: 12345678 * time.Microsecond},
+			Usage:     Usage{HasMemory: true, MemoryCurrent: 100 << 20, InactiveFile: 20 << 20, CPUTime: 12345678 * time.Microsecond},
 			MemoryMax: 512 << 20, SwapCurrent: 4096,
-			MemoryEvents:      MemoryEvents{High: 3, Max: 12, OOM: 2, OOMKill: 5},
+			MemoryEvents:      MemoryEvents{Max: 12, OOM: 2, OOMKill: 5},
 			LocalMemoryEvents: MemoryEvents{Max: 7, OOM: 1},
 			HasCPU:            true, CPUWeight: 59, ThrottledPeriods: 4, ThrottledTime: 250 * time.Millisecond,
 			HasPids: true, Pids: 42, PidsMax: 4096,
-			MemoryPressure: Pressure{Known: true, Some: Stall{1.25, 3 * time.Second}, Full: Stall{0.75, 1500 * time.Millisecond}},
-			CPUPressure:    Pressure{Known: true, Some: Stall{0, 700 * time.Microsecond}, Full: Stall{0, 500 * time.Microsecond}},
-			IOPressure:     Pressure{Known: true, Some: Stall{100, 90 * time.Second}, Full: Stall{12, 80 * time.Second}},
+			MemoryPressure: Pressure{Known: true, Some: 3 * time.Second, Full: 1500 * time.Millisecond},
+			CPUPressure:    Pressure{Known: true, Some: 700 * time.Microsecond, Full: 500 * time.Microsecond},
+			IOPressure:     Pressure{Known: true, Some: 90 * time.Second, Full: 80 * time.Second},
 		}, 80 << 20},
 		// No controller and no pressure.
 		"off": {Stat{Usage: Usage{CPUTime: 5 * time.Millisecond}, MemoryMax: Unlimited, PidsMax: Unlimited}, 0},
@@ -38,7 +38,7 @@ func TestStat(t *testing.T) {
 		"old": {Stat{
 			Usage:     Usage{HasMemory: true, MemoryCurrent: 4096, InactiveFile: 8192, CPUTime: 7 * time.Microsecond},
 			MemoryMax: Unlimited, HasCPU: true, CPUWeight: 100, HasPids: true, Pids: 3, PidsMax: Unlimited,
-			CPUPressure: Pressure{Known: true, Some: Stall{0, 9 * time.Microsecond}},
+			CPUPressure: Pressure{Known: true, Some: 9 * time.Microsecond},
 		}, 0},
 	}
 	for name, test := range tests {
@@ -100,8 +100,7 @@ func TestStatBrokenFiles(t *testing.T) {
 		"number":   {"memory.current", "-1\n", `memory.current: strconv.ParseUint: parsing "-1": invalid syntax`},
 		"empty":    {"pids.max", "", `pids.max: strconv.ParseUint: parsing "": invalid syntax`},
 		"keyed":    {"memory.stat", "inactive_file ten\n", `memory.stat: inactive_file: strconv.ParseUint: parsing "ten": invalid syntax`},
-		"pressure": {"io.pressure", "some total=\n", `io.pressure: some: total: strconv.ParseUint: parsing "": invalid syntax`},
-		"average":  {"io.pressure", "full avg10=x\n", `io.pressure: full: avg10: strconv.ParseFloat: parsing "x": invalid syntax`},
+		"pressure": {"io.pressure", "some total=\n", `io.pressure: some: strconv.ParseUint: parsing "": invalid syntax`},
 		"long":     {"memory.stat", strings.Repeat("x 1\n", maxFile), "memory.stat: holds 8192 bytes or more: not a file of a cgroup"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -141,7 +140,7 @@ func FuzzStat(f *testing.F) {
 		if err := parseKeyed(data, []keyed{{"max", &n}, {"usage_usec", &m}}); err == nil && microseconds(m) < 0 {
 			t.Errorf("%d µs is negative", m)
 		}
-		if p, err := parsePressure(data); err == nil && (p.Some.Total < 0 || p.Full.Total < 0) {
+		if p, err := parsePressure(data); err == nil && (p.Some < 0 || p.Full < 0) {
 			t.Errorf("negative: %+v", p)
 		}
 	})

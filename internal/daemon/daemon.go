@@ -51,10 +51,9 @@ type monitor struct {
 	shared
 	partitions  partitions
 	connections connections
-	// killer, burst and lookout are what the evictions of all partitions have in common.
+	// killer and burst are what the evictions of all partitions have in common.
 	killer  evict.Killer
 	burst   float64
-	lookout evict.Lookout
 	problem problem // of the configuration
 	// reloading is held while the decision is read and followed: of two, the older one might win.
 	reloading  sync.Mutex
@@ -228,7 +227,6 @@ func (m *monitor) serve(ctx context.Context) error {
 		m.api.Run,
 		m.namespaces.Run,
 		m.record,
-		m.lookOut,
 		m.partitions.run,
 		m.sizes.run,
 		func(ctx context.Context) error { return m.reloads(ctx, hangup) },

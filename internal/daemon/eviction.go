@@ -29,25 +29,6 @@ func (m *monitor) measureBurst() float64 {
 	return burst
 }
 
-// lookOutAgain is the pause after a failure of the lookout.
-const lookOutAgain = time.Minute
-
-// lookOut watches the calm partitions until ctx ends.
-func (m *monitor) lookOut(ctx context.Context) error {
-	for ctx.Err() == nil {
-		err := m.lookout.Run(ctx)
-		if ctx.Err() != nil {
-			break
-		}
-		m.log.Warn("the memory of each partition is polled by itself for a while", "error", err, "again", lookOutAgain)
-		select {
-		case <-ctx.Done():
-		case <-time.After(lookOutAgain):
-		}
-	}
-	return ctx.Err()
-}
-
 // newPartition returns a partition whose eviction is connected to the parts of the node.
 func (m *monitor) newPartition(name partition.Name) (*followedPartition, error) {
 	p, fs := &followedPartition{name: name, remembered: &node.PodMemory{Partition: name}}, m.options.Node.Cgroups
@@ -83,9 +64,8 @@ func (m *monitor) newPartition(name partition.Name) (*followedPartition, error) 
 				return m.units.Reload(ctx)
 			},
 		},
-		Store:   node.EvictionFile(m.options.Node, name),
-		Burst:   m.burst,
-		Lookout: &m.lookout,
+		Store: node.EvictionFile(m.options.Node, name),
+		Burst: m.burst,
 		Events: evictionEvents{
 			evictionJournal: journal, metrics: m.metrics.Evictions(name), pressed: pressed, cluster: kills,
 		},

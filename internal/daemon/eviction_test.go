@@ -35,9 +35,6 @@ func TestNewPartition(t *testing.T) {
 	if system.evictor.Store == other.evictor.Store {
 		t.Errorf("the evictors share the file %s", system.evictor.Store)
 	}
-	if system.evictor.Lookout == nil || system.evictor.Lookout != other.evictor.Lookout {
-		t.Error("the evictors do not share a lookout")
-	}
 	if system.evictor.Burst != 3<<30 || other.evictor.Burst != 3<<30 {
 		t.Errorf("the evictors assume bursts of %g and %g bytes per second", system.evictor.Burst, other.evictor.Burst)
 	}

@@ -20,7 +20,7 @@ const writeEvery = 10
 
 // polls is what an evictor knows of its partition. *evict.Manager implements it.
 type polls interface {
-	TakePeak() (used uint64, noted bool)
+	Peak(window time.Duration) (used uint64, noted bool)
 	Candidates() []evict.Pod
 }
 
@@ -103,7 +103,7 @@ func (s *sampler) open() map[partition.Name]polls {
 // pass it is not known who the members are, and nothing is added.
 func (s *sampler) sample(now time.Time, took time.Duration) {
 	for name, of := range s.open() {
-		peak, noted := of.TakePeak()
+		peak, noted := of.Peak(took)
 		placed, known := s.placement(name)
 		minute := sizefile.Minute{}
 		if known && noted {

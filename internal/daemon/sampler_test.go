@@ -27,7 +27,7 @@ type polled struct {
 	pods []evict.Pod
 }
 
-func (p *polled) TakePeak() (uint64, bool) {
+func (p *polled) Peak(time.Duration) (uint64, bool) {
 	p.used += 1 << 20
 	return p.used, true
 }

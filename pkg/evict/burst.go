@@ -12,9 +12,8 @@ import (
 // MeasureBurst returns how fast a partition may grow on a machine with that many CPUs, in bytes per
 // second: the rate at which one thread touches new memory, times hugePages and cpus, between
 // minBurst and maxBurst. Polls cost most on a machine with slow memory: an emulated one has some
-// 300 MiB/s, and each poll takes forty times as long as on a server. The rate counts the thread's
-// own CPU time, because other processes may have the CPUs while a node boots. Measuring takes a few
-// milliseconds on a server. With an error the result is maxBurst.
+// 300 MiB/s. The rate counts the thread's own CPU time, because other processes may have the CPUs
+// while a node boots. With an error the result is maxBurst.
 func MeasureBurst(cpus int) (float64, error) {
 	runtime.LockOSThread() // whose CPU time counts
 	defer runtime.UnlockOSThread()

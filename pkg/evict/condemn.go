@@ -20,12 +20,9 @@ import (
 const condemnPatience = time.Second
 
 // condemn has the kernel's OOM killer kill the cgroup in dir: it lowers its memory.max to half of
-// its usage. A process that the kernel has selected itself is marked until its memory is back, and
-// for that time no other process is selected at the limit of the partition (oom_evaluate_task,
-// mm/oom_kill.c). After a SIGKILL alone, which has no mark, the next largest process is selected,
-// of another pod, even when its memory is taken back at once: in one of some 40 storms 4 ms later
-// (TestSoakStorms, kernel 6.12). A limit of half is met when the largest process has ended, and
-// needs no kill of what holds a few pages.
+// its usage. Until the memory of a process that the kernel has selected itself is back, it selects
+// no other at the limit of the partition, unlike after a SIGKILL alone (docs/eviction.md). A limit
+// of half is met when the largest process has ended, and needs no kill of what holds a few pages.
 func condemn(dir string, patience time.Duration) {
 	usage, err := cgroups.FS(dir).MemoryCurrent("")
 	if err != nil {

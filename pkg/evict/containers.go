@@ -21,10 +21,9 @@ type containers struct {
 }
 
 // stop stops the containers of an eviction. Without a grace period the kernel kills them at once,
-// and the runtime notices that they have ended, as after any other kill. Stopping them through the
-// runtime takes a hundred times as long (docs/eviction.md). atLimit is as for Options.Kill, for
-// containers whose limit was noted. They are killed side by side: one may take condemnPatience.
-// stop returns after killPatience at the latest, so that the memory is read meanwhile.
+// and the runtime notices that they have ended. atLimit is as for Options.Kill, for containers whose
+// limit was noted. They are killed side by side: one may take condemnPatience. stop returns after
+// killPatience at the latest, so that the memory is read meanwhile.
 func (c *containers) stop(ctx context.Context, e Eviction, atLimit bool) {
 	var kills sync.WaitGroup
 	for _, stopped := range e.Containers {
@@ -72,7 +71,7 @@ func (c *containers) kill(stopped Container, atLimit bool) error {
 	}
 	switch {
 	//guard: a container that ends while it is killed is no failure
-	case c.empty(stopped.Cgroup): // it has ended, maybe since the open
+	case c.ended(stopped): // maybe since the open
 		return nil
 	case errors.Is(err, fs.ErrNotExist):
 		return errNoKill
@@ -112,16 +111,16 @@ func (c *containers) running(e Eviction) (bool, error) {
 	return false, nil
 }
 
-// empty reports whether no process runs in a cgroup. A cgroup that cannot be read does not count as
-// empty.
-func (c *containers) empty(cgroup string) bool {
-	populated, err := c.Cgroups.Populated(cgroup)
+// ended reports whether no process of a container runs. A container that cannot be read has not
+// ended.
+func (c *containers) ended(container Container) bool {
+	populated, err := c.Cgroups.Populated(container.Cgroup)
 	return err == nil && !populated
 }
 
 // rest returns the running containers of an evicted pod, in and outside of the partition.
 func (c *containers) rest(e Eviction) []Container {
-	return slices.DeleteFunc(c.Rest(e.UID), func(rest Container) bool { return c.empty(rest.Cgroup) })
+	return slices.DeleteFunc(c.Rest(e.UID), c.ended)
 }
 
 // outside returns the running containers of an evicted pod that are not below its slice in the
@@ -141,8 +140,8 @@ func (c *containers) startedAgain(e Eviction) (list []Container) {
 	}
 	for id, cgroup := range scopes {
 		stopped := slices.ContainsFunc(e.Containers, func(stopped Container) bool { return stopped.Cgroup == cgroup })
-		if !stopped && !c.empty(cgroup) {
-			list = append(list, Container{ID: id, Cgroup: cgroup})
+		if again := (Container{ID: id, Cgroup: cgroup}); !stopped && !c.ended(again) {
+			list = append(list, again)
 		}
 	}
 	return list

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// The decision, which Decide makes:
+// The decision:
 //
 // A pod is evicted as soon as less than the hard threshold is left, or less than the soft one for
 // its period, and until the minimum reclaim is left. It is the first in the kubelet's order that is
@@ -317,21 +317,20 @@ func (s Situation) waiting() bool { return waiting(s.State.Open) || s.Evidence.d
 
 // emergency reports whether available memory keeps falling while evictions are held back, so
 // that another pod grows and the limit is near. Each such decision halves what has to be left for
-// the next. Memory that is stuck counts too, because all of it may be used up between two polls,
+// the next. Slabs that are stuck count too, because all of it may be used up between two polls,
 // and then there is no half of it left to lose. It does not count while memory is awaited, or
 // where it stays: another pod would be evicted for that memory. With little left at the Base a
 // fall shows nothing (flutter).
 func (s Situation) emergency(crossed Threshold, held Hold) bool {
 	falling := s.State.Base+2*flutter <= s.limit() && s.othersUsed() > s.halfway(s.State.Base)
-	full := s.stuck() != nothingStuck && held != HoldReclaiming && held != HoldUnreclaimable
+	full := s.stuck() && held != HoldReclaiming && held != HoldUnreclaimable
 	//guard: nobody else is evicted while an eviction frees memory
 	return crossed == Hard && (falling || full) && !freeing(s.State.Open, s.Now) && !s.Evidence.freeing(s.Now)
 }
 
 // flutter is the memory that pods at rest take and give back, in bytes: for processes that start
 // and end, and for what the kernel charges ahead, 256 KiB for each CPU and cgroup
-// (MEMCG_CHARGE_BATCH, include/linux/memcontrol.h). With 0.2 MiB left a pod of 49 MiB was evicted
-// for that while the one that had used up 265 was about to end (seen with a threshold of 1 MiB).
+// (MEMCG_CHARGE_BATCH, include/linux/memcontrol.h).
 const flutter = 4 << 20
 
 // othersUsed returns the usage of the partition in bytes without what evicted pods have grown by.
@@ -340,8 +339,7 @@ func (s Situation) othersUsed() uint64 {
 }
 
 // victimsGrowth returns the bytes by which evicted pods have grown since they were chosen. They
-// take memory until they have ended, which may be a second later on a busy node (seen with kernel
-// 6.12), and it comes back with the rest. Evicting another pod would not stop them.
+// take memory until they have ended, and it comes back with the rest.
 func (s Situation) victimsGrowth() uint64 {
 	growth := uint64(0)
 	for _, open := range s.State.Open {

@@ -137,18 +137,6 @@ func TestDecideFreesHalf(t *testing.T) {
 	}
 }
 
-// TestDecideOutOfMemoryUnreclaimable: a little memory that stays does not hold evictions back if
-// slabs hold the rest.
-func TestDecideOutOfMemoryUnreclaimable(t *testing.T) {
-	t.Parallel()
-	s := snapshotOf(300, sized("tmpfs", 0, 1, 0), sized("a", 0, 500, 0))
-	s.Memory.Current, s.Memory.SlabReclaimable, s.Evidence = 990*mi, 580*mi, proof
-	s.State.Unreclaimable = map[string]uint64{"tmpfs": mi}
-	if d := Decide(s); d.Victim == nil || d.Victim.Name != "a" {
-		t.Errorf("held %q, victim %+v", d.Held, d.Victim)
-	}
-}
-
 // TestDecideOutOfMemoryWhileHeld: if all memory has gone between two polls, an eviction does
 // not wait until half of nothing is lost. It does wait for memory that is about to come back,
 // and no pod is evicted for memory that stays.
@@ -156,7 +144,7 @@ func TestDecideOutOfMemoryWhileHeld(t *testing.T) {
 	t.Parallel()
 	unknown := with(sized("unknown", 0, 400, 0), func(p *Pod) { p.Unknown = true })
 	dying := proof
-	dying.killedAt = noon.Add(-oomSettle)
+	dying.KilledAt = noon.Add(-oomSettle)
 	for name, test := range map[string]struct {
 		state    State
 		evidence evidence
@@ -184,7 +172,7 @@ func TestDecideOutOfMemoryWhileHeld(t *testing.T) {
 }
 
 // proof is an oom of a second ago that nothing has answered.
-var proof = evidence{since: noon.Add(-oomSettle), lastAt: noon.Add(-oomSettle), quietAt: noon.Add(-oomSettle)}
+var proof = evidence{since: noon.Add(-oomSettle), LastAt: noon.Add(-oomSettle), QuietAt: noon.Add(-oomSettle)}
 
 // TestDecideRemainsGrow: a pod whose memory stays is stopped again if it is the one that grows, and
 // no other pod is stopped for it.

@@ -2,14 +2,12 @@ package evict
 
 import (
 	"math"
-	"slices"
 	"testing"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 
 	"node-partition.io/node-partition/internal/cgroups"
-	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/thresholds"
 )
 
@@ -96,37 +94,6 @@ func TestDecideThresholds(t *testing.T) {
 				state = d.State
 			}
 		})
-	}
-}
-
-// TestDecideReclaimableMemory: page cache and slabs alone never cause an eviction;
-// the last byte of anything else does.
-func TestDecideReclaimableMemory(t *testing.T) {
-	a := sized("a", 0, 500, 0)
-	for name, memory := range map[string]cgroups.MemoryReading{
-		"inactive page cache": {InactiveFile: 800 * mi},
-		"active page cache":   {ActiveFile: 800 * mi},
-		"all of them":         {InactiveFile: 300 * mi, ActiveFile: 300 * mi, SlabReclaimable: 400 * mi},
-		"read a moment later": {InactiveFile: 1001 * mi},
-	} {
-		s := snapshotOf(0, a)
-		s.Memory.InactiveFile, s.Memory.ActiveFile, s.Memory.SlabReclaimable = memory.InactiveFile, memory.ActiveFile, memory.SlabReclaimable
-		if d := Decide(s); d.Crossed != "" || d.Victim != nil {
-			t.Errorf("%s: crossed %q, evicts %+v", name, d.Crossed, d.Victim)
-		}
-		if underPressure(s) {
-			t.Errorf("%s: is pressure", name)
-		}
-	}
-	s := snapshotOf(0, a)
-	s.Config.Soft = 0
-	s.Memory.InactiveFile, s.Memory.ActiveFile, s.Memory.SlabReclaimable = 50*mi, 40*mi, 20*mi
-	if d := Decide(s); d.Crossed != "" {
-		t.Errorf("with the threshold to be had back crossed %q", d.Crossed)
-	}
-	s.Memory.SlabReclaimable -= 2
-	if d := Decide(s); d.Crossed != Hard || d.Victim == nil {
-		t.Errorf("with one byte less crossed %q", d.Crossed)
 	}
 }
 
@@ -249,49 +216,6 @@ func TestDecideVictim(t *testing.T) {
 	}
 }
 
-// TestDecideProtected has the least that is left for the victim under each policy.
-func TestDecideProtected(t *testing.T) {
-	pods := []Pod{ // in eviction order
-		with(sized("terminating", -10, 500, 0), func(p *Pod) { p.Terminating = true }),
-		with(sized("static", 0, 400, 0), func(p *Pod) { p.Static = true }),
-		sized("plain", 100, 400, 0),
-		sized("cluster-critical", partition.ClusterCritical, 300, 0),
-		sized("node-critical", partition.NodeCritical, 200, 0),
-		sized("beyond", math.MaxInt32, 200, 0),
-	}
-	for protected, test := range map[Protected]struct {
-		skip  []Skip // of pods, in their order
-		first string
-		then  string // after the first has ended
-	}{
-		{}:                      {[]Skip{"", "", "", "", "", ""}, "terminating", "static"},
-		DefaultProtected:        {[]Skip{"", SkipStatic, "", "", SkipNodeCritical, SkipNodeCritical}, "terminating", "plain"},
-		kubeletProtected:        {[]Skip{"", SkipStatic, "", SkipClusterCritical, SkipNodeCritical, SkipNodeCritical}, "terminating", "plain"},
-		{Static: true}:          {[]Skip{"", SkipStatic, "", "", "", ""}, "terminating", "plain"},
-		{NodeCritical: true}:    {[]Skip{"", "", "", "", SkipNodeCritical, SkipNodeCritical}, "terminating", "static"},
-		{ClusterCritical: true}: {[]Skip{"", "", "", SkipClusterCritical, SkipClusterCritical, SkipClusterCritical}, "terminating", "static"},
-	} {
-		t.Run(protected.String(), func(t *testing.T) {
-			s := snapshotOf(50, pods...)
-			s.Config.Protected = protected
-			d := Decide(s)
-			for i, candidate := range d.Order {
-				if candidate.Name != pods[i].Name || candidate.Skip != test.skip[i] {
-					t.Errorf("candidate %d is %s, skipped as %q; want %s, %q", i, candidate.Name, candidate.Skip, pods[i].Name, test.skip[i])
-				}
-			}
-			if d.Victim == nil || d.Victim.Name != test.first {
-				t.Fatalf("victim %+v, want %s", d.Victim, test.first)
-			}
-			s.Pods = slices.DeleteFunc(slices.Clone(pods), func(p Pod) bool { return p.Name == test.first })
-			d = Decide(s)
-			if d.Victim == nil || d.Victim.Name != test.then {
-				t.Errorf("then the victim is %+v, want %s", d.Victim, test.then)
-			}
-		})
-	}
-}
-
 func TestDecideOneAtATime(t *testing.T) {
 	graceful := Eviction{PodMeta: PodMeta{UID: "a"}, Verdict: Verdict{Grace: 10 * time.Second, Threshold: Soft}}
 	atOnce := Eviction{PodMeta: PodMeta{UID: "a"}, Verdict: Verdict{Threshold: Hard}}
@@ -402,20 +326,5 @@ func TestSnapshotEffective(t *testing.T) {
 			t.Errorf("%s: thresholds %d and %d, and %d more; want %d, %d, %d",
 				name, c.Hard, c.Soft, c.MinimumReclaim, test.hard, test.soft, test.more)
 		}
-	}
-}
-
-// Below the hard threshold the grace periods of all open evictions end, and of no other.
-func TestDecideHurry(t *testing.T) {
-	t.Parallel()
-	const grace = 10 * time.Second
-	s := snapshotOf(50, sized("d", 0, 100, 0))
-	s.State.Open = executions([]Eviction{
-		{PodMeta: PodMeta{UID: "gone"}, Verdict: Verdict{Grace: grace}, Gone: true}, {PodMeta: PodMeta{UID: "a"}, Verdict: Verdict{Grace: grace}},
-		{PodMeta: PodMeta{UID: "at once"}}, {PodMeta: PodMeta{UID: "b"}, Verdict: Verdict{Grace: 1}},
-	})
-	d := Decide(s)
-	if d.Victim != nil || len(d.Hurry) != 2 || d.Hurry[0].UID != "a" || d.Hurry[1].UID != "b" {
-		t.Errorf("evicts %+v, hurries %+v; want a and b", d.Victim, d.Hurry)
 	}
 }

@@ -19,15 +19,12 @@ const (
 // request / capacity of the node, cut to a whole number. The estimate is the middle of the requests
 // with the same score, and off by at most a two-thousandth of the node's memory. A score of 999
 // stands for any request below a five-hundredth, because the kubelet keeps 1000 for best effort,
-// and counts as no request. On a node of 64 GiB that is 131 MiB, and such a pod is evicted earlier
-// than its real request would have it. A guaranteed pod requests its limit.
+// and counts as no request. A guaranteed pod requests its limit.
 func EstimateRequest(class v1.PodQOSClass, score int, limit, capacity uint64) uint64 {
 	switch {
 	case class == v1.PodQOSGuaranteed:
 		return limit
 	case class == v1.PodQOSBestEffort, score >= scoreBestEffort-1, score <= scoreGuaranteed:
-		// A container without a request has the score 999, too: the kubelet keeps it apart from best
-		// effort.
 		return 0
 	}
 	// The kubelet gives no burstable container a score below 2.

@@ -4,26 +4,23 @@ import "time"
 
 // evidence holds what the kernel has counted at the partition's limit, and what followed. It
 // matters where the sum of available memory does not: slabs of open files count half as
-// reclaimable, and page cache as a whole.
-//
-// An oom proves little by itself. The kernel counts it at every allocation that finds nothing
-// to reclaim, before it knows whether a process has to be killed (mem_cgroup_oom,
-// mm/memcontrol.c): all the time while a killed process ends, and also where it finds a process
-// that is ending and kills none (task_will_free_mem, mm/oom_kill.c). So an oom that was counted
-// before the last eviction has ended proves nothing. A later one does if memory is still short
-// when nothing ends any more.
+// reclaimable. An oom proves little by itself: the kernel counts it at every allocation that finds
+// nothing to reclaim (mem_cgroup_oom, mm/memcontrol.c), all the time while a process ends
+// (docs/eviction.md). It proves something if memory is still short when nothing ends any more.
 type evidence struct {
-	// since is the time of the first oom that nothing has answered, zero for none. lastAt is
-	// the time of the last one (TestManagerOOMSlabs, TestManagerOOMLongAgo).
-	since, lastAt time.Time
-	// killedAt is the time of the first kill at the partition's limit since which memory is short,
+	// since is the time of the first oom that nothing has answered, zero for none. It is not carried
+	// over to another run: the counts that a run finds at its start are its base. LastAt is the time
+	// of the last one (TestManagerOOMSlabs, TestManagerOOMLongAgo).
+	since  time.Time
+	LastAt time.Time `json:"lastAt,omitzero"`
+	// KilledAt is the time of the first kill at the partition's limit since which memory is short,
 	// zero for none. Its memory is awaited (dying). If that does not come back the kill was in
 	// vain (TestManagerOOMBeforeSignal, TestManagerKernelKillInVain).
-	killedAt time.Time
-	// quietAt is the time of the last of three events: an oom that began since, a kill, a fall
-	// of the usage. used is the usage then, or its maximum since (TestEvidenceNext).
-	quietAt time.Time
-	used    uint64
+	KilledAt time.Time `json:"killedAt,omitzero"`
+	// QuietAt is the time of the last of three events: an oom that began since, a kill, a fall
+	// of the usage. Used is the usage then, or its maximum since (TestEvidenceNext).
+	QuietAt time.Time `json:"quietAt,omitzero"`
+	Used    uint64    `json:"used,omitempty"`
 }
 
 const (
@@ -38,9 +35,6 @@ const (
 	// oomPause is the time without an oom after which the next one is about something else. A process
 	// that cannot go on allocates again at once.
 	oomPause = 3 * time.Second
-	// cachePatience is the time over which ooms have to be counted before page cache counts as
-	// used: writing dirty pages back takes time.
-	cachePatience = 10 * time.Second
 )
 
 // counted is the growth of the kernel's counts since the last reading: of oom of the partition,
@@ -51,44 +45,39 @@ type counted struct{ oom, killed bool }
 // which s has. ending means that an eviction has not ended, or ended just now.
 func (e evidence) next(now time.Time, c counted, ending bool, s Situation) evidence {
 	used, config := s.Memory.Used(), s.Effective()
-	short := s.leftOver(slabsStuck) < config.Nearest()+config.MinimumReclaim
-	quiet := now.Sub(e.lastAt) // before the oom of now
-	switch {
-	case quiet < oomPause:
+	short := s.leftWithSlabs() < config.Nearest()+config.MinimumReclaim
+	quiet := now.Sub(e.LastAt) // before the oom of now
 	//guard: an oom that has proved nothing is forgotten
-	case s.leftOver(slabsStuck) >= config.Hard:
-		e.since = time.Time{} // it has proved nothing
-	case c.oom && !e.since.IsZero():
-		//guard: an oom of a later time begins anew for page cache
-		e.since = now // about page cache
+	if quiet >= oomPause && s.leftWithSlabs() >= config.Hard {
+		e.since = time.Time{}
 	}
 	if c.oom && e.since.IsZero() {
-		e.since, e.quietAt, e.used = now, now, used
+		e.since, e.QuietAt, e.Used = now, now, used
 	}
 	if c.oom {
-		e.lastAt = now
+		e.LastAt = now
 	}
 	//guard: a kill after one in vain is awaited
-	if c.killed && (e.killedAt.IsZero() || quiet >= endTimeout) {
-		e.killedAt, e.quietAt, e.used = now, now, used
+	if c.killed && (e.KilledAt.IsZero() || quiet >= endTimeout) {
+		e.KilledAt, e.QuietAt, e.Used = now, now, used
 	}
 	//guard: kills in vain are not awaited one after another
 	if c.killed && e.dying(now) {
-		e.quietAt, e.used = now, used
+		e.QuietAt, e.Used = now, used
 	}
 	switch began := e.began(); {
-	case used > e.used:
-		e.used = used
+	case used > e.Used:
+		e.Used = used
 	//guard: usage that flutters does not hide an oom for ever
-	case used+e.used/reclaimSteps <= e.used && now.Sub(began) < endTimeout:
-		e.quietAt, e.used = now, used
+	case used+e.Used/reclaimSteps <= e.Used && now.Sub(began) < endTimeout:
+		e.QuietAt, e.Used = now, used
 	}
 	//guard: a kill whose memory is back is over
-	if !short && !e.killedAt.IsZero() {
-		e.killedAt, e.since = time.Time{}, time.Time{} // the kill was the answer
+	if !short && !e.KilledAt.IsZero() {
+		e.KilledAt, e.since = time.Time{}, time.Time{} // the kill was the answer
 	}
 	//guard: an oom with memory left proves nothing
-	if ending || s.leftOver(cacheStuck) >= config.Hard {
+	if ending || s.free() >= config.Hard {
 		e.since = time.Time{}
 	}
 	return e
@@ -97,59 +86,40 @@ func (e evidence) next(now time.Time, c counted, ending bool, s Situation) evide
 // began returns the time at which the present shortage began.
 func (e evidence) began() time.Time {
 	//guard: a kill is awaited where an eviction has just ended
-	if e.killedAt.After(e.since) {
-		return e.killedAt
+	if e.KilledAt.After(e.since) {
+		return e.KilledAt
 	}
 	return e.since
 }
 
 // dying reports whether the memory of a process that the kernel has killed is awaited.
 func (e evidence) dying(now time.Time) bool {
-	return now.Sub(e.quietAt) < reapTimeout && now.Sub(e.killedAt) < endTimeout
+	return now.Sub(e.QuietAt) < reapTimeout && now.Sub(e.KilledAt) < endTimeout
 }
 
 // freeing reports whether such a process frees memory, as freeing does for evictions.
 func (e evidence) freeing(now time.Time) bool {
-	return e.dying(now) && now.Sub(e.quietAt) < freeingWindow
+	return e.dying(now) && now.Sub(e.QuietAt) < freeingWindow
 }
 
-// stuck is the memory that the kernel counts as reclaimable and could not reclaim.
-type stuck int
-
-const (
-	nothingStuck stuck = iota
-	// slabsStuck: no part of the slabs can be reclaimed.
-	slabsStuck
-	// cacheStuck: page cache cannot be reclaimed either.
-	cacheStuck
-)
-
-// stuck returns the memory that ooms prove to be stuck.
-func (s Situation) stuck() stuck {
-	e, hard := s.Evidence, s.Effective().Hard
-	if e.since.IsZero() || e.dying(s.Now) || s.Now.Sub(e.quietAt) < oomSettle {
-		return nothingStuck
-	}
-	switch {
-	case s.leftOver(slabsStuck) < hard:
-		return slabsStuck
-	case s.leftOver(cacheStuck) < hard && e.lastAt.Sub(e.since) >= cachePatience:
-		return cacheStuck
-	}
-	return nothingStuck
+// stuck reports whether ooms prove that no part of the slabs can be reclaimed.
+func (s Situation) stuck() bool {
+	e := s.Evidence
+	return !e.since.IsZero() && !e.dying(s.Now) && s.Now.Sub(e.QuietAt) >= oomSettle && s.leftWithSlabs() < s.Effective().Hard
 }
 
 // left returns the memory left below the limit, in bytes, as far as it can be used.
-func (s Situation) left() uint64 { return s.leftOver(s.stuck()) }
-
-// leftOver returns the memory left below the limit, in bytes, if some is stuck.
-func (s Situation) leftOver(which stuck) uint64 {
-	used := s.Memory.Used()
-	switch which {
-	case slabsStuck:
-		used = s.Memory.UsedWithSlabs()
-	case cacheStuck:
-		used = s.Memory.Current
+func (s Situation) left() uint64 {
+	if s.stuck() {
+		return s.leftWithSlabs()
 	}
-	return s.limit() - min(used, s.limit())
+	return s.Memory.Available(s.limit())
 }
+
+// leftWithSlabs returns the memory left below the limit, in bytes, if the slabs count in full.
+func (s Situation) leftWithSlabs() uint64 {
+	return s.limit() - min(s.Memory.UsedWithSlabs(), s.limit())
+}
+
+// free returns the memory left below the limit, in bytes, before anything is reclaimed.
+func (s Situation) free() uint64 { return s.limit() - min(s.Memory.Current, s.limit()) }

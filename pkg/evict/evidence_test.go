@@ -1,9 +1,6 @@
 package evict
 
 import (
-	"fmt"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 )
@@ -84,29 +81,6 @@ func TestManagerKernelKillInVain(t *testing.T) {
 	})
 }
 
-// TestManagerOOMOfReturningPod: a DaemonSet's pod leaks and comes back five times. No other pod
-// is evicted for it.
-func TestManagerOOMOfReturningPod(t *testing.T) {
-	bubble(t, func(n *node) {
-		n.set(func() { n.pods = nil })
-		for i := range 5 {
-			n.start(sized(fmt.Sprint("innocent", i), 1000, 0, 200), 90)
-		}
-		m := n.started(hardOnly)
-		for i := range 5 {
-			p := sized(fmt.Sprint("leaker", i), 0, 0, 0)
-			p.Owner = "kube-system/leaker"
-			n.start(p, 500)
-			n.run(m, 90*time.Second)
-			n.set(func() { n.pods = slices.DeleteFunc(n.pods, func(q *nodePod) bool { return q.Name == p.Name }) })
-			n.remove(p.Cgroup)
-		}
-		if did := n.all(); slices.ContainsFunc(did, func(what string) bool { return strings.Contains(what, "innocent") }) {
-			n.t.Errorf("did %q", did)
-		}
-	})
-}
-
 // TestManagerOOMSlabs: files that a pod holds open hide its memory. An oom that no process
 // explains evicts it, and one that is over does not.
 func TestManagerOOMSlabs(t *testing.T) {
@@ -137,23 +111,6 @@ func TestManagerOOMSlabs(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestManagerOOMPageCache: page cache that the kernel cannot reclaim for long counts as used.
-func TestManagerOOMPageCache(t *testing.T) {
-	bubble(t, func(n *node) {
-		n.set(func() { n.pod("greedy").containers[0].uses = 100 * mi; n.cache = [3]uint64{125 * mi, 125 * mi, 0} })
-		m := n.started(hardOnly)
-		n.run(m, time.Second)
-		for range 10 {
-			n.set(n.countOOM)
-			n.run(m, time.Second)
-			n.expect()
-		}
-		n.set(n.countOOM)
-		n.run(m, 2*time.Second)
-		n.expect("kill greedy.c1", "kill greedy.c2", "evict greedy")
-	})
 }
 
 // TestManagerOOMLongAgo: page cache fills the partition, as on any node after a while. An oom that
@@ -209,16 +166,6 @@ func TestManagerKernelKillAfterOneInVain(t *testing.T) {
 	}
 }
 
-// TestManagerOOMBeforeStart: counts of before the start of the program prove nothing.
-func TestManagerOOMBeforeStart(t *testing.T) {
-	bubble(t, func(n *node) {
-		n.set(func() { n.pod("greedy").containers[0].uses = 100 * mi; n.cache = [3]uint64{0, 0, 250 * mi} })
-		n.set(n.countOOM)
-		n.run(n.started(hardOnly), time.Minute)
-		n.expect()
-	})
-}
-
 // reading is a reading of the counts and of the memory, some time after the last one. The amounts
 // are in MiB.
 type reading struct {
@@ -241,24 +188,24 @@ func TestEvidenceNext(t *testing.T) {
 	for name, test := range map[string]struct {
 		readings []reading
 		dying    bool
-		stuck    stuck
+		stuck    bool
 	}{
-		"a kill is awaited":                {[]reading{{0, kill, false, 990, 0}, {2 * second, counted{}, false, 990, 0}}, true, nothingStuck},
-		"for a while":                      {inVain, false, slabsStuck},
-		"one after another in vain is not": {append(inVain, reading{second, kill, false, 990, 0}), false, slabsStuck},
-		"one after another that helped is": {[]reading{{0, kill, false, 990, 0}, {second, counted{}, false, 500, 0}, {endTimeout, kill, false, 990, 0}, {second, counted{}, false, 990, 0}}, true, nothingStuck},
-		"one in a later shortage is":       {append(inVain, reading{second, counted{}, false, 500, 0}, reading{second, kill, false, 990, 0}), true, nothingStuck},
-		"not if its memory has come back":  {[]reading{{0, kill, false, 990, 0}, {second / 2, counted{}, false, 500, 0}, {second / 2, counted{}, false, 990, 0}}, false, nothingStuck},
-		"longer while usage falls":         {[]reading{{0, kill, false, 990, 0}, {2500 * time.Millisecond, counted{}, false, 950, 0}, {2500 * time.Millisecond, counted{}, false, 950, 0}}, true, nothingStuck},
-		"also if it has grown before":      {[]reading{{0, kill, false, 920, 0}, {second / 2, counted{}, false, 990, 0}, {2 * second, counted{}, false, 950, 0}, {2500 * time.Millisecond, counted{}, false, 950, 0}}, true, nothingStuck},
-		"also if an eviction has ended":    {[]reading{{0, kill, false, 990, 0}, {second / 2, counted{}, true, 990, 0}, {2 * second, counted{}, false, 950, 0}, {2500 * time.Millisecond, counted{}, false, 950, 0}}, true, nothingStuck},
-		"an oom":                           {[]reading{{0, oom, false, 650, 300}, {second, counted{}, false, 650, 300}}, false, slabsStuck},
-		"while usage falls":                {[]reading{{0, oom, false, 680, 300}, {second, counted{}, false, 650, 300}}, false, nothingStuck},
-		"while usage flutters":             {append([]reading{{0, oom, false, 650, 300}}, flutter[:18]...), false, nothingStuck},
-		"while usage flutters for long":    {append([]reading{{0, oom, false, 650, 300}}, flutter...), false, slabsStuck},
-		"an oom of an eviction":            {[]reading{{0, oom, true, 650, 300}, {second, counted{}, false, 650, 300}}, false, nothingStuck},
-		"an oom with memory left":          {[]reading{{0, oom, false, 500, 0}, {second, counted{}, false, 650, 300}}, false, nothingStuck},
-		"an oom that a kill has answered":  {[]reading{{0, kill, false, 990, 0}, {second, counted{}, false, 500, 200}, {2 * second, counted{}, false, 650, 300}}, false, nothingStuck},
+		"a kill is awaited":                {[]reading{{0, kill, false, 990, 0}, {2 * second, counted{}, false, 990, 0}}, true, false},
+		"for a while":                      {inVain, false, true},
+		"one after another in vain is not": {append(inVain, reading{second, kill, false, 990, 0}), false, true},
+		"one after another that helped is": {[]reading{{0, kill, false, 990, 0}, {second, counted{}, false, 500, 0}, {endTimeout, kill, false, 990, 0}, {second, counted{}, false, 990, 0}}, true, false},
+		"one in a later shortage is":       {append(inVain, reading{second, counted{}, false, 500, 0}, reading{second, kill, false, 990, 0}), true, false},
+		"not if its memory has come back":  {[]reading{{0, kill, false, 990, 0}, {second / 2, counted{}, false, 500, 0}, {second / 2, counted{}, false, 990, 0}}, false, false},
+		"longer while usage falls":         {[]reading{{0, kill, false, 990, 0}, {2500 * time.Millisecond, counted{}, false, 950, 0}, {2500 * time.Millisecond, counted{}, false, 950, 0}}, true, false},
+		"also if it has grown before":      {[]reading{{0, kill, false, 920, 0}, {second / 2, counted{}, false, 990, 0}, {2 * second, counted{}, false, 950, 0}, {2500 * time.Millisecond, counted{}, false, 950, 0}}, true, false},
+		"also if an eviction has ended":    {[]reading{{0, kill, false, 990, 0}, {second / 2, counted{}, true, 990, 0}, {2 * second, counted{}, false, 950, 0}, {2500 * time.Millisecond, counted{}, false, 950, 0}}, true, false},
+		"an oom":                           {[]reading{{0, oom, false, 650, 300}, {second, counted{}, false, 650, 300}}, false, true},
+		"while usage falls":                {[]reading{{0, oom, false, 680, 300}, {second, counted{}, false, 650, 300}}, false, false},
+		"while usage flutters":             {append([]reading{{0, oom, false, 650, 300}}, flutter[:18]...), false, false},
+		"while usage flutters for long":    {append([]reading{{0, oom, false, 650, 300}}, flutter...), false, true},
+		"an oom of an eviction":            {[]reading{{0, oom, true, 650, 300}, {second, counted{}, false, 650, 300}}, false, false},
+		"an oom with memory left":          {[]reading{{0, oom, false, 500, 0}, {second, counted{}, false, 650, 300}}, false, false},
+		"an oom that a kill has answered":  {[]reading{{0, kill, false, 990, 0}, {second, counted{}, false, 500, 200}, {2 * second, counted{}, false, 650, 300}}, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var e evidence
@@ -270,49 +217,7 @@ func TestEvidenceNext(t *testing.T) {
 			}
 			s.Evidence = e
 			if e.dying(s.Now) != test.dying || s.stuck() != test.stuck {
-				t.Errorf("awaited %t, stuck %d; want %t, %d", e.dying(s.Now), s.stuck(), test.dying, test.stuck)
-			}
-		})
-	}
-}
-
-// TestEvidenceNextPageCache: what ooms prove while page cache fills the partition. A reading has
-// the seconds since the last one, and the slabs in MiB.
-func TestEvidenceNextPageCache(t *testing.T) {
-	type reading struct {
-		seconds int
-		oom     bool
-		slabs   uint64
-	}
-	often := func(seconds, times int) (list []reading) {
-		for range times {
-			list = append(list, reading{seconds, true, 0})
-		}
-		return list
-	}
-	for name, test := range map[string]struct {
-		readings []reading
-		want     stuck
-	}{
-		"ooms of ten seconds":                  {often(1, 11), cacheStuck},
-		"ooms of less":                         {often(1, 10), nothingStuck},
-		"each about another process":           {often(3, 11), nothingStuck},
-		"a second one an hour later":           {append(often(1, 1), reading{3600, true, 0}, reading{1, false, 0}), nothingStuck},
-		"slabs an hour later":                  {append(often(1, 1), reading{3600, false, 0}, reading{1, false, 250}), nothingStuck},
-		"slabs, for an hour":                   {[]reading{{0, true, 250}, {1, false, 250}, {3600, false, 250}}, slabsStuck},
-		"slabs for an hour, then page cache":   {[]reading{{0, true, 250}, {1, false, 250}, {3600, true, 250}, {1, false, 0}}, nothingStuck},
-		"slabs, freed, and page cache at once": {append([]reading{{0, true, 250}}, often(1, 10)...), cacheStuck},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var e evidence
-			s := snapshotOf(0)
-			for _, r := range test.readings {
-				s.Now = s.Now.Add(time.Duration(r.seconds) * time.Second)
-				s.Memory.SlabReclaimable, s.Memory.ActiveFile = r.slabs*mi, 300*mi-r.slabs*mi
-				e = e.next(s.Now, counted{oom: r.oom}, false, s)
-			}
-			if s.Evidence = e; s.stuck() != test.want {
-				t.Errorf("stuck %d, want %d", s.stuck(), test.want)
+				t.Errorf("awaited %t, stuck %t; want %t, %t", e.dying(s.Now), s.stuck(), test.dying, test.stuck)
 			}
 		})
 	}

@@ -3,7 +3,6 @@ package evict
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 )
@@ -151,17 +150,5 @@ func TestExecutionHurried(t *testing.T) {
 		if x.phase != want || x.Grace != 0 || x.Threshold != Hard || !x.signalledAt.Equal(noon) || !x.freedAt.Equal(noon) || x.endsRestarted() {
 			t.Errorf("phase %d: hurried it is %+v", before, x)
 		}
-	}
-}
-
-// TestExecutionProblemText requires the numbers that an operator needs in the texts.
-func TestExecutionProblemText(t *testing.T) {
-	x, _ := executionAt(Eviction{}).afterProcesses(noon.Add(time.Minute), true)
-	if want := "its processes have not ended 10s after they were to; no other pod is evicted for the memory that they hold"; x.Problem != want {
-		t.Errorf("got %q, want %q", x.Problem, want)
-	}
-	x, _ = executionAt(Eviction{Amounts: Amounts{UsedBytes: 640}, Verdict: Verdict{Method: Evict}}).afterMemory(noon.Add(time.Minute), 639, true)
-	if want := "639 of 640 bytes are still there after its processes have ended: "; !strings.HasPrefix(x.Problem, want) {
-		t.Errorf("got %q, want %q", x.Problem, want)
 	}
 }

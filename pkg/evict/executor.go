@@ -97,7 +97,7 @@ func (x *executor) resume(ctx context.Context, s Situation, read bool) {
 		case low:
 			return false
 		//guard: an eviction that has stopped nothing is given up when memory is back
-		case len(e.Containers) > 0 && !slices.ContainsFunc(e.Containers, x.hasEnded):
+		case len(e.Containers) > 0 && !slices.ContainsFunc(e.Containers, x.containers.ended):
 			//guard: an eviction that has stopped nothing begins no cooldown
 			e = e.givenUp()
 			delete(x.state.Cooldown, e.Owner)
@@ -127,9 +127,6 @@ func (x *executor) resume(ctx context.Context, s Situation, read bool) {
 		x.stop(ctx, e, read && s.atLimit())
 	}
 }
-
-// hasEnded reports whether no process of a container is left.
-func (x *executor) hasEnded(c Container) bool { return x.containers.empty(c.Cgroup) }
 
 // progress takes the next steps of the open evictions, and reports whether one of them became
 // reclaimed: its memory is back, or no longer awaited.
@@ -207,7 +204,7 @@ func (x *executor) reclaim(ctx context.Context, s Situation, e *execution) {
 	switch do {
 	case readPartition:
 		// Read again after the pod: the poll may have read the partition before the processes ended.
-		x.checkLeft(e, x.watch.used())
+		x.checkLeft(e, x.watch.present())
 	case escalate:
 		x.state.Cooldown[e.Owner] = time.Now().Add(s.Config.Cooldown)
 		x.save()

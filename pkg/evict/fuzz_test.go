@@ -6,8 +6,6 @@ import (
 	"path/filepath"
 	"reflect"
 	"testing"
-
-	v1 "k8s.io/api/core/v1"
 )
 
 // FuzzStore: a state file is either refused, with an error that names it, or read so that it is the
@@ -33,7 +31,7 @@ func FuzzStore(f *testing.F) {
 		executions(h.Open)
 		state, e := h.Shortage.restore(noon)
 		for what, late := range map[string]bool{
-			"softSince": state.SoftSince.After(noon), "killedAt": e.killedAt.After(noon), "quietAt": e.quietAt.After(noon),
+			"softSince": state.SoftSince.After(noon), "killedAt": e.KilledAt.After(noon), "quietAt": e.QuietAt.After(noon),
 			"dying": e.dying(noon.Add(endTimeout)),
 		} {
 			if late {
@@ -54,19 +52,6 @@ func FuzzStore(f *testing.F) {
 		}
 		if !maps.Equal(again.Unreclaimable, h.Unreclaimable) || len(again.Last) != len(h.Last) || len(again.Cooldown) != len(h.Cooldown) {
 			t.Errorf("%+v has become %+v", h, again)
-		}
-	})
-}
-
-// FuzzEstimateRequest: no score that a runtime or the kernel reports makes a pod request more than
-// the node or its limit has.
-func FuzzEstimateRequest(f *testing.F) {
-	for _, score := range []int{-3, 1000, 999, 998, 2, -997, -998, 1 << 40, -1 << 63} {
-		f.Add("Burstable", score, uint64(1<<30), uint64(64<<30))
-	}
-	f.Fuzz(func(t *testing.T, class string, score int, limit, capacity uint64) {
-		if request := EstimateRequest(v1.PodQOSClass(class), score, limit, capacity); request > max(limit, capacity) {
-			t.Errorf("%s with score %d and limit %d requests %d of %d", class, score, limit, request, capacity)
 		}
 	})
 }

@@ -21,13 +21,13 @@ func TestInterval(t *testing.T) {
 		{256 << 20, 256 << 20, 0, 50 * time.Millisecond},
 		{0, 512 << 20, 0, 50 * time.Millisecond},
 		{2 << 30, 0, 0, 200 * time.Millisecond},
-		{4 << 30, 0, 0, maxPollInterval},
+		{8 << 30, 0, 0, maxPollInterval},
 		{math.MaxUint64, math.MaxUint64, 0, maxPollInterval},
 		{math.MaxUint64, 0, math.MaxFloat64, minPollInterval},
 		// Growth at the measured rate is found before the threshold.
 		{512 << 20, 512 << 20, maxBurst, 25 * time.Millisecond},
 		{512 << 20, 512 << 20, maxBurst / 8, 100 * time.Millisecond},
-		{4 << 30, 512 << 20, maxBurst / 8, maxPollInterval},
+		{8 << 30, 512 << 20, maxBurst / 8, maxPollInterval},
 		{512 << 20, 0, math.Inf(1), minPollInterval},
 		{512 << 20, 0, -1e12, 50 * time.Millisecond},
 	} {
@@ -92,9 +92,8 @@ func TestNextPollWhileHeld(t *testing.T) {
 			s := snapshotOf(80, sized("tmpfs", 0, 400, 0), sized("a", 0, 500, 0))
 			s.State = test.state
 			d := Decide(s)
-			var g grown
-			g.poll(noon.Add(-10*time.Millisecond), s.Memory.Used()-test.grown)
-			if got := nextPoll(s, d, nil, g.poll(s.Now, s.Memory.Used()), maxBurst); d.Held == "" || got > test.most || test.grown == 0 && got < test.most {
+			w := watch{used: s.Memory.Used() - test.grown, polledAt: noon.Add(-10 * time.Millisecond)}
+			if got := nextPoll(s, d, nil, w.grown(s.Now, s.Memory.Used()), maxBurst); d.Held == "" || got > test.most || test.grown == 0 && got < test.most {
 				t.Errorf("held %q, the next poll is in %s, want %s", d.Held, got, test.most)
 			}
 		})
@@ -156,9 +155,9 @@ func TestTogether(t *testing.T) {
 		{1000 * ms, 249 * ms, 125 * ms},
 		{1000 * ms, 250 * ms, 250 * ms},
 		{1001 * ms, 250 * ms, 249 * ms},
-		{1249 * ms, 250 * ms, 250 * ms}, // not at once
+		{1249 * ms, 250 * ms, 126 * ms}, // not at once
 		{1300 * ms, 250 * ms, 200 * ms},
-		{1300 * ms, time.Second, 950 * ms},
+		{1300 * ms, time.Second, 700 * ms},
 		{1500 * ms, time.Second, time.Second},
 	} {
 		if got := together(test.now, test.wait); got != test.want {

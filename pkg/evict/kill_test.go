@@ -15,6 +15,18 @@ import (
 	"time"
 )
 
+// cgroup returns a folder with files.
+func cgroup(t *testing.T, files ...string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, name := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
 // TestEachProcess: the processes of a container are in cgroups below its own, too.
 func TestEachProcess(t *testing.T) {
 	dir := cgroup(t)

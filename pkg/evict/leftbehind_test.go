@@ -120,11 +120,16 @@ func TestManagerMadeAgain(t *testing.T) {
 	})
 }
 
-// TestManagerOthersGrow: what another pod takes while one ends belongs to that pod.
+// TestManagerOthersGrow: what another pod takes while one ends belongs to that pod, and what belonged
+// to none before was not left by it.
 func TestManagerOthersGrow(t *testing.T) {
 	bubble(t, func(n *node) {
-		n.set(func() { n.left = 30 * mi }) // as the kernel needs for cgroups
-		n.beforeKill = func(string) { n.set(func() { n.pod("modest").containers[0].uses = 800 * mi }) }
+		n.set(func() {
+			n.left = 150 * mi // from before
+			n.pod("greedy").containers[0].uses, n.pod("greedy").containers[1].uses = 100*mi, 100*mi
+			n.pod("modest").containers[0].uses = 450 * mi
+		})
+		n.beforeKill = func(string) { n.set(func() { n.pod("modest").containers[0].uses = 650 * mi }) }
 		m := n.started(hardOnly)
 		defer n.stop(m)
 		n.run(m, 5*time.Second)

@@ -9,9 +9,8 @@ import (
 // maxLoweringPause bounds the pause between two calls of LowerLimit.
 const maxLoweringPause = time.Hour
 
-// lowerings paces the reloads of systemd for one lowered limit. The pause doubles with each reload
-// that has succeeded and not lowered the limit: the next one will hardly do so. A failed one says
-// nothing about the next.
+// lowerings paces the reloads of systemd for one lowered limit. The pause doubles with each: one that
+// has not lowered the limit will hardly do so next time.
 type lowerings struct {
 	limit uint64
 	pause time.Duration
@@ -23,7 +22,7 @@ type lowerings struct {
 func (l *lowerings) due(limit uint64, now time.Time) bool {
 	//guard: a lowered limit does not wait for the pause of another
 	if limit != l.limit {
-		l.limit, l.pause, l.next = limit, 0, time.Time{}
+		*l = lowerings{limit: limit}
 	}
 	if !now.After(l.next) {
 		return false
@@ -33,22 +32,13 @@ func (l *lowerings) due(limit uint64, now time.Time) bool {
 	return true
 }
 
-// failed makes the next try follow after the shortest pause.
-func (l *lowerings) failed(now time.Time) { l.pause, l.next = 0, now.Add(retryInterval) }
-
 // lower has systemd apply a lowered limit, in the background.
 func (m *Manager) lower(ctx context.Context, limit uint64) {
-	m.mu.Lock()
-	due := m.lowerings.due(limit, time.Now())
-	m.mu.Unlock()
-	if !due {
+	if !m.lowerings.due(limit, time.Now()) {
 		return
 	}
 	m.background.Go(func() {
 		if err := m.LowerLimit(ctx); err != nil && ctx.Err() == nil {
-			m.mu.Lock()
-			m.lowerings.failed(time.Now())
-			m.mu.Unlock()
 			m.Events.Warn(fmt.Errorf("applying the lowered memory limit: %w; it is tried again", err))
 		}
 	})

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/partition"
 )
 
@@ -44,8 +43,6 @@ type Manager struct {
 		at   time.Time
 		open int // evictions
 	}
-	// lowerings is changed when a reload fails.
-	lowerings lowerings
 
 	// ownerless is the memory that belongs to no pod, as it was last measured.
 	ownerless struct {
@@ -55,14 +52,9 @@ type Manager struct {
 	// usage is the last usage of each pod by UID.
 	usage map[string]Usage
 
-	// The goroutine in Run owns these. meters reads the pods while a threshold is crossed, nil before.
-	meters  *cgroups.MemoryMeters
-	rest    rest
-	notices notices
-}
-
-// notices paces what is reported of a state that lasts.
-type notices struct {
+	// The goroutine in Run owns these.
+	rest      rest
+	lowerings lowerings
 	// noCandidateAt is the time of the last call of Events.NoCandidate.
 	noCandidateAt time.Time
 	// raisedAt is the time since which the limit in force is above the configured one.
@@ -77,7 +69,7 @@ func New(o Options) (*Manager, error) {
 	o.slice = partition.CgroupPath(o.Partition.Slice())
 	m := &Manager{Options: &o, report: Report{Partition: o.Partition}}
 	m.warnings = &warnings{Options: m.Options, at: map[string]time.Time{}}
-	m.watch = &watch{Options: m.Options}
+	m.watch = &watch{Options: m.Options, woken: make(chan struct{}, 1)}
 	m.containers = &containers{Options: m.Options, background: &m.background, wake: m.watch.wake, warn: m.warnings.warn}
 	m.watch.condemned = func() uint64 { return m.containers.condemned.total(m.Cgroups) }
 	m.executor = &executor{
@@ -133,7 +125,6 @@ func (m *Manager) Open() int {
 func (m *Manager) Run(ctx context.Context) error {
 	defer m.background.Wait()
 	defer m.watch.close()
-	defer m.letGo()
 	m.executor.load(m.present().Cooldown)
 	for {
 		if err := m.watch.wait(ctx, m.step(ctx)); err != nil {
@@ -144,7 +135,6 @@ func (m *Manager) Run(ctx context.Context) error {
 
 // step polls once, and returns the time until the next poll.
 func (m *Manager) step(ctx context.Context) time.Duration {
-	m.watch.calm = nil
 	next, err := m.poll(ctx)
 	m.mu.Lock()
 	m.polled.at, m.polled.open = time.Now(), len(m.executor.state.Open)
@@ -157,7 +147,6 @@ func (m *Manager) step(ctx context.Context) time.Duration {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		m.watch.close() // the slice is gone, or was created again
-		m.letGo()
 		//guard: a partition that is made again has no memory of the former one's pods
 		m.ownerless.at = time.Time{}
 		return heldPollInterval
@@ -179,7 +168,8 @@ func (m *Manager) poll(ctx context.Context) (time.Duration, error) {
 	if readErr != nil {
 		return 0, readErr
 	}
-	grew := m.watch.count(s.Now, freed)
+	// The kernel meets the limit only where memory.current is near it.
+	grew := m.watch.count(s.Now, freed || s.free() < s.Effective().Nearest())
 	if freed || grew != (counted{}) {
 		// The first reading may be from before the processes ended, or before the kernel counted.
 		if err := m.read(&s); err != nil {
@@ -209,11 +199,8 @@ func (m *Manager) poll(ctx context.Context) (time.Duration, error) {
 	m.executor.keepShortage(s.Now) // before the steps that it leads to
 	m.publish(s, d)
 	m.act(ctx, s, d)
-	speed := m.watch.grown.poll(s.Now, s.Memory.Used())
+	speed := m.watch.grown(s.Now, s.Memory.Used())
 	open, burst := m.executor.state.Open, cmp.Or(m.Burst, maxBurst)
-	if isCalm(s, d, open) {
-		m.watch.calm = &s
-	}
 	return nextPoll(s, d, open, speed, burst), nil
 }
 
@@ -254,7 +241,6 @@ func (m *Manager) decide(s *Situation) Decision {
 		m.rest = newRest(*s, d, time.Since(begin))
 	}
 	if d.Crossed == "" {
-		m.letGo()
 	}
 	return d
 }

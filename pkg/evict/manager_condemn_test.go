@@ -126,7 +126,7 @@ func TestManagerKillsWithCondemned(t *testing.T) {
 		if events := n.takeEvents(); slices.ContainsFunc(events, func(event string) bool { return strings.Contains(event, "killed at") }) {
 			n.t.Errorf("events %q before the kernel's own", events)
 		}
-		n.set(func() { n.kernel.kills++; n.writeCounts(); n.wake() })
+		n.set(func() { n.kernel.kills++; n.writeCounts() })
 		n.run(m, 5*time.Second)
 		if events := n.takeEvents(); !slices.Contains(events, "killed at "+string(AtPod)+" 1") {
 			n.t.Errorf("events %q; want the kernel's own kill", events)

@@ -92,18 +92,6 @@ func TestManagerUnreclaimable(t *testing.T) {
 			}
 		})
 	})
-	t.Run("another pod grows beside it", func(t *testing.T) {
-		bubble(t, func(n *node) {
-			n.noAPI = true
-			full(n)
-			m := n.started(hardOnly)
-			n.run(m, 10*time.Second)
-			n.expect("kill greedy.c1", "kill greedy.c2")
-			n.set(func() { n.pod("modest").containers[0].uses = 340 * mi }) // 30 are left of 70
-			n.run(m, time.Second)
-			n.expect("kill modest.c1")
-		})
-	})
 }
 
 // TestManagerProtectedPageCache: page cache below memory.min of its pod is not available, and that
@@ -172,41 +160,6 @@ func TestManagerProcessesStay(t *testing.T) {
 	})
 }
 
-// TestManagerMemoryBackWithinPoll: the processes end between the reading of the partition and the
-// reading of the pod. The poll reads again before it decides, and does not call NoCandidate.
-func TestManagerMemoryBackWithinPoll(t *testing.T) {
-	bubble(t, func(n *node) {
-		n.set(func() {
-			n.pods = slices.DeleteFunc(n.pods, func(p *nodePod) bool { return p.Name == "modest" })
-			n.pod("critical").containers[0].uses = 450 * mi
-		})
-		n.noAPI, n.ends = true, time.Hour
-		m := n.started(hardOnly)
-		n.run(m, 10*time.Millisecond)
-		n.expect("kill greedy.c1", "kill greedy.c2")
-		n.expectEvents("signalled", "evicting greedy hard restart")
-		s := Situation{Now: time.Now(), API: m.API.Available(), Config: m.present()}
-		if err := m.read(&s); err != nil {
-			n.t.Fatal(err)
-		}
-		n.set(func() { // now the processes end, and the kernel has their memory
-			for _, c := range n.pod("greedy").containers {
-				c.running = false
-				n.files(c.cgroup, map[string]string{"cgroup.events": "populated 0\nfrozen 0\n"})
-			}
-		})
-		if freed := m.executor.progress(n.ctx, s); !freed {
-			n.t.Fatal("the memory is back, and the poll would continue with its first reading")
-		}
-		if err := m.read(&s); err != nil {
-			n.t.Fatal(err)
-		}
-		if d := m.decide(&s); d.NoCandidate || d.Held != "" || d.Available != 550*mi {
-			n.t.Errorf("550 of 1000 MiB are available, and decided is %+v", d)
-		}
-	})
-}
-
 // TestExecutorForgetUnreclaimable: memory that a pod once did not give back does not protect memory
 // that it takes later.
 func TestExecutorForgetUnreclaimable(t *testing.T) {
@@ -234,25 +187,18 @@ func TestExecutorForgetUnreclaimable(t *testing.T) {
 			n.t.Errorf("did %q, reported %+v", did, m.Report())
 		}
 	}
-	t.Run("in this run", func(t *testing.T) {
-		bubble(t, func(n *node) {
-			n.noAPI, n.restarts, n.restarted = true, time.Second, mi
-			m := n.started(hardOnly)
-			back(n, m)
-			leaks(n, m)
+	for name, restart := range map[string]bool{"in this run": false, "in the next run": true} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(n *node) {
+				n.noAPI, n.restarts, n.restarted = true, time.Second, mi
+				m := n.started(hardOnly)
+				if back(n, m); restart {
+					m = n.again(m, hardOnly, 0)
+				}
+				leaks(n, m)
+			})
 		})
-	})
-	t.Run("in the next run", func(t *testing.T) {
-		bubble(t, func(n *node) {
-			n.noAPI, n.restarts, n.restarted = true, time.Second, mi
-			m := n.started(hardOnly)
-			back(n, m)
-			n.stop(m)
-			n.boot()
-			m = n.started(hardOnly)
-			leaks(n, m)
-		})
-	})
+	}
 }
 
 // TestExecutorForgetUnreclaimablePodsUnknown: State.Unreclaimable is kept until the pods are known.

@@ -9,7 +9,7 @@ import (
 	"node-partition.io/node-partition/internal/thresholds"
 )
 
-// TestManagerRun runs in real time: fake time does not advance during a wait for the kernel.
+// TestManagerRun: a configuration wakes the manager, which evicts and ends.
 func TestManagerRun(t *testing.T) {
 	n := busyNode(t, newDisk(t))
 	defer n.cancel()
@@ -39,7 +39,7 @@ func TestManagerRun(t *testing.T) {
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("ended by %v", err)
 	}
-	if m.watch.alarm != nil || m.watch.meter != nil {
+	if m.watch.meter != nil {
 		t.Error("files are left open")
 	}
 	m.SetConfig(hardOnly) // late
@@ -54,22 +54,4 @@ type eventsOf struct {
 func (v *eventsOf) Evicted(e Eviction, took time.Duration) {
 	v.Events.Evicted(e, took)
 	v.evicted <- e.Name
-}
-
-// TestManagerRunNoPartition: the partition is created later, or the program ends before.
-func TestManagerRunNoPartition(t *testing.T) {
-	n := busyNode(t, newDisk(t))
-	defer n.cancel()
-	m := n.manager(hardOnly)
-	m.slice = "kubepods.slice/kubepods-none.slice"
-	ended := make(chan error, 1)
-	go func() { ended <- m.Run(n.ctx) }()
-	n.cancel()
-	if err := <-ended; !errors.Is(err, context.Canceled) {
-		t.Errorf("ended by %v", err)
-	}
-	if !m.Report().Time.IsZero() {
-		t.Error("there is a report of nothing")
-	}
-	n.expect()
 }

@@ -55,19 +55,6 @@ func (n *node) expectSorted(want ...string) {
 	n.expect(want...)
 }
 
-// TestManagerSoftNoAPIServer: without an API server only the manager calls the runtime.
-func TestManagerSoftNoAPIServer(t *testing.T) {
-	bubble(t, func(n *node) {
-		n.noAPI = true
-		m := n.softBegun()
-		n.run(m, maxPollInterval)
-		n.expectSorted("stop greedy.c1 20s", "stop greedy.c2 20s")
-		n.run(m, 25*time.Second)
-		n.expect()
-		n.expectEvents("signalled", "evicting greedy soft restart", "count soft restart", "evicted greedy restart")
-	})
-}
-
 // TestManagerSoftGraceExceeded: a container that the runtime does not end is killed endTimeout
 // after its grace period.
 func TestManagerSoftGraceExceeded(t *testing.T) {

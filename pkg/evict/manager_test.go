@@ -2,7 +2,6 @@ package evict
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -176,22 +175,6 @@ func TestManagerDryRun(t *testing.T) {
 	})
 }
 
-// TestManagerDryRunForgets: a dry run remembers only the pods of the last minute.
-func TestManagerDryRunForgets(t *testing.T) {
-	bubble(t, func(n *node) {
-		c := hardOnly
-		c.DryRun = true
-		m := n.started(c)
-		for i := range 10 {
-			n.set(func() { n.pods[0].UID = fmt.Sprint("greedy", i) })
-			n.run(m, retryInterval/4)
-		}
-		if got := len(m.executor.dryRunUntil); got > 5 {
-			n.t.Errorf("%d pods are remembered", got)
-		}
-	})
-}
-
 // TestManagerSecondReading: one reading that counts page cache as used evicts no pod.
 func TestManagerSecondReading(t *testing.T) {
 	bubble(t, func(n *node) {
@@ -215,52 +198,38 @@ func TestManagerKernelKills(t *testing.T) {
 		c := hardOnly
 		c.Hard = 0
 		m := n.started(c)
-		// happen sets the counts of the kernel, and whether it has reported a change.
-		happen := func(killed, atLimit int, reported bool) {
+		// happen sets the counts of the kernel, which are read once a second far from the limit.
+		happen := func(killed, atLimit int) {
 			n.files(systemCgroup, map[string]string{"memory.events": oomEvents(atLimit+5, killed), "memory.events.local": oomEvents(atLimit, 0)})
-			m.watch.reported = reported
 			n.run(m, statInterval)
 		}
-		happen(7, 3, false) // before the first poll
+		happen(7, 3) // before the first poll
 		n.expectEvents()
-		happen(8, 3, true)
+		happen(8, 3)
 		n.expectEvents("count killed at pod 1", "killed at pod 1")
-		happen(10, 4, true)
+		happen(10, 4)
 		n.expectEvents("count killed at partition 2", "killed at partition 2")
-		happen(10, 4, true)
+		happen(10, 4)
 		n.expectEvents()
-		happen(11, 4, false) // events of cgroups below are read once a second
-		n.expectEvents("count killed at pod 1", "killed at pod 1")
-		happen(12, 4, true)
+		n.run(m, killFollows)
+		happen(11, 4)
 		n.expectEvents("count killed at pod 1", "killed at pod 1")
 		// The kernel counts the limit before the process, and a poll may come in between.
-		n.files(systemCgroup, map[string]string{"memory.events": oomEvents(10, 12), "memory.events.local": oomEvents(5, 0)})
-		m.watch.reported = true
-		n.run(m, 10*time.Millisecond)
+		happen(11, 5)
 		n.expectEvents()
-		happen(13, 5, true)
+		happen(12, 5)
 		n.expectEvents("count killed at partition 1", "killed at partition 1")
 		// No process was killed at this limit. One is killed a minute later, at the limit of a pod.
-		happen(13, 6, true)
+		happen(12, 6)
 		n.run(m, time.Minute)
-		happen(14, 6, true)
+		happen(13, 6)
 		n.expectEvents("count killed at pod 1", "killed at pod 1")
 		// The counts of a partition that was created again begin at zero.
 		m.watch.close()
-		happen(2, 1, false)
-		happen(3, 1, true)
+		happen(2, 1)
+		happen(3, 1)
 		n.expectEvents("count killed at pod 1", "killed at pod 1")
 		n.expect()
-	})
-}
-
-// TestManagerReentrantAvailable: API.Available may call the methods of the manager.
-func TestManagerReentrantAvailable(t *testing.T) {
-	bubble(t, func(n *node) {
-		m := n.started(hardOnly)
-		n.available = func() { m.Report(); m.SetConfig(hardOnly) }
-		n.run(m, 50*time.Millisecond)
-		n.expect("kill greedy.c1", "kill greedy.c2", "evict greedy")
 	})
 }
 
@@ -341,23 +310,6 @@ func TestManagerUnknownPod(t *testing.T) {
 	}
 }
 
-// TestManagerNoPods: it is reported once, and not polled in a circle.
-func TestManagerNoPods(t *testing.T) {
-	bubble(t, func(n *node) {
-		n.set(func() { n.pods = nil; n.cache = [3]uint64{} })
-		n.files(systemCgroup, map[string]string{"memory.current": number(950 * mi)})
-		m := n.started(hardOnly)
-		polls := 0
-		pods := m.Pods
-		m.Pods = func() []Pod { polls++; return pods() }
-		n.run(m, 10*time.Second)
-		n.expectEvents("no candidate, 950 MiB of no pod", "count no candidate")
-		if polls > 110 {
-			n.t.Errorf("%d readings of the pods in 10 s", polls)
-		}
-	})
-}
-
 // TestManagerPollFails: a failed poll is counted, logged once a minute, and nothing is reported
 // meanwhile.
 func TestManagerPollFails(t *testing.T) {
@@ -389,23 +341,6 @@ func TestManagerPollFails(t *testing.T) {
 		if err := m.Alive(); err == nil {
 			n.t.Error("it does not poll, and is alive")
 		}
-	})
-}
-
-func TestManagerOff(t *testing.T) {
-	bubble(t, func(n *node) {
-		c := hardOnly
-		c.Off = true
-		m := n.started(c)
-		n.run(m, time.Minute)
-		n.expect()
-		if r := m.Report(); r.Crossed != "" || r.Memory.Current != 950*mi {
-			n.t.Errorf("reported %+v", r)
-		}
-		m.SetConfig(Settings{}) // nothing was read yet
-		n.run(m, 5*time.Second)
-		n.expect()
-		n.expectEvents()
 	})
 }
 
@@ -444,60 +379,16 @@ func TestManagerPartitionRecreated(t *testing.T) {
 // TestManagerLeakWhileReclaiming: if memory vanishes between two polls while the last evicted pod
 // does not end, another pod leaks.
 func TestManagerLeakWhileReclaiming(t *testing.T) {
-	t.Run("after there was enough", func(t *testing.T) {
-		bubble(t, func(n *node) {
-			n.noAPI = true
-			n.set(func() { n.pod("greedy").containers[0].immortal = true })
-			m := n.started(hardOnly)
-			n.run(m, 50*time.Millisecond)
-			n.expect("kill greedy.c1", "kill greedy.c2")
-			n.run(m, time.Second) // 250 are left
-			n.set(func() { n.pod("modest").containers[0].uses = 510 * mi })
-			n.run(m, time.Second) // 40 of 100 are left
-			n.expect("kill modest.c1")
-		})
-	})
-	t.Run("after a restart of the program", func(t *testing.T) {
-		bubble(t, func(n *node) {
-			n.noAPI = true
-			n.set(func() { n.pod("greedy").containers[0].immortal = true })
-			m := n.started(hardOnly)
-			n.run(m, 50*time.Millisecond)
-			n.expect("kill greedy.c1", "kill greedy.c2")
-			n.stop(m)
-			n.boot()
-			n.set(func() { n.pod("modest").containers[0].uses = 510 * mi })
-			m = n.started(hardOnly)
-			n.run(m, time.Second)
-			if did := n.all(); !slices.Contains(did, "kill modest.c1") {
-				n.t.Errorf("did %q", did)
-			}
-		})
-	})
-}
-
-// TestManagerUnknownPodNotReported: a pod without a name, such as an unlisted pod, cannot be
-// reported.
-func TestManagerUnknownPodNotReported(t *testing.T) {
 	bubble(t, func(n *node) {
-		n.set(func() { n.pod("greedy").containers[0].uses, n.pod("greedy").containers[1].uses = mi, mi })
-		n.listed = n.list()
-		n.reconcileTakes, n.restarts, n.restarted = time.Hour, 10*time.Second, mi
-		n.start(sized("newcomer", 0, 0, 0), 10)
-		n.set(func() { n.pod("newcomer").rest = 490 * mi })
+		n.noAPI = true
+		n.set(func() { n.pod("greedy").containers[0].immortal = true })
 		m := n.started(hardOnly)
-		pods := m.Pods
-		m.Pods = func() []Pod {
-			list := pods()
-			for i := range list {
-				if list[i].Unknown {
-					list[i].Name = "(pod " + list[i].UID + ")"
-				}
-			}
-			return list
-		}
-		n.run(m, time.Minute)
-		n.expect("kill newcomer.c1")
+		n.run(m, 50*time.Millisecond)
+		n.expect("kill greedy.c1", "kill greedy.c2")
+		n.run(m, time.Second) // 250 are left
+		n.set(func() { n.pod("modest").containers[0].uses = 510 * mi })
+		n.run(m, time.Second) // 40 of 100 are left
+		n.expect("kill modest.c1")
 	})
 }
 

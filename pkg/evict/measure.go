@@ -12,49 +12,12 @@ import (
 // neither processes nor memory. If a cgroup cannot be read, it calls warn and returns the pod with
 // Measured false.
 func Measure(cgroups cgroups.FS, pods []Pod, warn func(error)) []Pod {
-	return measure(pods, warn, byPath(cgroups))
-}
-
-// reader reads a cgroup: whether a process runs in it, and its memory.
-type reader func(cgroup string) (populated bool, memory cgroups.MemoryReading, err error)
-
-func byPath(tree cgroups.FS) reader {
-	return func(cgroup string) (bool, cgroups.MemoryReading, error) {
-		populated, err := tree.Populated(cgroup)
-		memory, memoryErr := tree.Memory(cgroup)
-		return populated || err != nil, memory, memoryErr
-	}
-}
-
-// metered returns a reader for pods that are read again soon. Their files stay open, and memory.min
-// is that which the partition's meter knows.
-func (m *Manager) metered() reader {
-	if m.meters == nil {
-		m.meters = m.Cgroups.MemoryMeters()
-	}
-	path := byPath(m.Cgroups)
-	return func(cgroup string) (bool, cgroups.MemoryReading, error) {
-		if populated, memory, ok := m.meters.Read(cgroup, m.watch.minimum(cgroup)); ok {
-			return populated, memory, nil
-		}
-		return path(cgroup)
-	}
-}
-
-// letGo closes the files of pods that are not read again soon.
-func (m *Manager) letGo() {
-	if m.meters != nil {
-		m.meters.Close()
-		m.meters = nil
-	}
-}
-
-func measure(pods []Pod, warn func(error), read reader) []Pod {
 	pods = slices.Clone(pods)
 	n := 0
 	for _, p := range pods {
-		populated, reading, err := read(p.Cgroup)
-		p.Empty = p.Empty || !populated
+		populated, err := cgroups.Populated(p.Cgroup)
+		p.Empty = p.Empty || !populated && err == nil
+		reading, err := cgroups.Memory(p.Cgroup)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -72,11 +35,9 @@ func measure(pods []Pod, warn func(error), read reader) []Pod {
 }
 
 // measured returns the pods of the partition with their usage. A pod that cannot be read keeps its
-// last usage. Without one it counts as using what it requests: the kubelet evicts a pod without
-// usage first, for whom that is a state of seconds after its start, and no failed read of a file.
+// last usage. Without one it counts as using what it requests.
 func (m *Manager) measured() []Pod {
-	pods := measure(m.Pods(), m.warnings.warn, m.metered())
-	m.meters.Sweep()
+	pods := Measure(m.Cgroups, m.Pods(), m.warnings.warn)
 	usage := map[string]Usage{}
 	for i := range pods {
 		p := &pods[i]

@@ -8,8 +8,6 @@ import "time"
 type nodeKernel struct {
 	// ooms is oom of memory.events.local, kills oom_kill of memory.events.
 	ooms, kills int
-	// changed reports a change of memory.events.local, as poll does.
-	changed chan struct{}
 	// hostile means that it selects another process while one ends that it has not selected itself: it
 	// no longer sees the size of that (exit_mm before exit_mmap, kernel/exit.c).
 	hostile bool
@@ -19,8 +17,6 @@ type nodeKernel struct {
 	// spares counts allocations at the limit that find a process that is ending, and kill none.
 	spares int
 }
-
-func newNodeKernel() nodeKernel { return nodeKernel{changed: make(chan struct{}, 1)} }
 
 // flush writes the usage into the files, if they are behind.
 func (n *node) flush() {
@@ -35,7 +31,6 @@ func (n *node) flush() {
 func (n *node) countOOM() {
 	n.kernel.ooms++
 	n.writeCounts()
-	n.wake()
 }
 
 func (n *node) writeCounts() {
@@ -45,14 +40,6 @@ func (n *node) writeCounts() {
 	n.files(n.slice, map[string]string{
 		"memory.events": oomEvents(n.kernel.ooms, n.kernel.kills), "memory.events.local": oomEvents(n.kernel.ooms, 0),
 	})
-}
-
-// wake reports the changed counts.
-func (n *node) wake() {
-	select {
-	case n.kernel.changed <- struct{}{}:
-	default:
-	}
 }
 
 // leaks has the first container of a pod allocate memory some times, with a pause after each, as
@@ -133,7 +120,6 @@ func (n *node) condemn(cgroup string) {
 			}
 		}
 	}
-	n.wake()
 }
 
 // strains makes the partition stay at its limit until a killed container has ended: all that time

@@ -177,7 +177,7 @@ func newNodeOf(tb testing.TB, d *disk, name partition.Name) *node {
 	tb.Helper()
 	n := &node{
 		t: tb, disk: d, name: name, slice: partition.CgroupPath(name.Slice()),
-		kernel: newNodeKernel(), ends: 3 * time.Millisecond, fails: 100 * time.Millisecond, madeFailed: map[string]int{}, confirmed: map[string]bool{},
+		ends: 3 * time.Millisecond, fails: 100 * time.Millisecond, madeFailed: map[string]int{}, confirmed: map[string]bool{},
 	}
 	n.boot()
 	n.files(n.slice, map[string]string{
@@ -411,7 +411,6 @@ func (n *node) exit(cgroup string, after time.Duration) bool {
 func (n *node) exited(p *nodePod, c *nodeContainer) {
 	n.kernel.ooms++ // the last allocation before its memory is back
 	n.writeCounts()
-	defer n.wake()
 	c.running, c.dying, c.marked, p.cache[2] = false, false, false, 0
 	cgroup := c.cgroup
 	n.refresh() // memory is back before the cgroup is empty: a process frees it while it ends
@@ -564,19 +563,13 @@ func (n *node) started(c Settings) *Manager {
 	return m
 }
 
-// run is Run for a while, without early wake-ups: the fake clock stands still during a wait for
-// the kernel.
+// run is Run for a while. It polls at the times of one partition alone.
 func (n *node) run(m *Manager, d time.Duration) {
 	end := time.Now().Add(d)
 	for n.ctx.Err() == nil && time.Now().Before(end) {
 		n.flush()
 		next := m.step(n.ctx)
-		m.watch.reported = false
-		select {
-		case <-time.After(min(next, time.Until(end))):
-		case <-n.kernel.changed:
-			m.watch.reported = true
-		}
+		<-time.After(min(next, time.Until(end)))
 	}
 }
 

@@ -3,7 +3,7 @@ package evict
 import "time"
 
 // killFollows is the longest time from the kernel's count of the limit to its count of the kill. It
-// counts the limit first (mem_cgroup_oom), and the kill may be counted only at the next poll.
+// counts the limit first (mem_cgroup_oom), and the kill may be counted only at the next reading.
 const killFollows = 2 * statInterval
 
 // kills holds the last reading of the kernel's counts of kills.
@@ -17,12 +17,11 @@ type kills struct {
 }
 
 // count returns the growth of the kernel's counts since the last reading, and notifies Events of
-// processes that the kernel has killed. It reads the counts if the kernel has reported a change, or
-// if they have to be of now, and otherwise at the poll nearest to statInterval, which is the next
-// one in a quiet partition: it reports no kills in cgroups below. The first reading of a run is the
-// base: what was counted before it proves nothing.
+// processes that the kernel has killed. It reads the counts if they have to be of now, and
+// otherwise at the poll nearest to statInterval. The first reading of a run is the base: what was
+// counted before it proves nothing.
 func (w *watch) count(now time.Time, ofNow bool) (grew counted) {
-	if !ofNow && !w.reported && !due(now, w.kills.readAt, statInterval, maxPollInterval) {
+	if !ofNow && !due(now, w.kills.readAt) {
 		return counted{}
 	}
 	killed, atLimit, err := w.Cgroups.OOMEvents(w.slice)

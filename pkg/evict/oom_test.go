@@ -23,7 +23,7 @@ func (k *kernelKills) Warn(error)                                {}
 // TestWatchCountsOnce: a process that the kernel has killed for the program between the reading of
 // the kernel's count and that of the own one does not make a kill count twice.
 func TestWatchCountsOnce(t *testing.T) {
-	dir, told := cgroup(t), &kernelKills{}
+	dir, told := t.TempDir(), &kernelKills{}
 	condemned := uint64(0)
 	w := watch{
 		Options:   &Options{Cgroups: cgroups.FS(dir), Events: told, slice: "."},
@@ -70,7 +70,7 @@ func TestWatchMadeAgain(t *testing.T) {
 	bubble(t, func(n *node) {
 		m := n.started(hardOnly)
 		defer n.stop(m)
-		m.watch.earlier = evidence{killedAt: time.Now(), quietAt: time.Now(), used: mi}
+		m.watch.earlier = evidence{KilledAt: time.Now(), QuietAt: time.Now(), Used: mi}
 		m.step(n.ctx)
 		m.watch.close()
 		if err := m.watch.open(); err != nil || m.watch.evidence != (evidence{}) {
@@ -91,6 +91,24 @@ func TestExecutorUnread(t *testing.T) {
 		e := newExecution(Eviction{PodMeta: greedy.PodMeta, Amounts: Amounts{UsedBytes: 7}})
 		if left := m.executor.memoryLeft(e); left != 7 {
 			n.t.Errorf("%d bytes are left of 7", left)
+		}
+	})
+}
+
+// TestWatchReadAgain: a poll that has read memory.stat reads it again, also far from the threshold.
+func TestWatchReadAgain(t *testing.T) {
+	bubble(t, func(n *node) {
+		n.set(func() { n.pods = n.pods[2:]; n.cache[0] = mi })
+		m := n.started(hardOnly)
+		defer n.stop(m)
+		s := Situation{Now: time.Now(), Config: hardOnly}
+		for _, again := range []bool{true, true, false} {
+			if !again {
+				s.Now = s.Now.Add(maxPollInterval)
+			}
+			if err := m.watch.read(&s, false); err != nil || (s.Memory.InactiveFile > 0) != again {
+				n.t.Errorf("read %+v, %v; memory.stat, too: %t", s.Memory, err, again)
+			}
 		}
 	})
 }

@@ -3,13 +3,14 @@ package evict
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"time"
 
 	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/partition"
 )
 
-// Options lists the inputs and outputs of a Manager. All but Burst and Lookout are required.
+// Options lists the inputs and outputs of a Manager. All but Burst are required.
 type Options struct {
 	// Partition is the name of the partition, and Cgroups the mount that its slice is in.
 	Partition partition.Name
@@ -20,11 +21,8 @@ type Options struct {
 	Store Store
 	// Burst is the growth of the partition, in bytes per second, that may set in without warning
 	// (MeasureBurst); 0 for maxBurst. It is the same for all partitions of a node.
-	Burst float64
-	// Lookout watches the partition while it is far from its thresholds, nil for none. It is the same
-	// for all partitions of a node.
-	Lookout *Lookout
-	Events  Events
+	Burst  float64
+	Events Events
 
 	// slice is the path of the partition below the mount.
 	slice string
@@ -67,26 +65,10 @@ func (o *Options) check() error {
 	if err := o.Partition.Check(); err != nil {
 		return fmt.Errorf("eviction: Partition %q %w", o.Partition, err)
 	}
-	for _, field := range []struct {
-		name string
-		set  bool
-	}{
-		{"Cgroups", o.Cgroups != ""},
-		{"Pods", o.Pods != nil},
-		{"Known", o.Known != nil},
-		{"Refresh", o.Refresh != nil},
-		{"Scopes", o.Scopes != nil},
-		{"Rest", o.Rest != nil},
-		{"Kill", o.Kill != nil},
-		{"Runtime", o.Runtime != nil},
-		{"Mark", o.Mark != nil},
-		{"API", o.API != nil},
-		{"LowerLimit", o.LowerLimit != nil},
-		{"Store", o.Store != ""},
-		{"Events", o.Events != nil},
-	} {
-		if !field.set {
-			return fmt.Errorf("eviction of partition %s: evict.Options has no %s", o.Partition, field.name)
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[Options]()) {
+		required := !field.Anonymous && field.IsExported() && field.Name != "Burst"
+		if required && reflect.ValueOf(o).Elem().FieldByIndex(field.Index).IsZero() {
+			return fmt.Errorf("eviction of partition %s: evict.Options has no %s", o.Partition, field.Name)
 		}
 	}
 	return nil

@@ -2,8 +2,6 @@ package evict
 
 import (
 	"maps"
-	"path/filepath"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -29,19 +27,6 @@ func bothRun(a *node, ofA *Manager, b *node, ofB *Manager, d time.Duration) {
 	group.Go(func() { a.run(ofA, d) })
 	group.Go(func() { b.run(ofB, d) })
 	group.Wait()
-}
-
-// filesOf returns the names of the state files on the node.
-func (n *node) filesOf() []string {
-	n.t.Helper()
-	names, err := filepath.Glob(filepath.Join(n.root, "*.json"))
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	for i, name := range names {
-		names[i] = filepath.Base(name)
-	}
-	return names
 }
 
 // TestPartitions: each of two managers reads its own slice, evicts and marks its own pods, and has
@@ -72,10 +57,6 @@ func TestPartitions(t *testing.T) {
 		if !maps.Equal(n.marked, map[string]bool{"greedy": true}) || !maps.Equal(other.marked, map[string]bool{"collector": true}) {
 			n.t.Errorf("marked are %v and %v", n.marked, other.marked)
 		}
-		want := []string{"evictions-telemetry.json", "evictions.json"}
-		if got := n.filesOf(); !slices.Equal(got, want) {
-			n.t.Errorf("files are %q, want %q", got, want)
-		}
 		for _, of := range []struct {
 			node *node
 			pod  string
@@ -85,24 +66,6 @@ func TestPartitions(t *testing.T) {
 				n.t.Errorf("the state of %s is %+v", of.node.name, h)
 			}
 		}
-	})
-}
-
-// TestPartitionsKernelKills: the manager of one partition reports no kill in the other.
-func TestPartitionsKernelKills(t *testing.T) {
-	bubble(t, func(n *node) {
-		other := n.beside()
-		n.set(func() { n.pod("greedy").containers[0].uses = 10 * mi })
-		m, ofOther := n.started(hardOnly), other.started(hardOnly)
-		bothRun(n, m, other, ofOther, 2*time.Second)
-		other.set(func() {
-			other.kernel.ooms, other.kernel.kills = 3, 2
-			other.writeCounts()
-			other.wake()
-		})
-		bothRun(n, m, other, ofOther, 2*time.Second)
-		n.expectEvents()
-		other.expectEvents("count killed at partition 2", "killed at partition 2")
 	})
 }
 

@@ -5,42 +5,6 @@ import (
 	"time"
 )
 
-// peaks collects the largest usage as eviction counts it (cgroups.MemoryReading.Used), in bytes:
-// since the last call of TakePeak, and recently.
-type peaks struct {
-	mu     sync.Mutex
-	peak   uint64
-	noted  bool
-	recent recent
-}
-
-// note adds a reading of a moment.
-func (p *peaks) note(now time.Time, used uint64) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.recent.note(now, used)
-	p.peak, p.noted = max(p.peak, used), true
-}
-
-// TakePeak returns the largest usage since its last call, in bytes, and false if there is no
-// reading. It costs none: polls have noted them. Each poll near the threshold reads memory.stat, on
-// which the usage depends, and far from it one in statInterval or in steadyInterval.
-func (m *Manager) TakePeak() (used uint64, noted bool) {
-	p := &m.peaks
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	used, noted = p.peak, p.noted
-	p.peak, p.noted = 0, false
-	return used, noted
-}
-
-// used returns the largest usage of the last PeakWindow.
-func (p *peaks) used(now time.Time) uint64 {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.recent.most(now)
-}
-
 const (
 	// PeakWindow is the time that Report.UsedPeak is about. Prometheus' queries look back as far, so
 	// that no scrape which they would find misses a peak: not after a lost one, and not beside another
@@ -50,8 +14,10 @@ const (
 	peakSlot = 10 * time.Second
 )
 
-// recent holds the largest usage of each of the last slots of time. Reading it changes nothing.
-type recent struct {
+// peaks holds the largest usage of each of the last slots of time, as eviction counts it
+// (cgroups.MemoryReading.Used), in bytes. Reading it changes nothing.
+type peaks struct {
+	mu sync.Mutex
 	// began is the beginning of the first slot. Times are compared by Go's monotonic clock, so that a
 	// clock that is set makes no slot long.
 	began time.Time
@@ -61,31 +27,43 @@ type recent struct {
 	slots [PeakWindow/peakSlot + 1]uint64
 }
 
-func (r *recent) note(now time.Time, used uint64) {
-	r.forget(now)
-	slot := &r.slots[r.last%len(r.slots)]
+// Peak returns the largest usage of a time up to now, PeakWindow at most, in bytes, and false while
+// there is no reading. It costs none: polls have noted them. Each poll near the threshold reads
+// memory.stat, on which the usage depends, and far from it one in statInterval.
+func (m *Manager) Peak(window time.Duration) (used uint64, noted bool) {
+	return m.peaks.most(time.Now(), window), !m.Report().Time.IsZero()
+}
+
+// note adds a reading of a moment.
+func (p *peaks) note(now time.Time, used uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.forget(now)
+	slot := &p.slots[p.last%len(p.slots)]
 	*slot = max(*slot, used)
 }
 
-func (r *recent) most(now time.Time) uint64 {
-	r.forget(now)
-	most := uint64(0)
-	for _, used := range r.slots {
-		most = max(most, used)
+// most returns the largest usage of so long a time, and of peakSlot more at most.
+func (p *peaks) most(now time.Time, window time.Duration) (most uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.forget(now)
+	for i := range min(int((window+peakSlot-1)/peakSlot)+1, len(p.slots)) {
+		most = max(most, p.slots[(p.last+len(p.slots)-i)%len(p.slots)])
 	}
 	return most
 }
 
 // forget begins the slots up to now.
-func (r *recent) forget(now time.Time) {
-	if r.began.IsZero() {
-		r.began = now
+func (p *peaks) forget(now time.Time) {
+	if p.began.IsZero() {
+		p.began = now
 	}
-	present := int(now.Sub(r.began) / peakSlot)
+	present := int(now.Sub(p.began) / peakSlot)
 	//guard: a peak is forgotten slot by slot
-	for begun := 0; r.last < present && begun < len(r.slots); begun++ {
-		r.last++
-		r.slots[r.last%len(r.slots)] = 0
+	for begun := 0; p.last < present && begun < len(p.slots); begun++ {
+		p.last++
+		p.slots[p.last%len(p.slots)] = 0
 	}
-	r.last = max(r.last, present)
+	p.last = max(p.last, present)
 }

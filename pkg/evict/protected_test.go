@@ -9,16 +9,24 @@ import (
 	"node-partition.io/node-partition/internal/partition"
 )
 
-// TestProtectedPriorityBounds: a priority just below critical is not critical.
-func TestProtectedPriorityBounds(t *testing.T) {
-	for value, want := range map[int32]Skip{
-		partition.ClusterCritical - 1: "",
-		partition.ClusterCritical:     SkipClusterCritical,
-		partition.NodeCritical - 1:    SkipClusterCritical,
-		partition.NodeCritical:        SkipNodeCritical,
+// TestProtectedReason: why a pod is passed over under each policy. A priority just below critical is
+// not critical.
+func TestProtectedReason(t *testing.T) {
+	const cluster, node = partition.ClusterCritical, partition.NodeCritical
+	pods := []Pod{{PodMeta: PodMeta{Static: true}}}
+	for _, priority := range []int32{cluster - 1, cluster, node - 1, node} {
+		pods = append(pods, Pod{PodMeta: PodMeta{Priority: priority}})
+	}
+	for protected, want := range map[Protected][]Skip{
+		{}:                      {"", "", "", "", ""},
+		DefaultProtected:        {SkipStatic, "", "", "", SkipNodeCritical},
+		kubeletProtected:        {SkipStatic, "", SkipClusterCritical, SkipClusterCritical, SkipNodeCritical},
+		{ClusterCritical: true}: {"", "", SkipClusterCritical, SkipClusterCritical, SkipClusterCritical},
 	} {
-		if got := kubeletProtected.reason(Pod{PodMeta: PodMeta{Priority: value}}); got != want {
-			t.Errorf("priority %d: skipped as %q, want %q", value, got, want)
+		for i, p := range pods {
+			if got := protected.reason(p); got != want[i] {
+				t.Errorf("%s: pod %d is skipped as %q, want %q", protected, i, got, want[i])
+			}
 		}
 	}
 }

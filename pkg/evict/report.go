@@ -41,7 +41,7 @@ func (m *Manager) Report() Report {
 func (m *Manager) publish(s Situation, d Decision) {
 	report := Report{
 		Partition: m.Partition, Time: s.Now, Memory: s.Memory, Available: d.Available, Thresholds: s.Effective().Thresholds,
-		UsedPeak: m.peaks.used(s.Now), Ownerless: m.ownerless.bytes,
+		UsedPeak: m.peaks.most(s.Now, PeakWindow), Ownerless: m.ownerless.bytes,
 		Crossed: d.Crossed, NoCandidate: d.NoCandidate,
 	}
 	report.Limit = s.limit()
@@ -55,8 +55,8 @@ func (m *Manager) publish(s Situation, d Decision) {
 	}
 	m.report = report
 	m.mu.Unlock()
-	if d.NoCandidate && s.Now.Sub(m.notices.noCandidateAt) >= retryInterval {
-		m.notices.noCandidateAt = s.Now
+	if d.NoCandidate && s.Now.Sub(m.noCandidateAt) >= retryInterval {
+		m.noCandidateAt = s.Now
 		m.Events.NoCandidate(d)
 	}
 	m.warnRaised(s)
@@ -68,14 +68,14 @@ func (m *Manager) publish(s Situation, d Decision) {
 func (m *Manager) warnRaised(s Situation) {
 	c := s.Config
 	if c.Off || c.Lowering || c.Limit == 0 || s.Memory.Max <= c.Limit+rounding {
-		m.notices.raisedAt = time.Time{}
+		m.raisedAt = time.Time{}
 		return
 	}
-	if m.notices.raisedAt.IsZero() {
-		m.notices.raisedAt = s.Now
+	if m.raisedAt.IsZero() {
+		m.raisedAt = s.Now
 	}
 	switch {
-	case s.Now.Sub(m.notices.raisedAt) < retryInterval:
+	case s.Now.Sub(m.raisedAt) < retryInterval:
 	case s.unlimited():
 		m.warnings.warn(
 			fmt.Errorf(

@@ -65,15 +65,3 @@ func TestReportLimitLost(t *testing.T) {
 		}
 	})
 }
-
-// TestLookAfterPoll: a poll keeps the usage with which a look compares.
-func TestLookAfterPoll(t *testing.T) {
-	bubble(t, func(n *node) {
-		n.set(func() { n.pods = n.pods[2:] }) // 150 MiB, more than a steadyShare
-		m := n.started(hardOnly)
-		n.run(m, statInterval)
-		if _, calm := m.watch.look(m.watch.statAt.Add(2 * statInterval)); !calm {
-			n.t.Error("a look at a quiet partition asks for a poll after two seconds")
-		}
-	})
-}

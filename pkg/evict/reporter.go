@@ -1,6 +1,7 @@
 package evict
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -85,9 +86,8 @@ func (r *reporter) takeAnswers() []answer {
 }
 
 // endOutside ends the containers of the pod outside of the partition, and waits until they have
-// ended. They hold no memory of the partition, so they have the grace period that the kubelet would
-// give them. preStop hooks do not run: they are the kubelet's, which runs them for a pod that has
-// failed, and no pod may be reported as failed while a container of it runs. The kubelet restarts
+// ended: no pod may be reported as failed while a container of it runs. They hold no memory of the
+// partition, so they have the grace period that the kubelet would give them. The kubelet restarts
 // the containers that have ended before, because it does not know of the eviction yet. Those are
 // killed.
 func (r *reporter) endOutside(ctx context.Context, e Eviction) {
@@ -97,9 +97,8 @@ func (r *reporter) endOutside(ctx context.Context, e Eviction) {
 	for _, c := range outside {
 		r.containers.askRuntime(ctx, graceful, c)
 	}
-	ended := func(c Container) bool { return r.containers.empty(c.Cgroup) }
 	for begin := time.Now(); ; {
-		outside = slices.DeleteFunc(outside, ended)
+		outside = slices.DeleteFunc(outside, r.containers.ended)
 		late := time.Since(begin) - e.OutsideGrace
 		//guard: containers outside of the partition are not waited for without end
 		if len(outside) == 0 || late > 2*endTimeout {
@@ -139,10 +138,8 @@ func (r *reporter) reported(ctx context.Context, e Eviction) (accepted bool, err
 // (PLEG), each second, or else once in a minute or two. Until then it overwrites the status that
 // the API server has accepted with the pod's old one (syncBatch,
 // pkg/kubelet/status/status_manager.go). A container that it started between the kill and the
-// answer of the API server then continues in a pod that is Running again. This happened when the
-// monitor was killed in between, and when the runtime reported the end to the kubelet 14 s late
-// (1.37.0). So confirm kills the running containers of the pod once more, until the kubelet itself
-// has reported that the pod has ended.
+// answer of the API server then continues in a pod that is Running again. So confirm kills the
+// running containers of the pod once more, until the kubelet itself has reported that it has ended.
 func (r *reporter) confirm(ctx context.Context, e Eviction) error {
 	begin := time.Now()
 	for attempts := 0; attempts < confirmAttempts; {
@@ -174,9 +171,9 @@ func (r *reporter) confirm(ctx context.Context, e Eviction) error {
 }
 
 // retry calls the API server for apiTimeout, and once at least.
-func (r *reporter) retry(ctx context.Context, e Eviction, call func(context.Context, Eviction) error) error {
-	deadline := time.NewTimer(apiTimeout)
-	defer deadline.Stop()
+func (r *reporter) retry(ctx context.Context, e Eviction, call func(context.Context, Eviction) error) (err error) {
+	within, cancel := context.WithTimeout(ctx, apiTimeout)
+	defer cancel()
 	delay := wait.Backoff{
 		Duration: 50 * time.Millisecond,
 		Factor:   2,
@@ -184,19 +181,11 @@ func (r *reporter) retry(ctx context.Context, e Eviction, call func(context.Cont
 		Steps:    1 << 30,
 		Cap:      2 * time.Second,
 	}.DelayFunc()
-	for {
+	_ = delay.Until(within, true, true, func(context.Context) (bool, error) { // err says how it has ended
 		attempt, cancel := context.WithTimeout(ctx, apiAttempt)
-		err := call(attempt, e)
-		cancel()
-		if err == nil || errors.Is(err, ErrFinal) {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-deadline.C:
-			return err
-		case <-time.After(delay()):
-		}
-	}
+		defer cancel()
+		err = call(attempt, e)
+		return err == nil || errors.Is(err, ErrFinal), nil
+	})
+	return cmp.Or(ctx.Err(), err)
 }

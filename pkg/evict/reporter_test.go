@@ -334,35 +334,3 @@ func TestReporterOutsideAfterRestart(t *testing.T) {
 		n.expect("evict greedy", "confirm greedy")
 	})
 }
-
-// TestReporterResumedLate: a new run has as long as any to report to the API server, and confirms
-// an accepted report, however late that is.
-func TestReporterResumedLate(t *testing.T) {
-	for _, age := range []time.Duration{0, 30 * time.Second, reportDeadline - time.Second, reportDeadline} {
-		t.Run(age.String(), func(t *testing.T) {
-			bubble(t, func(n *node) {
-				m := n.manager(hardOnly)
-				e := Eviction{
-					PodMeta: PodMeta{UID: "greedy", Name: "greedy"},
-					Verdict: Verdict{Time: time.Now().Add(-age), Threshold: Hard, Method: Evict, OutsideGrace: time.Second},
-					Gone:    true,
-				}
-				if err := m.Store.write(History{Open: []Eviction{e}}); err != nil {
-					n.t.Fatal(err)
-				}
-				n.set(func() { n.pod("modest").containers[0].uses = mi }) // so that no other pod is evicted
-				begin := time.Now()
-				n.api = func(context.Context, int) error {
-					if time.Since(begin) < apiTimeout/2 {
-						return errBusy
-					}
-					return nil
-				}
-				m.executor.load(m.present().Cooldown)
-				n.run(m, 15*time.Second)
-				n.expectSorted("confirm greedy", "evict greedy", "stop greedy.c1 1s", "stop greedy.c2 1s") // they run here
-				n.expectEvents("resumed greedy", "count hard evict", "evicted greedy evict")
-			})
-		})
-	}
-}

@@ -6,6 +6,9 @@ import "time"
 // state may last for days, and each decision reads all pods. So they take a hundredth of a CPU.
 const restShare = 100
 
+// maxRest bounds it.
+const maxRest = 5 * time.Second
+
 // rest is a decision to do nothing while a threshold is crossed, or to report only. It holds until
 // its time is over, or less memory is left: than then, or than half of the most since.
 type rest struct {
@@ -26,7 +29,7 @@ func newRest(s Situation, d Decision, took time.Duration) rest {
 // restFor returns the time until something that took so long is done again.
 func restFor(took time.Duration) time.Duration {
 	//guard: decisions to do nothing cost a hundredth of a CPU
-	return min(max(restShare*took, heldPollInterval), steadyInterval)
+	return min(max(restShare*took, heldPollInterval), maxRest)
 }
 
 // again returns the decision for a later reading of the partition alone, and false if the pods have

@@ -9,12 +9,7 @@ type shortage struct {
 	// At is the time at which it was written.
 	At time.Time `json:"at"`
 	State
-	// These are the fields of evidence about a kill by the kernel. Ooms are not carried over: the
-	// counts that a run finds at its start are its base.
-	KilledAt time.Time `json:"killedAt,omitzero"`
-	LastAt   time.Time `json:"lastAt,omitzero"`
-	QuietAt  time.Time `json:"quietAt,omitzero"`
-	Used     uint64    `json:"used,omitempty"`
+	evidence
 }
 
 const (
@@ -34,7 +29,7 @@ type begun struct {
 
 func (x *executor) begun() begun {
 	s := &x.state
-	return begun{s.Reclaiming, s.SoftSince, x.watch.evidence.killedAt, s.Base > 0}
+	return begun{s.Reclaiming, s.SoftSince, x.watch.evidence.KilledAt, s.Base > 0}
 }
 
 // keepShortage writes the state file when a part of a shortage has begun or ended, and once in
@@ -55,8 +50,8 @@ func (x *executor) shortage(now time.Time) shortage {
 		return shortage{}
 	}
 	s := shortage{At: now, State: x.state}
-	if e := x.watch.evidence; !e.killedAt.IsZero() {
-		s.KilledAt, s.LastAt, s.QuietAt, s.Used = e.killedAt, e.lastAt, e.quietAt, e.used
+	if e := x.watch.evidence; !e.KilledAt.IsZero() {
+		s.evidence = e
 	}
 	return s
 }
@@ -79,6 +74,6 @@ func (s shortage) restore(now time.Time) (State, evidence) {
 	state := s.State
 	state.SoftSince = at(s.SoftSince)
 	//guard: one kill in vain after another is not awaited after a restart
-	e := evidence{killedAt: at(s.KilledAt), lastAt: at(s.LastAt), quietAt: at(s.QuietAt), used: s.Used}
+	e := evidence{KilledAt: at(s.KilledAt), LastAt: at(s.LastAt), QuietAt: at(s.QuietAt), Used: s.Used}
 	return state, e
 }

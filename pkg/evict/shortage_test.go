@@ -135,14 +135,14 @@ func TestShortageRestore(t *testing.T) {
 			State{Reclaiming: Soft, SoftSince: at(-time.Minute), Base: 7}, evidence{},
 		},
 		"a kill": {
-			shortage{At: noon, KilledAt: at(-2 * second), LastAt: at(-second), QuietAt: at(-second), Used: 9},
-			State{}, evidence{killedAt: at(-2 * second), lastAt: at(-second), quietAt: at(-second), used: 9},
+			shortage{At: noon, evidence: evidence{KilledAt: at(-2 * second), LastAt: at(-second), QuietAt: at(-second), Used: 9}},
+			State{}, evidence{KilledAt: at(-2 * second), LastAt: at(-second), QuietAt: at(-second), Used: 9},
 		},
 		"of a later time":    {shortage{At: at(1), State: crossed}, State{}, evidence{}},
 		"old":                {shortage{At: at(-shortageAge), State: crossed}, State{}, evidence{}},
 		"none":               {shortage{}, State{}, evidence{}},
 		"a crossing to come": {shortage{At: noon, State: State{SoftSince: at(1 << 62)}}, State{SoftSince: noon}, evidence{}},
-		"a kill to come":     {shortage{At: noon, KilledAt: at(1 << 62), QuietAt: at(1 << 62)}, State{}, evidence{killedAt: noon, quietAt: noon}},
+		"a kill to come":     {shortage{At: noon, evidence: evidence{KilledAt: at(1 << 62), QuietAt: at(1 << 62)}}, State{}, evidence{KilledAt: noon, QuietAt: noon}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, e := test.file.restore(noon)

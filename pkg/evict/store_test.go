@@ -2,28 +2,11 @@ package evict
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"testing"
 	"time"
 )
-
-func TestStoreBrokenFile(t *testing.T) {
-	bubble(t, func(n *node) {
-		path := filepath.Join(n.root, "evictions.json")
-		if err := os.WriteFile(path, []byte(`{"open":[{"uid":"mod`), 0o600); err != nil {
-			n.t.Fatal(err)
-		}
-		m := n.started(hardOnly)
-		n.expectEvents("count failed state", "failed state : state of evictions: "+path+": unexpected end of JSON input; remove it")
-		n.run(m, 4*time.Second)
-		n.expect("kill greedy.c1", "kill greedy.c2", "evict greedy", "confirm greedy")
-		if h := n.history(); len(h.Last) != 1 {
-			n.t.Errorf("state is %+v", h)
-		}
-	})
-}
 
 func TestStoreUnwritableFile(t *testing.T) {
 	bubble(t, func(n *node) {

@@ -2,22 +2,14 @@ package evict
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"node-partition.io/node-partition/internal/cgroups"
 )
 
-const (
-	// statInterval bounds the age of memory.stat far from the limit: the reported available memory
-	// depends on it. In a quiet partition steadyInterval does.
-	statInterval = time.Second
-	// steadyInterval is that bound while the partition is calm and memory.current stays within one
-	// steadyShare of the limit. Page cache that takes the place of other memory is seen then, and the
-	// other way round.
-	steadyInterval = 5 * time.Second
-	steadyShare    = 128
-)
+// statInterval bounds the age of memory.stat far from the limit: the reported available memory
+// depends on it.
+const statInterval = time.Second
 
 // watch reads the memory of the partition, and waits until it may have changed. All methods but
 // wake belong to the goroutine in Run.
@@ -26,23 +18,17 @@ type watch struct {
 	// condemned returns the number of processes that the kernel has killed for the program.
 	condemned func() uint64
 	meter     *cgroups.MemoryMeter
-	// statAt is the time at which memory.stat was last read, and statCurrent memory.current then, in
-	// bytes.
-	statAt      time.Time
-	statCurrent uint64
-	grown       grown
-	kills       kills
-	evidence    evidence
+	// statAt is the time at which memory.stat was last read.
+	statAt time.Time
+	// used is the usage at the last poll in bytes, at the time polledAt.
+	used     uint64
+	polledAt time.Time
+	kills    kills
+	evidence evidence
 	// earlier is the evidence of an earlier run of the program.
 	earlier evidence
-	// reported means that memory.events.local has changed since the last poll.
-	reported bool
-	// calm is what the last poll has left to the lookout, with the last look at it; nil if the manager
-	// polls by itself.
-	calm *Situation
-
-	mu    sync.Mutex
-	alarm *alarm
+	// woken holds a call of wake.
+	woken chan struct{}
 }
 
 // open opens the files of the partition, unless they are open.
@@ -54,18 +40,10 @@ func (w *watch) open() error {
 	if err != nil {
 		return err
 	}
-	alarm, err := newAlarm(w.Cgroups.Path(w.slice))
-	if err != nil {
-		meter.Close()
-		return err
-	}
-	w.meter, w.kills, w.evidence, w.reported = meter, kills{}, w.earlier, true
+	w.meter, w.kills, w.evidence = meter, kills{}, w.earlier
 	//guard: a partition that is made again has no evidence
 	w.earlier = evidence{} // a partition that is made again begins without any
-	w.statAt, w.grown = time.Time{}, grown{}
-	w.mu.Lock()
-	w.alarm = alarm
-	w.mu.Unlock()
+	w.statAt, w.polledAt = time.Time{}, time.Time{}
 	return nil
 }
 
@@ -73,13 +51,6 @@ func (w *watch) close() {
 	if w.meter != nil {
 		w.meter.Close()
 		w.meter = nil
-	}
-	w.mu.Lock()
-	alarm := w.alarm
-	w.alarm = nil
-	w.mu.Unlock()
-	if alarm != nil {
-		alarm.Close()
 	}
 }
 
@@ -103,8 +74,7 @@ func (w *watch) read(s *Situation, executing bool) error {
 		return err
 	}
 	if full {
-		//guard: a poll keeps the usage with which looks compare
-		w.statAt, w.statCurrent = s.Now, reading.Current
+		w.statAt = s.Now
 	}
 	s.Memory = reading
 	return nil
@@ -117,26 +87,27 @@ func far(c Settings, available uint64) bool {
 }
 
 // statDue reports whether memory.stat is read again far from the threshold.
-func (w *watch) statDue(now time.Time) bool { return due(now, w.statAt, statInterval, maxPollInterval) }
+func (w *watch) statDue(now time.Time) bool { return due(now, w.statAt) }
 
-// due reports whether what was read at that time is read again, if it may be as old as bound. Polls
-// and looks come at multiples of an interval, a little early or late: the nearest one reads.
-func due(now, at time.Time, bound, interval time.Duration) bool {
+// due reports whether what was read at that time is read again after statInterval. Polls come at
+// multiples of an interval, a little early or late: the nearest one reads.
+func due(now, at time.Time) bool {
 	//guard: a poll that comes a little early reads memory.stat
-	return now.Sub(at) >= bound-interval/2
+	return now.Sub(at) >= statInterval-maxPollInterval/2
 }
 
-// minimum returns the memory.min in bytes of a pod of the partition.
-func (w *watch) minimum(cgroup string) uint64 {
-	if w.meter == nil {
-		return 0
+// grown returns the growth since the last poll in bytes per second, 0 if there is none.
+func (w *watch) grown(now time.Time, used uint64) (speed float64) {
+	if took := now.Sub(w.polledAt); !w.polledAt.IsZero() && took > 0 {
+		speed = float64(used-min(used, w.used)) / took.Seconds()
 	}
-	return w.meter.Minimum(cgroup)
+	w.used, w.polledAt = used, now
+	return speed
 }
 
-// used returns the present usage of the partition in bytes; 0 if it cannot be read, because the
+// present returns the present usage of the partition in bytes; 0 if it cannot be read, because the
 // partition is gone.
-func (w *watch) used() uint64 {
+func (w *watch) present() uint64 {
 	if w.meter == nil {
 		return 0
 	}
@@ -147,33 +118,26 @@ func (w *watch) used() uint64 {
 	return reading.Used()
 }
 
-// wait waits for d, or until the kernel reports a change, wake is called or ctx ends. While the
-// partition is calm the lookout waits, until it is not any more.
+// wait waits for d at most, until wake is called or ctx ends. It waits by a timer of the Go
+// runtime, and not for a report of the kernel in memory.events.local: a partition that is full of
+// anonymous memory has nothing to reclaim, and the kernel kills in it without a previous report.
 func (w *watch) wait(ctx context.Context, d time.Duration) error {
-	w.mu.Lock()
-	alarm := w.alarm
-	w.mu.Unlock()
-	if alarm != nil {
-		if w.calm != nil && w.Lookout != nil && w.Lookout.keep(ctx, alarm, d, w.look) {
-			d = 0 // only a poll is left to be done
-		}
-		var err error
-		w.reported, err = alarm.Wait(ctx, d)
-		return err
-	}
+	// A step of the wall clock changes one wait, and lengthens none.
+	timer := time.NewTimer(together(time.Duration(time.Now().UnixNano()), d))
+	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-time.After(d):
-		return nil
+	case <-w.woken:
+	case <-timer.C:
 	}
+	return nil
 }
 
 // wake ends wait, or the next one.
 func (w *watch) wake() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.alarm != nil {
-		w.alarm.Wake()
+	select {
+	case w.woken <- struct{}{}:
+	default: // it is woken already
 	}
 }

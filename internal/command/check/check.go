@@ -22,7 +22,7 @@ func Node(ctx context.Context, o node.Options, ignored []string) []state.Finding
 	c := &checks{
 		options: o, cgroups: o.Node.Cgroups,
 		runtime:  node.NewRuntime(o.Node, o.Runtime, node.AskSystemctl(o.Node), func(bool) {}),
-		settings: sync.OnceValues(func() (node.Settings, error) { return node.ReadSettings(o.Node.Root, nil) }),
+		settings: sync.OnceValues(func() (node.KubeletSettings, error) { return node.ReadKubeletSettings(o.Node.Root, nil) }),
 	}
 	var found []state.Finding
 	for _, k := range allChecks {

@@ -96,7 +96,7 @@ type checks struct {
 
 	desired *node.Desired
 	// settings reads the settings of the kubelet, once.
-	settings func() (node.Settings, error)
+	settings func() (node.KubeletSettings, error)
 	yields   bool
 	// runtimeName is the name of the runtime that has answered; empty without an answer.
 	runtimeName string

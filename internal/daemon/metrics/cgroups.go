@@ -151,7 +151,7 @@ func (c *sliceCollector) waited(
 	p cgroups.Pressure,
 ) {
 	if p.Known {
-		send(to, c.pressure, prometheus.CounterValue, p.Some.Total.Seconds(), partition, slice, resource, "some")
-		send(to, c.pressure, prometheus.CounterValue, p.Full.Total.Seconds(), partition, slice, resource, "full")
+		send(to, c.pressure, prometheus.CounterValue, p.Some.Seconds(), partition, slice, resource, "some")
+		send(to, c.pressure, prometheus.CounterValue, p.Full.Seconds(), partition, slice, resource, "full")
 	}
 }
