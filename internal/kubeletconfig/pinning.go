@@ -24,6 +24,10 @@ const maxPinningBytes = 64 << 10
 // pinningCPUs is the field of a type in pinningPath. An empty list means all CPUs.
 const pinningCPUs = "cpuset"
 
+// pinningAsks is the field by which a pod gets the type if the API server lets it ask. OpenShift's
+// kubelet asks for no other right.
+const pinningAsks = "namespaceAnnotation"
+
 // Pinning holds the workload types of pinningPath.
 type Pinning struct {
 	// File is the path that was read; empty if there is none.
@@ -102,11 +106,11 @@ func (l *loader) addPinned() error {
 		if _, ok := workloads[name]; ok {
 			continue
 		}
-		section := map[string]string{}
+		section := map[string]any{pinningAsks: true}
 		if cpus != "" {
 			section[pinningCPUs] = cpus
 		}
-		workloads[name], _ = json.Marshal(section) // of texts
+		workloads[name], _ = json.Marshal(section)
 		c.origin[WorkloadsField+"."+name] = c.Pinning.File
 	}
 	if len(workloads) == 0 {
