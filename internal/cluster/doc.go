@@ -6,6 +6,6 @@
 //     back.
 //   - Events about faults of partitions, on pods and on the node (events.go, series.go, kills.go).
 //
-// Each of the last two has a goroutine of its own, pauses after failures by kubeapi.Retry, and sends
-// with API.Try, which has the kubeconfig of now.
+// Each of the last two has a goroutine of its own, pauses after failures by kubeapi.Retry, and
+// sends with API.Try, which has the kubeconfig of now.
 package cluster

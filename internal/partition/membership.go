@@ -18,8 +18,8 @@ type Workload struct {
 	Partition Name   `json:"partition"`
 	// Allowed lists the namespaces whose pods have the right, by the node's own configuration.
 	Allowed []string `json:"allowed,omitempty"`
-	// ByNamespace means that every pod that asks has the right. The policies of the API server let only
-	// those ask whose namespace allows it by an annotation.
+	// ByNamespace means that every pod that asks has the right. The policies of the API server let
+	// only those ask whose namespace allows it by an annotation.
 	ByNamespace bool `json:"byNamespace,omitempty"`
 	// Advertise means that the node's capacity of the type is on its Node. It has no part in who is a
 	// member.

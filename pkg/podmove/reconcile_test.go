@@ -475,8 +475,8 @@ func (h *fakeHost) asksForTelemetry() {
 	}
 }
 
-// TestReconcilerRightOvertakes: a pod asks no more while its container is restarted, which comes back
-// outside. That says nothing about the other pods, also if it asks again by then.
+// TestReconcilerRightOvertakes: a pod asks no more while its container is restarted, which comes
+// back outside. That says nothing about the other pods, also if it asks again by then.
 func TestReconcilerRightOvertakes(t *testing.T) {
 	for name, test := range map[string]struct {
 		// asks lists what its sandboxes ask for after the container was stopped, four seconds each.

@@ -19,8 +19,8 @@ import (
 )
 
 // Plugin answers the runtime over NRI. It makes each answer from the event and from memory. The
-// runtime waits for the answer: after two seconds it ends the connection and starts the container where it was
-// (plugin_request_timeout of containerd and CRI-O).
+// runtime waits for the answer: after two seconds it ends the connection and starts the container
+// where it was (plugin_request_timeout of containerd and CRI-O).
 type Plugin struct {
 	// Wake is called when a reconcile has something to do, Announce when a sandbox of a member
 	// begins. They return at once.

@@ -17,8 +17,8 @@ const (
 	partitionField = "partition"
 	// allowedField lists the namespaces whose pods get the type that they ask for.
 	allowedField = "allowedNamespaces"
-	// annotationField means that every pod that asks gets the type: policies of the API server let only
-	// those ask whose namespace has an annotation that allows it. It is false where it is absent.
+	// annotationField means that every pod that asks gets the type: policies of the API server let
+	// only those ask whose namespace has an annotation that allows it. It is false where it is absent.
 	annotationField = "namespaceAnnotation"
 	// advertiseField means that the Node has the resource of the type. Where it is absent, it is true
 	// if the partition has a cpuset.
