@@ -5,16 +5,11 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
-	"strings"
 	"testing"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/podmove/report"
