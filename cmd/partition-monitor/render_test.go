@@ -131,7 +131,7 @@ func TestRenderPod(t *testing.T) {
 func TestRenderAdmission(t *testing.T) {
 	t.Parallel()
 	pools := []string{filepath.Join(t.TempDir(), "a.yaml"), filepath.Join(t.TempDir(), "b.yaml")}
-	for i, section := range []string{`{a: {cpuset: "0", allowedNamespaces: [one]}}`, `{a: {cpuset: "1", namespaces: [two]}, b: {advertise: false}}`} {
+	for i, section := range []string{`{a: {cpuset: "0", allowedNamespaces: [one]}}`, `{a: {cpuset: "1", namespaces: [two]}, b: {advertise: false, namespaceAnnotation: true}}`} {
 		if err := os.WriteFile(pools[i], []byte(fakenode.Configuration("workloadPartitions: "+section+"\n")), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -144,15 +144,15 @@ func TestRenderAdmission(t *testing.T) {
 		{typed, "admission --type telemetry --api-version=v1beta1", []string{
 			"{'telemetry': ['telemetry']}", "io/v1beta1\nkind: MutatingAdmissionPolicy\n", "io/v1\nkind: ValidatingAdmissionPolicy\n",
 		}, nil},
-		{typed, "admission --validating-only", []string{"kind: ValidatingAdmissionPolicy\n", "kind: ClusterRole\n"}, []string{"Mutating"}},
-		{strings.Replace(typed, "[operators]}", "[operators], advertise: false, namespaceAnnotation: false}", 1), "admission --type management", []string{
+		{typed, "admission --validating-only", []string{"kind: ValidatingAdmissionPolicy\n"}, []string{"Mutating"}},
+		{strings.Replace(typed, "[operators]}", "[operators], advertise: false}", 1), "admission --type management", []string{
 			`node-partition.io/workload-types: '[{"name":"management","namespaces":["kube-system","operators"],"unconverted":true}]'`,
-		}, []string{"kind: ClusterRole"}},
+		}, nil},
 		{typed, "admission --config " + pools[0] + " --config " + pools[1], []string{
-			"{'a': ['one', 'two'], 'b': ['']}", `{"name":"a","namespaces":["one","two"],"byNamespace":true},{"name":"b","byNamespace":true,"unconverted":true}`,
+			"{'a': ['one', 'two'], 'b': ['']}", `{"name":"a","namespaces":["one","two"]},{"name":"b","byNamespace":true,"unconverted":true}`,
 		}, []string{"telemetry"}},
 		{fakenode.Broken, "admission --remove", []string{
-			"kind: MutatingAdmissionPolicy\nmetadata: {name: node-partition-resource}\n", "kind: ClusterRoleBinding\nmetadata: {name: node-partition}\n",
+			"kind: MutatingAdmissionPolicy\nmetadata: {name: node-partition-resource}\n",
 		}, []string{"spec:"}},
 		{fakenode.Broken, "admission --remove --validating-only", []string{"kind: ValidatingAdmissionPolicyBinding\n"}, []string{"Mutating"}},
 		{fakenode.Valid("kube-system"), "admission --type b --type=a", []string{"{'a': [''], 'b': ['']}"}, nil},

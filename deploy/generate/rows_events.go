@@ -96,7 +96,7 @@ func workloads() row {
 		},
 		{
 			title:       "Refused pods",
-			description: "Pods that ask for a workload type in vain, or whose right to it is in doubt. docs/workload-types.md explains the reasons.",
+			description: "Pods that ask for a workload type in vain. docs/workload-types.md explains the reasons.",
 			unit:        units.Short, stacked: true,
 			queries: []query{{`nodepartition_workload_refused_pods{NODE}`, "{{instance}} {{type}} {{reason}}"}},
 		},

@@ -82,7 +82,7 @@ func Policies(c PolicyCluster) (string, error) {
 	namespaces, asking, converting := literals(c.Types)
 	var text strings.Builder
 	err = parsed.Execute(&text, map[string]any{
-		"APIVersion": c.APIVersion, "ValidatingOnly": c.ValidatingOnly, "Namespaces": namespaces, "Asks": len(asking) > 0,
+		"APIVersion": c.APIVersion, "ValidatingOnly": c.ValidatingOnly, "Namespaces": namespaces,
 		"Asking": literal(asking), "Converting": literal(converting), "TypesKey": TypesKey, "TypesJSON": string(list),
 		"MaxAnnotations": MaxAnnotations, "MaxContainers": MaxContainers, "MaxResources": MaxResources,
 		"Asked": Requested, "Guaranteed": guaranteedWarning, "PodLevel": podLevelWarning,
@@ -99,7 +99,7 @@ func Policies(c PolicyCluster) (string, error) {
 // PolicyRemoval returns the names of the objects that Policies makes, as YAML documents to delete
 // them by.
 func PolicyRemoval(c PolicyCluster) (string, error) {
-	c.Types = []Type{{Name: "any", ByNamespace: true}}
+	c.Types = []Type{{Name: "any"}}
 	text, err := Policies(c)
 	if err != nil {
 		return "", err

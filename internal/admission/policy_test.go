@@ -17,7 +17,7 @@ import (
 func TestRender(t *testing.T) {
 	t.Parallel()
 	validating := []string{
-		"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "ClusterRole", "ClusterRoleBinding",
+		"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
 	}
 	all := append([]string{
 		"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding", "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding",

@@ -24,7 +24,6 @@ type Reporter struct {
 	kubeconfig string
 	node       string
 	log        *slog.Logger
-	timeout    time.Duration // of one request; 0 for the client's own
 
 	looking sync.Mutex // held while files are read; Available does not take it
 	files   string     // their state when the client was created
@@ -78,9 +77,6 @@ func (a *Reporter) Look() *kubeapi.Client {
 	}
 	before := describe(a.places())
 	client, path, err := node.OpenCluster(a.host, a.kubeconfig)
-	if err == nil && a.timeout > 0 {
-		client.Timeout = a.timeout
-	}
 	if err != nil {
 		if text := err.Error(); text != a.said {
 			a.said = text

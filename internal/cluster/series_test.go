@@ -29,24 +29,6 @@ func take(t *table, now time.Time) []int {
 	}
 }
 
-// TestTableCounts: equal faults are one event with a count.
-func TestTableCounts(t *testing.T) {
-	t.Parallel()
-	table := newTable()
-	for range 3 {
-		table.add(killed, start)
-	}
-	table.add(full, start.Add(time.Second))
-	if got := fmt.Sprint(take(table, start)); got != "[3 1]" {
-		t.Errorf("counts %s; want the older with 3, and then 1", got)
-	}
-	table.add(killed, start.Add(time.Minute))
-	next, _ := table.next(start.Add(time.Minute))
-	if next == nil || next.count != 4 || next.sent != 3 || !next.first.Equal(start) || !next.last.Equal(start.Add(time.Minute)) {
-		t.Errorf("%+v; want the fourth of the same", next)
-	}
-}
-
 // TestTableRate: a fault each second makes 25 requests at once, and then one in five minutes, which
 // has the whole count. Another object is not delayed.
 func TestTableRate(t *testing.T) {

@@ -64,7 +64,7 @@ func (m *monitor) AwaitReady(ctx context.Context) error {
 			}
 		}
 		//guard: the removal of a package does not wait for a service that has nothing to do
-		if len(on) == 0 && m.problem.get() == nil {
+		if len(on) == 0 && m.followed.problem() == nil {
 			return nil
 		}
 		return m.ready()

@@ -89,11 +89,11 @@ func (c *clusterEvents) about(f cluster.Occurrence) cluster.Occurrence {
 }
 
 // attribute records kills at the partition's limit on the pods of the processes, until ctx ends.
-func (c *clusterEvents) attribute(ctx context.Context) {
+func (c *clusterEvents) attribute(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
-			return
+			return ctx.Err()
 		case limit := <-c.killed:
 			for _, fault := range c.killedSince(limit) {
 				c.recorder.Record(c.about(fault))

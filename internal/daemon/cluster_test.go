@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -178,7 +177,7 @@ func TestClusterNone(t *testing.T) {
 		"no kubeconfig": {Events: true, NodeCondition: true, NodeStatus: true, Eviction: node.EvictionFlags{Kubeconfig: node.KubeconfigNone}},
 		"not asked for": {Eviction: node.EvictionFlags{Kubeconfig: node.KubeconfigAuto}},
 	} {
-		m := &monitor{shared: shared{options: Options{Options: o}}}
+		m := &monitor{options: Options{Options: o}}
 		if m.newRecorder() != nil {
 			t.Errorf("%s: something is recorded", name)
 		}
@@ -186,9 +185,9 @@ func TestClusterNone(t *testing.T) {
 			t.Errorf("%s: the kubelet waits: %v", name, err)
 		}
 	}
-	m := &monitor{shared: shared{options: Options{Options: node.Options{
+	m := &monitor{options: Options{Options: node.Options{
 		Events: true, Eviction: node.EvictionFlags{Kubeconfig: node.KubeconfigAuto},
-	}}}}
+	}}}
 	m.metrics = &metrics.Metrics{}
 	if m.newRecorder() == nil {
 		t.Error("no events by default")
@@ -228,43 +227,5 @@ func TestClusterPartition(t *testing.T) {
 		if killed.Reason != "PartitionOOMKilling" || !strings.Contains(killed.Message, want) {
 			t.Errorf("%+v", killed)
 		}
-	}
-}
-
-// TestClusterPartitionKills: a kill in one partition is recorded on a pod of it, and not for
-// another.
-func TestClusterPartitionKills(t *testing.T) {
-	t.Parallel()
-	root := t.TempDir()
-	write := func(cgroup string, killed int) {
-		t.Helper()
-		dir := filepath.Join(root, cgroup)
-		err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, "memory.events"), fmt.Appendf(nil, "oom 0\noom_kill %d\n", killed), 0o600))
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	of := func(name partition.Name) (c *clusterEvents, pod string) {
-		pod = partition.CgroupPath(partition.PodSlice(name, partition.Guaranteed, "1"))
-		write(partition.CgroupPath(name.Slice()), 0)
-		write(pod, 0)
-		c = &clusterEvents{
-			partition: name, kills: cluster.Kills{Cgroups: cgroups.FS(root), Partition: name},
-			pods: func() []evict.Pod {
-				return []evict.Pod{{PodMeta: evict.PodMeta{UID: "1", Name: string(name), Cgroup: pod}}}
-			},
-		}
-		c.kills.Since()
-		return c, pod
-	}
-	system, _ := of(partition.System)
-	other, pod := of("telemetry")
-	write(partition.CgroupPath(other.partition.Slice()), 1)
-	write(pod, 1)
-	if found := other.killedSince(evict.AtPartition); len(found) != 1 || found[0].Pod.Name != "telemetry" {
-		t.Errorf("%+v; want the pod of the partition", found)
-	}
-	if found := system.killedSince(evict.AtPartition); len(found) != 0 {
-		t.Errorf("%+v; want nothing in the other partition", found)
 	}
 }

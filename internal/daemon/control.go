@@ -98,3 +98,11 @@ func answerMove(ctx context.Context, w http.ResponseWriter, r *http.Request, pod
 		_, _ = io.WriteString(w, slice) // the client may have disconnected
 	}
 }
+
+func answerReady(ctx context.Context, w http.ResponseWriter, ready Readiness) {
+	if err := ready.AwaitReady(ctx); err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	_, _ = io.WriteString(w, "ready") // the client may have disconnected
+}

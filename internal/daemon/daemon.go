@@ -48,27 +48,38 @@ type Options struct {
 
 // monitor is the daemon: the partitions, what they share, and what the program does besides.
 type monitor struct {
-	shared
+	options Options
+	log     *slog.Logger
+
+	metrics     *metrics.Metrics
+	units       *systemd.Client
+	kubelet     *kubelet.Watcher
+	runtime     *node.Runtime
+	live        livemove.Mover
+	plugin      *nri.Plugin
+	signals     *podmove.Signals
+	table       podmove.Table
+	reconciler  *podmove.Reconciler
+	api         *cluster.Reporter
 	partitions  partitions
 	connections connections
 	// killer and burst are what the evictions of all partitions have in common.
-	killer  evict.Killer
-	burst   float64
-	problem problem // of the configuration
+	killer evict.Killer
+	burst  float64
 	// reloading is held while the decision is read and followed: of two, the older one might win.
-	reloading  sync.Mutex
-	last       node.Followed
-	service    service
-	sizes      *sampler
-	marks      *cluster.Keeper   // runs if there is a kubeconfig
-	recorder   *cluster.Recorder // nil if faults are not recorded in the cluster
-	listening  *listening
-	configured configured
-	changes    changes
-	seen       kubeletSeen // used by passes
-	overdue    overdue
-	reloaded   chan struct{} // has an element after systemd has reloaded its units
-	cancel     context.CancelFunc
+	reloading sync.Mutex
+	followed  following
+	budgeting sync.Mutex // held while the budget is computed
+	service   service
+	sizes     *sampler
+	marks     *cluster.Keeper   // runs if there is a kubeconfig
+	recorder  *cluster.Recorder // nil if faults are not recorded in the cluster
+	listening *listening
+	changes   changes
+	seen      kubeletSeen // used by passes
+	overdue   overdue
+	reloaded  chan struct{} // has an element after systemd has reloaded its units
+	cancel    context.CancelFunc
 }
 
 // Run runs the daemon until ctx ends, a part fails, or there is nothing left to do: the partition
@@ -88,7 +99,7 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return fmt.Errorf("what to follow is not known, and nothing is moved, evicted or removed: %w", err)
 	}
-	m := &monitor{shared: shared{options: o, log: log}, reloaded: make(chan struct{}, 1)}
+	m := &monitor{options: o, log: log, reloaded: make(chan struct{}, 1)}
 	why := c.ManagedByKubelet
 	if why != "" && len(c.Partitions) == 0 {
 		m.options.Textfile = ""
@@ -144,12 +155,8 @@ func (m *monitor) build() {
 		StateDir: m.options.Node.Path(filepath.Join(node.StateDir, "moving")),
 	}
 	m.api = cluster.NewReporter(m.options.Node, m.options.Eviction.Kubeconfig, m.log)
-	m.namespaces = cluster.NewNamespaces(cluster.NamespacesOptions{
-		API: m.api, Node: m.options.Node, Log: m.log, Wake: m.signals.Wake,
-	})
 	m.plugin = &nri.Plugin{
-		Wake: m.signals.Wake, Announce: m.signals.Announce, Connection: m.nriConnected, Await: m.namespaces.Await,
-		Cgroups: m.options.Node.Cgroups,
+		Wake: m.signals.Wake, Announce: m.signals.Announce, Connection: m.nriConnected,
 	}
 	m.sizes = m.newSampler()
 	m.marks, m.recorder = m.newNodeStatus(), m.newRecorder()
@@ -187,7 +194,8 @@ func (m *monitor) recoverMoves(ctx context.Context) {
 // afterReconcile is called after each reconcile.
 func (m *monitor) afterReconcile() {
 	for _, p := range m.partitions.all() {
-		p.note(&m.shared)
+		known, _ := m.kubelet.Pods()
+		p.remembered.Note(m.options.Node.Cgroups, m.table.Pods(), known)
 	}
 	m.comeAndGo(m.table.Report().Empty)
 	m.passed()
@@ -225,7 +233,6 @@ func (m *monitor) serve(ctx context.Context) error {
 		m.units.Run, // the writer of the Node, and what stops the slices, need it last
 		func(ctx context.Context) error { return m.kubelet.Run(ctx, complain) },
 		m.api.Run,
-		m.namespaces.Run,
 		m.record,
 		m.partitions.run,
 		m.sizes.run,
@@ -297,7 +304,7 @@ func (m *monitor) cameBack(ctx context.Context) bool {
 	changed := m.changes.after()
 	m.reload()
 	//guard: no slice is stopped while it is not known what to follow
-	if m.isUndecided() {
+	if m.followed.now().Unknown {
 		select {
 		case <-ctx.Done():
 		case <-changed:
@@ -310,13 +317,6 @@ func (m *monitor) cameBack(ctx context.Context) bool {
 
 // askAgain is the longest time between two looks at a decision that is not known.
 const askAgain = 10 * time.Second
-
-// isUndecided reports whether it is not known what to follow.
-func (m *monitor) isUndecided() bool {
-	m.partitions.changing.Lock()
-	defer m.partitions.changing.Unlock()
-	return m.last.Unknown
-}
 
 // removePartitions stops the slices of the partitions, which are switched off.
 func (m *monitor) removePartitions(ctx context.Context) {

@@ -117,8 +117,9 @@ func TestReloadUndecided(t *testing.T) {
 	for name, test := range unknown {
 		m, n, calls, _ := built(t)
 		m.reload()
-		m.last.Partitions[1].Off = true
-		m.follow(m.last)
+		c := m.followed.now()
+		c.Partitions[1].Off = true
+		m.follow(c)
 		before := m.reconciler.Config()
 		if before.Off() || before.Mode != podmove.Auto {
 			t.Fatalf("%s: follows %+v", name, before)
@@ -126,7 +127,7 @@ func TestReloadUndecided(t *testing.T) {
 		n.undecided(test.text)
 		m.reload()
 		m.comeAndGo([]partition.Name{"telemetry"})
-		if settings, evicts := m.settings(m.last); !settings[partition.System].Off || !evicts {
+		if settings, evicts := m.settings(m.followed.now()); !settings[partition.System].Off || !evicts {
 			t.Errorf("%s: evicts with %+v, and lowers a limit at once: %t", name, settings[partition.System], !evicts)
 		}
 		if mode := m.reconciler.Config().Mode; mode != podmove.Never {
@@ -140,8 +141,7 @@ func TestReloadUndecided(t *testing.T) {
 		if err := m.ready(); err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "systemctl daemon-reload") {
 			t.Errorf("%s: ready: %v; want %q, and what to do", name, err, test.want)
 		}
-		what, _ := m.problem.now()
-		if line := summary(report.Report{}, nil, nil, what, nil); strings.Contains(line, "last good") || !strings.Contains(line, "nothing is moved, evicted or removed") {
+		if line := summary(report.Report{}, nil, nil, meaning(m.followed.now()), nil); strings.Contains(line, "last good") || !strings.Contains(line, "nothing is moved, evicted or removed") {
 			t.Errorf("%s: the status line is %q", name, line)
 		}
 		n.Generate(0)
@@ -152,8 +152,8 @@ func TestReloadUndecided(t *testing.T) {
 			t.Fatalf("%s: the decision is not read again", name)
 		}
 		m.reload()
-		if settings, _ := m.settings(m.last); m.problem.get() != nil || settings[partition.System].Off || m.reconciler.Config().Mode != podmove.Auto {
-			t.Errorf("%s: %v, %+v after a reload", name, m.problem.get(), settings[partition.System])
+		if settings, _ := m.settings(m.followed.now()); m.followed.problem() != nil || settings[partition.System].Off || m.reconciler.Config().Mode != podmove.Auto {
+			t.Errorf("%s: %v, %+v after a reload", name, m.followed.problem(), settings[partition.System])
 		}
 	}
 }

@@ -20,11 +20,11 @@ import (
 // own, and share the table of pods, in which neither removes the marks of the other.
 func TestNewPartition(t *testing.T) {
 	t.Parallel()
-	m := &monitor{shared: shared{
+	m := &monitor{
 		options: Options{Options: node.Options{Node: host.Below(t.TempDir())}}, log: slog.New(slog.DiscardHandler),
 		metrics: metrics.New(metrics.Options{}), signals: podmove.NewSignals(), units: &systemd.Client{}, runtime: &node.Runtime{},
 		kubelet: &kubelet.Watcher{},
-	}}
+	}
 	m.api = cluster.NewReporter(m.options.Node, node.KubeconfigNone, m.log)
 	m.burst = 3 << 30
 	m.keep(followed(partition.System, "telemetry"))

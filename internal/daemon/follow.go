@@ -20,13 +20,11 @@ func (m *monitor) reload() {
 	c, err := node.Load(m.options.Node, m.options.Mode)
 	if err != nil {
 		//guard: a decision that is still unknown is followed once
-		if m.problem.text() == err.Error() {
+		if m.followed.problemText() == err.Error() {
 			return
 		}
-		m.partitions.changing.Lock()
 		//guard: a decision that cannot be read switches nothing off
-		c = m.last
-		m.partitions.changing.Unlock()
+		c = m.followed.now()
 		c.Problem, c.Unknown = err, true
 		//guard: nothing is moved while it is not known what to follow
 		c.Mode = podmove.Never
@@ -56,14 +54,9 @@ func (m *monitor) yield(why string) {
 func (m *monitor) follow(c node.Followed) {
 	m.partitions.changing.Lock()
 	defer m.partitions.changing.Unlock()
-	what, policy := "", c.Policy()
-	switch {
-	case c.Unknown:
-		what = "what to follow is not known, and nothing is moved, evicted or removed"
-	case c.Problem != nil:
-		what = "the configuration is not valid; following the last good one of this boot"
-	}
-	if c.Problem != nil && m.problem.text() != c.Problem.Error() {
+	policy := c.Policy()
+	if c.Problem != nil && m.followed.problemText() != c.Problem.Error() {
+		what := meaning(c)
 		m.log.Error(what, "error", c.Problem, "namespaces", policy.Namespaces())
 		if m.recorder != nil {
 			m.recorder.Record(cluster.Occurrence{Reason: reasonInvalid, Message: what + ": " + c.Problem.Error()})
@@ -71,13 +64,12 @@ func (m *monitor) follow(c node.Followed) {
 	}
 	m.log.Debug("configuration", "namespaces", policy.Namespaces(), "off", policy.Off())
 	settings, evicts := m.settings(c)
-	m.partitions.yielded, m.last = false, c
+	m.partitions.yielded = false
+	m.followed.set(c)
 	m.keepPartitions(c, settings)
-	m.problem.set(what, c.Problem)
-	m.setConfigured(c)
+	m.metrics.SetConfiguration(c.Decision, problemsOf(c)...)
+	m.setBudget()
 	m.changes.note()
-	//guard: placement asks the API server
-	policy.Allows = m.namespaces.Allows
 	m.reconciler.SetConfig(policy)
 	m.endTaken()
 	m.marks.Follow(c.Advertised())
@@ -104,7 +96,7 @@ func (m *monitor) noteReloaded() {
 // lookAtRefused notices that partition-generator has refused an edit, or has found it taken back,
 // for which systemd is not reloaded. A decision that could not be read is read again.
 func (m *monitor) lookAtRefused() {
-	if decision.ReadWatch(string(m.options.Node.Root)).Refused != m.problem.text() {
+	if decision.ReadWatch(string(m.options.Node.Root)).Refused != m.followed.problemText() {
 		m.noteReloaded()
 	}
 }

@@ -59,7 +59,7 @@ func TestKubeletElsewhere(t *testing.T) {
 func TestServiceCommandSilent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		m := &monitor{shared: shared{units: systemd.New(systemd.Options{})}}
+		m := &monitor{units: systemd.New(systemd.Options{})}
 		begin := time.Now()
 		if command, err := m.serviceCommand(t.Context(), "kubelet.service"); err == nil {
 			t.Errorf("%+v without a connection to systemd", command)

@@ -30,27 +30,24 @@ type listening struct {
 
 // newListening returns a listening that logs what changes.
 func newListening(o Options) *listening {
-	address, folder := slog.String("listen", o.Listen), slog.String("folder", o.Textfile)
 	return &listening{
 		served: attempts{
-			failed: func(err error) { o.Log.Error("metrics and health are not served, trying again", "error", err, address) },
-			works:  func() { o.Log.Info("metrics and health are served again", address) },
+			log:    o.Log.With("listen", o.Listen),
+			failed: "metrics and health are not served, trying again", works: "metrics and health are served again",
 		},
 		written: attempts{
-			failed: func(err error) {
-				o.Log.Error("the metrics are not written for node_exporter, trying again", "error", err, folder)
-			},
-			works: func() { o.Log.Info("the metrics are written for node_exporter again", folder) },
+			log:    o.Log.With("folder", o.Textfile),
+			failed: "the metrics are not written for node_exporter, trying again", works: "the metrics are written for node_exporter again",
 		},
 	}
 }
 
 // attempts holds the result of what is tried again and again.
 type attempts struct {
-	// failed is called with an error, unless the attempt before had the same one.
-	failed func(err error)
-	// works is called when an attempt succeeds after an error.
-	works func()
+	log *slog.Logger
+	// failed is logged with an error, unless the attempt before had the same one, and works when an
+	// attempt succeeds after an error.
+	failed, works string
 
 	mu  sync.Mutex
 	err error
@@ -70,9 +67,9 @@ func (a *attempts) note(err error) {
 	a.err = err
 	switch {
 	case err == nil && before != nil:
-		a.works()
+		a.log.Info(a.works)
 	case err != nil && (before == nil || before.Error() != err.Error()):
-		a.failed(err)
+		a.log.Error(a.failed, "error", err)
 	}
 }
 
@@ -134,7 +131,7 @@ func (m *monitor) webHandler(host string) http.Handler {
 func (m *monitor) state() state.Status {
 	found := m.reconciler.Report()
 	s := node.ReadStatus(
-		m.options.Node, m.options.Eviction, m.configured.now(), found,
+		m.options.Node, m.options.Eviction, m.followed.now(), found,
 		func(name partition.Name) []evict.Pod {
 			if p := m.partitions.of(name); p != nil {
 				return p.evictor.Candidates()

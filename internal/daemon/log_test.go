@@ -67,7 +67,7 @@ func TestComplaints(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var lines testkit.Buffer
-		m := &monitor{shared: shared{log: lines.Logger()}}
+		m := &monitor{log: lines.Logger()}
 		complain := m.complaints("a scrape failed")
 		logged := func(scrapes int) int {
 			before := strings.Count(lines.String(), "\n")

@@ -83,13 +83,13 @@ func (m *monitor) facts() (cluster.Facts, bool) {
 	if len(on) == 0 {
 		return cluster.Facts{}, false
 	}
-	report := m.table.Report()
+	report, c := m.table.Report(), m.followed.now()
 	f := cluster.Facts{
-		Section: m.configured.now().Section, Hangs: m.alive(),
+		Section: c.Section, Hangs: m.alive(),
 		Passed: !report.Time.IsZero(), Unready: m.unready(), Misplaced: report.Misplaced(),
 	}
-	if what, err := m.problem.now(); err != nil {
-		f.Refused = fmt.Errorf("%s: %w", what, err)
+	if c.Problem != nil {
+		f.Refused = fmt.Errorf("%s: %w", meaning(c), c.Problem)
 	}
 	for _, name := range on {
 		if !m.exists(name) {

@@ -109,7 +109,9 @@ func TestFacts(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(n.Root, "/sys/fs/cgroup/kubepods.slice/kubepods-telemetry.slice")); err != nil {
 		t.Fatal(err)
 	}
-	m.problem.set("it is refused", errors.New("memoryLimit: lots"))
+	c := m.followed.now()
+	c.Problem = errors.New("memoryLimit: lots")
+	m.followed.set(c)
 	if f, _ = m.facts(); len(f.Inactive) != 1 || f.Inactive[0] != "telemetry" || f.Refused == nil ||
 		strings.Contains(f.Unready.Error(), "lots") || !strings.Contains(m.ready().Error(), "lots") {
 		t.Errorf("%+v; want telemetry inactive, and a configuration that is refused", f)
@@ -143,8 +145,8 @@ func TestPreparedNodeStatus(t *testing.T) {
 	<-ended
 }
 
-// TestRemovePartitionsNodeStatus: a daemon that ends with its partitions leaves no label behind,
-// and one that is stopped does.
+// TestRemovePartitionsNodeStatus: a daemon that ends with its partitions leaves no label and no
+// resource behind, and one that is stopped does.
 func TestRemovePartitionsNodeStatus(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -166,20 +168,24 @@ func TestRemovePartitionsNodeStatus(t *testing.T) {
 		n.RunKubelet("--hostname-override=" + fakeapi.Node)
 		cluster := fakeapi.New(t, httptest.NewServer)
 		cluster.Kubeconfig(t, filepath.Join(n.Root, "/var/lib/kubelet/kubeconfig"))
+		cluster.SetNode("1", nil)
 		if err := os.MkdirAll(m.options.Node.Path(node.StateDir), 0o755); err != nil {
 			t.Fatal(err)
 		}
+		m.marks.Follow([]string{"telemetry"})
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- m.marks.Run(ctx) }()
-		within(t, "the condition is written", func() bool { return cluster.Condition(kubeapi.Ready) != nil })
+		within(t, "condition and resource are written", func() bool {
+			return cluster.Condition(kubeapi.Ready) != nil && len(cluster.Capacity()) == 1
+		})
 		test.end(m)
 		cancel()
 		<-ended
 		got := cluster.Condition(kubeapi.Ready)
 		if (got == nil) != (test.want == "") || got != nil && (got.Status != test.want || !strings.Contains(got.Message, test.text)) ||
-			(len(cluster.Labels()) == 0) != (got == nil) {
-			t.Errorf("%s: %+v, labels %v; want %q, %s", name, got, cluster.Labels(), test.want, test.text)
+			(len(cluster.Labels()) == 0) != (got == nil) || (len(cluster.Capacity()) == 0) != (got == nil) {
+			t.Errorf("%s: %+v, labels %v, resources %v; want %q, %s", name, got, cluster.Labels(), cluster.Capacity(), test.want, test.text)
 		}
 	}
 }

@@ -74,7 +74,7 @@ func TestProblemDetectorPatterns(t *testing.T) {
 		logged(func() { journal.Evicting(restart) }):                                                        "monitor SystemPartitionEvicted",
 		logged(func() { journal.Evicting(never) }):                                                          "monitor SystemPartitionEvicted",
 		logged(func() { journal.Evicting(dry) }):                                                            "",
-		source("follow.go", "the configuration is not valid; following the last good one of this boot"):     "monitor " + reasonInvalid,
+		source("following.go", "the configuration is not valid; following the last good one of this boot"):  "monitor " + reasonInvalid,
 		source(generator, "the configuration is not applied; keeping the units of the last good one. "):     "generator " + reasonInvalid,
 		source(generator, "no partition is made. "):                                                         "generator " + reasonInvalid,
 		source("../generator/changed.go", "the configuration is not applied, and what is in force stays. "): "generator " + reasonInvalid,

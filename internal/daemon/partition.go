@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"sync"
 
 	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/internal/partition"
@@ -18,32 +17,33 @@ type followedPartition struct {
 	evictor    *evict.Manager
 	// kills records the kernel's kills in it; nil if nothing does.
 	kills *clusterEvents
-	// end ends the parts; nil before they run.
-	end   context.CancelFunc
-	parts sync.WaitGroup
+	// stop ends the parts, and waits for that; nil before they run.
+	stop func()
 }
 
 // start runs the parts of the partition until stop, or until ctx ends.
 func (p *followedPartition) start(ctx context.Context) {
-	ctx, p.end = context.WithCancel(ctx)
+	parts := []func(context.Context) error{p.evictor.Run}
 	if p.kills != nil {
 		p.kills.kills.Since() // before the evictor's first reading
-		p.parts.Go(func() { p.kills.attribute(ctx) })
+		parts = append(parts, p.kills.attribute)
 	}
-	p.parts.Go(func() { _ = p.evictor.Run(ctx) }) // it ends with its context
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = together(parts...)(ctx) // they end with their context
+	}()
+	p.stop = func() {
+		cancel()
+		<-ended
+	}
 }
 
-// stop ends the parts, and waits for that.
-func (p *followedPartition) stop() {
+// end ends the parts, if they run, and waits for that.
+func (p *followedPartition) end() {
 	//guard: the evictor of a partition that is gone ends
-	if p.end != nil {
-		p.end()
+	if p.stop != nil {
+		p.stop()
 	}
-	p.parts.Wait()
-}
-
-// note remembers the pods that a reconcile has found in the partition.
-func (p *followedPartition) note(s *shared) {
-	known, _ := s.kubelet.Pods()
-	p.remembered.Note(s.options.Node.Cgroups, s.table.Pods(), known)
 }

@@ -81,7 +81,7 @@ func (l *partitions) remove(p *followedPartition) {
 	l.mu.Lock()
 	l.list = slices.DeleteFunc(slices.Clone(l.list), func(q *followedPartition) bool { return q == p })
 	l.mu.Unlock()
-	p.stop()
+	p.end()
 }
 
 // run runs the parts of the partitions until ctx ends, also of partitions that are added meanwhile.
@@ -94,7 +94,7 @@ func (l *partitions) run(ctx context.Context) error {
 	l.mu.Unlock()
 	<-ctx.Done()
 	for _, p := range l.all() {
-		p.stop()
+		p.end()
 	}
 	return ctx.Err()
 }
@@ -223,7 +223,7 @@ func (m *monitor) hasPods(name partition.Name) bool {
 func (m *monitor) removeEmpty(ctx context.Context, empty []partition.Name) {
 	on := m.on()
 	//guard: nothing is removed while it is not known what to follow
-	if m.last.Unknown {
+	if m.followed.now().Unknown {
 		return
 	}
 	if len(on) == 0 {

@@ -60,7 +60,7 @@ func built(t *testing.T) (*monitor, *fakeNode, *sliceCalls, *bytes.Buffer) {
 	n := newNode(t, fakenode.Configuration(twoSections))
 	var log bytes.Buffer
 	o := Options{Options: n.Options(), Tick: time.Second, Log: slog.New(slog.NewTextHandler(&log, nil))}
-	m := &monitor{shared: shared{options: o, log: o.Log}, reloaded: make(chan struct{}, 1)}
+	m := &monitor{options: o, log: o.Log, reloaded: make(chan struct{}, 1)}
 	m.build()
 	calls := &sliceCalls{root: n.Root}
 	m.partitions.units = calls
@@ -115,21 +115,36 @@ func TestRemoveEmpty(t *testing.T) {
 		t.Error("forgotten although its slice is there")
 	}
 	calls.calls, calls.err = nil, nil
-	old := m.partitions.of("telemetry")
+	old, stopped := m.partitions.of("telemetry"), false
+	within(t, "its parts run", func() bool {
+		m.partitions.mu.Lock()
+		defer m.partitions.mu.Unlock()
+		stop := old.stop
+		if stop == nil {
+			return false
+		}
+		old.stop = func() {
+			stop()
+			stopped = true
+		}
+		return true
+	})
 	m.table.SetEvicting("telemetry", map[string]bool{"uid": true})
 	m.removeEmpty(t.Context(), empty)
 	want := []string{"stop kubepods-telemetry-besteffort.slice", "stop kubepods-telemetry-burstable.slice", "stop kubepods-telemetry.slice"}
 	if !slices.Equal(calls.calls, want) || m.exists("telemetry") || m.partitions.of("telemetry") != nil || m.partitions.of(partition.System) == nil {
 		t.Errorf("calls %q, partitions %v", calls.calls, m.partitions.names())
 	}
-	old.parts.Wait() // or the test hangs: its evictor runs on
+	if !stopped {
+		t.Error("its evictor runs on")
+	}
 	if text := metricsOf(t, m); strings.Contains(text, "telemetry") || !strings.Contains(text, `partition="system"`) {
 		t.Errorf("series:\n%s", text)
 	}
 	// It comes back, with an evictor that runs.
 	n.slice("telemetry")
 	m.apply(switched(false))
-	if p := m.partitions.of("telemetry"); p == nil || p == old || p.end == nil {
+	if p := m.partitions.of("telemetry"); p == nil || p == old || p.stop == nil {
 		t.Error("the partition that came back has no evictor that runs")
 	}
 	if text := metricsOf(t, m); !strings.Contains(text, `partition="telemetry"`) {
@@ -138,7 +153,7 @@ func TestRemoveEmpty(t *testing.T) {
 	stop()
 	<-ended
 	m.apply(followed(partition.System, "telemetry", "late"))
-	if p := m.partitions.of("late"); p == nil || p.end != nil {
+	if p := m.partitions.of("late"); p == nil || p.stop != nil {
 		t.Error("parts of a partition run after the end of all")
 	}
 }
@@ -306,28 +321,4 @@ func metricsOf(t *testing.T, m *monitor) string {
 		text.WriteString(f.String() + "\n")
 	}
 	return strings.ReplaceAll(strings.ReplaceAll(text.String(), `name:"partition"  value:`, "partition="), `name:"partition" value:`, "partition=")
-}
-
-// TestFollowAllows: placement asks the API server for a namespace, and does not read the file of
-// the answers, as programs do that cannot ask.
-func TestFollowAllows(t *testing.T) {
-	t.Parallel()
-	m, _, _, _ := built(t)
-	old := node.Namespace{UID: "1", Types: []string{"telemetry"}, Heard: time.Now().Add(-10 * time.Minute)}
-	if err := os.MkdirAll(filepath.Dir(m.options.Node.Path(node.NamespacesFile)), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := node.WriteNamespaces(m.options.Node, node.Namespaces{Known: map[string]node.Namespace{"operators": old}}); err != nil {
-		t.Fatal(err)
-	}
-	c := switched(false)
-	c.Workloads = []partition.Workload{{Type: "telemetry", Partition: "telemetry", ByNamespace: true}}
-	c.Allows = node.AllowedByFile(m.options.Node)
-	if got := c.Allows("operators", "telemetry"); got != "" {
-		t.Fatalf("by the file: %q", got)
-	}
-	m.follow(c)
-	if got := m.reconciler.Config().Allows("operators", "telemetry"); got != partition.NamespaceUnknown {
-		t.Errorf("placement: %q; want that the API server is asked first", got)
-	}
 }

@@ -21,8 +21,7 @@ type placementEvents struct {
 
 func newPlacementEvents(m *metrics.Metrics, log *slog.Logger, passed func()) *placementEvents {
 	return &placementEvents{metrics: m, log: log, passed: passed, passes: attempts{
-		failed: func(err error) { log.Error("reconciling failed, retrying", "error", err) },
-		works:  func() { log.Info("reconciling succeeds again") },
+		log: log, failed: "reconciling failed, retrying", works: "reconciling succeeds again",
 	}}
 }
 

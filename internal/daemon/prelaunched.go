@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/internal/partition"
@@ -40,7 +39,6 @@ type plugin struct {
 	log *slog.Logger
 	// connection identifies the connection of the service to the runtime, empty for none.
 	connection func() string
-	cgroups    cgroups.FS
 	// members returns the present configuration.
 	members func() (podmove.Policy, error)
 	// serve serves the runtime until ctx ends or the runtime closes the connection.
@@ -54,7 +52,7 @@ func RunPrelaunched(ctx context.Context, n host.Node, log *slog.Logger) error {
 		log.Debug("the pre-launched plugin runs at default priority", "error", err)
 	}
 	p := plugin{
-		log: log, cgroups: n.Cgroups, connection: func() string { return node.NRIConnection(n) },
+		log: log, connection: func() string { return node.NRIConnection(n) },
 		members: func() (podmove.Policy, error) { return members(n) }, serve: nri.ServePrelaunched,
 	}
 	return p.run(ctx)
@@ -75,7 +73,7 @@ func (p plugin) run(ctx context.Context) error {
 	ended := make(chan error, 1)
 	go func() {
 		ended <- p.serve(ctx, &nri.Prelaunched{
-			Config: config, Cgroups: p.cgroups,
+			Config: config,
 			Placed: func() { placed.Add(1) },
 			NotPlaced: func(reason error) {
 				select {

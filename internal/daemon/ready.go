@@ -33,7 +33,7 @@ func (m *monitor) nri() podmove.NRIState {
 }
 
 // ready returns what keeps us from placing pods as configured, nil if nothing does.
-func (m *monitor) ready() error { return errors.Join(m.unready(), m.problem.get()) }
+func (m *monitor) ready() error { return errors.Join(m.unready(), m.followed.problem()) }
 
 // unready returns what keeps us from placing pods, nil if nothing does. The kubelet is not needed:
 // it starts after us.
@@ -61,10 +61,9 @@ func (m *monitor) prepared() error {
 }
 
 func (m *monitor) passed() {
-	what, _ := m.problem.now()
 	m.service.status(
 		summary(
-			m.reconciler.Report(), m.partitions.names(), m.reconciler.Err(), what,
+			m.reconciler.Report(), m.partitions.names(), m.reconciler.Err(), meaning(m.followed.now()),
 			m.listening.served.Err(),
 		),
 	)

@@ -146,12 +146,6 @@ func TestServiceStatus(t *testing.T) {
 	m.want("STATUS=1 pods in partition system, 0 pods in the wrong partition", "STATUS=other")
 }
 
-// TestServiceStatusWithoutSystemd: without systemd the status is dropped.
-func TestServiceStatusWithoutSystemd(t *testing.T) {
-	t.Setenv("NOTIFY_SOCKET", "")
-	(&service{}).status("x")
-}
-
 func TestSummary(t *testing.T) {
 	t.Parallel()
 	system, defaultSlice := partition.PodSlice(partition.System, v1.PodQOSBurstable, uid), partition.PodSlice(partition.Default, v1.PodQOSBurstable, uid)

@@ -529,15 +529,6 @@ func TestEvent(t *testing.T) {
 	}
 }
 
-// An earlier run of the program has created it: that is success.
-func TestEventExists(t *testing.T) {
-	t.Parallel()
-	s := newAPIServer(t, refuse(http.StatusConflict, metav1.StatusReasonAlreadyExists))
-	if err := newTestClient(t, s.URL).Event(t.Context(), event()); err != nil {
-		t.Error(err)
-	}
-}
-
 // A cluster that was created again has another certificate authority. No retry helps, only a new
 // file.
 func TestClientUnknownAuthority(t *testing.T) {

@@ -4,30 +4,22 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 
+	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/pager"
 )
 
-// pageSize bounds the nodes in one answer.
-const pageSize = 500
-
-// nodeAmounts is the part of a node that is read here.
-type nodeAmounts struct {
-	Metadata named `json:"metadata"`
-	Status   struct {
-		Allocatable map[string]resource.Quantity `json:"allocatable"`
-	} `json:"status"`
-}
-
-// without returns which of these resources the node can allocate none of.
-func (n *nodeAmounts) without(resources []string) []string {
+// without returns which of these resources a node can allocate none of.
+func without(node *v1.Node, resources []string) []string {
 	var lacking []string
 	for _, name := range resources {
 		//guard: a node with none of the resource lacks it
-		if q := n.Status.Allocatable[name]; q.Sign() <= 0 {
+		if q := node.Status.Allocatable[v1.ResourceName(name)]; q.Sign() <= 0 {
 			lacking = append(lacking, name)
 		}
 	}
@@ -45,17 +37,46 @@ type Lack struct {
 // selector selects; an empty one selects all. A node has a resource if it can allocate some of it.
 // The user needs the right to list nodes, which a kubelet's does not have.
 func (c *Client) NodesWithout(ctx context.Context, selector string, resources []string) (Lack, error) {
-	lack := Lack{All: map[string][]string{}}
-	err := list(ctx, c, "nodes", selector, func(n *nodeAmounts) {
-		lack.Nodes++
-		for _, name := range n.without(resources) {
-			lack.All[name] = append(lack.All[name], n.Metadata.Name)
+	pages := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+		request := c.rest.Get().Resource("nodes").Param("limit", strconv.FormatInt(o.Limit, 10))
+		if o.Continue != "" {
+			request.Param("continue", o.Continue)
 		}
+		if selector != "" {
+			request.Param("labelSelector", selector)
+		}
+		nodes := &v1.NodeList{}
+		return nodes, c.read(ctx, "list nodes", "list nodes", request, nodes)
+	})
+	lack := Lack{All: map[string][]string{}}
+	err := pages.EachListItem(ctx, metav1.ListOptions{}, func(o runtime.Object) error {
+		if node, ok := o.(*v1.Node); ok {
+			lack.Nodes++
+			for _, name := range without(node, resources) {
+				lack.All[name] = append(lack.All[name], node.Name)
+			}
+		}
+		return nil
 	})
 	if err != nil {
 		return Lack{}, err
 	}
 	return lack, nil
+}
+
+// NodeWithout returns which of these resources one node lacks, as NodesWithout does for all. A
+// kubelet's user may get its own node.
+func (c *Client) NodeWithout(ctx context.Context, node string, resources []string) ([]string, error) {
+	object, err := c.getNode(ctx, node)
+	if err != nil {
+		return nil, err
+	}
+	return without(object, resources), nil
+}
+
+func (c *Client) getNode(ctx context.Context, name string) (*v1.Node, error) {
+	node := &v1.Node{}
+	return node, c.read(ctx, "get nodes/"+name, "get nodes", c.rest.Get().Resource("nodes").Name(name), node)
 }
 
 // ServedVersion returns the first of these versions of an API group in which the API server serves

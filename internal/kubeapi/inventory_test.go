@@ -4,7 +4,6 @@ import (
 	"errors"
 	"reflect"
 	"slices"
-	"strings"
 	"testing"
 )
 
@@ -20,25 +19,6 @@ func TestNodeWithout(t *testing.T) {
 		if _, err := c.NodeWithout(t.Context(), node, nil); !errors.Is(err, want) {
 			t.Errorf("%s: %v; want %v", node, err, want)
 		}
-	}
-}
-
-// TestListEndless: a list that has no end is an error that says so, and not a loop.
-func TestListEndless(t *testing.T) {
-	t.Parallel()
-	const first, again = "/api/v1/nodes?limit=500", "/api/v1/nodes?continue=x&limit=500"
-	c := clusterClient(t, map[string]string{first: `{"metadata":{"continue":"x"}}`, again: `{"metadata":{"continue":"x"}}`})
-	_, err := c.NodesWithout(t.Context(), "", nil)
-	if err == nil || !strings.Contains(err.Error(), "list nodes: page 2 repeats the continue token of its request") {
-		t.Errorf("%v", err)
-	}
-	// Two pages that follow each other.
-	c = clusterClient(t, map[string]string{
-		first: `{"metadata":{"continue":"x"}}`, again: `{"metadata":{"continue":"y"}}`,
-		"/api/v1/nodes?continue=y&limit=500": `{"metadata":{"continue":"x"}}`,
-	})
-	if _, err = c.NodesWithout(t.Context(), "", nil); err == nil || !strings.Contains(err.Error(), "more than 1000 pages of 500") {
-		t.Errorf("%v", err)
 	}
 }
 
@@ -62,20 +42,5 @@ func TestPolicy(t *testing.T) {
 		if !reflect.DeepEqual(got, test.want) || !errors.Is(err, test.err) {
 			t.Errorf("%s: %+v, %v; want %+v, %v", name, got, err, test.want, test.err)
 		}
-	}
-}
-
-// TestNodeRights: the request of the monitor is sent as a dry run that changes nothing.
-func TestNodeRights(t *testing.T) {
-	t.Parallel()
-	const status = "/api/v1/nodes/one/status?dryRun=All"
-	for answer, want := range map[string]error{"{}": nil, "forbidden": ErrForbidden} {
-		if err := clusterClient(t, map[string]string{status: answer}).NodeRights(t.Context(), "one", false, false); !errors.Is(err, want) {
-			t.Errorf("%s: %v; want %v", answer, err, want)
-		}
-	}
-	err := clusterClient(t, nil).NodeRights(t.Context(), "one", false, false)
-	if err == nil || !strings.Contains(err.Error(), "patch nodes/status") {
-		t.Errorf("%v for a node that does not exist", err)
 	}
 }

@@ -9,13 +9,8 @@ import (
 
 // NotReady returns why a node is not Ready, empty if it is. A kubelet's user may get its own node.
 func (c *Client) NotReady(ctx context.Context, node string) (string, error) {
-	var object struct {
-		Status struct {
-			Conditions []v1.NodeCondition `json:"conditions"`
-		} `json:"status"`
-	}
-	request := c.rest.Get().Resource("nodes").Name(node)
-	if err := c.read(ctx, "get nodes/"+node, "get nodes", request, &object); err != nil {
+	object, err := c.getNode(ctx, node)
+	if err != nil {
 		return "", err
 	}
 	for _, condition := range object.Status.Conditions {
@@ -43,16 +38,7 @@ type PodState struct {
 // PodsOn returns the pods of a node. The Node authorizer allows a kubelet's user to list pods by
 // the name of its node (AuthorizeNodeWithSelectors, on since 1.32).
 func (c *Client) PodsOn(ctx context.Context, node string) ([]PodState, error) {
-	var got page[struct {
-		Metadata struct {
-			Pod
-			Deleted string `json:"deletionTimestamp"`
-		} `json:"metadata"`
-		Status struct {
-			Phase      v1.PodPhase       `json:"phase"`
-			Conditions []v1.PodCondition `json:"conditions"`
-		} `json:"status"`
-	}]
+	var got v1.PodList
 	request := c.rest.Get().Resource("pods").Param("fieldSelector", "spec.nodeName="+node)
 	if err := c.read(ctx, "list pods of "+node, "list pods", request, &got); err != nil {
 		return nil, err
@@ -61,14 +47,12 @@ func (c *Client) PodsOn(ctx context.Context, node string) ([]PodState, error) {
 	for i := range got.Items {
 		p := &got.Items[i]
 		state := PodState{
-			Pod:   p.Metadata.Pod,
-			Ended: p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed || p.Metadata.Deleted != "",
+			Pod:   Pod{UID: string(p.UID), Namespace: p.Namespace, Name: p.Name},
+			Ready: isTrue(p, v1.PodReady),
+			Ended: hasEnded(p) || p.DeletionTimestamp != nil,
 			//guard: a failed pod is one that has ended
 			//guard: a failed pod that is being deleted keeps a roll from its end
-			Failed: p.Status.Phase == v1.PodFailed && p.Metadata.Deleted == "",
-		}
-		for _, condition := range p.Status.Conditions {
-			state.Ready = state.Ready || condition.Type == v1.PodReady && condition.Status == v1.ConditionTrue
+			Failed: p.Status.Phase == v1.PodFailed && p.DeletionTimestamp == nil,
 		}
 		pods = append(pods, state)
 	}

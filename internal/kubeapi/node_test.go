@@ -122,13 +122,15 @@ func TestClientNode(t *testing.T) {
 	}
 }
 
-// TestEventExistsCounted: an attempt whose answer was lost has created the event with the count of
-// then.
-func TestEventExistsCounted(t *testing.T) {
+// TestEventExists: an earlier run of the program, or an attempt whose answer was lost, has created
+// the event with the count of then.
+func TestEventExists(t *testing.T) {
 	t.Parallel()
-	s := newAPIServer(t, refuse(http.StatusConflict, metav1.StatusReasonAlreadyExists), give(&v1.Event{
-		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Event"},
-	}))
+	exists := refuse(http.StatusConflict, metav1.StatusReasonAlreadyExists)
+	if err := newTestClient(t, newAPIServer(t, exists).URL).Event(t.Context(), event()); err != nil {
+		t.Error(err)
+	}
+	s := newAPIServer(t, exists, give(&v1.Event{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Event"}}))
 	counted := event()
 	counted.Count, counted.LastTimestamp = 5, metav1.NewTime(now)
 	if err := newTestClient(t, s.URL).Event(t.Context(), counted); err != nil {

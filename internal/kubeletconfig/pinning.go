@@ -24,6 +24,10 @@ const maxPinningBytes = 64 << 10
 // pinningCPUs is the field of a type in pinningPath. An empty list means all CPUs.
 const pinningCPUs = "cpuset"
 
+// pinningAsks is the field by which a pod gets the type if the API server lets it ask. OpenShift's
+// kubelet asks for no other right.
+const pinningAsks = "namespaceAnnotation"
+
 // Pinning holds the workload types of pinningPath.
 type Pinning struct {
 	// File is the path that was read; empty if there is none.
@@ -97,23 +101,23 @@ func (l *loader) addPinned() error {
 	if !ok {
 		return nil // whoever validates the section reports it
 	}
-	added := map[string]map[string]string{}
+	added := map[string]map[string]any{}
 	for name, cpus := range c.Pinning.CPUs {
 		//guard: a section counts before the pinning file
 		if _, ok := workloads[name]; ok {
 			continue
 		}
-		added[name] = map[string]string{}
+		added[name] = map[string]any{pinningAsks: true}
 		if cpus != "" {
 			added[name][pinningCPUs] = cpus
 		}
-		workloads[name], _ = json.Marshal(added[name]) // of texts
+		workloads[name], _ = json.Marshal(added[name])
 	}
 	if len(workloads) == 0 {
 		return nil
 	}
 	c.Workloads.File = cmp.Or(c.Workloads.File, c.Pinning.File)
-	types, _ := json.Marshal(added) // of texts
+	types, _ := json.Marshal(added)
 	c.Workloads.from = append(slices.Clip(c.Workloads.from), document{
 		path: c.Pinning.File, fields: map[string]json.RawMessage{WorkloadsField: types},
 	})

@@ -93,7 +93,7 @@ func TestPinningIdle(t *testing.T) {
 	}
 }
 
-// FuzzPinning: whatever is in the file, each type that is accepted is an object with one text.
+// FuzzPinning: whatever is in the file, each type that is accepted is an object.
 func FuzzPinning(f *testing.F) {
 	f.Add([]byte(`{"management": {"cpuset": "0-1", "x": 1}}`))
 	f.Add([]byte(`{"a": null, "": {"cpuset": null}}`))
@@ -109,7 +109,7 @@ func FuzzPinning(f *testing.F) {
 		if err := l.addPinned(); err != nil {
 			t.Fatal(err)
 		}
-		var sections map[string]map[string]string
+		var sections map[string]map[string]any
 		if len(p.CPUs) > 0 && json.Unmarshal(l.config.Workloads.JSON, &sections) != nil || len(sections) != len(p.CPUs) {
 			t.Errorf("%v became %s", p, l.config.Workloads.JSON)
 		}

@@ -24,8 +24,6 @@ type Followed struct {
 	decision.Decision
 	// Mode is the method of moving running pods.
 	Mode podmove.Mode
-	// Allows knows the annotations of namespaces that the service has asked for.
-	Allows partition.Allows
 	// Problem is why the present files are not in force, nil if the generator has not refused them.
 	Problem error
 	// Unknown means that a daemon which runs cannot read the decision any more. The rest is of the
@@ -36,7 +34,7 @@ type Followed struct {
 // Load returns the configuration that the daemon follows. If it is not known, for whatever reason,
 // Load returns an error: nothing is switched off then.
 func Load(node host.Node, mode podmove.Mode) (Followed, error) {
-	f := Followed{Mode: mode, Allows: AllowedByFile(node)}
+	f := Followed{Mode: mode}
 	if refused := decision.ReadWatch(string(node.Root)).Refused; refused != "" {
 		f.Problem = errors.New(refused)
 	}
@@ -76,7 +74,7 @@ func (f Followed) IsKubelets(name partition.Name) bool {
 
 // Policy returns the part of the configuration that placement needs.
 func (f Followed) Policy() podmove.Policy {
-	return podmove.Policy{Partitions: f.Partitions, Workloads: f.Workloads, Allows: f.Allows, Mode: f.Mode}
+	return podmove.Policy{Partitions: f.Partitions, Workloads: f.Workloads, Mode: f.Mode}
 }
 
 // HasCgroup reports whether a partition has a cgroup on a node.

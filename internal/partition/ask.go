@@ -80,30 +80,3 @@ func isPreferred(value string) bool {
 	}
 	return bytes.Equal(bytes.TrimSpace(effect), []byte(`"`+PreferredEffect+`"`))
 }
-
-// The annotations of a namespace that allow its pods a list of types, divided by commas: what
-// OpenShift ships, and what the enhancement has.
-const (
-	allowedKey         = "workload.openshift.io/allowed"
-	allowedKeyDocument = "allowed.workload.openshift.io"
-)
-
-// maxAllowed bounds the types that a namespace allows. A node has at most 16.
-const maxAllowed = 64
-
-// AllowedTypes returns the types that the annotations of a namespace allow its pods. Spaces around
-// a type do not count: OpenShift does not trim them, and finds no type then.
-func AllowedTypes(annotations map[string]string) []string {
-	var types []string
-	for _, key := range []string{allowedKey, allowedKeyDocument} {
-		value := annotations[key]
-		for len(value) > 0 && len(types) < maxAllowed {
-			var one string
-			one, value, _ = strings.Cut(value, ",")
-			if one = strings.TrimSpace(one); one != "" && len(one) <= maxType {
-				types = append(types, strings.Clone(one))
-			}
-		}
-	}
-	return types
-}

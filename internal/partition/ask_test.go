@@ -1,7 +1,6 @@
 package partition
 
 import (
-	"slices"
 	"strings"
 	"testing"
 )
@@ -35,29 +34,5 @@ func TestAskOf(t *testing.T) {
 		if got := AskOf(test.annotations); got != test.want {
 			t.Errorf("%s: %+v; want %+v", name, got, test.want)
 		}
-	}
-}
-
-// TestAllowed: both dialects of a namespace's annotation count.
-func TestAllowed(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct {
-		annotations map[string]string
-		want        []string
-	}{
-		"none":     {nil, nil},
-		"shipped":  {map[string]string{"workload.openshift.io/allowed": "management"}, []string{"management"}},
-		"document": {map[string]string{"allowed.workload.openshift.io": "a, b ,,c"}, []string{"a", "b", "c"}},
-		"both": {
-			map[string]string{"workload.openshift.io/allowed": "a", "allowed.workload.openshift.io": "b"}, []string{"a", "b"},
-		},
-		"too long": {map[string]string{"workload.openshift.io/allowed": strings.Repeat("a", 64) + ",b"}, []string{"b"}},
-	} {
-		if got := AllowedTypes(test.annotations); !slices.Equal(got, test.want) {
-			t.Errorf("%s: %q; want %q", name, got, test.want)
-		}
-	}
-	if got := AllowedTypes(map[string]string{"workload.openshift.io/allowed": strings.Repeat("a,", 1<<16)}); len(got) != maxAllowed {
-		t.Errorf("%d types; want them bounded", len(got))
 	}
 }

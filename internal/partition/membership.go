@@ -18,7 +18,8 @@ type Workload struct {
 	Partition Name   `json:"partition"`
 	// Allowed lists the namespaces whose pods have the right, by the node's own configuration.
 	Allowed []string `json:"allowed,omitempty"`
-	// ByNamespace means that an annotation of the namespace gives the right, too.
+	// ByNamespace means that every pod that asks has the right. The policies of the API server let
+	// only those ask whose namespace allows it by an annotation.
 	ByNamespace bool `json:"byNamespace,omitempty"`
 	// Advertise means that the node's capacity of the type is on its Node. It has no part in who is a
 	// member.
@@ -41,13 +42,7 @@ type Pod struct {
 	// member by annotation.
 	Guaranteed bool
 	Origin
-	// In reports whether the pod has a slice in a partition. It is asked only while it is not known
-	// whether the pod's namespace allows its type. Nil means no.
-	In func(Name) bool
 }
-
-// in reports whether the pod has a slice in a partition.
-func (p Pod) in(partition Name) bool { return p.In != nil && p.In(partition) }
 
 // Origin holds what the annotations of a pod, or of its sandbox, say about it.
 type Origin struct {
@@ -84,7 +79,8 @@ const (
 	ByNamespace By = "namespace"
 	// ByAllowedNamespace means that the pod asks, and the configuration allows its namespace.
 	ByAllowedNamespace By = "allowed-namespace"
-	// ByNamespaceAnnotation means that the pod asks, and the namespace's annotation allows it.
+	// ByNamespaceAnnotation means that the pod asks, and the API server has let it: an annotation of
+	// its namespace allows it.
 	ByNamespaceAnnotation By = "namespace-annotation"
 	// ByStatic means that the static pod asks.
 	ByStatic By = "static"
@@ -104,27 +100,14 @@ const (
 	UnknownType Refusal = "unknown-type"
 	// IsGuaranteed means that the pod has the class Guaranteed.
 	IsGuaranteed Refusal = "guaranteed"
-	// NotAllowed means that neither the configuration nor the namespace allows it.
+	// NotAllowed means that the configuration does not allow it.
 	NotAllowed Refusal = "not-allowed"
-	// NamespaceUnknown means that the API server has not answered for the namespace yet, that its
-	// answer is too old, or that it took back a right and has to say so once more.
-	NamespaceUnknown Refusal = "namespace-unknown"
-	// NoAPI means that the node has no kubeconfig, and so no API server to ask.
-	NoAPI Refusal = "no-api"
-	// Forbidden means that the kubelet's user may not read the namespace.
-	Forbidden Refusal = "forbidden"
 )
 
 // Refusals returns all of them, for metrics that must have a value before the first.
 func Refusals() []Refusal {
-	return []Refusal{
-		TwoTypes, BadAnnotation, UnknownType, IsGuaranteed, NotAllowed, NamespaceUnknown, NoAPI, Forbidden,
-	}
+	return []Refusal{TwoTypes, BadAnnotation, UnknownType, IsGuaranteed, NotAllowed}
 }
-
-// isDoubt reports whether a refusal may end by itself, with the next answer of the API server. No
-// pod leaves a partition for a doubt: its containers would be restarted, perhaps twice.
-func (r Refusal) isDoubt() bool { return r == NamespaceUnknown || r == NoAPI || r == Forbidden }
 
 // Place holds where a pod belongs, and why.
 type Place struct {
@@ -137,21 +120,15 @@ type Place struct {
 	// Resource means that the pod asks for its type with a right to it, and that the type has a
 	// resource on the Node. The pod has the CPU time that it requests of the resource.
 	Resource bool
-	// Refused is empty if the pod asks for nothing, and if it gets what it asks for. A member by
-	// ByNamespaceAnnotation has one while its right is in doubt.
+	// Refused is empty if the pod asks for nothing, and if it gets what it asks for.
 	Refused Refusal
 }
-
-// Allows returns whether the annotation of a namespace allows a type, and otherwise why not. It
-// answers at once, from what is known.
-type Allows func(namespace, workload string) Refusal
 
 // Rules decides which partition a pod belongs to. In its zero value all pods belong to the default
 // partition.
 type Rules struct {
 	namespaces map[string]Name
 	workloads  map[string]Workload
-	allows     Allows
 }
 
 // NewRules returns the rules of partitions. If two partitions claim a namespace, the first has it.
@@ -167,48 +144,13 @@ func NewRules(claims ...Claim) Rules {
 	return r
 }
 
-// With returns the rules with workload types. Without allows no namespace's annotation gives a
-// right.
-func (r Rules) With(workloads []Workload, allows Allows) Rules {
-	r.workloads, r.allows = make(map[string]Workload, len(workloads)), allows
+// With returns the rules with workload types.
+func (r Rules) With(workloads []Workload) Rules {
+	r.workloads = make(map[string]Workload, len(workloads))
 	for _, w := range workloads {
 		r.workloads[w.Type] = w
 	}
 	return r
-}
-
-// Asking returns the rules with another Allows.
-func (r Rules) Asking(allows Allows) Rules {
-	r.allows = allows
-	return r
-}
-
-// Answers returns an Allows with the answers about the namespaces of these pods as they are now.
-// What else it is asked is not known. It returns nil if no namespace's annotation gives a right.
-func (r Rules) Answers(pods []Pod) Allows {
-	if r.allows == nil {
-		return nil
-	}
-	type question struct{ namespace, workload string }
-	answers := map[question]Refusal{}
-	asking := r.Asking(func(namespace, workload string) Refusal {
-		q := question{namespace, workload}
-		answer, ok := answers[q]
-		if !ok {
-			answer = r.allows(namespace, workload)
-			answers[q] = answer
-		}
-		return answer
-	})
-	for _, pod := range pods {
-		asking.Place(pod)
-	}
-	return func(namespace, workload string) Refusal {
-		if answer, ok := answers[question{namespace, workload}]; ok {
-			return answer
-		}
-		return NamespaceUnknown
-	}
 }
 
 // Partition returns the partition that a pod belongs to.
@@ -232,12 +174,6 @@ func (r Rules) Place(p Pod) Place {
 	if refused == "" {
 		return asked
 	}
-	//guard: a member stays while its right is in doubt
-	//guard: a namespace that says no takes a member out
-	if refused.isDoubt() && p.in(asked.Partition) {
-		asked.Refused = refused
-		return asked
-	}
 	place.Refused = refused
 	if place.By == "" {
 		place.Type = p.Ask.Type
@@ -258,8 +194,7 @@ func (r Rules) MayAsk(w Workload) []string {
 	return slices.Compact(list)
 }
 
-// asked returns the place that a pod asks for, and why it does not get it. The place is empty if it
-// has nothing to do with what is known of the pod's namespace.
+// asked returns the place that a pod asks for, or why it does not get it.
 func (r Rules) asked(p Pod) (Place, Refusal) {
 	if p.Ask.Flaw != "" {
 		return Place{}, Refusal(p.Ask.Flaw)
@@ -281,14 +216,10 @@ func (r Rules) asked(p Pod) (Place, Refusal) {
 	case r.namespaces[p.Namespace] == w.Partition: // a member that does not ask, too
 		place.By = ByNamespace
 	//guard: an annotation without a right gives nothing
-	case !w.ByNamespace:
-		return Place{}, NotAllowed
-	case r.allows == nil:
+	case w.ByNamespace:
 		place.By = ByNamespaceAnnotation
-		return place, NoAPI
 	default:
-		place.By = ByNamespaceAnnotation
-		return place, r.allows(p.Namespace, w.Type)
+		return Place{}, NotAllowed
 	}
 	return place, ""
 }

@@ -42,14 +42,6 @@ func TestPlace(t *testing.T) {
 	rules := NewRules(Claim{System, []string{"kube-system"}}, Claim{"telemetry", []string{"monitoring"}}).With([]Workload{
 		{Type: "telemetry", Partition: "telemetry", Allowed: []string{"operators", "kube-system"}, Advertise: true},
 		{Type: "management", Partition: System, ByNamespace: true},
-	}, func(namespace, _ string) Refusal {
-		switch namespace {
-		case "allows":
-			return ""
-		case "new":
-			return NamespaceUnknown
-		}
-		return NotAllowed
 	})
 	member := func(partition Name, name string, by By) Place {
 		asks := by == ByAllowedNamespace || by == ByStatic
@@ -69,9 +61,7 @@ func TestPlace(t *testing.T) {
 		"of the partition's namespace":   {Pod{Namespace: "monitoring", Origin: Origin{Ask: asks("telemetry")}}, Place{Partition: "telemetry", Type: "telemetry", By: ByNamespace, Resource: true}},
 		"before its namespace":           {Pod{Namespace: "kube-system", Origin: Origin{Ask: asks("telemetry")}}, member("telemetry", "telemetry", ByAllowedNamespace)},
 		"not allowed by either":          {Pod{Namespace: "shop", Origin: Origin{Ask: asks("telemetry")}}, refused("telemetry", NotAllowed)},
-		"allowed by its namespace":       {Pod{Namespace: "allows", Origin: Origin{Ask: asks("management")}}, member(System, "management", ByNamespaceAnnotation)},
-		"a namespace allows no such":     {Pod{Namespace: "allows", Origin: Origin{Ask: asks("telemetry")}}, refused("telemetry", NotAllowed)},
-		"an unknown namespace":           {Pod{Namespace: "new", Origin: Origin{Ask: asks("management")}}, refused("management", NamespaceUnknown)},
+		"allowed by the API server":      {Pod{Namespace: "shop", Origin: Origin{Ask: asks("management")}}, member(System, "management", ByNamespaceAnnotation)},
 		"static":                         {Pod{Namespace: "shop", Origin: Origin{Static: true, Ask: asks("telemetry")}}, member("telemetry", "telemetry", ByStatic)},
 		"guaranteed":                     {Pod{Namespace: "operators", Guaranteed: true, Origin: Origin{Ask: asks("telemetry")}}, refused("telemetry", IsGuaranteed)},
 		"guaranteed and static":          {Pod{Namespace: "shop", Guaranteed: true, Origin: Origin{Static: true, Ask: asks("telemetry")}}, refused("telemetry", IsGuaranteed)},
@@ -88,15 +78,6 @@ func TestPlace(t *testing.T) {
 	}
 	if got := NewRules().Place(Pod{Namespace: "shop", Origin: Origin{Static: true, Ask: asks("telemetry")}}); got != (Place{Partition: Default}) {
 		t.Errorf("without a type: %+v; want that annotations mean nothing", got)
-	}
-	unasked := NewRules().With([]Workload{{Type: "a", Partition: "a", ByNamespace: true}}, nil)
-	if got := unasked.Place(Pod{Namespace: "shop", Origin: Origin{Ask: asks("a")}}); got != refused("a", NoAPI) {
-		t.Errorf("without an API server: %+v", got)
-	}
-	stays := Place{Partition: "a", Type: "a", By: ByNamespaceAnnotation, Refused: NoAPI}
-	in := func(p Name) bool { return p == "a" }
-	if got := unasked.Place(Pod{Namespace: "shop", Origin: Origin{Ask: asks("a")}, In: in}); got != stays {
-		t.Errorf("a member whose API server is gone: %+v; want that it stays", got)
 	}
 }
 
@@ -131,7 +112,7 @@ func TestMayAsk(t *testing.T) {
 		}
 		for _, namespace := range []string{"kube-system", "monitoring", "logging", "operators", "shop"} {
 			pod := Pod{Namespace: namespace, Origin: Origin{Ask: Ask{Type: test.Type}}}
-			place := rules.With([]Workload{test.Workload}, nil).Place(pod)
+			place := rules.With([]Workload{test.Workload}).Place(pod)
 			if may := slices.Contains(test.want, namespace); may != (place.Refused == "") {
 				t.Errorf("%s in %s: %+v", test.Type, namespace, place)
 			}

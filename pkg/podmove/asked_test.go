@@ -68,7 +68,7 @@ func decided(c Policy, record CPURecord, pods ...Pod) Decision {
 			s.Weights[slice] = 7777 // no partition has it
 		}
 	}, pods...)
-	s.Rules = s.Config.Rules().now(s.Pods)
+	s.Rules = s.Config.Rules()
 	return Decide(s)
 }
 
@@ -99,7 +99,6 @@ func TestDecideRequested(t *testing.T) {
 		"a limit of no whole percent": {advertised(""), requests(400, 505), 16, 510_000, 16},
 		"the smallest limit":          {advertised(""), requests(1, 1), 1, 10_000, 1},
 		"nothing of the resource":     {advertised(""), requests(0, 0), 1, cgroups.Unlimited, 1},
-		"right in doubt":              {advertised(partition.Forbidden), requests(400, 0), 16, cgroups.Unlimited, 16},
 		"the type has no resource":    {notAdvertised, requests(400, 500), 1, cgroups.Unlimited, 1},
 		"any number":                  {advertised(""), requests(math.MaxInt64, 0), 10_000, cgroups.Unlimited, 10_000},
 		"beside a request of CPU": {advertised(""), func(p *Pod) {

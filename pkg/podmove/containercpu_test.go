@@ -123,7 +123,7 @@ func TestDecideContainerCPUMoving(t *testing.T) {
 		s.Config, s.Moving = advertised(""), "a"
 		s.CPU.Runtime = admission.LinearWeight
 	}, in("shop-2", telemetry, requests(400, 0)))
-	s.Rules = s.Config.Rules().now(s.Pods)
+	s.Rules = s.Config.Rules()
 	if d := Decide(s); len(d.Scopes) > 0 {
 		t.Errorf("sets %+v", d.Scopes)
 	}

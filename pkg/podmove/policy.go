@@ -15,8 +15,6 @@ type Policy struct {
 	Partitions []decision.Partition
 	// Workloads lists the workload types. Those of a partition that is off have no members.
 	Workloads []partition.Workload
-	// Allows knows the annotations of namespaces; nil if nothing does.
-	Allows partition.Allows
 	// Mode is the method of moving running pods.
 	Mode Mode
 }
@@ -109,8 +107,8 @@ func (p Policy) Rules() Rules {
 	all := slices.Concat(on, off)
 	return Rules{
 		//guard: types of a partition that is off have no members
-		on:  partition.NewRules(on...).With(typesOf(p.Workloads, on), p.Allows),
-		all: partition.NewRules(all...).With(typesOf(p.Workloads, all), p.Allows),
+		on:  partition.NewRules(on...).With(typesOf(p.Workloads, on)),
+		all: partition.NewRules(all...).With(typesOf(p.Workloads, all)),
 	}
 }
 
@@ -120,18 +118,6 @@ func typesOf(all []partition.Workload, claims []partition.Claim) []partition.Wor
 	return slices.DeleteFunc(slices.Clone(all), func(w partition.Workload) bool {
 		return !slices.ContainsFunc(claims, func(claim partition.Claim) bool { return claim.Partition == w.Partition })
 	})
-}
-
-// now returns the rules with what is known now of the namespaces of these pods. Every question of a
-// pass has the same answer then.
-func (r Rules) now(pods []Pod) Rules {
-	members := make([]partition.Pod, len(pods))
-	for i := range pods {
-		members[i] = pods[i].member()
-	}
-	//guard: a pass asks each question once
-	known := r.all.Answers(members)
-	return Rules{on: r.on.Asking(known), all: r.all.Asking(known)}
 }
 
 // Partition returns the partition that a pod belongs to. A partition that is switched off has no

@@ -321,7 +321,6 @@ func (r *Reconciler) snapshot(ctx context.Context) (Snapshot, error) {
 	defer r.mu.Unlock()
 	s.NRI = r.options.NRI() // it may have changed meanwhile
 	s.follow(r.config, r.rules)
-	s.Rules = s.Rules.now(s.Pods)
 	//guard: a restart of a pod that belongs elsewhere by now stops no other
 	r.overtake(s.Pods, s.Rules)
 	if n := r.options.Placer.Connections(); n != r.connections {

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -466,21 +465,6 @@ func TestReconcilerOvertaken(t *testing.T) {
 	})
 }
 
-// right answers for all namespaces, and may change at any time.
-type right struct{ answer atomic.Value }
-
-func (r *right) set(answer partition.Refusal) { r.answer.Store(answer) }
-
-// policy returns three partitions, and a type of one by the answer.
-func (r *right) policy() Policy {
-	c := asking("")
-	c.Allows = func(string, string) partition.Refusal {
-		answer, _ := r.answer.Load().(partition.Refusal)
-		return answer
-	}
-	return c
-}
-
 // asksForTelemetry gives the first pod of a host another namespace, and a right to telemetry by
 // that. The second one is a member by its own.
 func (h *fakeHost) asksForTelemetry() {
@@ -491,30 +475,31 @@ func (h *fakeHost) asksForTelemetry() {
 	}
 }
 
-// TestReconcilerRightOvertakes: a pod loses its right while its container is restarted, which comes
-// back outside. That says nothing about the other pods, also if the right is there again by then.
+// TestReconcilerRightOvertakes: a pod asks no more while its container is restarted, which comes
+// back outside. That says nothing about the other pods, also if it asks again by then.
 func TestReconcilerRightOvertakes(t *testing.T) {
 	for name, test := range map[string]struct {
-		// answers lists the answers after the container was stopped, four seconds each.
-		answers []partition.Refusal
+		// asks lists what its sandboxes ask for after the container was stopped, four seconds each.
+		asks []string
 		// all means that no pod is restarted any more.
 		all bool
 	}{
-		"refused":             {[]partition.Refusal{partition.NotAllowed}, false},
-		"refused for a while": {[]partition.Refusal{partition.NotAllowed, ""}, false},
-		"as it was":           {nil, true},
+		"asks no more":         {[]string{""}, false},
+		"does not for a while": {[]string{"", "telemetry"}, false},
+		"as it was":            {nil, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := newHost(t)
 				h.comesBack = defaultA
 				h.asksForTelemetry()
-				var right right
-				r, e := h.reconciler(Working, right.policy())
+				r, e := h.reconciler(Working, asking(""))
 				start(t, r)
 				h.awaitRestart()
-				for _, answer := range test.answers {
-					right.set(answer)
+				for _, asked := range test.asks {
+					h.mu.Lock()
+					h.sandboxes[0].Ask.Type = asked
+					h.mu.Unlock()
 					<-time.After(4 * time.Second) // the container is back after ten
 				}
 				<-time.After(20 * time.Second)

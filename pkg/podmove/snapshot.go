@@ -146,7 +146,6 @@ func (p *Pod) member() partition.Pod {
 	return partition.Pod{
 		//guard: a Guaranteed pod that asks is not moved
 		Namespace: p.Namespace, Guaranteed: p.QoS == v1.PodQOSGuaranteed, Origin: p.Origin,
-		In: func(in partition.Name) bool { return p.Cgroup(in).Exists },
 	}
 }
 

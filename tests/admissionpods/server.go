@@ -44,18 +44,13 @@ func (t Table) workloads() []partition.Workload {
 	return list
 }
 
-// rules returns the rules of a node with the types, which knows the annotations of the namespaces.
+// rules returns the rules of a node with the types.
 func (t Table) rules() partition.Rules {
 	claims := make([]partition.Claim, 0, len(t.Types))
 	for name, of := range t.Types {
 		claims = append(claims, partition.Claim{Partition: partition.Name(name), Namespaces: of.Members})
 	}
-	return partition.NewRules(claims...).With(t.workloads(), func(namespace, name string) partition.Refusal {
-		if slices.Contains(partition.AllowedTypes(t.Namespaces[namespace].Annotations), name) {
-			return ""
-		}
-		return partition.NotAllowed
-	})
+	return partition.NewRules(claims...).With(t.workloads())
 }
 
 // Create returns the outcome of a pod. As on an API server, LimitRanger and the conversion run once

@@ -27,7 +27,7 @@ const soakRounds = 2
 const exclusiveTypes = "crashLoopBackOff: {maxContainerRestartPeriod: 1s}\n" +
 	"systemPartition: {memoryLimit: 512Mi, cpuset: \"1\", namespaces: [kube-system]}\n" +
 	"workloadPartitions:\n  management: {partition: system, allowedNamespaces: [operators]}\n" +
-	"  telemetry: {cpuset: \"0\", exclusive: true, namespaces: [telemetry], allowedNamespaces: [operators]}\n"
+	"  telemetry: {cpuset: \"0\", exclusive: true, namespaces: [telemetry], allowedNamespaces: [operators], namespaceAnnotation: true}\n"
 
 // TestSoakTypes: all on which members of types depend is restarted, removed and overwritten, in
 // random order. No process of a member is off the CPUs of its type for longer than a reconcile, and
@@ -76,10 +76,7 @@ type typesSoak struct{ *typedNode }
 func newTypesSoak(t *testing.T, flavour string) *typesSoak {
 	t.Helper()
 	r := newTypedNode(t, flavour, exclusiveTypes)
-	r.mayReadNamespaces(t)
-	annotated := &v1.Namespace{ObjectMeta: metav1.ObjectMeta{
-		Name: "annotated", Annotations: map[string]string{"workload.openshift.io/allowed": "telemetry"},
-	}}
+	annotated := &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "annotated"}}
 	if _, err := r.control.Client().CoreV1().Namespaces().Create(t.Context(), annotated, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}

@@ -5,16 +5,11 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
-	"strings"
 	"testing"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/podmove/report"
@@ -23,7 +18,7 @@ import (
 // typesSection has a type with slices, and one whose members are in the system partition.
 const typesSection = `systemPartition: {memoryLimit: 512Mi, namespaces: [kube-system]}
 workloadPartitions:
-  telemetry: {cpuset: "0", memoryLimit: 384Mi, allowedNamespaces: [operators]}
+  telemetry: {cpuset: "0", memoryLimit: 384Mi, allowedNamespaces: [operators], namespaceAnnotation: true}
   management: {partition: system, allowedNamespaces: [operators]}
 `
 
@@ -43,10 +38,8 @@ func asking(s spec, asked ...string) spec {
 func TestWorkloadTypes(t *testing.T) {
 	onEach(t, kinds(allFlavours(), "trixie", "crio"), func(t *testing.T, flavour string) {
 		w := newWorkloads(t, flavour, typesSection)
-		for name, annotations := range map[string]map[string]string{
-			"operators": nil, "silent": nil, "annotated": {"workload.openshift.io/allowed": "other, telemetry"},
-		} {
-			namespace := &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: annotations}}
+		for _, name := range []string{"operators", "silent", "annotated"} {
+			namespace := &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 			if _, err := w.control.Client().CoreV1().Namespaces().Create(t.Context(), namespace, metav1.CreateOptions{}); err != nil {
 				t.Fatal(err)
 			}
@@ -57,12 +50,8 @@ func TestWorkloadTypes(t *testing.T) {
 		}{
 			{"at creation", w.typesAtCreation},
 			{"CPU time", w.typesCPU},
-			{"without the right to read namespaces", w.typesForbidden},
-			{"with it", w.typesGranted},
+			{"over a restart", w.typesRestarted},
 			{"by the pre-launched plugin", w.typesPrelaunched},
-			{"the API server is away", w.typesAlone},
-			{"the namespace allows no more", w.typesWithdrawn},
-			{"the namespace allows it again", w.typesGivenAgain},
 		} {
 			if !t.Run(step.name, step.run) {
 				return
@@ -88,8 +77,12 @@ func (w *workloads) typesAtCreation(t *testing.T) {
 			&report.Workload{Type: "telemetry", By: partition.ByAllowedNamespace}},
 		{asking(spec{namespace: "operators", name: "manages", requests: small}, "management"), partition.System,
 			&report.Workload{Type: "management", By: partition.ByAllowedNamespace}},
-		{asking(spec{namespace: members, name: "system-asks", requests: small}, "telemetry"), partition.System,
-			&report.Workload{By: partition.ByNamespace, Refused: partition.Forbidden}},
+		{asking(spec{namespace: "annotated", name: "new", requests: small}, "telemetry"), telemetry,
+			&report.Workload{Type: "telemetry", By: partition.ByNamespaceAnnotation}},
+		{asking(spec{namespace: "annotated", name: "manages-not", requests: small}, "management"), partition.Default,
+			&report.Workload{Type: "management", Refused: partition.NotAllowed}},
+		{asking(spec{namespace: members, name: "system-asks", requests: small}, "web"), partition.System,
+			&report.Workload{By: partition.ByNamespace, Refused: partition.UnknownType}},
 		{spec{namespace: "operators", name: "asks-for-nothing", requests: small}, partition.Default, nil},
 		{asking(spec{namespace: "operators", name: "guaranteed", requests: small, limits: small}, "telemetry"), partition.Default,
 			&report.Workload{Type: "telemetry", Refused: partition.IsGuaranteed}},
@@ -181,15 +174,14 @@ func (w *workloads) neverRestarted(t *testing.T, namespace, name string) {
 	}
 }
 
-// typesForbidden: an annotation alone gives nothing, and the reason is reported.
-func (w *workloads) typesForbidden(t *testing.T) {
-	for namespace, refused := range map[string]partition.Refusal{"annotated": partition.Forbidden, "silent": partition.Forbidden} {
-		w.create(t, asking(spec{namespace: namespace, name: "late", requests: resources("10m", "16Mi")}, "telemetry"))
-		w.isIn(t, typed{spec{namespace: namespace, name: "late"}, partition.Default, &report.Workload{Type: "telemetry", Refused: refused}})
-	}
+// typesRestarted: a restart of the monitor moves no member, and no check finds fault with them.
+func (w *workloads) typesRestarted(t *testing.T) {
 	becomes(t, w.Node, checked("workload-resource"), "ok workload-resource")
-	want(t, w.Node, checked("workload-rights"), "error workload-rights")
+	want(t, w.Node, checked("workload-rights"), "ok workload-rights")
 	want(t, w.Node, checked("crio-workloads"), "ok crio-workloads")
+	run(t, w.Node, "systemctl restart "+monitorUnit)
+	w.isIn(t, typed{spec{namespace: "annotated", name: "new"}, telemetry, &report.Workload{Type: "telemetry", By: partition.ByNamespaceAnnotation}})
+	w.neverRestarted(t, "annotated", "new")
 }
 
 // checked is a command that writes the grades of the findings of a check.
@@ -197,46 +189,8 @@ func checked(name string) string {
 	return monitorPath + " check | grep -E '^[a-z]+ +" + name + ":' | tr -s ' ' | cut -d: -f1 | sort -u"
 }
 
-// typesGranted: with the right to read namespaces the next reconcile moves what is allowed, and new
-// pods are placed at their creation.
-func (w *workloads) typesGranted(t *testing.T) {
-	w.mayReadNamespaces(t)
-	allowed := &report.Workload{Type: "telemetry", By: partition.ByNamespaceAnnotation}
-	w.isIn(t, typed{spec{namespace: "annotated", name: "late"}, telemetry, allowed})
-	w.isIn(t, typed{spec{namespace: "silent", name: "late"}, partition.Default, &report.Workload{Type: "telemetry", Refused: partition.NotAllowed}})
-	w.create(t, asking(spec{namespace: "annotated", name: "new", requests: resources("10m", "16Mi")}, "telemetry"))
-	w.isIn(t, typed{spec{namespace: "annotated", name: "new"}, telemetry, allowed})
-	w.neverRestarted(t, "annotated", "new")
-	want(t, w.Node, checked("workload-rights"), "ok workload-rights")
-	run(t, w.Node, "systemctl restart "+monitorUnit)
-	w.isIn(t, typed{spec{namespace: "annotated", name: "new"}, telemetry, allowed})
-	w.neverRestarted(t, "annotated", "new")
-}
-
-// mayReadNamespaces gives all kubelets, and so the monitor, the right to read namespaces.
-func (w *workloads) mayReadNamespaces(t *testing.T) {
-	t.Helper()
-	rbac := w.control.Client().RbacV1()
-	role := &rbacv1.ClusterRole{
-		ObjectMeta: metav1.ObjectMeta{Name: "node-partition"},
-		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: []string{"get"}}},
-	}
-	binding := &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "node-partition"},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
-		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: "system:nodes"}},
-	}
-	if _, err := rbac.ClusterRoles().Create(t.Context(), role, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := rbac.ClusterRoleBindings().Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // typesPrelaunched: while the monitor does not run, the plugin that the runtime starts places pods
-// that ask, by each of the rights: it knows the last answers about their namespaces. The monitor
-// finds them in their place.
+// that ask, by each of the rights. The monitor finds them in their place.
 func (w *workloads) typesPrelaunched(t *testing.T) {
 	if !placing(w.Flavour) {
 		return
@@ -246,18 +200,18 @@ func (w *workloads) typesPrelaunched(t *testing.T) {
 	}
 	runtimeWithoutMonitor(t, w.Node, w.Flavour)
 	plugins(t, w.Node, "1")
-	early := func(namespace string) spec {
-		return asking(spec{namespace: namespace, name: "early", requests: resources("10m", "16Mi")}, "telemetry")
+	early := func(namespace, kind string) spec {
+		return asking(spec{namespace: namespace, name: "early", requests: resources("10m", "16Mi")}, kind)
 	}
-	static := early("silent")
+	static := early("silent", "telemetry")
 	static.name = "early-static"
 	apply(t, w.Node, static)
 	inside := []typed{
-		{early("annotated"), telemetry, &report.Workload{Type: "telemetry", By: partition.ByNamespaceAnnotation}},
-		{early("operators"), telemetry, &report.Workload{Type: "telemetry", By: partition.ByAllowedNamespace}},
+		{early("annotated", "telemetry"), telemetry, &report.Workload{Type: "telemetry", By: partition.ByNamespaceAnnotation}},
+		{early("operators", "telemetry"), telemetry, &report.Workload{Type: "telemetry", By: partition.ByAllowedNamespace}},
 		{spec{namespace: "silent", name: "early-static-" + w.Hostname}, telemetry, &report.Workload{Type: "telemetry", By: partition.ByStatic}},
 	}
-	refused := typed{early("silent"), partition.Default, &report.Workload{Type: "telemetry", Refused: partition.NotAllowed}}
+	refused := typed{early("silent", "management"), partition.Default, &report.Workload{Type: "management", Refused: partition.NotAllowed}}
 	for _, pod := range []typed{inside[0], inside[1], refused} {
 		w.create(t, pod.spec)
 	}
@@ -284,53 +238,6 @@ func (w *workloads) typesPrelaunched(t *testing.T) {
 	w.gone(t, "early")
 }
 
-// typesAlone: while the API server does not answer, a member that gets another sandbox is in its
-// partition from its first container on, by each of the rights: the last answer about its namespace
-// counts.
-func (w *workloads) typesAlone(t *testing.T) {
-	if !placing(w.Flavour) {
-		return
-	}
-	ready(t, w.Node)
-	uids, before := w.uidsByName(t), run(t, w.Node, unanswered)
-	moved := fmt.Sprintf(`nodepartition_placements_total{method="restart",partition=%q,result="success"}`, telemetry)
-	moves, err := metric(t.Context(), w.Node, moved)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := w.control.Interrupt(); err != nil {
-		t.Fatal(err)
-	}
-	away := time.Now()
-	w.await(t, "a question about the namespace without an answer", func(ctx context.Context) (bool, string, error) {
-		now, err := w.Run(ctx, unanswered)
-		now = strings.TrimSpace(now)
-		// A younger answer would count for a new sandbox without a question.
-		return now != before && time.Since(away) > time.Minute, now, err
-	})
-	for _, pod := range []typed{
-		{spec{namespace: "annotated", name: "new"}, telemetry, &report.Workload{Type: "telemetry", By: partition.ByNamespaceAnnotation}},
-		{spec{namespace: "operators", name: "asks"}, telemetry, &report.Workload{Type: "telemetry", By: partition.ByAllowedNamespace}},
-		{spec{namespace: "silent", name: "static-" + w.Hostname}, telemetry, &report.Workload{Type: "telemetry", By: partition.ByStatic}},
-	} {
-		uid := uids[pod.namespace+"/"+pod.name]
-		w.newSandbox(t, pod.name, uid)
-		w.onTelemetry(t, pod.name, uid)
-		w.isIn(t, pod)
-	}
-	wantMetric(t, w.Node, moved, moves) // each was placed at its creation
-	if err := w.control.Restore(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.WaitReady(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// unanswered counts how often the monitor has lost what it knows of the namespace annotated.
-const unanswered = "journalctl -b -o cat --no-pager -u " + monitorUnit +
-	" | grep -c '^the workload types that a namespace allows are not known.* namespace=annotated ' || true"
-
 // uidsByName returns the UIDs of the pods that the kubelet has, by namespace and name.
 func (w *workloads) uidsByName(t *testing.T) map[string]string {
 	t.Helper()
@@ -346,8 +253,7 @@ func (w *workloads) uidsByName(t *testing.T) map[string]string {
 }
 
 // newSandbox ends the sandbox of a Burstable member of telemetry, and waits until the kubelet has
-// made another one. The slice of the pod ends, too: a pod that has a slice in a partition stays
-// there while its right is in doubt, and here the right has to be known.
+// made another one. The slice of the pod ends, too.
 func (w *workloads) newSandbox(t *testing.T, name, uid string) {
 	t.Helper()
 	before, err := w.Sandbox(t.Context(), uid)
@@ -373,36 +279,4 @@ func (w *workloads) onTelemetry(t *testing.T, name, uid string) {
 		outside := slices.ContainsFunc(all, func(p podProcess) bool { return p.partition != telemetry || p.cpus != "0" })
 		return len(all) > 0 && !outside, fmt.Sprint(all), err
 	})
-}
-
-// typesWithdrawn: the pods of a namespace that allows the type no more go back.
-func (w *workloads) typesWithdrawn(t *testing.T) {
-	w.allow(t, "null")
-	for _, name := range []string{"late", "new"} {
-		w.isIn(t, typed{spec{namespace: "annotated", name: name}, partition.Default, &report.Workload{Type: "telemetry", Refused: partition.NotAllowed}})
-	}
-	w.isIn(t, typed{spec{namespace: "operators", name: "asks"}, telemetry, &report.Workload{Type: "telemetry", By: partition.ByAllowedNamespace}})
-}
-
-// typesGivenAgain: the same pods are members again at a reconcile, once their namespace allows the
-// type again, and others do not move.
-func (w *workloads) typesGivenAgain(t *testing.T) {
-	before := w.uidsByName(t)
-	w.allow(t, `"telemetry"`)
-	for _, name := range []string{"late", "new"} {
-		w.isIn(t, typed{spec{namespace: "annotated", name: name}, telemetry, &report.Workload{Type: "telemetry", By: partition.ByNamespaceAnnotation}})
-	}
-	w.isIn(t, typed{spec{namespace: "silent", name: "late"}, partition.Default, &report.Workload{Type: "telemetry", Refused: partition.NotAllowed}})
-	if after := w.uidsByName(t); !maps.Equal(after, before) {
-		t.Errorf("the pods are %v; they were %v", after, before)
-	}
-}
-
-// allow gives the namespace annotated an annotation that allows types, or takes it away: null.
-func (w *workloads) allow(t *testing.T, allowed string) {
-	t.Helper()
-	patch := []byte(`{"metadata": {"annotations": {"workload.openshift.io/allowed": ` + allowed + `}}}`)
-	if _, err := w.control.Client().CoreV1().Namespaces().Patch(t.Context(), "annotated", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
-		t.Fatal(err)
-	}
 }

@@ -3,10 +3,6 @@ package check
 import (
 	"context"
 	"errors"
-	"slices"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"node-partition.io/node-partition/internal/admission"
 	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/kubeapi"
@@ -26,10 +22,12 @@ type clusterFacts struct {
 	// lacking lists the resources that this Node lacks, and unknown is the error of asking for them.
 	lacking []string
 	unknown error
-	// mayGet and mayPatch are the errors of the requests that the monitor depends on; nil for none.
-	mayGet, mayPatch error
-	// policy is the policy of render admission; nil for none, and if it is not known.
-	policy *kubeapi.Policy
+	// mayPatch is the error of the request that the monitor depends on; nil for none.
+	mayPatch error
+	// policy is the policy of render admission; nil for none, and if it is not known. unguarded means
+	// that there is none.
+	policy    *kubeapi.Policy
+	unguarded bool
 }
 
 // workloadType is a workload type of the configuration.
@@ -41,7 +39,7 @@ type workloadType struct {
 
 // workloadTypes returns the types of a configuration.
 func workloadTypes(c *config.Config) []workloadType {
-	types, rules := make([]workloadType, 0, len(c.Workloads)), c.Members(nil)
+	types, rules := make([]workloadType, 0, len(c.Workloads)), c.Members()
 	for _, w := range c.Workloads {
 		types = append(types, workloadType{w, rules.MayAsk(w)})
 	}
@@ -59,9 +57,15 @@ func (f *clusterFacts) resources() []string {
 	return names
 }
 
-// byNamespace reports whether annotations of namespaces count.
-func (f *clusterFacts) byNamespace() bool {
-	return slices.ContainsFunc(f.types, func(t workloadType) bool { return t.ByNamespace })
+// byNamespace lists the types that every pod gets that the API server lets ask.
+func (f *clusterFacts) byNamespace() []string {
+	var names []string
+	for _, t := range f.types {
+		if t.ByNamespace {
+			names = append(names, t.Type)
+		}
+	}
+	return names
 }
 
 // cluster asks the API server, once for all checks. It asks nothing that no type needs.
@@ -81,7 +85,7 @@ func (c *checks) cluster(ctx context.Context) *clusterFacts {
 	}
 	f.server, f.kubeconfig, f.node = client.Server(), path, nodeName(c.options.Node, client)
 	if c.unreachable != nil {
-		f.mayPatch, f.mayGet, f.unknown = c.unreachable, c.unreachable, c.unreachable
+		f.mayPatch, f.unknown = c.unreachable, c.unreachable
 		return f
 	}
 	f.ask(ctx, client)
@@ -115,10 +119,7 @@ func (f *clusterFacts) ask(ctx context.Context, client *kubeapi.Client) {
 	if len(resources) > 0 {
 		f.mayPatch = client.NodeRights(ctx, f.node, false, false)
 	}
-	if f.byNamespace() && !errors.Is(f.mayPatch, kubeapi.ErrUnreachable) {
-		f.mayGet = rightTo(client.Namespace(ctx, metav1.NamespaceDefault))
-	}
-	if f.unknown = errors.Join(unreachable(f.mayPatch), unreachable(f.mayGet)); f.unknown != nil {
+	if f.unknown = unreachable(f.mayPatch); f.unknown != nil {
 		return
 	}
 	if len(resources) > 0 {
@@ -126,13 +127,7 @@ func (f *clusterFacts) ask(ctx context.Context, client *kubeapi.Client) {
 			return
 		}
 	}
-	f.policy, _ = client.Policy(ctx, admission.PolicyName)
-}
-
-// rightTo returns the error of a request, nil if only its object does not exist.
-func rightTo(_ kubeapi.Namespace, err error) error {
-	if errors.Is(err, kubeapi.ErrGone) {
-		return nil
-	}
-	return err
+	var err error
+	f.policy, err = client.Policy(ctx, admission.PolicyName)
+	f.unguarded = err == nil && f.policy == nil
 }

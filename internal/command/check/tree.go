@@ -129,7 +129,7 @@ func (c *checks) readTree(ctx context.Context) (*tree, error) {
 		return nil, err
 	}
 	t := &tree{
-		partitions: c.desired.Partitions, names: c.desired.Names, members: c.desired.Members(node.AllowedByFile(n)),
+		partitions: c.desired.Partitions, names: c.desired.Names, members: c.desired.Members(),
 		cgroups: map[string]map[string]string{}, scopes: map[string]string{}, units: map[string]map[string]string{},
 		found: map[string]bool{},
 	}

@@ -53,6 +53,13 @@ func resourceFindings(f *clusterFacts) []state.Finding {
 // stale says where the policies of the cluster have less than this configuration. Other nodes may
 // have more types, and more namespaces.
 func (f *clusterFacts) stale() []state.Finding {
+	//guard: a type that every pod may ask for is found
+	if open := f.byNamespace(); f.unguarded && len(open) > 0 {
+		return changing(
+			state.Warning, "apply the output of partition-monitor render admission, or set namespaceAnnotation: false",
+			"there is no policy %s: unless OpenShift's API server guards it, every pod gets %s that asks", admission.PolicyName, strings.Join(open, ", "),
+		)
+	}
 	if f.policy == nil {
 		return nil
 	}
@@ -108,46 +115,27 @@ func unreachable(err error) error {
 	return nil
 }
 
-// The rules of a ClusterRole that give the rights.
-const (
-	ruleNamespaces = `{apiGroups: [""], resources: [namespaces], verbs: [get]}`
-	ruleStatus     = `{apiGroups: [""], resources: [nodes/status], verbs: [patch]}`
-)
+// ruleStatus is the rule of a ClusterRole that gives the right.
+const ruleStatus = `{apiGroups: [""], resources: [nodes/status], verbs: [patch]}`
 
-// rightsFindings says which rights the monitor lacks.
+// rightsFindings says which right the monitor lacks.
 func rightsFindings(f *clusterFacts) []state.Finding {
 	resources := f.resources()
-	if len(resources) == 0 && !f.byNamespace() {
+	switch {
+	case len(resources) == 0:
 		return saying(state.OK, "no workload type needs a right at the API server")
-	}
-	if f.unasked != nil || len(resources) > 0 && unreachable(errors.Join(f.mayGet, f.mayPatch)) != nil {
+	case f.unasked != nil, unreachable(f.mayPatch) != nil:
 		return nil // reported by the check workload-resource
+	case errors.Is(f.mayPatch, kubeapi.ErrForbidden):
+		return changing(
+			state.Error, fmt.Sprintf("add %s to the rules of a ClusterRole of that user", ruleStatus),
+			"the user of %s may not patch nodes/status at %s: the monitor cannot keep %s on the Node",
+			f.kubeconfig, f.server, strings.Join(resources, ", "),
+		)
+	case f.mayPatch != nil:
+		return saying(state.Warning, "%v", f.mayPatch)
 	}
-	var found []state.Finding
-	unwritten := "the monitor cannot keep " + strings.Join(resources, ", ") + " on the Node"
-	for _, of := range []struct {
-		err                error
-		right, rule, means string
-	}{
-		{f.mayGet, "get namespaces", ruleNamespaces, "no annotation of a namespace gives its pods a workload type"},
-		{f.mayPatch, "patch nodes/status", ruleStatus, unwritten},
-	} {
-		switch {
-		case of.err == nil:
-		case errors.Is(of.err, kubeapi.ErrForbidden):
-			found = append(found, changing(
-				state.Error, fmt.Sprintf("add %s to the rules of a ClusterRole of that user; partition-monitor render admission has "+
-					"the one for kubelets", of.rule),
-				"the user of %s may not %s at %s: %s", f.kubeconfig, of.right, f.server, of.means,
-			)...)
-		default:
-			found = append(found, saying(state.Warning, "%v", of.err)...)
-		}
-	}
-	if found == nil {
-		found = saying(state.OK, "%s lets the monitor do what workload types need, with %s", f.server, f.kubeconfig)
-	}
-	return found
+	return saying(state.OK, "%s lets the monitor do what workload types need, with %s", f.server, f.kubeconfig)
 }
 
 // maxNames bounds the names in a finding.

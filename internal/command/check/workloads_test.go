@@ -77,27 +77,21 @@ func TestResourceFindings(t *testing.T) {
 func TestRightsFindings(t *testing.T) {
 	t.Parallel()
 	types := []workloadType{typeOf("a")}
-	alone := typeOf("a")
-	alone.Advertise = false
-	none := alone
-	none.ByNamespace = false
+	none := typeOf("a")
+	none.Advertise = false
 	forbidden := fmt.Errorf("said no: %w", kubeapi.ErrForbidden)
 	unreachable := fmt.Errorf("silent: %w", kubeapi.ErrUnreachable)
-	const namespaces, status = `add {apiGroups: [""], resources: [namespaces], verbs: [get]} to the rules`,
-		`add {apiGroups: [""], resources: [nodes/status], verbs: [patch]} to the rules`
+	const status = `add {apiGroups: [""], resources: [nodes/status], verbs: [patch]} to the rules`
 	for name, test := range map[string]struct {
 		facts clusterFacts
 		want  [][]string
 	}{
-		"none is needed":    {clusterFacts{types: []workloadType{none}, mayGet: forbidden}, [][]string{{"ok no workload type needs a right"}}},
-		"both":              {clusterFacts{types: types, server: "S", kubeconfig: "K"}, [][]string{{"ok S lets the monitor", "K"}}},
-		"not namespaces":    {clusterFacts{types: types, server: "S", kubeconfig: "K", mayGet: forbidden}, [][]string{{"error the user of K may not get namespaces at S", namespaces, "render admission"}}},
-		"not the status":    {clusterFacts{types: types, server: "S", kubeconfig: "K", mayPatch: forbidden}, [][]string{{"error the user of K may not patch nodes/status", coresA, status}}},
-		"neither":           {clusterFacts{types: types, mayGet: forbidden, mayPatch: forbidden}, [][]string{{namespaces}, {status}}},
+		"none is needed":    {clusterFacts{types: []workloadType{none}, mayPatch: forbidden}, [][]string{{"ok no workload type needs a right"}}},
+		"granted":           {clusterFacts{types: types, server: "S", kubeconfig: "K"}, [][]string{{"ok S lets the monitor", "K"}}},
+		"not the status":    {clusterFacts{types: types, server: "S", kubeconfig: "K", mayPatch: forbidden}, [][]string{{"error the user of K may not patch nodes/status at S", coresA, status}}},
 		"no Node":           {clusterFacts{types: types, mayPatch: fmt.Errorf("no node: %w", kubeapi.ErrGone)}, [][]string{{"warning no node: "}}},
 		"said already":      {clusterFacts{types: types, unasked: errors.New("no kubeconfig")}, nil},
 		"unreachable, said": {clusterFacts{types: types, mayPatch: unreachable}, nil},
-		"unreachable":       {clusterFacts{types: []workloadType{alone}, mayGet: unreachable}, [][]string{{"warning silent: "}}},
 	} {
 		expectLines(t, name, rightsFindings(&test.facts), test.want)
 	}
@@ -133,8 +127,13 @@ func TestStale(t *testing.T) {
 		expectLines(t, name, f.stale(), test.want)
 	}
 	if found := (&clusterFacts{types: []workloadType{own}}).stale(); found != nil {
-		t.Errorf("without a policy: %v", found)
+		t.Errorf("without a known policy: %v", found)
 	}
+	if found := (&clusterFacts{types: []workloadType{plain}, unguarded: true}).stale(); found != nil {
+		t.Errorf("without a policy, and nothing that needs one: %v", found)
+	}
+	open := clusterFacts{types: []workloadType{own, plain}, unguarded: true}
+	expectLines(t, "without a policy", open.stale(), [][]string{{"warning there is no policy node-partition-workloads", " gets a that asks", "render admission"}})
 }
 
 const (
@@ -184,8 +183,7 @@ func TestCheckWorkloadsKubelet(t *testing.T) {
 	expect(t, n, fails, []string{"error   workload-resource: " + coresA + ": the Node " + fakeapi.Node + " has none of it"})
 	n.Cluster.Objects[ownNode] = `{"status":{"allocatable":{"` + coresA + `":"4k"}}}`
 	n.Cluster.Answers["PATCH /api/v1/nodes/"+fakeapi.Node+"/status"] = http.StatusForbidden
-	n.Cluster.Answers["GET /api/v1/namespaces/default"] = http.StatusForbidden
-	expect(t, n, fails, []string{"error   workload-rights: the user of /var/lib/kubelet/kubeconfig may not get namespaces", "may not patch nodes/status"})
+	expect(t, n, fails, []string{"error   workload-rights: the user of /var/lib/kubelet/kubeconfig may not patch nodes/status"})
 }
 
 // TestCheckWorkloadsWithoutAPI: a node without an API server is not an error.

@@ -77,7 +77,7 @@ func Read(ctx context.Context, o Options) (Plan, error) {
 	in.Partitions = node.BudgetPartitions(partitions, draft.Workloads)
 	p.Shares = sharesOfMemory(partitions)
 	if o.Capacity == nil && !o.Node.Foreign {
-		countMembers(ctx, o.PodsAPI, draft.Members(node.AllowedByFile(o.Node)), in.Partitions)
+		countMembers(ctx, o.PodsAPI, draft.Members(), in.Partitions)
 	}
 	if len(partitions) > 0 && partitions[0].IsSystem() {
 		p.Members = in.Partitions[0].Members

@@ -51,7 +51,7 @@ var errNone = errors.New("the configuration has no workload type: want a section
 	", see docs/workload-partitions.md")
 
 func ofConfig(c *config.Config) []Workload {
-	all, rules := make([]Workload, 0, len(c.Workloads)), c.Members(nil)
+	all, rules := make([]Workload, 0, len(c.Workloads)), c.Members()
 	for _, w := range c.Workloads {
 		found := Workload{Workload: w, MayAsk: rules.MayAsk(w)}
 		if p := c.Partition(w.Partition); p != nil {

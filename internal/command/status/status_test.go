@@ -144,7 +144,7 @@ func TestJSON(t *testing.T) {
 func TestJSONFields(t *testing.T) {
 	t.Parallel()
 	limit := uint64(1)
-	asks := &report.Workload{Type: "a", By: partition.ByNamespace, Refused: partition.Forbidden, MilliCPU: 1, Flaw: "flaw"}
+	asks := &report.Workload{Type: "a", By: partition.ByNamespace, Refused: partition.NotAllowed, MilliCPU: 1, Flaw: "flaw"}
 	s := reportOf(report.Pod{Reason: report.Pending, Next: "it is moved next", Workload: asks})
 	s.Partitions = []state.Partition{{LimitBytes: &limit, CPUs: "0", UsedBytes: 1, UsedPeakBytes: 2, Types: []string{"a"}, Exclusive: true}}
 	s.Problem, s.NodeResource = "problem", map[string]int64{"a": 2000}

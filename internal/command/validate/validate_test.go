@@ -138,7 +138,7 @@ const oneFile = golden.KubeletHead + `systemPartition:
   cpuset: "0-1"
   namespaces: [kube-system]
 workloadPartitions:
-  batch: {memoryLimit: 1Gi}
+  batch: {memoryLimit: 1Gi, namespaceAnnotation: true}
 `
 
 // TestSizes: one file has other limits on nodes of other sizes, and what depends on a size that is
@@ -212,7 +212,7 @@ func TestFindings(t *testing.T) {
 cgroupRoot: /kube
 systemPartitions: {}
 systemPartition: {memoryLimit: 4GB, memoryLimits: 1, namespaces: [kube-system, a_b]}
-workloadPartitions: {batch: {memoryLimit: 10%}}
+workloadPartitions: {batch: {memoryLimit: 10%, namespaces: [jobs]}}
 `
 	r, shown := judged(t, Options{Name: "kubelet.yaml", Data: []byte(text), Size: goldenSize()})
 	fields := func(list []state.Problem) (fields []string) {

@@ -24,7 +24,7 @@ func newWorkloadCollector(reports Reports, configuration *configurationCollector
 	c.pods = c.desc(prefix+"workload_pods",
 		"Pods that are members of a partition by their workload type, by the right to it.", "partition", "type", "by")
 	c.refused = c.desc(prefix+"workload_refused_pods",
-		"Pods that ask for a workload type in vain, or whose right to it is in doubt, by the reason.", "type", "reason")
+		"Pods that ask for a workload type in vain, by the reason.", "type", "reason")
 	return c
 }
 

@@ -39,7 +39,6 @@ func pod(belongs partition.Name, w report.Workload) report.Pod {
 }
 
 // TestWorkloadMetrics: members count by partition, type and right, and refusals by type and reason.
-// A member whose right is in doubt counts in both.
 func TestWorkloadMetrics(t *testing.T) {
 	t.Parallel()
 	got, _ := workloads(
@@ -47,7 +46,7 @@ func TestWorkloadMetrics(t *testing.T) {
 		pod(telemetry, report.Workload{Type: "telemetry", By: partition.ByNamespace}),
 		pod(telemetry, report.Workload{Type: "telemetry", By: partition.ByNamespace}),
 		pod(partition.System, report.Workload{Type: "management", By: partition.ByStatic}),
-		pod(telemetry, report.Workload{Type: "telemetry", By: partition.ByNamespaceAnnotation, Refused: partition.Forbidden}),
+		pod(telemetry, report.Workload{Type: "telemetry", By: partition.ByNamespaceAnnotation}),
 		pod(partition.Default, report.Workload{Type: "telemetry", Refused: partition.NotAllowed}),
 		pod(partition.Default, report.Workload{Type: "batch", Refused: partition.UnknownType}),
 		pod(partition.Default, report.Workload{Refused: partition.TwoTypes}),
@@ -59,7 +58,6 @@ func TestWorkloadMetrics(t *testing.T) {
 		`pods{by="namespace",partition="telemetry",type="telemetry"} 3`,
 		`pods{by="namespace-annotation",partition="telemetry",type="telemetry"} 1`,
 		`pods{by="static",partition="system",type="management"} 1`,
-		`refused_pods{reason="forbidden",type="telemetry"} 1`,
 		`refused_pods{reason="not-allowed",type="telemetry"} 1`,
 		`refused_pods{reason="not-allowed",type="unknown_type"} 1`,
 		`refused_pods{reason="two-types",type="unknown_type"} 1`,
@@ -86,7 +84,7 @@ func TestWorkloadMetricsBounded(t *testing.T) {
 	if all != few || len(got) != 1 || got[0] != `refused_pods{reason="unknown-type",type="unknown_type"} 1000` {
 		t.Errorf("%d series, without pods %d: %s", all, few, got)
 	}
-	if want := 2*4 + 3*8; few != want {
+	if want := 2*4 + 3*5; few != want {
 		t.Errorf("%d series of two types; want %d", few, want)
 	}
 	if _, all = workloads(t, nil, hostile...); all != 0 {

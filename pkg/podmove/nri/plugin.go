@@ -13,16 +13,14 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"node-partition.io/node-partition/internal/admission"
-	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/cri"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/podmove"
 )
 
-// Plugin answers the runtime over NRI. It makes each answer from the event and from memory. It
-// waits only for the namespace of a new sandbox, for a part of a second. The runtime waits for the
-// answer: after two seconds it ends the connection and starts the container where it was
-// (plugin_request_timeout of containerd and CRI-O).
+// Plugin answers the runtime over NRI. It makes each answer from the event and from memory. The
+// runtime waits for the answer: after two seconds it ends the connection and starts the container
+// where it was (plugin_request_timeout of containerd and CRI-O).
 type Plugin struct {
 	// Wake is called when a reconcile has something to do, Announce when a sandbox of a member
 	// begins. They return at once.
@@ -30,11 +28,6 @@ type Plugin struct {
 	Announce func(podmove.Announcement)
 	// Connection is called when the runtime has connected (true) or disconnected.
 	Connection func(up bool)
-	// Cgroups shows in which partitions a pod is already.
-	Cgroups cgroups.FS
-	// Await waits a moment for what the API server says of a namespace, on which a pod's membership
-	// depends. It is nil for a plugin that asks no API server.
-	Await func(ctx context.Context, namespace string)
 
 	mu        sync.Mutex
 	rules     podmove.Rules
@@ -114,8 +107,8 @@ func (p *Plugin) Connections() int {
 }
 
 // RunPodSandbox is called after a sandbox was created and before its first container.
-func (p *Plugin) RunPodSandbox(ctx context.Context, pod *api.PodSandbox) error {
-	member := memberOf(pod, p.Cgroups)
+func (p *Plugin) RunPodSandbox(_ context.Context, pod *api.PodSandbox) error {
+	member := memberOf(pod)
 	a := podmove.Announcement{
 		Sandbox: cri.Sandbox{
 			ID:        pod.GetId(),
@@ -128,7 +121,6 @@ func (p *Plugin) RunPodSandbox(ctx context.Context, pod *api.PodSandbox) error {
 		},
 		QoS: v1.PodQOSClass(qosOf(pod)),
 	}
-	p.awaitNamespace(ctx, member)
 	p.mu.Lock()
 	a.Place = p.rules.Place(member)
 	if p.announced != nil {
@@ -143,18 +135,6 @@ func (p *Plugin) RunPodSandbox(ctx context.Context, pod *api.PodSandbox) error {
 func (p *Plugin) announce(a podmove.Announcement) {
 	if a.Place.Partition != partition.Default && a.QoS != "" {
 		p.Announce(a)
-	}
-}
-
-// awaitNamespace waits for what the API server says of the pod's namespace, if the pod's membership
-// depends on it and it is not known. Its containers are created after the sandbox.
-func (p *Plugin) awaitNamespace(ctx context.Context, pod partition.Pod) {
-	p.mu.Lock()
-	rules := p.rules
-	p.mu.Unlock()
-	//guard: a sandbox waits only if nothing else decides
-	if p.Await != nil && rules.Place(pod).Refused == partition.NamespaceUnknown {
-		p.Await(ctx, pod.Namespace)
 	}
 }
 
@@ -176,14 +156,14 @@ func (p *Plugin) CreateContainer(
 	begin := time.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	place := p.rules.Place(memberOf(pod, p.Cgroups))
+	place := p.rules.Place(memberOf(pod))
 	to := place.Partition
 	if to == partition.Default {
 		return nil, nil, nil
 	}
 	//guard: an answer after the sandbox announces it
 	if a, ok := p.announced[pod.GetId()]; ok && a.Place != place {
-		// The API server has answered since, or the configuration has changed.
+		// The configuration has changed since.
 		a.Place = place
 		p.announced[pod.GetId()] = a
 		p.announce(a.Announcement)
@@ -225,15 +205,11 @@ func (p *Plugin) UpdateContainer(
 }
 
 // memberOf returns what decides about a pod's membership.
-func memberOf(pod *api.PodSandbox, tree cgroups.FS) partition.Pod {
-	qos := qosOf(pod)
+func memberOf(pod *api.PodSandbox) partition.Pod {
 	return partition.Pod{
 		//guard: a Guaranteed pod that asks is not placed at its creation
-		Namespace: pod.GetNamespace(), Guaranteed: qos == partition.Guaranteed,
+		Namespace: pod.GetNamespace(), Guaranteed: qosOf(pod) == partition.Guaranteed,
 		Origin: partition.OriginOf(pod.GetAnnotations()),
-		In: func(name partition.Name) bool {
-			return tree.Has(partition.CgroupPath(partition.PodSlice(name, qos, pod.GetUid())))
-		},
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 
 	"github.com/containerd/nri/pkg/api"
 
-	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/podmove"
 )
@@ -20,8 +19,6 @@ type Prelaunched struct {
 	// Config returns the present configuration. An error means that the members are not known. The
 	// runtime waits for it.
 	Config func() (podmove.Policy, error)
-	// Cgroups shows in which partitions a pod is already.
-	Cgroups cgroups.FS
 	// Placed is called for each container that the plugin has placed, NotPlaced with the reason why a
 	// container is left where it is, which may be that of a member.
 	Placed    func()
@@ -65,7 +62,7 @@ func (p *Prelaunched) CreateContainer(
 		p.NotPlaced(err)
 		return nil, nil, nil
 	}
-	to := config.Rules().Partition(memberOf(pod, p.Cgroups))
+	to := config.Rules().Partition(memberOf(pod))
 	if to == partition.Default {
 		return nil, nil, nil
 	}

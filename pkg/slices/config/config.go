@@ -97,10 +97,9 @@ func (c *Config) LeaveToKubelet(why string) {
 	})
 }
 
-// Members returns the rules of who belongs to which partition. allows knows the annotations of
-// namespaces; nil for none.
-func (c *Config) Members(allows partition.Allows) partition.Rules {
-	return partition.NewRules(claims(c.Partitions)...).With(c.Workloads, allows)
+// Members returns the rules of who belongs to which partition.
+func (c *Config) Members() partition.Rules {
+	return partition.NewRules(claims(c.Partitions)...).With(c.Workloads)
 }
 
 func claims(partitions []Partition) []partition.Claim {

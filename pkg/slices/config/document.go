@@ -69,7 +69,9 @@ type workloadSection struct {
 	Partition otherPartition `json:"partition,omitempty"`
 	// The namespaces whose pods are members if they ask for the type.
 	AllowedNamespaces []namespaceName `json:"allowedNamespaces,omitempty"`
-	// Whether an annotation of a namespace allows its pods to ask for the type. True without it.
+	// Whether every pod that asks for the type is a member. Only for a cluster with the policies of
+	// partition-monitor render admission, which let no pod ask without an annotation of its namespace.
+	// False without it.
 	NamespaceAnnotation *bool `json:"namespaceAnnotation,omitempty"`
 	// Whether the Node has the resource NAME.workload.openshift.io/cores. Without it, true
 	// if the partition has a cpuset, and otherwise false.

@@ -17,8 +17,8 @@ const (
 	partitionField = "partition"
 	// allowedField lists the namespaces whose pods get the type that they ask for.
 	allowedField = "allowedNamespaces"
-	// annotationField means that a namespace's annotation allows its pods the type, too. It is true
-	// where it is absent.
+	// annotationField means that every pod that asks gets the type: policies of the API server let
+	// only those ask whose namespace has an annotation that allows it. It is false where it is absent.
 	annotationField = "namespaceAnnotation"
 	// advertiseField means that the Node has the resource of the type. Where it is absent, it is true
 	// if the partition has a cpuset.
@@ -58,7 +58,7 @@ func newWorkloads(
 
 // workload reads the fields of a type.
 func (c *checker) workload(all sections) partition.Workload {
-	w := partition.Workload{Type: string(c.name), Partition: c.name, ByNamespace: true}
+	w := partition.Workload{Type: string(c.name), Partition: c.name}
 	if c.section.isTypeAlone() {
 		w.Partition = partition.System
 		c.typeAlone(all)

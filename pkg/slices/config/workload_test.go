@@ -21,7 +21,7 @@ func TestWorkloads(t *testing.T) {
 	config, err := LoadWith(root, "mine.yaml", []byte(golden.KubeletHead+`
 systemPartition: {namespaces: [kube-system], cpuset: "0-1"}
 workloadPartitions:
-  a: {}
+  a: {namespaceAnnotation: true}
   b: {partition: system, allowedNamespaces: [ops], namespaceAnnotation: false, advertise: false}
   c: {partition: system, advertise: true}
   d: {advertise: null, cpuset: "2"}
@@ -31,10 +31,10 @@ workloadPartitions:
 	want := []partition.Workload{
 		{Type: "a", Partition: "a", ByNamespace: true},
 		{Type: "b", Partition: partition.System, Allowed: []string{"ops"}, CPUs: 2},
-		{Type: "c", Partition: partition.System, ByNamespace: true, Advertise: true, CPUs: 2},
-		{Type: "d", Partition: "d", ByNamespace: true, Advertise: true, CPUs: 1},
-		{Type: "e", Partition: "e", ByNamespace: true},
-		{Type: "f", Partition: "f", ByNamespace: true, CPUs: 1},
+		{Type: "c", Partition: partition.System, Advertise: true, CPUs: 2},
+		{Type: "d", Partition: "d", Advertise: true, CPUs: 1},
+		{Type: "e", Partition: "e"},
+		{Type: "f", Partition: "f", CPUs: 1},
 	}
 	if err != nil || !slices.EqualFunc(config.Workloads, want, partition.Workload.Equal) {
 		t.Errorf("%+v, %v; want %+v", config.Workloads, err, want)

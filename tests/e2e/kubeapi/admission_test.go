@@ -56,14 +56,13 @@ func admissionOn(c *cluster, version string) {
 	c.apply(strings.ReplaceAll(injector, "VERSION", version))
 	c.admissionStarted()
 	for name, test := range map[string]func(*cluster){
-		"table":     func(c *cluster) { tableOfPods(c, table, wanted) },
-		"random":    randomPods,
-		"changed":   changedPods,
-		"many":      manyContainers,
-		"burden":    manyAnnotations,
-		"resource":  resourceOfNode,
-		"namespace": namespaceOfKubelet,
-		"bounds":    bounds,
+		"table":    func(c *cluster) { tableOfPods(c, table, wanted) },
+		"random":   randomPods,
+		"changed":  changedPods,
+		"many":     manyContainers,
+		"burden":   manyAnnotations,
+		"resource": resourceOfNode,
+		"bounds":   bounds,
 	} {
 		c.t.Run(name, func(t *testing.T) {
 			c := *c
@@ -484,17 +483,6 @@ func resourceOfNode(c *cluster) {
 				c.t.Errorf("%s sets %s: %s is %s; want %s", test.as, test.value, field, got, test.want)
 			}
 		}
-	}
-}
-
-// namespaceOfKubelet: the user of a kubelet may read a namespace, and may not list them.
-func namespaceOfKubelet(c *cluster) {
-	c.eventually("the kubelet may read a namespace", func(ctx context.Context) (bool, error) {
-		_, err := c.monitor.Namespace(ctx, "shipped")
-		return err == nil, nil
-	})
-	if _, err := c.kubelet.CoreV1().Namespaces().List(c.t.Context(), metav1.ListOptions{}); !apierrors.IsForbidden(err) {
-		c.t.Errorf("listing namespaces: %v; want it forbidden", err)
 	}
 }
 

@@ -8,33 +8,51 @@ import (
 	"node-partition.io/node-partition/internal/node"
 )
 
-// configured computes the metrics of the configuration and of the budget of the node.
-type configured struct {
-	mu       sync.Mutex // also held while the budget is computed, so that the latest one wins
-	followed node.Followed
+// following holds the configuration that is followed.
+type following struct {
+	mu sync.Mutex
+	is node.Followed
 }
 
-// now returns the configuration that is followed.
-func (c *configured) now() node.Followed {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.followed
+func (f *following) now() node.Followed {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.is
 }
 
-// setConfigured records a configuration.
-func (m *monitor) setConfigured(c node.Followed) {
-	m.configured.mu.Lock()
-	m.metrics.SetConfiguration(c.Decision, problemsOf(c)...)
-	m.configured.followed = c
-	m.configured.mu.Unlock()
-	m.setBudget()
+func (f *following) set(is node.Followed) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.is = is
+}
+
+// problem returns the error of the configuration, nil if it is valid.
+func (f *following) problem() error { return f.now().Problem }
+
+// problemText returns the text of the error, empty for none.
+func (f *following) problemText() string {
+	if err := f.problem(); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+// meaning returns what the error of a configuration means for what is followed, empty for none.
+func meaning(c node.Followed) string {
+	switch {
+	case c.Unknown:
+		return "what to follow is not known, and nothing is moved, evicted or removed"
+	case c.Problem != nil:
+		return "the configuration is not valid; following the last good one of this boot"
+	}
+	return ""
 }
 
 // setBudget computes the budget, for another configuration and for another kubelet.
 func (m *monitor) setBudget() {
-	m.configured.mu.Lock()
-	defer m.configured.mu.Unlock()
-	budget, err := node.Budget(m.options.Node, shares(m.configured.followed))
+	m.budgeting.Lock() // so that the latest one wins
+	defer m.budgeting.Unlock()
+	budget, err := node.Budget(m.options.Node, shares(m.followed.now()))
 	if err != nil {
 		m.log.Debug("there are no metrics of the budget", "error", err)
 		m.metrics.SetBudget(nil)
