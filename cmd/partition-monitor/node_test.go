@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
 
 	"node-partition.io/node-partition/internal/host"
@@ -32,6 +33,7 @@ const nodeShell = "PARTITION_MONITOR_SHELL"
 var onNode = []string{"/etc", "/run", "/var", "/sys/fs/cgroup", "/proc/cmdline"}
 
 func TestMain(m *testing.M) {
+	cli.HelpPrinter = printHelp
 	root, ok := os.LookupEnv(nodeRoot)
 	if !ok {
 		os.Exit(m.Run())

@@ -83,6 +83,9 @@ type Look struct {
 	Result string `json:"result"`
 }
 
+// WasRead reports whether the path was read.
+func (l Look) WasRead() bool { return l.Result == lookRead }
+
 // FileWith returns the file to change for a field of the kubelet's configuration: the last file
 // that sets it, or else the last file that was read.
 func (c *Merged) FileWith(field string) string {

@@ -17,7 +17,7 @@ import (
 // TestWrap: a line fits on the terminal, is indented where it continues, and keeps its words whole.
 func TestWrap(t *testing.T) {
 	t.Parallel()
-	const line = "warning nri: the runtime --without-this-option serves no NRI"
+	const line = "warning  nri: the runtime --without-this-option serves no NRI"
 	for _, test := range []struct {
 		width int
 		line  string
@@ -26,10 +26,11 @@ func TestWrap(t *testing.T) {
 		{0, line, line},
 		{20, line, line},
 		{100, line, line},
-		{40, line, "warning nri: the runtime\n        --without-this-option serves no\n        NRI"},
+		{40, line, "warning  nri: the runtime\n         --without-this-option serves no\n         NRI"},
+		{40, "  - nri: the runtime --without-this-option serves  none", "  - nri: the runtime\n    --without-this-option serves  none"},
 		{40, "/a/path/that/is/longer/than/the/whole/terminal", "/a/path/that/is/longer/than/the/whole/terminal"},
 	} {
-		if got := (Terminal{Width: test.width}).wrap(test.line, 8); got != test.want {
+		if got := (Terminal{Width: test.width}).Wrap(test.line); got != test.want {
 			t.Errorf("%d columns: %q; want %q", test.width, got, test.want)
 		}
 	}
@@ -38,9 +39,9 @@ func TestWrap(t *testing.T) {
 // TestWrite: a terminal shows wrapped lines, whose first words say in colours how bad they are. A
 // file has the text as it was written.
 func TestWrite(t *testing.T) {
-	const text = `error   slice: gone
-        change: reload the units of systemd
-warning nri: the runtime serves no NRI
+	const text = `error    slice: gone
+         change: reload the units of systemd
+warning  nri: the runtime serves no NRI
 warnings: 1
 ok      error: none
 
@@ -49,17 +50,17 @@ ok      error: none
 		term, noColor string
 		want          string
 	}{
-		{"xterm", "", "\x1b[1;31merror\x1b[m   slice: gone\n        change: reload\n          the units of systemd\n" +
-			"\x1b[33mwarning\x1b[m nri: the runtime\n        serves no NRI\nwarnings: 1\nok      error: none\n\n"},
-		{"xterm", "1", "error   slice: gone\n        change: reload\n          the units of systemd\n" +
-			"warning nri: the runtime\n        serves no NRI\nwarnings: 1\nok      error: none\n\n"},
+		{"xterm", "", "\x1b[1;31merror\x1b[m    slice: gone\n         change: reload the\n         units of systemd\n" +
+			"\x1b[33mwarning\x1b[m  nri: the runtime serves\n         no NRI\nwarnings: 1\nok      error: none\n\n"},
+		{"xterm", "1", "error    slice: gone\n         change: reload the\n         units of systemd\n" +
+			"warning  nri: the runtime serves\n         no NRI\nwarnings: 1\nok      error: none\n\n"},
 		{"dumb", "", text},
 		{"", "", text},
 	} {
 		t.Setenv("TERM", test.term)
 		t.Setenv("NO_COLOR", test.noColor)
 		tty, screen := testkit.OpenTerminal(t, 32)
-		if err := errors.Join(Write(tty, text, 8, Severities), tty.Close()); err != nil {
+		if err := errors.Join(Write(tty, text, Severities), tty.Close()); err != nil {
 			t.Fatal(err)
 		}
 		if got := testkit.Shown(t, screen); got != test.want {
@@ -69,7 +70,7 @@ ok      error: none
 	t.Setenv("TERM", "xterm")
 	t.Setenv("NO_COLOR", "")
 	var pipe bytes.Buffer
-	if err := Write(&pipe, text, 8, Severities); err != nil || pipe.String() != text {
+	if err := Write(&pipe, text, Severities); err != nil || pipe.String() != text {
 		t.Errorf("%v, %q", err, &pipe)
 	}
 }
@@ -91,7 +92,7 @@ func TestRedraw(t *testing.T) {
 			if (TerminalOf(w) == Terminal{}) != (term == "dumb") {
 				t.Errorf("TERM=%s: what is drawn does not know the terminal", term)
 			}
-			return Write(w, test.text, 8, nil)
+			return Write(w, test.text, nil)
 		})
 		if err := errors.Join(err, tty.Close()); err != nil {
 			t.Fatal(err)
@@ -101,7 +102,7 @@ func TestRedraw(t *testing.T) {
 		}
 	}
 	var pipe bytes.Buffer
-	err := Redraw(&pipe, func(w io.Writer) error { return Write(w, line, 8, nil) })
+	err := Redraw(&pipe, func(w io.Writer) error { return Write(w, line, nil) })
 	if err != nil || pipe.String() != line {
 		t.Errorf("%v, %q", err, &pipe)
 	}

@@ -168,12 +168,6 @@ func (p pages) printed(t *testing.T, n *lab.Node, configurations int) {
 	if reports != 1+configurations {
 		t.Errorf("%d reports; want one of this node, and one of each of %d configurations", reports, configurations)
 	}
-	// People read them in separate lines.
-	for line := range strings.Lines(run(t, n, monitorPath+" check || test $? = 1")) {
-		if address, ok := strings.CutPrefix(strings.TrimSpace(line), "see: "); ok {
-			addresses[address] = true
-		}
-	}
 	p.open(t, addresses)
 	t.Logf("%d reports, %d messages, %d addresses", reports, len(messages), len(addresses))
 	if len(messages) < leastMessages {
