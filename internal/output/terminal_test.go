@@ -4,12 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"node-partition.io/node-partition/tests/testkit"
 )
@@ -105,94 +101,5 @@ func TestRedraw(t *testing.T) {
 	err := Redraw(&pipe, func(w io.Writer) error { return Write(w, line, nil) })
 	if err != nil || pipe.String() != line {
 		t.Errorf("%v, %q", err, &pipe)
-	}
-}
-
-// TestOf: files, pipes and other values are not terminals. NO_COLOR and TERM=dumb are obeyed.
-func TestOf(t *testing.T) {
-	t.Setenv("TERM", "xterm")
-	file, err := os.Create(filepath.Join(t.TempDir(), "file"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = file.Close() })
-	for name, value := range map[string]any{"a file": file, "a buffer": &bytes.Buffer{}, "nothing": nil} {
-		if got := TerminalOf(value); got != (Terminal{}) {
-			t.Errorf("%s: %+v", name, got)
-		}
-	}
-	tty, _ := testkit.OpenTerminal(t, 100)
-	for _, test := range []struct {
-		term, noColor string
-		want          Terminal
-	}{
-		{"xterm", "", Terminal{Width: 100, Moves: true, Colours: true}},
-		{"xterm", "1", Terminal{Width: 100, Moves: true}},
-		{"dumb", "", Terminal{}},
-		{"", "", Terminal{}},
-	} {
-		t.Setenv("TERM", test.term)
-		t.Setenv("NO_COLOR", test.noColor)
-		if got := TerminalOf(tty); got != test.want {
-			t.Errorf("TERM=%s NO_COLOR=%s: %+v; want %+v", test.term, test.noColor, got, test.want)
-		}
-	}
-}
-
-// TestProgress: what takes more than two seconds shows that it still works, and leaves nothing.
-func TestProgress(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var out bytes.Buffer
-		stop := Terminal{Moves: true}.Progress(&out, "check")
-		<-time.After(1500 * time.Millisecond)
-		stop()
-		if out.Len() > 0 {
-			t.Errorf("after a second and a half: %q", &out)
-		}
-		stop = Terminal{Moves: true}.Progress(&out, "check")
-		<-time.After(3500 * time.Millisecond)
-		stop()
-		if want := "\r\x1b[Kcheck: 2 s\r\x1b[Kcheck: 3 s\r\x1b[K"; out.String() != want {
-			t.Errorf("%q; want %q", &out, want)
-		}
-		out.Reset()
-		stop = Terminal{}.Progress(&out, "check")
-		<-time.After(time.Minute)
-		stop()
-		if out.Len() > 0 {
-			t.Errorf("to a pipe: %q", &out)
-		}
-	})
-}
-
-// TestBefore: what a command writes does not begin behind its progress.
-func TestBefore(t *testing.T) {
-	t.Parallel()
-	file, err := os.Create(filepath.Join(t.TempDir(), "file"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	calls := 0
-	w := Before(file, func() {
-		calls++
-		if text, err := os.ReadFile(file.Name()); len(text) > 0 || err != nil {
-			t.Errorf("%q, %v, before it begins", text, err)
-		}
-	})
-	for range 2 {
-		if _, err := io.WriteString(w, "a"); err != nil {
-			t.Error(err)
-		}
-	}
-	if text, _ := os.ReadFile(file.Name()); string(text) != "aa" || calls != 1 {
-		t.Errorf("%q, %d calls", text, calls)
-	}
-	if err := file.Close(); err != nil {
-		t.Error(err)
-	}
-	var buffer bytes.Buffer
-	if Before(&buffer, func() {}) != &buffer {
-		t.Error("another writer than a file has changed")
 	}
 }
