@@ -15,8 +15,8 @@ import (
 	"node-partition.io/node-partition/pkg/podmove/nri"
 )
 
-// serviceFlags returns the flags of run that a command takes, too, followed by more. The help of run
-// has them.
+// serviceFlags returns the flags of run that a command takes, too, followed by more. The help of
+// run has them.
 func serviceFlags(more ...cli.Flag) []cli.Flag {
 	flags := commonFlags()
 	for _, f := range flags {

@@ -23,6 +23,7 @@ func TestScreens(t *testing.T) {
 	n.TellPods()
 	n.Write("/run/node-partition/monitor/evictions.json", `{"version":1,"last":[{"namespace":"kube-system","name":"dns-1","time":"2026-11-20T10:00:00Z",
 		"threshold":"hard","method":"evict","workingSetBytes":94371840,"requestBytes":10485760}]}`)
+	n.Write("/proc/swaps", "Filename Type Size Used Priority")
 	n.Write("/etc/good.yaml", fakenode.Configuration("systemPartition: {memoryLimit: 4Gi, cpuset: 0-1, namespaces: [kube-system]}\n"))
 	n.Write("/etc/bad.yaml", fakenode.Configuration("systemPartition: {memoryLimit: 4GB, cpusets: 0-3, namespaces: [Kube_System]}\n"))
 	const of = " --capacity=cpu=4,memory=16Gi"

@@ -373,7 +373,8 @@ func composed(t *testing.T, script string) string {
 	return string(functions) + string(own)
 }
 
-// TestCompletions: each shell loads its completions, and completes a command, an option and a value.
+// TestCompletions: each shell loads its completions, and completes a command, an option and a
+// value.
 func TestCompletions(t *testing.T) {
 	t.Parallel()
 	const bash = `. ../completions/partition-monitor.bash

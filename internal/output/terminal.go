@@ -45,8 +45,8 @@ var Severities = map[string]ansi.Style{
 	"error": Alarm, "warning": Caution, "ignored": faint, "left out": faint,
 }
 
-// Write writes lines for a person. On a terminal each is wrapped (Wrap), and the word of styles that
-// a line begins with has its style there. To a file or a pipe Write writes the text as it is.
+// Write writes lines for a person. On a terminal each is wrapped (Wrap), and the word of styles
+// that a line begins with has its style there. To a file or a pipe Write writes the text as it is.
 func Write(w io.Writer, text string, styles map[string]ansi.Style) error {
 	on := TerminalOf(w)
 	lines := strings.Split(text, "\n")
@@ -79,8 +79,8 @@ const (
 )
 
 // Wrap returns a line in as many lines as the terminal needs. They continue where its second column
-// begins, behind two spaces or more, or else where the text of the line begins, behind the mark of a
-// list. A word is not broken, so that it can be copied.
+// begins, behind two spaces or more, or else where the text of the line begins, behind the mark of
+// a list. A word is not broken, so that it can be copied.
 func (t Terminal) Wrap(line string) string {
 	if t.Width < narrow || ansi.StringWidth(line) <= t.Width {
 		return line

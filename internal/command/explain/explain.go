@@ -37,8 +37,8 @@ var (
 	verbatim = regexp.MustCompile("^(#|```|    )")
 )
 
-// Write writes a page for people: paragraphs are wrapped, and the rows of a table of messages become
-// entries of a list.
+// Write writes a page for people: paragraphs are wrapped, and the rows of a table of messages
+// become entries of a list.
 func Write(w io.Writer, name string) error {
 	page, err := docs.Troubleshooting.ReadFile(path.Join(folder, name+".md"))
 	if err != nil {

@@ -116,8 +116,8 @@ func readPods(ctx context.Context, o node.Options, config podmove.Policy) (repor
 // noPods returns no pods: a node that is not asked has none to rank.
 func noPods(partition.Name) []evict.Pod { return nil }
 
-// Table returns what writes a status for people. Pods that have to do with no partition are in it if
-// all is set, and else counted.
+// Table returns what writes a status for people. Pods that have to do with no partition are in it
+// if all is set, and else counted.
 func Table(all bool) func(io.Writer, state.Status) error {
 	return func(w io.Writer, status state.Status) error {
 		errs := []error{writeFacts(w, &status)}
@@ -176,8 +176,8 @@ func writeFacts(w io.Writer, status *state.Status) error {
 
 var colours = map[node.Level]ansi.Style{node.Good: output.Good, node.Caution: output.Caution, node.Alarm: output.Alarm}
 
-// bar draws the memory of a partition with a limit: # is used now, - was used in the last minutes, :
-// is the soft and ! the hard threshold.
+// bar draws the memory of a partition with a limit: # is used now, - was used in the last minutes,
+// : is the soft and ! the hard threshold.
 func bar(p *state.Partition) string {
 	const cells = 50
 	limit := *p.LimitBytes

@@ -24,14 +24,14 @@ func reportOf(pods ...report.Pod) state.Status {
 	return state.Status{Service: "ready", Report: report.Report{Pods: pods}}
 }
 
-// tables has what TestTable wants: the first node, with all its pods, and the second; and the JSON of
-// the first, on whose fields scripts depend.
+// tables has what TestTable wants: the first node, with all its pods, and the second; and the JSON
+// of the first, on whose fields scripts depend.
 const tables = "testdata/tables.txt"
 
 var update = flag.Bool("update", false, "write the tables")
 
-// TestTable compares what people see of two nodes with testdata: one with each fact and each state of
-// a pod, and one without partitions.
+// TestTable compares what people see of two nodes with testdata: one with each fact and each state
+// of a pod, and one without partitions.
 func TestTable(t *testing.T) {
 	t.Parallel()
 	full := guardedStatus()

@@ -28,8 +28,8 @@ import (
 	"node-partition.io/node-partition/tests/testkit"
 )
 
-// TestPictures draws the page, as Chromium shows it, for the README. The fonts of the machine are in
-// it. make pictures runs it.
+// TestPictures draws the page, as Chromium shows it, for the README. The fonts of the machine are
+// in it. make pictures runs it.
 func TestPictures(t *testing.T) {
 	header, text := still(t, newNode)
 	made := filepath.Join(t.TempDir(), "page.png")
