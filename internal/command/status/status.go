@@ -123,15 +123,18 @@ func Table(all bool) func(io.Writer, state.Status) error {
 		errs := []error{writeFacts(w, &status)}
 		for i := range status.Partitions {
 			p := &status.Partitions[i]
-			if len(status.Partitions) > 1 {
-				_, err := fmt.Fprintf(w, "\nPartition %s\n", p.Name)
-				errs = append(errs, err)
-			}
+			var tables []node.Table
 			if status.PodsUnknown == "" {
-				errs = append(errs, writeTable(w, node.Members(&status, p)))
+				tables = append(tables, node.Members(&status, p))
 			}
 			if p.Eviction != nil {
-				errs = append(errs, writeTable(w, node.Evictions(p.Eviction)))
+				tables = append(tables, node.Evictions(p.Eviction))
+			}
+			for _, t := range tables {
+				if len(status.Partitions) > 1 {
+					t.Head[0] += " (" + string(p.Name) + ")"
+				}
+				errs = append(errs, writeTable(w, t))
 			}
 		}
 		others, hidden := node.Others(&status), 0

@@ -33,7 +33,7 @@ import (
 func TestPictures(t *testing.T) {
 	header, text := still(t, newNode)
 	made := filepath.Join(t.TempDir(), "page.png")
-	browse(t, testkit.NeedProgram(t, "chromium", "chromium"), header, text, "--window-size=900,1560", "--screenshot="+made)
+	browse(t, testkit.NeedProgram(t, "chromium", "chromium"), header, text, "--window-size=900,1270", "--screenshot="+made)
 	save(t, made, "../../../docs/page.png")
 }
 
