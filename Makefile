@@ -272,7 +272,7 @@ soak: setup-node
 	tests/lab/lab prepare
 	$(call NODE_TESTS,tests/e2e,-run '$(or $(RUN),^TestSoak)') -timeout 6h $(NODE_PACKAGES)
 
-## pictures: the page of the monitor, as Chromium draws it, beside the pictures that are kept
+## pictures: docs/page.png, the page of the monitor as Chromium draws it; and that no page is too wide for a phone
 pictures:
 	@tests/setup pictures
 	$(GO) test -tags pictures -count 1 -run '^TestPictures' ./internal/daemon/web

@@ -30,6 +30,13 @@ func arguments(c *cli.Context) ([]string, error) {
 		}
 		rest = set.Args()
 	}
+	for _, f := range c.Command.Flags {
+		if f, ok := f.(choice); ok { // it may stand behind an argument
+			if err := f.RunAction(c); err != nil {
+				return nil, err
+			}
+		}
+	}
 	return names, nil
 }
 

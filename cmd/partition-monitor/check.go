@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -12,15 +11,22 @@ import (
 	"node-partition.io/node-partition/internal/state"
 )
 
-const flagIgnore = "ignore"
+const (
+	flagIgnore  = "ignore"
+	flagVerbose = "verbose"
+)
 
 func checkCommand(n host.Node) *cli.Command {
-	outputs := formats[[]state.Finding]{{"text", check.WriteText}, {"json", check.WriteJSON}}
 	return &cli.Command{
-		Name:  "check",
-		Usage: "check the configuration and the node: what is wrong and what to change; exit status 1 if something is wrong",
-		Flags: commonFlags(
-			outputs.flag(),
+		Name:        "check",
+		Usage:       "find what is wrong with the configuration and the node",
+		Description: "The exit status is 1 if something is wrong. " + likeService,
+		Flags: serviceFlags(
+			tableFlag(),
+			&cli.BoolFlag{
+				Name: flagVerbose, Aliases: []string{"v"}, DisableDefaultText: true,
+				Usage: "also what is well or ignored, and files that were not read",
+			},
 			&cli.StringSliceFlag{
 				Name:  flagIgnore,
 				Usage: "`NAME` of a check whose errors and warnings do not count; more than once, or a list",
@@ -36,21 +42,17 @@ func checkCommand(n host.Node) *cli.Command {
 			if err != nil {
 				return err
 			}
-			write, err := outputs.writer(c)
-			if err != nil {
-				return err
-			}
 			ignored := c.StringSlice(flagIgnore)
 			for _, name := range ignored {
 				if names := check.Names(); !slices.Contains(names, name) {
-					return usageError{fmt.Errorf("--%s=%s: want one of %s", flagIgnore, name, strings.Join(names, ", "))}
+					return usageError{fmt.Errorf("--%s=%s: want %s", flagIgnore, name, alternatives(names))}
 				}
 			}
 			found := check.Node(c.Context, common, ignored)
-			if err := write(c.App.Writer, found); err != nil {
+			if err := writer(c, check.Text(c.Bool(flagVerbose)))(c.App.Writer, found); err != nil {
 				return err
 			}
-			if slices.ContainsFunc(found, func(f state.Finding) bool { return f.Grade == state.Error }) {
+			if slices.ContainsFunc(found.Findings, func(f state.Finding) bool { return f.Grade == state.Error }) {
 				return problemsFound{}
 			}
 			return nil

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,7 +12,7 @@ import (
 // check runs check, and expects an exit status and parts of the output.
 func (n *fakeNode) check(t *testing.T, status int, want []string, args ...string) {
 	t.Helper()
-	got, stdout, stderr := n.here(append([]string{"check"}, args...)...)
+	got, stdout, stderr := n.here(append([]string{"check", "-v"}, args...)...)
 	if got != status || stderr != "" {
 		t.Errorf("status %d, %q; want %d", got, stderr, status)
 	}
@@ -37,16 +38,20 @@ func TestCheckExit(t *testing.T) {
 	t.Parallel()
 	n := whole(t)
 	n.Partition("max")
-	n.check(t, exitProblem, []string{"error   slice: kubepods-system.slice: memory.max is max"}, "--listen=")
-	n.check(t, exitOK, []string{"ignored slice: kubepods-system.slice: memory.max is max", "ignored service: "}, "--listen=", "--ignore=slice", "--ignore=service")
-	n.check(t, exitOK, []string{"ignored slice: "}, "--listen=", "--ignore=slice,service")
+	n.check(t, exitProblem, []string{"error    slice: kubepods-system.slice: memory.max is max"}, "--listen=")
+	n.check(t, exitOK, []string{"ignored  slice: kubepods-system.slice: memory.max is max", "ignored  service: "}, "--listen=", "--ignore=slice", "--ignore=service")
+	n.check(t, exitOK, []string{"ignored  slice: "}, "--listen=", "--ignore=slice,service")
 	status, stdout, stderr := n.here("check", "--listen=", "--ignore=slices")
-	if status != exitUsage || stdout != "" || !strings.Contains(stderr, "--ignore=slices: want one of configuration, trial, kubelet, ") {
+	if status != exitUsage || stdout != "" || !strings.Contains(stderr, "--ignore=slices: want configuration, trial, kubelet, ") {
 		t.Errorf("status %d, %q, %q", status, stdout, stderr)
 	}
 	status, stdout, stderr = n.here("check", "--listen=", "-o", "json")
 	var got state.Findings
-	if err := json.Unmarshal([]byte(stdout), &got); err != nil || status != exitProblem || stderr != "" || len(got.Findings) == 0 {
+	if err := json.Unmarshal([]byte(stdout), &got); err != nil || status != exitProblem || stderr != "" {
 		t.Errorf("status %d, %q, %v:\n%s", status, stderr, err, stdout)
+	}
+	i := slices.IndexFunc(got.Findings, func(f state.Finding) bool { return f.Check == "slice" })
+	if i < 0 || got.Findings[i].Grade != state.Error || got.Findings[i].Change == "" || got.Findings[i].Docs == "" || !slices.ContainsFunc(got.Findings, func(f state.Finding) bool { return len(f.Looked) > 0 }) {
+		t.Errorf("%+v", got.Findings)
 	}
 }

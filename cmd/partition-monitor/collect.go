@@ -16,25 +16,32 @@ import (
 
 func collectCommand(n host.Node) *cli.Command {
 	return &cli.Command{
-		Name:  "collect",
-		Usage: "make a bundle for a bug report: what the programs say, and their own files",
-		Flags: commonFlags(&cli.StringFlag{
-			Name: flagOutput, Aliases: []string{"o"},
-			Usage: "`FILE` to make, or - for the standard output (default: node-partition-TIME.tar.gz in the working directory)",
-		}),
+		Name:      "collect",
+		ArgsUsage: "[FILE]",
+		Usage:     "make a bundle for a bug report",
+		Description: "It has what the programs say, and their own files. FILE is node-partition-TIME.tar.gz in the working " +
+			"directory if it is not named, and - is the standard output. " + likeService,
+		Flags: serviceFlags(),
 		Action: func(c *cli.Context) error {
+			names, err := arguments(c)
+			if err != nil {
+				return err
+			}
+			if len(names) > 1 {
+				return usageError{errors.New("collect: want one FILE at most")}
+			}
 			applyServiceFlags(c, n)
 			common, err := readOptions(c, n)
 			if err != nil {
 				return err
 			}
 			o := collect.Options{Options: common, Version: buildversion.String(), Args: node.ServiceArgs(n)}
-			name := c.String(flagOutput)
+			name := collect.Name(time.Now()) + ".tar.gz"
+			if len(names) > 0 {
+				name = names[0]
+			}
 			if name == "-" {
 				return collect.Write(c.Context, c.App.Writer, o)
-			}
-			if name == "" {
-				name = collect.Name(time.Now()) + ".tar.gz"
 			}
 			// O_EXCL follows no link that another user has made in a shared folder.
 			file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)

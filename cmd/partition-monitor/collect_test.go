@@ -16,7 +16,7 @@ func TestCollectFile(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, fakenode.Valid("kube-system"))
 	name := filepath.Join(n.Root, "bundle.tar.gz")
-	status, stdout, stderr := n.here("collect", "-o", name, "--listen=")
+	status, stdout, stderr := n.here("collect", name, "--listen=")
 	if status != exitOK || stdout != name+"\n" || stderr != "" {
 		t.Fatalf("status %d, %q, %q", status, stdout, stderr)
 	}
@@ -28,8 +28,8 @@ func TestCollectFile(t *testing.T) {
 	if err != nil || !bytes.HasPrefix(data, []byte("\x1f\x8b")) {
 		t.Errorf("%v, %d bytes; want a file of gzip", err, len(data))
 	}
-	if status, stdout, _ := n.here("collect", "-o", "-", "--listen="); status != exitOK || !strings.HasPrefix(stdout, "\x1f\x8b") {
+	if status, stdout, _ := n.here("collect", "-", "--listen="); status != exitOK || !strings.HasPrefix(stdout, "\x1f\x8b") {
 		t.Errorf("status %d, %d bytes; want the bundle", status, len(stdout))
 	}
-	n.oneProblem([]string{"file exists"}, "collect", "-o", name)
+	n.oneProblem([]string{"file exists"}, "collect", name)
 }

@@ -10,6 +10,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"node-partition.io/node-partition/internal/command/check"
+	"node-partition.io/node-partition/internal/command/explain"
 	"node-partition.io/node-partition/internal/host"
 )
 
@@ -29,6 +31,17 @@ func TestCompletionsAreWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	levels := levelsOf(app.Name, app.VisibleFlags(), app.VisibleCommands())
+	for _, l := range levels {
+		from := " '__fish_seen_subcommand_from " + l.name() + "' -f "
+		for _, v := range l.values {
+			if long, ok := strings.CutPrefix(v.word, "--"); ok {
+				fish = strings.Replace(fish, from+"-l "+long, from+"-a '"+v.text+"' -l "+long, 1)
+			}
+		}
+		if words := wordsOf[l.name()]; words != nil {
+			fish += "complete -c partition-monitor -n" + from + "-a '" + strings.Join(words, " ") + "'\n"
+		}
+	}
 	for name, want := range map[string]string{
 		"partition-monitor.bash": bashCompletion(levels),
 		"_partition-monitor":     zshCompletion(levels),
@@ -56,7 +69,15 @@ type level struct {
 	// path has the names of the command and of those above it.
 	path              string
 	options, commands []described
+	// values has the closed lists of the options' values.
+	values []described
 }
+
+// name returns the name of the command.
+func (l level) name() string { return l.path[strings.LastIndex(l.path, " ")+1:] }
+
+// wordsOf has the closed lists of the commands' arguments.
+var wordsOf = map[string][]string{"render": renderingNames(), "explain": explain.Names()}
 
 // levelsOf returns the levels of a command and of all below it.
 func levelsOf(path string, flags []cli.Flag, commands []*cli.Command) []level {
@@ -64,10 +85,20 @@ func levelsOf(path string, flags []cli.Flag, commands []*cli.Command) []level {
 	for _, f := range flags {
 		usage := strings.ReplaceAll(f.(cli.DocGenerationFlag).GetUsage(), "`", "")
 		for _, name := range f.Names() {
+			option := strings.Repeat("-", min(len(name), 2)) + name
 			if len(name) > 1 {
-				l.options = append(l.options, described{"--" + name, usage})
+				l.options = append(l.options, described{option, usage})
+			}
+			if of, ok := f.(choice); ok {
+				l.values = append(l.values, described{option, strings.Join(of.values, " ")})
+			}
+			if name == flagIgnore {
+				l.values = append(l.values, described{option, strings.Join(check.Names(), " ")})
 			}
 		}
+	}
+	for _, argument := range wordsOf[l.name()] {
+		l.commands = append(l.commands, described{argument, ""})
 	}
 	if !strings.Contains(fmt.Sprint(l.options), "--help") {
 		l.options = append(l.options, described{"--help", "show help"})
@@ -106,19 +137,32 @@ func bashCompletion(levels []level) string {
 # Completions of partition-monitor for bash. Written by make generate.
 
 _partition_monitor() {
-	local cur=${COMP_WORDS[COMP_CWORD]} at=partition-monitor word words=
+	local cur=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} at=partition-monitor word words=
+	# --option=value is three words.
+	[[ $cur != '=' ]] || cur=
+	[[ $before != '=' ]] || before=${COMP_WORDS[COMP_CWORD-2]}
 	for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
 		case "$at $word" in
 ` + steps(levels, "at") + `		esac
 	done
-	case "$at $cur" in
+	case "$at $before" in
+`)
+	for _, l := range levels {
+		for _, v := range l.values {
+			fmt.Fprintf(&text, "\t'%s %s') words='%s' ;;\n", l.path, v.word, v.text)
+		}
+	}
+	text.WriteString(`	*)
+		case "$at $cur" in
 `)
 	// The pattern of a command matches those below it, too.
 	for _, l := range slices.Backward(levels) {
-		fmt.Fprintf(&text, "\t'%s -'*) words='%s' ;;\n", l.path, words(l.options))
-		fmt.Fprintf(&text, "\t'%s '*) words='%s' ;;\n", l.path, words(l.commands))
+		fmt.Fprintf(&text, "\t\t'%s -'*) words='%s' ;;\n", l.path, words(l.options))
+		fmt.Fprintf(&text, "\t\t'%s '*) words='%s' ;;\n", l.path, words(l.commands))
 	}
-	text.WriteString(`	esac
+	text.WriteString(`		esac
+		;;
+	esac
 	mapfile -t COMPREPLY < <(compgen -W "$words" -- "$cur")
 }
 complete -o default -F _partition_monitor partition-monitor
@@ -139,12 +183,24 @@ func zshCompletion(levels []level) string {
 	text.WriteString(`#compdef partition-monitor
 # Completions of partition-monitor for zsh. Written by make generate.
 
-local at=partition-monitor word
+local at=partition-monitor word before=${words[CURRENT-1]}
 local -a options commands
 for word in "${(@)words[2,CURRENT-1]}"; do
 	case "$at $word" in
 ` + steps(levels, "at") + `	esac
 done
+if [[ ${words[CURRENT]} == --*=* ]]; then
+	before=${words[CURRENT]%%=*}
+	compset -P '*='
+fi
+case "$at $before" in
+`)
+	for _, l := range levels {
+		for _, v := range l.values {
+			fmt.Fprintf(&text, "'%s %s') compadd -- %s; return ;;\n", l.path, v.word, v.text)
+		}
+	}
+	text.WriteString(`esac
 case $at in
 `)
 	for _, l := range levels {

@@ -21,7 +21,7 @@ func TestDeferralRemains(t *testing.T) {
 	if said := n.Generate(0); !strings.Contains(said, "keeping the present limit of 134217728 bytes") {
 		t.Fatalf("%q", said)
 	}
-	const waits = "warning slice: kubepods-system.slice: memory.max is 134217728; the configured 67108864 takes effect when partition-monitor has evicted down to it"
+	const waits = "warning  slice: kubepods-system.slice: memory.max is 134217728; the configured 67108864 takes effect when partition-monitor has evicted down to it"
 	n.check(t, exitOK, []string{waits}, "--listen=")
 	n.Write(fakenode.SystemCgroup+"/memory.current", "50331648")
 	n.check(t, exitOK, []string{waits}, "--listen=")
@@ -33,7 +33,7 @@ func TestDeferralRemains(t *testing.T) {
 	n.Write("/var/lib/kubelet/config.yaml", fakenode.Valid("kube-system"))
 	n.Generate(0)
 	n.check(t, exitProblem, []string{
-		"error   slice: kubepods-system.slice: memory.max is 134217728; the configuration asks for 67108864",
+		"error    slice: kubepods-system.slice: memory.max is 134217728; the configuration asks for 67108864",
 	}, "--listen=")
 }
 

@@ -60,7 +60,7 @@ func TestExample(t *testing.T) {
 	app := newApp(host.Below(t.TempDir()), &stdout, &stderr)
 	app.Reader = bytes.NewReader(example)
 	capacity, _, _ = strings.Cut(capacity, "`")
-	if err := runApp(t, app, "validate", "--strict", "--capacity="+capacity, "-"); err != nil || !strings.Contains(stdout.String(), "ok       left for user pods: ") {
+	if err := runApp(t, app, "validate", "--strict", "--capacity="+capacity, "-"); err != nil || !strings.Contains(stdout.String(), "ok        left for user pods: ") {
 		t.Errorf("%v\n%s%s", err, &stdout, &stderr)
 	}
 }

@@ -17,32 +17,6 @@ import (
 
 const mebi = 1 << 20
 
-func TestEvictionFlags(t *testing.T) {
-	t.Parallel()
-	for _, name := range []string{"run", "status", "check"} {
-		for flag, want := range map[string]string{
-			"--eviction=maybe":                        "--eviction=maybe: want on, off or dry-run",
-			"--eviction=":                             "--eviction=: want on, off or dry-run",
-			"--eviction=ON":                           "--eviction=ON: want on, off or dry-run",
-			"--eviction-protect=daemonsets":           `--eviction-protect="daemonsets": want none, kubelet, or a list of static, node-critical, cluster-critical`,
-			"--eviction-protect=":                     `--eviction-protect="": want none`,
-			"--eviction-protect=static,":              `--eviction-protect="static,": want none`,
-			"--eviction-protect=static,none":          `--eviction-protect="static,none": none stands alone`,
-			"--eviction-protect=static,node_critical": "want none, kubelet, or a list of static, node-critical, cluster-critical",
-			"--eviction-cooldown=-1s":                 "--eviction-cooldown=-1s: want 0 or more",
-			"--eviction-cooldown=5":                   `invalid value "5" for flag -eviction-cooldown`,
-			"--eviction-cooldown=often":               `invalid value "often" for flag -eviction-cooldown`,
-			"--kubeconfig=":                           "--kubeconfig: want a path, auto or none",
-		} {
-			status, stdout, stderr := command(t, name, flag)
-			if status != exitUsage || stdout != "" || !strings.Contains(stderr, want) || strings.Count(stderr, "\n") != 1 ||
-				!strings.HasSuffix(stderr, "; see partition-monitor --help\n") {
-				t.Errorf("%s %s: status %d, %q, %q; want 2 and one line with %q", name, flag, status, stdout, stderr, want)
-			}
-		}
-	}
-}
-
 // serveOnce starts the service, waits until it connects to NRI, which is after it has read its
 // configuration, and stops it.
 func (n *fakeNode) serveOnce(args ...string) (stderr string) {

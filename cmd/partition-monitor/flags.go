@@ -15,19 +15,43 @@ import (
 	"node-partition.io/node-partition/pkg/podmove/nri"
 )
 
-// commonFlags returns the flags that run, status and check have in common, followed by more.
+// serviceFlags returns the flags of run that a command takes, too, followed by more. The help of
+// run has them.
+func serviceFlags(more ...cli.Flag) []cli.Flag {
+	flags := commonFlags()
+	for _, f := range flags {
+		switch f := f.(type) {
+		case choice:
+			f.Hidden = true
+		case *cli.StringFlag:
+			f.Hidden = true
+		case *cli.DurationFlag:
+			f.Hidden = true
+		case *cli.BoolFlag:
+			f.Hidden = true
+		}
+	}
+	return append(flags, more...)
+}
+
+// likeService is the part of a description about serviceFlags.
+const likeService = "It takes the options of run, too. Their default is what the running service has."
+
+// commonFlags returns the flags that run, status, check and collect have in common, followed by
+// more.
 func commonFlags(more ...cli.Flag) []cli.Flag {
 	return append([]cli.Flag{
 		textFlag(node.FlagRuntime, ""),
 		textFlag(node.FlagNRI, nri.DefaultSocket),
 		podsAPIFlag(),
 		textFlag(node.FlagListen, "127.0.0.1:9948"),
-		textFlag(node.FlagMove, string(podmove.Auto)),
-		textFlag(node.FlagEviction, "on"),
+		choiceFlag(node.FlagMove, node.FlagUsage(node.FlagMove),
+			string(podmove.Auto), string(podmove.OnlyRestart), string(podmove.OnlyLive), string(podmove.Never)),
+		choiceFlag(node.FlagEviction, node.FlagUsage(node.FlagEviction), "on", "off", "dry-run"),
 		textFlag(node.FlagProtected, evict.DefaultProtected.String()),
 		durationFlag(node.FlagCooldown, 5*time.Minute),
 		textFlag(node.FlagKubeconfig, node.KubeconfigAuto),
-		textFlag(node.FlagEvents, "on"),
+		choiceFlag(node.FlagEvents, node.FlagUsage(node.FlagEvents), "on", "off"),
 		boolFlag(node.FlagCondition),
 		boolFlag(node.FlagNodeStatus),
 	}, more...)
@@ -56,18 +80,7 @@ func readOptions(c *cli.Context, n host.Node) (node.Options, error) {
 		PodsAPI: n.Path(c.String(node.FlagPods)),
 		Listen:  c.String(node.FlagListen),
 		Mode:    podmove.Mode(c.String(node.FlagMove)),
-	}
-	switch o.Mode {
-	case podmove.Auto, podmove.OnlyRestart, podmove.OnlyLive, podmove.Never:
-	default:
-		return o, usageError{fmt.Errorf("--%s=%s: want auto, restart, live or never", node.FlagMove, o.Mode)}
-	}
-	switch value := c.String(node.FlagEvents); value {
-	case "on":
-		o.Events = true
-	case "off":
-	default:
-		return o, usageError{fmt.Errorf("--%s=%s: want on or off", node.FlagEvents, value)}
+		Events:  c.String(node.FlagEvents) == "on",
 	}
 	o.NodeCondition, o.NodeStatus = c.Bool(node.FlagCondition), c.Bool(node.FlagNodeStatus)
 	var err error
@@ -82,15 +95,7 @@ func readEviction(c *cli.Context, n host.Node) (node.EvictionFlags, error) {
 	if filepath.IsAbs(e.Kubeconfig) {
 		e.Kubeconfig = n.Path(e.Kubeconfig)
 	}
-	switch value := c.String(node.FlagEviction); value {
-	case "on":
-	case "off":
-		e.Off = true
-	case "dry-run":
-		e.DryRun = true
-	default:
-		return e, usageError{fmt.Errorf("--%s=%s: want on, off or dry-run", node.FlagEviction, value)}
-	}
+	e.Off, e.DryRun = c.String(node.FlagEviction) == "off", c.String(node.FlagEviction) == "dry-run"
 	var err error
 	if e.Protected, err = evict.ParseProtected(c.String(node.FlagProtected)); err != nil {
 		return e, usageError{fmt.Errorf("--%s=%w", node.FlagProtected, err)}

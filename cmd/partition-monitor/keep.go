@@ -12,8 +12,9 @@ import (
 
 func keepCommand(n host.Node) *cli.Command {
 	return &cli.Command{
-		Name:  "keep",
-		Usage: "make the present trial permanent: write its section to " + kubeletconfig.OverridePath + ", and stop its timer",
+		Name:        "keep",
+		Usage:       "make the present trial permanent",
+		Description: "It writes the section to " + kubeletconfig.OverridePath + ", and stops the timer.",
 		Action: func(c *cli.Context) error {
 			if err := try.Keep(c.Context, n); err != nil {
 				return err

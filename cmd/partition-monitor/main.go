@@ -34,6 +34,7 @@ const (
 func main() {
 	// No one reads a profile of allocations, and its tables are resident memory.
 	runtime.MemProfileRate = 0
+	cli.HelpPrinter = printHelp
 	os.Exit(run(context.Background(), host.This(), os.Args, os.Stdout, os.Stderr))
 }
 
@@ -61,7 +62,7 @@ func run(ctx context.Context, n host.Node, args []string, stdout, stderr io.Writ
 	case err == nil:
 		return exitOK
 	case errors.As(err, &usage):
-		fmt.Fprintf(stderr, "partition-monitor: error: %v; see partition-monitor --help\n", err)
+		fmt.Fprintf(stderr, "partition-monitor: error: %v; see %s --help\n", err, named(app, args))
 		return exitUsage
 	case errors.As(err, &problems):
 		return exitProblem // check has shown the findings
@@ -76,6 +77,16 @@ func run(ctx context.Context, n host.Node, args []string, stdout, stderr io.Writ
 	}
 }
 
+// named returns the part of a command line that names the program and the command.
+func named(app *cli.App, args []string) string {
+	for _, arg := range args[1:] {
+		if command := app.Command(arg); command != nil && arg != "help" {
+			return app.Name + " " + command.Name
+		}
+	}
+	return app.Name
+}
+
 func newApp(n host.Node, stdout, stderr io.Writer) *cli.App {
 	app := &cli.App{
 		Name:        "partition-monitor",
@@ -87,6 +98,7 @@ func newApp(n host.Node, stdout, stderr io.Writer) *cli.App {
 			runCommand(n),
 			statusCommand(n),
 			checkCommand(n),
+			explainCommand(),
 			validateCommand(n),
 			planCommand(n),
 			recommendCommand(n),
@@ -104,6 +116,9 @@ func newApp(n host.Node, stdout, stderr io.Writer) *cli.App {
 		Before: func(c *cli.Context) error {
 			if c.Bool(flagVersion) && c.Args().Present() {
 				return usageError{fmt.Errorf("--%s: takes no command", flagVersion)}
+			}
+			if of := c.Args().Get(1); c.Args().First() == "help" && of != "" && c.App.Command(of) == nil {
+				return usageError{fmt.Errorf("help: unknown command %q", of)}
 			}
 			return nil
 		},

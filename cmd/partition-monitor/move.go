@@ -18,8 +18,9 @@ func moveCommand(n host.Node) *cli.Command {
 	return &cli.Command{
 		Name:      "move",
 		ArgsUsage: "NAMESPACE/POD",
-		Usage: "ask the service to move one pod to where it belongs: even one that it does not restart by itself (static, node-critical, --move=never); " +
-			"returns when the pod is there and Ready again",
+		Usage:     "move one pod to where it belongs",
+		Description: "The service moves it, even if it does not restart it by itself (static, node-critical, --move=never). " +
+			"move returns when the pod is there and Ready again.",
 		Action: func(c *cli.Context) error {
 			names, err := arguments(c)
 			if err != nil {

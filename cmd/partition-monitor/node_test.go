@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
 
 	"node-partition.io/node-partition/internal/host"
@@ -29,14 +31,18 @@ const nodeShell = "PARTITION_MONITOR_SHELL"
 
 // onNode lists the paths of a node that are in the folder, and that are mounted over the program's
 // own.
-var onNode = []string{"/etc", "/run", "/var", "/sys/fs/cgroup", "/proc/cmdline"}
+var onNode = []string{"/etc", "/run", "/var", "/sys/fs/cgroup", "/proc/cmdline", "/proc/swaps"}
 
 func TestMain(m *testing.M) {
+	cli.HelpPrinter = printHelp
 	root, ok := os.LookupEnv(nodeRoot)
 	if !ok {
 		os.Exit(m.Run())
 	}
 	for _, place := range onNode {
+		if _, err := os.Stat(filepath.Join(root, place)); errors.Is(err, fs.ErrNotExist) {
+			continue // this machine's
+		}
 		if err := unix.Mount(filepath.Join(root, place), place, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
 			fmt.Fprintf(os.Stderr, "mounting %s: %v\n", place, err)
 			os.Exit(99)

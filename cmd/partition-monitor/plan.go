@@ -16,14 +16,12 @@ const (
 )
 
 func planCommand(n host.Node) *cli.Command {
-	outputs := formats[plan.Plan]{{"table", plan.WriteTable}, {"json", plan.WriteJSON}, {"yaml", plan.WriteYAML}}
 	return &cli.Command{
-		Name: "plan",
-		Usage: "show the memory and CPU budget of the node: reservations, Node Allocatable, the partition, " +
-			"and the remainder for user pods",
+		Name:  "plan",
+		Usage: "show what reservations and partitions leave for user pods",
 		Flags: []cli.Flag{
 			podsAPIFlag(),
-			outputs.flag(),
+			tableFlag(),
 			&cli.StringFlag{
 				Name: flagCapacity,
 				Usage: "plan another node of this `CAPACITY`, such as cpu=16,memory=32Gi,storage=100Gi, " +
@@ -41,13 +39,6 @@ func planCommand(n host.Node) *cli.Command {
 				return err
 			}
 			applyServiceFlags(c, n)
-			write, err := outputs.writer(c)
-			if c.String(flagOutput) == "karpenter" {
-				return fmt.Errorf("%w; docs/autoscalers.md says what to write for Karpenter", err)
-			}
-			if err != nil {
-				return err
-			}
 			o := plan.Options{Node: n, Files: c.StringSlice(flagConfig), PodsAPI: n.Path(c.String(node.FlagPods))}
 			if c.IsSet(flagCapacity) {
 				if o.Capacity, err = plan.ParseCapacity(c.String(flagCapacity)); err != nil {
@@ -58,7 +49,7 @@ func planCommand(n host.Node) *cli.Command {
 			if err != nil {
 				return err
 			}
-			if err := write(c.App.Writer, found); err != nil {
+			if err := writer(c, plan.WriteTable)(c.App.Writer, found); err != nil {
 				return err
 			}
 			return found.Invalid

@@ -35,10 +35,6 @@ func TestPlanExit(t *testing.T) {
 	if p, stderr := n.plan(exitProblem, capacity, "--config=/etc/partition.yaml"); len(p.Problems) == 0 || !strings.Contains(stderr, "the node has no CPU 16") {
 		t.Errorf("%q, %+v", stderr, p)
 	}
-	if status, stdout, stderr := n.here("plan", "-o", "karpenter"); status != exitUsage || stdout != "" ||
-		!strings.Contains(stderr, "want table, json or yaml; docs/autoscalers.md") {
-		t.Errorf("karpenter: status %d, %q, %q", status, stdout, stderr)
-	}
 	for _, args := range [][]string{{"--capacity=cpu=2"}, {"--capacity="}, {"--output=xml"}, {"argument"}} {
 		if status, _, stderr := n.here(append([]string{"plan"}, args...)...); status != exitUsage {
 			t.Errorf("%q: status %d, %q", args, status, stderr)

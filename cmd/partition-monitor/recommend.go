@@ -2,11 +2,13 @@ package main
 
 import (
 	"fmt"
+	"io"
 
 	"github.com/urfave/cli/v2"
 
 	"node-partition.io/node-partition/internal/command/recommend"
 	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/internal/output"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/text"
 )
@@ -21,14 +23,13 @@ const (
 )
 
 func recommendCommand(n host.Node) *cli.Command {
-	outputs := formats[recommend.Advice]{{"yaml", recommend.WriteYAML}, {"json", recommend.WriteJSON}}
 	return &cli.Command{
 		Name:  "recommend",
-		Usage: "compute memoryLimit from what the partition has used, as a section for try",
+		Usage: "compute memoryLimit from what a partition has used",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: flagOf, Usage: "`NAME` of the partition (default: the system partition)"},
 			&cli.BoolFlag{Name: flagForce, Usage: "write a section even if too little was measured for one, or the limit is not to be applied"},
-			outputs.flag(),
+			formatFlag("yaml", "json"),
 			&cli.StringFlag{Name: flagPrometheus, Usage: "`URL` of a Prometheus that scrapes many nodes: a section for each shape of nodes"},
 			&cli.StringFlag{Name: flagBy, Usage: "`LABEL` in that Prometheus whose values are the shapes", Value: "instance_type"},
 			&cli.StringFlag{Name: flagMatch, Usage: "`MATCHERS` of PromQL for its nodes, such as 'cluster=\"production\"'"},
@@ -47,23 +48,27 @@ func recommendCommand(n host.Node) *cli.Command {
 			if err != nil {
 				return err
 			}
-			write, err := outputs.writer(c)
-			if err != nil {
-				return err
-			}
 			found, err := recommend.Read(recommend.Options{
 				Node: n, Partition: partition.Name(c.String(flagOf)), Force: c.Bool(flagForce),
 			})
 			if err != nil {
 				return err
 			}
-			if err := write(c.App.Writer, found); err != nil {
+			if err := asYAML(c, recommend.WriteYAML)(c.App.Writer, found); err != nil {
 				return err
 			}
 			showWarnings(c, found.Warnings)
 			return found.Verdict()
 		},
 	}
+}
+
+// asYAML returns what writes an advice: its YAML is a section, and not the fields of its JSON.
+func asYAML[T any](c *cli.Context, section func(io.Writer, T) error) func(io.Writer, T) error {
+	if c.String(flagOutput) == "json" {
+		return output.JSON[T]
+	}
+	return section
 }
 
 // showWarnings repeats the warnings: the pipe to try takes the comments, and whoever sits in front
@@ -86,15 +91,10 @@ func recommendFleet(c *cli.Context) error {
 	if err := o.Check(); err != nil {
 		return usageError{fmt.Errorf("--%w", err)}
 	}
-	outputs := formats[recommend.FleetAdvice]{{"yaml", recommend.WriteFleetYAML}, {"json", recommend.WriteFleetJSON}}
-	write, err := outputs.writer(c)
-	if err != nil {
-		return err
-	}
 	found, err := recommend.ReadFleet(c.Context, o)
 	if err != nil {
 		return err
 	}
 	showWarnings(c, found.Warnings)
-	return write(c.App.Writer, found)
+	return asYAML(c, recommend.WriteFleetYAML)(c.App.Writer, found)
 }

@@ -75,7 +75,7 @@ func TestServiceSizes(t *testing.T) {
 	if err != nil || len(r.Minutes) != 1 || r.Minutes[0] < 80*mebi || r.Hours[0].Members == 0 || r.RequestBytes == 0 || len(r.Members) == 0 || !strings.Contains(r.Lacks, "is not readable") {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if _, stdout, _ := n.run("status"); !strings.Contains(stdout, "Last day    ") {
+	if _, stdout, _ := n.run("status"); !strings.Contains(stdout, "  Last day ") {
 		t.Errorf("%s", stdout)
 	}
 }

@@ -58,8 +58,9 @@ func renderCommand(n host.Node) *cli.Command {
 	return &cli.Command{
 		Name:      "render",
 		ArgsUsage: "WHAT [FILE]",
-		Usage: "print what is applied elsewhere for workload types: WHAT is " + renderingNames() +
-			"; pod converts the manifest of a static pod, FILE or standard input",
+		Usage:     "print what is applied elsewhere for workload types",
+		Description: "WHAT is " + alternatives(renderingNames()) +
+			". pod converts the manifest of a static pod, FILE or standard input.",
 		Flags: []cli.Flag{
 			&cli.StringSliceFlag{
 				Name: flagType,
@@ -100,25 +101,25 @@ func renderCommand(n host.Node) *cli.Command {
 				return err
 			}
 			if len(args) == 0 {
-				return usageError{fmt.Errorf("render: want one of %s", renderingNames())}
+				return usageError{fmt.Errorf("render: want %s", alternatives(renderingNames()))}
 			}
 			all := renderings()
 			at := slices.IndexFunc(all, func(r rendered) bool { return r.name == args[0] })
 			if at == -1 {
-				return usageError{fmt.Errorf("render %s: want one of %s", args[0], renderingNames())}
+				return usageError{fmt.Errorf("render %s: want %s", args[0], alternatives(renderingNames()))}
 			}
 			return all[at].run(c, n, args[1:])
 		},
 	}
 }
 
-func renderingNames() string {
+func renderingNames() []string {
 	all := renderings()
 	names := make([]string, 0, len(all))
 	for _, r := range all {
 		names = append(names, r.name)
 	}
-	return strings.Join(names, ", ")
+	return names
 }
 
 func (r rendered) run(c *cli.Context, n host.Node, args []string) error {

@@ -72,8 +72,8 @@ func TestRenderRefused(t *testing.T) {
 		configuration, args, want string
 		status                    int
 	}{
-		{typed, "", "render: want one of pod, pinning", exitUsage},
-		{typed, "policy", "render policy: want one of pod, pinning", exitUsage},
+		{typed, "", "render: want pod, pinning", exitUsage},
+		{typed, "policy", "render policy: want pod, pinning", exitUsage},
 		{typed, "crio FILE", `render crio: unexpected argument "FILE"`, exitUsage},
 		{typed, "pod a b", `render pod: unexpected argument "b"`, exitUsage},
 		{typed, "crio --role worker", "render crio: does not take --role", exitUsage},

@@ -60,15 +60,15 @@ func TestRoot(t *testing.T) {
 		{"a disk", disk, "plan", exitProblem, []string{"/sys/devices/system/cpu/online: no such file or directory: it is not among the files of --root; give it with --capacity"}},
 		{"a disk and its capacity", disk, "plan --capacity=cpu=4,memory=16Gi", exitOK, []string{"= left for user pods  4    16220Mi"}},
 		{"a disk", disk, "check", exitOK, []string{
-			"warning configuration: the section is not checked: not among the files of --root: /proc/cmdline, /proc/meminfo, ",
-			"file: /var/lib/kubelet/config.yaml: read", "warning slice, reserved, floor, eviction-kernel, ", ": cgroups: not among the files of --root", "warning swap: not known: /proc/swaps",
-			"warning systemd, runtime, cgroup-driver, nri, pods-api, ", ": " + notQueried,
+			"warning  configuration: the section is not checked: not among the files of --root: /proc/cmdline, /proc/meminfo, ",
+			"file: /var/lib/kubelet/config.yaml: read", "warning  slice, reserved, floor, eviction-kernel, ", ": cgroups: not among the files of --root", "warning  swap: not known: /proc/swaps",
+			"warning  systemd, runtime, cgroup-driver, nri, pods-api, ", ": " + notQueried,
 		}},
-		{"a disk", disk, "status", exitOK, []string{"Service     " + notQueried, "there is no decision of partition-generator", "cgroups: not among the files of --root", "pods: " + notQueried}},
+		{"a disk", disk, "status", exitOK, []string{"Service       " + notQueried, "there is no decision of partition-generator", "cgroups: not among the files of --root", "pods: " + notQueried}},
 		{"a disk", disk, "recommend", exitProblem, []string{`nothing was measured of partition "system"`}},
 		{"a report", sosreport, "plan", exitOK, []string{"capacity              4    16Gi     -", "pods of the partition: " + notQueried, "storage: not read: ", "kubepods-system.slice"}},
-		{"a report", sosreport, "check", exitOK, []string{"ok      configuration: memoryLimit 67108864", "ok      slice: kubepods-system.slice is active with its limits"}},
-		{"a report", sosreport, "status", exitOK, []string{"Memory      1Mi of 64Mi", "CPU weight  79", "Problem     pods: " + notQueried + "\n", "2026-11-20T10:00:00Z  kube-system  dns"}},
+		{"a report", sosreport, "check -v", exitOK, []string{"ok       configuration: memoryLimit 67108864", "ok       slice: kubepods-system.slice is active with its limits"}},
+		{"a report", sosreport, "status", exitOK, []string{"Memory      1Mi used of 64Mi", "all, weight 79", "Problem       pods: " + notQueried + "\n", "2026-11-20T10:00:00Z  kube-system  dns"}},
 	} {
 		t.Run(test.name+", "+test.args, func(t *testing.T) {
 			t.Parallel()

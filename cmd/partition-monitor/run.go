@@ -20,7 +20,7 @@ import (
 func runCommand(n host.Node) *cli.Command {
 	return &cli.Command{
 		Name:  "run",
-		Usage: "place pods, keep limits and weights in step, evict, and serve metrics: partition-monitor.service runs it",
+		Usage: "place and evict pods, serve metrics: partition-monitor.service",
 		Flags: commonFlags(
 			textFlag(node.FlagWebConfig, ""),
 			textFlag(node.FlagTextfile, ""),

@@ -13,15 +13,19 @@ import (
 )
 
 func statusCommand(n host.Node) *cli.Command {
-	outputs := formats[state.Status]{{"table", status.WriteTable}, {"json", status.WriteJSON}}
 	return &cli.Command{
-		Name:  "status",
-		Usage: "show where each pod runs, and why it is not where it belongs: reads the node itself and works without the service",
-		Flags: commonFlags(
-			outputs.flag(),
-			&cli.BoolFlag{Name: flagWait, Usage: "wait until the partition is active and the service ready"},
+		Name:        "status",
+		Usage:       "show each partition, its pods, and who is evicted next",
+		Description: "It reads the node itself, and works without the service. " + likeService,
+		Flags: serviceFlags(
+			tableFlag(),
+			&cli.BoolFlag{Name: flagAll, Usage: "also the pods that have to do with no partition", DisableDefaultText: true},
+			&cli.BoolFlag{Name: flagWait, Usage: "wait until the partition is active and the service ready", DisableDefaultText: true},
 			&cli.DurationFlag{Name: flagTimeout, Usage: "longest `TIME` to wait; 0 for no limit"},
-			&cli.BoolFlag{Name: flagWatch, Usage: "show it again every two seconds, on a terminal in place of what was shown before"},
+			&cli.BoolFlag{
+				Name: flagWatch, Aliases: []string{"w"}, DisableDefaultText: true,
+				Usage: "show it again every two seconds, on a terminal in place of what was shown before",
+			},
 		),
 		Action: func(c *cli.Context) error {
 			n, err := nodeOf(c, n)
@@ -29,10 +33,11 @@ func statusCommand(n host.Node) *cli.Command {
 				return err
 			}
 			applyServiceFlags(c, n)
-			write, err := outputs.writer(c)
-			if err != nil {
-				return err
+			table := status.Table(c.Bool(flagAll))
+			if c.Bool(flagWatch) {
+				table = status.Watched(table)
 			}
+			write := writer(c, table)
 			common, err := readOptions(c, n)
 			if err != nil {
 				return err
@@ -41,9 +46,6 @@ func statusCommand(n host.Node) *cli.Command {
 				return err
 			}
 			if c.Bool(flagWatch) {
-				if c.String(flagOutput) == outputs[0].name {
-					write = status.WriteWatched
-				}
 				read := func(ctx context.Context) (state.Status, error) { return status.Read(ctx, common) }
 				return status.Watch(c.Context, c.App.Writer, read, write)
 			}
@@ -67,6 +69,7 @@ const (
 	flagWait    = "wait"
 	flagTimeout = "timeout"
 	flagWatch   = "watch"
+	flagAll     = "all"
 )
 
 // await waits as the flags say.

@@ -29,7 +29,7 @@ func TestStatusWait(t *testing.T) {
 	go func() { _ = server.Serve(listener) }() // it ends with Close
 	t.Cleanup(func() { _ = server.Close() })
 	status, stdout, stderr := n.here("status", "--wait", "--listen=")
-	if status != exitOK || stderr != "" || !strings.Contains(stdout, "Partition   kubepods-system.slice") {
+	if status != exitOK || stderr != "" || !strings.Contains(stdout, "● system ") {
 		t.Errorf("status %d, %q:\n%s", status, stderr, stdout)
 	}
 }
@@ -39,7 +39,7 @@ func TestStatusExit(t *testing.T) {
 	t.Parallel()
 	n := guarded(t)
 	n.TellPods()
-	for args, want := range map[string]string{"": "Partition   kubepods-system.slice", "-o json": `"partitions": [`, "--eviction=off": "Eviction    off\n", "--move=never": "forbidden: "} {
+	for args, want := range map[string]string{"": "● system ", "-o json": `"partitions": [`, "--eviction=off": "  Evicts      off\n", "--move=never": "forbidden: "} {
 		status, stdout, stderr := n.here(append([]string{"status", "--listen="}, strings.Fields(args)...)...)
 		if status != exitOK || stderr != "" || !strings.Contains(stdout, want) {
 			t.Errorf("%q: status %d, %q; want %q in\n%s", args, status, stderr, want, stdout)

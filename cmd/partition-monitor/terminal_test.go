@@ -41,9 +41,8 @@ func (n *fakeNode) shown(columns int, environment []string, args ...string) (sta
 	return cmd.ProcessState.ExitCode(), text
 }
 
-// TestOnTerminal: on a terminal the text of a command is wrapped to the width and coloured. With
-// NO_COLOR it has no colours, and TERM=dumb gets what a pipe gets. A terminal of 20 columns breaks
-// the lines itself.
+// TestOnTerminal: on a terminal the text of a command is wrapped to the width and coloured.
+// TERM=dumb gets what a pipe gets. TestScreens has NO_COLOR.
 func TestOnTerminal(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, fakenode.Valid("kube-system"))
@@ -53,32 +52,26 @@ func TestOnTerminal(t *testing.T) {
 	n.Cgroup("kubepods.slice", map[string]string{"cpu.max": "1000 100000"})
 	n.Write("/etc/bad.yaml", fakenode.Configuration("systemPartition: {memoryLimit: 4GB, cpuset: 0-3, namespaces: [Kube_System]}\n"))
 	for command, marks := range map[string][]string{
-		"check --listen=":        {"\x1b[1;31merror\x1b[m   slice: ", "\x1b[33mwarning\x1b[m collective-limit: ", "\x1b[33mwarning\x1b[m service: "},
-		"validate /etc/bad.yaml": {"\x1b[1;31merror\x1b[m    /etc/bad.yaml: ", "\x1b[2mleft out\x1b[m cpuset: "},
-		"status --listen=":       {"\x1b[33mService\x1b[m     "},
-		"plan":                   {"\x1b[33mwarning\x1b[m: "},
+		"check --listen=":        {"\x1b[1;31merror\x1b[m    slice: ", "\x1b[33mwarning\x1b[m  collective-limit: ", "\x1b[33mwarning\x1b[m  service: "},
+		"validate /etc/bad.yaml": {"\x1b[1;31merror\x1b[m     /etc/bad.yaml: ", "\x1b[2mleft out\x1b[m  memoryLimit: "},
+		"status --listen=":       {"\x1b[32m● system\x1b[m ", "\x1b[33mService\x1b[m     "},
+		"plan":                   {"\x1b[33mwarning\x1b[m  "},
 	} {
 		t.Run(command, func(t *testing.T) {
 			t.Parallel()
 			n, args := &fakeNode{n.Node, t}, strings.Fields(command)
 			status, plain, _ := n.run(args...)
-			for _, columns := range []int{20, 80} {
-				got, coloured := n.shown(columns, []string{"TERM=xterm"}, args...)
-				for _, mark := range marks {
-					if got != status || !strings.Contains(coloured, mark) {
-						t.Errorf("%d columns: status %d; want %d and %q in\n%s", columns, got, status, mark, coloured)
-					}
+			got, coloured := n.shown(80, []string{"TERM=xterm"}, args...)
+			for _, mark := range marks {
+				if got != status || !strings.Contains(coloured, mark) {
+					t.Errorf("status %d; want %d and %q in\n%s", got, status, mark, coloured)
 				}
-				_, wrapped := n.shown(columns, []string{"TERM=xterm", "NO_COLOR=1"}, args...)
-				if wrapped != ansi.Strip(coloured) || columns == 20 && wrapped != plain {
-					t.Errorf("%d columns, NO_COLOR:\n%s", columns, wrapped)
-				}
-				if columns == 80 && (!slices.Equal(strings.Fields(wrapped), strings.Fields(plain)) || !fits(wrapped, columns) || fits(plain, columns)) {
-					t.Errorf("want lines of 80 columns at most and not\n%s", wrapped)
-				}
-				if _, got := n.shown(columns, []string{"TERM=dumb"}, args...); got != plain {
-					t.Errorf("%d columns, TERM=dumb:\n%s\nwant\n%s", columns, got, plain)
-				}
+			}
+			if text := ansi.Strip(coloured); !slices.Equal(strings.Fields(text), strings.Fields(plain)) || !fits(text, 80) {
+				t.Errorf("want lines of 80 columns at most and not\n%s", text)
+			}
+			if _, got := n.shown(80, []string{"TERM=dumb"}, args...); got != plain {
+				t.Errorf("TERM=dumb:\n%s\nwant\n%s", got, plain)
 			}
 		})
 	}
@@ -111,8 +104,8 @@ func TestStatusWatch(t *testing.T) {
 		options string
 		begin   string
 	}{
-		{"TERM=xterm", tty, screen, "", "\x1b[H\x1b[2JTime        "},
-		{"TERM=dumb", dumb, lines, "", "Time        "},
+		{"TERM=xterm", tty, screen, "", "\x1b[H\x1b[2JTime          "},
+		{"TERM=dumb", dumb, lines, "", "Time          "},
 		{"TERM=xterm", writer, reader, "--output=json", "{"},
 	} {
 		cmd := n.program(append([]string{"status", "--watch", "--listen="}, strings.Fields(test.options)...)...)

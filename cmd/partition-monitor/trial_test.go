@@ -170,10 +170,10 @@ func TestTry(t *testing.T) {
 	if s.Trial == nil || s.Trial.From != triedFile || s.Trial.Until.Sub(before) < 19*time.Minute || s.Trial.Until.Sub(before) > 21*time.Minute {
 		t.Errorf("status has %+v", s.Trial)
 	}
-	n.says(exitOK, "Trial       of "+triedFile+" until ", "status", "--listen=")
-	_, checked, _ := n.run("check", "--listen=")
+	n.says(exitOK, "Trial         of "+triedFile+" until ", "status", "--listen=")
+	_, checked, _ := n.run("check", "-v", "--listen=")
 	for _, part := range []string{
-		"warning trial: " + triedFile + " is tried until ", "change: partition-monitor keep makes it permanent",
+		"warning  trial: " + triedFile + " is tried until ", "change: partition-monitor keep makes it permanent",
 		"file: " + kubeletconfig.TrialPath + ": read", "file: " + kubeletconfig.OverridePath + ": not read, " + kubeletconfig.TrialPath + " exists",
 	} {
 		if !strings.Contains(checked, part) {
@@ -498,7 +498,7 @@ func TestRunEndsTrial(t *testing.T) {
 func TestCheckTrial(t *testing.T) {
 	t.Parallel()
 	n := tryingNode(t)
-	n.says(exitProblem, "ok      trial: no trial is running", "check", "--listen=")
+	n.says(exitProblem, "ok       trial: no trial is running", "check", "-v", "--listen=")
 	n.try()
 	var about state.Trial
 	if err := json.Unmarshal([]byte(n.file(trialAbout)), &about); err != nil {
@@ -511,11 +511,11 @@ func TestCheckTrial(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.Write(trialAbout, string(data))
-	n.says(exitProblem, "error   trial: the trial of "+triedFile+" was to end at ", "check", "--listen=")
+	n.says(exitProblem, "error    trial: the trial of "+triedFile+" was to end at ", "check", "--listen=")
 	n.remove("/run/timer")
-	n.says(exitProblem, "error   trial: the trial of "+triedFile+" has no timer; partition-monitor.service, or else the next daemon-reload, ends it", "check", "--listen=")
+	n.says(exitProblem, "error    trial: the trial of "+triedFile+" has no timer; partition-monitor.service, or else the next daemon-reload, ends it", "check", "--listen=")
 	n.remove(trialAbout)
-	n.says(exitProblem, "warning trial: a trial is running, and its description cannot be read: ", "check", "--listen=")
+	n.says(exitProblem, "warning  trial: a trial is running, and its description cannot be read: ", "check", "--listen=")
 	n.says(exitOK, "The trial has ended", "try", "--end")
 }
 

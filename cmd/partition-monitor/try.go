@@ -23,8 +23,9 @@ func tryCommand(n host.Node) *cli.Command {
 	return &cli.Command{
 		Name:      "try",
 		ArgsUsage: "FILE",
-		Usage: "apply a section for a time: that of FILE (- is standard input), until its time is over, a reboot, or --end, " +
-			"unless keep makes it permanent before",
+		Usage:     "apply a section for a time",
+		Description: "It is that of FILE, and - is standard input. The node goes back when the time is over, after a reboot, " +
+			"or with --end, unless keep makes the section permanent before.",
 		Flags: []cli.Flag{
 			&cli.DurationFlag{
 				Name:  flagFor,

@@ -9,21 +9,20 @@ import (
 	"node-partition.io/node-partition/internal/command/plan"
 	"node-partition.io/node-partition/internal/command/validate"
 	"node-partition.io/node-partition/internal/host"
-	"node-partition.io/node-partition/internal/state"
 	"node-partition.io/node-partition/pkg/slices/config"
 )
 
 const flagStrict = "strict"
 
 func validateCommand(n host.Node) *cli.Command {
-	outputs := formats[state.Validation]{{"text", validate.WriteText}, {"json", validate.WriteJSON}}
 	return &cli.Command{
 		Name:      "validate",
 		ArgsUsage: "FILE",
-		Usage: "check a configuration as the generator would, on any machine: FILE is a node-partition.yaml or a kubelet's " +
-			"configuration, and - is standard input; exit status 1 if it would be refused, and 2 if it cannot be read",
+		Usage:     "judge a configuration as the generator would, on any machine",
+		Description: "FILE is a node-partition.yaml or a kubelet's configuration, and - is standard input. The exit status is 1 " +
+			"if it would be refused, and 2 if it cannot be read.",
 		Flags: []cli.Flag{
-			outputs.flag(),
+			tableFlag(),
 			&cli.StringFlag{
 				Name: flagCapacity,
 				Usage: "judge it for a node of this `CAPACITY`, such as cpu=16,memory=32Gi; without it, what depends on the " +
@@ -38,10 +37,6 @@ func validateCommand(n host.Node) *cli.Command {
 			}
 			if len(files) != 1 {
 				return usageError{errors.New("validate: want one FILE, or - for standard input")}
-			}
-			write, err := outputs.writer(c)
-			if err != nil {
-				return err
 			}
 			var o validate.Options
 			if c.IsSet(flagCapacity) {
@@ -69,7 +64,7 @@ func validateCommand(n host.Node) *cli.Command {
 			if err != nil {
 				return unreadable{err}
 			}
-			if err := write(c.App.Writer, found); err != nil {
+			if err := writer(c, validate.WriteTable)(c.App.Writer, found); err != nil {
 				return err
 			}
 			if !found.Valid {

@@ -38,19 +38,19 @@ func TestValidate(t *testing.T) {
 		{[]string{good}, exitOK, "memoryLimit 12% of the node's memory", ""},
 		{[]string{good, "--capacity=cpu=2,memory=8Gi"}, exitOK, "memoryLimit 983Mi, 12% of 8Gi", ""},
 		{[]string{"--capacity=cpu=1,memory=8Gi", good}, exitProblem, "the node has no CPU 1", ""},
-		{[]string{bad}, exitProblem, `error    ` + bad + `: systemPartition.memoryLimit: "4GB": is not a quantity`, ""},
+		{[]string{bad}, exitProblem, `error     ` + bad + `: systemPartition.memoryLimit: "4GB": is not a quantity`, ""},
 		{[]string{kubelets}, exitProblem, "which only /etc/kubernetes/node-partition.yaml may have", ""},
 		{[]string{filepath.Join(dir, "none")}, exitUsage, "", "no such file"},
 		{[]string{dir}, exitUsage, "", "a directory"},
-		{[]string{misspelt}, exitOK, "warning  " + misspelt + `: systemPartition: unknown field "memoryLimt"`, ""},
-		{[]string{"--strict", misspelt}, exitProblem, "error    " + misspelt + `: systemPartition: unknown field "memoryLimt"`, ""},
+		{[]string{misspelt}, exitOK, "warning   " + misspelt + `: systemPartition: unknown field "memoryLimt"`, ""},
+		{[]string{"--strict", misspelt}, exitProblem, "error     " + misspelt + `: systemPartition: unknown field "memoryLimt"`, ""},
 		{[]string{misspelt, "--strict"}, exitProblem, " is not valid, as /etc/kubernetes/node-partition.yaml: 1 error, 0 warnings\n", ""},
 		{[]string{"--strict", good}, exitOK, "0 errors, 0 warnings", ""},
 		{nil, exitUsage, "", "want one FILE"},
 		{[]string{good, bad}, exitUsage, "", "want one FILE"},
 		{[]string{good, "--capacity=memory=8Gi"}, exitUsage, "", "--capacity=memory=8Gi: cpu: 0"},
 		{[]string{good, "--capacity=cpu=1,memory=1Gi", "--root=/"}, exitUsage, "", "want one of --capacity and --root"},
-		{[]string{good, "-o", "xml"}, exitUsage, "", "want text or json"},
+		{[]string{good, "-o", "xml"}, exitUsage, "", "want table, json or yaml"},
 	} {
 		status, stdout, stderr := commandOn(t, here, append([]string{"validate"}, test.args...)...)
 		if status != test.status || !strings.Contains(stdout, test.stdout) || !strings.Contains(stderr, test.errs) || (stdout == "") != (test.stdout == "") || (stderr == "") != (test.errs == "") {
@@ -69,7 +69,7 @@ func TestValidate(t *testing.T) {
 		"/sys/devices/system/cpu/present": "0-1\n", "/sys/devices/system/cpu/online": "0-1\n", "/sys/fs/cgroup/cgroup.controllers": "cpuset cpu memory\n",
 	})
 	status, stdout, stderr := commandOn(t, here, "validate", "--root", node, good)
-	if status != exitProblem || !strings.Contains(stdout, "error    /var/lib/kubelet/config.yaml: cgroupRoot: ") || strings.Count(stdout, "error ") != 1 {
+	if status != exitProblem || !strings.Contains(stdout, "error     /var/lib/kubelet/config.yaml: cgroupRoot: ") || strings.Count(stdout, "error ") != 1 {
 		t.Errorf("status %d, %s%s", status, stdout, stderr)
 	}
 }

@@ -373,34 +373,36 @@ func composed(t *testing.T, script string) string {
 	return string(functions) + string(own)
 }
 
-// TestCompletions: each shell loads its completions and completes a command and an option.
+// TestCompletions: each shell loads its completions, and completes a command, an option and a
+// value.
 func TestCompletions(t *testing.T) {
 	t.Parallel()
 	const bash = `. ../completions/partition-monitor.bash
-for line in 'che' 'check --ig' 'check --output '; do
+for line in 'che' 'check --ig' 'check --output ' 'check --output = j' 'explain swa'; do
 	COMP_WORDS=(partition-monitor $line) COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
 	[[ $line == *' ' ]] && COMP_WORDS+=('') COMP_CWORD=$((COMP_CWORD + 1))
 	_partition_monitor
 	echo "${COMPREPLY[*]}"
 done`
-	if got := command(t, "bash", "-c", bash); got != "check\n--ignore\n\n" {
+	if got := command(t, "bash", "-c", bash); got != "check\n--ignore\ntable json yaml\njson\nswap\n" {
 		t.Errorf("bash: %q", got)
 	}
 	// The file is the body of a function, which compinit calls where words are completed.
 	const zsh = `_describe() { shift $(($# - 1)); print -rl -- ${(P)1}; }
 _files() { echo files; }
+compadd() { print -rl -- "$@"; }
 body=$(<../completions/_partition-monitor)
 functions[complete]=$body
-for line in 'che' 'check --ig' 'check x'; do
+for line in 'che' 'check --ig' 'check x' 'check --output j'; do
 	words=(partition-monitor ${=line}) CURRENT=$#words
-	complete | grep -c -e ^check: -e ^--ignore: -e '^files$'
+	complete | grep -c -e ^check: -e ^--ignore: -e '^files$' -e '^table$'
 done`
-	if got := command(t, "zsh", "-fc", zsh); got != "1\n1\n1\n" {
+	if got := command(t, "zsh", "-fc", zsh); got != "1\n1\n1\n1\n" {
 		t.Errorf("zsh: %q", got)
 	}
 	const fish = `source ../completions/partition-monitor.fish
-complete -C "partition-monitor che"; complete -C "partition-monitor check --ig"`
-	if got := command(t, "fish", "--no-config", "-c", fish); !strings.Contains(got, "check\t") || !strings.Contains(got, "--ignore\t") {
+complete -C "partition-monitor che"; complete -C "partition-monitor check --ig"; complete -C "partition-monitor check --output ta"`
+	if got := command(t, "fish", "--no-config", "-c", fish); !strings.Contains(got, "check\t") || !strings.Contains(got, "--ignore\t") || !strings.Contains(got, "\ntable") {
 		t.Errorf("fish: %q", got)
 	}
 }

@@ -81,6 +81,9 @@ type Look struct {
 	Result string `json:"result"`
 }
 
+// WasRead reports whether the path was read.
+func (l Look) WasRead() bool { return l.Result == lookRead }
+
 // WithoutSections returns the kubelet's own settings, and where they were looked for.
 func (c *Merged) WithoutSections() *Merged {
 	return &Merged{Kubelet: c.Kubelet, Files: c.Files, Looked: c.Looked, docs: c.docs}

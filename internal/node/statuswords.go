@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -68,10 +67,10 @@ func NodeFacts(s *state.Status) []Fact {
 		add(Alarm, "Problem", "%s", s.Problem)
 	}
 	if s.PodsUnknown != "" {
-		add(Caution, "Pods", "not shown, nor the order of evictions: %s", s.PodsUnknown)
+		add(Caution, "Pods", "not shown: %s", s.PodsUnknown)
 	}
-	if count := s.Misplaced(); count > 0 {
-		add(Caution, "Misplaced", "%d of %d pods", count, len(s.Pods))
+	if count := (report.Report{Pods: Others(s)}).Misplaced(); count > 0 {
+		add(Caution, "Misplaced", "%s of no active partition", counted(count, "pod"))
 	}
 	for _, o := range s.Outlived {
 		add(Caution, "Outlived", "%s in %s: its processes have outlived their pod", o.Scope, o.Slice)
@@ -79,30 +78,62 @@ func NodeFacts(s *state.Status) []Fact {
 	return facts
 }
 
-// PartitionFacts returns what there is to say of a partition apart from its evictions.
+// Verdict returns what an operator should know of a partition, named after it: whether memory is
+// short, and which of its pods are not where they belong.
+func Verdict(s *state.Status, p *state.Partition) Fact {
+	verdict := Fact{Level: level(p), Name: string(p.Name)}
+	var parts []string
+	if e := p.Eviction; e != nil && e.Crossed != "" {
+		parts = append(parts, fmt.Sprintf("BELOW THE %s THRESHOLD", strings.ToUpper(string(e.Crossed))))
+		if !slices.ContainsFunc(e.Order, func(c state.Candidate) bool { return c.Skip == "" }) {
+			parts = append(parts, "no pod can be evicted: the kernel will kill at the limit")
+		}
+	} else if verdict.Level != Good {
+		parts = append(parts, "nearly full")
+	}
+	pods := report.Report{Pods: podsOf(s, p.Name)}
+	all := counted(len(pods.Pods), "pod")
+	switch misplaced := pods.Misplaced(); {
+	case misplaced > 0:
+		verdict.Level = max(verdict.Level, Caution)
+		parts = append(parts, fmt.Sprintf("%d of %s not in place", misplaced, all))
+	case len(pods.Pods) > 0:
+		parts = append(parts, all+" in place")
+	case s.PodsUnknown == "":
+		parts = append(parts, "no pods")
+	default:
+		parts = append(parts, "active")
+	}
+	verdict.Text = strings.Join(parts, "; ")
+	return verdict
+}
+
+// counted returns a number of things.
+func counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// PartitionFacts returns what there is to say of a partition, its memory first.
 func PartitionFacts(p *state.Partition) []Fact {
 	var facts []Fact
 	add := func(name, format string, args ...any) {
 		facts = append(facts, Fact{Good, name, fmt.Sprintf(format, args...)})
 	}
-	add("Partition", "%s", p.Slice)
-	if len(p.Types) > 0 {
-		add("Types", "%s", strings.Join(p.Types, ", "))
-	}
-	add("Namespaces", "%s", strings.Join(p.Namespaces, ", "))
-	limit := "no limit"
+	memory := text.Bytes(p.UsedBytes) + " used"
 	if p.LimitBytes != nil {
-		limit = text.Bytes(*p.LimitBytes)
+		memory += " of " + text.Bytes(*p.LimitBytes)
 	}
-	add("Memory", "%s of %s", text.Bytes(p.MemoryBytes), limit)
-	if p.UsedBytes > 0 {
-		peak := ""
-		if p.UsedPeakBytes > 0 {
-			most, minutes := text.Bytes(p.UsedPeakBytes), evict.PeakWindow.Minutes()
-			peak = fmt.Sprintf(", %s at most in the last %.0f minutes", most, minutes)
-		}
-		add("Used", "%s as eviction counts it%s", text.Bytes(p.UsedBytes), peak)
+	if p.UsedPeakBytes > 0 {
+		memory += fmt.Sprintf(", %s at most in %.0f minutes", text.Bytes(p.UsedPeakBytes), evict.PeakWindow.Minutes())
 	}
+	if p.MemoryBytes > p.UsedBytes {
+		memory += fmt.Sprintf(", and %s of page cache", text.Bytes(p.MemoryBytes-p.UsedBytes))
+	}
+	add("Memory", "%s", memory)
+	facts = append(facts, evictionFacts(p)...)
 	if d := p.LastDay; d != nil {
 		most, at := text.Bytes(d.PeakBytes), output.Time(d.PeakTime)
 		add("Last day", "%s at most, at %s, of %s", most, at, sizing.Text(d.Length()))
@@ -114,52 +145,54 @@ func PartitionFacts(p *state.Partition) []Fact {
 		low := max(p.MinBytes, p.LowBytes)
 		add("Protected", "%s always, %s if possible", text.Bytes(p.MinBytes), text.Bytes(low))
 	}
-	if p.CPUs != "" {
-		exclusive := ""
-		if p.Exclusive {
-			exclusive = ", without other pods"
-		}
-		add("CPUs", "%s%s", p.CPUs, exclusive)
+	cpus := cmp.Or(p.CPUs, "all")
+	if p.Exclusive {
+		cpus += ", without other pods"
 	}
-	add("CPU weight", "%d", p.CPUWeight)
+	add("CPUs", "%s, weight %d", cpus, p.CPUWeight)
+	if len(p.Types) > 0 {
+		add("Types", "%s", strings.Join(p.Types, ", "))
+	}
+	if len(p.Namespaces) > 0 {
+		add("Namespaces", "%s", strings.Join(p.Namespaces, ", "))
+	}
 	return facts
 }
 
-// EvictionFacts returns what there is to say of the evictions in a partition; nothing if their
-// state could not be read.
-func EvictionFacts(p *state.Partition) []Fact {
+// evictionFacts returns when pods of a partition are evicted; nothing if the state of evictions
+// could not be read.
+func evictionFacts(p *state.Partition) []Fact {
 	e := p.Eviction
 	if e == nil {
 		return nil
 	}
-	var content strings.Builder
-	content.WriteString(e.Mode)
+	var when []string
+	below := func(threshold uint64, after string) {
+		far := "in " + text.Bytes(e.AvailableBytes-min(threshold, e.AvailableBytes))
+		if e.AvailableBytes < threshold {
+			far = "NOW by " + text.Bytes(threshold-e.AvailableBytes)
+		}
+		when = append(when, fmt.Sprintf("below %s available%s, %s", text.Bytes(threshold), after, far))
+	}
 	switch {
 	case e.Mode == "off":
+		when = []string{"off"}
 	case e.NoLimit:
-		content.WriteString(", without a memory limit: the partition only sets CPU weights and reports usage")
+		when = []string{"no pod, without a memory limit: the partition only sets CPU weights and reports usage"}
+	case e.HardBytes+e.SoftBytes == 0:
+		when = []string{"no pod: there is no threshold"}
 	default:
-		fmt.Fprintf(&content, ", %s available", text.Bytes(e.AvailableBytes))
-		if e.HardBytes+e.SoftBytes == 0 {
-			content.WriteString(", without a threshold")
+		if e.SoftBytes > e.HardBytes {
+			below(e.SoftBytes, " for "+e.SoftGrace.String())
 		}
 		if e.HardBytes > 0 {
-			fmt.Fprintf(&content, ", evicts below %s", text.Bytes(e.HardBytes))
+			below(e.HardBytes, "")
 		}
-		if e.SoftBytes > 0 {
-			fmt.Fprintf(&content, ", or below %s for %s", text.Bytes(e.SoftBytes), e.SoftGrace)
-		}
-		if left := margin(e.AvailableBytes, e.HardBytes, e.SoftBytes); left != "" {
-			fmt.Fprintf(&content, ": %s", left)
-		}
-		if e.Crossed != "" {
-			fmt.Fprintf(&content, "; BELOW THE %s THRESHOLD NOW", e.Crossed)
-			if !slices.ContainsFunc(e.Order, func(c state.Candidate) bool { return c.Skip == "" }) {
-				content.WriteString(", and no pod can be evicted: the kernel will kill at the limit")
-			}
+		if e.Mode != "on" {
+			when = append(when, e.Mode)
 		}
 	}
-	facts := []Fact{{level(p), "Eviction", content.String()}}
+	facts := []Fact{{level(p), "Evicts", strings.Join(when, "; ")}}
 	if evict.LeftBehind(e.OwnerlessBytes, len(e.Order)) > 0 {
 		facts = append(facts, Fact{Text: text.Bytes(e.OwnerlessBytes) + " belong to no pod that runs in it"})
 	}
@@ -173,6 +206,9 @@ func EvictionFacts(p *state.Partition) []Fact {
 // NodePartitionLowMargin fires.
 func level(p *state.Partition) Level {
 	e := p.Eviction
+	if e == nil {
+		return Good
+	}
 	nearest := max(e.HardBytes, e.SoftBytes)
 	switch {
 	case e.Crossed != "":
@@ -187,95 +223,121 @@ func level(p *state.Partition) Level {
 	return Good
 }
 
-// margin describes the memory of which available bytes are left, until the nearest threshold or
-// beyond the hard one first. It is empty without a threshold.
-func margin(available, hard, soft uint64) string {
-	var content string
-	switch {
-	case hard == 0 && soft == 0:
-		return ""
-	case available < hard:
-		return text.Bytes(hard-available) + " beyond the hard threshold"
-	case soft <= hard:
-		return text.Bytes(available-hard) + " until an eviction"
-	case available < soft:
-		content = text.Bytes(soft-available) + " beyond the soft threshold"
-	default:
-		content = text.Bytes(available-soft) + " until the soft threshold"
-	}
-	if hard > 0 {
-		content += ", " + text.Bytes(available-hard) + " until an eviction at once"
-	}
-	return content
+// inPartition reports whether a pod has to do with a partition: it is a member, or in its slice.
+func inPartition(pod *report.Pod, name partition.Name) bool {
+	return pod.Member && pod.Belongs == name || !pod.Member && pod.Partition() == name
 }
 
-// OrderTable returns the pods of a partition in the order of evictions.
-func OrderTable(e *state.Eviction) Table {
-	t := Table{Head: []string{"EVICTION ORDER", "NAMESPACE", "POD", "PRIORITY", "WORKING SET", "REQUESTS"}}
-	candidates := 0
-	for _, c := range e.Order {
-		place := turn(c.Skip, candidates)
-		if c.Skip == "" {
-			candidates++
-		} else {
-			place += ": " + string(c.Skip)
+// podsOf returns the pods that have to do with a partition.
+func podsOf(s *state.Status, name partition.Name) []report.Pod {
+	return slices.DeleteFunc(slices.Clone(s.Pods), func(pod report.Pod) bool { return !inPartition(&pod, name) })
+}
+
+// Others returns the pods that have to do with no active partition.
+func Others(s *state.Status) []report.Pod {
+	return slices.DeleteFunc(slices.Clone(s.Pods), func(pod report.Pod) bool {
+		return slices.ContainsFunc(s.Partitions, func(p state.Partition) bool { return inPartition(&pod, p.Name) })
+	})
+}
+
+// Members returns the pods that have to do with a partition: those that are not in place first, and
+// then in the order of evictions.
+func Members(s *state.Status, p *state.Partition) Table {
+	rank := map[string]int{} // 0 is a pod without a turn
+	var order []state.Candidate
+	var turns []string
+	if e := p.Eviction; e != nil {
+		order, turns = e.Order, turnsOf(e)
+		for i := range order {
+			rank[order[i].UID] = i + 1
 		}
-		t.add(place, c.Namespace, c.Name, strconv.Itoa(int(c.Priority)),
-			text.Bytes(c.WorkingSetBytes), text.Bytes(c.RequestBytes))
+	}
+	pods := podsOf(s, p.Name)
+	slices.SortStableFunc(pods, func(a, b report.Pod) int {
+		return cmp.Or(cmp.Compare(b.Misplaced, a.Misplaced), cmp.Compare(rank[a.UID], rank[b.UID]))
+	})
+	t := Table{Head: []string{"NAMESPACE", "POD", "USED", "REQUEST", "TURN", "STATE"}}
+	for i := range pods {
+		used, request, turn := "-", "-", "-"
+		if at := rank[pods[i].UID] - 1; at >= 0 {
+			used, request, turn = text.Bytes(order[at].WorkingSetBytes), text.Bytes(order[at].RequestBytes), turns[at]
+		}
+		t.add(pods[i].Namespace, pods[i].Name, used, request, turn, stateOf(&pods[i]))
 	}
 	return t
 }
 
-// turn describes the turn of a pod in the order of evictions, after so many candidates.
-func turn(skip evict.Skip, after int) string {
-	switch {
-	case skip == evict.SkipWithinRequest, skip == evict.SkipUnreclaimable:
-		return "not now"
-	case skip != "":
-		return "never"
-	case after == 0:
-		return "next"
+// turnsOf describes the turn of each pod in the order of evictions.
+func turnsOf(e *state.Eviction) []string {
+	turns := make([]string, 0, len(e.Order))
+	candidates := 0
+	for i := range e.Order {
+		skip, turn := e.Order[i].Skip, ""
+		switch {
+		case e.Mode == "off" || e.NoLimit:
+			turn = "-"
+		case skip == evict.SkipWithinRequest, skip == evict.SkipUnreclaimable:
+			turn = "not now: " + string(skip)
+		case skip != "":
+			turn = "never: " + string(skip)
+		case candidates == 0:
+			turn = "next"
+		default:
+			turn = fmt.Sprintf("%d.", candidates+1)
+		}
+		if skip == "" {
+			candidates++
+		}
+		turns = append(turns, turn)
 	}
-	return fmt.Sprintf("%d.", after+1)
+	return turns
+}
+
+// stateOf says whether a pod is where it belongs, and if not, why and what comes next.
+func stateOf(pod *report.Pod) string {
+	place := pod.Place()
+	switch {
+	case pod.Misplaced == 0 && place == "":
+		return "in place"
+	case pod.Misplaced == 0:
+		return "in place, " + place
+	case !pod.Member:
+		return "NO MEMBER: " + string(pod.Reason) + ": " + place
+	case pod.Misplaced < pod.Containers:
+		return fmt.Sprintf("%d of %d OUTSIDE: %s: %s", pod.Misplaced, pod.Containers, pod.Reason, place)
+	}
+	return "OUTSIDE: " + string(pod.Reason) + ": " + place
 }
 
 // shownEvictions is the number of ended evictions in a table.
 const shownEvictions = 5
 
-// EvictionsTable returns the last evictions, and those in progress.
-func EvictionsTable(e *state.Eviction) Table {
-	t := Table{Head: []string{"EVICTED", "NAMESPACE", "POD", "THRESHOLD", "METHOD", "USED", "REQUESTED", "REMARKS"}}
-	row := func(of evict.Eviction, remark string) {
-		t.add(of.Time.Format(time.RFC3339), of.Namespace, of.Name, string(of.Threshold), string(of.Method),
-			text.Bytes(of.WorkingSetBytes), text.Bytes(of.RequestBytes), remark)
+// Evictions returns the evictions in progress, and the last ones, the newest first.
+func Evictions(e *state.Eviction) Table {
+	t := Table{Head: []string{"EVICTED", "NAMESPACE", "POD", "USED", "REQUEST", "THRESHOLD", "METHOD", "STATE"}}
+	row := func(of *evict.Eviction, state string) {
+		t.add(of.Time.Format(time.RFC3339), of.Namespace, of.Name, text.Bytes(of.WorkingSetBytes), text.Bytes(of.RequestBytes),
+			string(of.Threshold), string(of.Method), state)
 	}
-	for _, of := range e.Last[max(0, len(e.Last)-shownEvictions):] {
-		remark := cmp.Or(of.Problem, "-")
-		if of.DryRun {
-			remark = "dry run"
+	for i := range slices.Backward(e.Open) {
+		row(&e.Open[i], "under way")
+	}
+	last := e.Last[max(0, len(e.Last)-shownEvictions):]
+	for i := range slices.Backward(last) {
+		state := cmp.Or(last[i].Problem, "done")
+		if last[i].DryRun {
+			state = "dry run"
 		}
-		row(of, remark)
-	}
-	for _, of := range e.Open {
-		row(of, "under way")
+		row(&last[i], state)
 	}
 	return t
 }
 
-// PodsTable returns a row for each pod.
+// PodsTable returns a row for each pod that has to do with no active partition.
 func PodsTable(pods []report.Pod) Table {
-	t := Table{Head: []string{"NAMESPACE", "POD", "QOS", "MEMBER", "PARTITION", "CONTAINERS", "MISPLACED", "WHY"}}
+	t := Table{Head: []string{"NAMESPACE", "POD", "PARTITION", "STATE"}}
 	for i := range pods {
-		pod := &pods[i]
-		member, why := "no", cmp.Or(pod.Place(), "-")
-		if pod.Member {
-			member = "yes"
-		}
-		if pod.Reason != "" {
-			why = string(pod.Reason) + ": " + pod.Place()
-		}
-		t.add(pod.Namespace, pod.Name, string(pod.QoS), member, string(pod.Partition()),
-			strconv.Itoa(pod.Containers), strconv.Itoa(pod.Misplaced), why)
+		t.add(pods[i].Namespace, pods[i].Name, string(pods[i].Partition()), stateOf(&pods[i]))
 	}
 	return t
 }

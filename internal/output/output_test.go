@@ -7,18 +7,18 @@ import (
 	"time"
 )
 
-func TestJSON(t *testing.T) {
+// TestFormats: YAML has the fields of the JSON, whose commands of the shell can be copied.
+func TestFormats(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct {
-		write func(io.Writer, any) error
-		want  string
-	}{
-		"escaped":       {JSON, "{\n  \"cure\": \"a \\u0026\\u0026 b \\u003ec\"\n}\n"},
-		"with commands": {JSONWithCommands, "{\n  \"cure\": \"a && b >c\"\n}\n"},
+	type cure struct {
+		Cure string `json:"cure"`
+	}
+	for want, write := range map[string]func(io.Writer, cure) error{
+		"{\n  \"cure\": \"a && b >c\"\n}\n": JSON[cure], "cure: a && b >c\n": YAML[cure],
 	} {
 		var out strings.Builder
-		if err := test.write(&out, map[string]string{"cure": "a && b >c"}); err != nil || out.String() != test.want {
-			t.Errorf("%s: %q, %v; want %q", name, &out, err, test.want)
+		if err := write(&out, cure{"a && b >c"}); err != nil || out.String() != want {
+			t.Errorf("%q, %v; want %q", &out, err, want)
 		}
 	}
 }

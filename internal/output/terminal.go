@@ -36,26 +36,22 @@ func TerminalOf(file any) Terminal {
 var (
 	Alarm   = ansi.Style{}.Bold().ForegroundColor(ansi.Red)
 	Caution = ansi.Style{}.ForegroundColor(ansi.Yellow)
+	Good    = ansi.Style{}.ForegroundColor(ansi.Green)
 	faint   = ansi.Style{}.Faint()
 )
 
 // Severities has the styles of the words by which lines say how bad something is.
 var Severities = map[string]ansi.Style{
-	"error": Alarm, "warning": Caution, "ignored": faint, "left out": faint, "not checked": faint,
+	"error": Alarm, "warning": Caution, "ignored": faint, "left out": faint,
 }
 
-// Write writes lines for a person. On a terminal a line that is wrapped continues at a column, or
-// two columns further in than its beginning. The word of styles that a line begins with has its
-// style there. To a file or a pipe Write writes the text as it is.
-func Write(w io.Writer, text string, column int, styles map[string]ansi.Style) error {
+// Write writes lines for a person. On a terminal each is wrapped (Wrap), and the word of styles
+// that a line begins with has its style there. To a file or a pipe Write writes the text as it is.
+func Write(w io.Writer, text string, styles map[string]ansi.Style) error {
 	on := TerminalOf(w)
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {
-		indent := column
-		if begin := len(line) - len(strings.TrimLeft(line, " ")); begin > 0 {
-			indent = begin + len("  ")
-		}
-		lines[i] = on.paint(on.wrap(line, indent), styles)
+		lines[i] = on.paint(on.Wrap(line), styles)
 	}
 	_, err := io.WriteString(w, strings.Join(lines, "\n"))
 	return err
@@ -72,6 +68,9 @@ func (t Terminal) paint(line string, styles map[string]ansi.Style) string {
 	return line
 }
 
+// Readable is the width of a text that is written to be read, wherever it goes.
+const Readable = 80
+
 const (
 	// narrow is the least width for which lines are wrapped and not left to the terminal.
 	narrow = 30
@@ -79,13 +78,23 @@ const (
 	standIn = "\ue000"
 )
 
-// wrap returns a line in as many lines as the terminal needs, of which all but the first are
-// indented. A word is not broken, so that it can be copied.
-func (t Terminal) wrap(line string, indent int) string {
+// Wrap returns a line in as many lines as the terminal needs. They continue where its second column
+// begins, behind two spaces or more, or else where the text of the line begins, behind the mark of
+// a list. A word is not broken, so that it can be copied.
+func (t Terminal) Wrap(line string) string {
 	if t.Width < narrow || ansi.StringWidth(line) <= t.Width {
 		return line
 	}
-	held := strings.ReplaceAll(line, "-", standIn)
+	rest := strings.TrimPrefix(strings.TrimLeft(line, " "), "- ")
+	if gap := strings.Index(rest, "  "); gap > 0 {
+		second := strings.TrimLeft(rest[gap:], " ")
+		if ansi.StringWidth(line)-ansi.StringWidth(second) <= t.Width/2 {
+			rest = second
+		}
+	}
+	head := strings.TrimSuffix(line, rest)
+	indent := ansi.StringWidth(head)
+	held := strings.ReplaceAll(rest, "-", standIn)
 	wrapped := strings.ReplaceAll(ansi.Wordwrap(held, t.Width-indent, ""), standIn, "-")
-	return strings.ReplaceAll(wrapped, "\n", "\n"+strings.Repeat(" ", indent))
+	return head + strings.ReplaceAll(wrapped, "\n", "\n"+strings.Repeat(" ", indent))
 }

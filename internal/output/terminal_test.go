@@ -4,12 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"node-partition.io/node-partition/tests/testkit"
 )
@@ -17,7 +13,7 @@ import (
 // TestWrap: a line fits on the terminal, is indented where it continues, and keeps its words whole.
 func TestWrap(t *testing.T) {
 	t.Parallel()
-	const line = "warning nri: the runtime --without-this-option serves no NRI"
+	const line = "warning  nri: the runtime --without-this-option serves no NRI"
 	for _, test := range []struct {
 		width int
 		line  string
@@ -26,10 +22,11 @@ func TestWrap(t *testing.T) {
 		{0, line, line},
 		{20, line, line},
 		{100, line, line},
-		{40, line, "warning nri: the runtime\n        --without-this-option serves no\n        NRI"},
+		{40, line, "warning  nri: the runtime\n         --without-this-option serves no\n         NRI"},
+		{40, "  - nri: the runtime --without-this-option serves  none", "  - nri: the runtime\n    --without-this-option serves  none"},
 		{40, "/a/path/that/is/longer/than/the/whole/terminal", "/a/path/that/is/longer/than/the/whole/terminal"},
 	} {
-		if got := (Terminal{Width: test.width}).wrap(test.line, 8); got != test.want {
+		if got := (Terminal{Width: test.width}).Wrap(test.line); got != test.want {
 			t.Errorf("%d columns: %q; want %q", test.width, got, test.want)
 		}
 	}
@@ -38,9 +35,9 @@ func TestWrap(t *testing.T) {
 // TestWrite: a terminal shows wrapped lines, whose first words say in colours how bad they are. A
 // file has the text as it was written.
 func TestWrite(t *testing.T) {
-	const text = `error   slice: gone
-        change: reload the units of systemd
-warning nri: the runtime serves no NRI
+	const text = `error    slice: gone
+         change: reload the units of systemd
+warning  nri: the runtime serves no NRI
 warnings: 1
 ok      error: none
 
@@ -49,17 +46,17 @@ ok      error: none
 		term, noColor string
 		want          string
 	}{
-		{"xterm", "", "\x1b[1;31merror\x1b[m   slice: gone\n        change: reload\n          the units of systemd\n" +
-			"\x1b[33mwarning\x1b[m nri: the runtime\n        serves no NRI\nwarnings: 1\nok      error: none\n\n"},
-		{"xterm", "1", "error   slice: gone\n        change: reload\n          the units of systemd\n" +
-			"warning nri: the runtime\n        serves no NRI\nwarnings: 1\nok      error: none\n\n"},
+		{"xterm", "", "\x1b[1;31merror\x1b[m    slice: gone\n         change: reload the\n         units of systemd\n" +
+			"\x1b[33mwarning\x1b[m  nri: the runtime serves\n         no NRI\nwarnings: 1\nok      error: none\n\n"},
+		{"xterm", "1", "error    slice: gone\n         change: reload the\n         units of systemd\n" +
+			"warning  nri: the runtime serves\n         no NRI\nwarnings: 1\nok      error: none\n\n"},
 		{"dumb", "", text},
 		{"", "", text},
 	} {
 		t.Setenv("TERM", test.term)
 		t.Setenv("NO_COLOR", test.noColor)
 		tty, screen := testkit.OpenTerminal(t, 32)
-		if err := errors.Join(Write(tty, text, 8, Severities), tty.Close()); err != nil {
+		if err := errors.Join(Write(tty, text, Severities), tty.Close()); err != nil {
 			t.Fatal(err)
 		}
 		if got := testkit.Shown(t, screen); got != test.want {
@@ -69,7 +66,7 @@ ok      error: none
 	t.Setenv("TERM", "xterm")
 	t.Setenv("NO_COLOR", "")
 	var pipe bytes.Buffer
-	if err := Write(&pipe, text, 8, Severities); err != nil || pipe.String() != text {
+	if err := Write(&pipe, text, Severities); err != nil || pipe.String() != text {
 		t.Errorf("%v, %q", err, &pipe)
 	}
 }
@@ -91,7 +88,7 @@ func TestRedraw(t *testing.T) {
 			if (TerminalOf(w) == Terminal{}) != (term == "dumb") {
 				t.Errorf("TERM=%s: what is drawn does not know the terminal", term)
 			}
-			return Write(w, test.text, 8, nil)
+			return Write(w, test.text, nil)
 		})
 		if err := errors.Join(err, tty.Close()); err != nil {
 			t.Fatal(err)
@@ -101,97 +98,8 @@ func TestRedraw(t *testing.T) {
 		}
 	}
 	var pipe bytes.Buffer
-	err := Redraw(&pipe, func(w io.Writer) error { return Write(w, line, 8, nil) })
+	err := Redraw(&pipe, func(w io.Writer) error { return Write(w, line, nil) })
 	if err != nil || pipe.String() != line {
 		t.Errorf("%v, %q", err, &pipe)
-	}
-}
-
-// TestOf: files, pipes and other values are not terminals. NO_COLOR and TERM=dumb are obeyed.
-func TestOf(t *testing.T) {
-	t.Setenv("TERM", "xterm")
-	file, err := os.Create(filepath.Join(t.TempDir(), "file"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = file.Close() })
-	for name, value := range map[string]any{"a file": file, "a buffer": &bytes.Buffer{}, "nothing": nil} {
-		if got := TerminalOf(value); got != (Terminal{}) {
-			t.Errorf("%s: %+v", name, got)
-		}
-	}
-	tty, _ := testkit.OpenTerminal(t, 100)
-	for _, test := range []struct {
-		term, noColor string
-		want          Terminal
-	}{
-		{"xterm", "", Terminal{Width: 100, Moves: true, Colours: true}},
-		{"xterm", "1", Terminal{Width: 100, Moves: true}},
-		{"dumb", "", Terminal{}},
-		{"", "", Terminal{}},
-	} {
-		t.Setenv("TERM", test.term)
-		t.Setenv("NO_COLOR", test.noColor)
-		if got := TerminalOf(tty); got != test.want {
-			t.Errorf("TERM=%s NO_COLOR=%s: %+v; want %+v", test.term, test.noColor, got, test.want)
-		}
-	}
-}
-
-// TestProgress: what takes more than two seconds shows that it still works, and leaves nothing.
-func TestProgress(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var out bytes.Buffer
-		stop := Terminal{Moves: true}.Progress(&out, "check")
-		<-time.After(1500 * time.Millisecond)
-		stop()
-		if out.Len() > 0 {
-			t.Errorf("after a second and a half: %q", &out)
-		}
-		stop = Terminal{Moves: true}.Progress(&out, "check")
-		<-time.After(3500 * time.Millisecond)
-		stop()
-		if want := "\r\x1b[Kcheck: 2 s\r\x1b[Kcheck: 3 s\r\x1b[K"; out.String() != want {
-			t.Errorf("%q; want %q", &out, want)
-		}
-		out.Reset()
-		stop = Terminal{}.Progress(&out, "check")
-		<-time.After(time.Minute)
-		stop()
-		if out.Len() > 0 {
-			t.Errorf("to a pipe: %q", &out)
-		}
-	})
-}
-
-// TestBefore: what a command writes does not begin behind its progress.
-func TestBefore(t *testing.T) {
-	t.Parallel()
-	file, err := os.Create(filepath.Join(t.TempDir(), "file"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	calls := 0
-	w := Before(file, func() {
-		calls++
-		if text, err := os.ReadFile(file.Name()); len(text) > 0 || err != nil {
-			t.Errorf("%q, %v, before it begins", text, err)
-		}
-	})
-	for range 2 {
-		if _, err := io.WriteString(w, "a"); err != nil {
-			t.Error(err)
-		}
-	}
-	if text, _ := os.ReadFile(file.Name()); string(text) != "aa" || calls != 1 {
-		t.Errorf("%q, %d calls", text, calls)
-	}
-	if err := file.Close(); err != nil {
-		t.Error(err)
-	}
-	var buffer bytes.Buffer
-	if Before(&buffer, func() {}) != &buffer {
-		t.Error("another writer than a file has changed")
 	}
 }

@@ -241,7 +241,7 @@ func (d *day) tried(t *testing.T, follow func()) {
 	override := run(t, d.Node, "cat "+kubeletconfig.OverridePath)
 	follow()
 	d.inForce(t, d.limit(t))
-	const trial = "Trial       of " + packagesFolder + "/node-partition.yaml until"
+	const trial = "Trial         of " + packagesFolder + "/node-partition.yaml until"
 	want(t, d.Node, monitorPath+" status | grep -o '^"+trial+"'", trial)
 	want(t, d.Node, "cat "+kubeletconfig.OverridePath, override)
 }

@@ -297,7 +297,7 @@ func (e *evictor) eventsRefused(t *testing.T) {
 // has said nothing on this one.
 func (e *evictor) bundle(t *testing.T) {
 	const dir = "/root/bundle"
-	run(t, e.Node, "mkdir "+dir+" && "+monitorPath+" collect -o - | tar -xz --strip-components=1 -C "+dir)
+	run(t, e.Node, "mkdir "+dir+" && "+monitorPath+" collect - | tar -xz --strip-components=1 -C "+dir)
 	want(t, e.Node, "grep -rl -e 'PRIVATE KEY' -e 'BEGIN CERT' "+dir+" || true", "")
 	want(t, e.Node, "for secret in $(sed -n 's/.*\\(client-key-data\\|token\\): *//p' /etc/kubernetes/kubelet.conf); do "+
 		"grep -rlF -e \"$secret\" "+dir+"; done || true", "")

@@ -50,7 +50,7 @@ func (e *evictor) finalState(t *testing.T, _ drawn) {
 	e.evicted(t, "leaker-final")
 	e.unharmed(t)
 	want(t, e.Node, "journalctl -b -o cat --no-pager -u "+monitorUnit+" PARTITION_POD=leaker-final | grep -c '^evicting a pod'", "1")
-	if text := run(t, e.Node, monitorPath+" status"); !strings.Contains(text, "leaker-final") || !strings.Contains(text, "EVICTION ORDER") {
+	if text := run(t, e.Node, monitorPath+" status"); !strings.Contains(text, "leaker-final") || !strings.Contains(text, "EVICTED ") {
 		t.Errorf("status does not show it:\n%s", text)
 	}
 	e.remove(t, members, "leaker-final")

@@ -44,7 +44,7 @@ func TestTrial(t *testing.T) {
 			try("1h")
 			inSlice(t, n, "kube-system", "system-agent", partition.System, v1.PodQOSBurstable)
 			becomes(t, n, "systemctl is-active "+monitorUnit+" || true", "active")
-			want(t, n, monitorPath+" status | grep -o '^Trial  *of "+file+" until'", "Trial       of "+file+" until")
+			want(t, n, monitorPath+" status | grep -o '^Trial  *of "+file+" until'", "Trial         of "+file+" until")
 			// A reload does not restart the timer.
 			const elapse = "systemctl show -p NextElapseUSecMonotonic --value " + timer
 			before := run(t, n, elapse)

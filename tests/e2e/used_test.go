@@ -42,7 +42,7 @@ func TestUsed(t *testing.T) {
 			t.Errorf("%+v", first)
 		}
 		want(t, n, "stat -c '%a %U' "+file, "600 root")
-		if out := run(t, n, monitorPath+" status"); !strings.Contains(out, "\nLast day    ") {
+		if out := run(t, n, monitorPath+" status"); !strings.Contains(out, "\n  Last day ") {
 			t.Errorf("status:\n%s", out)
 		}
 		// Some minutes are no history to apply a limit by.

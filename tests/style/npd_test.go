@@ -146,8 +146,8 @@ func TestScript(t *testing.T) {
 		status  int
 		output  string
 	}{
-		"fine":     {"echo 'ok      configuration: memoryLimit 64Mi'; echo 'warning nri: no'; exit 0", 0, "partition-monitor check finds no error\n"},
-		"an error": {"echo 'ok      a: b'; echo 'error   slice: memory.max is 1'; echo '        change: x'; echo 'error   c: d'; exit 1", 1, "slice: memory.max is 1\n"},
+		"fine":     {"echo 'ok       configuration: memoryLimit 64Mi'; echo 'warning  nri: no'; exit 0", 0, "partition-monitor check finds no error\n"},
+		"an error": {"echo 'ok       a: b'; echo 'error    slice: memory.max is 1'; echo '        change: x'; echo 'error    c: d'; exit 1", 1, "slice: memory.max is 1\n"},
 		"failed":   {"echo 'partition-monitor: error: it has to run as root' >&2; exit 1", 2, "partition-monitor check fails: partition-monitor: error: it has to run as root\n"},
 		"usage":    {"echo 'partition-monitor: error: unknown command' >&2; exit 2", 2, "partition-monitor check fails: partition-monitor: error: unknown command\n"},
 		"missing":  {"", 2, "partition-monitor is not installed\n"},

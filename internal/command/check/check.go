@@ -18,13 +18,13 @@ import (
 
 // Node checks the node, in the order in which an operator needs the results: first the
 // configuration. Findings of the checks in ignored have the grade Ignored, unless they are OK.
-func Node(ctx context.Context, o node.Options, ignored []string) []state.Finding {
+func Node(ctx context.Context, o node.Options, ignored []string) state.Findings {
 	c := &checks{
 		options: o, cgroups: o.Node.Cgroups,
 		runtime:  node.NewRuntime(o.Node, o.Runtime, node.AskSystemctl(o.Node), func(bool) {}),
 		settings: sync.OnceValues(func() (node.KubeletSettings, error) { return node.ReadKubeletSettings(o.Node.Root, nil) }),
 	}
-	var found []state.Finding
+	found := []state.Finding{} // [] in JSON, and not null
 	for _, k := range allChecks {
 		for _, f := range c.run(ctx, k) {
 			f.Check = k.name
@@ -40,7 +40,7 @@ func Node(ctx context.Context, o node.Options, ignored []string) []state.Finding
 			break // the kubelet makes the partition itself
 		}
 	}
-	return found
+	return state.Findings{Findings: found}
 }
 
 // prefix returns the folder below which this program and its documentation are installed.
@@ -68,40 +68,39 @@ func (c *checks) run(ctx context.Context, k check) []state.Finding {
 }
 
 // grades lists the grades in the order in which people need them.
-func grades() []state.Grade {
-	return []state.Grade{state.Error, state.Warning, state.Ignored, state.OK}
-}
+var grades = []state.Grade{state.Error, state.Warning, state.Ignored, state.OK}
 
-// WriteText writes findings for people: errors first, and how many there are at the end. Checks
-// that have found the same share a line.
-func WriteText(w io.Writer, found []state.Finding) error {
-	var content strings.Builder
-	lines := joined(found)
-	slices.SortStableFunc(lines, func(a, b state.Finding) int {
-		return slices.Index(grades(), a.Grade) - slices.Index(grades(), b.Grade)
-	})
-	const margin = 8 // behind the grade
-	for _, f := range lines {
-		fmt.Fprintf(&content, "%-*s%s: %s\n", margin, f.Grade, f.Check, text.Terminal(f.Found))
-		below := func(format string, args ...any) {
-			fmt.Fprintf(&content, "%*s%s\n", margin, "", fmt.Sprintf(format, args...))
+// Text returns what writes findings for people: errors first, and how many there are at the end.
+// What is well, or ignored, and files that were not read, are written if all is set. Checks that
+// have found the same share a line.
+func Text(all bool) func(io.Writer, state.Findings) error {
+	return func(w io.Writer, found state.Findings) error {
+		var content strings.Builder
+		lines := joined(found.Findings)
+		slices.SortStableFunc(lines, func(a, b state.Finding) int {
+			return slices.Index(grades, a.Grade) - slices.Index(grades, b.Grade)
+		})
+		for _, f := range lines {
+			if !all && (f.Grade == state.OK || f.Grade == state.Ignored) {
+				continue
+			}
+			fmt.Fprintf(&content, "%-9s%s: %s\n", f.Grade, f.Check, text.Terminal(f.Found))
+			for _, l := range f.Looked {
+				if all || l.WasRead() {
+					fmt.Fprintf(&content, "%9sfile: %s: %s\n", "", text.Terminal(l.Path), text.Terminal(l.Result))
+				}
+			}
+			if f.Change != "" {
+				fmt.Fprintf(&content, "%9schange: %s\n", "", text.Terminal(f.Change))
+			}
 		}
-		for _, l := range f.Looked {
-			below("file: %s: %s", text.Terminal(l.Path), text.Terminal(l.Result))
-		}
-		if f.Change != "" {
-			below("change: %s", text.Terminal(f.Change))
-		}
-		if f.Docs != "" {
-			below("see: %s", f.Docs)
-		}
+		fmt.Fprintln(&content, counts(found.Findings))
+		return output.Write(w, content.String(), output.Severities)
 	}
-	fmt.Fprintf(&content, "%s\n", counts(found))
-	return output.Write(w, content.String(), margin, output.Severities)
 }
 
 // joined joins findings that say the same, such as "not asked" of each check that asks a service:
-// the first has the names of all checks. Pages of the documentation that differ are left out.
+// the first has the names of all checks.
 func joined(found []state.Finding) []state.Finding {
 	type said struct {
 		grade         state.Grade
@@ -120,33 +119,26 @@ func joined(found []state.Finding) []state.Finding {
 		if !slices.Contains(strings.Split(lines[i].Check, ", "), f.Check) {
 			lines[i].Check += ", " + f.Check
 		}
-		if lines[i].Docs != f.Docs {
-			lines[i].Docs = ""
-		}
 	}
 	return lines
 }
 
-// counts says how many findings have each grade, such as "2 errors, 1 warning, 17 ok".
+// counts says how many findings have each grade, such as "2 errors, 1 warning, 17 ok", and where
+// there is more about them.
 func counts(found []state.Finding) string {
 	number := map[state.Grade]int{}
 	for _, f := range found {
 		number[f.Grade]++
 	}
-	plural := func(n int, one, more string) string {
-		if n == 1 {
-			return "1 " + one
+	var parts []string
+	for _, grade := range grades {
+		n, word := number[grade], string(grade)
+		if n != 1 && (grade == state.Error || grade == state.Warning) {
+			word += "s"
 		}
-		return fmt.Sprintf("%d %s", n, more)
+		if n > 0 || grade != state.Ignored {
+			parts = append(parts, fmt.Sprintf("%d %s", n, word))
+		}
 	}
-	parts := []string{plural(number[state.Error], "error", "errors"), plural(number[state.Warning], "warning", "warnings")}
-	if number[state.Ignored] > 0 {
-		parts = append(parts, fmt.Sprintf("%d ignored", number[state.Ignored]))
-	}
-	return strings.Join(append(parts, fmt.Sprintf("%d ok", number[state.OK])), ", ")
-}
-
-// WriteJSON writes findings for scripts.
-func WriteJSON(w io.Writer, found []state.Finding) error {
-	return output.JSONWithCommands(w, state.Findings{Findings: append([]state.Finding{}, found...)})
+	return strings.Join(parts, ", ") + " (-v lists all; partition-monitor explain NAME explains a check)"
 }

@@ -37,6 +37,6 @@ func TestCheckNodeName(t *testing.T) {
 	if err := clientcmd.WriteToFile(*config, kubelets); err != nil {
 		t.Fatal(err)
 	}
-	expect(t, n, fails, []string{"error   workload-resource: " + coresA + ": the Node worker-2 has none of it"},
+	expect(t, n, fails, []string{"error    workload-resource: " + coresA + ": the Node worker-2 has none of it"},
 		func(o *node.Options, _ *fakenode.Node) { o.Eviction.Kubeconfig = admin })
 }

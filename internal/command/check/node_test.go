@@ -2,8 +2,6 @@ package check
 
 import (
 	"bytes"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -37,12 +35,12 @@ func textOf(t *testing.T, n *fakenode.Node, ignored []string, flags ...flag) (ou
 	for _, set := range flags {
 		set(&o, n)
 	}
-	found = Node(t.Context(), o, ignored)
+	all := Node(t.Context(), o, ignored)
 	var text bytes.Buffer
-	if err := WriteText(&text, found); err != nil {
+	if err := Text(true)(&text, all); err != nil {
 		t.Fatal(err)
 	}
-	return strings.ReplaceAll(text.String(), n.Root, ""), found
+	return strings.ReplaceAll(text.String(), n.Root, ""), all.Findings
 }
 
 // The two results of a check: without an error, and with one.
@@ -67,7 +65,7 @@ func expectIgnoring(t *testing.T, n *fakenode.Node, ignored []string, result boo
 	for i, line := range lines {
 		grade, _, _ := strings.Cut(line, " ")
 		if i == len(lines)-1 {
-			if !strings.HasSuffix(line, " ok") {
+			if !strings.Contains(line, " ok (-v lists all; ") {
 				t.Errorf("the last line is %q; want the number of findings of each grade", line)
 			}
 		} else if grade != "" && grade != "ok" && grade != "warning" && grade != "error" && grade != "ignored" {
@@ -119,13 +117,13 @@ func TestCheckWarnings(t *testing.T) {
 	n := fakenode.New(t, fakenode.Valid("kube-system"))
 	n.Partition(fmt.Sprint(64 << 20))
 	n.Serve(&fakenode.Runtime{})
-	expect(t, n, passes, []string{"warning service: not running"}, listen("127.0.0.1:1"))
+	expect(t, n, passes, []string{"warning  service: not running"}, listen("127.0.0.1:1"))
 	n.MonitorAnswers(http.StatusServiceUnavailable, "no connection to runtime\nno connection to nri\n")
 	expect(t, n, passes, []string{
-		"warning nri: dial unix /run/nri/nri.sock: connect: no such file", "warning pods-api: dial unix /var/lib/kubelet/pods-api/pods-api.sock: connect: no such file",
-		"warning service: not ready: no connection to runtime; no connection to nri\n", "warning eviction-kernel: the kernel has no cgroup.kill",
-		"warning eviction-api: kubeconfig of the kubelet: none at",
-		"see: /usr/share/doc/node-partition/troubleshooting/nri.md\n", "change: use a runtime that serves NRI",
+		"warning  nri: dial unix /run/nri/nri.sock: connect: no such file", "warning  pods-api: dial unix /var/lib/kubelet/pods-api/pods-api.sock: connect: no such file",
+		"warning  service: not ready: no connection to runtime; no connection to nri\n", "warning  eviction-kernel: the kernel has no cgroup.kill",
+		"warning  eviction-api: kubeconfig of the kubelet: none at",
+		"change: use a runtime that serves NRI",
 	})
 }
 
@@ -133,9 +131,9 @@ func TestCheckWarnings(t *testing.T) {
 func TestCheckUnserved(t *testing.T) {
 	t.Parallel()
 	for why, want := range map[string]string{
-		"": "ok      service: ready, metrics at 0.0.0.0:9948\n",
-		"web configuration /etc/web.yml: yaml: line 3": "warning service: ready, but metrics and health are not served: " +
-			"web configuration /etc/web.yml: yaml: line 3\n        see: /usr/share/doc/node-partition/troubleshooting/service.md\n",
+		"": "ok       service: ready, metrics at 0.0.0.0:9948\n",
+		"web configuration /etc/web.yml: yaml: line 3": "warning  service: ready, but metrics and health are not served: " +
+			"web configuration /etc/web.yml: yaml: line 3\n",
 	} {
 		n := fakenode.Whole(t)
 		listener := n.Listen(node.ControlSocket)
@@ -161,10 +159,10 @@ func TestCheckProtectedPageCache(t *testing.T) {
 		n.Write(fakenode.SystemCgroup+"/kubepods-system-pod1.slice/"+name, text)
 	}
 	expect(t, n, passes, []string{
-		"ok      eviction-kernel: 838860800 bytes of page cache in the partition count as used: memory.min of their pods protects them",
+		"ok       eviction-kernel: 838860800 bytes of page cache in the partition count as used: memory.min of their pods protects them",
 	})
 	n.Write(fakenode.SystemCgroup+"/kubepods-system-pod1.slice/memory.min", "much")
-	expect(t, n, fails, []string{"error   eviction-kernel: the memory of the partition: "})
+	expect(t, n, fails, []string{"error    eviction-kernel: the memory of the partition: "})
 }
 
 // TestCheckNamespaces: the namespaces of any section that no running pod has are listed.
@@ -180,12 +178,12 @@ func TestCheckNamespaces(t *testing.T) {
 		sandbox("kube-system", runtime.PodSandboxState_SANDBOX_READY), sandbox("operators", runtime.PodSandboxState_SANDBOX_NOTREADY),
 	}}
 	n.Serve(pods)
-	const both = "ok      namespaces: no pod of this node has these namespaces of the configuration: " +
+	const both = "ok       namespaces: no pod of this node has these namespaces of the configuration: " +
 		"kube-systm (systemPartition.namespaces in /var/lib/kubelet/config.yaml), operators (workloadPartitions.telemetry.allowedNamespaces in "
-	const without = "warning namespaces: no namespace of partition system has a pod on this node\n"
+	const without = "warning  namespaces: no namespace of partition system has a pod on this node\n"
 	expect(t, n, fails, []string{both, without})
 	pods.Sandboxes[1].State = runtime.PodSandboxState_SANDBOX_READY
-	expect(t, n, fails, []string{"ok      namespaces: no pod of this node has these namespaces of the configuration: kube-systm (systemPartition.namespaces in /var/lib/kubelet/config.yaml)\n"})
+	expect(t, n, fails, []string{"ok       namespaces: no pod of this node has these namespaces of the configuration: kube-systm (systemPartition.namespaces in /var/lib/kubelet/config.yaml)\n"})
 }
 
 // TestCheckReserved: the kubelet does not start without the cgroups that it enforces its
@@ -194,13 +192,13 @@ func TestCheckReserved(t *testing.T) {
 	t.Parallel()
 	n := fakenode.New(t, fakenode.Valid("kube-system")+"enforceNodeAllocatable: [pods, kube-reserved]\nkubeReservedCgroup: /kube-reserved\n")
 	n.Write("/sys/fs/cgroup/cgroup.controllers", "cpuset cpu io memory hugetlb pids\n")
-	const cgroup, missing = "/sys/fs/cgroup/kube.slice/kube-reserved.slice", "error   reserved: kube-reserved.slice: no cgroup with the controllers "
+	const cgroup, missing = "/sys/fs/cgroup/kube.slice/kube-reserved.slice", "error    reserved: kube-reserved.slice: no cgroup with the controllers "
 	expect(t, n, fails, []string{missing + "cpu, cpuset, memory, pids, hugetlb; the kubelet does not start with kube-reserved"})
 	n.Write(cgroup+"/cgroup.controllers", "cpuset cpu memory pids\n")
 	expect(t, n, fails, []string{missing + "hugetlb;"})
 	n.Write(cgroup+"/cgroup.controllers", "cpuset cpu io memory hugetlb pids\n")
 	n.Partition(fmt.Sprint(64 << 20))
-	expect(t, n, fails, []string{"ok      reserved: the cgroups that the kubelet expects exist"})
+	expect(t, n, fails, []string{"ok       reserved: the cgroups that the kubelet expects exist"})
 }
 
 // TestCheckProtection: the kernel protects the partition as far as kubepods.slice is protected,
@@ -211,9 +209,9 @@ func TestCheckProtection(t *testing.T) {
 	n.Write("/etc/default/node-partition", "PARTITION_MEMORY_MIN=16Mi\nPARTITION_MEMORY_LOW=32Mi\nPARTITION_SWAP_MAX=8Mi\n"+
 		"SERVICES_SLICE=kubernetes.slice\nSERVICES_MEMORY_MIN=64Mi\nSERVICES_CPU_WEIGHT=500\n")
 	expect(t, n, fails, []string{
-		"error   floor: kubepods-system.slice: memory.min is 0; the floor is 16777216 (/etc/default/node-partition)",
-		"warning floor: kubernetes.slice is not active",
-		"error   swap: kubepods-system.slice: memory.swap.max is 0; PARTITION_SWAP_MAX asks for 8388608",
+		"error    floor: kubepods-system.slice: memory.min is 0; the floor is 16777216 (/etc/default/node-partition)",
+		"warning  floor: kubernetes.slice is not active",
+		"error    swap: kubepods-system.slice: memory.swap.max is 0; PARTITION_SWAP_MAX asks for 8388608",
 	})
 	n.Write(fakenode.SystemCgroup+"/memory.min", "16777216")
 	n.Write(fakenode.SystemCgroup+"/memory.low", "33554432")
@@ -223,12 +221,12 @@ func TestCheckProtection(t *testing.T) {
 	n.Write("/sys/fs/cgroup/kubernetes.slice/memory.min", "67108864")
 	n.Write("/sys/fs/cgroup/kubernetes.slice/cpu.weight", "39")
 	expect(t, n, passes, []string{
-		"warning floor: kubepods.slice: memory.low is 0; the floor is 33554432: the floor of the partition is effective only as far",
-		"warning floor: kubernetes.slice: cpu.weight is 39; SERVICES_CPU_WEIGHT asks for 500",
-		"ok      swap: the partition uses at most 8388608 bytes",
+		"warning  floor: kubepods.slice: memory.low is 0; the floor is 33554432: the floor of the partition is effective only as far",
+		"warning  floor: kubernetes.slice: cpu.weight is 39; SERVICES_CPU_WEIGHT asks for 500",
+		"ok       swap: the partition uses at most 8388608 bytes",
 	})
 	n.Write("/sys/fs/cgroup/kubernetes.slice/cpu.weight", "500")
-	expect(t, n, passes, []string{"ok      floor: kubernetes.slice has its protected memory and its weight"})
+	expect(t, n, passes, []string{"ok       floor: kubernetes.slice has its protected memory and its weight"})
 
 	// Pods and services share by the outermost slice.
 	n.Write("/etc/default/node-partition", "SERVICES_SLICE=kube-services.slice\nSERVICES_MEMORY_MIN=64Mi\nSERVICES_CPU_WEIGHT=500\n")
@@ -237,15 +235,15 @@ func TestCheckProtection(t *testing.T) {
 	n.Write("/sys/fs/cgroup/kube.slice/kube-services.slice/memory.min", "67108864")
 	n.Write("/sys/fs/cgroup/kube.slice/kube-services.slice/cpu.weight", "500")
 	expect(t, n, passes, []string{
-		"warning floor: kube.slice: memory.min is 0; the floor is 67108864",
-		"warning floor: kube.slice: cpu.weight is 100; SERVICES_CPU_WEIGHT asks for 500",
+		"warning  floor: kube.slice: memory.min is 0; the floor is 67108864",
+		"warning  floor: kube.slice: cpu.weight is 100; SERVICES_CPU_WEIGHT asks for 500",
 	})
 }
 
 func TestCheckErrors(t *testing.T) {
 	t.Parallel()
 	n := fakenode.Whole(t)
-	const slice = "error   slice: kubepods-system.slice"
+	const slice = "error    slice: kubepods-system.slice"
 	n.Partition(fmt.Sprint(32 << 20))
 	expect(t, n, fails, []string{slice + ": memory.max is 33554432; the configuration asks for 67108864", "change: systemctl daemon-reload"})
 	n.Partition("max")
@@ -259,43 +257,43 @@ func TestCheckErrors(t *testing.T) {
 	n.Write(fakenode.SystemCgroup+"/../cpuset.cpus.effective", "0-3")
 	expect(t, n, fails, []string{slice + `: cpuset.cpus is "0-1"; the configuration asks for ""`})
 	n.Write(fakenode.SystemCgroup+"/../cpuset.cpus.effective", "0-1")
-	expect(t, n, passes, []string{"ok      slice: "})
+	expect(t, n, passes, []string{"ok       slice: "})
 	if err := os.RemoveAll(n.Root + fakenode.SystemCgroup); err != nil {
 		t.Fatal(err)
 	}
 	expect(t, n, fails, []string{slice + " is not active"})
-	expect(t, n, fails, []string{"error   runtime: container runtime: /run/other.sock"}, endpoint("/run/other.sock"))
+	expect(t, n, fails, []string{"error    runtime: container runtime: /run/other.sock"}, endpoint("/run/other.sock"))
 	// Each problem of a configuration is in a line of its own.
 	n.Write("/var/lib/kubelet/config.yaml", fakenode.Broken)
-	expect(t, n, fails, []string{"memoryLimit", "error   configuration: /var/lib/kubelet/config.yaml: ", "namespaces[0]"})
+	expect(t, n, fails, []string{"memoryLimit", "error    configuration: /var/lib/kubelet/config.yaml: ", "namespaces[0]"})
 }
 
 func TestCheckSystemd(t *testing.T) {
 	t.Parallel()
 	n := fakenode.Whole(t)
 	n.Systemctl("249.11-0ubuntu3", "", "")
-	expect(t, n, fails, []string{"error   systemd: systemd 249.11-0ubuntu3: want 252 or later"})
+	expect(t, n, fails, []string{"error    systemd: systemd 249.11-0ubuntu3: want 252 or later"})
 	n.Systemctl("v262.1", "Id=partition-generator-apply.path\nLoadState=loaded\nActiveState=failed\nResult=trigger-limit-hit\n\nId=partition-monitor.service\n"+
 		"LoadState=masked\nActiveState=inactive\nResult=success", "")
 	expect(t, n, fails, []string{
-		"error   systemd: partition-generator-apply.path has failed (trigger-limit-hit)", "warning systemd: partition-monitor.service is masked",
+		"error    systemd: partition-generator-apply.path has failed (trigger-limit-hit)", "warning  systemd: partition-monitor.service is masked",
 		"change: systemctl status partition-generator-apply.path",
 	})
 	const kills = "Id=kubepods.slice\nActiveState=active\nManagedOOMSwap=auto\nManagedOOMMemoryPressure=kill"
 	n.Systemctl("257", "", "Id=systemd-oomd.service\nActiveState=active\n\n"+kills)
-	expect(t, n, passes, []string{"warning systemd-oomd: kubepods.slice has ManagedOOMMemoryPressure=kill"})
+	expect(t, n, passes, []string{"warning  systemd-oomd: kubepods.slice has ManagedOOMMemoryPressure=kill"})
 	n.Systemctl("257", "", "Id=systemd-oomd.service\nActiveState=inactive\n\n"+kills)
-	expect(t, n, passes, []string{"ok      systemd-oomd: "})
+	expect(t, n, passes, []string{"ok       systemd-oomd: "})
 	// systemd 261 has rules by name.
 	n.Systemctl("261", "", "Id=systemd-oomd.service\nActiveState=active\n\nId=-.slice\nManagedOOMSwap=kill\nManagedOOMMemoryPressure=auto\nOOMRules=\n\n"+
 		"Id=kubepods.slice\nManagedOOMSwap=auto\nManagedOOMMemoryPressure=auto\nOOMRules=low-memory")
 	expect(t, n, passes, []string{
-		"warning systemd-oomd: -.slice has ManagedOOMSwap=kill, kubepods.slice has OOMRules=low-memory: ",
+		"warning  systemd-oomd: -.slice has ManagedOOMSwap=kill, kubepods.slice has OOMRules=low-memory: ",
 	})
 	if err := os.Remove(filepath.Join(n.Root, "bin/systemctl")); err != nil {
 		t.Fatal(err)
 	}
-	expect(t, n, passes, []string{"warning systemd: systemctl show: "})
+	expect(t, n, passes, []string{"warning  systemd: systemctl show: "})
 }
 
 // TestCheckKubelet: the flags of the running kubelet may differ from the configuration that is read
@@ -306,13 +304,13 @@ func TestCheckKubelet(t *testing.T) {
 		flags []string
 		want  []string
 	}{
-		"the same":       {[]string{"--config=/var/lib/kubelet/config.yaml"}, []string{"ok      kubelet: process "}},
-		"another file":   {[]string{"--config", "/etc/other.yaml"}, []string{"warning kubelet: the running kubelet was started with --config=/etc/other.yaml", "KUBELET_CONFIG=/etc/other.yaml in /etc/default/node-partition"}},
-		"another folder": {[]string{"--config-dir=/etc/k.d/"}, []string{"warning kubelet: the running kubelet was started with --config-dir=/etc/k.d/", "KUBELET_CONFIG_DIR="}},
+		"the same":       {[]string{"--config=/var/lib/kubelet/config.yaml"}, []string{"ok       kubelet: process "}},
+		"another file":   {[]string{"--config", "/etc/other.yaml"}, []string{"warning  kubelet: the running kubelet was started with --config=/etc/other.yaml", "KUBELET_CONFIG=/etc/other.yaml in /etc/default/node-partition"}},
+		"another folder": {[]string{"--config-dir=/etc/k.d/"}, []string{"warning  kubelet: the running kubelet was started with --config-dir=/etc/k.d/", "KUBELET_CONFIG_DIR="}},
 		// Without a cpuset the partition has all CPUs.
-		"reserved CPUs":   {[]string{"--reserved-cpus=7"}, []string{"ok      kubelet: "}},
-		"another driver":  {[]string{"--cgroup-driver=cgroupfs"}, []string{"error   cgroup-driver: cgroupfs, set by the kubelet's --cgroup-driver"}},
-		"another runtime": {[]string{"--container-runtime-endpoint=/run/elsewhere.sock"}, []string{"error   runtime: container runtime: /run/elsewhere.sock"}},
+		"reserved CPUs":   {[]string{"--reserved-cpus=7"}, []string{"ok       kubelet: "}},
+		"another driver":  {[]string{"--cgroup-driver=cgroupfs"}, []string{"error    cgroup-driver: cgroupfs, set by the kubelet's --cgroup-driver"}},
+		"another runtime": {[]string{"--container-runtime-endpoint=/run/elsewhere.sock"}, []string{"error    runtime: container runtime: /run/elsewhere.sock"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -335,10 +333,10 @@ func TestCheckCgroupDriver(t *testing.T) {
 		result bool
 		want   string
 	}{
-		"the runtime's":        {of(runtime.CgroupDriver_SYSTEMD), "", passes, "ok      cgroup-driver: systemd, reported by the runtime"},
-		"the runtime's, other": {of(runtime.CgroupDriver_CGROUPFS), "cgroupDriver: systemd\n", fails, "error   cgroup-driver: the runtime uses cgroupfs"},
-		"the file's":           {nil, "cgroupDriver: systemd\n", passes, "ok      cgroup-driver: systemd, set by the kubelet's configuration"},
-		"neither, so cgroupfs": {nil, "", passes, "warning cgroup-driver: the runtime does not report its driver"},
+		"the runtime's":        {of(runtime.CgroupDriver_SYSTEMD), "", passes, "ok       cgroup-driver: systemd, reported by the runtime"},
+		"the runtime's, other": {of(runtime.CgroupDriver_CGROUPFS), "cgroupDriver: systemd\n", fails, "error    cgroup-driver: the runtime uses cgroupfs"},
+		"the file's":           {nil, "cgroupDriver: systemd\n", passes, "ok       cgroup-driver: systemd, set by the kubelet's configuration"},
+		"neither, so cgroupfs": {nil, "", passes, "warning  cgroup-driver: the runtime does not report its driver"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -361,14 +359,14 @@ func TestCheckRights(t *testing.T) {
 		{"POST /api/v1/namespaces/kube-system/events": http.StatusForbidden},
 	} {
 		n.Cluster.Answers = answers
-		expect(t, n, fails, []string{"error   eviction-api: API server " + n.Cluster.URL})
+		expect(t, n, fails, []string{"error    eviction-api: API server " + n.Cluster.URL})
 	}
 	// The answers that a kubelet gets for a pod that does not exist.
 	n.Cluster.Answers = map[string]int{"GET " + noPod: http.StatusForbidden, "PATCH " + noPod + "/status": http.StatusNotFound}
-	expect(t, n, passes, []string{"ok      eviction-api: "})
+	expect(t, n, passes, []string{"ok       eviction-api: "})
 	n.Cluster.Close()
-	expect(t, n, passes, []string{"warning eviction-api, events: API server ", "cannot be reached"})
-	expect(t, n, passes, []string{"ok      eviction-api: evictions are not reported to the API server"}, func(o *node.Options, _ *fakenode.Node) { o.Eviction.Kubeconfig = node.KubeconfigNone })
+	expect(t, n, passes, []string{"warning  eviction-api, events: API server ", "cannot be reached"})
+	expect(t, n, passes, []string{"ok       eviction-api: evictions are not reported to the API server"}, func(o *node.Options, _ *fakenode.Node) { o.Eviction.Kubeconfig = node.KubeconfigNone })
 }
 
 // TestCheckIgnore: an ignored finding does not count, and is shown.
@@ -376,24 +374,7 @@ func TestCheckIgnore(t *testing.T) {
 	t.Parallel()
 	n := fakenode.Whole(t)
 	n.Partition("max")
-	expectIgnoring(t, n, []string{"slice", "service"}, passes, []string{"ignored slice: kubepods-system.slice: memory.max is max", "ignored service: "})
-}
-
-func TestCheckJSON(t *testing.T) {
-	t.Parallel()
-	n := fakenode.Whole(t)
-	n.Partition("max")
-	_, found := textOf(t, n, nil)
-	var document bytes.Buffer
-	var got struct{ Findings []state.Finding }
-	if err := errors.Join(WriteJSON(&document, found), json.Unmarshal(document.Bytes(), &got)); err != nil {
-		t.Fatalf("%v:\n%s", err, &document)
-	}
-	i := slices.IndexFunc(got.Findings, func(f state.Finding) bool { return f.Check == "slice" })
-	if i < 0 || got.Findings[i].Grade != state.Error || got.Findings[i].Change == "" || got.Findings[i].Docs == "" ||
-		!slices.ContainsFunc(got.Findings, func(f state.Finding) bool { return f.Check == "configuration" && len(f.Looked) > 0 }) {
-		t.Errorf("%+v", got.Findings)
-	}
+	expectIgnoring(t, n, []string{"slice", "service"}, passes, []string{"ignored  slice: kubepods-system.slice: memory.max is max", "ignored  service: "})
 }
 
 // TestCheckWithoutPartition: a node without a partition is not an error.
@@ -401,12 +382,12 @@ func TestCheckWithoutPartition(t *testing.T) {
 	t.Parallel()
 	n := fakenode.Whole(t)
 	n.Write("/proc/cmdline", "quiet node_partition=0")
-	expect(t, n, passes, []string{"warning configuration: no section systemPartition and no workloadPartitions, or switched off by node_partition=0"})
+	expect(t, n, passes, []string{"warning  configuration: no section systemPartition and no workloadPartitions, or switched off by node_partition=0"})
 	n.Write("/proc/cmdline", "quiet")
 	n.Write("/var/lib/kubelet/config.yaml", fakenode.Configuration(""))
-	expect(t, n, passes, []string{"warning configuration: no section systemPartition and no workloadPartitions"})
+	expect(t, n, passes, []string{"warning  configuration: no section systemPartition and no workloadPartitions"})
 	n.Write("/var/lib/kubelet/config.yaml", fakenode.Valid("kube-system")+"featureGates: {NodeSystemPartition: true}")
-	expect(t, n, passes, []string{"warning configuration: /var/lib/kubelet/config.yaml: featureGates: NodeSystemPartition is on"})
+	expect(t, n, passes, []string{"warning  configuration: /var/lib/kubelet/config.yaml: featureGates: NodeSystemPartition is on"})
 	n.Write("/var/lib/kubelet/config.yaml", fakenode.Valid("kube-system"))
 	n.RunKubelet("--feature-gates=NodeSystemPartition=true")
 	expect(t, n, passes, []string{"the kubelet makes the system partition itself"})
@@ -419,7 +400,7 @@ func TestCheckCPUManager(t *testing.T) {
 	n.Write("/etc/kubernetes/node-partition.yaml", fakenode.Configuration("systemPartition: {namespaces: [kube-system], memoryLimit: 64Mi, cpuset: '0'}\n"))
 	const scope = "kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-poduid_shop.slice/cri-containerd-abc.scope"
 	for cpus, want := range map[string]string{
-		"0-1": "warning cpu-manager: /sys/fs/cgroup/" + scope + "/cpuset.cpus.effective is 0-1; expected ",
+		"0-1": "warning  cpu-manager: /sys/fs/cgroup/" + scope + "/cpuset.cpus.effective is 0-1; expected ",
 		"1":   "cpu-manager: as the kubelet, systemd and the configuration set it\n",
 	} {
 		n.Cgroup(scope, map[string]string{"cpuset.cpus.effective": cpus})

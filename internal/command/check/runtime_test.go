@@ -104,7 +104,7 @@ func TestCheckDeaf(t *testing.T) {
 	n.ServeGRPC(kubelet.PodsSocket, func(s *grpc.Server) { podsv1alpha1.RegisterPodsServer(s, d) })
 	n.ServeGRPC(elsewhere, func(s *grpc.Server) { runtime.RegisterRuntimeServiceServer(s, d) })
 	stdout, _ := textOf(t, n, nil, endpoint(elsewhere))
-	for _, want := range []string{"error   runtime: ", "ok      cpu-manager: not compared: ", "warning second-writer: "} {
+	for _, want := range []string{"error    runtime: ", "ok       cpu-manager: not compared: ", "warning  second-writer: "} {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("want %q in\n%s", want, stdout)
 		}

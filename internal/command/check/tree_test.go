@@ -232,11 +232,11 @@ func TestCheckTree(t *testing.T) {
 	t.Parallel()
 	n := fakenode.Audited(t)
 	expect(t, n, fails, []string{
-		"warning second-writer: /sys/fs/cgroup/kubepods.slice/kubepods-besteffort.slice/cpu.weight is 1; expected 50: ",
-		"change: echo 50 > /sys/fs/cgroup/kubepods.slice/kubepods-besteffort.slice/cpu.weight\n", "see: /usr/share/doc/node-partition/troubleshooting/second-writer.md\n",
+		"warning  second-writer: /sys/fs/cgroup/kubepods.slice/kubepods-besteffort.slice/cpu.weight is 1; expected 50: ",
+		"change: echo 50 > /sys/fs/cgroup/kubepods.slice/kubepods-besteffort.slice/cpu.weight\n",
 	})
 	n.RemoveAll(kubelet.PodsSocket)
-	expect(t, n, fails, []string{"ok      cpu-manager: not compared: "})
+	expect(t, n, fails, []string{"ok       cpu-manager: not compared: "})
 	n.RemoveAll("/sys/fs/cgroup/kubepods.slice")
-	expect(t, n, fails, []string{"warning second-writer, collective-limit, cpu-manager: /sys/fs/cgroup/kubepods.slice does not exist: the kubelet has not started yet"})
+	expect(t, n, fails, []string{"warning  second-writer, collective-limit, cpu-manager: /sys/fs/cgroup/kubepods.slice does not exist: the kubelet has not started yet"})
 }

@@ -165,11 +165,11 @@ func TestCheckWorkloadsPolicy(t *testing.T) {
 	}
 	delete(n.Cluster.Answers, policies)
 	n.Cluster.Objects[policies] = `{"metadata":{"annotations":{"` + admission.TypesKey + `":"[]"}}}`
-	const stale = "warning workload-resource: the policy node-partition-workloads is not of this configuration: it does not have the type a"
-	expect(t, n, passes, []string{stale, "see: /usr/share/doc/node-partition/troubleshooting/workload-resource.md\n"})
+	const stale = "warning  workload-resource: the policy node-partition-workloads is not of this configuration: it does not have the type a"
+	expect(t, n, passes, []string{stale})
 	without := strings.Replace(systemSection+typesSection, "ops]", "ops], advertise: false", 1)
 	n.Write("/etc/kubernetes/node-partition.yaml", fakenode.Configuration(without))
-	expect(t, n, passes, []string{"ok      workload-resource: no workload type has a resource on the Node", stale})
+	expect(t, n, passes, []string{"ok       workload-resource: no workload type has a resource on the Node", stale})
 }
 
 // TestCheckWorkloadsKubelet: a kubelet's user may look at its own Node, and not at policies.
@@ -178,23 +178,23 @@ func TestCheckWorkloadsKubelet(t *testing.T) {
 	n := typed(t)
 	n.Cluster.Answers["GET /apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/"+admission.PolicyName] = http.StatusForbidden
 	n.Cluster.Objects = map[string]string{ownNode: `{"status":{"allocatable":{"` + coresA + `":"4k"}}}`}
-	expect(t, n, passes, []string{"ok      workload-resource: the Node " + fakeapi.Node + " has " + coresA, "ok      workload-rights: "})
+	expect(t, n, passes, []string{"ok       workload-resource: the Node " + fakeapi.Node + " has " + coresA, "ok       workload-rights: "})
 	n.Cluster.Objects[ownNode] = `{"status":{"allocatable":{"cpu":"4"}}}`
-	expect(t, n, fails, []string{"error   workload-resource: " + coresA + ": the Node " + fakeapi.Node + " has none of it"})
+	expect(t, n, fails, []string{"error    workload-resource: " + coresA + ": the Node " + fakeapi.Node + " has none of it"})
 	n.Cluster.Objects[ownNode] = `{"status":{"allocatable":{"` + coresA + `":"4k"}}}`
 	n.Cluster.Answers["PATCH /api/v1/nodes/"+fakeapi.Node+"/status"] = http.StatusForbidden
-	expect(t, n, fails, []string{"error   workload-rights: the user of /var/lib/kubelet/kubeconfig may not patch nodes/status"})
+	expect(t, n, fails, []string{"error    workload-rights: the user of /var/lib/kubelet/kubeconfig may not patch nodes/status"})
 }
 
 // TestCheckWorkloadsWithoutAPI: a node without an API server is not an error.
 func TestCheckWorkloadsWithoutAPI(t *testing.T) {
 	t.Parallel()
 	n := typed(t)
-	expect(t, n, passes, []string{"warning workload-resource: the API server is not queried (--kubeconfig): whether the Node has " + coresA},
+	expect(t, n, passes, []string{"warning  workload-resource: the API server is not queried (--kubeconfig): whether the Node has " + coresA},
 		func(o *node.Options, _ *fakenode.Node) { o.Eviction.Kubeconfig = node.KubeconfigNone })
 	n.Cluster.Close()
 	stdout, _ := textOf(t, n, nil)
-	if strings.Count(stdout, "cannot be reached") != 2 || !strings.Contains(stdout, "warning eviction-api, events: ") || !strings.Contains(stdout, "warning workload-resource: whether the Node has "+coresA+" is not known: API server ") {
+	if strings.Count(stdout, "cannot be reached") != 2 || !strings.Contains(stdout, "warning  eviction-api, events: ") || !strings.Contains(stdout, "warning  workload-resource: whether the Node has "+coresA+" is not known: API server ") {
 		t.Errorf("want the API server by eviction-api and events in a line, and by workload-resource, in\n%s", stdout)
 	}
 }
@@ -207,8 +207,8 @@ func TestCheckWorkloadsForeign(t *testing.T) {
 	n.Write("/etc/kubernetes/openshift-workload-pinning", `{"a": {"cpuset": "0"}}`)
 	stdout, _ := textOf(t, n, nil, func(o *node.Options, _ *fakenode.Node) { o.Node.Foreign = true })
 	for _, part := range []string{
-		"warning crio-workloads: CRI-O gives a container with target.workload.openshift.io/a CPUs 0-1 by /etc/crio/crio.conf.d/01-workload, and its partition has the CPUs 1",
-		`warning configuration: /etc/kubernetes/openshift-workload-pinning: a.cpuset: "0": /etc/kubernetes/node-partition.yaml: systemPartition.cpuset is "1", and counts`,
+		"warning  crio-workloads: CRI-O gives a container with target.workload.openshift.io/a CPUs 0-1 by /etc/crio/crio.conf.d/01-workload, and its partition has the CPUs 1",
+		`warning  configuration: /etc/kubernetes/openshift-workload-pinning: a.cpuset: "0": /etc/kubernetes/node-partition.yaml: systemPartition.cpuset is "1", and counts`,
 	} {
 		if !strings.Contains(stdout, part) {
 			t.Errorf("want %q in\n%s", part, stdout)
@@ -231,7 +231,7 @@ func TestCheckCRIO(t *testing.T) {
 	entry := func(annotation, cpus string) {
 		n.Write("/etc/crio/crio.conf", "[crio.runtime.workloads.x]\nactivation_annotation = '"+annotation+"'\nresources = { cpuset = '"+cpus+"' }")
 	}
-	const ours, fine = "target.workload.openshift.io/a", "ok      crio-workloads: CRI-O gives no other CPUs"
+	const ours, fine = "target.workload.openshift.io/a", "ok       crio-workloads: CRI-O gives no other CPUs"
 	foreign := func(o *node.Options, _ *fakenode.Node) { o.Node.Foreign = true } // no runtime answers
 	said := func(annotation, cpus, want string) {
 		t.Helper()
@@ -243,10 +243,10 @@ func TestCheckCRIO(t *testing.T) {
 	said(ours, "1", fine)
 	said(ours, "", fine)
 	said("another", "0", fine)
-	said(ours, "0-1", "warning crio-workloads: CRI-O gives a container with "+ours+" CPUs 0-1 by /etc/crio/crio.conf, and its partition has the CPUs 1")
-	said(ours, "all", "warning crio-workloads: CRI-O gives a container with "+ours+" CPUs all by ")
+	said(ours, "0-1", "warning  crio-workloads: CRI-O gives a container with "+ours+" CPUs 0-1 by /etc/crio/crio.conf, and its partition has the CPUs 1")
+	said(ours, "all", "warning  crio-workloads: CRI-O gives a container with "+ours+" CPUs all by ")
 	n.Write("/etc/crio/crio.conf", "[")
-	if stdout, _ := textOf(t, n, nil, foreign); !strings.Contains(stdout, "warning crio-workloads: whether CRI-O gives CPUs by an annotation is not known") {
+	if stdout, _ := textOf(t, n, nil, foreign); !strings.Contains(stdout, "warning  crio-workloads: whether CRI-O gives CPUs by an annotation is not known") {
 		t.Error(stdout)
 	}
 }
@@ -258,10 +258,10 @@ func TestCheckPartitionWithoutNamespaces(t *testing.T) {
 	n := fakenode.New(t, fakenode.Configuration("workloadPartitions: {a: {allowedNamespaces: [ops]}}\n"))
 	c := fakeapi.New(t, httptest.NewServer)
 	c.Kubeconfig(t, n.Root+"/var/lib/kubelet/kubeconfig")
-	expect(t, n, fails, []string{"ok      eviction-api: "})
+	expect(t, n, fails, []string{"ok       eviction-api: "})
 	n.Write("/var/lib/kubelet/config.yaml", fakenode.Configuration("workloadPartitions: {a: {allowedNamespaces: [ops]}, b: {namespaces: [jobs]}}\n"))
 	c.Came()
-	expect(t, n, fails, []string{"ok      eviction-api: "})
+	expect(t, n, fails, []string{"ok       eviction-api: "})
 	if came := c.Came(); !slices.ContainsFunc(came, func(line string) bool { return strings.Contains(line, "/namespaces/jobs/pods/") }) {
 		t.Errorf("%q", came)
 	}

@@ -25,6 +25,7 @@ import (
 	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/kubeletconfig"
 	"node-partition.io/node-partition/internal/node"
+	"node-partition.io/node-partition/internal/output"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/slices/config"
 )
@@ -228,12 +229,12 @@ func parts(o Options) []part {
 		{"status.json", func(ctx context.Context) ([]byte, error) {
 			found, err := status.Read(ctx, o.Options)
 			var out bytes.Buffer
-			err = errors.Join(err, status.WriteJSON(&out, found))
+			err = errors.Join(err, output.JSON(&out, found))
 			return out.Bytes(), err
 		}},
 		{"check.json", func(ctx context.Context) ([]byte, error) {
 			var out bytes.Buffer
-			err := check.WriteJSON(&out, check.Node(ctx, o.Options, nil))
+			err := output.JSON(&out, check.Node(ctx, o.Options, nil))
 			return out.Bytes(), err
 		}},
 		{"metrics.txt", func(ctx context.Context) ([]byte, error) {

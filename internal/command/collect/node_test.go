@@ -13,8 +13,6 @@ import (
 	"strings"
 	"testing"
 
-	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
-
 	"node-partition.io/node-partition/internal/command/status"
 	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/node"
@@ -111,6 +109,8 @@ func TestCollect(t *testing.T) {
 	n.MonitorServes(func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprintln(w, "nodepartition_memory_available_bytes 5")
 	})
+	const killed = fakenode.SystemCgroup + "/kubepods-system-burstable.slice/memory.events"
+	n.Write(killed, "oom 0\noom_kill 3")
 	files := n.collect()
 	for name, text := range files {
 		if strings.Contains(text, secret) {
@@ -129,6 +129,7 @@ func TestCollect(t *testing.T) {
 		"etc/kubernetes/node-partition.yaml": "memoryLimit: 64Mi",
 		"run/node-partition/units/kubepods-system.slice": "MemoryMax=67108864",
 		fakenode.SystemCgroup[1:] + "/memory.max":        "67108864",
+		killed[1:]: "oom_kill 3",
 	} {
 		if !strings.Contains(files[name], want) {
 			t.Errorf("%s lacks %q:\n%s", name, want, files[name])
@@ -156,71 +157,6 @@ func TestCollectRoot(t *testing.T) {
 	found, err := status.Read(t.Context(), o)
 	if err != nil || len(found.Partitions) != 1 || found.Partitions[0].LimitBytes == nil || *found.Partitions[0].LimitBytes != 64<<20 {
 		t.Errorf("%v, %+v; want the limit of the node", err, found.Partitions)
-	}
-}
-
-// TestCollectFaults: the bundle alone shows what is wrong with a node.
-func TestCollectFaults(t *testing.T) {
-	t.Parallel()
-	const (
-		slice  = "kubepods-system-burstable"
-		killed = "sys/fs/cgroup/kubepods.slice/kubepods-system.slice/" + slice + ".slice/" +
-			slice + "-pod11111111_2222_3333_4444_555555555555.slice/memory.events"
-	)
-	for name, fault := range map[string]struct {
-		configuration string
-		plant         func(n *fakeNode)
-		want          map[string][]string
-	}{
-		"a configuration that is refused": {
-			fakenode.Broken,
-			func(n *fakeNode) {
-				n.answering("journalctl", map[string]string{"partition-generator": `/var/lib/kubelet/config.yaml: systemPartition.memoryLimit: "never" is not a quantity; want a quantity such as 4Gi`})
-			},
-			map[string][]string{
-				"check.json":            {`"grade": "error"`, "systemPartition.memoryLimit"},
-				"journal-generator.txt": {`memoryLimit: "never" is not a quantity`},
-			},
-		},
-		"a limit that was raised by hand": {
-			fakenode.Valid("kube-system"),
-			func(n *fakeNode) { n.Partition("134217728") },
-			map[string][]string{
-				"check.json": {`"check": "slice"`, `"grade": "error"`, "134217728"},
-				fakenode.SystemCgroup[1:] + "/memory.max": {"134217728"},
-			},
-		},
-		"the wrong cgroup driver": {
-			fakenode.Valid("kube-system"),
-			func(n *fakeNode) {
-				n.Serve(&fakenode.Runtime{Config: &runtime.RuntimeConfigResponse{Linux: &runtime.LinuxRuntimeConfiguration{CgroupDriver: runtime.CgroupDriver_CGROUPFS}}})
-			},
-			map[string][]string{"check.json": {`"check": "cgroup-driver"`, "the runtime uses cgroupfs"}},
-		},
-		"a kernel that kills": {
-			fakenode.Valid("kube-system"),
-			func(n *fakeNode) {
-				n.Partition("67108864")
-				n.Write("/"+killed, "oom 0\noom_kill 3")
-			},
-			map[string][]string{
-				killed: {"oom_kill 3"},
-			},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			n := newNode(t, fault.configuration)
-			fault.plant(n)
-			files := n.collect()
-			for name, parts := range fault.want {
-				for _, part := range parts {
-					if !strings.Contains(files[name], part) {
-						t.Errorf("%s lacks %q:\n%s", name, part, files[name])
-					}
-				}
-			}
-		})
 	}
 }
 

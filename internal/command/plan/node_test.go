@@ -14,6 +14,7 @@ import (
 	"node-partition.io/node-partition/internal/budget"
 	"node-partition.io/node-partition/internal/kubelet"
 	"node-partition.io/node-partition/internal/node"
+	"node-partition.io/node-partition/internal/output"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/slices/config"
 	"node-partition.io/node-partition/tests/fakenode"
@@ -31,7 +32,7 @@ func made(t *testing.T, n *fakenode.Node, o Options) Plan {
 	}
 	var text bytes.Buffer
 	p := Plan{}
-	if err := errors.Join(WriteJSON(&text, read), json.Unmarshal(text.Bytes(), &p)); err != nil {
+	if err := errors.Join(output.JSON(&text, read), json.Unmarshal(text.Bytes(), &p)); err != nil {
 		t.Fatalf("%v:\n%s", err, &text)
 	}
 	p.Invalid = read.Invalid

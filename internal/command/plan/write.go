@@ -8,7 +8,6 @@ import (
 	"text/tabwriter"
 
 	"k8s.io/apimachinery/pkg/api/resource"
-	"sigs.k8s.io/yaml"
 
 	"node-partition.io/node-partition/internal/budget"
 	"node-partition.io/node-partition/internal/node"
@@ -16,25 +15,12 @@ import (
 	"node-partition.io/node-partition/internal/text"
 )
 
-// WriteJSON writes a plan for scripts.
-func WriteJSON(w io.Writer, p Plan) error {
-	return output.JSON(w, p)
-}
-
-// WriteYAML writes a plan as YAML, with the fields of the JSON.
-func WriteYAML(w io.Writer, p Plan) error {
-	text, err := yaml.Marshal(p)
-	if err != nil {
-		return err
-	}
-	_, err = w.Write(text)
-	return err
-}
-
-// WriteTable writes a plan for people.
+// WriteTable writes a plan for people: what is left for user pods, and how that comes about.
 func WriteTable(w io.Writer, p Plan) error {
-	from := fmt.Sprintf("Configuration  %s\n\n", text.Terminal(origin(p.Configuration)))
-	if err := output.Write(w, from, len("Configuration  "), nil); err != nil {
+	head := fmt.Sprintf("Left for user pods  %s of %s, %s of %s CPUs\nConfiguration       %s\n\n",
+		text.RoundBytes(p.Remainder.MemoryBytes), text.RoundBytes(p.Capacity.MemoryBytes),
+		cpuText(p.Remainder.MilliCPU), cpuText(p.Capacity.MilliCPU), text.Terminal(origin(p.Configuration)))
+	if err := output.Write(w, head, nil); err != nil {
 		return err
 	}
 	for _, write := range []func(io.Writer, *Plan){
@@ -48,9 +34,9 @@ func WriteTable(w io.Writer, p Plan) error {
 	}
 	var warnings strings.Builder
 	for _, warning := range p.Warnings {
-		fmt.Fprintf(&warnings, "\nwarning: %s\n", text.Terminal(warning))
+		fmt.Fprintf(&warnings, "\nwarning  %s\n", text.Terminal(warning))
 	}
-	return output.Write(w, warnings.String(), len("warning: "), output.Severities)
+	return output.Write(w, warnings.String(), output.Severities)
 }
 
 func origin(c node.KubeletOrigin) string {

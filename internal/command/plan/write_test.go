@@ -3,15 +3,16 @@ package plan
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"reflect"
 	"strings"
 	"testing"
 
 	"k8s.io/utils/cpuset"
-	"sigs.k8s.io/yaml"
 
 	"node-partition.io/node-partition/internal/budget"
 	"node-partition.io/node-partition/internal/node"
+	"node-partition.io/node-partition/internal/output"
 	"node-partition.io/node-partition/internal/thresholds"
 	"node-partition.io/node-partition/pkg/slices/config"
 )
@@ -47,48 +48,18 @@ func nodeOf(t *testing.T, capacity string) budget.Input {
 	}
 }
 
-func TestWriteTable(t *testing.T) {
-	t.Parallel()
-	var out bytes.Buffer
-	if err := WriteTable(&out, sample(t)); err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{
-		"Configuration  /var/lib/kubelet/config.yaml, command line of process 812\n", "\n= Node Allocatable    12   26Gi    100Gi\n",
-		"\n- partition system    2    4Gi     -\n", "\nkubepods.slice  3072Mi  2048Mi       4096Mi\n", ": user pods run there too; want a part of those\n",
-	} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("want %q in\n%s", want, &out)
-		}
-	}
-	// With huge pages.
-	out.Reset()
-	p := sample(t)
-	p.HugePagesBytes = 512 << 20
-	if err := WriteTable(&out, p); err != nil || !strings.Contains(out.String(), "\n- huge pages          0    512Mi   -\n") {
-		t.Errorf("%v\n%s", err, &out)
-	}
-	// Without a node and without files.
-	out.Reset()
-	p = sample(t)
-	p.Configuration, p.Usage, p.Warnings = node.KubeletOrigin{}, nil, []string{"a\nb\x1b[31m"}
-	p.Partitions[0].Members = nil
-	if err := WriteTable(&out, p); err != nil || !strings.HasPrefix(out.String(), "Configuration  none\n") ||
-		strings.Contains(out.String(), "SLICE") || strings.Contains(out.String(), "PODS OF") || !strings.HasSuffix(out.String(), "\nwarning: a; b?[31m\n") {
-		t.Errorf("%v\n%s", err, &out)
-	}
-}
-
 // TestWriteTablePartitions: each row and each warning says which partition it is about.
 func TestWriteTablePartitions(t *testing.T) {
 	t.Parallel()
-	const want = `Configuration  none
+	const want = `Left for user pods  0 of 32Gi, 11 of 16 CPUs
+Configuration       /var/lib/kubelet/config.yaml, command line of process 812
 
 BUDGET                   CPU  MEMORY  STORAGE
 capacity                 16   32Gi    -
 - kubeReserved           0    2Gi     -
 - systemReserved         4    3Gi     -
 - eviction threshold     0    1Gi     -
+- huge pages             0    512Mi   -
 = Node Allocatable       12   26Gi    -
 - partition system       2    4Gi     -
 - partition batch        0    16Gi    -
@@ -114,16 +85,17 @@ SLICE                       MEMORY  WORKING SET  PEAK
 kubepods-system.slice       100Mi   50Mi         -
 kubepods-node_agents.slice  200Mi   60Mi         -
 
-warning: workloadPartitions.batch.memoryLimit of 16Gi is below the requests of its 40 pods, 17Gi: pods are evicted that use no more than they request
+warning  workloadPartitions.batch.memoryLimit of 16Gi is below the requests of its 40 pods, 17Gi: pods are evicted that use no more than they request
 
-warning: workloadPartitions.node-agents.cpuset: CPU 4 is not one of reservedSystemCPUs, 0-3: the scheduler promises it to user pods, which are kept off it; want a part of those
+warning  workloadPartitions.node-agents.cpuset: CPU 4 is not one of reservedSystemCPUs, 0-3: the scheduler promises it to user pods, which are kept off it; want a part of those
 
-warning: systemPartition.memoryLimit, workloadPartitions.batch.memoryLimit, workloadPartitions.node-agents.memoryLimit: 26Gi leaves 0 of the node's 32Gi for user pods, with reservations and the eviction threshold: less than 10 %; want less
+warning  systemPartition.memoryLimit, workloadPartitions.batch.memoryLimit, workloadPartitions.node-agents.memoryLimit: 26Gi leaves 0 of the node's 32Gi for user pods, with reservations and the eviction threshold: less than 10 %; want less
 
-warning: kubeReserved and systemReserved, 5Gi of memory, do not include the partitions: the scheduler promises 9940Mi of their memoryLimit to user pods too; raise systemReserved by that, or accept that user pods have less than promised
+warning  kubeReserved and systemReserved, 5Gi of memory, do not include the partitions: the scheduler promises 9940Mi of their memoryLimit to user pods too; raise systemReserved by that, or accept that user pods have less than promised
+
+warning  a; b?[31m
 `
 	p := sample(t)
-	p.Configuration = node.KubeletOrigin{}
 	p.Usage = []Usage{
 		{Slice: "kubepods-system.slice", MemoryBytes: 100 << 20, WorkingSetBytes: 50 << 20},
 		{Slice: "kubepods-node_agents.slice", MemoryBytes: 200 << 20, WorkingSetBytes: 60 << 20},
@@ -145,28 +117,20 @@ warning: kubeReserved and systemReserved, 5Gi of memory, do not include the part
 	if p.Budget, err = budget.Compute(in); err != nil {
 		t.Fatal(err)
 	}
+	p.HugePagesBytes, p.Warnings = 512<<20, append(p.Warnings, "a\nb\x1b[31m")
 	var out bytes.Buffer
 	if err := WriteTable(&out, p); err != nil || out.String() != want {
 		t.Errorf("%v\n%s\nwant\n%s", err, &out, want)
 	}
 }
 
-// TestWriteJSON: each amount has milliCPU and memoryBytes, and YAML has the same fields.
+// TestWriteJSON: each amount has milliCPU and memoryBytes.
 func TestWriteJSON(t *testing.T) {
 	t.Parallel()
-	var asJSON, asYAML bytes.Buffer
-	if err := WriteJSON(&asJSON, sample(t)); err != nil {
+	var asJSON bytes.Buffer
+	var got map[string]any
+	if err := errors.Join(output.JSON(&asJSON, sample(t)), json.Unmarshal(asJSON.Bytes(), &got)); err != nil {
 		t.Fatal(err)
-	}
-	if err := WriteYAML(&asYAML, sample(t)); err != nil {
-		t.Fatal(err)
-	}
-	var got, fromYAML map[string]any
-	if err := json.Unmarshal(asJSON.Bytes(), &got); err != nil {
-		t.Fatal(err)
-	}
-	if err := yaml.Unmarshal(asYAML.Bytes(), &fromYAML); err != nil || !reflect.DeepEqual(got, fromYAML) {
-		t.Errorf("%v\n%v\n%v", err, got, fromYAML)
 	}
 	for _, name := range []string{"capacity", "kubeReserved", "systemReserved", "evictionThreshold", "allocatable", "remainder"} {
 		object, _ := got[name].(map[string]any)
@@ -201,7 +165,7 @@ func TestWriteJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	asJSON.Reset()
-	if err := WriteJSON(&asJSON, Plan{Budget: empty}); err != nil || strings.Contains(asJSON.String(), `"warnings": null`) ||
+	if err := output.JSON(&asJSON, Plan{Budget: empty}); err != nil || strings.Contains(asJSON.String(), `"warnings": null`) ||
 		strings.Contains(asJSON.String(), `"partitions": null`) {
 		t.Errorf("%v\n%s", err, &asJSON)
 	}

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"node-partition.io/node-partition/internal/node"
+	"node-partition.io/node-partition/internal/output"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/sizing/sizefile"
 	"node-partition.io/node-partition/pkg/slices/config"
@@ -32,7 +33,7 @@ func recommended(t *testing.T, n *fakenode.Node, verdict bool, o Options) (text 
 		t.Fatal(err)
 	}
 	var document, encoded bytes.Buffer
-	if err := errors.Join(WriteYAML(&document, read), WriteJSON(&encoded, read), json.Unmarshal(encoded.Bytes(), &a)); err != nil {
+	if err := errors.Join(WriteYAML(&document, read), output.JSON(&encoded, read), json.Unmarshal(encoded.Bytes(), &a)); err != nil {
 		t.Fatalf("%v:\n%s", err, &encoded)
 	}
 	if err := read.Verdict(); (err == nil) != verdict || len(read.Warnings) != strings.Count(document.String(), "# warning: ") {

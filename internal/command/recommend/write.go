@@ -7,12 +7,8 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"node-partition.io/node-partition/internal/output"
 	"node-partition.io/node-partition/internal/text"
 )
-
-// WriteJSON writes an advice for scripts.
-func WriteJSON(w io.Writer, a Advice) error { return output.JSON(w, a) }
 
 // WriteYAML writes an advice for people, as a file that "partition-monitor try" takes: what the
 // limit stands on is in comments.
@@ -65,9 +61,6 @@ func remarks(w io.Writer, warnings, noSection []string) {
 		comment(w, "no section: %s", reason)
 	}
 }
-
-// WriteFleetJSON writes the advice for many nodes for scripts.
-func WriteFleetJSON(w io.Writer, a FleetAdvice) error { return output.JSON(w, a) }
 
 // WriteFleetYAML writes a document for each shape of nodes.
 func WriteFleetYAML(w io.Writer, a FleetAdvice) error {

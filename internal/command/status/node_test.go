@@ -15,6 +15,7 @@ import (
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"node-partition.io/node-partition/internal/node"
+	"node-partition.io/node-partition/internal/output"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/state"
 	"node-partition.io/node-partition/pkg/evict"
@@ -26,11 +27,11 @@ import (
 // evictionsFile holds the evictions of the system partition.
 const evictionsFile = "/run/node-partition/monitor/evictions.json"
 
-// flag changes the options as a flag does.
-type flag func(*node.Options)
+// option changes the options as a flag does.
+type option func(*node.Options)
 
 // shown returns the status of a node, as it is written in JSON, and the table.
-func shown(t *testing.T, n *fakenode.Node, flags ...flag) (s state.Status, table string) {
+func shown(t *testing.T, n *fakenode.Node, flags ...option) (s state.Status, table string) {
 	t.Helper()
 	o := n.Options()
 	for _, set := range flags {
@@ -41,7 +42,7 @@ func shown(t *testing.T, n *fakenode.Node, flags ...flag) (s state.Status, table
 		t.Fatal(err)
 	}
 	var text, rows bytes.Buffer
-	if err := errors.Join(WriteJSON(&text, read), WriteTable(&rows, read), json.Unmarshal(text.Bytes(), &s)); err != nil {
+	if err := errors.Join(output.JSON(&text, read), Table(false)(&rows, read), json.Unmarshal(text.Bytes(), &s)); err != nil {
 		t.Fatalf("%v:\n%s", err, &text)
 	}
 	return s, strings.ReplaceAll(rows.String(), n.Root, "")
@@ -103,7 +104,7 @@ func TestStatusWithoutLimit(t *testing.T) {
 	if !strings.Contains(stdout, "without a memory limit: the partition only sets CPU weights and reports usage") {
 		t.Errorf("%s", stdout)
 	}
-	if p := s.Partitions[0]; p.UsedBytes != 90<<20 || p.UsedPeakBytes != 0 || !strings.Contains(stdout, "Used        90Mi as eviction counts it\n") {
+	if p := s.Partitions[0]; p.UsedBytes != 90<<20 || p.UsedPeakBytes != 0 || !strings.Contains(stdout, "  Memory      90Mi used\n") {
 		t.Errorf("%+v:\n%s", p, stdout)
 	}
 }
@@ -118,7 +119,7 @@ func TestStatusWithoutRuntime(t *testing.T) {
 	if len(s.Partitions) != 1 || s.Partitions[0].Eviction == nil || len(s.Pods) != 0 || !strings.Contains(s.PodsUnknown, "no socket at /run/containerd/containerd.sock") {
 		t.Errorf("%+v", s)
 	}
-	if !strings.Contains(stdout, "Pods        not shown, nor the order of evictions: container runtime: no socket at ") || strings.Contains(stdout, "NAMESPACE") {
+	if !strings.Contains(stdout, "Pods          not shown: container runtime: no socket at ") || strings.Contains(stdout, "NAMESPACE") {
 		t.Errorf("%s", stdout)
 	}
 }
@@ -169,12 +170,12 @@ func TestStatusUsed(t *testing.T) {
 	}{
 		"higher before": {
 			`{"partitions":[{"name":"batch","usedPeakBytes":1},{"name":"system","usedBytes":1,"usedPeakBytes":115343360}]}`,
-			110 << 20, "60Mi as eviction counts it, 110Mi at most in the last 5 minutes\n",
+			110 << 20, "60Mi used of 128Mi, 110Mi at most in 5 minutes, and 30Mi of page cache\n",
 		},
-		"highest now":           {`{"partitions":[{"name":"system","usedPeakBytes":1}]}`, 60 << 20, "60Mi as eviction counts it, 60Mi at most in the last 5 minutes\n"},
-		"not polled yet":        {`{"partitions":[]}`, 0, "60Mi as eviction counts it\n"},
-		"an older service":      {`{"pods":[]}`, 0, "60Mi as eviction counts it\n"},
-		"another program there": {`welcome`, 0, "60Mi as eviction counts it\n"},
+		"highest now":           {`{"partitions":[{"name":"system","usedPeakBytes":1}]}`, 60 << 20, "60Mi used of 128Mi, 60Mi at most in 5 minutes, and 30Mi of page cache\n"},
+		"not polled yet":        {`{"partitions":[]}`, 0, "60Mi used of 128Mi, and 30Mi of page cache\n"},
+		"an older service":      {`{"pods":[]}`, 0, "60Mi used of 128Mi, and 30Mi of page cache\n"},
+		"another program there": {`welcome`, 0, "60Mi used of 128Mi, and 30Mi of page cache\n"},
 	} {
 		end := n.MonitorServes(func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path != "/report" {
@@ -185,7 +186,7 @@ func TestStatusUsed(t *testing.T) {
 		})
 		s, stdout := shown(t, n, func(*node.Options) {})
 		end()
-		if p := s.Partitions[0]; p.UsedBytes != 60<<20 || p.UsedPeakBytes != test.peak || !strings.Contains(stdout, "\nUsed        "+test.line) {
+		if p := s.Partitions[0]; p.UsedBytes != 60<<20 || p.UsedPeakBytes != test.peak || !strings.Contains(stdout, "\n  Memory      "+test.line) {
 			t.Errorf("%s: %+v; want %d, %q:\n%s", name, p, test.peak, test.line, stdout)
 		}
 	}
@@ -221,7 +222,7 @@ func TestStatusEviction(t *testing.T) {
 		t.Error("status has written evictions.json")
 	}
 	// With flags, status shows their effect.
-	protect := func(text string) flag {
+	protect := func(text string) option {
 		protected, err := evict.ParseProtected(text)
 		if err != nil {
 			t.Fatal(err)
@@ -229,14 +230,14 @@ func TestStatusEviction(t *testing.T) {
 		return func(o *node.Options) { o.Eviction.Protected = protected }
 	}
 	for name, test := range map[string]struct {
-		set   flag
+		set   option
 		parts []string
 	}{
-		"--eviction=off":                          {func(o *node.Options) { o.Eviction.Off = true }, []string{"Eviction    off\n"}},
-		"--eviction=dry-run":                      {func(o *node.Options) { o.Eviction.DryRun = true }, []string{"Eviction    dry-run, 10Mi available"}},
-		"--eviction-protect=none":                 {protect("none"), []string{"2.              kube-system  etcd"}},
-		"--eviction-protect=node-critical":        {protect("node-critical"), []string{"never: node-critical  kube-system  etcd"}},
-		"--eviction-protect=static,node-critical": {protect("static,node-critical"), []string{"never: static   kube-system  etcd", "next            kube-system  dns"}},
+		"--eviction=off":                          {func(o *node.Options) { o.Eviction.Off = true }, []string{"  Evicts      off\n", " -     in place"}},
+		"--eviction=dry-run":                      {func(o *node.Options) { o.Eviction.DryRun = true }, []string{"  Evicts      below 32Mi available, NOW by 22Mi; dry-run\n"}},
+		"--eviction-protect=none":                 {protect("none"), []string{"32Mi  1Mi      2. "}},
+		"--eviction-protect=node-critical":        {protect("node-critical"), []string{"etcd       32Mi  1Mi      never: node-critical  in place"}},
+		"--eviction-protect=static,node-critical": {protect("static,node-critical"), []string{"etcd       32Mi  1Mi      never: static  in place", "dns        30Mi  10Mi     next "}},
 	} {
 		_, table := shown(t, n, test.set)
 		for _, part := range test.parts {
@@ -258,14 +259,13 @@ func TestStatusEvictionEstimated(t *testing.T) {
 			t.Errorf("%d bytes of no pod are not in\n%s", of.OwnerlessBytes, stdout)
 		}
 	}
-	for _, part := range []string{"requests and priorities are estimated: the kubelet serves no Pods API", "next            kube-system  dns ", "never: static   kube-system  etcd "} {
+	for _, part := range []string{"              requests and priorities are estimated: the kubelet serves no Pods API\n", " next ", " never: static "} {
 		if !strings.Contains(stdout, part) {
 			t.Errorf("want %q in\n%s", part, stdout)
 		}
 	}
-	_, table, _ := strings.Cut(stdout, "EVICTION ORDER")
-	if table, _, _ = strings.Cut(table, "\n\n"); table == "" || strings.Contains(table, "shop") || strings.Contains(table, "misplaced") {
-		t.Errorf("a pod outside the partition is in the order:\n%s", stdout)
+	if strings.Contains(stdout, "shop") || !strings.Contains(stdout, "1 more on the node: --all\n") {
+		t.Errorf("a pod of no partition is listed:\n%s", stdout)
 	}
 }
 
@@ -278,7 +278,7 @@ func TestStatusBrokenEvictionsFile(t *testing.T) {
 	for _, text := range []string{"", "{", `{"last": 1}`, "\x00"} {
 		n.Write(evictionsFile, text)
 		_, stdout := shown(t, n)
-		for _, part := range []string{"Problem     state of evictions: " + evictionsFile, "; remove it\n", "kube-system  dns"} {
+		for _, part := range []string{"Problem       state of evictions: " + evictionsFile, "; remove it\n", "kube-system  dns"} {
 			if !strings.Contains(stdout, part) {
 				t.Errorf("want %q in\n%s", part, stdout)
 			}
@@ -298,7 +298,7 @@ func TestStatusWithoutPartition(t *testing.T) {
 	n.ServePods()
 	n.Write(evictionsFile, "{") // left by an earlier partition
 	_, stdout := shown(t, n)
-	if strings.Contains(stdout, "Eviction") || !strings.Contains(stdout, "Partition   none") {
+	if strings.Contains(stdout, "Evicts") || !strings.Contains(stdout, "Partition     none") {
 		t.Errorf("%s", stdout)
 	}
 	if s, _ := shown(t, n); s.Partitions == nil || len(s.Partitions) > 0 {

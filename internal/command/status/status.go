@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -114,60 +115,95 @@ func readPods(ctx context.Context, o node.Options, config podmove.Policy) (repor
 // noPods returns no pods: a node that is not asked has none to rank.
 func noPods(partition.Name) []evict.Pod { return nil }
 
-// WriteJSON writes a status for scripts.
-func WriteJSON(w io.Writer, status state.Status) error {
-	return output.JSON(w, status)
+// Table returns what writes a status for people. Pods that have to do with no partition are in it
+// if all is set, and else counted.
+func Table(all bool) func(io.Writer, state.Status) error {
+	return func(w io.Writer, status state.Status) error {
+		errs := []error{writeFacts(w, &status)}
+		for i := range status.Partitions {
+			p := &status.Partitions[i]
+			var tables []node.Table
+			if status.PodsUnknown == "" {
+				tables = append(tables, node.Members(&status, p))
+			}
+			if p.Eviction != nil {
+				tables = append(tables, node.Evictions(p.Eviction))
+			}
+			for _, t := range tables {
+				if len(status.Partitions) > 1 {
+					t.Head[0] += " (" + string(p.Name) + ")"
+				}
+				errs = append(errs, writeTable(w, t))
+			}
+		}
+		others, hidden := node.Others(&status), 0
+		if !all {
+			shown := slices.DeleteFunc(slices.Clone(others), func(pod report.Pod) bool { return pod.Misplaced == 0 })
+			others, hidden = shown, len(others)-len(shown)
+		}
+		errs = append(errs, writeTable(w, node.PodsTable(others)))
+		if hidden > 0 {
+			_, err := fmt.Fprintf(w, "\n%d more on the node: --all\n", hidden)
+			errs = append(errs, err)
+		}
+		return errors.Join(errs...)
+	}
 }
 
-// WriteTable writes a status for people.
-func WriteTable(w io.Writer, status state.Status) error {
-	var facts []node.Fact
-	for i := range status.Partitions {
-		facts = append(facts, node.PartitionFacts(&status.Partitions[i])...)
-	}
-	errs := []error{writeFacts(w, append(facts, node.NodeFacts(&status)...))}
+// writeFacts writes a verdict for each partition, with lines below it, and then the node's.
+func writeFacts(w io.Writer, status *state.Status) error {
+	var text strings.Builder
+	styles := map[string]ansi.Style{}
+	line := func(name, fact string) { fmt.Fprintf(&text, "%-14s%s\n", name+" ", fact) }
 	for i := range status.Partitions {
 		p := &status.Partitions[i]
-		if p.Eviction == nil {
-			continue
-		}
-		facts := node.EvictionFacts(p)
-		if len(status.Partitions) > 1 {
-			facts[0].Name += " of " + string(p.Name)
-		}
-		_, err := fmt.Fprintln(w)
-		errs = append(errs, err, writeFacts(w, facts))
-		for _, table := range []node.Table{node.OrderTable(p.Eviction), node.EvictionsTable(p.Eviction)} {
-			if len(table.Rows) > 0 {
-				errs = append(errs, writeTable(w, table))
+		verdict := node.Verdict(status, p)
+		line("● "+verdict.Name, verdict.Text)
+		styles["● "+verdict.Name] = colours[verdict.Level]
+		for j, f := range node.PartitionFacts(p) {
+			line("  "+f.Name, f.Text)
+			if j == 0 && p.LimitBytes != nil {
+				line("", bar(p))
 			}
 		}
 	}
-	if status.PodsUnknown == "" {
-		errs = append(errs, writeTable(w, node.PodsTable(status.Pods)))
-	}
-	return errors.Join(errs...)
-}
-
-// writeFacts writes a line for each fact.
-func writeFacts(w io.Writer, facts []node.Fact) error {
-	const margin = 12 // behind the name of what a line shows
-	var text strings.Builder
-	styles := map[string]ansi.Style{}
-	for _, f := range facts {
-		fmt.Fprintf(&text, "%-*s%s\n", margin, f.Name+" ", f.Text)
-		switch f.Level {
-		case node.Alarm:
-			styles[f.Name] = output.Alarm
-		case node.Caution:
-			styles[f.Name] = output.Caution
+	for _, f := range node.NodeFacts(status) {
+		line(f.Name, f.Text)
+		if f.Level != node.Good {
+			styles[f.Name] = colours[f.Level]
 		}
 	}
-	return output.Write(w, text.String(), margin, styles)
+	return output.Write(w, text.String(), styles)
 }
 
-// writeTable writes an empty line and a table.
+var colours = map[node.Level]ansi.Style{node.Good: output.Good, node.Caution: output.Caution, node.Alarm: output.Alarm}
+
+// bar draws the memory of a partition with a limit: # is used now, - was used in the last minutes,
+// : is the soft and ! the hard threshold.
+func bar(p *state.Partition) string {
+	const cells = 50
+	limit := *p.LimitBytes
+	at := func(bytes uint64) int { return int(cells * float64(min(bytes, limit)) / float64(max(limit, 1))) }
+	used := strings.Repeat("#", at(p.UsedBytes))
+	used += strings.Repeat("-", max(0, at(p.UsedPeakBytes)-len(used)))
+	drawn := []byte(used + strings.Repeat(".", cells-len(used)))
+	mark := func(threshold uint64, with byte) {
+		if threshold > 0 {
+			drawn[min(at(limit-min(threshold, limit)), cells-1)] = with
+		}
+	}
+	if e := p.Eviction; e != nil && !e.NoLimit {
+		mark(e.SoftBytes, ':')
+		mark(e.HardBytes, '!')
+	}
+	return "[" + string(drawn) + "]"
+}
+
+// writeTable writes an empty line and a table, if it has rows.
 func writeTable(w io.Writer, t node.Table) error {
+	if len(t.Rows) == 0 {
+		return nil
+	}
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table)
 	for _, row := range append([][]string{t.Head}, t.Rows...) {

@@ -2,15 +2,16 @@ package status
 
 import (
 	"bytes"
-	"encoding/json"
+	"flag"
+	"os"
 	"strings"
 	"testing"
 	"time"
 	"unicode"
-	"unicode/utf8"
 
 	v1 "k8s.io/api/core/v1"
 
+	"node-partition.io/node-partition/internal/output"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/state"
 	"node-partition.io/node-partition/pkg/evict"
@@ -23,173 +24,76 @@ func reportOf(pods ...report.Pod) state.Status {
 	return state.Status{Service: "ready", Report: report.Report{Pods: pods}}
 }
 
-func table(t *testing.T, s state.Status) string {
-	t.Helper()
-	var out bytes.Buffer
-	if err := WriteTable(&out, s); err != nil {
-		t.Fatal(err)
-	}
-	return out.String()
-}
+// tables has what TestTable wants: the first node, with all its pods, and the second; and the JSON
+// of the first, on whose fields scripts depend.
+const tables = "testdata/tables.txt"
 
+var update = flag.Bool("update", false, "write the tables")
+
+// TestTable compares what people see of two nodes with testdata: one with each fact and each state
+// of a pod, and one without partitions.
 func TestTable(t *testing.T) {
 	t.Parallel()
-	s := reportOf(
+	full := guardedStatus()
+	full.Pods = append(full.Pods,
 		report.Pod{
-			Namespace: "kube-system", Name: "etcd", QoS: v1.PodQOSGuaranteed, Member: true, Containers: 1, LiveMoved: 1, OutsideBytes: 3 << 20,
-			Slice: partition.PodSlice(partition.System, v1.PodQOSGuaranteed, uid),
-		},
-		report.Pod{
-			Namespace: "kube-system", Name: "job", QoS: v1.PodQOSBestEffort, Member: true, Containers: 2, Misplaced: 2,
+			Namespace: "kube-system", Name: "job", UID: "job", Member: true, Belongs: partition.System, Containers: 2, Misplaced: 2,
 			Slice: partition.PodSlice(partition.Default, v1.PodQOSBestEffort, uid), Reason: report.RestartPolicy, Next: "wait for its end",
 		},
 		report.Pod{
-			Namespace: "web", Name: "shop", QoS: v1.PodQOSBurstable, Containers: 1, Slice: partition.PodSlice(partition.Default, v1.PodQOSBurstable, uid),
+			Namespace: "kube-system", Name: "half", UID: "half", Member: true, Belongs: partition.System, Containers: 2, Misplaced: 1,
+			Slice: partition.PodSlice(partition.Default, v1.PodQOSBurstable, uid), Reason: report.Pending, Next: "it is moved next",
+		},
+		report.Pod{
+			Namespace: "old", Name: "leaves", UID: "leaves", Containers: 1, Misplaced: 1, Belongs: partition.Default,
+			Slice: partition.PodSlice(partition.System, v1.PodQOSBurstable, uid), Reason: report.Moving, Next: "it is being moved",
+		},
+		report.Pod{Namespace: "web", Name: "shop", UID: "shop", Containers: 1, Slice: partition.PodSlice(partition.Default, v1.PodQOSBurstable, uid)},
+		report.Pod{
+			Namespace: "off", Name: "stays", UID: "stays", Containers: 1, Misplaced: 1,
+			Slice: partition.PodSlice("gone", v1.PodQOSBurstable, uid), Reason: report.NextStart, Next: "it is placed when it starts",
 		},
 	)
-	limit := uint64(512 << 20)
-	s.Partitions = []state.Partition{{
-		Name: partition.System, Slice: partition.System.Slice(), Types: []string{"infra", "management"},
-		Namespaces: []string{"kube-system", "monitoring"}, MemoryBytes: 100<<20 + 1, LimitBytes: &limit, CPUs: "0-1,3", CPUWeight: 79,
-	}}
-	s.NodeResource = map[string]int64{"management": 4000, "infra": 4000}
-	s.Problem = "config.yaml: memoryLimit: x\nconfig.yaml: cpuset: y"
-	const want = `Partition   kubepods-system.slice
-Types       infra, management
-Namespaces  kube-system, monitoring
-Memory      100Mi of 512Mi
-CPUs        0-1,3
-CPU weight  79
-On the Node infra.workload.openshift.io/cores 4000, management.workload.openshift.io/cores 4000
-Service     ready
-Problem     config.yaml: memoryLimit: x; config.yaml: cpuset: y
-Misplaced   1 of 3 pods
-
-NAMESPACE    POD      QOS         MEMBER  PARTITION  CONTAINERS  MISPLACED  WHY
-kube-system  etcd     Guaranteed  yes     system     1           0          moved live, 3Mi stayed outside
-kube-system  job      BestEffort  yes     default    2           2          restart-policy: wait for its end
-web          shop     Burstable   no      default    1           0          -
-`
-	if got := table(t, s); got != want {
-		t.Errorf("got\n%s; want\n%s", got, want)
+	p := &full.Partitions[0]
+	for i := range p.Eviction.Order {
+		c := &p.Eviction.Order[i]
+		full.Pods = append(full.Pods, report.Pod{
+			Namespace: c.Namespace, Name: c.Name, UID: c.UID, Member: true, Belongs: partition.System, Containers: 1, LiveMoved: i % 2, OutsideBytes: 3 << 20,
+			Slice: partition.PodSlice(partition.System, v1.PodQOSGuaranteed, uid),
+		})
 	}
-}
-
-func TestTableWithoutPartition(t *testing.T) {
-	t.Parallel()
-	s := reportOf()
-	s.Service = "not running"
-	const want = `Partition   none is active
-Service     not running
-
-NAMESPACE  POD  QOS  MEMBER  PARTITION  CONTAINERS  MISPLACED  WHY
-`
-	if got := table(t, s); got != want {
-		t.Errorf("got\n%s; want\n%s", got, want)
+	p.UsedBytes = 480 << 20
+	p.Types, p.CPUs, p.Exclusive, p.SwapBytes, p.LowBytes = []string{"infra", "management"}, "0-1,3", true, 3<<20, 64<<20
+	full.NodeResource = map[string]int64{"management": 4000, "infra": 2000}
+	full.Problem = "config.yaml: memoryLimit: x\nconfig.yaml: cpuset: y"
+	full.Outlived = []report.Outlived{{Slice: "kubepods-system-pod1.slice", Scope: "crio-2.scope"}}
+	full.Trial = &state.Trial{From: "/tmp/new.yaml", Until: time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)}
+	soft := full.Partitions[0]
+	soft.Name, soft.UsedBytes, soft.UsedPeakBytes, soft.MemoryBytes = "batch", 184<<20, 210<<20, 300<<20
+	soft.Eviction = &state.Eviction{Mode: "on", AvailableBytes: 328 << 20, HardBytes: 32 << 20, SoftBytes: 128 << 20, SoftGrace: time.Minute}
+	full.Pods[0].Workload = &report.Workload{Type: "a", By: partition.ByNamespace, Refused: partition.Forbidden, MilliCPU: 1, Flaw: "flaw"}
+	free := state.Partition{Name: "free", MemoryBytes: 1 << 20, UsedBytes: 1 << 20, CPUWeight: 1, Eviction: &state.Eviction{Mode: "on", NoLimit: true}}
+	full.Partitions = append(full.Partitions, soft, free)
+	none := reportOf()
+	none.Service, none.PodsUnknown = "not running", "no runtime"
+	var got bytes.Buffer
+	for _, err := range []error{Table(false)(&got, full), Table(true)(&got, full), Table(true)(&got, none), output.JSON(&got, full)} {
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
-	s.Partitions = []state.Partition{{Namespaces: []string{"kube-system"}}}
-	if got := table(t, s); !strings.Contains(got, "Memory      0 of no limit\n") || strings.Contains(got, "CPUs") {
-		t.Errorf("without a limit:\n%s", got)
+	if *update {
+		if err := os.WriteFile(tables, got.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
-	s.Partitions[0].SwapBytes, s.Partitions[0].LowBytes = 3<<20, 64<<20
-	if got := table(t, s); !strings.Contains(got, "Swap        3Mi\nProtected   0 always, 64Mi if possible\n") {
-		t.Errorf("with swap and a floor:\n%s", got)
-	}
-	s.Outlived = []report.Outlived{{Slice: "kubepods-system-pod1.slice", Scope: "crio-2.scope"}}
-	const outlived = "Service     not running\nOutlived    crio-2.scope in kubepods-system-pod1.slice: its processes have outlived their pod\n\n"
-	if got := table(t, s); !strings.Contains(got, outlived) {
-		t.Errorf("with processes that have outlived their pod:\n%s", got)
+	if want, err := os.ReadFile(tables); err != nil || got.String() != string(want) {
+		t.Errorf("%v, got\n%s", err, &got)
 	}
 }
 
 // hostile lists texts that a name, a message or a file could contain.
 var hostile = []string{"</script><b>", `"quotes"\`, "a b", "caf\u00e9 \u202e\u2028", "%s%n", strings.Repeat("x", 300), "\xff\xfe", "\x1b[31mred", "a\tb\nc", "\x00"}
-
-// TestJSON: whatever a name contains, the output is one JSON document with that name.
-func TestJSON(t *testing.T) {
-	t.Parallel()
-	for _, name := range hostile {
-		s := reportOf(report.Pod{
-			Namespace: name, Name: name, UID: name, Slice: "kubepods-system-pod" + name + ".slice", Reason: report.Reason(name), Next: name,
-		})
-		s.Service, s.Problem = name, name
-		var out bytes.Buffer
-		if err := WriteJSON(&out, s); err != nil {
-			t.Errorf("%q: %v", name, err)
-			continue
-		}
-		if !utf8.Valid(out.Bytes()) || strings.ContainsAny(out.String(), "\x1b\x00\t") {
-			t.Errorf("%q: control characters in\n%s", name, out.String())
-		}
-		var back state.Status
-		decoder := json.NewDecoder(&out)
-		if err := decoder.Decode(&back); err != nil {
-			t.Errorf("%q: %v", name, err)
-			continue
-		}
-		want := strings.ToValidUTF8(name, "\ufffd")
-		if name == "\xff\xfe" {
-			want = "\ufffd\ufffd" // one for each byte
-		}
-		if pod := back.Pods[0]; pod.Name != want || pod.Namespace != want || pod.Next != want || back.Problem != want {
-			t.Errorf("%q: %+v, problem %q", name, pod, back.Problem)
-		}
-		if decoder.More() {
-			t.Errorf("%q: more than one document", name)
-		}
-	}
-}
-
-// TestJSONFields: scripts depend on the names of the fields.
-func TestJSONFields(t *testing.T) {
-	t.Parallel()
-	limit := uint64(1)
-	asks := &report.Workload{Type: "a", By: partition.ByNamespace, Refused: partition.NotAllowed, MilliCPU: 1, Flaw: "flaw"}
-	s := reportOf(report.Pod{Reason: report.Pending, Next: "it is moved next", Workload: asks})
-	s.Partitions = []state.Partition{{LimitBytes: &limit, CPUs: "0", UsedBytes: 1, UsedPeakBytes: 2, Types: []string{"a"}, Exclusive: true}}
-	s.Problem, s.NodeResource = "problem", map[string]int64{"a": 2000}
-	var out bytes.Buffer
-	if err := WriteJSON(&out, s); err != nil {
-		t.Fatal(err)
-	}
-	var got struct {
-		Partitions []map[string]any `json:"partitions"`
-		Pods       []map[string]any `json:"pods"`
-	}
-	all := map[string]any{}
-	if err := json.Unmarshal(out.Bytes(), &got); err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(out.Bytes(), &all); err != nil {
-		t.Fatal(err)
-	}
-	asksAs, _ := got.Pods[0]["workload"].(map[string]any)
-	for _, check := range []struct {
-		got  map[string]any
-		want []string
-	}{
-		// Eviction has a test of its own.
-		{all, []string{"partitions", "problem", "service", "time", "pods", "nodeResource"}},
-		{got.Partitions[0], []string{
-			"name", "slice", "namespaces", "memoryBytes", "limitBytes", "cpuset", "cpuWeight", "usedBytes", "usedPeakBytes",
-			"types", "exclusive",
-		}},
-		{got.Pods[0], []string{
-			"namespace", "name", "uid", "qosClass", "member", "partition", "slice", "containers", "misplaced", "liveMoved", "outsideBytes", "reason", "next",
-			"workload",
-		}},
-		{asksAs, []string{"type", "by", "refused", "milliCPU", "flaw"}},
-	} {
-		for _, field := range check.want {
-			if _, ok := check.got[field]; !ok {
-				t.Errorf("no field %s in %v", field, check.got)
-			}
-		}
-		if len(check.got) != len(check.want) {
-			t.Errorf("fields %v; want %v", check.got, check.want)
-		}
-	}
-}
 
 // guardedStatus returns a status with a partition that evicts.
 func guardedStatus() state.Status {
@@ -226,143 +130,26 @@ func guardedStatus() state.Status {
 	return s
 }
 
-func TestEvictionTable(t *testing.T) {
+// TestTableHostile: names and messages come from other programs, and may contain anything.
+func TestTableHostile(t *testing.T) {
 	t.Parallel()
-	const (
-		head = `Partition   kubepods-system.slice
-Namespaces  kube-system
-Memory      490Mi of 512Mi
-CPU weight  79
-Service     ready
-`
-		pods = `
-NAMESPACE  POD  QOS  MEMBER  PARTITION  CONTAINERS  MISPLACED  WHY
-`
-		want = `
-Eviction    on, 22Mi available, evicts below 32Mi, or below 64Mi for 1m30s: 10Mi beyond the hard threshold; BELOW THE hard THRESHOLD NOW
-            requests and priorities are estimated: the kubelet serves no Pods API
-
-EVICTION ORDER        NAMESPACE    POD    PRIORITY    WORKING SET  REQUESTS
-never: static         kube-system  etcd   0           300Mi        100Mi
-next                  kube-system  dns-1  -5          80Mi         70Mi
-2.                    monitoring   agent  2000000000  10Mi         20Mi
-never: node-critical  kube-system  proxy  2000001000  5Mi          0
-
-EVICTED               NAMESPACE    POD      THRESHOLD  METHOD   USED   REQUESTED  REMARKS
-2026-07-01T12:01:00Z  kube-system  one      hard       evict    130Mi  70Mi       -
-2026-07-01T12:02:00Z  kube-system  two      hard       restart  130Mi  70Mi       -
-2026-07-01T12:03:00Z  kube-system  refused  hard       restart  130Mi  70Mi       not tried again: not allowed
-2026-07-01T12:04:00Z  kube-system  dry      hard       evict    130Mi  70Mi       dry run
-2026-07-01T12:05:00Z  kube-system  five     hard       evict    130Mi  70Mi       -
-2026-07-01T12:06:00Z  kube-system  now      soft       evict    130Mi  70Mi       under way
-`
-	)
-	s := guardedStatus()
-	if got := table(t, s); got != head+want+pods {
-		t.Errorf("got\n%s; want\n%s", got, head+want+pods)
-	}
-	// Statuses with less to show.
-	for name, test := range map[string]struct {
-		eviction *state.Eviction
-		want     string
-	}{
-		"no partition": {nil, ""},
-		"off":          {&state.Eviction{Mode: "off", AvailableBytes: 1}, "\nEviction    off\n"},
-		"calm":         {&state.Eviction{Mode: "on", AvailableBytes: 300 << 20, HardBytes: 32 << 20}, "\nEviction    on, 300Mi available, evicts below 32Mi: 268Mi until an eviction\n"},
-		"soft": {
-			&state.Eviction{Mode: "on", AvailableBytes: 300 << 20, HardBytes: 32 << 20, SoftBytes: 64 << 20, SoftGrace: time.Minute},
-			"\nEviction    on, 300Mi available, evicts below 32Mi, or below 64Mi for 1m0s: 236Mi until the soft threshold, 268Mi until an eviction at once\n",
-		},
-		"dry run": {&state.Eviction{Mode: "dry-run", AvailableBytes: 300 << 20, HardBytes: 32 << 20}, "\nEviction    dry-run, 300Mi available, evicts below 32Mi: 268Mi until an eviction\n"},
-	} {
-		s.Partitions[0].Eviction = test.eviction
-		if got := table(t, s); got != head+test.want+pods {
-			t.Errorf("%s: got\n%s; want\n%s", name, got, head+test.want+pods)
-		}
-	}
-}
-
-// TestEvictionTableHostile: names and messages come from other programs, and may contain anything.
-func TestEvictionTableHostile(t *testing.T) {
-	t.Parallel()
+	lines := map[int]bool{}
 	for _, name := range hostile {
 		s := guardedStatus()
-		s.Partitions[0].Eviction.Order = []state.Candidate{{Namespace: name, Name: name}}
+		s.Pods = []report.Pod{{Namespace: name, Name: name, Misplaced: 1, Reason: report.Reason(name), Next: name}}
 		e := evict.Eviction{PodMeta: evict.PodMeta{Namespace: name, Name: name}, Problem: name}
 		s.Partitions[0].Eviction.Last, s.Partitions[0].Eviction.Open = []evict.Eviction{e}, []evict.Eviction{e}
-		text := table(t, s)
-		for _, r := range text {
-			if r != '\n' && unicode.IsControl(r) {
-				t.Errorf("%q: a control character in\n%q", name, text)
-			}
+		s.Service, s.Problem = name, name
+		var text bytes.Buffer
+		if err := Table(true)(&text, s); err != nil {
+			t.Fatal(err)
 		}
-		if lines := strings.Count(text, "\n"); lines != 17 {
-			t.Errorf("%q: %d lines:\n%s", name, lines, text)
+		if strings.ContainsFunc(strings.ReplaceAll(text.String(), "\n", ""), unicode.IsControl) {
+			t.Errorf("%q: a control character in\n%q", name, &text)
 		}
-		var out bytes.Buffer
-		if err := WriteJSON(&out, s); err != nil || !json.Valid(out.Bytes()) || strings.ContainsAny(out.String(), "\x1b\x00\t") {
-			t.Errorf("%q: %v\n%s", name, err, &out)
-		}
+		lines[strings.Count(text.String(), "\n")] = true
 	}
-}
-
-// TestEvictionJSONFields: scripts depend on the names of the fields.
-func TestEvictionJSONFields(t *testing.T) {
-	t.Parallel()
-	var out bytes.Buffer
-	if err := WriteJSON(&out, guardedStatus()); err != nil {
-		t.Fatal(err)
-	}
-	var got struct {
-		Partitions []struct {
-			Eviction map[string]any `json:"eviction"`
-		} `json:"partitions"`
-		Parts struct {
-			Order []map[string]any `json:"order"`
-			Open  []map[string]any `json:"open"`
-		} `json:"-"`
-	}
-	if err := json.Unmarshal(out.Bytes(), &got); err != nil {
-		t.Fatal(err)
-	}
-	eviction := got.Partitions[0].Eviction
-	part, err := json.Marshal(eviction)
-	if err == nil {
-		err = json.Unmarshal(part, &got.Parts)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, check := range []struct {
-		got  map[string]any
-		want []string
-	}{
-		{eviction, []string{
-			"mode", "availableBytes", "workingSetBytes", "ownerlessBytes", "hardBytes", "softBytes", "softGrace", "crossed", "estimated", "order", "open", "last",
-		}},
-		{got.Parts.Order[0], []string{"namespace", "name", "uid", "priority", "workingSetBytes", "requestBytes", "estimated", "skip"}},
-		{got.Parts.Open[0], []string{
-			"uid", "namespace", "name", "qosClass", "owner", "cgroup", "priority", "time", "threshold", "method", "availableBytes", "thresholdBytes", "limitBytes",
-			"workingSetBytes", "requestBytes", "usedBytes", "partitionBytes", "containers",
-		}},
-	} {
-		for _, field := range check.want {
-			if _, ok := check.got[field]; !ok {
-				t.Errorf("no field %s in %v", field, check.got)
-			}
-		}
-		if len(check.got) != len(check.want) {
-			t.Errorf("fields %v; want %v", check.got, check.want)
-		}
-	}
-	if eviction["mode"] != "on" || eviction["hardBytes"] != float64(32<<20) || eviction["softGrace"] != float64(90*time.Second) {
-		t.Errorf("%v", eviction)
-	}
-	// A partition whose state of evictions could not be read has no field eviction.
-	s := guardedStatus()
-	s.Partitions[0].Eviction = nil
-	out.Reset()
-	if err := WriteJSON(&out, s); err != nil || strings.Contains(out.String(), "eviction") {
-		t.Errorf("%v: without evictions\n%s", err, &out)
+	if len(lines) != 1 {
+		t.Errorf("a name makes lines: %v", lines)
 	}
 }

@@ -30,14 +30,16 @@ func Watch(
 	}
 }
 
-// WriteWatched writes a status for people that is one of many: with the time at which it was read.
-func WriteWatched(w io.Writer, status state.Status) error {
-	if _, err := fmt.Fprintf(w, "Time        %s\n", status.Time.Local().Format(time.DateTime)); err != nil {
+// Watched returns what writes a status that is one of many: with the time at which it was read.
+func Watched(write func(io.Writer, state.Status) error) func(io.Writer, state.Status) error {
+	return func(w io.Writer, status state.Status) error {
+		if _, err := fmt.Fprintf(w, "Time          %s\n", status.Time.Local().Format(time.DateTime)); err != nil {
+			return err
+		}
+		if err := write(w, status); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintln(w)
 		return err
 	}
-	if err := WriteTable(w, status); err != nil {
-		return err
-	}
-	_, err := fmt.Fprintln(w)
-	return err
 }

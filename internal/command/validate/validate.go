@@ -126,16 +126,16 @@ func warnings(c *config.Config) []string {
 func notChecked(c *config.Config, size config.Size, overrides bool) []string {
 	list := []string{}
 	if size.MemoryBytes == 0 && c.HasField("memoryLimit") {
-		list = append(list, "memoryLimit: whether it is below the node's memory, and what a percentage and the thresholds with it come to; give --capacity")
+		list = append(list, "memoryLimit: the node's memory (--capacity)")
 	}
 	if size.CPUs.IsEmpty() && c.HasField("cpuset") {
-		list = append(list, "cpuset: whether the node has the CPUs; give --capacity")
+		list = append(list, "cpuset: the node's CPUs (--capacity)")
 	}
 	if overrides {
-		return append(list, "the other files of a node: the kubelet's configuration and "+kubeletconfig.SettingsPath+"; give --root")
+		return append(list, "the kubelet's configuration and "+kubeletconfig.SettingsPath+" (--root)")
 	}
 	return append(
-		list, "the other files of a node: drop-ins, "+kubeletconfig.OverridePath+" and "+kubeletconfig.SettingsPath,
+		list, "the node's drop-ins, "+kubeletconfig.OverridePath+" and "+kubeletconfig.SettingsPath,
 	)
 }
 

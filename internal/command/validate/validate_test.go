@@ -13,6 +13,7 @@ import (
 
 	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/kubeletconfig"
+	"node-partition.io/node-partition/internal/output"
 	"node-partition.io/node-partition/internal/state"
 	"node-partition.io/node-partition/pkg/slices/config"
 	"node-partition.io/node-partition/tests/fakenode"
@@ -33,7 +34,7 @@ func judged(t *testing.T, o Options) (state.Validation, string) {
 	}
 	var text, encoded bytes.Buffer
 	var back state.Validation
-	if err := errors.Join(WriteText(&text, r), WriteJSON(&encoded, r), json.Unmarshal(encoded.Bytes(), &back)); err != nil {
+	if err := errors.Join(WriteTable(&text, r), output.JSON(&encoded, r), json.Unmarshal(encoded.Bytes(), &back)); err != nil {
 		t.Fatalf("%v:\n%s", err, &encoded)
 	}
 	if len(back.Problems) != len(r.Problems) || back.Valid != (len(r.Problems) == 0) || strings.Contains(encoded.String(), "null") {
@@ -151,7 +152,7 @@ func TestSizes(t *testing.T) {
 	}{
 		{2 << 30, 300 << 20, "partition system: memoryLimit 300Mi, 12% of 2Gi by memoryLimitMin, evicts below 32Mi; CPUs 0-1; namespaces kube-system\n"},
 		{4 << 30, 491 << 20, "memoryLimit 491Mi, 12% of 4Gi, evicts below 32Mi; "},
-		{8 << 30, 983 << 20, "\nok       left for user pods: 6085Mi of 8Gi, 2 CPUs\n"},
+		{8 << 30, 983 << 20, "\nok        left for user pods: 6085Mi of 8Gi, 2 CPUs\n"},
 		{64 << 30, 4 << 30, "memoryLimit 4Gi, 12% of 64Gi by memoryLimitMax, evicts below 204Mi; "},
 		{0, 0, "memoryLimit 12% of the node's memory; "},
 	} {
@@ -163,10 +164,10 @@ func TestSizes(t *testing.T) {
 		if !r.Valid || r.Partitions[0].MemoryLimitBytes != test.want || r.Partitions[0].Share != "12%" || r.Partitions[1].MemoryLimitBytes != 1<<30 {
 			t.Errorf("%d: %+v", test.memory, r)
 		}
-		if !strings.Contains(text, test.text) || !strings.Contains(text, "\nmine.yaml is valid, as /etc/kubernetes/node-partition.yaml: 0 errors, 0 warnings\n") {
+		if !strings.Contains(text, test.text) || !strings.Contains(text, "mine.yaml is valid, as /etc/kubernetes/node-partition.yaml: 0 errors, 0 warnings\n") {
 			t.Errorf("%d:\n%s\nwant %s", test.memory, text, test.text)
 		}
-		if left := strings.Contains(text, "left out memoryLimit: ") && strings.Contains(text, "left out cpuset: "); left != (test.memory == 0) {
+		if left := strings.Contains(text, "left out  memoryLimit: the node's memory (--capacity); cpuset: the node's CPUs"); left != (test.memory == 0) {
 			t.Errorf("%d:\n%s", test.memory, text)
 		}
 	}
@@ -233,7 +234,7 @@ workloadPartitions: {batch: {memoryLimit: 10%, namespaces: [jobs]}}
 		!strings.Contains(shown, "ignoring; known are systemPartition and workloadPartitions") {
 		t.Errorf("%q of\n%s", got, shown)
 	}
-	if !strings.HasSuffix(shown, "\nkubelet.yaml is not valid, as the kubelet's own configuration (it has cgroupDriver): 4 errors, 3 warnings\n") || r.Valid || len(r.Partitions) > 0 {
+	if !strings.HasPrefix(shown, "kubelet.yaml is not valid, as the kubelet's own configuration (it has cgroupDriver): 4 errors, 3 warnings\n") || r.Valid || len(r.Partitions) > 0 {
 		t.Errorf("%s", shown)
 	}
 	// What is valid, and not where it should be.
@@ -248,7 +249,7 @@ workloadPartitions: {batch: {memoryLimit: 10%, namespaces: [jobs]}}
 	}
 	// Another file.
 	r, shown = judged(t, Options{Name: "x.yaml", Data: []byte("\tx")})
-	if r.Valid || r.As != "" || r.Problems[0].Field != "" || !strings.HasSuffix(shown, "\nx.yaml is not valid: 1 error, 0 warnings\n") {
+	if r.Valid || r.As != "" || r.Problems[0].Field != "" || !strings.HasPrefix(shown, "x.yaml is not valid: 1 error, 0 warnings\n") {
 		t.Errorf("%+v\n%s", r, shown)
 	}
 }

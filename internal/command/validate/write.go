@@ -12,16 +12,24 @@ import (
 	"node-partition.io/node-partition/internal/text"
 )
 
-// WriteJSON writes a result for scripts.
-func WriteJSON(w io.Writer, r state.Validation) error { return output.JSON(w, r) }
-
-// WriteText writes a result for people: problems first, and the verdict at the end.
-func WriteText(w io.Writer, r state.Validation) error {
+// WriteTable writes a result for people: the verdict, and what it stands on.
+func WriteTable(w io.Writer, r state.Validation) error {
 	var content strings.Builder
-	const margin = 9 // behind the grade
 	line := func(grade, format string, args ...any) {
-		fmt.Fprintf(&content, "%-*s%s\n", margin, grade, text.Terminal(fmt.Sprintf(format, args...)))
+		fmt.Fprintf(&content, "%-10s%s\n", grade, text.Terminal(fmt.Sprintf(format, args...)))
 	}
+	verdict := "is valid"
+	if !r.Valid {
+		verdict = "is not valid"
+	}
+	if r.As != "" {
+		verdict += ", as " + r.As
+	}
+	if r.AsItHas != "" {
+		verdict += " (it has " + r.AsItHas + ")"
+	}
+	fmt.Fprintf(&content, "%s %s: %s, %s\n", text.Terminal(r.File), verdict,
+		count(len(r.Problems), "error"), count(len(r.Warnings), "warning"))
 	for i := range r.Problems {
 		line("error", "%s", textOf(r.Problems[i]))
 	}
@@ -35,23 +43,10 @@ func WriteText(w io.Writer, r state.Validation) error {
 		line("ok", "left for user pods: %s of %s, %s CPUs", text.RoundBytes(l.MemoryBytes), text.RoundBytes(l.OfMemoryBytes),
 			resource.NewMilliQuantity(l.MilliCPU, resource.DecimalSI))
 	}
-	for _, left := range r.NotChecked {
-		line("left out", "%s", left)
+	if len(r.NotChecked) > 0 {
+		line("left out", "%s", strings.Join(r.NotChecked, "; "))
 	}
-	verdict := "is valid"
-	if !r.Valid {
-		verdict = "is not valid"
-	}
-	as := ""
-	if r.As != "" {
-		as = ", as " + r.As
-	}
-	if r.AsItHas != "" {
-		as += " (it has " + r.AsItHas + ")"
-	}
-	fmt.Fprintf(&content, "%s %s%s: %s, %s\n", text.Terminal(r.File), verdict, as,
-		count(len(r.Problems), "error"), count(len(r.Warnings), "warning"))
-	return output.Write(w, content.String(), margin, output.Severities)
+	return output.Write(w, content.String(), output.Severities)
 }
 
 func count(n int, what string) string {

@@ -172,35 +172,3 @@ func TestWebConfig(t *testing.T) {
 		t.Errorf("a name without TLS: status %d", got)
 	}
 }
-
-// TestClientCertificates: if the file asks for certificates of clients, only a client with one of
-// these has an answer.
-func TestClientCertificates(t *testing.T) {
-	t.Parallel()
-	folder := t.TempDir()
-	file := filepath.Join(folder, "web.yml")
-	_, trusted := certificate(t, folder, "node")
-	scraper, _ := certificate(t, folder, "scraper")
-	stranger, _ := certificate(t, folder, "stranger")
-	write(t, file, "tls_server_config:\n  cert_file: node.crt\n  key_file: node.key\n"+
-		"  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: scraper.crt\n")
-	address := listening(t, file, Handler(Options{Alive: func() error { return nil }}))
-	for _, test := range []struct {
-		name     string
-		shown    tls.Certificate
-		answered bool
-	}{{"none", tls.Certificate{}, false}, {"a stranger's", stranger, false}, {"the scraper's", scraper, true}} {
-		client := clientOf(address, &tls.Config{
-			RootCAs: trusted,
-			// Without this function a client keeps back a certificate that the server does not ask for.
-			GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &test.shown, nil },
-		})
-		answer, err := client.Get("https://node1.example/healthz")
-		if err == nil {
-			_ = answer.Body.Close()
-		}
-		if answered := err == nil && answer.StatusCode == http.StatusOK; answered != test.answered {
-			t.Errorf("with %s certificate: answered %t, %v", test.name, answered, err)
-		}
-	}
-}

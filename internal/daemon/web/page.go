@@ -18,10 +18,8 @@ import (
 	"unicode/utf8"
 
 	"node-partition.io/node-partition/internal/node"
-	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/state"
 	"node-partition.io/node-partition/internal/text"
-	"node-partition.io/node-partition/pkg/podmove/report"
 )
 
 // This file draws the state of a node for people: the same values and words as the command
@@ -51,9 +49,9 @@ var (
 				}
 				return max(*limit, used)
 			},
-			"below":  func(limit *uint64, left uint64) uint64 { return *limit - min(left, *limit) },
-			"facts":  node.PartitionFacts,
-			"evicts": node.EvictionFacts, "order": node.OrderTable, "evicted": node.EvictionsTable,
+			"below":   func(limit *uint64, left uint64) uint64 { return *limit - min(left, *limit) },
+			"facts":   func(p state.Partition) []node.Fact { return node.PartitionFacts(&p) },
+			"evicted": node.Evictions,
 		}).Parse(pageText))
 	})
 	// Policy forbids a browser to load anything. The style is part of the page, and the policy has its
@@ -111,11 +109,7 @@ func (d drawn) Facts() []node.Fact { return node.NodeFacts(&d.Status) }
 func (d drawn) Verdict() []node.Fact {
 	facts := d.Facts()
 	for i := range d.Partitions {
-		of := node.EvictionFacts(&d.Partitions[i])
-		for j := range of {
-			of[j].Name += " in " + string(d.Partitions[i].Name)
-		}
-		facts = append(facts, of...)
+		facts = append(facts, node.Verdict(&d.Status, &d.Partitions[i]))
 	}
 	facts = slices.DeleteFunc(facts, func(f node.Fact) bool { return f.Level == node.Good })
 	slices.SortStableFunc(facts, func(a, b node.Fact) int { return cmp.Compare(b.Level, a.Level) })
@@ -128,19 +122,8 @@ func (d drawn) Verdict() []node.Fact {
 // Age returns how old the places of the pods are.
 func (d drawn) Age() time.Duration { return d.At.Sub(d.Time).Round(time.Second) }
 
-// Members returns the pods that have to do with a partition, those that are misplaced first: its
-// members, and what is in its slice.
-func (d drawn) Members(name partition.Name) node.Table {
-	var pods []report.Pod
-	for i := range d.Pods {
-		pod := &d.Pods[i]
-		if pod.Member && pod.Belongs == name || !pod.Member && pod.Partition() == name {
-			pods = append(pods, *pod)
-		}
-	}
-	slices.SortStableFunc(pods, func(a, b report.Pod) int { return cmp.Compare(b.Misplaced, a.Misplaced) })
-	return node.PodsTable(pods)
-}
+// Members returns the pods that have to do with a partition.
+func (d drawn) Members(p state.Partition) node.Table { return node.Members(&d.Status, &p) }
 
 // folded is a table of which the page shows a part at once.
 type folded struct {

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"bufio"
 	"context"
 	"io"
 	"net"
@@ -103,34 +102,6 @@ func TestServeShutdownAnswersAccepted(t *testing.T) {
 	})
 }
 
-func TestServeShutdownFinishesAnswers(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		p := newPipes()
-		begun := make(chan struct{})
-		stop, result := serve(t, p, func(w http.ResponseWriter, _ *http.Request) {
-			close(begun)
-			<-time.After(time.Second)
-			_, _ = io.WriteString(w, "done")
-		})
-		conn := p.dial()
-		go func() { _, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n") }()
-		<-begun
-		stop()
-		response, err := http.ReadResponse(bufio.NewReader(conn), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer response.Body.Close()
-		if body, err := io.ReadAll(response.Body); err != nil || string(body) != "done" {
-			t.Errorf("got %q, %v", body, err)
-		}
-		if err := <-result; err != nil {
-			t.Errorf("Serve: %v", err)
-		}
-	})
-}
-
 func TestServeShutdownEndlessAnswer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -176,18 +147,4 @@ func TestServeSlowHeaders(t *testing.T) {
 			t.Errorf("Serve: %v", err)
 		}
 	})
-}
-
-func TestServeClosedListener(t *testing.T) {
-	t.Parallel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := listener.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := Serve(t.Context(), listener, http.NotFoundHandler()); err == nil || !strings.HasPrefix(err.Error(), "serve 127.0.0.1:") {
-		t.Errorf("got %v, want an error that names the address", err)
-	}
 }

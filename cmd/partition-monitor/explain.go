@@ -1,0 +1,29 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/urfave/cli/v2"
+
+	"node-partition.io/node-partition/internal/command/explain"
+)
+
+func explainCommand() *cli.Command {
+	return &cli.Command{
+		Name:        "explain",
+		ArgsUsage:   "NAME",
+		Usage:       "explain a check, or the messages of a command",
+		Description: "NAME is " + alternatives(explain.Names()) + ".",
+		Action: func(c *cli.Context) error {
+			names, err := arguments(c)
+			if err != nil {
+				return err
+			}
+			if len(names) != 1 || !slices.Contains(explain.Names(), names[0]) {
+				return usageError{fmt.Errorf("explain: want one of %s", alternatives(explain.Names()))}
+			}
+			return explain.Write(c.App.Writer, names[0])
+		},
+	}
+}
