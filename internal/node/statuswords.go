@@ -83,7 +83,7 @@ func Facts(s *state.Status) []Fact {
 func PartitionFacts(p *state.Partition) []Fact {
 	var facts []Fact
 	add := func(name, format string, args ...any) {
-		facts = append(facts, Fact{Good, name, fmt.Sprintf(format, args...)})
+		facts = append(facts, Fact{Good, name, text.Terminal(fmt.Sprintf(format, args...))})
 	}
 	add("Partition", "%s", p.Slice)
 	if len(p.Types) > 0 {
@@ -159,7 +159,7 @@ func EvictionFacts(p *state.Partition) []Fact {
 			}
 		}
 	}
-	facts := []Fact{{level(p), "Eviction", content.String()}}
+	facts := []Fact{{level(p), "Eviction", text.Terminal(content.String())}}
 	if evict.LeftBehind(e.OwnerlessBytes, len(e.Order)) > 0 {
 		facts = append(facts, Fact{Text: text.Bytes(e.OwnerlessBytes) + " belong to no pod that runs in it"})
 	}
