@@ -68,8 +68,8 @@ func TestExample(t *testing.T) {
 	}
 }
 
-// TestTryPage: the commands that need no node run as docs/try.md and README.md have them, and show what
-// docs/try.md promises.
+// TestTryPage: the commands that need no node run as docs/try.md and README.md have them, and show
+// what docs/try.md promises.
 func TestTryPage(t *testing.T) {
 	t.Chdir("../..")
 	shown := map[string][]string{

@@ -179,7 +179,9 @@ func Write(ctx context.Context, w io.Writer, o Options) error {
 	}
 	root := o.Node.Root
 	every := func(string) bool { return true }
-	for _, name := range []string{kubeletconfig.OverridePath, config.StateDir, sizefile.Dir, "/etc/os-release", "/usr/lib/os-release"} {
+	for _, name := range []string{
+		kubeletconfig.OverridePath, config.StateDir, sizefile.Dir, "/etc/os-release", "/usr/lib/os-release",
+	} {
 		if err := b.addTree(root, name, every, 0); err != nil {
 			return err
 		}
