@@ -26,8 +26,8 @@ func TestGeneratedFilesAreCurrent(t *testing.T) {
 	}
 }
 
-// TestAddress: one address leads to the runbooks from alerts, their tests and the dashboard. Without
-// another one it is that of the packages and of the chart.
+// TestAddress: one address leads to the runbooks from alerts, their tests and the dashboard.
+// Packages and chart have it, too.
 func TestAddress(t *testing.T) {
 	before, err := generated(deploy)
 	if err != nil {

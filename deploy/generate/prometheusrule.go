@@ -66,8 +66,8 @@ func addressed(data []byte) []byte {
 	return home.ReplaceAll(data, []byte("${1}: "+address))
 }
 
-// addressedFiles returns the alerts below dir, their tests, and the descriptions of the packages and
-// of the chart, with the addresses of the project.
+// addressedFiles returns the alerts below dir, their tests, and the descriptions of the packages
+// and of the chart, with the addresses of the project.
 func addressedFiles(dir string) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	names, err := fs.Glob(os.DirFS(dir), "prometheus/tests/*.yaml")
