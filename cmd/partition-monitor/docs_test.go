@@ -2,12 +2,15 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"os"
 	"strings"
 	"testing"
 
 	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/internal/state"
 	"node-partition.io/node-partition/pkg/podmove/report"
+	"node-partition.io/node-partition/tests/testkit"
 )
 
 // TestReasonsAreDocumented: each reason for a misplaced pod has a row in the page about placement.
@@ -62,5 +65,62 @@ func TestExample(t *testing.T) {
 	capacity, _, _ = strings.Cut(capacity, "`")
 	if err := runApp(t, app, "validate", "--strict", "--capacity="+capacity, "-"); err != nil || !strings.Contains(stdout.String(), "ok        left for user pods: ") {
 		t.Errorf("%v\n%s%s", err, &stdout, &stderr)
+	}
+}
+
+// TestTryPage: the commands that need no node run as docs/try.md and README.md have them, and show
+// what docs/try.md promises.
+func TestTryPage(t *testing.T) {
+	t.Chdir("../..")
+	shown := map[string][]string{
+		"status":    {"log-collector-b4s8d", "restart-policy", "node-critical"},
+		"check":     {"warning swap: ", "1 warning"},
+		"plan":      {"left for user pods"},
+		"recommend": {"kube-system/log-collector", "\nsystemPartition:\n", "memoryLimit: 1216Mi"},
+		"validate":  {"left for user pods"},
+	}
+	for page, title := range map[string]string{"docs/try.md": "A sample node", "README.md": "Try it"} {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		commands, err := testkit.Commands(string(text), title)
+		if err != nil {
+			t.Fatalf("%s: %v", page, err)
+		}
+		ran := 0
+		for _, line := range commands {
+			args, ours := strings.CutPrefix(line, "go run ./cmd/partition-monitor ")
+			if !ours {
+				continue
+			}
+			ran++
+			words := strings.Fields(args)
+			status, stdout, stderr := command(t, words...)
+			for _, want := range shown[words[0]] {
+				if status != exitOK || !strings.Contains(stdout, want) {
+					t.Errorf("%s: %s: status %d; want %q in\n%s%s", page, line, status, want, stdout, stderr)
+				}
+			}
+		}
+		if ran == 0 {
+			t.Errorf("%s has no command that needs no node", page)
+		}
+	}
+}
+
+// TestSampleNode: docs/sample-node is one of this version.
+func TestSampleNode(t *testing.T) {
+	t.Parallel()
+	for name, into := range map[string]any{"status.json": &state.Status{}, "check.json": &state.Findings{}} {
+		data, err := os.ReadFile("../../docs/sample-node/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		decoder := json.NewDecoder(bytes.NewReader(data))
+		decoder.DisallowUnknownFields()
+		if err := decoder.Decode(into); err != nil {
+			t.Errorf("%s: %v; go test ./internal/command/collect -run TestCollectRoot -update", name, err)
+		}
 	}
 }

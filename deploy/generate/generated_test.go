@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -26,6 +27,7 @@ func TestGeneratedFilesAreCurrent(t *testing.T) {
 }
 
 // TestAddress: one address leads to the runbooks from alerts, their tests and the dashboard.
+// Packages and chart have it, too.
 func TestAddress(t *testing.T) {
 	before, err := generated(deploy)
 	if err != nil {
@@ -33,6 +35,11 @@ func TestAddress(t *testing.T) {
 	}
 	const ours = "https://wiki.example.org/x"
 	old := docsURL()
+	for _, name := range []string{packagesFile, chartFile} {
+		if !strings.HasPrefix(old, address) || bytes.Count(before[name], []byte(": "+address+"\n")) != 1 {
+			t.Errorf("deploy/%s does not have %s", name, address)
+		}
+	}
 	t.Setenv("DOCS_URL", ours)
 	after, err := generated(deploy)
 	if err != nil {

@@ -5,7 +5,8 @@
 //
 // The dashboard is declared in rows.go. It is built with Grafana's own Go library, because a field
 // that does not exist does not compile. The rules of Prometheus are written by hand, but for the
-// address of their runbooks, and wrapped here in the resource of the operator.
+// address of their runbooks, and wrapped here in the resource of the operator. The descriptions of
+// the packages and of the chart get the project's address.
 package main
 
 import (
@@ -58,7 +59,7 @@ func generated(dir string) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	rules, err := addressedRules(dir)
+	rules, err := addressedFiles(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -73,4 +74,6 @@ const (
 	alertsFile    = "prometheus/alerts.yaml"
 	recordingFile = "prometheus/recording.yaml"
 	resourceFile  = "prometheus/prometheusrule.yaml"
+	packagesFile  = "package/nfpm.yaml"
+	chartFile     = "../rollout/chart/Chart.yaml"
 )

@@ -121,10 +121,14 @@ func (q query) target(i int) *prometheus.DataqueryBuilder {
 		Datasource(datasource())
 }
 
+// address is the project's: packages, the chart, alerts and the dashboard have it by make generate.
+// Nothing is published yet, and the name is one that nobody can have (RFC 2606).
+const address = "https://node-partition.example"
+
 // docsURL returns the address at which the folder docs is served: alerts lead there, and the links
 // of the dashboard until somebody sets its variable docs. make generate DOCS_URL= replaces it.
 func docsURL() string {
-	return cmp.Or(os.Getenv("DOCS_URL"), "https://docs.example.com/node-partition")
+	return cmp.Or(os.Getenv("DOCS_URL"), address+"/docs")
 }
 
 // The links of the dashboard. Grafana puts in the variables.

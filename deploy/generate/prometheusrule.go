@@ -53,22 +53,28 @@ func readRules(dir string) ([]ruleGroup, error) {
 	return groups, nil
 }
 
-// runbookURL matches the address in an annotation, up to the section.
-var runbookURL = regexp.MustCompile(`(runbook_url: "?)\S*/runbooks\.md#`)
+var (
+	// runbookURL matches the address in an annotation, up to the section.
+	runbookURL = regexp.MustCompile(`(runbook_url: "?)\S*/runbooks\.md#`)
+	// home matches the address in the description of the packages and of the chart.
+	home = regexp.MustCompile(`(?m)^(home|homepage): .*$`)
+)
 
-// addressed returns rules, or a test of them, with the address of docsURL.
+// addressed returns rules, a test of them or a description with the addresses of the project.
 func addressed(data []byte) []byte {
-	return runbookURL.ReplaceAll(data, []byte("${1}"+docsURL()+"/runbooks.md#"))
+	data = runbookURL.ReplaceAll(data, []byte("${1}"+docsURL()+"/runbooks.md#"))
+	return home.ReplaceAll(data, []byte("${1}: "+address))
 }
 
-// addressedRules returns the alerts and their tests below dir with the address of docsURL.
-func addressedRules(dir string) (map[string][]byte, error) {
+// addressedFiles returns the alerts below dir, their tests, and the descriptions of the packages
+// and of the chart, with the addresses of the project.
+func addressedFiles(dir string) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	names, err := fs.Glob(os.DirFS(dir), "prometheus/tests/*.yaml")
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range append(names, alertsFile) {
+	for _, name := range append(names, alertsFile, packagesFile, chartFile) {
 		data, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
 			return nil, err

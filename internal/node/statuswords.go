@@ -120,7 +120,7 @@ func counted(n int, what string) string {
 func PartitionFacts(p *state.Partition) []Fact {
 	var facts []Fact
 	add := func(name, format string, args ...any) {
-		facts = append(facts, Fact{Good, name, fmt.Sprintf(format, args...)})
+		facts = append(facts, Fact{Good, name, text.Terminal(fmt.Sprintf(format, args...))})
 	}
 	memory := text.Bytes(p.UsedBytes) + " used"
 	if p.LimitBytes != nil {
@@ -192,7 +192,7 @@ func evictionFacts(p *state.Partition) []Fact {
 			when = append(when, e.Mode)
 		}
 	}
-	facts := []Fact{{level(p), "Evicts", strings.Join(when, "; ")}}
+	facts := []Fact{{level(p), "Evicts", text.Terminal(strings.Join(when, "; "))}}
 	if evict.LeftBehind(e.OwnerlessBytes, len(e.Order)) > 0 {
 		facts = append(facts, Fact{Text: text.Bytes(e.OwnerlessBytes) + " belong to no pod that runs in it"})
 	}

@@ -19,6 +19,25 @@ import (
 // Node checks the node, in the order in which an operator needs the results: first the
 // configuration. Findings of the checks in ignored have the grade Ignored, unless they are OK.
 func Node(ctx context.Context, o node.Options, ignored []string) state.Findings {
+	found := recorded(o.Node)
+	if found == nil {
+		found = look(ctx, o)
+	}
+	for i := range found {
+		f := &found[i]
+		if f.Grade == state.OK {
+			continue
+		}
+		f.Docs = filepath.Join(prefix(), pages, f.Check+".md")
+		if slices.Contains(ignored, f.Check) {
+			f.Grade = state.Ignored
+		}
+	}
+	return state.Findings{Findings: found}
+}
+
+// look runs the checks.
+func look(ctx context.Context, o node.Options) []state.Finding {
 	c := &checks{
 		options: o, cgroups: o.Node.Cgroups,
 		runtime:  node.NewRuntime(o.Node, o.Runtime, node.AskSystemctl(o.Node), func(bool) {}),
@@ -28,19 +47,13 @@ func Node(ctx context.Context, o node.Options, ignored []string) state.Findings 
 	for _, k := range allChecks {
 		for _, f := range c.run(ctx, k) {
 			f.Check = k.name
-			if f.Grade != state.OK {
-				f.Docs = filepath.Join(prefix(), pages, k.name+".md")
-				if slices.Contains(ignored, k.name) {
-					f.Grade = state.Ignored
-				}
-			}
 			found = append(found, f)
 		}
 		if c.yields {
 			break // the kubelet makes the partition itself
 		}
 	}
-	return state.Findings{Findings: found}
+	return found
 }
 
 // prefix returns the folder below which this program and its documentation are installed.

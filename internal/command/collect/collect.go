@@ -27,6 +27,7 @@ import (
 	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/internal/output"
 	"node-partition.io/node-partition/internal/partition"
+	"node-partition.io/node-partition/internal/sizing/sizefile"
 	"node-partition.io/node-partition/pkg/slices/config"
 )
 
@@ -49,10 +50,11 @@ options.txt              the command line of the service
 units.txt                properties of our units
 journal-*.txt            messages of our programs in this boot, the last %d lines of each
 errors.txt               what could not be read
-etc, run, sys, usr       files of the node at their paths: the section, our settings, our state and
-                         units, cgroups of pods and of the monitor, the name of the distribution
+etc, run, sys, usr, var  files of the node at their paths: the section, our settings, our state and
+                         units, what partitions have used, cgroups of pods and of the monitor, the
+                         name of the distribution
 
-"partition-monitor status --root=FOLDER" reads the unpacked bundle.
+partition-monitor status, check and recommend read the unpacked bundle with --root=FOLDER.
 
 Names of namespaces, pods and nodes, paths, and addresses of servers are in it: read it before you
 send it.
@@ -178,7 +180,9 @@ func Write(ctx context.Context, w io.Writer, o Options) error {
 	}
 	root := o.Node.Root
 	every := func(string) bool { return true }
-	for _, name := range []string{kubeletconfig.OverridePath, config.StateDir, "/etc/os-release", "/usr/lib/os-release"} {
+	for _, name := range []string{
+		kubeletconfig.OverridePath, config.StateDir, sizefile.Dir, "/etc/os-release", "/usr/lib/os-release",
+	} {
 		if err := b.addTree(root, name, every, 0); err != nil {
 			return err
 		}
@@ -226,13 +230,13 @@ func parts(o Options) []part {
 			fmt.Sprintf("--lines=%d", maxLines), match)
 	}
 	return []part{
-		{"status.json", func(ctx context.Context) ([]byte, error) {
+		{status.File, func(ctx context.Context) ([]byte, error) {
 			found, err := status.Read(ctx, o.Options)
 			var out bytes.Buffer
 			err = errors.Join(err, output.JSON(&out, found))
 			return out.Bytes(), err
 		}},
-		{"check.json", func(ctx context.Context) ([]byte, error) {
+		{check.File, func(ctx context.Context) ([]byte, error) {
 			var out bytes.Buffer
 			err := output.JSON(&out, check.Node(ctx, o.Options, nil))
 			return out.Bytes(), err

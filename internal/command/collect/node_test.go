@@ -8,13 +8,10 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"node-partition.io/node-partition/internal/command/status"
-	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/tests/fakenode"
 )
@@ -134,29 +131,6 @@ func TestCollect(t *testing.T) {
 		if !strings.Contains(files[name], want) {
 			t.Errorf("%s lacks %q:\n%s", name, want, files[name])
 		}
-	}
-}
-
-// TestCollectRoot: what a bundle has is read as the files of a node.
-func TestCollectRoot(t *testing.T) {
-	t.Parallel()
-	n := newNode(t, fakenode.Valid("kube-system"))
-	n.Partition("67108864")
-	dir := t.TempDir()
-	for name, text := range n.collect() {
-		if err := errors.Join(os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o755), os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	bundle, err := host.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	o := n.Options()
-	o.Node = bundle
-	found, err := status.Read(t.Context(), o)
-	if err != nil || len(found.Partitions) != 1 || found.Partitions[0].LimitBytes == nil || *found.Partitions[0].LimitBytes != 64<<20 {
-		t.Errorf("%v, %+v; want the limit of the node", err, found.Partitions)
 	}
 }
 

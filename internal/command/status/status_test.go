@@ -71,7 +71,7 @@ func TestTable(t *testing.T) {
 	soft := full.Partitions[0]
 	soft.Name, soft.UsedBytes, soft.UsedPeakBytes, soft.MemoryBytes = "batch", 184<<20, 210<<20, 300<<20
 	soft.Eviction = &state.Eviction{Mode: "on", AvailableBytes: 328 << 20, HardBytes: 32 << 20, SoftBytes: 128 << 20, SoftGrace: time.Minute}
-	full.Pods[0].Workload = &report.Workload{Type: "a", By: partition.ByNamespace, Refused: partition.Forbidden, MilliCPU: 1, Flaw: "flaw"}
+	full.Pods[0].Workload = &report.Workload{Type: "a", By: partition.ByNamespace, Refused: partition.NotAllowed, MilliCPU: 1, Flaw: "flaw"}
 	free := state.Partition{Name: "free", MemoryBytes: 1 << 20, UsedBytes: 1 << 20, CPUWeight: 1, Eviction: &state.Eviction{Mode: "on", NoLimit: true}}
 	full.Partitions = append(full.Partitions, soft, free)
 	none := reportOf()
