@@ -65,10 +65,10 @@ Service     ready
 Problem     config.yaml: memoryLimit: x; config.yaml: cpuset: y
 Misplaced   1 of 3 pods
 
-NAMESPACE    POD      QOS         MEMBER  PARTITION  CONTAINERS  MISPLACED  WHY
-kube-system  etcd     Guaranteed  yes     system     1           0          moved live, 3Mi stayed outside
-kube-system  job      BestEffort  yes     default    2           2          restart-policy: wait for its end
-web          shop     Burstable   no      default    1           0          -
+NAMESPACE    POD   QOS         MEMBER  PARTITION  CONTAINERS  MISPLACED  WHY
+kube-system  etcd  Guaranteed  yes     system     1           0          moved live, 3Mi stayed outside
+kube-system  job   BestEffort  yes     default    2           2          restart-policy: wait for its end
+web          shop  Burstable   no      default    1           0          -
 `
 	if got := table(t, s); got != want {
 		t.Errorf("got\n%s; want\n%s", got, want)
