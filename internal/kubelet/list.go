@@ -40,8 +40,8 @@ func ListPods(ctx context.Context, socket string) ([]*v1.Pod, error) {
 // listTimeout bounds the wait of Listed.
 const listTimeout = 2 * time.Second
 
-// Listed returns a Watcher that does not run, with the pods that the kubelet has now. It has none if
-// there is no socket, or if the kubelet does not answer in time.
+// Listed returns a Watcher that does not run, with the pods that the kubelet has now. It has none
+// if there is no socket, or if the kubelet does not answer in time.
 func Listed(ctx context.Context, socket string) *Watcher {
 	w := NewWatcher(socket, func() {}, func(bool) {})
 	if _, err := os.Stat(socket); err != nil {

@@ -12,8 +12,8 @@ import (
 const askAgain = time.Second
 
 // AwaitReady returns nil when the service answers that the partition is active and its pods are
-// managed. If the service is not running, it waits until it does. It returns the cause of the end of
-// ctx, and an error at once without the right to open the socket.
+// managed. If the service is not running, it waits until it does. It returns the cause of the end
+// of ctx, and an error at once without the right to open the socket.
 func AwaitReady(ctx context.Context, socket string) error { return awaitReady(ctx, socket, askAgain) }
 
 func awaitReady(ctx context.Context, socket string, again time.Duration) error {

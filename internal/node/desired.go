@@ -29,7 +29,7 @@ func ReadDesired(node host.Node) (*Desired, error) {
 	if missing := missingFacts(node); err != nil && missing != nil {
 		err = missing
 	}
-	desired, err := NewDesired(node, c, err)
+	desired := NewDesired(node, c)
 	if err != nil && desired.ManagedByKubelet != "" && !desired.AsksOthers() {
 		err = nil // what is invalid is the kubelet's business
 	}
@@ -49,12 +49,12 @@ func ReadDesired(node host.Node) (*Desired, error) {
 
 // NewDesired returns the desired state of a configuration that config.Load or config.LoadWith has
 // returned.
-func NewDesired(node host.Node, c *config.Config, err error) (*Desired, error) {
+func NewDesired(node host.Node, c *config.Config) *Desired {
 	d := &Desired{Config: c}
 	if why := runningYields(node); why != "" {
 		d.LeaveToKubelet(why)
 	}
-	return d, err
+	return d
 }
 
 // defers adds the limits that wait by the decision about the files.

@@ -43,8 +43,8 @@ func recordConnection(path string, up bool) error {
 	return nil
 }
 
-// NRIConnection identifies the present connection of the service to the runtime. It is empty if there
-// is none, or if the service that has recorded it has ended.
+// NRIConnection identifies the present connection of the service to the runtime. It is empty if
+// there is none, or if the service that has recorded it has ended.
 func NRIConnection(n host.Node) string { return readConnection(n.Path(connectionFile)) }
 
 func readConnection(path string) string {

@@ -111,7 +111,7 @@ type Trial struct {
 	From string `json:"from"`
 	// Until is the time of End by the present clock, for people.
 	Until time.Time `json:"until"`
-	// End is the time at which the trial ends. It is zero in a description of an earlier version.
+	// End is the time at which the trial ends. It is zero in a description that cannot be read.
 	End trialend.Moment `json:"end,omitzero"`
 	// Override is a digest of the override when the trial began, empty if there was none.
 	Override string `json:"override,omitempty"`

@@ -133,7 +133,7 @@ var errRuns = errors.New(
 // force.
 func judge(n host.Node, name string, data []byte) (*node.Desired, error) {
 	c, err := config.LoadWith(string(n.Root), name, data)
-	asked, err := node.NewDesired(n, c, err)
+	asked := node.NewDesired(n, c)
 	switch {
 	case err != nil:
 		return asked, err
