@@ -277,6 +277,18 @@ pictures:
 	@tests/setup pictures
 	$(GO) test -tags pictures -count 1 -run '^TestPictures' ./internal/daemon/web
 
+## site: the pages of docs as a site with search, for this version: bin/site/VERSION
+site:
+	@tests/setup site
+	mkdocs build --strict --config-file deploy/site/mkdocs.yml --site-dir "$(abspath $(BIN))/site/$(VERSION)"
+	$(GO) test -tags pictures -count 1 ./deploy/site
+
+## recording: the moving picture of README, from a node on which a log collector leaks
+recording: setup-node
+	@tests/setup recording
+	tests/lab/lab prepare trixie
+	$(GO) -C tests/e2e test -tags 'node pictures' -count 1 -timeout 20m -run '^TestRecording$$' .
+
 ## vet: gofmt, go vet
 vet:
 	@tests/setup go

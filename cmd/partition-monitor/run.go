@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/urfave/cli/v2"
+	"golang.org/x/sys/unix"
 
 	"node-partition.io/node-partition/internal/buildversion"
 	"node-partition.io/node-partition/internal/daemon"
@@ -47,18 +48,30 @@ func runCommand(n host.Node) *cli.Command {
 			if c.Bool(node.FlagDebug) {
 				level = slog.LevelDebug
 			}
+			log := journallog.New(os.Stderr, level)
+			if err := lockMemory(); err != nil {
+				log.Warn("the kernel may drop the program's code while the node is short of memory; set LimitMEMLOCK=infinity", "error", err)
+			}
 			return daemon.Run(c.Context, daemon.Options{
 				Options: common,
 				Tick:    c.Duration(node.FlagTick),
 				PerPod:  c.Bool(node.FlagPerPod),
 				Version: buildversion.String(),
-				Log:     journallog.New(os.Stderr, level),
+				Log:     log,
 
 				WebConfig: webConfig,
 				Textfile:  folder,
 			})
 		},
 	}
+}
+
+// lockMemory keeps in memory what the program has used once, its code and its heap. The kernel
+// reclaims mapped files and swaps first, and so would drop the code that evicts when the node is
+// short of memory. What is never used is not read (MCL_ONFAULT, kernel 4.4). It needs
+// LimitMEMLOCK=infinity, and no capability.
+func lockMemory() error {
+	return os.NewSyscallError("mlockall", unix.Mlockall(unix.MCL_CURRENT|unix.MCL_FUTURE|unix.MCL_ONFAULT))
 }
 
 // readPath returns the path of a flag on n, empty if the flag is not set, or a usageError.

@@ -3,7 +3,7 @@
 // and evicts it.
 //
 // Manager is the loop of one partition: it polls, decides, acts and waits. Deciding is pure: Decide
-// and Rank take plain data. One eviction is an execution, whose comment has a diagram of its
+// and rank take plain data. One eviction is an execution, whose comment has a diagram of its
 // states; its transitions are pure too. The executor acts on both. The next run of the program can
 // repeat each step.
 package evict

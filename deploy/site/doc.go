@@ -1,0 +1,2 @@
+// Package site tests the pages of docs as a site, which make site builds.
+package site
