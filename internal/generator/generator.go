@@ -124,7 +124,6 @@ func keepLast(root string, output slices.Output, plan *slices.Plan, remedy func(
 	}
 }
 
-// paths lists the units of a plan.
 func paths(plan *slices.Plan) []string {
 	list := make([]string, 0, len(plan.Units))
 	for _, u := range plan.Units {
@@ -177,7 +176,6 @@ func onlyOverride(refused error) bool {
 	})
 }
 
-// lines returns one line for each problem.
 func lines(err error) []string {
 	problems := config.Problems(err)
 	list := make([]string, 0, len(problems))

@@ -213,7 +213,6 @@ func (m *Mounts) way(name string) []string {
 	return way
 }
 
-// elements returns the elements of a path.
 func elements(name string) []string {
 	return strings.FieldsFunc(name, func(r rune) bool { return r == '/' })
 }
@@ -233,7 +232,6 @@ func (m *Mounts) link(name string, blind bool) string {
 	return target
 }
 
-// readFstab returns the entries of /etc/fstab by mount point.
 func readFstab(root Root) map[string]entry {
 	points := map[string]entry{}
 	data, err := root.ReadFile(fstabPath, maxFstabBytes)
@@ -276,7 +274,6 @@ func isNetwork(kind string) bool {
 	return slices.Contains(networkTypes, strings.TrimPrefix(kind, "fuse."))
 }
 
-// hasUnit reports whether a mount unit has dir as its mount point.
 func (m *Mounts) hasUnit(dir string) bool {
 	if m.units == nil {
 		m.units = map[string]bool{}

@@ -20,16 +20,6 @@ import (
 // Programs is the folder of the programs of systemd. It is empty for the search path.
 type Programs string
 
-// ShowUnits is Programs.Show of the search path.
-func ShowUnits(ctx context.Context, properties string, units ...string) ([]map[string]string, error) {
-	return Programs("").Show(ctx, properties, units...)
-}
-
-// Run is Programs.Run of the search path.
-func Run(ctx context.Context, name string, args ...string) (string, error) {
-	return Programs("").Run(ctx, name, args...)
-}
-
 // Show returns properties of units, or of systemd itself without a unit: one map for each, from
 // names to values. A property with several values, such as EnvironmentFiles=, has one on each line.
 // properties holds names with commas between them. systemctl exists wherever systemd does, and

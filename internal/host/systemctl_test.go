@@ -21,7 +21,7 @@ func TestRunChildKeepsOutput(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		_, err := Run(ctx, "/bin/sh", "-c", "cat "+pipe+" & wait")
+		_, err := Programs("").Run(ctx, "/bin/sh", "-c", "cat "+pipe+" & wait")
 		ended <- err
 	}()
 	held, err := os.OpenFile(pipe, os.O_WRONLY, 0) // waits for the child, which ends after Close

@@ -33,7 +33,6 @@ const (
 	Kind       = "KubeletConfiguration"
 )
 
-// document is one configuration file.
 type document struct {
 	path   string
 	fields map[string]json.RawMessage

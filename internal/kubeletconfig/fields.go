@@ -69,7 +69,6 @@ func (c *Merged) decode(target any, values map[string]json.RawMessage) error {
 	return first
 }
 
-// field is a field of the configuration.
 type field struct {
 	name  string
 	value any // pointer to the variable for it

@@ -145,23 +145,3 @@ func TestSetFlags(t *testing.T) {
 		t.Errorf("%s, %s", c.FileWith("evictionHard"), c.FileWith("maxPods"))
 	}
 }
-
-// TestDecodeIntoKeepsOrigins: a message about a section that overrides names its file, also after
-// the kubelet's own fields were decoded.
-func TestDecodeIntoKeepsOrigins(t *testing.T) {
-	t.Parallel()
-	c, err := Load(tree(t, map[string]string{
-		"/var/lib/kubelet/config.yaml": head + "systemPartition: {memoryLimit: 1Gi, namespaces: [a]}",
-		OverridePath:                   head + "systemPartition: {namespaces: [b]}",
-	}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var limits struct{ MaxPods int }
-	if err := c.DecodeInto(&limits, nil); err != nil {
-		t.Fatal(err)
-	}
-	if got := c.SectionFileWith("systemPartition.memoryLimit"); got != OverridePath {
-		t.Errorf("%s; want %s", got, OverridePath)
-	}
-}

@@ -1,7 +1,6 @@
 package kubeletconfig
 
 import (
-	"encoding/json"
 	"reflect"
 	"slices"
 	"strings"
@@ -40,35 +39,4 @@ func TestConstants(t *testing.T) {
 	if want := reflect.TypeFor[kubeletv1beta1.KubeletConfiguration]().Name(); Kind != want {
 		t.Errorf("Kind is %q, the kubelet's %q", Kind, want)
 	}
-}
-
-// FuzzKubelet decodes the same fields into Kubelet and into the kubelet's own type.
-func FuzzKubelet(f *testing.F) {
-	f.Add("systemd", true, "/", "static", "0-3", "NodeSystemPartition", "kube-reserved", "/kube.slice", "/system.slice")
-	f.Add("", false, "", "", "", "", "", "", "")
-	f.Fuzz(func(t *testing.T, driver string, perQOS bool, root, policy, reserved, gate, enforced, kube, system string) {
-		data, err := json.Marshal(map[string]any{
-			"cgroupDriver": driver, "cgroupsPerQOS": perQOS, "cgroupRoot": root, "cpuManagerPolicy": policy,
-			"reservedSystemCPUs": reserved, "featureGates": map[string]bool{gate: perQOS},
-			"enforceNodeAllocatable": []string{"pods", enforced}, "kubeReservedCgroup": kube, "systemReservedCgroup": system,
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		var ours Kubelet
-		var theirs kubeletv1beta1.KubeletConfiguration
-		if err := json.Unmarshal(data, &ours); err != nil {
-			t.Fatal(err)
-		}
-		if err := json.Unmarshal(data, &theirs); err != nil {
-			t.Fatal(err)
-		}
-		for i := range reflect.TypeFor[Kubelet]().NumField() {
-			name := reflect.TypeFor[Kubelet]().Field(i).Name
-			got, want := reflect.ValueOf(ours).FieldByName(name).Interface(), reflect.ValueOf(theirs).FieldByName(name).Interface()
-			if !reflect.DeepEqual(got, want) {
-				t.Errorf("%s: %v, the kubelet's type has %v", name, got, want)
-			}
-		}
-	})
 }

@@ -198,13 +198,11 @@ func (l *loader) readPlace(name string) (document, error) {
 	return l.read(name)
 }
 
-// read reads one configuration file within the remaining bounds.
 func (l *loader) read(name string) (document, error) {
 	data, err := l.root.ReadFile(name, min(maxFileBytes, l.left))
 	return l.parse(name, data, err)
 }
 
-// parse parses the result of reading a file.
 func (l *loader) parse(name string, data []byte, err error) (document, error) {
 	if len(data) > maxFileBytes {
 		err = fmt.Errorf("%s: %w: more than %d bytes", name, host.ErrTooLarge, maxFileBytes)
@@ -277,7 +275,6 @@ func (l *loader) mainFile(settings Settings) error {
 	return nil
 }
 
-// add appends a document that was read.
 func (l *loader) add(doc document, err error) error {
 	if err != nil {
 		return err
@@ -288,7 +285,6 @@ func (l *loader) add(doc document, err error) error {
 	return nil
 }
 
-// seen records that a document was read, and its warnings.
 func (l *loader) seen(doc document) {
 	l.looked(doc.path, lookRead)
 	for _, remark := range doc.remarks {

@@ -122,7 +122,6 @@ func (c *Merged) SectionFileWith(path string) string {
 // no section overrides.
 func (c *Merged) OverrideDigest() string { return c.overriding.digest }
 
-// section returns the section that a field has.
 func (c *Merged) section(field string) *Section {
 	if field == WorkloadsField {
 		return &c.Workloads
@@ -133,5 +132,4 @@ func (c *Merged) section(field string) *Section {
 // OnTrial reports whether a section is one of a trial.
 func (c *Merged) OnTrial() bool { return c.System.File == TrialPath || c.Workloads.File == TrialPath }
 
-// hasSection reports whether there is a section, perhaps an empty one.
 func (c *Merged) hasSection() bool { return c.System.JSON != nil || c.Workloads.JSON != nil }

@@ -18,7 +18,6 @@ import (
 // {"management": {"cpuset": "0-1"}} (openshift/enhancements, management-workload-partitioning).
 const pinningPath = "/etc/kubernetes/openshift-workload-pinning"
 
-// maxPinningBytes bounds pinningPath.
 const maxPinningBytes = 64 << 10
 
 // pinningCPUs is the field of a type in pinningPath. An empty list means all CPUs.

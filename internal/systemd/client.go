@@ -150,7 +150,6 @@ func (c *Client) do(ctx context.Context, f func(context.Context, *connection) er
 	return c.doFor(ctx, c.options.Timeout, f)
 }
 
-// doFor is do with another timeout.
 func (c *Client) doFor(ctx context.Context, timeout time.Duration, f func(context.Context, *connection) error) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

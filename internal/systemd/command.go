@@ -38,7 +38,6 @@ func unitProperty(ctx context.Context, conn *connection, unit, name string, valu
 	return stored(p, err, value)
 }
 
-// stored stores a property that was read without an error.
 func stored(p *sd.Property, err error, value any) error {
 	if err != nil {
 		return err

@@ -81,7 +81,6 @@ func (c *Client) setUp(ctx context.Context, conn *connection, address string) er
 	return listen(ctx, conn)
 }
 
-// dialRaw returns an authenticated connection.
 func (c *Client) dialRaw(conn *connection, address string) (*dbus.Conn, error) {
 	count := func(m *dbus.Message) {
 		if m.Type == dbus.TypeMethodCall {

@@ -18,7 +18,6 @@ type pending struct {
 	connected      *bool
 }
 
-// missed notes that signals may have been missed.
 func (p *pending) missed() { p.wake, p.reloaded = true, true }
 
 func newNotices() notices { return notices{some: make(chan struct{}, 1)} }
@@ -48,7 +47,6 @@ func (n *notices) connected(up bool) {
 	})
 }
 
-// deliver calls the functions until ctx ends.
 func (n *notices) deliver(ctx context.Context, o Options) {
 	for {
 		select {

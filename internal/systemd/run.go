@@ -121,7 +121,6 @@ func (c *Client) hold(ctx context.Context, conn *connection) *connection {
 	}
 }
 
-// resubscribe is subscribe with a timeout.
 func (c *Client) resubscribe(ctx context.Context, conn *connection) error {
 	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout)
 	defer cancel()

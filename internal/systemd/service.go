@@ -75,7 +75,6 @@ func (c *connection) activeState(ctx context.Context, name string) (string, erro
 	return state, err
 }
 
-// awaitEnd waits until the process of a service has ended.
 func (c *connection) awaitEnd(ctx context.Context, name string) error {
 	for {
 		switch state, err := c.activeState(ctx, name); {

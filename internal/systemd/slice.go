@@ -103,7 +103,6 @@ func (c *Client) StopSlice(ctx context.Context, name string) error {
 	return c.forget(ctx, name)
 }
 
-// stopEmpty stops a slice that has no processes.
 func (c *Client) stopEmpty(ctx context.Context, name string) error {
 	switch populated, err := c.options.Cgroups.Populated(partition.CgroupPath(name)); {
 	case errors.Is(err, os.ErrNotExist):

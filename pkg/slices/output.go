@@ -80,10 +80,8 @@ const (
 // rename that makes the units valid makes the flag valid too.
 const applyFlag = ".apply"
 
-// validFlag is the path of applyFlag.
 const validFlag = config.StateDir + "/" + unitsDir + "/" + applyFlag
 
-// maxUnitBytes bounds a unit file of ours.
 const maxUnitBytes = 64 << 10
 
 // kept returns the content of those files of the valid output that are listed in names, by name.
@@ -309,7 +307,6 @@ func (o Output) commit(from string, names []string) error {
 	return nil
 }
 
-// link makes the links in the generator's directory.
 func (o Output) link(names []string) error {
 	for _, name := range names {
 		path, target := filepath.Join(o.dir, name), filepath.Join(o.state, unitsDir, name)
@@ -360,7 +357,6 @@ func fileNames(dir string) ([]string, error) {
 	return names, err
 }
 
-// writeUnits writes the files below dir.
 func writeUnits(dir string, units []UnitFile) error {
 	for _, u := range units {
 		if err := writeFile(filepath.Join(dir, u.Path), u.Content); err != nil {

@@ -127,65 +127,6 @@ func TestNewOutput(t *testing.T) {
 	}
 }
 
-// TestOutputWriteReplaces: the valid output is one set, whatever earlier runs have left.
-func TestOutputWriteReplaces(t *testing.T) {
-	root, o := onNode(t)
-	write(t, o, oldUnits)
-	wantSeen(t, o, oldUnits)
-	flush(t, o)
-	for _, dir := range []string{newDir, oldDir} {
-		put(t, filepath.Join(root, config.StateDir, dir, "left.slice"), "of a killed run")
-	}
-	write(t, o, newUnits)
-	wantSeen(t, o, newUnits)
-	wantState(t, root, unitsDir)
-	names, err := fileNames(filepath.Join(root, config.StateDir, unitsDir))
-	want := append([]string{decision.FileName}, slices.Sorted(maps.Keys(newUnits))...)
-	if err != nil || !slices.Equal(names, want) {
-		t.Errorf("valid are %q, %v; want %q", names, err, want)
-	}
-	write(t, o, newUnits) // into a directory that is not empty
-	wantSeen(t, o, newUnits)
-}
-
-// TestOutputWriteEmptyPlan: a plan without units leaves no trace on a node that had none in this
-// boot. Elsewhere the decision alone is left, and nothing of a killed run.
-func TestOutputWriteEmptyPlan(t *testing.T) {
-	root, o := onNode(t)
-	write(t, o, nil)
-	wantState(t, root)
-	write(t, o, oldUnits)
-	for _, dir := range []string{newDir, oldDir} {
-		put(t, filepath.Join(root, config.StateDir, dir, "left.slice"), "of a killed run")
-	}
-	for range 2 {
-		flush(t, o)
-		write(t, o, nil)
-		wantSeen(t, o, map[string]string{})
-		wantState(t, root, unitsDir)
-		if names, err := fileNames(filepath.Join(root, config.StateDir, unitsDir)); err != nil || !slices.Equal(names, []string{decision.FileName}) {
-			t.Errorf("valid are %q, %v", names, err)
-		}
-		if names, err := o.Restore(true); err != nil || len(names) > 0 {
-			t.Errorf("restored %q, %v; want nothing", names, err)
-		}
-	}
-}
-
-// TestOutputWriteApply: the flag is valid with the units, and no link leads to it.
-func TestOutputWriteApply(t *testing.T) {
-	root, o := onNode(t)
-	plan := planOf(newUnits)
-	plan.Apply = true
-	if err := o.Write(plan); err != nil {
-		t.Fatal(err)
-	}
-	wantSeen(t, o, newUnits)
-	if _, err := os.Stat(filepath.Join(root, config.StateDir, unitsDir, applyFlag)); err != nil {
-		t.Error(err)
-	}
-}
-
 // TestOutputWriteOtherDirectory: a run by hand writes plain files, and changes nothing else.
 func TestOutputWriteOtherDirectory(t *testing.T) {
 	root, live := onNode(t)
@@ -371,25 +312,4 @@ func TestOutputUnreadableLast(t *testing.T) {
 	_, err := o.Restore(true)
 	wantErr(t, err, "last output: ")
 	wantErr(t, o.commit(newDir, nil), "last output: ")
-}
-
-// TestOutputKept: kept returns the files that stay for the rest of the boot, and no others.
-func TestOutputKept(t *testing.T) {
-	root, o := onNode(t)
-	stays := map[string]string{LateService: "late", ApplyPath: "path", ApplyService: "service"}
-	all := maps.Clone(stays)
-	all[partition.System.Slice()] = "slice"
-	write(t, o, all)
-	if kept, err := o.kept(keptUnits([]partition.Name{partition.System})); err != nil || !maps.Equal(kept, stays) {
-		t.Errorf("kept %q, %v; want %q", kept, err, stays)
-	}
-	late := filepath.Join(root, config.StateDir, unitsDir, LateService)
-	if err := os.Remove(late); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(late, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	_, err := o.kept(keptUnits([]partition.Name{partition.System}))
-	wantErr(t, err, "last output: ")
 }

@@ -53,7 +53,6 @@ func (in *Input) present() []partition.Name {
 	return append(partitionNames(in.config.Partitions), in.removed()...)
 }
 
-// anyRuns reports whether a partition is active.
 func (in *Input) anyRuns() bool {
 	return slices.ContainsFunc(in.names, func(name partition.Name) bool { return in.running[name] })
 }

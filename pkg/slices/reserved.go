@@ -144,7 +144,6 @@ func servicesProtection(s config.Services) []*unit.UnitOption {
 	return options
 }
 
-// memoryProtection returns the settings for protected memory.
 func memoryProtection(p cgroups.Protection) []*unit.UnitOption {
 	var options []*unit.UnitOption
 	for _, part := range []struct {

@@ -33,7 +33,6 @@ func ofInstalled(root host.Root, services []string) []string {
 	return list
 }
 
-// installed reports whether the node has a unit file of that name.
 func installed(root host.Root, name string) bool {
 	return slices.ContainsFunc(unitDirs, func(dir string) bool { return root.Exists(path.Join(dir, name)) })
 }

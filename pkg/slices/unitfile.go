@@ -118,7 +118,6 @@ func units(in *Input) []UnitFile {
 	return files
 }
 
-// partitionNames returns the names of partitions.
 func partitionNames(partitions []config.Partition) []partition.Name {
 	names := make([]partition.Name, 0, len(partitions))
 	for _, p := range partitions {
@@ -172,7 +171,6 @@ func addSlices(add func(string, ...*unit.UnitOption), in *Input, p *config.Parti
 		option("Slice", "CPUWeight", "1"))...)
 }
 
-// allowedCPUs returns the CPUs of the partition; empty for no list.
 func allowedCPUs(in *Input, p *config.Partition) cpuset.CPUSet {
 	if !p.CPUs.IsEmpty() {
 		return p.CPUs

@@ -1,7 +1,6 @@
 package generator
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -61,13 +60,7 @@ func TestAwaitSection(t *testing.T) {
 		!strings.Contains(first.Units[starts], "\nWants="+path+"\n") || !strings.Contains(first.Messages, says) {
 		t.Fatalf("nothing waits for a section: %+v", first)
 	}
-	override := filepath.Join(root, "etc/kubernetes/node-partition.yaml")
-	if err := os.MkdirAll(filepath.Dir(override), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(override, []byte(goodConfig), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	write(t, root, overridePath, goodConfig)
 	golden.Flush(t, root)
 	got := run(t, root)
 	if got.Units["kubepods-system.slice"] == "" || strings.Contains(got.Units[starts], path) ||
@@ -124,17 +117,9 @@ func TestLateMount(t *testing.T) {
 	if first.Units[service] == "" || first.Units[dropin] == "" {
 		t.Fatalf("nothing waits for the mount: %+v", first)
 	}
-	override := filepath.Join(root, "etc/kubernetes/node-partition.yaml")
-	if err := os.MkdirAll(filepath.Dir(override), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(override, []byte(goodConfig), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	write(t, root, overridePath, goodConfig)
 	mounts := "22 1 254:0 / / rw - ext4 /dev/vda rw\n30 22 254:16 / /etc/kubernetes rw - ext4 /dev/vdb rw\n"
-	if err := os.WriteFile(filepath.Join(root, "proc/self/mountinfo"), []byte(mounts), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	write(t, root, "proc/self/mountinfo", mounts)
 	golden.Flush(t, root)
 	got := run(t, root)
 	if got.Units["kubepods-system.slice"] == "" || got.Units[service] != first.Units[service] || got.Units[dropin] != "" {
@@ -154,23 +139,15 @@ func TestIdleAutomount(t *testing.T) {
 	for name, config := range map[string]string{"no section of the kubelet": noSection, "another section of the kubelet": newConfig} {
 		root := newRoot(t, "01-kubeadm")
 		configure(t, root, config)
-		override := filepath.Join(root, "etc/kubernetes/node-partition.yaml")
-		write := func(path, text string) {
-			t.Helper()
-			path = filepath.Join(root, path)
-			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
-				t.Fatal(err)
-			}
-		}
-		write("etc/fstab", "LABEL=e /etc/kubernetes ext4 noauto,x-systemd.automount,x-systemd.idle-timeout=60\n")
-		write("etc/kubernetes/node-partition.yaml", goodConfig)
-		write("proc/self/mountinfo", mounted)
+		write(t, root, "etc/fstab", "LABEL=e /etc/kubernetes ext4 noauto,x-systemd.automount,x-systemd.idle-timeout=60\n")
+		write(t, root, overridePath, goodConfig)
+		write(t, root, "proc/self/mountinfo", mounted)
 		first := run(t, root)
 		if !strings.Contains(first.Units["kubepods-system.slice"], "SourcePath=/etc/kubernetes/node-partition.yaml\n") {
 			t.Fatalf("%s: no partition: %+v", name, first)
 		}
-		write("proc/self/mountinfo", idle)
-		if err := os.Remove(override); err != nil {
+		write(t, root, "proc/self/mountinfo", idle)
+		if err := os.Remove(filepath.Join(root, overridePath)); err != nil {
 			t.Fatal(err)
 		}
 		golden.Flush(t, root)
@@ -180,7 +157,7 @@ func TestIdleAutomount(t *testing.T) {
 			!strings.Contains(got.Messages, "keeping the units of the last good one") {
 			t.Errorf("%s: idle: status %d, %q, %q; want the partition as it was", name, got.Status, got.Messages, golden.Names(got.Units))
 		}
-		write("proc/self/mountinfo", mounted)
+		write(t, root, "proc/self/mountinfo", mounted)
 		golden.Flush(t, root)
 		if got := run(t, root); got.Status != 0 || strings.Contains(got.Units["kubepods-system.slice"], "SourcePath=/etc/kubernetes/node-partition.yaml\n") {
 			t.Errorf("%s: mounted, and the file is gone: %+v", name, got)

@@ -27,8 +27,8 @@ import (
 
 var update = flag.Bool("update", false, "write the expected output instead of comparing with it")
 
-// program is the generator, and killat kills it. Both are built once for all tests of the package.
-var program, killat string
+// program is the generator. It is built once for all tests of the package.
+var program string
 
 func TestMain(m *testing.M) {
 	flag.Parse()
@@ -39,12 +39,10 @@ func TestMain(m *testing.M) {
 			return 1
 		}
 		defer os.RemoveAll(dir)
-		program, killat = filepath.Join(dir, "partition-generator"), filepath.Join(dir, "killat")
-		for pkg, path := range map[string]string{"cmd/partition-generator": program, "tests/generator/killat": killat} {
-			if err := testkit.Build("node-partition.io/node-partition/"+pkg, path); err != nil {
-				fmt.Fprintln(os.Stderr, err)
-				return 1
-			}
+		program = filepath.Join(dir, "partition-generator")
+		if err := testkit.Build("node-partition.io/node-partition/cmd/partition-generator", program); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
 		}
 		return m.Run()
 	}())
@@ -80,19 +78,6 @@ func TestGolden(t *testing.T) {
 	}
 	load(t) // there are enough
 	golden.CheckAll(t, ".", inProcess)
-}
-
-// TestGoldenProgram runs some of them as systemd does, one of each outcome. The tests of the other
-// files, which test the program as a process, do so too.
-func TestGoldenProgram(t *testing.T) {
-	for _, name := range []string{
-		"01-kubeadm", "02-no-configuration", "82-problems-in-dropins", "91-late-var-completes", "107-limit-lowered-below-usage",
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			named(t, name).Check(t, ".", inProgram(t))
-		})
-	}
 }
 
 // TestVerify makes systemd read the units of every case. Identical output beside identical other

@@ -48,7 +48,7 @@ const (
 
 // killPoints lists the system calls before which the generator is killed: all with which it changes
 // files.
-var killPoints = []string{"mkdirat", "openat", "write", "symlinkat", "renameat", "unlinkat", "flock", "close"}
+var killPoints = []string{"mkdirat", "openat", "write", "symlinkat", "renameat", "unlinkat"}
 
 // point is a place where a program is killed: before its n-th system call of a name.
 type point struct {
@@ -73,7 +73,7 @@ func atEachPoint(try func(point) bool) int {
 // TestKilledAnywhere kills the generator before each of its system calls in turn. Afterwards
 // systemd finds the whole set of units or none. The same run once more leaves what it would have
 // left undisturbed. A run with a broken configuration finds all it needs. Only the killed run is a
-// process. Those after it are none, and the run before it is copied: there are 1900 points.
+// process. Those after it are none, and the run before it is copied: there are 1400 points.
 func TestKilledAnywhere(t *testing.T) {
 	for _, test := range []struct {
 		name          string
@@ -274,9 +274,7 @@ func TestStateCannotBeWritten(t *testing.T) {
 	for name, run := range map[string]func(t *testing.T, root string) result{
 		"a file in its place": func(t *testing.T, root string) result {
 			t.Helper()
-			if err := os.WriteFile(filepath.Join(root, "run/node-partition"), nil, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			write(t, root, "run/node-partition", "")
 			return run(t, root)
 		},
 		// As with SELinux, if it allows a generator to write only in the generators' directories.
@@ -414,37 +412,6 @@ func TestFullRun(t *testing.T) {
 	}
 }
 
-// TestLateVar: the unit that reloads systemd once /var is mounted stays as it is in the run that
-// its own reload causes, and for the rest of the boot. That run adds the units of the partition.
-func TestLateVar(t *testing.T) {
-	const late = "partition-generator-late.service"
-	root := newRoot(t, "72-late-var-fstab")
-	first := run(t, root)
-	if first.Units[late] == "" {
-		t.Fatalf("no %s: %+v", late, first)
-	}
-	configure(t, root, goodConfig)
-	mounts := "22 1 254:0 / / rw - ext4 /dev/vda rw\n30 22 254:16 / /var rw - ext4 /dev/vdb rw\n"
-	if err := os.WriteFile(filepath.Join(root, "proc/self/mountinfo"), []byte(mounts), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	for range 2 {
-		golden.Flush(t, root)
-		next := run(t, root)
-		if next.Units[late] != first.Units[late] {
-			t.Errorf("%s changed while it runs:\n%s\nbefore\n%s", late, next.Units[late], first.Units[late])
-		}
-		if next.Units["kubepods-system.slice"] == "" {
-			t.Errorf("no partition once /var is mounted: %+v", next)
-		}
-	}
-	if off := reload(t, root, noSection, inProgram(t)); len(off.Units) != 11 || off.Units[late] == "" {
-		t.Errorf("without a section: %q; want the late unit, what starts it, what applies changes and reads edits, and three drop-ins of slices",
-			golden.Names(off.Units))
-	}
-	verify(t, root)
-}
-
 func configure(t *testing.T, root, config string) {
 	t.Helper()
 	write(t, root, configPath, config)
@@ -454,29 +421,20 @@ func configure(t *testing.T, root, config string) {
 // generator was killed.
 func runKilled(t *testing.T, root string, at point) bool {
 	t.Helper()
-	return runCommandKilled(t, command(root), at)
-}
-
-// runCommandKilled is runKilled for any command line of the program.
-func runCommandKilled(t *testing.T, cmd *exec.Cmd, at point) bool {
-	t.Helper()
-	cmd.Args = append([]string{killat, at.call, strconv.Itoa(at.n), program}, cmd.Args[1:]...)
-	cmd.Path = killat
-	out, err := cmd.CombinedOutput()
+	out, err := traced(t, root, at.call, "signal=KILL:when="+strconv.Itoa(at.n)).CombinedOutput()
 	var exit *exec.ExitError
-	if errors.As(err, &exit) {
-		status := exit.Sys().(syscall.WaitStatus)
-		// killat ends as the generator does.
-		if status.Signaled() && status.Signal() == syscall.SIGKILL {
-			return true
+	if !errors.As(err, &exit) {
+		if err != nil {
+			t.Fatalf("%s: %v\n%s", at, err, out)
 		}
-		if exit.ExitCode() == 1 {
-			return false // a broken configuration
-		}
+		return false
 	}
-	if err != nil {
-		t.Fatalf("%s: %v\n%s", at, err, out)
+	// strace ends as the generator does, with status 1 for a broken configuration.
+	status := exit.Sys().(syscall.WaitStatus)
+	if killed := status.Signaled() && status.Signal() == syscall.SIGKILL; killed || exit.ExitCode() == 1 {
+		return killed
 	}
+	t.Fatalf("%s: %v\n%s", at, err, out)
 	return false
 }
 

@@ -40,6 +40,9 @@ const (
 	nextFile  = trialend.NextFile
 	aboutFile = trialend.AboutFile
 	lockFile  = config.StateDir + "/trial.lock"
+
+	// systemd is the programs of the running node.
+	systemd host.Programs = ""
 )
 
 // goBackScript ends a trial, or one that has only begun, and may run any number of times. It does
@@ -210,7 +213,7 @@ func startTimer(ctx context.Context, d time.Duration) error {
 	if err != nil {
 		return err
 	}
-	_, err = host.Run(
+	_, err = systemd.Run(
 		ctx,
 		"systemd-run", "--quiet", "--collect", "--unit="+node.TrialUnit,
 		"--description=End of a Trial of the System Partition",
@@ -238,7 +241,7 @@ func startTimer(ctx context.Context, d time.Duration) error {
 // the start of the service manager.
 func sinceStartup(ctx context.Context, d time.Duration) (string, error) {
 	const property = "UserspaceTimestampMonotonic"
-	said, err := host.ShowUnits(ctx, property)
+	said, err := systemd.Show(ctx, property)
 	if err != nil {
 		return "", err
 	}
@@ -278,7 +281,7 @@ func applySections(ctx context.Context, name, source string, asked *node.Desired
 		}
 		// The slice wants the partition's other units. Without a unit file systemd would create the slice
 		// implicitly, without limits.
-		if _, err = host.Run(ctx, "systemctl", "start", slice); err != nil {
+		if _, err = systemd.Run(ctx, "systemctl", "start", slice); err != nil {
 			return err
 		}
 	}
@@ -303,14 +306,14 @@ func switchedOff(name string, present node.Followed, asked *node.Desired) []stri
 }
 
 func reloadSystemd(ctx context.Context) error {
-	_, err := host.Run(ctx, "systemctl", "daemon-reload")
+	_, err := systemd.Run(ctx, "systemctl", "daemon-reload")
 	return err
 }
 
 // sectionSource returns the file from which the unit of a partition was generated, empty if systemd
 // has no such unit.
 func sectionSource(ctx context.Context, slice string) (string, error) {
-	said, err := host.ShowUnits(ctx, "SourcePath", slice)
+	said, err := systemd.Show(ctx, "SourcePath", slice)
 	if err != nil {
 		return "", err
 	}
@@ -319,7 +322,7 @@ func sectionSource(ctx context.Context, slice string) (string, error) {
 
 // goBack ends the trial as the timer's service does, and stops the timer.
 func goBack(ctx context.Context, n host.Node) error {
-	if _, err := host.Run(ctx, "/bin/sh", "-c", goBackScript); err != nil {
+	if _, err := systemd.Run(ctx, "/bin/sh", "-c", goBackScript); err != nil {
 		return fmt.Errorf("going back: %w; the timer retries", err)
 	}
 	return errors.Join(leftTrial(ctx, n), stopTimer(ctx))
@@ -343,11 +346,11 @@ func leftTrial(ctx context.Context, n host.Node) error {
 }
 
 func stopTimer(ctx context.Context) error {
-	units, err := host.ShowUnits(ctx, "LoadState", node.TrialTimer)
+	units, err := systemd.Show(ctx, "LoadState", node.TrialTimer)
 	if err != nil || units[0]["LoadState"] != "loaded" {
 		return err
 	}
-	_, err = host.Run(ctx, "systemctl", "stop", node.TrialTimer)
+	_, err = systemd.Run(ctx, "systemctl", "stop", node.TrialTimer)
 	return err
 }
 

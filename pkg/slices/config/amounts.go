@@ -24,9 +24,9 @@ func (c *checker) resolve(p *Partition) {
 	if known {
 		p.Thresholds, p.MemoryHigh = p.At(limit), p.amounts.high.of(limit)
 	} else {
-		// The limit is the largest one that a share of memory that is not known may come to, or one of any
-		// size. An amount that is a problem with it is one on each node: it grows with the limit, or stays
-		// as it is. A warning holds on each node if it does with the least limit, too.
+		// The limit is the largest one that a share of memory that is not known may come to, or one of
+		// any size. An amount that is a problem with it is one on each node: it grows with the limit, or
+		// stays as it is. A warning holds on each node if it does with the least limit, too.
 		elsewhere = judge(*p, min(cmp.Or(s.MinBytes, smallLimit), limit)) // with less than smallLimit no partition works
 	}
 	for _, r := range elsewhere {

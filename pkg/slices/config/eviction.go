@@ -51,7 +51,6 @@ func (a amount) of(limit uint64) uint64 {
 	return uint64(float64(limit) * float64(float32(a.percent)/100))
 }
 
-// amounts holds the amounts of a section.
 type amounts struct {
 	hard, soft, reclaim, high amount
 	// least is a lower bound of the default of hard in bytes: see DefaultThreshold.
@@ -149,7 +148,6 @@ func (c *checker) signal(field, example string) json.RawMessage {
 	return nil
 }
 
-// badSignal reports a problem in the value of memory.available.
 func (c *checker) badSignal(field string, value json.RawMessage, format string, args ...any) {
 	c.bad(field+"["+memoryAvailable+"]", shown(value), format, args...)
 }

@@ -72,7 +72,6 @@ func (s Size) boot() uint64 { return cmp.Or(s.BootBytes, s.MemoryBytes) }
 // knowsCPUs reports whether the CPUs of the node are known.
 func (n *node) knowsCPUs() bool { return !n.CPUs.IsEmpty() }
 
-// readNode reads the facts below root.
 func readNode(root host.Root) (*node, error) {
 	n := &node{}
 	var err error

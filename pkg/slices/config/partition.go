@@ -127,7 +127,6 @@ func (c *checker) read(field string, value any, why string) bool {
 	return false
 }
 
-// fileWith returns the file to change for a field of the section.
 func (c *checker) fileWith(field string) string {
 	return c.config.SectionFileWith(SectionPath(c.name) + "." + field)
 }

@@ -13,7 +13,6 @@ import (
 	"node-partition.io/node-partition/internal/text"
 )
 
-// cpusetField holds the CPUs of a partition.
 const cpusetField = "cpuset"
 
 // pinnedElsewhere returns a warning for each type that has other CPUs in OpenShift's pinning file

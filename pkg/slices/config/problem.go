@@ -41,7 +41,6 @@ func (l *problems) add(file, field, value, format string, args ...any) {
 	*l = append(*l, &Problem{File: file, Field: field, Value: value, Why: fmt.Sprintf(format, args...)})
 }
 
-// about reports whether there is a problem in a field.
 func (l problems) about(field string) bool {
 	return slices.ContainsFunc(l, func(err error) bool {
 		var p *Problem

@@ -40,50 +40,16 @@ func theirs(cgroup string) (string, error) {
 	return expanded, nil
 }
 
-// TestKubeletSlice: the first five are the kubelet's own cases (TestParseSystemdToCgroupName,
-// TestCgroupNameToSystemd, TestCgroupNameToSystemdBasename). Names of its validation tests and of
-// its help texts follow.
-func TestKubeletSlice(t *testing.T) {
-	for _, test := range []struct{ cgroup, slice, at string }{
-		{"/test", "test.slice", "/test.slice"},
-		{"/test.slice", "test.slice", "/test.slice"},
-		{"test-a-b", "test-a-b.slice", "/test.slice/test-a.slice/test-a-b.slice"},
-		{"Burstable-pod_123", "Burstable-pod_123.slice", "/Burstable.slice/Burstable-pod_123.slice"},
-		{"test-a-b-Burstable.slice", "test-a-b-Burstable.slice", "/test.slice/test-a.slice/test-a-b.slice/test-a-b-Burstable.slice"},
-		{"/system.slice", "system.slice", "/system.slice"},
-		{"/kube-reserved", "kube-reserved.slice", "/kube.slice/kube-reserved.slice"},
-		{"/system-reserved", "system-reserved.slice", "/system.slice/system-reserved.slice"},
-		{"system-reserved-cgroup", "system-reserved-cgroup.slice", "/system.slice/system-reserved.slice/system-reserved-cgroup.slice"},
-		{"/kubelet.service", "kubelet.service.slice", "/kubelet.service.slice"},
-		{"/system.slice/kubelet.service", "kubelet.service.slice", "/kubelet.service.slice"},
-		{"foo.slice", "foo.slice", "/foo.slice"},
-		{"foo", "foo.slice", "/foo.slice"},
-		{"/foo/", "foo.slice", "/foo.slice"},
-		{"foo-bar.slice", "foo-bar.slice", "/foo.slice/foo-bar.slice"},
-		{"/foo/bar", "bar.slice", "/bar.slice"},
-		{"/foo.slice/bar.slice", "bar.slice", "/bar.slice"},
-		{"/foo/foo-bar.slice", "foo-bar.slice", "/foo.slice/foo-bar.slice"},
-		{"/foo.slice/foo-bar.slice", "foo-bar.slice", "/foo.slice/foo-bar.slice"},
-		{"/foo_bar", "foo_bar.slice", "/foo_bar.slice"},
-		{"foo.slice.slice", "foo.slice.slice", "/foo.slice.slice"},
-		{"/init.scope", "init.scope.slice", "/init.scope.slice"},
-	} {
-		got := kubeletSlice(test.cgroup)
-		if got != test.slice {
-			t.Errorf("%s: the slice is %s, want %s", test.cgroup, got, test.slice)
-		}
-		if at := "/" + partition.CgroupPath(got); at != test.at {
-			t.Errorf("%s: the cgroup is %s, want %s", test.cgroup, at, test.at)
-		}
-		if at, err := theirs(test.cgroup); err != nil || at != test.at {
-			t.Errorf("%s: the kubelet looks for %s, %v; want %s", test.cgroup, at, err, test.at)
-		}
-	}
-}
-
 // FuzzKubeletSlice: the cgroup of a slice that is made is the one that the kubelet looks for.
 func FuzzKubeletSlice(f *testing.F) {
-	for _, seed := range []string{"/kube.slice", "a-b", "/a/b", "-", "", "/", ".slice", "a--b", "a-", "..", "memory", "_a", "a/../b"} {
+	for _, seed := range []string{
+		// The kubelet's own cases (TestParseSystemdToCgroupName, TestCgroupNameToSystemd).
+		"/test", "/test.slice", "test-a-b", "Burstable-pod_123", "test-a-b-Burstable.slice",
+		// Names of its validation tests and of its help texts.
+		"/system.slice", "/kube-reserved", "/system-reserved", "system-reserved-cgroup", "/system.slice/kubelet.service", "/foo/",
+		"foo-bar.slice", "/foo/bar", "/foo.slice/foo-bar.slice", "/foo_bar", "foo.slice.slice", "/init.scope",
+		"/kube.slice", "a-b", "/a/b", "-", "", "/", ".slice", "a--b", "a-", "..", "memory", "_a", "a/../b",
+	} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, cgroup string) {

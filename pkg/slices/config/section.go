@@ -15,7 +15,6 @@ import (
 // section holds the fields of the section of a partition.
 type section map[string]json.RawMessage
 
-// sections holds the section of each partition that is to be made.
 type sections map[partition.Name]section
 
 // maxWorkloads bounds the number of partitions beside the system partition. Each has three slices,
@@ -61,7 +60,6 @@ func (c *Config) HasField(field string) bool {
 	return false
 }
 
-// workloads returns the sections without the system partition's.
 func (s sections) workloads() sections {
 	others := maps.Clone(s)
 	delete(others, partition.System)

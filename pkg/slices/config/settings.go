@@ -53,7 +53,6 @@ const (
 	smallSetting = 1 << 20
 )
 
-// settings reads the values of kubeletconfig.SettingsPath, and collects what is wrong with them.
 type settings struct {
 	values   kubeletconfig.Settings
 	system   *Partition // nil without one
@@ -264,7 +263,6 @@ func (s *settings) number(key string, least, most, example int) *int {
 	return &number
 }
 
-// protection reads protected memory.
 func (s *settings) protection(minKey, lowKey string) cgroups.Protection {
 	return cgroups.Protection{Min: s.bytes(minKey, ""), Low: s.bytes(lowKey, "")}
 }

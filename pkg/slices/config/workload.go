@@ -56,7 +56,6 @@ func newWorkloads(
 	return list, warnings, err
 }
 
-// workload reads the fields of a type.
 func (c *checker) workload(all sections) partition.Workload {
 	w := partition.Workload{Type: string(c.name), Partition: c.name}
 	if c.section.isTypeAlone() {
