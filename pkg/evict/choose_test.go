@@ -37,6 +37,7 @@ func TestChooseScopesFail(t *testing.T) {
 func TestChooseEndsMeanwhile(t *testing.T) {
 	bubble(t, func(n *node) {
 		n.restarts, n.restarted = time.Second, mi
+		n.set(func() { n.pod("modest").Request = 100 * mi }) // over it, and the next
 		m := n.started(hardOnly)
 		scopes, calls := m.Scopes, 0
 		m.Scopes = func(cgroup string) (map[string]string, error) {

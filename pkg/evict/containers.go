@@ -21,9 +21,9 @@ type containers struct {
 }
 
 // stop stops the containers of an eviction. Without a grace period the kernel kills them at once,
-// and the runtime notices that they have ended. atLimit is as for Options.Kill, for containers whose
-// limit was noted. They are killed side by side: one may take condemnPatience. stop returns after
-// killPatience at the latest, so that the memory is read meanwhile.
+// and the runtime notices that they have ended. atLimit is as for Options.Kill, for containers
+// whose limit was noted. They are killed side by side: one may take condemnPatience. stop returns
+// after killPatience at the latest, so that the memory is read meanwhile.
 func (c *containers) stop(ctx context.Context, e Eviction, atLimit bool) {
 	var kills sync.WaitGroup
 	for _, stopped := range e.Containers {

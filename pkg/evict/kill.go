@@ -106,8 +106,9 @@ func eachProcess(dir string, what func(pid int)) {
 }
 
 // reap takes the anonymous memory of a process back that has got SIGKILL, without waiting until
-// the process runs and ends (process_mrelease, Linux 5.15), which takes a second on a busy node. For
-// a process that does not end, as one of a PID that was used again, the kernel does nothing (EINVAL).
+// the process runs and ends (process_mrelease, Linux 5.15), which takes a second on a busy node.
+// For a process that does not end, as one of a PID that was used again, the kernel does nothing
+// (EINVAL).
 func reap(pid int) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {

@@ -120,8 +120,8 @@ func TestManagerMadeAgain(t *testing.T) {
 	})
 }
 
-// TestManagerOthersGrow: what another pod takes while one ends belongs to that pod, and what belonged
-// to none before was not left by it.
+// TestManagerOthersGrow: what another pod takes while one ends belongs to that pod, and what
+// belonged to none before was not left by it.
 func TestManagerOthersGrow(t *testing.T) {
 	bubble(t, func(n *node) {
 		n.set(func() {

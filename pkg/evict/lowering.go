@@ -9,8 +9,8 @@ import (
 // maxLoweringPause bounds the pause between two calls of LowerLimit.
 const maxLoweringPause = time.Hour
 
-// lowerings paces the reloads of systemd for one lowered limit. The pause doubles with each: one that
-// has not lowered the limit will hardly do so next time.
+// lowerings paces the reloads of systemd for one lowered limit. The pause doubles with each: one
+// that has not lowered the limit will hardly do so next time.
 type lowerings struct {
 	limit uint64
 	pause time.Duration

@@ -9,8 +9,8 @@ import (
 	"node-partition.io/node-partition/internal/partition"
 )
 
-// TestProtectedReason: why a pod is passed over under each policy. A priority just below critical is
-// not critical.
+// TestProtectedReason: why a pod is passed over under each policy. A priority just below critical
+// is not critical.
 func TestProtectedReason(t *testing.T) {
 	const cluster, node = partition.ClusterCritical, partition.NodeCritical
 	pods := []Pod{{PodMeta: PodMeta{Static: true}}}
