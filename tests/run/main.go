@@ -78,9 +78,10 @@ func run(ctx context.Context, o options, out io.Writer) (bool, error) {
 	if o.tests {
 		format = "testname"
 	}
+	look := testjson.FormatOptions{Icons: "text", HideEmptyPackages: true}
 	execution, err := testjson.ScanTestOutput(testjson.ScanConfig{
 		Stdout: stdout, Stderr: stderr, IgnoreNonJSONOutputLines: true,
-		Handler: handler{testjson.NewEventFormatter(out, format, testjson.FormatOptions{Icons: "text", HideEmptyPackages: true}), out},
+		Handler: handler{testjson.NewEventFormatter(out, format, look), out},
 		Stop:    func() { _ = cmd.Process.Kill() }, // it may have ended
 	})
 	waitErr := cmd.Wait()
