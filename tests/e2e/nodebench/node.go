@@ -50,7 +50,7 @@ func build(o options, progress func(string)) (*bench, error) {
 	} {
 		err = errors.Join(err, testkit.Build(pkg, b.path(name)))
 	}
-	installed, listErr := lab.Installed(".", "deploy/installed", dir, "partition-generator", "partition-monitor", unit)
+	installed, listErr := lab.Installed("../..", "deploy/installed", dir, "partition-generator", "partition-monitor", unit)
 	if b.installed = installed; b.monitor != "" {
 		b.installed = append(b.installed, lab.File{Path: monitor, Source: b.monitor, Mode: 0o755})
 	}
