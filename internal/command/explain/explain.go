@@ -33,8 +33,8 @@ var (
 	anchor = regexp.MustCompile(`<a id=[^>]*></a>`)
 	// head is the head of a table of messages, which is the same on each page.
 	head = regexp.MustCompile(`(?m)^\| [^|]* \| [^|]* \|\n\|--.*\n`)
-	// verbatim matches a line that is written as it is: a heading, a fence, or code.
-	verbatim = regexp.MustCompile("^(#|```|    )")
+	// verbatim matches a line that is written as it is: a heading, or code.
+	verbatim = regexp.MustCompile("^(#|    )")
 )
 
 // Write writes a page for people: paragraphs are wrapped, and the rows of a table of messages
@@ -59,7 +59,9 @@ func Write(w io.Writer, name string) error {
 		case strings.HasPrefix(line, "```"):
 			end()
 			code = !code
-		case code || verbatim.MatchString(line) || line == "":
+		case code:
+			fmt.Fprintln(w, "    "+line)
+		case verbatim.MatchString(line) || line == "":
 			end()
 			fmt.Fprintln(w, line)
 		case strings.HasPrefix(line, "|--"):
