@@ -74,7 +74,7 @@ func TestTryPage(t *testing.T) {
 	t.Chdir("../..")
 	shown := map[string][]string{
 		"status":    {"log-collector-b4s8d", "restart-policy", "node-critical"},
-		"check":     {"warning swap: ", "1 warning"},
+		"check":     {"warning  swap: ", "1 warning"},
 		"plan":      {"left for user pods"},
 		"recommend": {"kube-system/log-collector", "\nsystemPartition:\n", "memoryLimit: 1216Mi"},
 		"validate":  {"left for user pods"},
