@@ -42,8 +42,10 @@ func TestScreens(t *testing.T) {
 			}
 		}
 	}
-	lines := []string{"status --listen= --all", "check --listen= -v", "explain swap", "validate /etc/good.yaml", "recommend", "", "--help"}
-	for _, command := range newApp(host.This(), nil, nil).Commands {
+	commands := newApp(host.This(), nil, nil).Commands
+	lines := make([]string, 0, 7+len(commands))
+	lines = append(lines, "status --listen= --all", "check --listen= -v", "explain swap", "validate /etc/good.yaml", "recommend", "", "--help")
+	for _, command := range commands {
 		lines = append(lines, command.Name+" --help")
 	}
 	for _, line := range lines {

@@ -41,7 +41,7 @@ var (
 func TestLinks(t *testing.T) {
 	pages, anchors := map[string]string{}, map[string]bool{}
 	root := os.DirFS(build(t))
-	if err := fs.WalkDir(root, ".", func(name string, entry fs.DirEntry, err error) error {
+	if err := fs.WalkDir(root, ".", func(name string, _ fs.DirEntry, err error) error {
 		if err != nil || path.Ext(name) != ".html" || name == "404.html" { // its links begin at the host
 			return err
 		}

@@ -39,8 +39,8 @@ type Table struct {
 	Rows [][]string
 }
 
-// NodeFacts returns what there is to say of the node as a whole.
-func NodeFacts(s *state.Status) []Fact {
+// Facts returns what there is to say of the node as a whole.
+func Facts(s *state.Status) []Fact {
 	var facts []Fact
 	add := func(l Level, name, format string, args ...any) {
 		facts = append(facts, Fact{l, name, text.Terminal(fmt.Sprintf(format, args...))})
@@ -272,7 +272,8 @@ func turnsOf(e *state.Eviction) []string {
 	turns := make([]string, 0, len(e.Order))
 	candidates := 0
 	for i := range e.Order {
-		skip, turn := e.Order[i].Skip, ""
+		skip := e.Order[i].Skip
+		var turn string
 		switch {
 		case e.Mode == "off" || e.NoLimit:
 			turn = "-"
@@ -316,7 +317,8 @@ const shownEvictions = 5
 func Evictions(e *state.Eviction) Table {
 	t := Table{Head: []string{"EVICTED", "NAMESPACE", "POD", "USED", "REQUEST", "THRESHOLD", "METHOD", "STATE"}}
 	row := func(of *evict.Eviction, state string) {
-		t.add(of.Time.Format(time.RFC3339), of.Namespace, of.Name, text.Bytes(of.WorkingSetBytes), text.Bytes(of.RequestBytes),
+		used, request := text.Bytes(of.WorkingSetBytes), text.Bytes(of.RequestBytes)
+		t.add(of.Time.Format(time.RFC3339), of.Namespace, of.Name, used, request,
 			string(of.Threshold), string(of.Method), state)
 	}
 	for i := range slices.Backward(e.Open) {

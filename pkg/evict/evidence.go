@@ -105,7 +105,8 @@ func (e evidence) freeing(now time.Time) bool {
 // stuck reports whether ooms prove that no part of the slabs can be reclaimed.
 func (s Situation) stuck() bool {
 	e := s.Evidence
-	return !e.since.IsZero() && !e.dying(s.Now) && s.Now.Sub(e.QuietAt) >= oomSettle && s.leftWithSlabs() < s.Effective().Hard
+	return !e.since.IsZero() && !e.dying(s.Now) && s.Now.Sub(e.QuietAt) >= oomSettle &&
+		s.leftWithSlabs() < s.Effective().Hard
 }
 
 // left returns the memory left below the limit, in bytes, as far as it can be used.

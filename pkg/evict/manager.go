@@ -240,8 +240,6 @@ func (m *Manager) decide(s *Situation) Decision {
 	if m.rest = (rest{}); pressed {
 		m.rest = newRest(*s, d, time.Since(begin))
 	}
-	if d.Crossed == "" {
-	}
 	return d
 }
 

@@ -13,9 +13,9 @@ import (
 // is not critical.
 func TestProtectedReason(t *testing.T) {
 	const cluster, node = partition.ClusterCritical, partition.NodeCritical
-	pods := []Pod{{PodMeta: PodMeta{Static: true}}}
-	for _, priority := range []int32{cluster - 1, cluster, node - 1, node} {
-		pods = append(pods, Pod{PodMeta: PodMeta{Priority: priority}})
+	pods := []Pod{{PodMeta: PodMeta{Static: true}}, {}, {}, {}, {}}
+	for i, priority := range []int32{cluster - 1, cluster, node - 1, node} {
+		pods[1+i].Priority = priority
 	}
 	for protected, want := range map[Protected][]Skip{
 		{}:                      {"", "", "", "", ""},

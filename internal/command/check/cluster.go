@@ -3,6 +3,7 @@ package check
 import (
 	"context"
 	"errors"
+
 	"node-partition.io/node-partition/internal/admission"
 	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/kubeapi"

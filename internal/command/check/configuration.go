@@ -141,7 +141,8 @@ func (c *checks) kubelet(context.Context) []state.Finding {
 		found = append(found, changing(state.Warning, fmt.Sprintf(settings, "KUBELET_CONFIG", file),
 			"the running kubelet was started with --config=%s, which is not read here: %s", file, orNone(c.desired.Kubelet.Files))...)
 	}
-	if dir := process.ConfigDir; dir != "" && !slices.ContainsFunc(c.desired.Kubelet.Looked, func(l kubeletconfig.Look) bool {
+	looked := c.desired.Kubelet.Looked
+	if dir := process.ConfigDir; dir != "" && !slices.ContainsFunc(looked, func(l kubeletconfig.Look) bool {
 		return l.Path == filepath.Clean(dir) || strings.HasPrefix(l.Path, filepath.Clean(dir)+"/")
 	}) {
 		found = append(found, changing(state.Warning, fmt.Sprintf(settings, "KUBELET_CONFIG_DIR", dir),

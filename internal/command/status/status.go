@@ -170,7 +170,7 @@ func writeFacts(w io.Writer, status *state.Status) error {
 			}
 		}
 	}
-	for _, f := range node.NodeFacts(status) {
+	for _, f := range node.Facts(status) {
 		line(f.Name, f.Text)
 		if f.Level != node.Good {
 			styles[f.Name] = colours[f.Level]

@@ -102,7 +102,7 @@ func (p Page) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 }
 
 // Facts returns what there is to say of the node.
-func (d drawn) Facts() []node.Fact { return node.NodeFacts(&d.Status) }
+func (d drawn) Facts() []node.Fact { return node.Facts(&d.Status) }
 
 // Verdict returns what an operator should know, the worst first; one fact that is good if there is
 // nothing.
