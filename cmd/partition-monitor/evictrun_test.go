@@ -75,7 +75,7 @@ func TestServiceEvicts(t *testing.T) {
 		t.Errorf("killed: %v; want dns alone", killed)
 	}
 	for _, part := range []string{
-		"namespace=kube-system pod=dns", "threshold=hard available=10Mi below=32Mi limit=96Mi working-set=30Mi request=10Mi estimated=false priority=10",
+		"namespace=kube-system pod=dns", "threshold=hard available=10Mi below=32Mi limit=96Mi used=30Mi working-set=30Mi request=10Mi estimated=false priority=10",
 		"MESSAGE_ID=89c4cdf13b994233ab91955cce1e6c7e", "method=evict",
 	} {
 		if !strings.Contains(decided, part) {

@@ -131,7 +131,7 @@ func (j evictionJournal) Evicting(e evict.Eviction) {
 	j.of(e, idEvicting).
 		Warn(textAbout(j.partition, what), "threshold", e.Threshold,
 			"available", text.Bytes(e.AvailableBytes), "below", text.Bytes(e.AtBytes),
-			"limit", text.Bytes(e.LimitBytes), "working-set", text.Bytes(e.WorkingSetBytes),
+			"limit", text.Bytes(e.LimitBytes), "used", text.Bytes(e.UsedBytes), "working-set", text.Bytes(e.WorkingSetBytes),
 			"request", text.Bytes(e.RequestBytes),
 			"estimated", e.Estimated, "priority", e.Priority, "grace", e.Grace)
 }

@@ -130,7 +130,7 @@ func TestEvictionJournalRecords(t *testing.T) {
 	const pod = " namespace=kube-system pod=dns uid=" + uid + " method=evict "
 	want := []string{
 		`level=WARN msg="evicting a pod, because the memory of the system partition is low" MESSAGE_ID=` + idEvicting + pod +
-			"threshold=hard available=20Mi below=32Mi limit=512Mi working-set=130Mi request=70Mi estimated=false priority=7 grace=0s",
+			"threshold=hard available=20Mi below=32Mi limit=512Mi used=0 working-set=130Mi request=70Mi estimated=false priority=7 grace=0s",
 		`level=INFO msg="an eviction has ended" MESSAGE_ID=` + idEvicted + pod + "took=1.5s",
 		`level=ERROR msg="the memory of the system partition is low and all its pods are protected: the kernel will kill at the limit; raise memoryLimit, ` +
 			`or protect fewer with --eviction-protect" MESSAGE_ID=` + idNoCandidate + ` available=1Mi below=2Mi of-no-pod=0 pods="kube-system/etcd (static)"`,
