@@ -498,6 +498,7 @@ func TestReconcilerRightOvertakes(t *testing.T) {
 				h.awaitRestart()
 				for _, asked := range test.asks {
 					h.mu.Lock()
+					h.sandboxes = slices.Clone(h.sandboxes) // a reconcile may read the former ones
 					h.sandboxes[0].Ask.Type = asked
 					h.mu.Unlock()
 					<-time.After(4 * time.Second) // the container is back after ten
