@@ -61,7 +61,7 @@ func cpusOf(t *testing.T, n *lab.Node, namespace, pod, given, effective string) 
 // idle waits until check lists these assignments of CPUs that idle.
 func idle(t *testing.T, n *lab.Node, assignments string) {
 	t.Helper()
-	becomes(t, n, monitorPath+" check | grep -oE 'assigns the CPUs [0-9,-]+ to container [a-z]+ of the member [^ ]+' || true", assignments)
+	becomes(t, n, monitorPath+" check -v | grep -oE 'assigns the CPUs [0-9,-]+ to container [a-z]+ of the member [^ ]+' || true", assignments)
 }
 
 // cpusExclusive: CPU 1 belongs to a member that cannot run on it, and no other pod may.

@@ -119,7 +119,7 @@ func poolAssigned(t *testing.T, n *lab.Node) {
 		cpusOf(t, n, "default", "user-app", "0,2-3", "0,2-3")
 		cpusOf(t, n, member.namespace, member.name, "0,2-3", "1")
 	}
-	becomes(t, n, monitorPath+" check | grep -oE 'command line: reservedSystemCPUs is \"0\": the static CPU manager may assign the CPUs 1 of' || true",
+	becomes(t, n, monitorPath+" check -v | grep -oE 'command line: reservedSystemCPUs is \"0\": the static CPU manager may assign the CPUs 1 of' || true",
 		`command line: reservedSystemCPUs is "0": the static CPU manager may assign the CPUs 1 of`)
 }
 

@@ -164,7 +164,7 @@ func protectedSet(t *testing.T, n *lab.Node) {
 func protectedStands(t *testing.T, n *lab.Node) {
 	t.Helper()
 	becomes(t, n, "cat "+systemCgroup+"/memory.min "+kubepodsCgroup+"/memory.min | xargs", fmt.Sprint(protectedBytes, protectedBytes))
-	becomes(t, n, monitorPath+" check | grep -E '^[a-z]+ +floor: kubepods' | tr -s ' '",
+	becomes(t, n, monitorPath+" check -v | grep -E '^[a-z]+ +floor: kubepods' | tr -s ' '",
 		fmt.Sprintf("ok floor: kubepods-system.slice and kubepods.slice protect %d bytes always and 0 if possible", protectedBytes))
 }
 
@@ -225,7 +225,7 @@ func protectedLow(t *testing.T, n *lab.Node) {
 	const switchLRU = "/sys/kernel/mm/lru_gen/enabled"
 	settle(t, n, "PARTITION_MEMORY_LOW=256Mi\n")
 	becomes(t, n, "cat "+systemCgroup+"/memory.low "+kubepodsCgroup+"/memory.low "+kubepodsCgroup+"/memory.min | xargs", fmt.Sprint(protectedBytes, protectedBytes, " 0"))
-	finding := monitorPath + " check | grep -E '^[a-z]+ +floor' | tr -s ' ' | cut -d: -f1,2"
+	finding := monitorPath + " check -v | grep -E '^[a-z]+ +floor' | tr -s ' ' | cut -d: -f1,2"
 	was := run(t, n, "cat "+switchLRU)
 	run(t, n, "echo y >"+switchLRU)
 	want(t, n, finding, "warning  floor: the kernel has its multi-generational LRU on")

@@ -179,7 +179,7 @@ func servicesMoved(t *testing.T, n *lab.Node) {
 	user := cgroupRoot + scopeOf(t, n, "default", "user-app")
 	want(t, n, "awk '/^Cpus_allowed_list/ {print $2}' /proc/$(find "+user+" -name cgroup.procs -exec cat {} + | head -1)/status", "0-1")
 	want(t, n, "systemctl --failed --plain --no-legend", "")
-	becomes(t, n, monitorPath+" check | grep -oE '^ok +(kubelet: process|reserved: the cgroups)' | tr -s ' ' | xargs",
+	becomes(t, n, monitorPath+" check -v | grep -oE '^ok +(kubelet: process|reserved: the cgroups)' | tr -s ' ' | xargs",
 		"ok kubelet: process ok reserved: the cgroups")
 }
 

@@ -121,7 +121,7 @@ func (w webNode) overTLS(t *testing.T) {
 	w.configure(t, strings.Replace(webConfig, "node.crt", "gone.crt", 1))
 	becomes(t, w.Node, "bash -c 'exec 3<>/dev/tcp/127.0.0.1/9948' 2>&1 | grep -om 1 'Connection refused' || true", "Connection refused")
 	const unserved = "metrics and health are not served"
-	becomes(t, w.Node, "("+monitorPath+" check || true) | grep -c '"+unserved+": web configuration "+webFolder+"/web.yml: '", "1")
+	becomes(t, w.Node, "("+monitorPath+" check -v || true) | grep -c '"+unserved+": web configuration "+webFolder+"/web.yml: '", "1")
 	apply(t, w.Node, spec{namespace: "kube-system", name: "meanwhile"})
 	inSlice(t, w.Node, "kube-system", "meanwhile", partition.System, v1.PodQOSBestEffort)
 	w.configure(t, webConfig)

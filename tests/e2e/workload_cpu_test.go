@@ -106,9 +106,9 @@ func (w *workloads) typesCPU(t *testing.T) {
 		&report.Workload{Type: "telemetry", By: partition.ByAllowedNamespace, MilliCPU: 400}})
 	becomes(t, w.Node, "journalctl -b -o cat -u "+monitorUnit+" | grep 'is not followed' | grep -c greedy", "1")
 
-	// The pods of the first step request 200m of CPU: one over the API, and a static one. The others
+	// The pods of the first step request 300m of CPU: two over the API, and a static one. The others
 	// request 1500 of the resource, and the partition has one CPU.
-	total := fmt.Sprint(admission.LinearWeight.Weight(admission.SharesOfMilliCPU(200 + 1000)))
+	total := fmt.Sprint(admission.LinearWeight.Weight(admission.SharesOfMilliCPU(300 + 1000)))
 	becomes(t, w.Node, "cat "+telemetry.Cgroup()+"/cpu.weight", total)
 	becomes(t, w.Node, "cat "+cgroupRoot+partition.CgroupPath(partition.QoSSlice(telemetry, v1.PodQOSBurstable))+"/cpu.weight", total)
 	for _, f := range audited(t, w.Node) {

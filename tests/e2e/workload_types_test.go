@@ -186,7 +186,7 @@ func (w *workloads) typesRestarted(t *testing.T) {
 
 // checked is a command that writes the grades of the findings of a check.
 func checked(name string) string {
-	return monitorPath + " check | grep -E '^[a-z]+ +" + name + ":' | tr -s ' ' | cut -d: -f1 | sort -u"
+	return monitorPath + " check -v | grep -E '^[a-z]+ +" + name + ":' | tr -s ' ' | cut -d: -f1 | sort -u"
 }
 
 // typesPrelaunched: while the monitor does not run, the plugin that the runtime starts places pods
