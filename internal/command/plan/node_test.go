@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -207,6 +208,19 @@ evictionHard: {memory.available: 500Mi, nodefs.available: 10%}
 	if len(p.Problems) != 2 || p.Invalid == nil || !strings.Contains(p.Invalid.Error(), "the node has no CPU 16") || p.Remainder.MemoryBytes != 0 ||
 		!warns(p, "systemPartition.memoryLimit: 32Gi leaves 0 of the node's 32Gi for user pods") {
 		t.Errorf("%v, %+v", p.Invalid, p)
+	}
+	// One whose limit is no quantity: there is no figure of it, and the first line says so.
+	n.Write("/etc/partition.yaml", fakenode.Configuration("systemPartition: {memoryLimit: 4GB, namespaces: [kube-system]}\n"+
+		"workloadPartitions: {batch: {memoryLimit: 1Gi, namespaces: [batch]}, agents: {namespaces: [agents]}}"))
+	p = made(t, n, Options{Capacity: capacity, Files: files})
+	names := []partition.Name{}
+	for _, row := range p.Partitions {
+		names = append(names, row.Name)
+	}
+	var table bytes.Buffer
+	if err := WriteTable(&table, p); err != nil || !slices.Equal(names, []partition.Name{"agents", "batch"}) ||
+		!strings.HasPrefix(table.String(), "Not valid           /etc/partition.yaml: the generator refuses it") || strings.Contains(table.String(), "partition system") {
+		t.Errorf("%v, %v:\n%s", err, names, &table)
 	}
 	_, err := Read(t.Context(), Options{Node: n.Host(), Capacity: capacity, Files: []string{"/etc/none.yaml"}})
 	if err == nil || !strings.Contains(err.Error(), "/etc/none.yaml") || !strings.Contains(err.Error(), "no such file") {

@@ -17,7 +17,12 @@ import (
 
 // WriteTable writes a plan for people: what is left for user pods, and how that comes about.
 func WriteTable(w io.Writer, p Plan) error {
-	head := fmt.Sprintf("Left for user pods  %s of %s, %s of %s CPUs\nConfiguration       %s\n\n",
+	var head string
+	if p.Invalid != nil {
+		head = fmt.Sprintf("Not valid           %s: the generator refuses it; a limit that it cannot read is not subtracted\n",
+			text.Terminal(strings.Join(p.refused(), ", ")))
+	}
+	head += fmt.Sprintf("Left for user pods  %s of %s, %s of %s CPUs\nConfiguration       %s\n\n",
 		text.RoundBytes(p.Remainder.MemoryBytes), text.RoundBytes(p.Capacity.MemoryBytes),
 		cpuText(p.Remainder.MilliCPU), cpuText(p.Capacity.MilliCPU), text.Terminal(origin(p.Configuration)))
 	if err := output.Write(w, head, nil); err != nil {
