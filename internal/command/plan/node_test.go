@@ -95,7 +95,7 @@ func TestPlanNode(t *testing.T) {
 	if s := p.EvictionThreshold.StorageBytes; s == nil || *s != 1<<20 || *p.SystemReserved.StorageBytes != 1<<20 {
 		t.Errorf("storage: %+v", p.EvictionThreshold)
 	}
-	if p.Configuration.KubeletPID == 0 || strings.Join(p.Configuration.Files, " ") != "/etc/k.yaml /etc/k.d/1.conf" {
+	if p.Configuration.KubeletPID == 0 || strings.Join(p.Configuration.Files, " ") != "/etc/k.yaml /etc/k.d/1.conf /var/lib/kubelet/config.yaml" {
 		t.Errorf("%+v", p.Configuration)
 	}
 	if want := (budget.Members{Pods: 2, MemoryRequestBytes: 80 << 20, MemoryLimitBytes: 170 << 20, Unlimited: 1}); p.Members == nil || *p.Members != want {
@@ -173,8 +173,9 @@ func TestPlanNoKubelet(t *testing.T) {
 	}
 	// The partition is switched off for this boot, and not for another node.
 	n.Write("/etc/kubernetes/node-partition.yaml", fakenode.Valid("kube-system"))
-	if p = made(t, n, Options{}); p.Partitions[0].MemoryBytes != 64<<20 {
-		t.Errorf("%+v", p.Partitions)
+	if p = made(t, n, Options{}); p.Partitions[0].MemoryBytes != 64<<20 ||
+		!slices.Equal(p.Configuration.Files, []string{"/var/lib/kubelet/config.yaml", "/etc/kubernetes/node-partition.yaml"}) {
+		t.Errorf("%+v, %+v", p.Partitions, p.Configuration)
 	}
 	n.Write("/proc/cmdline", "quiet node_partition=0")
 	if p = made(t, n, Options{}); len(p.Partitions) != 0 || !warns(p, "node_partition=0 on the kernel command line") {

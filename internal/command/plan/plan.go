@@ -31,7 +31,8 @@ type Options struct {
 // do not change them.
 type Plan struct {
 	budget.Budget
-	// Configuration is the configuration that the budget is computed from.
+	// Configuration is the configuration that the budget is computed from, with the files of the
+	// sections.
 	Configuration node.KubeletOrigin `json:"configuration"`
 	// Members is of the system partition, as in Partitions. It is absent where the pods are not known.
 	Members *budget.Members `json:"members,omitempty"`
@@ -55,6 +56,11 @@ func Read(ctx context.Context, o Options) (Plan, error) {
 		return p, err
 	}
 	p.Configuration = kubelet.From
+	for _, file := range []string{kubelet.Section.System.File, kubelet.Section.Workloads.File} {
+		if file != "" && !slices.Contains(p.Configuration.Files, file) {
+			p.Configuration.Files = append(p.Configuration.Files, file)
+		}
+	}
 	capacity := o.Capacity
 	if capacity == nil {
 		if capacity, err = node.ReadCapacity(o.Node, kubelet.RootDir); err != nil {
