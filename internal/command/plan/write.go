@@ -38,8 +38,11 @@ func WriteTable(w io.Writer, p Plan) error {
 		}
 	}
 	var warnings strings.Builder
-	for _, warning := range p.Warnings {
-		fmt.Fprintf(&warnings, "\nwarning  %s\n", text.Terminal(warning))
+	for i, warning := range p.Warnings {
+		if i == 0 {
+			warnings.WriteString("\n") // after the tables
+		}
+		fmt.Fprintf(&warnings, "warning  %s\n", text.Terminal(warning))
 	}
 	return output.Write(w, warnings.String(), output.Severities)
 }
