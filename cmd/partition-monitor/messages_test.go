@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -62,6 +63,13 @@ func troubleshooting(t *testing.T) string {
 	return strings.ReplaceAll(text.String(), "`", "")
 }
 
+// head returns a message without the text after a colon or a semicolon, which a page may leave out:
+// its row has the remedy.
+func head(message string) string {
+	before, _, _ := strings.Cut(strings.ReplaceAll(message, ";", ":"), ":")
+	return before
+}
+
 // TestLogMessagesAreDocumented: docs/troubleshooting has each message that the monitor logs.
 func TestLogMessagesAreDocumented(t *testing.T) {
 	t.Parallel()
@@ -82,8 +90,7 @@ func TestLogMessagesAreDocumented(t *testing.T) {
 				return true // another type's method, or a message from elsewhere
 			}
 			found++
-			// The page may leave out the text after a colon or a semicolon: the row has the remedy.
-			if head, _, _ := strings.Cut(strings.ReplaceAll(message, ";", ":"), ":"); !strings.Contains(page, head) {
+			if !strings.Contains(page, head(message)) {
 				t.Errorf("%s: docs/troubleshooting does not have %q", path, message)
 			}
 			return true
@@ -91,6 +98,43 @@ func TestLogMessagesAreDocumented(t *testing.T) {
 	}
 	if found == 0 {
 		t.Error("no messages in the source: this test does not find them any more")
+	}
+}
+
+// TestPickedMessagesAreDocumented: docs/troubleshooting has each text of the files that pick a
+// message from several before they log it. It is no literal argument of a log's methods.
+func TestPickedMessagesAreDocumented(t *testing.T) {
+	t.Parallel()
+	const shortest = 5 // words of a message; keys, and parts of a message, have fewer
+	page := troubleshooting(t)
+	var rows []string
+	for line := range strings.Lines(page) {
+		cell, isRow := strings.CutPrefix(line, "| ")
+		if cell, _, _ = strings.Cut(cell, " |"); isRow && len(strings.Fields(cell)) >= shortest {
+			rows = append(rows, cell)
+		}
+	}
+	for path, file := range sources(t, "../../internal/daemon/evictlog.go", "../../internal/daemon/placementevents.go") {
+		found := 0
+		ast.Inspect(file, func(node ast.Node) bool {
+			e, ok := node.(ast.Expr)
+			if !ok {
+				return true
+			}
+			text := literal(e)
+			if len(strings.Fields(strings.TrimLeft(text, "; "))) < shortest {
+				return true
+			}
+			found++
+			// A row may have the beginning alone, or, as above, all before a colon or a semicolon.
+			if !slices.ContainsFunc(rows, func(row string) bool { return strings.HasPrefix(text, row) }) && !strings.Contains(page, head(text)) {
+				t.Errorf("%s: docs/troubleshooting does not have %q", path, text)
+			}
+			return false
+		})
+		if found == 0 {
+			t.Errorf("%s: no messages: this test does not find them any more", path)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"os"
@@ -69,8 +70,13 @@ func runCommand(n host.Node) *cli.Command {
 // lockMemory keeps in memory what the program has used once, its code and its heap. The kernel
 // reclaims mapped files and swaps first, and so would drop the code that evicts when the node is
 // short of memory. What is never used is not read (MCL_ONFAULT, kernel 4.4). It needs
-// LimitMEMLOCK=infinity, and no capability.
+// LimitMEMLOCK=infinity, and no capability: with another limit a later allocation might end the
+// program.
 func lockMemory() error {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_MEMLOCK, &limit); err != nil || limit.Cur != unix.RLIM_INFINITY {
+		return cmp.Or(os.NewSyscallError("getrlimit", err), fmt.Errorf("%d bytes may be locked", limit.Cur))
+	}
 	return os.NewSyscallError("mlockall", unix.Mlockall(unix.MCL_CURRENT|unix.MCL_FUTURE|unix.MCL_ONFAULT))
 }
 

@@ -17,6 +17,8 @@ type Section struct {
 	Overrides bool
 	// from lists the documents that it was merged from, if it is not of one alone.
 	from []document
+	// files holds the answers of SectionFileWith.
+	files map[string]string
 }
 
 // Merged is the part of the kubelet's configuration that bears on partitions.
@@ -109,6 +111,18 @@ func (c *Merged) FileWith(field string) string {
 func (c *Merged) SectionFileWith(path string) string {
 	name, _, _ := strings.Cut(path, ".")
 	s := c.section(name)
+	//guard: a file of many mistakes is not parsed for each of them
+	if file, ok := s.files[path]; ok {
+		return file
+	}
+	if s.files == nil {
+		s.files = map[string]string{}
+	}
+	s.files[path] = s.fileWith(name, path)
+	return s.files[path]
+}
+
+func (s *Section) fileWith(name, path string) string {
 	for at := path; at != name; at = at[:strings.LastIndexByte(at, '.')] {
 		if file := fileOf(s.from, at); file != "" {
 			return file

@@ -39,7 +39,7 @@ func (m *Manager) lower(ctx context.Context, limit uint64) {
 	}
 	m.background.Go(func() {
 		if err := m.LowerLimit(ctx); err != nil && ctx.Err() == nil {
-			m.Events.Warn(fmt.Errorf("applying the lowered memory limit: %w; it is tried again", err))
+			m.Events.Warn(fmt.Errorf("applying the lowered memory limit: %w; it is tried again, within an hour", err))
 		}
 	})
 }

@@ -24,7 +24,7 @@ func TestManagerLowerLimit(t *testing.T) {
 		m.SetConfig(c)
 		n.run(m, 59*time.Second)
 		n.expect("kill greedy.c1", "kill greedy.c2", "kill modest.c1", "evict greedy", "lower", "evict modest", "confirm greedy", "confirm modest")
-		const failed = "warn applying the lowered memory limit: the server is busy; it is tried again"
+		const failed = "warn applying the lowered memory limit: the server is busy; it is tried again, within an hour"
 		n.expectEvents("signalled", "evicting greedy hard evict", "signalled", "evicting modest hard evict", failed,
 			"count hard evict", "evicted greedy evict", "count hard evict", "evicted modest evict")
 		n.run(m, time.Minute)

@@ -168,8 +168,7 @@ func (m *Manager) poll(ctx context.Context) (time.Duration, error) {
 	if readErr != nil {
 		return 0, readErr
 	}
-	// The kernel meets the limit only where memory.current is near it.
-	grew := m.watch.count(s.Now, freed || s.free() < s.Effective().Nearest())
+	grew := m.watch.count(s.Now)
 	if freed || grew != (counted{}) {
 		// The first reading may be from before the processes ended, or before the kernel counted.
 		if err := m.read(&s); err != nil {
@@ -188,7 +187,7 @@ func (m *Manager) poll(ctx context.Context) (time.Duration, error) {
 		}
 		// The kernel may have killed in the meantime.
 		//guard: one reading is not enough to evict
-		grew := m.watch.count(time.Now(), true)
+		grew := m.watch.count(time.Now())
 		if err := m.read(&s); err != nil {
 			return 0, err
 		}

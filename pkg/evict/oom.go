@@ -12,24 +12,20 @@ type kills struct {
 	killed, atLimit uint64
 	// condemned is the number of processes that were condemned before the first reading.
 	condemned uint64
-	// limitAt is the time at which atLimit grew, readAt the time of the last reading.
-	limitAt, readAt time.Time
+	// limitAt is the time at which atLimit grew.
+	limitAt time.Time
 }
 
 // count returns the growth of the kernel's counts since the last reading, and notifies Events of
-// processes that the kernel has killed. It reads the counts if they have to be of now, and
-// otherwise at the poll nearest to statInterval. The first reading of a run is the base: what was
-// counted before it proves nothing.
-func (w *watch) count(now time.Time, ofNow bool) (grew counted) {
-	if !ofNow && !due(now, w.kills.readAt) {
-		return counted{}
-	}
+// processes that the kernel has killed. It reads them at each poll: a kill that is read late would
+// count as one of now, for whose memory the next eviction waits. The first reading of a run is the
+// base: what was counted before it proves nothing.
+func (w *watch) count(now time.Time) (grew counted) {
 	killed, atLimit, err := w.Cgroups.OOMEvents(w.slice)
 	if err != nil {
 		return counted{} // the cgroup is gone, which the next poll finds
 	}
 	k := &w.kills
-	k.readAt = now
 	condemned := w.condemned()
 	if !k.known {
 		k.condemned = condemned

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -33,7 +34,7 @@ func TestWatchCountsOnce(t *testing.T) {
 		t.Helper()
 		write(t, dir, map[string]string{"memory.events": oomEvents(0, killed), "memory.events.local": oomEvents(0, 0)})
 		condemned = uint64(mine)
-		w.count(time.Now(), true)
+		w.count(time.Now())
 	}
 	count(0, 0)
 	count(1, 0)
@@ -109,6 +110,29 @@ func TestWatchReadAgain(t *testing.T) {
 			if err := m.watch.read(&s, false); err != nil || (s.Memory.InactiveFile > 0) != again {
 				n.t.Errorf("read %+v, %v; memory.stat, too: %t", s.Memory, err, again)
 			}
+		}
+	})
+}
+
+// TestKillBeforeACrossing: a kill by the kernel whose memory came back at once does not hold up the
+// eviction of a pod that crosses the threshold later.
+func TestKillBeforeACrossing(t *testing.T) {
+	bubble(t, func(n *node) {
+		n.set(func() { // 400 of 1000 MiB are left
+			n.pod("greedy").containers[0].uses, n.pod("greedy").containers[1].uses = 100*mi, 50*mi
+		})
+		m := n.started(hardOnly)
+		n.flush()
+		m.step(n.ctx)
+		n.set(func() { n.kernel.ooms, n.kernel.kills = 1, 1; n.writeCounts() })
+		n.run(m, maxPollInterval)
+		n.run(m, killFollows)
+		n.set(func() { n.pod("greedy").containers[0].uses += 310 * mi }) // 90 are left
+		n.run(m, maxPollInterval)
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		if !slices.Contains(n.did, "kill greedy.c1") {
+			t.Errorf("did %q in the poll after the crossing", n.did)
 		}
 	})
 }

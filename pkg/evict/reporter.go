@@ -187,5 +187,8 @@ func (r *reporter) retry(ctx context.Context, e Eviction, call func(context.Cont
 		err = call(attempt, e)
 		return err == nil || errors.Is(err, ErrFinal), nil
 	})
+	if err == nil || errors.Is(err, ErrFinal) {
+		return err // although ctx may have ended meanwhile
+	}
 	return cmp.Or(ctx.Err(), err)
 }

@@ -200,8 +200,8 @@ func (r *Reconciler) begin(m *Move) *underway {
 	return u
 }
 
-// overtake marks the moves of pods that belong elsewhere by now: their configuration or the
-// annotation of their namespace has changed. It is called with mu held.
+// overtake marks the moves of pods that belong elsewhere by now, because the configuration has
+// changed. It is called with mu held.
 func (r *Reconciler) overtake(pods []Pod, rules Rules) {
 	for i := range pods {
 		if u := r.underway[pods[i].UID]; u != nil && pods[i].Exists {

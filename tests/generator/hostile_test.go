@@ -309,3 +309,21 @@ func runBounded(t *testing.T, root string) result {
 		Units:    golden.ReadUnits(t, root),
 	}
 }
+
+// TestManyMistakes: a file of the kubelet with 16,000 names that are none is refused within the
+// bounds.
+func TestManyMistakes(t *testing.T) {
+	var file strings.Builder
+	file.WriteString(kubeletHead + "\nsystemPartition: {memoryLimit: 1Gi, namespaces: [kube-system]}\nworkloadPartitions:\n")
+	for i := range 8 {
+		names := strings.Repeat("A,", 999)
+		fmt.Fprintf(&file, "  a%d: {namespaces: [%sA], allowedNamespaces: [%sA]}\n", i, names, names)
+	}
+	root := newRoot(t, "01-kubeadm")
+	if err := os.WriteFile(filepath.Join(root, configPath), []byte(file.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if got := runBounded(t, root); got.Status != 1 || !strings.Contains(got.Messages, "is not the name of a namespace") {
+		t.Errorf("status %d, %.300s", got.Status, got.Messages)
+	}
+}

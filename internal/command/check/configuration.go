@@ -15,6 +15,7 @@ import (
 	"node-partition.io/node-partition/internal/kubeletconfig"
 	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/internal/state"
+	"node-partition.io/node-partition/internal/text"
 	"node-partition.io/node-partition/pkg/slices/config"
 )
 
@@ -90,9 +91,9 @@ func limitText(p *config.Partition) string {
 	case p.Limit == 0:
 		return "none (the partition only sets CPU weights and reports usage)"
 	case p.Share != nil:
-		return fmt.Sprintf("%d (%v)", p.Limit, p.Share)
+		return fmt.Sprintf("%s (%v)", text.RoundBytes(int64(p.Limit)), p.Share)
 	}
-	return fmt.Sprint(p.Limit)
+	return text.RoundBytes(int64(p.Limit))
 }
 
 // trial warns of a running trial, and reports one that does not end as it should.

@@ -101,7 +101,7 @@ func TestCheckOK(t *testing.T) {
 		t.Errorf("ok are %q; want %q:\n%s", ok, want, stdout)
 	}
 	for _, part := range []string{
-		"memoryLimit 67108864", "kube-system, monitoring", "containerd v2.3.7 at unix:///run/containerd/containerd.sock",
+		"memoryLimit 64Mi", "kube-system, monitoring", "containerd v2.3.7 at unix:///run/containerd/containerd.sock",
 		"file: /var/lib/kubelet/config.yaml: read", "file: /etc/kubernetes/kubelet.conf: not read, /var/lib/kubelet/config.yaml exists",
 		"file: /etc/kubernetes/node-partition.yaml: not there", "accepts evictions with /var/lib/kubelet/kubeconfig",
 	} {

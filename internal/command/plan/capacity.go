@@ -10,6 +10,7 @@ import (
 
 	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/internal/text"
+	"node-partition.io/node-partition/pkg/slices/config"
 )
 
 // storage is the name of ephemeral storage on the command line.
@@ -59,6 +60,11 @@ func ParseCapacity(content string) (*node.Capacity, error) {
 		}
 		if q.CmpInt64(q.Value()) != 0 && name != string(v1.ResourceCPU) {
 			return nil, fmt.Errorf("%s: %q is a part of a byte", name, value)
+		}
+		if name == string(v1.ResourceMemory) && q.Sign() > 0 {
+			if remark := config.LacksUnit(strings.TrimSpace(value), uint64(q.Value())); remark != "" {
+				return nil, fmt.Errorf("%s: %q %s", name, value, remark)
+			}
 		}
 		list[v1.ResourceName(name)] = q
 	}

@@ -34,6 +34,7 @@ func TestParseCapacity(t *testing.T) {
 		"cpu=4,memory=4Gi,cpu=5":             "cpu is there twice",
 		"cpu=4,memory":                       `memory: "" is not a quantity`,
 		"cpu=4,memory=-1Gi":                  `memory: "-1Gi" is negative or too large`,
+		"cpu=4,memory=16":                    `memory: "16" is 16 bytes; want a unit, and 1 MiB or more; is 16Gi meant?`,
 		"cpu=4,memory=1.5":                   `memory: "1.5" is a part of a byte`,
 		"cpu=4,memory=1Gi,storage=100m":      `ephemeral-storage: "100m" is a part of a byte`,
 		"cpu=4,memory=4Gi,hugepages-foo=1Gi": `"hugepages-foo": want cpu, memory, storage or hugepages-SIZE`,

@@ -5,7 +5,7 @@ import "testing"
 // FuzzCapacity: an accepted capacity has CPUs from 0 on, and whole bytes of memory.
 func FuzzCapacity(f *testing.F) {
 	for _, seed := range []string{
-		"cpu=16,memory=32Gi,storage=100Gi", "cpu=1,memory=1,hugepages-2Mi=4Mi", "cpu=8193,memory=1", "cpu=0.5,memory=1m", "memory=1,memory=2",
+		"cpu=16,memory=32Gi,storage=100Gi", "cpu=1,memory=1Gi,hugepages-2Mi=4Mi", "cpu=8193,memory=1", "cpu=0.5,memory=1m", "memory=1,memory=2",
 	} {
 		f.Add(seed)
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -94,7 +95,7 @@ func TestPlanNode(t *testing.T) {
 	if s := p.EvictionThreshold.StorageBytes; s == nil || *s != 1<<20 || *p.SystemReserved.StorageBytes != 1<<20 {
 		t.Errorf("storage: %+v", p.EvictionThreshold)
 	}
-	if p.Configuration.KubeletPID == 0 || strings.Join(p.Configuration.Files, " ") != "/etc/k.yaml /etc/k.d/1.conf" {
+	if p.Configuration.KubeletPID == 0 || strings.Join(p.Configuration.Files, " ") != "/etc/k.yaml /etc/k.d/1.conf /var/lib/kubelet/config.yaml" {
 		t.Errorf("%+v", p.Configuration)
 	}
 	if want := (budget.Members{Pods: 2, MemoryRequestBytes: 80 << 20, MemoryLimitBytes: 170 << 20, Unlimited: 1}); p.Members == nil || *p.Members != want {
@@ -172,8 +173,9 @@ func TestPlanNoKubelet(t *testing.T) {
 	}
 	// The partition is switched off for this boot, and not for another node.
 	n.Write("/etc/kubernetes/node-partition.yaml", fakenode.Valid("kube-system"))
-	if p = made(t, n, Options{}); p.Partitions[0].MemoryBytes != 64<<20 {
-		t.Errorf("%+v", p.Partitions)
+	if p = made(t, n, Options{}); p.Partitions[0].MemoryBytes != 64<<20 ||
+		!slices.Equal(p.Configuration.Files, []string{"/var/lib/kubelet/config.yaml", "/etc/kubernetes/node-partition.yaml"}) {
+		t.Errorf("%+v, %+v", p.Partitions, p.Configuration)
 	}
 	n.Write("/proc/cmdline", "quiet node_partition=0")
 	if p = made(t, n, Options{}); len(p.Partitions) != 0 || !warns(p, "node_partition=0 on the kernel command line") {
@@ -207,6 +209,19 @@ evictionHard: {memory.available: 500Mi, nodefs.available: 10%}
 	if len(p.Problems) != 2 || p.Invalid == nil || !strings.Contains(p.Invalid.Error(), "the node has no CPU 16") || p.Remainder.MemoryBytes != 0 ||
 		!warns(p, "systemPartition.memoryLimit: 32Gi leaves 0 of the node's 32Gi for user pods") {
 		t.Errorf("%v, %+v", p.Invalid, p)
+	}
+	// One whose limit is no quantity: there is no figure of it, and the first line says so.
+	n.Write("/etc/partition.yaml", fakenode.Configuration("systemPartition: {memoryLimit: 4GB, namespaces: [kube-system]}\n"+
+		"workloadPartitions: {batch: {memoryLimit: 1Gi, namespaces: [batch]}, agents: {namespaces: [agents]}}"))
+	p = made(t, n, Options{Capacity: capacity, Files: files})
+	names := []partition.Name{}
+	for _, row := range p.Partitions {
+		names = append(names, row.Name)
+	}
+	var table bytes.Buffer
+	if err := WriteTable(&table, p); err != nil || !slices.Equal(names, []partition.Name{"agents", "batch"}) ||
+		!strings.HasPrefix(table.String(), "Not valid           /etc/partition.yaml: the generator refuses it") || strings.Contains(table.String(), "partition system") {
+		t.Errorf("%v, %v:\n%s", err, names, &table)
 	}
 	_, err := Read(t.Context(), Options{Node: n.Host(), Capacity: capacity, Files: []string{"/etc/none.yaml"}})
 	if err == nil || !strings.Contains(err.Error(), "/etc/none.yaml") || !strings.Contains(err.Error(), "no such file") {

@@ -2,7 +2,10 @@ package plan
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"node-partition.io/node-partition/internal/budget"
 	"node-partition.io/node-partition/internal/host"
@@ -28,7 +31,8 @@ type Options struct {
 // do not change them.
 type Plan struct {
 	budget.Budget
-	// Configuration is the configuration that the budget is computed from.
+	// Configuration is the configuration that the budget is computed from, with the files of the
+	// sections.
 	Configuration node.KubeletOrigin `json:"configuration"`
 	// Members is of the system partition, as in Partitions. It is absent where the pods are not known.
 	Members *budget.Members `json:"members,omitempty"`
@@ -52,6 +56,11 @@ func Read(ctx context.Context, o Options) (Plan, error) {
 		return p, err
 	}
 	p.Configuration = kubelet.From
+	for _, file := range []string{kubelet.Section.System.File, kubelet.Section.Workloads.File} {
+		if file != "" && !slices.Contains(p.Configuration.Files, file) {
+			p.Configuration.Files = append(p.Configuration.Files, file)
+		}
+	}
 	capacity := o.Capacity
 	if capacity == nil {
 		if capacity, err = node.ReadCapacity(o.Node, kubelet.RootDir); err != nil {
@@ -69,6 +78,7 @@ func Read(ctx context.Context, o Options) (Plan, error) {
 		for _, problem := range config.Problems(invalid) {
 			p.Problems = append(p.Problems, problem.Error())
 		}
+		partitions = withLimits(partitions, invalid)
 	}
 	if len(partitions) > 0 && kubelet.Off && o.Capacity == nil {
 		partitions = nil
@@ -93,6 +103,29 @@ func Read(ctx context.Context, o Options) (Plan, error) {
 	p.Invalid = invalid
 	p.Warnings = append(append([]string{}, notes...), p.Warnings...)
 	return p, nil
+}
+
+// withLimits returns the partitions without those whose limit could not be read: a figure of theirs
+// would be a healthy one of no partition.
+func withLimits(partitions []config.Partition, invalid error) []config.Partition {
+	return slices.DeleteFunc(slices.Clone(partitions), func(p config.Partition) bool {
+		return p.Limit == 0 && slices.ContainsFunc(config.Problems(invalid), func(err error) bool {
+			var at *config.Problem
+			return errors.As(err, &at) && strings.HasPrefix(at.Field, config.SectionPath(p.Name)+".memoryLimit")
+		})
+	})
+}
+
+// refused lists the files that have what is not valid.
+func (p *Plan) refused() []string {
+	var files []string
+	for _, problem := range config.Problems(p.Invalid) {
+		var at *config.Problem
+		if errors.As(problem, &at) && !slices.Contains(files, at.File) {
+			files = append(files, at.File)
+		}
+	}
+	return files
 }
 
 // unread returns notes on what a plan of another node leaves out.

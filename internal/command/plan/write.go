@@ -17,7 +17,12 @@ import (
 
 // WriteTable writes a plan for people: what is left for user pods, and how that comes about.
 func WriteTable(w io.Writer, p Plan) error {
-	head := fmt.Sprintf("Left for user pods  %s of %s, %s of %s CPUs\nConfiguration       %s\n\n",
+	var head string
+	if p.Invalid != nil {
+		head = fmt.Sprintf("Not valid           %s: the generator refuses it; a limit that it cannot read is not subtracted\n",
+			text.Terminal(strings.Join(p.refused(), ", ")))
+	}
+	head += fmt.Sprintf("Left for user pods  %s of %s, %s of %s CPUs\nConfiguration       %s\n\n",
 		text.RoundBytes(p.Remainder.MemoryBytes), text.RoundBytes(p.Capacity.MemoryBytes),
 		cpuText(p.Remainder.MilliCPU), cpuText(p.Capacity.MilliCPU), text.Terminal(origin(p.Configuration)))
 	if err := output.Write(w, head, nil); err != nil {
@@ -33,8 +38,11 @@ func WriteTable(w io.Writer, p Plan) error {
 		}
 	}
 	var warnings strings.Builder
-	for _, warning := range p.Warnings {
-		fmt.Fprintf(&warnings, "\nwarning  %s\n", text.Terminal(warning))
+	for i, warning := range p.Warnings {
+		if i == 0 {
+			warnings.WriteString("\n") // after the tables
+		}
+		fmt.Fprintf(&warnings, "warning  %s\n", text.Terminal(warning))
 	}
 	return output.Write(w, warnings.String(), output.Severities)
 }

@@ -2,6 +2,7 @@ package status
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	"node-partition.io/node-partition/internal/host"
@@ -22,6 +23,10 @@ func recorded(n host.Node) (told state.Status, ok bool) {
 	}
 	data, err := n.Root.ReadFile("/"+File, maxBytes)
 	if err != nil || json.Unmarshal(data, &told) != nil || told.Time.IsZero() {
+		return state.Status{}, false
+	}
+	//guard: a name in a foreign bundle is a name
+	if slices.ContainsFunc(told.Partitions, func(p state.Partition) bool { return p.Name.Check() != nil }) {
 		return state.Status{}, false
 	}
 	told.Service += ", by its " + File + " of " + told.Time.Format(time.RFC3339)

@@ -86,21 +86,28 @@ func (c *checker) limitBytes(field string) uint64 {
 		return 0
 	}
 	limit, err := parseBytes(raw, 1)
-	text := strings.Trim(string(raw), `"`)
-	number := strings.TrimRight(text, "KMGTPEik")
-	switch {
+	switch remark := LacksUnit(strings.Trim(string(raw), `"`), limit); {
 	case err != nil:
 		c.bad(field, shown(raw), "%v", err)
 		return 0
-	case limit >= smallLimit:
-	case limit < leastLimit || number == text:
-		c.bad(field, shown(raw), "is %d bytes; want a unit, and 1 MiB or more; is %s meant?", limit, likely(number))
+	case remark != "":
+		c.bad(field, shown(raw), "%s", remark)
 		return 0
-	default:
+	case limit < smallLimit:
 		c.warn(field, "%s is less than %d MiB, %s will hardly start in it; is a larger unit such as Gi meant?",
 			shown(raw), smallLimit>>20, c.pods())
 	}
 	return limit
+}
+
+// LacksUnit returns why a number of bytes of memory, with the text that it is written as, can only
+// be a mistake: its unit is missing or too small. It is empty if the number can be meant.
+func LacksUnit(text string, bytes uint64) string {
+	number := strings.TrimRight(text, "KMGTPEik")
+	if bytes >= smallLimit || bytes >= leastLimit && number != text {
+		return ""
+	}
+	return fmt.Sprintf("is %d bytes; want a unit, and 1 MiB or more; is %s meant?", bytes, likely(number))
 }
 
 // likely returns a number with the unit by which it comes to a limit that people set: 4 is 4Gi, 512
