@@ -168,7 +168,7 @@ func (m *Manager) poll(ctx context.Context) (time.Duration, error) {
 	if readErr != nil {
 		return 0, readErr
 	}
-	grew := m.watch.count(s.Now)
+	grew := m.watch.count()
 	if freed || grew != (counted{}) {
 		// The first reading may be from before the processes ended, or before the kernel counted.
 		if err := m.read(&s); err != nil {
@@ -187,7 +187,7 @@ func (m *Manager) poll(ctx context.Context) (time.Duration, error) {
 		}
 		// The kernel may have killed in the meantime.
 		//guard: one reading is not enough to evict
-		grew := m.watch.count(time.Now())
+		grew := m.watch.count()
 		if err := m.read(&s); err != nil {
 			return 0, err
 		}

@@ -20,7 +20,7 @@ type kills struct {
 // processes that the kernel has killed. It reads them at each poll: a kill that is read late would
 // count as one of now, for whose memory the next eviction waits. The first reading of a run is the
 // base: what was counted before it proves nothing.
-func (w *watch) count(now time.Time) (grew counted) {
+func (w *watch) count() (grew counted) {
 	killed, atLimit, err := w.Cgroups.OOMEvents(w.slice)
 	if err != nil {
 		return counted{} // the cgroup is gone, which the next poll finds

@@ -34,7 +34,7 @@ func TestWatchCountsOnce(t *testing.T) {
 		t.Helper()
 		write(t, dir, map[string]string{"memory.events": oomEvents(0, killed), "memory.events.local": oomEvents(0, 0)})
 		condemned = uint64(mine)
-		w.count(time.Now())
+		w.count()
 	}
 	count(0, 0)
 	count(1, 0)

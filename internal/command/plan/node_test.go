@@ -214,7 +214,7 @@ evictionHard: {memory.available: 500Mi, nodefs.available: 10%}
 	n.Write("/etc/partition.yaml", fakenode.Configuration("systemPartition: {memoryLimit: 4GB, namespaces: [kube-system]}\n"+
 		"workloadPartitions: {batch: {memoryLimit: 1Gi, namespaces: [batch]}, agents: {namespaces: [agents]}}"))
 	p = made(t, n, Options{Capacity: capacity, Files: files})
-	names := []partition.Name{}
+	names := make([]partition.Name, 0, len(p.Partitions))
 	for _, row := range p.Partitions {
 		names = append(names, row.Name)
 	}
