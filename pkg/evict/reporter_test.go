@@ -334,3 +334,23 @@ func TestReporterOutsideAfterRestart(t *testing.T) {
 		n.expect("evict greedy", "confirm greedy")
 	})
 }
+
+// TestRetryAccepted: a report that the API server accepts while the program stops was accepted: the
+// next run does not send it again. One that begins when the program has been stopped is sent once.
+func TestRetryAccepted(t *testing.T) {
+	for _, before := range []bool{false, true} {
+		ctx, cancel := context.WithCancel(t.Context())
+		if before {
+			cancel()
+		}
+		calls := 0
+		err := (&reporter{}).retry(ctx, Eviction{}, func(context.Context, Eviction) error {
+			calls++
+			cancel()
+			return nil
+		})
+		if err != nil || calls != 1 {
+			t.Errorf("stopped before: %t: %d calls, %v; want one, and no error", before, calls, err)
+		}
+	}
+}
