@@ -25,8 +25,8 @@ func TestRecording(t *testing.T) {
 		e.placed(t, pod)
 	}
 	cast := filepath.Join(t.TempDir(), "leak.cast")
-	watch := n.SSHCommand("-t", monitorPath, "status", "--watch")
-	record := exec.CommandContext(t.Context(), "asciinema", "rec", "--quiet", "--cols=80", "--rows=18", "--idle-time-limit=2",
+	watch := n.SSHCommand("-t", monitorPath, "status", "--watch", "--all")
+	record := exec.CommandContext(t.Context(), "asciinema", "rec", "--quiet", "--cols=96", "--rows=26", "--idle-time-limit=2",
 		"--title=partition-monitor status --watch", "--command="+quoted(watch), cast)
 	record.Stderr = os.Stderr
 	if err := record.Start(); err != nil {
