@@ -198,7 +198,7 @@ func TestManagerKernelKills(t *testing.T) {
 		c := hardOnly
 		c.Hard = 0
 		m := n.started(c)
-		// happen sets the counts of the kernel, which are read once a second far from the limit.
+		// happen sets the counts of the kernel, which are read at each poll.
 		happen := func(killed, atLimit int) {
 			n.files(systemCgroup, map[string]string{"memory.events": oomEvents(atLimit+5, killed), "memory.events.local": oomEvents(atLimit, 0)})
 			n.run(m, statInterval)

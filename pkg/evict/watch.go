@@ -86,14 +86,11 @@ func far(c Settings, available uint64) bool {
 	return available > 2*c.Nearest()+c.MinimumReclaim
 }
 
-// statDue reports whether memory.stat is read again far from the threshold.
-func (w *watch) statDue(now time.Time) bool { return due(now, w.statAt) }
-
-// due reports whether what was read at that time is read again after statInterval. Polls come at
-// multiples of an interval, a little early or late: the nearest one reads.
-func due(now, at time.Time) bool {
+// statDue reports whether memory.stat is read again far from the threshold, after statInterval.
+// Polls come at multiples of an interval, a little early or late: the nearest one reads.
+func (w *watch) statDue(now time.Time) bool {
 	//guard: a poll that comes a little early reads memory.stat
-	return now.Sub(at) >= statInterval-maxPollInterval/2
+	return now.Sub(w.statAt) >= statInterval-maxPollInterval/2
 }
 
 // grown returns the growth since the last poll in bytes per second, 0 if there is none.
