@@ -4,13 +4,13 @@ package e2e
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
+
+	"node-partition.io/node-partition/tests/lab"
 )
 
 // TestRecording records the moving picture of README, docs/leak.svg, on a node: a log collector
@@ -26,8 +26,11 @@ func TestRecording(t *testing.T) {
 	}
 	cast := filepath.Join(t.TempDir(), "leak.cast")
 	watch := n.SSHCommand("-t", monitorPath, "status", "--watch", "--all")
+	for i, word := range watch {
+		watch[i] = lab.Quote(word)
+	}
 	record := exec.CommandContext(t.Context(), "asciinema", "rec", "--quiet", "--cols=96", "--rows=26", "--idle-time-limit=2",
-		"--title=partition-monitor status --watch", "--command="+quoted(watch), cast)
+		"--title=partition-monitor status --watch", "--command="+strings.Join(watch, " "), cast)
 	record.Stderr = os.Stderr
 	if err := record.Start(); err != nil {
 		t.Fatal(err)
@@ -36,7 +39,7 @@ func TestRecording(t *testing.T) {
 		out, err := n.Run(ctx, "journalctl -b --no-pager -o cat -u "+monitorUnit+" | grep -c 'an eviction has ended' || true")
 		return err == nil && strings.TrimSpace(out) != "0", out, err
 	})
-	if _, err := n.Run(t.Context(), fmt.Sprintf("sleep %d; pkill -f 'status --watch'", int((6*time.Second).Seconds()))); err != nil {
+	if _, err := n.Run(t.Context(), "sleep 6; pkill -f 'status --watch'"); err != nil {
 		t.Fatal(err)
 	}
 	if err := record.Wait(); err != nil {
@@ -46,13 +49,4 @@ func TestRecording(t *testing.T) {
 	if err != nil {
 		t.Fatalf("termtosvg: %v: %s", err, out)
 	}
-}
-
-// quoted returns arguments as a line for a shell.
-func quoted(args []string) string {
-	words := make([]string, len(args))
-	for i, arg := range args {
-		words[i] = "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
-	}
-	return strings.Join(words, " ")
 }

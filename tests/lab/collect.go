@@ -126,7 +126,7 @@ func (n *Node) CgroupTree(ctx context.Context, files ...string) ([]Cgroup, error
 	if len(files) > 0 {
 		var names []string
 		for _, f := range files {
-			names = append(names, "-name "+quote(f))
+			names = append(names, "-name "+Quote(f))
 		}
 		// grep -H prefixes each line with its file, even if there is only one file.
 		out, err := n.Run(ctx, "find "+root+" -type f \\( "+strings.Join(names, " -o ")+" \\) -exec grep -sH '' {} +; true")

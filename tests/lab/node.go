@@ -277,8 +277,8 @@ func (n *Node) SSHCommand(cmd ...string) []string {
 	return append(args, cmd...)
 }
 
-// quote makes one word of a shell command.
-func quote(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
+// Quote makes one word of a shell command.
+func Quote(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
 
 // state describes a node for other processes.
 type state struct {

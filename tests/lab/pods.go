@@ -105,13 +105,13 @@ func (n *Node) ApplyPod(ctx context.Context, manifest []byte) (string, error) {
 	if err := n.WriteFile(ctx, hidden, manifest, 0o600); err != nil {
 		return "", err
 	}
-	_, err = n.Run(ctx, "mv "+quote(hidden)+" "+quote(file))
+	_, err = n.Run(ctx, "mv "+Quote(hidden)+" "+Quote(file))
 	return file, err
 }
 
 // DeletePod removes the manifest of the static pod of that name. WaitNoPod waits until it is gone.
 func (n *Node) DeletePod(ctx context.Context, name string) error {
-	_, err := n.Run(ctx, "rm "+quote(manifestPath(name)))
+	_, err := n.Run(ctx, "rm "+Quote(manifestPath(name)))
 	return err
 }
 
