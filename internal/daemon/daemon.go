@@ -171,7 +171,7 @@ func (m *monitor) build() {
 			Cgroups: m.options.Node.Cgroups, Proc: m.options.Node.Proc,
 			Runtime: m.runtime, Kubelet: m.kubelet, Announced: m.plugin,
 		},
-		Units:      units{m.units},
+		Units:      m.units,
 		Mover:      mover{runtime: m.runtime, live: m.live},
 		Placer:     m.plugin,
 		Events:     newPlacementEvents(m.metrics, m.log, m.afterReconcile),

@@ -6,7 +6,6 @@ import (
 
 	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/internal/partition"
-	"node-partition.io/node-partition/internal/systemd"
 	"node-partition.io/node-partition/pkg/podmove/livemove"
 )
 
@@ -30,11 +29,4 @@ func (m mover) Live(ctx context.Context, from, scope, to, newScope, description 
 		Description: description,
 	})
 	return err
-}
-
-// units is the client of systemd with the methods that a reconcile needs.
-type units struct{ *systemd.Client }
-
-func (u units) StopScope(ctx context.Context, name string) error {
-	return livemove.StopScope(ctx, u.Client, name)
 }

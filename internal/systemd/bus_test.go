@@ -234,6 +234,11 @@ func (f *fake) StopUnit(name, mode string) (dbus.ObjectPath, *dbus.Error) {
 	return f.newJob(name), nil
 }
 
+func (f *fake) KillUnit(name, who string, signal int32) *dbus.Error {
+	f.called("KillUnit %s %s %d", name, who, signal)
+	return nil
+}
+
 func (f *fake) RevertUnitFiles(names []string) ([][]any, *dbus.Error) {
 	f.called("RevertUnitFiles %s", strings.Join(names, " "))
 	return nil, nil

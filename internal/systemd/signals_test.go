@@ -85,7 +85,7 @@ func TestJobForged(t *testing.T) {
 	asked := systemd.neverDone()
 	client := run(t, Options{BusAddress: b.address})
 	done := make(chan error, 1)
-	go func() { done <- client.StopUnit(t.Context(), "x.scope") }()
+	go func() { done <- client.StartConfiguredSlice(t.Context(), "x.scope") }()
 	<-asked
 	job := dbus.ObjectPath(fmt.Sprint(objectPath, "/job/1"))
 	if err := forger.Emit(objectPath, manager+".JobRemoved", uint32(1), job, "x.scope", "failed"); err != nil {

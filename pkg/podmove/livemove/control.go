@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -35,48 +36,33 @@ type control struct {
 	Value string `json:"value"`
 }
 
-// readControls reads the control files that a cgroup has.
-func readControls(dir string) ([]control, error) {
-	names, err := controlNames(dir)
-	if err != nil {
-		return nil, err
-	}
-	return readNamed(dir, names)
-}
-
-// controlNames returns the names of control files that a cgroup may have. It reads the directory
-// only for the sizes of huge pages.
-func controlNames(dir string) ([]string, error) {
+// readControls reads the control files that a cgroup has. It reads the directory only for the sizes
+// of huge pages.
+func (m Mover) readControls(cgroup string) ([]control, error) {
 	var names []string
 	for _, pattern := range controlFiles {
 		if !strings.Contains(pattern, "*") {
 			names = append(names, pattern)
 			continue
 		}
-		entries, err := os.ReadDir(dir)
+		entries, err := os.ReadDir(m.dir(cgroup))
 		if err != nil {
 			return nil, err
 		}
-		prefix, suffix, _ := strings.Cut(pattern, "*")
 		for _, e := range entries {
-			if strings.HasPrefix(e.Name(), prefix) && strings.HasSuffix(e.Name(), suffix) {
+			if ok, _ := path.Match(pattern, e.Name()); ok { // the patterns are valid
 				names = append(names, e.Name())
 			}
 		}
 	}
-	return names, nil
+	return m.readNamed(cgroup, names)
 }
 
 // readNamed reads the files that exist.
-func readNamed(dir string, names []string) ([]control, error) {
-	d, err := openFolder(dir)
-	if err != nil {
-		return nil, err
-	}
-	defer d.close()
+func (m Mover) readNamed(cgroup string, names []string) ([]control, error) {
 	var all []control
 	for _, name := range names {
-		value, err := d.read(name)
+		value, err := m.Cgroups.Setting(cgroup, name)
 		if absent(err) {
 			continue // there is no such controller, or it was disabled
 		}
@@ -117,7 +103,7 @@ func (m Mover) writeControls(cgroup string, want []control) error {
 	for _, w := range want {
 		names = append(names, w.File)
 	}
-	have, err := readNamed(m.dir(cgroup), names)
+	have, err := m.readNamed(cgroup, names)
 	if err != nil {
 		return err
 	}
@@ -125,7 +111,7 @@ func (m Mover) writeControls(cgroup string, want []control) error {
 		if err := m.enable(cgroup, lacking); err != nil {
 			return err
 		}
-		if have, err = readNamed(m.dir(cgroup), names); err != nil {
+		if have, err = m.readNamed(cgroup, names); err != nil {
 			return err
 		}
 	}

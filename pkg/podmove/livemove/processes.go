@@ -76,11 +76,6 @@ func hold(dir, cgroup string) (processes, error) {
 	if len(pids) == 0 {
 		return nil, nil
 	}
-	proc, err := openFolder("/proc")
-	if err != nil {
-		return nil, err
-	}
-	defer proc.close()
 	held := make(processes, 0, len(pids))
 	for _, pid := range pids {
 		fd, err := unix.PidfdOpen(int(pid), 0)
@@ -93,7 +88,7 @@ func hold(dir, cgroup string) (processes, error) {
 		}
 		p := process{pid, fd}
 		//guard: a PID that is in another cgroup by now is not moved
-		if !p.in(proc, cgroup) {
+		if !p.in(cgroup) {
 			_ = unix.Close(fd)
 			continue
 		}
@@ -103,9 +98,9 @@ func hold(dir, cgroup string) (processes, error) {
 }
 
 // in reports whether the process is in a cgroup, according to /proc.
-func (p process) in(proc *folder, cgroup string) bool {
-	text, err := proc.read(strconv.FormatUint(uint64(p.pid), 10) + "/cgroup")
-	return err == nil && text == "0::/"+cgroup
+func (p process) in(cgroup string) bool {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", p.pid))
+	return err == nil && string(text) == "0::/"+cgroup+"\n"
 }
 
 // ended reports whether the process has exited, so that its PID may belong to another one.

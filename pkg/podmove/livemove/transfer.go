@@ -32,7 +32,7 @@ func (t *transfer) prepare() error {
 	// The anchor takes as long to start as the files take to read, on another CPU.
 	var starting sync.WaitGroup
 	starting.Go(func() { t.anchor, anchorErr = newAnchor() })
-	t.record.Controls, controlsErr = readControls(t.dir(t.Cgroup))
+	t.record.Controls, controlsErr = t.readControls(t.Cgroup)
 	t.record.Owner, ownerErr = ownerOf(t.dir(t.Cgroup))
 	starting.Wait()
 	if err := errors.Join(controlsErr, ownerErr); err != nil {

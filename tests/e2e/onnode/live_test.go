@@ -154,10 +154,10 @@ func TestLiveMove(t *testing.T) {
 		if got := controlFiles(t, back.newCgroup); got != controls {
 			t.Errorf("control files before:\n%s\nafter:\n%s", controls, got)
 		}
-		if err := livemove.StopScope(t.Context(), c, name); err != nil {
+		if err := c.StopScope(t.Context(), name); err != nil {
 			t.Fatal(err)
 		}
-		if err := livemove.StopScope(t.Context(), c, name); err != nil {
+		if err := c.StopScope(t.Context(), name); err != nil {
 			t.Errorf("stopping what is gone: %v", err)
 		}
 		wantNothingLeft(t, id)
@@ -275,7 +275,7 @@ func TestLiveMoveOfForkers(t *testing.T) {
 				box.request.TargetSlice, box.request.Cgroup = slice, box.cgroup
 			}
 			for _, name := range []string{box.request.Scope, box.request.NewName} {
-				if err := livemove.StopScope(t.Context(), c, name); err != nil {
+				if err := c.StopScope(t.Context(), name); err != nil {
 					t.Error(err)
 				}
 			}
@@ -335,7 +335,7 @@ func TestDeviceRules(t *testing.T) {
 // stopScope stops a scope, of which nothing may stay behind.
 func stopScope(t *testing.T, c *systemd.Client, name string) {
 	t.Helper()
-	if err := livemove.StopScope(t.Context(), c, name); err != nil {
+	if err := c.StopScope(t.Context(), name); err != nil {
 		t.Fatal(err)
 	}
 	wantNothingLeft(t, id)

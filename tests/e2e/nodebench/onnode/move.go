@@ -105,8 +105,8 @@ func move(ctx context.Context, s settings) ([]figure.Figure, error) {
 	}
 	err = errors.Join(
 		p.remove(ctx, id),
-		livemove.StopScope(ctx, c, scope),
-		livemove.StopScope(ctx, c, partition.LiveScope(scope)),
+		c.StopScope(ctx, scope),
+		c.StopScope(ctx, partition.LiveScope(scope)),
 		p.end(ctx),
 	)
 	if err != nil {

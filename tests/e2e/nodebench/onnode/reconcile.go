@@ -18,7 +18,6 @@ import (
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/systemd"
 	"node-partition.io/node-partition/pkg/podmove"
-	"node-partition.io/node-partition/pkg/podmove/livemove"
 	"node-partition.io/node-partition/pkg/podmove/nri"
 	"node-partition.io/node-partition/pkg/podmove/report"
 	"node-partition.io/node-partition/pkg/slices/decision"
@@ -224,7 +223,7 @@ func (n *node) build(client *cri.Client) {
 	placer := &nri.Plugin{Wake: func() {}, Announce: signals.Announce, Connection: func(bool) {}}
 	n.reconciler = podmove.New(podmove.Options{
 		Gatherer: &podmove.Gatherer{Cgroups: tree, Runtime: client, Kubelet: n.kubelet, Announced: placer},
-		Units:    units{n.systemd},
+		Units:    n.systemd,
 		Mover:    nobodyMoves{},
 		Placer:   placer,
 		Events:   observer{n},
@@ -344,7 +343,7 @@ func (n *node) endPods(ctx context.Context) error {
 		units []string
 		stop  func(context.Context, string) error
 	}{
-		{scopes, func(ctx context.Context, scope string) error { return livemove.StopScope(ctx, n.systemd, scope) }},
+		{scopes, n.systemd.StopScope},
 		{defaultSlices, n.systemd.StopSlice},
 	} {
 		group, stopping := errgroup.WithContext(ctx)
@@ -373,13 +372,6 @@ type fakeKubelet map[types.UID]*kubelet.Pod
 
 func (k fakeKubelet) Pods() (map[types.UID]*kubelet.Pod, bool) { return maps.Clone(k), true }
 func (k fakeKubelet) Answers() bool                            { return true }
-
-// units adapts systemd for the reconciler as partition-monitor does.
-type units struct{ *systemd.Client }
-
-func (u units) StopScope(ctx context.Context, name string) error {
-	return livemove.StopScope(ctx, u.Client, name)
-}
 
 type nobodyMoves struct{}
 
