@@ -22,11 +22,8 @@ import (
 type Runtime interface {
 	Sandboxes(ctx context.Context) ([]cri.Sandbox, error)
 	Containers(ctx context.Context) ([]cri.Container, error)
-	// Resources returns the resources that a container was created with.
-	Resources(ctx context.Context, id string) (cri.Resources, error)
-	// Process returns the ID of a container's first process, and whether the container runs. The ID is
-	// 0 if the runtime does not report it.
-	Process(ctx context.Context, id string) (pid int, running bool, err error)
+	// Status returns what the runtime reports of a container.
+	Status(ctx context.Context, id string) (cri.Status, error)
 }
 
 // Kubelet reads from the kubelet. *kubelet.Watcher implements it.
