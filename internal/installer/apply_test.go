@@ -43,6 +43,9 @@ func TestApply(t *testing.T) {
 		if got := n.inFolder(); !slices.Equal(got, []string{"state.json"}) {
 			t.Errorf("the installer's folder has %q", got)
 		}
+		if is, err := n.h.Present(n.h.In(stateFile)); err != nil || is.Mode != 0o600 {
+			t.Errorf("the state is for root alone: %+v, %v", is, err)
+		}
 		before := n.tree()
 		n.steps = nil
 		if got := n.do(n.order("v1", section)); got.Status != record.Done || got.Reason != record.Unchanged {
@@ -661,18 +664,6 @@ func TestShortTrial(t *testing.T) {
 		}
 		if done := strings.Join(n.steps, "\n"); strings.Contains(done, "partition-monitor try /") {
 			t.Errorf("the section was tried: %s", done)
-		}
-	})
-}
-
-// TestStoreFiles: what the host keeps is for root alone.
-func TestStoreFiles(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t)
-		n.mustApply("v1", section)
-		is, err := n.h.Present(n.h.In("state.json"))
-		if err != nil || is.Mode != 0o600 || n.state().Kept.Section != Digest([]byte(section)) {
-			t.Errorf("%+v, %+v, %v", is, n.state(), err)
 		}
 	})
 }
