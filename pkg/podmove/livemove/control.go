@@ -1,7 +1,6 @@
 package livemove
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -167,46 +165,3 @@ func writeFile(name, value string) error {
 
 // absent reports whether a file or its cgroup is gone.
 func absent(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) }
-
-// owner is the user and the group that a cgroup is delegated to.
-type owner struct {
-	UID int `json:"uid"`
-	GID int `json:"gid"`
-}
-
-func ownerOf(dir string) (owner, error) {
-	info, err := os.Stat(dir)
-	if err != nil {
-		return owner{}, err
-	}
-	stat, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		return owner{}, fmt.Errorf("%s: no owner", dir)
-	}
-	return owner{int(stat.Uid), int(stat.Gid)}, nil
-}
-
-// delegated is the kernel's list of the files that a cgroup's delegation includes.
-const delegated = "/sys/kernel/cgroup/delegate"
-
-// delegate gives the cgroup dir to a user as runc does for a container with a user namespace
-// (UnifiedManager.Apply).
-func (m Mover) delegate(dir string, o owner) error {
-	if o == (owner{}) {
-		return nil
-	}
-	list, err := os.Open(delegated)
-	if err != nil {
-		return err
-	}
-	defer list.Close()
-	if err := m.system().chown(dir, o); err != nil {
-		return err
-	}
-	for scanner := bufio.NewScanner(list); scanner.Scan(); {
-		if err := m.system().chown(filepath.Join(dir, scanner.Text()), o); err != nil && !absent(err) {
-			return err
-		}
-	}
-	return nil
-}

@@ -357,7 +357,7 @@ func TestRecover(t *testing.T) {
 	}
 
 	t.Run("all gone", func(t *testing.T) {
-		gone := record{Scope: "gone.scope", Cgroup: "kubepods.slice/gone.scope", NewCgroup: "kubepods.slice/new.scope", Owner: owner{1, 1}}
+		gone := record{Scope: "gone.scope", Cgroup: "kubepods.slice/gone.scope", NewCgroup: "kubepods.slice/new.scope"}
 		if err := gone.write(m.StateDir); err != nil {
 			t.Fatal(err)
 		}

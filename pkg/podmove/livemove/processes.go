@@ -13,14 +13,6 @@ import (
 	"node-partition.io/node-partition/internal/cgroups"
 )
 
-// kernel has what files alone do not do: it moves processes between cgroups, and gives them to
-// users.
-type kernel interface {
-	// hold opens the processes of a cgroup, so that they can be moved.
-	hold(dir, cgroup string) (held, error)
-	chown(name string, o owner) error
-}
-
 // held holds the processes of a cgroup at one moment.
 type held interface {
 	count() int
@@ -28,12 +20,6 @@ type held interface {
 	moveTo(dir string) error
 	release()
 }
-
-// linux is the kernel of this machine.
-type linux struct{}
-
-func (linux) hold(dir, cgroup string) (held, error) { return hold(dir, cgroup) }
-func (linux) chown(name string, o owner) error      { return os.Chown(name, o.UID, o.GID) }
 
 // process is a process held by a file descriptor, so that a reuse of its PID is noticed.
 type process struct {
@@ -66,7 +52,7 @@ func readPIDs(dir string) ([]uint32, error) {
 	return pids, nil
 }
 
-// hold opens the processes of a cgroup. It leaves out those that have ended meanwhile, and PIDs
+// hold opens the processes of a cgroup, so that they can be moved. It leaves out those that have ended meanwhile, and PIDs
 // that already belong to another process in another cgroup.
 func hold(dir, cgroup string) (processes, error) {
 	pids, err := readPIDs(dir)
