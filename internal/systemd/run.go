@@ -53,15 +53,11 @@ func (c *Client) Run(ctx context.Context) error {
 			sleep(ctx, pause.Step())
 			continue
 		}
-		var begin time.Time
-		for conn != nil {
-			begin = time.Now()
-			c.setConnection(conn, nil)
-			c.notices.connected(true)
-			next := c.hold(ctx, conn)
-			conn.close()
-			conn = next
-		}
+		begin := time.Now()
+		c.setConnection(conn, nil)
+		c.notices.connected(true)
+		c.hold(ctx, conn)
+		conn.close()
 		c.setConnection(nil, errLost)
 		c.notices.connected(false)
 		//guard: a connection to systemd that is lost at once is made again after a pause
@@ -74,7 +70,7 @@ func (c *Client) Run(ctx context.Context) error {
 }
 
 // connect prefers the bus: over it systemd can identify the caller. Its own socket accepts only
-// root.
+// root, and a connection to it stays when the bus is back.
 func (c *Client) connect(ctx context.Context) (*connection, error) {
 	conn, busErr := c.dial(ctx, c.options.BusAddress, onBus)
 	if busErr == nil {
@@ -87,36 +83,21 @@ func (c *Client) connect(ctx context.Context) (*connection, error) {
 	return conn, nil
 }
 
-// hold watches a connection until it ends. If the connection is direct, hold also tries to reach
-// the bus, and returns a connection to it as soon as it is back.
-func (c *Client) hold(ctx context.Context, conn *connection) *connection {
-	pause := reconnectPause()
+// hold watches a connection until it ends.
+func (c *Client) hold(ctx context.Context, conn *connection) {
 	for {
-		var lookForBus <-chan time.Time
-		var timer *time.Timer
-		if conn.way == direct {
-			timer = time.NewTimer(pause.Step())
-			lookForBus = timer.C
-		}
 		select {
 		case <-ctx.Done():
-			return nil
+			return
 		case <-conn.ctx.Done():
-			return nil
+			return
 		case <-conn.filter.newOwner:
 			// systemd has re-executed, or has left the bus and come back. Either way it has lost its
 			// subscribers.
 			if err := c.resubscribe(ctx, conn); err != nil {
-				return nil
+				return
 			}
 			c.notices.resynced()
-		case <-lookForBus:
-			if next, err := c.dial(ctx, c.options.BusAddress, onBus); err == nil {
-				return next
-			}
-		}
-		if timer != nil {
-			timer.Stop()
 		}
 	}
 }
