@@ -31,8 +31,8 @@ const (
 func (r *Reconciler) move(ctx context.Context, m *Move) {
 	var err error
 	moved, pointless := 0, false
-	for i, c := range m.Containers {
-		if err = r.pointless(m, i); err != nil {
+	for _, c := range m.Containers {
+		if err = r.pointless(m); err != nil {
 			err, pointless = fmt.Errorf("%s: %w", m.fullName(), err), true
 			break
 		}
@@ -117,17 +117,14 @@ func (r *Reconciler) elsewhere(m *Move) error {
 	return ErrWrongPlace
 }
 
-// pointless returns why the next container is not touched: the pod belongs elsewhere, or nothing
-// would start the container again. Before the first one it is enough that the pod may belong
-// elsewhere: nothing is lost, and the next reconcile decides again.
-func (r *Reconciler) pointless(m *Move, container int) error {
+// pointless returns why the next container is not touched: the pod may belong elsewhere, which the
+// next reconcile decides, or nothing would start the container again.
+func (r *Reconciler) pointless(m *Move) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	u := r.underway[m.UID]
 	switch {
-	//guard: a move of several containers ends when the pod belongs elsewhere
-	//guard: a move does not begin if the pod may belong elsewhere by then
-	case u.elsewhere || container == 0 && u.overtaken:
+	//guard: a move ends when the pod may belong elsewhere
+	case r.underway[m.UID].overtaken:
 		return errOvertaken
 	//guard: no container is stopped after the kubelet has gone away
 	case m.Method == Restart && !r.options.Gatherer.Kubelet.Answers():

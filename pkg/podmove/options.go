@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Options holds the parts of a Reconciler. All fields but RecordFile and Recover are needed.
+// Options holds the parts of a Reconciler. All fields but RecordFile are needed.
 type Options struct {
 	// Gatherer reads the node. Its Announced and Proc may be missing.
 	Gatherer *Gatherer
@@ -28,11 +28,4 @@ type Options struct {
 	// Recover finishes what an earlier process has begun, before the first reconcile. Announced
 	// pods do not wait for it. It logs its errors.
 	Recover func(context.Context)
-}
-
-// recover calls Recover, if there is one.
-func (o *Options) recover(ctx context.Context) {
-	if o.Recover != nil {
-		o.Recover(ctx)
-	}
 }

@@ -46,8 +46,6 @@ type Reconciler struct {
 	formulas
 	// recorded holds what the last reconcile has set, and stored what is in the file of that.
 	recorded, stored record
-	// flaws holds the annotations that were reported as not followed, by the UID of the pod.
-	flaws map[string]string
 }
 
 // formulas holds the formulas of cpu.weight that the kubelet and the runtime use.
@@ -104,7 +102,6 @@ const (
 func New(o Options) *Reconciler {
 	return &Reconciler{
 		Signals: o.Signals, options: o, formulas: formulas{admission.LinearWeight, admission.LinearWeight},
-		flaws:   map[string]string{},
 		passing: passing{passed: make(chan struct{}), beat: time.Now()},
 		moves:   moves{failed: map[string]failure{}, underway: map[string]*underway{}},
 	}
@@ -197,7 +194,7 @@ func (r *Reconciler) Run(ctx context.Context) error {
 	defer cancel()
 	//guard: announced pods do not wait for an interrupted move
 	work.Go(func() { r.prepareAll(ctx) })
-	r.options.recover(ctx)
+	r.options.Recover(ctx)
 	r.recall()
 	for calm := 0; ; calm++ {
 		begin := time.Now()
@@ -385,6 +382,7 @@ func (r *Reconciler) finish(pods []Pod, d Decision, err error) {
 	if pods == nil && err != nil {
 		return // nothing new is known
 	}
+	r.reportFlaws(r.options.Table.Report().Pods, d.Pods)
 	r.options.Table.setReport(report.Report{Time: time.Now(), Pods: d.Pods, Outlived: d.Outlived, Empty: d.Empty})
 	there := map[string]bool{}
 	for _, pod := range pods {
@@ -395,7 +393,6 @@ func (r *Reconciler) finish(pods []Pod, d Decision, err error) {
 			delete(r.failed, uid)
 		}
 	}
-	r.reportFlaws(pods, d.Pods)
 	close(r.passed)
 	r.passed = make(chan struct{})
 }
@@ -477,26 +474,17 @@ func (r *Reconciler) prepareRequested(a Announcement, last PodTime, most int64) 
 	return annotated(a.Requested, 0, most)
 }
 
-// reportFlaws reports annotations that are not followed and were not reported yet. What was
-// reported of a pod counts until the pod is gone, or the kubelet reports it without a flaw. It is
-// called with mu held.
-func (r *Reconciler) reportFlaws(pods []Pod, reports []report.Pod) {
-	now := map[string]string{}
-	for i := range pods {
-		//guard: a flaw is reported once while the kubelet comes and goes
-		//guard: a flaw is reported again when it is back
-		if flaw, ok := r.flaws[pods[i].UID]; ok && !pods[i].isFlawless() {
-			now[pods[i].UID] = flaw
+// reportFlaws reports annotations that are not followed and were not in the report before.
+func (r *Reconciler) reportFlaws(before, now []report.Pod) {
+	known := map[string]string{}
+	for _, pod := range before {
+		if pod.Workload != nil {
+			known[pod.UID] = pod.Workload.Flaw
 		}
 	}
-	for _, pod := range reports {
-		if pod.Workload == nil || pod.Workload.Flaw == "" {
-			continue
-		}
-		if now[pod.UID] != pod.Workload.Flaw {
+	for _, pod := range now {
+		if pod.Workload != nil && pod.Workload.Flaw != known[pod.UID] && pod.Workload.Flaw != "" {
 			r.options.Events.NotFollowed(pod, pod.Workload.Flaw)
 		}
-		now[pod.UID] = pod.Workload.Flaw
 	}
-	r.flaws = now
 }

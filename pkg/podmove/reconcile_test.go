@@ -251,7 +251,7 @@ func idle(g *Gatherer, nri NRIState) Options {
 	h := &fakeHost{}
 	return Options{
 		Gatherer: g, Units: h, Mover: h, Placer: &fakePlacer{}, Events: &events{}, NRI: func() NRIState { return nri },
-		Table: &Table{}, Signals: NewSignals(), Tick: 30 * time.Second,
+		Table: &Table{}, Signals: NewSignals(), Tick: 30 * time.Second, Recover: func(context.Context) {},
 	}
 }
 

@@ -231,6 +231,7 @@ func (n *node) build(client *cri.Client) {
 		Table:    &podmove.Table{},
 		Signals:  signals,
 		Tick:     time.Hour,
+		Recover:  func(context.Context) {},
 	})
 	n.reconciler.SetConfig(podmove.Policy{
 		Partitions: []decision.Partition{{Name: partition.System, Namespaces: []string{namespace}}},
