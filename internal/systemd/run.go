@@ -3,7 +3,6 @@ package systemd
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -40,12 +39,8 @@ func sleep(ctx context.Context, d time.Duration) bool {
 }
 
 // Run keeps a connection to systemd until ctx ends, and returns the cause of that. It calls the
-// functions of Options, one at a time. It queues at most one further call of each meanwhile.
+// functions of Options, from several goroutines.
 func (c *Client) Run(ctx context.Context) error {
-	var notifying sync.WaitGroup
-	notifying.Go(func() { c.notices.deliver(ctx, c.options) })
-	defer notifying.Wait()
-
 	for pause := reconnectPause(); ctx.Err() == nil; {
 		conn, err := c.connect(ctx)
 		if err != nil {
@@ -55,11 +50,12 @@ func (c *Client) Run(ctx context.Context) error {
 		}
 		begin := time.Now()
 		c.setConnection(conn, nil)
-		c.notices.connected(true)
+		c.options.OnConnected(true)
+		c.options.missed()
 		c.hold(ctx, conn)
 		conn.close()
 		c.setConnection(nil, errLost)
-		c.notices.connected(false)
+		c.options.OnConnected(false)
 		//guard: a connection to systemd that is lost at once is made again after a pause
 		if time.Since(begin) >= lasting {
 			pause = reconnectPause()
@@ -97,7 +93,7 @@ func (c *Client) hold(ctx context.Context, conn *connection) {
 			if err := c.resubscribe(ctx, conn); err != nil {
 				return
 			}
-			c.notices.resynced()
+			c.options.missed()
 		}
 	}
 }
