@@ -121,7 +121,7 @@ func TestDecideContainerCPUMoving(t *testing.T) {
 	t.Parallel()
 	s := partitioned(func(s *Snapshot) {
 		s.Config, s.Moving = advertised(""), "a"
-		s.CPU.Runtime = admission.LinearWeight
+		s.Runtime = admission.LinearWeight
 	}, in("shop-2", telemetry, requests(400, 0)))
 	s.Rules = s.Config.Rules()
 	if d := Decide(s); len(d.Scopes) > 0 {
@@ -328,24 +328,6 @@ func TestRecord(t *testing.T) {
 	}
 	if again := readRecord(path); !reflect.DeepEqual(again, want) {
 		t.Errorf("read %+v; want %+v", again, want)
-	}
-	for name, change := range map[string]func(*PodTime){
-		"the type": func(p *PodTime) { p.Type = "web" }, "the request": func(p *PodTime) { p.Request++ },
-		"the limit": func(p *PodTime) { p.Limit++ }, "the request of CPU": func(p *PodTime) { p.MilliCPU++ },
-	} {
-		other := record{want.Raised, CPURecord{map[string]PodTime{}, want.Scopes}}
-		pod := want.Pods[uidA]
-		change(&pod)
-		other.Pods[uidA] = pod
-		if err := r.record(other); err != nil {
-			t.Fatal(err)
-		}
-		if again := readRecord(path); !reflect.DeepEqual(again, other) {
-			t.Errorf("another record, by %s: read %+v; want %+v", name, again, other)
-		}
-		if err := r.record(want); err != nil {
-			t.Fatal(err)
-		}
 	}
 	const written = `{"version":1,"raised":{"min":3145728,"low":5},"pods":{"` + uidA + `":{"type":"telemetry","request":400,"milliCPU":600}},"scopes":{"` + scopeA + `":{"weight":16,"quotaPerSec":500000}}}` + "\n"
 	if text, err := os.ReadFile(path); err != nil || string(text) != written {

@@ -41,22 +41,15 @@ type Reconciler struct {
 	mu     sync.Mutex
 	config Policy
 	rules  Rules
-	passing
-	moves
-	formulas
-	// recorded holds what the last reconcile has set, and stored what is in the file of that.
-	recorded, stored record
-}
-
-// formulas holds the formulas of cpu.weight that the kubelet and the runtime use.
-type formulas struct{ formula, runtime admission.WeightFormula }
-
-// passing holds the state of the passes.
-type passing struct {
-	passed  chan struct{} // closed at the end of each reconcile
-	passes  int
+	passed chan struct{} // closed at the end of each reconcile
+	// lastErr is why the last reconcile failed, and beat is when one has begun or ended.
 	lastErr error
 	beat    time.Time
+	moves
+	// The formulas of cpu.weight that the kubelet and the runtime use.
+	formula, runtime admission.WeightFormula
+	// recorded holds what the last reconcile has set, and stored what is in the file of that.
+	recorded, stored record
 }
 
 // moves holds the state of the moves.
@@ -101,9 +94,9 @@ const (
 // New returns a Reconciler that has no configuration yet.
 func New(o Options) *Reconciler {
 	return &Reconciler{
-		Signals: o.Signals, options: o, formulas: formulas{admission.LinearWeight, admission.LinearWeight},
-		passing: passing{passed: make(chan struct{}), beat: time.Now()},
+		Signals: o.Signals, options: o, passed: make(chan struct{}), lastErr: errNoReconcile, beat: time.Now(),
 		moves:   moves{failed: map[string]failure{}, underway: map[string]*underway{}},
+		formula: admission.LinearWeight, runtime: admission.LinearWeight,
 	}
 }
 
@@ -145,13 +138,6 @@ func (r *Reconciler) forgive() {
 // Report returns the report of the last reconcile.
 func (r *Reconciler) Report() report.Report { return r.options.Table.Report() }
 
-// Err returns why the last reconcile failed. It returns nil if the reconcile did everything.
-func (r *Reconciler) Err() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.lastErr
-}
-
 // errNoReconcile means that no reconcile has finished yet.
 var errNoReconcile = errors.New("no reconcile has finished yet")
 
@@ -159,9 +145,6 @@ var errNoReconcile = errors.New("no reconcile has finished yet")
 func (r *Reconciler) Ready() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.lastErr == nil && r.passes == 0 {
-		return errNoReconcile
-	}
 	return r.lastErr
 }
 
@@ -304,7 +287,7 @@ func (r *Reconciler) snapshot(ctx context.Context) (Snapshot, error) {
 	r.mu.Lock()
 	config, rules, protections := r.config, r.rules, r.recorded.Raised.AtLeast(r.config.floor())
 	r.mu.Unlock()
-	s, err := r.options.Gatherer.snapshot(ctx, config, rules, r.options.NRI())
+	s, err := r.options.Gatherer.Snapshot(ctx, config, rules, r.options.NRI())
 	if err != nil {
 		return Snapshot{}, err
 	}
@@ -325,8 +308,8 @@ func (r *Reconciler) snapshot(ctx context.Context) (Snapshot, error) {
 		r.forgive()
 	}
 	r.formula, r.runtime = kubeletFormula(s.Pods, r.formula), runtimeFormula(s.Pods, r.runtime)
-	s.CPU = CPUState{CPURecord: r.recorded.CPURecord, Runtime: r.runtime}
-	s.Formula, s.Moving, s.RestartsFail, s.Raised = r.formula, r.moving, r.restartsFail, r.recorded.Raised
+	s.CPU, s.Formula, s.Runtime = r.recorded.CPURecord, r.formula, r.runtime
+	s.Moving, s.RestartsFail, s.Raised = r.moving, r.restartsFail, r.recorded.Raised
 	s.Awaited, s.Ordered = r.awaitedPods(), r.takeOrders(s.Pods)
 	s.Backoff, s.GivenUp = map[string]bool{}, map[string]bool{}
 	for uid, f := range r.failed {
@@ -377,7 +360,6 @@ func (r *Reconciler) finish(pods []Pod, d Decision, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.lastErr = err
-	r.passes++
 	//guard: a failed pass keeps the report of the one before
 	if pods == nil && err != nil {
 		return // nothing new is known
@@ -436,11 +418,10 @@ func (r *Reconciler) prepareAll(ctx context.Context) {
 // before the first container.
 func (r *Reconciler) prepare(ctx context.Context, a Announcement) {
 	r.mu.Lock()
-	last, formula, most := r.recorded.Pods[a.UID], r.formula, r.config.ownCPU(a.Place.Partition)
-	on := r.config.isOn(a.Place.Partition)
+	s := Snapshot{Config: r.config, Formula: r.formula, CPU: r.recorded.CPURecord}
 	r.mu.Unlock()
 	//guard: no slice is made in a partition that was switched off since the sandbox began
-	if !on {
+	if !s.Config.isOn(a.Place.Partition) {
 		return
 	}
 	defaultSlice := partition.CgroupPath(partition.PodSlice(partition.Default, a.QoS, a.UID))
@@ -449,29 +430,15 @@ func (r *Reconciler) prepare(ctx context.Context, a Announcement) {
 		r.Wake() // a reconcile creates it, or finds the pod gone
 		return
 	}
-	if a.Place.Resource {
-		if asked, ok := r.prepareRequested(a, last, most); ok {
-			limits = withRequested(limits, asked.MilliCPU, asked.CPU, formula)
-		}
-	}
+	pod := &Pod{UID: a.UID, DefaultCgroup: PodCgroup{Limits: limits}, annotations: annotations{a.Origin, a.Requested}}
+	known, _ := r.options.Gatherer.Kubelet.Pods()
+	pod.reported(known[types.UID(a.UID)])
+	limits = s.limitsIn(pod, a.Place, a.Place.Partition)
 	slice := partition.PodSlice(a.Place.Partition, a.QoS, a.UID)
 	if err := r.options.Units.EnsureSlice(ctx, slice, Description(a.Namespace, a.Name), limits); err != nil {
 		r.options.Events.NotPrepared(a.Namespace, a.Name, err)
 		r.Wake()
 	}
-}
-
-// prepareRequested returns the CPU time that the kubelet reports for the pod of a sandbox, or that
-// was known last, or that its annotations have, and whether it has any.
-func (r *Reconciler) prepareRequested(a Announcement, last PodTime, most int64) (PodTime, bool) {
-	known, _ := r.options.Gatherer.Kubelet.Pods()
-	switch pod := known[types.UID(a.UID)]; {
-	case pod != nil:
-		return counts(a.Place.Type, PodTime{pod.Requested, pod.MilliCPU}, last)
-	case last.Type == a.Place.Type:
-		return counts(a.Place.Type, PodTime{}, last)
-	}
-	return annotated(a.Requested, 0, most)
 }
 
 // reportFlaws reports annotations that are not followed and were not in the report before.
