@@ -255,59 +255,34 @@ func passes(n *node) func() Decision {
 }
 
 // TestGathererLeftOverScope: the creation of a container was cut short, and its empty scope stays.
-// It is ended when it has been empty for a while and neither the runtime nor the kubelet has the
-// pod any more, and its slice after it.
+// It is ended when it has been empty for a while. Whose scopes are left alone, TestGathererOutlived
+// shows.
 func TestGathererLeftOverScope(t *testing.T) {
 	const (
 		id    = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 		scope = "cri-containerd-" + id + ".scope"
 	)
-	defaultB := "kubepods.slice/" + partition.PodSlice(partition.Default, v1.PodQOSGuaranteed, uidB)
-	for name, test := range map[string]struct {
-		change func(*node)
-		ended  bool
-		wait   bool
-	}{
-		"neither has it": {func(*node) {}, true, true},
-		"a process is in it": {func(n *node) {
-			n.cgroup(partitionB+"/"+scope, map[string]string{"cgroup.events": "populated 1\nfrozen 0"})
-		}, false, false},
-		"the kubelet has a slice of the pod": {func(n *node) { n.cgroup(defaultB, nil) }, false, false},
-		"the kubelet reports the pod": {func(n *node) {
-			n.pods = map[types.UID]*kubelet.Pod{uidB: {UID: uidB, Namespace: "kube-system", Name: "b"}}
-		}, false, false},
-		"the runtime announced its sandbox": {func(n *node) {
-			n.announced = []cri.Sandbox{{ID: "pause2", UID: uidB, Namespace: "kube-system", Name: "b", Ready: true}}
-		}, false, false},
-		"the runtime lists the container, and no sandbox": {func(n *node) {
-			n.containers = append(n.containers, cri.Container{ID: id, SandboxID: "lost", State: cri.Running})
-		}, false, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				n := newNode(t)
-				n.cgroup(partitionB+"/"+scope, map[string]string{"cgroup.events": "populated 0\nfrozen 0"})
-				n.cgroup(partitionB+"/crio-conmon-one.scope", map[string]string{"cgroup.events": "populated 0"})
-				test.change(n)
-				pass := passes(n)
-				if d := pass(); len(d.KillScopes) != 0 || d.Wait != test.wait {
-					t.Errorf("at first: ends %q, waits %t", d.KillScopes, d.Wait)
-				}
-				<-time.After(leftOverAge)
-				if d := pass(); slices.Equal(d.KillScopes, []string{scope}) != test.ended {
-					t.Errorf("ends %q; want that it ends %s: %t", d.KillScopes, scope, test.ended)
-				}
-				// It is still there. It is not ended again with each reconcile.
-				if d := pass(); len(d.KillScopes) != 0 || d.Wait {
-					t.Errorf("right afterwards: ends %q, waits %t", d.KillScopes, d.Wait)
-				}
-				<-time.After(endAgain)
-				if d := pass(); slices.Equal(d.KillScopes, []string{scope}) != test.ended {
-					t.Errorf("later ends %q; want that it ends %s: %t", d.KillScopes, scope, test.ended)
-				}
-			})
-		})
-	}
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		n.cgroup(partitionB+"/"+scope, map[string]string{"cgroup.events": "populated 0\nfrozen 0"})
+		n.cgroup(partitionB+"/crio-conmon-one.scope", map[string]string{"cgroup.events": "populated 0"})
+		pass := passes(n)
+		if d := pass(); len(d.KillScopes) != 0 || !d.Wait {
+			t.Errorf("at first: ends %q, waits %t", d.KillScopes, d.Wait)
+		}
+		<-time.After(leftOverAge)
+		if d := pass(); !slices.Equal(d.KillScopes, []string{scope}) {
+			t.Errorf("ends %q; want %s", d.KillScopes, scope)
+		}
+		// It is still there. It is not ended again with each reconcile.
+		if d := pass(); len(d.KillScopes) != 0 || d.Wait {
+			t.Errorf("right afterwards: ends %q, waits %t", d.KillScopes, d.Wait)
+		}
+		<-time.After(endAgain)
+		if d := pass(); !slices.Equal(d.KillScopes, []string{scope}) {
+			t.Errorf("later ends %q; want %s", d.KillScopes, scope)
+		}
+	})
 }
 
 // TestGathererLeftOverScopeStarts: a scope that is empty only while systemd starts it is not ended.
