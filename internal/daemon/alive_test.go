@@ -38,7 +38,7 @@ func idleReconciler(t *testing.T) *podmove.Reconciler {
 	t.Helper()
 	return podmove.New(podmove.Options{
 		Gatherer: &podmove.Gatherer{Cgroups: cgroups.FS(t.TempDir()), Runtime: &node.Runtime{}, Kubelet: &kubelet.Watcher{}},
-		Units:    systemd.New(systemd.Options{}), Mover: mover{}, Placer: &nri.Plugin{}, Events: &placementEvents{},
+		Units:    systemd.New(systemd.Options{}), Placer: &nri.Plugin{}, Events: &placementEvents{},
 		NRI:   func() podmove.NRIState { return podmove.Working },
 		Table: &podmove.Table{}, Signals: podmove.NewSignals(), Tick: time.Hour,
 	})

@@ -8,15 +8,8 @@ import (
 	"time"
 
 	"node-partition.io/node-partition/internal/partition"
+	"node-partition.io/node-partition/pkg/podmove/livemove"
 )
-
-// Mover moves one container.
-type Mover interface {
-	// Restart stops a container with its grace period.
-	Restart(ctx context.Context, id string, grace time.Duration) error
-	// Live moves the processes of scope in slice from into a scope in slice to.
-	Live(ctx context.Context, from, scope, to, newScope, description string) error
-}
 
 const (
 	// firstBackoff and maxBackoff bound how long a pod is left alone after a failed move. The time
@@ -209,14 +202,11 @@ func isReady(pods []Pod, m *Move) bool {
 }
 
 func (r *Reconciler) live(ctx context.Context, m *Move, c Container) error {
-	return r.options.Mover.Live(
-		ctx,
-		c.Slice,
-		c.Unit,
-		m.Slice,
-		newScope(m, c),
-		"Container "+c.Name+" of "+m.fullName(),
-	)
+	_, err := r.options.Live(ctx, livemove.Request{
+		Scope: c.Unit, Cgroup: partition.CgroupPath(c.Slice) + "/" + c.Unit,
+		TargetSlice: m.Slice, NewName: newScope(m, c), Description: "Container " + c.Name + " of " + m.fullName(),
+	})
+	return err
 }
 
 // newScope returns the name of the scope that replaces a container's. If a move to another
@@ -236,7 +226,7 @@ func newScope(m *Move, c Container) string {
 }
 
 func (r *Reconciler) restart(ctx context.Context, m *Move, c Container) error {
-	if err := r.options.Mover.Restart(ctx, c.ID, m.GracePeriod); err != nil {
+	if err := r.options.Stop(ctx, c.ID, m.GracePeriod); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, moveTimeout)

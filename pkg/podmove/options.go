@@ -3,6 +3,8 @@ package podmove
 import (
 	"context"
 	"time"
+
+	"node-partition.io/node-partition/pkg/podmove/livemove"
 )
 
 // Options holds the parts of a Reconciler. All fields but RecordFile are needed.
@@ -10,9 +12,11 @@ type Options struct {
 	// Gatherer reads the node. Its Announced and Proc may be missing.
 	Gatherer *Gatherer
 	Units    Units
-	Mover    Mover
-	Placer   Placer
-	Events   Events
+	// Stop stops a container with its grace period, and Live moves its processes.
+	Stop   func(ctx context.Context, id string, grace time.Duration) error
+	Live   func(ctx context.Context, r livemove.Request) (livemove.Moved, error)
+	Placer Placer
+	Events Events
 	// NRI returns the state of creation-time placement.
 	NRI func() NRIState
 	// Table is shared with eviction. A pod that is being evicted counts as terminating before the

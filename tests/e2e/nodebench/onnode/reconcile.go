@@ -224,7 +224,6 @@ func (n *node) build(client *cri.Client) {
 	n.reconciler = podmove.New(podmove.Options{
 		Gatherer: &podmove.Gatherer{Cgroups: tree, Runtime: client, Kubelet: n.kubelet, Announced: placer},
 		Units:    n.systemd,
-		Mover:    nobodyMoves{},
 		Placer:   placer,
 		Events:   observer{n},
 		NRI:      func() podmove.NRIState { return podmove.Working },
@@ -373,15 +372,6 @@ type fakeKubelet map[types.UID]*kubelet.Pod
 
 func (k fakeKubelet) Pods() (map[types.UID]*kubelet.Pod, bool) { return maps.Clone(k), true }
 func (k fakeKubelet) Answers() bool                            { return true }
-
-type nobodyMoves struct{}
-
-var errMoved = errors.New("a pod of this benchmark is where it belongs")
-
-func (nobodyMoves) Restart(context.Context, string, time.Duration) error { return errMoved }
-func (nobodyMoves) Live(context.Context, string, string, string, string, string) error {
-	return errMoved
-}
 
 // observer is notified of reconciles.
 type observer struct{ *node }
