@@ -203,16 +203,17 @@ func (c *Client) Status(ctx context.Context, id string) (Status, error) {
 	if err == nil {
 		s, err = verboseStatus(answer.GetInfo())
 	}
-	if err != nil {
-		return Status{}, c.failed("ContainerStatus "+id, err)
-	}
 	s.Running = answer.GetStatus().GetState() == Running
 	if linux := answer.GetStatus().GetResources().GetLinux(); linux.GetCpuShares() > 0 {
-		s.Resources = Resources{
+		// What is for people does not matter then.
+		s.Resources, err = Resources{
 			Shares:      uint64(linux.CpuShares),
 			OOMScoreAdj: int(linux.OomScoreAdj),
 			MemoryLimit: uint64(max(linux.MemoryLimitInBytes, 0)),
-		}
+		}, nil
+	}
+	if err != nil {
+		return Status{}, c.failed("ContainerStatus "+id, err)
 	}
 	return s, nil
 }

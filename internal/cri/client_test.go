@@ -275,6 +275,7 @@ func TestStatus(t *testing.T) {
 		err    string
 	}{
 		"status":                  {&runtime.ContainerStatusResponse{Status: linux(512), Info: info(verbose)}, Status{false, 1234, Resources{512, 999, 1 << 20}}, ""},
+		"status, and torn":        {&runtime.ContainerStatusResponse{Status: linux(512), Info: info(verbose[:200])}, Status{false, 0, Resources{512, 999, 1 << 20}}, ""},
 		"status of a zero":        {&runtime.ContainerStatusResponse{Status: linux(0), Info: info(verbose)}, Status{false, 1234, Resources{256, 998, 4096}}, ""},
 		"no limit":                {&runtime.ContainerStatusResponse{Status: &runtime.ContainerStatus{State: Exited, Resources: &runtime.ContainerResources{Linux: &runtime.LinuxContainerResources{CpuShares: 2, OomScoreAdj: -997, MemoryLimitInBytes: -1}}}}, Status{Resources: Resources{2, -997, 0}}, ""},
 		"negative":                {&runtime.ContainerStatusResponse{Status: linux(-1)}, Status{}, ""},
