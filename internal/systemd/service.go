@@ -20,9 +20,9 @@ type Ended struct {
 // the connection was lost.
 const endedPause = 500 * time.Millisecond
 
-// RunService starts a transient service of Type=oneshot with AddRef, under a name that no other has,
-// and waits until its process has ended, for atMost at most. The service runs on if the wait ends
-// before. systemd forgets it when this client is gone.
+// RunService starts a transient service of Type=oneshot with AddRef, under a name that no other
+// has, and waits until its process has ended, for atMost at most. The service runs on if the wait
+// ends before. systemd forgets it when this client is gone.
 func (c *Client) RunService(
 	ctx context.Context,
 	name string,

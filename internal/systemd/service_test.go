@@ -22,8 +22,8 @@ func (f *fake) serve(t *testing.T, unit string, properties unitProperties) {
 	}
 }
 
-// TestRunService: a service runs to its end, and its result is read. One that was started before the
-// connection was lost is waited for.
+// TestRunService: a service runs to its end, and its result is read. One that was started before
+// the connection was lost is waited for.
 func TestRunService(t *testing.T) {
 	b := newBus(t)
 	systemd := newFake(b)

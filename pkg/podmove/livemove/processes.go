@@ -52,8 +52,8 @@ func readPIDs(dir string) ([]uint32, error) {
 	return pids, nil
 }
 
-// hold opens the processes of a cgroup, so that they can be moved. It leaves out those that have ended meanwhile, and PIDs
-// that already belong to another process in another cgroup.
+// hold opens the processes of a cgroup, so that they can be moved. It leaves out those that have
+// ended meanwhile, and PIDs that already belong to another process in another cgroup.
 func hold(dir, cgroup string) (processes, error) {
 	pids, err := readPIDs(dir)
 	if err != nil {
