@@ -248,7 +248,7 @@ e2e: setup-node
 	$(HELM_TESTS)
 endif
 
-## test-nodes: every test on every kind of node, or on FLAVOUR=, or those of RUN=; takes hours
+## test-nodes: every test on each kind of node on which it shows another thing, or on FLAVOUR=, or those of RUN=; takes hours
 test-nodes: export LAB_FLAVOURS := $(or $(FLAVOUR),$(LAB_FLAVOURS))
 test-nodes: setup-node
 	tests/lab/lab prepare $(FLAVOUR)

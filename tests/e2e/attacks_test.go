@@ -154,7 +154,7 @@ func outOfRange(asks func(namespace, name string) spec) (all []attack) {
 // TestAttacks: no pod gains a CPU, a slice or a weight by what its author writes, without the
 // policies of render admission and with them.
 func TestAttacks(t *testing.T) {
-	onEach(t, kinds(allFlavours(), "trixie"), func(t *testing.T, flavour string) {
+	onOne(t, func(t *testing.T, flavour string) {
 		a := &attacked{newWorkloads(t, flavour, attackedSection)}
 		for name, allowed := range map[string]string{operators: "", unallowed: "", confined: "management"} {
 			namespace := &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}

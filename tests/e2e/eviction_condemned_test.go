@@ -81,7 +81,7 @@ done`}
 // TestEvictionCondemned: the monitor is killed between the lowering of a container's limit and the
 // kill. Every container that lives on has the limit that it had before.
 func TestEvictionCondemned(t *testing.T) {
-	onEach(t, kinds([]string{"trixie"}, "trixie"), func(t *testing.T, flavour string) {
+	onOne(t, func(t *testing.T, flavour string) {
 		condemner := filepath.Join(t.TempDir(), "condemner")
 		if err := testkit.Build("node-partition.io/node-partition/tests/e2e/condemner", condemner); err != nil {
 			t.Fatal(err)

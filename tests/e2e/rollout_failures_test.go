@@ -56,7 +56,7 @@ func spoiledNodes() []spoiled {
 // process on the host, or its network. It is as before each time, and the third node is not begun.
 // A removal waits for a node that is off, and ends when the Node is deleted.
 func TestRolloutFailures(t *testing.T) {
-	onEach(t, kinds([]string{"trixie"}, "trixie"), func(t *testing.T, flavour string) {
+	onOne(t, func(t *testing.T, flavour string) {
 		c := newRolloutCluster(t, flavour, "fleet-a", "fleet-b", "fleet-c")
 		defer c.logged(t)
 		first, second, third := c.nodes[0], c.nodes[1], c.nodes[2]
