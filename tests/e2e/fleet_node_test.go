@@ -346,6 +346,16 @@ func TestInstallerApply(t *testing.T) {
 			}
 			f.asBefore(t)
 		})
+		t.Run("the section cannot be kept", func(t *testing.T) {
+			run(t, f.Node, "chattr +i /etc/kubernetes")
+			said, status := f.apply(t, wish{section: half.section, trial: "3m"})
+			run(t, f.Node, "chattr -i /etc/kubernetes")
+			if status != 1 || said.Reason != "error" || !strings.Contains(said.Message, "/etc/kubernetes") {
+				t.Errorf("status %d, %+v", status, said)
+			}
+			f.wentBack(t)
+			f.asBefore(t)
+		})
 		t.Run("kept", func(t *testing.T) {
 			said, status := f.apply(t, half)
 			if status != 0 || said.Reason != "" {

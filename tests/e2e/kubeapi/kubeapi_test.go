@@ -88,7 +88,6 @@ func TestOnAPIServer(t *testing.T) {
 		"a condition of the node": nodeCondition,
 		"resources of types":      setCores,
 		"what check asks for":     inventory,
-		"faults":                  recordedOccurrences,
 		"a user without rights":   withoutRights,
 		"a user with those named": withRights,
 	} {
