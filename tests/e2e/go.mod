@@ -5,7 +5,6 @@ module node-partition.io/node-partition/tests/e2e
 go 1.26.0
 
 require (
-	github.com/godbus/dbus/v5 v5.2.4
 	github.com/prometheus/client_golang v1.24.0
 	github.com/prometheus/common v0.70.1
 	golang.org/x/sys v0.49.0
@@ -52,6 +51,7 @@ require (
 	github.com/go-openapi/swag/stringutils v0.27.1 // indirect
 	github.com/go-openapi/swag/typeutils v0.27.1 // indirect
 	github.com/go-openapi/swag/yamlutils v0.27.1 // indirect
+	github.com/godbus/dbus/v5 v5.2.4 // indirect
 	github.com/golang-jwt/jwt/v5 v5.3.1 // indirect
 	github.com/google/gnostic-models v0.7.0 // indirect
 	github.com/google/go-containerregistry v0.22.1 // indirect

@@ -11,8 +11,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/godbus/dbus/v5"
-
 	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/systemd"
 )
