@@ -219,14 +219,14 @@ func (c *rolloutCluster) current(t *testing.T) {
 type rolled struct{ version, state, reason string }
 
 // wantState checks the labels of a rollout that a node has.
-func (c *rolloutCluster) wantState(t *testing.T, name, version, state string) {
+func (c *rolloutCluster) wantState(t *testing.T, name, version, state, reason string) {
 	t.Helper()
 	n, err := c.node(t.Context(), name)
 	if err != nil {
 		t.Fatal(err)
 	}
 	got := rolled{n.Labels[partition.VersionLabel], n.Labels[stateLabel], n.Labels[partition.LabelPrefix+"reason"]}
-	if wanted := (rolled{version, state, ""}); got != wanted {
+	if wanted := (rolled{version, state, reason}); got != wanted {
 		t.Errorf("node %s has the labels %q; want %q: %s", name, got, wanted, c.said(t, name))
 	}
 }
@@ -384,7 +384,7 @@ func TestRollout(t *testing.T) {
 			c.current(t)
 			for _, f := range c.nodes {
 				f.active(t, "536870912")
-				c.wantState(t, f.Name, "v0.1.0", "kept")
+				c.wantState(t, f.Name, "v0.1.0", "kept", "")
 				c.marked(t, f, true)
 			}
 		})
@@ -429,14 +429,14 @@ func TestRollout(t *testing.T) {
 			c.condition(t, "Progressing", metav1.ConditionFalse, "Paused")
 			f := c.join(t, "fleet-c")
 			c.wantStill(t, before)
-			c.wantState(t, f.Name, "", "")
+			c.wantState(t, f.Name, "", "", "")
 		})
 		t.Run("changed", func(t *testing.T) {
 			c.wants(t, more)
 			c.current(t)
 			for _, f := range c.nodes {
 				f.active(t, "545259520")
-				c.wantState(t, f.Name, "v0.1.0", "kept")
+				c.wantState(t, f.Name, "v0.1.0", "kept", "")
 			}
 		})
 		t.Run("deleted", func(t *testing.T) {
@@ -444,7 +444,7 @@ func TestRollout(t *testing.T) {
 			c.gone(t)
 			c.uninstall(t)
 			for _, f := range c.nodes {
-				c.wantState(t, f.Name, "", "")
+				c.wantState(t, f.Name, "", "", "")
 				c.marked(t, f, false)
 				f.asBefore(t)
 			}
