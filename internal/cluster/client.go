@@ -26,7 +26,7 @@ type Reporter struct {
 	log        *slog.Logger
 
 	looking sync.Mutex // held while files are read; Available does not take it
-	files   string     // their state when the client was created
+	files   string     // the state of places when the client was created
 	said    string
 
 	mu      sync.Mutex
@@ -71,11 +71,10 @@ func (a *Reporter) Look() *kubeapi.Client {
 	}
 	a.looking.Lock()
 	defer a.looking.Unlock()
-	present := a.present()
-	if present != nil && a.state(present) == a.files {
+	present, files := a.present(), describe(a.places())
+	if present != nil && files == a.files {
 		return present
 	}
-	before := describe(a.places())
 	client, path, err := node.OpenCluster(a.host, a.kubeconfig)
 	if err != nil {
 		if text := err.Error(); text != a.said {
@@ -87,9 +86,7 @@ func (a *Reporter) Look() *kubeapi.Client {
 		}
 		client = nil // the file of the previous client is gone or not valid
 	} else {
-		if a.files, a.said = a.state(client), ""; before != describe(a.places()) {
-			a.files = "" // it was replaced while it was read: the next check reads it again
-		}
+		a.files, a.said = files, "" // one that was replaced while it was read is read again
 		a.log.Info("evictions are reported to the API server", "kubeconfig", path, "server", client.Server())
 	}
 	a.mu.Lock()
@@ -111,10 +108,6 @@ func (a *Reporter) places() []string {
 		return kubeapi.Places()
 	}
 	return []string{a.kubeconfig}
-}
-
-func (a *Reporter) state(client *kubeapi.Client) string {
-	return describe(append(a.places(), client.Files()...))
 }
 
 // describe returns a text that changes when one of the files is replaced (device, inode) or written

@@ -73,9 +73,10 @@ type KeeperOptions struct {
 // CPUs of the node, whatever CPUs the partition has: the pods share them by weight, and more may be
 // requested than there are.
 //
-// What is ours on the Node, the Node itself says: a start reads it and continues from there. After a
-// boot its conditions are those of the former boot, and are written at once. What is not asked for
-// any more is removed, if this program has written it last. The state file has the resources alone.
+// What is ours on the Node, the Node itself says: a start reads it and continues from there. After
+// a boot its conditions are those of the former boot, and are written at once. What is not asked
+// for any more is removed, if this program has written it last. The state file has the resources
+// alone.
 type Keeper struct {
 	options KeeperOptions
 	patch   func(context.Context, kubeapi.NodePatch) (kubeapi.Node, error)
