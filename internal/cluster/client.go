@@ -127,8 +127,6 @@ func describe(paths []string) string {
 
 // call sends an eviction, and marks errors that another attempt cannot change.
 func (a *Reporter) call(ctx context.Context, send func(context.Context, *kubeapi.Client) error) error {
-	ctx, cancel := withoutDeadline(ctx)
-	defer cancel()
 	err := a.ask(ctx, func(client *kubeapi.Client) error { return send(ctx, client) })
 	switch {
 	case errors.Is(err, kubeapi.ErrCredentials):
@@ -161,22 +159,6 @@ func (a *Reporter) ask(ctx context.Context, send func(*kubeapi.Client) error) er
 		return send(fresh)
 	}
 	return err
-}
-
-// withoutDeadline returns a context that ends when ctx is cancelled, and not at its deadline. Each
-// request has a separate deadline, so that a server that takes seconds for each gets all requests
-// of one attempt.
-func withoutDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
-	free, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, func() {
-		if errors.Is(ctx.Err(), context.Canceled) {
-			cancel()
-		}
-	})
-	return free, func() {
-		stop()
-		cancel()
-	}
 }
 
 // Try implements API. If a request fails, it is sent once more with the kubeconfig as it is
