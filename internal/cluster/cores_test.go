@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,7 +15,6 @@ import (
 	"node-partition.io/node-partition/internal/kubeapi"
 	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/pkg/evict"
-	"node-partition.io/node-partition/tests/fakeapi"
 	"node-partition.io/node-partition/tests/testkit"
 )
 
@@ -390,53 +387,21 @@ func TestRemoveRefused(t *testing.T) {
 	})
 }
 
-// TestTypesInCluster: resources on an API server. What an earlier boot has written, which no file
-// knows, is removed if its type is gone, and lowered to the CPUs of now.
-func TestTypesInCluster(t *testing.T) {
+// TestAnswerLost: what was written without an answer is removed when it is not asked for any more.
+func TestAnswerLost(t *testing.T) {
 	t.Parallel()
-	const a, b, theirs = "a.workload.openshift.io/cores", "b.workload.openshift.io/cores", "theirs.workload.openshift.io/cores"
-	cluster := fakeapi.New(t, httptest.NewServer)
-	client, err := kubeapi.New(cluster.NewKubeconfig(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines := &testkit.Buffer{}
-	started := func(dir string, types ...string) func() {
-		k := new(aNode).keeper(dir, "0.1.0", lines)
-		k.patch = func(ctx context.Context, p kubeapi.NodePatch) (kubeapi.Node, error) {
-			return client.PatchNode(ctx, fakeapi.Node, p)
-		}
-		k.Follow(types)
-		return run(t, k.Run)
-	}
-	eventually := func(what string, want map[string]string) {
-		t.Helper()
-		for deadline := time.After(30 * time.Second); !maps.Equal(cluster.Capacity(), want); {
-			select {
-			case <-deadline:
-				t.Fatalf("%s: the Node has %v; want %v; log %s", what, cluster.Capacity(), want, lines)
-			case <-time.After(time.Millisecond):
-			}
-		}
-	}
-	cluster.SetNode("1", map[string]string{theirs: "4k"})
-	cluster.Answer(fakeapi.PatchNode, http.StatusForbidden)
-	dir := stateDir(t)
-	setOnline(t, dir, "0-7")
-	stop := started(dir, "a", "b")
-	for !strings.Contains(lines.String(), "patch of nodes/status") {
-		<-time.After(time.Millisecond)
-	}
-	stop()
-	cluster.Answer(fakeapi.PatchNode, 0)
-	stop = started(dir, "a", "b")
-	eventually("before", map[string]string{a: "8k", b: "8k", theirs: "4k"})
-	stop()
-	for _, line := range cluster.Came() {
-		if line != fakeapi.PatchNode {
-			t.Errorf("request %s", line)
-		}
-	}
-	defer started(fourCPUs(t), "a")()
-	eventually("after a boot", map[string]string{a: "4k", theirs: "4k"})
+	synctest.Test(t, func(t *testing.T) {
+		n, lines := &aNode{}, &testkit.Buffer{}
+		k, stop := n.advertising(t, fourCPUs(t), lines)
+		defer stop()
+		<-time.After(2 * settle)
+		n.change(func(n *aNode) { n.lost = true })
+		k.Follow([]string{"a"})
+		<-time.After(time.Minute)
+		n.want(t, "the answer is lost", values{"a": 4000})
+		k.Follow(nil)
+		n.change(func(n *aNode) { n.lost = false })
+		<-time.After(2 * time.Minute)
+		n.want(t, "without the type", values{})
+	})
 }

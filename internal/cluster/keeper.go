@@ -93,8 +93,8 @@ type Keeper struct {
 	ended   bool       // no write may follow the removal
 	types   []string   // of follows
 	written node.Written
-	// seen is what the Node has of ours by the last answer, with what was written since without an
-	// answer; nil before the first, and while there is no Node.
+	// seen is what the Node has of ours by the last answer; nil before the first, while there is no
+	// Node, and after a request without an answer.
 	seen *kubeapi.Node
 
 	begin time.Time // of Run
