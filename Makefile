@@ -178,7 +178,7 @@ RELEASE = $(BIN)/release
 # A command that signs the file after it, such as SIGN='gpg --armor --detach-sign'.
 SIGN =
 
-## release: packages, system extensions, archives, installers, image, chart, install.yaml, SBOMs, sources and SHA256SUMS in bin/release, of a commit with a tag; SIGN= is a command that signs SHA256SUMS
+## release: packages, system extensions, archives, installers, image, chart, install.yaml, the plugin of kubectl, SBOMs, sources and SHA256SUMS in bin/release, of a commit with a tag; SIGN= is a command that signs SHA256SUMS
 release:
 	@case '$(VERSION)' in *-dirty | *-[0-9]*-g[0-9a-f]* | [!v]* | '') \
 		echo 'version $(VERSION): want a commit with a tag such as v0.1.0, and no changes' >&2; exit 1 ;; \
@@ -192,6 +192,11 @@ release:
 		cp '$(BIN)'/linux-$$arch/partition-installer '$(RELEASE)/partition-installer-$(VERSION:v%=%)-linux-'$$arch || exit; \
 	done
 	@git -c safe.directory='*' archive --format=tar --prefix='node-partition-$(VERSION:v%=%)/' HEAD | gzip -n9 >'$(RELEASE)/node-partition-$(VERSION:v%=%).tar.gz'
+	@plugin=kubectl-node_partition && archive=$$plugin-$(VERSION:v%=%).tar.gz && \
+		$(TAR) -cf - LICENSE -C deploy/kubectl $$plugin | gzip -n9 >'$(RELEASE)'/$$archive && \
+		sum=$$(sha256sum <'$(RELEASE)'/$$archive) && home=$$(sed -n 's/^homepage: //p' deploy/package/nfpm.yaml) && \
+		sed "1d; s|@HOME@|$$home|; s|@VERSION@|$(VERSION)|; s|@NUMBER@|$(VERSION:v%=%)|; s|@SHA256@|$${sum%% *}|" \
+			deploy/kubectl/krew.yaml >'$(RELEASE)/node-partition.krew.yaml'
 	@cd '$(RELEASE)' && sha256sum -- * >SHA256SUMS.new && mv SHA256SUMS.new SHA256SUMS
 ifneq ($(SIGN),)
 	@cd '$(RELEASE)' && $(SIGN) SHA256SUMS

@@ -13,6 +13,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"os/exec"
 	"os/signal"
 	"regexp"
 	"strings"
@@ -38,10 +39,12 @@ var payload embed.FS
 const usage = `Usage: partition-installer apply --section=FILE [OPTIONS]
        partition-installer remove [--node=NAME] [--version=V]
        partition-installer back [--now]
+       partition-installer monitor COMMAND...
 
 apply gives the node this version of the programs, and a section as a trial. It keeps both if the
 node is well with them, and goes back if not, if it is killed, or if the node boots meanwhile.
-remove takes all of it off. back has the node go back from an apply that was killed.
+remove takes all of it off. back has the node go back from an apply that was killed. monitor runs a
+command of the node's partition-monitor in a pod that has the root of the node at /host.
 
   --section=FILE        the section, a node-partition.yaml
   --section-sha256=HEX  refuse a file with another SHA-256
@@ -109,6 +112,9 @@ func run(ctx context.Context, args []string, at places, stdout, stderr io.Writer
 		return caller(ctx, args, at, stderr)
 	case "host", "back":
 		return onHost(ctx, args, at, stderr)
+	case "monitor":
+		fmt.Fprintf(stderr, "partition-installer: error: partition-monitor of the node: %v\n", becomeMonitor(at.hostRoot, args[1:]))
+		return record.Refused
 	}
 	return usageError(stderr, errors.New("want apply or remove"))
 }
@@ -172,6 +178,23 @@ type options struct {
 }
 
 var monitorArgs = regexp.MustCompile(`^` + record.MonitorArgs + `$`)
+
+// hostPath has the folders in which a host has partition-monitor and what that calls.
+const hostPath = "/usr/local/bin:/usr/bin:/usr/sbin:/bin:/sbin:/etc/systemd/node-partition/current"
+
+// becomeMonitor runs the partition-monitor of the host with the root at a folder, in place of this
+// program. It returns only if it cannot.
+func becomeMonitor(root string, args []string) error {
+	if err := syscall.Chroot(root); err != nil {
+		return fmt.Errorf("root of the node: %s: %w", root, err)
+	}
+	err := errors.Join(os.Chdir("/"), os.Setenv("PATH", hostPath))
+	program, missing := exec.LookPath("partition-monitor")
+	if err = errors.Join(err, missing); err != nil {
+		return err
+	}
+	return syscall.Exec(program, append([]string{program}, args...), []string{"PATH=" + hostPath})
+}
 
 // parse parses the command line. No error has a value: it may be of a Secret, and the error becomes
 // the termination message of the pod.

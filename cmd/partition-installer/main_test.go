@@ -77,6 +77,16 @@ func TestUsage(t *testing.T) {
 	}
 }
 
+// TestMonitor: without the root of a node there is no partition-monitor.
+func TestMonitor(t *testing.T) {
+	t.Parallel()
+	at := placesIn(t)
+	var stderr bytes.Buffer
+	if status := run(t.Context(), []string{"monitor", "status"}, at, os.Stdout, &stderr); status != record.Refused || !strings.Contains(stderr.String(), at.hostRoot) {
+		t.Errorf("%d, %q", status, &stderr)
+	}
+}
+
 // TestParse: the command lines of a pod and of an operator.
 func TestParse(t *testing.T) {
 	t.Parallel()

@@ -72,9 +72,9 @@ func TestUsageErrors(t *testing.T) {
 		{"move ../coredns", "want NAMESPACE/POD", ""},
 		{"move kube-system/core?dns", "want NAMESPACE/POD", ""},
 		{"version 1", `version: unexpected argument "1"`, ""},
-		{"version --short", "flag provided but not defined: -short", ""},
-		{"status --ouptut=json", "flag provided but not defined: -ouptut (is --output meant?)", ""},
-		{"run --rot=/x", "not defined: -rot (", ""}, // run has no --root
+		{"version --short", "unknown option --short", ""},
+		{"status --ouptut=json", "unknown option --ouptut (is --output meant?)", ""},
+		{"run --rot=/x", "unknown option --rot (", ""}, // run has no --root
 		{"audit -o json", "the command audit is gone: use partition-monitor check", all},
 		{"history --at=03:12", "the command history is gone: use partition-monitor status for the last day, and a Prometheus for what was before", all},
 		{"run --history-members", "--history-members is gone: what partitions use is always measured", ""},

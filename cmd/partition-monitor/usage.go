@@ -34,7 +34,11 @@ func onUsageError(c *cli.Context, err error, _ bool) error {
 	if successor, ok := goneFlags[name]; ok {
 		return usageError{fmt.Errorf("--%s is gone: %s", name, successor)}
 	}
-	if near := cli.SuggestFlag(flags, name, false); near != "" {
+	if len(name) == 1 {
+		return usageError{fmt.Errorf("unknown option -%s", name)}
+	}
+	err = fmt.Errorf("unknown option --%s", name)
+	if near := cli.SuggestFlag(flags, name, false); strings.HasPrefix(near, "--") {
 		err = fmt.Errorf("%w (is %s meant?)", err, near)
 	}
 	return usageError{err}

@@ -48,7 +48,7 @@ func TestValidate(t *testing.T) {
 		{[]string{"--strict", good}, exitOK, "0 errors, 0 warnings", ""},
 		{nil, exitUsage, "", "want one FILE"},
 		{[]string{good, bad}, exitUsage, "", "want one FILE"},
-		{[]string{good, "--capacity=memory=8Gi"}, exitUsage, "", "--capacity=memory=8Gi: cpu: 0"},
+		{[]string{good, "--capacity=memory=8Gi"}, exitUsage, "", "--capacity=memory=8Gi: cpu is missing"},
 		{[]string{good, "--capacity=cpu=1,memory=1Gi", "--root=/"}, exitUsage, "", "want one of --capacity and --root"},
 		{[]string{good, "-o", "xml"}, exitUsage, "", "want table, json or yaml"},
 	} {

@@ -162,6 +162,7 @@ func TestRelease(t *testing.T) {
 	want = append(want,
 		"node-partition-0.1.0-rc.1.tar.gz", "node-partition-0.1.0-rc.1.tgz",
 		"node-partition-0.1.0-rc.1.oci.tar", "install.yaml",
+		"kubectl-node_partition-0.1.0-rc.1.tar.gz", "node-partition.krew.yaml",
 	)
 	for _, a := range arches {
 		want = append(want, "node-partition_0.1.0~rc.1-1_"+a.goarch+".deb", "node-partition-0.1.0~rc.1-1."+a.rpm+".rpm",
@@ -181,6 +182,15 @@ func TestRelease(t *testing.T) {
 	version := command(t, filepath.Join(root, "usr/bin/partition-monitor"), "--version")
 	if !strings.Contains(version, "v0.1.0-rc.1") {
 		t.Errorf("the program in the archive prints %q", version)
+	}
+	// As krew installs it: the archive has the sum, and the program its path.
+	manifest := command(t, "cat", filepath.Join(dir, "node-partition.krew.yaml"))
+	plugin := filepath.Join(dir, "kubectl-node_partition-0.1.0-rc.1.tar.gz")
+	sum, _, _ := strings.Cut(command(t, "sha256sum", plugin), " ")
+	command(t, "tar", "-xzf", plugin, "-C", root, "kubectl-node_partition", "LICENSE")
+	if help := command(t, filepath.Join(root, "kubectl-node_partition"), "help"); !strings.Contains(help, "Usage: kubectl node-partition") ||
+		!strings.Contains(manifest, `sha256: "`+sum+`"`) || !strings.Contains(manifest, `/v0.1.0-rc.1/`+filepath.Base(plugin)+`"`) || strings.Contains(manifest, "@") {
+		t.Errorf("%s\nof %s with\n%s", manifest, sum, help)
 	}
 	at := strings.TrimSpace(command(t, "env", "TZ=UTC", "git", "-c", "safe.directory=*", "log", "-1", "--format=%cd", "--date=format-local:%Y-%m-%dT%H:%M:%SZ"))
 	for _, a := range arches {

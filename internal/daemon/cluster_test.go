@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -49,55 +48,25 @@ func TestKillOccurrences(t *testing.T) {
 	}
 }
 
-// TestClusterKilledSince: kills that follow one another are recorded once, and those at a pod's own
-// limit not at all.
+// TestClusterKilledSince: kills at another limit than the partition's are not recorded.
 func TestClusterKilledSince(t *testing.T) {
 	t.Parallel()
-	root := t.TempDir()
-	const system = "kubepods.slice/kubepods-system.slice"
-	const pod = system + "/kubepods-system-pod1.slice"
-	write := func(cgroup string, oom, killed int) {
-		t.Helper()
-		dir := filepath.Join(root, cgroup)
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, "memory.events"), fmt.Appendf(nil, "oom %d\noom_kill %d\n", oom, killed), 0o600); err != nil {
-			t.Fatal(err)
-		}
+	root := cgroups.FS(t.TempDir())
+	system := root.Path(partition.CgroupPath(partition.System.Slice()))
+	if err := os.MkdirAll(system, 0o755); err != nil {
+		t.Fatal(err)
 	}
-	dns := evict.Pod{PodMeta: evict.PodMeta{UID: "1", Namespace: "kube-system", Name: "dns", Cgroup: pod}}
 	c := &clusterEvents{
-		kills: cluster.Kills{Cgroups: cgroups.FS(root), Partition: partition.System},
-		pods:  func() []evict.Pod { return []evict.Pod{dns} },
+		kills: cluster.Kills{Cgroups: root, Partition: partition.System}, pods: func() []evict.Pod { return nil },
 	}
-	reasons := func(limit evict.KilledAt) string {
-		killed := c.killedSince(limit)
-		all := make([]string, 0, len(killed))
-		for _, f := range killed {
-			all = append(all, f.Pod.Name+" "+f.Message)
+	for kills, limit := range []evict.KilledAt{evict.AtPartition, evict.AtPartition, evict.AtPod} {
+		text := fmt.Appendf(nil, "oom %d\noom_kill %d\n", kills, kills)
+		if err := os.WriteFile(filepath.Join(system, "memory.events"), text, 0o600); err != nil {
+			t.Fatal(err)
 		}
-		return strings.Join(all, "; ")
-	}
-	write(system, 0, 0)
-	write(pod, 0, 0)
-	reasons(evict.AtPartition)
-	write(system, 2, 2)
-	write(pod, 0, 2)
-	if got := reasons(evict.AtPartition); got != "dns "+killedPod {
-		t.Errorf("%q; want the pod", got)
-	}
-	if got := reasons(evict.AtPartition); got != "" {
-		t.Errorf("%q for a kill that the reading before has found", got)
-	}
-	write(system, 4, 3)
-	write(pod, 1, 3)
-	if got := reasons(evict.AtPartition); got != "" {
-		t.Errorf("%q for a kill at the pod's own limit", got)
-	}
-	write(system, 5, 4)
-	if got := reasons(evict.AtPartition); got != " "+killedUnknown {
-		t.Errorf("%q; want an unknown pod, on the node", got)
+		if got := c.killedSince(limit); len(got) > 0 != (kills == 1) {
+			t.Errorf("%d kills, the last at %v: %+v", kills, limit, got)
+		}
 	}
 }
 
@@ -150,22 +119,6 @@ func TestClusterOnNode(t *testing.T) {
 	}
 	if e := events[1]; e.InvolvedObject.Kind != "Node" || e.Reason != reasonInvalid || !strings.Contains(e.Message, "memoryLimit: bad") || e.Type != v1.EventTypeWarning {
 		t.Errorf("%+v", e)
-	}
-}
-
-// TestClusterForbidden: without the right to create events evictions are still reported.
-func TestClusterForbidden(t *testing.T) {
-	t.Parallel()
-	api := fakeapi.New(t, httptest.NewServer)
-	api.Answer(fakeapi.PostNodeEvent, http.StatusForbidden)
-	reporter := cluster.NewReporter(host.This(), api.NewKubeconfig(t), slog.New(slog.DiscardHandler))
-	c, results := clusterOf(t, reporter)
-	c.recorder.Record(cluster.Occurrence{Reason: "x", Message: "y"})
-	if got := <-results; got != cluster.Dropped {
-		t.Errorf("%s; want that it is dropped", got)
-	}
-	if !reporter.Available() {
-		t.Error("evictions are not reported, because an event was refused")
 	}
 }
 

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -28,17 +26,7 @@ func clusterClient(t *testing.T, answers map[string]string) *Client {
 		fmt.Fprint(w, answer)
 	}))
 	t.Cleanup(server.Close)
-	path := filepath.Join(t.TempDir(), "kubeconfig")
-	text := "apiVersion: v1\nkind: Config\ncurrent-context: a\ncontexts: [{name: a, context: {cluster: a}}]\n" +
-		"clusters: [{name: a, cluster: {server: " + server.URL + "}}]\n"
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	c, err := New(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return newTestClient(t, server.URL)
 }
 
 func nodeJSON(name, allocatable string) string {

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"sigs.k8s.io/yaml"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"node-partition.io/node-partition/internal/host"
 )
@@ -54,17 +54,12 @@ func checkKubeconfig(root host.Root, path string) error {
 	if err != nil {
 		return err
 	}
-	var config struct {
-		Kind     string `json:"kind"`
-		Clusters []struct {
-			Name string `json:"name"`
-		} `json:"clusters"`
+	config, err := clientcmd.Load(data)
+	if err != nil {
+		return fmt.Errorf("%s: is no kubeconfig: %w", path, err)
 	}
-	if err := yaml.Unmarshal(data, &config); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	if config.Kind != "Config" || len(config.Clusters) == 0 {
-		return fmt.Errorf("%s: is of kind %q with %d clusters; want Config with one", path, config.Kind, len(config.Clusters))
+	if len(config.Clusters) == 0 {
+		return fmt.Errorf("%s: is a kubeconfig without a cluster", path)
 	}
 	return nil
 }

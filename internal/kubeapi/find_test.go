@@ -34,7 +34,7 @@ func TestFind(t *testing.T) {
 		"OpenShift":               {map[int]string{kubeadm: aKubeletConfig, many: aKubeconfig}, many, ""},
 		"the kubelet's own alone": {map[int]string{kubeadm: aKubeletConfig}, -1, "KubeletConfiguration"},
 		"empty":                   {map[int]string{kubeadm: "", many: aKubeconfig}, many, ""},
-		"no clusters":             {map[int]string{kubeadm: "apiVersion: v1\nkind: Config\n"}, -1, "0 clusters"},
+		"no clusters":             {map[int]string{kubeadm: "apiVersion: v1\nkind: Config\n"}, -1, "without a cluster"},
 		"not YAML":                {map[int]string{kubeadm: "\t{", k3s: aKubeconfig}, k3s, ""},
 		"not YAML alone":          {map[int]string{kubeadm: "\t{"}, -1, kubeconfigs[kubeadm] + ": "},
 	} {

@@ -116,9 +116,18 @@ func toJSON(data []byte) (converted []byte, plain bool, err error) {
 		converted, err = sigsyaml.YAMLToJSON(data)
 	}
 	if err != nil {
-		return nil, false, fmt.Errorf("not YAML or JSON: %s", text.ASCII(err.Error()))
+		return nil, false, notYAML(data, err)
 	}
 	return converted, plain, nil
+}
+
+// notYAML returns an error about data, which YAML indents by spaces alone.
+func notYAML(data []byte, err error) error {
+	cure := ""
+	if bytes.IndexByte(data, '\t') >= 0 {
+		cure = "; want spaces and no tabs"
+	}
+	return fmt.Errorf("not YAML or JSON: %s%s", text.ASCII(err.Error()), cure)
 }
 
 // checkExpansion refuses YAML whose aliases expand to more than maxExpandedBytes. Without an anchor
@@ -130,7 +139,7 @@ func checkExpansion(data []byte) error {
 	var node yaml.Node
 	// Only the first document, as in the conversion.
 	if err := yaml.NewDecoder(bytes.NewReader(data)).Decode(&node); err != nil {
-		return fmt.Errorf("not YAML or JSON: %s", text.ASCII(err.Error()))
+		return notYAML(data, err)
 	}
 	sizes := expansion{sizes: map[*yaml.Node]int{}}
 	if sizes.of(&node) > maxExpandedBytes {

@@ -340,31 +340,19 @@ func TestOwners(t *testing.T) {
 	}
 }
 
-// TestContainerScopes: only the scopes of containers are returned, not conmon's, and no
-// slices.
+// TestContainerScopes: the scopes of containers are returned by container, and no other unit.
 func TestContainerScopes(t *testing.T) {
 	t.Parallel()
-	root := t.TempDir()
-	slice := partition.CgroupPath(partition.PodSlice(partition.System, v1.PodQOSBurstable, "11111111-2222-3333-4444-555555555555"))
-	for _, unit := range []string{
-		"cri-containerd-c1.scope", "partition-cri-containerd-c2.scope", "crio-c3.scope", "partition-crio-c4.scope", "docker-c5.scope",
-		"crio-conmon-c3.scope", "partition-crio-conmon-c4.scope", "kubepods-nested.slice", "some.service", "crio-c6", "docker-c7.mount",
-	} {
-		if err := os.MkdirAll(filepath.Join(root, slice, unit), 0o755); err != nil {
+	root := cgroups.FS(t.TempDir())
+	slice := partition.CgroupPath(partition.PodSlice(partition.System, v1.PodQOSBurstable, "1"))
+	for _, unit := range []string{"partition-cri-containerd-c2.scope", "crio-conmon-c3.scope", "some.service"} {
+		if err := os.MkdirAll(root.Path(slice+"/"+unit), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(root, slice, "docker-file.scope"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	scopes := ContainerScopes(cgroups.FS(root))
-	got, err := scopes(slice)
-	want := map[string]string{
-		"c1": slice + "/cri-containerd-c1.scope", "c2": slice + "/partition-cri-containerd-c2.scope", "c3": slice + "/crio-c3.scope",
-		"c4": slice + "/partition-crio-c4.scope", "c5": slice + "/docker-c5.scope",
-	}
-	if err != nil || !maps.Equal(got, want) {
-		t.Errorf("%v, %v; want %v", got, err, want)
+	scopes := ContainerScopes(root)
+	if got, err := scopes(slice); err != nil || !maps.Equal(got, map[string]string{"c2": slice + "/partition-cri-containerd-c2.scope"}) {
+		t.Errorf("%v, %v; want the scope of c2", got, err)
 	}
 	if got, err := scopes(slice + "/gone.slice"); err != nil || len(got) > 0 {
 		t.Errorf("a slice that is gone: %v, %v", got, err)

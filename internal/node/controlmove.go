@@ -23,8 +23,8 @@ func MovePod(ctx context.Context, socket string, pod types.NamespacedName) (slic
 		return text, err
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ECONNREFUSED):
 		return "", fmt.Errorf(
-			"%w: the service moves pods, and it is not running; see systemctl status %s",
-			err, partition.MonitorService,
+			"the service moves pods, and it is not running; see systemctl status %s (%w)",
+			partition.MonitorService, err,
 		)
 	}
 	return "", fmt.Errorf("%w; partition-monitor status shows whether the pod is being moved", err)

@@ -17,29 +17,6 @@ type readiness func(ctx context.Context) error
 
 func (r readiness) AwaitReady(ctx context.Context) error { return r(ctx) }
 
-// TestAwaitReady: the answer comes when the service is ready.
-func TestAwaitReady(t *testing.T) {
-	t.Parallel()
-	asked, ready := make(chan struct{}), make(chan struct{})
-	socket, _ := serveAt(t, filepath.Join(node.ShortDir(t), "control"), nil, readiness(func(context.Context) error {
-		close(asked)
-		<-ready
-		return nil
-	}))
-	answer := make(chan error, 1)
-	go func() { answer <- node.AwaitReady(t.Context(), socket) }()
-	<-asked
-	select {
-	case err := <-answer:
-		t.Fatalf("answered %v before it was ready", err)
-	default:
-	}
-	close(ready)
-	if err := <-answer; err != nil {
-		t.Error(err)
-	}
-}
-
 // TestAwaitReadyStarts: a service that is started later, in a folder that is created later, is
 // found, and so is one that is restarted.
 func TestAwaitReadyStarts(t *testing.T) {

@@ -1,7 +1,6 @@
 package node
 
 import (
-	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
@@ -10,14 +9,11 @@ import (
 	"node-partition.io/node-partition/internal/host"
 )
 
-// TestConnectionIdentity: each connection of the service has an identity of its own, and none after
-// its end.
-func TestConnectionIdentity(t *testing.T) {
+// TestConnection: each connection of the service has an identity of its own, and none after its end
+// or that of the service.
+func TestConnection(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "nri.json")
-	if got := readConnection(path); got != "" {
-		t.Errorf("%q before the first connection", got)
-	}
 	seen := map[string]bool{}
 	for range 3 {
 		if err := recordConnection(path, true); err != nil {
@@ -37,18 +33,6 @@ func TestConnectionIdentity(t *testing.T) {
 			t.Errorf("%q after the end", got)
 		}
 	}
-	if err := os.WriteFile(path, []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if got := readConnection(path); got != "" {
-		t.Errorf("%q from a file that is no JSON", got)
-	}
-}
-
-// TestConnectionOfKilled: a service that was killed leaves its record, and is not connected.
-func TestConnectionOfKilled(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "nri.json")
 	service := exec.Command("sleep", "infinity")
 	if err := service.Start(); err != nil {
 		t.Fatal(err)

@@ -223,34 +223,3 @@ func (r Rules) asked(p Pod) (Place, Refusal) {
 	}
 	return place, ""
 }
-
-// Conflict is a namespace that two partitions claim, or that one claims twice.
-type Conflict struct {
-	Namespace string
-	// First has the namespace, at FirstIndex. Second is the other claim, and Index its position there.
-	First, Second     Name
-	FirstIndex, Index int
-}
-
-// Conflicts returns the claims that NewRules ignores, in their order.
-func Conflicts(claims ...Claim) []Conflict {
-	var found []Conflict
-	type owner struct {
-		partition Name
-		index     int
-	}
-	owners := map[string]owner{}
-	for _, claim := range claims {
-		for i, namespace := range claim.Namespaces {
-			first, taken := owners[namespace]
-			if taken {
-				found = append(found, Conflict{
-					Namespace: namespace, First: first.partition, FirstIndex: first.index, Second: claim.Partition, Index: i,
-				})
-				continue
-			}
-			owners[namespace] = owner{claim.Partition, i}
-		}
-	}
-	return found
-}

@@ -10,11 +10,10 @@ import (
 // pods stay in the default partition.
 func TestRules(t *testing.T) {
 	t.Parallel()
-	claims := []Claim{
-		{Partition: System, Namespaces: []string{"kube-system", "ingress"}},
-		{Partition: "telemetry", Namespaces: []string{"monitoring", "ingress", "monitoring"}},
-	}
-	rules := NewRules(claims...)
+	rules := NewRules(
+		Claim{Partition: System, Namespaces: []string{"kube-system", "ingress"}},
+		Claim{Partition: "telemetry", Namespaces: []string{"monitoring", "ingress", "monitoring"}},
+	)
 	for namespace, want := range map[string]Name{
 		"kube-system": System, "ingress": System, "monitoring": "telemetry",
 		"default": Default, "": Default,
@@ -22,13 +21,6 @@ func TestRules(t *testing.T) {
 		if got := rules.Partition(Pod{Namespace: namespace}); got != want {
 			t.Errorf("%q: %s; want %s", namespace, got, want)
 		}
-	}
-	want := []Conflict{
-		{Namespace: "ingress", First: System, Second: "telemetry", FirstIndex: 1, Index: 1},
-		{Namespace: "monitoring", First: "telemetry", Second: "telemetry", FirstIndex: 0, Index: 2},
-	}
-	if got := Conflicts(claims...); !reflect.DeepEqual(got, want) {
-		t.Errorf("%+v; want %+v", got, want)
 	}
 	if got := (Rules{}).Partition(Pod{Namespace: "kube-system"}); got != Default {
 		t.Errorf("without a partition: %s", got)

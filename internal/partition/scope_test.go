@@ -7,7 +7,9 @@ func TestContainerID(t *testing.T) {
 		"cri-containerd-abc.scope":           "abc",
 		"partition-cri-containerd-abc.scope": "abc",
 		"crio-abc.scope":                     "abc",
+		"docker-abc.scope":                   "abc",
 		"crio-conmon-abc.scope":              "",
+		"partition-crio-conmon-abc.scope":    "",
 		"libcontainer_1_systemd.slice":       "",
 		"abc":                                "",
 	} {

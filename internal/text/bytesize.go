@@ -6,11 +6,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Bytes returns a number of bytes as Kubernetes writes it, in whole mebibytes above one.
+// Bytes returns a number of bytes as Kubernetes writes it, above a mebibyte without a part of one.
 func Bytes(bytes uint64) string {
 	const mebi = 1 << 20
 	if bytes >= mebi {
-		return strconv.FormatUint(bytes/mebi, 10) + "Mi"
+		bytes -= bytes % mebi
 	}
 	return resource.NewQuantity(int64(bytes), resource.BinarySI).String()
 }

@@ -391,6 +391,7 @@ func TestRollout(t *testing.T) {
 		if t.Failed() {
 			return
 		}
+		t.Run("shown", c.shown)
 		t.Run("again", func(t *testing.T) {
 			before := c.stills(t)
 			c.install(t)

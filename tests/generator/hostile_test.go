@@ -57,6 +57,7 @@ func TestHostileFiles(t *testing.T) {
 			return errors.Join(os.WriteFile(path, []byte(goodConfig), 0o644), os.Truncate(path, 100e6))
 		}), "too large"},
 		"just above the limit": {write(goodConfig + "#" + strings.Repeat("x", 64<<10)), "too large"},
+		"a tab":                {write("systemPartition:\n\tmemoryLimit: 4Gi\n"), "want spaces and no tabs"},
 		"binary":               {write(string(binary)), "not YAML or JSON"},
 		"zeroes":               {write(string(make([]byte, 60<<10))), "not YAML or JSON"},
 		"a FIFO":               {placing(func(path string) error { return syscall.Mkfifo(path, 0o644) }), "not a regular file (a FIFO)"},

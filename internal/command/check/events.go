@@ -21,7 +21,7 @@ func (c *checks) events(ctx context.Context) []state.Finding {
 	client, path, err := c.apiServer()
 	if err != nil {
 		return changing(state.Warning, "set a kubeconfig with --"+node.FlagKubeconfig+" if the node belongs to a cluster",
-			"%v: Events wait for it", err)
+			"Events wait: %v", err)
 	}
 	if c.unreachable != nil {
 		return saying(state.Warning, "%v", c.unreachable)

@@ -75,7 +75,7 @@ func (c *checks) evictionAPI(ctx context.Context) []state.Finding {
 	client, path, err := c.apiServer()
 	if err != nil {
 		return changing(state.Warning, "set a kubeconfig with --"+node.FlagKubeconfig+" if the node belongs to a cluster",
-			"%v: pods are restarted, and not evicted for good", err)
+			"pods are restarted, and not evicted for good: %v", err)
 	}
 	namespace := "kube-system"
 	for _, p := range c.desired.Partitions {

@@ -122,7 +122,7 @@ func TestCheckWarnings(t *testing.T) {
 	expect(t, n, passes, []string{
 		"warning  nri: dial unix /run/nri/nri.sock: connect: no such file", "warning  pods-api: dial unix /var/lib/kubelet/pods-api/pods-api.sock: connect: no such file",
 		"warning  service: not ready: no connection to runtime; no connection to nri\n", "warning  eviction-kernel: the kernel has no cgroup.kill",
-		"warning  eviction-api: kubeconfig of the kubelet: none at",
+		"warning  eviction-api: pods are restarted, and not evicted for good: kubeconfig of the kubelet: none at",
 		"change: use a runtime that serves NRI",
 	})
 }

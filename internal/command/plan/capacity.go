@@ -68,12 +68,17 @@ func ParseCapacity(content string) (*node.Capacity, error) {
 		}
 		list[v1.ResourceName(name)] = q
 	}
+	for _, name := range []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory} {
+		if _, there := list[name]; !there {
+			return nil, fmt.Errorf("%s is missing; want e.g. cpu=16,memory=32Gi", name)
+		}
+	}
 	cpu := list.Cpu()
 	if n := cpu.Value(); n < 1 || n > maxCPUs || cpu.CmpInt64(n) != 0 {
 		return nil, fmt.Errorf("cpu: %s: want a whole number of CPUs, 1 to %d", cpu, maxCPUs)
 	}
 	if list.Memory().Sign() == 0 {
-		return nil, errors.New("memory is missing; want e.g. memory=32Gi")
+		return nil, errors.New("memory: 0: want e.g. memory=32Gi")
 	}
 	cpus := make([]int, cpu.Value())
 	for i := range cpus {

@@ -27,7 +27,7 @@ func TestParseCapacity(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                   `"": want cpu, memory, storage or hugepages-SIZE`,
 		"cpu=4":                              "memory is missing",
-		"memory=4Gi":                         "cpu: 0: want a whole number of CPUs",
+		"memory=4Gi":                         "cpu is missing",
 		"cpu=1500m,memory=4Gi":               "cpu: 1500m: want a whole number",
 		"cpu=8193,memory=4Gi":                "cpu: 8193: want a whole number of CPUs, 1 to 8192",
 		"cpu=4,memory=4Gi,gpu=1":             `"gpu": want cpu`,

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -126,6 +127,20 @@ func TestRecommendLacks(t *testing.T) {
 	}
 	if _, a = recommended(t, n, true, Options{}); a.Leak == nil {
 		t.Error("no leak")
+	}
+	const evictions = `{"version":1,"last":[{"namespace":"kube-system","name":"%s","time":%q,"dryRun":%t}]}`
+	for _, test := range []struct {
+		text string
+		want bool
+	}{
+		{fmt.Sprintf(evictions, "agent-1", time.Now().Format(time.RFC3339), false), true}, {"not JSON", true},
+		{fmt.Sprintf(evictions, "agent-1", time.Now().Format(time.RFC3339), true), false}, {fmt.Sprintf(evictions, "agent-1", "2026-01-01T00:00:00Z", false), false},
+	} {
+		n.Write("/run/node-partition/monitor/evictions.json", test.text)
+		_, a = recommended(t, n, true, Options{})
+		if got := strings.Contains(strings.Join(a.Warnings, "\n"), "evicted"); got != test.want {
+			t.Errorf("%s: %q", test.text, a.Warnings)
+		}
 	}
 	n.Write("/proc/meminfo", "MemTotal: 262144 kB")
 	if _, a = recommended(t, n, false, Options{}); !strings.Contains(strings.Join(a.NoSection, ""), "is not below the memory of the node, 256Mi") {

@@ -17,6 +17,7 @@ import (
 	"node-partition.io/node-partition/internal/sizing"
 	"node-partition.io/node-partition/internal/sizing/sizefile"
 	"node-partition.io/node-partition/internal/text"
+	"node-partition.io/node-partition/pkg/evict"
 )
 
 // Options holds the flags of the command recommend.
@@ -74,6 +75,7 @@ func Read(o Options) (Advice, error) {
 		return Advice{}, unmeasured(partition)
 	}
 	a.judge(&r, inRun, node.MemoryCapacity(o.Node.Root))
+	a.evicted(o.Node, r.Began)
 	if len(a.NoSection) == 0 || o.Force {
 		err = a.section(o.Node.Root)
 	}
@@ -115,6 +117,22 @@ func (a *Advice) judge(r *sizefile.Record, inRun bool, memory uint64) {
 		a.warn("%s grows without returning: the partition used %s at least, and now %s. The limit has room for what is in use, and not for what it will add; "+
 			"give it a memory limit, or restart it, unless it is a cache or a cluster that grows",
 			cmp.Or(l.Member, "the partition"), text.Bytes(l.From), text.Bytes(l.To))
+	}
+}
+
+// evicted says which evictions since a time the figures have in them.
+func (a *Advice) evicted(n host.Node, since time.Time) {
+	history, err := node.EvictionFile(n, a.Partition).Read()
+	if err != nil {
+		a.warn("whether pods were evicted: %v", err)
+	}
+	evictions := slices.DeleteFunc(append(history.Last, history.Open...), func(e evict.Eviction) bool {
+		return e.DryRun || e.Time.Before(since)
+	})
+	if len(evictions) > 0 {
+		last := evictions[len(evictions)-1]
+		a.warn("pods were evicted, the last one, %s/%s, at %s: what they would have used is not in the figures; give one that leaks a memory limit",
+			last.Namespace, last.Name, output.Time(last.Time))
 	}
 }
 

@@ -2,7 +2,9 @@ package recommend
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 
 	"sigs.k8s.io/yaml"
 
@@ -50,7 +52,8 @@ func (a *Advice) section(root host.Root) error {
 	if err != nil {
 		return err
 	}
-	if _, err := config.LoadWith(string(root), "the recommendation", text); err != nil {
+	// A bundle does not have what the section depends on.
+	if _, err := config.LoadWith(string(root), "the recommendation", text); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		for _, problem := range config.Problems(err) {
 			a.warn("try would refuse it: %v", problem)
 		}

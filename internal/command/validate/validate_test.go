@@ -273,7 +273,7 @@ func TestNode(t *testing.T) {
 	// Another kubelet's file: the size of the node counts.
 	r, shown = judged(t, Options{Name: "kubelet.yaml", Data: []byte(golden.KubeletHead +
 		"maxPods: 9\nworkloadPartitions: {a: {memoryLimit: 9Gi}}\n"), Node: of})
-	if r.Valid || !strings.Contains(shown, "is not below the node's memory of 8589934592 bytes") {
+	if r.Valid || !strings.Contains(shown, "is not below the node's memory of 8Gi") {
 		t.Errorf("%s", shown)
 	}
 }

@@ -70,8 +70,8 @@ func (c *sliceCollector) Collect(to chan<- prometheus.Metric) {
 	c.outside(to)
 	var used uint64 // by all partitions
 	var failed bool
-	for _, p := range c.partitions.all() {
-		memory, err := c.slices(to, p)
+	for name := range c.partitions.all() {
+		memory, err := c.slices(to, name)
 		used += memory
 		failed = failed || err != nil && !errors.Is(err, fs.ErrNotExist)
 	}
@@ -86,14 +86,14 @@ func (c *sliceCollector) Collect(to chan<- prometheus.Metric) {
 }
 
 // slices collects the slices of a partition, and returns the memory of the partition.
-func (c *sliceCollector) slices(to chan<- prometheus.Metric, p ofPartition) (uint64, error) {
-	name := string(p.name)
-	whole, err := c.stat(p.slices[0])
+func (c *sliceCollector) slices(to chan<- prometheus.Metric, p partition.Name) (uint64, error) {
+	name, slices := string(p), p.Slices()
+	whole, err := c.stat(slices[0])
 	if err == nil {
-		c.slice(to, name, p.slices[0], whole)
+		c.slice(to, name, slices[0], whole)
 		c.partition(to, name, whole, whole.MemoryCurrent)
 	}
-	for _, slice := range p.slices[1:] {
+	for _, slice := range slices[1:] {
 		if stat, err := c.stat(slice); err == nil {
 			c.slice(to, name, slice, stat)
 		}

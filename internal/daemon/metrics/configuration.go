@@ -93,8 +93,8 @@ func (c *configurationCollector) Collect(to chan<- prometheus.Metric) {
 			send(to, c.section, prometheus.GaugeValue, 1, partition.SectionValue(config.Section))
 		}
 		send(to, c.trial, prometheus.GaugeValue, number(config.Trial))
-		for _, p := range c.partitions.all() {
-			c.partition(to, config.Of(p.name))
+		for name := range c.partitions.all() {
+			c.partition(to, config.Of(name))
 		}
 	}
 	if nodes != nil {

@@ -154,12 +154,12 @@ func newMarginCollector(partitions *series) *marginCollector {
 
 // Collect implements prometheus.Collector.
 func (c *marginCollector) Collect(to chan<- prometheus.Metric) {
-	for _, p := range c.partitions.all() {
-		if p.polls == nil {
+	for name, polls := range c.partitions.all() {
+		if polls == nil {
 			continue
 		}
-		if report := p.polls.Report(); !report.Time.IsZero() {
-			c.partition(to, string(p.name), report)
+		if report := polls.Report(); !report.Time.IsZero() {
+			c.partition(to, string(name), report)
 		}
 	}
 }

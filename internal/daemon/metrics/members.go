@@ -50,16 +50,16 @@ func (m *Metrics) FollowMembers(of func(partition.Name) (Members, bool)) {
 
 // Collect implements prometheus.Collector.
 func (c *membersCollector) Collect(to chan<- prometheus.Metric) {
-	for _, p := range c.partitions.all() {
-		members, known := c.of(p.name)
+	for name := range c.partitions.all() {
+		members, known := c.of(name)
 		if !known {
 			continue
 		}
-		send(to, c.request, prometheus.GaugeValue, float64(members.RequestBytes), string(p.name))
-		send(to, c.waiting, prometheus.GaugeValue, float64(members.WaitingBytes), string(p.name))
+		send(to, c.request, prometheus.GaugeValue, float64(members.RequestBytes), string(name))
+		send(to, c.waiting, prometheus.GaugeValue, float64(members.WaitingBytes), string(name))
 		if members.RecommendedBytes > 0 {
-			send(to, c.recommended, prometheus.GaugeValue, float64(members.RecommendedBytes), string(p.name))
-			send(to, c.measured, prometheus.GaugeValue, members.Measured.Seconds(), string(p.name))
+			send(to, c.recommended, prometheus.GaugeValue, float64(members.RecommendedBytes), string(name))
+			send(to, c.measured, prometheus.GaugeValue, members.Measured.Seconds(), string(name))
 		}
 	}
 }

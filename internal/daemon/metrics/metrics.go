@@ -8,6 +8,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"node-partition.io/node-partition/internal/cgroups"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/evict"
 	"node-partition.io/node-partition/pkg/podmove/report"
 )
@@ -65,6 +66,8 @@ func New(o Options) *Metrics {
 		events:    newEvents(),
 		evictions: newEvictions(),
 		sources:   newSources(),
+
+		partitions: series{polls: map[partition.Name]Polls{}},
 
 		cluster: newCluster(),
 		listens: prometheus.NewCounter(prometheus.CounterOpts{

@@ -1,7 +1,7 @@
 package metrics
 
 import (
-	"slices"
+	"maps"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -9,47 +9,19 @@ import (
 	"node-partition.io/node-partition/internal/partition"
 )
 
-// series lists the partitions that have series, but not Default, which is the rest. They come and
-// go with the configuration.
+// series has the partitions that have series, but not Default, which is the rest. They come and go
+// with the configuration.
 type series struct {
-	mu   sync.Mutex
-	list []ofPartition // replaced as a whole
+	mu sync.Mutex
+	// polls is of their evictors; nil before one exists.
+	polls map[partition.Name]Polls
 }
 
-// ofPartition is a partition that has series.
-type ofPartition struct {
-	name partition.Name
-	// slices lists the slices of the partition, outermost first.
-	slices []string
-	// polls is nil until the evictor of the partition exists.
-	polls Polls
-}
-
-// all returns the partitions. The result must not be changed.
-func (s *series) all() []ofPartition {
+// all returns the partitions.
+func (s *series) all() map[partition.Name]Polls {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.list
-}
-
-// set adds a partition, or replaces the one of that name.
-func (s *series) set(p ofPartition) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	list := slices.Clone(s.list)
-	if i := slices.IndexFunc(list, func(q ofPartition) bool { return q.name == p.name }); i >= 0 {
-		list[i] = p
-	} else {
-		list = append(list, p)
-	}
-	s.list = list
-}
-
-// remove removes a partition.
-func (s *series) remove(name partition.Name) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.list = slices.DeleteFunc(slices.Clone(s.list), func(p ofPartition) bool { return p.name == name })
+	return maps.Clone(s.polls)
 }
 
 // Add adds the series of a partition. polls returns what the last poll of its memory found; nil
@@ -58,12 +30,16 @@ func (s *series) remove(name partition.Name) {
 func (m *Metrics) Add(name partition.Name, polls Polls) {
 	m.events.of(name)
 	m.evictions.of(name)
-	m.partitions.set(ofPartition{name, name.Slices(), polls})
+	m.partitions.mu.Lock()
+	defer m.partitions.mu.Unlock()
+	m.partitions.polls[name] = polls
 }
 
 // Remove removes the series of a partition that the node has no more.
 func (m *Metrics) Remove(name partition.Name) {
-	m.partitions.remove(name)
+	m.partitions.mu.Lock()
+	delete(m.partitions.polls, name)
+	m.partitions.mu.Unlock()
 	label := prometheus.Labels{"partition": string(name)}
 	m.events.placements.DeletePartialMatch(label)
 	m.evictions.remove(label)

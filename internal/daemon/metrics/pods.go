@@ -28,12 +28,9 @@ func newPodCollector(r reader, reports Reports, partitions *series) *podCollecto
 
 // Collect implements prometheus.Collector.
 func (c *podCollector) Collect(to chan<- prometheus.Metric) {
-	ours := map[partition.Name]bool{}
-	for _, p := range c.partitions.all() {
-		ours[p.name] = true
-	}
+	ours := c.partitions.all()
 	for _, pod := range c.reports.Report().Pods {
-		if !ours[pod.Partition()] {
+		if _, is := ours[pod.Partition()]; !is {
 			continue
 		}
 		usage, err := c.cgroups.Usage(partition.CgroupPath(pod.Slice))

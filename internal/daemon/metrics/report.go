@@ -41,8 +41,7 @@ func (c *reportCollector) Collect(to chan<- prometheus.Metric) {
 	}
 	send(to, c.lastReconcile, prometheus.GaugeValue, float64(found.Time.UnixMilli())/1000)
 	counts := count(found)
-	for _, p := range c.partitions.all() {
-		name := p.name
+	for name := range c.partitions.all() {
 		c.running(to, name, counts)
 		for _, reason := range report.Reasons() {
 			n := counts.misplaced[placeAndReason{name, reason}]

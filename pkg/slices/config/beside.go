@@ -7,23 +7,25 @@ import (
 	"k8s.io/utils/cpuset"
 
 	"node-partition.io/node-partition/internal/kubeletconfig"
-	"node-partition.io/node-partition/internal/partition"
 )
 
 // overlapping validates what partitions must not have in common. Problems within one section
 // are not repeated.
 func overlapping(config *kubeletconfig.Merged, list []Partition, n *node) (warnings []string, err error) {
 	var found problems
-	for _, c := range partition.Conflicts(claims(list)...) {
-		//guard: one namespace has one partition
-		if c.First == c.Second {
-			continue
+	for i := range list {
+		path := SectionPath(list[i].Name) + ".namespaces"
+		for at, namespace := range list[i].Namespaces {
+			for _, first := range list[:i] {
+				if has := slices.Index(first.Namespaces, namespace); has >= 0 {
+					found.add(
+						config.SectionFileWith(path), fmt.Sprintf("%s[%d]", path, at), quote(namespace),
+						"is in %s.namespaces[%d] already; remove one", SectionPath(first.Name), has,
+					)
+					break
+				}
+			}
 		}
-		path := SectionPath(c.Second) + ".namespaces"
-		found.add(
-			config.SectionFileWith(path), fmt.Sprintf("%s[%d]", path, c.Index), quote(c.Namespace),
-			"is in %s.namespaces[%d] already; remove one", SectionPath(c.First), c.FirstIndex,
-		)
 	}
 	exclusiveAlone(config, list, n, &found)
 	if warning := overcommitted(config, list, n); warning != "" {

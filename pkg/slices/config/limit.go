@@ -11,6 +11,7 @@ import (
 
 	"node-partition.io/node-partition/internal/kubeletconfig"
 	"node-partition.io/node-partition/internal/partition"
+	"node-partition.io/node-partition/internal/text"
 )
 
 // The fields of the limit of a partition. The bounds are for a limit that is a share.
@@ -126,7 +127,7 @@ func likely(number string) string {
 func (c *checker) notBelow(field string, memory uint64) {
 	c.bad(
 		field, shown(c.section[field]),
-		"is not below the node's memory of %d bytes; want less, so that something is left for the other pods", memory,
+		"is not below the node's memory of %s; want less, so that something is left for the other pods", text.RoundBytes(int64(memory)),
 	)
 }
 

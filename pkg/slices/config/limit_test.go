@@ -130,7 +130,7 @@ func TestPercentageOfUnknownSize(t *testing.T) {
 func TestPercentageOfAll(t *testing.T) {
 	t.Parallel()
 	_, err := Validate(document(t, "memoryLimit: 99.99999999999999%"), Size{MemoryBytes: 8 << 30, CPUs: cpuset.New(0)})
-	const want = `mine.yaml: systemPartition.memoryLimit: "99.99999999999999%": is not below the node's memory of 8589934592 bytes; want less`
+	const want = `mine.yaml: systemPartition.memoryLimit: "99.99999999999999%": is not below the node's memory of 8Gi; want less`
 	if err == nil || !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("%v; want %s", err, want)
 	}

@@ -33,6 +33,11 @@ func parseQuantity(content string, least int) (uint64, error) {
 	}
 	q, err := text.ParseQuantity(content)
 	if err != nil {
+		// Other programs write 4GB and 4GiB.
+		bytes := strings.TrimSuffix(strings.TrimSuffix(content, "B"), "i") + "i"
+		if _, unknown := text.ParseQuantity(bytes); unknown == nil && strings.HasSuffix(content, "B") {
+			return 0, fmt.Errorf("%w; is %s meant?", err, bytes)
+		}
 		return 0, fmt.Errorf("%w; %s", err, wantQuantity)
 	}
 	if q.Sign() < least {
