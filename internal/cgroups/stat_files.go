@@ -63,13 +63,9 @@ func (f *files) read(name string) ([]byte, bool) {
 	return nil, false
 }
 
-// ReadAt reads a file below the directory dir with one read. The kernel formats the whole of such a
+// readAt reads a file below the directory dir with one read. The kernel formats the whole of such a
 // file first and then copies as much as the buffer holds (seq_read_iter, fs/seq_file.c). A second
 // read, for the end of the file, would be a fifth of all system calls.
-func ReadAt(dir int, name string, buffer []byte) (int, error) {
-	return FS(Mount).readAt(dir, name, buffer)
-}
-
 func (f FS) readAt(dir int, name string, buffer []byte) (int, error) {
 	fd, err := Uninterrupted(func() (int, error) { return f.open(dir, name, readOnly) })
 	if err != nil {

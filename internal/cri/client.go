@@ -120,14 +120,14 @@ func (c *Client) Sandboxes(ctx context.Context) ([]Sandbox, error) {
 }
 
 // State is the state of a container.
-type State int
+type State = runtime.ContainerState
 
 // The states of the CRI.
 const (
-	Created State = iota
-	Running
-	Exited
-	Unknown
+	Created = runtime.ContainerState_CONTAINER_CREATED
+	Running = runtime.ContainerState_CONTAINER_RUNNING
+	Exited  = runtime.ContainerState_CONTAINER_EXITED
+	Unknown = runtime.ContainerState_CONTAINER_UNKNOWN
 )
 
 // Container is a container of a sandbox.
@@ -148,23 +148,10 @@ func (c *Client) Containers(ctx context.Context) ([]Container, error) {
 	for _, item := range answer.Containers {
 		list = append(
 			list,
-			Container{ID: item.Id, SandboxID: item.PodSandboxId, Name: item.GetMetadata().GetName(), State: stateOf(item.State)},
+			Container{ID: item.Id, SandboxID: item.PodSandboxId, Name: item.GetMetadata().GetName(), State: item.State},
 		)
 	}
 	return list, nil
-}
-
-func stateOf(s runtime.ContainerState) State {
-	switch s {
-	case runtime.ContainerState_CONTAINER_CREATED:
-		return Created
-	case runtime.ContainerState_CONTAINER_RUNNING:
-		return Running
-	case runtime.ContainerState_CONTAINER_EXITED:
-		return Exited
-	default:
-		return Unknown
-	}
 }
 
 // maxGrace keeps a timeout from overflowing.
@@ -186,6 +173,16 @@ func (c *Client) Stop(ctx context.Context, id string, grace time.Duration) error
 	return nil
 }
 
+// Status is what the runtime reports of one container.
+type Status struct {
+	// Running means that it has been started and has not ended.
+	Running bool
+	// PID is the ID of its first process, 0 if the runtime does not report it. containerd and CRI-O
+	// report it in the verbose information for people.
+	PID int
+	Resources
+}
+
 // Resources holds the resources that the kubelet requested when it created a container.
 type Resources struct {
 	// Shares of CPU, 0 if none were given.
@@ -196,32 +193,35 @@ type Resources struct {
 	MemoryLimit uint64
 }
 
-// Resources reads the resources of a container. They are in the status. containerd 1.6 has them
-// only in the verbose information for people, because the CRI had no fields for them yet.
-func (c *Client) Resources(ctx context.Context, id string) (Resources, error) {
+// Status reads the status of a container. containerd 1.6 has the resources only in the verbose
+// information for people, because the CRI had no fields for them yet.
+func (c *Client) Status(ctx context.Context, id string) (Status, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	answer, err := c.runtime.ContainerStatus(ctx, &runtime.ContainerStatusRequest{ContainerId: id, Verbose: true})
-	if err != nil {
-		return Resources{}, c.failed("ContainerStatus "+id, err)
+	var s Status
+	if err == nil {
+		s, err = verboseStatus(answer.GetInfo())
 	}
+	s.Running = answer.GetStatus().GetState() == Running
 	if linux := answer.GetStatus().GetResources().GetLinux(); linux.GetCpuShares() > 0 {
-		return Resources{
+		// What is for people does not matter then.
+		s.Resources, err = Resources{
 			Shares:      uint64(linux.CpuShares),
 			OOMScoreAdj: int(linux.OomScoreAdj),
 			MemoryLimit: uint64(max(linux.MemoryLimitInBytes, 0)),
 		}, nil
 	}
-	r, err := verboseResources(answer.GetInfo())
 	if err != nil {
-		return Resources{}, c.failed("ContainerStatus "+id, err)
+		return Status{}, c.failed("ContainerStatus "+id, err)
 	}
-	return r, nil
+	return s, nil
 }
 
-// verboseResources returns the resources in the verbose information of containerd 1.6.
-func verboseResources(verbose map[string]string) (Resources, error) {
+// verboseStatus returns what the verbose information has, if there is any.
+func verboseStatus(verbose map[string]string) (Status, error) {
 	var info struct {
+		PID    int `json:"pid"`
 		Config struct {
 			Linux struct {
 				Resources struct {
@@ -232,20 +232,16 @@ func verboseResources(verbose map[string]string) (Resources, error) {
 			} `json:"linux"`
 		} `json:"config"`
 	}
-	if err := decodeVerbose(verbose, &info); err != nil {
-		return Resources{}, err
+	if text, ok := verbose["info"]; ok {
+		if err := json.Unmarshal([]byte(text), &info); err != nil {
+			return Status{}, err
+		}
 	}
 	r := info.Config.Linux.Resources
-	return Resources{Shares: r.Shares, OOMScoreAdj: r.OOMScoreAdj, MemoryLimit: uint64(max(r.MemoryLimit, 0))}, nil
-}
-
-// decodeVerbose decodes the verbose information of a container into v, if there is any.
-func decodeVerbose(verbose map[string]string, v any) error {
-	text, ok := verbose["info"]
-	if !ok {
-		return nil
-	}
-	return json.Unmarshal([]byte(text), v)
+	return Status{
+		PID:       max(info.PID, 0),
+		Resources: Resources{Shares: r.Shares, OOMScoreAdj: r.OOMScoreAdj, MemoryLimit: uint64(max(r.MemoryLimit, 0))},
+	}, nil
 }
 
 // ErrNotServed means that the server at the endpoint does not serve the CRI: a containerd whose CRI

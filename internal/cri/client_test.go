@@ -36,7 +36,6 @@ type fake struct {
 	mu        sync.Mutex
 	stops     []*runtime.StopContainerRequest
 	deadlines map[string]time.Duration // of calls, from their begin
-	stopping  func(context.Context) error
 }
 
 func (f *fake) called(ctx context.Context, call string) {
@@ -88,11 +87,6 @@ func (f *fake) StopContainer(ctx context.Context, r *runtime.StopContainerReques
 	f.mu.Lock()
 	f.stops = append(f.stops, r)
 	f.mu.Unlock()
-	if f.stopping != nil {
-		if err := f.stopping(ctx); err != nil {
-			return nil, err
-		}
-	}
 	return &runtime.StopContainerResponse{}, nil
 }
 
@@ -138,14 +132,6 @@ func newClient(t *testing.T, endpoint string) *Client {
 	return client
 }
 
-func TestVersion(t *testing.T) {
-	t.Parallel()
-	name, version, err := (&fake{}).connect(t).Version(t.Context())
-	if name != "containerd" || version != "v2.3.7" || err != nil {
-		t.Errorf("%q, %q, %v", name, version, err)
-	}
-}
-
 // A pod's author chooses its labels, and images choose theirs: the identity of a pod is in the
 // metadata.
 func TestSandboxesIgnoreLabels(t *testing.T) {
@@ -167,7 +153,7 @@ func TestSandboxesIgnoreLabels(t *testing.T) {
 			{Id: "s3", Labels: lies}, // without metadata
 		},
 		containers: []*runtime.Container{
-			{Id: "c1", PodSandboxId: "s1", Labels: lies, Metadata: &runtime.ContainerMetadata{Name: "shop", Attempt: 1}},
+			{Id: "c1", PodSandboxId: "s1", Labels: lies, Metadata: &runtime.ContainerMetadata{Name: "shop", Attempt: 1}, State: Exited},
 			{Id: "c2", PodSandboxId: "s2", Labels: lies},
 		},
 	}).connect(t)
@@ -187,7 +173,7 @@ func TestSandboxesIgnoreLabels(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []Container{{ID: "c1", SandboxID: "s1", Name: "shop"}, {ID: "c2", SandboxID: "s2"}}; !slices.Equal(containers, want) {
+	if want := []Container{{ID: "c1", SandboxID: "s1", Name: "shop", State: Exited}, {ID: "c2", SandboxID: "s2"}}; !slices.Equal(containers, want) {
 		t.Errorf("%+v; want %+v", containers, want)
 	}
 }
@@ -230,30 +216,6 @@ func TestSandboxesStatic(t *testing.T) {
 	}
 }
 
-func TestContainersStates(t *testing.T) {
-	t.Parallel()
-	want := map[runtime.ContainerState]State{
-		runtime.ContainerState_CONTAINER_CREATED: Created,
-		runtime.ContainerState_CONTAINER_RUNNING: Running,
-		runtime.ContainerState_CONTAINER_EXITED:  Exited,
-		runtime.ContainerState_CONTAINER_UNKNOWN: Unknown,
-		99:                                       Unknown, // of a future CRI
-	}
-	f := &fake{}
-	for state := range want {
-		f.containers = append(f.containers, &runtime.Container{Id: state.String(), State: state})
-	}
-	containers, err := f.connect(t).Containers(t.Context())
-	if err != nil || len(containers) != len(want) {
-		t.Fatal(containers, err)
-	}
-	for i, c := range containers {
-		if c.State != want[f.containers[i].State] {
-			t.Errorf("%s: %v; want %v", c.ID, c.State, want[f.containers[i].State])
-		}
-	}
-}
-
 // The CRI counts grace in whole seconds. Rounding down would kill a container before its time.
 func TestStopRoundsGraceUp(t *testing.T) {
 	t.Parallel()
@@ -275,25 +237,6 @@ func TestStopRoundsGraceUp(t *testing.T) {
 	}
 }
 
-func TestStopContextEnds(t *testing.T) {
-	t.Parallel()
-	begun := make(chan struct{})
-	f := &fake{stopping: func(ctx context.Context) error {
-		close(begun)
-		<-ctx.Done() // a container that does not end
-		return ctx.Err()
-	}}
-	client := f.connect(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	result := make(chan error, 1)
-	go func() { result <- client.Stop(ctx, "c1", time.Hour) }()
-	<-begun
-	cancel()
-	if err := <-result; status.Code(err) != codes.Canceled {
-		t.Errorf("%v; want Canceled", err)
-	}
-}
-
 // Calls that read are bounded, so that a hanging runtime does not delay a reconcile for longer.
 func TestClientReadDeadlines(t *testing.T) {
 	t.Parallel()
@@ -302,7 +245,7 @@ func TestClientReadDeadlines(t *testing.T) {
 	_, _, e1 := client.Version(t.Context())
 	_, e2 := client.Sandboxes(t.Context())
 	_, e3 := client.Containers(t.Context())
-	_, e4 := client.Resources(t.Context(), "c1")
+	_, e4 := client.Status(t.Context(), "c1")
 	if err := errors.Join(e1, e2, e3, e4); err != nil {
 		t.Fatal(err)
 	}
@@ -316,65 +259,42 @@ func TestClientReadDeadlines(t *testing.T) {
 	}
 }
 
-func TestResources(t *testing.T) {
+func TestStatus(t *testing.T) {
 	t.Parallel()
 	linux := func(shares int64) *runtime.ContainerStatus {
-		return &runtime.ContainerStatus{Resources: &runtime.ContainerResources{Linux: &runtime.LinuxContainerResources{CpuShares: shares, OomScoreAdj: 999, MemoryLimitInBytes: 1 << 20}}}
+		return &runtime.ContainerStatus{State: Exited, Resources: &runtime.ContainerResources{Linux: &runtime.LinuxContainerResources{CpuShares: shares, OomScoreAdj: 999, MemoryLimitInBytes: 1 << 20}}}
 	}
 	info := func(text string) map[string]string { return map[string]string{"info": text} }
+	runs, exited := &runtime.ContainerStatus{State: Running}, &runtime.ContainerStatus{State: Exited}
 	// The answer of containerd 1.6, shortened.
 	const verbose = `{"sandboxID":"s1","pid":1234,"config":{"metadata":{"name":"shop"},"linux":{"resources":{"cpu_period":100000,"cpu_shares":256,"memory_limit_in_bytes":4096,"oom_score_adj":998,` +
 		`"hugepage_limits":[{"page_size":"2MB"}]},"security_context":{}}},"runtimeSpec":{"linux":{"resources":{"cpu":{"shares":999}}}}}`
 	for name, test := range map[string]struct {
 		answer *runtime.ContainerStatusResponse
-		want   Resources
+		want   Status
 		err    string
 	}{
-		"status":                  {&runtime.ContainerStatusResponse{Status: linux(512), Info: info(verbose)}, Resources{512, 999, 1 << 20}, ""},
-		"status of a zero":        {&runtime.ContainerStatusResponse{Status: linux(0), Info: info(verbose)}, Resources{256, 998, 4096}, ""},
-		"no limit":                {&runtime.ContainerStatusResponse{Status: &runtime.ContainerStatus{Resources: &runtime.ContainerResources{Linux: &runtime.LinuxContainerResources{CpuShares: 2, OomScoreAdj: -997, MemoryLimitInBytes: -1}}}}, Resources{2, -997, 0}, ""},
-		"negative":                {&runtime.ContainerStatusResponse{Status: linux(-1)}, Resources{}, ""},
-		"containerd 1.6":          {&runtime.ContainerStatusResponse{Status: &runtime.ContainerStatus{}, Info: info(verbose)}, Resources{256, 998, 4096}, ""},
-		"no request":              {&runtime.ContainerStatusResponse{Status: &runtime.ContainerStatus{}, Info: info(`{"config":{"linux":{"resources":{}}}}`)}, Resources{}, ""},
-		"another shape":           {&runtime.ContainerStatusResponse{Status: &runtime.ContainerStatus{}, Info: info(`{"config":null}`)}, Resources{}, ""},
-		"no info":                 {&runtime.ContainerStatusResponse{Status: &runtime.ContainerStatus{}}, Resources{}, ""},
-		"nothing":                 {&runtime.ContainerStatusResponse{}, Resources{}, ""},
-		"torn":                    {&runtime.ContainerStatusResponse{Info: info(verbose[:200])}, Resources{}, "ContainerStatus torn: unexpected end of JSON input"},
-		"shares of another type":  {&runtime.ContainerStatusResponse{Info: info(`{"config":{"linux":{"resources":{"cpu_shares":"many"}}}}`)}, Resources{}, "cpu_shares"},
-		"not there (no such one)": {nil, Resources{}, "NotFound"},
+		"status":                  {&runtime.ContainerStatusResponse{Status: linux(512), Info: info(verbose)}, Status{false, 1234, Resources{512, 999, 1 << 20}}, ""},
+		"status, and torn":        {&runtime.ContainerStatusResponse{Status: linux(512), Info: info(verbose[:200])}, Status{false, 0, Resources{512, 999, 1 << 20}}, ""},
+		"status of a zero":        {&runtime.ContainerStatusResponse{Status: linux(0), Info: info(verbose)}, Status{false, 1234, Resources{256, 998, 4096}}, ""},
+		"no limit":                {&runtime.ContainerStatusResponse{Status: &runtime.ContainerStatus{State: Exited, Resources: &runtime.ContainerResources{Linux: &runtime.LinuxContainerResources{CpuShares: 2, OomScoreAdj: -997, MemoryLimitInBytes: -1}}}}, Status{Resources: Resources{2, -997, 0}}, ""},
+		"negative":                {&runtime.ContainerStatusResponse{Status: linux(-1)}, Status{}, ""},
+		"containerd 1.6":          {&runtime.ContainerStatusResponse{Status: runs, Info: info(verbose)}, Status{true, 1234, Resources{256, 998, 4096}}, ""},
+		"no request":              {&runtime.ContainerStatusResponse{Status: exited, Info: info(`{"pid":0,"config":{"linux":{"resources":{}}}}`)}, Status{}, ""},
+		"another shape":           {&runtime.ContainerStatusResponse{Status: exited, Info: info(`{"pid":-1,"config":null}`)}, Status{}, ""},
+		"no info":                 {&runtime.ContainerStatusResponse{Status: runs}, Status{Running: true}, ""},
+		"nothing":                 {&runtime.ContainerStatusResponse{}, Status{}, ""},
+		"torn":                    {&runtime.ContainerStatusResponse{Info: info(verbose[:200])}, Status{}, "ContainerStatus torn: unexpected end of JSON input"},
+		"shares of another type":  {&runtime.ContainerStatusResponse{Info: info(`{"config":{"linux":{"resources":{"cpu_shares":"many"}}}}`)}, Status{}, "cpu_shares"},
+		"not there (no such one)": {nil, Status{}, "NotFound"},
 	} {
 		f := &fake{statuses: map[string]*runtime.ContainerStatusResponse{}}
 		if test.answer != nil {
 			f.statuses[name] = test.answer
 		}
-		got, err := f.connect(t).Resources(t.Context(), name)
+		got, err := f.connect(t).Status(t.Context(), name)
 		if got != test.want || (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) {
 			t.Errorf("%s: %+v, %v; want %+v, %q", name, got, err, test.want, test.err)
-		}
-	}
-}
-
-// The process ID is 0 if the runtime does not report it.
-func TestProcess(t *testing.T) {
-	t.Parallel()
-	status := func(state runtime.ContainerState) *runtime.ContainerStatus {
-		return &runtime.ContainerStatus{State: state}
-	}
-	running, exited := runtime.ContainerState_CONTAINER_RUNNING, runtime.ContainerState_CONTAINER_EXITED
-	f := &fake{statuses: map[string]*runtime.ContainerStatusResponse{
-		"runs":   {Status: status(running), Info: map[string]string{"info": `{"sandboxID":"s1","pid":1234,"config":{}}`}},
-		"ended":  {Status: status(exited), Info: map[string]string{"info": `{"pid":0}`}},
-		"untold": {Status: status(running)},
-		"torn":   {Status: status(running), Info: map[string]string{"info": `{"pid":`}},
-	}}
-	client := f.connect(t)
-	for id, want := range map[string]struct {
-		pid           int
-		running, fine bool
-	}{"runs": {1234, true, true}, "ended": {0, false, true}, "untold": {0, true, true}, "torn": {}, "not there": {}} {
-		pid, running, err := client.Process(t.Context(), id)
-		if pid != want.pid || running != want.running || (err == nil) != want.fine {
-			t.Errorf("%s: process %d, runs: %t, %v; want %+v", id, pid, running, err, want)
 		}
 	}
 }
@@ -382,12 +302,12 @@ func TestProcess(t *testing.T) {
 // An error names the runtime, the call and the container, and keeps its code.
 func TestClientErrors(t *testing.T) {
 	t.Parallel()
-	client := (&fake{stopping: func(context.Context) error { return status.Error(codes.NotFound, "no such container") }}).connect(t)
-	err := client.Stop(t.Context(), "c1", 0)
+	client := (&fake{}).connect(t)
+	_, err := client.Status(t.Context(), "c1")
 	if status.Code(err) != codes.NotFound {
 		t.Errorf("%v; want NotFound", err)
 	}
-	for _, part := range []string{client.Endpoint(), "StopContainer c1", "no such container"} {
+	for _, part := range []string{client.Endpoint(), "ContainerStatus c1", "no container c1"} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("%q does not say %q", err, part)
 		}

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"path"
 	"slices"
-	"strings"
 
 	"github.com/BurntSushi/toml"
 
@@ -36,9 +35,6 @@ type ConfiguredWorkload struct {
 	Annotation string
 	// CPUs is the list of CPUs that it gives; empty for none.
 	CPUs string
-	// Allows lists the annotations that it allows its pods beside the runtime handler's, such
-	// as io.kubernetes.cri-o.Devices, separated by commas.
-	Allows string
 }
 
 // ConfiguredWorkloads returns the table by name. It is empty where there is no configuration of
@@ -76,8 +72,7 @@ func add(table map[string]ConfiguredWorkload, file string, data []byte) error {
 		CRIO struct {
 			Runtime struct {
 				Workloads map[string]struct {
-					Annotation string   `toml:"activation_annotation"`
-					Allows     []string `toml:"allowed_annotations"`
+					Annotation string `toml:"activation_annotation"`
 					Resources  struct {
 						CPUs string `toml:"cpuset"`
 					} `toml:"resources"`
@@ -89,9 +84,7 @@ func add(table map[string]ConfiguredWorkload, file string, data []byte) error {
 		return fmt.Errorf("%s: %w", file, err)
 	}
 	for name, w := range document.CRIO.Runtime.Workloads {
-		table[name] = ConfiguredWorkload{
-			Name: name, File: file, Annotation: w.Annotation, CPUs: w.Resources.CPUs, Allows: strings.Join(w.Allows, ", "),
-		}
+		table[name] = ConfiguredWorkload{Name: name, File: file, Annotation: w.Annotation, CPUs: w.Resources.CPUs}
 	}
 	return nil
 }

@@ -22,17 +22,13 @@ func TestWorkloads(t *testing.T) {
 	}{
 		"nothing":    {nil, nil, ""},
 		"no table":   {map[string]string{mainPath: "[crio.runtime]\nselinux = false\n[crio.api]\nlisten = \"/x\""}, nil, ""},
-		"main":       {map[string]string{mainPath: a + "resources = { \"cpushares\" = 0, \"cpuset\" = \"0-1\" }"}, []ConfiguredWorkload{{"a", mainPath, "x/a", "0-1", ""}}, ""},
-		"a subtable": {map[string]string{mainPath: a + "[crio.runtime.workloads.a.resources]\ncpuset = \"2\"\ncpushares = 5"}, []ConfiguredWorkload{{"a", mainPath, "x/a", "2", ""}}, ""},
-		"dotted":     {map[string]string{mainPath: "crio.runtime.workloads.\"a b\".activation_annotation = 'x'"}, []ConfiguredWorkload{{"a b", mainPath, "x", "", ""}}, ""},
+		"main":       {map[string]string{mainPath: a + "resources = { \"cpushares\" = 0, \"cpuset\" = \"0-1\" }"}, []ConfiguredWorkload{{"a", mainPath, "x/a", "0-1"}}, ""},
+		"a subtable": {map[string]string{mainPath: a + "[crio.runtime.workloads.a.resources]\ncpuset = \"2\"\ncpushares = 5"}, []ConfiguredWorkload{{"a", mainPath, "x/a", "2"}}, ""},
+		"dotted":     {map[string]string{mainPath: "crio.runtime.workloads.\"a b\".activation_annotation = 'x'"}, []ConfiguredWorkload{{"a b", mainPath, "x", ""}}, ""},
 		"drop-ins": {map[string]string{
 			mainPath: a + "resources = {cpuset = \"0\"}", dropinDir + "/2": a, dropinDir + "/1": strings.ReplaceAll(a, "a]", "b]") + "resources = {cpuset = \"1\"}",
 			dropinDir + "/0/9": strings.ReplaceAll(a, "x/a", "y") + "resources = {cpuset = \"9\"}",
-		}, []ConfiguredWorkload{{"a", dropinDir + "/2", "x/a", "", ""}, {"b", dropinDir + "/1", "x/a", "1", ""}}, ""},
-		"allowed annotations": {
-			map[string]string{mainPath: a + "allowed_annotations = [\"io.kubernetes.cri-o.Devices\", \"io.kubernetes.cri-o.userns-mode\"]"},
-			[]ConfiguredWorkload{{"a", mainPath, "x/a", "", "io.kubernetes.cri-o.Devices, io.kubernetes.cri-o.userns-mode"}}, "",
-		},
+		}, []ConfiguredWorkload{{"a", dropinDir + "/2", "x/a", ""}, {"b", dropinDir + "/1", "x/a", "1"}}, ""},
 		"not TOML":     {map[string]string{dropinDir + "/1": "a\n"}, nil, dropinDir + "/1: toml: line 1"},
 		"another type": {map[string]string{mainPath: "[crio.runtime.workloads]\na = 7"}, nil, mainPath + ": "},
 	} {

@@ -9,14 +9,9 @@ func FuzzVerbose(f *testing.F) {
 	f.Add(`{"pid":-1,"config":{"linux":{"resources":{"memory_limit_in_bytes":-1}}}}`)
 	f.Add(`not JSON`)
 	f.Fuzz(func(t *testing.T, text string) {
-		info := map[string]string{"info": text}
-		pid, err := processID(info)
-		if pid < 0 || err != nil && pid != 0 {
-			t.Errorf("PID %d, %v", pid, err)
-		}
-		r, err := verboseResources(info)
-		if err != nil && r != (Resources{}) || r.MemoryLimit > 1<<63-1 {
-			t.Errorf("%+v, %v", r, err)
+		s, err := verboseStatus(map[string]string{"info": text})
+		if s.PID < 0 || s.MemoryLimit > 1<<63-1 || err != nil && s != (Status{}) {
+			t.Errorf("%+v, %v", s, err)
 		}
 	})
 }

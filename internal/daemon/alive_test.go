@@ -13,6 +13,7 @@ import (
 	"node-partition.io/node-partition/internal/kubelet"
 	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/internal/partition"
+	"node-partition.io/node-partition/internal/systemd"
 	"node-partition.io/node-partition/pkg/evict"
 	"node-partition.io/node-partition/pkg/podmove"
 	"node-partition.io/node-partition/pkg/podmove/nri"
@@ -37,7 +38,7 @@ func idleReconciler(t *testing.T) *podmove.Reconciler {
 	t.Helper()
 	return podmove.New(podmove.Options{
 		Gatherer: &podmove.Gatherer{Cgroups: cgroups.FS(t.TempDir()), Runtime: &node.Runtime{}, Kubelet: &kubelet.Watcher{}},
-		Units:    units{}, Mover: mover{}, Placer: &nri.Plugin{}, Events: &placementEvents{},
+		Units:    systemd.New(systemd.Options{}), Placer: &nri.Plugin{}, Events: &placementEvents{},
 		NRI:   func() podmove.NRIState { return podmove.Working },
 		Table: &podmove.Table{}, Signals: podmove.NewSignals(), Tick: time.Hour,
 	})

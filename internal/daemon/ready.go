@@ -63,7 +63,7 @@ func (m *monitor) prepared() error {
 func (m *monitor) passed() {
 	m.service.status(
 		summary(
-			m.reconciler.Report(), m.partitions.names(), m.reconciler.Err(), meaning(m.followed.now()),
+			m.reconciler.Report(), m.partitions.names(), m.reconciler.Ready(), meaning(m.followed.now()),
 			m.listening.served.Err(),
 		),
 	)

@@ -43,6 +43,9 @@ func TestApply(t *testing.T) {
 		if got := n.inFolder(); !slices.Equal(got, []string{"state.json"}) {
 			t.Errorf("the installer's folder has %q", got)
 		}
+		if is, err := n.h.Present(n.h.In(stateFile)); err != nil || is.Mode != 0o600 {
+			t.Errorf("the state is for root alone: %+v, %v", is, err)
+		}
 		before := n.tree()
 		n.steps = nil
 		if got := n.do(n.order("v1", section)); got.Status != record.Done || got.Reason != record.Unchanged {
@@ -643,36 +646,4 @@ func TestHangs(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestShortTrial: a section is not tried when the node goes back before its service can be ready.
-func TestShortTrial(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t)
-		n.h.Programs = around{n, func(_ context.Context, line string) *ran {
-			if strings.HasPrefix(line, "systemctl try-restart") {
-				n.now.Since += trialTime - shortest + 1
-			}
-			return nil
-		}}
-		got := n.do(n.order("v1", section))
-		if got.Status != record.WentBack || got.Reason != record.Timeout || !strings.Contains(got.Text(), "use a longer --trial") {
-			t.Errorf("%+v", got)
-		}
-		if done := strings.Join(n.steps, "\n"); strings.Contains(done, "partition-monitor try /") {
-			t.Errorf("the section was tried: %s", done)
-		}
-	})
-}
-
-// TestStoreFiles: what the host keeps is for root alone.
-func TestStoreFiles(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t)
-		n.mustApply("v1", section)
-		is, err := n.h.Present(n.h.In("state.json"))
-		if err != nil || is.Mode != 0o600 || n.state().Kept.Section != Digest([]byte(section)) {
-			t.Errorf("%+v, %+v, %v", is, n.state(), err)
-		}
-	})
 }

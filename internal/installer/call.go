@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -117,9 +116,7 @@ func (c *Call) label() {
 	if err != nil || !c.Confined {
 		return
 	}
-	has := make([]byte, 256)
-	n, err := unix.Lgetxattr(path, labelAttribute, has)
-	if err == nil && strings.TrimRight(string(has[:n]), "\x00") == programLabel {
+	if has, err := ReadLabel(path); err == nil && has == programLabel {
 		return
 	}
 	_ = unix.Lsetxattr(path, labelAttribute, []byte(programLabel+"\x00"), 0)

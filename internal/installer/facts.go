@@ -135,7 +135,7 @@ func (h *Host) unlabelled() string {
 // ReadLabel returns the label that SELinux has for a file of this machine.
 func ReadLabel(path string) (string, error) {
 	text := make([]byte, 256)
-	n, err := unix.Getxattr(path, "security.selinux", text)
+	n, err := unix.Getxattr(path, labelAttribute, text)
 	if err != nil {
 		return "", err
 	}

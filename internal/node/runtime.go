@@ -160,22 +160,13 @@ func (r *Runtime) Containers(ctx context.Context) ([]cri.Container, error) {
 	return ask(ctx, r, func(c *cri.Client) ([]cri.Container, error) { return c.Containers(ctx) })
 }
 
-// Resources implements podmove.Runtime.
-func (r *Runtime) Resources(ctx context.Context, id string) (cri.Resources, error) {
+// Status implements podmove.Runtime.
+func (r *Runtime) Status(ctx context.Context, id string) (cri.Status, error) {
 	client, err := r.Client(ctx)
 	if err != nil {
-		return cri.Resources{}, err
+		return cri.Status{}, err
 	}
-	return client.Resources(ctx, id)
-}
-
-// Process implements podmove.Runtime.
-func (r *Runtime) Process(ctx context.Context, id string) (pid int, running bool, err error) {
-	client, err := r.Client(ctx)
-	if err != nil {
-		return 0, false, err
-	}
-	return client.Process(ctx, id)
+	return client.Status(ctx, id)
 }
 
 // Stop stops a container, whose processes have grace to end. It does not use ask: a container that

@@ -15,10 +15,11 @@ import (
 // Options holds the addresses and the callbacks of a Client. Without an address it is for the
 // systemd of this machine.
 type Options struct {
-	// Wake is called when slices of pods, or scopes, may have come or gone, and after each connect.
+	// Wake is called when slices of pods, or scopes, may have come or gone, and after each connect. It
+	// returns at once: no signal is read meanwhile.
 	Wake func()
 	// OnReloaded is called when systemd has reloaded its configuration or has re-executed. It is also
-	// called after each connect, because systemd may have done so before.
+	// called after each connect, because systemd may have done so before. It returns at once.
 	OnReloaded func()
 	// OnConnected is called with true when a connection to systemd is made, and with false when it is
 	// lost.
@@ -59,7 +60,6 @@ var errNotConnected = errors.New("no connection to systemd")
 type Client struct {
 	options Options
 	calls   atomic.Uint64
-	notices notices
 
 	mu      sync.Mutex
 	conn    *connection   // nil without a connection
@@ -82,7 +82,13 @@ func New(o Options) *Client {
 	if o.OnConnected == nil {
 		o.OnConnected = func(bool) {}
 	}
-	return &Client{options: o, changed: make(chan struct{}), notices: newNotices()}
+	return &Client{options: o, changed: make(chan struct{})}
+}
+
+// missed tells that signals may have been missed.
+func (o *Options) missed() {
+	o.OnReloaded()
+	o.Wake()
 }
 
 func setNoop(f *func()) {

@@ -49,7 +49,7 @@ func (c *connection) call(ctx context.Context, method string, args ...any) error
 func (c *Client) dial(ctx context.Context, address string, by way) (*connection, error) {
 	ctx, cancel := context.WithTimeout(ctx, setUpTimeout)
 	defer cancel()
-	conn := &connection{way: by, filter: newSignalFilter(by, &c.notices)}
+	conn := &connection{way: by, filter: newSignalFilter(by, &c.options)}
 	conn.ctx, conn.close = context.WithCancel(context.Background())
 	inTime := context.AfterFunc(ctx, conn.close)
 

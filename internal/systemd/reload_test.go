@@ -11,7 +11,7 @@ func TestReloadSlow(t *testing.T) {
 	t.Parallel()
 	b := newBus(t)
 	systemd := newFake(b)
-	c := make(told)
+	c := make(told, 10)
 	o := c.options(b)
 	o.Timeout = 500 * time.Millisecond
 	systemd.on(func(call string) {

@@ -3,7 +3,6 @@ package systemd
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -40,12 +39,8 @@ func sleep(ctx context.Context, d time.Duration) bool {
 }
 
 // Run keeps a connection to systemd until ctx ends, and returns the cause of that. It calls the
-// functions of Options, one at a time. It queues at most one further call of each meanwhile.
+// functions of Options, from several goroutines.
 func (c *Client) Run(ctx context.Context) error {
-	var notifying sync.WaitGroup
-	notifying.Go(func() { c.notices.deliver(ctx, c.options) })
-	defer notifying.Wait()
-
 	for pause := reconnectPause(); ctx.Err() == nil; {
 		conn, err := c.connect(ctx)
 		if err != nil {
@@ -53,17 +48,14 @@ func (c *Client) Run(ctx context.Context) error {
 			sleep(ctx, pause.Step())
 			continue
 		}
-		var begin time.Time
-		for conn != nil {
-			begin = time.Now()
-			c.setConnection(conn, nil)
-			c.notices.connected(true)
-			next := c.hold(ctx, conn)
-			conn.close()
-			conn = next
-		}
+		begin := time.Now()
+		c.setConnection(conn, nil)
+		c.options.OnConnected(true)
+		c.options.missed()
+		c.hold(ctx, conn)
+		conn.close()
 		c.setConnection(nil, errLost)
-		c.notices.connected(false)
+		c.options.OnConnected(false)
 		//guard: a connection to systemd that is lost at once is made again after a pause
 		if time.Since(begin) >= lasting {
 			pause = reconnectPause()
@@ -74,7 +66,7 @@ func (c *Client) Run(ctx context.Context) error {
 }
 
 // connect prefers the bus: over it systemd can identify the caller. Its own socket accepts only
-// root.
+// root, and a connection to it stays when the bus is back.
 func (c *Client) connect(ctx context.Context) (*connection, error) {
 	conn, busErr := c.dial(ctx, c.options.BusAddress, onBus)
 	if busErr == nil {
@@ -87,36 +79,21 @@ func (c *Client) connect(ctx context.Context) (*connection, error) {
 	return conn, nil
 }
 
-// hold watches a connection until it ends. If the connection is direct, hold also tries to reach
-// the bus, and returns a connection to it as soon as it is back.
-func (c *Client) hold(ctx context.Context, conn *connection) *connection {
-	pause := reconnectPause()
+// hold watches a connection until it ends.
+func (c *Client) hold(ctx context.Context, conn *connection) {
 	for {
-		var lookForBus <-chan time.Time
-		var timer *time.Timer
-		if conn.way == direct {
-			timer = time.NewTimer(pause.Step())
-			lookForBus = timer.C
-		}
 		select {
 		case <-ctx.Done():
-			return nil
+			return
 		case <-conn.ctx.Done():
-			return nil
+			return
 		case <-conn.filter.newOwner:
 			// systemd has re-executed, or has left the bus and come back. Either way it has lost its
 			// subscribers.
 			if err := c.resubscribe(ctx, conn); err != nil {
-				return nil
+				return
 			}
-			c.notices.resynced()
-		case <-lookForBus:
-			if next, err := c.dial(ctx, c.options.BusAddress, onBus); err == nil {
-				return next
-			}
-		}
-		if timer != nil {
-			timer.Stop()
+			c.options.missed()
 		}
 	}
 }

@@ -2,6 +2,7 @@ package systemd
 
 import (
 	"context"
+	"errors"
 
 	sd "github.com/coreos/go-systemd/v22/dbus"
 	"github.com/godbus/dbus/v5"
@@ -64,11 +65,39 @@ func (c *Client) Thaw(ctx context.Context, name string) error {
 	}))
 }
 
-// Kill sends SIGKILL to all processes of a unit.
-func (c *Client) Kill(ctx context.Context, name string) error {
-	return named("killing", name, c.do(ctx, func(ctx context.Context, conn *connection) error {
+// StopScope kills the remaining processes in a scope whose container has ended. If a container has
+// no PID namespace of its own, its other processes outlive its first one until the runtime kills
+// them, and after a live move the runtime does not find them. If the scope is gone, StopScope
+// returns nil.
+func (c *Client) StopScope(ctx context.Context, name string) error {
+	err := named("killing", name, c.do(ctx, func(ctx context.Context, conn *connection) error {
 		return conn.api.KillUnitWithTarget(ctx, name, sd.All, int32(unix.SIGKILL))
 	}))
+	if err == nil {
+		err = c.stop(ctx, name, "replace")
+	}
+	if errors.Is(err, ErrNoUnit) {
+		return nil
+	}
+	return err
+}
+
+// SetScopeCPU changes the CPU weight of a container's scope, 1 to 10000, and its quota in
+// microseconds per second. A quota of 0 stays as it is, and math.MaxUint64 lifts it. It returns nil
+// if there is no such scope, because the container has ended. systemd keeps the values of a
+// transient unit in /run/systemd/transient, over a reload too, and removes them with the unit
+// (unit_drop_in_dir, unit_remove_transient, src/core/unit.c).
+func (c *Client) SetScopeCPU(ctx context.Context, name string, weight, quotaPerSec uint64) error {
+	properties := []Property{{"CPUWeight", weight}}
+	if quotaPerSec != 0 {
+		properties = append(properties, Property{"CPUQuotaPerSecUSec", quotaPerSec})
+	}
+	err := c.set(ctx, name, properties...)
+	//guard: a scope that is gone cannot be set
+	if errors.Is(err, ErrNoUnit) {
+		return nil
+	}
+	return err
 }
 
 // ResetFailed makes systemd forget a unit that has failed. Otherwise its name could not be used
@@ -77,11 +106,6 @@ func (c *Client) ResetFailed(ctx context.Context, name string) error {
 	return named("resetting", name, c.do(ctx, func(ctx context.Context, conn *connection) error {
 		return conn.api.ResetFailedUnitContext(ctx, name)
 	}))
-}
-
-// StopUnit stops a unit and its processes, as its KillMode= says, with SIGTERM first.
-func (c *Client) StopUnit(ctx context.Context, name string) error {
-	return c.stop(ctx, name, "replace")
 }
 
 func unitPath(name string) dbus.ObjectPath {

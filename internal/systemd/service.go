@@ -20,10 +20,9 @@ type Ended struct {
 // the connection was lost.
 const endedPause = 500 * time.Millisecond
 
-// RunService starts a transient service of Type=oneshot with AddRef, waits until its process has
-// ended, for atMost at most, and has systemd forget a failure. The service runs on if the wait ends
-// before, and systemd forgets it at its end if this client is gone. If one of that name runs
-// already, RunService waits for its end before it starts its own.
+// RunService starts a transient service of Type=oneshot with AddRef, under a name that no other
+// has, and waits until its process has ended, for atMost at most. The service runs on if the wait
+// ends before. systemd forgets it when this client is gone.
 func (c *Client) RunService(
 	ctx context.Context,
 	name string,
@@ -31,21 +30,17 @@ func (c *Client) RunService(
 	atMost time.Duration,
 ) (Ended, error) {
 	var ended Ended
-	err := c.doFor(ctx, atMost, func(ctx context.Context, conn *connection) error { return conn.clear(ctx, name) })
-	if err == nil {
-		err = c.doFor(ctx, atMost, func(ctx context.Context, conn *connection) error {
-			return conn.runService(ctx, name, properties)
-		})
-	}
+	err := c.doFor(ctx, atMost, func(ctx context.Context, conn *connection) error {
+		return conn.runService(ctx, name, properties)
+	})
 	if err == nil {
 		err = c.do(ctx, func(ctx context.Context, conn *connection) error {
-			for property, value := range map[string]any{"Result": &ended.Result, "ExecMainStatus": &ended.Status} {
-				p, err := conn.api.GetUnitTypePropertyContext(ctx, name, "Service", property)
-				if err := stored(p, err, value); err != nil {
-					return err
-				}
+			p, err := conn.api.GetUnitTypePropertyContext(ctx, name, "Service", "Result")
+			if err := stored(p, err, &ended.Result); err != nil {
+				return err
 			}
-			return conn.clear(ctx, name)
+			p, err = conn.api.GetUnitTypePropertyContext(ctx, name, "Service", "ExecMainStatus")
+			return stored(p, err, &ended.Status)
 		})
 	}
 	return ended, named("running", name, err)
@@ -68,16 +63,10 @@ func (c *connection) runService(ctx context.Context, name string, properties []P
 	return err
 }
 
-// activeState returns the ActiveState of a unit: inactive if there is none.
-func (c *connection) activeState(ctx context.Context, name string) (string, error) {
-	var state string
-	err := unitProperty(ctx, c, name, "ActiveState", &state)
-	return state, err
-}
-
 func (c *connection) awaitEnd(ctx context.Context, name string) error {
 	for {
-		switch state, err := c.activeState(ctx, name); {
+		var state string
+		switch err := unitProperty(ctx, c, name, "ActiveState", &state); {
 		case err != nil:
 			return err
 		case state != "activating" && state != "deactivating" && state != "reloading":
@@ -86,29 +75,6 @@ func (c *connection) awaitEnd(ctx context.Context, name string) error {
 			return context.Cause(ctx)
 		}
 	}
-}
-
-// clear waits for the end of a service of that name, and has systemd forget it.
-func (c *connection) clear(ctx context.Context, name string) error {
-	if err := c.awaitEnd(ctx, name); err != nil {
-		return err
-	}
-	state, err := c.activeState(ctx, name)
-	switch {
-	case err != nil:
-		return err
-	case state == "active":
-		err = c.job(ctx, func(result chan<- string) error {
-			_, err := c.api.StopUnitContext(ctx, name, "replace", result)
-			return err
-		})
-	case state == "failed":
-		err = c.api.ResetFailedUnitContext(ctx, name)
-	}
-	if isError(err, noSuchUnit) {
-		return nil // systemd has forgotten it just now
-	}
-	return err
 }
 
 // Version returns the version of systemd. It is the smallest question to it.

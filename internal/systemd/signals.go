@@ -56,7 +56,7 @@ type signalFilter struct {
 	dbus.SignalRegistrar
 	dbus.Terminator
 
-	notices  *notices
+	options  *Options
 	newOwner chan struct{} // has one element once systemd has come back to the bus
 
 	mu    sync.Mutex
@@ -66,12 +66,12 @@ type signalFilter struct {
 	next  chan struct{} // closed when the owner changes
 }
 
-func newSignalFilter(by way, n *notices) *signalFilter {
+func newSignalFilter(by way, o *Options) *signalFilter {
 	// The default handler does not keep the order of signals.
 	handler := dbus.NewSequentialSignalHandler()
 	f := &signalFilter{
 		SignalHandler: handler,
-		notices:       n,
+		options:       o,
 		way:           by,
 		newOwner:      make(chan struct{}, 1),
 		next:          make(chan struct{}),
@@ -104,11 +104,11 @@ func (f *signalFilter) DeliverSignal(iface, member string, s *dbus.Signal) {
 	switch member {
 	case "UnitNew", "UnitRemoved":
 		if ofPods(bodyAt[string](s, 0)) {
-			f.notices.wake()
+			f.options.Wake()
 		}
 	case "Reloading":
 		if len(s.Body) > 0 && !bodyAt[bool](s, 0) {
-			f.notices.reloaded()
+			f.options.OnReloaded()
 		}
 	case "JobRemoved":
 		f.SignalHandler.DeliverSignal(iface, member, s)

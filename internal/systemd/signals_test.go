@@ -3,7 +3,6 @@ package systemd
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/godbus/dbus/v5"
 )
@@ -11,7 +10,7 @@ import (
 func TestSignals(t *testing.T) {
 	b := newBus(t)
 	systemd := newFake(b)
-	heard := make(told)
+	heard := make(told, 10)
 	run(t, heard.options(b))
 	heard.want(t, "connected true", "reloaded", "wake")
 
@@ -37,7 +36,7 @@ func TestSignals(t *testing.T) {
 func TestSignalsForged(t *testing.T) {
 	b := newBus(t)
 	systemd := newFake(b)
-	heard := make(told)
+	heard := make(told, 10)
 	client := run(t, heard.options(b))
 	heard.want(t, "connected true", "reloaded", "wake")
 
@@ -85,7 +84,7 @@ func TestJobForged(t *testing.T) {
 	asked := systemd.neverDone()
 	client := run(t, Options{BusAddress: b.address})
 	done := make(chan error, 1)
-	go func() { done <- client.StopUnit(t.Context(), "x.scope") }()
+	go func() { done <- client.StartConfiguredSlice(t.Context(), "x.scope") }()
 	<-asked
 	job := dbus.ObjectPath(fmt.Sprint(objectPath, "/job/1"))
 	if err := forger.Emit(objectPath, manager+".JobRemoved", uint32(1), job, "x.scope", "failed"); err != nil {
@@ -97,41 +96,12 @@ func TestJobForged(t *testing.T) {
 	}
 }
 
-// TestNoticesCoalesce: a slow receiver is notified once of a thousand units.
-func TestNoticesCoalesce(t *testing.T) {
-	b := newBus(t)
-	systemd := newFake(b)
-	heard := make(told)
-	client := run(t, heard.options(b))
-	heard.want(t, "connected true", "reloaded")
-	// The wake after connecting is being delivered now, and is not received.
-	for range 1000 {
-		systemd.emit("UnitNew", "kubepods-x.slice", objectPath)
-	}
-	systemd.emit("Reloading", false)
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for !client.notices.noted().reloaded {
-		<-tick.C
-	}
-	heard.want(t, "wake", "reloaded", "wake")
-	systemd.emit("Reloading", false)
-	heard.want(t, "reloaded")
-}
-
-// noted returns the notifications that are pending.
-func (n *notices) noted() pending {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.pending
-}
-
 // TestRunSystemdReexecutes: when systemd re-executes, it leaves the bus, comes back, and has lost
 // its subscribers.
 func TestRunSystemdReexecutes(t *testing.T) {
 	b := newBus(t)
 	old := newFake(b)
-	heard := make(told)
+	heard := make(told, 10)
 	run(t, heard.options(b))
 	heard.want(t, "connected true", "reloaded", "wake")
 	if _, err := old.conn.ReleaseName(busName); err != nil {

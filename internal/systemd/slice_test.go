@@ -153,7 +153,7 @@ func TestRevert(t *testing.T) {
 func TestClientBusRestart(t *testing.T) {
 	b := newBus(t)
 	newFake(b)
-	heard := make(told)
+	heard := make(told, 10)
 	o := heard.options(b)
 	o.Timeout = late
 	client := run(t, o)

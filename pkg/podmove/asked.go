@@ -54,13 +54,6 @@ func (p *Pod) reportsRequested(place partition.Place) bool {
 	return p.Kubelet != nil && p.Kubelet.Requested.Type == place.Type
 }
 
-// isFlawless reports whether the kubelet reports that all annotations about the CPU time of a pod
-// are followed.
-func (p *Pod) isFlawless() bool {
-	//guard: a pod that is evicted while the kubelet is away has its flaw
-	return p.Kubelet != nil && p.Kubelet.Requested.Type != "" && p.Kubelet.Requested.Flaw == ""
-}
-
 // limitsIn returns the limits of the slice of a pod in a partition: the limits of the kubelet's
 // slice of it, with the CPU time that the pod has by the resource of its type.
 func (s Snapshot) limitsIn(pod *Pod, place partition.Place, in partition.Name) cgroups.Limits {

@@ -63,7 +63,7 @@ func requests(request, limit int64) func(*Pod) {
 func decided(c Policy, record CPURecord, pods ...Pod) Decision {
 	s := partitioned(func(s *Snapshot) {
 		s.Config = c
-		s.CPU = CPUState{CPURecord: record, Runtime: admission.LinearWeight}
+		s.CPU, s.Runtime = record, admission.LinearWeight
 		for slice := range s.Weights {
 			s.Weights[slice] = 7777 // no partition has it
 		}

@@ -81,7 +81,7 @@ func (d *Decision) giveCPU(s Snapshot, c *Container, had *CPUTime) {
 	if had != nil {
 		before = *had
 	}
-	want := CPUTime{Weight: weightOf(s.CPU.Runtime, c.MilliCPU, c.asked.Request)}
+	want := CPUTime{Weight: weightOf(s.Runtime, c.MilliCPU, c.asked.Request)}
 	want.QuotaPerSec = c.quota(before)
 	set := want
 	if want.QuotaPerSec == 0 && c.hasQuotaOf(before) {
@@ -129,7 +129,7 @@ func (d *Decision) takeCPU(s Snapshot, c *Container, had CPUTime) {
 	want := CPUTime{Weight: c.CPU.Weight}
 	//guard: a scope is given back only what the monitor has set
 	if had.Weight == c.CPU.Weight {
-		want.Weight = weightOf(s.CPU.Runtime, c.MilliCPU, 0)
+		want.Weight = weightOf(s.Runtime, c.MilliCPU, 0)
 	}
 	if c.hasQuotaOf(had) {
 		want.QuotaPerSec = cgroups.Unlimited
@@ -171,7 +171,7 @@ func runtimeFormula(pods []Pod, present admission.WeightFormula) admission.Weigh
 // keepCPU keeps the record of a container that has not ended, and returns it; nil for none. A live
 // move copies the CPU time to a scope of another name. A recorded container has been running.
 func (d *Decision) keepCPU(s Snapshot, c *Container) *CPUTime {
-	name, ok := s.CPU.recorded[c.ID]
+	name, ok := s.recorded[c.ID]
 	if !ok || c.Unit == "" && !c.Running {
 		return nil
 	}

@@ -37,26 +37,8 @@ func counts(workload string, reported, last PodTime) (PodTime, bool) {
 	return last, last.Type == workload && last.Request > 0
 }
 
-// CPUState is the part of a Snapshot about the CPU time of members by annotation.
-type CPUState struct {
-	// CPURecord is the record of earlier passes.
-	CPURecord
-	// Runtime is the formula that the runtime uses.
-	Runtime admission.WeightFormula
-	// recorded has the scopes of the record by the ID of their container.
-	recorded map[string]string
-}
-
 func newCPURecord() CPURecord {
 	return CPURecord{Pods: map[string]PodTime{}, Scopes: map[string]CPUTime{}}
-}
-
-func (r CPURecord) equal(other CPURecord) bool {
-	return maps.Equal(r.Scopes, other.Scopes) && maps.EqualFunc(r.Pods, other.Pods, func(a, b PodTime) bool {
-		//guard: another request of CPU is recorded
-		//guard: the request of another type is recorded
-		return a.Type == b.Type && a.CPU == b.CPU && a.MilliCPU == b.MilliCPU
-	})
 }
 
 // byContainer returns the names of the scopes by the ID of their container.

@@ -90,7 +90,7 @@ type Move struct {
 // touches nothing.
 func Decide(s Snapshot) Decision {
 	d := Decision{CPU: newCPURecord()}
-	s.CPU.recorded = s.CPU.byContainer()
+	s.recorded = s.CPU.byContainer()
 	pods := slices.Clone(s.Pods)
 	slices.SortFunc(pods, func(a, b Pod) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))

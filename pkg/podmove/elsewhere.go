@@ -47,13 +47,13 @@ func (g *Gatherer) whereIs(ctx context.Context, id string) (cgroup string, ok bo
 	if known, ok := g.elsewhere[id]; ok {
 		return known, true
 	}
-	pid, running, err := g.Runtime.Process(ctx, id)
-	if err != nil || !running {
+	status, err := g.Runtime.Status(ctx, id)
+	if err != nil || !status.Running {
 		return "", false // if the runtime is away, its lists have failed already
 	}
 	found := nowhere
-	if pid != 0 {
-		if found, err = g.cgroupOf(pid); err != nil {
+	if status.PID != 0 {
+		if found, err = g.cgroupOf(status.PID); err != nil {
 			return "", false
 		}
 	}

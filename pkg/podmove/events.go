@@ -37,7 +37,7 @@ type Events interface {
 	// Killing is called before a scope is ended whose container is gone, with the processes in it.
 	Killing(scope string)
 	// NotFollowed is called when a reconcile finds an annotation about the CPU time of a pod that
-	// is not followed, once for each text. flaw describes it.
+	// is not followed, and the one before has not. flaw describes it.
 	NotFollowed(pod report.Pod, flaw string)
 	// Outlived is called for each scope that is Due, before its processes are killed.
 	Outlived(o report.Outlived)

@@ -3,7 +3,6 @@ package podmove
 import (
 	"sync/atomic"
 
-	"node-partition.io/node-partition/internal/cri"
 	"node-partition.io/node-partition/internal/partition"
 )
 
@@ -17,7 +16,6 @@ type fakePlacer struct {
 func (p *fakePlacer) SetRules(Rules)                                 { /* unused */ }
 func (p *fakePlacer) Connections() int                               { return int(p.connected.Load()) }
 func (p *fakePlacer) Answers(func(id string) bool) map[string]Answer { return nil }
-func (p *fakePlacer) Announced(func(id string) bool) []cri.Sandbox   { return nil }
 
 // IsAnnounced has the UID as the name of a slice holds it, or as the kubelet does.
 func (p *fakePlacer) IsAnnounced(uid string) bool {

@@ -22,11 +22,8 @@ import (
 type Runtime interface {
 	Sandboxes(ctx context.Context) ([]cri.Sandbox, error)
 	Containers(ctx context.Context) ([]cri.Container, error)
-	// Resources returns the resources that a container was created with.
-	Resources(ctx context.Context, id string) (cri.Resources, error)
-	// Process returns the ID of a container's first process, and whether the container runs. The ID is
-	// 0 if the runtime does not report it.
-	Process(ctx context.Context, id string) (pid int, running bool, err error)
+	// Status returns what the runtime reports of a container.
+	Status(ctx context.Context, id string) (cri.Status, error)
 }
 
 // Kubelet reads from the kubelet. *kubelet.Watcher implements it.
@@ -273,9 +270,8 @@ func (r *reading) complete(
 	if err := r.readLimits(pod); err != nil {
 		return nil, err
 	}
-	if known != nil {
-		pod.Kubelet, pod.MilliCPU, pod.Annotated = known, known.MilliCPU, admission.PodCPU{}
-	} else {
+	pod.reported(known)
+	if known == nil {
 		pod.Annotated = pod.Annotated.Without(func(name string) bool { return hasEnded(name, containers) })
 	}
 	scopes := scopesIn(found)
@@ -440,13 +436,9 @@ func (r *reading) podCgroupsIn(p partition.Name, found podCgroups) error {
 	return nil
 }
 
-// Snapshot reads the node. The results of earlier passes (moves, orders, the formula) are not in
-// it.
-func (g *Gatherer) Snapshot(ctx context.Context, c Policy, nri NRIState) (Snapshot, error) {
-	return g.snapshot(ctx, c, c.Rules(), nri)
-}
-
-func (g *Gatherer) snapshot(ctx context.Context, c Policy, rules Rules, nri NRIState) (Snapshot, error) {
+// Snapshot reads the node, with the rules of a policy. The results of earlier passes (moves,
+// orders, the formula) are not in it.
+func (g *Gatherer) Snapshot(ctx context.Context, c Policy, rules Rules, nri NRIState) (Snapshot, error) {
 	pods, err := g.pods(ctx, c.names())
 	if err != nil {
 		return Snapshot{}, err
@@ -454,8 +446,7 @@ func (g *Gatherer) snapshot(ctx context.Context, c Policy, rules Rules, nri NRIS
 	weights, protected := g.slices(c.names())
 	return Snapshot{
 		Config: c, Rules: rules, Pods: pods, NRI: nri, KubeletAnswers: g.forgotten.answers,
-		Weights: weights, Protected: protected, Formula: admission.LinearWeight,
-		CPU: CPUState{Runtime: admission.LinearWeight},
+		Weights: weights, Protected: protected, Formula: admission.LinearWeight, Runtime: admission.LinearWeight,
 	}, nil
 }
 

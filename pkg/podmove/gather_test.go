@@ -24,31 +24,26 @@ import (
 
 // node is a node in a folder, with the answers of its runtime and its kubelet.
 type node struct {
-	t             *testing.T
-	root          string
-	sandboxes     []cri.Sandbox
-	containers    []cri.Container
-	shares        map[string]uint64
-	resourceCalls int // counts calls of Resources
-	resourceErr   error
-	pids          map[string]int
-	processCalls  int // counts calls of Process
-	announced     []cri.Sandbox
-	pods          map[types.UID]*kubelet.Pod
-	silent        bool // the kubelet has reported pods, and is away
-	err           error
+	t           *testing.T
+	root        string
+	sandboxes   []cri.Sandbox
+	containers  []cri.Container
+	shares      map[string]uint64
+	statusCalls int // counts calls of Status
+	statusErr   error
+	pids        map[string]int
+	announced   []cri.Sandbox
+	pods        map[types.UID]*kubelet.Pod
+	silent      bool // the kubelet has reported pods, and is away
+	err         error
 }
 
 func (n *node) Sandboxes(context.Context) ([]cri.Sandbox, error)    { return n.sandboxes, n.err }
 func (n *node) Containers(context.Context) ([]cri.Container, error) { return n.containers, n.err }
-func (n *node) Resources(_ context.Context, id string) (cri.Resources, error) {
-	n.resourceCalls++
-	return cri.Resources{Shares: n.shares[id]}, n.resourceErr
-}
-func (n *node) Process(_ context.Context, id string) (pid int, running bool, err error) {
-	n.processCalls++
-	pid, running = n.pids[id]
-	return pid, running, nil
+func (n *node) Status(_ context.Context, id string) (cri.Status, error) {
+	n.statusCalls++
+	pid, running := n.pids[id]
+	return cri.Status{Running: running, PID: pid, Resources: cri.Resources{Shares: n.shares[id]}}, n.statusErr
 }
 func (n *node) Announced(func(string) bool) []cri.Sandbox { return n.announced }
 func (n *node) Pods() (map[types.UID]*kubelet.Pod, bool)  { return n.pods, n.pods != nil }
@@ -141,8 +136,8 @@ func TestGatherer(t *testing.T) {
 	if !c.Running || !c.Restarts || c.Slice != pod.DefaultCgroup.Slice || c.Unit != "cri-containerd-one.scope" || c.OwnCgroups {
 		t.Errorf("container %+v", c)
 	}
-	if n.resourceCalls != 0 {
-		t.Errorf("Resources was called %d times for requests that the kubelet reports", n.resourceCalls)
+	if n.statusCalls != 0 {
+		t.Errorf("Status was called %d times for requests that the kubelet reports", n.statusCalls)
 	}
 }
 
@@ -159,8 +154,8 @@ func TestGathererNoPodsAPI(t *testing.T) {
 			t.Errorf("pod %+v; want its request by its containers' shares", pod)
 		}
 	}
-	if n.resourceCalls != 1 {
-		t.Errorf("Resources was called %d times for the same container", n.resourceCalls)
+	if n.statusCalls != 1 {
+		t.Errorf("Status was called %d times for the same container", n.statusCalls)
 	}
 }
 
@@ -208,7 +203,7 @@ func TestGathererEndedContainerScore(t *testing.T) {
 	if pod := n.only(); pod.Containers[0].Resources.Shares != 102 || pod.MilliCPU != 0 {
 		t.Errorf("pod %+v; want the resources of its container, and no request", pod)
 	}
-	n.resourceErr = errors.New("no such container")
+	n.statusErr = errors.New("no such container")
 	if pod := n.only(); pod.Containers[0].Resources.Shares != 0 {
 		t.Errorf("container %+v", pod.Containers[0])
 	}
@@ -260,59 +255,34 @@ func passes(n *node) func() Decision {
 }
 
 // TestGathererLeftOverScope: the creation of a container was cut short, and its empty scope stays.
-// It is ended when it has been empty for a while and neither the runtime nor the kubelet has the
-// pod any more, and its slice after it.
+// It is ended when it has been empty for a while. Whose scopes are left alone, TestGathererOutlived
+// shows.
 func TestGathererLeftOverScope(t *testing.T) {
 	const (
 		id    = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 		scope = "cri-containerd-" + id + ".scope"
 	)
-	defaultB := "kubepods.slice/" + partition.PodSlice(partition.Default, v1.PodQOSGuaranteed, uidB)
-	for name, test := range map[string]struct {
-		change func(*node)
-		ended  bool
-		wait   bool
-	}{
-		"neither has it": {func(*node) {}, true, true},
-		"a process is in it": {func(n *node) {
-			n.cgroup(partitionB+"/"+scope, map[string]string{"cgroup.events": "populated 1\nfrozen 0"})
-		}, false, false},
-		"the kubelet has a slice of the pod": {func(n *node) { n.cgroup(defaultB, nil) }, false, false},
-		"the kubelet reports the pod": {func(n *node) {
-			n.pods = map[types.UID]*kubelet.Pod{uidB: {UID: uidB, Namespace: "kube-system", Name: "b"}}
-		}, false, false},
-		"the runtime announced its sandbox": {func(n *node) {
-			n.announced = []cri.Sandbox{{ID: "pause2", UID: uidB, Namespace: "kube-system", Name: "b", Ready: true}}
-		}, false, false},
-		"the runtime lists the container, and no sandbox": {func(n *node) {
-			n.containers = append(n.containers, cri.Container{ID: id, SandboxID: "lost", State: cri.Running})
-		}, false, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				n := newNode(t)
-				n.cgroup(partitionB+"/"+scope, map[string]string{"cgroup.events": "populated 0\nfrozen 0"})
-				n.cgroup(partitionB+"/crio-conmon-one.scope", map[string]string{"cgroup.events": "populated 0"})
-				test.change(n)
-				pass := passes(n)
-				if d := pass(); len(d.KillScopes) != 0 || d.Wait != test.wait {
-					t.Errorf("at first: ends %q, waits %t", d.KillScopes, d.Wait)
-				}
-				<-time.After(leftOverAge)
-				if d := pass(); slices.Equal(d.KillScopes, []string{scope}) != test.ended {
-					t.Errorf("ends %q; want that it ends %s: %t", d.KillScopes, scope, test.ended)
-				}
-				// It is still there. It is not ended again with each reconcile.
-				if d := pass(); len(d.KillScopes) != 0 || d.Wait {
-					t.Errorf("right afterwards: ends %q, waits %t", d.KillScopes, d.Wait)
-				}
-				<-time.After(endAgain)
-				if d := pass(); slices.Equal(d.KillScopes, []string{scope}) != test.ended {
-					t.Errorf("later ends %q; want that it ends %s: %t", d.KillScopes, scope, test.ended)
-				}
-			})
-		})
-	}
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		n.cgroup(partitionB+"/"+scope, map[string]string{"cgroup.events": "populated 0\nfrozen 0"})
+		n.cgroup(partitionB+"/crio-conmon-one.scope", map[string]string{"cgroup.events": "populated 0"})
+		pass := passes(n)
+		if d := pass(); len(d.KillScopes) != 0 || !d.Wait {
+			t.Errorf("at first: ends %q, waits %t", d.KillScopes, d.Wait)
+		}
+		<-time.After(leftOverAge)
+		if d := pass(); !slices.Equal(d.KillScopes, []string{scope}) {
+			t.Errorf("ends %q; want %s", d.KillScopes, scope)
+		}
+		// It is still there. It is not ended again with each reconcile.
+		if d := pass(); len(d.KillScopes) != 0 || d.Wait {
+			t.Errorf("right afterwards: ends %q, waits %t", d.KillScopes, d.Wait)
+		}
+		<-time.After(endAgain)
+		if d := pass(); !slices.Equal(d.KillScopes, []string{scope}) {
+			t.Errorf("later ends %q; want %s", d.KillScopes, scope)
+		}
+	})
 }
 
 // TestGathererLeftOverScopeStarts: a scope that is empty only while systemd starts it is not ended.
@@ -445,8 +415,8 @@ func TestGathererForeignCgroup(t *testing.T) {
 					t.Errorf("waits: %t, moves %+v; want neither", d.Wait, d.Move)
 				}
 			}
-			if n.processCalls != 1 {
-				t.Errorf("Process was called %d times for the same container", n.processCalls)
+			if n.statusCalls != 2 { // for its resources, and for its place
+				t.Errorf("Status was called %d times for the same container", n.statusCalls)
 			}
 		})
 	}

@@ -171,15 +171,15 @@ func (g *Gatherer) resourcesOf(ctx context.Context, id string) (cri.Resources, e
 	if known, ok := g.resources[id]; ok {
 		return known, nil
 	}
-	resources, err := g.Runtime.Resources(ctx, id)
+	status, err := g.Runtime.Status(ctx, id)
 	if err != nil {
 		return cri.Resources{}, err
 	}
 	if g.resources == nil {
 		g.resources = map[string]cri.Resources{}
 	}
-	g.resources[id] = resources
-	return resources, nil
+	g.resources[id] = status.Resources
+	return status.Resources, nil
 }
 
 // forget drops the cached data of containers that are gone.

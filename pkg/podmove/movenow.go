@@ -187,9 +187,8 @@ type underway struct {
 	*Move
 	// placed means that the pod is in its place and not Ready yet.
 	placed bool
-	// elsewhere means that it belongs to another partition by the last reconcile, and overtaken
-	// that it may have since the move was decided.
-	elsewhere, overtaken bool
+	// overtaken means that it may have belonged to another partition since the move was decided.
+	overtaken bool
 }
 
 // begin records a move. It is called with mu held.
@@ -205,9 +204,8 @@ func (r *Reconciler) begin(m *Move) *underway {
 func (r *Reconciler) overtake(pods []Pod, rules Rules) {
 	for i := range pods {
 		if u := r.underway[pods[i].UID]; u != nil && pods[i].Exists {
-			u.elsewhere = rules.Partition(pods[i].member()) != u.To
 			//guard: a restart that nothing overtook stops the others
-			u.overtaken = u.overtaken || u.elsewhere
+			u.overtaken = u.overtaken || rules.Partition(pods[i].member()) != u.To
 		}
 	}
 }

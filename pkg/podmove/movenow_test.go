@@ -334,14 +334,6 @@ func TestMoveNowDuringMove(t *testing.T) {
 	})
 }
 
-// leaves restarts a container of the partition, whose scope disappears with it.
-type leaves struct{ *fakeHost }
-
-func (l leaves) Restart(ctx context.Context, id string, grace time.Duration) error {
-	removeAll(l.t, filepath.Join(l.root, partitionA, "cri-containerd-"+id+".scope"))
-	return l.fakeHost.Restart(ctx, id, grace)
-}
-
 // TestMoveNowLastPod: when the last pod has left a partition that is switched off, Run ends
 // before the pod is Ready again. The order is answered, and a later Run awaits no pod.
 func TestMoveNowLastPod(t *testing.T) {
@@ -355,7 +347,10 @@ func TestMoveNowLastPod(t *testing.T) {
 		off := inSystem("kube-system")
 		off.Partitions[0].Off = true
 		r, _ := h.reconciler(Working, off)
-		r.options.Mover = leaves{h}
+		r.options.Stop = func(ctx context.Context, id string, grace time.Duration) error {
+			removeAll(t, filepath.Join(h.root, partitionA, "cri-containerd-"+id+".scope"))
+			return h.Restart(ctx, id, grace)
+		}
 		ended := start(t, r)
 		<-time.After(time.Minute)
 		synctest.Wait()

@@ -8,15 +8,8 @@ import (
 	"time"
 
 	"node-partition.io/node-partition/internal/partition"
+	"node-partition.io/node-partition/pkg/podmove/livemove"
 )
-
-// Mover moves one container.
-type Mover interface {
-	// Restart stops a container with its grace period.
-	Restart(ctx context.Context, id string, grace time.Duration) error
-	// Live moves the processes of scope in slice from into a scope in slice to.
-	Live(ctx context.Context, from, scope, to, newScope, description string) error
-}
 
 const (
 	// firstBackoff and maxBackoff bound how long a pod is left alone after a failed move. The time
@@ -31,8 +24,8 @@ const (
 func (r *Reconciler) move(ctx context.Context, m *Move) {
 	var err error
 	moved, pointless := 0, false
-	for i, c := range m.Containers {
-		if err = r.pointless(m, i); err != nil {
+	for _, c := range m.Containers {
+		if err = r.pointless(m); err != nil {
 			err, pointless = fmt.Errorf("%s: %w", m.fullName(), err), true
 			break
 		}
@@ -117,17 +110,14 @@ func (r *Reconciler) elsewhere(m *Move) error {
 	return ErrWrongPlace
 }
 
-// pointless returns why the next container is not touched: the pod belongs elsewhere, or nothing
-// would start the container again. Before the first one it is enough that the pod may belong
-// elsewhere: nothing is lost, and the next reconcile decides again.
-func (r *Reconciler) pointless(m *Move, container int) error {
+// pointless returns why the next container is not touched: the pod may belong elsewhere, which the
+// next reconcile decides, or nothing would start the container again.
+func (r *Reconciler) pointless(m *Move) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	u := r.underway[m.UID]
 	switch {
-	//guard: a move of several containers ends when the pod belongs elsewhere
-	//guard: a move does not begin if the pod may belong elsewhere by then
-	case u.elsewhere || container == 0 && u.overtaken:
+	//guard: a move ends when the pod may belong elsewhere
+	case r.underway[m.UID].overtaken:
 		return errOvertaken
 	//guard: no container is stopped after the kubelet has gone away
 	case m.Method == Restart && !r.options.Gatherer.Kubelet.Answers():
@@ -212,14 +202,11 @@ func isReady(pods []Pod, m *Move) bool {
 }
 
 func (r *Reconciler) live(ctx context.Context, m *Move, c Container) error {
-	return r.options.Mover.Live(
-		ctx,
-		c.Slice,
-		c.Unit,
-		m.Slice,
-		newScope(m, c),
-		"Container "+c.Name+" of "+m.fullName(),
-	)
+	_, err := r.options.Live(ctx, livemove.Request{
+		Scope: c.Unit, Cgroup: partition.CgroupPath(c.Slice) + "/" + c.Unit,
+		TargetSlice: m.Slice, NewName: newScope(m, c), Description: "Container " + c.Name + " of " + m.fullName(),
+	})
+	return err
 }
 
 // newScope returns the name of the scope that replaces a container's. If a move to another
@@ -239,7 +226,7 @@ func newScope(m *Move, c Container) string {
 }
 
 func (r *Reconciler) restart(ctx context.Context, m *Move, c Container) error {
-	if err := r.options.Mover.Restart(ctx, c.ID, m.GracePeriod); err != nil {
+	if err := r.options.Stop(ctx, c.ID, m.GracePeriod); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, moveTimeout)

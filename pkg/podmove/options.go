@@ -3,16 +3,20 @@ package podmove
 import (
 	"context"
 	"time"
+
+	"node-partition.io/node-partition/pkg/podmove/livemove"
 )
 
-// Options holds the parts of a Reconciler. All fields but RecordFile and Recover are needed.
+// Options holds the parts of a Reconciler. All fields but RecordFile are needed.
 type Options struct {
 	// Gatherer reads the node. Its Announced and Proc may be missing.
 	Gatherer *Gatherer
 	Units    Units
-	Mover    Mover
-	Placer   Placer
-	Events   Events
+	// Stop stops a container with its grace period, and Live moves its processes.
+	Stop   func(ctx context.Context, id string, grace time.Duration) error
+	Live   func(ctx context.Context, r livemove.Request) (livemove.Moved, error)
+	Placer Placer
+	Events Events
 	// NRI returns the state of creation-time placement.
 	NRI func() NRIState
 	// Table is shared with eviction. A pod that is being evicted counts as terminating before the
@@ -28,11 +32,4 @@ type Options struct {
 	// Recover finishes what an earlier process has begun, before the first reconcile. Announced
 	// pods do not wait for it. It logs its errors.
 	Recover func(context.Context)
-}
-
-// recover calls Recover, if there is one.
-func (o *Options) recover(ctx context.Context) {
-	if o.Recover != nil {
-		o.Recover(ctx)
-	}
 }

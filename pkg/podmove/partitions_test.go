@@ -296,7 +296,7 @@ func TestGathererPartitions(t *testing.T) {
 		UID: uidA, RestartPolicy: v1.RestartPolicyAlways, MilliCPU: 100, Containers: map[string]kubelet.Container{"main": {}},
 	}}
 	others := Policy{Mode: Auto, Partitions: three().Partitions[:2]}
-	s, err := n.gatherer().Snapshot(t.Context(), others, Working)
+	s, err := n.gatherer().Snapshot(t.Context(), others, others.Rules(), Working)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -305,7 +305,7 @@ func TestGathererPartitions(t *testing.T) {
 	}
 	configured := three()
 	configured.Partitions[2].Off = true
-	if s, err = n.gatherer().Snapshot(t.Context(), configured, Working); err != nil {
+	if s, err = n.gatherer().Snapshot(t.Context(), configured, configured.Rules(), Working); err != nil {
 		t.Fatal(err)
 	}
 	i := slices.IndexFunc(s.Pods, func(p Pod) bool { return p.Exists })

@@ -9,7 +9,6 @@ import (
 
 // Placer places containers at their creation, when the runtime asks. *nri.Plugin implements it.
 type Placer interface {
-	Announced
 	// SetRules changes which pods belong to which partition.
 	SetRules(r Rules)
 	// Connections counts how often the runtime has connected. In between it may have been restarted,

@@ -41,24 +41,15 @@ type Reconciler struct {
 	mu     sync.Mutex
 	config Policy
 	rules  Rules
-	passing
-	moves
-	formulas
-	// recorded holds what the last reconcile has set, and stored what is in the file of that.
-	recorded, stored record
-	// flaws holds the annotations that were reported as not followed, by the UID of the pod.
-	flaws map[string]string
-}
-
-// formulas holds the formulas of cpu.weight that the kubelet and the runtime use.
-type formulas struct{ formula, runtime admission.WeightFormula }
-
-// passing holds the state of the passes.
-type passing struct {
-	passed  chan struct{} // closed at the end of each reconcile
-	passes  int
+	passed chan struct{} // closed at the end of each reconcile
+	// lastErr is why the last reconcile failed, and beat is when one has begun or ended.
 	lastErr error
 	beat    time.Time
+	moves
+	// The formulas of cpu.weight that the kubelet and the runtime use.
+	formula, runtime admission.WeightFormula
+	// recorded holds what the last reconcile has set, and stored what is in the file of that.
+	recorded, stored record
 }
 
 // moves holds the state of the moves.
@@ -103,10 +94,9 @@ const (
 // New returns a Reconciler that has no configuration yet.
 func New(o Options) *Reconciler {
 	return &Reconciler{
-		Signals: o.Signals, options: o, formulas: formulas{admission.LinearWeight, admission.LinearWeight},
-		flaws:   map[string]string{},
-		passing: passing{passed: make(chan struct{}), beat: time.Now()},
+		Signals: o.Signals, options: o, passed: make(chan struct{}), lastErr: errNoReconcile, beat: time.Now(),
 		moves:   moves{failed: map[string]failure{}, underway: map[string]*underway{}},
+		formula: admission.LinearWeight, runtime: admission.LinearWeight,
 	}
 }
 
@@ -148,13 +138,6 @@ func (r *Reconciler) forgive() {
 // Report returns the report of the last reconcile.
 func (r *Reconciler) Report() report.Report { return r.options.Table.Report() }
 
-// Err returns why the last reconcile failed. It returns nil if the reconcile did everything.
-func (r *Reconciler) Err() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.lastErr
-}
-
 // errNoReconcile means that no reconcile has finished yet.
 var errNoReconcile = errors.New("no reconcile has finished yet")
 
@@ -162,9 +145,6 @@ var errNoReconcile = errors.New("no reconcile has finished yet")
 func (r *Reconciler) Ready() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.lastErr == nil && r.passes == 0 {
-		return errNoReconcile
-	}
 	return r.lastErr
 }
 
@@ -197,7 +177,7 @@ func (r *Reconciler) Run(ctx context.Context) error {
 	defer cancel()
 	//guard: announced pods do not wait for an interrupted move
 	work.Go(func() { r.prepareAll(ctx) })
-	r.options.recover(ctx)
+	r.options.Recover(ctx)
 	r.recall()
 	for calm := 0; ; calm++ {
 		begin := time.Now()
@@ -307,7 +287,7 @@ func (r *Reconciler) snapshot(ctx context.Context) (Snapshot, error) {
 	r.mu.Lock()
 	config, rules, protections := r.config, r.rules, r.recorded.Raised.AtLeast(r.config.floor())
 	r.mu.Unlock()
-	s, err := r.options.Gatherer.snapshot(ctx, config, rules, r.options.NRI())
+	s, err := r.options.Gatherer.Snapshot(ctx, config, rules, r.options.NRI())
 	if err != nil {
 		return Snapshot{}, err
 	}
@@ -328,8 +308,8 @@ func (r *Reconciler) snapshot(ctx context.Context) (Snapshot, error) {
 		r.forgive()
 	}
 	r.formula, r.runtime = kubeletFormula(s.Pods, r.formula), runtimeFormula(s.Pods, r.runtime)
-	s.CPU = CPUState{CPURecord: r.recorded.CPURecord, Runtime: r.runtime}
-	s.Formula, s.Moving, s.RestartsFail, s.Raised = r.formula, r.moving, r.restartsFail, r.recorded.Raised
+	s.CPU, s.Formula, s.Runtime = r.recorded.CPURecord, r.formula, r.runtime
+	s.Moving, s.RestartsFail, s.Raised = r.moving, r.restartsFail, r.recorded.Raised
 	s.Awaited, s.Ordered = r.awaitedPods(), r.takeOrders(s.Pods)
 	s.Backoff, s.GivenUp = map[string]bool{}, map[string]bool{}
 	for uid, f := range r.failed {
@@ -380,11 +360,11 @@ func (r *Reconciler) finish(pods []Pod, d Decision, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.lastErr = err
-	r.passes++
 	//guard: a failed pass keeps the report of the one before
 	if pods == nil && err != nil {
 		return // nothing new is known
 	}
+	r.reportFlaws(r.options.Table.Report().Pods, d.Pods)
 	r.options.Table.setReport(report.Report{Time: time.Now(), Pods: d.Pods, Outlived: d.Outlived, Empty: d.Empty})
 	there := map[string]bool{}
 	for _, pod := range pods {
@@ -395,7 +375,6 @@ func (r *Reconciler) finish(pods []Pod, d Decision, err error) {
 			delete(r.failed, uid)
 		}
 	}
-	r.reportFlaws(pods, d.Pods)
 	close(r.passed)
 	r.passed = make(chan struct{})
 }
@@ -439,11 +418,10 @@ func (r *Reconciler) prepareAll(ctx context.Context) {
 // before the first container.
 func (r *Reconciler) prepare(ctx context.Context, a Announcement) {
 	r.mu.Lock()
-	last, formula, most := r.recorded.Pods[a.UID], r.formula, r.config.ownCPU(a.Place.Partition)
-	on := r.config.isOn(a.Place.Partition)
+	s := Snapshot{Config: r.config, Formula: r.formula, CPU: r.recorded.CPURecord}
 	r.mu.Unlock()
 	//guard: no slice is made in a partition that was switched off since the sandbox began
-	if !on {
+	if !s.Config.isOn(a.Place.Partition) {
 		return
 	}
 	defaultSlice := partition.CgroupPath(partition.PodSlice(partition.Default, a.QoS, a.UID))
@@ -452,11 +430,10 @@ func (r *Reconciler) prepare(ctx context.Context, a Announcement) {
 		r.Wake() // a reconcile creates it, or finds the pod gone
 		return
 	}
-	if a.Place.Resource {
-		if asked, ok := r.prepareRequested(a, last, most); ok {
-			limits = withRequested(limits, asked.MilliCPU, asked.CPU, formula)
-		}
-	}
+	pod := &Pod{UID: a.UID, DefaultCgroup: PodCgroup{Limits: limits}, annotations: annotations{a.Origin, a.Requested}}
+	known, _ := r.options.Gatherer.Kubelet.Pods()
+	pod.reported(known[types.UID(a.UID)])
+	limits = s.limitsIn(pod, a.Place, a.Place.Partition)
 	slice := partition.PodSlice(a.Place.Partition, a.QoS, a.UID)
 	if err := r.options.Units.EnsureSlice(ctx, slice, Description(a.Namespace, a.Name), limits); err != nil {
 		r.options.Events.NotPrepared(a.Namespace, a.Name, err)
@@ -464,39 +441,17 @@ func (r *Reconciler) prepare(ctx context.Context, a Announcement) {
 	}
 }
 
-// prepareRequested returns the CPU time that the kubelet reports for the pod of a sandbox, or that
-// was known last, or that its annotations have, and whether it has any.
-func (r *Reconciler) prepareRequested(a Announcement, last PodTime, most int64) (PodTime, bool) {
-	known, _ := r.options.Gatherer.Kubelet.Pods()
-	switch pod := known[types.UID(a.UID)]; {
-	case pod != nil:
-		return counts(a.Place.Type, PodTime{pod.Requested, pod.MilliCPU}, last)
-	case last.Type == a.Place.Type:
-		return counts(a.Place.Type, PodTime{}, last)
-	}
-	return annotated(a.Requested, 0, most)
-}
-
-// reportFlaws reports annotations that are not followed and were not reported yet. What was
-// reported of a pod counts until the pod is gone, or the kubelet reports it without a flaw. It is
-// called with mu held.
-func (r *Reconciler) reportFlaws(pods []Pod, reports []report.Pod) {
-	now := map[string]string{}
-	for i := range pods {
-		//guard: a flaw is reported once while the kubelet comes and goes
-		//guard: a flaw is reported again when it is back
-		if flaw, ok := r.flaws[pods[i].UID]; ok && !pods[i].isFlawless() {
-			now[pods[i].UID] = flaw
+// reportFlaws reports annotations that are not followed and were not in the report before.
+func (r *Reconciler) reportFlaws(before, now []report.Pod) {
+	known := map[string]string{}
+	for _, pod := range before {
+		if pod.Workload != nil {
+			known[pod.UID] = pod.Workload.Flaw
 		}
 	}
-	for _, pod := range reports {
-		if pod.Workload == nil || pod.Workload.Flaw == "" {
-			continue
-		}
-		if now[pod.UID] != pod.Workload.Flaw {
+	for _, pod := range now {
+		if pod.Workload != nil && pod.Workload.Flaw != known[pod.UID] && pod.Workload.Flaw != "" {
 			r.options.Events.NotFollowed(pod, pod.Workload.Flaw)
 		}
-		now[pod.UID] = pod.Workload.Flaw
 	}
-	r.flaws = now
 }

@@ -22,6 +22,7 @@ import (
 	"node-partition.io/node-partition/internal/cri"
 	"node-partition.io/node-partition/internal/kubelet"
 	"node-partition.io/node-partition/internal/partition"
+	"node-partition.io/node-partition/pkg/podmove/livemove"
 	"node-partition.io/node-partition/pkg/podmove/report"
 )
 
@@ -157,13 +158,14 @@ func (h *fakeHost) Restart(_ context.Context, id string, grace time.Duration) er
 	return nil
 }
 
-func (h *fakeHost) Live(_ context.Context, from, scope, to, newScope, _ string) error {
-	h.do("live " + newScope)
+func (h *fakeHost) Live(_ context.Context, r livemove.Request) (livemove.Moved, error) {
+	h.do("live " + r.NewName)
 	if h.broken != nil {
-		return h.broken
+		return livemove.Moved{}, h.broken
 	}
-	h.cgroup(partition.CgroupPath(to), nil)
-	return os.Rename(filepath.Join(h.root, partition.CgroupPath(from), scope), filepath.Join(h.root, partition.CgroupPath(to), newScope))
+	to := partition.CgroupPath(r.TargetSlice)
+	h.cgroup(to, nil)
+	return livemove.Moved{}, os.Rename(filepath.Join(h.root, r.Cgroup), filepath.Join(h.root, to, r.NewName))
 }
 
 // events records the notifications of the reconciler.
@@ -242,7 +244,7 @@ func newHost(t *testing.T) *fakeHost {
 func (h *fakeHost) reconciler(nri NRIState, c Policy) (*Reconciler, *events) {
 	e := &events{}
 	o := idle(&Gatherer{Cgroups: cgroups.FS(h.root), Runtime: h, Kubelet: h, Announced: h.node, Proc: filepath.Join(h.root, "proc")}, nri)
-	o.Placer, o.Units, o.Mover, o.Events = &h.placer, h, h, e
+	o.Placer, o.Units, o.Stop, o.Live, o.Events = &h.placer, h, h.Restart, h.Live, e
 	return made(h.t, o, c), e
 }
 
@@ -250,8 +252,8 @@ func (h *fakeHost) reconciler(nri NRIState, c Policy) (*Reconciler, *events) {
 func idle(g *Gatherer, nri NRIState) Options {
 	h := &fakeHost{}
 	return Options{
-		Gatherer: g, Units: h, Mover: h, Placer: &fakePlacer{}, Events: &events{}, NRI: func() NRIState { return nri },
-		Table: &Table{}, Signals: NewSignals(), Tick: 30 * time.Second,
+		Gatherer: g, Units: h, Placer: &fakePlacer{}, Events: &events{}, NRI: func() NRIState { return nri },
+		Table: &Table{}, Signals: NewSignals(), Tick: 30 * time.Second, Recover: func(context.Context) {},
 	}
 }
 
@@ -748,7 +750,10 @@ func TestReconcilerBackoff(t *testing.T) {
 		h.broken = errors.New("no")
 		var tried []time.Time
 		r, _ := h.reconciler(Unavailable, members)
-		r.options.Mover = failing(func() { tried = append(tried, time.Now()) })
+		r.options.Live = func(context.Context, livemove.Request) (livemove.Moved, error) {
+			tried = append(tried, time.Now())
+			return livemove.Moved{}, errors.New("not moved")
+		}
 		start(t, r)
 		<-time.After(4 * time.Hour)
 		synctest.Wait()
@@ -763,18 +768,6 @@ func TestReconcilerBackoff(t *testing.T) {
 			}
 		}
 	})
-}
-
-// failing is a Mover that is called, and fails.
-type failing func()
-
-func (failing) Restart(context.Context, string, time.Duration) error {
-	return errors.New("want a live move")
-}
-
-func (m failing) Live(context.Context, string, string, string, string, string) error {
-	m()
-	return errors.New("not moved")
 }
 
 // TestDocumentedWaits: docs/placement.md states the waits, each with the number that is in force.

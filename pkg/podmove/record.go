@@ -3,6 +3,8 @@ package podmove
 import (
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/api/equality"
+
 	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/host"
 )
@@ -49,7 +51,7 @@ func (r *Reconciler) record(next record) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.recorded = next
-	if r.stored.Raised == next.Raised && r.stored.equal(next.CPURecord) {
+	if equality.Semantic.DeepEqual(r.stored, next) {
 		return nil
 	}
 	if path := r.options.RecordFile; path != "" {

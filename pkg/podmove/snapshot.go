@@ -35,10 +35,12 @@ type Snapshot struct {
 	// Raised is the largest protected memory that kubepods.slice may have for a floor: Decision.Raised
 	// of the last reconcile that did everything, or of those since then.
 	Raised cgroups.Protection
-	// Formula is the formula that the kubelet uses.
-	Formula admission.WeightFormula
-	// CPU holds the figures of earlier passes about the CPU time of members by annotation.
-	CPU CPUState
+	// Formula is the formula that the kubelet uses, and Runtime the runtime's.
+	Formula, Runtime admission.WeightFormula
+	// CPU holds the figures of earlier passes about the CPU time of members by annotation, and
+	// recorded its scopes by the ID of their container.
+	CPU      CPURecord
+	recorded map[string]string
 	// Moving is the UID of the pod that is being moved, empty for none.
 	Moving string
 	// Backoff holds the pods whose move failed and is not tried again yet, GivenUp those that are not
@@ -183,6 +185,14 @@ func (p *Pod) units() []string {
 		units = append(units, p.Partitions[i].Units...)
 	}
 	return units
+}
+
+// reported sets what the kubelet reports about the pod, nil for nothing. It counts in place of the
+// annotations.
+func (p *Pod) reported(known *kubelet.Pod) {
+	if known != nil {
+		p.Kubelet, p.MilliCPU, p.Annotated = known, known.MilliCPU, admission.PodCPU{}
+	}
 }
 
 // terminate marks a pod as terminating, whatever the kubelet has reported.

@@ -101,7 +101,7 @@ func readPods(ctx context.Context, o node.Options, config podmove.Policy) (repor
 	if node.Served(ctx, o.NRI) == nil {
 		nri = podmove.Working
 	}
-	snapshot, err := gatherer.Snapshot(ctx, config, nri)
+	snapshot, err := gatherer.Snapshot(ctx, config, config.Rules(), nri)
 	if err != nil {
 		return none, noPods, err
 	}

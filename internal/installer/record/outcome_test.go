@@ -33,17 +33,3 @@ func TestTermination(t *testing.T) {
 		}
 	}
 }
-
-// TestText: the first line has the reason, and an error without one has a word, too.
-func TestText(t *testing.T) {
-	t.Parallel()
-	if got := OutcomeOf(WentBack, errors.New("x")).Reason; got != Failed {
-		t.Errorf("an error without a reason: %q", got)
-	}
-	if got := (Outcome{Sentences: []string{"kept"}}).Text(); got != "done: kept" {
-		t.Errorf("%q", got)
-	}
-	if got := OutcomeOf(Refused, Because(Check, "no"), "more").Text(); got != "check: no\nmore" {
-		t.Errorf("%q", got)
-	}
-}

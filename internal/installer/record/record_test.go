@@ -3,9 +3,6 @@ package record
 import (
 	"slices"
 	"testing"
-	"time"
-
-	"node-partition.io/node-partition/internal/trialend"
 )
 
 func is(content string) Present { return Present{Exists: true, Mode: 0o644, SHA256: content} }
@@ -62,27 +59,6 @@ func TestUnitsAsBefore(t *testing.T) {
 		}
 		if _, got := Differences(units(test.was), units(test.is)); (len(got) == 0) != test.same {
 			t.Errorf("%q, then %q: %q", test.was, test.is, got)
-		}
-	}
-}
-
-// TestDue: a change goes back at its deadline, in another boot, and once it has failed.
-func TestDue(t *testing.T) {
-	t.Parallel()
-	r := Rollout{Deadline: trialend.Moment{Boot: "b", Since: time.Minute}}
-	for name, test := range map[string]struct {
-		now    trialend.Moment
-		failed bool
-		want   bool
-	}{
-		"before":       {trialend.Moment{Boot: "b", Since: time.Minute - 1}, false, false},
-		"at its time":  {trialend.Moment{Boot: "b", Since: time.Minute}, false, true},
-		"another boot": {trialend.Moment{Boot: "c", Since: 1}, false, true},
-		"failed":       {trialend.Moment{Boot: "b", Since: 1}, true, true},
-	} {
-		r.Failed = test.failed
-		if got := r.Due(test.now); got != test.want {
-			t.Errorf("%s: %t", name, got)
 		}
 	}
 }

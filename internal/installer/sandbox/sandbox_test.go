@@ -5,8 +5,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-
-	"github.com/godbus/dbus/v5"
 )
 
 const program = Folder + "/partition-installer"
@@ -52,28 +50,6 @@ func TestProperties(t *testing.T) {
 		}
 		if got := fmt.Sprint(value(t, survey, "ReadWritePaths")); got != want {
 			t.Errorf("ReadWritePaths is %s; want %s", got, want)
-		}
-	}
-}
-
-// TestSignatures: systemd refuses a property of another type
-// (bus_exec_context_set_transient_property and bus_service_set_transient_property, src/core, 252).
-func TestSignatures(t *testing.T) {
-	t.Parallel()
-	types := map[string]string{
-		"Description": "s", "AddRef": "b", "CollectMode": "s", "ExecStart": "a(sasb)", "Type": "s", "ProtectSystem": "s", "ReadWritePaths": "as",
-		"ReadOnlyPaths": "as",
-		"ProtectHome":   "s", "PrivateTmp": "b", "PrivateDevices": "b", "InaccessiblePaths": "as", "NoNewPrivileges": "b",
-		"ProtectKernelTunables": "b", "ProtectKernelModules": "b", "ProtectKernelLogs": "b", "ProtectControlGroups": "b",
-		"ProtectClock": "b", "ProtectHostname": "b", "LockPersonality": "b", "MemoryDenyWriteExecute": "b", "RestrictRealtime": "b",
-		"RestrictSUIDSGID": "b", "RestrictNamespaces": "t", "RestrictAddressFamilies": "(bas)", "SystemCallArchitectures": "as",
-		"SystemCallFilter": "(bas)", "CapabilityBoundingSet": "t", "UMask": "u", "LimitFSIZE": "t", "TasksMax": "t",
-		"TimeoutStartUSec": "t", "RuntimeDirectory": "as", "RuntimeDirectoryPreserve": "s", "RuntimeDirectoryMode": "u",
-		"ConfigurationDirectory": "as", "ConfigurationDirectoryMode": "u",
-	}
-	for _, p := range Properties(false, program, "back") {
-		if got := dbus.SignatureOf(p.Value).String(); got != types[p.Name] {
-			t.Errorf("%s has the type %q; want %q", p.Name, got, types[p.Name])
 		}
 	}
 }

@@ -1,15 +1,14 @@
 package livemove
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -35,48 +34,33 @@ type control struct {
 	Value string `json:"value"`
 }
 
-// readControls reads the control files that a cgroup has.
-func readControls(dir string) ([]control, error) {
-	names, err := controlNames(dir)
-	if err != nil {
-		return nil, err
-	}
-	return readNamed(dir, names)
-}
-
-// controlNames returns the names of control files that a cgroup may have. It reads the directory
-// only for the sizes of huge pages.
-func controlNames(dir string) ([]string, error) {
+// readControls reads the control files that a cgroup has. It reads the directory only for the sizes
+// of huge pages.
+func (m Mover) readControls(cgroup string) ([]control, error) {
 	var names []string
 	for _, pattern := range controlFiles {
 		if !strings.Contains(pattern, "*") {
 			names = append(names, pattern)
 			continue
 		}
-		entries, err := os.ReadDir(dir)
+		entries, err := os.ReadDir(m.dir(cgroup))
 		if err != nil {
 			return nil, err
 		}
-		prefix, suffix, _ := strings.Cut(pattern, "*")
 		for _, e := range entries {
-			if strings.HasPrefix(e.Name(), prefix) && strings.HasSuffix(e.Name(), suffix) {
+			if ok, _ := path.Match(pattern, e.Name()); ok { // the patterns are valid
 				names = append(names, e.Name())
 			}
 		}
 	}
-	return names, nil
+	return m.readNamed(cgroup, names)
 }
 
 // readNamed reads the files that exist.
-func readNamed(dir string, names []string) ([]control, error) {
-	d, err := openFolder(dir)
-	if err != nil {
-		return nil, err
-	}
-	defer d.close()
+func (m Mover) readNamed(cgroup string, names []string) ([]control, error) {
 	var all []control
 	for _, name := range names {
-		value, err := d.read(name)
+		value, err := m.Cgroups.Setting(cgroup, name)
 		if absent(err) {
 			continue // there is no such controller, or it was disabled
 		}
@@ -117,7 +101,7 @@ func (m Mover) writeControls(cgroup string, want []control) error {
 	for _, w := range want {
 		names = append(names, w.File)
 	}
-	have, err := readNamed(m.dir(cgroup), names)
+	have, err := m.readNamed(cgroup, names)
 	if err != nil {
 		return err
 	}
@@ -125,7 +109,7 @@ func (m Mover) writeControls(cgroup string, want []control) error {
 		if err := m.enable(cgroup, lacking); err != nil {
 			return err
 		}
-		if have, err = readNamed(m.dir(cgroup), names); err != nil {
+		if have, err = m.readNamed(cgroup, names); err != nil {
 			return err
 		}
 	}
@@ -181,46 +165,3 @@ func writeFile(name, value string) error {
 
 // absent reports whether a file or its cgroup is gone.
 func absent(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) }
-
-// owner is the user and the group that a cgroup is delegated to.
-type owner struct {
-	UID int `json:"uid"`
-	GID int `json:"gid"`
-}
-
-func ownerOf(dir string) (owner, error) {
-	info, err := os.Stat(dir)
-	if err != nil {
-		return owner{}, err
-	}
-	stat, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		return owner{}, fmt.Errorf("%s: no owner", dir)
-	}
-	return owner{int(stat.Uid), int(stat.Gid)}, nil
-}
-
-// delegated is the kernel's list of the files that a cgroup's delegation includes.
-const delegated = "/sys/kernel/cgroup/delegate"
-
-// delegate gives the cgroup dir to a user as runc does for a container with a user namespace
-// (UnifiedManager.Apply).
-func (m Mover) delegate(dir string, o owner) error {
-	if o == (owner{}) {
-		return nil
-	}
-	list, err := os.Open(delegated)
-	if err != nil {
-		return err
-	}
-	defer list.Close()
-	if err := m.system().chown(dir, o); err != nil {
-		return err
-	}
-	for scanner := bufio.NewScanner(list); scanner.Scan(); {
-		if err := m.system().chown(filepath.Join(dir, scanner.Text()), o); err != nil && !absent(err) {
-			return err
-		}
-	}
-	return nil
-}

@@ -126,18 +126,19 @@ func TestReadControls(t *testing.T) {
 	}
 	write(t, filepath.Join(dir, "hugetlb.2MB.current"), "1")
 	write(t, filepath.Join(dir, "memory.current"), "1")
-	if got, err := readControls(dir); err != nil || !slices.Equal(got, want) {
+	m := Mover{Cgroups: cgroups.FS(dir)}
+	if got, err := m.readControls("."); err != nil || !slices.Equal(got, want) {
 		t.Errorf("got  %.500v, %v\nwant %.500v", got, err, want)
 	}
 	write(t, filepath.Join(dir, "cpu.weight"), "0") // cpu.idle
 	if err := os.Remove(filepath.Join(dir, "pids.max")); err != nil {
 		t.Fatal(err)
 	}
-	got, err := readNamed(dir, []string{"cpu.weight", "pids.max", "rdma.max"})
+	got, err := m.readNamed(".", []string{"cpu.weight", "pids.max", "rdma.max"})
 	if err != nil || !slices.Equal(got, []control{{"rdma.max", "7"}}) {
 		t.Errorf("got %v, %v", got, err)
 	}
-	if _, err := readControls(filepath.Join(dir, "none")); !absent(err) {
+	if _, err := m.readControls("none"); !absent(err) {
 		t.Errorf("of a cgroup that is gone: %v", err)
 	}
 }
@@ -356,7 +357,7 @@ func TestRecover(t *testing.T) {
 	}
 
 	t.Run("all gone", func(t *testing.T) {
-		gone := record{Scope: "gone.scope", Cgroup: "kubepods.slice/gone.scope", NewCgroup: "kubepods.slice/new.scope", Owner: owner{1, 1}}
+		gone := record{Scope: "gone.scope", Cgroup: "kubepods.slice/gone.scope", NewCgroup: "kubepods.slice/new.scope"}
 		if err := gone.write(m.StateDir); err != nil {
 			t.Fatal(err)
 		}
@@ -382,34 +383,4 @@ func TestRecover(t *testing.T) {
 			t.Error(err)
 		}
 	})
-}
-
-// stopper is a systemd with or without a unit.
-type stopper struct {
-	err   error
-	calls []string
-}
-
-func (s *stopper) Kill(_ context.Context, name string) error {
-	s.calls = append(s.calls, "kill "+name)
-	return s.err
-}
-
-func (s *stopper) StopUnit(_ context.Context, name string) error {
-	s.calls = append(s.calls, "stop "+name)
-	return s.err
-}
-
-func TestStopScope(t *testing.T) {
-	s := &stopper{}
-	if err := StopScope(t.Context(), s, "a.scope"); err != nil || !slices.Equal(s.calls, []string{"kill a.scope", "stop a.scope"}) {
-		t.Errorf("%v %v", err, s.calls)
-	}
-	if err := StopScope(t.Context(), &stopper{err: systemd.ErrNoUnit}, "a.scope"); err != nil {
-		t.Errorf("what is gone: %v", err)
-	}
-	failed := errors.New("no answer")
-	if err := StopScope(t.Context(), &stopper{err: failed}, "a.scope"); !errors.Is(err, failed) {
-		t.Errorf("error %v", err)
-	}
 }

@@ -1,7 +1,6 @@
 package livemove
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,13 +47,16 @@ type Mover struct {
 	// they are moved.
 	FreezeFirst bool
 
-	kernel kernel // nil means linux
+	// holds opens the processes of a cgroup in a test; nil means hold.
+	holds func(dir, cgroup string) (held, error)
 }
 
-// hold opens the processes of a cgroup.
-func (m Mover) hold(cgroup string) (held, error) { return m.system().hold(m.dir(cgroup), cgroup) }
-
-func (m Mover) system() kernel { return cmp.Or(m.kernel, kernel(linux{})) }
+func (m Mover) hold(cgroup string) (held, error) {
+	if m.holds != nil {
+		return m.holds(m.dir(cgroup), cgroup)
+	}
+	return hold(m.dir(cgroup), cgroup)
+}
 
 // Request is a container to move, and its destination.
 type Request struct {

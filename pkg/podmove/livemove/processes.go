@@ -13,14 +13,6 @@ import (
 	"node-partition.io/node-partition/internal/cgroups"
 )
 
-// kernel has what files alone do not do: it moves processes between cgroups, and gives them to
-// users.
-type kernel interface {
-	// hold opens the processes of a cgroup, so that they can be moved.
-	hold(dir, cgroup string) (held, error)
-	chown(name string, o owner) error
-}
-
 // held holds the processes of a cgroup at one moment.
 type held interface {
 	count() int
@@ -28,12 +20,6 @@ type held interface {
 	moveTo(dir string) error
 	release()
 }
-
-// linux is the kernel of this machine.
-type linux struct{}
-
-func (linux) hold(dir, cgroup string) (held, error) { return hold(dir, cgroup) }
-func (linux) chown(name string, o owner) error      { return os.Chown(name, o.UID, o.GID) }
 
 // process is a process held by a file descriptor, so that a reuse of its PID is noticed.
 type process struct {
@@ -66,8 +52,8 @@ func readPIDs(dir string) ([]uint32, error) {
 	return pids, nil
 }
 
-// hold opens the processes of a cgroup. It leaves out those that have ended meanwhile, and PIDs
-// that already belong to another process in another cgroup.
+// hold opens the processes of a cgroup, so that they can be moved. It leaves out those that have
+// ended meanwhile, and PIDs that already belong to another process in another cgroup.
 func hold(dir, cgroup string) (processes, error) {
 	pids, err := readPIDs(dir)
 	if err != nil {
@@ -76,11 +62,6 @@ func hold(dir, cgroup string) (processes, error) {
 	if len(pids) == 0 {
 		return nil, nil
 	}
-	proc, err := openFolder("/proc")
-	if err != nil {
-		return nil, err
-	}
-	defer proc.close()
 	held := make(processes, 0, len(pids))
 	for _, pid := range pids {
 		fd, err := unix.PidfdOpen(int(pid), 0)
@@ -93,7 +74,7 @@ func hold(dir, cgroup string) (processes, error) {
 		}
 		p := process{pid, fd}
 		//guard: a PID that is in another cgroup by now is not moved
-		if !p.in(proc, cgroup) {
+		if !p.in(cgroup) {
 			_ = unix.Close(fd)
 			continue
 		}
@@ -103,9 +84,9 @@ func hold(dir, cgroup string) (processes, error) {
 }
 
 // in reports whether the process is in a cgroup, according to /proc.
-func (p process) in(proc *folder, cgroup string) bool {
-	text, err := proc.read(strconv.FormatUint(uint64(p.pid), 10) + "/cgroup")
-	return err == nil && text == "0::/"+cgroup
+func (p process) in(cgroup string) bool {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", p.pid))
+	return err == nil && string(text) == "0::/"+cgroup+"\n"
 }
 
 // ended reports whether the process has exited, so that its PID may belong to another one.

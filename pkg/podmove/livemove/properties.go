@@ -12,7 +12,8 @@ const infinity = uint64(math.MaxUint64)
 // carried lists the properties of a scope that the new scope gets if they differ from the default
 // of a scope. A systemd that does not know a property does not return it. Not listed are the
 // properties of cgroup v1 (CPUShares, BlockIO*), those that affect only the children of a cgroup
-// (DefaultMemory*), RuntimeMaxUSec, whose clock would start again, and mere counters.
+// (DefaultMemory*) or count while the node boots (Startup*), RuntimeMaxUSec, whose clock would
+// start again, and mere counters.
 var carried = []struct {
 	name string
 	// standard has the property's type and the default value, which is not passed on.
@@ -28,26 +29,17 @@ var carried = []struct {
 	{"MemorySwapMax", infinity},
 	{"MemoryZSwapMax", infinity},
 	{"MemoryZSwapWriteback", true},
-	{"StartupMemoryMax", infinity},
-	{"StartupMemoryHigh", infinity},
-	{"StartupMemoryLow", uint64(0)},
-	{"StartupMemorySwapMax", infinity},
-	{"StartupMemoryZSwapMax", infinity},
 
 	{"CPUWeight", infinity},
-	{"StartupCPUWeight", infinity},
 	{"CPUQuotaPerSecUSec", infinity},
 	{"CPUQuotaPeriodUSec", infinity},
 	{"AllowedCPUs", []byte{}},
-	{"StartupAllowedCPUs", []byte{}},
 	{"AllowedMemoryNodes", []byte{}},
-	{"StartupAllowedMemoryNodes", []byte{}},
 
 	// Its default is the manager's DefaultTasksMax=, a share of the machine, and not infinity.
 	{"TasksMax", uint64(0)},
 
 	{"IOWeight", infinity},
-	{"StartupIOWeight", infinity},
 	{"IODeviceWeight", []systemd.DeviceLimit{}},
 	{"IODeviceLatencyTargetUSec", []systemd.DeviceLimit{}},
 	{"IOReadBandwidthMax", []systemd.DeviceLimit{}},

@@ -19,9 +19,8 @@ type record struct {
 	Cgroup string `json:"cgroup"`
 	// NewCgroup is the path of the new scope.
 	NewCgroup string `json:"newCgroup"`
-	// Controls and Owner are written to the new scope once it exists.
+	// Controls are written to the new scope once it exists.
 	Controls []control `json:"controls"`
-	Owner    owner     `json:"owner"`
 }
 
 const recordSuffix = ".json"

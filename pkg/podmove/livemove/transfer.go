@@ -1,6 +1,7 @@
 package livemove
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,20 +29,17 @@ func (t *transfer) prepare() error {
 		return err
 	}
 	t.record = record{Scope: t.Scope, Cgroup: t.Cgroup, NewCgroup: t.newCgroup}
-	var anchorErr, controlsErr, ownerErr error
+	var anchorErr error
 	// The anchor takes as long to start as the files take to read, on another CPU.
 	var starting sync.WaitGroup
 	starting.Go(func() { t.anchor, anchorErr = newAnchor() })
-	t.record.Controls, controlsErr = readControls(t.dir(t.Cgroup))
-	t.record.Owner, ownerErr = ownerOf(t.dir(t.Cgroup))
+	var err error
+	t.record.Controls, err = t.readControls(t.Cgroup)
 	starting.Wait()
-	if err := errors.Join(controlsErr, ownerErr); err != nil {
-		if absent(err) {
-			return fmt.Errorf("%w: %w", ErrGone, err)
-		}
-		return err
+	if absent(err) {
+		err = fmt.Errorf("%w: %w", ErrGone, err)
 	}
-	return anchorErr
+	return cmp.Or(err, anchorErr)
 }
 
 // run moves the container. It leaves a record for Recover until it is done.
@@ -124,9 +122,8 @@ func (t *transfer) rollBack(why error) error {
 
 // finish writes to the new scope what the properties do not carry.
 func (m Mover) finish(r record) error {
-	dir := m.dir(r.NewCgroup)
-	err := errors.Join(m.writeControls(r.NewCgroup, r.Controls), m.delegate(dir, r.Owner))
-	if _, gone := os.Lstat(dir); absent(gone) {
+	err := m.writeControls(r.NewCgroup, r.Controls)
+	if _, gone := os.Lstat(m.dir(r.NewCgroup)); absent(gone) {
 		return nil // the container ended meanwhile
 	}
 	return err

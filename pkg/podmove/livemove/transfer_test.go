@@ -29,7 +29,6 @@ type world struct {
 	// fails is the round whose processes cannot be read; 0 for none.
 	fails int
 	round int
-	owned map[string]owner
 	// anchored is the process with which the new scope was started.
 	anchored uint32
 	// after is called after each round.
@@ -40,8 +39,8 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	f, m, r, dir := node(t)
-	w := &world{fake: f, Mover: m, Request: r, t: t, at: map[string][]uint32{}, owned: map[string]owner{}, after: func() {}}
-	w.kernel, w.Systemd = w, w
+	w := &world{fake: f, Mover: m, Request: r, t: t, at: map[string][]uint32{}, after: func() {}}
+	w.holds, w.Systemd = w.hold, w
 	f.start = func() { w.put(w.newDir(), "memory.oom.group", "0"); w.set(w.newDir()) }
 	w.set(dir, 7, 8)
 	return w
@@ -80,11 +79,6 @@ func (w *world) hold(dir, _ string) (held, error) {
 		return nil, errors.New("no more descriptors")
 	}
 	return &heldPIDs{w, dir, w.at[dir]}, nil
-}
-
-func (w *world) chown(name string, o owner) error {
-	w.owned[name] = o
-	return nil
 }
 
 type heldPIDs struct {
@@ -225,25 +219,6 @@ func TestTransferBack(t *testing.T) {
 		t.Errorf("%v, records %q", err, w.records())
 	}
 	w.wants([]uint32{9, 7, 8}, nil)
-}
-
-// TestTransferOwner: the new scope is delegated to the user of the old one, with the files that the
-// kernel lists.
-func TestTransferOwner(t *testing.T) {
-	w := newWorld(t)
-	if err := w.finish(record{NewCgroup: "kubepods.slice/new.scope"}); err != nil || len(w.owned) > 0 {
-		t.Errorf("%v, the owner of root's %v", err, w.owned)
-	}
-	user := owner{1000, 1001}
-	w.put(w.dir("kubepods.slice/new.scope"), "cgroup.procs", "")
-	if err := w.finish(record{NewCgroup: "kubepods.slice/new.scope", Owner: user}); err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{".", "cgroup.procs", "cgroup.threads"} {
-		if got := w.owned[filepath.Join(w.dir("kubepods.slice/new.scope"), name)]; got != user {
-			t.Errorf("%s belongs to %v; want %v", name, got, user)
-		}
-	}
 }
 
 // TestTransferControllers: a controller that systemd does not manage is enabled in each cgroup

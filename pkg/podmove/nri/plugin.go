@@ -29,12 +29,12 @@ type Plugin struct {
 	// Connection is called when the runtime has connected (true) or disconnected.
 	Connection func(up bool)
 
-	mu        sync.Mutex
-	rules     podmove.Rules
-	runtime   string
+	mu      sync.Mutex
+	rules   podmove.Rules
+	runtime string
+	// announced is nil while there is no connection.
 	announced map[string]announcement
 	answered  map[string]podmove.Answer
-	connected bool
 	// connections counts how often the runtime has connected.
 	connections int
 }
@@ -69,7 +69,6 @@ func (p *Plugin) Configure(_ context.Context, _, runtime, _ string) (api.EventMa
 // created without a call.
 func (p *Plugin) Synchronize(context.Context, []*api.PodSandbox, []*api.Container) ([]*api.ContainerUpdate, error) {
 	p.mu.Lock()
-	p.connected = true
 	p.connections++
 	p.announced, p.answered = map[string]announcement{}, map[string]podmove.Answer{}
 	p.mu.Unlock()
@@ -81,8 +80,7 @@ func (p *Plugin) Synchronize(context.Context, []*api.PodSandbox, []*api.Containe
 // disconnected drops the state that a disconnected plugin cannot keep up to date.
 func (p *Plugin) disconnected() {
 	p.mu.Lock()
-	was := p.connected
-	p.connected = false
+	was := p.announced != nil
 	p.announced = nil
 	p.mu.Unlock()
 	if was {
@@ -95,7 +93,7 @@ func (p *Plugin) disconnected() {
 func (p *Plugin) Connected() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.connected
+	return p.announced != nil
 }
 
 // Connections counts how often the runtime has connected. In between it may have been restarted, or
@@ -228,26 +226,22 @@ var errForeign = errors.New("is not a pod's slice of the kubelet's systemd cgrou
 // which runtimes give a systemd cgroup to runc and crun (runc docs/systemd.md). If another plugin
 // has placed the container there, that is its present path.
 func cgroupsPath(target partition.Name, pod *api.PodSandbox, c *api.Container, runtime string) (string, error) {
-	slice, rest, ok := strings.Cut(c.GetLinux().GetCgroupsPath(), ":")
-	switch {
-	case slice == "":
+	present := c.GetLinux().GetCgroupsPath()
+	slice, rest, systemd := strings.Cut(present, ":")
+	if slice == "" {
 		// The runtime has not set the path yet when it calls.
-		slice, rest = pod.GetLinux().GetCgroupParent(), scopePrefix(runtime)+":"+c.GetId()
-	case !ok:
-		// The runtime creates cgroups without systemd (SystemdCgroup = false), and would create one with
-		// our answer as its name.
-		return "", fmt.Errorf(
-			"pod %s/%s: container %s: cgroup %q %w",
-			pod.GetNamespace(), pod.GetName(), c.GetName(), slice, errForeign,
-		)
+		slice, rest, systemd = pod.GetLinux().GetCgroupParent(), scopePrefix(runtime)+":"+c.GetId(), true
 	}
 	slice = path.Base(slice)
 	name, qos, uid, ok := partition.ParsePodSlice(slice)
-	if ok && name == target && uid == partition.EscapeUID(pod.GetUid()) && c.GetLinux().GetCgroupsPath() != "" {
-		return c.GetLinux().GetCgroupsPath(), nil
-	}
 	//guard: a slice has the UID of the pod that is placed in it
-	if !ok || name != partition.Default || uid != partition.EscapeUID(pod.GetUid()) {
+	ours := uid == partition.EscapeUID(pod.GetUid())
+	if ok && ours && systemd && name == target && present != "" {
+		return present, nil
+	}
+	// A runtime that creates cgroups without systemd (SystemdCgroup = false) would create one with our
+	// answer as its name.
+	if !ok || !ours || !systemd || name != partition.Default {
 		return "", fmt.Errorf(
 			"pod %s/%s: container %s: cgroup %q %w",
 			pod.GetNamespace(), pod.GetName(), c.GetName(), slice, errForeign,
