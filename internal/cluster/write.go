@@ -56,7 +56,8 @@ func (k *Keeper) put(ctx context.Context, want kubeapi.Node, now time.Time) erro
 	}
 	for kind := range k.seen.Conditions {
 		p.Conditions[kind] = nil
-		unasked = unasked || k.options.Facts == nil && kind == kubeapi.Ready || k.options.Memory == nil && kind == kubeapi.Pressure
+		unasked = unasked || k.options.Facts == nil && kind == kubeapi.Ready ||
+			k.options.Memory == nil && kind == kubeapi.Pressure
 	}
 	for name, value := range want.Labels {
 		p.Labels[name] = &value
