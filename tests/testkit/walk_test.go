@@ -10,7 +10,7 @@ import (
 // node.
 func TestWalk(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../docs/install.md")
+	text, err := os.ReadFile("../../docs/examples/one-node.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -20,7 +20,7 @@ func TestWalk(t *testing.T) {
 	} {
 		commands, err := Commands(string(text), title)
 		if err != nil || !strings.Contains(strings.Join(commands, "\n"), want) {
-			t.Errorf("docs/install.md: below %q: %q, %v; want %q", title, commands, err, want)
+			t.Errorf("docs/examples/one-node.md: below %q: %q, %v; want %q", title, commands, err, want)
 		}
 	}
 }
