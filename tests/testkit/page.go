@@ -165,6 +165,9 @@ func blocks(lines []string) [][]string {
 	var all [][]string
 	var block []string
 	end := func() {
+		for len(block) > 0 && block[len(block)-1] == "" {
+			block = block[:len(block)-1]
+		}
 		if len(block) > 0 {
 			all = append(all, dedent(block))
 		}
@@ -213,8 +216,8 @@ func dedent(lines []string) []string {
 }
 
 var (
-	// document matches the beginning of a here-document at the end of a line.
-	document = regexp.MustCompile(`[^<]<<'?([A-Z]+)'?$`)
+	// document matches the beginning of a here-document.
+	document = regexp.MustCompile(`[^<]<<'?([A-Z]+)'?( |$)`)
 	// explanation matches what stands beside a command in a list.
 	explanation = regexp.MustCompile(` {3,}\S.*$`)
 )
