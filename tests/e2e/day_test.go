@@ -75,6 +75,7 @@ func placeholders(n *lab.Node) map[string]string {
 	return map[string]string{
 		"etcd-NODE": "system-agent-" + n.Hostname, // its static pod
 		"LIMIT":     "512Mi",                      // more than is recommended
+		" NAME":     " swap",                      // of a check
 	}
 }
 
