@@ -73,9 +73,9 @@ func TestDay(t *testing.T) {
 // placeholders has what a reader replaces in the commands, and by what on this node.
 func placeholders(n *lab.Node) map[string]string {
 	return map[string]string{
-		"etcd-NODE": "system-agent-" + n.Hostname, // its static pod
-		"LIMIT":     "512Mi",                      // more than is recommended
-		" NAME":     " swap",                      // of a check
+		"etcd-NODE":    "system-agent-" + n.Hostname, // its static pod
+		"LIMIT":        "512Mi",                      // more than is recommended
+		"explain NAME": "explain eviction-api",       // a check that warns on this node
 	}
 }
 
