@@ -55,7 +55,8 @@ func newOperator(t *testing.T, flavour string) *operator {
 	if err := os.WriteFile(filepath.Join(o.dir, "admin.conf"), admin, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	o.Node = lab.ForTest(t, lab.Options{Flavour: flavour, CPUs: 4, ControlPlane: control, Files: programs()})
+	settings := lab.File{Path: monitorDefaults, Source: "../../units/node-partition.default"}
+	o.Node = lab.ForTest(t, lab.Options{Flavour: flavour, CPUs: 4, ControlPlane: control, Files: append(programs(), settings)})
 	run(t, o.Node, "systemctl start slices.target")
 	if err := o.WaitReady(t.Context()); err != nil {
 		t.Fatal(err)
@@ -70,7 +71,7 @@ func (o *operator) follow(t *testing.T, page string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	before := bareNode(t, o.Node)
+	before := run(t, o.Node, values(ofSlices))
 	for _, title := range testkit.Headings(string(text)) {
 		steps, err := testkit.Steps(string(text), title)
 		if err != nil {
@@ -83,8 +84,7 @@ func (o *operator) follow(t *testing.T, page string) {
 			o.enter(t, s)
 		}
 	}
-	becomes(t, o.Node, ourUnits, before.units)
-	wantLines(t, "cgroups", run(t, o.Node, values(ofSlices)), before.cgroups)
+	becomes(t, o.Node, values(ofSlices), before)
 	want(t, o.Node, "systemctl --failed --plain --no-legend", "")
 }
 
