@@ -52,7 +52,7 @@ ONE := $(or $(FLAVOUR),$(LAB_FLAVOURS),trixie)
 BIN ?= bin
 
 .PHONY: all build check-prefix install uninstall packages sysext image chart release test-packages test-ways pictures test test-unit e2e test-nodes test-rollout test-arm64 test-older soak \
-	vet lint golangci-lint bench bench-fleet fuzz guards mutants demo clean help setup-node generate
+	vet lint golangci-lint bench fuzz guards mutants demo clean help setup-node generate
 
 all: build
 
@@ -248,7 +248,7 @@ e2e: setup-node
 	$(HELM_TESTS)
 endif
 
-## test-nodes: every test on every kind of node, or on FLAVOUR=, or those of RUN=; takes hours
+## test-nodes: every test on each kind of node on which it shows another thing, or on FLAVOUR=, or those of RUN=; takes hours
 test-nodes: export LAB_FLAVOURS := $(or $(FLAVOUR),$(LAB_FLAVOURS))
 test-nodes: setup-node
 	tests/lab/lab prepare $(FLAVOUR)
@@ -322,11 +322,6 @@ bench: setup-node
 	@tests/setup bench
 	$(GO) -C tests/e2e test -run '^$$' -bench . -benchtime 200x ./nodebench/generator
 	$(GO) -C tests/e2e run ./nodebench $(BENCH_FLAGS)
-
-## bench-fleet: 5,000 made-up nodes in one Prometheus, or NODES=: time of rules, of the dashboard when it is opened and of recommend, memory, series, and the pages of racks that are off; minutes, gigabytes
-bench-fleet:
-	@tests/setup go
-	$(GO) -C tests/fleet test -tags fleet -run '^TestFleet$$' -v -count 1 -timeout 2h . $(if $(NODES),-args -nodes $(NODES))
 
 FUZZTIME ?= 60s
 

@@ -202,28 +202,6 @@ func alertLabels(t *testing.T) map[string][]string {
 	return labels
 }
 
-// TestCheckFinds: each kind of mistake is found.
-func TestCheckFinds(t *testing.T) {
-	t.Parallel()
-	known := readRegistry(t)
-	for want, q := range map[string]named{
-		"metric nodepartition_memory_free_bytes": {expr: "nodepartition_memory_free_bytes"},
-		"no label slize":                         {expr: `nodepartition_memory_limit_bytes{slize="x"}`},
-		"no value blocked":                       {expr: `nodepartition_misplaced_pods{reason=~"pending|blocked"}`},
-		"label cause":                            {expr: `sum by (cause) (nodepartition_misplaced_pods)`},
-		"label kind":                             {expr: `a_b:c:d - ignoring (kind) nodepartition_info`},
-		"label version":                          {expr: `sum by (a, version) (a_b:c:d)`},
-		"a_b:c:d has no label problem":           {expr: `a_b:c:d{a="1", problem="refused"}`},
-		"label why":                              {expr: `sum by (why, at) (label_replace(nodepartition_info, "at", "1", "", ""))`},
-		"label resource":                         {expr: `nodepartition_info`, names: []string{"resource"}},
-		"parse error":                            {expr: `rate(up[5m)`},
-	} {
-		if found := check(q, known, map[string]bool{"a_b:c:d": true}); !strings.Contains(fmt.Sprint(found), want) {
-			t.Errorf("%s: found %q; want %q", q.expr, found, want)
-		}
-	}
-}
-
 // check returns what is wrong with a query.
 func check(q named, known registry, recorded map[string]bool) (problems []string) {
 	complain := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }

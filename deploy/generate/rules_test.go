@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -174,21 +173,5 @@ func TestAlertsWaitForScrapes(t *testing.T) {
 				t.Errorf("%s%s: [%s]: want 5m or more: two scrapes a minute apart, and one that is lost", r.Alert, r.Record, match[1])
 			}
 		}
-	}
-}
-
-// TestGroupTwice: two groups of one name are refused. Prometheus takes them from two files, and an
-// API server does not take them in one PrometheusRule.
-func TestGroupTwice(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	for _, name := range []string{alertsFile, recordingFile} {
-		path := filepath.Join(dir, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte("groups: [{name: one}]"), 0o600)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := prometheusRule(dir); err == nil || !strings.Contains(err.Error(), "group one") {
-		t.Errorf("error %v; want that the group one is there twice", err)
 	}
 }

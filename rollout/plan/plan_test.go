@@ -270,260 +270,182 @@ func TestDecide(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name string
-		make func() *world
+		of   *world
+		then func(*world) // changes it, if it is not nil
 		want map[string]string
 	}{
-		{"the first node goes alone", func() *world { return pool(100) }, map[string]string{
+		{"the first node goes alone", pool(100), nil, map[string]string{
 			"starts": "apply a", "nodes": "100/0/0/0/0/0", v1alpha1.Progressing: "True Rolling: 0 of 100 nodes are current; about 5h left",
 			v1alpha1.Available: "False NotCurrent...", v1alpha1.Accepted: "True Valid: ", v1alpha1.Degraded: "False AsExpected: ",
 		}},
-		{"its soak is over before the rest begins", func() *world {
-			w := pool(100)
+		{"its soak is over before the rest begins", pool(100), func(w *world) {
 			w.tried("a", Kept, 59*time.Second, 0)
-			return w
 		}, map[string]string{"starts": "", "nodes": "100/1/1/0/0/0", "again": "1s"}},
-		{"then a share", func() *world {
-			w := pool(100)
+		{"then a share", pool(100), func(w *world) {
 			w.kept("a")
-			return w
 		}, map[string]string{"starts": "apply b, apply c, apply d, apply e, apply f", "nodes": "100/1/0/0/0/0",
 			v1alpha1.Progressing: "True Rolling: 1 of 100 nodes are current; about 40m left"}},
-		{"a share is rounded down", func() *world { return pool(39, share(intstr.FromString("5%"))) }, map[string]string{"starts": "apply a"}},
-		{"and is one at least", func() *world { return pool(3, share(intstr.FromString("0%"))) }, map[string]string{"starts": "apply a"}},
-		{"a number", func() *world { return pool(9, share(intstr.FromInt32(2))) }, map[string]string{"starts": "apply a, apply b"}},
-		{"the place of a node that changes is taken", func() *world {
-			w := pool(9, share(intstr.FromInt32(2)))
+		{"a share is rounded down", pool(39, share(intstr.FromString("5%"))), nil, map[string]string{"starts": "apply a"}},
+		{"and is one at least", pool(3, share(intstr.FromString("0%"))), nil, map[string]string{"starts": "apply a"}},
+		{"a number", pool(9, share(intstr.FromInt32(2))), nil, map[string]string{"starts": "apply a, apply b"}},
+		{"the place of a node that changes is taken", pool(9, share(intstr.FromInt32(2))), func(w *world) {
 			w.pod("c", Apply)
-			return w
 		}, map[string]string{"starts": "apply a", "candidates": "a b d e f g h i", "nodes": "9/0/1/0/0/0"}},
-		{"no soak where nothing was done", func() *world {
-			w := pool(9, share(intstr.FromInt32(1)))
+		{"no soak where nothing was done", pool(9, share(intstr.FromInt32(1))), func(w *world) {
 			w.tried("a", Kept, time.Second, 0, func(r *Record) { r.Unchanged = true })
-			return w
 		}, map[string]string{"starts": "apply b", "nodes": "9/1/0/0/0/0"}},
-		{"all are current", func() *world {
-			w := pool(2)
+		{"all are current", pool(2), func(w *world) {
 			w.kept("a", "b")
-			return w
 		}, map[string]string{"candidates": "", "again": "0s", v1alpha1.Progressing: "False Complete: 2 of 2 nodes are current",
 			v1alpha1.Available: "True Current: 2 of 2 nodes are current"}},
-		{"no node", func() *world { return pool(0) }, map[string]string{v1alpha1.Available: "True Current: 0 of 0 nodes are current"}},
-		{"another section", func() *world {
-			w := pool(2)
+		{"no node", pool(0), nil, map[string]string{v1alpha1.Available: "True Current: 0 of 0 nodes are current"}},
+		{"another section", pool(2), func(w *world) {
 			w.kept("a", "b")
 			w.Want.SectionHash = strings.Repeat("cd", 32)
-			return w
 		}, map[string]string{"starts": "apply a", "nodes": "2/0/0/0/0/0"}},
-		{"other options of the monitor", func() *world {
-			w := pool(2)
+		{"other options of the monitor", pool(2), func(w *world) {
 			w.kept("a", "b")
 			w.Want.MonitorArgs = []string{"--memory-burst"}
-			return w
 		}, map[string]string{"starts": "apply a"}},
-		{"a node joins", func() *world {
-			w := pool(3)
+		{"a node joins", pool(3), func(w *world) {
 			w.kept("a", "b")
-			return w
 		}, map[string]string{"starts": "apply c", "nodes": "3/2/0/0/0/0"}},
-		{"a label that drifts is mended after a while", func() *world {
-			w := pool(2)
+		{"a label that drifts is mended after a while", pool(2), func(w *world) {
 			w.kept("a", "b")
 			w.tried("b", Kept, 9*time.Minute, 0)
 			w.node("b").Labels[partition.SectionLabel] = "other"
-			return w
 		}, map[string]string{"candidates": "", "again": "1m0s", v1alpha1.Available: "False NotCurrent..."}},
 
-		{"a node is kept", func() *world {
-			w := pool(9, share(intstr.FromInt32(1)))
+		{"a node is kept", pool(9, share(intstr.FromInt32(1))), func(w *world) {
 			w.pod("a", Apply, ends(0, record.Termination{}))
-			return w
 		}, map[string]string{"ends": "a kept v2 abababababab and its pod", "starts": "", "nodes": "9/1/1/0/0/0"}},
-		{"the clock of a node does not count", func() *world {
-			w := pool(9, share(intstr.FromInt32(2)))
+		{"the clock of a node does not count", pool(9, share(intstr.FromInt32(2))), func(w *world) {
 			w.pod("a", Apply, ends(0, record.Termination{}), finished(24*time.Hour))
 			w.pod("b", Apply, ends(1, record.Termination{Reason: "verify"}), finished(-24*time.Hour))
-			return w
 		}, map[string]string{"ends": "a kept v2 abababababab and its pod, b failed verify", "candidates": "c d e f g h i",
 			"again": "1m0s", "nodes": "9/1/1/1/0/0"}},
-		{"one on which nothing was done", func() *world {
-			w := pool(9, share(intstr.FromInt32(1)))
+		{"one on which nothing was done", pool(9, share(intstr.FromInt32(1))), func(w *world) {
 			w.pod("a", Apply, ends(0, record.Termination{Reason: record.Unchanged}))
-			return w
 		}, map[string]string{"ends": "a kept v2 abababababab and its pod", "starts": "apply b", "nodes": "9/1/0/0/0/0"}},
-		{"a node fails, and its log stays", func() *world {
-			w := pool(9)
+		{"a node fails, and its log stays", pool(9), func(w *world) {
 			w.pod("a", Apply, ends(1, record.Termination{Reason: "verify", Message: "no"}))
-			return w
 		}, map[string]string{"ends": "a failed verify", "starts": "apply b", "nodes": "9/0/0/1/0/0", v1alpha1.Degraded: "True NodesFailed: failed: 1 verify (a)"}},
-		{"a failure is recorded once", func() *world {
-			w := pool(9)
+		{"a failure is recorded once", pool(9), func(w *world) {
 			w.pod("a", Apply, ends(1, record.Termination{Reason: "verify"}))
 			w.tried("a", Failed, time.Second, 1, func(r *Record) { r.Pod = "uid-a" })
-			return w
 		}, map[string]string{"ends": "", "deletes": "", "starts": "apply b", "nodes": "9/0/0/1/0/0"}},
-		{"one more failure than maxFailures stops", func() *world {
-			w := pool(9)
+		{"one more failure than maxFailures stops", pool(9), func(w *world) {
 			w.tried("a", Failed, time.Second, 1)
 			w.pod("b", Apply, ends(1, record.Termination{Reason: "verify"}))
-			return w
 		}, map[string]string{"ends": "b failed verify", "starts": "", "candidates": "", "nodes": "9/0/0/2/0/0",
 			v1alpha1.Progressing: "False Stopped: 2 nodes failed, and maxFailures is 1: 1 check (a); 1 verify (b)...",
 			v1alpha1.Degraded:    "True Stopped: failed: 1 check (a); 1 verify (b)"}},
-		{"what runs when it stops ends", func() *world {
-			w := pool(9, share(intstr.FromInt32(5)))
+		{"what runs when it stops ends", pool(9, share(intstr.FromInt32(5))), func(w *world) {
 			w.tried("a", Failed, time.Second, 1)
 			w.tried("b", Failed, time.Second, 1)
 			w.pod("c", Apply)
-			return w
 		}, map[string]string{"starts": "", "nodes": "9/0/1/2/0/0", v1alpha1.Progressing: "True Rolling..."}},
-		{"a failed node alone is tried again when it has stopped", func() *world {
-			w := pool(9)
+		{"a failed node alone is tried again when it has stopped", pool(9), func(w *world) {
 			w.tried("a", Failed, 11*time.Minute, 1)
 			w.tried("b", Failed, time.Minute, 1)
-			return w
 		}, map[string]string{"starts": "apply a", "candidates": "a", "nodes": "9/0/0/2/0/0"}},
-		{"and counts as failed while it is", func() *world {
-			w := pool(9, share(intstr.FromInt32(5)))
+		{"and counts as failed while it is", pool(9, share(intstr.FromInt32(5))), func(w *world) {
 			w.tried("a", Failed, 11*time.Minute, 1)
 			w.tried("b", Failed, time.Minute, 1)
 			w.pod("a", Apply)
-			return w
 		}, map[string]string{"starts": "", "nodes": "9/0/1/2/0/0"}},
-		{"its back-off grows", func() *world {
-			w := pool(9)
+		{"its back-off grows", pool(9), func(w *world) {
 			w.tried("a", Failed, 19*time.Minute, 2)
 			w.tried("b", Failed, 7*time.Hour, 90)
-			return w
 		}, map[string]string{"candidates": "b", "again": "1m0s"}},
-		{"a retry that cannot start does not end a stop", func() *world {
-			w := pool(9)
+		{"a retry that cannot start does not end a stop", pool(9), func(w *world) {
 			w.tried("a", Failed, 21*time.Minute, 2)
 			w.tried("b", Failed, time.Minute, 1)
 			w.pod("a", Apply, pending(6*time.Minute, ""))
-			return w
 		}, map[string]string{"ends": "a and its pod", "starts": "", "candidates": "", "nodes": "9/0/0/2/0/0", "again": "9m0s",
 			v1alpha1.Progressing: "False Stopped: 2 nodes failed, and maxFailures is 1: 2 check (a, b)..."}},
-		{"nor does one that is refused, and its back-off grows", func() *world {
-			w := pool(9)
+		{"nor does one that is refused, and its back-off grows", pool(9), func(w *world) {
 			w.tried("a", Failed, 11*time.Minute, 1)
 			w.tried("b", Failed, 7*time.Hour, 90, func(r *Record) { r.Pod = "uid-b" })
 			w.pod("a", Apply, ends(3, record.Termination{Reason: "foreign-file"}))
 			w.pod("b", Apply, ends(1, record.Termination{Reason: "verify"}))
-			return w
 		}, map[string]string{"ends": "a and its pod", "deletes": "pod-b", "nodes": "9/0/0/2/0/0", "again": "20m0s"}},
-		{"one of another section is judged anew", func() *world {
-			w := pool(9)
+		{"one of another section is judged anew", pool(9), func(w *world) {
 			w.tried("a", Failed, time.Minute, 1, func(r *Record) { r.Want = "other" })
 			w.pod("a", Apply, ends(3, record.Termination{Reason: "foreign-file"}))
-			return w
 		}, map[string]string{"ends": "a refused foreign-file and its pod", "nodes": "9/0/0/0/0/1"}},
-		{"the pod of the last try goes before the next", func() *world {
-			w := pool(1)
+		{"the pod of the last try goes before the next", pool(1), func(w *world) {
 			w.tried("a", Failed, 11*time.Minute, 1, func(r *Record) { r.Pod = "uid-a" })
 			w.pod("a", Apply, ends(1, record.Termination{Reason: "verify"}))
-			return w
 		}, map[string]string{"candidates": "a", "deletes": "pod-a"}},
-		{"no other node is begun while the pod of the last try goes", func() *world {
-			w := pool(2, share(intstr.FromInt32(1)))
+		{"no other node is begun while the pod of the last try goes", pool(2, share(intstr.FromInt32(1))), func(w *world) {
 			w.tried("a", Failed, time.Second, 1, func(r *Record) { r.Pod = "uid-a" })
 			delete(w.node("a").Labels, StateLabel) // by an operator, who asks for another try
 			w.pod("a", Apply, ends(1, record.Termination{Reason: "verify"}))
-			return w
 		}, map[string]string{"starts": "apply a", "deletes": "pod-a"}},
-		{"a failure of another section does not count", func() *world {
-			w := pool(9)
+		{"a failure of another section does not count", pool(9), func(w *world) {
 			w.tried("a", Failed, time.Second, 1)
 			w.tried("b", Failed, time.Second, 1)
 			w.Want.SectionHash = strings.Repeat("cd", 32)
-			return w
 		}, map[string]string{"starts": "apply a", "nodes": "9/0/0/0/0/0"}},
-		{"a failure whose label was removed does not count", func() *world {
-			w := pool(9)
+		{"a failure whose label was removed does not count", pool(9), func(w *world) {
 			w.tried("a", Failed, time.Second, 1)
 			w.tried("b", Failed, time.Second, 1)
 			delete(w.node("a").Labels, StateLabel)
-			return w
 		}, map[string]string{"starts": "apply a", "nodes": "9/0/0/1/0/0"}},
-		{"a refusal is none", func() *world {
-			w := pool(9)
+		{"a refusal is none", pool(9), func(w *world) {
 			w.tried("b", Refused, time.Second, 1)
 			w.tried("c", Refused, time.Second, 1)
 			w.pod("a", Apply, ends(3, record.Termination{Reason: "foreign-file"}))
-			return w
 		}, map[string]string{"ends": "a refused foreign-file and its pod", "starts": "apply d", "nodes": "9/0/0/0/0/3",
 			v1alpha1.Degraded: "False AsExpected: "}},
-		{"a pod that was evicted is none", func() *world {
-			w := pool(1)
+		{"a pod that was evicted is none", pool(1), func(w *world) {
 			w.pod("a", Apply, ends(143, record.Termination{}), func(p *v1.Pod) {
 				p.Status.Conditions = []v1.PodCondition{{Type: v1.DisruptionTarget, Status: v1.ConditionTrue}}
 			})
-			return w
 		}, map[string]string{"ends": "a skipped interrupted and its pod", "nodes": "1/0/0/0/1/0"}},
-		{"a deadline", func() *world {
-			w := pool(1)
+		{"a deadline", pool(1), func(w *world) {
 			w.pod("a", Apply, ends(137, record.Termination{}), func(p *v1.Pod) { p.Status.Reason = "DeadlineExceeded" })
-			return w
 		}, map[string]string{"ends": "a failed timeout"}},
 
-		{"a full node is none", func() *world {
-			w := pool(2)
+		{"a full node is none", pool(2), func(w *world) {
 			w.pod("a", Apply, pending(6*time.Minute, ""))
-			return w
 		}, map[string]string{"ends": "a skipped unschedulable and its pod", "starts": "apply b", "nodes": "2/0/0/0/1/0",
 			v1alpha1.Progressing: "True Rolling: 0 of 2 nodes are current; skipped: 1 unschedulable (a); about 3m left"}},
-		{"an image that is not there is none", func() *world {
-			w := pool(2)
+		{"an image that is not there is none", pool(2), func(w *world) {
 			w.pod("a", Apply, pending(6*time.Minute, "ImagePullBackOff"))
-			return w
 		}, map[string]string{"ends": "a skipped image and its pod"}},
-		{"a pod has five minutes to start", func() *world {
-			w := pool(2)
+		{"a pod has five minutes to start", pool(2), func(w *world) {
 			w.pod("a", Apply, pending(4*time.Minute, ""))
-			return w
 		}, map[string]string{"ends": "", "starts": "", "again": "1m0s", "nodes": "2/0/1/0/0/0"}},
-		{"a pod that the kubelet did not admit is none", func() *world {
-			w := pool(1)
+		{"a pod that the kubelet did not admit is none", pool(1), func(w *world) {
 			w.pod("a", Apply, func(p *v1.Pod) { p.Status = v1.PodStatus{Phase: v1.PodFailed, Reason: "OutOfcpu"} })
-			return w
 		}, map[string]string{"ends": "a skipped OutOfcpu and its pod", "nodes": "1/0/0/0/1/0"}},
-		{"a node that was skipped is tried soon", func() *world {
-			w := pool(1)
+		{"a node that was skipped is tried soon", pool(1), func(w *world) {
 			w.tried("a", Skipped, 61*time.Second, 1)
-			return w
 		}, map[string]string{"starts": "apply a"}},
 
-		{"a spot node that is cordoned in its try is none", func() *world {
-			w := pool(2, share(intstr.FromInt32(1)))
+		{"a spot node that is cordoned in its try is none", pool(2, share(intstr.FromInt32(1))), func(w *world) {
 			w.node("a").Spec.Unschedulable = true
 			w.pod("a", Apply, ends(143, record.Termination{Reason: "error"}))
-			return w
 		}, map[string]string{"ends": "", "deletes": "pod-a", "starts": "apply b", "nodes": "2/0/0/0/1/0"}},
-		{"nor is one that is marked by its cloud", func() *world {
-			w := pool(2)
+		{"nor is one that is marked by its cloud", pool(2), func(w *world) {
 			w.node("a").Spec.Taints = []v1.Taint{{Key: "karpenter.sh/disrupted", Effect: v1.TaintEffectNoSchedule}}
 			w.pod("a", Apply, ends(1, record.Termination{}))
-			return w
 		}, map[string]string{"ends": "", "deletes": "pod-a"}},
-		{"nor one that is gone", func() *world {
-			w := pool(1)
+		{"nor one that is gone", pool(1), func(w *world) {
 			w.pod("z", Apply)
-			return w
 		}, map[string]string{"ends": "", "deletes": "pod-z", "starts": "apply a"}},
-		{"a node that goes away in its try counts", func() *world {
-			w := pool(9, share(intstr.FromInt32(5)), rollout(func(r *v1alpha1.Rollout) { r.MaxFailures = 0 }))
+		{"a node that goes away in its try counts", pool(9, share(intstr.FromInt32(5)), rollout(func(r *v1alpha1.Rollout) { r.MaxFailures = 0 })), func(w *world) {
 			w.pod("a", Apply)
 			notReady(w.node("a"), 6*time.Minute)
-			return w
 		}, map[string]string{"starts": "", "nodes": "9/0/1/1/0/0", v1alpha1.Degraded: "True Stopped: failed: 1 lost (a)"}},
-		{"not in its first minutes", func() *world {
-			w := pool(9, share(intstr.FromInt32(2)))
+		{"not in its first minutes", pool(9, share(intstr.FromInt32(2))), func(w *world) {
 			w.pod("a", Apply)
 			notReady(w.node("a"), 4*time.Minute)
-			return w
 		}, map[string]string{"starts": "apply b", "nodes": "9/0/1/0/0/0", "again": "1m0s"}},
 
-		{"other nodes are skipped and named", func() *world {
-			w := pool(9, share(intstr.FromInt32(9)))
+		{"other nodes are skipped and named", pool(9, share(intstr.FromInt32(9))), func(w *world) {
 			notReady(w.node("a"), time.Hour)
 			w.node("b").Spec.Unschedulable = true
 			w.node("c").Labels[v1.LabelOSStable] = "windows"
@@ -532,345 +454,255 @@ func TestDecide(t *testing.T) {
 			w.node("f").Labels["type"] = "virtual-kubelet"
 			w.node("g").Spec.Taints = []v1.Taint{{Key: "dedicated", Value: "gpu", Effect: v1.TaintEffectNoSchedule}}
 			w.node("h").Spec.Taints = []v1.Taint{{Key: "ToBeDeletedByClusterAutoscaler", Effect: v1.TaintEffectNoSchedule}}
-			return w
 		}, map[string]string{"starts": "apply i", "nodes": "9/0/0/0/8/0",
 			v1alpha1.Progressing: "True Rolling: 0 of 9 nodes are current; skipped: 2 has no host that a pod reaches (e, f); 1 cordoned (b); 1 is about..."}},
-		{"a tolerated taint", func() *world {
-			w := pool(1, func(p *v1alpha1.NodePartition) {
-				p.Spec.Tolerations = []v1.Toleration{{Key: "dedicated", Operator: v1.TolerationOpExists}}
-			})
+		{"a tolerated taint", pool(1, func(p *v1alpha1.NodePartition) {
+			p.Spec.Tolerations = []v1.Toleration{{Key: "dedicated", Operator: v1.TolerationOpExists}}
+		}), func(w *world) {
 			w.node("a").Spec.Taints = []v1.Taint{
 				{Key: "dedicated", Value: "gpu", Effect: v1.TaintEffectNoExecute}, {Key: v1.TaintNodeMemoryPressure, Effect: v1.TaintEffectNoSchedule},
 				{Key: "soft", Effect: v1.TaintEffectPreferNoSchedule},
 			}
-			return w
 		}, map[string]string{"starts": "apply a"}},
-		{"what is skipped does not keep it from being available", func() *world {
-			w := pool(2)
+		{"what is skipped does not keep it from being available", pool(2), func(w *world) {
 			w.kept("a")
 			notReady(w.node("b"), time.Hour)
-			return w
 		}, map[string]string{v1alpha1.Available: "True Current: 1 of 2 nodes are current; skipped: 1 not ready (b)", v1alpha1.Progressing: "False Complete..."}},
-		{"but a pod that did not start does", func() *world {
-			w := pool(3)
+		{"but a pod that did not start does", pool(3), func(w *world) {
 			w.kept("a")
 			w.tried("b", Skipped, 30*time.Second, 1)
 			w.node("b").Labels[ReasonLabel] = "image"
 			w.tried("c", Skipped, 30*time.Second, 1)
 			w.node("c").Spec.Unschedulable = true
-			return w
 		}, map[string]string{"nodes": "3/1/0/0/2/0", v1alpha1.Available: "False NotCurrent: 1 of 3 nodes are current; skipped: 1 cordoned (c); 1 image (b)",
 			v1alpha1.Progressing: "False Waiting..."}},
-		{"a current node that is cordoned is current", func() *world {
-			w := pool(1)
+		{"a current node that is cordoned is current", pool(1), func(w *world) {
 			w.kept("a")
 			w.node("a").Spec.Unschedulable = true
-			return w
 		}, map[string]string{"nodes": "1/1/0/0/0/0"}},
 
-		{"paused", func() *world {
-			w := pool(9, rollout(func(r *v1alpha1.Rollout) { r.Paused = true }))
+		{"paused", pool(9, rollout(func(r *v1alpha1.Rollout) { r.Paused = true })), func(w *world) {
 			w.pod("a", Apply, ends(0, record.Termination{}))
-			return w
 		}, map[string]string{"starts": "", "ends": "a kept v2 abababababab and its pod", v1alpha1.Progressing: "False Paused: 1 of 9 nodes are current"}},
-		{"a section that is refused", func() *world {
-			w := pool(9)
+		{"a section that is refused", pool(9), func(w *world) {
 			w.Invalid = errors.New("systemPartition.memoryLimit: no")
 			w.pod("a", Apply, ends(0, record.Termination{}))
-			return w
 		}, map[string]string{"starts": "", "ends": "a kept v2 abababababab and its pod",
 			v1alpha1.Accepted: "False Invalid: systemPartition.memoryLimit: no", v1alpha1.Progressing: "False NotAccepted: ", v1alpha1.Available: "False NotAccepted..."}},
-		{"a selector that cannot be read", func() *world {
-			w := pool(3, func(p *v1alpha1.NodePartition) {
-				p.Spec.NodeSelector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "pool", Operator: "in", Values: []string{"x"}}}
-				p.Spec.Unselected = v1alpha1.Remove
-			})
+		{"a selector that cannot be read", pool(3, func(p *v1alpha1.NodePartition) {
+			p.Spec.NodeSelector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "pool", Operator: "in", Values: []string{"x"}}}
+			p.Spec.Unselected = v1alpha1.Remove
+		}), func(w *world) {
 			w.kept("a")
 			w.tried("b", Refused, time.Hour, 1)
-			return w
 		}, map[string]string{"starts": "", "candidates": "", "ends": "", v1alpha1.Available: "False NotAccepted...",
 			v1alpha1.Accepted: `False Invalid: nodeSelector: "in" is not a valid label selector operator`}},
-		{"but its deletion takes the partition off its nodes", func() *world {
-			w := pool(1, deleted, func(p *v1alpha1.NodePartition) {
-				p.Spec.NodeSelector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "pool", Operator: "in"}}
-			})
+		{"but its deletion takes the partition off its nodes", pool(1, deleted, func(p *v1alpha1.NodePartition) {
+			p.Spec.NodeSelector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "pool", Operator: "in"}}
+		}), func(w *world) {
 			w.kept("a")
-			return w
 		}, map[string]string{"starts": "remove a"}},
-		{"a section with a warning", func() *world {
-			w := pool(9)
+		{"a section with a warning", pool(9), func(w *world) {
 			w.Warnings = []string{"systemPartition.memorylimit: unknown field"}
-			return w
 		}, map[string]string{"starts": "apply a", v1alpha1.Accepted: "True Valid: systemPartition.memorylimit: unknown field"}},
-		{"the younger of two that select a node", func() *world {
-			w := pool(2)
+		{"the younger of two that select a node", pool(2), func(w *world) {
 			w.All = append(w.All, &v1alpha1.NodePartition{ObjectMeta: metav1.ObjectMeta{Name: "older", CreationTimestamp: metav1.NewTime(now.Add(-2 * time.Hour))},
 				Spec: v1alpha1.NodePartitionSpec{NodeSelector: metav1.LabelSelector{MatchLabels: map[string]string{"gpu": "yes"}}}})
 			w.node("b").Labels["gpu"] = "yes"
-			return w
 		}, map[string]string{"starts": "", v1alpha1.Accepted: "False Overlap: node b is selected by older, too, which is older..."}},
-		{"the older of two", func() *world {
-			w := pool(2)
+		{"the older of two", pool(2), func(w *world) {
 			w.All = append(w.All, &v1alpha1.NodePartition{ObjectMeta: metav1.ObjectMeta{Name: "younger", CreationTimestamp: metav1.NewTime(now)}})
-			return w
 		}, map[string]string{"starts": "apply a", v1alpha1.Accepted: "True Valid: "}},
-		{"a pod of another NodePartition keeps its node", func() *world {
-			w := pool(1)
+		{"a pod of another NodePartition keeps its node", pool(1), func(w *world) {
 			w.other()
 			w.pod("a", Remove, ofOther())
-			return w
 		}, map[string]string{"candidates": "", "deletes": "", "ends": "", "again": "1s"}},
 
-		{"also one that has failed, until that is recorded", func() *world {
-			w := pool(1)
+		{"also one that has failed, until that is recorded", pool(1), func(w *world) {
 			w.other()
 			w.pod("a", Apply, ofOther(), ends(1, record.Termination{Reason: "verify"}))
-			return w
 		}, map[string]string{"candidates": "", "deletes": "", "ends": "", "again": "1s"}},
-		{"then it goes", func() *world {
-			w := pool(1)
+		{"then it goes", pool(1), func(w *world) {
 			w.other()
 			w.tried("a", Failed, time.Second, 1, func(r *Record) { r.Partition, r.Pod = "other", "uid-a" })
 			w.pod("a", Apply, ofOther(), ends(1, record.Termination{Reason: "verify"}))
-			return w
 		}, map[string]string{"candidates": "", "deletes": "pod-a", "ends": "", "again": "1s"}},
-		{"but its log stays while the other one has the node", func() *world {
-			w := pool(1)
+		{"but its log stays while the other one has the node", pool(1), func(w *world) {
 			w.other()
 			w.node("a").Labels["gpu"] = "yes"
 			w.tried("a", Failed, time.Second, 1, func(r *Record) { r.Partition, r.Pod = "other", "uid-a" })
 			w.pod("a", Apply, ofOther(), ends(1, record.Termination{Reason: "verify"}))
-			return w
 		}, map[string]string{"candidates": "", "deletes": "", "ends": "", "again": "1s"}},
-		{"a pod of a NodePartition that is gone is deleted", func() *world {
-			w := pool(1)
+		{"a pod of a NodePartition that is gone is deleted", pool(1), func(w *world) {
 			w.pod("a", Apply, ofOther())
-			return w
 		}, map[string]string{"candidates": "", "deletes": "pod-a", "ends": "", "again": "1s"}},
 
-		{"a survey asks many at once", func() *world { return pool(60, rollout(func(r *v1alpha1.Rollout) { r.SurveyOnly = true })) }, map[string]string{
+		{"a survey asks many at once", pool(60, rollout(func(r *v1alpha1.Rollout) { r.SurveyOnly = true })), nil, map[string]string{
 			"starts": "survey a, survey b...", v1alpha1.Progressing: "True Surveying: no node has refused"}},
-		{"what it finds", func() *world {
-			w := pool(3, rollout(func(r *v1alpha1.Rollout) { r.SurveyOnly = true }))
+		{"what it finds", pool(3, rollout(func(r *v1alpha1.Rollout) { r.SurveyOnly = true })), func(w *world) {
 			w.pod("a", Survey, ends(3, record.Termination{Reason: "foreign-file"}))
 			w.pod("b", Survey, ends(3, record.Termination{Reason: "foreign-file"}))
 			w.pod("c", Survey, ends(0, record.Termination{}))
-			return w
 		}, map[string]string{"starts": "", "nodes": "3/0/0/0/0/2", v1alpha1.Progressing: "False Surveyed: refused: 2 foreign-file (a, b)",
 			"ends": "a refused foreign-file and its pod, b refused foreign-file and its pod, c and its pod"}},
 
-		{"a removal has a share and no soak", func() *world {
-			w := pool(40, deleted)
+		{"a removal has a share and no soak", pool(40, deleted), func(w *world) {
 			for i := range 40 {
 				w.kept(name(i))
 			}
 			w.pod("a", Remove, ends(0, record.Termination{}))
-			return w
 		}, map[string]string{"starts": "remove b, remove c", "ends": "a cleared and its pod", "finished": "false", v1alpha1.Progressing: "True Removing: 39 nodes have the partition"}},
-		{"an end of a removal is written once", func() *world {
-			w := pool(1, deleted)
+		{"an end of a removal is written once", pool(1, deleted), func(w *world) {
 			w.pod("a", Remove, ends(0, record.Termination{}))
-			return w
 		}, map[string]string{"ends": "", "deletes": "pod-a", "finished": "false"}},
-		{"a removal is not paused, and a taint does not stop it", func() *world {
-			w := pool(1, deleted, rollout(func(r *v1alpha1.Rollout) { r.Paused = true }))
+		{"a removal is not paused, and a taint does not stop it", pool(1, deleted, rollout(func(r *v1alpha1.Rollout) { r.Paused = true })), func(w *world) {
 			w.kept("a")
 			w.node("a").Spec.Taints = []v1.Taint{{Key: "new", Effect: v1.TaintEffectNoExecute}}
 			w.node("a").Spec.Unschedulable = true
-			return w
 		}, map[string]string{"starts": "remove a"}},
-		{"a node that is off keeps the object", func() *world {
-			w := pool(1, deleted)
+		{"a node that is off keeps the object", pool(1, deleted), func(w *world) {
 			w.kept("a")
 			notReady(w.node("a"), time.Hour)
-			return w
 		}, map[string]string{"starts": "", "finished": "false",
 			v1alpha1.Progressing: "False Waiting: the partition is on nodes that cannot be reached now: 1 not ready (a)"}},
-		{"a removal that fails is tried again", func() *world {
-			w := pool(1, deleted)
+		{"a removal that fails is tried again", pool(1, deleted), func(w *world) {
 			w.kept("a")
 			w.pod("a", Remove, ends(4, record.Termination{Reason: "error", Message: "busy"}))
-			return w
 		}, map[string]string{"ends": "a failed error", "starts": "", "finished": "false", "again": "10m0s", v1alpha1.Degraded: "True NodesFailed: failed: 1 error (a)"}},
-		{"and also one of a cordoned node", func() *world {
-			w := pool(1, deleted)
+		{"and also one of a cordoned node", pool(1, deleted), func(w *world) {
 			w.kept("a")
 			w.node("a").Spec.Unschedulable = true
 			w.pod("a", Remove, ends(4, record.Termination{Reason: "error", Message: "busy"}))
-			return w
 		}, map[string]string{"ends": "a failed error", "deletes": "", "starts": "", "again": "10m0s", v1alpha1.Degraded: "True NodesFailed: failed: 1 error (a)"}},
-		{"a node that never had it is only forgotten", func() *world {
-			w := pool(2, deleted)
+		{"a node that never had it is only forgotten", pool(2, deleted), func(w *world) {
 			w.tried("a", Refused, time.Hour, 1)
-			return w
 		}, map[string]string{"starts": "", "ends": "a cleared", "finished": "true"}},
-		{"after the end of its try", func() *world {
-			w := pool(3, deleted)
+		{"after the end of its try", pool(3, deleted), func(w *world) {
 			w.pod("a", Survey, ends(0, record.Termination{}))
 			w.pod("b", Survey, ends(3, record.Termination{Reason: "foreign-file"}))
 			w.pod("c", Apply, pending(6*time.Minute, ""))
-			return w
 		}, map[string]string{"starts": "", "again": "1s", "finished": "false",
 			"ends": "a and its pod, b refused foreign-file and its pod, c skipped unschedulable and its pod"}},
-		{"a node that failed is cleaned", func() *world {
-			w := pool(1, deleted)
+		{"a node that failed is cleaned", pool(1, deleted), func(w *world) {
 			w.tried("a", Failed, time.Hour, 1)
-			return w
 		}, map[string]string{"starts": "remove a"}},
-		{"also if its first removal cannot start", func() *world {
-			w := pool(1, deleted)
+		{"also if its first removal cannot start", pool(1, deleted), func(w *world) {
 			w.tried("a", Failed, time.Hour, 1)
 			w.pod("a", Remove, pending(6*time.Minute, "ImagePullBackOff"))
-			return w
 		}, map[string]string{"ends": "a and its pod", "finished": "false", "again": "10m0s"}},
-		{"a node whose first try nobody saw end is cleaned", func() *world {
-			w := pool(2)
+		{"a node whose first try nobody saw end is cleaned", pool(2), func(w *world) {
 			w.claim()
 			w.pod("b", Apply, ends(3, record.Termination{}), first)
 			deleted(w.Partition)
 			w.Partition.Spec.Rollout.MaxUnavailable = intstr.FromInt32(2)
-			return w
 		}, map[string]string{"starts": "remove a", "ends": "b refused error and its pod", "finished": "false"}},
-		{"also if its pod is taken away after the container began", func() *world {
-			w := pool(1)
+		{"also if its pod is taken away after the container began", pool(1), func(w *world) {
 			w.claim()
 			w.pod("a", Apply, first, func(p *v1.Pod) { p.Status.Phase, p.Status.Reason = v1.PodFailed, "NodeLost" })
 			w.decideAgain()
 			deleted(w.Partition)
-			return w
 		}, map[string]string{"starts": "remove a", "finished": "false"}},
-		{"but not if it never began", func() *world {
-			w := pool(1)
+		{"but not if it never began", pool(1), func(w *world) {
 			w.claim()
 			w.pod("a", Apply, first, pending(6*time.Minute, ""))
 			w.decideAgain()
 			deleted(w.Partition)
-			return w
 		}, map[string]string{"starts": "", "ends": "a cleared", "finished": "true"}},
-		{"nor if a survey was all", func() *world {
-			w := pool(1, rollout(func(r *v1alpha1.Rollout) { r.SurveyOnly = true }))
+		{"nor if a survey was all", pool(1, rollout(func(r *v1alpha1.Rollout) { r.SurveyOnly = true })), func(w *world) {
 			w.claim()
 			w.pod("a", Survey, ends(0, record.Termination{}))
 			w.decideAgain()
 			deleted(w.Partition)
-			return w
 		}, map[string]string{"starts": "", "ends": "a cleared", "finished": "true"}},
-		{"what a NodePartition that is gone has left is taken off by one that selects the node", func() *world {
-			w := pool(2, deleted)
+		{"what a NodePartition that is gone has left is taken off by one that selects the node", pool(2, deleted), func(w *world) {
 			w.tried("a", Kept, time.Hour, 0, func(r *Record) { r.Partition = "gone" })
 			w.tried("b", Kept, time.Hour, 0, func(r *Record) { r.Partition = "other" })
 			w.other()
-			return w
 		}, map[string]string{"starts": "remove a", "candidates": "a", "finished": "false"}},
-		{"and is not changed where it is what is wanted", func() *world {
-			w := pool(1)
+		{"and is not changed where it is what is wanted", pool(1), func(w *world) {
 			w.tried("a", Kept, time.Hour, 0, func(r *Record) { r.Partition = "gone" })
-			return w
 		}, map[string]string{"candidates": "", "nodes": "1/1/0/0/0/0"}},
-		{"a removal stops as a roll does", func() *world {
-			w := pool(9, deleted, share(intstr.FromInt32(5)))
+		{"a removal stops as a roll does", pool(9, deleted, share(intstr.FromInt32(5))), func(w *world) {
 			for i := range 9 {
 				w.kept(name(i))
 			}
 			w.tried("a", Failed, time.Minute, 1, func(r *Record) { r.Want = WantRemoved })
 			w.tried("b", Failed, 11*time.Minute, 1, func(r *Record) { r.Want = WantRemoved })
-			return w
 		}, map[string]string{"starts": "remove b", "candidates": "b", "finished": "false", "nodes": "9/0/0/2/0/0",
 			v1alpha1.Progressing: "False Stopped: 2 nodes failed, and maxFailures is 1: 2 check (a, b); mend them and remove their label " + StateLabel + ", or raise maxFailures",
 			v1alpha1.Degraded:    "True Stopped: failed: 2 check (a, b)"}},
-		{"and goes on when an operator removes the label", func() *world {
-			w := pool(3, deleted, share(intstr.FromInt32(5)))
+		{"and goes on when an operator removes the label", pool(3, deleted, share(intstr.FromInt32(5))), func(w *world) {
 			w.kept("a", "b", "c")
 			w.tried("a", Failed, time.Minute, 1, func(r *Record) { r.Want = WantRemoved })
 			delete(w.node("a").Labels, StateLabel)
-			return w
 		}, map[string]string{"starts": "remove a, remove b, remove c"}},
-		{"a machine that was made again is no longer current", func() *world {
-			w := pool(2)
+		{"a machine that was made again is no longer current", pool(2), func(w *world) {
 			w.kept("a", "b")
 			w.node("a").Status.NodeInfo.MachineID = "another"
-			return w
 		}, map[string]string{"starts": "apply a", "nodes": "2/1/0/0/0/0"}},
-		{"and does not have the failure of the one before", func() *world {
-			w := pool(2)
+		{"and does not have the failure of the one before", pool(2), func(w *world) {
 			w.tried("a", Failed, time.Minute, 1, func(r *Record) { r.Pod = "uid-a" })
 			w.pod("a", Apply, ends(1, record.Termination{Reason: "check"}))
 			w.node("a").Status.NodeInfo.MachineID = "another"
-			return w
 		}, map[string]string{"ends": "", "deletes": "pod-a", "starts": "apply a", "nodes": "2/0/0/0/0/0"}},
-		{"a container that starts while its pod is taken away is seen", func() *world {
-			w := pool(1)
+		{"a container that starts while its pod is taken away is seen", pool(1), func(w *world) {
 			w.claim()
 			w.pod("a", Apply, first, pending(6*time.Minute, "ContainerCreating"))
 			w.decideAgain()
 			w.pod("a", Apply, first, ends(0, record.Termination{}), func(p *v1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: now} })
-			return w
 		}, map[string]string{"ends": "a kept v2 abababababab"}},
-		{"and may have started on a node that is not Ready", func() *world {
-			w := pool(1)
+		{"and may have started on a node that is not Ready", pool(1), func(w *world) {
 			w.claim()
 			w.pod("a", Apply, first, pending(6*time.Minute, "ContainerCreating"))
 			notReady(w.node("a"), time.Minute)
 			w.decideAgain()
 			deleted(w.Partition)
-			return w
 		}, map[string]string{"ends": "", "finished": "false"}},
-		{"what runs ends before the object goes", func() *world {
-			w := pool(1, deleted)
+		{"what runs ends before the object goes", pool(1, deleted), func(w *world) {
 			w.pod("a", Apply)
-			return w
 		}, map[string]string{"finished": "false", "starts": ""}},
-		{"and it is taken off a node whose first try has just ended", func() *world {
-			w := pool(2, deleted)
+		{"and it is taken off a node whose first try has just ended", pool(2, deleted), func(w *world) {
 			w.pod("a", Apply, ends(0, record.Termination{}))
 			w.pod("b", Apply, ends(1, record.Termination{Reason: "verify"}))
-			return w
 		}, map[string]string{"ends": "a kept v2 abababababab and its pod, b failed verify", "finished": "false", "again": "1s"}},
-		{"a node that is no longer selected keeps it", func() *world {
-			w := pool(2, func(p *v1alpha1.NodePartition) { p.Spec.NodeSelector.MatchLabels = map[string]string{"pool": "x"} })
+		{"a node that is no longer selected keeps it", pool(2, func(p *v1alpha1.NodePartition) { p.Spec.NodeSelector.MatchLabels = map[string]string{"pool": "x"} }), func(w *world) {
 			w.kept("a", "b")
 			w.node("b").Labels["pool"] = "x"
-			return w
 		}, map[string]string{"starts": "", "nodes": "1/1/0/0/0/0"}},
-		{"or loses it", func() *world {
-			w := pool(2, func(p *v1alpha1.NodePartition) {
-				p.Spec.NodeSelector.MatchLabels, p.Spec.Unselected = map[string]string{"pool": "x"}, v1alpha1.Remove
-			})
+		{"or loses it", pool(2, func(p *v1alpha1.NodePartition) {
+			p.Spec.NodeSelector.MatchLabels, p.Spec.Unselected = map[string]string{"pool": "x"}, v1alpha1.Remove
+		}), func(w *world) {
 			w.kept("a", "b")
 			w.node("b").Labels["pool"] = "x"
-			return w
 		}, map[string]string{"starts": "remove a", "nodes": "2/1/0/0/0/0"}},
-		{"a removal that has failed is tried again after a stop", func() *world {
-			w := pool(5, func(p *v1alpha1.NodePartition) {
-				p.Spec.NodeSelector.MatchLabels, p.Spec.Unselected = map[string]string{"pool": "x"}, v1alpha1.Remove
-			})
+		{"a removal that has failed is tried again after a stop", pool(5, func(p *v1alpha1.NodePartition) {
+			p.Spec.NodeSelector.MatchLabels, p.Spec.Unselected = map[string]string{"pool": "x"}, v1alpha1.Remove
+		}), func(w *world) {
 			w.tried("a", Failed, 11*time.Minute, 1, func(r *Record) { r.Want = WantRemoved })
 			w.tried("b", Refused, 11*time.Minute, 1, func(r *Record) { r.Want, r.Changed = WantRemoved, true })
 			w.kept("c")
 			w.node("d").Labels["pool"] = "x"
-			return w
 		}, map[string]string{"starts": "remove a", "candidates": "a b", v1alpha1.Degraded: "True Stopped: failed: 2 check (a, b)"}},
-		{"but not in a survey", func() *world {
-			w := pool(2, func(p *v1alpha1.NodePartition) {
-				p.Spec.NodeSelector.MatchLabels, p.Spec.Unselected = map[string]string{"pool": "x"}, v1alpha1.Remove
-				p.Spec.Rollout.SurveyOnly = true
-			})
+		{"but not in a survey", pool(2, func(p *v1alpha1.NodePartition) {
+			p.Spec.NodeSelector.MatchLabels, p.Spec.Unselected = map[string]string{"pool": "x"}, v1alpha1.Remove
+			p.Spec.Rollout.SurveyOnly = true
+		}), func(w *world) {
 			w.kept("a")
 			w.node("b").Labels["pool"] = "x"
-			return w
 		}, map[string]string{"starts": "survey b", "candidates": "b", "ends": "", "nodes": "1/0/0/0/0/0"}},
-		{"unless another one selects it", func() *world {
-			w := pool(1, func(p *v1alpha1.NodePartition) {
-				p.Spec.NodeSelector.MatchLabels, p.Spec.Unselected = map[string]string{"pool": "x"}, v1alpha1.Remove
-			})
+		{"unless another one selects it", pool(1, func(p *v1alpha1.NodePartition) {
+			p.Spec.NodeSelector.MatchLabels, p.Spec.Unselected = map[string]string{"pool": "x"}, v1alpha1.Remove
+		}), func(w *world) {
 			w.kept("a")
 			w.All = append(w.All, &v1alpha1.NodePartition{ObjectMeta: metav1.ObjectMeta{Name: "other", CreationTimestamp: metav1.NewTime(now)}})
-			return w
 		}, map[string]string{"starts": "", "nodes": "0/0/0/0/0/0"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			got := said(Decide(c.make().Input))
+			if c.then != nil {
+				c.then(c.of)
+			}
+			got := said(Decide(c.of.Input))
 			for key, want := range c.want {
 				prefix, cut := strings.CutSuffix(want, "...")
 				if got[key] != want && (!cut || !strings.HasPrefix(got[key], prefix)) {

@@ -41,18 +41,6 @@ type attack struct {
 	like string
 	// refused is the reason in the status of the monitor.
 	refused partition.Refusal
-	// denied is a part of the API server's error with the policies. It is empty if they let the pod
-	// in, changed.
-	denied string
-}
-
-// likeWith returns the honest pod that the attacker is like: the policies put a request of CPU in
-// place of one of the resource.
-func (a attack) likeWith(policies bool) string {
-	if _, has := a.requests[v1.ResourceCPU]; has && policies && a.like == larger {
-		return "member"
-	}
-	return a.like
 }
 
 // The annotations of a container, as OpenShift ships them and as the enhancement has them.
@@ -115,22 +103,22 @@ func attacks() []attack {
 	claims := allowed
 	claims.name = "allowed-resource-and-shares"
 	return slices.Concat([]attack{
-		{asks(unallowed, "no-right"), "ordinary", partition.NotAllowed, ""},
-		{asks(confined, "other-right"), "ordinary", partition.NotAllowed, "does not allow the workload type telemetry"},
-		{asking(in(operators, "two-types"), "telemetry", "management"), "ordinary", partition.TwoTypes, "more than one workload annotation"},
+		{asks(unallowed, "no-right"), "ordinary", partition.NotAllowed},
+		{asks(confined, "other-right"), "ordinary", partition.NotAllowed},
+		{asking(in(operators, "two-types"), "telemetry", "management"), "ordinary", partition.TwoTypes},
 		{annotated(in(operators, "hard-effect"), "target.workload.openshift.io/telemetry", `{"effect":"RequiredDuringScheduling"}`),
-			"ordinary", partition.BadAnnotation, "only effect that is supported"},
-		{annotated(asks(unallowed, "claims-to-be-static"), "kubernetes.io/config.source", "file"), "ordinary", partition.NotAllowed, ""},
-		{annotated(asks(unallowed, "cpuset-without-right"), shipped, `{"cpushares":61,"cpuset":"0"}`), "ordinary", partition.NotAllowed, ""},
-		{annotated(in(unallowed, "cpuset-alone"), shipped, `{"cpuset":"0"}`), "ordinary", "", ""},
-		{annotated(asks(operators, "cpuset"), shipped, `{"cpushares":61,"cpuset":"0-1"}`), "member", "", ""},
-		{taking(without, "400"), "without-cpu", "", "can not request workload resources"},
-		{taking(both, "400"), "without-cpu", partition.NotAllowed, "can not request workload resources"},
+			"ordinary", partition.BadAnnotation},
+		{annotated(asks(unallowed, "claims-to-be-static"), "kubernetes.io/config.source", "file"), "ordinary", partition.NotAllowed},
+		{annotated(asks(unallowed, "cpuset-without-right"), shipped, `{"cpushares":61,"cpuset":"0"}`), "ordinary", partition.NotAllowed},
+		{annotated(in(unallowed, "cpuset-alone"), shipped, `{"cpuset":"0"}`), "ordinary", ""},
+		{annotated(asks(operators, "cpuset"), shipped, `{"cpushares":61,"cpuset":"0-1"}`), "member", ""},
+		{taking(without, "400"), "without-cpu", ""},
+		{taking(both, "400"), "without-cpu", partition.NotAllowed},
 		// An amount that its namespace may request counts as what it is, and nothing else does.
-		{taking(asks(operators, "larger-resource"), "120"), larger, "", ""},
-		{taking(allowed, "180"), larger, "", "can not request workload resources"},
-		{annotated(taking(claims, "180"), shipped, `{"cpushares":262144}`), larger, "", "can not request workload resources"},
-		{annotated(annotated(asks(operators, "large-shares"), shipped, `{"cpushares":262144,"cpulimit":100000}`), document, "100000"), "member", "", ""},
+		{taking(asks(operators, "larger-resource"), "120"), larger, ""},
+		{taking(allowed, "180"), larger, ""},
+		{annotated(taking(claims, "180"), shipped, `{"cpushares":262144}`), larger, ""},
+		{annotated(annotated(asks(operators, "large-shares"), shipped, `{"cpushares":262144,"cpulimit":100000}`), document, "100000"), "member", ""},
 	}, outOfRange(asks))
 }
 
@@ -145,16 +133,16 @@ func outOfRange(asks func(namespace, name string) spec) (all []attack) {
 	} {
 		for i, value := range values {
 			name := fmt.Sprintf("out-of-range-%d-%d", len(values), i)
-			all = append(all, attack{annotated(asks(operators, name), key, value), "member", "", ""})
+			all = append(all, attack{annotated(asks(operators, name), key, value), "member", ""})
 		}
 	}
 	return all
 }
 
-// TestAttacks: no pod gains a CPU, a slice or a weight by what its author writes, without the
-// policies of render admission and with them.
+// TestAttacks: no pod gains a CPU, a slice or a weight by what its author writes, on a cluster
+// without the policies of render admission. TestAdmission has those.
 func TestAttacks(t *testing.T) {
-	onEach(t, kinds(allFlavours(), "trixie"), func(t *testing.T, flavour string) {
+	onOne(t, func(t *testing.T, flavour string) {
 		a := &attacked{newWorkloads(t, flavour, attackedSection)}
 		for name, allowed := range map[string]string{operators: "", unallowed: "", confined: "management"} {
 			namespace := &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -166,16 +154,7 @@ func TestAttacks(t *testing.T) {
 			}
 		}
 		a.hasCores(t, "telemetry", allCores)
-		policies := run(t, a.Node, monitorPath+" render admission --type=telemetry --type=management")
-		if !t.Run("without policies", func(t *testing.T) { a.all(t, false) }) {
-			return
-		}
-		a.cleared(t)
-		if err := a.control.CreateAll(t.Context(), []byte(policies)); err != nil {
-			t.Fatal(err)
-		}
-		policiesFollowed(t, a.evictor)
-		t.Run("with policies", func(t *testing.T) { a.all(t, true) })
+		a.all(t)
 	})
 }
 
@@ -183,34 +162,27 @@ func TestAttacks(t *testing.T) {
 type attacked struct{ *workloads }
 
 // all makes all attacks and compares the outcomes with honest pods.
-func (a *attacked) all(t *testing.T, policies bool) {
+func (a *attacked) all(t *testing.T) {
 	later := []spec{
 		{namespace: unallowed, name: "asks-later", requests: few()},
 		{namespace: operators, name: "asks-later", requests: few()},
 	}
 	for _, s := range later {
 		a.create(t, s)
-		a.asksLater(t, s, policies)
+		a.asksLater(t, s)
 	}
 	for _, s := range honest() {
 		a.create(t, s)
 	}
 	in := map[string]attack{}
 	for _, one := range attacks() {
-		err := a.begin(t.Context(), one.spec)
-		switch {
-		case policies && one.denied != "":
-			if err == nil || !strings.Contains(err.Error(), one.denied) {
-				t.Errorf("%s: error %v; want one with %q", one.name, err, one.denied)
-			}
-		case err != nil:
+		if err := a.begin(t.Context(), one.spec); err != nil {
 			t.Errorf("%s: %v", one.name, err)
-		default:
-			one.like = one.likeWith(policies)
-			in[one.namespace+"/"+one.name] = one
-			if len(in)%atOnce == 0 {
-				a.start(t, in)
-			}
+			continue
+		}
+		in[one.namespace+"/"+one.name] = one
+		if len(in)%atOnce == 0 {
+			a.start(t, in)
 		}
 	}
 	a.mirror(t)
@@ -218,11 +190,11 @@ func (a *attacked) all(t *testing.T, policies bool) {
 		in[s.namespace+"/"+s.name] = attack{spec: s, like: "ordinary"}
 	}
 	a.gainNothing(t, in)
-	a.saysWhy(t, in, policies)
+	a.saysWhy(t, in)
 	// A reconcile of the monitor, which reads all pods again, changes nothing.
 	run(t, a.Node, "systemctl restart "+monitorUnit)
 	becomes(t, a.Node, "systemctl is-active "+monitorUnit, "active")
-	a.saysWhy(t, in, policies)
+	a.saysWhy(t, in)
 	a.gainNothing(t, in)
 	for _, one := range in {
 		if one.like != "member" && one.like != larger { // nothing has been moved, not even back
@@ -299,9 +271,8 @@ func (a *attacked) pods(ctx context.Context) (func(namespace, name string) (stan
 	}, err
 }
 
-// saysWhy waits until the status of the monitor has the reason of each refusal. The policies leave
-// the monitor nothing to refuse.
-func (a *attacked) saysWhy(t *testing.T, in map[string]attack, policies bool) {
+// saysWhy waits until the status of the monitor has the reason of each refusal.
+func (a *attacked) saysWhy(t *testing.T, in map[string]attack) {
 	t.Helper()
 	a.await(t, "the reasons", func(ctx context.Context) (bool, string, error) {
 		report, err := reportOf(ctx, a.Node)
@@ -321,26 +292,21 @@ func (a *attacked) saysWhy(t *testing.T, in map[string]attack, policies bool) {
 		}
 		var wrong []string
 		for name, one := range in {
-			want := one.refused
-			if policies {
-				want = ""
-			}
-			if got, ok := seen[name]; !ok || got != want {
-				wrong = append(wrong, fmt.Sprintf("%s: %q, seen %t; want %q", name, got, ok, want))
+			if got, ok := seen[name]; !ok || got != one.refused {
+				wrong = append(wrong, fmt.Sprintf("%s: %q, seen %t; want %q", name, got, ok, one.refused))
 			}
 		}
 		return len(wrong) == 0, strings.Join(slices.Sorted(slices.Values(wrong)), "\n"), nil
 	})
 }
 
-// asksLater adds the annotation to a pod that runs. The sandbox does not have it, and with the
-// policies it is refused.
-func (a *attacked) asksLater(t *testing.T, s spec, policies bool) {
+// asksLater adds the annotation to a pod that runs. The sandbox does not have it.
+func (a *attacked) asksLater(t *testing.T, s spec) {
 	t.Helper()
 	patch := []byte(`{"metadata":{"annotations":{"target.workload.openshift.io/telemetry":"{}"}}}`)
 	_, err := a.control.Client().CoreV1().Pods(s.namespace).Patch(t.Context(), s.name, types.MergePatchType, patch, metav1.PatchOptions{})
-	if policies != (err != nil) || err != nil && !strings.Contains(err.Error(), "can not be changed") {
-		t.Errorf("%s/%s asks later: error %v", s.namespace, s.name, err)
+	if err != nil {
+		t.Errorf("%s/%s asks later: %v", s.namespace, s.name, err)
 	}
 }
 
@@ -359,22 +325,5 @@ func (a *attacked) mirror(t *testing.T) {
 			t.Errorf("a mirror pod of nothing runs: %+v", pod.Status)
 		}
 		return false, fmt.Sprintf("%+v", pod.Status), err
-	})
-}
-
-// cleared deletes all pods of the attacks and waits until they are gone.
-func (a *attacked) cleared(t *testing.T) {
-	t.Helper()
-	namespaces := []string{operators, unallowed, confined}
-	zero := int64(0)
-	for _, namespace := range namespaces {
-		err := a.control.Client().CoreV1().Pods(namespace).DeleteCollection(t.Context(), metav1.DeleteOptions{GracePeriodSeconds: &zero}, metav1.ListOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	a.await(t, "no attackers", func(ctx context.Context) (bool, string, error) {
-		pods, err := a.Pods(ctx)
-		return err == nil && !slices.ContainsFunc(pods, func(p v1.Pod) bool { return slices.Contains(namespaces, p.Namespace) }), "", err
 	})
 }

@@ -66,10 +66,11 @@ func seedFrom(t *testing.T, name string) uint64 {
 }
 
 // TestSoakChurn creates and deletes 100 pods in random order: undisturbed, while the monitor is
-// killed, and while systemd is reloaded and re-executed.
+// killed, and while systemd is reloaded and re-executed. Then all that the monitor connects to is
+// restarted.
 func TestSoakChurn(t *testing.T) {
 	seed := seedFrom(t, "CHURN_SEED")
-	onEach(t, kinds(allFlavours(), allFlavours()...), func(t *testing.T, flavour string) {
+	onEach(t, kinds([]string{"trixie", "bookworm", "crio"}, "trixie", "bookworm", "crio"), func(t *testing.T, flavour string) {
 		n := monitored(t, flavour, "1Gi")
 		c := newChurner(t, n, flavour, seed)
 		t.Run("quiet", func(t *testing.T) {
@@ -136,7 +137,34 @@ func TestSoakChurn(t *testing.T) {
 			}
 			c.settled(t)
 		})
+		t.Run("restarted", func(t *testing.T) { c.restarts(t, runtimeUnit(flavour)) })
 	})
+}
+
+// restarts restarts every service that the monitor connects to, one after the other in random
+// order. The next pod is placed.
+func (c *churner) restarts(t *testing.T, runtime string) {
+	t.Helper()
+	n := c.node
+	all := []string{
+		"systemctl restart " + monitorUnit, "systemctl restart " + runtime, "systemctl restart kubelet.service",
+		"systemctl restart dbus.service", "systemctl daemon-reexec", "systemctl daemon-reload",
+		"systemctl kill --signal=KILL " + monitorUnit, "systemctl stop " + monitorUnit + "; systemctl restart " + runtime + " dbus.service; systemctl start " + monitorUnit,
+	}
+	c.random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	for i, restart := range all {
+		t.Log(restart)
+		run(t, n, restart)
+		s := spec{namespace: "kube-system", name: fmt.Sprintf("after-%d", i), requests: resources("200m", "8Mi")}
+		apply(t, n, s)
+		inSlice(t, n, "kube-system", s.name, partition.System, v1.PodQOSBurstable)
+		remove(t, n, s)
+		noSlicesLeft(t, n)
+		becomes(t, n, "systemctl is-active "+monitorUnit, "active")
+		for _, source := range []string{"systemd", "kubelet", "runtime"} {
+			wantMetric(t, n, `nodepartition_source_connected{source="`+source+`"}`, 1)
+		}
+	}
 }
 
 // churner creates and deletes pods.

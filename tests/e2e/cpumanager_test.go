@@ -22,7 +22,7 @@ const cpuState = "/var/lib/kubelet/cpu_manager_state"
 // the partition's CPUs, whatever the kubelet has set for them. Without NRI the static pods of the
 // lab are not in the partition.
 func TestCPUManager(t *testing.T) {
-	onEach(t, kinds(withContainerd(), "trixie"), func(t *testing.T, flavour string) {
+	onOne(t, func(t *testing.T, flavour string) {
 		n := lab.ForTest(t, lab.Options{
 			Flavour: flavour, CPUs: 3,
 			Files: append(programs(), kubeletConfig(t, staticPolicy+partitionOf("512Mi", "0"))),

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/prometheus/common/model"
 
@@ -33,7 +32,7 @@ const (
 // of the dashboard has data. The alerts fire for faults that are put into the node, and none fires
 // for the node at rest.
 func TestDashboards(t *testing.T) {
-	onEach(t, kinds(slices.DeleteFunc(allFlavours(), func(name string) bool { return !placing(name) }), "trixie"), func(t *testing.T, flavour string) {
+	onOne(t, func(t *testing.T, flavour string) {
 		places, err := lab.Places()
 		if err != nil {
 			t.Fatal(err)
@@ -41,7 +40,7 @@ func TestDashboards(t *testing.T) {
 		if places < 2 {
 			t.Fatalf("two nodes run at once, and this host has a place for %d: set LAB_NODES=2", places)
 		}
-		quiet := atRest(t, flavour)
+		quiet := atRest(t, flavour, "512Mi")
 		loaded := underLoad(t, flavour)
 		p := newPrometheus(t, hasten, map[string]string{
 			loadedNode: forwarded(t, loaded.Node, metricsAddress), quietNode: forwarded(t, quiet, metricsAddress),
@@ -55,9 +54,9 @@ func TestDashboards(t *testing.T) {
 }
 
 // atRest is a node with a partition, as the README describes it, and with reservations that hold.
-func atRest(t *testing.T, flavour string) *lab.Node {
+func atRest(t *testing.T, flavour, memory string) *lab.Node {
 	t.Helper()
-	section := "apiVersion: " + kubeletconfig.APIVersion + "\nkind: " + kubeletconfig.Kind + "\n" + partitionOf("512Mi", "0-1")
+	section := "apiVersion: " + kubeletconfig.APIVersion + "\nkind: " + kubeletconfig.Kind + "\n" + partitionOf(memory, "0-1")
 	n := lab.ForTest(t, lab.Options{Flavour: flavour, Restore: true, Files: slices.Concat(programs(), protectingNoPod(flavour), []lab.File{
 		kubeletConfig(t, "systemReserved: {memory: 1536Mi}\n"),
 		{Path: kubeletconfig.OverridePath, Data: []byte(section), Mode: 0o644},
@@ -222,19 +221,5 @@ var notInName = regexp.MustCompile(`[^A-Za-z0-9]+`)
 func hasNumber(all model.Matrix) bool {
 	return slices.ContainsFunc(all, func(s *model.SampleStream) bool {
 		return slices.ContainsFunc(s.Values, func(v model.SamplePair) bool { return !math.IsNaN(float64(v.Value)) })
-	})
-}
-
-// TestSoakAlertsAtRest: no alert fires on a node at rest in an hour, with the times that are in the
-// file.
-func TestSoakAlertsAtRest(t *testing.T) {
-	onEach(t, kinds(allFlavours(), "trixie"), func(t *testing.T, flavour string) {
-		n := atRest(t, flavour)
-		p := newPrometheus(t, 1, map[string]string{quietNode: forwarded(t, n, metricsAddress)})
-		select {
-		case <-time.After(time.Hour): // the hour of the test
-		case <-t.Context().Done():
-		}
-		p.quiet(t, quietNode)
 	})
 }

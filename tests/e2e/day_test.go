@@ -278,8 +278,22 @@ func (d *day) changed(t *testing.T, follow func()) {
 // looked: the first commands that a page names work.
 func (*day) looked(_ *testing.T, follow func()) { follow() }
 
-func (d *day) upgraded(t *testing.T, follow func())   { d.exchanged(t, "0.2.0", follow) }
-func (d *day) downgraded(t *testing.T, follow func()) { d.exchanged(t, "0.1.0", follow) }
+func (d *day) upgraded(t *testing.T, follow func()) { d.exchanged(t, "0.2.0", follow) }
+
+// downgraded: the earlier version runs. Without the package pods stay where they are, and the limit
+// is lifted. Another installation takes the partition over.
+func (d *day) downgraded(t *testing.T, follow func()) {
+	d.exchanged(t, "0.1.0", follow)
+	processes := run(t, d.Node, podPIDs)
+	run(t, d.Node, "dpkg -r node-partition")
+	want(t, d.Node, podPIDs, processes)
+	want(t, d.Node, "cat "+systemCgroup+"/memory.max", "max")
+	inSlice(t, d.Node, "kube-system", "system-agent", partition.System, v1.PodQOSBurstable)
+	run(t, d.Node, "dpkg -i "+packagesFolder+"/node-partition_0.1.0-1_amd64.deb")
+	becomes(t, d.Node, "cat "+systemCgroup+"/memory.max", strconv.Itoa(512<<20))
+	ready(t, d.Node)
+	want(t, d.Node, podPIDs, processes)
+}
 
 // exchanged: another version runs, and has the settings, the section and what was used.
 func (d *day) exchanged(t *testing.T, version string, follow func()) {

@@ -38,7 +38,7 @@ const withCondition = "--node-condition"
 // TestEvents: a cluster operator finds faults of the partition at the API server: Events on the pod
 // and on the node, counted and not one each, and a condition of the node.
 func TestEvents(t *testing.T) {
-	onEach(t, kinds(slices.DeleteFunc(allFlavours(), func(name string) bool { return !placing(name) }), "trixie"), func(t *testing.T, flavour string) {
+	onOne(t, func(t *testing.T, flavour string) {
 		var e *evictor
 		part := func(p lab.Part, run func(*evictor, *testing.T)) lab.Part {
 			p.Run = func(t *testing.T, _ *lab.Node) { run(e, t) }

@@ -33,7 +33,7 @@ const ownerless = `nodepartition_memory_ownerless_bytes{partition="system"}`
 // TestEvictionLeft: 700 MiB of 1 GiB belong to no pod that runs in the partition. No pod within its
 // request is evicted for them, and the amount is named. A pod that leaks beside them is evicted.
 func TestEvictionLeft(t *testing.T) {
-	onEach(t, kinds([]string{"trixie"}, "trixie"), func(t *testing.T, flavour string) {
+	onOne(t, func(t *testing.T, flavour string) {
 		n, control := joined(t, flavour, leftSection(", default"))
 		e := &evictor{Node: n, control: control, leakers: map[string]bool{}}
 		t.Run("by a Job", e.leftByJob)

@@ -122,33 +122,12 @@ func (e *evictor) rampsWithoutAPI(t *testing.T) {
 // one owner.
 func one(r ramp) string { return "leaker-" + strings.ToLower(strings.ReplaceAll(r.kind, " ", "-")) }
 
-// soakRamps is the number of ramps that TestSoakRamps draws, on soakNodes nodes. rampSeed is the
-// seed of the first node's random numbers, and each further node adds one.
-const (
-	soakRamps = 200
-	soakNodes = 2
-	rampSeed  = 10
-)
-
-// TestSoakRamps: 200 ramps of all kinds, with and without API server.
-func TestSoakRamps(t *testing.T) {
-	onEach(t, kinds(slices.DeleteFunc(allFlavours(), func(name string) bool { return !placing(name) }), "trixie"), func(t *testing.T, flavour string) {
-		for node := range uint64(soakNodes) {
-			t.Run(fmt.Sprintf("seed %d", rampSeed+node), func(t *testing.T) {
-				t.Parallel()
-				soak(t, flavour, rampSeed+node)
-			})
-		}
-	})
-}
-
-// soak runs one node's part of the ramps.
-func soak(t *testing.T, flavour string, seed uint64) {
-	random := rand.New(rand.NewPCG(seed, 0))
+// soakRamps draws ramps, with and without API server.
+func soakRamps(t *testing.T, flavour string, number int, random *rand.Rand) {
 	pick := func(low, high int) int { return low + random.IntN(high-low+1) }
 	e := newEvictor(t, flavour)
 	api := true
-	for i := range soakRamps / soakNodes {
+	for i := range number {
 		if i%10 == 9 { // the monitor is started again for it
 			if api = !api; api {
 				e.withAPI(t)
@@ -162,7 +141,7 @@ func soak(t *testing.T, flavour string, seed uint64) {
 		e.ramp(t, d)
 		t.Logf("%d: %s", i, time.Since(begin).Round(time.Second))
 		if t.Failed() {
-			t.Fatalf("after %d of %d", i, soakRamps/soakNodes)
+			t.Fatalf("after %d of %d", i, number)
 		}
 	}
 }

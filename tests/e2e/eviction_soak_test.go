@@ -5,6 +5,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -37,16 +38,28 @@ func (e *evictor) failed(t *testing.T, name string) {
 	})
 }
 
-// TestSoakEviction evicts twenty times with the monitor killed in the middle. TestSoakRamps evicts
-// undisturbed.
-func TestSoakEviction(t *testing.T) {
-	onEach(t, kinds(allFlavours(), allFlavours()...), func(t *testing.T, flavour string) {
-		killer := filepath.Join(t.TempDir(), "killer")
-		if err := testkit.Build("node-partition.io/node-partition/tests/e2e/killer", killer); err != nil {
-			t.Fatal(err)
-		}
-		e := newEvictor(t, flavour, lab.File{Path: "/usr/local/bin/killer", Source: killer, Mode: 0o755})
-		t.Run("killed", func(t *testing.T) { e.killed(t, 20) })
+// TestSoakEvictions: RAMPS ramps and STORMS storms of all kinds, and KILLS evictions with the
+// monitor killed in the middle, each on a node of its own.
+func TestSoakEvictions(t *testing.T) {
+	seed := seedFrom(t, "EVICTIONS_SEED")
+	ramps, storms, kills := fromEnvironment(t, "RAMPS", 100), fromEnvironment(t, "STORMS", 30), fromEnvironment(t, "KILLS", 20)
+	onOne(t, func(t *testing.T, flavour string) {
+		t.Run("ramps", func(t *testing.T) {
+			t.Parallel()
+			soakRamps(t, flavour, ramps, rand.New(rand.NewPCG(seed, 0)))
+		})
+		t.Run("storms", func(t *testing.T) {
+			t.Parallel()
+			soakStorms(t, flavour, storms, rand.New(rand.NewPCG(seed, 1)))
+		})
+		t.Run("killed", func(t *testing.T) {
+			t.Parallel()
+			killer := filepath.Join(t.TempDir(), "killer")
+			if err := testkit.Build("node-partition.io/node-partition/tests/e2e/killer", killer); err != nil {
+				t.Fatal(err)
+			}
+			newEvictor(t, flavour, lab.File{Path: "/usr/local/bin/killer", Source: killer, Mode: 0o755}).killed(t, kills)
+		})
 	})
 }
 

@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"path"
 	"slices"
 	"strconv"
@@ -22,9 +21,7 @@ import (
 )
 
 const (
-	// soakStorms is the number of storms that TestSoakStorms draws, on soakNodes nodes. stormReturns
-	// is the number of times that a leaker comes back in each.
-	soakStorms   = 60
+	// stormReturns is the number of times that a leaker comes back in each storm of the soak.
 	stormReturns = 5
 	// stormsAlike is the number of storms between two changes of the settings.
 	stormsAlike = 5
@@ -46,10 +43,9 @@ func kindsOfStorms(returns int) []ramp {
 }
 
 // TestStorms: a pod that meets the limit faster than an eviction, and comes back, is the only one
-// that ends. There is one storm of each kind, with and without an API server. TestSoakStorms runs
-// 60.
+// that ends. There is one storm of each kind, with and without an API server.
 func TestStorms(t *testing.T) {
-	onEach(t, kinds(slices.DeleteFunc(allFlavours(), func(name string) bool { return !placing(name) }), "trixie"), func(t *testing.T, flavour string) {
+	onOne(t, func(t *testing.T, flavour string) {
 		e := newStormEvictor(t, flavour)
 		for i, r := range kindsOfStorms(2) {
 			t.Run(r.kind, func(t *testing.T) {
@@ -60,33 +56,8 @@ func TestStorms(t *testing.T) {
 	})
 }
 
-// TestSoakStorms: 60 storms of all kinds, or STORMS, with and without API server.
-func TestSoakStorms(t *testing.T) {
-	number := func(name string, otherwise uint64) uint64 {
-		text := os.Getenv(name)
-		if text == "" {
-			return otherwise
-		}
-		n, err := strconv.ParseUint(text, 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return n
-	}
-	seed, each := number("STORMS_SEED", uint64(time.Now().UnixNano())), int(number("STORMS", soakStorms)/soakNodes)
-	t.Logf("STORMS_SEED=%d, %d on each of %d nodes", seed, each, soakNodes)
-	onEach(t, kinds(slices.DeleteFunc(allFlavours(), func(name string) bool { return !placing(name) }), "trixie"), func(t *testing.T, flavour string) {
-		for node := range uint64(soakNodes) {
-			t.Run(fmt.Sprintf("node %d", node), func(t *testing.T) {
-				t.Parallel()
-				soakStorm(t, flavour, each, rand.New(rand.NewPCG(seed, node)))
-			})
-		}
-	})
-}
-
-// soakStorm runs one node's part of the storms.
-func soakStorm(t *testing.T, flavour string, storms int, random *rand.Rand) {
+// soakStorms draws storms, with and without API server.
+func soakStorms(t *testing.T, flavour string, storms int, random *rand.Rand) {
 	pick := func(low, high int) int { return low + random.IntN(high-low+1) }
 	e := newStormEvictor(t, flavour)
 	// A static pod is protected by default. Then the others are evicted for it, as by the kubelet.

@@ -261,7 +261,7 @@ type eviction struct {
 // partition, and the usage is not what they expect.
 func evictions(t *testing.T, all ...eviction) {
 	t.Helper()
-	onEach(t, kinds(slices.DeleteFunc(allFlavours(), func(name string) bool { return !placing(name) }), "trixie"), func(t *testing.T, flavour string) {
+	onOne(t, func(t *testing.T, flavour string) {
 		var e *evictor
 		parts := make([]lab.Part, 0, len(all))
 		for _, one := range all {

@@ -17,7 +17,7 @@ const kubeletFlags = "/etc/default/kubelet"
 // kubelet assigns, with and without its option strict-cpu-reservation, and where the kubelet
 // assigns CPUs of a partition that it does not know as reserved.
 func TestExclusiveCPUManager(t *testing.T) {
-	onEach(t, kinds(withContainerd(), "trixie"), func(t *testing.T, flavour string) {
+	onOne(t, func(t *testing.T, flavour string) {
 		n := lab.ForTest(t, lab.Options{
 			Flavour: flavour, CPUs: 4, Files: append(programs(), kubeletConfig(t, exclusiveStatic("", false))),
 		})

@@ -300,7 +300,7 @@ func (f *fleetNode) calm(t *testing.T) calm {
 // command, and keep it. A change that fails, whose installer or caller is killed, or that meets a
 // reboot, leaves the node as it was. A removal leaves nothing.
 func TestInstallerApply(t *testing.T) {
-	onEach(t, kinds([]string{"trixie"}, "trixie"), func(t *testing.T, flavour string) {
+	onOne(t, func(t *testing.T, flavour string) {
 		f := newFleetNode(t, flavour)
 		half := wish{section: partitionOf("512Mi", "0-1"), trial: "20m"}
 		more := wish{section: partitionOf("520Mi", "0-1"), trial: "20m"}
@@ -344,6 +344,16 @@ func TestInstallerApply(t *testing.T) {
 			if status != 1 || said.Reason != "verify" {
 				t.Errorf("status %d, %+v", status, said)
 			}
+			f.asBefore(t)
+		})
+		t.Run("the section cannot be kept", func(t *testing.T) {
+			run(t, f.Node, "chattr +i /etc/kubernetes")
+			said, status := f.apply(t, wish{section: half.section, trial: "3m"})
+			run(t, f.Node, "chattr -i /etc/kubernetes")
+			if status != 1 || said.Reason != "error" || !strings.Contains(said.Message, "/etc/kubernetes") {
+				t.Errorf("status %d, %+v", status, said)
+			}
+			f.wentBack(t)
 			f.asBefore(t)
 		})
 		t.Run("kept", func(t *testing.T) {

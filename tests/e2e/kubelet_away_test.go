@@ -30,7 +30,7 @@ func TestKubeletAway(t *testing.T) {
 		types  = "workloadPartitions:\n  batch-jobs: {memoryLimit: 384Mi, namespaceAnnotation: false, allowedNamespaces: [%s]}\n"
 		off    = "  telemetry: {memoryLimit: 384Mi, namespaces: [telemetry]}\n"
 	)
-	onEach(t, kinds(allFlavours(), "trixie"), func(t *testing.T, flavour string) {
+	onOne(t, func(t *testing.T, flavour string) {
 		w := newWorkloads(t, flavour, begin+fmt.Sprintf(types, batch)+off)
 		small := resources("20m", "16Mi")
 		pods := []struct {

@@ -98,6 +98,17 @@ func onEach(t *testing.T, flavours []string, test func(t *testing.T, flavour str
 	}
 }
 
+// onOne runs a test on one kind of node, because it shows the same on each. LAB_FLAVOURS names
+// another one.
+func onOne(t *testing.T, test func(t *testing.T, flavour string)) {
+	t.Helper()
+	able := allFlavours()
+	if everything() {
+		able = []string{"trixie"}
+	}
+	onEach(t, kinds(able, "trixie"), test)
+}
+
 // allFlavours returns the names of all kinds of nodes, and of those on request that LAB_FLAVOURS
 // names.
 func allFlavours() []string {
@@ -127,8 +138,8 @@ func debians() []string {
 }
 
 // kinds returns the kinds on which a test runs: those that LAB_FLAVOURS names, or all if
-// LAB_EVERYTHING is set ("make test-nodes"), or else those in enough, which cover the differences
-// between all.
+// LAB_EVERYTHING is set ("make test-nodes"), or else those in enough. all has the kinds on which
+// the test shows another thing: with another runtime, with another systemd.
 func kinds(all []string, enough ...string) []string {
 	wanted := wantedFlavours()
 	return slices.DeleteFunc(slices.Clone(all), func(name string) bool {

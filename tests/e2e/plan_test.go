@@ -19,7 +19,7 @@ import (
 // TestPlan: partition-monitor plan has the capacity and the Node Allocatable that the kubelet
 // reports to the API server, for one configuration of the kubelet after the other.
 func TestPlan(t *testing.T) {
-	onEach(t, kinds(allFlavours(), "trixie"), func(t *testing.T, flavour string) {
+	onOne(t, func(t *testing.T, flavour string) {
 		n, control := lab.JoinedForTest(t, lab.Options{Flavour: flavour, Files: append(programs(), kubeletConfig(t, partitionOf("256Mi", "0")))})
 		for _, c := range []struct {
 			name  string

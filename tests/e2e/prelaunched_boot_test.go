@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"path"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -112,17 +111,11 @@ func nothingMisplaced(t *testing.T, n *lab.Node) {
 	}
 }
 
-// withContainerd lists the kinds of nodes whose runtime may be one service with the kubelet: that
-// of k3s and RKE2 is containerd.
-func withContainerd() []string {
-	return slices.DeleteFunc(placingFlavours(), func(name string) bool { return name == "crio" })
-}
-
 // TestPrelaunchedBoot: a node boots whose runtime and kubelet are one service. Its members start
 // before the monitor, which is held back, and all of them start in the partition. Nothing waits for
 // the monitor. Then it takes over.
 func TestPrelaunchedBoot(t *testing.T) {
-	onEach(t, kinds(withContainerd(), "trixie"), func(t *testing.T, flavour string) {
+	onOne(t, func(t *testing.T, flavour string) {
 		n := lab.ForTest(t, lab.Options{Flavour: flavour, Files: append(bootFiles(t, flavour), monitorHeld)})
 		if err := n.WaitReady(t.Context()); err != nil {
 			t.Fatal(err)
@@ -160,9 +153,6 @@ func TestPrelaunchedBoot(t *testing.T) {
 		want(t, n, "systemctl --failed --plain --no-legend", "")
 	})
 }
-
-// soakBoots is the number of boots of TestSoakPrelaunchedBoots.
-const soakBoots = 20
 
 // heldFor keeps the service from starting until as many containers as /etc/lab-hold says have been
 // created in the partition. The runtime serves NRI from the moment at which its socket is there, so
@@ -202,17 +192,14 @@ func placedByPlugin(t *testing.T, n *lab.Node) int {
 	return placed
 }
 
-// TestSoakPrelaunchedBoots: over many boots of such a node, with a monitor that connects at another
-// moment each time, no member starts outside the partition. In most boots the monitor starts only
-// after some of the members, which the plugin has placed.
-func TestSoakPrelaunchedBoots(t *testing.T) {
-	onEach(t, kinds(withContainerd(), "trixie"), func(t *testing.T, flavour string) {
+// TestPrelaunchedBoots: such a node boots with a monitor that connects after none, one, and up to
+// all of the members. None starts outside the partition.
+func TestPrelaunchedBoots(t *testing.T) {
+	onOne(t, func(t *testing.T, flavour string) {
 		const members = bootMembers + 1
 		n := lab.ForTest(t, lab.Options{Flavour: flavour, Files: append(bootFiles(t, flavour), heldFor...)})
-		for boot := range soakBoots {
-			// From none to all.
-			held := boot % (members + 1)
-			if boot > 0 {
+		for held := range members + 1 {
+			if held > 0 {
 				run(t, n, fmt.Sprintf("echo %d > /etc/lab-hold && sync", held))
 				if err := n.Reboot(t.Context()); err != nil {
 					t.Fatal(err)
@@ -226,7 +213,7 @@ func TestSoakPrelaunchedBoots(t *testing.T) {
 			allInside(t, n)
 			nothingMisplaced(t, n)
 			placed := placedByPlugin(t, n)
-			t.Logf("boot %d: the monitor started after %d members; the plugin has placed %d of %d", boot, held, placed, members)
+			t.Logf("the monitor started after %d members; the plugin has placed %d of %d", held, placed, members)
 			if placed < held {
 				t.Errorf("the plugin has placed %d containers, want %d or more", placed, held)
 			}

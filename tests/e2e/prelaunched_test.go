@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"slices"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -24,11 +23,6 @@ const pluginProcesses = `grep -lz '^` + prelaunchedPath + `' /proc/[0-9]*/cmdlin
 func plugins(t *testing.T, n *lab.Node, count string) {
 	t.Helper()
 	becomes(t, n, pluginProcesses+" | wc -l", count)
-}
-
-// placingFlavours returns the kinds of nodes whose runtime places containers.
-func placingFlavours() []string {
-	return slices.DeleteFunc(allFlavours(), func(flavour string) bool { return !placing(flavour) })
 }
 
 // monitorHeld keeps the service from starting until releaseMonitor. It waits without processes: one
@@ -81,7 +75,7 @@ func startsIn(t *testing.T, n *lab.Node, name string, p partition.Name) {
 // run, and ends when it does. A plugin that is killed, that hangs, or that starts before the
 // members are known costs a restart of what was missed, and nothing else.
 func TestPrelaunched(t *testing.T) {
-	onEach(t, kinds(placingFlavours(), "trixie"), func(t *testing.T, flavour string) {
+	onEach(t, kinds([]string{"trixie", "crio"}, "trixie"), func(t *testing.T, flavour string) {
 		n := monitored(t, flavour, "1Gi")
 		part := func(name string, test func(t *testing.T)) {
 			if !t.Failed() { // a later part would fail for the same reason

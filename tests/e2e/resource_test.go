@@ -37,7 +37,7 @@ const kubeletRestarts = 20
 // and by render pod, and run on the CPUs of its partition, whatever becomes of the resource on the
 // Node meanwhile.
 func TestResource(t *testing.T) {
-	onEach(t, kinds(allFlavours(), "trixie"), func(t *testing.T, flavour string) {
+	onOne(t, func(t *testing.T, flavour string) {
 		r := newTypedNode(t, flavour, resourceSection(telemetryOn(true)))
 		r.applied(t)
 		r.created(t, resourceGroups()...)

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path"
@@ -11,7 +12,9 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -231,7 +234,7 @@ func (x extendedNode) refreshed(t *testing.T) {
 	kubelet, processes, all := property(t, n, "kubelet.service", "MainPID"), run(t, n, podPIDs), run(t, n, values(""))
 	for _, version := range []extensionImage{x.second, x.first} {
 		monitor := property(t, n, monitorUnit, "MainPID")
-		scraped := scrapes(t, n, 0)
+		scraped := scrapes(t, n)
 		run(t, n, version.linked()+" && systemd-sysext refresh")
 		becomes(t, n, mergedUnits, version.unit)
 		ready(t, n)
@@ -350,4 +353,81 @@ func mergedEtc(t *testing.T, flavour string) {
 	wantLimits(t, n, "536870912", "0-1")
 	inSlice(t, n, "kube-system", "system-agent", partition.System, v1.PodQOSBurstable)
 	want(t, n, "systemctl --failed --plain --no-legend", "")
+}
+
+// scrapes scrapes the metrics of the monitor, one scrape after the other,
+// until end is called. A scrape is refused while the monitor restarts. No series of the first may
+// be missing for longer than the interval of a Prometheus: it would miss two scrapes.
+func scrapes(t *testing.T, n *lab.Node) (end func()) {
+	t.Helper()
+	// A scrape has its own time, also the last one. Prometheus gives up after 10 s, and an emulated
+	// node is slow.
+	const patience = 30 * time.Second
+	ended, done := make(chan error, 1), make(chan struct{})
+	stop := sync.OnceFunc(func() { close(done) })
+	t.Cleanup(stop)
+	ctx := context.WithoutCancel(t.Context())
+	answered := 0
+	const interval = 30 * time.Second
+	var first map[string]bool
+	missing := map[string]time.Time{} // since when
+	go func() {
+		for {
+			select {
+			case <-done:
+				ended <- nil
+				return
+			default:
+			}
+			scrape, cancel := context.WithTimeout(ctx, patience)
+			body, refused := n.Get(scrape, monitorURL+"/metrics")
+			cancel()
+			has := map[string]bool{}
+			if refused == nil {
+				answered++
+				has = series(string(body))
+			}
+			if first == nil && refused == nil {
+				first = has
+			}
+			var err error
+			if refused == nil && len(has) == 0 {
+				err = fmt.Errorf("none of our metrics in %d bytes", len(body))
+			}
+			for one := range first {
+				switch since, is := missing[one]; {
+				case has[one]:
+					delete(missing, one)
+				case !is:
+					missing[one] = time.Now()
+				case time.Since(since) > interval:
+					err = fmt.Errorf("series %s is missing for more than %s: %w", one, interval, refused)
+				}
+			}
+			if err != nil {
+				ended <- fmt.Errorf("after %d scrapes: %w", answered, err)
+				return
+			}
+		}
+	}()
+	return func() {
+		t.Helper()
+		stop()
+		if err := <-ended; err != nil || answered < 2 {
+			t.Errorf("%d scrapes had an answer; then %v", answered, err)
+		}
+		t.Logf("%d scrapes", answered)
+	}
+}
+
+// series returns the series of ours in a scrape, without those that name the version of a program.
+func series(scraped string) map[string]bool {
+	all := map[string]bool{}
+	for line := range strings.Lines(scraped) {
+		ours := strings.HasPrefix(line, "nodepartition_") || strings.HasPrefix(line, "kubelet_partition_")
+		if end := strings.LastIndex(line, " "); ours && end > 0 && !strings.Contains(line, "version=") {
+			all[line[:end]] = true
+		}
+	}
+	return all
 }

@@ -28,7 +28,7 @@ const (
 // TestWatched: an operator edits the file of a node that runs, with no reload by hand. What is in
 // force is the last good content.
 func TestWatched(t *testing.T) {
-	onEach(t, kinds(debians(), "trixie"), func(t *testing.T, flavour string) {
+	onEach(t, kinds([]string{"trixie", "bookworm"}, "trixie"), func(t *testing.T, flavour string) {
 		n := lab.ForTest(t, lab.Options{Flavour: flavour, Restore: true})
 		err := n.CopyTo(t.Context(), slices.Concat(programs(), protectingNoPod(flavour), []lab.File{
 			{Path: kubeletconfig.OverridePath, Data: []byte(sectionOf("512Mi")), Mode: 0o644},

@@ -36,7 +36,7 @@ const (
 // TLS and for a certificate, and to node_exporter in a file. What is broken about either is one
 // line of the log, and pods are placed all the same.
 func TestWeb(t *testing.T) {
-	onEach(t, kinds(debians(), "trixie"), func(t *testing.T, flavour string) {
+	onOne(t, func(t *testing.T, flavour string) {
 		w := webNode{monitored(t, flavour, "256Mi")}
 		t.Run("over TLS", w.overTLS)
 		t.Run("in a file", w.inFile)

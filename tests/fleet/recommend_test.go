@@ -112,7 +112,7 @@ func emptyStorage(t *testing.T) *tsdb.DB {
 // serve serves a Prometheus.
 func serve(t *testing.T, of *tsdb.DB) string {
 	t.Helper()
-	server := httptest.NewServer(promapi.Handler(promapi.NewEngine(), of, now, nil))
+	server := httptest.NewServer(promapi.Handler(promapi.NewEngine(), of, now))
 	t.Cleanup(server.Close)
 	return server.URL
 }

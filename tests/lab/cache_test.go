@@ -10,7 +10,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 )
 
 func TestEnsureBuildsOnce(t *testing.T) {
@@ -90,25 +89,6 @@ func TestEnsureKeepsNothingHalfDone(t *testing.T) {
 	if info, statErr := os.Stat(entry); err != nil || dir != entry || statErr != nil || info.Mode().Perm() != 0o755 {
 		t.Errorf("%s, %v, %v", dir, err, statErr)
 	}
-}
-
-func TestLockFileEndsWithItsContext(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "lock")
-	unlock, err := lockFile(t.Context(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeoutCause(t.Context(), 10*time.Millisecond, errors.New("enough"))
-	defer cancel()
-	if _, err := lockFile(ctx, path); err == nil || !errors.Is(err, context.Cause(ctx)) {
-		t.Errorf("a lock that is held: %v", err)
-	}
-	unlock()
-	unlock, err = lockFile(t.Context(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	unlock()
 }
 
 // TestDefaultCacheRefuses: the command and the script that builds it refuse the same folders, in

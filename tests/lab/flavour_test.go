@@ -69,27 +69,3 @@ func checkPinned(t *testing.T, sources string, p Program) {
 		}
 	}
 }
-
-func TestFlavourByName(t *testing.T) {
-	for name, tc := range map[string]struct{ name, kubelet, fail string }{
-		"":                        {name: "trixie", kubelet: "v1.37.0"},
-		"forky":                   {name: "forky", kubelet: "v1.37.0"},
-		"containerd-1.7":          {name: "containerd-1.7", kubelet: "v1.37.0"},
-		"crio+kubelet-1.35":       {name: "crio+kubelet-1.35", kubelet: "v1.35.8"},
-		"trixie+kubelet-1.2":      {fail: "kubelet 1.2: not known: use 1.35"},
-		"buster+kubelet-1.35":     {fail: `flavour "buster": not known: use one of trixie,`},
-		"trixie+containerd-1.6":   {fail: "not known"},
-		"trixie+kubelet-1.35+nri": {fail: "not known"},
-	} {
-		f, err := FlavourByName(name)
-		if tc.fail != "" {
-			if err == nil || !strings.Contains(err.Error(), tc.fail) {
-				t.Errorf("%q: error %v, want %q", name, err, tc.fail)
-			}
-			continue
-		}
-		if err != nil || f.Name != tc.name || f.Programs[0].Version != tc.kubelet || !strings.HasSuffix(f.Summary, "kubelet "+tc.kubelet) {
-			t.Errorf("%q: %+v, %v", name, f, err)
-		}
-	}
-}

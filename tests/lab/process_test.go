@@ -1,10 +1,8 @@
 package lab
 
 import (
-	"context"
 	"errors"
 	"os"
-	"os/exec"
 	"syscall"
 	"testing"
 	"time"
@@ -33,44 +31,5 @@ func TestProcessIdentity(t *testing.T) {
 		if err := other.end(t.Context(), time.Second); err != nil {
 			t.Errorf("end: %v", err)
 		}
-	}
-}
-
-func TestProcessEnd(t *testing.T) {
-	for name, script := range map[string]string{"willing": "exec sleep 1000", "stubborn": "trap '' TERM; while :; do sleep 1; done"} {
-		t.Run(name, func(t *testing.T) {
-			cmd := exec.Command("/bin/sh", "-c", script)
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
-			p, err := identify(cmd.Process.Pid)
-			if err != nil {
-				t.Fatal(err)
-			}
-			reaped := make(chan struct{})
-			go func() { _ = cmd.Wait(); close(reaped) }()
-			if err := p.end(t.Context(), 500*time.Millisecond); err != nil {
-				t.Error(err)
-			}
-			<-reaped
-			if p.alive() {
-				t.Error("alive")
-			}
-			if err := p.signal(syscall.SIGTERM); !errors.Is(err, errGone) {
-				t.Errorf("signal: %v", err)
-			}
-		})
-	}
-}
-
-func TestProcessWaitEndsWithItsContext(t *testing.T) {
-	self, err := identify(os.Getpid())
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-	defer cancel()
-	if err := self.wait(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("error %v", err)
 	}
 }

@@ -29,41 +29,6 @@ func fakeQemu(t *testing.T, text string) image {
 	return image{qemu: path}
 }
 
-func TestQemuKill(t *testing.T) {
-	for _, life := range []lifetime{tiedToThisProcess, outlivesProcess} {
-		img := fakeQemu(t, "trap '' TERM\nexec sleep 1000\n")
-		q, err := startQemu(t.Context(), machine{Image: img, Console: filepath.Join(t.TempDir(), "console.log")}, life)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !q.process.alive() {
-			t.Error("not alive")
-		}
-		if err := q.kill(); err != nil {
-			t.Fatal(err)
-		}
-		if q.process.alive() {
-			t.Error("alive after kill")
-		}
-	}
-}
-
-// TestStartQemuEndsAtOnce: a machine that ends before the lab checks it keeps its reason, tied or
-// not.
-func TestStartQemuEndsAtOnce(t *testing.T) {
-	img := fakeQemu(t, "echo \"-netdev user: Could not set up host forwarding rule 'tcp'\" >&2; exit 1\n")
-	for _, life := range []lifetime{tiedToThisProcess, outlivesProcess} {
-		q, err := startQemu(t.Context(), machine{Image: img, Console: filepath.Join(t.TempDir(), "console.log")}, life)
-		if err != nil {
-			t.Fatal(err)
-		}
-		<-q.exited
-		if !q.portTaken() || !strings.Contains(q.err().Error(), "exit status 1: -netdev") {
-			t.Errorf("port taken: %v: %v", q.portTaken(), q.err())
-		}
-	}
-}
-
 func TestStartTriesAnotherPort(t *testing.T) {
 	for name, tc := range map[string]struct {
 		script, want string

@@ -1,10 +1,8 @@
 package lab
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -144,33 +142,4 @@ func ignoreExit(err error) error {
 		return nil
 	}
 	return err
-}
-
-// TestEndedNodeIsNotAsked: the port of a node that has ended may belong to another node.
-func TestEndedNodeIsNotAsked(t *testing.T) {
-	c := testCache(t)
-	c.addState(t, state{Name: "ended", Port: 1, Detached: true})
-	n, err := Open(t.Context(), "ended")
-	if err != nil {
-		t.Fatal(err)
-	}
-	// Any connection fails the test.
-	n.conn.client = nil
-	n.conn.addr = "not an address"
-	if err := n.CheckRunning(); err == nil || !strings.Contains(err.Error(), "node ended has ended") {
-		t.Errorf("error %v", err)
-	}
-	dir := t.TempDir()
-	if err := n.Collect(t.Context(), dir); err == nil || !strings.Contains(err.Error(), "has ended") || strings.Contains(err.Error(), "ssh") {
-		t.Errorf("collect: %v", err)
-	}
-	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 0 {
-		t.Errorf("collected %v, %v", entries, err)
-	}
-	if err := n.shutdown(context.WithoutCancel(t.Context())); err != nil {
-		t.Error(err)
-	}
-	if _, err := os.Stat(n.Dir); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("it is left: %v", err)
-	}
 }

@@ -29,7 +29,7 @@ func run(args []string, out io.Writer) error {
 	train := flags.String("train", "", "`MINUTES` from which the contenders learn (default 360,684; of weeks 1440,10080)")
 	draws := flags.Int("draws", 10000, "partitions for each number of members and length of training")
 	seed := flags.Uint64("seed", 1, "`SEED` of the draws")
-	form := flags.String("o", "table", "`FORM`: table, json, or svg for the picture")
+	form := flags.String("o", "table", "`FORM`: table or json")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -79,8 +79,6 @@ func run(args []string, out io.Writer) error {
 		encoder := json.NewEncoder(out)
 		encoder.SetIndent("", "  ")
 		return encoder.Encode(list)
-	case "svg":
-		return writePicture(out, cells)
 	}
-	return fmt.Errorf("-o=%s: want table, json or svg", *form)
+	return fmt.Errorf("-o=%s: want table or json", *form)
 }

@@ -21,18 +21,12 @@ import (
 	"node-partition.io/node-partition/pkg/podmove/report"
 )
 
-// scrapeRoot in the environment names a mounted cgroup v2 hierarchy, for BenchmarkScrape on a node.
-const scrapeRoot = "SCRAPE_ROOT"
-
 // BenchmarkScrape compares a whole scrape, from the cgroups to the text, with only opening, reading
 // and closing the same files. The target is at most twice as much. They alternate, so that both
 // meet the same load of the machine. On a busy machine only the ratio of processor time is
 // meaningful, because a scrape consists of goroutines that wait for each other.
 func BenchmarkScrape(b *testing.B) {
-	root := cgroups.FS(os.Getenv(scrapeRoot))
-	if root == "" {
-		root = manyPods(b, 500)
-	}
+	root := manyPods(b, 500)
 	pods, files := partitionOf(b, root)
 	m := served(options{Cgroups: root, Partitions: system(), Reports: pods, PerPod: true, ReadFailed: func(err error) { b.Error(err) }})
 	handler := promhttp.HandlerFor(m, promhttp.HandlerOpts{DisableCompression: true})

@@ -6,12 +6,10 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"strings"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -57,10 +55,7 @@ func admissionOn(c *cluster, version string) {
 	c.admissionStarted()
 	for name, test := range map[string]func(*cluster){
 		"table":    func(c *cluster) { tableOfPods(c, table, wanted) },
-		"random":   randomPods,
 		"changed":  changedPods,
-		"many":     manyContainers,
-		"burden":   manyAnnotations,
 		"resource": resourceOfNode,
 		"bounds":   bounds,
 	} {
@@ -296,93 +291,6 @@ func tableOfPods(c *cluster, table admissionpods.Table, wanted map[string]admiss
 		case got.String() != want.String():
 			c.t.Errorf("%s:\n%s\nwant\n%s", of.Name, got, want)
 		}
-	}
-}
-
-// randomPods: the QoS class of a random pod stays, and it has nothing that only a conversion
-// writes.
-func randomPods(c *cluster) {
-	created, converted, refused := 0, 0, 0
-	for seed := range uint64(400) {
-		r := rand.New(rand.NewPCG(seed, 1))
-		pod, in := admissionpods.RandomPod(r), admissionpods.RandomNamespaces()[r.IntN(8)]
-		pod.Namespace = in.Name
-		if pod.Spec.Resources != nil {
-			continue // empty ones, about which the versions of API servers disagree
-		}
-		before := pod.DeepCopy()
-		admissionpods.SetDefaults(before)
-		got, err := c.create(c.t.Context(), pod)
-		switch {
-		case apierrors.IsInvalid(err) && !strings.Contains(err.Error(), "ValidatingAdmissionPolicy"):
-			continue // not a pod at all
-		case err != nil && strings.Contains(err.Error(), " denied request: "):
-			refused++
-			continue
-		case err != nil:
-			c.t.Errorf("seed %d: %v", seed, err)
-			continue
-		}
-		created++
-		foreign := admissionpods.Foreign(got)
-		if class := admissionpods.ClassOf(before); got.Status.QOSClass != class || len(foreign) > 0 {
-			c.t.Errorf("seed %d: class %s, want %s; %q\n%s", seed, got.Status.QOSClass, class, foreign, admissionpods.OutcomeOf(before, ""))
-		}
-		if strings.Contains(fmt.Sprint(got.Annotations), "resources.workload") {
-			converted++
-		}
-	}
-	c.t.Logf("%d pods created, %d of them converted, and %d refused", created, converted, refused)
-	if created < 50 || converted < 20 || refused < 20 {
-		c.t.Error("too few pods")
-	}
-}
-
-// manyContainers: the budget of the API server for policies suffices for far more containers than
-// pods have.
-func manyContainers(c *cluster) {
-	pod := asking("shipped")
-	for i := range 99 {
-		more := pod.Spec.Containers[0].DeepCopy()
-		more.Name = fmt.Sprintf("more-%d", i)
-		pod.Spec.Containers = append(pod.Spec.Containers, *more)
-	}
-	got, err := c.create(c.t.Context(), pod)
-	c.must(err)
-	for _, container := range got.Spec.Containers {
-		if got.Annotations["resources.workload.openshift.io/"+container.Name] != `{"cpushares":409}` {
-			c.t.Errorf("%s is not converted", container.Name)
-		}
-	}
-	// A second reconcile over it.
-	again := got.DeepCopy()
-	again.ObjectMeta = metav1.ObjectMeta{GenerateName: "again-", Namespace: got.Namespace, Annotations: got.Annotations}
-	twice, err := c.create(c.t.Context(), again)
-	c.must(err)
-	if got, want := admissionpods.OutcomeOf(twice, "").String(), admissionpods.OutcomeOf(got, "").String(); got != want {
-		c.t.Errorf("a second pass:\n%s\nwant\n%s", got, want)
-	}
-}
-
-// manyAnnotations: a pod that does not ask may have many annotations, and takes every update. One
-// that asks may not.
-func manyAnnotations(c *cluster) {
-	pod := admissionpods.Case{Namespace: "shipped", Containers: make([]v1.ResourceRequirements, 1)}.Pod()
-	for i := range 10_000 {
-		pod.Annotations[fmt.Sprintf("a%x", i)] = ""
-	}
-	made, err := c.create(c.t.Context(), pod.DeepCopy())
-	c.must(err)
-	for subresource, patch := range map[string]string{
-		"status": `{"status":{"message":"m"}}`, "": `{"metadata":{"annotations":{"b":""}}}`,
-	} {
-		_, err := c.admin.CoreV1().Pods("shipped").Patch(
-			c.t.Context(), made.Name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}, strings.Fields(subresource)...)
-		c.must(err)
-	}
-	pod.Annotations["target.workload.openshift.io/management"] = `{"effect":"PreferredDuringScheduling"}`
-	if _, err = c.create(c.t.Context(), pod); err == nil || !strings.Contains(err.Error(), "can not have more than 256 annotations") {
-		c.t.Errorf("error %v; want one about the number of annotations", err)
 	}
 }
 

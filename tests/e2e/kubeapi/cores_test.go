@@ -3,22 +3,15 @@
 package kubeapi
 
 import (
-	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
-	"testing"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	ours "node-partition.io/node-partition/internal/cluster"
-	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/kubeapi"
 	"node-partition.io/node-partition/internal/partition"
-	"node-partition.io/node-partition/tests/testkit"
 )
 
 // cores returns the capacity and the allocatable of a type on the node, empty without it.
@@ -86,73 +79,4 @@ func setCores(c *cluster) {
 	c.wantCores("b", "")
 	c.other()
 	c.want(patched(c.monitor, "two", kubeapi.NodePatch{UID: uid, Cores: map[string]*int64{"a": &value}}), kubeapi.ErrForbidden)
-}
-
-// TestResources: the resources of types come back on the Node when a kubelet that starts overwrites
-// them, and when it makes the Node again. A type that is removed takes its resource with it.
-func TestResources(t *testing.T) {
-	c := newCluster(t)
-	on := host.Below(t.TempDir())
-	for _, name := range []string{"/sys/devices/system/cpu", "/run/node-partition/monitor"} {
-		if err := os.MkdirAll(on.Path(name), 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := os.WriteFile(filepath.Join(on.Path("/sys/devices/system/cpu"), "online"), []byte("0-3\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	var log testkit.Buffer
-	started := func(kinds ...string) (*ours.Keeper, func()) {
-		r := ours.NewKeeper(ours.KeeperOptions{
-			API: asNode{c.monitor.Background()}, Node: on, Log: log.Logger(),
-			Stopping: func(context.Context) bool { return false }, Count: func(bool) {},
-		})
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		r.Follow(kinds)
-		go func() { ended <- r.Run(ctx) }()
-		return r, func() {
-			cancel()
-			<-ended
-		}
-	}
-	has := func(what, kind, want string) {
-		t.Helper()
-		c.eventually(what, func(context.Context) (bool, error) {
-			capacity, allocatable := c.cores(kind)
-			return capacity == want && allocatable == want, nil
-		})
-	}
-	register := func() {
-		t.Helper()
-		if _, err := c.register(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	r, stop := started("a", "b") // before there is a Node
-	register()
-	has("the Node has a", "a", "4k")
-	has("the Node has b", "b", "4k")
-	c.kubeletWrites("a", "0")
-	r.KubeletStarted()
-	has("a is restored", "a", "4k")
-	if err := c.admin.CoreV1().Nodes().Delete(t.Context(), node, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	r.KubeletStarted()
-	register()
-	has("the new Node has a", "a", "4k")
-	c.kubeletWrites("theirs", "7")
-	stop()
-	c.wantCores("a", "4k")
-	r, stop = started("a")
-	has("b has gone", "b", "")
-	c.wantCores("a", "4k")
-	r.Remove(t.Context())
-	c.wantCores("a", "")
-	c.wantCores("theirs", "7")
-	stop()
-	if t.Failed() {
-		t.Log(log.String())
-	}
 }

@@ -3,18 +3,13 @@
 package kubeapi
 
 import (
-	"bytes"
-	"context"
 	"fmt"
-	"log/slog"
-	"testing"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	ours "node-partition.io/node-partition/internal/cluster"
 	"node-partition.io/node-partition/internal/kubeapi"
 )
 
@@ -121,63 +116,4 @@ func nodeCondition(c *cluster) {
 		c.t.Errorf("%+v, of %d; want Ready alone", got, all)
 	}
 	c.want(patched(c.monitor, node, aCondition(kubeapi.Pressure, "")), nil)
-}
-
-// asNode implements ours.API with a client.
-type asNode struct{ client *kubeapi.Client }
-
-func (a asNode) Try(ctx context.Context, ask func(context.Context, *kubeapi.Client, string) error) error {
-	return ask(ctx, a.client, node)
-}
-
-// recordedOccurrences: a hundred equal faults are one event with the whole count, and 25 requests
-// at most. A user without the rights gets none.
-func recordedOccurrences(c *cluster) {
-	pod := c.pod("faulty", nil)
-	fault := ours.Occurrence{Pod: known(pod), Reason: "Faulty", Message: "killed"}
-	find := func() []v1.Event {
-		c.t.Helper()
-		list, err := c.admin.CoreV1().Events(namespace).List(c.t.Context(), metav1.ListOptions{FieldSelector: "reason=Faulty,involvedObject.uid=" + string(pod.UID)})
-		if err != nil {
-			c.t.Fatal(err)
-		}
-		return list.Items
-	}
-	record := func(t *testing.T, client *kubeapi.Client, done func() bool) map[ours.Result]int {
-		t.Helper()
-		results := make(chan ours.Result, 1000)
-		var log bytes.Buffer
-		r := ours.NewRecorder(asNode{client}, slog.New(slog.NewTextHandler(&log, nil)), func(result ours.Result, _ int) { results <- result })
-		ctx, stop := context.WithCancel(t.Context())
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
-			_ = r.Run(ctx) // it ends with its context
-		}()
-		counts := map[ours.Result]int{}
-		for range 10 {
-			for range 10 {
-				r.Record(fault)
-			}
-			counts[<-results]++
-		}
-		c.eventually("all are counted", func(context.Context) (bool, error) { return done(), nil })
-		stop()
-		<-ended
-		close(results)
-		for result := range results {
-			counts[result]++
-		}
-		return counts
-	}
-	if counts := record(c.t, c.account("without"), func() bool { return true }); counts[ours.Created]+counts[ours.Repeated] != 0 || counts[ours.Dropped] == 0 || len(find()) != 0 {
-		c.t.Errorf("%v, events %+v; want none", counts, find())
-	}
-	counts := record(c.t, c.monitor, func() bool { found := find(); return len(found) == 1 && found[0].Count == 100 })
-	if counts[ours.Created] != 1 || counts[ours.Dropped] != 0 || counts[ours.Repeated] > 24 {
-		c.t.Errorf("%v; want one created, and others counted", counts)
-	}
-	if found := find(); len(found) != 1 || found[0].Count != 100 || found[0].Source.Host != node {
-		c.t.Errorf("events %+v; want one with the count", found)
-	}
 }

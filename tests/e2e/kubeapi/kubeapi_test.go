@@ -73,14 +73,11 @@ func TestOnAPIServer(t *testing.T) {
 	c := newCluster(t)
 	for name, test := range map[string]func(*cluster){
 		"evicted":                 evicted,
-		"ended already":           endedAlready,
 		"reason dropped":          reasonDropped,
 		"another UID":             anotherUID,
 		"another node's":          anotherNodes,
-		"static":                  static,
 		"with a budget":           withBudget,
 		"being deleted":           beingDeleted,
-		"condition is there":      conditionIsThere,
 		"changes meanwhile":       changesMeanwhile,
 		"preconditions":           preconditions,
 		"an event":                anEvent,
@@ -88,7 +85,6 @@ func TestOnAPIServer(t *testing.T) {
 		"a condition of the node": nodeCondition,
 		"resources of types":      setCores,
 		"what check asks for":     inventory,
-		"faults":                  recordedOccurrences,
 		"a user without rights":   withoutRights,
 		"a user with those named": withRights,
 	} {
@@ -97,20 +93,6 @@ func TestOnAPIServer(t *testing.T) {
 			c.t = t
 			test(&c)
 		})
-	}
-}
-
-func TestStopped(t *testing.T) {
-	c := newCluster(t)
-	pod := c.pod("running", nil)
-	if err := c.Stop(); err != nil {
-		t.Fatal(err)
-	}
-	start := time.Now()
-	c.want(evict(t.Context(), c.monitor, known(pod)), kubeapi.ErrUnreachable)
-	c.want(c.monitor.Event(t.Context(), kubeapi.NewEvent(kubeapi.AboutPod(known(pod)), "", "", "", time.Now())), kubeapi.ErrUnreachable)
-	if took := time.Since(start); took > 10*time.Second {
-		t.Errorf("two calls took %s; want two seconds each at most", took)
 	}
 }
 
@@ -265,19 +247,6 @@ func evicted(c *cluster) {
 	c.wantUntouched(marked)
 }
 
-func endedAlready(c *cluster) {
-	for name, status := range map[string]v1.PodStatus{"failed": {Phase: v1.PodFailed, Reason: "DeadlineExceeded"}, "succeeded": {Phase: v1.PodSucceeded}} {
-		pod := c.pod(name, nil)
-		pod.Status.Phase, pod.Status.Reason = status.Phase, status.Reason
-		pod, err := c.admin.CoreV1().Pods(namespace).UpdateStatus(c.t.Context(), pod, metav1.UpdateOptions{})
-		if err != nil {
-			c.t.Fatal(err)
-		}
-		c.want(evict(c.t.Context(), c.monitor, known(pod)), nil)
-		c.wantUntouched(pod)
-	}
-}
-
 // reasonDropped: a kubelet may drop the reason with its first write.
 func reasonDropped(c *cluster) {
 	pod := c.pod("dropped", nil)
@@ -312,17 +281,6 @@ func anotherUID(c *cluster) {
 func anotherNodes(c *cluster) {
 	pod := c.pod("elsewhere", func(pod *v1.Pod) { pod.Spec.NodeName = "two" })
 	c.want(evict(c.t.Context(), c.monitor, known(pod)), kubeapi.ErrForbidden)
-	c.wantUntouched(pod)
-}
-
-func static(c *cluster) {
-	pod := c.pod("static", func(pod *v1.Pod) {
-		pod.Annotations = map[string]string{v1.MirrorPodAnnotationKey: "the UID of the static pod"}
-	})
-	e := known(pod)
-	e.UID = "the UID of the static pod"
-	c.want(evict(c.t.Context(), c.monitor, e), kubeapi.ErrStatic)
-	c.want(evict(c.t.Context(), c.monitor, known(pod)), kubeapi.ErrStatic)
 	c.wantUntouched(pod)
 }
 
@@ -361,42 +319,6 @@ func beingDeleted(c *cluster) {
 	// The deletion increments its generation.
 	if marked := c.wantEvicted(deleted); marked.DeletionTimestamp == nil || !marked.DeletionTimestamp.Equal(deleted.DeletionTimestamp) {
 		c.t.Errorf("deleted at %s; want %s", marked.DeletionTimestamp, deleted.DeletionTimestamp)
-	}
-}
-
-// conditionIsThere: another client has set the condition already, and the pod has a long message
-// that its containers are not ready.
-func conditionIsThere(c *cluster) {
-	pod := c.pod("preempted", nil)
-	then := pod.Status.Conditions[0].LastTransitionTime
-	for i := range pod.Status.Conditions {
-		if pod.Status.Conditions[i].Type == v1.PodReady {
-			pod.Status.Conditions[i] = v1.PodCondition{
-				Type: v1.PodReady, Status: v1.ConditionFalse, Reason: "ReadinessGatesNotReady", Message: "at length", LastProbeTime: then, LastTransitionTime: then,
-			}
-		}
-	}
-	pod.Status.Conditions = append(pod.Status.Conditions, v1.PodCondition{
-		Type: v1.DisruptionTarget, Status: v1.ConditionTrue, Reason: v1.PodReasonPreemptionByScheduler, Message: "preempted", LastProbeTime: then, LastTransitionTime: then,
-	})
-	pod, err := c.admin.CoreV1().Pods(namespace).UpdateStatus(c.t.Context(), pod, metav1.UpdateOptions{})
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	c.want(evict(c.t.Context(), c.monitor, known(pod)), nil)
-	for _, got := range c.get(pod.Name).Status.Conditions {
-		want := v1.PodCondition{Type: got.Type, ObservedGeneration: pod.Generation, LastTransitionTime: then}
-		switch got.Type {
-		case v1.DisruptionTarget:
-			want.Status, want.Reason, want.Message = v1.ConditionTrue, v1.PodReasonTerminationByKubelet, message
-		case v1.PodReady:
-			want.Status, want.Reason = v1.ConditionFalse, "PodFailed"
-		default:
-			continue
-		}
-		if got.String() != want.String() {
-			c.t.Errorf("condition %s\nwant %s", &got, &want)
-		}
 	}
 }
 

@@ -5,23 +5,17 @@ package kubeapi
 import (
 	"context"
 	"maps"
-	"os"
 	"strings"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	ours "node-partition.io/node-partition/internal/cluster"
-	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/kubeapi"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/tests/lab"
-	"node-partition.io/node-partition/tests/testkit"
 )
 
 // TestNodeStatus: the labels and the condition of readiness on an API server, with the credentials
@@ -40,7 +34,7 @@ func nodeStatusOn(c *cluster) {
 		name string
 		run  func(*cluster)
 	}{
-		{"written", nodeStatusWritten}, {"rights", nodeStatusRights}, {"policy", nodeStatusPolicy}, {"kept", nodeStatusKept},
+		{"written", nodeStatusWritten}, {"rights", nodeStatusRights}, {"policy", nodeStatusPolicy},
 	} {
 		c.t.Run(test.name, func(t *testing.T) {
 			c := *c
@@ -230,70 +224,4 @@ func nodeStatusPolicy(c *cluster) {
 	c.eventually("the policy is gone", func(ctx context.Context) (bool, error) {
 		return c.monitor.NodeRights(ctx, node, true, false) == nil, nil
 	})
-}
-
-// nodeStatusKept: a monitor writes what it knows, a restart changes nothing, a Node that is made
-// again has it soon, and the end removes it.
-func nodeStatusKept(c *cluster) {
-	c.node()
-	c.must(c.admin.CoreV1().Nodes().Delete(c.t.Context(), node, metav1.DeleteOptions{}))
-	var passed atomic.Bool
-	var log testkit.Buffer
-	on := host.Below(c.t.TempDir())
-	c.must(os.MkdirAll(on.Path("/run/node-partition/monitor"), 0o755))
-	facts := func() (ours.Facts, bool) {
-		return ours.Facts{Passed: passed.Load(), Section: strings.Repeat("ab", 32)}, true
-	}
-	started := func(version string) (*ours.Keeper, func()) {
-		k := ours.NewKeeper(ours.KeeperOptions{
-			API: asNode{c.monitor.Background()}, Node: on, Facts: facts,
-			Stopping: func(context.Context) bool { return false },
-			Version:  version, Boot: "b", Log: log.Logger(), Count: func(bool) {},
-		})
-		ctx, cancel := context.WithCancel(c.t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- k.Run(ctx) }()
-		return k, func() {
-			cancel()
-			<-ended
-		}
-	}
-	has := func(what string, status v1.ConditionStatus, version string) (since time.Time) {
-		c.t.Helper()
-		c.eventually(what, func(context.Context) (bool, error) {
-			labels, condition := c.marked()
-			if condition == nil {
-				return status == "" && len(labels) == 0, nil
-			}
-			since = condition.LastTransitionTime.Time
-			return condition.Status == status && labels[partition.VersionLabel] == version && labels[partition.SectionLabel] == "abababababab", nil
-		})
-		return since
-	}
-	k, stop := started("0.1.0")
-	c.eventually("it was tried", func(context.Context) (bool, error) { return k.Tried(), nil })
-	_, err := c.register() // the kubelet does so later
-	c.must(err)
-	has("the first", v1.ConditionUnknown, "0.1.0")
-	passed.Store(true)
-	since := has("a pass", v1.ConditionTrue, "0.1.0")
-	stop()
-	has("it is stopped", v1.ConditionTrue, "0.1.0")
-	k, stop = started("0.2.0")
-	if again := has("an upgrade", v1.ConditionTrue, "0.2.0"); !again.Equal(since) {
-		c.t.Errorf("the transition is at %s; want %s", again, since)
-	}
-	k.Remove(c.t.Context())
-	has("the end", "", "")
-	stop()
-	_, stop = started("0.2.0")
-	has("it came back", v1.ConditionTrue, "0.2.0")
-	stop()
-	facts = nil
-	_, stop = started("0.2.0")
-	has("without the flag", "", "")
-	stop()
-	if text := log.String(); strings.Contains(text, "WARN") || strings.Contains(text, "ERROR") || !strings.Contains(text, "no option asks for them any more") {
-		c.t.Errorf("log %s", text)
-	}
 }

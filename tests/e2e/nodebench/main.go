@@ -55,16 +55,16 @@ func run(ctx context.Context, args []string) error {
 	flags.StringVar(
 		&flavours,
 		"flavours",
-		"trixie,bookworm",
-		"kinds of nodes; of one without NRI only the live move is measured",
+		"trixie",
+		"kinds of nodes, whose runtime has NRI",
 	)
 	flags.StringVar(
 		&parts,
 		"parts",
-		"create,cost,move,reconcile,idle,eviction",
-		"what to measure; a scrape comes with reconcile",
+		"cost,idle,eviction",
+		"what to measure",
 	)
-	flags.IntVar(&o.rounds, "rounds", 30, "rounds of four containers each way; the live move has twice as many, of one")
+	flags.IntVar(&o.rounds, "rounds", 30, "rounds of four containers each way")
 	flags.IntVar(&o.pods, "pods", 100, "pods of the partition of an idle node")
 	flags.DurationVar(&o.idleFor, "idle", 2*time.Minute, "how long to watch an idle node")
 	flags.IntVar(&o.evictions, "evictions", 5, "evictions each, of the monitor and of the kubelet")

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -22,10 +21,9 @@ import (
 )
 
 const (
-	onNode     = "/root/onnode"
-	scrapeTest = "/root/metrics.test"
-	monitor    = "/usr/bin/partition-monitor"
-	unit       = "partition-monitor.service"
+	onNode  = "/root/onnode"
+	monitor = "/usr/bin/partition-monitor"
+	unit    = "partition-monitor.service"
 )
 
 // bench holds the programs that are built for all nodes.
@@ -55,8 +53,6 @@ func build(o options, progress func(string)) (*bench, error) {
 		b.installed = append(b.installed, lab.File{Path: monitor, Source: b.monitor, Mode: 0o755})
 	}
 	err = errors.Join(err, listErr)
-	// BenchmarkScrape is in a test.
-	err = errors.Join(err, testkit.BuildTest("node-partition.io/node-partition/internal/daemon/metrics", b.path("metrics.test")))
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
@@ -77,43 +73,23 @@ systemPartition:
 
 // part is one measurement on a node.
 type part struct {
-	name    string
-	nri     bool
-	measure func(context.Context, *lab.Node, lab.Flavour) ([]figure.Figure, error)
+	name string
+	// counting means a node without a kubelet whose clock counts instructions.
+	counting bool
+	measure  func(context.Context, *lab.Node, lab.Flavour) ([]figure.Figure, error)
 }
 
-// kind is a kind of node for a group of measurements.
-type kind int
-
-const (
-	// bare is a node without a kubelet.
-	bare kind = iota
-	// counting is a node without a kubelet whose clock counts instructions.
-	counting
-	// whole is a node with everything.
-	whole
-)
-
-// node measures on a node of each kind. Five hundred pods leave too much behind for a node that is
-// used again to shut down.
+// node measures each part on a node of its own.
 func (b *bench) node(ctx context.Context, name string) (all []measured, err error) {
 	flavour, err := lab.FlavourByName(name)
 	if err != nil {
 		return nil, err
 	}
-	for _, group := range []struct {
-		kind  kind
-		parts []part
-	}{
-		{bare, []part{{"create", true, b.create}, {"move", false, b.move}, {"reconcile", true, b.reconcile}}},
-		{counting, []part{{"cost", true, b.cost}}},
-		{whole, []part{{"idle", true, b.idle}}},
-	} {
-		parts := slices.DeleteFunc(group.parts, func(p part) bool { return !b.wants(p.name) || p.nri && !flavour.NRI })
-		if len(parts) == 0 {
+	for _, part := range []part{{"cost", true, b.cost}, {"idle", false, b.idle}} {
+		if !b.wants(part.name) {
 			continue
 		}
-		m, err := b.on(ctx, flavour, group.kind, parts)
+		m, err := b.on(ctx, flavour, part)
 		all = append(all, m...)
 		if err != nil {
 			return all, err
@@ -139,21 +115,21 @@ func allThreads() []lab.File {
 	return []lab.File{dropin("kubelet.service"), dropin("containerd.service"), dropin("crio.service")}
 }
 
-// on boots a node and measures on it. The kubelet and the monitor's service run on it or not: a
-// kubelet removes containers and slices of pods that it does not know.
-func (b *bench) on(ctx context.Context, flavour lab.Flavour, k kind, parts []part) (all []measured, err error) {
+// on boots a node and measures on it. A kubelet that runs removes containers and slices of pods
+// that it does not know.
+func (b *bench) on(ctx context.Context, flavour lab.Flavour, part part) (all []measured, err error) {
 	config, err := lab.KubeletConfig(section)
 	if err != nil {
 		return nil, err
 	}
 	cpus := 4
-	if k == counting {
+	if part.counting {
 		cpus = 1
 	}
 	n, err := lab.Start(ctx, lab.Options{
 		Flavour: flavour.Name, NoPods: true, MemoryMiB: 6144, KernelArgs: []string{fineTimers}, Progress: b.progress,
-		CPUs: cpus, CountInstructions: k == counting,
-		Files: append(b.files(config), lab.File{Path: scrapeTest, Source: b.path("metrics.test"), Mode: 0o755}),
+		CPUs: cpus, CountInstructions: part.counting,
+		Files: b.files(config),
 	})
 	if err != nil {
 		return nil, err
@@ -169,24 +145,19 @@ func (b *bench) on(ctx context.Context, flavour lab.Flavour, k kind, parts []par
 		return nil, err
 	}
 	stop := ""
-	if k != whole {
+	if part.counting {
 		stop = " && systemctl stop kubelet.service " + unit
 	}
 	if _, err := n.Run(ctx, "systemctl is-active "+unit+stop); err != nil {
 		return nil, err
 	}
-	for _, part := range parts {
-		b.progress(flavour.Name + ": " + part.name)
-		figures, err := part.measure(ctx, n, flavour)
-		for _, f := range figures {
-			all = append(all, measured{flavour.Name, f})
-			b.progress(fmt.Sprintf("  %s: %s %s %s", strings.TrimSpace(f.Name), number(f.Value), f.Unit, f.Note))
-		}
-		if err != nil {
-			return all, err
-		}
+	b.progress(flavour.Name + ": " + part.name)
+	figures, err := part.measure(ctx, n, flavour)
+	for _, f := range figures {
+		all = append(all, measured{flavour.Name, f})
+		b.progress(fmt.Sprintf("  %s: %s %s %s", strings.TrimSpace(f.Name), number(f.Value), f.Unit, f.Note))
 	}
-	return all, nil
+	return all, err
 }
 
 // measure runs a part on the node.
@@ -203,64 +174,10 @@ func measure(ctx context.Context, n *lab.Node, arguments string) ([]figure.Figur
 	return figures, errors.Join(err, json.Unmarshal([]byte(out), &figures))
 }
 
-func (b *bench) create(ctx context.Context, n *lab.Node, f lab.Flavour) ([]figure.Figure, error) {
-	return measure(ctx, n, fmt.Sprintf("create -runtime %s -rounds %d", f.Socket, b.rounds))
-}
-
 func (b *bench) cost(ctx context.Context, n *lab.Node, f lab.Flavour) ([]figure.Figure, error) {
 	return measure(ctx, n, fmt.Sprintf(
 		"cost -runtime %s -rounds %d -instruction %s", f.Socket, b.rounds, lab.InstructionTime,
 	))
-}
-
-func (b *bench) move(ctx context.Context, n *lab.Node, f lab.Flavour) ([]figure.Figure, error) {
-	return measure(ctx, n, fmt.Sprintf("move -runtime %s -rounds %d", f.Socket, 2*b.rounds))
-}
-
-// reconcile measures passes, and a scrape of their result.
-func (b *bench) reconcile(ctx context.Context, n *lab.Node, _ lab.Flavour) ([]figure.Figure, error) {
-	figures, err := measure(ctx, n, "reconcile")
-	if err != nil {
-		return figures, err
-	}
-	out, err := n.Run(
-		ctx,
-		"cd /root && SCRAPE_ROOT=/sys/fs/cgroup "+scrapeTest+" -test.run '^$' -test.bench BenchmarkScrape -test.benchtime 60x",
-	)
-	if err != nil {
-		return figures, err
-	}
-	scrape, err := parseScrape(out)
-	return slices.Concat(figures, scrape), err
-}
-
-// parseScrape reads the line of BenchmarkScrape.
-func parseScrape(out string) ([]figure.Figure, error) {
-	for line := range strings.Lines(out) {
-		fields := strings.Fields(line)
-		if len(fields) < 4 || !strings.HasPrefix(fields[0], "BenchmarkScrape") {
-			continue
-		}
-		values := map[string]float64{}
-		for i := 2; i+1 < len(fields); i += 2 {
-			value, err := strconv.ParseFloat(fields[i], 64)
-			if err != nil {
-				return nil, fmt.Errorf("%q: %w", line, err)
-			}
-			values[fields[i+1]] = value
-		}
-		pods := fmt.Sprintf("a scrape with %.0f pods, to reading the same files", values["pods"])
-		if values["pods"] < 500 || values["ratio"] == 0 {
-			return nil, fmt.Errorf("%q: not what was to be measured", line)
-		}
-		return []figure.Figure{
-			{Name: pods, Value: values["ratio"], Limit: new(2.0)},
-			{Name: "  the same in CPU time", Value: values["cpu-ratio"]},
-			{Name: "  the scrape", Value: values["µs/scrape"] / 1000, Unit: "ms"},
-			{Name: "  reading the files", Value: values["µs/bare-loop"] / 1000, Unit: "ms"},
-		}, nil
-	}
-	return nil, fmt.Errorf("no line of BenchmarkScrape:\n%s", out)
 }
 
 // calm is the idle time of a node after it has become ready.

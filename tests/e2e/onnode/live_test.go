@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -238,52 +237,6 @@ func carried(old systemd.Properties) map[string]any {
 	return all
 }
 
-// TestLiveMoveOfForkers: containers that fork are moved completely.
-func TestLiveMoveOfForkers(t *testing.T) {
-	for what, script := range map[string]string{
-		"sleeps":             "sleep 1000 & wait",
-		"forks all the time": "while :; do (:) & (:) & wait; done",
-		"forks from three":   "f() { while :; do (sleep 0.01) & (:); done; }; f & f & f",
-		"chain":              `exec "$ONNODE" chain`,
-	} {
-		t.Run(what, func(t *testing.T) {
-			exe, err := os.Executable()
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Setenv("ONNODE", exe)
-			c := connect(t, systemd.Options{})
-			m := mover(t, c)
-			box := startContainer(t, "fork", 1, script)
-			for i := range 6 {
-				// First as it is, then frozen.
-				m.FreezeFirst = i >= 3
-				before := c.Calls()
-				moved, err := m.Move(t.Context(), box.request)
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Logf("%+v in %d calls", moved, c.Calls()-before)
-				if moved.Froze != m.FreezeFirst {
-					t.Logf("it had to stand still after %d rounds", moved.Rounds)
-				}
-				box.wantWhole(t, m)
-				// And back, to repeat it.
-				slice := filepath.Base(filepath.Dir(box.cgroup))
-				box.cgroup, box.newCgroup = box.newCgroup, box.cgroup
-				box.request.Scope, box.request.NewName = box.request.NewName, box.request.Scope
-				box.request.TargetSlice, box.request.Cgroup = slice, box.cgroup
-			}
-			for _, name := range []string{box.request.Scope, box.request.NewName} {
-				if err := livemove.StopScope(t.Context(), c, name); err != nil {
-					t.Error(err)
-				}
-			}
-			wantNothingLeft(t, id)
-		})
-	}
-}
-
 // TestDeviceRules: a container can never open a device that it could not open before the move,
 // neither during it nor afterwards.
 func TestDeviceRules(t *testing.T) {
@@ -415,77 +368,4 @@ func TestKilledWhileFrozen(t *testing.T) {
 	t.Logf("%+v", moved)
 	box.wantWhole(t, m)
 	stopScope(t, c, box.request.NewName)
-}
-
-// TestHalfMoved: a move was killed after it had moved some processes.
-func TestHalfMoved(t *testing.T) {
-	c := connect(t, systemd.Options{})
-	m := mover(t, c)
-	box := startContainer(t, "half", 4, "sleep 1000 & sleep 1000 & sleep 1000 & wait", "MemoryMax=100M")
-	first, err := strconv.ParseUint(strings.Fields(file(t, box.cgroup, "cgroup.procs"))[0], 10, 32)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.StartScope(t.Context(), box.request.NewName, []systemd.Property{{Name: "Slice", Value: box.request.TargetSlice}, {Name: "Delegate", Value: true}}, []uint32{uint32(first)}); err != nil {
-		t.Fatal(err)
-	}
-	before := c.Calls()
-	moved, err := m.Move(t.Context(), box.request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Logf("%+v in %d calls", moved, c.Calls()-before)
-	box.wantWhole(t, m)
-	if n := len(strings.Fields(file(t, box.newCgroup, "cgroup.procs"))); n != 4 {
-		t.Errorf("%d processes in the new scope, want 4", n)
-	}
-	if got := file(t, box.newCgroup, "memory.max"); got != "104857600" {
-		t.Errorf("memory.max is %s", got)
-	}
-	stopScope(t, c, box.request.NewName)
-}
-
-// TestRefusals: a refused move changes nothing.
-func TestRefusals(t *testing.T) {
-	c := connect(t, systemd.Options{})
-	m := mover(t, c)
-	box := startContainer(t, "ref", 2, "sleep 1000 & wait")
-	dir := filepath.Join(cgroups.Mount, box.cgroup)
-
-	if err := os.Mkdir(filepath.Join(dir, "inner"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := m.Move(t.Context(), box.request); !errors.Is(err, livemove.ErrOwnCgroups) {
-		t.Errorf("with own cgroups: %v", err)
-	}
-	if err := os.Remove(filepath.Join(dir, "inner")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "cgroup.freeze"), []byte("1"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := m.Move(t.Context(), box.request); !errors.Is(err, livemove.ErrPaused) {
-		t.Errorf("paused: %v", err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "cgroup.freeze"), []byte("0"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	wrong := box.request
-	wrong.Cgroup = "system.slice/" + box.name
-	if _, err := m.Move(t.Context(), wrong); err == nil {
-		t.Error("moved from a path where it is not")
-	}
-	for _, name := range []string{"../x.scope", "x.slice", ".scope", box.name} {
-		bad := box.request
-		bad.NewName = name
-		if _, err := m.Move(t.Context(), bad); err == nil {
-			t.Errorf("moved to %q", name)
-		}
-	}
-	if n := len(strings.Fields(file(t, box.cgroup, "cgroup.procs"))); n != 2 {
-		t.Errorf("%d processes where there were 2", n)
-	}
-	if left, _ := filepath.Glob(filepath.Join(m.StateDir, "*")); len(left) > 0 {
-		t.Errorf("records stay: %v", left)
-	}
 }

@@ -28,8 +28,6 @@ func TestMain(m *testing.M) {
 	switch os.Args[1] {
 	case "chain":
 		chain()
-	case "forge":
-		forgeSignals()
 	case "move-and-die":
 		moveAndDie()
 	default:

@@ -49,7 +49,7 @@ func cost(ctx context.Context, s settings) ([]figure.Figure, error) {
 			return err
 		}
 		for range s.each {
-			if _, err := p.once(ctx, with); err != nil {
+			if err := p.once(ctx, with); err != nil {
 				return err
 			}
 		}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
@@ -99,13 +98,13 @@ func labels(name, uid string) map[string]string {
 	}
 }
 
-// start creates and starts a container, and returns how long the runtime took for both.
-func (p *pod) start(ctx context.Context, command ...string) (id string, took time.Duration, err error) {
+// start creates and starts a container.
+func (p *pod) start(ctx context.Context) (id string, err error) {
 	p.count++
 	config := &runtime.ContainerConfig{
 		Metadata: &runtime.ContainerMetadata{Name: "main", Attempt: p.count},
 		Image:    &runtime.ImageSpec{Image: image},
-		Command:  command,
+		Command:  []string{"sleep", "1000000"},
 		Labels:   labels("nodebench", p.uid),
 		LogPath:  fmt.Sprintf("main_%d.log", p.count),
 		Linux: &runtime.LinuxContainerConfig{
@@ -118,18 +117,15 @@ func (p *pod) start(ctx context.Context, command ...string) (id string, took tim
 			SecurityContext: &runtime.LinuxContainerSecurityContext{NamespaceOptions: hostNetwork()},
 		},
 	}
-	begin := time.Now()
 	made, err := p.runtime.CreateContainer(
 		ctx,
 		&runtime.CreateContainerRequest{PodSandboxId: p.sandbox, Config: config, SandboxConfig: p.config},
 	)
 	if err != nil {
-		return "", 0, err
+		return "", err
 	}
-	if _, err := p.runtime.StartContainer(ctx, &runtime.StartContainerRequest{ContainerId: made.ContainerId}); err != nil {
-		return "", 0, err
-	}
-	return made.ContainerId, time.Since(begin), nil
+	_, err = p.runtime.StartContainer(ctx, &runtime.StartContainerRequest{ContainerId: made.ContainerId})
+	return made.ContainerId, err
 }
 
 func (p *pod) remove(ctx context.Context, id string) error {

@@ -19,7 +19,7 @@ import (
 
 // parts holds the measurements, by the first argument.
 var parts = map[string]func(context.Context, settings) ([]figure.Figure, error){
-	"create": create, "cost": cost, "move": move, "reconcile": reconcile, "idle": idle,
+	"cost": cost, "idle": idle,
 }
 
 // settings holds the flags.
@@ -54,7 +54,7 @@ func run(ctx context.Context, args []string) error {
 		return watch(ctx, args[1:])
 	}
 	if len(args) == 0 || parts[args[0]] == nil {
-		return errors.New("want create, cost, move, reconcile, idle or watch")
+		return errors.New("want cost, idle or watch")
 	}
 	if err := flags.Parse(args[1:]); err != nil {
 		return err

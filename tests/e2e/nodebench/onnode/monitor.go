@@ -9,12 +9,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
-
-	"github.com/prometheus/procfs"
 
 	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/partition"
@@ -147,7 +144,7 @@ func (p *pod) alternate(ctx context.Context, m *monitor, rounds int, half func(r
 				if err := m.toggle(ctx, with); err != nil {
 					return err
 				}
-				if _, err := p.once(ctx, with); err != nil {
+				if err := p.once(ctx, with); err != nil {
 					return err
 				}
 			}
@@ -173,95 +170,6 @@ func setHalf(r *figure.Round, with bool, times []time.Duration) {
 	}
 }
 
-// create compares how long a container takes with the monitor and without it, in the same sandbox.
-func create(ctx context.Context, s settings) ([]figure.Figure, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	p, m, err := monitoredPod(ctx, s)
-	if err != nil {
-		return nil, err
-	}
-	var used spent // by the monitor, in the halves with it
-	rounds := make([]figure.Round, s.rounds)
-	var times [2][]time.Duration
-	err = p.alternate(ctx, m, s.rounds, func(round int, with bool) error {
-		before, err := m.spent(with)
-		if err != nil {
-			return err
-		}
-		var half []time.Duration
-		for range s.each {
-			took, err := p.once(ctx, with)
-			if err != nil {
-				return err
-			}
-			half = append(half, took)
-		}
-		after, err := m.spent(with)
-		if err != nil || round == warmUp {
-			return err
-		}
-		used.cpu += after.cpu - before.cpu
-		used.passes += after.passes - before.passes
-		times[index(with)] = append(times[index(with)], half...)
-		setHalf(&rounds[round], with, half)
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	ratio := figure.Ratio("a container's start with the monitor, to without it", new(1.05), rounds)
-	ratio.Note = fmt.Sprintf("CreateContainer and StartContainer, %d pairs in %d rounds", len(times[0]), len(rounds))
-	return []figure.Figure{
-		ratio,
-		figure.Millis("  with it", times[1]),
-		figure.Millis("  without it", times[0]),
-		{Name: "  the same, of the faster quarters", Value: float64(quarter(times[1])) / float64(quarter(times[0]))},
-		{
-			Name:  "  CPU time of the monitor for each",
-			Value: used.cpu.Seconds() * 1000 / float64(len(times[1])),
-			Unit:  "ms",
-			Note:  "its start and its end",
-		},
-		{Name: "  passes of the monitor for each", Value: used.passes / float64(len(times[1]))},
-	}, nil
-}
-
-// quarter returns the first quartile of times: other load on the machine only ever adds time.
-func quarter(times []time.Duration) time.Duration {
-	return slices.Sorted(slices.Values(times))[len(times)/4]
-}
-
-// spent is the monitor's consumption so far.
-type spent struct {
-	cpu    time.Duration
-	passes float64
-}
-
-// spent returns the monitor's consumption, zero if it does not run.
-func (m *monitor) spent(running bool) (spent, error) {
-	if !running {
-		return spent{}, nil
-	}
-	process, err := procfs.NewProc(m.cmd.Process.Pid)
-	if err != nil {
-		return spent{}, err
-	}
-	stat, err := process.Stat()
-	if err != nil {
-		return spent{}, err
-	}
-	series, err := monitorSays(monitorAddress)
-	return spent{time.Duration(stat.CPUTime() * float64(time.Second)), series[reconcileCount]}, err
-}
-
-func index(with bool) int {
-	if with {
-		return 1
-	}
-	return 0
-}
-
 func (m *monitor) toggle(ctx context.Context, on bool) error {
 	if on {
 		return m.start(ctx)
@@ -269,11 +177,11 @@ func (m *monitor) toggle(ctx context.Context, on bool) error {
 	return m.stop(ctx)
 }
 
-// once starts a container and checks its place.
-func (p *pod) once(ctx context.Context, with bool) (time.Duration, error) {
-	id, took, err := p.start(ctx, "sleep", "1000000")
+// once starts a container, checks its place and removes it.
+func (p *pod) once(ctx context.Context, with bool) error {
+	id, err := p.start(ctx)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	want := partition.Default
 	if with {
@@ -283,5 +191,5 @@ func (p *pod) once(ctx context.Context, with bool) (time.Duration, error) {
 	if err == nil && got != want {
 		err = fmt.Errorf("container %s is in the partition %s, want %s", id, got, want)
 	}
-	return took, errors.Join(err, p.remove(ctx, id))
+	return errors.Join(err, p.remove(ctx, id))
 }
