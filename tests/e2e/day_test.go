@@ -22,11 +22,11 @@ import (
 	"node-partition.io/node-partition/tests/testkit"
 )
 
-// packagesFolder is the folder in which the reader of docs/install.md runs its commands.
+// packagesFolder is the folder in which the reader of docs/examples/one-node.md runs its commands.
 const packagesFolder = "/root"
 
 // TestDay: an operator takes a node with nothing but the package from the installation to the
-// removal, by the commands in docs/install.md alone. Each has its effect, no other pod notices, and
+// removal, by the commands of the page alone. Each has its effect, no other pod notices, and
 // at the end the node is as before.
 func TestDay(t *testing.T) {
 	onEach(t, kinds(debians(), "trixie"), func(t *testing.T, flavour string) {
@@ -49,7 +49,9 @@ func TestDay(t *testing.T) {
 		fill(t, commands, placeholders(n))
 		if !placing(flavour) {
 			for title := range commands { // as the page says
-				commands[title] = slices.DeleteFunc(commands[title], func(c string) bool { return strings.HasPrefix(c, "partition-monitor move ") })
+				commands[title] = slices.DeleteFunc(commands[title], func(s testkit.Step) bool {
+					return strings.HasPrefix(s.Command, "partition-monitor move ")
+				})
 			}
 		}
 		d := &day{Node: n, live: !placing(flavour), before: bareNode(t, n), processes: run(t, n, podPIDs)}
@@ -84,27 +86,27 @@ type chapter struct {
 	shows       func(d *day, t *testing.T, follow func())
 }
 
-// walk has the chapters in the order of docs/install.md. The first commands of other pages are for
+// walk has the chapters in the order of the page. The first commands of other pages are for
 // a node that works.
 var walk = []chapter{
-	{"install.md", "Install", (*day).installed},
-	{"install.md", "Observe", (*day).observed},
-	{"install.md", "Recommend", (*day).recommended},
-	{"install.md", "Try", (*day).tried},
-	{"install.md", "Keep", (*day).kept},
-	{"install.md", "Change", (*day).changed},
+	{"examples/one-node.md", "Install", (*day).installed},
+	{"examples/one-node.md", "Observe", (*day).observed},
+	{"examples/one-node.md", "Recommend", (*day).recommended},
+	{"examples/one-node.md", "Try", (*day).tried},
+	{"examples/one-node.md", "Keep", (*day).kept},
+	{"examples/one-node.md", "Change", (*day).changed},
 	{"troubleshooting.md", "Troubleshooting", (*day).looked},
 	{"runbooks.md", "Runbooks", (*day).looked},
-	{"install.md", "Upgrade", (*day).upgraded},
-	{"install.md", "Go back", (*day).downgraded},
-	{"install.md", "Switch off", (*day).switchedOff},
-	{"install.md", "Remove", (*day).removed},
+	{"examples/one-node.md", "Upgrade", (*day).upgraded},
+	{"examples/one-node.md", "Go back", (*day).downgraded},
+	{"examples/one-node.md", "Switch off", (*day).switchedOff},
+	{"examples/one-node.md", "Remove", (*day).removed},
 }
 
 // commandsOf returns the commands of all chapters by their titles.
-func commandsOf(t *testing.T) map[string][]string {
+func commandsOf(t *testing.T) map[string][]testkit.Step {
 	t.Helper()
-	commands := map[string][]string{}
+	commands := map[string][]testkit.Step{}
 	for _, c := range walk {
 		commands[c.title] = commandsBelow(t, c.page, c.title)
 	}
@@ -112,28 +114,28 @@ func commandsOf(t *testing.T) map[string][]string {
 }
 
 // commandsBelow returns the commands below a heading of a page.
-func commandsBelow(t *testing.T, file, title string) []string {
+func commandsBelow(t *testing.T, file, title string) []testkit.Step {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/" + file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	commands, err := testkit.Commands(string(text), title)
-	if err != nil {
-		t.Fatalf("docs/%s: %v", file, err)
+	steps, err := testkit.Steps(string(text), title)
+	if err != nil || len(steps) == 0 {
+		t.Fatalf("docs/%s: %q has %d commands, %v", file, title, len(steps), err)
 	}
-	return commands
+	return steps
 }
 
 // fill replaces placeholders in commands. Each has to be in one of them.
-func fill(t *testing.T, commands map[string][]string, by map[string]string) {
+func fill(t *testing.T, commands map[string][]testkit.Step, by map[string]string) {
 	t.Helper()
 	for from, to := range by {
 		found := false
 		for _, list := range commands {
 			for i := range list {
-				found = found || strings.Contains(list[i], from)
-				list[i] = strings.ReplaceAll(list[i], from, to)
+				found = found || strings.Contains(list[i].Command, from)
+				list[i].Command, list[i].Shows = strings.ReplaceAll(list[i].Command, from, to), strings.ReplaceAll(list[i].Shows, from, to)
 			}
 		}
 		if !found {
@@ -162,13 +164,21 @@ type day struct {
 	processes string
 }
 
-// enter runs commands, one after the other, as somebody who types them.
-func enter(t *testing.T, n *lab.Node, commands []string) {
+// enter runs commands, one after the other, as somebody who types them, and compares what they
+// print.
+func enter(t *testing.T, n *lab.Node, commands []testkit.Step) {
 	t.Helper()
-	for _, command := range commands {
-		t.Logf("# %s\n%s", command, run(t, n, "exec 2>&1\ncd "+packagesFolder+"\n"+command))
+	for _, s := range commands {
+		out := run(t, n, atPrompt(s.Command))
+		t.Logf("# %s\n%s", s.Command, out)
+		if !s.Printed(out) {
+			t.Errorf("%s: the page shows\n%s", s.Command, s.Shows)
+		}
 	}
 }
+
+// atPrompt is a command as somebody types it, who sees errors, too.
+func atPrompt(command string) string { return "exec 2>&1\ncd " + packagesFolder + "\n" + command }
 
 // stays checks that the static pod was not restarted. It waits in one place for its next start, or
 // was moved live to another.

@@ -93,13 +93,13 @@ func (e extensionImage) downloaded() lab.File {
 
 // chapters returns the commands of docs/support.md for an image, by their headings. The folder of
 // the example is here, where the image with the section is made: the node has no mksquashfs.
-func (e extensionImage) chapters(t *testing.T) map[string][]string {
+func (e extensionImage) chapters(t *testing.T) map[string][]testkit.Step {
 	t.Helper()
 	example, err := filepath.Abs("../../deploy/confext")
 	if err != nil {
 		t.Fatal(err)
 	}
-	commands := map[string][]string{}
+	commands := map[string][]testkit.Step{}
 	for _, title := range []string{mergeChapter, sectionChapter, removeChapter} {
 		commands[title] = commandsBelow(t, "support.md", title)
 	}
@@ -112,7 +112,7 @@ func (e extensionImage) chapters(t *testing.T) map[string][]string {
 
 // madeSection runs the commands that make an image with a section, and returns the image where the
 // reader has it. A copy takes the place of the editor.
-func madeSection(t *testing.T, commands []string, document string) lab.File {
+func madeSection(t *testing.T, commands []testkit.Step, document string) lab.File {
 	t.Helper()
 	testkit.NeedProgram(t, "mksquashfs", "squashfs-tools")
 	dir := t.TempDir()
@@ -120,7 +120,11 @@ func madeSection(t *testing.T, commands []string, document string) lab.File {
 	if err := os.WriteFile(edited, []byte(document), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("sh", "-ec", strings.Join(commands, "\n"))
+	script := ""
+	for _, s := range commands {
+		script += s.Command + "\n"
+	}
+	cmd := exec.Command("sh", "-ec", script)
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), "EDITOR=cp "+edited)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -133,7 +137,7 @@ type extendedNode struct {
 	*lab.Node
 	flavour       string
 	first, second extensionImage
-	commands      map[string][]string // for the first one
+	commands      map[string][]testkit.Step // for the first one
 	// values and units are read before the first merge.
 	values, units string
 }
@@ -300,9 +304,9 @@ func mergedEtc(t *testing.T, flavour string) {
 	first := extensionOf(t, "1")
 	chapters := first.chapters(t)
 	commands := chapters[sectionChapter]
-	made := 1 + slices.IndexFunc(commands, func(c string) bool { return strings.HasPrefix(c, "mksquashfs ") })
+	made := 1 + slices.IndexFunc(commands, func(s testkit.Step) bool { return strings.HasPrefix(s.Command, "mksquashfs ") })
 	if made == 0 || made == len(commands) {
-		t.Fatalf("docs/support.md: below %q: %q; want mksquashfs, and what merges its image", sectionChapter, commands)
+		t.Fatalf("docs/support.md: below %q: %+v; want mksquashfs, and what merges its image", sectionChapter, commands)
 	}
 	making, merging := commands[:made], commands[made:]
 	n := lab.ForTest(t, lab.Options{Flavour: flavour, Files: append(protectingNoPod(flavour), first.downloaded())})
@@ -310,7 +314,7 @@ func mergedEtc(t *testing.T, flavour string) {
 		t.Fatal(err)
 	}
 	const runs = "systemctl is-active " + systemSlice + " " + monitorUnit + " || true"
-	section := func(document string, merging ...string) {
+	section := func(document string, merging ...testkit.Step) {
 		t.Helper()
 		if err := n.CopyTo(t.Context(), madeSection(t, making, document)); err != nil {
 			t.Fatal(err)
@@ -337,7 +341,7 @@ func mergedEtc(t *testing.T, flavour string) {
 	arrivedAtBoot(t, n, flavour, restarts)
 	processes := run(t, n, podPIDs)
 	// A changed image is put in place of the other, and the last line applies it.
-	changed := []string{merging[0], merging[len(merging)-1]}
+	changed := []testkit.Step{merging[0], merging[len(merging)-1]}
 	section(strings.Replace(arrivingDocument, "512Mi", "600Mi", 1), changed...)
 	becomes(t, n, "cat "+systemCgroup+"/memory.max", "629145600")
 	want(t, n, podPIDs, processes)

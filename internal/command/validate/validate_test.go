@@ -277,3 +277,31 @@ func TestNode(t *testing.T) {
 		t.Errorf("%s", shown)
 	}
 }
+
+// TestHalvesOfCores: on a node whose CPUs 0 and 2, and 1 and 3, share a core, a partition of half a
+// core gets a warning, where others run on the other half.
+func TestHalvesOfCores(t *testing.T) {
+	t.Parallel()
+	const static = "cpuManagerPolicy: static\nreservedSystemCPUs: "
+	for _, c := range []struct{ name, kubelet, fields, want string }{
+		{"exclusive", "", `cpuset: "0-1", exclusive: true`, "cpuset: CPU 2-3 shares a core with CPUs of 0-1: "},
+		{"whole cores", "", `cpuset: "0,2", exclusive: true`, ""},
+		{"shared with all", "", `cpuset: "0-1"`, ""},
+		{"the other half is assigned", static + `"0-2"`, `cpuset: "0-1"`, "cpuset: CPU 3 shares a core with CPUs of 0-1: "},
+		{"the other half is reserved", static + `"0-3"`, `cpuset: "0-1"`, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			n := fakenode.New(t, fakenode.Configuration(c.kubelet+"\n"))
+			for cpu, core := range []string{"0,2", "1,3", "0,2", "1,3"} {
+				n.Write(fmt.Sprintf("/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu), core)
+			}
+			section := golden.KubeletHead + "systemPartition: {namespaces: [kube-system], " + c.fields + "}\n"
+			of := n.Host()
+			r, shown := judged(t, Options{Name: "mine.yaml", Data: []byte(section), Node: &of})
+			if !r.Valid || strings.Contains(shown, "shares a core") != (c.want != "") || !strings.Contains(shown, c.want) {
+				t.Errorf("want %q in\n%s", c.want, shown)
+			}
+		})
+	}
+}

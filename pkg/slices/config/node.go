@@ -22,6 +22,7 @@ const (
 	controllersPath = partition.CgroupMount + "/cgroup.controllers"
 	presentPath     = "/sys/devices/system/cpu/present"
 	onlinePath      = "/sys/devices/system/cpu/online"
+	siblingsPath    = "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list"
 )
 
 // maxFactBytes bounds a kernel file that holds one fact.
@@ -36,6 +37,8 @@ type node struct {
 	Size
 	// present holds the CPUs that the node has. They are empty if they are not known.
 	present cpuset.CPUSet
+	// siblings returns the CPUs on the core of a CPU; nil if the cores are not known.
+	siblings func(cpu int) cpuset.CPUSet
 }
 
 // Size is the size of a node that sections are validated for. It need not be the node that runs us.
@@ -73,7 +76,11 @@ func (s Size) boot() uint64 { return cmp.Or(s.BootBytes, s.MemoryBytes) }
 func (n *node) knowsCPUs() bool { return !n.CPUs.IsEmpty() }
 
 func readNode(root host.Root) (*node, error) {
-	n := &node{}
+	n := &node{siblings: func(cpu int) cpuset.CPUSet {
+		// A kernel need not have the file.
+		found, _ := readCPUs(root, fmt.Sprintf(siblingsPath, cpu))
+		return found
+	}}
 	var err error
 	if n.controllers, err = readControllers(root); err != nil {
 		return nil, err

@@ -99,6 +99,7 @@ func (c *checker) partition() *Partition {
 	p.Limit, p.Share = c.memoryLimit()
 	p.CPUs = c.cpus()
 	p.Exclusive = c.exclusive(p.CPUs)
+	c.halves(&p)
 	c.readAmounts(&p)
 	c.resolve(&p)
 	return &p
@@ -296,6 +297,30 @@ func (c *checker) exclusive(cpus cpuset.CPUSet) bool {
 		c.bad(field, shown(c.section[field]), "needs a cpuset, from which other pods are kept off")
 	}
 	return is && !cpus.IsEmpty()
+}
+
+// halves warns where others run on the other half of a core of the partition's, and either slows
+// the other: those of exclusive CPUs, and those that the static CPU manager assigns.
+func (c *checker) halves(p *Partition) {
+	shared := p.CPUs
+	if c.node.siblings == nil {
+		return
+	}
+	if !p.Exclusive {
+		if c.config.Kubelet.CPUManagerPolicy != staticPolicy {
+			return
+		}
+		reserved, _ := text.ParseCPUs(c.config.Kubelet.ReservedSystemCPUs) // reserved reports the error
+		shared = shared.Union(reserved)
+	}
+	others := cpuset.New()
+	for _, cpu := range p.CPUs.UnsortedList() {
+		others = others.Union(c.node.siblings(cpu).Difference(shared))
+	}
+	if !others.IsEmpty() {
+		c.warn("cpuset", "CPU %s shares a core with CPUs of %s: what runs there and the pods of the partition slow each other; want whole cores",
+			others, p.CPUs)
+	}
 }
 
 // reserved checks that the CPUs of the partition are among those the kubelet keeps for the system.
