@@ -79,8 +79,11 @@ func (c *rolloutCluster) log(ctx context.Context, w http.ResponseWriter, namespa
 // and its exit status.
 func (c *rolloutCluster) plugin(t *testing.T) func(user string, args ...string) (out string, status int) {
 	t.Helper()
-	kubectl := testkit.NeedProgram(t, "kubectl", "kubernetes-client")
 	server, dir := c.server(t), t.TempDir()
+	kubectl := filepath.Join(dir, "bin/kubectl")
+	if err := testkit.Build("node-partition.io/node-partition/tests/e2e/kubectl", kubectl); err != nil {
+		t.Fatal(err)
+	}
 	plugin, err := filepath.Abs("../../deploy/kubectl")
 	if err != nil {
 		t.Fatal(err)
@@ -96,7 +99,7 @@ func (c *rolloutCluster) plugin(t *testing.T) func(user string, args ...string) 
 		ctx, cancel := context.WithTimeout(t.Context(), 3*patience)
 		defer cancel()
 		cmd := exec.CommandContext(ctx, kubectl, append([]string{"node-partition"}, args...)...)
-		cmd.Env = append(os.Environ(), "KUBECONFIG="+config, "HOME="+dir, "PATH="+plugin+":"+os.Getenv("PATH"))
+		cmd.Env = append(os.Environ(), "KUBECONFIG="+config, "HOME="+dir, "PATH="+plugin+":"+filepath.Dir(kubectl)+":"+os.Getenv("PATH"))
 		out, err := cmd.CombinedOutput()
 		if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
 			t.Fatalf("kubectl node-partition %q: %v: %s", args, err, out)
