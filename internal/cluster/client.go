@@ -26,7 +26,7 @@ type Reporter struct {
 	log        *slog.Logger
 
 	looking sync.Mutex // held while files are read; Available does not take it
-	files   string     // the state of places when the client was created
+	files   string     // their state when the client was created
 	said    string
 
 	mu      sync.Mutex
@@ -71,10 +71,11 @@ func (a *Reporter) Look() *kubeapi.Client {
 	}
 	a.looking.Lock()
 	defer a.looking.Unlock()
-	present, files := a.present(), describe(a.places())
-	if present != nil && files == a.files {
+	present := a.present()
+	if present != nil && a.state(present) == a.files {
 		return present
 	}
+	before := describe(a.places())
 	client, path, err := node.OpenCluster(a.host, a.kubeconfig)
 	if err != nil {
 		if text := err.Error(); text != a.said {
@@ -86,7 +87,9 @@ func (a *Reporter) Look() *kubeapi.Client {
 		}
 		client = nil // the file of the previous client is gone or not valid
 	} else {
-		a.files, a.said = files, "" // one that was replaced while it was read is read again
+		if a.files, a.said = a.state(client), ""; before != describe(a.places()) {
+			a.files = "" // it was replaced while it was read: the next check reads it again
+		}
 		a.log.Info("evictions are reported to the API server", "kubeconfig", path, "server", client.Server())
 	}
 	a.mu.Lock()
@@ -110,6 +113,10 @@ func (a *Reporter) places() []string {
 	return []string{a.kubeconfig}
 }
 
+func (a *Reporter) state(client *kubeapi.Client) string {
+	return describe(append(a.places(), client.Files()...))
+}
+
 // describe returns a text that changes when one of the files is replaced (device, inode) or written
 // (size, times).
 func describe(paths []string) string {
@@ -127,6 +134,8 @@ func describe(paths []string) string {
 
 // call sends an eviction, and marks errors that another attempt cannot change.
 func (a *Reporter) call(ctx context.Context, send func(context.Context, *kubeapi.Client) error) error {
+	ctx, cancel := withoutDeadline(ctx)
+	defer cancel()
 	err := a.ask(ctx, func(client *kubeapi.Client) error { return send(ctx, client) })
 	switch {
 	case errors.Is(err, kubeapi.ErrCredentials):
@@ -159,6 +168,22 @@ func (a *Reporter) ask(ctx context.Context, send func(*kubeapi.Client) error) er
 		return send(fresh)
 	}
 	return err
+}
+
+// withoutDeadline returns a context that ends when ctx is cancelled, and not at its deadline. Each
+// request has a separate deadline, so that a server that takes seconds for each gets all requests
+// of one attempt.
+func withoutDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
+	free, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		if errors.Is(ctx.Err(), context.Canceled) {
+			cancel()
+		}
+	})
+	return free, func() {
+		stop()
+		cancel()
+	}
 }
 
 // Try implements API. If a request fails, it is sent once more with the kubeconfig as it is

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"reflect"
 	"slices"
 	"time"
 
@@ -19,8 +18,17 @@ const coresFailed = "the resources of workload types could not be written, tryin
 // milli is the number of thousandths of a CPU in a CPU.
 const milli = 1000
 
-// decide returns the values that a Node is to get, by type, nil for a resource to remove: it is to
-// have the types with a value, in thousandths of a CPU. value is 0 if it is not known.
+// change holds what to write of the resources of workload types.
+type change struct {
+	// cores holds the values to write by type, nil for a resource to remove. It is empty if the Node
+	// is as it should be.
+	cores map[string]*int64
+	// before holds what is known if the change is not written, and after what is known if it is.
+	before, after node.Written
+}
+
+// decide compares a Node with the types that are to be advertised with a value, in thousandths of a
+// CPU. known holds what was written and seen so far. value is 0 if it is not known.
 //
 // A value is not lowered on the Node on which it was written: a kubelet that restarts compares the
 // requests of running pods with it, and fails those that do not fit. For the same reason a resource
@@ -28,74 +36,97 @@ const milli = 1000
 // not have (removeMissingExtendedResources, pkg/kubelet/lifecycle/predicate.go, v1.37.0).
 //
 // A resource that was not written by this program is not removed.
-func decide(types []string, value int64, written node.Written, n kubeapi.Node) map[string]*int64 {
-	cores := map[string]*int64{}
+func decide(types []string, value int64, known node.Written, n kubeapi.Node) change {
+	written := known.Cores
+	//guard: a resource on another Node of the name is not ours
+	if n.UID != known.Node {
+		written = map[string]int64{}
+		for _, one := range n.Ours { // an earlier boot has written it
+			written[one] = 0
+		}
+	}
+	c := change{cores: map[string]*int64{}, before: known, after: known}
+	seen := map[string]int64{}
+	c.before.Node, c.before.Cores, c.before.Seen = n.UID, map[string]int64{}, seen
+	c.after.Node, c.after.Cores, c.after.Seen = n.UID, map[string]int64{}, seen
 	for _, one := range types {
+		last, ours := written[one]
 		has, is := n.Cores[one]
-		want := value
-		//guard: a resource on another Node of the name is not ours
-		if n.UID == written.Node {
-			//guard: a resource is not lowered while the node runs
-			want = max(value, written.Cores[one])
+		if is {
+			seen[one] = has
+		}
+		//guard: a resource is not lowered while the node runs
+		want := max(value, last)
+		if ours {
+			c.before.Cores[one], c.after.Cores[one] = last, want
 		}
 		//guard: a resource is not set to zero
 		if want > 0 && (!is || has != want) {
-			cores[one] = &want
+			c.cores[one], c.after.Cores[one] = &want, want
 		}
 	}
-	for _, one := range n.Ours {
-		if !slices.Contains(types, one) {
-			cores[one] = nil
+	for one, last := range written {
+		has, is := n.Cores[one]
+		if !is || slices.Contains(types, one) {
+			continue
 		}
+		c.cores[one], seen[one] = nil, has
+		c.before.Cores[one], c.after.Cores[one] = last, last
 	}
-	return cores
+	return c
 }
 
-// lacking is decide for the Node as it was last seen.
-func (k *Keeper) lacking() map[string]*int64 { return decide(k.types, k.value(), k.written, *k.seen) }
+// lacks reports whether the resources that the Node is known to have are not those that it is to
+// have, or it is time to see which it has.
+func (k *Keeper) lacks(now time.Time) bool {
+	if len(k.types)+len(k.written.Cores) == 0 {
+		return false
+	}
+	//guard: resources are looked at while labels and conditions are refused
+	if !now.Before(k.beat) {
+		return true
+	}
+	seen := kubeapi.Node{UID: k.written.Node, Cores: k.written.Seen}
+	return len(decide(k.types, k.value(), k.written, seen).cores) > 0
+}
 
-// putCores writes the resources that differ on the Node.
-func (k *Keeper) putCores(ctx context.Context, now time.Time) error {
-	if cores := k.lacking(); len(cores) > 0 {
-		had := k.seen.Cores
-		if err := k.send(ctx, kubeapi.NodePatch{UID: k.seen.UID, Cores: cores}, now); err != nil {
-			return err
+// putCores writes the resources that differ on a Node, which was just seen.
+func (k *Keeper) putCores(ctx context.Context, n kubeapi.Node) error {
+	before := k.written
+	c := decide(k.types, k.value(), before, n)
+	//guard: a resource is remembered before it is written
+	k.store(c.after) // a write that is not known could never be taken back
+	if len(c.cores) == 0 {
+		return nil
+	}
+	n, err := k.patch(ctx, kubeapi.NodePatch{UID: n.UID, Cores: c.cores})
+	if err == nil {
+		k.report(c, before)
+		if c = decide(k.types, k.value(), k.written, n); len(c.cores) > 0 {
+			//guard: a value that an admission policy takes back is a failure
+			err = errNotKept
 		}
-		k.report(cores, had)
+		k.store(c.after)
+		//guard: a resource that was refused is not ours
+	} else if isRefused(err) {
+		k.store(c.before)
 	}
-	lacking := k.lacking()
-	k.remember()
-	if len(lacking) > 0 {
-		//guard: a value that an admission policy takes back is a failure
-		return errNotKept
-	}
-	return nil
-}
-
-// remember keeps the resources of the Node for the next start, and for other programs.
-func (k *Keeper) remember() {
-	cores := maps.Clone(k.seen.Cores)
-	maps.DeleteFunc(cores, func(one string, _ int64) bool {
-		return !slices.Contains(k.types, one) && !slices.Contains(k.seen.Ours, one)
-	})
-	k.store(node.Written{Node: k.seen.UID, Cores: cores})
-}
-
-// store replaces what is known of the resources.
-func (k *Keeper) store(w node.Written) {
-	w.Version = k.written.Version // of the file, which node.WriteWritten sets
-	if reflect.DeepEqual(w, k.written) {
-		return
-	}
-	k.written = w
-	if err := node.WriteWritten(k.options.Node, w); err != nil {
-		k.options.Log.Error("what this program has written to the Node is not remembered over a restart", "error", err)
-	}
+	return err
 }
 
 // errNotKept means that something between us and the store changes what we write.
 var errNotKept = errors.New("the API server has accepted the values and has others: " +
 	"does an admission policy or a webhook change nodes/status?")
+
+// isRefused reports whether an error means that nothing was written.
+func isRefused(err error) bool {
+	for _, kind := range []error{kubeapi.ErrForbidden, kubeapi.ErrCredentials, kubeapi.ErrGone, kubeapi.ErrNoClient} {
+		if errors.Is(err, kind) {
+			return true
+		}
+	}
+	return false
+}
 
 // value returns the value of each resource, 0 if it is not known. All online CPUs count, whichever
 // a process of this program may use.
@@ -111,21 +142,21 @@ func (k *Keeper) value() int64 {
 	return int64(cpus.Size()) * milli
 }
 
-// report logs what was written to a Node that had other values.
-func (k *Keeper) report(cores map[string]*int64, had map[string]int64) {
-	for _, one := range slices.Sorted(maps.Keys(cores)) {
-		resource, value := partition.WorkloadResource(one), cores[one]
-		last, known := k.written.Cores[one]
+// report logs what was written. before holds what was known when the Node was seen the last time.
+func (k *Keeper) report(c change, before node.Written) {
+	for _, one := range slices.Sorted(maps.Keys(c.cores)) {
+		value, had := c.cores[one], c.before.Seen[one]
+		last, ours := before.Cores[one]
 		switch {
 		case value == nil:
-			k.options.Log.Info("the resource of a workload type is removed from the Node", "resource", resource)
-		case known && k.written.Node == k.seen.UID && had[one] != last:
+			k.options.Log.Info("the resource of a workload type is removed from the Node", "resource", partition.WorkloadResource(one))
+		case ours && before.Node == c.after.Node && before.Seen[one] == last && had != last:
 			k.options.Log.Warn(
 				"the resource of a workload type was overwritten on the Node, and is written again",
-				"resource", resource, "found", had[one], "capacity", *value,
+				"resource", partition.WorkloadResource(one), "found", had, "capacity", *value,
 			)
 		default:
-			k.options.Log.Info("the resource of a workload type is on the Node", "resource", resource, "capacity", *value)
+			k.options.Log.Info("the resource of a workload type is on the Node", "resource", partition.WorkloadResource(one), "capacity", *value)
 		}
 	}
 }

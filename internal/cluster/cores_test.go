@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,6 +17,7 @@ import (
 	"node-partition.io/node-partition/internal/kubeapi"
 	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/pkg/evict"
+	"node-partition.io/node-partition/tests/fakeapi"
 	"node-partition.io/node-partition/tests/testkit"
 )
 
@@ -31,7 +34,6 @@ func (n *aNode) patchCores(cores map[string]*int64) {
 	}
 	n.writes = append(n.writes, coresText(cores))
 	for one, value := range cores {
-		delete(n.ours, one)
 		if delete(n.cores, one); value != nil {
 			n.cores[one], n.ours[one] = *value, true
 		}
@@ -229,13 +231,13 @@ func TestNodeComesAndGoes(t *testing.T) {
 		n.change(func(n *aNode) { n.err = kubeapi.ErrGone })
 		k.KubeletStarted()
 		<-time.After(3 * time.Second)
-		if w, err := node.ReadWritten(host.Below(dir)); err != nil || w.Node != "" || len(w.Cores) > 0 {
+		if w, err := node.ReadWritten(host.Below(dir)); err != nil || w.Node != "" || len(w.Seen)+len(w.Cores) > 0 {
 			t.Errorf("without the Node: %+v, %v", w, err)
 		}
 		again("3")
 		<-time.After(20 * time.Second)
 		n.want(t, "a kubelet has registered it", values{"a": 4000})
-		if w, err := node.ReadWritten(host.Below(dir)); err != nil || w.Node != "3" || w.Cores["a"] != 4000 {
+		if w, err := node.ReadWritten(host.Below(dir)); err != nil || w.Node != "3" || w.Seen["a"] != 4000 {
 			t.Errorf("on another Node: %+v, %v", w, err)
 		}
 		k.KubeletStarted() // it sets the value to zero a moment later
@@ -247,7 +249,8 @@ func TestNodeComesAndGoes(t *testing.T) {
 }
 
 // TestTypesRefused: without the right, and without an API server, requests get rare. The cause is
-// logged once, and it works when the cause is gone.
+// logged once, and it works when the cause is gone. A resource that could not be written is not
+// ours. One for which no answer came may be.
 func TestTypesRefused(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -278,6 +281,20 @@ func TestTypesRefused(t *testing.T) {
 			})
 		})
 	}
+	for err, ours := range map[error]int{kubeapi.ErrForbidden: 0, kubeapi.ErrCredentials: 0, kubeapi.ErrUnreachable: 1} {
+		synctest.Test(t, func(t *testing.T) {
+			n, lines, dir := &aNode{refused: err}, &testkit.Buffer{}, fourCPUs(t)
+			_, stop := n.advertising(t, dir, lines, "a")
+			defer stop()
+			<-time.After(30 * time.Minute)
+			if w, readErr := node.ReadWritten(host.Below(dir)); readErr != nil || len(w.Cores) != ours {
+				t.Errorf("%v: %+v, %v; want %d written", err, w, readErr, ours)
+			}
+			if text := lines.String(); strings.Count(text, coresFailed) != 1 || strings.Count(text, "\n") != 1 {
+				t.Errorf("%v: log %s; want one line", err, text)
+			}
+		})
+	}
 }
 
 // TestTypesRestart: a restart changes nothing on the Node. A type that was removed meanwhile loses
@@ -294,8 +311,8 @@ func TestTypesRestart(t *testing.T) {
 		n.wrote()
 		_, stop = n.advertising(t, dir, lines, "a", "b")
 		<-time.After(settle - time.Second)
-		if requests, writes := n.wrote(); requests != 1 || writes != "" {
-			t.Errorf("%d requests at a restart, writes %q; want one look", requests, writes)
+		if requests, _ := n.wrote(); requests != 0 {
+			t.Errorf("%d requests at a restart", requests)
 		}
 		stop()
 		setOnline(t, dir, "0-1")
@@ -387,21 +404,53 @@ func TestRemoveRefused(t *testing.T) {
 	})
 }
 
-// TestAnswerLost: what was written without an answer is removed when it is not asked for any more.
-func TestAnswerLost(t *testing.T) {
+// TestTypesInCluster: resources on an API server. What an earlier boot has written, which no file
+// knows, is removed if its type is gone, and lowered to the CPUs of now.
+func TestTypesInCluster(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		n, lines := &aNode{}, &testkit.Buffer{}
-		k, stop := n.advertising(t, fourCPUs(t), lines)
-		defer stop()
-		<-time.After(2 * settle)
-		n.change(func(n *aNode) { n.lost = true })
-		k.Follow([]string{"a"})
-		<-time.After(time.Minute)
-		n.want(t, "the answer is lost", values{"a": 4000})
-		k.Follow(nil)
-		n.change(func(n *aNode) { n.lost = false })
-		<-time.After(2 * time.Minute)
-		n.want(t, "without the type", values{})
-	})
+	const a, b, theirs = "a.workload.openshift.io/cores", "b.workload.openshift.io/cores", "theirs.workload.openshift.io/cores"
+	cluster := fakeapi.New(t, httptest.NewServer)
+	client, err := kubeapi.New(cluster.NewKubeconfig(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := &testkit.Buffer{}
+	started := func(dir string, types ...string) func() {
+		k := new(aNode).keeper(dir, "0.1.0", lines)
+		k.patch = func(ctx context.Context, p kubeapi.NodePatch) (kubeapi.Node, error) {
+			return client.PatchNode(ctx, fakeapi.Node, p)
+		}
+		k.Follow(types)
+		return run(t, k.Run)
+	}
+	eventually := func(what string, want map[string]string) {
+		t.Helper()
+		for deadline := time.After(30 * time.Second); !maps.Equal(cluster.Capacity(), want); {
+			select {
+			case <-deadline:
+				t.Fatalf("%s: the Node has %v; want %v; log %s", what, cluster.Capacity(), want, lines)
+			case <-time.After(time.Millisecond):
+			}
+		}
+	}
+	cluster.SetNode("1", map[string]string{theirs: "4k"})
+	cluster.Answer(fakeapi.PatchNode, http.StatusForbidden)
+	dir := stateDir(t)
+	setOnline(t, dir, "0-7")
+	stop := started(dir, "a", "b")
+	for !strings.Contains(lines.String(), "patch of nodes/status") {
+		<-time.After(time.Millisecond)
+	}
+	stop()
+	cluster.Answer(fakeapi.PatchNode, 0)
+	stop = started(dir, "a", "b")
+	eventually("before", map[string]string{a: "8k", b: "8k", theirs: "4k"})
+	stop()
+	for _, line := range cluster.Came() {
+		if line != fakeapi.PatchNode {
+			t.Errorf("request %s", line)
+		}
+	}
+	defer started(fourCPUs(t), "a")()
+	eventually("after a boot", map[string]string{a: "4k", theirs: "4k"})
 }

@@ -209,6 +209,32 @@ func TestKubeconfigReplaced(t *testing.T) {
 	}
 }
 
+// TestSlowServer: a server that takes long for each request gets all requests of one attempt. The
+// end of the program cancels them.
+func TestSlowServer(t *testing.T) {
+	t.Parallel()
+	c := fakeapi.New(t, func(h http.Handler) *httptest.Server {
+		return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			select {
+			case <-time.After(600 * time.Millisecond):
+				h.ServeHTTP(w, r)
+			case <-r.Context().Done(): // as priority and fairness drops requests of clients that are gone
+			}
+		}))
+	})
+	a, log := newReporter(c.NewKubeconfig(t))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if err := a.Evict(ctx, anEviction()); err != nil || len(c.Statuses) != 1 || len(c.Events) != 1 {
+		t.Errorf("%v, %d statuses, %d events: %s", err, len(c.Statuses), len(c.Events), log)
+	}
+	over, end := context.WithCancel(t.Context())
+	end()
+	if err := a.Evict(over, anEviction()); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v; want the end of the program", err)
+	}
+}
+
 // TestKubeconfigLater: a node may join its cluster long after the start of the service. Until then
 // the log has once the reason why evictions are not reported.
 func TestKubeconfigLater(t *testing.T) {

@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
+
 	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/kubeapi"
 	"node-partition.io/node-partition/internal/node"
@@ -65,7 +67,7 @@ type KeeperOptions struct {
 // It writes them with one patch when they change, and a heartbeat every five minutes on average.
 // The answer is the Node, and shows what others have overwritten. The times of the heartbeats are
 // drawn, so that the nodes of a cluster do not come at once after an outage of its API server. It
-// reads the Node at its start alone: without a change a node has one request in five minutes. A
+// does not read the Node besides: without a change a node has one request in five minutes. A
 // readiness that is worse has to last for a minute before it is written, because others make taints
 // of it: a restart of this program, of the runtime or of a pod changes nothing.
 //
@@ -73,10 +75,9 @@ type KeeperOptions struct {
 // CPUs of the node, whatever CPUs the partition has: the pods share them by weight, and more may be
 // requested than there are.
 //
-// What is ours on the Node, the Node itself says: a start reads it and continues from there. After
-// a boot its conditions are those of the former boot, and are written at once. What is not asked
-// for any more is removed, if this program has written it last. The state file has the resources
-// alone.
+// After a boot the Node still has the last values of the former boot, and is written at once. The
+// state file is on a tmpfs, so its lack shows that. With it a restart continues where the run
+// before has ended. What is not asked for any more is removed, if this program has written it last.
 type Keeper struct {
 	options KeeperOptions
 	patch   func(context.Context, kubeapi.NodePatch) (kubeapi.Node, error)
@@ -93,19 +94,18 @@ type Keeper struct {
 	ended   bool       // no write may follow the removal
 	types   []string   // of follows
 	written node.Written
-	// seen is what the Node has of ours by the last answer; nil before the first, while there is no
-	// Node, and after a request without an answer.
-	seen *kubeapi.Node
+	looked  bool // what of the Node is ours is known
+	left    bool // an earlier run of this boot has written something that is not asked for any more
+	clears  bool // an earlier run may have
 
 	begin time.Time // of Run
-	// differed is the time since which the readiness differs from the last value; zero if it does not.
-	differed time.Time
-	polled   time.Time     // the last poll of the memory, or the last time when there was none
-	beat     time.Time     // the next heartbeat
-	pause    time.Duration // the mean time to the next heartbeat
-	all      attempts      // of any request
-	marks    attempts      // to write labels and conditions
-	cores    attempts      // to write resources
+	// differs is the time since which the readiness differs from the last value; zero if it does not.
+	differs time.Time
+	read    time.Time     // the last poll of the memory, or the last time when there was none to read
+	beat    time.Time     // the next heartbeat
+	pause   time.Duration // the mean time to the next heartbeat
+	marks   attempts      // to write labels and conditions
+	cores   attempts      // to write resources
 }
 
 // attempts has what is known of attempts that have failed.
@@ -127,8 +127,8 @@ func (a *attempts) note(err error, now time.Time) {
 	a.next = now.Add(a.retry.After(err))
 }
 
-// NewKeeper returns a Keeper that knows which resources were written before the last restart. It
-// writes nothing before Run.
+// NewKeeper returns a Keeper that knows what was written before the last restart. It writes nothing
+// before Run.
 func NewKeeper(o KeeperOptions) *Keeper {
 	k := &Keeper{options: o, look: look, pause: heartbeat, changed: make(chan struct{}, 1)}
 	k.patch = func(ctx context.Context, p kubeapi.NodePatch) (n kubeapi.Node, err error) {
@@ -139,8 +139,25 @@ func NewKeeper(o KeeperOptions) *Keeper {
 		return n, err
 	}
 	var err error
-	if k.written, err = node.ReadWritten(o.Node); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		o.Log.Warn("what this program has written to the Node is not known before the API server answers", "error", err)
+	if k.written, err = node.ReadWritten(o.Node); err != nil {
+		if !errors.Is(err, fs.ErrNotExist) {
+			o.Log.Warn("what this program has written to the Node is not known before the API server answers", "error", err)
+		}
+		// The node was booted, or the file is of no use.
+		k.written = node.Written{
+			Labels:     map[string]string{partition.VersionLabel: "", partition.SectionLabel: ""},
+			Conditions: map[v1.NodeConditionType]v1.NodeCondition{kubeapi.Ready: {}, kubeapi.Pressure: {}},
+		}
+	}
+	_, isReady := k.written.Conditions[kubeapi.Ready]
+	_, isPressure := k.written.Conditions[kubeapi.Pressure]
+	k.clears = o.Facts == nil && (isReady || len(k.written.Labels) > 0) || o.Memory == nil && isPressure
+	k.left = k.clears && err == nil
+	//guard: a label of another program is not removed with an option
+	k.looked = !k.clears && k.written.Node != ""
+	if k.written.Conditions[kubeapi.Pressure].Status == v1.ConditionTrue {
+		//guard: a pressure lasts for five minutes over a restart
+		k.Pressed() // when it was is not known
 	}
 	return k
 }
@@ -183,9 +200,6 @@ func (k *Keeper) wake() {
 func (k *Keeper) follow(now time.Time) {
 	k.following.Lock()
 	defer k.following.Unlock()
-	if !k.isRequested() && len(k.follows) > 0 {
-		k.all.next = now // what nothing asked for could wait
-	}
 	k.types = k.follows
 	if k.again && len(k.types) > 0 {
 		k.beat, k.pause = now, look // and again, less and less often: it may take its time
@@ -215,13 +229,14 @@ func (k *Keeper) Run(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// start sets the times of the first requests.
+// start sets the times of the first writes.
 func (k *Keeper) start(now time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.begin, k.polled = now, now
-	if k.follow(now); !k.isRequested() && k.written.Node == "" {
-		k.all.next = now.Add(settle/2 + rand.N(settle)) // a cluster may boot at once
+	k.begin, k.read = now, now
+	k.beat = now.Add(settle + rand.N(settle))
+	if k.follow(now); !k.isRequested() && !k.left {
+		k.marks.next = now.Add(settle/2 + rand.N(settle)) // a cluster may boot at once
 	}
 }
 
@@ -234,13 +249,10 @@ func (k *Keeper) isRequested() bool {
 func (k *Keeper) isIdle() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return !k.isRequested() && k.seen != nil && !k.differs(kubeapi.Node{}) && len(k.lacking()) == 0
+	return !k.isRequested() && k.looked && k.written.IsEmpty()
 }
 
-// marksFailed is logged when labels and conditions could not be written.
-const marksFailed = "the labels and conditions of the Node could not be written, trying again"
-
-// step compares what is to be on the Node with what it has, and writes what differs.
+// step compares what is to be on the Node with the last values, and writes what differs.
 func (k *Keeper) step(ctx context.Context, now time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -249,64 +261,60 @@ func (k *Keeper) step(ctx context.Context, now time.Time) {
 		return
 	}
 	k.follow(now)
+	want := k.wanted(now)
 	//guard: nothing is tried each second while the API server is away
-	if !k.all.may(now) || k.seen == nil && !k.read(ctx, now) {
+	writes := k.marks.may(now) && k.isDue(want, now)
+	if !writes && (!k.cores.may(now) || !k.lacks(now)) {
 		return
 	}
-	want := k.wanted(now)
-	marks := len(want.Labels)+len(want.Conditions) > 0
-	beats := (marks || len(k.types) > 0) && !now.Before(k.beat)
+	n, err := k.put(ctx, want, writes, now)
+	if writes {
+		k.tellNodeStatus(ctx, want, err, now)
+	}
 	switch {
-	case k.marks.may(now) && (k.differs(want) || marks && beats):
-		what := marksFailed
-		if !marks {
-			what = "the labels and conditions of the Node could not be removed, trying again"
+	case err == nil && k.cores.may(now):
+		err = k.putCores(ctx, n)
+	case err == nil:
+		return
+	case writes:
+		//guard: labels and conditions that are refused hold up no resource
+		if want.IsEmpty() || errors.Is(err, kubeapi.ErrUnreachable) || errors.Is(err, kubeapi.ErrGone) {
+			k.cores.next = k.marks.next // an attempt for them would fail in the same way
 		}
-		err := k.put(ctx, want, now)
-		k.note(ctx, &k.marks, err, now, what)
-		if marks {
-			k.options.Count(err == nil) // after the line: who waits for it finds the cause in the log
-		}
-	case beats:
-		//guard: resources are looked at while labels and conditions are refused
-		k.note(ctx, &k.all, k.send(ctx, kubeapi.NodePatch{}, now), now, coresFailed)
+		return
 	}
-	//guard: labels and conditions that are refused hold up no resource
-	if k.all.may(now) && k.cores.may(now) {
-		k.note(ctx, &k.cores, k.putCores(ctx, now), now, coresFailed)
+	k.cores.note(err, now)
+	k.complain(ctx, &k.cores, err, now, coresFailed)
+}
+
+// tellNodeStatus notes the result of a write, and says what has failed.
+func (k *Keeper) tellNodeStatus(ctx context.Context, want node.Written, err error, now time.Time) {
+	what := "the labels and conditions of the Node could not be written, trying again"
+	switch {
+	case !want.IsEmpty():
+	case len(k.types) > 0:
+		what = coresFailed
+	default:
+		what = "the labels and conditions of the Node could not be removed, trying again"
+		forbidden := errors.Is(err, kubeapi.ErrForbidden) && !k.isRequested()
+		//guard: a Node that is gone has nothing to remove
+		if errors.Is(err, kubeapi.ErrGone) || forbidden {
+			if forbidden && k.left {
+				k.warnLeft(err)
+			}
+			k.looked, err = true, nil
+			k.store(node.Written{})
+		}
+	}
+	k.marks.note(err, now)
+	k.complain(ctx, &k.marks, err, now, what)
+	if !want.IsEmpty() {
+		k.options.Count(err == nil) // after the line: who waits for it finds the cause in the log
 	}
 }
 
-// read sees what the Node has. It reports false if that has failed.
-func (k *Keeper) read(ctx context.Context, now time.Time) bool {
-	err := k.send(ctx, kubeapi.NodePatch{}, now)
-	//guard: a Node that is gone has nothing to remove
-	if !k.isRequested() && (errors.Is(err, kubeapi.ErrGone) || errors.Is(err, kubeapi.ErrForbidden)) {
-		k.seen, err = &kubeapi.Node{}, nil
-	}
-	marks := k.options.Facts != nil || k.options.Memory != nil
-	what := coresFailed
-	if marks {
-		what = marksFailed
-	}
-	k.note(ctx, &k.all, err, now, what)
-	if err != nil && marks {
-		k.options.Count(false)
-	}
-	return err == nil
-}
-
-// note notes the result of an attempt, and logs why it has failed.
-func (k *Keeper) note(ctx context.Context, a *attempts, err error, now time.Time, what string) {
-	for _, kind := range []error{kubeapi.ErrUnreachable, kubeapi.ErrGone, kubeapi.ErrCredentials, kubeapi.ErrNoClient} {
-		if errors.Is(err, kind) {
-			a = &k.all // any request would fail in the same way
-		}
-	}
-	if err == nil {
-		k.all.note(nil, now)
-	}
-	a.note(err, now)
+// complain logs why an attempt has failed.
+func (k *Keeper) complain(ctx context.Context, a *attempts, err error, now time.Time, what string) {
 	//guard: a Node that its kubelet registers later is not in the log
 	if err == nil || ctx.Err() != nil || errors.Is(err, kubeapi.ErrGone) && now.Sub(k.begin) < patience {
 		return

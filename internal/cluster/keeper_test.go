@@ -167,7 +167,7 @@ func (n *aNode) change(f func(*aNode)) (sets int) {
 }
 
 // keeper returns a Keeper for n, with its state in a folder. Without facts it keeps no readiness.
-func (n *aNode) keeper(dir, version string, log *testkit.Buffer, boot ...string) *Keeper {
+func (n *aNode) keeper(dir, version string, log *testkit.Buffer) *Keeper {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	o := KeeperOptions{
@@ -176,7 +176,7 @@ func (n *aNode) keeper(dir, version string, log *testkit.Buffer, boot ...string)
 			defer n.mu.Unlock()
 			return n.stopping
 		},
-		Partition: "system", Version: version, Boot: cmp.Or(strings.Join(boot, ""), "b1"), Node: host.Below(dir), Log: log.Logger(),
+		Partition: "system", Version: version, Boot: "b1", Node: host.Below(dir), Log: log.Logger(),
 		Count: func(bool) {},
 	}
 	if n.facts != nil {
@@ -270,7 +270,7 @@ func TestRun(t *testing.T) {
 		n, dir, lines := &aNode{facts: &Facts{Section: strings.Repeat("ab", 32)}}, stateDir(t), &testkit.Buffer{}
 		want := ready(t, n)
 		stop := run(t, n.keeper(dir, "0.1.0", lines).Run)
-		want.after("the first, after a look", time.Second/2, 2, v1.ConditionUnknown, reasonStarting)
+		want.after("the first", time.Second/2, 1, v1.ConditionUnknown, reasonStarting)
 		n.change(func(n *aNode) { n.facts.Passed = true })
 		want.after("a pass", 2*time.Second, 1, v1.ConditionTrue, reasonActive)
 		labels, conditions := n.on()
@@ -307,11 +307,11 @@ func TestRun(t *testing.T) {
 
 		n.change(func(n *aNode) { n.facts.Passed = false })
 		stop = run(t, n.keeper(dir, "0.1.0", lines).Run)
-		want.after("a look of a restart", 30*time.Second, 1, v1.ConditionTrue, reasonActive)
+		want.after("a restart", 30*time.Second, 0, v1.ConditionTrue, reasonActive)
 		stop()
 		n.change(func(n *aNode) { n.facts.Passed = true })
 		stop = run(t, n.keeper(dir, "0.2.0", lines).Run)
-		want.after("another version", 2*time.Second, 2, v1.ConditionTrue, reasonActive)
+		want.after("another version", 2*time.Second, 1, v1.ConditionTrue, reasonActive)
 		if labels, conditions = n.on(); labels[partition.VersionLabel] != "0.2.0" || labels[partition.SectionLabel] != "cd" ||
 			conditions[kubeapi.Ready].LastTransitionTime.Unix() != since.Unix() {
 			t.Errorf("%v, %+v; want the present version, and the transition at %s", labels, conditions, since)
@@ -321,8 +321,8 @@ func TestRun(t *testing.T) {
 		want.after("a shutdown", time.Second, 1, v1.ConditionUnknown, reasonStopping)
 
 		n.change(func(n *aNode) { n.stopping, n.facts.Passed = false, false })
-		stop = run(t, n.keeper(dir, "0.2.0", lines, "b2").Run)
-		want.after("a boot", time.Second/2, 2, v1.ConditionUnknown, reasonStarting)
+		stop = run(t, n.keeper(stateDir(t), "0.2.0", lines).Run)
+		want.after("a boot", time.Second/2, 1, v1.ConditionUnknown, reasonStarting)
 		stop()
 		if text := lines.String(); text != "" {
 			t.Errorf("log %s", text)
@@ -339,7 +339,7 @@ func TestPressure(t *testing.T) {
 		both, want := ready(t, n), ready(t, n).about(kubeapi.Pressure)
 		k := n.keeper(stateDir(t), "0.1.0", lines)
 		defer run(t, k.Run)()
-		both.after("before the first poll", 10*time.Second, 2, v1.ConditionTrue, reasonActive)
+		both.after("before the first poll", 10*time.Second, 1, v1.ConditionTrue, reasonActive)
 		if _, conditions := n.left(); conditions != 1 {
 			t.Errorf("%d conditions before the first poll", conditions)
 		}
@@ -381,7 +381,7 @@ func TestPressureRestart(t *testing.T) {
 			return conditions[kubeapi.Pressure].LastTransitionTime.Time
 		}
 		stop := run(t, n.keeper(dir, "0.1.0", lines).Run)
-		want.after("the first", 2*time.Second, 2, v1.ConditionFalse, reasonEnough)
+		want.after("the first", 2*time.Second, 1, v1.ConditionFalse, reasonEnough)
 		stop()
 		since := transition()
 		<-time.After(time.Minute)
@@ -443,13 +443,14 @@ func TestOff(t *testing.T) {
 }
 
 // TestAway: while a Node does not exist the pauses are short and differ, and the log has one line.
-// A Node that its kubelet has not registered yet has none.
+// A Node that its kubelet has not registered yet has none. What may have been written is known to
+// the next start.
 func TestAway(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		n, lines := &aNode{facts: fine(), err: fmt.Errorf("%w: no node", kubeapi.ErrGone)}, &testkit.Buffer{}
-		k := n.keeper(stateDir(t), "0.1.0", lines)
-		defer run(t, k.Run)()
+		n, dir, lines := &aNode{facts: fine(), err: fmt.Errorf("%w: no node", kubeapi.ErrGone)}, stateDir(t), &testkit.Buffer{}
+		k := n.keeper(dir, "0.1.0", lines)
+		stop := run(t, k.Run)
 		<-time.After(time.Minute)
 		synctest.Wait()
 		if sets := n.change(func(*aNode) {}); sets < 5 || sets > 30 || lines.String() != "" || !k.Tried() {
@@ -458,6 +459,34 @@ func TestAway(t *testing.T) {
 		<-time.After(2 * time.Minute)
 		if text := lines.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "could not be written, trying again") {
 			t.Errorf("log %s; want one line", text)
+		}
+		stop()
+		if k = n.keeper(dir, "0.1.0", lines); k.written.IsEmpty() || k.written.Conditions[kubeapi.Ready].Status != "" {
+			t.Errorf("%+v; want that something may be there", k.written)
+		}
+	})
+}
+
+// TestAnswerLost: what was written without an answer is removed when it is not asked for any more.
+func TestAnswerLost(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n, dir, lines := &aNode{memory: &evict.Report{UsedPeak: 1}}, stateDir(t), &testkit.Buffer{}
+		stop := run(t, n.keeper(dir, "0.1.0", lines).Run)
+		<-time.After(time.Minute)
+		stop()
+		n.change(func(n *aNode) { n.facts, n.lost = fine(), true })
+		stop = run(t, n.keeper(dir, "0.1.0", lines).Run)
+		<-time.After(time.Minute)
+		stop()
+		if labels, conditions := n.left(); labels != 1 || conditions != 2 {
+			t.Fatalf("%d labels and %d conditions were written; want 1, 2", labels, conditions)
+		}
+		n.change(func(n *aNode) { n.facts, n.lost = nil, false })
+		defer run(t, n.keeper(dir, "0.1.0", lines).Run)()
+		<-time.After(time.Minute)
+		if labels, conditions := n.left(); labels != 0 || conditions != 1 {
+			t.Errorf("%d labels and %d conditions are left; want 0, 1", labels, conditions)
 		}
 	})
 }
@@ -488,12 +517,15 @@ func TestClear(t *testing.T) {
 		}
 		return all
 	}
+	const before = `{"version":3,"node":"1","conditions":{"SystemPartitionReady":{"status":"True"}}}`
+	another := strings.Replace(before, `"version":3`, `"version":2`, 1)
 	for name, test := range map[string]struct {
 		labels     map[string]string
 		has        map[v1.NodeConditionType]v1.NodeCondition
 		others     bool
 		memory     *evict.Report // nil: neither option
 		err        error
+		before     string // the state file; none after a boot
 		labelsLeft int
 		left       int
 		sets       int
@@ -502,20 +534,34 @@ func TestClear(t *testing.T) {
 		"nothing":           {},
 		"all":               {labels: version, has: kinds(kubeapi.Ready, kubeapi.Pressure), sets: 1, log: "no option asks for them any more"},
 		"a label of others": {labels: version, others: true, labelsLeft: 1},
-		"no Node":           {err: kubeapi.ErrGone},
-		"no right":          {err: kubeapi.ErrForbidden},
+		"in the same boot":  {has: kinds(kubeapi.Ready), before: before, sets: 1, log: "no option asks for them any more"},
+		"of another version": {
+			labels: version, has: kinds(kubeapi.Ready, kubeapi.Pressure), before: another, sets: 1, log: "no option asks for them any more",
+		},
+		"of another version, a label of others": {
+			labels: version, others: true, before: another, labelsLeft: 1, log: "is not known before the API server answers",
+		},
+		"no Node":                {err: kubeapi.ErrGone, before: before},
+		"no right, never had it": {err: kubeapi.ErrForbidden},
+		"no right any more":      {err: kubeapi.ErrForbidden, before: before, log: "remove them with kubectl"},
 		"the other is asked for": {
-			labels: version, has: kinds(kubeapi.Ready, kubeapi.Pressure), memory: &evict.Report{UsedPeak: 1}, left: 1, sets: 1,
+			labels: version, has: kinds(kubeapi.Ready, kubeapi.Pressure), memory: &evict.Report{UsedPeak: 1}, before: before, left: 1, sets: 1,
 			log: "no option asks for them any more",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				n, lines := &aNode{labels: test.labels, has: test.has, others: test.others, memory: test.memory, err: test.err}, &testkit.Buffer{}
+				n, dir, lines := &aNode{labels: test.labels, has: test.has, others: test.others, memory: test.memory, err: test.err}, stateDir(t), &testkit.Buffer{}
 				n.labels = maps.Clone(test.labels)
-				defer run(t, n.keeper(stateDir(t), "0.1.0", lines).Run)()
-				if test.memory == nil { // it is not known that there is anything to remove
+				file := host.Below(dir).Path(node.WrittenFile)
+				if test.before != "" {
+					if err := os.WriteFile(file, []byte(test.before), 0o600); err != nil {
+						t.Fatal(err)
+					}
+				}
+				stop := run(t, n.keeper(dir, "0.1.0", lines).Run)
+				if test.before != before { // it is not known that there is anything to remove
 					<-time.After(settle/2 - time.Second)
 					synctest.Wait()
 					if n.change(func(*aNode) {}) > 0 {
@@ -533,6 +579,10 @@ func TestClear(t *testing.T) {
 				}
 				if text := lines.String(); test.log == "" && text != "" || !strings.Contains(text, test.log) {
 					t.Errorf("log %s; want %q", text, test.log)
+				}
+				stop()
+				if w, err := node.ReadWritten(host.Below(dir)); err != nil || w.IsEmpty() != (test.memory == nil) {
+					t.Errorf("%+v, %v; want that nothing is to be taken back without an option", w, err)
 				}
 			})
 		})

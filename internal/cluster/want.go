@@ -2,18 +2,18 @@ package cluster
 
 import (
 	"maps"
-	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 
 	"node-partition.io/node-partition/internal/kubeapi"
+	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/internal/partition"
 )
 
-// wanted returns the labels and conditions that the Node is to have.
-func (k *Keeper) wanted(now time.Time) kubeapi.Node {
-	want := kubeapi.Node{Labels: map[string]string{}, Conditions: map[v1.NodeConditionType]v1.NodeCondition{}}
+// wanted returns what the Node is to have. A condition without a status stays as it is.
+func (k *Keeper) wanted(now time.Time) node.Written {
+	want := node.Written{Labels: map[string]string{}, Conditions: map[v1.NodeConditionType]v1.NodeCondition{}}
 	if k.options.Facts != nil {
 		if facts, on := k.options.Facts(); on {
 			for name, value := range map[string]string{
@@ -44,23 +44,18 @@ func (k *Keeper) ofBoot(c v1.NodeCondition) v1.NodeCondition {
 	return c
 }
 
-// isOfBoot reports whether a condition of the Node is of the present boot.
-func (k *Keeper) isOfBoot(c v1.NodeCondition) bool {
-	return c.Status != "" && strings.HasSuffix(c.Message, k.ofBoot(v1.NodeCondition{}).Message)
-}
-
 // settled returns the readiness c, or the last value while c has not lasted long enough.
 func (k *Keeper) settled(c v1.NodeCondition, now time.Time) v1.NodeCondition {
-	last := k.seen.Conditions[kubeapi.Ready]
+	last := k.written.Conditions[kubeapi.Ready]
 	switch {
 	case same(c, last):
-		k.differed = time.Time{}
-	case k.differed.IsZero():
-		k.differed = now
+		k.differs = time.Time{}
+	case k.differs.IsZero():
+		k.differs = now
 	}
 	//guard: a value that is worse lasts for a minute before it is on the Node
 	//guard: after a boot the condition is written at once, whatever it is
-	if !k.isOfBoot(last) || c.Status == v1.ConditionTrue || now.Sub(k.differed) >= settle {
+	if last.Status == "" || c.Status == v1.ConditionTrue || now.Sub(k.differs) >= settle {
 		return c
 	}
 	return last
@@ -70,16 +65,16 @@ func (k *Keeper) settled(c v1.NodeCondition, now time.Time) v1.NodeCondition {
 func (k *Keeper) pressure(now time.Time) (v1.NodeCondition, bool) {
 	report, is := k.options.Memory()
 	if !is {
-		k.polled = now
+		k.read = now
 		return v1.NodeCondition{}, false
 	}
-	if report.Time.IsZero() && now.Sub(k.polled) < stale {
+	if report.Time.IsZero() && now.Sub(k.read) < stale {
 		// The first poll is about to end, or one has failed: the slice is created again.
-		last, ok := k.seen.Conditions[kubeapi.Pressure]
+		last, ok := k.written.Conditions[kubeapi.Pressure]
 		return last, ok
 	}
 	if !report.Time.IsZero() {
-		k.polled = report.Time
+		k.read = report.Time
 	}
 	if isLow(report) || report.NoCandidate {
 		k.Pressed()
@@ -96,7 +91,9 @@ func same(a, b v1.NodeCondition) bool {
 	return a.Status == b.Status && a.Reason == b.Reason && a.Message == b.Message
 }
 
-// differs reports whether the Node has other labels or conditions of ours than want.
-func (k *Keeper) differs(want kubeapi.Node) bool {
-	return !maps.Equal(want.Labels, k.seen.Labels) || !maps.EqualFunc(want.Conditions, k.seen.Conditions, same)
+// isDue reports whether want is to be written now.
+func (k *Keeper) isDue(want node.Written, now time.Time) bool {
+	return !k.looked || !maps.Equal(want.Labels, k.written.Labels) ||
+		!maps.EqualFunc(want.Conditions, k.written.Conditions, same) ||
+		len(want.Conditions)+len(k.types) > 0 && !now.Before(k.beat)
 }

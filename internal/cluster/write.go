@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"reflect"
 	"slices"
 	"time"
 
@@ -15,26 +16,66 @@ import (
 	"node-partition.io/node-partition/internal/partition"
 )
 
-// send sends a patch, and sees in its answer what the Node has of ours. An empty patch changes
-// nothing.
-func (k *Keeper) send(ctx context.Context, p kubeapi.NodePatch, now time.Time) error {
+// put sends a patch and returns the Node. With writes it has the labels and conditions that the
+// Node is to have, and removes those of ours that the Node has besides. Without, it is empty.
+func (k *Keeper) put(ctx context.Context, want node.Written, writes bool, now time.Time) (kubeapi.Node, error) {
+	p := kubeapi.NodePatch{Labels: map[string]*string{}, Conditions: map[v1.NodeConditionType]*v1.NodeCondition{}}
+	// A write that is not known could never be taken back.
+	before := k.written
+	before.Labels, before.Conditions = map[string]string{}, map[v1.NodeConditionType]v1.NodeCondition{}
+	maps.Copy(before.Labels, k.written.Labels)
+	maps.Copy(before.Conditions, k.written.Conditions)
+	removes := false
+	if writes && k.looked {
+		for name := range k.written.Labels {
+			p.Labels[name], removes = nil, removes || want.Labels[name] == ""
+		}
+		for kind := range k.written.Conditions {
+			_, stays := want.Conditions[kind]
+			p.Conditions[kind], removes = nil, removes || !stays
+		}
+	}
+	if writes {
+		for name, value := range want.Labels {
+			p.Labels[name], before.Labels[name] = &value, k.written.Labels[name]
+		}
+		for kind, c := range want.Conditions {
+			last := k.written.Conditions[kind]
+			before.Conditions[kind] = last
+			//guard: a condition that waits for the first poll of the memory is not written
+			if c.Status == "" {
+				delete(p.Conditions, kind)
+				continue
+			}
+			c.LastHeartbeatTime, c.LastTransitionTime = metav1.NewTime(now).Rfc3339Copy(), last.LastTransitionTime
+			if c.Status != last.Status {
+				c.LastTransitionTime = c.LastHeartbeatTime
+			}
+			want.Conditions[kind], p.Conditions[kind] = c, &c
+		}
+	}
+	//guard: labels that may be on the Node are known before they are written
+	k.store(before)
 	n, err := k.patch(ctx, p)
-	switch {
-	case errors.Is(err, kubeapi.ErrGone):
-		k.seen = nil
-		k.store(node.Written{})
-	case errors.Is(err, kubeapi.ErrUnreachable):
-		//guard: what a request without an answer has written is looked at
-		k.seen = nil
+	if errors.Is(err, kubeapi.ErrGone) {
+		before.Node, before.Cores, before.Seen = "", nil, nil
+		k.store(before)
 	}
 	if err != nil {
-		return err
+		return n, err
 	}
-	if c := n.Conditions[kubeapi.Pressure]; k.seen == nil && c.Status == v1.ConditionTrue && k.isOfBoot(c) {
-		//guard: a pressure lasts for five minutes over a restart
-		k.Pressed() // when it was is not known
+	k.looked = true
+	after := k.written
+	after.Labels, after.Conditions = n.Labels, n.Conditions
+	if writes { // whatever something in between has made of it
+		maps.Copy(after.Labels, want.Labels)
+		maps.Copy(after.Conditions, want.Conditions)
 	}
-	k.seen = &n
+	k.store(after)
+	if k.clears && removes {
+		k.clears = false
+		k.options.Log.Info("labels or conditions of the Node are removed: no option asks for them any more")
+	}
 	most := heartbeat
 	if len(k.types) > 0 {
 		most = repair
@@ -42,44 +83,19 @@ func (k *Keeper) send(ctx context.Context, p kubeapi.NodePatch, now time.Time) e
 	k.pause = min(2*k.pause, most)
 	//guard: the heartbeats of many nodes are spread after an outage
 	k.beat = now.Add(kubeapi.Spread(k.pause))
-	return nil
+	return n, nil
 }
 
-// put writes the labels and conditions that the Node is to have, and removes those of ours that it
-// has besides.
-func (k *Keeper) put(ctx context.Context, want kubeapi.Node, now time.Time) error {
-	p := kubeapi.NodePatch{Labels: map[string]*string{}, Conditions: map[v1.NodeConditionType]*v1.NodeCondition{}}
-	unasked := false
-	for name := range k.seen.Labels {
-		p.Labels[name] = nil
-		unasked = unasked || k.options.Facts == nil
+// store keeps what is known for the next start, and for other programs.
+func (k *Keeper) store(w node.Written) {
+	w.Version = k.written.Version // of the file, which node.WriteWritten sets
+	if reflect.DeepEqual(w, k.written) {
+		return
 	}
-	for kind := range k.seen.Conditions {
-		p.Conditions[kind] = nil
-		unasked = unasked || k.options.Facts == nil && kind == kubeapi.Ready ||
-			k.options.Memory == nil && kind == kubeapi.Pressure
+	k.written = w
+	if err := node.WriteWritten(k.options.Node, w); err != nil {
+		k.options.Log.Error("what this program has written to the Node is not remembered over a restart", "error", err)
 	}
-	for name, value := range want.Labels {
-		p.Labels[name] = &value
-	}
-	for kind, c := range want.Conditions {
-		last := k.seen.Conditions[kind]
-		c.LastHeartbeatTime, c.LastTransitionTime = metav1.NewTime(now).Rfc3339Copy(), last.LastTransitionTime
-		if c.Status != last.Status {
-			c.LastTransitionTime = c.LastHeartbeatTime
-		}
-		want.Conditions[kind], p.Conditions[kind] = c, &c
-	}
-	if err := k.send(ctx, p, now); err != nil {
-		return err
-	}
-	if unasked {
-		k.options.Log.Info("labels or conditions of the Node are removed: no option asks for them any more")
-	}
-	// Whatever something in between has made of it.
-	maps.Copy(k.seen.Labels, want.Labels)
-	maps.Copy(k.seen.Conditions, want.Conditions)
-	return nil
 }
 
 // farewell makes the conditions Unknown if the node is being shut down. While the node is off, and
@@ -87,22 +103,22 @@ func (k *Keeper) put(ctx context.Context, want kubeapi.Node, now time.Time) erro
 func (k *Keeper) farewell(ctx context.Context) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	//guard: a shutdown writes nothing after the removal at the end
-	if k.ended || k.seen == nil {
-		return
-	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastTimeout)
 	defer cancel()
 	now := time.Now()
 	want := k.wanted(now)
+	for kind, c := range k.written.Conditions {
+		if _, ok := want.Conditions[kind]; ok && c.Status != "" {
+			want.Conditions[kind] = k.ofBoot(condition(kind, v1.ConditionUnknown, reasonStopping, "the node is being shut down"))
+		}
+	}
 	//guard: a plain stop of the monitor leaves the condition as it is
-	if len(want.Conditions) == 0 || !k.options.Stopping(ctx) {
+	//guard: a shutdown writes nothing after the removal at the end
+	if k.ended || len(k.written.Conditions) == 0 || len(want.Conditions) == 0 || !k.options.Stopping(ctx) {
 		return
 	}
-	for kind := range want.Conditions {
-		want.Conditions[kind] = k.ofBoot(condition(kind, v1.ConditionUnknown, reasonStopping, "the node is being shut down"))
-	}
-	k.options.Count(k.put(ctx, want, now) == nil)
+	_, err := k.put(ctx, want, true, now)
+	k.options.Count(err == nil)
 }
 
 // Remove removes what is on the Node, because the partitions are switched off and this program
@@ -110,30 +126,37 @@ func (k *Keeper) farewell(ctx context.Context) {
 func (k *Keeper) Remove(ctx context.Context) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.ended = true; k.seen == nil && !k.isRequested() {
+	if k.ended = true; k.written.IsEmpty() || !k.looked && !k.isRequested() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastTimeout)
 	defer cancel()
-	now := time.Now()
 	k.types = nil
-	var err error
-	if k.seen == nil {
-		err = k.send(ctx, kubeapi.NodePatch{}, now)
+	looked := k.looked
+	n, err := k.put(ctx, node.Written{}, true, time.Now())
+	if err == nil && !looked { // what is ours was not known before
+		n, err = k.put(ctx, node.Written{}, true, time.Now())
 	}
-	if k.seen != nil && k.differs(kubeapi.Node{}) {
-		err = k.put(ctx, kubeapi.Node{}, now)
-	}
+	switch {
+	case err == nil:
+		err = k.putCores(ctx, n)
 	//guard: labels whose removal is refused do not keep resources on the Node
-	if k.seen != nil {
-		err = errors.Join(err, k.putCores(ctx, now))
+	case !errors.Is(err, kubeapi.ErrGone) && !errors.Is(err, kubeapi.ErrUnreachable):
+		if n, again := k.put(ctx, node.Written{}, false, time.Now()); again == nil {
+			err = errors.Join(err, k.putCores(ctx, n))
+		}
 	}
 	if err != nil && !errors.Is(err, kubeapi.ErrGone) && !errors.Is(err, kubeapi.ErrNoClient) {
-		names := make([]string, 0, len(k.written.Cores))
-		for _, one := range slices.Sorted(maps.Keys(k.written.Cores)) {
-			names = append(names, partition.WorkloadResource(one))
-		}
-		k.options.Log.Warn("the labels, conditions and resources of the Node could not be removed; remove them with kubectl",
-			"labels", kubeapi.Labels(), "conditions", kubeapi.Conditions(), "resources", names, "error", err)
+		k.warnLeft(err)
 	}
+}
+
+// warnLeft logs what may be left on the Node.
+func (k *Keeper) warnLeft(err error) {
+	names := make([]string, 0, len(k.written.Cores))
+	for _, one := range slices.Sorted(maps.Keys(k.written.Cores)) {
+		names = append(names, partition.WorkloadResource(one))
+	}
+	k.options.Log.Warn("the labels, conditions and resources of the Node could not be removed; remove them with kubectl",
+		"labels", kubeapi.Labels(), "conditions", kubeapi.Conditions(), "resources", names, "error", err)
 }

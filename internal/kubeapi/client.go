@@ -53,8 +53,8 @@ var errLeft = errors.New("earlier requests have not ended")
 // Credentials may change meanwhile. Certificates and keys that the kubeconfig names as files, as
 // those of kubeadm, k3s and RKE2 do, are read again at each handshake and every five minutes, and
 // connections with an old certificate are closed (dynamicClientCert, k8s.io/client-go/transport
-// v0.37.0). So are the files of its authority and of a token. The content of the kubeconfig itself
-// is read once: the owner of a Client watches the file, and creates another Client when it changes.
+// v0.37.0). The file of its authority is read again, too. The content of the kubeconfig itself is
+// read once: the owner of a Client watches its Files, and creates another Client when they change.
 type Client struct {
 	// Timeout bounds a read, and a third of a write; New sets it to five seconds.
 	Timeout    time.Duration
@@ -62,6 +62,7 @@ type Client struct {
 	server     string
 	plugin     string // the program that the kubeconfig names for credentials
 	node       string // the name of the node whose kubelet the certificate is of
+	files      []string
 	// connections tracks the open connections; nil in the background.
 	connections *connrotation.ConnectionTracker
 	rest        *rest.RESTClient
@@ -104,6 +105,11 @@ func newClient(kubeconfig string) (*Client, error) {
 		server:      config.Host,
 		connections: dialer.ConnectionTracker,
 		underWay:    make(chan struct{}, maxBehind),
+	}
+	for _, file := range []string{kubeconfig, config.CAFile, config.CertFile, config.KeyFile, config.BearerTokenFile} {
+		if file != "" {
+			c.files = append(c.files, file)
+		}
 	}
 	if config.ExecProvider != nil {
 		c.plugin = config.ExecProvider.Command
@@ -169,6 +175,9 @@ func nodeOf(config *rest.Config) string {
 
 // nodeUser begins the names of kubelets' users.
 const nodeUser = "system:node:"
+
+// Files returns the kubeconfig and the files that it names.
+func (c *Client) Files() []string { return c.files }
 
 // merge returns a strategic merge patch.
 func (c *Client) merge(patch any) *rest.Request {

@@ -43,7 +43,7 @@ func ReadStatus(
 	if !errors.Is(err, os.ErrNotExist) {
 		unread(err)
 	}
-	status.NodeResource = written.Cores
+	status.NodeResource = written.Seen
 	for i := range config.Partitions {
 		p := &config.Partitions[i]
 		active, ok := readActive(n.Cgroups, p.Name)

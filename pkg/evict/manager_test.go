@@ -236,7 +236,7 @@ func TestManagerKernelKills(t *testing.T) {
 // TestManagerNextVictimBeforeReport: the next pod may be evicted when the memory is back.
 func TestManagerNextVictimBeforeReport(t *testing.T) {
 	bubble(t, func(n *node) {
-		n.api = func(context.Context, int) error { <-time.After(5 * time.Second); return context.DeadlineExceeded }
+		n.api = func(ctx context.Context, _ int) error { <-ctx.Done(); return ctx.Err() }
 		c := hardOnly
 		c.Limit, c.Lowering = 500*mi, true
 		n.lower = func() error { return nil }

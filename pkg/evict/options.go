@@ -88,7 +88,7 @@ type Runtime interface {
 	Stop(ctx context.Context, id string, grace time.Duration) error
 }
 
-// API is the API server. Each call ends by itself, also if there is no answer.
+// API is the API server.
 type API interface {
 	// Available reports whether an API server is configured: whether there is a kubeconfig.
 	Available() bool

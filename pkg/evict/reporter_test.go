@@ -12,8 +12,7 @@ import (
 
 func TestReporterServerAnswers(t *testing.T) {
 	type answers = func(ctx context.Context, n int) error
-	const attempt = 5 * time.Second // as the client of the API server bounds it
-	hangs := func(context.Context, int) error { <-time.After(attempt); return context.DeadlineExceeded }
+	hangs := func(ctx context.Context, _ int) error { <-ctx.Done(); return ctx.Err() }
 	busy := func(until int) answers {
 		return func(_ context.Context, n int) error {
 			if n < until {
@@ -49,7 +48,8 @@ func TestReporterServerAnswers(t *testing.T) {
 	}{
 		"answers":              {method: Evict, calls: 1, confirms: 1, cooldown: true, earliest: confirmInterval, late: confirmInterval},
 		"is busy for a moment": {api: busy(4), method: Evict, calls: 4, confirms: 1, cooldown: true, earliest: confirmInterval, late: confirmInterval + time.Second},
-		"takes long":           {api: takes(attempt - 10*time.Millisecond), method: Evict, calls: 1, confirms: 1, cooldown: true, rest: true, earliest: attempt + time.Second, late: attempt + confirmInterval},
+		"takes long":           {api: takes(apiAttempt - 10*time.Millisecond), method: Evict, calls: 1, confirms: 1, cooldown: true, rest: true, earliest: apiAttempt + time.Second, late: apiAttempt + confirmInterval},
+		"takes too long once":  {api: takes(apiAttempt + 1), method: Evict, calls: 2, confirms: 1, cooldown: true, rest: true, earliest: apiAttempt + confirmInterval, late: apiAttempt + confirmInterval + time.Second},
 		"refuses":              {api: no, method: Restart, problem: "forbidden: not tried again", calls: 1},
 		"refuses the third call": {api: func(_ context.Context, n int) error {
 			if n < 3 {
