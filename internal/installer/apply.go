@@ -14,6 +14,9 @@ import (
 	"node-partition.io/node-partition/pkg/podmove/report"
 )
 
+// shortest is the least time for a trial: the service takes seconds to be ready.
+const shortest = 20 * time.Second
+
 // remaining returns the time until the node goes back.
 func (h *Host) remaining(r *record.Rollout) (time.Duration, error) {
 	now, err := h.Now()
@@ -30,7 +33,7 @@ func (h *Host) remaining(r *record.Rollout) (time.Duration, error) {
 const margin = 10 * time.Second
 
 // errTime is the cause of the end of a change that takes too long.
-var errTime = record.Because(record.Timeout, "the time of the trial is over; a longer --trial may be enough")
+var errTime = record.Because(record.Timeout, "the time of the trial is over")
 
 // within returns a context that ends a time before the node goes back. A program that hangs would
 // hold the lock, and keep the rollback from the node: a runtime without a time limit for its start
@@ -151,6 +154,10 @@ func (h *Host) try(ctx context.Context, p *plan) error {
 	left, err := h.remaining(&p.Rollout)
 	if err != nil {
 		return err
+	}
+	//guard: a section is tried for less time than its service needs
+	if left < shortest {
+		return record.Because(record.Timeout, "only %s are left, and a trial takes %s or more: use a longer --trial", left, shortest)
 	}
 	_, err = h.Programs.Run(ctx, h.monitor(p.layout),
 		"try", h.onDisk(h.In(Section)), "--for="+left.Truncate(time.Second).String())

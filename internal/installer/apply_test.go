@@ -647,3 +647,23 @@ func TestHangs(t *testing.T) {
 		})
 	}
 }
+
+// TestShortTrial: a section is not tried when the node goes back before its service can be ready.
+func TestShortTrial(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		n.h.Programs = around{n, func(_ context.Context, line string) *ran {
+			if strings.HasPrefix(line, "systemctl try-restart") {
+				n.now.Since += trialTime - shortest + 1
+			}
+			return nil
+		}}
+		got := n.do(n.order("v1", section))
+		if got.Status != record.WentBack || got.Reason != record.Timeout || !strings.Contains(got.Text(), "use a longer --trial") {
+			t.Errorf("%+v", got)
+		}
+		if done := strings.Join(n.steps, "\n"); strings.Contains(done, "partition-monitor try /") {
+			t.Errorf("the section was tried: %s", done)
+		}
+	})
+}

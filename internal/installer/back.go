@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -177,6 +178,22 @@ func (h *Host) putBack(r *record.Rollout) error {
 		}
 	} else if err := h.Remove(l.current()); err != nil {
 		return err
+	}
+	// keep writes the section under another name first, which ends with a number (renameio). An
+	// editor's hidden file has another end.
+	folder, err := h.Root.Path(path.Dir(kubeletconfig.OverridePath))
+	if err != nil {
+		return err
+	}
+	//guard: the way back removes an editor's file beside the section
+	halves, err := filepath.Glob(filepath.Join(folder, "."+path.Base(kubeletconfig.OverridePath)+"[0-9]*"))
+	if err != nil {
+		return err
+	}
+	for _, half := range halves {
+		if err := h.Remove(path.Join(path.Dir(kubeletconfig.OverridePath), filepath.Base(half))); err != nil {
+			return err
+		}
 	}
 	if r.From != "" {
 		return nil

@@ -252,6 +252,21 @@ func TestDiskFull(t *testing.T) {
 	}
 }
 
+// TestHalfSection: what a keep that was killed has written of the section is removed. Hidden files
+// of others, such as an editor's, have similar names and stay.
+func TestHalfSection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		n.write("/etc/kubernetes/.node-partition.yaml.swp", "an editor's")
+		before := n.tree()
+		n.killIn("partition-monitor keep", n.order("v1", section))
+		n.write("/etc/kubernetes/.node-partition.yaml1234567", "system")
+		n.now.Since += trialTime
+		n.mustBack()
+		n.isAsBefore(before, "")
+	})
+}
+
 // TestKeptByTheRename: keep is killed after the rename of the section. The node is kept, by the
 // timer and by the next call.
 func TestKeptByTheRename(t *testing.T) {

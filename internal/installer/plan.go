@@ -3,6 +3,10 @@ package installer
 import (
 	"context"
 	"errors"
+	"fmt"
+	"path"
+
+	"golang.org/x/sys/unix"
 
 	"node-partition.io/node-partition/internal/installer/record"
 	"node-partition.io/node-partition/internal/kubeletconfig"
@@ -107,5 +111,29 @@ func (h *Host) judge(ctx context.Context, p *plan, o record.Order) error {
 	if err == nil {
 		err = errorOf(found)
 	}
-	return err
+	if err != nil || o.Action == record.Survey {
+		return err
+	}
+	return h.writable(p.layout)
+}
+
+// writable reports a folder that this process cannot write, before anything is written. The sandbox
+// leaves the host's own mounts as they are.
+func (h *Host) writable(l layout) error {
+	folders := append(make([]string, 0, 2+len(l.links)), unitFolder, path.Dir(l.base))
+	for _, k := range l.links {
+		folders = append(folders, path.Dir(k.path))
+	}
+	for _, folder := range folders {
+		if !h.IsFolder(folder) {
+			continue // it is made, or not needed
+		}
+		switch err := unix.Access(h.onDisk(folder), unix.W_OK); {
+		case errors.Is(err, unix.EROFS):
+			return record.Because(record.ReadOnlyUsr, "%s cannot be written: it is on a read-only file system; see docs/support.md for such hosts", folder)
+		case err != nil:
+			return fmt.Errorf("%s cannot be written: %w; lsattr -d %s shows whether it is immutable", folder, err, folder)
+		}
+	}
+	return nil
 }

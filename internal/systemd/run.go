@@ -48,13 +48,20 @@ func (c *Client) Run(ctx context.Context) error {
 			sleep(ctx, pause.Step())
 			continue
 		}
-		begin := time.Now()
-		c.setConnection(conn, nil)
-		c.options.OnConnected(true)
-		c.options.missed()
-		c.hold(ctx, conn)
-		conn.close()
+		var begin time.Time
+		for conn != nil {
+			begin = time.Now()
+			c.setConnection(conn, nil)
+			c.options.OnConnected(true)
+			c.options.missed()
+			next := c.hold(ctx, conn)
+			conn.close()
+			conn = next
+		}
 		c.setConnection(nil, errLost)
+		if ctx.Err() != nil {
+			break // a stop loses nothing
+		}
 		c.options.OnConnected(false)
 		//guard: a connection to systemd that is lost at once is made again after a pause
 		if time.Since(begin) >= lasting {
@@ -66,7 +73,7 @@ func (c *Client) Run(ctx context.Context) error {
 }
 
 // connect prefers the bus: over it systemd can identify the caller. Its own socket accepts only
-// root, and a connection to it stays when the bus is back.
+// root.
 func (c *Client) connect(ctx context.Context) (*connection, error) {
 	conn, busErr := c.dial(ctx, c.options.BusAddress, onBus)
 	if busErr == nil {
@@ -79,21 +86,36 @@ func (c *Client) connect(ctx context.Context) (*connection, error) {
 	return conn, nil
 }
 
-// hold watches a connection until it ends.
-func (c *Client) hold(ctx context.Context, conn *connection) {
+// hold watches a connection until it ends. If the connection is direct, hold also tries to reach
+// the bus, and returns a connection to it as soon as it is back.
+func (c *Client) hold(ctx context.Context, conn *connection) *connection {
+	pause := reconnectPause()
 	for {
+		var lookForBus <-chan time.Time
+		var timer *time.Timer
+		if conn.way == direct {
+			timer = time.NewTimer(pause.Step())
+			lookForBus = timer.C
+		}
 		select {
 		case <-ctx.Done():
-			return
+			return nil
 		case <-conn.ctx.Done():
-			return
+			return nil
 		case <-conn.filter.newOwner:
 			// systemd has re-executed, or has left the bus and come back. Either way it has lost its
 			// subscribers.
 			if err := c.resubscribe(ctx, conn); err != nil {
-				return
+				return nil
 			}
 			c.options.missed()
+		case <-lookForBus:
+			if next, err := c.dial(ctx, c.options.BusAddress, onBus); err == nil {
+				return next
+			}
+		}
+		if timer != nil {
+			timer.Stop()
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package text
 
 import (
+	"math"
 	"strconv"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -12,7 +13,7 @@ func Bytes(bytes uint64) string {
 	if bytes >= mebi {
 		bytes -= bytes % mebi
 	}
-	return resource.NewQuantity(int64(bytes), resource.BinarySI).String()
+	return resource.NewQuantity(int64(min(bytes, math.MaxInt64)), resource.BinarySI).String()
 }
 
 // RoundBytes returns a number of bytes as Kubernetes writes it: exact if that is short, or else in

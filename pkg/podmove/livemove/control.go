@@ -72,7 +72,12 @@ func (m Mover) readNamed(cgroup string, names []string) ([]control, error) {
 		}
 		all = append(all, control{name, value})
 	}
-	return all, nil
+	if len(all) > 0 {
+		return all, nil
+	}
+	// Of a cgroup that is gone no controller lacks.
+	_, err := os.Stat(m.dir(cgroup))
+	return nil, err
 }
 
 // difference returns the writes that turn the controls have into want. It leaves out files that are

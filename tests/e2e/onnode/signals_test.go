@@ -3,7 +3,11 @@
 package onnode
 
 import (
+	"bufio"
+	"os"
 	"os/exec"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -55,7 +59,8 @@ func TestSignals(t *testing.T) {
 	}
 }
 
-// TestWithoutBus: without a bus the client continues over systemd's own socket.
+// TestWithoutBus: without a bus the client continues over systemd's own socket, and returns to the
+// bus later.
 func TestWithoutBus(t *testing.T) {
 	var n told
 	c := connect(t, n.options())
@@ -74,8 +79,25 @@ func TestWithoutBus(t *testing.T) {
 		t.Errorf("after a re-execution: %v", err)
 	}
 	shell(t, "systemctl start dbus.socket dbus.service")
+	eventually(t, "back on the bus", func() bool { return connections(t) == 2 })
 	if err := c.StopSlice(t.Context(), slice); err != nil {
 		t.Fatal(err)
 	}
 	wantNothingLeft(t, slice)
+}
+
+// connections counts our connections on the bus.
+func connections(t *testing.T) int {
+	t.Helper()
+	out, err := exec.Command("busctl", "list", "--unique", "--no-legend").Output()
+	if err != nil {
+		return 0
+	}
+	count := 0
+	for scanner := bufio.NewScanner(strings.NewReader(string(out))); scanner.Scan(); {
+		if f := strings.Fields(scanner.Text()); len(f) > 1 && f[1] == strconv.Itoa(os.Getpid()) {
+			count++
+		}
+	}
+	return count
 }
