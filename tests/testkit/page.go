@@ -13,7 +13,6 @@ var (
 	// code matches code, which has neither links nor headings, and decoration what an anchor lacks.
 	code       = regexp.MustCompile("(?ms)^ *```.*?^ *```|^    .*?$")
 	decoration = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
-	yaml       = regexp.MustCompile("(?ms)^```yaml\n(.*?)^```")
 )
 
 // Anchors returns the anchors of the headings of a page, as GitHub forms them.
