@@ -13,17 +13,19 @@ import (
 // are not repeated.
 func overlapping(config *kubeletconfig.Merged, list []Partition, n *node) (warnings []string, err error) {
 	var found problems
+	type place struct{ partition, at int }
+	taken := map[string]place{}
 	for i := range list {
 		path := SectionPath(list[i].Name) + ".namespaces"
 		for at, namespace := range list[i].Namespaces {
-			for _, first := range list[:i] {
-				if has := slices.Index(first.Namespaces, namespace); has >= 0 {
-					found.add(
-						config.SectionFileWith(path), fmt.Sprintf("%s[%d]", path, at), quote(namespace),
-						"is in %s.namespaces[%d] already; remove one", SectionPath(first.Name), has,
-					)
-					break
-				}
+			switch first, is := taken[namespace]; {
+			case !is:
+				taken[namespace] = place{i, at}
+			case first.partition != i:
+				found.add(
+					config.SectionFileWith(path), fmt.Sprintf("%s[%d]", path, at), quote(namespace),
+					"is in %s.namespaces[%d] already; remove one", SectionPath(list[first.partition].Name), first.at,
+				)
 			}
 		}
 	}
