@@ -39,10 +39,7 @@ type operator struct {
 func newOperator(t *testing.T, flavour string) *operator {
 	t.Helper()
 	o := &operator{dir: t.TempDir()}
-	kubectl := filepath.Join(o.dir, "bin/kubectl")
-	if err := testkit.Build("node-partition.io/node-partition/tests/e2e/kubectl", kubectl); err != nil {
-		t.Fatal(err)
-	}
+	kubectlIn(t, o.dir)
 	if err := os.Symlink(toInstall[1].Source, filepath.Join(o.dir, "bin/partition-monitor")); err != nil {
 		t.Fatal(err)
 	}

@@ -75,15 +75,22 @@ func (c *rolloutCluster) log(ctx context.Context, w http.ResponseWriter, namespa
 	return fmt.Errorf("no node %q", node)
 }
 
+// kubectlIn builds kubectl into bin of a folder, and returns its path.
+func kubectlIn(t *testing.T, dir string) string {
+	t.Helper()
+	program := filepath.Join(dir, "bin/kubectl")
+	if err := testkit.Build("node-partition.io/node-partition/tests/e2e/kubectl", program); err != nil {
+		t.Fatal(err)
+	}
+	return program
+}
+
 // plugin returns a function that runs kubectl node-partition as a user, and returns what it prints
 // and its exit status.
 func (c *rolloutCluster) plugin(t *testing.T) func(user string, args ...string) (out string, status int) {
 	t.Helper()
 	server, dir := c.server(t), t.TempDir()
-	kubectl := filepath.Join(dir, "bin/kubectl")
-	if err := testkit.Build("node-partition.io/node-partition/tests/e2e/kubectl", kubectl); err != nil {
-		t.Fatal(err)
-	}
+	kubectl := kubectlIn(t, dir)
 	plugin, err := filepath.Abs("../../deploy/kubectl")
 	if err != nil {
 		t.Fatal(err)
