@@ -3,7 +3,6 @@ module node-partition.io/node-partition
 go 1.26.0
 
 require (
-	github.com/BurntSushi/toml v1.6.0
 	github.com/charmbracelet/x/ansi v0.11.9
 	github.com/charmbracelet/x/term v0.2.2
 	github.com/coreos/go-systemd/v22 v22.7.0

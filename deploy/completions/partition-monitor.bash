@@ -31,7 +31,7 @@ _partition_monitor() {
 	'partition-monitor status -o') words='table json yaml' ;;
 	'partition-monitor check --output') words='table json yaml' ;;
 	'partition-monitor check -o') words='table json yaml' ;;
-	'partition-monitor check --ignore') words='configuration trial kubelet systemd slice reserved floor runtime cgroup-driver nri pods-api namespaces eviction-kernel eviction-api events workload-resource workload-rights crio-workloads swap systemd-oomd service second-writer collective-limit cpu-manager' ;;
+	'partition-monitor check --ignore') words='configuration trial kubelet systemd slice reserved floor runtime cgroup-driver nri pods-api namespaces eviction-kernel eviction-api events workload-resource workload-rights swap systemd-oomd service second-writer collective-limit cpu-manager' ;;
 	'partition-monitor validate --output') words='table json yaml' ;;
 	'partition-monitor validate -o') words='table json yaml' ;;
 	'partition-monitor plan --output') words='table json yaml' ;;
@@ -59,7 +59,7 @@ _partition_monitor() {
 		'partition-monitor validate -'*) words='--output --capacity --strict --root --help' ;;
 		'partition-monitor validate '*) words='' ;;
 		'partition-monitor explain -'*) words='--help' ;;
-		'partition-monitor explain '*) words='cgroup-driver collective-limit commands configuration cpu-manager crio-workloads events eviction-api eviction-kernel eviction fleet floor kubelet-metrics kubelet moved-live namespaces nri placement plan pods-api recommend reserved runtime second-writer service slice swap systemd-oomd systemd tree trial workload-resource workload-rights' ;;
+		'partition-monitor explain '*) words='cgroup-driver collective-limit commands configuration cpu-manager events eviction-api eviction-kernel eviction fleet floor kubelet-metrics kubelet moved-live namespaces nri placement plan pods-api recommend reserved runtime second-writer service slice swap systemd-oomd systemd tree trial workload-resource workload-rights' ;;
 		'partition-monitor check -'*) words='--output --verbose --ignore --root --help' ;;
 		'partition-monitor check '*) words='' ;;
 		'partition-monitor status -'*) words='--output --all --wait --timeout --watch --root --help' ;;

@@ -125,7 +125,6 @@ func TestCRIOSideBySide(t *testing.T) {
 		becomes(t, n, "systemctl is-active "+monitorUnit+" || true", "active")
 		w.hasCores(t, management, allCores)
 		w.pinned(t)
-		want(t, n, checked("crio-workloads"), "ok crio-workloads")
 	})
 }
 

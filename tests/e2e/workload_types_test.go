@@ -178,7 +178,6 @@ func (w *workloads) neverRestarted(t *testing.T, namespace, name string) {
 func (w *workloads) typesRestarted(t *testing.T) {
 	becomes(t, w.Node, checked("workload-resource"), "ok workload-resource")
 	want(t, w.Node, checked("workload-rights"), "ok workload-rights")
-	want(t, w.Node, checked("crio-workloads"), "ok crio-workloads")
 	run(t, w.Node, "systemctl restart "+monitorUnit)
 	w.isIn(t, typed{spec{namespace: "annotated", name: "new"}, telemetry, &report.Workload{Type: "telemetry", By: partition.ByNamespaceAnnotation}})
 	w.neverRestarted(t, "annotated", "new")

@@ -68,7 +68,6 @@ var allChecks = []check{
 	{"events", (*checks).events, services},
 	{"workload-resource", (*checks).workloadResource, api},
 	{"workload-rights", (*checks).workloadRights, api},
-	{"crio-workloads", (*checks).crioWorkloads, files},
 	{"swap", (*checks).swap, files},
 	{"systemd-oomd", (*checks).oomd, services},
 	{"service", (*checks).service, services},

@@ -203,11 +203,9 @@ func TestCheckWorkloadsWithoutAPI(t *testing.T) {
 func TestCheckWorkloadsForeign(t *testing.T) {
 	t.Parallel()
 	n := typed(t)
-	n.Write("/etc/crio/crio.conf.d/01-workload", "[crio.runtime.workloads.a]\nactivation_annotation = \"target.workload.openshift.io/a\"\nresources = { \"cpushares\" = 0, \"cpuset\" = \"0-1\" }")
 	n.Write("/etc/kubernetes/openshift-workload-pinning", `{"a": {"cpuset": "0"}}`)
 	stdout, _ := textOf(t, n, nil, func(o *node.Options, _ *fakenode.Node) { o.Node.Foreign = true })
 	for _, part := range []string{
-		"warning  crio-workloads: CRI-O gives a container with target.workload.openshift.io/a CPUs 0-1 by /etc/crio/crio.conf.d/01-workload, and its partition has the CPUs 1",
 		`warning  configuration: /etc/kubernetes/openshift-workload-pinning: a.cpuset: "0": /etc/kubernetes/node-partition.yaml: systemPartition.cpuset is "1", and counts`,
 	} {
 		if !strings.Contains(stdout, part) {
@@ -221,33 +219,6 @@ func TestCheckWorkloadsForeign(t *testing.T) {
 	}
 	if came := n.Cluster.Came(); len(came) > 0 {
 		t.Errorf("the API server was asked %q", came)
-	}
-}
-
-// TestCheckCRIO: an entry of CRI-O's table has the CPUs of the partition, or is found.
-func TestCheckCRIO(t *testing.T) {
-	t.Parallel()
-	n := typed(t)
-	entry := func(annotation, cpus string) {
-		n.Write("/etc/crio/crio.conf", "[crio.runtime.workloads.x]\nactivation_annotation = '"+annotation+"'\nresources = { cpuset = '"+cpus+"' }")
-	}
-	const ours, fine = "target.workload.openshift.io/a", "ok       crio-workloads: CRI-O gives no other CPUs"
-	foreign := func(o *node.Options, _ *fakenode.Node) { o.Node.Foreign = true } // no runtime answers
-	said := func(annotation, cpus, want string) {
-		t.Helper()
-		entry(annotation, cpus)
-		if stdout, _ := textOf(t, n, nil, foreign); !strings.Contains(stdout, want) {
-			t.Errorf("want %q in\n%s", want, stdout)
-		}
-	}
-	said(ours, "1", fine)
-	said(ours, "", fine)
-	said("another", "0", fine)
-	said(ours, "0-1", "warning  crio-workloads: CRI-O gives a container with "+ours+" CPUs 0-1 by /etc/crio/crio.conf, and its partition has the CPUs 1")
-	said(ours, "all", "warning  crio-workloads: CRI-O gives a container with "+ours+" CPUs all by ")
-	n.Write("/etc/crio/crio.conf", "[")
-	if stdout, _ := textOf(t, n, nil, foreign); !strings.Contains(stdout, "warning  crio-workloads: whether CRI-O gives CPUs by an annotation is not known") {
-		t.Error(stdout)
 	}
 }
 
