@@ -57,7 +57,7 @@ func TestRoot(t *testing.T) {
 		status int
 		want   []string
 	}{
-		{"a disk", disk, "plan", exitProblem, []string{"/sys/devices/system/cpu/online: no such file or directory: it is not among the files of --root; give it with --capacity"}},
+		{"a disk", disk, "plan", exitProblem, []string{"/proc/meminfo: no such file or directory: it is not among the files of --root; give it with --capacity"}},
 		{"a disk and its capacity", disk, "plan --capacity=cpu=4,memory=16Gi", exitOK, []string{"= left for user pods  4    16220Mi"}},
 		{"a disk", disk, "check", exitOK, []string{
 			"warning  configuration: the section is not checked: not among the files of --root: /proc/cmdline, /proc/meminfo, ",

@@ -9,7 +9,6 @@ import (
 	"node-partition.io/node-partition/internal/command/plan"
 	"node-partition.io/node-partition/internal/command/validate"
 	"node-partition.io/node-partition/internal/host"
-	"node-partition.io/node-partition/pkg/slices/config"
 )
 
 const flagStrict = "strict"
@@ -44,7 +43,7 @@ func validateCommand(n host.Node) *cli.Command {
 				if err != nil {
 					return usageError{fmt.Errorf("--%s=%s: %w", flagCapacity, c.String(flagCapacity), err)}
 				}
-				o.Size = config.Size{MemoryBytes: uint64(capacity.Resources.Memory().Value()), CPUs: capacity.CPUs}
+				o.Size = capacity.Size
 			}
 			if _, given := givenRoot(c); given {
 				if c.IsSet(flagCapacity) {

@@ -10,6 +10,7 @@ import (
 	"node-partition.io/node-partition/internal/kubeapi"
 	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/internal/partition"
+	"node-partition.io/node-partition/pkg/slices/config"
 )
 
 // coresFailed is logged when resources could not be written.
@@ -134,7 +135,7 @@ func (k *Keeper) value() int64 {
 	if len(k.types) == 0 {
 		return 0
 	}
-	cpus, err := node.OnlineCPUs(k.options.Node.Root)
+	cpus, err := config.OnlineCPUs(k.options.Node.Root)
 	if err != nil {
 		k.cores.said.Warn(k.options.Log, err, "the resources of workload types are not written: the CPUs of the node are not known")
 		return 0

@@ -10,6 +10,7 @@ import (
 	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/evict"
+	"node-partition.io/node-partition/pkg/slices/config"
 )
 
 // kubeletPatience delays evictions after our start while the kubelet serves its Pods API but has
@@ -19,7 +20,7 @@ const kubeletPatience = 2 * time.Second
 // measureBurst returns and logs the growth that may set in without warning on this machine, in
 // bytes per second.
 func (m *monitor) measureBurst() float64 {
-	online, err := node.OnlineCPUs(m.options.Node.Root)
+	online, err := config.OnlineCPUs(m.options.Node.Root)
 	cpus := cmp.Or(online.Size(), runtime.NumCPU())
 	burst, measureErr := evict.MeasureBurst(cpus)
 	if err := errors.Join(err, measureErr); err != nil {

@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/utils/cpuset"
 
 	"node-partition.io/node-partition/internal/budget"
 	"node-partition.io/node-partition/internal/host"
@@ -21,35 +20,32 @@ import (
 // Capacity is the capacity of a node.
 type Capacity struct {
 	Resources v1.ResourceList
-	CPUs      cpuset.CPUSet
-	// BootBytes is the memory that a share is of (config.BootMemory). It is 0 for a capacity that was
-	// given: then a share is of its memory.
-	BootBytes uint64
+	// Size has the CPUs and the memory of Resources for the sections.
+	config.Size
+}
+
+// NewCapacity returns the capacity of a node of a size, without huge pages and storage.
+func NewCapacity(s config.Size) *Capacity {
+	return &Capacity{budget.List(int64(s.CPUs.Size())*1000, int64(s.MemoryBytes)), s}
 }
 
 const (
 	hugePagesPath = "/sys/kernel/mm/hugepages"
 	// maxPageSizes bounds the number of sizes of huge pages.
 	maxPageSizes = 100
+	// maxFactBytes bounds a kernel file that holds one fact.
+	maxFactBytes = 64 << 10
 )
 
 // ReadCapacity reads the capacity of the node as the kubelet reports it (CapacityFromMachineInfo,
 // pkg/kubelet/cadvisor/util.go): the online CPUs, MemTotal, all huge pages, and the size of the
 // file system of the kubelet's root directory. It does not read that size of a foreign node.
 func ReadCapacity(n host.Node, rootDir string) (*Capacity, error) {
-	cpus, err := OnlineCPUs(n.Root)
+	size, err := config.SizeOf(n.Root)
 	if err != nil {
 		return nil, err
 	}
-	memory, err := host.MemoryTotal(n.Root)
-	if err != nil {
-		return nil, err
-	}
-	booted, err := config.BootMemory(n.Root)
-	if err != nil {
-		return nil, err
-	}
-	c := &Capacity{Resources: budget.List(int64(cpus.Size())*1000, memory), CPUs: cpus, BootBytes: booted}
+	c := NewCapacity(size)
 	if err := addHugePages(n.Root, c.Resources); err != nil {
 		return nil, err
 	}
@@ -108,24 +104,4 @@ func addHugePages(root host.Root, list v1.ResourceList) error {
 func MemoryCapacity(root host.Root) uint64 {
 	total, _ := host.MemoryTotal(root)
 	return uint64(total)
-}
-
-const (
-	onlinePath = "/sys/devices/system/cpu/online"
-	// maxFactBytes bounds a kernel file that holds one fact.
-	maxFactBytes = 64 << 10
-)
-
-// OnlineCPUs returns the CPUs of the node at root that are online. Those that a process may use, by
-// which the Go runtime counts, can be fewer.
-func OnlineCPUs(root host.Root) (cpuset.CPUSet, error) {
-	text, err := root.ReadFile(onlinePath, maxFactBytes)
-	if err != nil {
-		return cpuset.CPUSet{}, err
-	}
-	cpus, err := cpuset.Parse(strings.TrimSpace(string(text)))
-	if err != nil {
-		return cpuset.CPUSet{}, fmt.Errorf("%s: %w", onlinePath, err)
-	}
-	return cpus, nil
 }

@@ -84,5 +84,7 @@ func ParseCapacity(content string) (*node.Capacity, error) {
 	for i := range cpus {
 		cpus[i] = i
 	}
-	return &node.Capacity{Resources: list, CPUs: cpuset.New(cpus...)}, nil
+	return &node.Capacity{Resources: list, Size: config.Size{
+		MemoryBytes: uint64(list.Memory().Value()), CPUs: cpuset.New(cpus...),
+	}}, nil
 }

@@ -69,9 +69,7 @@ func Read(ctx context.Context, o Options) (Plan, error) {
 	}
 	in := kubelet.Input(capacity)
 	notes := kubelet.Notes
-	draft, invalid := config.Draft(kubelet.Section, config.Size{
-		MemoryBytes: uint64(in.Capacity.Memory().Value()), BootBytes: capacity.BootBytes, CPUs: in.CPUs,
-	})
+	draft, invalid := config.Draft(kubelet.Section, capacity.Size)
 	partitions := draft.Partitions
 	notes = append(notes, draft.Warnings...)
 	if invalid != nil {

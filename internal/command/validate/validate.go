@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strings"
 
-	"node-partition.io/node-partition/internal/budget"
 	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/kubeletconfig"
 	"node-partition.io/node-partition/internal/node"
@@ -92,9 +91,7 @@ func leave(r *state.Validation, found *config.Config, size config.Size) error {
 	if size.MemoryBytes == 0 || size.CPUs.IsEmpty() || len(found.Partitions) == 0 {
 		return nil
 	}
-	b, err := node.BudgetOf(found.Kubelet, &node.Capacity{
-		Resources: budget.List(int64(size.CPUs.Size())*1000, int64(size.MemoryBytes)), CPUs: size.CPUs,
-	}, node.BudgetPartitions(found.Partitions, found.Workloads))
+	b, err := node.BudgetOf(found.Kubelet, node.NewCapacity(size), node.BudgetPartitions(found.Partitions, found.Workloads))
 	if err != nil {
 		return err
 	}

@@ -53,12 +53,12 @@ func (a amount) of(limit uint64) uint64 {
 
 type amounts struct {
 	hard, soft, reclaim, high amount
-	// least is a lower bound of the default of hard in bytes: see DefaultThreshold.
+	// least is a lower bound of the default of hard in bytes: see StatErrorBytes.
 	least uint64
 }
 
 // DefaultThreshold returns the default of evictionHard for a limit, in bytes: 5 % of the limit, at
-// least 32 MiB, and at least least, the error that the kernel's counts may have.
+// least 32 MiB, and at least least, which is StatErrorBytes of the node.
 //
 // It is at most half of the limit: with 32 MiB less, a limit of 40 MiB would hardly leave anything
 // to use, and a limit of 32 MiB would always evict. This cap applies to limits below 64 MiB, of
@@ -85,7 +85,7 @@ func (c *checker) readAmounts(p *Partition) {
 	p.MaxPodGrace = -1
 	a := &p.amounts
 	//guard: a section without a limit has the least threshold of the node
-	a.least = c.node.statErrorBytes()
+	a.least = StatErrorBytes(c.node.CPUs)
 	if c.section[limitField] == nil {
 		for _, field := range []string{hardField, softField, softPeriodField, podPeriodField, reclaimField, highField} {
 			if c.section[field] != nil {

@@ -62,9 +62,13 @@ func SizeOf(root host.Root) (s Size, err error) {
 	if s.BootBytes, err = BootMemory(root); err != nil {
 		return s, err
 	}
-	s.CPUs, err = readCPUs(root, onlinePath)
+	s.CPUs, err = OnlineCPUs(root)
 	return s, err
 }
+
+// OnlineCPUs returns the CPUs of the node at root that run. Those that a process may use, by which
+// the Go runtime counts, can be fewer.
+func OnlineCPUs(root host.Root) (cpuset.CPUSet, error) { return readCPUs(root, onlinePath) }
 
 // node returns the facts of a node of this size, which has all that a partition needs.
 func (s Size) node() *node { return &node{controllers: neededControllers(), Size: s, present: s.CPUs} }
@@ -148,9 +152,10 @@ func readCPUs(root host.Root, name string) (cpuset.CPUSet, error) {
 	return cpus, nil
 }
 
-// statErrorBytes returns twice the number of bytes that memory.stat may leave out. The kernel adds
-// up its counts when 64 pages of each CPU have changed (memcg_vmstats_needs_flush, mm/memcontrol.c,
-// since 6.8). With 64 CPUs and pages of 4 KiB the result is 32 MiB.
-func (n *node) statErrorBytes() uint64 {
-	return 2 * 64 * uint64(n.CPUs.Size()) * uint64(os.Getpagesize())
+// StatErrorBytes returns twice the number of bytes that memory.stat may leave out on a node with
+// these CPUs. The kernel adds up its counts when 64 pages of each CPU have changed
+// (memcg_vmstats_needs_flush, mm/memcontrol.c, since 6.8). With 64 CPUs and pages of 4 KiB the result
+// is 32 MiB.
+func StatErrorBytes(cpus cpuset.CPUSet) uint64 {
+	return 2 * 64 * uint64(cpus.Size()) * uint64(os.Getpagesize())
 }
