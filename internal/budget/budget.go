@@ -40,6 +40,11 @@ type Partition struct {
 	Pool Pool `json:"pool"`
 	// Members is nil where the pods of the node are not known.
 	Members *Members `json:"members,omitempty"`
+	// Share is the limit as it is written, such as 12%; empty for a quantity. ShareOfBytes is the memory
+	// that it is of. Bound is memoryLimitMin or memoryLimitMax if that counts in place of Share.
+	Share        string `json:"share,omitempty"`
+	ShareOfBytes uint64 `json:"shareOfBytes,omitempty"`
+	Bound        string `json:"bound,omitempty"`
 	// Section is the path of its section in the configuration. Warnings begin with it.
 	Section string `json:"-"`
 	// CPUs is empty if the partition runs on all CPUs.

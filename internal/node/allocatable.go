@@ -45,13 +45,17 @@ func BudgetOf(c *kubeletconfig.Merged, capacity *Capacity, partitions []budget.P
 func BudgetPartitions(partitions []config.Partition, types []partition.Workload) []budget.Partition {
 	list := make([]budget.Partition, 0, len(partitions))
 	for _, p := range partitions {
-		list = append(list, budget.Partition{
+		b := budget.Partition{
 			Name: p.Name, Section: config.SectionPath(p.Name), Resources: budget.Resources{MemoryBytes: int64(p.Limit)},
 			CPUs: p.CPUs, Exclusive: p.Exclusive,
 			Advertised: slices.ContainsFunc(types, func(w partition.Workload) bool {
 				return w.Advertise && w.Partition == p.Name
 			}),
-		})
+		}
+		if s := p.Share; s != nil {
+			b.Share, b.ShareOfBytes, b.Bound = s.Text, s.OfBytes, s.Bound
+		}
+		list = append(list, b)
 	}
 	return list
 }

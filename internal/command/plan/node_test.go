@@ -98,8 +98,8 @@ func TestPlanNode(t *testing.T) {
 	if p.Configuration.KubeletPID == 0 || strings.Join(p.Configuration.Files, " ") != "/etc/k.yaml /etc/k.d/1.conf /var/lib/kubelet/config.yaml" {
 		t.Errorf("%+v", p.Configuration)
 	}
-	if want := (budget.Members{Pods: 2, MemoryRequestBytes: 80 << 20, MemoryLimitBytes: 170 << 20, Unlimited: 1}); p.Members == nil || *p.Members != want {
-		t.Errorf("members %+v; want %+v", p.Members, want)
+	if want := (budget.Members{Pods: 2, MemoryRequestBytes: 80 << 20, MemoryLimitBytes: 170 << 20, Unlimited: 1}); p.Partitions[0].Members == nil || *p.Partitions[0].Members != want {
+		t.Errorf("members %+v; want %+v", p.Partitions[0].Members, want)
 	}
 	if len(p.Usage) != 2 || p.Usage[0].PeakBytes == nil || *p.Usage[0].PeakBytes != 2<<20 || p.Usage[1].WorkingSetBytes != 9<<20 || p.Usage[1].PeakBytes != nil {
 		t.Errorf("usage %+v", p.Usage)
@@ -154,8 +154,8 @@ func TestPlanPartitions(t *testing.T) {
 			t.Errorf("%s: %+v; want %+v", partition.Name, m, want[partition.Name])
 		}
 	}
-	if len(p.Partitions) != len(want) || p.Members == nil || *p.Members != want["system"] {
-		t.Errorf("%+v, %+v", p.Partitions, p.Members)
+	if len(p.Partitions) != len(want) {
+		t.Errorf("%+v", p.Partitions)
 	}
 	if !warns(p, "workloadPartitions.batch.memoryLimit of 1Gi is below the requests of its 2 pods, 3Gi") || warns(p, "systemPartition.") {
 		t.Errorf("%q", p.Warnings)
@@ -168,7 +168,7 @@ func TestPlanNoKubelet(t *testing.T) {
 	n := fakenode.New(t, fakenode.Configuration("kubeReserved: {memory: 16Mi}\n"))
 	p := made(t, n, Options{})
 	if p.KubeReserved.MemoryBytes != 16<<20 || p.EvictionThreshold.MemoryBytes != 100<<20 || len(p.Partitions) != 0 ||
-		p.Remainder.MemoryBytes != p.Allocatable.MemoryBytes || p.Members != nil || !warns(p, "no kubelet runs as kubelet.service: flags") {
+		p.Remainder.MemoryBytes != p.Allocatable.MemoryBytes || !warns(p, "no kubelet runs as kubelet.service: flags") {
 		t.Errorf("%+v", p)
 	}
 	// The partition is switched off for this boot, and not for another node.
@@ -253,11 +253,11 @@ func TestPlanShare(t *testing.T) {
 		{Options{Capacity: capacityOf(t, "cpu=4,memory=8Gi"), Files: []string{"/etc/sections.yaml"}}, 983 << 20, 8 << 30, ""},
 	} {
 		p := made(t, n, test.o)
-		if p.Invalid != nil || len(p.Partitions) != 1 || p.Partitions[0].MemoryBytes != int64(test.limit) || len(p.Shares) != 1 {
-			t.Errorf("%+v: %v, %+v, %+v", test.o, p.Invalid, p.Partitions, p.Shares)
+		if p.Invalid != nil || len(p.Partitions) != 1 || p.Partitions[0].MemoryBytes != int64(test.limit) {
+			t.Errorf("%+v: %v, %+v", test.o, p.Invalid, p.Partitions)
 			continue
 		}
-		if s := p.Shares[0]; s.OfBytes != test.of || s.Bound != test.bound || s.MemoryLimitBytes != test.limit || s.Partition != "system" {
+		if s := p.Partitions[0]; s.Share == "" || s.ShareOfBytes != test.of || s.Bound != test.bound || s.Name != "system" {
 			t.Errorf("%+v: %+v", test.o, s)
 		}
 		var text bytes.Buffer

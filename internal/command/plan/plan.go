@@ -34,12 +34,8 @@ type Plan struct {
 	// Configuration is the configuration that the budget is computed from, with the files of the
 	// sections.
 	Configuration node.KubeletOrigin `json:"configuration"`
-	// Members is of the system partition, as in Partitions. It is absent where the pods are not known.
-	Members *budget.Members `json:"members,omitempty"`
 	// Usage lists the slices that are there. It is absent for another node.
 	Usage []Usage `json:"usage,omitempty"`
-	// Shares lists the partitions whose memoryLimit is a percentage of the node's memory.
-	Shares []Share `json:"shares,omitempty"`
 	// Problems lists the reasons why the generator refuses the section.
 	Problems []string `json:"problems,omitempty"`
 
@@ -83,12 +79,8 @@ func Read(ctx context.Context, o Options) (Plan, error) {
 		notes = append(notes, fmt.Sprintf("%s=0 on the kernel command line switches the partition off", config.OffSwitch))
 	}
 	in.Partitions = node.BudgetPartitions(partitions, draft.Workloads)
-	p.Shares = sharesOfMemory(partitions)
 	if o.Capacity == nil && !o.Node.Foreign {
 		countMembers(ctx, o.PodsAPI, draft.Members(), in.Partitions)
-	}
-	if len(partitions) > 0 && partitions[0].IsSystem() {
-		p.Members = in.Partitions[0].Members
 	}
 	if o.Capacity == nil {
 		notes = append(notes, unread(o.Node)...)

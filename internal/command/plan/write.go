@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -88,6 +89,18 @@ func writeMembers(w io.Writer, p *Plan) {
 		if m := p.Partitions[i].Members; m != nil {
 			fmt.Fprintf(w, "partition %s\t%d\t%s\t%s\t%d\n", p.Partitions[i].Name, m.Pods,
 				text.RoundBytes(m.MemoryRequestBytes), text.RoundBytes(m.MemoryLimitBytes), m.Unlimited)
+		}
+	}
+}
+
+// writeShares writes the limits that are percentages of the node's memory.
+func writeShares(w io.Writer, p *Plan) {
+	head := "\nPARTITION\tMEMORYLIMIT\tOF\tIS\tBY\n"
+	for i := range p.Partitions {
+		if of := &p.Partitions[i]; of.Share != "" {
+			fmt.Fprintf(w, "%s%s\t%s\t%s\t%s\t%s\n", head, of.Name, of.Share, text.RoundBytes(int64(of.ShareOfBytes)),
+				text.RoundBytes(of.MemoryBytes), cmp.Or(of.Bound, "-"))
+			head = ""
 		}
 	}
 }

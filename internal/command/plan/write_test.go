@@ -22,12 +22,11 @@ func sample(t *testing.T) Plan {
 	t.Helper()
 	p := Plan{
 		Configuration: node.KubeletOrigin{Files: []string{"/var/lib/kubelet/config.yaml"}, KubeletPID: 812},
-		Members:       &budget.Members{Pods: 5, MemoryRequestBytes: 300 << 20, MemoryLimitBytes: 1 << 30, Unlimited: 2},
 		Usage:         []Usage{{Slice: "kubepods.slice", MemoryBytes: 3 << 30, WorkingSetBytes: 2 << 30, PeakBytes: new(uint64(4 << 30))}, {Slice: "system.slice", MemoryBytes: 1 << 30, WorkingSetBytes: 700 << 20}},
 	}
 	in := nodeOf(t, "cpu=16,memory=32Gi,storage=100Gi")
 	in.Partitions = node.BudgetPartitions([]config.Partition{{Name: "system", Thresholds: thresholds.Thresholds{Limit: 4 << 30}, CPUs: cpuset.New(3, 4)}}, nil)
-	in.Partitions[0].Members = p.Members
+	in.Partitions[0].Members = &budget.Members{Pods: 5, MemoryRequestBytes: 300 << 20, MemoryLimitBytes: 1 << 30, Unlimited: 2}
 	var err error
 	if p.Budget, err = budget.Compute(in); err != nil {
 		t.Fatal(err)
@@ -101,10 +100,9 @@ warning  a; b?[31m
 		{Name: "batch", Thresholds: thresholds.Thresholds{Limit: 16 << 30}, Share: &config.Share{Text: "50%", OfBytes: 32 << 30}},
 		{Name: "node-agents", Thresholds: thresholds.Thresholds{Limit: 6 << 30}, CPUs: cpuset.New(3, 4), Exclusive: true},
 	}
-	p.Shares = sharesOfMemory(partitions)
 	in := nodeOf(t, "cpu=16,memory=32Gi")
 	in.Partitions = node.BudgetPartitions(partitions, nil)
-	in.Partitions[0].Members = p.Members
+	in.Partitions[0].Members = p.Partitions[0].Members
 	in.Partitions[1].Members = &budget.Members{
 		Pods: 40, MemoryRequestBytes: 17 << 30, MemoryLimitBytes: 2 << 30, Unlimited: 39,
 	}
@@ -150,7 +148,7 @@ func TestWriteJSON(t *testing.T) {
 			t.Errorf("%s: %v, %v; want %s", path, err, got[path], want)
 		}
 	}
-	for _, name := range []string{"cpuPools", "usage", "warnings", "configuration", "members"} {
+	for _, name := range []string{"cpuPools", "usage", "warnings", "configuration"} {
 		if got[name] == nil {
 			t.Errorf("%s is missing:\n%s", name, &asJSON)
 		}

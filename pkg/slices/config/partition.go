@@ -43,9 +43,6 @@ type Partition struct {
 	amounts amounts
 }
 
-// IsSystem reports whether it is the system partition of KEP-5894.
-func (p *Partition) IsSystem() bool { return p.Name == partition.System }
-
 const (
 	// staticPolicy is the CPU manager policy that assigns CPUs to containers exclusively.
 	staticPolicy = "static"
