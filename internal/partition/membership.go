@@ -5,12 +5,6 @@ import "slices"
 // This file decides which partition a pod belongs to. The generator, placement over NRI and in
 // reconciles, the audit, the plan and the status ask it, so that all of them follow one rule.
 
-// Claim lists the namespaces whose pods belong to a partition.
-type Claim struct {
-	Partition  Name
-	Namespaces []string
-}
-
 // Workload is a workload type. A pod that asks for it by annotation belongs to the partition, if it
 // has a right to: its namespace is allowed or is the partition's, or it is a static pod.
 type Workload struct {
@@ -131,17 +125,17 @@ type Rules struct {
 	workloads  map[string]Workload
 }
 
-// NewRules returns the rules of partitions. If two partitions claim a namespace, the first has it.
-func NewRules(claims ...Claim) Rules {
-	r := Rules{namespaces: map[string]Name{}}
-	for _, claim := range claims {
-		for _, namespace := range claim.Namespaces {
-			if _, taken := r.namespaces[namespace]; !taken {
-				r.namespaces[namespace] = claim.Partition
-			}
+// Add adds the namespaces whose pods belong to a partition. A namespace that another one has stays
+// with that.
+func (r *Rules) Add(partition Name, namespaces ...string) {
+	if r.namespaces == nil {
+		r.namespaces = map[string]Name{}
+	}
+	for _, namespace := range namespaces {
+		if _, taken := r.namespaces[namespace]; !taken {
+			r.namespaces[namespace] = partition
 		}
 	}
-	return r
 }
 
 // With returns the rules with workload types.

@@ -10,10 +10,9 @@ import (
 // pods stay in the default partition.
 func TestRules(t *testing.T) {
 	t.Parallel()
-	rules := NewRules(
-		Claim{Partition: System, Namespaces: []string{"kube-system", "ingress"}},
-		Claim{Partition: "telemetry", Namespaces: []string{"monitoring", "ingress", "monitoring"}},
-	)
+	var rules Rules
+	rules.Add(System, "kube-system", "ingress")
+	rules.Add("telemetry", "monitoring", "ingress", "monitoring")
 	for namespace, want := range map[string]Name{
 		"kube-system": System, "ingress": System, "monitoring": "telemetry",
 		"default": Default, "": Default,
@@ -31,7 +30,10 @@ func TestRules(t *testing.T) {
 func TestPlace(t *testing.T) {
 	t.Parallel()
 	asks := func(name string) Ask { return Ask{Type: name} }
-	rules := NewRules(Claim{System, []string{"kube-system"}}, Claim{"telemetry", []string{"monitoring"}}).With([]Workload{
+	var rules Rules
+	rules.Add(System, "kube-system")
+	rules.Add("telemetry", "monitoring")
+	rules = rules.With([]Workload{
 		{Type: "telemetry", Partition: "telemetry", Allowed: []string{"operators", "kube-system"}, Advertise: true},
 		{Type: "management", Partition: System, ByNamespace: true},
 	})
@@ -68,7 +70,7 @@ func TestPlace(t *testing.T) {
 			t.Errorf("%s: %+v; want %+v", name, got, test.want)
 		}
 	}
-	if got := NewRules().Place(Pod{Namespace: "shop", Origin: Origin{Static: true, Ask: asks("telemetry")}}); got != (Place{Partition: Default}) {
+	if got := (Rules{}).Place(Pod{Namespace: "shop", Origin: Origin{Static: true, Ask: asks("telemetry")}}); got != (Place{Partition: Default}) {
 		t.Errorf("without a type: %+v; want that annotations mean nothing", got)
 	}
 }
@@ -89,7 +91,9 @@ func TestWorkloadEqual(t *testing.T) {
 // TestMayAsk: a pod that asks is not refused in the namespaces that are listed, and in no other.
 func TestMayAsk(t *testing.T) {
 	t.Parallel()
-	rules := NewRules(Claim{System, []string{"kube-system"}}, Claim{"telemetry", []string{"monitoring", "logging"}})
+	var rules Rules
+	rules.Add(System, "kube-system")
+	rules.Add("telemetry", "monitoring", "logging")
 	for _, test := range []struct {
 		Workload
 		want []string

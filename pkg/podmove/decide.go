@@ -197,10 +197,9 @@ type placing struct {
 func (d *Decision) place(s Snapshot, pod *Pod, belongs partition.Place) {
 	to := belongs.Partition
 	p := placing{pod: pod, to: to, slice: pod.Cgroup(to).Slice}
-	claimant := s.Rules.claimant(pod.member())
 	out := report.Pod{
 		Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, QoS: pod.QoS,
-		Member: claimant.Partition != partition.Default, Belongs: claimant.Partition, Workload: workloadReport(claimant),
+		Member: to != partition.Default, Belongs: to, Workload: workloadReport(belongs),
 		Slice: p.slice,
 	}
 	s.reportRequested(pod, belongs, out.Workload)

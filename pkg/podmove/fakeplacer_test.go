@@ -13,7 +13,7 @@ type fakePlacer struct {
 	announced atomic.Value
 }
 
-func (p *fakePlacer) SetRules(Rules)                                 { /* unused */ }
+func (p *fakePlacer) SetRules(partition.Rules)                       { /* unused */ }
 func (p *fakePlacer) Connections() int                               { return int(p.connected.Load()) }
 func (p *fakePlacer) Answers(func(id string) bool) map[string]Answer { return nil }
 

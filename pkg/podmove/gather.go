@@ -438,7 +438,7 @@ func (r *reading) podCgroupsIn(p partition.Name, found podCgroups) error {
 
 // Snapshot reads the node, with the rules of a policy. The results of earlier passes (moves,
 // orders, the formula) are not in it.
-func (g *Gatherer) Snapshot(ctx context.Context, c Policy, rules Rules, nri NRIState) (Snapshot, error) {
+func (g *Gatherer) Snapshot(ctx context.Context, c Policy, rules partition.Rules, nri NRIState) (Snapshot, error) {
 	pods, err := g.pods(ctx, c.names())
 	if err != nil {
 		return Snapshot{}, err

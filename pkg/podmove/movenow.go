@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/podmove/report"
 )
 
@@ -201,7 +202,7 @@ func (r *Reconciler) begin(m *Move) *underway {
 
 // overtake marks the moves of pods that belong elsewhere by now, because the configuration has
 // changed. It is called with mu held.
-func (r *Reconciler) overtake(pods []Pod, rules Rules) {
+func (r *Reconciler) overtake(pods []Pod, rules partition.Rules) {
 	for i := range pods {
 		if u := r.underway[pods[i].UID]; u != nil && pods[i].Exists {
 			//guard: a restart that nothing overtook stops the others

@@ -83,31 +83,31 @@ func TestDecidePartitions(t *testing.T) {
 		pod    Pod
 		method Method // empty: not moved
 		to     partition.Name
-		// belongs is the partition in the report.
-		belongs partition.Name
 	}{
-		"in its place":                     {nil, in("monitoring", telemetry), "", "", telemetry},
-		"in its place, name with a dash":   {nil, in("cart", appTeam), "", "", appTeam},
-		"from the default partition":       {nil, in("shop", partition.Default), Restart, appTeam, appTeam},
-		"from another partition":           {nil, in("monitoring", partition.System), Restart, telemetry, telemetry},
-		"from a partition with a dash":     {nil, in("kube-system", appTeam), Restart, partition.System, partition.System},
-		"from another partition, live":     {live, in("kube-system", telemetry), Live, partition.System, partition.System},
-		"of no member":                     {nil, in("default", appTeam), Restart, partition.Default, partition.Default},
-		"of no member, live":               {live, in("default", telemetry), Live, partition.Default, partition.Default},
-		"of no member, in its place":       {nil, in("default", partition.Default), "", "", partition.Default},
-		"its partition is switched off":    {off(telemetry), in("monitoring", telemetry), Restart, partition.Default, telemetry},
-		"another partition is":             {off(telemetry), in("kube-system", partition.System), "", "", partition.System},
-		"in one that is switched off":      {off(telemetry), in("shop", telemetry), Restart, appTeam, appTeam},
-		"no longer in the configuration":   {off(partition.System, telemetry, appTeam), in("shop", appTeam), Restart, partition.Default, appTeam},
-		"no member, in one that is off":    {off(appTeam), in("default", appTeam), Restart, partition.Default, partition.Default},
-		"a member of one that is off left": {off(appTeam), in("shop", partition.Default), "", "", appTeam},
+		"in its place":                   {nil, in("monitoring", telemetry), "", ""},
+		"in its place, name with a dash": {nil, in("cart", appTeam), "", ""},
+		"from the default partition":     {nil, in("shop", partition.Default), Restart, appTeam},
+		"from another partition":         {nil, in("monitoring", partition.System), Restart, telemetry},
+		"from a partition with a dash":   {nil, in("kube-system", appTeam), Restart, partition.System},
+		"from another partition, live":   {live, in("kube-system", telemetry), Live, partition.System},
+		"of no member":                   {nil, in("default", appTeam), Restart, partition.Default},
+		"of no member, live":             {live, in("default", telemetry), Live, partition.Default},
+		"of no member, in its place":     {nil, in("default", partition.Default), "", ""},
+		"its partition is switched off":  {off(telemetry), in("monitoring", telemetry), Restart, partition.Default},
+		"another partition is":           {off(telemetry), in("kube-system", partition.System), "", ""},
+		"in one that is switched off":    {off(telemetry), in("shop", telemetry), Restart, appTeam},
+		"no longer in the configuration": {off(partition.System, telemetry, appTeam), in("shop", appTeam), Restart, partition.Default},
+		"no member, in one that is off":  {off(appTeam), in("default", appTeam), Restart, partition.Default},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := Decide(partitioned(test.change, test.pod))
-			found := d.Pods[0]
-			if found.Belongs != test.belongs || found.Member != (test.belongs != partition.Default) {
-				t.Errorf("reported %+v, want a member of %s", found, test.belongs)
+			found, belongs := d.Pods[0], test.to
+			if test.method == "" {
+				belongs = test.pod.where()
+			}
+			if found.Belongs != belongs || found.Member != (belongs != partition.Default) {
+				t.Errorf("reported %+v, want a member of %s", found, belongs)
 			}
 			if found.Partition() != test.pod.where() {
 				t.Errorf("reported in %s, want %s", found.Partition(), test.pod.where())
@@ -210,25 +210,19 @@ func TestRules(t *testing.T) {
 	c := three()
 	c.Partitions[0].Off, c.Partitions[1].Namespaces = true, []string{"kube-system", "monitoring"}
 	rules := c.Rules()
-	for namespace, want := range map[string][2]partition.Name{
-		"kube-system": {telemetry, telemetry}, "monitoring": {telemetry, telemetry}, "cart": {appTeam, appTeam},
-		"default": {partition.Default, partition.Default},
+	for namespace, want := range map[string]partition.Name{
+		"kube-system": telemetry, "monitoring": telemetry, "cart": appTeam, "default": partition.Default,
 	} {
-		pod := partition.Pod{Namespace: namespace}
-		if got := [2]partition.Name{rules.Partition(pod), rules.claimant(pod).Partition}; got != want {
+		if got := rules.Partition(partition.Pod{Namespace: namespace}); got != want {
 			t.Errorf("%s: %v, want %v", namespace, got, want)
 		}
 	}
 	c.Partitions[2].Off = true
-	if got := c.Rules(); got.Partition(partition.Pod{Namespace: "shop"}) != partition.Default ||
-		got.claimant(partition.Pod{Namespace: "shop"}).Partition != appTeam {
-		t.Error("a member of a partition that is switched off has it, or is not reported")
+	if got := c.Rules().Partition(partition.Pod{Namespace: "shop"}); got != partition.Default {
+		t.Errorf("a pod of a partition that is switched off belongs to %s", got)
 	}
 	if got := c.Namespaces(); !slices.Equal(got, []string{"kube-system", "kube-system", "monitoring", "shop", "cart"}) || c.Off() {
 		t.Errorf("namespaces %q, off %t", got, c.Off())
-	}
-	if got := (Rules{}).Partition(partition.Pod{Namespace: "kube-system"}); got != partition.Default {
-		t.Errorf("without a policy: %s", got)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 // Placer places containers at their creation, when the runtime asks. *nri.Plugin implements it.
 type Placer interface {
 	// SetRules changes which pods belong to which partition.
-	SetRules(r Rules)
+	SetRules(r partition.Rules)
 	// Connections counts how often the runtime has connected. In between it may have been restarted,
 	// or have got another configuration or another plugin.
 	Connections() int

@@ -29,7 +29,7 @@ func (p Policy) isOn(name partition.Name) bool {
 	return slices.ContainsFunc(p.Partitions, func(p decision.Partition) bool { return p.Name == name && !p.Off })
 }
 
-// Namespaces returns the namespaces of all partitions, also of those that are switched off.
+// Namespaces returns the namespaces of all partitions.
 func (p Policy) Namespaces() []string {
 	var all []string
 	for i := range p.Partitions {
@@ -89,43 +89,16 @@ func (p Policy) sameMembers(q Policy) bool {
 	})
 }
 
-// Rules decides which partition a pod belongs to, as a Policy says. It is made once for a Policy,
-// and asked for each pod. In its zero value all pods belong to the default partition.
-type Rules struct{ on, all partition.Rules }
-
-// Rules returns the rules of the policy.
-func (p Policy) Rules() Rules {
-	var on, off []partition.Claim
+// Rules returns the rules of who belongs to which partition. One that is switched off has no pods.
+func (p Policy) Rules() partition.Rules {
+	var rules partition.Rules
 	for i := range p.Partitions {
-		claim := partition.Claim{Partition: p.Partitions[i].Name, Namespaces: p.Partitions[i].Namespaces}
-		if p.Partitions[i].Off {
-			off = append(off, claim)
-		} else {
-			on = append(on, claim)
+		if of := &p.Partitions[i]; !of.Off {
+			rules.Add(of.Name, of.Namespaces...)
 		}
 	}
-	all := slices.Concat(on, off)
-	return Rules{
+	return rules.With(slices.DeleteFunc(slices.Clone(p.Workloads), func(w partition.Workload) bool {
 		//guard: types of a partition that is off have no members
-		on:  partition.NewRules(on...).With(typesOf(p.Workloads, on)),
-		all: partition.NewRules(all...).With(typesOf(p.Workloads, all)),
-	}
+		return !p.isOn(w.Partition) // a pod of such a type has nowhere to go
+	}))
 }
-
-// typesOf returns the workload types whose partition is among the claims. A pod of another type has
-// nowhere to go.
-func typesOf(all []partition.Workload, claims []partition.Claim) []partition.Workload {
-	return slices.DeleteFunc(slices.Clone(all), func(w partition.Workload) bool {
-		return !slices.ContainsFunc(claims, func(claim partition.Claim) bool { return claim.Partition == w.Partition })
-	})
-}
-
-// Partition returns the partition that a pod belongs to. A partition that is switched off has no
-// pods.
-func (r Rules) Partition(p partition.Pod) partition.Name { return r.on.Partition(p) }
-
-// Place returns where a pod belongs, and why. A partition that is switched off has no pods.
-func (r Rules) Place(p partition.Pod) partition.Place { return r.on.Place(p) }
-
-// claimant returns the place of a pod, as if no partition were switched off.
-func (r Rules) claimant(p partition.Pod) partition.Place { return r.all.Place(p) }

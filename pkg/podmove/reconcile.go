@@ -40,7 +40,7 @@ type Reconciler struct {
 
 	mu     sync.Mutex
 	config Policy
-	rules  Rules
+	rules  partition.Rules
 	passed chan struct{} // closed at the end of each reconcile
 	// lastErr is why the last reconcile failed, and beat is when one has begun or ended.
 	lastErr error

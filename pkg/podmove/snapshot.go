@@ -18,7 +18,7 @@ type Snapshot struct {
 	// Config is the requested configuration, and Rules are its rules. A partition that exists on the
 	// node, and that the configuration does not have, counts as switched off.
 	Config Policy
-	Rules  Rules
+	Rules  partition.Rules
 	// Pods are the pods that have a sandbox in the runtime, or a slice of a partition.
 	Pods []Pod
 	// NRI is the state of creation-time placement.
@@ -56,7 +56,7 @@ type Snapshot struct {
 }
 
 // follow replaces the configuration, which may have changed since the node was read.
-func (s *Snapshot) follow(c Policy, rules Rules) {
+func (s *Snapshot) follow(c Policy, rules partition.Rules) {
 	s.Config, s.Rules = c.with(s.Config.names()), rules
 	for i := range s.Pods {
 		p := &s.Pods[i]

@@ -53,7 +53,7 @@ func TestDecideGuaranteedAsks(t *testing.T) {
 	c := asking("")
 	c.Partitions = c.Partitions[:1]
 	asked := partition.Pod{Namespace: "shop-2", Origin: partition.Origin{Ask: partition.Ask{Type: "telemetry"}}}
-	if got := c.Rules(); got.Partition(asked) != partition.Default || got.claimant(asked).Partition != partition.Default {
+	if got := c.Rules(); got.Partition(asked) != partition.Default {
 		t.Errorf("of a partition that is not there: %+v", got.Place(asked))
 	}
 }

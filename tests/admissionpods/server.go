@@ -46,11 +46,11 @@ func (t Table) workloads() []partition.Workload {
 
 // rules returns the rules of a node with the types.
 func (t Table) rules() partition.Rules {
-	claims := make([]partition.Claim, 0, len(t.Types))
+	var rules partition.Rules
 	for name, of := range t.Types {
-		claims = append(claims, partition.Claim{Partition: partition.Name(name), Namespaces: of.Members})
+		rules.Add(partition.Name(name), of.Members...)
 	}
-	return partition.NewRules(claims...).With(t.workloads())
+	return rules.With(t.workloads())
 }
 
 // Create returns the outcome of a pod. As on an API server, LimitRanger and the conversion run once

@@ -114,7 +114,7 @@ func partitionOn(list string) change {
 	return func(tr *tree) {
 		cpus, _ := cpuset.Parse(list)
 		tr.partitions = []config.Partition{{Name: partition.System, CPUs: cpus, NodeCPUs: cpuset.New(0, 1)}}
-		tr.members = partition.NewRules(partition.Claim{Partition: partition.System, Namespaces: []string{"kube-system"}})
+		tr.members.Add(partition.System, "kube-system")
 	}
 }
 

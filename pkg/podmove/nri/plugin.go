@@ -30,7 +30,7 @@ type Plugin struct {
 	Connection func(up bool)
 
 	mu      sync.Mutex
-	rules   podmove.Rules
+	rules   partition.Rules
 	runtime string
 	// announced is nil while there is no connection.
 	announced map[string]announcement
@@ -50,7 +50,7 @@ type announcement struct {
 const announcedFor = 3 * time.Minute
 
 // SetRules sets which pods belong to which partition from now on.
-func (p *Plugin) SetRules(r podmove.Rules) {
+func (p *Plugin) SetRules(r partition.Rules) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.rules = r

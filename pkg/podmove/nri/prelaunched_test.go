@@ -12,6 +12,7 @@ import (
 
 	"github.com/containerd/nri/pkg/adaptation"
 
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/podmove"
 )
 
@@ -89,7 +90,7 @@ func TestPrelaunchedBothConnected(t *testing.T) {
 				}
 			}
 			// What the other would not place, either places.
-			p.SetRules(podmove.Rules{})
+			p.SetRules(partition.Rules{})
 			if got := r.create("kube-system"); got != placedSlice {
 				t.Errorf("with a service that has no members, placed at %q", got)
 			}

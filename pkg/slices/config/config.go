@@ -99,15 +99,11 @@ func (c *Config) LeaveToKubelet(why string) {
 
 // Members returns the rules of who belongs to which partition.
 func (c *Config) Members() partition.Rules {
-	return partition.NewRules(claims(c.Partitions)...).With(c.Workloads)
-}
-
-func claims(partitions []Partition) []partition.Claim {
-	claims := make([]partition.Claim, 0, len(partitions))
-	for _, p := range partitions {
-		claims = append(claims, partition.Claim{Partition: p.Name, Namespaces: p.Namespaces})
+	var rules partition.Rules
+	for i := range c.Partitions {
+		rules.Add(c.Partitions[i].Name, c.Partitions[i].Namespaces...)
 	}
-	return claims
+	return rules.With(c.Workloads)
 }
 
 // Load reads the configuration of the node at root, "/" except in tests. If it returns an error,
