@@ -4,7 +4,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -15,6 +14,7 @@ import (
 	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/trialend"
 	"node-partition.io/node-partition/tests/fakenode"
+	"node-partition.io/node-partition/tests/testkit"
 )
 
 // otherNode returns the files of a node that does not run here.
@@ -22,13 +22,7 @@ func otherNode(t *testing.T, files map[string]string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	for name, text := range files {
-		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text+"\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testkit.WriteFile(t, filepath.Join(dir, name), text+"\n")
 	}
 	return dir
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -12,6 +11,7 @@ import (
 
 	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/node"
+	"node-partition.io/node-partition/tests/testkit"
 )
 
 // TestApplyServiceFlags: status and check use the flags of the running service, unless the user
@@ -35,12 +35,7 @@ func TestApplyServiceFlags(t *testing.T) {
 			n := host.Below(t.TempDir())
 			write := func(path, text string) {
 				t.Helper()
-				if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				testkit.WriteFile(t, path, text)
 			}
 			if tc.service != nil {
 				// The first process has ended since.

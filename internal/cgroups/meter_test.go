@@ -15,15 +15,7 @@ import (
 
 func write(t *testing.T, root FS, files map[string]string) {
 	t.Helper()
-	for name, text := range files {
-		path := filepath.Join(string(root), name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	testkit.WriteFiles(t, string(root), files)
 }
 
 func never(uint64, uint64) bool { return false }

@@ -69,13 +69,7 @@ func (n *aNode) want(t *testing.T, what string, want values) {
 
 func setOnline(t *testing.T, dir, online string) {
 	t.Helper()
-	path := filepath.Join(dir, "/sys/devices/system/cpu/online")
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(online+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteFile(t, filepath.Join(dir, "/sys/devices/system/cpu/online"), online+"\n")
 }
 
 // fourCPUs returns the root of a node with four CPUs.

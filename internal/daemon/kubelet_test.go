@@ -3,7 +3,6 @@ package daemon
 import (
 	"bytes"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -12,6 +11,7 @@ import (
 
 	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/systemd"
+	"node-partition.io/node-partition/tests/testkit"
 )
 
 // TestKubeletElsewhere: a kubelet whose pods are in another tree is reported once for each start
@@ -21,13 +21,7 @@ func TestKubeletElsewhere(t *testing.T) {
 	root := t.TempDir()
 	write := func(name, text string) {
 		t.Helper()
-		name = filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.WriteFile(t, filepath.Join(root, name), text)
 	}
 	write("sys/fs/cgroup/system.slice/kubelet.service/cgroup.procs", "7\n")
 	var journal bytes.Buffer

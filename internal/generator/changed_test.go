@@ -13,6 +13,7 @@ import (
 	"node-partition.io/node-partition/internal/kubeletconfig"
 	"node-partition.io/node-partition/internal/trialend"
 	"node-partition.io/node-partition/pkg/slices/decision"
+	"node-partition.io/node-partition/tests/testkit"
 )
 
 const head = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
@@ -41,10 +42,7 @@ func newChanging(t *testing.T) changing {
 
 func (n changing) write(path, text string) {
 	n.t.Helper()
-	path = filepath.Join(n.root, path)
-	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
-		n.t.Fatal(err)
-	}
+	testkit.WriteFile(n.t, filepath.Join(n.root, path), text)
 }
 
 func (n changing) edit(text string) {

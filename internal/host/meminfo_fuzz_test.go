@@ -1,10 +1,11 @@
 package host
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"node-partition.io/node-partition/tests/testkit"
 )
 
 // FuzzTotal: the memory of a node is a number of whole kibibytes, or an error names the file.
@@ -14,13 +15,7 @@ func FuzzTotal(f *testing.F) {
 	f.Add("MemTotal:kB")
 	f.Fuzz(func(t *testing.T, text string) {
 		root := t.TempDir()
-		file := filepath.Join(root, meminfoPath)
-		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.WriteFile(t, filepath.Join(root, meminfoPath), text)
 		bytes, err := MemoryTotal(Root(root))
 		switch {
 		case err != nil && (bytes != 0 || !strings.Contains(err.Error(), meminfoPath)):

@@ -7,19 +7,15 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"node-partition.io/node-partition/tests/testkit"
 )
 
 func TestReadFile(t *testing.T) {
 	root := t.TempDir()
 	write := func(name, data string) {
 		t.Helper()
-		path := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(data), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testkit.WriteFile(t, filepath.Join(root, name), data)
 	}
 	link := func(target, name string) {
 		t.Helper()

@@ -20,6 +20,7 @@ import (
 	"node-partition.io/node-partition/internal/kubeletconfig"
 	"node-partition.io/node-partition/internal/state"
 	"node-partition.io/node-partition/internal/trialend"
+	"node-partition.io/node-partition/tests/testkit"
 )
 
 const (
@@ -117,9 +118,7 @@ func (n *node) path(name string) string { return filepath.Join(n.root, name) }
 func (n *node) write(name, text string) {
 	n.t.Helper()
 	n.remove(name) // not through a link
-	if err := errors.Join(os.MkdirAll(filepath.Dir(n.path(name)), 0o755), os.WriteFile(n.path(name), []byte(text), 0o644)); err != nil {
-		n.t.Fatal(err)
-	}
+	testkit.WriteFile(n.t, n.path(name), text)
 }
 
 // read returns the content of a file, empty for none. It follows links as the node does.

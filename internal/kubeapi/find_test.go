@@ -3,12 +3,12 @@ package kubeapi
 import (
 	"errors"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/tests/testkit"
 )
 
 const (
@@ -42,13 +42,7 @@ func TestFind(t *testing.T) {
 			t.Parallel()
 			root := t.TempDir()
 			for place, text := range test.files {
-				path := filepath.Join(root, kubeconfigs[place])
-				if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				testkit.WriteFile(t, filepath.Join(root, kubeconfigs[place]), text)
 			}
 			got, err := Find(host.Root(root))
 			if test.want < 0 {

@@ -10,6 +10,7 @@ import (
 	"testing/iotest"
 
 	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/tests/testkit"
 )
 
 func TestParse(t *testing.T) {
@@ -75,15 +76,7 @@ func TestGateOn(t *testing.T) {
 func nodeWith(t *testing.T, files map[string]string) host.Root {
 	t.Helper()
 	root := t.TempDir()
-	for name, text := range files {
-		path := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	testkit.WriteFiles(t, root, files)
 	return host.Root(root)
 }
 

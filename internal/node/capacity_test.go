@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/tests/testkit"
 )
 
 // TestReadCapacity: the CPUs that run, MemTotal in KiB, and the huge pages of each size.
@@ -20,15 +21,7 @@ func TestReadCapacity(t *testing.T) {
 		"/var/lib/kubelet/config.yaml":                              "",
 	}
 	dir := t.TempDir()
-	for name, text := range files {
-		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	testkit.WriteFiles(t, dir, files)
 	c, err := ReadCapacity(host.Below(dir), "/var/lib/kubelet")
 	if err != nil {
 		t.Fatal(err)

@@ -2,7 +2,6 @@ package node_test
 
 import (
 	"errors"
-	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -13,6 +12,7 @@ import (
 	"node-partition.io/node-partition/pkg/podmove"
 	"node-partition.io/node-partition/pkg/slices/decision"
 	"node-partition.io/node-partition/tests/fakenode"
+	"node-partition.io/node-partition/tests/testkit"
 )
 
 const kubeletFile = "/var/lib/kubelet/config.yaml"
@@ -120,10 +120,7 @@ func TestLoadKubelets(t *testing.T) {
 func TestReadDesiredFacts(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
-	path := filepath.Join(root, kubeletFile)
-	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(fakenode.Valid("kube-system")), 0o644)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteFile(t, filepath.Join(root, kubeletFile), fakenode.Valid("kube-system"))
 	n := host.Below(root)
 	n.Foreign = true
 	if d, err := node.ReadDesired(n); !errors.Is(err, node.ErrFacts) || d.NotApplied != nil {

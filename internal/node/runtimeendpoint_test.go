@@ -9,6 +9,7 @@ import (
 
 	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/kubelet"
+	"node-partition.io/node-partition/tests/testkit"
 )
 
 const (
@@ -25,36 +26,20 @@ func crioNode(t *testing.T) (n host.Node, dir string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	for path, text := range map[string]string{
+	testkit.WriteFiles(t, dir, map[string]string{
 		"/var/lib/kubelet/config.yaml": "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n" +
 			"containerRuntimeEndpoint: unix://" + containerd + "\n",
 		"/run/containerd/.keep": "", "/run/crio/.keep": "",
-	} {
-		path = filepath.Join(dir, path)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	})
 	return host.Below(dir), dir
 }
 
 // kubeletRuns starts a kubelet on the node, with arguments.
 func kubeletRuns(t *testing.T, dir, args string) {
 	t.Helper()
-	for path, text := range map[string]string{
+	testkit.WriteFiles(t, dir, map[string]string{
 		"/sys/fs/cgroup/system.slice/kubelet.service/cgroup.procs": "7\n", "/proc/7/cmdline": "/usr/bin/kubelet\x00" + args + "\x00",
-	} {
-		path = filepath.Join(dir, path)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	})
 }
 
 // unit is a ServiceCommand of a kubelet with CRI-O, that answers or not.

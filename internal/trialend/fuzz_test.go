@@ -1,11 +1,10 @@
 package trialend
 
 import (
-	"os"
-	"path/filepath"
 	"testing"
 
 	"node-partition.io/node-partition/internal/kubeletconfig"
+	"node-partition.io/node-partition/tests/testkit"
 )
 
 // FuzzOf: a trial whose end is known ends at that moment, and in every other boot.
@@ -15,15 +14,7 @@ func FuzzOf(f *testing.F) {
 	f.Add(`{"end":null}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		root := t.TempDir()
-		for name, text := range map[string]string{kubeletconfig.TrialPath: "", AboutFile: text} {
-			path := filepath.Join(root, name)
-			if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
+		testkit.WriteFiles(t, root, map[string]string{kubeletconfig.TrialPath: "", AboutFile: text})
 		end, from, ok := Of(root)
 		switch {
 		case !ok && (end != Moment{} || from != ""):

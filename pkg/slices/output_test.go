@@ -12,6 +12,7 @@ import (
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/slices/config"
 	"node-partition.io/node-partition/pkg/slices/decision"
+	"node-partition.io/node-partition/tests/testkit"
 )
 
 // onNode returns the output of systemd's generator on a test's own node.
@@ -43,12 +44,7 @@ func write(t *testing.T, o Output, units map[string]string) {
 // put writes a file as another program would.
 func put(t *testing.T, path, content string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteFile(t, path, content)
 }
 
 // seen returns the files as systemd reads them: it follows links, and leaves out dangling ones.

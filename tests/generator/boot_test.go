@@ -193,9 +193,9 @@ func bootOf(t *testing.T, node disks, units map[string]string) boot {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	writeAll(t, filepath.Join(dir, "ours"), units)
-	writeAll(t, filepath.Join(dir, "node"), network)
-	writeAll(t, dir, map[string]string{"fstab": node.fstab, "crypttab": node.crypttab, "generated/none": ""})
+	testkit.WriteFiles(t, filepath.Join(dir, "ours"), units)
+	testkit.WriteFiles(t, filepath.Join(dir, "node"), network)
+	testkit.WriteFiles(t, dir, map[string]string{"fstab": node.fstab, "crypttab": node.crypttab, "generated/none": ""})
 	for _, name := range []string{"systemd-fstab-generator", "systemd-cryptsetup-generator"} {
 		out := filepath.Join(dir, "generated")
 		generate := exec.Command(testkit.NeedProgram(t, "/usr/lib/systemd/system-generators/"+name, "systemd"), out, out, out)
@@ -240,17 +240,4 @@ func parseBoot(dump string) boot {
 		}
 	}
 	return b
-}
-
-func writeAll(t *testing.T, dir string, files map[string]string) {
-	t.Helper()
-	for name, content := range files {
-		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"node-partition.io/node-partition/pkg/slices/config"
 	"node-partition.io/node-partition/tests/generator/golden"
+	"node-partition.io/node-partition/tests/testkit"
 )
 
 const (
@@ -21,10 +22,7 @@ const (
 // write writes a file of the node at root.
 func write(t *testing.T, root, name, content string) {
 	t.Helper()
-	path := filepath.Join(root, name)
-	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(content), 0o644)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteFile(t, filepath.Join(root, name), content)
 }
 
 // limit runs the generator on a node with so much memory, and returns the limit that it writes.

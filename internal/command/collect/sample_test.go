@@ -28,6 +28,7 @@ import (
 	"node-partition.io/node-partition/internal/sizing/sizefile"
 	"node-partition.io/node-partition/tests/fakeapi"
 	"node-partition.io/node-partition/tests/fakenode"
+	"node-partition.io/node-partition/tests/testkit"
 )
 
 var update = flag.Bool("update", false, "write docs/sample-node")
@@ -172,7 +173,7 @@ func TestCollectRoot(t *testing.T) {
 		writeSample(t, n, files)
 	}
 	bundle := t.TempDir()
-	writeFiles(t, bundle, files)
+	testkit.WriteFiles(t, bundle, files)
 	there, err := host.Open(bundle)
 	if err != nil {
 		t.Fatal(err)
@@ -199,17 +200,6 @@ func TestCollectRoot(t *testing.T) {
 	}
 	if said[0] != said[1] || !strings.Contains(said[0], " next ") || !strings.Contains(said[0], "pods were evicted") {
 		t.Errorf("the node:\n%s\nits bundle:\n%s", said[0], said[1])
-	}
-}
-
-// writeFiles writes files below a folder.
-func writeFiles(t *testing.T, dir string, files map[string]string) {
-	t.Helper()
-	for name, text := range files {
-		name = filepath.Join(dir, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text), 0o644)); err != nil {
-			t.Fatal(err)
-		}
 	}
 }
 
@@ -241,5 +231,5 @@ func writeSample(t *testing.T, n *fakeNode, bundle map[string]string) {
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
-	writeFiles(t, dir, files)
+	testkit.WriteFiles(t, dir, files)
 }

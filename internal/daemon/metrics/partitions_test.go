@@ -17,6 +17,7 @@ import (
 	"node-partition.io/node-partition/pkg/podmove"
 	"node-partition.io/node-partition/pkg/podmove/report"
 	"node-partition.io/node-partition/pkg/slices/decision"
+	"node-partition.io/node-partition/tests/testkit"
 )
 
 const telemetry partition.Name = "telemetry"
@@ -30,13 +31,7 @@ func twoPartitions(t *testing.T) *Metrics {
 		t.Fatal(err)
 	}
 	file := func(slice, name, text string) {
-		path := filepath.Join(root, partition.CgroupPath(slice), name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testkit.WriteFile(t, filepath.Join(root, partition.CgroupPath(slice), name), text)
 	}
 	burstable := func(p partition.Name, last string) string {
 		return partition.PodSlice(p, v1.PodQOSBurstable, uid+last)
@@ -162,12 +157,7 @@ func TestMetricsDefaultWithoutOnePartition(t *testing.T) {
 		t.Fatal(err)
 	}
 	broken := filepath.Join(root, partition.CgroupPath(telemetry.Slice()), "memory.current")
-	if err := os.MkdirAll(filepath.Dir(broken), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(broken, []byte("lots\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteFile(t, broken, "lots\n")
 	text := scrape(t, served(options{
 		Cgroups: cgroups.FS(root), Reports: found{},
 		Partitions: []polled{{telemetry, margin}, {partition.System, margin}},

@@ -15,6 +15,7 @@ import (
 
 	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/systemd"
+	"node-partition.io/node-partition/tests/testkit"
 )
 
 // Tests that need a kernel's cgroups and a systemd are in tests/e2e/onnode.
@@ -230,12 +231,7 @@ func node(t *testing.T) (*fake, Mover, Request, string) {
 
 func write(t *testing.T, name, text string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(name, []byte(text+"\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteFile(t, name, text+"\n")
 }
 
 func TestMoveRefused(t *testing.T) {

@@ -3,11 +3,10 @@ package config
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"maps"
-	"os"
-	"path/filepath"
 	"testing"
+
+	"node-partition.io/node-partition/tests/testkit"
 )
 
 // TestIdentity: a configuration is another one if an operator has written something else, and not
@@ -122,11 +121,6 @@ func nodeOf(t *testing.T, files map[string]string) string {
 		"/sys/devices/system/cpu/present": "0-3\n", "/sys/devices/system/cpu/online": "0-3\n",
 	}
 	maps.Copy(all, files)
-	for path, content := range all {
-		path = filepath.Join(root, path)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(content), 0o644)); err != nil {
-			t.Fatal(err)
-		}
-	}
+	testkit.WriteFiles(t, root, all)
 	return root
 }

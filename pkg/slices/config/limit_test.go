@@ -1,8 +1,6 @@
 package config
 
 import (
-	"errors"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -12,6 +10,7 @@ import (
 	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/kubeletconfig"
 	"node-partition.io/node-partition/tests/generator/golden"
+	"node-partition.io/node-partition/tests/testkit"
 )
 
 const mebi = 1 << 20
@@ -173,10 +172,7 @@ func TestBootMemory(t *testing.T) {
 	root := t.TempDir()
 	write := func(path, text string) {
 		t.Helper()
-		path = filepath.Join(root, path)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.WriteFile(t, filepath.Join(root, path), text)
 	}
 	if _, err := BootMemory(host.Root(root)); err == nil {
 		t.Error("a node without /proc has memory")

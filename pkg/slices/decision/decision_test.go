@@ -15,14 +15,8 @@ import (
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/thresholds"
 	"node-partition.io/node-partition/pkg/slices/config"
+	"node-partition.io/node-partition/tests/testkit"
 )
-
-func put(t *testing.T, path, content string) {
-	t.Helper()
-	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(content), 0o644)); err != nil {
-		t.Fatal(err)
-	}
-}
 
 // TestRead: at each step of the generator's output there is a decision, or an answer why not.
 func TestRead(t *testing.T) {
@@ -51,7 +45,7 @@ func TestRead(t *testing.T) {
 	} {
 		root := t.TempDir()
 		for path, content := range test.files {
-			put(t, root+path, content)
+			testkit.WriteFile(t, root+path, content)
 		}
 		d, err := Read(root)
 		got := fmt.Sprint(err)
@@ -82,7 +76,7 @@ func TestDecisionText(t *testing.T) {
 		t.Fatal(err)
 	}
 	root := t.TempDir()
-	put(t, filepath.Join(root, unitsDir, FileName), text)
+	testkit.WriteFile(t, filepath.Join(root, unitsDir, FileName), text)
 	got, err := Read(root)
 	if err != nil || !reflect.DeepEqual(*got, want) {
 		t.Errorf("%+v, %v; want %+v", got, err, want)
@@ -114,7 +108,7 @@ func TestWatch(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(root, WatchFile)); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("%v; want no file", err)
 	}
-	put(t, filepath.Join(root, WatchFile), `{"refused":`)
+	testkit.WriteFile(t, filepath.Join(root, WatchFile), `{"refused":`)
 	if got := ReadWatch(root); got != (Watch{}) {
 		t.Errorf("%+v of a broken file", got)
 	}
