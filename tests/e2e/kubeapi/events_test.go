@@ -46,21 +46,6 @@ func (c *cluster) other() {
 	}
 }
 
-// ours returns our condition of the node, nil if there is none, and the number of its conditions.
-func (c *cluster) ours() (condition *v1.NodeCondition, all int) {
-	c.t.Helper()
-	now, err := c.admin.CoreV1().Nodes().Get(c.t.Context(), node, metav1.GetOptions{})
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	for i := range now.Status.Conditions {
-		if now.Status.Conditions[i].Type == kubeapi.Pressure {
-			condition = &now.Status.Conditions[i]
-		}
-	}
-	return condition, len(now.Status.Conditions)
-}
-
 // eventsAboutNode: the kubelet's user creates an event about its node and counts it. kubectl
 // describe node finds it.
 func eventsAboutNode(c *cluster) {
@@ -87,33 +72,4 @@ func eventsAboutNode(c *cluster) {
 		}
 	}
 	c.want(c.monitor.RepeatEvent(c.t.Context(), e), kubeapi.ErrGone)
-}
-
-// nodeCondition: the kubelet's user writes a condition of its own node, and of no other. Other
-// conditions stay, and so does ours when the kubelet writes its own.
-func nodeCondition(c *cluster) {
-	c.node()
-	c.want(c.monitor.NodeRights(c.t.Context(), node, false, true), nil)
-	if got, _ := c.ours(); got != nil {
-		c.t.Errorf("%+v after a dry run", got)
-	}
-	c.want(patched(c.monitor, node, aCondition(kubeapi.Pressure, v1.ConditionTrue)), nil)
-	c.want(patched(c.monitor, node, aCondition(kubeapi.Pressure, v1.ConditionFalse)), nil)
-	if got, all := c.ours(); got == nil || got.Status != v1.ConditionFalse || got.Message != "low." || all != 2 {
-		c.t.Errorf("%+v, of %d; want it beside Ready", got, all)
-	}
-	ready := []byte(`{"status":{"conditions":[{"type":"Ready","status":"False","reason":"KubeletNotReady"}]}}`)
-	if _, err := c.kubelet.CoreV1().Nodes().PatchStatus(c.t.Context(), node, ready); err != nil {
-		c.t.Fatal(err)
-	}
-	if got, all := c.ours(); got == nil || all != 2 {
-		c.t.Errorf("%+v, of %d after a write of the kubelet", got, all)
-	}
-	c.other()
-	c.want(patched(c.monitor, "two", aCondition(kubeapi.Pressure, v1.ConditionTrue)), kubeapi.ErrForbidden)
-	c.want(patched(c.monitor, node, aCondition(kubeapi.Pressure, "")), nil)
-	if got, all := c.ours(); got != nil || all != 1 {
-		c.t.Errorf("%+v, of %d; want Ready alone", got, all)
-	}
-	c.want(patched(c.monitor, node, aCondition(kubeapi.Pressure, "")), nil)
 }

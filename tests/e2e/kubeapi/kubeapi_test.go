@@ -82,7 +82,6 @@ func TestOnAPIServer(t *testing.T) {
 		"preconditions":           preconditions,
 		"an event":                anEvent,
 		"events about the node":   eventsAboutNode,
-		"a condition of the node": nodeCondition,
 		"resources of types":      setCores,
 		"what check asks for":     inventory,
 		"a user without rights":   withoutRights,

@@ -61,7 +61,7 @@ func (c *cluster) marked() (labels map[string]string, condition *v1.NodeConditio
 
 // aNodeStatus returns labels, without one that is empty, and a condition.
 func aNodeStatus(version, section string, status v1.ConditionStatus) kubeapi.NodePatch {
-	m := aCondition(kubeapi.Ready, status)
+	m := aCondition(status)
 	m.Labels = map[string]*string{partition.VersionLabel: &version, partition.SectionLabel: nil}
 	if section != "" {
 		m.Labels[partition.SectionLabel] = &section
@@ -69,16 +69,16 @@ func aNodeStatus(version, section string, status v1.ConditionStatus) kubeapi.Nod
 	return m
 }
 
-// aCondition returns a condition, or its removal if the status is empty.
-func aCondition(kind v1.NodeConditionType, status v1.ConditionStatus) kubeapi.NodePatch {
+// aCondition returns the condition of readiness, or its removal if the status is empty.
+func aCondition(status v1.ConditionStatus) kubeapi.NodePatch {
 	c := &v1.NodeCondition{
-		Type: kind, Status: status, Reason: "Reason", Message: "low.",
+		Type: kubeapi.Ready, Status: status, Reason: "Reason", Message: "low.",
 		LastHeartbeatTime: metav1.Now(), LastTransitionTime: metav1.Now(),
 	}
 	if status == "" {
 		c = nil
 	}
-	return kubeapi.NodePatch{Conditions: map[v1.NodeConditionType]*v1.NodeCondition{kind: c}}
+	return kubeapi.NodePatch{Conditions: map[v1.NodeConditionType]*v1.NodeCondition{kubeapi.Ready: c}}
 }
 
 // patched returns the error of a patch of a node.
@@ -89,7 +89,7 @@ func patched(client *kubeapi.Client, of string, p kubeapi.NodePatch) error {
 
 // noNodeStatus returns what removes labels and the condition of aNodeStatus.
 func noNodeStatus() kubeapi.NodePatch {
-	m := aCondition(kubeapi.Ready, "")
+	m := aCondition("")
 	m.Labels = map[string]*string{partition.VersionLabel: nil, partition.SectionLabel: nil}
 	return m
 }
