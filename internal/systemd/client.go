@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"node-partition.io/node-partition/internal/cgroups"
@@ -59,7 +58,6 @@ var errNotConnected = errors.New("no connection to systemd")
 // any goroutine. Without a connection they wait for one, until their time is over.
 type Client struct {
 	options Options
-	calls   atomic.Uint64
 
 	mu      sync.Mutex
 	conn    *connection   // nil without a connection
@@ -96,9 +94,6 @@ func setNoop(f *func()) {
 		*f = func() {}
 	}
 }
-
-// Calls returns the number of method calls sent, including those to the bus itself at connect.
-func (c *Client) Calls() uint64 { return c.calls.Load() }
 
 // Connected reports whether there is a connection. The connection may be lost as soon as it
 // returns.

@@ -53,7 +53,7 @@ func (c *Client) dial(ctx context.Context, address string, by way) (*connection,
 	conn.ctx, conn.close = context.WithCancel(context.Background())
 	inTime := context.AfterFunc(ctx, conn.close)
 
-	err := c.setUp(ctx, conn, address)
+	err := setUp(ctx, conn, address)
 	if !inTime() {
 		err = errors.Join(context.Cause(ctx), err)
 	}
@@ -64,10 +64,10 @@ func (c *Client) dial(ctx context.Context, address string, by way) (*connection,
 	return conn, nil
 }
 
-func (c *Client) setUp(ctx context.Context, conn *connection, address string) error {
+func setUp(ctx context.Context, conn *connection, address string) error {
 	var err error
 	conn.api, err = sd.NewConnection(func() (*dbus.Conn, error) {
-		raw, err := c.dialRaw(conn, address)
+		raw, err := dialRaw(conn, address)
 		// go-systemd dials the connection for calls first.
 		conn.calls, conn.signals = conn.signals, raw
 		return raw, err
@@ -81,18 +81,8 @@ func (c *Client) setUp(ctx context.Context, conn *connection, address string) er
 	return listen(ctx, conn)
 }
 
-func (c *Client) dialRaw(conn *connection, address string) (*dbus.Conn, error) {
-	count := func(m *dbus.Message) {
-		if m.Type == dbus.TypeMethodCall {
-			c.calls.Add(1)
-		}
-	}
-	raw, err := dbus.Dial(
-		address,
-		dbus.WithContext(conn.ctx),
-		dbus.WithSignalHandler(conn.filter),
-		dbus.WithOutgoingInterceptor(count),
-	)
+func dialRaw(conn *connection, address string) (*dbus.Conn, error) {
+	raw, err := dbus.Dial(address, dbus.WithContext(conn.ctx), dbus.WithSignalHandler(conn.filter))
 	if err != nil {
 		return nil, err
 	}

@@ -109,17 +109,12 @@ func TestLiveMove(t *testing.T) {
 	controls := controlFiles(t, box.cgroup)
 	pids := file(t, box.cgroup, "cgroup.procs")
 
-	before := c.Calls()
 	moved, err := m.Move(t.Context(), box.request)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%+v in %d calls", moved, c.Calls()-before)
+	t.Logf("%+v", moved)
 	box.wantWhole(t, m)
-	// One request for all properties, and StartTransientUnit.
-	if c.Calls()-before != 2 {
-		t.Errorf("%d calls, want 2", c.Calls()-before)
-	}
 	if moved.Froze || moved.Rounds != 1 {
 		t.Errorf("moved %+v", moved)
 	}
@@ -197,12 +192,8 @@ func TestLiveMoveKeepsProperties(t *testing.T) {
 		return carried(all)
 	}
 	want, controls := properties(box.name), controlFiles(t, box.cgroup)
-	before := c.Calls()
 	if _, err := m.Move(t.Context(), box.request); err != nil {
 		t.Fatal(err)
-	}
-	if calls := c.Calls() - before; calls != 2 {
-		t.Errorf("%d calls, want 2", calls)
 	}
 	box.wantWhole(t, m)
 	name := box.request.NewName
