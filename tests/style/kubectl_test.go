@@ -96,7 +96,7 @@ func TestPlugin(t *testing.T) {
 		{"another command", "statsu", nil, 2, "want status, check or explain"},
 		{"no value", "status --node", nil, 2, "--node: want a value"},
 		{"an argument without a node", "check -v", nil, 2, "-v: want it with --node"},
-		{"a page without a node", "explain", nil, 2, "explain: want --node"},
+		{"a page without a node", "explain swap", nil, 2, "explain: want --node"},
 		{"help", "check --help", nil, 0, "Usage: kubectl node-partition"},
 		{"lists", "status --watch", map[string]string{"nodes": "NODE\na\n", "partitions": "NAME\ngeneral\n"}, 0, "NODE\na\n\nNAME\ngeneral\n"},
 		{"nothing wrong", "check", map[string]string{"nodes": well}, 0, "1 of 2 nodes are known to have a system partition"},
