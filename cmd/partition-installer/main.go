@@ -109,7 +109,7 @@ func run(ctx context.Context, args []string, at places, stdout, stderr io.Writer
 	}
 	switch command {
 	case "apply", "remove":
-		return caller(ctx, args, at, stderr)
+		return caller(ctx, args, at, stdout, stderr)
 	case "host", "back":
 		return onHost(ctx, args, at, stderr)
 	case "monitor":
@@ -124,8 +124,9 @@ func usageError(stderr io.Writer, err error) record.Status {
 	return record.Usage
 }
 
-// caller has the host's systemd do what the command line says.
-func caller(ctx context.Context, args []string, at places, stderr io.Writer) record.Status {
+// caller has the host's systemd do what the command line says. Tools compare the start of stderr
+// with the outcome, so progress is on stdout.
+func caller(ctx context.Context, args []string, at places, stdout, stderr io.Writer) record.Status {
 	o, err := parse(args)
 	if err != nil {
 		refused := record.Outcome{Status: record.Usage, Reason: record.Failed, Sentences: []string{err.Error()}}
@@ -156,7 +157,7 @@ func caller(ctx context.Context, args []string, at places, stderr io.Writer) rec
 	}()
 	c := &installer.Call{
 		Store: s, ID: strings.ToLower(rand.Text()[:12]), Program: "/proc/self/exe",
-		Systemd: client, Confined: confined(at.confined), UID: at.uid,
+		Systemd: client, Confined: confined(at.confined), UID: at.uid, Say: sayTo(stdout),
 	}
 	result := c.Do(ctx, o.Order)
 	stop()
@@ -329,8 +330,13 @@ func newHost(at places, stderr io.Writer) *installer.Host {
 		Payload: at.payload, Version: buildversion.String(),
 		Programs: host.Programs(""), Now: trialend.Now, Label: installer.ReadLabel,
 		Cluster: func() (installer.Cluster, error) { return cluster(at.root) },
-		Say:     func(format string, args ...any) { fmt.Fprintf(stderr, format+"\n", args...) },
+		Say:     sayTo(stderr),
 	}
+}
+
+// sayTo returns what notes progress, a line at a time.
+func sayTo(w io.Writer) func(format string, args ...any) {
+	return func(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
 }
 
 // cluster returns a client with the kubelet's kubeconfig, nil if the node has none.

@@ -101,10 +101,12 @@ func (h *Host) change(ctx context.Context, state record.State, p *plan, o record
 	if err := h.prepareRollback(ctx, state.Rollout); err != nil {
 		return "", fmt.Errorf("the rollback: %w", err)
 	}
+	h.Say("installing version %s", p.Version)
 	if err := h.install(ctx, p); err != nil {
 		return "", err
 	}
 	if p.Tries {
+		h.Say("trying section %s", p.Section[:12])
 		err = h.try(ctx, p)
 	} else {
 		// Programs that come to a node with a section: as at its boot.
@@ -174,10 +176,15 @@ func (h *Host) verify(ctx context.Context, p *plan, o record.Order) (string, err
 		return "", err
 	}
 	var why error
+	said := ""
 	for {
 		last := h.unwell(ctx, cluster, p, o)
 		if last == nil {
 			break
+		}
+		if left, err := h.remaining(&p.Rollout); err == nil && last.Error() != said {
+			said = last.Error()
+			h.Say("not well yet, and the node goes back in %s at most: %s", left.Round(time.Second), said)
 		}
 		// A question that the end of the time cuts off says nothing of the node: the answer before
 		// does.
@@ -218,12 +225,13 @@ func (h *Host) unwell(ctx context.Context, cluster Cluster, p *plan, o record.Or
 	case status.Service != "ready":
 		return fmt.Errorf("the service is not ready: %s; journalctl -u %s has the reason", status.Service, partition.MonitorService)
 	}
-	for i := range status.Pods {
-		pod := &status.Pods[i]
-		//guard: a pod that waits to be moved keeps no roll from its end
-		if pod.Reason == report.Pending || pod.Reason == report.Moving {
-			return fmt.Errorf("pod %s/%s waits to be moved (%s)", pod.Namespace, pod.Name, pod.Reason)
-		}
+	waiting := slices.DeleteFunc(status.Pods, func(pod report.Pod) bool {
+		return pod.Reason != report.Pending && pod.Reason != report.Moving
+	})
+	//guard: a pod that waits to be moved keeps no roll from its end
+	if len(waiting) > 0 {
+		pod := &waiting[0]
+		return fmt.Errorf("pod %s/%s waits to be moved (%s), and %d more", pod.Namespace, pod.Name, pod.Reason, len(waiting)-1)
 	}
 	if cluster == nil {
 		return nil

@@ -416,6 +416,9 @@ func TestVerifySays(t *testing.T) {
 			if got.Status != record.Done || !strings.Contains(got.Text(), test.want) || strings.Contains(got.Text(), test.not) {
 				t.Errorf("%s: %+v; want %q", name, got, test.want)
 			}
+			if said := strings.Join(n.said, "\n"); !strings.Contains(said, "installing version v1\ntrying section ") {
+				t.Errorf("%s: the journal has\n%s", name, said)
+			}
 		})
 	}
 }
@@ -427,7 +430,7 @@ func TestUnwell(t *testing.T) {
 		"well":                {`{` + active + `,"service":"ready","pods":[{"namespace":"a","name":"b","reason":"static"}]}`, ""},
 		"no partition":        {`{"partitions":[],"problem":"no section","service":"ready"}`, "no partition is active: no section"},
 		"the service":         {`{` + active + `,"service":"starts"}`, "the service is not ready: starts"},
-		"a pod that waits":    {`{` + active + `,"service":"ready","pods":[{"namespace":"a","name":"b","reason":"pending"}]}`, "pod a/b waits to be moved (pending)"},
+		"a pod that waits":    {`{` + active + `,"service":"ready","pods":[{"namespace":"a","name":"b","reason":"pending"},{"reason":"static"},{"reason":"moving"}]}`, "pod a/b waits to be moved (pending), and 1 more"},
 		"a pod that is moved": {`{` + active + `,"service":"ready","pods":[{"namespace":"a","name":"b","reason":"moving"}]}`, "pod a/b waits to be moved (moving)"},
 		"no answer":           {`partition-monitor: killed`, "partition-monitor status"},
 	} {

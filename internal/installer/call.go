@@ -40,6 +40,8 @@ type Call struct {
 	Confined bool
 	// UID is the user of this process.
 	UID int
+	// Say notes progress for who waits.
+	Say func(format string, args ...any)
 }
 
 // bound is the time that a call may take, with a margin over its unit's own bound.
@@ -62,6 +64,11 @@ func (c *Call) Do(ctx context.Context, o record.Order) record.Outcome {
 		return record.OutcomeOf(record.Refused, err)
 	}
 	defer message.Close()
+	atMost := record.Life
+	if o.Action == record.Apply {
+		atMost = o.Trial
+	}
+	c.Say("the node does it, for %s at most: journalctl -f -u %s there has its steps", atMost, c.unit(""))
 	ended, err := c.Systemd.RunService(ctx, c.unit(""), sandbox.Properties(o.Action == record.Survey, c.hostProgram(), "host", c.ID), bound)
 	//guard: the message of a service that could not start is left
 	if forgetErr := c.Forget(c.ID); forgetErr != nil {

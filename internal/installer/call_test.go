@@ -38,7 +38,7 @@ func newFake(t *testing.T) *fake {
 	disk := Disk{Sync: func(*os.File) error { return nil }}
 	f := &fake{t: t, host: Store{Disk: disk, Folder: filepath.Join(dir, "state")}}
 	f.host.Root = host.Root("/")
-	f.c = &Call{Store: Store{Disk: disk, Folder: f.host.Folder}, ID: "x1", Program: program, Systemd: f}
+	f.c = &Call{Store: Store{Disk: disk, Folder: f.host.Folder}, ID: "x1", Program: program, Systemd: f, Say: t.Logf}
 	return f
 }
 

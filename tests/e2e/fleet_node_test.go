@@ -416,7 +416,7 @@ func TestInstallerApply(t *testing.T) {
 		t.Run("another section and options, by an operator", func(t *testing.T) {
 			more := more
 			more.options = "--per-pod-metrics"
-			out := run(t, f.Node, operatorsProgram+" '"+strings.Join(f.write(t, more, sectionFolder), "' '")+"' 2>&1")
+			out := run(t, f.Node, operatorsProgram+" '"+strings.Join(f.write(t, more, sectionFolder), "' '")+"' 2>&1 >/dev/null")
 			if !strings.HasPrefix(out, "done: ") {
 				t.Error(out)
 			}
@@ -443,7 +443,7 @@ func TestInstallerApply(t *testing.T) {
 				t.Errorf("status %d, %+v", status, said)
 			}
 			isHalf(t)
-			out := run(t, f.Node, operatorsProgram+" remove 2>&1; umount --lazy /usr && cp -a /root/drop-ins/. "+filepath.Dir(dropIns)+" && systemctl daemon-reload")
+			out := run(t, f.Node, operatorsProgram+" remove 2>&1 >/dev/null; umount --lazy /usr && cp -a /root/drop-ins/. "+filepath.Dir(dropIns)+" && systemctl daemon-reload")
 			if !strings.HasPrefix(out, "done: ") {
 				t.Error(out)
 			}
