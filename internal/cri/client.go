@@ -205,12 +205,11 @@ func (c *Client) Status(ctx context.Context, id string) (Status, error) {
 	}
 	s.Running = answer.GetStatus().GetState() == Running
 	if linux := answer.GetStatus().GetResources().GetLinux(); linux.GetCpuShares() > 0 {
-		// What is for people does not matter then.
-		s.Resources, err = Resources{
+		s.Resources = Resources{
 			Shares:      uint64(linux.CpuShares),
 			OOMScoreAdj: int(linux.OomScoreAdj),
 			MemoryLimit: uint64(max(linux.MemoryLimitInBytes, 0)),
-		}, nil
+		}
 	}
 	if err != nil {
 		return Status{}, c.failed("ContainerStatus "+id, err)
@@ -234,7 +233,7 @@ func verboseStatus(verbose map[string]string) (Status, error) {
 	}
 	if text, ok := verbose["info"]; ok {
 		if err := json.Unmarshal([]byte(text), &info); err != nil {
-			return Status{}, err
+			return Status{}, fmt.Errorf("verbose information: want the JSON of containerd or CRI-O: %w", err)
 		}
 	}
 	r := info.Config.Linux.Resources

@@ -275,7 +275,7 @@ func TestStatus(t *testing.T) {
 		err    string
 	}{
 		"status":                  {&runtime.ContainerStatusResponse{Status: linux(512), Info: info(verbose)}, Status{false, 1234, Resources{512, 999, 1 << 20}}, ""},
-		"status, and torn":        {&runtime.ContainerStatusResponse{Status: linux(512), Info: info(verbose[:200])}, Status{false, 0, Resources{512, 999, 1 << 20}}, ""},
+		"status, and torn":        {&runtime.ContainerStatusResponse{Status: linux(512), Info: info(verbose[:200])}, Status{}, "ContainerStatus status, and torn: verbose information: want the JSON"},
 		"status of a zero":        {&runtime.ContainerStatusResponse{Status: linux(0), Info: info(verbose)}, Status{false, 1234, Resources{256, 998, 4096}}, ""},
 		"no limit":                {&runtime.ContainerStatusResponse{Status: &runtime.ContainerStatus{State: Exited, Resources: &runtime.ContainerResources{Linux: &runtime.LinuxContainerResources{CpuShares: 2, OomScoreAdj: -997, MemoryLimitInBytes: -1}}}}, Status{Resources: Resources{2, -997, 0}}, ""},
 		"negative":                {&runtime.ContainerStatusResponse{Status: linux(-1)}, Status{}, ""},
@@ -284,7 +284,7 @@ func TestStatus(t *testing.T) {
 		"another shape":           {&runtime.ContainerStatusResponse{Status: exited, Info: info(`{"pid":-1,"config":null}`)}, Status{}, ""},
 		"no info":                 {&runtime.ContainerStatusResponse{Status: runs}, Status{Running: true}, ""},
 		"nothing":                 {&runtime.ContainerStatusResponse{}, Status{}, ""},
-		"torn":                    {&runtime.ContainerStatusResponse{Info: info(verbose[:200])}, Status{}, "ContainerStatus torn: unexpected end of JSON input"},
+		"torn":                    {&runtime.ContainerStatusResponse{Info: info(verbose[:200])}, Status{}, "ContainerStatus torn: verbose information: want the JSON of containerd or CRI-O: unexpected end of JSON input"},
 		"shares of another type":  {&runtime.ContainerStatusResponse{Info: info(`{"config":{"linux":{"resources":{"cpu_shares":"many"}}}}`)}, Status{}, "cpu_shares"},
 		"not there (no such one)": {nil, Status{}, "NotFound"},
 	} {
