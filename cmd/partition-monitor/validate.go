@@ -18,8 +18,8 @@ func validateCommand(n host.Node) *cli.Command {
 		Name:      "validate",
 		ArgsUsage: "FILE",
 		Usage:     "judge a configuration as the generator would, on any machine",
-		Description: "FILE is a node-partition.yaml or a kubelet's configuration, and - is standard input. The exit status is 1 " +
-			"if it would be refused, and 2 if it cannot be read.",
+		Description: "FILE is a node-partition.yaml, a NodePartition or a kubelet's configuration, and - is standard input. " +
+			"The exit status is 1 if it would be refused, and 2 if it cannot be read.",
 		Flags: []cli.Flag{
 			tableFlag(),
 			&cli.StringFlag{

@@ -4,8 +4,8 @@ package state
 // fields and do not change them.
 type Validation struct {
 	File string `json:"file"`
-	// As says what the file was taken for: node-partition.yaml, or the kubelet's own configuration.
-	// It is empty for a file that cannot be read as either.
+	// As says what the file was taken for: node-partition.yaml, the kubelet's own configuration, or
+	// spec.section of a NodePartition. It is empty for a file that cannot be read as one of these.
 	As string `json:"as,omitempty"`
 	// AsItHas is the field by which it was taken for the kubelet's own configuration; empty if another
 	// thing tells.

@@ -3,15 +3,11 @@
 package section
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
-
-	"sigs.k8s.io/yaml"
 
 	"node-partition.io/node-partition/internal/installer/record"
 	"node-partition.io/node-partition/internal/kubeletconfig"
@@ -42,29 +38,9 @@ func Of(spec v1alpha1.NodePartitionSpec) (Section, error) {
 	if err := record.CheckTrial(spec.Rollout.Trial.Duration); err != nil {
 		return Section{}, fmt.Errorf("spec.rollout.trial: %w", err)
 	}
-	decoder := json.NewDecoder(bytes.NewReader(spec.Section.Raw))
-	decoder.UseNumber()
-	var fields map[string]any
-	if err := decoder.Decode(&fields); err != nil || fields == nil {
-		return Section{}, fmt.Errorf("%s: want an object with the field systemPartition or workloadPartitions", name)
-	}
-	for field, want := range map[string]string{"apiVersion": kubeletconfig.APIVersion, "kind": kubeletconfig.Kind} {
-		if has, ok := fields[field]; ok && has != want {
-			return Section{}, fmt.Errorf("%s: %s: want %s, or leave the field out", name, field, want)
-		}
-		fields[field] = want
-	}
-	text, err := yaml.Marshal(fields)
-	if err != nil {
-		return Section{}, fmt.Errorf("%s: %w", name, err)
-	}
-	merged, err := kubeletconfig.LoadDocument(name, text)
+	text, merged, err := kubeletconfig.LoadSection(name, spec.Section.Raw)
 	if err != nil {
 		return Section{}, lines(err)
-	}
-	// a section that the kubelet would read as its own configuration does not reach a node
-	if field := merged.OfKubelet(); field != "" {
-		return Section{}, fmt.Errorf("%s: %s: unknown field; want systemPartition and workloadPartitions alone", name, field)
 	}
 	found, err := config.Validate(merged, config.Size{})
 	if err != nil {

@@ -29,10 +29,11 @@ type Options struct {
 	Strict bool
 }
 
-// The two kinds of files.
+// The kinds of files.
 const (
 	ours     = kubeletconfig.OverridePath
 	kubelets = "the kubelet's own configuration"
+	objects  = "spec.section of a NodePartition"
 )
 
 // File judges a file. It returns an error only if the node cannot be read.
@@ -41,9 +42,21 @@ func File(o Options) (state.Validation, error) {
 		File: o.Name, Problems: []state.Problem{}, Warnings: []state.Problem{},
 		Partitions: []state.Section{}, NotChecked: []string{},
 	}
-	alone, err := kubeletconfig.LoadDocument(o.Name, o.Data)
+	var alone *kubeletconfig.Merged
+	var err error
+	section, remarks := kubeletconfig.SectionOf(o.Data)
+	if section != nil {
+		o.Data, alone, err = kubeletconfig.LoadSection(o.Name, section)
+	} else {
+		alone, err = kubeletconfig.LoadDocument(o.Name, o.Data)
+	}
+	for _, remark := range remarks {
+		r.Warnings = append(r.Warnings, state.Problem{File: o.Name, Message: remark})
+	}
 	overrides := alone.System.Overrides || alone.Workloads.Overrides
 	switch {
+	case section != nil:
+		r.As = objects
 	case overrides:
 		r.As = ours
 	case len(alone.Files) > 0:

@@ -254,6 +254,38 @@ workloadPartitions: {batch: {memoryLimit: 10%, namespaces: [jobs]}}
 	}
 }
 
+// TestNodePartition: of a NodePartition the section is judged, as the controller does, and a file
+// that has more than one is not judged in silence.
+func TestNodePartition(t *testing.T) {
+	t.Parallel()
+	object := func(section string) string {
+		return "apiVersion: node-partition.io/v1alpha1\nkind: NodePartition\nmetadata: {name: canary}\nspec:\n  nodeSelector: {}\n" + section
+	}
+	const good = "  section: {systemPartition: {namespaces: [kube-system], memoryLimit: 12%}}\n"
+	n := fakenode.New(t, fakenode.Configuration(""))
+	node := n.Host()
+	for _, test := range []struct {
+		text    string
+		node    *host.Node
+		valid   bool
+		problem string
+	}{
+		{object(good), nil, true, ""},
+		{object(good), &node, true, ""},
+		{object(good) + "---\n" + object(good), nil, true, "warning   canary.yaml: has a second YAML document in line 8, which does not count"},
+		{object("  section: {systemPartition: {namespaces: [kube-system], memoryLimit: 4GB}}\n"), nil, false, `canary.yaml: systemPartition.memoryLimit: "4GB"`},
+		{object("  section: {systemPartition: {namespaces: [a]}, maxPods: 5}\n"), nil, false, "canary.yaml: maxPods: unknown field"},
+		{object("  section: {}\n"), nil, false, "systemPartition"},
+		{object(""), nil, false, "want an object with the field systemPartition or workloadPartitions"},
+	} {
+		r, shown := judged(t, Options{Name: "canary.yaml", Data: []byte(test.text), Size: goldenSize(), Node: test.node})
+		if r.Valid != test.valid || !strings.Contains(shown, "valid, as spec.section of a NodePartition: ") || !strings.Contains(shown, test.problem) ||
+			len(r.Problems)+len(r.Warnings) > 0 != (test.problem != "") || test.valid && r.Partitions[0].MemoryLimitBytes == 0 {
+			t.Errorf("%+v\n%s\nwant %q", test, shown, test.problem)
+		}
+	}
+}
+
 // TestNode: with a node, its memory of this boot, its CPUs and its other files count.
 func TestNode(t *testing.T) {
 	t.Parallel()
