@@ -99,7 +99,7 @@ func TestRunServes(t *testing.T) {
 		t.Errorf("the metrics lack %q:\n%s", missing, scraped(t.Context(), o.Listen))
 	}
 	for path, wanted := range map[string][]string{
-		"/":       {"Partition system</h2>", "below 32Mi available, in 48Mi", "<td>dns</td>", "The last day</h3>"},
+		"/":       {"Partition system</h2>", "below 32Mi available, after 48Mi more", "<td>dns</td>", "The last day</h3>"},
 		"/report": {`"partitions":[{"name":"system",`, `"usedPeakBytes":`, `"name":"dns"`},
 	} {
 		text := served(t.Context(), o.Listen, path)

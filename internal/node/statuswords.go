@@ -168,7 +168,7 @@ func evictionFacts(p *state.Partition) []Fact {
 	}
 	var when []string
 	below := func(threshold uint64, after string) {
-		far := "in " + text.Bytes(e.AvailableBytes-min(threshold, e.AvailableBytes))
+		far := "after " + text.Bytes(e.AvailableBytes-min(threshold, e.AvailableBytes)) + " more"
 		if e.AvailableBytes < threshold {
 			far = "NOW by " + text.Bytes(threshold-e.AvailableBytes)
 		}

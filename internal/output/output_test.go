@@ -26,7 +26,7 @@ func TestFormats(t *testing.T) {
 func TestTime(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 20, 3, 12, 59, 0, time.Local)
-	if got := Time(at.UTC()); got != "2026-11-20 03:12" {
-		t.Errorf("%s; want the time of the node's zone, to the minute", got)
+	if got, want := Time(at.UTC()), "2026-11-20 03:12 "+at.Format("MST"); got != want {
+		t.Errorf("%s; want %s, the time of the node's zone, to the minute", got, want)
 	}
 }

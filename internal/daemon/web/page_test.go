@@ -227,10 +227,11 @@ func TestPageNormal(t *testing.T) {
 		system := section(t, document, "Partition system")
 		contains(t, system,
 			"Namespaces kube-system", "Memory 184Mi used of 512Mi, 210Mi at most in 5 minutes, and 116Mi of page cache", "CPUs all, weight 79",
-			"Evicts below 128Mi available for 1m30s, in 200Mi; below 64Mi available, in 264Mi",
+			"Evicts below 128Mi available for 1m30s, after 200Mi more; below 64Mi available, after 264Mi more",
 			"log-collector-x7k2p 81Mi 64Mi next in place", "metrics-server-6d8f4c-q2wvz 21Mi 32Mi 2. in place",
 			"kube-system etcd-node-1 64Mi 100Mi never: static in place",
 			"1999-12-31T21:00:00Z kube-system log-collector-b4s8d 180Mi 64Mi hard evict done",
+			"The last day 512Mi 0, 24 hours ago memory, most used in an hour, below the limit of 512Mi now",
 			"Last day 432Mi at most", "hours ago most used 0 180Mi", "3 432Mi", "5 not measured",
 		)
 		if strings.Contains(words(system), "shop-1") {
