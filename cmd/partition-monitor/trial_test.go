@@ -18,8 +18,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/generator"
 	"node-partition.io/node-partition/internal/kubeletconfig"
+	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/state"
 	"node-partition.io/node-partition/internal/trialend"
 	"node-partition.io/node-partition/tests/fakenode"
@@ -552,4 +554,16 @@ func TestTryBelowUsage(t *testing.T) {
 	// A section without a limit.
 	n.Write(triedFile, fakenode.Configuration("systemPartition:\n  namespaces: [kube-system]\n"))
 	n.says(exitOK, "is tried until", "try", triedFile)
+}
+
+// TestTryBelowMembers: before the first trial the pods are outside of the partition, and a limit
+// below what they use is a warning.
+func TestTryBelowMembers(t *testing.T) {
+	t.Parallel()
+	n := tryingNode(t)
+	n.TellPods()
+	slice := partition.PodSlice(partition.Default, partition.Burstable, fakenode.UID)
+	n.Write(filepath.Join(cgroups.Mount, partition.CgroupPath(slice), "memory.current"), "629145600")
+	n.Write(triedFile, fakenode.Configuration("systemPartition:\n  memoryLimit: 512Mi\n  namespaces: [kube-system]\n"))
+	n.says(exitOK, "pods use now, 600Mi: pods are evicted as they come into the partition", "try", triedFile)
 }

@@ -64,6 +64,8 @@ type Members struct {
 	// others.
 	MemoryLimitBytes int64 `json:"memoryLimitBytes"`
 	Unlimited        int   `json:"unlimited"`
+	// MemoryUsedBytes is what they use now as eviction counts it, in the partition and outside.
+	MemoryUsedBytes int64 `json:"memoryUsedBytes"`
 }
 
 // Budget is the budget of a node.

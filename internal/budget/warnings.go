@@ -95,6 +95,9 @@ func (w *remarks) memory(p *Partition) {
 	if limit == 0 {
 		return
 	}
+	if used := p.BelowUse(); used != "" {
+		w.add("%s", used)
+	}
 	if m := p.Members; m != nil {
 		if m.MemoryRequestBytes > limit {
 			w.add("%s.memoryLimit of %s is below the requests of its %d pods, %s: "+
@@ -107,6 +110,17 @@ func (w *remarks) memory(p *Partition) {
 				p.Section, text.RoundBytes(limit), text.RoundBytes(m.MemoryLimitBytes), m.Unlimited, m.Pods)
 		}
 	}
+}
+
+// BelowUse warns of a memoryLimit below what the members use now, wherever they are. It is empty if
+// there is nothing to warn of, or the members are not known.
+func (p *Partition) BelowUse() string {
+	m := p.Members
+	if p.MemoryBytes == 0 || m == nil || m.MemoryUsedBytes <= p.MemoryBytes {
+		return ""
+	}
+	return fmt.Sprintf("%s.memoryLimit of %s is below what its %d pods use now, %s: pods are evicted as they come into the partition; "+
+		"want more (partition-monitor recommend)", p.Section, text.RoundBytes(p.MemoryBytes), m.Pods, text.RoundBytes(m.MemoryUsedBytes))
 }
 
 // short warns of partitions that leave user pods less than a tenth of the memory, or no CPU.

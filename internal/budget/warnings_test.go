@@ -90,6 +90,11 @@ func TestWarnings(t *testing.T) {
 				"systemPartition.memoryLimit of 1Gi is below the sum of the memory limits of its pods, 2Gi (1 of 3 pods have none)",
 			},
 		},
+		"below the usage": {
+			kubelet: reserved, partition: partition(gibi, "0"), members: &Members{Pods: 3, MemoryUsedBytes: gibi + 1<<20},
+			want: []string{"systemPartition.memoryLimit of 1Gi is below what its 3 pods use now, 1025Mi: pods are evicted"},
+		},
+		"as much as the usage": {kubelet: reserved, partition: partition(gibi, "0"), members: &Members{Pods: 3, MemoryUsedBytes: gibi}},
 		"as much as requests and limits": {
 			kubelet: reserved, partition: partition(gibi, "0"), members: &Members{Pods: 1, MemoryRequestBytes: gibi, MemoryLimitBytes: gibi},
 		},

@@ -76,11 +76,18 @@ func TestPlanNode(t *testing.T) {
 	}
 	ended := fakenode.PodOf("kube-system", "job", "1Gi", "1Gi")
 	ended.Status.Phase = v1.PodSucceeded
+	dns, proxy := fakenode.PodOf("kube-system", "dns", "70Mi", "170Mi"), fakenode.PodOf("kube-system", "proxy", "10Mi", "")
+	dns.Status.QOSClass, proxy.Status.QOSClass = v1.PodQOSBurstable, v1.PodQOSBurstable
 	n.ServeGRPC("/var/lib/kubelet/pods-api/pods-api.sock", func(s *grpc.Server) {
 		podsv1alpha1.RegisterPodsServer(s, fakenode.Kubelet{Pods: []*v1.Pod{
-			fakenode.PodOf("kube-system", "dns", "70Mi", "170Mi"), fakenode.PodOf("kube-system", "proxy", "10Mi", ""), fakenode.PodOf("web", "shop", "1Gi", "1Gi"), ended,
+			dns, proxy, fakenode.PodOf("web", "shop", "1Gi", "1Gi"), ended,
 		}})
 	})
+	// One of them is not in the partition yet, and page cache does not count.
+	n.Write("/sys/fs/cgroup/kubepods.slice/kubepods-system.slice/kubepods-system-burstable.slice/kubepods-system-burstable-poduid_dns.slice/memory.current", "41943040")
+	outside := "/sys/fs/cgroup/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-poduid_proxy.slice/"
+	n.Write(outside+"memory.current", "52428800")
+	n.Write(outside+"memory.stat", "inactive_file 10485760")
 	n.RunKubelet("--config=/etc/k.yaml", "--config-dir", "/etc/k.d", "--kube_reserved", "memory=64Mi")
 	p := made(t, n, Options{})
 	if p.Invalid != nil {
@@ -98,13 +105,13 @@ func TestPlanNode(t *testing.T) {
 	if p.Configuration.KubeletPID == 0 || strings.Join(p.Configuration.Files, " ") != "/etc/k.yaml /etc/k.d/1.conf /var/lib/kubelet/config.yaml" {
 		t.Errorf("%+v", p.Configuration)
 	}
-	if want := (budget.Members{Pods: 2, MemoryRequestBytes: 80 << 20, MemoryLimitBytes: 170 << 20, Unlimited: 1}); p.Partitions[0].Members == nil || *p.Partitions[0].Members != want {
+	if want := (budget.Members{Pods: 2, MemoryRequestBytes: 80 << 20, MemoryLimitBytes: 170 << 20, Unlimited: 1, MemoryUsedBytes: 80 << 20}); p.Partitions[0].Members == nil || *p.Partitions[0].Members != want {
 		t.Errorf("members %+v; want %+v", p.Partitions[0].Members, want)
 	}
 	if len(p.Usage) != 2 || p.Usage[0].PeakBytes == nil || *p.Usage[0].PeakBytes != 2<<20 || p.Usage[1].WorkingSetBytes != 9<<20 || p.Usage[1].PeakBytes != nil {
 		t.Errorf("usage %+v", p.Usage)
 	}
-	for _, want := range []string{"systemPartition.memoryLimit of 64Mi is below the requests of its 2 pods, 80Mi", "systemPartition.memoryLimit of 64Mi is below the sum of the memory limits"} {
+	for _, want := range []string{"systemPartition.memoryLimit of 64Mi is below the requests of its 2 pods, 80Mi", "systemPartition.memoryLimit of 64Mi is below the sum of the memory limits", "systemPartition.memoryLimit of 64Mi is below what its 2 pods use now, 80Mi"} {
 		if !warns(p, want) {
 			t.Errorf("want %q in %q", want, p.Warnings)
 		}

@@ -80,7 +80,7 @@ func Read(ctx context.Context, o Options) (Plan, error) {
 	}
 	in.Partitions = node.BudgetPartitions(partitions, draft.Workloads)
 	if o.Capacity == nil && !o.Node.Foreign {
-		countMembers(ctx, o.PodsAPI, draft.Members(), in.Partitions)
+		node.CountMembers(ctx, o.Node.Cgroups, o.PodsAPI, draft.Members(), in.Partitions)
 	}
 	if o.Capacity == nil {
 		notes = append(notes, unread(o.Node)...)

@@ -1,13 +1,8 @@
 package plan
 
 import (
-	"context"
-
-	v1 "k8s.io/api/core/v1"
-
 	"node-partition.io/node-partition/internal/budget"
 	"node-partition.io/node-partition/internal/cgroups"
-	"node-partition.io/node-partition/internal/kubelet"
 	"node-partition.io/node-partition/internal/partition"
 )
 
@@ -64,35 +59,4 @@ func hostBytes(usage []Usage) int64 {
 		}
 	}
 	return 0
-}
-
-// countMembers adds to each share the sums over the members of its partition, where the kubelet
-// serves its Pods API.
-func countMembers(ctx context.Context, socket string, rules partition.Rules, shares []budget.Partition) {
-	if len(shares) == 0 {
-		return
-	}
-	pods, known := kubelet.Listed(ctx, socket).Pods()
-	if !known {
-		return
-	}
-	of := map[partition.Name]*budget.Members{}
-	for i := range shares {
-		shares[i].Members = &budget.Members{}
-		of[shares[i].Name] = shares[i].Members
-	}
-	for _, pod := range pods {
-		m := of[rules.Partition(partition.Pod{
-			Namespace: pod.Namespace, Guaranteed: pod.QoS == v1.PodQOSGuaranteed, Origin: pod.Origin,
-		})]
-		if pod.Ended || m == nil {
-			continue
-		}
-		m.Pods++
-		m.MemoryRequestBytes += pod.MemoryRequest
-		m.MemoryLimitBytes += pod.MemoryLimit
-		if pod.MemoryLimit == 0 {
-			m.Unlimited++
-		}
-	}
 }

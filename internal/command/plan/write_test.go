@@ -137,7 +137,7 @@ func TestWriteJSON(t *testing.T) {
 			t.Errorf("%s has no storageBytes", name)
 		}
 	}
-	const members = `"members":{"pods":5,"memoryRequestBytes":314572800,"memoryLimitBytes":1073741824,"unlimited":2}`
+	const members = `"members":{"pods":5,"memoryRequestBytes":314572800,"memoryLimitBytes":1073741824,"unlimited":2,"memoryUsedBytes":0}`
 	for path, want := range map[string]string{
 		"partitions": `[{"name":"system","slice":"kubepods-system.slice","milliCPU":2000,"memoryBytes":4294967296,"pool":{"cpus":"3-4","count":2},` +
 			members + `}]`,

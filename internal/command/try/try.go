@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strconv"
 	"time"
 
@@ -94,7 +95,7 @@ func Start(
 	if err == nil {
 		var present node.Followed
 		present, err = checkRollback(n)
-		asked.Warnings = append(asked.Warnings, switchedOff(from, present, asked)...)
+		asked.Warnings = slices.Concat(asked.Warnings, warnOfMembers(ctx, n, asked), switchedOff(from, present, asked))
 	}
 	if err != nil {
 		return state.Trial{}, asked.Warnings, err

@@ -1,12 +1,14 @@
 package try
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 
 	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/host"
+	"node-partition.io/node-partition/internal/kubelet"
 	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/text"
@@ -23,6 +25,20 @@ func checkUsage(n host.Node, asked *node.Desired) error {
 		}
 	}
 	return nil
+}
+
+// warnOfMembers warns of limits below what the pods use that a trial brings into its partitions:
+// before the first trial there is no partition to compare with.
+func warnOfMembers(ctx context.Context, n host.Node, asked *node.Desired) []string {
+	partitions := node.BudgetPartitions(asked.Partitions, asked.Workloads)
+	node.CountMembers(ctx, n.Cgroups, n.Path(kubelet.PodsSocket), asked.Members(), partitions)
+	var warnings []string
+	for i := range partitions {
+		if warning := partitions[i].BelowUse(); warning != "" {
+			warnings = append(warnings, warning)
+		}
+	}
+	return warnings
 }
 
 func checkUsageOf(cgroups cgroups.FS, asked *config.Partition) error {
