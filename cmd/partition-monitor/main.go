@@ -191,7 +191,7 @@ func withSignals(action cli.ActionFunc) cli.ActionFunc {
 // withProgress shows on a terminal that a command which takes long still works.
 func withProgress(action cli.ActionFunc, stderr io.Writer) cli.ActionFunc {
 	return func(c *cli.Context) error {
-		stop := output.TerminalOf(stderr).Progress(stderr, c.Command.Name)
+		stop := output.TerminalOf(stderr).Progress(stderr, c.Command.Name, c.Duration(flagTimeout))
 		defer stop()
 		c.App.Writer, c.App.ErrWriter = output.Before(c.App.Writer, stop), output.Before(c.App.ErrWriter, stop)
 		return action(c)

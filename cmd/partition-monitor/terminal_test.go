@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"flag"
 	"io"
 	"os"
 	"slices"
@@ -156,8 +157,8 @@ func TestClosedPipe(t *testing.T) {
 	}
 }
 
-// TestProgress: a command that takes longer than two seconds shows on a terminal that it works,
-// and nothing remains when it has written. Elsewhere it shows nothing.
+// TestProgress: a command that takes longer than two seconds shows on a terminal that it works, and
+// for how long at most. Nothing remains when it has written. Elsewhere it shows nothing.
 func TestProgress(t *testing.T) {
 	t.Setenv("TERM", "xterm")
 	tty, screen := testkit.OpenTerminal(t, 80)
@@ -174,15 +175,17 @@ func TestProgress(t *testing.T) {
 				_, err := io.WriteString(c.App.ErrWriter, "done\n")
 				return err
 			}, stderr)
-			c := cli.NewContext(app, nil, nil)
-			c.Command = &cli.Command{Name: "collect"}
+			flags := flag.NewFlagSet("status", flag.ContinueOnError)
+			flags.Duration(flagTimeout, time.Minute, "")
+			c := cli.NewContext(app, flags, nil)
+			c.Command = &cli.Command{Name: "status"}
 			if err := action(c); err != nil {
 				t.Error(err)
 			}
 			_ = stderr.Close()
 		}
 	})
-	if got, want := testkit.Shown(t, screen), "\r\x1b[Kcollect: 2 s\r\x1b[Kcollect: 3 s\r\x1b[Kdone\n"; got != want {
+	if got, want := testkit.Shown(t, screen), "\r\x1b[Kstatus: 2 s, 1m0s at most\r\x1b[Kstatus: 3 s, 1m0s at most\r\x1b[Kdone\n"; got != want {
 		t.Errorf("on a terminal: %q; want %q", got, want)
 	}
 	if got := testkit.Shown(t, reader); got != "done\n" {

@@ -15,12 +15,16 @@ const (
 	eraseLine = "\r\x1b[K"
 )
 
-// Progress writes to a terminal how long something takes, from two seconds on, until stop is
-// called, which erases it. On a terminal whose cursor does not move, and on none, it writes
-// nothing.
-func (t Terminal) Progress(w io.Writer, name string) (stop func()) {
+// Progress writes to a terminal how long something takes, from two seconds on, and how long it may
+// take, 0 for no bound, until stop is called, which erases it. On a terminal whose cursor does not
+// move, and on none, it writes nothing.
+func (t Terminal) Progress(w io.Writer, name string, atMost time.Duration) (stop func()) {
 	if !t.Moves {
 		return func() {}
+	}
+	bound := ""
+	if atMost > 0 {
+		bound = ", " + atMost.String() + " at most"
 	}
 	end, ended := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -38,7 +42,7 @@ func (t Terminal) Progress(w io.Writer, name string) (stop func()) {
 			case <-tick.C:
 				if took := time.Since(begin); took >= patience {
 					shown = true
-					fmt.Fprintf(w, "%s%s: %d s", eraseLine, name, int(took.Seconds()))
+					fmt.Fprintf(w, "%s%s: %d s%s", eraseLine, name, int(took.Seconds()), bound)
 				}
 			}
 		}
