@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -145,6 +146,21 @@ func TestRecommendLacks(t *testing.T) {
 	n.Write("/proc/meminfo", "MemTotal: 262144 kB")
 	if _, a = recommended(t, n, false, Options{}); !strings.Contains(strings.Join(a.NoSection, ""), "is not below the memory of the node, 256Mi") {
 		t.Errorf("%q", a.NoSection)
+	}
+}
+
+// TestRecommendBundle: a file that a bundle does not have hides no other fault.
+func TestRecommendBundle(t *testing.T) {
+	t.Parallel()
+	n := fakenode.New(t, fakenode.Configuration("systemPartition: {namespaces: [kube-system]}\n"))
+	n.Write("/etc/default/node-partition", "PARTITION_MEMORY_MIN=many\n")
+	n.Measure(partition.System, 30*24*time.Hour, fakenode.Nightly)
+	if err := os.Remove(n.Host().Path("/sys/devices/system/cpu/present")); err != nil {
+		t.Fatal(err)
+	}
+	_, a := recommended(t, n, true, Options{})
+	if len(a.Warnings) != 1 || !strings.Contains(a.Warnings[0], "try would refuse it: ") || !strings.Contains(a.Warnings[0], "PARTITION_MEMORY_MIN") {
+		t.Errorf("%q", a.Warnings)
 	}
 }
 

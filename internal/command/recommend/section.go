@@ -52,10 +52,12 @@ func (a *Advice) section(root host.Root) error {
 	if err != nil {
 		return err
 	}
-	// A bundle does not have what the section depends on.
-	if _, err := config.LoadWith(string(root), "the recommendation", text); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if _, err := config.LoadWith(string(root), "the recommendation", text); err != nil {
 		for _, problem := range config.Problems(err) {
-			a.warn("try would refuse it: %v", problem)
+			// A bundle does not have what the section depends on.
+			if !errors.Is(problem, fs.ErrNotExist) {
+				a.warn("try would refuse it: %v", problem)
+			}
 		}
 	}
 	return nil
