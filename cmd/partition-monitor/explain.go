@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/urfave/cli/v2"
 
@@ -13,17 +12,19 @@ func explainCommand() *cli.Command {
 	return &cli.Command{
 		Name:        "explain",
 		ArgsUsage:   "NAME",
-		Usage:       "explain a check, or the messages of a command",
-		Description: "NAME is " + alternatives(explain.Names()) + ".",
+		Usage:       "explain a check, a reason of status, or the messages of a command",
+		Description: "NAME is " + alternatives(explain.Names()) + ", or a reason that status shows of a pod.",
 		Action: func(c *cli.Context) error {
 			names, err := arguments(c)
 			if err != nil {
 				return err
 			}
-			if len(names) != 1 || !slices.Contains(explain.Names(), names[0]) {
-				return usageError{fmt.Errorf("explain: want one of %s", alternatives(explain.Names()))}
+			if len(names) == 1 {
+				if page, ok := explain.Page(names[0]); ok {
+					return explain.Write(c.App.Writer, page)
+				}
 			}
-			return explain.Write(c.App.Writer, names[0])
+			return usageError{fmt.Errorf("explain: want one of %s", alternatives(explain.Names()))}
 		},
 	}
 }

@@ -82,10 +82,15 @@ func (w *remarks) cpus(in *Input, b *Budget, p *Partition, reserved cpuset.CPUSe
 		w.add("%s.cpuset is %s, and reservedSystemCPUs is not set: the static CPU manager selects the reserved "+
 			"CPUs itself, and may assign those of the partition to containers exclusively; add %[2]s to reservedSystemCPUs",
 			p.Section, cpus)
-	case p.Advertised && b.KubeReserved.MilliCPU+b.SystemReserved.MilliCPU < 1000*int64(cpus.Size()):
+	case b.KubeReserved.MilliCPU+b.SystemReserved.MilliCPU >= milli(cpus):
+	case p.Advertised:
 		w.add("%s.cpuset: CPU %s is allocatable, and pods can request it in the resource of the workload type, too: "+
 			"other pods get less CPU time than they request; want it in reservedSystemCPUs, or advertise: false",
 			p.Section, cpus)
+	case p.Exclusive:
+		w.add("%s.cpuset: the scheduler promises CPU %s to user pods, which are kept off it; want it in reservedSystemCPUs", p.Section, cpus)
+	default:
+		w.add("%s.cpuset: the scheduler promises CPU %s to user pods, and they run there too; want it in reservedSystemCPUs", p.Section, cpus)
 	}
 }
 

@@ -47,7 +47,14 @@ func TestWarnings(t *testing.T) {
 			kubelet: Kubelet{CPUManagerPolicy: "static", KubeReserved: values{"cpu": "1"}}, partition: partition(0, "0"),
 			want: []string{"systemPartition.cpuset is 0, and reservedSystemCPUs is not set"},
 		},
-		"nothing static, CPUs not reserved": {partition: partition(0, "0")},
+		"nothing static, CPUs not reserved": {
+			partition: partition(0, "0-1"), want: []string{"systemPartition.cpuset: the scheduler promises CPU 0-1 to user pods, and they run there too"},
+		},
+		"nothing static, exclusive": {
+			partition: &Partition{Name: "batch", Section: "workloadPartitions.batch", CPUs: cpus(t, "0-1"), Exclusive: true},
+			want:      []string{"workloadPartitions.batch.cpuset: the scheduler promises CPU 0-1 to user pods, which are kept off it"},
+		},
+		"nothing static, as much CPU reserved": {kubelet: Kubelet{SystemReserved: values{"cpu": "2"}}, partition: partition(0, "0-1")},
 		"advertised, CPUs not reserved": {
 			kubelet: Kubelet{KubeReserved: values{"cpu": "1500m"}}, partition: advertised("2-3"),
 			want: []string{"workloadPartitions.batch.cpuset: CPU 2-3 is allocatable, and pods can request it in the resource of the workload type, too"},
@@ -72,13 +79,13 @@ func TestWarnings(t *testing.T) {
 		},
 		"all CPUs": {
 			partition: partition(0, "0-7"),
-			want:      []string{"systemPartition.cpuset: 0-7 leaves user pods none of the node's CPUs 0-7 for themselves; want fewer, or no cpuset"},
+			want:      []string{"systemPartition.cpuset: the scheduler promises CPU 0-7", "systemPartition.cpuset: 0-7 leaves user pods none of the node's CPUs 0-7 for themselves; want fewer, or no cpuset"},
 		},
 		"all CPUs but the reserved ones": {
 			kubelet: reserved, partition: partition(0, "4-7"),
 			want: []string{"systemPartition.cpuset: CPU 4-7 is not one of reservedSystemCPUs", "systemPartition.cpuset: 4-7 leaves user pods none"},
 		},
-		"all CPUs but one": {partition: partition(0, "0-6")},
+		"all CPUs but one": {partition: partition(0, "0-6"), want: []string{"systemPartition.cpuset: the scheduler promises CPU 0-6"}},
 		"exclusive CPUs that are not reserved": {
 			kubelet: reserved, partition: &Partition{Name: "batch", Section: "workloadPartitions.batch", CPUs: cpus(t, "3-4"), Exclusive: true},
 			want: []string{"workloadPartitions.batch.cpuset: CPU 4 is not one of reservedSystemCPUs, 0-3: the scheduler promises it to user pods, which are kept off it"},

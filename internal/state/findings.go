@@ -17,6 +17,8 @@ const (
 // Findings is the output of partition-monitor check.
 type Findings struct {
 	Findings []Finding `json:"findings"`
+	// From is the file of a bundle that has them; "" where the node was looked at.
+	From string `json:"from,omitempty"`
 }
 
 // Finding is a result of a check. Its JSON is for scripts: new versions add fields and do not

@@ -19,9 +19,9 @@ import (
 // Node checks the node, in the order in which an operator needs the results: first the
 // configuration. Findings of the checks in ignored have the grade Ignored, unless they are OK.
 func Node(ctx context.Context, o node.Options, ignored []string) state.Findings {
-	found := recorded(o.Node)
+	found, from := recorded(o.Node), File
 	if found == nil {
-		found = look(ctx, o)
+		found, from = look(ctx, o), ""
 	}
 	for i := range found {
 		f := &found[i]
@@ -33,7 +33,7 @@ func Node(ctx context.Context, o node.Options, ignored []string) state.Findings 
 			f.Grade = state.Ignored
 		}
 	}
-	return state.Findings{Findings: found}
+	return state.Findings{Findings: found, From: from}
 }
 
 // look runs the checks.
@@ -107,6 +107,9 @@ func Text(all bool) func(io.Writer, state.Findings) error {
 				fmt.Fprintf(&content, "%9schange: %s\n", "", text.Terminal(f.Change))
 			}
 		}
+		if found.From != "" {
+			fmt.Fprintf(&content, "%s has these findings: the files beside it were not looked at\n", found.From)
+		}
 		fmt.Fprintln(&content, counts(found.Findings))
 		return output.Write(w, content.String(), output.Severities)
 	}
@@ -153,5 +156,5 @@ func counts(found []state.Finding) string {
 			parts = append(parts, fmt.Sprintf("%d %s", n, word))
 		}
 	}
-	return strings.Join(parts, ", ") + " (-v lists all; partition-monitor explain NAME explains a check)"
+	return strings.Join(parts, ", ") + " (-v lists all; partition-monitor explain NAME explains a check; status has pods and evictions)"
 }

@@ -41,6 +41,8 @@ cgroupDriver: systemd
 kubeReserved: {cpu: 200m, memory: 512Mi}
 systemReserved: {cpu: 200m, memory: 512Mi}
 evictionHard: {memory.available: 100Mi}
+failSwapOn: false
+memorySwap: {swapBehavior: LimitedSwap}
 `
 	sampleSection = `apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
@@ -132,7 +134,8 @@ func (n *fakeNode) measure() {
 	}
 	const (
 		length = 8 * 24 * time.Hour
-		leak   = 44 * time.Hour // until an eviction
+		leak   = 44 * time.Hour               // until an eviction
+		leaks  = 8*time.Hour + 35*time.Minute // of the first leak, before the record
 	)
 	begin := time.Now().UTC().Add(-length).Truncate(time.Minute)
 	var evicted time.Time
@@ -144,12 +147,12 @@ func (n *fakeNode) measure() {
 			}
 			used := p.used << 20
 			if p.name == "log-collector-b4s8d" {
-				used = 110<<20 + uint64(since%leak/time.Minute)*200<<10
+				used = 122<<20 + uint64((since+leaks)%leak/time.Minute)*200<<10
 			}
 			usage["kube-system/"+p.name[:strings.LastIndexByte(p.name, '-')]] = used
 			all += used
 		}
-		if since%leak == 0 {
+		if (since+leaks)%leak == 0 {
 			evicted = begin.Add(since)
 		}
 		file.Add(begin.Add(since), time.Minute, sizefile.Minute{Used: all, Members: len(usage), RequestBytes: 362 << 20, Usage: usage})
@@ -157,9 +160,9 @@ func (n *fakeNode) measure() {
 	if err := file.Write(host.Root(n.Root)); err != nil {
 		n.t.Fatal(err)
 	}
-	n.Write("/run/node-partition/monitor/evictions.json", fmt.Sprintf(`{"version":1,"last":[{"namespace":"kube-system","name":"log-collector-b4s8d",`+
-		`"time":%q,"threshold":"hard","method":"evict","availableBytes":52428800,"thresholdBytes":53687091,"limitBytes":1073741824,`+
-		`"workingSetBytes":641728512,"requestBytes":134217728,"usedBytes":641728512,"gone":true,"reported":true}]}`, evicted.Format(time.RFC3339)))
+	n.Write("/run/node-partition/monitor/evictions.json", fmt.Sprintf(`{"version":1,"last":[{"namespace":"kube-system","name":"log-collector-v8x2n",`+
+		`"time":%q,"threshold":"hard","method":"evict","availableBytes":50960793,"thresholdBytes":53687091,"limitBytes":1073741824,`+
+		`"workingSetBytes":668378726,"requestBytes":134217728,"usedBytes":668378726,"gone":true,"reported":true}]}`, evicted.Format(time.RFC3339)))
 }
 
 // TestCollectRoot: status and check of an unpacked bundle say what they have said on its node, also

@@ -6,6 +6,7 @@ import (
 	"io"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 
 	"node-partition.io/node-partition/docs"
@@ -25,6 +26,18 @@ func Names() []string {
 		names = append(names, strings.TrimSuffix(page.Name(), ".md"))
 	}
 	return names
+}
+
+// reasons is the page of the reasons for which status shows a pod outside of its partition.
+const reasons = "placement"
+
+// Page returns the page that explains a name: that of a page, or of a reason.
+func Page(name string) (page string, ok bool) {
+	if slices.Contains(Names(), name) {
+		return name, true
+	}
+	text, err := docs.Troubleshooting.ReadFile(path.Join(folder, reasons+".md"))
+	return reasons, err == nil && strings.Contains(string(text), "\n| `"+name+"` |")
 }
 
 var (

@@ -207,7 +207,7 @@ evictionHard: {memory.available: 500Mi, nodefs.available: 10%}
 	files := []string{"/etc/example.yaml", "/etc/partition.yaml"}
 	p := made(t, n, Options{Capacity: capacity, Files: files})
 	if p.Invalid != nil || p.Allocatable.MilliCPU != 14500 || p.Allocatable.MemoryBytes != 29196<<20 || *p.Allocatable.StorageBytes != 88<<30-160 ||
-		p.Remainder.MemoryBytes != (29196-2048)<<20 || p.CPUPools.Shared.CPUs != "4-15" || len(p.Warnings) != 0 {
+		p.Remainder.MemoryBytes != (29196-2048)<<20 || p.CPUPools.Shared.CPUs != "4-15" || len(p.Warnings) != 1 || !warns(p, "systemPartition.cpuset: the scheduler promises CPU 0-3") {
 		t.Errorf("%v, %+v", p.Invalid, p.Budget)
 	}
 	// A section that the generator refuses: the plan is there, and the status is 1.

@@ -52,6 +52,8 @@ type Advice struct {
 
 	// beside holds the rest of the file that the section is for.
 	beside beside
+	// censored means that pods were evicted: what they would have used is not in the figures.
+	censored bool
 }
 
 // Read computes the advice. It returns an error if nothing was measured. If there is no section
@@ -129,7 +131,7 @@ func (a *Advice) evicted(n host.Node, since time.Time) {
 	evictions := slices.DeleteFunc(append(history.Last, history.Open...), func(e evict.Eviction) bool {
 		return e.DryRun || e.Time.Before(since)
 	})
-	if len(evictions) > 0 {
+	if a.censored = len(evictions) > 0; a.censored {
 		last := evictions[len(evictions)-1]
 		a.warn("pods were evicted, the last one, %s/%s, at %s: what they would have used is not in the figures; give one that leaks a memory limit",
 			last.Namespace, last.Name, output.Time(last.Time))
@@ -157,7 +159,7 @@ func (a *Advice) reasons() [][]string {
 		{"peak", amount(n.Peak), "the largest usage of all hours, with members outside, until " + output.Time(a.Until)},
 		{"level", amount(n.Level), "the largest usage of the hours that tell where it is now"},
 		{"largest member", amount(n.Member), of},
-		{"growth", amount(n.Growth), fmt.Sprintf("what members may grow by in %s, as a standard deviation of %.0f looks", sizing.Text(n.Ahead), n.Looks)},
+		{"growth", amount(n.Growth), fmt.Sprintf("what members may grow by in %s, as a standard deviation of %.0f independent hours", sizing.Text(n.Ahead), n.Looks)},
 		{"spread", amount(n.Spread), "from one hour to the next"},
 		{"drift", amount(n.Drift), "of all members together, a hundredth in a week"},
 		{"need", amount(n.Bytes), "the peak, or level + 2.81 x sqrt(growth² + spread² + drift²)"},

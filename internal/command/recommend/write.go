@@ -13,7 +13,11 @@ import (
 // WriteYAML writes an advice for people, as a file that "partition-monitor try" takes: what the
 // limit stands on is in comments.
 func WriteYAML(w io.Writer, a Advice) error {
-	comment(w, "memoryLimit of partition %s, %s.", a.Partition, a.Claim())
+	claim := a.Claim()
+	if a.censored {
+		claim = text.Bytes(a.LimitBytes) + " at least: pods were evicted, and what they would have used is not known"
+	}
+	comment(w, "memoryLimit of partition %s, %s.", a.Partition, claim)
 	if err := table(w, a.reasons()); err != nil {
 		return err
 	}
