@@ -286,6 +286,8 @@ pictures:
 site:
 	@tests/setup site
 	mkdocs build --strict --config-file deploy/site/mkdocs.yml --site-dir "$(abspath $(BIN))/site/$(VERSION)"
+	@# runbook_url names the file of the sources.
+	ln -sfn runbooks "$(BIN)/site/$(VERSION)/runbooks.md"
 	$(GO) test -tags pictures -count 1 ./deploy/site
 
 ## recording: the moving picture of README, from a node on which a log collector leaks

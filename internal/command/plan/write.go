@@ -77,6 +77,9 @@ func writeBudget(w io.Writer, p *Plan) {
 		row("- partition "+string(p.Partitions[i].Name), p.Partitions[i].Resources)
 	}
 	row("= left for user pods", p.Remainder)
+	if p.PromisedBytes > 0 {
+		fmt.Fprintf(w, "  not requested\t-\t%s\t-\n", text.RoundBytes(p.PromisedBytes))
+	}
 }
 
 // writeMembers writes the sums over the pods of each partition.

@@ -64,6 +64,7 @@ capacity                 16   32Gi    -
 - partition batch        0    16Gi    -
 - partition node-agents  2    6Gi     -
 = left for user pods     11   0       -
+  not requested          -    9940Mi  -
 
 PODS OF                COUNT  REQUESTS  LIMITS  WITHOUT A LIMIT
 partition system       5      300Mi     1Gi     2

@@ -20,10 +20,7 @@ import (
 	"node-partition.io/node-partition/tests/fakenode"
 )
 
-const (
-	mebi = 1 << 20
-	week = 7 * 24 * time.Hour
-)
+const mebi = 1 << 20
 
 // recommended returns the recommendation for a node as YAML and as it is written in JSON. verdict
 // means that there is a section.

@@ -51,18 +51,30 @@ type Shape struct {
 	LimitBytes uint64 `json:"limitBytes"`
 	Node       string `json:"node"`
 	MostBytes  uint64 `json:"mostBytes"`
+	// Nodes is the number of nodes with a recommendation, and half of them have measured for
+	// MeasuredSeconds or longer.
+	Nodes           int     `json:"nodes"`
+	MeasuredSeconds float64 `json:"measuredSeconds"`
+}
+
+// measured returns how long half of the nodes have measured, or longer.
+func (s *Shape) measured() time.Duration {
+	return time.Duration(s.MeasuredSeconds * float64(time.Second))
 }
 
 const (
 	requestTimeout = time.Minute
 	// maxBody bounds an answer in bytes. It has a number for each shape.
 	maxBody = 16 << 20
-	// limits, ofMost and mostly are queries: what the nodes recommend, the node of each shape with the
-	// largest, and what does for nine in ten. As in recording.yaml, nodes with less than a day count
-	// only where there are no others: the margin of new nodes does not size the others.
-	limits = `nodepartition_memory_recommended_bytes{MATCH}`
-	ofMost = `topk by (BY) (1, ` + limits + ` and nodepartition_memory_measured_seconds >= 86400) or on (BY) topk by (BY) (1, ` + limits + `)`
-	mostly = `quantile by (BY) (0.9, ` + limits + `)`
+	// limits, ofMost, mostly, nodes and measured are queries: what the nodes recommend, the node of
+	// each shape with the largest, what does for nine in ten, their number, and how long they have
+	// measured. As in recording.yaml, nodes with less than a day count only where there are no
+	// others: the margin of new nodes does not size the others.
+	limits   = `nodepartition_memory_recommended_bytes{MATCH}`
+	ofMost   = `topk by (BY) (1, ` + limits + ` and nodepartition_memory_measured_seconds >= 86400) or on (BY) topk by (BY) (1, ` + limits + `)`
+	mostly   = `quantile by (BY) (0.9, ` + limits + `)`
+	nodes    = `count by (BY) (` + limits + `)`
+	measured = `quantile by (BY) (0.5, nodepartition_memory_measured_seconds{MATCH} and ` + limits + `)`
 )
 
 // labelNames matches the names of labels, which are written into queries.
@@ -94,14 +106,13 @@ func ReadFleet(ctx context.Context, o FleetOptions) (FleetAdvice, error) {
 	if err != nil {
 		return FleetAdvice{}, err
 	}
-	largest, err := o.ask(ctx, client, ofMost)
-	if err != nil {
-		return FleetAdvice{}, err
+	answers := map[string]map[string]*model.Sample{}
+	for _, query := range []string{ofMost, mostly, nodes, measured} {
+		if answers[query], err = o.ask(ctx, client, query); err != nil {
+			return FleetAdvice{}, err
+		}
 	}
-	most, err := o.ask(ctx, client, mostly)
-	if err != nil {
-		return FleetAdvice{}, err
-	}
+	largest := answers[ofMost]
 	if len(largest) == 0 {
 		return FleetAdvice{}, fmt.Errorf("%s has no nodepartition_memory_recommended_bytes of partition %s: want a scrape of partition-monitor "+
 			"(docs/fleet-figures.md), with that series in its relabel list, and nodes that have measured %s", o.address(), o.Partition, sizing.Text(sizing.LeastLength))
@@ -116,15 +127,20 @@ func ReadFleet(ctx context.Context, o FleetOptions) (FleetAdvice, error) {
 		a.Warnings = append(a.Warnings, "left out: nodes without the label "+o.By)
 	}
 	for _, shape := range slices.Sorted(maps.Keys(largest)) {
-		of, common := largest[shape], most[shape]
+		of, most, count, length := largest[shape], answers[mostly][shape], answers[nodes][shape], answers[measured][shape]
 		//guard: the last node of a shape goes between two queries
-		if common == nil {
+		if most == nil || count == nil || length == nil {
 			continue
 		}
-		a.Shapes = append(a.Shapes, Shape{
-			Shape: shape, LimitBytes: uint64(of.Value), MostBytes: uint64(common.Value),
+		s := Shape{
+			Shape: shape, LimitBytes: uint64(of.Value), MostBytes: uint64(most.Value), Nodes: int(count.Value), MeasuredSeconds: float64(length.Value),
 			Node: strings.TrimPrefix(string(of.Metric["cluster"]+"/"+of.Metric["instance"]), "/"),
-		})
+		}
+		if s.measured() < week {
+			a.Warnings = append(a.Warnings, fmt.Sprintf("%s: half of the nodes have measured %s or less: "+
+				"what happens once a week is not in the figures, and with a week there is less slack", shape, sizing.Text(s.measured())))
+		}
+		a.Shapes = append(a.Shapes, s)
 	}
 	return a, nil
 }

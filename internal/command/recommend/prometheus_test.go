@@ -14,19 +14,23 @@ import (
 // TestReadFleet: a Prometheus behind a password answers, and one that warns gives no number.
 func TestReadFleet(t *testing.T) {
 	t.Parallel()
-	warning, gone := "", false
+	warning, gone, length := "", false, "25200"
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if user, password, _ := r.BasicAuth(); user != "u" || password != "p" {
 			w.WriteHeader(http.StatusUnauthorized)
 			return
 		}
 		value := "272629760"
-		if strings.Contains(r.FormValue("query"), "quantile") {
+		switch query := r.FormValue("query"); {
+		case gone && strings.HasPrefix(query, "quantile"):
+			fmt.Fprint(w, `{"status":"success","data":{"resultType":"vector","result":[]}}`)
+			return
+		case strings.HasPrefix(query, "count"):
+			value = "500"
+		case strings.Contains(query, "(0.5, nodepartition_memory_measured_seconds"):
+			value = length
+		case strings.HasPrefix(query, "quantile"):
 			value = "262144000"
-			if gone {
-				fmt.Fprint(w, `{"status":"success","data":{"resultType":"vector","result":[]}}`)
-				return
-			}
 		}
 		fmt.Fprintf(w, `{"status":"success","warnings":[%s],"data":{"resultType":"vector","result":[{"metric":{"instance":"n\u001b","zone":"z"},"value":[1,"%s"]}]}}`, warning, value)
 	}))
@@ -41,12 +45,18 @@ func TestReadFleet(t *testing.T) {
 	}
 	warning = `"PromQL info: metric might not be a counter"`
 	a, err := ReadFleet(t.Context(), o)
-	if err != nil || len(a.Shapes) != 1 || a.Shapes[0].LimitBytes != 260*mebi || a.Shapes[0].MostBytes != 250*mebi || a.Shapes[0].Shape != "z" {
+	if err != nil || len(a.Shapes) != 1 || a.Shapes[0].LimitBytes != 260*mebi || a.Shapes[0].MostBytes != 250*mebi || a.Shapes[0].Shape != "z" ||
+		len(a.Warnings) != 1 || !strings.HasPrefix(a.Warnings[0], "z: half of the nodes have measured 7h00m or less") {
 		t.Fatalf("%+v, %v", a, err)
 	}
 	var text bytes.Buffer
-	if err := WriteFleetYAML(&text, a); err != nil || !strings.Contains(text.String(), "workloadPartitions:\n  my-batch:\n    memoryLimit: 260Mi") || strings.Contains(text.String(), "\x1b") {
+	if err := WriteFleetYAML(&text, a); err != nil || !strings.Contains(text.String(), "workloadPartitions:\n  my-batch:\n    memoryLimit: 260Mi") ||
+		!strings.Contains(text.String(), "# 250Mi do for 9 in 10 of 500 nodes. Half of them have measured 7h00m or longer.\n") || strings.Contains(text.String(), "\x1b") {
 		t.Errorf("%v\n%s", err, &text)
+	}
+	length = "604800"
+	if a, err := ReadFleet(t.Context(), o); err != nil || len(a.Warnings) != 0 {
+		t.Errorf("%+v, %v", a, err)
 	}
 	gone = true // the last node of the shape, between two queries
 	if a, err := ReadFleet(t.Context(), o); err != nil || len(a.Shapes) != 0 {

@@ -84,6 +84,9 @@ func Read(o Options) (Advice, error) {
 	return a, err
 }
 
+// week is the length of a record that has what happens once a week.
+const week = 7 * 24 * time.Hour
+
 // unmeasured says how a partition is measured.
 func unmeasured(partition partition.Name) error {
 	return fmt.Errorf("nothing was measured of partition %q: %s has no minute of it; partition-monitor.service writes it each ten minutes "+
@@ -96,7 +99,7 @@ func (a *Advice) judge(r *sizefile.Record, inRun bool, memory uint64) {
 	switch {
 	case length < sizing.LeastLength:
 		a.NoSection = append(a.NoSection, fmt.Sprintf("%s were measured, and a limit needs %s: wait", sizing.Text(length), sizing.Text(sizing.LeastLength)))
-	case length < 7*24*time.Hour:
+	case length < week:
 		a.warn("%s were measured: what happens once a week is not in the figures, and with a week there is less slack", sizing.Text(length))
 	}
 	if memory > 0 && a.LimitBytes >= memory {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"node-partition.io/node-partition/internal/sizing"
 	"node-partition.io/node-partition/internal/text"
 )
 
@@ -72,8 +73,8 @@ func WriteFleetYAML(w io.Writer, a FleetAdvice) error {
 	for i := range a.Shapes {
 		s := &a.Shapes[i]
 		fmt.Fprintln(w, "---")
-		comment(w, "memoryLimit of partition %s on nodes of %s, %s: what %s needs. %s do for 9 in 10.",
-			a.Partition, s.Shape, text.Bytes(s.LimitBytes), s.Node, text.Bytes(s.MostBytes))
+		comment(w, "memoryLimit of partition %s on nodes of %s, %s: what %s needs.", a.Partition, s.Shape, text.Bytes(s.LimitBytes), s.Node)
+		comment(w, "%s do for 9 in 10 of %d nodes. Half of them have measured %s or longer.", text.Bytes(s.MostBytes), s.Nodes, sizing.Text(s.measured()))
 		text, err := a.document(s)
 		if err != nil {
 			return err
