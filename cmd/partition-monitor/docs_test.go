@@ -76,7 +76,7 @@ func TestTryPage(t *testing.T) {
 		"status":    {"log-collector-b4s8d", "restart-policy", "node-critical"},
 		"check":     {"warning  swap: ", "1 warning"},
 		"plan":      {"left for user pods"},
-		"recommend": {"kube-system/log-collector", "\nsystemPartition:\n", "memoryLimit: 1216Mi"},
+		"recommend": {"kube-system/log-collector", "\nsystemPartition:\n", "memoryLimit: 1280Mi"},
 		"validate":  {"left for user pods"},
 	}
 	for page, title := range map[string]string{"docs/try.md": "A sample node", "README.md": "Try it"} {

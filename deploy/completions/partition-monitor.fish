@@ -47,7 +47,7 @@ complete -c partition-monitor -n '__fish_seen_subcommand_from check' -f -l verbo
 complete -c partition-monitor -n '__fish_seen_subcommand_from check' -f -a 'configuration trial kubelet systemd slice reserved floor runtime cgroup-driver nri pods-api namespaces eviction-kernel eviction-api events workload-resource workload-rights swap systemd-oomd service second-writer collective-limit cpu-manager' -l ignore -r -d '`NAME` of a check whose errors and warnings do not count; more than once, or a list'
 complete -c partition-monitor -n '__fish_seen_subcommand_from check' -f -l root -r -d 'read the node whose files are below `DIR`, a mounted disk or an unpacked sosreport, and ask nothing of this one'
 complete -c partition-monitor -n '__fish_seen_subcommand_from explain' -f -l help -s h -d 'show help'
-complete -r -c partition-monitor -n '__fish_partition-monitor_no_subcommand' -a 'explain' -d 'explain a check, or the messages of a command'
+complete -r -c partition-monitor -n '__fish_partition-monitor_no_subcommand' -a 'explain' -d 'explain a check, a reason of status, or the messages of a command'
 complete -c partition-monitor -n '__fish_seen_subcommand_from validate' -f -l help -s h -d 'show help'
 complete -r -c partition-monitor -n '__fish_partition-monitor_no_subcommand' -a 'validate' -d 'judge a configuration as the generator would, on any machine'
 complete -c partition-monitor -n '__fish_seen_subcommand_from validate' -f -a 'table json yaml' -l output -s o -r -d '`FORMAT`: table, json or yaml'

@@ -55,7 +55,11 @@ func Facts(s *state.Status) []Fact {
 		}
 		add(Good, "On the Node", "%s", strings.Join(list, ", "))
 	}
-	if t := s.Trial; t != nil {
+	switch t := s.Trial; {
+	case t == nil:
+	case t.Until.IsZero():
+		add(Caution, "Trial", "of %s, without a known end", t.From)
+	default:
 		add(Good, "Trial", "of %s until %s; partition-monitor keep makes it permanent", t.From, t.Until.Format(TimeOfDay))
 	}
 	ready := Caution

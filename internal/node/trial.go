@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strconv"
+	"strings"
 	"time"
 
 	"node-partition.io/node-partition/internal/host"
@@ -33,6 +35,11 @@ func ReadTrial(n host.Node) (*state.Trial, error) {
 	}
 	running := &state.Trial{From: "a file"}
 	if err := host.ReadState(n.Path(trialend.AboutFile), running); err != nil {
+		// The removal of a package switches the partitions off by a file that says so.
+		content, _ := n.Root.ReadFile(kubeletconfig.TrialPath, 1<<20)
+		if first, _, _ := strings.Cut(string(content), "\n"); strings.HasPrefix(first, "#") {
+			running.From = "a file that begins with " + strconv.Quote(first)
+		}
 		return running, fmt.Errorf("a trial is running, and its description cannot be read: %w", err)
 	}
 	if now, err := trialend.Now(); n.Answers() == nil && err == nil && running.End.Boot == now.Boot {

@@ -34,7 +34,7 @@ type order struct {
 
 // outcome is the answer to an order.
 type outcome struct {
-	slice string
+	where string
 	err   error
 }
 
@@ -46,10 +46,10 @@ var (
 )
 
 // MoveNow moves a pod to where it belongs on behalf of an operator: by a restart if the runtime
-// serves NRI, otherwise live, as far as the mode allows. It returns the slice of the pod once the
-// pod is there and, after a restart, Ready again. If the error is ErrNotMoved, nothing was done.
-// ctx bounds the wait: a move that has begun continues.
-func (r *Reconciler) MoveNow(ctx context.Context, pod types.NamespacedName) (slice string, err error) {
+// serves NRI, otherwise live, as far as the mode allows. It returns where the pod is, its slice,
+// once the pod is there and, after a restart, Ready again. If the error is ErrNotMoved, nothing was
+// done. ctx bounds the wait: a move that has begun continues.
+func (r *Reconciler) MoveNow(ctx context.Context, pod types.NamespacedName) (where string, err error) {
 	o := &order{pod: pod, done: make(chan outcome, 1)}
 	r.mu.Lock()
 	r.orders = append(r.orders, o)
@@ -57,7 +57,7 @@ func (r *Reconciler) MoveNow(ctx context.Context, pod types.NamespacedName) (sli
 	r.Urge()
 	select {
 	case answer := <-o.done:
-		return answer.slice, answer.err
+		return answer.where, answer.err
 	case <-ctx.Done():
 	}
 	r.mu.Lock()
@@ -151,7 +151,7 @@ func verdict(reports []report.Pod, o *order) *outcome {
 	}
 	switch out := reports[i]; {
 	case out.Misplaced == 0:
-		return &outcome{slice: out.Slice}
+		return &outcome{where: fmt.Sprintf("%s already, and belongs to the partition %s", out.Slice, out.Belongs)}
 	case out.Reason == report.Pending, out.Reason == report.Starting:
 		return nil
 	default:

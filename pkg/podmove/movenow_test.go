@@ -30,9 +30,9 @@ func (h *fakeHost) static() {
 func moveNow(ctx context.Context, r *Reconciler, pod types.NamespacedName) <-chan error {
 	answer := make(chan error, 1)
 	go func() {
-		slice, err := r.MoveNow(ctx, pod)
-		if err == nil && slice != filepath.Base(partitionA) {
-			err = errors.New("reported in " + slice)
+		where, err := r.MoveNow(ctx, pod)
+		if err == nil && where != filepath.Base(partitionA) {
+			err = errors.New("reported in " + where)
 		}
 		answer <- err
 	}()
@@ -97,8 +97,9 @@ func TestMoveNow(t *testing.T) {
 		if n := h.restarts(); n != 1 || len(e.failed) != 0 {
 			t.Errorf("%d restarts, failures %v; want one restart", n, e.failed)
 		}
-		if err := <-moveNow(t.Context(), r, podA); err != nil || h.restarts() != 1 {
-			t.Errorf("a pod in its place: %v, %d restarts; want nothing to be done", err, h.restarts())
+		const there = "reported in kubepods-system-burstable-pod11111111_2222_3333_4444_555555555555.slice already, and belongs to the partition system"
+		if err := <-moveNow(t.Context(), r, podA); err == nil || err.Error() != there || h.restarts() != 1 {
+			t.Errorf("a pod in its place: %v, %d restarts; want %s", err, h.restarts(), there)
 		}
 	})
 }

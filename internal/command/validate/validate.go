@@ -136,7 +136,7 @@ func warnings(c *config.Config) []string {
 func notChecked(c *config.Config, size config.Size, overrides bool) []string {
 	list := []string{}
 	if size.MemoryBytes == 0 && c.HasField("memoryLimit") {
-		list = append(list, "memoryLimit: the node's memory (--capacity)")
+		list = append(list, "memoryLimit: the node's memory (--capacity, or --root=/ on the node)")
 	}
 	if size.CPUs.IsEmpty() && c.HasField("cpuset") {
 		list = append(list, "cpuset: the node's CPUs (--capacity)")
