@@ -55,7 +55,7 @@ func TestExample(t *testing.T) {
 		t.Fatal(err)
 	}
 	indented := "   " + strings.ReplaceAll(strings.TrimSuffix(string(example), "\n"), "\n", "\n   ")
-	_, capacity, named := strings.Cut(string(text), "validate FILE --capacity ")
+	_, capacity, named := strings.Cut(string(text), "validate --strict FILE --capacity ")
 	if !strings.Contains(string(text), "   ```yaml\n"+indented+"\n   ```\n") || !named {
 		t.Fatal("README.md does not have docs/example.yaml, or no command that judges it")
 	}

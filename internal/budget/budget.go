@@ -40,8 +40,9 @@ type Partition struct {
 	Pool Pool `json:"pool"`
 	// Members is nil where the pods of the node are not known.
 	Members *Members `json:"members,omitempty"`
-	// Share is the limit as it is written, such as 12%; empty for a quantity. ShareOfBytes is the memory
-	// that it is of. Bound is memoryLimitMin or memoryLimitMax if that counts in place of Share.
+	// Share is the limit as it is written, such as 12%; empty for a quantity. ShareOfBytes is the
+	// memory that it is of. Bound is memoryLimitMin or memoryLimitMax if that counts in place of
+	// Share.
 	Share        string `json:"share,omitempty"`
 	ShareOfBytes uint64 `json:"shareOfBytes,omitempty"`
 	Bound        string `json:"bound,omitempty"`

@@ -154,8 +154,8 @@ func readCPUs(root host.Root, name string) (cpuset.CPUSet, error) {
 
 // StatErrorBytes returns twice the number of bytes that memory.stat may leave out on a node with
 // these CPUs. The kernel adds up its counts when 64 pages of each CPU have changed
-// (memcg_vmstats_needs_flush, mm/memcontrol.c, since 6.8). With 64 CPUs and pages of 4 KiB the result
-// is 32 MiB.
+// (memcg_vmstats_needs_flush, mm/memcontrol.c, since 6.8). With 64 CPUs and pages of 4 KiB the
+// result is 32 MiB.
 func StatErrorBytes(cpus cpuset.CPUSet) uint64 {
 	return 2 * 64 * uint64(cpus.Size()) * uint64(os.Getpagesize())
 }
