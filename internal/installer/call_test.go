@@ -3,6 +3,7 @@ package installer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -26,6 +27,8 @@ type fake struct {
 	// serve is the service; nil for one that ends well.
 	serve func(unit string) (systemd.Ended, error)
 	noBus bool
+	// said has the progress.
+	said string
 }
 
 func newFake(t *testing.T) *fake {
@@ -38,7 +41,8 @@ func newFake(t *testing.T) *fake {
 	disk := Disk{Sync: func(*os.File) error { return nil }}
 	f := &fake{t: t, host: Store{Disk: disk, Folder: filepath.Join(dir, "state")}}
 	f.host.Root = host.Root("/")
-	f.c = &Call{Store: Store{Disk: disk, Folder: f.host.Folder}, ID: "x1", Program: program, Systemd: f, Say: t.Logf}
+	f.c = &Call{Store: Store{Disk: disk, Folder: f.host.Folder}, ID: "x1", Program: program, Systemd: f}
+	f.c.Say = func(format string, args ...any) { f.said += fmt.Sprintf(format+"\n", args...) }
 	return f
 }
 
@@ -107,6 +111,9 @@ func TestDo(t *testing.T) {
 	}
 	if got := f.files(); !slices.Equal(got, []string{"partition-installer"}) || !slices.Equal(f.units, []string{"partition-install-x1.service"}) {
 		t.Errorf("%v, %v", got, f.units)
+	}
+	if want := order.Trial.String() + " at most: journalctl -f -u partition-install-x1.service"; !strings.Contains(f.said, want) {
+		t.Errorf("%q; want %q", f.said, want)
 	}
 	program := filepath.Join(f.host.Folder, "partition-installer")
 	was, err := os.Stat(program)
