@@ -222,7 +222,7 @@ func (r *Reconciler) tell(p *v1alpha1.NodePartition, e plan.End) {
 	default:
 		kind, reason = v1.EventTypeNormal, "PartitionRemoved"
 	}
-	r.Events.Eventf(e.Node, p, kind, reason, "Change", "%s", strings.TrimSpace(p.Name+": "+e.Reason+" "+e.Message))
+	r.Events.Eventf(e.Node, p, kind, reason, "Change", "%s", p.Name+": "+strings.TrimSpace(e.Reason+" "+e.Message))
 }
 
 // remove deletes a pod.

@@ -13,7 +13,7 @@ import (
 
 // conditions returns the conditions, without times of transition.
 func (r *roll) conditions(overlap string, limit int, stopped bool) []metav1.Condition {
-	accepted := r.condition(v1alpha1.Accepted, true, "Valid", strings.Join(r.Warnings, "\n"))
+	accepted := r.condition(v1alpha1.Accepted, true, "Valid", strings.Join(r.Warnings, "; "))
 	switch {
 	case r.Invalid != nil:
 		accepted = r.condition(v1alpha1.Accepted, false, "Invalid", r.Invalid.Error())

@@ -110,6 +110,10 @@ func TestPlugin(t *testing.T) {
 			"a rollout that has stopped", "check", map[string]string{"nodes": well, "partitions": "general\tTrue\t\tTrue\tfailed: a (verify)\t\n"},
 			1, "nodepartition/general: failed: a (verify)\n",
 		},
+		{
+			"a field that has no effect", "check", map[string]string{"nodes": well, "partitions": "general\tTrue\tunknown field \"memorylimt\", ignoring\tFalse\t\t\n"},
+			0, "nodepartition/general: unknown field \"memorylimt\", ignoring\n",
+		},
 		{"the exit status of the node's program", "check --node a", onNode, 1, "said\n"},
 		{"no controller", "check --node=a", with("controllers", ""), 1, "name one with --image"},
 		{"a right that is missing", "check --node=a", with("denied", "get pods --subresource=log\n"), 1, "you may not get pods --subresource=log in namespace fleet: see kubectl auth can-i get pods --subresource=log"},
