@@ -10,6 +10,10 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
+// errHelp means that help was asked for behind an argument, and was shown. The library looks for
+// that before the first argument alone.
+var errHelp = errors.New("help was shown")
+
 // arguments returns the arguments that are not flags. Flags may follow them. The library stops at
 // the first argument, so arguments parses the rest.
 func arguments(c *cli.Context) ([]string, error) {
@@ -29,6 +33,10 @@ func arguments(c *cli.Context) ([]string, error) {
 			return nil, onUsageError(c, err, true)
 		}
 		rest = set.Args()
+	}
+	//guard: help behind an argument does nothing else
+	if c.Bool("help") {
+		return nil, errors.Join(cli.ShowCommandHelp(c.Lineage()[1], c.Command.Name), errHelp)
 	}
 	for _, f := range c.Command.Flags {
 		if f, ok := f.(choice); ok { // it may stand behind an argument

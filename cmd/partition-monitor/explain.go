@@ -19,10 +19,8 @@ func explainCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			if len(names) == 1 {
-				if page, ok := explain.Page(names[0]); ok {
-					return explain.Write(c.App.Writer, page)
-				}
+			if len(names) == 1 && explain.Known(names[0]) {
+				return explain.Write(c.App.Writer, names[0])
 			}
 			return usageError{fmt.Errorf("explain: want one of %s", alternatives(explain.Names()))}
 		},

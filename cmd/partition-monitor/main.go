@@ -59,7 +59,7 @@ func run(ctx context.Context, n host.Node, args []string, stdout, stderr io.Writ
 	var problems problemsFound
 	var unread unreadable
 	switch {
-	case err == nil:
+	case err == nil, errors.Is(err, errHelp):
 		return exitOK
 	case errors.As(err, &usage):
 		fmt.Fprintf(stderr, "partition-monitor: error: %v; see %s --help\n", err, named(app, args))

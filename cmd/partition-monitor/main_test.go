@@ -132,7 +132,10 @@ func TestVersionAndHelp(t *testing.T) {
 			t.Errorf("%s: status %d, %q, %q", arg, status, stdout, stderr)
 		}
 	}
-	for _, args := range [][]string{{"-h"}, {"help"}, {"help", "run"}, {"h"}, {"status", "-h"}} { // TestScreens has --help
+	for _, args := range [][]string{
+		{"-h"}, {"help"}, {"help", "run"}, {"h"}, {"status", "-h"}, // TestScreens has --help
+		{"try", "file", "--help"}, {"move", "kube-system/coredns", "-h"}, {"validate", "file", "--strict", "--help", "other"},
+	} {
 		status, stdout, stderr := command(t, args...)
 		if status != exitOK || !strings.Contains(stdout, "USAGE:") || stderr != "" {
 			t.Errorf("%q: status %d, %q, %q", args, status, stdout, stderr)

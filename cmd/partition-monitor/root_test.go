@@ -60,7 +60,7 @@ func TestRoot(t *testing.T) {
 		}},
 		{"a disk", disk, "status", exitOK, []string{"Service       " + notQueried, "there is no decision of partition-generator", "cgroups: not among the files of --root", "pods: " + notQueried}},
 		{"a disk", disk, "recommend", exitProblem, []string{`nothing was measured of partition "system"`}},
-		{"a report", sosreport, "plan", exitOK, []string{"capacity              4    16Gi     -", "pods of the partition: " + notQueried, "storage: not read: ", "kubepods-system.slice"}},
+		{"a report", sosreport, "plan", exitOK, []string{"capacity              4    16Gi  ", "pods of the partition: " + notQueried, "storage: not read: ", "kubepods-system.slice"}},
 		{"a report", sosreport, "check -v", exitOK, []string{"ok       configuration: memoryLimit 64Mi", "ok       slice: kubepods-system.slice is active with its limits"}},
 		{"a report", sosreport, "status", exitOK, []string{"Memory      1Mi used of 64Mi", "all, weight 79", "Problem       pods: " + notQueried + "\n", "2026-11-20T10:00:00Z  kube-system  dns"}},
 	} {

@@ -6,7 +6,6 @@ import (
 	"io"
 	"path"
 	"regexp"
-	"slices"
 	"strings"
 
 	"node-partition.io/node-partition/docs"
@@ -31,14 +30,25 @@ func Names() []string {
 // reasons is the page of the reasons for which status shows a pod outside of its partition.
 const reasons = "placement"
 
-// Page returns the page that explains a name: that of a page, or of a reason.
-func Page(name string) (page string, ok bool) {
-	if slices.Contains(Names(), name) {
-		return name, true
+// read returns a page, or of the page of reasons the row of one. It returns "" for another name.
+func read(name string) string {
+	if text, err := docs.Troubleshooting.ReadFile(path.Join(folder, name+".md")); err == nil {
+		return string(text)
 	}
 	text, err := docs.Troubleshooting.ReadFile(path.Join(folder, reasons+".md"))
-	return reasons, err == nil && strings.Contains(string(text), "\n| `"+name+"` |")
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, "| `"+name+"` |") {
+			return line
+		}
+	}
+	return ""
 }
+
+// Known reports whether Write has something about a name: a page or a reason.
+func Known(name string) bool { return read(name) != "" }
 
 var (
 	// link is a link of Markdown, of which the text is shown, and anchor what another leads to.
@@ -50,14 +60,10 @@ var (
 	verbatim = regexp.MustCompile("^(#|    )")
 )
 
-// Write writes a page for people: paragraphs are wrapped, and the rows of a table of messages
-// become entries of a list.
+// Write writes a page, or what it has about a reason, for people: paragraphs are wrapped, and the
+// rows of a table of messages become entries of a list.
 func Write(w io.Writer, name string) error {
-	page, err := docs.Troubleshooting.ReadFile(path.Join(folder, name+".md"))
-	if err != nil {
-		return err
-	}
-	text := head.ReplaceAllString(anchor.ReplaceAllString(link.ReplaceAllString(string(page), "$1"), ""), "")
+	text := head.ReplaceAllString(anchor.ReplaceAllString(link.ReplaceAllString(read(name), "$1"), ""), "")
 	paragraph, code := "", false
 	end := func() {
 		if paragraph != "" {

@@ -6,17 +6,17 @@ import (
 	"testing"
 )
 
-// TestPage: a reason of status leads to its page, and a name that nothing has to none.
-func TestPage(t *testing.T) {
+// TestReason: of a reason of status its row is shown, and nothing has another name.
+func TestReason(t *testing.T) {
 	t.Parallel()
-	for name, want := range map[string]string{"swap": "swap", "restart-policy": "placement", "pending": "placement"} {
-		if page, ok := Page(name); !ok || page != want {
-			t.Errorf("%s: %s, %t; want %s", name, page, ok, want)
-		}
+	var text bytes.Buffer
+	if err := Write(&text, "restart-policy"); err != nil || !Known("restart-policy") ||
+		!strings.HasPrefix(text.String(), "- `restart-policy`\n    the kubelet would not start a container again") || strings.Count(text.String(), "\n- ") > 0 {
+		t.Errorf("%v\n%s", err, &text)
 	}
 	for _, name := range []string{"", "nrx", "reason", "no such pod is on this node"} {
-		if page, ok := Page(name); ok {
-			t.Errorf("%q: %s", name, page)
+		if Known(name) {
+			t.Errorf("%q is known", name)
 		}
 	}
 }

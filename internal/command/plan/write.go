@@ -78,7 +78,11 @@ func writeBudget(w io.Writer, p *Plan) {
 	}
 	row("= left for user pods", p.Remainder)
 	if p.PromisedBytes > 0 {
-		fmt.Fprintf(w, "  not requested\t-\t%s\t-\n", text.RoundBytes(p.PromisedBytes))
+		most := ""
+		if slices.ContainsFunc(p.Partitions, func(p budget.Partition) bool { return p.Members == nil }) {
+			most = "at most "
+		}
+		fmt.Fprintf(w, "  not requested\t-\t%s%s\t-\n", most, text.RoundBytes(p.PromisedBytes))
 	}
 }
 

@@ -66,15 +66,16 @@ const (
 	requestTimeout = time.Minute
 	// maxBody bounds an answer in bytes. It has a number for each shape.
 	maxBody = 16 << 20
-	// limits, ofMost, mostly, nodes and measured are queries: what the nodes recommend, the node of
-	// each shape with the largest, what does for nine in ten, their number, and how long they have
-	// measured. As in recording.yaml, nodes with less than a day count only where there are no
-	// others: the margin of new nodes does not size the others.
+	// limits is what the nodes recommend. As in recording.yaml, nodes with less than a day count only
+	// where there are no others: the margin of new nodes does not size the others.
 	limits   = `nodepartition_memory_recommended_bytes{MATCH}`
-	ofMost   = `topk by (BY) (1, ` + limits + ` and nodepartition_memory_measured_seconds >= 86400) or on (BY) topk by (BY) (1, ` + limits + `)`
-	mostly   = `quantile by (BY) (0.9, ` + limits + `)`
-	nodes    = `count by (BY) (` + limits + `)`
-	measured = `quantile by (BY) (0.5, nodepartition_memory_measured_seconds{MATCH} and ` + limits + `)`
+	counting = `(` + limits + ` and nodepartition_memory_measured_seconds >= 86400 or on (BY) ` + limits + `)`
+	// The queries: the node of each shape with the largest limit, what does for nine in ten, their
+	// number, and how long they have measured.
+	ofMost   = `topk by (BY) (1, ` + counting + `)`
+	mostly   = `quantile by (BY) (0.9, ` + counting + `)`
+	nodes    = `count by (BY) ` + counting
+	measured = `quantile by (BY) (0.5, nodepartition_memory_measured_seconds{MATCH} and ` + counting + `)`
 )
 
 // labelNames matches the names of labels, which are written into queries.
