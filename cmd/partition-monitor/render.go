@@ -23,6 +23,7 @@ const (
 	flagRole           = "role"
 	flagAPIVersion     = "api-version"
 	flagValidatingOnly = "validating-only"
+	flagRequireMonitor = "require-monitor"
 	flagSelector       = "selector"
 	flagRemove         = "remove"
 )
@@ -47,7 +48,8 @@ func renderings() []rendered {
 		{
 			name: "admission",
 			flags: []string{
-				flagType, flagConfig, node.FlagKubeconfig, flagSelector, flagAPIVersion, flagValidatingOnly, flagRemove,
+				flagType, flagConfig, node.FlagKubeconfig, flagSelector, flagAPIVersion, flagValidatingOnly,
+				flagRequireMonitor, flagRemove,
 			},
 			write: renderAdmission,
 		},
@@ -80,6 +82,11 @@ func renderCommand(n host.Node) *cli.Command {
 			&cli.BoolFlag{
 				Name:  flagValidatingOnly,
 				Usage: "for admission: leave out the policies that change pods, for API servers that have none",
+			},
+			&cli.BoolFlag{
+				Name: flagRequireMonitor,
+				Usage: "for admission: annotate members, so that a runtime with NRI's default validator starts none " +
+					"of their containers while the monitor is away",
 			},
 			&cli.StringSliceFlag{
 				Name: flagConfig,
@@ -187,9 +194,11 @@ func renderAdmission(c *cli.Context, n host.Node, _ string) error {
 		Node: n, Files: c.StringSlice(flagConfig), Types: c.StringSlice(flagType),
 		Kubeconfig: c.String(node.FlagKubeconfig),
 		Selector:   c.String(flagSelector), APIVersion: c.String(flagAPIVersion), ValidatingOnly: c.Bool(flagValidatingOnly),
-		Remove: c.Bool(flagRemove),
+		Required: c.Bool(flagRequireMonitor), Remove: c.Bool(flagRemove),
 	}
 	switch {
+	case o.Required && o.ValidatingOnly:
+		return usageError{fmt.Errorf("--%s: changes pods, so not with --%s", flagRequireMonitor, flagValidatingOnly)}
 	case !slices.Contains([]string{"", admission.PolicyV1, admission.PolicyV1Beta1}, o.APIVersion):
 		return usageError{fmt.Errorf("--%s=%s: want %s or %s",
 			flagAPIVersion, o.APIVersion, admission.PolicyV1, admission.PolicyV1Beta1)}

@@ -80,6 +80,7 @@ func TestRenderRefused(t *testing.T) {
 		{typed, "machineconfig --role Worker", "--role=Worker: want a name", exitUsage},
 		{typed, "pod --kubeconfig /x", "render pod: does not take --kubeconfig", exitUsage},
 		{typed, "admission --kubeconfig=", "--kubeconfig: want a file", exitUsage},
+		{typed, "admission --require-monitor --validating-only", "--require-monitor: changes pods, so not with --validating-only", exitUsage},
 		{typed, "admission --api-version v2", "--api-version=v2: want v1 or v1beta1", exitUsage},
 		{typed, "admission --kubeconfig /none", "kubeconfig /none: ", exitProblem},
 		{typed, "admission --selector pool=a", "--selector: needs --kubeconfig", exitUsage},
@@ -88,6 +89,7 @@ func TestRenderRefused(t *testing.T) {
 		{typed, "pinning --config /none", "render pinning: does not take --config", exitUsage},
 		{typed, "admission --type batch", "--type=batch: workloadPartitions has no such type", exitProblem},
 		{fakenode.Valid("kube-system"), "admission", "the configuration has no workload type", exitProblem},
+		{fakenode.Configuration(""), "admission --require-monitor", "the configuration has no workload type", exitProblem},
 		{fakenode.Valid("kube-system"), "admission --type podman", `--type=podman: contains "pod"`, exitProblem},
 		{typed, "pod --type a --type b", "--type: want one type for a pod", exitUsage},
 		{typed, "pinning --type batch", "--type=batch: workloadPartitions has no such type; want one of management, telemetry", exitProblem},
@@ -140,7 +142,7 @@ func TestRenderAdmission(t *testing.T) {
 		configuration, args string
 		want, without       []string
 	}{
-		{typed, "admission", []string{"{'management': ['kube-system', 'operators'], 'telemetry': ['telemetry']}", "io/v1\nkind: MutatingAdmissionPolicy\n"}, nil},
+		{typed, "admission", []string{"{'management': ['kube-system', 'operators'], 'telemetry': ['telemetry']}", "io/v1\nkind: MutatingAdmissionPolicy\n"}, []string{"required"}},
 		{typed, "admission --type telemetry --api-version=v1beta1", []string{
 			"{'telemetry': ['telemetry']}", "io/v1beta1\nkind: MutatingAdmissionPolicy\n", "io/v1\nkind: ValidatingAdmissionPolicy\n",
 		}, nil},
@@ -151,8 +153,11 @@ func TestRenderAdmission(t *testing.T) {
 		{typed, "admission --config " + pools[0] + " --config " + pools[1], []string{
 			"{'a': ['one', 'two'], 'b': ['']}", `{"name":"a","namespaces":["one","two"]},{"name":"b","byNamespace":true,"unconverted":true}`,
 		}, []string{"telemetry"}},
+		{typed, "admission --require-monitor", []string{"values: ['kube-system', 'telemetry']}", "kind: ValidatingAdmissionPolicy\n"}, nil},
+		{fakenode.Valid("kube-system"), "admission --require-monitor", []string{"values: ['kube-system']}"}, []string{"workloads"}},
 		{fakenode.Broken, "admission --remove", []string{
 			"kind: MutatingAdmissionPolicy\nmetadata: {name: node-partition-resource}\n",
+			"kind: MutatingAdmissionPolicy\nmetadata: {name: node-partition-required}\n",
 		}, []string{"spec:"}},
 		{fakenode.Broken, "admission --remove --validating-only", []string{"kind: ValidatingAdmissionPolicyBinding\n"}, []string{"Mutating"}},
 		{fakenode.Valid("kube-system"), "admission --type b --type=a", []string{"{'a': [''], 'b': ['']}"}, nil},

@@ -50,7 +50,7 @@ _partition_monitor() {
 		'partition-monitor try '*) words='' ;;
 		'partition-monitor move -'*) words='--help' ;;
 		'partition-monitor move '*) words='' ;;
-		'partition-monitor render -'*) words='--type --role --kubeconfig --api-version --validating-only --config --selector --remove --help' ;;
+		'partition-monitor render -'*) words='--type --role --kubeconfig --api-version --validating-only --require-monitor --config --selector --remove --help' ;;
 		'partition-monitor render '*) words='pod pinning crio machineconfig butane admission' ;;
 		'partition-monitor recommend -'*) words='--partition --force --output --prometheus --by --match --http.config.file --root --help' ;;
 		'partition-monitor recommend '*) words='' ;;

@@ -78,6 +78,7 @@ complete -c partition-monitor -n '__fish_seen_subcommand_from render' -f -l role
 complete -c partition-monitor -n '__fish_seen_subcommand_from render' -f -l kubeconfig -r -d 'for admission: the kubeconfig `FILE` of a user who may list nodes; an error if a node lacks the resource of a type'
 complete -c partition-monitor -n '__fish_seen_subcommand_from render' -f -l api-version -r -d 'for admission: the `VERSION` of MutatingAdmissionPolicy, v1 or v1beta1 (default: what the cluster of --kubeconfig serves, or v1)'
 complete -c partition-monitor -n '__fish_seen_subcommand_from render' -f -l validating-only -d 'for admission: leave out the policies that change pods, for API servers that have none'
+complete -c partition-monitor -n '__fish_seen_subcommand_from render' -f -l require-monitor -d 'for admission: annotate members, so that a runtime with NRI\'s default validator starts none of their containers while the monitor is away'
 complete -c partition-monitor -n '__fish_seen_subcommand_from render' -f -l config -r -d 'for admission: a `FILE` with the sections of other nodes, in place of this node\'s configuration; more than once: one for each pool of nodes'
 complete -c partition-monitor -n '__fish_seen_subcommand_from render' -f -l selector -r -d 'for admission with --kubeconfig: only the Nodes with these `LABELS` need the resources, such as pool=a'
 complete -c partition-monitor -n '__fish_seen_subcommand_from render' -f -l remove -d 'for admission: print the names of all objects, for kubectl delete --ignore-not-found -f -'

@@ -47,6 +47,11 @@ type PolicyCluster struct {
 	// ValidatingOnly leaves out the policies that change objects, for API servers that have none: then
 	// CPU requests stay, and annotations and resources of users are refused.
 	ValidatingOnly bool
+	// Required means that members do not start while the plugin of the monitor is not connected to a
+	// runtime that has NRI's default validator: pods that ask, and those of the namespaces in Members.
+	Required bool
+	// Members lists the namespaces whose pods are members without asking. Only Required reads it.
+	Members []string
 }
 
 // The versions of MutatingAdmissionPolicy: Kubernetes serves the first from 1.36 on, and the second
@@ -68,8 +73,8 @@ const TypesKey = "node-partition.io/workload-types"
 
 // Policies returns the manifests as YAML documents.
 func Policies(c PolicyCluster) (string, error) {
-	if len(c.Types) == 0 {
-		return "", errors.New("no workload type")
+	if len(c.Types) == 0 && (!c.Required || len(c.Members) == 0) {
+		return "", errors.New("no workload type, and no namespace of a partition")
 	}
 	parsed, err := template.New("policy.yaml").Parse(manifests)
 	if err != nil {
@@ -80,9 +85,14 @@ func Policies(c PolicyCluster) (string, error) {
 		return "", err
 	}
 	namespaces, asking, converting := literals(c.Types)
+	var members string
+	if c.Required && len(c.Members) > 0 {
+		members = literal(c.Members)
+	}
 	var text strings.Builder
 	err = parsed.Execute(&text, map[string]any{
-		"APIVersion": c.APIVersion, "ValidatingOnly": c.ValidatingOnly, "Namespaces": namespaces,
+		"APIVersion": c.APIVersion, "ValidatingOnly": c.ValidatingOnly, "Required": c.Required, "Members": members,
+		"Types": c.Types, "Namespaces": namespaces,
 		"Asking": literal(asking), "Converting": literal(converting), "TypesKey": TypesKey, "TypesJSON": string(list),
 		"MaxAnnotations": MaxAnnotations, "MaxContainers": MaxContainers, "MaxResources": MaxResources,
 		"Asked": Requested, "Guaranteed": guaranteedWarning, "PodLevel": podLevelWarning,
@@ -99,7 +109,7 @@ func Policies(c PolicyCluster) (string, error) {
 // PolicyRemoval returns the names of the objects that Policies makes, as YAML documents to delete
 // them by.
 func PolicyRemoval(c PolicyCluster) (string, error) {
-	c.Types = []Type{{Name: "any"}}
+	c.Types, c.Members, c.Required = []Type{{Name: "any"}}, []string{"any"}, !c.ValidatingOnly
 	text, err := Policies(c)
 	if err != nil {
 		return "", err

@@ -25,6 +25,8 @@ func TestRender(t *testing.T) {
 	slices.Sort(all)
 	slices.Sort(validating)
 	types := []Type{{Name: "a", Namespaces: []string{"y", "x", "y"}}, {Name: "b", ByNamespace: true}, {Name: "c"}}
+	members := []string{"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"}
+	allAndMembers := slices.Sorted(slices.Values(slices.Concat(all, members)))
 	for name, test := range map[string]struct {
 		cluster PolicyCluster
 		want    []string
@@ -32,6 +34,10 @@ func TestRender(t *testing.T) {
 		"v1":              {PolicyCluster{Types: types, APIVersion: PolicyV1}, all},
 		"v1beta1":         {PolicyCluster{Types: types, APIVersion: PolicyV1Beta1}, all},
 		"validating only": {PolicyCluster{Types: types, ValidatingOnly: true}, validating},
+		"members":         {PolicyCluster{APIVersion: PolicyV1, Required: true, Members: []string{"m"}}, members},
+		"all members":     {PolicyCluster{Types: types, APIVersion: PolicyV1, Required: true, Members: []string{"m"}}, allAndMembers},
+		"those that ask":  {PolicyCluster{Types: types, APIVersion: PolicyV1, Required: true}, all},
+		"not required":    {PolicyCluster{Types: types, APIVersion: PolicyV1, Members: []string{"m"}}, all},
 	} {
 		text, err := Policies(test.cluster)
 		if err != nil {
@@ -52,6 +58,12 @@ func TestRender(t *testing.T) {
 		if !slices.Equal(got, test.want) {
 			t.Errorf("%s: %v; want %v", name, got, test.want)
 		}
+		if required := strings.Contains(text, "required-plugins.noderesource.dev"); required != test.cluster.Required {
+			t.Errorf("%s: requires the monitor: %t", name, required)
+		}
+		if test.cluster.Types == nil {
+			continue
+		}
 		if !strings.Contains(text, "kind: ValidatingAdmissionPolicyBinding\nmetadata:\n  name: "+PolicyName+"\n") {
 			t.Errorf("%s: no binding %s", name, PolicyName)
 		}
@@ -61,8 +73,10 @@ func TestRender(t *testing.T) {
 			}
 		}
 	}
-	if _, err := Policies(PolicyCluster{}); err == nil {
-		t.Error("no error without a type")
+	for _, c := range []PolicyCluster{{}, {Members: []string{"m"}}, {Required: true}} {
+		if _, err := Policies(c); err == nil {
+			t.Errorf("no error for %+v", c)
+		}
 	}
 }
 

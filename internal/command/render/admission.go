@@ -34,6 +34,8 @@ type AdmissionOptions struct {
 	APIVersion string
 	// ValidatingOnly leaves out the policies that change pods.
 	ValidatingOnly bool
+	// Required adds the annotation by which a runtime starts no member while the monitor is away.
+	Required bool
 	// Remove is for the names of all objects, to delete them. No configuration is read.
 	Remove bool
 }
@@ -42,9 +44,9 @@ type AdmissionOptions struct {
 // cluster. With a kubeconfig, it returns an error while a node of the cluster lacks the resource of
 // a type: no pod of the type would be scheduled there.
 func Admission(ctx context.Context, o AdmissionOptions) (manifests string, warnings []string, err error) {
-	c := admission.PolicyCluster{APIVersion: o.APIVersion, ValidatingOnly: o.ValidatingOnly}
+	c := admission.PolicyCluster{APIVersion: o.APIVersion, ValidatingOnly: o.ValidatingOnly, Required: o.Required}
 	if !o.Remove {
-		if c.Types, err = admissionTypes(o); err != nil {
+		if err := configured(o, &c); err != nil {
 			return "", nil, err
 		}
 	}
@@ -64,17 +66,58 @@ func Admission(ctx context.Context, o AdmissionOptions) (manifests string, warni
 	return manifests, warnings, err
 }
 
-// admissionTypes returns the types of the configuration. Where there is no configuration, as on the
-// machine of an administrator, the annotations of namespaces allow the named types.
-func admissionTypes(o AdmissionOptions) ([]admission.Type, error) {
-	all, err := Workloads(o.Node, o.Types)
-	if len(o.Files) > 0 {
-		all, err = pools(o.Files, o.Types)
+// configured sets what the configuration says: the types, and the namespaces of members. Where
+// there is no configuration, as on the machine of an administrator, the annotations of namespaces
+// allow the named types.
+func configured(o AdmissionOptions, c *admission.PolicyCluster) error {
+	configs, err := configurations(o)
+	if err != nil {
+		return err
 	}
-	if errors.Is(err, errNone) && len(o.Types) > 0 {
-		return named(o.Types)
+	var all []Workload
+	for _, of := range configs {
+		all = append(all, ofConfig(of)...)
+		for _, p := range of.Partitions {
+			c.Members = append(c.Members, p.Namespaces...)
+		}
 	}
-	return merged(all), err
+	c.Members = slices.Compact(slices.Sorted(slices.Values(c.Members)))
+	all, err = selected(all, o.Types)
+	switch {
+	case !errors.Is(err, errNone):
+		c.Types = merged(all)
+	case len(o.Types) > 0:
+		c.Types, err = named(o.Types)
+	case o.Required && len(c.Members) > 0:
+		err = nil
+	}
+	return err
+}
+
+// configurations returns that of the node, or those of the files, each of which has the sections of
+// the nodes of a pool.
+func configurations(o AdmissionOptions) ([]*config.Config, error) {
+	if len(o.Files) == 0 {
+		c, err := config.Load(string(o.Node.Root))
+		return []*config.Config{c}, err
+	}
+	all := make([]*config.Config, 0, len(o.Files))
+	for _, file := range o.Files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		alone, err := kubeletconfig.LoadDocument(file, data)
+		if err != nil {
+			return nil, err
+		}
+		c, err := config.Validate(alone, config.Size{})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, c)
+	}
+	return all, nil
 }
 
 // merged returns the types of several pools, each name once. Its pods may ask where one pool allows
@@ -92,27 +135,6 @@ func merged(all []Workload) []admission.Type {
 		t.ByNamespace, t.Unconverted = t.ByNamespace || w.ByNamespace, t.Unconverted && !w.Advertise
 	}
 	return types
-}
-
-// pools returns the types of files, each of which has the sections of the nodes of a pool.
-func pools(files, names []string) ([]Workload, error) {
-	var all []Workload
-	for _, file := range files {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			return nil, err
-		}
-		alone, err := kubeletconfig.LoadDocument(file, data)
-		if err != nil {
-			return nil, err
-		}
-		c, err := config.Validate(alone, config.Size{})
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, ofConfig(c)...)
-	}
-	return selected(all, names)
 }
 
 func named(names []string) ([]admission.Type, error) {
@@ -155,7 +177,7 @@ func ask(ctx context.Context, o AdmissionOptions, c *admission.PolicyCluster) (w
 	case c.APIVersion == "":
 		c.APIVersion = served
 	}
-	if o.Remove {
+	if o.Remove || len(c.Types) == 0 {
 		return nil, nil
 	}
 	if err := ready(ctx, client, o, c.Types); err != nil {
