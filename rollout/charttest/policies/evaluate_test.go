@@ -29,11 +29,18 @@ import (
 type policies struct {
 	mutating   admissionv1.MutatingAdmissionPolicy
 	validating admissionv1.ValidatingAdmissionPolicy
+	// required is about the namespaces of members.
+	required admissionv1.MutatingAdmissionPolicy
 }
 
 func rendered(t *testing.T, types ...admission.Type) policies {
 	t.Helper()
-	text, err := admission.Policies(admission.PolicyCluster{Types: types, APIVersion: admission.PolicyV1})
+	return renderedFor(t, admission.PolicyCluster{Types: types, APIVersion: admission.PolicyV1})
+}
+
+func renderedFor(t *testing.T, c admission.PolicyCluster) policies {
+	t.Helper()
+	text, err := admission.Policies(c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,6 +49,8 @@ func rendered(t *testing.T, types ...admission.Type) policies {
 		var meta metav1.PartialObjectMetadata
 		err := yaml.Unmarshal([]byte(document), &meta)
 		switch {
+		case err == nil && meta.Name == "node-partition-required" && meta.Kind == "MutatingAdmissionPolicy":
+			err = yaml.UnmarshalStrict([]byte(document), &p.required)
 		case err == nil && meta.Name != admission.PolicyName:
 		case err == nil && meta.Kind == "MutatingAdmissionPolicy":
 			err = yaml.UnmarshalStrict([]byte(document), &p.mutating)

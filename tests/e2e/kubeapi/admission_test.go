@@ -58,6 +58,7 @@ func admissionOn(c *cluster, version string) {
 		"changed":  changedPods,
 		"resource": resourceOfNode,
 		"bounds":   bounds,
+		"required": func(c *cluster) { requiredPods(c, version) },
 	} {
 		c.t.Run(name, func(t *testing.T) {
 			c := *c
@@ -390,6 +391,31 @@ func resourceOfNode(c *cluster) {
 			if got := q.String(); ok != (test.want != "") || ok && got != test.want {
 				c.t.Errorf("%s sets %s: %s is %s; want %s", test.as, test.value, field, got, test.want)
 			}
+		}
+	}
+}
+
+// requiredPods: a pod in a namespace of members requires the monitor. A node-critical pod there and
+// a pod elsewhere do not.
+func requiredPods(c *cluster, version string) {
+	text, err := admission.Policies(admission.PolicyCluster{APIVersion: version, Required: true, Members: []string{"required"}})
+	c.must(err)
+	c.apply(text)
+	_, err = c.admin.CoreV1().Namespaces().Create(c.t.Context(), &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "required"}}, metav1.CreateOptions{})
+	c.must(err)
+	requires := func(ctx context.Context, namespace, class string) (bool, error) {
+		pod := admissionpods.Case{Namespace: namespace, Containers: make([]v1.ResourceRequirements, 1)}.Pod()
+		pod.Spec.PriorityClassName = class
+		got, err := c.create(ctx, pod)
+		if err != nil {
+			return false, err
+		}
+		return got.Annotations["required-plugins.noderesource.dev"] == `["node-partition"]`, nil
+	}
+	c.eventually("a member requires the monitor", func(ctx context.Context) (bool, error) { return requires(ctx, "required", "") })
+	for _, of := range []struct{ namespace, class string }{{"required", "system-node-critical"}, {"plain", ""}} {
+		if is, err := requires(c.t.Context(), of.namespace, of.class); is || err != nil {
+			c.t.Errorf("a pod of %q in %s requires the monitor: %t, %v", of.class, of.namespace, is, err)
 		}
 	}
 }
