@@ -74,9 +74,9 @@ func startCommand(c *cli.Context, n host.Node, file string) error {
 		return err
 	}
 	_, err = fmt.Fprintf(c.App.Writer, `%s is tried until %s. Then the node goes back by itself.
-partition-monitor status      shows its effect
-partition-monitor keep        keeps it, in %s
-partition-monitor try --end   goes back at once
+partition-monitor status --wait   shows its effect
+partition-monitor keep            keeps it, in %s
+partition-monitor try --end       goes back at once
 `, text.Terminal(running.From), running.Until.Format(node.TimeOfDay), kubeletconfig.OverridePath)
 	return err
 }

@@ -7,11 +7,14 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Bytes returns a number of bytes as Kubernetes writes it, above a mebibyte without a part of one.
+// Bytes returns a number of bytes as Kubernetes writes it, above a mebibyte without a part of one,
+// and above a kibibyte without a part of that.
 func Bytes(bytes uint64) string {
-	const mebi = 1 << 20
-	if bytes >= mebi {
-		bytes -= bytes % mebi
+	for _, unit := range []uint64{1 << 20, 1 << 10} {
+		if bytes >= unit {
+			bytes -= bytes % unit
+			break
+		}
 	}
 	return resource.NewQuantity(int64(min(bytes, math.MaxInt64)), resource.BinarySI).String()
 }

@@ -151,7 +151,11 @@ func verdict(reports []report.Pod, o *order) *outcome {
 	}
 	switch out := reports[i]; {
 	case out.Misplaced == 0:
-		return &outcome{where: fmt.Sprintf("%s already, and belongs to the partition %s", out.Slice, out.Belongs)}
+		where := fmt.Sprintf("%s already, and belongs to the partition %s", out.Slice, out.Belongs)
+		if out.Belongs == partition.Default {
+			where += ": no section has its namespace, or gives it a type"
+		}
+		return &outcome{where: where}
 	case out.Reason == report.Pending, out.Reason == report.Starting:
 		return nil
 	default:

@@ -81,7 +81,8 @@ func (t *tree) secondWriters() {
 				want = kept
 			case err == nil:
 				want = fmt.Sprint(wholePages(n))
-			case name == cpuWeight && kept == "[not set]":
+			// Where the monitor has taken a weight back, systemd (257) writes the default up to 40 s later.
+			case name == cpuWeight && kept == "[not set]" && !strings.HasPrefix(path.Base(cgroup), "kubepods-"):
 				want = defaultWeight
 			case name == cpuWeight || kept != "infinity":
 				continue // a value of a new kind
