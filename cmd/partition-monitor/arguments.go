@@ -60,10 +60,11 @@ func fullName(c *cli.Context, name string) string {
 
 // noArguments returns an error if a command that takes no arguments has one.
 func noArguments(c *cli.Context) error {
-	if c.Args().Present() {
-		return usageError{fmt.Errorf("%s: unexpected argument %q", c.Command.Name, c.Args().First())}
+	names, err := arguments(c)
+	if err == nil && len(names) > 0 {
+		err = usageError{fmt.Errorf("%s: unexpected argument %q", c.Command.Name, names[0])}
 	}
-	return nil
+	return err
 }
 
 // settable returns the value of a flag, in the form in which another flag can be set to it.

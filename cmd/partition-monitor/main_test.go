@@ -134,7 +134,7 @@ func TestVersionAndHelp(t *testing.T) {
 	}
 	for _, args := range [][]string{
 		{"-h"}, {"help"}, {"help", "run"}, {"h"}, {"status", "-h"}, // TestScreens has --help
-		{"try", "file", "--help"}, {"move", "kube-system/coredns", "-h"}, {"validate", "file", "--strict", "--help", "other"},
+		{"try", "file", "--help"}, {"move", "kube-system/coredns", "-h"}, {"validate", "file", "--strict", "--help", "other"}, {"status", "x", "--help"},
 	} {
 		status, stdout, stderr := command(t, args...)
 		if status != exitOK || !strings.Contains(stdout, "USAGE:") || stderr != "" {

@@ -121,11 +121,12 @@ func (w *remarks) memory(p *Partition) {
 // there is nothing to warn of, or the members are not known.
 func (p *Partition) BelowUse() string {
 	m := p.Members
-	if p.MemoryBytes == 0 || m == nil || m.MemoryUsedBytes <= p.MemoryBytes {
+	if p.MemoryBytes == 0 || m == nil || m.MemoryUsedBytes+p.Threshold <= p.MemoryBytes {
 		return ""
 	}
-	return fmt.Sprintf("%s.memoryLimit of %s is below what its %d pods use now, %s: pods are evicted as they come into the partition; "+
-		"want more (partition-monitor recommend)", p.Section, text.RoundBytes(p.MemoryBytes), m.Pods, text.RoundBytes(m.MemoryUsedBytes))
+	return fmt.Sprintf("%s.memoryLimit of %s, with a threshold of %s, is below what its %d pods use now, %s: "+
+		"pods are evicted as they come into the partition; want more (partition-monitor recommend)",
+		p.Section, text.RoundBytes(p.MemoryBytes), text.RoundBytes(p.Threshold), m.Pods, text.RoundBytes(m.MemoryUsedBytes))
 }
 
 // short warns of partitions that leave user pods less than a tenth of the memory, or no CPU.

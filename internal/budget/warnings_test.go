@@ -99,7 +99,7 @@ func TestWarnings(t *testing.T) {
 		},
 		"below the usage": {
 			kubelet: reserved, partition: partition(gibi, "0"), members: &Members{Pods: 3, MemoryUsedBytes: gibi + 1<<20},
-			want: []string{"systemPartition.memoryLimit of 1Gi is below what its 3 pods use now, 1025Mi: pods are evicted"},
+			want: []string{"systemPartition.memoryLimit of 1Gi, with a threshold of 0, is below what its 3 pods use now, 1025Mi: pods are evicted"},
 		},
 		"as much as the usage": {kubelet: reserved, partition: partition(gibi, "0"), members: &Members{Pods: 3, MemoryUsedBytes: gibi}},
 		"as much as requests and limits": {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	sigsyaml "sigs.k8s.io/yaml"
 )
@@ -23,6 +24,11 @@ func SectionOf(data []byte) (section []byte, remarked []string) {
 	}
 	if !plain {
 		remarked = remarks(data)
+	}
+	for i, remark := range remarked {
+		if strings.Contains(remark, "second YAML document") {
+			remarked[i] = "has another YAML document, which is not judged: one NodePartition in a file at a time"
+		}
 	}
 	if object.Spec.Section == nil {
 		return []byte("null"), remarked

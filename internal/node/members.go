@@ -24,7 +24,9 @@ func CountMembers(
 		return
 	}
 	of := map[partition.Name]*budget.Members{}
+	places := []partition.Name{partition.Default} // a trial may move it from one partition to another
 	for i := range partitions {
+		places = append(places, partitions[i].Name)
 		partitions[i].Members = &budget.Members{}
 		of[partitions[i].Name] = partitions[i].Members
 	}
@@ -42,7 +44,7 @@ func CountMembers(
 		if pod.MemoryLimit == 0 {
 			m.Unlimited++
 		}
-		for _, at := range []partition.Name{partition.Default, in} {
+		for _, at := range places {
 			if reading, err := tree.Memory(partition.CgroupPath(partition.PodSlice(at, pod.QoS, pod.UID))); err == nil {
 				m.MemoryUsedBytes += int64(reading.Used())
 			}

@@ -153,7 +153,7 @@ func verdict(reports []report.Pod, o *order) *outcome {
 	case out.Misplaced == 0:
 		where := fmt.Sprintf("%s already, and belongs to the partition %s", out.Slice, out.Belongs)
 		if out.Belongs == partition.Default {
-			where += ": no section has its namespace, or gives it a type"
+			where += ": no partition that is on has its namespace, or gives it a type"
 		}
 		return &outcome{where: where}
 	case out.Reason == report.Pending, out.Reason == report.Starting:

@@ -118,8 +118,8 @@ func unended(p *v1.Pod, n *v1.Node, now time.Time) outcome {
 // message is for the reason.
 func ofTermination(t v1.ContainerStateTerminated, mode Mode) outcome {
 	var m record.Termination
-	if json.Unmarshal([]byte(t.Message), &m) != nil {
-		m = record.Termination{Message: t.Message}
+	if json.Unmarshal([]byte(t.Message), &m) != nil { // the last lines of its log: it was killed
+		m = record.Termination{Message: "the container ended with " + t.Reason + ": " + t.Message}
 	}
 	if len(validation.IsValidLabelValue(string(m.Reason))) > 0 {
 		m.Reason = ""

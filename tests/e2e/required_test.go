@@ -102,7 +102,12 @@ func (r required) back(t *testing.T, name string, restarts int32, command string
 // kill ends the container of a pod. The kubelet starts it again in the sandbox that is there.
 func (r required) kill(t *testing.T, name string) {
 	t.Helper()
-	run(t, r.Node, "kill -KILL $(cat "+cgroupRoot+scopeOf(t, r.Node, members, name)+"/cgroup.procs)")
+	pod, err := r.control.Client().CoreV1().Pods(members).Get(t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, id, _ := strings.Cut(pod.Status.ContainerStatuses[0].ContainerID, "://")
+	run(t, r.Node, "kill -KILL $(cat $(find "+cgroupRoot+" -name '*"+id+".scope')/cgroup.procs)")
 }
 
 // without: a member starts outside, although the runtime has the validator.

@@ -111,7 +111,7 @@ func TestPlanNode(t *testing.T) {
 	if len(p.Usage) != 2 || p.Usage[0].PeakBytes == nil || *p.Usage[0].PeakBytes != 2<<20 || p.Usage[1].WorkingSetBytes != 9<<20 || p.Usage[1].PeakBytes != nil {
 		t.Errorf("usage %+v", p.Usage)
 	}
-	for _, want := range []string{"systemPartition.memoryLimit of 64Mi is below the requests of its 2 pods, 80Mi", "systemPartition.memoryLimit of 64Mi is below the sum of the memory limits", "systemPartition.memoryLimit of 64Mi is below what its 2 pods use now, 80Mi"} {
+	for _, want := range []string{"systemPartition.memoryLimit of 64Mi is below the requests of its 2 pods, 80Mi", "systemPartition.memoryLimit of 64Mi is below the sum of the memory limits", "systemPartition.memoryLimit of 64Mi, with a threshold of 32Mi, is below what its 2 pods use now, 80Mi"} {
 		if !warns(p, want) {
 			t.Errorf("want %q in %q", want, p.Warnings)
 		}

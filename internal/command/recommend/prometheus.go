@@ -130,16 +130,23 @@ func ReadFleet(ctx context.Context, o FleetOptions) (FleetAdvice, error) {
 	for _, shape := range slices.Sorted(maps.Keys(largest)) {
 		of, most, count, length := largest[shape], answers[mostly][shape], answers[nodes][shape], answers[measured][shape]
 		//guard: the last node of a shape goes between two queries
-		if most == nil || count == nil || length == nil {
+		if most == nil || count == nil {
 			continue
 		}
 		s := Shape{
-			Shape: shape, LimitBytes: uint64(of.Value), MostBytes: uint64(most.Value), Nodes: int(count.Value), MeasuredSeconds: float64(length.Value),
+			Shape: shape, LimitBytes: uint64(of.Value), MostBytes: uint64(most.Value), Nodes: int(count.Value),
 			Node: strings.TrimPrefix(string(of.Metric["cluster"]+"/"+of.Metric["instance"]), "/"),
 		}
-		if s.measured() < week {
-			a.Warnings = append(a.Warnings, fmt.Sprintf("%s: half of the nodes have measured %s or less: "+
-				"what happens once a week is not in the figures, and with a week there is less slack", shape, sizing.Text(s.measured())))
+		const slack = "what happens once a week may not be in the figures, and with a week there is less slack"
+		switch {
+		case length == nil:
+			a.Warnings = append(a.Warnings, fmt.Sprintf("%s: how long was measured is not known, because %s lacks "+
+				"nodepartition_memory_measured_seconds: %s", shape, o.address(), slack))
+		default:
+			s.MeasuredSeconds = float64(length.Value)
+			if s.measured() < week {
+				a.Warnings = append(a.Warnings, fmt.Sprintf("%s: half of the nodes have measured %s or less: %s", shape, sizing.Text(s.measured()), slack))
+			}
 		}
 		a.Shapes = append(a.Shapes, s)
 	}

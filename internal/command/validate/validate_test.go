@@ -272,7 +272,7 @@ func TestNodePartition(t *testing.T) {
 	}{
 		{object(good), nil, true, ""},
 		{object(good), &node, true, ""},
-		{object(good) + "---\n" + object(good), nil, true, "warning   canary.yaml: has a second YAML document in line 8, which does not count"},
+		{object(good) + "---\n" + object(good), nil, true, "warning   canary.yaml: has another YAML document, which is not judged: one NodePartition in a file at a time"},
 		{object("  section: {systemPartition: {namespaces: [kube-system], memoryLimit: 4GB}}\n"), nil, false, `canary.yaml: systemPartition.memoryLimit: "4GB"`},
 		{object("  section: {systemPartition: {namespaces: [a]}, maxPods: 5}\n"), nil, false, "canary.yaml: maxPods: unknown field"},
 		{object("  section: {}\n"), nil, false, "systemPartition"},
