@@ -138,15 +138,12 @@ func ReadFleet(ctx context.Context, o FleetOptions) (FleetAdvice, error) {
 			Node: strings.TrimPrefix(string(of.Metric["cluster"]+"/"+of.Metric["instance"]), "/"),
 		}
 		const slack = "what happens once a week may not be in the figures, and with a week there is less slack"
-		switch {
-		case length == nil:
+		if length == nil {
 			a.Warnings = append(a.Warnings, fmt.Sprintf("%s: how long was measured is not known, because %s lacks "+
 				"nodepartition_memory_measured_seconds: %s", shape, o.address(), slack))
-		default:
-			s.MeasuredSeconds = float64(length.Value)
-			if s.measured() < week {
-				a.Warnings = append(a.Warnings, fmt.Sprintf("%s: half of the nodes have measured %s or less: %s", shape, sizing.Text(s.measured()), slack))
-			}
+		} else if s.MeasuredSeconds = float64(length.Value); s.measured() < week {
+			a.Warnings = append(a.Warnings, fmt.Sprintf("%s: half of the nodes have measured %s or less: %s",
+				shape, sizing.Text(s.measured()), slack))
 		}
 		a.Shapes = append(a.Shapes, s)
 	}
