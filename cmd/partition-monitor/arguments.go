@@ -60,8 +60,11 @@ func fullName(c *cli.Context, name string) string {
 
 // noArguments returns an error if a command that takes no arguments has one.
 func noArguments(c *cli.Context) error {
+	if !c.Args().Present() {
+		return nil
+	}
 	names, err := arguments(c)
-	if err == nil && len(names) > 0 {
+	if err == nil {
 		err = usageError{fmt.Errorf("%s: unexpected argument %q", c.Command.Name, names[0])}
 	}
 	return err

@@ -118,8 +118,9 @@ func unended(p *v1.Pod, n *v1.Node, now time.Time) outcome {
 // message is for the reason.
 func ofTermination(t v1.ContainerStateTerminated, mode Mode) outcome {
 	var m record.Termination
-	if json.Unmarshal([]byte(t.Message), &m) != nil { // the last lines of its log: it was killed
-		m = record.Termination{Message: "the container ended with " + t.Reason + ": " + t.Message}
+	killed := json.Unmarshal([]byte(t.Message), &m) != nil // the message has the last lines of its log
+	if killed {
+		m = record.Termination{Message: t.Message}
 	}
 	if len(validation.IsValidLabelValue(string(m.Reason))) > 0 {
 		m.Reason = ""
@@ -137,8 +138,11 @@ func ofTermination(t v1.ContainerStateTerminated, mode Mode) outcome {
 	if o.reason == "" {
 		o.reason = "error"
 	}
-	if o.message == "" {
-		o.message = "the container ended with " + t.Reason
+	switch ended := "the container ended with " + t.Reason; {
+	case o.message == "":
+		o.message = ended
+	case killed:
+		o.message = ended + ": " + o.message
 	}
 	return o
 }

@@ -22,7 +22,7 @@ func TestReadFleet(t *testing.T) {
 		}
 		value := "272629760"
 		switch query := r.FormValue("query"); {
-		case gone && strings.HasPrefix(query, "quantile"):
+		case gone && strings.HasPrefix(query, "quantile"), length == "" && strings.Contains(query, "(0.5, nodepartition_memory_measured_seconds"):
 			fmt.Fprint(w, `{"status":"success","data":{"resultType":"vector","result":[]}}`)
 			return
 		case strings.HasPrefix(query, "count"):
@@ -57,6 +57,12 @@ func TestReadFleet(t *testing.T) {
 	length = "604800"
 	if a, err := ReadFleet(t.Context(), o); err != nil || len(a.Warnings) != 0 {
 		t.Errorf("%+v, %v", a, err)
+	}
+	length = ""
+	text.Reset()
+	if a, err := ReadFleet(t.Context(), o); err != nil || WriteFleetYAML(&text, a) != nil || len(a.Shapes) != 1 || len(a.Warnings) != 1 ||
+		!strings.HasPrefix(a.Warnings[0], "z: how long was measured is not known") || strings.Contains(text.String(), "Half of them") {
+		t.Errorf("%+v, %v\n%s", a, err, &text)
 	}
 	gone = true // the last node of the shape, between two queries
 	if a, err := ReadFleet(t.Context(), o); err != nil || len(a.Shapes) != 0 {

@@ -74,7 +74,11 @@ func WriteFleetYAML(w io.Writer, a FleetAdvice) error {
 		s := &a.Shapes[i]
 		fmt.Fprintln(w, "---")
 		comment(w, "memoryLimit of partition %s on nodes of %s, %s: what %s needs.", a.Partition, s.Shape, text.Bytes(s.LimitBytes), s.Node)
-		comment(w, "%s do for 9 in 10 of %d nodes. Half of them have measured %s or longer.", text.Bytes(s.MostBytes), s.Nodes, sizing.Text(s.measured()))
+		measured := ""
+		if s.MeasuredSeconds > 0 { // else a warning says that it is not known
+			measured = " Half of them have measured " + sizing.Text(s.measured()) + " or longer."
+		}
+		comment(w, "%s do for 9 in 10 of %d nodes.%s", text.Bytes(s.MostBytes), s.Nodes, measured)
 		text, err := a.document(s)
 		if err != nil {
 			return err
