@@ -87,10 +87,12 @@ func (w *remarks) cpus(in *Input, b *Budget, p *Partition, reserved cpuset.CPUSe
 		w.add("%s.cpuset: CPU %s is allocatable, and pods can request it in the resource of the workload type, too: "+
 			"other pods get less CPU time than they request; want it in reservedSystemCPUs, or advertise: false",
 			p.Section, cpus)
-	case p.Exclusive:
-		w.add("%s.cpuset: the scheduler promises CPU %s to user pods, which are kept off it; want it in reservedSystemCPUs", p.Section, cpus)
 	default:
-		w.add("%s.cpuset: the scheduler promises CPU %s to user pods, and they run there too; want it in reservedSystemCPUs", p.Section, cpus)
+		others := "and they run there too"
+		if p.Exclusive {
+			others = "which are kept off it"
+		}
+		w.add("%s.cpuset: the scheduler promises CPU %s to user pods, %s; want it in reservedSystemCPUs", p.Section, cpus, others)
 	}
 }
 

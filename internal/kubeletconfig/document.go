@@ -77,7 +77,10 @@ func parseDocument(path string, data []byte) (document, error) {
 		return document{}, fmt.Errorf("%s: %w", path, &errOtherKind{apiVersion, kind})
 	}
 	if !plain {
-		doc.remarks = remarks(data)
+		list, second := remarks(data)
+		if doc.remarks = list; second != "" {
+			doc.remarks = append(list, second)
+		}
 	}
 	return doc, nil
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"strings"
 
 	sigsyaml "sigs.k8s.io/yaml"
 )
@@ -23,11 +22,9 @@ func SectionOf(data []byte) (section []byte, remarked []string) {
 		return nil, nil
 	}
 	if !plain {
-		remarked = remarks(data)
-	}
-	for i, remark := range remarked {
-		if strings.Contains(remark, "second YAML document") {
-			remarked[i] = "has another YAML document, which is not judged: one NodePartition in a file at a time"
+		var second string
+		if remarked, second = remarks(data); second != "" { // it counts, unlike that of a configuration
+			remarked = append(remarked, "has another YAML document, which is not judged: one NodePartition in a file at a time")
 		}
 	}
 	if object.Spec.Section == nil {

@@ -16,16 +16,17 @@ const maxRepeated = 10
 
 // remarks finds what the conversion to JSON drops without a word, in the kubelet as here: all but
 // the last of fields of one name, and all but the first YAML document. It says nothing about a file
-// that it cannot parse, which a JSON file with surrogate pairs is.
-func remarks(data []byte) []string {
+// that it cannot parse, which a JSON file with surrogate pairs is. second is about a second document,
+// "" without one.
+func remarks(data []byte) (list []string, second string) {
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	var first yaml.Node
 	if decoder.Decode(&first) != nil {
-		return nil
+		return nil, ""
 	}
 	r := repeated{}
 	r.find(&first)
-	list := r.list
+	list = r.list
 	if r.more > 0 {
 		list = append(list, fmt.Sprintf("%d more fields are there twice, and the last of each counts; remove one", r.more))
 	}
@@ -34,16 +35,16 @@ func remarks(data []byte) []string {
 		err := decoder.Decode(&next)
 		switch {
 		case errors.Is(err, io.EOF):
-			return list
+			return list, ""
 		case err == nil && isEmpty(&next):
 			continue
 		case err == nil:
-			return append(list, fmt.Sprintf(
+			return list, fmt.Sprintf(
 				"has a second YAML document in line %d, which does not count, nor does what follows; remove it",
 				next.Content[0].Line,
-			))
+			)
 		}
-		return append(list, "has a second YAML document, which does not count and is not valid; remove it")
+		return list, "has a second YAML document, which does not count and is not valid; remove it"
 	}
 }
 

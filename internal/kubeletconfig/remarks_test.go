@@ -72,7 +72,7 @@ func TestRemarksBounded(t *testing.T) {
 	for i := range 30 {
 		fmt.Fprintf(&fields, "  x%d: 1\n  x%d: 2\n", i, i)
 	}
-	list := remarks([]byte(head + "systemPartition:\n" + fields.String()))
+	list, _ := remarks([]byte(head + "systemPartition:\n" + fields.String()))
 	if len(list) != maxRepeated+1 || !strings.HasPrefix(list[maxRepeated], "20 more fields are there twice") {
 		t.Errorf("%q", list)
 	}

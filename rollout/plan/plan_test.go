@@ -712,3 +712,23 @@ func TestDecide(t *testing.T) {
 		})
 	}
 }
+
+// TestTermination: a container that was killed leaves the last lines of its log, or nothing. One
+// that has ended well needs no message.
+func TestTermination(t *testing.T) {
+	for name, test := range map[string]struct {
+		status        int32
+		reason, text  string
+		state, wanted string
+	}{
+		"killed, with a log":  {137, "OOMKilled", "the node does it", Failed, "the container ended with OOMKilled: the node does it"},
+		"killed, without one": {137, "OOMKilled", "", Failed, "the container ended with OOMKilled"},
+		"done":                {0, "Completed", "", Kept, ""},
+		"an outcome":          {1, "Error", `{"reason":"verify","message":"not ready"}`, Failed, "not ready"},
+	} {
+		o := ofTermination(v1.ContainerStateTerminated{ExitCode: test.status, Reason: test.reason, Message: test.text}, Apply)
+		if o.state != test.state || o.message != test.wanted {
+			t.Errorf("%s: %s, %q; want %s, %q", name, o.state, o.message, test.state, test.wanted)
+		}
+	}
+}
