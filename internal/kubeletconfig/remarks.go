@@ -16,8 +16,8 @@ const maxRepeated = 10
 
 // remarks finds what the conversion to JSON drops without a word, in the kubelet as here: all but
 // the last of fields of one name, and all but the first YAML document. It says nothing about a file
-// that it cannot parse, which a JSON file with surrogate pairs is. second is about a second document,
-// "" without one.
+// that it cannot parse, which a JSON file with surrogate pairs is. second is about a second
+// document, "" without one.
 func remarks(data []byte) (list []string, second string) {
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	var first yaml.Node
