@@ -77,9 +77,9 @@ func parseDocument(path string, data []byte) (document, error) {
 		return document{}, fmt.Errorf("%s: %w", path, &errOtherKind{apiVersion, kind})
 	}
 	if !plain {
-		list, second := remarks(data)
-		if doc.remarks = list; second != "" {
-			doc.remarks = append(list, second)
+		var second string
+		if doc.remarks, second = remarks(data); second != "" {
+			doc.remarks = append(doc.remarks, second)
 		}
 	}
 	return doc, nil
