@@ -12,7 +12,7 @@ import (
 )
 
 // conditions returns the conditions, without times of transition.
-func (r *roll) conditions(overlap string, limit int, stopped bool) []metav1.Condition {
+func (r *roll) conditions(overlap string, stopped bool) []metav1.Condition {
 	accepted := r.condition(v1alpha1.Accepted, true, "Valid", strings.Join(r.Warnings, "; "))
 	switch {
 	case r.Invalid != nil:
@@ -38,7 +38,7 @@ func (r *roll) conditions(overlap string, limit int, stopped bool) []metav1.Cond
 		}
 		degraded = r.condition(v1alpha1.Degraded, true, reason, "failed: "+r.failures.String())
 	}
-	progressing := r.progressing(accepted.Status == metav1.ConditionTrue, limit, stopped)
+	progressing := r.progressing(accepted.Status == metav1.ConditionTrue, stopped)
 	return []metav1.Condition{accepted, progressing, available, degraded}
 }
 
@@ -53,13 +53,13 @@ func (r *roll) condition(of string, is bool, reason, message string) metav1.Cond
 }
 
 // progressing returns whether nodes change, and if not, why.
-func (r *roll) progressing(accepted bool, limit int, stopped bool) metav1.Condition {
+func (r *roll) progressing(accepted bool, stopped bool) metav1.Condition {
 	of := func(is bool, reason, message string) metav1.Condition {
 		return r.condition(v1alpha1.Progressing, is, reason, message)
 	}
 	rollout := r.Partition.Spec.Rollout
 	left := len(r.Starts) + len(r.Busy)
-	moving := len(r.Busy) > 0 || r.soaking > 0 || r.Free > 0 && len(r.Starts) > 0
+	moving := len(r.Busy) > 0 || len(r.soaking) > 0 || r.Free > 0 && len(r.Starts) > 0
 	deleting := r.Partition.DeletionTimestamp != nil
 	switch {
 	case stopped && len(r.Busy) == 0 && (deleting || accepted && !rollout.SurveyOnly && !rollout.Paused):
@@ -68,7 +68,7 @@ func (r *roll) progressing(accepted bool, limit int, stopped bool) metav1.Condit
 	case deleting && len(r.waits) > 0 && !moving:
 		return of(false, "Waiting", "the partition is on nodes that cannot be reached now: "+r.waits.String())
 	case deleting:
-		return of(true, "Removing", fmt.Sprintf("%d nodes have the partition", r.left))
+		return of(true, "Removing", fmt.Sprintf("%d nodes have the partition", r.left)+r.atWork())
 	case !accepted:
 		return of(false, "NotAccepted", "")
 	case rollout.SurveyOnly && moving:
@@ -78,7 +78,7 @@ func (r *roll) progressing(accepted bool, limit int, stopped bool) metav1.Condit
 	case rollout.Paused:
 		return of(false, "Paused", r.counts())
 	case moving:
-		return of(true, "Rolling", r.counts()+r.estimate(left, limit))
+		return of(true, "Rolling", r.counts()+r.atWork()+r.estimate(left))
 	case r.missing() > 0:
 		return of(false, "Waiting", r.counts())
 	}
@@ -114,11 +114,26 @@ func (r *roll) refused() string {
 	return "refused: " + r.refusals.String()
 }
 
+// atWork names the nodes that have a place of the rollout now.
+func (r *roll) atWork() string {
+	now := byReason{}
+	if len(r.Busy) > 0 {
+		now["changing"] = r.Busy
+	}
+	if len(r.soaking) > 0 {
+		now["in its soak"] = r.soaking
+	}
+	if len(now) == 0 {
+		return ""
+	}
+	return "; now " + now.String()
+}
+
 // untried is how long a node takes, as long as none has been changed.
 const untried = 2 * time.Minute
 
 // estimate says how long the rest takes if each node takes as long as those before it.
-func (r *roll) estimate(left, limit int) string {
+func (r *roll) estimate(left int) string {
 	if left == 0 {
 		return ""
 	}
@@ -126,7 +141,9 @@ func (r *roll) estimate(left, limit int) string {
 	if r.taken > 0 {
 		each = time.Duration(r.seconds/r.taken) * time.Second
 	}
-	rounds := (left + limit - 1) / limit
+	share := r.share()
+	first := max(0, min(left, int(r.Partition.Spec.Rollout.First)-r.done-len(r.soaking)))
+	rounds := (first+share-1)/share + (left-first+share-1)/share
 	took := time.Duration(rounds) * (each + r.Partition.Spec.Rollout.Soak.Duration)
 	return fmt.Sprintf("; about %s left", duration.HumanDuration(took))
 }

@@ -94,7 +94,7 @@ type roll struct {
 	// all is the number of nodes that maxUnavailable is a share of, done of those that are current
 	// with their soak over, and left of those that the partition is still to be taken off.
 	all, done, left int
-	soaking         int
+	soaking         []string
 	fresh, retries  []Start
 	skips, failures byReason
 	refusals        byReason
@@ -132,7 +132,7 @@ func Decide(in Input) Decision {
 	slices.SortFunc(r.fresh, byName)
 	slices.SortFunc(r.retries, byName)
 	r.Starts = slices.Concat(r.fresh, r.retries)
-	r.Free = max(0, limit-len(r.Busy)-r.soaking)
+	r.Free = max(0, limit-len(r.Busy)-len(r.soaking))
 	switch {
 	case !accepted || !deleting && in.Partition.Spec.Rollout.Paused:
 		r.Free = 0
@@ -141,12 +141,12 @@ func Decide(in Input) Decision {
 		r.Starts = r.retries
 		r.Free = max(0, min(r.Free, 1-len(r.Busy)))
 	}
-	nodes.Updating = int32(len(r.Busy) + r.soaking)
+	nodes.Updating = int32(len(r.Busy) + len(r.soaking))
 	// a NodePartition that is being deleted waits for the pods of its nodes
 	r.Finished = deleting && r.left == 0 && len(r.Busy) == 0 && len(r.Deletes) == 0
 	r.Status.ObservedGeneration = in.Partition.Generation
 	r.Status.Version, r.Status.SectionHash = in.Want.Version, in.Want.SectionHash
-	r.Status.Conditions = r.conditions(overlap, limit, stopped)
+	r.Status.Conditions = r.conditions(overlap, stopped)
 	return r.Decision
 }
 
@@ -462,7 +462,7 @@ func (r *roll) apply(m member) {
 		}
 		// the place of a node on which nothing was done is free at once
 		if over := m.record.At.Add(rollout.Soak.Duration); !m.record.Unchanged && over.After(r.Now) {
-			r.soaking++
+			r.soaking = append(r.soaking, m.Name)
 			r.later(over)
 			return
 		}

@@ -275,12 +275,13 @@ func TestDecide(t *testing.T) {
 		want map[string]string
 	}{
 		{"the first node goes alone", pool(100), nil, map[string]string{
-			"starts": "apply a", "nodes": "100/0/0/0/0/0", v1alpha1.Progressing: "True Rolling: 0 of 100 nodes are current; about 5h left",
+			"starts": "apply a", "nodes": "100/0/0/0/0/0", v1alpha1.Progressing: "True Rolling: 0 of 100 nodes are current; about 63m left",
 			v1alpha1.Available: "False NotCurrent...", v1alpha1.Accepted: "True Valid: ", v1alpha1.Degraded: "False AsExpected: ",
 		}},
 		{"its soak is over before the rest begins", pool(100), func(w *world) {
 			w.tried("a", Kept, 59*time.Second, 0)
-		}, map[string]string{"starts": "", "nodes": "100/1/1/0/0/0", "again": "1s"}},
+		}, map[string]string{"starts": "", "nodes": "100/1/1/0/0/0", "again": "1s",
+			v1alpha1.Progressing: "True Rolling: 1 of 100 nodes are current; now 1 in its soak (a); about 40m left"}},
 		{"then a share", pool(100), func(w *world) {
 			w.kept("a")
 		}, map[string]string{"starts": "apply b, apply c, apply d, apply e, apply f", "nodes": "100/1/0/0/0/0",
