@@ -355,7 +355,7 @@ mutants:
 demo: export GOFLAGS := $(GOFLAGS) -gcflags=all=-dwarf=false -gcflags=std=
 demo:
 	@tests/setup lab
-	@tests/lab/lab demo $(if $(FLAVOUR),--flavour '$(FLAVOUR)') --build "$(BUILD_PROGRAMS)"
+	@tests/lab/lab demo $(if $(FLAVOUR),--flavour '$(FLAVOUR)') --build "$(BUILD_PROGRAMS) ./cmd/partition-generator ./cmd/partition-monitor"
 
 ## clean: remove bin/; what is cached stays
 clean:

@@ -2,6 +2,7 @@ package lab
 
 import (
 	"os"
+	"os/exec"
 	"regexp"
 	"strings"
 	"testing"
@@ -104,6 +105,24 @@ func TestCommonFlags(t *testing.T) {
 			if !strings.Contains(string(data), text) {
 				t.Errorf("%s lacks %s", path, text)
 			}
+		}
+	}
+}
+
+// TestDemoBuilds: the command that make demo hands to the lab builds both programs.
+func TestDemoBuilds(t *testing.T) {
+	said, err := exec.Command("make", "--no-print-directory", "-C", "../..", "-n", "demo").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, command, _ := strings.Cut(string(said), `--build "`)
+	command, _, _ = strings.Cut(command, `"`)
+	build := exec.Command("sh", "-c", strings.Replace(command, " build ", " build -n ", 1))
+	build.Dir = "../.."
+	steps, err := build.CombinedOutput()
+	for _, program := range []string{"generator", "monitor"} {
+		if want := "bin/partition-" + program + "\n"; err != nil || !strings.Contains(string(steps), want) {
+			t.Errorf("%s: %v; want a step to %s, got:\n%s", command, err, want, steps[max(0, len(steps)-2000):])
 		}
 	}
 }
