@@ -50,11 +50,11 @@ func eviction(at time.Time, name string, method evict.Method) evict.Eviction {
 // newNode returns a node on which all is well.
 func newNode() Page {
 	now, limit := time.Now().UTC(), uint64(512*mi)
-	day := &sizefile.Day{PeakBytes: 432 * mi, PeakTime: now.Add(-3 * time.Hour), Minutes: 460}
+	day := &sizefile.Day{PeakBytes: 456 * mi, PeakTime: now.Add(-3 * time.Hour), Minutes: 460}
 	for ago := range 8 {
 		day.Hours[ago] = uint64(180+8*(ago*5%7)) * mi
 	}
-	day.Hours[3], day.Hours[5] = 432*mi, 0
+	day.Hours[3], day.Hours[5] = 456*mi, 0
 	s := state.Status{
 		Service: "ready",
 		Report: report.Report{Time: now.Add(-20 * time.Second), Pods: []report.Pod{
@@ -72,7 +72,7 @@ func newNode() Page {
 					candidate("kube-proxy-k7w2p", 2_000_001_000, 14*mi, 0, evict.SkipNodeCritical),
 					candidate("metrics-server-6d8f4c-q2wvz", 2_000_000_000, 21*mi, 32*mi, ""),
 					candidate("coredns-6d4b75cb6d-x2x4z", 2_000_000_000, 18*mi, 70*mi, ""),
-					candidate("etcd-node-1", 2_000_001_000, 64*mi, 100*mi, evict.SkipStatic),
+					candidate("etcd-node-1", 2_000_001_000, 50*mi, 100*mi, evict.SkipStatic),
 				},
 				Last: []evict.Eviction{eviction(now.Add(-3*time.Hour), "log-collector-b4s8d", evict.Evict)},
 			},

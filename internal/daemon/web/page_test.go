@@ -229,10 +229,10 @@ func TestPageNormal(t *testing.T) {
 			"Namespaces kube-system", "Memory 184Mi used of 512Mi, 210Mi at most in 5 minutes, and 116Mi of page cache", "CPUs all, weight 79",
 			"Evicts below 128Mi available for 1m30s, after 200Mi more; below 64Mi available, after 264Mi more",
 			"log-collector-x7k2p 81Mi 64Mi next in place", "metrics-server-6d8f4c-q2wvz 21Mi 32Mi 2. in place",
-			"kube-system etcd-node-1 64Mi 100Mi never: static in place",
+			"kube-system etcd-node-1 50Mi 100Mi never: static in place",
 			"1999-12-31T21:00:00Z kube-system log-collector-b4s8d 180Mi 64Mi hard evict done",
 			"The last day 512Mi 0, 24 hours ago memory, most used in an hour, below the limit of 512Mi now",
-			"Last day 432Mi at most", "hours ago most used 0 180Mi", "3 432Mi", "5 not measured",
+			"Last day 456Mi at most", "hours ago most used 0 180Mi", "3 456Mi", "5 not measured",
 		)
 		if strings.Contains(words(system), "shop-1") {
 			t.Error("a pod of no partition is a member of one")
@@ -242,11 +242,11 @@ func TestPageNormal(t *testing.T) {
 		if label, _ := attribute(bar, "aria-label"); label != "184Mi of 512Mi used" {
 			t.Errorf("the bar is labelled %q", label)
 		}
-		// 184 of 512 are 359 of 1000, and 448 are 875. 432 of 512 are 98 of 116, and 64 below 512
+		// 184 of 512 are 359 of 1000, and 448 are 875. 456 of 512 are 103 of 116, and 64 below 512
 		// are 102.
 		for _, want := range []string{
 			`class="used" y="6" width="359"`, `class="hard" x="875"`, `class="soft" x="750"`, `class="peak" d="M410 3V27"`,
-			`<rect class="used" x="3" width="1" height="98"/>`, `<rect class="used" x="5" width="1" height="0"/>`,
+			`<rect class="used" x="3" width="1" height="103"/>`, `<rect class="used" x="5" width="1" height="0"/>`,
 			`class="limit" d="M0 116H24"`, `class="hardline" d="M0 102H24"`,
 		} {
 			if !strings.Contains(text, want) {
