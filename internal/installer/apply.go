@@ -192,9 +192,14 @@ func (h *Host) verify(ctx context.Context, p *plan, o record.Order) (string, err
 		if why == nil || ctx.Err() == nil {
 			why = last
 		}
-		if !pause(ctx) {
-			return "", record.Because(record.Verify, "%w: %w", context.Cause(ctx), why)
+		if pause(ctx) {
+			continue
 		}
+		// The first answer was cut off: nothing is known of the node.
+		if errors.Is(why, errTime) {
+			return "", fmt.Errorf("%w, and nothing is known to be wrong: use a longer trial", why)
+		}
+		return "", record.Because(record.Verify, "%w: %w", context.Cause(ctx), why)
 	}
 	found, err := h.check(ctx, h.monitor(p.layout))
 	if err == nil {

@@ -498,6 +498,7 @@ func TestRefused(t *testing.T) {
 			n.findings = []state.Finding{{Check: "runtime", Grade: state.Error, Found: "does not answer"}}
 		}, record.Check},
 		"the section":         {func(n *node) { n.problems = []string{"not a quantity"} }, record.Section},
+		"an option":           {func(n *node) { n.fails["partition-monitor run --listen=x --help"] = "unknown option" }, record.Section},
 		"a trial":             {func(n *node) { n.write(kubeletconfig.TrialPath, section) }, record.Check},
 		"the kernel's switch": {func(n *node) { n.write("/proc/cmdline", "quiet node_partition=0") }, record.Check},
 		"no payload":          {func(n *node) { n.h.Payload = fstest.MapFS{} }, record.Failed},
@@ -506,6 +507,7 @@ func TestRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t)
 			o := n.order("v1", section)
+			o.MonitorArgs = "--listen=x"
 			test.spoil(n)
 			before := n.tree()
 			if got := n.do(o); got.Status != record.Refused || got.Reason != test.reason {
@@ -608,6 +610,7 @@ func TestHangs(t *testing.T) {
 		"install":                {"systemctl daemon-reload", false, trialTime - margin, record.WentBack},
 		"try":                    {"partition-monitor try /", false, trialTime - margin, record.WentBack},
 		"try, after its start":   {"partition-monitor try /", true, trialTime - margin, record.WentBack},
+		"the first look":         {"partition-monitor status", false, trialTime - margin, record.WentBack},
 		"keep":                   {"partition-monitor keep", false, trialTime, record.WentBack},
 		"keep, after the rename": {"partition-monitor keep", true, trialTime, record.Done},
 	} {

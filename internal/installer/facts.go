@@ -2,7 +2,6 @@ package installer
 
 import (
 	"context"
-	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -200,7 +199,7 @@ func errorOf(found []state.Finding) error {
 }
 
 // errorOfSection returns the error of a section that is not valid here.
-func errorOfSection(v state.Validation) error {
+func (h *Host) errorOfSection(v state.Validation) error {
 	if v.Valid {
 		return nil
 	}
@@ -214,7 +213,11 @@ func errorOfSection(v state.Validation) error {
 		if p.Field != "" {
 			text = p.Field + ": " + text
 		}
-		texts = append(texts, fmt.Sprintf("%s: %s", p.File, text))
+		// Whoever reads it looks for a file that is gone by then.
+		if p.File != h.onDisk(h.In(Section)) {
+			text = p.File + ": " + text
+		}
+		texts = append(texts, text)
 	}
 	return record.Because(reason, "%s", strings.Join(texts, "\n"))
 }

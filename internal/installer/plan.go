@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -100,9 +102,13 @@ func (h *Host) judge(ctx context.Context, p *plan, o record.Order) error {
 	if err := h.label(ctx, h.In(Monitor)); err != nil {
 		return err
 	}
+	// The monitor's own parser judges its options, and it starts nothing.
+	if _, err := h.Programs.Run(ctx, monitor, slices.Concat([]string{"run"}, strings.Fields(o.MonitorArgs), []string{"--help"})...); err != nil {
+		return record.Because(record.Section, "monitorArgs: %w", err)
+	}
 	v, err := h.validate(ctx, monitor)
 	if err == nil {
-		err = errorOfSection(v)
+		err = h.errorOfSection(v)
 	}
 	if err != nil {
 		return err
