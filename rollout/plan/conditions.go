@@ -37,6 +37,8 @@ func (r *roll) conditions(overlap string, stopped bool) []metav1.Condition {
 			reason = "Stopped"
 		}
 		degraded = r.condition(v1alpha1.Degraded, true, reason, "failed: "+r.failures.String())
+	} else if len(r.refusals) > 0 && !r.Partition.Spec.Rollout.SurveyOnly && r.Partition.DeletionTimestamp == nil {
+		degraded = r.condition(v1alpha1.Degraded, true, "NodesRefused", r.refused())
 	}
 	progressing := r.progressing(accepted.Status == metav1.ConditionTrue, stopped)
 	return []metav1.Condition{accepted, progressing, available, degraded}
@@ -63,8 +65,12 @@ func (r *roll) progressing(accepted bool, stopped bool) metav1.Condition {
 	deleting := r.Partition.DeletionTimestamp != nil
 	switch {
 	case stopped && len(r.Busy) == 0 && (deleting || accepted && !rollout.SurveyOnly && !rollout.Paused):
-		return of(false, "Stopped", fmt.Sprintf("%d nodes failed, and maxFailures is %d: %s; mend them and remove their label %s, or raise maxFailures",
-			r.Status.Nodes.Failed, rollout.MaxFailures, r.failures, StateLabel))
+		message := fmt.Sprintf("%d nodes failed, and maxFailures is %d: %s; mend them and remove their label %s, or raise maxFailures",
+			r.Status.Nodes.Failed, rollout.MaxFailures, r.failures, StateLabel)
+		if !deleting {
+			message += ", or apply another section"
+		}
+		return of(false, "Stopped", message)
 	case deleting && len(r.waits) > 0 && !moving:
 		return of(false, "Waiting", "the partition is on nodes that cannot be reached now: "+r.waits.String())
 	case deleting:
@@ -76,7 +82,7 @@ func (r *roll) progressing(accepted bool, stopped bool) metav1.Condition {
 	case rollout.SurveyOnly:
 		return of(false, "Surveyed", r.refused())
 	case rollout.Paused:
-		return of(false, "Paused", r.counts())
+		return of(false, "Paused", r.counts()+r.atWork())
 	case moving:
 		return of(true, "Rolling", r.counts()+r.atWork()+r.estimate(left))
 	case r.missing() > 0:

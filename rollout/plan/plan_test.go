@@ -394,12 +394,12 @@ func TestDecide(t *testing.T) {
 			w.tried("b", Failed, time.Second, 1)
 			delete(w.node("a").Labels, StateLabel)
 		}, map[string]string{"starts": "apply a", "nodes": "9/0/0/1/0/0"}},
-		{"a refusal is none", pool(9), func(w *world) {
+		{"a refusal is none, and seen", pool(9), func(w *world) {
 			w.tried("b", Refused, time.Second, 1)
 			w.tried("c", Refused, time.Second, 1)
 			w.pod("a", Apply, ends(3, record.Termination{Reason: "foreign-file"}))
 		}, map[string]string{"ends": "a refused foreign-file and its pod", "starts": "apply d", "nodes": "9/0/0/0/0/3",
-			v1alpha1.Degraded: "False AsExpected: "}},
+			v1alpha1.Degraded: "True NodesRefused: refused: 2 check (b, c); 1 foreign-file (a)"}},
 		{"a pod that was evicted is none", pool(1), func(w *world) {
 			w.pod("a", Apply, ends(143, record.Termination{}), func(p *v1.Pod) {
 				p.Status.Conditions = []v1.PodCondition{{Type: v1.DisruptionTarget, Status: v1.ConditionTrue}}
@@ -484,7 +484,7 @@ func TestDecide(t *testing.T) {
 
 		{"paused", pool(9, rollout(func(r *v1alpha1.Rollout) { r.Paused = true })), func(w *world) {
 			w.pod("a", Apply, ends(0, record.Termination{}))
-		}, map[string]string{"starts": "", "ends": "a kept v2 abababababab and its pod", v1alpha1.Progressing: "False Paused: 1 of 9 nodes are current"}},
+		}, map[string]string{"starts": "", "ends": "a kept v2 abababababab and its pod", v1alpha1.Progressing: "False Paused: 1 of 9 nodes are current; now 1 in its soak (a)"}},
 		{"a section that is refused", pool(9), func(w *world) {
 			w.Invalid = errors.New("systemPartition.memoryLimit: no")
 			w.pod("a", Apply, ends(0, record.Termination{}))

@@ -30,7 +30,7 @@ case "$*" in
 *'create --filename=-'*) cat >pod ;;
 *terminated.exitCode*) cat exit ;;
 *.status.phase*) cat phase ;;
-*'logs --follow'*) echo said; [ ! -e hangs ] || exec tail -f /dev/null ;;
+*'logs --follow'*) [ ! -s nolog ] || exit 1; echo said; [ ! -e hangs ] || exec tail -f /dev/null ;;
 esac
 `
 
@@ -39,7 +39,7 @@ func newPlugin(t *testing.T, files map[string]string, args ...string) (cmd *exec
 	t.Helper()
 	dir = t.TempDir()
 	testkit.WriteScript(t, filepath.Join(dir, "kubectl"), fakeKubectl)
-	for _, name := range []string{"denied", "nodes", "partitions", "controllers", "exit", "phase"} {
+	for _, name := range []string{"denied", "nodes", "partitions", "controllers", "exit", "phase", "nolog"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(files[name]), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -100,7 +100,12 @@ func TestPlugin(t *testing.T) {
 		{"help", "check --help", nil, 0, "Usage: kubectl node-partition"},
 		{"lists", "status --watch", map[string]string{"nodes": "NODE\na\n", "partitions": "NAME\ngeneral\n"}, 0, "NODE\na\n\nNAME\ngeneral\n"},
 		{"nothing wrong", "check", map[string]string{"nodes": well}, 0, "1 of 2 nodes are known to have a system partition"},
-		{"a rollout that has failed", "check", map[string]string{"nodes": "a\tfailed\tverify\t\t\t\t1f\t\n"}, 1, "node/a: the rollout failed: verify\n"},
+		{"a try that has failed", "check", map[string]string{"nodes": "a\tfailed\tverify\t\t\t\t1f\t\t\n"}, 1, "node/a: the last try failed: verify\n"},
+		{
+			"a try that was refused, with its message", "check",
+			map[string]string{"nodes": "a\trefused\tsection\t\t\t\t1f\t{\"want\":\"1\",\"message\":\"cpuset: \\\"4-5\\\": no CPU 4-5\",\"tries\":1}\t\n"},
+			1, "node/a: the last try was refused: section: cpuset: \\\"4-5\\\": no CPU 4-5\n",
+		},
 		{"a condition from before the boot", "check", map[string]string{"nodes": strings.Replace(well, "\t1f", "\t3f", 1)}, 1, "node/a: no monitor has run since its boot\n"},
 		{
 			"a condition that is not true", "check", map[string]string{"nodes": "a\tkept\t\tFalse\tPodsMisplaced\t2 pods; boot 1f\t1f\t\n"},
@@ -117,6 +122,7 @@ func TestPlugin(t *testing.T) {
 		{"the exit status of the node's program", "check --node a", onNode, 1, "said\n"},
 		{"no controller", "check --node=a", with("controllers", ""), 1, "name one with --image"},
 		{"a right that is missing", "check --node=a", with("denied", "get pods --subresource=log\n"), 1, "you may not get pods --subresource=log in namespace fleet: see kubectl auth can-i get pods --subresource=log"},
+		{"a log that cannot be read", "check --node=a", with("nolog", "yes"), 1, "does the API server reach the kubelet of a?"},
 		{"an image that is not there", "check --node=a", with("phase", "Pending ErrImagePull: no such image"), 1, "ErrImagePull: no such image"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

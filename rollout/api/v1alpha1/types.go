@@ -34,7 +34,7 @@ const (
 	Progressing = "Progressing"
 	// Available is true if each selected node has this version and this section, or cannot be changed.
 	Available = "Available"
-	// Degraded is true if a node has failed, or if the controller may not do what it has to.
+	// Degraded is true if a node has failed or refused, or the controller may not do what it has to.
 	Degraded = "Degraded"
 )
 
