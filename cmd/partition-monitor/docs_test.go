@@ -3,9 +3,15 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/urfave/cli/v2"
 
 	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/state"
@@ -107,6 +113,79 @@ func TestTryPage(t *testing.T) {
 			t.Errorf("%s has no command that needs no node", page)
 		}
 	}
+}
+
+// calls match a call of a program in a span of code, which may have two lines, and in a line of a
+// block, up to what a shell ends it by, or an explanation.
+var calls = []*regexp.Regexp{
+	regexp.MustCompile("`(partition-monitor|make|kubectl node-partition) ([a-z][^`|;&>#]*)"),
+	regexp.MustCompile(`(?m)^ +(?:[$] )?(?:sudo )?(partition-monitor|make|kubectl node-partition) ([a-z]{2}(?: ?[^|;&>#\n ])*)`),
+}
+
+// TestCommandsOfPages: each command of ours that a page has exists, and each of its options does.
+func TestCommandsOfPages(t *testing.T) {
+	t.Parallel()
+	app := newApp(host.Below(t.TempDir()), io.Discard, io.Discard)
+	makefile, err := os.ReadFile("../../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]int{}
+	for _, pattern := range []string{"../../*.md", "../../docs/*.md", "../../docs/*/*.md"} {
+		pages, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, page := range pages {
+			text, err := os.ReadFile(page)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, call := range slices.Concat(calls[0].FindAllStringSubmatch(string(text), -1), calls[1].FindAllStringSubmatch(string(text), -1)) {
+				program, words := call[1], strings.Fields(call[2])
+				seen[program]++
+				name := strings.TrimRight(words[0], `\`)
+				unknown := ""
+				switch program {
+				case "make":
+					if !regexp.MustCompile(`(?m)^([a-z-]+ )*` + name + `( [a-z-]+)*:`).Match(makefile) {
+						unknown = name
+					}
+				case "kubectl node-partition":
+					if !slices.Contains([]string{"status", "check", "explain"}, name) {
+						unknown = name
+					}
+				default:
+					unknown = unknownIn(app, words)
+				}
+				if unknown != "" {
+					t.Errorf("%s: %q: there is no %s", page, call[0], unknown)
+				}
+			}
+		}
+	}
+	for _, program := range []string{"partition-monitor", "make", "kubectl node-partition"} {
+		if seen[program] == 0 {
+			t.Errorf("no page has a command of %s", program)
+		}
+	}
+}
+
+// unknownIn returns the command, or the option, in the words of a command line that does not exist.
+func unknownIn(app *cli.App, words []string) string {
+	command := app.Command(words[0])
+	if command == nil {
+		return words[0]
+	}
+	for _, word := range words[1:] {
+		name, isOption := strings.CutPrefix(strings.Trim(word, "[],."), "-")
+		name, _, _ = strings.Cut(strings.TrimPrefix(name, "-"), "=")
+		has := func(f cli.Flag) bool { return slices.Contains(f.Names(), name) }
+		if isOption && name != "" && name != "help" && !slices.ContainsFunc(command.Flags, has) {
+			return word
+		}
+	}
+	return ""
 }
 
 // TestSampleNode: docs/sample-node is one of this version.
