@@ -82,6 +82,9 @@ func File(o Options) (state.Validation, error) {
 			r.Problems = append(r.Problems, problemOf(o.Name, problem))
 		}
 	}
+	if section != nil {
+		r.NotChecked = append(r.NotChecked, "what a NodePartition has beside spec.section, as monitorArgs (the controller, and each node)")
+	}
 	for _, warning := range warnings(found) {
 		r.Warnings = append(r.Warnings, split(o.Name, warning))
 	}

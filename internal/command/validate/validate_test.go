@@ -279,7 +279,7 @@ func TestNodePartition(t *testing.T) {
 		{object(""), nil, false, "want an object with the field systemPartition or workloadPartitions"},
 	} {
 		r, shown := judged(t, Options{Name: "canary.yaml", Data: []byte(test.text), Size: goldenSize(), Node: test.node})
-		if r.Valid != test.valid || !strings.Contains(shown, "valid, as spec.section of a NodePartition: ") || !strings.Contains(shown, test.problem) ||
+		if r.Valid != test.valid || !strings.Contains(shown, "valid, as spec.section of a NodePartition: ") || !strings.Contains(shown, "beside spec.section, as monitorArgs") || !strings.Contains(shown, test.problem) ||
 			len(r.Problems)+len(r.Warnings) > 0 != (test.problem != "") || test.valid && r.Partitions[0].MemoryLimitBytes == 0 {
 			t.Errorf("%+v\n%s\nwant %q", test, shown, test.problem)
 		}
