@@ -196,8 +196,8 @@ func (h *Host) verify(ctx context.Context, p *plan, o record.Order) (string, err
 			continue
 		}
 		// The first answer was cut off: nothing is known of the node.
-		if errors.Is(why, errTime) {
-			return "", fmt.Errorf("%w, and nothing is known to be wrong: use a longer trial", why)
+		if errors.Is(why, context.Cause(ctx)) {
+			return "", fmt.Errorf("%w, before anything was seen to be wrong: try again, with a longer trial", why)
 		}
 		return "", record.Because(record.Verify, "%w: %w", context.Cause(ctx), why)
 	}

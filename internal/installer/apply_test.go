@@ -498,7 +498,7 @@ func TestRefused(t *testing.T) {
 			n.findings = []state.Finding{{Check: "runtime", Grade: state.Error, Found: "does not answer"}}
 		}, record.Check},
 		"the section":         {func(n *node) { n.problems = []string{"not a quantity"} }, record.Section},
-		"an option":           {func(n *node) { n.fails["partition-monitor run --listen=x --help"] = "unknown option" }, record.Section},
+		"an option":           {func(n *node) { n.fails["partition-monitor run --help --listen=x"] = "unknown option" }, record.Section},
 		"a trial":             {func(n *node) { n.write(kubeletconfig.TrialPath, section) }, record.Check},
 		"the kernel's switch": {func(n *node) { n.write("/proc/cmdline", "quiet node_partition=0") }, record.Check},
 		"no payload":          {func(n *node) { n.h.Payload = fstest.MapFS{} }, record.Failed},
@@ -520,6 +520,18 @@ func TestRefused(t *testing.T) {
 				t.Errorf("something was written: %v, %v", d, n.inFolder())
 			}
 		})
+	}
+}
+
+// TestOptionsStartNothing: an option that would have the judged monitor run is refused.
+func TestOptionsStartNothing(t *testing.T) {
+	for _, option := range []string{"--help=false", "--h=false", "--help"} {
+		n := newNode(t)
+		o := n.order("v1", section)
+		o.MonitorArgs = "--listen=x " + option
+		if got := n.do(o); got.Status != record.Refused || got.Reason != record.Section || !strings.Contains(got.Text(), option) {
+			t.Errorf("%s: %+v", option, got)
+		}
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -102,8 +101,7 @@ func (h *Host) judge(ctx context.Context, p *plan, o record.Order) error {
 	if err := h.label(ctx, h.In(Monitor)); err != nil {
 		return err
 	}
-	// The monitor's own parser judges its options, and it starts nothing.
-	if _, err := h.Programs.Run(ctx, monitor, slices.Concat([]string{"run"}, strings.Fields(o.MonitorArgs), []string{"--help"})...); err != nil {
+	if err := h.judgeOptions(ctx, monitor, strings.Fields(o.MonitorArgs)); err != nil {
 		return record.Because(record.Section, "monitorArgs: %w", err)
 	}
 	v, err := h.validate(ctx, monitor)
@@ -121,6 +119,18 @@ func (h *Host) judge(ctx context.Context, p *plan, o record.Order) error {
 		return err
 	}
 	return h.writable(p.layout)
+}
+
+// judgeOptions has the parser of the new monitor judge options. With --help before them it starts
+// nothing. Behind them it may be the value of an option, and a later --help=false takes it back.
+func (h *Host) judgeOptions(ctx context.Context, monitor string, options []string) error {
+	for _, option := range options {
+		if name, _, _ := strings.Cut(option, "="); name == "--help" || name == "--h" {
+			return fmt.Errorf("%s: no option of a service", option)
+		}
+	}
+	_, err := h.Programs.Run(ctx, monitor, append([]string{"run", "--help"}, options...)...)
+	return err
 }
 
 // writable reports a folder that this process cannot write, before anything is written. The sandbox

@@ -733,3 +733,25 @@ func TestTermination(t *testing.T) {
 		}
 	}
 }
+
+// TestMessageOfLabel: the label of a node that has failed stays until a try has run, and so does the
+// message beside it.
+func TestMessageOfLabel(t *testing.T) {
+	t.Parallel()
+	for name, later := range map[string]func(w *world){
+		"a pod that does not start": func(w *world) { w.pod("a", Apply, pending(6*time.Minute, "ImagePullBackOff")) },
+		"a refusal":                 func(w *world) { w.pod("a", Apply, ends(3, record.Termination{Reason: "check", Message: "no runtime"})) },
+		"a survey":                  func(w *world) { w.pod("a", Survey, ends(0, record.Termination{Message: "this node can have it"})) },
+	} {
+		w := pool(1)
+		w.tried("a", Failed, time.Hour, 1)
+		r := recordOf(w.node("a"))
+		r.Message = "dns was not Ready"
+		w.node("a").Annotations[RecordAnnotation] = r.String()
+		later(w)
+		d := Decide(w.Input)
+		if len(d.Ends) != 1 || !strings.Contains(d.Ends[0].Record, `"message":"dns was not Ready"`) {
+			t.Errorf("%s: %+v", name, d.Ends)
+		}
+	}
+}
