@@ -734,8 +734,8 @@ func TestTermination(t *testing.T) {
 	}
 }
 
-// TestMessageOfLabel: the label of a node that has failed stays until a try has run, and so does the
-// message beside it.
+// TestMessageOfLabel: the label of a node that has failed stays until a try has run. So does the
+// message of that failure.
 func TestMessageOfLabel(t *testing.T) {
 	t.Parallel()
 	for name, later := range map[string]func(w *world){
