@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"io"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -131,36 +130,26 @@ func TestCommandsOfPages(t *testing.T) {
 		t.Fatal(err)
 	}
 	seen := map[string]int{}
-	for _, pattern := range []string{"../../*.md", "../../docs/*.md", "../../docs/*/*.md"} {
-		pages, err := filepath.Glob(pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, page := range pages {
-			text, err := os.ReadFile(page)
-			if err != nil {
-				t.Fatal(err)
+	for page, text := range testkit.Files(t, "../../*.md", "../../docs/*.md", "../../docs/*/*.md") {
+		for _, call := range slices.Concat(calls[0].FindAllStringSubmatch(text, -1), calls[1].FindAllStringSubmatch(text, -1)) {
+			program, words := call[1], strings.Fields(call[2])
+			seen[program]++
+			name := strings.TrimRight(words[0], `\`)
+			unknown := ""
+			switch program {
+			case "make":
+				if !regexp.MustCompile(`(?m)^([a-z-]+ )*` + name + `( [a-z-]+)*:`).Match(makefile) {
+					unknown = name
+				}
+			case "kubectl node-partition":
+				if !slices.Contains([]string{"status", "check", "explain"}, name) {
+					unknown = name
+				}
+			default:
+				unknown = unknownIn(app, words)
 			}
-			for _, call := range slices.Concat(calls[0].FindAllStringSubmatch(string(text), -1), calls[1].FindAllStringSubmatch(string(text), -1)) {
-				program, words := call[1], strings.Fields(call[2])
-				seen[program]++
-				name := strings.TrimRight(words[0], `\`)
-				unknown := ""
-				switch program {
-				case "make":
-					if !regexp.MustCompile(`(?m)^([a-z-]+ )*` + name + `( [a-z-]+)*:`).Match(makefile) {
-						unknown = name
-					}
-				case "kubectl node-partition":
-					if !slices.Contains([]string{"status", "check", "explain"}, name) {
-						unknown = name
-					}
-				default:
-					unknown = unknownIn(app, words)
-				}
-				if unknown != "" {
-					t.Errorf("%s: %q: there is no %s", page, call[0], unknown)
-				}
+			if unknown != "" {
+				t.Errorf("%s: %q: there is no %s", page, call[0], unknown)
 			}
 		}
 	}

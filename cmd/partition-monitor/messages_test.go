@@ -1,18 +1,18 @@
 package main
 
 import (
-	"errors"
 	"go/ast"
 	"go/parser"
 	"go/token"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"node-partition.io/node-partition/tests/testkit"
 )
 
 // sources parses the Go files below roots, without tests.
@@ -51,14 +51,8 @@ func literal(e ast.Expr) string {
 func troubleshooting(t *testing.T) string {
 	t.Helper()
 	var text strings.Builder
-	paths, err := filepath.Glob("../../docs/troubleshooting/*.md")
-	for _, path := range paths {
-		page, readErr := os.ReadFile(path)
-		err = errors.Join(err, readErr)
-		text.Write(page)
-	}
-	if err != nil {
-		t.Fatal(err)
+	for _, page := range testkit.Files(t, "../../docs/troubleshooting/*.md") {
+		text.WriteString(page)
 	}
 	return strings.ReplaceAll(text.String(), "`", "")
 }

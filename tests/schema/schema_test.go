@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"flag"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -19,6 +18,7 @@ import (
 	"node-partition.io/node-partition/internal/kubeletconfig"
 	"node-partition.io/node-partition/pkg/slices/config"
 	"node-partition.io/node-partition/tests/generator/golden"
+	"node-partition.io/node-partition/tests/testkit"
 )
 
 var update = flag.Bool("update", false, "write the schema instead of comparing with it")
@@ -92,31 +92,21 @@ var (
 // program.
 func TestExamples(t *testing.T) {
 	found := 0
-	for _, pattern := range []string{"../../README.md", "../../docs/*.md", "../../man/*.[58]"} {
-		pages, err := filepath.Glob(pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, page := range pages {
-			text, err := os.ReadFile(page)
-			if err != nil {
-				t.Fatal(err)
+	for page, text := range testkit.Files(t, "../../README.md", "../../docs/*.md", "../../man/*.[58]") {
+		for _, block := range append(fenced.FindAllStringSubmatch(text, -1), literal.FindAllStringSubmatch(text, -1)...) {
+			example := dedent(block[1])
+			if !section.MatchString(example) {
+				continue
 			}
-			for _, block := range append(fenced.FindAllStringSubmatch(string(text), -1), literal.FindAllStringSubmatch(string(text), -1)...) {
-				example := dedent(block[1])
-				if !section.MatchString(example) {
-					continue
-				}
-				found++
-				if !strings.Contains(example, "kind:") {
-					example = golden.KubeletHead + example
-				}
-				if errs := accepts(t, example); len(errs) > 0 {
-					t.Errorf("%s: the schema refuses\n%s: %v", page, example, errs)
-				}
-				if warnings, err := judged(example); err != nil || len(warnings) > 0 {
-					t.Errorf("%s: the program refuses\n%s: %v, %q", page, example, err, warnings)
-				}
+			found++
+			if !strings.Contains(example, "kind:") {
+				example = golden.KubeletHead + example
+			}
+			if errs := accepts(t, example); len(errs) > 0 {
+				t.Errorf("%s: the schema refuses\n%s: %v", page, example, errs)
+			}
+			if warnings, err := judged(example); err != nil || len(warnings) > 0 {
+				t.Errorf("%s: the program refuses\n%s: %v, %q", page, example, err, warnings)
 			}
 		}
 	}
