@@ -384,9 +384,6 @@ func (r *roll) record(m member, p *v1.Pod, o outcome) member {
 	case surveyed:
 		after.Surveyed, after.Want = want, before.Want
 		end.State = ""
-		if m.Labels[StateLabel] == Failed {
-			after.Message = before.Message // of the label
-		}
 		if m.Labels[StateLabel] == Refused { // by an earlier survey
 			end.Labels[StateLabel], end.Labels[ReasonLabel] = nil, nil
 		}
@@ -402,11 +399,14 @@ func (r *roll) record(m member, p *v1.Pod, o outcome) member {
 		}
 		// only a try that ran mends a failure
 		if o.state != Failed && m.Labels[StateLabel] == Failed && (before.Want == want || want == WantRemoved) {
-			after.Message = before.Message // of the label
 			break
 		}
 		end.set(StateLabel, o.state)
 		end.set(ReasonLabel, o.reason)
+	}
+	// The message stays with the label of a failure.
+	if _, changes := end.Labels[StateLabel]; !changes && m.Labels[StateLabel] == Failed {
+		after.Message = before.Message
 	}
 	if after != (Record{}) {
 		end.Record = after.String()
