@@ -23,7 +23,8 @@ func SectionOf(data []byte) (section []byte, remarked []string) {
 	}
 	if !plain {
 		var second string
-		if remarked, second = remarks(data); second != "" { // it counts, unlike that of a configuration
+		// kubectl applies each document. Of a configuration the kubelet reads the first alone.
+		if remarked, second = remarks(data); second != "" {
 			remarked = append(remarked, "has another YAML document, which is not judged: one NodePartition in a file at a time")
 		}
 	}
