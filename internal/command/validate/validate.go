@@ -107,7 +107,8 @@ func leave(r *state.Validation, found *config.Config, size config.Size) error {
 	if size.MemoryBytes == 0 || size.CPUs.IsEmpty() || len(found.Partitions) == 0 {
 		return nil
 	}
-	b, err := node.BudgetOf(found.Kubelet, node.NewCapacity(size), node.BudgetPartitions(found.Partitions, found.Workloads))
+	partitions := node.BudgetPartitions(found.Partitions, found.Workloads)
+	b, err := node.BudgetOf(found.Kubelet, node.NewCapacity(size), partitions)
 	if err != nil {
 		return err
 	}
