@@ -30,6 +30,10 @@ func TestMain(m *testing.M) {
 		chain()
 	case "move-and-die":
 		moveAndDie()
+	case "grow":
+		grow()
+	case "bystander":
+		bystander()
 	default:
 		os.Exit(m.Run())
 	}
