@@ -79,6 +79,10 @@ type Budget struct {
 	KubeReserved      Resources `json:"kubeReserved"`
 	SystemReserved    Resources `json:"systemReserved"`
 	EvictionThreshold Resources `json:"evictionThreshold"`
+	// PressureBytes is the available memory below which the kubelet reports MemoryPressure and evicts,
+	// at once or after a time; 0 for none. It is nil if the kubelet refuses evictionSoft, on which
+	// nothing else depends.
+	PressureBytes *int64 `json:"-"`
 	// HugePagesBytes is the memory of all huge pages, which is not allocatable as memory.
 	HugePagesBytes int64 `json:"hugePagesBytes,omitempty"`
 	// Allocatable is Node Allocatable as the kubelet reports it. The partition does not reduce it.
@@ -110,6 +114,10 @@ func Compute(in Input) (Budget, error) {
 	if err := errors.Join(cpuErr, reservedErr, thresholdErr); err != nil {
 		return Budget{}, err
 	}
+	var pressure *int64
+	if soft, err := evictionThreshold(in.Kubelet.EvictionSoft, in.Capacity); err == nil {
+		pressure = new(max(threshold.Memory().Value(), soft.Memory().Value()))
+	}
 	if in.IgnoreEviction {
 		threshold = nil
 	}
@@ -119,6 +127,7 @@ func Compute(in Input) (Budget, error) {
 		KubeReserved:      resources(reserved.kube, in.Capacity),
 		SystemReserved:    resources(reserved.system, in.Capacity),
 		EvictionThreshold: resources(threshold, in.Capacity),
+		PressureBytes:     pressure,
 		HugePagesBytes:    hugePages(in.Capacity),
 		Allocatable:       resources(left, in.Capacity),
 		Partitions:        append([]Partition{}, in.Partitions...),

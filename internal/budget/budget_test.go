@@ -2,6 +2,7 @@ package budget
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -109,6 +110,29 @@ func TestComputeExample(t *testing.T) {
 	if b.Allocatable.String() != amounts(14500, 29196*mebi, storage) || len(b.Partitions) != 1 || b.Partitions[0].String() != amounts(4000, 4*gibi) ||
 		b.Remainder.String() != amounts(10500, 25100*mebi, storage) {
 		t.Errorf("allocatable %s, partitions %+v, remainder %s", b.Allocatable, b.Partitions, b.Remainder)
+	}
+}
+
+// TestComputePressure: the larger of the kubelet's thresholds counts, also where Node Allocatable
+// includes it. One that the kubelet refuses of evictionSoft leaves the rest of the budget as it is.
+func TestComputePressure(t *testing.T) {
+	t.Parallel()
+	type values = map[string]string
+	hard := values{"memory.available": "1Gi"}
+	for name, test := range map[string]struct {
+		kubelet Kubelet
+		want    *int64
+	}{
+		"none":              {Kubelet{EvictionHard: values{"nodefs.available": "5%"}}, new(int64(0))},
+		"hard":              {Kubelet{EvictionHard: hard}, new(int64(gibi))},
+		"soft":              {Kubelet{EvictionHard: hard, EvictionSoft: values{"memory.available": "25%"}}, new(int64(2 * gibi))},
+		"soft and refused":  {Kubelet{EvictionHard: hard, EvictionSoft: values{"memory.available": "x"}}, nil},
+		"another threshold": {Kubelet{EvictionHard: hard, EvictionSoft: values{"imagefs.available": "x"}}, nil},
+	} {
+		b, err := Compute(Input{Kubelet: test.kubelet, IgnoreEviction: true, Capacity: capacity(t, "cpu=4 memory=8Gi")})
+		if err != nil || !reflect.DeepEqual(b.PressureBytes, test.want) {
+			t.Errorf("%s: %+v, %v; want %v", name, b, err, test.want)
+		}
 	}
 }
 

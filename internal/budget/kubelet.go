@@ -8,6 +8,7 @@ type Kubelet struct {
 	KubeReserved                 map[string]string `json:"kubeReserved,omitempty"`
 	SystemReserved               map[string]string `json:"systemReserved,omitempty"`
 	EvictionHard                 map[string]string `json:"evictionHard,omitempty"`
+	EvictionSoft                 map[string]string `json:"evictionSoft,omitempty"`
 	MergeDefaultEvictionSettings *bool             `json:"mergeDefaultEvictionSettings,omitempty"`
 	EnforceNodeAllocatable       []string          `json:"enforceNodeAllocatable,omitempty"`
 	ReservedSystemCPUs           string            `json:"reservedSystemCPUs,omitempty"`

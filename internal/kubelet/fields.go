@@ -23,6 +23,7 @@ var fields = map[string]field{
 	"cpu-manager-policy-options":       {"cpuManagerPolicyOptions", pairs("=")},
 	"enforce-node-allocatable":         {"enforceNodeAllocatable", list},
 	"eviction-hard":                    {"evictionHard", pairs("<")},
+	"eviction-soft":                    {"evictionSoft", pairs("<")},
 	"kube-reserved":                    {"kubeReserved", pairs("=")},
 	"kube-reserved-cgroup":             {"kubeReservedCgroup", plainText},
 	"local-storage-capacity-isolation": {"localStorageCapacityIsolation", yesNo},
