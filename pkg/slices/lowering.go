@@ -100,7 +100,7 @@ func deferrals(root host.Root, c *config.Config) map[partition.Name]*decision.De
 // defers reports whether the limit of p would make the kernel kill. It does not count on swap, and
 // neither does the kubelet.
 func defers(p *config.Partition, memory cgroups.MemoryReading) bool {
-	return p.Nearest() > 0 && p.Limit > 0 && p.Limit < memory.Max && p.Limit <= memory.Used()
+	return p.Nearest() > 0 && p.Limit > 0 && p.Max() < memory.Max && p.Max() <= memory.Used()
 }
 
 func monitorEvicts(root host.Root) bool {

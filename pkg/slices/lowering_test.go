@@ -20,6 +20,8 @@ import (
 func TestDeferrals(t *testing.T) {
 	const mi = 1 << 20
 	hard := thresholds.Thresholds{Limit: 200 * mi, Hard: 32 * mi}
+	lends := hard
+	lends.Burst = 100 * mi
 	operator := map[string]string{"/etc/systemd/system.control/kubepods-system.slice.d/50-MemoryMax.conf": "[Slice]\nMemoryMax=8G\n"}
 	for name, test := range map[string]struct {
 		thresholds thresholds.Thresholds
@@ -32,6 +34,8 @@ func TestDeferrals(t *testing.T) {
 		"not lowered":              {hard, 200 * mi, 200 * mi, nil, false},
 		"the soft threshold alone": {thresholds.Thresholds{Limit: 200 * mi, Soft: mi}, 400 * mi, 300 * mi, nil, true},
 		"an operator's limit":      {hard, 400 * mi, 300 * mi, operator, false},
+		"lowered with a burst":     {lends, 400 * mi, 300 * mi, nil, true},
+		"a burst has room for it":  {lends, 400 * mi, 300*mi - 1, nil, false},
 	} {
 		root := t.TempDir()
 		files := map[string]string{

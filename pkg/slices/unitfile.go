@@ -248,9 +248,9 @@ func memoryLimits(p *config.Partition, deferral *decision.Deferral) []*unit.Unit
 	case deferral != nil:
 		return []*unit.UnitOption{bytes("MemoryMax", deferral.InForce)}
 	case p.MemoryHigh > 0:
-		return []*unit.UnitOption{bytes("MemoryHigh", p.MemoryHigh), bytes("MemoryMax", p.Limit)}
+		return []*unit.UnitOption{bytes("MemoryHigh", p.MemoryHigh), bytes("MemoryMax", p.Max())}
 	default:
-		return []*unit.UnitOption{bytes("MemoryMax", p.Limit)}
+		return []*unit.UnitOption{bytes("MemoryMax", p.Max())}
 	}
 }
 

@@ -143,7 +143,7 @@ func (c *checks) sliceOf(want *config.Partition) []state.Finding {
 		return saying(state.Error, "%v", err)
 	case c.desired.Deferrals[want.Name] != nil:
 		return saying(state.Warning, "%s: memory.max is %s; the configured %d takes effect when partition-monitor has evicted down to it",
-			slice, maxText(limits.MemoryMax), want.Limit)
+			slice, maxText(limits.MemoryMax), want.Max())
 	}
 	var found []state.Finding
 	differs := func(file, is, wanted string) {
@@ -154,8 +154,8 @@ func (c *checks) sliceOf(want *config.Partition) []state.Finding {
 	if want.Limit == 0 && limits.MemoryMax != cgroups.Unlimited {
 		differs("memory.max", maxText(limits.MemoryMax), "none")
 	}
-	if want.Limit > 0 && limits.MemoryMax != wholePages(want.Limit) {
-		differs("memory.max", maxText(limits.MemoryMax), fmt.Sprint(want.Limit))
+	if want.Limit > 0 && limits.MemoryMax != wholePages(want.Max()) {
+		differs("memory.max", maxText(limits.MemoryMax), fmt.Sprint(want.Max()))
 	}
 	if high, ok := c.file(path, "memory.high"); ok {
 		wanted := "max"

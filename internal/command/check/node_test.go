@@ -258,6 +258,11 @@ func TestCheckErrors(t *testing.T) {
 	expect(t, n, fails, []string{slice + `: cpuset.cpus is "0-1"; the configuration asks for ""`})
 	n.Write(fakenode.SystemCgroup+"/../cpuset.cpus.effective", "0-1")
 	expect(t, n, passes, []string{"ok       slice: "})
+	n.Write("/var/lib/kubelet/config.yaml", fakenode.Valid("kube-system")+"  memoryBurst: 32Mi\n")
+	expect(t, n, fails, []string{slice + ": memory.max is 67108864; the configuration asks for 100663296"})
+	n.Partition(fmt.Sprint(96 << 20))
+	expect(t, n, passes, []string{"ok       slice: "})
+	n.Write("/var/lib/kubelet/config.yaml", fakenode.Valid("kube-system"))
 	if err := os.RemoveAll(n.Root + fakenode.SystemCgroup); err != nil {
 		t.Fatal(err)
 	}

@@ -87,6 +87,7 @@ func (c *checker) readAmounts(p *Partition) {
 	//guard: a section without a limit has the least threshold of the node
 	a.least = StatErrorBytes(c.node.CPUs)
 	if c.section[limitField] == nil {
+		c.memoryBurst(amount{})
 		for _, field := range []string{hardField, softField, softPeriodField, podPeriodField, reclaimField, highField} {
 			if c.section[field] != nil {
 				c.warn(field, "does nothing without memoryLimit")
@@ -95,6 +96,7 @@ func (c *checker) readAmounts(p *Partition) {
 		return
 	}
 	a.hard = c.threshold(hardField, c.signal(hardField, "100Mi"))
+	p.Burst = c.memoryBurst(a.hard)
 	value, period := c.signal(softField, "200Mi"), c.signal(softPeriodField, "1m30s")
 	a.soft = c.threshold(softField, value)
 	evicts := a.soft.bytes > 0 || a.soft.percent > 0

@@ -19,6 +19,7 @@ const (
 	limitField    = "memoryLimit"
 	limitMinField = "memoryLimitMin"
 	limitMaxField = "memoryLimitMax"
+	burstField    = "memoryBurst"
 )
 
 // shareUnit is the unit of a share in bytes: it is rounded down to a multiple.
@@ -99,6 +100,29 @@ func (c *checker) limitBytes(field string) uint64 {
 			shown(raw), smallLimit>>20, c.pods())
 	}
 	return limit
+}
+
+// memoryBurst reads how much the node may lend, in bytes; 0 for nothing. What was lent comes back
+// by evictions below the hard threshold. Above memoryHigh the kernel would slow down who uses it.
+func (c *checker) memoryBurst(hard amount) uint64 {
+	raw := c.section[burstField]
+	if raw == nil {
+		return 0
+	}
+	burst, err := parseBytes(raw, 1)
+	switch {
+	case err != nil:
+		c.bad(burstField, shown(raw), "%v", err)
+	case burst < leastLimit:
+		c.bad(burstField, shown(raw), "is %d bytes; want a unit, and 1 MiB or more", burst)
+	case c.section[limitField] == nil:
+		c.bad(burstField, shown(raw), "needs %s, beyond which memory is lent; want both or neither", limitField)
+	case c.section[highField] != nil:
+		c.bad(burstField, shown(raw), "goes without %s, above which the kernel slows the partition down; remove one", highField)
+	case hard.text != "" && hard.bytes == 0 && hard.percent == 0:
+		c.bad(burstField, shown(raw), "needs %s, by which the node gets the memory back; want a threshold, or no burst", hardField)
+	}
+	return burst
 }
 
 // LacksUnit returns why a number of bytes of memory, with the text that it is written as, can only
