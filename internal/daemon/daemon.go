@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -70,6 +71,8 @@ type monitor struct {
 	reloading sync.Mutex
 	followed  following
 	budgeting sync.Mutex // held while the budget is computed
+	// pressure is the kubelet's threshold in bytes, as it was last known; nil before that.
+	pressure  atomic.Pointer[int64]
 	service   service
 	sizes     *sampler
 	marks     *cluster.Keeper   // runs if there is a kubeconfig
@@ -146,6 +149,7 @@ func (m *monitor) build() {
 	m.kubelet = kubelet.NewWatcher(m.options.PodsAPI, m.signals.Wake, func(up bool) {
 		if reached(up); up {
 			m.marks.KubeletStarted()
+			m.noteReloaded() // its threshold may be another one, with the same command line
 		}
 	})
 	m.runtime = node.NewRuntime(m.options.Node, m.options.Runtime, m.serviceCommand, m.connected("runtime"))

@@ -54,6 +54,7 @@ func (m *monitor) newPartition(name partition.Name) (*followedPartition, error) 
 			Refresh: m.signals.Urge,
 			Scopes:  node.ContainerScopes(fs),
 			Rest:    func(uid string) []evict.Container { return node.CandidateContainers(m.table.Pods(), uid) },
+			Spare:   m.spare(name),
 		},
 		Actions: evict.Actions{
 			Kill:    func(cgroup string, atLimit bool) error { return m.killer.Kill(fs.Path(cgroup), atLimit) },
@@ -72,4 +73,22 @@ func (m *monitor) newPartition(name partition.Name) (*followedPartition, error) 
 		},
 	})
 	return p, err
+}
+
+// spare returns what reads the memory that the node can lend to a partition. That is not known
+// while the kubelet does not tell its pods: one that it has just started would count for nothing.
+func (m *monitor) spare(to partition.Name) func() (evict.Spare, bool) {
+	unread := m.complaints("the memory that the node can lend is not known")
+	return func() (evict.Spare, bool) {
+		threshold := m.pressure.Load()
+		pods, _ := m.kubelet.Pods()
+		if threshold == nil || !m.kubelet.Answers() {
+			return evict.Spare{}, false
+		}
+		spare, err := node.Spare(m.options.Node, to, m.followed.now(), pods, *threshold)
+		if err != nil {
+			unread(err)
+		}
+		return spare, err == nil
+	}
 }

@@ -58,6 +58,10 @@ func (m *monitor) setBudget() {
 		m.metrics.SetBudget(nil)
 		return
 	}
+	//guard: a kubelet's evictionSoft that cannot be read for a moment takes no memory back
+	if budget.PressureBytes != nil {
+		m.pressure.Store(budget.PressureBytes)
+	}
 	m.metrics.SetBudget(&budget)
 }
 

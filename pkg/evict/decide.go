@@ -186,7 +186,7 @@ func Decide(s Situation) Decision {
 	if crossed == "" {
 		// Compares with the configured limit, not with the limit in force. Usage must be below it: at
 		// exactly the limit the kernel would kill for the next page.
-		d.LowerLimit = !c.Off && !c.DryRun && c.Lowering && c.Limit < s.Memory.Max && s.Memory.Used() < c.Limit &&
+		d.LowerLimit = !c.Off && !c.DryRun && c.Lowering && c.Max() < s.Memory.Max && s.Memory.Used() < c.Max() &&
 			!waiting(state.Open)
 		return d
 	}

@@ -55,6 +55,7 @@ type Manager struct {
 	// The goroutine in Run owns these.
 	rest      rest
 	lowerings lowerings
+	lending   lending
 	// noCandidateAt is the time of the last call of Events.NoCandidate.
 	noCandidateAt time.Time
 	// raisedAt is the time since which the limit in force is above the configured one.
@@ -162,6 +163,7 @@ func (m *Manager) step(ctx context.Context) time.Duration {
 // poll reads the memory, decides, acts, and returns the time until the next poll.
 func (m *Manager) poll(ctx context.Context) (time.Duration, error) {
 	s := Situation{Now: time.Now(), API: m.API.Available(), Config: m.present()}
+	s.Lent = min(m.lending.lent, s.Config.Burst)
 	readErr := m.read(&s)
 	m.executor.resume(ctx, s, readErr == nil)
 	freed := m.executor.progress(ctx, s)
@@ -175,6 +177,7 @@ func (m *Manager) poll(ctx context.Context) (time.Duration, error) {
 			return 0, err
 		}
 	}
+	m.lend(&s)
 	m.weigh(&s, grew, freed)
 	m.executor.forgetUnreclaimable(s.Now)
 	d := m.decide(&s)
@@ -255,6 +258,6 @@ func (m *Manager) act(ctx context.Context, s Situation, d Decision) {
 	case d.Held == HoldUnknown:
 		m.Refresh()
 	case d.LowerLimit:
-		m.lower(ctx, s.Config.Limit)
+		m.lower(ctx, s.Config.Max())
 	}
 }

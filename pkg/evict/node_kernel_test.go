@@ -61,7 +61,7 @@ func (n *node) leaks(m *Manager, pod string, times int, bytes uint64, pause time
 // allocate a hundred times.
 func (n *node) allocate(what *uint64, bytes uint64) {
 	n.stale = true
-	over := int64(n.sum()+bytes) - 1000*mi
+	over := int64(n.sum()+bytes) - int64(n.limit)
 	for _, q := range n.pods {
 		for i := range 2 { // page cache, and not the slabs of open files
 			freed := min(q.cache[i], uint64(max(0, over)))

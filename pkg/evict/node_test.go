@@ -35,6 +35,13 @@ type node struct {
 
 	mu   sync.Mutex
 	pods []*nodePod
+	// limit is memory.max of the partition in bytes.
+	limit uint64
+	// spares is what the partition may use of the node in all, in bytes, above the threshold and the
+	// margin. With silent that is not known. looks counts the times that it was read.
+	spares uint64
+	silent bool
+	looks  int
 	// cache is page cache of the partition in bytes, active and inactive, and slabs.
 	cache [3]uint64
 	// left is memory of pods that are gone.
@@ -178,10 +185,11 @@ func newNodeOf(tb testing.TB, d *disk, name partition.Name) *node {
 	n := &node{
 		t: tb, disk: d, name: name, slice: partition.CgroupPath(name.Slice()),
 		ends: 3 * time.Millisecond, fails: 100 * time.Millisecond, madeFailed: map[string]int{}, confirmed: map[string]bool{},
+		limit: 1000 * mi,
 	}
 	n.boot()
 	n.files(n.slice, map[string]string{
-		"memory.max": number(1000 * mi), "memory.events": oomEvents(0, 0), "memory.events.local": oomEvents(0, 0),
+		"memory.max": number(n.limit), "memory.events": oomEvents(0, 0), "memory.events.local": oomEvents(0, 0),
 	})
 	n.refresh()
 	return n
@@ -538,7 +546,7 @@ func (n *node) options() Options {
 	return Options{
 		Partition: n.name,
 		Cgroups:   cgroups.FS(n.root),
-		Inventory: Inventory{Pods: n.list, Known: n.isKnown, Refresh: n.refreshPods, Scopes: n.scopes, Rest: n.restOf},
+		Inventory: Inventory{Pods: n.list, Known: n.isKnown, Refresh: n.refreshPods, Scopes: n.scopes, Rest: n.restOf, Spare: n.spare},
 		Actions: Actions{
 			Kill: n.kill, Runtime: (*nodeRuntime)(n), Mark: n.mark, API: (*nodeAPI)(n), LowerLimit: n.lowerLimit,
 		},

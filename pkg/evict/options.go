@@ -28,7 +28,7 @@ type Options struct {
 	slice string
 }
 
-// Inventory finds pods and containers.
+// Inventory finds pods, containers, and memory that the node can lend.
 type Inventory struct {
 	// Pods returns the pods in the partition without their usage, including unknown pods. It returns
 	// at once.
@@ -44,6 +44,8 @@ type Inventory struct {
 	// Rest lists all containers of a pod by ID and cgroup, in and outside of the partition. A
 	// container that a live move has left in two cgroups is in the list twice.
 	Rest func(uid string) []Container
+	// Spare reads what the node can lend. It reports false if that is not known.
+	Spare func() (Spare, bool)
 }
 
 // Actions holds what a Manager does.

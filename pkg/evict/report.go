@@ -25,6 +25,8 @@ type Report struct {
 	Ownerless uint64 `json:"ownerless"`
 	// Thresholds holds the thresholds in force. Its Limit is the limit that is guarded.
 	thresholds.Thresholds
+	// Lent is the part of that limit that the node lends, in bytes.
+	Lent uint64 `json:"lent,omitempty"`
 	// Crossed is the threshold that is crossed. NoCandidate means that there is no candidate.
 	Crossed     Threshold `json:"crossed,omitempty"`
 	NoCandidate bool      `json:"noCandidate,omitempty"`
@@ -44,7 +46,7 @@ func (m *Manager) publish(s Situation, d Decision) {
 		UsedPeak: m.peaks.most(s.Now, PeakWindow), Ownerless: m.ownerless.bytes,
 		Crossed: d.Crossed, NoCandidate: d.NoCandidate,
 	}
-	report.Limit = s.limit()
+	report.Limit, report.Lent = s.limit(), s.Config.Lent(s.limit())
 	m.mu.Lock()
 	if !m.watch.statAt.Equal(s.Now) && !m.report.Time.IsZero() {
 		// Without memory.stat page cache would count as used. The limit is of now.
@@ -67,7 +69,7 @@ func (m *Manager) publish(s Situation, d Decision) {
 // it.
 func (m *Manager) warnRaised(s Situation) {
 	c := s.Config
-	if c.Off || c.Lowering || c.Limit == 0 || s.Memory.Max <= c.Limit+rounding {
+	if c.Off || c.Lowering || c.Limit == 0 || s.Memory.Max <= c.Max()+rounding {
 		m.raisedAt = time.Time{}
 		return
 	}
@@ -82,7 +84,7 @@ func (m *Manager) warnRaised(s Situation) {
 				"memory.max of %s is max, and the configuration has %d bytes: the partition has no limit, and no pod is evicted; "+
 					"systemctl daemon-reload sets it, after systemctl revert if it was taken away by hand (systemctl set-property)",
 				m.slice,
-				c.Limit,
+				c.Max(),
 			),
 		)
 	default:
@@ -92,7 +94,7 @@ func (m *Manager) warnRaised(s Situation) {
 					"(systemctl set-property); systemctl revert takes that back",
 				m.slice,
 				s.Memory.Max,
-				c.Limit,
+				c.Max(),
 			),
 		)
 	}

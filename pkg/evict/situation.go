@@ -25,6 +25,8 @@ type Situation struct {
 	State State
 	// API means that pods can be evicted through the API server.
 	API bool
+	// Lent is what the node lends beyond the configured limit now, in bytes.
+	Lent uint64
 }
 
 // State carries over from one decision to the next. The state file has it.
@@ -56,14 +58,19 @@ type State struct {
 // KiB on some machines.
 const rounding = 1 << 17
 
-// limit returns the limit to guard, in bytes: the limit in force, or the configured one if that
-// is lower and waits for evictions to be applied. If the limit in force is higher for another
-// reason, an operator has raised it on purpose.
-func (s Situation) limit() uint64 {
-	if s.Config.Lowering {
-		return min(s.Config.Limit, s.Memory.Max)
+// limit returns the limit to guard, in bytes.
+func (s Situation) limit() uint64 { return s.guarded(s.Memory.Max) }
+
+// guarded returns the limit to guard below the limit in force, in bytes: that one, or the configured
+// one with what the node lends. The configured one may also wait for evictions to be applied. If the
+// limit in force is higher for another reason, an operator has raised it on purpose.
+func (s Situation) guarded(inForce uint64) uint64 {
+	c := &s.Config
+	//guard: an operator's limit above the burst is guarded as it is
+	if raised := inForce > c.Max()+rounding; !c.Lowering && (raised || c.Burst == 0) {
+		return inForce
 	}
-	return s.Memory.Max
+	return min(c.Limit+s.Lent, inForce)
 }
 
 // unlimited reports whether there is no limit to guard.

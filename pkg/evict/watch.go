@@ -63,9 +63,7 @@ func (w *watch) read(s *Situation, executing bool) error {
 	}
 	full := true
 	reading, err := w.meter.Read(func(current, limit uint64) bool {
-		if s.Config.Lowering {
-			limit = min(s.Config.Limit, limit)
-		}
+		limit = s.guarded(limit)
 		//guard: the second reading of a poll has memory.stat if the first has it
 		full = !far(s.Config, limit-min(current, limit)) || executing || w.statDue(s.Now) || w.statAt.Equal(s.Now)
 		return !full
@@ -83,8 +81,11 @@ func (w *watch) read(s *Situation, executing bool) error {
 // far reports whether so many bytes are available that no threshold is near. Where memory.current
 // alone leaves that many it is enough to read.
 func far(c Settings, available uint64) bool {
-	return available > 2*c.Nearest()+c.MinimumReclaim
+	return available > c.near()
 }
+
+// near returns the available memory in bytes at which a threshold is near.
+func (c Settings) near() uint64 { return 2*c.Nearest() + c.MinimumReclaim }
 
 // statDue reports whether memory.stat is read again far from the threshold, after statInterval.
 // Polls come at multiples of an interval, a little early or late: the nearest one reads.

@@ -1,0 +1,55 @@
+package daemon
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"node-partition.io/node-partition/internal/cgroups"
+	"node-partition.io/node-partition/internal/kubelet"
+	"node-partition.io/node-partition/internal/partition"
+	"node-partition.io/node-partition/tests/fakenode"
+)
+
+// TestPressure: the kubelet's threshold is kept while its file has a mistake.
+func TestPressure(t *testing.T) {
+	m, n, _, _ := built(t)
+	n.RunKubelet("--config=/var/lib/kubelet/config.yaml")
+	for text, want := range map[string]int64{"evictionSoft: {memory.available: 1Gi}": 1 << 30, "evictionHard: {memory.available: 200Mi}": 200 << 20} {
+		for _, file := range []string{text, "maxPods: [", "evictionSoft: {memory.available: lots}", "evictionHard: {memory.available: lots}"} {
+			n.Write("/var/lib/kubelet/config.yaml", fakenode.Configuration(twoSections)+file+"\n")
+			m.reload()
+			if got := m.pressure.Load(); got == nil || *got != want {
+				t.Errorf("%s, then %s: %v; want %d", text, file, got, want)
+			}
+		}
+	}
+}
+
+// TestSpareKnown: what the node can spare is known while the kubelet tells its pods, and its
+// threshold is known.
+func TestSpareKnown(t *testing.T) {
+	m, n, _, _ := built(t)
+	n.ServePods()
+	n.Write("/proc/meminfo", fmt.Sprintf("MemTotal: %d kB\nMemFree: %d kB\nInactive(file): 0 kB", 16000<<10, 4000<<10))
+	for file, text := range map[string]string{"memory.current": "0", "memory.max": "max", "memory.stat": "inactive_file 0\nactive_file 0\nslab_reclaimable 0"} {
+		n.Write(filepath.Join(cgroups.Mount, partition.CgroupPath("kubepods.slice"), file), text)
+	}
+	known := func(what string, want bool) {
+		t.Helper()
+		if spare, known := m.spare(partition.System)(); known != want || known && spare.Bytes>>20 != 4000-100-800 {
+			t.Errorf("%s: %+v, %t", what, spare, known)
+		}
+	}
+	silent := m.kubelet
+	m.pressure.Store(new(int64(100 << 20)))
+	known("the kubelet tells no pods", false)
+	m.kubelet = kubelet.Listed(t.Context(), n.Host().Path(kubelet.PodsSocket))
+	known("all is known", true)
+	n.Write("/proc/meminfo", "MemTotal: 1 kB")
+	known("the memory cannot be read", false)
+	m.pressure.Store(nil)
+	n.Write("/proc/meminfo", fmt.Sprintf("MemTotal: %d kB\nMemFree: %d kB\nInactive(file): 0 kB", 16000<<10, 4000<<10))
+	known("the threshold is not known", false)
+	m.kubelet = silent
+}

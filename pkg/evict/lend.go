@@ -1,0 +1,79 @@
+package evict
+
+import "time"
+
+const (
+	// lendInterval is the time between two looks at the node, which come with a reading of memory.stat:
+	// a second, less what a poll may come early (statDue).
+	lendInterval = statInterval - maxPollInterval/2
+	// lendPatience is the time for which a node that is not known leaves what it has lent.
+	lendPatience = 30 * time.Second
+)
+
+// Spare is the memory of a node that nobody needs, in bytes.
+type Spare struct {
+	// Bytes is what is available above the kubelet's threshold and Margin, less what others may still
+	// take. Below zero the node lacks as much.
+	Bytes int64
+	// Margin is kept free while memory is lent. Twice as much has to be free before more is lent.
+	Margin uint64
+}
+
+// lending is what the node lends to a partition. It is a number of the monitor alone: the kernel's
+// limit has room for all of the burst, and evictions keep the partition below what is lent.
+type lending struct {
+	// lent is how far the limit that is guarded is above the configured one, in bytes.
+	lent uint64
+	// at is the time of the last look at the node. known is that of the last one that has found what
+	// the node can spare, or the start.
+	at, known time.Time
+}
+
+// lend decides what the node lends from now on.
+func (m *Manager) lend(s *Situation) {
+	c, l := &s.Config, &m.lending
+	//guard: page cache borrows nothing
+	if c.Burst == 0 || !m.watch.statAt.Equal(s.Now) {
+		return
+	}
+	// This much would have to be lent so that no threshold is near.
+	needed := s.Memory.Used() + c.near()
+	needed -= min(c.Limit, needed)
+	if l.known.IsZero() {
+		//guard: a start of the program evicts nobody who borrows
+		l.lent, l.known = min(needed, c.Burst), s.Now
+	}
+	switch {
+	//guard: the node is read once a second
+	case s.Now.Sub(l.at) < lendInterval:
+	//guard: nothing is read for a partition that needs no more than its limit
+	case needed == 0:
+		l.lent = 0
+	default:
+		l.look(s, m.Spare)
+	}
+	s.Lent = l.lent
+}
+
+// look looks at what the node can spare.
+func (l *lending) look(s *Situation, read func() (Spare, bool)) {
+	c, workingSet := &s.Config, s.Memory.WorkingSet()
+	spare, known := read()
+	l.at = s.Now
+	switch {
+	case known:
+		l.known = s.Now
+		//guard: more is lent only where twice the margin is free
+		more := c.lendable(workingSet, spare.Bytes-int64(spare.Margin))
+		l.lent = max(min(l.lent, c.lendable(workingSet, spare.Bytes)), more)
+	//guard: a node that is not known for long lends nothing
+	case s.Now.Sub(l.known) >= lendPatience:
+		l.lent = 0
+	}
+}
+
+// lendable returns what can be lent, in bytes, to a partition that uses so much of the node, as the
+// kubelet counts it, and could use so much more. That may be below zero.
+func (c *Settings) lendable(workingSet uint64, more int64) uint64 {
+	return uint64(min(max(0, int64(workingSet)+more-int64(c.Limit)), int64(c.Burst)))
+}
