@@ -36,10 +36,11 @@ func isItOn() row {
 		},
 		{
 			title:       "Limit in force",
-			description: "The limit that the kernel enforces, the limit of the configuration, and the one that recommend gives. A node without a limit has no value of the first two.",
+			description: "The limit that the kernel enforces, the one that evictions keep the partition below, the one of the configuration, and the one that recommend gives. A node without a limit has no value of the first three.",
 			unit:        units.BytesIEC,
 			queries: []query{
 				{`nodepartition_memory_limit_bytes{` + whole + `}`, "{{instance}} {{partition}} in force"},
+				{`nodepartition_memory_limit_effective_bytes{` + of + `}`, "{{instance}} {{partition}} guarded"},
 				{`nodepartition_configured_memory_limit_bytes{` + of + `}`, "{{instance}} {{partition}} configured"},
 				{`nodepartition_memory_recommended_bytes{` + of + `}`, "{{instance}} {{partition}} recommended"},
 			},
@@ -75,7 +76,7 @@ func howFull() row {
 	const (
 		available = `nodepartition_memory_available_bytes{` + of + `}`
 		nearest   = `max without (threshold) (nodepartition_eviction_threshold_bytes{` + of + `})`
-		limit     = `nodepartition_memory_limit_bytes{` + whole + `}`
+		limit     = `kubelet_partition_memory_limit_bytes{` + of + `}`
 	)
 	return row{"How full", []panel{
 		{

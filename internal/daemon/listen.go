@@ -129,7 +129,10 @@ func (m *monitor) webHandler(host string) http.Handler {
 
 // state reads the state of the node by what is followed and by the last reconcile.
 func (m *monitor) state() state.Status {
-	found := m.reconciler.Report()
+	found, lent := m.reconciler.Report(), map[partition.Name]uint64{}
+	for _, p := range m.partitions.all() {
+		lent[p.name] = p.evictor.Report().Lent
+	}
 	s := node.ReadStatus(
 		m.options.Node, m.options.Eviction, m.followed.now(), found,
 		func(name partition.Name) []evict.Pod {
@@ -138,6 +141,7 @@ func (m *monitor) state() state.Status {
 			}
 			return nil
 		},
+		lent,
 	)
 	if s.Pods == nil {
 		s.Pods = []report.Pod{} // a list in JSON, not null

@@ -22,9 +22,10 @@ import (
 type Pods func(partition.Name) []evict.Pod
 
 // ReadStatus reads the partitions of a configuration that are active, and ranks their pods as the
-// service does. report has the places of the pods. What cannot be read is in the Problem.
+// service does. report has the places of the pods. lent has what the node lends to partitions,
+// which only the service knows. What cannot be read is in the Problem.
 func ReadStatus(
-	n host.Node, flags EvictionFlags, config Followed, found report.Report, pods Pods,
+	n host.Node, flags EvictionFlags, config Followed, found report.Report, pods Pods, lent map[partition.Name]uint64,
 ) state.Status {
 	status := state.Status{Partitions: []state.Partition{}, Problem: config.ManagedByKubelet, Report: found}
 	if config.Problem != nil {
@@ -53,7 +54,7 @@ func ReadStatus(
 		active.Types, active.Namespaces = config.Types(p.Name), p.Namespaces
 		active.CPUs, active.Exclusive = p.CPUs, p.Exclusive
 		// The places of the pods are shown without it, too.
-		unread(readMemory(&active, n, config.EvictionOf(p, flags), pods(p.Name)))
+		unread(readMemory(&active, n, config.EvictionOf(p, flags), pods(p.Name), lent[p.Name]))
 		status.Partitions = append(status.Partitions, active)
 	}
 	return status
@@ -83,7 +84,7 @@ func readActive(tree cgroups.FS, name partition.Name) (state.Partition, bool) {
 
 // readMemory reads the memory of a partition, and ranks its pods as the service does. It evicts
 // none.
-func readMemory(a *state.Partition, n host.Node, config evict.Settings, pods []evict.Pod) error {
+func readMemory(a *state.Partition, n host.Node, config evict.Settings, pods []evict.Pod, lent uint64) error {
 	reading, err := n.Cgroups.ReadMemory(partition.CgroupPath(a.Slice))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -92,15 +93,16 @@ func readMemory(a *state.Partition, n host.Node, config evict.Settings, pods []e
 		return err
 	}
 	a.UsedBytes = reading.Used()
-	a.Eviction, err = readEviction(n, a.Name, config, reading, pods)
+	a.Eviction, err = readEviction(a, n, config, reading, pods, lent)
 	return err
 }
 
-// readEviction ranks the pods of a partition whose memory was read.
+// readEviction ranks the pods of a partition whose memory was read. With a burst it replaces the
+// limit in force by the one that is guarded.
 func readEviction(
-	n host.Node, name partition.Name, config evict.Settings, reading cgroups.MemoryReading, pods []evict.Pod,
+	a *state.Partition, n host.Node, config evict.Settings, reading cgroups.MemoryReading, pods []evict.Pod, lent uint64,
 ) (*state.Eviction, error) {
-	history, err := readEvictions(n, name)
+	history, err := readEvictions(n, a.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -111,12 +113,16 @@ func readEviction(
 		Config: config,
 		Memory: reading,
 		Pods:   pods,
+		Lent:   lent,
 
 		Ownerless: evict.Ownerless(reading.Used(), pods),
 
 		State: evict.State{Cooldown: history.Cooldown, Unreclaimable: history.Unreclaimable},
 	}
 	decision, config := evict.Decide(snapshot), snapshot.Effective()
+	if config.Burst > 0 && a.LimitBytes != nil {
+		a.LimitBytes, a.LentBytes = &decision.Limit, config.Lent(decision.Limit)
+	}
 	s := &state.Eviction{
 		Mode:            "on",
 		AvailableBytes:  decision.Available,

@@ -130,6 +130,9 @@ func PartitionFacts(p *state.Partition) []Fact {
 	if p.LimitBytes != nil {
 		memory += " of " + text.Bytes(*p.LimitBytes)
 	}
+	if p.LentBytes > 0 {
+		memory += fmt.Sprintf(" (%s lent by the node)", text.Bytes(p.LentBytes))
+	}
 	if p.UsedPeakBytes > 0 {
 		memory += fmt.Sprintf(", %s at most in %.0f minutes", text.Bytes(p.UsedPeakBytes), evict.PeakWindow.Minutes())
 	}

@@ -39,8 +39,10 @@ type Partition struct {
 	Types       []string `json:"types,omitempty"`
 	Namespaces  []string `json:"namespaces"`
 	MemoryBytes uint64   `json:"memoryBytes"`
-	// LimitBytes is absent without a limit.
+	// LimitBytes is absent without a limit. LentBytes is the part of it that the node lends beyond
+	// memoryLimit.
 	LimitBytes *uint64 `json:"limitBytes,omitempty"`
+	LentBytes  uint64  `json:"lentBytes,omitempty"`
 	// SwapBytes is in addition to MemoryBytes, and has no part in evictions.
 	SwapBytes uint64 `json:"swapBytes,omitempty"`
 	// MinBytes and LowBytes are its protected memory, memory.min and memory.low.

@@ -127,7 +127,7 @@ func writeSeries(to *strings.Builder, a Advice, used uint64, node string) {
 	}{
 		{"up", "", 1},
 		{"nodepartition_configured_memory_limit_bytes", `, partition="system"`, limit},
-		{"nodepartition_memory_limit_bytes", `, partition="system", slice="kubepods-system.slice"`, limit},
+		{"kubelet_partition_memory_limit_bytes", `, partition="system"`, limit},
 		{"nodepartition_memory_available_bytes", `, partition="system"`, limit - used},
 		{"nodepartition_eviction_threshold_bytes", `, partition="system", threshold="hard"`, hard},
 		{"nodepartition_eviction_last_poll_timestamp_seconds", `, partition="system"`, "0+60"},

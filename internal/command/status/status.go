@@ -34,7 +34,15 @@ func Read(ctx context.Context, o node.Options) (state.Status, error) {
 	if ctx.Err() != nil {
 		return state.Status{}, ctx.Err()
 	}
-	status := node.ReadStatus(o.Node, o.Eviction, config, found, pods)
+	var told state.Status
+	if o.Node.Answers() == nil {
+		told = node.Service{Socket: o.Node.Path(node.ControlSocket), Listen: o.Listen}.LastReport(ctx)
+	}
+	lent := map[partition.Name]uint64{}
+	for i := range told.Partitions {
+		lent[told.Partitions[i].Name] = told.Partitions[i].LentBytes
+	}
+	status := node.ReadStatus(o.Node, o.Eviction, config, found, pods, lent)
 	for i := range status.Partitions {
 		p := &status.Partitions[i]
 		if record, _, err := sizefile.Read(o.Node.Root, p.Name); err == nil {
@@ -48,9 +56,7 @@ func Read(ctx context.Context, o node.Options) (state.Status, error) {
 	case err != nil:
 		status.PodsUnknown = err.Error()
 	}
-	if o.Node.Answers() == nil {
-		add(&status, node.Service{Socket: o.Node.Path(node.ControlSocket), Listen: o.Listen}.LastReport(ctx))
-	}
+	add(&status, told)
 	return status, nil
 }
 

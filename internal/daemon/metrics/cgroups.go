@@ -70,8 +70,8 @@ func (c *sliceCollector) Collect(to chan<- prometheus.Metric) {
 	c.outside(to)
 	var used uint64 // by all partitions
 	var failed bool
-	for name := range c.partitions.all() {
-		memory, err := c.slices(to, name)
+	for name, polls := range c.partitions.all() {
+		memory, err := c.slices(to, name, polls)
 		used += memory
 		failed = failed || err != nil && !errors.Is(err, fs.ErrNotExist)
 	}
@@ -86,11 +86,16 @@ func (c *sliceCollector) Collect(to chan<- prometheus.Metric) {
 }
 
 // slices collects the slices of a partition, and returns the memory of the partition.
-func (c *sliceCollector) slices(to chan<- prometheus.Metric, p partition.Name) (uint64, error) {
+func (c *sliceCollector) slices(to chan<- prometheus.Metric, p partition.Name, polls Polls) (uint64, error) {
 	name, slices := string(p), p.Slices()
 	whole, err := c.stat(slices[0])
 	if err == nil {
 		c.slice(to, name, slices[0], whole)
+		if polls != nil {
+			if report := polls.Report(); report.Burst > 0 { // memory.max has room for it
+				whole.MemoryMax = report.Limit - report.Lent
+			}
+		}
 		c.partition(to, name, whole, whole.MemoryCurrent)
 	}
 	for _, slice := range slices[1:] {

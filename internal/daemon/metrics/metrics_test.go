@@ -68,8 +68,9 @@ func sampleReport() found {
 // margin is an evict.Report that does not change.
 func margin() evict.Report {
 	return evict.Report{
-		Time: time.Unix(1_780_000_000, 0), Available: 300 << 20, Thresholds: thresholds.Thresholds{Hard: 100 << 20, Soft: 200 << 20},
-		Memory: cgroups.MemoryReading{Current: 212 << 20, InactiveFile: 20 << 20, ActiveFile: 10 << 20}, UsedPeak: 250 << 20,
+		Time: time.Unix(1_780_000_000, 0), Available: 300 << 20, Lent: 12 << 20,
+		Thresholds: thresholds.Thresholds{Limit: 512 << 20, Burst: 100 << 20, Hard: 100 << 20, Soft: 200 << 20},
+		Memory:     cgroups.MemoryReading{Current: 212 << 20, InactiveFile: 20 << 20, ActiveFile: 10 << 20}, UsedPeak: 250 << 20,
 	}
 }
 
