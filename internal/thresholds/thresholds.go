@@ -24,8 +24,8 @@ type Thresholds struct {
 	MinimumReclaim uint64 `json:"minimumReclaim"`
 }
 
-// Max returns the limit that the kernel has, in bytes; 0 for none. The node may lend all of Burst at
-// any time, and what it lends now is a matter of evictions.
+// Max returns the limit that the kernel has, in bytes; 0 for none. The node may lend all of Burst
+// at any time, and what it lends now is a matter of evictions.
 func (t Thresholds) Max() uint64 { return t.Limit + t.Burst }
 
 // Lent returns the part of a limit that is guarded that the node lends, in bytes. A limit above Max

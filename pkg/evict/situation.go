@@ -61,9 +61,10 @@ const rounding = 1 << 17
 // limit returns the limit to guard, in bytes.
 func (s Situation) limit() uint64 { return s.guarded(s.Memory.Max) }
 
-// guarded returns the limit to guard below the limit in force, in bytes: that one, or the configured
-// one with what the node lends. The configured one may also wait for evictions to be applied. If the
-// limit in force is higher for another reason, an operator has raised it on purpose.
+// guarded returns the limit to guard below the limit in force, in bytes: that one, or the
+// configured one with what the node lends. The configured one may also wait for evictions to be
+// applied. If the limit in force is higher for another reason, an operator has raised it on
+// purpose.
 func (s Situation) guarded(inForce uint64) uint64 {
 	c := &s.Config
 	//guard: an operator's limit above the burst is guarded as it is
