@@ -57,7 +57,12 @@ type verdict struct {
 	// mean and peak are those of the rest.
 	mean, peak float64
 	evictions  int
+	// lent is the number of evictions where the node can lend a quarter of the limit (memoryBurst).
+	lent int
 }
+
+// burst is the part of a limit that a node lends.
+const burst = 0.25
 
 // leastRest is the shortest rest that is judged, in minutes.
 const leastRest = 60
@@ -88,6 +93,7 @@ func judge(trace []series, contenders []contender, members, train, draws int, se
 			v := verdict{limit: by.size(known, rest), mean: mean, peak: peak}
 			if v.peak > v.limit {
 				v.evictions = p.evictions(train, v.limit)
+				v.lent = p.evictions(train, (1+burst)*v.limit)
 			}
 			row[i] = v
 		}
@@ -142,10 +148,12 @@ type result struct {
 	Members      int    `json:"members"`
 	TrainMinutes int    `json:"trainMinutes"`
 	// Slack is 1 - mean use/limit, of the mean partition. Exceeded is the share of partitions that
-	// ever exceed their limit, and Evictions the number for each partition.
+	// ever exceed their limit, and Evictions the number for each partition. Lent is the number where
+	// the node has a quarter of the limit to lend.
 	Slack     float64 `json:"slack"`
 	Exceeded  float64 `json:"exceeded"`
 	Evictions float64 `json:"evictions"`
+	Lent      float64 `json:"evictionsWithBurst"`
 
 	draws int
 	// ours is the slack of our contender with all limits multiplied so that as many exceed them.
@@ -162,6 +170,7 @@ func (c cell) results(contenders []contender) []result {
 		r.Slack, r.Exceeded = c.at(i, 1)
 		for _, row := range c.draws {
 			r.Evictions += float64(row[i].evictions) / float64(len(c.draws))
+			r.Lent += float64(row[i].lent) / float64(len(c.draws))
 		}
 		r.ours, _ = c.at(0, c.factor(0, r.Exceeded))
 		r.hindsight, _ = c.at(i, c.factor(i, 1./sizing.Beyond))

@@ -17,6 +17,7 @@ var figures = []struct {
 		return fmt.Sprintf("%.1f / %.2f (%.2f-%.2f)", 100*r.Slack, 100*r.Exceeded, 100*low, 100*high)
 	}},
 	{"Evictions in 100 partitions", func(r result) string { return fmt.Sprintf("%.1f", 100*r.Evictions) }},
+	{"Evictions in 100 partitions of nodes that lend a quarter of the limit", func(r result) string { return fmt.Sprintf("%.1f", 100*r.Lent) }},
 	{"Slack less that of ours with as many exceedings, in points: ours is better where it is positive", func(r result) string {
 		return fmt.Sprintf("%+.1f", 100*(r.Slack-r.ours))
 	}},
