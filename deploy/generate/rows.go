@@ -36,7 +36,7 @@ func isItOn() row {
 		},
 		{
 			title:       "Limit in force",
-			description: "The limit that the kernel enforces, the one that evictions keep the partition below, the one of the configuration, and the one that recommend gives. A node without a limit has no value of the first three.",
+			description: "The limit that the kernel enforces, the one that evictions keep the partition below with memoryBurst, the one of the configuration, and the one that recommend gives. A node without a limit has no value of the first three.",
 			unit:        units.BytesIEC,
 			queries: []query{
 				{`nodepartition_memory_limit_bytes{` + whole + `}`, "{{instance}} {{partition}} in force"},

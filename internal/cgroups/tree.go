@@ -83,6 +83,17 @@ func (f FS) MemoryMax(cgroup string) (uint64, error) {
 // cgroup was created.
 func (f FS) MemoryPeak(cgroup string) (uint64, error) { return f.number(cgroup, "memory.peak") }
 
+// Reclaim has the kernel take back so many bytes from a cgroup (memory.reclaim, Linux 5.19). It
+// returns when the kernel has, or has found less: EAGAIN.
+func (f FS) Reclaim(cgroup string, bytes uint64) error {
+	file, err := os.OpenFile(filepath.Join(f.Path(cgroup), "memory.reclaim"), os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprint(file, bytes)
+	return errors.Join(err, file.Close())
+}
+
 // SwapCurrent reads memory.swap.current in bytes. A kernel without swap has no such file.
 func (f FS) SwapCurrent(cgroup string) (uint64, error) {
 	return f.number(cgroup, "memory.swap.current")

@@ -60,7 +60,7 @@ func TestAliveEviction(t *testing.T) {
 			},
 			Actions: evict.Actions{
 				Kill: func(string, bool) error { return nil }, Runtime: &node.Runtime{}, Mark: func(map[string]bool) {},
-				API: &hangingAPI{ctx: ctx}, LowerLimit: func(context.Context) error { return nil },
+				API: &hangingAPI{ctx: ctx}, LowerLimit: func(context.Context) error { return nil }, Reclaim: func(uint64) {},
 			},
 			Store:  evict.Store(t.TempDir() + "/evictions.json"),
 			Events: evictionEvents{evictionJournal: newEvictionJournal(slog.New(slog.DiscardHandler), partition.System), metrics: &noted{}},

@@ -149,7 +149,7 @@ func (m *monitor) build() {
 	m.kubelet = kubelet.NewWatcher(m.options.PodsAPI, m.signals.Wake, func(up bool) {
 		if reached(up); up {
 			m.marks.KubeletStarted()
-			m.noteReloaded() // its threshold may be another one, with the same command line
+			m.notePressure()
 		}
 	})
 	m.runtime = node.NewRuntime(m.options.Node, m.options.Runtime, m.serviceCommand, m.connected("runtime"))

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"sync/atomic"
+	"syscall"
 	"time"
 
 	"node-partition.io/node-partition/internal/node"
@@ -65,6 +67,7 @@ func (m *monitor) newPartition(name partition.Name) (*followedPartition, error) 
 				journal.log.Info("the partition uses less than the lowered memory limit: reloading systemd to apply it")
 				return m.units.Reload(ctx)
 			},
+			Reclaim: m.reclaim(partition.CgroupPath(name.Slice())),
 		},
 		Store: node.EvictionFile(m.options.Node, name),
 		Burst: m.burst,
@@ -82,7 +85,12 @@ func (m *monitor) spare(to partition.Name) func() (evict.Spare, bool) {
 	return func() (evict.Spare, bool) {
 		threshold := m.pressure.Load()
 		pods, _ := m.kubelet.Pods()
-		if threshold == nil || !m.kubelet.Answers() {
+		switch {
+		case threshold == nil:
+			unread(errors.New("the memory below which the kubelet evicts is not known; partition-monitor plan says what is wrong with its configuration"))
+			return evict.Spare{}, false
+		case !m.kubelet.Answers():
+			unread(errors.New("the kubelet does not tell its pods; partition-monitor check pods-api says why"))
 			return evict.Spare{}, false
 		}
 		spare, err := node.Spare(m.options.Node, to, m.followed.now(), pods, *threshold)
@@ -90,5 +98,24 @@ func (m *monitor) spare(to partition.Name) func() (evict.Spare, bool) {
 			unread(err)
 		}
 		return spare, err == nil
+	}
+}
+
+// reclaim returns what has the kernel take back page cache of a partition. The kernel takes its
+// time, and an eviction does not wait for it.
+func (m *monitor) reclaim(cgroup string) func(bytes uint64) {
+	failed := m.complaints("the kernel could not take back page cache")
+	var busy atomic.Bool
+	return func(bytes uint64) {
+		if !busy.CompareAndSwap(false, true) {
+			return
+		}
+		go func() {
+			defer busy.Store(false)
+			err := m.options.Node.Cgroups.Reclaim(cgroup, bytes)
+			if err != nil && !errors.Is(err, syscall.EAGAIN) { // there was less
+				failed(err)
+			}
+		}()
 	}
 }

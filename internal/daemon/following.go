@@ -58,11 +58,18 @@ func (m *monitor) setBudget() {
 		m.metrics.SetBudget(nil)
 		return
 	}
-	//guard: a kubelet's evictionSoft that cannot be read for a moment takes no memory back
-	if budget.PressureBytes != nil {
-		m.pressure.Store(budget.PressureBytes)
-	}
 	m.metrics.SetBudget(&budget)
+}
+
+// notePressure reads the threshold of the kubelet that runs. It has just answered, and read its
+// files when it started: what is edited later counts when it starts again.
+func (m *monitor) notePressure() {
+	budget, err := node.Budget(m.options.Node, nil)
+	if err != nil || budget.PressureBytes == nil {
+		m.log.Debug("the memory below which the kubelet evicts is not known", "error", err)
+		return
+	}
+	m.pressure.Store(budget.PressureBytes)
 }
 
 // shares returns the memory limits that are followed, for the budget.

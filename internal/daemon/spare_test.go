@@ -3,6 +3,7 @@ package daemon
 import (
 	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"node-partition.io/node-partition/internal/cgroups"
@@ -11,17 +12,22 @@ import (
 	"node-partition.io/node-partition/tests/fakenode"
 )
 
-// TestPressure: the kubelet's threshold is kept while its file has a mistake.
+// TestPressure: the kubelet's threshold is that of its files when it connected, and is kept while
+// they have a mistake. An edit counts when the kubelet starts again.
 func TestPressure(t *testing.T) {
 	m, n, _, _ := built(t)
 	n.RunKubelet("--config=/var/lib/kubelet/config.yaml")
 	for text, want := range map[string]int64{"evictionSoft: {memory.available: 1Gi}": 1 << 30, "evictionHard: {memory.available: 200Mi}": 200 << 20} {
 		for _, file := range []string{text, "maxPods: [", "evictionSoft: {memory.available: lots}", "evictionHard: {memory.available: lots}"} {
 			n.Write("/var/lib/kubelet/config.yaml", fakenode.Configuration(twoSections)+file+"\n")
-			m.reload()
+			m.notePressure()
 			if got := m.pressure.Load(); got == nil || *got != want {
 				t.Errorf("%s, then %s: %v; want %d", text, file, got, want)
 			}
+		}
+		n.Write("/var/lib/kubelet/config.yaml", fakenode.Configuration(twoSections)+"evictionHard: {memory.available: 50Mi}\n")
+		if m.reload(); *m.pressure.Load() != want {
+			t.Errorf("an edit counts before the kubelet has read it: %d", *m.pressure.Load())
 		}
 	}
 }
@@ -29,7 +35,7 @@ func TestPressure(t *testing.T) {
 // TestSpareKnown: what the node can spare is known while the kubelet tells its pods, and its
 // threshold is known.
 func TestSpareKnown(t *testing.T) {
-	m, n, _, _ := built(t)
+	m, n, _, log := built(t)
 	n.ServePods()
 	n.Write("/proc/meminfo", fmt.Sprintf("MemTotal: %d kB\nMemFree: %d kB\nInactive(file): 0 kB", 16000<<10, 4000<<10))
 	for file, text := range map[string]string{"memory.current": "0", "memory.max": "max", "memory.stat": "inactive_file 0\nactive_file 0\nslab_reclaimable 0"} {
@@ -40,6 +46,10 @@ func TestSpareKnown(t *testing.T) {
 		if spare, known := m.spare(partition.System)(); known != want || known && spare.Bytes>>20 != 4000-100-800 {
 			t.Errorf("%s: %+v, %t", what, spare, known)
 		}
+		if said := strings.Contains(log.String(), "the memory that the node can lend is not known"); said == want {
+			t.Errorf("%s: the log has %q", what, log)
+		}
+		log.Reset()
 	}
 	silent := m.kubelet
 	m.pressure.Store(new(int64(100 << 20)))

@@ -22,7 +22,7 @@ const marginShare = 20
 // kubelet's threshold, in bytes, and the margin, and what nobody else may still take. That is what
 // pods have requested and do not use, and what the other partitions may use below their configured
 // limits. Members of these, and of the borrower, take from that limit, also before they have
-// started.
+// started, unless they run outside.
 func Spare(
 	n host.Node, borrower partition.Name, c Followed, pods map[types.UID]*kubelet.Pod, threshold int64,
 ) (evict.Spare, error) {
@@ -52,7 +52,14 @@ func Spare(
 		of := rules.Partition(partition.Pod{
 			Namespace: pod.Namespace, Guaranteed: pod.QoS == v1.PodQOSGuaranteed, Origin: pod.Origin,
 		})
-		if !limited[of] && !pod.Ended && pod.MemoryRequest > 0 {
+		if pod.Ended || pod.MemoryRequest == 0 {
+			continue
+		}
+		//guard: a member that runs outside of its partition is not bounded by it
+		if limited[of] && n.Cgroups.Has(partition.CgroupPath(partition.PodSlice(partition.Default, pod.QoS, pod.UID))) {
+			of = partition.Default
+		}
+		if !limited[of] {
 			//guard: what one pod uses beyond its request is no memory that another one has requested
 			needed += max(0, pod.MemoryRequest-uses(partition.PodSlice(of, pod.QoS, pod.UID)))
 		}

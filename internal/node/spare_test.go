@@ -64,9 +64,9 @@ func TestSpare(t *testing.T) {
 			want: evict.Spare{Bytes: 5200 - 800, Margin: 800},
 		},
 		"a member that has not started": {pods: []*kubelet.Pod{member("kube-system", 1000)}, want: evict.Spare{Bytes: 5200, Margin: 800}},
-		"a member": {
-			pods: []*kubelet.Pod{member("kube-system", 1000)}, uses: map[string][3]int{cgroup(partition.System, "a"): {1, 0, 0}},
-			want: evict.Spare{Bytes: 5200, Margin: 800},
+		"a member that runs outside until its next start": {
+			pods: []*kubelet.Pod{member("kube-system", 1000)}, uses: map[string][3]int{cgroup(partition.Default, "a"): {200, 0, 0}},
+			want: evict.Spare{Bytes: 5200 - 800, Margin: 800},
 		},
 		"another partition, up to its configured limit": {
 			pods: []*kubelet.Pod{member("jobs", 5000)},

@@ -133,6 +133,10 @@ func (s Situation) crossed() (Threshold, State) {
 		// Enough was available after the last eviction, and the memory still missing is not
 		// coming back: another pod grows.
 		state.Base = s.limit() - min(c.Hard, s.limit())
+		//guard: less that is lent is no growth
+		if c.Burst > 0 {
+			state.Base = max(state.Base, s.Memory.Used())
+		}
 	}
 	return state.Reclaiming, state
 }
@@ -146,6 +150,8 @@ func Decide(s Situation) Decision {
 		Ownerless: s.Ownerless,
 	}
 	shortage := d.At + c.MinimumReclaim - min(d.Available, d.At+c.MinimumReclaim)
+	//guard: what is used beyond the guarded limit is missing, too
+	shortage += s.Memory.Used() - min(s.limit(), s.Memory.Used())
 	//guard: files that outlive their pod cost no other pod
 	left := s.leftBehind()
 	// Sums over all pods, evicted ones too: the memory that stays, and what pods that are passed over
@@ -322,7 +328,7 @@ func (s Situation) waiting() bool { return waiting(s.State.Open) || s.Evidence.d
 // where it stays: another pod would be evicted for that memory. With little left at the Base a
 // fall shows nothing (flutter).
 func (s Situation) emergency(crossed Threshold, held Hold) bool {
-	falling := s.State.Base+2*flutter <= s.limit() && s.othersUsed() > s.halfway(s.State.Base)
+	falling := s.State.Base+2*flutter <= s.roof(s.State.Base) && s.othersUsed() > s.halfway(s.State.Base)
 	full := s.stuck() && held != HoldReclaiming && held != HoldUnreclaimable
 	//guard: nobody else is evicted while an eviction frees memory
 	return crossed == Hard && (falling || full) && !freeing(s.State.Open, s.Now) && !s.Evidence.freeing(s.Now)

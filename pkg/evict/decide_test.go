@@ -152,6 +152,11 @@ func TestDecideLowerLimitDelayed(t *testing.T) {
 			t.Errorf("%s: is lowered", name)
 		}
 	}
+	lent := lowered
+	lent.Config.Limit, lent.Config.Burst, lent.Lent, lent.Memory.Current = 500*mi, 400*mi, 400*mi, 700*mi
+	if !Decide(lent).LowerLimit {
+		t.Error("it fits with what is lent, and is not lowered")
+	}
 	// An execution whose report alone is open does not prevent the lowering.
 	lowered.State.Open = []execution{newExecution(Eviction{PodMeta: PodMeta{UID: "a"}, Gone: true})}
 	if !Decide(lowered).LowerLimit {

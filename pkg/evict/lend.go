@@ -22,14 +22,20 @@ type Spare struct {
 // lending is what the node lends to a partition. It is a number of the monitor alone: the kernel's
 // limit has room for all of the burst, and evictions keep the partition below what is lent.
 type lending struct {
-	// lent is how far the limit that is guarded is above the configured one, in bytes.
-	lent uint64
+	// guarded is the configured limit and what is lent beyond it, in bytes.
+	guarded uint64
 	// at is the time of the last look at the node. known is that of the last one that has found what
 	// the node can spare, or the start.
 	at, known time.Time
 }
 
-// lend decides what the node lends from now on.
+// lent returns what is lent, in bytes, with a configuration that may be another one than before.
+func (l *lending) lent(c *Settings) uint64 {
+	return min(l.guarded-min(c.Limit, l.guarded), c.Burst)
+}
+
+// lend decides what the node lends from now on, and has the kernel take back what page cache uses
+// beyond that.
 func (m *Manager) lend(s *Situation) {
 	c, l := &s.Config, &m.lending
 	//guard: page cache borrows nothing
@@ -41,18 +47,24 @@ func (m *Manager) lend(s *Situation) {
 	needed -= min(c.Limit, needed)
 	if l.known.IsZero() {
 		//guard: a start of the program evicts nobody who borrows
-		l.lent, l.known = min(needed, c.Burst), s.Now
+		l.guarded, l.known = c.Limit+min(needed, c.Burst), s.Now
 	}
 	switch {
 	//guard: the node is read once a second
 	case s.Now.Sub(l.at) < lendInterval:
+		s.Lent = l.lent(c)
+		return
 	//guard: nothing is read for a partition that needs no more than its limit
 	case needed == 0:
-		l.lent = 0
+		l.guarded = c.Limit
 	default:
 		l.look(s, m.Spare)
 	}
-	s.Lent = l.lent
+	s.Lent = l.lent(c)
+	//guard: page cache takes no more of the node than what is lent
+	if most := max(s.limit(), s.Memory.Used()); s.Memory.Current > most && !c.Off && !c.DryRun {
+		m.Reclaim(s.Memory.Current - most)
+	}
 }
 
 // look looks at what the node can spare.
@@ -65,15 +77,16 @@ func (l *lending) look(s *Situation, read func() (Spare, bool)) {
 		l.known = s.Now
 		//guard: more is lent only where twice the margin is free
 		more := c.lendable(workingSet, spare.Bytes-int64(spare.Margin))
-		l.lent = max(min(l.lent, c.lendable(workingSet, spare.Bytes)), more)
+		l.guarded = c.Limit + max(min(l.lent(c), c.lendable(workingSet, spare.Bytes)), more)
 	//guard: a node that is not known for long lends nothing
 	case s.Now.Sub(l.known) >= lendPatience:
-		l.lent = 0
+		l.guarded = c.Limit
 	}
 }
 
 // lendable returns what can be lent, in bytes, to a partition that uses so much of the node, as the
-// kubelet counts it, and could use so much more. That may be below zero.
+// kubelet counts it, and could use so much more. That may be below zero. Page cache that is used
+// is room for more, because the kernel takes back what is beyond the limit.
 func (c *Settings) lendable(workingSet uint64, more int64) uint64 {
 	return uint64(min(max(0, int64(workingSet)+more-int64(c.Limit)), int64(c.Burst)))
 }

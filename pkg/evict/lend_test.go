@@ -16,6 +16,16 @@ func (n *node) spare() (Spare, bool) {
 	return Spare{Bytes: int64(n.spares) - int64(workingSet), Margin: 50 * mi}, !n.silent
 }
 
+// reclaim takes back page cache, as the kernel does. It takes that which was used once first.
+func (n *node) reclaim(bytes uint64) {
+	n.set(func() {
+		for i := range 2 {
+			freed := min(n.cache[i], bytes)
+			n.cache[i], bytes = n.cache[i]-freed, bytes-freed
+		}
+	})
+}
+
 // bursting is hardOnly with a burst.
 func bursting() Settings {
 	c := hardOnly
@@ -90,6 +100,11 @@ func TestManagerLendsToLeaks(t *testing.T) {
 			if r := m.Report(); r.Limit != 1000*mi || r.Lent != 0 || len(n.kernel.killed) > 0 {
 				t.Errorf("at the end %d MiB are guarded; the kernel has killed %q", r.Limit/mi, n.kernel.killed)
 			}
+			for _, event := range n.takeEvents() {
+				if strings.HasPrefix(event, "warn ") {
+					t.Error(event)
+				}
+			}
 			for _, what := range n.all() {
 				if strings.HasPrefix(what, "evict ") {
 					evicted++
@@ -124,12 +139,13 @@ func TestManagerLentBack(t *testing.T) {
 		"it needs what is used, too":     {func(n *node, _ *Manager) { n.spares = 1240 * mi }, 2 * time.Second, 1000 * mi, leakEvicted},
 		"it needs what is not used":      {func(n *node, _ *Manager) { n.spares = 1300 * mi }, time.Second, 1300 * mi, nil},
 		"the pod frees its memory":       {func(n *node, _ *Manager) { n.set(func() { n.pod("leak").containers[0].uses = mi }) }, time.Second, 1000 * mi, nil},
+		"less, and it is not known":      {func(n *node, m *Manager) { n.silent = true; n.reconfigure(m, 1150) }, 5 * time.Second, 1000 * mi, []string{"kill leak.c1", "lower", "evict leak", "confirm leak"}},
 		"it is not known for a moment":   {func(n *node, _ *Manager) { n.silent = true }, lendPatience - time.Second, 1400 * mi, nil},
 		"it is not known for long":       {func(n *node, _ *Manager) { n.silent = true }, lendPatience + time.Second, 1000 * mi, leakEvicted[:2]},
 		"the burst is made smaller":      {func(n *node, m *Manager) { n.reconfigure(m, 1150) }, time.Second, 1000 * mi, []string{"kill leak.c1", "lower", "evict leak"}},
 		"the burst is taken away":        {func(n *node, m *Manager) { n.reconfigure(m, 1000) }, time.Second, 1000 * mi, []string{"kill leak.c1", "lower", "evict leak"}},
 		"evictions are reported only":    {func(n *node, m *Manager) { n.spares = 900 * mi; c := bursting(); c.DryRun = true; m.SetConfig(c) }, time.Second, 1000 * mi, nil},
-		"eviction is switched off":       {func(n *node, m *Manager) { n.spares = 900 * mi; c := bursting(); c.Off = true; m.SetConfig(c) }, time.Second, 1000 * mi, nil},
+		"eviction is switched off":       {func(n *node, m *Manager) { n.spares = 900 * mi; c := bursting(); c.Off = true; m.SetConfig(c) }, time.Second, 1400 * mi, nil},
 		"an operator raises the limit":   {func(n *node, _ *Manager) { n.spares = 900 * mi; n.setLimit(3000 * mi) }, time.Second, 3000 * mi, nil},
 		"an operator lowers it somewhat": {func(n *node, _ *Manager) { n.setLimit(1300 * mi) }, time.Second, 1300 * mi, nil},
 	} {
@@ -174,8 +190,31 @@ func TestManagerLendsAtOnce(t *testing.T) {
 	})
 }
 
-// TestManagerLentToPageCache: page cache borrows nothing.
+// TestManagerLentToPageCache: page cache takes no more of the node than without a burst, whether
+// something is lent or not.
 func TestManagerLentToPageCache(t *testing.T) {
+	for name, used := range map[string]uint64{"nothing is lent": 600, "memory is lent": 980} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(n *node) {
+				n.burst(1150 * mi)
+				m := n.started(bursting())
+				n.set(func() { n.pod("greedy").containers[0].uses += (used - 600) * mi })
+				n.run(m, 2*time.Second)
+				n.set(func() { n.cache[1] = n.limit - n.sum() })
+				n.run(m, 2*time.Second)
+				// The node has the margin above the kubelet's threshold.
+				if spare, _ := n.spare(); spare.Bytes+int64(spare.Margin) < 0 {
+					t.Errorf("the kubelet lacks %d MiB", -(spare.Bytes+int64(spare.Margin))/mi)
+				}
+				n.expect()
+				n.stop(m)
+			})
+		})
+	}
+}
+
+// TestManagerLentNoMore: who has freed the memory borrows nothing for page cache.
+func TestManagerLentNoMore(t *testing.T) {
 	bubble(t, func(n *node) {
 		m := n.borrowing()
 		n.set(func() { n.pod("leak").containers[0].uses = 640 * mi }) // a threshold is near: each poll reads memory.stat
@@ -187,6 +226,104 @@ func TestManagerLentToPageCache(t *testing.T) {
 		n.guards(m, 1000*mi)
 		if n.looks > 0 {
 			t.Errorf("%d looks at the node", n.looks)
+		}
+		n.stop(m)
+	})
+}
+
+// TestManagerLentEdited: an edit that lends more and limits to less, with the same sum, takes
+// nothing back between two looks.
+func TestManagerLentEdited(t *testing.T) {
+	bubble(t, func(n *node) {
+		m := n.borrowing()
+		n.set(func() { n.pod("leak").containers[0].uses += 50 * mi })
+		for n.looks = 0; n.looks == 0; {
+			n.run(m, 20*time.Millisecond)
+		}
+		c := bursting()
+		c.Limit, c.Burst = 900*mi, 500*mi
+		m.SetConfig(c)
+		n.run(m, 3*time.Second)
+		n.guards(m, 1400*mi)
+		n.stop(m)
+	})
+}
+
+// TestManagerLentBackSlowly: the memory of the first victim takes its time, while the node is
+// short. Another pod that grows meanwhile is evicted before the kernel kills, and nobody else is.
+func TestManagerLentBackSlowly(t *testing.T) {
+	for name, test := range map[string]struct {
+		slow  func(*node)
+		grows int
+		want  []string
+	}{
+		"a process that does not end, and another one grows": {func(n *node) { n.ends = 8 * time.Second }, 14, []string{"kill greedy.c1", "kill greedy.c2", "kill leak.c1"}},
+		"files that wait for the kubelet": {func(n *node) {
+			n.fails = 8 * time.Second
+			p := n.pod("leak")
+			p.containers[0].uses, p.rest = 100*mi, 500*mi
+		}, 0, []string{"kill leak.c1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(n *node) {
+				m := n.borrowing()
+				n.kernel.hostile = true
+				n.set(func() { test.slow(n) })
+				n.spares = 1140 * mi
+				n.run(m, 1100*time.Millisecond)
+				n.leaks(m, "greedy", test.grows, 15*mi, 250*time.Millisecond)
+				n.run(m, 3*time.Second)
+				var killed []string
+				for _, did := range n.all() {
+					if strings.HasPrefix(did, "kill ") {
+						killed = append(killed, did)
+					}
+				}
+				if slices.Sort(killed); !slices.Equal(killed, test.want) || len(n.kernel.killed) > 0 {
+					t.Errorf("did %q, want %q; the kernel has killed %q", killed, test.want, n.kernel.killed)
+				}
+				n.stop(m)
+			})
+		})
+	}
+}
+
+// TestManagerLentBackMeanwhile: less is lent while the memory of an eviction is awaited, which is
+// enough. Nobody grows, and nobody else is evicted.
+func TestManagerLentBackMeanwhile(t *testing.T) {
+	bubble(t, func(n *node) {
+		n.burst(4000 * mi)
+		n.fails = 8 * time.Second
+		m := n.started(bursting())
+		n.start(sized("leak", -10, 0, 0), 110)
+		n.set(func() { n.pod("leak").rest = 500 * mi })
+		n.run(m, 3*time.Second)
+		n.leaks(m, "leak", 10, 10*mi, 20*time.Millisecond)
+		n.run(m, time.Second)
+		n.expect("kill leak.c1", "evict leak")
+		n.spares = 1140 * mi
+		n.run(m, 15*time.Second)
+		n.expect("confirm leak")
+		n.stop(m)
+	})
+}
+
+// TestManagerLentToFiles: files that stay and are less than what the node lacks do not end the
+// giving back.
+func TestManagerLentToFiles(t *testing.T) {
+	bubble(t, func(n *node) {
+		n.burst(4000 * mi)
+		m := n.started(bursting())
+		for _, pod := range []string{"leak1", "leak2", "leak3", "leak4", "leak5"} {
+			n.start(sized(pod, -10, 0, 0), 100)
+		}
+		n.set(func() { n.left = 150 * mi })
+		n.run(m, 3*time.Second)
+		n.expect()
+		n.spares = 1000 * mi
+		n.run(m, 30*time.Second)
+		if spare, _ := n.spare(); spare.Bytes+int64(spare.Margin) < 0 {
+			t.Errorf("half a minute later the kubelet lacks %d MiB; did %q", -(spare.Bytes+int64(spare.Margin))/mi, n.all())
 		}
 		n.stop(m)
 	})

@@ -163,7 +163,7 @@ func (m *Manager) step(ctx context.Context) time.Duration {
 // poll reads the memory, decides, acts, and returns the time until the next poll.
 func (m *Manager) poll(ctx context.Context) (time.Duration, error) {
 	s := Situation{Now: time.Now(), API: m.API.Available(), Config: m.present()}
-	s.Lent = min(m.lending.lent, s.Config.Burst)
+	s.Lent = m.lending.lent(&s.Config)
 	readErr := m.read(&s)
 	m.executor.resume(ctx, s, readErr == nil)
 	freed := m.executor.progress(ctx, s)

@@ -548,7 +548,7 @@ func (n *node) options() Options {
 		Cgroups:   cgroups.FS(n.root),
 		Inventory: Inventory{Pods: n.list, Known: n.isKnown, Refresh: n.refreshPods, Scopes: n.scopes, Rest: n.restOf, Spare: n.spare},
 		Actions: Actions{
-			Kill: n.kill, Runtime: (*nodeRuntime)(n), Mark: n.mark, API: (*nodeAPI)(n), LowerLimit: n.lowerLimit,
+			Kill: n.kill, Runtime: (*nodeRuntime)(n), Mark: n.mark, API: (*nodeAPI)(n), LowerLimit: n.lowerLimit, Reclaim: n.reclaim,
 		},
 		Store:  Store(n.state()),
 		Events: (*nodeEvents)(n),

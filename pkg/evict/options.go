@@ -60,6 +60,9 @@ type Actions struct {
 	API  API
 	// LowerLimit has systemd apply a memory limit that was lowered below the partition's usage.
 	LowerLimit func(ctx context.Context) error
+	// Reclaim has the kernel take back so many bytes of page cache from the partition. It returns at
+	// once.
+	Reclaim func(bytes uint64)
 }
 
 // check returns an error that names a required field that is missing.

@@ -68,7 +68,7 @@ func (s Situation) limit() uint64 { return s.guarded(s.Memory.Max) }
 func (s Situation) guarded(inForce uint64) uint64 {
 	c := &s.Config
 	//guard: an operator's limit above the burst is guarded as it is
-	if raised := inForce > c.Max()+rounding; !c.Lowering && (raised || c.Burst == 0) {
+	if raised := inForce > c.Max()+rounding; !c.Lowering && (raised || c.Burst == 0 || c.Off) {
 		return inForce
 	}
 	return min(c.Limit+s.Lent, inForce)

@@ -145,7 +145,7 @@ func newMarginCollector(partitions *series) *marginCollector {
 		"Memory that a partition may still use: its limit minus the memory that the kernel cannot reclaim. Page cache is not counted as used. "+
 			"Absent without a limit.", "partition")
 	c.effective = c.desc(prefix+"memory_limit_effective_bytes",
-		"Limit that evictions keep a partition below: memoryLimit with what the node lends (memoryBurst), or an operator's. Absent without a limit.",
+		"Limit that evictions keep a partition below: memoryLimit with what the node lends (memoryBurst), or an operator's. Absent without memoryBurst.",
 		"partition")
 	c.threshold = c.desc(prefix+"eviction_threshold_bytes",
 		"Available memory below which a pod is evicted; absent if the threshold is off.", "partition", "threshold")
@@ -175,6 +175,8 @@ func (c *marginCollector) partition(to chan<- prometheus.Metric, partition strin
 	send(to, c.ownerless, prometheus.GaugeValue, float64(report.Ownerless), partition)
 	if report.Limit != cgroups.Unlimited {
 		send(to, c.available, prometheus.GaugeValue, float64(report.Available), partition)
+	}
+	if report.Burst > 0 && report.Limit != cgroups.Unlimited {
 		send(to, c.effective, prometheus.GaugeValue, float64(report.Limit), partition)
 	}
 	for _, t := range []struct {

@@ -33,8 +33,8 @@ type systemSection struct {
 	MemoryLimitMax quantityText `json:"memoryLimitMax,omitempty"`
 	// The most memory that the node may lend beyond memoryLimit while it has more to spare: a
 	// quantity. Evictions begin later by as much as is lent, and the limit of the kernel is the sum of
-	// both. Without it nothing is lent. It needs memoryLimit and evictionHard, goes without
-	// memoryHigh, and has an effect where the kubelet serves its Pods API. Plan without it.
+	// both. Without it nothing is lent. It needs memoryLimit and evictionHard, and goes without
+	// memoryHigh. Nothing is lent where the kubelet does not serve its Pods API. Plan without it.
 	MemoryBurst quantityText `json:"memoryBurst,omitempty"`
 	// The memory above which the kernel slows the partition down and reclaims its page cache, which
 	// gives eviction time: a quantity below memoryLimit, or a percentage of it. Without it this is
