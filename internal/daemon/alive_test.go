@@ -56,7 +56,7 @@ func TestAliveEviction(t *testing.T) {
 				Pods: func() []evict.Pod { return nil }, Known: func() bool { return true }, Refresh: func() {},
 				Scopes: func(string) (map[string]string, error) { return nil, nil },
 				Rest:   func(string) []evict.Container { return nil },
-				Spare:  func() (evict.Spare, bool) { return evict.Spare{}, false },
+				Spare:  func() (evict.Spare, error) { return evict.Spare{}, nil },
 			},
 			Actions: evict.Actions{
 				Kill: func(string, bool) error { return nil }, Runtime: &node.Runtime{}, Mark: func(map[string]bool) {},

@@ -80,24 +80,17 @@ func (m *monitor) newPartition(name partition.Name) (*followedPartition, error) 
 
 // spare returns what reads the memory that the node can lend to a partition. That is not known
 // while the kubelet does not tell its pods: one that it has just started would count for nothing.
-func (m *monitor) spare(to partition.Name) func() (evict.Spare, bool) {
-	unread := m.complaints("the memory that the node can lend is not known")
-	return func() (evict.Spare, bool) {
+func (m *monitor) spare(to partition.Name) func() (evict.Spare, error) {
+	return func() (evict.Spare, error) {
 		threshold := m.pressure.Load()
 		pods, _ := m.kubelet.Pods()
 		switch {
 		case threshold == nil:
-			unread(errors.New("the memory below which the kubelet evicts is not known; partition-monitor plan says what is wrong with its configuration"))
-			return evict.Spare{}, false
+			return evict.Spare{}, errors.New("the memory below which the kubelet evicts is not known; partition-monitor plan says what is wrong with its configuration")
 		case !m.kubelet.Answers():
-			unread(errors.New("the kubelet does not tell its pods; partition-monitor check pods-api says why"))
-			return evict.Spare{}, false
+			return evict.Spare{}, errors.New("the kubelet does not tell its pods; partition-monitor check pods-api says why")
 		}
-		spare, err := node.Spare(m.options.Node, to, m.followed.now(), pods, *threshold)
-		if err != nil {
-			unread(err)
-		}
-		return spare, err == nil
+		return node.Spare(m.options.Node, to, m.followed.now(), pods, *threshold)
 	}
 }
 

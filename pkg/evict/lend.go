@@ -1,6 +1,9 @@
 package evict
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 const (
 	// lendInterval is the time between two looks at the node, which come with a reading of
@@ -58,7 +61,9 @@ func (m *Manager) lend(s *Situation) {
 	case needed == 0:
 		l.guarded = c.Limit
 	default:
-		l.look(s, m.Spare)
+		if err := l.look(s, m.Spare); err != nil {
+			m.warnings.warn(fmt.Errorf("%s borrows nothing: the memory that the node can lend is not known: %w", m.name(), err))
+		}
 	}
 	s.Lent = l.lent(c)
 	//guard: page cache takes no more of the node than what is lent
@@ -67,13 +72,13 @@ func (m *Manager) lend(s *Situation) {
 	}
 }
 
-// look looks at what the node can spare.
-func (l *lending) look(s *Situation, read func() (Spare, bool)) {
+// look looks at what the node can spare. It returns an error if that has not been known for long.
+func (l *lending) look(s *Situation, read func() (Spare, error)) error {
 	c, workingSet := &s.Config, s.Memory.WorkingSet()
-	spare, known := read()
+	spare, err := read()
 	l.at = s.Now
 	switch {
-	case known:
+	case err == nil:
 		l.known = s.Now
 		//guard: more is lent only where twice the margin is free
 		more := c.lendable(workingSet, spare.Bytes-int64(spare.Margin))
@@ -81,7 +86,9 @@ func (l *lending) look(s *Situation, read func() (Spare, bool)) {
 	//guard: a node that is not known for long lends nothing
 	case s.Now.Sub(l.known) >= lendPatience:
 		l.guarded = c.Limit
+		return err
 	}
+	return nil
 }
 
 // lendable returns what can be lent, in bytes, to a partition that uses so much of the node, as the

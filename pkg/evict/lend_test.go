@@ -1,6 +1,7 @@
 package evict
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -8,12 +9,16 @@ import (
 )
 
 // spare returns what the node can spare: what the partition takes from it is missing there.
-func (n *node) spare() (Spare, bool) {
+func (n *node) spare() (Spare, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.looks++
 	workingSet := n.sum() - n.cache[0]
-	return Spare{Bytes: int64(n.spares) - int64(workingSet), Margin: 50 * mi}, !n.silent
+	var err error
+	if n.silent {
+		err = errors.New("silent")
+	}
+	return Spare{Bytes: int64(n.spares) - int64(workingSet), Margin: 50 * mi}, err
 }
 
 // reclaim takes back page cache, as the kernel does. It takes that which was used once first.

@@ -44,8 +44,8 @@ type Inventory struct {
 	// Rest lists all containers of a pod by ID and cgroup, in and outside of the partition. A
 	// container that a live move has left in two cgroups is in the list twice.
 	Rest func(uid string) []Container
-	// Spare reads what the node can lend. It reports false if that is not known.
-	Spare func() (Spare, bool)
+	// Spare reads what the node can lend. An error means that this is not known.
+	Spare func() (Spare, error)
 }
 
 // Actions holds what a Manager does.
