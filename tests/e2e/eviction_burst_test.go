@@ -31,6 +31,11 @@ func (e *evictor) burst(t *testing.T) {
 	configure(t, e.Node, strings.Replace(evictionSection, "cpuset:", "memoryBurst: 512Mi\n  cpuset:", 1))
 	most := strconv.Itoa(1024 << 20)
 	becomes(t, e.Node, limit, most)
+	// Page cache above memoryLimit is taken back, though the kernel's limit has room for it.
+	e.create(t, spec{namespace: members, name: "reader-burst", requests: resources("10m", "8Mi"), command: []string{"/podtool", "read", "/tmp", "20Mi", "700Mi"}})
+	stat := "awk '/^workingset_refault_file/ { print ($2 > 1000 ? \"taken back\" : $2) }' " + systemCgroup + "/memory.stat"
+	becomes(t, e.Node, stat, "taken back")
+	e.remove(t, members, "reader-burst")
 	s := spec{namespace: members, name: "leaker-burst", requests: resources("10m", "16Mi"), command: []string{"/podtool", "grow", "8Mi", "10Mi", "360Mi"}}
 	e.create(t, s)
 	becomes(t, e.Node, monitorPath+" status | grep -c '(512Mi lent by the node)'", "1")
