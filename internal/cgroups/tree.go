@@ -86,12 +86,14 @@ func (f FS) MemoryPeak(cgroup string) (uint64, error) { return f.number(cgroup, 
 // Reclaim has the kernel take back so many bytes from a cgroup (memory.reclaim, Linux 5.19). It
 // returns when the kernel has, or has found less: EAGAIN.
 func (f FS) Reclaim(cgroup string, bytes uint64) error {
-	file, err := os.OpenFile(filepath.Join(f.Path(cgroup), "memory.reclaim"), os.O_WRONLY, 0)
+	name := filepath.Join(f.Path(cgroup), "memory.reclaim")
+	fd, err := unix.Open(name, unix.O_WRONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return err
+		return &os.PathError{Op: "open", Path: name, Err: err}
 	}
-	_, err = fmt.Fprint(file, bytes)
-	return errors.Join(err, file.Close())
+	// Not by an os.File, which would wait after EAGAIN until the file is writable: for ever.
+	_, err = unix.Write(fd, strconv.AppendUint(nil, bytes, 10))
+	return errors.Join(err, unix.Close(fd))
 }
 
 // SwapCurrent reads memory.swap.current in bytes. A kernel without swap has no such file.

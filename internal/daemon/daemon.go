@@ -71,7 +71,7 @@ type monitor struct {
 	reloading sync.Mutex
 	followed  following
 	budgeting sync.Mutex // held while the budget is computed
-	// pressure is the kubelet's threshold in bytes, as it was last known; nil before that.
+	// pressure is the threshold of the kubelet that has connected, in bytes; nil before it was read.
 	pressure  atomic.Pointer[int64]
 	service   service
 	sizes     *sampler
@@ -149,7 +149,7 @@ func (m *monitor) build() {
 	m.kubelet = kubelet.NewWatcher(m.options.PodsAPI, m.signals.Wake, func(up bool) {
 		if reached(up); up {
 			m.marks.KubeletStarted()
-			m.notePressure()
+			m.pressure.Store(nil) // it has read its files when it started
 		}
 	})
 	m.runtime = node.NewRuntime(m.options.Node, m.options.Runtime, m.serviceCommand, m.connected("runtime"))

@@ -82,6 +82,9 @@ func (m *monitor) newPartition(name partition.Name) (*followedPartition, error) 
 // while the kubelet does not tell its pods: one that it has just started would count for nothing.
 func (m *monitor) spare(to partition.Name) func() (evict.Spare, error) {
 	return func() (evict.Spare, error) {
+		if m.pressure.Load() == nil {
+			m.notePressure()
+		}
 		threshold := m.pressure.Load()
 		pods, _ := m.kubelet.Pods()
 		switch {
@@ -93,6 +96,9 @@ func (m *monitor) spare(to partition.Name) func() (evict.Spare, error) {
 		return node.Spare(m.options.Node, to, m.followed.now(), pods, *threshold)
 	}
 }
+
+// reclaimPause is the time between two calls of the kernel.
+const reclaimPause = time.Second
 
 // reclaim returns what has the kernel take back page cache of a partition. The kernel takes its
 // time, and an eviction does not wait for it.
@@ -109,6 +115,7 @@ func (m *monitor) reclaim(cgroup string) func(bytes uint64) {
 			if err != nil && !errors.Is(err, syscall.EAGAIN) { // there was less
 				failed(err)
 			}
+			time.Sleep(reclaimPause)
 		}()
 	}
 }

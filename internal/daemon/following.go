@@ -61,8 +61,8 @@ func (m *monitor) setBudget() {
 	m.metrics.SetBudget(&budget)
 }
 
-// notePressure reads the threshold of the kubelet that runs. It has just answered, and read its
-// files when it started: what is edited later counts when it starts again.
+// notePressure reads the threshold of the kubelet that has connected. What is edited later counts
+// when it connects again.
 func (m *monitor) notePressure() {
 	budget, err := node.Budget(m.options.Node, nil)
 	if err != nil || budget.PressureBytes == nil {

@@ -12,8 +12,8 @@ import (
 	"node-partition.io/node-partition/tests/fakenode"
 )
 
-// TestPressure: the kubelet's threshold is that of its files when it connected, and is kept while
-// they have a mistake. An edit counts when the kubelet starts again.
+// TestPressure: the kubelet's threshold is that of its files when it connected. An edit counts when
+// it connects again, and a mistake does not.
 func TestPressure(t *testing.T) {
 	m, n, _, _ := built(t)
 	n.RunKubelet("--config=/var/lib/kubelet/config.yaml")
@@ -55,8 +55,11 @@ func TestSpareKnown(t *testing.T) {
 	known("all is known", "")
 	n.Write("/proc/meminfo", "MemTotal: 1 kB")
 	known("the memory cannot be read", "MemFree")
-	m.pressure.Store(nil)
+	m.pressure.Store(nil) // the kubelet has connected again
+	n.Write("/var/lib/kubelet/config.yaml", "maxPods: [")
 	n.Write("/proc/meminfo", fmt.Sprintf("MemTotal: %d kB\nMemFree: %d kB\nInactive(file): 0 kB", 16000<<10, 4000<<10))
 	known("the threshold is not known", "below which the kubelet evicts")
+	n.Write("/var/lib/kubelet/config.yaml", fakenode.Configuration(twoSections))
+	known("the file is repaired", "")
 	m.kubelet = silent
 }

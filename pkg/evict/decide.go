@@ -132,11 +132,7 @@ func (s Situation) crossed() (Threshold, State) {
 	if state.Base == 0 && state.Reclaiming == Hard && waiting(state.Open) {
 		// Enough was available after the last eviction, and the memory still missing is not
 		// coming back: another pod grows.
-		state.Base = s.limit() - min(c.Hard, s.limit())
-		//guard: less that is lent is no growth
-		if c.Burst > 0 {
-			state.Base = max(state.Base, s.Memory.Used())
-		}
+		state.Base = s.Memory.Max - min(c.Hard, s.Memory.Max)
 	}
 	return state.Reclaiming, state
 }
@@ -150,6 +146,7 @@ func Decide(s Situation) Decision {
 		Ownerless: s.Ownerless,
 	}
 	shortage := d.At + c.MinimumReclaim - min(d.Available, d.At+c.MinimumReclaim)
+	worthwhile := (shortage + 1) / 2
 	//guard: what is used beyond the guarded limit is missing, too
 	shortage += s.Memory.Used() - min(s.limit(), s.Memory.Used())
 	//guard: files that outlive their pod cost no other pod
@@ -170,7 +167,7 @@ func Decide(s Situation) Decision {
 		if counted := state.Base > 0 && pod.Empty && pod.withinRequest(); !counted {
 			stays += remains
 		}
-		if skip == "" && (remains > 0 || pod.Empty) && pod.Usage.Used-remains < (shortage+1)/2 {
+		if skip == "" && (remains > 0 || pod.Empty) && pod.Usage.Used-remains < worthwhile {
 			skip = SkipUnreclaimable
 			excess += uint64(max(0, pod.excess()))
 		}
@@ -328,7 +325,7 @@ func (s Situation) waiting() bool { return waiting(s.State.Open) || s.Evidence.d
 // where it stays: another pod would be evicted for that memory. With little left at the Base a
 // fall shows nothing (flutter).
 func (s Situation) emergency(crossed Threshold, held Hold) bool {
-	falling := s.State.Base+2*flutter <= s.roof(s.State.Base) && s.othersUsed() > s.halfway(s.State.Base)
+	falling := s.State.Base+2*flutter <= s.Memory.Max && s.othersUsed() > s.halfway(s.State.Base)
 	full := s.stuck() && held != HoldReclaiming && held != HoldUnreclaimable
 	//guard: nobody else is evicted while an eviction frees memory
 	return crossed == Hard && (falling || full) && !freeing(s.State.Open, s.Now) && !s.Evidence.freeing(s.Now)

@@ -333,3 +333,29 @@ func TestSnapshotEffective(t *testing.T) {
 		}
 	}
 }
+
+// TestDecideLowered: a limit that is lowered far below the usage is reached by the usual order.
+// What is missing in all does not make an eviction vain that frees a part of it.
+func TestDecideLowered(t *testing.T) {
+	files := func(name string) Pod { return sized(name, 0, 500, 10) }
+	ended := func(name string) Pod { return with(sized(name, 0, 400, 10), func(p *Pod) { p.Empty = true }) }
+	for name, test := range map[string]struct {
+		pods []Pod
+		want string
+	}{
+		"leaks that leave some files": {[]Pod{files("leak1"), files("leak2"), files("leak3"), sized("rest", 0, 400, 500)}, "leak1"},
+		"one of two":                  {[]Pod{sized("leak1", 0, 410, 10), sized("rest", 0, 1400, 1500)}, "leak1"},
+		"a pod that has ended":        {[]Pod{ended("leak1"), sized("rest", 0, 1400, 1500)}, "leak1"},
+		"pods that have ended":        {[]Pod{ended("leak1"), ended("leak2"), ended("leak3"), sized("rest", 0, 600, 700)}, "leak1"},
+	} {
+		for _, burst := range []uint64{0, 1000 * mi} {
+			s := snapshotOf(0, test.pods...)
+			s.Config.Soft, s.Config.Lowering, s.Config.Burst = 0, burst == 0, burst
+			s.Memory = cgroups.MemoryReading{Current: 1900 * mi, Max: 2000 * mi}
+			s.State.Unreclaimable = map[string]uint64{"leak1": 10 * mi, "leak2": 10 * mi, "leak3": 10 * mi}
+			if d := Decide(s); d.Victim == nil || d.Victim.Name != test.want {
+				t.Errorf("%s, burst %d: evicts %+v, want %s; held %q", name, burst/mi, d.Victim, test.want, d.Held)
+			}
+		}
+	}
+}

@@ -42,7 +42,7 @@ func (l *lending) lent(c *Settings) uint64 {
 func (m *Manager) lend(s *Situation) {
 	c, l := &s.Config, &m.lending
 	//guard: page cache borrows nothing
-	if c.Burst == 0 || !m.watch.statAt.Equal(s.Now) {
+	if c.Burst == 0 || c.Off || !m.watch.statAt.Equal(s.Now) {
 		return
 	}
 	// This much would have to be lent so that no threshold is near.
@@ -59,7 +59,7 @@ func (m *Manager) lend(s *Situation) {
 		return
 	//guard: nothing is read for a partition that needs no more than its limit
 	case needed == 0:
-		l.guarded = c.Limit
+		l.guarded, l.known = c.Limit, s.Now
 	default:
 		if err := l.look(s, m.Spare); err != nil {
 			m.warnings.warn(fmt.Errorf("%s borrows nothing: the memory that the node can lend is not known: %w", m.name(), err))
@@ -67,7 +67,7 @@ func (m *Manager) lend(s *Situation) {
 	}
 	s.Lent = l.lent(c)
 	//guard: page cache takes no more of the node than what is lent
-	if most := max(s.limit(), s.Memory.Used()); s.Memory.Current > most && !c.Off && !c.DryRun {
+	if most := max(s.limit(), s.Memory.Used()+c.Hard); s.Memory.Current > most && !c.Off && !c.DryRun {
 		m.Reclaim(s.Memory.Current - most)
 	}
 }

@@ -254,38 +254,48 @@ func TestManagerLentEdited(t *testing.T) {
 	})
 }
 
+// kills returns the containers that were killed since the last time, in the order of their names.
+func (n *node) kills() (list []string) {
+	for _, did := range n.all() {
+		if id, ok := strings.CutPrefix(did, "kill "); ok {
+			list = append(list, id)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
 // TestManagerLentBackSlowly: the memory of the first victim takes its time, while the node is
 // short. Another pod that grows meanwhile is evicted before the kernel kills, and nobody else is.
 func TestManagerLentBackSlowly(t *testing.T) {
+	never := func(n *node) { n.ends = 8 * time.Second }
 	for name, test := range map[string]struct {
-		slow  func(*node)
-		grows int
-		want  []string
+		slow   func(*node)
+		spares uint64
+		grows  int
+		want   []string
 	}{
-		"a process that does not end, and another one grows": {func(n *node) { n.ends = 8 * time.Second }, 14, []string{"kill greedy.c1", "kill greedy.c2", "kill leak.c1"}},
+		"another one grows":                       {never, 1140, 14, []string{"greedy.c1", "greedy.c2", "leak.c1"}},
+		"another one grows, and little was left":  {never, 1204, 14, []string{"greedy.c1", "greedy.c2", "leak.c1"}},
+		"another one grows, and nothing was left": {never, 1200, 14, []string{"greedy.c1", "greedy.c2", "leak.c1"}},
+		"another one has grown somewhat":          {never, 1225, 1, []string{"leak.c1"}},
 		"files that wait for the kubelet": {func(n *node) {
 			n.fails = 8 * time.Second
 			p := n.pod("leak")
 			p.containers[0].uses, p.rest = 100*mi, 500*mi
-		}, 0, []string{"kill leak.c1"}},
+		}, 1140, 0, []string{"leak.c1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(n *node) {
 				m := n.borrowing()
 				n.kernel.hostile = true
 				n.set(func() { test.slow(n) })
-				n.spares = 1140 * mi
+				n.spares = test.spares * mi
 				n.run(m, 1100*time.Millisecond)
 				n.leaks(m, "greedy", test.grows, 15*mi, 250*time.Millisecond)
 				n.run(m, 3*time.Second)
-				var killed []string
-				for _, did := range n.all() {
-					if strings.HasPrefix(did, "kill ") {
-						killed = append(killed, did)
-					}
-				}
-				if slices.Sort(killed); !slices.Equal(killed, test.want) || len(n.kernel.killed) > 0 {
-					t.Errorf("did %q, want %q; the kernel has killed %q", killed, test.want, n.kernel.killed)
+				if killed := n.kills(); !slices.Equal(killed, test.want) || len(n.kernel.killed) > 0 {
+					t.Errorf("killed %q, want %q; the kernel has killed %q", killed, test.want, n.kernel.killed)
 				}
 				n.stop(m)
 			})
@@ -293,22 +303,94 @@ func TestManagerLentBackSlowly(t *testing.T) {
 	}
 }
 
-// TestManagerLentBackMeanwhile: less is lent while the memory of an eviction is awaited, which is
-// enough. Nobody grows, and nobody else is evicted.
+// TestManagerLentBackMeanwhile: the memory of an eviction is awaited, and is enough, while less is
+// lent, or the limit is lowered. Nobody else is evicted, but who takes nearly all that is left.
 func TestManagerLentBackMeanwhile(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*node, *Manager)
+		want   []string
+	}{
+		"less is lent": {func(n *node, _ *Manager) { n.spares = 1140 * mi }, nil},
+		"the limit is lowered": {func(n *node, m *Manager) {
+			c := hardOnly
+			c.Limit, c.Lowering = 1140*mi, true
+			n.lower = func() error { n.setLimit(1140 * mi); return nil }
+			m.SetConfig(c)
+		}, nil},
+		"another one takes all but 6 MiB": {func(n *node, m *Manager) {
+			most := n.limit - n.sum() - 6*mi
+			n.set(func() { n.pod("greedy").containers[0].uses += most })
+			n.run(m, 200*time.Millisecond)
+			n.leaks(m, "greedy", 10, mi, 200*time.Millisecond)
+		}, []string{"greedy.c1", "greedy.c2"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(n *node) {
+				n.burst(4000 * mi)
+				n.fails, n.kernel.hostile = 8*time.Second, true
+				m := n.started(bursting())
+				n.start(sized("leak", -10, 0, 0), 110)
+				n.set(func() { n.pod("leak").rest = 500 * mi })
+				n.run(m, 3*time.Second)
+				n.leaks(m, "leak", 10, 10*mi, 20*time.Millisecond)
+				n.run(m, time.Second)
+				n.expect("kill leak.c1", "evict leak")
+				test.change(n, m)
+				n.run(m, 15*time.Second)
+				if killed := n.kills(); !slices.Equal(killed, test.want) || len(n.kernel.killed) > 0 {
+					t.Errorf("killed %q, want %q; the kernel has killed %q", killed, test.want, n.kernel.killed)
+				}
+				n.stop(m)
+			})
+		})
+	}
+}
+
+// TestManagerLentNotKnown: that nothing can be lent is said half a minute after it was needed, and
+// not at all while eviction is off.
+func TestManagerLentNotKnown(t *testing.T) {
+	for name, test := range map[string]struct {
+		off  bool
+		said int
+	}{"on": {false, 1}, "off": {true, 0}} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(n *node) {
+				n.burst(4000 * mi)
+				c := bursting()
+				c.Off = test.off
+				m := n.started(c)
+				n.run(m, time.Hour)
+				n.silent = true
+				n.set(func() { n.pod("greedy").containers[0].uses += 250 * mi })
+				n.run(m, lendPatience-time.Second)
+				n.expectEvents()
+				n.run(m, 5*time.Second)
+				if events := n.takeEvents(); len(events) != test.said {
+					t.Errorf("%q", events)
+				}
+				n.stop(m)
+			})
+		})
+	}
+}
+
+// TestManagerLentToProtected: a protected pod keeps what it has borrowed when the node is short.
+// The others keep the page cache that they need, such as their executables.
+func TestManagerLentToProtected(t *testing.T) {
 	bubble(t, func(n *node) {
-		n.burst(4000 * mi)
-		n.fails = 8 * time.Second
-		m := n.started(bursting())
-		n.start(sized("leak", -10, 0, 0), 110)
-		n.set(func() { n.pod("leak").rest = 500 * mi })
-		n.run(m, 3*time.Second)
-		n.leaks(m, "leak", 10, 10*mi, 20*time.Millisecond)
-		n.run(m, time.Second)
-		n.expect("kill leak.c1", "evict leak")
+		m := n.borrowing()
+		n.set(func() {
+			for _, p := range n.pods {
+				p.Static = true
+			}
+		})
 		n.spares = 1140 * mi
-		n.run(m, 15*time.Second)
-		n.expect("confirm leak")
+		n.run(m, 3*time.Second)
+		n.set(func() { n.cache[1] = 80 * mi })
+		n.run(m, 10*time.Second)
+		if n.cache[1] != 80*mi {
+			t.Errorf("%d of 80 MiB of page cache are left", n.cache[1]/mi)
+		}
 		n.stop(m)
 	})
 }

@@ -11,17 +11,7 @@ func (s Situation) halfway(base uint64) uint64 {
 	if base == 0 {
 		return math.MaxInt64
 	}
-	roof := s.roof(base)
-	return roof - (roof-min(base, roof))/2
-}
-
-// roof returns the limit below which a partition that has used base may grow: the kernel's, if what
-// the node lends has fallen below that.
-func (s Situation) roof(base uint64) uint64 {
-	if base < s.limit() {
-		return s.limit()
-	}
-	return s.Memory.Max
+	return s.Memory.Max - (s.Memory.Max-min(base, s.Memory.Max))/2
 }
 
 // setBase sets the Base, and what each pod uses unless the pods were not read.

@@ -14,7 +14,10 @@ const maxRest = 5 * time.Second
 type rest struct {
 	Decision
 	config Settings
-	until  time.Time
+	// used is the usage in bytes: above the limit that is guarded nothing is available, and it still
+	// tells who grows.
+	used  uint64
+	until time.Time
 }
 
 // newRest returns the decision as one that holds, if it does nothing. took is the time that it
@@ -23,7 +26,7 @@ func newRest(s Situation, d Decision, took time.Duration) rest {
 	if d.Crossed == "" || len(d.Hurry) > 0 || d.Victim != nil && !s.Config.DryRun {
 		return rest{}
 	}
-	return rest{d, s.Config, s.Now.Add(restFor(took))}
+	return rest{d, s.Config, s.Memory.Used(), s.Now.Add(restFor(took))}
 }
 
 // restFor returns the time until something that took so long is done again.
@@ -40,6 +43,7 @@ func (r *rest) again(s Situation) (Decision, bool) {
 		state.Base = min(state.Base, s.Memory.Used())
 	}
 	fallen := s.left()+min(flutter, r.Available/8) < r.Available ||
+		r.Available == 0 && s.Memory.Used() > r.used+flutter ||
 		//guard: half of what became available while nothing is done shows a leak
 		state.Base < r.State.Base && s.Memory.Used() > s.halfway(state.Base)
 	//guard: a decision to do nothing ends when less memory is left

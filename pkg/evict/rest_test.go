@@ -123,3 +123,32 @@ func TestManagerRestConfig(t *testing.T) {
 		}
 	})
 }
+
+// TestManagerRestGrower: nothing can be done about memory that stays, and the node has taken back
+// what it had lent, so that nothing is available. Who grows is seen all the same, before the kernel
+// kills.
+func TestManagerRestGrower(t *testing.T) {
+	bubble(t, func(n *node) {
+		n.burst(4000 * mi)
+		n.kernel.hostile = true
+		m := n.started(bursting())
+		n.set(func() { n.left = 650 * mi })
+		for _, p := range n.pods {
+			p.Request = 500 * mi
+		}
+		pods := m.Pods
+		m.Pods = func() []Pod {
+			<-time.After(50 * time.Millisecond)
+			return pods()
+		}
+		n.run(m, 3*time.Second)
+		n.spares = 1150 * mi
+		n.run(m, 10*time.Second)
+		n.pod("greedy").Request = 150 * mi
+		n.leaks(m, "greedy", 40, 5*mi, 50*time.Millisecond)
+		if n.run(m, time.Second); len(n.kernel.killed) > 0 {
+			t.Errorf("the kernel has killed %q", n.kernel.killed)
+		}
+		n.stop(m)
+	})
+}

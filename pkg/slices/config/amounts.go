@@ -3,6 +3,8 @@ package config
 import (
 	"cmp"
 	"slices"
+
+	"node-partition.io/node-partition/internal/text"
 )
 
 // remark says what is wrong with an amount beside the limit, and whether the section is refused.
@@ -28,6 +30,10 @@ func (c *checker) resolve(p *Partition) {
 		// any size. An amount that is a problem with it is one on each node: it grows with the limit, or
 		// stays as it is. A warning holds on each node if it does with the least limit, too.
 		elsewhere = judge(*p, min(cmp.Or(s.MinBytes, smallLimit), limit)) // with less than smallLimit no partition works
+	}
+	if memory := c.node.MemoryBytes; known && p.Burst > 0 && limit < memory && p.Max() >= memory {
+		c.warn(burstField, "with memoryLimit it is %s, and the node has %s: without a monitor nothing limits the partition; want less",
+			text.RoundBytes(int64(p.Max())), text.RoundBytes(int64(memory)))
 	}
 	for _, r := range elsewhere {
 		result := ""

@@ -121,8 +121,6 @@ func (c *checker) memoryBurst(hard amount) uint64 {
 		c.bad(burstField, shown(raw), "goes without %s, above which the kernel slows the partition down; remove one", highField)
 	case hard.text != "" && hard.bytes == 0 && hard.percent == 0:
 		c.bad(burstField, shown(raw), "needs %s, by which the node gets the memory back; want a threshold, or no burst", hardField)
-	case c.node.MemoryBytes > 0 && burst >= c.node.MemoryBytes:
-		c.notBelow(burstField, c.node.MemoryBytes)
 	}
 	return burst
 }
