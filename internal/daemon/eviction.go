@@ -110,12 +110,11 @@ func (m *monitor) reclaim(cgroup string) func(bytes uint64) {
 			return
 		}
 		go func() {
-			defer busy.Store(false)
 			err := m.options.Node.Cgroups.Reclaim(cgroup, bytes)
 			if err != nil && !errors.Is(err, syscall.EAGAIN) { // there was less
 				failed(err)
 			}
-			time.Sleep(reclaimPause)
+			time.AfterFunc(reclaimPause, func() { busy.Store(false) })
 		}()
 	}
 }
