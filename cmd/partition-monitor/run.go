@@ -25,6 +25,7 @@ func runCommand(n host.Node) *cli.Command {
 		Flags: commonFlags(
 			textFlag(node.FlagWebConfig, ""),
 			textFlag(node.FlagTextfile, ""),
+			boolFlag(node.FlagValidate),
 			durationFlag(node.FlagTick, 30*time.Second),
 			boolFlag(node.FlagPerPod),
 			boolFlag(node.FlagDebug),
@@ -59,6 +60,8 @@ func runCommand(n host.Node) *cli.Command {
 				PerPod:  c.Bool(node.FlagPerPod),
 				Version: buildversion.String(),
 				Log:     log,
+
+				Validate: c.Bool(node.FlagValidate),
 
 				WebConfig: webConfig,
 				Textfile:  folder,

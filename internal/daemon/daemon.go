@@ -35,6 +35,8 @@ type Options struct {
 	Tick time.Duration
 	// PerPod adds metrics of each pod.
 	PerPod bool
+	// Validate has the runtime refuse containers that require us and would start outside.
+	Validate bool
 	// WebConfig is the path of a web configuration file for Listen; empty means that neither TLS nor a
 	// password is asked for.
 	WebConfig string
@@ -160,7 +162,7 @@ func (m *monitor) build() {
 	}
 	m.api = cluster.NewReporter(m.options.Node, m.options.Eviction.Kubeconfig, m.log)
 	m.plugin = &nri.Plugin{
-		Wake: m.signals.Wake, Announce: m.signals.Announce, Connection: m.nriConnected,
+		Wake: m.signals.Wake, Announce: m.signals.Announce, Connection: m.nriConnected, Validate: m.options.Validate,
 	}
 	m.sizes = m.newSampler()
 	m.marks, m.recorder = m.newNodeStatus(), m.newRecorder()

@@ -4,6 +4,7 @@ package node
 const (
 	FlagRuntime    = "runtime-endpoint"
 	FlagNRI        = "nri-socket"
+	FlagValidate   = "nri-validate"
 	FlagPods       = "pods-api-socket"
 	FlagListen     = "listen"
 	FlagWebConfig  = "web.config.file" // the name that Prometheus' exporters use
@@ -48,6 +49,13 @@ var Flags = []Flag{
 		Name:  FlagNRI,
 		Usage: "`SOCKET` at which the runtime serves NRI",
 		Text:  "The socket at which the runtime serves NRI.",
+	},
+	{
+		Name:  FlagValidate,
+		Usage: "have the runtime refuse a container that requires the monitor and would start outside",
+		Text: "Have the runtime ask once more, before it creates a container. It refuses the container of a pod that requires the " +
+			"monitor and would start outside of its partition. It also refuses the first container of any pod about which it asks a " +
+			"monitor that has ended or hangs.",
 	},
 	{
 		Name:  FlagPods,

@@ -28,6 +28,8 @@ type Plugin struct {
 	Announce func(podmove.Announcement)
 	// Connection is called when the runtime has connected (true) or disconnected.
 	Connection func(up bool)
+	// Validate makes it a validator.
+	Validate bool
 
 	mu      sync.Mutex
 	rules   partition.Rules

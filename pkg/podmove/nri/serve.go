@@ -65,7 +65,11 @@ func serveOnce(ctx context.Context, socket string, p *Plugin) (served bool, err 
 	}
 	defer conn.Close()
 	defer p.disconnected()
-	return register(ctx, p, stub.WithPluginName(pluginName), stub.WithPluginIdx(pluginIndex), stub.WithConnection(conn))
+	options := []stub.Option{stub.WithPluginName(pluginName), stub.WithPluginIdx(pluginIndex), stub.WithConnection(conn)}
+	if p.Validate {
+		return register(ctx, validator{p}, append(options, failing)...)
+	}
+	return register(ctx, p, options...)
 }
 
 // register registers a plugin with the runtime, and returns when the connection or ctx ends. served

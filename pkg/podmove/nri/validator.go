@@ -1,0 +1,49 @@
+package nri
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/containerd/nri/pkg/api"
+	"github.com/containerd/nri/pkg/plugin"
+	"github.com/containerd/nri/pkg/stub"
+
+	"node-partition.io/node-partition/internal/partition"
+)
+
+// validator is a Plugin that the runtime asks once more, when all plugins have answered about a
+// container. If it has ended or does not answer, the runtime does not create the container. Without
+// it a plugin that has ended or does not answer counts as having answered (containerd/nri#316).
+type validator struct{ *Plugin }
+
+// failing is for runtimes that ask no validator that has failed (containerd/nri 0.12.5). Earlier
+// ones ignore it.
+var failing = stub.WithFailurePolicy(&api.FailurePolicy{FailRequest: true})
+
+// ValidateContainerAdjustment refuses a member that requires us, and whose container would start
+// outside of its partition.
+func (v validator) ValidateContainerAdjustment(_ context.Context, req *api.ValidateContainerAdjustmentRequest) error {
+	pod, c := req.GetPod(), req.GetContainer()
+	v.mu.Lock()
+	to := v.rules.Place(memberOf(pod)).Partition
+	v.mu.Unlock()
+	required, _ := plugin.GetEffectiveAnnotation(pod, plugin.RequiredPluginsAnnotation, c.GetName())
+	if to == partition.Default || !strings.Contains(required, pluginName) {
+		return nil
+	}
+	place := req.GetAdjust().GetLinux().GetCgroupsPath()
+	if place == "" {
+		place = c.GetLinux().GetCgroupsPath()
+	}
+	slice, _, _ := strings.Cut(place, ":")
+	name, _, uid, ok := partition.ParsePodSlice(path.Base(slice))
+	if ok && name == to && uid == partition.EscapeUID(pod.GetUid()) {
+		return nil
+	}
+	return fmt.Errorf(
+		"pod %s/%s: container %s would start in %q, outside of the partition %s, and requires %s",
+		pod.GetNamespace(), pod.GetName(), c.GetName(), place, to, pluginName,
+	)
+}
