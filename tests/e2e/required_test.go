@@ -37,12 +37,7 @@ var noWatchdog = lab.File{
 // the annotation starts outside, as do static pods and node-critical pods.
 func TestRequired(t *testing.T) {
 	onEach(t, kinds([]string{"trixie"}, "trixie"), func(t *testing.T, flavour string) {
-		r := required{newWorkloads(t, flavour, partitionOf("1Gi", "0-1"), noWatchdog)}
-		run(t, r.Node, validated)
-		if err := r.WaitReady(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		r.connected(t)
+		r := newRequired(t, flavour)
 		for _, step := range []struct {
 			name string
 			run  func(*testing.T)
@@ -51,6 +46,7 @@ func TestRequired(t *testing.T) {
 			{"dead", r.dead},
 			{"stopped", r.stopped},
 			{"stopped, and a container comes back", r.comesBack},
+			{"stopped, and validates", r.validates},
 		} {
 			if !t.Run(step.name, step.run) {
 				return
@@ -61,6 +57,30 @@ func TestRequired(t *testing.T) {
 
 // required is a node whose runtime has NRI's default validator.
 type required struct{ *workloads }
+
+func newRequired(t *testing.T, flavour string, files ...lab.File) required {
+	t.Helper()
+	r := required{newWorkloads(t, flavour, partitionOf("1Gi", "0-1"), append(files, noWatchdog)...)}
+	run(t, r.Node, validated)
+	if err := r.WaitReady(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r.connected(t)
+	return r
+}
+
+// require has the API server annotate members.
+func (r required) require(t *testing.T) {
+	t.Helper()
+	if err := r.control.CreateAll(t.Context(), []byte(run(t, r.Node, monitorPath+" render admission --require-monitor"))); err != nil {
+		t.Fatal(err)
+	}
+	r.await(t, "the API server follows the policy", func(ctx context.Context) (bool, string, error) {
+		pod, err := r.control.Client().CoreV1().Pods(members).Create(ctx, spec{namespace: members, name: "tried"}.pod(),
+			metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return err == nil && pod.Annotations["required-plugins.noderesource.dev"] != "", "no annotation", err
+	})
+}
 
 // connected waits until the runtime asks the monitor.
 func (r required) connected(t *testing.T) {
@@ -122,14 +142,7 @@ func (r required) without(t *testing.T) {
 
 // dead: with the policy a member waits, and nobody else does.
 func (r required) dead(t *testing.T) {
-	if err := r.control.CreateAll(t.Context(), []byte(run(t, r.Node, monitorPath+" render admission --require-monitor"))); err != nil {
-		t.Fatal(err)
-	}
-	r.await(t, "the API server follows the policy", func(ctx context.Context) (bool, string, error) {
-		pod, err := r.control.Client().CoreV1().Pods(members).Create(ctx, spec{namespace: members, name: "tried"}.pod(),
-			metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		return err == nil && pod.Annotations["required-plugins.noderesource.dev"] != "", "no annotation", err
-	})
+	r.require(t)
 	run(t, r.Node, "systemctl stop "+monitorUnit)
 	r.submit(t, spec{namespace: members, name: "waits"})
 	r.refused(t, "waits")
@@ -160,10 +173,23 @@ func (r required) stopped(t *testing.T) {
 // about. It counts as answered when the time is over (containerd/nri#316), and starts outside. The
 // next container waits.
 func (r required) comesBack(t *testing.T) {
+	// Nobody else may be moved meanwhile: the runtime would ask about that one first.
+	r.runsIn(t, members, "critical", partition.System, v1.PodQOSBestEffort)
+	inSlice(t, r.Node, members, "static", partition.System, v1.PodQOSBestEffort)
 	run(t, r.Node, "systemctl kill --kill-whom=main --signal=STOP "+monitorUnit)
 	r.kill(t, "late")
 	r.runsIn(t, members, "late", partition.Default, v1.PodQOSBestEffort)
 	r.kill(t, "late")
 	r.refused(t, "late")
 	r.back(t, "late", 2, "systemctl kill --kill-whom=main --signal=CONT "+monitorUnit)
+}
+
+// validates: with --nri-validate that container waits, too.
+func (r required) validates(t *testing.T) {
+	run(t, r.Node, "echo PARTITION_MONITOR_ARGS=--nri-validate >/etc/default/node-partition; systemctl restart "+monitorUnit)
+	r.connected(t)
+	run(t, r.Node, "systemctl kill --kill-whom=main --signal=STOP "+monitorUnit)
+	r.kill(t, "late")
+	r.refused(t, "late")
+	r.back(t, "late", 3, "systemctl kill --kill-whom=main --signal=CONT "+monitorUnit)
 }
