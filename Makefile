@@ -52,7 +52,7 @@ ONE := $(or $(FLAVOUR),$(LAB_FLAVOURS),trixie)
 BIN ?= bin
 
 .PHONY: all build check-prefix install uninstall packages sysext image chart release test-packages test-ways pictures test test-unit e2e test-nodes test-rollout test-arm64 test-older soak \
-	vet lint golangci-lint bench fuzz guards mutants demo clean help setup-node generate
+	vet lint golangci-lint bench league fuzz guards mutants demo clean help setup-node generate
 
 all: build
 
@@ -329,6 +329,12 @@ bench: setup-node
 	@tests/setup bench
 	$(GO) -C tests/e2e test -run '^$$' -bench . -benchtime 200x ./nodebench/generator
 	$(GO) -C tests/e2e run ./nodebench $(BENCH_FLAGS)
+
+LEAGUE_ROUNDS ?= 50
+
+## league: what ends pods when memory is short, ours and others, with each load; LEAGUE_FLAGS='-keepers ours -loads burst'; hours
+league: setup-node
+	$(GO) -C tests/e2e run ./league -raw $(CURDIR)/bin/league.jsonl -rounds $(LEAGUE_ROUNDS) $(LEAGUE_FLAGS)
 
 FUZZTIME ?= 60s
 

@@ -35,13 +35,12 @@ const timeout = 70 * time.Minute
 
 // options holds the flags.
 type options struct {
-	flavours  []string
-	parts     []string
-	rounds    int
-	pods      int
-	evictions int
-	idleFor   time.Duration
-	monitor   string
+	flavours []string
+	parts    []string
+	rounds   int
+	pods     int
+	idleFor  time.Duration
+	monitor  string
 }
 
 func (o options) wants(part string) bool { return slices.Contains(o.parts, part) }
@@ -61,13 +60,12 @@ func run(ctx context.Context, args []string) error {
 	flags.StringVar(
 		&parts,
 		"parts",
-		"cost,idle,eviction",
+		"cost,idle",
 		"what to measure",
 	)
 	flags.IntVar(&o.rounds, "rounds", 30, "rounds of four containers each way")
 	flags.IntVar(&o.pods, "pods", 100, "pods of the partition of an idle node")
 	flags.DurationVar(&o.idleFor, "idle", 2*time.Minute, "how long to watch an idle node")
-	flags.IntVar(&o.evictions, "evictions", 5, "evictions each, of the monitor and of the kubelet")
 	flags.StringVar(&o.monitor, "monitor", "", "another build of partition-monitor than that of this tree")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -82,17 +80,7 @@ func run(ctx context.Context, args []string) error {
 	defer os.RemoveAll(b.dir)
 	var all []measured
 	for _, flavour := range o.flavours {
-		if !slices.ContainsFunc(o.parts, func(part string) bool { return part != "eviction" }) {
-			break
-		}
 		m, err := b.node(ctx, flavour)
-		all = append(all, m...)
-		if err != nil {
-			return errors.Join(err, show(os.Stdout, all))
-		}
-	}
-	if o.wants("eviction") {
-		m, err := b.eviction(ctx)
 		all = append(all, m...)
 		if err != nil {
 			return errors.Join(err, show(os.Stdout, all))

@@ -61,7 +61,7 @@ func build(o options, progress func(string)) (*bench, error) {
 
 func (b *bench) path(name string) string { return filepath.Join(b.dir, name) }
 
-// fineTimers gives a node the timers of real ones: the monitor polls every 2 ms near its threshold.
+// fineTimers gives a node the timers of real ones.
 const fineTimers = "highres=on"
 
 // section has no CPU set: containers of the partition have the same CPUs as the others.

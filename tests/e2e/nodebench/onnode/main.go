@@ -50,11 +50,8 @@ func run(ctx context.Context, args []string) error {
 	flags.DurationVar(&s.idle, "for", 2*time.Minute, "how long to watch an idle node")
 	flags.DurationVar(&s.instruction, "instruction", time.Nanosecond, "CPU time of an instruction")
 	flags.IntVar(&s.pods, "pods", 100, "pods of an idle node's partition")
-	if len(args) > 0 && args[0] == "watch" {
-		return watch(ctx, args[1:])
-	}
 	if len(args) == 0 || parts[args[0]] == nil {
-		return errors.New("want cost, idle or watch")
+		return errors.New("want cost or idle")
 	}
 	if err := flags.Parse(args[1:]); err != nil {
 		return err

@@ -1,0 +1,78 @@
+package verdict
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+
+	"node-partition.io/node-partition/tests/e2e/nodebench/figure"
+)
+
+// Read reads raw data.
+func Read(r io.Reader) ([]Line, error) {
+	var all []Line
+	lines := bufio.NewScanner(r)
+	for lines.Scan() {
+		var l Line
+		if err := json.Unmarshal(lines.Bytes(), &l); err != nil {
+			return nil, fmt.Errorf("raw data, line %d: %w", len(all)+1, err)
+		}
+		all = append(all, l)
+	}
+	return all, lines.Err()
+}
+
+// Table writes a row for each load and keeper, in the order of their first rounds.
+func Table(w io.Writer, all []Line) error {
+	type cell struct{ load, keeper string }
+	var loads []string
+	var cells []cell
+	rounds := map[cell][]Line{}
+	for _, l := range all {
+		c := cell{l.Load, l.Keeper}
+		if !slices.Contains(loads, l.Load) {
+			loads = append(loads, l.Load)
+		}
+		if rounds[c] == nil {
+			cells = append(cells, c)
+		}
+		rounds[c] = append(rounds[c], l)
+	}
+	text := "| load | keeper | rounds | victims | wrong victims | kernel kills | " +
+		"threshold to first signal, ms | the neighbour's progress | s without an answer |\n" +
+		"|---|---|---|---|---|---|---|---|---|\n"
+	for _, load := range loads {
+		for _, c := range cells {
+			if c.load == load {
+				text += row(c.load, c.keeper, rounds[c])
+			}
+		}
+	}
+	_, err := io.WriteString(w, text)
+	return err
+}
+
+func row(load, keeper string, rounds []Line) string {
+	victims, wrong, kills := 0, 0, 0
+	var millis, progress, silent []float64
+	for _, l := range rounds {
+		victims, kills = victims+len(l.Victims), kills+l.KernelKills
+		for _, v := range l.Victims {
+			if v.Wrong {
+				wrong++
+			}
+		}
+		if l.Millis != nil {
+			millis = append(millis, *l.Millis)
+		}
+		progress, silent = append(progress, l.Progress), append(silent, l.Silent)
+	}
+	times := "none"
+	if len(millis) > 0 {
+		times = fmt.Sprintf("%.0f (%.0f to %.0f)", figure.Median(millis), slices.Min(millis), slices.Max(millis))
+	}
+	return fmt.Sprintf("| %s | %s | %d | %d | %d | %d | %s | %.2f (least %.2f) | %.1f at most |\n", load, keeper,
+		len(rounds), victims, wrong, kills, times, figure.Median(progress), slices.Min(progress), slices.Max(silent))
+}
