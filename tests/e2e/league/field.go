@@ -51,7 +51,10 @@ var loads = []load{
 	{"burst", []member{leaker("rush 0s 2 1Gi")}},
 	{"tmpfs", []member{leaker("fill /memory 50Mi 1Gi")}},
 	// The page cache fills the partition in the ten seconds before the leak.
-	{"cache", []member{leaker("leak 10s 16Mi 50Mi 3Gi"), {"reader", "16Mi", onNode + " gate /podtool read /tmp 20Mi 450Mi"}}},
+	{"cache", []member{
+		leaker("leak 10s 16Mi 50Mi 3Gi"),
+		{"reader", "16Mi", onNode + " gate /podtool read /tmp 20Mi 450Mi"},
+	}},
 	{"ten", together(10)},
 	{"forks", []member{leaker("leak 5s 16Mi 50Mi 3Gi"), {"forks", "16Mi", onNode + " gate /podtool forks"}}},
 	{"slow", []member{leaker("grow 250Mi 2Mi 3Gi")}},
@@ -59,7 +62,7 @@ var loads = []load{
 
 // together returns pods that grow at the same time.
 func together(number int) []member {
-	var all []member
+	all := make([]member, 0, number)
 	for i := range number {
 		one := leaker("grow 8Mi 5Mi 100Mi")
 		one.name = fmt.Sprintf("%s-%d", one.name, i)
@@ -218,9 +221,10 @@ func (f *field) remove(ctx context.Context, all []member) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	grace, gone := int64(0), map[string]bool{}
+	atOnce := metav1.DeleteOptions{GracePeriodSeconds: &grace}
 	for _, m := range all {
 		gone[m.name] = true
-		err := f.control.Client().CoreV1().Pods(namespace(m)).Delete(ctx, m.name, metav1.DeleteOptions{GracePeriodSeconds: &grace})
+		err := f.control.Client().CoreV1().Pods(namespace(m)).Delete(ctx, m.name, atOnce)
 		if err != nil && !apierrors.IsNotFound(err) {
 			return err
 		}

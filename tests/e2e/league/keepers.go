@@ -93,9 +93,11 @@ func (f *field) install(ctx context.Context, ks []keeper) error {
 	if packages == nil {
 		return nil
 	}
+	all := strings.Join(packages, " ")
 	_, err := f.slowly(ctx, `printf '#!/bin/sh\nexit 101\n' >/usr/sbin/policy-rc.d && chmod +x /usr/sbin/policy-rc.d
-apt-get -qq -o Acquire::Languages=none update && DEBIAN_FRONTEND=noninteractive apt-get -qq --no-install-recommends -y install `+
-		strings.Join(packages, " ")+" >&2 && systemctl disable "+strings.Join(packages, " "))
+apt-get -qq -o Acquire::Languages=none update
+DEBIAN_FRONTEND=noninteractive apt-get -qq --no-install-recommends -y install `+all+` >&2
+systemctl disable `+all)
 	return err
 }
 
@@ -116,7 +118,8 @@ func (f *field) change(ctx context.Context, k keeper) error {
 	if err != nil {
 		return err
 	}
-	defaults := lab.File{Path: "/etc/default/node-partition", Data: []byte("PARTITION_MONITOR_ARGS=--eviction=" + k.eviction + "\n")}
+	arguments := "PARTITION_MONITOR_ARGS=--eviction=" + k.eviction + "\n"
+	defaults := lab.File{Path: "/etc/default/node-partition", Data: []byte(arguments)}
 	if err := f.CopyTo(ctx, config, defaults); err != nil {
 		return err
 	}

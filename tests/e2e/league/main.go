@@ -145,6 +145,8 @@ func programs(to string) ([]lab.File, error) {
 	} {
 		err = errors.Join(err, testkit.Build("node-partition.io/node-partition/"+pkg, filepath.Join(to, name)))
 	}
-	files, listErr := lab.Installed("../..", "deploy/installed", to, "partition-generator", "partition-monitor", monitorUnit)
-	return files, errors.Join(err, listErr)
+	if err != nil {
+		return nil, err
+	}
+	return lab.Installed("../..", "deploy/installed", to, "partition-generator", "partition-monitor", monitorUnit)
 }

@@ -56,7 +56,8 @@ func Table(w io.Writer, all []Line) error {
 
 func row(load, keeper string, rounds []Line) string {
 	victims, wrong, kills := 0, 0, 0
-	var millis, progress, silent []float64
+	var millis []float64
+	progress, silent := make([]float64, 0, len(rounds)), make([]float64, 0, len(rounds))
 	for _, l := range rounds {
 		victims, kills = victims+len(l.Victims), kills+l.KernelKills
 		for _, v := range l.Victims {
