@@ -1,7 +1,7 @@
 // Command league compares what ends pods when memory is short: this project's monitor, other
 // programs, and nothing. One node of the lab gets each keeper in turn, and with it each load. A
 // file of raw data gets a line for each round. The table of all rounds in it goes to standard
-// output.
+// output. It exits with status 1 if ours has done harm in one of them.
 package main
 
 import (
@@ -64,7 +64,7 @@ func run(ctx context.Context, args []string) error {
 		return errors.Join(err, seekErr)
 	}
 	all, readErr := verdict.Read(file)
-	return errors.Join(err, readErr, verdict.Table(os.Stdout, all))
+	return errors.Join(err, readErr, verdict.Table(os.Stdout, all), verdict.Harm(all, ours))
 }
 
 // play boots a node and plays all rounds on it.

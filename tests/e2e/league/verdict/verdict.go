@@ -4,6 +4,8 @@ package verdict
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -100,6 +102,19 @@ func Decide(seen Seen, pods map[string]string) Line {
 		l.Progress = seen.Beside / seen.Alone
 	}
 	return l
+}
+
+// Harm returns an error for each round in which a keeper has let the kernel kill, or others than
+// the leak have ended.
+func Harm(all []Line, keeper string) error {
+	var harm []error
+	for i, l := range all {
+		wrong := slices.DeleteFunc(slices.Clone(l.Victims), func(v Victim) bool { return !v.Wrong })
+		if l.Keeper == keeper && (len(wrong) > 0 || l.KernelKills > 0) {
+			harm = append(harm, fmt.Errorf("line %d, load %s: wrong victims %+v, kernel kills %d", i+1, l.Load, wrong, l.KernelKills))
+		}
+	}
+	return errors.Join(harm...)
 }
 
 // owner returns the name of the pod or the service that a cgroup belongs to, and whether it leaks.

@@ -84,6 +84,12 @@ func TestTable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := verdict.Harm(lines, "a"); err != nil {
+		t.Error(err)
+	}
+	if err := verdict.Harm(lines, "b"); err == nil || !strings.Contains(err.Error(), "line 2, load x: wrong victims [{Name:user Wrong:true}], kernel kills 1") {
+		t.Errorf("%v, want the round of b", err)
+	}
 	var got strings.Builder
 	if err := verdict.Table(&got, lines); err != nil {
 		t.Fatal(err)
