@@ -122,9 +122,9 @@ func (r required) undisturbed(t *testing.T, namespace, part string, starts int, 
 	began := time.Now()
 	const atOnce = 10
 	for i := 0; i < starts; i += atOnce {
-		var pods []spec
-		for j := range atOnce {
-			pods = append(pods, starter(namespace, part, i+j))
+		pods := make([]spec, atOnce)
+		for j := range pods {
+			pods[j] = starter(namespace, part, i+j)
 			start(t, pods[j])
 		}
 		r.reaches(t, part, i+atOnce)

@@ -36,7 +36,7 @@ func IsPrelaunched() bool { return os.Getenv(api.PluginSocketEnvVar) != "" }
 // or ctx ends. Unlike Serve it does not connect again: the next start of the runtime starts another
 // process.
 func ServePrelaunched(ctx context.Context, p *Prelaunched) error {
-	if _, err := register(ctx, p); err != nil {
+	if err := register(ctx, p); err != nil {
 		return fmt.Errorf("NRI: %w", err)
 	}
 	return nil

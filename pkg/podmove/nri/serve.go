@@ -28,19 +28,31 @@ const (
 // plugin_request_timeout of containerd and CRI-O).
 const startTimeout = 2 * (5 + 2) * time.Second
 
+// mostRefused is the number of times that the runtime closes the connection of a validator before
+// it has synchronized it. One that knows no validators does so (containerd/nri before 0.10), and
+// one that stops just then. After that the plugin connects without.
+const mostRefused = 3
+
 // Serve keeps the plugin connected to the runtime until ctx ends. A restarted runtime creates
 // containers at once, so the first attempts follow each other quickly. failed is called with the
 // reason whenever there is no connection.
 func Serve(ctx context.Context, socket string, p *Plugin, failed func(error)) error {
 	again := wait.Backoff{Duration: 20 * time.Millisecond, Factor: 1.5, Jitter: 0.1, Steps: 1 << 30, Cap: time.Second}
-	delay := again.DelayFunc()
+	delay, refused := again.DelayFunc(), 0
 	for {
-		served, err := serveOnce(ctx, socket, p)
+		before := p.Connections()
+		validates := p.Validate && refused < mostRefused
+		err := serveOnce(ctx, socket, p, validates)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if served {
-			delay = again.DelayFunc()
+		switch {
+		case p.Connections() > before:
+			delay, refused = again.DelayFunc(), 0
+		case validates && errors.Is(err, errClosed):
+			if refused++; refused == mostRefused {
+				err = fmt.Errorf("%w: it accepts no validator, and --nri-validate has no effect; it needs containerd 2.2 or CRI-O 1.34", err)
+			}
 		}
 		failed(fmt.Errorf("NRI: %s: %w", socket, err))
 		select {
@@ -57,30 +69,29 @@ var (
 	errStart  = fmt.Errorf("the runtime has not accepted the plugin within %s", startTimeout)
 )
 
-func serveOnce(ctx context.Context, socket string, p *Plugin) (served bool, err error) {
+func serveOnce(ctx context.Context, socket string, p *Plugin, validates bool) error {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "unix", socket)
 	if err != nil {
-		return false, err
+		return err
 	}
 	defer conn.Close()
 	defer p.disconnected()
 	options := []stub.Option{stub.WithPluginName(pluginName), stub.WithPluginIdx(pluginIndex), stub.WithConnection(conn)}
-	if p.Validate {
+	if validates {
 		return register(ctx, validator{p}, append(options, failing)...)
 	}
 	return register(ctx, p, options...)
 }
 
-// register registers a plugin with the runtime, and returns when the connection or ctx ends. served
-// means that the runtime has accepted the plugin.
-func register(ctx context.Context, p any, options ...stub.Option) (served bool, err error) {
+// register registers a plugin with the runtime, and returns when the connection or ctx ends.
+func register(ctx context.Context, p any, options ...stub.Option) error {
 	closed := make(chan struct{})
 	// Without WithOnClose the stub ends the process.
 	options = append(options, stub.WithOnClose(sync.OnceFunc(func() { close(closed) })), stub.WithLogger(silent{}))
 	plugin, err := stub.New(p, options...)
 	if err != nil {
-		return false, err
+		return err
 	}
 	// Start waits for the runtime's first call without a time limit, and holds a lock that its own
 	// handling of a closed connection needs. If the runtime is killed just then, Start never returns
@@ -90,19 +101,19 @@ func register(ctx context.Context, p any, options ...stub.Option) (served bool, 
 	select {
 	case err := <-started:
 		if err != nil {
-			return false, err
+			return err
 		}
 	case <-time.After(startTimeout):
-		return false, errStart
+		return errStart
 	case <-ctx.Done():
-		return false, ctx.Err()
+		return ctx.Err()
 	}
 	select {
 	case <-closed:
-		return true, errClosed
+		return errClosed
 	case <-ctx.Done():
 		plugin.Stop()
-		return true, ctx.Err()
+		return ctx.Err()
 	}
 }
 

@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/containerd/nri/pkg/api"
 	"github.com/containerd/nri/pkg/plugin"
 	"github.com/containerd/nri/pkg/stub"
+	"sigs.k8s.io/yaml"
 
 	"node-partition.io/node-partition/internal/partition"
 )
@@ -29,8 +31,10 @@ func (v validator) ValidateContainerAdjustment(_ context.Context, req *api.Valid
 	v.mu.Lock()
 	to := v.rules.Place(memberOf(pod)).Partition
 	v.mu.Unlock()
-	required, _ := plugin.GetEffectiveAnnotation(pod, plugin.RequiredPluginsAnnotation, c.GetName())
-	if to == partition.Default || !strings.Contains(required, pluginName) {
+	text, _ := plugin.GetEffectiveAnnotation(pod, plugin.RequiredPluginsAnnotation, c.GetName())
+	var required []string
+	// The default validator refuses what is no list, if it is on.
+	if err := yaml.Unmarshal([]byte(text), &required); err != nil || to == partition.Default || !slices.Contains(required, pluginName) {
 		return nil
 	}
 	place := req.GetAdjust().GetLinux().GetCgroupsPath()

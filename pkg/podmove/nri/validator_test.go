@@ -27,6 +27,7 @@ func TestValidate(t *testing.T) {
 		"not placed, does not require us": {"kube-system", map[string]string{requires: `["other"]`}, "", false},
 		"not placed, no annotation":       {"kube-system", nil, "", false},
 		"another container requires us":   {"kube-system", map[string]string{requires + "/container.other": `["node-partition"]`}, "", false},
+		"requires one of a similar name":  {"kube-system", map[string]string{requires: `["node-partition-metrics"]`}, "", false},
 		"not a member":                    {"default", map[string]string{requires: `["node-partition"]`}, "", false},
 	} {
 		t.Run(name, func(t *testing.T) {

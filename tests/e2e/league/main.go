@@ -1,7 +1,7 @@
 // Command league compares what ends pods when memory is short: this project's monitor, other
 // programs, and nothing. One node of the lab gets each keeper in turn, and with it each load. A
 // file of raw data gets a line for each round. The table of all rounds in it goes to standard
-// output. It exits with status 1 if ours has done harm in one of them.
+// output. It exits with status 1 if ours has done harm in a round of this run.
 package main
 
 import (
@@ -10,6 +10,8 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
+	"math"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -57,14 +59,19 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	defer file.Close()
+	before, err := file.Seek(0, io.SeekEnd)
+	if err != nil {
+		return err
+	}
 	if *rounds > 0 {
 		err = play(ctx, ks, ls, *rounds, json.NewEncoder(file))
 	}
+	played, readErr := verdict.Read(io.NewSectionReader(file, before, math.MaxInt64-before))
 	if _, seekErr := file.Seek(0, 0); seekErr != nil {
 		return errors.Join(err, seekErr)
 	}
-	all, readErr := verdict.Read(file)
-	return errors.Join(err, readErr, verdict.Table(os.Stdout, all), verdict.Harm(all, ours))
+	all, allErr := verdict.Read(file)
+	return errors.Join(err, readErr, allErr, verdict.Table(os.Stdout, all), verdict.Harm(played, ours))
 }
 
 // play boots a node and plays all rounds on it.

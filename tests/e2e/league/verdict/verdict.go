@@ -84,7 +84,10 @@ func Decide(seen Seen, pods map[string]string) Line {
 		watched[p.PID] = true
 		name, leaks := owner(p.Cgroup, pods)
 		victim := Victim{Name: name, Wrong: !leaks}
-		if p.Ended && !slices.Contains(l.Victims, victim) {
+		// A service may end because it has done its work.
+		_, ofPod := podUID(p.Cgroup)
+		ended := p.Ended && (ofPod || slices.ContainsFunc(seen.Signals, func(s Signal) bool { return s.PID == p.PID }))
+		if ended && !slices.Contains(l.Victims, victim) {
 			l.Victims = append(l.Victims, victim)
 		}
 	}
@@ -104,14 +107,15 @@ func Decide(seen Seen, pods map[string]string) Line {
 	return l
 }
 
-// Harm returns an error for each round in which a keeper has let the kernel kill, or others than
-// the leak have ended.
+// Harm returns an error for each round in which a keeper has ended nobody, or others than the leak,
+// or has let the kernel kill.
 func Harm(all []Line, keeper string) error {
 	var harm []error
 	for i, l := range all {
 		wrong := slices.DeleteFunc(slices.Clone(l.Victims), func(v Victim) bool { return !v.Wrong })
-		if l.Keeper == keeper && (len(wrong) > 0 || l.KernelKills > 0) {
-			harm = append(harm, fmt.Errorf("line %d, load %s: wrong victims %+v, kernel kills %d", i+1, l.Load, wrong, l.KernelKills))
+		if l.Keeper == keeper && (len(wrong) > 0 || len(l.Victims) == 0 || l.KernelKills > 0) {
+			harm = append(harm, fmt.Errorf("round %d, load %s: %d victims, of which wrong are %+v, kernel kills %d",
+				i+1, l.Load, len(l.Victims), wrong, l.KernelKills))
 		}
 	}
 	return errors.Join(harm...)

@@ -38,10 +38,14 @@ func TestDecide(t *testing.T) {
 			`{"Victims":[{"Name":"leaker"}],"KernelKills":0,"Millis":40,"From":"monitor","Progress":0.75}`,
 		},
 		{
-			"a neighbour, a service and a pod of which nothing is known are wrong victims",
-			verdict.Seen{Processes: []verdict.Process{
-				leaker, ended(neighbour), ended(kubelet), {PID: 41, Cgroup: container("3"), Ended: true},
-			}},
+			"a neighbour, a service that got a signal and a pod of which nothing is known are wrong victims",
+			verdict.Seen{
+				Processes: []verdict.Process{
+					leaker, ended(neighbour), ended(kubelet), {PID: 41, Cgroup: container("3"), Ended: true},
+					{PID: 32, Cgroup: "system.slice/apt-daily.service", Ended: true},
+				},
+				Signals: []verdict.Signal{{PID: 31, From: "earlyoom"}},
+			},
 			`{"Victims":[{"Name":"kubelet.service","Wrong":true},{"Name":"neighbour","Wrong":true},{"Name":"pod 3","Wrong":true}],` +
 				`"KernelKills":0,"Progress":0}`,
 		},
@@ -87,7 +91,7 @@ func TestTable(t *testing.T) {
 	if err := verdict.Harm(lines, "a"); err != nil {
 		t.Error(err)
 	}
-	if err := verdict.Harm(lines, "b"); err == nil || !strings.Contains(err.Error(), "line 2, load x: wrong victims [{Name:user Wrong:true}], kernel kills 1") {
+	if err := verdict.Harm(lines, "b"); err == nil || !strings.Contains(err.Error(), "round 2, load x: 1 victims, of which wrong are [{Name:user Wrong:true}], kernel kills 1") {
 		t.Errorf("%v, want the round of b", err)
 	}
 	var got strings.Builder
@@ -95,7 +99,7 @@ func TestTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, row := range []string{
-		"| x | a | 2 | 2 | 0 | 0 | 30 (10 to 30) | 1.00 (least 0.90) | 1.0 at most |\n",
+		"| x | a | 2 | 2 | 0 | 0 | 20 (10 to 30) | 0.95 (least 0.90) | 1.0 at most |\n",
 		"| x | b | 1 | 1 | 1 | 1 | none | 0.50 (least 0.50) | 3.0 at most |\n",
 	} {
 		if !strings.Contains(got.String(), row) {

@@ -62,10 +62,10 @@ type Number interface {
 	~int64 | ~uint64 | ~float64
 }
 
-// Median returns the middle value, the larger of the two if there are two. values must not be
-// empty.
+// Median returns the middle value, or the mean of the two in the middle. values must not be empty.
 func Median[T Number](values []T) T {
-	return slices.Sorted(slices.Values(values))[len(values)/2]
+	sorted := slices.Sorted(slices.Values(values))
+	return (sorted[(len(sorted)-1)/2] + sorted[len(sorted)/2]) / 2
 }
 
 // Millis returns the median of times in milliseconds.
