@@ -55,7 +55,7 @@ var Flags = []Flag{
 		Usage: "have the runtime refuse a container that requires the monitor and would start outside",
 		Text: "Have the runtime ask once more, before it creates a container. It refuses the container of a pod that requires the " +
 			"monitor and would start outside of its partition. It also refuses the first container of any pod about which it asks a " +
-			"monitor that has ended or hangs.",
+			"monitor that has ended or hangs. It needs containerd 2.2 or CRI-O 1.34.",
 	},
 	{
 		Name:  FlagPods,
