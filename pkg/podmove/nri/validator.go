@@ -31,10 +31,7 @@ func (v validator) ValidateContainerAdjustment(_ context.Context, req *api.Valid
 	v.mu.Lock()
 	to := v.rules.Place(memberOf(pod)).Partition
 	v.mu.Unlock()
-	text, _ := plugin.GetEffectiveAnnotation(pod, plugin.RequiredPluginsAnnotation, c.GetName())
-	var required []string
-	// The default validator refuses what is no list, if it is on.
-	if err := yaml.Unmarshal([]byte(text), &required); err != nil || to == partition.Default || !slices.Contains(required, pluginName) {
+	if to == partition.Default || !requiresUs(pod, c) {
 		return nil
 	}
 	place := req.GetAdjust().GetLinux().GetCgroupsPath()
@@ -50,4 +47,13 @@ func (v validator) ValidateContainerAdjustment(_ context.Context, req *api.Valid
 		"pod %s/%s: container %s would start in %q, outside of the partition %s, and requires %s",
 		pod.GetNamespace(), pod.GetName(), c.GetName(), place, to, pluginName,
 	)
+}
+
+// requiresUs reports whether a container has us in its list of required plugins. What is no list
+// requires nobody: the runtime's default validator refuses it.
+func requiresUs(pod *api.PodSandbox, c *api.Container) bool {
+	text, _ := plugin.GetEffectiveAnnotation(pod, plugin.RequiredPluginsAnnotation, c.GetName())
+	var required []string
+	err := yaml.Unmarshal([]byte(text), &required)
+	return err == nil && slices.Contains(required, pluginName)
 }
