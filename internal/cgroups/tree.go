@@ -87,12 +87,12 @@ func (f FS) MemoryPeak(cgroup string) (uint64, error) { return f.number(cgroup, 
 // returns when the kernel has, or has found less: EAGAIN.
 func (f FS) Reclaim(cgroup string, bytes uint64) error {
 	name := filepath.Join(f.Path(cgroup), "memory.reclaim")
-	fd, err := unix.Open(name, unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	fd, err := Uninterrupted(func() (int, error) { return f.open(unix.AT_FDCWD, name, unix.O_WRONLY) })
 	if err != nil {
-		return &os.PathError{Op: "open", Path: name, Err: err}
+		return &fs.PathError{Op: "open", Path: name, Err: err}
 	}
 	// Not by an os.File, which would wait after EAGAIN until the file is writable: for ever.
-	_, err = unix.Write(fd, strconv.AppendUint(nil, bytes, 10))
+	_, err = Uninterrupted(func() (int, error) { return unix.Write(fd, strconv.AppendUint(nil, bytes, 10)) })
 	return errors.Join(err, unix.Close(fd))
 }
 
