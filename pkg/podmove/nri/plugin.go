@@ -229,6 +229,9 @@ var errForeign = errors.New("is not a pod's slice of the kubelet's systemd cgrou
 // has placed the container there, that is its present path.
 func cgroupsPath(target partition.Name, pod *api.PodSandbox, c *api.Container, runtime string) (string, error) {
 	present := c.GetLinux().GetCgroupsPath()
+	if isIn(target, present, pod) {
+		return present, nil
+	}
 	slice, rest, systemd := strings.Cut(present, ":")
 	if slice == "" {
 		// The runtime has not set the path yet when it calls.
@@ -238,9 +241,6 @@ func cgroupsPath(target partition.Name, pod *api.PodSandbox, c *api.Container, r
 	name, qos, uid, ok := partition.ParsePodSlice(slice)
 	//guard: a slice has the UID of the pod that is placed in it
 	ours := uid == partition.EscapeUID(pod.GetUid())
-	if ok && ours && systemd && name == target && present != "" {
-		return present, nil
-	}
 	// A runtime that creates cgroups without systemd (SystemdCgroup = false) would create one with our
 	// answer as its name.
 	if !ok || !ours || !systemd || name != partition.Default {
@@ -250,6 +250,13 @@ func cgroupsPath(target partition.Name, pod *api.PodSandbox, c *api.Container, r
 		)
 	}
 	return partition.PodSlice(target, qos, pod.GetUid()) + ":" + rest, nil
+}
+
+// isIn reports whether a cgroup path of a container of pod is in a partition.
+func isIn(target partition.Name, cgroupsPath string, pod *api.PodSandbox) bool {
+	slice, _, systemd := strings.Cut(cgroupsPath, ":")
+	name, _, uid, ok := partition.ParsePodSlice(path.Base(slice))
+	return ok && systemd && name == target && uid == partition.EscapeUID(pod.GetUid())
 }
 
 // scopePrefix returns the prefix of a runtime's scopes: containerd's getCgroupsPath

@@ -3,9 +3,7 @@ package nri
 import (
 	"context"
 	"fmt"
-	"path"
 	"slices"
-	"strings"
 
 	"github.com/containerd/nri/pkg/api"
 	"github.com/containerd/nri/pkg/plugin"
@@ -38,9 +36,7 @@ func (v validator) ValidateContainerAdjustment(_ context.Context, req *api.Valid
 	if place == "" {
 		place = c.GetLinux().GetCgroupsPath()
 	}
-	slice, _, _ := strings.Cut(place, ":")
-	name, _, uid, ok := partition.ParsePodSlice(path.Base(slice))
-	if ok && name == to && uid == partition.EscapeUID(pod.GetUid()) {
+	if isIn(to, place, pod) {
 		return nil
 	}
 	return fmt.Errorf(
