@@ -67,7 +67,7 @@ func (m *Manager) lend(s *Situation) {
 	}
 	s.Lent = l.lent(c)
 	//guard: page cache takes no more of the node than what is lent
-	if most := max(s.limit(), s.Memory.Used()+c.Hard); s.Memory.Current > most && !c.Off && !c.DryRun {
+	if most := max(s.limit(), s.Memory.Used()+c.Hard); s.Memory.Current > most && !c.DryRun {
 		m.Reclaim(s.Memory.Current - most)
 	}
 }

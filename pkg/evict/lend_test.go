@@ -254,15 +254,19 @@ func TestManagerLentEdited(t *testing.T) {
 	})
 }
 
-// kills returns the containers that were killed since the last time, in the order of their names.
-func (n *node) kills() (list []string) {
+// expectKills fails unless these containers were killed since the last time, in the order of their
+// names, and none by the kernel.
+func (n *node) expectKills(want ...string) {
+	n.t.Helper()
+	var killed []string
 	for _, did := range n.all() {
 		if id, ok := strings.CutPrefix(did, "kill "); ok {
-			list = append(list, id)
+			killed = append(killed, id)
 		}
 	}
-	slices.Sort(list)
-	return list
+	if slices.Sort(killed); !slices.Equal(killed, want) || len(n.kernel.killed) > 0 {
+		n.t.Errorf("killed %q, want %q; the kernel has killed %q", killed, want, n.kernel.killed)
+	}
 }
 
 // TestManagerLentBackSlowly: the memory of the first victim takes its time, while the node is
@@ -294,9 +298,7 @@ func TestManagerLentBackSlowly(t *testing.T) {
 				n.run(m, 1100*time.Millisecond)
 				n.leaks(m, "greedy", test.grows, 15*mi, 250*time.Millisecond)
 				n.run(m, 3*time.Second)
-				if killed := n.kills(); !slices.Equal(killed, test.want) || len(n.kernel.killed) > 0 {
-					t.Errorf("killed %q, want %q; the kernel has killed %q", killed, test.want, n.kernel.killed)
-				}
+				n.expectKills(test.want...)
 				n.stop(m)
 			})
 		})
@@ -337,9 +339,7 @@ func TestManagerLentBackMeanwhile(t *testing.T) {
 				n.expect("kill leak.c1", "evict leak")
 				test.change(n, m)
 				n.run(m, 15*time.Second)
-				if killed := n.kills(); !slices.Equal(killed, test.want) || len(n.kernel.killed) > 0 {
-					t.Errorf("killed %q, want %q; the kernel has killed %q", killed, test.want, n.kernel.killed)
-				}
+				n.expectKills(test.want...)
 				n.stop(m)
 			})
 		})
