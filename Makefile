@@ -309,13 +309,15 @@ lint: vet
 		(cd $$module && '$(CURDIR)/tests/golangci-lint' $(GOLANGCI_LINT_VERSION) run ./...) || exit; \
 	done
 
-## generate: the dashboard and the Prometheus operator's rules, licences and completions, in deploy; the options, in units and man; the schema; DOCS_URL= is the address that you serve docs at
+## generate: the dashboard and the Prometheus operator's rules, licences and completions, in deploy; the options, in units and man; the schema; the definition of NodePartition; DOCS_URL= is the address that you serve docs at
 generate: export DOCS_URL := $(DOCS_URL)
 generate:
 	@tests/setup go
 	$(GO) -C deploy/generate run . ..
 	$(GO) test ./cmd/partition-monitor -run '^Test(Options|Completions)AreWritten$$' -count 1 -update
 	$(GO) test ./tests/schema -run '^Test(Schema|Manual)$$' -count 1 -update
+	$(GO) -C rollout test ./manifest -run '^TestDefinition$$' -count 1 -update
+	$(GO) -C rollout/charttest test . -run '^TestInstall$$' -count 1 -update
 	$(GO) test ./tests/licences -count 1 -update
 
 # Built ahead: it takes minutes, once.
