@@ -58,7 +58,7 @@ func bystander() {
 	}
 }
 
-// TestHigh measures what docs/eviction.md says of memory.high and memory.pressure. The first keeps
+// TestHigh measures what docs/memory-pressure.md says of memory.high and memory.pressure. The first keeps
 // those who grow from the limit, and others in the partition who allocate wait, too. The second is
 // zero until the kernel kills.
 func TestHigh(t *testing.T) {

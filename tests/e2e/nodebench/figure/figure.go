@@ -67,8 +67,3 @@ func Median[T Number](values []T) T {
 	sorted := slices.Sorted(slices.Values(values))
 	return (sorted[(len(sorted)-1)/2] + sorted[len(sorted)/2]) / 2
 }
-
-// Millis returns the median of times in milliseconds.
-func Millis(name string, times []time.Duration) Figure {
-	return Figure{Name: name, Value: Median(times).Seconds() * 1000, Unit: "ms"}
-}
