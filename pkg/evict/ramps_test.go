@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -62,6 +63,8 @@ type ramps struct {
 	growers int
 	over    bool
 	story   []string
+	// growing is held while a pod starts: two of DaemonSets may come back at the same moment.
+	growing sync.Mutex
 }
 
 func newRamps(t *testing.T, d *disk, seed uint64) *ramps {
@@ -118,6 +121,8 @@ func (r *ramps) drop(name string) {
 
 // grow starts a pod and lets it grow. In a DaemonSet it comes back.
 func (r *ramps) grow(i, times int) {
+	r.growing.Lock()
+	defer r.growing.Unlock()
 	name := fmt.Sprint("grower", i, ".", times)
 	p := sized(name, pick[int32](r, -10, 0, 2000), 0, 20)
 	p.UID = strings.ReplaceAll(name, ".", "-")
