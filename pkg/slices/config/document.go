@@ -32,10 +32,11 @@ type systemSection struct {
 	// The largest limit, if memoryLimit is a percentage.
 	MemoryLimitMax quantityText `json:"memoryLimitMax,omitempty"`
 	// The most memory that the node may lend beyond memoryLimit while it has more to spare: a
-	// quantity. Evictions begin later by as much as is lent, and the limit of the kernel is the sum of
-	// both. Without it nothing is lent. It needs memoryLimit and evictionHard, and goes without
-	// memoryHigh. Nothing is lent where the kubelet does not serve its Pods API. Plan without it.
-	MemoryBurst quantityText `json:"memoryBurst,omitempty"`
+	// quantity, or a percentage of memoryLimit. Evictions begin later by as much as is lent, and the
+	// limit of the kernel is the sum of both. Without it nothing is lent. It needs memoryLimit and
+	// evictionHard, and goes without memoryHigh. Nothing is lent where the kubelet does not serve its
+	// Pods API. Plan without it.
+	MemoryBurst limitText `json:"memoryBurst,omitempty"`
 	// The memory above which the kernel slows the partition down and reclaims its page cache, which
 	// gives eviction time: a quantity below memoryLimit, or a percentage of it. Without it this is
 	// off. It should be above the usage at which eviction begins: below that usage the partition stays

@@ -52,7 +52,7 @@ func (a amount) of(limit uint64) uint64 {
 }
 
 type amounts struct {
-	hard, soft, reclaim, high amount
+	hard, soft, reclaim, high, burst amount
 	// least is a lower bound of the default of hard in bytes: see StatErrorBytes.
 	least uint64
 }
@@ -72,6 +72,7 @@ func DefaultThreshold(limit, least uint64) uint64 {
 func (p *Partition) At(limit uint64) thresholds.Thresholds {
 	t := p.Thresholds
 	t.Limit, t.Soft, t.MinimumReclaim = limit, p.amounts.soft.of(limit), p.amounts.reclaim.of(limit)
+	t.Burst = p.amounts.burst.of(limit)
 	t.Hard = DefaultThreshold(limit, p.amounts.least)
 	if p.amounts.hard.text != "" {
 		t.Hard = p.amounts.hard.of(limit)
@@ -96,7 +97,7 @@ func (c *checker) readAmounts(p *Partition) {
 		return
 	}
 	a.hard = c.threshold(hardField, c.signal(hardField, "100Mi"))
-	p.Burst = c.memoryBurst(a.hard)
+	a.burst = c.memoryBurst(a.hard)
 	value, period := c.signal(softField, "200Mi"), c.signal(softPeriodField, "1m30s")
 	a.soft = c.threshold(softField, value)
 	evicts := a.soft.bytes > 0 || a.soft.percent > 0
@@ -188,6 +189,7 @@ func (c *checker) maxPodGracePeriod(p *Partition) {
 const (
 	wantThreshold = "want a quantity below memoryLimit, such as 100Mi, or a percentage of it, such as 5%"
 	wantReclaim   = "want a quantity such as 50Mi, or a percentage of memoryLimit, such as 2%"
+	wantBurst     = "want a quantity such as 1Gi, or a percentage of memoryLimit, such as 25%"
 	wantHigh      = "want a quantity below memoryLimit, such as 3500Mi, or a percentage of it, such as 90%"
 )
 

@@ -102,19 +102,17 @@ func (c *checker) limitBytes(field string) uint64 {
 	return limit
 }
 
-// memoryBurst reads how much the node may lend, in bytes; 0 for nothing. What was lent comes back
-// by evictions below the hard threshold. Above memoryHigh the kernel would slow down who uses it.
-func (c *checker) memoryBurst(hard amount) uint64 {
+// memoryBurst reads how much the node may lend. What was lent comes back by evictions below the hard
+// threshold. Above memoryHigh the kernel would slow down who uses it.
+func (c *checker) memoryBurst(hard amount) amount {
 	raw := c.section[burstField]
 	if raw == nil {
-		return 0
+		return amount{}
 	}
-	burst, err := parseBytes(raw, 1)
+	burst, err := parseAmount(raw, 1, wantBurst)
 	switch {
 	case err != nil:
 		c.bad(burstField, shown(raw), "%v", err)
-	case burst < leastLimit:
-		c.bad(burstField, shown(raw), "is %d bytes; want a unit, and 1 MiB or more", burst)
 	case c.section[limitField] == nil:
 		c.bad(burstField, shown(raw), "needs %s, beyond which memory is lent; want both or neither", limitField)
 	case c.section[highField] != nil:
