@@ -162,7 +162,11 @@ func (m *monitor) build() {
 	}
 	m.api = cluster.NewReporter(m.options.Node, m.options.Eviction.Kubeconfig, m.log)
 	m.plugin = &nri.Plugin{
-		Wake: m.signals.Wake, Announce: m.signals.Announce, Connection: m.nriConnected, Validate: m.options.Validate,
+		Wake: m.signals.Wake, Announce: m.signals.Announce, Connection: m.nriConnected,
+	}
+	events := newPlacementEvents(m.metrics, m.log, m.afterReconcile)
+	if m.options.Validate {
+		m.plugin.Refused = events.Placed
 	}
 	m.sizes = m.newSampler()
 	m.marks, m.recorder = m.newNodeStatus(), m.newRecorder()
@@ -181,7 +185,7 @@ func (m *monitor) build() {
 		Stop:       m.runtime.Stop,
 		Live:       m.live.Move,
 		Placer:     m.plugin,
-		Events:     newPlacementEvents(m.metrics, m.log, m.afterReconcile),
+		Events:     events,
 		NRI:        m.nri,
 		Recover:    m.recoverMoves,
 		Table:      &m.table,

@@ -28,8 +28,8 @@ type Plugin struct {
 	Announce func(podmove.Announcement)
 	// Connection is called when the runtime has connected (true) or disconnected.
 	Connection func(up bool)
-	// Validate makes it a validator.
-	Validate bool
+	// Refused is called when a container is refused. With it the plugin is a validator.
+	Refused func(podmove.Placement)
 
 	mu      sync.Mutex
 	rules   partition.Rules

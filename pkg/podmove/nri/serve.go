@@ -41,7 +41,7 @@ func Serve(ctx context.Context, socket string, p *Plugin, failed func(error)) er
 	delay, refused := again.DelayFunc(), 0
 	for {
 		before := p.Connections()
-		validates := p.Validate && refused < mostRefused
+		validates := p.Refused != nil && refused < mostRefused
 		err := serveOnce(ctx, socket, p, validates)
 		if ctx.Err() != nil {
 			return ctx.Err()

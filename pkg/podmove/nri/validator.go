@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"node-partition.io/node-partition/internal/partition"
+	"node-partition.io/node-partition/pkg/podmove"
 )
 
 // validator is a Plugin that the runtime asks once more, when all plugins have answered about a
@@ -39,10 +40,12 @@ func (v validator) ValidateContainerAdjustment(_ context.Context, req *api.Valid
 	if isIn(to, place, pod) {
 		return nil
 	}
-	return fmt.Errorf(
+	err := fmt.Errorf(
 		"pod %s/%s: container %s would start in %q, outside of the partition %s, and requires %s",
 		pod.GetNamespace(), pod.GetName(), c.GetName(), place, to, pluginName,
 	)
+	v.Refused(podmove.Placement{Method: podmove.Creation, To: to, Err: err, Container: podmove.Container{ID: c.GetId()}})
+	return err
 }
 
 // requiresUs reports whether a container has us in its list of required plugins. What is no list

@@ -8,6 +8,9 @@ import (
 
 	"github.com/containerd/nri/pkg/adaptation"
 	"github.com/containerd/nri/pkg/api"
+
+	"node-partition.io/node-partition/internal/partition"
+	"node-partition.io/node-partition/pkg/podmove"
 )
 
 // TestValidate: a validator refuses what requires it and would start outside, and nothing else.
@@ -37,11 +40,17 @@ func TestValidate(t *testing.T) {
 			if test.set != "" {
 				adjust.SetLinuxCgroupsPath(test.set)
 			}
-			err := validator{newPlugin()}.ValidateContainerAdjustment(t.Context(), &api.ValidateContainerAdjustmentRequest{
+			p, told := newPlugin(), 0
+			p.Refused = func(f podmove.Placement) {
+				if told++; f.Method != podmove.Creation || f.To != partition.System || f.Err == nil || f.Container.ID != question.Container.Id {
+					t.Errorf("%+v is not about the container", f)
+				}
+			}
+			err := validator{p}.ValidateContainerAdjustment(t.Context(), &api.ValidateContainerAdjustmentRequest{
 				Pod: question.Pod, Container: question.Container, Adjust: adjust,
 			})
-			if (err != nil) != test.refused {
-				t.Errorf("%v; want it refused: %t", err, test.refused)
+			if (err != nil) != test.refused || (told == 1) != test.refused {
+				t.Errorf("%v, told %d times; want it refused: %t", err, told, test.refused)
 			}
 			if err != nil && !strings.Contains(err.Error(), "pod kube-system/a: container main") {
 				t.Errorf("%v: does not name the container", err)
@@ -58,7 +67,9 @@ func TestValidateHangs(t *testing.T) {
 	for _, validate := range []bool{false, true} {
 		socket := filepath.Join(t.TempDir(), "nri.sock")
 		p := newPlugin()
-		p.Validate = validate
+		if validate {
+			p.Refused = func(podmove.Placement) {}
+		}
 		up := connect(t, socket, p)
 		runtime := startRuntime(t, socket, t.TempDir())
 		<-up
