@@ -2,10 +2,12 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -70,9 +72,9 @@ func runCommand(n host.Node) *cli.Command {
 	}
 }
 
-// lockMemory keeps in memory what the program has used once, its code and its heap. The kernel
-// reclaims mapped files and swaps first, and so would drop the code that evicts when the node is
-// short of memory. What is never used is not read (MCL_ONFAULT, kernel 4.4). It needs
+// lockMemory keeps in memory the program's code and the heap that it has used. The kernel reclaims
+// mapped files and swaps first, and so would drop the code that evicts when the node is short of
+// memory. Of the heap, what is never used is not allocated (MCL_ONFAULT, kernel 4.4). It needs
 // LimitMEMLOCK=infinity, and no capability: with another limit a later allocation might end the
 // program.
 func lockMemory() error {
@@ -80,7 +82,32 @@ func lockMemory() error {
 	if err := unix.Getrlimit(unix.RLIMIT_MEMLOCK, &limit); err != nil || limit.Cur != unix.RLIM_INFINITY {
 		return cmp.Or(os.NewSyscallError("getrlimit", err), fmt.Errorf("%d bytes may be locked", limit.Cur))
 	}
-	return os.NewSyscallError("mlockall", unix.Mlockall(unix.MCL_CURRENT|unix.MCL_FUTURE|unix.MCL_ONFAULT))
+	if err := unix.Mlockall(unix.MCL_CURRENT | unix.MCL_FUTURE | unix.MCL_ONFAULT); err != nil {
+		return os.NewSyscallError("mlockall", err)
+	}
+	return readAhead()
+}
+
+// readAhead reads what else the first eviction would read, from a disk for which the whole node may
+// wait: the code that has not run yet, because of MCL_ONFAULT, and the time zone, which Go reads
+// when it first formats a time. On a node that thrashed the kernel killed first (Linux 6.12, league's
+// load thrash). Linux before 5.14 cannot read the code ahead, and returns EINVAL.
+func readAhead() error {
+	time.Now().Zone()
+	mappings, err := os.ReadFile("/proc/self/maps")
+	for mapping := range strings.Lines(string(mappings)) {
+		var begin, end uintptr
+		var mode string
+		_, scanErr := fmt.Sscanf(mapping, "%x-%x %s", &begin, &end, &mode)
+		ofFile := strings.Contains(mapping, "/") // the program is static: it has no other file
+		if scanErr == nil && ofFile && !strings.Contains(mode, "w") {
+			_, _, errno := unix.Syscall(unix.SYS_MADVISE, begin, end-begin, unix.MADV_POPULATE_READ)
+			if errno != 0 && errno != unix.EINVAL {
+				err = errors.Join(err, os.NewSyscallError("madvise", errno))
+			}
+		}
+	}
+	return err
 }
 
 // readPath returns the path of a flag on n, empty if the flag is not set, or a usageError.
