@@ -56,6 +56,7 @@ func runCommand(n host.Node) *cli.Command {
 			if err := lockMemory(); err != nil {
 				log.Warn("the kernel may drop the program's code while the node is short of memory; set LimitMEMLOCK=infinity", "error", err)
 			}
+			go readAhead(log) // nobody waits for it
 			return daemon.Run(c.Context, daemon.Options{
 				Options: common,
 				Tick:    c.Duration(node.FlagTick),
@@ -82,32 +83,29 @@ func lockMemory() error {
 	if err := unix.Getrlimit(unix.RLIMIT_MEMLOCK, &limit); err != nil || limit.Cur != unix.RLIM_INFINITY {
 		return cmp.Or(os.NewSyscallError("getrlimit", err), fmt.Errorf("%d bytes may be locked", limit.Cur))
 	}
-	if err := unix.Mlockall(unix.MCL_CURRENT | unix.MCL_FUTURE | unix.MCL_ONFAULT); err != nil {
-		return os.NewSyscallError("mlockall", err)
-	}
-	return readAhead()
+	return os.NewSyscallError("mlockall", unix.Mlockall(unix.MCL_CURRENT|unix.MCL_FUTURE|unix.MCL_ONFAULT))
 }
 
 // readAhead reads what else the first eviction would read, from a disk for which the whole node may
-// wait: the code that has not run yet, because of MCL_ONFAULT, and the time zone, which Go reads
-// when it first formats a time. On a node that thrashed the kernel killed first (Linux 6.12, league's
-// load thrash). Linux before 5.14 cannot read the code ahead, and returns EINVAL.
-func readAhead() error {
+// wait: the time zone, which Go reads when it first formats a time, and the code that has not run
+// yet, which MCL_ONFAULT leaves on the disk. On a node that thrashed the kernel killed first (Linux
+// 6.12, the league's load thrash). Linux before 5.14 cannot read the code ahead (EINVAL).
+func readAhead(log *slog.Logger) {
 	time.Now().Zone()
 	mappings, err := os.ReadFile("/proc/self/maps")
 	for mapping := range strings.Lines(string(mappings)) {
 		var begin, end uintptr
-		var mode string
-		_, scanErr := fmt.Sscanf(mapping, "%x-%x %s", &begin, &end, &mode)
-		ofFile := strings.Contains(mapping, "/") // the program is static: it has no other file
-		if scanErr == nil && ofFile && !strings.Contains(mode, "w") {
-			_, _, errno := unix.Syscall(unix.SYS_MADVISE, begin, end-begin, unix.MADV_POPULATE_READ)
-			if errno != 0 && errno != unix.EINVAL {
-				err = errors.Join(err, os.NewSyscallError("madvise", errno))
-			}
+		// The program is static: it has no other file.
+		if _, err := fmt.Sscanf(mapping, "%x-%x", &begin, &end); err != nil || !strings.Contains(mapping, "/") {
+			continue
+		}
+		if _, _, errno := unix.Syscall(unix.SYS_MADVISE, begin, end-begin, unix.MADV_POPULATE_READ); errno != 0 {
+			err = errors.Join(err, os.NewSyscallError("madvise", errno))
 		}
 	}
-	return err
+	if err != nil {
+		log.Info("the first eviction may have to read some of the program's code from the disk", "error", err)
+	}
 }
 
 // readPath returns the path of a flag on n, empty if the flag is not set, or a usageError.
