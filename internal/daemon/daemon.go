@@ -210,6 +210,9 @@ func (m *monitor) afterReconcile() {
 	}
 	m.comeAndGo(m.table.Report().Empty)
 	m.passed()
+	if m.pressure.Load() == nil {
+		m.notePressure()
+	}
 	m.lookAtKubelet()
 	m.overdue.look(m.options.Node.Root)
 	m.lookAtRefused()

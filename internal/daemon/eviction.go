@@ -82,9 +82,6 @@ func (m *monitor) newPartition(name partition.Name) (*followedPartition, error) 
 // while the kubelet does not tell its pods: one that it has just started would count for nothing.
 func (m *monitor) spare(to partition.Name) func() (evict.Spare, error) {
 	return func() (evict.Spare, error) {
-		if m.pressure.Load() == nil {
-			m.notePressure()
-		}
 		threshold := m.pressure.Load()
 		pods, _ := m.kubelet.Pods()
 		switch {
