@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/containerd/nri/pkg/api"
 	"github.com/containerd/nri/pkg/plugin"
@@ -26,7 +27,7 @@ var failing = stub.WithFailurePolicy(&api.FailurePolicy{FailRequest: true})
 // ValidateContainerAdjustment refuses a member that requires us, and whose container would start
 // outside of its partition.
 func (v validator) ValidateContainerAdjustment(_ context.Context, req *api.ValidateContainerAdjustmentRequest) error {
-	pod, c := req.GetPod(), req.GetContainer()
+	begin, pod, c := time.Now(), req.GetPod(), req.GetContainer()
 	v.mu.Lock()
 	to := v.rules.Place(memberOf(pod)).Partition
 	v.mu.Unlock()
@@ -44,7 +45,9 @@ func (v validator) ValidateContainerAdjustment(_ context.Context, req *api.Valid
 		"pod %s/%s: container %s would start in %q, outside of the partition %s, and requires %s",
 		pod.GetNamespace(), pod.GetName(), c.GetName(), place, to, pluginName,
 	)
-	v.Refused(podmove.Placement{Method: podmove.Creation, To: to, Err: err, Container: podmove.Container{ID: c.GetId()}})
+	v.Refused(podmove.Placement{
+		Method: podmove.Creation, To: to, Took: time.Since(begin), Err: err, Container: podmove.Container{ID: c.GetId()},
+	})
 	return err
 }
 

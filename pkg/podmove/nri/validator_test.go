@@ -42,7 +42,7 @@ func TestValidate(t *testing.T) {
 			}
 			p, told := newPlugin(), 0
 			p.Refused = func(f podmove.Placement) {
-				if told++; f.Method != podmove.Creation || f.To != partition.System || f.Err == nil || f.Container.ID != question.Container.Id {
+				if told++; f.Method != podmove.Creation || f.To != partition.System || f.Err == nil || f.Took <= 0 || f.Container.ID != question.Container.Id {
 					t.Errorf("%+v is not about the container", f)
 				}
 			}
