@@ -2,7 +2,6 @@ package config
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
 	"node-partition.io/node-partition/internal/text"
@@ -81,9 +80,6 @@ func judge(p Partition, limit uint64) (found []remark) {
 	// The kubelet does not check the sum: its eviction continues until no pod is left.
 	if fit && a.reclaim.text != "" && t.MinimumReclaim >= limit-t.Nearest() {
 		add(true, reclaimField+signal, a.reclaim, "with the threshold is not below memoryLimit, so that eviction would not end; "+wantReclaim)
-	}
-	if a.burst.text != "" && t.Burst < leastLimit {
-		add(true, burstField, a.burst, fmt.Sprintf("is %d bytes; want a unit, and 1 MiB or more", t.Burst))
 	}
 	switch high := a.high.of(limit); {
 	case a.high.text == "":

@@ -113,6 +113,8 @@ func (c *checker) memoryBurst(hard amount) amount {
 	switch {
 	case err != nil:
 		c.bad(burstField, shown(raw), "%v", err)
+	case burst.percent == 0 && burst.bytes < leastLimit:
+		c.bad(burstField, shown(raw), "is %d bytes; want a unit, and 1 MiB or more", burst.bytes)
 	case c.section[limitField] == nil:
 		c.bad(burstField, shown(raw), "needs %s, beyond which memory is lent; want both or neither", limitField)
 	case c.section[highField] != nil:

@@ -105,8 +105,8 @@ func TestAt(t *testing.T) {
 		{amount{percent: 1, text: "a"}, 10, 0},
 		{amount{text: "a"}, gi, 0},
 	} {
-		p := Partition{amounts: amounts{hard: test.hard, soft: amount{percent: 50}}}
-		if got := p.At(test.limit); got.Hard != test.want || got.Limit != test.limit || got.Soft != test.limit/2 {
+		p := Partition{amounts: amounts{hard: test.hard, soft: amount{percent: 50}, burst: amount{percent: 50}}}
+		if got := p.At(test.limit); got.Hard != test.want || got.Limit != test.limit || got.Soft != test.limit/2 || got.Burst != test.limit/2 {
 			t.Errorf("%+v of %d: %+v; want %d", test.hard, test.limit, got, test.want)
 		}
 	}
