@@ -88,7 +88,7 @@ type NodePartitionSpec struct {
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:pruning:PreserveUnknownFields
 	Section apiextensionsv1.JSON `json:"section"`
-	// Options of partition-monitor run, such as --memory-burst.
+	// Options of partition-monitor run, such as --per-pod-metrics.
 	//
 	// +optional
 	// +listType=atomic
