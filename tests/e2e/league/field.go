@@ -29,10 +29,10 @@ const (
 type member struct{ name, request, command string }
 
 // bystanders are there in each round. Each is a wrong victim: one within its request, which works,
-// one above it, and a user's.
+// one above it by less than any pod that leaks, and a user's.
 var bystanders = []member{
 	{"neighbour", "64Mi", onNode + " work"},
-	{"above", "16Mi", "/podtool alloc 48Mi"},
+	{"above", "48Mi", "/podtool alloc 48Mi"},
 	{"user", "16Mi", "/podtool alloc 48Mi"},
 }
 
@@ -40,6 +40,9 @@ var bystanders = []member{
 type load struct {
 	name string
 	pods []member
+	// on, ready and off are commands in the shell, before the pods start, when they run, and after they
+	// are gone.
+	on, ready, off string
 }
 
 func leaker(command string) member {
@@ -47,25 +50,73 @@ func leaker(command string) member {
 }
 
 var loads = []load{
-	{"leaker", []member{leaker("grow 16Mi 50Mi 3Gi")}},
-	{"burst", []member{leaker("rush 0s 2 1Gi")}},
-	{"tmpfs", []member{leaker("fill /memory 50Mi 1Gi")}},
+	{name: "leaker", pods: []member{leaker("grow 16Mi 50Mi 3Gi")}},
+	{name: "burst", pods: []member{leaker("rush 0s 2 1Gi")}},
+	{name: "tmpfs", pods: []member{leaker("fill /memory 50Mi 1Gi")}},
 	// The page cache fills the partition in the ten seconds before the leak.
-	{"cache", []member{
+	{name: "cache", pods: []member{
 		leaker("leak 10s 16Mi 50Mi 3Gi"),
 		{"reader", "16Mi", onNode + " gate /podtool read /tmp 20Mi 450Mi"},
 	}},
-	{"ten", together(10)},
-	{"forks", []member{leaker("leak 5s 16Mi 50Mi 3Gi"), {"forks", "16Mi", onNode + " gate /podtool forks"}}},
-	{"slow", []member{leaker("grow 250Mi 2Mi 3Gi")}},
+	{name: "fifty", pods: together(50)},
+	{name: "forks", pods: []member{
+		leaker("leak 5s 16Mi 50Mi 3Gi"),
+		{"forks", "16Mi", onNode + " gate /podtool forks"},
+	}},
+	{name: "slow", pods: []member{leaker("grow 250Mi 2Mi 3Gi")}},
+	// Twenty pods, one after the other, take more than there is, and free it again.
+	{name: freed, pods: inTurn(20)},
+	// A user's pod has the whole node wait for its disk, which is slow, before the leak begins. The
+	// code that nobody has locked has to be read again.
+	{
+		name: thrash, pods: []member{leaker("leak 15s 16Mi 50Mi 3Gi"), {userThrash, "16Mi", onNode + " thrash"}},
+		on: slowDisk("/ 30"), ready: "echo 3 >/proc/sys/vm/drop_caches", off: slowDisk(""),
+	},
+}
+
+const (
+	// freed is over soon, so that lent memory is enough for it.
+	freed = "freed"
+	// thrash is a load on the whole node, so that only keepers of a partition meet it.
+	thrash     = "thrash"
+	userThrash = "user-thrash"
+)
+
+// slowDisk limits how often a second the pods and the services read from the disk.
+func slowDisk(limit string) string {
+	return fmt.Sprintf("systemctl set-property --runtime kubepods.slice IOReadIOPSMax=%q\n"+
+		"systemctl set-property --runtime system.slice IOReadIOPSMax=%[1]q", limit)
+}
+
+// plays reports whether a keeper can do something about a load.
+func plays(k keeper, l load) bool {
+	switch {
+	case l.name == freed:
+		return strings.HasPrefix(k.name, ours)
+	case l.name == thrash:
+		return k.section != ""
+	}
+	return k.name != lent
+}
+
+// inTurn returns pods of which each takes memory for a second, four seconds after the one before.
+func inTurn(number int) []member {
+	all := make([]member, 0, number)
+	for i := range number {
+		one := leaker("")
+		one.command = fmt.Sprintf("%s gate %[1]s swell %ds 300 1s", onNode, 4*i)
+		one.name, one.request = fmt.Sprintf("%s-%d", one.name, i), "4Mi"
+		all = append(all, one)
+	}
+	return all
 }
 
 // together returns pods that grow at the same time.
 func together(number int) []member {
 	all := make([]member, 0, number)
 	for i := range number {
-		one := leaker("grow 8Mi 5Mi 100Mi")
-		one.name = fmt.Sprintf("%s-%d", one.name, i)
+		one := leaker("grow 2Mi 1Mi 100Mi")
+		one.name, one.request = fmt.Sprintf("%s-%d", one.name, i), "1Mi"
 		all = append(all, one)
 	}
 	return all
@@ -74,6 +125,7 @@ func together(number int) []member {
 // field is the node of the league, with the keeper of the moment.
 type field struct {
 	*lab.Node
+	flavour   string
 	control   *lab.ControlPlane
 	keeper    keeper
 	threshold uint64
@@ -88,10 +140,13 @@ func (f *field) slowly(ctx context.Context, command string) (string, error) {
 
 // round plays a load once.
 func (f *field) round(ctx context.Context, l load) (line verdict.Line, err error) {
-	if _, err := f.Run(ctx, "rm -f "+dir+"/gate"); err != nil {
+	if _, err := f.Run(ctx, "rm -f "+dir+"/gate\n"+l.on); err != nil {
 		return line, err
 	}
 	if err := f.start(ctx, l.pods); err != nil {
+		return line, err
+	}
+	if _, err := f.slowly(ctx, l.ready); err != nil {
 		return line, err
 	}
 	pods := map[string]string{}
@@ -122,8 +177,11 @@ func (f *field) round(ctx context.Context, l load) (line verdict.Line, err error
 	}
 	seen.Kernel = after[len(before):]
 	line = verdict.Decide(seen, pods)
-	line.Keeper, line.Load, line.Silent = f.keeper.name, l.name, seconds
+	line.Node, line.Keeper, line.Load, line.Silent = f.flavour, f.keeper.name, l.name, seconds
 	if err := f.remove(ctx, l.pods); err != nil {
+		return line, err
+	}
+	if _, err := f.Run(ctx, l.off); err != nil {
 		return line, err
 	}
 	return line, f.restore(ctx)
@@ -167,7 +225,7 @@ func (f *field) silence(ctx context.Context) func() float64 {
 
 // namespace returns kube-system, where members of the partition are, and default for the user.
 func namespace(m member) string {
-	if m.name == "user" {
+	if strings.HasPrefix(m.name, "user") {
 		return metav1.NamespaceDefault
 	}
 	return metav1.NamespaceSystem
@@ -197,13 +255,17 @@ func (f *field) pod(m member) *v1.Pod {
 	if strings.HasPrefix(m.name, verdict.Leaker) {
 		restart = v1.RestartPolicyNever
 	}
+	limits := v1.ResourceList{}
+	if m.name == userThrash {
+		limits[v1.ResourceMemory] = resource.MustParse("64Mi")
+	}
 	return &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace(m), Name: m.name},
 		Spec: v1.PodSpec{
 			NodeName: f.Hostname, HostNetwork: true, TerminationGracePeriodSeconds: &grace, RestartPolicy: restart,
 			Containers: []v1.Container{{
 				Name: "main", Image: lab.PodtoolImage, ImagePullPolicy: v1.PullNever, Command: strings.Fields(m.command),
-				Resources: v1.ResourceRequirements{Requests: v1.ResourceList{
+				Resources: v1.ResourceRequirements{Limits: limits, Requests: v1.ResourceList{
 					v1.ResourceCPU: resource.MustParse("10m"), v1.ResourceMemory: resource.MustParse(m.request),
 				}},
 				VolumeMounts: []v1.VolumeMount{{Name: "league", MountPath: dir}, {Name: "memory", MountPath: "/memory"}},

@@ -38,6 +38,7 @@ func main() {
 func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("league", flag.ExitOnError)
 	onlyKeepers := flags.String("keepers", ".", "regular expression for the names of keepers")
+	flavour := flags.String("flavour", "trixie", "kind of node, as tests/lab has them")
 	onlyLoads := flags.String("loads", ".", "regular expression for the names of loads")
 	rounds := flags.Int("rounds", 3, "rounds of each load with each keeper; 0 only makes the table")
 	raw := flags.String("raw", "league.jsonl", "file of raw data, to which rounds are added")
@@ -64,7 +65,7 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	if *rounds > 0 {
-		err = play(ctx, ks, ls, *rounds, json.NewEncoder(file))
+		err = play(ctx, *flavour, ks, ls, *rounds, json.NewEncoder(file))
 	}
 	played, readErr := verdict.Read(io.NewSectionReader(file, before, math.MaxInt64-before))
 	if _, seekErr := file.Seek(0, 0); seekErr != nil {
@@ -75,7 +76,7 @@ func run(ctx context.Context, args []string) error {
 }
 
 // play boots a node and plays all rounds on it.
-func play(ctx context.Context, ks []keeper, ls []load, rounds int, raw *json.Encoder) (err error) {
+func play(ctx context.Context, flavour string, ks []keeper, ls []load, rounds int, raw *json.Encoder) (err error) {
 	begin := time.Now()
 	progress := func(line string) { fmt.Fprintf(os.Stderr, "%6.1f s  %s\n", time.Since(begin).Seconds(), line) }
 	built, err := os.MkdirTemp("", "league")
@@ -94,7 +95,7 @@ func play(ctx context.Context, ks []keeper, ls []load, rounds int, raw *json.Enc
 	}
 	defer func() { err = errors.Join(err, control.Stop()) }()
 	n, err := lab.Start(ctx, lab.Options{
-		Flavour: "trixie", ControlPlane: control, Restore: true, Files: files, Progress: progress,
+		Flavour: flavour, ControlPlane: control, Restore: true, Files: files, Progress: progress,
 	})
 	if err != nil {
 		return err
@@ -113,7 +114,7 @@ func play(ctx context.Context, ks []keeper, ls []load, rounds int, raw *json.Enc
 	if err := n.CopyTo(ctx, lab.File{Path: onNode, Source: filepath.Join(built, "onnode"), Mode: 0o755}); err != nil {
 		return err
 	}
-	f := &field{Node: n, control: control}
+	f := &field{Node: n, flavour: flavour, control: control}
 	if _, err := n.Run(ctx, "rm "+lab.ManifestDir+"/*"); err != nil {
 		return err
 	}
@@ -127,6 +128,9 @@ func play(ctx context.Context, ks []keeper, ls []load, rounds int, raw *json.Enc
 			return fmt.Errorf("%s: %w", k.name, err)
 		}
 		for _, l := range ls {
+			if !plays(k, l) {
+				continue
+			}
 			for i := range rounds {
 				line, err := f.round(ctx, l)
 				if err != nil {

@@ -4,6 +4,8 @@
 //	onnode watch METER BYTES  open the gate, and print what is seen as JSON; BYTES is the threshold
 //	onnode gate COMMAND ...   become the command when the gate opens
 //	onnode work               work, and count it
+//	onnode swell DELAY MIB TIME  after DELAY take MIB mebibytes in a few seconds, and free them TIME later
+//	onnode thrash             have the node wait for its disk
 package main
 
 import (
@@ -12,6 +14,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -38,12 +42,14 @@ func run(args []string) error {
 	case len(args) == 1 && args[0] == "work":
 		return doWork()
 	case len(args) > 1 && args[0] == "gate":
-		for {
-			if _, err := os.Stat(gate); err == nil {
-				return syscall.Exec(args[1], args[1:], os.Environ())
-			}
-			<-time.After(20 * time.Millisecond)
+		if err := awaitGate(); err != nil {
+			return err
 		}
+		return syscall.Exec(args[1], args[1:], os.Environ())
+	case len(args) == 4 && args[0] == "swell":
+		return swell(args[1:])
+	case len(args) == 1 && args[0] == "thrash":
+		return thrash()
 	case len(args) == 2 && args[0] == "available":
 		left, err := meters[args[1]]()
 		fmt.Println(left)
@@ -56,7 +62,26 @@ func run(args []string) error {
 		seen, err := watch(meters[args[1]], threshold)
 		return errors.Join(err, json.NewEncoder(os.Stdout).Encode(seen))
 	}
-	return fmt.Errorf("%q: want available METER, watch METER BYTES, gate COMMAND or work", args)
+	return fmt.Errorf("%q: want available METER, watch METER BYTES, gate COMMAND, work, swell DELAY MIB TIME or thrash", args)
+}
+
+// awaitGate waits without polling: fifty pods that poll would be a load of their own.
+func awaitGate() error {
+	notify, err := unix.InotifyInit1(unix.IN_CLOEXEC)
+	if err != nil {
+		return err
+	}
+	if _, err := unix.InotifyAddWatch(notify, filepath.Dir(gate), unix.IN_CREATE); err != nil {
+		return err
+	}
+	for events := make([]byte, 4096); ; {
+		if _, err := os.Stat(gate); err == nil {
+			return nil
+		}
+		if _, err := unix.Read(notify, events); err != nil {
+			return err
+		}
+	}
 }
 
 // unitEvery is the time of a unit of work, if nothing delays it. The neighbour leaves nearly all of
@@ -80,6 +105,31 @@ func doWork() error {
 			_, err = file.WriteAt(binary.LittleEndian.AppendUint64(nil, units), 0)
 		}
 		<-time.After(unitEvery)
+	}
+	return err
+}
+
+// swell takes memory at up to 400 MiB/s, frees it, and does nothing more.
+func swell(args []string) error {
+	delay, err := time.ParseDuration(args[0])
+	mebibytes, notOne := strconv.Atoi(args[1])
+	stay, noTime := time.ParseDuration(args[2])
+	if err := errors.Join(err, notOne, noTime); err != nil {
+		return err
+	}
+	<-time.After(delay)
+	memory, err := unix.Mmap(-1, 0, mebibytes<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	if err != nil {
+		return err
+	}
+	for part := range slices.Chunk(memory, 4<<20) {
+		touch(part)
+		<-time.After(time.Second / 100)
+	}
+	<-time.After(stay)
+	err = unix.Munmap(memory)
+	for err == nil {
+		<-time.After(time.Minute)
 	}
 	return err
 }

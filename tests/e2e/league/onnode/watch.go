@@ -61,6 +61,9 @@ func watch(available func() (uint64, error), threshold uint64) (seen verdict.See
 			}
 			if crossed == 0 && left < threshold {
 				crossed, interval = now, often
+				if seen.FullPercent, err = fullPressure(); err != nil {
+					return err
+				}
 			}
 			if now-looked < often {
 				continue

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"slices"
+	"strings"
 
 	"node-partition.io/node-partition/tests/e2e/nodebench/figure"
 )
@@ -24,14 +26,14 @@ func Read(r io.Reader) ([]Line, error) {
 	return all, lines.Err()
 }
 
-// Table writes a row for each load and keeper, in the order of their first rounds.
+// Table writes a row for each load, kind of node and keeper, in the order of their first rounds.
 func Table(w io.Writer, all []Line) error {
-	type cell struct{ load, keeper string }
+	type cell struct{ load, node, keeper string }
 	var loads []string
 	var cells []cell
 	rounds := map[cell][]Line{}
 	for _, l := range all {
-		c := cell{l.Load, l.Keeper}
+		c := cell{l.Load, l.Node, l.Keeper}
 		if !slices.Contains(loads, l.Load) {
 			loads = append(loads, l.Load)
 		}
@@ -40,13 +42,13 @@ func Table(w io.Writer, all []Line) error {
 		}
 		rounds[c] = append(rounds[c], l)
 	}
-	text := "| load | keeper | rounds | victims | wrong victims | kernel kills | " +
-		"threshold to first signal, ms | the neighbour's progress | s without an answer |\n" +
-		"|---|---|---|---|---|---|---|---|---|\n"
+	text := "| load | node | keeper | rounds | victims | wrong victims | kernel kills | " +
+		"threshold to first signal, ms; a # for each doubling of 10 | the neighbour's progress | s without an answer |\n" +
+		"|---|---|---|---|---|---|---|---|---|---|\n"
 	for _, load := range loads {
 		for _, c := range cells {
 			if c.load == load {
-				text += row(c.load, c.keeper, rounds[c])
+				text += row(c.load, c.node, c.keeper, rounds[c])
 			}
 		}
 	}
@@ -54,7 +56,7 @@ func Table(w io.Writer, all []Line) error {
 	return err
 }
 
-func row(load, keeper string, rounds []Line) string {
+func row(load, node, keeper string, rounds []Line) string {
 	victims, wrong, kills := 0, 0, 0
 	var millis []float64
 	progress, silent := make([]float64, 0, len(rounds)), make([]float64, 0, len(rounds))
@@ -72,8 +74,10 @@ func row(load, keeper string, rounds []Line) string {
 	}
 	times := "none"
 	if len(millis) > 0 {
-		times = fmt.Sprintf("%.0f (%.0f to %.0f)", figure.Median(millis), slices.Min(millis), slices.Max(millis))
+		median := figure.Median(millis)
+		bar := strings.Repeat("#", int(max(0, math.Round(math.Log2(median/10)))))
+		times = fmt.Sprintf("%.0f (%.0f to %.0f) %s", median, slices.Min(millis), slices.Max(millis), bar)
 	}
-	return fmt.Sprintf("| %s | %s | %d | %d | %d | %d | %s | %.2f (least %.2f) | %.1f at most |\n", load, keeper,
+	return fmt.Sprintf("| %s | %s | %s | %d | %d | %d | %d | %s | %.2f (least %.2f) | %.1f at most |\n", load, node, keeper,
 		len(rounds), victims, wrong, kills, times, figure.Median(progress), slices.Min(progress), slices.Max(silent))
 }

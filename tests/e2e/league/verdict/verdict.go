@@ -22,6 +22,9 @@ type Seen struct {
 	Kernel []string
 	// Crossed reports whether the threshold was crossed.
 	Crossed bool
+	// FullPercent is the share of time in percent in which all tasks of the node waited for memory,
+	// in the ten seconds before that (the kernel's Documentation/accounting/psi.rst).
+	FullPercent float64
 	// Alone and Beside are the neighbour's units of work in a second, before the load begins and from
 	// then on.
 	Alone, Beside float64
@@ -48,7 +51,7 @@ type Signal struct {
 
 // Line is a round, a line of the raw data.
 type Line struct {
-	Keeper, Load string
+	Node, Keeper, Load string
 	// Victims are the pods and services that were ended.
 	Victims []Victim
 	// KernelKills counts the decisions of the kernel's OOM killer at the partition's limit, and on a
@@ -62,6 +65,8 @@ type Line struct {
 	From string `json:",omitempty"`
 	// Progress is the neighbour's work beside the load to its work alone.
 	Progress float64
+	// FullPercent is that of Seen.
+	FullPercent float64 `json:",omitempty"`
 	// Silent is the time in seconds in which the node did not answer.
 	Silent float64
 }
@@ -78,7 +83,7 @@ const Leaker = "leaker"
 
 // Decide judges a round. It gets the names of pods by their UIDs.
 func Decide(seen Seen, pods map[string]string) Line {
-	l := Line{Victims: []Victim{}}
+	l := Line{Victims: []Victim{}, FullPercent: seen.FullPercent}
 	watched := map[int]bool{}
 	for _, p := range seen.Processes {
 		watched[p.PID] = true

@@ -70,7 +70,7 @@ func TestDecide(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := strings.NewReplacer(`{"Victims"`, `{"Keeper":"","Load":"","Victims"`).Replace(strings.TrimSuffix(c.want, "}") + `,"Silent":0}`)
+			want := strings.NewReplacer(`{"Victims"`, `{"Node":"","Keeper":"","Load":"","Victims"`).Replace(strings.TrimSuffix(c.want, "}") + `,"Silent":0}`)
 			if string(got) != want {
 				t.Errorf("got  %s\nwant %s", got, want)
 			}
@@ -81,9 +81,9 @@ func TestDecide(t *testing.T) {
 func TestTable(t *testing.T) {
 	t.Parallel()
 	lines, err := verdict.Read(strings.NewReader(
-		`{"Keeper":"a","Load":"x","Victims":[{"Name":"leaker"}],"Millis":10,"Progress":0.9,"Silent":0}
-{"Keeper":"b","Load":"x","Victims":[{"Name":"user","Wrong":true}],"KernelKills":1,"Progress":0.5,"Silent":3}
-{"Keeper":"a","Load":"x","Victims":[{"Name":"leaker"}],"Millis":30,"Progress":1,"Silent":1}
+		`{"Node":"n","Keeper":"a","Load":"x","Victims":[{"Name":"leaker"}],"Millis":10,"Progress":0.9,"Silent":0}
+{"Node":"n","Keeper":"b","Load":"x","Victims":[{"Name":"user","Wrong":true}],"KernelKills":1,"Progress":0.5,"Silent":3}
+{"Node":"n","Keeper":"a","Load":"x","Victims":[{"Name":"leaker"}],"Millis":30,"Progress":1,"Silent":1}
 `))
 	if err != nil {
 		t.Fatal(err)
@@ -99,8 +99,8 @@ func TestTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, row := range []string{
-		"| x | a | 2 | 2 | 0 | 0 | 20 (10 to 30) | 0.95 (least 0.90) | 1.0 at most |\n",
-		"| x | b | 1 | 1 | 1 | 1 | none | 0.50 (least 0.50) | 3.0 at most |\n",
+		"| x | n | a | 2 | 2 | 0 | 0 | 20 (10 to 30) # | 0.95 (least 0.90) | 1.0 at most |\n",
+		"| x | n | b | 1 | 1 | 1 | 1 | none | 0.50 (least 0.50) | 3.0 at most |\n",
 	} {
 		if !strings.Contains(got.String(), row) {
 			t.Errorf("no row %s in:\n%s", row, &got)
