@@ -102,8 +102,8 @@ func (c *checker) limitBytes(field string) uint64 {
 	return limit
 }
 
-// memoryBurst reads how much the node may lend. What was lent comes back by evictions below the hard
-// threshold. Above memoryHigh the kernel would slow down who uses it.
+// memoryBurst reads how much the node may lend. What was lent comes back by evictions below the
+// hard threshold. Above memoryHigh the kernel would slow down who uses it.
 func (c *checker) memoryBurst(hard amount) amount {
 	raw := c.section[burstField]
 	if raw == nil {

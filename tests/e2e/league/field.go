@@ -40,8 +40,8 @@ var bystanders = []member{
 type load struct {
 	name string
 	pods []member
-	// on, ready and off are commands in the shell, before the pods start, when they run, and after they
-	// are gone.
+	// on, ready and off are commands in the shell, before the pods start, when they run, and after
+	// they are gone.
 	on, ready, off string
 }
 
@@ -104,7 +104,7 @@ func inTurn(number int) []member {
 	all := make([]member, 0, number)
 	for i := range number {
 		one := leaker("")
-		one.command = fmt.Sprintf("%s gate %[1]s swell %ds 300 1s", onNode, 4*i)
+		one.command = fmt.Sprintf("%s gate %[1]s swell %ds 340 1s", onNode, 4*i)
 		one.name, one.request = fmt.Sprintf("%s-%d", one.name, i), "4Mi"
 		all = append(all, one)
 	}

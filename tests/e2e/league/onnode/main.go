@@ -4,7 +4,7 @@
 //	onnode watch METER BYTES  open the gate, and print what is seen as JSON; BYTES is the threshold
 //	onnode gate COMMAND ...   become the command when the gate opens
 //	onnode work               work, and count it
-//	onnode swell DELAY MIB TIME  after DELAY take MIB mebibytes in a few seconds, and free them TIME later
+//	onnode swell DELAY MIB TIME  take as much memory after DELAY, free it TIME later
 //	onnode thrash             have the node wait for its disk
 package main
 
