@@ -91,7 +91,7 @@ func lockMemory() error {
 // yet, which MCL_ONFAULT leaves on the disk. On a node that thrashed the kernel killed first (Linux
 // 6.12, the league's load thrash). Linux before 5.14 cannot read the code ahead (EINVAL).
 func readAhead(log *slog.Logger) {
-	time.Now().Zone()
+	_, _ = time.Now().Zone()
 	mappings, err := os.ReadFile("/proc/self/maps")
 	for mapping := range strings.Lines(string(mappings)) {
 		var begin, end uintptr

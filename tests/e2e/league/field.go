@@ -90,10 +90,10 @@ func slowDisk(limit string) string {
 
 // plays reports whether a keeper can do something about a load.
 func plays(k keeper, l load) bool {
-	switch {
-	case l.name == freed:
+	switch l.name {
+	case freed:
 		return strings.HasPrefix(k.name, ours)
-	case l.name == thrash:
+	case thrash:
 		return k.section != ""
 	}
 	return k.name != lent

@@ -81,7 +81,7 @@ systemctl start earlyoom.service`,
 "detectors": [["full", {"name": "memory_above",
 "args": {"cgroup": "kubepods.slice/kubepods-system.slice", "threshold_anon": "%dM", "duration": "0"}}]],
 "actions": [{"name": "kill_by_memory_size_or_growth",
-"args": {"cgroup": "kubepods.slice/kubepods-system.slice/*", "post_action_delay": "1"}}]}]}
+"args": {"cgroup": "kubepods.slice/kubepods-system.slice/kubepods-system-burstable.slice/*", "post_action_delay": "1"}}]}]}
 END
 echo 'DAEMON_OPTS="--interval 1 --config /etc/oomd/league.json"' >/etc/default/oomd
 systemctl start oomd.service`, limit-threshold),
