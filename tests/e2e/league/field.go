@@ -140,7 +140,7 @@ func (f *field) slowly(ctx context.Context, command string) (string, error) {
 
 // round plays a load once.
 func (f *field) round(ctx context.Context, l load) (line verdict.Line, err error) {
-	if _, err := f.Run(ctx, "rm -f "+dir+"/gate\n"+l.on); err != nil {
+	if _, err := f.Run(ctx, "rm -f "+dir+"/gate; mkfifo "+dir+"/gate\n"+l.on); err != nil {
 		return line, err
 	}
 	if err := f.start(ctx, l.pods); err != nil {

@@ -14,7 +14,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"syscall"
@@ -65,23 +64,14 @@ func run(args []string) error {
 	return fmt.Errorf("%q: want available METER, watch METER BYTES, gate COMMAND, work, swell DELAY MIB TIME or thrash", args)
 }
 
-// awaitGate waits without polling: fifty pods that poll would be a load of their own.
+// awaitGate waits until the gate, a FIFO, has a writer. Fifty pods that poll would be a load of their
+// own.
 func awaitGate() error {
-	notify, err := unix.InotifyInit1(unix.IN_CLOEXEC)
-	if err != nil {
-		return err
+	file, err := os.Open(gate)
+	if err == nil {
+		err = file.Close()
 	}
-	if _, err := unix.InotifyAddWatch(notify, filepath.Dir(gate), unix.IN_CREATE); err != nil {
-		return err
-	}
-	for events := make([]byte, 4096); ; {
-		if _, err := os.Stat(gate); err == nil {
-			return nil
-		}
-		if _, err := unix.Read(notify, events); err != nil {
-			return err
-		}
-	}
+	return err
 }
 
 // unitEvery is the time of a unit of work, if nothing delays it. The neighbour leaves nearly all of

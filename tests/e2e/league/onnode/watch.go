@@ -49,9 +49,11 @@ func watch(available func() (uint64, error), threshold uint64) (seen verdict.See
 	}
 	var crossed time.Duration
 	seen.Beside, err = rate(func() error {
-		if err := os.WriteFile(gate, nil, 0o644); err != nil {
+		open, err := os.OpenFile(gate, os.O_RDWR, 0)
+		if err != nil {
 			return err
 		}
+		defer open.Close()
 		begin, interval := monotonic(), time.Millisecond
 		for looked := begin; ; <-time.After(interval) {
 			now := monotonic()
