@@ -64,8 +64,8 @@ func run(args []string) error {
 	return fmt.Errorf("%q: want available METER, watch METER BYTES, gate COMMAND, work, swell DELAY MIB TIME or thrash", args)
 }
 
-// awaitGate waits until the gate, a FIFO, has a writer. Fifty pods that poll would be a load of their
-// own.
+// awaitGate waits until the gate, a FIFO, has a writer. Fifty pods that poll would be a load of
+// their own.
 func awaitGate() error {
 	file, err := os.Open(gate)
 	if err == nil {
