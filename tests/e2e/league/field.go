@@ -99,12 +99,12 @@ func plays(k keeper, l load) bool {
 	return k.name != lent
 }
 
-// inTurn returns pods of which each takes memory for a second, four seconds after the one before.
+// inTurn returns pods of which each takes memory for a second, three seconds after the one before.
 func inTurn(number int) []member {
 	all := make([]member, 0, number)
 	for i := range number {
 		one := leaker("")
-		one.command = fmt.Sprintf("%s gate %[1]s swell %ds 340 1s", onNode, 4*i)
+		one.command = fmt.Sprintf("%s gate %[1]s swell %ds 340 1s", onNode, 3*i)
 		one.name, one.request = fmt.Sprintf("%s-%d", one.name, i), "4Mi"
 		all = append(all, one)
 	}
