@@ -47,7 +47,7 @@ const (
 // (pkg/kubelet/eviction/threshold_notifier_linux.go, 1.37).
 var keepers = []keeper{
 	{name: ours, section: partition, eviction: "on", meter: "partition"},
-	{name: lent, section: partition + "  memoryBurst: 256Mi\n", eviction: "on", meter: "partition"},
+	{name: lent, section: partition + "  memoryBurst: 512Mi\n", eviction: "on", meter: "partition"},
 	{name: "nothing", section: partition, eviction: "off", meter: "partition"},
 	{
 		// It acts by pressure alone on a node without swap. Anonymous memory causes some before the
