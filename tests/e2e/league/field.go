@@ -58,14 +58,14 @@ var loads = []load{
 		leaker("leak 10s 16Mi 50Mi 3Gi"),
 		{"reader", "16Mi", onNode + " gate /podtool read /tmp 20Mi 450Mi"},
 	}},
-	{name: "fifty", pods: together(50)},
+	{name: "fifty", pods: leakers(50, "1Mi", func(int) string { return "/podtool grow 2Mi 1Mi 100Mi" })},
 	{name: "forks", pods: []member{
 		leaker("leak 5s 16Mi 50Mi 3Gi"),
 		{"forks", "16Mi", onNode + " gate /podtool forks"},
 	}},
 	{name: "slow", pods: []member{leaker("grow 250Mi 2Mi 3Gi")}},
-	// Twenty pods, one after the other, take more than there is, and free it again.
-	{name: freed, pods: inTurn(20)},
+	// Each pod takes more memory than is left for a second, three seconds after the one before.
+	{name: freed, pods: leakers(20, "4Mi", func(i int) string { return fmt.Sprintf("%s swell %ds 340 1s", onNode, 3*i) })},
 	// A user's pod has the whole node wait for its disk, which is slow, before the leak begins. The
 	// code that nobody has locked has to be read again.
 	{
@@ -99,25 +99,11 @@ func plays(k keeper, l load) bool {
 	return k.name != lent
 }
 
-// inTurn returns pods of which each takes memory for a second, three seconds after the one before.
-func inTurn(number int) []member {
-	all := make([]member, 0, number)
-	for i := range number {
-		one := leaker("")
-		one.command = fmt.Sprintf("%s gate %[1]s swell %ds 340 1s", onNode, 3*i)
-		one.name, one.request = fmt.Sprintf("%s-%d", one.name, i), "4Mi"
-		all = append(all, one)
-	}
-	return all
-}
-
-// together returns pods that grow at the same time.
-func together(number int) []member {
-	all := make([]member, 0, number)
-	for i := range number {
-		one := leaker("grow 2Mi 1Mi 100Mi")
-		one.name, one.request = fmt.Sprintf("%s-%d", one.name, i), "1Mi"
-		all = append(all, one)
+// leakers returns numbered pods that leak when the gate opens.
+func leakers(number int, request string, command func(i int) string) []member {
+	all := make([]member, number)
+	for i := range all {
+		all[i] = member{fmt.Sprintf("%s-%d", verdict.Leaker, i), request, onNode + " gate " + command(i)}
 	}
 	return all
 }
@@ -125,7 +111,6 @@ func together(number int) []member {
 // field is the node of the league, with the keeper of the moment.
 type field struct {
 	*lab.Node
-	flavour   string
 	control   *lab.ControlPlane
 	keeper    keeper
 	threshold uint64
@@ -177,7 +162,7 @@ func (f *field) round(ctx context.Context, l load) (line verdict.Line, err error
 	}
 	seen.Kernel = after[len(before):]
 	line = verdict.Decide(seen, pods)
-	line.Node, line.Keeper, line.Load, line.Silent = f.flavour, f.keeper.name, l.name, seconds
+	line.Node, line.Keeper, line.Load, line.Silent = f.Flavour, f.keeper.name, l.name, seconds
 	if err := f.remove(ctx, l.pods); err != nil {
 		return line, err
 	}

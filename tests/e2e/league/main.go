@@ -114,7 +114,7 @@ func play(ctx context.Context, flavour string, ks []keeper, ls []load, rounds in
 	if err := n.CopyTo(ctx, lab.File{Path: onNode, Source: filepath.Join(built, "onnode"), Mode: 0o755}); err != nil {
 		return err
 	}
-	f := &field{Node: n, flavour: flavour, control: control}
+	f := &field{Node: n, control: control}
 	if _, err := n.Run(ctx, "rm "+lab.ManifestDir+"/*"); err != nil {
 		return err
 	}

@@ -1,14 +1,13 @@
 package main
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"os"
 	"runtime"
-	"strings"
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
 )
 
@@ -38,9 +37,7 @@ func thrash() error {
 			}
 		}()
 	}
-	for {
-		<-time.After(time.Minute)
-	}
+	select {}
 }
 
 // fileOnDisk returns a file on the disk as memory.
@@ -63,11 +60,14 @@ func fileOnDisk() ([]byte, error) {
 
 // fullPressure returns the share of the last ten seconds in percent in which all tasks of the node
 // waited for memory.
-func fullPressure() (share float64, err error) {
-	text, err := os.ReadFile("/proc/pressure/memory")
-	if err == nil {
-		_, full, _ := strings.Cut(string(text), "\nfull ")
-		_, err = fmt.Sscanf(full, "avg10=%f", &share)
+func fullPressure() (float64, error) {
+	proc, err := procfs.NewDefaultFS()
+	if err != nil {
+		return 0, err
 	}
-	return share, err
+	stats, err := proc.PSIStatsForResource("memory")
+	if err != nil {
+		return 0, err
+	}
+	return stats.Full.Avg10, nil
 }

@@ -65,7 +65,7 @@ type Line struct {
 	From string `json:",omitempty"`
 	// Progress is the neighbour's work beside the load to its work alone.
 	Progress float64
-	// FullPercent is that of Seen.
+	// FullPercent is the time in which all tasks waited for memory: see Seen.
 	FullPercent float64 `json:",omitempty"`
 	// Silent is the time in seconds in which the node did not answer.
 	Silent float64
