@@ -62,7 +62,8 @@ func (m *monitor) setBudget() {
 }
 
 // notePressure reads the threshold of the kubelet that has connected. What is edited later counts
-// when it connects again. An eviction reads no file of a disk, which may be slow.
+// when it connects again. It reads files of a disk, which may be slow: a reconcile calls it, and no
+// eviction waits for it.
 func (m *monitor) notePressure() {
 	budget, err := node.Budget(m.options.Node, nil)
 	if err != nil || budget.PressureBytes == nil {

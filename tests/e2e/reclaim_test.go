@@ -8,9 +8,8 @@ import (
 	"testing"
 )
 
-// TestReclaim: all of the monitor's code is in memory, also what has not run yet. The kernel takes
-// that of other programs when it reclaims all that it can, and leaves the monitor's where it is.
-// Without LimitMEMLOCK= 3 of 24 MB are left.
+// TestReclaim: all of the monitor's code is in memory, also what has not run yet. It stays there
+// when the kernel reclaims all that it can. Without LimitMEMLOCK= 3 of 24 MB are left.
 func TestReclaim(t *testing.T) {
 	onEach(t, kinds(debians(), "trixie"), func(t *testing.T, flavour string) {
 		n := monitored(t, flavour, "256Mi")

@@ -130,7 +130,7 @@ func highUsed(t *testing.T) uint64 {
 }
 
 // highWatched watches the partition until the kernel kills in it, or for the longest time. pressure
-// is that of its members when they last had 32 MiB left.
+// is its memory.pressure when 32 MiB were last left.
 func highWatched(t *testing.T, longest time.Duration) (took time.Duration, most, killed uint64, pressure string) {
 	t.Helper()
 	for start := time.Now(); took < longest && killed == 0; took = time.Since(start).Round(time.Millisecond) {
