@@ -58,14 +58,12 @@ var loads = []load{
 		leaker("leak 10s 16Mi 50Mi 3Gi"),
 		{"reader", "16Mi", onNode + " gate /podtool read /tmp 20Mi 450Mi"},
 	}},
-	{name: "fifty", pods: leakers(50, "1Mi", func(int) string { return "/podtool grow 2Mi 1Mi 100Mi" })},
+	{name: "fifty", pods: together(50)},
 	{name: "forks", pods: []member{
 		leaker("leak 5s 16Mi 50Mi 3Gi"),
 		{"forks", "16Mi", onNode + " gate /podtool forks"},
 	}},
 	{name: "slow", pods: []member{leaker("grow 250Mi 2Mi 3Gi")}},
-	// Each pod takes more memory than is left for a second, three seconds after the one before.
-	{name: freed, pods: leakers(20, "4Mi", func(i int) string { return fmt.Sprintf("%s swell %ds 340 1s", onNode, 3*i) })},
 	// A user's pod has the whole node wait for its disk, which is slow, before the leak begins. The
 	// code that nobody has locked has to be read again.
 	{
@@ -75,8 +73,6 @@ var loads = []load{
 }
 
 const (
-	// freed is over soon, so that lent memory is enough for it.
-	freed = "freed"
 	// thrash is a load on the whole node, so that only keepers of a partition meet it.
 	thrash     = "thrash"
 	userThrash = "user-thrash"
@@ -88,22 +84,13 @@ func slowDisk(limit string) string {
 		"systemctl set-property --runtime system.slice IOReadIOPSMax=%[1]q", limit)
 }
 
-// plays reports whether a keeper can do something about a load.
-func plays(k keeper, l load) bool {
-	switch l.name {
-	case freed:
-		return strings.HasPrefix(k.name, ours)
-	case thrash:
-		return k.section != ""
-	}
-	return k.name != lent
-}
-
-// leakers returns numbered pods that leak when the gate opens.
-func leakers(number int, request string, command func(i int) string) []member {
-	all := make([]member, number)
-	for i := range all {
-		all[i] = member{fmt.Sprintf("%s-%d", verdict.Leaker, i), request, onNode + " gate " + command(i)}
+// together returns pods that grow at the same time.
+func together(number int) []member {
+	all := make([]member, 0, number)
+	for i := range number {
+		one := leaker("grow 2Mi 1Mi 100Mi")
+		one.name, one.request = fmt.Sprintf("%s-%d", one.name, i), "1Mi"
+		all = append(all, one)
 	}
 	return all
 }

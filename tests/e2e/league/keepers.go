@@ -36,18 +36,15 @@ const (
 var partition = fmt.Sprintf("systemPartition:\n  memoryLimit: %dMi\n  namespaces: [kube-system]\n"+
 	"  evictionHard: {memory.available: %dMi}\n", limit, threshold)
 
-// ours is the name of this project's monitor among the keepers, and lent the one with memoryBurst.
-const (
-	ours = "ours"
-	lent = "ours, with memoryBurst"
-)
+// ours is the name of this project's monitor among the keepers.
+const ours = "ours"
 
 // keepers has each with the settings that let it act best here. The kubelet's
 // kernelMemcgNotification is no keeper of its own: with cgroup v2 the kubelet has no such notifier
 // (pkg/kubelet/eviction/threshold_notifier_linux.go, 1.37).
 var keepers = []keeper{
 	{name: ours, section: partition, eviction: "on", meter: "partition"},
-	{name: lent, section: partition + "  memoryBurst: 512Mi\n", eviction: "on", meter: "partition"},
+	{name: "ours, with memoryBurst", section: partition + "  memoryBurst: 512Mi\n", eviction: "on", meter: "partition"},
 	{name: "nothing", section: partition, eviction: "off", meter: "partition"},
 	{
 		// It acts by pressure alone on a node without swap. Anonymous memory causes some before the

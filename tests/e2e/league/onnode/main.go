@@ -4,7 +4,6 @@
 //	onnode watch METER BYTES  open the gate, and print what is seen as JSON; BYTES is the threshold
 //	onnode gate COMMAND ...   become the command when the gate opens
 //	onnode work               work, and count it
-//	onnode swell DELAY MIB TIME  take as much memory after DELAY, free it TIME later
 //	onnode thrash             have the node wait for its disk
 package main
 
@@ -14,7 +13,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -45,8 +43,6 @@ func run(args []string) error {
 			return err
 		}
 		return syscall.Exec(args[1], args[1:], os.Environ())
-	case len(args) == 4 && args[0] == "swell":
-		return swell(args[1:])
 	case len(args) == 1 && args[0] == "thrash":
 		return thrash()
 	case len(args) == 2 && args[0] == "available":
@@ -61,7 +57,7 @@ func run(args []string) error {
 		seen, err := watch(meters[args[1]], threshold)
 		return errors.Join(err, json.NewEncoder(os.Stdout).Encode(seen))
 	}
-	return fmt.Errorf("%q: want available METER, watch METER BYTES, gate COMMAND, work, swell DELAY MIB TIME or thrash", args)
+	return fmt.Errorf("%q: want available METER, watch METER BYTES, gate COMMAND, work or thrash", args)
 }
 
 // awaitGate waits until the gate, a FIFO, has a writer. Fifty pods that poll would be a load of
@@ -95,31 +91,6 @@ func doWork() error {
 			_, err = file.WriteAt(binary.LittleEndian.AppendUint64(nil, units), 0)
 		}
 		<-time.After(unitEvery)
-	}
-	return err
-}
-
-// swell takes memory at up to 400 MiB/s, frees it, and does nothing more.
-func swell(args []string) error {
-	delay, err := time.ParseDuration(args[0])
-	mebibytes, notOne := strconv.Atoi(args[1])
-	stay, noTime := time.ParseDuration(args[2])
-	if err := errors.Join(err, notOne, noTime); err != nil {
-		return err
-	}
-	<-time.After(delay)
-	memory, err := unix.Mmap(-1, 0, mebibytes<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
-	if err != nil {
-		return err
-	}
-	for part := range slices.Chunk(memory, 4<<20) {
-		touch(part)
-		<-time.After(time.Second / 100)
-	}
-	<-time.After(stay)
-	err = unix.Munmap(memory)
-	for err == nil {
-		<-time.After(time.Minute)
 	}
 	return err
 }
