@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/kubeapi"
@@ -24,6 +25,8 @@ type Reporter struct {
 	kubeconfig string
 	node       string
 	log        *slog.Logger
+
+	events sync.WaitGroup // that are being sent
 
 	looking sync.Mutex // held while files are read; Available does not take it
 	files   string     // their state when the client was created
@@ -54,14 +57,9 @@ func (a *Reporter) Available() bool {
 
 // Run keeps the client in step with the kubeconfig until ctx ends.
 func (a *Reporter) Run(ctx context.Context) error {
-	for {
-		a.Look()
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(lookAgain):
-		}
-	}
+	wait.UntilWithContext(ctx, func(context.Context) { a.Look() }, lookAgain)
+	a.events.Wait()
+	return ctx.Err()
 }
 
 // Look returns a client for the kubeconfig as it is now, or nil if there is none.
@@ -132,21 +130,19 @@ func describe(paths []string) string {
 	return text.String()
 }
 
-// call sends an eviction, and marks errors that another attempt cannot change.
-func (a *Reporter) call(ctx context.Context, send func(context.Context, *kubeapi.Client) error) error {
-	ctx, cancel := withoutDeadline(ctx)
-	defer cancel()
-	err := a.ask(ctx, func(client *kubeapi.Client) error { return send(ctx, client) })
-	switch {
-	case errors.Is(err, kubeapi.ErrCredentials):
+// call sends an eviction, and marks errors that another attempt cannot change. Most of them are
+// about this pod: a policy may be of its namespace.
+func (a *Reporter) call(ctx context.Context, send func(*kubeapi.Client) error) error {
+	err := a.ask(ctx, send)
+	noneYet := errors.Is(err, kubeapi.ErrNoClient) && a.kubeconfig != node.KubeconfigNone
+	//guard: an eviction that the API server refuses is not tried again
+	if err == nil || noneYet || errors.Is(err, kubeapi.ErrUnreachable) || ctx.Err() != nil {
+		return err
+	}
+	if errors.Is(err, kubeapi.ErrCredentials) {
 		a.mu.Lock()
 		a.refused = time.Now()
 		a.mu.Unlock()
-	case errors.Is(err, kubeapi.ErrForbidden), errors.Is(err, kubeapi.ErrStatic):
-		// It is about this pod: a policy may be of its namespace.
-	case err != nil && a.kubeconfig == node.KubeconfigNone:
-	default:
-		return err
 	}
 	return fmt.Errorf("%w: %w", evict.ErrFinal, err)
 }
@@ -170,25 +166,8 @@ func (a *Reporter) ask(ctx context.Context, send func(*kubeapi.Client) error) er
 	return err
 }
 
-// withoutDeadline returns a context that ends when ctx is cancelled, and not at its deadline. Each
-// request has a separate deadline, so that a server that takes seconds for each gets all requests
-// of one attempt.
-func withoutDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
-	free, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, func() {
-		if errors.Is(ctx.Err(), context.Canceled) {
-			cancel()
-		}
-	})
-	return free, func() {
-		stop()
-		cancel()
-	}
-}
-
 // Try implements API. If a request fails, it is sent once more with the kubeconfig as it is
-// now. Unlike with an eviction, a refusal does not keep evictions from being reported, and a
-// request without an answer does not cut off an eviction's request.
+// now. Unlike with an eviction, a refusal does not keep evictions from being reported.
 func (a *Reporter) Try(ctx context.Context, ask func(context.Context, *kubeapi.Client, string) error) error {
 	return a.ask(ctx, func(client *kubeapi.Client) error {
 		return ask(ctx, client.Background(), node.NameInCluster(a.host, client))

@@ -119,14 +119,10 @@ func (k *Keeper) putCores(ctx context.Context, n kubeapi.Node) error {
 var errNotKept = errors.New("the API server has accepted the values and has others: " +
 	"does an admission policy or a webhook change nodes/status?")
 
-// isRefused reports whether an error means that nothing was written.
+// isRefused reports whether an error means that nothing was written: there was an answer. A policy
+// answers 422 by default (ValidatingAdmissionPolicy, Kubernetes 1.37).
 func isRefused(err error) bool {
-	for _, kind := range []error{kubeapi.ErrForbidden, kubeapi.ErrCredentials, kubeapi.ErrGone, kubeapi.ErrNoClient} {
-		if errors.Is(err, kind) {
-			return true
-		}
-	}
-	return false
+	return !errors.Is(err, kubeapi.ErrUnreachable) && !errors.Is(err, context.Canceled)
 }
 
 // value returns the value of each resource, 0 if it is not known. All online CPUs count, whichever

@@ -275,7 +275,8 @@ func TestTypesRefused(t *testing.T) {
 			})
 		})
 	}
-	for err, ours := range map[error]int{kubeapi.ErrForbidden: 0, kubeapi.ErrCredentials: 0, kubeapi.ErrUnreachable: 1} {
+	policy := errors.New("a policy says no")
+	for err, ours := range map[error]int{kubeapi.ErrForbidden: 0, kubeapi.ErrCredentials: 0, policy: 0, kubeapi.ErrUnreachable: 1} {
 		synctest.Test(t, func(t *testing.T) {
 			n, lines, dir := &aNode{refused: err}, &testkit.Buffer{}, fourCPUs(t)
 			_, stop := n.advertising(t, dir, lines, "a")
@@ -289,6 +290,29 @@ func TestTypesRefused(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestStateFileLater: what was written to the Node while the state file could not be is in the file
+// later.
+func TestStateFileLater(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n, lines, dir := &aNode{}, &testkit.Buffer{}, fourCPUs(t)
+		file := filepath.Join(dir, node.WrittenFile)
+		if err := os.MkdirAll(filepath.Join(file, "in the way"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		_, stop := n.advertising(t, dir, lines, "a")
+		defer stop()
+		n.want(t, "without a file", values{"a": 4000})
+		if err := os.RemoveAll(file); err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(2 * heartbeat)
+		if w, err := node.ReadWritten(host.Below(dir)); err != nil || len(w.Cores) != 1 {
+			t.Errorf("%+v, %v; want what is on the Node", w, err)
+		}
+	})
 }
 
 // TestTypesRestart: a restart changes nothing on the Node. A type that was removed meanwhile loses

@@ -102,7 +102,10 @@ func (r *Recorder) Run(ctx context.Context) error {
 			r.table.later(next, time.Now())
 			r.mu.Unlock()
 			r.said.Warn(r.log, err, "events wait for the API server, trying again")
-			sleep(ctx, retry.After(err))
+			select {
+			case <-ctx.Done():
+			case <-time.After(retry.After(err)):
+			}
 		}
 	}
 	return ctx.Err()
@@ -159,12 +162,4 @@ func refused(err error) bool {
 		}
 	}
 	return true
-}
-
-// sleep waits for d, or until ctx ends.
-func sleep(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	}
 }

@@ -12,7 +12,7 @@ import (
 
 // Evict implements evict.API.
 func (a *Reporter) Evict(ctx context.Context, e evict.Eviction) error {
-	return a.call(ctx, func(ctx context.Context, client *kubeapi.Client) error {
+	return a.call(ctx, func(client *kubeapi.Client) error {
 		text, annotations := message(e, nil)
 		if err := mark(ctx, client, e, func(pod *v1.Pod) string {
 			text, annotations = message(e, pod)
@@ -22,17 +22,19 @@ func (a *Reporter) Evict(ctx context.Context, e evict.Eviction) error {
 		}
 		event := kubeapi.NewEvent(kubeapi.AboutPod(podOf(e)), a.node, kubeapi.ReasonEvicted, text, e.Time)
 		event.Annotations = annotations
-		if err := client.Event(ctx, event); err != nil {
-			// The pod is evicted all the same. No program depends on its event.
-			a.log.Warn("the event of an eviction could not be created", "error", err)
-		}
+		//guard: a webhook that is slow for events holds up no eviction
+		a.events.Go(func() { // no program depends on the event of a pod
+			if err := client.Event(ctx, event); err != nil {
+				a.log.Warn("the event of an eviction could not be created", "error", err)
+			}
+		})
 		return nil
 	})
 }
 
 // Confirm implements evict.API.
 func (a *Reporter) Confirm(ctx context.Context, e evict.Eviction) (settled bool, err error) {
-	err = a.call(ctx, func(ctx context.Context, client *kubeapi.Client) error {
+	err = a.call(ctx, func(client *kubeapi.Client) error {
 		var ended bool
 		ended, settled, err = client.Ended(ctx, podOf(e))
 		if ended || err != nil {

@@ -45,6 +45,13 @@ func anEviction() evict.Eviction {
 	}
 }
 
+// evicts reports an eviction, and waits for its event.
+func evicts(t *testing.T, a *Reporter) error {
+	t.Helper()
+	defer a.events.Wait()
+	return a.Evict(t.Context(), anEviction())
+}
+
 // TestEvict: the pod gets the status of an evicted pod, and an event with the usage of its
 // containers.
 func TestEvict(t *testing.T) {
@@ -55,7 +62,7 @@ func TestEvict(t *testing.T) {
 		if a.Look(); !a.Available() {
 			t.Fatalf("%s: not available: %s", name, log)
 		}
-		if err := a.Evict(t.Context(), anEviction()); err != nil {
+		if err := evicts(t, a); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 		if got, want := c.Came(), []string{fakeapi.GetPod, fakeapi.PatchPod, fakeapi.PostEvent}; !slices.Equal(got, want) {
@@ -102,8 +109,13 @@ func TestEvictFails(t *testing.T) {
 		"forbidden to see":     {answers: map[string]int{fakeapi.GetPod: http.StatusForbidden, fakeapi.PatchPod: http.StatusForbidden}, fails: true, final: true, text: "get of pods"},
 		"expired":              {answers: map[string]int{fakeapi.GetPod: http.StatusUnauthorized}, fails: true, final: true, avoided: true, text: "expired?"},
 		"the mirror of static": {pod: func(p *v1.Pod) { p.Annotations = map[string]string{v1.MirrorPodAnnotationKey: "x"} }, fails: true, final: true, text: "static"},
-		"overload":             {answers: map[string]int{fakeapi.PatchPod: http.StatusServiceUnavailable}, fails: true, text: "the cluster says no"},
-		"overload at first":    {answers: map[string]int{fakeapi.GetPod: http.StatusServiceUnavailable}, fails: true},
+		"refused by a policy":  {answers: map[string]int{fakeapi.PatchPod: http.StatusUnprocessableEntity}, fails: true, final: true, text: "the cluster says no"},
+		// It may run on.
+		"forbidden to see, refused by a policy": {
+			answers: map[string]int{fakeapi.GetPod: http.StatusForbidden, fakeapi.PatchPod: http.StatusUnprocessableEntity}, fails: true, final: true,
+		},
+		"overload":          {answers: map[string]int{fakeapi.PatchPod: http.StatusServiceUnavailable}, fails: true, text: "the cluster says no"},
+		"overload at first": {answers: map[string]int{fakeapi.GetPod: http.StatusServiceUnavailable}, fails: true},
 		// The pod is evicted nevertheless.
 		"event forbidden": {answers: map[string]int{fakeapi.PostEvent: http.StatusForbidden}, log: "the event of an eviction could not be created"},
 		"event overload":  {answers: map[string]int{fakeapi.PostEvent: http.StatusServiceUnavailable}, log: "the event of an eviction could not be created"},
@@ -116,7 +128,7 @@ func TestEvictFails(t *testing.T) {
 				test.pod(c.Pod)
 			}
 			a, log := newReporter(c.NewKubeconfig(t))
-			err := a.Evict(t.Context(), anEviction())
+			err := evicts(t, a)
 			if (err != nil) != test.fails || errors.Is(err, evict.ErrFinal) != test.final {
 				t.Errorf("%v; want an error: %t, final: %t", err, test.fails, test.final)
 			}
@@ -139,7 +151,7 @@ func TestConfirm(t *testing.T) {
 	t.Parallel()
 	c := fakeapi.New(t, httptest.NewServer)
 	a, _ := newReporter(c.NewKubeconfig(t))
-	if err := a.Evict(t.Context(), anEviction()); err != nil {
+	if err := evicts(t, a); err != nil {
 		t.Fatal(err)
 	}
 	c.Came()
@@ -190,47 +202,43 @@ func TestKubeconfigReplaced(t *testing.T) {
 		old, renewed := fakeapi.New(t, httptest.NewServer), fakeapi.New(t, httptest.NewServer)
 		path := old.NewKubeconfig(t)
 		a, log := newReporter(path)
-		if err := a.Evict(t.Context(), anEviction()); err != nil {
+		if err := evicts(t, a); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 		old.Pod.Status = v1.PodStatus{Phase: v1.PodRunning}
 		fail(old)
 		renewed.Kubeconfig(t, path)
-		if err := a.Evict(t.Context(), anEviction()); err != nil || len(renewed.Statuses) != 1 || !a.Available() {
+		if err := evicts(t, a); err != nil || len(renewed.Statuses) != 1 || !a.Available() {
 			t.Errorf("%s: %v, %d statuses, available %t; want a report to the new server", name, err, len(renewed.Statuses), a.Available())
 		}
 		if text := log.String(); strings.Count(text, "are reported to the API server") != 2 || !strings.Contains(text, renewed.URL) {
 			t.Errorf("%s: log %q", name, text)
 		}
 		renewed.Answers[fakeapi.GetPod] = http.StatusUnauthorized
-		if err := a.Evict(t.Context(), anEviction()); !errors.Is(err, evict.ErrFinal) || a.Available() {
+		if err := evicts(t, a); !errors.Is(err, evict.ErrFinal) || a.Available() {
 			t.Errorf("%s: %v, available %t; want a final error of the present one", name, err, a.Available())
 		}
 	}
 }
 
-// TestSlowServer: a server that takes long for each request gets all requests of one attempt. The
-// end of the program cancels them.
-func TestSlowServer(t *testing.T) {
+// TestEventHangs: an eviction does not wait for its event, which a webhook may keep. The end of the
+// program cancels both.
+func TestEventHangs(t *testing.T) {
 	t.Parallel()
-	c := fakeapi.New(t, func(h http.Handler) *httptest.Server {
-		return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			select {
-			case <-time.After(600 * time.Millisecond):
-				h.ServeHTTP(w, r)
-			case <-r.Context().Done(): // as priority and fairness drops requests of clients that are gone
-			}
-		}))
-	})
-	a, log := newReporter(c.NewKubeconfig(t))
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-	defer cancel()
-	if err := a.Evict(ctx, anEviction()); err != nil || len(c.Statuses) != 1 || len(c.Events) != 1 {
-		t.Errorf("%v, %d statuses, %d events: %s", err, len(c.Statuses), len(c.Events), log)
+	c := fakeapi.New(t, httptest.NewServer)
+	c.Hang[fakeapi.PostEvent] = 1
+	a, _ := newReporter(c.NewKubeconfig(t))
+	ctx, end := context.WithCancel(t.Context())
+	if err := a.Evict(ctx, anEviction()); err != nil {
+		t.Error(err)
 	}
-	over, end := context.WithCancel(t.Context())
+	c.Pod.Status.Reason = "Evicted"
+	if settled, err := a.Confirm(ctx, anEviction()); !settled || err != nil {
+		t.Errorf("settled: %t, %v", settled, err)
+	}
 	end()
-	if err := a.Evict(over, anEviction()); !errors.Is(err, context.Canceled) {
+	a.events.Wait()
+	if err := a.Evict(ctx, anEviction()); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v; want the end of the program", err)
 	}
 }
@@ -256,7 +264,7 @@ func TestKubeconfigLater(t *testing.T) {
 				t.Error("available without a file")
 			}
 			// Not final: it may come at any time.
-			if err := a.Evict(t.Context(), anEviction()); err == nil || errors.Is(err, evict.ErrFinal) {
+			if err := evicts(t, a); err == nil || errors.Is(err, evict.ErrFinal) {
 				t.Errorf("%v; want an error that is not final", err)
 			}
 		}
@@ -342,7 +350,7 @@ func TestKubeconfigNone(t *testing.T) {
 	if a.Available() || log.String() != "" {
 		t.Errorf("available, or log %q", log)
 	}
-	if err := a.Evict(t.Context(), anEviction()); !errors.Is(err, evict.ErrFinal) {
+	if err := evicts(t, a); !errors.Is(err, evict.ErrFinal) {
 		t.Errorf("%v; want a final error", err)
 	}
 }

@@ -94,6 +94,7 @@ type Keeper struct {
 	ended   bool       // no write may follow the removal
 	types   []string   // of follows
 	written node.Written
+	unsaved bool // its file could not be written
 	looked  bool // what of the Node is ours is known
 	left    bool // an earlier run of this boot has written something that is not asked for any more
 	clears  bool // an earlier run may have

@@ -89,11 +89,13 @@ func (k *Keeper) put(ctx context.Context, want node.Written, writes bool, now ti
 // store keeps what is known for the next start, and for other programs.
 func (k *Keeper) store(w node.Written) {
 	w.Version = k.written.Version // of the file, which node.WriteWritten sets
-	if reflect.DeepEqual(w, k.written) {
+	//guard: a file that could not be written is written later
+	if reflect.DeepEqual(w, k.written) && !k.unsaved {
 		return
 	}
 	k.written = w
-	if err := node.WriteWritten(k.options.Node, w); err != nil {
+	err := node.WriteWritten(k.options.Node, w)
+	if k.unsaved = err != nil; k.unsaved {
 		k.options.Log.Error("what this program has written to the Node is not remembered over a restart", "error", err)
 	}
 }

@@ -139,7 +139,7 @@ func TestWriteSlowWebhook(t *testing.T) {
 	if err := c.MarkEvicted(t.Context(), dns, now, low); err != nil {
 		t.Error(err)
 	}
-	if patient*requestTimeout <= 10*time.Second || c.Background().Timeout != patient*c.Timeout {
-		t.Errorf("a write has %s, and the background %s", patient*requestTimeout, c.Background().Timeout)
+	if patient*requestTimeout <= 10*time.Second {
+		t.Errorf("a write has %s", patient*requestTimeout)
 	}
 }

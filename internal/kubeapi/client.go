@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"strings"
 	"time"
@@ -18,7 +17,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/util/cert"
-	"k8s.io/client-go/util/connrotation"
 )
 
 // Component identifies us to the API server: as the user agent, hence the manager of the fields
@@ -45,10 +43,10 @@ var errLeft = errors.New("earlier requests have not ended")
 // Client calls the API server as the user of a kubeconfig. It connects on first use. A read takes
 // five seconds at most, a write three times that, and both end with the context of their call.
 //
-// A request without an answer closes the connections of the Client, so that the next one does not
-// wait for a dead one. The connections of Background stay open: one slow answer says nothing about
-// the others there, and a dead connection is found by Go's own health check within 45 s
-// (configureHTTP2Transport, k8s.io/apimachinery/pkg/util/net v0.37.0).
+// All requests share a connection, and one without an answer says nothing about the others. Go's
+// health check finds a dead connection, within 45 s (configureHTTP2Transport,
+// k8s.io/apimachinery/pkg/util/net v0.37.0). An eviction has ten seconds, so that our unit sets six
+// (HTTP2_READ_IDLE_TIMEOUT_SECONDS, HTTP2_PING_TIMEOUT_SECONDS).
 //
 // Credentials may change meanwhile. Certificates and keys that the kubeconfig names as files, as
 // those of kubeadm, k3s and RKE2 do, are read again at each handshake and every five minutes, and
@@ -56,17 +54,15 @@ var errLeft = errors.New("earlier requests have not ended")
 // v0.37.0). The file of its authority is read again, too. The content of the kubeconfig itself is
 // read once: the owner of a Client watches its Files, and creates another Client when they change.
 type Client struct {
-	// Timeout bounds a read, and a third of a write; New sets it to five seconds.
+	// Timeout bounds a read, and a third of a write. New sets it to five seconds.
 	Timeout    time.Duration
 	kubeconfig string
 	server     string
 	plugin     string // the program that the kubeconfig names for credentials
 	node       string // the name of the node whose kubelet the certificate is of
 	files      []string
-	// connections tracks the open connections; nil in the background.
-	connections *connrotation.ConnectionTracker
-	rest        *rest.RESTClient
-	behind      *rest.RESTClient // of Background
+	rest       *rest.RESTClient
+	background bool
 	// underWay has an element for each request of the background that has not ended.
 	underWay chan struct{}
 }
@@ -92,20 +88,10 @@ func newClient(kubeconfig string) (*Client, error) {
 	config.APIPath, config.GroupVersion = "/api", &v1.SchemeGroupVersion
 	config.AcceptContentTypes = runtime.ContentTypeJSON
 	config.NegotiatedSerializer = serializer.NewCodecFactory(newScheme()).WithoutConversion()
-	// An eviction must not wait for its turn: there is one at a time.
-	config.QPS = -1
+	config.QPS = -1 // an eviction must not wait for its turn
 	// The default writes warnings to standard error.
 	config.WarningHandlerWithContext = rest.NoWarnings{}
-	// client-go's default dialer, with its connections tracked.
-	dialer := connrotation.NewDialer((&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext)
-	config.Dial = dialer.DialContext
-	c := &Client{
-		Timeout:     requestTimeout,
-		kubeconfig:  kubeconfig,
-		server:      config.Host,
-		connections: dialer.ConnectionTracker,
-		underWay:    make(chan struct{}, maxBehind),
-	}
+	c := &Client{Timeout: requestTimeout, kubeconfig: kubeconfig, server: config.Host, underWay: make(chan struct{}, maxBehind)}
 	for _, file := range []string{kubeconfig, config.CAFile, config.CertFile, config.KeyFile, config.BearerTokenFile} {
 		if file != "" {
 			c.files = append(c.files, file)
@@ -118,23 +104,14 @@ func newClient(kubeconfig string) (*Client, error) {
 	if c.rest, err = rest.RESTClientFor(config); err != nil {
 		return nil, err
 	}
-	behind := rest.CopyConfig(config)
-	behind.Dial = nil // the default, with separate connections
-	if c.behind, err = rest.RESTClientFor(behind); err != nil {
-		return nil, err
-	}
 	return c, nil
 }
 
-// Background returns a client with connections of its own, for requests that are not urgent. They
-// have three times as long.
+// Background returns a client for requests that are not urgent. A read has as long as a write, and
+// few of them wait at a time.
 func (c *Client) Background() *Client {
-	if c.connections == nil {
-		return c
-	}
 	background := *c
-	//guard: a slow answer closes no connection of the background
-	background.rest, background.connections, background.Timeout = c.behind, nil, patient*c.Timeout
+	background.background = true
 	return &background
 }
 
@@ -205,21 +182,19 @@ func (c *Client) get(ctx context.Context, request *rest.Request, into any) error
 // Timeout, even if the request has not ended: client-go waits for a credential plugin without
 // regard to the context (refreshCredsLocked, k8s.io/client-go/plugin/pkg/client/auth/exec v0.37.0).
 func (c *Client) do(ctx context.Context, request *rest.Request) (rest.Result, error) {
+	if c.background {
+		return c.write(ctx, request)
+	}
 	return c.within(ctx, c.Timeout, request)
 }
 
 // write is do for a request that webhooks may see.
 func (c *Client) write(ctx context.Context, request *rest.Request) (rest.Result, error) {
-	timeout := c.Timeout
-	if c.connections != nil { // else it is as long already
-		timeout *= patient
-	}
-	return c.within(ctx, timeout, request)
+	return c.within(ctx, patient*c.Timeout, request)
 }
 
 func (c *Client) within(ctx context.Context, timeout time.Duration, request *rest.Request) (rest.Result, error) {
-	inBackground := c.connections == nil
-	if inBackground {
+	if c.background {
 		select {
 		case c.underWay <- struct{}{}:
 		default:
@@ -233,28 +208,15 @@ func (c *Client) within(ctx context.Context, timeout time.Duration, request *res
 	go func() {
 		// client-go would wait as long as an answer of 429 demands. The caller decides whether to retry.
 		result := request.MaxRetries(0).Do(ctx)
-		if inBackground {
+		if c.background {
 			<-c.underWay
 		}
 		done <- result
 	}()
 	select {
 	case result := <-done:
-		if noAnswer(result.Error()) {
-			c.closeConnections()
-		}
 		return result, result.Error()
 	case <-ctx.Done():
-		c.closeConnections()
 		return rest.Result{}, ctx.Err()
-	}
-}
-
-// closeConnections closes the connections of urgent requests. The next one must not wait for a dead
-// connection. The kubelet closes connections after failed heartbeats (updateDialer,
-// cmd/kubelet/app, v1.37.0).
-func (c *Client) closeConnections() {
-	if c.connections != nil {
-		c.connections.CloseAll()
 	}
 }

@@ -278,7 +278,8 @@ func TestMarkEvictedUnchangedPods(t *testing.T) {
 			[]answer{forbidden, refuse(http.StatusNotFound, metav1.StatusReasonNotFound)}, ErrGone, []string{get, patch + dryRun},
 		},
 		"forbidden, recreated": {
-			[]answer{forbidden, refuse(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid)}, ErrGone, []string{get, patch + dryRun},
+			[]answer{forbidden, refuse(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid,
+				metav1.StatusCause{Type: metav1.CauseTypeFieldValueInvalid, Field: "metadata.uid"})}, ErrGone, []string{get, patch + dryRun},
 		},
 		"forbidden, overload": {
 			[]answer{forbidden, refuse(http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests)}, ErrUnreachable, []string{get, patch + dryRun},

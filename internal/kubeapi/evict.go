@@ -143,8 +143,9 @@ func (c *Client) forbiddenOrGone(ctx context.Context, p Pod, forbidden error) er
 	switch {
 	case err == nil, apierrors.IsForbidden(err):
 		return forbidden
-	case apierrors.IsInvalid(err), apierrors.IsConflict(err):
-		return apierrors.NewNotFound(v1.Resource("pods"), p.Name) // another pod has its name
+	//guard: a refusal of a value does not say that the pod is gone
+	case isOfAnother(err):
+		return apierrors.NewNotFound(v1.Resource("pods"), p.Name)
 	}
 	return err
 }

@@ -3,7 +3,6 @@ package kubeapi
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -107,15 +106,11 @@ func (c *Client) nodeFailed(node string, err error) error {
 }
 
 // isOfAnother reports whether an object of the name has another UID than the patch, which cannot
-// be changed.
+// be changed. It is the first thing that is wrong with an object (ValidateObjectMetaAccessorUpdate,
+// k8s.io/apimachinery/pkg/api/validation v0.37.0).
 func isOfAnother(err error) bool {
-	status := apierrors.APIStatus(nil)
-	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil {
-		return false
-	}
-	return slices.ContainsFunc(status.Status().Details.Causes, func(cause metav1.StatusCause) bool {
-		return cause.Field == "metadata.uid"
-	})
+	cause, ok := apierrors.StatusCause(err, metav1.CauseTypeFieldValueInvalid)
+	return ok && cause.Field == "metadata.uid"
 }
 
 // nodePatch is a strategic merge patch of a node. Conditions are merged by their type. A null in

@@ -31,7 +31,7 @@ func nodeWith(capacity map[v1.ResourceName]string) v1.Node {
 // them.
 func TestPatchNode(t *testing.T) {
 	t.Parallel()
-	another := metav1.StatusCause{Field: "metadata.uid"}
+	another := metav1.StatusCause{Type: metav1.CauseTypeFieldValueInvalid, Field: "metadata.uid"}
 	s := newAPIServer(t, give(nodeWith(nil)), give(nodeWith(nil)), give(nodeWith(nil)), give(nodeWith(nil)),
 		refuse(http.StatusForbidden, metav1.StatusReasonForbidden), refuse(http.StatusNotFound, metav1.StatusReasonNotFound),
 		refuse(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, another), answer{code: http.StatusNotFound, text: "no backend"},

@@ -29,7 +29,7 @@ func classOf(err error) class {
 	switch {
 	case errors.Is(err, ErrGone), errors.Is(err, ErrNoClient): // the second costs no request
 		return class{time.Second, 10 * time.Second}
-	case err == nil, errors.Is(err, ErrUnreachable), apierrors.IsConflict(err):
+	case errors.Is(err, ErrUnreachable), apierrors.IsConflict(err):
 		return class{time.Second, time.Minute}
 	case errors.Is(err, ErrCredentials): // they are renewed by themselves
 		return class{time.Second, 5 * time.Minute}
@@ -37,8 +37,11 @@ func classOf(err error) class {
 	return class{5 * time.Minute, time.Hour}
 }
 
-// After returns the pause after an attempt that has failed with err, or that was in vain. It is at
-// least as long as the API server demands (Retry-After).
+// maxDemand bounds what an API server demands: the proxy before it may name a day.
+const maxDemand = 5 * time.Minute
+
+// After returns the pause after an attempt that has failed with err. It is at least as long as the
+// API server demands (Retry-After), up to maxDemand.
 func (r *Retry) After(err error) time.Duration {
 	if c := classOf(err); c != r.class {
 		*r = Retry{c, c.first}
@@ -47,7 +50,7 @@ func (r *Retry) After(err error) time.Duration {
 	r.pause = min(2*r.pause, r.class.last)
 	if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
 		//guard: an API server that is overloaded is not asked before the time that it names
-		pause = max(pause, time.Duration(seconds)*time.Second+rand.N(pause))
+		pause = max(pause, min(time.Duration(seconds)*time.Second, maxDemand)+rand.N(pause))
 	}
 	return pause
 }

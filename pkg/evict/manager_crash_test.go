@@ -31,6 +31,16 @@ func slowAPI(ctx context.Context, _ int) error {
 	}
 }
 
+// hangs does not answer. A request ends by itself.
+func hangs(ctx context.Context, _ int) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(apiTimeout / 2):
+		return context.DeadlineExceeded
+	}
+}
+
 // TestManagerCrashes ends the program at each of its calls, starts it again after a while, and ends
 // it there once more.
 func TestManagerCrashes(t *testing.T) {

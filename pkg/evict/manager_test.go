@@ -1,7 +1,6 @@
 package evict
 
 import (
-	"context"
 	"maps"
 	"os"
 	"path/filepath"
@@ -236,7 +235,7 @@ func TestManagerKernelKills(t *testing.T) {
 // TestManagerNextVictimBeforeReport: the next pod may be evicted when the memory is back.
 func TestManagerNextVictimBeforeReport(t *testing.T) {
 	bubble(t, func(n *node) {
-		n.api = func(ctx context.Context, _ int) error { <-ctx.Done(); return ctx.Err() }
+		n.api = hangs
 		c := hardOnly
 		c.Limit, c.Lowering = 500*mi, true
 		n.lower = func() error { return nil }

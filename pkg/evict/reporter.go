@@ -19,9 +19,6 @@ const (
 	// apiTimeout bounds the attempts to reach the API server: after that the kubelet has long
 	// restarted the containers.
 	apiTimeout = 10 * time.Second
-	// apiAttempt bounds one attempt: a half-open connection never answers. The first attempt has a TLS
-	// handshake, which took 3.9 s on an emulated node.
-	apiAttempt = 5 * time.Second
 	// reportDeadline is the age up to which a new run of the program reports an eviction: an older one
 	// may have been reported already.
 	reportDeadline = time.Minute
@@ -182,9 +179,7 @@ func (r *reporter) retry(ctx context.Context, e Eviction, call func(context.Cont
 		Cap:      2 * time.Second,
 	}.DelayFunc()
 	_ = delay.Until(within, true, true, func(context.Context) (bool, error) { // err says how it has ended
-		attempt, cancel := context.WithTimeout(ctx, apiAttempt)
-		defer cancel()
-		err = call(attempt, e)
+		err = call(ctx, e)
 		return err == nil || errors.Is(err, ErrFinal), nil
 	})
 	if err == nil || errors.Is(err, ErrFinal) {
