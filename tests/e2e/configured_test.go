@@ -219,7 +219,7 @@ func madeLater(t *testing.T, n *lab.Node) {
 	// This happens only once: the file exists, and stays.
 	for range 2 {
 		want(t, n, "systemctl is-active "+path+" || true", "inactive")
-		want(t, n, "systemctl show --value -p ActiveState,Result "+service+" | xargs", "success active")
+		want(t, n, "systemctl show --value -p ActiveState,Result "+service+" | sort | xargs", "active success")
 		want(t, n, "journalctl -b -o cat -u "+service+" | grep -c ^Finished", "1")
 		reload(t, n)
 	}

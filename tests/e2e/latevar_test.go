@@ -38,7 +38,7 @@ func TestLateVar(t *testing.T) {
 		want(t, n, "systemctl is-active kubepods-system.slice kubepods-system-burstable.slice kubepods-system-besteffort.slice | uniq", "active")
 		startedBeforeKubelet(t, n)
 		want(t, n, "systemctl show --value -p Before partition-generator-late.service | grep -ow kubelet.service", "kubelet.service")
-		want(t, n, "systemctl show --value -p Result,ActiveState,NeedDaemonReload partition-generator-late.service | xargs", "success active no")
+		want(t, n, "systemctl show --value -p Result,ActiveState,NeedDaemonReload partition-generator-late.service | sort | xargs", "active no success")
 		want(t, n, "journalctl -b -o cat -t partition-generator", "")
 		want(t, n, "journalctl -b -o cat -p warning _PID=1 | grep -E 'kubepods-system|node-partition|partition-generator' || true", "")
 		// The kubelet has merged the same files, including sections that it does not know.
