@@ -145,8 +145,8 @@ func (c *relayed) Close() error {
 	return c.Conn.Close()
 }
 
-// TestClientDeadConnection: an eviction, which has ten seconds, goes on over another connection when
-// the one it has is dead, with what the unit sets.
+// TestClientDeadConnection: an eviction, which has ten seconds, goes on over another connection
+// when the one it has is dead, with what the unit sets.
 func TestClientDeadConnection(t *testing.T) {
 	unit, err := os.ReadFile("../../units/partition-monitor.service")
 	if err != nil {
