@@ -228,7 +228,8 @@ func TestEventHangs(t *testing.T) {
 	c := fakeapi.New(t, httptest.NewServer)
 	c.Hang[fakeapi.PostEvent] = 1
 	a, _ := newReporter(c.NewKubeconfig(t))
-	ctx, end := context.WithCancel(t.Context())
+	ctx, end := context.WithTimeout(t.Context(), 10*time.Second) // its event has fifteen
+	defer end()
 	if err := a.Evict(ctx, anEviction()); err != nil {
 		t.Error(err)
 	}
