@@ -23,7 +23,7 @@ func (a *Reporter) Evict(ctx context.Context, e evict.Eviction) error {
 		event := kubeapi.NewEvent(kubeapi.AboutPod(podOf(e)), a.node, kubeapi.ReasonEvicted, text, e.Time)
 		event.Annotations = annotations
 		//guard: a webhook that is slow for events holds up no eviction
-		a.events.Go(func() { // no program depends on the event of a pod
+		a.events.Go(func() { // no program depends on it, and the end of this one may end it
 			if err := client.Event(ctx, event); err != nil {
 				a.log.Warn("the event of an eviction could not be created", "error", err)
 			}

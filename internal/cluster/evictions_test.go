@@ -238,7 +238,10 @@ func TestEventHangs(t *testing.T) {
 		t.Errorf("settled: %t, %v", settled, err)
 	}
 	end()
-	a.events.Wait()
+	over := time.Now()
+	if a.events.Wait(); time.Since(over) > 5*time.Second {
+		t.Errorf("the event is given up after %s", time.Since(over))
+	}
 	if err := a.Evict(ctx, anEviction()); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v; want the end of the program", err)
 	}

@@ -250,7 +250,7 @@ func (k *Keeper) isRequested() bool {
 func (k *Keeper) isIdle() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return !k.isRequested() && k.looked && k.written.IsEmpty()
+	return !k.isRequested() && k.looked && k.written.IsEmpty() && !k.unsaved
 }
 
 // step compares what is to be on the Node with the last values, and writes what differs.

@@ -94,8 +94,8 @@ func (k *Keeper) store(w node.Written) {
 		return
 	}
 	k.written = w
-	err := node.WriteWritten(k.options.Node, w)
-	if k.unsaved = err != nil; k.unsaved {
+	err, failed := node.WriteWritten(k.options.Node, w), k.unsaved
+	if k.unsaved = err != nil; k.unsaved && !failed {
 		k.options.Log.Error("what this program has written to the Node is not remembered over a restart", "error", err)
 	}
 }

@@ -27,8 +27,10 @@ func code(err error) int32 {
 	return 0
 }
 
-// fromAnother reports whether another server has answered with 404, such as a load balancer without
-// an API server behind it.
+// fromAnother reports whether another server has answered, such as a load balancer without an API
+// server behind it, or one for which a node that thrashes was too slow (408). Credentials that it
+// refuses are refused.
 func fromAnother(err error) bool {
-	return apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
+	return apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse) &&
+		!apierrors.IsUnauthorized(err) && !apierrors.IsForbidden(err)
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"strings"
 	"time"
@@ -28,9 +29,8 @@ const Component = "partition-monitor"
 // delays requests.
 const requestTimeout = 5 * time.Second
 
-// patient multiplies the time of a request that may wait for webhooks, and of one that is not
-// urgent: the default timeout of a webhook is 10 s (SetDefaults_ValidatingWebhook,
-// pkg/apis/admissionregistration/v1, v1.37.0). A read finds a dead connection before that.
+// patient multiplies the time of a request that may wait for webhooks, whose default is ten seconds
+// (SetDefaults_ValidatingWebhook, pkg/apis/admissionregistration/v1, v1.37.0).
 const patient = 3
 
 // maxBehind bounds the requests of the background that have not ended. A few go on after they were
@@ -43,10 +43,10 @@ var errLeft = errors.New("earlier requests have not ended")
 // Client calls the API server as the user of a kubeconfig. It connects on first use. A read takes
 // five seconds at most, a write three times that, and both end with the context of their call.
 //
-// All requests share a connection, and one without an answer says nothing about the others. Go's
-// health check finds a dead connection, within 45 s (configureHTTP2Transport,
-// k8s.io/apimachinery/pkg/util/net v0.37.0). An eviction has ten seconds, so that our unit sets six
-// (HTTP2_READ_IDLE_TIMEOUT_SECONDS, HTTP2_PING_TIMEOUT_SECONDS).
+// Requests share connections, and one without an answer says nothing about the others. Go's health
+// check finds a dead connection, within 45 s (configureHTTP2Transport,
+// k8s.io/apimachinery/pkg/util/net v0.37.0). An eviction has ten seconds, so that our unit sets
+// eight (HTTP2_READ_IDLE_TIMEOUT_SECONDS, HTTP2_PING_TIMEOUT_SECONDS).
 //
 // Credentials may change meanwhile. Certificates and keys that the kubeconfig names as files, as
 // those of kubeadm, k3s and RKE2 do, are read again at each handshake and every five minutes, and
@@ -91,6 +91,11 @@ func newClient(kubeconfig string) (*Client, error) {
 	config.QPS = -1 // an eviction must not wait for its turn
 	// The default writes warnings to standard error.
 	config.WarningHandlerWithContext = rest.NoWarnings{}
+	// As the default. Without one client-go gives a Client the connections of another whose files have
+	// the same paths, and for some kubeconfigs those of http.DefaultTransport (tlsTransportCache.get,
+	// k8s.io/client-go/transport v0.37.0).
+	//guard: another authority at the same path is known at once
+	config.Dial = (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext
 	c := &Client{Timeout: requestTimeout, kubeconfig: kubeconfig, server: config.Host, underWay: make(chan struct{}, maxBehind)}
 	for _, file := range []string{kubeconfig, config.CAFile, config.CertFile, config.KeyFile, config.BearerTokenFile} {
 		if file != "" {
@@ -107,8 +112,7 @@ func newClient(kubeconfig string) (*Client, error) {
 	return c, nil
 }
 
-// Background returns a client for requests that are not urgent. A read has as long as a write, and
-// few of them wait at a time.
+// Background returns a client for requests that are not urgent: few of them wait at a time.
 func (c *Client) Background() *Client {
 	background := *c
 	background.background = true
@@ -171,6 +175,11 @@ func (c *Client) get(ctx context.Context, request *rest.Request, into any) error
 	if err != nil {
 		return err
 	}
+	return decode(result, into)
+}
+
+// decode decodes the JSON of an answer.
+func decode(result rest.Result, into any) error {
 	data, err := result.Raw()
 	if err != nil {
 		return err
@@ -182,9 +191,6 @@ func (c *Client) get(ctx context.Context, request *rest.Request, into any) error
 // Timeout, even if the request has not ended: client-go waits for a credential plugin without
 // regard to the context (refreshCredsLocked, k8s.io/client-go/plugin/pkg/client/auth/exec v0.37.0).
 func (c *Client) do(ctx context.Context, request *rest.Request) (rest.Result, error) {
-	if c.background {
-		return c.write(ctx, request)
-	}
 	return c.within(ctx, c.Timeout, request)
 }
 

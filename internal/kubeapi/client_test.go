@@ -415,6 +415,7 @@ func TestClientErrors(t *testing.T) {
 		"internal":       {refuse(http.StatusInternalServerError, metav1.StatusReasonInternalError), ErrUnreachable, nil},
 		"etcd is away":   {refuse(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable), ErrUnreachable, nil},
 		"load balancer":  {answer{code: http.StatusBadGateway, text: "<html>"}, ErrUnreachable, nil},
+		"slow node":      {answer{code: http.StatusRequestTimeout, text: "<html>"}, ErrUnreachable, nil},
 		"not an API":     {answer{code: http.StatusOK, text: "<html>"}, ErrUnreachable, nil},
 		"invalid":        {refuse(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid), nil, []string{"no: Invalid"}},
 	} {

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -94,6 +95,38 @@ func TestClientCertificateRotates(t *testing.T) {
 	if err != nil {
 		t.Errorf("the new certificate is not used: %v", err)
 	}
+}
+
+// TestClientAuthorityReplaced: a node that joins another cluster has its authority at the same
+// path. A client that is made then trusts the new one, while the old client is still there.
+func TestClientAuthorityReplaced(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "ca.crt")
+	var clients []*Client
+	for _, name := range []string{"first.test", "second.test"} {
+		certificate, key := testkit.SelfSigned(t, &x509.Certificate{
+			Subject: pkix.Name{CommonName: name}, DNSNames: []string{"api.test"},
+			NotBefore: time.Now().Add(-time.Hour), IsCA: true, BasicConstraintsValid: true,
+		})
+		pair, err := tls.X509KeyPair(certificate, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		server := httptest.NewUnstartedServer(newAPIServer(t, give(running())))
+		server.TLS = &tls.Config{Certificates: []tls.Certificate{pair}}
+		server.StartTLS()
+		t.Cleanup(server.Close)
+		if err := os.WriteFile(path, certificate, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c := clientOf(t, writeKubeconfig(t,
+			clientcmdapi.Cluster{Server: server.URL, TLSServerName: "api.test", CertificateAuthority: path}, clientcmdapi.AuthInfo{}))
+		if err := c.MarkEvicted(t.Context(), dns, now, low); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		clients = append(clients, c)
+	}
+	runtime.KeepAlive(clients)
 }
 
 // relay forwards connections until its open ones are frozen: they carry no data and do not end, as

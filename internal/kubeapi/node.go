@@ -67,7 +67,11 @@ type NodePatch struct {
 // wait.
 func (c *Client) PatchNode(ctx context.Context, node string, p NodePatch) (Node, error) {
 	var object nodeObject
-	if err := c.get(ctx, c.patchNode(node, p), &object); err != nil {
+	result, err := c.write(ctx, c.patchNode(node, p))
+	if err == nil {
+		err = decode(result, &object)
+	}
+	if err != nil {
 		return Node{}, c.nodeFailed(node, err)
 	}
 	return object.node(), nil
@@ -106,8 +110,8 @@ func (c *Client) nodeFailed(node string, err error) error {
 }
 
 // isOfAnother reports whether an object of the name has another UID than the patch, which cannot
-// be changed. It is the first thing that is wrong with an object (ValidateObjectMetaAccessorUpdate,
-// k8s.io/apimachinery/pkg/api/validation v0.37.0).
+// be changed. If more is wrong with the patch, another cause may come first, and the error stays
+// what it is.
 func isOfAnother(err error) bool {
 	cause, ok := apierrors.StatusCause(err, metav1.CauseTypeFieldValueInvalid)
 	return ok && cause.Field == "metadata.uid"

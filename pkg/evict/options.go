@@ -98,7 +98,8 @@ type API interface {
 	// Available reports whether an API server is configured: whether there is a kubeconfig.
 	Available() bool
 	// Evict ends a pod as the kubelet's own eviction does. It may be called again for the same
-	// eviction. An error that is ErrFinal is not worth another attempt.
+	// eviction. An error that is ErrFinal is not worth another attempt. Evict and Confirm return
+	// within a time of their own: ctx ends with the program.
 	Evict(ctx context.Context, e Eviction) error
 	// Confirm reports whether the pod has ended and its kubelet has reported that. It ends the pod
 	// again if its status was overwritten.
