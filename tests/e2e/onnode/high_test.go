@@ -44,7 +44,7 @@ func grow() {
 	for range 150 {
 		allocate(1 << 20)
 	}
-	select {}
+	<-time.After(time.Hour) // select{} would be a deadlock, which ends the program
 }
 
 // bystander takes memory and frees it again, and prints the milliseconds that it has waited.
