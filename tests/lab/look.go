@@ -21,9 +21,10 @@ type Look struct {
 	Controllers map[string][]string
 }
 
-// limitFiles lists the files of a cgroup with settings. Files with usage are left out.
+// limitFiles lists the files of a cgroup with settings. Files with usage are left out, and
+// memory.oom.group, which systemd 262 resets at each reload.
 var limitFiles = []string{
-	"memory.max", "memory.high", "memory.min", "memory.low", "memory.swap.max", "memory.oom.group",
+	"memory.max", "memory.high", "memory.min", "memory.low", "memory.swap.max",
 	"cpu.weight", "cpu.max", "cpuset.cpus", "cpuset.mems", "pids.max", "io.weight",
 	"cgroup.type", controllersFile,
 }
@@ -33,19 +34,18 @@ const controllersFile = "cgroup.subtree_control"
 // unset holds the values of limits that were never set. A file exists or not depending on the
 // controllers that are enabled.
 var unset = map[string]string{
-	"memory.max":       "max",
-	"memory.high":      "max",
-	"memory.min":       "0",
-	"memory.low":       "0",
-	"memory.swap.max":  "max",
-	"memory.oom.group": "0",
-	"cpu.weight":       "100",
-	"cpu.max":          "max 100000",
-	"cpuset.cpus":      "",
-	"cpuset.mems":      "",
-	"pids.max":         "max",
-	"io.weight":        "default 100",
-	"cgroup.type":      "domain",
+	"memory.max":      "max",
+	"memory.high":     "max",
+	"memory.min":      "0",
+	"memory.low":      "0",
+	"memory.swap.max": "max",
+	"cpu.weight":      "100",
+	"cpu.max":         "max 100000",
+	"cpuset.cpus":     "",
+	"cpuset.mems":     "",
+	"pids.max":        "max",
+	"io.weight":       "default 100",
+	"cgroup.type":     "domain",
 }
 
 // Parts of names that differ from boot to boot, or from node to node.
