@@ -228,7 +228,7 @@ func protectedLow(t *testing.T, n *lab.Node) {
 	finding := monitorPath + " check -v | grep -E '^[a-z]+ +floor' | tr -s ' ' | cut -d: -f1,2"
 	was := run(t, n, "cat "+switchLRU)
 	run(t, n, "echo y >"+switchLRU)
-	want(t, n, finding, "warning  floor: the kernel has its multi-generational LRU on")
+	want(t, n, finding, "warning floor: the kernel has its multi-generational LRU on")
 	run(t, n, "echo n >"+switchLRU)
 	want(t, n, finding, "ok floor: kubepods-system.slice and kubepods.slice protect 0 bytes always and 268435456 if possible")
 	keeps(t, n)
