@@ -41,22 +41,8 @@ func (f FS) read(cgroup, name string) (string, error) {
 // maxLong bounds a file with a list: cgroup.procs of a cgroup with 100,000 processes.
 const maxLong = 1 << 20
 
-// Setting returns the text of a file that limits a cgroup. io.max has a line for each device.
-func (f FS) Setting(cgroup, name string) (string, error) {
-	var buffer [4096]byte
-	path := filepath.Join(string(f), cgroup, name)
-	n, err := f.readAt(unix.AT_FDCWD, path, buffer[:])
-	text := buffer[:n]
-	if err == nil && n == len(buffer) {
-		text, err = f.ReadFile(cgroup, name)
-	}
-	if err != nil {
-		return "", gone(&fs.PathError{Op: "read", Path: path, Err: err})
-	}
-	return strings.TrimSpace(string(text)), nil
-}
-
-// ReadFile reads a file of a cgroup that may be long, as one with a list of processes or CPUs.
+// ReadFile reads a file of a cgroup that may be long, as one with a list of processes or CPUs, or
+// io.max with a line for each device.
 func (f FS) ReadFile(cgroup, name string) (text []byte, err error) {
 	path := filepath.Join(string(f), cgroup, name)
 	defer func() {

@@ -60,13 +60,14 @@ func (m Mover) readControls(cgroup string) ([]control, error) {
 func (m Mover) readNamed(cgroup string, names []string) ([]control, error) {
 	var all []control
 	for _, name := range names {
-		value, err := m.Cgroups.Setting(cgroup, name)
+		text, err := m.Cgroups.ReadFile(cgroup, name)
 		if absent(err) {
 			continue // there is no such controller, or it was disabled
 		}
 		if err != nil {
 			return nil, err
 		}
+		value := strings.TrimSpace(string(text))
 		if name == "cpu.weight" && value == "0" {
 			continue // this means cpu.idle, and cannot be written
 		}
