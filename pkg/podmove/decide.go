@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"time"
 
 	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/partition"
@@ -79,8 +78,7 @@ type Move struct {
 	// Slice is the destination of its containers.
 	Slice string
 	// Containers lists the misplaced containers in the order in which to move them.
-	Containers  []Container
-	GracePeriod time.Duration
+	Containers []Container
 	// WasReady means that the kubelet reported the pod Ready before the move. The next pod waits until
 	// it is Ready again.
 	WasReady bool

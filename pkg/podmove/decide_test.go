@@ -160,7 +160,8 @@ func TestDecideMove(t *testing.T) {
 				if d.Move != nil {
 					t.Errorf("moves %+v", d.Move)
 				}
-			} else if d.Move == nil || d.Move.Method != test.method || d.Move.To != test.to || d.Move.GracePeriod <= 0 {
+			} else if d.Move == nil || d.Move.Method != test.method || d.Move.To != test.to ||
+				d.Move.Method == Restart && d.Move.Kubelet == nil {
 				t.Errorf("move is %+v, want %s to %s", d.Move, test.method, test.to)
 			}
 			if len(d.Pods) != 1 || d.Pods[0].Reason != test.reason {

@@ -3,7 +3,6 @@ package podmove
 import (
 	"cmp"
 	"slices"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -111,8 +110,8 @@ const oneAtATime = "wait: pods are moved one at a time"
 func (p placing) begin(method Method) *Move {
 	return &Move{
 		Pod: p.pod, To: p.to, Method: method, Slice: p.slice,
-		Containers: inOrder(p.misplaced, method), GracePeriod: gracePeriod(p.pod),
-		WasReady: p.pod.Kubelet != nil && p.pod.Kubelet.Ready,
+		Containers: inOrder(p.misplaced, method),
+		WasReady:   p.pod.Kubelet != nil && p.pod.Kubelet.Ready,
 	}
 }
 
@@ -181,15 +180,4 @@ func inOrder(containers []Container, method Method) []Container {
 		return cmp.Compare(a.Order, b.Order)
 	})
 	return list
-}
-
-// defaultGracePeriod is the grace period of a pod that sets none
-// (v1.DefaultTerminationGracePeriodSeconds).
-const defaultGracePeriod = 30 * time.Second
-
-func gracePeriod(pod *Pod) time.Duration {
-	if pod.Kubelet == nil {
-		return defaultGracePeriod
-	}
-	return pod.Kubelet.GracePeriod
 }

@@ -226,7 +226,8 @@ func newScope(m *Move, c Container) string {
 }
 
 func (r *Reconciler) restart(ctx context.Context, m *Move, c Container) error {
-	if err := r.options.Stop(ctx, c.ID, m.GracePeriod); err != nil {
+	// The kubelet reports the pod: refused leaves no other to restart.
+	if err := r.options.Stop(ctx, c.ID, m.Kubelet.GracePeriod); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, moveTimeout)
