@@ -3,7 +3,6 @@ package cgroups
 import (
 	"fmt"
 	"strconv"
-	"strings"
 )
 
 // CPU is the CPU time of a cgroup.
@@ -29,14 +28,7 @@ func (f FS) CPU(cgroup string) (CPU, error) {
 	if text, err = f.read(cgroup, "cpu.max"); err != nil {
 		return CPU{}, err
 	}
-	quota, period, ok := strings.Cut(text, " ")
-	if !ok {
-		return CPU{}, fmt.Errorf("cpu.max of %s: %q: want quota and period", cgroup, text)
-	}
-	if cpu.Quota, err = parseMax(quota); err != nil {
-		return CPU{}, fmt.Errorf("cpu.max of %s: %w", cgroup, err)
-	}
-	if cpu.Period, err = strconv.ParseUint(period, 10, 64); err != nil {
+	if cpu.Quota, cpu.Period, err = splitCPUMax(text); err != nil {
 		return CPU{}, fmt.Errorf("cpu.max of %s: %w", cgroup, err)
 	}
 	return cpu, nil

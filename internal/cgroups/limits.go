@@ -110,26 +110,29 @@ func parseMax(text string) (uint64, error) {
 	return strconv.ParseUint(text, 10, 64)
 }
 
-// parseCPUMax parses "max 100000" or "20000 100000" into microseconds per second and the period.
-func parseCPUMax(text string) (perSecond, period uint64, err error) {
-	quota, rest, ok := strings.Cut(text, " ")
+// splitCPUMax parses "max 100000" or "20000 100000".
+func splitCPUMax(text string) (quota, period uint64, err error) {
+	first, second, ok := strings.Cut(text, " ")
 	if !ok {
 		return 0, 0, fmt.Errorf("%q: want quota and period", text)
 	}
-	if period, err = strconv.ParseUint(rest, 10, 64); err != nil {
+	if quota, err = parseMax(first); err != nil {
 		return 0, 0, err
 	}
-	if quota == "max" {
-		return Unlimited, period, nil
+	period, err = strconv.ParseUint(second, 10, 64)
+	return quota, period, err
+}
+
+// parseCPUMax parses cpu.max into microseconds per second and the period.
+func parseCPUMax(text string) (perSecond, period uint64, err error) {
+	quota, period, err := splitCPUMax(text)
+	if err != nil || quota == Unlimited {
+		return quota, period, err
 	}
-	q, err := strconv.ParseUint(quota, 10, 64)
-	if err != nil {
-		return 0, 0, err
-	}
-	if period == 0 || q > math.MaxUint64/1_000_000 {
+	if period == 0 || quota > math.MaxUint64/1_000_000 {
 		return 0, 0, fmt.Errorf("%q: out of range", text)
 	}
 	const step = 10_000
-	perSecond = q * 1_000_000 / period
+	perSecond = quota * 1_000_000 / period
 	return (perSecond + step - 1) / step * step, period, nil
 }
