@@ -64,18 +64,11 @@ func (f FS) reserves(cgroup string, most uint64) (found []reserve, leaf bool, er
 
 // minimum reads memory.min in bytes, 0 if the cgroup is gone or the memory controller is off.
 func (f FS) minimum(cgroup string) (uint64, error) {
-	text, err := f.read(cgroup, "memory.min")
+	setting, err := f.number(cgroup, "memory.min")
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
 	}
-	if err != nil {
-		return 0, err
-	}
-	setting, err := parseMax(text)
-	if err != nil {
-		return 0, &fs.PathError{Op: "read", Path: filepath.Join(f.Path(cgroup), "memory.min"), Err: err}
-	}
-	return setting, nil
+	return setting, err
 }
 
 // closeReserves closes the files of the slices with memory.min.

@@ -71,13 +71,7 @@ func (f FS) Populated(cgroup string) (bool, error) {
 func (f FS) MemoryCurrent(cgroup string) (uint64, error) { return f.number(cgroup, "memory.current") }
 
 // MemoryMax reads memory.max in bytes, Unlimited for none.
-func (f FS) MemoryMax(cgroup string) (uint64, error) {
-	text, err := f.read(cgroup, "memory.max")
-	if err != nil {
-		return 0, err
-	}
-	return parseMax(text)
-}
+func (f FS) MemoryMax(cgroup string) (uint64, error) { return f.number(cgroup, "memory.max") }
 
 // MemoryPeak reads memory.peak in bytes (Linux 5.19): the largest value of memory.current since the
 // cgroup was created.
@@ -101,12 +95,13 @@ func (f FS) SwapCurrent(cgroup string) (uint64, error) {
 	return f.number(cgroup, "memory.swap.current")
 }
 
+// number reads a file with a number or "max".
 func (f FS) number(cgroup, name string) (uint64, error) {
 	text, err := f.read(cgroup, name)
 	if err != nil {
 		return 0, err
 	}
-	value, err := strconv.ParseUint(text, 10, 64)
+	value, err := parseMax(text)
 	if err != nil {
 		return 0, fmt.Errorf("%s: %w", filepath.Join(string(f), cgroup, name), err)
 	}
