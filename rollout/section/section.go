@@ -5,9 +5,7 @@ package section
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
-	"strings"
 
 	"node-partition.io/node-partition/internal/installer/record"
 	"node-partition.io/node-partition/internal/kubeletconfig"
@@ -40,11 +38,11 @@ func Of(spec v1alpha1.NodePartitionSpec) (Section, error) {
 	}
 	text, merged, err := kubeletconfig.LoadSection(name, spec.Section.Raw)
 	if err != nil {
-		return Section{}, lines(err)
+		return Section{}, err
 	}
 	found, err := config.Validate(merged, config.Size{})
 	if err != nil {
-		return Section{}, lines(err)
+		return Section{}, err
 	}
 	s := Section{Text: string(text), Warnings: found.Warnings}
 	for _, p := range found.Partitions {
@@ -53,14 +51,4 @@ func Of(spec v1alpha1.NodePartitionSpec) (Section, error) {
 	digest := sha256.Sum256(text)
 	s.Hash = hex.EncodeToString(digest[:])
 	return s, nil
-}
-
-// lines returns the problems of an error, one a line.
-func lines(err error) error {
-	problems := config.Problems(err)
-	all := make([]string, 0, len(problems))
-	for _, problem := range problems {
-		all = append(all, problem.Error())
-	}
-	return errors.New(strings.Join(all, "\n"))
 }
