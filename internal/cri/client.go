@@ -127,7 +127,6 @@ const (
 	Created = runtime.ContainerState_CONTAINER_CREATED
 	Running = runtime.ContainerState_CONTAINER_RUNNING
 	Exited  = runtime.ContainerState_CONTAINER_EXITED
-	Unknown = runtime.ContainerState_CONTAINER_UNKNOWN
 )
 
 // Container is a container of a sandbox.
