@@ -54,10 +54,6 @@ type Metrics struct {
 	configuration *configurationCollector
 }
 
-var (
-	_ prometheus.Gatherer = (*Metrics)(nil)
-)
-
 // New returns the metrics of what is counted. It has no partition before the first Add.
 func New(o Options) *Metrics {
 	m := &Metrics{
