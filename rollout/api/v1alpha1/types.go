@@ -107,6 +107,8 @@ type NodePartitionSpec struct {
 }
 
 // Rollout says in which steps the nodes change.
+//
+// +kubebuilder:object:generate=false
 type Rollout struct {
 	// The number of nodes that have to be current before the rest begins.
 	//
@@ -171,6 +173,8 @@ type NodePartitionStatus struct {
 }
 
 // Nodes counts nodes.
+//
+// +kubebuilder:object:generate=false
 type Nodes struct {
 	// The nodes that this NodePartition has, those that are deleted or no longer selected included
 	// while they are changed.
