@@ -74,7 +74,7 @@ func Facts(s *state.Status) []Fact {
 		add(Caution, "Pods", "not shown: %s", s.PodsUnknown)
 	}
 	if count := (report.Report{Pods: Others(s)}).Misplaced(); count > 0 {
-		add(Caution, "Misplaced", "%s of no active partition", counted(count, "pod"))
+		add(Caution, "Misplaced", "%s of no active partition", text.Counted(count, "pod"))
 	}
 	for _, o := range s.Outlived {
 		add(Caution, "Outlived", "%s in %s: its processes have outlived their pod", o.Scope, o.Slice)
@@ -96,7 +96,7 @@ func Verdict(s *state.Status, p *state.Partition) Fact {
 		parts = append(parts, "nearly full")
 	}
 	pods := report.Report{Pods: podsOf(s, p.Name)}
-	all := counted(len(pods.Pods), "pod")
+	all := text.Counted(len(pods.Pods), "pod")
 	switch misplaced := pods.Misplaced(); {
 	case misplaced > 0:
 		verdict.Level = max(verdict.Level, Caution)
@@ -110,14 +110,6 @@ func Verdict(s *state.Status, p *state.Partition) Fact {
 	}
 	verdict.Text = strings.Join(parts, "; ")
 	return verdict
-}
-
-// counted returns a number of things.
-func counted(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // PartitionFacts returns what there is to say of a partition, its memory first.

@@ -29,7 +29,7 @@ func WriteTable(w io.Writer, r state.Validation) error {
 		verdict += " (it has " + r.AsItHas + ")"
 	}
 	fmt.Fprintf(&content, "%s %s: %s, %s\n", text.Terminal(r.File), verdict,
-		count(len(r.Problems), "error"), count(len(r.Warnings), "warning"))
+		text.Counted(len(r.Problems), "error"), text.Counted(len(r.Warnings), "warning"))
 	for i := range r.Problems {
 		line("error", "%s", textOf(r.Problems[i]))
 	}
@@ -47,13 +47,6 @@ func WriteTable(w io.Writer, r state.Validation) error {
 		line("left out", "%s", strings.Join(r.NotChecked, "; "))
 	}
 	return output.Write(w, content.String(), output.Severities)
-}
-
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // textOfSection describes a partition in one line.
