@@ -239,7 +239,7 @@ func (p *placing) count(c Container, out *report.Pod) {
 	}
 	switch {
 	case c.Slice == p.slice:
-	case c.Slice == p.pod.DefaultCgroup.Slice, p.pod.inPartition(c.Slice):
+	case !c.Foreign && (c.Slice == p.pod.DefaultCgroup.Slice || p.pod.inPartition(c.Slice)):
 		p.misplaced = append(p.misplaced, c)
 	case p.to != partition.Default:
 		// In the default partition the runtime decides where containers are.

@@ -19,15 +19,16 @@ func (g *Gatherer) find(ctx context.Context, pod *Pod, c *Container) {
 	if !ok {
 		return
 	}
-	if c.Slice, c.Unit, ok = within(cgroup, pod.DefaultCgroup.Slice); ok {
-		return
-	}
-	for i := range pod.Partitions {
-		if c.Slice, c.Unit, ok = within(cgroup, pod.Partitions[i].Slice); ok {
-			return
+	if c.Slice, c.Unit, ok = within(cgroup, pod.DefaultCgroup.Slice); !ok {
+		for i := 0; i < len(pod.Partitions) && !ok; i++ {
+			c.Slice, c.Unit, ok = within(cgroup, pod.Partitions[i].Slice)
 		}
 	}
-	c.Slice, c.Foreign = cgroup, true
+	if !ok {
+		c.Slice = cgroup
+	}
+	//guard: the unit of a virtual machine is not moved for a container in it
+	c.Foreign = partition.ContainerID(c.Unit) != c.ID
 }
 
 // within returns the unit of a slice that a cgroup is in. It is a unit of another name than the

@@ -387,6 +387,12 @@ func TestGathererForeignCgroup(t *testing.T) {
 				n.pids = map[string]int{"one": 0}
 			}, nowhere, report.Foreign,
 		},
+		"a virtual machine in the sandbox's unit": {
+			func(n *node) {
+				removeAll(n.t, filepath.Join(n.root, defaultA, "cri-containerd-one.scope"))
+				n.process("/" + defaultA + "/cri-containerd-pause1.scope")
+			}, filepath.Base(defaultA), report.Foreign,
+		},
 		// CRI-O and others may name it like this.
 		"a unit of another name": {
 			func(n *node) {

@@ -66,11 +66,13 @@ func (r *Reconciler) move(ctx context.Context, m *Move) {
 	default:
 		delete(r.failed, m.UID)
 	}
-	// A pod that was restarted in part is waited for, too, and one that did not come back in time: the
-	// next one would not either.
+	// A pod that was restarted in part is waited for, too, also where the runtime has failed meanwhile,
+	// and one that did not come back in time: the next one would not either.
 	//guard: a container that has not come back holds all pods
 	missing := errors.Is(err, ErrInVain) && !errors.Is(err, ErrWrongPlace)
-	u.placed = missing || (err == nil || pointless && moved > 0) && m.Method == Restart && m.WasReady
+	stopped := m.Method == Restart && moved > 0 && !errors.Is(err, ErrWrongPlace)
+	//guard: a pod whose restart failed is waited for
+	u.placed = missing || stopped && m.WasReady
 	if u.placed && err != nil {
 		r.moved(u, err)
 	}
@@ -80,7 +82,7 @@ func (r *Reconciler) move(ctx context.Context, m *Move) {
 	r.mu.Unlock()
 	r.Wake()
 	if u.placed {
-		r.await(ctx, u, m, missing)
+		r.await(ctx, u, m, missing, err == nil)
 	}
 }
 
@@ -94,6 +96,11 @@ var (
 	ErrWrongPlace = fmt.Errorf("%w: it came back in the wrong place", ErrInVain)
 	// errNoKubelet means that the kubelet stopped to answer before the container was stopped.
 	errNoKubelet = errors.New("the kubelet does not answer")
+	// errNoNRI means that the runtime stopped to serve NRI before the container was stopped: it would
+	// come back in the same place.
+	errNoNRI = errors.New("the runtime does not serve NRI")
+	// errEnds means that the pod is deleted or evicted meanwhile.
+	errEnds = errors.New("it ends")
 	// errOvertaken means that the pod may have belonged elsewhere since the move was decided. The
 	// container may have come back where it belongs now, and the next reconcile decides that.
 	errOvertaken = errors.New("the configuration or the pod's right has changed meanwhile")
@@ -122,18 +129,28 @@ func (r *Reconciler) pointless(m *Move) error {
 	//guard: no container is stopped after the kubelet has gone away
 	case m.Method == Restart && !r.options.Gatherer.Kubelet.Answers():
 		return errNoKubelet
+	//guard: no container is stopped after NRI has gone away
+	case m.Method == Restart && r.options.NRI() != Working:
+		return errNoNRI
+	//guard: no container of a pod that ends is moved
+	case slices.ContainsFunc(r.options.Table.Pods(), m.ends):
+		return errEnds
 	}
 	return nil
 }
 
+// ends reports whether it is the pod of the move, and ends.
+func (m *Move) ends(pod Pod) bool { return pod.UID == m.UID && pod.Kubelet != nil && pod.Kubelet.Ends() }
+
 // await waits until a restarted pod is Ready again, or gone, or moved once more. With OnlyRestart
 // it waits at most moveTimeout, the time that a container has to come back. If that was too short,
-// that time begins when the container runs.
-func (r *Reconciler) await(ctx context.Context, u *underway, m *Move, missing bool) {
+// that time begins when the container runs. Unless it was seen to come back, the last reconcile may
+// have been before the stop, and says nothing.
+func (r *Reconciler) await(ctx context.Context, u *underway, m *Move, missing, seen bool) {
 	var late <-chan time.Time
 	running := *m
 	running.WasReady = false
-	for {
+	for ; ; seen = true {
 		r.mu.Lock()
 		//guard: a container that has not come back is waited for without a bound
 		//guard: the time to become Ready begins when a container that was missing runs
@@ -146,7 +163,7 @@ func (r *Reconciler) await(ctx context.Context, u *underway, m *Move, missing bo
 			r.mu.Unlock()
 			return
 		}
-		if isReady(r.options.Table.Pods(), m) {
+		if seen && isReady(r.options.Table.Pods(), m) {
 			r.end(u, nil)
 			r.mu.Unlock()
 			r.Wake()
@@ -260,7 +277,8 @@ func cameBack(pods []Pod, m *Move, old Container) (over bool, elsewhere string) 
 		if pod.UID != m.UID || !pod.Exists {
 			continue
 		}
-		exists = true
+		//guard: a pod that ends does not have to come back
+		exists = !m.ends(pod)
 		for _, c := range pod.Containers {
 			switch {
 			case c.Name != old.Name || c.ID == old.ID || !c.Running || c.Slice == "":
@@ -271,6 +289,6 @@ func cameBack(pods []Pod, m *Move, old Container) (over bool, elsewhere string) 
 			}
 		}
 	}
-	// A pod that was deleted meanwhile has nothing to move.
+	// A pod that was deleted or evicted meanwhile has nothing to move.
 	return !exists, ""
 }

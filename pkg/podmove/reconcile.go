@@ -1,6 +1,7 @@
 package podmove
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -286,6 +287,7 @@ func (r *Reconciler) pass(ctx context.Context) (Decision, error) {
 func (r *Reconciler) snapshot(ctx context.Context) (Snapshot, error) {
 	r.mu.Lock()
 	config, rules, protections := r.config, r.rules, r.recorded.Raised.AtLeast(r.config.floor())
+	moving := r.moving
 	r.mu.Unlock()
 	s, err := r.options.Gatherer.Snapshot(ctx, config, rules, r.options.NRI())
 	if err != nil {
@@ -309,7 +311,9 @@ func (r *Reconciler) snapshot(ctx context.Context) (Snapshot, error) {
 	}
 	r.formula, r.runtime = kubeletFormula(s.Pods, r.formula), runtimeFormula(s.Pods, r.runtime)
 	s.CPU, s.Formula, s.Runtime = r.recorded.CPURecord, r.formula, r.runtime
-	s.Moving, s.RestartsFail, s.Raised = r.moving, r.restartsFail, r.recorded.Raised
+	//guard: a pod whose move ends while its places are read is not moved again
+	s.Moving = cmp.Or(r.moving, moving)
+	s.RestartsFail, s.Raised = r.restartsFail, r.recorded.Raised
 	s.Awaited, s.Ordered = r.awaitedPods(), r.takeOrders(s.Pods)
 	s.Backoff, s.GivenUp = map[string]bool{}, map[string]bool{}
 	for uid, f := range r.failed {
