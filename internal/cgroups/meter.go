@@ -35,7 +35,7 @@ func (f FS) MemoryMeter(cgroup string) (*MemoryMeter, error) {
 		fd, err := Uninterrupted(func() (int, error) { return f.open(unix.AT_FDCWD, path, readOnly) })
 		if err != nil {
 			m.Close()
-			return nil, &os.PathError{Op: "open", Path: path, Err: err}
+			return nil, gone(&os.PathError{Op: "open", Path: path, Err: err})
 		}
 		*file.fd = fd
 	}

@@ -67,6 +67,11 @@ func (m *monitor) follow(c node.Followed) {
 	m.partitions.yielded = false
 	m.followed.set(c)
 	m.keepPartitions(c, settings)
+	for _, p := range m.partitions.all() {
+		if s, ok := settings[p.name]; ok {
+			p.evictor.SetConfig(s)
+		}
+	}
 	m.metrics.SetConfiguration(c.Decision, problemsOf(c)...)
 	m.setBudget()
 	m.changes.note()
@@ -78,11 +83,6 @@ func (m *monitor) follow(c node.Followed) {
 			"recording for the generator whether pods are evicted failed; it may apply a lowered memoryLimit at once",
 			"error", err,
 		)
-	}
-	for _, p := range m.partitions.all() {
-		if s, ok := settings[p.name]; ok {
-			p.evictor.SetConfig(s)
-		}
 	}
 }
 

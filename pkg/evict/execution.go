@@ -150,6 +150,24 @@ func (e execution) signalled(now time.Time) execution {
 	return e
 }
 
+// resumed returns e after a new run of the program has found it open. Its containers were signalled
+// before, so that what is left of a grace period goes on, for leastGrace at least.
+func (e execution) resumed(now time.Time) execution {
+	e.late = e.isLate(now)
+	begin := now
+	if left := e.Grace - max(now.Sub(e.Time), 0); e.Grace > 0 {
+		//guard: a grace period does not begin again with the program
+		begin = now.Add(max(left, leastGrace) - e.Grace)
+	}
+	return e.signalled(begin)
+}
+
+// isLate reports whether it is too late to report the eviction: an earlier run may have done so.
+func (e execution) isLate(now time.Time) bool {
+	//guard: an eviction that had a grace period is reported after it
+	return now.Sub(e.Time) > e.Grace+reportDeadline
+}
+
 // hurried returns e without its grace period, as an eviction by the given threshold. Its containers
 // are signalled again.
 func (e execution) hurried(threshold Threshold, now time.Time) execution {

@@ -102,7 +102,7 @@ func (x *executor) resume(ctx context.Context, s Situation, read bool) {
 			e = e.givenUp()
 			delete(x.state.Cooldown, e.Owner)
 			e.Problem = "given up by the next run of this program: none of its containers has ended, and " + x.name() + " has memory again"
-		case time.Since(e.Time) <= reportDeadline:
+		case !e.isLate(time.Now()):
 			return false
 		default:
 			e = e.givenUp()
@@ -116,8 +116,7 @@ func (x *executor) resume(ctx context.Context, s Situation, read bool) {
 	}
 	for i := range x.state.Open {
 		e := &x.state.Open[i]
-		*e = e.signalled(time.Now())
-		e.late = time.Since(e.Time) > reportDeadline
+		*e = e.resumed(time.Now())
 		x.Events.Resumed(e.record())
 		if e.phase == reclaimed {
 			x.report(ctx, e)

@@ -71,6 +71,11 @@ func nextPoll(s Situation, d Decision, open []execution, growth, burst float64) 
 	// While nothing is done, a pod that grows is followed from when its growth is first measured.
 	halfway := s.halfway(d.State.Base)
 	toHalfway := pollInterval(halfway-min(s.Memory.Used(), halfway), 0, growth, 1)
+	next := maxPollInterval
+	//guard: the hard threshold is met in time while the soft one has nobody to evict
+	if d.Crossed == Soft {
+		next = interval
+	}
 	switch {
 	case s.Config.Off, s.unlimited():
 		return statInterval
@@ -81,9 +86,9 @@ func nextPoll(s Situation, d Decision, open []execution, growth, burst float64) 
 	case d.Held == HoldUnknown:
 		return min(toHalfway, heldPollInterval/10)
 	case d.Held == HoldUnreclaimable:
-		return min(toHalfway, heldPollInterval/4)
+		return min(toHalfway, heldPollInterval/4, next)
 	case d.NoCandidate, d.Held != "", s.Config.DryRun && d.Crossed != "":
-		return heldPollInterval
+		return min(heldPollInterval, next)
 	}
 	return interval
 }

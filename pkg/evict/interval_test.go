@@ -127,6 +127,7 @@ func TestNextPoll(t *testing.T) {
 		"memory of a killed pod returned":  {hard, 400 * mi, Decision{}, []execution{{phase: reclaimed}}, 200 * time.Millisecond},
 		"memory unknown":                   {hard, 400 * mi, Decision{Held: HoldUnknown}, nil, heldPollInterval / 10},
 		"no candidate":                     {hard, 60 * mi, Decision{Crossed: Hard, NoCandidate: true}, nil, heldPollInterval},
+		"no candidate at soft":             {both, 104 * mi, Decision{Crossed: Soft, NoCandidate: true}, nil, 52 * time.Millisecond},
 		"held":                             {hard, 60 * mi, Decision{Crossed: Hard, Held: HoldReclaiming}, nil, heldPollInterval},
 		"dry run, crossed":                 {dryRun, 60 * mi, Decision{Crossed: Hard}, nil, heldPollInterval},
 		"dry run, not crossed":             {dryRun, 400 * mi, Decision{}, nil, 200 * time.Millisecond},

@@ -76,10 +76,10 @@ func TestManagerCrashes(t *testing.T) {
 		{"too late for a slow API server", hardOnly, reportDeadline + 1, false, func(n *node) { n.api = slowAPI }, [][]string{reporting, killed}},
 		{"soft", soft, 0, true, nil, [][]string{reporting, stopped}},
 		{"soft, after a second", soft, time.Second, false, nil, [][]string{reporting, stopped}},
-		{"soft, too late for the API server", soft, reportDeadline + 1, false, nil, [][]string{reporting, stopped}},
+		{"soft, too late for the API server", soft, leastGrace + reportDeadline + 1, false, nil, [][]string{reporting, stopped}},
 		{"soft, with a slow kubelet", soft, 0, false, slowKubelet, [][]string{reporting, stopped}},
 		{"soft, with a slow kubelet, after a second", soft, time.Second, false, slowKubelet, [][]string{reporting, stopped}},
-		{"soft, with a slow kubelet, too late", soft, reportDeadline + 1, false, slowKubelet, [][]string{reporting, stopped}},
+		{"soft, with a slow kubelet, too late", soft, leastGrace + reportDeadline + 1, false, slowKubelet, [][]string{reporting, stopped}},
 		{"soft, refused", soft, 0, false, refuses, [][]string{begun, stopped}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -19,8 +19,8 @@ const (
 	// apiTimeout bounds the attempts to reach the API server: after that the kubelet has long
 	// restarted the containers.
 	apiTimeout = 10 * time.Second
-	// reportDeadline is the age up to which a new run of the program reports an eviction: an older one
-	// may have been reported already.
+	// reportDeadline is the age, beyond its grace period, up to which a new run of the program reports
+	// an eviction: an older one may have been reported already.
 	reportDeadline = time.Minute
 	// endInterval is the pause between two looks at containers that end outside of the partition.
 	endInterval = 500 * time.Millisecond

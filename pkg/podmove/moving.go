@@ -66,8 +66,8 @@ func (r *Reconciler) move(ctx context.Context, m *Move) {
 	default:
 		delete(r.failed, m.UID)
 	}
-	// A pod that was restarted in part is waited for, too, also where the runtime has failed meanwhile,
-	// and one that did not come back in time: the next one would not either.
+	// A pod that was restarted in part is waited for, too, also where the runtime has failed
+	// meanwhile, and one that did not come back in time: the next one would not either.
 	//guard: a container that has not come back holds all pods
 	missing := errors.Is(err, ErrInVain) && !errors.Is(err, ErrWrongPlace)
 	stopped := m.Method == Restart && moved > 0 && !errors.Is(err, ErrWrongPlace)
@@ -140,7 +140,9 @@ func (r *Reconciler) pointless(m *Move) error {
 }
 
 // ends reports whether it is the pod of the move, and ends.
-func (m *Move) ends(pod Pod) bool { return pod.UID == m.UID && pod.Kubelet != nil && pod.Kubelet.Ends() }
+func (m *Move) ends(pod Pod) bool {
+	return pod.UID == m.UID && pod.Kubelet != nil && pod.Kubelet.Ends()
+}
 
 // await waits until a restarted pod is Ready again, or gone, or moved once more. With OnlyRestart
 // it waits at most moveTimeout, the time that a container has to come back. If that was too short,
