@@ -96,7 +96,10 @@ func newClient(kubeconfig string) (*Client, error) {
 	// k8s.io/client-go/transport v0.37.0).
 	//guard: another authority at the same path is known at once
 	config.Dial = (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext
-	c := &Client{Timeout: requestTimeout, kubeconfig: kubeconfig, server: config.Host, underWay: make(chan struct{}, maxBehind)}
+	c := &Client{
+		Timeout: requestTimeout, kubeconfig: kubeconfig, server: config.Host,
+		underWay: make(chan struct{}, maxBehind),
+	}
 	for _, file := range []string{kubeconfig, config.CAFile, config.CertFile, config.KeyFile, config.BearerTokenFile} {
 		if file != "" {
 			c.files = append(c.files, file)

@@ -102,8 +102,8 @@ func TestClientCertificateRotates(t *testing.T) {
 func TestClientAuthorityReplaced(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "ca.crt")
-	var clients []*Client
-	for _, name := range []string{"first.test", "second.test"} {
+	var clients [2]*Client
+	for i, name := range []string{"first.test", "second.test"} {
 		certificate, key := testkit.SelfSigned(t, &x509.Certificate{
 			Subject: pkix.Name{CommonName: name}, DNSNames: []string{"api.test"},
 			NotBefore: time.Now().Add(-time.Hour), IsCA: true, BasicConstraintsValid: true,
@@ -124,7 +124,7 @@ func TestClientAuthorityReplaced(t *testing.T) {
 		if err := c.MarkEvicted(t.Context(), dns, now, low); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		clients = append(clients, c)
+		clients[i] = c
 	}
 	runtime.KeepAlive(clients)
 }
@@ -202,7 +202,7 @@ func TestClientDeadConnection(t *testing.T) {
 	}
 	through.freeze()
 	wantError(t, c.MarkEvicted(t.Context(), dns, now, low), ErrUnreachable)
-	if err := c.MarkEvicted(t.Context(), dns, now, low); err != nil {
+	if err = c.MarkEvicted(t.Context(), dns, now, low); err != nil {
 		wantError(t, err, ErrUnreachable) // its health check was not over
 		err = c.MarkEvicted(t.Context(), dns, now, low)
 	}

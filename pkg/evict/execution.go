@@ -165,7 +165,7 @@ func (e execution) resumed(now time.Time) execution {
 // isLate reports whether it is too late to report the eviction: an earlier run may have done so.
 func (e execution) isLate(now time.Time) bool {
 	//guard: an eviction that had a grace period is reported after it
-	return now.Sub(e.Time) > e.Grace+reportDeadline
+	return now.Sub(e.Time) > max(e.Grace, e.OutsideGrace)+reportDeadline
 }
 
 // hurried returns e without its grace period, as an eviction by the given threshold. Its containers

@@ -102,7 +102,7 @@ func (x *executor) resume(ctx context.Context, s Situation, read bool) {
 			e = e.givenUp()
 			delete(x.state.Cooldown, e.Owner)
 			e.Problem = "given up by the next run of this program: none of its containers has ended, and " + x.name() + " has memory again"
-		case !e.isLate(time.Now()):
+		case time.Since(e.Time) <= reportDeadline:
 			return false
 		default:
 			e = e.givenUp()

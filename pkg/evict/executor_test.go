@@ -64,7 +64,7 @@ func TestExecutorResumeLate(t *testing.T) {
 		if !strings.HasPrefix(n.crashed, "before kill greedy.c") {
 			n.t.Fatalf("ended at %q", n.crashed)
 		}
-		<-time.After(reportDeadline + 1)
+		<-time.After(2 * reportDeadline)
 		n.boot()
 		n.ends, n.restarts, n.restarted = 5*time.Second, time.Second, mi
 		m = n.started(hardOnly)

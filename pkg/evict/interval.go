@@ -73,8 +73,8 @@ func nextPoll(s Situation, d Decision, open []execution, growth, burst float64) 
 	toHalfway := pollInterval(halfway-min(s.Memory.Used(), halfway), 0, growth, 1)
 	next := maxPollInterval
 	//guard: the hard threshold is met in time while the soft one has nobody to evict
-	if d.Crossed == Soft {
-		next = interval
+	if d.Crossed == Soft && c.Hard > 0 {
+		next = max(interval, heldPollInterval/10) // it may last for days
 	}
 	switch {
 	case s.Config.Off, s.unlimited():

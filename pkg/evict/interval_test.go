@@ -128,6 +128,8 @@ func TestNextPoll(t *testing.T) {
 		"memory unknown":                   {hard, 400 * mi, Decision{Held: HoldUnknown}, nil, heldPollInterval / 10},
 		"no candidate":                     {hard, 60 * mi, Decision{Crossed: Hard, NoCandidate: true}, nil, heldPollInterval},
 		"no candidate at soft":             {both, 104 * mi, Decision{Crossed: Soft, NoCandidate: true}, nil, 52 * time.Millisecond},
+		"no candidate at soft, near hard":  {both, 101 * mi, Decision{Crossed: Soft, NoCandidate: true}, nil, 50500 * time.Microsecond},
+		"no candidate at soft alone":       {soft, 10 * mi, Decision{Crossed: Soft, NoCandidate: true}, nil, heldPollInterval},
 		"held":                             {hard, 60 * mi, Decision{Crossed: Hard, Held: HoldReclaiming}, nil, heldPollInterval},
 		"dry run, crossed":                 {dryRun, 60 * mi, Decision{Crossed: Hard}, nil, heldPollInterval},
 		"dry run, not crossed":             {dryRun, 400 * mi, Decision{}, nil, 200 * time.Millisecond},

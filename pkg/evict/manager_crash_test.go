@@ -72,14 +72,14 @@ func TestManagerCrashes(t *testing.T) {
 		{"after a second, overwritten", hardOnly, time.Second, false, func(n *node) { n.overwrites = 1 }, [][]string{reporting, killed, rest}},
 		{"after a second, refused", hardOnly, time.Second, false, refuses, [][]string{begun, killed}},
 		{"after a second, with a slow API server", hardOnly, time.Second, false, func(n *node) { n.api = slowAPI }, [][]string{reporting, killed}},
-		{"too late for the API server", hardOnly, reportDeadline + 1, true, nil, [][]string{reporting, killed}},
-		{"too late for a slow API server", hardOnly, reportDeadline + 1, false, func(n *node) { n.api = slowAPI }, [][]string{reporting, killed}},
+		{"too late for the API server", hardOnly, 2 * reportDeadline, true, nil, [][]string{reporting, killed}},
+		{"too late for a slow API server", hardOnly, 2 * reportDeadline, false, func(n *node) { n.api = slowAPI }, [][]string{reporting, killed}},
 		{"soft", soft, 0, true, nil, [][]string{reporting, stopped}},
 		{"soft, after a second", soft, time.Second, false, nil, [][]string{reporting, stopped}},
-		{"soft, too late for the API server", soft, leastGrace + reportDeadline + 1, false, nil, [][]string{reporting, stopped}},
+		{"soft, too late for the API server", soft, 2 * reportDeadline, false, nil, [][]string{reporting, stopped}},
 		{"soft, with a slow kubelet", soft, 0, false, slowKubelet, [][]string{reporting, stopped}},
 		{"soft, with a slow kubelet, after a second", soft, time.Second, false, slowKubelet, [][]string{reporting, stopped}},
-		{"soft, with a slow kubelet, too late", soft, leastGrace + reportDeadline + 1, false, slowKubelet, [][]string{reporting, stopped}},
+		{"soft, with a slow kubelet, too late", soft, 2 * reportDeadline, false, slowKubelet, [][]string{reporting, stopped}},
 		{"soft, refused", soft, 0, false, refuses, [][]string{begun, stopped}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -59,7 +59,7 @@ func (d *Decision) containerCPU(s Snapshot, pod *Pod, place partition.Place) {
 	for i := range pod.Containers {
 		c := &pod.Containers[i]
 		had := d.keepCPU(s, c)
-		if !known || !c.Running || c.CPU.Weight == 0 || c.AlsoUnit != "" {
+		if !known || !c.Running || c.Foreign || c.CPU.Weight == 0 || c.AlsoUnit != "" {
 			continue
 		}
 		switch {

@@ -3,6 +3,7 @@ package podmove
 import (
 	"cmp"
 	"fmt"
+	"path"
 	"slices"
 
 	"node-partition.io/node-partition/internal/cgroups"
@@ -217,8 +218,8 @@ func (d *Decision) place(s Snapshot, pod *Pod, belongs partition.Place) {
 		}
 		out.Reason = report.Foreign
 		out.Next = fmt.Sprintf(
-			"nothing: container %s runs in %s, which is not a slice that the kubelet made for it",
-			p.foreign[0].Name, p.foreign[0].Slice,
+			"nothing: container %s runs in %s, which is not a unit that the runtime made for it in a slice of the kubelet's",
+			p.foreign[0].Name, path.Join(p.foreign[0].Slice, p.foreign[0].Unit),
 		)
 	}
 	if pod.Ready || out.Containers > 0 {

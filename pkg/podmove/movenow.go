@@ -156,7 +156,7 @@ func verdict(reports []report.Pod, o *order) *outcome {
 			where += ": no partition that is on has its namespace, or gives it a type"
 		}
 		return &outcome{where: where}
-	case out.Reason == report.Pending, out.Reason == report.Starting:
+	case out.Reason == report.Pending, out.Reason == report.Starting, out.Reason == report.Moving: // or just moved
 		return nil
 	default:
 		return &outcome{err: fmt.Errorf("%w: %s: %s: %s", ErrNotMoved, o.pod, out.Reason, out.Next)}
@@ -221,7 +221,9 @@ func (r *Reconciler) end(u *underway, err error) {
 	if r.underway[u.UID] == u {
 		delete(r.underway, u.UID)
 	}
-	there := slices.ContainsFunc(r.options.Table.Pods(), func(p Pod) bool { return p.UID == u.UID && p.Exists })
+	there := slices.ContainsFunc(r.options.Table.Pods(), func(p Pod) bool {
+		return p.UID == u.UID && p.Exists && !u.ends(p)
+	})
 	if err == nil && !there {
 		err = fmt.Errorf("%s was deleted while it was moved: %w", u.fullName(), ErrNoPod)
 	}

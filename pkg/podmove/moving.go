@@ -18,6 +18,9 @@ const (
 	// moveTimeout bounds how long a stopped container may take to come back. The kubelet's longest
 	// back-off is five minutes (MaxContainerBackOff, pkg/kubelet/kubelet.go).
 	moveTimeout = 6 * time.Minute
+	// stopSlack is the time beyond its grace period in which a container ends that a runtime was asked
+	// to stop, if the request has failed and the runtime was asked all the same.
+	stopSlack = 10 * time.Second
 )
 
 // move moves a pod, waits until it is in its place, and stores the outcome.
@@ -82,6 +85,13 @@ func (r *Reconciler) move(ctx context.Context, m *Move) {
 	r.mu.Unlock()
 	r.Wake()
 	if u.placed {
+		//guard: a container that was asked to end runs and is Ready for a while
+		if err != nil && !missing && !pointless {
+			select {
+			case <-time.After(m.Kubelet.GracePeriod + stopSlack):
+			case <-ctx.Done():
+			}
+		}
 		r.await(ctx, u, m, missing, err == nil)
 	}
 }
@@ -152,7 +162,7 @@ func (r *Reconciler) await(ctx context.Context, u *underway, m *Move, missing, s
 	var late <-chan time.Time
 	running := *m
 	running.WasReady = false
-	for ; ; seen = true {
+	for {
 		r.mu.Lock()
 		//guard: a container that has not come back is waited for without a bound
 		//guard: the time to become Ready begins when a container that was missing runs
@@ -175,6 +185,7 @@ func (r *Reconciler) await(ctx context.Context, u *underway, m *Move, missing, s
 		r.mu.Unlock()
 		select {
 		case <-passed:
+			seen = true
 		case <-late:
 			r.options.Events.NotReady(*m)
 			r.mu.Lock()

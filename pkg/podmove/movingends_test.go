@@ -85,8 +85,8 @@ func TestReconcilerDeletedMeanwhile(t *testing.T) {
 	})
 }
 
-// TestReconcilerStopFails: the runtime fails after it has stopped the container. The next pod waits
-// until the pod is Ready again.
+// TestReconcilerStopFails: the runtime fails when it has asked the container to end, which takes
+// two seconds. The next pod waits until the pod is Ready again.
 func TestReconcilerStopFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(t)
@@ -95,7 +95,8 @@ func TestReconcilerStopFails(t *testing.T) {
 		h.ready("one", true)
 		r, _ := h.reconciler(Working, members)
 		r.options.Stop = func(ctx context.Context, id string, grace time.Duration) error {
-			return errors.Join(h.Restart(ctx, id, grace), errors.New("the runtime has restarted"))
+			time.AfterFunc(2*time.Second, func() { _ = h.Restart(ctx, id, grace) })
+			return errors.New("the runtime has restarted")
 		}
 		start(t, r)
 		h.awaitRestart()
