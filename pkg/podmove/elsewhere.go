@@ -19,13 +19,11 @@ func (g *Gatherer) find(ctx context.Context, pod *Pod, c *Container) {
 	if !ok {
 		return
 	}
-	if c.Slice, c.Unit, ok = within(cgroup, pod.DefaultCgroup.Slice); !ok {
-		for i := 0; i < len(pod.Partitions) && !ok; i++ {
-			c.Slice, c.Unit, ok = within(cgroup, pod.Partitions[i].Slice)
+	c.Slice = cgroup
+	for _, of := range append([]PodCgroup{pod.DefaultCgroup}, pod.Partitions...) {
+		if unit, ok := within(cgroup, of.Slice); ok {
+			c.Slice, c.Unit = of.Slice, unit
 		}
-	}
-	if !ok {
-		c.Slice = cgroup
 	}
 	//guard: the unit of a virtual machine is not moved for a container in it
 	c.Foreign = partition.ContainerID(c.Unit) != c.ID
@@ -33,13 +31,10 @@ func (g *Gatherer) find(ctx context.Context, pod *Pod, c *Container) {
 
 // within returns the unit of a slice that a cgroup is in. It is a unit of another name than the
 // container's, or one that was just created.
-func within(cgroup, slice string) (in, unit string, ok bool) {
+func within(cgroup, slice string) (unit string, ok bool) {
 	below, ok := strings.CutPrefix(cgroup, "/"+partition.CgroupPath(slice)+"/")
-	if !ok {
-		return "", "", false
-	}
 	unit, _, _ = strings.Cut(below, "/")
-	return slice, unit, true
+	return unit, ok
 }
 
 // whereIs returns the cgroup of a running container, or Nowhere. It returns false if the container

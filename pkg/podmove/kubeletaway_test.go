@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"node-partition.io/node-partition/internal/cri"
-	"node-partition.io/node-partition/internal/kubelet"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/podmove/report"
 )
@@ -110,17 +109,10 @@ func TestReconcilerKubeletAwayBetween(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := newHost(t)
 				h.comesBack = partitionA
-				h.cgroup(defaultA+"/cri-containerd-three.scope", map[string]string{"cpu.weight": "4"})
-				h.containers = append(h.containers, cri.Container{ID: "three", SandboxID: "pause1", Name: "side", State: cri.Running})
-				h.pods[uidA].Containers["side"] = kubelet.Container{}
+				h.secondContainer()
 				r, e := h.reconciler(test.nri, members)
 				if test.first {
 					r.options.Units = &late{h, sync.OnceFunc(func() { h.away(true) })}
-				}
-				moves := func() []string {
-					return slices.DeleteFunc(h.all(), func(what string) bool {
-						return !strings.HasPrefix(what, "restart ") && !strings.HasPrefix(what, "live ")
-					})
 				}
 				start(t, r)
 				if !test.first {
@@ -129,14 +121,14 @@ func TestReconcilerKubeletAwayBetween(t *testing.T) {
 				}
 				<-time.After(20 * time.Minute)
 				synctest.Wait()
-				if got := moves(); !slices.Equal(got, test.before) {
+				if got := h.moves(); !slices.Equal(got, test.before) {
 					t.Errorf("did %q while the kubelet is away; want %q", got, test.before)
 				}
 				h.away(false)
 				r.Wake()
 				<-time.After(time.Minute)
 				synctest.Wait()
-				if got := moves(); !slices.Equal(got, test.after) || len(e.failed) > 0 {
+				if got := h.moves(); !slices.Equal(got, test.after) || len(e.failed) > 0 {
 					t.Errorf("did %q, failures %v; want %q", got, e.failed, test.after)
 				}
 			})

@@ -69,8 +69,8 @@ func (r *Reconciler) move(ctx context.Context, m *Move) {
 	default:
 		delete(r.failed, m.UID)
 	}
-	// A pod that was restarted in part is waited for, too, also where the runtime has failed
-	// meanwhile, and one that did not come back in time: the next one would not either.
+	// A pod that was restarted in part is waited for, too: the runtime may have failed meanwhile. So
+	// is one that did not come back in time, because the next one would not either.
 	//guard: a container that has not come back holds all pods
 	missing := errors.Is(err, ErrInVain) && !errors.Is(err, ErrWrongPlace)
 	stopped := m.Method == Restart && moved > 0 && !errors.Is(err, ErrWrongPlace)

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"node-partition.io/node-partition/internal/cri"
-	"node-partition.io/node-partition/internal/kubelet"
 	"node-partition.io/node-partition/pkg/podmove/livemove"
 )
 
@@ -35,9 +34,7 @@ func TestReconcilerMoveEndsBetween(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := newHost(t)
 				h.comesBack = partitionA
-				h.cgroup(defaultA+"/cri-containerd-three.scope", map[string]string{"cpu.weight": "4"})
-				h.containers = append(h.containers, cri.Container{ID: "three", SandboxID: "pause1", Name: "side", State: cri.Running})
-				h.pods[uidA].Containers["side"] = kubelet.Container{}
+				h.secondContainer()
 				r, e := h.reconciler(Working, members)
 				var nri atomic.Pointer[NRIState]
 				working := Working

@@ -384,6 +384,13 @@ func (h *fakeHost) awaitRestart() {
 	h.t.Fatal("no container is restarted within a minute")
 }
 
+// secondContainer adds another container to the first pod, in the same place.
+func (h *fakeHost) secondContainer() {
+	h.cgroup(defaultA+"/cri-containerd-three.scope", map[string]string{"cpu.weight": "4"})
+	h.containers = append(h.containers, cri.Container{ID: "three", SandboxID: "pause1", Name: "side", State: cri.Running})
+	h.pods[uidA].Containers["side"] = kubelet.Container{}
+}
+
 // secondPod adds another member in the default partition to a host.
 func (h *fakeHost) secondPod() {
 	const defaultSlice = "kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod11111111_2222_3333_4444_666666666666.slice"
@@ -595,9 +602,7 @@ func TestReconcilerOvertakenBetweenContainers(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := newHost(t)
 				h.comesBack = partitionA
-				h.cgroup(defaultA+"/cri-containerd-three.scope", map[string]string{"cpu.weight": "4"})
-				h.containers = append(h.containers, cri.Container{ID: "three", SandboxID: "pause1", Name: "side", State: cri.Running})
-				h.pods[uidA].Containers["side"] = kubelet.Container{}
+				h.secondContainer()
 				r, e := h.reconciler(Working, members)
 				start(t, r)
 				h.awaitRestart()
