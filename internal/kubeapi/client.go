@@ -91,9 +91,9 @@ func newClient(kubeconfig string) (*Client, error) {
 	config.QPS = -1 // an eviction must not wait for its turn
 	// The default writes warnings to standard error.
 	config.WarningHandlerWithContext = rest.NoWarnings{}
-	// As the default. Without one client-go gives a Client the connections of another whose files have
-	// the same paths, and for some kubeconfigs those of http.DefaultTransport (tlsTransportCache.get,
-	// k8s.io/client-go/transport v0.37.0).
+	// The default dialer. Without one of its own a Client shares the connections of an earlier Client
+	// whose files have the same paths. Without files it shares those of http.DefaultTransport, which
+	// have no health check (tlsTransportCache.get, k8s.io/client-go/transport v0.37.0).
 	//guard: another authority at the same path is known at once
 	config.Dial = (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext
 	c := &Client{
