@@ -55,12 +55,11 @@ func (f *forgotten) next(answers bool) forgotten {
 }
 
 // addForgotten adds to the pod of a slice that is gone the scopes in it that are forgotten, and
-// records them in next. listed has the containers that the runtime reports. Scopes of live moves
-// are left out: they are ended at once.
+// records them in next. listed has the containers that the runtime reports.
 func (r *reading) addForgotten(pod *Pod, slice PodCgroup, listed map[string]bool, now time.Time, next forgotten) {
 	for _, unit := range slice.Units {
 		id := partition.ContainerID(unit)
-		if id == "" || partition.IsLiveMoved(unit) || listed[id] {
+		if id == "" || listed[id] {
 			continue
 		}
 		populated, err := r.Cgroups.Populated(partition.CgroupPath(slice.Slice) + "/" + unit)

@@ -191,7 +191,7 @@ func (r *reading) gone(found podCgroups, answers bool) []Pod {
 			if slice.Partition == partition.Default {
 				continue
 			}
-			pod := leftOver(escaped, slice, all, liveMoved(slice.Units))
+			pod := leftOver(escaped, slice, all)
 			if !hasDefault(all) && !reported[escaped] {
 				r.addForgotten(&pod, slice.PodCgroup, listed, now, next)
 			}
@@ -222,13 +222,12 @@ func lacking(pods map[string]*Pod, of map[string][]cri.Container, found podCgrou
 
 // leftOver returns a Pod for a slice of a partition whose pod is gone, or is in another slice now.
 // all has its other slices: the kubelet may still have its own slice of the pod.
-func leftOver(escapedUID string, slice foundSlice, all []foundSlice, orphans []string) Pod {
+func leftOver(escapedUID string, slice foundSlice, all []foundSlice) Pod {
 	defaultSlice := partition.PodSlice(partition.Default, slice.qos, escapedUID)
 	return Pod{
 		UID:        escapedUID,
 		QoS:        slice.qos,
 		Partitions: []PodCgroup{slice.PodCgroup},
-		Orphans:    orphans,
 		DefaultCgroup: PodCgroup{
 			Partition: partition.Default,
 			Slice:     defaultSlice,
@@ -337,7 +336,9 @@ func (r *reading) slicesOf(pod *Pod, found []foundSlice, known *kubelet.Pod, con
 		case s.qos == pod.QoS:
 			*pod.find(s.Partition) = s.PodCgroup
 		default:
-			left = append(left, leftOver(partition.EscapeUID(pod.UID), s, found, ended(s.Units, containers)))
+			other := leftOver(partition.EscapeUID(pod.UID), s, found)
+			other.Orphans = ended(s.Units, containers)
+			left = append(left, other)
 		}
 	}
 	return left
