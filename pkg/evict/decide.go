@@ -158,7 +158,7 @@ func Decide(s Situation) Decision {
 	stays, excess := uint64(0), left
 	//guard: files that outlive their pod do not let other pods wait
 	//guard: an eviction that left files is not followed by another one for them
-	if state.Base > 0 || s.evictedLately() {
+	if state.Base > 0 || s.leftLately() {
 		stays = left
 	}
 	for _, pod := range rank(s.Pods) {
@@ -280,14 +280,9 @@ func (s Situation) stays(p Pod) uint64 {
 	return min(s.State.Unreclaimable[p.UID], p.Usage.Used)
 }
 
-// evictedLately reports whether the owner of an evicted pod is still in its cooldown.
-func (s Situation) evictedLately() bool {
-	for _, until := range s.State.Cooldown {
-		if s.Now.Before(until) {
-			return true
-		}
-	}
-	return false
+// leftLately reports whether an eviction has left memory of no pod within the cooldown.
+func (s Situation) leftLately() bool {
+	return !s.State.LeftAt.IsZero() && s.Now.Sub(s.State.LeftAt) < s.Config.Cooldown
 }
 
 // unknownPatience limits the time for which an unknown pod delays evictions. A reconcile takes

@@ -3,6 +3,7 @@ package evict
 import (
 	"errors"
 	"fmt"
+	"time"
 )
 
 // Ownerless returns the memory in bytes of a partition that belongs to no pod that runs in it,
@@ -46,14 +47,19 @@ func (s Situation) leftBehind() uint64 {
 // checkLeft reports how much of the memory of an eviction has been left in the partition, where it
 // belongs to no pod. used is the present usage of the partition.
 func (x *executor) checkLeft(e *execution, used uint64) {
-	if e.UsedBytes == 0 || used+e.UsedBytes/2 <= e.PartitionBytes || e.Problem != "" {
-		return // it was not measured, it is back, or there is more to say
+	if e.UsedBytes == 0 || used+e.UsedBytes/2 <= e.PartitionBytes {
+		return // it was not measured, or it is back
 	}
 	after := Ownerless(used, Measure(x.Cgroups, x.Pods(), x.warn))
 	left := after - min(e.OwnerlessBytes, after)
 	//guard: a pod that grows while another ends has left nothing behind
 	if left < e.UsedBytes/2 {
 		return // other pods have grown
+	}
+	//guard: an eviction that left files is remembered
+	x.state.LeftAt = time.Now()
+	if e.Problem != "" {
+		return // there is more to say
 	}
 	e.Problem = fmt.Sprintf(
 		"%d of %d bytes are still in %s and belong to no pod: files on a tmpfs of the node (a hostPath below "+

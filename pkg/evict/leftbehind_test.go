@@ -182,10 +182,12 @@ func TestManagerLeftByOthers(t *testing.T) {
 		}
 		n.set(func() { n.left = 500 * mi })
 		n.run(m, time.Second)
-		n.start(sized("leaker", 0, 0, 20), 10)
-		n.leaks(m, "leaker", 40, 5*mi, 10*time.Millisecond)
-		if got := evictedNames(n); got != "leaker" || len(n.kernel.killed) > 0 {
-			n.t.Errorf("stopped %q, and the kernel killed %q; want the leaker alone", got, n.kernel.killed)
+		for _, leaker := range []string{"leaker", "another"} { // an eviction that left nothing changes nothing
+			n.start(sized(leaker, 0, 0, 20), 10)
+			n.leaks(m, leaker, 40, 5*mi, 10*time.Millisecond)
+			if got := evictedNames(n); got != leaker || len(n.kernel.killed) > 0 {
+				n.t.Errorf("stopped %q, and the kernel killed %q; want %s alone", got, n.kernel.killed, leaker)
+			}
 		}
 		for _, e := range n.history().Last {
 			if e.AvailableBytes < 80*mi {
