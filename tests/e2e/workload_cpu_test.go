@@ -63,7 +63,9 @@ func (e *evictor) cpuOf(t *testing.T, namespace, pod string) (kubelets, ours, co
 		return partition.CgroupPath(partition.PodSlice(in, p.Status.QOSClass, string(p.UID)))
 	}
 	_, id, _ := strings.Cut(p.Status.ContainerStatuses[0].ContainerID, "://")
-	scope = run(t, e.Node, "cd "+cgroupRoot+" && ls -d "+slice(telemetry)+"/*-"+id+".scope")
+	find := "cd " + cgroupRoot + " && ls -d " + slice(telemetry) + "/*-" + id + ".scope"
+	becomes(t, e.Node, find+" | wc -l", "1") // where the runtime has no NRI it is moved there
+	scope = run(t, e.Node, find)
 	return command(slice(partition.Default)), command(slice(telemetry)), command(scope), scope
 }
 
