@@ -33,21 +33,20 @@ func (a *Reporter) Evict(ctx context.Context, e evict.Eviction) error {
 }
 
 // Confirm implements evict.API.
-func (a *Reporter) Confirm(ctx context.Context, e evict.Eviction) (settled bool, err error) {
+func (a *Reporter) Confirm(ctx context.Context, e evict.Eviction) (known, again bool, err error) {
 	err = a.call(ctx, func(client *kubeapi.Client) error {
 		var ended bool
-		ended, settled, err = client.Ended(ctx, podOf(e))
+		ended, known, err = client.Ended(ctx, podOf(e))
+		again = !ended
 		if ended || err != nil {
 			return err
 		}
-		// A kubelet that knows has dropped the reason. While it cleans up, it takes the reason over from
-		// the API server. After that it would overwrite what we write.
 		return mark(ctx, client, e, func(pod *v1.Pod) string {
 			text, _ := message(e, pod)
 			return text
 		})
 	})
-	return settled && err == nil, err
+	return known, again, err
 }
 
 func mark(ctx context.Context, client *kubeapi.Client, e evict.Eviction, describe func(*v1.Pod) string) error {

@@ -155,10 +155,11 @@ func TestConfirm(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Came()
-	confirm := func(settles bool, want ...string) {
+	confirm := func(wantKnown bool, want ...string) {
 		t.Helper()
-		if settled, err := a.Confirm(t.Context(), anEviction()); err != nil || settled != settles {
-			t.Errorf("settled: %t, %v; want %t", settled, err, settles)
+		known, again, err := a.Confirm(t.Context(), anEviction())
+		if wantAgain := slices.Contains(want, fakeapi.PatchPod); err != nil || known != wantKnown || again != wantAgain {
+			t.Errorf("known: %t, again: %t, %v; want %t, %t", known, again, err, wantKnown, wantAgain)
 		}
 		if came := c.Came(); !slices.Equal(came, want) {
 			t.Errorf("requests %v; want %v", came, want)
@@ -179,12 +180,12 @@ func TestConfirm(t *testing.T) {
 	c.Answers[fakeapi.GetPod] = http.StatusNotFound
 	confirm(true, fakeapi.GetPod) // deleted by now
 	c.Answers[fakeapi.GetPod] = http.StatusServiceUnavailable
-	if settled, err := a.Confirm(t.Context(), anEviction()); settled || err == nil || errors.Is(err, evict.ErrFinal) {
+	if _, _, err := a.Confirm(t.Context(), anEviction()); err == nil || errors.Is(err, evict.ErrFinal) {
 		t.Errorf("%v; want an error that is not final", err)
 	}
 	c.Answers[fakeapi.GetPod], c.Pod.Status.Phase = 0, v1.PodRunning
 	c.Answers[fakeapi.PatchPod] = http.StatusForbidden
-	if settled, err := a.Confirm(t.Context(), anEviction()); settled || !errors.Is(err, evict.ErrFinal) {
+	if _, _, err := a.Confirm(t.Context(), anEviction()); !errors.Is(err, evict.ErrFinal) {
 		t.Errorf("%v; want a final error", err)
 	}
 }
@@ -234,8 +235,8 @@ func TestEventHangs(t *testing.T) {
 		t.Error(err)
 	}
 	c.Pod.Status.Reason = "Evicted"
-	if settled, err := a.Confirm(ctx, anEviction()); !settled || err != nil {
-		t.Errorf("settled: %t, %v", settled, err)
+	if known, again, err := a.Confirm(ctx, anEviction()); !known || again || err != nil {
+		t.Errorf("known: %t, again: %t, %v", known, again, err)
 	}
 	end()
 	over := time.Now()

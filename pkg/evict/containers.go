@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 )
 
 // containers stops containers and reads whether they have ended. All methods but startedAgain may
@@ -88,15 +89,32 @@ func (c *containers) killAll(e Eviction, list []Container) {
 	}
 }
 
-// askRuntime requests that the runtime stops a container, in the background.
+// askRuntime requests that the runtime stops a container, in the background. A runtime that is
+// restarted may miss the request, so that it is repeated within the grace period.
 func (c *containers) askRuntime(ctx context.Context, e Eviction, stopped Container) {
 	c.background.Go(func() {
-		if err := c.Runtime.Stop(ctx, stopped.ID, e.Grace); err != nil && ctx.Err() == nil {
-			if populated, _ := c.Cgroups.Populated(stopped.Cgroup); populated {
+		defer c.wake()
+		end, failed := time.Now().Add(e.Grace), false
+		for {
+			err := c.Runtime.Stop(ctx, stopped.ID, max(0, time.Until(end)))
+			if populated, _ := c.Cgroups.Populated(stopped.Cgroup); err == nil || ctx.Err() != nil || !populated {
+				return
+			}
+			if !failed {
 				c.Events.Failed(e, StepStop, err)
 			}
+			failed = true
+			//guard: a request to stop that the runtime misses is repeated
+			//guard: a runtime that does not answer is not asked beyond the grace period
+			if time.Until(end) <= endInterval {
+				return
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(endInterval):
+			}
 		}
-		c.wake()
 	})
 }
 

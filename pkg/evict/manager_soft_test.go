@@ -55,6 +55,26 @@ func (n *node) expectSorted(want ...string) {
 	n.expect(want...)
 }
 
+// TestManagerSoftStopMissed: a runtime that is away when it is asked to stop a container is asked
+// again, and the container has what is left of its grace period.
+func TestManagerSoftStopMissed(t *testing.T) {
+	bubble(t, func(n *node) {
+		n.stopErr = errBusy
+		m := n.softBegun()
+		n.run(m, 2*time.Second)
+		n.expectSorted("stop greedy.c1 20s", "stop greedy.c2 20s")
+		n.set(func() { n.stopErr = nil })
+		n.run(m, 25*time.Second)
+		did := n.all()
+		if slices.ContainsFunc(did, func(did string) bool { return strings.HasPrefix(did, "kill ") }) || !slices.Contains(did, "evict greedy") {
+			n.t.Errorf("did %q; want it evicted without a kill", did)
+		}
+		if e := n.evicted; len(e) != 1 || e[0].Problem != "" {
+			n.t.Errorf("ended as %+v", e)
+		}
+	})
+}
+
 // TestManagerSoftGraceExceeded: a container that the runtime does not end is killed endTimeout
 // after its grace period.
 func TestManagerSoftGraceExceeded(t *testing.T) {

@@ -157,8 +157,11 @@ func (r *nodeRuntime) Stop(ctx context.Context, id string, grace time.Duration) 
 		return context.Canceled
 	}
 	n.mu.Lock()
-	n.do("stop %s %s", id, grace)
 	err, takes := n.stopErr, grace+n.ends
+	asked := func(did string) bool { return strings.HasPrefix(did, "stop "+id+" ") }
+	if err == nil || !slices.ContainsFunc(n.did, asked) { // it is asked again until it answers
+		n.do("stop %s %s", id, grace)
+	}
 	found := false
 	if err == nil {
 		for _, p := range n.pods {
@@ -217,10 +220,10 @@ func (a *nodeAPI) Evict(ctx context.Context, e Eviction) error {
 	return nil
 }
 
-func (a *nodeAPI) Confirm(ctx context.Context, e Eviction) (settled bool, err error) {
+func (a *nodeAPI) Confirm(ctx context.Context, e Eviction) (known, again bool, err error) {
 	n := (*node)(a)
 	if n.call("before confirming") {
-		return false, context.Canceled
+		return false, false, context.Canceled
 	}
 	n.mu.Lock()
 	n.confirms++
@@ -228,19 +231,21 @@ func (a *nodeAPI) Confirm(ctx context.Context, e Eviction) (settled bool, err er
 	n.mu.Unlock()
 	if answer != nil {
 		if err := answer(ctx, number); err != nil {
-			return false, err
+			return false, false, err
 		}
 	}
 	n.mu.Lock()
 	n.do("confirm %s", e.Name)
-	settled = !slices.ContainsFunc(n.pods, func(p *nodePod) bool { return p.UID == e.UID && !p.failed })
-	n.confirmed[e.UID] = settled
+	known = !slices.ContainsFunc(n.pods, func(p *nodePod) bool { return p.UID == e.UID && !p.failed })
+	again = !known || n.drops > 0
+	n.drops--
+	n.confirmed[e.UID] = known
 	n.fail(e.UID)
 	n.mu.Unlock()
 	if n.call("after confirming") {
-		return false, context.Canceled
+		return false, false, context.Canceled
 	}
-	return settled, nil
+	return known, again, nil
 }
 
 var errBusy = errors.New("the server is busy")

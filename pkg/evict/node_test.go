@@ -85,6 +85,8 @@ type node struct {
 	// overwrites is the number of times that the kubelet overwrites the status at the API server
 	// although it is about to sync the pod. overwritten counts all times that it did so.
 	overwrites, overwritten int
+	// drops is the number of times that the kubelet has dropped the reason of a pod that has ended.
+	drops int
 	// fails is the time that the kubelet takes to end a failed pod after a container of it has
 	// ended.
 	fails time.Duration

@@ -101,7 +101,7 @@ type API interface {
 	// eviction. An error that is ErrFinal is not worth another attempt. Evict and Confirm return
 	// within a time of their own: ctx ends with the program.
 	Evict(ctx context.Context, e Eviction) error
-	// Confirm reports whether the pod has ended and its kubelet has reported that. It ends the pod
-	// again if its status was overwritten.
-	Confirm(ctx context.Context, e Eviction) (settled bool, err error)
+	// Confirm reports whether the kubelet has reported that the pod has ended (known), and whether the
+	// pod's status was overwritten and has been written again.
+	Confirm(ctx context.Context, e Eviction) (known, again bool, err error)
 }

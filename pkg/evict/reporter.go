@@ -22,12 +22,18 @@ const (
 	// reportDeadline is the age, beyond its grace period, up to which a new run of the program reports
 	// an eviction: an older one may have been reported already.
 	reportDeadline = time.Minute
-	// endInterval is the pause between two looks at containers that end outside of the partition.
+	// endInterval is the pause between two looks at containers that end outside of the partition, and
+	// between two requests to a runtime that stop a container.
 	endInterval = 500 * time.Millisecond
 	// confirmInterval is two ticks of the kubelet's sync loop, and confirmAttempts the number of
 	// polls: two minutes in all, the longest time for which a kubelet does not sync a pod.
 	confirmInterval = 2 * time.Second
 	confirmAttempts = 60
+	// reasonAttempts is the number of times that the reason of a pod whose end the kubelet has
+	// reported is written again. While the kubelet cleans up, it takes the reason over from the API
+	// server. After that it overwrites what differs from its own status, until it is restarted
+	// (needsReconcile, pkg/kubelet/status/status_manager.go, v1.37.0).
+	reasonAttempts = 3
 )
 
 var (
@@ -138,7 +144,7 @@ func (r *reporter) reported(ctx context.Context, e Eviction) (accepted bool, err
 // answer of the API server then continues in a pod that is Running again. So confirm kills the
 // running containers of the pod once more, until the kubelet itself has reported that it has ended.
 func (r *reporter) confirm(ctx context.Context, e Eviction) error {
-	begin := time.Now()
+	begin, reasons, failed := time.Now(), 0, errRunsOn
 	for attempts := 0; attempts < confirmAttempts; {
 		// A container with a grace period keeps it, and the executor kills it afterwards if it does not
 		// end. A container that was started in its place has no grace period.
@@ -152,19 +158,21 @@ func (r *reporter) confirm(ctx context.Context, e Eviction) error {
 			return ctx.Err()
 		case <-time.After(confirmInterval):
 		}
-		settled := false
-		err = r.retry(ctx, e, func(ctx context.Context, e Eviction) (err error) {
-			settled, err = r.API.Confirm(ctx, e)
-			return err
-		})
-		if err != nil {
+		known, again, err := r.API.Confirm(ctx, e)
+		if errors.Is(err, ErrFinal) {
 			return err
 		}
-		if settled && len(r.containers.rest(e)) == 0 {
+		//guard: an API server that is away for a while does not end the confirmation
+		failed = cmp.Or(err, errRunsOn)
+		if err != nil || !known || len(r.containers.rest(e)) > 0 {
+			continue
+		}
+		//guard: a reason that the kubelet has dropped is read again after it was written
+		if reasons++; !again || reasons == reasonAttempts {
 			return nil
 		}
 	}
-	return errRunsOn
+	return failed
 }
 
 // retry calls the API server for apiTimeout, and once at least.

@@ -42,7 +42,10 @@ func (e *evictor) finalState(t *testing.T, _ drawn) {
 		return len(events.Items) == 1 && events.Items[0].Message == pod.Status.Message && events.Items[0].InvolvedObject.UID == pod.UID &&
 			events.Items[0].Annotations["starved_resource"] == "memory", fmt.Sprint(events.Items), nil
 	})
-	// The kubelet respects this state, and starts no container again.
+	// The kubelet respects this state, and starts no container again. Until it has cleaned up it may
+	// drop the reason, which the monitor then writes again.
+	ended := "journalctl -b -o cat --no-pager -u " + monitorUnit + " PARTITION_POD=leaker-final | grep -c '^an eviction has ended'"
+	becomes(t, e.Node, ended, "1")
 	run(t, e.Node, "systemctl restart kubelet.service")
 	if err := e.WaitReady(t.Context()); err != nil {
 		t.Fatal(err)
