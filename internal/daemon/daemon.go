@@ -182,12 +182,12 @@ func (m *monitor) build() {
 			Cgroups: m.options.Node.Cgroups, Proc: m.options.Node.Proc,
 			Runtime: m.runtime, Kubelet: m.kubelet, Announced: m.plugin,
 		},
-		Units:      m.units,
-		Stop:       m.runtime.Stop,
-		Live:       m.live.Move,
-		Placer:     m.plugin,
-		Events:     events,
-		NRI:        m.nri,
+		Units:  m.units,
+		Stop:   m.runtime.Stop,
+		Live:   m.live.Move,
+		Placer: m.plugin,
+		Events: events,
+		NRI:    m.nri,
 		Recover: func(ctx context.Context) { // a kill may have left a container frozen
 			if err := m.live.Recover(ctx); err != nil {
 				unfinished(err)
