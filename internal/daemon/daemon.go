@@ -176,28 +176,30 @@ func (m *monitor) build() {
 	//guard: the metrics follow passes and polls
 	m.metrics.Follow(&m.table)
 	m.metrics.FollowMembers(m.membersMemory())
-	unfinished := m.complaints("finishing an interrupted move failed; the next reconcile tries again")
 	m.reconciler = podmove.New(podmove.Options{
 		Gatherer: &podmove.Gatherer{
 			Cgroups: m.options.Node.Cgroups, Proc: m.options.Node.Proc,
 			Runtime: m.runtime, Kubelet: m.kubelet, Announced: m.plugin,
 		},
-		Units:  m.units,
-		Stop:   m.runtime.Stop,
-		Live:   m.live.Move,
-		Placer: m.plugin,
-		Events: events,
-		NRI:    m.nri,
-		Recover: func(ctx context.Context) { // a kill may have left a container frozen
-			if err := m.live.Recover(ctx); err != nil {
-				unfinished(err)
-			}
-		},
+		Units:      m.units,
+		Stop:       m.runtime.Stop,
+		Live:       m.live.Move,
+		Placer:     m.plugin,
+		Events:     events,
+		NRI:        m.nri,
+		Recover:    m.recoverMoves,
 		Table:      &m.table,
 		Signals:    m.signals,
 		Tick:       m.options.Tick,
 		RecordFile: m.options.Node.Path(filepath.Join(node.StateDir, "placement.json")),
 	})
+}
+
+// recoverMoves finishes a move that a kill interrupted. It may have left a container frozen.
+func (m *monitor) recoverMoves(ctx context.Context) {
+	if err := m.live.Recover(ctx); err != nil {
+		m.log.Error("finishing an interrupted move failed; the next start tries again", "error", err)
+	}
 }
 
 // afterReconcile is called after each reconcile.

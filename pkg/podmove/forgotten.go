@@ -55,11 +55,15 @@ func (f *forgotten) next(answers bool) forgotten {
 }
 
 // addForgotten adds to the pod of a slice that is gone the scopes in it that are forgotten, and
-// records them in next. listed has the containers that the runtime reports.
-func (r *reading) addForgotten(pod *Pod, slice PodCgroup, listed map[string]bool, now time.Time, next forgotten) {
+// records them in next. listed has the containers that the runtime reports, and known means that
+// the kubelet has the pod. It looks for processes in its own slice only: a scope of a live move
+// counts by the runtime's word.
+func (r *reading) addForgotten(
+	pod *Pod, slice PodCgroup, listed map[string]bool, known bool, now time.Time, next forgotten,
+) {
 	for _, unit := range slice.Units {
-		id := partition.ContainerID(unit)
-		if id == "" || listed[id] {
+		id, live := partition.ContainerID(unit), partition.IsLiveMoved(unit)
+		if id == "" || listed[id] || known && !live {
 			continue
 		}
 		populated, err := r.Cgroups.Populated(partition.CgroupPath(slice.Slice) + "/" + unit)
@@ -74,7 +78,7 @@ func (r *reading) addForgotten(pod *Pod, slice PodCgroup, listed map[string]bool
 		}
 		if populated {
 			//guard: processes of a pod are not killed while the kubelet does not report its pods
-			found := report.Outlived{Slice: slice.Slice, Scope: unit, Kill: next.answers, Due: due}
+			found := report.Outlived{Slice: slice.Slice, Scope: unit, Kill: next.answers || live, Due: due}
 			pod.Outlived = append(pod.Outlived, found)
 			switch {
 			case !seen:

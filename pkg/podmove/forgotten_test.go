@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -29,6 +30,12 @@ func (n *node) outlive() {
 	n.cgroup(partitionB+"/"+leftScope, map[string]string{"cgroup.events": "populated 1\nfrozen 0"})
 	// CRI-O's monitor of a container is no container.
 	n.cgroup(partitionB+"/crio-conmon-"+leftID+".scope", map[string]string{"cgroup.events": "populated 1"})
+}
+
+// movedLive gives the process a scope that a live move has made.
+func (n *node) movedLive() {
+	removeAll(n.t, filepath.Join(n.root, partitionB+"/"+leftScope))
+	n.cgroup(partitionB+"/"+partition.LiveScope(leftScope), map[string]string{"cgroup.events": "populated 1"})
 }
 
 // TestGathererOutlived: processes count as forgotten when for a minute neither the runtime nor the
@@ -66,6 +73,14 @@ func TestGathererOutlived(t *testing.T) {
 			midway: func(n *node) { n.cgroup(defaultB, nil) }, again: func(n *node) { removeAll(n.t, filepath.Join(n.root, defaultB)) },
 			want: result{true, false, false},
 		},
+		"the kubelet has a slice of the pod, and it was moved live": {change: func(n *node) {
+			n.movedLive()
+			n.cgroup(defaultB, nil)
+		}, want: result{true, true, true}},
+		"the kubelet serves no Pods API, and it was moved live": {change: func(n *node) {
+			n.movedLive()
+			n.pods = nil
+		}, want: result{true, true, true}},
 		"the runtime lists the sandbox": {change: func(n *node) {
 			n.sandboxes = append(n.sandboxes, cri.Sandbox{ID: "pause2", UID: uidB, Namespace: "kube-system", Name: "b"})
 		}},
@@ -125,7 +140,7 @@ func TestGathererOutlived(t *testing.T) {
 				<-time.After(1)
 				var got result
 				for _, o := range pass() {
-					if o.Scope != leftScope || o.Slice != filepath.Base(partitionB) {
+					if !strings.HasSuffix(o.Scope, leftScope) || o.Slice != filepath.Base(partitionB) {
 						t.Errorf("%+v", o)
 					}
 					got = result{true, o.Due, o.Due && o.Kill}

@@ -192,9 +192,7 @@ func (r *reading) gone(found podCgroups, answers bool) []Pod {
 				continue
 			}
 			pod := leftOver(escaped, slice, all)
-			if !hasDefault(all) && !reported[escaped] {
-				r.addForgotten(&pod, slice.PodCgroup, listed, now, next)
-			}
+			r.addForgotten(&pod, slice.PodCgroup, listed, hasDefault(all) || reported[escaped], now, next)
 			pods = append(pods, pod)
 		}
 	}

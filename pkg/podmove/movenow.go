@@ -194,14 +194,12 @@ type underway struct {
 	placed bool
 	// overtaken means that it may have belonged to another partition since the move was decided.
 	overtaken bool
-	// connections is what Placer.Connections counted when the move began.
-	connections int
 }
 
 // begin records a move. It is called with mu held.
 func (r *Reconciler) begin(m *Move) *underway {
 	r.moving = m.UID
-	u := &underway{Move: m, connections: r.options.Placer.Connections()}
+	u := &underway{Move: m}
 	r.underway[m.UID] = u
 	return u
 }

@@ -62,12 +62,10 @@ func (r *Reconciler) move(ctx context.Context, m *Move) {
 		f := r.failed[m.UID]
 		f.until = time.Now().Add(min(firstBackoff<<min(f.times, 10), maxBackoff))
 		f.times++
-		//guard: a runtime that was away while a container started says nothing of the next one
-		away := u.connections != r.options.Placer.Connections()
 		//guard: a pod that was stopped in vain is given up
-		f.givenUp = errors.Is(err, ErrInVain) && !away
+		f.givenUp = errors.Is(err, ErrInVain)
 		r.failed[m.UID] = f
-		r.restartsFail = r.restartsFail || errors.Is(err, ErrWrongPlace) && !away
+		r.restartsFail = r.restartsFail || errors.Is(err, ErrWrongPlace)
 	default:
 		delete(r.failed, m.UID)
 	}

@@ -29,8 +29,7 @@ type Options struct {
 	// RecordFile keeps what passes have set on kubepods.slice and on the scopes of containers, until
 	// the next boot. Empty for no file: a restart then forgets it.
 	RecordFile string
-	// Recover finishes moves that were interrupted, or could not be finished, before each reconcile
-	// in which none is under way. Announced
+	// Recover finishes what an earlier process has begun, before the first reconcile. Announced
 	// pods do not wait for it. It logs its errors.
 	Recover func(context.Context)
 }

@@ -178,14 +178,11 @@ func (r *Reconciler) Run(ctx context.Context) error {
 	defer cancel()
 	//guard: announced pods do not wait for an interrupted move
 	work.Go(func() { r.prepareAll(ctx) })
+	r.options.Recover(ctx)
 	r.recall()
 	for calm := 0; ; calm++ {
 		begin := time.Now()
 		r.alive()
-		//guard: a move is not finished by two
-		if !r.isMoving() {
-			r.options.Recover(ctx)
-		}
 		//guard: limits are read after an event, and once more
 		//guard: limits are read now and then although nothing happens
 		r.options.Gatherer.quiet = calm > 1 && calm%fullLook != 0
@@ -272,6 +269,7 @@ func (r *Reconciler) pass(ctx context.Context) (Decision, error) {
 	r.options.Table.setPods(snapshot.Pods)
 	decision := Decide(snapshot)
 	r.confirm(snapshot)
+	r.judgeOrders(snapshot, &decision)
 	// A step that fails may have been carried out all the same.
 	err = errors.Join(
 		//guard: the record is written before the scopes are
@@ -281,11 +279,6 @@ func (r *Reconciler) pass(ctx context.Context) (Decision, error) {
 	if err == nil {
 		err = r.record(record{decision.Raised, decision.CPU})
 	}
-	//guard: no container is moved while systemd does not answer
-	if ctx.Err() != nil && decision.Move != nil {
-		decision.Move, decision.Wait = nil, true
-	}
-	r.judgeOrders(snapshot, &decision)
 	r.finish(snapshot.Pods, decision, err)
 	return decision, err
 }

@@ -63,9 +63,9 @@ func (m Mover) frozen(cgroup string) (bool, error) {
 	return strings.TrimSpace(string(data)) != "0", err
 }
 
-// Recover finishes what a Move has left that was killed or has failed: it thaws the old scopes and
-// completes the new ones. If processes are in both scopes, it leaves them to the next Move. It must
-// not be called during one.
+// Recover finishes what a killed Move has left: it thaws the old scopes and completes the new ones.
+// If processes are in both scopes, it leaves them to the next Move. It is called once, before the
+// first Move of a process.
 func (m Mover) Recover(ctx context.Context) error {
 	records, err := readRecords(m.StateDir)
 	all := []error{err}
