@@ -117,7 +117,7 @@ func readEviction(
 
 		Ownerless: evict.Ownerless(reading.Used(), pods),
 
-		State: evict.State{Cooldown: history.Cooldown, Unreclaimable: history.Unreclaimable},
+		State: evict.State{Cooldown: history.Cooldown, Unreclaimable: history.Unreclaimable, LeftAt: history.LeftAt},
 	}
 	decision, config := evict.Decide(snapshot), snapshot.Effective()
 	if config.Burst > 0 && a.LimitBytes != nil {

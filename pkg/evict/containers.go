@@ -90,13 +90,14 @@ func (c *containers) killAll(e Eviction, list []Container) {
 }
 
 // askRuntime requests that the runtime stops a container, in the background. A runtime that is
-// restarted may miss the request, so that it is repeated within the grace period.
+// restarted may miss the request. So it is repeated, for the grace period or endTimeout. A runtime
+// that has failed after the signal may send a second one then.
 func (c *containers) askRuntime(ctx context.Context, e Eviction, stopped Container) {
 	c.background.Go(func() {
 		defer c.wake()
-		end, failed := time.Now().Add(e.Grace), false
+		begin, pause, failed := time.Now(), endInterval, false
 		for {
-			err := c.Runtime.Stop(ctx, stopped.ID, max(0, time.Until(end)))
+			err := c.Runtime.Stop(ctx, stopped.ID, max(0, e.Grace-time.Since(begin)))
 			if populated, _ := c.Cgroups.Populated(stopped.Cgroup); err == nil || ctx.Err() != nil || !populated {
 				return
 			}
@@ -105,15 +106,16 @@ func (c *containers) askRuntime(ctx context.Context, e Eviction, stopped Contain
 			}
 			failed = true
 			//guard: a request to stop that the runtime misses is repeated
-			//guard: a runtime that does not answer is not asked beyond the grace period
-			if time.Until(end) <= endInterval {
+			//guard: a runtime that does not answer is not asked without end
+			if time.Since(begin)+pause >= max(e.Grace, endTimeout) {
 				return
 			}
 			select {
 			case <-ctx.Done():
 				return
-			case <-time.After(endInterval):
+			case <-time.After(pause):
 			}
+			pause = min(2*pause, endTimeout)
 		}
 	})
 }

@@ -126,5 +126,9 @@ func TestContainersRuntimeFails(t *testing.T) {
 		if events := n.takeEvents(); !slices.Contains(events, "count failed timeout") {
 			n.t.Errorf("events %q, want that it has not ended", events)
 		}
+		asked := n.asked
+		if n.run(m, time.Minute); n.asked != asked || asked < 4 {
+			n.t.Errorf("the runtime was asked %d times, and %d times later; want only a few times", asked, n.asked-asked)
+		}
 	})
 }

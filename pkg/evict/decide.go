@@ -101,7 +101,9 @@ func underPressure(s Situation) bool {
 func (s Situation) crossed() (Threshold, State) {
 	state, c := s.State, s.Effective()
 	if c.Off || s.unlimited() {
-		return "", State{Open: state.Open, Cooldown: state.Cooldown, Unreclaimable: state.Unreclaimable}
+		return "", State{
+			Open: state.Open, Cooldown: state.Cooldown, Unreclaimable: state.Unreclaimable, LeftAt: state.LeftAt,
+		}
 	}
 	left := s.left()
 	below := func(threshold uint64, name Threshold) bool {
@@ -282,7 +284,9 @@ func (s Situation) stays(p Pod) uint64 {
 
 // leftLately reports whether an eviction has left memory of no pod within the cooldown.
 func (s Situation) leftLately() bool {
-	return !s.State.LeftAt.IsZero() && s.Now.Sub(s.State.LeftAt) < s.Config.Cooldown
+	//guard: a clock that was set back does not make it long
+	age := s.Now.Sub(s.State.LeftAt)
+	return age >= 0 && age < s.Config.Cooldown
 }
 
 // unknownPatience limits the time for which an unknown pod delays evictions. A reconcile takes

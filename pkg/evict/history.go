@@ -13,7 +13,7 @@ func (x *executor) load(cooldown time.Duration) {
 	}
 	x.state, x.watch.earlier = history.Shortage.restore(time.Now())
 	x.state.Open, x.state.Cooldown = executions(history.Open), history.Cooldown
-	x.state.Unreclaimable = history.Unreclaimable
+	x.state.Unreclaimable, x.state.LeftAt = history.Unreclaimable, history.LeftAt
 	x.last = executions(history.Last)
 	if x.state.Cooldown == nil {
 		x.state.Cooldown = map[string]time.Time{}
@@ -43,6 +43,7 @@ func (x *executor) save() bool {
 		Open:          records(x.state.Open),
 		Cooldown:      x.state.Cooldown,
 		Unreclaimable: x.state.Unreclaimable,
+		LeftAt:        x.state.LeftAt,
 		Last:          records(x.last),
 		Shortage:      x.shortage(x.savedAt),
 	}

@@ -150,6 +150,16 @@ func TestLeftBehind(t *testing.T) {
 	}
 }
 
+// TestLeftLately: memory that an eviction has left is remembered for the cooldown. The clock may
+// have been set since.
+func TestLeftLately(t *testing.T) {
+	for at, want := range map[time.Time]bool{{}: false, noon: true, noon.Add(-9 * time.Minute): true, noon.Add(-10 * time.Minute): false, noon.Add(time.Second): false} {
+		if got := (Situation{Now: noon, Config: Settings{Cooldown: 10 * time.Minute}, State: State{LeftAt: at}}).leftLately(); got != want {
+			t.Errorf("left at %s: %t", at, got)
+		}
+	}
+}
+
 // TestManagerLeftByOthers: memory that belongs to no pod, whoever has left it, costs no pod that
 // keeps within its request, however much that takes of what is left. The amount is named. A pod
 // that grows beyond its request is evicted as if there were no such memory.

@@ -66,6 +66,9 @@ func TestManagerSoftStopMissed(t *testing.T) {
 		n.set(func() { n.stopErr = nil })
 		n.run(m, 25*time.Second)
 		did := n.all()
+		if !slices.Contains(did, "stop greedy.c1 16.5s") { // after 0.5, 1.5 and 3.5 s
+			n.t.Errorf("did %q; want a stop with what is left of 20 s", did)
+		}
 		if slices.ContainsFunc(did, func(did string) bool { return strings.HasPrefix(did, "kill ") }) || !slices.Contains(did, "evict greedy") {
 			n.t.Errorf("did %q; want it evicted without a kill", did)
 		}

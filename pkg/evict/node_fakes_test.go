@@ -158,6 +158,7 @@ func (r *nodeRuntime) Stop(ctx context.Context, id string, grace time.Duration) 
 	}
 	n.mu.Lock()
 	err, takes := n.stopErr, grace+n.ends
+	n.asked++
 	asked := func(did string) bool { return strings.HasPrefix(did, "stop "+id+" ") }
 	if err == nil || !slices.ContainsFunc(n.did, asked) { // it is asked again until it answers
 		n.do("stop %s %s", id, grace)

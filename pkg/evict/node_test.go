@@ -71,6 +71,7 @@ type node struct {
 	beforeKill func(id string)
 	scopesErr  error
 	stopErr    error
+	asked      int // times that the runtime was asked to stop a container
 	// marked holds the UIDs of the pods that are marked as evicted for good.
 	marked map[string]bool
 	// api answers the n-th call, from 1.

@@ -23,12 +23,12 @@ const (
 	// an eviction: an older one may have been reported already.
 	reportDeadline = time.Minute
 	// endInterval is the pause between two looks at containers that end outside of the partition, and
-	// between two requests to a runtime that stop a container.
+	// the first one between two requests to a runtime to stop a container.
 	endInterval = 500 * time.Millisecond
-	// confirmInterval is two ticks of the kubelet's sync loop, and confirmAttempts the number of
-	// polls: two minutes in all, the longest time for which a kubelet does not sync a pod.
+	// confirmInterval is two ticks of the kubelet's sync loop, and confirmTime the longest time for
+	// which a kubelet does not sync a pod.
 	confirmInterval = 2 * time.Second
-	confirmAttempts = 60
+	confirmTime     = 2 * time.Minute
 	// reasonAttempts is the number of times that the reason of a pod whose end the kubelet has
 	// reported is written again. While the kubelet cleans up, it takes the reason over from the API
 	// server. After that it overwrites what differs from its own status, until it is restarted
@@ -145,20 +145,24 @@ func (r *reporter) reported(ctx context.Context, e Eviction) (accepted bool, err
 // running containers of the pod once more, until the kubelet itself has reported that it has ended.
 func (r *reporter) confirm(ctx context.Context, e Eviction) error {
 	begin, reasons, failed := time.Now(), 0, errRunsOn
-	for attempts := 0; attempts < confirmAttempts; {
+	for end := begin.Add(confirmTime); time.Now().Before(end); {
 		// A container with a grace period keeps it, and the executor kills it afterwards if it does not
 		// end. A container that was started in its place has no grace period.
 		running, err := r.containers.running(e)
-		if graceful := e.Grace > 0 && running && err == nil && time.Since(begin) < e.Grace+2*endTimeout; !graceful {
+		if e.Grace > 0 && running && err == nil && time.Since(begin) < e.Grace+2*endTimeout {
+			end = time.Now().Add(confirmInterval + confirmTime)
+		} else {
 			r.containers.killAll(e, r.containers.rest(e))
-			attempts++
 		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-time.After(confirmInterval):
 		}
-		known, again, err := r.API.Confirm(ctx, e)
+		//guard: a server that hangs at the confirmation does not keep the containers from being killed
+		within, cancel := context.WithTimeout(ctx, apiTimeout)
+		known, again, err := r.API.Confirm(within, e)
+		cancel()
 		if errors.Is(err, ErrFinal) {
 			return err
 		}

@@ -10,6 +10,9 @@ import (
 	"time"
 )
 
+// confirmAttempts is the number of times that a server which answers at once is asked.
+const confirmAttempts = int(confirmTime / confirmInterval)
+
 func TestReporterServerAnswers(t *testing.T) {
 	type answers = func(ctx context.Context, n int) error
 	busy := func(until int) answers {
@@ -33,6 +36,7 @@ func TestReporterServerAnswers(t *testing.T) {
 			}
 		}
 	}
+	noAnswer := func(ctx context.Context, _ int) error { <-ctx.Done(); return ctx.Err() }
 	no := func(context.Context, int) error { return fmt.Errorf("forbidden: %w", ErrFinal) }
 	for name, test := range map[string]struct {
 		api, confirm   answers
@@ -66,7 +70,9 @@ func TestReporterServerAnswers(t *testing.T) {
 		"is busy for a while at the confirmation": {confirm: busy(20), method: Evict, calls: 1, confirms: 20, cooldown: true,
 			earliest: 20 * confirmInterval, late: 20 * confirmInterval},
 		"is busy at the confirmation": {confirm: busy(1000), method: Evict, problem: errUnconfirmed.Error() + ": the server is busy", calls: 1, confirms: confirmAttempts,
-			cooldown: true, earliest: confirmAttempts * confirmInterval, late: confirmAttempts * confirmInterval},
+			cooldown: true, earliest: confirmTime, late: confirmTime},
+		"hangs at the confirmation": {confirm: noAnswer, method: Evict, problem: errUnconfirmed.Error() + ": context deadline exceeded", calls: 1, confirms: 10,
+			cooldown: true, earliest: confirmTime, late: confirmTime + apiTimeout},
 		"has the pod without its reason": {drops: 1, method: Evict, calls: 1, confirms: 2, cooldown: true,
 			earliest: 2 * confirmInterval, late: 2 * confirmInterval},
 		"has the pod without its reason each time": {drops: 1000, method: Evict, calls: 1, confirms: reasonAttempts, cooldown: true,
@@ -79,7 +85,7 @@ func TestReporterServerAnswers(t *testing.T) {
 				n.api, n.confirm, n.noAPI, n.drops, n.restarts, n.restarted = test.api, test.confirm, test.off, test.drops, time.Second, 50*mi
 				m := n.started(hardOnly)
 				decided := time.Now()
-				for time.Since(decided) < 2*confirmAttempts*confirmInterval && len(n.evicted) == 0 {
+				for time.Since(decided) < 2*confirmTime && len(n.evicted) == 0 {
 					n.run(m, maxPollInterval)
 				}
 				// A result is found by the next poll here (run).
@@ -201,7 +207,7 @@ func TestReporterKubeletIgnoresPod(t *testing.T) {
 				n.restartedMeanwhile()
 				m := n.started(hardOnly)
 				test.change(n, m)
-				n.run(m, confirmAttempts*confirmInterval)
+				n.run(m, confirmTime)
 				if len(n.evicted) != 0 {
 					n.t.Errorf("given up early: %+v", n.evicted)
 				}

@@ -72,7 +72,7 @@ func (s shortage) restore(now time.Time) (State, evidence) {
 		return now.Add(min(t.Sub(now), 0)) // by the monotonic clock from now on
 	}
 	state := s.State
-	state.SoftSince, state.LeftAt = at(s.SoftSince), at(s.LeftAt)
+	state.SoftSince = at(s.SoftSince)
 	//guard: one kill in vain after another is not awaited after a restart
 	e := evidence{KilledAt: at(s.KilledAt), LastAt: at(s.LastAt), QuietAt: at(s.QuietAt), Used: s.Used}
 	return state, e

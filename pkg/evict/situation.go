@@ -51,7 +51,7 @@ type State struct {
 	Base    uint64            `json:"base,omitempty"`
 	PodBase map[string]uint64 `json:"podBase,omitempty"`
 	// LeftAt is the time at which an eviction was last seen to leave memory of no pod, zero for none.
-	LeftAt time.Time `json:"leftAt,omitzero"`
+	LeftAt time.Time `json:"-"`
 	// UnknownSince is the time from which an unknown pod delays evictions, zero if none does.
 	UnknownSince time.Time `json:"-"`
 }

@@ -19,6 +19,8 @@ type History struct {
 	Cooldown map[string]time.Time `json:"cooldown,omitempty"`
 	// Unreclaimable is State.Unreclaimable.
 	Unreclaimable map[string]uint64 `json:"stays,omitempty"`
+	// LeftAt is State.LeftAt.
+	LeftAt time.Time `json:"leftAt,omitzero"`
 	// Last lists closed evictions, the newest last.
 	Last []Eviction `json:"last,omitempty"`
 	// Shortage is what is known of the present shortage of memory.

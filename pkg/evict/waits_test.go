@@ -14,7 +14,7 @@ func TestWaits(t *testing.T) {
 		"for containers to end, least":                  {leastGrace, 2 * time.Second},
 		"for killed processes to end":                   {endTimeout, 10 * time.Second},
 		"for the API server":                            {apiTimeout, 10 * time.Second},
-		"for the kubelet":                               {confirmAttempts * confirmInterval, 2 * time.Minute},
+		"for the kubelet":                               {confirmTime, 2 * time.Minute},
 		"between two questions about the pod":           {confirmInterval, 2 * time.Second},
 		"for half of the memory":                        {reclaimTimeout, 30 * time.Second},
 		"for half of the memory of a restart":           {drainTimeout, 2 * time.Second},
