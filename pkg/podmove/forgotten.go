@@ -54,16 +54,14 @@ func (f *forgotten) next(answers bool) forgotten {
 	return forgotten{answers: answers, due: map[forgottenScope]time.Time{}}
 }
 
-// addForgotten adds to the pod of a slice that is gone the scopes in it that are forgotten, and
-// records them in next. listed has the containers that the runtime reports, and known means that
-// the kubelet has the pod. It looks for processes in its own slice only: a scope of a live move
-// counts by the runtime's word.
-func (r *reading) addForgotten(
-	pod *Pod, slice PodCgroup, listed map[string]bool, known bool, now time.Time, next forgotten,
-) {
+// addForgotten adds to a pod the scopes in one of its slices that are forgotten, and records them
+// in r.next. known means that the kubelet or the runtime has the pod. The kubelet looks for
+// processes in its own slice only: a scope of a live move counts by the runtime's word.
+func (r *reading) addForgotten(pod *Pod, slice PodCgroup, known bool) {
+	next, now := r.next, time.Now()
 	for _, unit := range slice.Units {
 		id, live := partition.ContainerID(unit), partition.IsLiveMoved(unit)
-		if id == "" || listed[id] || known && !live {
+		if id == "" || r.listed[id] || known && !live {
 			continue
 		}
 		populated, err := r.Cgroups.Populated(partition.CgroupPath(slice.Slice) + "/" + unit)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io/fs"
 	"slices"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -77,6 +76,9 @@ type reading struct {
 	// partitions lists the partitions of the policy. A slice of another name is somebody else's.
 	partitions []partition.Name
 	containers []cri.Container
+	// listed has the IDs of the containers, next what replaces Gatherer.forgotten.
+	listed map[string]bool
+	next   forgotten
 	// known are the pods that the kubelet reports.
 	known map[types.UID]*kubelet.Pod
 	// asking means that a pod asks for a workload type.
@@ -105,9 +107,13 @@ func (g *Gatherer) pods(ctx context.Context, partitions []partition.Name) (pods 
 	if err != nil {
 		return nil, err
 	}
-	r.containers = containers
+	r.containers, r.listed = containers, make(map[string]bool, len(containers))
+	for _, c := range containers {
+		r.listed[c.ID] = true
+	}
 	answers := g.Kubelet.Answers() // before its pods: they are of that list, or of a later one
 	r.known, _ = g.Kubelet.Pods()
+	r.next = r.forgotten.next(answers)
 	// Only a kubelet that answers sends an event for each resize.
 	//guard: a kubelet that is away does not tell of a resize
 	r.same = g.quiet && answers && g.forgotten.answers
@@ -137,7 +143,7 @@ func (g *Gatherer) pods(ctx context.Context, partitions []partition.Name) (pods 
 	}
 	pods = append(pods, r.gone(found, answers)...)
 	g.forget(containers)
-	g.limits = r.limits
+	g.limits, g.forgotten = r.limits, r.next
 	return pods, nil
 }
 
@@ -173,13 +179,7 @@ func group(sandboxes []cri.Sandbox, containers []cri.Container) (map[string]*Pod
 // means that the kubelet reports its pods.
 func (r *reading) gone(found podCgroups, answers bool) []Pod {
 	var pods []Pod
-	next, now := r.forgotten.next(answers), time.Now()
-	listed, reported := map[string]bool{}, map[string]bool{}
-	if len(found) > 0 {
-		for _, c := range r.containers {
-			listed[c.ID] = true
-		}
-	}
+	reported := map[string]bool{}
 	//guard: the list of a kubelet that is gone keeps no scope
 	if answers && len(found) > 0 { // what a kubelet that is gone has reported says nothing about now
 		for uid := range r.known {
@@ -192,11 +192,10 @@ func (r *reading) gone(found podCgroups, answers bool) []Pod {
 				continue
 			}
 			pod := leftOver(escaped, slice, all)
-			r.addForgotten(&pod, slice.PodCgroup, listed, hasDefault(all) || reported[escaped], now, next)
+			r.addForgotten(&pod, slice.PodCgroup, hasDefault(all) || reported[escaped])
 			pods = append(pods, pod)
 		}
 	}
-	r.forgotten = next
 	return pods
 }
 
@@ -291,7 +290,9 @@ func (r *reading) complete(
 		pod.Containers,
 		func(a, b Container) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID)) },
 	)
-	pod.Orphans = append(pod.Orphans, abandoned(pod)...)
+	for _, c := range pod.Partitions {
+		r.addForgotten(pod, c, true)
+	}
 	if pod.DefaultCgroup.Exists &&
 		slices.ContainsFunc(pod.Partitions, func(c PodCgroup) bool { return len(liveMoved(c.Units)) > 0 }) {
 		pod.DefaultCgroup.Bytes = r.own(pod.DefaultCgroup)

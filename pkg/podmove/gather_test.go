@@ -330,10 +330,11 @@ func TestGathererLiveMoved(t *testing.T) {
 		t.Errorf("orphans %+v, want the scope", pod.Orphans)
 	}
 	n.containers = nil
-	if pod := n.only(); len(pod.Orphans) != 1 {
-		t.Errorf("orphans %+v, want the scope of a container that was removed", pod.Orphans)
+	// A single answer of the runtime without the container, or without the pod, ends nothing.
+	n.cgroup(partitionA+"/partition-cri-containerd-one.scope", map[string]string{"cgroup.events": "populated 1"})
+	if d := Decide(snapshot(nil, n.gather()...)); len(d.KillScopes) > 0 || len(d.Outlived) != 1 || d.Outlived[0].Due {
+		t.Errorf("kills %+v, reports %+v; want the scope of a container that was removed, not due yet", d.KillScopes, d.Outlived)
 	}
-	// A single answer of the runtime without the pod ends nothing.
 	n.sandboxes = nil
 	n.cgroup(partitionA+"/partition-cri-containerd-one.scope", map[string]string{"cgroup.events": "populated 1"})
 	removeAll(t, filepath.Join(n.root, defaultA))

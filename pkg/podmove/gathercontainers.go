@@ -127,21 +127,6 @@ func ended(units []string, containers []cri.Container) []string {
 	})
 }
 
-// abandoned returns our scopes for containers that the runtime has removed.
-func abandoned(pod *Pod) []string {
-	listed := map[string]bool{}
-	for _, c := range pod.Containers {
-		listed[c.ID] = true
-	}
-	var units []string
-	for _, unit := range liveMoved(pod.units()) {
-		if !listed[partition.ContainerID(unit)] {
-			units = append(units, unit)
-		}
-	}
-	return units
-}
-
 func liveMoved(units []string) []string {
 	var moved []string
 	for _, unit := range units {

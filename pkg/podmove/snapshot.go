@@ -178,15 +178,6 @@ func (p *Pod) inPartition(slice string) bool {
 	return slices.ContainsFunc(p.Partitions, func(c PodCgroup) bool { return c.Slice == slice })
 }
 
-// units returns the cgroups in all slices of the pod.
-func (p *Pod) units() []string {
-	units := slices.Clip(p.DefaultCgroup.Units)
-	for i := range p.Partitions {
-		units = append(units, p.Partitions[i].Units...)
-	}
-	return units
-}
-
 // reported sets what the kubelet reports about the pod, nil for nothing. It counts in place of the
 // annotations.
 func (p *Pod) reported(known *kubelet.Pod) {
