@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -13,6 +14,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"node-partition.io/node-partition/internal/cluster"
 	"node-partition.io/node-partition/internal/daemon/metrics"
@@ -267,19 +270,23 @@ func (m *monitor) serve(ctx context.Context) error {
 	return err
 }
 
-// serveControl answers commands until ctx ends. Only the command move depends on it.
+// serveControl answers commands until ctx ends. The commands status and move, and what asks whether
+// the service is ready, depend on it.
 func (m *monitor) serveControl(ctx context.Context) error {
-	err := ServeControl(ctx, m.options.Node.Path(node.ControlSocket), Requests{
-		Pods: m.reconciler, Ready: m, Listening: m.listening.served.Err, Web: m.webHandler(node.ControlHost),
-	})
-	if err != nil && ctx.Err() == nil {
-		m.log.Error(
-			"partition-monitor move does not work until the service is restarted",
-			"error", err, "socket", node.ControlSocket,
-		)
-	}
+	failed := m.complaints("commands are not answered, trying again")
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
+		err := ServeControl(ctx, m.options.Node.Path(node.ControlSocket), Requests{
+			Pods: m.reconciler, Ready: m, Listening: m.listening.served.Err, Web: m.webHandler(node.ControlHost),
+		})
+		if err != nil && ctx.Err() == nil {
+			failed(err)
+		}
+	}, controlPause)
 	return nil
 }
+
+// controlPause is the time between two attempts to answer commands.
+const controlPause = 5 * time.Second
 
 // place places pods until ctx ends, or until there is no partition any more. Then it ends the
 // program.
@@ -380,21 +387,18 @@ func (m *monitor) stopEmptied(ctx context.Context) {
 // many pods may have one.
 const mostComplaints = 100
 
-// complaints returns a function that logs an error, unless it has logged one with the same text.
-// After many different ones it forgets them, at most once an hour.
+// complaints returns a function that logs an error, unless it has logged one with the same text
+// within the last hour.
 func (m *monitor) complaints(what string) func(error) {
 	var mu sync.Mutex
-	last, since := map[string]bool{}, time.Now()
+	said := map[string]time.Time{}
 	return func(err error) {
 		mu.Lock()
 		defer mu.Unlock()
-		if len(last) >= mostComplaints && time.Since(since) >= time.Hour {
-			clear(last)
-			since = time.Now()
-		}
+		maps.DeleteFunc(said, func(_ string, at time.Time) bool { return time.Since(at) >= time.Hour })
 		//guard: complaints that are remembered are bounded
-		if text := err.Error(); !last[text] && len(last) < mostComplaints {
-			last[text] = true
+		if text := err.Error(); said[text].IsZero() && len(said) < mostComplaints {
+			said[text] = time.Now()
 			m.log.Warn(what, "error", err)
 		}
 	}

@@ -79,16 +79,18 @@ func (m *monitor) newPartition(name partition.Name) (*followedPartition, error) 
 }
 
 // spare returns what reads the memory that the node can lend to a partition. That is not known
-// while the kubelet does not tell its pods: one that it has just started would count for nothing.
+// before the kubelet has told its pods. The pods of a kubelet that is away are those that it has
+// told last: none starts meanwhile.
 func (m *monitor) spare(to partition.Name) func() (evict.Spare, error) {
 	return func() (evict.Spare, error) {
 		threshold := m.pressure.Load()
-		pods, _ := m.kubelet.Pods()
+		pods, told := m.kubelet.Pods()
 		switch {
 		case threshold == nil:
 			return evict.Spare{}, errors.New("the memory below which the kubelet evicts is not known; partition-monitor plan says what is wrong with its configuration")
-		case !m.kubelet.Answers():
-			return evict.Spare{}, errors.New("the kubelet does not tell its pods; partition-monitor check pods-api says why")
+		//guard: a kubelet that is away takes nothing back
+		case !told:
+			return evict.Spare{}, errors.New("the kubelet has not told its pods; partition-monitor check pods-api says why")
 		}
 		return node.Spare(m.options.Node, to, m.followed.now(), pods, *threshold)
 	}

@@ -10,14 +10,18 @@ import (
 	"node-partition.io/node-partition/internal/kubelet"
 )
 
-// kubeletSeen holds the command line of the kubelet at the last check.
-type kubeletSeen struct{ args []string }
+// kubeletSeen holds the process and the command line of the kubelet at the last check. A kubelet
+// that was restarted may have read other files.
+type kubeletSeen struct {
+	pid  int
+	args []string
+}
 
 // changed reports whether another kubelet is running than at the last check. It logs once if that
 // one puts its pods elsewhere.
 func (k *kubeletSeen) changed(root host.Root, log *slog.Logger) bool {
 	kubelet, err := kubelet.Running(root)
-	if err != nil || slices.Equal(kubelet.Args, k.args) {
+	if err != nil || kubelet.PID == k.pid && slices.Equal(kubelet.Args, k.args) {
 		return false
 	}
 	if flag := kubelet.OtherTree(); flag != "" {
@@ -26,7 +30,7 @@ func (k *kubeletSeen) changed(root host.Root, log *slog.Logger) bool {
 			"flag", flag,
 		)
 	}
-	k.args = kubelet.Args
+	k.pid, k.args = kubelet.PID, kubelet.Args
 	return true
 }
 

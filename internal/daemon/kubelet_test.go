@@ -23,22 +23,24 @@ func TestKubeletElsewhere(t *testing.T) {
 		t.Helper()
 		testkit.WriteFile(t, filepath.Join(root, name), text)
 	}
-	write("sys/fs/cgroup/system.slice/kubelet.service/cgroup.procs", "7\n")
 	var journal bytes.Buffer
 	var seen kubeletSeen
 	log := slog.New(slog.NewTextHandler(&journal, nil))
 	for _, step := range []struct {
+		pid     string
 		args    string
 		changed bool
 		says    string
 	}{
-		{"/usr/bin/kubelet --cgroup-root=/", true, ""},
-		{"/usr/bin/kubelet --cgroup-root=/k8s", true, "flag=\"--cgroup-root=/k8s\""},
-		{"/usr/bin/kubelet --cgroup-root=/k8s", false, ""},
-		{"/usr/bin/kubelet --cgroups-per-qos=false", true, "flag=\"--cgroups-per-qos=false\""},
-		{"/usr/bin/kubelet", true, ""},
+		{"7", "/usr/bin/kubelet --cgroup-root=/", true, ""},
+		{"7", "/usr/bin/kubelet --cgroup-root=/k8s", true, "flag=\"--cgroup-root=/k8s\""},
+		{"7", "/usr/bin/kubelet --cgroup-root=/k8s", false, ""},
+		{"7", "/usr/bin/kubelet --cgroups-per-qos=false", true, "flag=\"--cgroups-per-qos=false\""},
+		{"7", "/usr/bin/kubelet", true, ""},
+		{"8", "/usr/bin/kubelet", true, ""}, // it may have read another configuration
 	} {
-		write("proc/7/cmdline", strings.ReplaceAll(step.args, " ", "\x00")+"\x00")
+		write("sys/fs/cgroup/system.slice/kubelet.service/cgroup.procs", step.pid+"\n")
+		write("proc/"+step.pid+"/cmdline", strings.ReplaceAll(step.args, " ", "\x00")+"\x00")
 		journal.Reset()
 		if changed := seen.changed(host.Root(root), log); changed != step.changed {
 			t.Errorf("%s: changed %t; want %t", step.args, changed, step.changed)

@@ -72,8 +72,7 @@ func (m *monitor) passed() {
 
 func (m *monitor) connected(source string) func(bool) {
 	return func(up bool) {
-		if m.metrics.Sources()[source] != up {
-			m.metrics.Connected(source, up)
+		if m.metrics.Connected(source, up) {
 			m.recordConnection(source, up)
 			m.log.Info("connection", "to", source, "up", up)
 			m.changes.note()

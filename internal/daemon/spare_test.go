@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -50,9 +51,11 @@ func TestSpareKnown(t *testing.T) {
 	}
 	silent := m.kubelet
 	m.pressure.Store(new(int64(100 << 20)))
-	known("the kubelet tells no pods", "does not tell its pods")
+	known("the kubelet tells no pods", "has not told its pods")
 	m.kubelet = kubelet.Listed(t.Context(), n.Host().Path(kubelet.PodsSocket))
 	known("all is known", "")
+	m.kubelet = gone(t, n.Host().Path(kubelet.PodsSocket))
+	known("the kubelet is away", "")
 	n.Write("/proc/meminfo", "MemTotal: 1 kB")
 	known("the memory cannot be read", "MemFree")
 	m.pressure.Store(nil) // the kubelet has connected again
@@ -64,4 +67,23 @@ func TestSpareKnown(t *testing.T) {
 	m.afterReconcile()
 	known("the file is repaired", "")
 	m.kubelet = silent
+}
+
+// gone returns the Watcher of a kubelet that has told its pods, and is away.
+func gone(t *testing.T, socket string) *kubelet.Watcher {
+	t.Helper()
+	changed := make(chan bool, 2)
+	w := kubelet.NewWatcher(socket, func() {}, func(up bool) { changed <- up })
+	ctx, end := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- w.Run(ctx, func(error) {}) }()
+	if !<-changed || !w.Answers() {
+		t.Fatal("the kubelet does not answer")
+	}
+	end()
+	<-ended
+	if w.Answers() {
+		t.Fatal("the kubelet answers")
+	}
+	return w
 }

@@ -139,7 +139,9 @@ func ask[T any](ctx context.Context, r *Runtime, call func(*cri.Client) (T, erro
 		return none, err
 	}
 	answer, err := call(client)
-	r.connected(err == nil)
+	if err != nil {
+		r.connected(false)
+	}
 	switch {
 	case errors.Is(err, cri.ErrNotServed):
 		r.forget(client)
@@ -150,9 +152,17 @@ func ask[T any](ctx context.Context, r *Runtime, call func(*cri.Client) (T, erro
 	return answer, err
 }
 
-// Sandboxes implements podmove.Runtime.
+// Sandboxes implements podmove.Runtime. It is the last list that a reconcile asks for: a runtime
+// that does not give this one is not connected, whatever else it answers.
 func (r *Runtime) Sandboxes(ctx context.Context) ([]cri.Sandbox, error) {
-	return ask(ctx, r, func(c *cri.Client) ([]cri.Sandbox, error) { return c.Sandboxes(ctx) })
+	return ask(ctx, r, func(c *cri.Client) ([]cri.Sandbox, error) {
+		sandboxes, err := c.Sandboxes(ctx)
+		//guard: a runtime that answers in part is not connected
+		if err == nil {
+			r.connected(true)
+		}
+		return sandboxes, err
+	})
 }
 
 // Containers implements podmove.Runtime.

@@ -2,9 +2,11 @@ package node
 
 import (
 	"context"
+	"errors"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,13 +18,21 @@ import (
 // fakeRuntime is a runtime without pods.
 type fakeRuntime struct {
 	runtime.UnimplementedRuntimeServiceServer
+	partly bool // it lists containers, and no sandboxes
 }
 
 func (*fakeRuntime) Version(context.Context, *runtime.VersionRequest) (*runtime.VersionResponse, error) {
 	return &runtime.VersionResponse{RuntimeName: "containerd", RuntimeVersion: "v2.3.7"}, nil
 }
 
-func (*fakeRuntime) ListPodSandbox(context.Context, *runtime.ListPodSandboxRequest) (*runtime.ListPodSandboxResponse, error) {
+func (*fakeRuntime) ListContainers(context.Context, *runtime.ListContainersRequest) (*runtime.ListContainersResponse, error) {
+	return &runtime.ListContainersResponse{}, nil
+}
+
+func (f *fakeRuntime) ListPodSandbox(context.Context, *runtime.ListPodSandboxRequest) (*runtime.ListPodSandboxResponse, error) {
+	if f.partly {
+		return nil, errors.New("the list is too long")
+	}
 	return &runtime.ListPodSandboxResponse{}, nil
 }
 
@@ -86,5 +96,27 @@ func TestRuntimeReconnect(t *testing.T) {
 	}
 	if err := r.Stop(t.Context(), "c1", time.Second); err == nil {
 		t.Error("the fake stops nothing")
+	}
+}
+
+// TestRuntimePartly: a runtime that lists containers and no sandboxes is not connected.
+func TestRuntimePartly(t *testing.T) {
+	t.Parallel()
+	dir, err := os.MkdirTemp("", "node") // short enough for sockets
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	socket := filepath.Join(dir, "runtime")
+	var became []bool
+	r := &Runtime{
+		kubelets:  func(context.Context) (string, bool) { return socket, true },
+		connected: func(up bool) { became = append(became, up) },
+	}
+	runtimeAt(t, socket, &fakeRuntime{partly: true})
+	_, err = r.Containers(t.Context())
+	_, listErr := r.Sandboxes(t.Context())
+	if err != nil || listErr == nil || slices.Contains(became, true) {
+		t.Errorf("containers: %v, sandboxes: %v, connected: %v", err, listErr, became)
 	}
 }

@@ -293,10 +293,10 @@ func TestPodMetricsHostileName(t *testing.T) {
 func TestSources(t *testing.T) {
 	t.Parallel()
 	m := served(options{Partitions: system(), Reports: found{}})
-	m.Connected("kubelet", true)
-	got := m.Sources()
-	if want := map[string]bool{"systemd": false, "kubelet": true, "runtime": false, "nri": false}; len(got) != len(want) || !got["kubelet"] || got["nri"] {
-		t.Errorf("got %v, want %v", got, want)
+	for _, step := range []struct{ up, changed bool }{{false, false}, {true, true}, {true, false}, {false, true}} {
+		if changed := m.Connected("kubelet", step.up); changed != step.changed {
+			t.Errorf("up: %t, changed: %t", step.up, changed)
+		}
 	}
 }
 

@@ -1,7 +1,6 @@
 package metrics
 
 import (
-	"maps"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -39,12 +38,14 @@ func newSources() *sources {
 
 func (s *sources) register(to prometheus.Registerer) { to.MustRegister(s.connected, s.reconnects) }
 
-// Connected records that a source (systemd, kubelet, runtime, nri) was connected or lost.
-func (m *Metrics) Connected(source string, up bool) {
+// Connected records that a source (systemd, kubelet, runtime, nri) was connected or lost, and
+// reports whether that is new.
+func (m *Metrics) Connected(source string, up bool) (changed bool) {
 	s := m.sources
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch was := s.up[source]; {
+	was := s.up[source]
+	switch {
 	case up && !was:
 		s.connected.WithLabelValues(source).Set(1)
 		if s.lost[source] {
@@ -55,11 +56,5 @@ func (m *Metrics) Connected(source string, up bool) {
 		s.lost[source] = true
 	}
 	s.up[source] = up
-}
-
-// Sources returns for each source whether it is connected.
-func (m *Metrics) Sources() map[string]bool {
-	m.sources.mu.Lock()
-	defer m.sources.mu.Unlock()
-	return maps.Clone(m.sources.up)
+	return up != was
 }
