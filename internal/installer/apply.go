@@ -11,6 +11,7 @@ import (
 	"node-partition.io/node-partition/internal/installer/record"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/text"
+	"node-partition.io/node-partition/pkg/evict"
 	"node-partition.io/node-partition/pkg/podmove/report"
 )
 
@@ -237,6 +238,18 @@ func (h *Host) unwell(ctx context.Context, cluster Cluster, p *plan, o record.Or
 	if len(waiting) > 0 {
 		pod := &waiting[0]
 		return fmt.Errorf("pod %s/%s waits to be moved (%s), and %d more", pod.Namespace, pod.Name, pod.Reason, len(waiting)-1)
+	}
+	for _, one := range status.Partitions {
+		if one.Eviction == nil {
+			continue
+		}
+		for _, e := range slices.Concat(one.Eviction.Open, one.Eviction.Last) {
+			// Its controller deletes the pod within a second, and nothing in the cluster shows it any more.
+			//guard: a limit that evicts a member is not kept
+			if e.Method == evict.Evict && !e.DryRun && slices.Contains(p.Ready, e.UID) {
+				return fmt.Errorf("pod %s/%s was Ready before, and partition %s has evicted it", e.Namespace, e.Name, one.Name)
+			}
+		}
 	}
 	if cluster == nil {
 		return nil

@@ -72,6 +72,7 @@ func (h *Host) planSection(p *plan, state record.State) error {
 		return err
 	}
 	p.Tries = was.SHA256 != p.Section
+	p.Wrote = p.Tries || state.Kept != nil && state.Kept.Wrote
 	switch {
 	case was.Kind != "":
 		return record.Because(record.ForeignFile, "%s is %s; put a file there, or remove it", kubeletconfig.OverridePath, was.Kind)

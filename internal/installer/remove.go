@@ -74,11 +74,12 @@ func (h *Host) takeOff(ctx context.Context, kept *record.Kept) (sentences []stri
 	switch {
 	case err != nil:
 		return nil, err
-	case is.SHA256 == kept.Section:
+	//guard: a removal leaves a section that the node had before
+	case is.SHA256 == kept.Section && kept.Wrote:
 		err = h.Remove(kubeletconfig.OverridePath)
 	//guard: a removal takes away a section that was edited
 	case is.Exists:
-		sentences = append(sentences, kubeletconfig.OverridePath+" stays: it was changed after this installer wrote it")
+		sentences = append(sentences, kubeletconfig.OverridePath+" stays: this installer has not written it as it is")
 	}
 	if err != nil {
 		return nil, err

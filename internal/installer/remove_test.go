@@ -51,6 +51,23 @@ func TestRemoveEdited(t *testing.T) {
 	})
 }
 
+// TestRemoveFound: a section that the node had before stays, also after a later version. One that
+// the installer has written in its place goes.
+func TestRemoveFound(t *testing.T) {
+	for later, stays := range map[string]bool{section: true, otherSection: false} {
+		synctest.Test(t, func(t *testing.T) {
+			n := newNode(t)
+			n.write(kubeletconfig.OverridePath, section)
+			n.mustApply("v1", section)
+			n.mustApply("v2", later)
+			got := n.takeOff()
+			if got.Status != record.Done || n.read(kubeletconfig.OverridePath) == later != stays || n.read(systemSlice+"/memory.max") != "" {
+				t.Errorf("%+v, the section is %q", got, n.read(kubeletconfig.OverridePath))
+			}
+		})
+	}
+}
+
 // TestRemoveKilled: a removal that is killed before any step is finished by the next, or by an
 // apply before it begins.
 func TestRemoveKilled(t *testing.T) {

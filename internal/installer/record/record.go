@@ -77,6 +77,8 @@ type Kept struct {
 	Version string `json:"program"`
 	// Section is the SHA-256 of the section's file.
 	Section string `json:"section"`
+	// Wrote means that the installer has written that file: the node may have had it before.
+	Wrote bool `json:"wrote,omitempty"`
 }
 
 // Rollout is a change of a node that has not ended.
