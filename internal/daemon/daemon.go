@@ -93,6 +93,9 @@ type monitor struct {
 // Run runs the daemon until ctx ends, a part fails, or there is nothing left to do: the partition
 // is switched off and empty, or the kubelet makes it itself.
 func Run(ctx context.Context, o Options) error {
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP) // first of all: an unhandled SIGHUP would end us
+	defer signal.Stop(hangup)
 	queue := journallog.NewQueue(o.Log.Handler()) // no part waits for who reads the log
 	defer queue.Close()
 	//guard: a log that is not read stops nothing
@@ -129,7 +132,7 @@ func Run(ctx context.Context, o Options) error {
 	m.build()
 	m.recordNRI() // a killed run may have left a connection
 	m.follow(c)
-	return m.serve(ctx)
+	return m.serve(ctx, hangup)
 }
 
 // build makes the parts that the partitions share, in the order in which they need one another.
@@ -238,12 +241,9 @@ const comeAndGoTimeout = 10 * time.Second
 
 // serve runs all parts until ctx ends, one of them fails, or the partition is switched off and
 // empty.
-func (m *monitor) serve(ctx context.Context) error {
+func (m *monitor) serve(ctx context.Context, hangup <-chan os.Signal) error {
 	ctx, m.cancel = context.WithCancel(ctx)
 	defer m.cancel()
-	hangup := make(chan os.Signal, 1)
-	signal.Notify(hangup, syscall.SIGHUP) // first of all: an unhandled SIGHUP would end us
-	defer signal.Stop(hangup)
 	complain := m.complaints("no connection, trying again")
 	m.api.Look() // before the first poll of the memory
 	err := inOrder(ctx,
