@@ -152,10 +152,7 @@ func (r *Reconciler) act(
 		}
 		err := r.Client.Create(ctx, nodepod.Of(r.Settings, p, s, want.Key(), start))
 		// a node has one pod at a time
-		if apierrors.IsAlreadyExists(err) {
-			return nil
-		}
-		if err == nil {
+		if err == nil || apierrors.IsAlreadyExists(err) {
 			return nil
 		}
 		err = fmt.Errorf("make the pod of node %s: %w", start.Node, err)
@@ -269,7 +266,7 @@ func (r *Reconciler) status(
 	news := false
 	for _, c := range d.Status.Conditions {
 		if c.Type == v1alpha1.Degraded && (apierrors.IsForbidden(acted) || apierrors.IsInvalid(acted)) {
-			c.Status, c.Reason, c.Message = metav1.ConditionTrue, "NotAllowed", acted.Error()
+			c.Status, c.Reason, c.Message = metav1.ConditionTrue, "NotAllowed", plan.Message(acted.Error())
 		}
 		was := meta.FindStatusCondition(conditions, c.Type)
 		news = news || was == nil || was.Status != c.Status || was.Reason != c.Reason ||

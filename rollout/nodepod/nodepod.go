@@ -90,7 +90,7 @@ func Of(s Settings, p *v1alpha1.NodePartition, c section.Section, want string, s
 			Annotations: map[string]string{
 				plan.PartitionAnnotation: p.Name, plan.NodeAnnotation: start.Node, plan.ModeAnnotation: string(start.Mode),
 				plan.WantAnnotation: want, plan.VersionAnnotation: s.Version, plan.HashAnnotation: c.Hash,
-				plan.FirstAnnotation:          strconv.FormatBool(start.Claim != nil),
+				plan.FirstAnnotation:          strconv.FormatBool(start.First),
 				SectionAnnotation:             c.Text,
 				"karpenter.sh/do-not-disrupt": "true", "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
 			},

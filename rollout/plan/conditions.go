@@ -50,8 +50,20 @@ func (r *roll) condition(of string, is bool, reason, message string) metav1.Cond
 		status = metav1.ConditionTrue
 	}
 	return metav1.Condition{
-		Type: of, Status: status, Reason: reason, Message: message, ObservedGeneration: r.Partition.Generation,
+		Type: of, Status: status, Reason: reason, Message: Message(message), ObservedGeneration: r.Partition.Generation,
 	}
+}
+
+// maxCondition bounds the message of a condition, in bytes. With more than 32,768 characters the
+// API server refuses the status as a whole.
+const maxCondition = 4096
+
+// Message returns the message of a condition, cut to its bound.
+func Message(s string) string {
+	if len(s) <= maxCondition {
+		return s
+	}
+	return strings.ToValidUTF8(s[:maxCondition], "") + "..."
 }
 
 // progressing returns whether nodes change, and if not, why.
@@ -86,7 +98,7 @@ func (r *roll) progressing(accepted bool, stopped bool) metav1.Condition {
 	case moving:
 		return of(true, "Rolling", r.counts()+r.atWork()+r.estimate(left))
 	case r.missing() > 0:
-		return of(false, "Waiting", r.counts())
+		return of(false, "Waiting", r.counts()+r.atWork())
 	}
 	return of(false, "Complete", r.counts())
 }
@@ -128,6 +140,9 @@ func (r *roll) atWork() string {
 	}
 	if len(r.soaking) > 0 {
 		now["in its soak"] = r.soaking
+	}
+	if len(r.unready) > 0 {
+		now["not ready"] = r.unready
 	}
 	if len(now) == 0 {
 		return ""

@@ -97,6 +97,10 @@ func recordOf(n *v1.Node) Record {
 	return r
 }
 
+// ofOther returns what counts of the record of another NodePartition: what that has left on the
+// node is still to be taken off.
+func (r Record) ofOther() Record { return Record{Changed: r.Changed} }
+
 // String returns the record as the annotation has it.
 func (r Record) String() string {
 	text, err := json.Marshal(r)

@@ -41,6 +41,8 @@ type outcome struct {
 	ended                  time.Time
 	// untouched is true if the try has written nothing on the node.
 	untouched bool
+	// verdict is true if the installer says what it has found on the node.
+	verdict bool
 	// again is when to look again while it runs; zero for not without an event.
 	again time.Time
 }
@@ -70,9 +72,13 @@ func outcomeOf(p *v1.Pod, n *v1.Node, now time.Time) outcome {
 		o.ended = now
 	}
 	if o.state == Failed {
+		// An installer that is interrupted says "error", which it says of other failures, too.
+		interrupted := o.reason == string(record.Failed) && (disrupted(p) || p.DeletionTimestamp != nil)
 		switch {
 		case p.Status.Reason == "DeadlineExceeded":
 			o.reason = "timeout"
+		// The node has failed. That it is cordoned, or its pod evicted, does not undo it.
+		case o.verdict && !interrupted:
 		// A node that leaves the cluster is not one that has failed. It is not tried before it is back,
 		// but for a removal, which goes to a cordoned node, too.
 		case leaving(n) && Mode(p.Annotations[ModeAnnotation]) != Remove:
@@ -126,6 +132,8 @@ func ofTermination(t v1.ContainerStateTerminated, mode Mode) outcome {
 		m.Reason = ""
 	}
 	o := outcome{reason: string(m.Reason), message: m.Message}
+	// one whose time was over, or whose caller was gone, says nothing of the node
+	o.verdict = m.Reason != "" && m.Reason != record.Timeout && t.ExitCode <= int32(record.Remains)
 	switch record.Status(t.ExitCode) {
 	case record.Done:
 		o.state = map[Mode]string{Apply: Kept, Survey: surveyed, Remove: removed}[mode]

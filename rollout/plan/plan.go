@@ -42,6 +42,8 @@ type Start struct {
 	Mode Mode
 	// Claim is written before the pod is made; nil if the Node has it.
 	Claim *End
+	// First is true if nothing has changed the node.
+	First bool
 }
 
 // End is a node whose try has ended, or of which nothing remains to be known.
@@ -95,6 +97,7 @@ type roll struct {
 	// with their soak over, and left of those that the partition is still to be taken off.
 	all, done, left int
 	soaking         []string
+	unready         []string // of those that are to have the partition, and do not change
 	fresh, retries  []Start
 	skips, failures byReason
 	refusals        byReason
@@ -119,7 +122,9 @@ func Decide(in Input) Decision {
 	overlap := r.sort(deleting)
 	r.orphans()
 	nodes := &r.Status.Nodes
-	limit := r.share()
+	// A node that is not Ready is unavailable, too, as the DaemonSet controller counts. A removal goes
+	// on without nodes that are off.
+	limit := r.share() - len(r.unready)
 	switch {
 	case deleting:
 	case in.Partition.Spec.Rollout.SurveyOnly:
@@ -300,7 +305,7 @@ func (r *roll) ended(n *v1.Node, before Record) member {
 		m = r.tried(m, p)
 	}
 	if m.record.Partition != r.Partition.Name {
-		m.record = Record{}
+		m.record = m.record.ofOther()
 	}
 	return m
 }
@@ -357,7 +362,7 @@ func (r *roll) record(m member, p *v1.Pod, o outcome) member {
 	want := p.Annotations[WantAnnotation]
 	before := m.record
 	if before.Partition != r.Partition.Name {
-		before = Record{}
+		before = before.ofOther()
 	}
 	after := Record{
 		Partition: r.Partition.Name, Want: want, Pod: p.UID, At: metav1.NewTime(r.Now.UTC()), Message: o.message,
@@ -445,8 +450,10 @@ func (r *roll) apply(m member) {
 	if tried {
 		m.state = m.Labels[StateLabel]
 	}
+	current := tried && r.Want.has(m.Node)
+	soaks := !m.busy && current && r.soaks(m)
 	switch {
-	case m.busy && r.lost(m):
+	case (m.busy || soaks) && r.lost(m):
 		nodes.Failed++
 		r.failures["lost"] = append(r.failures["lost"], m.Name)
 	case m.state == Failed:
@@ -459,15 +466,16 @@ func (r *roll) apply(m member) {
 	if m.busy {
 		return
 	}
-	if tried && r.Want.has(m.Node) {
+	if _, ok := ready(m.Node); !ok && !soaks {
+		r.unready = append(r.unready, m.Name)
+	}
+	if current {
 		nodes.Current++
 		if m.record.Seconds > 0 {
 			r.seconds, r.taken = r.seconds+m.record.Seconds, r.taken+1
 		}
-		// the place of a node on which nothing was done is free at once
-		if over := m.record.At.Add(rollout.Soak.Duration); !m.record.Unchanged && over.After(r.Now) {
+		if soaks {
 			r.soaking = append(r.soaking, m.Name)
-			r.later(over)
 			return
 		}
 		r.done++
@@ -517,17 +525,36 @@ func (r *roll) apply(m member) {
 	}
 }
 
-// start returns the start of a node. One that nothing has changed is recorded first.
+// soaks reports whether the soak of a node goes on. One that went away in it has not shown that it
+// is well.
+func (r *roll) soaks(m member) bool {
+	// the place of a node on which nothing was done is free at once
+	if m.record.Unchanged {
+		return false
+	}
+	over := m.record.At.Add(r.Partition.Spec.Rollout.Soak.Duration)
+	if over.After(r.Now) {
+		r.later(over)
+		return true
+	}
+	// A try begins on a Ready node. So one that went away before its soak was over did so after the
+	// change had begun, also if the end of the try was seen later. After the soak it has other causes.
+	c, ok := ready(m.Node)
+	return !ok && !c.LastTransitionTime.After(over)
+}
+
+// start returns the start of a node. One that nothing has changed, or that another NodePartition
+// had, is recorded first.
 func (r *roll) start(m member, mode Mode) Start {
-	s := Start{Node: m.Name, Mode: mode}
-	if claim := m.record; mode == Apply && !claim.Changed {
+	s := Start{Node: m.Name, Mode: mode, First: mode == Apply && !m.record.Changed}
+	if claim := m.record; mode == Apply && (!claim.Changed || claim.Partition != r.Partition.Name) {
 		claim.Partition, claim.Changed, claim.Machine = r.Partition.Name, true, m.Status.NodeInfo.MachineID
 		s.Claim = &End{Node: m.Node, Labels: map[string]*string{}, Record: claim.String()}
 	}
 	return s
 }
 
-// lost reports whether a node went away while it was changed.
+// lost reports whether a node that changes, or is in its soak, went away.
 func (r *roll) lost(m member) bool {
 	c, ok := ready(m.Node)
 	if ok || leaving(m.Node) {

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -179,6 +181,14 @@ func (w *world) claim() {
 	}
 }
 
+// start makes the pod of the one node that starts, and writes its end.
+func (w *world) start(ends func(*v1.Pod)) {
+	s := Decide(w.Input).Starts[0]
+	w.write(s.Claim)
+	w.pod(s.Node, s.Mode, ends, func(p *v1.Pod) { p.Annotations[FirstAnnotation] = strconv.FormatBool(s.First) })
+	w.decideAgain()
+}
+
 // decideAgain writes what has ended, and removes its pods.
 func (w *world) decideAgain() {
 	for _, e := range Decide(w.Input).Ends {
@@ -288,10 +298,55 @@ func TestDecide(t *testing.T) {
 			v1alpha1.Progressing: "True Rolling: 1 of 100 nodes are current; about 40m left"}},
 		{"a share is rounded down", pool(39, share(intstr.FromString("5%"))), nil, map[string]string{"starts": "apply a"}},
 		{"and is one at least", pool(3, share(intstr.FromString("0%"))), nil, map[string]string{"starts": "apply a"}},
+		{"a node that is not ready is unavailable, too", pool(3, share(intstr.FromInt32(1))), func(w *world) {
+			notReady(w.node("a"), time.Hour)
+		}, map[string]string{"starts": "", "nodes": "3/0/0/0/1/0",
+			v1alpha1.Progressing: "False Waiting: 0 of 3 nodes are current; skipped: 1 not ready (a); now 1 not ready (a)"}},
+		{"also one that is current", pool(9, share(intstr.FromInt32(3))), func(w *world) {
+			w.kept("a")
+			notReady(w.node("a"), 30*time.Minute)
+		}, map[string]string{"starts": "apply b, apply c", "nodes": "9/1/0/0/0/0"}},
+		{"one that changes is counted once", pool(9, share(intstr.FromInt32(3))), func(w *world) {
+			w.pod("a", Apply)
+			notReady(w.node("a"), time.Minute)
+		}, map[string]string{"starts": "apply b, apply c"}},
+		{"a few of many do not keep the first node from going", pool(100), func(w *world) {
+			notReady(w.node("a"), time.Hour)
+			notReady(w.node("b"), time.Hour)
+		}, map[string]string{"starts": "apply c"}},
 		{"a number", pool(9, share(intstr.FromInt32(2))), nil, map[string]string{"starts": "apply a, apply b"}},
 		{"the place of a node that changes is taken", pool(9, share(intstr.FromInt32(2))), func(w *world) {
 			w.pod("c", Apply)
 		}, map[string]string{"starts": "apply a", "candidates": "a b d e f g h i", "nodes": "9/0/1/0/0/0"}},
+		{"a soak goes on while its node is not ready", pool(9, share(intstr.FromInt32(2))), func(w *world) {
+			w.tried("a", Kept, 2*time.Minute, 0)
+			notReady(w.node("a"), 90*time.Second)
+		}, map[string]string{"starts": "apply b", "nodes": "9/1/1/0/0/0", "again": "3m30s"}},
+		{"also if it was so when the end of its try was seen", pool(9, share(intstr.FromInt32(2))), func(w *world) {
+			w.tried("a", Kept, 2*time.Minute, 0)
+			notReady(w.node("a"), 3*time.Minute)
+		}, map[string]string{"starts": "apply b", "nodes": "9/1/1/0/0/0", "again": "2m0s"}},
+		{"and the rest does not begin", pool(100), func(w *world) {
+			w.tried("a", Kept, 2*time.Minute, 0)
+			notReady(w.node("a"), 90*time.Second)
+		}, map[string]string{"starts": ""}},
+		{"a node that goes away in its soak counts as failed", pool(9, share(intstr.FromInt32(5)), rollout(func(r *v1alpha1.Rollout) { r.MaxFailures = 0 })), func(w *world) {
+			w.tried("a", Kept, 7*time.Minute, 0)
+			notReady(w.node("a"), 390*time.Second)
+		}, map[string]string{"starts": "", "nodes": "9/1/1/1/0/0", v1alpha1.Degraded: "True Stopped: failed: 1 lost (a)"}},
+		{"one that goes away after it does not", pool(9, share(intstr.FromInt32(5)), rollout(func(r *v1alpha1.Rollout) { r.MaxFailures = 0 })), func(w *world) {
+			w.tried("a", Kept, 7*time.Minute, 0)
+			notReady(w.node("a"), 350*time.Second)
+		}, map[string]string{"starts": "apply b, apply c, apply d, apply e", "nodes": "9/1/0/0/0/0"}},
+		{"nor one on which nothing was done", pool(9, share(intstr.FromInt32(5))), func(w *world) {
+			w.tried("a", Kept, 7*time.Minute, 0, func(r *Record) { r.Unchanged = true })
+			notReady(w.node("a"), 390*time.Second)
+		}, map[string]string{"nodes": "9/1/0/0/0/0"}},
+		{"nor one that leaves the cluster", pool(9, share(intstr.FromInt32(5))), func(w *world) {
+			w.tried("a", Kept, 7*time.Minute, 0)
+			notReady(w.node("a"), 390*time.Second)
+			w.node("a").Spec.Unschedulable = true
+		}, map[string]string{"nodes": "9/1/1/0/0/0"}},
 		{"no soak where nothing was done", pool(9, share(intstr.FromInt32(1))), func(w *world) {
 			w.tried("a", Kept, time.Second, 0, func(r *Record) { r.Unchanged = true })
 		}, map[string]string{"starts": "apply b", "nodes": "9/1/0/0/0/0"}},
@@ -434,6 +489,26 @@ func TestDecide(t *testing.T) {
 			w.node("a").Spec.Taints = []v1.Taint{{Key: "karpenter.sh/disrupted", Effect: v1.TaintEffectNoSchedule}}
 			w.pod("a", Apply, ends(1, record.Termination{}))
 		}, map[string]string{"ends": "", "deletes": "pod-a"}},
+		{"but one that has failed before it is cordoned has failed", pool(2, share(intstr.FromInt32(1))), func(w *world) {
+			w.node("a").Spec.Unschedulable = true
+			w.pod("a", Apply, ends(1, record.Termination{Reason: "verify"}), func(p *v1.Pod) {
+				p.Status.Conditions = []v1.PodCondition{{Type: v1.DisruptionTarget, Status: v1.ConditionTrue}}
+			})
+		}, map[string]string{"ends": "a failed verify", "deletes": "", "nodes": "2/0/0/1/0/0"}},
+		{"also with the reason error", pool(2), func(w *world) {
+			w.node("a").Spec.Unschedulable = true
+			w.pod("a", Apply, ends(4, record.Termination{Reason: "error", Message: "not as before"}))
+		}, map[string]string{"ends": "a failed error", "nodes": "2/0/0/1/0/0"}},
+		{"not one whose installer was interrupted", pool(3), func(w *world) {
+			w.node("a").Spec.Unschedulable = true
+			w.pod("a", Apply, ends(4, record.Termination{Reason: "error"}), func(p *v1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: now} })
+			w.node("b").Spec.Unschedulable = true
+			w.pod("b", Apply, ends(4, record.Termination{Reason: "error"}), func(p *v1.Pod) {
+				p.Status.Conditions = []v1.PodCondition{{Type: v1.DisruptionTarget, Status: v1.ConditionTrue}}
+			})
+			w.node("c").Spec.Unschedulable = true
+			w.pod("c", Apply, ends(1, record.Termination{Reason: record.Timeout}))
+		}, map[string]string{"ends": "", "deletes": "pod-b pod-c", "nodes": "3/0/0/0/3/0"}},
 		{"nor one that is gone", pool(1), func(w *world) {
 			w.pod("z", Apply)
 		}, map[string]string{"ends": "", "deletes": "pod-z", "starts": "apply a"}},
@@ -623,6 +698,30 @@ func TestDecide(t *testing.T) {
 		{"and is not changed where it is what is wanted", pool(1), func(w *world) {
 			w.tried("a", Kept, time.Hour, 0, func(r *Record) { r.Partition = "gone" })
 		}, map[string]string{"candidates": "", "nodes": "1/1/0/0/0/0"}},
+		{"a node that moves, and refuses, is cleaned of what the NodePartition before has left", pool(1), func(w *world) {
+			w.other()
+			w.tried("a", Kept, time.Hour, 0, func(r *Record) { r.Partition = "other" })
+			w.start(ends(3, record.Termination{Reason: "check"}))
+			deleted(w.Partition)
+		}, map[string]string{"starts": "remove a", "finished": "false"}},
+		{"also if nobody saw its try end", pool(1), func(w *world) {
+			w.other()
+			w.tried("a", Kept, time.Hour, 0, func(r *Record) { r.Partition = "other" })
+			w.claim()
+			deleted(w.Partition)
+		}, map[string]string{"starts": "remove a", "finished": "false"}},
+		{"also if it was only asked", pool(1, rollout(func(r *v1alpha1.Rollout) { r.SurveyOnly = true })), func(w *world) {
+			w.other()
+			w.tried("a", Kept, time.Hour, 0, func(r *Record) { r.Partition = "other" })
+			w.start(ends(0, record.Termination{}))
+			deleted(w.Partition)
+		}, map[string]string{"starts": "remove a", "finished": "false"}},
+		{"but not one that the other one has not changed", pool(1), func(w *world) {
+			w.other()
+			w.tried("a", Refused, time.Hour, 1, func(r *Record) { r.Partition = "other" })
+			w.start(ends(3, record.Termination{Reason: "check"}))
+			deleted(w.Partition)
+		}, map[string]string{"starts": "", "ends": "a cleared"}},
 		{"a removal stops as a roll does", pool(9, deleted, share(intstr.FromInt32(5))), func(w *world) {
 			for i := range 9 {
 				w.kept(name(i))
@@ -731,6 +830,29 @@ func TestTermination(t *testing.T) {
 		if o.state != test.state || o.message != test.wanted {
 			t.Errorf("%s: %s, %q; want %s, %q", name, o.state, o.message, test.state, test.wanted)
 		}
+	}
+}
+
+// TestMessagesAreBounded: a message with more than 32,768 characters has the API server refuse the
+// status. The first reasons are named, and what is left of the text is UTF-8.
+func TestMessagesAreBounded(t *testing.T) {
+	t.Parallel()
+	tainted, invalid := pool(400), pool(1)
+	for i, n := range tainted.Nodes {
+		key := fmt.Sprintf("%s/%03d", strings.Repeat("k", 200), i)
+		n.Spec.Taints = []v1.Taint{{Key: key, Effect: v1.TaintEffectNoSchedule}}
+	}
+	invalid.Invalid = errors.New("a" + strings.Repeat("ä", 20000))
+	for _, w := range []*world{tainted, invalid} {
+		for _, c := range Decide(w.Input).Status.Conditions {
+			if len(c.Message) > maxCondition+len("...") || !utf8.ValidString(c.Message) {
+				t.Errorf("%s: %d bytes: %s", c.Type, len(c.Message), c.Message)
+			}
+		}
+	}
+	got := said(Decide(tainted.Input))[v1alpha1.Available]
+	if !strings.HasSuffix(got, "(j); 390 of 390 other reasons") {
+		t.Error(got)
 	}
 }
 

@@ -101,8 +101,8 @@ func tolerated(taint v1.Taint, tolerations []v1.Toleration) bool {
 // byReason has nodes by what is said of them.
 type byReason map[string][]string
 
-// named is the number of nodes that a message names.
-const named = 3
+// A message names the first of its reasons, and of each the first nodes.
+const reasonsNamed, named = 10, 3
 
 // String returns the reasons with the number of their nodes, the most frequent first.
 func (b byReason) String() string {
@@ -116,14 +116,22 @@ func (b byReason) String() string {
 		}
 		return strings.Compare(a, c)
 	})
-	parts := make([]string, 0, len(reasons))
-	for _, reason := range reasons {
+	shown := min(len(reasons), reasonsNamed)
+	parts := make([]string, 0, shown+1)
+	for _, reason := range reasons[:shown] {
 		nodes := slices.Sorted(slices.Values(b[reason]))
 		text := strings.Join(nodes[:min(len(nodes), named)], ", ")
 		if len(nodes) > named {
 			text += ", ..."
 		}
 		parts = append(parts, fmt.Sprintf("%d %s (%s)", len(nodes), reason, text))
+	}
+	left := 0
+	for _, reason := range reasons[shown:] {
+		left += len(b[reason])
+	}
+	if left > 0 {
+		parts = append(parts, fmt.Sprintf("%d of %d other reasons", left, len(reasons)-shown))
 	}
 	return strings.Join(parts, "; ")
 }

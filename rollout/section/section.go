@@ -3,8 +3,6 @@
 package section
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 
 	"node-partition.io/node-partition/internal/installer/record"
@@ -44,11 +42,9 @@ func Of(spec v1alpha1.NodePartitionSpec) (Section, error) {
 	if err != nil {
 		return Section{}, err
 	}
-	s := Section{Text: string(text), Warnings: found.Warnings}
+	s := Section{Text: string(text), Hash: merged.OverrideDigest(), Warnings: found.Warnings}
 	for _, p := range found.Partitions {
 		s.Namespaces = append(s.Namespaces, p.Namespaces...)
 	}
-	digest := sha256.Sum256(text)
-	s.Hash = hex.EncodeToString(digest[:])
 	return s, nil
 }

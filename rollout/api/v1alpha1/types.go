@@ -117,7 +117,7 @@ type Rollout struct {
 	// +kubebuilder:validation:Minimum=0
 	First int32 `json:"first"`
 	// The nodes that change at once: a number, or a share of the selected ones. A share is rounded
-	// down, and is one node at least.
+	// down, and is one node at least. Selected nodes that are not ready count, too.
 	//
 	// +optional
 	// +kubebuilder:default="5%"
