@@ -112,8 +112,13 @@ func (j judge) accept(input *slices.Input) int {
 			"names, and run systemctl daemon-reload", kubeletconfig.OverridePath)
 		return statusSkip
 	}
-	j.log.noticef("%s has changed: reloading systemd to apply it", kubeletconfig.OverridePath)
 	j.record(asked)
+	//guard: a reload that cannot be recorded is not asked for again and again
+	if decision.ReadWatch(j.root) != asked {
+		j.log.Errorf("%s has changed, and is not applied. %s", kubeletconfig.OverridePath, repairCause)
+		return statusSkip
+	}
+	j.log.noticef("%s has changed: reloading systemd to apply it", kubeletconfig.OverridePath)
 	return statusReload
 }
 

@@ -76,9 +76,9 @@ func write(output slices.Output, plan *slices.Plan, log *Log) int {
 		return 0
 	}
 	restored, restoreErr := output.Restore(plan.Apply)
-	if hasPartition(restored, plan) || errors.Is(err, slices.ErrConflict) || len(plan.Units) == 0 {
+	if hasPartition(restored) || errors.Is(err, slices.ErrConflict) || len(plan.Units) == 0 {
 		log.Errorf("%v", err)
-		sayKept(hasPartition(restored, plan), restoreErr, repairCause, log)
+		sayKept(hasPartition(restored), restoreErr, repairCause, log)
 		return 1
 	}
 	if plainErr := output.WritePlain(plan); plainErr != nil {
@@ -108,7 +108,7 @@ func keepLast(root string, output slices.Output, plan *slices.Plan, remedy func(
 		//guard: a partition that is off stays off while a later file is broken
 		plan.Decision = *decided
 	}
-	if last, err := output.Last(); err == nil && !hasPartition(last, plan) && lacks(last, plan) {
+	if last, err := output.Last(); err == nil && !hasPartition(last) && lacks(last, plan) {
 		sayKept(false, nil, remedy(paths(plan)), log)
 		write(output, plan, log)
 		return
@@ -118,7 +118,7 @@ func keepLast(root string, output slices.Output, plan *slices.Plan, remedy func(
 	if len(units) == 0 {
 		units = paths(plan)
 	}
-	sayKept(hasPartition(restored, plan), err, remedy(units), log)
+	sayKept(hasPartition(restored), err, remedy(units), log)
 	if err == nil && len(restored) == 0 && len(plan.Config.Partitions) == 0 {
 		write(output, plan, log)
 	}
@@ -141,10 +141,13 @@ func lacks(units []string, plan *slices.Plan) bool {
 	})
 }
 
-// hasPartition reports whether the slice of a partition is among the restored units.
-func hasPartition(restored []string, plan *slices.Plan) bool {
-	return stdslices.ContainsFunc(plan.Config.Names, func(name partition.Name) bool {
-		return stdslices.Contains(restored, name.Slice())
+// hasPartition reports whether the slice of a partition is among units. A refused configuration
+// does not name the workload partitions that are in force, so the paths decide.
+func hasPartition(units []string) bool {
+	return stdslices.ContainsFunc(units, func(path string) bool {
+		//guard: a workload partition alone outlives a broken configuration
+		name, ok := partition.ParseSlice(path)
+		return ok && name != partition.Default
 	})
 }
 

@@ -21,6 +21,7 @@ func TestRepair(t *testing.T) {
 		none     = "no partition is made. "
 	)
 	good, typo := section("1Gi", "kube-system"), section("1Gy", "kube-system")
+	const workload = head + "workloadPartitions: {telemetry: {memoryLimit: 1Gi, namespaces: [telemetry]}}\n"
 	settings := func(text string) func(changing) {
 		return func(n changing) { n.write(kubeletconfig.SettingsPath, text) }
 	}
@@ -48,6 +49,7 @@ func TestRepair(t *testing.T) {
 		"not watched":             {[]func(changing){settings("PARTITION_WATCH=no\n"), edit(typo)}, none + repairConfiguration},
 		"not watched any more":    {[]func(changing){edit(good), reload, settings("PARTITION_WATCH=no\n"), edit(typo)}, kept + repairConfiguration},
 		"kept units do not watch": {[]func(changing){settings("PARTITION_WATCH=no\n"), edit(good), reload, settings(""), edit(typo)}, kept + repairConfiguration},
+		"nor a workload's alone":  {[]func(changing){settings("PARTITION_WATCH=no\n"), edit(workload), reload, settings(""), edit(typo)}, kept + repairConfiguration},
 	} {
 		n := newChanging(t)
 		for _, step := range test.steps {

@@ -53,15 +53,14 @@ var allowedOptions = map[string]string{
 	"Service.LogLevelMax":          `^notice$`,
 	"Service.ExecCondition": `^/bin/sh -c "(sleep 1; test -e /etc/kubernetes/node-partition\.yaml|` +
 		`exec /usr/lib/systemd/system-generators/partition-generator --changed)"$`,
+	"Service.ExecStartPre": `^-/usr/bin/systemctl stop partition-generator-await-section\.path$`,
 	"Service.ExecStart": `^(` +
 		`/bin/sh -c "(cd /sys/fs/cgroup/kubepods\.slice && r=0; for s in kubepods-\*\.slice|r=0; for s in( kubepods-[a-z0-9_]+\.slice)+); do ` +
 		`systemctl is-active --quiet \$\$s \|\| continue; systemctl set-property --runtime \$\$s Markers= \|\| r=1; done; exit \$\$r"|` +
-		`/bin/sh -c "systemctl stop partition-generator-await-section\.path; ` +
-		`systemctl daemon-reload && systemctl start slices\.target"|` +
 		`/usr/bin/rm -f /run/node-partition/units/\.apply|` +
 		`/usr/bin/systemctl start --no-block partition-generator-read\.service|` +
-		`/bin/sh -c "systemctl daemon-reload \|\| { rm -f /run/node-partition/watch\.json; exit 1; }; ` +
-		`systemctl start slices\.target && systemctl start --no-block partition-generator-watch\.service"|` +
+		`/bin/sh -c "systemctl daemon-reload( \|\| { rm -f /run/node-partition/watch\.json; false; })? && ` +
+		`systemctl start slices\.target( && systemctl start --no-block partition-generator-watch\.service)?"|` +
 		`/bin/sh -c "for d in /sys/fs/cgroup( /sys/fs/cgroup/[A-Za-z0-9:_./-]+)+; do echo \+hugetlb >\$\$d/cgroup\.subtree_control; done")$`,
 }
 

@@ -18,9 +18,9 @@ type Plan struct {
 	// Decision holds the part of the plan for the monitor. Its zero value decides nothing: the
 	// configuration is not valid.
 	Decision decision.Decision
-	// Apply means that a partition is active, so that ApplyService has to make its limits reach the
-	// kernel. It does not depend on whether the limits have changed: the plan cannot see what systemd
-	// has loaded and lost again.
+	// Apply means that a partition is active, or another unit that has limits, so that ApplyService
+	// has to make them reach the kernel. It does not depend on whether the limits have changed: the
+	// plan cannot see what systemd has loaded and lost again.
 	Apply bool
 	// Waits says which path unit begins to wait for what. It is empty if none does.
 	Waits string
@@ -30,7 +30,8 @@ type Plan struct {
 
 // NewPlan returns the plan for an input.
 func NewPlan(in *Input) *Plan {
-	plan := &Plan{Config: in.config, Apply: in.anyRuns() || in.restrictsRunning()}
+	//guard: the first partition of a boot takes its CPUs from services
+	plan := &Plan{Config: in.config, Apply: in.anyRuns() || in.restrictsRunning() || !in.hostCPUs.IsEmpty()}
 	if in.keptWarning != "" {
 		plan.Warnings = append(plan.Warnings, in.keptWarning)
 	}

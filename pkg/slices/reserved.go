@@ -109,7 +109,9 @@ func addServiceSlices(add func(string, ...*unit.UnitOption), in *Input) {
 			// The kubelet checks that the cgroup has the controllers cpu, cpuset, memory and pids
 			// (cgroupV2impl.Validate). systemd enables a controller for a unit that has a setting of it
 			// (unit_get_cgroup_mask, src/core/cgroup.c). These values change nothing, and the kubelet's own
-			// win over them. An AllowedCPUs= here would extend an operator's: systemd adds lists up.
+			// win over them. Only while systemd starts or stops the CPUs here win over AllowedCPUs=
+			// (systemd.resource-control(5)). An AllowedCPUs= here would extend an operator's: systemd adds
+			// lists up.
 			if !floor || in.config.Services.CPUWeight == 0 {
 				options = append(options, option("Slice", "CPUWeight", "100"))
 			}

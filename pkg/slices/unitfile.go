@@ -261,7 +261,6 @@ func memoryLimits(p *config.Partition, deferral *decision.Deferral) []*unit.Unit
 // reason, and leaves nothing behind. A generator cannot do it, because systemd waits for
 // generators. systemd checks a path unit again when the reload is over.
 func addApply(add func(string, ...*unit.UnitOption), in *Input) {
-	partitions := in.applied()
 	add(ApplyPath, about("Watch for Changed Limits of the System Partition",
 		option("Unit", "StartLimitIntervalSec", "0"),
 		option("Path", "PathExists", validFlag),
@@ -269,8 +268,10 @@ func addApply(add func(string, ...*unit.UnitOption), in *Input) {
 		// each starts the service. A limit that is met makes the path unit fail, and no later
 		// change would be applied. 255 and later keep the count over reloads.
 		option("Path", "TriggerLimitIntervalSec", "0"))...)
-	limited := make([]string, 0, len(partitions)+len(hostUnits))
-	for _, name := range partitions {
+	var limited []string
+	// Also one that does not run yet: the service stays as it is when the sections are removed.
+	//guard: the end of a partition that began after the last reload is applied
+	for _, name := range in.present() {
 		limited = append(limited, name.Slice())
 	}
 	if !in.hostCPUs.IsEmpty() {
@@ -314,16 +315,6 @@ const applyEach = "" +
 	//guard: limits are not written to a slice that has ended
 	`systemctl is-active --quiet $$s || continue; ` +
 	`systemctl set-property --runtime $$s Markers= || r=1; done; exit $$r"`
-
-// applied lists the partitions whose changed limits ApplyService writes, without those that do not
-// run. The system partition is among them before there is any: then nothing starts the service.
-func (in *Input) applied() []partition.Name {
-	anyRuns := in.anyRuns()
-	return slices.DeleteFunc(in.present(), func(name partition.Name) bool {
-		//guard: inactive slices are not made by the apply service
-		return !in.running[name] && (anyRuns || in.config.System() == nil || name != in.config.System().Name)
-	})
-}
 
 // addMonitor lets the monitor start on a node with other partitions than the system partition, for
 // which the condition of its unit is. An empty value removes that condition.
@@ -424,7 +415,7 @@ func lateService(late host.Late, awaiting bool, services []string) []*unit.UnitO
 			options = append(options, option("Unit", "ConditionPathExists", "|"+path))
 		}
 	}
-	return append(append(options, oneshot()...), reloads()...)
+	return slices.Concat(options, oneshot(), reloads("", ""))
 }
 
 // lateMountInstance returns the instance of LateMountService for a mount unit.
@@ -445,7 +436,7 @@ func lateMountInstance(mount string) string {
 func lateMountService(services []string) []*unit.UnitOption {
 	mounted := option("Service", "ExecCondition", "/usr/bin/systemctl is-active --quiet %i.mount")
 	return slices.Concat(
-		about("Read the System Partition's Configuration in a New Mount"), before(services), append(oneshot(), mounted), reloads(),
+		about("Read the System Partition's Configuration in a New Mount"), before(services), append(oneshot(), mounted), reloads("", ""),
 	)
 }
 
@@ -454,12 +445,17 @@ func oneshot() []*unit.UnitOption {
 	return []*unit.UnitOption{option("Service", "Type", "oneshot"), option("Service", "RemainAfterExit", "yes")}
 }
 
-func reloads() []*unit.UnitOption {
+// reloads runs the generator again, and starts slices.target. The target is active by now, and
+// starting it again starts the units that it wants since the reload. One process runs all steps,
+// and continues if the reload loses this unit. failed follows a reload that has failed, and then
+// follows all else.
+func reloads(failed, then string) []*unit.UnitOption {
 	return []*unit.UnitOption{
-		option("Service", "ExecStart", "/usr/bin/systemctl daemon-reload"),
-		// The target is active by now. Starting it again starts the units that it wants since the
-		// reload, if any.
-		option("Service", "ExecStart", "/usr/bin/systemctl start slices.target"),
+		option("Service", "ExecStart",
+			`/bin/sh -c "systemctl daemon-reload`+failed+` && systemctl start slices.target`+then+`"`),
+		//guard: a reload that fails on a busy node is tried again
+		option("Service", "Restart", "on-failure"),
+		option("Service", "RestartSec", "5s"),
 	}
 }
 
@@ -562,9 +558,8 @@ func addAwait(add func(string, ...*unit.UnitOption), in *Input) string {
 			before(in.kubelets),
 			oneshot(),
 			settled(service),
-			// One process runs all steps, and continues if the reload loses this unit.
-			[]*unit.UnitOption{option("Service", "ExecStart", "/bin/sh -c \"systemctl stop "+path+"; "+
-				"systemctl daemon-reload && systemctl start slices.target\"")},
+			[]*unit.UnitOption{option("Service", "ExecStartPre", "-/usr/bin/systemctl stop "+path)},
+			reloads("", ""),
 		)...)
 	}
 	return path

@@ -96,14 +96,9 @@ func addWatch(add func(string, ...*unit.UnitOption), in *Input) string {
 		option("Service", "Type", "oneshot"),
 		// The status is 0 if there is something to apply. Any other skips the service.
 		option("Service", "ExecCondition", "/bin/sh -c \"exec "+in.program+" --changed\""),
-		// One process runs all steps, and continues if the reload loses this unit. After a reload that
-		// failed, nothing has been asked for.
-		option("Service", "ExecStart", "/bin/sh -c \"systemctl daemon-reload || { rm -f "+decision.WatchFile+"; exit 1; }; "+
-			"systemctl start slices.target && systemctl start --no-block "+WatchService+"\""),
-		option("Service", "Restart", "on-failure"), // a reload that fails on a busy node
-		option("Service", "RestartSec", "5s"),
 		option("Service", "SyslogIdentifier", program), // and not the shell's
 		option("Service", "LogLevelMax", "notice"),
-	})...)
+		// After a reload that failed, nothing has been asked for.
+	}, reloads(" || { rm -f "+decision.WatchFile+"; false; }", " && systemctl start --no-block "+WatchService))...)
 	return WatchPath
 }
