@@ -143,13 +143,6 @@ func (m *Mounts) Idle(name string) bool {
 	return slices.ContainsFunc(m.awaited(name), func(point string) bool { return m.mounted[point] == autofs })
 }
 
-// Hides reports whether name is missing, and may be on a file system that is announced and not
-// mounted. It does not look below an idle automount: see Idle.
-func (m *Mounts) Hides(name string) bool {
-	//guard: a missing file below an idle automount is not looked for
-	return len(m.awaited(name)) > 0 && !m.Idle(name) && !m.root.Exists(name)
-}
-
 // autofs is the type of a mount point that is mounted when something looks at it.
 const autofs = "autofs"
 

@@ -101,24 +101,6 @@ func TestWatchable(t *testing.T) {
 	}
 }
 
-// TestHides: a file that is missing may be on a disk that is not mounted. Nothing below an idle
-// automount is looked at.
-func TestHides(t *testing.T) {
-	t.Parallel()
-	const mounts = "22 1 254:0 / / rw - ext4 /dev/vda rw\n30 22 254:16 / /local rw - ext4 /dev/vdb rw\n33 22 0:41 / /auto rw - autofs systemd-1 rw\n"
-	m := ReadMounts(tree(t, map[string]string{
-		"/etc/fstab":           "LABEL=n /not ext4 nofail\nLABEL=l /local ext4 noauto\nh:/ /auto nfs x-systemd.automount\n",
-		"/proc/self/mountinfo": mounts, "/not/below": "",
-	}))
-	for name, want := range map[string]bool{
-		"/etc/a": false, "/local/a": false, "/not/a": true, "/not/below": false, "/auto/a": false, "/run/a": false, "": false,
-	} {
-		if got := m.Hides(name); got != want {
-			t.Errorf("%s: %t, want %t", name, got, want)
-		}
-	}
-}
-
 // TestLinks: what is behind a link is on the file system that the link leads to.
 func TestLinks(t *testing.T) {
 	const (

@@ -87,16 +87,11 @@ func Load(root string, output Output) (*Input, error) {
 		in.running[name] = node.Exists(name.Cgroup())
 	}
 	for _, name := range in.names {
-		if err != nil {
-			break
+		if err == nil {
+			//guard: an automount that is idle does not end the partition
+			err = idleSource(output.source(name.Slice()), settings.Kubelet.Idle)
+			in.valid = err == nil
 		}
-		source := output.source(name.Slice())
-		if source == "" || source == partition.PlainPath(settings.SectionFile(name)) {
-			continue
-		}
-		//guard: an automount that is idle does not end the partition
-		err = idleSource(node, source, settings.Kubelet.Idle)
-		in.valid = err == nil
 	}
 	if err != nil {
 		return in, err
@@ -152,10 +147,9 @@ func (in *Input) Watched() bool { return in.program != "" }
 func (in *Input) Identity() string { return in.config.Identity() }
 
 // idleSource returns an error if the partition in place was made from a file at one of the idle
-// places, or from one that went with its file system. The file is still there, and cannot be seen:
-// an automount with an idle timeout, or a disk that was unmounted, must neither end the partition
-// nor select another section. The section does not come from that file any more.
-func idleSource(root host.Root, source string, idle []string) error {
+// places. The file is still there, and cannot be seen: an automount with an idle timeout must
+// neither end the partition nor select another section.
+func idleSource(source string, idle []string) error {
 	for _, place := range idle {
 		if source == place || strings.HasPrefix(source, place+"/") {
 			return fmt.Errorf(
@@ -163,13 +157,6 @@ func idleSource(root host.Root, source string, idle []string) error {
 				source,
 			)
 		}
-	}
-	//guard: a disk that was unmounted does not end the partition
-	if host.ReadMounts(root).Hides(source) {
-		return fmt.Errorf(
-			"%s: the partition was made from it, and its file system is not mounted; mount it, or take its mount from fstab or the units",
-			source,
-		)
 	}
 	return nil
 }

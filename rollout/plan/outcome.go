@@ -72,13 +72,11 @@ func outcomeOf(p *v1.Pod, n *v1.Node, now time.Time) outcome {
 		o.ended = now
 	}
 	if o.state == Failed {
-		// An installer that is interrupted says "error", which it says of other failures, too.
-		interrupted := o.reason == string(record.Failed) && (disrupted(p) || p.DeletionTimestamp != nil)
 		switch {
 		case p.Status.Reason == "DeadlineExceeded":
 			o.reason = "timeout"
 		// The node has failed. That it is cordoned, or its pod evicted, does not undo it.
-		case o.verdict && !interrupted:
+		case o.verdict:
 		// A node that leaves the cluster is not one that has failed. It is not tried before it is back,
 		// but for a removal, which goes to a cordoned node, too.
 		case leaving(n) && Mode(p.Annotations[ModeAnnotation]) != Remove:
@@ -132,8 +130,8 @@ func ofTermination(t v1.ContainerStateTerminated, mode Mode) outcome {
 		m.Reason = ""
 	}
 	o := outcome{reason: string(m.Reason), message: m.Message}
-	// one whose time was over, or whose caller was gone, says nothing of the node
-	o.verdict = m.Reason != "" && m.Reason != record.Timeout && t.ExitCode <= int32(record.Remains)
+	// one whose time was over, or that was interrupted, says nothing of the node
+	o.verdict = m.Reason != "" && m.Reason != record.Timeout && m.Reason != record.Failed
 	switch record.Status(t.ExitCode) {
 	case record.Done:
 		o.state = map[Mode]string{Apply: Kept, Survey: surveyed, Remove: removed}[mode]

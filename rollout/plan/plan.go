@@ -144,7 +144,7 @@ func Decide(in Input) Decision {
 	case stopped:
 		// A node that has failed is tried again, after its back-off. No other node is put at risk.
 		r.Starts = r.retries
-		r.Free = max(0, min(r.Free, 1-len(r.Busy)))
+		r.Free = max(0, min(limit+len(r.unready)-len(r.Busy)-len(r.soaking), 1-len(r.Busy)))
 	}
 	nodes.Updating = int32(len(r.Busy) + len(r.soaking))
 	// a NodePartition that is being deleted waits for the pods of its nodes
@@ -363,6 +363,8 @@ func (r *roll) record(m member, p *v1.Pod, o outcome) member {
 	before := m.record
 	if before.Partition != r.Partition.Name {
 		before = before.ofOther()
+		// A survey changes nothing, and its end takes nothing off.
+		before.Changed = before.Changed && Mode(p.Annotations[ModeAnnotation]) != Survey
 	}
 	after := Record{
 		Partition: r.Partition.Name, Want: want, Pod: p.UID, At: metav1.NewTime(r.Now.UTC()), Message: o.message,
@@ -450,10 +452,8 @@ func (r *roll) apply(m member) {
 	if tried {
 		m.state = m.Labels[StateLabel]
 	}
-	current := tried && r.Want.has(m.Node)
-	soaks := !m.busy && current && r.soaks(m)
 	switch {
-	case (m.busy || soaks) && r.lost(m):
+	case m.busy && r.lost(m):
 		nodes.Failed++
 		r.failures["lost"] = append(r.failures["lost"], m.Name)
 	case m.state == Failed:
@@ -466,7 +466,11 @@ func (r *roll) apply(m member) {
 	if m.busy {
 		return
 	}
-	if _, ok := ready(m.Node); !ok && !soaks {
+	over := m.record.At.Add(rollout.Soak.Duration)
+	current := tried && r.Want.has(m.Node)
+	// the place of a node on which nothing was done is free at once
+	soaks := current && !m.record.Unchanged && over.After(r.Now)
+	if _, ok := ready(m.Node); !ok && !soaks && !leaving(m.Node) {
 		r.unready = append(r.unready, m.Name)
 	}
 	if current {
@@ -476,6 +480,7 @@ func (r *roll) apply(m member) {
 		}
 		if soaks {
 			r.soaking = append(r.soaking, m.Name)
+			r.later(over)
 			return
 		}
 		r.done++
@@ -525,24 +530,6 @@ func (r *roll) apply(m member) {
 	}
 }
 
-// soaks reports whether the soak of a node goes on. One that went away in it has not shown that it
-// is well.
-func (r *roll) soaks(m member) bool {
-	// the place of a node on which nothing was done is free at once
-	if m.record.Unchanged {
-		return false
-	}
-	over := m.record.At.Add(r.Partition.Spec.Rollout.Soak.Duration)
-	if over.After(r.Now) {
-		r.later(over)
-		return true
-	}
-	// A try begins on a Ready node. So one that went away before its soak was over did so after the
-	// change had begun, also if the end of the try was seen later. After the soak it has other causes.
-	c, ok := ready(m.Node)
-	return !ok && !c.LastTransitionTime.After(over)
-}
-
 // start returns the start of a node. One that nothing has changed, or that another NodePartition
 // had, is recorded first.
 func (r *roll) start(m member, mode Mode) Start {
@@ -554,7 +541,7 @@ func (r *roll) start(m member, mode Mode) Start {
 	return s
 }
 
-// lost reports whether a node that changes, or is in its soak, went away.
+// lost reports whether a node went away while it was changed.
 func (r *roll) lost(m member) bool {
 	c, ok := ready(m.Node)
 	if ok || leaving(m.Node) {

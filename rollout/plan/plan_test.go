@@ -306,6 +306,10 @@ func TestDecide(t *testing.T) {
 			w.kept("a")
 			notReady(w.node("a"), 30*time.Minute)
 		}, map[string]string{"starts": "apply b, apply c", "nodes": "9/1/0/0/0/0"}},
+		{"one that leaves is none", pool(9, share(intstr.FromInt32(3))), func(w *world) {
+			notReady(w.node("a"), time.Hour)
+			w.node("a").Spec.Unschedulable = true
+		}, map[string]string{"starts": "apply b, apply c, apply d"}},
 		{"one that changes is counted once", pool(9, share(intstr.FromInt32(3))), func(w *world) {
 			w.pod("a", Apply)
 			notReady(w.node("a"), time.Minute)
@@ -318,35 +322,6 @@ func TestDecide(t *testing.T) {
 		{"the place of a node that changes is taken", pool(9, share(intstr.FromInt32(2))), func(w *world) {
 			w.pod("c", Apply)
 		}, map[string]string{"starts": "apply a", "candidates": "a b d e f g h i", "nodes": "9/0/1/0/0/0"}},
-		{"a soak goes on while its node is not ready", pool(9, share(intstr.FromInt32(2))), func(w *world) {
-			w.tried("a", Kept, 2*time.Minute, 0)
-			notReady(w.node("a"), 90*time.Second)
-		}, map[string]string{"starts": "apply b", "nodes": "9/1/1/0/0/0", "again": "3m30s"}},
-		{"also if it was so when the end of its try was seen", pool(9, share(intstr.FromInt32(2))), func(w *world) {
-			w.tried("a", Kept, 2*time.Minute, 0)
-			notReady(w.node("a"), 3*time.Minute)
-		}, map[string]string{"starts": "apply b", "nodes": "9/1/1/0/0/0", "again": "2m0s"}},
-		{"and the rest does not begin", pool(100), func(w *world) {
-			w.tried("a", Kept, 2*time.Minute, 0)
-			notReady(w.node("a"), 90*time.Second)
-		}, map[string]string{"starts": ""}},
-		{"a node that goes away in its soak counts as failed", pool(9, share(intstr.FromInt32(5)), rollout(func(r *v1alpha1.Rollout) { r.MaxFailures = 0 })), func(w *world) {
-			w.tried("a", Kept, 7*time.Minute, 0)
-			notReady(w.node("a"), 390*time.Second)
-		}, map[string]string{"starts": "", "nodes": "9/1/1/1/0/0", v1alpha1.Degraded: "True Stopped: failed: 1 lost (a)"}},
-		{"one that goes away after it does not", pool(9, share(intstr.FromInt32(5)), rollout(func(r *v1alpha1.Rollout) { r.MaxFailures = 0 })), func(w *world) {
-			w.tried("a", Kept, 7*time.Minute, 0)
-			notReady(w.node("a"), 350*time.Second)
-		}, map[string]string{"starts": "apply b, apply c, apply d, apply e", "nodes": "9/1/0/0/0/0"}},
-		{"nor one on which nothing was done", pool(9, share(intstr.FromInt32(5))), func(w *world) {
-			w.tried("a", Kept, 7*time.Minute, 0, func(r *Record) { r.Unchanged = true })
-			notReady(w.node("a"), 390*time.Second)
-		}, map[string]string{"nodes": "9/1/0/0/0/0"}},
-		{"nor one that leaves the cluster", pool(9, share(intstr.FromInt32(5))), func(w *world) {
-			w.tried("a", Kept, 7*time.Minute, 0)
-			notReady(w.node("a"), 390*time.Second)
-			w.node("a").Spec.Unschedulable = true
-		}, map[string]string{"nodes": "9/1/1/0/0/0"}},
 		{"no soak where nothing was done", pool(9, share(intstr.FromInt32(1))), func(w *world) {
 			w.tried("a", Kept, time.Second, 0, func(r *Record) { r.Unchanged = true })
 		}, map[string]string{"starts": "apply b", "nodes": "9/1/0/0/0/0"}},
@@ -495,10 +470,6 @@ func TestDecide(t *testing.T) {
 				p.Status.Conditions = []v1.PodCondition{{Type: v1.DisruptionTarget, Status: v1.ConditionTrue}}
 			})
 		}, map[string]string{"ends": "a failed verify", "deletes": "", "nodes": "2/0/0/1/0/0"}},
-		{"also with the reason error", pool(2), func(w *world) {
-			w.node("a").Spec.Unschedulable = true
-			w.pod("a", Apply, ends(4, record.Termination{Reason: "error", Message: "not as before"}))
-		}, map[string]string{"ends": "a failed error", "nodes": "2/0/0/1/0/0"}},
 		{"not one whose installer was interrupted", pool(3), func(w *world) {
 			w.node("a").Spec.Unschedulable = true
 			w.pod("a", Apply, ends(4, record.Termination{Reason: "error"}), func(p *v1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: now} })
@@ -710,12 +681,12 @@ func TestDecide(t *testing.T) {
 			w.claim()
 			deleted(w.Partition)
 		}, map[string]string{"starts": "remove a", "finished": "false"}},
-		{"also if it was only asked", pool(1, rollout(func(r *v1alpha1.Rollout) { r.SurveyOnly = true })), func(w *world) {
+		{"but not if it was only asked", pool(1, rollout(func(r *v1alpha1.Rollout) { r.SurveyOnly = true })), func(w *world) {
 			w.other()
 			w.tried("a", Kept, time.Hour, 0, func(r *Record) { r.Partition = "other" })
 			w.start(ends(0, record.Termination{}))
 			deleted(w.Partition)
-		}, map[string]string{"starts": "remove a", "finished": "false"}},
+		}, map[string]string{"starts": ""}},
 		{"but not one that the other one has not changed", pool(1), func(w *world) {
 			w.other()
 			w.tried("a", Refused, time.Hour, 1, func(r *Record) { r.Partition = "other" })
