@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"node-partition.io/node-partition/internal/kubelet"
 	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/evict"
@@ -79,8 +80,8 @@ func (m *monitor) newPartition(name partition.Name) (*followedPartition, error) 
 }
 
 // spare returns what reads the memory that the node can lend to a partition. That is not known
-// before the kubelet has told its pods. The pods of a kubelet that is away are those that it has
-// told last: none starts meanwhile.
+// while a kubelet runs that does not tell its pods: one that it has just started would count for
+// nothing. The pods of a kubelet that does not run are those that it has told last.
 func (m *monitor) spare(to partition.Name) func() (evict.Spare, error) {
 	return func() (evict.Spare, error) {
 		threshold := m.pressure.Load()
@@ -88,12 +89,18 @@ func (m *monitor) spare(to partition.Name) func() (evict.Spare, error) {
 		switch {
 		case threshold == nil:
 			return evict.Spare{}, errors.New("the memory below which the kubelet evicts is not known; partition-monitor plan says what is wrong with its configuration")
-		//guard: a kubelet that is away takes nothing back
-		case !told:
-			return evict.Spare{}, errors.New("the kubelet has not told its pods; partition-monitor check pods-api says why")
+		//guard: a kubelet that does not run takes nothing back
+		//guard: a kubelet that does not tell its pods lends nothing
+		case !told || !m.kubelet.Answers() && m.kubeletRuns():
+			return evict.Spare{}, errors.New("the kubelet does not tell its pods; partition-monitor check pods-api says why")
 		}
 		return node.Spare(m.options.Node, to, m.followed.now(), pods, *threshold)
 	}
+}
+
+func (m *monitor) kubeletRuns() bool {
+	_, err := kubelet.Running(m.options.Node.Root)
+	return err == nil
 }
 
 // reclaimPause is the time between two calls of the kernel.

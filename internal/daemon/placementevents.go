@@ -84,7 +84,7 @@ func (e *placementEvents) NotFollowed(pod report.Pod, flaw string) {
 func (e *placementEvents) Outlived(o report.Outlived) {
 	log := e.log.With("scope", o.Scope, "slice", o.Slice)
 	if o.Kill {
-		log.Warn("processes have outlived their pod, which neither the runtime nor the kubelet knows: killing them")
+		log.Warn("processes have outlived their pod or their container, which is not known any more: killing them")
 		return
 	}
 	log.Warn("processes have outlived their pod; the kubelet does not report its pods, so that they are left alone")

@@ -51,11 +51,14 @@ func TestSpareKnown(t *testing.T) {
 	}
 	silent := m.kubelet
 	m.pressure.Store(new(int64(100 << 20)))
-	known("the kubelet tells no pods", "has not told its pods")
+	known("the kubelet tells no pods", "does not tell its pods")
 	m.kubelet = kubelet.Listed(t.Context(), n.Host().Path(kubelet.PodsSocket))
 	known("all is known", "")
 	m.kubelet = gone(t, n.Host().Path(kubelet.PodsSocket))
-	known("the kubelet is away", "")
+	known("the kubelet does not run", "")
+	n.RunKubelet("--config=/var/lib/kubelet/config.yaml")
+	known("the kubelet runs, and tells no pods", "does not tell its pods")
+	m.kubelet = kubelet.Listed(t.Context(), n.Host().Path(kubelet.PodsSocket))
 	n.Write("/proc/meminfo", "MemTotal: 1 kB")
 	known("the memory cannot be read", "MemFree")
 	m.pressure.Store(nil) // the kubelet has connected again

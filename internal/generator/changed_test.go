@@ -196,49 +196,6 @@ func TestChangedUnrecorded(t *testing.T) {
 	})
 }
 
-// TestUnmounted: the section is on a file system that was unmounted. A reload for any reason does
-// not end the partition. A section that was removed ends it: on the file system, or below one that
-// was never mounted.
-func TestUnmounted(t *testing.T) {
-	t.Parallel()
-	const (
-		rootMount = "22 1 254:0 / / rw - ext4 /dev/vda rw\n"
-		mounted   = rootMount + "30 22 254:16 / /etc/kubernetes rw - ext4 /dev/vdb rw\n"
-		kubelets  = head + "systemPartition: {memoryLimit: 3Gi, namespaces: [kube-system]}\n"
-		inForce   = "MemoryMax=1073741824"
-	)
-	for _, options := range []string{"nofail", "noauto", "defaults"} {
-		for _, kubelet := range []string{head, kubelets} {
-			n := newChanging(t)
-			n.write("/var/lib/kubelet/config.yaml", kubelet)
-			n.write("/etc/fstab", "LABEL=e /etc/kubernetes ext4 "+options+"\n")
-			n.write("/proc/self/mountinfo", mounted)
-			n.edit(section("1Gi", "kube-system"))
-			n.reload()
-			n.write("/proc/self/mountinfo", rootMount)
-			n.remove(kubeletconfig.OverridePath)
-			for range 2 {
-				if says := n.reloaded(); !strings.Contains(says, "its file system is not mounted") || n.limit() != inForce {
-					t.Errorf("%s: unmounted: %q, %q in force; want the partition as it was", options, says, n.limit())
-				}
-			}
-			n.write("/proc/self/mountinfo", mounted)
-			if says := n.reloaded(); n.limit() == inForce {
-				t.Errorf("%s: mounted, and the file is gone: %q, %q in force", options, says, n.limit())
-			}
-		}
-		n := newChanging(t)
-		n.write("/etc/fstab", "LABEL=e /etc/kubernetes ext4 "+options+"\n")
-		n.write("/proc/self/mountinfo", rootMount)
-		n.edit(section("1Gi", "kube-system"))
-		n.reload()
-		n.edit(head)
-		if says := n.reloaded(); n.limit() != "" {
-			t.Errorf("%s: never mounted, and the section is gone: %q, %q in force", options, says, n.limit())
-		}
-	}
-}
-
 // TestRefusedReload: what a reload refuses is recorded while a configuration is in force, also on a
 // node whose file is not watched: the monitor compares it with what it has read.
 func TestRefusedReload(t *testing.T) {

@@ -246,7 +246,8 @@ func (h *Host) unwell(ctx context.Context, cluster Cluster, p *plan, o record.Or
 		for _, e := range slices.Concat(one.Eviction.Open, one.Eviction.Last) {
 			// Its controller deletes the pod within a second, and nothing in the cluster shows it any more.
 			//guard: a limit that evicts a member is not kept
-			if e.Method == evict.Evict && !e.DryRun && slices.Contains(p.Ready, e.UID) {
+			//guard: an eviction under the former limit says nothing of the new one
+			if e.Method == evict.Evict && !e.DryRun && e.Time.After(p.begun) && slices.Contains(p.Ready, e.UID) {
 				return fmt.Errorf("pod %s/%s was Ready before, and partition %s has evicted it", e.Namespace, e.Name, one.Name)
 			}
 		}

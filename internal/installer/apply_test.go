@@ -425,6 +425,7 @@ func TestVerifySays(t *testing.T) {
 
 // TestUnwell: what partition-monitor status says of a node decides whether a change is kept.
 func TestUnwell(t *testing.T) {
+	begun := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	evicting := func(last string) string {
 		return `"partitions":[{"name":"system","slice":"kubepods-system.slice","eviction":{"last":[` + last + `]}}]`
 	}
@@ -435,8 +436,8 @@ func TestUnwell(t *testing.T) {
 		"the service":         {`{` + active + `,"service":"starts"}`, "the service is not ready: starts"},
 		"a pod that waits":    {`{` + active + `,"service":"ready","pods":[{"namespace":"a","name":"b","reason":"pending"},{"reason":"static"},{"reason":"moving"}]}`, "pod a/b waits to be moved (pending), and 1 more"},
 		"a pod that is moved": {`{` + active + `,"service":"ready","pods":[{"namespace":"a","name":"b","reason":"moving"}]}`, "pod a/b waits to be moved (moving)"},
-		"an eviction":         {`{` + evicting(`{"uid":"u1","namespace":"a","name":"b","method":"evict"}`) + `,"service":"ready"}`, "pod a/b was Ready before, and partition system has evicted it"},
-		"another's eviction":  {`{` + evicting(`{"uid":"u2","method":"evict"},{"uid":"u1","method":"evict","dryRun":true},{"uid":"u1","method":"restart"}`) + `,"service":"ready"}`, ""},
+		"an eviction":         {`{` + evicting(`{"uid":"u1","namespace":"a","name":"b","method":"evict","time":"2026-03-01T12:00:01Z"}`) + `,"service":"ready"}`, "pod a/b was Ready before, and partition system has evicted it"},
+		"another's eviction":  {`{` + evicting(`{"uid":"u2","method":"evict","time":"2026-03-01T12:00:01Z"},{"uid":"u1","method":"evict","time":"2026-03-01T12:00:00Z"},{"uid":"u1","method":"evict","dryRun":true,"time":"2026-03-01T12:00:01Z"},{"uid":"u1","method":"restart","time":"2026-03-01T12:00:01Z"}`) + `,"service":"ready"}`, ""},
 		"no answer":           {`partition-monitor: killed`, "partition-monitor status"},
 	} {
 		n := newNode(t)
@@ -446,7 +447,7 @@ func TestUnwell(t *testing.T) {
 			}
 			return &ran{text: test.status}
 		}}
-		err := n.h.unwell(t.Context(), nil, &plan{Rollout: record.Rollout{Ready: []string{"u1"}}}, record.Order{})
+		err := n.h.unwell(t.Context(), nil, &plan{begun: begun, Rollout: record.Rollout{Ready: []string{"u1"}}}, record.Order{})
 		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v; want %q", name, err, test.want)
 		}

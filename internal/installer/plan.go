@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -19,6 +20,7 @@ type plan struct {
 	content content
 	missing []link
 	kept    bool // what is there is kept
+	begun   time.Time
 	record.Rollout
 }
 
@@ -37,7 +39,7 @@ func (h *Host) plan(ctx context.Context, state record.State, id string, o record
 	if err != nil {
 		return nil, err
 	}
-	p := &plan{kept: state.Kept != nil}
+	p := &plan{kept: state.Kept != nil, begun: time.Now()}
 	p.By, p.Version, p.Section = id, h.Version, Digest([]byte(o.Section))
 	if p.layout, err = h.layout(readOnly); err != nil {
 		return nil, err
@@ -72,7 +74,7 @@ func (h *Host) planSection(p *plan, state record.State) error {
 		return err
 	}
 	p.Tries = was.SHA256 != p.Section
-	p.Wrote = p.Tries || state.Kept != nil && state.Kept.Wrote
+	p.Found = !p.Tries && (state.Kept == nil || state.Kept.Found || state.Kept.Section != p.Section)
 	switch {
 	case was.Kind != "":
 		return record.Because(record.ForeignFile, "%s is %s; put a file there, or remove it", kubeletconfig.OverridePath, was.Kind)

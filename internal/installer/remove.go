@@ -75,7 +75,7 @@ func (h *Host) takeOff(ctx context.Context, kept *record.Kept) (sentences []stri
 	case err != nil:
 		return nil, err
 	//guard: a removal leaves a section that the node had before
-	case is.SHA256 == kept.Section && kept.Wrote:
+	case is.SHA256 == kept.Section && !kept.Found:
 		err = h.Remove(kubeletconfig.OverridePath)
 	//guard: a removal takes away a section that was edited
 	case is.Exists:

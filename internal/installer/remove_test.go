@@ -51,8 +51,8 @@ func TestRemoveEdited(t *testing.T) {
 	})
 }
 
-// TestRemoveFound: a section that the node had before stays, also after a later version. One that
-// the installer has written in its place goes.
+// TestRemoveFound: a section that the node had before, or that an operator has written, stays, also
+// after a later version. One that the installer has written in its place goes.
 func TestRemoveFound(t *testing.T) {
 	for later, stays := range map[string]bool{section: true, otherSection: false} {
 		synctest.Test(t, func(t *testing.T) {

@@ -24,7 +24,8 @@ const (
 
 // forgotten holds when scopes are to be ended that nobody else ends: they are in a slice of the
 // partition whose pod neither the runtime nor the kubelet reports, and of which the kubelet has no
-// slice. In its own slices the kubelet kills such processes (tryKillingCgroupProcesses,
+// slice, or a live move has made them, and the runtime reports no such container. In its own slices
+// the kubelet kills such processes (tryKillingCgroupProcesses,
 // pkg/kubelet/cm/pod_container_manager_linux.go, 1.37) and stops such scopes together with the
 // slice (podContainerManagerImpl.Destroy). It does not look for pods in the partition.
 //

@@ -41,7 +41,7 @@ func TestPlacement(t *testing.T) {
 				lab.Part{Name: "names", Run: notMixedUp},
 				lab.Part{Name: "back-off", Run: backOff},
 				lab.Part{Name: "forged signals", Run: forgedSignals},
-				lab.Part{Name: "outlived", Run: outlived, Complaints: []string{"^processes have outlived their pod, .* killing them"}},
+				lab.Part{Name: "outlived", Run: outlived, Complaints: []string{"^processes have outlived their pod .* killing them"}},
 				lab.Part{Name: "metrics", Run: func(t *testing.T, n *lab.Node) { metricsServed(t, n, flavour) }},
 			)
 		}

@@ -77,8 +77,8 @@ type Kept struct {
 	Version string `json:"program"`
 	// Section is the SHA-256 of the section's file.
 	Section string `json:"section"`
-	// Wrote means that the installer has written that file: the node may have had it before.
-	Wrote bool `json:"wrote,omitempty"`
+	// Found means that somebody else has written that file.
+	Found bool `json:"found,omitempty"`
 }
 
 // Rollout is a change of a node that has not ended.

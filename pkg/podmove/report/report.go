@@ -168,14 +168,16 @@ func Reasons() []Reason {
 }
 
 // Outlived is a scope with processes that have outlived their pod: the runtime lists neither the
-// pod nor the container, and the kubelet has no slice of the pod and does not report it. If the
-// shim of a container with hostPID is killed, it leaves such processes behind.
+// pod nor the container, and the kubelet has no slice of the pod and does not report it. Of a live
+// move's scope it is enough that the runtime does not list the container. If the shim of a
+// container with hostPID is killed, it leaves such processes behind.
 type Outlived struct {
 	// Slice is the pod's slice in the partition, and Scope the unit in it.
 	Slice string `json:"slice"`
 	Scope string `json:"scope"`
-	// Kill means that the kubelet reports its pods now, and not this one. Without the Pods API only
-	// the missing slice shows that the pod is gone, which is too little for a kill.
+	// Kill means that the kubelet reports its pods now, and not this one, or that a live move has made
+	// the scope. Without the Pods API only the missing slice shows that the pod is gone, which is too
+	// little for a kill.
 	Kill bool `json:"-"`
 	// Due means that all this has been so in each reconcile for outlivedAge.
 	Due bool `json:"-"`
