@@ -165,8 +165,8 @@ type panel struct {
 
 // otherNodes holds the metrics that these two nodes do not have: a recommendation takes hours, and
 // the fleet's test has it (tests/fleet); the controller's are of its own tests; no pod has a
-// workload type.
-var otherNodes = regexp.MustCompile(`nodepartition_(memory_recommended_bytes|rollout_|workload_)`)
+// workload type, and no partition a memoryBurst.
+var otherNodes = regexp.MustCompile(`nodepartition_(memory_recommended_bytes|memory_limit_effective_bytes|rollout_|workload_)`)
 
 // panelsHaveData runs each query of the dashboard, as Grafana does if all clusters, jobs and nodes
 // are selected. It writes the series where failed tests leave what explains them.
