@@ -44,7 +44,7 @@ func (e *evictor) finalState(t *testing.T, _ drawn) {
 	})
 	// The kubelet respects this state, and starts no container again. Until it has cleaned up it may
 	// drop the reason, which the monitor then writes again.
-	ended := "journalctl -b -o cat --no-pager -u " + monitorUnit + " PARTITION_POD=leaker-final | grep -c '^an eviction has ended$'"
+	ended := "journalctl -b -o cat --no-pager -u " + monitorUnit + " PARTITION_POD=leaker-final | grep -c '^an eviction has ended namespace='"
 	becomes(t, e.Node, ended, "1")
 	run(t, e.Node, "systemctl restart kubelet.service")
 	if err := e.WaitReady(t.Context()); err != nil {
