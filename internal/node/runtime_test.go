@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -64,11 +63,7 @@ func runtimeAt(t *testing.T, path string, f *fakeRuntime) (stop func()) {
 // uses later replaces the present one.
 func TestRuntimeReconnect(t *testing.T) {
 	t.Parallel()
-	dir, err := os.MkdirTemp("", "node") // short enough for sockets
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	dir := ShortDir(t)
 	first, second := filepath.Join(dir, "first"), filepath.Join(dir, "second")
 	named := first
 	up := false
@@ -102,19 +97,14 @@ func TestRuntimeReconnect(t *testing.T) {
 // TestRuntimePartly: a runtime that lists containers and no sandboxes is not connected.
 func TestRuntimePartly(t *testing.T) {
 	t.Parallel()
-	dir, err := os.MkdirTemp("", "node") // short enough for sockets
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	socket := filepath.Join(dir, "runtime")
+	socket := filepath.Join(ShortDir(t), "runtime")
 	var became []bool
 	r := &Runtime{
 		kubelets:  func(context.Context) (string, bool) { return socket, true },
 		connected: func(up bool) { became = append(became, up) },
 	}
 	runtimeAt(t, socket, &fakeRuntime{partly: true})
-	_, err = r.Containers(t.Context())
+	_, err := r.Containers(t.Context())
 	_, listErr := r.Sandboxes(t.Context())
 	if err != nil || listErr == nil || slices.Contains(became, true) {
 		t.Errorf("containers: %v, sandboxes: %v, connected: %v", err, listErr, became)

@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"errors"
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -21,11 +20,7 @@ const (
 // kubelet does not run. dir is short enough for sockets.
 func crioNode(t *testing.T) (n host.Node, dir string) {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "node")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	dir = ShortDir(t)
 	testkit.WriteFiles(t, dir, map[string]string{
 		"/var/lib/kubelet/config.yaml": "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n" +
 			"containerRuntimeEndpoint: unix://" + containerd + "\n",
