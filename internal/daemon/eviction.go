@@ -80,8 +80,8 @@ func (m *monitor) newPartition(name partition.Name) (*followedPartition, error) 
 }
 
 // spare returns what reads the memory that the node can lend to a partition. That is not known
-// while a kubelet runs that does not tell its pods: one that it has just started would count for
-// nothing. The pods of a kubelet that does not run are those that it has told last.
+// while a kubelet runs that does not tell its pods: a pod that it has just started would count for
+// nothing. While no kubelet runs, the last list that one has sent counts.
 func (m *monitor) spare(to partition.Name) func() (evict.Spare, error) {
 	return func() (evict.Spare, error) {
 		threshold := m.pressure.Load()

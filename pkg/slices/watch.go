@@ -91,6 +91,8 @@ func addWatch(add func(string, ...*unit.UnitOption), in *Input) string {
 	read := about("Read a Changed Configuration of the System Partition", unlimited,
 		//guard: a watch that begins with a reload is started
 		option("Unit", "After", WatchPath), option("Unit", "Wants", WatchPath))
+	// After a reload that failed, nothing has been asked for.
+	forget, watch := " || { rm -f "+decision.WatchFile+"; false; }", " && systemctl start --no-block "+WatchService
 	// A kubelet that is started now waits for the partition.
 	add(ReadService, slices.Concat(read, before(in.kubelets), []*unit.UnitOption{
 		option("Service", "Type", "oneshot"),
@@ -98,7 +100,6 @@ func addWatch(add func(string, ...*unit.UnitOption), in *Input) string {
 		option("Service", "ExecCondition", "/bin/sh -c \"exec "+in.program+" --changed\""),
 		option("Service", "SyslogIdentifier", program), // and not the shell's
 		option("Service", "LogLevelMax", "notice"),
-		// After a reload that failed, nothing has been asked for.
-	}, reloads(" || { rm -f "+decision.WatchFile+"; false; }", " && systemctl start --no-block "+WatchService))...)
+	}, reloads(forget, watch))...)
 	return WatchPath
 }
