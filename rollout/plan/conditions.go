@@ -60,6 +60,7 @@ const maxCondition = 4096
 
 // Message returns the message of a condition, cut to its bound.
 func Message(s string) string {
+	//guard: a message is longer than the API server takes
 	if len(s) <= maxCondition {
 		return s
 	}

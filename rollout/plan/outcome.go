@@ -76,6 +76,7 @@ func outcomeOf(p *v1.Pod, n *v1.Node, now time.Time) outcome {
 		case p.Status.Reason == "DeadlineExceeded":
 			o.reason = "timeout"
 		// The node has failed. That it is cordoned, or its pod evicted, does not undo it.
+		//guard: a node that has failed is cordoned, and nobody hears of it
 		case o.verdict:
 		// A node that leaves the cluster is not one that has failed. It is not tried before it is back,
 		// but for a removal, which goes to a cordoned node, too.

@@ -124,6 +124,7 @@ func Decide(in Input) Decision {
 	nodes := &r.Status.Nodes
 	// A node that is not Ready is unavailable, too, as the DaemonSet controller counts. A removal goes
 	// on without nodes that are off.
+	//guard: nodes change beside as many that are not ready
 	limit := r.share() - len(r.unready)
 	switch {
 	case deleting:
@@ -144,7 +145,7 @@ func Decide(in Input) Decision {
 	case stopped:
 		// A node that has failed is tried again, after its back-off. No other node is put at risk.
 		r.Starts = r.retries
-		r.Free = max(0, min(limit+len(r.unready)-len(r.Busy)-len(r.soaking), 1-len(r.Busy)))
+		r.Free = max(0, 1-len(r.Busy)-len(r.soaking))
 	}
 	nodes.Updating = int32(len(r.Busy) + len(r.soaking))
 	// a NodePartition that is being deleted waits for the pods of its nodes
@@ -305,6 +306,7 @@ func (r *roll) ended(n *v1.Node, before Record) member {
 		m = r.tried(m, p)
 	}
 	if m.record.Partition != r.Partition.Name {
+		//guard: what another NodePartition has left on a node is forgotten
 		m.record = m.record.ofOther()
 	}
 	return m

@@ -241,7 +241,10 @@ func verdict(output string) (killers []string, err error) {
 // mutants), and without the seeds of fuzz tests. The overlay is in GOFLAGS, for the programs that
 // tests build. The cache of results does not see it there.
 func testWith(ctx context.Context, overlay string, packages []string) (output string, err error) {
-	args := []string{"test", "-tags=mutants", "-short", "-vet=off", "-failfast", "-timeout=" + testTimeout, "-skip=^Fuzz"}
+	module, packages := inModule(packages)
+	args := []string{
+		"-C", module, "test", "-tags=mutants", "-short", "-vet=off", "-failfast", "-timeout=" + testTimeout, "-skip=^Fuzz",
+	}
 	cmd := exec.CommandContext(ctx, "go")
 	if overlay != "" {
 		args = append(args, "-count=1")
@@ -250,4 +253,17 @@ func testWith(ctx context.Context, overlay string, packages []string) (output st
 	cmd.Args = append(cmd.Args, append(args, packages...)...)
 	text, err := cmd.CombinedOutput()
 	return string(text), err
+}
+
+// inModule returns the folder of the module of packages, and the packages as that one names them.
+// Those of rollout are a module of their own. A guard has packages of one module.
+func inModule(packages []string) (module string, named []string) {
+	const rollout = "./rollout/"
+	if !strings.HasPrefix(packages[0], rollout) {
+		return ".", packages
+	}
+	for _, pkg := range packages {
+		named = append(named, "./"+strings.TrimPrefix(pkg, rollout))
+	}
+	return rollout, named
 }
