@@ -15,6 +15,9 @@ func (r Replicas) Add(p *v1.Pod) {
 	if owner == nil || owner.Kind == "DaemonSet" || owner.Kind == "Node" || p.Spec.NodeName == "" {
 		return
 	}
+	if p.DeletionTimestamp != nil { // it may be Ready until it is gone
+		return
+	}
 	for _, c := range p.Status.Conditions {
 		if c.Type != v1.PodReady || c.Status != v1.ConditionTrue {
 			continue

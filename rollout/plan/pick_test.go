@@ -19,6 +19,11 @@ func replica(kind, owner, node string, ready v1.ConditionStatus) *v1.Pod {
 	}
 }
 
+func leaves(p *v1.Pod) *v1.Pod {
+	p.DeletionTimestamp = new(metav1.Unix(1, 0))
+	return p
+}
+
 // TestPick: nodes that have all ready replicas of a workload are not changed together.
 func TestPick(t *testing.T) {
 	t.Parallel()
@@ -37,6 +42,9 @@ func TestPick(t *testing.T) {
 		}, nil, 2, []string{"a", "b"}},
 		{"a third one that is not ready", []*v1.Pod{
 			replica("ReplicaSet", "dns", "a", "True"), replica("ReplicaSet", "dns", "b", "True"), replica("ReplicaSet", "dns", "z", "False"),
+		}, nil, 2, []string{"a", "c"}},
+		{"a third one that leaves", []*v1.Pod{
+			replica("ReplicaSet", "dns", "a", "True"), replica("ReplicaSet", "dns", "b", "True"), leaves(replica("ReplicaSet", "dns", "z", "True")),
 		}, nil, 2, []string{"a", "c"}},
 		{"a single replica does not keep its node", []*v1.Pod{replica("ReplicaSet", "one", "a", "True")}, []string{"b"}, 1, []string{"a"}},
 		{"a DaemonSet is on each node", []*v1.Pod{replica("DaemonSet", "net", "a", "True"), replica("DaemonSet", "net", "b", "True")}, nil, 2, []string{"a", "b"}},

@@ -297,7 +297,7 @@ func TestDecide(t *testing.T) {
 		}, map[string]string{"starts": "apply b, apply c, apply d, apply e, apply f", "nodes": "100/1/0/0/0/0",
 			v1alpha1.Progressing: "True Rolling: 1 of 100 nodes are current; about 40m left"}},
 		{"a share is rounded down", pool(39, share(intstr.FromString("5%"))), nil, map[string]string{"starts": "apply a"}},
-		{"and is one at least", pool(3, share(intstr.FromString("0%"))), nil, map[string]string{"starts": "apply a"}},
+		{"and is one at least", pool(3, share(intstr.FromString("1%"))), nil, map[string]string{"starts": "apply a"}},
 		{"a node that is not ready is unavailable, too", pool(3, share(intstr.FromInt32(1))), func(w *world) {
 			notReady(w.node("a"), time.Hour)
 		}, map[string]string{"starts": "", "nodes": "3/0/0/0/1/0",

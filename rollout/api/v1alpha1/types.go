@@ -122,7 +122,7 @@ type Rollout struct {
 	// +optional
 	// +kubebuilder:default="5%"
 	// +kubebuilder:validation:XIntOrString
-	// +kubebuilder:validation:Pattern=`^(100|[1-9]?[0-9])%$`
+	// +kubebuilder:validation:Pattern=`^(100|[1-9][0-9]?)%$`
 	// +kubebuilder:validation:XValidation:rule="type(self) == string || self >= 1",message="want 1 or more, or a share such as 5%"
 	MaxUnavailable intstr.IntOrString `json:"maxUnavailable,omitzero"`
 	// The number of failed nodes with which the rollout goes on. One more stops it.
